@@ -1,0 +1,91 @@
+package store
+
+import "time"
+
+// ClaimRequest says what a caller wants to claim.
+type ClaimRequest struct {
+	// Queue to claim from.
+	Queue string
+
+	// Routes that the caller serves. At least one; none of them empty.
+	Routes []string
+
+	// Max is the largest number of keys to claim: 1 to [MaxClaim].
+	Max int
+
+	// MaxMessages is the largest number of messages to deliver with one key. The
+	// others wait for the next claim. Zero means [DefaultMessages].
+	MaxMessages int
+
+	// Lease is how long the claims last unless they are renewed: [MinLease] to
+	// [MaxLease].
+	Lease time.Duration
+
+	// Wait is how long to wait when nothing is ready. Zero means not at all.
+	Wait time.Duration
+
+	// MaxAttempts is how often a message may be delivered before it goes to
+	// quarantine instead. Zero means without end.
+	MaxAttempts int
+}
+
+// Claim is the exclusive right to a key's visible messages, for a while.
+type Claim struct {
+	Key   Key
+	Token Token
+
+	// Route is the key's route when it was claimed.
+	Route string
+
+	// Messages are the visible messages of the key, in order; at least one.
+	Messages []Message
+
+	// LogLength is the length of the key's log.
+	LogLength int
+
+	// Now is the store's time at the claim.
+	Now time.Time
+
+	// Until is when the lease ends unless it is renewed, by the store's clock. From
+	// that millisecond on the token is no longer live.
+	Until time.Time
+}
+
+// Lease returns what names the claim's lease.
+func (c *Claim) Lease() Lease { return Lease{Key: c.Key, Token: c.Token} }
+
+// Attempt returns the highest attempt count among the claim's messages.
+func (c *Claim) Attempt() int {
+	most := 0
+	for i := range c.Messages {
+		most = max(most, c.Messages[i].Attempt)
+	}
+	return most
+}
+
+// Token fences what a claimer does: it is live until the lease ends, and no
+// token is ever used twice. Its bytes mean nothing to callers.
+type Token string
+
+// Lease names a lease on a key.
+//
+// A lease ends when it is finished by a commit, released, or expired; when its
+// key is deleted; or when one of the messages that were delivered with it is
+// deleted or re-timed by a commit that does not finish it. From then on its
+// token is not live, and whoever holds it has lost the claim.
+type Lease struct {
+	Key   Key
+	Token Token
+}
+
+// Release says how to give up a lease.
+type Release struct {
+	Lease Lease
+
+	// After is how long the delivered messages stay invisible: 0 to [MaxDelay].
+	After time.Duration
+
+	// Uncounted takes back the attempt that was counted at the claim: the work was
+	// not tried, say because the process is shutting down.
+	Uncounted bool
+}

@@ -1,0 +1,65 @@
+// Package store is the ground floor of Abide: the contract between the engine
+// and the places where its state lives.
+//
+// A store keeps three things, and changes them together in one commit:
+//
+//   - What will happen is a [Message] with a time. It waits in a queue, under a
+//     [Key], and nobody sees it before it is visible.
+//   - What has happened is an entry in the log of a key.
+//   - What is true now is a [Record], with a version.
+//
+// Everything else is made of these. A timer is a message that is not visible
+// yet, a task is a message for a worker, an event to publish is a message for
+// the bus, and a quarantined message is a record.
+//
+// # Keys
+//
+// A [Key] is a name within a tenant within a queue. It has pending messages, a
+// log, a route and at most one lease; all four come into being when they are
+// first used, and the key is gone when it has neither messages nor a log.
+//
+// A key's route says who can serve it: an orchestration and its version, an
+// activity, a sink. It is the [Message.Route] of the message most recently put
+// to the key with one, it counts from that commit on (even if that message is
+// not visible yet), and it stays until the key is gone. A key without a route
+// cannot be claimed: its messages wait for one, each for its [Message.TTL], and
+// then go to quarantine.
+//
+// # Order
+//
+// A message is visible from the later of its VisibleAt and the time of the
+// commit that put it, in whole milliseconds, VisibleAt rounded up. Messages of a
+// key are delivered in the order of these times; messages with the same time, in
+// the order in which they were put. Re-timing a message, or releasing it with a
+// delay, changes its time and nothing else. Between keys of one tenant and one
+// route, the key with the oldest visible message comes first. Tenants take
+// turns: however many keys of one tenant are ready, a ready key of another is
+// among the next few that are claimed.
+//
+// # Time
+//
+// The only clock is the store's. It does not run backwards. Callers learn it
+// from [Claim.Now]; nothing depends on the clock of a caller.
+//
+// # Delivery
+//
+// A message is delivered at least once: until a commit consumes or deletes it,
+// or it goes to quarantine. Each delivery counts as an attempt when the message
+// is claimed, before anybody sees it, so that an attempt that kills its process
+// counts too.
+//
+// # Durability
+//
+// When [Store.Commit] returns nil, the commit is on disk, unless the backend was
+// opened with an option that says otherwise. Claim and Await show only what is
+// durable. Get, List, ReadLog, Pending and Stats never wait for a writer's sync
+// and may show a commit that is about to be acknowledged.
+//
+// # Writing a backend
+//
+// Implement [Store], call [Tx.Validate] and [ClaimRequest.Validate] first, build
+// quarantine records with [Quarantine], register a URL scheme with [Register],
+// and run [github.com/abidehq/abide/store/storetest] until it passes: each case
+// is named by the rule that it proves. Memory must not grow with what is merely
+// pending, and the cost of a claim must not either.
+package store

@@ -1,0 +1,82 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Sentinel errors. Test for them with [errors.Is]; the error that a store returns
+// says more.
+var (
+	// ErrConflict: a log's length or a record's version is not the expected one.
+	ErrConflict = errors.New("conflict")
+
+	// ErrClaimLost: the lease is no longer live. The messages are, or will be,
+	// delivered to somebody else.
+	ErrClaimLost = errors.New("claim lost")
+
+	// ErrNotFound: there is no such record.
+	ErrNotFound = errors.New("not found")
+
+	// ErrInvalid: the call breaks a rule of the contract and would break it again.
+	ErrInvalid = errors.New("invalid")
+
+	// ErrTooLarge: the call exceeds a limit. It matches ErrInvalid too.
+	ErrTooLarge = fmt.Errorf("too large: %w", ErrInvalid)
+
+	// ErrFull: there is no room to commit. Nothing was changed; it works again when
+	// there is room.
+	ErrFull = errors.New("store is full")
+
+	// ErrClosed: the store was closed.
+	ErrClosed = errors.New("store is closed")
+
+	// ErrInUse: the store is open in another process, and allows only one.
+	ErrInUse = errors.New("store is in use")
+
+	// ErrCorrupt: what is stored cannot be read. The error names the place.
+	ErrCorrupt = errors.New("store is corrupt")
+
+	// ErrFormat: what is stored has a format that this version does not read.
+	ErrFormat = errors.New("unknown store format")
+
+	// ErrFailed: the store hit an error after which it cannot go on, such as a disk
+	// that does not sync. What was acknowledged is safe; what was under way is wholly
+	// there or wholly absent. Open the store again, in a new process.
+	ErrFailed = errors.New("store has failed")
+)
+
+// LengthConflict returns the [ErrConflict] of a log that has another length than
+// expected. Backends use it so that the same mistake reads the same everywhere.
+func LengthConflict(key Key, expected, actual int) error {
+	return fmt.Errorf("store: commit: log of %v has length %d, expected %d: %w", key, actual, expected, ErrConflict)
+}
+
+// VersionConflict returns the [ErrConflict] of a record that has another version
+// than expected; version 0 is that of a record that does not exist.
+func VersionConflict(key RecordKey, expected, actual int64) error {
+	return fmt.Errorf("store: commit: record %v has version %d, expected %d: %w", key, actual, expected, ErrConflict)
+}
+
+// ClaimLost returns the [ErrClaimLost] of a lease.
+func ClaimLost(verb string, lease Lease) error {
+	return fmt.Errorf("store: %s: %v: %w", verb, lease.Key, ErrClaimLost)
+}
+
+// NotFound returns the [ErrNotFound] of a record.
+func NotFound(verb string, key RecordKey) error {
+	return fmt.Errorf("store: %s: record %v: %w", verb, key, ErrNotFound)
+}
+
+// Closed returns [ErrClosed] for a call.
+func Closed(verb string) error {
+	return fmt.Errorf("store: %s: %w", verb, ErrClosed)
+}
+
+func invalid(verb, format string, args ...any) error {
+	return fmt.Errorf("store: %s: %s: %w", verb, fmt.Sprintf(format, args...), ErrInvalid)
+}
+
+func tooLarge(verb, what string, size, limit int) error {
+	return fmt.Errorf("store: %s: %s is %d, at most %d is allowed: %w", verb, what, size, limit, ErrTooLarge)
+}

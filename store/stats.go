@@ -1,0 +1,42 @@
+package store
+
+import "time"
+
+// Stats is what a store holds.
+type Stats struct {
+	// Routes has a row for each queue and route that has pending messages, ordered
+	// by queue and route. The row with an empty Route is of messages whose keys have
+	// no route.
+	Routes []RouteStats
+
+	// Leases is the number of live leases.
+	Leases int
+
+	// Waiting is the number of Claim calls that wait, in this process.
+	Waiting int
+
+	// Bytes is about how much room the store takes on disk, and 0 if it is not on
+	// disk.
+	Bytes int64
+
+	// Now is the store's time.
+	Now time.Time
+}
+
+// RouteStats is what a queue holds for a route.
+type RouteStats struct {
+	Queue string
+	Route string
+
+	// Pending is the number of messages, visible or not, delivered or not.
+	Pending int
+
+	// Ready is the number of messages that are visible, delivered or not. Counting
+	// stops at [ReadyCap]. It is 0 for messages whose keys have no route.
+	Ready int
+
+	// Oldest is when the oldest pending message became, or becomes, visible. A value
+	// in the past is the age of the queue. It is zero for messages whose keys have no
+	// route.
+	Oldest time.Time
+}

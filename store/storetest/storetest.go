@@ -1,0 +1,31 @@
+// Package storetest is the suite that every backend passes. A backend's test says
+//
+//	storetest.Run(t, func(t testing.TB) *storetest.Backend { … })
+//
+// and gets one subtest for each rule of the contract, named by the rule. RunModel
+// compares the backend with the model, memstore, under random operations.
+package storetest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/abidehq/abide/store"
+)
+
+// Backend is an open, empty store under test, and the world around it.
+type Backend struct {
+	Store store.Store
+
+	// Advance lets d pass by the store's clock, which must stand still otherwise. A
+	// backend whose clock is that of a server gives its tests a way to set it.
+	Advance func(d time.Duration)
+
+	// Reopen closes the store as if its process had been killed, and replaces Store
+	// by the same store opened again, by what counts as another process. It is nil
+	// for a store that does not outlive its process.
+	Reopen func()
+}
+
+// Factory returns a new backend with an empty store, and closes it with t.Cleanup.
+type Factory func(t testing.TB) *Backend

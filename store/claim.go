@@ -37,7 +37,9 @@ type Claim struct {
 	// Route is the key's route when it was claimed.
 	Route string
 
-	// Messages are the visible messages of the key, in order; at least one.
+	// Messages are the visible messages of the key, in order; at least one. Of a key
+	// with more than [DefaultMessages] pending messages a store may deliver fewer
+	// than it could, but always the first.
 	Messages []Message
 
 	// LogLength is the length of the key's log.

@@ -27,10 +27,11 @@
 //
 // # Order
 //
-// A message is visible from the later of its VisibleAt and the time of the
-// commit that put it, in whole milliseconds, VisibleAt rounded up. Messages of a
-// key are delivered in the order of these times; messages with the same time, in
-// the order in which they were put. Re-timing a message, or releasing it with a
+// A message is visible from the latest of three times: its VisibleAt, that of the
+// commit that put it, and that of the commit that gave its key the route which it
+// has; in whole milliseconds, VisibleAt rounded up. Messages of a key are
+// delivered in the order of these times; messages with the same time, in the
+// order in which they were put. Re-timing a message, or releasing it with a
 // delay, changes its time and nothing else. Between keys of one tenant and one
 // route, the key with the oldest visible message comes first. Tenants take
 // turns: however many keys of one tenant are ready, a ready key of another is

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"net/url"
@@ -50,11 +49,8 @@ func Register(name string, s Scheme) {
 func Open(ctx context.Context, rawURL string) (Store, error) {
 	u, err := url.Parse(rawURL)
 	if err != nil {
-		var parseErr *url.Error // it repeats the URL, which may hold a password
-		if errors.As(err, &parseErr) {
-			err = parseErr.Err
-		}
-		return nil, invalid("open", "malformed URL: %v; a URL looks like %s", err, examples())
+		// The parser's own words may repeat a password.
+		return nil, invalid("open", "malformed URL (is every special character percent-encoded?); a URL looks like %s", examples())
 	}
 	shown := u.Redacted()
 	if u.Scheme == "" {

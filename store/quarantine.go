@@ -30,8 +30,8 @@ const (
 // quarantined is the body of a quarantine record, as JSON, so that a person can
 // read it with any tool.
 type quarantined struct {
-	Queue   string        `json:"queue"`
-	Tenant  []byte        `json:"tenant"` // names may hold any bytes: base64 keeps them
+	Queue   []byte        `json:"queue"` // names may hold any bytes: base64 keeps them
+	Tenant  []byte        `json:"tenant"`
 	Name    []byte        `json:"name"`
 	ID      []byte        `json:"id"`
 	Route   []byte        `json:"route,omitempty"`
@@ -47,13 +47,13 @@ type quarantined struct {
 // so a message that comes back and fails again does not replace its past self.
 func Quarantine(m Message, route, reason string, now time.Time) PutRecord {
 	body, err := json.Marshal(quarantined{
-		Queue: m.Key.Queue, Tenant: []byte(m.Key.Tenant), Name: []byte(m.Key.Name), ID: []byte(m.ID),
+		Queue: []byte(m.Key.Queue), Tenant: []byte(m.Key.Tenant), Name: []byte(m.Key.Name), ID: []byte(m.ID),
 		Route: []byte(route), TTL: m.TTL, Attempt: m.Attempt, PutAt: m.PutAt.UTC(), Body: m.Body,
 	})
 	if err != nil {
 		panic(err) // a struct of bytes and numbers always marshals
 	}
-	sum := sha256.Sum256([]byte(m.Key.Queue + "\x00" + m.Key.Name + "\x00" + m.ID))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q", m.Key.Queue, m.Key.Name, m.ID))
 	return PutRecord{
 		Expect: AnyVersion,
 		Record: Record{
@@ -82,7 +82,7 @@ func Quarantined(r Record) (Message, error) {
 		return Message{}, fmt.Errorf("store: read quarantined message %v: %w: %w", r.Key, err, ErrCorrupt)
 	}
 	return Message{
-		Key: Key{Queue: q.Queue, Tenant: string(q.Tenant), Name: string(q.Name)},
+		Key: Key{Queue: string(q.Queue), Tenant: string(q.Tenant), Name: string(q.Name)},
 		ID:  string(q.ID), Route: string(q.Route), TTL: q.TTL,
 		Attempt: q.Attempt, PutAt: q.PutAt, Body: q.Body,
 	}, nil

@@ -87,7 +87,7 @@ func (s *Store) serveAll(nowMS int64) {
 // next time at which something becomes ready by itself.
 func (s *Store) serve(q *queue, nowMS int64) {
 	q.stopAlarm()
-	for len(q.waiters) > 0 {
+	for len(q.waiters) > 0 && q.anyReady(nowMS) {
 		served := false
 		for i, w := range q.waiters {
 			if claims := s.claim(q, w.req, nowMS); len(claims) > 0 {
@@ -105,6 +105,16 @@ func (s *Store) serve(q *queue, nowMS int64) {
 		wait := store.FromMillis(next).Sub(s.clock.Now())
 		q.stopAlarm = s.clock.AfterFunc(wait, func() { s.alarm(q) })
 	}
+}
+
+// anyReady reports whether there is anything to give to anybody.
+func (q *queue) anyReady(nowMS int64) bool {
+	for _, k := range q.keys {
+		if k.ready(nowMS) {
+			return true
+		}
+	}
+	return false
 }
 
 // alarm does what is due in a queue.

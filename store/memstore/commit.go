@@ -123,8 +123,8 @@ func (s *Store) apply(tx *store.Tx, nowMS int64) {
 
 func (s *Store) put(p *store.Message, nowMS int64) {
 	k := s.key(p.Key)
-	if p.Route != "" {
-		k.route = p.Route
+	if p.Route != "" && p.Route != k.route {
+		k.setRoute(p.Route, nowMS)
 	}
 	if k.index(p.ID) >= 0 {
 		return
@@ -145,6 +145,18 @@ func (s *Store) put(p *store.Message, nowMS int64) {
 	m.Attempt = 0
 	m.PutAt = store.FromMillis(nowMS)
 	k.insert(m)
+}
+
+// setRoute gives the key a route. No message is visible under it any earlier.
+func (k *keyState) setRoute(route string, nowMS int64) {
+	k.route = route
+	for _, m := range slices.Clone(k.messages) {
+		if m.visibleMS < nowMS {
+			k.messages = slices.DeleteFunc(k.messages, func(x *message) bool { return x == m })
+			m.visibleMS = nowMS
+			k.insert(m)
+		}
+	}
 }
 
 func (s *Store) putRecord(r store.Record) {

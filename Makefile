@@ -1,0 +1,70 @@
+# Everything that is done to this repository, one target each.
+# `make` without a target lists them.
+
+GOLANGCI_LINT_VERSION := 2.14.0
+
+# Tools of the project live beside it, so that no other project's version is used
+# and none is replaced.
+BIN := $(CURDIR)/.bin
+GOLANGCI_LINT := $(BIN)/golangci-lint
+
+# A test that hangs should say where, and not wait for a person.
+TEST_TIMEOUT ?= 30m
+LONG_TIMEOUT ?= 60m
+
+# The race detector is built with cgo, which a machine may have switched off.
+RACE := CGO_ENABLED=1 go test -race
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-10s  %s\n", $$1, $$2 }' Makefile
+
+.PHONY: test
+test: compiler ## run all tests with the race detector
+	$(RACE) -timeout $(TEST_TIMEOUT) ./...
+
+.PHONY: test-long
+test-long: compiler ## run the same tests with much longer random and crash tests
+	ABIDE_TEST_LONG=1 $(RACE) -count=1 -timeout $(LONG_TIMEOUT) ./...
+
+.PHONY: lint
+lint: golangci-lint ## check the code with golangci-lint
+	"$(GOLANGCI_LINT)" run ./...
+
+.PHONY: fmt
+fmt: golangci-lint ## format the code
+	"$(GOLANGCI_LINT)" fmt ./...
+
+# The data lies beside the code and not in /tmp, which is memory on some machines:
+# a sync there costs nothing and says nothing.
+.PHONY: bench
+bench: ## measure the embedded store on this machine for ten seconds
+	@dir=$$(mktemp -d "$(CURDIR)/.bench.XXXXXX") && trap 'rm -rf "$$dir"' EXIT INT TERM && \
+	go run ./cmd/abide bench store --store "pebble://$$dir" --committers 64 --duration 10s --raw
+
+# The race detector needs a C compiler and the C library's headers. The check
+# compiles something, because a compiler without headers is of no use either.
+.PHONY: compiler
+compiler:
+	@command -v go >/dev/null || { \
+	  echo "Go is missing: install the version that go.mod names, or a newer one" >&2; exit 1; }
+	@works() { echo '#include <stdlib.h>' | $$(go env CC) -x c -c -o /dev/null - 2>/dev/null; }; \
+	if works; then exit 0; fi; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  echo "installing a C compiler, which the race detector needs" >&2; \
+	  apt-get update -q && \
+	  DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends gcc libc6-dev || exit 1; \
+	  if works; then exit 0; fi; \
+	fi; \
+	echo "the race detector needs a C compiler ($$(go env CC)) with the C library's headers;" >&2; \
+	echo "on Debian: sudo apt-get install gcc libc6-dev" >&2; \
+	exit 1
+
+.PHONY: golangci-lint
+golangci-lint:
+	@if [ "$$("$(GOLANGCI_LINT)" version --short 2>/dev/null)" != "$(GOLANGCI_LINT_VERSION)" ]; then \
+	  echo "installing golangci-lint v$(GOLANGCI_LINT_VERSION)" >&2; \
+	  GOBIN="$(BIN)" go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v$(GOLANGCI_LINT_VERSION); \
+	fi

@@ -1,0 +1,19 @@
+// Package bench measures a store as the engine uses it.
+//
+// [Run] opens a store, loads it, and runs one of two workloads:
+//
+//   - commit: claimers claim instances, and committers commit a turn for each:
+//     finish the claim, append three entries, put the record, put the message that
+//     makes the next turn. Throughput covers claim and commit; the latency is that
+//     of Commit alone.
+//   - claim: one message at a time is put and claimed, in a queue that may hold
+//     millions of messages which are not visible yet.
+//
+// Everything lives in a queue, a tenant and a kind of records of its own, under
+// names that follow from their number. So a store that was loaded once can be
+// measured many times, and loading it again is harmless.
+//
+// With [Options.OpenRaw] the same turns also run on the engine below the store, in
+// turns with it, which says what the store adds. The machine may be noisy, so the
+// ratios say more than the absolute figures.
+package bench

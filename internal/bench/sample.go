@@ -1,0 +1,81 @@
+package bench
+
+import "time"
+
+// sample is what one or more intervals of measuring gave.
+type sample struct {
+	commits int64
+	elapsed time.Duration
+	cpu     time.Duration
+	hasCPU  bool
+	bytes   written
+
+	latency Histogram // of Commit
+	claims  Histogram // of Claim calls that returned something
+	misses  int64     // Claim calls that returned nothing although a message was visible
+}
+
+// stopwatch measures what the process uses from a moment on.
+type stopwatch struct {
+	start time.Time
+	cpu   time.Duration
+	bytes written
+}
+
+func startWatch() stopwatch {
+	w := stopwatch{bytes: bytesWritten()}
+	w.cpu, _ = cpuUsed()
+	w.start = time.Now()
+	return w
+}
+
+// stop writes what was used since the start into s.
+func (w stopwatch) stop(s *sample) {
+	s.elapsed = time.Since(w.start)
+	cpu, ok := cpuUsed()
+	s.cpu, s.hasCPU = cpu-w.cpu, ok
+	s.bytes = bytesWritten().minus(w.bytes)
+}
+
+// add joins another interval to s.
+func (s *sample) add(other *sample) {
+	s.commits += other.commits
+	s.elapsed += other.elapsed
+	s.cpu += other.cpu
+	s.hasCPU = s.hasCPU || other.hasCPU
+	s.bytes = s.bytes.plus(other.bytes)
+	s.latency.Merge(&other.latency)
+	s.claims.Merge(&other.claims)
+	s.misses += other.misses
+}
+
+// perSecond returns how many commits there were in a second.
+func (s *sample) perSecond() float64 {
+	if s.elapsed <= 0 {
+		return 0
+	}
+	return float64(s.commits) / s.elapsed.Seconds()
+}
+
+// cpuPerCommit returns how much CPU a commit took, in microseconds, with all that
+// belongs to it: claims, background work, garbage collection.
+func (s *sample) cpuPerCommit() float64 {
+	if s.commits == 0 {
+		return 0
+	}
+	return micros(s.cpu) / float64(s.commits)
+}
+
+// bytesPerCommit returns how much a commit wrote, and what counted it. It is less than
+// one if nothing was written but progress.
+func (s *sample) bytesPerCommit() (n float64, source string) {
+	if s.commits == 0 {
+		return 0, ""
+	}
+	total, source := s.bytes.best()
+	return float64(total) / float64(s.commits), source
+}
+
+func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
+
+func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

@@ -1,0 +1,110 @@
+package tidy
+
+import "strings"
+
+// layer says what a package may import. Rows of the standard library are not
+// needed: everybody may import that.
+type layer struct {
+	// path is that of a package within the module, or that of a folder followed by
+	// /... for all packages in it. Within such a folder, imports are free.
+	path string
+
+	// imports are what it may import of the module, in the form of path.
+	imports []string
+
+	// tests are what its test files may import of the module besides.
+	tests []string
+
+	// alone: it imports nothing from outside the module. Its test files may.
+	alone bool
+}
+
+// layers is the house, ground floor first. Each row names only rows above it in
+// this table, so that nothing can go in circles; tests may look anywhere. The
+// first row that matches a package is the one that counts.
+var layers = []layer{
+	{path: "internal/base", alone: true},
+	{path: "internal/tidy", alone: true},
+
+	{
+		path:    "store",
+		imports: []string{"internal/base"},
+		tests:   []string{"store/memstore", "store/storetest"},
+		alone:   true,
+	},
+	backend("store/memstore"),
+	{path: "store/storetest/...", imports: []string{"internal/base", "store", "store/memstore/..."}},
+	backend("store/pebblestore"),
+
+	{path: "internal/bench/...", imports: []string{"internal/base", "store/..."}},
+	{path: "internal/cli/...", imports: []string{"internal/base", "internal/bench/...", "store/..."}},
+	{path: "cmd/...", imports: []string{"internal/base", "internal/cli/...", "store/..."}},
+
+	// An example imports what a user can import.
+	{path: "examples/...", imports: []string{"store/..."}},
+}
+
+// backend is the row of a store: it imports the contract, its driver and nothing of
+// a sibling. Its tests run the suite and may compare it with the model.
+func backend(folder string) layer {
+	return layer{
+		path:    folder + "/...",
+		imports: []string{"internal/base", "store"},
+		tests:   []string{"store/storetest/...", "store/memstore/..."},
+	}
+}
+
+// checkImports finds imports that go up or sideways, and packages without a row.
+func checkImports(tree []*source) []finding {
+	var found []finding
+	for _, s := range tree {
+		row, ok := layerOf(s.dir())
+		if !ok {
+			found = append(found, s.at(s.file.Package, "package %s has no row in the table of layers", s.dir()))
+			continue
+		}
+		for _, spec := range s.file.Imports {
+			if p := importPath(spec); !row.allows(p, s.isTest()) {
+				found = append(found, s.at(spec.Pos(), "%s must not import %s", s.dir(), p))
+			}
+		}
+	}
+	return found
+}
+
+func layerOf(pkg string) (layer, bool) {
+	for _, row := range layers {
+		if matches(row.path, pkg) {
+			return row, true
+		}
+	}
+	return layer{}, false
+}
+
+func (l layer) allows(imported string, isTest bool) bool {
+	if !under(imported, module) {
+		fromOutside := strings.Contains(strings.Split(imported, "/")[0], ".")
+		return !fromOutside || !l.alone || isTest
+	}
+	pkg := "."
+	if imported != module {
+		pkg = strings.TrimPrefix(imported, module+"/")
+	}
+	allowed := append([]string{l.path}, l.imports...)
+	if isTest {
+		allowed = append(allowed, l.tests...)
+	}
+	for _, pattern := range allowed {
+		if matches(pattern, pkg) {
+			return true
+		}
+	}
+	return false
+}
+
+func matches(pattern, pkg string) bool {
+	if folder, all := strings.CutSuffix(pattern, "/..."); all {
+		return under(pkg, folder)
+	}
+	return pkg == pattern
+}

@@ -1,0 +1,25 @@
+package memstore_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/store/memstore"
+	"github.com/abidehq/abide/store/storetest"
+)
+
+// TestContract runs the suite that every backend passes.
+func TestContract(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t testing.TB) *storetest.Backend {
+		clock := base.NewManual(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
+		s := memstore.New(memstore.Options{Clock: clock})
+		t.Cleanup(func() {
+			if err := s.Close(); err != nil {
+				t.Errorf("close: %v", err)
+			}
+		})
+		return &storetest.Backend{Store: s, Advance: clock.Advance}
+	})
+}

@@ -1,0 +1,70 @@
+package pebblestore
+
+import (
+	"math"
+	"time"
+
+	"github.com/abidehq/abide/store"
+)
+
+// now returns the time. It does not run backwards.
+func (s *Store) now() int64 {
+	s.lastNow = max(s.lastNow, s.clock.Now().UnixMilli())
+	return s.lastNow
+}
+
+// setAlarm sees to it that alarm is called when the next thing happens by itself: a
+// message that somebody waits for is due, a lease ends while somebody waits, or a
+// message without a route expires.
+func (s *Store) setAlarm(now int64) {
+	next := int64(math.MaxInt64)
+	if s.waiting > 0 && s.leases.len() > 0 {
+		next = s.leases.items[0].until
+	}
+	for _, q := range s.queues {
+		for name, rs := range q.routes {
+			if rs.due.len() > 0 && (name == "" || rs.waiters > 0) {
+				next = min(next, rs.due.items[0].next.due)
+			}
+		}
+	}
+	if next == math.MaxInt64 || (next >= s.alarmAt && s.alarmAt > now) {
+		return // the alarm that is set comes first, and sets the next one
+	}
+	s.stopAlarm()
+	s.alarmAt = max(next, now+1)
+	s.stopAlarm = s.clock.AfterFunc(store.FromMillis(s.alarmAt).Sub(s.clock.Now()), s.alarm)
+}
+
+// alarm does what is due.
+func (s *Store) alarm() {
+	s.mu.Lock()
+	if s.closed || s.failure != nil {
+		s.mu.Unlock()
+		return
+	}
+	now := s.now()
+	if now >= s.alarmAt {
+		s.alarmAt = 0
+	}
+	s.expireLeases(now)
+	var t taken
+	for _, q := range s.queues {
+		if err := s.sweep(q, &t, now); err != nil {
+			s.logger.Error("pebblestore: expire messages", "queue", q.name, "error", err)
+		}
+		s.serve(q, now)
+	}
+	s.setAlarm(now)
+	s.mu.Unlock()
+	if t.group != nil {
+		<-t.group.done
+	}
+}
+
+// millis returns a duration in milliseconds, rounded up.
+func millis(d time.Duration) int64 {
+	return int64((d + time.Millisecond - 1) / time.Millisecond)
+}
+
+func durationMS(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }

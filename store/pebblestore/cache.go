@@ -1,0 +1,66 @@
+package pebblestore
+
+// cache keeps values that are in use, and a bounded number of those that were used
+// last. A value is in use while it is pinned.
+type cache[K comparable, V any] struct {
+	limit int // of values that are not in use
+	byKey map[K]*cached[K, V]
+	idle  cached[K, V] // a ring: next is the one used last, prev the one to forget first
+	count int          // of the ring
+}
+
+// cached is the part of a value that its cache needs.
+type cached[K comparable, V any] struct {
+	key        K
+	value      V
+	pins       int
+	next, prev *cached[K, V] // not nil while the value is idle
+}
+
+func newCache[K comparable, V any](limit int) *cache[K, V] {
+	c := &cache[K, V]{limit: limit, byKey: map[K]*cached[K, V]{}}
+	c.idle.next, c.idle.prev = &c.idle, &c.idle
+	return c
+}
+
+// get returns what is kept for the key, or nil.
+func (c *cache[K, V]) get(key K) *cached[K, V] { return c.byKey[key] }
+
+// add keeps a value, pinned once.
+func (c *cache[K, V]) add(key K, value V) *cached[K, V] {
+	e := &cached[K, V]{key: key, value: value, pins: 1}
+	c.byKey[key] = e
+	return e
+}
+
+func (c *cache[K, V]) pin(e *cached[K, V]) {
+	e.pins++
+	if e.next != nil {
+		c.unlink(e)
+	}
+}
+
+func (c *cache[K, V]) unpin(e *cached[K, V]) {
+	if e.pins--; e.pins > 0 || c.byKey[e.key] != e {
+		return
+	}
+	e.next, e.prev = c.idle.next, &c.idle
+	e.next.prev, e.prev.next = e, e
+	if c.count++; c.count > c.limit {
+		c.forget(c.idle.prev)
+	}
+}
+
+// forget drops a value that is not in use.
+func (c *cache[K, V]) forget(e *cached[K, V]) {
+	if e.next != nil {
+		c.unlink(e)
+	}
+	delete(c.byKey, e.key)
+}
+
+func (c *cache[K, V]) unlink(e *cached[K, V]) {
+	e.next.prev, e.prev.next = e.prev, e.next
+	e.next, e.prev = nil, nil
+	c.count--
+}

@@ -1,0 +1,121 @@
+package pebblestore
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"strings"
+	"syscall"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/abidehq/abide/store"
+)
+
+// fail makes the store unusable after an error that cannot be undone: the disk and
+// the memory may not agree any more. Everybody who waits is told. What was
+// acknowledged is on disk, and opening the store again finds it.
+func (s *Store) fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failLocked(err)
+}
+
+func (s *Store) failLocked(err error) {
+	if s.failure != nil {
+		return
+	}
+	s.failure = fmt.Errorf("pebblestore: %s: %w: %w", s.dir, err, store.ErrFailed)
+	s.logger.Error("pebblestore: the store has failed and must be opened again", "dir", s.dir, "error", err)
+	s.stopAlarm()
+	for _, g := range s.inFlight {
+		g.err = s.failure
+		close(g.done)
+	}
+	for _, q := range s.queues {
+		for len(q.waiters) > 0 {
+			w := q.waiters[0]
+			s.removeWaiter(q, 0)
+			w.end(taken{}, s.failure)
+		}
+	}
+	close(s.failed)
+	if !s.closed {
+		close(s.closing)
+	}
+}
+
+// readError adds to an error what was being read. What is corrupt is marked so.
+func (s *Store) readError(verb string, err error) error {
+	if pebble.IsCorruptionError(err) && !errors.Is(err, store.ErrCorrupt) {
+		return fmt.Errorf("pebblestore: %s in %s: %w: %w", verb, s.dir, err, store.ErrCorrupt)
+	}
+	if errors.Is(err, store.ErrCorrupt) || errors.Is(err, store.ErrFailed) {
+		return err
+	}
+	return fmt.Errorf("pebblestore: %s in %s: %w", verb, s.dir, err)
+}
+
+// room returns an error if there is no room to commit.
+func (s *Store) room() error {
+	if s.full {
+		s.full = s.spaceLow()
+	}
+	if s.full {
+		return fmt.Errorf("pebblestore: commit: less than %d MiB left on the disk of %s: %w", s.reserve>>20, s.dir, store.ErrFull)
+	}
+	return nil
+}
+
+// checkSpace stops commits before the disk is full: then Pebble can still write
+// what it has accepted, and the store goes on by itself when there is room again.
+func (s *Store) checkSpace() {
+	if s.spaceLow() {
+		s.mu.Lock()
+		s.full = true
+		s.mu.Unlock()
+	}
+}
+
+func (s *Store) spaceLow() bool {
+	usage, err := s.fs.GetDiskUsage(s.dir)
+	return err == nil && usage.AvailBytes < s.reserve
+}
+
+// pebbleLogger hands what Pebble says to the store's logger. Pebble calls Fatalf
+// when it cannot go on, and counts on never coming back: so the store fails, and
+// the goroutine stays where it is for good. The process goes on, and can end in its
+// own way.
+type pebbleLogger struct {
+	log   *slog.Logger
+	fatal func(error)
+}
+
+var _ pebble.Logger = pebbleLogger{}
+
+func (l pebbleLogger) Infof(format string, args ...any) {
+	l.log.Debug("pebble: " + fmt.Sprintf(format, args...))
+}
+
+func (l pebbleLogger) Errorf(format string, args ...any) {
+	l.log.Warn("pebble: " + fmt.Sprintf(format, args...))
+}
+
+func (l pebbleLogger) Fatalf(format string, args ...any) {
+	l.fatal(fmt.Errorf("pebble: "+format, args...)) //nolint:err113 // Pebble's own words
+	select {}
+}
+
+func isNotExist(err error) bool { return errors.Is(err, fs.ErrNotExist) }
+
+// isLocked reports whether an error says that the directory is open already, in
+// another process or in this one. That of a file that may not be written looks much
+// the same, but names a path.
+func isLocked(err error) bool {
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		return false
+	}
+	return errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.EACCES) || strings.Contains(err.Error(), "lock held")
+}

@@ -1,0 +1,364 @@
+package pebblestore
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/abidehq/abide/store"
+)
+
+// formatVersion is the version of what this file lays out; docs/format.md is its
+// document. A store is opened only if it has this version.
+const formatVersion = "1"
+
+// The first byte of a database key says what it is. Numbers in keys are big-endian,
+// so that byte order is number order.
+const (
+	tagMeta   byte = 1 // name → value
+	tagLane   byte = 2 // lane → queue, tenant, route, count, floor
+	tagKey    byte = 3 // queue, tenant, name, then one of the key* bytes below
+	tagMsg    byte = 4 // lane, due, seq → message
+	tagLog    byte = 5 // log, index of the first entry → entries
+	tagName   byte = 6 // kind, tenant, id → number of the record
+	tagRecord byte = 7 // number → record
+	tagIndex  byte = 8 // kind, tenant, status, time, number → nothing
+)
+
+// What follows a key's names in a database key.
+const (
+	keyHeader  byte = 0 // → log number, trimmed entries, route: there if the key has a log
+	keyPending byte = 1 // message ID → lane, due, seq
+)
+
+var (
+	metaFormat = []byte{tagMeta, 'f'}
+	metaIDs    = []byte{tagMeta, 'i'} // numbers below this one may be taken
+)
+
+// pos is where a message stands in its lane: by time, then by when it was put.
+type pos struct {
+	due int64 // in milliseconds; of a message without a route, when it expires
+	seq uint64
+}
+
+var maxPos = pos{due: math.MaxInt64, seq: math.MaxUint64}
+
+func (p pos) less(q pos) bool {
+	if p.due != q.due {
+		return p.due < q.due
+	}
+	return p.seq < q.seq
+}
+
+func (p pos) next() pos { return pos{due: p.due, seq: p.seq + 1} }
+
+// split tells Pebble which part of a database key its Bloom filters look at: all
+// that is stored under one key of the contract can be asked for at once.
+func split(k []byte) int {
+	if len(k) == 0 || k[0] != tagKey {
+		return len(k)
+	}
+	i := 1
+	for range 3 {
+		n, w := binary.Uvarint(k[i:])
+		if w <= 0 || n > uint64(len(k)-i-w) {
+			return len(k)
+		}
+		i += w + int(n)
+	}
+	return i
+}
+
+// comparer orders database keys by their bytes.
+var comparer = func() *pebble.Comparer {
+	c := *pebble.DefaultComparer
+	c.Name = "abide.1"
+	c.Split = split
+	// Shortened separators would not split where keys do.
+	c.Separator = func(dst, a, _ []byte) []byte { return append(dst, a...) }
+	c.Successor = func(dst, a []byte) []byte { return append(dst, a...) }
+	return &c
+}()
+
+func appendString(b []byte, s string) []byte {
+	b = binary.AppendUvarint(b, uint64(len(s)))
+	return append(b, s...)
+}
+
+func laneKey(b []byte, lane uint32) []byte {
+	return binary.BigEndian.AppendUint32(append(b, tagLane), lane)
+}
+
+func keyPrefix(b []byte, k store.Key) []byte {
+	b = append(b, tagKey)
+	b = appendString(b, k.Queue)
+	b = appendString(b, k.Tenant)
+	return appendString(b, k.Name)
+}
+
+func headerKey(b []byte, k store.Key) []byte { return append(keyPrefix(b, k), keyHeader) }
+
+func pendingKey(b []byte, k store.Key, id string) []byte {
+	return append(append(keyPrefix(b, k), keyPending), id...)
+}
+
+func msgKey(b []byte, lane uint32, p pos) []byte {
+	b = binary.BigEndian.AppendUint32(append(b, tagMsg), lane)
+	b = binary.BigEndian.AppendUint64(b, uint64(p.due))
+	return binary.BigEndian.AppendUint64(b, p.seq)
+}
+
+// parseMsgKey returns the place in the lane that a message's database key names.
+func parseMsgKey(k []byte) pos {
+	return pos{due: int64(binary.BigEndian.Uint64(k[5:])), seq: binary.BigEndian.Uint64(k[13:])}
+}
+
+func logKey(b []byte, log uint64, index int) []byte {
+	b = binary.BigEndian.AppendUint64(append(b, tagLog), log)
+	return binary.BigEndian.AppendUint64(b, uint64(index))
+}
+
+func nameKey(b []byte, k store.RecordKey) []byte {
+	b = appendString(append(b, tagName), k.Kind)
+	b = appendString(b, k.Tenant)
+	return appendString(b, k.ID)
+}
+
+func recordKey(b []byte, num uint64) []byte {
+	return binary.BigEndian.AppendUint64(append(b, tagRecord), num)
+}
+
+// indexPrefix returns the part of an index key that is before the time.
+func indexPrefix(b []byte, kind, tenant, status string) []byte {
+	b = appendString(append(b, tagIndex), kind)
+	b = appendString(b, tenant)
+	return appendString(b, status)
+}
+
+func indexKey(b []byte, k store.RecordKey, status string, ms int64, num uint64) []byte {
+	b = indexPrefix(b, k.Kind, k.Tenant, status)
+	b = binary.BigEndian.AppendUint64(b, uint64(ms))
+	return binary.BigEndian.AppendUint64(b, num)
+}
+
+// upper returns the first database key after all those with the prefix.
+func upper(prefix []byte) []byte {
+	end := slices.Clone(prefix)
+	for i := len(end) - 1; i >= 0; i-- {
+		if end[i]++; end[i] != 0 {
+			return end[:i+1]
+		}
+	}
+	return nil
+}
+
+var errShort = errors.New("value is cut short")
+
+// reader takes a value apart. After an error it returns zero values, so that only
+// the end needs a check.
+type reader struct {
+	b   []byte
+	err error
+}
+
+func (r *reader) uvarint() uint64 {
+	n, w := binary.Uvarint(r.b)
+	if w <= 0 {
+		r.err = errShort
+		r.b = nil
+		return 0
+	}
+	r.b = r.b[w:]
+	return n
+}
+
+func (r *reader) bytes() []byte {
+	n := r.uvarint()
+	if n > uint64(len(r.b)) {
+		r.err = errShort
+		r.b = nil
+		return nil
+	}
+	b := r.b[:n:n]
+	r.b = r.b[n:]
+	return b
+}
+
+func (r *reader) string() string { return string(r.bytes()) }
+
+func (r *reader) byte() byte {
+	if len(r.b) == 0 {
+		r.err = errShort
+		return 0
+	}
+	b := r.b[0]
+	r.b = r.b[1:]
+	return b
+}
+
+// check returns the error of a value that could not be taken apart.
+func (r *reader) check(what string, key []byte) error {
+	if r.err != nil {
+		return fmt.Errorf("pebblestore: %s at %x: %w: %w", what, key, r.err, store.ErrCorrupt)
+	}
+	return nil
+}
+
+// msgFlagHidden marks a message without a route: its place says when it expires,
+// so its value says when it is visible.
+const msgFlagHidden byte = 1
+
+// msgData is what a message's value says.
+type msgData struct {
+	attempt   int
+	putMS     int64
+	ttlMS     int64
+	visibleMS int64 // only if hidden
+	hidden    bool
+	body      []byte
+}
+
+func appendMsg(b []byte, name, id string, d *msgData) []byte {
+	flags := byte(0)
+	if d.hidden {
+		flags |= msgFlagHidden
+	}
+	b = append(b, flags)
+	b = binary.AppendUvarint(b, uint64(d.attempt))
+	b = binary.AppendUvarint(b, uint64(d.putMS))
+	b = binary.AppendUvarint(b, uint64(d.ttlMS))
+	if d.hidden {
+		b = binary.AppendUvarint(b, uint64(d.visibleMS))
+	}
+	b = appendString(b, name)
+	b = appendString(b, id)
+	return append(b, d.body...)
+}
+
+// parseMsg takes a message's value apart. The body is part of v.
+func parseMsg(key, v []byte) (name, id string, d msgData, err error) {
+	r := reader{b: v}
+	flags := r.byte()
+	d.hidden = flags&msgFlagHidden != 0
+	d.attempt = int(r.uvarint())
+	d.putMS = int64(r.uvarint())
+	d.ttlMS = int64(r.uvarint())
+	if d.hidden {
+		d.visibleMS = int64(r.uvarint())
+	}
+	name = r.string()
+	id = r.string()
+	d.body = r.b
+	return name, id, d, r.check("message", key)
+}
+
+func appendPending(b []byte, lane uint32, p pos) []byte {
+	b = binary.AppendUvarint(b, uint64(lane))
+	b = binary.AppendUvarint(b, uint64(p.due))
+	return binary.AppendUvarint(b, p.seq)
+}
+
+func parsePending(key, v []byte) (lane uint32, p pos, err error) {
+	r := reader{b: v}
+	lane = uint32(r.uvarint())
+	p.due = int64(r.uvarint())
+	p.seq = r.uvarint()
+	return lane, p, r.check("pending message", key)
+}
+
+func appendHeader(b []byte, log uint64, base int, route string) []byte {
+	b = binary.AppendUvarint(b, log)
+	b = binary.AppendUvarint(b, uint64(base))
+	return append(b, route...)
+}
+
+func parseHeader(key, v []byte) (log uint64, base int, route string, err error) {
+	r := reader{b: v}
+	log = r.uvarint()
+	base = int(r.uvarint())
+	return log, base, string(r.b), r.check("header", key)
+}
+
+func appendLane(b []byte, l *lane, floor pos) []byte {
+	b = appendString(b, l.queue.name)
+	b = appendString(b, l.tenant)
+	b = appendString(b, l.route)
+	b = binary.AppendUvarint(b, uint64(l.count))
+	b = binary.AppendUvarint(b, uint64(floor.due))
+	return binary.AppendUvarint(b, floor.seq)
+}
+
+// appendEntries packs the entries of one append into one value.
+func appendEntries(b []byte, entries [][]byte) []byte {
+	b = binary.AppendUvarint(b, uint64(len(entries)))
+	for _, e := range entries {
+		b = binary.AppendUvarint(b, uint64(len(e)))
+		b = append(b, e...)
+	}
+	return b
+}
+
+// parseEntries calls yield with each entry of a packed value, until it returns
+// false. The entries are parts of v.
+func parseEntries(key, v []byte, yield func(i int, entry []byte) bool) error {
+	r := reader{b: v}
+	n := int(r.uvarint())
+	for i := 0; i < n && r.err == nil; i++ {
+		if e := r.bytes(); r.err == nil && !yield(i, e) {
+			return nil
+		}
+	}
+	return r.check("log entries", key)
+}
+
+// countEntries returns how many entries a packed value has.
+func countEntries(key, v []byte) (int, error) {
+	r := reader{b: v}
+	n := int(r.uvarint())
+	return n, r.check("log entries", key)
+}
+
+func appendRecord(b []byte, r *store.Record, version, ms int64) []byte {
+	b = binary.AppendUvarint(b, uint64(version))
+	b = binary.AppendUvarint(b, uint64(ms))
+	b = appendString(b, r.Key.Kind)
+	b = appendString(b, r.Key.Tenant)
+	b = appendString(b, r.Key.ID)
+	b = appendString(b, r.Status)
+	b = appendString(b, r.Name)
+	b = binary.AppendUvarint(b, uint64(len(r.Tags)))
+	if len(r.Tags) > 0 {
+		for _, name := range slices.Sorted(maps.Keys(r.Tags)) {
+			b = appendString(b, name)
+			b = appendString(b, r.Tags[name])
+		}
+	}
+	return append(b, r.Body...)
+}
+
+// parseRecord takes a record's value apart; nothing in it is part of v.
+func parseRecord(key, v []byte) (store.Record, error) {
+	r := reader{b: v}
+	rec := store.Record{Version: int64(r.uvarint()), Time: store.FromMillis(int64(r.uvarint()))}
+	rec.Key = store.RecordKey{Kind: r.string(), Tenant: r.string(), ID: r.string()}
+	rec.Status = r.string()
+	rec.Name = r.string()
+	if n := int(r.uvarint()); n > 0 && r.err == nil {
+		rec.Tags = make(map[string]string, min(n, store.MaxTags))
+		for range n {
+			name := r.string()
+			rec.Tags[name] = r.string()
+			if r.err != nil {
+				break
+			}
+		}
+	}
+	rec.Body = slices.Clone(r.b)
+	return rec, r.check("record", key)
+}

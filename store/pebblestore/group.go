@@ -1,0 +1,183 @@
+package pebblestore
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/abidehq/abide/store"
+)
+
+// group is the commits that share a sync. Callers add to the group that gathers,
+// under the store's lock. One goroutine takes it, applies it without waiting for
+// the sync, and goes on with the next one, which has gathered meanwhile; another
+// waits for the sync and tells the callers.
+type group struct {
+	batch *pebble.Batch
+	done  chan struct{} // closed when the group is durable, or has failed
+	err   error         // set before done is closed
+
+	used    bool // somebody waits for it, even if it changes nothing
+	applied bool // reads see it
+
+	// What becomes known when the group is durable.
+	arrivals []arrival
+	keys     []*keyState    // pinned
+	records  []*recordState // pinned
+	awaited  []*store.Record
+	dying    []place
+	lanes    map[*lane]pos // touched lanes, each with the first place that was put to
+}
+
+// arrival is a message at a place that it takes when the group is durable.
+type arrival struct {
+	key *keyState
+	ref *ref
+	pos pos
+}
+
+func (s *Store) newGroup() *group {
+	g := &group{batch: s.db.NewBatch(), done: make(chan struct{}), lanes: map[*lane]pos{}}
+	s.inFlight = append(s.inFlight, g)
+	return g
+}
+
+// touch notes that the group changes a lane.
+func (g *group) touch(l *lane) {
+	if _, ok := g.lanes[l]; !ok {
+		g.lanes[l] = maxPos
+	}
+}
+
+// putAt notes that the group puts a message at a place of a lane.
+func (g *group) putAt(l *lane, p pos) {
+	if first, ok := g.lanes[l]; !ok || p.less(first) {
+		g.lanes[l] = p
+	}
+}
+
+// isDying reports whether the message at a place of a lane has left it in a group
+// that is not applied yet, so that the disk still shows it.
+func (s *Store) isDying(l *lane, p pos) bool {
+	_, ok := s.dying[place{l.id, p}]
+	return ok
+}
+
+// newID returns a number that was never used before. Numbers grow, so that what is
+// made later stands later on disk.
+func (s *Store) newID(g *group) uint64 {
+	if s.nextID == s.reservedIDs {
+		s.reservedIDs += idBlock
+		_ = g.batch.Set(metaIDs, binary.BigEndian.AppendUint64(nil, s.reservedIDs), nil)
+	}
+	s.nextID++
+	return s.nextID - 1
+}
+
+// idBlock is how many numbers are reserved on disk at a time. Those that a killed
+// process did not use are skipped.
+const idBlock = 1 << 20
+
+// kick tells the applying goroutine that there is something to do. The lock must be
+// held, because closing the store closes the channel.
+func (s *Store) kick() {
+	s.gathering.used = true
+	select {
+	case s.gathered <- struct{}{}:
+	default:
+	}
+}
+
+// applyGroups applies one group after another.
+func (s *Store) applyGroups() {
+	defer close(s.applied)
+	for range s.gathered {
+		s.mu.Lock()
+		g := s.gathering
+		if !g.used || s.failure != nil {
+			s.mu.Unlock()
+			continue
+		}
+		for l := range g.lanes {
+			s.keyBuf = laneKey(s.keyBuf[:0], l.id)
+			s.valBuf = appendLane(s.valBuf[:0], l, s.floor(l))
+			_ = g.batch.Set(s.keyBuf, s.valBuf, nil)
+		}
+		s.gathering = s.newGroup()
+		s.mu.Unlock()
+
+		// A group that changes nothing is durable when those before it are.
+		if !g.batch.Empty() {
+			if err := s.db.ApplyNoSyncWait(g.batch, pebble.Sync); err != nil {
+				s.fail(fmt.Errorf("apply: %w", err))
+				return
+			}
+		}
+		s.mu.Lock()
+		g.applied = true
+		for _, p := range g.dying {
+			if s.dying[p] == g {
+				delete(s.dying, p)
+			}
+		}
+		s.mu.Unlock()
+		s.checkSpace()
+		s.applied <- g // waits while the group before is synced: meanwhile the next one gathers
+	}
+}
+
+// syncGroups waits for one group after another to be durable, and tells everybody.
+func (s *Store) syncGroups() {
+	defer close(s.stopped)
+	for g := range s.applied {
+		if !g.batch.Empty() {
+			if err := g.batch.SyncWait(); err != nil {
+				s.fail(fmt.Errorf("sync: %w", err))
+				return
+			}
+		}
+		s.mu.Lock()
+		if s.failure == nil {
+			s.acknowledge(g)
+			close(g.done)
+		}
+		s.mu.Unlock()
+		_ = g.batch.Close()
+	}
+}
+
+// acknowledge makes known what a durable group has brought.
+func (s *Store) acknowledge(g *group) {
+	if s.inFlight[0] != g {
+		panic("pebblestore: groups are acknowledged out of order")
+	}
+	s.inFlight = s.inFlight[1:]
+	now := s.now()
+	for _, a := range g.arrivals {
+		if a.ref.gone || a.ref.pos != a.pos {
+			continue
+		}
+		a.ref.durable = true
+		s.announce(a.key, a.ref, now)
+	}
+	for _, k := range g.keys {
+		s.unpinKey(k)
+	}
+	s.acknowledgeRecords(g)
+	for l := range g.lanes {
+		s.serve(l.queue, now)
+	}
+	s.setAlarm(now)
+}
+
+// wait waits for a group to be durable.
+func (s *Store) wait(ctx context.Context, g *group) error {
+	select {
+	case <-g.done:
+		return g.err
+	case <-ctx.Done():
+		return fmt.Errorf("pebblestore: outcome unknown: %w", ctx.Err())
+	}
+}

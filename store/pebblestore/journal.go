@@ -1,0 +1,162 @@
+package pebblestore
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"maps"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+const (
+	journalName = "ATTEMPTS"
+	journalTemp = "ATTEMPTS.new"
+
+	// journalEntry is the length of an entry: lane, due, seq, attempts, checksum.
+	journalEntry = 28
+
+	// journalLimit is how large the journal grows before it is written anew.
+	journalLimit = 256 << 10
+)
+
+// journal remembers how often messages were claimed at the place where they are. A
+// message that moves to another place takes its attempts along, on disk, and what
+// the journal says about the old place means nothing any more. The journal is a file beside the database to which a claim
+// appends a few bytes, without a sync: they are the operating system's before the
+// claim is handed out, so a killed process loses none. A machine that loses power
+// may lose some, and then a message has more attempts than it should: a claim that
+// waited for a sync would cost every message that much.
+type journal struct {
+	fs   vfs.FS
+	dir  string
+	file vfs.File
+	size int
+	at   map[place]int // the latest entry of each message that is still at its place
+	buf  []byte
+}
+
+// openJournal reads what an earlier process left, and starts a new file.
+func openJournal(fs vfs.FS, dir string) (*journal, error) {
+	j := &journal{fs: fs, dir: dir, at: map[place]int{}}
+	f, err := fs.Open(fs.PathJoin(dir, journalName))
+	switch {
+	case err == nil:
+		b, err := io.ReadAll(f)
+		if closeErr := f.Close(); err == nil {
+			err = closeErr
+		}
+		if err != nil {
+			return nil, fmt.Errorf("pebblestore: read %s: %w", journalName, err)
+		}
+		for ; len(b) >= journalEntry; b = b[journalEntry:] {
+			if crc32.ChecksumIEEE(b[:24]) != binary.LittleEndian.Uint32(b[24:]) {
+				break // the end was not written before the machine stopped
+			}
+			at := place{binary.LittleEndian.Uint32(b), pos{int64(binary.LittleEndian.Uint64(b[4:])), binary.LittleEndian.Uint64(b[12:])}}
+			j.at[at] = int(binary.LittleEndian.Uint32(b[20:]))
+		}
+	case !isNotExist(err):
+		return nil, fmt.Errorf("pebblestore: open %s: %w", journalName, err)
+	}
+	return j, nil
+}
+
+// get returns the attempts of the message at a place, if they are known here.
+func (j *journal) get(at place) (int, bool) {
+	n, ok := j.at[at]
+	return n, ok
+}
+
+// note notes the attempts of a message; flush hands it to the operating system.
+func (j *journal) note(at place, attempts int) {
+	j.at[at] = attempts
+	j.buf = appendJournalEntry(j.buf, at, attempts)
+}
+
+// forget drops what is known of a place that a message has left.
+func (j *journal) forget(at place) { delete(j.at, at) }
+
+// keep drops all places that are not wanted.
+func (j *journal) keep(wanted func(at place) (bool, error)) error {
+	for at := range j.at {
+		ok, err := wanted(at)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			delete(j.at, at)
+		}
+	}
+	return nil
+}
+
+func appendJournalEntry(b []byte, at place, attempts int) []byte {
+	start := len(b)
+	b = binary.LittleEndian.AppendUint32(b, at.lane)
+	b = binary.LittleEndian.AppendUint64(b, uint64(at.pos.due))
+	b = binary.LittleEndian.AppendUint64(b, at.pos.seq)
+	b = binary.LittleEndian.AppendUint32(b, uint32(attempts))
+	return binary.LittleEndian.AppendUint32(b, crc32.ChecksumIEEE(b[start:]))
+}
+
+// flush hands what was noted to the operating system.
+func (j *journal) flush() error {
+	if len(j.buf) == 0 {
+		return nil
+	}
+	if j.file == nil || j.size+len(j.buf) > journalLimit {
+		return j.rewrite()
+	}
+	_, err := j.file.Write(j.buf)
+	j.size += len(j.buf)
+	j.buf = j.buf[:0]
+	if err != nil {
+		// What was written of it is unknown, so the next flush starts a new file.
+		err = fmt.Errorf("pebblestore: write %s: %w", journalName, err)
+		return errors.Join(err, j.close())
+	}
+	return nil
+}
+
+// rewrite starts a new file that holds only what still counts.
+func (j *journal) rewrite() error {
+	if err := j.close(); err != nil {
+		return err
+	}
+	j.buf = j.buf[:0]
+	for at, attempts := range j.at {
+		j.buf = appendJournalEntry(j.buf, at, attempts)
+	}
+	temp, name := j.fs.PathJoin(j.dir, journalTemp), j.fs.PathJoin(j.dir, journalName)
+	f, err := j.fs.Create(temp, vfs.WriteCategoryUnspecified)
+	if err == nil {
+		_, err = f.Write(j.buf)
+		if err == nil {
+			err = j.fs.Rename(temp, name)
+		}
+		if err != nil {
+			err = errors.Join(err, f.Close())
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("pebblestore: write %s: %w", journalName, err)
+	}
+	// A map that once was large stays large: take a new one of the right size.
+	at := make(map[place]int, len(j.at))
+	maps.Copy(at, j.at)
+	j.at = at
+	j.file, j.size, j.buf = f, len(j.buf), j.buf[:0]
+	return nil
+}
+
+func (j *journal) close() error {
+	if j.file == nil {
+		return nil
+	}
+	err := j.file.Close()
+	j.file = nil
+	return err
+}

@@ -1,0 +1,306 @@
+package pebblestore
+
+import (
+	"slices"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/abidehq/abide/store"
+)
+
+// maxRefs is how many pending messages of one key are known in memory. A key with
+// more costs a look at the disk for each message that is put, moved or deleted.
+const maxRefs = store.DefaultMessages
+
+// smallBody is up to which size the body of a message that is due is kept in
+// memory, so that a claim need not read it.
+const smallBody = 1 << 10
+
+// keyState is what is known about a key. It is the truth: the disk follows when the
+// group that holds the changes is applied, and until then the key is pinned.
+type keyState struct {
+	entry *cached[store.Key, *keyState]
+	key   store.Key
+
+	// partial: only messages that were loaded from the lane are known yet, and
+	// nothing else but the lane.
+	partial bool
+
+	// complete: refs has all pending messages of the key.
+	complete bool
+
+	count int    // of pending messages
+	refs  []*ref // in the order of their places
+
+	route    string
+	lane     *lane // of all pending messages; nil if there were none yet
+	attached int   // how many refs are in the window of the lane
+
+	hasLog      bool
+	log         uint64 // number of the log
+	logBase     int    // how many entries were trimmed
+	logLen      int
+	logGroup    *group // that was appended to last
+	headerDirty bool   // the header must be written at the end of the Tx
+
+	lease *lease
+
+	readyPos   pos // place of the first message that can be delivered
+	readyIndex int // in the lane's heap of ready keys
+}
+
+// ref is a pending message.
+type ref struct {
+	id      string
+	pos     pos
+	attempt int
+
+	durable bool  // it is on disk at this place
+	gone    bool  // it was consumed or deleted
+	window  *lane // the lane in whose window it is, or nil
+	leased  *lease
+
+	// data is nil if it must be read from disk. Before the message is durable it is
+	// never nil.
+	data *msgData
+}
+
+// pinKey returns the state of a key, pinned and not partial.
+func (s *Store) pinKey(key store.Key) (*keyState, error) {
+	k := s.pinPartial(key)
+	if k.partial {
+		if err := s.fill(k); err != nil {
+			s.keys.unpin(k.entry)
+			return nil, err
+		}
+	}
+	return k, nil
+}
+
+// pinPartial returns the state of a key, pinned and perhaps partial.
+func (s *Store) pinPartial(key store.Key) *keyState {
+	if e := s.keys.get(key); e != nil {
+		s.keys.pin(e)
+		return e.value
+	}
+	k := &keyState{key: key, partial: true}
+	k.entry = s.keys.add(key, k)
+	return k
+}
+
+// unpinKey lets go of a key. What is known of it is forgotten at once if it could
+// not be completed later.
+func (s *Store) unpinKey(k *keyState) {
+	s.keys.unpin(k.entry)
+	if k.entry.pins == 0 && !k.partial && !k.complete {
+		s.keys.forget(k.entry)
+	}
+}
+
+// fill reads what the disk says about a key of which only loaded messages are
+// known. No group that is under way can hold changes of it, or it would be pinned.
+func (s *Store) fill(k *keyState) error {
+	s.keyBuf = keyPrefix(s.keyBuf[:0], k.key)
+	prefix := s.keyBuf
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: upper(prefix)})
+	if err != nil {
+		return s.readError("read key", err)
+	}
+	count, known, refs := 0, k.refs, []*ref(nil)
+	var laneID uint32
+	for it.SeekPrefixGE(prefix); it.Valid(); it.Next() {
+		suffix := it.Key()[len(prefix):]
+		if suffix[0] == keyHeader {
+			k.hasLog = true
+			if k.log, k.logBase, k.route, err = parseHeader(it.Key(), it.Value()); err != nil {
+				break
+			}
+			continue
+		}
+		var p pos
+		if laneID, p, err = parsePending(it.Key(), it.Value()); err != nil {
+			break
+		}
+		if count++; count <= maxRefs {
+			r := find(known, p)
+			if r == nil {
+				r = &ref{id: string(suffix[1:]), pos: p, durable: true, attempt: unknownAttempt}
+			}
+			refs = append(refs, r)
+		}
+	}
+	if err == nil {
+		err = it.Error()
+	}
+	if closeErr := it.Close(); err == nil {
+		err = closeErr
+	}
+	if err == nil && k.hasLog {
+		k.logLen, err = s.logLength(s.db, k.log)
+	}
+	if err != nil {
+		return s.readError("read key", err)
+	}
+	k.partial, k.count = false, count
+	if k.complete = count <= maxRefs; k.complete {
+		slices.SortFunc(refs, func(a, b *ref) int {
+			if a.pos.less(b.pos) {
+				return -1
+			}
+			return 1
+		})
+		k.refs = refs
+	}
+	if count > 0 {
+		k.lane = s.lanesByID[laneID]
+		k.route = k.lane.route
+	}
+	return nil
+}
+
+// unknownAttempt is the attempt of a ref whose message was not read yet.
+const unknownAttempt = -1
+
+// find returns the ref at a place.
+func find(refs []*ref, p pos) *ref {
+	if i, ok := search(refs, p); ok {
+		return refs[i]
+	}
+	return nil
+}
+
+func search(refs []*ref, p pos) (int, bool) {
+	return slices.BinarySearchFunc(refs, p, func(r *ref, p pos) int {
+		switch {
+		case r.pos.less(p):
+			return -1
+		case p.less(r.pos):
+			return 1
+		}
+		return 0
+	})
+}
+
+// insert adds a ref that is not among the refs.
+func (k *keyState) insert(r *ref) {
+	i := len(k.refs)
+	if i > 0 && r.pos.less(k.refs[i-1].pos) {
+		i, _ = search(k.refs, r.pos)
+	}
+	k.refs = slices.Insert(k.refs, i, r)
+	if len(k.refs) > maxRefs && k.complete {
+		k.complete = false
+	}
+}
+
+// drop takes a ref out.
+func (k *keyState) drop(r *ref) {
+	if i, ok := search(k.refs, r.pos); ok && k.refs[i] == r {
+		k.refs = slices.Delete(k.refs, i, i+1)
+	}
+}
+
+// lookup returns the pending message of that ID, or nil.
+func (s *Store) lookup(k *keyState, id string) (*ref, error) {
+	for _, r := range k.refs {
+		if r.id == id {
+			return r, nil
+		}
+	}
+	if k.complete {
+		return nil, nil
+	}
+	s.keyBuf = pendingKey(s.keyBuf[:0], k.key, id)
+	v, closer, err := s.db.Get(s.keyBuf)
+	if err == pebble.ErrNotFound { //nolint:errorlint // Pebble returns it as it is
+		return nil, nil
+	}
+	if err != nil {
+		return nil, s.readError("read message", err)
+	}
+	_, p, err := parsePending(s.keyBuf, v)
+	_ = closer.Close()
+	if err != nil {
+		return nil, err
+	}
+	if s.isDying(k.lane, p) {
+		return nil, nil
+	}
+	r := &ref{id: id, pos: p, durable: true, attempt: unknownAttempt}
+	k.insert(r)
+	return r, nil
+}
+
+// data returns what the message says, from memory or from disk.
+func (s *Store) data(k *keyState, r *ref) (msgData, error) {
+	var d msgData
+	if r.data != nil {
+		d = *r.data
+	} else {
+		s.keyBuf = msgKey(s.keyBuf[:0], k.lane.id, r.pos)
+		read, err := s.readMsg(s.db, s.keyBuf)
+		if err != nil {
+			return d, err
+		}
+		s.learn(k.lane, r, read.attempt)
+		d = *read
+	}
+	d.attempt = r.attempt
+	return d, nil
+}
+
+// learn takes over the attempts that the disk says. Those counted since it was
+// written are in the journal.
+func (s *Store) learn(l *lane, r *ref, attempt int) {
+	if r.attempt != unknownAttempt {
+		return
+	}
+	r.attempt = attempt
+	if n, ok := s.attempts.get(place{l.id, r.pos}); ok {
+		r.attempt = n
+	}
+}
+
+// readMsg reads a message from disk. What it returns is the caller's.
+func (s *Store) readMsg(from pebble.Reader, key []byte) (*msgData, error) {
+	v, closer, err := from.Get(key)
+	if err != nil {
+		return nil, s.readError("read message", err)
+	}
+	_, _, d, err := parseMsg(key, v)
+	d.body = slices.Clone(d.body)
+	_ = closer.Close()
+	return &d, err
+}
+
+// visible calls yield with the messages that can be delivered, in order, until it
+// returns false. Of a key that is not complete, only what is in the window counts:
+// that is the first of all, or nothing.
+func (k *keyState) visible(now int64, yield func(*ref) bool) {
+	end := maxPos
+	if !k.complete && !k.partial {
+		if p, ok := k.lane.spill[k]; ok {
+			end = p
+		}
+	}
+	for _, r := range k.refs {
+		if r.pos.due > now || !r.pos.less(end) {
+			return
+		}
+		if !r.durable || (!k.complete && r.window == nil) {
+			continue
+		}
+		if !yield(r) {
+			return
+		}
+	}
+}
+
+// firstVisible returns the first message that can be delivered, or nil.
+func (k *keyState) firstVisible(now int64) (first *ref) {
+	k.visible(now, func(r *ref) bool {
+		first = r
+		return false
+	})
+	return first
+}

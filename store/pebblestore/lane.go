@@ -1,0 +1,359 @@
+package pebblestore
+
+import (
+	"slices"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/abidehq/abide/store"
+)
+
+// loadBatch is how many ready keys of a lane are brought into memory at once.
+const loadBatch = 256
+
+// maxWindow is how many messages of a lane are kept in memory as they arrive. Those
+// that arrive when there are more stay on disk until their turn comes.
+const maxWindow = 4096
+
+// lane is all messages of one queue, tenant and route, in the order of their
+// places. What is due in it is one range of the disk, and who serves other routes
+// never looks at it.
+//
+// Messages before the cursor are in memory, in the window, or gone. Messages from
+// the cursor on are on disk. A message that comes in before the cursor moves the
+// cursor back.
+//
+// The lane of messages whose keys have no route has an empty route. Its places are
+// the times at which they expire, and it has no window.
+type lane struct {
+	id     uint32
+	queue  *queue
+	tenant string
+	route  string
+	count  int64 // of pending messages
+
+	cursor pos
+	next   pos // nothing on disk is at or after the cursor and before next
+	window window
+	spill  map[*keyState]pos // first message that is not in the window because its key has too many there
+
+	ready    indexed[*keyState] // keys that can be claimed, by their first message
+	inRing   bool               // in the ring of its route
+	dueIndex int                // in the heap of its route
+}
+
+// place is a place on disk.
+type place struct {
+	lane uint32
+	pos  pos
+}
+
+// queue is what is known of a queue.
+type queue struct {
+	name    string
+	routes  map[string]*routeState
+	waiters []*waiter
+	turn    int // which of a request's routes comes first the next time
+}
+
+// routeState is the lanes of one route.
+type routeState struct {
+	due  indexed[*lane] // lanes without ready keys, by next
+	ring []*lane        // lanes with ready keys, in the order of their turns
+
+	waiters int // Claim calls that wait for this route
+}
+
+func (s *Store) queue(name string) *queue {
+	q := s.queues[name]
+	if q == nil {
+		q = &queue{name: name, routes: map[string]*routeState{}}
+		s.queues[name] = q
+	}
+	return q
+}
+
+func (q *queue) route(name string) *routeState {
+	rs := q.routes[name]
+	if rs == nil {
+		rs = &routeState{due: indexed[*lane]{
+			less:  func(a, b *lane) bool { return a.next.less(b.next) },
+			place: func(l *lane) *int { return &l.dueIndex },
+		}}
+		q.routes[name] = rs
+	}
+	return rs
+}
+
+// laneName is what a lane is for.
+type laneName struct{ queue, tenant, route string }
+
+// lane returns the lane of a key with that route.
+func (s *Store) lane(key store.Key, route string) *lane {
+	name := laneName{key.Queue, key.Tenant, route}
+	l := s.lanes[name]
+	if l == nil {
+		s.lastLane++
+		l = s.addLane(s.lastLane, name)
+	}
+	return l
+}
+
+func (s *Store) addLane(id uint32, name laneName) *lane {
+	l := &lane{id: id, queue: s.queue(name.queue), tenant: name.tenant, route: name.route, next: maxPos}
+	l.ready = indexed[*keyState]{
+		less:  func(a, b *keyState) bool { return a.readyPos.less(b.readyPos) },
+		place: func(k *keyState) *int { return &k.readyIndex },
+	}
+	s.lanes[name] = l
+	s.lanesByID[id] = l
+	return l
+}
+
+// setNext notes from where on the disk has something to load.
+func (l *lane) setNext(p pos) {
+	l.next = p
+	l.settle()
+}
+
+// settle puts the lane where claims look for it.
+func (l *lane) settle() {
+	rs := l.queue.route(l.route)
+	if l.ready.len() > 0 {
+		if !l.inRing {
+			l.inRing = true
+			rs.ring = append(rs.ring, l)
+		}
+		rs.due.remove(l)
+		return
+	}
+	if l.next == maxPos {
+		rs.due.remove(l)
+	} else {
+		rs.due.push(l)
+	}
+}
+
+// refresh puts a key where it belongs after something about it has changed.
+func (s *Store) refresh(k *keyState, now int64) {
+	l := k.lane
+	if l == nil || l.route == "" {
+		return
+	}
+	first := (*ref)(nil)
+	if k.lease == nil {
+		first = k.firstVisible(now)
+	}
+	switch {
+	case first != nil:
+		if k.readyIndex == 0 {
+			s.keys.pin(k.entry)
+		}
+		k.readyPos = first.pos
+		l.ready.push(k)
+	case k.readyIndex != 0:
+		l.ready.remove(k)
+		s.unpinKey(k)
+	}
+	l.settle()
+}
+
+// announce takes note of a message that is now durable at its place.
+func (s *Store) announce(k *keyState, r *ref, now int64) {
+	l := k.lane
+	if r.pos.less(l.cursor) && r.window == nil {
+		l.cursor = r.pos
+		l.next = r.pos
+	}
+	switch {
+	case l.route != "" && r.window == nil && r.pos.due <= now && r.pos.less(l.next) && l.window.live < maxWindow:
+		s.attach(l, k, r)
+		l.cursor = r.pos.next()
+	case r.window == nil && r.pos.less(l.next):
+		l.setNext(r.pos)
+	}
+	if r.window == nil || len(r.data.body) > smallBody {
+		r.data = nil
+	}
+	s.refresh(k, now)
+	if !k.complete && r.window == nil && r.leased == nil {
+		k.drop(r)
+	}
+}
+
+// attach brings a message into the window.
+func (s *Store) attach(l *lane, k *keyState, r *ref) {
+	r.window = l
+	k.attached++
+	s.keys.pin(k.entry)
+	l.window.add(l, r)
+}
+
+// detach takes a message out of the window.
+func (s *Store) detach(k *keyState, r *ref) {
+	l := r.window
+	if l == nil {
+		return
+	}
+	r.window = nil
+	l.window.live--
+	k.attached--
+	if from, ok := l.spill[k]; ok && k.attached < maxRefs/2 {
+		delete(l.spill, k)
+		s.unpinKey(k)
+		l.rewind(from)
+	}
+	s.unpinKey(k)
+}
+
+// rewind makes the next load look at the disk from a place on again.
+func (l *lane) rewind(p pos) {
+	if p.less(l.cursor) {
+		l.cursor = p
+	}
+	if p.less(l.next) {
+		l.setNext(p)
+	}
+}
+
+// load brings messages that are due from disk into the window, until there are
+// enough ready keys, and notes what comes next.
+func (s *Store) load(l *lane, now int64) error {
+	it, err := s.db.NewIter(&pebble.IterOptions{
+		LowerBound: msgKey(nil, l.id, l.cursor),
+		UpperBound: msgKey(nil, l.id+1, pos{}),
+	})
+	if err != nil {
+		return s.readError("load messages", err)
+	}
+	next := maxPos
+	for it.First(); it.Valid(); it.Next() {
+		p := parseMsgKey(it.Key())
+		if p.due > now || l.ready.len() >= loadBatch {
+			next = p
+			break
+		}
+		l.cursor = p.next()
+		if s.isDying(l, p) {
+			continue
+		}
+		if err = s.loadMsg(l, p, it.Key(), it.Value(), now); err != nil {
+			next = p
+			l.cursor = p
+			break
+		}
+	}
+	if err == nil {
+		err = it.Error()
+	}
+	if closeErr := it.Close(); err == nil {
+		err = closeErr
+	}
+	l.setNext(next)
+	if err != nil {
+		return s.readError("load messages", err)
+	}
+	return nil
+}
+
+// loadMsg brings one message into the window.
+func (s *Store) loadMsg(l *lane, p pos, key, value []byte, now int64) error {
+	name, id, d, err := parseMsg(key, value)
+	if err != nil {
+		return err
+	}
+	k := s.pinPartial(store.Key{Queue: l.queue.name, Tenant: l.tenant, Name: name})
+	defer s.unpinKey(k)
+	r := find(k.refs, p)
+	if r == nil {
+		if !k.partial && k.attached >= maxRefs {
+			if l.spill == nil {
+				l.spill = map[*keyState]pos{}
+			}
+			if _, ok := l.spill[k]; !ok {
+				l.spill[k] = p
+				s.keys.pin(k.entry)
+			}
+			return nil
+		}
+		r = &ref{id: id, pos: p, durable: true, attempt: unknownAttempt}
+		k.lane, k.route = l, l.route
+		k.insert(r)
+	}
+	if r.window == nil {
+		s.attach(l, k, r)
+		if r.data == nil {
+			s.learn(l, r, d.attempt)
+			if len(d.body) <= smallBody {
+				d.body = slices.Clone(d.body)
+				r.data = &d
+			}
+		}
+	}
+	s.refresh(k, now)
+	return nil
+}
+
+// floor is the place before which the lane has no message on disk. It is stored, so
+// that after a restart nobody wades through what was consumed long ago.
+func (s *Store) floor(l *lane) pos {
+	floor := l.cursor
+	if first, ok := l.window.first(l); ok && first.less(floor) {
+		floor = first
+	}
+	for _, p := range l.spill {
+		if p.less(floor) {
+			floor = p
+		}
+	}
+	for _, g := range s.inFlight {
+		if p, ok := g.lanes[l]; ok && p.less(floor) {
+			floor = p
+		}
+	}
+	return floor
+}
+
+// window is the messages of a lane that are in memory, in the order of their
+// places. Those that have left are taken out when they come to the front.
+type window struct {
+	items []windowItem
+	head  int
+	live  int // how many are still there
+}
+
+type windowItem struct {
+	pos pos
+	ref *ref
+}
+
+func (w *window) add(l *lane, r *ref) {
+	w.live++
+	if len(w.items) > 2*w.live+64 { // most of them have left
+		w.items = slices.DeleteFunc(w.items, func(item windowItem) bool { return !item.there(l) })
+		w.head = 0
+	}
+	i := len(w.items)
+	for i > w.head && r.pos.less(w.items[i-1].pos) {
+		i--
+	}
+	w.items = slices.Insert(w.items, i, windowItem{r.pos, r})
+}
+
+// there reports whether the message is still in the window of l, at this place.
+func (i windowItem) there(l *lane) bool {
+	return i.ref != nil && i.ref.window == l && i.ref.pos == i.pos
+}
+
+// first returns the place of the first message that is still there.
+func (w *window) first(l *lane) (pos, bool) {
+	for w.head < len(w.items) {
+		if item := w.items[w.head]; item.there(l) {
+			return item.pos, true
+		}
+		w.items[w.head] = windowItem{}
+		w.head++
+	}
+	w.items, w.head = w.items[:0], 0
+	return pos{}, false
+}

@@ -1,0 +1,149 @@
+package pebblestore
+
+import (
+	"context"
+	"encoding/binary"
+	"time"
+
+	"github.com/abidehq/abide/store"
+)
+
+// lease is a live claim of a key. Leases are only in memory: one process owns the
+// directory, so when it ends nobody can hold a claim any more.
+type lease struct {
+	key       *keyState
+	token     store.Token
+	until     int64
+	delivered []*ref
+	index     int // in the heap of leases
+}
+
+// live reports whether the key is leased under that token.
+func (k *keyState) live(token store.Token, now int64) bool {
+	return k.lease != nil && k.lease.token == token && now < k.lease.until
+}
+
+// newToken returns a token that no process has used.
+func (s *Store) newToken() store.Token {
+	s.tokens++
+	b := make([]byte, 0, 24)
+	b = append(b, s.epoch[:]...)
+	return store.Token(binary.BigEndian.AppendUint64(b, s.tokens))
+}
+
+// startLease leases a key, with the messages that are delivered.
+func (s *Store) startLease(k *keyState, delivered []*ref, until int64) *lease {
+	l := &lease{key: k, token: s.newToken(), until: until, delivered: delivered}
+	k.lease = l
+	for _, r := range delivered {
+		r.leased = l
+	}
+	s.keys.pin(k.entry)
+	s.leases.push(l)
+	return l
+}
+
+// endLease ends the lease of a key. The caller refreshes the key when it is done.
+func (s *Store) endLease(k *keyState) {
+	l := k.lease
+	k.lease = nil
+	for _, r := range l.delivered {
+		r.leased = nil
+	}
+	s.leases.remove(l)
+	s.unpinKey(k)
+}
+
+// expireLeases ends the leases whose time is over.
+func (s *Store) expireLeases(now int64) {
+	for s.leases.len() > 0 && s.leases.items[0].until <= now {
+		k := s.leases.items[0].key
+		s.keys.pin(k.entry)
+		s.endLease(k)
+		s.refresh(k, now)
+		s.unpinKey(k)
+	}
+}
+
+// Renew makes leases last longer.
+func (s *Store) Renew(ctx context.Context, d time.Duration, leases []store.Lease) (lost []store.Lease, err error) {
+	if err := store.ValidateRenew(d, leases); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	now, err := s.lock("renew")
+	if err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	for _, l := range leases {
+		e := s.keys.get(l.Key)
+		if e == nil || !e.value.live(l.Token, now) {
+			lost = append(lost, l)
+			continue
+		}
+		lease := e.value.lease
+		lease.until = max(lease.until, now+millis(d))
+		s.leases.push(lease)
+	}
+	return lost, nil
+}
+
+// Release gives up a lease.
+func (s *Store) Release(ctx context.Context, r store.Release) error {
+	if err := r.Validate(); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	now, err := s.lock("release")
+	if err != nil {
+		return err
+	}
+	e := s.keys.get(r.Lease.Key)
+	if e == nil || !e.value.live(r.Lease.Token, now) {
+		s.mu.Unlock()
+		return store.ClaimLost("release", r.Lease)
+	}
+	k, g := e.value, s.gathering
+	if r.After > 0 {
+		if err := s.room(); err != nil {
+			s.mu.Unlock()
+			return err
+		}
+	}
+	s.keys.pin(e)
+	g.keys = append(g.keys, k)
+	delivered := k.lease.delivered
+	s.endLease(k)
+	if r.Uncounted {
+		for _, ref := range delivered {
+			ref.attempt--
+			s.attempts.note(place{k.lane.id, ref.pos}, ref.attempt)
+		}
+		err = s.attempts.flush()
+	}
+	if r.After > 0 {
+		for _, ref := range delivered {
+			if err := s.moveTo(g, k, ref, now+millis(r.After)); err != nil {
+				s.failLocked(err)
+				s.mu.Unlock()
+				return s.failure
+			}
+		}
+	}
+	s.refresh(k, now)
+	s.serve(k.lane.queue, now)
+	if r.After == 0 {
+		g.keys = g.keys[:len(g.keys)-1]
+		s.unpinKey(k)
+		s.mu.Unlock()
+		return err
+	}
+	s.kick()
+	s.mu.Unlock()
+	return s.wait(ctx, g)
+}

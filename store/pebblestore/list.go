@@ -1,0 +1,233 @@
+package pebblestore
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"math"
+	"slices"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/abidehq/abide/store"
+)
+
+// spot is a place in a list: the time of a record, then its number.
+type spot struct {
+	ms  int64
+	num uint64
+}
+
+func (a spot) less(b spot) bool {
+	if a.ms != b.ms {
+		return a.ms < b.ms
+	}
+	return a.num < b.num
+}
+
+// strand is the records of one tenant and status, in the order of their time. A
+// list is the strands that the query is about, merged.
+type strand struct {
+	prefix []byte
+	head   spot
+	index  int // in the heap of strands
+}
+
+// lister is a List call.
+type lister struct {
+	q        *store.Query
+	snapshot *pebble.Snapshot
+	it       *pebble.Iterator
+	from, to int64 // bounds of the time: from <= ms < to
+	heap     indexed[*strand]
+}
+
+// List returns records that match q. The index is by tenant, status and time, so
+// these cost nothing to filter by; what is left is filtered record by record.
+func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
+	if err := q.Validate(); err != nil {
+		return store.Page{}, err
+	}
+	after, resume, err := parseCursor(&q)
+	if err != nil {
+		return store.Page{}, err
+	}
+	release, err := s.read(ctx, "list")
+	if err != nil {
+		return store.Page{}, err
+	}
+	defer release()
+	l := lister{q: &q, to: math.MaxInt64}
+	if !q.From.IsZero() {
+		l.from = store.Millis(q.From)
+	}
+	if !q.To.IsZero() {
+		l.to = store.Millis(q.To)
+	}
+	l.snapshot = s.db.NewSnapshot()
+	defer l.snapshot.Close() //nolint:errcheck // closing a snapshot does not fail
+	if l.it, err = l.snapshot.NewIter(&pebble.IterOptions{LowerBound: []byte{tagIndex}, UpperBound: []byte{tagIndex + 1}}); err != nil {
+		return store.Page{}, s.readError("list", err)
+	}
+	page, err := s.list(ctx, &l, after, resume)
+	if err == nil {
+		err = l.it.Error()
+	}
+	if closeErr := l.it.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		return store.Page{}, s.readError("list", err)
+	}
+	return page, nil
+}
+
+func (s *Store) list(ctx context.Context, l *lister, after spot, resume bool) (page store.Page, err error) {
+	l.heap = indexed[*strand]{
+		place: func(x *strand) *int { return &x.index },
+		less: func(a, b *strand) bool {
+			if l.q.Descending {
+				return b.head.less(a.head)
+			}
+			return a.head.less(b.head)
+		},
+	}
+	if !resume {
+		after = spot{ms: l.from - 1, num: math.MaxUint64}
+		if l.q.Descending {
+			after = spot{ms: l.to}
+		}
+	}
+	for _, prefix := range l.prefixes() {
+		l.advance(&strand{prefix: prefix}, after)
+	}
+	limit := l.q.Limit
+	if limit == 0 {
+		limit = store.DefaultPage
+	}
+	for l.heap.len() > 0 {
+		st := l.heap.items[0]
+		if len(page.Records) == limit {
+			page.Next = cursor(l.q, after)
+			return page, nil
+		}
+		if err := ctx.Err(); err != nil {
+			return page, err
+		}
+		rec, err := s.readRecordAt(l.snapshot, st.head.num)
+		if err != nil {
+			return page, err
+		}
+		after = st.head
+		if matches(l.q, &rec) {
+			page.Records = append(page.Records, rec)
+		}
+		l.advance(st, after)
+	}
+	return page, nil
+}
+
+// prefixes returns the index prefixes of the strands that the query is about.
+func (l *lister) prefixes() (found [][]byte) {
+	prefix := appendString([]byte{tagIndex}, l.q.Kind)
+	if l.q.Tenant != nil {
+		prefix = appendString(prefix, *l.q.Tenant)
+		if len(l.q.Statuses) > 0 {
+			for _, status := range l.q.Statuses {
+				found = append(found, appendString(slices.Clone(prefix), status))
+			}
+			slices.SortFunc(found, bytes.Compare)
+			return slices.CompactFunc(found, bytes.Equal)
+		}
+	}
+	// Each seek lands on the first record of the next strand.
+	for l.it.SeekGE(prefix); l.it.Valid() && bytes.HasPrefix(l.it.Key(), prefix); {
+		strandPrefix := slices.Clone(l.it.Key()[:len(l.it.Key())-16])
+		if len(l.q.Statuses) == 0 || slices.Contains(l.q.Statuses, lastString(strandPrefix)) {
+			found = append(found, strandPrefix)
+		}
+		if l.it.SeekGE(upper(strandPrefix)); l.it.Error() != nil {
+			break
+		}
+	}
+	return found
+}
+
+// lastString returns the last of the three strings of an index prefix.
+func lastString(prefix []byte) string {
+	r := reader{b: prefix[1:]}
+	r.bytes()
+	r.bytes()
+	return r.string()
+}
+
+// advance moves a strand to its first record after a spot, or takes it out.
+func (l *lister) advance(st *strand, after spot) {
+	key := binary.BigEndian.AppendUint64(slices.Clone(st.prefix), uint64(max(after.ms, 0)))
+	var found bool
+	if l.q.Descending {
+		found = l.it.SeekLT(binary.BigEndian.AppendUint64(key, after.num))
+	} else {
+		key = binary.BigEndian.AppendUint64(key, after.num)
+		if after.ms < 0 {
+			key = slices.Clone(st.prefix)
+		}
+		found = l.it.SeekGE(key)
+		if found && after.ms >= 0 && bytes.Equal(l.it.Key(), key) {
+			found = l.it.Next()
+		}
+	}
+	if found && len(l.it.Key()) == len(st.prefix)+16 && bytes.HasPrefix(l.it.Key(), st.prefix) {
+		k := l.it.Key()[len(st.prefix):]
+		st.head = spot{ms: int64(binary.BigEndian.Uint64(k)), num: binary.BigEndian.Uint64(k[8:])}
+		if st.head.ms >= l.from && st.head.ms < l.to {
+			l.heap.push(st)
+			return
+		}
+	}
+	l.heap.remove(st)
+}
+
+// matches reports whether a record matches what the index does not know.
+func matches(q *store.Query, r *store.Record) bool {
+	if len(q.Names) > 0 && !slices.Contains(q.Names, r.Name) {
+		return false
+	}
+	for name, value := range q.Tags {
+		if v, ok := r.Tags[name]; !ok || v != value {
+			return false
+		}
+	}
+	return true
+}
+
+// cursor returns where a walk has come to, with a checksum that ties it to the
+// query.
+func cursor(q *store.Query, at spot) string {
+	b := binary.BigEndian.AppendUint64(nil, uint64(at.ms))
+	b = binary.BigEndian.AppendUint64(b, at.num)
+	b = binary.BigEndian.AppendUint32(b, cursorSum(q, b))
+	return base64.RawURLEncoding.EncodeToString(b)
+}
+
+func cursorSum(q *store.Query, at []byte) uint32 {
+	tenant := "all"
+	if q.Tenant != nil {
+		tenant = fmt.Sprintf("%q", *q.Tenant)
+	}
+	return crc32.ChecksumIEEE(fmt.Appendf(slices.Clone(at), "%q %s %v", q.Kind, tenant, q.Descending))
+}
+
+func parseCursor(q *store.Query) (at spot, resume bool, err error) {
+	if q.Cursor == "" {
+		return spot{}, false, nil
+	}
+	b, err := base64.RawURLEncoding.DecodeString(q.Cursor)
+	if err != nil || len(b) != 20 || binary.BigEndian.Uint32(b[16:]) != cursorSum(q, b[:16]) {
+		return spot{}, false, fmt.Errorf("store: list: cursor %q is not from this query: %w", q.Cursor, store.ErrInvalid)
+	}
+	return spot{ms: int64(binary.BigEndian.Uint64(b)), num: binary.BigEndian.Uint64(b[8:])}, true, nil
+}

@@ -1,0 +1,169 @@
+package pebblestore
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"slices"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/abidehq/abide/store"
+)
+
+// pointDeletes is up to how many values a log is deleted one by one: a range
+// deletion costs every later read a little, and most logs are short.
+const pointDeletes = 64
+
+func (s *Store) append(g *group, a *store.Append) {
+	k := s.pinned(a.Key)
+	if !k.hasLog {
+		k.hasLog, k.log, k.headerDirty = true, s.newID(g), true
+	}
+	s.keyBuf = logKey(s.keyBuf[:0], k.log, k.logLen)
+	s.valBuf = appendEntries(s.valBuf[:0], a.Entries)
+	_ = g.batch.Set(s.keyBuf, s.valBuf, nil)
+	k.logLen += len(a.Entries)
+	k.logGroup = g
+}
+
+// trim forgets the entries before an index. The value that holds the entry before
+// it stays, so that the length of the log can be told from the last value.
+func (s *Store) trim(g *group, k *keyState, before int) error {
+	if before <= k.logBase {
+		return nil
+	}
+	k.logBase, k.headerDirty = before, true
+	it, err := s.db.NewIter(logBounds(k.log))
+	if err != nil {
+		return s.readError("trim log", err)
+	}
+	if it.SeekLT(logKey(nil, k.log, before)) {
+		_ = g.batch.DeleteRange(logKey(nil, k.log, 0), slices.Clone(it.Key()), nil)
+	}
+	err = it.Error()
+	if closeErr := it.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		return s.readError("trim log", err)
+	}
+	return nil
+}
+
+func (s *Store) deleteLog(g *group, k *keyState) error {
+	bounds := logBounds(k.log)
+	it, err := s.db.NewIter(bounds)
+	if err != nil {
+		return s.readError("delete log", err)
+	}
+	n := 0
+	for it.First(); it.Valid() && n < pointDeletes; it.Next() {
+		_ = g.batch.Delete(it.Key(), nil)
+		n++
+	}
+	many := it.Valid()
+	err = it.Error()
+	if closeErr := it.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		return s.readError("delete log", err)
+	}
+	// What was appended in a group that is not applied yet is not among them.
+	if many || (k.logGroup != nil && !k.logGroup.applied) {
+		_ = g.batch.DeleteRange(bounds.LowerBound, bounds.UpperBound, nil)
+	}
+	return nil
+}
+
+func logBounds(log uint64) *pebble.IterOptions {
+	return &pebble.IterOptions{LowerBound: logKey(nil, log, 0), UpperBound: logKey(nil, log+1, 0)}
+}
+
+// logLength returns the length of a log, which its last value tells.
+func (s *Store) logLength(from pebble.Reader, log uint64) (int, error) {
+	it, err := from.NewIter(logBounds(log))
+	if err != nil {
+		return 0, err
+	}
+	length := 0
+	if it.Last() {
+		length, err = countEntries(it.Key(), it.Value())
+		length += int(binary.BigEndian.Uint64(it.Key()[9:]))
+	}
+	if err == nil {
+		err = it.Error()
+	}
+	if closeErr := it.Close(); err == nil {
+		err = closeErr
+	}
+	return length, err
+}
+
+// ReadLog returns entries of a log.
+func (s *Store) ReadLog(ctx context.Context, key store.Key, from int) (store.LogPage, error) {
+	if err := store.ValidateReadLog(key, from); err != nil {
+		return store.LogPage{}, err
+	}
+	release, err := s.read(ctx, "read log")
+	if err != nil {
+		return store.LogPage{}, err
+	}
+	defer release()
+	snapshot := s.db.NewSnapshot()
+	defer snapshot.Close() //nolint:errcheck // closing a snapshot does not fail
+	header := headerKey(nil, key)
+	v, closer, err := snapshot.Get(header)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return store.LogPage{First: from}, nil
+	}
+	if err != nil {
+		return store.LogPage{}, s.readError("read log", err)
+	}
+	log, base, _, err := parseHeader(header, v)
+	_ = closer.Close()
+	if err != nil {
+		return store.LogPage{}, err
+	}
+	page := store.LogPage{First: max(from, base)}
+	if page.Length, err = s.logLength(snapshot, log); err == nil && page.First < page.Length {
+		page.Entries, err = readEntries(snapshot, log, page.First)
+	}
+	if err != nil {
+		return store.LogPage{}, s.readError("read log", err)
+	}
+	return page, nil
+}
+
+// readEntries returns a page of entries from an index on.
+func readEntries(from pebble.Reader, log uint64, first int) (entries [][]byte, err error) {
+	it, err := from.NewIter(logBounds(log))
+	if err != nil {
+		return nil, err
+	}
+	size := 0
+	full := false
+	// The value before the next index holds the first entry.
+	for it.SeekLT(logKey(nil, log, first+1)); it.Valid() && !full && err == nil; it.Next() {
+		start := int(binary.BigEndian.Uint64(it.Key()[9:]))
+		err = parseEntries(it.Key(), it.Value(), func(i int, entry []byte) bool {
+			if start+i < first {
+				return true
+			}
+			if size += len(entry); size > store.LogPageBytes && len(entries) > 0 {
+				full = true
+				return false
+			}
+			entries = append(entries, slices.Clone(entry))
+			return true
+		})
+	}
+	if err == nil {
+		err = it.Error()
+	}
+	if closeErr := it.Close(); err == nil {
+		err = closeErr
+	}
+	return entries, err
+}

@@ -1,0 +1,480 @@
+// Package pebblestore is the embedded store: one directory, owned by one process,
+// on Pebble. It is opened as pebble://path.
+//
+// All that a commit needs to know is in memory, and the truth is there: commits are
+// checked and applied to it under one lock, and gathered into a batch. The disk
+// follows, one batch and one sync for all commits that came while the batch before
+// was being synced; then their callers are told, and what they have put can be
+// claimed. So what the disk shows is always a little older than what the memory
+// knows, and never newer.
+//
+// Only what is in use is in memory: messages that are due (a window of each lane),
+// keys that are leased or have changes under way, and a bounded number of keys and
+// records that were used last. See lane, keyState, group and journal, in this order.
+package pebblestore
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/bloom"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/store"
+)
+
+func init() {
+	store.Register("pebble", store.Scheme{
+		Open:    openURL,
+		Options: []string{"cache_mib", "reserve_mib"},
+		Example: "pebble:///var/lib/abide",
+	})
+}
+
+// Defaults of Options.
+const (
+	DefaultCache   = 64 << 20
+	DefaultReserve = 256 << 20
+
+	// keyCache and recordCache are how many keys and records that are not in use are
+	// remembered.
+	keyCache    = 16 << 10
+	recordCache = 16 << 10
+)
+
+// Options of a store.
+type Options struct {
+	// Clock is the store's clock; nil means that of the machine.
+	Clock base.Clock
+
+	// Logger gets what the store has to say; nil means slog.Default.
+	Logger *slog.Logger
+
+	// Cache is how many bytes of what is on disk are kept in memory. Zero means
+	// [DefaultCache].
+	Cache int64
+
+	// Reserve is how many bytes of the disk are left free: with less, commits fail
+	// with [store.ErrFull]. Zero means [DefaultReserve].
+	Reserve uint64
+
+	// fs and tune are for tests: another file system, and other settings of Pebble.
+	fs   vfs.FS
+	tune func(*pebble.Options)
+}
+
+func openURL(ctx context.Context, u *url.URL) (store.Store, error) {
+	dir := u.Host + u.Path
+	if u.Opaque != "" {
+		dir = u.Opaque
+	}
+	if dir == "" || u.User != nil {
+		return nil, store.InvalidURL(u, "name a directory, such as pebble:///var/lib/abide or pebble://./abide-data")
+	}
+	var o Options
+	for name, set := range map[string]func(mib int64){
+		"cache_mib":   func(mib int64) { o.Cache = mib << 20 },
+		"reserve_mib": func(mib int64) { o.Reserve = uint64(mib) << 20 },
+	} {
+		if value := u.Query().Get(name); value != "" || u.Query().Has(name) {
+			mib, err := strconv.ParseInt(value, 10, 64)
+			if err != nil || mib < 1 || mib > 1<<20 {
+				return nil, store.InvalidOption(u, name, "a number of MiB from 1 to 1048576")
+			}
+			set(mib)
+		}
+	}
+	return Open(ctx, dir, o)
+}
+
+// Store is a store in a directory.
+type Store struct {
+	dir     string
+	fs      vfs.FS
+	db      *pebble.DB
+	dirLock *pebble.Lock
+	clock   base.Clock
+	logger  *slog.Logger
+	reserve uint64
+	epoch   [16]byte // makes the tokens of this process its own
+
+	gathered chan struct{} // tells applyGroups that there is something to apply
+	applied  chan *group   // from applyGroups to syncGroups
+	stopped  chan struct{} // closed when syncGroups has ended
+	closing  chan struct{} // closed when the store is closed or has failed
+	failed   chan struct{} // closed when the store has failed
+	readers  sync.WaitGroup
+
+	mu      sync.Mutex // guards all that follows
+	closed  bool
+	failure error
+	full    bool // the disk is
+	lastNow int64
+	tokens  uint64
+	waiting int
+
+	alarmAt   int64
+	stopAlarm func() bool
+
+	nextID, reservedIDs uint64
+	lastLane            uint32
+
+	queues    map[string]*queue
+	lanes     map[laneName]*lane
+	lanesByID map[uint32]*lane
+	keys      *cache[store.Key, *keyState]
+	records   *cache[store.RecordKey, *recordState]
+	leases    indexed[*lease]
+	attempts  *journal
+
+	gathering *group
+	inFlight  []*group // from the oldest that is not durable to the one that gathers
+	dying     map[place]*group
+
+	keyBuf, valBuf []byte // scratch
+}
+
+var _ store.Store = (*Store)(nil)
+
+// Open opens the store in a directory, and makes it if it is not there. It returns
+// [store.ErrInUse] if another process has it open.
+func Open(ctx context.Context, dir string, o Options) (*Store, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	s := newStore(dir, o)
+	if err := s.lockDir(); err != nil {
+		return nil, err
+	}
+	// Pebble gives up by calling Fatalf, which does not return: so it works in a
+	// goroutine of its own.
+	opened := make(chan error, 1)
+	go func() { opened <- s.open(o) }()
+	select {
+	case err := <-opened:
+		if err != nil {
+			return nil, err
+		}
+	case <-s.failed:
+		return nil, s.failure
+	}
+	go s.applyGroups()
+	go s.syncGroups()
+	s.mu.Lock()
+	s.setAlarm(s.now())
+	s.mu.Unlock()
+	return s, nil
+}
+
+func newStore(dir string, o Options) *Store {
+	s := &Store{
+		dir: dir, fs: o.fs, clock: o.Clock, logger: o.Logger, reserve: o.Reserve,
+		gathered:  make(chan struct{}, 1),
+		applied:   make(chan *group),
+		stopped:   make(chan struct{}),
+		closing:   make(chan struct{}),
+		failed:    make(chan struct{}),
+		stopAlarm: func() bool { return false },
+		queues:    map[string]*queue{},
+		lanes:     map[laneName]*lane{},
+		lanesByID: map[uint32]*lane{},
+		keys:      newCache[store.Key, *keyState](keyCache),
+		records:   newCache[store.RecordKey, *recordState](recordCache),
+		dying:     map[place]*group{},
+		leases: indexed[*lease]{
+			less:  func(a, b *lease) bool { return a.until < b.until },
+			place: func(l *lease) *int { return &l.index },
+		},
+	}
+	if s.fs == nil {
+		s.fs = vfs.Default
+	}
+	if s.clock == nil {
+		s.clock = base.System{}
+	}
+	if s.logger == nil {
+		s.logger = slog.Default()
+	}
+	if s.reserve == 0 {
+		s.reserve = DefaultReserve
+	}
+	_, _ = rand.Read(s.epoch[:]) // it never fails
+	return s
+}
+
+// lockDir makes the directory and keeps other processes out.
+func (s *Store) lockDir() error {
+	if err := s.fs.MkdirAll(s.dir, 0o755); err != nil {
+		return fmt.Errorf("pebblestore: make directory %s: %w", s.dir, err)
+	}
+	lock, err := pebble.LockDirectory(s.dir, s.fs)
+	if err != nil {
+		if isLocked(err) {
+			return fmt.Errorf("pebblestore: open %s: another process has it open, and one is all that is allowed: %w", s.dir, store.ErrInUse)
+		}
+		return fmt.Errorf("pebblestore: lock %s: %w", s.dir, err)
+	}
+	s.dirLock = lock
+	return nil
+}
+
+// pebbleOptions returns the settings of Pebble. docs/performance.md says what they
+// are worth.
+func pebbleOptions(o Options, s *Store) *pebble.Options {
+	p := &pebble.Options{
+		FS:                          s.fs,
+		Lock:                        s.dirLock,
+		Comparer:                    comparer,
+		FormatMajorVersion:          pebble.FormatTableFormatV6,
+		CacheSize:                   o.Cache,
+		MemTableSize:                32 << 20,
+		MemTableStopWritesThreshold: 4,
+		L0CompactionThreshold:       2,
+		L0StopWritesThreshold:       1000,
+		LBaseMaxBytes:               64 << 20,
+		CompactionConcurrencyRange:  func() (int, int) { return 1, 2 },
+		Logger:                      pebbleLogger{s.logger, s.fail},
+	}
+	if p.CacheSize == 0 {
+		p.CacheSize = DefaultCache
+	}
+	for i := range p.Levels {
+		p.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
+	}
+	p.EventListener = &pebble.EventListener{
+		BackgroundError: func(err error) { s.logger.Error("pebblestore: background work failed", "dir", s.dir, "error", err) },
+		DataCorruption: func(info pebble.DataCorruptionInfo) {
+			s.fail(fmt.Errorf("%s: %w: %w", info.Path, info.Details, store.ErrCorrupt))
+		},
+	}
+	if o.tune != nil {
+		o.tune(p)
+	}
+	return p
+}
+
+// open opens the database and brings what must be known of it into memory.
+func (s *Store) open(o Options) error {
+	db, err := pebble.Open(s.dir, pebbleOptions(o, s))
+	if err != nil {
+		return errors.Join(s.openError(err), s.dirLock.Close())
+	}
+	s.db = db
+	err = s.readFormat()
+	if err == nil {
+		err = s.readIDs()
+	}
+	if err == nil {
+		err = s.readLanes()
+	}
+	if err == nil {
+		err = s.readAttempts()
+	}
+	if err != nil {
+		return errors.Join(err, db.Close(), s.dirLock.Close())
+	}
+	s.gathering = s.newGroup()
+	return nil
+}
+
+// openError says what is wrong with a directory that Pebble does not open.
+func (s *Store) openError(err error) error {
+	switch {
+	case strings.Contains(err.Error(), "comparer name"):
+		return fmt.Errorf("pebblestore: open %s: this is not a directory of Abide: %w: %w", s.dir, err, store.ErrFormat)
+	case pebble.IsCorruptionError(err):
+		return fmt.Errorf("pebblestore: open %s: %w: %w", s.dir, err, store.ErrCorrupt)
+	}
+	return fmt.Errorf("pebblestore: open %s: %w", s.dir, err)
+}
+
+// readFormat checks the version of what is stored, and writes it into a new store.
+func (s *Store) readFormat() error {
+	v, closer, err := s.db.Get(metaFormat)
+	if err == nil {
+		defer closer.Close() //nolint:errcheck // what was read is in memory
+		if string(v) != formatVersion {
+			return fmt.Errorf("pebblestore: open %s: it has format %q, and this version of Abide reads format %q: %w", s.dir, v, formatVersion, store.ErrFormat)
+		}
+		return nil
+	}
+	if !errors.Is(err, pebble.ErrNotFound) {
+		return s.readError("open", err)
+	}
+	it, err := s.db.NewIter(nil)
+	if err != nil {
+		return s.readError("open", err)
+	}
+	foreign := it.First()
+	if err := errors.Join(it.Error(), it.Close()); err != nil {
+		return s.readError("open", err)
+	}
+	if foreign {
+		return fmt.Errorf("pebblestore: open %s: it has no format version, so it is not a directory of Abide: %w", s.dir, store.ErrFormat)
+	}
+	if err := s.db.Set(metaFormat, []byte(formatVersion), pebble.Sync); err != nil {
+		return fmt.Errorf("pebblestore: open %s: %w", s.dir, err)
+	}
+	return nil
+}
+
+func (s *Store) readIDs() error {
+	s.nextID, s.reservedIDs = 1, 1
+	v, closer, err := s.db.Get(metaIDs)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return s.readError("open", err)
+	}
+	defer closer.Close() //nolint:errcheck // what was read is in memory
+	if len(v) != 8 {
+		return fmt.Errorf("pebblestore: open %s: counter has %d bytes: %w", s.dir, len(v), store.ErrCorrupt)
+	}
+	s.nextID = binary.BigEndian.Uint64(v)
+	s.reservedIDs = s.nextID
+	return nil
+}
+
+// readLanes reads what lanes there are. What is in them stays on disk.
+func (s *Store) readLanes() error {
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte{tagLane}, UpperBound: []byte{tagLane + 1}})
+	if err != nil {
+		return s.readError("open", err)
+	}
+	for it.First(); it.Valid() && err == nil; it.Next() {
+		r := reader{b: it.Value()}
+		name := laneName{r.string(), r.string(), r.string()}
+		id := binary.BigEndian.Uint32(it.Key()[1:])
+		l := s.addLane(id, name)
+		l.count = int64(r.uvarint())
+		l.cursor = pos{due: int64(r.uvarint()), seq: r.uvarint()}
+		s.lastLane = max(s.lastLane, id)
+		if err = r.check("lane", it.Key()); err == nil && l.count > 0 {
+			l.setNext(l.cursor)
+		}
+	}
+	if err := errors.Join(err, it.Error(), it.Close()); err != nil {
+		return s.readError("open", err)
+	}
+	return nil
+}
+
+// readAttempts reads how often messages were claimed that an earlier process did
+// not finish.
+func (s *Store) readAttempts() (err error) {
+	if s.attempts, err = openJournal(s.fs, s.dir); err != nil {
+		return err
+	}
+	return s.attempts.keep(func(at place) (bool, error) {
+		_, closer, err := s.db.Get(msgKey(nil, at.lane, at.pos))
+		if errors.Is(err, pebble.ErrNotFound) {
+			return false, nil
+		}
+		if err != nil {
+			return false, s.readError("open", err)
+		}
+		return true, closer.Close()
+	})
+}
+
+// lock locks the store for a call, and returns the time.
+func (s *Store) lock(verb string) (now int64, err error) {
+	s.mu.Lock()
+	if s.closed || s.failure != nil {
+		err := s.endedLocked(verb)
+		s.mu.Unlock()
+		return 0, err
+	}
+	return s.now(), nil
+}
+
+// read keeps the database open until release is called.
+func (s *Store) read(ctx context.Context, verb string) (release func(), err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if _, err := s.lock(verb); err != nil {
+		return nil, err
+	}
+	s.readers.Add(1)
+	s.mu.Unlock()
+	return s.readers.Done, nil
+}
+
+// ended returns why the store cannot be used any more.
+func (s *Store) ended(verb string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.endedLocked(verb)
+}
+
+func (s *Store) endedLocked(verb string) error {
+	if s.failure != nil {
+		return s.failure
+	}
+	return store.Closed(verb)
+}
+
+// Close ends waiting calls, waits for commits under way, and closes the directory.
+// A store that has failed is left as it is: its directory stays locked until the
+// process ends, since nobody knows what still happens in it.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		<-s.stopped
+		return nil
+	}
+	s.closed = true
+	s.stopAlarm()
+	if s.failure != nil {
+		s.mu.Unlock()
+		return s.failure
+	}
+	for _, q := range s.queues {
+		for len(q.waiters) > 0 {
+			w := q.waiters[0]
+			s.removeWaiter(q, 0)
+			w.end(taken{}, store.Closed("claim"))
+		}
+	}
+	close(s.closing)
+	s.kick()
+	close(s.gathered)
+	s.mu.Unlock()
+
+	select {
+	case <-s.stopped:
+	case <-s.failed:
+		return s.failure
+	}
+	s.readers.Wait()
+	return s.closeFiles()
+}
+
+func (s *Store) closeFiles() error {
+	closed := make(chan error, 1)
+	go func() { // Pebble may give up here too
+		closed <- errors.Join(s.gathering.batch.Close(), s.attempts.close(), s.db.Close(), s.dirLock.Close())
+	}()
+	select {
+	case err := <-closed:
+		if err != nil {
+			return fmt.Errorf("pebblestore: close %s: %w", s.dir, err)
+		}
+		return nil
+	case <-s.failed:
+		return s.failure
+	}
+}

@@ -1,0 +1,234 @@
+package pebblestore
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/abidehq/abide/store"
+)
+
+// recordState is what a commit needs to know about a record.
+type recordState struct {
+	entry   *cached[store.RecordKey, *recordState]
+	num     uint64 // 0 if it was never put
+	version int64  // 0 if it does not exist
+	status  string
+	ms      int64
+	waiters []chan store.Record // of Await; each pins the record once
+}
+
+// pinRecord returns the state of a record, pinned.
+func (s *Store) pinRecord(key store.RecordKey) (*recordState, error) {
+	if e := s.records.get(key); e != nil {
+		s.records.pin(e)
+		return e.value, nil
+	}
+	r := &recordState{}
+	rec, num, err := s.readRecord(s.db, key)
+	switch {
+	case err == nil:
+		r.num, r.version, r.status, r.ms = num, rec.Version, rec.Status, rec.Time.UnixMilli()
+	case !errors.Is(err, pebble.ErrNotFound):
+		return nil, err
+	}
+	r.entry = s.records.add(key, r)
+	return r, nil
+}
+
+// pinnedRecord returns a record that is pinned.
+func (s *Store) pinnedRecord(key store.RecordKey) *recordState { return s.records.get(key).value }
+
+// readRecord reads a record from disk, with its number.
+func (s *Store) readRecord(from pebble.Reader, key store.RecordKey) (store.Record, uint64, error) {
+	v, closer, err := from.Get(nameKey(nil, key))
+	if err != nil {
+		return store.Record{}, 0, s.readError("read record", err)
+	}
+	num := binary.BigEndian.Uint64(v)
+	_ = closer.Close()
+	rec, err := s.readRecordAt(from, num)
+	return rec, num, err
+}
+
+func (s *Store) readRecordAt(from pebble.Reader, num uint64) (store.Record, error) {
+	key := recordKey(nil, num)
+	v, closer, err := from.Get(key)
+	if err != nil {
+		return store.Record{}, s.readError("read record", err)
+	}
+	rec, err := parseRecord(key, v)
+	_ = closer.Close()
+	return rec, err
+}
+
+func (s *Store) putRecord(g *group, rec *store.Record) {
+	r := s.pinnedRecord(rec.Key)
+	ms := store.RecordMillis(rec.Time)
+	if r.version == 0 {
+		r.num = s.newID(g)
+		s.keyBuf = nameKey(s.keyBuf[:0], rec.Key)
+		s.valBuf = binary.BigEndian.AppendUint64(s.valBuf[:0], r.num)
+		_ = g.batch.Set(s.keyBuf, s.valBuf, nil)
+	}
+	if r.version == 0 || r.status != rec.Status || r.ms != ms {
+		if r.version > 0 {
+			s.keyBuf = indexKey(s.keyBuf[:0], rec.Key, r.status, r.ms, r.num)
+			_ = g.batch.Delete(s.keyBuf, nil)
+		}
+		s.keyBuf = indexKey(s.keyBuf[:0], rec.Key, rec.Status, ms, r.num)
+		_ = g.batch.Set(s.keyBuf, nil, nil)
+	}
+	r.version++
+	r.status, r.ms = rec.Status, ms
+	s.keyBuf = recordKey(s.keyBuf[:0], r.num)
+	s.valBuf = appendRecord(s.valBuf[:0], rec, r.version, ms)
+	_ = g.batch.Set(s.keyBuf, s.valBuf, nil)
+	if len(r.waiters) > 0 {
+		awaited, err := parseRecord(s.keyBuf, s.valBuf)
+		if err != nil {
+			panic(err) // it was written just now
+		}
+		g.awaited = append(g.awaited, &awaited)
+	}
+}
+
+func (s *Store) deleteRecord(g *group, key store.RecordKey) {
+	r := s.pinnedRecord(key)
+	if r.version == 0 {
+		return
+	}
+	s.keyBuf = nameKey(s.keyBuf[:0], key)
+	_ = g.batch.Delete(s.keyBuf, nil)
+	s.keyBuf = recordKey(s.keyBuf[:0], r.num)
+	_ = g.batch.Delete(s.keyBuf, nil)
+	s.keyBuf = indexKey(s.keyBuf[:0], key, r.status, r.ms, r.num)
+	_ = g.batch.Delete(s.keyBuf, nil)
+	r.num, r.version = 0, 0
+}
+
+// acknowledgeRecords tells those who await records of a durable group.
+func (s *Store) acknowledgeRecords(g *group) {
+	for _, rec := range g.awaited {
+		r := s.pinnedRecord(rec.Key)
+		r.tell(*rec)
+	}
+	for _, r := range g.records {
+		s.records.unpin(r.entry)
+		if len(r.waiters) > 0 && r.entry.pins == len(r.waiters) {
+			// Nothing of it is under way: what the disk shows is durable.
+			r.tell(store.Record{})
+		}
+	}
+}
+
+// tell gives those who await the record the latest news of it; a record of version 0
+// means that they should look for themselves. The lock is held, so nobody else puts
+// into the channels, which have room for one.
+func (r *recordState) tell(news store.Record) {
+	for _, w := range r.waiters {
+		select {
+		case <-w:
+		default:
+		}
+		w <- news
+	}
+}
+
+// Get returns a record.
+func (s *Store) Get(ctx context.Context, key store.RecordKey) (store.Record, error) {
+	if err := store.ValidateRecordKey("get", key); err != nil {
+		return store.Record{}, err
+	}
+	release, err := s.read(ctx, "get")
+	if err != nil {
+		return store.Record{}, err
+	}
+	defer release()
+	snapshot := s.db.NewSnapshot()
+	defer snapshot.Close() //nolint:errcheck // closing a snapshot does not fail
+	rec, _, err := s.readRecord(snapshot, key)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return store.Record{}, store.NotFound("get", key)
+	}
+	return rec, err
+}
+
+// Await returns a record when it is past a version.
+func (s *Store) Await(ctx context.Context, key store.RecordKey, after int64) (store.Record, error) {
+	if err := store.ValidateRecordKey("await", key); err != nil {
+		return store.Record{}, err
+	}
+	if err := ctx.Err(); err != nil {
+		return store.Record{}, err
+	}
+	if _, err := s.lock("await"); err != nil {
+		return store.Record{}, err
+	}
+	r, err := s.pinRecord(key)
+	if err != nil {
+		s.mu.Unlock()
+		return store.Record{}, err
+	}
+	w := make(chan store.Record, 1)
+	r.waiters = append(r.waiters, w)
+	if r.entry.pins == len(r.waiters) { // nothing of it is under way
+		w <- store.Record{}
+	}
+	s.mu.Unlock()
+	defer s.stopAwaiting(r, w)
+	for {
+		var rec store.Record
+		select {
+		case rec = <-w:
+		case <-s.closing:
+			return store.Record{}, s.ended("await")
+		case <-ctx.Done():
+			return store.Record{}, ctx.Err()
+		}
+		if rec.Version == 0 {
+			if rec, err = s.durable(r, key); err != nil {
+				return store.Record{}, err
+			}
+		}
+		switch {
+		case rec.Version > after:
+			return rec, nil
+		case rec.Version == 0 && after > 0:
+			return store.Record{}, store.NotFound("await", key)
+		}
+	}
+}
+
+// durable returns what the disk shows of a record, if that is durable, and a record
+// of version 0 if it does not exist.
+func (s *Store) durable(r *recordState, key store.RecordKey) (store.Record, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || s.failure != nil {
+		return store.Record{}, s.endedLocked("await")
+	}
+	if r.entry.pins > len(r.waiters) {
+		// More of it is under way, and will be told: until then it is as it was.
+		return store.Record{Version: -1}, nil
+	}
+	rec, _, err := s.readRecord(s.db, key)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return store.Record{}, nil
+	}
+	return rec, err
+}
+
+func (s *Store) stopAwaiting(r *recordState, w chan store.Record) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, x := range r.waiters {
+		if x == w {
+			r.waiters = append(r.waiters[:i], r.waiters[i+1:]...)
+			break
+		}
+	}
+	s.records.unpin(r.entry)
+}

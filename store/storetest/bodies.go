@@ -1,0 +1,191 @@
+package storetest
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/abidehq/abide/store"
+)
+
+const mebibyte = 1 << 20
+
+var bodyCases = []propertyCase{
+	{name: "large bodies of messages, entries and records come back byte for byte", run: func(w *world) {
+		w.putLarge()
+		w.hasLarge()
+	}},
+
+	{name: "large bodies outlive the process", needsReopen: true, run: func(w *world) {
+		w.putLarge()
+		w.Reopen()
+		w.hasLarge()
+	}},
+
+	{name: "bodies may be empty", run: func(w *world) {
+		for i, body := range [][]byte{nil, {}} {
+			k := key(fmt.Sprintf("order-%d", i))
+			w.putMessages(msg(k, "m", withBody(body)))
+			w.sameBytes("pending body", w.pendingOne(k).Body, nil)
+			c := w.claimKey(k, []string{"m"})
+			w.sameBytes("claimed body", c.Messages[0].Body, nil)
+			r := store.Record{Key: recordKey(k.Name), Body: body}
+			w.putRecord(r)
+			w.sameBytes("body of a record", w.get(r.Key).Body, nil)
+		}
+	}},
+
+	{name: "bodies of every byte come back as they were", run: func(w *world) {
+		every := make([]byte, 256)
+		for i := range every {
+			every[i] = byte(i)
+		}
+		w.putMessages(msg(key("order-1"), "m", withBody(every)))
+		w.sameBytes("body", w.claimOne().Messages[0].Body, every)
+		w.append(key("order-1"), 0, string(every))
+		w.isLog(key("order-1"), 0, string(every))
+		w.putRecord(store.Record{Key: recordKey("r"), Body: every})
+		w.sameBytes("body of a record", w.get(recordKey("r")).Body, every)
+	}},
+
+	{name: "the body of a message may have MaxBody bytes and no more", run: func(w *world) {
+		body := bigBytes(1, store.MaxBody+1)
+		w.putMessages(msg(key("order-1"), "m", withBody(body[:store.MaxBody])))
+		w.commitErr(&store.Tx{Put: []store.Message{msg(key("order-2"), "m", withBody(body))}}, store.ErrTooLarge)
+		w.isPending(key("order-2"))
+		w.sameBytes("body", w.claimOne().Messages[0].Body, body[:store.MaxBody])
+	}},
+
+	{name: "an entry may have MaxBody bytes and no more", run: func(w *world) {
+		k := key("order-1")
+		entry := bigText(1, store.MaxBody+1)
+		w.append(k, 0, entry[:store.MaxBody])
+		w.commitErr(appendTx(k, 1, entry), store.ErrTooLarge)
+		w.isLog(k, 0, entry[:store.MaxBody])
+	}},
+
+	{name: "the body of a record may have MaxRecord bytes and no more", run: func(w *world) {
+		body := bigBytes(1, store.MaxRecord+1)
+		r := store.Record{Key: recordKey("r"), Body: body[:store.MaxRecord]}
+		w.putRecord(r)
+		r.Body = body
+		w.commitErr(&store.Tx{PutRecords: []store.PutRecord{{Record: r, Expect: 1}}}, store.ErrTooLarge)
+		w.sameBytes("body", w.isVersion(r.Key, 1).Body, body[:store.MaxRecord])
+	}},
+
+	{name: "the largest message can go to quarantine and back", run: func(w *world) {
+		body := bigBytes(1, store.MaxBody)
+		w.putMessages(msg(key("order-1"), "m", withBody(body)))
+		w.exhaust(key("order-1"), 1)
+		w.claimNone(maxAttempts(1))
+		w.redrive(w.isQuarantined("m")[0])
+		w.sameBytes("body", w.claimOne().Messages[0].Body, body)
+	}},
+
+	{name: "a commit may have MaxTxBytes bytes and no more", run: func(w *world) {
+		size := 0
+		tx := &store.Tx{}
+		body := bigBytes(1, store.MaxBody)
+		for i := 0; size < store.MaxTxBytes; i++ {
+			m := store.Message{Key: store.Key{Queue: "q", Name: "k"}, ID: fmt.Sprintf("%02d", i)}
+			m.Body = body[:min(len(body), store.MaxTxBytes-size-4)]
+			tx.Put = append(tx.Put, m)
+			size += len(m.Body) + 4
+		}
+		over := *tx
+		over.DeleteKeys = []store.Key{{Queue: "q", Name: "k"}}
+		w.commitErr(&over, store.ErrTooLarge)
+		w.isPending(store.Key{Queue: "q", Name: "k"})
+		w.commit(tx)
+		for i, m := range w.pending(store.Key{Queue: "q", Name: "k"}) {
+			w.sameBytes("body", m.Body, tx.Put[i].Body)
+		}
+		w.equal("number of messages", len(w.pending(store.Key{Queue: "q", Name: "k"})), len(tx.Put))
+	}},
+
+	{name: "one commit puts ten thousand messages", run: func(w *world) {
+		const count, keys = 10_000, 100
+		tx := &store.Tx{}
+		for i := range count {
+			tx.Put = append(tx.Put, msg(key(fmt.Sprintf("order-%d", i%keys)), fmt.Sprint(i)))
+		}
+		w.commit(tx)
+		claims := w.claimAll()
+		w.equal("number of keys", len(claims), keys)
+		for _, c := range claims {
+			w.equal("number of messages", len(c.Messages), count/keys)
+			for i, m := range c.Messages {
+				want := fmt.Sprint(i*keys + keyNumber(c.Key))
+				if m.ID != want {
+					w.t.Fatalf("message %d of %v is %s, want %s", i, c.Key, m.ID, want)
+				}
+				w.sameBytes("body", m.Body, bodyOf(m.ID))
+			}
+		}
+		w.finish(claims...)
+		w.equal("number of rows", len(w.stats().Routes), 0)
+	}},
+
+	{name: "a store does not keep the body that it was given", run: func(w *world) {
+		body := []byte("before")
+		w.putMessages(msg(key("order-1"), "m", withBody(body)))
+		copy(body, "AFTER!")
+		w.sameBytes("body", w.pendingOne(key("order-1")).Body, []byte("before"))
+		w.sameBytes("body", w.claimOne().Messages[0].Body, []byte("before"))
+	}},
+
+	{name: "the bodies that a store returns are the caller's", run: func(w *world) {
+		w.putMessages(msg(key("order-1"), "m", withBody([]byte("before"))))
+		copy(w.pendingOne(key("order-1")).Body, "AFTER!")
+		c := w.claimOne()
+		w.sameBytes("body", c.Messages[0].Body, []byte("before"))
+		copy(c.Messages[0].Body, "AFTER!")
+		w.release(store.Release{Lease: c.Lease()})
+		w.sameBytes("body", w.claimOne().Messages[0].Body, []byte("before"))
+	}},
+}
+
+// keyNumber returns the number in the name of a key like order-7.
+func keyNumber(k store.Key) (n int) {
+	if _, err := fmt.Sscanf(k.Name, "order-%d", &n); err != nil {
+		return -1
+	}
+	return n
+}
+
+// putLarge puts a mebibyte into everything that has a body, in one commit.
+func (w *world) putLarge() {
+	w.t.Helper()
+	w.commit(&store.Tx{
+		Put: []store.Message{
+			msg(key("order-1"), "a", withBody(bigBytes(1, mebibyte))),
+			msg(key("order-1"), "b", withBody(bigBytes(2, mebibyte))),
+		},
+		Append:     []store.Append{{Key: key("order-1"), Entries: [][]byte{bigBytes(3, mebibyte), bigBytes(4, mebibyte)}}},
+		PutRecords: []store.PutRecord{{Record: store.Record{Key: recordKey("r"), Body: bigBytes(5, mebibyte)}}},
+	})
+}
+
+// hasLarge checks that all that putLarge put is there.
+func (w *world) hasLarge() {
+	w.t.Helper()
+	w.isLog(key("order-1"), 0, bigText(3, mebibyte), bigText(4, mebibyte))
+	w.sameBytes("body of a record", w.get(recordKey("r")).Body, bigBytes(5, mebibyte))
+	page := w.list(store.Query{})
+	w.equal("number of records", len(page.Records), 1)
+	w.sameBytes("body in a list", page.Records[0].Body, bigBytes(5, mebibyte))
+	for i, m := range w.pending(key("order-1")) {
+		w.sameBytes("pending body", m.Body, bigBytes(i+1, mebibyte))
+	}
+	c := w.claimKey(key("order-1"), []string{"a", "b"})
+	for i, m := range c.Messages {
+		w.sameBytes("claimed body", m.Body, bigBytes(i+1, mebibyte))
+	}
+}
+
+// sameBytes checks that two bodies are the same; nil is the same as empty.
+func (w *world) sameBytes(what string, got, want []byte) {
+	w.t.Helper()
+	if !bytes.Equal(got, want) {
+		w.t.Fatalf("%s: got %d bytes, %.60q; want %d bytes, %.60q", what, len(got), got, len(want), want)
+	}
+}

@@ -1,0 +1,65 @@
+package storetest
+
+import "testing"
+
+// propertyCase proves one rule of the contract, and is named by it.
+type propertyCase struct {
+	name string
+	run  func(w *world)
+
+	// needsReopen says that the rule is about a store that outlives its process.
+	needsReopen bool
+}
+
+// propertyGroup is the cases of one file.
+type propertyGroup struct {
+	name  string
+	cases []propertyCase
+}
+
+// groups returns all cases of the suite.
+func groups() []propertyGroup {
+	return []propertyGroup{
+		{"atomicity", atomicityCases},
+		{"ordering", orderingCases},
+		{"races", raceCases},
+		{"claims", claimCases},
+		{"waiting", waitingCases},
+		{"leases", leaseCases},
+		{"releases", releaseCases},
+		{"visibility", visibilityCases},
+		{"messages", messageCases},
+		{"logs", logCases},
+		{"records", recordCases},
+		{"quarantine", quarantineCases},
+		{"routes", routeTTLCases},
+		{"tenants", tenantCases},
+		{"contention", contentionCases},
+		{"bodies", bodyCases},
+		{"names", nameCases},
+		{"closing", closingCases},
+		{"validation", validationCases},
+	}
+}
+
+// Run proves every rule of the contract on the backends of factory: one subtest for
+// each, in parallel, each with a store of its own. The clock of a store must show
+// whole milliseconds.
+func Run(t *testing.T, factory Factory) {
+	// Whether stores of this kind can be opened again decides which rules there are.
+	reopens := factory(t).Reopen != nil
+	for _, group := range groups() {
+		t.Run(group.name, func(t *testing.T) {
+			t.Parallel()
+			for _, c := range group.cases {
+				if c.needsReopen && !reopens {
+					continue
+				}
+				t.Run(c.name, func(t *testing.T) {
+					t.Parallel()
+					c.run(newWorld(t, factory))
+				})
+			}
+		})
+	}
+}

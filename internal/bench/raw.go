@@ -6,16 +6,18 @@ import (
 	"os"
 	"sync/atomic"
 	"time"
+
+	"github.com/abidehq/abide/store"
 )
 
 // RawDB is the engine below a store, without the store: it shows what the store adds.
 type RawDB interface {
-	// Turn writes the same keys and values as the store does for one turn commit, in
-	// one batch, and returns when they are synced: the consumed message deleted,
-	// [EntriesPerTurn] entries of [EntryBytes], a record of [RecordBytes] and the next
-	// message of [MessageBytes]. Instances and their turns are counted from 0. It is
-	// called concurrently for different instances, and in order for each.
-	Turn(instance, turn int) error
+	// Turn writes the same keys and values as the store does for tx, the turn of an
+	// instance, in one batch, and returns when they are synced: the message of the
+	// turn before deleted, the entries, the record and the next message. Instances are
+	// counted from 0. It is called concurrently for different instances, and in order
+	// for each.
+	Turn(instance int, tx *store.Tx) error
 
 	// Close gives back what the engine holds.
 	Close() error
@@ -26,7 +28,8 @@ type rawRun struct {
 	opts  *Options
 	db    RawDB
 	dir   string
-	turns []int // by instance; each belongs to one committer
+	keys  []store.Key // by instance
+	turns []int       // by instance; each belongs to one committer
 }
 
 // openRaw opens the engine in a new folder beside the store, so that both use the
@@ -41,7 +44,11 @@ func (r *run) openRaw() (*rawRun, error) {
 		_ = os.RemoveAll(dir)
 		return nil, fmt.Errorf("bench: open the raw engine: %w", err)
 	}
-	return &rawRun{opts: r.opts, db: db, dir: dir, turns: make([]int, r.state.Instances)}, nil
+	raw := &rawRun{opts: r.opts, db: db, dir: dir, turns: make([]int, r.state.Instances)}
+	for i := range raw.turns {
+		raw.keys = append(raw.keys, instanceKeys.key(r.opts.Keys, i))
+	}
+	return raw, nil
 }
 
 // close removes the engine and its folder. Nothing in it is of use to anybody.
@@ -66,6 +73,7 @@ func (r *rawRun) commitTurns(ctx context.Context, d time.Duration, limit int64, 
 	}
 	for i := range latencies {
 		c.do(func(ctx context.Context) error {
+			turn := newTurn()
 			for instance := i; limit == 0 || taken.Add(1) <= limit; instance += r.opts.Committers {
 				select {
 				case <-timeUp:
@@ -77,8 +85,14 @@ func (r *rawRun) commitTurns(ctx context.Context, d time.Duration, limit int64, 
 				if instance >= len(r.turns) {
 					instance = i
 				}
+				claim := store.Claim{
+					Key:       r.keys[instance],
+					Route:     turnRoutes[instance%len(turnRoutes)],
+					LogLength: r.turns[instance] * EntriesPerTurn,
+				}
+				tx := turn.of(&claim)
 				began := time.Now()
-				if err := r.db.Turn(instance, r.turns[instance]); err != nil {
+				if err := r.db.Turn(instance, tx); err != nil {
 					return fmt.Errorf("bench: commit a raw turn: %w", err)
 				}
 				latencies[i].Record(time.Since(began))

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+
+	"github.com/abidehq/abide/store"
 )
 
 // fakeRaw is an engine that checks how it is driven.
@@ -20,7 +22,8 @@ type fakeRaw struct {
 	fail   error
 }
 
-func (f *fakeRaw) Turn(instance, turn int) error {
+func (f *fakeRaw) Turn(instance int, tx *store.Tx) error {
+	turn := tx.Append[0].At / EntriesPerTurn
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.next[instance] != turn {

@@ -8,12 +8,13 @@ import (
 	"strings"
 
 	"github.com/abidehq/abide/internal/bench"
+	"github.com/abidehq/abide/store/pebblestore"
 )
 
 // rawEngines opens, in an empty folder, the engine below the stores of a scheme. It
 // has a row for each scheme whose engine can be measured on its own.
 var rawEngines = map[string]func(dir string) (bench.RawDB, error){
-	// "pebble": func(dir string) (bench.RawDB, error) { return pebblestore.OpenRaw(dir) },
+	"pebble": func(dir string) (bench.RawDB, error) { return pebblestore.OpenRaw(dir) },
 }
 
 // setRaw makes a benchmark measure the engine of its store too, in a folder beside

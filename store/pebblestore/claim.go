@@ -398,7 +398,7 @@ func (s *Store) expire(l *lane, name, id string, p pos, t *taken, now int64) err
 	r := find(k.refs, p)
 	if r == nil && !k.complete {
 		r = &ref{id: id, pos: p, durable: true, attempt: unknownAttempt}
-		k.insert(r)
+		s.insert(k, r)
 	}
 	if r == nil || !r.durable {
 		return nil

@@ -42,6 +42,7 @@ func (s *Store) Commit(ctx context.Context, tx *store.Tx) error {
 // commit checks tx and adds it to the group.
 func (s *Store) commit(g *group, tx *store.Tx, now int64) error {
 	keys, records := len(g.keys), len(g.records)
+	defer func() { s.lastPinned = nil }()
 	err := s.pinAll(g, tx)
 	if err == nil {
 		err = s.check(tx, now)
@@ -68,13 +69,15 @@ func (s *Store) commit(g *group, tx *store.Tx, now int64) error {
 // durable. From here on nothing needs to be read for most Txs.
 func (s *Store) pinAll(g *group, tx *store.Tx) error {
 	var err error
+	first := len(g.keys)
 	key := func(key store.Key) {
-		if err != nil {
+		if err != nil || (len(g.keys) > first && g.keys[len(g.keys)-1].key == key) {
 			return
 		}
 		var k *keyState
 		if k, err = s.pinKey(key); err == nil {
 			g.keys = append(g.keys, k)
+			s.lastPinned = k
 		}
 	}
 	record := func(key store.RecordKey) {
@@ -117,7 +120,12 @@ func (s *Store) pinAll(g *group, tx *store.Tx) error {
 }
 
 // pinned returns a key that is pinned.
-func (s *Store) pinned(key store.Key) *keyState { return s.keys.get(key).value }
+func (s *Store) pinned(key store.Key) *keyState {
+	if k := s.lastPinned; k != nil && k.key == key { // most Txs are about one key
+		return k
+	}
+	return s.keys.get(key).value
+}
 
 // check reports whether tx can be applied. It changes nothing.
 func (s *Store) check(tx *store.Tx, now int64) error {
@@ -265,7 +273,7 @@ func (s *Store) leavePlace(g *group, k *keyState, r *ref) {
 // takePlace gives a pending message a place in the lane of its key.
 func (s *Store) takePlace(g *group, k *keyState, r *ref, p pos) {
 	r.pos, r.durable = p, false
-	k.insert(r)
+	s.insert(k, r)
 	k.lane.count++
 	g.putAt(k.lane, p)
 	delete(s.dying, place{k.lane.id, p}) // it may be back where it was
@@ -321,7 +329,7 @@ func (s *Store) lookupAll(k *keyState) error {
 			break
 		}
 		if find(k.refs, p) == nil && !s.isDying(k.lane, p) {
-			k.insert(&ref{id: string(it.Key()[len(prefix):]), pos: p, durable: true, attempt: unknownAttempt})
+			s.insert(k, &ref{id: string(it.Key()[len(prefix):]), pos: p, durable: true, attempt: unknownAttempt})
 		}
 	}
 	if err == nil {

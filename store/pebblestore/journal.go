@@ -17,9 +17,6 @@ const (
 
 	// journalEntry is the length of an entry: lane, due, seq, attempts, checksum.
 	journalEntry = 28
-
-	// journalLimit is how large the journal grows before it is written anew.
-	journalLimit = 256 << 10
 )
 
 // journal remembers how often messages were claimed at the place where they are. A
@@ -30,17 +27,18 @@ const (
 // may lose some, and then a message has more attempts than it should: a claim that
 // waited for a sync would cost every message that much.
 type journal struct {
-	fs   vfs.FS
-	dir  string
-	file vfs.File
-	size int
-	at   map[place]int // the latest entry of each message that is still at its place
-	buf  []byte
+	fs    vfs.FS
+	dir   string
+	limit int // how large the file grows before it is written anew
+	file  vfs.File
+	size  int
+	at    map[place]int // the latest entry of each message that is still at its place
+	buf   []byte
 }
 
 // openJournal reads what an earlier process left, and starts a new file.
-func openJournal(fs vfs.FS, dir string) (*journal, error) {
-	j := &journal{fs: fs, dir: dir, at: map[place]int{}}
+func openJournal(fs vfs.FS, dir string, limit int) (*journal, error) {
+	j := &journal{fs: fs, dir: dir, limit: limit, at: map[place]int{}}
 	f, err := fs.Open(fs.PathJoin(dir, journalName))
 	switch {
 	case err == nil:
@@ -107,7 +105,7 @@ func (j *journal) flush() error {
 	if len(j.buf) == 0 {
 		return nil
 	}
-	if j.file == nil || j.size+len(j.buf) > journalLimit {
+	if j.file == nil || j.size+len(j.buf) > j.limit {
 		return j.rewrite()
 	}
 	_, err := j.file.Write(j.buf)

@@ -8,14 +8,6 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// maxRefs is how many pending messages of one key are known in memory. A key with
-// more costs a look at the disk for each message that is put, moved or deleted.
-const maxRefs = store.DefaultMessages
-
-// smallBody is up to which size the body of a message that is due is kept in
-// memory, so that a claim need not read it.
-const smallBody = 1 << 10
-
 // keyState is what is known about a key. It is the truth: the disk follows when the
 // group that holds the changes is applied, and until then the key is pinned.
 type keyState struct {
@@ -102,7 +94,11 @@ func (s *Store) unpinKey(k *keyState) {
 func (s *Store) fill(k *keyState) error {
 	s.keyBuf = keyPrefix(s.keyBuf[:0], k.key)
 	prefix := s.keyBuf
-	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: upper(prefix)})
+	it, err := s.db.NewIter(&pebble.IterOptions{
+		LowerBound:   prefix,
+		UpperBound:   upper(prefix),
+		UseL6Filters: true, // most keys that are not in memory are new ones
+	})
 	if err != nil {
 		return s.readError("read key", err)
 	}
@@ -121,7 +117,7 @@ func (s *Store) fill(k *keyState) error {
 		if laneID, p, err = parsePending(it.Key(), it.Value()); err != nil {
 			break
 		}
-		if count++; count <= maxRefs {
+		if count++; count <= s.limits.refs {
 			r := find(known, p)
 			if r == nil {
 				r = &ref{id: string(suffix[1:]), pos: p, durable: true, attempt: unknownAttempt}
@@ -142,7 +138,7 @@ func (s *Store) fill(k *keyState) error {
 		return s.readError("read key", err)
 	}
 	k.partial, k.count = false, count
-	if k.complete = count <= maxRefs; k.complete {
+	if k.complete = count <= s.limits.refs; k.complete {
 		slices.SortFunc(refs, func(a, b *ref) int {
 			if a.pos.less(b.pos) {
 				return -1
@@ -182,13 +178,13 @@ func search(refs []*ref, p pos) (int, bool) {
 }
 
 // insert adds a ref that is not among the refs.
-func (k *keyState) insert(r *ref) {
+func (s *Store) insert(k *keyState, r *ref) {
 	i := len(k.refs)
 	if i > 0 && r.pos.less(k.refs[i-1].pos) {
 		i, _ = search(k.refs, r.pos)
 	}
 	k.refs = slices.Insert(k.refs, i, r)
-	if len(k.refs) > maxRefs && k.complete {
+	if len(k.refs) > s.limits.refs && k.complete {
 		k.complete = false
 	}
 }
@@ -227,7 +223,7 @@ func (s *Store) lookup(k *keyState, id string) (*ref, error) {
 		return nil, nil
 	}
 	r := &ref{id: id, pos: p, durable: true, attempt: unknownAttempt}
-	k.insert(r)
+	s.insert(k, r)
 	return r, nil
 }
 

@@ -8,13 +8,6 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// loadBatch is how many ready keys of a lane are brought into memory at once.
-const loadBatch = 256
-
-// maxWindow is how many messages of a lane are kept in memory as they arrive. Those
-// that arrive when there are more stay on disk until their turn comes.
-const maxWindow = 4096
-
 // lane is all messages of one queue, tenant and route, in the order of their
 // places. What is due in it is one range of the disk, and who serves other routes
 // never looks at it.
@@ -166,13 +159,13 @@ func (s *Store) announce(k *keyState, r *ref, now int64) {
 		l.next = r.pos
 	}
 	switch {
-	case l.route != "" && r.window == nil && r.pos.due <= now && r.pos.less(l.next) && l.window.live < maxWindow:
+	case l.route != "" && r.window == nil && r.pos.due <= now && r.pos.less(l.next) && l.window.live < s.limits.window:
 		s.attach(l, k, r)
 		l.cursor = r.pos.next()
 	case r.window == nil && r.pos.less(l.next):
 		l.setNext(r.pos)
 	}
-	if r.window == nil || len(r.data.body) > smallBody {
+	if r.window == nil || len(r.data.body) > s.limits.body {
 		r.data = nil
 	}
 	s.refresh(k, now)
@@ -198,7 +191,7 @@ func (s *Store) detach(k *keyState, r *ref) {
 	r.window = nil
 	l.window.live--
 	k.attached--
-	if from, ok := l.spill[k]; ok && k.attached < maxRefs/2 {
+	if from, ok := l.spill[k]; ok && k.attached < s.limits.refs/2 {
 		delete(l.spill, k)
 		s.unpinKey(k)
 		l.rewind(from)
@@ -229,7 +222,7 @@ func (s *Store) load(l *lane, now int64) error {
 	next := maxPos
 	for it.First(); it.Valid(); it.Next() {
 		p := parseMsgKey(it.Key())
-		if p.due > now || l.ready.len() >= loadBatch {
+		if p.due > now || l.ready.len() >= s.limits.load {
 			next = p
 			break
 		}
@@ -266,7 +259,7 @@ func (s *Store) loadMsg(l *lane, p pos, key, value []byte, now int64) error {
 	defer s.unpinKey(k)
 	r := find(k.refs, p)
 	if r == nil {
-		if !k.partial && k.attached >= maxRefs {
+		if !k.partial && k.attached >= s.limits.refs {
 			if l.spill == nil {
 				l.spill = map[*keyState]pos{}
 			}
@@ -278,13 +271,13 @@ func (s *Store) loadMsg(l *lane, p pos, key, value []byte, now int64) error {
 		}
 		r = &ref{id: id, pos: p, durable: true, attempt: unknownAttempt}
 		k.lane, k.route = l, l.route
-		k.insert(r)
+		s.insert(k, r)
 	}
 	if r.window == nil {
 		s.attach(l, k, r)
 		if r.data == nil {
 			s.learn(l, r, d.attempt)
-			if len(d.body) <= smallBody {
+			if len(d.body) <= s.limits.body {
 				d.body = slices.Clone(d.body)
 				r.data = &d
 			}

@@ -45,12 +45,48 @@ func init() {
 const (
 	DefaultCache   = 64 << 20
 	DefaultReserve = 256 << 20
-
-	// keyCache and recordCache are how many keys and records that are not in use are
-	// remembered.
-	keyCache    = 16 << 10
-	recordCache = 16 << 10
 )
+
+// memTable is how many bytes Pebble gathers before it writes a table, and memTables
+// how many of them there may be before commits wait for it.
+const (
+	memTable  = 32 << 20
+	memTables = 4
+)
+
+// limits bound what is kept in memory.
+type limits struct {
+	// window is how many messages of a lane are kept as they arrive. Those that
+	// arrive when there are more stay on disk until their turn comes.
+	window int
+
+	// load is how many ready keys of a lane are brought into memory at once.
+	load int
+
+	// refs is how many pending messages of one key are known in memory. A key with
+	// more costs a look at the disk for each message that is put, moved or deleted.
+	refs int
+
+	// body is up to which size the body of a message that is due is kept in memory,
+	// so that a claim need not read it.
+	body int
+
+	// keys and records are how many of them that are not in use are remembered.
+	keys, records int
+
+	// journal is how many bytes the journal has before it is written anew.
+	journal int
+}
+
+var defaultLimits = limits{
+	window:  4096,
+	load:    256,
+	refs:    store.DefaultMessages,
+	body:    1 << 10,
+	keys:    16 << 10,
+	records: 16 << 10,
+	journal: 256 << 10,
+}
 
 // Options of a store.
 type Options struct {
@@ -68,9 +104,11 @@ type Options struct {
 	// with [store.ErrFull]. Zero means [DefaultReserve].
 	Reserve uint64
 
-	// fs and tune are for tests: another file system, and other settings of Pebble.
-	fs   vfs.FS
-	tune func(*pebble.Options)
+	// fs, tune and limits are for tests: another file system, other settings of
+	// Pebble, and other limits than defaultLimits.
+	fs     vfs.FS
+	tune   func(*pebble.Options)
+	limits *limits
 }
 
 func openURL(ctx context.Context, u *url.URL) (store.Store, error) {
@@ -106,6 +144,7 @@ type Store struct {
 	clock   base.Clock
 	logger  *slog.Logger
 	reserve uint64
+	limits  limits
 	epoch   [16]byte // makes the tokens of this process its own
 
 	gathered chan struct{} // tells applyGroups that there is something to apply
@@ -141,7 +180,8 @@ type Store struct {
 	inFlight  []*group // from the oldest that is not durable to the one that gathers
 	dying     map[place]*group
 
-	keyBuf, valBuf []byte // scratch
+	keyBuf, valBuf []byte    // scratch
+	lastPinned     *keyState // the key that a Tx under way named last
 }
 
 var _ store.Store = (*Store)(nil)
@@ -177,8 +217,12 @@ func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 }
 
 func newStore(dir string, o Options) *Store {
+	lim := defaultLimits
+	if o.limits != nil {
+		lim = *o.limits
+	}
 	s := &Store{
-		dir: dir, fs: o.fs, clock: o.Clock, logger: o.Logger, reserve: o.Reserve,
+		dir: dir, fs: o.fs, clock: o.Clock, logger: o.Logger, reserve: o.Reserve, limits: lim,
 		gathered:  make(chan struct{}, 1),
 		applied:   make(chan *group),
 		stopped:   make(chan struct{}),
@@ -188,8 +232,8 @@ func newStore(dir string, o Options) *Store {
 		queues:    map[string]*queue{},
 		lanes:     map[laneName]*lane{},
 		lanesByID: map[uint32]*lane{},
-		keys:      newCache[store.Key, *keyState](keyCache),
-		records:   newCache[store.RecordKey, *recordState](recordCache),
+		keys:      newCache[store.Key, *keyState](lim.keys),
+		records:   newCache[store.RecordKey, *recordState](lim.records),
 		dying:     map[place]*group{},
 		leases: indexed[*lease]{
 			less:  func(a, b *lease) bool { return a.until < b.until },
@@ -236,18 +280,22 @@ func pebbleOptions(o Options, s *Store) *pebble.Options {
 		Lock:                        s.dirLock,
 		Comparer:                    comparer,
 		FormatMajorVersion:          pebble.FormatTableFormatV6,
-		CacheSize:                   o.Cache,
-		MemTableSize:                32 << 20,
-		MemTableStopWritesThreshold: 4,
+		MemTableSize:                memTable,
+		MemTableStopWritesThreshold: memTables,
 		L0CompactionThreshold:       2,
 		L0StopWritesThreshold:       1000,
 		LBaseMaxBytes:               64 << 20,
 		CompactionConcurrencyRange:  func() (int, int) { return 1, 2 },
 		Logger:                      pebbleLogger{s.logger, s.fail},
 	}
+	// Pebble takes the memory of its memtables out of the cache: without an extra
+	// share for them, the filters that tell new keys from old ones are read from disk
+	// time and again.
+	p.CacheSize = o.Cache
 	if p.CacheSize == 0 {
 		p.CacheSize = DefaultCache
 	}
+	p.CacheSize += memTables * memTable
 	for i := range p.Levels {
 		p.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
 	}
@@ -373,7 +421,7 @@ func (s *Store) readLanes() error {
 // readAttempts reads how often messages were claimed that an earlier process did
 // not finish.
 func (s *Store) readAttempts() (err error) {
-	if s.attempts, err = openJournal(s.fs, s.dir); err != nil {
+	if s.attempts, err = openJournal(s.fs, s.dir, s.limits.journal); err != nil {
 		return err
 	}
 	return s.attempts.keep(func(at place) (bool, error) {

@@ -16,7 +16,8 @@
 //
 // A [Key] is a name within a tenant within a queue. It has pending messages, a
 // log, a route and at most one lease; all four come into being when they are
-// first used, and the key is gone when it has neither messages nor a log.
+// first used, and the key is gone when a commit leaves it with neither messages
+// nor a log.
 //
 // A key's route says who can serve it: an orchestration and its version, an
 // activity, a sink. It is the [Message.Route] of the message most recently put

@@ -40,7 +40,7 @@ type Finish struct {
 
 // Trim removes the entries of a log whose index is less than Before. The length
 // of the log stays as it is. Trimming what is not there is a no-op; a Before
-// greater than the log's length (before the Tx) is [ErrConflict].
+// greater than the log's length, before the Tx appends to it, is [ErrConflict].
 type Trim struct {
 	Key    Key
 	Before int

@@ -9,17 +9,20 @@ import (
 	"github.com/abidehq/abide/store/storetest"
 )
 
+func newBackend(t testing.TB) *storetest.Backend {
+	t.Helper()
+	clock := base.NewManual(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
+	s := memstore.New(memstore.Options{Clock: clock})
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return &storetest.Backend{Store: s, Advance: clock.Advance}
+}
+
 // TestContract runs the suite that every backend passes.
 func TestContract(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, func(t testing.TB) *storetest.Backend {
-		clock := base.NewManual(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
-		s := memstore.New(memstore.Options{Clock: clock})
-		t.Cleanup(func() {
-			if err := s.Close(); err != nil {
-				t.Errorf("close: %v", err)
-			}
-		})
-		return &storetest.Backend{Store: s, Advance: clock.Advance}
-	})
+	storetest.Run(t, newBackend)
 }

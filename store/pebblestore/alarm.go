@@ -13,6 +13,10 @@ func (s *Store) now() int64 {
 	return s.lastNow
 }
 
+// maxAlarm is the longest time, in milliseconds, after which the clock is looked at
+// again: the timer of a machine that sleeps, or whose clock is set, goes off late.
+const maxAlarm = 60_000
+
 // setAlarm sees to it that alarm is called when the next thing happens by itself: a
 // message that somebody waits for is due, a lease ends while somebody waits, or a
 // message without a route expires.
@@ -32,8 +36,9 @@ func (s *Store) setAlarm(now int64) {
 		return // the alarm that is set comes first, and sets the next one
 	}
 	s.stopAlarm()
-	s.alarmAt = max(next, now+1)
-	s.stopAlarm = s.clock.AfterFunc(store.FromMillis(s.alarmAt).Sub(s.clock.Now()), s.alarm)
+	s.alarmAt = min(max(next, now+1), now+maxAlarm)
+	wait := min(store.FromMillis(s.alarmAt).Sub(s.clock.Now()), durationMS(s.alarmAt-now))
+	s.stopAlarm = s.clock.AfterFunc(wait, s.alarm)
 }
 
 // alarm does what is due.
@@ -44,9 +49,7 @@ func (s *Store) alarm() {
 		return
 	}
 	now := s.now()
-	if now >= s.alarmAt {
-		s.alarmAt = 0
-	}
+	s.alarmAt = 0
 	s.expireLeases(now)
 	var t taken
 	for _, q := range s.queues {

@@ -149,7 +149,8 @@ func (s *Store) hand(ctx context.Context, t taken, err error) ([]store.Claim, er
 			return nil, err
 		}
 		if ms := t.claims[b.claim].Messages; ms != nil {
-			ms[b.message].Body = d.body
+			m := &ms[b.message]
+			m.Body, m.TTL, m.PutAt = d.body, durationMS(d.ttlMS), store.FromMillis(d.putMS)
 		}
 	}
 	return slices.DeleteFunc(t.claims, func(c store.Claim) bool { return c.Messages == nil }), nil

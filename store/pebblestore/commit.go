@@ -272,7 +272,7 @@ func (s *Store) leavePlace(g *group, k *keyState, r *ref) {
 
 // takePlace gives a pending message a place in the lane of its key.
 func (s *Store) takePlace(g *group, k *keyState, r *ref, p pos) {
-	r.pos, r.durable = p, false
+	r.pos, r.durable, r.group = p, false, g
 	s.insert(k, r)
 	k.lane.count++
 	g.putAt(k.lane, p)

@@ -156,10 +156,11 @@ func (s *Store) acknowledge(g *group) {
 	s.inFlight = s.inFlight[1:]
 	now := s.now()
 	for _, a := range g.arrivals {
-		if a.ref.gone || a.ref.pos != a.pos {
+		// It may have come back to this place, in this group or in a later one.
+		if a.ref.gone || a.ref.pos != a.pos || a.ref.group != g {
 			continue
 		}
-		a.ref.durable = true
+		a.ref.durable, a.ref.group = true, nil
 		s.announce(a.key, a.ref, now)
 	}
 	for _, k := range g.keys {

@@ -47,9 +47,10 @@ type ref struct {
 	pos     pos
 	attempt int
 
-	durable bool  // it is on disk at this place
-	gone    bool  // it was consumed or deleted
-	window  *lane // the lane in whose window it is, or nil
+	durable bool   // it is on disk at this place
+	group   *group // that brings it to this place; nil when it is durable
+	gone    bool   // it was consumed or deleted
+	window  *lane  // the lane in whose window it is, or nil
 	leased  *lease
 
 	// data is nil if it must be read from disk. Before the message is durable it is

@@ -137,6 +137,9 @@ func (s *Store) refresh(k *keyState, now int64) {
 	if k.lease == nil {
 		first = k.firstVisible(now)
 	}
+	if first != nil && first.window == nil {
+		first = nil // others on disk may be older: its turn comes when it is loaded
+	}
 	switch {
 	case first != nil:
 		if k.readyIndex == 0 {
@@ -156,7 +159,7 @@ func (s *Store) announce(k *keyState, r *ref, now int64) {
 	l := k.lane
 	if r.pos.less(l.cursor) && r.window == nil {
 		l.cursor = r.pos
-		l.next = r.pos
+		l.setNext(r.pos)
 	}
 	switch {
 	case l.route != "" && r.window == nil && r.pos.due <= now && r.pos.less(l.next) && l.window.live < s.limits.window:

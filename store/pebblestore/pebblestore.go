@@ -302,7 +302,8 @@ func pebbleOptions(o Options, s *Store) *pebble.Options {
 	p.EventListener = &pebble.EventListener{
 		BackgroundError: func(err error) { s.logger.Error("pebblestore: background work failed", "dir", s.dir, "error", err) },
 		DataCorruption: func(info pebble.DataCorruptionInfo) {
-			s.fail(fmt.Errorf("%s: %w: %w", info.Path, info.Details, store.ErrCorrupt))
+			// Whoever was reading may hold the lock.
+			go s.fail(fmt.Errorf("%s: %w: %w", info.Path, info.Details, store.ErrCorrupt))
 		},
 	}
 	if o.tune != nil {

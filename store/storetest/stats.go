@@ -23,7 +23,8 @@ var statsCases = []propertyCase{
 			msg(keyIn("q1", "t", "k2"), "a", via("r1")), msg(keyIn("q1", "u", "k2"), "a", via("r1")),
 			msg(keyIn("q1", "t", "k3"), "a", noRoute()),
 		)
-		w.append(keyIn("q1", "t", "only a log"), 0, "entry")
+		w.append(keyIn("q3", "t", "only a log"), 0, "entry")
+		w.append(keyIn("q1", "t", "k"), 0, "entry") // it keeps the key, but not the row
 		got := []string{}
 		for _, row := range w.stats().Routes {
 			got = append(got, fmt.Sprintf("%s/%s: %d pending, %d ready", row.Queue, row.Route, row.Pending, row.Ready))

@@ -116,6 +116,23 @@ var fairnessCases = []propertyCase{
 		w.turnsUntil("beta", 2, upTo(10))
 	}},
 
+	{name: "a large batch has keys of every tenant", run: func(w *world) {
+		for _, tenant := range []string{"acme", "beta", "gamma"} {
+			w.putBacklog(tenant, 500, time.Time{})
+		}
+		w.put(inTenant(""), "m")
+		w.put(inTenant("delta"), "m")
+		turns := map[string]int{}
+		for _, k := range keysOf(w.claimAll(upTo(400))) {
+			turns[k.Tenant]++
+		}
+		for _, tenant := range []string{"acme", "beta", "gamma", "", "delta"} {
+			if turns[tenant] == 0 {
+				w.t.Fatalf("a batch of 400 has no key of tenant %q: %v", tenant, turns)
+			}
+		}
+	}},
+
 	{name: "a key of another tenant and another route is among the next claims", run: func(w *world) {
 		w.putBacklog("acme", 1000, time.Time{})
 		w.Advance(time.Second)

@@ -1,0 +1,98 @@
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/store/memstore"
+)
+
+// RunModel compares the backends of factory with the model, memstore: it does the
+// same random operations to both, and after each compares everything that a caller
+// can observe. What the cases of Run say one by one must hold here in any mixture.
+//
+// A failure is shrunk to few and small operations, and printed one to a line, with
+// what the backend did and what the model did instead. To see it again, give the
+// test the seed or the file that the failure names:
+//
+//	go test ./store/pebblestore -run 'TestModel/round_1' -rapid.seed=123456789
+//	go test ./store/pebblestore -run 'TestModel/round_1' -rapid.failfile=testdata/rapid/…
+//
+// A file in testdata/rapid is also tried first by every later run of that test, until
+// it is removed. Both are good only as long as the operations here are drawn as they
+// are now: what a failure taught belongs into a case of its own.
+//
+// The flags -rapid.checks and -rapid.steps say how many lists of operations there are
+// and about how long each is. With ABIDE_TEST_LONG set there are many more.
+func RunModel(t *testing.T, factory Factory) { runModel(t, factory, mixture{messages: 3}) }
+
+// RunModelOneByOne is RunModel with claims of one message at a time. It is for a
+// store that was opened with limits so small that it may deliver fewer messages than
+// it could, as the contract allows for a key with very many.
+func RunModelOneByOne(t *testing.T, factory Factory) { runModel(t, factory, mixture{messages: 1}) }
+
+// mixture is what differs between runs.
+type mixture struct {
+	messages int // MaxMessages of a claim, at most; 0 is drawn too if it is more than 1
+}
+
+// longRounds is how much more there is of a long run.
+const longRounds = 20
+
+func runModel(t *testing.T, factory Factory, mix mixture) {
+	t.Helper()
+	rounds := 1
+	if os.Getenv("ABIDE_TEST_LONG") != "" {
+		rounds = longRounds
+	}
+	for i := range rounds {
+		t.Run(fmt.Sprintf("round %d", i+1), func(t *testing.T) {
+			t.Parallel()
+			rapid.Check(t, func(r *rapid.T) { newComparison(t, r, factory, mix).run() })
+		})
+	}
+}
+
+// newComparison opens a backend and a model whose clocks show the same time.
+func newComparison(t *testing.T, r *rapid.T, factory Factory, mix mixture) *comparison {
+	ctx, cancel := context.WithTimeout(r.Context(), caseLimit)
+	r.Cleanup(cancel)
+	c := &comparison{t: r, ctx: ctx, mix: mix, backend: factory(checkTB{t, r})}
+	stats, err := c.backend.Store.Stats(ctx)
+	if err != nil {
+		r.Fatalf("stats: %v", err)
+	}
+	c.start = stats.Now
+	c.clock = base.NewManual(c.start)
+	c.model = memstore.New(memstore.Options{Clock: c.clock})
+	r.Cleanup(func() {
+		if err := c.model.Close(); err != nil {
+			r.Errorf("close the model: %v", err)
+		}
+	})
+	return c
+}
+
+// checkTB is what a factory gets: its store is closed at the end of the check, not of
+// the test, and its failures are those of the check.
+type checkTB struct {
+	testing.TB
+	check *rapid.T
+}
+
+func (t checkTB) Cleanup(f func())                  { t.check.Cleanup(f) }
+func (t checkTB) Context() context.Context          { return t.check.Context() }
+func (t checkTB) Error(args ...any)                 { t.check.Error(args...) }
+func (t checkTB) Errorf(format string, args ...any) { t.check.Errorf(format, args...) }
+func (t checkTB) Fail()                             { t.check.Fail() }
+func (t checkTB) FailNow()                          { t.check.FailNow() }
+func (t checkTB) Failed() bool                      { return t.check.Failed() }
+func (t checkTB) Fatal(args ...any)                 { t.check.Fatal(args...) }
+func (t checkTB) Fatalf(format string, args ...any) { t.check.Fatalf(format, args...) }
+func (t checkTB) Log(args ...any)                   { t.check.Log(args...) }
+func (t checkTB) Logf(format string, args ...any)   { t.check.Logf(format, args...) }

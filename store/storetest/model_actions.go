@@ -1,0 +1,342 @@
+package storetest
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/abidehq/abide/store"
+)
+
+// put puts messages, and nothing can go wrong.
+func (c *comparison) put(t *rapid.T) {
+	c.commitBoth(draw(t, "put", func(t *rapid.T) (pairedTx, string) {
+		var p pairedTx
+		p.Put = atLeastOne(t, c.drawMessage)
+		return p, c.describeTx(&p)
+	}))
+}
+
+// turn is what an engine does: it finishes a claim, and what else it commits is as it
+// should be.
+func (c *comparison) turn(t *rapid.T) {
+	if len(c.live) == 0 {
+		t.SkipNow()
+	}
+	c.commitBoth(draw(t, "turn", func(t *rapid.T) (pairedTx, string) {
+		lease := pick(t, c.live)
+		p := pairedTx{finish: []pairedFinish{c.drawKeep(t, lease)}}
+		if often(t) {
+			p.Append = []store.Append{{Key: lease.key, At: c.logLength(lease.key), Entries: c.drawEntries(t)}}
+		}
+		p.Put = some(t, c.drawMessage)
+		p.Retime = some(t, c.drawRetime)
+		p.Delete = some(t, c.drawRef)
+		return p, c.describeTx(&p)
+	}))
+}
+
+// commit commits any mixture, with mistakes in it.
+func (c *comparison) commit(t *rapid.T) {
+	c.commitBoth(draw(t, "commit", func(t *rapid.T) (pairedTx, string) {
+		p := c.drawTx(t)
+		return p, c.describeTx(&p)
+	}))
+}
+
+func (c *comparison) commitBoth(p pairedTx) {
+	c.t.Helper()
+	onBackend, onModel := p.txs()
+	got := c.backend.Store.Commit(c.ctx, onBackend)
+	want := c.model.Commit(c.ctx, onModel)
+	c.sameError("commit", got, want)
+	c.t.Logf("  → %s", errorKind(want))
+}
+
+// everything is a Max that is never reached.
+const everything = 1000
+
+// claim claims all keys that are ready, or fewer. Which of them it gets in the latter
+// case is for the backend to say, within the rules, so the model claims all and gives
+// back what the backend did not get.
+func (c *comparison) claim(t *rapid.T) {
+	req := draw(t, "claim", func(t *rapid.T) (store.ClaimRequest, string) {
+		req := c.drawRequest(t)
+		return req, describeRequest(&req)
+	})
+	got, err := c.backend.Store.Claim(c.ctx, req)
+	all := req
+	all.Max = everything
+	want, wantErr := c.model.Claim(c.ctx, all)
+	c.sameError("claim", err, wantErr)
+	if req.Max < everything {
+		want = c.giveBack(got, want, req.Max)
+	}
+	if req.MaxAttempts == 0 { // otherwise a message that went to quarantine may have been the oldest
+		c.oldestFirst(got)
+	}
+	slices.SortFunc(got, byKey)
+	slices.SortFunc(want, byKey)
+	c.sameLines("what was claimed", c.renderClaims(got), c.renderClaims(want))
+	c.t.Logf("  → %s", strings.Join(describe(want), ", "))
+	for i := range want {
+		c.claims = append(c.claims, &pairedLease{
+			name: fmt.Sprintf("#%d", len(c.claims)), key: want[i].Key, until: want[i].Until,
+			backend: got[i].Token, model: want[i].Token, delivered: idsOf(want[i].Messages),
+		})
+	}
+}
+
+func byKey(a, b store.Claim) int { return compareKeys(a.Key, b.Key) }
+
+func compareKeys(a, b store.Key) int {
+	return cmp.Or(cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.Tenant, b.Tenant), cmp.Compare(a.Name, b.Name))
+}
+
+// giveBack makes the model hold what the backend got, and checks that the backend got
+// as many as it could, and the oldest of each tenant and route.
+func (c *comparison) giveBack(got, ready []store.Claim, most int) (want []store.Claim) {
+	c.t.Helper()
+	if len(got) != min(most, len(ready)) {
+		c.t.Fatalf("claimed %v, want %d of %v", describe(got), most, describe(ready))
+	}
+	for i := range ready {
+		r := &ready[i]
+		if slices.ContainsFunc(got, func(g store.Claim) bool { return g.Key == r.Key }) {
+			want = append(want, *r)
+			continue
+		}
+		if err := c.model.Release(c.ctx, store.Release{Lease: r.Lease(), Uncounted: true}); err != nil {
+			c.t.Fatalf("release: %v", err)
+		}
+		for _, g := range got {
+			if sameLane(&g, r) && g.Messages[0].VisibleAt.After(r.Messages[0].VisibleAt) {
+				c.t.Fatalf("%v was claimed and %v, which is older, was not", describe([]store.Claim{g}), describe([]store.Claim{*r}))
+			}
+		}
+	}
+	return want
+}
+
+// oldestFirst checks the order of claims of one tenant and route.
+func (c *comparison) oldestFirst(claims []store.Claim) {
+	c.t.Helper()
+	for i := range claims {
+		for j := range i {
+			a, b := &claims[j], &claims[i]
+			if sameLane(a, b) && a.Messages[0].VisibleAt.After(b.Messages[0].VisibleAt) {
+				c.t.Fatalf("%v comes before %v, which is older", describe([]store.Claim{*a}), describe([]store.Claim{*b}))
+			}
+		}
+	}
+}
+
+func sameLane(a, b *store.Claim) bool { return a.Key.Tenant == b.Key.Tenant && a.Route == b.Route }
+
+type renewal struct {
+	leases []*pairedLease
+	d      time.Duration
+}
+
+// renew renews some leases, live and lost.
+func (c *comparison) renew(t *rapid.T) {
+	r := draw(t, "renew", func(t *rapid.T) (renewal, string) {
+		r := renewal{d: drawLength(t), leases: distinct(atLeastOne(t, c.drawLease), func(l *pairedLease) string { return l.name })}
+		return r, fmt.Sprintf("%s for %v", leaseNames(r.leases), r.d)
+	})
+	lost, want := c.renewBoth(r.d, r.leases)
+	c.sameLines("what was lost", leaseTexts(lost), leaseTexts(want))
+	c.t.Logf("  → lost: %s", leaseNames(want))
+	for _, l := range r.leases {
+		if until := c.now().Add(r.d); !slices.Contains(want, l) && until.After(l.until) {
+			l.until = until
+		}
+	}
+}
+
+// renewBoth renews leases on both sides and returns those that each says are lost.
+func (c *comparison) renewBoth(d time.Duration, leases []*pairedLease) (lost, want []*pairedLease) {
+	c.t.Helper()
+	var onBackend, onModel []store.Lease
+	for _, l := range leases {
+		onBackend, onModel = append(onBackend, l.onBackend()), append(onModel, l.onModel())
+	}
+	backendLost, err := c.backend.Store.Renew(c.ctx, d, onBackend)
+	modelLost, wantErr := c.model.Renew(c.ctx, d, onModel)
+	c.sameError("renew", err, wantErr)
+	for i, l := range leases {
+		if slices.Contains(backendLost, onBackend[i]) {
+			lost = append(lost, l)
+		}
+		if slices.Contains(modelLost, onModel[i]) {
+			want = append(want, l)
+		}
+	}
+	if len(backendLost) != len(lost) {
+		c.t.Fatalf("renew: %d leases are lost, and only %d of them were to be renewed", len(backendLost), len(lost))
+	}
+	return lost, want
+}
+
+func leaseTexts(leases []*pairedLease) []string {
+	texts := make([]string, 0, len(leases))
+	for _, l := range leases {
+		texts = append(texts, l.text())
+	}
+	return texts
+}
+
+func leaseNames(leases []*pairedLease) string { return strings.Join(leaseTexts(leases), " ") }
+
+func (l *pairedLease) text() string { return fmt.Sprintf("%v%s", l.key, l.name) }
+
+type pairedRelease struct {
+	store.Release
+	lease *pairedLease
+}
+
+// release gives up a lease, live or lost.
+func (c *comparison) release(t *rapid.T) {
+	r := draw(t, "release", func(t *rapid.T) (pairedRelease, string) {
+		r := pairedRelease{lease: c.drawLease(t)}
+		r.After = rapid.SampledFrom([]time.Duration{0, time.Millisecond, 1500 * time.Microsecond, 2 * time.Second}).Draw(t, "after")
+		r.Uncounted = rapid.Bool().Draw(t, "uncounted")
+		return r, fmt.Sprintf("%s after %v, uncounted %v", r.lease.text(), r.After, r.Uncounted)
+	})
+	onBackend, onModel := r.Release, r.Release
+	onBackend.Lease, onModel.Lease = r.lease.onBackend(), r.lease.onModel()
+	got := c.backend.Store.Release(c.ctx, onBackend)
+	want := c.model.Release(c.ctx, onModel)
+	c.sameError("release", got, want)
+	c.t.Logf("  → %s", errorKind(want))
+}
+
+// redrive puts a quarantined message back. The record may be gone since it was seen.
+func (c *comparison) redrive(t *rapid.T) {
+	if len(c.past) == 0 {
+		t.SkipNow()
+	}
+	r := draw(t, "redrive", func(t *rapid.T) (store.Record, string) {
+		r := pick(t, c.past)
+		return r, r.Key.String()
+	})
+	tx, err := store.Redrive(r)
+	if err != nil {
+		c.t.Fatalf("redrive: %v", err)
+	}
+	c.commitBoth(pairedTx{Tx: *tx})
+}
+
+// advance lets time pass, often to the very millisecond at which something happens.
+func (c *comparison) advance(t *rapid.T) {
+	c.pass(draw(t, "advance", func(t *rapid.T) (time.Duration, string) {
+		d := rapid.SampledFrom([]time.Duration{
+			0, time.Millisecond, 2 * time.Millisecond, 50 * time.Millisecond, time.Second, 10 * time.Second,
+		}).Draw(t, "d")
+		if moments := c.moments(); len(moments) > 0 && often(t) {
+			d = pick(t, moments).Sub(c.now())
+			d += rapid.SampledFrom([]time.Duration{0, 0, -time.Millisecond, time.Millisecond}).Draw(t, "off")
+		}
+		return max(d, 0), max(d, 0).String()
+	}))
+}
+
+// moments returns the times to come at which something happens by itself, except what
+// is far away: the time to live of most messages.
+func (c *comparison) moments() (moments []time.Time) {
+	add := func(t time.Time) {
+		if t.After(c.now()) && t.Before(c.now().Add(time.Minute)) {
+			moments = append(moments, t)
+		}
+	}
+	for _, l := range c.live {
+		add(l.until)
+	}
+	for _, k := range modelKeys {
+		for _, m := range c.pending(k) {
+			add(m.VisibleAt)
+			if m.Route == "" {
+				add(expiry(&m))
+			}
+		}
+	}
+	slices.SortFunc(moments, time.Time.Compare)
+	return slices.CompactFunc(moments, time.Time.Equal)
+}
+
+// expiry returns when a message goes to quarantine if its key has no route.
+func expiry(m *store.Message) time.Time {
+	if m.TTL == 0 {
+		return m.PutAt.Add(store.DefaultTTL)
+	}
+	return m.PutAt.Add(m.TTL)
+}
+
+// pass lets time pass on both sides. A message whose time to live ends is in
+// quarantine at the latest after a claim, and the record says when that was: so at
+// each such time there is one.
+func (c *comparison) pass(d time.Duration) {
+	c.t.Helper()
+	end := c.now().Add(d)
+	for {
+		next, queues := c.nextExpiry(end)
+		hop := next.Sub(c.now())
+		c.backend.Advance(hop)
+		c.clock.Advance(hop)
+		if len(queues) == 0 {
+			return
+		}
+		for _, queue := range queues {
+			c.claimInVain(queue)
+		}
+	}
+}
+
+// nextExpiry returns when the next messages go to quarantine for want of a route, and
+// of which queues they are; end and none if that is not before end or at it.
+func (c *comparison) nextExpiry(end time.Time) (next time.Time, queues []string) {
+	next = end
+	for _, k := range modelKeys {
+		for _, m := range c.pending(k) {
+			at := expiry(&m)
+			if m.Route != "" || at.After(next) {
+				continue
+			}
+			if at.Before(next) {
+				next, queues = at, nil
+			}
+			if !slices.Contains(queues, k.Queue) {
+				queues = append(queues, k.Queue)
+			}
+		}
+	}
+	return next, queues
+}
+
+// claimInVain makes the backend look at a queue.
+func (c *comparison) claimInVain(queue string) {
+	c.t.Helper()
+	req := store.ClaimRequest{Queue: queue, Routes: []string{"nobody"}, Max: 1, Lease: store.MinLease}
+	claims, err := c.backend.Store.Claim(c.ctx, req)
+	if err != nil || len(claims) > 0 {
+		c.t.Fatalf("claimed %v for a route that no key has, error %v", describe(claims), err)
+	}
+}
+
+// reopen opens the backend again, after all leases have ended: whether they outlive
+// the process is for the backend to say.
+func (c *comparison) reopen(*rapid.T) {
+	end := c.now()
+	for _, l := range c.live {
+		if l.until.After(end) {
+			end = l.until
+		}
+	}
+	c.t.Logf("reopen after %v", end.Sub(c.now()))
+	c.pass(end.Sub(c.now()))
+	c.backend.Reopen()
+}

@@ -1,0 +1,146 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/store"
+	"github.com/abidehq/abide/store/memstore"
+)
+
+// comparison is one list of operations on a backend and the model.
+type comparison struct {
+	t       *rapid.T
+	ctx     context.Context
+	mix     mixture
+	backend *Backend
+	model   *memstore.Store
+	clock   *base.Manual // of the model
+	start   time.Time
+
+	claims []*pairedLease // all that were ever made, in the order of their keys within a claim
+	live   []*pairedLease // those that are live, by the model, since the last step
+	past   []store.Record // quarantine records that were seen, there or gone
+
+	bodies int // how many bodies were made: each is another
+}
+
+// pairedLease is a lease on both sides. Only the tokens differ.
+type pairedLease struct {
+	name      string // for people
+	key       store.Key
+	backend   store.Token
+	model     store.Token
+	delivered []string
+	until     time.Time
+}
+
+func (l *pairedLease) onBackend() store.Lease { return store.Lease{Key: l.key, Token: l.backend} }
+func (l *pairedLease) onModel() store.Lease   { return store.Lease{Key: l.key, Token: l.model} }
+
+// run does random operations. The empty name is what rapid does after each.
+func (c *comparison) run() {
+	actions := map[string]func(*rapid.T){
+		"":        c.look,
+		"advance": c.advance,
+		"claim":   c.claim,
+		"commit":  c.commit,
+		"put":     c.put,
+		"redrive": c.redrive,
+		"release": c.release,
+		"renew":   c.renew,
+		"turn":    c.turn,
+	}
+	if c.backend.Reopen != nil {
+		actions["reopen"] = c.reopen
+	}
+	c.t.Repeat(actions)
+}
+
+// plan is what a step is going to do. Rapid prints it, with its name, as one line of
+// a failure.
+type plan[V any] struct {
+	do   V
+	text string
+}
+
+// GoString returns the plan for people.
+func (p plan[V]) GoString() string { return p.text }
+
+// draw draws a plan. What it is made of is not printed.
+func draw[V any](t *rapid.T, name string, f func(t *rapid.T) (V, string)) V {
+	p := rapid.Custom(func(t *rapid.T) plan[V] {
+		do, text := f(t)
+		return plan[V]{do, text}
+	}).Draw(t, name)
+	return p.do
+}
+
+func (c *comparison) now() time.Time { return c.clock.Now() }
+
+// when returns a time for people: how long after the start it is.
+func (c *comparison) when(t time.Time) string {
+	if t.IsZero() {
+		return "@never"
+	}
+	return "@" + t.Sub(c.start).String()
+}
+
+// sameError checks that both sides have returned the same kind of error.
+func (c *comparison) sameError(what string, got, want error) {
+	c.t.Helper()
+	if errorKind(got) != errorKind(want) {
+		c.t.Fatalf("%s:\n  backend: %s (%v)\n  model:   %s (%v)", what, errorKind(got), got, errorKind(want), want)
+	}
+}
+
+// errorKind returns what callers can tell about an error.
+func errorKind(err error) string {
+	if err == nil {
+		return "ok"
+	}
+	for _, kind := range []error{
+		store.ErrTooLarge, store.ErrInvalid, store.ErrClaimLost, store.ErrConflict, store.ErrNotFound,
+	} {
+		if errors.Is(err, kind) {
+			return kind.Error()
+		}
+	}
+	return err.Error() // the model has no other, so this is a difference
+}
+
+// sameLines checks that both sides look the same. Of many differences it shows a few.
+func (c *comparison) sameLines(what string, got, want []string) {
+	c.t.Helper()
+	if slices.Equal(got, want) {
+		return
+	}
+	var text strings.Builder
+	shown := 0
+	for i := range max(len(got), len(want)) {
+		g, w := lineAt(got, i), lineAt(want, i)
+		if g == w {
+			continue
+		}
+		if shown++; shown > 5 {
+			text.WriteString("\n  …")
+			break
+		}
+		fmt.Fprintf(&text, "\n  backend: %s\n  model:   %s", g, w)
+	}
+	c.t.Fatalf("%s differs:%s", what, text.String())
+}
+
+func lineAt(lines []string, i int) string {
+	if i < len(lines) {
+		return lines[i]
+	}
+	return "nothing"
+}

@@ -1,0 +1,278 @@
+package storetest
+
+import (
+	"cmp"
+	"fmt"
+	"hash/crc32"
+	"slices"
+	"strings"
+
+	"pgregory.net/rapid"
+
+	"github.com/abidehq/abide/store"
+)
+
+// glance is what a look asks for besides everything.
+type glance struct {
+	queries []store.Query
+	limit   int             // of Pending
+	from    int             // of ReadLog
+	awaited store.RecordKey // of Await, at a version at which it does not wait
+	after   int64
+}
+
+// look compares everything that can be observed.
+func (c *comparison) look(t *rapid.T) {
+	g := draw(t, "look", func(t *rapid.T) (glance, string) {
+		g := c.drawGlance(t)
+		return g, c.describeGlance(&g)
+	})
+	for _, k := range modelKeys {
+		c.sameLines(fmt.Sprintf("what is pending for %v", k),
+			c.renderPending(c.backend.Store, k, g.limit), c.renderPending(c.model, k, g.limit))
+		c.sameLines(fmt.Sprintf("the log of %v", k),
+			c.renderLog(c.backend.Store, k, g.from), c.renderLog(c.model, k, g.from))
+	}
+	for _, k := range modelRecords {
+		c.sameLines(fmt.Sprintf("record %v", k), c.renderGet(c.backend.Store, k), c.renderGet(c.model, k))
+	}
+	c.sameLines("await", c.renderAwait(c.backend.Store, &g), c.renderAwait(c.model, &g))
+	for i := range g.queries {
+		c.sameList(g.queries[i])
+	}
+	c.sameLines("stats", c.renderStats(c.backend.Store), c.renderStats(c.model))
+	c.sameLeases()
+}
+
+func (c *comparison) drawGlance(t *rapid.T) glance {
+	g := glance{
+		queries: []store.Query{
+			{Kind: store.KindQuarantine, Limit: rapid.IntRange(1, 4).Draw(t, "limit")},
+			c.drawQuery(t), c.drawQuery(t),
+		},
+		limit:   pick(t, []int{0, 2}),
+		from:    rapid.IntRange(0, 4).Draw(t, "from"),
+		awaited: pick(t, modelRecords),
+		after:   1,
+	}
+	if v := c.version(g.awaited); v > 0 {
+		g.after = pick(t, []int64{0, v - 1})
+	}
+	return g
+}
+
+func (c *comparison) drawQuery(t *rapid.T) store.Query {
+	q := store.Query{
+		Kind:       pick(t, append([]string{store.KindQuarantine}, modelKinds...)),
+		Statuses:   pick(t, [][]string{nil, {"running"}, {"done", ""}, {"done", "running", "done"}, {store.ReasonAttempts}}),
+		Names:      pick(t, [][]string{nil, nil, {"order"}, {"mail", ""}, modelQueues[:1]}),
+		Tags:       pick(t, []map[string]string{nil, nil, {"color": "red"}, {"": ""}}),
+		Descending: rapid.Bool().Draw(t, "descending"),
+		Limit:      rapid.IntRange(1, 4).Draw(t, "limit"),
+	}
+	if rapid.Bool().Draw(t, "tenant") {
+		q.Tenant = &modelTenants[rapid.IntRange(0, 1).Draw(t, "which")]
+	}
+	if !often(t) {
+		q.From = c.drawTime(t)
+	}
+	if !often(t) {
+		q.To = c.drawTime(t)
+	}
+	return q
+}
+
+func (c *comparison) describeGlance(g *glance) string {
+	texts := make([]string, 0, len(g.queries))
+	for i := range g.queries {
+		texts = append(texts, c.describeQuery(&g.queries[i]))
+	}
+	return fmt.Sprintf("pending %d, logs from %d, await %v after %d, list %s",
+		g.limit, g.from, g.awaited, g.after, strings.Join(texts, " and "))
+}
+
+func (c *comparison) describeQuery(q *store.Query) string {
+	parts := []string{q.Kind}
+	add := func(set bool, format string, args ...any) {
+		if set {
+			parts = append(parts, fmt.Sprintf(format, args...))
+		}
+	}
+	if q.Tenant != nil {
+		add(true, "tenant %q", *q.Tenant)
+	}
+	add(len(q.Statuses) > 0, "statuses %q", q.Statuses)
+	add(len(q.Names) > 0, "names %q", q.Names)
+	add(!q.From.IsZero(), "from %s", c.when(q.From))
+	add(!q.To.IsZero(), "to %s", c.when(q.To))
+	add(len(q.Tags) > 0, "tags %q", q.Tags)
+	add(q.Descending, "descending")
+	add(true, "by %d", q.Limit)
+	return "(" + strings.Join(parts, " ") + ")"
+}
+
+// sameLeases checks that the same of all leases that ever were are live. It renews
+// them for the shortest time there is, which changes nothing.
+func (c *comparison) sameLeases() {
+	c.t.Helper()
+	lost, want := c.renewBoth(store.MinLease, c.claims)
+	c.sameLines("what is lost", leaseTexts(lost), leaseTexts(want))
+	c.live = slices.DeleteFunc(slices.Clone(c.claims), func(l *pairedLease) bool { return slices.Contains(want, l) })
+}
+
+// sameList checks that a walk along the cursors of the backend goes by the time, and
+// has the records that the model has. In which order those of the same time come is
+// for the backend to say.
+func (c *comparison) sameList(q store.Query) {
+	c.t.Helper()
+	got, err := c.walk(c.backend.Store, q)
+	want, wantErr := c.walk(c.model, q)
+	what := "list " + c.describeQuery(&q)
+	c.sameError(what, err, wantErr)
+	inOrder := slices.IsSortedFunc(got, func(a, b store.Record) int {
+		if q.Descending {
+			return b.Time.Compare(a.Time)
+		}
+		return a.Time.Compare(b.Time)
+	})
+	if !inOrder {
+		c.t.Fatalf("%s is not in the order of time:\n  %s", what, strings.Join(c.renderRecords(got), "\n  "))
+	}
+	slices.SortFunc(got, compareRecords)
+	slices.SortFunc(want, compareRecords)
+	c.sameLines(what, c.renderRecords(got), c.renderRecords(want))
+	if q.Kind == store.KindQuarantine {
+		c.remember(want)
+	}
+}
+
+func compareRecords(a, b store.Record) int {
+	return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(a.Key.Tenant, b.Key.Tenant), cmp.Compare(a.Key.ID, b.Key.ID))
+}
+
+// remember notes quarantine records, for others to redrive. Those that were put by a
+// caller hold no message.
+func (c *comparison) remember(records []store.Record) {
+	for _, r := range records {
+		_, err := store.Quarantined(r)
+		known := slices.ContainsFunc(c.past, func(p store.Record) bool { return p.Key == r.Key && p.Version == r.Version })
+		if err == nil && !known {
+			c.past = append(c.past, r)
+		}
+	}
+}
+
+// manyPages is more than any walk here needs.
+const manyPages = 1000
+
+func (c *comparison) walk(s store.Store, q store.Query) (records []store.Record, err error) {
+	c.t.Helper()
+	for range manyPages {
+		page, err := s.List(c.ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		if len(page.Records) > q.Limit {
+			c.t.Fatalf("list %s: a page has %d records", c.describeQuery(&q), len(page.Records))
+		}
+		records = append(records, page.Records...)
+		if page.Next == "" {
+			return records, nil
+		}
+		q.Cursor = page.Next
+	}
+	c.t.Fatalf("list %s: there is no end to it", c.describeQuery(&q))
+	return nil, nil
+}
+
+// Everything as lines of text, so that it can be compared and read.
+
+func (c *comparison) renderPending(s store.Store, k store.Key, limit int) (lines []string) {
+	messages, err := s.Pending(c.ctx, k, limit)
+	if err != nil {
+		return []string{"error: " + errorKind(err)}
+	}
+	for i := range messages {
+		lines = append(lines, c.renderMessage(&messages[i]))
+	}
+	return lines
+}
+
+func (c *comparison) renderMessage(m *store.Message) string {
+	return fmt.Sprintf("%v route %q visible %s put %s ttl %v attempt %d %s",
+		m.Ref(), m.Route, c.when(m.VisibleAt), c.when(m.PutAt), m.TTL, m.Attempt, renderBody(m.Body))
+}
+
+// renderBody shortens a body, but not what is different about it.
+func renderBody(body []byte) string {
+	const enough = 40
+	if len(body) <= enough {
+		return fmt.Sprintf("%q", body)
+	}
+	return fmt.Sprintf("%q… (%d bytes, sum %08x)", body[:enough], len(body), crc32.ChecksumIEEE(body))
+}
+
+func (c *comparison) renderLog(s store.Store, k store.Key, from int) []string {
+	page, err := s.ReadLog(c.ctx, k, from)
+	if err != nil {
+		return []string{"error: " + errorKind(err)}
+	}
+	lines := []string{fmt.Sprintf("from %d, length %d", page.First, page.Length)}
+	for _, e := range page.Entries {
+		lines = append(lines, renderBody(e))
+	}
+	return lines
+}
+
+func (c *comparison) renderGet(s store.Store, k store.RecordKey) []string {
+	r, err := s.Get(c.ctx, k)
+	if err != nil {
+		return []string{"error: " + errorKind(err)}
+	}
+	return []string{c.renderRecord(&r)}
+}
+
+func (c *comparison) renderAwait(s store.Store, g *glance) []string {
+	r, err := s.Await(c.ctx, g.awaited, g.after)
+	if err != nil {
+		return []string{"error: " + errorKind(err)}
+	}
+	return []string{c.renderRecord(&r)}
+}
+
+func (c *comparison) renderRecord(r *store.Record) string {
+	return fmt.Sprintf("%v version %d status %q name %q %s tags %q %s",
+		r.Key, r.Version, r.Status, r.Name, c.when(r.Time), r.Tags, renderBody(r.Body))
+}
+
+func (c *comparison) renderRecords(records []store.Record) (lines []string) {
+	for i := range records {
+		lines = append(lines, c.renderRecord(&records[i]))
+	}
+	return lines
+}
+
+func (c *comparison) renderClaims(claims []store.Claim) (lines []string) {
+	for i := range claims {
+		claim := &claims[i]
+		lines = append(lines, fmt.Sprintf("%v route %q log %d now %s until %s",
+			claim.Key, claim.Route, claim.LogLength, c.when(claim.Now), c.when(claim.Until)))
+		for j := range claim.Messages {
+			lines = append(lines, c.renderMessage(&claim.Messages[j]))
+		}
+	}
+	return lines
+}
+
+func (c *comparison) renderStats(s store.Store) []string {
+	stats, err := s.Stats(c.ctx)
+	if err != nil {
+		return []string{"error: " + errorKind(err)}
+	}
+	lines := []string{fmt.Sprintf("leases %d, waiting %d, now %s", stats.Leases, stats.Waiting, c.when(stats.Now))}
+	for _, row := range stats.Routes {
+		lines = append(lines, fmt.Sprintf("queue %s route %q pending %d ready %d oldest %s",
+			row.Queue, row.Route, row.Pending, row.Ready, c.when(row.Oldest)))
+	}
+	return lines
+}

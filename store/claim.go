@@ -13,8 +13,9 @@ type ClaimRequest struct {
 	// Max is the largest number of keys to claim: 1 to [MaxClaim].
 	Max int
 
-	// MaxMessages is the largest number of messages to deliver with one key. The
-	// others wait for the next claim. Zero means [DefaultMessages].
+	// MaxMessages is the largest number of messages to deliver with one key; they also
+	// end before they exceed [PageBytes]. The others wait for the next claim. Zero
+	// means [DefaultMessages].
 	MaxMessages int
 
 	// Lease is how long the claims last unless they are renewed: [MinLease] to

@@ -60,6 +60,11 @@ const (
 	MaxPage     = 10_000
 	DefaultPage = 100
 
+	// PageBytes is about how much a page of records holds, what Pending returns, and
+	// what is delivered with one key: the sum of the bodies. There is always one, and
+	// what does not fit comes with the next page or claim.
+	PageBytes = 16 << 20
+
 	// LogPageBytes is about how much of a log ReadLog returns at once.
 	LogPageBytes = 1 << 20
 

@@ -32,8 +32,12 @@ var schemes = struct {
 }{byName: map[string]Scheme{}}
 
 // Register makes a scheme known to [Open]. A backend does so in an init function;
-// registering a name twice is a mistake in the program and panics.
+// registering a name twice, or one that is not in lower case, as the schemes of
+// URLs are, is a mistake in the program and panics.
 func Register(name string, s Scheme) {
+	if name == "" || name != strings.ToLower(name) {
+		panic(fmt.Sprintf("store: scheme %q is not in lower case", name))
+	}
 	schemes.Lock()
 	defer schemes.Unlock()
 	if _, dup := schemes.byName[name]; dup {
@@ -52,7 +56,7 @@ func Open(ctx context.Context, rawURL string) (Store, error) {
 		// The parser's own words may repeat a password.
 		return nil, invalid("open", "malformed URL (is every special character percent-encoded?); a URL looks like %s", examples())
 	}
-	shown := u.Redacted()
+	shown := showURL(u)
 	if u.Scheme == "" {
 		return nil, invalid("open", "URL %q has no scheme; a URL looks like %s", shown, examples())
 	}
@@ -80,12 +84,20 @@ func Open(ctx context.Context, rawURL string) (Store, error) {
 // InvalidOption returns the [ErrInvalid] of an option whose value an opener does
 // not accept.
 func InvalidOption(u *url.URL, name, allowed string) error {
-	return invalid("open", "option %q in %q is %q; allowed: %s", name, u.Redacted(), u.Query().Get(name), allowed)
+	return invalid("open", "option %q in %q is %q; allowed: %s", name, showURL(u), u.Query().Get(name), allowed)
 }
 
 // InvalidURL returns the [ErrInvalid] of a URL that an opener does not accept.
 func InvalidURL(u *url.URL, format string, args ...any) error {
-	return invalid("open", "%q: %s", u.Redacted(), fmt.Sprintf(format, args...))
+	return invalid("open", "%q: %s", showURL(u), fmt.Sprintf(format, args...))
+}
+
+// showURL returns a URL for an error message: without a password, which may stand
+// before the host or among the options.
+func showURL(u *url.URL) string {
+	shown := *u
+	shown.RawQuery = ""
+	return shown.Redacted()
 }
 
 func names() string {

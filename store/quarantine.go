@@ -37,23 +37,24 @@ type quarantined struct {
 	Route   []byte        `json:"route,omitempty"`
 	TTL     time.Duration `json:"ttl_ns,omitempty"`
 	Attempt int           `json:"attempt"`
-	PutAt   time.Time     `json:"put_at"`
+	PutAt   int64         `json:"put_at_ms"`
 	Body    []byte        `json:"body"`
 }
 
 // Quarantine returns the record that a message becomes in quarantine. A backend
 // puts it in the commit that removes the message; so does a caller that finds a
-// message which it can never handle. The ID is made of the message and the time,
-// so a message that comes back and fails again does not replace its past self.
+// message which it can never handle. The ID is made of all that is known of the
+// message and of the time, so that a message which comes back and fails again does
+// not replace its past self.
 func Quarantine(m Message, route, reason string, now time.Time) PutRecord {
 	body, err := json.Marshal(quarantined{
 		Queue: []byte(m.Key.Queue), Tenant: []byte(m.Key.Tenant), Name: []byte(m.Key.Name), ID: []byte(m.ID),
-		Route: []byte(route), TTL: m.TTL, Attempt: m.Attempt, PutAt: m.PutAt.UTC(), Body: m.Body,
+		Route: []byte(route), TTL: m.TTL, Attempt: m.Attempt, PutAt: RecordMillis(m.PutAt), Body: m.Body,
 	})
 	if err != nil {
 		panic(err) // a struct of bytes and numbers always marshals
 	}
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q", m.Key.Queue, m.Key.Name, m.ID))
+	sum := sha256.Sum256(append(body, reason...))
 	return PutRecord{
 		Expect: AnyVersion,
 		Record: Record{
@@ -84,13 +85,17 @@ func Quarantined(r Record) (Message, error) {
 	return Message{
 		Key: Key{Queue: string(q.Queue), Tenant: string(q.Tenant), Name: string(q.Name)},
 		ID:  string(q.ID), Route: string(q.Route), TTL: q.TTL,
-		Attempt: q.Attempt, PutAt: q.PutAt, Body: q.Body,
+		Attempt: q.Attempt, PutAt: FromMillis(q.PutAt), Body: q.Body,
 	}, nil
 }
 
 // Redrive returns the Tx that puts a quarantined message back into its queue,
 // visible at once and with no attempts counted, and removes the record. Of two
 // that redrive the same record, one gets [ErrConflict].
+//
+// The message is put with the route that its key had; who knows that the key has
+// moved to another one since changes the Tx before the commit. If a message with its
+// ID is pending again, that is the message, and the quarantined one is dropped.
 func Redrive(r Record) (*Tx, error) {
 	m, err := Quarantined(r)
 	if err != nil {

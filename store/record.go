@@ -64,7 +64,8 @@ type Query struct {
 	Descending bool
 
 	// Limit is the largest number of records to return. Zero means [DefaultPage];
-	// more than [MaxPage] is invalid. A page may hold fewer and still have a Next.
+	// more than [MaxPage] is invalid. A page may hold fewer and still have a Next, as
+	// it ends before it exceeds [PageBytes].
 	Limit int
 
 	// Cursor is the Next of the page before; empty for the first. A cursor is only

@@ -59,7 +59,8 @@ type Store interface {
 
 	// Pending returns the messages of a key that were put and not yet consumed,
 	// deleted or quarantined, visible or not, delivered or not, in the order of
-	// delivery; limit of them at most, [MaxPage] if limit is 0.
+	// delivery; limit of them at most, [MaxPage] if limit is 0, and no more than fit in
+	// [PageBytes].
 	Pending(ctx context.Context, key Key, limit int) ([]Message, error)
 
 	// Get returns a record, or [ErrNotFound].
@@ -74,7 +75,8 @@ type Store interface {
 	// Await returns the record as soon as its version is greater than after: at
 	// once if it is so already. With after 0 it waits for the record to be put.
 	// With after > 0 it returns [ErrNotFound] when the record is, or is then,
-	// deleted. If ctx ends first, Await returns its error.
+	// deleted; one that is put again before anybody looks is waited for. If ctx ends
+	// first, Await returns its error.
 	Await(ctx context.Context, key RecordKey, after int64) (Record, error)
 
 	// Stats returns what the store holds. It is cheap enough to be called every few

@@ -41,8 +41,13 @@ func (c *txChecker) finishes(tx *Tx) error {
 		if err := checkKey("commit", f.Lease.Key); err != nil {
 			return err
 		}
-		c.count(keySize(f.Lease.Key))
-		c.ops += len(f.Keep)
+		if err := checkName("commit", "token of a lease", string(f.Lease.Token)); err != nil {
+			return err
+		}
+		c.count(keySize(f.Lease.Key) + len(f.Lease.Token))
+		for _, id := range f.Keep {
+			c.count(len(id))
+		}
 	}
 	if key, dup := twice(tx.Finish, func(f *Finish) Key { return f.Lease.Key }); dup {
 		return invalid("commit", "the lease of %v is finished twice", key)
@@ -254,9 +259,16 @@ func ValidateReadLog(key Key, from int) error {
 	return checkKey("read log", key)
 }
 
-// ValidateRecordKey reports whether the argument of [Store.Get] or [Store.Await],
-// named by verb, is a good key.
-func ValidateRecordKey(verb string, key RecordKey) error { return checkRecordKey(verb, key) }
+// ValidateGet reports whether the argument of [Store.Get] keeps its rules.
+func ValidateGet(key RecordKey) error { return checkRecordKey("get", key) }
+
+// ValidateAwait reports whether the arguments of [Store.Await] keep its rules.
+func ValidateAwait(key RecordKey, after int64) error {
+	if after < 0 {
+		return invalid("await", "version %d: must not be negative", after)
+	}
+	return checkRecordKey("await", key)
+}
 
 func checkLease(verb string, d time.Duration) error {
 	if d < MinLease || d > MaxLease {
@@ -318,7 +330,7 @@ func checkRecord(r *Record) error {
 	if err := checkName("commit", "name of a record", r.Name); err != nil {
 		return err
 	}
-	if !r.Time.IsZero() && (r.Time.UnixMilli() < 0 || !r.Time.Before(maxTime)) {
+	if !r.Time.IsZero() && (r.Time.Unix() < 0 || !r.Time.Before(maxTime)) {
 		return invalid("commit", "Time of record %v is %v: 1970 to 9999 is allowed", r.Key, r.Time)
 	}
 	if len(r.Tags) > MaxTags {

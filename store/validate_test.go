@@ -161,7 +161,8 @@ func messageEdges() []edge {
 func recordEdges() []edge {
 	onKey := func(k store.RecordKey) error {
 		return unanimous([]error{
-			store.ValidateRecordKey("get", k),
+			store.ValidateGet(k),
+			store.ValidateAwait(k, 0),
 			(&store.Tx{PutRecords: []store.PutRecord{{Record: store.Record{Key: k}}}}).Validate(),
 			(&store.Tx{DeleteRecords: []store.DeleteRecord{{Key: k, Expect: 1}}}).Validate(),
 		})

@@ -12,8 +12,10 @@ var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 func TestManualStandsStillUntilItIsAdvanced(t *testing.T) {
 	t.Parallel()
 	m := NewManual(noon)
-	if !m.Now().Equal(noon) || !m.Now().Equal(noon) {
-		t.Errorf("it shows %v, want %v", m.Now(), noon)
+	for range 2 {
+		if now := m.Now(); !now.Equal(noon) {
+			t.Errorf("it shows %v, want %v", now, noon)
+		}
 	}
 	m.Advance(90 * time.Minute)
 	if want := noon.Add(90 * time.Minute); !m.Now().Equal(want) {

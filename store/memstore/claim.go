@@ -217,8 +217,9 @@ func (s *Store) claimKey(q *queue, k *keyState, req store.ClaimRequest, nowMS in
 		limit = store.DefaultMessages
 	}
 	var deliver []*message
+	size := 0
 	for _, m := range slices.Clone(k.messages) {
-		if m.visibleMS > nowMS || len(deliver) == limit {
+		if m.visibleMS > nowMS || len(deliver) == limit || (len(deliver) > 0 && size+len(m.Body) > store.PageBytes) {
 			break
 		}
 		if req.MaxAttempts > 0 && m.Attempt >= req.MaxAttempts {
@@ -226,6 +227,7 @@ func (s *Store) claimKey(q *queue, k *keyState, req store.ClaimRequest, nowMS in
 			continue
 		}
 		deliver = append(deliver, m)
+		size += len(m.Body)
 	}
 	if len(deliver) == 0 {
 		q.forgetIfGone(k)

@@ -62,7 +62,11 @@ func (s *Store) Pending(ctx context.Context, key store.Key, limit int) ([]store.
 		return nil, nil
 	}
 	var messages []store.Message
+	size := 0
 	for _, m := range k.messages[:min(limit, len(k.messages))] {
+		if size += len(m.Body); size > store.PageBytes && len(messages) > 0 {
+			break
+		}
 		messages = append(messages, k.copy(m))
 	}
 	return messages, nil
@@ -70,7 +74,7 @@ func (s *Store) Pending(ctx context.Context, key store.Key, limit int) ([]store.
 
 // Get returns a record.
 func (s *Store) Get(ctx context.Context, key store.RecordKey) (store.Record, error) {
-	if err := store.ValidateRecordKey("get", key); err != nil {
+	if err := store.ValidateGet(key); err != nil {
 		return store.Record{}, err
 	}
 	if err := ctx.Err(); err != nil {
@@ -89,7 +93,7 @@ func (s *Store) Get(ctx context.Context, key store.RecordKey) (store.Record, err
 
 // Await returns a record when it is past a version.
 func (s *Store) Await(ctx context.Context, key store.RecordKey, after int64) (store.Record, error) {
-	if err := store.ValidateRecordKey("await", key); err != nil {
+	if err := store.ValidateAwait(key, after); err != nil {
 		return store.Record{}, err
 	}
 	for {
@@ -152,11 +156,14 @@ func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
 		limit = store.DefaultPage
 	}
 	page := store.Page{}
-	for i := range found[:min(limit, len(found))] {
+	size := 0
+	for i := range found {
+		size += len(found[i].Body)
+		if i == limit || (i > 0 && size > store.PageBytes) {
+			page.Next = cursor(&q, &found[i-1])
+			break
+		}
 		page.Records = append(page.Records, copyRecord(found[i]))
-	}
-	if len(found) > limit {
-		page.Next = cursor(&q, &found[limit-1])
 	}
 	return page, nil
 }

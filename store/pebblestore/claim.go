@@ -182,22 +182,22 @@ func (s *Store) claim(q *queue, req *store.ClaimRequest, now int64) (t taken, er
 				return t, s.undo(t, err)
 			}
 			if len(t.claims) == req.Max {
-				return t, s.counted(&t)
+				return t, s.counted(t)
 			}
 		}
 		if !progress {
-			return t, s.counted(&t)
+			return t, s.counted(t)
 		}
 	}
 }
 
 // counted sees to it that the attempts of what was taken survive a killed process.
-func (s *Store) counted(t *taken) error {
+func (s *Store) counted(t taken) error {
 	if t.group != nil {
 		s.kick()
 	}
 	if err := s.attempts.flush(); err != nil {
-		return s.undo(*t, err)
+		return s.undo(t, err)
 	}
 	return nil
 }
@@ -256,16 +256,21 @@ func (s *Store) claimKey(k *keyState, req *store.ClaimRequest, t *taken, now int
 	}
 	var deliver, exhausted []*ref
 	var err error
+	size := 0
 	k.visible(now, func(r *ref) bool {
 		if r.attempt == unknownAttempt {
 			if _, err = s.data(k, r); err != nil {
 				return false
 			}
 		}
+		if len(deliver) > 0 && size+r.size > store.PageBytes {
+			return false
+		}
 		if req.MaxAttempts > 0 && r.attempt >= req.MaxAttempts {
 			exhausted = append(exhausted, r)
 		} else {
 			deliver = append(deliver, r)
+			size += r.size
 		}
 		return len(deliver) < limit
 	})
@@ -353,7 +358,7 @@ func (s *Store) sweepLane(l *lane, t *taken, now int64) error {
 	var found []expired
 	for it.First(); it.Valid(); it.Next() {
 		p := parseMsgKey(it.Key())
-		if s.isDying(l, p) {
+		if s.isDying(l.id, p) {
 			continue
 		}
 		if p.due > now || len(found) == sweepBatch {

@@ -208,6 +208,7 @@ func (s *Store) apply(g *group, tx *store.Tx, first int, now int64) error {
 	for _, k := range g.keys[first:] {
 		s.endOfTx(g, k, now)
 	}
+	_ = s.attempts.flush() // if it fails, the next one writes everything anew
 	return nil
 }
 
@@ -272,6 +273,11 @@ func (s *Store) leavePlace(g *group, k *keyState, r *ref) {
 
 // takePlace gives a pending message a place in the lane of its key.
 func (s *Store) takePlace(g *group, k *keyState, r *ref, p pos) {
+	if r.pos.seq != 0 && p.due <= s.lastNow {
+		// It may have been here before, in this millisecond: then the file of the journal
+		// still has the attempts that it had.
+		s.attempts.note(place{k.lane.id, p}, r.attempt)
+	}
 	r.pos, r.durable, r.group = p, false, g
 	s.insert(k, r)
 	k.lane.count++
@@ -323,12 +329,12 @@ func (s *Store) lookupAll(k *keyState) error {
 		return s.readError("read key", err)
 	}
 	for it.First(); it.Valid(); it.Next() {
-		_, p, parseErr := parsePending(it.Key(), it.Value())
+		lane, p, parseErr := parsePending(it.Key(), it.Value())
 		if parseErr != nil {
 			err = parseErr
 			break
 		}
-		if find(k.refs, p) == nil && !s.isDying(k.lane, p) {
+		if find(k.refs, p) == nil && !s.isDying(lane, p) {
 			s.insert(k, &ref{id: string(it.Key()[len(prefix):]), pos: p, durable: true, attempt: unknownAttempt})
 		}
 	}
@@ -357,7 +363,7 @@ func (s *Store) put(g *group, m *store.Message, now int64) error {
 	if k.lane == nil {
 		k.lane = s.lane(k.key, k.route)
 	}
-	r := &ref{id: m.ID, data: &msgData{putMS: now, ttlMS: millis(m.TTL), body: slices.Clone(m.Body)}}
+	r := &ref{id: m.ID, size: len(m.Body), data: &msgData{putMS: now, ttlMS: millis(m.TTL), body: slices.Clone(m.Body)}}
 	p := pos{due: max(now, store.Millis(m.VisibleAt)), seq: s.newID(g)}
 	if k.route == "" {
 		r.data.hidden, r.data.visibleMS = true, p.due
@@ -376,7 +382,7 @@ func (s *Store) put(g *group, m *store.Message, now int64) error {
 // message that has waited for a route for too long goes to quarantine instead.
 func (s *Store) setRoute(g *group, k *keyState, route string, now int64) error {
 	old := k.lane
-	k.headerDirty = k.hasLog
+	k.headerDirty = k.headerDirty || k.hasLog
 	if !k.complete {
 		if err := s.lookupAll(k); err != nil {
 			return err

@@ -94,14 +94,17 @@ type pebbleLogger struct {
 
 var _ pebble.Logger = pebbleLogger{}
 
+// Infof logs what is only of interest to who looks for it.
 func (l pebbleLogger) Infof(format string, args ...any) {
 	l.log.Debug("pebble: " + fmt.Sprintf(format, args...))
 }
 
+// Errorf logs what Pebble gets over by itself.
 func (l pebbleLogger) Errorf(format string, args ...any) {
 	l.log.Warn("pebble: " + fmt.Sprintf(format, args...))
 }
 
+// Fatalf makes the store fail, and does not return.
 func (l pebbleLogger) Fatalf(format string, args ...any) {
 	l.fatal(fmt.Errorf("pebble: "+format, args...)) //nolint:err113 // Pebble's own words
 	select {}
@@ -113,8 +116,7 @@ func isNotExist(err error) bool { return errors.Is(err, fs.ErrNotExist) }
 // another process or in this one. That of a file that may not be written looks much
 // the same, but names a path.
 func isLocked(err error) bool {
-	var path *fs.PathError
-	if errors.As(err, &path) {
+	if _, ok := errors.AsType[*fs.PathError](err); ok {
 		return false
 	}
 	return errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.EACCES) || strings.Contains(err.Error(), "lock held")

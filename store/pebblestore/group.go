@@ -60,8 +60,8 @@ func (g *group) putAt(l *lane, p pos) {
 
 // isDying reports whether the message at a place of a lane has left it in a group
 // that is not applied yet, so that the disk still shows it.
-func (s *Store) isDying(l *lane, p pos) bool {
-	_, ok := s.dying[place{l.id, p}]
+func (s *Store) isDying(lane uint32, p pos) bool {
+	_, ok := s.dying[place{lane, p}]
 	return ok
 }
 

@@ -46,6 +46,7 @@ type ref struct {
 	id      string
 	pos     pos
 	attempt int
+	size    int // of the body; known if attempt is
 
 	durable bool   // it is on disk at this place
 	group   *group // that brings it to this place; nil when it is durable
@@ -215,12 +216,12 @@ func (s *Store) lookup(k *keyState, id string) (*ref, error) {
 	if err != nil {
 		return nil, s.readError("read message", err)
 	}
-	_, p, err := parsePending(s.keyBuf, v)
+	lane, p, err := parsePending(s.keyBuf, v)
 	_ = closer.Close()
 	if err != nil {
 		return nil, err
 	}
-	if s.isDying(k.lane, p) {
+	if s.isDying(lane, p) {
 		return nil, nil
 	}
 	r := &ref{id: id, pos: p, durable: true, attempt: unknownAttempt}
@@ -239,20 +240,20 @@ func (s *Store) data(k *keyState, r *ref) (msgData, error) {
 		if err != nil {
 			return d, err
 		}
-		s.learn(k.lane, r, read.attempt)
+		s.learn(k.lane, r, read)
 		d = *read
 	}
 	d.attempt = r.attempt
 	return d, nil
 }
 
-// learn takes over the attempts that the disk says. Those counted since it was
-// written are in the journal.
-func (s *Store) learn(l *lane, r *ref, attempt int) {
+// learn takes over what the disk says of a message that was not read yet. The
+// attempts that were counted since it was written are in the journal.
+func (s *Store) learn(l *lane, r *ref, d *msgData) {
 	if r.attempt != unknownAttempt {
 		return
 	}
-	r.attempt = attempt
+	r.attempt, r.size = d.attempt, len(d.body)
 	if n, ok := s.attempts.get(place{l.id, r.pos}); ok {
 		r.attempt = n
 	}
@@ -271,12 +272,13 @@ func (s *Store) readMsg(from pebble.Reader, key []byte) (*msgData, error) {
 }
 
 // visible calls yield with the messages that can be delivered, in order, until it
-// returns false. Of a key that is not complete, only what is in the window counts:
-// that is the first of all, or nothing.
+// returns false. Of a key that is not complete, only what is in the window counts,
+// up to where the disk may have something that comes first.
 func (k *keyState) visible(now int64, yield func(*ref) bool) {
 	end := maxPos
-	if !k.complete && !k.partial {
-		if p, ok := k.lane.spill[k]; ok {
+	if !k.complete {
+		end = k.lane.next
+		if p, ok := k.lane.spill[k]; ok && p.less(end) {
 			end = p
 		}
 	}
@@ -291,6 +293,16 @@ func (k *keyState) visible(now int64, yield func(*ref) bool) {
 			return
 		}
 	}
+}
+
+// lastAttached returns the place of the last message that is in the window.
+func (k *keyState) lastAttached() pos {
+	for _, r := range slices.Backward(k.refs) {
+		if r.window != nil {
+			return r.pos
+		}
+	}
+	return pos{}
 }
 
 // firstVisible returns the first message that can be delivered, or nil.

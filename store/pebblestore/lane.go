@@ -28,7 +28,7 @@ type lane struct {
 	cursor pos
 	next   pos // nothing on disk is at or after the cursor and before next
 	window window
-	spill  map[*keyState]pos // first message that is not in the window because its key has too many there
+	spill  map[*keyState]pos // first message that is not in the window because its key has too many there; all before it are
 
 	ready    indexed[*keyState] // keys that can be claimed, by their first message
 	inRing   bool               // in the ring of its route
@@ -162,6 +162,7 @@ func (s *Store) announce(k *keyState, r *ref, now int64) {
 		l.setNext(r.pos)
 	}
 	switch {
+	case l.route != "" && r.window == nil && r.pos.due <= now && r.pos.less(l.next) && s.spills(l, k, r.pos):
 	case l.route != "" && r.window == nil && r.pos.due <= now && r.pos.less(l.next) && l.window.live < s.limits.window:
 		s.attach(l, k, r)
 		l.cursor = r.pos.next()
@@ -202,6 +203,23 @@ func (s *Store) detach(k *keyState, r *ref) {
 	s.unpinKey(k)
 }
 
+// spills reports whether a message of a key stays on disk because the key has too
+// many in the window: then it is the first of those, or comes after it.
+func (s *Store) spills(l *lane, k *keyState, p pos) bool {
+	if from, ok := l.spill[k]; ok {
+		return !p.less(from)
+	}
+	if k.attached < s.limits.refs || !k.lastAttached().less(p) {
+		return false
+	}
+	if l.spill == nil {
+		l.spill = map[*keyState]pos{}
+	}
+	l.spill[k] = p
+	s.keys.pin(k.entry)
+	return true
+}
+
 // rewind makes the next load look at the disk from a place on again.
 func (l *lane) rewind(p pos) {
 	if p.less(l.cursor) {
@@ -229,13 +247,13 @@ func (s *Store) load(l *lane, now int64) error {
 			next = p
 			break
 		}
-		l.cursor = p.next()
-		if s.isDying(l, p) {
+		l.cursor, l.next = p.next(), p.next()
+		if s.isDying(l.id, p) {
 			continue
 		}
 		if err = s.loadMsg(l, p, it.Key(), it.Value(), now); err != nil {
 			next = p
-			l.cursor = p
+			l.cursor, l.next = p, p
 			break
 		}
 	}
@@ -262,14 +280,7 @@ func (s *Store) loadMsg(l *lane, p pos, key, value []byte, now int64) error {
 	defer s.unpinKey(k)
 	r := find(k.refs, p)
 	if r == nil {
-		if !k.partial && k.attached >= s.limits.refs {
-			if l.spill == nil {
-				l.spill = map[*keyState]pos{}
-			}
-			if _, ok := l.spill[k]; !ok {
-				l.spill[k] = p
-				s.keys.pin(k.entry)
-			}
+		if s.spills(l, k, p) {
 			return nil
 		}
 		r = &ref{id: id, pos: p, durable: true, attempt: unknownAttempt}
@@ -279,7 +290,7 @@ func (s *Store) loadMsg(l *lane, p pos, key, value []byte, now int64) error {
 	if r.window == nil {
 		s.attach(l, k, r)
 		if r.data == nil {
-			s.learn(l, r, d.attempt)
+			s.learn(l, r, &d)
 			if len(d.body) <= s.limits.body {
 				d.body = slices.Clone(d.body)
 				r.data = &d

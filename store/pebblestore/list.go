@@ -108,6 +108,7 @@ func (s *Store) list(ctx context.Context, l *lister, after spot, resume bool) (p
 	if limit == 0 {
 		limit = store.DefaultPage
 	}
+	size := 0
 	for l.heap.len() > 0 {
 		st := l.heap.items[0]
 		if len(page.Records) == limit {
@@ -121,10 +122,14 @@ func (s *Store) list(ctx context.Context, l *lister, after spot, resume bool) (p
 		if err != nil {
 			return page, err
 		}
-		after = st.head
 		if matches(l.q, &rec) {
+			if size += len(rec.Body); size > store.PageBytes && len(page.Records) > 0 {
+				page.Next = cursor(l.q, after)
+				return page, nil
+			}
 			page.Records = append(page.Records, rec)
 		}
+		after = st.head
 		l.advance(st, after)
 	}
 	return page, nil

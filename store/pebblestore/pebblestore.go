@@ -258,7 +258,7 @@ func newStore(dir string, o Options) *Store {
 
 // lockDir makes the directory and keeps other processes out.
 func (s *Store) lockDir() error {
-	if err := s.fs.MkdirAll(s.dir, 0o755); err != nil {
+	if err := s.makeDir(); err != nil {
 		return fmt.Errorf("pebblestore: make directory %s: %w", s.dir, err)
 	}
 	lock, err := pebble.LockDirectory(s.dir, s.fs)
@@ -269,6 +269,35 @@ func (s *Store) lockDir() error {
 		return fmt.Errorf("pebblestore: lock %s: %w", s.dir, err)
 	}
 	s.dirLock = lock
+	return nil
+}
+
+// makeDir makes the directory and those above it, and syncs what it made them in:
+// Pebble does so only for what it makes itself.
+func (s *Store) makeDir() error {
+	var changed []string
+	for dir := s.dir; ; dir = changed[len(changed)-1] {
+		_, err := s.fs.Stat(dir)
+		if err != nil && !isNotExist(err) {
+			return err
+		}
+		if err == nil || s.fs.PathDir(dir) == dir {
+			break
+		}
+		changed = append(changed, s.fs.PathDir(dir))
+	}
+	if err := s.fs.MkdirAll(s.dir, 0o755); err != nil {
+		return err
+	}
+	for _, dir := range changed {
+		f, err := s.fs.OpenDir(dir)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(f.Sync(), f.Close()); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -314,10 +343,14 @@ func pebbleOptions(o Options, s *Store) *pebble.Options {
 
 // open opens the database and brings what must be known of it into memory.
 func (s *Store) open(o Options) error {
-	db, err := pebble.Open(s.dir, pebbleOptions(o, s))
+	options := pebbleOptions(o, s)
+	guard := &guardFS{FS: s.fs, fail: s.fail}
+	options.FS = guard
+	db, err := pebble.Open(s.dir, options)
 	if err != nil {
 		return errors.Join(s.openError(err), s.dirLock.Close())
 	}
+	guard.armed.Store(true)
 	s.db = db
 	err = s.readFormat()
 	if err == nil {

@@ -50,7 +50,18 @@ func (s *Store) Pending(ctx context.Context, key store.Key, limit int) ([]store.
 		x, y := order[a.ID], order[b.ID]
 		return cmp.Or(cmp.Compare(x.due, y.due), cmp.Compare(x.seq, y.seq))
 	})
-	return messages[:min(limit, len(messages))], nil
+	return cut(messages[:min(limit, len(messages))]), nil
+}
+
+// cut returns as many of the messages as may be returned at once.
+func cut(messages []store.Message) []store.Message {
+	size := 0
+	for i := range messages {
+		if size += len(messages[i].Body); size > store.PageBytes && i > 0 {
+			return messages[:i]
+		}
+	}
+	return messages
 }
 
 func comparePlaces(a, b place) int {

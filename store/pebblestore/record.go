@@ -139,7 +139,7 @@ func (r *recordState) tell(news store.Record) {
 
 // Get returns a record.
 func (s *Store) Get(ctx context.Context, key store.RecordKey) (store.Record, error) {
-	if err := store.ValidateRecordKey("get", key); err != nil {
+	if err := store.ValidateGet(key); err != nil {
 		return store.Record{}, err
 	}
 	release, err := s.read(ctx, "get")
@@ -158,7 +158,7 @@ func (s *Store) Get(ctx context.Context, key store.RecordKey) (store.Record, err
 
 // Await returns a record when it is past a version.
 func (s *Store) Await(ctx context.Context, key store.RecordKey, after int64) (store.Record, error) {
-	if err := store.ValidateRecordKey("await", key); err != nil {
+	if err := store.ValidateAwait(key, after); err != nil {
 		return store.Record{}, err
 	}
 	if err := ctx.Err(); err != nil {

@@ -80,7 +80,7 @@ var contentionCases = []propertyCase{
 	}},
 
 	{name: "appends at once to one log leave no gap and repeat nothing", run: func(w *world) {
-		const writers, each = 16, 20
+		const writers, each = 12, 15
 		k := key("order-1")
 		for i, err := range together(writers, func(i int) error { return w.appendInTurn(k, i, each) }) {
 			if err != nil {
@@ -112,7 +112,7 @@ var contentionCases = []propertyCase{
 	}},
 
 	{name: "a counter that is put at its version by many at once counts them all", run: func(w *world) {
-		const writers, each = 32, 50
+		const writers, each = 32, 4
 		k := recordKey("counter")
 		for i, err := range together(writers, func(int) error { return w.count(k, each) }) {
 			if err != nil {

@@ -14,7 +14,7 @@ import (
 
 // put puts messages, and nothing can go wrong.
 func (c *comparison) put(t *rapid.T) {
-	c.commitBoth(draw(t, "put", func(t *rapid.T) (pairedTx, string) {
+	c.commitBoth(draw(c, t, "put", func(t *rapid.T) (pairedTx, string) {
 		var p pairedTx
 		p.Put = atLeastOne(t, c.drawMessage)
 		return p, c.describeTx(&p)
@@ -27,7 +27,7 @@ func (c *comparison) turn(t *rapid.T) {
 	if len(c.live) == 0 {
 		t.SkipNow()
 	}
-	c.commitBoth(draw(t, "turn", func(t *rapid.T) (pairedTx, string) {
+	c.commitBoth(draw(c, t, "turn", func(t *rapid.T) (pairedTx, string) {
 		lease := pick(t, c.live)
 		p := pairedTx{finish: []pairedFinish{c.drawKeep(t, lease)}}
 		if often(t) {
@@ -42,7 +42,7 @@ func (c *comparison) turn(t *rapid.T) {
 
 // commit commits any mixture, with mistakes in it.
 func (c *comparison) commit(t *rapid.T) {
-	c.commitBoth(draw(t, "commit", func(t *rapid.T) (pairedTx, string) {
+	c.commitBoth(draw(c, t, "commit", func(t *rapid.T) (pairedTx, string) {
 		p := c.drawTx(t)
 		return p, c.describeTx(&p)
 	}))
@@ -64,7 +64,7 @@ const everything = 1000
 // case is for the backend to say, within the rules, so the model claims all and gives
 // back what the backend did not get.
 func (c *comparison) claim(t *rapid.T) {
-	req := draw(t, "claim", func(t *rapid.T) (store.ClaimRequest, string) {
+	req := draw(c, t, "claim", func(t *rapid.T) (store.ClaimRequest, string) {
 		req := c.drawRequest(t)
 		return req, describeRequest(&req)
 	})
@@ -144,7 +144,7 @@ type renewal struct {
 
 // renew renews some leases, live and lost.
 func (c *comparison) renew(t *rapid.T) {
-	r := draw(t, "renew", func(t *rapid.T) (renewal, string) {
+	r := draw(c, t, "renew", func(t *rapid.T) (renewal, string) {
 		r := renewal{d: drawLength(t), leases: distinct(atLeastOne(t, c.drawLease), func(l *pairedLease) string { return l.name })}
 		return r, fmt.Sprintf("%s for %v", leaseNames(r.leases), r.d)
 	})
@@ -201,7 +201,7 @@ type pairedRelease struct {
 
 // release gives up a lease, live or lost.
 func (c *comparison) release(t *rapid.T) {
-	r := draw(t, "release", func(t *rapid.T) (pairedRelease, string) {
+	r := draw(c, t, "release", func(t *rapid.T) (pairedRelease, string) {
 		r := pairedRelease{lease: c.drawLease(t)}
 		r.After = rapid.SampledFrom([]time.Duration{0, time.Millisecond, 1500 * time.Microsecond, 2 * time.Second}).Draw(t, "after")
 		r.Uncounted = rapid.Bool().Draw(t, "uncounted")
@@ -220,7 +220,7 @@ func (c *comparison) redrive(t *rapid.T) {
 	if len(c.past) == 0 {
 		t.SkipNow()
 	}
-	r := draw(t, "redrive", func(t *rapid.T) (store.Record, string) {
+	r := draw(c, t, "redrive", func(t *rapid.T) (store.Record, string) {
 		r := pick(t, c.past)
 		return r, r.Key.String()
 	})
@@ -233,7 +233,7 @@ func (c *comparison) redrive(t *rapid.T) {
 
 // advance lets time pass, often to the very millisecond at which something happens.
 func (c *comparison) advance(t *rapid.T) {
-	c.pass(draw(t, "advance", func(t *rapid.T) (time.Duration, string) {
+	c.pass(draw(c, t, "advance", func(t *rapid.T) (time.Duration, string) {
 		d := rapid.SampledFrom([]time.Duration{
 			0, time.Millisecond, 2 * time.Millisecond, 50 * time.Millisecond, time.Second, 10 * time.Second,
 		}).Draw(t, "d")
@@ -329,14 +329,15 @@ func (c *comparison) claimInVain(queue string) {
 
 // reopen opens the backend again, after all leases have ended: whether they outlive
 // the process is for the backend to say.
-func (c *comparison) reopen(*rapid.T) {
+func (c *comparison) reopen(t *rapid.T) {
 	end := c.now()
 	for _, l := range c.live {
 		if l.until.After(end) {
 			end = l.until
 		}
 	}
-	c.t.Logf("reopen after %v", end.Sub(c.now()))
-	c.pass(end.Sub(c.now()))
+	c.pass(draw(c, t, "reopen", func(*rapid.T) (time.Duration, string) {
+		return end.Sub(c.now()), "after " + end.Sub(c.now()).String()
+	}))
 	c.backend.Reopen()
 }

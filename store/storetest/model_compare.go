@@ -30,6 +30,7 @@ type comparison struct {
 	past   []store.Record // quarantine records that were seen, there or gone
 
 	bodies int // how many bodies were made: each is another
+	glance glance
 }
 
 // pairedLease is a lease on both sides. Only the tokens differ.
@@ -64,22 +65,24 @@ func (c *comparison) run() {
 	c.t.Repeat(actions)
 }
 
-// plan is what a step is going to do. Rapid prints it, with its name, as one line of
-// a failure.
+// plan is what a step is going to do, and what it then looks at besides everything.
+// Rapid prints it, with its name, as one line of a failure.
 type plan[V any] struct {
-	do   V
-	text string
+	do     V
+	text   string
+	glance glance
 }
 
 // GoString returns the plan for people.
 func (p plan[V]) GoString() string { return p.text }
 
 // draw draws a plan. What it is made of is not printed.
-func draw[V any](t *rapid.T, name string, f func(t *rapid.T) (V, string)) V {
+func draw[V any](c *comparison, t *rapid.T, name string, f func(t *rapid.T) (V, string)) V {
 	p := rapid.Custom(func(t *rapid.T) plan[V] {
 		do, text := f(t)
-		return plan[V]{do, text}
+		return plan[V]{do, text, c.drawGlance(t)}
 	}).Draw(t, name)
+	c.glance = p.glance
 	return p.do
 }
 

@@ -17,48 +17,56 @@ type glance struct {
 	queries []store.Query
 	limit   int             // of Pending
 	from    int             // of ReadLog
-	awaited store.RecordKey // of Await, at a version at which it does not wait
-	after   int64
+	awaited store.RecordKey // of Await
+	fresh   bool            // only the latest version will do
+}
+
+func (c *comparison) drawGlance(t *rapid.T) glance {
+	return glance{
+		queries: []store.Query{c.drawQuery(t), c.drawQuery(t)},
+		limit:   pick(t, []int{0, 2}),
+		from:    rapid.IntRange(0, 4).Draw(t, "from"),
+		awaited: pick(t, modelRecords),
+		fresh:   rapid.Bool().Draw(t, "fresh"),
+	}
 }
 
 // look compares everything that can be observed.
-func (c *comparison) look(t *rapid.T) {
-	g := draw(t, "look", func(t *rapid.T) (glance, string) {
-		g := c.drawGlance(t)
-		return g, c.describeGlance(&g)
-	})
+func (c *comparison) look(*rapid.T) {
+	g := &c.glance
 	for _, k := range modelKeys {
-		c.sameLines(fmt.Sprintf("what is pending for %v", k),
-			c.renderPending(c.backend.Store, k, g.limit), c.renderPending(c.model, k, g.limit))
-		c.sameLines(fmt.Sprintf("the log of %v", k),
-			c.renderLog(c.backend.Store, k, g.from), c.renderLog(c.model, k, g.from))
+		c.sameLines(fmt.Sprintf("what is pending for %v, limit %d", k, g.limit),
+			c.renderPending(c.backend.Store, k), c.renderPending(c.model, k))
+		c.sameLines(fmt.Sprintf("the log of %v from %d", k, g.from),
+			c.renderLog(c.backend.Store, k), c.renderLog(c.model, k))
 	}
 	for _, k := range modelRecords {
 		c.sameLines(fmt.Sprintf("record %v", k), c.renderGet(c.backend.Store, k), c.renderGet(c.model, k))
 	}
-	c.sameLines("await", c.renderAwait(c.backend.Store, &g), c.renderAwait(c.model, &g))
-	for i := range g.queries {
-		c.sameList(g.queries[i])
+	if g.awaited.Kind != "" {
+		after := c.noWait(g.awaited, g.fresh)
+		c.sameLines(fmt.Sprintf("await %v after %d", g.awaited, after),
+			c.renderAwait(c.backend.Store, after), c.renderAwait(c.model, after))
 	}
+	for _, q := range g.queries {
+		c.sameList(q)
+	}
+	c.past = append(c.past, c.newlyQuarantined()...)
 	c.sameLines("stats", c.renderStats(c.backend.Store), c.renderStats(c.model))
 	c.sameLeases()
 }
 
-func (c *comparison) drawGlance(t *rapid.T) glance {
-	g := glance{
-		queries: []store.Query{
-			{Kind: store.KindQuarantine, Limit: rapid.IntRange(1, 4).Draw(t, "limit")},
-			c.drawQuery(t), c.drawQuery(t),
-		},
-		limit:   pick(t, []int{0, 2}),
-		from:    rapid.IntRange(0, 4).Draw(t, "from"),
-		awaited: pick(t, modelRecords),
-		after:   1,
+// noWait returns a version at which Await does not wait: the record has passed it, or
+// is not there.
+func (c *comparison) noWait(k store.RecordKey, fresh bool) (after int64) {
+	version := c.version(k)
+	switch {
+	case version == 0:
+		return 1
+	case fresh:
+		return version - 1
 	}
-	if v := c.version(g.awaited); v > 0 {
-		g.after = pick(t, []int64{0, v - 1})
-	}
-	return g
+	return 0
 }
 
 func (c *comparison) drawQuery(t *rapid.T) store.Query {
@@ -80,15 +88,6 @@ func (c *comparison) drawQuery(t *rapid.T) store.Query {
 		q.To = c.drawTime(t)
 	}
 	return q
-}
-
-func (c *comparison) describeGlance(g *glance) string {
-	texts := make([]string, 0, len(g.queries))
-	for i := range g.queries {
-		texts = append(texts, c.describeQuery(&g.queries[i]))
-	}
-	return fmt.Sprintf("pending %d, logs from %d, await %v after %d, list %s",
-		g.limit, g.from, g.awaited, g.after, strings.Join(texts, " and "))
 }
 
 func (c *comparison) describeQuery(q *store.Query) string {
@@ -123,7 +122,7 @@ func (c *comparison) sameLeases() {
 // sameList checks that a walk along the cursors of the backend goes by the time, and
 // has the records that the model has. In which order those of the same time come is
 // for the backend to say.
-func (c *comparison) sameList(q store.Query) {
+func (c *comparison) sameList(q store.Query) []store.Record {
 	c.t.Helper()
 	got, err := c.walk(c.backend.Store, q)
 	want, wantErr := c.walk(c.model, q)
@@ -141,25 +140,25 @@ func (c *comparison) sameList(q store.Query) {
 	slices.SortFunc(got, compareRecords)
 	slices.SortFunc(want, compareRecords)
 	c.sameLines(what, c.renderRecords(got), c.renderRecords(want))
-	if q.Kind == store.KindQuarantine {
-		c.remember(want)
-	}
+	return want
 }
 
 func compareRecords(a, b store.Record) int {
 	return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(a.Key.Tenant, b.Key.Tenant), cmp.Compare(a.Key.ID, b.Key.ID))
 }
 
-// remember notes quarantine records, for others to redrive. Those that were put by a
-// caller hold no message.
-func (c *comparison) remember(records []store.Record) {
-	for _, r := range records {
+// newlyQuarantined checks that the same messages are in quarantine, and returns the
+// records that were not seen before.
+func (c *comparison) newlyQuarantined() (fresh []store.Record) {
+	c.t.Helper()
+	for _, r := range c.sameList(store.Query{Kind: store.KindQuarantine, Limit: 3}) {
 		_, err := store.Quarantined(r)
 		known := slices.ContainsFunc(c.past, func(p store.Record) bool { return p.Key == r.Key && p.Version == r.Version })
-		if err == nil && !known {
-			c.past = append(c.past, r)
+		if err == nil && !known { // one that was put by a caller holds no message
+			fresh = append(fresh, r)
 		}
 	}
+	return fresh
 }
 
 // manyPages is more than any walk here needs.
@@ -187,8 +186,8 @@ func (c *comparison) walk(s store.Store, q store.Query) (records []store.Record,
 
 // Everything as lines of text, so that it can be compared and read.
 
-func (c *comparison) renderPending(s store.Store, k store.Key, limit int) (lines []string) {
-	messages, err := s.Pending(c.ctx, k, limit)
+func (c *comparison) renderPending(s store.Store, k store.Key) (lines []string) {
+	messages, err := s.Pending(c.ctx, k, c.glance.limit)
 	if err != nil {
 		return []string{"error: " + errorKind(err)}
 	}
@@ -212,8 +211,8 @@ func renderBody(body []byte) string {
 	return fmt.Sprintf("%q… (%d bytes, sum %08x)", body[:enough], len(body), crc32.ChecksumIEEE(body))
 }
 
-func (c *comparison) renderLog(s store.Store, k store.Key, from int) []string {
-	page, err := s.ReadLog(c.ctx, k, from)
+func (c *comparison) renderLog(s store.Store, k store.Key) []string {
+	page, err := s.ReadLog(c.ctx, k, c.glance.from)
 	if err != nil {
 		return []string{"error: " + errorKind(err)}
 	}
@@ -232,8 +231,8 @@ func (c *comparison) renderGet(s store.Store, k store.RecordKey) []string {
 	return []string{c.renderRecord(&r)}
 }
 
-func (c *comparison) renderAwait(s store.Store, g *glance) []string {
-	r, err := s.Await(c.ctx, g.awaited, g.after)
+func (c *comparison) renderAwait(s store.Store, after int64) []string {
+	r, err := s.Await(c.ctx, c.glance.awaited, after)
 	if err != nil {
 		return []string{"error: " + errorKind(err)}
 	}

@@ -36,6 +36,9 @@ var layers = []layer{
 	{path: "store/storetest/...", imports: []string{"internal/base", "store", "store/memstore/..."}},
 	backend("store/pebblestore"),
 
+	{path: "internal/history"},
+	{path: "internal/replay", imports: []string{"internal/history"}},
+
 	{path: "internal/bench/...", imports: []string{"internal/base", "store/..."}},
 	{path: "internal/cli/...", imports: []string{"internal/base", "internal/bench/...", "store/..."}},
 	{path: "cmd/...", imports: []string{"internal/base", "internal/cli/...", "store/..."}},

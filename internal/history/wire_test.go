@@ -1,0 +1,239 @@
+package history
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"pgregory.net/rapid"
+)
+
+var update = flag.Bool("update", false, "write the golden file anew")
+
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// examples returns an event of each kind, and between them each field.
+func examples() []Event {
+	failure := &Failure{
+		Type: "card.Declined", Message: "card declined", Final: true, Attempt: 3, Details: []byte(`{"code":51}`),
+		Cause: &Failure{Message: "code 51"},
+	}
+	activity := &Activity{
+		StartToClose: 30 * time.Second, ScheduleToClose: time.Hour, Heartbeat: 5 * time.Second,
+		MaxAttempts: 5, Backoff: 100 * time.Millisecond, BackoffMax: time.Minute, Factor: 1.5,
+		Final: []string{"card.Declined", "card.Stolen"},
+	}
+	start := &Start{Version: "2", Execution: 7, Parent: "cart-1", ParentExecution: 2, ParentEvent: 9, Seed: 0x0123456789abcdef}
+	return []Event{
+		{Kind: TurnStarted, At: noon},
+		{Kind: ExecutionStarted, Name: "order", Start: start, Data: []byte(`{"id":1}`)},
+		{Kind: ActivityScheduled, Name: "charge", Data: []byte(`1`), Activity: activity},
+		{Kind: ActivityCompleted, Ref: 3, Data: []byte(`"ch_1"`)},
+		{Kind: ActivityFailed, Ref: 3, Failure: failure},
+		{Kind: ActivityCancelled, Ref: 3},
+		{Kind: TimerCreated, Name: "return-window", At: noon.Add(72 * time.Hour)},
+		{Kind: TimerFired, Ref: 7},
+		{Kind: TimerCancelled, Ref: 7},
+		{Kind: TimerMoved, Ref: 7, At: noon.Add(time.Hour)},
+		{Kind: ChildStarted, Name: "shipment", Target: "order-1/ship", Data: []byte(`{}`), Child: &Child{Version: "1", OnClose: AbandonChild}},
+		{Kind: ChildCompleted, Ref: 11, Data: []byte(`true`)},
+		{Kind: ChildFailed, Ref: 11, Failure: &Failure{Message: "lost"}},
+		{Kind: ChildCancelled, Ref: 11},
+		{Kind: DetachedStarted, Name: "survey", Target: "survey-1", Child: &Child{}},
+		{Kind: EventReceived, Name: "approved", Data: []byte(`{"by":"an operator"}`)},
+		{Kind: EventSent, Name: "done", Target: "cart-1", Data: []byte(`1`)},
+		{Kind: StepCompleted, Name: "total", Data: []byte(`42`)},
+		{Kind: StepFailed, Name: "total", Failure: &Failure{Message: "no price"}},
+		{Kind: ChangeMarked, Name: "tax-2027"},
+		{Kind: StatusSet, Name: "waiting for approval"},
+		{Kind: ValueSet, Name: "progress", Data: []byte(`0.5`)},
+		{Kind: CancelRequested, Name: "the customer changed her mind"},
+		{Kind: ExecutionCompleted, Data: []byte(`{"ok":true}`)},
+		{Kind: ExecutionFailed, Failure: failure},
+		{Kind: ExecutionCancelled, Failure: &Failure{Message: "cancelled"}},
+		{Kind: ExecutionTerminated, Name: "stuck"},
+		{Kind: ExecutionContinued, Name: "order", Start: &Start{Version: "3", Execution: 8}, Data: []byte(`{"n":8}`)},
+		{Kind: TimerMoveReceived, Ref: 7, At: noon.Add(2 * time.Hour)},
+	}
+}
+
+func numbered() []Event {
+	events := examples()
+	for i := range events {
+		events[i].ID = int32(i + 1)
+	}
+	return events
+}
+
+// TestWireFormatDoesNotChange fails when a byte of what is in histories would be
+// another. Histories live for years: a change needs a new version, and code that
+// reads the old one.
+func TestWireFormatDoesNotChange(t *testing.T) {
+	t.Parallel()
+	var b bytes.Buffer
+	for _, e := range numbered() {
+		fmt.Fprintf(&b, "%v\n  %x\n", &e, Append(nil, &e))
+	}
+	file := filepath.Join("testdata", fmt.Sprintf("wire_%d.txt", wireVersion))
+	if *update {
+		if err := os.WriteFile(file, b.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := b.String(); got != string(want) {
+		t.Errorf("the wire format has changed:\n%s\nwant:\n%s", got, want)
+	}
+}
+
+func TestThereIsAnExampleOfEachKind(t *testing.T) {
+	t.Parallel()
+	seen := map[Kind]bool{}
+	for _, e := range examples() {
+		seen[e.Kind] = true
+	}
+	for k := Kind(1); k.Known(); k++ {
+		if !seen[k] || strings.HasPrefix(k.String(), "Kind(") || k.String() == "" {
+			t.Errorf("kind %d, %v, has no example or no name", int32(k), k)
+		}
+	}
+}
+
+func TestEventsAreReadAsTheyWereWritten(t *testing.T) {
+	t.Parallel()
+	for _, e := range numbered() {
+		got, err := Parse(Append(nil, &e))
+		if err != nil || !reflect.DeepEqual(got, e) {
+			t.Errorf("%v: read as %+v, %v", &e, got, err)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		e := drawEvent(t)
+		got, err := Parse(Append([]byte("before")[:0], &e))
+		if err != nil || !reflect.DeepEqual(got, e) {
+			t.Fatalf("%+v: read as %+v, %v", e, got, err)
+		}
+	})
+}
+
+// drawEvent returns an event with any fields.
+func drawEvent(t *rapid.T) Event {
+	bytes := rapid.Custom(func(t *rapid.T) []byte {
+		if b := rapid.SliceOfN(rapid.Byte(), 0, 300).Draw(t, "bytes"); len(b) > 0 {
+			return b
+		}
+		return nil
+	})
+	e := Event{
+		ID:     rapid.Int32().Draw(t, "id"),
+		Kind:   Kind(rapid.Int32Range(1, int32(TimerMoveReceived)).Draw(t, "kind")),
+		Ref:    rapid.Int32().Draw(t, "ref"),
+		Name:   rapid.String().Draw(t, "name"),
+		Target: rapid.String().Draw(t, "target"),
+		Data:   bytes.Draw(t, "data"),
+	}
+	if rapid.Bool().Draw(t, "has a time") {
+		e.At = time.UnixMilli(rapid.Int64Range(1, 253402300799999).Draw(t, "at")).UTC()
+	}
+	for range rapid.IntRange(0, 4).Draw(t, "failures") {
+		e.Failure = &Failure{
+			Type: rapid.String().Draw(t, "type"), Message: rapid.String().Draw(t, "message"),
+			Final: rapid.Bool().Draw(t, "final"), Attempt: rapid.Int32().Draw(t, "attempt"),
+			Details: bytes.Draw(t, "details"), Cause: e.Failure,
+		}
+	}
+	if rapid.Bool().Draw(t, "starts") {
+		e.Start = &Start{Version: rapid.String().Draw(t, "version"), Execution: rapid.Int32().Draw(t, "execution"), Parent: rapid.String().Draw(t, "parent")}
+	}
+	return e
+}
+
+func TestUnknownFieldsAreSkipped(t *testing.T) {
+	t.Parallel()
+	e := numbered()[2]
+	b := Append(nil, &e)
+	b = protowire.AppendVarint(protowire.AppendTag(b, 99, protowire.VarintType), 7)
+	b = protowire.AppendString(protowire.AppendTag(b, 100, protowire.BytesType), "new")
+	b = protowire.AppendFixed32(protowire.AppendTag(b, 101, protowire.Fixed32Type), 1)
+	if got, err := Parse(b); err != nil || !reflect.DeepEqual(got, e) {
+		t.Errorf("read as %+v, %v", got, err)
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	t.Parallel()
+	deep := &Failure{}
+	for range maxDepth {
+		deep = &Failure{Cause: deep}
+	}
+	good := Append(nil, &Event{ID: 1, Kind: TimerFired, Ref: 1})
+	for name, c := range map[string]struct {
+		b    []byte
+		want error
+	}{
+		"nothing":                 {nil, ErrWire},
+		"another version":         {[]byte{2, 8, 1}, ErrVersion},
+		"no kind":                 {[]byte{1, 8, 1}, ErrKind},
+		"an unknown kind":         {Append(nil, &Event{ID: 1, Kind: 1000}), ErrKind},
+		"what is cut short":       {good[:len(good)-1], ErrWire},
+		"a field of a wrong type": {append(bytes.Clone(good), 0x22, 0xff), ErrWire},
+		"an ID that is too large": {protowire.AppendVarint([]byte{1, 8}, 1<<40), ErrWire},
+		"causes without end":      {Append(nil, &Event{ID: 1, Kind: ActivityFailed, Failure: deep}), ErrWire},
+	} {
+		if _, err := Parse(c.b); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", name, err, c.want)
+		}
+	}
+}
+
+// FuzzParse shows that no entry, however broken, makes a program panic, and that what
+// is read is written again in a form that reads the same.
+func FuzzParse(f *testing.F) {
+	for _, e := range numbered() {
+		f.Add(Append(nil, &e))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		e, err := Parse(b)
+		if err != nil {
+			return
+		}
+		again, err := Parse(Append(nil, &e))
+		if err != nil {
+			t.Fatalf("written again it is not read: %v", err)
+		}
+		if e.String() != again.String() || !bytes.Equal(e.Data, again.Data) {
+			t.Errorf("%v is read again as %v", &e, &again)
+		}
+	})
+}
+
+func BenchmarkAppend(b *testing.B) {
+	e := numbered()[2]
+	buf := make([]byte, 0, 1024)
+	b.ReportAllocs()
+	for b.Loop() {
+		buf = Append(buf[:0], &e)
+	}
+}
+
+func BenchmarkParse(b *testing.B) {
+	e := numbered()[3]
+	wire := Append(nil, &e)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := Parse(wire); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

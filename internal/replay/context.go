@@ -1,0 +1,210 @@
+package replay
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/abidehq/abide/internal/history"
+)
+
+// Context is the world as code sees it. What it does goes through here, and nothing
+// else may.
+type Context struct {
+	x     *Execution
+	scope *Scope
+}
+
+// Now returns the time of the turn. It stands still while the code runs.
+func (c *Context) Now() time.Time { return c.x.now }
+
+// Replaying reports whether what the code does now was done before.
+func (c *Context) Replaying() bool { return c.x.replayed }
+
+// Start returns how the execution was started.
+func (c *Context) Start() (name string, start history.Start) { return c.x.name, c.x.start }
+
+// Activity asks for an activity.
+func (c *Context) Activity(name string, input []byte, how history.Activity) *Future {
+	return c.newFuture(history.Event{Kind: history.ActivityScheduled, Name: name, Data: input, Activity: &how})
+}
+
+// Timer asks to be woken. A time that has passed is as good as any: the timer fires
+// at once, in a turn of its own.
+func (c *Context) Timer(name string, at time.Time) *Future {
+	// A time is in history in whole milliseconds, and a timer is never early.
+	if at = at.UTC(); at.Nanosecond()%int(time.Millisecond) != 0 {
+		at = at.Truncate(time.Millisecond).Add(time.Millisecond)
+	}
+	return c.newFuture(history.Event{Kind: history.TimerCreated, Name: name, At: at})
+}
+
+// Move gives a timer that has not fired another time, and reports whether it came in
+// time to do so.
+func (c *Context) Move(timer *Future, at time.Time) bool {
+	if timer.done || timer.kind != history.TimerCreated {
+		return false
+	}
+	c.x.emit(history.Event{Kind: history.TimerMoved, Ref: timer.id, At: at.UTC()})
+	timer.at = at.UTC()
+	return true
+}
+
+// Child starts another instance, and waits for how it ends.
+func (c *Context) Child(name, id string, input []byte, how history.Child) *Future {
+	return c.newFuture(history.Event{Kind: history.ChildStarted, Name: name, Target: id, Data: input, Child: &how})
+}
+
+// Detach starts another instance and forgets it.
+func (c *Context) Detach(name, id string, input []byte, how history.Child) {
+	c.x.emit(history.Event{Kind: history.DetachedStarted, Name: name, Target: id, Data: input, Child: &how})
+}
+
+// Receive returns the next event of that name, when there is one.
+func (c *Context) Receive(name string) *Future {
+	in := c.x.inbox(name)
+	f := &Future{x: c.x, name: name, scope: c.scope, inbox: in}
+	switch {
+	case c.scope.cancelled != nil:
+		f.settle(nil, c.scope.cancelled)
+	case len(in.events) > 0:
+		data := in.events[0]
+		in.events = in.events[1:]
+		f.settle(data, nil)
+	default:
+		in.waiting = append(in.waiting, f)
+		c.scope.add(f)
+	}
+	return f
+}
+
+// Send raises an event for another instance.
+func (c *Context) Send(id, name string, data []byte) {
+	c.x.emit(history.Event{Kind: history.EventSent, Name: name, Target: id, Data: data})
+}
+
+// Step runs f here and now, and remembers what came of it: in a replayed turn it is
+// not run again. How f fails is up to f.
+func (c *Context) Step(ctx context.Context, name string, f func(context.Context) ([]byte, *history.Failure)) ([]byte, *history.Failure) {
+	if h := c.x.next(history.StepCompleted, history.StepFailed); h != nil {
+		data, failure := h.Data, h.Failure
+		c.x.emit(history.Event{Kind: h.Kind, Name: name})
+		return data, failure
+	}
+	if c.x.replayed { // history says that something else comes here
+		c.x.emit(history.Event{Kind: history.StepCompleted, Name: name})
+	}
+	data, failure := f(ctx)
+	if failure != nil {
+		c.x.emit(history.Event{Kind: history.StepFailed, Name: name, Failure: failure})
+	} else {
+		c.x.emit(history.Event{Kind: history.StepCompleted, Name: name, Data: data})
+	}
+	return data, failure
+}
+
+// Changed reports whether the code after the change with that ID is to run: always in
+// an execution that comes to it for the first time, never in one that came past here
+// before the change was made.
+func (c *Context) Changed(id string) bool {
+	x := c.x
+	if changed, known := x.changes[id]; known {
+		return changed
+	}
+	changed := !x.replayed
+	if h := x.next(history.ChangeMarked); h != nil && h.Name == id {
+		changed = true
+	}
+	x.changes[id] = changed
+	if changed {
+		x.emit(history.Event{Kind: history.ChangeMarked, Name: id})
+	}
+	return changed
+}
+
+// SetStatus says something about the instance to people.
+func (c *Context) SetStatus(text string) {
+	c.x.emit(history.Event{Kind: history.StatusSet, Name: text})
+}
+
+// SetValue keeps a small value where others can read it.
+func (c *Context) SetValue(name string, data []byte) {
+	c.x.emit(history.Event{Kind: history.ValueSet, Name: name, Data: data})
+}
+
+// Go runs f beside the code that calls it. The two take turns where they wait.
+func (c *Context) Go(f func(c *Context)) {
+	child := &Context{x: c.x, scope: c.scope}
+	c.x.spawn(func() { f(child) })
+}
+
+// Wait waits for all of the futures.
+func (c *Context) Wait(futures ...*Future) {
+	for _, f := range futures {
+		for !f.done {
+			f.waiters = append(f.waiters, c.x.current)
+			c.x.wait(f.String())
+		}
+	}
+}
+
+// WaitAny waits for one of the futures, and returns its index. Of several that are
+// known it is the one that was known first, by history.
+func (c *Context) WaitAny(futures ...*Future) int {
+	for {
+		first := -1
+		for i, f := range futures {
+			if f.done && (first < 0 || f.order < futures[first].order) {
+				first = i
+			}
+		}
+		if first >= 0 {
+			return first
+		}
+		names := make([]string, len(futures))
+		for i, f := range futures {
+			f.waiters = append(f.waiters, c.x.current)
+			names[i] = f.String()
+		}
+		c.x.wait("one of " + strings.Join(names, ", "))
+		for _, f := range futures {
+			f.waiters = slices.DeleteFunc(f.waiters, func(co *coroutine) bool { return co == c.x.current })
+		}
+	}
+}
+
+// Cancel gives up a future.
+func (c *Context) Cancel(f *Future) {
+	f.cancel(&history.Failure{Type: CancelledType, Message: reason(""), Final: true})
+}
+
+// Cancelled returns why the context's scope was cancelled, or nil.
+func (c *Context) Cancelled() *history.Failure { return c.scope.cancelled }
+
+// WithScope returns a context whose scope can be cancelled by itself, and is when
+// that of c is.
+func (c *Context) WithScope() (*Context, func(why string)) {
+	s := &Scope{x: c.x, parent: c.scope, cancelled: c.scope.cancelled}
+	c.scope.below = append(c.scope.below, s)
+	cancel := func(why string) {
+		s.cancel(&history.Failure{Type: CancelledType, Message: reason(why), Final: true})
+		s.parent.below = slices.DeleteFunc(s.parent.below, func(b *Scope) bool { return b == s })
+	}
+	return &Context{x: c.x, scope: s}, cancel
+}
+
+// Shield returns a context that is not cancelled with c: for what must be done when
+// all else has been given up.
+func (c *Context) Shield() *Context {
+	return &Context{x: c.x, scope: &Scope{x: c.x}}
+}
+
+// Uint64 returns a random number: the same one when it is replayed.
+func (c *Context) Uint64() uint64 {
+	c.x.random += 0x9e3779b97f4a7c15
+	z := c.x.random
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return z ^ z>>31
+}

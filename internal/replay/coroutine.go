@@ -1,0 +1,124 @@
+package replay
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"runtime/debug"
+	"slices"
+)
+
+// coroutine is code that runs until it waits.
+type coroutine struct {
+	number  int // in the order in which they were made
+	resume  func() (struct{}, bool)
+	stop    func()
+	suspend func(struct{}) bool
+	woken   bool // it is among the runnable ones
+	ended   bool
+	waits   string // for what, in words
+}
+
+// errStopped unwinds the stack of a coroutine that must not go on.
+var errStopped = errors.New("replay: stopped")
+
+// PanicError is a panic of the code.
+type PanicError struct {
+	Value any
+	Stack []byte
+}
+
+// Error returns what the panic said.
+func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
+
+// spawn makes a coroutine that runs f, and puts it behind those that are to run.
+func (x *Execution) spawn(f func()) {
+	x.spawned++
+	co := &coroutine{number: x.spawned}
+	co.resume, co.stop = iter.Pull(func(yield func(struct{}) bool) {
+		defer func() {
+			co.ended = true
+			if v := recover(); v != nil && v != any(errStopped) {
+				_ = x.fail(&PanicError{Value: v, Stack: debug.Stack()})
+			}
+		}()
+		co.suspend = yield
+		f()
+	})
+	x.live[co] = struct{}{}
+	x.wake(co)
+}
+
+// wake puts a coroutine behind those that are to run.
+func (x *Execution) wake(co *coroutine) {
+	if !co.woken && !co.ended {
+		co.woken = true
+		x.runnable = append(x.runnable, co)
+	}
+}
+
+// run runs the coroutines until all of them wait.
+func (x *Execution) run() {
+	for len(x.runnable) > 0 && x.err == nil && !x.ended {
+		co := x.runnable[0]
+		x.runnable = x.runnable[1:]
+		co.woken = false
+		x.current = co
+		co.resume()
+		x.current = nil
+		if co.ended {
+			delete(x.live, co)
+		}
+	}
+	if x.err != nil || x.ended {
+		x.stopAll()
+	}
+}
+
+// wait suspends the coroutine that runs until it is woken.
+func (x *Execution) wait(what string) {
+	co := x.current
+	if co == nil || x.closed {
+		panic(errStopped)
+	}
+	co.waits = what
+	if !co.suspend(struct{}{}) {
+		panic(errStopped)
+	}
+	co.waits = ""
+}
+
+// stopWith makes the execution fail from within the code.
+func (x *Execution) stopWith(err error) {
+	_ = x.fail(err)
+	panic(errStopped)
+}
+
+// stopAll ends all coroutines.
+func (x *Execution) stopAll() {
+	for _, co := range x.inOrder() {
+		delete(x.live, co)
+		if co != x.current {
+			co.stop()
+		}
+	}
+	x.runnable = nil
+}
+
+// inOrder returns the coroutines that have not ended, in the order in which they were
+// made.
+func (x *Execution) inOrder() []*coroutine {
+	return slices.SortedFunc(maps.Keys(x.live), func(a, b *coroutine) int { return a.number - b.number })
+}
+
+// Waiting returns what the code waits for, in words, a line for each coroutine.
+func (x *Execution) Waiting() []string {
+	var waits []string
+	for _, co := range x.inOrder() {
+		if co.waits != "" {
+			waits = append(waits, co.waits)
+		}
+	}
+	return waits
+}

@@ -1,0 +1,267 @@
+package replay
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/abidehq/abide/internal/history"
+)
+
+// Code is an orchestration. It talks to the world through its Context alone.
+type Code func(c *Context, input []byte) Outcome
+
+// Outcome is how code ends: with a result, with a failure, or by going on as a new
+// execution.
+type Outcome struct {
+	Data     []byte
+	Failure  *history.Failure
+	Continue *Continue
+}
+
+// Continue is what a new execution begins with.
+type Continue struct {
+	Name    string
+	Version string
+	Input   []byte
+}
+
+// Execution is code and how far it has come. It is not safe for concurrent use.
+type Execution struct {
+	code Code
+
+	started  bool
+	ended    bool
+	lastID   int32     // of the events so far
+	now      time.Time // of the turn
+	start    history.Start
+	name     string
+	err      error // why it cannot go on
+	closed   bool
+	expected []history.Event // what history says that the code did next, in a replayed turn
+	replayed bool            // the turn is one that history has
+	produced []history.Event // what the code did, in a new turn
+
+	runnable []*coroutine // in the order in which they were woken
+	current  *coroutine
+	live     map[*coroutine]struct{} // that have not ended
+	spawned  int
+
+	futures  map[int32]*Future // that are not resolved yet, by the event that made them
+	made     int               // how many were made in a scope, so that their order is known
+	resolved int               // how many were resolved, for the same reason
+	inboxes  map[string]*inbox
+	changes  map[string]bool
+	root     *Scope
+	random   uint64 // state of the generator
+}
+
+// New returns an execution that has not begun.
+func New(code Code) *Execution {
+	x := &Execution{
+		code:    code,
+		futures: map[int32]*Future{},
+		inboxes: map[string]*inbox{},
+		changes: map[string]bool{},
+		live:    map[*coroutine]struct{}{},
+	}
+	x.root = &Scope{x: x}
+	return x
+}
+
+// ErrEnded is the error of a turn of an execution that has ended, failed or been
+// closed.
+var ErrEnded = errors.New("replay: the execution has ended")
+
+// Replay brings an execution to where its history ends. The events must begin where
+// the execution is, with a TurnStarted, and be whole turns.
+func (x *Execution) Replay(events []history.Event) error {
+	for len(events) > 0 {
+		n := 1
+		for n < len(events) && events[n].Kind != history.TurnStarted {
+			n++
+		}
+		in := 0
+		for in < n && events[in].Kind.Incoming() {
+			in++
+		}
+		if err := x.turn(events[:in], events[in:n], true); err != nil {
+			return err
+		}
+		events = events[n:]
+	}
+	return nil
+}
+
+// Turn gives new events to the code, a TurnStarted first, and returns what the code
+// did. The events must carry their IDs, and those returned go on from there.
+func (x *Execution) Turn(incoming []history.Event) ([]history.Event, error) {
+	x.produced = nil
+	if err := x.turn(incoming, nil, false); err != nil {
+		return nil, err
+	}
+	return x.produced, nil
+}
+
+// Ended reports whether the code has come to an end.
+func (x *Execution) Ended() bool { return x.ended }
+
+// LastID returns the ID of the last event so far.
+func (x *Execution) LastID() int32 { return x.lastID }
+
+func (x *Execution) turn(incoming, expected []history.Event, replayed bool) error {
+	if x.err != nil {
+		return x.err
+	}
+	if x.closed || (x.ended && !replayed) {
+		return ErrEnded
+	}
+	if len(incoming) == 0 || incoming[0].Kind != history.TurnStarted {
+		return x.fail(fmt.Errorf("replay: a turn does not begin with TurnStarted: %w", ErrHistory))
+	}
+	x.expected, x.replayed = expected, replayed
+	first := x.lastID + 1
+	x.lastID += int32(len(incoming))
+	for i := range incoming {
+		e := &incoming[i]
+		if e.ID != first+int32(i) {
+			return x.fail(fmt.Errorf("replay: event %v should have ID %d: %w", e, first+int32(i), ErrHistory))
+		}
+		if err := x.receive(e); err != nil {
+			return x.fail(err)
+		}
+		if x.run(); x.err != nil {
+			return x.err
+		}
+	}
+	if len(x.expected) > 0 {
+		return x.fail(x.tooLittle())
+	}
+	return nil
+}
+
+// ErrHistory is the error of events that are not a history.
+var ErrHistory = errors.New("not a history")
+
+// fail notes why the execution cannot go on.
+func (x *Execution) fail(err error) error {
+	if x.err == nil {
+		x.err = err
+	}
+	return x.err
+}
+
+// receive does what an incoming event does.
+func (x *Execution) receive(e *history.Event) error {
+	switch e.Kind {
+	case history.TurnStarted:
+		if e.At.Before(x.now) {
+			return fmt.Errorf("replay: time runs backwards at event %v: %w", e, ErrHistory)
+		}
+		x.now = e.At
+	case history.ExecutionStarted:
+		if x.started || e.Start == nil {
+			return fmt.Errorf("replay: %v: %w", e, ErrHistory)
+		}
+		x.begin(e)
+	case history.ActivityCompleted, history.ChildCompleted:
+		x.resolve(e.Ref, e.Data, nil)
+	case history.ActivityFailed, history.ChildFailed:
+		x.resolve(e.Ref, nil, e.Failure)
+	case history.TimerFired:
+		x.resolve(e.Ref, nil, nil)
+	case history.TimerMoveReceived:
+		if f := x.futures[e.Ref]; f != nil {
+			f.at = e.At
+		}
+	case history.EventReceived:
+		x.inbox(e.Name).deliver(x, e.Data)
+	case history.CancelRequested:
+		x.root.cancel(&history.Failure{Type: CancelledType, Message: reason(e.Name), Final: true})
+	case history.ExecutionTerminated:
+		x.ended = true
+		x.stopAll()
+	default:
+		return fmt.Errorf("replay: %v is not an event that reaches an instance: %w", e, ErrHistory)
+	}
+	return nil
+}
+
+// CancelledType is the type of the failure of what was cancelled.
+const CancelledType = "abide.Cancelled"
+
+func reason(why string) string {
+	if why == "" {
+		return "cancelled"
+	}
+	return "cancelled: " + why
+}
+
+// begin starts the code.
+func (x *Execution) begin(e *history.Event) {
+	x.started, x.start, x.name = true, *e.Start, e.Name
+	input := e.Data
+	x.random = e.Start.Seed
+	x.spawn(func() {
+		x.end(x.code(&Context{x: x, scope: x.root}, input))
+	})
+}
+
+// end notes how the code has ended.
+func (x *Execution) end(o Outcome) {
+	e := history.Event{Kind: history.ExecutionCompleted, Data: o.Data}
+	switch {
+	case o.Continue != nil:
+		e = history.Event{
+			Kind: history.ExecutionContinued, Name: o.Continue.Name, Data: o.Continue.Input,
+			Start: &history.Start{
+				Version: o.Continue.Version, Execution: x.start.Execution + 1,
+				Parent: x.start.Parent, ParentExecution: x.start.ParentExecution, ParentEvent: x.start.ParentEvent,
+			},
+		}
+	case o.Failure != nil && o.Failure.Type == CancelledType && x.root.cancelled != nil:
+		e = history.Event{Kind: history.ExecutionCancelled, Failure: o.Failure}
+	case o.Failure != nil:
+		e = history.Event{Kind: history.ExecutionFailed, Failure: o.Failure}
+	}
+	x.emit(e)
+	x.ended = true
+}
+
+// emit notes something that the code does, and returns its event ID. In a replayed
+// turn it is compared with history; if it is not the same, the code is stopped here.
+func (x *Execution) emit(e history.Event) int32 {
+	if x.ended || x.closed || x.err != nil {
+		panic(errStopped)
+	}
+	e.ID = x.lastID + 1
+	if x.replayed {
+		if len(x.expected) == 0 {
+			x.stopWith(x.tooMuch(&e))
+		}
+		if !sameDeed(&x.expected[0], &e) {
+			x.stopWith(x.different(&x.expected[0], &e))
+		}
+		x.expected = x.expected[1:]
+	} else {
+		x.produced = append(x.produced, e)
+	}
+	x.lastID = e.ID
+	return e.ID
+}
+
+// next returns what history says that the code does now, if the turn is replayed and
+// it is of that kind and name.
+func (x *Execution) next(kinds ...history.Kind) *history.Event {
+	if x.replayed && len(x.expected) > 0 && slices.Contains(kinds, x.expected[0].Kind) {
+		return &x.expected[0]
+	}
+	return nil
+}
+
+// Close ends the code wherever it is. What it has deferred runs, and can do nothing.
+func (x *Execution) Close() {
+	x.closed = true
+	x.stopAll()
+}

@@ -1,0 +1,168 @@
+package replay
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/abidehq/abide/internal/history"
+)
+
+// Future is something that will be known: an activity's result, a timer, a child, an
+// event that was not raised yet.
+type Future struct {
+	x     *Execution
+	id    int32        // of the event that made it; 0 if it is not in history
+	kind  history.Kind // of that event
+	name  string
+	at    time.Time // of a timer
+	scope *Scope
+	made  int    // when, among the futures of the execution
+	inbox *inbox // that it waits for
+
+	done    bool
+	order   int // among those that are resolved
+	data    []byte
+	failure *history.Failure
+	waiters []*coroutine
+}
+
+// Done reports whether it is known.
+func (f *Future) Done() bool { return f.done }
+
+// Result returns what is known.
+func (f *Future) Result() ([]byte, *history.Failure) { return f.data, f.failure }
+
+// At returns the time of a timer.
+func (f *Future) At() time.Time { return f.at }
+
+// String returns what it is of, in words.
+func (f *Future) String() string {
+	what := "event"
+	switch f.kind {
+	case history.ActivityScheduled:
+		what = "activity"
+	case history.TimerCreated:
+		what = "timer"
+	case history.ChildStarted:
+		what = "child"
+	}
+	if f.name == "" {
+		return what
+	}
+	return fmt.Sprintf("%s %q", what, f.name)
+}
+
+// settle makes it known, and wakes who waits for it.
+func (f *Future) settle(data []byte, failure *history.Failure) {
+	if f.done {
+		return
+	}
+	f.x.resolved++
+	f.done, f.order, f.data, f.failure = true, f.x.resolved, data, failure
+	delete(f.x.futures, f.id)
+	f.scope.forget(f)
+	for _, co := range f.waiters {
+		f.x.wake(co)
+	}
+	f.waiters = nil
+}
+
+// resolve settles the future that an event made. What was cancelled, or is known
+// already, stays as it is.
+func (x *Execution) resolve(id int32, data []byte, failure *history.Failure) {
+	if f := x.futures[id]; f != nil {
+		f.settle(data, failure)
+	}
+}
+
+// newFuture notes what the code asks for, and returns what will come of it.
+func (c *Context) newFuture(e history.Event) *Future {
+	f := &Future{x: c.x, kind: e.Kind, name: e.Name, at: e.At, scope: c.scope}
+	if c.scope.cancelled != nil {
+		f.settle(nil, c.scope.cancelled)
+		return f
+	}
+	f.id = c.x.emit(e)
+	c.x.futures[f.id] = f
+	c.scope.add(f)
+	return f
+}
+
+// cancel gives up a future: nothing will come of it any more.
+func (f *Future) cancel(why *history.Failure) {
+	if f.done {
+		return
+	}
+	switch f.kind {
+	case history.ActivityScheduled:
+		f.x.emit(history.Event{Kind: history.ActivityCancelled, Ref: f.id})
+	case history.TimerCreated:
+		f.x.emit(history.Event{Kind: history.TimerCancelled, Ref: f.id})
+	case history.ChildStarted:
+		f.x.emit(history.Event{Kind: history.ChildCancelled, Ref: f.id})
+	}
+	if f.inbox != nil {
+		f.inbox.leave(f)
+	}
+	f.settle(nil, why)
+}
+
+// inbox keeps events of one name, in order, until somebody receives them.
+type inbox struct {
+	events  [][]byte
+	waiting []*Future
+}
+
+func (x *Execution) inbox(name string) *inbox {
+	in := x.inboxes[name]
+	if in == nil {
+		in = &inbox{}
+		x.inboxes[name] = in
+	}
+	return in
+}
+
+// deliver gives an event to who has waited longest, or keeps it.
+func (in *inbox) deliver(_ *Execution, data []byte) {
+	if len(in.waiting) > 0 {
+		f := in.waiting[0]
+		in.waiting = in.waiting[1:]
+		f.settle(data, nil)
+		return
+	}
+	in.events = append(in.events, data)
+}
+
+func (in *inbox) leave(f *Future) {
+	in.waiting = slices.DeleteFunc(in.waiting, func(w *Future) bool { return w == f })
+}
+
+// Unreceived returns the events that nobody has received, by name, in order: they go
+// along when the execution continues as a new one.
+func (x *Execution) Unreceived() map[string][][]byte {
+	kept := map[string][][]byte{}
+	for name, in := range x.inboxes {
+		if len(in.events) > 0 {
+			kept[name] = in.events
+		}
+	}
+	return kept
+}
+
+// Awaits reports whether the code waits for an event of that name.
+func (x *Execution) Awaits(name string) bool {
+	in := x.inboxes[name]
+	return in != nil && len(in.waiting) > 0
+}
+
+// Open returns the IDs of the events whose activities, timers and children are not
+// known yet, in order.
+func (x *Execution) Open() []int32 {
+	var ids []int32
+	for id := range x.futures {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	return ids
+}

@@ -1,0 +1,83 @@
+package replay
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+
+	"github.com/abidehq/abide/internal/history"
+)
+
+// Mismatch says that the code does not do what its history says that it did.
+type Mismatch struct {
+	// Expected is what history says; its Kind is 0 if history says that the code did
+	// no more in this turn.
+	Expected history.Event
+
+	// Did is what the code did instead; its Kind is 0 if it did nothing.
+	Did history.Event
+
+	// Source is where in the code that was, as file:line, or what it waits for.
+	Source string
+}
+
+// Error says both sides.
+func (m *Mismatch) Error() string {
+	expected, did := "nothing more in this turn", "nothing"
+	if m.Expected.Kind != 0 {
+		expected = m.Expected.String()
+	}
+	if m.Did.Kind != 0 {
+		did = m.Did.String()
+	}
+	return fmt.Sprintf("replay: the code differs from its history: history has [%s], the code did [%s] at %s", expected, did, m.Source)
+}
+
+// sameDeed reports whether the code did what history says. Inputs and times may
+// differ: they are in history, and what is there counts.
+func sameDeed(h, did *history.Event) bool {
+	return h.Kind == did.Kind && h.Name == did.Name && h.Target == did.Target && h.Ref == did.Ref
+}
+
+func (x *Execution) different(h, did *history.Event) error {
+	return &Mismatch{Expected: *h, Did: *did, Source: source()}
+}
+
+func (x *Execution) tooMuch(did *history.Event) error {
+	return &Mismatch{Did: *did, Source: source()}
+}
+
+func (x *Execution) tooLittle() error {
+	at := "its end"
+	if waits := x.Waiting(); len(waits) > 0 {
+		at = "waiting for " + strings.Join(waits, ", ")
+	}
+	return &Mismatch{Expected: x.expected[0], Source: at}
+}
+
+// ownPackages are those whose lines mean nothing to who wrote the orchestration.
+var ownPackages = []string{
+	"github.com/abidehq/abide.",
+	"github.com/abidehq/abide/internal/replay.",
+	"runtime.",
+	"iter.",
+}
+
+// source returns the line of the orchestration that runs.
+func source() string {
+	var pcs [64]uintptr
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])
+	for {
+		f, more := frames.Next()
+		own := false
+		for _, p := range ownPackages {
+			own = own || strings.HasPrefix(f.Function, p)
+		}
+		if !own && f.File != "" {
+			return fmt.Sprintf("%s:%d", f.File, f.Line)
+		}
+		if !more {
+			return "its return" // the code is not on the stack any more
+		}
+	}
+}

@@ -16,8 +16,8 @@
 //
 // A [Key] is a name within a tenant within a queue. It has pending messages, a
 // log, a route and at most one lease; all four come into being when they are
-// first used, and the key is gone when a commit leaves it with neither messages
-// nor a log.
+// first used, and the key is gone when a commit, or a message that goes to
+// quarantine, leaves it with neither messages nor a log.
 //
 // A key's route says who can serve it: an orchestration and its version, an
 // activity, a sink. It is the [Message.Route] of the message most recently put
@@ -40,8 +40,8 @@
 //
 // # Time
 //
-// The only clock is the store's. It does not run backwards. Callers learn it
-// from [Claim.Now]; nothing depends on the clock of a caller.
+// The only clock is the store's. It does not run backwards while the store is open.
+// Callers learn it from [Claim.Now]; nothing depends on the clock of a caller.
 //
 // # Delivery
 //
@@ -54,8 +54,10 @@
 //
 // When [Store.Commit] returns nil, the commit is on disk, unless the backend was
 // opened with an option that says otherwise. Claim and Await show only what is
-// durable. Get, List, ReadLog, Pending and Stats never wait for a writer's sync
-// and may show a commit that is about to be acknowledged.
+// durable: the messages that a claim delivers, and the commits that consumed what
+// came before them or made the log as long as it is. Get, List, ReadLog, Pending and
+// Stats never wait for a writer's sync and may show a commit that is about to be
+// acknowledged.
 //
 // # Writing a backend
 //

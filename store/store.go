@@ -48,7 +48,7 @@ type Store interface {
 	// become visible again, at once or after r.After, and keep the attempt that was
 	// counted when they were claimed unless r.Uncounted is set. A release with a
 	// delay is durable when Release returns. It returns [ErrClaimLost] if the lease
-	// is no longer live.
+	// is no longer live, and [ErrFull] if there is no room to note a delay.
 	Release(ctx context.Context, r Release) error
 
 	// ReadLog returns entries of a key's log, starting at index from. It returns as

@@ -10,22 +10,21 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// waiter is a Claim call that waits. Whoever makes a key ready claims it on the
-// waiter's behalf, so that no wake-up is lost and none is in vain.
-type waiter struct {
-	req  store.ClaimRequest
-	done chan struct{} // closed when the wait is over; taken and err are set before
-	taken
-	err error
-}
-
 // taken is what a claim took, as long as the lock was held.
 type taken struct {
 	claims []store.Claim
 	bodies []body // that must be read from disk
 
-	// group holds what went to quarantine on the way, or is nil.
+	// group is the last one that must be durable before the caller sees anything: it
+	// holds what went to quarantine on the way, or what made a claimed key as it is.
 	group *group
+}
+
+// after makes the caller wait for a group.
+func (t *taken) after(g *group) {
+	if g != nil && !g.durable && (t.group == nil || g.number > t.group.number) {
+		t.group = g
+	}
 }
 
 // body is a body of a claimed message that must be read from disk.
@@ -34,31 +33,49 @@ type body struct {
 	at             place
 }
 
-func (w *waiter) end(t taken, err error) {
-	w.taken, w.err = t, err
-	close(w.done)
-}
-
 // Claim leases keys that are ready.
 func (s *Store) Claim(ctx context.Context, req store.ClaimRequest) ([]store.Claim, error) {
 	if err := req.Validate(); err != nil {
 		return nil, err
 	}
-	if err := ctx.Err(); err != nil {
-		return nil, err
+	for {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		t, err := s.take(ctx, req)
+		if err != nil {
+			return nil, err
+		}
+		claims, err := s.hand(t)
+		if err != nil || len(claims) > 0 || len(t.claims) == 0 {
+			return claims, err
+		}
+		// All of it was deleted before it could be read: as if it had not been there.
 	}
-	now, err := s.lock("claim")
-	if err != nil {
-		return nil, err
+}
+
+// take leases keys that are ready, or waits for some.
+func (s *Store) take(ctx context.Context, req store.ClaimRequest) (taken, error) {
+	if _, err := s.lock("claim"); err != nil {
+		return taken{}, err
 	}
 	q := s.queue(req.Queue)
+	s.sweepAll(q)
+	if s.closed || s.failure != nil {
+		err := s.endedLocked("claim")
+		s.mu.Unlock()
+		return taken{}, err
+	}
+	now := s.now()
 	t, err := s.claim(q, &req, now)
+	t.after(q.swept)
 	if len(t.claims) > 0 || req.Wait == 0 || err != nil {
 		s.mu.Unlock()
-		return s.hand(ctx, t, err)
+		return t, err
 	}
 	req.Routes = slices.Clone(req.Routes)
 	w := &waiter{req: req, done: make(chan struct{})}
+	w.after(t.group)
 	s.addWaiter(q, w)
 	s.setAlarm(now)
 	stop := s.clock.AfterFunc(req.Wait, func() { s.giveUp(q, w, nil) })
@@ -71,97 +88,95 @@ func (s *Store) Claim(ctx context.Context, req store.ClaimRequest) ([]store.Clai
 		s.giveUp(q, w, ctx.Err())
 		<-w.done
 	}
-	if w.group == nil {
-		w.group = t.group
-	}
-	return s.hand(ctx, w.taken, w.err)
+	return w.taken, w.err
 }
 
-func (s *Store) addWaiter(q *queue, w *waiter) {
-	s.waiting++
-	q.waiters = append(q.waiters, w)
-	for _, route := range w.req.Routes {
-		q.route(route).waiters++
-	}
-}
-
-func (s *Store) removeWaiter(q *queue, i int) {
-	s.waiting--
-	for _, route := range q.waiters[i].req.Routes {
-		q.route(route).waiters--
-	}
-	q.waiters = slices.Delete(q.waiters, i, i+1)
-}
-
-// giveUp ends a wait without claims, unless there are some after all.
-func (s *Store) giveUp(q *queue, w *waiter, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.failure == nil && !s.closed {
-		s.serve(q, s.now())
-	}
-	if i := slices.Index(q.waiters, w); i >= 0 {
-		s.removeWaiter(q, i)
-		w.end(taken{}, err)
-	}
-}
-
-// serve gives the queue's waiters what they wait for.
-func (s *Store) serve(q *queue, now int64) {
-	for i := 0; i < len(q.waiters); {
-		w := q.waiters[i]
-		t, err := s.claim(q, &w.req, now)
-		if len(t.claims) == 0 && err == nil {
-			i++
-			continue
-		}
-		s.removeWaiter(q, i)
-		w.end(t, err)
-	}
-}
-
-// hand completes what was taken, outside the lock, and hands it to the caller.
-func (s *Store) hand(ctx context.Context, t taken, err error) ([]store.Claim, error) {
-	if err != nil {
-		return nil, err
-	}
-	if t.group != nil { // what went to quarantine is there when Claim returns
-		if err := s.wait(ctx, t.group); err != nil && len(t.claims) == 0 {
-			return nil, err
+// hand completes what was taken, outside the lock, for the caller to see. It does not
+// look at the caller's context: what was claimed is handed over, or given back.
+func (s *Store) hand(t taken) ([]store.Claim, error) {
+	if t.group != nil {
+		if <-t.group.done; t.group.err != nil {
+			return nil, t.group.err
 		}
 	}
 	if len(t.bodies) == 0 {
 		return t.claims, nil
 	}
-	release, err := s.read(ctx, "claim")
+	release, err := s.read(context.Background(), "claim")
 	if err != nil {
 		return nil, err
 	}
 	defer release()
 	for _, b := range t.bodies {
-		d, err := s.readMsg(s.db, msgKey(nil, b.at.lane, b.at.pos))
-		if errors.Is(err, pebble.ErrNotFound) {
-			// The message was deleted since: the claim is lost already.
-			t.claims[b.claim].Messages = nil
+		c := &t.claims[b.claim]
+		if c.Messages == nil {
 			continue
 		}
+		d, err := s.readMsg(s.db, msgKey(nil, b.at.lane, b.at.pos))
+		if errors.Is(err, pebble.ErrNotFound) {
+			d, err = s.moved(c, c.Messages[b.message].ID)
+		}
 		if err != nil {
+			s.giveBack(t)
 			return nil, err
 		}
-		if ms := t.claims[b.claim].Messages; ms != nil {
-			m := &ms[b.message]
-			m.Body, m.TTL, m.PutAt = d.body, durationMS(d.ttlMS), store.FromMillis(d.putMS)
+		if d == nil {
+			c.Messages = nil
+			continue
 		}
+		m := &c.Messages[b.message]
+		m.Body, m.TTL, m.PutAt = d.body, durationMS(d.ttlMS), store.FromMillis(d.putMS)
 	}
 	return slices.DeleteFunc(t.claims, func(c store.Claim) bool { return c.Messages == nil }), nil
+}
+
+// moved returns what a claimed message says that is not where it was when it was
+// claimed: its key has another route since. If it was deleted instead, the claim is
+// lost, and moved returns nil.
+func (s *Store) moved(c *store.Claim, id string) (*msgData, error) {
+	now, err := s.lock("claim")
+	if err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	e := s.keys.get(c.Key)
+	if e == nil || !e.value.live(c.Token, now) {
+		return nil, nil
+	}
+	for _, r := range e.value.lease.delivered {
+		if r.id == id {
+			d, err := s.data(e.value, r)
+			d.body = slices.Clone(d.body)
+			return &d, err
+		}
+	}
+	return nil, nil
+}
+
+// giveBack gives back what was taken and cannot be handed over.
+func (s *Store) giveBack(t taken) {
+	now, err := s.lock("claim")
+	if err != nil {
+		return
+	}
+	defer s.mu.Unlock()
+	live := taken{group: t.group}
+	for _, c := range t.claims {
+		if e := s.keys.get(c.Key); e != nil && e.value.live(c.Token, now) {
+			live.claims = append(live.claims, c)
+		}
+	}
+	_ = s.undo(live, nil)
+	_ = s.attempts.flush() // if it fails, the next one writes everything anew
+	for _, c := range live.claims {
+		s.serve(s.queue(c.Key.Queue), now)
+	}
+	s.setAlarm(now)
 }
 
 // claim leases what is ready and qualifies. The lanes of the routes take turns.
 func (s *Store) claim(q *queue, req *store.ClaimRequest, now int64) (t taken, err error) {
 	s.expireLeases(now)
-	if err := s.sweep(q, &t, now); err != nil {
-		return t, err
-	}
 	q.turn++
 	for {
 		progress := false
@@ -205,6 +220,9 @@ func (s *Store) counted(t taken) error {
 // undo gives back what was taken before an error.
 func (s *Store) undo(t taken, err error) error {
 	now := s.now()
+	if t.group != nil {
+		s.kick()
+	}
 	for i := range t.claims {
 		k := s.pinned(t.claims[i].Key)
 		s.keys.pin(k.entry)
@@ -219,25 +237,45 @@ func (s *Store) undo(t taken, err error) error {
 	return err
 }
 
-// nextReady takes the next ready key of a route, or returns nil.
+// loadLanes is how many lanes that have become due are loaded for one key, if there
+// are ready ones: so that each tenant's turn comes, and a thousand that are due at
+// once do not come into memory at once.
+const loadLanes = 8
+
+// nextReady returns the ready key of a route whose turn it is, or nil.
 func (s *Store) nextReady(rs *routeState, now int64) (*keyState, error) {
-	for rs.due.len() > 0 && rs.due.items[0].next.due <= now {
+	for loaded := 0; rs.due.len() > 0 && rs.due.items[0].next.due <= now; loaded++ {
+		if loaded >= loadLanes && rs.anyReady() {
+			break
+		}
 		if err := s.load(rs.due.items[0], now); err != nil {
 			return nil, err
 		}
 	}
+	if !rs.anyReady() {
+		return nil, nil
+	}
+	l := rs.ring[0]
+	rs.ring = append(rs.ring[1:], l)
+	if l.next.due <= now && l.next.less(l.ready.items[0].readyPos) { // the disk has something older
+		if err := s.load(l, now); err != nil {
+			return nil, err
+		}
+	}
+	return l.ready.items[0], nil
+}
+
+// anyReady reports whether a lane has a ready key. Then the first one in the ring has.
+func (rs *routeState) anyReady() bool {
 	for len(rs.ring) > 0 {
 		l := rs.ring[0]
-		rs.ring = rs.ring[1:]
-		if l.ready.len() == 0 {
-			l.inRing = false
-			continue
+		if l.ready.len() > 0 {
+			return true
 		}
-		rs.ring = append(rs.ring, l)
-		k := l.ready.items[0]
-		return k, nil
+		rs.ring = rs.ring[1:]
+		l.inRing = false
 	}
-	return nil, nil
+	return false
 }
 
 // claimKey leases a ready key, unless all its visible messages have been delivered
@@ -256,7 +294,7 @@ func (s *Store) claimKey(k *keyState, req *store.ClaimRequest, t *taken, now int
 	}
 	var deliver, exhausted []*ref
 	var err error
-	size := 0
+	size, exhaustedSize := 0, 0
 	k.visible(now, func(r *ref) bool {
 		if r.attempt == unknownAttempt {
 			if _, err = s.data(k, r); err != nil {
@@ -268,11 +306,12 @@ func (s *Store) claimKey(k *keyState, req *store.ClaimRequest, t *taken, now int
 		}
 		if req.MaxAttempts > 0 && r.attempt >= req.MaxAttempts {
 			exhausted = append(exhausted, r)
+			exhaustedSize += r.size
 		} else {
 			deliver = append(deliver, r)
 			size += r.size
 		}
-		return len(deliver) < limit
+		return len(deliver) < limit && exhaustedSize < store.PageBytes
 	})
 	if err != nil {
 		return err
@@ -286,6 +325,7 @@ func (s *Store) claimKey(k *keyState, req *store.ClaimRequest, t *taken, now int
 		s.refresh(k, now)
 		return nil
 	}
+	t.after(k.changed)
 	l := s.startLease(k, deliver, now+millis(req.Lease))
 	c := store.Claim{
 		Key: k.key, Token: l.token, Route: k.route, LogLength: k.logLen,
@@ -307,107 +347,4 @@ func (s *Store) claimKey(k *keyState, req *store.ClaimRequest, t *taken, now int
 	t.claims = append(t.claims, c)
 	s.refresh(k, now)
 	return nil
-}
-
-// quarantineAll makes records of messages of one key, in the group that gathers.
-func (s *Store) quarantineAll(k *keyState, refs []*ref, reason string, t *taken, now int64) error {
-	g := s.gathering
-	s.keys.pin(k.entry)
-	g.keys = append(g.keys, k)
-	t.group = g
-	for _, r := range refs {
-		if err := s.quarantine(g, k, r, reason, now); err != nil {
-			s.failLocked(err)
-			return s.failure
-		}
-	}
-	s.endOfTx(g, k, now)
-	return nil
-}
-
-// sweepBatch is how many expired messages go to quarantine at once.
-const sweepBatch = 1000
-
-// sweep puts messages that have waited too long for a route into quarantine.
-func (s *Store) sweep(q *queue, t *taken, now int64) error {
-	rs := q.routes[""]
-	if rs == nil {
-		return nil
-	}
-	for rs.due.len() > 0 && rs.due.items[0].next.due <= now {
-		if err := s.sweepLane(rs.due.items[0], t, now); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (s *Store) sweepLane(l *lane, t *taken, now int64) error {
-	it, err := s.db.NewIter(&pebble.IterOptions{
-		LowerBound: msgKey(nil, l.id, l.cursor),
-		UpperBound: msgKey(nil, l.id+1, pos{}),
-	})
-	if err != nil {
-		return s.readError("load messages", err)
-	}
-	next := maxPos
-	type expired struct {
-		name, id string
-		pos      pos
-	}
-	var found []expired
-	for it.First(); it.Valid(); it.Next() {
-		p := parseMsgKey(it.Key())
-		if s.isDying(l.id, p) {
-			continue
-		}
-		if p.due > now || len(found) == sweepBatch {
-			next = p
-			break
-		}
-		e := expired{pos: p}
-		if e.name, e.id, _, err = parseMsg(it.Key(), it.Value()); err != nil {
-			break
-		}
-		found = append(found, e)
-	}
-	if err == nil {
-		err = it.Error()
-	}
-	if closeErr := it.Close(); err == nil {
-		err = closeErr
-	}
-	if err != nil {
-		return s.readError("load messages", err)
-	}
-	for _, e := range found {
-		if err := s.expire(l, e.name, e.id, e.pos, t, now); err != nil {
-			return err
-		}
-	}
-	l.cursor = next
-	if next == maxPos {
-		l.cursor = pos{due: now}
-	}
-	l.setNext(next)
-	s.kick()
-	return nil
-}
-
-// expire puts one message of a key without a route into quarantine.
-func (s *Store) expire(l *lane, name, id string, p pos, t *taken, now int64) error {
-	k, err := s.pinKey(store.Key{Queue: l.queue.name, Tenant: l.tenant, Name: name})
-	if err != nil {
-		return err
-	}
-	defer s.unpinKey(k)
-	r := find(k.refs, p)
-	if r == nil && !k.complete {
-		r = &ref{id: id, pos: p, durable: true, attempt: unknownAttempt}
-		s.insert(k, r)
-	}
-	if r == nil || !r.durable {
-		return nil
-	}
-	return s.quarantineAll(k, []*ref{r}, store.ReasonExpired, t, now)
 }

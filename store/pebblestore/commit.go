@@ -29,8 +29,11 @@ func (s *Store) Commit(ctx context.Context, tx *store.Tx) error {
 		s.mu.Unlock()
 		return err
 	}
-	g := s.gathering
-	if err := s.commit(g, tx, now); err != nil {
+	g, err := s.gather(ctx)
+	if err == nil {
+		err = s.commit(g, tx, max(now, s.lastNow))
+	}
+	if err != nil {
 		s.mu.Unlock()
 		return err
 	}
@@ -46,6 +49,9 @@ func (s *Store) commit(g *group, tx *store.Tx, now int64) error {
 	err := s.pinAll(g, tx)
 	if err == nil {
 		err = s.check(tx, now)
+	}
+	if err == nil {
+		err = s.prepare(tx)
 	}
 	if err != nil {
 		for _, k := range g.keys[keys:] {
@@ -134,8 +140,9 @@ func (s *Store) check(tx *store.Tx, now int64) error {
 			return store.ClaimLost("commit", *l)
 		}
 	}
+	deleted := setOf(tx.DeleteKeys)
 	length := func(key store.Key) int {
-		if len(tx.DeleteKeys) > 0 && slices.Contains(tx.DeleteKeys, key) {
+		if deleted(key) {
 			return 0
 		}
 		return s.pinned(key).logLen
@@ -165,6 +172,91 @@ func (s *Store) check(tx *store.Tx, now int64) error {
 	return nil
 }
 
+// setOf returns whether a value is among others, in a time that does not depend on
+// how many they are.
+func setOf[K comparable](values []K) func(K) bool {
+	if len(values) <= 8 {
+		return func(k K) bool { return slices.Contains(values, k) }
+	}
+	set := make(map[K]struct{}, len(values))
+	for _, v := range values {
+		set[v] = struct{}{}
+	}
+	return func(k K) bool {
+		_, ok := set[k]
+		return ok
+	}
+}
+
+// prepare reads what applying tx needs and memory does not have, so that an error of
+// the disk is found while nothing has changed.
+func (s *Store) prepare(tx *store.Tx) error {
+	for i := range tx.DeleteKeys {
+		if k := s.pinned(tx.DeleteKeys[i]); !k.complete {
+			if err := s.lookupAll(k); err != nil {
+				return err
+			}
+		}
+	}
+	for i := range tx.Put {
+		m := &tx.Put[i]
+		if k := s.pinned(m.Key); m.Route != "" && m.Route != k.route && k.count > 0 {
+			if err := s.prepareMove(k); err != nil {
+				return err
+			}
+		}
+	}
+	for i := range tx.Retime {
+		ref := &tx.Retime[i].Ref
+		if err := s.prepareRef(s.pinned(ref.Key), ref.ID, true); err != nil {
+			return err
+		}
+	}
+	for i := range tx.Delete {
+		ref := &tx.Delete[i]
+		if err := s.prepareRef(s.pinned(ref.Key), ref.ID, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// prepareMove reads all messages of a key.
+func (s *Store) prepareMove(k *keyState) error {
+	if !k.complete {
+		if err := s.lookupAll(k); err != nil {
+			return err
+		}
+	}
+	for _, r := range k.refs {
+		if err := s.prepareData(k, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// prepareRef finds a message, and reads it if it is going to be written again.
+func (s *Store) prepareRef(k *keyState, id string, read bool) error {
+	r, err := s.lookup(k, id)
+	if r == nil || err != nil || !read {
+		return err
+	}
+	return s.prepareData(k, r)
+}
+
+// prepareData reads a message that is going to be written again.
+func (s *Store) prepareData(k *keyState, r *ref) error {
+	if r.data != nil {
+		return nil
+	}
+	d, err := s.data(k, r)
+	if err == nil {
+		r.data = &d
+	}
+	return err
+}
+
 // apply adds a checked tx, whose keys are those of the group from the first on, to
 // the group, in the order that the contract gives.
 func (s *Store) apply(g *group, tx *store.Tx, first int, now int64) error {
@@ -177,9 +269,7 @@ func (s *Store) apply(g *group, tx *store.Tx, first int, now int64) error {
 		}
 	}
 	for i := range tx.Trim {
-		if err := s.trim(g, s.pinned(tx.Trim[i].Key), tx.Trim[i].Before); err != nil {
-			return err
-		}
+		s.trim(g, s.pinned(tx.Trim[i].Key), tx.Trim[i].Before)
 	}
 	for i := range tx.Append {
 		s.append(g, &tx.Append[i])
@@ -227,9 +317,9 @@ func (s *Store) endOfTx(g *group, k *keyState, now int64) {
 	}
 	s.refresh(k, now)
 	if k.count == 0 {
-		k.complete = true
+		k.complete, k.lane = true, nil
 		if !k.hasLog {
-			k.route, k.lane = "", nil
+			k.route = ""
 		}
 	}
 }
@@ -238,59 +328,13 @@ func (s *Store) finish(g *group, f *store.Finish) {
 	k := s.pinned(f.Lease.Key)
 	delivered := k.lease.delivered
 	s.endLease(k)
+	k.changed = g
+	keep := setOf(f.Keep)
 	for _, r := range delivered {
-		if !r.gone && !slices.Contains(f.Keep, r.id) {
+		if !r.gone && !keep(r.id) {
 			s.removeMessage(g, k, r)
 		}
 	}
-}
-
-// removeMessage takes a pending message away.
-func (s *Store) removeMessage(g *group, k *keyState, r *ref) {
-	s.leavePlace(g, k, r)
-	s.keyBuf = pendingKey(s.keyBuf[:0], k.key, r.id)
-	_ = g.batch.Delete(s.keyBuf, nil)
-	k.count--
-	r.gone = true
-}
-
-// leavePlace takes a pending message away from its place.
-func (s *Store) leavePlace(g *group, k *keyState, r *ref) {
-	if r.leased != nil {
-		s.endLease(k)
-	}
-	k.drop(r)
-	s.detach(k, r)
-	k.lane.count--
-	g.touch(k.lane)
-	s.keyBuf = msgKey(s.keyBuf[:0], k.lane.id, r.pos)
-	_ = g.batch.Delete(s.keyBuf, nil)
-	p := place{k.lane.id, r.pos}
-	s.attempts.forget(p)
-	s.dying[p] = g
-	g.dying = append(g.dying, p)
-}
-
-// takePlace gives a pending message a place in the lane of its key.
-func (s *Store) takePlace(g *group, k *keyState, r *ref, p pos) {
-	if r.pos.seq != 0 && p.due <= s.lastNow {
-		// It may have been here before, in this millisecond: then the file of the journal
-		// still has the attempts that it had.
-		s.attempts.note(place{k.lane.id, p}, r.attempt)
-	}
-	r.pos, r.durable, r.group = p, false, g
-	s.insert(k, r)
-	k.lane.count++
-	g.putAt(k.lane, p)
-	delete(s.dying, place{k.lane.id, p}) // it may be back where it was
-	r.data.attempt = r.attempt
-	s.keyBuf = msgKey(s.keyBuf[:0], k.lane.id, p)
-	s.valBuf = appendMsg(s.valBuf[:0], k.key.Name, r.id, r.data)
-	_ = g.batch.Set(s.keyBuf, s.valBuf, nil)
-	s.keyBuf = pendingKey(s.keyBuf[:0], k.key, r.id)
-	s.valBuf = appendPending(s.valBuf[:0], k.lane.id, p)
-	_ = g.batch.Set(s.keyBuf, s.valBuf, nil)
-	g.arrivals = append(g.arrivals, arrival{k, r, p})
 }
 
 func (s *Store) deleteKey(g *group, k *keyState) error {
@@ -302,7 +346,8 @@ func (s *Store) deleteKey(g *group, k *keyState) error {
 			return err
 		}
 	}
-	for _, r := range slices.Clone(k.refs) {
+	k.changed = g
+	for _, r := range slices.Backward(slices.Clone(k.refs)) { // the last one is found and dropped at once
 		s.removeMessage(g, k, r)
 	}
 	if k.readyIndex != 0 {
@@ -311,9 +356,7 @@ func (s *Store) deleteKey(g *group, k *keyState) error {
 		s.unpinKey(k)
 	}
 	if k.hasLog {
-		if err := s.deleteLog(g, k); err != nil {
-			return err
-		}
+		s.deleteLog(g, k)
 		k.hasLog, k.log, k.logBase, k.logLen = false, 0, 0, 0
 		k.headerDirty = true
 	}
@@ -338,158 +381,9 @@ func (s *Store) lookupAll(k *keyState) error {
 			s.insert(k, &ref{id: string(it.Key()[len(prefix):]), pos: p, durable: true, attempt: unknownAttempt})
 		}
 	}
-	if err == nil {
-		err = it.Error()
-	}
-	if closeErr := it.Close(); err == nil {
-		err = closeErr
-	}
+	err = closeIter(it, err)
 	if err != nil {
 		return s.readError("read key", err)
 	}
 	return nil
-}
-
-func (s *Store) put(g *group, m *store.Message, now int64) error {
-	k := s.pinned(m.Key)
-	if m.Route != "" && m.Route != k.route {
-		if err := s.setRoute(g, k, m.Route, now); err != nil {
-			return err
-		}
-	}
-	if r, err := s.lookup(k, m.ID); r != nil || err != nil {
-		return err
-	}
-	if k.lane == nil {
-		k.lane = s.lane(k.key, k.route)
-	}
-	r := &ref{id: m.ID, size: len(m.Body), data: &msgData{putMS: now, ttlMS: millis(m.TTL), body: slices.Clone(m.Body)}}
-	p := pos{due: max(now, store.Millis(m.VisibleAt)), seq: s.newID(g)}
-	if k.route == "" {
-		r.data.hidden, r.data.visibleMS = true, p.due
-		ttl := r.data.ttlMS
-		if ttl == 0 {
-			ttl = millis(store.DefaultTTL)
-		}
-		p.due = now + ttl
-	}
-	k.count++
-	s.takePlace(g, k, r, p)
-	return nil
-}
-
-// setRoute gives a key a route: all its messages move to the lane of that route. A
-// message that has waited for a route for too long goes to quarantine instead.
-func (s *Store) setRoute(g *group, k *keyState, route string, now int64) error {
-	old := k.lane
-	k.headerDirty = k.headerDirty || k.hasLog
-	if !k.complete {
-		if err := s.lookupAll(k); err != nil {
-			return err
-		}
-	}
-	refs := slices.Clone(k.refs)
-	datas := make([]msgData, len(refs))
-	for i, r := range refs {
-		var err error
-		if datas[i], err = s.data(k, r); err != nil {
-			return err
-		}
-	}
-	kept := refs[:0]
-	for i, r := range refs {
-		d := datas[i]
-		if d.hidden && r.pos.due <= now {
-			if err := s.quarantine(g, k, r, store.ReasonExpired, now); err != nil {
-				return err
-			}
-			continue
-		}
-		lease := r.leased // a lease outlasts a change of the route
-		r.leased = nil
-		s.leavePlace(g, k, r)
-		r.leased = lease
-		r.data = &d
-		kept = append(kept, r)
-	}
-	if old != nil && k.readyIndex != 0 {
-		old.ready.remove(k)
-		old.settle()
-		s.unpinKey(k)
-	}
-	k.route, k.lane = route, s.lane(k.key, route)
-	for _, r := range kept {
-		p := pos{due: max(now, r.pos.due), seq: r.pos.seq}
-		if r.data.hidden {
-			p.due = max(now, r.data.visibleMS)
-			r.data.hidden = false
-		}
-		s.takePlace(g, k, r, p)
-	}
-	return nil
-}
-
-func (s *Store) retime(g *group, t *store.Retime, now int64) error {
-	k := s.pinned(t.Ref.Key)
-	r, err := s.lookup(k, t.Ref.ID)
-	if r == nil || err != nil {
-		return err
-	}
-	return s.moveTo(g, k, r, max(now, store.Millis(t.VisibleAt)))
-}
-
-// moveTo makes a pending message visible at another time.
-func (s *Store) moveTo(g *group, k *keyState, r *ref, visibleMS int64) error {
-	d, err := s.data(k, r)
-	if err != nil {
-		return err
-	}
-	p := pos{due: visibleMS, seq: r.pos.seq}
-	if d.hidden {
-		d.visibleMS, p.due = visibleMS, r.pos.due
-	}
-	s.leavePlace(g, k, r)
-	r.data = &d
-	s.takePlace(g, k, r, p)
-	return nil
-}
-
-func (s *Store) deleteMessage(g *group, ref store.MessageRef) error {
-	k := s.pinned(ref.Key)
-	r, err := s.lookup(k, ref.ID)
-	if r == nil || err != nil {
-		return err
-	}
-	s.removeMessage(g, k, r)
-	return nil
-}
-
-// quarantine makes a pending message a record.
-func (s *Store) quarantine(g *group, k *keyState, r *ref, reason string, now int64) error {
-	d, err := s.data(k, r)
-	if err != nil {
-		return err
-	}
-	m := k.message(r, &d)
-	p := store.Quarantine(m, k.route, reason, store.FromMillis(now))
-	rec, err := s.pinRecord(p.Record.Key)
-	if err != nil {
-		return err
-	}
-	g.records = append(g.records, rec)
-	s.removeMessage(g, k, r)
-	s.putRecord(g, &p.Record)
-	return nil
-}
-
-// message returns a pending message for a caller to keep, if d is.
-func (k *keyState) message(r *ref, d *msgData) store.Message {
-	m := store.Message{
-		Key: k.key, ID: r.id, Route: k.route, VisibleAt: store.FromMillis(r.pos.due),
-		TTL: durationMS(d.ttlMS), Body: d.body, Attempt: r.attempt, PutAt: store.FromMillis(d.putMS),
-	}
-	if d.hidden {
-		m.VisibleAt = store.FromMillis(d.visibleMS)
-	}
-	return m
 }

@@ -46,13 +46,10 @@ func seedOf(t *testing.T) uint64 {
 // busy makes Pebble write to disk, merge and rotate what it can as often as it can.
 func busy(o *pebble.Options) {
 	o.MemTableSize = 64 << 10
-	o.CacheSize = 256 << 10
-	o.L0CompactionThreshold = 2
+	o.CacheSize = 1 << 20
+	o.L0CompactionThreshold = 1
 	o.LBaseMaxBytes = 128 << 10
 	o.MaxManifestFileSize = 4 << 10
-	for i := range o.TargetFileSizes {
-		o.TargetFileSizes[i] = 32 << 10
-	}
 }
 
 // tight are limits that a small workload reaches.
@@ -103,7 +100,7 @@ func (c *crasher) at(when, path string) {
 // looks at what is left each time. The last power loss is where it goes on from.
 func TestPowerLoss(t *testing.T) {
 	t.Parallel()
-	generations, workers, steps, losses := 3, 8, 60, 50
+	generations, workers, steps, losses := 3, 6, 60, 30
 	if long() {
 		generations, workers, steps, losses = 30, 16, 300, 1000
 	}

@@ -57,6 +57,18 @@ func (s *Store) readError(verb string, err error) error {
 	return fmt.Errorf("pebblestore: %s in %s: %w", verb, s.dir, err)
 }
 
+// closeIter closes an iterator, and returns its error or else err: a value that
+// cannot be read from disk looks as if it were cut short.
+func closeIter(it *pebble.Iterator, err error) error {
+	if readErr := it.Error(); readErr != nil {
+		err = readErr
+	}
+	if closeErr := it.Close(); err == nil {
+		err = closeErr
+	}
+	return err
+}
+
 // room returns an error if there is no room to commit.
 func (s *Store) room() error {
 	if s.full {
@@ -106,7 +118,7 @@ func (l pebbleLogger) Errorf(format string, args ...any) {
 
 // Fatalf makes the store fail, and does not return.
 func (l pebbleLogger) Fatalf(format string, args ...any) {
-	l.fatal(fmt.Errorf("pebble: "+format, args...)) //nolint:err113 // Pebble's own words
+	go l.fatal(fmt.Errorf("pebble: "+format, args...)) //nolint:err113 // Pebble's own words; and it may hold a lock that somebody waits for who holds ours
 	select {}
 }
 

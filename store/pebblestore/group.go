@@ -15,12 +15,15 @@ import (
 // the sync, and goes on with the next one, which has gathered meanwhile; another
 // waits for the sync and tells the callers.
 type group struct {
-	batch *pebble.Batch
-	done  chan struct{} // closed when the group is durable, or has failed
-	err   error         // set before done is closed
+	batch  *pebble.Batch
+	number uint64        // in the order in which groups become durable
+	taken  chan struct{} // closed when it gathers no more
+	done   chan struct{} // closed when the group is durable, or has failed
+	err    error         // set before done is closed
 
 	used    bool // somebody waits for it, even if it changes nothing
 	applied bool // reads see it
+	durable bool
 
 	// What becomes known when the group is durable.
 	arrivals []arrival
@@ -39,9 +42,38 @@ type arrival struct {
 }
 
 func (s *Store) newGroup() *group {
-	g := &group{batch: s.db.NewBatch(), done: make(chan struct{}), lanes: map[*lane]pos{}}
+	s.groups++
+	g := &group{
+		batch: s.db.NewBatch(), number: s.groups, lanes: map[*lane]pos{},
+		taken: make(chan struct{}), done: make(chan struct{}),
+	}
 	s.inFlight = append(s.inFlight, g)
 	return g
+}
+
+// maxGroup is about how large a group gets. Pebble does not take batches of 4 GiB.
+const maxGroup = 64 << 20
+
+// gather returns the group to add to, when there is one with room. The lock is held
+// when it is called and when it returns, but not all the time.
+func (s *Store) gather(ctx context.Context) (*group, error) {
+	for s.gathering.batch.Len() > maxGroup {
+		g := s.gathering
+		s.mu.Unlock()
+		select {
+		case <-g.taken:
+		case <-s.closing:
+		case <-ctx.Done():
+		}
+		s.mu.Lock()
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if s.closed || s.failure != nil {
+			return nil, s.endedLocked("commit")
+		}
+	}
+	return s.gathering, nil
 }
 
 // touch notes that the group changes a lane.
@@ -106,6 +138,7 @@ func (s *Store) applyGroups() {
 			_ = g.batch.Set(s.keyBuf, s.valBuf, nil)
 		}
 		s.gathering = s.newGroup()
+		close(g.taken)
 		s.mu.Unlock()
 
 		// A group that changes nothing is durable when those before it are.
@@ -154,6 +187,7 @@ func (s *Store) acknowledge(g *group) {
 		panic("pebblestore: groups are acknowledged out of order")
 	}
 	s.inFlight = s.inFlight[1:]
+	g.durable = true
 	now := s.now()
 	for _, a := range g.arrivals {
 		// It may have come back to this place, in this group or in a later one.
@@ -167,8 +201,19 @@ func (s *Store) acknowledge(g *group) {
 		s.unpinKey(k)
 	}
 	s.acknowledgeRecords(g)
+	queues := map[*queue]struct{}{}
 	for l := range g.lanes {
-		s.serve(l.queue, now)
+		queues[l.queue] = struct{}{}
+	}
+	for _, k := range g.keys {
+		if q := s.queues[k.key.Queue]; q != nil {
+			queues[q] = struct{}{}
+		}
+	}
+	// Keys remember groups, which would remember keys, and so on.
+	g.arrivals, g.keys, g.records, g.awaited, g.dying, g.lanes = nil, nil, nil, nil, nil, nil
+	for q := range queues {
+		s.serve(q, now)
 	}
 	s.setAlarm(now)
 }

@@ -5,16 +5,22 @@ import (
 	"fmt"
 	"strings"
 	"sync/atomic"
+	"time"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/abidehq/abide/internal/base"
 )
 
 // guardFS is the file system as Pebble sees it.
 //
-// When Pebble cannot write its log or its list of files, it panics, some of it in
-// goroutines and with locks where nothing can be done about it. So such an error
-// never gets there: the store fails, and the goroutine stays where it is for good,
-// before it takes a lock that readers need. Errors of tables are Pebble's to handle.
+// When Pebble cannot write its log, its list of files or its options, it panics, some
+// of it in goroutines and with locks where nothing can be done about it, or it stops
+// opening the database and takes away what goroutines that it has started still use.
+// So such an error never gets there: the store fails, and the goroutine stays where
+// it is for good, before it takes a lock that readers need. Errors of tables are
+// Pebble's to handle, and so are those of reading.
 //
 // Pebble also counts on the entries of a directory reaching the disk in the order in
 // which they were made, which some file systems do not promise. A marker names the
@@ -22,20 +28,72 @@ import (
 // there, and the marker before the one that it replaces is gone.
 type guardFS struct {
 	vfs.FS
-	fail  func(error)
-	armed atomic.Bool // the store is open: before, Pebble returns most errors
+	fail   func(error)
+	failed <-chan struct{}
+
+	wrote    atomic.Bool  // something was written, so goroutines may have been started
+	troubles atomic.Int32 // how often in a row something in the background has failed
 }
 
-// isVital reports whether Pebble cannot go on without writing a file.
-func isVital(base string) bool {
-	return strings.HasSuffix(base, ".log") || strings.HasPrefix(base, "MANIFEST-") || isMarker(base)
+// Pebble tries again at once, and without end, when it cannot write a table. It has
+// to wait a little each time, and after a while the store fails: until then, commits
+// wait for room in memory.
+const (
+	maxTroubles  = 50
+	troublePause = 100 * time.Millisecond
+)
+
+// guard puts itself between Pebble and the file system.
+func (s *Store) guard(o *pebble.Options) {
+	g := &guardFS{FS: o.FS, fail: s.fail, failed: s.failed}
+	o.FS = g
+	told := o.EventListener.BackgroundError
+	o.EventListener.BackgroundError = func(err error) {
+		told(err)
+		if g.troubles.Add(1) == maxTroubles {
+			go g.fail(fmt.Errorf("background work has failed too often: %w", err))
+		}
+	}
+	o.EventListener.FlushEnd = func(info pebble.FlushInfo) { g.ended(info.Err) }
+	o.EventListener.CompactionEnd = func(info pebble.CompactionInfo) { g.ended(info.Err) }
 }
 
-func isMarker(base string) bool { return strings.HasPrefix(base, "marker.") }
+func (g *guardFS) ended(err error) {
+	if err == nil {
+		g.troubles.Store(0)
+	}
+}
+
+// hold lets Pebble make another table after a while if it is in trouble, and nothing
+// any more if the store has failed.
+func (g *guardFS) hold(name string) {
+	g.wrote.Store(true)
+	if g.troubles.Load() > 0 && isTable(name) {
+		over := make(chan struct{})
+		stop := base.System{}.AfterFunc(troublePause, func() { close(over) })
+		select {
+		case <-over:
+		case <-g.failed:
+			stop()
+		}
+	}
+	select {
+	case <-g.failed:
+		select {}
+	default:
+	}
+}
+
+// isTable reports whether Pebble can go on without having written a file.
+func isTable(name string) bool { return strings.HasSuffix(name, ".sst") }
+
+func (g *guardFS) isMarker(name string) bool {
+	return strings.HasPrefix(g.PathBase(name), "marker.")
+}
 
 // check does not return if err is one that Pebble must not see.
 func (g *guardFS) check(verb, name string, err error) error {
-	if err != nil && g.armed.Load() && isVital(g.PathBase(name)) {
+	if err != nil && !isTable(name) {
 		g.stop(verb, name, err)
 	}
 	return err
@@ -43,7 +101,7 @@ func (g *guardFS) check(verb, name string, err error) error {
 
 // stop makes the store fail, and does not return.
 func (g *guardFS) stop(verb, name string, err error) {
-	g.fail(fmt.Errorf("%s %s: %w", verb, name, err))
+	go g.fail(fmt.Errorf("%s %s: %w", verb, name, err)) // not here, where Pebble may hold a lock
 	select {}
 }
 
@@ -58,7 +116,8 @@ func (g *guardFS) syncDir(name string) error {
 
 // Create makes a file; before a marker, what it names is made durable.
 func (g *guardFS) Create(name string, category vfs.DiskWriteCategory) (f vfs.File, err error) {
-	if isMarker(g.PathBase(name)) {
+	g.hold(name)
+	if g.isMarker(name) {
 		err = g.syncDir(name)
 	}
 	if err == nil {
@@ -75,12 +134,26 @@ func (g *guardFS) ReuseForWrite(oldName, newName string, category vfs.DiskWriteC
 
 // Remove removes a file; before a marker, the one that replaces it is made durable.
 func (g *guardFS) Remove(name string) error {
-	if isMarker(g.PathBase(name)) {
+	if g.isMarker(name) {
 		if err := g.syncDir(name); err != nil {
 			return err
 		}
 	}
 	return g.FS.Remove(name)
+}
+
+// Rename renames a file.
+func (g *guardFS) Rename(oldName, newName string) error {
+	return g.check("rename", oldName, g.FS.Rename(oldName, newName))
+}
+
+// List lists a directory.
+func (g *guardFS) List(name string) ([]string, error) {
+	files, err := g.FS.List(name)
+	if g.wrote.Load() {
+		err = g.check("list", name, err)
+	}
+	return files, err
 }
 
 // OpenDir opens a directory. That it cannot be synced is never for Pebble to see.
@@ -99,7 +172,7 @@ func (g *guardFS) wrap(verb, name string, f vfs.File, err error) (vfs.File, erro
 	if err := g.check(verb, name, err); err != nil {
 		return nil, err
 	}
-	if !isVital(g.PathBase(name)) {
+	if isTable(name) {
 		return f, nil
 	}
 	return &guardFile{f, g, name}, nil

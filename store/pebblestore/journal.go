@@ -105,7 +105,7 @@ func (j *journal) flush() error {
 	if len(j.buf) == 0 {
 		return nil
 	}
-	if j.file == nil || j.size+len(j.buf) > j.limit {
+	if j.file == nil || j.size+len(j.buf) > max(j.limit, 2*journalEntry*len(j.at)) {
 		return j.rewrite()
 	}
 	_, err := j.file.Write(j.buf)

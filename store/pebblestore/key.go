@@ -1,6 +1,8 @@
 package pebblestore
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -35,7 +37,8 @@ type keyState struct {
 	logGroup    *group // that was appended to last
 	headerDirty bool   // the header must be written at the end of the Tx
 
-	lease *lease
+	lease   *lease
+	changed *group // the last one that consumed messages, or changed the log
 
 	readyPos   pos // place of the first message that can be delivered
 	readyIndex int // in the lane's heap of ready keys
@@ -83,10 +86,10 @@ func (s *Store) pinPartial(key store.Key) *keyState {
 }
 
 // unpinKey lets go of a key. What is known of it is forgotten at once if it could
-// not be completed later.
+// not be completed later, or is so much that it is better read again.
 func (s *Store) unpinKey(k *keyState) {
 	s.keys.unpin(k.entry)
-	if k.entry.pins == 0 && !k.partial && !k.complete {
+	if k.entry.pins == 0 && !k.partial && (!k.complete || len(k.refs) > s.limits.idleRefs) {
 		s.keys.forget(k.entry)
 	}
 }
@@ -127,14 +130,13 @@ func (s *Store) fill(k *keyState) error {
 			refs = append(refs, r)
 		}
 	}
-	if err == nil {
-		err = it.Error()
-	}
-	if closeErr := it.Close(); err == nil {
-		err = closeErr
-	}
+	err = closeIter(it, err)
 	if err == nil && k.hasLog {
 		k.logLen, err = s.logLength(s.db, k.log)
+	}
+	l := s.lanesByID[laneID]
+	if err == nil && count > 0 && l == nil {
+		err = fmt.Errorf("messages of %v are in lane %d, which is not there: %w", k.key, laneID, store.ErrCorrupt)
 	}
 	if err != nil {
 		return s.readError("read key", err)
@@ -150,8 +152,8 @@ func (s *Store) fill(k *keyState) error {
 		k.refs = refs
 	}
 	if count > 0 {
-		k.lane = s.lanesByID[laneID]
-		k.route = k.lane.route
+		k.lane = l
+		k.route = l.route
 	}
 	return nil
 }
@@ -217,7 +219,9 @@ func (s *Store) lookup(k *keyState, id string) (*ref, error) {
 		return nil, s.readError("read message", err)
 	}
 	lane, p, err := parsePending(s.keyBuf, v)
-	_ = closer.Close()
+	if closeErr := closer.Close(); closeErr != nil { // only now Pebble says that it could not read the value
+		err = s.readError("read message", closeErr)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -237,6 +241,9 @@ func (s *Store) data(k *keyState, r *ref) (msgData, error) {
 	} else {
 		s.keyBuf = msgKey(s.keyBuf[:0], k.lane.id, r.pos)
 		read, err := s.readMsg(s.db, s.keyBuf)
+		if errors.Is(err, pebble.ErrNotFound) {
+			err = fmt.Errorf("pebblestore: message %q of %v is not there: %w", r.id, k.key, store.ErrCorrupt)
+		}
 		if err != nil {
 			return d, err
 		}
@@ -260,7 +267,7 @@ func (s *Store) learn(l *lane, r *ref, d *msgData) {
 }
 
 // readMsg reads a message from disk. What it returns is the caller's.
-func (s *Store) readMsg(from pebble.Reader, key []byte) (*msgData, error) {
+func (s *Store) readMsg(from source, key []byte) (*msgData, error) {
 	v, closer, err := from.Get(key)
 	if err != nil {
 		return nil, s.readError("read message", err)
@@ -286,7 +293,10 @@ func (k *keyState) visible(now int64, yield func(*ref) bool) {
 		if r.pos.due > now || !r.pos.less(end) {
 			return
 		}
-		if !r.durable || (!k.complete && r.window == nil) {
+		if !r.durable {
+			return // what comes after it must wait for it
+		}
+		if !k.complete && r.window == nil {
 			continue
 		}
 		if !yield(r) {

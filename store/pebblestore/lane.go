@@ -47,6 +47,9 @@ type queue struct {
 	routes  map[string]*routeState
 	waiters []*waiter
 	turn    int // which of a request's routes comes first the next time
+
+	swept   *group // that holds what was swept last
+	sweepAt int64  // nothing is swept before, because of an error
 }
 
 // routeState is the lanes of one route.
@@ -163,7 +166,7 @@ func (s *Store) announce(k *keyState, r *ref, now int64) {
 	}
 	switch {
 	case l.route != "" && r.window == nil && r.pos.due <= now && r.pos.less(l.next) && s.spills(l, k, r.pos):
-	case l.route != "" && r.window == nil && r.pos.due <= now && r.pos.less(l.next) && l.window.live < s.limits.window:
+	case l.route != "" && r.window == nil && r.pos.due <= now && r.pos.less(l.next) && l.window.live < s.few(s.limits.window):
 		s.attach(l, k, r)
 		l.cursor = r.pos.next()
 	case r.window == nil && r.pos.less(l.next):
@@ -178,10 +181,20 @@ func (s *Store) announce(k *keyState, r *ref, now int64) {
 	}
 }
 
+// few returns how many of up to limit messages of a lane to keep in memory: not many
+// if there are many lanes.
+func (s *Store) few(limit int) int {
+	if s.attached >= s.limits.total {
+		return min(limit, 16)
+	}
+	return limit
+}
+
 // attach brings a message into the window.
 func (s *Store) attach(l *lane, k *keyState, r *ref) {
 	r.window = l
 	k.attached++
+	s.attached++
 	s.keys.pin(k.entry)
 	l.window.add(l, r)
 }
@@ -195,6 +208,7 @@ func (s *Store) detach(k *keyState, r *ref) {
 	r.window = nil
 	l.window.live--
 	k.attached--
+	s.attached--
 	if from, ok := l.spill[k]; ok && k.attached < s.limits.refs/2 {
 		delete(l.spill, k)
 		s.unpinKey(k)
@@ -243,7 +257,7 @@ func (s *Store) load(l *lane, now int64) error {
 	next := maxPos
 	for it.First(); it.Valid(); it.Next() {
 		p := parseMsgKey(it.Key())
-		if p.due > now || l.ready.len() >= s.limits.load {
+		if p.due > now || (l.ready.len() >= s.few(s.limits.load) && !p.less(l.ready.items[0].readyPos)) {
 			next = p
 			break
 		}
@@ -252,16 +266,12 @@ func (s *Store) load(l *lane, now int64) error {
 			continue
 		}
 		if err = s.loadMsg(l, p, it.Key(), it.Value(), now); err != nil {
-			next = p
 			l.cursor, l.next = p, p
 			break
 		}
 	}
-	if err == nil {
-		err = it.Error()
-	}
-	if closeErr := it.Close(); err == nil {
-		err = closeErr
+	if err = closeIter(it, err); err != nil {
+		next = l.cursor // what comes is not known
 	}
 	l.setNext(next)
 	if err != nil {
@@ -279,10 +289,10 @@ func (s *Store) loadMsg(l *lane, p pos, key, value []byte, now int64) error {
 	k := s.pinPartial(store.Key{Queue: l.queue.name, Tenant: l.tenant, Name: name})
 	defer s.unpinKey(k)
 	r := find(k.refs, p)
+	if (r == nil || r.window == nil) && s.spills(l, k, p) {
+		return nil
+	}
 	if r == nil {
-		if s.spills(l, k, p) {
-			return nil
-		}
 		r = &ref{id: id, pos: p, durable: true, attempt: unknownAttempt}
 		k.lane, k.route = l, l.route
 		s.insert(k, r)

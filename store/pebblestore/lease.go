@@ -115,8 +115,18 @@ func (s *Store) Release(ctx context.Context, r store.Release) error {
 			return err
 		}
 	}
+	if r.After > 0 {
+		for _, ref := range k.lease.delivered {
+			if err := s.prepareData(k, ref); err != nil {
+				s.mu.Unlock()
+				return err
+			}
+		}
+	}
 	s.keys.pin(e)
-	g.keys = append(g.keys, k)
+	if r.After > 0 {
+		g.keys = append(g.keys, k)
+	}
 	delivered := k.lease.delivered
 	s.endLease(k)
 	if r.Uncounted {
@@ -137,8 +147,8 @@ func (s *Store) Release(ctx context.Context, r store.Release) error {
 	}
 	s.refresh(k, now)
 	s.serve(k.lane.queue, now)
+	s.setAlarm(now)
 	if r.After == 0 {
-		g.keys = g.keys[:len(g.keys)-1]
 		s.unpinKey(k)
 		s.mu.Unlock()
 		return err

@@ -39,10 +39,11 @@ type strand struct {
 // lister is a List call.
 type lister struct {
 	q        *store.Query
-	snapshot *pebble.Snapshot
+	view     view
 	it       *pebble.Iterator
 	from, to int64 // bounds of the time: from <= ms < to
 	heap     indexed[*strand]
+	err      error // of a move that failed: the next one would forget it
 }
 
 // List returns records that match q. The index is by tenant, status and time, so
@@ -67,18 +68,15 @@ func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
 	if !q.To.IsZero() {
 		l.to = store.Millis(q.To)
 	}
-	l.snapshot = s.db.NewSnapshot()
-	defer l.snapshot.Close() //nolint:errcheck // closing a snapshot does not fail
-	if l.it, err = l.snapshot.NewIter(&pebble.IterOptions{LowerBound: []byte{tagIndex}, UpperBound: []byte{tagIndex + 1}}); err != nil {
+	if l.view, err = s.view(); err != nil {
+		return store.Page{}, s.readError("list", err)
+	}
+	defer l.view.close()
+	if l.it, err = l.view.NewIter(&pebble.IterOptions{LowerBound: []byte{tagIndex}, UpperBound: []byte{tagIndex + 1}}); err != nil {
 		return store.Page{}, s.readError("list", err)
 	}
 	page, err := s.list(ctx, &l, after, resume)
-	if err == nil {
-		err = l.it.Error()
-	}
-	if closeErr := l.it.Close(); err == nil {
-		err = closeErr
-	}
+	err = closeIter(l.it, err)
 	if err != nil {
 		return store.Page{}, s.readError("list", err)
 	}
@@ -104,6 +102,9 @@ func (s *Store) list(ctx context.Context, l *lister, after spot, resume bool) (p
 	for _, prefix := range l.prefixes() {
 		l.advance(&strand{prefix: prefix}, after)
 	}
+	if l.err != nil {
+		return page, l.err
+	}
 	limit := l.q.Limit
 	if limit == 0 {
 		limit = store.DefaultPage
@@ -118,7 +119,7 @@ func (s *Store) list(ctx context.Context, l *lister, after spot, resume bool) (p
 		if err := ctx.Err(); err != nil {
 			return page, err
 		}
-		rec, err := s.readRecordAt(l.snapshot, st.head.num)
+		rec, err := s.readRecordAt(l.view, st.head.num)
 		if err != nil {
 			return page, err
 		}
@@ -130,7 +131,9 @@ func (s *Store) list(ctx context.Context, l *lister, after spot, resume bool) (p
 			page.Records = append(page.Records, rec)
 		}
 		after = st.head
-		l.advance(st, after)
+		if l.advance(st, after); l.err != nil {
+			return page, l.err
+		}
 	}
 	return page, nil
 }
@@ -154,11 +157,17 @@ func (l *lister) prefixes() (found [][]byte) {
 		if len(l.q.Statuses) == 0 || slices.Contains(l.q.Statuses, lastString(strandPrefix)) {
 			found = append(found, strandPrefix)
 		}
-		if l.it.SeekGE(upper(strandPrefix)); l.it.Error() != nil {
-			break
-		}
+		l.it.SeekGE(upper(strandPrefix))
 	}
+	l.note()
 	return found
+}
+
+// note notes the error of a move.
+func (l *lister) note() {
+	if err := l.it.Error(); err != nil && l.err == nil {
+		l.err = err
+	}
 }
 
 // lastString returns the last of the three strings of an index prefix.
@@ -184,6 +193,9 @@ func (l *lister) advance(st *strand, after spot) {
 		if found && after.ms >= 0 && bytes.Equal(l.it.Key(), key) {
 			found = l.it.Next()
 		}
+	}
+	if !found {
+		l.note()
 	}
 	if found && len(l.it.Key()) == len(st.prefix)+16 && bytes.HasPrefix(l.it.Key(), st.prefix) {
 		k := l.it.Key()[len(st.prefix):]

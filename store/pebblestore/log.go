@@ -24,57 +24,52 @@ func (s *Store) append(g *group, a *store.Append) {
 	s.valBuf = appendEntries(s.valBuf[:0], a.Entries)
 	_ = g.batch.Set(s.keyBuf, s.valBuf, nil)
 	k.logLen += len(a.Entries)
-	k.logGroup = g
+	k.logGroup, k.changed = g, g
 }
 
 // trim forgets the entries before an index. The value that holds the entry before
-// it stays, so that the length of the log can be told from the last value.
-func (s *Store) trim(g *group, k *keyState, before int) error {
+// it stays, so that the length of the log can be told from the last value. If that
+// cannot be found, the values stay, and take room: the header says what counts.
+func (s *Store) trim(g *group, k *keyState, before int) {
 	if before <= k.logBase {
-		return nil
+		return
 	}
-	k.logBase, k.headerDirty = before, true
+	k.logBase, k.headerDirty, k.changed = before, true, g
 	it, err := s.db.NewIter(logBounds(k.log))
 	if err != nil {
-		return s.readError("trim log", err)
+		return
 	}
+	last := []byte(nil)
 	if it.SeekLT(logKey(nil, k.log, before)) {
-		_ = g.batch.DeleteRange(logKey(nil, k.log, 0), slices.Clone(it.Key()), nil)
+		last = slices.Clone(it.Key())
 	}
-	err = it.Error()
-	if closeErr := it.Close(); err == nil {
-		err = closeErr
+	if closeIter(it, nil) == nil && last != nil {
+		_ = g.batch.DeleteRange(logKey(nil, k.log, 0), last, nil)
 	}
-	if err != nil {
-		return s.readError("trim log", err)
-	}
-	return nil
 }
 
-func (s *Store) deleteLog(g *group, k *keyState) error {
+// deleteLog deletes a log: value by value if they are few and can be found, and
+// otherwise as a range.
+func (s *Store) deleteLog(g *group, k *keyState) {
 	bounds := logBounds(k.log)
-	it, err := s.db.NewIter(bounds)
-	if err != nil {
-		return s.readError("delete log", err)
+	// What was appended in a group that is not applied yet cannot be found.
+	if k.logGroup == nil || k.logGroup.applied {
+		var keys [][]byte
+		it, err := s.db.NewIter(bounds)
+		if err == nil {
+			for it.First(); it.Valid() && len(keys) <= pointDeletes; it.Next() {
+				keys = append(keys, slices.Clone(it.Key()))
+			}
+			err = closeIter(it, nil)
+		}
+		if err == nil && len(keys) <= pointDeletes {
+			for _, key := range keys {
+				_ = g.batch.Delete(key, nil)
+			}
+			return
+		}
 	}
-	n := 0
-	for it.First(); it.Valid() && n < pointDeletes; it.Next() {
-		_ = g.batch.Delete(it.Key(), nil)
-		n++
-	}
-	many := it.Valid()
-	err = it.Error()
-	if closeErr := it.Close(); err == nil {
-		err = closeErr
-	}
-	if err != nil {
-		return s.readError("delete log", err)
-	}
-	// What was appended in a group that is not applied yet is not among them.
-	if many || (k.logGroup != nil && !k.logGroup.applied) {
-		_ = g.batch.DeleteRange(bounds.LowerBound, bounds.UpperBound, nil)
-	}
-	return nil
+	_ = g.batch.DeleteRange(bounds.LowerBound, bounds.UpperBound, nil)
 }
 
 func logBounds(log uint64) *pebble.IterOptions {
@@ -82,7 +77,7 @@ func logBounds(log uint64) *pebble.IterOptions {
 }
 
 // logLength returns the length of a log, which its last value tells.
-func (s *Store) logLength(from pebble.Reader, log uint64) (int, error) {
+func (s *Store) logLength(from source, log uint64) (int, error) {
 	it, err := from.NewIter(logBounds(log))
 	if err != nil {
 		return 0, err
@@ -92,12 +87,7 @@ func (s *Store) logLength(from pebble.Reader, log uint64) (int, error) {
 		length, err = countEntries(it.Key(), it.Value())
 		length += int(binary.BigEndian.Uint64(it.Key()[9:]))
 	}
-	if err == nil {
-		err = it.Error()
-	}
-	if closeErr := it.Close(); err == nil {
-		err = closeErr
-	}
+	err = closeIter(it, err)
 	return length, err
 }
 
@@ -111,10 +101,13 @@ func (s *Store) ReadLog(ctx context.Context, key store.Key, from int) (store.Log
 		return store.LogPage{}, err
 	}
 	defer release()
-	snapshot := s.db.NewSnapshot()
-	defer snapshot.Close() //nolint:errcheck // closing a snapshot does not fail
+	view, err := s.view()
+	if err != nil {
+		return store.LogPage{}, s.readError("read log", err)
+	}
+	defer view.close()
 	header := headerKey(nil, key)
-	v, closer, err := snapshot.Get(header)
+	v, closer, err := view.Get(header)
 	if errors.Is(err, pebble.ErrNotFound) {
 		return store.LogPage{First: from}, nil
 	}
@@ -127,8 +120,8 @@ func (s *Store) ReadLog(ctx context.Context, key store.Key, from int) (store.Log
 		return store.LogPage{}, err
 	}
 	page := store.LogPage{First: max(from, base)}
-	if page.Length, err = s.logLength(snapshot, log); err == nil && page.First < page.Length {
-		page.Entries, err = readEntries(snapshot, log, page.First)
+	if page.Length, err = s.logLength(view, log); err == nil && page.First < page.Length {
+		page.Entries, err = readEntries(view, log, page.First)
 	}
 	if err != nil {
 		return store.LogPage{}, s.readError("read log", err)
@@ -137,7 +130,7 @@ func (s *Store) ReadLog(ctx context.Context, key store.Key, from int) (store.Log
 }
 
 // readEntries returns a page of entries from an index on.
-func readEntries(from pebble.Reader, log uint64, first int) (entries [][]byte, err error) {
+func readEntries(from source, log uint64, first int) (entries [][]byte, err error) {
 	it, err := from.NewIter(logBounds(log))
 	if err != nil {
 		return nil, err
@@ -159,11 +152,6 @@ func readEntries(from pebble.Reader, log uint64, first int) (entries [][]byte, e
 			return true
 		})
 	}
-	if err == nil {
-		err = it.Error()
-	}
-	if closeErr := it.Close(); err == nil {
-		err = closeErr
-	}
+	err = closeIter(it, err)
 	return entries, err
 }

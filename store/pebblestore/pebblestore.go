@@ -21,6 +21,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -48,9 +50,10 @@ const (
 )
 
 // memTable is how many bytes Pebble gathers before it writes a table, and memTables
-// how many of them there may be before commits wait for it.
+// how many of them there may be before commits wait for it. Most of the time there
+// are not more than two.
 const (
-	memTable  = 32 << 20
+	memTable  = 64 << 20
 	memTables = 4
 )
 
@@ -74,6 +77,14 @@ type limits struct {
 	// keys and records are how many of them that are not in use are remembered.
 	keys, records int
 
+	// total is how many messages of all lanes are kept. With more, each lane keeps and
+	// loads only a few.
+	total int
+
+	// idleRefs is how many pending messages a key may have to be remembered when it is
+	// not in use.
+	idleRefs int
+
 	// journal is how many bytes the journal has before it is written anew.
 	journal int
 }
@@ -86,6 +97,9 @@ var defaultLimits = limits{
 	keys:    16 << 10,
 	records: 16 << 10,
 	journal: 256 << 10,
+
+	total:    64 << 10,
+	idleRefs: 16,
 }
 
 // Options of a store.
@@ -152,6 +166,7 @@ type Store struct {
 	stopped  chan struct{} // closed when syncGroups has ended
 	closing  chan struct{} // closed when the store is closed or has failed
 	failed   chan struct{} // closed when the store has failed
+	gone     chan struct{} // closed when Close has done what it could
 	readers  sync.WaitGroup
 
 	mu      sync.Mutex // guards all that follows
@@ -176,6 +191,8 @@ type Store struct {
 	leases    indexed[*lease]
 	attempts  *journal
 
+	attached  int    // messages in all windows
+	groups    uint64 // how many there were
 	gathering *group
 	inFlight  []*group // from the oldest that is not durable to the one that gathers
 	dying     map[place]*group
@@ -211,6 +228,7 @@ func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 	go s.applyGroups()
 	go s.syncGroups()
 	s.mu.Lock()
+	s.full = s.spaceLow()
 	s.setAlarm(s.now())
 	s.mu.Unlock()
 	return s, nil
@@ -228,6 +246,7 @@ func newStore(dir string, o Options) *Store {
 		stopped:   make(chan struct{}),
 		closing:   make(chan struct{}),
 		failed:    make(chan struct{}),
+		gone:      make(chan struct{}),
 		stopAlarm: func() bool { return false },
 		queues:    map[string]*queue{},
 		lanes:     map[laneName]*lane{},
@@ -260,6 +279,16 @@ func newStore(dir string, o Options) *Store {
 func (s *Store) lockDir() error {
 	if err := s.makeDir(); err != nil {
 		return fmt.Errorf("pebblestore: make directory %s: %w", s.dir, err)
+	}
+	if s.fs == vfs.Default { // the lock is on a name, of which a directory may have several
+		dir, err := filepath.Abs(s.dir)
+		if err == nil {
+			dir, err = filepath.EvalSymlinks(dir)
+		}
+		if err != nil {
+			return fmt.Errorf("pebblestore: open %s: %w", s.dir, err)
+		}
+		s.dir = dir
 	}
 	lock, err := pebble.LockDirectory(s.dir, s.fs)
 	if err != nil {
@@ -324,7 +353,7 @@ func pebbleOptions(o Options, s *Store) *pebble.Options {
 	if p.CacheSize == 0 {
 		p.CacheSize = DefaultCache
 	}
-	p.CacheSize += memTables * memTable
+	p.CacheSize += 2 * memTable
 	for i := range p.Levels {
 		p.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
 	}
@@ -343,14 +372,20 @@ func pebbleOptions(o Options, s *Store) *pebble.Options {
 
 // open opens the database and brings what must be known of it into memory.
 func (s *Store) open(o Options) error {
+	err := s.checkFiles()
+	if err == nil {
+		err = s.breakSeal()
+	}
+	if err != nil {
+		err = fmt.Errorf("pebblestore: open %s: %w", s.dir, err)
+		return errors.Join(err, s.dirLock.Close())
+	}
 	options := pebbleOptions(o, s)
-	guard := &guardFS{FS: s.fs, fail: s.fail}
-	options.FS = guard
+	s.guard(options)
 	db, err := pebble.Open(s.dir, options)
 	if err != nil {
 		return errors.Join(s.openError(err), s.dirLock.Close())
 	}
-	guard.armed.Store(true)
 	s.db = db
 	err = s.readFormat()
 	if err == nil {
@@ -371,13 +406,31 @@ func (s *Store) open(o Options) error {
 
 // openError says what is wrong with a directory that Pebble does not open.
 func (s *Store) openError(err error) error {
+	text := err.Error()
 	switch {
-	case strings.Contains(err.Error(), "comparer name"):
+	case strings.Contains(text, "comparer name"), strings.Contains(text, "format major version"):
 		return fmt.Errorf("pebblestore: open %s: this is not a directory of Abide: %w: %w", s.dir, err, store.ErrFormat)
-	case pebble.IsCorruptionError(err):
-		return fmt.Errorf("pebblestore: open %s: %w: %w", s.dir, err, store.ErrCorrupt)
+	case pebble.IsCorruptionError(err), isNotExist(err), strings.Contains(text, "object size mismatch"):
+		return fmt.Errorf("pebblestore: open %s: %w%s: %w", s.dir, err, s.suspects(text), store.ErrCorrupt)
 	}
 	return fmt.Errorf("pebblestore: open %s: %w", s.dir, err)
+}
+
+// suspects names the files that an error of Pebble's is about, where it does not.
+func (s *Store) suspects(text string) string {
+	ending := ""
+	switch {
+	case strings.Contains(text, "replaying WAL"):
+		ending = ".log"
+	case strings.Contains(text, "key=value"), strings.Contains(text, "section"):
+		ending = "OPTIONS-"
+	default:
+		return ""
+	}
+	files, _ := s.fs.List(s.dir) // without a list nobody is suspected
+	files = slices.DeleteFunc(files, func(name string) bool { return !strings.Contains(name, ending) })
+	slices.Sort(files)
+	return " (in one of " + strings.Join(files, ", ") + ")"
 }
 
 // readFormat checks the version of what is stored, and writes it into a new store.
@@ -398,7 +451,7 @@ func (s *Store) readFormat() error {
 		return s.readError("open", err)
 	}
 	foreign := it.First()
-	if err := errors.Join(it.Error(), it.Close()); err != nil {
+	if err := closeIter(it, nil); err != nil {
 		return s.readError("open", err)
 	}
 	if foreign {
@@ -428,8 +481,10 @@ func (s *Store) readIDs() error {
 	return nil
 }
 
-// readLanes reads what lanes there are. What is in them stays on disk.
+// readLanes reads what lanes there are. What is in them stays on disk. Those that are
+// empty are forgotten.
 func (s *Store) readLanes() error {
+	var empty []uint32
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte{tagLane}, UpperBound: []byte{tagLane + 1}})
 	if err != nil {
 		return s.readError("open", err)
@@ -438,16 +493,27 @@ func (s *Store) readLanes() error {
 		r := reader{b: it.Value()}
 		name := laneName{r.string(), r.string(), r.string()}
 		id := binary.BigEndian.Uint32(it.Key()[1:])
-		l := s.addLane(id, name)
-		l.count = int64(r.uvarint())
-		l.cursor = pos{due: int64(r.uvarint()), seq: r.uvarint()}
-		s.lastLane = max(s.lastLane, id)
-		if err = r.check("lane", it.Key()); err == nil && l.count > 0 {
-			l.setNext(l.cursor)
+		count := int64(r.uvarint())
+		floor := pos{due: int64(r.uvarint()), seq: r.uvarint()}
+		if err = r.check("lane", it.Key()); err != nil {
+			break
 		}
+		s.lastLane = max(s.lastLane, id)
+		if count == 0 {
+			empty = append(empty, id)
+			continue
+		}
+		l := s.addLane(id, name)
+		l.count, l.cursor = count, floor
+		l.setNext(floor)
 	}
-	if err := errors.Join(err, it.Error(), it.Close()); err != nil {
+	if err := closeIter(it, err); err != nil {
 		return s.readError("open", err)
+	}
+	for _, id := range empty {
+		if err := s.db.Delete(laneKey(nil, id), pebble.NoSync); err != nil {
+			return fmt.Errorf("pebblestore: open %s: %w", s.dir, err)
+		}
 	}
 	return nil
 }
@@ -502,10 +568,10 @@ func (s *Store) ended(verb string) error {
 }
 
 func (s *Store) endedLocked(verb string) error {
-	if s.failure != nil {
-		return s.failure
+	if s.closed || s.failure == nil {
+		return store.Closed(verb)
 	}
-	return store.Closed(verb)
+	return s.failure
 }
 
 // Close ends waiting calls, waits for commits under way, and closes the directory.
@@ -515,10 +581,11 @@ func (s *Store) Close() error {
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()
-		<-s.stopped
+		<-s.gone
 		return nil
 	}
 	s.closed = true
+	defer close(s.gone)
 	s.stopAlarm()
 	if s.failure != nil {
 		s.mu.Unlock()
@@ -548,7 +615,13 @@ func (s *Store) Close() error {
 func (s *Store) closeFiles() error {
 	closed := make(chan error, 1)
 	go func() { // Pebble may give up here too
-		closed <- errors.Join(s.gathering.batch.Close(), s.attempts.close(), s.db.Close(), s.dirLock.Close())
+		err := errors.Join(s.gathering.batch.Close(), s.attempts.close(), s.db.Close())
+		if err == nil {
+			if sealErr := s.seal(); sealErr != nil {
+				s.logger.Warn("pebblestore: closed without a seal", "dir", s.dir, "error", sealErr)
+			}
+		}
+		closed <- errors.Join(err, s.dirLock.Close())
 	}()
 	select {
 	case err := <-closed:

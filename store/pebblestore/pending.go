@@ -3,6 +3,7 @@ package pebblestore
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -23,45 +24,57 @@ func (s *Store) Pending(ctx context.Context, key store.Key, limit int) ([]store.
 	if limit == 0 {
 		limit = store.MaxPage
 	}
-	snapshot := s.db.NewSnapshot()
-	defer snapshot.Close() //nolint:errcheck // closing a snapshot does not fail
-	places, err := s.places(snapshot, key)
+	view, err := s.view()
+	if err != nil {
+		return nil, s.readError("pending", err)
+	}
+	defer view.close()
+	places, err := s.places(view, key)
 	if err != nil || len(places) == 0 {
 		return nil, err
 	}
 	s.mu.Lock()
-	route := s.lanesByID[places[0].lane].route
+	l := s.lanesByID[places[0].lane]
 	s.mu.Unlock()
-	if route != "" { // their places are their order, so the rest need not be read
-		slices.SortFunc(places, comparePlaces)
-		places = places[:min(limit, len(places))]
+	if l == nil {
+		return nil, fmt.Errorf("pebblestore: messages of %v are in lane %d, which is not there: %w", key, places[0].lane, store.ErrCorrupt)
 	}
-	messages := make([]store.Message, 0, len(places))
-	order := map[string]pos{}
-	for _, at := range places {
-		m, err := s.messageAt(snapshot, key, route, at)
+	if l.route == "" { // their places say when they expire, and not when they are visible
+		if err := s.orderHidden(view, places); err != nil {
+			return nil, err
+		}
+	} else {
+		slices.SortFunc(places, comparePlaces)
+	}
+	var messages []store.Message
+	size := 0
+	for _, at := range places[:min(limit, len(places))] {
+		m, err := s.messageAt(view, key, l.route, at)
 		if err != nil {
 			return nil, err
 		}
-		order[m.ID] = pos{m.VisibleAt.UnixMilli(), at.pos.seq}
+		if size += len(m.Body); size > store.PageBytes && len(messages) > 0 {
+			break
+		}
 		messages = append(messages, m)
 	}
-	slices.SortFunc(messages, func(a, b store.Message) int {
-		x, y := order[a.ID], order[b.ID]
-		return cmp.Or(cmp.Compare(x.due, y.due), cmp.Compare(x.seq, y.seq))
-	})
-	return cut(messages[:min(limit, len(messages))]), nil
+	return messages, nil
 }
 
-// cut returns as many of the messages as may be returned at once.
-func cut(messages []store.Message) []store.Message {
-	size := 0
-	for i := range messages {
-		if size += len(messages[i].Body); size > store.PageBytes && i > 0 {
-			return messages[:i]
+// orderHidden orders the places of messages without a route by when they are visible.
+func (s *Store) orderHidden(from source, places []place) error {
+	visible := make(map[place]int64, len(places))
+	for _, at := range places {
+		d, err := s.readMsg(from, msgKey(nil, at.lane, at.pos))
+		if err != nil {
+			return err
 		}
+		visible[at] = d.visibleMS
 	}
-	return messages
+	slices.SortFunc(places, func(a, b place) int {
+		return cmp.Or(cmp.Compare(visible[a], visible[b]), cmp.Compare(a.pos.seq, b.pos.seq))
+	})
+	return nil
 }
 
 func comparePlaces(a, b place) int {
@@ -69,7 +82,7 @@ func comparePlaces(a, b place) int {
 }
 
 // places returns where the pending messages of a key are.
-func (s *Store) places(from pebble.Reader, key store.Key) (places []place, err error) {
+func (s *Store) places(from source, key store.Key) (places []place, err error) {
 	prefix := append(keyPrefix(nil, key), keyPending)
 	it, err := from.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: upper(prefix)})
 	if err != nil {
@@ -80,12 +93,7 @@ func (s *Store) places(from pebble.Reader, key store.Key) (places []place, err e
 		at.lane, at.pos, err = parsePending(it.Key(), it.Value())
 		places = append(places, at)
 	}
-	if err == nil {
-		err = it.Error()
-	}
-	if closeErr := it.Close(); err == nil {
-		err = closeErr
-	}
+	err = closeIter(it, err)
 	if err != nil {
 		return nil, s.readError("pending", err)
 	}
@@ -93,7 +101,7 @@ func (s *Store) places(from pebble.Reader, key store.Key) (places []place, err e
 }
 
 // messageAt returns the message at a place, with the attempts that the journal has.
-func (s *Store) messageAt(from pebble.Reader, key store.Key, route string, at place) (store.Message, error) {
+func (s *Store) messageAt(from source, key store.Key, route string, at place) (store.Message, error) {
 	dbKey := msgKey(nil, at.lane, at.pos)
 	v, closer, err := from.Get(dbKey)
 	if err != nil {

@@ -4,6 +4,9 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -42,18 +45,24 @@ func (s *Store) pinRecord(key store.RecordKey) (*recordState, error) {
 func (s *Store) pinnedRecord(key store.RecordKey) *recordState { return s.records.get(key).value }
 
 // readRecord reads a record from disk, with its number.
-func (s *Store) readRecord(from pebble.Reader, key store.RecordKey) (store.Record, uint64, error) {
+func (s *Store) readRecord(from source, key store.RecordKey) (store.Record, uint64, error) {
 	v, closer, err := from.Get(nameKey(nil, key))
 	if err != nil {
 		return store.Record{}, 0, s.readError("read record", err)
 	}
-	num := binary.BigEndian.Uint64(v)
+	num := uint64(0)
+	if len(v) == 8 {
+		num = binary.BigEndian.Uint64(v)
+	}
 	_ = closer.Close()
 	rec, err := s.readRecordAt(from, num)
+	if errors.Is(err, pebble.ErrNotFound) {
+		err = fmt.Errorf("pebblestore: record %v has a name and is not there: %w", key, store.ErrCorrupt)
+	}
 	return rec, num, err
 }
 
-func (s *Store) readRecordAt(from pebble.Reader, num uint64) (store.Record, error) {
+func (s *Store) readRecordAt(from source, num uint64) (store.Record, error) {
 	key := recordKey(nil, num)
 	v, closer, err := from.Get(key)
 	if err != nil {
@@ -133,6 +142,7 @@ func (r *recordState) tell(news store.Record) {
 		case <-w:
 		default:
 		}
+		news.Body, news.Tags = slices.Clone(news.Body), maps.Clone(news.Tags)
 		w <- news
 	}
 }
@@ -147,9 +157,12 @@ func (s *Store) Get(ctx context.Context, key store.RecordKey) (store.Record, err
 		return store.Record{}, err
 	}
 	defer release()
-	snapshot := s.db.NewSnapshot()
-	defer snapshot.Close() //nolint:errcheck // closing a snapshot does not fail
-	rec, _, err := s.readRecord(snapshot, key)
+	view, err := s.view()
+	if err != nil {
+		return store.Record{}, s.readError("get", err)
+	}
+	defer view.close()
+	rec, _, err := s.readRecord(view, key)
 	if errors.Is(err, pebble.ErrNotFound) {
 		return store.Record{}, store.NotFound("get", key)
 	}

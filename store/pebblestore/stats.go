@@ -3,6 +3,7 @@ package pebblestore
 import (
 	"cmp"
 	"context"
+	"math"
 	"slices"
 	"strings"
 
@@ -55,13 +56,12 @@ func (s *Store) Stats(ctx context.Context) (store.Stats, error) {
 		}
 		row.Pending += int(l.count)
 		if l.name.route != "" {
-			l.countReady(it, row, now)
+			if l.countReady(it, row, now); it.Error() != nil {
+				break
+			}
 		}
 	}
-	err = it.Error()
-	if closeErr := it.Close(); err == nil {
-		err = closeErr
-	}
+	err = closeIter(it, nil)
 	if err != nil {
 		return store.Stats{}, s.readError("stats", err)
 	}
@@ -71,8 +71,33 @@ func (s *Store) Stats(ctx context.Context) (store.Stats, error) {
 	slices.SortFunc(stats.Routes, func(a, b store.RouteStats) int {
 		return cmp.Or(strings.Compare(a.Queue, b.Queue), strings.Compare(a.Route, b.Route))
 	})
-	stats.Bytes = int64(s.db.Metrics().DiskSpaceUsage())
+	if stats.Bytes, err = s.diskBytes(); err != nil {
+		return store.Stats{}, s.readError("stats", err)
+	}
 	return stats, nil
+}
+
+// diskBytes returns how much room the tables and the log take. Pebble's own metrics
+// know more, but wait while Pebble syncs its list of files.
+func (s *Store) diskBytes() (int64, error) {
+	tables, err := s.db.EstimateDiskUsage([]byte{0}, []byte{math.MaxUint8})
+	if err != nil {
+		return 0, err
+	}
+	sum := int64(tables)
+	files, err := s.fs.List(s.dir)
+	if err != nil {
+		return 0, err
+	}
+	for _, name := range files {
+		if !strings.HasSuffix(name, ".log") {
+			continue
+		}
+		if info, err := s.fs.Stat(s.fs.PathJoin(s.dir, name)); err == nil { // it may just have been removed
+			sum += info.Size()
+		}
+	}
+	return sum, nil
 }
 
 // countReady adds the visible messages of a lane to a row.

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/abidehq/abide/internal/base"
@@ -220,5 +221,163 @@ func TestKeyWithMoreMessagesThanAreKnown(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// msgPlaces returns the places of all messages on disk.
+func (h *house) msgPlaces() (places []pos) {
+	h.t.Helper()
+	it, err := h.db.NewIter(&pebble.IterOptions{LowerBound: []byte{tagMsg}, UpperBound: []byte{tagMsg + 1}})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	for it.First(); it.Valid(); it.Next() {
+		places = append(places, parseMsgKey(it.Key()))
+	}
+	if err := closeIter(it, nil); err != nil {
+		h.t.Fatal(err)
+	}
+	return places
+}
+
+// cursor returns from where on the only lane is looked at. A lane that is not there
+// any more is not looked at at all.
+func (h *house) cursor() pos {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, l := range h.lanes {
+		return l.cursor
+	}
+	return maxPos
+}
+
+// TestConsumedMessagesAreNotLookedAtAgain is about the place from which on a lane is
+// loaded after a restart: after all that was consumed, but not after what was not.
+func TestConsumedMessagesAreNotLookedAtAgain(t *testing.T) {
+	t.Parallel()
+	const count, kept = 3_000, 2_000
+	h := newHouse(t, defaultLimits)
+	var messages []store.Message
+	for i := range count {
+		messages = append(messages, message(i, 0, time.Time{}))
+	}
+	h.putAll(messages)
+	places := h.msgPlaces()
+	for done := 0; done < kept; done += 100 {
+		h.finish(h.claim(100, 0))
+	}
+	h.reopen()
+	if c := h.cursor(); places[kept].less(c) || c.less(places[kept-1]) {
+		t.Errorf("after %d of %d messages were consumed, the lane is loaded from %v on, want %v", kept, count, c, places[kept])
+	}
+	rest := h.claim(count, 0)
+	if len(rest) != count-kept {
+		t.Fatalf("%d keys were claimed, want the %d that are left", len(rest), count-kept)
+	}
+	// The first that is left stays, and all that come after it go.
+	h.finish(rest[1:])
+	h.reopen()
+	if c := h.cursor(); places[kept].less(c) {
+		t.Errorf("the lane is loaded from %v on, and there is a message at %v", c, places[kept])
+	}
+	last := h.claim(count, 0)
+	if len(last) != 1 || last[0].Key != rest[0].Key {
+		t.Fatalf("claimed %d keys, want the one that is left", len(last))
+	}
+	h.finish(last)
+	h.putAll([]store.Message{message(0, 1, time.Time{})})
+	h.finish(h.claim(1, 0))
+	h.reopen()
+	if c := h.cursor(); c.less(places[count-1]) {
+		t.Errorf("after all messages were consumed, the lane is loaded from %v on, want %v", c, places[count-1])
+	}
+}
+
+// inMemory returns how many keys and how many messages of lanes are in memory.
+func (h *house) inMemory() (keys, messages int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, l := range h.lanes {
+		messages += l.window.live
+	}
+	return len(h.keys.byKey), messages
+}
+
+// TestPendingMessagesCostNoMemory puts many messages of as many keys, first to wait
+// and then to be claimed.
+func TestPendingMessagesCostNoMemory(t *testing.T) {
+	t.Parallel()
+	count := 8_000
+	if long() {
+		count = 50_000
+	}
+	lim := limits{window: 256, load: 64, refs: 100, body: 64, keys: 128, records: 128, journal: 64 << 10}
+	h := newHouse(t, lim)
+	due := start.Add(time.Hour)
+	var messages []store.Message
+	for i := range count {
+		messages = append(messages, message(i, 0, due.Add(time.Duration(i)*time.Millisecond)))
+	}
+	h.putAll(messages)
+	bounded := func(when string) {
+		t.Helper()
+		keys, loaded := h.inMemory()
+		if most := lim.keys + lim.window + lim.load; keys > most || loaded > most {
+			t.Errorf("%s, %d keys and %d messages are in memory, want %d at most", when, keys, loaded, most)
+		}
+	}
+	bounded("with messages that wait")
+	h.clock.Advance(24 * time.Hour)
+	for claimed := 0; claimed < 1_000; claimed += 50 {
+		claims := h.claim(50, 0)
+		if len(claims) != 50 {
+			t.Fatalf("%d keys were claimed, want 50", len(claims))
+		}
+		h.finish(claims)
+		bounded(fmt.Sprintf("with messages that are due, after %d", claimed))
+	}
+	h.reopen()
+	h.finish(h.claim(50, 0))
+	bounded("after it was opened again")
+}
+
+// TestForgottenKeys uses many more keys and records than are remembered, in any order.
+func TestForgottenKeys(t *testing.T) {
+	t.Parallel()
+	const keys, commits, each = 300, 150, 10
+	h := newHouse(t, limits{window: 4, load: 4, refs: 4, body: 4, keys: 8, records: 8, journal: 1024})
+	rnd := rand.New(rand.NewPCG(seedOf(t), 0))
+	length, pending := map[int]int{}, map[int]int{}
+	record := func(i int) store.RecordKey { return store.RecordKey{Kind: kind, ID: strconv.Itoa(i)} }
+	for n := range commits {
+		tx := &store.Tx{}
+		for _, i := range rnd.Perm(keys)[:each] {
+			m := message(i, pending[i], start.Add(time.Hour))
+			tx.Append = append(tx.Append, store.Append{Key: m.Key, At: length[i], Entries: [][]byte{{1}}})
+			tx.PutRecords = append(tx.PutRecords, store.PutRecord{Record: store.Record{Key: record(i)}, Expect: int64(length[i])})
+			length[i]++
+			if pending[i] > 2 && rnd.IntN(2) == 0 {
+				pending[i]--
+				tx.Delete = append(tx.Delete, store.MessageRef{Key: m.Key, ID: message(i, pending[i], time.Time{}).ID})
+			} else {
+				tx.Put = append(tx.Put, m)
+				pending[i]++
+			}
+		}
+		h.commit(tx)
+		if n%50 == 49 {
+			h.reopen()
+		}
+	}
+	for i := range keys {
+		key := message(i, 0, time.Time{}).Key
+		page, err := h.ReadLog(t.Context(), key, 0)
+		if err != nil || page.Length != length[i] {
+			t.Fatalf("the log of %v has length %d, want %d: %v", key, page.Length, length[i], err)
+		}
+		messages, err := h.Pending(t.Context(), key, 0)
+		if err != nil || len(messages) != pending[i] {
+			t.Fatalf("%d messages of %v are pending, want %d: %v", len(messages), key, pending[i], err)
+		}
 	}
 }

@@ -16,27 +16,27 @@ import (
 func (c *comparison) put(t *rapid.T) {
 	c.commitBoth(draw(c, t, "put", func(t *rapid.T) (pairedTx, string) {
 		var p pairedTx
-		p.Put = atLeastOne(t, c.drawMessage)
-		return p, c.describeTx(&p)
+		p.Put = between(t, 1, 4, c.drawMessage)
+		return p, c.describeTx(p)
 	}))
 }
 
-// turn is what an engine does: it finishes a claim, and what else it commits is as it
-// should be.
+// turn is what an engine does: it finishes a claim, if there is one, and what else it
+// commits is as it should be.
 func (c *comparison) turn(t *rapid.T) {
-	if len(c.live) == 0 {
-		t.SkipNow()
-	}
 	c.commitBoth(draw(c, t, "turn", func(t *rapid.T) (pairedTx, string) {
-		lease := pick(t, c.live)
-		p := pairedTx{finish: []pairedFinish{c.drawKeep(t, lease)}}
-		if often(t) {
-			p.Append = []store.Append{{Key: lease.key, At: c.logLength(lease.key), Entries: c.drawEntries(t)}}
+		var p pairedTx
+		if lease := pickAny(t, c.live, nil); lease != nil {
+			c.subject = lease.key
+			p.finish = []pairedFinish{{lease: lease}}
 		}
+		p.Append = between(t, 0, 1, func(t *rapid.T) store.Append {
+			return store.Append{Key: c.subject, At: c.logLength(c.subject), Entries: c.drawEntries(t)}
+		})
 		p.Put = some(t, c.drawMessage)
-		p.Retime = some(t, c.drawRetime)
-		p.Delete = some(t, c.drawRef)
-		return p, c.describeTx(&p)
+		p.Retime = between(t, 0, 1, c.drawRetime)
+		p.Delete = between(t, 0, 1, c.drawRef)
+		return p, c.describeTx(p)
 	}))
 }
 
@@ -44,12 +44,13 @@ func (c *comparison) turn(t *rapid.T) {
 func (c *comparison) commit(t *rapid.T) {
 	c.commitBoth(draw(c, t, "commit", func(t *rapid.T) (pairedTx, string) {
 		p := c.drawTx(t)
-		return p, c.describeTx(&p)
+		return p, c.describeTx(p)
 	}))
 }
 
 func (c *comparison) commitBoth(p pairedTx) {
 	c.t.Helper()
+	p.touches(c.keys, c.records)
 	onBackend, onModel := p.txs()
 	got := c.backend.Store.Commit(c.ctx, onBackend)
 	want := c.model.Commit(c.ctx, onModel)
@@ -66,7 +67,7 @@ const everything = 1000
 func (c *comparison) claim(t *rapid.T) {
 	req := draw(c, t, "claim", func(t *rapid.T) (store.ClaimRequest, string) {
 		req := c.drawRequest(t)
-		return req, describeRequest(&req)
+		return req, describeRequest(req)
 	})
 	got, err := c.backend.Store.Claim(c.ctx, req)
 	all := req
@@ -84,6 +85,7 @@ func (c *comparison) claim(t *rapid.T) {
 	c.sameLines("what was claimed", c.renderClaims(got), c.renderClaims(want))
 	c.t.Logf("  → %s", strings.Join(describe(want), ", "))
 	for i := range want {
+		c.keys[want[i].Key] = true
 		c.claims = append(c.claims, &pairedLease{
 			name: fmt.Sprintf("#%d", len(c.claims)), key: want[i].Key, until: want[i].Until,
 			backend: got[i].Token, model: want[i].Token, delivered: idsOf(want[i].Messages),
@@ -145,7 +147,7 @@ type renewal struct {
 // renew renews some leases, live and lost.
 func (c *comparison) renew(t *rapid.T) {
 	r := draw(c, t, "renew", func(t *rapid.T) (renewal, string) {
-		r := renewal{d: drawLength(t), leases: distinct(atLeastOne(t, c.drawLease), func(l *pairedLease) string { return l.name })}
+		r := renewal{d: drawLength(t), leases: distinct(between(t, 1, 3, c.drawLease), func(l *pairedLease) string { return l.name })}
 		return r, fmt.Sprintf("%s for %v", leaseNames(r.leases), r.d)
 	})
 	lost, want := c.renewBoth(r.d, r.leases)
@@ -207,6 +209,7 @@ func (c *comparison) release(t *rapid.T) {
 		r.Uncounted = rapid.Bool().Draw(t, "uncounted")
 		return r, fmt.Sprintf("%s after %v, uncounted %v", r.lease.text(), r.After, r.Uncounted)
 	})
+	c.keys[r.lease.key] = true
 	onBackend, onModel := r.Release, r.Release
 	onBackend.Lease, onModel.Lease = r.lease.onBackend(), r.lease.onModel()
 	got := c.backend.Store.Release(c.ctx, onBackend)
@@ -215,33 +218,35 @@ func (c *comparison) release(t *rapid.T) {
 	c.t.Logf("  → %s", errorKind(want))
 }
 
-// redrive puts a quarantined message back. The record may be gone since it was seen.
+// redrive puts a quarantined message back, if there was one. The record may be gone
+// since it was seen.
 func (c *comparison) redrive(t *rapid.T) {
-	if len(c.past) == 0 {
-		t.SkipNow()
-	}
-	r := draw(c, t, "redrive", func(t *rapid.T) (store.Record, string) {
-		r := pick(t, c.past)
-		return r, r.Key.String()
-	})
-	tx, err := store.Redrive(r)
-	if err != nil {
-		c.t.Fatalf("redrive: %v", err)
-	}
-	c.commitBoth(pairedTx{Tx: *tx})
+	c.commitBoth(draw(c, t, "redrive", func(t *rapid.T) (pairedTx, string) {
+		r := pickAny(t, c.past, store.Record{})
+		if r.Key.Kind == "" {
+			return pairedTx{}, "nothing"
+		}
+		tx, err := store.Redrive(r)
+		if err != nil {
+			c.t.Fatalf("redrive: %v", err)
+		}
+		p := pairedTx{Tx: *tx}
+		return p, c.describeTx(p)
+	}))
 }
 
 // advance lets time pass, often to the very millisecond at which something happens.
 func (c *comparison) advance(t *rapid.T) {
 	c.pass(draw(c, t, "advance", func(t *rapid.T) (time.Duration, string) {
-		d := rapid.SampledFrom([]time.Duration{
+		d := pick(t, []time.Duration{
 			0, time.Millisecond, 2 * time.Millisecond, 50 * time.Millisecond, time.Second, 10 * time.Second,
-		}).Draw(t, "d")
-		if moments := c.moments(); len(moments) > 0 && often(t) {
-			d = pick(t, moments).Sub(c.now())
-			d += rapid.SampledFrom([]time.Duration{0, 0, -time.Millisecond, time.Millisecond}).Draw(t, "off")
+		})
+		next := pickAny(t, c.moments(), c.now().Add(d)).Sub(c.now())
+		next += pick(t, []time.Duration{0, 0, -time.Millisecond, time.Millisecond})
+		if often(t) {
+			d = max(next, 0)
 		}
-		return max(d, 0), max(d, 0).String()
+		return d, d.String()
 	}))
 }
 
@@ -340,4 +345,5 @@ func (c *comparison) reopen(t *rapid.T) {
 		return end.Sub(c.now()), "after " + end.Sub(c.now()).String()
 	}))
 	c.backend.Reopen()
+	c.lookAtAll()
 }

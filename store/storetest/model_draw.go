@@ -50,29 +50,31 @@ func allRecordKeys() (keys []store.RecordKey) {
 	return keys
 }
 
-// What is drawn from.
+// What is drawn from. To shrink a failure, rapid leaves out steps and parts of steps
+// and lets the others draw the very same bits again. So that these still mean the
+// same, how much is drawn never depends on what a store holds, and what can be left
+// out is an element of a list.
 
 func pick[V any](t *rapid.T, from []V) V { return rapid.SampledFrom(from).Draw(t, "pick") }
 
-// often is true four times out of five, and seldom once in ten times. Both shrink to
-// what is harmless.
+// pickAny picks from a list that may have any length, or returns what is given.
+func pickAny[V any](t *rapid.T, from []V, otherwise V) V {
+	n := rapid.IntRange(0, 255).Draw(t, "pick")
+	if len(from) == 0 {
+		return otherwise
+	}
+	return from[n%len(from)]
+}
+
+// often is true four times out of five, and seldom once in ten times.
 func often(t *rapid.T) bool  { return rapid.IntRange(0, 4).Draw(t, "often") < 4 }
 func seldom(t *rapid.T) bool { return rapid.IntRange(0, 9).Draw(t, "seldom") == 9 }
 
-// some draws up to three, and most often none.
-func some[V any](t *rapid.T, f func(*rapid.T) V) []V {
-	return several(t, pick(t, []int{0, 0, 0, 1, 1, 2, 3}), f)
-}
+// some draws up to three, and often none.
+func some[V any](t *rapid.T, f func(*rapid.T) V) []V { return between(t, 0, 3, f) }
 
-func atLeastOne[V any](t *rapid.T, f func(*rapid.T) V) []V {
-	return several(t, pick(t, []int{1, 1, 2, 3, 6}), f)
-}
-
-func several[V any](t *rapid.T, n int, f func(*rapid.T) V) (list []V) {
-	for range n {
-		list = append(list, f(t))
-	}
-	return list
+func between[V any](t *rapid.T, least, most int, f func(*rapid.T) V) []V {
+	return rapid.SliceOfN(rapid.Custom(f), least, most).Draw(t, "list")
 }
 
 // distinct drops what has the name of an earlier one.
@@ -87,9 +89,9 @@ func distinct[V any](list []V, name func(V) string) (kept []V) {
 	return kept
 }
 
-// drawKey draws the first of all names most often, so that there is a lot going on
+// anyKey draws the first of all names most often, so that there is a lot going on
 // under few keys.
-func (c *comparison) drawKey(t *rapid.T) store.Key {
+func anyKey(t *rapid.T) store.Key {
 	return keyIn(
 		pick(t, []string{modelQueues[0], modelQueues[0], modelQueues[0], modelQueues[1]}),
 		pick(t, []string{modelTenants[0], modelTenants[0], modelTenants[1]}),
@@ -97,8 +99,22 @@ func (c *comparison) drawKey(t *rapid.T) store.Key {
 	)
 }
 
+// drawKey draws the subject of the plan, or another key.
+func (c *comparison) drawKey(t *rapid.T) store.Key {
+	key := anyKey(t)
+	if rapid.Bool().Draw(t, "other") {
+		return key
+	}
+	return c.subject
+}
+
+// drawRef draws a message that is pending, if there is one, or any.
 func (c *comparison) drawRef(t *rapid.T) store.MessageRef {
-	return ref(c.drawKey(t), pick(t, modelIDs))
+	key, id := c.drawKey(t), pick(t, modelIDs)
+	if pending := pickAny(t, idsOf(c.pending(key)), id); often(t) {
+		id = pending
+	}
+	return ref(key, id)
 }
 
 // drawTime draws a time around now, on a coarse grid so that many are the same, and
@@ -114,18 +130,19 @@ func (c *comparison) drawTime(t *rapid.T) time.Time {
 
 // drawVisibleAt draws a time that may also be the zero time, or before 1970.
 func (c *comparison) drawVisibleAt(t *rapid.T) time.Time {
+	at := c.drawTime(t)
 	switch rapid.IntRange(0, 11).Draw(t, "time") {
 	case 0, 1, 2:
 		return time.Time{}
 	case 11:
 		return time.Unix(-1, 0)
 	}
-	return c.drawTime(t)
+	return at
 }
 
 // drawLength draws how long a lease lasts.
 func drawLength(t *rapid.T) time.Duration {
-	return pick(t, []time.Duration{time.Second, time.Millisecond, 5 * time.Millisecond, 5 * time.Second})
+	return pick(t, []time.Duration{time.Second, time.Millisecond, 20 * time.Second, 5 * time.Second, 5 * time.Millisecond})
 }
 
 // drawBody makes a body that no other message or entry has, so that one cannot stand
@@ -140,15 +157,12 @@ func (c *comparison) drawBody(t *rapid.T) []byte {
 }
 
 func (c *comparison) drawMessage(t *rapid.T) store.Message {
-	m := store.Message{
+	return store.Message{
 		Key: c.drawKey(t), ID: pick(t, modelIDs), Route: pick(t, []string{modelRoutes[0], "", modelRoutes[1]}),
 		VisibleAt: c.drawVisibleAt(t), Body: c.drawBody(t),
-		TTL: pick(t, []time.Duration{0, time.Millisecond, 2 * time.Second, 4500 * time.Microsecond}),
+		TTL:     pick(t, []time.Duration{0, time.Millisecond, 2 * time.Second, 4500 * time.Microsecond}),
+		Attempt: 7, PutAt: c.start.Add(-time.Hour), // what must be ignored
 	}
-	if seldom(t) { // what must be ignored
-		m.Attempt, m.PutAt = 7, c.start.Add(-time.Hour)
-	}
-	return m
 }
 
 func (c *comparison) drawRetime(t *rapid.T) store.Retime {
@@ -156,25 +170,23 @@ func (c *comparison) drawRetime(t *rapid.T) store.Retime {
 }
 
 func (c *comparison) drawEntries(t *rapid.T) [][]byte {
-	return several(t, pick(t, []int{1, 1, 2, 3}), c.drawBody)
+	return between(t, 1, 3, c.drawBody)
 }
 
 // drawLease draws a lease that is live, if there is one, or lost, or of another key,
 // or that never was.
 func (c *comparison) drawLease(t *rapid.T) *pairedLease {
-	kind := rapid.IntRange(0, 9).Draw(t, "lease")
-	switch {
-	case kind < 7 && len(c.live) > 0:
-		return pick(t, c.live)
-	case kind < 8 && len(c.claims) > 0:
-		return pick(t, c.claims)
-	case kind < 9 && len(c.claims) > 0:
-		crossed := *pick(t, c.claims)
-		crossed.key = c.drawKey(t)
-		crossed.name += "(crossed)"
-		return &crossed
+	madeUp := &pairedLease{name: "#(made up)", key: c.drawKey(t), backend: "made up", model: "made up"}
+	live, lost := pickAny(t, c.live, madeUp), pickAny(t, c.claims, madeUp)
+	switch kind := rapid.IntRange(0, 9).Draw(t, "lease"); {
+	case kind < 7:
+		return live
+	case kind < 8:
+		return lost
+	case kind < 9 && lost.key != madeUp.key:
+		return &pairedLease{name: lost.name + "(crossed)", key: madeUp.key, backend: lost.backend, model: lost.model}
 	}
-	return &pairedLease{name: "#(made up)", key: c.drawKey(t), backend: "made up", model: "made up"}
+	return madeUp
 }
 
 func (c *comparison) drawRequest(t *rapid.T) store.ClaimRequest {
@@ -190,13 +202,14 @@ func (c *comparison) drawRequest(t *rapid.T) store.ClaimRequest {
 	if c.mix.messages > 1 {
 		req.MaxMessages = rapid.IntRange(0, c.mix.messages).Draw(t, "messages")
 	}
-	if !often(t) { // then nothing may go to quarantine, since which keys were looked at is not known
-		req.Max, req.MaxAttempts = rapid.IntRange(1, 3).Draw(t, "max"), 0
+	if few := rapid.IntRange(1, 3).Draw(t, "max"); !often(t) {
+		// Then nothing may go to quarantine: which keys are looked at is not known.
+		req.Max, req.MaxAttempts = few, 0
 	}
 	return req
 }
 
-func describeRequest(req *store.ClaimRequest) string {
+func describeRequest(req store.ClaimRequest) string {
 	return fmt.Sprintf("%d of %s for %v, messages %d, attempts %d, lease %v",
 		req.Max, req.Queue, req.Routes, req.MaxMessages, req.MaxAttempts, req.Lease)
 }

@@ -6,15 +6,17 @@ import (
 	"hash/crc32"
 	"slices"
 	"strings"
+	"time"
 
 	"pgregory.net/rapid"
 
 	"github.com/abidehq/abide/store"
 )
 
-// glance is what a look asks for besides everything.
+// glance is what a look asks for.
 type glance struct {
-	queries []store.Query
+	all     bool            // it looks at everything
+	queries []store.Query   // of List
 	limit   int             // of Pending
 	from    int             // of ReadLog
 	awaited store.RecordKey // of Await
@@ -23,6 +25,7 @@ type glance struct {
 
 func (c *comparison) drawGlance(t *rapid.T) glance {
 	return glance{
+		all:     seldom(t),
 		queries: []store.Query{c.drawQuery(t), c.drawQuery(t)},
 		limit:   pick(t, []int{0, 2}),
 		from:    rapid.IntRange(0, 4).Draw(t, "from"),
@@ -31,17 +34,19 @@ func (c *comparison) drawGlance(t *rapid.T) glance {
 	}
 }
 
-// look compares everything that can be observed.
+// look compares what can be observed. It looks at all keys and records only now and
+// then, and at those that the step was about each time.
 func (c *comparison) look(*rapid.T) {
 	g := &c.glance
 	for _, k := range modelKeys {
-		c.sameLines(fmt.Sprintf("what is pending for %v, limit %d", k, g.limit),
-			c.renderPending(c.backend.Store, k), c.renderPending(c.model, k))
-		c.sameLines(fmt.Sprintf("the log of %v from %d", k, g.from),
-			c.renderLog(c.backend.Store, k), c.renderLog(c.model, k))
+		if g.all || c.keys[k] {
+			c.sameKey(k)
+		}
 	}
 	for _, k := range modelRecords {
-		c.sameLines(fmt.Sprintf("record %v", k), c.renderGet(c.backend.Store, k), c.renderGet(c.model, k))
+		if g.all || c.records[k] {
+			c.sameLines(fmt.Sprintf("record %v", k), c.renderGet(c.backend.Store, k), c.renderGet(c.model, k))
+		}
 	}
 	if g.awaited.Kind != "" {
 		after := c.noWait(g.awaited, g.fresh)
@@ -51,9 +56,26 @@ func (c *comparison) look(*rapid.T) {
 	for _, q := range g.queries {
 		c.sameList(q)
 	}
-	c.past = append(c.past, c.newlyQuarantined()...)
 	c.sameLines("stats", c.renderStats(c.backend.Store), c.renderStats(c.model))
 	c.sameLeases()
+	c.rememberQuarantined()
+}
+
+// lookAtAll compares everything that can be observed.
+func (c *comparison) lookAtAll() {
+	c.glance = glance{all: true}
+	for _, kind := range append([]string{store.KindQuarantine}, modelKinds...) {
+		c.glance.queries = append(c.glance.queries, store.Query{Kind: kind, Limit: 10})
+	}
+	c.look(c.t)
+}
+
+func (c *comparison) sameKey(k store.Key) {
+	c.t.Helper()
+	c.sameLines(fmt.Sprintf("what is pending for %v, limit %d", k, c.glance.limit),
+		c.renderPending(c.backend.Store, k), c.renderPending(c.model, k))
+	c.sameLines(fmt.Sprintf("the log of %v from %d", k, c.glance.from),
+		c.renderLog(c.backend.Store, k), c.renderLog(c.model, k))
 }
 
 // noWait returns a version at which Await does not wait: the record has passed it, or
@@ -78,16 +100,25 @@ func (c *comparison) drawQuery(t *rapid.T) store.Query {
 		Descending: rapid.Bool().Draw(t, "descending"),
 		Limit:      rapid.IntRange(1, 4).Draw(t, "limit"),
 	}
-	if rapid.Bool().Draw(t, "tenant") {
-		q.Tenant = &modelTenants[rapid.IntRange(0, 1).Draw(t, "which")]
+	if tenant := pick(t, modelTenants); rapid.Bool().Draw(t, "tenant") {
+		q.Tenant = &tenant
 	}
-	if !often(t) {
-		q.From = c.drawTime(t)
+	if from := c.drawBound(t); !often(t) {
+		q.From = from
 	}
-	if !often(t) {
-		q.To = c.drawTime(t)
+	if to := c.drawBound(t); !often(t) {
+		q.To = to
 	}
 	return q
+}
+
+// drawBound draws the very time of a record, if there is one, or any.
+func (c *comparison) drawBound(t *rapid.T) time.Time {
+	at := c.drawTime(t)
+	if of := pickAny(t, c.times, at); often(t) {
+		return of
+	}
+	return at
 }
 
 func (c *comparison) describeQuery(q *store.Query) string {
@@ -122,7 +153,7 @@ func (c *comparison) sameLeases() {
 // sameList checks that a walk along the cursors of the backend goes by the time, and
 // has the records that the model has. In which order those of the same time come is
 // for the backend to say.
-func (c *comparison) sameList(q store.Query) []store.Record {
+func (c *comparison) sameList(q store.Query) {
 	c.t.Helper()
 	got, err := c.walk(c.backend.Store, q)
 	want, wantErr := c.walk(c.model, q)
@@ -140,25 +171,26 @@ func (c *comparison) sameList(q store.Query) []store.Record {
 	slices.SortFunc(got, compareRecords)
 	slices.SortFunc(want, compareRecords)
 	c.sameLines(what, c.renderRecords(got), c.renderRecords(want))
-	return want
 }
 
 func compareRecords(a, b store.Record) int {
 	return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(a.Key.Tenant, b.Key.Tenant), cmp.Compare(a.Key.ID, b.Key.ID))
 }
 
-// newlyQuarantined checks that the same messages are in quarantine, and returns the
-// records that were not seen before.
-func (c *comparison) newlyQuarantined() (fresh []store.Record) {
-	c.t.Helper()
-	for _, r := range c.sameList(store.Query{Kind: store.KindQuarantine, Limit: 3}) {
+// rememberQuarantined notes what is in quarantine, for a later step to redrive. A
+// record that was put by a caller holds no message.
+func (c *comparison) rememberQuarantined() {
+	records, err := c.walk(c.model, store.Query{Kind: store.KindQuarantine, Limit: store.MaxPage})
+	if err != nil {
+		c.t.Fatalf("list: %v", err)
+	}
+	for _, r := range records {
 		_, err := store.Quarantined(r)
 		known := slices.ContainsFunc(c.past, func(p store.Record) bool { return p.Key == r.Key && p.Version == r.Version })
-		if err == nil && !known { // one that was put by a caller holds no message
-			fresh = append(fresh, r)
+		if err == nil && !known {
+			c.past = append(c.past, r)
 		}
 	}
-	return fresh
 }
 
 // manyPages is more than any walk here needs.

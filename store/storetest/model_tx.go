@@ -32,22 +32,54 @@ func (p *pairedTx) txs() (onBackend, onModel *store.Tx) {
 	return &b, &m
 }
 
+// touches notes what the Tx is about.
+func (p *pairedTx) touches(keys map[store.Key]bool, records map[store.RecordKey]bool) {
+	for _, f := range p.finish {
+		keys[f.lease.key] = true
+	}
+	for _, k := range p.DeleteKeys {
+		keys[k] = true
+	}
+	for _, t := range p.Trim {
+		keys[t.Key] = true
+	}
+	for _, a := range p.Append {
+		keys[a.Key] = true
+	}
+	for i := range p.Put {
+		keys[p.Put[i].Key] = true
+	}
+	for _, r := range p.Retime {
+		keys[r.Ref.Key] = true
+	}
+	for _, r := range p.Delete {
+		keys[r.Key] = true
+	}
+	for i := range p.PutRecords {
+		records[p.PutRecords[i].Record.Key] = true
+	}
+	for _, d := range p.DeleteRecords {
+		records[d.Key] = true
+	}
+}
+
 // drawTx draws any mixture. What must not be in it twice seldom is.
 func (c *comparison) drawTx(t *rapid.T) pairedTx {
 	p := pairedTx{
 		finish: some(t, func(t *rapid.T) pairedFinish { return c.drawKeep(t, c.drawLease(t)) }),
 		Tx: store.Tx{
+			DeleteKeys:    between(t, 0, 1, c.drawKey),
 			Trim:          some(t, c.drawTrim),
 			Append:        some(t, c.drawAppend),
 			Put:           some(t, c.drawMessage),
 			Retime:        some(t, c.drawRetime),
-			Delete:        some(t, c.drawRef),
+			Delete:        between(t, 0, 1, c.drawRef),
 			PutRecords:    some(t, c.drawPutRecord),
 			DeleteRecords: some(t, c.drawDeleteRecord),
 		},
 	}
-	if !often(t) {
-		p.DeleteKeys = some(t, c.drawKey)
+	if often(t) {
+		p.DeleteKeys = nil // or nothing would ever grow old
 	}
 	if seldom(t) {
 		return p
@@ -65,78 +97,73 @@ func (c *comparison) drawTx(t *rapid.T) pairedTx {
 // drawKeep draws which of the messages of a claim are kept, and perhaps another.
 func (c *comparison) drawKeep(t *rapid.T, l *pairedLease) pairedFinish {
 	f := pairedFinish{lease: l}
+	bits, other := rapid.IntRange(0, 255).Draw(t, "keep"), pick(t, modelIDs)
 	if often(t) {
 		return f
 	}
-	for _, id := range l.delivered {
-		if rapid.Bool().Draw(t, "keep") {
+	for i, id := range l.delivered {
+		if bits>>i&1 == 1 {
 			f.keep = append(f.keep, id)
 		}
 	}
-	if seldom(t) {
-		f.keep = append(f.keep, pick(t, modelIDs))
-	}
+	f.keep = append(f.keep, other)
 	return f
 }
 
+// slip is what a number that is expected is wrong by: most often nothing.
+func slip(t *rapid.T) int { return pick(t, []int{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, -1}) }
+
 func (c *comparison) drawAppend(t *rapid.T) store.Append {
-	a := store.Append{Key: c.drawKey(t), Entries: c.drawEntries(t)}
-	a.At = c.logLength(a.Key)
-	if seldom(t) {
-		a.At = max(0, a.At+pick(t, []int{1, -1}))
-	}
-	return a
+	key := c.drawKey(t)
+	return store.Append{Key: key, At: max(0, c.logLength(key)+slip(t)), Entries: c.drawEntries(t)}
 }
 
 // drawTrim draws a trim within the log, or to its very end, and seldom beyond it.
 func (c *comparison) drawTrim(t *rapid.T) store.Trim {
-	trim := store.Trim{Key: c.drawKey(t)}
-	n := c.logLength(trim.Key)
-	if trim.Before = rapid.IntRange(0, n).Draw(t, "before"); seldom(t) {
-		trim.Before = n + 1
-	}
-	return trim
+	key := c.drawKey(t)
+	before := min(rapid.IntRange(0, 5).Draw(t, "before"), c.logLength(key))
+	return store.Trim{Key: key, Before: max(0, before+slip(t))}
 }
 
+// drawRecordKey draws few keys often. Quarantined messages are records like any other.
 func (c *comparison) drawRecordKey(t *rapid.T) store.RecordKey {
-	if len(c.past) > 0 && seldom(t) {
-		return pick(t, c.past).Key // quarantined messages are records like any other
+	key := store.RecordKey{
+		Kind:   pick(t, []string{modelKinds[0], modelKinds[0], modelKinds[1]}),
+		Tenant: pick(t, []string{modelTenants[0], modelTenants[0], modelTenants[1]}),
+		ID:     pick(t, []string{modelRecordIDs[0], modelRecordIDs[0], modelRecordIDs[1], modelRecordIDs[2]}),
 	}
-	return pick(t, modelRecords)
+	if past := pickAny(t, c.past, store.Record{Key: key}); seldom(t) {
+		return past.Key
+	}
+	return key
 }
 
 func (c *comparison) drawPutRecord(t *rapid.T) store.PutRecord {
 	r := store.Record{
 		Key: c.drawRecordKey(t), Status: pick(t, modelStatuses), Name: pick(t, modelLabels), Body: c.drawBody(t),
+		Tags:    pick(t, []map[string]string{nil, {"color": "red"}, {"color": "blue", "": ""}, {}}),
+		Version: 7, // what must be ignored
 	}
-	if often(t) {
-		r.Time = c.drawTime(t)
+	if at := c.drawTime(t); often(t) {
+		r.Time = at
+		c.times = append(c.times, at)
 	}
-	r.Tags = pick(t, []map[string]string{nil, {"color": "red"}, {"color": "blue", "": ""}, {}})
-	if seldom(t) { // what must be ignored
-		r.Version = 7
-	}
-	expect := pick(t, []int64{c.version(r.Key), store.AnyVersion})
-	if seldom(t) {
-		expect = c.wrongVersion(t, r.Key)
-	}
-	return store.PutRecord{Record: r, Expect: expect}
+	return store.PutRecord{Record: r, Expect: c.drawVersion(t, r.Key)}
 }
 
 func (c *comparison) drawDeleteRecord(t *rapid.T) store.DeleteRecord {
 	key := c.drawRecordKey(t)
-	expect := pick(t, []int64{c.version(key), store.AnyVersion})
-	if seldom(t) {
-		expect = c.wrongVersion(t, key)
+	d := store.DeleteRecord{Key: key, Expect: c.drawVersion(t, key)}
+	if !seldom(t) && d.Expect == 0 { // which is invalid
+		d.Expect = store.AnyVersion
 	}
-	if expect == 0 && !seldom(t) { // or it is invalid
-		expect = store.AnyVersion
-	}
-	return store.DeleteRecord{Key: key, Expect: expect}
+	return d
 }
 
-func (c *comparison) wrongVersion(t *rapid.T, key store.RecordKey) int64 {
-	return max(0, c.version(key)+pick(t, []int64{1, -1}))
+// drawVersion draws what a record's version is expected to be.
+func (c *comparison) drawVersion(t *rapid.T, key store.RecordKey) int64 {
+	version := max(0, c.version(key)+int64(slip(t)))
+	return pick(t, []int64{version, store.AnyVersion})
 }
 
 // What the model holds.
@@ -167,7 +194,7 @@ func (c *comparison) version(k store.RecordKey) int64 {
 }
 
 // describeTx returns a Tx for people, in the order in which it takes effect.
-func (c *comparison) describeTx(p *pairedTx) string {
+func (c *comparison) describeTx(p pairedTx) string {
 	var parts []string
 	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
 	for _, f := range p.finish {

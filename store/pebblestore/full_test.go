@@ -1,0 +1,235 @@
+package pebblestore
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/store"
+)
+
+// smallDisk is a file system with room for so many bytes.
+type smallDisk struct {
+	*vfs.MemFS
+
+	mu   sync.Mutex
+	size int64
+}
+
+// used returns how many bytes are taken.
+func (d *smallDisk) used() int64 {
+	names, err := d.MemFS.List("data")
+	if err != nil {
+		return 0 // there is no directory yet
+	}
+	var sum int64
+	for _, name := range names {
+		if info, err := d.MemFS.Stat(path.Join("data", name)); err == nil {
+			sum += info.Size()
+		}
+	}
+	return sum
+}
+
+func (d *smallDisk) grow(bytes int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.size += bytes
+}
+
+// GetDiskUsage says how much room there is.
+func (d *smallDisk) GetDiskUsage(string) (vfs.DiskUsage, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	used := d.used()
+	return vfs.DiskUsage{AvailBytes: uint64(max(0, d.size-used)), TotalBytes: uint64(d.size), UsedBytes: uint64(used)}, nil
+}
+
+// Create returns a file that takes room.
+func (d *smallDisk) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	f, err := d.MemFS.Create(name, category)
+	return &smallFile{File: f, disk: d}, err
+}
+
+// ReuseForWrite returns a file that takes room where it grows.
+func (d *smallDisk) ReuseForWrite(oldName, newName string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	f, err := d.MemFS.ReuseForWrite(oldName, newName, category)
+	return &smallFile{File: f, disk: d}, err
+}
+
+type smallFile struct {
+	vfs.File
+	disk *smallDisk
+	at   int64
+}
+
+// Write writes what there is room for.
+func (f *smallFile) Write(p []byte) (int, error) {
+	f.disk.mu.Lock()
+	defer f.disk.mu.Unlock()
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	room := max(0, f.disk.size-f.disk.used()) + info.Size() - f.at
+	fits := p[:min(int64(len(p)), room)]
+	n, err := f.File.Write(fits)
+	f.at += int64(n)
+	if err == nil && n < len(p) {
+		err = syscall.ENOSPC
+	}
+	return n, err
+}
+
+// ballast is records that take room, and cannot be compressed.
+type ballast struct {
+	rnd *rand.ChaCha8
+	put int // so many are there
+}
+
+func newBallast(seed uint64) *ballast {
+	var s [32]byte
+	binary.LittleEndian.PutUint64(s[:], seed)
+	return &ballast{rnd: rand.NewChaCha8(s)}
+}
+
+func ballastKey(n int) store.RecordKey {
+	return store.RecordKey{Kind: "ballast", ID: strconv.Itoa(n)}
+}
+
+// add puts ballast until the store refuses it.
+func (b *ballast) add(ctx context.Context, s *Store) error {
+	for {
+		body := make([]byte, 8<<10)
+		_, _ = b.rnd.Read(body) // it never fails
+		err := s.Commit(ctx, &store.Tx{PutRecords: []store.PutRecord{{Record: store.Record{Key: ballastKey(b.put), Body: body}}}})
+		if err != nil {
+			return err
+		}
+		b.put++
+	}
+}
+
+// check reads all ballast that was acknowledged.
+func (b *ballast) check(ctx context.Context, s *Store) error {
+	for n := range b.put {
+		if _, err := s.Get(ctx, ballastKey(n)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// TestFullDisk fills the disk up to the reserve: then commits are refused, all else
+// works, and it goes on when there is room again.
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	ctx, seed := t.Context(), seedOf(t)
+	disk := &smallDisk{MemFS: vfs.NewMem(), size: 4 << 20}
+	clock := base.NewManual(start)
+	s, err := Open(ctx, "data", Options{Clock: clock, Logger: quiet(), fs: disk, tune: busy, limits: &tight, Reserve: 2 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	load, heavy := newWorkload(clock, 4, seed), newBallast(seed)
+	for round := range 3 {
+		failOn(t, load.runAll(ctx, s, 10))
+		if err := heavy.add(ctx, s); !errors.Is(err, store.ErrFull) {
+			t.Fatalf("round %d: commit: %v, want %v", round, err, store.ErrFull)
+		}
+		for _, err := range load.runAll(ctx, s, 10) {
+			if !errors.Is(err, store.ErrFull) {
+				t.Fatalf("round %d: commit: %v, want %v", round, err, store.ErrFull)
+			}
+		}
+		// Nothing is there of what was refused, and what is there can be read and claimed.
+		if _, err := load.verify(ctx, s, load.after(load.before())); err != nil {
+			t.Fatalf("round %d: %v", round, err)
+		}
+		if err := heavy.check(ctx, s); err != nil {
+			t.Fatalf("round %d: %v", round, err)
+		}
+		for _, w := range load.workers {
+			if err := w.claim(ctx, s); err != nil {
+				t.Fatalf("round %d: claim: %v", round, err)
+			}
+		}
+		disk.grow(1 << 20)
+	}
+	failOn(t, load.runAll(ctx, s, 10))
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestDiskWithoutReserve lets the disk get full in earnest, at many places: commits
+// fail, and when there is room and the store is opened again, nothing is lost.
+func TestDiskWithoutReserve(t *testing.T) {
+	t.Parallel()
+	disks := 8
+	if long() {
+		disks = 200
+	}
+	seed := seedOf(t)
+	for i := range disks {
+		t.Run(fmt.Sprintf("disk %d", i), func(t *testing.T) {
+			t.Parallel()
+			rnd := rand.New(rand.NewPCG(seed, uint64(i)))
+			fs := vfs.NewCrashableMem()
+			disk := &smallDisk{MemFS: fs, size: rnd.Int64N(600 << 10)}
+			load := newWorkload(base.NewManual(start), 4, seed+uint64(i))
+			within(t, func() string { return fmt.Sprintf("a disk of %d bytes", disk.size) }, func() {
+				heavy := workUntilFull(t, load, disk)
+				m := load.after(load.before())
+				left := fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rnd})
+				if err := recoverBallast(t.Context(), left, heavy); err != nil {
+					t.Errorf("after a disk of %d bytes was full: %v", disk.size, err)
+				}
+				if _, err := recoverFrom(t.Context(), load, crash{fs: left, moment: m}, true); err != nil {
+					t.Errorf("after a disk of %d bytes was full: %v", disk.size, err)
+				}
+			})
+		})
+	}
+}
+
+// workUntilFull works until something fails, which must be for lack of room.
+func workUntilFull(t *testing.T, load *workload, disk *smallDisk) *ballast {
+	t.Helper()
+	heavy := newBallast(uint64(disk.size))
+	s, err := Open(t.Context(), "data", Options{Clock: load.clock, Logger: quiet(), fs: disk, tune: busy, limits: &tight, Reserve: 1})
+	if err == nil {
+		var added error
+		var wg sync.WaitGroup
+		wg.Go(func() { added = heavy.add(t.Context(), s) })
+		errs := load.runAll(t.Context(), s, 100)
+		wg.Wait()
+		err = errors.Join(append(errs, added, s.Close())...)
+	}
+	if !errors.Is(err, store.ErrFull) && !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("on a disk of %d bytes: %v", disk.size, err)
+	}
+	if _, ok := errors.AsType[violation](err); ok {
+		t.Errorf("on a disk of %d bytes: %v", disk.size, err)
+	}
+	return heavy
+}
+
+// recoverBallast opens what is left, and checks that the ballast is there.
+func recoverBallast(ctx context.Context, left *vfs.MemFS, heavy *ballast) error {
+	s, err := Open(ctx, "data", Options{Clock: base.NewManual(start), Logger: quiet(), fs: left, tune: busy, limits: &tight})
+	if err != nil {
+		return err
+	}
+	return errors.Join(heavy.check(ctx, s), s.Close())
+}

@@ -1,0 +1,199 @@
+package pebblestore
+
+import (
+	"slices"
+
+	"github.com/abidehq/abide/store"
+)
+
+// removeMessage takes a pending message away.
+func (s *Store) removeMessage(g *group, k *keyState, r *ref) {
+	s.leavePlace(g, k, r)
+	s.keyBuf = pendingKey(s.keyBuf[:0], k.key, r.id)
+	_ = g.batch.Delete(s.keyBuf, nil)
+	k.count--
+	r.gone = true
+}
+
+// leavePlace takes a pending message away from its place.
+func (s *Store) leavePlace(g *group, k *keyState, r *ref) {
+	if r.leased != nil {
+		s.endLease(k)
+	}
+	k.drop(r)
+	s.detach(k, r)
+	k.lane.count--
+	g.touch(k.lane)
+	s.keyBuf = msgKey(s.keyBuf[:0], k.lane.id, r.pos)
+	_ = g.batch.Delete(s.keyBuf, nil)
+	p := place{k.lane.id, r.pos}
+	s.attempts.forget(p)
+	s.dying[p] = g
+	g.dying = append(g.dying, p)
+}
+
+// takePlace gives a pending message a place in the lane of its key.
+func (s *Store) takePlace(g *group, k *keyState, r *ref, p pos) {
+	if r.pos.seq != 0 && p.due <= s.lastNow {
+		// It may have been here before, in this millisecond: then the file of the journal
+		// still has the attempts that it had.
+		s.attempts.note(place{k.lane.id, p}, r.attempt)
+	}
+	r.pos, r.durable, r.group = p, false, g
+	s.insert(k, r)
+	k.lane.count++
+	g.putAt(k.lane, p)
+	delete(s.dying, place{k.lane.id, p}) // it may be back where it was
+	r.data.attempt = r.attempt
+	s.keyBuf = msgKey(s.keyBuf[:0], k.lane.id, p)
+	s.valBuf = appendMsg(s.valBuf[:0], k.key.Name, r.id, r.data)
+	_ = g.batch.Set(s.keyBuf, s.valBuf, nil)
+	s.keyBuf = pendingKey(s.keyBuf[:0], k.key, r.id)
+	s.valBuf = appendPending(s.valBuf[:0], k.lane.id, p)
+	_ = g.batch.Set(s.keyBuf, s.valBuf, nil)
+	g.arrivals = append(g.arrivals, arrival{k, r, p})
+}
+
+func (s *Store) put(g *group, m *store.Message, now int64) error {
+	k := s.pinned(m.Key)
+	if m.Route != "" && m.Route != k.route {
+		if err := s.setRoute(g, k, m.Route, now); err != nil {
+			return err
+		}
+	}
+	if r, err := s.lookup(k, m.ID); r != nil || err != nil {
+		return err
+	}
+	if k.lane == nil {
+		k.lane = s.lane(k.key, k.route)
+	}
+	r := &ref{id: m.ID, size: len(m.Body), data: &msgData{putMS: now, ttlMS: millis(m.TTL), body: slices.Clone(m.Body)}}
+	p := pos{due: max(now, store.Millis(m.VisibleAt)), seq: s.newID(g)}
+	if k.route == "" {
+		r.data.hidden, r.data.visibleMS = true, p.due
+		ttl := r.data.ttlMS
+		if ttl == 0 {
+			ttl = millis(store.DefaultTTL)
+		}
+		p.due = now + ttl
+	}
+	k.count++
+	s.takePlace(g, k, r, p)
+	return nil
+}
+
+// setRoute gives a key a route: all its messages move to the lane of that route. A
+// message that has waited for a route for too long goes to quarantine instead.
+func (s *Store) setRoute(g *group, k *keyState, route string, now int64) error {
+	old := k.lane
+	k.headerDirty = k.headerDirty || k.hasLog
+	if !k.complete {
+		if err := s.lookupAll(k); err != nil {
+			return err
+		}
+	}
+	refs := slices.Clone(k.refs)
+	datas := make([]msgData, len(refs))
+	for i, r := range refs {
+		var err error
+		if datas[i], err = s.data(k, r); err != nil {
+			return err
+		}
+	}
+	kept := refs[:0]
+	for i, r := range refs {
+		d := datas[i]
+		if d.hidden && r.pos.due <= now {
+			if err := s.quarantine(g, k, r, store.ReasonExpired, now); err != nil {
+				return err
+			}
+			continue
+		}
+		lease := r.leased // a lease outlasts a change of the route
+		r.leased = nil
+		s.leavePlace(g, k, r)
+		r.leased = lease
+		r.data = &d
+		kept = append(kept, r)
+	}
+	if old != nil && k.readyIndex != 0 {
+		old.ready.remove(k)
+		old.settle()
+		s.unpinKey(k)
+	}
+	k.route, k.lane = route, s.lane(k.key, route)
+	for _, r := range kept {
+		p := pos{due: max(now, r.pos.due), seq: r.pos.seq}
+		if r.data.hidden {
+			p.due = max(now, r.data.visibleMS)
+			r.data.hidden = false
+		}
+		s.takePlace(g, k, r, p)
+	}
+	return nil
+}
+
+func (s *Store) retime(g *group, t *store.Retime, now int64) error {
+	k := s.pinned(t.Ref.Key)
+	r, err := s.lookup(k, t.Ref.ID)
+	if r == nil || err != nil {
+		return err
+	}
+	return s.moveTo(g, k, r, max(now, store.Millis(t.VisibleAt)))
+}
+
+// moveTo makes a pending message visible at another time.
+func (s *Store) moveTo(g *group, k *keyState, r *ref, visibleMS int64) error {
+	d, err := s.data(k, r)
+	if err != nil {
+		return err
+	}
+	p := pos{due: visibleMS, seq: r.pos.seq}
+	if d.hidden {
+		d.visibleMS, p.due = visibleMS, r.pos.due
+	}
+	s.leavePlace(g, k, r)
+	r.data = &d
+	s.takePlace(g, k, r, p)
+	return nil
+}
+
+func (s *Store) deleteMessage(g *group, ref store.MessageRef) error {
+	k := s.pinned(ref.Key)
+	r, err := s.lookup(k, ref.ID)
+	if r == nil || err != nil {
+		return err
+	}
+	s.removeMessage(g, k, r)
+	return nil
+}
+
+// quarantine makes a pending message a record.
+func (s *Store) quarantine(g *group, k *keyState, r *ref, reason string, now int64) error {
+	d, err := s.data(k, r)
+	if err != nil {
+		return err
+	}
+	m := k.message(r, &d)
+	p := store.Quarantine(m, k.route, reason, store.FromMillis(now))
+	rec, err := s.pinRecord(p.Record.Key)
+	if err != nil {
+		return err
+	}
+	g.records = append(g.records, rec)
+	s.removeMessage(g, k, r)
+	s.putRecord(g, &p.Record)
+	return nil
+}
+
+// message returns a pending message for a caller to keep, if d is.
+func (k *keyState) message(r *ref, d *msgData) store.Message {
+	m := store.Message{
+		Key: k.key, ID: r.id, Route: k.route, VisibleAt: store.FromMillis(r.pos.due),
+		TTL: durationMS(d.ttlMS), Body: d.body, Attempt: r.attempt, PutAt: store.FromMillis(d.putMS),
+	}
+	if d.hidden {
+		m.VisibleAt = store.FromMillis(d.visibleMS)
+	}
+	return m
+}

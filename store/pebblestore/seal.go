@@ -1,0 +1,169 @@
+package pebblestore
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/abidehq/abide/store"
+)
+
+const (
+	sealName = "SEAL"
+	sealTemp = "SEAL.new"
+)
+
+// A store that is closed leaves a seal: the name, the length and the checksum of each
+// file. It is broken when the store is opened, before anything is changed. So whoever
+// damages a file in between, or takes one away, is found out, and the file is named.
+// Pebble alone takes the end of its log, or of its list of files, that is not there
+// for one that was never written, as it is after a crash, where there is no seal.
+
+// unsealed reports whether a file is not part of the seal: nothing is lost without.
+func unsealed(name string) bool {
+	return slices.Contains([]string{sealName, sealTemp, journalName, journalTemp, "LOCK"}, name)
+}
+
+// seal leaves the seal. A store without one works as well.
+func (s *Store) seal() error {
+	files, err := s.fs.List(s.dir)
+	if err != nil {
+		return err
+	}
+	slices.Sort(files)
+	var b []byte
+	for _, name := range files {
+		if unsealed(name) {
+			continue
+		}
+		size, sum, err := s.fingerprint(name)
+		if err != nil {
+			return err
+		}
+		b = fmt.Appendf(b, "%s %d %08x\n", name, size, sum)
+	}
+	b = fmt.Appendf(b, "%08x\n", crc32.ChecksumIEEE(b))
+	temp := s.fs.PathJoin(s.dir, sealTemp)
+	f, err := s.fs.Create(temp, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := s.fs.Rename(temp, s.fs.PathJoin(s.dir, sealName)); err != nil {
+		return err
+	}
+	return s.syncDir()
+}
+
+// fingerprint returns the length of a file and its checksum. Tables have checksums
+// of their own, so only their length is looked at.
+func (s *Store) fingerprint(name string) (size int64, sum uint32, err error) {
+	f, err := s.fs.Open(s.fs.PathJoin(s.dir, name))
+	if err != nil {
+		return 0, 0, err
+	}
+	defer f.Close()
+	if isTable(name) {
+		info, err := f.Stat()
+		if err != nil {
+			return 0, 0, err
+		}
+		return info.Size(), 0, nil
+	}
+	h := crc32.NewIEEE()
+	size, err = io.Copy(h, f)
+	return size, h.Sum32(), err
+}
+
+func (s *Store) syncDir() error {
+	f, err := s.fs.OpenDir(s.dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// breakSeal checks the seal, if there is one, and takes it away for good.
+func (s *Store) breakSeal() error {
+	f, err := s.fs.Open(s.fs.PathJoin(s.dir, sealName))
+	if isNotExist(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	b, err := io.ReadAll(f)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if err := s.checkSeal(b); err != nil {
+		return err
+	}
+	if err := s.fs.Remove(s.fs.PathJoin(s.dir, sealName)); err != nil {
+		return err
+	}
+	return s.syncDir()
+}
+
+func (s *Store) checkSeal(seal []byte) error {
+	end := bytes.LastIndexByte(bytes.TrimSuffix(seal, []byte("\n")), '\n') + 1
+	if string(seal[end:]) != fmt.Sprintf("%08x\n", crc32.ChecksumIEEE(seal[:end])) {
+		s.logger.Warn("pebblestore: the seal is damaged, and means nothing", "dir", s.dir)
+		return nil
+	}
+	for line := range strings.Lines(string(seal[:end])) {
+		var name string
+		var size int64
+		var sum uint32
+		if _, err := fmt.Sscanf(line, "%s %d %x\n", &name, &size, &sum); err != nil {
+			return fmt.Errorf("read %s: %w", sealName, err)
+		}
+		gotSize, gotSum, err := s.fingerprint(name)
+		switch {
+		case isNotExist(err):
+			return fmt.Errorf("%s is missing, which was there when the store was closed: %w", name, store.ErrCorrupt)
+		case err != nil:
+			return err
+		case gotSize != size:
+			return fmt.Errorf("%s has %d bytes, and had %d when the store was closed: %w", name, gotSize, size, store.ErrCorrupt)
+		case gotSum != sum:
+			return fmt.Errorf("%s has changed since the store was closed: %w", name, store.ErrCorrupt)
+		}
+	}
+	return nil
+}
+
+// checkFiles looks for what no crash explains. The options are the last file that is
+// made with a store: where they are, the others must be, or Pebble starts an empty
+// store in place of the one that is there.
+func (s *Store) checkFiles() error {
+	files, err := s.fs.List(s.dir)
+	if err != nil {
+		return err
+	}
+	has := func(match func(name string) bool) bool { return slices.ContainsFunc(files, match) }
+	if has(func(name string) bool { return name == "CURRENT" }) {
+		return nil // it is of another database, as Pebble will say
+	}
+	if !has(func(name string) bool { return strings.HasPrefix(name, "OPTIONS-") }) {
+		return nil
+	}
+	for _, prefix := range []string{"marker.manifest.", "marker.format-version."} {
+		if !has(func(name string) bool { return strings.HasPrefix(name, prefix) }) {
+			return fmt.Errorf("%s* is missing: %w", prefix, store.ErrCorrupt)
+		}
+	}
+	if !has(func(name string) bool { return strings.HasSuffix(name, ".log") }) {
+		return fmt.Errorf("*.log is missing: %w", store.ErrCorrupt)
+	}
+	return nil
+}

@@ -1,0 +1,160 @@
+package pebblestore
+
+import (
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/abidehq/abide/store"
+)
+
+const (
+	// sweepBatch is how many messages that have waited too long for a route go to
+	// quarantine at once, and sweepBytes about how large they are together. Others get
+	// the lock in between.
+	sweepBatch = 1000
+	sweepBytes = 16 << 20
+
+	// sweepPause is for how many milliseconds nothing is swept after an error.
+	sweepPause = 1000
+)
+
+// sweepDue reports whether messages of the queue have waited too long for a route.
+func (q *queue) sweepDue(now int64) bool {
+	rs := q.routes[""]
+	return rs != nil && rs.due.len() > 0 && rs.due.items[0].next.due <= now && now >= q.sweepAt
+}
+
+// sweepAll puts all messages of a queue that have waited too long for a route into
+// quarantine. What cannot be read is tried again later: claims do not depend on it.
+// The lock is held when it is called and when it returns, but not all the time.
+func (s *Store) sweepAll(q *queue) {
+	for s.failure == nil && !s.closed && q.sweepDue(s.now()) {
+		s.sweep(q)
+		if g := q.swept; q.sweepDue(s.now()) && g != nil {
+			s.mu.Unlock()
+			<-g.done
+			s.mu.Lock()
+		}
+	}
+}
+
+// sweep puts some of them into quarantine.
+func (s *Store) sweep(q *queue) {
+	now := s.now()
+	var t taken
+	if err := s.sweepLane(q.routes[""].due.items[0], &t, now); err != nil {
+		q.sweepAt = now + sweepPause
+		s.logger.Error("pebblestore: put expired messages into quarantine", "queue", q.name, "error", err)
+	}
+	if t.group != nil {
+		q.swept = t.group
+		s.kick()
+	}
+}
+
+// expired is a message that has waited too long for a route.
+type expired struct {
+	name, id string
+	pos      pos
+}
+
+func (s *Store) sweepLane(l *lane, t *taken, now int64) error {
+	found, next, err := s.findExpired(l, now)
+	if err != nil {
+		return s.readError("load messages", err)
+	}
+	for _, e := range found {
+		if err := s.expire(l, e, t, now); err != nil {
+			return err
+		}
+	}
+	l.cursor = next
+	if next == maxPos {
+		l.cursor = pos{due: now}
+	}
+	l.setNext(next)
+	return nil
+}
+
+// findExpired returns the first messages of a lane that have expired, and the place
+// of what comes next.
+func (s *Store) findExpired(l *lane, now int64) (found []expired, next pos, err error) {
+	it, err := s.db.NewIter(&pebble.IterOptions{
+		LowerBound: msgKey(nil, l.id, l.cursor),
+		UpperBound: msgKey(nil, l.id+1, pos{}),
+	})
+	if err != nil {
+		return nil, maxPos, err
+	}
+	next = maxPos
+	size := 0
+	for it.First(); it.Valid(); it.Next() {
+		p := parseMsgKey(it.Key())
+		if s.isDying(l.id, p) {
+			continue
+		}
+		if p.due > now || len(found) == sweepBatch || size > sweepBytes {
+			next = p
+			break
+		}
+		e := expired{pos: p}
+		if e.name, e.id, _, err = parseMsg(it.Key(), it.Value()); err != nil {
+			break
+		}
+		size += len(it.Value())
+		found = append(found, e)
+	}
+	return found, next, closeIter(it, err)
+}
+
+// expire puts one message of a key without a route into quarantine.
+func (s *Store) expire(l *lane, e expired, t *taken, now int64) error {
+	k, err := s.pinKey(store.Key{Queue: l.queue.name, Tenant: l.tenant, Name: e.name})
+	if err != nil {
+		return err
+	}
+	defer s.unpinKey(k)
+	r := find(k.refs, e.pos)
+	if r == nil && !k.complete {
+		r = &ref{id: e.id, pos: e.pos, durable: true, attempt: unknownAttempt}
+		s.insert(k, r)
+	}
+	if r == nil || !r.durable {
+		return nil
+	}
+	return s.quarantineAll(k, []*ref{r}, store.ReasonExpired, t, now)
+}
+
+// quarantineAll makes records of messages of one key, in the group that gathers. All
+// that it needs is read before anything is changed.
+func (s *Store) quarantineAll(k *keyState, refs []*ref, reason string, t *taken, now int64) error {
+	g := s.gathering
+	puts := make([]store.PutRecord, 0, len(refs))
+	records := make([]*recordState, 0, len(refs))
+	for _, r := range refs {
+		d, err := s.data(k, r)
+		var rec *recordState
+		if err == nil {
+			puts = append(puts, store.Quarantine(k.message(r, &d), k.route, reason, store.FromMillis(now)))
+			rec, err = s.pinRecord(puts[len(puts)-1].Record.Key)
+		}
+		if err != nil {
+			for _, rec := range records {
+				s.records.unpin(rec.entry)
+			}
+			return fmt.Errorf("pebblestore: quarantine %v: %w", store.MessageRef{Key: k.key, ID: r.id}, err)
+		}
+		records = append(records, rec)
+	}
+	s.keys.pin(k.entry)
+	g.keys = append(g.keys, k)
+	g.records = append(g.records, records...)
+	for i, r := range refs {
+		s.removeMessage(g, k, r)
+		s.putRecord(g, &puts[i].Record)
+	}
+	s.endOfTx(g, k, now)
+	t.after(g)
+	return nil
+}

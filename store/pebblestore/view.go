@@ -1,0 +1,48 @@
+package pebblestore
+
+import (
+	"bytes"
+	"io"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// source is what can be read from: the database, or a view of it.
+type source interface {
+	Get(key []byte) (value []byte, closer io.Closer, err error)
+	NewIter(o *pebble.IterOptions) (*pebble.Iterator, error)
+}
+
+// view is the database at one moment, for a reader. Pebble has snapshots for that,
+// but closing one waits while Pebble syncs its list of files, and a reader should
+// wait for nobody's sync.
+type view struct {
+	it *pebble.Iterator
+}
+
+var _ source = view{}
+
+func (s *Store) view() (view, error) {
+	it, err := s.db.NewIter(nil)
+	return view{it}, err
+}
+
+// Get returns a value, which is good until the next call.
+func (v view) Get(key []byte) ([]byte, io.Closer, error) {
+	if !v.it.SeekPrefixGE(key) || !bytes.Equal(v.it.Key(), key) {
+		if err := v.it.Error(); err != nil {
+			return nil, nil, err
+		}
+		return nil, nil, pebble.ErrNotFound
+	}
+	value, err := v.it.ValueAndErr()
+	return value, io.NopCloser(nil), err
+}
+
+// NewIter returns an iterator over the database at that moment.
+func (v view) NewIter(o *pebble.IterOptions) (*pebble.Iterator, error) {
+	return v.it.Clone(pebble.CloneOptions{IterOptions: o})
+}
+
+// close ends the view. What could not be read was said when it was asked for.
+func (v view) close() { _ = v.it.Close() }

@@ -100,7 +100,7 @@ func (c *crasher) at(when, path string) {
 // looks at what is left each time. The last power loss is where it goes on from.
 func TestPowerLoss(t *testing.T) {
 	t.Parallel()
-	generations, workers, steps, losses := 3, 6, 60, 30
+	generations, workers, steps, losses := 3, 6, 50, 20
 	if long() {
 		generations, workers, steps, losses = 30, 16, 300, 1000
 	}

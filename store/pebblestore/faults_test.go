@@ -64,7 +64,7 @@ func TestFaults(t *testing.T) {
 	}
 	operations := all.count.Load()
 	t.Logf("there are %d operations", operations)
-	step := max(1, operations/25)
+	step := max(1, operations/15)
 	if long() {
 		step = 1
 	}

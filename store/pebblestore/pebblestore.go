@@ -400,6 +400,8 @@ func (s *Store) open(o Options) error {
 	if err != nil {
 		return errors.Join(err, db.Close(), s.dirLock.Close())
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.gathering = s.newGroup()
 	return nil
 }
@@ -484,6 +486,8 @@ func (s *Store) readIDs() error {
 // readLanes reads what lanes there are. What is in them stays on disk. Those that are
 // empty are forgotten.
 func (s *Store) readLanes() error {
+	s.mu.Lock() // Pebble may find out in the background that the store has failed
+	defer s.mu.Unlock()
 	var empty []uint32
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte{tagLane}, UpperBound: []byte{tagLane + 1}})
 	if err != nil {

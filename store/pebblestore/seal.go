@@ -55,7 +55,7 @@ func (s *Store) seal() error {
 		return err
 	}
 	_, err = f.Write(b)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
 	if err := s.fs.Rename(temp, s.fs.PathJoin(s.dir, sealName)); err != nil {
@@ -102,7 +102,7 @@ func (s *Store) breakSeal() error {
 		return err
 	}
 	b, err := io.ReadAll(f)
-	if err = errors.Join(err, f.Close()); err != nil {
+	if err := errors.Join(err, f.Close()); err != nil {
 		return err
 	}
 	if err := s.checkSeal(b); err != nil {

@@ -22,7 +22,7 @@ func (c *comparison) put(t *rapid.T) {
 }
 
 // turn is what an engine does: it finishes a claim, if there is one, and what else it
-// commits is as it should be.
+// commits is mostly about the same key.
 func (c *comparison) turn(t *rapid.T) {
 	c.commitBoth(draw(c, t, "turn", func(t *rapid.T) (pairedTx, string) {
 		var p pairedTx
@@ -30,9 +30,8 @@ func (c *comparison) turn(t *rapid.T) {
 			c.subject = lease.key
 			p.finish = []pairedFinish{{lease: lease}}
 		}
-		p.Append = between(t, 0, 1, func(t *rapid.T) store.Append {
-			return store.Append{Key: c.subject, At: c.logLength(c.subject), Entries: c.drawEntries(t)}
-		})
+		p.Trim = between(t, 0, 1, c.drawTrim)
+		p.Append = between(t, 0, 1, c.drawAppend)
 		p.Put = some(t, c.drawMessage)
 		p.Retime = between(t, 0, 1, c.drawRetime)
 		p.Delete = between(t, 0, 1, c.drawRef)

@@ -90,7 +90,7 @@ func (p plan[V]) GoString() string { return p.text }
 // draw draws a plan. What it is made of is not printed.
 func draw[V any](c *comparison, t *rapid.T, name string, f func(t *rapid.T) (V, string)) V {
 	p := rapid.Custom(func(t *rapid.T) plan[V] {
-		c.subject = anyKey(t)
+		c.subject = c.drawSubject(t)
 		do, text := f(t)
 		return plan[V]{do, text, c.drawGlance(t)}
 	}).Draw(t, name)

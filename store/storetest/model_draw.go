@@ -99,6 +99,15 @@ func anyKey(t *rapid.T) store.Key {
 	)
 }
 
+// drawSubject draws a key that has a log, if there is one, or any.
+func (c *comparison) drawSubject(t *rapid.T) store.Key {
+	key := anyKey(t)
+	if logged := pickAny(t, c.keysWithLogs(), key); rapid.Bool().Draw(t, "logged") {
+		return logged
+	}
+	return key
+}
+
 // drawKey draws the subject of the plan, or another key.
 func (c *comparison) drawKey(t *rapid.T) store.Key {
 	key := anyKey(t)

@@ -78,7 +78,7 @@ func (c *comparison) drawTx(t *rapid.T) pairedTx {
 			DeleteRecords: some(t, c.drawDeleteRecord),
 		},
 	}
-	if often(t) {
+	if rapid.Bool().Draw(t, "deletes") {
 		p.DeleteKeys = nil // or nothing would ever grow old
 	}
 	if seldom(t) {
@@ -118,7 +118,7 @@ func (c *comparison) drawAppend(t *rapid.T) store.Append {
 	return store.Append{Key: key, At: max(0, c.logLength(key)+slip(t)), Entries: c.drawEntries(t)}
 }
 
-// drawTrim draws a trim within the log, or to its very end, and seldom beyond it.
+// drawTrim draws a trim within a log, or to its very end, and seldom beyond it.
 func (c *comparison) drawTrim(t *rapid.T) store.Trim {
 	key := c.drawKey(t)
 	before := min(rapid.IntRange(0, 5).Draw(t, "before"), c.logLength(key))
@@ -182,6 +182,15 @@ func (c *comparison) logLength(k store.Key) int {
 		c.t.Fatalf("read log: %v", err)
 	}
 	return page.Length
+}
+
+func (c *comparison) keysWithLogs() (keys []store.Key) {
+	for _, k := range modelKeys {
+		if c.logLength(k) > 0 {
+			keys = append(keys, k)
+		}
+	}
+	return keys
 }
 
 // version returns 0 for a record that does not exist.

@@ -13,38 +13,35 @@ import (
 )
 
 // RunModel compares the backends of factory with the model, memstore: it does the
-// same random operations to both, and after each compares everything that a caller
-// can observe. What the cases of Run say one by one must hold here in any mixture.
+// same random operations to both, and compares what they return and what can be
+// observed after each. What the cases of Run say one by one must hold here in any
+// mixture.
 //
 // A failure is shrunk to few and small operations, and printed one to a line, with
 // what the backend did and what the model did instead. To see it again, give the
 // test the seed or the file that the failure names:
 //
-//	go test ./store/pebblestore -run 'TestModel/round_1' -rapid.seed=123456789
-//	go test ./store/pebblestore -run 'TestModel/round_1' -rapid.failfile=testdata/rapid/…
+//	go test ./store/pebblestore -run '^TestModel$/^round_1$' -rapid.seed=123456789
+//	go test ./store/pebblestore -run '^TestModel$/^round_1$' -rapid.failfile=testdata/rapid/…
 //
 // A file in testdata/rapid is also tried first by every later run of that test, until
-// it is removed. Both are good only as long as the operations here are drawn as they
-// are now: what a failure taught belongs into a case of its own.
+// it is removed. Both are good only as long as operations are drawn as they are now:
+// what a failure taught belongs into a case of its own.
 //
 // The flags -rapid.checks and -rapid.steps say how many lists of operations there are
-// and about how long each is. With ABIDE_TEST_LONG set there are many more.
-func RunModel(t *testing.T, factory Factory) { runModel(t, factory, mixture{messages: 3}) }
+// and about how long each is, and -rapid.shrinktime how long to shrink a failure. With
+// ABIDE_TEST_LONG set there are many more.
+func RunModel(t *testing.T, factory Factory) { runModel(t, factory, false) }
 
 // RunModelOneByOne is RunModel with claims of one message at a time. It is for a
 // store that was opened with limits so small that it may deliver fewer messages than
 // it could, as the contract allows for a key with very many.
-func RunModelOneByOne(t *testing.T, factory Factory) { runModel(t, factory, mixture{messages: 1}) }
+func RunModelOneByOne(t *testing.T, factory Factory) { runModel(t, factory, true) }
 
-// mixture is what differs between runs.
-type mixture struct {
-	messages int // MaxMessages of a claim, at most; 0 is drawn too if it is more than 1
-}
-
-// longRounds is how much more there is of a long run.
+// longRounds is how many times as much a long run does.
 const longRounds = 20
 
-func runModel(t *testing.T, factory Factory, mix mixture) {
+func runModel(t *testing.T, factory Factory, oneByOne bool) {
 	t.Helper()
 	rounds := 1
 	if os.Getenv("ABIDE_TEST_LONG") != "" {
@@ -53,16 +50,23 @@ func runModel(t *testing.T, factory Factory, mix mixture) {
 	for i := range rounds {
 		t.Run(fmt.Sprintf("round %d", i+1), func(t *testing.T) {
 			t.Parallel()
-			rapid.Check(t, func(r *rapid.T) { newComparison(t, r, factory, mix).run() })
+			steps := 0
+			rapid.Check(t, func(r *rapid.T) {
+				c := newComparison(t, r, factory)
+				c.oneByOne = oneByOne
+				c.run()
+				steps += c.steps
+			})
+			t.Logf("%d steps and no difference", steps)
 		})
 	}
 }
 
 // newComparison opens a backend and a model whose clocks show the same time.
-func newComparison(t *testing.T, r *rapid.T, factory Factory, mix mixture) *comparison {
+func newComparison(t *testing.T, r *rapid.T, factory Factory) *comparison {
 	ctx, cancel := context.WithTimeout(r.Context(), caseLimit)
 	r.Cleanup(cancel)
-	c := &comparison{t: r, ctx: ctx, mix: mix, backend: factory(checkTB{t, r})}
+	c := &comparison{t: r, ctx: ctx, backend: factory(checkTB{t, r})}
 	stats, err := c.backend.Store.Stats(ctx)
 	if err != nil {
 		r.Fatalf("stats: %v", err)

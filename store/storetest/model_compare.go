@@ -17,25 +17,27 @@ import (
 
 // comparison is one list of operations on a backend and the model.
 type comparison struct {
-	t       *rapid.T
-	ctx     context.Context
-	mix     mixture
-	backend *Backend
-	model   *memstore.Store
-	clock   *base.Manual // of the model
-	start   time.Time
+	t        *rapid.T
+	ctx      context.Context
+	backend  *Backend
+	model    *memstore.Store
+	clock    *base.Manual // of the model
+	start    time.Time
+	oneByOne bool // claims ask for one message of each key
+	steps    int  // how many there were
 
-	claims []*pairedLease // all that were ever made, in the order of their keys within a claim
-	live   []*pairedLease // those that are live, by the model, since the last step
-	past   []store.Record // quarantine records that were seen, there or gone
+	// What operations are made of.
+	claims  []*pairedLease // all that were ever made
+	live    []*pairedLease // those that are live, by the model, since the last step
+	past    []store.Record // quarantine records that were seen, there or gone
+	times   []time.Time    // of records
+	bodies  int            // how many bodies were made: each is another
+	subject store.Key      // what a plan is mostly about
 
-	bodies  int         // how many bodies were made: each is another
-	times   []time.Time // of records
-	subject store.Key   // what a plan is mostly about
-
+	// What the last step asks to look at, and what it was about.
 	glance  glance
-	keys    map[store.Key]bool       // that the last step was about
-	records map[store.RecordKey]bool // the same
+	keys    map[store.Key]bool
+	records map[store.RecordKey]bool
 }
 
 // pairedLease is a lease on both sides. Only the tokens differ.
@@ -69,15 +71,16 @@ func (c *comparison) run() {
 	add(1, "renew", c.renew)
 	// What is read from files costs much more under the race detector than what is
 	// still in memory, so not every store is opened again.
-	if c.backend.Reopen != nil && !often(c.t) {
+	reopens := rapid.SampledFrom([]bool{false, false, false, false, true}).Draw(c.t, "reopens")
+	if c.backend.Reopen != nil && reopens {
 		add(1, "reopen", c.reopen)
 	}
 	c.t.Repeat(actions)
 	c.lookAtAll()
 }
 
-// plan is what a step is going to do, and what it then looks at besides everything.
-// Rapid prints it, with its name, as one line of a failure.
+// plan is what a step is going to do, and what to look at after it. Rapid prints it,
+// with its name, as one line of a failure.
 type plan[V any] struct {
 	do     V
 	text   string
@@ -94,6 +97,7 @@ func draw[V any](c *comparison, t *rapid.T, name string, f func(t *rapid.T) (V, 
 		do, text := f(t)
 		return plan[V]{do, text, c.drawGlance(t)}
 	}).Draw(t, name)
+	c.steps++
 	c.glance, c.keys, c.records = p.glance, map[store.Key]bool{}, map[store.RecordKey]bool{}
 	return p.do
 }
@@ -103,7 +107,7 @@ func (c *comparison) now() time.Time { return c.clock.Now() }
 // when returns a time for people: how long after the start it is.
 func (c *comparison) when(t time.Time) string {
 	if t.IsZero() {
-		return "@never"
+		return "@zero"
 	}
 	return "@" + t.Sub(c.start).String()
 }

@@ -204,12 +204,12 @@ func (c *comparison) drawRequest(t *rapid.T) store.ClaimRequest {
 		Routes: pick(t, [][]string{{"a", "b"}, {"a"}, {"b"}, {"b", "nobody", "a"}, {"a", "a"}}),
 		Max:    everything,
 		Lease:  drawLength(t),
-		// Nothing here waits: a claim that finds nothing says so.
+
 		MaxMessages: 1,
 		MaxAttempts: pick(t, []int{0, 3, 2, 1}),
 	}
-	if c.mix.messages > 1 {
-		req.MaxMessages = rapid.IntRange(0, c.mix.messages).Draw(t, "messages")
+	if !c.oneByOne {
+		req.MaxMessages = rapid.IntRange(0, 3).Draw(t, "messages")
 	}
 	if few := rapid.IntRange(1, 3).Draw(t, "max"); !often(t) {
 		// Then nothing may go to quarantine: which keys are looked at is not known.

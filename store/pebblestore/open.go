@@ -1,0 +1,357 @@
+package pebblestore
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/bloom"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/store"
+)
+
+// Open opens the store in a directory, and makes it if it is not there. It returns
+// [store.ErrInUse] if another process has it open.
+func Open(ctx context.Context, dir string, o Options) (*Store, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	s := newStore(dir, o)
+	if err := s.lockDir(); err != nil {
+		return nil, err
+	}
+	// Pebble gives up by calling Fatalf, which does not return: so it works in a
+	// goroutine of its own.
+	opened := make(chan error, 1)
+	go func() { opened <- s.open(o) }()
+	select {
+	case err := <-opened:
+		if err != nil {
+			return nil, err
+		}
+	case <-s.failed:
+		return nil, s.failure
+	}
+	go s.applyGroups()
+	go s.syncGroups()
+	s.mu.Lock()
+	s.full = s.spaceLow()
+	s.setAlarm(s.now())
+	s.mu.Unlock()
+	return s, nil
+}
+
+func newStore(dir string, o Options) *Store {
+	lim := defaultLimits
+	if o.limits != nil {
+		lim = *o.limits
+	}
+	s := &Store{
+		dir: dir, fs: o.fs, clock: o.Clock, logger: o.Logger, reserve: o.Reserve, limits: lim,
+		gathered:  make(chan struct{}, 1),
+		applied:   make(chan *group),
+		stopped:   make(chan struct{}),
+		closing:   make(chan struct{}),
+		failed:    make(chan struct{}),
+		gone:      make(chan struct{}),
+		stopAlarm: func() bool { return false },
+		queues:    map[string]*queue{},
+		lanes:     map[laneName]*lane{},
+		lanesByID: map[uint32]*lane{},
+		keys:      newCache[store.Key, *keyState](lim.keys),
+		records:   newCache[store.RecordKey, *recordState](lim.records),
+		dying:     map[place]*group{},
+		leases: indexed[*lease]{
+			less:  func(a, b *lease) bool { return a.until < b.until },
+			place: func(l *lease) *int { return &l.index },
+		},
+	}
+	if s.fs == nil {
+		s.fs = vfs.Default
+	}
+	if s.clock == nil {
+		s.clock = base.System{}
+	}
+	if s.logger == nil {
+		s.logger = slog.Default()
+	}
+	if s.reserve == 0 {
+		s.reserve = DefaultReserve
+	}
+	_, _ = rand.Read(s.epoch[:]) // it never fails
+	return s
+}
+
+// lockDir makes the directory and keeps other processes out.
+func (s *Store) lockDir() error {
+	if err := s.makeDir(); err != nil {
+		return fmt.Errorf("pebblestore: make directory %s: %w", s.dir, err)
+	}
+	if s.fs == vfs.Default { // the lock is on a name, of which a directory may have several
+		dir, err := filepath.Abs(s.dir)
+		if err == nil {
+			dir, err = filepath.EvalSymlinks(dir)
+		}
+		if err != nil {
+			return fmt.Errorf("pebblestore: open %s: %w", s.dir, err)
+		}
+		s.dir = dir
+	}
+	lock, err := pebble.LockDirectory(s.dir, s.fs)
+	if err != nil {
+		if isLocked(err) {
+			return fmt.Errorf("pebblestore: open %s: another process has it open, and one is all that is allowed: %w", s.dir, store.ErrInUse)
+		}
+		return fmt.Errorf("pebblestore: lock %s: %w", s.dir, err)
+	}
+	s.dirLock = lock
+	return nil
+}
+
+// makeDir makes the directory and those above it, and syncs what it made them in:
+// Pebble does so only for what it makes itself.
+func (s *Store) makeDir() error {
+	var changed []string
+	for dir := s.dir; ; dir = changed[len(changed)-1] {
+		_, err := s.fs.Stat(dir)
+		if err != nil && !isNotExist(err) {
+			return err
+		}
+		if err == nil || s.fs.PathDir(dir) == dir {
+			break
+		}
+		changed = append(changed, s.fs.PathDir(dir))
+	}
+	if err := s.fs.MkdirAll(s.dir, 0o755); err != nil {
+		return err
+	}
+	for _, dir := range changed {
+		f, err := s.fs.OpenDir(dir)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(f.Sync(), f.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pebbleOptions returns the settings of Pebble. docs/performance.md says what they
+// are worth.
+func pebbleOptions(o Options, s *Store) *pebble.Options {
+	p := &pebble.Options{
+		FS:                          s.fs,
+		Lock:                        s.dirLock,
+		Comparer:                    comparer,
+		FormatMajorVersion:          pebble.FormatTableFormatV6,
+		MemTableSize:                memTable,
+		MemTableStopWritesThreshold: memTables,
+		L0CompactionThreshold:       2,
+		L0StopWritesThreshold:       1000,
+		LBaseMaxBytes:               64 << 20,
+		CompactionConcurrencyRange:  func() (int, int) { return 1, 2 },
+		Logger:                      pebbleLogger{s.logger, s.fail},
+	}
+	// Pebble takes the memory of its memtables out of the cache: without an extra
+	// share for them, the filters that tell new keys from old ones are read from disk
+	// time and again.
+	p.CacheSize = o.Cache
+	if p.CacheSize == 0 {
+		p.CacheSize = DefaultCache
+	}
+	p.CacheSize += 2 * memTable
+	for i := range p.Levels {
+		p.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
+	}
+	p.EventListener = &pebble.EventListener{
+		BackgroundError: func(err error) { s.logger.Error("pebblestore: background work failed", "dir", s.dir, "error", err) },
+		DataCorruption: func(info pebble.DataCorruptionInfo) {
+			// Whoever was reading may hold the lock.
+			go s.fail(fmt.Errorf("%s: %w: %w", info.Path, info.Details, store.ErrCorrupt))
+		},
+	}
+	if o.tune != nil {
+		o.tune(p)
+	}
+	return p
+}
+
+// open opens the database and brings what must be known of it into memory.
+func (s *Store) open(o Options) error {
+	err := s.checkFiles()
+	if err == nil {
+		err = s.breakSeal()
+	}
+	if err != nil {
+		err = fmt.Errorf("pebblestore: open %s: %w", s.dir, err)
+		return errors.Join(err, s.dirLock.Close())
+	}
+	options := pebbleOptions(o, s)
+	s.guard(options)
+	db, err := pebble.Open(s.dir, options)
+	if err != nil {
+		return errors.Join(s.openError(err), s.dirLock.Close())
+	}
+	s.db = db
+	err = s.readFormat()
+	if err == nil {
+		err = s.readIDs()
+	}
+	if err == nil {
+		err = s.readLanes()
+	}
+	if err == nil {
+		err = s.readAttempts()
+	}
+	if err != nil {
+		return errors.Join(err, db.Close(), s.dirLock.Close())
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.gathering = s.newGroup()
+	return nil
+}
+
+// openError says what is wrong with a directory that Pebble does not open.
+func (s *Store) openError(err error) error {
+	text := err.Error()
+	switch {
+	case strings.Contains(text, "comparer name"), strings.Contains(text, "format major version"):
+		return fmt.Errorf("pebblestore: open %s: this is not a directory of Abide: %w: %w", s.dir, err, store.ErrFormat)
+	case pebble.IsCorruptionError(err), isNotExist(err), strings.Contains(text, "object size mismatch"):
+		return fmt.Errorf("pebblestore: open %s: %w%s: %w", s.dir, err, s.suspects(text), store.ErrCorrupt)
+	}
+	return fmt.Errorf("pebblestore: open %s: %w", s.dir, err)
+}
+
+// suspects names the files that an error of Pebble's is about, where it does not.
+func (s *Store) suspects(text string) string {
+	ending := ""
+	switch {
+	case strings.Contains(text, "replaying WAL"):
+		ending = ".log"
+	case strings.Contains(text, "key=value"), strings.Contains(text, "section"):
+		ending = "OPTIONS-"
+	default:
+		return ""
+	}
+	files, _ := s.fs.List(s.dir) // without a list nobody is suspected
+	files = slices.DeleteFunc(files, func(name string) bool { return !strings.Contains(name, ending) })
+	slices.Sort(files)
+	return " (in one of " + strings.Join(files, ", ") + ")"
+}
+
+// readFormat checks the version of what is stored, and writes it into a new store.
+func (s *Store) readFormat() error {
+	v, closer, err := s.db.Get(metaFormat)
+	if err == nil {
+		defer closer.Close() //nolint:errcheck // what was read is in memory
+		if string(v) != formatVersion {
+			return fmt.Errorf("pebblestore: open %s: it has format %q, and this version of Abide reads format %q: %w", s.dir, v, formatVersion, store.ErrFormat)
+		}
+		return nil
+	}
+	if !errors.Is(err, pebble.ErrNotFound) {
+		return s.readError("open", err)
+	}
+	it, err := s.db.NewIter(nil)
+	if err != nil {
+		return s.readError("open", err)
+	}
+	foreign := it.First()
+	if err := closeIter(it, nil); err != nil {
+		return s.readError("open", err)
+	}
+	if foreign {
+		return fmt.Errorf("pebblestore: open %s: it has no format version, so it is not a directory of Abide: %w", s.dir, store.ErrFormat)
+	}
+	if err := s.db.Set(metaFormat, []byte(formatVersion), pebble.Sync); err != nil {
+		return fmt.Errorf("pebblestore: open %s: %w", s.dir, err)
+	}
+	return nil
+}
+
+func (s *Store) readIDs() error {
+	s.nextID, s.reservedIDs = 1, 1
+	v, closer, err := s.db.Get(metaIDs)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return s.readError("open", err)
+	}
+	defer closer.Close() //nolint:errcheck // what was read is in memory
+	if len(v) != 8 {
+		return fmt.Errorf("pebblestore: open %s: counter has %d bytes: %w", s.dir, len(v), store.ErrCorrupt)
+	}
+	s.nextID = binary.BigEndian.Uint64(v)
+	s.reservedIDs = s.nextID
+	return nil
+}
+
+// readLanes reads what lanes there are. What is in them stays on disk. Those that are
+// empty are forgotten.
+func (s *Store) readLanes() error {
+	s.mu.Lock() // Pebble may find out in the background that the store has failed
+	defer s.mu.Unlock()
+	var empty []uint32
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte{tagLane}, UpperBound: []byte{tagLane + 1}})
+	if err != nil {
+		return s.readError("open", err)
+	}
+	for it.First(); it.Valid() && err == nil; it.Next() {
+		r := reader{b: it.Value()}
+		name := laneName{r.string(), r.string(), r.string()}
+		id := binary.BigEndian.Uint32(it.Key()[1:])
+		count := int64(r.uvarint())
+		floor := pos{due: int64(r.uvarint()), seq: r.uvarint()}
+		if err = r.check("lane", it.Key()); err != nil {
+			break
+		}
+		s.lastLane = max(s.lastLane, id)
+		if count == 0 {
+			empty = append(empty, id)
+			continue
+		}
+		l := s.addLane(id, name)
+		l.count, l.cursor = count, floor
+		l.setNext(floor)
+	}
+	if err := closeIter(it, err); err != nil {
+		return s.readError("open", err)
+	}
+	for _, id := range empty {
+		if err := s.db.Delete(laneKey(nil, id), pebble.NoSync); err != nil {
+			return fmt.Errorf("pebblestore: open %s: %w", s.dir, err)
+		}
+	}
+	return nil
+}
+
+// readAttempts reads how often messages were claimed that an earlier process did
+// not finish.
+func (s *Store) readAttempts() (err error) {
+	if s.attempts, err = openJournal(s.fs, s.dir, s.limits.journal); err != nil {
+		return err
+	}
+	return s.attempts.keep(func(at place) (bool, error) {
+		_, closer, err := s.db.Get(msgKey(nil, at.lane, at.pos))
+		if errors.Is(err, pebble.ErrNotFound) {
+			return false, nil
+		}
+		if err != nil {
+			return false, s.readError("open", err)
+		}
+		return true, closer.Close()
+	})
+}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -380,4 +382,62 @@ func TestForgottenKeys(t *testing.T) {
 			t.Fatalf("%d messages of %v are pending, want %d: %v", len(messages), key, pending[i], err)
 		}
 	}
+}
+
+// TestFloorStaysBeforeWhatIsUnderWay consumes a message while another one, which comes
+// before it, is not on disk yet: after a restart, that one must be found.
+func TestFloorStaysBeforeWhatIsUnderWay(t *testing.T) {
+	t.Parallel()
+	g := newGate()
+	h := &house{t: t, fs: g, clock: base.NewManual(start), limits: defaultLimits}
+	h.open()
+	later, earlier := message(1, 0, start.Add(5*time.Millisecond)), message(2, 0, time.Time{})
+	h.commit(&store.Tx{Put: []store.Message{later}})
+
+	// One group is being synced, the next one is applied and waits for it, and all that
+	// comes gathers in a third one.
+	open := g.close(func(path string) bool { return strings.HasSuffix(path, ".log") })
+	var wg sync.WaitGroup
+	commit := func(tx *store.Tx) {
+		wg.Go(func() {
+			if err := h.Commit(t.Context(), tx); err != nil {
+				t.Errorf("commit: %v", err)
+			}
+		})
+	}
+	record := func(id string) *store.Tx {
+		return &store.Tx{PutRecords: []store.PutRecord{{Record: store.Record{Key: store.RecordKey{Kind: kind, ID: id}}}}}
+	}
+	commit(record("synced"))
+	eventually(t, "a group is being synced", func() bool { return g.waits.Load() == 1 })
+	commit(record("applied"))
+	eventually(t, "the next group is applied", func() bool {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return len(h.inFlight) == 3 && h.inFlight[1].applied
+	})
+	commit(&store.Tx{Put: []store.Message{earlier}})
+	eventually(t, "the third one gathers", func() bool {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return h.gathering.used
+	})
+	h.clock.Advance(10 * time.Millisecond)
+	claims := h.claim(10, 0)
+	if len(claims) != 1 || claims[0].Key != later.Key {
+		t.Fatalf("claimed %v, want %v", claims, later.Key)
+	}
+	commit(&store.Tx{Finish: []store.Finish{{Lease: claims[0].Lease()}}})
+	eventually(t, "the message is consumed", func() bool {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return h.leases.len() == 0
+	})
+	open()
+	wg.Wait()
+	h.reopen()
+	if claims := h.claim(10, 0); len(claims) != 1 || claims[0].Key != earlier.Key {
+		t.Errorf("claimed %v after a restart, want %v", claims, earlier.Key)
+	}
+	h.close()
 }

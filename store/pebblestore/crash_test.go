@@ -102,7 +102,7 @@ func TestPowerLoss(t *testing.T) {
 	t.Parallel()
 	generations, workers, steps, losses := 3, 6, 50, 20
 	if long() {
-		generations, workers, steps, losses = 30, 16, 300, 1000
+		generations, workers, steps, losses = 10, 12, 150, 150
 	}
 	seed := seedOf(t)
 	fs := vfs.NewCrashableMem()

@@ -295,7 +295,7 @@ func TestTablesThatCannotBeWritten(t *testing.T) {
 }
 
 // TestCloseLeavesNothingRunning is not parallel, because it counts goroutines.
-func TestCloseLeavesNothingRunning(t *testing.T) { //nolint:paralleltest // see above
+func TestCloseLeavesNothingRunning(t *testing.T) {
 	before := runtime.NumGoroutine()
 	for i := range 5 {
 		clock := base.NewManual(start)

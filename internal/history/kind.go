@@ -65,6 +65,10 @@ const (
 	// ValueSet keeps a small value where others can read it: Name, Data.
 	ValueSet Kind = 22
 
+	// TurnYielded ends a turn so that what it did becomes durable before the code goes
+	// on, in the next turn, from here.
+	TurnYielded Kind = 30
+
 	// CancelRequested asks the code to come to an end: Name (why).
 	CancelRequested Kind = 23
 
@@ -113,6 +117,7 @@ var kindNames = [...]string{
 	ExecutionTerminated: "ExecutionTerminated",
 	ExecutionContinued:  "ExecutionContinued",
 	TimerMoveReceived:   "TimerMoveReceived",
+	TurnYielded:         "TurnYielded",
 }
 
 // Known reports whether this version knows the kind.

@@ -2,6 +2,7 @@ package replay
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -20,7 +21,10 @@ type Context struct {
 func (c *Context) Now() time.Time { return c.x.now }
 
 // Replaying reports whether what the code does now was done before.
-func (c *Context) Replaying() bool { return c.x.replayed }
+func (c *Context) Replaying() bool { return c.x.replaying() }
+
+// Self returns the ID of the instance.
+func (c *Context) Self() string { return c.x.self }
 
 // Start returns how the execution was started.
 func (c *Context) Start() (name string, start history.Start) { return c.x.name, c.x.start }
@@ -51,14 +55,31 @@ func (c *Context) Move(timer *Future, at time.Time) bool {
 	return true
 }
 
-// Child starts another instance, and waits for how it ends.
+// Child starts another instance, and waits for how it ends. Without an ID, it gets one
+// that is made of the instance's own and a random number.
 func (c *Context) Child(name, id string, input []byte, how history.Child) *Future {
-	return c.newFuture(history.Event{Kind: history.ChildStarted, Name: name, Target: id, Data: input, Child: &how})
+	return c.newFuture(history.Event{Kind: history.ChildStarted, Name: name, Target: c.target(history.ChildStarted, id), Data: input, Child: &how})
 }
 
-// Detach starts another instance and forgets it.
-func (c *Context) Detach(name, id string, input []byte, how history.Child) {
+// Detach starts another instance, forgets it, and returns its ID. See Child for how
+// it gets one.
+func (c *Context) Detach(name, id string, input []byte, how history.Child) string {
+	id = c.target(history.DetachedStarted, id)
 	c.x.emit(history.Event{Kind: history.DetachedStarted, Name: name, Target: id, Data: input, Child: &how})
+	return id
+}
+
+// target returns the ID of an instance to start. One that was made up is in history:
+// the instance that replays it may be a fork, with an ID of its own.
+func (c *Context) target(kind history.Kind, id string) string {
+	if id != "" {
+		return id
+	}
+	number := c.Uint64()
+	if h := c.x.next(kind); h != nil {
+		return h.Target
+	}
+	return fmt.Sprintf("%s.%016x", c.x.self, number)
 }
 
 // Receive returns the next event of that name, when there is one.
@@ -86,16 +107,31 @@ func (c *Context) Send(id, name string, data []byte) {
 
 // Step runs f here and now, and remembers what came of it: in a replayed turn it is
 // not run again. How f fails is up to f.
-func (c *Context) Step(ctx context.Context, name string, f func(context.Context) ([]byte, *history.Failure)) ([]byte, *history.Failure) {
+func (c *Context) Step(name string, f func(context.Context) ([]byte, *history.Failure)) ([]byte, *history.Failure) {
+	data, failure := c.step(name, f)
+	switch {
+	case c.x.replaying():
+		if c.x.next(history.TurnYielded) != nil {
+			c.x.yield()
+		}
+	case c.x.live.Yield != nil && c.x.live.Yield():
+		c.x.yield()
+	}
+	return data, failure
+}
+
+func (c *Context) step(name string, f func(context.Context) ([]byte, *history.Failure)) ([]byte, *history.Failure) {
 	if h := c.x.next(history.StepCompleted, history.StepFailed); h != nil {
 		data, failure := h.Data, h.Failure
 		c.x.emit(history.Event{Kind: h.Kind, Name: name})
 		return data, failure
 	}
-	if c.x.replayed { // history says that something else comes here
+	if c.x.replaying() { // history says that something else comes here
 		c.x.emit(history.Event{Kind: history.StepCompleted, Name: name})
 	}
-	data, failure := f(ctx)
+	c.x.inStep.Store(true)
+	data, failure := f(c.x.live.Context)
+	c.x.inStep.Store(false)
 	if failure != nil {
 		c.x.emit(history.Event{Kind: history.StepFailed, Name: name, Failure: failure})
 	} else {
@@ -112,7 +148,7 @@ func (c *Context) Changed(id string) bool {
 	if changed, known := x.changes[id]; known {
 		return changed
 	}
-	changed := !x.replayed
+	changed := !x.replaying()
 	if h := x.next(history.ChangeMarked); h != nil && h.Name == id {
 		changed = true
 	}
@@ -131,6 +167,13 @@ func (c *Context) SetStatus(text string) {
 // SetValue keeps a small value where others can read it.
 func (c *Context) SetValue(name string, data []byte) {
 	c.x.emit(history.Event{Kind: history.ValueSet, Name: name, Data: data})
+}
+
+// Promise returns a future that the code itself makes known, by calling the function:
+// it is not in history.
+func (c *Context) Promise(name string) (*Future, func()) {
+	f := &Future{x: c.x, name: name, scope: c.scope}
+	return f, func() { f.settle(nil, nil) }
 }
 
 // Go runs f beside the code that calls it. The two take turns where they wait.

@@ -7,6 +7,8 @@ import (
 	"maps"
 	"runtime/debug"
 	"slices"
+
+	"github.com/abidehq/abide/internal/history"
 )
 
 // coroutine is code that runs until it waits.
@@ -46,7 +48,7 @@ func (x *Execution) spawn(f func()) {
 		co.suspend = yield
 		f()
 	})
-	x.live[co] = struct{}{}
+	x.alive[co] = struct{}{}
 	x.wake(co)
 }
 
@@ -68,7 +70,7 @@ func (x *Execution) run() {
 		co.resume()
 		x.current = nil
 		if co.ended {
-			delete(x.live, co)
+			delete(x.alive, co)
 		}
 	}
 	if x.err != nil || x.ended {
@@ -89,6 +91,13 @@ func (x *Execution) wait(what string) {
 	co.waits = ""
 }
 
+// yield ends the coroutine's part in this turn: it goes on in the next one.
+func (x *Execution) yield() {
+	x.emit(history.Event{Kind: history.TurnYielded})
+	x.yielded = append(x.yielded, x.current)
+	x.wait("the next turn")
+}
+
 // stopWith makes the execution fail from within the code.
 func (x *Execution) stopWith(err error) {
 	_ = x.fail(err)
@@ -98,7 +107,7 @@ func (x *Execution) stopWith(err error) {
 // stopAll ends all coroutines.
 func (x *Execution) stopAll() {
 	for _, co := range x.inOrder() {
-		delete(x.live, co)
+		delete(x.alive, co)
 		if co != x.current {
 			co.stop()
 		}
@@ -109,7 +118,7 @@ func (x *Execution) stopAll() {
 // inOrder returns the coroutines that have not ended, in the order in which they were
 // made.
 func (x *Execution) inOrder() []*coroutine {
-	return slices.SortedFunc(maps.Keys(x.live), func(a, b *coroutine) int { return a.number - b.number })
+	return slices.SortedFunc(maps.Keys(x.alive), func(a, b *coroutine) int { return a.number - b.number })
 }
 
 // Waiting returns what the code waits for, in words, a line for each coroutine.

@@ -1,9 +1,11 @@
 package replay
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/abidehq/abide/internal/history"
@@ -30,6 +32,7 @@ type Continue struct {
 // Execution is code and how far it has come. It is not safe for concurrent use.
 type Execution struct {
 	code Code
+	self string // the instance's ID
 
 	started  bool
 	ended    bool
@@ -41,11 +44,17 @@ type Execution struct {
 	closed   bool
 	expected []history.Event // what history says that the code did next, in a replayed turn
 	replayed bool            // the turn is one that history has
+	goOn     bool            // history ends within this turn, and the code goes on from there
 	produced []history.Event // what the code did, in a new turn
+	live     Live            // of a new turn
+	yielded  []*coroutine    // that go on in the next turn
+
+	progress atomic.Uint64 // grows with everything that the code does
+	inStep   atomic.Bool
 
 	runnable []*coroutine // in the order in which they were woken
 	current  *coroutine
-	live     map[*coroutine]struct{} // that have not ended
+	alive    map[*coroutine]struct{} // that have not ended
 	spawned  int
 
 	futures  map[int32]*Future // that are not resolved yet, by the event that made them
@@ -57,14 +66,25 @@ type Execution struct {
 	random   uint64 // state of the generator
 }
 
-// New returns an execution that has not begun.
-func New(code Code) *Execution {
+// Live is what the code of a new turn needs of the world.
+type Live struct {
+	// Context is that of steps.
+	Context context.Context //nolint:containedctx // the context of one call, handed through the code
+
+	// Yield is asked after each step whether what was done so far should be made
+	// durable before the code goes on. Nil means no.
+	Yield func() bool
+}
+
+// New returns an execution, of the instance with that ID, that has not begun.
+func New(self string, code Code) *Execution {
 	x := &Execution{
 		code:    code,
+		self:    self,
 		futures: map[int32]*Future{},
 		inboxes: map[string]*inbox{},
 		changes: map[string]bool{},
-		live:    map[*coroutine]struct{}{},
+		alive:   map[*coroutine]struct{}{},
 	}
 	x.root = &Scope{x: x}
 	return x
@@ -86,7 +106,8 @@ func (x *Execution) Replay(events []history.Event) error {
 		for in < n && events[in].Kind.Incoming() {
 			in++
 		}
-		if err := x.turn(events[:in], events[in:n], true); err != nil {
+		x.replayed, x.goOn = true, false
+		if err := x.turn(events[:in], events[in:n]); err != nil {
 			return err
 		}
 		events = events[n:]
@@ -94,11 +115,24 @@ func (x *Execution) Replay(events []history.Event) error {
 	return nil
 }
 
+// GoOn takes up a turn that history breaks off: incoming are the events that reached
+// the instance, expected is what the code did about them as far as it is known. It
+// returns what the code did from there on.
+func (x *Execution) GoOn(live Live, incoming, expected []history.Event) ([]history.Event, error) {
+	x.produced, x.live = nil, live
+	x.replayed, x.goOn = true, true
+	if err := x.turn(incoming, expected); err != nil {
+		return nil, err
+	}
+	return x.produced, nil
+}
+
 // Turn gives new events to the code, a TurnStarted first, and returns what the code
 // did. The events must carry their IDs, and those returned go on from there.
-func (x *Execution) Turn(incoming []history.Event) ([]history.Event, error) {
-	x.produced = nil
-	if err := x.turn(incoming, nil, false); err != nil {
+func (x *Execution) Turn(live Live, incoming []history.Event) ([]history.Event, error) {
+	x.produced, x.live = nil, live
+	x.replayed, x.goOn = false, false
+	if err := x.turn(incoming, nil); err != nil {
 		return nil, err
 	}
 	return x.produced, nil
@@ -110,17 +144,24 @@ func (x *Execution) Ended() bool { return x.ended }
 // LastID returns the ID of the last event so far.
 func (x *Execution) LastID() int32 { return x.lastID }
 
-func (x *Execution) turn(incoming, expected []history.Event, replayed bool) error {
+// Progress returns a number that grows with everything that the code does, and
+// whether it is within a step, which may take its time. It may be called at any time,
+// by others too.
+func (x *Execution) Progress() (n uint64, inStep bool) {
+	return x.progress.Load(), x.inStep.Load()
+}
+
+func (x *Execution) turn(incoming, expected []history.Event) error {
 	if x.err != nil {
 		return x.err
 	}
-	if x.closed || (x.ended && !replayed) {
+	if x.closed || (x.ended && !x.replayed) {
 		return ErrEnded
 	}
 	if len(incoming) == 0 || incoming[0].Kind != history.TurnStarted {
 		return x.fail(fmt.Errorf("replay: a turn does not begin with TurnStarted: %w", ErrHistory))
 	}
-	x.expected, x.replayed = expected, replayed
+	x.expected = expected
 	first := x.lastID + 1
 	x.lastID += int32(len(incoming))
 	for i := range incoming {
@@ -160,6 +201,10 @@ func (x *Execution) receive(e *history.Event) error {
 			return fmt.Errorf("replay: time runs backwards at event %v: %w", e, ErrHistory)
 		}
 		x.now = e.At
+		for _, co := range x.yielded {
+			x.wake(co)
+		}
+		x.yielded = nil
 	case history.ExecutionStarted:
 		if x.started || e.Start == nil {
 			return fmt.Errorf("replay: %v: %w", e, ErrHistory)
@@ -176,7 +221,7 @@ func (x *Execution) receive(e *history.Event) error {
 			f.at = e.At
 		}
 	case history.EventReceived:
-		x.inbox(e.Name).deliver(x, e.Data)
+		x.inbox(e.Name).deliver(e.Data)
 	case history.CancelRequested:
 		x.root.cancel(&history.Failure{Type: CancelledType, Message: reason(e.Name), Final: true})
 	case history.ExecutionTerminated:
@@ -236,7 +281,8 @@ func (x *Execution) emit(e history.Event) int32 {
 		panic(errStopped)
 	}
 	e.ID = x.lastID + 1
-	if x.replayed {
+	x.progress.Add(1)
+	if x.replaying() {
 		if len(x.expected) == 0 {
 			x.stopWith(x.tooMuch(&e))
 		}
@@ -251,10 +297,18 @@ func (x *Execution) emit(e history.Event) int32 {
 	return e.ID
 }
 
+// replaying reports whether what the code does now was done before.
+func (x *Execution) replaying() bool {
+	if x.replayed && x.goOn && len(x.expected) == 0 {
+		x.replayed = false
+	}
+	return x.replayed
+}
+
 // next returns what history says that the code does now, if the turn is replayed and
 // it is of that kind and name.
 func (x *Execution) next(kinds ...history.Kind) *history.Event {
-	if x.replayed && len(x.expected) > 0 && slices.Contains(kinds, x.expected[0].Kind) {
+	if x.replaying() && len(x.expected) > 0 && slices.Contains(kinds, x.expected[0].Kind) {
 		return &x.expected[0]
 	}
 	return nil

@@ -11,14 +11,15 @@ import (
 // Future is something that will be known: an activity's result, a timer, a child, an
 // event that was not raised yet.
 type Future struct {
-	x     *Execution
-	id    int32        // of the event that made it; 0 if it is not in history
-	kind  history.Kind // of that event
-	name  string
-	at    time.Time // of a timer
-	scope *Scope
-	made  int    // when, among the futures of the execution
-	inbox *inbox // that it waits for
+	x      *Execution
+	id     int32        // of the event that made it; 0 if it is not in history
+	kind   history.Kind // of that event
+	name   string
+	target string    // of a child
+	at     time.Time // of a timer
+	scope  *Scope
+	made   int    // when, among the futures of the execution
+	inbox  *inbox // that it waits for
 
 	done    bool
 	order   int // among those that are resolved
@@ -36,9 +37,18 @@ func (f *Future) Result() ([]byte, *history.Failure) { return f.data, f.failure 
 // At returns the time of a timer.
 func (f *Future) At() time.Time { return f.at }
 
+// ID returns the ID of the event that made it, and 0 if it is not in history.
+func (f *Future) ID() int32 { return f.id }
+
+// Target returns the ID of a child.
+func (f *Future) Target() string { return f.target }
+
 // String returns what it is of, in words.
 func (f *Future) String() string {
 	what := "event"
+	if f.inbox == nil {
+		what = "coroutine"
+	}
 	switch f.kind {
 	case history.ActivityScheduled:
 		what = "activity"
@@ -78,7 +88,7 @@ func (x *Execution) resolve(id int32, data []byte, failure *history.Failure) {
 
 // newFuture notes what the code asks for, and returns what will come of it.
 func (c *Context) newFuture(e history.Event) *Future {
-	f := &Future{x: c.x, kind: e.Kind, name: e.Name, at: e.At, scope: c.scope}
+	f := &Future{x: c.x, kind: e.Kind, name: e.Name, target: e.Target, at: e.At, scope: c.scope}
 	if c.scope.cancelled != nil {
 		f.settle(nil, c.scope.cancelled)
 		return f
@@ -124,7 +134,7 @@ func (x *Execution) inbox(name string) *inbox {
 }
 
 // deliver gives an event to who has waited longest, or keeps it.
-func (in *inbox) deliver(_ *Execution, data []byte) {
+func (in *inbox) deliver(data []byte) {
 	if len(in.waiting) > 0 {
 		f := in.waiting[0]
 		in.waiting = in.waiting[1:]

@@ -53,7 +53,7 @@ func TestAChangedCodeIsFoundOut(t *testing.T) {
 			return result("")
 		}, `6 ActivityScheduled "charge"`, "nothing", `waiting for event "paid"`},
 		"another kind": {func(c *replay.Context, _ []byte) replay.Outcome {
-			c.Step(t.Context(), "reserve", func(context.Context) ([]byte, *history.Failure) {
+			c.Step("reserve", func(context.Context) ([]byte, *history.Failure) {
 				t.Error("a step ran although the turn is replayed")
 				return nil, nil
 			})
@@ -69,7 +69,7 @@ func TestAChangedCodeIsFoundOut(t *testing.T) {
 			r := start(t, original, "")
 			r.turn(done(3, ""))
 			r.turn(done(6, ""))
-			x := replay.New(variant.code)
+			x := replay.New("self", variant.code)
 			defer x.Close()
 			err := x.Replay(r.events)
 			var m *replay.Mismatch
@@ -84,7 +84,7 @@ func TestAChangedCodeIsFoundOut(t *testing.T) {
 			if !strings.Contains(m.Source, variant.source) {
 				t.Errorf("the source is %s, want %s", m.Source, variant.source)
 			}
-			if _, again := x.Turn(nil); !errors.Is(again, err) {
+			if _, again := x.Turn(replay.Live{}, nil); !errors.Is(again, err) {
 				t.Errorf("it goes on: %v", again)
 			}
 		})
@@ -105,7 +105,7 @@ func TestWhatIsNotAHistoryIsRefused(t *testing.T) {
 		"no start":       {begin, {ID: 2, Kind: history.ExecutionStarted}},
 		"time runs back": {begin, started, {ID: 3, Kind: history.TimerCreated, Name: "t"}, {ID: 4, Kind: history.TurnStarted, At: noon.Add(-1)}},
 	} {
-		x := replay.New(func(c *replay.Context, _ []byte) replay.Outcome {
+		x := replay.New("self", func(c *replay.Context, _ []byte) replay.Outcome {
 			c.Wait(c.Timer("t", c.Now()))
 			return result("")
 		})

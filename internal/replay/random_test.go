@@ -49,7 +49,7 @@ func random(seed uint64) replay.Code {
 						c.Cancel(open[rng.IntN(len(open))])
 					}
 				case 9:
-					c.Step(context.Background(), "s", func(context.Context) ([]byte, *history.Failure) { return []byte("x"), nil })
+					c.Step("s", func(context.Context) ([]byte, *history.Failure) { return []byte("x"), nil })
 				case 10:
 					c.Changed(fmt.Sprintf("change-%d", rng.IntN(3)))
 				case 11:
@@ -107,7 +107,7 @@ func drawIncoming(t *rapid.T, r *run) history.Event {
 
 // same compares the live execution with one that has replayed its history.
 func same(t *rapid.T, r *run, code replay.Code) {
-	x := replay.New(code)
+	x := replay.New("self", code)
 	defer x.Close()
 	if err := x.Replay(r.events); err != nil {
 		t.Fatalf("replay: %v", err)

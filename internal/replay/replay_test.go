@@ -33,7 +33,7 @@ type run struct {
 }
 
 func start(t testingT, code replay.Code, input string) *run {
-	r := &run{t: t, x: replay.New(code), code: code, now: noon}
+	r := &run{t: t, x: replay.New("self", code), code: code, now: noon}
 	t.Cleanup(r.x.Close)
 	r.turn(history.Event{Kind: history.ExecutionStarted, Name: "test", Data: []byte(input), Start: &history.Start{Version: "1", Execution: 1, Seed: 42}})
 	return r
@@ -55,7 +55,7 @@ func (r *run) try(incoming ...history.Event) ([]history.Event, error) {
 	for i := range turn {
 		turn[i].ID = int32(len(r.events) + i + 1)
 	}
-	did, err := r.x.Turn(turn)
+	did, err := r.x.Turn(replay.Live{Context: r.t.Context()}, turn)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func (r *run) try(incoming ...history.Event) ([]history.Event, error) {
 func (r *run) rehydrate() {
 	r.t.Helper()
 	r.x.Close()
-	r.x = replay.New(r.code)
+	r.x = replay.New("self", r.code)
 	r.t.Cleanup(r.x.Close)
 	if err := r.x.Replay(r.events); err != nil {
 		r.t.Fatalf("replay: %v", err)
@@ -218,11 +218,11 @@ func TestAStepRunsOnce(t *testing.T) {
 	t.Parallel()
 	runs := 0
 	code := func(c *replay.Context, _ []byte) replay.Outcome {
-		data, failure := c.Step(t.Context(), "total", func(context.Context) ([]byte, *history.Failure) {
+		data, failure := c.Step("total", func(context.Context) ([]byte, *history.Failure) {
 			runs++
 			return []byte(fmt.Sprint(runs)), nil
 		})
-		_, broken := c.Step(t.Context(), "broken", func(context.Context) ([]byte, *history.Failure) {
+		_, broken := c.Step("broken", func(context.Context) ([]byte, *history.Failure) {
 			runs++
 			return nil, &history.Failure{Message: "no"}
 		})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -62,6 +63,7 @@ func examples() []Event {
 		{Kind: ExecutionTerminated, Name: "stuck"},
 		{Kind: ExecutionContinued, Name: "order", Start: &Start{Version: "3", Execution: 8}, Data: []byte(`{"n":8}`)},
 		{Kind: TimerMoveReceived, Ref: 7, At: noon.Add(2 * time.Hour)},
+		{Kind: TurnYielded},
 	}
 }
 
@@ -129,19 +131,13 @@ func TestEventsAreReadAsTheyWereWritten(t *testing.T) {
 
 // drawEvent returns an event with any fields.
 func drawEvent(t *rapid.T) Event {
-	bytes := rapid.Custom(func(t *rapid.T) []byte {
-		if b := rapid.SliceOfN(rapid.Byte(), 0, 300).Draw(t, "bytes"); len(b) > 0 {
-			return b
-		}
-		return nil
-	})
 	e := Event{
 		ID:     rapid.Int32().Draw(t, "id"),
-		Kind:   Kind(rapid.Int32Range(1, int32(TimerMoveReceived)).Draw(t, "kind")),
+		Kind:   Kind(rapid.Int32Range(1, int32(len(kindNames)-1)).Draw(t, "kind")),
 		Ref:    rapid.Int32().Draw(t, "ref"),
 		Name:   rapid.String().Draw(t, "name"),
 		Target: rapid.String().Draw(t, "target"),
-		Data:   bytes.Draw(t, "data"),
+		Data:   drawBytes(t, "data"),
 	}
 	if rapid.Bool().Draw(t, "has a time") {
 		e.At = time.UnixMilli(rapid.Int64Range(1, 253402300799999).Draw(t, "at")).UTC()
@@ -150,13 +146,46 @@ func drawEvent(t *rapid.T) Event {
 		e.Failure = &Failure{
 			Type: rapid.String().Draw(t, "type"), Message: rapid.String().Draw(t, "message"),
 			Final: rapid.Bool().Draw(t, "final"), Attempt: rapid.Int32().Draw(t, "attempt"),
-			Details: bytes.Draw(t, "details"), Cause: e.Failure,
+			Details: drawBytes(t, "details"), Cause: e.Failure,
 		}
 	}
 	if rapid.Bool().Draw(t, "starts") {
-		e.Start = &Start{Version: rapid.String().Draw(t, "version"), Execution: rapid.Int32().Draw(t, "execution"), Parent: rapid.String().Draw(t, "parent")}
+		e.Start = &Start{
+			Version: rapid.String().Draw(t, "version"), Execution: rapid.Int32().Draw(t, "execution"),
+			Parent: rapid.String().Draw(t, "parent"), ParentExecution: rapid.Int32().Draw(t, "parent's execution"),
+			ParentEvent: rapid.Int32().Draw(t, "parent's event"), Seed: rapid.Uint64().Draw(t, "seed"),
+		}
+	}
+	if rapid.Bool().Draw(t, "is an activity") {
+		e.Activity = drawActivity(t)
+	}
+	if rapid.Bool().Draw(t, "is a child") {
+		e.Child = &Child{Version: rapid.String().Draw(t, "version"), OnClose: OnClose(rapid.Int32().Draw(t, "on close"))}
 	}
 	return e
+}
+
+func drawActivity(t *rapid.T) *Activity {
+	millis := func(name string) time.Duration {
+		return time.Duration(rapid.Int64Range(0, math.MaxInt64/int64(time.Millisecond)).Draw(t, name)) * time.Millisecond
+	}
+	a := &Activity{
+		StartToClose: millis("start to close"), ScheduleToClose: millis("schedule to close"), Heartbeat: millis("heartbeat"),
+		MaxAttempts: rapid.Int32().Draw(t, "attempts"), Backoff: millis("backoff"), BackoffMax: millis("longest backoff"),
+		Factor: rapid.Float64().Draw(t, "factor"),
+	}
+	for range rapid.IntRange(0, 3).Draw(t, "final errors") {
+		a.Final = append(a.Final, rapid.String().Draw(t, "type"))
+	}
+	return a
+}
+
+// drawBytes returns nil for none: on the wire the two are the same.
+func drawBytes(t *rapid.T, name string) []byte {
+	if b := rapid.SliceOfN(rapid.Byte(), 0, 300).Draw(t, name); len(b) > 0 {
+		return b
+	}
+	return nil
 }
 
 func TestUnknownFieldsAreSkipped(t *testing.T) {

@@ -37,11 +37,16 @@ func (c *Context) Activity(name string, input []byte, how history.Activity) *Fut
 // Timer asks to be woken. A time that has passed is as good as any: the timer fires
 // at once, in a turn of its own.
 func (c *Context) Timer(name string, at time.Time) *Future {
-	// A time is in history in whole milliseconds, and a timer is never early.
+	return c.newFuture(history.Event{Kind: history.TimerCreated, Name: name, At: notEarlier(at)})
+}
+
+// notEarlier returns a time as it is in history, in whole milliseconds: a timer is
+// never early.
+func notEarlier(at time.Time) time.Time {
 	if at = at.UTC(); at.Nanosecond()%int(time.Millisecond) != 0 {
 		at = at.Truncate(time.Millisecond).Add(time.Millisecond)
 	}
-	return c.newFuture(history.Event{Kind: history.TimerCreated, Name: name, At: at})
+	return at
 }
 
 // Move gives a timer that has not fired another time, and reports whether it came in
@@ -50,15 +55,22 @@ func (c *Context) Move(timer *Future, at time.Time) bool {
 	if timer.done || timer.kind != history.TimerCreated {
 		return false
 	}
-	c.x.emit(history.Event{Kind: history.TimerMoved, Ref: timer.id, At: at.UTC()})
-	timer.at = at.UTC()
+	timer.at = notEarlier(at)
+	if h := c.x.next(history.TimerMoved); h != nil {
+		timer.at = h.At
+	}
+	c.x.emit(history.Event{Kind: history.TimerMoved, Ref: timer.id, At: timer.at})
 	return true
 }
 
 // Child starts another instance, and waits for how it ends. Without an ID, it gets one
-// that is made of the instance's own and a random number.
+// that is made of the instance's own and a random number; unless it is not started at
+// all because the scope is cancelled.
 func (c *Context) Child(name, id string, input []byte, how history.Child) *Future {
-	return c.newFuture(history.Event{Kind: history.ChildStarted, Name: name, Target: c.target(history.ChildStarted, id), Data: input, Child: &how})
+	if c.scope.cancelled == nil {
+		id = c.target(history.ChildStarted, id)
+	}
+	return c.newFuture(history.Event{Kind: history.ChildStarted, Name: name, Target: id, Data: input, Child: &how})
 }
 
 // Detach starts another instance, forgets it, and returns its ID. See Child for how
@@ -84,6 +96,7 @@ func (c *Context) target(kind history.Kind, id string) string {
 
 // Receive returns the next event of that name, when there is one.
 func (c *Context) Receive(name string) *Future {
+	c.x.mustLive()
 	in := c.x.inbox(name)
 	f := &Future{x: c.x, name: name, scope: c.scope, inbox: in}
 	switch {
@@ -121,6 +134,7 @@ func (c *Context) Step(name string, f func(context.Context) ([]byte, *history.Fa
 }
 
 func (c *Context) step(name string, f func(context.Context) ([]byte, *history.Failure)) ([]byte, *history.Failure) {
+	c.x.mustLive()
 	if h := c.x.next(history.StepCompleted, history.StepFailed); h != nil {
 		data, failure := h.Data, h.Failure
 		c.x.emit(history.Event{Kind: h.Kind, Name: name})
@@ -129,15 +143,19 @@ func (c *Context) step(name string, f func(context.Context) ([]byte, *history.Fa
 	if c.x.replaying() { // history says that something else comes here
 		c.x.emit(history.Event{Kind: history.StepCompleted, Name: name})
 	}
-	c.x.inStep.Store(true)
-	data, failure := f(c.x.live.Context)
-	c.x.inStep.Store(false)
+	data, failure := c.runStep(f)
 	if failure != nil {
 		c.x.emit(history.Event{Kind: history.StepFailed, Name: name, Failure: failure})
 	} else {
 		c.x.emit(history.Event{Kind: history.StepCompleted, Name: name, Data: data})
 	}
 	return data, failure
+}
+
+func (c *Context) runStep(f func(context.Context) ([]byte, *history.Failure)) ([]byte, *history.Failure) {
+	c.x.inStep.Store(true)
+	defer c.x.inStep.Store(false) // also when f panics
+	return f(c.x.live.Context)
 }
 
 // Changed reports whether the code after the change with that ID is to run: always in
@@ -178,6 +196,7 @@ func (c *Context) Promise(name string) (*Future, func()) {
 
 // Go runs f beside the code that calls it. The two take turns where they wait.
 func (c *Context) Go(f func(c *Context)) {
+	c.x.mustLive()
 	child := &Context{x: c.x, scope: c.scope}
 	c.x.spawn(func() { f(child) })
 }
@@ -228,14 +247,17 @@ func (c *Context) Cancelled() *history.Failure { return c.scope.cancelled }
 // WithScope returns a context whose scope can be cancelled by itself, and is when
 // that of c is.
 func (c *Context) WithScope() (*Context, func(why string)) {
-	s := &Scope{x: c.x, parent: c.scope, cancelled: c.scope.cancelled}
-	c.scope.below = append(c.scope.below, s)
+	s := c.scope.newBelow()
 	cancel := func(why string) {
 		s.cancel(&history.Failure{Type: CancelledType, Message: reason(why), Final: true})
-		s.parent.below = slices.DeleteFunc(s.parent.below, func(b *Scope) bool { return b == s })
+		s.leave()
 	}
 	return &Context{x: c.x, scope: s}, cancel
 }
+
+// Leave says that nothing more will be asked for under the scope of c. What is open
+// stays so.
+func (c *Context) Leave() { c.scope.leave() }
 
 // Shield returns a context that is not cancelled with c: for what must be done when
 // all else has been given up.
@@ -251,3 +273,7 @@ func (c *Context) Uint64() uint64 {
 	z = (z ^ z>>27) * 0x94d049bb133111eb
 	return z ^ z>>31
 }
+
+// Stall ends the turn with an error: the code cannot go on, and nothing that it did in
+// this turn counts.
+func (c *Context) Stall(err error) { c.x.stopWith(err) }

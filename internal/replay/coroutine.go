@@ -41,7 +41,8 @@ func (x *Execution) spawn(f func()) {
 	co.resume, co.stop = iter.Pull(func(yield func(struct{}) bool) {
 		defer func() {
 			co.ended = true
-			if v := recover(); v != nil && v != any(errStopped) {
+			// What panics after the end is code that is being stopped.
+			if v := recover(); v != nil && v != any(errStopped) && !x.ended && !x.closed {
 				_ = x.fail(&PanicError{Value: v, Stack: debug.Stack()})
 			}
 		}()
@@ -96,6 +97,14 @@ func (x *Execution) yield() {
 	x.emit(history.Event{Kind: history.TurnYielded})
 	x.yielded = append(x.yielded, x.current)
 	x.wait("the next turn")
+}
+
+// mustLive stops code that is at an end and does something all the same, in what it has
+// deferred.
+func (x *Execution) mustLive() {
+	if x.ended || x.closed || x.err != nil {
+		panic(errStopped)
+	}
 }
 
 // stopWith makes the execution fail from within the code.

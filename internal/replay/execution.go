@@ -162,6 +162,10 @@ func (x *Execution) turn(incoming, expected []history.Event) error {
 		return x.fail(fmt.Errorf("replay: a turn does not begin with TurnStarted: %w", ErrHistory))
 	}
 	x.expected = expected
+	if slices.ContainsFunc(incoming, func(e history.Event) bool { return e.Kind == history.ExecutionTerminated }) {
+		x.ended = true // before the code does anything about the turn's other events
+		x.stopAll()
+	}
 	first := x.lastID + 1
 	x.lastID += int32(len(incoming))
 	for i := range incoming {
@@ -195,6 +199,13 @@ func (x *Execution) fail(err error) error {
 
 // receive does what an incoming event does.
 func (x *Execution) receive(e *history.Event) error {
+	if x.ended {
+		if e.Kind == history.EventReceived { // nobody waits any more, so it goes along
+			in := x.inbox(e.Name)
+			in.events = append(in.events, e.Data)
+		}
+		return nil
+	}
 	switch e.Kind {
 	case history.TurnStarted:
 		if e.At.Before(x.now) {
@@ -223,10 +234,8 @@ func (x *Execution) receive(e *history.Event) error {
 	case history.EventReceived:
 		x.inbox(e.Name).deliver(e.Data)
 	case history.CancelRequested:
-		x.root.cancel(&history.Failure{Type: CancelledType, Message: reason(e.Name), Final: true})
-	case history.ExecutionTerminated:
-		x.ended = true
-		x.stopAll()
+		why := &history.Failure{Type: CancelledType, Message: reason(e.Name), Final: true}
+		x.spawn(func() { x.root.cancel(why) }) // it does things, as code does
 	default:
 		return fmt.Errorf("replay: %v is not an event that reaches an instance: %w", e, ErrHistory)
 	}
@@ -277,9 +286,7 @@ func (x *Execution) end(o Outcome) {
 // emit notes something that the code does, and returns its event ID. In a replayed
 // turn it is compared with history; if it is not the same, the code is stopped here.
 func (x *Execution) emit(e history.Event) int32 {
-	if x.ended || x.closed || x.err != nil {
-		panic(errStopped)
-	}
+	x.mustLive()
 	e.ID = x.lastID + 1
 	x.progress.Add(1)
 	if x.replaying() {

@@ -93,6 +93,9 @@ func (c *Context) newFuture(e history.Event) *Future {
 		f.settle(nil, c.scope.cancelled)
 		return f
 	}
+	if h := c.x.next(e.Kind); h != nil {
+		f.at = h.At
+	}
 	f.id = c.x.emit(e)
 	c.x.futures[f.id] = f
 	c.scope.add(f)

@@ -40,11 +40,11 @@ func sameDeed(h, did *history.Event) bool {
 }
 
 func (x *Execution) different(h, did *history.Event) error {
-	return &Mismatch{Expected: *h, Did: *did, Source: source()}
+	return &Mismatch{Expected: *h, Did: *did, Source: source(did)}
 }
 
 func (x *Execution) tooMuch(did *history.Event) error {
-	return &Mismatch{Did: *did, Source: source()}
+	return &Mismatch{Did: *did, Source: source(did)}
 }
 
 func (x *Execution) tooLittle() error {
@@ -63,8 +63,8 @@ var ownPackages = []string{
 	"iter.",
 }
 
-// source returns the line of the orchestration that runs.
-func source() string {
+// source returns the line of the orchestration that did it.
+func source(did *history.Event) string {
 	var pcs [64]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])
 	for {
@@ -76,8 +76,12 @@ func source() string {
 		if !own && f.File != "" {
 			return fmt.Sprintf("%s:%d", f.File, f.Line)
 		}
-		if !more {
-			return "its return" // the code is not on the stack any more
+		switch { // the code is not on the stack
+		case more:
+		case did.Kind.Ends():
+			return "its return"
+		default:
+			return "its cancellation"
 		}
 	}
 }

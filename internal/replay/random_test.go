@@ -2,8 +2,9 @@ package replay_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"math/rand/v2"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -14,107 +15,190 @@ import (
 	"github.com/abidehq/abide/internal/replay"
 )
 
-// random returns an orchestration that does what the seed says: everything that code
-// can do, in any order, in several coroutines.
-func random(seed uint64) replay.Code {
-	return func(c *replay.Context, _ []byte) replay.Outcome {
-		rng := rand.New(rand.NewPCG(seed, seed))
-		var body func(c *replay.Context, depth int)
-		body = func(c *replay.Context, depth int) {
-			var open []*replay.Future
-			for i := range rng.IntN(8) + 1 {
-				switch rng.IntN(12) {
-				case 0, 1:
-					open = append(open, c.Activity(fmt.Sprintf("a%d", i), nil, history.Activity{}))
-				case 2:
-					open = append(open, c.Timer("", c.Now().Add(time.Duration(c.Uint64()%100)*time.Millisecond)))
-				case 3:
-					open = append(open, c.Receive(fmt.Sprintf("e%d", rng.IntN(2))))
-				case 4:
-					open = append(open, c.Child("child", fmt.Sprintf("c%d", i), nil, history.Child{}))
-				case 5:
-					if depth < 3 {
-						c.Go(func(c *replay.Context) { body(c, depth+1) })
-					}
-				case 6:
-					if len(open) > 0 {
-						c.Wait(open[rng.IntN(len(open))])
-					}
-				case 7:
-					if len(open) > 0 {
-						c.WaitAny(open...)
-					}
-				case 8:
-					if len(open) > 0 {
-						c.Cancel(open[rng.IntN(len(open))])
-					}
-				case 9:
-					c.Step("s", func(context.Context) ([]byte, *history.Failure) { return []byte("x"), nil })
-				case 10:
-					c.Changed(fmt.Sprintf("change-%d", rng.IntN(3)))
-				case 11:
-					scope, cancel := c.WithScope()
-					scope.Activity("scoped", nil, history.Activity{})
-					c.Wait(c.Receive("e0"))
-					cancel("")
-				}
-			}
+// maxTurns is how many turns a random execution gets to end.
+const maxTurns = 20
+
+// world runs a random orchestration, and shows after each turn that its history leads
+// back to where it is.
+type world struct {
+	t      testingT
+	choose *choices
+	code   replay.Code
+	x      *replay.Execution
+	events []history.Event
+	now    time.Time
+	ran    int // steps, in all executions
+}
+
+// live runs the orchestration that is in the first bytes; the others say what happens
+// to it.
+func live(t testingT, program, happens []byte) *world {
+	w := &world{t: t, choose: &choices{happens}, now: noon}
+	w.code = codeOf(drawDeeds(&choices{program}, 0), &w.ran)
+	w.x = replay.New("self", w.code)
+	defer w.x.Close()
+	w.turn(history.Event{Kind: history.ExecutionStarted, Name: "test", Start: &history.Start{Execution: 1, Seed: 42}})
+	for range maxTurns {
+		if w.x.Ended() || w.choose.done() {
+			break
 		}
-		body(c, 0)
-		return result("done")
+		var incoming []history.Event
+		for range w.choose.pick(4) {
+			incoming = append(incoming, w.happens())
+		}
+		w.turn(incoming...)
+	}
+	w.everyCut()
+	return w
+}
+
+// turn gives events to the code, and decides step by step whether it yields.
+func (w *world) turn(incoming ...history.Event) {
+	w.now = w.now.Add(time.Second)
+	turn := append([]history.Event{{Kind: history.TurnStarted, At: w.now}}, incoming...)
+	for i := range turn {
+		turn[i].ID = int32(len(w.events) + i + 1)
+	}
+	yields := w.choose.pick(16)
+	did, err := w.x.Turn(replay.Live{Context: context.Background(), Yield: func() bool {
+		yields /= 2
+		return yields%2 == 1
+	}}, turn)
+	if err != nil {
+		w.t.Fatalf("turn: %v", err)
+	}
+	w.events = append(append(w.events, turn...), did...)
+	w.same(w.events, w.x)
+}
+
+// happens returns an event that reaches the instance; now and then one that is stale,
+// or comes twice.
+func (w *world) happens() history.Event {
+	switch what := w.choose.pick(32); what {
+	case 0, 9:
+		return history.Event{Kind: history.CancelRequested, Name: "enough"}
+	case 1:
+		return history.Event{Kind: history.ExecutionTerminated, Name: "stuck"}
+	case 2, 3, 4, 5, 6, 7:
+		return raised(eventName(what), fmt.Sprintf("(%d)", len(w.events)))
+	case 8:
+		return w.completes(w.choose.pick(len(w.events))) // whatever it is, and whether it is open or not
+	}
+	if open := w.x.Open(); len(open) > 0 {
+		return w.completes(int(open[w.choose.pick(len(open))] - 1))
+	}
+	return raised("e0", "")
+}
+
+// completes returns what can come of the event with that index.
+func (w *world) completes(i int) history.Event {
+	e := w.events[i]
+	switch good := w.choose.pick(4) > 0; {
+	case e.Kind == history.TimerCreated && good:
+		return history.Event{Kind: history.TimerFired, Ref: e.ID}
+	case e.Kind == history.TimerCreated:
+		return history.Event{Kind: history.TimerMoveReceived, Ref: e.ID, At: w.now.Add(time.Hour)}
+	case e.Kind == history.ChildStarted && good:
+		return history.Event{Kind: history.ChildCompleted, Ref: e.ID, Data: []byte("c")}
+	case e.Kind == history.ChildStarted:
+		return history.Event{Kind: history.ChildFailed, Ref: e.ID, Failure: &history.Failure{Message: "no"}}
+	case good:
+		return done(e.ID, "a")
+	default:
+		return history.Event{Kind: history.ActivityFailed, Ref: e.ID, Failure: &history.Failure{Message: "no"}}
 	}
 }
 
-// TestEveryPrefixOfARandomHistoryReplays runs random orchestrations with random
-// completions, and shows after each turn that an execution which has replayed the
-// history so far is where the live one is.
+// same replays a history, and compares where it leads to with an execution.
+func (w *world) same(events []history.Event, want *replay.Execution) {
+	x := replay.New("self", w.code)
+	before := w.ran
+	err := x.Replay(events)
+	state := stateOf(x)
+	x.Close()
+	switch {
+	case err != nil:
+		w.t.Fatalf("replay: %v", err)
+	case w.ran != before:
+		w.t.Fatalf("%d steps ran again when they were replayed, or when the execution was closed", w.ran-before)
+	case !reflect.DeepEqual(state, stateOf(want)):
+		w.t.Fatalf("replayed it is %+v\nlive it is %+v", state, stateOf(want))
+	}
+}
+
+// everyCut breaks the history off at each of its events, and goes on from there.
+func (w *world) everyCut() {
+	for cut := 1; cut <= len(w.events); cut++ {
+		w.cut(cut)
+	}
+}
+
+// cut goes on from an event. What the code does then leads, with what it did before,
+// to where it is; and if all that the turn was about has been kept, it is what it did
+// at first.
+func (w *world) cut(cut int) {
+	end := cut
+	for end < len(w.events) && w.events[end].Kind != history.TurnStarted {
+		end++
+	}
+	whole := cut == end || !w.events[cut].Kind.Incoming()
+	x := replay.New("self", w.code)
+	defer x.Close()
+	yields := func() bool { // where it did at first
+		id := int(x.LastID())
+		return id < end && w.events[id].Kind == history.TurnYielded
+	}
+	did, err := goOnFrom(x, replay.Live{Context: context.Background(), Yield: yields}, w.events[:cut])
+	if err != nil {
+		w.t.Fatalf("go on from event %d: %v", cut, err)
+	}
+	if want := w.events[cut:end]; whole && !slices.EqualFunc(did, want, func(a, b history.Event) bool { return reflect.DeepEqual(a, b) }) {
+		w.t.Fatalf("from event %d the code did\n  %v\nat first it did\n  %v", cut, did, want)
+	}
+	w.same(append(slices.Clone(w.events[:cut]), did...), x)
+}
+
+// TestEveryPrefixOfARandomHistoryReplays runs random orchestrations with whatever may
+// happen to them, and shows after each turn that an execution which has replayed the
+// history so far is where the live one is; and that one which goes on from any event
+// does again what was done.
 func TestEveryPrefixOfARandomHistoryReplays(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
-		code := random(rapid.Uint64().Draw(rt, "code"))
-		r := start(rt, code, "")
-		for range 30 {
-			same(rt, r, code)
-			if r.x.Ended() {
-				return
-			}
-			var incoming []history.Event
-			for range rapid.IntRange(1, 3).Draw(rt, "events") {
-				incoming = append(incoming, drawIncoming(rt, r))
-			}
-			r.turn(incoming...)
-		}
+		live(rt, drawBytes(rt, "program"), drawBytes(rt, "happens"))
 	})
 }
 
-// drawIncoming returns an event that may reach the instance; now and then one that
-// is stale, or comes twice.
-func drawIncoming(t *rapid.T, r *run) history.Event {
-	ids := r.x.Open()
-	if len(ids) == 0 || rapid.IntRange(0, 3).Draw(t, "what") == 0 {
-		return raised(fmt.Sprintf("e%d", rapid.IntRange(0, 1).Draw(t, "name")), "")
+// TestAnotherCodeIsFoundOutOrDoesTheSame replays random histories with code that is
+// not theirs: it ends with a mismatch or where history ends, and nothing worse.
+func TestAnotherCodeIsFoundOutOrDoesTheSame(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		program := drawBytes(rt, "program")
+		w := live(rt, program, drawBytes(rt, "happens"))
+		other := slices.Clone(program)
+		other[rapid.IntRange(0, len(other)-1).Draw(rt, "where")] ^= rapid.Byte().Draw(rt, "changed")
+		foundOut(w, other)
+	})
+}
+
+// foundOut replays the history with another program.
+func foundOut(w *world, program []byte) {
+	ran := 0
+	x := replay.New("self", codeOf(drawDeeds(&choices{program}, 0), &ran))
+	err := x.Replay(w.events)
+	x.Close()
+	var m *replay.Mismatch
+	if err != nil && !errors.As(err, &m) {
+		w.t.Fatalf("replayed with another code: %v", err)
 	}
-	id := rapid.SampledFrom(ids).Draw(t, "of")
-	switch r.events[id-1].Kind {
-	case history.TimerCreated:
-		return history.Event{Kind: history.TimerFired, Ref: id}
-	case history.ChildStarted:
-		return history.Event{Kind: history.ChildFailed, Ref: id, Failure: &history.Failure{Message: "no"}}
-	default:
-		return done(id, "ok")
+	if ran > 0 {
+		w.t.Fatalf("%d steps ran when they were replayed with another code", ran)
 	}
 }
 
-// same compares the live execution with one that has replayed its history.
-func same(t *rapid.T, r *run, code replay.Code) {
-	x := replay.New("self", code)
-	defer x.Close()
-	if err := x.Replay(r.events); err != nil {
-		t.Fatalf("replay: %v", err)
-	}
-	if x.LastID() != r.x.LastID() || x.Ended() != r.x.Ended() ||
-		!slices.Equal(x.Open(), r.x.Open()) || !slices.Equal(x.Waiting(), r.x.Waiting()) {
-		t.Fatalf("replayed: event %d, ended %v, open %v, waiting %v\nlive: event %d, ended %v, open %v, waiting %v",
-			x.LastID(), x.Ended(), x.Open(), x.Waiting(), r.x.LastID(), r.x.Ended(), r.x.Open(), r.x.Waiting())
-	}
+// drawBytes returns bytes from all over: rapid likes small ones too much to get far
+// with choices.
+func drawBytes(t *rapid.T, name string) []byte {
+	return rapid.SliceOfN(rapid.Byte(), 60, 200).Draw(t, name)
 }

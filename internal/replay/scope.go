@@ -12,7 +12,8 @@ import (
 type Scope struct {
 	x         *Execution
 	parent    *Scope
-	below     []*Scope
+	below     map[*Scope]struct{}
+	made      int // when, among the scopes and futures of the execution
 	open      map[*Future]struct{}
 	cancelled *history.Failure
 }
@@ -39,7 +40,26 @@ func (s *Scope) cancel(why *history.Failure) {
 	for _, f := range open {
 		f.cancel(why)
 	}
-	for _, b := range slices.Clone(s.below) {
+	below := slices.SortedFunc(maps.Keys(s.below), func(a, b *Scope) int { return a.made - b.made })
+	for _, b := range below {
 		b.cancel(why)
+	}
+}
+
+// newBelow returns a scope that is cancelled with this one.
+func (s *Scope) newBelow() *Scope {
+	s.x.made++
+	b := &Scope{x: s.x, parent: s, cancelled: s.cancelled, made: s.x.made}
+	if s.below == nil {
+		s.below = map[*Scope]struct{}{}
+	}
+	s.below[b] = struct{}{}
+	return b
+}
+
+// leave lets go of a scope under which nothing is open.
+func (s *Scope) leave() {
+	if s.parent != nil && len(s.open) == 0 && len(s.below) == 0 {
+		delete(s.parent.below, s)
 	}
 }

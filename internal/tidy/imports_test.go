@@ -38,13 +38,30 @@ var layers = []layer{
 
 	{path: "internal/history"},
 	{path: "internal/replay", imports: []string{"internal/history"}},
+	{
+		path:    "internal/engine",
+		imports: []string{"internal/base", "internal/history", "internal/replay", "store"},
+		tests:   []string{"store/..."},
+	},
+	{
+		path:    ".",
+		imports: []string{"internal/base", "internal/engine", "internal/history", "internal/replay", "store/..."},
+		tests:   []string{"abidetest"},
+	},
+	{
+		path:    "abidetest",
+		imports: []string{".", "internal/base", "internal/engine", "internal/history", "internal/replay", "store/..."},
+	},
 
-	{path: "internal/bench/...", imports: []string{"internal/base", "store/..."}},
-	{path: "internal/cli/...", imports: []string{"internal/base", "internal/bench/...", "store/..."}},
+	// The analysis knows the names of the engine, and imports nothing of it.
+	{path: "vet/..."},
+
+	{path: "internal/bench/...", imports: []string{".", "internal/base", "store/..."}},
+	{path: "internal/cli/...", imports: []string{".", "internal/base", "internal/bench/...", "store/...", "vet/..."}},
 	{path: "cmd/...", imports: []string{"internal/base", "internal/cli/...", "store/..."}},
 
 	// An example imports what a user can import.
-	{path: "examples/...", imports: []string{"store/..."}},
+	{path: "examples/...", imports: []string{".", "store/..."}, tests: []string{"abidetest"}},
 }
 
 // backend is the row of a store: it imports the contract, its driver and nothing of

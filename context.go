@@ -1,0 +1,146 @@
+package abide
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"reflect"
+	"time"
+
+	"github.com/abidehq/abide/internal/engine"
+	"github.com/abidehq/abide/internal/replay"
+)
+
+// Context is the world as an orchestration sees it. It is not a context.Context: what
+// takes one of those does I/O, and belongs into an activity or a step.
+type Context struct {
+	c   *replay.Context
+	env *environment
+}
+
+// environment is what the code of an execution needs besides its history.
+type environment struct {
+	codec  Codec
+	logger *slog.Logger
+	tenant string
+	input  reflect.Type // of the orchestration
+}
+
+// Now returns the time of the turn, by the store's clock. It stands still while the
+// code runs, and moves on when it has waited.
+func Now(ctx Context) time.Time { return ctx.c.Now() }
+
+// Self returns which instance this is.
+func Self(ctx Context) Ref { return Ref{Tenant: ctx.env.tenant, ID: ctx.c.Self()} }
+
+// Execution returns which generation of the instance this is: 1, and one more each time
+// that it continues as new.
+func Execution(ctx Context) int {
+	_, start := ctx.c.Start()
+	return int(start.Execution)
+}
+
+// Replaying reports whether what the code does now was done before. Code must not
+// decide by it; it is for what is not part of the orchestration, such as a log.
+func Replaying(ctx Context) bool { return ctx.c.Replaying() }
+
+// NewID returns a random ID, in the form of a UUID: the same one when it is replayed.
+func NewID(ctx Context) string {
+	a, b := ctx.c.Uint64(), ctx.c.Uint64()
+	a = a&^0xf000 | 0x4000 // version 4
+	b = b&^(3<<62) | 1<<63 // variant 1
+	return fmt.Sprintf("%08x-%04x-%04x-%04x-%012x", a>>32, a>>16&0xffff, a&0xffff, b>>48, b&(1<<48-1))
+}
+
+// Rand returns a source of random numbers: the same ones when they are replayed.
+func Rand(ctx Context) *rand.Rand { return rand.New(source{ctx.c}) }
+
+type source struct{ c *replay.Context }
+
+func (s source) Uint64() uint64 { return s.c.Uint64() }
+
+// Logger returns a logger that is silent about what was logged before, and names the
+// instance.
+func Logger(ctx Context) *slog.Logger {
+	name, start := ctx.c.Start()
+	return slog.New(&replayHandler{ctx.env.logger.Handler(), ctx.c}).With(
+		slog.String("orchestration", engine.Route(name, start.Version)), slog.String("instance", Self(ctx).String()))
+}
+
+// replayHandler drops records while the code is replayed.
+type replayHandler struct {
+	slog.Handler
+	c *replay.Context
+}
+
+func (h *replayHandler) Enabled(ctx context.Context, l slog.Level) bool {
+	return !h.c.Replaying() && h.Handler.Enabled(ctx, l)
+}
+
+func (h *replayHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return &replayHandler{h.Handler.WithAttrs(attrs), h.c}
+}
+
+func (h *replayHandler) WithGroup(name string) slog.Handler {
+	return &replayHandler{h.Handler.WithGroup(name), h.c}
+}
+
+// Changed reports whether the code after a change is to run: always in an execution that
+// comes here for the first time, never in one that came past here before the change was
+// made.
+//
+//	if abide.Changed(ctx, "charge-after-packing") {
+//		// the new way
+//	} else {
+//		// the old way, until nothing that began with it is left
+//	}
+func Changed(ctx Context, id string) bool {
+	ctx.check("change", id)
+	return ctx.c.Changed(id)
+}
+
+// SetStatus says something about the instance to people: see [Info.Text].
+func SetStatus(ctx Context, text string) {
+	if len(text) > engine.MaxStatusText {
+		ctx.stallf("limit: a status text has %d bytes, at most %d are allowed", len(text), engine.MaxStatusText)
+	}
+	ctx.c.SetStatus(text)
+}
+
+// SetValue keeps a small value where others can read it: see [Info.Value].
+func SetValue(ctx Context, name string, v any) {
+	ctx.check("value", name)
+	data, err := ctx.env.codec.Encode(v)
+	if err != nil {
+		ctx.stallf("value %q cannot be encoded: %v", name, err)
+	}
+	if len(data) > engine.MaxValue {
+		ctx.stallf("limit: value %q has %d bytes, at most %d are allowed", name, len(data), engine.MaxValue)
+	}
+	ctx.c.SetValue(name, data)
+}
+
+// check stalls the instance if a name is not one.
+func (ctx Context) check(what, name string) {
+	if err := engine.CheckName(what, name); err != nil {
+		ctx.c.Stall(err)
+	}
+}
+
+// stallf stalls the instance: the code cannot go on until it is fixed.
+func (ctx Context) stallf(format string, args ...any) {
+	ctx.c.Stall(fmt.Errorf("abide: "+format, args...))
+}
+
+// payload returns what goes into history.
+func payload[T any](ctx Context, what string, v T) []byte {
+	data, err := encode(ctx.env.codec, v)
+	if err != nil {
+		ctx.stallf("%s cannot be encoded: %v", what, err)
+	}
+	if len(data) > engine.MaxPayload {
+		ctx.stallf("limit: %s has %d bytes, at most %d are allowed", what, len(data), engine.MaxPayload)
+	}
+	return data
+}

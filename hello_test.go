@@ -1,0 +1,39 @@
+package abide_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/abidehq/abide"
+)
+
+func TestHello(t *testing.T) {
+	greet := abide.NewActivity("greet", func(_ context.Context, name string) (string, error) { return "Hello, " + name, nil })
+	hello := abide.NewOrchestration("hello", func(ctx abide.Context, name string) (string, error) {
+		if err := abide.Sleep(ctx, 10*time.Millisecond); err != nil {
+			return "", err
+		}
+		return greet.Call(ctx, name)
+	})
+	e, err := abide.Open(t.Context(), abide.Config{Store: "memory:", Serve: abide.Serve(hello, greet)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	i, err := hello.Start(t.Context(), e, "world")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	out, err := i.Result(ctx)
+	t.Log(out, err)
+	h, err := e.History(ctx, i.Ref(), 0)
+	for _, ev := range h.Events {
+		t.Log(ev.String())
+	}
+	if out != "Hello, world" {
+		t.Fatal(out)
+	}
+}

@@ -1,0 +1,306 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/abidehq/abide/internal/history"
+	"github.com/abidehq/abide/store"
+)
+
+// Task is one attempt at an activity.
+type Task struct {
+	Ref         Ref   // of the instance that asked for it
+	Execution   int32 // of that instance
+	Event       int32 // by which it was asked for
+	Name        string
+	Attempt     int // 1 for the first
+	Input       []byte
+	ScheduledAt time.Time
+	Last        *history.Failure // of the attempt before
+
+	e     *Engine
+	claim *store.Claim
+	job   task
+	hold  *hold
+	ctx   context.Context //nolint:containedctx // what the activity is given
+	stop  context.CancelCauseFunc
+	begun time.Time   // by the clock of this process
+	owner atomic.Bool // somebody has decided what becomes of the attempt
+
+	mu      sync.Mutex
+	beat    time.Time // when the activity was last heard of
+	details []byte    // what it said then
+	savedAt time.Time // when that was last made durable
+	unsaved bool
+	alarms  []func() bool // stop what watches over it
+}
+
+// activity works on a claim of a task.
+func (e *Engine) activity(c *store.Claim) {
+	job, err := decodeTask(c.Messages[0].Body)
+	if err != nil {
+		e.quarantineTask(c, err)
+		return
+	}
+	ctx, stop := context.WithCancelCause(e.working)
+	t := &Task{
+		Ref: Ref{Tenant: c.Key.Tenant, ID: job.instance}, Execution: job.execution, Event: job.event.ID,
+		Name: job.event.Name, Attempt: int(job.attempts) + c.Attempt(), Input: job.event.Data,
+		ScheduledAt: job.scheduledAt, Last: job.last,
+		e: e, claim: c, job: job, ctx: ctx, stop: stop, begun: e.clock.Now(),
+	}
+	t.hold = &hold{lease: c.Lease(), lost: func() { stop(ErrLost) }}
+	e.keeper.add(t.hold)
+	t.run()
+	e.keeper.remove(t.hold)
+	stop(nil)
+}
+
+func (e *Engine) quarantineTask(c *store.Claim, why error) {
+	e.log.Error("a task cannot be read and goes to quarantine", "task", c.Key, "error", why)
+	tx := store.Tx{Finish: []store.Finish{{Lease: c.Lease()}}}
+	for i := range c.Messages {
+		tx.PutRecords = append(tx.PutRecords, store.Quarantine(c.Messages[i], c.Route, ReasonUndecodable, c.Now))
+	}
+	if err := e.store.Commit(e.working, &tx); err != nil && !expected(err) {
+		e.giveBack(c, err)
+	}
+}
+
+func (t *Task) run() {
+	if limit := int(t.job.event.Activity.MaxAttempts); limit > 0 && t.Attempt > limit {
+		t.owner.Store(true)
+		t.fail(&history.Failure{
+			Type: TypeCrashed, Final: true,
+			Message: fmt.Sprintf("attempt %d of %d did not come to an end: its process was lost", t.Attempt-1, limit),
+		}, t.Attempt-1)
+		return
+	}
+	t.setAlarms()
+	data, failure := t.call()
+	t.clearAlarms()
+	cause := context.Cause(t.ctx)
+	switch {
+	case !t.owner.CompareAndSwap(false, true): // it was too late
+	case errors.Is(cause, ErrLost):
+		t.e.count.Lost.Add(1)
+	case errors.Is(cause, ErrStopping) && failure != nil:
+		t.e.giveBack(t.claim, cause)
+	case failure != nil:
+		t.fail(failure, t.Attempt)
+	case len(data) > MaxPayload:
+		t.fail(&history.Failure{Message: fmt.Sprintf("its result has %d bytes, at most %d are allowed", len(data), MaxPayload), Final: true}, t.Attempt)
+	default:
+		t.complete(data)
+	}
+}
+
+// call runs the activity. A panic is a failure like any other.
+func (t *Task) call() (data []byte, failure *history.Failure) {
+	defer func() {
+		if v := recover(); v != nil {
+			data, failure = nil, &history.Failure{Type: TypePanic, Message: fmt.Sprintf("panic: %v\n%s", v, debug.Stack())}
+		}
+	}()
+	return t.e.cfg.Activities[t.Name](t.ctx, t)
+}
+
+// setAlarms watches over how long the activity takes, and how long it is silent.
+func (t *Task) setAlarms() {
+	how := t.job.event.Activity
+	t.beat = t.begun
+	limit := how.StartToClose
+	if whole := how.ScheduleToClose; whole > 0 {
+		// The instance is told by a message of its own; here it only ends the context.
+		left := max(t.ScheduledAt.Add(whole).Sub(t.claim.Now), 0)
+		t.alarms = append(t.alarms, t.e.clock.AfterFunc(left, func() { t.stop(ErrTimeout) }))
+	}
+	if limit > 0 {
+		t.alarms = append(t.alarms, t.e.clock.AfterFunc(limit, func() {
+			t.timeout(fmt.Sprintf("activity %q did not end within %v of being begun", t.Name, limit))
+		}))
+	}
+	if how.Heartbeat > 0 {
+		t.listen(how.Heartbeat)
+	}
+}
+
+// listen ends the attempt if nothing is heard of it for as long as limit.
+func (t *Task) listen(limit time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.owner.Load() {
+		return
+	}
+	left := limit - t.e.clock.Now().Sub(t.beat)
+	if left <= 0 {
+		go t.timeout(fmt.Sprintf("activity %q was not heard of for %v", t.Name, limit))
+		return
+	}
+	t.alarms = append(t.alarms[:0:0], append(t.alarms, t.e.clock.AfterFunc(left, func() { t.listen(limit) }))...)
+}
+
+func (t *Task) clearAlarms() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, stop := range t.alarms {
+		stop()
+	}
+	t.alarms = nil
+}
+
+// timeout ends the attempt, whether or not the activity comes back.
+func (t *Task) timeout(message string) {
+	if t.owner.CompareAndSwap(false, true) {
+		t.stop(ErrTimeout)
+		t.fail(timeoutFailure(message), t.Attempt)
+	}
+}
+
+// complete gives the result to the instance.
+func (t *Task) complete(data []byte) {
+	t.answer(history.Event{Kind: history.ActivityCompleted, Ref: t.Event, Data: data})
+	t.e.count.ActivitiesDone.Add(1)
+}
+
+// fail has the activity tried again, or tells the instance that it has failed.
+func (t *Task) fail(failure *history.Failure, attempt int) {
+	t.e.count.ActivityFails.Add(1)
+	failure.Attempt = int32(attempt)
+	how := t.job.event.Activity
+	now := t.claim.Now.Add(t.e.clock.Now().Sub(t.begun))
+	next := now.Add(Backoff(how, attempt))
+	again := !failure.Final && !slices.Contains(how.Final, failure.Type) &&
+		(how.MaxAttempts == 0 || attempt < int(how.MaxAttempts)) &&
+		(how.ScheduleToClose == 0 || next.Before(t.ScheduledAt.Add(how.ScheduleToClose)))
+	if !again {
+		t.answer(history.Event{Kind: history.ActivityFailed, Ref: t.Event, Failure: failure})
+		return
+	}
+	t.e.log.Debug("an activity has failed and is tried again", "activity", t.Name, "instance", t.Ref, "attempt", attempt, "at", next, "error", failure.Message)
+	job := t.job
+	job.attempts, job.last = int32(attempt), failure
+	tx := store.Tx{
+		Finish: []store.Finish{{Lease: t.claim.Lease()}},
+		Put:    []store.Message{{Key: t.claim.Key, ID: idTask, Route: t.Name, VisibleAt: next, Body: job.encode()}},
+	}
+	t.mu.Lock()
+	if t.unsaved {
+		tx.PutRecords = []store.PutRecord{t.heartbeatRecord()}
+	}
+	t.mu.Unlock()
+	t.commit(&tx)
+}
+
+// Backoff returns how long to wait after an attempt.
+func Backoff(how *history.Activity, attempt int) time.Duration {
+	d := float64(how.Backoff)
+	for range attempt - 1 {
+		d *= max(how.Factor, 1)
+		if how.BackoffMax > 0 && d >= float64(how.BackoffMax) {
+			return how.BackoffMax
+		}
+		if d >= float64(store.MaxDelay) {
+			return store.MaxDelay
+		}
+	}
+	return time.Duration(d)
+}
+
+// answer finishes the task and tells the instance how.
+func (t *Task) answer(e history.Event) {
+	b := body{kind: bodyEvents, run: t.job.run, events: []history.Event{e}}
+	tx := store.Tx{
+		Finish: []store.Finish{{Lease: t.claim.Lease()}},
+		Put:    []store.Message{{Key: t.Ref.key(), ID: messageID(prefixActivity, t.Execution, t.Event), Body: b.encode()}},
+	}
+	t.mu.Lock()
+	if t.Attempt > 1 || !t.savedAt.IsZero() {
+		tx.DeleteRecords = []store.DeleteRecord{{Key: heartbeatKey(t.claim.Key), Expect: store.AnyVersion}}
+	}
+	t.mu.Unlock()
+	t.commit(&tx)
+}
+
+// commit tries until it is known what became of it: the activity has had its effect,
+// and its result is worth some patience.
+func (t *Task) commit(tx *store.Tx) {
+	pause := pause{e: t.e}
+	for {
+		ctx, cancel := context.WithTimeout(context.Background(), t.e.cfg.Lease)
+		err := t.e.store.Commit(ctx, tx)
+		cancel()
+		switch {
+		case err == nil:
+			return
+		case expected(err):
+			t.e.count.Lost.Add(1)
+			return
+		case errors.Is(err, store.ErrInvalid), errors.Is(err, store.ErrClosed), t.e.working.Err() != nil, errors.Is(context.Cause(t.ctx), ErrLost):
+			t.e.log.Error("the outcome of an activity is lost, it will be run again", "activity", t.Name, "instance", t.Ref, "error", err)
+			return
+		}
+		t.e.log.Warn("the outcome of an activity cannot be committed, trying again", "activity", t.Name, "instance", t.Ref, "error", err)
+		pause.sleep(t.e.working)
+	}
+}
+
+// heartbeatEvery is how often details of heartbeats are made durable, at most.
+const heartbeatEvery = time.Second
+
+// Heartbeat says that the activity is alive, and keeps details, if there are any, for
+// the attempt that comes after this one. It returns why nobody waits any more, if so.
+func (t *Task) Heartbeat(details []byte) error {
+	if cause := context.Cause(t.ctx); cause != nil {
+		return cause
+	}
+	if len(details) > MaxPayload {
+		return fmt.Errorf("engine: heartbeat: details have %d bytes, at most %d are allowed: %w", len(details), MaxPayload, ErrInvalid)
+	}
+	now := t.e.clock.Now()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.beat = now
+	if details == nil {
+		return nil
+	}
+	t.details, t.unsaved = slices.Clone(details), true
+	if !t.savedAt.IsZero() && now.Sub(t.savedAt) < heartbeatEvery {
+		return nil
+	}
+	if err := t.e.store.Commit(t.ctx, &store.Tx{PutRecords: []store.PutRecord{t.heartbeatRecord()}}); err != nil {
+		return fmt.Errorf("engine: heartbeat: %w", err)
+	}
+	t.savedAt, t.unsaved = now, false
+	return nil
+}
+
+func (t *Task) heartbeatRecord() store.PutRecord {
+	return store.PutRecord{
+		Expect: store.AnyVersion,
+		Record: store.Record{Key: heartbeatKey(t.claim.Key), Name: t.Name, Time: t.claim.Now, Body: t.details},
+	}
+}
+
+// Details returns what the attempt before said in its last heartbeat that was made
+// durable, or nil.
+func (t *Task) Details() ([]byte, error) {
+	if t.Attempt == 1 {
+		return nil, nil
+	}
+	r, err := t.e.store.Get(t.ctx, heartbeatKey(t.claim.Key))
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("engine: details: %w", err)
+	}
+	return r.Body, nil
+}

@@ -1,0 +1,172 @@
+package engine
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/abidehq/abide/internal/history"
+)
+
+// bodyFormat is the first byte of every message body.
+const bodyFormat = 1
+
+// bodyKind says what a message to an instance is about. The numbers are on disk.
+type bodyKind uint64
+
+const (
+	bodyStart     bodyKind = 1 // an execution starts: ExecutionStarted, then events that it inherits
+	bodyEvents    bodyKind = 2 // events that reach the execution
+	bodyWake      bodyKind = 3 // the code has something to do: it yielded, or was resumed
+	bodySuspend   bodyKind = 4
+	bodyResume    bodyKind = 5
+	bodyTerminate bodyKind = 6
+	bodyExpire    bodyKind = 7 // an ended instance has been kept for as long as it should be
+	bodyOrphan    bodyKind = 8 // the parent has ended and does not wait any more
+	bodyParked    bodyKind = 9 // keeps the route of a suspended or stalled instance
+)
+
+// body is what a message to an instance says.
+type body struct {
+	kind    bodyKind
+	run     uint64 // of the execution that it is for; 0 means whichever there is
+	awaited bool   // an event is to be dropped unless somebody waits for it
+	reason  string // for people
+	events  []history.Event
+}
+
+const flagAwaited = 1
+
+func (b *body) encode() []byte {
+	flags := uint64(0)
+	if b.awaited {
+		flags |= flagAwaited
+	}
+	size := 24 + len(b.reason)
+	for i := range b.events {
+		size += 64 + len(b.events[i].Data)
+	}
+	out := make([]byte, 0, size)
+	out = append(out, bodyFormat)
+	out = binary.AppendUvarint(out, uint64(b.kind))
+	out = binary.LittleEndian.AppendUint64(out, b.run)
+	out = binary.AppendUvarint(out, flags)
+	out = appendBytes(out, []byte(b.reason))
+	for i := range b.events {
+		out = appendEvent(out, &b.events[i])
+	}
+	return out
+}
+
+var errBody = errors.New("not the body of a message")
+
+func decodeBody(data []byte) (body, error) {
+	r := reader{data: data}
+	r.format(bodyFormat)
+	b := body{kind: bodyKind(r.uvarint()), run: r.uint64()}
+	flags := r.uvarint()
+	b.awaited = flags&flagAwaited != 0
+	b.reason = string(r.bytes())
+	for r.err == nil && len(r.data) > 0 {
+		b.events = append(b.events, r.event())
+	}
+	if r.err != nil {
+		return body{}, fmt.Errorf("engine: message: %w", r.err)
+	}
+	if b.kind < bodyStart || b.kind > bodyParked {
+		return body{}, fmt.Errorf("engine: message of kind %d: %w", b.kind, errBody)
+	}
+	if flags&^flagAwaited != 0 {
+		return body{}, fmt.Errorf("engine: message with flags %#x: %w", flags, errBody)
+	}
+	return b, nil
+}
+
+// appendBytes appends a length and bytes.
+func appendBytes(out, data []byte) []byte {
+	out = binary.AppendUvarint(out, uint64(len(data)))
+	return append(out, data...)
+}
+
+// appendEvent appends a length and an event.
+func appendEvent(out []byte, e *history.Event) []byte {
+	var buf [256]byte
+	return appendBytes(out, history.Append(buf[:0], e))
+}
+
+// reader takes a body apart. After an error it returns zeros.
+type reader struct {
+	data []byte
+	err  error
+}
+
+func (r *reader) fail(what string) {
+	if r.err == nil {
+		r.err = fmt.Errorf("%s: %w", what, errBody)
+	}
+	r.data = nil
+}
+
+func (r *reader) format(want byte) {
+	if len(r.data) == 0 {
+		r.fail("empty")
+		return
+	}
+	if r.data[0] != want {
+		r.fail(fmt.Sprintf("format %d, this version knows %d", r.data[0], want))
+		return
+	}
+	r.data = r.data[1:]
+}
+
+func (r *reader) uvarint() uint64 {
+	v, n := binary.Uvarint(r.data)
+	if n <= 0 {
+		r.fail("bad number")
+		return 0
+	}
+	r.data = r.data[n:]
+	return v
+}
+
+func (r *reader) int32() int32 {
+	v := r.uvarint()
+	if v > 1<<31-1 {
+		r.fail("number out of range")
+		return 0
+	}
+	return int32(v)
+}
+
+func (r *reader) uint64() uint64 {
+	if len(r.data) < 8 {
+		r.fail("too short")
+		return 0
+	}
+	v := binary.LittleEndian.Uint64(r.data)
+	r.data = r.data[8:]
+	return v
+}
+
+func (r *reader) bytes() []byte {
+	n := r.uvarint()
+	if n > uint64(len(r.data)) {
+		r.fail("too short")
+		return nil
+	}
+	data := r.data[:n:n]
+	r.data = r.data[n:]
+	return data
+}
+
+func (r *reader) event() history.Event {
+	data := r.bytes()
+	if r.err != nil {
+		return history.Event{}
+	}
+	e, err := history.Parse(data)
+	if err != nil {
+		r.fail(err.Error())
+	}
+	return e
+}

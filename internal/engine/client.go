@@ -1,0 +1,284 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/history"
+	"github.com/abidehq/abide/store"
+)
+
+// Client starts instances, talks to them, and tells what is true of them. It needs
+// nothing but the store.
+type Client struct {
+	store store.Store
+	clock base.Clock
+}
+
+// NewClient returns a client of what is in a store.
+func NewClient(s store.Store, clock base.Clock) *Client {
+	return &Client{store: s, clock: clock}
+}
+
+// IfExists says what to do about an ID that exists.
+type IfExists int
+
+// What to do about an ID that exists.
+const (
+	Return  IfExists = iota // it is the same instance, if it is of the same orchestration
+	Reject                  // it is an error
+	Replace                 // one that has ended makes way; one that has not is an error
+)
+
+// Start says what to start.
+type Start struct {
+	Ref
+	Name    string
+	Version string
+	Input   []byte
+	Tags    map[string]string
+
+	// At is when it begins, if not at once; After is how long from now, by the store's
+	// clock.
+	At    time.Time
+	After time.Duration
+
+	IfExists IfExists
+}
+
+// Started is what became of a start.
+type Started struct {
+	Ref
+
+	// Existed: there was such an instance, and nothing was started.
+	Existed bool
+}
+
+// startTries is how often a start is tried that somebody else interferes with.
+const startTries = 10
+
+// Start starts all of the instances, or none: one commit.
+func (c *Client) Start(ctx context.Context, starts ...Start) ([]Started, error) {
+	if len(starts) == 0 {
+		return nil, nil
+	}
+	if err := checkStarts(starts); err != nil {
+		return nil, err
+	}
+	starts = slices.Clone(starts)
+	if err := c.setTimes(ctx, starts); err != nil {
+		return nil, err
+	}
+	done := make([]Started, len(starts))
+	for i := range starts {
+		done[i] = Started{Ref: starts[i].Ref}
+	}
+	replaced := make([]int64, len(starts)) // versions of records that make way
+	for range startTries {
+		err := c.store.Commit(ctx, c.startTx(starts, done, replaced))
+		if !errors.Is(err, store.ErrConflict) {
+			return done, wrap("start", err)
+		}
+		if err := c.findExisting(ctx, starts, done, replaced); err != nil {
+			return nil, err
+		}
+	}
+	return nil, fmt.Errorf("engine: start: others started and deleted the same instances %d times meanwhile: %w", startTries, store.ErrConflict)
+}
+
+// setTimes turns delays into times.
+func (c *Client) setTimes(ctx context.Context, starts []Start) error {
+	if !slices.ContainsFunc(starts, func(s Start) bool { return s.After > 0 }) {
+		return nil
+	}
+	stats, err := c.store.Stats(ctx)
+	if err != nil {
+		return wrap("start", err)
+	}
+	for i := range starts {
+		if starts[i].After > 0 {
+			starts[i].At = stats.Now.Add(starts[i].After)
+		}
+	}
+	return nil
+}
+
+func (c *Client) startTx(starts []Start, done []Started, replaced []int64) *store.Tx {
+	now := c.clock.Now()
+	var tx store.Tx
+	for i := range starts {
+		s := &starts[i]
+		if done[i].Existed {
+			continue
+		}
+		info := Info{
+			Ref: s.Ref, Name: s.Name, Version: s.Version, Status: Pending, Execution: 1,
+			CreatedAt: now, Tags: s.Tags, run: newSeed(),
+		}
+		b := body{kind: bodyStart, run: info.run, events: []history.Event{{
+			Kind: history.ExecutionStarted, Name: s.Name, Data: s.Input,
+			Start: &history.Start{Version: s.Version, Execution: 1, Seed: info.run},
+		}}}
+		if replaced[i] > 0 {
+			tx.DeleteKeys = append(tx.DeleteKeys, s.Ref.key())
+		}
+		tx.PutRecords = append(tx.PutRecords, info.putRecord(replaced[i]))
+		tx.Put = append(tx.Put, store.Message{Key: s.Ref.key(), ID: idStart, Route: info.Route(), VisibleAt: s.At, Body: b.encode()})
+	}
+	return &tx
+}
+
+// findExisting finds out which of the instances exist, and whether that is fine.
+func (c *Client) findExisting(ctx context.Context, starts []Start, done []Started, replaced []int64) error {
+	for i := range starts {
+		s := &starts[i]
+		info, err := c.Get(ctx, s.Ref)
+		if errors.Is(err, ErrNotFound) {
+			replaced[i] = 0
+			done[i].Existed = false
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		switch {
+		case s.IfExists == Replace && info.Status.Ended():
+			replaced[i] = info.Revision
+		case s.IfExists == Replace:
+			return fmt.Errorf("engine: start: instance %v is %s and cannot be replaced before it has ended: %w", s.Ref, info.Status, ErrExists)
+		case s.IfExists == Return && info.Name == s.Name:
+			done[i].Existed = true
+		case s.IfExists == Return:
+			return fmt.Errorf("engine: start: instance %v is of orchestration %q, not %q: %w", s.Ref, info.Name, s.Name, ErrExists)
+		default:
+			return fmt.Errorf("engine: start: instance %v is there, %s: %w", s.Ref, info.Status, ErrExists)
+		}
+	}
+	return nil
+}
+
+// Get returns what is true of an instance.
+func (c *Client) Get(ctx context.Context, ref Ref) (Info, error) {
+	if err := checkRef(ref); err != nil {
+		return Info{}, err
+	}
+	r, err := c.store.Get(ctx, ref.record())
+	return c.info("get", ref, r, err)
+}
+
+// Await returns what is true of an instance as soon as its revision is greater than
+// after.
+func (c *Client) Await(ctx context.Context, ref Ref, after int64) (Info, error) {
+	if err := checkRef(ref); err != nil {
+		return Info{}, err
+	}
+	r, err := c.store.Await(ctx, ref.record(), after)
+	return c.info("await", ref, r, err)
+}
+
+func (c *Client) info(verb string, ref Ref, r store.Record, err error) (Info, error) {
+	if errors.Is(err, store.ErrNotFound) {
+		return Info{}, notFound(verb, ref)
+	}
+	if err != nil {
+		return Info{}, wrap(verb, err)
+	}
+	return infoOf(r)
+}
+
+func notFound(verb string, ref Ref) error {
+	return fmt.Errorf("engine: %s: %v: %w", verb, ref, ErrNotFound)
+}
+
+func wrap(verb string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("engine: %s: %w", verb, err)
+}
+
+// Wait returns what is true of an instance when it has ended.
+func (c *Client) Wait(ctx context.Context, ref Ref) (Info, error) {
+	info, err := c.Get(ctx, ref)
+	for err == nil && !info.Status.Ended() {
+		info, err = c.Await(ctx, ref, info.Revision)
+	}
+	return info, err
+}
+
+// Query says which instances to list.
+type Query struct {
+	Tenant         *string // nil means all
+	Orchestrations []string
+	Statuses       []Status
+	From, To       time.Time // when they were started
+	Tags           map[string]string
+	Descending     bool
+	Limit          int
+	Cursor         string
+}
+
+// List returns instances, in the order in which they were started, and the cursor of
+// the next page, which is empty if there is none.
+func (c *Client) List(ctx context.Context, q Query) ([]Info, string, error) {
+	statuses := make([]string, len(q.Statuses))
+	for i, s := range q.Statuses {
+		if !slices.Contains(Statuses, s) {
+			return nil, "", fmt.Errorf("engine: list: unknown status %q, known are %v: %w", s, Statuses, ErrInvalid)
+		}
+		statuses[i] = string(s)
+	}
+	page, err := c.store.List(ctx, store.Query{
+		Kind: kindInstance, Tenant: q.Tenant, Statuses: statuses, Names: q.Orchestrations,
+		From: q.From, To: q.To, Tags: q.Tags, Descending: q.Descending, Limit: q.Limit, Cursor: q.Cursor,
+	})
+	if err != nil {
+		return nil, "", wrap("list", err)
+	}
+	infos := make([]Info, 0, len(page.Records))
+	for _, r := range page.Records {
+		info, err := infoOf(r)
+		if err != nil {
+			return nil, "", err
+		}
+		infos = append(infos, info)
+	}
+	return infos, page.Next, nil
+}
+
+// History returns the events of an execution: the one that runs or was the last, if
+// execution is 0, or the one before it. Older ones are not kept.
+func (c *Client) History(ctx context.Context, ref Ref, execution int32) (Info, []history.Event, error) {
+	info, err := c.Get(ctx, ref)
+	if err != nil {
+		return Info{}, nil, err
+	}
+	from, to := info.offset, -1
+	switch {
+	case execution == 0 || execution == info.Execution:
+	case execution == info.Execution-1 && info.offset > 0:
+		from, to = info.kept, info.offset
+	default:
+		return info, nil, fmt.Errorf("engine: history: %v is at execution %d, and keeps the history of that and the one before, not of %d: %w",
+			ref, info.Execution, execution, ErrNotFound)
+	}
+	var events []history.Event
+	for entry, err := range store.Entries(ctx, c.store, ref.key(), from) {
+		if err != nil {
+			return info, nil, wrap("history", err)
+		}
+		if to >= 0 && from+len(events) == to {
+			break
+		}
+		e, err := history.Parse(entry)
+		if err != nil {
+			return info, events, fmt.Errorf("engine: history: %v: event %d: %w", ref, len(events)+1, err)
+		}
+		events = append(events, e)
+	}
+	return info, events, nil
+}

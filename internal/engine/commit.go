@@ -1,0 +1,137 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/abidehq/abide/internal/history"
+	"github.com/abidehq/abide/store"
+)
+
+// childStart is a start of another instance that is part of the turn.
+type childStart struct {
+	event *history.Event
+	info  Info
+	body  []byte
+	taken bool // the ID belongs to somebody else
+}
+
+// putChild starts another instance.
+func (t *turn) putChild(e *history.Event) {
+	info := &t.in.info
+	child := &childStart{event: e, info: Info{
+		Ref: Ref{Tenant: info.Tenant, ID: e.Target}, Name: e.Name, Version: e.Child.Version,
+		Status: Pending, Execution: 1, CreatedAt: t.in.ledger.now, run: newSeed(),
+	}}
+	start := &history.Start{Version: e.Child.Version, Execution: 1, Seed: child.info.run}
+	if e.Kind == history.ChildStarted {
+		start.Parent, start.ParentExecution, start.ParentEvent = info.ID, info.Execution, e.ID
+		child.info.Parent, child.info.ParentExecution, child.info.ParentEvent = info.ID, info.Execution, e.ID
+		child.info.parentRun = info.run
+	}
+	b := body{kind: bodyStart, run: child.info.run, events: []history.Event{
+		{Kind: history.ExecutionStarted, Name: e.Name, Start: start, Data: e.Data},
+	}}
+	child.body = b.encode()
+	t.children = append(t.children, child)
+}
+
+// commit makes all of the turn durable, or nothing.
+func (t *turn) commit() error {
+	if !t.owner.CompareAndSwap(false, true) {
+		return errAbandoned
+	}
+	t.tx.Finish = []store.Finish{{Lease: t.claim.Lease(), Keep: t.keep}}
+	if len(t.entries) > 0 {
+		t.tx.Append = []store.Append{{Key: t.claim.Key, At: t.claim.LogLength, Entries: t.entries}}
+	}
+	if t.changed && !t.expired {
+		t.tx.PutRecords = append(t.tx.PutRecords, t.in.info.putRecord(store.AnyVersion))
+	}
+	// The lease is what counts now, not whether the work should stop.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), t.e.cfg.Lease)
+	defer cancel()
+	err := t.commitWithChildren(ctx)
+	if errors.Is(err, store.ErrInvalid) {
+		t.owner.Store(false)
+	}
+	if err != nil {
+		return err
+	}
+	for _, f := range t.after {
+		f()
+	}
+	in := t.in
+	in.length += len(t.entries)
+	if in.ledger.ended || in.info.Status.parked() || t.expired {
+		in.close()
+	}
+	return nil
+}
+
+// commitWithChildren commits the turn with the instances that it starts. Those whose
+// IDs belong to somebody else are not started, and if the turn's code waits for them
+// it learns why.
+func (t *turn) commitWithChildren(ctx context.Context) error {
+	if len(t.children) == 0 {
+		return t.e.store.Commit(ctx, &t.tx)
+	}
+	seen := map[string]bool{t.in.info.ID: true}
+	for _, c := range t.children {
+		c.taken = seen[c.info.ID]
+		seen[c.info.ID] = true
+	}
+	for {
+		tx := t.tx
+		tx.Put, tx.PutRecords = slices.Clip(tx.Put), slices.Clip(tx.PutRecords)
+		for _, c := range t.children {
+			c.add(t, &tx)
+		}
+		err := t.e.store.Commit(ctx, &tx)
+		if !errors.Is(err, store.ErrConflict) {
+			return err
+		}
+		found, err2 := t.findTaken(ctx)
+		if err2 != nil {
+			return err2
+		}
+		if !found { // then it is the turn itself that is in conflict
+			return err
+		}
+	}
+}
+
+func (t *turn) findTaken(ctx context.Context) (found bool, err error) {
+	for _, c := range t.children {
+		if c.taken {
+			continue
+		}
+		_, err := t.e.store.Get(ctx, c.info.Ref.record())
+		switch {
+		case errors.Is(err, store.ErrNotFound):
+		case err != nil:
+			return false, err
+		default:
+			c.taken, found = true, true
+		}
+	}
+	return found, nil
+}
+
+func (c *childStart) add(t *turn, tx *store.Tx) {
+	switch {
+	case !c.taken:
+		tx.PutRecords = append(tx.PutRecords, c.info.putRecord(0))
+		tx.Put = append(tx.Put, store.Message{Key: c.info.Ref.key(), ID: idStart, Route: c.info.Route(), Body: c.body})
+	case c.event.Kind == history.ChildStarted && !t.in.ledger.ended:
+		b := body{kind: bodyEvents, run: t.in.info.run, events: []history.Event{{
+			Kind: history.ChildFailed, Ref: c.event.ID,
+			Failure: &history.Failure{Type: TypeExists, Message: fmt.Sprintf("there is an instance with the ID %q already", c.info.ID), Final: true},
+		}}}
+		tx.Put = append(tx.Put, store.Message{
+			Key: t.claim.Key, ID: messageID(prefixChild, t.in.info.Execution, c.event.ID), Body: b.encode(),
+		})
+	}
+}

@@ -1,0 +1,265 @@
+package engine
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/abidehq/abide/internal/history"
+	"github.com/abidehq/abide/internal/replay"
+	"github.com/abidehq/abide/store"
+)
+
+// decide takes down what the code did, and what is to come of it.
+func (t *turn) decide(e *history.Event) error {
+	asked := t.in.ledger.open[e.Ref]
+	t.append(e)
+	info := &t.in.info
+	switch e.Kind {
+	case history.ActivityScheduled:
+		t.putTask(e)
+	case history.ActivityCancelled:
+		t.dropTask(e.Ref)
+		t.tx.Delete = append(t.tx.Delete, store.MessageRef{Key: t.claim.Key, ID: messageID(prefixDeadline, info.Execution, e.Ref)})
+	case history.TimerCreated:
+		t.putTimer(e.ID, e.At, false)
+	case history.TimerMoved:
+		t.putTimer(e.Ref, e.At, true)
+	case history.TimerCancelled:
+		t.dropTimer(e.Ref)
+	case history.ChildStarted, history.DetachedStarted:
+		t.putChild(e)
+	case history.ChildCancelled:
+		t.controlChild(asked, body{kind: bodyEvents, events: cancelRequest("its parent asked for it")})
+	case history.EventSent:
+		t.send(Ref{Tenant: info.Tenant, ID: e.Target}, messageID(prefixEvent+"/"+info.ID, info.Execution, e.ID),
+			body{kind: bodyEvents, events: []history.Event{{Kind: history.EventReceived, Name: e.Name, Data: e.Data}}})
+	case history.TurnYielded:
+		t.putSelf(idWake, body{kind: bodyWake, run: info.run}, time.Time{})
+	case history.StatusSet:
+		info.Text, t.changed = e.Name, true
+	case history.ValueSet:
+		return t.setValue(e)
+	case history.ExecutionContinued:
+		return t.continueAsNew(e)
+	case history.ExecutionCompleted, history.ExecutionFailed, history.ExecutionCancelled:
+		t.ended(e, endStatus[e.Kind])
+	default: // it is in history, and that is all
+	}
+	return nil
+}
+
+var endStatus = map[history.Kind]Status{
+	history.ExecutionCompleted:  Completed,
+	history.ExecutionFailed:     Failed,
+	history.ExecutionCancelled:  Cancelled,
+	history.ExecutionTerminated: Terminated,
+}
+
+// putSelf puts a message to the instance itself.
+func (t *turn) putSelf(id string, b body, at time.Time) {
+	t.tx.Put = append(t.tx.Put, store.Message{Key: t.claim.Key, ID: id, VisibleAt: at, Body: b.encode()})
+}
+
+// send puts a message to another instance.
+func (t *turn) send(to Ref, id string, b body) {
+	t.tx.Put = append(t.tx.Put, store.Message{Key: to.key(), ID: id, Body: b.encode()})
+}
+
+// putTask puts an activity's task, and what ends the wait for it if that has an end.
+func (t *turn) putTask(e *history.Event) {
+	info := &t.in.info
+	job := task{instance: info.ID, execution: info.Execution, run: info.run, scheduledAt: t.in.ledger.now, event: *e}
+	t.tx.Put = append(t.tx.Put, store.Message{
+		Key: taskKey(info.Ref, info.Execution, e.ID), ID: idTask, Route: e.Name, Body: job.encode(),
+	})
+	if limit := e.Activity.ScheduleToClose; limit > 0 {
+		failure := timeoutFailure(fmt.Sprintf("activity %q did not end within %v of being scheduled", e.Name, limit))
+		failure.Final = true
+		t.putSelf(messageID(prefixDeadline, info.Execution, e.ID), body{
+			kind: bodyEvents, run: info.run,
+			events: []history.Event{{Kind: history.ActivityFailed, Ref: e.ID, Failure: failure}},
+		}, t.in.ledger.now.Add(limit))
+	}
+}
+
+// dropTask takes back an activity's task. Whoever is at work on it loses the claim.
+func (t *turn) dropTask(id int32) {
+	key := taskKey(t.in.info.Ref, t.in.info.Execution, id)
+	t.tx.Delete = append(t.tx.Delete, store.MessageRef{Key: key, ID: idTask})
+	t.tx.DeleteRecords = append(t.tx.DeleteRecords, store.DeleteRecord{Key: heartbeatKey(key), Expect: store.AnyVersion})
+	t.after = append(t.after, func() { t.e.keeper.cancelled(key) })
+}
+
+// putTimer puts a timer's message, and moves it if it is there already. It may be
+// neither: the message of a moved timer may be among those that this turn consumes.
+func (t *turn) putTimer(id int32, at time.Time, moved bool) {
+	info := &t.in.info
+	name := messageID(prefixTimer, info.Execution, id)
+	t.putSelf(name, body{
+		kind: bodyEvents, run: info.run,
+		events: []history.Event{{Kind: history.TimerFired, Ref: id}},
+	}, at)
+	if moved {
+		t.tx.Retime = append(t.tx.Retime, store.Retime{Ref: store.MessageRef{Key: t.claim.Key, ID: name}, VisibleAt: at})
+	}
+}
+
+func (t *turn) dropTimer(id int32) {
+	t.tx.Delete = append(t.tx.Delete, store.MessageRef{Key: t.claim.Key, ID: messageID(prefixTimer, t.in.info.Execution, id)})
+}
+
+// controlChild tells a child something. Its route is such that it is heard by whoever
+// there is, and dropped if the child is no more.
+func (t *turn) controlChild(child *history.Event, b body) {
+	info := &t.in.info
+	t.tx.Put = append(t.tx.Put, store.Message{
+		Key: Ref{Tenant: info.Tenant, ID: child.Target}.key(), Route: routeControl,
+		ID: messageID(prefixControl+"/"+info.ID, info.Execution, child.ID), Body: b.encode(),
+	})
+}
+
+func cancelRequest(why string) []history.Event {
+	return []history.Event{{Kind: history.CancelRequested, Name: why}}
+}
+
+func (t *turn) setValue(e *history.Event) error {
+	info := &t.in.info
+	values := maps.Clone(info.Values)
+	if values == nil {
+		values = map[string][]byte{}
+	}
+	if len(e.Data) == 0 {
+		delete(values, e.Name)
+	} else {
+		values[e.Name] = e.Data
+	}
+	if len(values) > MaxValues {
+		return stallf("limit: it has %d values, at most %d are allowed", len(values), MaxValues)
+	}
+	info.Values, t.changed = values, true
+	return nil
+}
+
+// end ends the instance without its code.
+func (t *turn) end(e *history.Event, status Status) {
+	for _, event := range []*history.Event{{Kind: history.TurnStarted, At: later(t.claim.Now, t.in.ledger.now)}, e} {
+		event.ID = t.in.ledger.lastID + 1
+		t.append(event)
+	}
+	t.in.info.Reason = e.Name
+	t.ended(e, status)
+}
+
+// ended closes the instance: what it still waits for is taken back, and who waits for
+// it is told.
+func (t *turn) ended(e *history.Event, status Status) {
+	info := &t.in.info
+	t.takeBack()
+	info.Status, info.EndedAt, t.changed = status, t.in.ledger.now, true
+	info.Result, info.Failure = e.Data, e.Failure
+	if e.Kind == history.ExecutionTerminated {
+		info.Failure = &history.Failure{Type: TypeTerminated, Message: because("terminated", e.Name), Final: true}
+		if status == Cancelled {
+			info.Failure = &history.Failure{Type: replay.CancelledType, Message: because("cancelled", e.Name), Final: true}
+		}
+	}
+	if info.Parent != "" {
+		answer := history.Event{Kind: history.ChildCompleted, Ref: info.ParentEvent, Data: info.Result}
+		if status != Completed {
+			answer = history.Event{Kind: history.ChildFailed, Ref: info.ParentEvent, Failure: info.Failure}
+		}
+		t.send(Ref{Tenant: info.Tenant, ID: info.Parent}, messageID(prefixChild, info.ParentExecution, info.ParentEvent),
+			body{kind: bodyEvents, run: info.parentRun, events: []history.Event{answer}})
+	}
+	if t.e.cfg.Retention >= 0 {
+		t.tx.Put = append(t.tx.Put, store.Message{
+			Key: t.claim.Key, ID: idExpire, Route: routeControl, VisibleAt: info.EndedAt.Add(t.e.cfg.Retention),
+			Body: (&body{kind: bodyExpire, run: info.run}).encode(),
+		})
+	}
+	t.after = append(t.after, func() { t.e.count.Ended.Add(1) })
+}
+
+func because(what, why string) string {
+	if why == "" {
+		return what
+	}
+	return what + ": " + why
+}
+
+// takeBack deletes what the execution has asked for and will not see any more.
+func (t *turn) takeBack() {
+	info := &t.in.info
+	for _, open := range t.in.ledger.inOrder() {
+		switch open.Kind {
+		case history.ActivityScheduled:
+			t.dropTask(open.ID)
+			t.tx.Delete = append(t.tx.Delete, store.MessageRef{Key: t.claim.Key, ID: messageID(prefixDeadline, info.Execution, open.ID)})
+		case history.TimerCreated:
+			t.dropTimer(open.ID)
+		case history.ChildStarted:
+			t.leaveChild(open)
+		default:
+		}
+	}
+	t.in.ledger.open = nil
+}
+
+// leaveChild does what is to happen to a child when its parent ends first.
+func (t *turn) leaveChild(child *history.Event) {
+	why := fmt.Sprintf("its parent %s has ended", t.in.info.ID)
+	switch child.Child.OnClose {
+	case history.TerminateChild:
+		t.controlChild(child, body{kind: bodyTerminate, reason: why})
+	case history.CancelChild:
+		t.controlChild(child, body{kind: bodyEvents, events: cancelRequest(why)})
+	default:
+		t.controlChild(child, body{kind: bodyOrphan})
+	}
+}
+
+// continueAsNew ends the execution and starts the next one, which inherits what was
+// raised and not received. Of the histories, that of the execution which ends here is
+// kept, and what is older goes.
+func (t *turn) continueAsNew(e *history.Event) error {
+	info := &t.in.info
+	t.takeBack()
+	start := *e.Start
+	start.Seed = newSeed()
+	events := []history.Event{{Kind: history.ExecutionStarted, Name: e.Name, Start: &start, Data: e.Data}}
+	unreceived := t.in.exec.Unreceived()
+	for _, name := range slices.Sorted(maps.Keys(unreceived)) {
+		for _, data := range unreceived[name] {
+			events = append(events, history.Event{Kind: history.EventReceived, Name: name, Data: data})
+		}
+	}
+	if info.offset > 0 {
+		t.tx.Trim = append(t.tx.Trim, store.Trim{Key: t.claim.Key, Before: info.offset})
+	}
+	info.kept, info.offset = info.offset, t.in.length+len(t.entries)
+	info.Name, info.Version, info.Execution, info.run = e.Name, start.Version, start.Execution, start.Seed
+	t.changed = true
+	b := body{kind: bodyStart, run: info.run, events: events}
+	m := store.Message{Key: t.claim.Key, ID: idStart, Route: info.Route(), Body: b.encode()}
+	if len(m.Body) > store.MaxBody {
+		return stallf("limit: %d bytes of input and of events that were not received do not fit into %d, with which the next execution starts", len(m.Body), store.MaxBody)
+	}
+	t.tx.Put = append(t.tx.Put, m)
+	return nil
+}
+
+// newSeed returns what an execution's random numbers begin with. It also tells the
+// execution from all others, and is never 0.
+func newSeed() uint64 {
+	var b [8]byte
+	for {
+		rand.Read(b[:]) //nolint:errcheck // never fails, as its documentation says
+		if seed := binary.LittleEndian.Uint64(b[:]); seed != 0 {
+			return seed
+		}
+	}
+}

@@ -1,0 +1,116 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/abidehq/abide/store"
+)
+
+// longPoll is how long a claim waits at most. A commit or a due time ends the wait.
+const longPoll = 10 * time.Minute
+
+// maxClaims bounds what is claimed at once, so that others get their share.
+const maxClaims = 128
+
+// serveTurns claims instances until the engine is closed.
+func (e *Engine) serveTurns() {
+	routes := append(slices.Clone(e.cfg.Routes), routeControl)
+	e.serve(store.ClaimRequest{Queue: queueTurns, Routes: routes}, e.cfg.MaxTurns, e.turn)
+}
+
+// serveActivities claims tasks until the engine is closed.
+func (e *Engine) serveActivities() {
+	routes := slices.Sorted(maps.Keys(e.cfg.Activities))
+	req := store.ClaimRequest{Queue: queueActivities, Routes: routes, MaxAttempts: e.cfg.TaskCrashes}
+	e.serve(req, e.cfg.MaxActivities, e.activity)
+}
+
+// serve claims, and has run work on each claim, at most limit at a time.
+func (e *Engine) serve(req store.ClaimRequest, limit int, run func(*store.Claim)) {
+	req.Lease, req.Wait = e.cfg.Lease, longPoll
+	slots := make(chan struct{}, limit) // one in it for each that is under way
+	ready := make(chan *store.Claim)    // to those that have nothing to do
+	defer close(ready)
+	pause := pause{e: e}
+	for {
+		select {
+		case slots <- struct{}{}:
+		case <-e.claiming.Done():
+			return
+		}
+		req.Max = 1
+		for req.Max < maxClaims && tryPut(slots) {
+			req.Max++
+		}
+		claims, err := e.store.Claim(e.claiming, req)
+		for range req.Max - len(claims) {
+			<-slots
+		}
+		switch {
+		case e.claiming.Err() != nil && err != nil, errors.Is(err, store.ErrClosed):
+			return
+		case err != nil:
+			e.log.Error("cannot claim", "queue", req.Queue, "error", err)
+			pause.sleep(e.claiming)
+			continue
+		}
+		pause.reset()
+		for i := range claims {
+			e.work.Add(1)
+			select {
+			case ready <- &claims[i]:
+			default:
+				go func() {
+					e.worker(&claims[i], ready, slots, run)
+				}()
+			}
+		}
+	}
+}
+
+// worker works on a claim, and then on those that it is given while it has nothing to
+// do. Its stack has grown by then, which makes it cheaper than a new one.
+func (e *Engine) worker(c *store.Claim, ready <-chan *store.Claim, slots <-chan struct{}, run func(*store.Claim)) {
+	for more := true; more; c, more = <-ready {
+		run(c)
+		<-slots
+		e.work.Done()
+	}
+}
+
+func tryPut(slots chan<- struct{}) bool {
+	select {
+	case slots <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
+// pause is a wait that grows with each time.
+type pause struct {
+	e    *Engine
+	next time.Duration
+}
+
+const (
+	minPause = 50 * time.Millisecond
+	maxPause = 5 * time.Second
+)
+
+func (p *pause) reset() { p.next = 0 }
+
+func (p *pause) sleep(ctx context.Context) {
+	p.next = min(max(minPause, 2*p.next), maxPause)
+	done := make(chan struct{})
+	stop := p.e.clock.AfterFunc(p.next, func() { close(done) })
+	defer stop()
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+}

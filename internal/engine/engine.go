@@ -1,0 +1,206 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/history"
+	"github.com/abidehq/abide/store"
+)
+
+// Config says what an engine serves, and how.
+type Config struct {
+	// Store keeps all state. It stays the caller's.
+	Store store.Store
+
+	// Clock measures how long things take here; when things happen is up to the clock
+	// of the store. Nil means the system's.
+	Clock base.Clock
+
+	// Logger gets what a person should know. Nil means [slog.Default].
+	Logger *slog.Logger
+
+	// Executor runs the orchestrations of Routes.
+	Executor Executor
+	Routes   []string
+
+	// Activities by name.
+	Activities map[string]Activity
+
+	// MaxTurns and MaxActivities are how many are under way at a time.
+	MaxTurns      int
+	MaxActivities int
+
+	// Cache is how many instances that wait keep their code in memory.
+	Cache int
+
+	// Lease is how long a turn or an activity belongs to this engine after it was last
+	// heard of.
+	Lease time.Duration
+
+	// Retention is how long an ended instance is kept; negative means for ever.
+	Retention time.Duration
+
+	// StepGroup is how long a turn may go on with steps before what they did is made
+	// durable. Negative means that each step is made durable by itself.
+	StepGroup time.Duration
+
+	// Blocked is how long the code of an orchestration may do nothing that Abide sees
+	// before its instance stalls. Negative means for ever.
+	Blocked time.Duration
+
+	// TurnAttempts is how often a message may be delivered to an instance, and not come
+	// to a commit, before the instance stalls. TaskCrashes is how often an activity may
+	// be begun, and not come to an end, before its task goes to quarantine.
+	TurnAttempts int
+	TaskCrashes  int
+
+	// MaxHistory and MaxOpen replace the limits of that name.
+	MaxHistory int
+	MaxOpen    int
+}
+
+func (c *Config) setDefaults() {
+	if c.Clock == nil {
+		c.Clock = base.System{}
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	setDefault(&c.MaxTurns, DefaultTurns)
+	setDefault(&c.MaxActivities, DefaultActivities)
+	setDefault(&c.Cache, DefaultCache)
+	setDefault(&c.Lease, DefaultLease)
+	setDefault(&c.Retention, DefaultRetention)
+	setDefault(&c.StepGroup, DefaultStepGroup)
+	setDefault(&c.Blocked, DefaultBlocked)
+	setDefault(&c.TurnAttempts, DefaultTurnAttempts)
+	setDefault(&c.TaskCrashes, DefaultTaskCrashes)
+	setDefault(&c.MaxHistory, MaxHistory)
+	setDefault(&c.MaxOpen, MaxOpen)
+}
+
+func setDefault[T int | time.Duration](field *T, value T) {
+	if *field == 0 {
+		*field = value
+	}
+}
+
+// Activity runs an activity. The context ends when nobody waits for the result any
+// more; see [context.Cause] for why.
+type Activity func(ctx context.Context, t *Task) ([]byte, *history.Failure)
+
+// Engine serves instances and activities until it is closed. It is a [Client] too.
+type Engine struct {
+	*Client
+
+	cfg    Config
+	log    *slog.Logger
+	clock  base.Clock
+	store  store.Store
+	cache  *cache
+	keeper *keeper
+	count  Counters
+
+	claiming     context.Context //nolint:containedctx // ends when the engine claims no more
+	stopClaiming context.CancelFunc
+	working      context.Context //nolint:containedctx // ends when what is under way should stop
+	stopWorking  context.CancelCauseFunc
+
+	loops sync.WaitGroup // that claim
+	work  sync.WaitGroup // that is under way
+	close sync.Once
+}
+
+// New starts an engine.
+func New(cfg Config) (*Engine, error) {
+	cfg.setDefaults()
+	if cfg.Store == nil {
+		return nil, fmt.Errorf("engine: no store: %w", ErrInvalid)
+	}
+	e := &Engine{
+		Client: NewClient(cfg.Store, cfg.Clock),
+		cfg:    cfg, log: cfg.Logger, clock: cfg.Clock, store: cfg.Store,
+		cache: newCache(cfg.Cache),
+	}
+	e.keeper = newKeeper(e)
+	e.claiming, e.stopClaiming = context.WithCancel(context.Background())
+	e.working, e.stopWorking = context.WithCancelCause(context.Background())
+	e.loops.Go(e.serveTurns)
+	if len(cfg.Activities) > 0 {
+		e.loops.Go(e.serveActivities)
+	}
+	return e, nil
+}
+
+// Close stops claiming, and waits for what is under way: activities, and turns. When
+// ctx ends it tells them to stop, gives back what does not stop within a second, and
+// returns ctx's error; what was given back is run again by whoever claims it next.
+// Closing twice is fine.
+func (e *Engine) Close(ctx context.Context) error {
+	var err error
+	e.close.Do(func() { err = e.stop(ctx) })
+	return err
+}
+
+func (e *Engine) stop(ctx context.Context) error {
+	e.stopClaiming()
+	e.loops.Wait()
+	done := make(chan struct{})
+	go func() {
+		e.work.Wait()
+		close(done)
+	}()
+	var err error
+	select {
+	case <-done:
+	case <-ctx.Done():
+		err = fmt.Errorf("engine: close: work was still under way: %w", ctx.Err())
+		e.stopWorking(ErrStopping)
+		late := make(chan struct{})
+		stop := e.clock.AfterFunc(time.Second, func() { close(late) })
+		select {
+		case <-done:
+		case <-late:
+		}
+		stop()
+	}
+	e.stopWorking(ErrStopping)
+	e.keeper.stop()
+	e.cache.clear()
+	return err
+}
+
+// Unserved returns what waits for somebody who serves it: routes of orchestrations
+// and activities that this engine does not, with what waits there.
+func (e *Engine) Unserved(ctx context.Context) ([]store.RouteStats, error) {
+	stats, err := e.store.Stats(ctx)
+	if err != nil {
+		return nil, err
+	}
+	served := map[[2]string]bool{{queueTurns, routeControl}: true, {queueTurns, routeParked}: true, {queueTurns, ""}: true}
+	for _, route := range e.cfg.Routes {
+		served[[2]string{queueTurns, route}] = true
+	}
+	for name := range e.cfg.Activities {
+		served[[2]string{queueActivities, name}] = true
+	}
+	var unserved []store.RouteStats
+	for _, r := range stats.Routes {
+		ours := r.Queue == queueTurns || r.Queue == queueActivities
+		if ours && !served[[2]string{r.Queue, r.Route}] {
+			unserved = append(unserved, r)
+		}
+	}
+	return unserved, nil
+}
+
+// expected reports whether an error says that somebody else has the work now.
+func expected(err error) bool {
+	return errors.Is(err, store.ErrClaimLost) || errors.Is(err, store.ErrConflict)
+}

@@ -1,0 +1,54 @@
+package engine
+
+import (
+	"errors"
+
+	"github.com/abidehq/abide/internal/history"
+)
+
+// Errors of the engine. Those of the store pass through.
+var (
+	// ErrExists: there is an instance with that ID.
+	ErrExists = errors.New("instance exists")
+
+	// ErrNotFound: there is no such instance.
+	ErrNotFound = errors.New("instance not found")
+
+	// ErrState: the instance's status does not allow it.
+	ErrState = errors.New("not possible in this state")
+
+	// ErrInvalid: the call breaks a rule, and would break it again.
+	ErrInvalid = errors.New("invalid")
+
+	// ErrClosed: the engine was closed.
+	ErrClosed = errors.New("engine is closed")
+
+	// ErrUnavailable: the executor cannot be reached; nothing is wrong with the instance.
+	ErrUnavailable = errors.New("executor is not available")
+)
+
+// Why the context of an activity or a step ended. See [context.Cause].
+var (
+	// ErrLost: nobody waits for the result any more: the activity was cancelled, or was
+	// given to somebody else.
+	ErrLost = errors.New("cancelled: nobody waits for the result any more")
+
+	// ErrTimeout: it took longer than it may.
+	ErrTimeout = errors.New("timed out")
+
+	// ErrStopping: the engine is closed. The activity will be run again.
+	ErrStopping = errors.New("the engine is closed")
+)
+
+// Types of failures that the engine makes.
+const (
+	TypeTimeout    = "abide.Timeout"
+	TypeTerminated = "abide.Terminated"
+	TypeExists     = "abide.Exists"
+	TypePanic      = "abide.Panic"
+	TypeCrashed    = "abide.Crashed"
+)
+
+func timeoutFailure(message string) *history.Failure {
+	return &history.Failure{Type: TypeTimeout, Message: message}
+}

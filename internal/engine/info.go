@@ -1,0 +1,194 @@
+package engine
+
+import (
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/abidehq/abide/internal/history"
+	"github.com/abidehq/abide/store"
+)
+
+// Info is what is true of an instance now: its record.
+type Info struct {
+	Ref
+
+	// Name and Version are those of the orchestration.
+	Name    string
+	Version string
+
+	Status Status
+
+	// Before is the status to go back to when the instance is resumed.
+	Before Status
+
+	// Reason says why it is suspended, stalled or terminated.
+	Reason string
+
+	// Execution counts from 1.
+	Execution int32
+
+	// CreatedAt is when it was started, BegunAt when its code began, and EndedAt when
+	// it ended; zero if that has not happened.
+	CreatedAt time.Time
+	BegunAt   time.Time
+	EndedAt   time.Time
+
+	// Parent is the instance that waits for this one, if any, and where it does.
+	Parent          string
+	ParentExecution int32
+	ParentEvent     int32
+
+	Tags map[string]string
+
+	// Text is what the instance says about itself, and Values are what it lets others
+	// read.
+	Text   string
+	Values map[string][]byte
+
+	// Result and Failure say how it ended.
+	Result  []byte
+	Failure *history.Failure
+
+	// Revision grows with each change of the record.
+	Revision int64
+
+	// run is the seed of the execution, by which what is meant for it is told from what
+	// was meant for another one; parentRun is that of the parent.
+	run       uint64
+	parentRun uint64
+
+	// offset is the index in the log of the execution's first event, and kept that of
+	// the first event of the execution before, whose history is kept as well.
+	offset int
+	kept   int
+
+	// partial: the history ends within a turn, which is to be gone on with.
+	partial bool
+}
+
+// Route returns the instance's route.
+func (i *Info) Route() string { return Route(i.Name, i.Version) }
+
+// infoFormat is the first byte of an instance's record.
+const infoFormat = 1
+
+// putRecord returns what puts the record. A turn holds the lease, and needs no version.
+func (i *Info) putRecord(expect int64) store.PutRecord {
+	return store.PutRecord{
+		Expect: expect,
+		Record: store.Record{
+			Key:    i.Ref.record(),
+			Status: string(i.Status),
+			Name:   i.Name,
+			Time:   i.CreatedAt,
+			Tags:   i.Tags,
+			Body:   i.encode(),
+		},
+	}
+}
+
+func (i *Info) encode() []byte {
+	out := make([]byte, 0, 96+len(i.Result)+len(i.Text))
+	out = append(out, infoFormat)
+	out = appendBytes(out, []byte(i.Version))
+	out = appendBytes(out, []byte(i.Before))
+	out = appendBytes(out, []byte(i.Reason))
+	out = binary.AppendUvarint(out, uint64(i.Execution))
+	out = binary.LittleEndian.AppendUint64(out, i.run)
+	out = appendTime(out, i.BegunAt)
+	out = appendTime(out, i.EndedAt)
+	out = appendBytes(out, []byte(i.Parent))
+	out = binary.AppendUvarint(out, uint64(i.ParentExecution))
+	out = binary.AppendUvarint(out, uint64(i.ParentEvent))
+	out = binary.LittleEndian.AppendUint64(out, i.parentRun)
+	out = appendBytes(out, []byte(i.Text))
+	out = binary.AppendUvarint(out, uint64(i.offset))
+	out = binary.AppendUvarint(out, uint64(i.kept))
+	out = binary.AppendUvarint(out, uint64(asInt(i.partial)))
+	out = appendBytes(out, i.Result)
+	if i.Failure != nil {
+		out = appendEvent(out, &history.Event{Kind: history.ExecutionFailed, Failure: i.Failure})
+	} else {
+		out = appendBytes(out, nil)
+	}
+	out = binary.AppendUvarint(out, uint64(len(i.Values)))
+	for _, name := range slices.Sorted(maps.Keys(i.Values)) {
+		out = appendBytes(out, []byte(name))
+		out = appendBytes(out, i.Values[name])
+	}
+	return out
+}
+
+func infoOf(r store.Record) (Info, error) {
+	i := Info{
+		Ref:  Ref{Tenant: r.Key.Tenant, ID: r.Key.ID},
+		Name: r.Name, Status: Status(r.Status), CreatedAt: r.Time, Tags: r.Tags, Revision: r.Version,
+	}
+	d := reader{data: r.Body}
+	d.format(infoFormat)
+	i.Version = string(d.bytes())
+	i.Before = Status(d.bytes())
+	i.Reason = string(d.bytes())
+	i.Execution = d.int32()
+	i.run = d.uint64()
+	i.BegunAt = d.time()
+	i.EndedAt = d.time()
+	i.Parent = string(d.bytes())
+	i.ParentExecution = d.int32()
+	i.ParentEvent = d.int32()
+	i.parentRun = d.uint64()
+	i.Text = string(d.bytes())
+	i.offset = int(d.uvarint())
+	i.kept = int(d.uvarint())
+	i.partial = d.uvarint() != 0
+	if result := d.bytes(); len(result) > 0 {
+		i.Result = result
+	}
+	if end := d.bytes(); len(end) > 0 {
+		e, err := history.Parse(end)
+		if err != nil {
+			d.fail(err.Error())
+		}
+		i.Failure = e.Failure
+	}
+	if n := d.uvarint(); n > 0 && d.err == nil {
+		i.Values = map[string][]byte{}
+		for range n {
+			if d.err != nil {
+				break
+			}
+			name := string(d.bytes())
+			i.Values[name] = d.bytes()
+		}
+	}
+	if d.err != nil {
+		return Info{}, fmt.Errorf("engine: record of instance %v: %w: %w", i.Ref, d.err, store.ErrCorrupt)
+	}
+	return i, nil
+}
+
+// appendTime appends a time, in milliseconds; the zero time is 0.
+func appendTime(out []byte, t time.Time) []byte {
+	if t.IsZero() {
+		return append(out, 0)
+	}
+	return binary.AppendUvarint(out, uint64(t.UnixMilli()))
+}
+
+func (r *reader) time() time.Time {
+	ms := r.uvarint()
+	if ms == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(int64(ms)).UTC()
+}
+
+func asInt(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,158 @@
+package engine
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/abidehq/abide/store"
+)
+
+// hold is a lease that somebody works under.
+type hold struct {
+	lease store.Lease
+	lost  func() // is called once if the lease is lost
+
+	// blocked, if not nil, is called once if exec has made no progress for too long.
+	blocked func()
+	exec    Execution
+	seen    uint64    // exec's progress
+	since   time.Time // that it is there
+}
+
+// keeper renews all leases of the engine, in one call, for as long as there are any,
+// and watches over code that does not come back.
+type keeper struct {
+	e     *Engine
+	every time.Duration
+
+	mu      sync.Mutex
+	holds   map[store.Key]*hold
+	ticking bool
+	stopped bool
+	cancel  func() bool // of the next tick
+}
+
+// maxTick bounds how long it takes until an activity learns that it was cancelled by
+// another process.
+const maxTick = time.Second
+
+func newKeeper(e *Engine) *keeper {
+	every := min(e.cfg.Lease/3, maxTick)
+	if e.cfg.Blocked > 0 {
+		every = min(every, e.cfg.Blocked/4)
+	}
+	return &keeper{e: e, every: max(every, time.Millisecond), holds: map[store.Key]*hold{}}
+}
+
+// add keeps a lease until it is removed.
+func (k *keeper) add(h *hold) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.holds[h.lease.Key] = h
+	if !k.ticking && !k.stopped {
+		k.ticking = true
+		k.cancel = k.e.clock.AfterFunc(k.every, k.tick)
+	}
+}
+
+// watch has the code of a hold watched, or not any more if exec is nil.
+func (k *keeper) watch(h *hold, exec Execution) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	h.exec, h.since = exec, time.Time{}
+}
+
+// remove forgets a lease.
+func (k *keeper) remove(h *hold) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.holds[h.lease.Key] == h {
+		delete(k.holds, h.lease.Key)
+	}
+}
+
+// cancelled says that a lease on the key, if there is one here, has been lost: it need
+// not be found out by renewing.
+func (k *keeper) cancelled(key store.Key) {
+	k.mu.Lock()
+	h := k.holds[key]
+	delete(k.holds, key)
+	k.mu.Unlock()
+	if h != nil {
+		h.lost()
+	}
+}
+
+// stop ends the keeping.
+func (k *keeper) stop() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.stopped = true
+	if k.cancel != nil {
+		k.cancel()
+	}
+}
+
+func (k *keeper) tick() {
+	now := k.e.clock.Now()
+	k.mu.Lock()
+	if len(k.holds) == 0 || k.stopped {
+		k.ticking = false
+		k.mu.Unlock()
+		return
+	}
+	leases := make([]store.Lease, 0, len(k.holds))
+	var blocked []*hold
+	for key, h := range k.holds {
+		leases = append(leases, h.lease)
+		if h.isBlocked(now, k.e.cfg.Blocked) {
+			blocked = append(blocked, h)
+			delete(k.holds, key)
+		}
+	}
+	k.mu.Unlock()
+
+	for _, h := range blocked {
+		h.blocked()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), k.e.cfg.Lease)
+	lost, err := k.e.store.Renew(ctx, k.e.cfg.Lease, leases)
+	cancel()
+	if err != nil {
+		k.e.log.Warn("leases could not be renewed", "leases", len(leases), "error", err)
+	}
+	for _, lease := range lost {
+		k.mu.Lock()
+		h := k.holds[lease.Key]
+		if h != nil && h.lease == lease {
+			delete(k.holds, lease.Key)
+		} else {
+			h = nil // it was finished meanwhile
+		}
+		k.mu.Unlock()
+		if h != nil {
+			h.lost()
+		}
+	}
+
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !k.stopped {
+		k.cancel = k.e.clock.AfterFunc(k.every, k.tick)
+	}
+}
+
+// isBlocked reports whether the code has done nothing for as long as limit. The
+// keeper's lock is held.
+func (h *hold) isBlocked(now time.Time, limit time.Duration) bool {
+	if h.exec == nil || h.blocked == nil || limit <= 0 {
+		return false
+	}
+	n, inStep := h.exec.Progress()
+	if inStep || h.since.IsZero() || n != h.seen {
+		h.seen, h.since = n, now
+		return false
+	}
+	return now.Sub(h.since) >= limit
+}

@@ -1,0 +1,55 @@
+package engine
+
+import "time"
+
+// Limits of the engine.
+const (
+	// MaxName is the largest length of the name of an orchestration, activity, event,
+	// timer, step, change or value, in bytes, and MaxVersion that of a version.
+	MaxName    = 128
+	MaxVersion = 64
+
+	// MaxID is the largest length of an instance's ID, in bytes, and MaxTenant that of a
+	// tenant. A child's made-up ID is longer than its parent's, so that a line of them
+	// has an end: see MaxDepth.
+	MaxID     = 512
+	MaxTenant = 128
+
+	// MaxPayload is the largest length of an input, a result, or what comes with an
+	// event, in bytes.
+	MaxPayload = 2 << 20
+
+	// MaxStatusText is the largest length of what an instance says about itself,
+	// MaxValue that of one of its values, and MaxValues the number of values.
+	MaxStatusText = 1 << 10
+	MaxValue      = 4 << 10
+	MaxValues     = 64
+
+	// WarnHistory is the length of a history from which on a warning is logged, and
+	// MaxHistory that at which the instance stalls.
+	WarnHistory = 20_000
+	MaxHistory  = 100_000
+
+	// WarnOpen is the number of activities, timers and children that an execution
+	// waits for from which on a warning is logged, and MaxOpen that at which the
+	// instance stalls.
+	WarnOpen = 10_000
+	MaxOpen  = 50_000
+
+	// MaxBatch is the largest number of instances to start in one commit.
+	MaxBatch = 1_000
+)
+
+// Defaults of [Config].
+const (
+	DefaultTurns        = 256
+	DefaultActivities   = 256
+	DefaultCache        = 4_096
+	DefaultLease        = 30 * time.Second
+	DefaultRetention    = 7 * 24 * time.Hour
+	DefaultStepGroup    = 20 * time.Millisecond
+	DefaultBlocked      = 10 * time.Second
+	DefaultTurnAttempts = 10
+	DefaultTaskCrashes  = 10
+	DefaultDrain        = 10 * time.Second
+)

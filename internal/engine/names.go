@@ -1,0 +1,94 @@
+package engine
+
+import (
+	"strconv"
+
+	"github.com/abidehq/abide/store"
+)
+
+// Queues, and kinds of records.
+const (
+	queueTurns      = "turns"
+	queueActivities = "activities"
+
+	kindInstance  = "instance"
+	kindHeartbeat = "heartbeat"
+)
+
+// Routes that are not those of an orchestration: see the package comment. A name of
+// an orchestration cannot begin with a dot.
+const (
+	routeControl = ".control"
+	routeParked  = ".parked"
+)
+
+// IDs of messages of which a key has one at most.
+const (
+	idStart  = "start"
+	idWake   = "wake"
+	idParked = "parked"
+	idExpire = "expire"
+	idTask   = "task"
+)
+
+// Ref names an instance.
+type Ref struct {
+	Tenant string
+	ID     string
+}
+
+// String returns the reference for people.
+func (r Ref) String() string {
+	if r.Tenant == "" {
+		return strconv.Quote(r.ID)
+	}
+	return strconv.Quote(r.Tenant + "/" + r.ID)
+}
+
+func (r Ref) key() store.Key {
+	return store.Key{Queue: queueTurns, Tenant: r.Tenant, Name: r.ID}
+}
+
+func (r Ref) record() store.RecordKey {
+	return store.RecordKey{Kind: kindInstance, Tenant: r.Tenant, ID: r.ID}
+}
+
+func refOf(key store.Key) Ref { return Ref{Tenant: key.Tenant, ID: key.Name} }
+
+// Route returns the route of an orchestration.
+func Route(name, version string) string {
+	if version == "" {
+		return name
+	}
+	return name + "@" + version
+}
+
+// taskKey names what an activity is run under: the event that asked for it.
+func taskKey(ref Ref, execution, event int32) store.Key {
+	return store.Key{Queue: queueActivities, Tenant: ref.Tenant, Name: messageID(ref.ID, execution, event)}
+}
+
+func heartbeatKey(task store.Key) store.RecordKey {
+	return store.RecordKey{Kind: kindHeartbeat, Tenant: task.Tenant, ID: task.Name}
+}
+
+// messageID returns an ID for a message about an event of an execution.
+func messageID(prefix string, execution, event int32) string {
+	b := make([]byte, 0, len(prefix)+24)
+	b = append(b, prefix...)
+	b = append(b, '/')
+	b = strconv.AppendInt(b, int64(execution), 10)
+	b = append(b, '/')
+	b = strconv.AppendInt(b, int64(event), 10)
+	return string(b)
+}
+
+// Prefixes of message IDs.
+const (
+	prefixActivity = "a" // an activity's completion
+	prefixDeadline = "d" // an activity's time to close is up
+	prefixTimer    = "t"
+	prefixChild    = "c" // a child's completion
+	prefixEvent    = "e"
+	prefixControl  = "x"
+)

@@ -1,0 +1,135 @@
+package engine
+
+import (
+	"github.com/abidehq/abide/internal/history"
+	"github.com/abidehq/abide/store"
+)
+
+// take gathers what a message brings to the code. What history has already, or what
+// is meant for another execution, is dropped: the message is consumed all the same.
+func (t *turn) take(m message) error {
+	info, ledger := &t.in.info, &t.in.ledger
+	if m.run != 0 && m.run != info.run {
+		t.stale()
+		return nil
+	}
+	switch m.kind {
+	case bodyWake:
+		t.wake = t.wake || ledger.yielded
+	case bodyStart:
+		if ledger.started || len(m.events) == 0 {
+			t.stale()
+			return nil
+		}
+		t.begin(m.events)
+	case bodyEvents:
+		for i := range m.events {
+			if err := t.takeEvent(m, &m.events[i]); err != nil {
+				return err
+			}
+		}
+	default:
+		t.stale()
+	}
+	return nil
+}
+
+func (t *turn) stale() { t.e.count.Stale.Add(1) }
+
+// begin starts the code.
+func (t *turn) begin(events []history.Event) {
+	t.in.ledger.started = true
+	t.incoming = append(t.incoming, events...)
+	info := &t.in.info
+	t.changed = t.changed || info.Status == Pending
+	info.Status = Running
+	if info.BegunAt.IsZero() {
+		info.BegunAt = t.claim.Now
+	}
+	t.after = append(t.after, func() { t.e.count.Started.Add(1) })
+}
+
+func (t *turn) takeEvent(m message, e *history.Event) error {
+	ledger := &t.in.ledger
+	switch e.Kind {
+	case history.EventReceived:
+		if m.awaited {
+			return t.takeAwaited(e)
+		}
+		t.incoming = append(t.incoming, *e)
+	case history.CancelRequested:
+		if !ledger.started {
+			// There is no code yet that could come to an end by itself.
+			t.end(&history.Event{Kind: history.ExecutionTerminated, Name: e.Name}, Cancelled)
+			return nil
+		}
+		t.incoming = append(t.incoming, *e)
+	case history.TimerMoveReceived:
+		t.moveTimers(e)
+	default:
+		if !ledger.answers(e) {
+			t.stale()
+			return nil
+		}
+		t.answer(e)
+	}
+	return nil
+}
+
+// takeAwaited takes an event only if the code waits for it by then: when it has seen
+// all that came before.
+func (t *turn) takeAwaited(e *history.Event) error {
+	if err := t.flush(); err != nil {
+		return err
+	}
+	if t.in.ledger.ended {
+		t.stale()
+		return nil
+	}
+	exec, err := t.execute()
+	if err != nil {
+		return err
+	}
+	if !exec.Awaits(e.Name) {
+		t.e.count.Unawaited.Add(1)
+		return nil
+	}
+	t.incoming = append(t.incoming, *e)
+	return nil
+}
+
+// answer takes what was asked for.
+func (t *turn) answer(e *history.Event) {
+	info := &t.in.info
+	asked := t.in.ledger.open[e.Ref]
+	switch asked.Kind {
+	case history.TimerCreated:
+		if asked.At.After(t.claim.Now) {
+			return // it was moved by a turn within this claim, and has a message of its own
+		}
+	case history.ActivityScheduled:
+		if asked.Activity.ScheduleToClose > 0 {
+			deadline := store.MessageRef{Key: t.claim.Key, ID: messageID(prefixDeadline, info.Execution, e.Ref)}
+			t.tx.Delete = append(t.tx.Delete, deadline)
+			// It may be the deadline that came first.
+			t.dropTask(e.Ref)
+		}
+	default:
+	}
+	delete(t.in.ledger.open, e.Ref)
+	t.incoming = append(t.incoming, *e)
+}
+
+// moveTimers gives the open timers of a name another time, as somebody outside has
+// asked for.
+func (t *turn) moveTimers(e *history.Event) {
+	timers := t.in.ledger.timers(e.Name)
+	if len(timers) == 0 {
+		t.stale()
+	}
+	for _, timer := range timers {
+		t.incoming = append(t.incoming, history.Event{Kind: history.TimerMoveReceived, Ref: timer.ID, Name: e.Name, At: e.At})
+		t.putTimer(timer.ID, e.At, true)
+		timer.At = e.At
+	}
+}

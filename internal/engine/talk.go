@@ -1,0 +1,140 @@
+package engine
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"time"
+
+	"github.com/abidehq/abide/internal/history"
+	"github.com/abidehq/abide/store"
+)
+
+// Raise is an event for an instance.
+type Raise struct {
+	Ref
+	Name string
+	Data []byte
+
+	// Awaited: it is dropped unless the code waits for it when it arrives.
+	Awaited bool
+
+	// ID, if not empty, makes a raise that is tried again the same one, for as long as
+	// the first has not been received.
+	ID string
+
+	// TTL is how long it waits for the instance to be started, if it does not exist.
+	TTL time.Duration
+}
+
+// Raise raises events, all or none. An instance need not exist: the event waits for it.
+// One for an instance that has ended is dropped.
+func (c *Client) Raise(ctx context.Context, raises ...Raise) error {
+	var tx store.Tx
+	for i := range raises {
+		r := &raises[i]
+		if err := checkRaise(r); err != nil {
+			return err
+		}
+		id := r.ID
+		if id == "" {
+			id = unique()
+		}
+		b := body{kind: bodyEvents, awaited: r.Awaited, events: []history.Event{{Kind: history.EventReceived, Name: r.Name, Data: r.Data}}}
+		tx.Put = append(tx.Put, store.Message{Key: r.Ref.key(), ID: prefixEvent + "/" + id, TTL: r.TTL, Body: b.encode()})
+	}
+	return wrap("raise", c.store.Commit(ctx, &tx))
+}
+
+// unique returns an ID that nobody else has.
+func unique() string {
+	var b [12]byte
+	rand.Read(b[:]) //nolint:errcheck // never fails, as its documentation says
+	return hex.EncodeToString(b[:])
+}
+
+// Cancel asks an instance to come to an end.
+func (c *Client) Cancel(ctx context.Context, ref Ref, why string) error {
+	return c.tell(ctx, "cancel", ref, "", body{kind: bodyEvents, events: cancelRequest(why)})
+}
+
+// Terminate ends an instance without asking its code.
+func (c *Client) Terminate(ctx context.Context, ref Ref, why string) error {
+	return c.tell(ctx, "terminate", ref, routeControl, body{kind: bodyTerminate, reason: why})
+}
+
+// Suspend has an instance wait until it is resumed. What reaches it meanwhile is kept.
+func (c *Client) Suspend(ctx context.Context, ref Ref, why string) error {
+	return c.tell(ctx, "suspend", ref, routeControl, body{kind: bodySuspend, reason: why})
+}
+
+// Resume has a suspended or stalled instance go on.
+func (c *Client) Resume(ctx context.Context, ref Ref) error {
+	return c.tell(ctx, "resume", ref, routeControl, body{kind: bodyResume})
+}
+
+// MoveTimer gives the timers of that name another time. It does nothing if none is
+// pending when the instance gets to know.
+func (c *Client) MoveTimer(ctx context.Context, ref Ref, name string, at time.Time) error {
+	if err := checkName("timer", name); err != nil {
+		return err
+	}
+	at = time.UnixMilli(store.Millis(at)).UTC()
+	return c.tell(ctx, "move timer", ref, "", body{kind: bodyEvents, events: []history.Event{{
+		Kind: history.TimerMoveReceived, Name: name, At: at,
+	}}})
+}
+
+// tell sends a message to an instance that has not ended.
+func (c *Client) tell(ctx context.Context, verb string, ref Ref, route string, b body) error {
+	info, err := c.Get(ctx, ref)
+	if err != nil {
+		return err
+	}
+	if info.Status.Ended() {
+		return fmt.Errorf("engine: %s: %v is %s: %w", verb, ref, info.Status, ErrState)
+	}
+	return wrap(verb, c.store.Commit(ctx, &store.Tx{Put: []store.Message{{
+		Key: ref.key(), ID: prefixControl + "/" + unique(), Route: route, Body: b.encode(),
+	}}}))
+}
+
+// Delete removes an instance that has ended, with its history.
+func (c *Client) Delete(ctx context.Context, ref Ref) error {
+	info, err := c.Get(ctx, ref)
+	if err != nil {
+		return err
+	}
+	if !info.Status.Ended() {
+		return fmt.Errorf("engine: delete: %v is %s; only an instance that has ended can be deleted: %w", ref, info.Status, ErrState)
+	}
+	return wrap("delete", c.store.Commit(ctx, &store.Tx{
+		DeleteKeys:    []store.Key{ref.key()},
+		DeleteRecords: []store.DeleteRecord{{Key: ref.record(), Expect: info.Revision}},
+	}))
+}
+
+// Restart starts an instance that has ended once more, with the input of its last
+// execution. Its old history goes.
+func (c *Client) Restart(ctx context.Context, ref Ref) error {
+	info, events, err := c.History(ctx, ref, 0)
+	if err != nil {
+		return err
+	}
+	if !info.Status.Ended() {
+		return fmt.Errorf("engine: restart: %v is %s; only an instance that has ended can be restarted: %w", ref, info.Status, ErrState)
+	}
+	start := Start{Ref: ref, Name: info.Name, Version: info.Version, Tags: info.Tags, IfExists: Replace}
+	found := false
+	for i := range events {
+		if events[i].Kind == history.ExecutionStarted {
+			start.Input, found = events[i].Data, true
+		}
+	}
+	if !found {
+		return fmt.Errorf("engine: restart: %v ended before it began, so its input is not known: %w", ref, ErrState)
+	}
+	_, err = c.Start(ctx, start)
+	return err
+}

@@ -1,0 +1,228 @@
+package abide
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/engine"
+	"github.com/abidehq/abide/internal/replay"
+	"github.com/abidehq/abide/store"
+
+	_ "github.com/abidehq/abide/store/memstore"    // memory: URLs
+	_ "github.com/abidehq/abide/store/pebblestore" // pebble: URLs, the embedded default
+)
+
+// DefaultStore is where state is kept if a configuration does not say: in the folder
+// abide-data of the working directory.
+const DefaultStore = "pebble://./abide-data"
+
+// Config says what an engine serves, and how. The zero value of each field is a good
+// choice.
+type Config struct {
+	// Store is the URL of the store. Empty means [DefaultStore].
+	Store string
+
+	// Serve is what this process runs: see [Serve]. An engine that serves nothing is a
+	// client.
+	Serve []Definition
+
+	// Logger gets what a person should know. Nil means [slog.Default].
+	Logger *slog.Logger
+
+	// Codec turns values into bytes. Nil means [JSON].
+	Codec Codec
+
+	// MaxTurns and MaxActivities are how many are under way at a time in this process:
+	// 256 each, unless they say otherwise.
+	MaxTurns      int
+	MaxActivities int
+
+	// Cache is how many waiting instances keep their code in memory, so that it need not
+	// be replayed: 4,096, unless it says otherwise.
+	Cache int
+
+	// Lease is how long a turn or an activity belongs to this process after it was last
+	// heard of: 30 s, unless it says otherwise. The embedded store does not wait for that
+	// after a crash.
+	Lease time.Duration
+
+	// Retention is how long an ended instance is kept: a week, unless it says otherwise;
+	// negative means for ever.
+	Retention time.Duration
+
+	// StepGroup is how long a turn goes on with steps before what they did is made
+	// durable: 20 ms, unless it says otherwise; negative means that each step is made
+	// durable before the code goes on.
+	StepGroup time.Duration
+
+	// Blocked is how long the code of an orchestration may do nothing that Abide sees
+	// before its instance stalls: 10 s, unless it says otherwise; negative means for ever.
+	Blocked time.Duration
+
+	// Drain is how long Close waits for activities: 10 s, unless it says otherwise.
+	Drain time.Duration
+
+	// MaxHistory is the number of events at which an instance stalls: 100,000, unless it
+	// says otherwise.
+	MaxHistory int
+}
+
+// Definition is an [Orchestration] or an [Activity].
+type Definition interface {
+	define(d *definitions) error
+}
+
+// Serve returns its arguments, for [Config.Serve].
+func Serve(definitions ...Definition) []Definition { return definitions }
+
+// definitions are what an engine serves, by route and by name.
+type definitions struct {
+	orchestrations map[string]func(environment) replay.Code
+	activities     map[string]func(Codec) engine.Activity
+}
+
+// Engine serves orchestrations and activities until it is closed. It is a [Client] too.
+type Engine struct {
+	*client
+	e     *engine.Engine
+	drain time.Duration
+	close func() error // of the store, if it is the engine's
+}
+
+var _ Client = (*Engine)(nil)
+
+// Open opens a store and serves what the configuration names. A mistake in it, such as
+// a name that is registered twice, is an error that matches [ErrInvalid].
+func Open(ctx context.Context, cfg Config) (*Engine, error) {
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	if cfg.Store == "" {
+		cfg.Store = DefaultStore
+	}
+	s, err := store.Open(ctx, cfg.Store)
+	if err != nil {
+		return nil, fmt.Errorf("abide: open: %w", err)
+	}
+	e, err := New(s, cfg)
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	e.close = s.Close
+	return e, nil
+}
+
+// New serves what the configuration names, on a store that stays the caller's: close it
+// after the engine. [Config.Store] is ignored.
+func New(s store.Store, cfg Config) (*Engine, error) {
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	if cfg.Codec == nil {
+		cfg.Codec = JSON
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+	}
+	if cfg.Drain == 0 {
+		cfg.Drain = engine.DefaultDrain
+	}
+	d, err := define(cfg.Serve)
+	if err != nil {
+		return nil, err
+	}
+	code := engine.Code{}
+	for route, f := range d.orchestrations {
+		code[route] = func(ref engine.Ref) replay.Code {
+			return f(environment{codec: cfg.Codec, logger: cfg.Logger, tenant: ref.Tenant})
+		}
+	}
+	activities := map[string]engine.Activity{}
+	for name, f := range d.activities {
+		activities[name] = f(cfg.Codec)
+	}
+	e, err := engine.New(engine.Config{
+		Store: s, Logger: cfg.Logger, Executor: code, Routes: slices.Sorted(maps.Keys(code)), Activities: activities,
+		MaxTurns: cfg.MaxTurns, MaxActivities: cfg.MaxActivities, Cache: cfg.Cache, Lease: cfg.Lease,
+		Retention: cfg.Retention, StepGroup: cfg.StepGroup, Blocked: cfg.Blocked, MaxHistory: cfg.MaxHistory,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Engine{
+		client: &client{e.Client, cfg.Codec}, e: e, drain: cfg.Drain,
+		close: func() error { return nil },
+	}, nil
+}
+
+// NewClient returns a client of what is in a store, which serves nothing. A nil codec
+// means [JSON].
+func NewClient(s store.Store, codec Codec) Client {
+	if codec == nil {
+		codec = JSON
+	}
+	return &client{engine.NewClient(s, base.System{}), codec}
+}
+
+// define collects what is to be served.
+func define(serve []Definition) (*definitions, error) {
+	d := &definitions{
+		orchestrations: map[string]func(environment) replay.Code{},
+		activities:     map[string]func(Codec) engine.Activity{},
+	}
+	var errs []error
+	for i, def := range serve {
+		if def == nil {
+			errs = append(errs, fmt.Errorf("abide: definition %d is nil: %w", i, ErrInvalid))
+			continue
+		}
+		if err := def.define(d); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return d, errors.Join(errs...)
+}
+
+func (c *Config) check() error {
+	var errs []error
+	for name, n := range map[string]int{"MaxTurns": c.MaxTurns, "MaxActivities": c.MaxActivities, "Cache": c.Cache, "MaxHistory": c.MaxHistory} {
+		if n < 0 {
+			errs = append(errs, fmt.Errorf("abide: config: %s is %d: must not be negative: %w", name, n, ErrInvalid))
+		}
+	}
+	if c.Lease != 0 && (c.Lease < minLease || c.Lease > store.MaxLease) {
+		errs = append(errs, fmt.Errorf("abide: config: Lease is %v, %v to %v is allowed: %w", c.Lease, minLease, store.MaxLease, ErrInvalid))
+	}
+	if c.Drain < 0 {
+		errs = append(errs, fmt.Errorf("abide: config: Drain is %v: must not be negative: %w", c.Drain, ErrInvalid))
+	}
+	_, err := define(c.Serve)
+	return errors.Join(append(errs, err)...)
+}
+
+// minLease is long enough that a busy process can renew in time.
+const minLease = 100 * time.Millisecond
+
+// Close stops claiming, waits up to [Config.Drain] for the activities that are under way,
+// tells those that remain to stop, and closes the store if the engine has opened it.
+// What was under way is run again by whoever serves it next.
+func (e *Engine) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), e.drain)
+	defer cancel()
+	return e.Shutdown(ctx)
+}
+
+// Shutdown is Close with a time of the caller's: it waits until ctx ends.
+func (e *Engine) Shutdown(ctx context.Context) error {
+	return errors.Join(e.e.Close(ctx), e.close())
+}
+
+// randomID returns an ID for an instance that was given none.
+func randomID() string { return rand.Text() }

@@ -1,0 +1,236 @@
+package abide
+
+import (
+	"maps"
+	"time"
+
+	"github.com/abidehq/abide/internal/engine"
+	"github.com/abidehq/abide/internal/history"
+)
+
+// RegisterOption is an option of [NewOrchestration].
+type RegisterOption interface{ register(*registerOptions) }
+
+// ActivityOption is an option of an activity: of [NewActivity], where it holds for all
+// calls, or of one call.
+type ActivityOption interface{ activity(*activityOptions) }
+
+// StepOption is an option of [Step].
+type StepOption interface{ step(*activityOptions) }
+
+// ChildOption is an option of [Orchestration.Call], [Orchestration.Go] and
+// [Orchestration.Detach].
+type ChildOption interface{ child(*childOptions) }
+
+// StartOption is an option of [Orchestration.Start].
+type StartOption interface{ start(*engine.Start) }
+
+// TimerOption is an option of a timer.
+type TimerOption interface{ timer(*timerOptions) }
+
+// WaitOption is an option of [Event.Wait].
+type WaitOption interface{ wait(*waitOptions) }
+
+// RaiseOption is an option of [Event.Raise].
+type RaiseOption interface{ raise(*engine.Raise) }
+
+// InstanceOption is an option of [Orchestration.Instance].
+type InstanceOption interface{ instance(*Ref) }
+
+type (
+	registerOptions struct{ version string }
+	activityOptions struct{ how history.Activity }
+	timerOptions    struct{ name string }
+	waitOptions     struct{ timeout time.Duration }
+	childOptions    struct {
+		id  string
+		how history.Child
+	}
+)
+
+// Version is the version of an orchestration. An instance keeps the version with which
+// it was started; as long as there are instances of an old one, a process should have
+// it registered beside the new one.
+func Version(v string) VersionOption { return VersionOption(v) }
+
+// VersionOption is what [Version] returns.
+type VersionOption string
+
+func (v VersionOption) register(o *registerOptions) { o.version = string(v) }
+func (v VersionOption) continued(o *continueOptions) {
+	o.version = (*string)(&v)
+}
+
+// ID is the ID of the instance that is started. Without it there is a random one.
+func ID(id string) IDOption { return IDOption(id) }
+
+// IDOption is what [ID] returns.
+type IDOption string
+
+func (id IDOption) start(s *engine.Start) { s.ID = string(id) }
+func (id IDOption) child(o *childOptions) { o.id = string(id) }
+func (id IDOption) raise(r *engine.Raise) { r.ID = string(id) }
+
+// Tenant is whose data it is. Without it, the tenant is empty.
+func Tenant(t string) TenantOption { return TenantOption(t) }
+
+// TenantOption is what [Tenant] returns.
+type TenantOption string
+
+func (t TenantOption) start(s *engine.Start) { s.Tenant = string(t) }
+func (t TenantOption) raise(r *engine.Raise) { r.Tenant = string(t) }
+func (t TenantOption) instance(r *Ref)       { r.Tenant = string(t) }
+
+type startFunc func(*engine.Start)
+
+func (f startFunc) start(s *engine.Start) { f(s) }
+
+// After has the instance begin later, counted from the start by the store's clock.
+func After(d time.Duration) StartOption { return startFunc(func(s *engine.Start) { s.After = d }) }
+
+// At has the instance begin at a time.
+func At(t time.Time) StartOption { return startFunc(func(s *engine.Start) { s.At = t }) }
+
+// Tag gives the instance a tag, by which instances can be listed.
+func Tag(name, value string) StartOption {
+	return startFunc(func(s *engine.Start) {
+		tags := maps.Clone(s.Tags)
+		if tags == nil {
+			tags = map[string]string{}
+		}
+		tags[name] = value
+		s.Tags = tags
+	})
+}
+
+// RejectExisting makes a start fail with [ErrExists] if there is an instance with that
+// ID. Without it, a start is idempotent: the instance that is there is the one.
+func RejectExisting() StartOption {
+	return startFunc(func(s *engine.Start) { s.IfExists = engine.Reject })
+}
+
+// ReplaceEnded makes a start replace an instance with that ID which has ended. One that
+// has not is [ErrExists].
+func ReplaceEnded() StartOption {
+	return startFunc(func(s *engine.Start) { s.IfExists = engine.Replace })
+}
+
+// Named gives a timer a name, for people, and for [Client.MoveTimer].
+func Named(name string) TimerOption { return namedOption(name) }
+
+type namedOption string
+
+func (n namedOption) timer(o *timerOptions) { o.name = string(n) }
+
+// Timeout is how long to wait for an event. Then the wait ends with [ErrTimeout].
+func Timeout(d time.Duration) WaitOption { return timeoutOption(d) }
+
+type timeoutOption time.Duration
+
+func (d timeoutOption) wait(o *waitOptions) { o.timeout = time.Duration(d) }
+
+type raiseFunc func(*engine.Raise)
+
+func (f raiseFunc) raise(r *engine.Raise) { f(r) }
+
+// IfAwaited has an event dropped unless the instance waits for it when it arrives.
+func IfAwaited() RaiseOption { return raiseFunc(func(r *engine.Raise) { r.Awaited = true }) }
+
+// KeepFor is how long an event waits for its instance to be started, if there is none.
+// Then it goes to quarantine. Without it, it waits for a week.
+func KeepFor(d time.Duration) RaiseOption { return raiseFunc(func(r *engine.Raise) { r.TTL = d }) }
+
+// RetryOption is what [Retry] returns.
+type RetryOption struct {
+	attempts int
+	backoff  time.Duration
+	most     time.Duration
+	factor   float64
+	except   []string
+}
+
+// How activities are tried again unless they say otherwise.
+const (
+	defaultAttempts   = 5
+	defaultBackoff    = time.Second
+	defaultBackoffMax = time.Minute
+	defaultFactor     = 2
+)
+
+// Retry is how often an activity or a step is tried; 0 means until it succeeds. Between
+// two attempts there is a second, then two, four, … up to a minute; see
+// [RetryOption.Backoff]. An activity that says nothing is tried five times, a step once. An attempt
+// that takes its process down counts as well.
+func Retry(attempts int) RetryOption {
+	return RetryOption{attempts: max(attempts, 0), backoff: defaultBackoff, most: defaultBackoffMax, factor: defaultFactor}
+}
+
+// Backoff is how long to wait after the first attempt, by what that is multiplied with
+// each further one, and the longest to wait.
+func (r RetryOption) Backoff(first time.Duration, factor float64, longest time.Duration) RetryOption {
+	r.backoff, r.factor, r.most = max(first, 0), max(factor, 1), longest
+	return r
+}
+
+// Except names types of errors (see [Error]) after which it is of no use to try again.
+// An error can say that of itself: see [Final].
+func (r RetryOption) Except(types ...string) RetryOption {
+	r.except = append(r.except[:len(r.except):len(r.except)], types...)
+	return r
+}
+
+func (r RetryOption) activity(o *activityOptions) {
+	o.how.MaxAttempts, o.how.Backoff, o.how.BackoffMax = int32(min(r.attempts, 1<<30)), r.backoff, r.most
+	o.how.Factor, o.how.Final = r.factor, r.except
+}
+
+func (r RetryOption) step(o *activityOptions) { r.activity(o) }
+
+type activityFunc func(*activityOptions)
+
+func (f activityFunc) activity(o *activityOptions) { f(o) }
+
+// StartToClose is how long one attempt may take. Then its context ends, and it counts
+// as failed with [ErrTimeout].
+func StartToClose(d time.Duration) ActivityOption {
+	return activityFunc(func(o *activityOptions) { o.how.StartToClose = wholeMillis(d) })
+}
+
+// ScheduleToClose is how long all attempts together may take, with the waits before and
+// between them. Then the activity has failed with [ErrTimeout].
+func ScheduleToClose(d time.Duration) ActivityOption {
+	return activityFunc(func(o *activityOptions) { o.how.ScheduleToClose = wholeMillis(d) })
+}
+
+// HeartbeatTimeout is how long an attempt may go without [Heartbeat]. Then it counts as
+// failed with [ErrTimeout].
+func HeartbeatTimeout(d time.Duration) ActivityOption {
+	return activityFunc(func(o *activityOptions) { o.how.Heartbeat = wholeMillis(d) })
+}
+
+// wholeMillis returns a duration as it is kept in history.
+func wholeMillis(d time.Duration) time.Duration {
+	if d <= 0 {
+		return 0
+	}
+	return (d + time.Millisecond - 1).Truncate(time.Millisecond)
+}
+
+type childFunc func(*childOptions)
+
+func (f childFunc) child(o *childOptions) { f(o) }
+
+// OnParentClose is what happens to a child when its parent ends first.
+func OnParentClose(policy ClosePolicy) ChildOption {
+	return childFunc(func(o *childOptions) { o.how.OnClose = history.OnClose(policy) })
+}
+
+// ClosePolicy is what happens to a child when its parent ends first.
+type ClosePolicy int
+
+// What can happen to a child.
+const (
+	CancelChild    = ClosePolicy(history.CancelChild)    // it is asked to end: unless told otherwise
+	TerminateChild = ClosePolicy(history.TerminateChild) // it is ended
+	AbandonChild   = ClosePolicy(history.AbandonChild)   // it goes on
+)

@@ -1,0 +1,196 @@
+package abide
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+
+	"github.com/abidehq/abide/internal/engine"
+	"github.com/abidehq/abide/internal/history"
+	"github.com/abidehq/abide/internal/replay"
+)
+
+// Orchestration is a deterministic function, under a name and a version. Make it once,
+// as a package variable, and give it to [Serve].
+type Orchestration[In, Out any] struct {
+	name    string
+	version string
+	f       func(ctx Context, in In) (Out, error)
+}
+
+// NewOrchestration returns an orchestration. The name is in the history of each of its
+// instances, and must not change. Whether it is a good one is checked by [Open].
+func NewOrchestration[In, Out any](name string, f func(ctx Context, in In) (Out, error), opts ...RegisterOption) *Orchestration[In, Out] {
+	var o registerOptions
+	for _, opt := range opts {
+		opt.register(&o)
+	}
+	return &Orchestration[In, Out]{name: name, version: o.version, f: f}
+}
+
+// OrchestrationNamed returns a handle on an orchestration whose function is elsewhere:
+// in another process, or in a package variable that its own function cannot name
+// without a cycle. It starts and calls, and cannot be served.
+func OrchestrationNamed[In, Out any](name string, opts ...RegisterOption) *Orchestration[In, Out] {
+	return NewOrchestration[In, Out](name, nil, opts...)
+}
+
+// Name returns the orchestration's name.
+func (o *Orchestration[In, Out]) Name() string { return o.name }
+
+// Version returns the orchestration's version.
+func (o *Orchestration[In, Out]) Version() string { return o.version }
+
+// Start starts an instance. It returns when the start is durable. Without [ID] the
+// instance has a random one; with it, a start is idempotent unless the options say
+// otherwise.
+func (o *Orchestration[In, Out]) Start(ctx context.Context, c Client, in In, opts ...StartOption) (*Instance[Out], error) {
+	req, err := o.Prepare(c, in, opts...)
+	if err != nil {
+		return nil, err
+	}
+	started, err := c.Start(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	return &Instance[Out]{client: c, ref: started[0].Ref, existed: started[0].Existed}, nil
+}
+
+// Prepare returns what [Client.Start] takes, so that several instances can be started in
+// one commit.
+func (o *Orchestration[In, Out]) Prepare(c Client, in In, opts ...StartOption) (StartRequest, error) {
+	s := engine.Start{Name: o.name, Version: o.version}
+	for _, opt := range opts {
+		opt.start(&s)
+	}
+	if s.ID == "" {
+		s.ID = randomID()
+	}
+	data, err := encode(c.Codec(), in)
+	if err != nil {
+		return StartRequest{}, fmt.Errorf("abide: start %s: input: %w: %w", o.name, err, ErrInvalid)
+	}
+	s.Input = data
+	return StartRequest{s}, nil
+}
+
+// Instance returns a handle on an instance, which need not exist.
+func (o *Orchestration[In, Out]) Instance(c Client, id string, opts ...InstanceOption) *Instance[Out] {
+	ref := Ref{ID: id}
+	for _, opt := range opts {
+		opt.instance(&ref)
+	}
+	return &Instance[Out]{client: c, ref: ref}
+}
+
+// Call starts a child and waits for its result.
+func (o *Orchestration[In, Out]) Call(ctx Context, in In, opts ...ChildOption) (Out, error) {
+	return o.Go(ctx, in, opts...).Get(ctx)
+}
+
+// Go starts a child, and returns what will be its result. An error of the child is a
+// [*ChildError].
+func (o *Orchestration[In, Out]) Go(ctx Context, in In, opts ...ChildOption) *Future[Out] {
+	id, data, how := o.prepareChild(ctx, in, opts)
+	f := ctx.c.Child(o.name, id, data, how)
+	return newFuture[Out](f, fmt.Sprintf("the result of child %q", f.Target()), func(failure *history.Failure) error {
+		return &ChildError{Name: o.name, ID: f.Target(), Err: errorOf(failure)}
+	})
+}
+
+// Detach starts an instance that goes on by itself, and returns its ID. If there is one
+// with that ID already, nothing is started.
+func (o *Orchestration[In, Out]) Detach(ctx Context, in In, opts ...ChildOption) string {
+	id, data, how := o.prepareChild(ctx, in, opts)
+	return ctx.c.Detach(o.name, id, data, how)
+}
+
+func (o *Orchestration[In, Out]) prepareChild(ctx Context, in In, opts []ChildOption) (id string, data []byte, how history.Child) {
+	ctx.check("orchestration", o.name)
+	c := childOptions{how: history.Child{Version: o.version}}
+	for _, opt := range opts {
+		opt.child(&c)
+	}
+	if len(c.id) > engine.MaxID {
+		ctx.stallf("limit: the ID of a child has %d bytes, at most %d are allowed", len(c.id), engine.MaxID)
+	}
+	return c.id, payload(ctx, fmt.Sprintf("the input of child orchestration %q", o.name), in), c.how
+}
+
+// ContinueOption is an option of [ContinueAsNew].
+type ContinueOption interface{ continued(*continueOptions) }
+
+type continueOptions struct{ version *string }
+
+// ContinueAsNew ends the execution and begins the next one, with another input and an
+// empty history: for what would go on for ever. Return its error:
+//
+//	return abide.None{}, abide.ContinueAsNew(ctx, next)
+//
+// Events that were raised and not received go along. With [Version] the next execution
+// runs another version of the orchestration.
+func ContinueAsNew[In any](ctx Context, in In, opts ...ContinueOption) error {
+	if t := reflect.TypeFor[In](); t != ctx.env.input {
+		ctx.stallf("continue as new: the input is %v, and the orchestration takes %v", t, ctx.env.input)
+	}
+	name, start := ctx.c.Start()
+	version := start.Version
+	var o continueOptions
+	for _, opt := range opts {
+		opt.continued(&o)
+	}
+	if o.version != nil {
+		version = *o.version
+		if err := engine.CheckVersion(version); err != nil {
+			ctx.c.Stall(err)
+		}
+	}
+	return &continueError{replay.Continue{Name: name, Version: version, Input: payload(ctx, "the input of the next execution", in)}}
+}
+
+type continueError struct{ next replay.Continue }
+
+// Error says what to do with it.
+func (*continueError) Error() string { return "abide: return this error to continue as new" }
+
+// definition makes the orchestration known to an engine.
+func (o *Orchestration[In, Out]) define(d *definitions) error {
+	if err := engine.CheckName("orchestration", o.name); err != nil {
+		return err
+	}
+	if err := engine.CheckVersion(o.version); err != nil {
+		return fmt.Errorf("orchestration %q: %w", o.name, err)
+	}
+	route := engine.Route(o.name, o.version)
+	if o.f == nil {
+		return fmt.Errorf("abide: orchestration %q has no function: %w", route, ErrInvalid)
+	}
+	if _, dup := d.orchestrations[route]; dup {
+		return fmt.Errorf("abide: orchestration %q is registered twice: %w", route, ErrInvalid)
+	}
+	d.orchestrations[route] = o.code
+	return nil
+}
+
+// code returns the orchestration as the executor runs it.
+func (o *Orchestration[In, Out]) code(env environment) replay.Code {
+	env.input = reflect.TypeFor[In]()
+	return func(c *replay.Context, input []byte) replay.Outcome {
+		ctx := Context{c: c, env: &env}
+		in, err := decode[In](env.codec, input)
+		if err != nil {
+			ctx.stallf("the input of orchestration %q does not fit its type: %v", o.name, err)
+		}
+		out, err := o.f(ctx, in)
+		var next *continueError
+		switch {
+		case errors.As(err, &next):
+			return replay.Outcome{Continue: &next.next}
+		case err != nil:
+			return replay.Outcome{Failure: failureOf(err)}
+		default:
+			return replay.Outcome{Data: payload(ctx, fmt.Sprintf("the result of orchestration %q", o.name), out)}
+		}
+	}
+}

@@ -1,0 +1,83 @@
+package abide
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"slices"
+
+	"github.com/abidehq/abide/internal/engine"
+	"github.com/abidehq/abide/internal/history"
+)
+
+// Step runs f here and now, and keeps what it returned in history: it is not run again
+// when the code is replayed.
+//
+// It is run at least once: what steps did is made durable with the turn, and a crash
+// before that has them run again. A turn in which steps take longer than
+// [Config.StepGroup] is ended after the step, so that the next one begins when the
+// results before it are durable. An error of the step is kept as well, and with [Retry] the
+// step is tried again after a timer.
+func Step[T any](ctx Context, name string, f func(ctx context.Context) (T, error), opts ...StepOption) (T, error) {
+	ctx.check("step", name)
+	o := activityOptions{how: history.Activity{MaxAttempts: 1}}
+	for _, opt := range opts {
+		opt.step(&o)
+	}
+	for attempt := 1; ; attempt++ {
+		data, failure := ctx.c.Step(name, func(c context.Context) ([]byte, *history.Failure) { return runStep(ctx, name, c, f) })
+		if failure == nil {
+			v, err := decode[T](ctx.env.codec, data)
+			if err != nil {
+				ctx.stallf("the result of step %q does not fit its type: %v", name, err)
+			}
+			return v, nil
+		}
+		var zero T
+		last := o.how.MaxAttempts > 0 && attempt >= int(o.how.MaxAttempts)
+		if last || failure.Final || slices.Contains(o.how.Final, failure.Type) {
+			return zero, &StepError{Name: name, Attempt: attempt, Err: errorOf(failure)}
+		}
+		if err := Sleep(ctx, engine.Backoff(&o.how, attempt)); err != nil {
+			return zero, err
+		}
+	}
+}
+
+func runStep[T any](ctx Context, name string, c context.Context, f func(context.Context) (T, error)) (data []byte, failure *history.Failure) {
+	defer func() {
+		if v := recover(); v != nil {
+			data, failure = nil, &history.Failure{Type: engine.TypePanic, Message: fmt.Sprintf("panic: %v\n%s", v, debug.Stack())}
+		}
+	}()
+	v, err := f(c)
+	if err != nil {
+		return nil, failureOf(err)
+	}
+	data, err = encode(ctx.env.codec, v)
+	if err == nil && len(data) > engine.MaxPayload {
+		err = fmt.Errorf("it has %d bytes, at most %d are allowed", len(data), engine.MaxPayload)
+	}
+	if err != nil {
+		return nil, failureOf(Final(fmt.Errorf("abide: the result of step %q cannot be kept: %w", name, err)))
+	}
+	return data, nil
+}
+
+// StepError is the error of a step that failed for good.
+type StepError struct {
+	// Name is that of the step, and Attempt how often it was tried.
+	Name    string
+	Attempt int
+
+	// Err is the last error.
+	Err error
+}
+
+// Error says which step failed, and how.
+func (e *StepError) Error() string {
+	return fmt.Sprintf("step %q, attempt %d: %v", e.Name, e.Attempt, e.Err)
+}
+
+// Unwrap returns the last error.
+func (e *StepError) Unwrap() error { return e.Err }

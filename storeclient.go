@@ -1,0 +1,124 @@
+package abide
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/abidehq/abide/internal/engine"
+	"github.com/abidehq/abide/store"
+)
+
+// client is a [Client] of a store.
+type client struct {
+	c     *engine.Client
+	codec Codec
+}
+
+func (c *client) Codec() Codec { return c.codec }
+
+func (c *client) Start(ctx context.Context, requests ...StartRequest) ([]Started, error) {
+	starts := make([]engine.Start, len(requests))
+	for i := range requests {
+		starts[i] = requests[i].s
+	}
+	done, err := c.c.Start(ctx, starts...)
+	if err != nil {
+		return nil, asInvalid(err)
+	}
+	started := make([]Started, len(done))
+	for i := range done {
+		started[i] = Started{Ref: Ref(done[i].Ref), Existed: done[i].Existed}
+	}
+	return started, nil
+}
+
+func (c *client) Raise(ctx context.Context, requests ...RaiseRequest) error {
+	raises := make([]engine.Raise, len(requests))
+	for i := range requests {
+		raises[i] = requests[i].r
+	}
+	return asInvalid(c.c.Raise(ctx, raises...))
+}
+
+func (c *client) Get(ctx context.Context, ref Ref) (Info, error) {
+	return c.info(c.c.Get(ctx, engine.Ref(ref)))
+}
+
+func (c *client) Await(ctx context.Context, ref Ref, after int64) (Info, error) {
+	return c.info(c.c.Await(ctx, engine.Ref(ref), after))
+}
+
+func (c *client) Wait(ctx context.Context, ref Ref) (Info, error) {
+	return c.info(c.c.Wait(ctx, engine.Ref(ref)))
+}
+
+func (c *client) info(i engine.Info, err error) (Info, error) {
+	if err != nil {
+		return Info{}, asInvalid(err)
+	}
+	return infoFrom(&i, c.codec), nil
+}
+
+func (c *client) List(ctx context.Context, f Filter) (Page, error) {
+	statuses := make([]engine.Status, len(f.Statuses))
+	for i, s := range f.Statuses {
+		statuses[i] = engine.Status(s)
+	}
+	infos, next, err := c.c.List(ctx, engine.Query{
+		Tenant: f.Tenant, Orchestrations: f.Orchestrations, Statuses: statuses, From: f.From, To: f.To,
+		Tags: f.Tags, Descending: f.Descending, Limit: f.Limit, Cursor: f.Cursor,
+	})
+	if err != nil {
+		return Page{}, asInvalid(err)
+	}
+	page := Page{Instances: make([]Info, len(infos)), Next: next}
+	for i := range infos {
+		page.Instances[i] = infoFrom(&infos[i], c.codec)
+	}
+	return page, nil
+}
+
+func (c *client) Cancel(ctx context.Context, ref Ref, why string) error {
+	return c.c.Cancel(ctx, engine.Ref(ref), why)
+}
+
+func (c *client) Terminate(ctx context.Context, ref Ref, why string) error {
+	return c.c.Terminate(ctx, engine.Ref(ref), why)
+}
+
+func (c *client) Suspend(ctx context.Context, ref Ref, why string) error {
+	return c.c.Suspend(ctx, engine.Ref(ref), why)
+}
+
+func (c *client) Resume(ctx context.Context, ref Ref) error {
+	return c.c.Resume(ctx, engine.Ref(ref))
+}
+
+func (c *client) Restart(ctx context.Context, ref Ref) error {
+	return c.c.Restart(ctx, engine.Ref(ref))
+}
+
+func (c *client) Fork(ctx context.Context, from Ref, event int, id string) (Ref, error) {
+	if id == "" {
+		id = randomID()
+	}
+	err := c.c.Fork(ctx, engine.Ref(from), int32(min(max(event, 0), 1<<31-1)), id)
+	return Ref{Tenant: from.Tenant, ID: id}, err
+}
+
+func (c *client) MoveTimer(ctx context.Context, ref Ref, timer string, at time.Time) error {
+	return asInvalid(c.c.MoveTimer(ctx, engine.Ref(ref), timer, at))
+}
+
+func (c *client) Delete(ctx context.Context, ref Ref) error {
+	return c.c.Delete(ctx, engine.Ref(ref))
+}
+
+// asInvalid lets what the store calls invalid match [ErrInvalid] as well.
+func asInvalid(err error) error {
+	if errors.Is(err, store.ErrInvalid) {
+		return errors.Join(err, ErrInvalid)
+	}
+	return err
+}

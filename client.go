@@ -25,8 +25,9 @@ type Client interface {
 	// after.
 	Await(ctx context.Context, ref Ref, after int64) (Info, error)
 
-	// Wait returns what is true of an instance when it has ended.
-	Wait(ctx context.Context, ref Ref) (Info, error)
+	// Wait returns what is true of an instance when it has ended. After is a revision at
+	// which it had not, if the caller knows one, or 0.
+	Wait(ctx context.Context, ref Ref, after int64) (Info, error)
 
 	// List returns instances in the order in which they were started.
 	List(ctx context.Context, filter Filter) (Page, error)
@@ -61,6 +62,15 @@ type Client interface {
 	// Delete removes an instance that has ended, with its history.
 	Delete(ctx context.Context, ref Ref) error
 
+	// Quarantine lists messages that could not be handled.
+	Quarantine(ctx context.Context, filter QuarantineFilter) (QuarantinePage, error)
+
+	// Redrive puts a quarantined message back, as if it had never been tried.
+	Redrive(ctx context.Context, tenant, id string) error
+
+	// Discard removes a quarantined message for good.
+	Discard(ctx context.Context, tenant, id string) error
+
 	// Codec returns how values are turned into bytes.
 	Codec() Codec
 }
@@ -77,6 +87,9 @@ type Started struct {
 
 	// Existed: there was such an instance, and nothing was started.
 	Existed bool
+
+	// Revision is that of an instance that was started, and 0 if it existed.
+	Revision int64
 }
 
 // Filter says which instances to list. An instance must match all that is set.
@@ -114,24 +127,23 @@ type Page struct {
 
 // Instance is a handle on an instance whose result is an Out.
 type Instance[Out any] struct {
-	client  Client
-	ref     Ref
-	existed bool
+	client Client
+	start  Started
 }
 
 // Ref returns which instance it is.
-func (i *Instance[Out]) Ref() Ref { return i.ref }
+func (i *Instance[Out]) Ref() Ref { return i.start.Ref }
 
 // ID returns the instance's ID.
-func (i *Instance[Out]) ID() string { return i.ref.ID }
+func (i *Instance[Out]) ID() string { return i.start.Ref.ID }
 
 // Existed reports whether the start that returned the handle found the instance there.
-func (i *Instance[Out]) Existed() bool { return i.existed }
+func (i *Instance[Out]) Existed() bool { return i.start.Existed }
 
 // Result waits until the instance has ended, and returns its result, or an
 // [*InstanceError] that says how it ended otherwise.
 func (i *Instance[Out]) Result(ctx context.Context) (Out, error) {
-	info, err := i.client.Wait(ctx, i.ref)
+	info, err := i.client.Wait(ctx, i.start.Ref, i.start.Revision)
 	if err != nil {
 		var zero Out
 		return zero, err
@@ -140,22 +152,24 @@ func (i *Instance[Out]) Result(ctx context.Context) (Out, error) {
 }
 
 // Info returns what is true of the instance.
-func (i *Instance[Out]) Info(ctx context.Context) (Info, error) { return i.client.Get(ctx, i.ref) }
+func (i *Instance[Out]) Info(ctx context.Context) (Info, error) {
+	return i.client.Get(ctx, i.start.Ref)
+}
 
 // Cancel asks the instance to come to an end.
 func (i *Instance[Out]) Cancel(ctx context.Context, why string) error {
-	return i.client.Cancel(ctx, i.ref, why)
+	return i.client.Cancel(ctx, i.start.Ref, why)
 }
 
 // Terminate ends the instance without asking its code.
 func (i *Instance[Out]) Terminate(ctx context.Context, why string) error {
-	return i.client.Terminate(ctx, i.ref, why)
+	return i.client.Terminate(ctx, i.start.Ref, why)
 }
 
 // Suspend has the instance wait until it is resumed.
 func (i *Instance[Out]) Suspend(ctx context.Context, why string) error {
-	return i.client.Suspend(ctx, i.ref, why)
+	return i.client.Suspend(ctx, i.start.Ref, why)
 }
 
 // Resume has a suspended or stalled instance go on.
-func (i *Instance[Out]) Resume(ctx context.Context) error { return i.client.Resume(ctx, i.ref) }
+func (i *Instance[Out]) Resume(ctx context.Context) error { return i.client.Resume(ctx, i.start.Ref) }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/abidehq/abide/internal/engine"
 	"github.com/abidehq/abide/internal/history"
@@ -154,7 +155,7 @@ const maxCauses = 8
 func failureOf(err error) *history.Failure { return failureAt(err, maxCauses) }
 
 func failureAt(err error, depth int) *history.Failure {
-	f := &history.Failure{Message: err.Error()}
+	f := &history.Failure{Message: strings.ToValidUTF8(err.Error(), "\uFFFD")}
 	var final *finalError
 	f.Final = errors.As(err, &final)
 	var typed *Error

@@ -2,7 +2,8 @@ package abide
 
 import (
 	"context"
-	"encoding/json"
+	"fmt"
+	"math"
 	"time"
 
 	"github.com/abidehq/abide/internal/engine"
@@ -10,77 +11,125 @@ import (
 )
 
 // History is what an execution has been through. As JSON it can be kept in a file, and
-// replayed against the code of another day: see package abidetest.
+// replayed against the code of another day: see package abidetest. Nothing is lost on the
+// way there and back.
 type History struct {
-	Ref           Ref            `json:"instance"`
-	Orchestration string         `json:"orchestration"`
-	Version       string         `json:"version,omitempty"`
-	Execution     int            `json:"execution"`
-	Events        []HistoryEvent `json:"events"`
+	Ref           Ref    `json:"instance"`
+	Orchestration string `json:"orchestration"`
+	Version       string `json:"version,omitempty"`
+	Execution     int    `json:"execution"`
+
+	// Partial: it ends within a turn, which has not been gone on with yet. That is so for
+	// an instance that was just forked, and for nobody else.
+	Partial bool `json:"partial,omitempty"`
+
+	Events []HistoryEvent `json:"events"`
 }
 
 // HistoryEvent is one thing that happened. Which fields it has depends on its kind.
 type HistoryEvent struct {
 	// ID counts the events of an execution from 1.
-	ID int `json:"id"`
+	ID int
 
 	// Kind says what happened: ActivityScheduled, TimerFired, …
-	Kind string `json:"kind"`
+	Kind string
 
 	// Ref is the ID of the event that this one is about.
-	Ref int `json:"ref,omitempty"`
+	Ref int
 
 	// Name is that of the orchestration, activity, timer, event, step, change or value; or
 	// words for people.
-	Name string `json:"name,omitempty"`
+	Name string
 
 	// Target is the ID of another instance.
-	Target string `json:"target,omitempty"`
+	Target string
 
 	// At is the time of a turn or a timer.
-	At time.Time `json:"at,omitzero"`
+	At time.Time
 
 	// Data is an input, a result or what comes with an event, as the codec wrote it.
-	Data Payload `json:"data,omitempty"`
+	Data Payload
 
-	// Error says what went wrong.
-	Error string `json:"error,omitempty"`
+	// Failure says what went wrong.
+	Failure *HistoryFailure
 
-	e history.Event
+	// Start says more about an execution that starts.
+	Start *HistoryStart
+
+	// Activity says how an activity is to be run.
+	Activity *HistoryActivity
+
+	// Child says more about an instance that is started.
+	Child *HistoryChild
 }
 
-// Payload is bytes that a codec wrote. In JSON it is the value itself, if it is JSON, or
-// base64 in an object.
-type Payload []byte
+// HistoryFailure is an error as it is in history.
+type HistoryFailure struct {
+	// Type is that of the error: see [Error].
+	Type string `json:"type,omitempty"`
 
-// MarshalJSON returns the payload itself if it is JSON.
-func (p Payload) MarshalJSON() ([]byte, error) {
-	if json.Valid(p) {
-		return p, nil
-	}
-	return json.Marshal(opaque{p})
+	// Message is for people.
+	Message string `json:"message"`
+
+	// Final: it was of no use to try again.
+	Final bool `json:"final,omitempty"`
+
+	// Attempt is how often an activity was tried.
+	Attempt int `json:"attempt,omitempty"`
+
+	// Details are what the error carries, as the codec wrote it.
+	Details Payload `json:"details,omitempty"`
+
+	// Cause is the error behind it.
+	Cause *HistoryFailure `json:"cause,omitempty"`
 }
 
-// UnmarshalJSON is the inverse of MarshalJSON.
-func (p *Payload) UnmarshalJSON(data []byte) error {
-	var o opaque
-	if err := json.Unmarshal(data, &o); err == nil && o.Base64 != nil {
-		*p = o.Base64
-		return nil
-	}
-	*p = append((*p)[:0:0], data...)
-	return nil
+// HistoryStart says more about an execution that starts.
+type HistoryStart struct {
+	Version   string `json:"version,omitempty"`
+	Execution int    `json:"execution"`
+
+	// Parent is the instance that waits for this one, if any, with the execution and the
+	// event that started it.
+	Parent          string `json:"parent,omitempty"`
+	ParentExecution int    `json:"parent_execution,omitempty"`
+	ParentEvent     int    `json:"parent_event,omitempty"`
+
+	// Seed is where the random numbers of the execution begin. In JSON it is a string, as
+	// many programs do not read large numbers exactly.
+	Seed uint64 `json:"seed,string,omitempty"`
 }
 
-type opaque struct {
-	Base64 []byte `json:"$base64"`
+// HistoryActivity says how an activity is to be run: see [Retry], [StartToClose],
+// [ScheduleToClose] and [HeartbeatTimeout].
+type HistoryActivity struct {
+	StartToClose    time.Duration
+	ScheduleToClose time.Duration
+	Heartbeat       time.Duration
+	MaxAttempts     int
+	Backoff         time.Duration
+	BackoffMax      time.Duration
+	Factor          float64
+	Final           []string
+}
+
+// HistoryChild says more about an instance that is started.
+type HistoryChild struct {
+	Version string      `json:"version,omitempty"`
+	OnClose ClosePolicy `json:"on_close,omitzero"`
 }
 
 // String returns the event in words, on one line.
-func (e *HistoryEvent) String() string { return e.e.String() }
+func (e *HistoryEvent) String() string {
+	event, err := e.event()
+	if err != nil {
+		return fmt.Sprintf("%d %s", e.ID, e.Kind)
+	}
+	return event.String()
+}
 
 func (c *client) History(ctx context.Context, ref Ref, execution int) (History, error) {
-	info, events, err := c.c.History(ctx, engine.Ref(ref), int32(execution))
+	info, events, err := c.c.History(ctx, engine.Ref(ref), int32(min(max(execution, math.MinInt32), math.MaxInt32)))
 	if err != nil {
 		return History{}, err
 	}
@@ -88,19 +137,166 @@ func (c *client) History(ctx context.Context, ref Ref, execution int) (History, 
 		execution = int(info.Execution)
 	}
 	h := History{Ref: ref, Orchestration: info.Name, Version: info.Version, Execution: execution}
+	h.Partial = info.Partial() && execution == int(info.Execution)
+	h.Events = make([]HistoryEvent, len(events))
 	for i := range events {
-		h.Events = append(h.Events, eventFrom(&events[i]))
+		e := &events[i]
+		if e.Kind == history.ExecutionStarted && e.Start != nil { // the record may be of a later version
+			h.Orchestration, h.Version = e.Name, e.Start.Version
+		}
+		h.Events[i] = eventFrom(e)
 	}
 	return h, nil
 }
 
+// eventFrom returns an event for people.
 func eventFrom(e *history.Event) HistoryEvent {
 	out := HistoryEvent{
 		ID: int(e.ID), Kind: e.Kind.String(), Ref: int(e.Ref), Name: e.Name, Target: e.Target, At: e.At,
-		Data: e.Data, e: *e,
+		Data: e.Data, Failure: failureFrom(e.Failure),
 	}
-	if e.Failure != nil {
-		out.Error = e.Failure.Message
+	if s := e.Start; s != nil {
+		out.Start = &HistoryStart{
+			Version: s.Version, Execution: int(s.Execution), Seed: s.Seed,
+			Parent: s.Parent, ParentExecution: int(s.ParentExecution), ParentEvent: int(s.ParentEvent),
+		}
+	}
+	if a := e.Activity; a != nil {
+		out.Activity = &HistoryActivity{
+			StartToClose: a.StartToClose, ScheduleToClose: a.ScheduleToClose, Heartbeat: a.Heartbeat,
+			MaxAttempts: int(a.MaxAttempts), Backoff: a.Backoff, BackoffMax: a.BackoffMax, Factor: a.Factor, Final: a.Final,
+		}
+	}
+	if c := e.Child; c != nil {
+		out.Child = &HistoryChild{Version: c.Version, OnClose: ClosePolicy(c.OnClose)}
 	}
 	return out
+}
+
+func failureFrom(f *history.Failure) *HistoryFailure {
+	if f == nil {
+		return nil
+	}
+	return &HistoryFailure{
+		Type: f.Type, Message: f.Message, Final: f.Final, Attempt: int(f.Attempt), Details: f.Details,
+		Cause: failureFrom(f.Cause),
+	}
+}
+
+// kinds are the kinds of events by their names.
+var kinds = func() map[string]history.Kind {
+	m := map[string]history.Kind{}
+	for k := history.Kind(1); k.Known(); k++ {
+		m[k.String()] = k
+	}
+	return m
+}()
+
+// events is the inverse of eventFrom, for all of a history. It finds what replay would
+// stumble over in a way that is harder to understand.
+func (h *History) events() ([]history.Event, error) {
+	events := make([]history.Event, len(h.Events))
+	for i := range h.Events {
+		e, err := h.Events[i].event()
+		if err == nil && int(e.ID) != i+1 {
+			err = fmt.Errorf("its ID is %d, and it is number %d", e.ID, i+1)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("abide: history of %v: event %d: %w", h.Ref, i+1, err)
+		}
+		events[i] = e
+	}
+	return events, nil
+}
+
+// event is the inverse of eventFrom. An error says what an event of its kind must have.
+func (e *HistoryEvent) event() (history.Event, error) {
+	var n narrow
+	out := history.Event{
+		ID: n.int32("id", e.ID), Kind: kinds[e.Kind], Ref: n.int32("ref", e.Ref), Name: e.Name, Target: e.Target,
+		Data: e.Data, Failure: e.Failure.failure(&n),
+	}
+	if !e.At.IsZero() {
+		out.At = e.At.UTC()
+	}
+	if s := e.Start; s != nil {
+		out.Start = &history.Start{
+			Version: s.Version, Execution: n.int32("start.execution", s.Execution), Seed: s.Seed, Parent: s.Parent,
+			ParentExecution: n.int32("start.parent_execution", s.ParentExecution),
+			ParentEvent:     n.int32("start.parent_event", s.ParentEvent),
+		}
+	}
+	if a := e.Activity; a != nil {
+		out.Activity = &history.Activity{
+			StartToClose: a.StartToClose, ScheduleToClose: a.ScheduleToClose, Heartbeat: a.Heartbeat,
+			MaxAttempts: n.int32("activity.max_attempts", a.MaxAttempts), Backoff: a.Backoff, BackoffMax: a.BackoffMax,
+			Factor: a.Factor, Final: a.Final,
+		}
+	}
+	if c := e.Child; c != nil {
+		out.Child = &history.Child{Version: c.Version, OnClose: history.OnClose(n.int32("child.on_close", int(c.OnClose)))}
+	}
+	if n.err != nil {
+		return history.Event{}, n.err
+	}
+	return out, checkEvent(e.Kind, &out)
+}
+
+func (f *HistoryFailure) failure(n *narrow) *history.Failure {
+	if f == nil {
+		return nil
+	}
+	return &history.Failure{
+		Type: f.Type, Message: f.Message, Final: f.Final, Attempt: n.int32("failure.attempt", f.Attempt), Details: f.Details,
+		Cause: f.Cause.failure(n),
+	}
+}
+
+// checkEvent reports whether an event has what an event of its kind must have.
+func checkEvent(kind string, e *history.Event) error {
+	missing := func(field string) error { return fmt.Errorf("%s has no %s: %w", kind, field, ErrInvalid) }
+	switch e.Kind {
+	case 0:
+		return fmt.Errorf("unknown kind %q: %w", kind, ErrInvalid)
+	case history.ActivityCompleted, history.ActivityFailed, history.ActivityCancelled,
+		history.TimerFired, history.TimerCancelled, history.TimerMoved, history.TimerMoveReceived,
+		history.ChildCompleted, history.ChildFailed, history.ChildCancelled:
+		if e.Ref == 0 {
+			return missing("ref")
+		}
+	case history.ExecutionStarted, history.ExecutionContinued:
+		if e.Start == nil {
+			return missing("start")
+		}
+	case history.ActivityScheduled:
+		if e.Activity == nil {
+			return missing("activity")
+		}
+	case history.ChildStarted, history.DetachedStarted:
+		if e.Child == nil {
+			return missing("child")
+		}
+	}
+	switch e.Kind {
+	case history.ActivityFailed, history.ChildFailed, history.StepFailed, history.ExecutionFailed:
+		if e.Failure == nil {
+			return missing("failure")
+		}
+	case history.TurnStarted:
+		if e.At.IsZero() {
+			return missing("at")
+		}
+	}
+	return nil
+}
+
+// narrow turns numbers into what history has, and notes which one does not fit.
+type narrow struct{ err error }
+
+func (n *narrow) int32(field string, v int) int32 {
+	if v < math.MinInt32 || v > math.MaxInt32 {
+		n.err = fmt.Errorf("%s is %d, which does not fit into 32 bits: %w", field, v, ErrInvalid)
+		return 0
+	}
+	return int32(v)
 }

@@ -207,6 +207,33 @@ func (c *Config) check() error {
 	return errors.Join(append(errs, err)...)
 }
 
+// Unserved is what waits for a process that serves it.
+type Unserved struct {
+	// Route is that of an orchestration, name or name@version, or the name of an
+	// activity.
+	Route    string
+	Activity bool
+
+	// Pending is the number of messages that wait, and Oldest when the oldest of them
+	// became, or becomes, visible.
+	Pending int
+	Oldest  time.Time
+}
+
+// Unserved returns what this engine does not serve and has messages waiting. If no
+// other process serves it either, it waits for ever.
+func (e *Engine) Unserved(ctx context.Context) ([]Unserved, error) {
+	routes, err := e.e.Unserved(ctx)
+	if err != nil {
+		return nil, err
+	}
+	unserved := make([]Unserved, len(routes))
+	for i, r := range routes {
+		unserved[i] = Unserved{Route: r.Route, Activity: r.Queue == engine.QueueActivities, Pending: r.Pending, Oldest: r.Oldest}
+	}
+	return unserved, nil
+}
+
 // minLease is long enough that a busy process can renew in time.
 const minLease = 100 * time.Millisecond
 

@@ -168,7 +168,10 @@ func Retry(attempts int) RetryOption {
 // Backoff is how long to wait after the first attempt, by what that is multiplied with
 // each further one, and the longest to wait.
 func (r RetryOption) Backoff(first time.Duration, factor float64, longest time.Duration) RetryOption {
-	r.backoff, r.factor, r.most = max(first, 0), max(factor, 1), longest
+	if !(factor >= 1) { // or it is not a number
+		factor = 1
+	}
+	r.backoff, r.factor, r.most = wholeMillis(first), factor, wholeMillis(longest)
 	return r
 }
 

@@ -54,7 +54,7 @@ func (o *Orchestration[In, Out]) Start(ctx context.Context, c Client, in In, opt
 	if err != nil {
 		return nil, err
 	}
-	return &Instance[Out]{client: c, ref: started[0].Ref, existed: started[0].Existed}, nil
+	return &Instance[Out]{client: c, start: started[0]}, nil
 }
 
 // Prepare returns what [Client.Start] takes, so that several instances can be started in
@@ -81,7 +81,7 @@ func (o *Orchestration[In, Out]) Instance(c Client, id string, opts ...InstanceO
 	for _, opt := range opts {
 		opt.instance(&ref)
 	}
-	return &Instance[Out]{client: c, ref: ref}
+	return &Instance[Out]{client: c, start: Started{Ref: ref}}
 }
 
 // Call starts a child and waits for its result.

@@ -28,7 +28,7 @@ func (c *client) Start(ctx context.Context, requests ...StartRequest) ([]Started
 	}
 	started := make([]Started, len(done))
 	for i := range done {
-		started[i] = Started{Ref: Ref(done[i].Ref), Existed: done[i].Existed}
+		started[i] = Started{Ref: Ref(done[i].Ref), Existed: done[i].Existed, Revision: done[i].Revision}
 	}
 	return started, nil
 }
@@ -49,8 +49,8 @@ func (c *client) Await(ctx context.Context, ref Ref, after int64) (Info, error) 
 	return c.info(c.c.Await(ctx, engine.Ref(ref), after))
 }
 
-func (c *client) Wait(ctx context.Context, ref Ref) (Info, error) {
-	return c.info(c.c.Wait(ctx, engine.Ref(ref)))
+func (c *client) Wait(ctx context.Context, ref Ref, after int64) (Info, error) {
+	return c.info(c.c.Wait(ctx, engine.Ref(ref), after))
 }
 
 func (c *client) info(i engine.Info, err error) (Info, error) {

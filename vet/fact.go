@@ -58,7 +58,7 @@ func (p *program) imported(obj types.Object) []cause {
 func nearest(causes []cause) []cause {
 	var found []cause
 	for _, c := range causes {
-		if !traits[c.Category].confined && (found == nil || len(c.Chain) < len(found[0].Chain)) {
+		if !traits[c.Category].confined && (len(found) == 0 || len(c.Chain) < len(found[0].Chain)) {
 			found = []cause{c}
 		}
 	}

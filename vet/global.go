@@ -97,8 +97,7 @@ func (p *program) noteInitial(spec *ast.ValueSpec) {
 			names = spec.Names[i : i+1]
 		}
 		for _, name := range names {
-			v, ok := p.info.Defs[name].(*types.Var)
-			if ok && !isHandle(v) && !types.Identical(v.Type(), types.Universe.Lookup("error").Type()) {
+			if v, ok := p.info.Defs[name].(*types.Var); ok && !isHandle(v) {
 				p.global(v).initial = found
 			}
 		}

@@ -20,7 +20,7 @@ type program struct {
 	units  []*unit // in the order of the source
 	byNode map[ast.Node]*unit
 	byFunc map[*types.Func]*unit
-	roots  []root
+	roots  []root // named orchestrations first: their names say more
 
 	// bindings are the function values that are put into variables. What a variable
 	// may stand for counts where the variable is used.

@@ -16,20 +16,10 @@ type reached struct {
 }
 
 // reach goes through the calls from the roots, breadth first, so that each unit
-// gets the shortest chain. Named orchestrations come first: their names say more.
+// gets the shortest chain from the first root that leads to it.
 func (p *program) reach() map[*unit]reached {
-	roots := slices.Clone(p.roots)
-	slices.SortStableFunc(roots, func(a, b root) int {
-		switch {
-		case a.name != "" && b.name == "":
-			return -1
-		case a.name == "" && b.name != "":
-			return 1
-		}
-		return 0
-	})
 	seen := map[*unit]reached{}
-	for _, r := range roots {
+	for _, r := range p.roots {
 		if _, ok := seen[r.unit]; ok {
 			continue
 		}

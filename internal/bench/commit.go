@@ -26,16 +26,16 @@ func (r *run) measureCommits(ctx context.Context) error {
 
 func (r *run) reportCommits(s *sample) {
 	p := &r.report
-	p.count(figCommits, s.commits)
+	p.count(figCommits, s.count)
 	p.number(figDuration, s.elapsed.Seconds())
 	p.number(figThroughput, s.perSecond())
 	if s.hasCPU {
-		p.number(figCPU, s.cpuPerCommit())
+		p.number(figCPU, s.cpuEach())
 	}
 	p.number(figLatencyP50, millis(s.latency.Quantile(0.50)))
 	p.number(figLatencyP99, millis(s.latency.Quantile(0.99)))
 	p.number(figLatencyMax, millis(s.latency.Max()))
-	if n, source := s.bytesPerCommit(); n >= 1 {
+	if n, source := s.bytesEach(); n >= 1 {
 		p.number(figBytes, n)
 		p.text(figBytesCounted, source)
 	}
@@ -73,7 +73,7 @@ func (r *run) compareCommits(ctx context.Context) error {
 		}
 		total.add(s)
 		rawTotal.add(rs)
-		cpu = append(cpu, s.cpuPerCommit()/rs.cpuPerCommit())
+		cpu = append(cpu, s.cpuEach()/rs.cpuEach())
 		throughput = append(throughput, s.perSecond()/rs.perSecond())
 		r.opts.Progress.Say("round %d of %d: store %s commits/s, raw %s commits/s", round+1, r.opts.Rounds,
 			grouped(int64(s.perSecond())), grouped(int64(rs.perSecond())))
@@ -85,20 +85,20 @@ func (r *run) compareCommits(ctx context.Context) error {
 
 func (r *run) reportRaw(s, raw *sample, cpu, throughput []float64) {
 	p := &r.report
-	p.count(figRawCommits, raw.commits)
+	p.count(figRawCommits, raw.count)
 	p.number(figRawThroughput, raw.perSecond())
 	if raw.hasCPU {
-		p.number(figRawCPU, raw.cpuPerCommit())
+		p.number(figRawCPU, raw.cpuEach())
 	}
 	p.number(figRawP50, millis(raw.latency.Quantile(0.50)))
 	p.number(figRawP99, millis(raw.latency.Quantile(0.99)))
 	p.number(figRawMax, millis(raw.latency.Max()))
-	if n, _ := raw.bytesPerCommit(); n >= 1 {
+	if n, _ := raw.bytesEach(); n >= 1 {
 		p.number(figRawBytes, n)
 	}
 	p.count(figRounds, int64(r.opts.Rounds))
 	if raw.hasCPU {
-		p.number(figCPURatio, s.cpuPerCommit()/raw.cpuPerCommit())
+		p.number(figCPURatio, s.cpuEach()/raw.cpuEach())
 		p.number(figCPUMedian, median(cpu))
 		p.numbers(figCPURounds, cpu)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os/exec"
 )
 
 // LoadedLine is what a process that loads the store prints when all is durable.
@@ -32,8 +33,8 @@ func Load(ctx context.Context, o Options, loaded func()) error {
 
 // loadAndCrash lets another process load the store, and kills it as soon as its last
 // commit is acknowledged.
-func (r *run) loadAndCrash(ctx context.Context) error {
-	cmd, err := r.opts.LoadCommand(ctx)
+func loadAndCrash(ctx context.Context, command func(context.Context) (*exec.Cmd, error), p *Progress) error {
+	cmd, err := command(ctx)
 	if err != nil {
 		return fmt.Errorf("bench: start the process that loads the store: %w", err)
 	}
@@ -69,6 +70,6 @@ func (r *run) loadAndCrash(ctx context.Context) error {
 		return fmt.Errorf("bench: kill the process that loaded the store: %w", err)
 	}
 	_ = cmd.Wait() // it was killed, and says so
-	r.opts.Progress.Say("killed the process that loaded the store")
+	p.Say("killed the process that loaded the store")
 	return nil
 }

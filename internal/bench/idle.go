@@ -22,7 +22,7 @@ func (r *run) idle(ctx context.Context) error {
 	if r.opts.Idle == 0 {
 		return nil
 	}
-	if err := r.settle(ctx); err != nil {
+	if err := settle(ctx, r.opts.Idle, r.opts.Progress); err != nil {
 		return err
 	}
 	r.opts.Progress.Say("idling for %v", r.opts.Idle)
@@ -44,20 +44,25 @@ func (r *run) idle(ctx context.Context) error {
 		}
 	}
 	watch.stop(&s)
-	r.report.number(figIdle, s.elapsed.Seconds())
-	if s.hasCPU {
-		r.report.number(figIdleCPU, millis(s.cpu))
-		r.report.number(figIdlePercent, 100*s.cpu.Seconds()/s.elapsed.Seconds())
-	}
+	r.report.idle(&s)
 	return nil
 }
 
+// idle reports what the process used while it had nothing to do.
+func (r *Report) idle(s *sample) {
+	r.number(figIdle, s.elapsed.Seconds())
+	if s.hasCPU {
+		r.number(figIdleCPU, millis(s.cpu))
+		r.number(figIdlePercent, 100*s.cpu.Seconds()/s.elapsed.Seconds())
+	}
+}
+
 // settle waits for background work to end, which is not what an idle process does.
-func (r *run) settle(ctx context.Context) error {
-	moment := min(time.Second, r.opts.Idle)
+func settle(ctx context.Context, idle time.Duration, p *Progress) error {
+	moment := min(time.Second, idle)
 	ticker := time.NewTicker(moment)
 	defer ticker.Stop()
-	longest := min(maxSettle, patientIdle*r.opts.Idle)
+	longest := min(maxSettle, patientIdle*idle)
 	for began := time.Now(); time.Since(began) < longest; {
 		before, known := cpuUsed()
 		if !known {
@@ -73,6 +78,6 @@ func (r *run) settle(ctx context.Context) error {
 			return nil
 		}
 	}
-	r.opts.Progress.Say("the store is still busy after %v: the figures of idling include that", longest)
+	p.Say("the store is still busy after %v: the figures of idling include that", longest)
 	return nil
 }

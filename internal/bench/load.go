@@ -34,7 +34,7 @@ func (r *run) load(ctx context.Context) error {
 	switch {
 	case !found:
 		st.Keys = r.opts.Keys
-		if err := r.sayIfUsed(ctx); err != nil {
+		if err := sayIfUsed(ctx, r.store, r.opts.Progress); err != nil {
 			return err
 		}
 	case st.Keys != r.opts.Keys:
@@ -61,13 +61,13 @@ func (r *run) load(ctx context.Context) error {
 }
 
 // sayIfUsed warns a person who measures a store that serves something else.
-func (r *run) sayIfUsed(ctx context.Context) error {
-	stats, err := r.store.Stats(ctx)
+func sayIfUsed(ctx context.Context, s store.Store, p *Progress) error {
+	stats, err := s.Stats(ctx)
 	if err != nil {
 		return fmt.Errorf("bench: look at the store: %w", err)
 	}
 	if len(stats.Routes) > 0 {
-		r.opts.Progress.Say("the store holds messages of somebody else; they stay untouched, and may change the figures")
+		p.Say("the store holds messages of somebody else; they stay untouched, and may change the figures")
 	}
 	return nil
 }
@@ -99,27 +99,35 @@ func (r *run) loadPending(ctx context.Context, from int) error {
 
 // putAll puts the messages with numbers from up to but not including to.
 func (r *run) putAll(ctx context.Context, what string, from, to int, message func(i int) store.Message) error {
+	return inBatches(ctx, r.opts.Progress, what, from, to, func(ctx context.Context, from, to int) error {
+		messages := make([]store.Message, 0, batch)
+		for i := from; i < to; i++ {
+			messages = append(messages, message(i))
+		}
+		return r.store.Commit(ctx, &store.Tx{Put: messages})
+	})
+}
+
+// inBatches has loaders load the numbers from up to but not including to, a batch at a
+// time, and says how it goes.
+func inBatches(ctx context.Context, p *Progress, what string, from, to int, load func(ctx context.Context, from, to int) error) error {
 	var next, done atomic.Int64
 	next.Store(int64(from))
-	stop := r.opts.Progress.Watch("loading "+what, "messages", int64(to-from), done.Load)
+	stop := p.Watch("loading", what, int64(to-from), done.Load)
 	began := time.Now()
 	c := newCrew(ctx)
 	for range loaders {
 		c.do(func(ctx context.Context) error {
-			messages := make([]store.Message, 0, batch)
 			for {
 				end := int(next.Add(batch))
-				messages = messages[:0]
-				for i := end - batch; i < min(end, to); i++ {
-					messages = append(messages, message(i))
-				}
-				if len(messages) == 0 {
+				first, last := end-batch, min(end, to)
+				if first >= last {
 					return nil
 				}
-				if err := r.store.Commit(ctx, &store.Tx{Put: messages}); err != nil {
+				if err := load(ctx, first, last); err != nil {
 					return fmt.Errorf("bench: load %s: %w", what, err)
 				}
-				done.Add(int64(len(messages)))
+				done.Add(int64(last - first))
 			}
 		})
 	}
@@ -127,7 +135,7 @@ func (r *run) putAll(ctx context.Context, what string, from, to int, message fun
 	stop()
 	if err == nil {
 		took := time.Since(began)
-		r.opts.Progress.Say("loaded %s %s in %.1f s, %s/s", grouped(done.Load()), what, took.Seconds(),
+		p.Say("loaded %s %s in %.1f s, %s/s", grouped(done.Load()), what, took.Seconds(),
 			grouped(int64(float64(done.Load())/took.Seconds())))
 	}
 	return err

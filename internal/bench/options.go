@@ -150,7 +150,7 @@ func (o *Options) checkTogether() error {
 		return invalid("raw is for the workload %s; this one is %s", WorkloadCommit, o.Workload)
 	case o.OpenRaw != nil && o.Commits > 0 && o.Commits < int64(o.Rounds):
 		return invalid("commits is %d and rounds %d: each round needs a commit", o.Commits, o.Rounds)
-	case o.Reopen != ReopenNever && o.scheme() == "memory":
+	case o.Reopen != ReopenNever && schemeOf(o.Store) == "memory":
 		return invalid("a memory: store does not outlive its process and cannot be reopened")
 	case o.Reopen == ReopenCrash && o.LoadCommand == nil:
 		return invalid("reopening after a crash needs a command that loads the store")
@@ -158,9 +158,9 @@ func (o *Options) checkTogether() error {
 	return nil
 }
 
-// scheme returns the scheme of the store's URL: the rest may hold a password.
-func (o *Options) scheme() string {
-	u, err := url.Parse(o.Store)
+// schemeOf returns the scheme of a store's URL: the rest may hold a password.
+func schemeOf(storeURL string) string {
+	u, err := url.Parse(storeURL)
 	if err != nil {
 		return ""
 	}

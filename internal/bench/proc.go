@@ -44,11 +44,13 @@ func (w written) best() (n int64, source string) {
 	return w.calls, "wchar"
 }
 
-// memory returns how much of the process is in memory, now and at its peak, in bytes.
-// A size that is not known is zero.
-func memory() (now, peak int64) {
-	counts := procCounts(procStatus)
-	return counts["VmRSS"] << 10, counts["VmHWM"] << 10
+const mib = 1 << 20
+
+// memory returns how much of the process is in memory, now and at its peak, in MiB. A
+// size that is not known is zero.
+func memory() (now, peak float64) {
+	counts := procCounts(procStatus) // in KiB
+	return float64(counts["VmRSS"]<<10) / mib, float64(counts["VmHWM"]<<10) / mib
 }
 
 // procCounts returns the numbers in a file with a name and a number in each line.

@@ -107,7 +107,7 @@ func (r *rawRun) commitTurns(ctx context.Context, d time.Duration, limit int64, 
 	if err != nil {
 		return nil, err
 	}
-	s.commits = done.Load() - before
+	s.count = done.Load() - before
 	for i := range latencies {
 		s.latency.Merge(&latencies[i])
 	}

@@ -41,7 +41,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 // prepare opens the store, loads it and, if that is asked for, opens it again.
 func (r *run) prepare(ctx context.Context) error {
 	if r.opts.Reopen == ReopenCrash {
-		if err := r.loadAndCrash(ctx); err != nil {
+		if err := loadAndCrash(ctx, r.opts.LoadCommand, r.opts.Progress); err != nil {
 			return err
 		}
 		if err := r.open(ctx); err != nil {
@@ -71,15 +71,24 @@ func (r *run) prepare(ctx context.Context) error {
 
 func (r *run) open(ctx context.Context) error {
 	began := time.Now()
-	s, err := store.Open(ctx, r.opts.Store)
-	if errors.Is(err, store.ErrInvalid) {
-		return invalid("open the store: %w", err)
-	}
+	s, err := openStore(ctx, r.opts.Store)
 	if err != nil {
-		return fmt.Errorf("bench: open the store: %w", err)
+		return err
 	}
 	r.store, r.openTook = s, time.Since(began)
 	return nil
+}
+
+// openStore opens a store. A URL that makes no sense is a mistake in the options.
+func openStore(ctx context.Context, url string) (store.Store, error) {
+	s, err := store.Open(ctx, url)
+	if errors.Is(err, store.ErrInvalid) {
+		return nil, invalid("open the store: %w", err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("bench: open the store: %w", err)
+	}
+	return s, nil
 }
 
 // close gives the store back. What was acknowledged is durable, so an error changes
@@ -113,7 +122,7 @@ func (r *run) describe(ctx context.Context) error {
 		return err
 	}
 	p := &r.report
-	p.text(figStore, r.opts.scheme())
+	p.text(figStore, schemeOf(r.opts.Store))
 	p.text(figWorkload, string(r.opts.Workload))
 	p.text(figKeys, string(r.opts.Keys))
 	if r.opts.Workload == WorkloadCommit {
@@ -153,7 +162,7 @@ func (r *run) pending(ctx context.Context) (int64, error) {
 
 // measure runs the workload.
 func (r *run) measure(ctx context.Context) error {
-	stop, err := r.startProfile()
+	stop, err := startProfile(r.opts.CPUProfile)
 	if err != nil {
 		return err
 	}
@@ -166,10 +175,9 @@ func (r *run) measure(ctx context.Context) error {
 
 // conclude reports what the process and the store take in the end.
 func (r *run) conclude(ctx context.Context) error {
-	const mib = 1 << 20
 	if now, peak := memory(); now > 0 {
-		r.report.number(figRSS, float64(now)/mib)
-		r.report.number(figRSSPeak, float64(peak)/mib)
+		r.report.number(figRSS, now)
+		r.report.number(figRSSPeak, peak)
 	}
 	stats, err := r.store.Stats(ctx)
 	if err != nil {
@@ -178,5 +186,5 @@ func (r *run) conclude(ctx context.Context) error {
 	if stats.Bytes > 0 {
 		r.report.number(figDisk, float64(stats.Bytes)/mib)
 	}
-	return r.writeMemProfile()
+	return writeMemProfile(r.opts.MemProfile)
 }

@@ -72,7 +72,7 @@ func (r *run) commitTurns(ctx context.Context, d time.Duration, limit int64, don
 	if err := t.releaseRest(ctx); err != nil {
 		return nil, err
 	}
-	s.commits = done.Load() - before
+	s.count = done.Load() - before
 	for i := range latencies {
 		s.latency.Merge(&latencies[i])
 	}

@@ -32,17 +32,24 @@ type body struct {
 	run     uint64 // of the execution that it is for; 0 means whichever there is
 	awaited bool   // an event is to be dropped unless somebody waits for it
 	reason  string // for people
+	info    *Info  // of the instance that starts, so that its record need not be read
 	events  []history.Event
 }
 
-const flagAwaited = 1
+const (
+	flagAwaited = 1
+	flagInfo    = 2
+)
 
 func (b *body) encode() []byte {
 	flags := uint64(0)
 	if b.awaited {
 		flags |= flagAwaited
 	}
-	size := 24 + len(b.reason)
+	if b.info != nil {
+		flags |= flagInfo
+	}
+	size := 128 + len(b.reason)
 	for i := range b.events {
 		size += 64 + len(b.events[i].Data)
 	}
@@ -52,6 +59,9 @@ func (b *body) encode() []byte {
 	out = binary.LittleEndian.AppendUint64(out, b.run)
 	out = binary.AppendUvarint(out, flags)
 	out = appendBytes(out, []byte(b.reason))
+	if b.info != nil {
+		out = appendBytes(out, b.info.encodeStart())
+	}
 	for i := range b.events {
 		out = appendEvent(out, &b.events[i])
 	}
@@ -67,6 +77,9 @@ func decodeBody(data []byte) (body, error) {
 	flags := r.uvarint()
 	b.awaited = flags&flagAwaited != 0
 	b.reason = string(r.bytes())
+	if flags&flagInfo != 0 {
+		b.info = r.startInfo()
+	}
 	for r.err == nil && len(r.data) > 0 {
 		b.events = append(b.events, r.event())
 	}
@@ -76,7 +89,7 @@ func decodeBody(data []byte) (body, error) {
 	if b.kind < bodyStart || b.kind > bodyParked {
 		return body{}, fmt.Errorf("engine: message of kind %d: %w", b.kind, errBody)
 	}
-	if flags&^flagAwaited != 0 {
+	if flags&^(flagAwaited|flagInfo) != 0 {
 		return body{}, fmt.Errorf("engine: message with flags %#x: %w", flags, errBody)
 	}
 	return b, nil

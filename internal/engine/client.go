@@ -56,6 +56,9 @@ type Started struct {
 
 	// Existed: there was such an instance, and nothing was started.
 	Existed bool
+
+	// Revision is that of the instance's record.
+	Revision int64
 }
 
 // startTries is how often a start is tried that somebody else interferes with.
@@ -81,6 +84,11 @@ func (c *Client) Start(ctx context.Context, starts ...Start) ([]Started, error) 
 	for range startTries {
 		err := c.store.Commit(ctx, c.startTx(starts, done, replaced))
 		if !errors.Is(err, store.ErrConflict) {
+			for i := range done {
+				if !done[i].Existed {
+					done[i].Revision = replaced[i] + 1
+				}
+			}
 			return done, wrap("start", err)
 		}
 		if err := c.findExisting(ctx, starts, done, replaced); err != nil {
@@ -119,7 +127,7 @@ func (c *Client) startTx(starts []Start, done []Started, replaced []int64) *stor
 			Ref: s.Ref, Name: s.Name, Version: s.Version, Status: Pending, Execution: 1,
 			CreatedAt: now, Tags: s.Tags, run: newSeed(),
 		}
-		b := body{kind: bodyStart, run: info.run, events: []history.Event{{
+		b := body{kind: bodyStart, run: info.run, info: &info, events: []history.Event{{
 			Kind: history.ExecutionStarted, Name: s.Name, Data: s.Input,
 			Start: &history.Start{Version: s.Version, Execution: 1, Seed: info.run},
 		}}}
@@ -151,7 +159,7 @@ func (c *Client) findExisting(ctx context.Context, starts []Start, done []Starte
 		case s.IfExists == Replace:
 			return fmt.Errorf("engine: start: instance %v is %s and cannot be replaced before it has ended: %w", s.Ref, info.Status, ErrExists)
 		case s.IfExists == Return && info.Name == s.Name:
-			done[i].Existed = true
+			done[i].Existed, done[i].Revision = true, 0
 		case s.IfExists == Return:
 			return fmt.Errorf("engine: start: instance %v is of orchestration %q, not %q: %w", s.Ref, info.Name, s.Name, ErrExists)
 		default:
@@ -201,9 +209,14 @@ func wrap(verb string, err error) error {
 	return fmt.Errorf("engine: %s: %w", verb, err)
 }
 
-// Wait returns what is true of an instance when it has ended.
-func (c *Client) Wait(ctx context.Context, ref Ref) (Info, error) {
-	info, err := c.Get(ctx, ref)
+// Wait returns what is true of an instance when it has ended. After is a revision at
+// which it had not, or 0.
+func (c *Client) Wait(ctx context.Context, ref Ref, after int64) (info Info, err error) {
+	if after > 0 {
+		info, err = c.Await(ctx, ref, after)
+	} else {
+		info, err = c.Get(ctx, ref)
+	}
 	for err == nil && !info.Status.Ended() {
 		info, err = c.Await(ctx, ref, info.Revision)
 	}

@@ -31,7 +31,7 @@ func (t *turn) putChild(e *history.Event) {
 		child.info.Parent, child.info.ParentExecution, child.info.ParentEvent = info.ID, info.Execution, e.ID
 		child.info.parentRun = info.run
 	}
-	b := body{kind: bodyStart, run: child.info.run, events: []history.Event{
+	b := body{kind: bodyStart, run: child.info.run, info: &child.info, events: []history.Event{
 		{Kind: history.ExecutionStarted, Name: e.Name, Start: start, Data: e.Data},
 	}}
 	child.body = b.encode()

@@ -243,7 +243,7 @@ func (t *turn) continueAsNew(e *history.Event) error {
 	info.kept, info.offset = info.offset, t.in.length+len(t.entries)
 	info.Name, info.Version, info.Execution, info.run = e.Name, start.Version, start.Execution, start.Seed
 	t.changed = true
-	b := body{kind: bodyStart, run: info.run, events: events}
+	b := body{kind: bodyStart, run: info.run, info: info, events: events}
 	m := store.Message{Key: t.claim.Key, ID: idStart, Route: info.Route(), Body: b.encode()}
 	if len(m.Body) > store.MaxBody {
 		return stallf("limit: %d bytes of input and of events that were not received do not fit into %d, with which the next execution starts", len(m.Body), store.MaxBody)

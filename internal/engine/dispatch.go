@@ -25,7 +25,7 @@ func (e *Engine) serveTurns() {
 // serveActivities claims tasks until the engine is closed.
 func (e *Engine) serveActivities() {
 	routes := slices.Sorted(maps.Keys(e.cfg.Activities))
-	req := store.ClaimRequest{Queue: queueActivities, Routes: routes, MaxAttempts: e.cfg.TaskCrashes}
+	req := store.ClaimRequest{Queue: QueueActivities, Routes: routes, MaxAttempts: e.cfg.TaskCrashes}
 	e.serve(req, e.cfg.MaxActivities, e.activity)
 }
 

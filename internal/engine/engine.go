@@ -188,11 +188,11 @@ func (e *Engine) Unserved(ctx context.Context) ([]store.RouteStats, error) {
 		served[[2]string{queueTurns, route}] = true
 	}
 	for name := range e.cfg.Activities {
-		served[[2]string{queueActivities, name}] = true
+		served[[2]string{QueueActivities, name}] = true
 	}
 	var unserved []store.RouteStats
 	for _, r := range stats.Routes {
-		ours := r.Queue == queueTurns || r.Queue == queueActivities
+		ours := r.Queue == queueTurns || r.Queue == QueueActivities
 		if ours && !served[[2]string{r.Queue, r.Route}] {
 			unserved = append(unserved, r)
 		}

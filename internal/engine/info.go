@@ -72,6 +72,9 @@ type Info struct {
 // Route returns the instance's route.
 func (i *Info) Route() string { return Route(i.Name, i.Version) }
 
+// Partial reports whether the history ends within a turn, which is to be gone on with.
+func (i *Info) Partial() bool { return i.partial }
+
 // infoFormat is the first byte of an instance's record.
 const infoFormat = 1
 
@@ -122,12 +125,56 @@ func (i *Info) encode() []byte {
 	return out
 }
 
+// encodeStart returns all of an instance that is about to begin: what its record has
+// besides the body first.
+func (i *Info) encodeStart() []byte {
+	out := appendTime(nil, i.CreatedAt)
+	out = appendBytes(out, []byte(i.Name))
+	out = appendBytes(out, []byte(i.Status))
+	out = binary.AppendUvarint(out, uint64(len(i.Tags)))
+	for _, name := range slices.Sorted(maps.Keys(i.Tags)) {
+		out = appendBytes(out, []byte(name))
+		out = appendBytes(out, []byte(i.Tags[name]))
+	}
+	return append(out, i.encode()...)
+}
+
+// startInfo reads what encodeStart wrote. The reference is the key's.
+func (r *reader) startInfo() *Info {
+	d := reader{data: r.bytes()}
+	i := &Info{CreatedAt: d.time(), Name: string(d.bytes()), Status: Status(d.bytes())}
+	if n := d.uvarint(); n > 0 && d.err == nil {
+		i.Tags = map[string]string{}
+		for range n {
+			if d.err != nil {
+				break
+			}
+			name := string(d.bytes())
+			i.Tags[name] = string(d.bytes())
+		}
+	}
+	i.decode(&d)
+	if d.err != nil {
+		r.fail(d.err.Error())
+	}
+	return i
+}
+
 func infoOf(r store.Record) (Info, error) {
 	i := Info{
 		Ref:  Ref{Tenant: r.Key.Tenant, ID: r.Key.ID},
 		Name: r.Name, Status: Status(r.Status), CreatedAt: r.Time, Tags: r.Tags, Revision: r.Version,
 	}
 	d := reader{data: r.Body}
+	i.decode(&d)
+	if d.err != nil {
+		return Info{}, fmt.Errorf("engine: record of instance %v: %w: %w", i.Ref, d.err, store.ErrCorrupt)
+	}
+	return i, nil
+}
+
+// decode reads what encode wrote.
+func (i *Info) decode(d *reader) {
 	d.format(infoFormat)
 	i.Version = string(d.bytes())
 	i.Before = Status(d.bytes())
@@ -164,10 +211,6 @@ func infoOf(r store.Record) (Info, error) {
 			i.Values[name] = d.bytes()
 		}
 	}
-	if d.err != nil {
-		return Info{}, fmt.Errorf("engine: record of instance %v: %w: %w", i.Ref, d.err, store.ErrCorrupt)
-	}
-	return i, nil
 }
 
 // appendTime appends a time, in milliseconds; the zero time is 0.

@@ -6,10 +6,12 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// Queues, and kinds of records.
+// QueueActivities is the queue of activities.
+const QueueActivities = "activities"
+
+// The other queue, and kinds of records.
 const (
-	queueTurns      = "turns"
-	queueActivities = "activities"
+	queueTurns = "turns"
 
 	kindInstance  = "instance"
 	kindHeartbeat = "heartbeat"
@@ -65,7 +67,7 @@ func Route(name, version string) string {
 
 // taskKey names what an activity is run under: the event that asked for it.
 func taskKey(ref Ref, execution, event int32) store.Key {
-	return store.Key{Queue: queueActivities, Tenant: ref.Tenant, Name: messageID(ref.ID, execution, event)}
+	return store.Key{Queue: QueueActivities, Tenant: ref.Tenant, Name: messageID(ref.ID, execution, event)}
 }
 
 func heartbeatKey(task store.Key) store.RecordKey {

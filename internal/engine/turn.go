@@ -191,6 +191,13 @@ func (t *turn) find(messages []message) error {
 			}
 		}
 	}
+	if info := t.startInfo(messages); info != nil {
+		if in != nil {
+			in.close()
+		}
+		t.in = &instance{info: *info, length: t.claim.LogLength}
+		return nil
+	}
 	r, err := t.e.store.Get(t.ctx, refOf(t.claim.Key).record())
 	if errors.Is(err, store.ErrNotFound) {
 		if in != nil {
@@ -217,6 +224,22 @@ func (t *turn) find(messages []message) error {
 		in.close()
 	}
 	t.in = &instance{info: info, length: t.claim.LogLength}
+	return nil
+}
+
+// startInfo returns what the record of an instance has that begins with this claim:
+// its start brings it along. Nobody can have changed the record since, or the route
+// would be another one.
+func (t *turn) startInfo(messages []message) *Info {
+	for _, m := range messages {
+		if m.kind != bodyStart || m.info == nil {
+			continue
+		}
+		m.info.Ref = refOf(t.claim.Key)
+		if m.run == m.info.run && m.info.offset == t.claim.LogLength && m.info.Route() == t.claim.Route {
+			return m.info
+		}
+	}
 	return nil
 }
 

@@ -101,8 +101,9 @@ func appendInt(b []byte, field protowire.Number, v int64) []byte {
 	return protowire.AppendVarint(protowire.AppendTag(b, field, protowire.VarintType), uint64(v))
 }
 
+// appendMillis takes less than nothing for none: Parse would refuse it.
 func appendMillis(b []byte, field protowire.Number, d time.Duration) []byte {
-	return appendInt(b, field, d.Milliseconds())
+	return appendInt(b, field, max(d.Milliseconds(), 0))
 }
 
 func appendFixed(b []byte, field protowire.Number, v uint64) []byte {

@@ -112,7 +112,7 @@ func eventType(t *testing.T) protoreflect.MessageDescriptor {
 // message builds a message field by field.
 type message struct{ *dynamicpb.Message }
 
-// set sets a field. As everywhere in proto3, a zero is the same as none.
+// set sets a field; to protobuf, a zero is the same as none.
 func (m message) set(name string, v any) {
 	field := m.Descriptor().Fields().ByName(protoreflect.Name(name))
 	if field == nil {
@@ -124,9 +124,7 @@ func (m message) set(name string, v any) {
 		}
 		return
 	}
-	if value := protoreflect.ValueOf(v); !value.Equal(field.Default()) {
-		m.Set(field, value)
-	}
+	m.Set(field, protoreflect.ValueOf(v))
 }
 
 // sub sets a field to a message, and returns it.

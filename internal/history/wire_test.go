@@ -200,6 +200,19 @@ func TestUnknownFieldsAreSkipped(t *testing.T) {
 	}
 }
 
+// TestWhatIsWrittenCanBeRead shows that no duration, however wrong, makes an entry that
+// nobody can read.
+func TestWhatIsWrittenCanBeRead(t *testing.T) {
+	t.Parallel()
+	for _, d := range []time.Duration{-time.Second, math.MinInt64, math.MaxInt64, 1} {
+		a := &Activity{StartToClose: d, ScheduleToClose: d, Heartbeat: d, Backoff: d, BackoffMax: d}
+		e, err := Parse(Append(nil, &Event{ID: 1, Kind: ActivityScheduled, Activity: a}))
+		if want := max(d, 0).Truncate(time.Millisecond); err != nil || e.Activity.Backoff != want || e.Activity.BackoffMax != want {
+			t.Errorf("%v is read as %+v, %v", d, e.Activity, err)
+		}
+	}
+}
+
 func TestParseRefuses(t *testing.T) {
 	t.Parallel()
 	deep := &Failure{}

@@ -276,4 +276,7 @@ func (c *Context) Uint64() uint64 {
 
 // Stall ends the turn with an error: the code cannot go on, and nothing that it did in
 // this turn counts.
-func (c *Context) Stall(err error) { c.x.stopWith(err) }
+func (c *Context) Stall(err error) {
+	c.x.mustLive()
+	c.x.stopWith(err)
+}

@@ -85,6 +85,9 @@ func (x *Execution) wait(what string) {
 	if co == nil || x.closed {
 		panic(errStopped)
 	}
+	if x.inStep.Load() {
+		x.stopWith(ErrInStep)
+	}
 	co.waits = what
 	if !co.suspend(struct{}{}) {
 		panic(errStopped)
@@ -105,7 +108,14 @@ func (x *Execution) mustLive() {
 	if x.ended || x.closed || x.err != nil {
 		panic(errStopped)
 	}
+	if x.inStep.Load() {
+		x.stopWith(ErrInStep)
+	}
 }
+
+// ErrInStep is the error of a step that does what only the orchestration may do: when
+// the turn is replayed the step is not run, and it would not be done.
+var ErrInStep = errors.New("replay: a step uses the context of the orchestration; it must use its own, and nothing else of Abide")
 
 // stopWith makes the execution fail from within the code.
 func (x *Execution) stopWith(err error) {

@@ -16,6 +16,7 @@ type Scope struct {
 	made      int // when, among the scopes and futures of the execution
 	open      map[*Future]struct{}
 	cancelled *history.Failure
+	left      bool // nothing more will be asked for under it
 }
 
 func (s *Scope) add(f *Future) {
@@ -27,7 +28,12 @@ func (s *Scope) add(f *Future) {
 	s.open[f] = struct{}{}
 }
 
-func (s *Scope) forget(f *Future) { delete(s.open, f) }
+func (s *Scope) forget(f *Future) {
+	delete(s.open, f)
+	if s.left {
+		s.leave()
+	}
+}
 
 // cancel gives up all that is open under the scope, in the order in which it was
 // asked for.
@@ -57,9 +63,15 @@ func (s *Scope) newBelow() *Scope {
 	return b
 }
 
-// leave lets go of a scope under which nothing is open.
+// leave says that nothing more will be asked for under the scope. It is let go as soon
+// as nothing is open under it.
 func (s *Scope) leave() {
-	if s.parent != nil && len(s.open) == 0 && len(s.below) == 0 {
-		delete(s.parent.below, s)
+	s.left = true
+	if s.parent == nil || len(s.open) > 0 || len(s.below) > 0 {
+		return
+	}
+	delete(s.parent.below, s)
+	if s.parent.left {
+		s.parent.leave()
 	}
 }

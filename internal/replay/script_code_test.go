@@ -2,6 +2,7 @@ package replay_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -19,13 +20,13 @@ import (
 //	wait F...                   select F...                keep F
 //	cancel F                    cancel S [WHY]             move F DURATION
 //	go {                        defer {                    shield {
-//	scope S {                   in S {
+//	scope S {                   in S {                     leave S
 //	step NAME VALUE             step NAME fails MESSAGE    step NAME panics MESSAGE
 //	if changed ID {             if failed F {              if A is B {
 //	} else {
 //	send ID NAME [DATA]         status TEXT                value NAME [DATA]
 //	complete [TEXT]             fail MESSAGE               fail with F
-//	continue VERSION [INPUT]    panic TEXT
+//	continue VERSION [INPUT]    panic TEXT                 stall TEXT
 //
 // In what a statement takes, $F is what came of F or of the step F; $it is the future
 // that a select returned, $target.F the ID of the child F, $at.F the time of the timer
@@ -168,6 +169,8 @@ func (r *running) statement(c *replay.Context, s *statement) *replay.Outcome {
 		return &replay.Outcome{Continue: &replay.Continue{Name: "order", Version: args[0], Input: []byte(rest(args, 1))}}
 	case "panic":
 		panic(text)
+	case "stall":
+		c.Stall(errors.New(text))
 	default:
 		r.act(c, s, args)
 	}
@@ -189,6 +192,8 @@ func (r *running) act(c *replay.Context, s *statement, args []string) {
 		} else {
 			c.Cancel(r.future(args[0]))
 		}
+	case "leave":
+		r.scopes[args[0]].Leave()
 	case "move":
 		r.words["moved"] = strconv.FormatBool(c.Move(r.future(args[0]), c.Now().Add(duration(args[1]))))
 	case "step":

@@ -20,7 +20,13 @@ type recordState struct {
 	version int64  // 0 if it does not exist
 	status  string
 	ms      int64
-	waiters []chan store.Record // of Await; each pins the record once
+	waiters []*recordWaiter // of Await; each pins the record once
+}
+
+// recordWaiter is an Await call that waits.
+type recordWaiter struct {
+	after int64             // the version that it has seen
+	news  chan store.Record // has room for one
 }
 
 // pinRecord returns the state of a record, pinned.
@@ -128,23 +134,49 @@ func (s *Store) acknowledgeRecords(g *group) {
 		s.records.unpin(r.entry)
 		if len(r.waiters) > 0 && r.entry.pins == len(r.waiters) {
 			// Nothing of it is under way: what the disk shows is durable.
-			r.tell(store.Record{})
+			r.look()
 		}
 	}
 }
 
-// tell gives those who await the record the latest news of it; a record of version 0
-// means that they should look for themselves. The lock is held, so nobody else puts
-// into the channels, which have room for one.
+// tell gives those who wait for it the latest news of the record. The lock is held, so
+// nobody else puts into the channels.
 func (r *recordState) tell(news store.Record) {
 	for _, w := range r.waiters {
+		if news.Version <= w.after {
+			continue
+		}
 		select {
-		case <-w:
+		case <-w.news:
 		default:
 		}
 		news.Body, news.Tags = slices.Clone(news.Body), maps.Clone(news.Tags)
-		w <- news
+		w.news <- news
 	}
+}
+
+// look has those look for themselves, by a record of version 0, who wait for what is on
+// disk by now and do not have it yet.
+func (r *recordState) look() {
+	for _, w := range r.waiters {
+		if !w.satisfied(r.version) {
+			continue
+		}
+		select {
+		case old := <-w.news:
+			if old.Version == r.version {
+				w.news <- old
+				continue
+			}
+		default:
+		}
+		w.news <- store.Record{}
+	}
+}
+
+// satisfied reports whether the wait is over when the record has that version.
+func (w *recordWaiter) satisfied(version int64) bool {
+	return version > w.after || (version == 0 && w.after > 0)
 }
 
 // Get returns a record.
@@ -185,17 +217,17 @@ func (s *Store) Await(ctx context.Context, key store.RecordKey, after int64) (st
 		s.mu.Unlock()
 		return store.Record{}, err
 	}
-	w := make(chan store.Record, 1)
+	w := &recordWaiter{after: after, news: make(chan store.Record, 1)}
 	r.waiters = append(r.waiters, w)
-	if r.entry.pins == len(r.waiters) { // nothing of it is under way
-		w <- store.Record{}
+	if r.entry.pins == len(r.waiters) && w.satisfied(r.version) { // and nothing of it is under way
+		w.news <- store.Record{}
 	}
 	s.mu.Unlock()
 	defer s.stopAwaiting(r, w)
 	for {
 		var rec store.Record
 		select {
-		case rec = <-w:
+		case rec = <-w.news:
 		case <-s.closing:
 			return store.Record{}, s.ended("await")
 		case <-ctx.Done():
@@ -234,7 +266,7 @@ func (s *Store) durable(r *recordState, key store.RecordKey) (store.Record, erro
 	return rec, err
 }
 
-func (s *Store) stopAwaiting(r *recordState, w chan store.Record) {
+func (s *Store) stopAwaiting(r *recordState, w *recordWaiter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, x := range r.waiters {

@@ -107,6 +107,7 @@ func collecting(_ abide.Context, m map[string]int) (result []string) {
 		filled[i] = k
 		i++
 	}
+	filled[0] = "x"
 	_ = filled[0]
 	byCount := map[int][]string{}
 	for k, v := range m { // want `in random order fills byCount, which is not sorted`
@@ -132,6 +133,11 @@ func sorting(_ abide.Context, m map[string]int, items map[string]item) []string 
 	filled := make([]string, len(m))
 	i := 0
 	for k := range m {
+		filled[i] = k
+		i++
+	}
+	filled[0] = "x"
+	for k := range items {
 		filled[i] = k
 		i++
 	}
@@ -162,6 +168,13 @@ func sorting(_ abide.Context, m map[string]int, items map[string]item) []string 
 	for k, v := range m {
 		byKey[k] = append(byKey[k], v)
 	}
+	_ = byKey["a"][0]
+	var dropped []string
+	for k := range m {
+		dropped = append(dropped, k)
+	}
+	dropped = nil
+	_ = strings.Join(dropped, "")
 	var unused []string
 	for k := range m {
 		unused = append(unused, k)
@@ -250,6 +263,12 @@ all:
 			some[k] = true
 			break
 		}
+	inner:
+		for range 3 {
+			for range 3 {
+				break inner
+			}
+		}
 		switch {
 		case k == "":
 			break
@@ -337,6 +356,7 @@ func folding(_ abide.Context, m map[string]int, items map[string]item) (int, err
 	for _, v := range m {
 		slots[v] = v
 	}
+	_ = slots[0]
 	largest, smallest, oldest := 0, 0, time.Time{}
 	winner, votes := "", 0
 	for k, v := range m {

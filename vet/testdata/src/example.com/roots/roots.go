@@ -81,9 +81,10 @@ func local() {
 	_ = abide.NewOrchestration("local", f)
 }
 
-// A name that is not a constant is shown as it is written.
+// A name that is not a constant is shown as it is written. Who registers an
+// orchestration does not call it: there is no fact about the function.
 
-func register(prefix string) {
+func Register(prefix string) {
 	_ = abide.NewOrchestration(prefix+"x", func(ctx abide.Context, in int) (int, error) {
 		_ = os.Getenv("D") // want `\(in orchestration "prefix \+ \\"x\\""\)$`
 		return 0, nil
@@ -105,7 +106,15 @@ func (b box[T]) open() {
 	_ = os.Getenv("E") // want `\(in unpack, which takes an abide.Context, through box.open\)$`
 }
 
-func unpack(ctx abide.Context) { box[int]{}.open() }
+func (b box[T]) close() {
+	_ = os.Getenv("O") // want `\(in unpack, which takes an abide.Context, through box.close\)$`
+}
+
+func unpack(ctx abide.Context) {
+	box[int]{}.open()
+	last := box[string]{}.close
+	last()
+}
 
 var _ = abide.NewOrchestration("generic", loop[string])
 

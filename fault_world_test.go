@@ -1,0 +1,327 @@
+package abide_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/store"
+	"github.com/abidehq/abide/store/memstore"
+	"github.com/abidehq/abide/store/storetest"
+)
+
+// world is a store in memory, in virtual time, and those who use it. Make it inside a
+// synctest bubble.
+type world struct {
+	t      *testing.T
+	store  *memstore.Store
+	client abide.Client // on the store itself: what it does never fails
+	serve  []abide.Definition
+	begun  time.Time
+}
+
+func newWorld(t *testing.T, serve ...abide.Definition) *world {
+	s := memstore.New(memstore.Options{})
+	w := &world{t: t, store: s, client: abide.NewClient(s, nil), serve: serve, begun: time.Now()}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return w
+}
+
+// engine starts an engine on a store that is the world's, or a wrapper of it.
+func (w *world) engine(s store.Store, change ...func(*abide.Config)) *abide.Engine {
+	w.t.Helper()
+	cfg := abide.Config{Serve: w.serve, Retention: -1, Logger: slog.New(slog.DiscardHandler)}
+	for _, f := range change {
+		f(&cfg)
+	}
+	e, err := abide.New(s, cfg)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { stop(e) })
+	return e
+}
+
+// stop closes an engine without waiting for what is under way.
+func stop(e *abide.Engine) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = e.Shutdown(ctx) // there may be work under way, which is fine
+}
+
+// drain closes an engine when nothing is under way any more.
+func (w *world) drain(e *abide.Engine) {
+	w.t.Helper()
+	if err := e.Shutdown(w.t.Context()); err != nil {
+		w.t.Error(err)
+	}
+}
+
+// pass lets time pass.
+func pass(d time.Duration) { <-time.After(d) }
+
+// passUntil lets time pass until it is d after the world began.
+func (w *world) passUntil(d time.Duration) {
+	if left := d - time.Since(w.begun); left > 0 {
+		pass(left)
+	}
+}
+
+// do reports an error of a call that must not fail.
+func (w *world) do(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// soon returns what is true of an instance as soon as that is so.
+func (w *world) soon(id, what string, is func(abide.Info) bool) abide.Info {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), 1000*time.Hour)
+	defer cancel()
+	info, err := w.client.Await(ctx, abide.Ref{ID: id}, 0)
+	for err == nil && !is(info) {
+		var next abide.Info
+		if next, err = w.client.Await(ctx, abide.Ref{ID: id}, info.Revision); err == nil {
+			info = next
+		}
+	}
+	if err != nil {
+		w.t.Fatalf("instance %q is not %s: %v; it is %s %s\n%s", id, what, err, info.Status, info.Reason, w.dump(id))
+	}
+	return info
+}
+
+func (w *world) ended(id string) abide.Info {
+	w.t.Helper()
+	return w.soon(id, "ended", func(i abide.Info) bool { return i.Status.Ended() })
+}
+
+func (w *world) status(id string, status abide.Status) abide.Info {
+	w.t.Helper()
+	return w.soon(id, string(status), func(i abide.Info) bool { return i.Status == status })
+}
+
+// said waits until an instance says something about itself.
+func (w *world) said(id, text string) {
+	w.t.Helper()
+	w.soon(id, "at "+text, func(i abide.Info) bool { return i.Text == text })
+}
+
+// all returns all instances.
+func (w *world) all() []abide.Info {
+	w.t.Helper()
+	page, err := w.client.List(w.t.Context(), abide.Filter{Limit: 10_000})
+	w.do(err)
+	if page.Next != "" {
+		w.t.Fatal("there are more instances than fit on a page")
+	}
+	return page.Instances
+}
+
+// dump returns the history of an instance and what waits for it, for people.
+func (w *world) dump(id string) string {
+	var b strings.Builder
+	h, err := w.client.History(w.t.Context(), abide.Ref{ID: id}, 0)
+	fmt.Fprintf(&b, "history of %s, execution %d: %v\n", id, h.Execution, err)
+	for i := range h.Events {
+		fmt.Fprintf(&b, "  %s %.40s\n", h.Events[i].String(), h.Events[i].Data)
+	}
+	pending, err := w.store.Pending(w.t.Context(), store.Key{Queue: "turns", Name: id}, 0)
+	fmt.Fprintf(&b, "pending at %v: %v\n", time.Now().UTC(), err)
+	for _, m := range pending {
+		fmt.Fprintf(&b, "  %s for %s at %v, attempt %d\n", m.ID, m.Route, m.VisibleAt, m.Attempt)
+	}
+	return b.String()
+}
+
+// result returns what has become of an instance, in words.
+func result(info abide.Info) string {
+	if info.Status == abide.Completed {
+		return string(info.Result)
+	}
+	return fmt.Sprintf("%s: %v", info.Status, info.Err)
+}
+
+// check checks the histories of all instances: see checkHistory.
+func (w *world) check() {
+	w.t.Helper()
+	for _, info := range w.all() {
+		executions := []int{info.Execution}
+		if info.Execution > 1 {
+			executions = append(executions, info.Execution-1)
+		}
+		for _, execution := range executions {
+			h, err := w.client.History(w.t.Context(), info.Ref, execution)
+			w.do(err)
+			if err := checkHistory(h, execution < info.Execution || info.Status.Ended()); err != nil {
+				w.t.Errorf("execution %d of %v: %v\n%s", execution, info.Ref, err, w.dump(info.Ref.ID))
+			}
+			if err := abide.ReplayHistory(h, w.serve); err != nil {
+				w.t.Errorf("execution %d of %v does not replay: %v\n%s", execution, info.Ref, err, w.dump(info.Ref.ID))
+			}
+		}
+	}
+}
+
+// checkQuiet checks that nothing is left of what has ended: no lease, and no message
+// but those that are listed.
+func (w *world) checkQuiet(allowed ...string) {
+	w.t.Helper()
+	stats, err := w.store.Stats(w.t.Context())
+	w.do(err)
+	if stats.Leases > 0 {
+		w.t.Errorf("%d leases are left", stats.Leases)
+	}
+	for _, r := range stats.Routes {
+		if r.Queue == "activities" {
+			w.t.Errorf("%d tasks for %s are left", r.Pending, r.Route)
+		}
+	}
+	for _, info := range w.all() {
+		if !info.Status.Ended() {
+			continue
+		}
+		pending, err := w.store.Pending(w.t.Context(), store.Key{Queue: "turns", Tenant: info.Ref.Tenant, Name: info.Ref.ID}, 0)
+		w.do(err)
+		for _, m := range pending {
+			if !slices.Contains(allowed, m.ID) {
+				w.t.Errorf("message %s of %v is left, which is %s", m.ID, info.Ref, info.Status)
+			}
+		}
+	}
+	w.checkNoQuarantine()
+}
+
+func (w *world) checkNoQuarantine() {
+	w.t.Helper()
+	page, err := w.store.List(w.t.Context(), store.Query{Kind: store.KindQuarantine})
+	w.do(err)
+	for _, r := range page.Records {
+		w.t.Errorf("in quarantine, %s: %s of %s", r.Status, r.Tags[store.TagMessage], r.Tags[store.TagKey])
+	}
+}
+
+// answersOf says which kinds of events answer which.
+var answersOf = map[string]string{
+	"ActivityCompleted": "ActivityScheduled", "ActivityFailed": "ActivityScheduled",
+	"TimerFired":     "TimerCreated",
+	"ChildCompleted": "ChildStarted", "ChildFailed": "ChildStarted",
+}
+
+// checkHistory checks that a history is one: IDs without gaps, whole turns, no answer
+// twice or without a question, no timer early, time that goes forward, one end.
+func checkHistory(h abide.History, ended bool) error {
+	asked := map[int]string{}    // kinds by ID, of what is not answered
+	due := map[int]time.Time{}   // of timers
+	answered := map[int]string{} // by whom
+	turn, did := -1, false       // where the turn began, and whether its code has done something
+	now, end := time.Time{}, ""  // of the turn, and how it ended
+	for i := range h.Events {
+		e := &h.Events[i]
+		fail := func(format string, args ...any) error {
+			return fmt.Errorf("event %s: %s", e.String(), fmt.Sprintf(format, args...))
+		}
+		switch {
+		case e.ID != i+1:
+			return fail("should have ID %d", i+1)
+		case end != "":
+			return fail("comes after %s", end)
+		case e.Kind == "TurnStarted":
+			if e.At.Before(now) {
+				return fail("is earlier than the turn before, %v", now)
+			}
+			turn, did, now = i, false, e.At
+			continue
+		case turn < 0:
+			return fail("comes before a turn has started")
+		case e.Incoming() && did:
+			return fail("reaches the instance in the midst of a turn")
+		case !e.Incoming():
+			did = true
+		}
+		switch kind := answersOf[e.Kind]; {
+		case kind != "":
+			if asked[e.Ref] != kind {
+				return fail("answers what is not open (answered by %q)", answered[e.Ref])
+			}
+			if at := due[e.Ref]; kind == "TimerCreated" && now.Before(at) {
+				return fail("is early: it was due at %v, in a turn at %v", at, now)
+			}
+			delete(asked, e.Ref)
+			answered[e.Ref] = e.String()
+		case e.Kind == "ActivityCancelled" || e.Kind == "TimerCancelled" || e.Kind == "ChildCancelled":
+			delete(asked, e.Ref)
+			answered[e.Ref] = e.String()
+		case slices.Contains(slices.Collect(maps.Values(answersOf)), e.Kind):
+			asked[e.ID], due[e.ID] = e.Kind, e.At
+		case e.Kind == "TimerMoved" || e.Kind == "TimerMoveReceived":
+			if e.Kind == "TimerMoved" && answered[e.Ref] != "" {
+				return fail("moves what was answered by %s", answered[e.Ref])
+			}
+			due[e.Ref] = e.At
+		}
+		if e.Ends() {
+			end = e.String()
+		}
+	}
+	if ended && end == "" {
+		return errors.New("it has no end")
+	}
+	return nil
+}
+
+// effects are what activities and steps have done.
+type effects struct {
+	mu   sync.Mutex
+	done map[string]int
+}
+
+func (f *effects) do(name string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.done == nil {
+		f.done = map[string]int{}
+	}
+	f.done[name]++
+	return f.done[name]
+}
+
+func (f *effects) count(name string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.done[name]
+}
+
+func (f *effects) names() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Sorted(maps.Keys(f.done))
+}
+
+// failNth is a plan: the nth call of a method, or of all if it is empty, fails.
+func failNth(method string, n int, how storetest.Fault) func(storetest.Call) storetest.Fault {
+	seen := 0
+	return func(c storetest.Call) storetest.Fault {
+		if method != "" && c.Method != method {
+			return storetest.NoFault
+		}
+		if seen++; seen == n {
+			return how
+		}
+		return storetest.NoFault
+	}
+}

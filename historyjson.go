@@ -1,0 +1,238 @@
+package abide
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"time"
+	"unicode/utf8"
+
+	"github.com/abidehq/abide/internal/history"
+)
+
+// Payload is bytes that a codec wrote. In JSON it is the value itself, if it is JSON, or
+// base64 in an object.
+type Payload []byte
+
+type opaque struct {
+	Base64 []byte `json:"$base64"`
+}
+
+// MarshalJSON returns the payload itself if it is JSON that would come back as it is.
+func (p Payload) MarshalJSON() ([]byte, error) {
+	if same, err := compact(p); err == nil && bytes.Equal(same, p) && utf8.Valid(p) && !bytes.HasPrefix(p, []byte(`{"$base64"`)) {
+		return p, nil
+	}
+	if p == nil {
+		p = Payload{}
+	}
+	return json.Marshal(opaque{p})
+}
+
+// UnmarshalJSON is the inverse of MarshalJSON.
+func (p *Payload) UnmarshalJSON(data []byte) error {
+	data, err := compact(data)
+	if err != nil {
+		return err
+	}
+	if bytes.HasPrefix(data, []byte(`{"$base64"`)) {
+		var o opaque
+		if err := json.Unmarshal(data, &o); err != nil {
+			return fmt.Errorf("abide: payload: $base64 is not base64: %w", err)
+		}
+		*p = o.Base64
+		return nil
+	}
+	*p = data
+	return nil
+}
+
+// compact returns JSON in the form that package json writes: without spaces, and with
+// what HTML would misread escaped.
+func compact(data []byte) ([]byte, error) {
+	var b, escaped bytes.Buffer
+	if err := json.Compact(&b, data); err != nil {
+		return nil, err
+	}
+	json.HTMLEscape(&escaped, b.Bytes())
+	return escaped.Bytes(), nil
+}
+
+// eventJSON is an event in JSON.
+type eventJSON struct {
+	ID       int              `json:"id"`
+	Kind     string           `json:"kind"`
+	Ref      int              `json:"ref,omitempty"`
+	Name     string           `json:"name,omitempty"`
+	Target   string           `json:"target,omitempty"`
+	At       time.Time        `json:"at,omitzero"`
+	Data     Payload          `json:"data,omitempty"`
+	Failure  *HistoryFailure  `json:"failure,omitempty"`
+	Start    *HistoryStart    `json:"start,omitempty"`
+	Activity *HistoryActivity `json:"activity,omitempty"`
+	Child    *HistoryChild    `json:"child,omitempty"`
+
+	// Wire is all of the event as it is on disk, if JSON cannot say it: text that is not
+	// UTF-8, a time that is not in a calendar. It counts, and the rest is for people.
+	Wire []byte `json:"wire,omitempty"`
+}
+
+// MarshalJSON returns the event in a form that people can read and edit.
+func (e HistoryEvent) MarshalJSON() ([]byte, error) {
+	out := eventJSON{
+		ID: e.ID, Kind: e.Kind, Ref: e.Ref, Name: e.Name, Target: e.Target, At: e.At, Data: e.Data,
+		Failure: e.Failure, Start: e.Start, Activity: e.Activity, Child: e.Child,
+	}
+	if !e.sayable() {
+		event, err := e.event()
+		if err != nil {
+			return nil, fmt.Errorf("abide: history: event %d: %w", e.ID, err)
+		}
+		out = eventJSON{
+			ID: e.ID, Kind: e.Kind, Ref: e.Ref, Name: e.Name, Target: e.Target, Data: e.Data,
+			Failure: e.Failure, Wire: history.Append(nil, &event),
+		}
+	}
+	return json.Marshal(out)
+}
+
+// UnmarshalJSON is the inverse of MarshalJSON. An event of an unknown kind, or without
+// what its kind must have, is an error that matches [ErrInvalid].
+func (e *HistoryEvent) UnmarshalJSON(data []byte) error {
+	var in eventJSON
+	if err := json.Unmarshal(data, &in); err != nil {
+		return fmt.Errorf("abide: history: event %d: %w: %w", in.ID, err, ErrInvalid)
+	}
+	if len(in.Wire) > 0 {
+		event, err := history.Parse(in.Wire)
+		if err != nil {
+			return fmt.Errorf("abide: history: event %d: wire: %w: %w", in.ID, err, ErrInvalid)
+		}
+		*e = eventFrom(&event)
+		return nil
+	}
+	*e = HistoryEvent{
+		ID: in.ID, Kind: in.Kind, Ref: in.Ref, Name: in.Name, Target: in.Target, At: in.At, Data: in.Data,
+		Failure: in.Failure, Start: in.Start, Activity: in.Activity, Child: in.Child,
+	}
+	if _, err := e.event(); err != nil {
+		return fmt.Errorf("abide: history: event %d: %w", e.ID, err)
+	}
+	return nil
+}
+
+// sayable reports whether JSON has words for all of the event.
+func (e *HistoryEvent) sayable() bool {
+	texts := []string{e.Name, e.Target}
+	for f := e.Failure; f != nil; f = f.Cause {
+		texts = append(texts, f.Type, f.Message)
+	}
+	if e.Start != nil {
+		texts = append(texts, e.Start.Version, e.Start.Parent)
+	}
+	if e.Activity != nil {
+		if math.IsNaN(e.Activity.Factor) || math.IsInf(e.Activity.Factor, 0) {
+			return false
+		}
+		texts = append(texts, e.Activity.Final...)
+	}
+	if e.Child != nil {
+		if _, err := e.Child.OnClose.MarshalText(); err != nil {
+			return false
+		}
+		texts = append(texts, e.Child.Version)
+	}
+	for _, text := range texts {
+		if !utf8.ValidString(text) {
+			return false
+		}
+	}
+	return e.At.Year() >= 0 && e.At.Year() <= 9999
+}
+
+// activityJSON is a [HistoryActivity] in JSON: durations are written as people write
+// them.
+type activityJSON struct {
+	StartToClose    string   `json:"start_to_close,omitempty"`
+	ScheduleToClose string   `json:"schedule_to_close,omitempty"`
+	Heartbeat       string   `json:"heartbeat,omitempty"`
+	MaxAttempts     int      `json:"max_attempts,omitempty"`
+	Backoff         string   `json:"backoff,omitempty"`
+	BackoffMax      string   `json:"backoff_max,omitempty"`
+	Factor          float64  `json:"factor,omitempty"`
+	Final           []string `json:"final,omitempty"`
+}
+
+// MarshalJSON writes durations as 1m30s.
+func (a HistoryActivity) MarshalJSON() ([]byte, error) {
+	text := func(d time.Duration) string {
+		if d == 0 {
+			return ""
+		}
+		return d.String()
+	}
+	return json.Marshal(activityJSON{
+		StartToClose: text(a.StartToClose), ScheduleToClose: text(a.ScheduleToClose), Heartbeat: text(a.Heartbeat),
+		MaxAttempts: a.MaxAttempts, Backoff: text(a.Backoff), BackoffMax: text(a.BackoffMax), Factor: a.Factor, Final: a.Final,
+	})
+}
+
+// UnmarshalJSON is the inverse of MarshalJSON.
+func (a *HistoryActivity) UnmarshalJSON(data []byte) error {
+	var in activityJSON
+	if err := json.Unmarshal(data, &in); err != nil {
+		return err
+	}
+	*a = HistoryActivity{MaxAttempts: in.MaxAttempts, Factor: in.Factor, Final: in.Final}
+	for _, field := range []struct {
+		name string
+		text string
+		to   *time.Duration
+	}{
+		{"start_to_close", in.StartToClose, &a.StartToClose},
+		{"schedule_to_close", in.ScheduleToClose, &a.ScheduleToClose},
+		{"heartbeat", in.Heartbeat, &a.Heartbeat},
+		{"backoff", in.Backoff, &a.Backoff},
+		{"backoff_max", in.BackoffMax, &a.BackoffMax},
+	} {
+		if field.text == "" {
+			continue
+		}
+		d, err := time.ParseDuration(field.text)
+		if err != nil {
+			return fmt.Errorf("activity.%s: %w", field.name, err)
+		}
+		*field.to = d
+	}
+	return nil
+}
+
+var closePolicies = [...]string{CancelChild: "cancel", TerminateChild: "terminate", AbandonChild: "abandon"}
+
+// String returns the policy in a word.
+func (p ClosePolicy) String() string {
+	if p < 0 || int(p) >= len(closePolicies) {
+		return fmt.Sprintf("ClosePolicy(%d)", int(p))
+	}
+	return closePolicies[p]
+}
+
+// MarshalText returns the policy in a word.
+func (p ClosePolicy) MarshalText() ([]byte, error) {
+	if p < 0 || int(p) >= len(closePolicies) {
+		return nil, fmt.Errorf("abide: %v is not known: %w", p, ErrInvalid)
+	}
+	return []byte(closePolicies[p]), nil
+}
+
+// UnmarshalText is the inverse of MarshalText.
+func (p *ClosePolicy) UnmarshalText(text []byte) error {
+	for policy, word := range closePolicies {
+		if word == string(text) {
+			*p = ClosePolicy(policy)
+			return nil
+		}
+	}
+	return fmt.Errorf("abide: %q is not what can happen to a child: %q: %w", text, closePolicies, ErrInvalid)
+}

@@ -1,0 +1,87 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/abidehq/abide/store"
+)
+
+// Quarantined is a message that could not be handled, and waits for a person.
+type Quarantined struct {
+	Tenant string
+	ID     string // of the quarantined message
+	Reason string
+	At     time.Time
+
+	// Queue and Key say what the message was for, and Route who was to handle it.
+	Queue string
+	Key   string
+	Route string
+
+	// Message is its ID, Attempts how often it was delivered, and Body what it says.
+	Message  string
+	Attempts int
+	Body     []byte
+}
+
+// Quarantine lists messages that are in quarantine, and the cursor of the next page. A
+// nil tenant means all.
+func (c *Client) Quarantine(ctx context.Context, tenant *string, limit int, cursor string) ([]Quarantined, string, error) {
+	page, err := c.store.List(ctx, store.Query{Kind: store.KindQuarantine, Tenant: tenant, Limit: limit, Cursor: cursor})
+	if err != nil {
+		return nil, "", wrap("list quarantine", err)
+	}
+	list := make([]Quarantined, 0, len(page.Records))
+	for _, r := range page.Records {
+		m, err := store.Quarantined(r)
+		if err != nil {
+			return nil, "", wrap("list quarantine", err)
+		}
+		list = append(list, Quarantined{
+			Tenant: r.Key.Tenant, ID: r.Key.ID, Reason: r.Status, At: r.Time,
+			Queue: m.Key.Queue, Key: m.Key.Name, Route: m.Route, Message: m.ID, Attempts: m.Attempt, Body: m.Body,
+		})
+	}
+	return list, page.Next, nil
+}
+
+// Redrive puts a quarantined message back, as if it had never been tried.
+func (c *Client) Redrive(ctx context.Context, tenant, id string) error {
+	r, err := c.quarantined(ctx, "redrive", tenant, id)
+	if err != nil {
+		return err
+	}
+	tx, err := store.Redrive(r)
+	if err != nil {
+		return wrap("redrive", err)
+	}
+	for i := range tx.Put {
+		if tx.Put[i].Key.Queue == queueTurns {
+			tx.Put[i].Route = "" // the instance has one, which may be another one by now
+		}
+	}
+	return wrap("redrive", c.store.Commit(ctx, tx))
+}
+
+// Discard removes a quarantined message for good.
+func (c *Client) Discard(ctx context.Context, tenant, id string) error {
+	r, err := c.quarantined(ctx, "discard", tenant, id)
+	if err != nil {
+		return err
+	}
+	return wrap("discard", c.store.Commit(ctx, &store.Tx{DeleteRecords: []store.DeleteRecord{{Key: r.Key, Expect: r.Version}}}))
+}
+
+func (c *Client) quarantined(ctx context.Context, verb, tenant, id string) (store.Record, error) {
+	if id == "" {
+		return store.Record{}, fmt.Errorf("engine: %s: no ID: %w", verb, ErrInvalid)
+	}
+	r, err := c.store.Get(ctx, store.RecordKey{Kind: store.KindQuarantine, Tenant: tenant, ID: id})
+	if errors.Is(err, store.ErrNotFound) {
+		return r, fmt.Errorf("engine: %s: quarantined message %q: %w", verb, id, ErrNotFound)
+	}
+	return r, wrap(verb, err)
+}

@@ -40,9 +40,13 @@ fmt: golangci-lint ## format the code
 # The data lies beside the code and not in /tmp, which is memory on some machines:
 # a sync there costs nothing and says nothing.
 .PHONY: bench
-bench: ## measure the embedded store on this machine for ten seconds
+bench: ## measure the embedded store and orchestrations on it, for two minutes
 	@dir=$$(mktemp -d "$(CURDIR)/.bench.XXXXXX") && trap 'rm -rf "$$dir"' EXIT INT TERM && \
-	go run ./cmd/abide bench store --store "pebble://$$dir" --committers 64 --duration 10s --raw
+	go build -o "$$dir/abide" ./cmd/abide && unset ABIDE_STORE && \
+	"$$dir/abide" bench store --store "pebble://$$dir/store" --committers 64 --duration 10s --raw && \
+	for workload in hello sequence "sequence --steps" fanout events idle sleep "sleep --n 100000 --reopen=crash"; do \
+	  echo && echo "abide bench $$workload" && "$$dir/abide" bench $$workload || exit 1; \
+	done
 
 # The race detector needs a C compiler and the C library's headers. The check
 # compiles something, because a compiler without headers is of no use either.

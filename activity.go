@@ -61,6 +61,9 @@ func (a *Activity[In, Out]) Go(ctx Context, in In, opts ...ActivityOption) *Futu
 
 // define makes the activity known to an engine.
 func (a *Activity[In, Out]) define(d *definitions) error {
+	if a == nil {
+		return fmt.Errorf("abide: an activity is nil: %w", ErrInvalid)
+	}
 	if err := engine.CheckName("activity", a.name); err != nil {
 		return err
 	}
@@ -123,7 +126,7 @@ func InfoOf(ctx context.Context) (ActivityInfo, bool) {
 	}
 	return ActivityInfo{
 		Instance: Ref(t.Ref), Name: t.Name, Attempt: t.Attempt, ScheduledAt: t.ScheduledAt,
-		Key: fmt.Sprintf("%s/%d/%d", t.Ref.ID, t.Execution, t.Event),
+		Key: t.Key,
 	}, true
 }
 

@@ -25,9 +25,12 @@ type Client interface {
 	// after.
 	Await(ctx context.Context, ref Ref, after int64) (Info, error)
 
-	// Wait returns what is true of an instance when it has ended. After is a revision at
-	// which it had not, if the caller knows one, or 0.
-	Wait(ctx context.Context, ref Ref, after int64) (Info, error)
+	// Wait returns what is true of an instance when it has ended.
+	Wait(ctx context.Context, ref Ref) (Info, error)
+
+	// Waits returns what an instance waits for right now: activities, timers and children.
+	// Events that it waits for are not among them.
+	Waits(ctx context.Context, ref Ref) ([]Waiting, error)
 
 	// List returns instances in the order in which they were started.
 	List(ctx context.Context, filter Filter) (Page, error)
@@ -56,7 +59,8 @@ type Client interface {
 	// latest execution. From there on it goes its own way.
 	Fork(ctx context.Context, from Ref, event int, id string) (Ref, error)
 
-	// MoveTimer gives the pending timers of a name another time.
+	// MoveTimer gives the pending timers of a name another time. If there is none, it is
+	// [ErrNotFound]. A timer of [Event.Wait] has the name of the event.
 	MoveTimer(ctx context.Context, ref Ref, timer string, at time.Time) error
 
 	// Delete removes an instance that has ended, with its history.
@@ -90,6 +94,27 @@ type Started struct {
 
 	// Revision is that of an instance that was started, and 0 if it existed.
 	Revision int64
+}
+
+// Waiting is something that an instance waits for.
+type Waiting struct {
+	// Event is the ID of the event of its history by which it was asked for, and Kind that
+	// event's: ActivityScheduled, TimerCreated or ChildStarted.
+	Event int
+	Kind  string
+
+	// Name is that of the activity, the timer or the child's orchestration.
+	Name string
+
+	// Child is the ID of a child.
+	Child string
+
+	// At is when a timer fires, or when an activity is tried next.
+	At time.Time
+
+	// Attempt is how often an activity was begun, and Err how the last attempt failed.
+	Attempt int
+	Err     error
 }
 
 // Filter says which instances to list. An instance must match all that is set.
@@ -141,14 +166,27 @@ func (i *Instance[Out]) ID() string { return i.start.Ref.ID }
 func (i *Instance[Out]) Existed() bool { return i.start.Existed }
 
 // Result waits until the instance has ended, and returns its result, or an
-// [*InstanceError] that says how it ended otherwise.
+// [*InstanceError] that says how it ended otherwise. If the instance stalls it does not
+// wait until somebody has it resumed: the error is [ErrStalled], and says why.
 func (i *Instance[Out]) Result(ctx context.Context) (Out, error) {
-	info, err := i.client.Wait(ctx, i.start.Ref, i.start.Revision)
+	var zero Out
+	info, err := i.first(ctx)
+	for err == nil && !info.Status.Ended() && info.Status != Stalled {
+		info, err = i.client.Await(ctx, i.start.Ref, info.Revision)
+	}
 	if err != nil {
-		var zero Out
 		return zero, err
 	}
 	return ResultOf[Out](info)
+}
+
+// first returns what is true of the instance, or will be when it is no longer as it was
+// started.
+func (i *Instance[Out]) first(ctx context.Context) (Info, error) {
+	if i.start.Revision > 0 {
+		return i.client.Await(ctx, i.start.Ref, i.start.Revision)
+	}
+	return i.client.Get(ctx, i.start.Ref)
 }
 
 // Info returns what is true of the instance.
@@ -173,3 +211,31 @@ func (i *Instance[Out]) Suspend(ctx context.Context, why string) error {
 
 // Resume has a suspended or stalled instance go on.
 func (i *Instance[Out]) Resume(ctx context.Context) error { return i.client.Resume(ctx, i.start.Ref) }
+
+// Restart starts the instance, which has ended, once more, with the same input.
+func (i *Instance[Out]) Restart(ctx context.Context) error {
+	return i.client.Restart(ctx, i.start.Ref)
+}
+
+// MoveTimer gives the pending timers of a name another time.
+func (i *Instance[Out]) MoveTimer(ctx context.Context, timer string, at time.Time) error {
+	return i.client.MoveTimer(ctx, i.start.Ref, timer, at)
+}
+
+// History returns the history of the instance's latest execution.
+func (i *Instance[Out]) History(ctx context.Context) (History, error) {
+	return i.client.History(ctx, i.start.Ref, 0)
+}
+
+// Fork starts a new instance with the history of this one up to an event. Without an ID
+// the new one has a random one.
+func (i *Instance[Out]) Fork(ctx context.Context, event int, id string) (*Instance[Out], error) {
+	ref, err := i.client.Fork(ctx, i.start.Ref, event, id)
+	if err != nil {
+		return nil, err
+	}
+	return &Instance[Out]{client: i.client, start: Started{Ref: ref}}, nil
+}
+
+// Delete removes the instance, which has ended, with its history.
+func (i *Instance[Out]) Delete(ctx context.Context) error { return i.client.Delete(ctx, i.start.Ref) }

@@ -19,6 +19,14 @@ type Codec interface {
 // read by people and by every language.
 var JSON Codec = jsonCodec{}
 
+// orJSON returns the codec, or JSON if there is none.
+func orJSON(c Codec) Codec {
+	if c == nil {
+		return JSON
+	}
+	return c
+}
+
 type jsonCodec struct{}
 
 func (jsonCodec) Encode(v any) ([]byte, error) { return json.Marshal(v) }

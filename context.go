@@ -65,7 +65,7 @@ func (s source) Uint64() uint64 { return s.c.Uint64() }
 func Logger(ctx Context) *slog.Logger {
 	name, start := ctx.c.Start()
 	return slog.New(&replayHandler{ctx.env.logger.Handler(), ctx.c}).With(
-		slog.String("orchestration", engine.Route(name, start.Version)), slog.String("instance", Self(ctx).String()))
+		slog.String("orchestration", engine.Route(name, start.Version)), slog.Any("instance", engine.Ref(Self(ctx))))
 }
 
 // replayHandler drops records while the code is replayed.
@@ -119,6 +119,19 @@ func SetValue(ctx Context, name string, v any) {
 		ctx.stallf("limit: value %q has %d bytes, at most %d are allowed", name, len(data), engine.MaxValue)
 	}
 	ctx.c.SetValue(name, data)
+}
+
+// ClearValue takes back a value that was set.
+func ClearValue(ctx Context, name string) {
+	ctx.check("value", name)
+	ctx.c.SetValue(name, nil)
+}
+
+// checkID stalls the instance if an ID is not one of an instance.
+func (ctx Context) checkID(what, id string) {
+	if err := engine.CheckRef(engine.Ref{Tenant: ctx.env.tenant, ID: id}); err != nil {
+		ctx.stallf("%s: %w", what, err)
+	}
 }
 
 // check stalls the instance if a name is not one.

@@ -14,7 +14,7 @@ import (
 
 // Errors of calls. Test for them with [errors.Is].
 var (
-	// ErrNotFound: there is no such instance.
+	// ErrNotFound: there is no such instance, or nothing of the kind.
 	ErrNotFound = engine.ErrNotFound
 
 	// ErrExists: there is an instance with that ID.
@@ -22,6 +22,9 @@ var (
 
 	// ErrState: the instance's status does not allow it.
 	ErrState = engine.ErrState
+
+	// ErrStalled: the instance's code cannot go on. It does when it is resumed after a fix.
+	ErrStalled = errors.New("instance has stalled")
 
 	// ErrInvalid: the call breaks a rule and would break it again. The error says which,
 	// and what is allowed.
@@ -75,6 +78,9 @@ func NewError(typ, message string) *Error { return &Error{Type: typ, Message: me
 
 // Error returns the message.
 func (e *Error) Error() string { return e.Message }
+
+// FailureType returns the type.
+func (e *Error) FailureType() string { return e.Type }
 
 // Unwrap returns what it was caused by.
 func (e *Error) Unwrap() error { return e.cause }

@@ -25,16 +25,26 @@ func ReplayHistory(h History, serve []Definition) error {
 	defer x.Close()
 	events := make([]history.Event, len(h.Events))
 	for i := range h.Events {
-		events[i] = h.Events[i].e
+		if events[i], err = h.Events[i].event(); err != nil {
+			return err
+		}
 	}
 	return x.Replay(events)
 }
 
 // Incoming reports whether an event has reached the instance from outside.
-func (e *HistoryEvent) Incoming() bool { return e.e.Kind.Incoming() }
+func (e *HistoryEvent) Incoming() bool { return e.kind().Incoming() }
 
 // Ends reports whether an event is the last one of an execution.
-func (e *HistoryEvent) Ends() bool { return e.e.Kind.Ends() }
+func (e *HistoryEvent) Ends() bool { return e.kind().Ends() }
+
+func (e *HistoryEvent) kind() history.Kind {
+	event, err := e.event()
+	if err != nil {
+		panic(err)
+	}
+	return event.Kind
+}
 
 // CountersOf returns the engine's counters.
 func CountersOf(e *Engine) *engine.Counters { return e.e.Count() }

@@ -34,7 +34,8 @@ func (f *Future[T]) Get(ctx Context) (T, error) {
 // Ready reports whether it is known, so that Get does not wait.
 func (f *Future[T]) Ready() bool { return f.f.Done() }
 
-// Cancel gives it up: Get returns [ErrCancelled]. What is known already stays known.
+// Cancel gives it up: Get returns [ErrCancelled]. What is known already stays known. Of a
+// coroutine it cancels what that waits for, and Get returns what the function makes of it.
 func (f *Future[T]) Cancel(ctx Context) {
 	if f.cancel != nil {
 		f.cancel()
@@ -43,7 +44,12 @@ func (f *Future[T]) Cancel(ctx Context) {
 	ctx.c.Cancel(f.f)
 }
 
-func (f *Future[T]) pending() *replay.Future { return f.f }
+func (f *Future[T]) pending() *replay.Future {
+	if f == nil {
+		return nil
+	}
+	return f.f
+}
 
 func (f *Future[T]) failure(ctx Context) error {
 	_, err := f.Get(ctx)
@@ -69,20 +75,39 @@ func newFuture[T any](f *replay.Future, what string, wrap func(*history.Failure)
 
 // Select waits until one of several things is known, and returns its index. Of several
 // that are known it is the one that was known first. The others go on; cancel them if
-// they are of no use any more. Without anything to wait for it returns -1.
+// they are of no use any more: an event's future that is not cancelled takes the next
+// event. What was cancelled counts as known, so look at what Get or Wait of it returns.
+// A nil one is passed over; without anything to wait for Select returns -1.
 func Select(ctx Context, of ...Awaitable) int {
-	if len(of) == 0 {
+	var futures []*replay.Future
+	var index []int
+	for i, a := range of {
+		if f := pending(a); f != nil {
+			futures, index = append(futures, f), append(index, i)
+		}
+	}
+	if len(futures) == 0 {
 		return -1
 	}
-	return ctx.c.WaitAny(pendingOf(of)...)
+	return index[ctx.c.WaitAny(futures...)]
+}
+
+// pending returns what is waited for, or nil if there is nothing.
+func pending(a Awaitable) *replay.Future {
+	if a == nil {
+		return nil
+	}
+	return a.pending()
 }
 
 // Join waits until all is known, and returns all errors, joined, in the order of the
-// arguments.
+// arguments. Nil ones are passed over.
 func Join(ctx Context, all ...Awaitable) error {
-	ctx.c.Wait(pendingOf(all)...)
 	var errs []error
 	for _, a := range all {
+		if pending(a) == nil {
+			continue
+		}
 		if err := a.failure(ctx); err != nil {
 			errs = append(errs, err)
 		}
@@ -91,14 +116,6 @@ func Join(ctx Context, all ...Awaitable) error {
 		return errs[0]
 	}
 	return errors.Join(errs...)
-}
-
-func pendingOf(all []Awaitable) []*replay.Future {
-	futures := make([]*replay.Future, len(all))
-	for i, a := range all {
-		futures[i] = a.pending()
-	}
-	return futures
 }
 
 // All waits until all is known, and returns it in the order of the arguments. If there
@@ -195,7 +212,12 @@ func (t *Timer) Move(ctx Context, at time.Time) bool {
 // Cancel takes the timer back.
 func (t *Timer) Cancel(ctx Context) { ctx.c.Cancel(t.f) }
 
-func (t *Timer) pending() *replay.Future { return t.f }
+func (t *Timer) pending() *replay.Future {
+	if t == nil {
+		return nil
+	}
+	return t.f
+}
 
 func (t *Timer) failure(ctx Context) error { return t.Wait(ctx) }
 

@@ -199,7 +199,7 @@ func (h *History) events() ([]history.Event, error) {
 	for i := range h.Events {
 		e, err := h.Events[i].event()
 		if err == nil && int(e.ID) != i+1 {
-			err = fmt.Errorf("its ID is %d, and it is number %d", e.ID, i+1)
+			err = fmt.Errorf("its ID is %d, and it is number %d: %w", e.ID, i+1, ErrInvalid)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("abide: history of %v: event %d: %w", h.Ref, i+1, err)
@@ -236,10 +236,10 @@ func (e *HistoryEvent) event() (history.Event, error) {
 	if c := e.Child; c != nil {
 		out.Child = &history.Child{Version: c.Version, OnClose: history.OnClose(n.int32("child.on_close", int(c.OnClose)))}
 	}
-	if n.err != nil {
-		return history.Event{}, n.err
+	if n.err == nil {
+		n.err = checkEvent(e.Kind, &out)
 	}
-	return out, checkEvent(e.Kind, &out)
+	return out, n.err
 }
 
 func (f *HistoryFailure) failure(n *narrow) *history.Failure {

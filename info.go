@@ -58,23 +58,26 @@ func (i *Info) Value(name string, v any) (bool, error) {
 	if !ok {
 		return false, nil
 	}
-	if err := i.codec.Decode(data, v); err != nil {
+	if err := orJSON(i.codec).Decode(data, v); err != nil {
 		return true, fmt.Errorf("abide: value %q of instance %v: %w", name, i.Ref, err)
 	}
 	return true, nil
 }
 
 // ResultOf returns the result of an instance that has ended. If it did not complete the
-// error is an [*InstanceError]; if it has not ended, it is [ErrState].
+// error is an [*InstanceError], also if it has stalled; if it has not ended, it is
+// [ErrState].
 func ResultOf[Out any](info Info) (Out, error) {
 	var zero Out
 	switch {
+	case info.Status == Stalled:
+		return zero, &InstanceError{Ref: info.Ref, Status: info.Status, Err: fmt.Errorf("%w: %s", ErrStalled, info.Reason)}
 	case !info.Status.Ended():
 		return zero, fmt.Errorf("abide: result of %v: it is %s: %w", info.Ref, info.Status, ErrState)
 	case info.Status != Completed:
 		return zero, &InstanceError{Ref: info.Ref, Status: info.Status, Err: info.Err}
 	}
-	out, err := decode[Out](info.codec, info.Result)
+	out, err := decode[Out](orJSON(info.codec), info.Result)
 	if err != nil {
 		return zero, fmt.Errorf("abide: result of %v does not fit its type: %w", info.Ref, err)
 	}

@@ -125,9 +125,7 @@ func New(s store.Store, cfg Config) (*Engine, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	if cfg.Codec == nil {
-		cfg.Codec = JSON
-	}
+	cfg.Codec = orJSON(cfg.Codec)
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
@@ -138,12 +136,7 @@ func New(s store.Store, cfg Config) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	code := engine.Code{}
-	for route, f := range d.orchestrations {
-		code[route] = func(ref engine.Ref) replay.Code {
-			return f(environment{codec: cfg.Codec, logger: cfg.Logger, tenant: ref.Tenant})
-		}
-	}
+	code := d.code(cfg.Codec, cfg.Logger)
 	activities := map[string]engine.Activity{}
 	for name, f := range d.activities {
 		activities[name] = f(cfg.Codec)
@@ -165,10 +158,7 @@ func New(s store.Store, cfg Config) (*Engine, error) {
 // NewClient returns a client of what is in a store, which serves nothing. A nil codec
 // means [JSON].
 func NewClient(s store.Store, codec Codec) Client {
-	if codec == nil {
-		codec = JSON
-	}
-	return &client{engine.NewClient(s, base.System{}), codec}
+	return &client{engine.NewClient(s, base.System{}), orJSON(codec)}
 }
 
 // define collects what is to be served.

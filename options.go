@@ -41,7 +41,7 @@ type (
 	registerOptions struct{ version string }
 	activityOptions struct{ how history.Activity }
 	timerOptions    struct{ name string }
-	waitOptions     struct{ timeout time.Duration }
+	waitOptions     struct{ timeout *time.Duration }
 	childOptions    struct {
 		id  string
 		how history.Child
@@ -61,7 +61,9 @@ func (v VersionOption) continued(o *continueOptions) {
 	o.version = (*string)(&v)
 }
 
-// ID is the ID of the instance that is started. Without it there is a random one.
+// ID is the ID of the instance that is started; without it there is a random one. Of an
+// event that is raised it is the ID by which a second raise is known to be the same, for
+// as long as the first has not reached its instance.
 func ID(id string) IDOption { return IDOption(id) }
 
 // IDOption is what [ID] returns.
@@ -110,7 +112,7 @@ func RejectExisting() StartOption {
 }
 
 // ReplaceEnded makes a start replace an instance with that ID which has ended. One that
-// has not is [ErrExists].
+// has not is the one, as without the option.
 func ReplaceEnded() StartOption {
 	return startFunc(func(s *engine.Start) { s.IfExists = engine.Replace })
 }
@@ -127,7 +129,7 @@ func Timeout(d time.Duration) WaitOption { return timeoutOption(d) }
 
 type timeoutOption time.Duration
 
-func (d timeoutOption) wait(o *waitOptions) { o.timeout = time.Duration(d) }
+func (d timeoutOption) wait(o *waitOptions) { o.timeout = (*time.Duration)(&d) }
 
 type raiseFunc func(*engine.Raise)
 
@@ -193,14 +195,15 @@ type activityFunc func(*activityOptions)
 
 func (f activityFunc) activity(o *activityOptions) { f(o) }
 
-// StartToClose is how long one attempt may take. Then its context ends, and it counts
+// StartToClose is how long one attempt may take; 0 means as long as it likes. Then its context ends, and it counts
 // as failed with [ErrTimeout].
 func StartToClose(d time.Duration) ActivityOption {
 	return activityFunc(func(o *activityOptions) { o.how.StartToClose = wholeMillis(d) })
 }
 
 // ScheduleToClose is how long all attempts together may take, with the waits before and
-// between them. Then the activity has failed with [ErrTimeout].
+// between them; 0 means as long as they like. Then the activity has failed with
+// [ErrTimeout].
 func ScheduleToClose(d time.Duration) ActivityOption {
 	return activityFunc(func(o *activityOptions) { o.how.ScheduleToClose = wholeMillis(d) })
 }
@@ -211,10 +214,14 @@ func HeartbeatTimeout(d time.Duration) ActivityOption {
 	return activityFunc(func(o *activityOptions) { o.how.Heartbeat = wholeMillis(d) })
 }
 
-// wholeMillis returns a duration as it is kept in history.
+// wholeMillis returns a duration as it is kept in history: none if it is 0. What is left
+// of a time that is up may be negative, and is as short as can be.
 func wholeMillis(d time.Duration) time.Duration {
-	if d <= 0 {
+	switch {
+	case d == 0:
 		return 0
+	case d < 0:
+		return time.Millisecond
 	}
 	return (d + time.Millisecond - 1).Truncate(time.Millisecond)
 }

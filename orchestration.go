@@ -112,8 +112,8 @@ func (o *Orchestration[In, Out]) prepareChild(ctx Context, in In, opts []ChildOp
 	for _, opt := range opts {
 		opt.child(&c)
 	}
-	if len(c.id) > engine.MaxID {
-		ctx.stallf("limit: the ID of a child has %d bytes, at most %d are allowed", len(c.id), engine.MaxID)
+	if c.id != "" {
+		ctx.checkID(fmt.Sprintf("child of %q", o.name), c.id)
 	}
 	return c.id, payload(ctx, fmt.Sprintf("the input of child orchestration %q", o.name), in), c.how
 }
@@ -128,19 +128,20 @@ type continueOptions struct{ version *string }
 //
 //	return abide.None{}, abide.ContinueAsNew(ctx, next)
 //
-// Events that were raised and not received go along. With [Version] the next execution
-// runs another version of the orchestration.
+// Events that were raised and not received go along. Activities and timers that are still
+// open are given up, and with children happens what [OnParentClose] says. With [Version] the
+// next execution runs another version of the orchestration.
 func ContinueAsNew[In any](ctx Context, in In, opts ...ContinueOption) error {
-	if t := reflect.TypeFor[In](); t != ctx.env.input {
-		ctx.stallf("continue as new: the input is %v, and the orchestration takes %v", t, ctx.env.input)
-	}
 	name, start := ctx.c.Start()
 	version := start.Version
 	var o continueOptions
 	for _, opt := range opts {
 		opt.continued(&o)
 	}
-	if o.version != nil {
+	if t := reflect.TypeFor[In](); o.version == nil && t != ctx.env.input {
+		ctx.stallf("continue as new: the input is %v, and the orchestration takes %v", t, ctx.env.input)
+	}
+	if o.version != nil { // which may take something else
 		version = *o.version
 		if err := engine.CheckVersion(version); err != nil {
 			ctx.c.Stall(err)
@@ -156,6 +157,9 @@ func (*continueError) Error() string { return "abide: return this error to conti
 
 // definition makes the orchestration known to an engine.
 func (o *Orchestration[In, Out]) define(d *definitions) error {
+	if o == nil {
+		return fmt.Errorf("abide: an orchestration is nil: %w", ErrInvalid)
+	}
 	if err := engine.CheckName("orchestration", o.name); err != nil {
 		return err
 	}

@@ -49,8 +49,8 @@ func (c *client) Await(ctx context.Context, ref Ref, after int64) (Info, error) 
 	return c.info(c.c.Await(ctx, engine.Ref(ref), after))
 }
 
-func (c *client) Wait(ctx context.Context, ref Ref, after int64) (Info, error) {
-	return c.info(c.c.Wait(ctx, engine.Ref(ref), after))
+func (c *client) Wait(ctx context.Context, ref Ref) (Info, error) {
+	return c.info(c.c.Wait(ctx, engine.Ref(ref)))
 }
 
 func (c *client) info(i engine.Info, err error) (Info, error) {
@@ -105,6 +105,21 @@ func (c *client) Fork(ctx context.Context, from Ref, event int, id string) (Ref,
 	}
 	err := c.c.Fork(ctx, engine.Ref(from), int32(min(max(event, 0), 1<<31-1)), id)
 	return Ref{Tenant: from.Tenant, ID: id}, err
+}
+
+func (c *client) Waits(ctx context.Context, ref Ref) ([]Waiting, error) {
+	open, err := c.c.Waits(ctx, engine.Ref(ref))
+	if err != nil {
+		return nil, err
+	}
+	waits := make([]Waiting, len(open))
+	for i, w := range open {
+		waits[i] = Waiting{
+			Event: int(w.Event), Kind: w.Kind.String(), Name: w.Name, Child: w.Child, At: w.At,
+			Attempt: w.Attempt, Err: errorOf(w.Last),
+		}
+	}
+	return waits, nil
 }
 
 func (c *client) MoveTimer(ctx context.Context, ref Ref, timer string, at time.Time) error {

@@ -46,6 +46,10 @@ type Claim struct {
 	// LogLength is the length of the key's log.
 	LogLength int
 
+	// LogTag is the [Append.Tag] that the key's log was begun with. Trimming keeps it;
+	// a key that was deleted has the tag of its next log, or 0 while it has none.
+	LogTag uint64
+
 	// Now is the store's time at the claim.
 	Now time.Time
 

@@ -12,8 +12,8 @@ import (
 )
 
 var Tea = abide.NewOrchestration("tea", func(ctx abide.Context, guest string) (string, error) {
-	for _, step := range []string{"boil the water", "warm the pot", "pour the tea"} {
-		if _, err := Do.Call(ctx, step); err != nil {
+	for _, what := range []string{"boil the water", "warm the pot", "pour the tea"} {
+		if _, err := Do.Call(ctx, what); err != nil {
 			return "", err
 		}
 		if err := abide.Sleep(ctx, 2*time.Second); err != nil {
@@ -23,8 +23,8 @@ var Tea = abide.NewOrchestration("tea", func(ctx abide.Context, guest string) (s
 	return "tea is ready for " + guest, nil
 })
 
-var Do = abide.NewActivity("do", func(_ context.Context, step string) (abide.None, error) {
-	fmt.Println(time.Now().Format(time.TimeOnly), step)
+var Do = abide.NewActivity("do", func(_ context.Context, what string) (abide.None, error) {
+	fmt.Println(time.Now().Format(time.TimeOnly), what)
 	return abide.None{}, nil
 })
 

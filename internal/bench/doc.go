@@ -1,4 +1,6 @@
-// Package bench measures a store as the engine uses it.
+// Package bench measures a store as the engine uses it, and an engine as programs use it.
+//
+// # Stores
 //
 // [Run] opens a store, loads it, and runs one of two workloads:
 //
@@ -16,4 +18,13 @@
 // With [Options.OpenRaw] the same turns also run on the engine below the store, in
 // turns with it, which says what the store adds. The machine may be noisy, so the
 // ratios say more than the absolute figures.
+//
+// # Engines
+//
+// [RunEngine] opens a store, serves an orchestration on it, and has clients in the same
+// process run it, through nothing but package abide: hello, sequence, fanout, events and
+// idle are loops in which each client waits for a result before it starts the next
+// orchestration; sleep starts instances first, and measures them when they are due, or
+// while they are not. Results are checked, instances that wake early are an error, and so
+// is a run in which nothing happens any more.
 package bench

@@ -83,6 +83,44 @@ var (
 	figThroughputRounds = figure{name: "throughput_ratio_rounds", label: "throughput, store to raw, rounds", decimals: 3}
 )
 
+// Orchestrations. The latency is from the call that starts one to its result. What is on
+// disk has grown by so much for each; what was written is more, as stores write a thing
+// more than once.
+var (
+	figN              = figure{name: "n", label: "orchestrations"}
+	figClients        = figure{name: "clients", label: "clients"}
+	figLength         = figure{name: "length", label: "length"}
+	figWidth          = figure{name: "width", label: "width"}
+	figOrchestrations = figure{name: "orchestrations_per_s", label: "orchestrations", unit: "/s", decimals: 1}
+	figActivities     = figure{name: "activities_per_s", label: "activities", unit: "/s", decimals: 1}
+	figSteps          = figure{name: "steps_per_s", label: "steps", unit: "/s", decimals: 1}
+	figEvents         = figure{name: "events_per_s", label: "events", unit: "/s", decimals: 1}
+	figResultP50      = figure{name: "latency_p50_ms", label: "start to result p50", unit: "ms", decimals: 3}
+	figResultP99      = figure{name: "latency_p99_ms", label: "start to result p99", unit: "ms", decimals: 3}
+	figResultMax      = figure{name: "latency_max_ms", label: "start to result max", unit: "ms", decimals: 3}
+	figRaiseP50       = figure{name: "raise_p50_ms", label: "raise an event p50", unit: "ms", decimals: 3}
+	figRaiseP99       = figure{name: "raise_p99_ms", label: "raise an event p99", unit: "ms", decimals: 3}
+	figCPUEach        = figure{name: "cpu_us_per_orchestration", label: "CPU per orchestration", unit: "µs", decimals: 1}
+	figDiskEach       = figure{name: "disk_bytes_per_orchestration", label: "on disk per orchestration", unit: "B"}
+	figWrittenEach    = figure{name: "written_bytes_per_orchestration", label: "written per orchestration", unit: "B"}
+)
+
+// Instances that sleep. The lateness is from the time at which one is due to the time at
+// which its code runs, by the clock of this machine; that of the turn ends when its
+// message is claimed, by the clock of the store.
+var (
+	figOver        = figure{name: "over_s", label: "due over", unit: "s", decimals: 1}
+	figLead        = figure{name: "lead_s", label: "started before", unit: "s", decimals: 1}
+	figLateP50     = figure{name: "lateness_p50_ms", label: "lateness p50", unit: "ms", decimals: 3}
+	figLateP99     = figure{name: "lateness_p99_ms", label: "lateness p99", unit: "ms", decimals: 3}
+	figLateMax     = figure{name: "lateness_max_ms", label: "lateness max", unit: "ms", decimals: 3}
+	figTurnLateP50 = figure{name: "turn_lateness_p50_ms", label: "lateness of the turn p50", unit: "ms", decimals: 3}
+	figTurnLateP99 = figure{name: "turn_lateness_p99_ms", label: "lateness of the turn p99", unit: "ms", decimals: 3}
+	figTurnLateMax = figure{name: "turn_lateness_max_ms", label: "lateness of the turn max", unit: "ms", decimals: 3}
+	figOpenResult  = figure{name: "open_to_result_s", label: "open, and a first result", unit: "s", decimals: 4}
+	figRSSReopened = figure{name: "rss_reopened_mib", label: "resident memory, opened again", unit: "MiB", decimals: 1}
+)
+
 // What the process and the store take in the end. With a raw engine, its memory is in
 // there too.
 var (

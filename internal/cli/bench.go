@@ -3,8 +3,12 @@ package cli
 import "github.com/spf13/cobra"
 
 func newBench() *cobra.Command {
+	verbs := []*cobra.Command{newBenchStore()}
+	for _, v := range engineVerbs {
+		verbs = append(verbs, newBenchEngine(v))
+	}
 	return group(&cobra.Command{
 		Use:   "bench",
 		Short: "Measure this machine",
-	}, newBenchStore())
+	}, verbs...)
 }

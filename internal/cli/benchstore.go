@@ -18,16 +18,15 @@ const envStore = "ABIDE_STORE"
 
 // benchStore is the verb: abide bench store.
 type benchStore struct {
-	opts       bench.Options
-	out        output
-	workload   string
-	keys       string
-	reopen     string
-	raw        bool
-	quiet      bool
-	loadOnly   bool
-	cpuProfile string
-	memProfile string
+	opts     bench.Options
+	out      output
+	workload string
+	keys     string
+	reopen   string
+	raw      bool
+	quiet    bool
+	loadOnly bool
+	profiles profiles
 }
 
 func newBenchStore() *cobra.Command {
@@ -78,8 +77,7 @@ func (b *benchStore) addFlags(cmd *cobra.Command) {
 	f.Lookup("reopen").NoOptDefVal = string(bench.ReopenClean)
 	f.BoolVar(&b.raw, "raw", false, "also measure the engine below the store, in turns with it")
 	f.IntVar(&b.opts.Rounds, "rounds", 3, "with --raw: how often to take turns")
-	f.StringVar(&b.cpuProfile, "cpuprofile", "", "write a profile of the CPU to this file; loading is left out")
-	f.StringVar(&b.memProfile, "memprofile", "", "write a profile of the memory to this file")
+	b.profiles.addTo(cmd, "; loading is left out")
 	f.BoolVar(&b.quiet, "quiet", false, "show no progress")
 	f.BoolVar(&b.loadOnly, "load-only", false, "load the store, say so, and wait to be killed")
 	if err := f.MarkHidden("load-only"); err != nil {
@@ -102,15 +100,14 @@ func (b *benchStore) run(cmd *cobra.Command, _ []string) error {
 	if err := o.Validate(); err != nil {
 		return err
 	}
-	profiles, err := b.createProfiles(&o)
+	cpu, mem, done, err := b.profiles.create()
 	if err != nil {
 		return err
 	}
+	o.CPUProfile, o.MemProfile = cpu, mem
 	report, err := bench.Run(cmd.Context(), o)
-	for _, p := range profiles {
-		if closeErr := p.Close(); err == nil && closeErr != nil {
-			err = fmt.Errorf("write a profile: %w", closeErr)
-		}
+	if closeErr := done(); err == nil {
+		err = closeErr
 	}
 	if err != nil {
 		return err
@@ -147,26 +144,6 @@ func (b *benchStore) check(cmd *cobra.Command) error {
 	return nil
 }
 
-// createProfiles creates the files first, so that a bad path is found before the
-// measuring and not after it.
-func (b *benchStore) createProfiles(o *bench.Options) (files []*os.File, err error) {
-	for _, p := range []struct {
-		path string
-		w    *io.Writer
-	}{{b.cpuProfile, &o.CPUProfile}, {b.memProfile, &o.MemProfile}} {
-		if p.path == "" {
-			continue
-		}
-		f, err := os.Create(p.path)
-		if err != nil {
-			return nil, fmt.Errorf("create a profile: %w", err)
-		}
-		files = append(files, f)
-		*p.w = f
-	}
-	return files, nil
-}
-
 // loadCommand returns this program again, told to load the store and nothing else.
 func (b *benchStore) loadCommand(ctx context.Context, stderr io.Writer) (*exec.Cmd, error) {
 	program, err := os.Executable()
@@ -188,11 +165,17 @@ func (b *benchStore) loadCommand(ctx context.Context, stderr io.Writer) (*exec.C
 // load loads the store and waits to be killed, or for the end of its input, which is
 // the end of the process that started it.
 func load(cmd *cobra.Command, o bench.Options) error {
+	return untilInputEnds(cmd, func(ctx context.Context, loaded func()) error { return bench.Load(ctx, o, loaded) })
+}
+
+// untilInputEnds runs f with a context that ends with the command's input, and a function
+// that tells the process at its other end that the store is loaded.
+func untilInputEnds(cmd *cobra.Command, f func(ctx context.Context, loaded func()) error) error {
 	ctx, cancel := context.WithCancel(cmd.Context())
 	defer cancel()
 	go func() {
 		_, _ = io.Copy(io.Discard, cmd.InOrStdin())
 		cancel()
 	}()
-	return bench.Load(ctx, o, func() { fmt.Fprintln(cmd.OutOrStdout(), bench.LoadedLine) })
+	return f(ctx, func() { fmt.Fprintln(cmd.OutOrStdout(), bench.LoadedLine) })
 }

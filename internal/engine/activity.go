@@ -16,9 +16,10 @@ import (
 
 // Task is one attempt at an activity.
 type Task struct {
-	Ref         Ref   // of the instance that asked for it
-	Execution   int32 // of that instance
-	Event       int32 // by which it was asked for
+	Ref         Ref    // of the instance that asked for it
+	Execution   int32  // of that instance
+	Event       int32  // by which it was asked for
+	Key         string // is the same for all attempts, and no other activity's
 	Name        string
 	Attempt     int // 1 for the first
 	Input       []byte
@@ -27,7 +28,7 @@ type Task struct {
 
 	e     *Engine
 	claim *store.Claim
-	job   task
+	spec  task
 	hold  *hold
 	ctx   context.Context //nolint:containedctx // what the activity is given
 	stop  context.CancelCauseFunc
@@ -39,28 +40,32 @@ type Task struct {
 	details []byte    // what it said then
 	savedAt time.Time // when that was last made durable
 	unsaved bool
-	alarms  []func() bool // stop what watches over it
+	alarms  []func() bool // stop what watches over how long it takes
+	silence func() bool   // stops what watches over how long it is silent
+	version int64         // of the record that keeps the details, if it is known
+	known   bool
+	refused bool // the store does not take the outcome
 }
 
 // activity works on a claim of a task.
 func (e *Engine) activity(c *store.Claim) {
-	job, err := decodeTask(c.Messages[0].Body)
+	spec, err := decodeTask(c.Messages[0].Body)
 	if err != nil {
 		e.quarantineTask(c, err)
 		return
 	}
 	ctx, stop := context.WithCancelCause(e.working)
 	t := &Task{
-		Ref: Ref{Tenant: c.Key.Tenant, ID: job.instance}, Execution: job.execution, Event: job.event.ID,
-		Name: job.event.Name, Attempt: int(job.attempts) + c.Attempt(), Input: job.event.Data,
-		ScheduledAt: job.scheduledAt, Last: job.last,
-		e: e, claim: c, job: job, ctx: ctx, stop: stop, begun: e.clock.Now(),
+		Ref: Ref{Tenant: c.Key.Tenant, ID: spec.instance}, Execution: spec.execution, Event: spec.event.ID, Key: c.Key.Name,
+		Name: spec.event.Name, Attempt: int(spec.attempts) + c.Attempt(), Input: spec.event.Data,
+		ScheduledAt: spec.scheduledAt, Last: spec.last,
+		e: e, claim: c, spec: spec, ctx: ctx, stop: stop, begun: e.clock.Now(),
 	}
 	t.hold = &hold{lease: c.Lease(), lost: func() { stop(ErrLost) }}
 	e.keeper.add(t.hold)
+	defer stop(nil)
+	defer e.keeper.remove(t.hold)
 	t.run()
-	e.keeper.remove(t.hold)
-	stop(nil)
 }
 
 func (e *Engine) quarantineTask(c *store.Claim, why error) {
@@ -70,12 +75,13 @@ func (e *Engine) quarantineTask(c *store.Claim, why error) {
 		tx.PutRecords = append(tx.PutRecords, store.Quarantine(c.Messages[i], c.Route, ReasonUndecodable, c.Now))
 	}
 	if err := e.store.Commit(e.working, &tx); err != nil && !expected(err) {
-		e.giveBack(c, err)
+		e.log.Error("cannot put a task into quarantine", "task", c.Key, "error", err)
+		e.giveBack(c)
 	}
 }
 
 func (t *Task) run() {
-	if limit := int(t.job.event.Activity.MaxAttempts); limit > 0 && t.Attempt > limit {
+	if limit := int(t.spec.event.Activity.MaxAttempts); limit > 0 && t.Attempt > limit {
 		t.owner.Store(true)
 		t.fail(&history.Failure{
 			Type: TypeCrashed, Final: true,
@@ -91,8 +97,13 @@ func (t *Task) run() {
 	case !t.owner.CompareAndSwap(false, true): // it was too late
 	case errors.Is(cause, ErrLost):
 		t.e.count.Lost.Add(1)
+	case errors.Is(cause, ErrTimeout) && failure != nil:
+		// The instance is told by a message of its own, and will not look at this.
+		failure = timeoutFailure(fmt.Sprintf("activity %q did not end in time: %s", t.Name, failure.Message))
+		failure.Final = true
+		t.fail(failure, t.Attempt)
 	case errors.Is(cause, ErrStopping) && failure != nil:
-		t.e.giveBack(t.claim, cause)
+		t.e.giveBack(t.claim)
 	case failure != nil:
 		t.fail(failure, t.Attempt)
 	case len(data) > MaxPayload:
@@ -114,7 +125,7 @@ func (t *Task) call() (data []byte, failure *history.Failure) {
 
 // setAlarms watches over how long the activity takes, and how long it is silent.
 func (t *Task) setAlarms() {
-	how := t.job.event.Activity
+	how := t.spec.event.Activity
 	t.beat = t.begun
 	limit := how.StartToClose
 	if whole := how.ScheduleToClose; whole > 0 {
@@ -144,7 +155,7 @@ func (t *Task) listen(limit time.Duration) {
 		go t.timeout(fmt.Sprintf("activity %q was not heard of for %v", t.Name, limit))
 		return
 	}
-	t.alarms = append(t.alarms[:0:0], append(t.alarms, t.e.clock.AfterFunc(left, func() { t.listen(limit) }))...)
+	t.silence = t.e.clock.AfterFunc(left, func() { t.listen(limit) })
 }
 
 func (t *Task) clearAlarms() {
@@ -154,6 +165,9 @@ func (t *Task) clearAlarms() {
 		stop()
 	}
 	t.alarms = nil
+	if t.silence != nil {
+		t.silence()
+	}
 }
 
 // timeout ends the attempt, whether or not the activity comes back.
@@ -173,8 +187,9 @@ func (t *Task) complete(data []byte) {
 // fail has the activity tried again, or tells the instance that it has failed.
 func (t *Task) fail(failure *history.Failure, attempt int) {
 	t.e.count.ActivityFails.Add(1)
+	failure = failure.Bounded()
 	failure.Attempt = int32(attempt)
-	how := t.job.event.Activity
+	how := t.spec.event.Activity
 	now := t.claim.Now.Add(t.e.clock.Now().Sub(t.begun))
 	next := now.Add(Backoff(how, attempt))
 	again := !failure.Final && !slices.Contains(how.Final, failure.Type) &&
@@ -185,11 +200,11 @@ func (t *Task) fail(failure *history.Failure, attempt int) {
 		return
 	}
 	t.e.log.Debug("an activity has failed and is tried again", "activity", t.Name, "instance", t.Ref, "attempt", attempt, "at", next, "error", failure.Message)
-	job := t.job
-	job.attempts, job.last = int32(attempt), failure
+	spec := t.spec
+	spec.attempts, spec.last = int32(attempt), failure
 	tx := store.Tx{
 		Finish: []store.Finish{{Lease: t.claim.Lease()}},
-		Put:    []store.Message{{Key: t.claim.Key, ID: idTask, Route: t.Name, VisibleAt: next, Body: job.encode()}},
+		Put:    []store.Message{{Key: t.claim.Key, ID: idTask, Route: t.Name, VisibleAt: next, Body: spec.encode()}},
 	}
 	t.mu.Lock()
 	if t.unsaved {
@@ -202,8 +217,10 @@ func (t *Task) fail(failure *history.Failure, attempt int) {
 // Backoff returns how long to wait after an attempt.
 func Backoff(how *history.Activity, attempt int) time.Duration {
 	d := float64(how.Backoff)
-	for range attempt - 1 {
-		d *= max(how.Factor, 1)
+	for i := range attempt {
+		if i > 0 {
+			d *= max(how.Factor, 1)
+		}
 		if how.BackoffMax > 0 && d >= float64(how.BackoffMax) {
 			return how.BackoffMax
 		}
@@ -216,10 +233,10 @@ func Backoff(how *history.Activity, attempt int) time.Duration {
 
 // answer finishes the task and tells the instance how.
 func (t *Task) answer(e history.Event) {
-	b := body{kind: bodyEvents, run: t.job.run, events: []history.Event{e}}
+	b := body{kind: bodyEvents, run: t.spec.run, events: []history.Event{e}}
 	tx := store.Tx{
 		Finish: []store.Finish{{Lease: t.claim.Lease()}},
-		Put:    []store.Message{{Key: t.Ref.key(), ID: messageID(prefixActivity, t.Execution, t.Event), Body: b.encode()}},
+		Put:    []store.Message{{Key: t.Ref.key(), ID: messageID(prefixActivity, t.spec.run, t.Event), Body: b.encode()}},
 	}
 	t.mu.Lock()
 	if t.Attempt > 1 || !t.savedAt.IsZero() {
@@ -234,14 +251,18 @@ func (t *Task) answer(e history.Event) {
 func (t *Task) commit(tx *store.Tx) {
 	pause := pause{e: t.e}
 	for {
-		ctx, cancel := context.WithTimeout(context.Background(), t.e.cfg.Lease)
-		err := t.e.store.Commit(ctx, tx)
-		cancel()
+		err := t.e.store.Commit(context.Background(), tx)
 		switch {
 		case err == nil:
 			return
 		case expected(err):
 			t.e.count.Lost.Add(1)
+			return
+		case errors.Is(err, store.ErrInvalid) && !t.refused:
+			t.refused = true
+			t.answer(history.Event{Kind: history.ActivityFailed, Ref: t.Event, Failure: &history.Failure{
+				Message: fmt.Sprintf("what came of it cannot be kept: %v", err), Final: true, Attempt: int32(t.Attempt),
+			}})
 			return
 		case errors.Is(err, store.ErrInvalid), errors.Is(err, store.ErrClosed), t.e.working.Err() != nil, errors.Is(context.Cause(t.ctx), ErrLost):
 			t.e.log.Error("the outcome of an activity is lost, it will be run again", "activity", t.Name, "instance", t.Ref, "error", err)
@@ -262,7 +283,7 @@ func (t *Task) Heartbeat(details []byte) error {
 		return cause
 	}
 	if len(details) > MaxPayload {
-		return fmt.Errorf("engine: heartbeat: details have %d bytes, at most %d are allowed: %w", len(details), MaxPayload, ErrInvalid)
+		return fmt.Errorf("abide: heartbeat: details have %d bytes, at most %d are allowed: %w", len(details), MaxPayload, ErrInvalid)
 	}
 	now := t.e.clock.Now()
 	t.mu.Lock()
@@ -275,10 +296,40 @@ func (t *Task) Heartbeat(details []byte) error {
 	if !t.savedAt.IsZero() && now.Sub(t.savedAt) < heartbeatEvery {
 		return nil
 	}
-	if err := t.e.store.Commit(t.ctx, &store.Tx{PutRecords: []store.PutRecord{t.heartbeatRecord()}}); err != nil {
-		return fmt.Errorf("engine: heartbeat: %w", err)
+	if err := t.save(); err != nil {
+		if errors.Is(err, store.ErrConflict) || errors.Is(err, ErrLost) {
+			t.stop(ErrLost)
+			return ErrLost
+		}
+		return fmt.Errorf("abide: heartbeat: %w", err)
 	}
 	t.savedAt, t.unsaved = now, false
+	return nil
+}
+
+// save makes the details durable, unless another attempt has done so meanwhile, or the
+// activity was cancelled.
+func (t *Task) save() error {
+	if !t.known {
+		lost, err := t.e.store.Renew(t.ctx, t.e.cfg.Lease, []store.Lease{t.claim.Lease()})
+		if err != nil {
+			return err
+		}
+		if len(lost) > 0 {
+			return ErrLost
+		}
+		r, err := t.e.store.Get(t.ctx, heartbeatKey(t.claim.Key))
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return err
+		}
+		t.version, t.known = r.Version, true
+	}
+	put := t.heartbeatRecord()
+	put.Expect = t.version
+	if err := t.e.store.Commit(t.ctx, &store.Tx{PutRecords: []store.PutRecord{put}}); err != nil {
+		return err
+	}
+	t.version++
 	return nil
 }
 
@@ -300,7 +351,7 @@ func (t *Task) Details() ([]byte, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("engine: details: %w", err)
+		return nil, fmt.Errorf("abide: details: %w", err)
 	}
 	return r.Body, nil
 }

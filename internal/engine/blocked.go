@@ -17,7 +17,7 @@ func whereBlocked() string {
 		if strings.Contains(first, "[coroutine") {
 			continue // it waits for Abide
 		}
-		code, _, inside := strings.Cut(lines, "github.com/abidehq/abide/internal/replay.(*Execution).begin")
+		code, _, inside := strings.Cut(lines, "github.com/abidehq/abide/internal/replay.(*Execution)")
 		if inside {
 			found = append(found, strings.TrimRight(code, "\n"))
 		}

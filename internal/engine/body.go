@@ -22,7 +22,7 @@ const (
 	bodyResume    bodyKind = 5
 	bodyTerminate bodyKind = 6
 	bodyExpire    bodyKind = 7 // an ended instance has been kept for as long as it should be
-	bodyOrphan    bodyKind = 8 // the parent has ended and does not wait any more
+	bodyOrphan    bodyKind = 8 // nothing but that the parent has ended
 	bodyParked    bodyKind = 9 // keeps the route of a suspended or stalled instance
 )
 
@@ -31,23 +31,40 @@ type body struct {
 	kind    bodyKind
 	run     uint64 // of the execution that it is for; 0 means whichever there is
 	awaited bool   // an event is to be dropped unless somebody waits for it
+	orphan  bool   // the parent has ended, and nobody waits for the result
 	reason  string // for people
 	info    *Info  // of the instance that starts, so that its record need not be read
+	parent  *parentMark
 	events  []history.Event
 }
 
 const (
 	flagAwaited = 1
 	flagInfo    = 2
+	flagParent  = 4
+	flagOrphan  = 8
 )
+
+// parentMark says which parent a message is from, and by which event of its history it
+// started the child: whoever has another parent is not meant.
+type parentMark struct {
+	run   uint64
+	event int32
+}
 
 func (b *body) encode() []byte {
 	flags := uint64(0)
 	if b.awaited {
 		flags |= flagAwaited
 	}
+	if b.orphan {
+		flags |= flagOrphan
+	}
 	if b.info != nil {
 		flags |= flagInfo
+	}
+	if b.parent != nil {
+		flags |= flagParent
 	}
 	size := 128 + len(b.reason)
 	for i := range b.events {
@@ -62,6 +79,10 @@ func (b *body) encode() []byte {
 	if b.info != nil {
 		out = appendBytes(out, b.info.encodeStart())
 	}
+	if b.parent != nil {
+		out = binary.LittleEndian.AppendUint64(out, b.parent.run)
+		out = binary.AppendUvarint(out, uint64(b.parent.event))
+	}
 	for i := range b.events {
 		out = appendEvent(out, &b.events[i])
 	}
@@ -75,22 +96,25 @@ func decodeBody(data []byte) (body, error) {
 	r.format(bodyFormat)
 	b := body{kind: bodyKind(r.uvarint()), run: r.uint64()}
 	flags := r.uvarint()
-	b.awaited = flags&flagAwaited != 0
+	b.awaited, b.orphan = flags&flagAwaited != 0, flags&flagOrphan != 0
 	b.reason = string(r.bytes())
 	if flags&flagInfo != 0 {
 		b.info = r.startInfo()
+	}
+	if flags&flagParent != 0 {
+		b.parent = &parentMark{run: r.uint64(), event: r.int32()}
 	}
 	for r.err == nil && len(r.data) > 0 {
 		b.events = append(b.events, r.event())
 	}
 	if r.err != nil {
-		return body{}, fmt.Errorf("engine: message: %w", r.err)
+		return body{}, fmt.Errorf("abide: message: %w", r.err)
 	}
 	if b.kind < bodyStart || b.kind > bodyParked {
-		return body{}, fmt.Errorf("engine: message of kind %d: %w", b.kind, errBody)
+		return body{}, fmt.Errorf("abide: message of kind %d: %w", b.kind, errBody)
 	}
-	if flags&^(flagAwaited|flagInfo) != 0 {
-		return body{}, fmt.Errorf("engine: message with flags %#x: %w", flags, errBody)
+	if flags&^(flagAwaited|flagInfo|flagParent|flagOrphan) != 0 {
+		return body{}, fmt.Errorf("abide: message with flags %#x: %w", flags, errBody)
 	}
 	return b, nil
 }

@@ -77,8 +77,8 @@ func TestTerminateWithUndecodableHistory(t *testing.T) {
 		r.raise("i", "go", "x")
 		r.until("i", Stalled)
 		r.must(r.Terminate(r.Context(), Ref{ID: "i"}, "why"))
-		r.pass(time.Hour)
-		r.until("i", Terminated)
+		r.pass(time.Minute)
+		want(r, "status", r.info("i").Status, Terminated)
 	})
 }
 
@@ -272,9 +272,11 @@ func TestHugeErrorOfAnActivity(t *testing.T) {
 		r.serve()
 		r.begin("i", "flow", "bad")
 		r.pass(24 * time.Hour)
-		info := r.info("i")
-		want(r, "status", info.Status, Failed)
+		info := r.until("i", Failed)
 		want(r, "runs", runs, 1)
+		if info.Failure.Type == TypeCrashed {
+			r.Errorf("it failed in another way: %.200s", info.Failure.Message)
+		}
 	})
 }
 
@@ -356,5 +358,86 @@ func TestLongReasonIsRefused(t *testing.T) {
 		if err == nil {
 			want(r, "status", r.info("i").Status, Cancelled)
 		}
+	})
+}
+
+// TestSuspendedInstanceWithLargeMessagesResumes: what a claim delivers, and what Pending
+// returns, is also bounded in bytes.
+func TestSuspendedInstanceWithLargeMessagesResumes(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		const n = 12
+		r.flow("flow", func(c *replay.Context, _ []byte) replay.Outcome {
+			for range n {
+				receive(c, "go")
+			}
+			return done("")
+		})
+		r.serve()
+		r.begin("i", "flow", "")
+		r.pass(0)
+		r.must(r.Suspend(r.Context(), Ref{ID: "i"}, ""))
+		r.until("i", Suspended)
+		for range n {
+			r.raise("i", "go", strings.Repeat("x", MaxPayload))
+		}
+		r.must(r.Resume(r.Context(), Ref{ID: "i"}))
+		r.pass(time.Hour)
+		want(r, "status", r.info("i").Status, Completed)
+	})
+}
+
+// TestHugePanicStalls: whatever it has to say, it must not go round in circles.
+func TestHugePanicStalls(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		runs := 0
+		r.flow("flow", func(*replay.Context, []byte) replay.Outcome {
+			runs++
+			panic(strings.Repeat("x", 9<<20))
+		})
+		r.serve()
+		r.begin("i", "flow", "")
+		r.pass(time.Minute)
+		want(r, "status", r.info("i").Status, Stalled)
+		want(r, "runs", runs, 1)
+	})
+}
+
+// TestHugeReasonsAreRefused: of people as well.
+func TestHugeReasonsAreRefused(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.flow("flow", func(c *replay.Context, _ []byte) replay.Outcome { return failed(sleep(c, time.Hour)) })
+		r.serve()
+		why := strings.Repeat("x", 3<<20)
+		for name, f := range map[string]func(Ref) error{
+			"cancel":    func(ref Ref) error { return r.Cancel(r.Context(), ref, why) },
+			"suspend":   func(ref Ref) error { return r.Suspend(r.Context(), ref, why) },
+			"terminate": func(ref Ref) error { return r.Terminate(r.Context(), ref, why) },
+		} {
+			r.begin(name, "flow", "")
+			r.pass(0)
+			err := f(Ref{ID: name})
+			if err == nil {
+				r.Errorf("%s takes a reason of %d bytes", name, len(why))
+			}
+			r.pass(time.Minute)
+			want(r, name, r.info(name).Status, Running)
+		}
+	})
+}
+
+// TestBusyInstanceIsNotReplayed: its next turn is claimed as soon as the last one is durable,
+// which may be before the last one has put the code into the cache.
+func TestBusyInstanceIsNotReplayed(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		const n = 20
+		r.flow("flow", collect(n))
+		r.serve()
+		r.tape.slow = time.Millisecond
+		r.begin("i", "flow", "")
+		for i := range n {
+			r.raise("i", "go", fmt.Sprint(i))
+		}
+		r.until("i", Completed)
+		want(r, "replays", r.Count().Replays.Load(), 0)
 	})
 }

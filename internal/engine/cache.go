@@ -10,7 +10,8 @@ import (
 // instance is an instance that somebody works on, or that waits in the cache.
 type instance struct {
 	info   Info
-	length int // of the log
+	length int    // of the log; negative if it is not known yet
+	tag    uint64 // of the log
 	ledger ledger
 	loaded bool      // the ledger is what the log says
 	exec   Execution // nil until the code is needed
@@ -30,6 +31,12 @@ type cache struct {
 	size  int
 	byKey map[store.Key]*list.Element
 	order list.List // of cached, the most recently used first
+	ended bool      // nothing is kept any more
+
+	// flights are instances that will be put back in a moment: their turns are being
+	// committed, and the next one may be claimed before the last one is done. Somebody who
+	// waits for one makes its channel.
+	flights map[store.Key]chan struct{}
 }
 
 type cached struct {
@@ -38,13 +45,48 @@ type cached struct {
 }
 
 func newCache(size int) *cache {
-	return &cache{size: size, byKey: map[store.Key]*list.Element{}}
+	return &cache{size: size, byKey: map[store.Key]*list.Element{}, flights: map[store.Key]chan struct{}{}}
+}
+
+// fly says that the instance will be put back in a moment, or not at all.
+func (c *cache) fly(key store.Key) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.flights[key] = nil
+}
+
+// land says that it was.
+func (c *cache) land(key store.Key) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if waiting := c.flights[key]; waiting != nil {
+		close(waiting)
+	}
+	delete(c.flights, key)
+}
+
+// await waits until the instance is not about to be put back. The lock is held.
+func (c *cache) await(key store.Key) {
+	for {
+		landed, flying := c.flights[key]
+		if !flying {
+			return
+		}
+		if landed == nil {
+			landed = make(chan struct{})
+			c.flights[key] = landed
+		}
+		c.mu.Unlock()
+		<-landed
+		c.mu.Lock()
+	}
 }
 
 // take returns the instance, or nil, and removes it.
 func (c *cache) take(key store.Key) *instance {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.await(key)
 	el := c.byKey[key]
 	if el == nil {
 		return nil
@@ -59,6 +101,11 @@ func (c *cache) put(key store.Key, in *instance) {
 		return
 	}
 	c.mu.Lock()
+	if c.ended {
+		c.mu.Unlock()
+		in.close()
+		return
+	}
 	var gone []*instance
 	if el := c.byKey[key]; el != nil {
 		gone = append(gone, c.order.Remove(el).(cached).in)
@@ -75,9 +122,10 @@ func (c *cache) put(key store.Key, in *instance) {
 	}
 }
 
-// clear lets all go.
-func (c *cache) clear() {
+// end lets all go, and keeps nothing any more.
+func (c *cache) end() {
 	c.mu.Lock()
+	c.ended = true
 	var gone []*instance
 	for el := c.order.Front(); el != nil; el = el.Next() {
 		gone = append(gone, el.Value.(cached).in)

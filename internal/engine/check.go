@@ -12,17 +12,17 @@ func CheckName(what, name string) error { return checkName(what, name) }
 func checkName(what, name string) error {
 	switch {
 	case name == "":
-		return fmt.Errorf("engine: the name of a %s is empty: %w", what, ErrInvalid)
+		return fmt.Errorf("abide: the name of a %s is empty: %w", what, ErrInvalid)
 	case len(name) > MaxName:
-		return fmt.Errorf("engine: the name of a %s has %d bytes, at most %d are allowed: %w", what, len(name), MaxName, ErrInvalid)
+		return fmt.Errorf("abide: the name of a %s has %d bytes, at most %d are allowed: %w", what, len(name), MaxName, ErrInvalid)
 	case !utf8.ValidString(name):
-		return fmt.Errorf("engine: the name of a %s, %q, is not UTF-8: %w", what, name, ErrInvalid)
+		return fmt.Errorf("abide: the name of a %s, %q, is not UTF-8: %w", what, name, ErrInvalid)
 	case name[0] == '.':
-		return fmt.Errorf("engine: the name of a %s, %q, begins with a dot, which is Abide's own: %w", what, name, ErrInvalid)
+		return fmt.Errorf("abide: the name of a %s, %q, begins with a dot, which is Abide's own: %w", what, name, ErrInvalid)
 	}
 	for _, r := range name {
 		if r < ' ' || r == 0x7f || r == '@' {
-			return fmt.Errorf("engine: the name of a %s, %q, has the character %q; all but @ and control characters are allowed: %w", what, name, r, ErrInvalid)
+			return fmt.Errorf("abide: the name of a %s, %q, has the character %q; all but @ and control characters are allowed: %w", what, name, r, ErrInvalid)
 		}
 	}
 	return nil
@@ -34,35 +34,38 @@ func CheckVersion(version string) error {
 		return nil
 	}
 	if len(version) > MaxVersion {
-		return fmt.Errorf("engine: a version has %d bytes, at most %d are allowed: %w", len(version), MaxVersion, ErrInvalid)
+		return fmt.Errorf("abide: a version has %d bytes, at most %d are allowed: %w", len(version), MaxVersion, ErrInvalid)
 	}
 	return checkName("version", version)
 }
 
+// CheckRef reports whether there can be such an instance.
+func CheckRef(ref Ref) error { return checkRef(ref) }
+
 func checkRef(ref Ref) error {
 	switch {
 	case ref.ID == "":
-		return fmt.Errorf("engine: an instance's ID is empty: %w", ErrInvalid)
+		return fmt.Errorf("abide: an instance's ID is empty: %w", ErrInvalid)
 	case len(ref.ID) > MaxID:
-		return fmt.Errorf("engine: an instance's ID has %d bytes, at most %d are allowed: %w", len(ref.ID), MaxID, ErrInvalid)
+		return fmt.Errorf("abide: an instance's ID has %d bytes, at most %d are allowed: %w", len(ref.ID), MaxID, ErrInvalid)
 	case len(ref.Tenant) > MaxTenant:
-		return fmt.Errorf("engine: a tenant has %d bytes, at most %d are allowed: %w", len(ref.Tenant), MaxTenant, ErrInvalid)
+		return fmt.Errorf("abide: a tenant has %d bytes, at most %d are allowed: %w", len(ref.Tenant), MaxTenant, ErrInvalid)
 	case !utf8.ValidString(ref.ID) || !utf8.ValidString(ref.Tenant):
-		return fmt.Errorf("engine: %v is not UTF-8: %w", ref, ErrInvalid)
+		return fmt.Errorf("abide: %v is not UTF-8: %w", ref, ErrInvalid)
 	}
 	return nil
 }
 
 func checkPayload(what string, data []byte) error {
 	if len(data) > MaxPayload {
-		return fmt.Errorf("engine: %s has %d bytes, at most %d are allowed: %w", what, len(data), MaxPayload, ErrInvalid)
+		return fmt.Errorf("abide: %s has %d bytes, at most %d are allowed: %w", what, len(data), MaxPayload, ErrInvalid)
 	}
 	return nil
 }
 
 func checkStarts(starts []Start) error {
 	if len(starts) > MaxBatch {
-		return fmt.Errorf("engine: start: %d instances at once, at most %d are allowed: %w", len(starts), MaxBatch, ErrInvalid)
+		return fmt.Errorf("abide: start: %d instances at once, at most %d are allowed: %w", len(starts), MaxBatch, ErrInvalid)
 	}
 	seen := make(map[Ref]bool, len(starts))
 	for i := range starts {
@@ -71,7 +74,7 @@ func checkStarts(starts []Start) error {
 			return err
 		}
 		if seen[s.Ref] {
-			return fmt.Errorf("engine: start: instance %v is there twice: %w", s.Ref, ErrInvalid)
+			return fmt.Errorf("abide: start: instance %v is there twice: %w", s.Ref, ErrInvalid)
 		}
 		seen[s.Ref] = true
 		if err := checkName("orchestration", s.Name); err != nil {
@@ -84,7 +87,7 @@ func checkStarts(starts []Start) error {
 			return err
 		}
 		if s.After < 0 {
-			return fmt.Errorf("engine: start: %v begins %v from now: must not be negative: %w", s.Ref, s.After, ErrInvalid)
+			return fmt.Errorf("abide: start: %v begins %v from now: must not be negative: %w", s.Ref, s.After, ErrInvalid)
 		}
 	}
 	return nil
@@ -98,7 +101,7 @@ func checkRaise(r *Raise) error {
 		return err
 	}
 	if len(r.ID) > MaxName {
-		return fmt.Errorf("engine: the ID of an event has %d bytes, at most %d are allowed: %w", len(r.ID), MaxName, ErrInvalid)
+		return fmt.Errorf("abide: the ID of an event has %d bytes, at most %d are allowed: %w", len(r.ID), MaxName, ErrInvalid)
 	}
 	return checkPayload(fmt.Sprintf("event %q for %v", r.Name, r.Ref), r.Data)
 }

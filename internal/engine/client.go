@@ -31,7 +31,7 @@ type IfExists int
 const (
 	Return  IfExists = iota // it is the same instance, if it is of the same orchestration
 	Reject                  // it is an error
-	Replace                 // one that has ended makes way; one that has not is an error
+	Replace                 // one that has ended makes way; one that has not is the one
 )
 
 // Start says what to start.
@@ -95,7 +95,7 @@ func (c *Client) Start(ctx context.Context, starts ...Start) ([]Started, error) 
 			return nil, err
 		}
 	}
-	return nil, fmt.Errorf("engine: start: others started and deleted the same instances %d times meanwhile: %w", startTries, store.ErrConflict)
+	return nil, fmt.Errorf("abide: start: others started and deleted the same instances %d times meanwhile: %w", startTries, store.ErrConflict)
 }
 
 // setTimes turns delays into times.
@@ -132,7 +132,7 @@ func (c *Client) startTx(starts []Start, done []Started, replaced []int64) *stor
 			Start: &history.Start{Version: s.Version, Execution: 1, Seed: info.run},
 		}}}
 		if replaced[i] > 0 {
-			tx.DeleteKeys = append(tx.DeleteKeys, s.Ref.key())
+			tx.DeleteKeys = append(tx.DeleteKeys, s.Ref.key(), s.Ref.control())
 		}
 		tx.PutRecords = append(tx.PutRecords, info.putRecord(replaced[i]))
 		tx.Put = append(tx.Put, store.Message{Key: s.Ref.key(), ID: idStart, Route: info.Route(), VisibleAt: s.At, Body: b.encode()})
@@ -156,14 +156,12 @@ func (c *Client) findExisting(ctx context.Context, starts []Start, done []Starte
 		switch {
 		case s.IfExists == Replace && info.Status.Ended():
 			replaced[i] = info.Revision
-		case s.IfExists == Replace:
-			return fmt.Errorf("engine: start: instance %v is %s and cannot be replaced before it has ended: %w", s.Ref, info.Status, ErrExists)
-		case s.IfExists == Return && info.Name == s.Name:
-			done[i].Existed, done[i].Revision = true, 0
-		case s.IfExists == Return:
-			return fmt.Errorf("engine: start: instance %v is of orchestration %q, not %q: %w", s.Ref, info.Name, s.Name, ErrExists)
+		case s.IfExists == Reject:
+			return fmt.Errorf("abide: start: instance %v is there, %s: %w", s.Ref, info.Status, ErrExists)
+		case info.Name != s.Name:
+			return fmt.Errorf("abide: start: instance %v is of orchestration %q, not %q: %w", s.Ref, info.Name, s.Name, ErrExists)
 		default:
-			return fmt.Errorf("engine: start: instance %v is there, %s: %w", s.Ref, info.Status, ErrExists)
+			done[i].Existed, done[i].Revision = true, 0
 		}
 	}
 	return nil
@@ -199,24 +197,19 @@ func (c *Client) info(verb string, ref Ref, r store.Record, err error) (Info, er
 }
 
 func notFound(verb string, ref Ref) error {
-	return fmt.Errorf("engine: %s: %v: %w", verb, ref, ErrNotFound)
+	return fmt.Errorf("abide: %s: instance %v: %w", verb, ref, ErrNotFound)
 }
 
 func wrap(verb string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("engine: %s: %w", verb, err)
+	return fmt.Errorf("abide: %s: %w", verb, err)
 }
 
-// Wait returns what is true of an instance when it has ended. After is a revision at
-// which it had not, or 0.
-func (c *Client) Wait(ctx context.Context, ref Ref, after int64) (info Info, err error) {
-	if after > 0 {
-		info, err = c.Await(ctx, ref, after)
-	} else {
-		info, err = c.Get(ctx, ref)
-	}
+// Wait returns what is true of an instance when it has ended.
+func (c *Client) Wait(ctx context.Context, ref Ref) (Info, error) {
+	info, err := c.Get(ctx, ref)
 	for err == nil && !info.Status.Ended() {
 		info, err = c.Await(ctx, ref, info.Revision)
 	}
@@ -241,7 +234,7 @@ func (c *Client) List(ctx context.Context, q Query) ([]Info, string, error) {
 	statuses := make([]string, len(q.Statuses))
 	for i, s := range q.Statuses {
 		if !slices.Contains(Statuses, s) {
-			return nil, "", fmt.Errorf("engine: list: unknown status %q, known are %v: %w", s, Statuses, ErrInvalid)
+			return nil, "", fmt.Errorf("abide: list: unknown status %q, known are %v: %w", s, Statuses, ErrInvalid)
 		}
 		statuses[i] = string(s)
 	}
@@ -276,7 +269,7 @@ func (c *Client) History(ctx context.Context, ref Ref, execution int32) (Info, [
 	case execution == info.Execution-1 && info.offset > 0:
 		from, to = info.kept, info.offset
 	default:
-		return info, nil, fmt.Errorf("engine: history: %v is at execution %d, and keeps the history of that and the one before, not of %d: %w",
+		return info, nil, fmt.Errorf("abide: history: %v is at execution %d, and keeps the history of that and the one before, not of %d: %w",
 			ref, info.Execution, execution, ErrNotFound)
 	}
 	var events []history.Event
@@ -289,7 +282,13 @@ func (c *Client) History(ctx context.Context, ref Ref, execution int32) (Info, [
 		}
 		e, err := history.Parse(entry)
 		if err != nil {
-			return info, events, fmt.Errorf("engine: history: %v: event %d: %w", ref, len(events)+1, err)
+			return info, events, fmt.Errorf("abide: history: %v: event %d: %w", ref, len(events)+1, err)
+		}
+		if int(e.ID) != len(events)+1 {
+			break // the next execution has begun since the record was read
+		}
+		if e.Kind == history.ExecutionStarted {
+			info.Name, info.Version = e.Name, e.Start.Version
 		}
 		events = append(events, e)
 	}

@@ -45,15 +45,18 @@ func (t *turn) commit() error {
 	}
 	t.tx.Finish = []store.Finish{{Lease: t.claim.Lease(), Keep: t.keep}}
 	if len(t.entries) > 0 {
-		t.tx.Append = []store.Append{{Key: t.claim.Key, At: t.claim.LogLength, Entries: t.entries}}
+		t.tx.Append = []store.Append{{Key: t.claim.Key, At: t.claim.LogLength, Tag: t.in.tag, Entries: t.entries}}
 	}
-	if t.changed && !t.expired {
+	if t.changed {
+		// The length of the log is what counts: whoever puts the record appends.
 		t.tx.PutRecords = append(t.tx.PutRecords, t.in.info.putRecord(store.AnyVersion))
 	}
+	if t.in.exec != nil {
+		t.flying = true
+		t.e.cache.fly(t.claim.Key)
+	}
 	// The lease is what counts now, not whether the work should stop.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), t.e.cfg.Lease)
-	defer cancel()
-	err := t.commitWithChildren(ctx)
+	err := t.commitWithChildren(context.Background())
 	if errors.Is(err, store.ErrInvalid) {
 		t.owner.Store(false)
 	}
@@ -65,7 +68,7 @@ func (t *turn) commit() error {
 	}
 	in := t.in
 	in.length += len(t.entries)
-	if in.ledger.ended || in.info.Status.parked() || t.expired {
+	if in.ledger.ended || in.info.Status.Ended() {
 		in.close()
 	}
 	return nil
@@ -131,7 +134,7 @@ func (c *childStart) add(t *turn, tx *store.Tx) {
 			Failure: &history.Failure{Type: TypeExists, Message: fmt.Sprintf("there is an instance with the ID %q already", c.info.ID), Final: true},
 		}}}
 		tx.Put = append(tx.Put, store.Message{
-			Key: t.claim.Key, ID: messageID(prefixChild, t.in.info.Execution, c.event.ID), Body: b.encode(),
+			Key: t.claim.Key, ID: messageID(prefixChild, t.in.info.run, c.event.ID), Body: b.encode(),
 		})
 	}
 }

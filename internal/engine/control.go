@@ -1,106 +1,185 @@
 package engine
 
 import (
-	"slices"
+	"context"
+	"errors"
 	"time"
 
 	"github.com/abidehq/abide/internal/history"
 	"github.com/abidehq/abide/store"
 )
 
-// controls reports whether a message is about the instance and not for its code.
-func (m *message) controls() bool {
-	switch m.kind {
-	case bodySuspend, bodyResume, bodyTerminate, bodyExpire, bodyOrphan, bodyParked, bodyWake:
-		return true
-	case bodyEvents:
-		return len(m.events) == 1 && m.events[0].Kind == history.CancelRequested
+// control is a claim on what was asked about an instance, and what is made of it.
+//
+// It does not hold the instance's lease: a turn may be under way. Both append to the
+// log, so one of them has a conflict: the turn is forgotten and its messages are
+// delivered once more, or what was asked is tried again.
+type control struct {
+	claim *store.Claim
+	turn  *turn // of the instance: what is to be done to it
+	quiet []history.Event
+	gone  bool // the instance is to be deleted
+}
+
+// controlTries is how often something is tried that turns interfere with, before it is
+// given back.
+const controlTries = 20
+
+// control works on a claim of what was asked about an instance.
+func (e *Engine) control(c *store.Claim) {
+	h := &hold{lease: c.Lease(), lost: func() {}}
+	e.keeper.add(h)
+	defer e.keeper.remove(h)
+	err := store.ErrConflict
+	for i := 0; i < controlTries && errors.Is(err, store.ErrConflict); i++ {
+		err = e.tryControl(e.working, c)
+	}
+	switch {
+	case err == nil:
+	case errors.Is(err, store.ErrClaimLost):
+		e.count.Lost.Add(1)
 	default:
-		return false
+		if e.working.Err() == nil {
+			e.log.Error("what was asked about an instance cannot be done, it is given back", "instance", refOf(c.Key), "error", err)
+			(&pause{e: e, next: time.Second}).sleep(e.claiming)
+		}
+		e.giveBack(c)
 	}
 }
 
-// control does what messages want that are about the instance and not for its code,
-// and returns the others, the start first: it brings events that are older than those
-// that wait for it.
-func (t *turn) control(messages []message) ([]message, error) {
-	info := &t.in.info
-	var starts, rest []message
-	resumed := false
-	for _, m := range messages {
-		switch m.kind {
-		case bodySuspend:
-			t.suspend(m.reason)
-		case bodyResume:
-			resumed = t.resume() || resumed
-		case bodyTerminate:
-			if info.Status.Ended() {
-				continue
-			}
-			if err := t.load(); err != nil {
-				return nil, err
-			}
-			t.end(&history.Event{Kind: history.ExecutionTerminated, Name: m.reason}, Terminated)
-		case bodyExpire:
-			if info.Status.Ended() && m.run == info.run {
-				t.expire()
-				return nil, nil
-			}
-		case bodyOrphan:
-			info.Parent, info.ParentExecution, info.ParentEvent, info.parentRun = "", 0, 0, 0
-			t.changed = true
-		case bodyParked: // it has been claimed, so it is of no use any more
-		case bodyStart:
-			starts = append(starts, m)
-		default:
-			rest = append(rest, m)
+func (e *Engine) tryControl(ctx context.Context, c *store.Claim) error {
+	ref := refOf(c.Key)
+	var tx store.Tx
+	messages := decodeAll(e, c, &tx)
+	info, err := e.Client.Get(ctx, ref)
+	if errors.Is(err, ErrNotFound) { // and so nobody cares
+		tx.Finish = []store.Finish{{Lease: c.Lease()}}
+		return e.store.Commit(ctx, &tx)
+	}
+	if err != nil {
+		return err
+	}
+	ctl := &control{claim: c, turn: &turn{
+		e: e, ctx: ctx, tx: tx, claim: &store.Claim{Key: ref.key(), Now: c.Now},
+		in: &instance{info: info, length: -1},
+	}}
+	for i := range messages {
+		if err := ctl.do(&messages[i]); err != nil {
+			return err
 		}
 	}
-	rest = append(starts, rest...)
-	if resumed {
-		t.freshen(rest)
-	}
-	return rest, nil
+	return ctl.commit(info.Revision)
 }
 
-func (t *turn) suspend(reason string) {
+// do does what a message asks for. Of an instance that has ended nothing can be asked
+// but that it goes.
+func (c *control) do(m *message) error {
+	t := c.turn
 	info := &t.in.info
-	if info.Status.Ended() || info.Status.parked() {
-		return
+	switch {
+	case m.kind == bodyExpire:
+		c.gone = c.gone || (info.Status.Ended() && m.run == info.run)
+		return nil
+	case info.Status.Ended():
+		t.e.count.Stale.Add(1)
+		return nil
+	case m.parent != nil && (m.parent.run != info.parentRun || m.parent.event != info.ParentEvent):
+		t.e.count.Stale.Add(1) // it is not this one's parent
+		return nil
 	}
-	info.Before, info.Status, info.Reason, t.changed = info.Status, Suspended, reason, true
+	if err := t.loadAnyhow(); err != nil {
+		return err
+	}
+	if m.parent != nil && m.orphan {
+		info.Parent, info.ParentExecution, info.ParentEvent, info.parentRun = "", 0, 0, 0
+		c.remark(history.Event{Kind: history.ParentEnded})
+	}
+	switch m.kind {
+	case bodySuspend:
+		if !info.Status.parked() {
+			info.Before, info.Status, info.Reason = info.Status, Suspended, m.reason
+			t.tx.Put = append(t.tx.Put, parkedMessage(t.claim.Key))
+			c.remark(history.Event{Kind: history.ExecutionSuspended, Name: m.reason})
+		}
+	case bodyResume:
+		if info.Status.parked() {
+			return c.resume()
+		}
+	case bodyTerminate:
+		c.quiet = nil             // what has ended needs no more remarks
+		if info.Status.parked() { // or what has waited there would wait for ever
+			t.tx.Put = append(t.tx.Put, wakeMessage(info))
+		}
+		t.end(&history.Event{Kind: history.ExecutionTerminated, Name: m.reason}, Terminated)
+		// What is left of its messages is acknowledged by whoever there is.
+		wake := wakeMessage(info)
+		wake.Route = routeEnded
+		t.tx.Put = append(t.tx.Put, wake)
+	case bodyEvents: // they are for the code
+		b := m.body
+		b.parent, b.orphan = nil, false
+		t.tx.Put = append(t.tx.Put, store.Message{Key: t.claim.Key, ID: m.ID, Body: b.encode()})
+	default:
+	}
+	return nil
 }
 
-func (t *turn) resume() bool {
+// resume gives the instance its route back. What its messages went through before does
+// not count any more.
+func (c *control) resume() error {
+	t := c.turn
 	info := &t.in.info
-	if !info.Status.parked() {
-		return false
+	pending, err := t.e.store.Pending(t.ctx, t.claim.Key, store.DefaultMessages)
+	if err != nil {
+		return err
 	}
-	info.Status, info.Before, info.Reason, t.changed = info.Before, "", "", true
+	for i := range pending {
+		info.forgiven = max(info.forgiven, pending[i].Attempt)
+	}
+	info.Status, info.Before, info.Reason = info.Before, "", ""
+	t.tx.Put = append(t.tx.Put, wakeMessage(info))
 	t.tx.Delete = append(t.tx.Delete, store.MessageRef{Key: t.claim.Key, ID: idParked})
-	return true
+	c.remark(history.Event{Kind: history.ExecutionResumed})
+	return nil
 }
 
-// freshen puts messages again, so that what they went through before does not count
-// any more. They stay in order, and are those of the next turn: this one only gives
-// the instance its route back.
-func (t *turn) freshen(messages []message) {
-	t.fresh = true
-	for _, m := range messages {
-		fresh := *m.Message
-		fresh.Route = ""
-		t.tx.Put = append(t.tx.Put, fresh)
-	}
+// remark notes an event of which the code does not learn: for people, and because the
+// record changes.
+func (c *control) remark(e history.Event) {
+	c.turn.changed = true
+	c.quiet = append(c.quiet, e)
 }
 
-// expire deletes the instance.
-func (t *turn) expire() {
-	t.expired = true
-	t.tx = store.Tx{
-		DeleteKeys:    []store.Key{t.claim.Key},
-		DeleteRecords: []store.DeleteRecord{{Key: t.in.info.Ref.record(), Expect: store.AnyVersion}},
+// commit makes durable what was done.
+func (c *control) commit(revision int64) error {
+	t := c.turn
+	info := &t.in.info
+	tx := &t.tx
+	tx.Finish = []store.Finish{{Lease: c.claim.Lease()}}
+	if c.gone {
+		tx.DeleteKeys = []store.Key{t.claim.Key, c.claim.Key}
+		tx.DeleteRecords = append(tx.DeleteRecords, store.DeleteRecord{Key: info.Ref.record(), Expect: revision})
+		t.after = append(t.after, func() { t.e.count.Expired.Add(1) })
+	} else if t.changed {
+		entries := t.entries
+		if len(c.quiet) > 0 && !info.partial { // a turn that history breaks off must stay the last
+			entries = quietTurn(later(t.claim.Now, t.in.ledger.now), t.in.ledger.lastID, c.quiet...)
+		}
+		if len(entries) > 0 {
+			tx.Append = []store.Append{{Key: t.claim.Key, At: t.in.length, Tag: info.run, Entries: entries}}
+		}
+		tx.PutRecords = append(tx.PutRecords, info.putRecord(revision))
 	}
-	t.after = append(t.after, func() { t.e.count.Expired.Add(1) })
+	if err := t.e.store.Commit(t.ctx, tx); err != nil {
+		return err
+	}
+	for _, f := range t.after {
+		f()
+	}
+	if in := t.e.cache.take(t.claim.Key); in != nil { // the log has changed since
+		in.close()
+	}
+	return nil
 }
 
 // farAway is when the message comes that nobody should ever see.
@@ -114,18 +193,10 @@ func parkedMessage(key store.Key) store.Message {
 	}
 }
 
-// route sees to it that the instance has the route that it should have.
-func (t *turn) route() {
-	info := &t.in.info
-	route := info.Route()
-	has := slices.ContainsFunc(t.tx.Put, func(m store.Message) bool { return m.Key == t.claim.Key && m.Route == route })
-	switch {
-	case info.Status.Ended():
-	case info.Status.parked():
-		t.tx.Put = append(t.tx.Put, parkedMessage(t.claim.Key))
-	case t.claim.Route != route && !has:
-		t.tx.Put = append(t.tx.Put, store.Message{
-			Key: t.claim.Key, ID: idWake, Route: route, Body: (&body{kind: bodyWake, run: info.run}).encode(),
-		})
+// wakeMessage has an instance claimed, and gives it its route.
+func wakeMessage(info *Info) store.Message {
+	return store.Message{
+		Key: info.Ref.key(), ID: idWake, Route: info.Route(),
+		Body: (&body{kind: bodyWake, run: info.run}).encode(),
 	}
 }

@@ -23,7 +23,7 @@ func (t *turn) decide(e *history.Event) error {
 		t.putTask(e)
 	case history.ActivityCancelled:
 		t.dropTask(e.Ref)
-		t.tx.Delete = append(t.tx.Delete, store.MessageRef{Key: t.claim.Key, ID: messageID(prefixDeadline, info.Execution, e.Ref)})
+		t.tx.Delete = append(t.tx.Delete, store.MessageRef{Key: t.claim.Key, ID: messageID(prefixDeadline, info.run, e.Ref)})
 	case history.TimerCreated:
 		t.putTimer(e.ID, e.At, false)
 	case history.TimerMoved:
@@ -33,18 +33,24 @@ func (t *turn) decide(e *history.Event) error {
 	case history.ChildStarted, history.DetachedStarted:
 		t.putChild(e)
 	case history.ChildCancelled:
-		t.controlChild(asked, body{kind: bodyEvents, events: cancelRequest("its parent asked for it")})
+		if asked != nil { // or its answer came with what had the code cancel it
+			t.controlChild(asked, body{kind: bodyEvents, events: cancelRequest("its parent asked for it")})
+		}
 	case history.EventSent:
-		t.send(Ref{Tenant: info.Tenant, ID: e.Target}, messageID(prefixEvent+"/"+info.ID, info.Execution, e.ID),
+		t.send(Ref{Tenant: info.Tenant, ID: e.Target}, messageID(prefixEvent+"/"+info.ID, info.run, e.ID),
 			body{kind: bodyEvents, events: []history.Event{{Kind: history.EventReceived, Name: e.Name, Data: e.Data}}})
 	case history.TurnYielded:
+		t.yielded = true
 		t.putSelf(idWake, body{kind: bodyWake, run: info.run}, time.Time{})
 	case history.StatusSet:
 		info.Text, t.changed = e.Name, true
 	case history.ValueSet:
-		return t.setValue(e)
+		t.changed = true
+		if err := info.setValue(e); err != nil {
+			return err
+		}
 	case history.ExecutionContinued:
-		return t.continueAsNew(e)
+		t.continueAsNew(e)
 	case history.ExecutionCompleted, history.ExecutionFailed, history.ExecutionCancelled:
 		t.ended(e, endStatus[e.Kind])
 	default: // it is in history, and that is all
@@ -72,23 +78,27 @@ func (t *turn) send(to Ref, id string, b body) {
 // putTask puts an activity's task, and what ends the wait for it if that has an end.
 func (t *turn) putTask(e *history.Event) {
 	info := &t.in.info
-	job := task{instance: info.ID, execution: info.Execution, run: info.run, scheduledAt: t.in.ledger.now, event: *e}
+	spec := task{instance: info.ID, execution: info.Execution, run: info.run, scheduledAt: t.in.ledger.now, event: *e}
 	t.tx.Put = append(t.tx.Put, store.Message{
-		Key: taskKey(info.Ref, info.Execution, e.ID), ID: idTask, Route: e.Name, Body: job.encode(),
+		Key: taskKey(info.Ref, info.run, e.ID), ID: idTask, Route: e.Name, Body: spec.encode(),
 	})
 	if limit := e.Activity.ScheduleToClose; limit > 0 {
 		failure := timeoutFailure(fmt.Sprintf("activity %q did not end within %v of being scheduled", e.Name, limit))
 		failure.Final = true
-		t.putSelf(messageID(prefixDeadline, info.Execution, e.ID), body{
+		t.putSelf(messageID(prefixDeadline, info.run, e.ID), body{
 			kind: bodyEvents, run: info.run,
-			events: []history.Event{{Kind: history.ActivityFailed, Ref: e.ID, Failure: failure}},
+			events: []history.Event{{Kind: history.ActivityFailed, Ref: e.ID, At: t.in.ledger.now.Add(limit), Failure: failure}},
 		}, t.in.ledger.now.Add(limit))
 	}
 }
 
 // dropTask takes back an activity's task. Whoever is at work on it loses the claim.
 func (t *turn) dropTask(id int32) {
-	key := taskKey(t.in.info.Ref, t.in.info.Execution, id)
+	if slices.Contains(t.dropped, id) {
+		return
+	}
+	t.dropped = append(t.dropped, id)
+	key := taskKey(t.in.info.Ref, t.in.info.run, id)
 	t.tx.Delete = append(t.tx.Delete, store.MessageRef{Key: key, ID: idTask})
 	t.tx.DeleteRecords = append(t.tx.DeleteRecords, store.DeleteRecord{Key: heartbeatKey(key), Expect: store.AnyVersion})
 	t.after = append(t.after, func() { t.e.keeper.cancelled(key) })
@@ -98,7 +108,7 @@ func (t *turn) dropTask(id int32) {
 // neither: the message of a moved timer may be among those that this turn consumes.
 func (t *turn) putTimer(id int32, at time.Time, moved bool) {
 	info := &t.in.info
-	name := messageID(prefixTimer, info.Execution, id)
+	name := messageID(prefixTimer, info.run, id)
 	t.putSelf(name, body{
 		kind: bodyEvents, run: info.run,
 		events: []history.Event{{Kind: history.TimerFired, Ref: id}},
@@ -109,16 +119,17 @@ func (t *turn) putTimer(id int32, at time.Time, moved bool) {
 }
 
 func (t *turn) dropTimer(id int32) {
-	t.tx.Delete = append(t.tx.Delete, store.MessageRef{Key: t.claim.Key, ID: messageID(prefixTimer, t.in.info.Execution, id)})
+	t.tx.Delete = append(t.tx.Delete, store.MessageRef{Key: t.claim.Key, ID: messageID(prefixTimer, t.in.info.run, id)})
 }
 
-// controlChild tells a child something. Its route is such that it is heard by whoever
-// there is, and dropped if the child is no more.
+// controlChild asks something about a child. It is dropped if the child is no more, or
+// is somebody else's.
 func (t *turn) controlChild(child *history.Event, b body) {
 	info := &t.in.info
+	b.parent = &parentMark{run: info.run, event: child.ID}
 	t.tx.Put = append(t.tx.Put, store.Message{
-		Key: Ref{Tenant: info.Tenant, ID: child.Target}.key(), Route: routeControl,
-		ID: messageID(prefixControl+"/"+info.ID, info.Execution, child.ID), Body: b.encode(),
+		Key: Ref{Tenant: info.Tenant, ID: child.Target}.control(), Route: routeControl,
+		ID: messageID(prefixControl+"/"+info.ID, info.run, child.ID), Body: b.encode(),
 	})
 }
 
@@ -126,8 +137,8 @@ func cancelRequest(why string) []history.Event {
 	return []history.Event{{Kind: history.CancelRequested, Name: why}}
 }
 
-func (t *turn) setValue(e *history.Event) error {
-	info := &t.in.info
+// setValue keeps what the code lets others read.
+func (info *Info) setValue(e *history.Event) error {
 	values := maps.Clone(info.Values)
 	if values == nil {
 		values = map[string][]byte{}
@@ -140,7 +151,7 @@ func (t *turn) setValue(e *history.Event) error {
 	if len(values) > MaxValues {
 		return stallf("limit: it has %d values, at most %d are allowed", len(values), MaxValues)
 	}
-	info.Values, t.changed = values, true
+	info.Values = values
 	return nil
 }
 
@@ -159,6 +170,9 @@ func (t *turn) end(e *history.Event, status Status) {
 func (t *turn) ended(e *history.Event, status Status) {
 	info := &t.in.info
 	t.takeBack()
+	for _, id := range []string{idStart, idParked} { // it may not have begun, or be parked
+		t.tx.Delete = append(t.tx.Delete, store.MessageRef{Key: t.claim.Key, ID: id})
+	}
 	info.Status, info.EndedAt, t.changed = status, t.in.ledger.now, true
 	info.Result, info.Failure = e.Data, e.Failure
 	if e.Kind == history.ExecutionTerminated {
@@ -172,12 +186,12 @@ func (t *turn) ended(e *history.Event, status Status) {
 		if status != Completed {
 			answer = history.Event{Kind: history.ChildFailed, Ref: info.ParentEvent, Failure: info.Failure}
 		}
-		t.send(Ref{Tenant: info.Tenant, ID: info.Parent}, messageID(prefixChild, info.ParentExecution, info.ParentEvent),
+		t.send(Ref{Tenant: info.Tenant, ID: info.Parent}, messageID(prefixChild, info.parentRun, info.ParentEvent),
 			body{kind: bodyEvents, run: info.parentRun, events: []history.Event{answer}})
 	}
 	if t.e.cfg.Retention >= 0 {
 		t.tx.Put = append(t.tx.Put, store.Message{
-			Key: t.claim.Key, ID: idExpire, Route: routeControl, VisibleAt: info.EndedAt.Add(t.e.cfg.Retention),
+			Key: info.Ref.control(), ID: idExpire, Route: routeControl, VisibleAt: info.EndedAt.Add(t.e.cfg.Retention),
 			Body: (&body{kind: bodyExpire, run: info.run}).encode(),
 		})
 	}
@@ -198,7 +212,7 @@ func (t *turn) takeBack() {
 		switch open.Kind {
 		case history.ActivityScheduled:
 			t.dropTask(open.ID)
-			t.tx.Delete = append(t.tx.Delete, store.MessageRef{Key: t.claim.Key, ID: messageID(prefixDeadline, info.Execution, open.ID)})
+			t.tx.Delete = append(t.tx.Delete, store.MessageRef{Key: t.claim.Key, ID: messageID(prefixDeadline, info.run, open.ID)})
 		case history.TimerCreated:
 			t.dropTimer(open.ID)
 		case history.ChildStarted:
@@ -214,42 +228,46 @@ func (t *turn) leaveChild(child *history.Event) {
 	why := fmt.Sprintf("its parent %s has ended", t.in.info.ID)
 	switch child.Child.OnClose {
 	case history.TerminateChild:
-		t.controlChild(child, body{kind: bodyTerminate, reason: why})
+		t.controlChild(child, body{kind: bodyTerminate, orphan: true, reason: why})
 	case history.CancelChild:
-		t.controlChild(child, body{kind: bodyEvents, events: cancelRequest(why)})
+		t.controlChild(child, body{kind: bodyEvents, orphan: true, events: cancelRequest(why)})
 	default:
-		t.controlChild(child, body{kind: bodyOrphan})
+		t.controlChild(child, body{kind: bodyOrphan, orphan: true})
 	}
 }
 
-// continueAsNew ends the execution and starts the next one, which inherits what was
-// raised and not received. Of the histories, that of the execution which ends here is
-// kept, and what is older goes.
-func (t *turn) continueAsNew(e *history.Event) error {
+// continueAsNew ends the execution and starts the next one. Its history begins with what
+// was raised and not received: whatever arrives after that comes later. Of the histories,
+// that of the execution which ends here is kept, and what is older goes.
+func (t *turn) continueAsNew(e *history.Event) {
 	info := &t.in.info
 	t.takeBack()
-	start := *e.Start
-	start.Seed = newSeed()
-	events := []history.Event{{Kind: history.ExecutionStarted, Name: e.Name, Start: &start, Data: e.Data}}
-	unreceived := t.in.exec.Unreceived()
-	for _, name := range slices.Sorted(maps.Keys(unreceived)) {
-		for _, data := range unreceived[name] {
-			events = append(events, history.Event{Kind: history.EventReceived, Name: name, Data: data})
-		}
-	}
 	if info.offset > 0 {
 		t.tx.Trim = append(t.tx.Trim, store.Trim{Key: t.claim.Key, Before: info.offset})
 	}
 	info.kept, info.offset = info.offset, t.in.length+len(t.entries)
+	if unreceived := t.in.exec.Unreceived(); len(unreceived) > 0 {
+		inherited := append([]history.Event{{Kind: history.TurnStarted, At: t.in.ledger.now}}, unreceived...)
+		for i := range inherited {
+			inherited[i].ID = int32(i + 1)
+			t.entries = append(t.entries, history.Append(nil, &inherited[i]))
+		}
+	}
+	start := *e.Start
+	start.Seed = newSeed()
 	info.Name, info.Version, info.Execution, info.run = e.Name, start.Version, start.Execution, start.Seed
 	t.changed = true
-	b := body{kind: bodyStart, run: info.run, info: info, events: events}
-	m := store.Message{Key: t.claim.Key, ID: idStart, Route: info.Route(), Body: b.encode()}
-	if len(m.Body) > store.MaxBody {
-		return stallf("limit: %d bytes of input and of events that were not received do not fit into %d, with which the next execution starts", len(m.Body), store.MaxBody)
+	t.next = &history.Event{Kind: history.ExecutionStarted, Name: e.Name, Start: &start, Data: e.Data}
+}
+
+// putNext puts the start of the next execution, if there is one.
+func (t *turn) putNext() {
+	if t.next == nil {
+		return
 	}
-	t.tx.Put = append(t.tx.Put, m)
-	return nil
+	info := &t.in.info
+	b := body{kind: bodyStart, run: info.run, info: info, events: []history.Event{*t.next}}
+	t.tx.Put = append(t.tx.Put, store.Message{Key: t.claim.Key, ID: idStart, Route: info.Route(), Body: b.encode()})
 }
 
 // newSeed returns what an execution's random numbers begin with. It also tells the

@@ -13,13 +13,22 @@ import (
 // longPoll is how long a claim waits at most. A commit or a due time ends the wait.
 const longPoll = 10 * time.Minute
 
+// maxControls is how many instances are controlled at a time.
+const maxControls = 16
+
 // maxClaims bounds what is claimed at once, so that others get their share.
 const maxClaims = 128
 
 // serveTurns claims instances until the engine is closed.
 func (e *Engine) serveTurns() {
-	routes := append(slices.Clone(e.cfg.Routes), routeControl)
+	routes := append(slices.Clone(e.cfg.Routes), routeEnded)
 	e.serve(store.ClaimRequest{Queue: queueTurns, Routes: routes}, e.cfg.MaxTurns, e.turn)
+}
+
+// serveControl claims what was asked about instances until the engine is closed.
+func (e *Engine) serveControl() {
+	req := store.ClaimRequest{Queue: queueControl, Routes: []string{routeControl}, MaxAttempts: e.cfg.TaskCrashes}
+	e.serve(req, maxControls, e.control)
 }
 
 // serveActivities claims tasks until the engine is closed.
@@ -76,10 +85,16 @@ func (e *Engine) serve(req store.ClaimRequest, limit int, run func(*store.Claim)
 // do. Its stack has grown by then, which makes it cheaper than a new one.
 func (e *Engine) worker(c *store.Claim, ready <-chan *store.Claim, slots <-chan struct{}, run func(*store.Claim)) {
 	for more := true; more; c, more = <-ready {
-		run(c)
-		<-slots
-		e.work.Done()
+		e.workOn(c, slots, run)
 	}
+}
+
+// workOn works on one claim. What must be done afterwards is deferred: code of users may
+// end its goroutine, as tests do that fail.
+func (e *Engine) workOn(c *store.Claim, slots <-chan struct{}, run func(*store.Claim)) {
+	defer e.work.Done()
+	defer func() { <-slots }()
+	run(c)
 }
 
 func tryPut(slots chan<- struct{}) bool {

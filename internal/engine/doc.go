@@ -3,24 +3,28 @@
 //
 // # Queues
 //
-// There are two. The key of the queue "turns" is an instance, its log is the
+// There are three. The key of the queue "turns" is an instance, its log is the
 // instance's history, and its messages are what reaches the instance: its start,
 // completions, timers that are due, events. The key of the queue "activities" is one
-// activity that an instance asked for; it has one message, the task, and no log.
+// activity that an instance asked for; it has one message, the task, and no log. The key
+// of the queue "control" is an instance too: its messages are what is asked about the
+// instance and needs no code, such as to suspend, resume or terminate it, or to delete it
+// when its time is up.
 //
 // # Routes
 //
 // An instance's route is its orchestration and version, so that a process claims only
-// what it has registered. Two routes are special. Every engine serves "control":
-// whoever suspends, resumes or terminates an instance, or wants it deleted, puts a
-// message with this route, and the turn that handles it gives the instance its own
-// route back; so it works although nobody serves the orchestration any more. Nobody
-// serves "parked": the messages of a suspended or stalled instance wait there.
+// what it has registered. Nobody serves the route ".parked": the messages of a suspended
+// or stalled instance wait there. Every engine serves ".ended", for what still reaches an
+// instance that was terminated, and the queue "control": that works although nobody
+// serves the orchestration any more.
 //
 // # What is committed
 //
-// Only who holds an instance's lease writes its log and its record, so a turn needs
-// no version of the record: the token fences all of it. Its events, the messages that
-// they cause and the end of the claim are one commit. A turn that loses its claim
-// forgets what it has done, and the messages are delivered to somebody else.
+// The events of a turn, the messages that they cause, the instance's record and the end
+// of the claim are one commit. Whoever writes the record appends to the log as well, at
+// the length that it knows: so of a turn and of what is asked meanwhile, one has a
+// conflict and is tried again, and what an engine has in its cache is true if the log is
+// as long as it was. A turn that loses its claim forgets what it has done, and the
+// messages are delivered to somebody else.
 package engine

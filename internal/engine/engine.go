@@ -121,7 +121,7 @@ type Engine struct {
 func New(cfg Config) (*Engine, error) {
 	cfg.setDefaults()
 	if cfg.Store == nil {
-		return nil, fmt.Errorf("engine: no store: %w", ErrInvalid)
+		return nil, fmt.Errorf("abide: no store: %w", ErrInvalid)
 	}
 	e := &Engine{
 		Client: NewClient(cfg.Store, cfg.Clock),
@@ -131,6 +131,7 @@ func New(cfg Config) (*Engine, error) {
 	e.keeper = newKeeper(e)
 	e.claiming, e.stopClaiming = context.WithCancel(context.Background())
 	e.working, e.stopWorking = context.WithCancelCause(context.Background())
+	e.loops.Go(e.serveControl)
 	e.loops.Go(e.serveTurns)
 	if len(cfg.Activities) > 0 {
 		e.loops.Go(e.serveActivities)
@@ -160,7 +161,7 @@ func (e *Engine) stop(ctx context.Context) error {
 	select {
 	case <-done:
 	case <-ctx.Done():
-		err = fmt.Errorf("engine: close: work was still under way: %w", ctx.Err())
+		err = fmt.Errorf("abide: close: work was still under way: %w", ctx.Err())
 		e.stopWorking(ErrStopping)
 		late := make(chan struct{})
 		stop := e.clock.AfterFunc(time.Second, func() { close(late) })
@@ -171,9 +172,20 @@ func (e *Engine) stop(ctx context.Context) error {
 		stop()
 	}
 	e.stopWorking(ErrStopping)
-	e.keeper.stop()
-	e.cache.clear()
+	for _, lease := range e.keeper.stop() {
+		e.letGo(lease)
+	}
+	e.cache.end()
 	return err
+}
+
+// letGo releases a lease of work that did not stop when it was told to.
+func (e *Engine) letGo(lease store.Lease) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if err := e.store.Release(ctx, store.Release{Lease: lease, Uncounted: true}); err != nil && !expected(err) {
+		e.log.Error("cannot give a claim back, it ends by itself", "key", lease.Key, "error", err)
+	}
 }
 
 // Unserved returns what waits for somebody who serves it: routes of orchestrations
@@ -183,7 +195,7 @@ func (e *Engine) Unserved(ctx context.Context) ([]store.RouteStats, error) {
 	if err != nil {
 		return nil, err
 	}
-	served := map[[2]string]bool{{queueTurns, routeControl}: true, {queueTurns, routeParked}: true, {queueTurns, ""}: true}
+	served := map[[2]string]bool{{queueTurns, routeParked}: true, {queueTurns, routeEnded}: true, {queueTurns, ""}: true}
 	for _, route := range e.cfg.Routes {
 		served[[2]string{queueTurns, route}] = true
 	}

@@ -11,17 +11,14 @@ var (
 	// ErrExists: there is an instance with that ID.
 	ErrExists = errors.New("instance exists")
 
-	// ErrNotFound: there is no such instance.
-	ErrNotFound = errors.New("instance not found")
+	// ErrNotFound: there is no such instance, or nothing of the kind.
+	ErrNotFound = errors.New("not found")
 
 	// ErrState: the instance's status does not allow it.
 	ErrState = errors.New("not possible in this state")
 
 	// ErrInvalid: the call breaks a rule, and would break it again.
 	ErrInvalid = errors.New("invalid")
-
-	// ErrClosed: the engine was closed.
-	ErrClosed = errors.New("engine is closed")
 
 	// ErrUnavailable: the executor cannot be reached; nothing is wrong with the instance.
 	ErrUnavailable = errors.New("executor is not available")
@@ -34,11 +31,22 @@ var (
 	ErrLost = errors.New("cancelled: nobody waits for the result any more")
 
 	// ErrTimeout: it took longer than it may.
-	ErrTimeout = errors.New("timed out")
+	ErrTimeout error = timeoutError{}
 
 	// ErrStopping: the engine is closed. The activity will be run again.
 	ErrStopping = errors.New("the engine is closed")
 )
+
+// timeoutError is an error of the type that timeouts have in history.
+type timeoutError struct{}
+
+func (timeoutError) Error() string { return "timed out" }
+
+// Is reports whether target is an error of that type too.
+func (timeoutError) Is(target error) bool {
+	typed, ok := target.(interface{ FailureType() string })
+	return ok && typed.FailureType() == TypeTimeout
+}
 
 // Types of failures that the engine makes.
 const (

@@ -11,16 +11,18 @@ import (
 // Executor runs the code of orchestrations. [Code] runs Go functions of this process;
 // one that hands turns to a worker elsewhere is another.
 type Executor interface {
-	// Load returns an execution that has come to where events end. They are whole
-	// turns; there are none if it has not begun. An error means that the code cannot
-	// go on from there, and the instance stalls; [ErrUnavailable] means that it may be
-	// tried again.
-	Load(ctx context.Context, ref Ref, name, version string, events []history.Event) (Execution, error)
+	// Load returns an execution that has not begun. An error means that there is none,
+	// and the instance stalls; [ErrUnavailable] means that it may be tried again.
+	Load(ctx context.Context, ref Ref, name, version string) (Execution, error)
 }
 
 // Execution is code and how far it has come. One goroutine at a time uses it, except
 // for Progress.
 type Execution interface {
+	// Replay brings the code to where its history ends. The events are whole turns. After
+	// an error, such as a [*replay.Mismatch], the execution is of no use.
+	Replay(events []history.Event) error
+
 	// Turn gives new events to the code, a TurnStarted first, and returns what the code
 	// did, with IDs that go on from there. After an error the execution is of no use.
 	Turn(live replay.Live, incoming []history.Event) ([]history.Event, error)
@@ -32,8 +34,9 @@ type Execution interface {
 	// Awaits reports whether the code waits for an event of that name.
 	Awaits(name string) bool
 
-	// Unreceived returns the events that the code has not received, by name.
-	Unreceived() map[string][][]byte
+	// Unreceived returns what reached the execution and the code has not seen: events,
+	// those of each name in order, and a request to cancel it.
+	Unreceived() []history.Event
 
 	// Progress returns a number that grows while the code does something, and whether
 	// it is within a step, which may take its time.
@@ -52,16 +55,11 @@ var (
 // instance.
 type Code map[string]func(Ref) replay.Code
 
-// Load replays events into the function that is registered for the route.
-func (c Code) Load(_ context.Context, ref Ref, name, version string, events []history.Event) (Execution, error) {
+// Load returns an execution of the function that is registered for the route.
+func (c Code) Load(_ context.Context, ref Ref, name, version string) (Execution, error) {
 	code, ok := c[Route(name, version)]
 	if !ok {
-		return nil, fmt.Errorf("engine: orchestration %s is not registered here", Route(name, version))
+		return nil, fmt.Errorf("abide: orchestration %s is not registered here", Route(name, version))
 	}
-	x := replay.New(ref.ID, code(ref))
-	if err := x.Replay(events); err != nil {
-		x.Close()
-		return nil, err
-	}
-	return x, nil
+	return replay.New(ref.ID, code(ref)), nil
 }

@@ -22,7 +22,7 @@ func (c *Client) Fork(ctx context.Context, from Ref, event int32, to string) err
 		return err
 	}
 	if event < 1 || int(event) > len(events) {
-		return fmt.Errorf("engine: fork: %v has events 1 to %d, not %d: %w", from, len(events), event, ErrInvalid)
+		return fmt.Errorf("abide: fork: %v has events 1 to %d, not %d: %w", from, len(events), event, ErrInvalid)
 	}
 	events = events[:event]
 	var book ledger
@@ -33,29 +33,45 @@ func (c *Client) Fork(ctx context.Context, from Ref, event int32, to string) err
 			run = events[i].Start.Seed
 		}
 	}
+	said := said(events)
 	if book.ended {
-		return fmt.Errorf("engine: fork: %v has ended at event %d: fork from one before it: %w", from, event, ErrInvalid)
+		return fmt.Errorf("abide: fork: %v has ended at event %d: fork from one before it: %w", from, event, ErrInvalid)
 	}
 	if !book.started {
-		return fmt.Errorf("engine: fork: %v has not begun at event %d: fork from one after ExecutionStarted: %w", from, event, ErrInvalid)
+		return fmt.Errorf("abide: fork: %v has not begun at event %d: fork from one after ExecutionStarted: %w", from, event, ErrInvalid)
 	}
 	fork := Info{
 		Ref: ref, Name: info.Name, Version: info.Version, Status: Running, Execution: info.Execution,
 		CreatedAt: c.clock.Now(), BegunAt: info.BegunAt, Tags: info.Tags, run: run, partial: true,
+		Text: said.Text, Values: said.Values,
 	}
 	tx := store.Tx{PutRecords: []store.PutRecord{fork.putRecord(0)}}
 	entries := make([][]byte, len(events))
 	for i := range events {
 		entries[i] = history.Append(nil, &events[i])
 	}
-	tx.Append = []store.Append{{Key: ref.key(), At: 0, Entries: entries}}
+	tx.Append = []store.Append{{Key: ref.key(), At: 0, Tag: run, Entries: entries}}
 	if err := askAgain(&tx, &fork, &book, events); err != nil {
 		return err
 	}
-	tx.Put = append(tx.Put, store.Message{
-		Key: ref.key(), ID: idWake, Route: fork.Route(), Body: (&body{kind: bodyWake, run: run}).encode(),
-	})
+	tx.Put = append(tx.Put, wakeMessage(&fork))
 	return wrap("fork", asExists(c.store.Commit(ctx, &tx), ref))
+}
+
+// said returns what an execution has said about itself by the end of these events.
+func said(events []history.Event) Info {
+	var info Info
+	for i := range events {
+		switch e := &events[i]; e.Kind {
+		case history.StatusSet:
+			info.Text = e.Name
+		case history.ValueSet:
+			// It was within the limit when it was set.
+			_ = info.setValue(e)
+		default:
+		}
+	}
+	return info
 }
 
 // askAgain puts what a forked history waits for.
@@ -68,7 +84,7 @@ func askAgain(tx *store.Tx, fork *Info, book *ledger, events []history.Event) er
 		case history.TimerCreated:
 			t.putTimer(open.ID, open.At, false)
 		default:
-			return fmt.Errorf("engine: fork: the child %q, started by event %d, is open there and belongs to the other instance: fork from before it was started or after it ended: %w",
+			return fmt.Errorf("abide: fork: the child %q, started by event %d, is open there and belongs to the other instance: fork from before it was started or after it ended: %w",
 				open.Target, open.ID, ErrInvalid)
 		}
 	}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"maps"
@@ -65,6 +66,10 @@ type Info struct {
 	offset int
 	kept   int
 
+	// forgiven is how often messages have been delivered that did no harm, or for which
+	// the instance was resumed.
+	forgiven int
+
 	// partial: the history ends within a turn, which is to be gone on with.
 	partial bool
 }
@@ -110,6 +115,7 @@ func (i *Info) encode() []byte {
 	out = appendBytes(out, []byte(i.Text))
 	out = binary.AppendUvarint(out, uint64(i.offset))
 	out = binary.AppendUvarint(out, uint64(i.kept))
+	out = binary.AppendUvarint(out, uint64(i.forgiven))
 	out = binary.AppendUvarint(out, uint64(asInt(i.partial)))
 	out = appendBytes(out, i.Result)
 	if i.Failure != nil {
@@ -118,7 +124,7 @@ func (i *Info) encode() []byte {
 		out = appendBytes(out, nil)
 	}
 	out = binary.AppendUvarint(out, uint64(len(i.Values)))
-	for _, name := range slices.Sorted(maps.Keys(i.Values)) {
+	for _, name := range sortedKeys(i.Values) {
 		out = appendBytes(out, []byte(name))
 		out = appendBytes(out, i.Values[name])
 	}
@@ -132,7 +138,7 @@ func (i *Info) encodeStart() []byte {
 	out = appendBytes(out, []byte(i.Name))
 	out = appendBytes(out, []byte(i.Status))
 	out = binary.AppendUvarint(out, uint64(len(i.Tags)))
-	for _, name := range slices.Sorted(maps.Keys(i.Tags)) {
+	for _, name := range sortedKeys(i.Tags) {
 		out = appendBytes(out, []byte(name))
 		out = appendBytes(out, []byte(i.Tags[name]))
 	}
@@ -168,7 +174,7 @@ func infoOf(r store.Record) (Info, error) {
 	d := reader{data: r.Body}
 	i.decode(&d)
 	if d.err != nil {
-		return Info{}, fmt.Errorf("engine: record of instance %v: %w: %w", i.Ref, d.err, store.ErrCorrupt)
+		return Info{}, fmt.Errorf("abide: record of instance %v: %w: %w", i.Ref, d.err, store.ErrCorrupt)
 	}
 	return i, nil
 }
@@ -190,6 +196,7 @@ func (i *Info) decode(d *reader) {
 	i.Text = string(d.bytes())
 	i.offset = int(d.uvarint())
 	i.kept = int(d.uvarint())
+	i.forgiven = int(d.uvarint())
 	i.partial = d.uvarint() != 0
 	if result := d.bytes(); len(result) > 0 {
 		i.Result = result
@@ -227,6 +234,14 @@ func (r *reader) time() time.Time {
 		return time.Time{}
 	}
 	return time.UnixMilli(int64(ms)).UTC()
+}
+
+// sortedKeys returns the keys of a map, which most often is empty, in order.
+func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K {
+	if len(m) == 0 {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(m))
 }
 
 func asInt(b bool) int {

@@ -18,6 +18,7 @@ type hold struct {
 	exec    Execution
 	seen    uint64    // exec's progress
 	since   time.Time // that it is there
+	ticks   int       // for how many ticks
 }
 
 // keeper renews all leases of the engine, in one call, for as long as there are any,
@@ -32,6 +33,10 @@ type keeper struct {
 	stopped bool
 	cancel  func() bool // of the next tick
 }
+
+// minTicks is how often code must have been seen to do nothing: a process that was
+// stopped for a while, and its code with it, is not blocked.
+const minTicks = 3
 
 // maxTick bounds how long it takes until an activity learns that it was cancelled by
 // another process.
@@ -48,11 +53,15 @@ func newKeeper(e *Engine) *keeper {
 // add keeps a lease until it is removed.
 func (k *keeper) add(h *hold) {
 	k.mu.Lock()
-	defer k.mu.Unlock()
+	before := k.holds[h.lease.Key]
 	k.holds[h.lease.Key] = h
 	if !k.ticking && !k.stopped {
 		k.ticking = true
 		k.cancel = k.e.clock.AfterFunc(k.every, k.tick)
+	}
+	k.mu.Unlock()
+	if before != nil { // its lease has ended, and nobody has noticed yet
+		before.lost()
 	}
 }
 
@@ -84,14 +93,19 @@ func (k *keeper) cancelled(key store.Key) {
 	}
 }
 
-// stop ends the keeping.
-func (k *keeper) stop() {
+// stop ends the keeping, and returns the leases that are left.
+func (k *keeper) stop() []store.Lease {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.stopped = true
 	if k.cancel != nil {
 		k.cancel()
 	}
+	leases := make([]store.Lease, 0, len(k.holds))
+	for _, h := range k.holds {
+		leases = append(leases, h.lease)
+	}
+	return leases
 }
 
 func (k *keeper) tick() {
@@ -109,12 +123,13 @@ func (k *keeper) tick() {
 		if h.isBlocked(now, k.e.cfg.Blocked) {
 			blocked = append(blocked, h)
 			delete(k.holds, key)
+			leases = leases[:len(leases)-1]
 		}
 	}
 	k.mu.Unlock()
 
 	for _, h := range blocked {
-		h.blocked()
+		go h.blocked() // the others' leases do not wait for it
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), k.e.cfg.Lease)
 	lost, err := k.e.store.Renew(ctx, k.e.cfg.Lease, leases)
@@ -151,8 +166,9 @@ func (h *hold) isBlocked(now time.Time, limit time.Duration) bool {
 	}
 	n, inStep := h.exec.Progress()
 	if inStep || h.since.IsZero() || n != h.seen {
-		h.seen, h.since = n, now
+		h.seen, h.since, h.ticks = n, now, 0
 		return false
 	}
-	return now.Sub(h.since) >= limit
+	h.ticks++
+	return now.Sub(h.since) >= limit && h.ticks >= minTicks
 }

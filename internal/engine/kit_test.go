@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/internal/history"
 	"github.com/abidehq/abide/internal/replay"
 	"github.com/abidehq/abide/store"
@@ -25,7 +26,6 @@ type rig struct {
 	tape *tape
 	code Code
 	acts map[string]Activity
-	cfg  Config
 	*Engine
 }
 
@@ -98,12 +98,7 @@ func (r *rig) client() *Client {
 	if r.Engine != nil {
 		return r.Engine.Client
 	}
-	return NewClient(r.tape, (&Config{}).withDefaults().Clock)
-}
-
-func (c *Config) withDefaults() *Config {
-	c.setDefaults()
-	return c
+	return NewClient(r.tape, base.System{})
 }
 
 // pass lets time pass, and what happens then come to rest.
@@ -129,7 +124,7 @@ func (r *rig) begin(id, name, input string, change ...func(*Start)) Started {
 	return done[0]
 }
 
-// until waits for a status, for a month at most.
+// until waits for a status, for a month at most, and for all to come to rest.
 func (r *rig) until(id string, want ...Status) Info {
 	r.Helper()
 	ctx, cancel := context.WithTimeout(r.Context(), 30*24*time.Hour)
@@ -145,6 +140,7 @@ func (r *rig) until(id string, want ...Status) Info {
 		now, _ := r.client().Get(r.Context(), Ref{ID: id})
 		r.Fatalf("waiting for %s to be %v: %v; it is %s: %s; %s", id, want, err, now.Status, now.Reason, r.kinds(id))
 	}
+	synctest.Wait() // so that what others wrote can be read
 	if !slices.Contains(want, info.Status) {
 		r.Fatalf("%s is %s: %s %+v, want %v", id, info.Status, info.Reason, info.Failure, want)
 	}
@@ -264,6 +260,7 @@ type tape struct {
 	mu   sync.Mutex
 	txs  []store.Tx
 	fail func(tx *store.Tx) error
+	slow time.Duration // that a commit takes to return, when it is done
 }
 
 func (s *tape) Commit(ctx context.Context, tx *store.Tx) error {
@@ -280,6 +277,9 @@ func (s *tape) Commit(ctx context.Context, tx *store.Tx) error {
 		s.mu.Lock()
 		s.txs = append(s.txs, *tx)
 		s.mu.Unlock()
+	}
+	if s.slow > 0 {
+		<-time.After(s.slow)
 	}
 	return err
 }

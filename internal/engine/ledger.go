@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/abidehq/abide/internal/history"
@@ -15,6 +13,7 @@ type ledger struct {
 	now     time.Time // of the last turn
 	started bool
 	yielded bool // the last turn ended so that the code could go on in another
+	before  bool // yielded, before this turn
 	ended   bool
 	open    map[int32]*history.Event
 }
@@ -24,32 +23,43 @@ func (l *ledger) note(e *history.Event) {
 	l.lastID = e.ID
 	switch e.Kind {
 	case history.TurnStarted:
-		l.now, l.yielded = e.At, false
+		l.before, l.yielded = l.yielded, false
+		l.now = e.At
 	case history.ExecutionStarted:
 		l.started = true
 	case history.ActivityScheduled, history.TimerCreated, history.ChildStarted:
-		if l.open == nil {
-			l.open = map[int32]*history.Event{}
-		}
-		// What it carries is in the log, and no longer needed.
-		asked := *e
-		asked.Data = nil
-		l.open[e.ID] = &asked
+		l.ask(e)
 	case history.ActivityCompleted, history.ActivityFailed, history.ActivityCancelled,
 		history.TimerFired, history.TimerCancelled,
 		history.ChildCompleted, history.ChildFailed, history.ChildCancelled:
 		delete(l.open, e.Ref)
-	case history.TimerMoved, history.TimerMoveReceived:
+	case history.TimerMoved:
+		// Its message may have come in the turn in which it was moved: then it is open again.
+		l.ask(&history.Event{ID: e.Ref, Kind: history.TimerCreated, Name: e.Name, At: e.At})
+	case history.TimerMoveReceived:
 		if timer := l.open[e.Ref]; timer != nil {
 			timer.At = e.At
 		}
 	case history.TurnYielded:
 		l.yielded = true
 	default:
+		if e.Kind.Quiet() { // of this turn the code does not learn
+			l.yielded = l.before
+		}
 		if e.Kind.Ends() {
 			l.ended = true
 		}
 	}
+}
+
+// ask notes that something is open.
+func (l *ledger) ask(e *history.Event) {
+	if l.open == nil {
+		l.open = map[int32]*history.Event{}
+	}
+	asked := *e
+	asked.Data = nil // it is in the log, and no longer needed
+	l.open[e.ID] = &asked
 }
 
 // answers reports whether e is about something that is open.
@@ -73,7 +83,7 @@ func (l *ledger) answers(e *history.Event) bool {
 // inOrder returns what is open, in the order in which it was asked for.
 func (l *ledger) inOrder() []*history.Event {
 	events := make([]*history.Event, 0, len(l.open))
-	for _, id := range slices.Sorted(maps.Keys(l.open)) {
+	for _, id := range sortedKeys(l.open) {
 		events = append(events, l.open[id])
 	}
 	return events

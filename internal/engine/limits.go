@@ -10,8 +10,7 @@ const (
 	MaxVersion = 64
 
 	// MaxID is the largest length of an instance's ID, in bytes, and MaxTenant that of a
-	// tenant. A child's made-up ID is longer than its parent's, so that a line of them
-	// has an end: see MaxDepth.
+	// tenant.
 	MaxID     = 512
 	MaxTenant = 128
 
@@ -34,7 +33,14 @@ const (
 	// waits for from which on a warning is logged, and MaxOpen that at which the
 	// instance stalls.
 	WarnOpen = 10_000
-	MaxOpen  = 50_000
+	MaxOpen  = 20_000
+
+	// MaxYear is the last year for which a timer can be set.
+	MaxYear = 9000
+
+	// MaxReason is the largest length of the reason why an instance is to be suspended,
+	// cancelled or terminated, in bytes.
+	MaxReason = 4 << 10
 
 	// MaxBatch is the largest number of instances to start in one commit.
 	MaxBatch = 1_000

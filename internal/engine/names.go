@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"log/slog"
 	"strconv"
 
 	"github.com/abidehq/abide/store"
@@ -9,9 +10,10 @@ import (
 // QueueActivities is the queue of activities.
 const QueueActivities = "activities"
 
-// The other queue, and kinds of records.
+// The other queues, and kinds of records.
 const (
-	queueTurns = "turns"
+	queueTurns   = "turns"
+	queueControl = "control"
 
 	kindInstance  = "instance"
 	kindHeartbeat = "heartbeat"
@@ -22,6 +24,7 @@ const (
 const (
 	routeControl = ".control"
 	routeParked  = ".parked"
+	routeEnded   = ".ended"
 )
 
 // IDs of messages of which a key has one at most.
@@ -47,8 +50,21 @@ func (r Ref) String() string {
 	return strconv.Quote(r.Tenant + "/" + r.ID)
 }
 
+// LogValue returns the reference as it stands in logs.
+func (r Ref) LogValue() slog.Value {
+	if r.Tenant == "" {
+		return slog.StringValue(r.ID)
+	}
+	return slog.StringValue(r.Tenant + "/" + r.ID)
+}
+
 func (r Ref) key() store.Key {
 	return store.Key{Queue: queueTurns, Tenant: r.Tenant, Name: r.ID}
+}
+
+// control is where things are asked about the instance.
+func (r Ref) control() store.Key {
+	return store.Key{Queue: queueControl, Tenant: r.Tenant, Name: r.ID}
 }
 
 func (r Ref) record() store.RecordKey {
@@ -66,20 +82,21 @@ func Route(name, version string) string {
 }
 
 // taskKey names what an activity is run under: the event that asked for it.
-func taskKey(ref Ref, execution, event int32) store.Key {
-	return store.Key{Queue: QueueActivities, Tenant: ref.Tenant, Name: messageID(ref.ID, execution, event)}
+func taskKey(ref Ref, run uint64, event int32) store.Key {
+	return store.Key{Queue: QueueActivities, Tenant: ref.Tenant, Name: messageID(ref.ID, run, event)}
 }
 
 func heartbeatKey(task store.Key) store.RecordKey {
 	return store.RecordKey{Kind: kindHeartbeat, Tenant: task.Tenant, ID: task.Name}
 }
 
-// messageID returns an ID for a message about an event of an execution.
-func messageID(prefix string, execution, event int32) string {
-	b := make([]byte, 0, len(prefix)+24)
+// messageID returns an ID for a message about an event of an execution. No other
+// execution of any instance has the same.
+func messageID(prefix string, run uint64, event int32) string {
+	b := make([]byte, 0, len(prefix)+28)
 	b = append(b, prefix...)
 	b = append(b, '/')
-	b = strconv.AppendInt(b, int64(execution), 10)
+	b = strconv.AppendUint(b, run, 36)
 	b = append(b, '/')
 	b = strconv.AppendInt(b, int64(event), 10)
 	return string(b)

@@ -77,11 +77,11 @@ func (c *Client) Discard(ctx context.Context, tenant, id string) error {
 
 func (c *Client) quarantined(ctx context.Context, verb, tenant, id string) (store.Record, error) {
 	if id == "" {
-		return store.Record{}, fmt.Errorf("engine: %s: no ID: %w", verb, ErrInvalid)
+		return store.Record{}, fmt.Errorf("abide: %s: no ID: %w", verb, ErrInvalid)
 	}
 	r, err := c.store.Get(ctx, store.RecordKey{Kind: store.KindQuarantine, Tenant: tenant, ID: id})
 	if errors.Is(err, store.ErrNotFound) {
-		return r, fmt.Errorf("engine: %s: quarantined message %q: %w", verb, id, ErrNotFound)
+		return r, fmt.Errorf("abide: %s: quarantined message %q: %w", verb, id, ErrNotFound)
 	}
 	return r, wrap(verb, err)
 }

@@ -9,6 +9,9 @@ import (
 // is meant for another execution, is dropped: the message is consumed all the same.
 func (t *turn) take(m message) error {
 	info, ledger := &t.in.info, &t.in.ledger
+	if ledger.ended || t.yielded {
+		return errNotNow
+	}
 	if m.run != 0 && m.run != info.run {
 		t.stale()
 		return nil
@@ -58,7 +61,7 @@ func (t *turn) takeEvent(m message, e *history.Event) error {
 		}
 		t.incoming = append(t.incoming, *e)
 	case history.CancelRequested:
-		if !ledger.started {
+		if !ledger.started && t.in.info.Execution == 1 {
 			// There is no code yet that could come to an end by itself.
 			t.end(&history.Event{Kind: history.ExecutionTerminated, Name: e.Name}, Cancelled)
 			return nil
@@ -82,9 +85,8 @@ func (t *turn) takeAwaited(e *history.Event) error {
 	if err := t.flush(); err != nil {
 		return err
 	}
-	if t.in.ledger.ended {
-		t.stale()
-		return nil
+	if t.in.ledger.ended || t.yielded {
+		return errNotNow
 	}
 	exec, err := t.execute()
 	if err != nil {
@@ -109,7 +111,7 @@ func (t *turn) answer(e *history.Event) {
 		}
 	case history.ActivityScheduled:
 		if asked.Activity.ScheduleToClose > 0 {
-			deadline := store.MessageRef{Key: t.claim.Key, ID: messageID(prefixDeadline, info.Execution, e.Ref)}
+			deadline := store.MessageRef{Key: t.claim.Key, ID: messageID(prefixDeadline, info.run, e.Ref)}
 			t.tx.Delete = append(t.tx.Delete, deadline)
 			// It may be the deadline that came first.
 			t.dropTask(e.Ref)

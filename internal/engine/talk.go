@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/abidehq/abide/internal/history"
@@ -56,47 +57,73 @@ func unique() string {
 
 // Cancel asks an instance to come to an end.
 func (c *Client) Cancel(ctx context.Context, ref Ref, why string) error {
-	return c.tell(ctx, "cancel", ref, "", body{kind: bodyEvents, events: cancelRequest(why)})
+	return c.tell(ctx, "cancel", ref, why, body{kind: bodyEvents, events: cancelRequest(why)})
 }
 
 // Terminate ends an instance without asking its code.
 func (c *Client) Terminate(ctx context.Context, ref Ref, why string) error {
-	return c.tell(ctx, "terminate", ref, routeControl, body{kind: bodyTerminate, reason: why})
+	return c.tell(ctx, "terminate", ref, why, body{kind: bodyTerminate, reason: why})
 }
 
 // Suspend has an instance wait until it is resumed. What reaches it meanwhile is kept.
 func (c *Client) Suspend(ctx context.Context, ref Ref, why string) error {
-	return c.tell(ctx, "suspend", ref, routeControl, body{kind: bodySuspend, reason: why})
+	return c.tell(ctx, "suspend", ref, why, body{kind: bodySuspend, reason: why})
 }
 
 // Resume has a suspended or stalled instance go on.
 func (c *Client) Resume(ctx context.Context, ref Ref) error {
-	return c.tell(ctx, "resume", ref, routeControl, body{kind: bodyResume})
+	return c.tell(ctx, "resume", ref, "", body{kind: bodyResume})
 }
 
-// MoveTimer gives the timers of that name another time. It does nothing if none is
-// pending when the instance gets to know.
+// MoveTimer gives the timers of that name another time. It does nothing to one that is
+// not pending any more when the instance gets to know.
 func (c *Client) MoveTimer(ctx context.Context, ref Ref, name string, at time.Time) error {
 	if err := checkName("timer", name); err != nil {
 		return err
 	}
-	at = time.UnixMilli(store.Millis(at)).UTC()
-	return c.tell(ctx, "move timer", ref, "", body{kind: bodyEvents, events: []history.Event{{
-		Kind: history.TimerMoveReceived, Name: name, At: at,
-	}}})
-}
-
-// tell sends a message to an instance that has not ended.
-func (c *Client) tell(ctx context.Context, verb string, ref Ref, route string, b body) error {
-	info, err := c.Get(ctx, ref)
+	if at.Year() > MaxYear {
+		return fmt.Errorf("abide: move timer: %v is too late, up to the year %d is allowed: %w", at, MaxYear, ErrInvalid)
+	}
+	info, err := c.running(ctx, "move timer", ref)
 	if err != nil {
 		return err
 	}
-	if info.Status.Ended() {
-		return fmt.Errorf("engine: %s: %v is %s: %w", verb, ref, info.Status, ErrState)
+	waits, err := c.Waits(ctx, ref)
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(waits, func(w Wait) bool { return w.Kind == history.TimerCreated && w.Name == name }) {
+		return fmt.Errorf("abide: move timer: %v has no pending timer of the name %q: %w", ref, name, ErrNotFound)
+	}
+	// Straight to the execution, whose timers these are, so that it comes before a timer
+	// that is due later.
+	b := body{kind: bodyEvents, run: info.run, events: []history.Event{{
+		Kind: history.TimerMoveReceived, Name: name, At: time.UnixMilli(store.Millis(at)).UTC(),
+	}}}
+	return wrap("move timer", c.store.Commit(ctx, &store.Tx{Put: []store.Message{{
+		Key: ref.key(), ID: prefixControl + "/" + unique(), TTL: time.Hour, Body: b.encode(),
+	}}}))
+}
+
+// running returns what is true of an instance that has not ended.
+func (c *Client) running(ctx context.Context, verb string, ref Ref) (Info, error) {
+	info, err := c.Get(ctx, ref)
+	if err == nil && info.Status.Ended() {
+		err = fmt.Errorf("abide: %s: %v is %s: %w", verb, ref, info.Status, ErrState)
+	}
+	return info, err
+}
+
+// tell asks something about an instance that has not ended.
+func (c *Client) tell(ctx context.Context, verb string, ref Ref, why string, b body) error {
+	if n := len(why); n > MaxReason {
+		return fmt.Errorf("abide: %s: the reason has %d bytes, at most %d are allowed: %w", verb, n, MaxReason, ErrInvalid)
+	}
+	if _, err := c.running(ctx, verb, ref); err != nil {
+		return err
 	}
 	return wrap(verb, c.store.Commit(ctx, &store.Tx{Put: []store.Message{{
-		Key: ref.key(), ID: prefixControl + "/" + unique(), Route: route, Body: b.encode(),
+		Key: ref.control(), ID: prefixControl + "/" + unique(), Route: routeControl, Body: b.encode(),
 	}}}))
 }
 
@@ -107,10 +134,10 @@ func (c *Client) Delete(ctx context.Context, ref Ref) error {
 		return err
 	}
 	if !info.Status.Ended() {
-		return fmt.Errorf("engine: delete: %v is %s; only an instance that has ended can be deleted: %w", ref, info.Status, ErrState)
+		return fmt.Errorf("abide: delete: %v is %s; only an instance that has ended can be deleted: %w", ref, info.Status, ErrState)
 	}
 	return wrap("delete", c.store.Commit(ctx, &store.Tx{
-		DeleteKeys:    []store.Key{ref.key()},
+		DeleteKeys:    []store.Key{ref.key(), ref.control()},
 		DeleteRecords: []store.DeleteRecord{{Key: ref.record(), Expect: info.Revision}},
 	}))
 }
@@ -123,7 +150,7 @@ func (c *Client) Restart(ctx context.Context, ref Ref) error {
 		return err
 	}
 	if !info.Status.Ended() {
-		return fmt.Errorf("engine: restart: %v is %s; only an instance that has ended can be restarted: %w", ref, info.Status, ErrState)
+		return fmt.Errorf("abide: restart: %v is %s; only an instance that has ended can be restarted: %w", ref, info.Status, ErrState)
 	}
 	start := Start{Ref: ref, Name: info.Name, Version: info.Version, Tags: info.Tags, IfExists: Replace}
 	found := false
@@ -133,7 +160,7 @@ func (c *Client) Restart(ctx context.Context, ref Ref) error {
 		}
 	}
 	if !found {
-		return fmt.Errorf("engine: restart: %v ended before it began, so its input is not known: %w", ref, ErrState)
+		return fmt.Errorf("abide: restart: %v ended before it began, so its input is not known: %w", ref, ErrState)
 	}
 	_, err = c.Start(ctx, start)
 	return err

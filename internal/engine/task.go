@@ -54,7 +54,7 @@ func decodeTask(data []byte) (task, error) {
 		r.fail("not a task")
 	}
 	if r.err != nil {
-		return task{}, fmt.Errorf("engine: task: %w", r.err)
+		return task{}, fmt.Errorf("abide: task: %w", r.err)
 	}
 	return t, nil
 }

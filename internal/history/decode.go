@@ -163,13 +163,14 @@ type field struct {
 // fields calls read with each field of a message. Those that it does not look at are
 // skipped.
 func fields(b []byte, read func(*field)) error {
+	var f field // one for all of them: it is on the heap, because read may keep it
 	for len(b) > 0 {
 		number, kind, n := protowire.ConsumeTag(b)
 		if n < 0 {
 			return protowire.ParseError(n)
 		}
 		b = b[n:]
-		f := field{number: number, kind: kind}
+		f = field{number: number, kind: kind}
 		switch kind {
 		case protowire.VarintType:
 			f.number64, n = protowire.ConsumeVarint(b)

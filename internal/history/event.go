@@ -64,6 +64,37 @@ type Failure struct {
 	Cause *Failure
 }
 
+// Limits of a failure, so that one always fits into an event.
+const (
+	maxMessage = 32 << 10
+	maxDetails = 256 << 10
+	maxCauses  = 8
+)
+
+// Bounded returns the failure, cut to a size that fits into an event.
+func (f *Failure) Bounded() *Failure { return f.bounded(maxCauses) }
+
+func (f *Failure) bounded(depth int) *Failure {
+	if f == nil || depth == 0 {
+		return nil
+	}
+	b := *f
+	b.Type, b.Message = Cut(b.Type), Cut(b.Message)
+	if len(b.Details) > maxDetails {
+		b.Details = nil // half of it could not be read
+	}
+	b.Cause = f.Cause.bounded(depth - 1)
+	return &b
+}
+
+// Cut returns words for people, cut to a length that fits into an event.
+func Cut(s string) string {
+	if len(s) <= maxMessage {
+		return s
+	}
+	return strings.ToValidUTF8(s[:maxMessage], "") + " …"
+}
+
 // Start says more about an execution that starts.
 type Start struct {
 	Version   string

@@ -69,6 +69,16 @@ const (
 	// on, in the next turn, from here.
 	TurnYielded Kind = 30
 
+	// ExecutionSuspended says that the instance was told to wait: Name (why). The code
+	// does not learn of it, nor of the next three.
+	ExecutionSuspended Kind = 31
+	// ExecutionResumed says that it may go on.
+	ExecutionResumed Kind = 32
+	// ParentEnded says that nobody waits for its result any more.
+	ParentEnded Kind = 33
+	// ExecutionStalled says that its code could not go on: Name (why).
+	ExecutionStalled Kind = 34
+
 	// CancelRequested asks the code to come to an end: Name (why).
 	CancelRequested Kind = 23
 
@@ -118,6 +128,10 @@ var kindNames = [...]string{
 	ExecutionContinued:  "ExecutionContinued",
 	TimerMoveReceived:   "TimerMoveReceived",
 	TurnYielded:         "TurnYielded",
+	ExecutionSuspended:  "ExecutionSuspended",
+	ExecutionResumed:    "ExecutionResumed",
+	ParentEnded:         "ParentEnded",
+	ExecutionStalled:    "ExecutionStalled",
 }
 
 // Known reports whether this version knows the kind.
@@ -141,9 +155,13 @@ func (k Kind) Incoming() bool {
 		ChildCompleted, ChildFailed, EventReceived, CancelRequested, ExecutionTerminated:
 		return true
 	default:
-		return false
+		return k.Quiet()
 	}
 }
+
+// Quiet reports whether an event of this kind reaches the instance and the code does
+// not learn of it. Such events have turns of their own.
+func (k Kind) Quiet() bool { return k >= ExecutionSuspended && k <= ExecutionStalled }
 
 // Ends reports whether an event of this kind is the last one of an execution.
 func (k Kind) Ends() bool { return k >= ExecutionCompleted && k <= ExecutionContinued }

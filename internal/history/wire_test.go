@@ -64,6 +64,10 @@ func examples() []Event {
 		{Kind: ExecutionContinued, Name: "order", Start: &Start{Version: "3", Execution: 8}, Data: []byte(`{"n":8}`)},
 		{Kind: TimerMoveReceived, Ref: 7, At: noon.Add(2 * time.Hour)},
 		{Kind: TurnYielded},
+		{Kind: ExecutionSuspended, Name: "the warehouse is closed"},
+		{Kind: ExecutionResumed},
+		{Kind: ParentEnded},
+		{Kind: ExecutionStalled, Name: "panic: oh dear"},
 	}
 }
 

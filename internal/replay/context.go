@@ -55,11 +55,11 @@ func (c *Context) Move(timer *Future, at time.Time) bool {
 	if timer.done || timer.kind != history.TimerCreated {
 		return false
 	}
-	timer.at = notEarlier(at)
+	timer.at, timer.moved = notEarlier(at), c.x.turns
 	if h := c.x.next(history.TimerMoved); h != nil {
 		timer.at = h.At
 	}
-	c.x.emit(history.Event{Kind: history.TimerMoved, Ref: timer.id, At: timer.at})
+	c.x.emit(history.Event{Kind: history.TimerMoved, Ref: timer.id, Name: timer.name, At: timer.at})
 	return true
 }
 
@@ -81,6 +81,10 @@ func (c *Context) Detach(name, id string, input []byte, how history.Child) strin
 	return id
 }
 
+// maxSelf is how much of an instance's ID is in those that it makes up, so that they
+// do not grow from child to child for ever.
+const maxSelf = 400
+
 // target returns the ID of an instance to start. One that was made up is in history:
 // the instance that replays it may be a fork, with an ID of its own.
 func (c *Context) target(kind history.Kind, id string) string {
@@ -91,7 +95,7 @@ func (c *Context) target(kind history.Kind, id string) string {
 	if h := c.x.next(kind); h != nil {
 		return h.Target
 	}
-	return fmt.Sprintf("%s.%016x", c.x.self, number)
+	return fmt.Sprintf("%s.%016x", strings.ToValidUTF8(c.x.self[:min(len(c.x.self), maxSelf)], ""), number)
 }
 
 // Receive returns the next event of that name, when there is one.
@@ -155,7 +159,8 @@ func (c *Context) step(name string, f func(context.Context) ([]byte, *history.Fa
 func (c *Context) runStep(f func(context.Context) ([]byte, *history.Failure)) ([]byte, *history.Failure) {
 	c.x.inStep.Store(true)
 	defer c.x.inStep.Store(false) // also when f panics
-	return f(c.x.live.Context)
+	data, failure := f(c.x.live.Context)
+	return data, failure.Bounded()
 }
 
 // Changed reports whether the code after the change with that ID is to run: always in
@@ -206,7 +211,7 @@ func (c *Context) Wait(futures ...*Future) {
 	for _, f := range futures {
 		for !f.done {
 			f.waiters = append(f.waiters, c.x.current)
-			c.x.wait(f.String())
+			c.x.wait(waits{futures: []*Future{f}})
 		}
 	}
 }
@@ -224,12 +229,10 @@ func (c *Context) WaitAny(futures ...*Future) int {
 		if first >= 0 {
 			return first
 		}
-		names := make([]string, len(futures))
-		for i, f := range futures {
+		for _, f := range futures {
 			f.waiters = append(f.waiters, c.x.current)
-			names[i] = f.String()
 		}
-		c.x.wait("one of " + strings.Join(names, ", "))
+		c.x.wait(waits{any: true, futures: futures})
 		for _, f := range futures {
 			f.waiters = slices.DeleteFunc(f.waiters, func(co *coroutine) bool { return co == c.x.current })
 		}
@@ -267,6 +270,7 @@ func (c *Context) Shield() *Context {
 
 // Uint64 returns a random number: the same one when it is replayed.
 func (c *Context) Uint64() uint64 {
+	c.x.mustLive()
 	c.x.random += 0x9e3779b97f4a7c15
 	z := c.x.random
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"runtime/debug"
 	"slices"
+	"strings"
 
 	"github.com/abidehq/abide/internal/history"
 )
@@ -19,7 +20,7 @@ type coroutine struct {
 	suspend func(struct{}) bool
 	woken   bool // it is among the runnable ones
 	ended   bool
-	waits   string // for what, in words
+	waits   *waits // for what; nil if it does not
 }
 
 // errStopped unwinds the stack of a coroutine that must not go on.
@@ -80,26 +81,55 @@ func (x *Execution) run() {
 }
 
 // wait suspends the coroutine that runs until it is woken.
-func (x *Execution) wait(what string) {
+func (x *Execution) wait(what waits) {
 	co := x.current
-	if co == nil || x.closed {
+	if x.closed || (co == nil && (x.ended || x.err != nil)) {
 		panic(errStopped)
+	}
+	if co == nil {
+		panic(errOutside)
 	}
 	if x.inStep.Load() {
 		x.stopWith(ErrInStep)
 	}
-	co.waits = what
+	co.waits = &what
 	if !co.suspend(struct{}{}) {
 		panic(errStopped)
 	}
-	co.waits = ""
+	co.waits = nil
+}
+
+// errOutside is what code panics with that waits where nobody can wake it.
+var errOutside = errors.New("replay: the context of an orchestration was used outside of it, such as in a goroutine")
+
+// waits is what a coroutine waits for: some of the futures, or the next turn if there
+// are none.
+type waits struct {
+	any     bool // one of them is enough
+	futures []*Future
+}
+
+// String returns it in words.
+func (w *waits) String() string {
+	if len(w.futures) == 0 {
+		return "the next turn"
+	}
+	names := make([]string, len(w.futures))
+	for i, f := range w.futures {
+		names[i] = f.String()
+	}
+	list := strings.Join(names, ", ")
+	if w.any {
+		return "one of " + list
+	}
+	return list
 }
 
 // yield ends the coroutine's part in this turn: it goes on in the next one.
 func (x *Execution) yield() {
 	x.emit(history.Event{Kind: history.TurnYielded})
 	x.yielded = append(x.yielded, x.current)
-	x.wait("the next turn")
+	x.wait(waits{})
 }
 
 // mustLive stops code that is at an end and does something all the same, in what it has
@@ -144,8 +174,8 @@ func (x *Execution) inOrder() []*coroutine {
 func (x *Execution) Waiting() []string {
 	var waits []string
 	for _, co := range x.inOrder() {
-		if co.waits != "" {
-			waits = append(waits, co.waits)
+		if co.waits != nil {
+			waits = append(waits, co.waits.String())
 		}
 	}
 	return waits

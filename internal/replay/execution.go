@@ -38,6 +38,7 @@ type Execution struct {
 	ended    bool
 	lastID   int32     // of the events so far
 	now      time.Time // of the turn
+	turns    int       // so far, with this one
 	start    history.Start
 	name     string
 	err      error // why it cannot go on
@@ -61,6 +62,7 @@ type Execution struct {
 	made     int               // how many were made in a scope, so that their order is known
 	resolved int               // how many were resolved, for the same reason
 	inboxes  map[string]*inbox
+	unseen   *history.Event // a request to cancel that came when the code had ended
 	changes  map[string]bool
 	root     *Scope
 	random   uint64 // state of the generator
@@ -106,11 +108,29 @@ func (x *Execution) Replay(events []history.Event) error {
 		for in < n && events[in].Kind.Incoming() {
 			in++
 		}
+		if n > 1 && !slices.ContainsFunc(events[1:n], func(e history.Event) bool { return !e.Kind.Quiet() }) {
+			if err := x.pass(events[:n]); err != nil {
+				return err
+			}
+			events = events[n:]
+			continue
+		}
 		x.replayed, x.goOn = true, false
 		if err := x.turn(events[:in], events[in:n]); err != nil {
 			return err
 		}
 		events = events[n:]
+	}
+	return nil
+}
+
+// pass lets a turn go by of which the code does not learn.
+func (x *Execution) pass(events []history.Event) error {
+	for i := range events {
+		x.lastID++
+		if events[i].ID != x.lastID {
+			return x.fail(fmt.Errorf("replay: event %v should have ID %d: %w", &events[i], x.lastID, ErrHistory))
+		}
 	}
 	return nil
 }
@@ -162,6 +182,7 @@ func (x *Execution) turn(incoming, expected []history.Event) error {
 		return x.fail(fmt.Errorf("replay: a turn does not begin with TurnStarted: %w", ErrHistory))
 	}
 	x.expected = expected
+	x.turns++
 	if slices.ContainsFunc(incoming, func(e history.Event) bool { return e.Kind == history.ExecutionTerminated }) {
 		x.ended = true // before the code does anything about the turn's other events
 		x.stopAll()
@@ -200,9 +221,13 @@ func (x *Execution) fail(err error) error {
 // receive does what an incoming event does.
 func (x *Execution) receive(e *history.Event) error {
 	if x.ended {
-		if e.Kind == history.EventReceived { // nobody waits any more, so it goes along
+		switch e.Kind { // nobody waits any more, so it goes along
+		case history.EventReceived:
 			in := x.inbox(e.Name)
 			in.events = append(in.events, e.Data)
+		case history.CancelRequested:
+			x.unseen = e
+		default:
 		}
 		return nil
 	}
@@ -226,7 +251,10 @@ func (x *Execution) receive(e *history.Event) error {
 	case history.ActivityFailed, history.ChildFailed:
 		x.resolve(e.Ref, nil, e.Failure)
 	case history.TimerFired:
-		x.resolve(e.Ref, nil, nil)
+		// The code may have moved it, because of an event that came before it in this turn.
+		if f := x.futures[e.Ref]; f != nil && f.moved != x.turns {
+			x.resolve(e.Ref, nil, nil)
+		}
 	case history.TimerMoveReceived:
 		if f := x.futures[e.Ref]; f != nil {
 			f.at = e.At
@@ -264,6 +292,7 @@ func (x *Execution) begin(e *history.Event) {
 
 // end notes how the code has ended.
 func (x *Execution) end(o Outcome) {
+	o.Failure = o.Failure.Bounded()
 	e := history.Event{Kind: history.ExecutionCompleted, Data: o.Data}
 	switch {
 	case o.Continue != nil:

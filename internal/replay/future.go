@@ -2,6 +2,7 @@ package replay
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -17,6 +18,7 @@ type Future struct {
 	name   string
 	target string    // of a child
 	at     time.Time // of a timer
+	moved  int       // in which turn the code has moved it last
 	scope  *Scope
 	made   int    // when, among the futures of the execution
 	inbox  *inbox // that it waits for
@@ -151,16 +153,20 @@ func (in *inbox) leave(f *Future) {
 	in.waiting = slices.DeleteFunc(in.waiting, func(w *Future) bool { return w == f })
 }
 
-// Unreceived returns the events that nobody has received, by name, in order: they go
+// Unreceived returns what reached the execution and its code has not seen: events that
+// nobody has received, those of each name in order, and a request to cancel it. They go
 // along when the execution continues as a new one.
-func (x *Execution) Unreceived() map[string][][]byte {
-	kept := map[string][][]byte{}
-	for name, in := range x.inboxes {
-		if len(in.events) > 0 {
-			kept[name] = in.events
+func (x *Execution) Unreceived() []history.Event {
+	var events []history.Event
+	for _, name := range slices.Sorted(maps.Keys(x.inboxes)) {
+		for _, data := range x.inboxes[name].events {
+			events = append(events, history.Event{Kind: history.EventReceived, Name: name, Data: data})
 		}
 	}
-	return kept
+	if x.unseen != nil {
+		events = append(events, history.Event{Kind: history.CancelRequested, Name: x.unseen.Name})
+	}
+	return events
 }
 
 // Awaits reports whether the code waits for an event of that name.

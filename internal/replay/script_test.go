@@ -295,7 +295,7 @@ type state struct {
 	Ended      bool
 	Open       []int32
 	Waiting    []string
-	Unreceived map[string][][]byte
+	Unreceived []history.Event
 }
 
 func stateOf(x *replay.Execution) state {
@@ -320,7 +320,14 @@ func (s *story) printState(x *replay.Execution) {
 	for _, w := range x.Waiting() {
 		s.printf("waits for %s", w)
 	}
-	kept := x.Unreceived()
+	kept := map[string][][]byte{}
+	for _, e := range x.Unreceived() {
+		if e.Kind == history.CancelRequested {
+			s.printf("keeps a request to cancel it: %s", e.Name)
+			continue
+		}
+		kept[e.Name] = append(kept[e.Name], e.Data)
+	}
 	for _, name := range slices.Sorted(maps.Keys(kept)) {
 		s.printf("keeps event %q: %s", name, strings.ReplaceAll(fmt.Sprintf("%q", kept[name]), `" "`, `", "`))
 	}

@@ -43,14 +43,15 @@ var layers = []layer{
 		imports: []string{"internal/base", "internal/history", "internal/replay", "store"},
 		tests:   []string{"store/..."},
 	},
+	{path: "internal/registry", imports: []string{"internal/engine", "internal/history"}},
 	{
 		path:    ".",
-		imports: []string{"internal/base", "internal/engine", "internal/history", "internal/replay", "store/..."},
+		imports: []string{"internal/base", "internal/engine", "internal/history", "internal/registry", "internal/replay", "store/..."},
 		tests:   []string{"abidetest"},
 	},
 	{
 		path:    "abidetest",
-		imports: []string{".", "internal/base", "internal/engine", "internal/history", "internal/replay", "store/..."},
+		imports: []string{".", "internal/base", "internal/engine", "internal/history", "internal/registry", "internal/replay", "store/..."},
 	},
 
 	// The analysis knows the names of the engine, and imports nothing of it.

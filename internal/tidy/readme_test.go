@@ -8,7 +8,7 @@ import (
 )
 
 // shown are the programs that the README contains.
-var shown = []string{"examples/appointment/main.go"}
+var shown = []string{"examples/crash/main.go"}
 
 func TestReadmeShowsWhatIsCompiled(t *testing.T) {
 	t.Parallel()

@@ -240,7 +240,7 @@ func (s *Store) claimKey(q *queue, k *keyState, req store.ClaimRequest, nowMS in
 		delivered: map[string]bool{},
 	}
 	c := store.Claim{
-		Key: k.key, Token: k.lease.token, Route: k.route, LogLength: k.logLength(),
+		Key: k.key, Token: k.lease.token, Route: k.route, LogLength: k.logLength(), LogTag: k.logTag,
 		Now: store.FromMillis(nowMS), Until: store.FromMillis(k.lease.untilMS),
 	}
 	for _, m := range deliver {

@@ -91,6 +91,9 @@ func (s *Store) apply(tx *store.Tx, nowMS int64) {
 	}
 	for _, a := range tx.Append {
 		k := s.key(a.Key)
+		if k.logLength() == 0 {
+			k.logTag = a.Tag
+		}
 		for _, e := range a.Entries {
 			k.log = append(k.log, bytes.Clone(e))
 		}

@@ -70,6 +70,7 @@ type keyState struct {
 	route    string
 	messages []*message // in the order of delivery
 
+	logTag  uint64   // that the log was begun with
 	logBase int      // how many entries were trimmed
 	log     [][]byte // the entries that were not
 

@@ -117,7 +117,7 @@ func (b *builder) append() {
 		return
 	}
 	b.appended[k.Name] = true
-	a := store.Append{Key: k, At: b.logLen(k)}
+	a := store.Append{Key: k, At: b.logLen(k), Tag: b.w.rnd.Uint64()}
 	for range 1 + b.w.rnd.IntN(3) {
 		a.Entries = append(a.Entries, b.body())
 	}

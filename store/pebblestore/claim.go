@@ -328,7 +328,7 @@ func (s *Store) claimKey(k *keyState, req *store.ClaimRequest, t *taken, now int
 	t.after(k.changed)
 	l := s.startLease(k, deliver, now+millis(req.Lease))
 	c := store.Claim{
-		Key: k.key, Token: l.token, Route: k.route, LogLength: k.logLen,
+		Key: k.key, Token: l.token, Route: k.route, LogLength: k.logLen, LogTag: k.logTag,
 		Messages: make([]store.Message, len(deliver)),
 		Now:      store.FromMillis(now), Until: store.FromMillis(l.until),
 	}

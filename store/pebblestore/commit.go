@@ -309,7 +309,7 @@ func (s *Store) endOfTx(g *group, k *keyState, now int64) {
 		k.headerDirty = false
 		s.keyBuf = headerKey(s.keyBuf[:0], k.key)
 		if k.hasLog {
-			s.valBuf = appendHeader(s.valBuf[:0], k.log, k.logBase, k.route)
+			s.valBuf = appendHeader(s.valBuf[:0], header{log: k.log, base: k.logBase, tag: k.logTag, route: k.route})
 			_ = g.batch.Set(s.keyBuf, s.valBuf, nil)
 		} else {
 			_ = g.batch.Delete(s.keyBuf, nil)
@@ -357,7 +357,7 @@ func (s *Store) deleteKey(g *group, k *keyState) error {
 	}
 	if k.hasLog {
 		s.deleteLog(g, k)
-		k.hasLog, k.log, k.logBase, k.logLen = false, 0, 0, 0
+		k.hasLog, k.log, k.logTag, k.logBase, k.logLen = false, 0, 0, 0, 0
 		k.headerDirty = true
 	}
 	k.route, k.lane, k.complete = "", nil, true

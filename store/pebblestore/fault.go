@@ -48,6 +48,9 @@ func (s *Store) failLocked(err error) {
 
 // readError adds to an error what was being read. What is corrupt is marked so.
 func (s *Store) readError(verb string, err error) error {
+	if err == pebble.ErrNotFound { //nolint:errorlint // the value itself, as Pebble returns it: no more needs to be said, and often
+		return err
+	}
 	if pebble.IsCorruptionError(err) && !errors.Is(err, store.ErrCorrupt) {
 		return fmt.Errorf("pebblestore: %s in %s: %w: %w", verb, s.dir, err, store.ErrCorrupt)
 	}

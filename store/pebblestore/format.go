@@ -32,7 +32,7 @@ const (
 
 // What follows a key's names in a database key.
 const (
-	keyHeader  byte = 0 // → log number, trimmed entries, route: there if the key has a log
+	keyHeader  byte = 0 // → log number, trimmed entries, tag, route: there if the key has a log
 	keyPending byte = 1 // message ID → lane, due, seq
 )
 
@@ -272,17 +272,28 @@ func parsePending(key, v []byte) (lane uint32, p pos, err error) {
 	return lane, p, r.check("pending message", key)
 }
 
-func appendHeader(b []byte, log uint64, base int, route string) []byte {
-	b = binary.AppendUvarint(b, log)
-	b = binary.AppendUvarint(b, uint64(base))
-	return append(b, route...)
+// header is what the value of a key that has a log says.
+type header struct {
+	log   uint64 // its number
+	base  int    // how many entries were trimmed
+	tag   uint64 // that it was begun with
+	route string
 }
 
-func parseHeader(key, v []byte) (log uint64, base int, route string, err error) {
+func appendHeader(b []byte, h header) []byte {
+	b = binary.AppendUvarint(b, h.log)
+	b = binary.AppendUvarint(b, uint64(h.base))
+	b = binary.AppendUvarint(b, h.tag)
+	return append(b, h.route...)
+}
+
+func parseHeader(key, v []byte) (h header, err error) {
 	r := reader{b: v}
-	log = r.uvarint()
-	base = int(r.uvarint())
-	return log, base, string(r.b), r.check("header", key)
+	h.log = r.uvarint()
+	h.base = int(r.uvarint())
+	h.tag = r.uvarint()
+	h.route = string(r.b)
+	return h, r.check("header", key)
 }
 
 func appendLane(b []byte, l *lane, floor pos) []byte {

@@ -24,6 +24,7 @@ var (
 	}
 	goldenPos  = pos{due: 1_800_000_000_123, seq: 77}
 	goldenMsg  = msgData{attempt: 3, putMS: 1_800_000_000_000, ttlMS: 60_000, body: []byte("message")}
+	goldenHead = header{log: 42, base: 7, tag: 1<<63 + 5, route: "order@1"}
 	goldenHide = msgData{putMS: 1_800_000_000_000, hidden: true, visibleMS: 1_800_000_000_500, body: []byte("early")}
 )
 
@@ -38,7 +39,7 @@ func goldenLines() []byte {
 	line("lane key", laneKey(nil, 5))
 	line("lane", appendLane(nil, l, goldenPos))
 	line("header key", headerKey(nil, goldenKey))
-	line("header", appendHeader(nil, 42, 7, "order@1"))
+	line("header", appendHeader(nil, goldenHead))
 	line("pending key", pendingKey(nil, goldenKey, "start"))
 	line("pending", appendPending(nil, 5, goldenPos))
 	line("message key", msgKey(nil, 5, goldenPos))
@@ -89,9 +90,8 @@ func TestValuesAreReadAsTheyWereWritten(t *testing.T) {
 	if err != nil || lane != 5 || p != goldenPos {
 		t.Errorf("pending: %v %v %v", lane, p, err)
 	}
-	log, base, route, err := parseHeader(nil, appendHeader(nil, 42, 7, "order@1"))
-	if err != nil || log != 42 || base != 7 || route != "order@1" {
-		t.Errorf("header: %v %v %v %v", log, base, route, err)
+	if head, err := parseHeader(nil, appendHeader(nil, goldenHead)); err != nil || head != goldenHead {
+		t.Errorf("header: %+v %v", head, err)
 	}
 	got, err := parseRecord(nil, appendRecord(nil, &goldenRecord, 4, goldenRecord.Time.UnixMilli()))
 	want := goldenRecord
@@ -122,7 +122,7 @@ func FuzzParse(f *testing.F) {
 	f.Add(appendMsg(nil, "order-1", "start", &goldenMsg))
 	f.Add(appendRecord(nil, &goldenRecord, 4, 5))
 	f.Add(appendEntries(nil, [][]byte{[]byte("one")}))
-	f.Add(appendHeader(nil, 42, 7, "order@1"))
+	f.Add(appendHeader(nil, goldenHead))
 	f.Fuzz(func(t *testing.T, v []byte) {
 		_, _, d, err := parseMsg(nil, v)
 		if err == nil && len(d.body) > len(v) {
@@ -130,7 +130,7 @@ func FuzzParse(f *testing.F) {
 		}
 		_, _ = parseRecord(nil, v)
 		_, _, _ = parsePending(nil, v)
-		_, _, _, _ = parseHeader(nil, v)
+		_, _ = parseHeader(nil, v)
 		total := 0
 		if err := parseEntries(nil, v, func(_ int, e []byte) bool { total += len(e); return true }); err == nil && total > len(v) {
 			t.Error("entries are longer than their value")

@@ -32,6 +32,7 @@ type keyState struct {
 
 	hasLog      bool
 	log         uint64 // number of the log
+	logTag      uint64 // that the log was begun with
 	logBase     int    // how many entries were trimmed
 	logLen      int
 	logGroup    *group // that was appended to last
@@ -112,10 +113,11 @@ func (s *Store) fill(k *keyState) error {
 	for it.SeekPrefixGE(prefix); it.Valid(); it.Next() {
 		suffix := it.Key()[len(prefix):]
 		if suffix[0] == keyHeader {
-			k.hasLog = true
-			if k.log, k.logBase, k.route, err = parseHeader(it.Key(), it.Value()); err != nil {
+			var h header
+			if h, err = parseHeader(it.Key(), it.Value()); err != nil {
 				break
 			}
+			k.hasLog, k.log, k.logBase, k.logTag, k.route = true, h.log, h.base, h.tag, h.route
 			continue
 		}
 		var p pos

@@ -18,7 +18,7 @@ const pointDeletes = 64
 func (s *Store) append(g *group, a *store.Append) {
 	k := s.pinned(a.Key)
 	if !k.hasLog {
-		k.hasLog, k.log, k.headerDirty = true, s.newID(g), true
+		k.hasLog, k.log, k.logTag, k.headerDirty = true, s.newID(g), a.Tag, true
 	}
 	s.keyBuf = logKey(s.keyBuf[:0], k.log, k.logLen)
 	s.valBuf = appendEntries(s.valBuf[:0], a.Entries)
@@ -106,22 +106,22 @@ func (s *Store) ReadLog(ctx context.Context, key store.Key, from int) (store.Log
 		return store.LogPage{}, s.readError("read log", err)
 	}
 	defer view.close()
-	header := headerKey(nil, key)
-	v, closer, err := view.Get(header)
+	at := headerKey(nil, key)
+	v, closer, err := view.Get(at)
 	if errors.Is(err, pebble.ErrNotFound) {
 		return store.LogPage{First: from}, nil
 	}
 	if err != nil {
 		return store.LogPage{}, s.readError("read log", err)
 	}
-	log, base, _, err := parseHeader(header, v)
+	h, err := parseHeader(at, v)
 	_ = closer.Close()
 	if err != nil {
 		return store.LogPage{}, err
 	}
-	page := store.LogPage{First: max(from, base)}
-	if page.Length, err = s.logLength(view, log); err == nil && page.First < page.Length {
-		page.Entries, err = readEntries(view, log, page.First)
+	page := store.LogPage{First: max(from, h.base)}
+	if page.Length, err = s.logLength(view, h.log); err == nil && page.First < page.Length {
+		page.Entries, err = readEntries(view, h.log, page.First)
 	}
 	if err != nil {
 		return store.LogPage{}, s.readError("read log", err)

@@ -21,6 +21,7 @@ type holding struct {
 
 type keyHolding struct {
 	route    string
+	tag      uint64 // that the log was begun with
 	trimmed  int
 	log      []string
 	messages []messageHolding // in the order of delivery
@@ -129,13 +130,7 @@ func (h *holding) apply(tx *store.Tx, delivered map[string][]string, step int) {
 		k.trimmed = max(k.trimmed, t.Before)
 	}
 	for _, a := range tx.Append {
-		for _, e := range a.Entries {
-			if a.Key == sharedKey {
-				h.shared = append(h.shared, string(e))
-			} else {
-				h.key(a.Key.Name).log = append(h.key(a.Key.Name).log, string(e))
-			}
-		}
+		h.append(a)
 	}
 	for _, m := range tx.Put {
 		h.put(m, step)
@@ -157,6 +152,19 @@ func (h *holding) apply(tx *store.Tx, delivered map[string][]string, step int) {
 		delete(h.records, d.Key.ID)
 	}
 	h.settle()
+}
+
+func (h *holding) append(a store.Append) {
+	log := &h.shared
+	if a.Key != sharedKey {
+		k := h.key(a.Key.Name)
+		if log = &k.log; len(k.log) == 0 {
+			k.tag = a.Tag
+		}
+	}
+	for _, e := range a.Entries {
+		*log = append(*log, string(e))
+	}
 }
 
 // settle orders messages, and forgets keys that are gone with their routes.

@@ -193,17 +193,18 @@ type drainer struct {
 	store *Store
 	clock *base.Manual
 	left  map[string][]messageHolding // by the name of the key, in the order in which they must come
+	tags  map[string]uint64           // of the logs, by the name of the key
 }
 
 // drain checks that every pending message is delivered at its time, once, and in
 // order, and that nothing is left then.
 func (l *workload) drain(ctx context.Context, s *Store, clock *base.Manual, m *moment, found []int) error {
-	d := drainer{load: l, store: s, clock: clock, left: map[string][]messageHolding{}}
+	d := drainer{load: l, store: s, clock: clock, left: map[string][]messageHolding{}, tags: map[string]uint64{}}
 	var held []*holding
 	for i := range l.workers {
 		held = append(held, m.steps[i][found[i]].holding)
 		for name, k := range held[i].keys {
-			d.left[name] = slices.Clone(k.messages)
+			d.left[name], d.tags[name] = slices.Clone(k.messages), k.tag
 		}
 	}
 	if err := d.giveRoutes(ctx, held); err != nil {
@@ -272,8 +273,12 @@ func (d *drainer) claimAll(ctx context.Context) error {
 	}
 }
 
-// take checks that a claim has the messages whose turn it is.
+// take checks that a claim has the messages whose turn it is, and the log that it
+// should.
 func (d *drainer) take(c store.Claim) error {
+	if want := d.tags[c.Key.Name]; c.LogTag != want {
+		return violates("claimed %v whose log has tag %d, want %d", c.Key, c.LogTag, want)
+	}
 	for _, m := range c.Messages {
 		left := d.left[c.Key.Name]
 		if len(left) == 0 {

@@ -207,8 +207,8 @@ func (w *worker) claim(ctx context.Context, s *Store) error {
 	}
 	for _, c := range claims {
 		k := w.now().keys[c.Key.Name]
-		if k == nil || c.Route != k.route || c.LogLength != len(k.log) {
-			return violates("claimed %v with route %q and a log of %d, want %+v", c.Key, c.Route, c.LogLength, k)
+		if k == nil || c.Route != k.route || c.LogLength != len(k.log) || c.LogTag != k.tag {
+			return violates("claimed %v with route %q and a log of %d with tag %d, want %+v", c.Key, c.Route, c.LogLength, c.LogTag, k)
 		}
 		if _, ok := w.held[c.Key.Name]; ok {
 			return violates("claimed %v, which is leased", c.Key)

@@ -9,7 +9,7 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-var logCases = slices.Concat(appendCases, trimCases)
+var logCases = slices.Concat(appendCases, trimCases, logTagCases)
 
 var appendCases = []propertyCase{
 	{name: "a log that does not exist has length 0, and reading it is no error", run: func(w *world) {

@@ -77,8 +77,8 @@ func (c *comparison) renderRecords(records []store.Record) (lines []string) {
 func (c *comparison) renderClaims(claims []store.Claim) (lines []string) {
 	for i := range claims {
 		claim := &claims[i]
-		lines = append(lines, fmt.Sprintf("%v route %q log %d now %s until %s",
-			claim.Key, claim.Route, claim.LogLength, c.when(claim.Now), c.when(claim.Until)))
+		lines = append(lines, fmt.Sprintf("%v route %q log %d tag %d now %s until %s",
+			claim.Key, claim.Route, claim.LogLength, claim.LogTag, c.when(claim.Now), c.when(claim.Until)))
 		for j := range claim.Messages {
 			lines = append(lines, c.renderMessage(&claim.Messages[j]))
 		}

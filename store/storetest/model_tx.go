@@ -115,7 +115,9 @@ func slip(t *rapid.T) int { return pick(t, []int{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
 
 func (c *comparison) drawAppend(t *rapid.T) store.Append {
 	key := c.drawKey(t)
-	return store.Append{Key: key, At: max(0, c.logLength(key)+slip(t)), Entries: c.drawEntries(t)}
+	return store.Append{
+		Key: key, At: max(0, c.logLength(key)+slip(t)), Tag: rapid.Uint64().Draw(t, "tag"), Entries: c.drawEntries(t),
+	}
 }
 
 // drawTrim draws a trim within a log, or to its very end, and seldom beyond it.
@@ -216,7 +218,7 @@ func (c *comparison) describeTx(p pairedTx) string {
 		add("trim %v before %d", t.Key, t.Before)
 	}
 	for _, a := range p.Append {
-		add("append %d to %v at %d", len(a.Entries), a.Key, a.At)
+		add("append %d to %v at %d tag %d", len(a.Entries), a.Key, a.At, a.Tag)
 	}
 	for i := range p.Put {
 		m := &p.Put[i]

@@ -1,0 +1,308 @@
+package abidetest
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/engine"
+	"github.com/abidehq/abide/store/memstore"
+)
+
+// DefaultLimit is how much virtual time a test waits for an instance to end, unless
+// [Env.Limit] says otherwise.
+const DefaultLimit = 365 * 24 * time.Hour
+
+// lifetime is how much virtual time a test has at all, in limits. Then its engine is
+// closed, and so is the test that waits for it in a way of its own.
+const lifetime = 5
+
+// Env is the world of a test: a store in memory, an engine, and a clock that stands still
+// while anything is going on. Its methods fail the test where others would return an
+// error; call them from the goroutine of the test, or from a function that was given to
+// [Env.After] or [Env.At].
+type Env struct {
+	// Config is that of the engine. Change it before the engine is used; its Store and
+	// Serve are of no use. Without a change, ended instances are kept for ever, and the
+	// engine's log is part of the test's output.
+	Config abide.Config
+
+	// Limit is how much virtual time to wait for an instance to end: [DefaultLimit], unless
+	// it says otherwise.
+	Limit time.Duration
+
+	t     *testing.T
+	clock base.Clock
+	store *memstore.Store
+
+	mu     sync.Mutex
+	served []definition
+	stubs  map[string]any // by the name of the activity
+	engine *abide.Engine
+	used   bool // there was an engine
+	closed bool
+	stops  []func() bool     // of what is to happen later
+	ended  map[abide.Ref]int // the executions that had ended when the engine was restarted
+}
+
+// definition is what is served, under what no two things can be served.
+type definition struct {
+	key string
+	abide.Definition
+}
+
+func newEnv(t *testing.T) *Env {
+	return &Env{
+		Config: abide.Config{
+			Retention: -1,
+			Logger:    slog.New(slog.NewTextHandler(t.Output(), nil)),
+		},
+		Limit: DefaultLimit,
+		t:     t, clock: base.System{}, store: memstore.New(memstore.Options{}),
+		stubs: map[string]any{}, ended: map[abide.Ref]int{},
+	}
+}
+
+// Serve has orchestrations and activities served: the real ones. An activity that is
+// stubbed as well (see [Stub]) is the stub. It comes before the engine is first used; what
+// is served from then on is up to [Env.Restart].
+func (env *Env) Serve(definitions ...abide.Definition) {
+	env.t.Helper()
+	env.mu.Lock()
+	defer env.mu.Unlock()
+	if env.engine != nil {
+		env.t.Fatalf("abidetest: Serve: the engine is in use: serve before the first start, or use Restart")
+	}
+	for _, d := range definitions {
+		key := env.keyOf(d)
+		served := slices.ContainsFunc(env.served, func(s definition) bool { return s.key == key })
+		switch {
+		case served && env.stubbed(key):
+			continue // the stub is what counts
+		case served:
+			env.t.Fatalf("abidetest: Serve: %s is served twice", key)
+		}
+		env.served = append(env.served, definition{key, d})
+	}
+}
+
+// stubbed reports whether what is served under a key is a stub. The lock is held.
+func (env *Env) stubbed(key string) bool {
+	for name := range env.stubs {
+		if activityKey(name) == key {
+			return true
+		}
+	}
+	return false
+}
+
+// keyOf returns what a definition is of.
+func (env *Env) keyOf(d abide.Definition) string {
+	env.t.Helper()
+	switch d := d.(type) {
+	case interface {
+		Name() string
+		Version() string
+	}:
+		return orchestrationKey(engine.Route(d.Name(), d.Version()))
+	case interface{ Name() string }:
+		return activityKey(d.Name())
+	default:
+		env.t.Fatalf("abidetest: %T is neither an orchestration nor an activity", d)
+		return ""
+	}
+}
+
+func orchestrationKey(route string) string { return fmt.Sprintf("orchestration %q", route) }
+
+func activityKey(name string) string { return fmt.Sprintf("activity %q", name) }
+
+// put adds or replaces a definition. The lock is held.
+func (env *Env) put(d definition) {
+	i := slices.IndexFunc(env.served, func(s definition) bool { return s.key == d.key })
+	if i < 0 {
+		env.served = append(env.served, d)
+	} else {
+		env.served[i] = d
+	}
+}
+
+// registered returns the code that is served.
+func (env *Env) registered() (registered, error) {
+	env.mu.Lock()
+	list := env.definitions()
+	env.mu.Unlock()
+	return read(list, env.Config.Codec, env.Config.Logger)
+}
+
+// definitions returns what is served. The lock is held.
+func (env *Env) definitions() []abide.Definition {
+	list := make([]abide.Definition, len(env.served))
+	for i, d := range env.served {
+		list[i] = d.Definition
+	}
+	return list
+}
+
+// Client returns a client of the engine, for [abide.Orchestration.Start],
+// [abide.Event.Raise] and all else that takes one. Its Wait and Await give up when
+// [Env.Limit] is over, with an error that says what the instance waits for.
+func (env *Env) Client() abide.Client {
+	env.t.Helper()
+	env.open()
+	return &client{abide.NewClient(env.store, env.Config.Codec), env}
+}
+
+// open opens the engine if it is not open.
+func (env *Env) open() {
+	env.t.Helper()
+	env.mu.Lock()
+	defer env.mu.Unlock()
+	if env.engine != nil {
+		return
+	}
+	if env.closed {
+		env.t.Fatalf("abidetest: the environment is used after it was closed")
+	}
+	cfg := env.Config
+	cfg.Serve = env.definitions()
+	e, err := abide.New(env.store, cfg)
+	if err != nil {
+		env.t.Fatalf("abidetest: %v", err)
+	}
+	env.engine = e
+	if !env.used {
+		env.used = true
+		env.stops = append(env.stops, env.clock.AfterFunc(lifetime*env.Limit, env.outlived))
+	}
+}
+
+// Restart closes the engine and opens another one, as a deploy does: all code is replayed
+// before it goes on. Definitions take the place of those of the same name and version, or
+// come to those that there are. Activities that are under way have [abide.Config.Drain] to
+// come to their end.
+func (env *Env) Restart(definitions ...abide.Definition) {
+	env.t.Helper()
+	env.open()
+	env.shut()
+	env.replayAll()
+	env.mu.Lock()
+	for _, d := range definitions {
+		env.put(definition{env.keyOf(d), d})
+	}
+	env.mu.Unlock()
+	env.open()
+}
+
+// Now returns the virtual time. It begins with the year 2000.
+func (env *Env) Now() time.Time { return env.clock.Now() }
+
+// After has f called when d of virtual time has passed from now, in a goroutine of its own.
+func (env *Env) After(d time.Duration, f func()) {
+	env.mu.Lock()
+	defer env.mu.Unlock()
+	env.stops = append(env.stops, env.clock.AfterFunc(d, f))
+}
+
+// At has f called when that time has come, in a goroutine of its own.
+func (env *Env) At(at time.Time, f func()) { env.After(at.Sub(env.Now()), f) }
+
+// Advance lets virtual time pass, and returns when everything that happens until then has
+// happened. What waits for an instance, such as [Instance.Result], does not need it.
+func (env *Env) Advance(d time.Duration) {
+	env.t.Helper()
+	env.open()
+	passed := make(chan struct{})
+	env.clock.AfterFunc(d, func() { close(passed) })
+	<-passed
+	synctest.Wait()
+}
+
+// Settle returns when everything waits for time to pass, or for the test. Call it, like
+// Advance, from the goroutine of the test alone.
+func (env *Env) Settle() {
+	env.t.Helper()
+	env.open()
+	synctest.Wait()
+}
+
+// outlived closes the engine of a test that waits for what never comes, in a way of its
+// own: then time stops, and the bubble can tell.
+func (env *Env) outlived() {
+	env.t.Errorf("abidetest: the test has taken %v of virtual time, and is not over", lifetime*env.Limit)
+	env.mu.Lock()
+	env.closed = true
+	env.mu.Unlock()
+	env.shut()
+}
+
+// shut closes the engine.
+func (env *Env) shut() {
+	env.mu.Lock()
+	e := env.engine
+	env.engine = nil
+	env.mu.Unlock()
+	if e == nil {
+		return
+	}
+	if err := e.Close(); err != nil {
+		env.t.Errorf("abidetest: the engine is closed, and an activity, a stub or an orchestration does not come to its end: %v", err)
+	}
+}
+
+// close ends the environment with the test.
+func (env *Env) close() {
+	env.mu.Lock()
+	for _, stop := range env.stops {
+		stop()
+	}
+	env.closed = true
+	env.mu.Unlock()
+	env.shut()
+	if env.used && !env.t.Failed() {
+		env.replayAll()
+	}
+	if err := env.store.Close(); err != nil {
+		env.t.Errorf("abidetest: %v", err)
+	}
+}
+
+// replayAll replays what has run. Instances that have stalled are left alone: that their
+// code does not do what it did is known, and perhaps what the test is about.
+func (env *Env) replayAll() {
+	env.t.Helper()
+	registered, err := env.registered()
+	if err != nil {
+		env.t.Fatalf("abidetest: %v", err)
+	}
+	c := abide.NewClient(env.store, env.Config.Codec)
+	for info, err := range instances(context.Background(), c, abide.Filter{}) {
+		if err != nil {
+			env.t.Fatalf("abidetest: %v", err)
+		}
+		if info.Status == abide.Stalled {
+			continue
+		}
+		done := env.ended[info.Ref]
+		for execution := max(done+1, info.Execution-1); execution <= info.Execution; execution++ {
+			h, err := c.History(context.Background(), info.Ref, execution)
+			if err != nil {
+				env.t.Fatalf("abidetest: %v", err)
+			}
+			if err := registered.replay(&h); err != nil {
+				env.t.Errorf("abidetest: instance %v does not do the same thing when it is replayed: %v", info.Ref, err)
+			}
+		}
+		env.ended[info.Ref] = info.Execution - 1
+		if info.Status.Ended() {
+			env.ended[info.Ref] = info.Execution
+		}
+	}
+}

@@ -1,0 +1,365 @@
+package abidetest_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/abidetest"
+)
+
+// failing are tests that must fail, and what they must say then, as regular expressions.
+// Each is run in a process of its own by TestFailures.
+var failing = map[string]struct {
+	test func(t *testing.T)
+	want []string
+	not  []string
+}{
+	"an instance that waits for ever": {
+		func(t *testing.T) {
+			abidetest.Run(t, func(_ *testing.T, env *abidetest.Env) {
+				o := abide.NewOrchestration("patient", func(ctx abide.Context, _ abide.None) (Approval, error) { return Approved.Wait(ctx) })
+				env.Serve(o)
+				abidetest.Start(env, o, abide.None{}, abide.ID("p1")).Result()
+			})
+		},
+		[]string{`failing_test.go:\d+: abidetest: instance "p1" has not ended, and 8760h0m0s of virtual time have passed`,
+			`status +running`, `waits for +event "approved"`, `time +2000-12-31T00:00:00Z`, `2 ExecutionStarted "patient"`},
+		[]string{"unserved"},
+	},
+	"an instance that sleeps for too long": {
+		func(t *testing.T) {
+			abidetest.Run(t, func(_ *testing.T, env *abidetest.Env) {
+				env.Limit = time.Hour
+				o := abide.NewOrchestration("sleepy", func(ctx abide.Context, _ abide.None) (abide.None, error) {
+					return abide.None{}, abide.Sleep(ctx, 2*time.Hour, abide.Named("nap"))
+				})
+				env.Serve(o)
+				abidetest.Start(env, o, abide.None{}).Result()
+			})
+		},
+		[]string{`waits for +timer "nap"`, `3 TimerCreated "nap" at 2000-01-01T02:00:00`},
+		[]string{"unserved"},
+	},
+	"an activity that nobody serves": {
+		func(t *testing.T) {
+			abidetest.Run(t, func(_ *testing.T, env *abidetest.Env) {
+				env.Limit = time.Hour
+				o := abide.NewOrchestration("charger", func(ctx abide.Context, in OrderIn) (string, error) { return Charge.Call(ctx, in) })
+				env.Serve(o)
+				abidetest.Start(env, o, OrderIn{}).Result()
+			})
+		},
+		[]string{`has not ended, and 1h0m0s of virtual time`, `waits for +activity "charge"`, `unserved +activity "charge": .*env\.Serve, or stub it`},
+		nil,
+	},
+	"an orchestration that nobody serves": {
+		func(t *testing.T) {
+			abidetest.Run(t, func(_ *testing.T, env *abidetest.Env) {
+				env.Limit = time.Hour
+				abidetest.Start(env, Order, OrderIn{}).Result()
+			})
+		},
+		[]string{`status +pending`, `unserved +orchestration "order": .*env\.Serve`},
+		nil,
+	},
+	"an instance that fails": {
+		func(t *testing.T) {
+			abidetest.Run(t, func(_ *testing.T, env *abidetest.Env) {
+				o := abide.NewOrchestration("sad", func(abide.Context, abide.None) (string, error) { return "", errors.New("no luck") })
+				env.Serve(o)
+				abidetest.Start(env, o, abide.None{}, abide.ID("s1")).Result()
+			})
+		},
+		[]string{`instance "s1" did not complete`, `status +failed`, `error +no luck`, `3 ExecutionFailed: no luck`},
+		nil,
+	},
+	"an instance that should have failed": {
+		func(t *testing.T) {
+			abidetest.Run(t, func(t *testing.T, env *abidetest.Env) {
+				o := abide.NewOrchestration("glad", func(abide.Context, abide.None) (string, error) { return "", nil })
+				env.Serve(o)
+				t.Log(abidetest.Start(env, o, abide.None{}, abide.ID("g1")).Err())
+			})
+		},
+		[]string{`instance "g1" completed, and should not have`},
+		nil,
+	},
+	"an instance that stalls": {
+		func(t *testing.T) {
+			abidetest.Run(t, func(_ *testing.T, env *abidetest.Env) {
+				o := abide.NewOrchestration("shaky", func(abide.Context, abide.None) (string, error) { panic("oops") })
+				env.Serve(o)
+				abidetest.Start(env, o, abide.None{}, abide.ID("s2")).Result()
+			})
+		},
+		[]string{`instance "s2" cannot go on`, `status +stalled`, `reason +panic: oops`, `failing_test.go`},
+		[]string{`8760h`},
+	},
+	"code that blocks": {
+		func(t *testing.T) {
+			abidetest.Run(t, func(_ *testing.T, env *abidetest.Env) {
+				o := abide.NewOrchestration("blocked", func(abide.Context, abide.None) (string, error) { return <-make(chan string), nil })
+				env.Serve(o)
+				abidetest.Start(env, o, abide.None{}, abide.ID("b1")).Result()
+			})
+		},
+		[]string{`instance "b1" cannot go on`, `reason +blocked: .*10s`, `something in this test waits for what will never come`, `failing_test.go`},
+		nil,
+	},
+	"a stub that never returns": {
+		func(t *testing.T) {
+			abidetest.Run(t, func(_ *testing.T, env *abidetest.Env) {
+				env.Limit = time.Hour
+				o := abide.NewOrchestration("charger", func(ctx abide.Context, in OrderIn) (string, error) { return Charge.Call(ctx, in) })
+				env.Serve(o)
+				abidetest.Stub(env, Charge, func(context.Context, OrderIn) (string, error) { return <-make(chan string), nil })
+				abidetest.Start(env, o, OrderIn{}).Result()
+			})
+		},
+		[]string{`waits for +activity "charge"`, `does not come to its end`, `something in this test waits for what will never come`, `chan receive`, `failing_test.go`},
+		nil,
+	},
+	"a test that waits for ever": {
+		func(t *testing.T) {
+			abidetest.Run(t, func(_ *testing.T, env *abidetest.Env) {
+				env.Limit = 24 * time.Hour
+				env.Settle()
+				<-make(chan int)
+			})
+		},
+		[]string{`the test has taken 120h0m0s of virtual time`, `something in this test waits for what will never come`, `failing_test.go`},
+		nil,
+	},
+	"code that does another thing each time": {
+		func(t *testing.T) {
+			abidetest.Run(t, func(_ *testing.T, env *abidetest.Env) {
+				runs := 0
+				o := abide.NewOrchestration("fickle", func(ctx abide.Context, _ abide.None) (int, error) {
+					runs++
+					return runs, abide.Sleep(ctx, time.Hour, abide.Named(strings.Repeat("x", runs)))
+				})
+				env.Serve(o)
+				abidetest.Start(env, o, abide.None{}, abide.ID("f1")).Result()
+			})
+		},
+		[]string{`instance "f1" does not do the same thing when it is replayed: the code of fickle`,
+			`history has  3 TimerCreated "x" `, `the code did 3 TimerCreated "xx" `, `at  +.*failing_test.go:\d+`},
+		nil,
+	},
+	"what is served twice": {
+		func(t *testing.T) {
+			abidetest.Run(t, func(_ *testing.T, env *abidetest.Env) { env.Serve(Order, Charge, Order) })
+		},
+		[]string{`failing_test.go:\d+: abidetest: Serve: orchestration "order" is served twice`},
+		nil,
+	},
+	"what is served too late": {
+		func(t *testing.T) {
+			abidetest.Run(t, func(_ *testing.T, env *abidetest.Env) {
+				env.Settle()
+				env.Serve(Order)
+			})
+		},
+		[]string{`failing_test.go:\d+: abidetest: Serve: the engine is in use`},
+		nil,
+	},
+	"what is stubbed too late": {
+		func(t *testing.T) {
+			abidetest.Run(t, func(_ *testing.T, env *abidetest.Env) {
+				env.Settle()
+				abidetest.Stub(env, Charge, charge)
+			})
+		},
+		[]string{`failing_test.go:\d+: abidetest: Stub: the engine is in use: stub activity "charge" before`},
+		nil,
+	},
+	"another activity of the same name": {
+		func(t *testing.T) {
+			abidetest.Run(t, func(_ *testing.T, env *abidetest.Env) {
+				abidetest.Stub(env, Charge, charge)
+				abidetest.Stub(env, abide.ActivityNamed[int, int]("charge"), func(context.Context, int) (int, error) { return 0, nil })
+			})
+		},
+		[]string{`two activities are called "charge"`},
+		nil,
+	},
+	"a bad name": {
+		func(t *testing.T) {
+			abidetest.Run(t, func(_ *testing.T, env *abidetest.Env) {
+				env.Serve(abide.NewOrchestration("a@b", orderFlow))
+				env.Settle()
+			})
+		},
+		[]string{`failing_test.go:\d+: abidetest: .*"a@b"`},
+		nil,
+	},
+	"an event that cannot be raised": {
+		func(t *testing.T) {
+			abidetest.Run(t, func(_ *testing.T, env *abidetest.Env) {
+				env.After(time.Hour, func() { abidetest.Raise(env, Approved, "", Approval{}) })
+				env.Advance(2 * time.Hour)
+			})
+		},
+		[]string{`failing_test.go:\d+: abidetest: Raise: .*ID is empty`},
+		nil,
+	},
+	"an instance of another orchestration": {
+		func(t *testing.T) {
+			abidetest.Run(t, func(_ *testing.T, env *abidetest.Env) {
+				env.Serve(Order)
+				abidetest.Start(env, Order, OrderIn{}, abide.ID("o1"))
+				abidetest.Find(env, abide.OrchestrationNamed[int, int]("other"), "o1")
+			})
+		},
+		[]string{`instance "o1" is of orchestration "order", not "other"`},
+		nil,
+	},
+	"a change that breaks": {
+		func(t *testing.T) {
+			h := recordOrder(t)
+			changed := abide.NewOrchestration("order", func(ctx abide.Context, in OrderIn) (Receipt, error) {
+				_, err := Charge.Call(ctx, in)
+				return Receipt{}, err
+			})
+			abidetest.Replay(t, abidetest.Histories(h), changed, Charge)
+		},
+		[]string{`FAIL: TestFailing/order~o1~1`, `the code of order does not do what its history says`,
+			`history has  3 TimerCreated "approved" at `, `the code did 3 ActivityScheduled "charge"`, `at  +.*failing_test.go:\d+`,
+			`after +1 TurnStarted at .*\n +2 ExecutionStarted "order"`, `abide.Changed`},
+		nil,
+	},
+	"code that stops short": {
+		func(t *testing.T) {
+			h := recordOrder(t)
+			abidetest.Replay(t, abidetest.Histories(h), abide.NewOrchestration("order", func(ctx abide.Context, _ OrderIn) (Receipt, error) {
+				_, err := Approved.Wait(ctx)
+				return Receipt{}, err
+			}))
+		},
+		[]string{`history has  3 TimerCreated "approved"`, `the code did nothing more in this turn`, `at  +waiting for event "approved"`},
+		nil,
+	},
+	"input of another type": {
+		func(t *testing.T) {
+			h := recordOrder(t)
+			abidetest.Replay(t, abidetest.Histories(h), abide.NewOrchestration("order", func(abide.Context, []int) (Receipt, error) {
+				return Receipt{}, nil
+			}))
+		},
+		[]string{`the code of order cannot be replayed: .*the input of orchestration "order" does not fit its type`},
+		nil,
+	},
+	"code that panics": {
+		func(t *testing.T) {
+			h := recordOrder(t)
+			abidetest.Replay(t, abidetest.Histories(h), abide.NewOrchestration("order", func(abide.Context, OrderIn) (Receipt, error) { panic("oops") }))
+		},
+		[]string{`the code of order panics when it is replayed: panic: oops`, `failing_test.go`},
+		nil,
+	},
+	"a version that is gone": {
+		func(t *testing.T) {
+			h := recordOrder(t)
+			abidetest.Replay(t, abidetest.Histories(h), abide.NewOrchestration("order", orderFlow, abide.Version("2")), Charge)
+		},
+		[]string{`this is a history of orchestration order, which is not among the definitions: there are order@2`},
+		nil,
+	},
+	"no histories": {
+		func(t *testing.T) { abidetest.Replay(t, abidetest.Histories(), Order) },
+		[]string{`there are no histories: record some`},
+		nil,
+	},
+	"a pattern without files": {
+		func(t *testing.T) {
+			abidetest.Replay(t, abidetest.Files(filepath.Join(t.TempDir(), "*.json")), Order)
+		},
+		[]string{`\*\.json: there is no such file: record histories`},
+		nil,
+	},
+	"files that are not histories": {
+		func(t *testing.T) {
+			dir := t.TempDir()
+			for name, text := range map[string]string{
+				"empty.json": "{}", "odd.json": `{"orchestration":"order","events":[{"id":1,"kind":"Odd"}]}`, "text.json": "hello", "other.txt": "hello",
+			} {
+				if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			abidetest.Replay(t, abidetest.Files(dir), Order)
+		},
+		[]string{`empty.json: this is not a history: it has 0 events`, `odd.json: this is not a history: .*event 1: unknown kind "Odd"`,
+			`text.json: this is not a history: invalid character`},
+		[]string{`other.txt`},
+	},
+	"definitions that are wrong": {
+		func(t *testing.T) {
+			abidetest.Replay(t, abidetest.Histories(abide.History{Orchestration: "order"}), Order, Order)
+		},
+		[]string{`orchestration "order" is registered twice`},
+		nil,
+	},
+}
+
+// recordOrder returns the history of an order.
+func recordOrder(t *testing.T) (h abide.History) {
+	abidetest.Run(t, func(_ *testing.T, env *abidetest.Env) {
+		env.Serve(Order)
+		abidetest.Stub(env, Remind, func(context.Context, string) (abide.None, error) { return abide.None{}, nil })
+		abidetest.Stub(env, Charge, func(context.Context, OrderIn) (string, error) { return "c", nil })
+		order := abidetest.Start(env, Order, OrderIn{}, abide.ID("o1"))
+		env.After(25*time.Hour, func() { abidetest.Raise(env, Approved, "o1", Approval{}) })
+		order.Result()
+		h = order.History()
+	})
+	return h
+}
+
+const failingCase = "ABIDETEST_FAILING"
+
+// TestFailing is one of the failing tests, in the process that TestFailures has started.
+func TestFailing(t *testing.T) {
+	name := os.Getenv(failingCase)
+	if name == "" {
+		t.Skip("see TestFailures")
+	}
+	failing[name].test(t)
+}
+
+// TestFailures: what goes wrong is said in a way that helps, and nothing hangs or panics.
+func TestFailures(t *testing.T) {
+	t.Parallel()
+	if os.Getenv(failingCase) != "" {
+		t.Skip("within TestFailing")
+	}
+	for name, tt := range failing {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestFailing$", "-test.timeout=1m")
+			cmd.Env = append(os.Environ(), failingCase+"="+name)
+			out, err := cmd.CombinedOutput()
+			if err == nil {
+				t.Fatalf("the test did not fail:\n%s", out)
+			}
+			for _, want := range tt.want {
+				if !regexp.MustCompile(want).Match(out) {
+					t.Errorf("it does not say %s:\n%s", want, out)
+				}
+			}
+			for _, not := range append(tt.not, `(?m)^panic:`, `(?m)^fatal error:`) {
+				if regexp.MustCompile(not).Match(out) {
+					t.Errorf("it says %s:\n%s", not, out)
+				}
+			}
+		})
+	}
+}

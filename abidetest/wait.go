@@ -1,0 +1,189 @@
+package abidetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/store"
+)
+
+// client is a client whose waits have an end.
+type client struct {
+	abide.Client
+	env *Env
+}
+
+var errLimit = errors.New("abidetest: the limit is over")
+
+// Wait is that of the client, until the limit is over.
+func (c *client) Wait(ctx context.Context, ref abide.Ref) (abide.Info, error) {
+	return c.limited(ctx, ref, func(ctx context.Context) (abide.Info, error) { return c.Client.Wait(ctx, ref) })
+}
+
+// Await is that of the client, until the limit is over.
+func (c *client) Await(ctx context.Context, ref abide.Ref, after int64) (abide.Info, error) {
+	return c.limited(ctx, ref, func(ctx context.Context) (abide.Info, error) { return c.Client.Await(ctx, ref, after) })
+}
+
+func (c *client) limited(ctx context.Context, ref abide.Ref, wait func(context.Context) (abide.Info, error)) (abide.Info, error) {
+	limited, cancel := context.WithTimeoutCause(ctx, c.env.Limit, errLimit)
+	defer cancel()
+	info, err := wait(limited)
+	if err != nil && ctx.Err() == nil && errors.Is(context.Cause(limited), errLimit) {
+		return info, c.env.stuck(ref)
+	}
+	return info, err
+}
+
+// end returns what is true of an instance when it has ended. One that does not, or cannot,
+// fails the test.
+func (env *Env) end(ref abide.Ref) abide.Info {
+	env.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), env.Limit)
+	defer cancel()
+	env.open()
+	c := abide.NewClient(env.store, env.Config.Codec)
+	info, err := c.Get(ctx, ref)
+	for err == nil && !info.Status.Ended() && info.Status != abide.Stalled {
+		info, err = c.Await(ctx, ref, info.Revision)
+	}
+	switch {
+	case err != nil && ctx.Err() != nil:
+		env.t.Fatal(env.stuck(ref))
+	case err != nil:
+		env.t.Fatalf("abidetest: %v", err)
+	case info.Status == abide.Stalled:
+		env.t.Fatalf("abidetest: instance %v cannot go on:%s", ref, env.describe(&info))
+	}
+	return info
+}
+
+// stuckError is the error of an instance that does not end.
+type stuckError struct{ text string }
+
+// Error says all that is known of the instance.
+func (e *stuckError) Error() string { return e.text }
+
+// Unwrap says that it is about time.
+func (e *stuckError) Unwrap() error { return context.DeadlineExceeded }
+
+func (env *Env) stuck(ref abide.Ref) error {
+	info, err := abide.NewClient(env.store, env.Config.Codec).Get(context.Background(), ref)
+	if err != nil {
+		return fmt.Errorf("abidetest: %v of virtual time have passed: %w", env.Limit, err)
+	}
+	return &stuckError{fmt.Sprintf("abidetest: instance %v has not ended, and %v of virtual time have passed:%s", ref, env.Limit, env.describe(&info))}
+}
+
+// shownEvents is how much of a history is shown.
+const shownEvents = 25
+
+// describe returns what is known of an instance, line by line.
+func (env *Env) describe(info *abide.Info) string {
+	var b strings.Builder
+	say := func(what, format string, args ...any) {
+		fmt.Fprintf(&b, "\n    %-10s %s", what, fmt.Sprintf(format, args...))
+	}
+	say("status", "%s, execution %d of %s", info.Status, info.Execution, routeOf(info.Orchestration, info.Version))
+	if info.Reason != "" {
+		say("reason", "%s", indent(info.Reason))
+	}
+	if info.Err != nil {
+		say("error", "%s", indent(info.Err.Error()))
+	}
+	if info.Text != "" {
+		say("says", "%s", indent(info.Text))
+	}
+	if !info.Status.Ended() && info.Status != abide.Stalled {
+		waiting, err := env.waiting(info.Ref)
+		for _, w := range waiting {
+			say("waits for", "%s", w)
+		}
+		if err != nil {
+			say("waits for", "(%s)", indent(err.Error()))
+		}
+		for _, u := range env.unserved() {
+			say("unserved", "%s", u)
+		}
+	}
+	say("time", "%s", env.Now().UTC().Format(time.RFC3339))
+	h, err := abide.NewClient(env.store, env.Config.Codec).History(context.Background(), info.Ref, 0)
+	if err != nil {
+		say("history", "(%v)", err)
+		return b.String()
+	}
+	say("history", "%d events", len(h.Events))
+	b.WriteString(tail(h.Events, shownEvents))
+	return b.String()
+}
+
+// tail returns the last events, a line for each.
+func tail(events []abide.HistoryEvent, n int) string {
+	var b strings.Builder
+	if len(events) > n {
+		fmt.Fprintf(&b, "\n        …")
+		events = events[len(events)-n:]
+	}
+	for i := range events {
+		fmt.Fprintf(&b, "\n        %s", indent(events[i].String()))
+	}
+	return b.String()
+}
+
+// indent keeps lines that belong together together.
+func indent(text string) string {
+	return strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n            ")
+}
+
+// waiting returns what the code of an instance waits for.
+func (env *Env) waiting(ref abide.Ref) ([]string, error) {
+	h, err := abide.NewClient(env.store, env.Config.Codec).History(context.Background(), ref, 0)
+	if err != nil {
+		return nil, err
+	}
+	registered, err := env.registered()
+	if err != nil {
+		return nil, err
+	}
+	return registered.waiting(&h)
+}
+
+// unserved returns what waits for somebody who serves it.
+func (env *Env) unserved() []string {
+	stats, err := env.store.Stats(context.Background())
+	if err != nil {
+		return []string{err.Error()}
+	}
+	env.mu.Lock()
+	defer env.mu.Unlock()
+	served := map[string]bool{}
+	for _, d := range env.served {
+		served[d.key] = true
+	}
+	var unserved []string
+	for _, r := range stats.Routes {
+		if what := whatWaits(r); what != "" && !served[what] {
+			unserved = append(unserved, what+": it waits for somebody who serves it: give it to env.Serve, or stub it")
+		}
+	}
+	return unserved
+}
+
+// whatWaits returns what a route is of, as [Env.keyOf] says it. Those that begin with a dot
+// are Abide's own.
+func whatWaits(r store.RouteStats) string {
+	switch {
+	case r.Route == "" || r.Route[0] == '.':
+		return ""
+	case r.Queue == "activities":
+		return activityKey(r.Route)
+	case r.Queue == "turns":
+		return orchestrationKey(r.Route)
+	default:
+		return ""
+	}
+}

@@ -1,0 +1,277 @@
+package abide_test
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/abidehq/abide"
+)
+
+// deployed has an instance begin with one definition and end with another, in a new engine.
+func deployed[In, Out any](s *stage, before, after *abide.Orchestration[In, Out], in In, wait time.Duration) (Out, error) {
+	s.Helper()
+	s.open(before)
+	i, err := before.Start(s.Context(), s.Engine, in)
+	s.check(err)
+	s.wait(wait)
+	s.open(after)
+	return i.Result(s.month())
+}
+
+// TestChangedAcrossADeploy: what began the old way ends the old way, what is new is new.
+func TestChangedAcrossADeploy(t *testing.T) {
+	var did []string
+	do := func(ctx abide.Context, name string) {
+		_, _ = abide.Step(ctx, name, func(context.Context) (abide.None, error) {
+			did = append(did, name)
+			return abide.None{}, nil
+		})
+	}
+	old := abide.NewOrchestration("flow", func(ctx abide.Context, _ abide.None) (string, error) {
+		do(ctx, "pay")
+		err := abide.Sleep(ctx, time.Hour)
+		do(ctx, "pack")
+		return "old", err
+	})
+	changed := abide.NewOrchestration("flow", func(ctx abide.Context, _ abide.None) (string, error) {
+		way := "old"
+		first := abide.Changed(ctx, "check-first")
+		if first {
+			do(ctx, "check")
+			way = "new"
+		}
+		do(ctx, "pay")
+		if err := abide.Sleep(ctx, time.Hour); err != nil {
+			return "", err
+		}
+		if abide.Changed(ctx, "wrap") {
+			do(ctx, "wrap")
+		}
+		if abide.Changed(ctx, "check-first") != first {
+			way = "confused"
+		}
+		do(ctx, "pack")
+		return way, nil
+	})
+	onStage(t, nil, func(s *stage) {
+		got, err := deployed(s, old, changed, abide.None{}, time.Minute)
+		s.check(err)
+		same(s, "way", got, "old")
+		same(s, "did", strings.Join(did, " "), "pay wrap pack")
+		did = nil
+		got, err = deployed(s, changed, changed, abide.None{}, time.Minute)
+		s.check(err)
+		same(s, "way", got, "new")
+		same(s, "did", strings.Join(did, " "), "check pay wrap pack")
+	})
+}
+
+// TestReplayIsStable: IDs, random numbers, times, and what the instance knows of itself.
+func TestReplayIsStable(t *testing.T) {
+	var runs []string
+	flow := abide.NewOrchestration("flow", func(ctx abide.Context, _ abide.None) (string, error) {
+		var out []string
+		for range 3 {
+			r := abide.Rand(ctx)
+			out = append(out, abide.NewID(ctx), fmt.Sprint(r.IntN(1000), r.Perm(5), abide.Now(ctx).UnixNano(), abide.Self(ctx), abide.Execution(ctx)))
+			if err := abide.Sleep(ctx, time.Hour); err != nil {
+				return "", err
+			}
+		}
+		runs = append(runs, strings.Join(out, " "))
+		return strings.Join(out, " "), nil
+	})
+	onStage(t, abide.Serve(flow), func(s *stage) {
+		i, err := flow.Start(s.Context(), s.Engine, abide.None{})
+		s.check(err)
+		for range 4 {
+			s.wait(50 * time.Minute)
+			s.open(flow)
+		}
+		got, err := i.Result(s.month())
+		s.check(err)
+		other, err := play(s, flow, abide.None{})
+		s.check(err)
+		same(s, "another instance has other numbers", got == other, false)
+		uuid := regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
+		ids := map[string]bool{}
+		for word := range strings.FieldsSeq(got) {
+			if strings.Count(word, "-") == 4 {
+				same(s, word+" is a UUID", uuid.MatchString(word), true)
+				ids[word] = true
+			}
+		}
+		same(s, "IDs", len(ids), 3)
+		// What the code saw in the end, after replay, is what history has of it.
+		h, err := s.History(s.Context(), i.Ref(), 0)
+		s.check(err)
+		s.check(abide.ReplayHistory(h, abide.Serve(flow)))
+		same(s, "the same in replay", runs[len(runs)-1], got)
+	})
+}
+
+func TestLoggerIsSilentInReplay(t *testing.T) {
+	flow := abide.NewOrchestration("flow", func(ctx abide.Context, _ abide.None) (abide.None, error) {
+		for i := range 3 {
+			abide.Logger(ctx).Info(fmt.Sprint("line ", i), "replaying", abide.Replaying(ctx))
+			abide.Logger(ctx).WithGroup("g").With("a", 1).Info(fmt.Sprint("group ", i))
+			if err := abide.Sleep(ctx, time.Hour); err != nil {
+				return abide.None{}, err
+			}
+		}
+		return abide.None{}, nil
+	})
+	onStage(t, abide.Serve(flow), func(s *stage) {
+		i, err := flow.Start(s.Context(), s.Engine, abide.None{}, abide.ID("me"), abide.Tenant("acme"))
+		s.check(err)
+		for range 4 {
+			s.wait(50 * time.Minute)
+			s.open(flow)
+		}
+		_, err = i.Result(s.month())
+		s.check(err)
+		for n := range 3 {
+			same(s, "lines", s.log.count(fmt.Sprint("line ", n)), 1)
+			same(s, "lines of a group", s.log.count(fmt.Sprint("group ", n)), 1)
+		}
+		same(s, "lines with the instance", s.log.count("acme/me"), 6)
+		same(s, "lines with the orchestration", s.log.count("orchestration=flow"), 6)
+		same(s, "lines of replay", s.log.count("replaying=true"), 0)
+	})
+}
+
+func TestStepRunsOnce(t *testing.T) {
+	runs := map[string]int{}
+	flow := abide.NewOrchestration("flow", func(ctx abide.Context, _ abide.None) (string, error) {
+		step := func(name string, f func() (string, error), opts ...abide.StepOption) string {
+			v, err := abide.Step(ctx, name, func(context.Context) (string, error) {
+				runs[name]++
+				return f()
+			}, opts...)
+			return fmt.Sprint(v, err)
+		}
+		out := step("good", func() (string, error) { return "yes", nil })
+		out += step("bad", func() (string, error) { return "", fmt.Errorf("no") })
+		out += step("panics", func() (string, error) { panic("oh dear") })[:40]
+		out += step("retried", func() (string, error) {
+			if runs["retried"] < 3 {
+				return "", fmt.Errorf("not yet")
+			}
+			return "now", nil
+		}, abide.Retry(5).Backoff(time.Hour, 1, time.Hour))
+		out += step("final", func() (string, error) { return "", abide.Final(fmt.Errorf("never")) }, abide.Retry(5))
+		return out, abide.Sleep(ctx, time.Hour)
+	})
+	onStage(t, abide.Serve(flow), func(s *stage) {
+		start := time.Now()
+		i, err := flow.Start(s.Context(), s.Engine, abide.None{})
+		s.check(err)
+		for range 6 {
+			s.wait(25 * time.Minute)
+			s.open(flow)
+		}
+		got, err := i.Result(s.month())
+		s.check(err)
+		same(s, "result", got, `yes<nil>step "bad", attempt 1: nostep "panics", attempt 1: panic: oh dearnow<nil>step "final", attempt 1: never`)
+		for name, want := range map[string]int{"good": 1, "bad": 1, "panics": 1, "retried": 3, "final": 1} {
+			same(s, name, runs[name], want)
+		}
+		if took := time.Since(start); took < 3*time.Hour {
+			s.Errorf("it took %v", took)
+		}
+	})
+}
+
+func TestContinueAsNew(t *testing.T) {
+	flow := abide.NewOrchestration("flow", func(ctx abide.Context, n int) (string, error) {
+		if n < 5 {
+			return "", abide.ContinueAsNew(ctx, n+1)
+		}
+		return fmt.Sprint(n, abide.Execution(ctx)), nil
+	})
+	onStage(t, abide.Serve(flow), func(s *stage) { expect(s, flow, 1, "5 5") })
+}
+
+func TestContinueAsNewWithAnotherVersion(t *testing.T) {
+	one := abide.NewOrchestration("flow", func(ctx abide.Context, in string) (string, error) {
+		return "", abide.ContinueAsNew(ctx, in+"1", abide.Version("2"))
+	}, abide.Version("1"))
+	two := abide.NewOrchestration("flow", func(ctx abide.Context, in string) (string, error) {
+		if len(in) < 3 {
+			return "", abide.ContinueAsNew(ctx, in+"2")
+		}
+		return in, nil
+	}, abide.Version("2"))
+	onStage(t, abide.Serve(one, two), func(s *stage) { expect(s, one, "", "122") })
+}
+
+// TestContinueAsNewWithTheWrongTypeStalls, and goes on when it is fixed.
+func TestContinueAsNewWithTheWrongTypeStalls(t *testing.T) {
+	wrong := abide.NewOrchestration("flow", func(ctx abide.Context, n int) (int, error) {
+		if n == 0 {
+			return 0, abide.ContinueAsNew(ctx, "one")
+		}
+		return n, nil
+	})
+	right := abide.NewOrchestration("flow", func(ctx abide.Context, n int) (int, error) {
+		if n == 0 {
+			return 0, abide.ContinueAsNew(ctx, 1)
+		}
+		return n, nil
+	})
+	onStage(t, abide.Serve(wrong), func(s *stage) {
+		i, err := wrong.Start(s.Context(), s.Engine, 0)
+		s.check(err)
+		s.stalled(i.Ref(), "string", "int", "continue as new")
+		s.open(right)
+		s.check(i.Resume(s.Context()))
+		s.wait(time.Second)
+		got, err := i.Result(s.month())
+		s.check(err)
+		same(s, "result", got, 1)
+	})
+}
+
+// TestInputThatDoesNotFitStalls: of an orchestration, a result of an activity, an event.
+func TestInputThatDoesNotFitStalls(t *testing.T) {
+	asText := abide.OrchestrationNamed[string, int]("flow")
+	event := abide.NewEvent[int]("e")
+	eventAsText := abide.NewEvent[string]("e")
+	act := abide.NewActivity("act", func(context.Context, abide.None) (string, error) { return "text", nil })
+	actAsNumber := abide.ActivityNamed[abide.None, int]("act")
+	flow := abide.NewOrchestration("flow", func(ctx abide.Context, which int) (int, error) {
+		if which == 1 {
+			return event.Wait(ctx)
+		}
+		return actAsNumber.Call(ctx, abide.None{})
+	})
+	onStage(t, abide.Serve(flow, act), func(s *stage) {
+		i, err := asText.Start(s.Context(), s.Engine, "not a number", abide.ID("i"))
+		s.check(err)
+		s.stalled(i.Ref(), `the input of orchestration "flow" does not fit`)
+		j, err := flow.Start(s.Context(), s.Engine, 1, abide.ID("j"))
+		s.check(err)
+		s.check(eventAsText.Raise(s.Context(), s.Engine, "j", "text"))
+		s.stalled(j.Ref(), `what came with event "e" does not fit`)
+		k, err := flow.Start(s.Context(), s.Engine, 2, abide.ID("k"))
+		s.check(err)
+		s.stalled(k.Ref(), `the result of activity "act" does not fit`)
+	})
+}
+
+// TestActivityWhoseInputDoesNotFitFails like any other: another process may know better.
+func TestActivityWhoseInputDoesNotFitFails(t *testing.T) {
+	act := abide.NewActivity("act", func(context.Context, int) (int, error) { return 0, nil })
+	asText := abide.ActivityNamed[string, int]("act")
+	flow := abide.NewOrchestration("flow", func(ctx abide.Context, _ abide.None) (int, error) { return asText.Call(ctx, "text") })
+	onStage(t, abide.Serve(flow, act), func(s *stage) {
+		_, err := play(s, flow, abide.None{})
+		if err == nil || !strings.Contains(err.Error(), `the input of activity "act" does not fit`) {
+			s.Errorf("error: %v", err)
+		}
+	})
+}

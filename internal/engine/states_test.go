@@ -1,0 +1,618 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/abidehq/abide/internal/history"
+	"github.com/abidehq/abide/internal/replay"
+	"github.com/abidehq/abide/store"
+)
+
+func TestPendingThenRunningThenCompleted(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.flow("flow", waiter)
+		r.begin("i", "flow", "in")
+		info := r.info("i")
+		want(r, "status", info.Status, Pending)
+		want(r, "begun", info.BegunAt.IsZero(), true)
+		r.pass(time.Hour)
+		r.serve()
+		r.pass(0)
+		info = r.info("i")
+		want(r, "status", info.Status, Running)
+		want(r, "begun after it was started", info.BegunAt.Sub(info.CreatedAt), time.Hour)
+		r.pass(time.Hour)
+		r.raise("i", "go", "x")
+		info = r.until("i", Completed)
+		want(r, "result", string(info.Result), "x")
+		want(r, "ended after it began", info.EndedAt.Sub(info.BegunAt), time.Hour)
+	})
+}
+
+func TestFailed(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.flow("flow", func(*replay.Context, []byte) replay.Outcome {
+			return failed(&history.Failure{Type: "declined", Message: "no money", Cause: failure("empty")})
+		})
+		r.serve()
+		r.begin("i", "flow", "")
+		info := r.until("i", Failed)
+		want(r, "type", info.Failure.Type, "declined")
+		want(r, "message", info.Failure.Message, "no money")
+		want(r, "cause", info.Failure.Cause.Message, "empty")
+	})
+}
+
+func TestSuspendedKeepsReceivingAndGoesOnInOrder(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.flow("flow", func(c *replay.Context, _ []byte) replay.Outcome {
+			act := c.Activity("echo", []byte("a"), history.Activity{})
+			timer := c.Timer("", c.Now().Add(time.Hour))
+			var got []string
+			for range 3 {
+				got = append(got, receive(c, "go"))
+			}
+			c.Wait(act, timer)
+			return done(strings.Join(got, " "))
+		})
+		r.act("echo", func(ctx context.Context, t *Task) ([]byte, *history.Failure) {
+			<-time.After(time.Minute)
+			return echo(ctx, t)
+		})
+		r.serve()
+		r.begin("i", "flow", "")
+		r.pass(0)
+		r.must(r.Suspend(r.Context(), Ref{ID: "i"}, "lunch"))
+		info := r.until("i", Suspended)
+		want(r, "reason", info.Reason, "lunch")
+		want(r, "before", info.Before, Running)
+		before := r.kinds("i")
+		r.raise("i", "go", "1")
+		r.pass(2 * time.Hour)
+		r.raise("i", "go", "2")
+		r.must(r.Suspend(r.Context(), Ref{ID: "i"}, "again"))
+		r.pass(0)
+		r.raise("i", "go", "3")
+		r.pass(0)
+		want(r, "history while suspended", r.kinds("i"), before)
+		want(r, "the first reason stays", r.info("i").Reason, "lunch")
+		// All of it is there: three events, a completion, a timer, and what parks it.
+		want(r, "pending", len(r.pending(Ref{ID: "i"}.key())), 6)
+		r.must(r.Resume(r.Context(), Ref{ID: "i"}))
+		want(r, "result", r.result("i"), "1 2 3")
+		want(r, "reason", r.info("i").Reason, "")
+	})
+}
+
+func TestSuspendBeforeBegun(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.flow("flow", waiter)
+		r.serve()
+		r.begin("i", "flow", "", func(s *Start) { s.After = time.Hour })
+		r.raise("i", "go", "x")
+		r.must(r.Suspend(r.Context(), Ref{ID: "i"}, ""))
+		r.pass(2 * time.Hour)
+		info := r.until("i", Suspended)
+		want(r, "before", info.Before, Pending)
+		r.must(r.Resume(r.Context(), Ref{ID: "i"}))
+		want(r, "result", r.result("i"), "x")
+	})
+}
+
+func TestSuspendedCanBeCancelledAfterResume(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.flow("flow", func(c *replay.Context, _ []byte) replay.Outcome { return failed(sleep(c, time.Hour)) })
+		r.serve()
+		r.begin("i", "flow", "")
+		r.pass(0)
+		r.must(r.Suspend(r.Context(), Ref{ID: "i"}, ""))
+		r.must(r.Cancel(r.Context(), Ref{ID: "i"}, "enough"))
+		r.pass(time.Minute)
+		want(r, "status", r.info("i").Status, Suspended)
+		r.must(r.Resume(r.Context(), Ref{ID: "i"}))
+		want(r, "message", r.until("i", Cancelled).Failure.Message, "cancelled: enough")
+	})
+}
+
+// stalling has an instance stall, checks its reason, lets it receive an event meanwhile, and
+// resumes it after a fix.
+func stalling(t *testing.T, cause, fix func(r *rig), reasons ...string) {
+	t.Helper()
+	inBubble(t, func(r *rig) {
+		cause(r)
+		info := r.until("i", Stalled)
+		for _, words := range reasons {
+			if !strings.Contains(info.Reason, words) {
+				r.Errorf("the reason does not say %q: %s", words, info.Reason)
+			}
+		}
+		want(r, "stalls", r.Count().Stalls.Load(), 1)
+		before := r.kinds("i")
+		r.raise("i", "go", "kept")
+		r.pass(time.Hour)
+		want(r, "status", r.info("i").Status, Stalled)
+		want(r, "history", r.kinds("i"), before)
+		fix(r)
+		want(r, "status before it is resumed", r.info("i").Status, Stalled)
+		r.must(r.Resume(r.Context(), Ref{ID: "i"}))
+		want(r, "result", r.result("i"), "kept")
+	})
+}
+
+func TestStalledByNondeterminism(t *testing.T) {
+	flow := func(first string) replay.Code {
+		return func(c *replay.Context, _ []byte) replay.Outcome {
+			c.Wait(c.Activity(first, nil, history.Activity{}))
+			return done(receive(c, "go"))
+		}
+	}
+	stalling(t, func(r *rig) {
+		r.act("old", func(context.Context, *Task) ([]byte, *history.Failure) {
+			<-time.After(20 * time.Second)
+			return nil, nil
+		})
+		r.act("new", echo)
+		r.flow("flow", flow("old"))
+		r.serve()
+		r.begin("i", "flow", "")
+		r.pass(0)
+		r.flow("flow", flow("new"))
+		r.again()
+	}, func(r *rig) {
+		r.flow("flow", flow("old"))
+		r.again()
+	}, "nondeterminism", `history has [3 ActivityScheduled "old"]`, `the code did [3 ActivityScheduled "new"]`, "states_test.go:")
+}
+
+func TestStalledByPanic(t *testing.T) {
+	stalling(t, func(r *rig) {
+		r.flow("flow", func(*replay.Context, []byte) replay.Outcome { panic("oh dear") })
+		r.serve()
+		r.begin("i", "flow", "")
+	}, func(r *rig) {
+		r.flow("flow", waiter)
+		r.again()
+	}, "panic: oh dear", "states_test.go:")
+}
+
+func TestStalledByPanicInACoroutine(t *testing.T) {
+	stalling(t, func(r *rig) {
+		r.flow("flow", func(c *replay.Context, _ []byte) replay.Outcome {
+			c.Go(func(*replay.Context) {
+				var m map[string]int
+				m["x"] = 1
+			})
+			return done(receive(c, "go"))
+		})
+		r.serve()
+		r.begin("i", "flow", "")
+	}, func(r *rig) {
+		r.flow("flow", waiter)
+		r.again()
+	}, "panic: assignment to entry in nil map", "states_test.go:")
+}
+
+// TestStalledByUndecodableHistory: the fix here is a store that was damaged and put right.
+func TestStalledByUndecodableHistory(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.flow("flow", waiter)
+		r.serve()
+		r.begin("i", "flow", "")
+		r.pass(0)
+		r.shut()
+		length := len(r.events("i"))
+		r.must(r.tape.Commit(r.Context(), &store.Tx{Append: []store.Append{{Key: Ref{ID: "i"}.key(), At: length, Entries: [][]byte{{0xff}}}}}))
+		r.serve()
+		r.raise("i", "go", "x")
+		info := r.until("i", Stalled)
+		if !strings.Contains(info.Reason, fmt.Sprintf("undecodable history: event %d", length+1)) {
+			r.Errorf("reason: %s", info.Reason)
+		}
+		want(r, "pending: the event, and what parks it", len(r.pending(Ref{ID: "i"}.key())), 2)
+	})
+}
+
+// TestStalledByPoison: a message that takes its process down again and again.
+func TestStalledByPoison(t *testing.T) {
+	stalling(t, func(r *rig) {
+		r.flow("flow", waiter)
+		r.begin("i", "flow", "")
+		r.crash(queueTurns, "flow", DefaultTurnAttempts)
+		r.serve()
+	}, func(*rig) {}, "poison", fmt.Sprintf("delivered %d times", DefaultTurnAttempts+1))
+}
+
+func TestNotPoisonBelowTheLimit(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.flow("flow", waiter)
+		r.begin("i", "flow", "")
+		r.crash(queueTurns, "flow", DefaultTurnAttempts-1)
+		r.serve()
+		r.raise("i", "go", "x")
+		want(r, "result", r.result("i"), "x")
+	})
+}
+
+func TestStalledByLengthOfHistory(t *testing.T) {
+	flow := func(c *replay.Context, _ []byte) replay.Outcome {
+		for range 20 {
+			sleep(c, time.Second)
+		}
+		return done(receive(c, "go"))
+	}
+	stalling(t, func(r *rig) {
+		r.flow("flow", flow)
+		r.serve(func(c *Config) { c.MaxHistory = 40 })
+		r.begin("i", "flow", "")
+	}, func(r *rig) {
+		r.again(func(c *Config) { c.MaxHistory = 400 })
+	}, "limit: its history has 42 events, at most 40 are allowed")
+}
+
+func TestStalledByOpenWork(t *testing.T) {
+	flow := func(c *replay.Context, _ []byte) replay.Outcome {
+		for range 20 {
+			c.Activity("nobody", nil, history.Activity{})
+		}
+		return done(receive(c, "go"))
+	}
+	stalling(t, func(r *rig) {
+		r.flow("flow", flow)
+		r.serve(func(c *Config) { c.MaxOpen = 10 })
+		r.begin("i", "flow", "")
+		r.pass(0)
+		r.raise("i", "other", "")
+	}, func(r *rig) {
+		r.again(func(c *Config) { c.MaxOpen = 100 })
+	}, "limit: it waits for 20 activities, timers and children, at most 10 are allowed")
+}
+
+func TestStalledByWhatTheCodeSays(t *testing.T) {
+	stalling(t, func(r *rig) {
+		r.flow("flow", func(c *replay.Context, _ []byte) replay.Outcome {
+			c.Activity("echo", nil, history.Activity{}) // counts for nothing
+			c.Stall(fmt.Errorf("no such currency"))
+			return done("")
+		})
+		r.act("echo", echo)
+		r.serve()
+		r.begin("i", "flow", "")
+	}, func(r *rig) {
+		want(r, "events of a turn that stalled", r.countKind("i", history.ActivityScheduled), 0)
+		r.flow("flow", waiter)
+		r.again()
+	}, "no such currency")
+}
+
+// TestStalledAgainIfNothingWasFixed, with a fresh reason, and all messages.
+func TestStalledAgainIfNothingWasFixed(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		n := 0
+		r.flow("flow", func(*replay.Context, []byte) replay.Outcome {
+			n++
+			panic(fmt.Sprint("number ", n))
+		})
+		r.serve()
+		r.begin("i", "flow", "")
+		for i := 1; i < 20; i++ { // more often than a message may be delivered
+			info := r.until("i", Stalled)
+			if words := fmt.Sprint("panic: number ", i); !strings.HasPrefix(info.Reason, words) {
+				r.Fatalf("reason: %.80s, want %s", info.Reason, words)
+			}
+			r.must(r.Resume(r.Context(), Ref{ID: "i"}))
+			r.pass(time.Second)
+		}
+		r.flow("flow", waiter)
+		r.again()
+		r.must(r.Resume(r.Context(), Ref{ID: "i"}))
+		r.raise("i", "go", "x")
+		want(r, "result", r.result("i"), "x")
+	})
+}
+
+func TestStalledCanBeTerminatedAndDeleted(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.flow("flow", func(*replay.Context, []byte) replay.Outcome { panic("oh dear") })
+		r.serve()
+		r.begin("i", "flow", "")
+		r.until("i", Stalled)
+		r.wantErr(r.Delete(r.Context(), Ref{ID: "i"}), ErrState, "stalled")
+		r.must(r.Terminate(r.Context(), Ref{ID: "i"}, "hopeless"))
+		info := r.until("i", Terminated)
+		want(r, "reason", info.Reason, "hopeless")
+		r.must(r.Delete(r.Context(), Ref{ID: "i"}))
+		_, err := r.Get(r.Context(), Ref{ID: "i"})
+		r.wantErr(err, ErrNotFound)
+		want(r, "pending", len(r.pending(Ref{ID: "i"}.key())), 0)
+	})
+}
+
+func TestCancelledByItsCode(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.flow("flow", func(c *replay.Context, _ []byte) replay.Outcome {
+			act := c.Activity("nobody", nil, history.Activity{})
+			bad := sleep(c, time.Hour)
+			if !act.Done() {
+				panic("the activity was not cancelled")
+			}
+			c.Wait(c.Shield().Activity("echo", nil, history.Activity{})) // it may tidy up
+			return failed(bad)
+		})
+		r.act("echo", echo)
+		r.serve()
+		r.begin("i", "flow", "")
+		r.pass(0)
+		r.must(r.Cancel(r.Context(), Ref{ID: "i"}, "enough"))
+		info := r.until("i", Cancelled)
+		want(r, "message", info.Failure.Message, "cancelled: enough")
+		want(r, "type", info.Failure.Type, replay.CancelledType)
+		stats, err := r.tape.Stats(r.Context())
+		r.must(err)
+		for _, route := range stats.Routes {
+			if route.Queue == QueueActivities {
+				r.Errorf("a task is left: %+v", route)
+			}
+		}
+		r.wantErr(r.Cancel(r.Context(), Ref{ID: "i"}, "again"), ErrState, "cancelled")
+	})
+}
+
+// TestCancelIsUpToTheCode: it may have something better to do.
+func TestCancelIsUpToTheCode(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.flow("stubborn", func(c *replay.Context, _ []byte) replay.Outcome {
+			sleep(c, time.Hour)
+			return done("never mind")
+		})
+		r.flow("angry", func(c *replay.Context, _ []byte) replay.Outcome {
+			sleep(c, time.Hour)
+			return failed(failure("how dare you"))
+		})
+		r.serve()
+		for _, name := range []string{"stubborn", "angry"} {
+			r.begin(name, name, "")
+			r.pass(0)
+			r.must(r.Cancel(r.Context(), Ref{ID: name}, ""))
+		}
+		want(r, "result", r.result("stubborn"), "never mind")
+		want(r, "failure", r.until("angry", Failed).Failure.Message, "how dare you")
+	})
+}
+
+func TestCancelledBeforeBegun(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		runs := 0
+		r.flow("flow", func(*replay.Context, []byte) replay.Outcome {
+			runs++
+			return done("")
+		})
+		r.serve()
+		r.begin("i", "flow", "", func(s *Start) { s.After = time.Hour })
+		r.raise("i", "go", "x")
+		r.must(r.Cancel(r.Context(), Ref{ID: "i"}, "enough"))
+		info := r.until("i", Cancelled)
+		want(r, "message", info.Failure.Message, "cancelled: enough")
+		r.pass(2 * time.Hour)
+		want(r, "runs", runs, 0)
+		want(r, "status", r.info("i").Status, Cancelled)
+		want(r, "pending", len(r.pending(Ref{ID: "i"}.key())), 0)
+	})
+}
+
+func TestTerminated(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		defers := 0
+		r.flow("flow", func(c *replay.Context, _ []byte) replay.Outcome {
+			defer func() { defers++ }()
+			c.Activity("nobody", nil, history.Activity{})
+			return failed(sleep(c, time.Hour))
+		})
+		r.serve()
+		r.begin("i", "flow", "")
+		r.pass(0)
+		r.must(r.Terminate(r.Context(), Ref{ID: "i"}, "now"))
+		info := r.until("i", Terminated)
+		want(r, "reason", info.Reason, "now")
+		want(r, "type", info.Failure.Type, TypeTerminated)
+		want(r, "history", r.kinds("i"), "TurnStarted ExecutionStarted ActivityScheduled TimerCreated TurnStarted ExecutionTerminated")
+		r.pass(2 * time.Hour)
+		want(r, "deferred functions that ran", defers, 1)
+		want(r, "pending", len(r.pending(Ref{ID: "i"}.key())), 0)
+		r.wantErr(r.Terminate(r.Context(), Ref{ID: "i"}, "again"), ErrState)
+		r.wantErr(r.Suspend(r.Context(), Ref{ID: "i"}, "again"), ErrState)
+		r.wantErr(r.Resume(r.Context(), Ref{ID: "i"}), ErrState)
+	})
+}
+
+// TestControlWorksWithoutAnybodyWhoServes: any engine will do.
+func TestControlWorksWithoutAnybodyWhoServes(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.flow("flow", waiter)
+		r.serve()
+		r.begin("begun", "flow", "")
+		r.pass(0)
+		delete(r.code, "flow")
+		r.again()
+		r.begin("new", "flow", "")
+		for _, id := range []string{"begun", "new"} {
+			before := r.info(id).Status
+			r.must(r.Suspend(r.Context(), Ref{ID: id}, "wait"))
+			r.until(id, Suspended)
+			r.must(r.Resume(r.Context(), Ref{ID: id}))
+			r.until(id, before)
+			r.must(r.Terminate(r.Context(), Ref{ID: id}, "gone"))
+			want(r, "reason", r.until(id, Terminated).Reason, "gone")
+		}
+	})
+}
+
+func TestUnservedRoutesAreVisible(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.flow("flow", func(c *replay.Context, _ []byte) replay.Outcome {
+			return outcome(c, c.Activity("nobody", nil, history.Activity{}))
+		})
+		r.act("echo", echo)
+		r.serve()
+		r.begin("i", "flow", "")
+		r.begin("j", "stranger", "", func(s *Start) { s.Version = "2" })
+		r.raise("not yet", "go", "")
+		r.begin("s", "flow", "")
+		r.pass(0)
+		r.must(r.Suspend(r.Context(), Ref{ID: "s"}, ""))
+		r.pass(time.Minute)
+		rows, err := r.Unserved(r.Context())
+		r.must(err)
+		var got []string
+		for _, row := range rows {
+			got = append(got, fmt.Sprintf("%s %s %d", row.Queue, row.Route, row.Pending))
+		}
+		want(r, "unserved", strings.Join(got, ", "), "activities nobody 2, turns stranger@2 1")
+	})
+}
+
+func TestBlockedCodeStallsAndSaysWhere(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		release := make(chan struct{})
+		r.flow("flow", func(c *replay.Context, _ []byte) replay.Outcome {
+			c.Activity("echo", nil, history.Activity{})
+			<-release
+			return done("late")
+		})
+		r.act("echo", echo)
+		r.serve()
+		started := time.Now()
+		r.begin("i", "flow", "")
+		info := r.until("i", Stalled)
+		if took := time.Since(started); took < DefaultBlocked || took > 2*DefaultBlocked {
+			r.Errorf("it stalled after %v", took)
+		}
+		for _, words := range []string{"blocked", "10s", "states_test.go:", "TestBlockedCodeStallsAndSaysWhere"} {
+			if !strings.Contains(info.Reason, words) {
+				r.Errorf("the reason does not say %q: %s", words, info.Reason)
+			}
+		}
+		close(release) // the code comes back, and counts for nothing
+		r.pass(time.Minute)
+		want(r, "status", r.info("i").Status, Stalled)
+		want(r, "events of code that was blocked", r.countKind("i", history.ActivityScheduled), 0)
+		r.flow("flow", waiter)
+		r.again()
+		r.must(r.Resume(r.Context(), Ref{ID: "i"}))
+		r.raise("i", "go", "x")
+		want(r, "result", r.result("i"), "x")
+	})
+}
+
+// TestBlockedInstanceCanGoOnElsewhere while its old code is still blocked.
+func TestBlockedInstanceCanGoOnElsewhere(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		release := make(chan struct{})
+		first := true
+		r.flow("flow", func(*replay.Context, []byte) replay.Outcome {
+			if first {
+				first = false
+				<-release
+			}
+			return done("second")
+		})
+		r.serve()
+		r.begin("i", "flow", "")
+		r.until("i", Stalled)
+		r.must(r.Resume(r.Context(), Ref{ID: "i"}))
+		want(r, "result", r.result("i"), "second")
+		close(release)
+	})
+}
+
+func TestStepMayTakeLong(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.flow("flow", func(c *replay.Context, _ []byte) replay.Outcome {
+			data, bad := c.Step("long", func(ctx context.Context) ([]byte, *history.Failure) {
+				select {
+				case <-time.After(5 * time.Hour):
+				case <-ctx.Done():
+				}
+				return []byte("x"), nil
+			})
+			return replay.Outcome{Data: data, Failure: bad}
+		})
+		r.serve()
+		r.begin("i", "flow", "")
+		want(r, "result", r.result("i"), "x")
+		want(r, "turns lost", r.Count().Lost.Load(), 0)
+	})
+}
+
+func TestBlockedForEverIfTold(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.flow("flow", func(*replay.Context, []byte) replay.Outcome {
+			<-time.After(time.Hour)
+			return done("x")
+		})
+		r.serve(func(c *Config) { c.Blocked = -1 })
+		r.begin("i", "flow", "")
+		want(r, "result", r.result("i"), "x")
+	})
+}
+
+func TestPoisonTaskGoesToQuarantineAndCompletesAfterRedrive(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.flow("flow", func(c *replay.Context, _ []byte) replay.Outcome {
+			return outcome(c, c.Activity("echo", []byte("x"), history.Activity{}))
+		})
+		r.serve()
+		r.begin("i", "flow", "")
+		r.pass(0)
+		r.crash(QueueActivities, "echo", DefaultTaskCrashes)
+		r.act("echo", echo)
+		r.again()
+		r.pass(time.Minute)
+		want(r, "status", r.info("i").Status, Running)
+		list, _, err := r.Quarantine(r.Context(), nil, 0, "")
+		r.must(err)
+		if len(list) != 1 || list[0].Reason != store.ReasonAttempts || list[0].Queue != QueueActivities || list[0].Route != "echo" {
+			r.Fatalf("in quarantine: %+v", list)
+		}
+		r.must(r.Redrive(r.Context(), "", list[0].ID))
+		want(r, "result", r.result("i"), "x")
+		want(r, "in quarantine", len(r.quarantined()), 0)
+		r.wantErr(r.Redrive(r.Context(), "", list[0].ID), ErrNotFound)
+		r.wantErr(r.Discard(r.Context(), "", list[0].ID), ErrNotFound)
+		r.wantErr(r.Discard(r.Context(), "", ""), ErrInvalid)
+	})
+}
+
+func TestQuarantinedMessageCanBeDiscarded(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.serve()
+		r.must(r.Raise(r.Context(), Raise{Ref: Ref{ID: "nobody"}, Name: "go", TTL: time.Hour}))
+		r.pass(2 * time.Hour)
+		list, _, err := r.Quarantine(r.Context(), nil, 0, "")
+		r.must(err)
+		if len(list) != 1 || list[0].Reason != store.ReasonExpired {
+			r.Fatalf("in quarantine: %+v", list)
+		}
+		r.must(r.Discard(r.Context(), "", list[0].ID))
+		want(r, "in quarantine", len(r.quarantined()), 0)
+	})
+}
+
+// TestRedrivenEventReachesItsInstance, which has been started since.
+func TestRedrivenEventReachesItsInstance(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.flow("flow", waiter)
+		r.serve()
+		r.must(r.Raise(r.Context(), Raise{Ref: Ref{ID: "i"}, Name: "go", Data: []byte("x"), TTL: time.Hour}))
+		r.pass(2 * time.Hour)
+		r.begin("i", "flow", "")
+		r.pass(0)
+		list, _, err := r.Quarantine(r.Context(), nil, 0, "")
+		r.must(err)
+		r.must(r.Redrive(r.Context(), "", list[0].ID))
+		want(r, "result", r.result("i"), "x")
+	})
+}

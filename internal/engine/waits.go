@@ -1,0 +1,70 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/abidehq/abide/internal/history"
+)
+
+// Wait is something that an instance waits for.
+type Wait struct {
+	// Event is the ID of the event by which it was asked for, and Kind that event's.
+	Event int32
+	Kind  history.Kind
+
+	// Name is that of the activity, the timer or the child's orchestration, and Child the
+	// child's ID.
+	Name  string
+	Child string
+
+	// At is when a timer fires, or when an activity is tried next.
+	At time.Time
+
+	// Attempt is how often an activity was begun, and Last how the last attempt failed.
+	Attempt int
+	Last    *history.Failure
+}
+
+// maxWaits bounds for how many activities it is looked up how often they were tried.
+const maxWaits = 100
+
+// Waits returns what an instance waits for.
+func (c *Client) Waits(ctx context.Context, ref Ref) ([]Wait, error) {
+	info, events, err := c.History(ctx, ref, 0)
+	if err != nil {
+		return nil, err
+	}
+	var book ledger
+	for i := range events {
+		book.note(&events[i])
+	}
+	if book.ended || info.Status.Ended() {
+		return nil, nil
+	}
+	var waits []Wait
+	for _, e := range book.inOrder() {
+		w := Wait{Event: e.ID, Kind: e.Kind, Name: e.Name, Child: e.Target, At: e.At}
+		if e.Kind == history.ActivityScheduled && len(waits) < maxWaits {
+			if err := c.lookUp(ctx, &info, &w); err != nil {
+				return nil, err
+			}
+		}
+		waits = append(waits, w)
+	}
+	return waits, nil
+}
+
+// lookUp says of an activity how often it was tried.
+func (c *Client) lookUp(ctx context.Context, info *Info, w *Wait) error {
+	pending, err := c.store.Pending(ctx, taskKey(info.Ref, info.run, w.Event), 1)
+	if err != nil || len(pending) == 0 {
+		return wrap("waits", err)
+	}
+	spec, err := decodeTask(pending[0].Body)
+	if err != nil {
+		return nil // it will be put into quarantine by who claims it
+	}
+	w.At, w.Attempt, w.Last = pending[0].VisibleAt, int(spec.attempts)+pending[0].Attempt, spec.last
+	return nil
+}

@@ -87,7 +87,7 @@ func (e *Error) Unwrap() error { return e.cause }
 
 // Is reports whether target is an error of the same type.
 func (e *Error) Is(target error) bool {
-	t, ok := target.(*Error) //nolint:errorlint // target itself, as errors.Is asks
+	t, ok := target.(*Error)
 	return ok && t.Type != "" && t.Type == e.Type
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/abidehq/abide/internal/engine"
-	"github.com/abidehq/abide/internal/history"
 )
 
 // Event is something that is raised from outside, under a name. Events of a name are
@@ -52,9 +51,7 @@ func (e *Event[T]) Wait(ctx Context, opts ...WaitOption) (T, error) {
 // takes an event from those that come after it.
 func (e *Event[T]) Receive(ctx Context) *Future[T] {
 	ctx.check("event", e.name)
-	return newFuture[T](ctx.c.Receive(e.name), fmt.Sprintf("what came with event %q", e.name), func(failure *history.Failure) error {
-		return errorOf(failure)
-	})
+	return newFuture[T](ctx.c.Receive(e.name), fmt.Sprintf("what came with event %q", e.name), errorOf)
 }
 
 // Send raises the event for another instance of the same tenant, from within an

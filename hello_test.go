@@ -29,7 +29,13 @@ func TestHello(t *testing.T) {
 	defer cancel()
 	out, err := i.Result(ctx)
 	t.Log(out, err)
-	h, err := e.History(ctx, i.Ref(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := i.History(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, ev := range h.Events {
 		t.Log(ev.String())
 	}

@@ -2,6 +2,7 @@ package abide
 
 import (
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/abidehq/abide/internal/engine"
@@ -180,7 +181,7 @@ func (r RetryOption) Backoff(first time.Duration, factor float64, longest time.D
 // Except names types of errors (see [Error]) after which it is of no use to try again.
 // An error can say that of itself: see [Final].
 func (r RetryOption) Except(types ...string) RetryOption {
-	r.except = append(r.except[:len(r.except):len(r.except)], types...)
+	r.except = append(slices.Clip(r.except), types...)
 	return r
 }
 

@@ -61,8 +61,7 @@ func RunSaga(ctx Context, f func(saga *Saga) error) error {
 	if err == nil {
 		return nil
 	}
-	var next *continueError
-	if errors.As(err, &next) {
+	if _, goesOn := errors.AsType[*continueError](err); goesOn {
 		return err
 	}
 	if undo := saga.Compensate(ctx); undo != nil {

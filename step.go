@@ -25,7 +25,7 @@ func Step[T any](ctx Context, name string, f func(ctx context.Context) (T, error
 		opt.step(&o)
 	}
 	for attempt := 1; ; attempt++ {
-		data, failure := ctx.c.Step(name, func(c context.Context) ([]byte, *history.Failure) { return runStep(ctx, name, c, f) })
+		data, failure := ctx.c.Step(name, func(c context.Context) ([]byte, *history.Failure) { return runStep(c, ctx, name, f) })
 		if failure == nil {
 			v, err := decode[T](ctx.env.codec, data)
 			if err != nil {
@@ -44,7 +44,7 @@ func Step[T any](ctx Context, name string, f func(ctx context.Context) (T, error
 	}
 }
 
-func runStep[T any](ctx Context, name string, c context.Context, f func(context.Context) (T, error)) (data []byte, failure *history.Failure) {
+func runStep[T any](c context.Context, ctx Context, name string, f func(context.Context) (T, error)) (data []byte, failure *history.Failure) {
 	defer func() {
 		if v := recover(); v != nil {
 			data, failure = nil, &history.Failure{Type: engine.TypePanic, Message: fmt.Sprintf("panic: %v\n%s", v, debug.Stack())}

@@ -250,7 +250,7 @@ func TestDetachedGoesOnByItself(t *testing.T) {
 		want(r, "status", r.info(id).Status != Completed, true)
 		want(r, "parent", r.info(id).Parent, "")
 		want(r, "result", r.result(id), "by itself")
-		want(r, "pending for the parent", len(r.pending(Ref{ID: "p"}.key())), 0)
+		want(r, "pending for the parent: its expiry", len(r.pending(Ref{ID: "p"}.key())), 1)
 	})
 }
 

@@ -18,7 +18,6 @@ type control struct {
 	claim *store.Claim
 	turn  *turn // of the instance: what is to be done to it
 	quiet []history.Event
-	gone  bool // the instance is to be deleted
 }
 
 // controlTries is how often something is tried that turns interfere with, before it is
@@ -71,15 +70,11 @@ func (e *Engine) tryControl(ctx context.Context, c *store.Claim) error {
 	return ctl.commit(info.Revision)
 }
 
-// do does what a message asks for. Of an instance that has ended nothing can be asked
-// but that it goes.
+// do does what a message asks for. Of an instance that has ended nothing can be asked.
 func (c *control) do(m *message) error {
 	t := c.turn
 	info := &t.in.info
 	switch {
-	case m.kind == bodyExpire:
-		c.gone = c.gone || (info.Status.Ended() && m.run == info.run)
-		return nil
 	case info.Status.Ended():
 		t.e.count.Stale.Add(1)
 		return nil
@@ -111,7 +106,7 @@ func (c *control) do(m *message) error {
 			t.tx.Put = append(t.tx.Put, wakeMessage(info))
 		}
 		t.end(&history.Event{Kind: history.ExecutionTerminated, Name: m.reason}, Terminated)
-		// What is left of its messages is acknowledged by whoever there is.
+		// Whoever there is acknowledges what is left of its messages.
 		wake := wakeMessage(info)
 		wake.Route = routeEnded
 		t.tx.Put = append(t.tx.Put, wake)
@@ -156,11 +151,7 @@ func (c *control) commit(revision int64) error {
 	info := &t.in.info
 	tx := &t.tx
 	tx.Finish = []store.Finish{{Lease: c.claim.Lease()}}
-	if c.gone {
-		tx.DeleteKeys = []store.Key{t.claim.Key, c.claim.Key}
-		tx.DeleteRecords = append(tx.DeleteRecords, store.DeleteRecord{Key: info.Ref.record(), Expect: revision})
-		t.after = append(t.after, func() { t.e.count.Expired.Add(1) })
-	} else if t.changed {
+	if t.changed {
 		entries := t.entries
 		if len(c.quiet) > 0 && !info.partial { // a turn that history breaks off must stay the last
 			entries = quietTurn(later(t.claim.Now, t.in.ledger.now), t.in.ledger.lastID, c.quiet...)

@@ -138,8 +138,8 @@ func cancelRequest(why string) []history.Event {
 }
 
 // setValue keeps what the code lets others read.
-func (info *Info) setValue(e *history.Event) error {
-	values := maps.Clone(info.Values)
+func (i *Info) setValue(e *history.Event) error {
+	values := maps.Clone(i.Values)
 	if values == nil {
 		values = map[string][]byte{}
 	}
@@ -151,7 +151,7 @@ func (info *Info) setValue(e *history.Event) error {
 	if len(values) > MaxValues {
 		return stallf("limit: it has %d values, at most %d are allowed", len(values), MaxValues)
 	}
-	info.Values = values
+	i.Values = values
 	return nil
 }
 
@@ -191,7 +191,7 @@ func (t *turn) ended(e *history.Event, status Status) {
 	}
 	if t.e.cfg.Retention >= 0 {
 		t.tx.Put = append(t.tx.Put, store.Message{
-			Key: info.Ref.control(), ID: idExpire, Route: routeControl, VisibleAt: info.EndedAt.Add(t.e.cfg.Retention),
+			Key: info.Ref.key(), ID: idExpire, Route: routeEnded, VisibleAt: info.EndedAt.Add(t.e.cfg.Retention),
 			Body: (&body{kind: bodyExpire, run: info.run}).encode(),
 		})
 	}
@@ -275,7 +275,7 @@ func (t *turn) putNext() {
 func newSeed() uint64 {
 	var b [8]byte
 	for {
-		rand.Read(b[:]) //nolint:errcheck // never fails, as its documentation says
+		rand.Read(b[:])
 		if seed := binary.LittleEndian.Uint64(b[:]); seed != 0 {
 			return seed
 		}

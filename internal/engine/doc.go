@@ -8,16 +8,16 @@
 // completions, timers that are due, events. The key of the queue "activities" is one
 // activity that an instance asked for; it has one message, the task, and no log. The key
 // of the queue "control" is an instance too: its messages are what is asked about the
-// instance and needs no code, such as to suspend, resume or terminate it, or to delete it
-// when its time is up.
+// instance and needs no code, such as to suspend, resume or terminate it.
 //
 // # Routes
 //
 // An instance's route is its orchestration and version, so that a process claims only
 // what it has registered. Nobody serves the route ".parked": the messages of a suspended
-// or stalled instance wait there. Every engine serves ".ended", for what still reaches an
-// instance that was terminated, and the queue "control": that works although nobody
-// serves the orchestration any more.
+// or stalled instance wait there. Every engine serves ".ended", which an instance has that
+// has ended: what still reaches it is acknowledged, and when its time is up it is deleted.
+// Every engine serves the queue "control" too. Both work although nobody serves the
+// orchestration any more.
 //
 // # What is committed
 //

@@ -89,9 +89,8 @@ func (t *turn) load() error {
 // loadAnyhow reads the history. If it cannot be read, it is at least known how long it
 // is: what it waits for finds, when it comes, that the instance has ended.
 func (t *turn) loadAnyhow() error {
-	var bad *stallError
 	err := t.load()
-	if !errors.As(err, &bad) {
+	if _, bad := errors.AsType[*stallError](err); !bad {
 		return err
 	}
 	if t.in.length < 0 {
@@ -142,8 +141,8 @@ func (t *turn) execute() (Execution, error) {
 // splitLast returns the whole turns of a history, and the last one, which is broken
 // off.
 func splitLast(events []history.Event) (whole, last []history.Event) {
-	for i := len(events) - 1; i >= 0; i-- {
-		if events[i].Kind == history.TurnStarted {
+	for i, e := range slices.Backward(events) {
+		if e.Kind == history.TurnStarted {
 			return events[:i:i], events[i:]
 		}
 	}

@@ -399,7 +399,7 @@ func TestCancelledBeforeBegun(t *testing.T) {
 		r.pass(2 * time.Hour)
 		want(r, "runs", runs, 0)
 		want(r, "status", r.info("i").Status, Cancelled)
-		want(r, "pending", len(r.pending(Ref{ID: "i"}.key())), 0)
+		want(r, "pending: its expiry", len(r.pending(Ref{ID: "i"}.key())), 1)
 	})
 }
 
@@ -421,7 +421,7 @@ func TestTerminated(t *testing.T) {
 		want(r, "history", r.kinds("i"), "TurnStarted ExecutionStarted ActivityScheduled TimerCreated TurnStarted ExecutionTerminated")
 		r.pass(2 * time.Hour)
 		want(r, "deferred functions that ran", defers, 1)
-		want(r, "pending", len(r.pending(Ref{ID: "i"}.key())), 0)
+		want(r, "pending: its expiry", len(r.pending(Ref{ID: "i"}.key())), 1)
 		r.wantErr(r.Terminate(r.Context(), Ref{ID: "i"}, "again"), ErrState)
 		r.wantErr(r.Suspend(r.Context(), Ref{ID: "i"}, "again"), ErrState)
 		r.wantErr(r.Resume(r.Context(), Ref{ID: "i"}), ErrState)

@@ -117,7 +117,7 @@ func (t *turn) run() error {
 	t.before.rest = messageIDs(messages)
 	switch attempts := t.claim.Attempt() - info.forgiven; {
 	case info.Status.Ended():
-		t.e.count.Stale.Add(int64(len(messages)))
+		t.afterEnd(messages)
 	case info.Status.parked(): // since it was claimed
 		return fmt.Errorf("abide: %v is %s: %w", info.Ref, info.Status, store.ErrConflict)
 	case t.claim.Route != info.Route():
@@ -147,6 +147,21 @@ func messageIDs(messages []message) []string {
 		ids[i] = messages[i].ID
 	}
 	return ids
+}
+
+// afterEnd acknowledges what reaches an instance that has ended, and deletes it when its
+// time is up.
+func (t *turn) afterEnd(messages []message) {
+	info := &t.in.info
+	for _, m := range messages {
+		if m.kind != bodyExpire || m.run != info.run {
+			t.stale()
+			continue
+		}
+		t.tx.DeleteKeys = []store.Key{info.Ref.key(), info.Ref.control()}
+		t.tx.DeleteRecords = []store.DeleteRecord{{Key: info.Ref.record(), Expect: info.Revision}}
+		t.after = append(t.after, func() { t.e.count.Expired.Add(1) })
+	}
 }
 
 // decode reads the messages. Those that cannot be read go to quarantine.

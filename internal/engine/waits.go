@@ -61,10 +61,9 @@ func (c *Client) lookUp(ctx context.Context, info *Info, w *Wait) error {
 	if err != nil || len(pending) == 0 {
 		return wrap("waits", err)
 	}
-	spec, err := decodeTask(pending[0].Body)
-	if err != nil {
-		return nil // it will be put into quarantine by who claims it
+	// One that cannot be read will be put into quarantine by who claims it.
+	if spec, err := decodeTask(pending[0].Body); err == nil {
+		w.At, w.Attempt, w.Last = pending[0].VisibleAt, int(spec.attempts)+pending[0].Attempt, spec.last
 	}
-	w.At, w.Attempt, w.Last = pending[0].VisibleAt, int(spec.attempts)+pending[0].Attempt, spec.last
 	return nil
 }

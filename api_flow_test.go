@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -49,9 +50,9 @@ func TestSelectTakesTheFirst(t *testing.T) {
 	onStage(t, abide.Serve(flow, act), func(s *stage) {
 		for in, want := range map[string]string{"5 3 8": "1 1 -1", "30 40": "2 2 -1", "13 14": "0 0 -1"} {
 			var minutes []int
-			for _, f := range strings.Fields(in) {
-				var n int
-				fmt.Sscan(f, &n)
+			for f := range strings.FieldsSeq(in) {
+				n, err := strconv.Atoi(f)
+				s.check(err)
 				minutes = append(minutes, n)
 			}
 			got, err := play(s, flow, minutes)

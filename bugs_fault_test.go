@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -35,6 +36,22 @@ func (s *hookedStore) Claim(ctx context.Context, req store.ClaimRequest) ([]stor
 func (s *hookedStore) Commit(ctx context.Context, tx *store.Tx) error {
 	s.before("Commit")
 	return s.Store.Commit(ctx, tx)
+}
+
+// gate keeps an engine from claiming, once it is shut.
+type gate struct {
+	shut atomic.Bool
+	way  chan struct{}
+}
+
+func newGate() *gate { return &gate{way: make(chan struct{})} }
+
+func (g *gate) open() { close(g.way) }
+
+func (g *gate) pass(method string) {
+	if method == "Claim" && g.shut.Load() {
+		<-g.way
+	}
 }
 
 // TestChildThatEndsWhileItIsCancelled: the answer of a child, and what makes its parent
@@ -107,6 +124,32 @@ func TestTimerMovedInTheTurnInWhichItIsDue(t *testing.T) {
 	})
 }
 
+// TestTimerMovedFromOutsideBeforeItIsDue: a timer is moved before it is due, and nobody
+// sees either until later.
+func TestTimerMovedFromOutsideBeforeItIsDue(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		flow := abide.NewOrchestration("flow", func(ctx abide.Context, _ abide.None) (string, error) {
+			at := abide.Now(ctx).Add(10 * time.Hour)
+			err := abide.Sleep(ctx, time.Hour, abide.Named("nap"))
+			return fmt.Sprintf("early %v, %v", abide.Now(ctx).Before(at), err), nil
+		})
+		w := newWorld(t, flow)
+		start(w, flow, abide.None{}, "i")
+		e := w.engine(w.store)
+		w.status("i", abide.Running)
+		w.drain(e)
+		w.do(w.client.MoveTimer(t.Context(), abide.Ref{ID: "i"}, "nap", w.begun.Add(10*time.Hour)))
+		pass(2 * time.Hour)
+		w.engine(w.store)
+		if got := result(w.ended("i")); got != `"early false, \u003cnil\u003e"` {
+			t.Errorf("it ended with %s", got)
+		}
+		w.check()
+		w.checkQuiet()
+	})
+}
+
 // collect receives as many events as it is told to, and returns them.
 func collect(ctx abide.Context, n int) (string, error) {
 	var got []string
@@ -158,10 +201,10 @@ func TestEventsStayInOrderWhenAnInstanceIsResumed(t *testing.T) {
 		flow := abide.NewOrchestration("flow", collect)
 		w := newWorld(t, flow)
 		raise := func(i int) { w.do(numbered.Raise(t.Context(), w.client, "i", i)) }
-		resuming := false
+		var resuming atomic.Bool
 		hooked := &hookedStore{Store: w.store, before: func(method string) {
-			if resuming && method == "Commit" { // the claim is made, and the turn is not committed yet
-				resuming = false
+			// The claim is made, and the turn is not committed yet.
+			if method == "Commit" && resuming.CompareAndSwap(true, false) {
 				raise(2)
 				pass(time.Millisecond)
 			}
@@ -176,7 +219,7 @@ func TestEventsStayInOrderWhenAnInstanceIsResumed(t *testing.T) {
 		raise(0)
 		raise(1)
 		w.do(w.client.Resume(t.Context(), abide.Ref{ID: "i"}))
-		resuming = true
+		resuming.Store(true)
 		w.engine(hooked)
 		w.status("i", abide.Running)
 		raise(3)
@@ -274,18 +317,13 @@ func TestCacheDoesNotKeepAnInstanceThatWasReplaced(t *testing.T) {
 		w := newWorld(t, parent)
 		// Engine a gets the parent into its cache, and then claims nothing until the gate
 		// is opened.
-		gate := make(chan struct{})
-		shut := false
-		w.engine(&hookedStore{Store: w.store, before: func(method string) {
-			if shut && method == "Claim" {
-				<-gate
-			}
-		}})
+		gate := newGate()
+		w.engine(&hookedStore{Store: w.store, before: gate.pass})
 		_, err := parent.Start(t.Context(), w.client, "old", abide.ID("p"))
 		w.do(err)
 		w.said("p", "old")
 		synctest.Wait()
-		shut = true
+		gate.shut.Store(true)
 		w.do(goEvent.Raise(t.Context(), w.client, "p", 1)) // ends the claim that waits
 		synctest.Wait()
 
@@ -305,7 +343,7 @@ func TestCacheDoesNotKeepAnInstanceThatWasReplaced(t *testing.T) {
 		b = w.engine(w.store)
 		pass(20 * time.Hour) // the old child answers
 		w.drain(b)
-		close(gate)
+		gate.open()
 		synctest.Wait()
 		w.serve = abide.Serve(parent, child)
 		w.engine(w.store)
@@ -388,10 +426,11 @@ func TestManyAwaitedEventsAreNotPoison(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		flow := abide.NewOrchestration("flow", func(ctx abide.Context, n int) (string, error) {
 			abide.SetStatus(ctx, "waits")
-			if _, err := numbered.Wait(ctx, abide.Timeout(time.Hour)); err != nil {
+			_, err := numbered.Wait(ctx, abide.Timeout(time.Hour))
+			if errors.Is(err, abide.ErrTimeout) {
 				return "no more", nil
 			}
-			return "", abide.ContinueAsNew(ctx, n+1)
+			return "", errors.Join(err, abide.ContinueAsNew(ctx, n+1))
 		})
 		w := newWorld(t, flow)
 		_, err := flow.Start(t.Context(), w.client, 0, abide.ID("i"))
@@ -427,23 +466,18 @@ func TestOrphanIsNotForgotten(t *testing.T) {
 		_, err := parent.Start(t.Context(), w.client, abide.None{}, abide.ID("p"))
 		w.do(err)
 		// Engine a has the child in its cache. It is b that tells the child.
-		gate := make(chan struct{})
-		shut := false
-		w.engine(&hookedStore{Store: w.store, before: func(method string) {
-			if shut && method == "Claim" {
-				<-gate
-			}
-		}})
+		gate := newGate()
+		w.engine(&hookedStore{Store: w.store, before: gate.pass})
 		w.said("c", "sleeps")
 		synctest.Wait()
-		shut = true
+		gate.shut.Store(true)
 		w.do(goEvent.Raise(t.Context(), w.client, "c", 1)) // ends the claim that waits
 		synctest.Wait()
 		b := w.engine(w.store)
 		w.ended("p")
 		pass(time.Minute)
 		w.drain(b)
-		close(gate)
+		gate.open()
 		w.do(w.client.Delete(t.Context(), abide.Ref{ID: "p"}))
 		w.ended("c")
 		info, err := w.client.Get(t.Context(), abide.Ref{ID: "c"})
@@ -464,7 +498,7 @@ func TestOrphanIsNotForgotten(t *testing.T) {
 func TestPendingOrphanIsNotForgotten(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		child := abide.NewOrchestration("child", func(ctx abide.Context, _ abide.None) (string, error) {
+		child := abide.NewOrchestration("child", func(abide.Context, abide.None) (string, error) {
 			return "done", nil
 		})
 		parent := abide.NewOrchestration("parent", func(ctx abide.Context, _ abide.None) (string, error) {
@@ -580,5 +614,46 @@ func TestStepsAreDurableBeforeTheNextOne(t *testing.T) {
 		if lengths["one"] == lengths["two"] {
 			t.Errorf("the second step began when the history had %d events, as the first did", lengths["two"])
 		}
+	})
+}
+
+// TestForkThatIsSuspendedInItsFirstTurn: the turn that takes up a forked history, and has
+// nothing to add to it, does not undo what was asked about the instance meanwhile.
+func TestForkThatIsSuspendedInItsFirstTurn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		flow := abide.NewOrchestration("flow", collect)
+		w := newWorld(t, flow)
+		start(w, flow, 2, "i")
+		e := w.engine(w.store)
+		w.status("i", abide.Running)
+		w.do(numbered.Raise(t.Context(), w.client, "i", 0))
+		synctest.Wait()
+		w.drain(e)
+		h, err := w.client.History(t.Context(), abide.Ref{ID: "i"}, 0)
+		w.do(err)
+		_, err = w.client.Fork(t.Context(), abide.Ref{ID: "i"}, len(h.Events), "f")
+		w.do(err)
+		w.serve = nil // it does what is asked about instances, and takes no turns
+		w.engine(w.store)
+		w.serve = abide.Serve(flow)
+		var once atomic.Bool
+		w.engine(&hookedStore{Store: w.store, before: func(method string) {
+			if method == "Commit" && once.CompareAndSwap(false, true) {
+				w.do(w.client.Suspend(t.Context(), abide.Ref{ID: "f"}, ""))
+				w.status("f", abide.Suspended)
+			}
+		}})
+		synctest.Wait()
+		if info, err := w.client.Get(t.Context(), abide.Ref{ID: "f"}); err != nil || info.Status != abide.Suspended {
+			t.Errorf("it is %s, %v, and was suspended", info.Status, err)
+		}
+		w.do(w.client.Resume(t.Context(), abide.Ref{ID: "f"}))
+		w.do(numbered.Raise(t.Context(), w.client, "f", 1))
+		if got := result(w.ended("f")); got != numbers(2) {
+			t.Errorf("it ended with %s", got)
+		}
+		w.check()
+		w.checkQuiet()
 	})
 }

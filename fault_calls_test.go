@@ -102,20 +102,23 @@ func TestManyFaults(t *testing.T) {
 			t.Parallel()
 			for i := range runs {
 				t.Run(strconv.Itoa(i), func(t *testing.T) {
-					rnd := rand.New(rand.NewPCG(seed, uint64(i)))
-					f.run(t, func(storetest.Call) storetest.Fault { return toss(rnd, 8) })
+					f.run(t, failOnceIn(8, rand.New(rand.NewPCG(seed, uint64(i)))))
 				})
 			}
 		})
 	}
 }
 
-// toss returns a fault once in a while, with a coin for what kind of.
-func toss(rnd *rand.Rand, once int) storetest.Fault {
-	if rnd.IntN(once) > 0 {
-		return storetest.NoFault
+// failOnceIn is a plan: once in so many calls, one fails, with a coin for how. The plan
+// has random numbers of its own, as others use theirs at the same time.
+func failOnceIn(n int, seed *rand.Rand) func(storetest.Call) storetest.Fault {
+	rnd := rand.New(rand.NewPCG(seed.Uint64(), 0))
+	return func(storetest.Call) storetest.Fault {
+		if rnd.IntN(n) > 0 {
+			return storetest.NoFault
+		}
+		return storetest.FailBefore + storetest.Fault(rnd.IntN(2))
 	}
-	return storetest.FailBefore + storetest.Fault(rnd.IntN(2))
 }
 
 // TestEngineDiesAtEveryCall kills the engine at each of its calls to the store. Another

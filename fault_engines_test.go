@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -136,7 +137,7 @@ func TestTwoEnginesUnderLoad(t *testing.T) {
 		})
 		w := newWorld(t, flow, work)
 		for range 2 {
-			w.engine(storetest.NewFaulty(w.store, func(storetest.Call) storetest.Fault { return toss(rnd, 100) }), quick,
+			w.engine(storetest.NewFaulty(w.store, failOnceIn(100, rnd)), quick,
 				func(c *abide.Config) { c.Cache = instances / 4 })
 		}
 		for i := range instances {
@@ -206,11 +207,41 @@ func TestActivityWhoseEngineDies(t *testing.T) {
 	}
 }
 
+// TestAnswerIsTriedAgain: an activity that has had its effect is not run again because
+// its answer could not be committed at once.
+func TestAnswerIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	for _, how := range []storetest.Fault{storetest.FailBefore, storetest.FailAfter} {
+		synctest.Test(t, func(t *testing.T) {
+			var done effects
+			work := activity(&done, "work")
+			flow := abide.NewOrchestration("flow", func(ctx abide.Context, n int) (int, error) { return work.Call(ctx, n) })
+			w := newWorld(t, flow, work)
+			failing := false // the first commit after the activity has begun does
+			w.engine(storetest.NewFaulty(w.store, func(c storetest.Call) storetest.Fault {
+				if c.Method == "Commit" && done.count("work") > 0 && !failing {
+					failing = true
+					return how
+				}
+				return storetest.NoFault
+			}), quick)
+			start(w, flow, 3, "i")
+			if got := result(w.ended("i")); got != "3" {
+				t.Errorf("it ended with %s", got)
+			}
+			if n := done.count("work"); n != 1 || !failing {
+				t.Errorf("it was run %d times, and a commit has failed: %v", n, failing)
+			}
+			w.check()
+		})
+	}
+}
+
 // racing is what an instance that continues as new again and again has got so far.
 type racing struct {
 	Left map[string]int   // how many events of a name are still to come
 	Got  map[string][]int // in order
-	Acts int              // activities that completed
+	Bad  string           // what was not right
 }
 
 // racingFlow receives some events of several names, has activities run beside, and
@@ -218,8 +249,10 @@ type racing struct {
 func racingFlow(work *abide.Activity[int, int], names []*abide.Event[int]) *abide.Orchestration[racing, string] {
 	return abide.NewOrchestration("racing", func(ctx abide.Context, in racing) (string, error) {
 		rnd := abide.Rand(ctx)
-		for range 1 + rnd.IntN(6) {
-			waits := []abide.Awaitable{work.Go(ctx, 1)}
+		for i := range 1 + rnd.IntN(6) {
+			number := 10*abide.Execution(ctx) + i
+			act := work.Go(ctx, number)
+			waits := []abide.Awaitable{act}
 			var open []*abide.Future[int]
 			var from []string
 			for _, name := range names {
@@ -228,10 +261,14 @@ func racingFlow(work *abide.Activity[int, int], names []*abide.Event[int]) *abid
 					open, from, waits = append(open, f), append(from, name.Name()), append(waits, f)
 				}
 			}
-			if len(open) == 0 {
+			if len(open) == 0 || abide.Execution(ctx) > 1000 { // then something is lost
 				return racingResult(in), nil
 			}
-			abide.Select(ctx, waits...)
+			if abide.Select(ctx, waits...) == 0 {
+				if v, err := act.Get(ctx); err != nil || v != number {
+					in.Bad = fmt.Sprintf("activity %d has the result %d, %v", number, v, err)
+				}
+			}
 			for i, f := range open {
 				if !f.Ready() {
 					f.Cancel(ctx)
@@ -250,8 +287,11 @@ func racingFlow(work *abide.Activity[int, int], names []*abide.Event[int]) *abid
 }
 
 func racingResult(in racing) string {
-	var names []string
+	names := []string{in.Bad}
 	for name, got := range in.Got {
+		if n := in.Left[name]; n > 0 {
+			name += fmt.Sprintf(" lacks %d", n)
+		}
 		if !slices.IsSorted(got) || len(slices.Compact(slices.Clone(got))) != len(got) {
 			name += fmt.Sprint(" out of order: ", got)
 		}
@@ -286,7 +326,7 @@ func TestContinueAsNewRacesWithEvents(t *testing.T) {
 				once = 30
 			}
 			for range 2 {
-				w.engine(storetest.NewFaulty(w.store, func(storetest.Call) storetest.Fault { return toss(rnd, once) }), quick)
+				w.engine(storetest.NewFaulty(w.store, failOnceIn(once, rnd)), quick)
 			}
 			in := racing{Left: map[string]int{}, Got: map[string][]int{}}
 			for _, name := range names {
@@ -299,12 +339,15 @@ func TestContinueAsNewRacesWithEvents(t *testing.T) {
 				}
 				for _, name := range names {
 					w.do(name.Raise(t.Context(), w.client, "i", i))
+					if rnd.IntN(4) == 0 { // has a turn of its own for what comes before
+						w.do(goEvent.Raise(t.Context(), w.client, "i", i, abide.IfAwaited()))
+					}
 				}
 				if rnd.IntN(3) == 0 {
 					pass(time.Duration(rnd.IntN(3)) * time.Millisecond)
 				}
 			}
-			if got := result(w.ended("i")); got != `"a, b, c"` {
+			if got := result(w.ended("i")); got != `", a, b, c"` {
 				t.Errorf("run %d: %s", run, got)
 			}
 			pass(unit)
@@ -326,19 +369,15 @@ func TestInstanceStartedAgainElsewhere(t *testing.T) {
 				return in + " " + got, err
 			})
 			w := newWorld(t, flow)
-			gate, shut := make(chan struct{}), false
-			w.engine(&hookedStore{Store: w.store, before: func(method string) {
-				if shut && method == "Claim" {
-					<-gate
-				}
-			}})
+			gate := newGate()
+			w.engine(&hookedStore{Store: w.store, before: gate.pass})
 			raise := func(i int) {
 				w.do(numbered.Raise(t.Context(), w.client, "i", i))
 				synctest.Wait()
 			}
 			start(w, flow, "old", "i")
 			w.said("i", "old")
-			shut = true
+			gate.shut.Store(true)
 			raise(7) // ends the claim that waits
 			b := w.engine(w.store)
 			w.do(w.client.Terminate(t.Context(), abide.Ref{ID: "i"}, ""))
@@ -350,7 +389,7 @@ func TestInstanceStartedAgainElsewhere(t *testing.T) {
 				raise(i)
 			}
 			w.drain(b)
-			close(gate)
+			gate.open()
 			for i := again; i < 4; i++ {
 				raise(i)
 			}
@@ -377,9 +416,9 @@ func TestParkedInstancesReceive(t *testing.T) {
 		for _, parked := range []abide.Status{abide.Suspended, abide.Stalled} {
 			synctest.Test(t, func(t *testing.T) {
 				rnd := rand.New(rand.NewPCG(seed, uint64(run)))
-				broken := false
+				var broken atomic.Bool
 				flow := abide.NewOrchestration("flow", func(ctx abide.Context, n int) (string, error) {
-					if broken {
+					if broken.Load() {
 						abide.NewTimer(ctx, unit)
 					}
 					return collect(ctx, n)
@@ -394,8 +433,7 @@ func TestParkedInstancesReceive(t *testing.T) {
 					}
 				}
 				open := func() *abide.Engine {
-					plan := func(storetest.Call) storetest.Fault { return toss(rnd, 5) }
-					return w.engine(storetest.NewFaulty(w.store, plan), quick)
+					return w.engine(storetest.NewFaulty(w.store, failOnceIn(5, rnd)), quick)
 				}
 				start(w, flow, events, "i")
 				e := open()
@@ -405,14 +443,14 @@ func TestParkedInstancesReceive(t *testing.T) {
 				if parked == abide.Suspended {
 					w.do(w.client.Suspend(t.Context(), abide.Ref{ID: "i"}, ""))
 				} else {
-					broken = true
+					broken.Store(true)
 				}
 				e = open()
 				raise(2)
 				w.status("i", parked)
 				raise(2)
 				stop(e)
-				broken = false
+				broken.Store(false)
 				open()
 				raise(1)
 				w.do(w.client.Resume(t.Context(), abide.Ref{ID: "i"}))

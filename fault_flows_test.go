@@ -144,8 +144,7 @@ func sagaFlow(f *effects) ([]abide.Definition, func(*world)) {
 			_, err := ship.Call(ctx, abide.None{})
 			return err
 		})
-		var failed *abide.ActivityError
-		if errors.As(err, &failed) {
+		if failed, ok := errors.AsType[*abide.ActivityError](err); ok {
 			return "undone: " + failed.Err.Error(), nil
 		}
 		return "", err

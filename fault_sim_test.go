@@ -21,7 +21,7 @@ import (
 // fails any more, and all that can end must do so.
 func TestSimulation(t *testing.T) {
 	t.Parallel()
-	runs := 20
+	runs := 10
 	if long() {
 		runs = 5000
 	}
@@ -98,8 +98,7 @@ func (s *sim) open(i int) {
 		s.stores[i].Kill()
 		stop(s.engines[i])
 	}
-	rnd := rand.New(rand.NewPCG(s.rnd.Uint64(), 0))
-	s.stores[i] = storetest.NewFaulty(s.store, func(storetest.Call) storetest.Fault { return toss(rnd, 20) })
+	s.stores[i] = storetest.NewFaulty(s.store, failOnceIn(20, s.rnd))
 	s.engines[i] = s.engine(s.stores[i], quick, func(c *abide.Config) { c.Cache = 3 })
 }
 

@@ -327,7 +327,7 @@ func TestCancellationReachesARunningActivity(t *testing.T) {
 				if elsewhere {
 					r.act("act", act)
 					worker := r.serve(func(c *Config) { c.Routes = nil })
-					defer worker.Close(context.WithoutCancel(r.Context()))
+					defer func() { r.must(worker.Close(context.Background())) }()
 					delete(r.acts, "act")
 				} else {
 					r.act("act", act)

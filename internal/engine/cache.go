@@ -52,7 +52,9 @@ func newCache(size int) *cache {
 func (c *cache) fly(key store.Key) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.flights[key] = nil
+	if _, flying := c.flights[key]; !flying { // or who waits for it would be forgotten
+		c.flights[key] = nil
+	}
 }
 
 // land says that it was.

@@ -48,8 +48,11 @@ func (t *turn) commit() error {
 		t.tx.Append = []store.Append{{Key: t.claim.Key, At: t.claim.LogLength, Tag: t.in.tag, Entries: t.entries}}
 	}
 	if t.changed {
-		// The length of the log is what counts: whoever puts the record appends.
-		t.tx.PutRecords = append(t.tx.PutRecords, t.in.info.putRecord(store.AnyVersion))
+		expect := store.AnyVersion // the length of the log is what counts: whoever puts the record appends
+		if len(t.entries) == 0 {   // but for a fork whose code has done nothing yet
+			expect = t.in.info.Revision
+		}
+		t.tx.PutRecords = append(t.tx.PutRecords, t.in.info.putRecord(expect))
 	}
 	if t.in.exec != nil {
 		t.flying = true

@@ -333,3 +333,27 @@ func TestContinueAsNewKeepsTheHistoryBefore(t *testing.T) {
 		}
 	})
 }
+
+// TestSuspendedInstanceSeesWhatCameFirstFirst: in the order of time, whatever it is, and not
+// in the order in which messages were put.
+func TestSuspendedInstanceSeesWhatCameFirstFirst(t *testing.T) {
+	for _, at := range []time.Duration{30 * time.Minute, 90 * time.Minute} {
+		t.Run(at.String(), func(t *testing.T) {
+			inBubble(t, func(r *rig) {
+				r.flow("flow", func(c *replay.Context, _ []byte) replay.Outcome {
+					timer, event := c.Timer("", c.Now().Add(time.Hour)), c.Receive("go")
+					return done([]string{"timer", "event"}[c.WaitAny(timer, event)])
+				})
+				r.serve()
+				r.begin("i", "flow", "")
+				r.pass(0)
+				r.must(r.Suspend(r.Context(), Ref{ID: "i"}, ""))
+				r.pass(at)
+				r.raise("i", "go", "")
+				r.pass(3 * time.Hour)
+				r.must(r.Resume(r.Context(), Ref{ID: "i"}))
+				want(r, "first", r.result("i"), map[bool]string{true: "event", false: "timer"}[at < time.Hour])
+			})
+		})
+	}
+}

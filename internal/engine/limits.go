@@ -50,7 +50,7 @@ const (
 const (
 	DefaultTurns        = 256
 	DefaultActivities   = 256
-	DefaultCache        = 4_096
+	DefaultCache        = 1_024
 	DefaultLease        = 30 * time.Second
 	DefaultRetention    = 7 * 24 * time.Hour
 	DefaultStepGroup    = 20 * time.Millisecond

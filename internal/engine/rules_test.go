@@ -151,6 +151,22 @@ func TestDuplicateCompletionIsAcknowledgedWithoutAppend(t *testing.T) {
 	})
 }
 
+// TestAnswerOfAnotherKindIsAcknowledgedWithoutAppend: what is open is a timer, and not an
+// activity.
+func TestAnswerOfAnotherKindIsAcknowledgedWithoutAppend(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.flow("flow", func(c *replay.Context, _ []byte) replay.Outcome {
+			return outcome(c, c.Timer("", c.Now().Add(time.Hour)))
+		})
+		r.serve()
+		r.begin("i", "flow", "")
+		r.pass(0)
+		r.unchanged("i", "odd", body{kind: bodyEvents, run: r.info("i").run, events: []history.Event{
+			{Kind: history.ActivityCompleted, Ref: r.find("i", history.TimerCreated).ID},
+		}})
+	})
+}
+
 func TestDuplicatesInOneTurnAreAppendedOnce(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		r.flow("flow", caller)

@@ -139,23 +139,27 @@ func (x *Execution) pass(events []history.Event) error {
 // the instance, expected is what the code did about them as far as it is known. It
 // returns what the code did from there on.
 func (x *Execution) GoOn(live Live, incoming, expected []history.Event) ([]history.Event, error) {
-	x.produced, x.live = nil, live
 	x.replayed, x.goOn = true, true
-	if err := x.turn(incoming, expected); err != nil {
-		return nil, err
-	}
-	return x.produced, nil
+	return x.newTurn(live, incoming, expected)
 }
 
 // Turn gives new events to the code, a TurnStarted first, and returns what the code
 // did. The events must carry their IDs, and those returned go on from there.
 func (x *Execution) Turn(live Live, incoming []history.Event) ([]history.Event, error) {
-	x.produced, x.live = nil, live
 	x.replayed, x.goOn = false, false
-	if err := x.turn(incoming, nil); err != nil {
+	return x.newTurn(live, incoming, nil)
+}
+
+// newTurn runs a turn, and keeps nothing of it: an execution waits for long.
+func (x *Execution) newTurn(live Live, incoming, expected []history.Event) ([]history.Event, error) {
+	x.live = live
+	err := x.turn(incoming, expected)
+	did := x.produced
+	x.produced, x.live = nil, Live{}
+	if err != nil {
 		return nil, err
 	}
-	return x.produced, nil
+	return did, nil
 }
 
 // Ended reports whether the code has come to an end.

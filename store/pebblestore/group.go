@@ -198,6 +198,7 @@ func (s *Store) acknowledge(g *group) {
 		s.announce(a.key, a.ref, now)
 	}
 	for _, k := range g.keys {
+		s.recent.addKey(k.key)
 		s.unpinKey(k)
 	}
 	s.acknowledgeRecords(g)

@@ -104,6 +104,8 @@ func (s *Store) fill(k *keyState) error {
 		LowerBound:   prefix,
 		UpperBound:   upper(prefix),
 		UseL6Filters: true, // most keys that are not in memory are new ones
+
+		OnlyReadGuaranteedDurable: !s.recent.hasKey(k.key), // that is, only tables
 	})
 	if err != nil {
 		return s.readError("read key", err)

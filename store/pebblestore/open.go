@@ -70,6 +70,7 @@ func newStore(dir string, o Options) *Store {
 		keys:      newCache[store.Key, *keyState](lim.keys),
 		records:   newCache[store.RecordKey, *recordState](lim.records),
 		dying:     map[place]*group{},
+		recent:    newRecent(),
 		leases: indexed[*lease]{
 			less:  func(a, b *lease) bool { return a.until < b.until },
 			place: func(l *lease) *int { return &l.index },
@@ -174,6 +175,7 @@ func pebbleOptions(o Options, s *Store) *pebble.Options {
 		p.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
 	}
 	p.EventListener = &pebble.EventListener{
+		FlushEnd:        s.recent.flushed,
 		BackgroundError: func(err error) { s.logger.Error("pebblestore: background work failed", "dir", s.dir, "error", err) },
 		DataCorruption: func(info pebble.DataCorruptionInfo) {
 			// Whoever was reading may hold the lock.
@@ -203,6 +205,9 @@ func (s *Store) open(o Options) error {
 		return errors.Join(s.openError(err), s.dirLock.Close())
 	}
 	s.db = db
+	// Pebble has written what was in its log into tables, and begins with one memtable
+	// that is empty.
+	s.recent.blind = db.Metrics().MemTable.Count > 1
 	err = s.readFormat()
 	if err == nil {
 		err = s.readIDs()

@@ -185,8 +185,9 @@ type Store struct {
 	leases    indexed[*lease]
 	attempts  *journal
 
-	attached  int    // messages in all windows
-	groups    uint64 // how many there were
+	attached  int     // messages in all windows
+	groups    uint64  // how many there were
+	recent    *recent // keys and records
 	gathering *group
 	inFlight  []*group // from the oldest that is not durable to the one that gathers
 	dying     map[place]*group

@@ -36,7 +36,7 @@ func (s *Store) pinRecord(key store.RecordKey) (*recordState, error) {
 		return e.value, nil
 	}
 	r := &recordState{}
-	rec, num, err := s.readRecord(s.db, key)
+	rec, num, err := s.readRecord(s.latest(key), key)
 	switch {
 	case err == nil:
 		r.num, r.version, r.status, r.ms = num, rec.Version, rec.Status, rec.Time.UnixMilli()
@@ -45,6 +45,15 @@ func (s *Store) pinRecord(key store.RecordKey) (*recordState, error) {
 	}
 	r.entry = s.records.add(key, r)
 	return r, nil
+}
+
+// latest returns where to look for a record that is not in use: in the tables alone, if
+// it was not written lately.
+func (s *Store) latest(key store.RecordKey) source {
+	if s.recent.hasRecord(key) {
+		return s.db
+	}
+	return tables{s.db}
 }
 
 // pinnedRecord returns a record that is pinned.
@@ -131,6 +140,7 @@ func (s *Store) acknowledgeRecords(g *group) {
 		r.tell(*rec)
 	}
 	for _, r := range g.records {
+		s.recent.addRecord(r.entry.key)
 		s.records.unpin(r.entry)
 		if len(r.waiters) > 0 && r.entry.pins == len(r.waiters) {
 			// Nothing of it is under way: what the disk shows is durable.

@@ -44,5 +44,31 @@ func (v view) NewIter(o *pebble.IterOptions) (*pebble.Iterator, error) {
 	return v.it.Clone(pebble.CloneOptions{IterOptions: o})
 }
 
+// tables is what Pebble has written into tables, without what it still has in memory.
+type tables struct{ db *pebble.DB }
+
+var _ source = tables{}
+
+// Get returns a value, which is the caller's.
+func (t tables) Get(key []byte) ([]byte, io.Closer, error) {
+	it, err := t.NewIter(&pebble.IterOptions{UseL6Filters: true})
+	if err != nil {
+		return nil, nil, err
+	}
+	value, closer, err := view{it}.Get(key)
+	value = bytes.Clone(value)
+	if closeErr := it.Close(); err == nil && closeErr != nil {
+		err = closeErr
+	}
+	return value, closer, err
+}
+
+// NewIter returns an iterator over the tables.
+func (t tables) NewIter(o *pebble.IterOptions) (*pebble.Iterator, error) {
+	options := *o
+	options.OnlyReadGuaranteedDurable = true
+	return t.db.NewIter(&options)
+}
+
 // close ends the view. What could not be read was said when it was asked for.
 func (v view) close() { _ = v.it.Close() }

@@ -184,7 +184,7 @@ func crashRun(t *testing.T, dir string, count, kill int) (left int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), self, "-test.run=^TestCrashChild$", "-test.timeout=10m")
+	cmd := exec.CommandContext(t.Context(), self, "-test.run=^TestCrashChild$", "-test.timeout=2m")
 	cmd.Env = append(os.Environ(), crashDir+"="+dir, crashCount+"="+strconv.Itoa(count))
 	cmd.Stderr = os.Stderr
 	stdout, err := cmd.StdoutPipe()

@@ -47,6 +47,9 @@ func (t *turn) commit() error {
 	if len(t.entries) > 0 {
 		t.tx.Append = []store.Append{{Key: t.claim.Key, At: t.claim.LogLength, Tag: t.in.tag, Entries: t.entries}}
 	}
+	if len(t.keep) == 0 {
+		t.in.info.forgiven = 0
+	}
 	if t.changed {
 		expect := store.AnyVersion // the length of the log is what counts: whoever puts the record appends
 		if len(t.entries) == 0 {   // but for a fork whose code has done nothing yet

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"maps"
-	"slices"
 	"time"
 
 	"github.com/abidehq/abide/internal/history"
@@ -94,10 +93,13 @@ func (t *turn) putTask(e *history.Event) {
 
 // dropTask takes back an activity's task. Whoever is at work on it loses the claim.
 func (t *turn) dropTask(id int32) {
-	if slices.Contains(t.dropped, id) {
+	if t.dropped[id] {
 		return
 	}
-	t.dropped = append(t.dropped, id)
+	if t.dropped == nil {
+		t.dropped = map[int32]bool{}
+	}
+	t.dropped[id] = true
 	key := taskKey(t.in.info.Ref, t.in.info.run, id)
 	t.tx.Delete = append(t.tx.Delete, store.MessageRef{Key: key, ID: idTask})
 	t.tx.DeleteRecords = append(t.tx.DeleteRecords, store.DeleteRecord{Key: heartbeatKey(key), Expect: store.AnyVersion})

@@ -70,10 +70,27 @@ func (c *Client) Suspend(ctx context.Context, ref Ref, why string) error {
 	return c.tell(ctx, "suspend", ref, why, body{kind: bodySuspend, reason: why})
 }
 
-// Resume has a suspended or stalled instance go on.
+// Resume has a suspended or stalled instance go on. It returns when that is so, or when
+// it is durable and nobody has done it for a while.
 func (c *Client) Resume(ctx context.Context, ref Ref) error {
-	return c.tell(ctx, "resume", ref, "", body{kind: bodyResume})
+	info, err := c.Get(ctx, ref)
+	if err != nil {
+		return err
+	}
+	if err := c.tell(ctx, "resume", ref, "", body{kind: bodyResume}); err != nil || !info.Status.parked() {
+		return err
+	}
+	soon, cancel := context.WithTimeout(ctx, resumeSoon)
+	defer cancel()
+	_, err = c.Await(soon, ref, info.Revision)
+	if soon.Err() != nil { // it will be done by who comes
+		return ctx.Err()
+	}
+	return err
 }
+
+// resumeSoon is how long Resume waits for somebody to do it.
+const resumeSoon = 3 * time.Second
 
 // MoveTimer gives the timers of that name another time. It does nothing to one that is
 // not pending any more when the instance gets to know.

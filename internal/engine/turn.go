@@ -40,7 +40,7 @@ type turn struct {
 	started  time.Time       // by the clock of this process
 	children []*childStart
 	next     *history.Event // with which the next execution starts
-	dropped  []int32        // activities whose tasks were taken back
+	dropped  map[int32]bool // activities whose tasks were taken back
 	flying   bool           // the cache expects the instance
 	yielded  bool           // the code waits for what it did to be durable
 	after    []func()       // to be done when it is committed

@@ -29,7 +29,7 @@ type Task struct {
 	e     *Engine
 	claim *store.Claim
 	spec  task
-	hold  *hold
+	hold  hold
 	ctx   context.Context //nolint:containedctx // what the activity is given
 	stop  context.CancelCauseFunc
 	begun time.Time   // by the clock of this process
@@ -61,12 +61,18 @@ func (e *Engine) activity(c *store.Claim) {
 		ScheduledAt: spec.scheduledAt, Last: spec.last,
 		e: e, claim: c, spec: spec, ctx: ctx, stop: stop, begun: e.clock.Now(),
 	}
-	t.hold = &hold{lease: c.Lease(), lost: func() { stop(ErrLost) }}
-	e.keeper.add(t.hold)
+	t.hold = hold{lease: c.Lease(), holder: t}
+	e.keeper.add(&t.hold)
 	defer stop(nil)
-	defer e.keeper.remove(t.hold)
+	defer e.keeper.remove(&t.hold)
 	t.run()
 }
+
+// lost is called when the lease is.
+func (t *Task) lost() { t.stop(ErrLost) }
+
+// blocked is for code of orchestrations: an activity may take its time.
+func (t *Task) blocked() {}
 
 func (e *Engine) quarantineTask(c *store.Claim, why error) {
 	e.log.Error("a task cannot be read and goes to quarantine", "task", c.Key, "error", why)

@@ -69,9 +69,7 @@ func (t *turn) commit() error {
 	if err != nil {
 		return err
 	}
-	for _, f := range t.after {
-		f()
-	}
+	t.committed()
 	in := t.in
 	in.length += len(t.entries)
 	if in.ledger.ended || in.info.Status.Ended() {

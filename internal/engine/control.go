@@ -20,13 +20,19 @@ type control struct {
 	quiet []history.Event
 }
 
+// patient is who holds a lease and finds out by itself when it is lost.
+type patient struct{}
+
+func (patient) lost()    {}
+func (patient) blocked() {}
+
 // controlTries is how often something is tried that turns interfere with, before it is
 // given back.
 const controlTries = 20
 
 // control works on a claim of what was asked about an instance.
 func (e *Engine) control(c *store.Claim) {
-	h := &hold{lease: c.Lease(), lost: func() {}}
+	h := &hold{lease: c.Lease(), holder: patient{}}
 	e.keeper.add(h)
 	defer e.keeper.remove(h)
 	err := store.ErrConflict
@@ -164,9 +170,7 @@ func (c *control) commit(revision int64) error {
 	if err := t.e.store.Commit(t.ctx, tx); err != nil {
 		return err
 	}
-	for _, f := range t.after {
-		f()
-	}
+	t.committed()
 	if in := t.e.cache.take(t.claim.Key); in != nil { // the log has changed since
 		in.close()
 	}

@@ -103,7 +103,7 @@ func (t *turn) dropTask(id int32) {
 	key := taskKey(t.in.info.Ref, t.in.info.run, id)
 	t.tx.Delete = append(t.tx.Delete, store.MessageRef{Key: key, ID: idTask})
 	t.tx.DeleteRecords = append(t.tx.DeleteRecords, store.DeleteRecord{Key: heartbeatKey(key), Expect: store.AnyVersion})
-	t.after = append(t.after, func() { t.e.keeper.cancelled(key) })
+	t.cancelled = append(t.cancelled, key)
 }
 
 // putTimer puts a timer's message, and moves it if it is there already. It may be
@@ -197,7 +197,7 @@ func (t *turn) ended(e *history.Event, status Status) {
 			Body: (&body{kind: bodyExpire, run: info.run}).encode(),
 		})
 	}
-	t.after = append(t.after, func() { t.e.count.Ended.Add(1) })
+	t.ends = true
 }
 
 func because(what, why string) string {

@@ -122,9 +122,9 @@ func (t *turn) execute() (Execution, error) {
 	exec, err := t.e.cfg.Executor.Load(t.ctx, in.info.Ref, in.info.Name, in.info.Version)
 	if err == nil {
 		in.exec = exec
-		t.e.keeper.watch(t.hold, exec)
+		t.e.keeper.watch(&t.hold, exec)
 		err = exec.Replay(events)
-		t.e.keeper.watch(t.hold, nil)
+		t.e.keeper.watch(&t.hold, nil)
 	}
 	switch {
 	case t.owner.Load():

@@ -10,15 +10,21 @@ import (
 
 // hold is a lease that somebody works under.
 type hold struct {
-	lease store.Lease
-	lost  func() // is called once if the lease is lost
+	lease  store.Lease
+	holder holder
+	exec   Execution // that is watched, or nil
+	seen   uint64    // exec's progress
+	since  time.Time // that it is there
+	ticks  int       // for how many ticks
+}
 
-	// blocked, if not nil, is called once if exec has made no progress for too long.
-	blocked func()
-	exec    Execution
-	seen    uint64    // exec's progress
-	since   time.Time // that it is there
-	ticks   int       // for how many ticks
+// holder is who works under a lease.
+type holder interface {
+	// lost is called once, if the lease is lost.
+	lost()
+
+	// blocked is called once, if what is watched has made no progress for too long.
+	blocked()
 }
 
 // keeper renews all leases of the engine, in one call, for as long as there are any,
@@ -61,7 +67,7 @@ func (k *keeper) add(h *hold) {
 	}
 	k.mu.Unlock()
 	if before != nil { // its lease has ended, and nobody has noticed yet
-		before.lost()
+		before.holder.lost()
 	}
 }
 
@@ -89,7 +95,7 @@ func (k *keeper) cancelled(key store.Key) {
 	delete(k.holds, key)
 	k.mu.Unlock()
 	if h != nil {
-		h.lost()
+		h.holder.lost()
 	}
 }
 
@@ -129,7 +135,7 @@ func (k *keeper) tick() {
 	k.mu.Unlock()
 
 	for _, h := range blocked {
-		go h.blocked() // the others' leases do not wait for it
+		go h.holder.blocked() // the others' leases do not wait for it
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), k.e.cfg.Lease)
 	lost, err := k.e.store.Renew(ctx, k.e.cfg.Lease, leases)
@@ -147,7 +153,7 @@ func (k *keeper) tick() {
 		}
 		k.mu.Unlock()
 		if h != nil {
-			h.lost()
+			h.holder.lost()
 		}
 	}
 
@@ -161,7 +167,7 @@ func (k *keeper) tick() {
 // isBlocked reports whether the code has done nothing for as long as limit. The
 // keeper's lock is held.
 func (h *hold) isBlocked(now time.Time, limit time.Duration) bool {
-	if h.exec == nil || h.blocked == nil || limit <= 0 {
+	if h.exec == nil || limit <= 0 {
 		return false
 	}
 	n, inStep := h.exec.Progress()

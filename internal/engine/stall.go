@@ -1,9 +1,9 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/abidehq/abide/internal/history"
@@ -41,13 +41,7 @@ func (t *turn) stall(reason string) error {
 		return errAbandoned
 	}
 	t.in.close()
-	if t.before.book == nil {
-		if err := t.loadAnyhow(); err != nil {
-			return err
-		}
-		t.before.book = &t.in.ledger
-	}
-	return t.commitStall(reason)
+	return t.e.stall(t.ctx, t.claim, reason)
 }
 
 // blocked stalls the instance of code that does not come back. The keeper calls it;
@@ -57,34 +51,45 @@ func (t *turn) blocked() {
 		return
 	}
 	reason := fmt.Sprintf("blocked: its code has waited for %v for something that is not Abide's%s", t.e.cfg.Blocked, whereBlocked())
-	if err := t.commitStall(reason); err != nil {
+	if err := t.e.stall(t.ctx, t.claim, reason); err != nil {
 		t.e.log.Error("an instance is blocked, and cannot be stalled", "instance", refOf(t.claim.Key), "error", err)
 	}
 }
 
-// commitStall starts from where the turn was before its code ran. The code may still
-// be running.
-func (t *turn) commitStall(reason string) error {
+// stall makes an instance that was claimed wait. It knows nothing of the turn that came
+// to nothing, and reads what it needs.
+func (e *Engine) stall(ctx context.Context, c *store.Claim, reason string) error {
 	reason = history.Cut(reason)
-	info, tx := t.before.info, t.before.tx
-	info.Before, info.Status, info.Reason = info.Status, Stalled, reason
-	tx.Finish = []store.Finish{{Lease: t.claim.Lease(), Keep: t.before.rest}}
-	tx.Put = append(slices.Clip(tx.Put), parkedMessage(t.claim.Key))
-	expect := info.Revision
-	if !info.partial { // a turn that history breaks off must stay the last
-		expect = store.AnyVersion
-		remark := history.Event{Kind: history.ExecutionStalled, Name: reason}
-		tx.Append = []store.Append{{
-			Key: t.claim.Key, At: t.claim.LogLength, Tag: info.run,
-			Entries: quietTurn(later(t.claim.Now, t.before.book.now), t.before.book.lastID, remark),
-		}}
-	}
-	tx.PutRecords = append(slices.Clip(tx.PutRecords), info.putRecord(expect))
-	if err := t.e.store.Commit(t.ctx, &tx); err != nil {
+	info, err := e.Client.Get(ctx, refOf(c.Key))
+	if err != nil {
 		return err
 	}
-	t.e.count.Stalls.Add(1)
-	t.e.log.Error("an instance has stalled", "instance", info.Ref, "orchestration", info.Route(), "reason", reason)
+	if info.Status.Ended() || info.Status.parked() {
+		return fmt.Errorf("abide: %v is %s: %w", info.Ref, info.Status, store.ErrConflict)
+	}
+	t := &turn{e: e, ctx: ctx, claim: c, in: &instance{info: info, length: c.LogLength}}
+	tx := &t.tx
+	keep := messageIDs(t.decode())
+	if err := t.loadAnyhow(); err != nil {
+		return err
+	}
+	info.Before, info.Status, info.Reason = info.Status, Stalled, reason
+	tx.Finish = []store.Finish{{Lease: c.Lease(), Keep: keep}}
+	tx.Put = []store.Message{parkedMessage(c.Key)}
+	if !info.partial { // a turn that history breaks off must stay the last
+		book := &t.in.ledger
+		remark := history.Event{Kind: history.ExecutionStalled, Name: reason}
+		tx.Append = []store.Append{{
+			Key: c.Key, At: c.LogLength, Tag: info.run,
+			Entries: quietTurn(later(c.Now, book.now), book.lastID, remark),
+		}}
+	}
+	tx.PutRecords = append(tx.PutRecords, info.putRecord(info.Revision))
+	if err := e.store.Commit(ctx, tx); err != nil {
+		return err
+	}
+	e.count.Stalls.Add(1)
+	e.log.Error("an instance has stalled", "instance", info.Ref, "orchestration", info.Route(), "reason", reason)
 	return nil
 }
 

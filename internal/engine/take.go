@@ -49,7 +49,7 @@ func (t *turn) begin(events []history.Event) {
 	if info.BegunAt.IsZero() {
 		info.BegunAt = t.claim.Now
 	}
-	t.after = append(t.after, func() { t.e.count.Started.Add(1) })
+	t.begins = true
 }
 
 func (t *turn) takeEvent(m message, e *history.Event) error {

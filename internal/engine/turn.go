@@ -17,17 +17,10 @@ type turn struct {
 	e     *Engine
 	claim *store.Claim
 	in    *instance
-	hold  *hold
+	hold  hold
 	ctx   context.Context //nolint:containedctx // of what the turn does; ends when its lease is lost
-	owner atomic.Bool     // somebody has decided what becomes of the claim
-
-	// before is where the turn was before its code ran.
-	before struct {
-		info Info
-		tx   store.Tx
-		book *ledger  // nil if it was not read yet; what is open is not to be relied on
-		rest []string // messages that the code was to get
-	}
+	stop  context.CancelCauseFunc
+	owner atomic.Bool // somebody has decided what becomes of the claim
 
 	tx       store.Tx
 	keep     []string // messages that are not consumed
@@ -43,8 +36,33 @@ type turn struct {
 	dropped  map[int32]bool // activities whose tasks were taken back
 	flying   bool           // the cache expects the instance
 	yielded  bool           // the code waits for what it did to be durable
-	after    []func()       // to be done when it is committed
+
+	// What is counted and told when it is committed.
+	begins    bool
+	ends      bool
+	expires   bool
+	cancelled []store.Key // of tasks that were taken back
 }
+
+// committed does what is to be done when the turn is durable.
+func (t *turn) committed() {
+	e := t.e
+	if t.begins {
+		e.count.Started.Add(1)
+	}
+	if t.ends {
+		e.count.Ended.Add(1)
+	}
+	if t.expires {
+		e.count.Expired.Add(1)
+	}
+	for _, key := range t.cancelled {
+		e.keeper.cancelled(key)
+	}
+}
+
+// lost is called when the lease is.
+func (t *turn) lost() { t.stop(ErrLost) }
 
 // message is a message and what it says.
 type message struct {
@@ -54,12 +72,12 @@ type message struct {
 
 // turn works on a claim of an instance.
 func (e *Engine) turn(c *store.Claim) {
-	ctx, cancel := context.WithCancelCause(e.working)
-	t := &turn{e: e, claim: c, ctx: ctx, started: e.clock.Now()}
-	t.hold = &hold{lease: c.Lease(), lost: func() { cancel(ErrLost) }, blocked: t.blocked}
-	e.keeper.add(t.hold)
-	defer cancel(nil)
-	defer e.keeper.remove(t.hold)
+	t := &turn{e: e, claim: c, started: e.clock.Now()}
+	t.ctx, t.stop = context.WithCancelCause(e.working)
+	t.hold = hold{lease: c.Lease(), holder: t}
+	e.keeper.add(&t.hold)
+	defer t.stop(nil)
+	defer e.keeper.remove(&t.hold)
 	err := t.run()
 	switch {
 	case t.in != nil && err == nil && t.in.exec != nil:
@@ -113,15 +131,13 @@ func (t *turn) run() error {
 		return t.orphaned(messages)
 	}
 	info := &t.in.info
-	t.before.info, t.before.tx = *info, t.tx
-	t.before.rest = messageIDs(messages)
 	switch attempts := t.claim.Attempt() - info.forgiven; {
 	case info.Status.Ended():
 		t.afterEnd(messages)
 	case info.Status.parked(): // since it was claimed
 		return fmt.Errorf("abide: %v is %s: %w", info.Ref, info.Status, store.ErrConflict)
 	case t.claim.Route != info.Route():
-		t.keep = t.before.rest
+		t.keep = messageIDs(messages)
 		t.tx.Put = append(t.tx.Put, wakeMessage(info))
 	case attempts > t.e.cfg.TurnAttempts:
 		return t.stall(fmt.Sprintf("poison: its messages were delivered %d times, and no turn came to its end", attempts))
@@ -160,7 +176,7 @@ func (t *turn) afterEnd(messages []message) {
 		}
 		t.tx.DeleteKeys = []store.Key{info.Ref.key(), info.Ref.control()}
 		t.tx.DeleteRecords = []store.DeleteRecord{{Key: info.Ref.record(), Expect: info.Revision}}
-		t.after = append(t.after, func() { t.e.count.Expired.Add(1) })
+		t.expires = true
 	}
 }
 
@@ -207,8 +223,6 @@ func (t *turn) work(messages []message) error {
 	if err := t.load(); err != nil {
 		return err
 	}
-	book := t.in.ledger
-	t.before.book = &book
 	sortByTime(messages, &t.in.ledger)
 	if n := int(t.in.ledger.lastID); n >= t.e.cfg.MaxHistory {
 		return stallf("limit: its history has %d events, at most %d are allowed; continue as new before that", n, t.e.cfg.MaxHistory)
@@ -303,9 +317,9 @@ func later(a, b time.Time) time.Time {
 
 // watched runs the code, under the eye of the keeper, and takes down what it did.
 func (t *turn) watched(exec Execution, run func(replay.Live) ([]history.Event, error)) error {
-	t.e.keeper.watch(t.hold, exec)
+	t.e.keeper.watch(&t.hold, exec)
 	did, err := run(replay.Live{Context: t.ctx, Yield: t.yield})
-	t.e.keeper.watch(t.hold, nil)
+	t.e.keeper.watch(&t.hold, nil)
 	if t.owner.Load() {
 		return errAbandoned
 	}

@@ -117,9 +117,9 @@ type ActivityInfo struct {
 	ScheduledAt time.Time
 }
 
-// InfoOf returns what the activity is run for to whose function ctx was given. Outside
+// ActivityOf returns what the activity is run for to whose function ctx was given. Outside
 // of an activity it returns false.
-func InfoOf(ctx context.Context) (ActivityInfo, bool) {
+func ActivityOf(ctx context.Context) (ActivityInfo, bool) {
 	t, ok := ctx.Value(taskKey{}).(*activityTask)
 	if !ok {
 		return ActivityInfo{}, false

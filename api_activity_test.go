@@ -46,7 +46,7 @@ func TestRetryOptions(t *testing.T) {
 	runs := map[string]int{}
 	act := abide.NewActivity("act", func(ctx context.Context, how string) (int, error) {
 		runs[how]++
-		info, _ := abide.InfoOf(ctx)
+		info, _ := abide.ActivityOf(ctx)
 		switch how {
 		case "declined":
 			return 0, errDeclined
@@ -133,7 +133,7 @@ func TestTimeoutsOfTheAPI(t *testing.T) {
 func TestActivityInfoAndHeartbeats(t *testing.T) {
 	keys := map[string]bool{}
 	act := abide.NewActivity("act", func(ctx context.Context, _ abide.None) (string, error) {
-		info, ok := abide.InfoOf(ctx)
+		info, ok := abide.ActivityOf(ctx)
 		if !ok || info.Name != "act" || info.Instance.ID != "i" || info.ScheduledAt.IsZero() {
 			return "", abide.Final(fmt.Errorf("info: %+v", info))
 		}
@@ -164,7 +164,7 @@ func TestActivityInfoAndHeartbeats(t *testing.T) {
 		s.check(err)
 		same(s, "result", got, "true [2 1] true [2 1]")
 		same(s, "keys: one for each call", len(keys), 2)
-		_, ok := abide.InfoOf(s.Context())
+		_, ok := abide.ActivityOf(s.Context())
 		same(s, "outside of an activity", ok, false)
 		refuses(s.T, abide.Heartbeat(s.Context(), nil), abide.ErrInvalid)
 		_, err = abide.LastHeartbeat(s.Context(), nil)

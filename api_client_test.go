@@ -257,7 +257,7 @@ func TestValuesOfTheAPI(t *testing.T) {
 		var p progress
 		ok, err := info.Value("progress", &p)
 		s.check(err)
-		same(s, "value", fmt.Sprint(ok, p, info.Text), "true {1 2}packing")
+		same(s, "value", fmt.Sprint(ok, p, info.StatusText), "true {1 2}packing")
 		ok, err = info.Value("nothing", &p)
 		s.check(err)
 		same(s, "there is one", ok, false)

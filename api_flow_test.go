@@ -203,7 +203,7 @@ func TestCancelledInstanceTidiesUpUnderAShield(t *testing.T) {
 		same(s, "status", ended.Status, abide.Cancelled)
 		info, err := i.Info(s.Context())
 		s.check(err)
-		same(s, "text", info.Text, "tidied up")
+		same(s, "text", info.StatusText, "tidied up")
 	})
 }
 

@@ -100,7 +100,7 @@ func Changed(ctx Context, id string) bool {
 	return ctx.c.Changed(id)
 }
 
-// SetStatus says something about the instance to people: see [Info.Text].
+// SetStatus says something about the instance to people: see [Info.StatusText].
 func SetStatus(ctx Context, text string) {
 	if len(text) > engine.MaxStatusText {
 		ctx.stallf("limit: a status text has %d bytes, at most %d are allowed", len(text), engine.MaxStatusText)

@@ -154,7 +154,7 @@ func crashPrepare(t *testing.T, c abide.Client, count int) (left int) {
 		wg.Go(func() {
 			for i := worker; i < count; i += 16 {
 				info, err := c.Get(t.Context(), abide.Ref{ID: crashID(i)})
-				if err == nil && info.Text == "" {
+				if err == nil && info.StatusText == "" {
 					err = crashOutside.Raise(t.Context(), c, crashID(i), 3*i, abide.ID("once"))
 				}
 				if err != nil {

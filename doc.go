@@ -50,4 +50,10 @@
 // [Version]), and [Changed] guards a change within a version. Code that does not do what
 // its history says makes its instance stall: nothing is lost, and [Client.Resume] has it
 // go on when the code is right again.
+//
+// # Tests
+//
+// Package abidetest runs orchestrations in virtual time, three days in milliseconds, with
+// stubbed activities, and replays recorded histories against the code of today. The
+// folder examples has programs of a page each, with their tests.
 package abide

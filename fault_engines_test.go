@@ -177,7 +177,7 @@ func TestActivityWhoseEngineDies(t *testing.T) {
 						<-ctx.Done()
 						return "", context.Cause(ctx)
 					}
-					info, _ := abide.InfoOf(ctx)
+					info, _ := abide.ActivityOf(ctx)
 					return fmt.Sprintf("attempt %d", info.Attempt), nil
 				}, abide.Retry(attempts))
 				flow := abide.NewOrchestration("flow", func(ctx abide.Context, _ abide.None) (string, error) {

@@ -30,7 +30,7 @@ func newSimFlows() *simFlows {
 	f := &simFlows{}
 	f.work = abide.NewActivity("work", func(ctx context.Context, n int) (int, error) {
 		pass(time.Duration(n%7) * 500 * time.Millisecond)
-		if info, _ := abide.InfoOf(ctx); n%3 == 0 && info.Attempt%2 == 1 {
+		if info, _ := abide.ActivityOf(ctx); n%3 == 0 && info.Attempt%2 == 1 {
 			return 0, errors.New("it is an odd attempt")
 		}
 		return n, nil

@@ -119,7 +119,7 @@ func (w *world) status(id string, status abide.Status) abide.Info {
 // said waits until an instance says something about itself.
 func (w *world) said(id, text string) {
 	w.t.Helper()
-	w.soon(id, "at "+text, func(i abide.Info) bool { return i.Text == text })
+	w.soon(id, "at "+text, func(i abide.Info) bool { return i.StatusText == text })
 }
 
 // all returns all instances.

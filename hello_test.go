@@ -2,6 +2,7 @@ package abide_test
 
 import (
 	"context"
+	"runtime"
 	"testing"
 	"time"
 
@@ -41,5 +42,13 @@ func TestHello(t *testing.T) {
 	}
 	if out != "Hello, world" {
 		t.Fatal(out)
+	}
+	// What is durable is counted a moment later.
+	counted := func(c abide.Counts) bool { return c.Started == 1 && c.Ended == 1 && c.Activities == 1 && c.Turns == 3 }
+	for !counted(e.Counts()) && ctx.Err() == nil {
+		runtime.Gosched()
+	}
+	if c := e.Counts(); !counted(c) {
+		t.Errorf("counted %+v", c)
 	}
 }

@@ -34,8 +34,8 @@ type Info struct {
 
 	Tags map[string]string
 
-	// Text is what the instance says about itself: see [SetStatus].
-	Text string
+	// StatusText is what the instance says about itself: see [SetStatus].
+	StatusText string
 
 	// Values are what the instance lets others read, as the codec wrote them: see
 	// [Info.Value].
@@ -88,7 +88,7 @@ func infoFrom(i *engine.Info, codec Codec) Info {
 	return Info{
 		Ref: Ref(i.Ref), Orchestration: i.Name, Version: i.Version, Status: Status(i.Status), Reason: i.Reason,
 		Execution: int(i.Execution), StartedAt: i.CreatedAt, BegunAt: i.BegunAt, EndedAt: i.EndedAt, Parent: i.Parent,
-		Tags: i.Tags, Text: i.Text, Values: i.Values, Result: i.Result, Err: errorOf(i.Failure), Revision: i.Revision,
+		Tags: i.Tags, StatusText: i.Text, Values: i.Values, Result: i.Result, Err: errorOf(i.Failure), Revision: i.Revision,
 		codec: codec,
 	}
 }

@@ -138,7 +138,7 @@ func TestWhatAnInstanceWaitsFor(t *testing.T) {
 		check(abide.Running, `event "approved"`, `timer "nap"`)
 		env.Advance(time.Minute)
 		check(abide.Running, `coroutine`, `timer "nap"`)
-		if got := i.Info().Text; got != "approved" {
+		if got := i.Info().StatusText; got != "approved" {
 			t.Errorf("it says %q", got)
 		}
 		env.Advance(90 * time.Minute)

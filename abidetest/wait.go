@@ -95,8 +95,8 @@ func (env *Env) describe(info *abide.Info) string {
 	if info.Err != nil {
 		say("error", "%s", indent(info.Err.Error()))
 	}
-	if info.Text != "" {
-		say("says", "%s", indent(info.Text))
+	if info.StatusText != "" {
+		say("says", "%s", indent(info.StatusText))
 	}
 	if !info.Status.Ended() && info.Status != abide.Stalled {
 		waiting, err := env.waiting(info.Ref)

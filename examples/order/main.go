@@ -85,7 +85,7 @@ func remind(_ context.Context, order Order) (abide.None, error) {
 // charge may be tried more than once. The key is the same each time, so that whoever
 // moves the money moves it once.
 func charge(ctx context.Context, order Order) (string, error) {
-	info, _ := abide.InfoOf(ctx)
+	info, _ := abide.ActivityOf(ctx)
 	fmt.Printf("charged %d cents\n", order.Cents)
 	return "charge " + info.Key, nil
 }

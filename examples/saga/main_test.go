@@ -60,7 +60,7 @@ func TestCancelIsTriedAgain(t *testing.T) {
 	abidetest.Run(t, func(t *testing.T, env *abidetest.Env) {
 		env.Serve(Trip, Book)
 		cancels := abidetest.Stub(env, Cancel, func(ctx context.Context, booking string) (abide.None, error) {
-			if info, _ := abide.InfoOf(ctx); info.Attempt < 10 && booking == "the hotel" {
+			if info, _ := abide.ActivityOf(ctx); info.Attempt < 10 && booking == "the hotel" {
 				return abide.None{}, errors.New("nobody answers the phone")
 			}
 			return cancel(ctx, booking)

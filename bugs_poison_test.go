@@ -1,0 +1,51 @@
+package abide_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/store/storetest"
+)
+
+// TestPoisonTakesNobodyWithIt: an activity takes its process down each time, and goes to
+// quarantine in the end. One that was under way in the same process each time does not.
+func TestPoisonTakesNobodyWithIt(t *testing.T) {
+	t.Parallel()
+	t.Skip("open: attempts are counted for all that is claimed when a process dies, so what is innocent goes to quarantine too")
+	synctest.Test(t, func(t *testing.T) {
+		var faulty *storetest.Faulty
+		bad := abide.NewActivity("bad", func(ctx context.Context, _ int) (int, error) {
+			pass(time.Second)
+			faulty.Kill()
+			<-ctx.Done()
+			return 0, context.Cause(ctx)
+		}, abide.Retry(0))
+		good := abide.NewActivity("good", func(_ context.Context, n int) (int, error) {
+			pass(2 * time.Second)
+			return n, nil
+		}, abide.Retry(0))
+		flow := abide.NewOrchestration("flow", func(ctx abide.Context, isBad bool) (int, error) {
+			if isBad {
+				return bad.Call(ctx, 1)
+			}
+			return good.Call(ctx, 2)
+		})
+		w := newWorld(t, flow, bad, good)
+		start(w, flow, true, "bad")
+		start(w, flow, false, "good")
+		for range 30 {
+			faulty = storetest.NewFaulty(w.store, nil)
+			e := w.engine(faulty, quick)
+			pass(unit)
+			stop(e)
+		}
+		info, err := w.client.Get(t.Context(), abide.Ref{ID: "good"})
+		if w.do(err); result(info) != "2" {
+			t.Errorf("the innocent one is %s", info.Status)
+			w.checkNoQuarantine()
+		}
+	})
+}

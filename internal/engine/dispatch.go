@@ -94,6 +94,10 @@ func (e *Engine) worker(c *store.Claim, ready <-chan *store.Claim, slots <-chan 
 func (e *Engine) workOn(c *store.Claim, slots <-chan struct{}, run func(*store.Claim)) {
 	defer e.work.Done()
 	defer func() { <-slots }()
+	if c.Attempt() > suspectAfter {
+		e.probe(c, run)
+		return
+	}
 	run(c)
 }
 

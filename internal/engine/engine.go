@@ -107,6 +107,8 @@ type Engine struct {
 	keeper *keeper
 	count  Counters
 
+	suspects suspects
+
 	claiming     context.Context //nolint:containedctx // ends when the engine claims no more
 	stopClaiming context.CancelFunc
 	working      context.Context //nolint:containedctx // ends when what is under way should stop

@@ -112,10 +112,13 @@ func (e *Engine) turn(c *store.Claim) {
 var errAbandoned = errors.New("abide: the turn was given up")
 
 // giveBack releases a claim, at once, as if it had never been made.
-func (e *Engine) giveBack(c *store.Claim) {
+func (e *Engine) giveBack(c *store.Claim) { e.release(c, 0) }
+
+// release gives a claim back, to be claimed after a while, as if it had never been made.
+func (e *Engine) release(c *store.Claim, after time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), e.cfg.Lease)
 	defer cancel()
-	if err := e.store.Release(ctx, store.Release{Lease: c.Lease(), Uncounted: true}); err != nil && !expected(err) {
+	if err := e.store.Release(ctx, store.Release{Lease: c.Lease(), After: after, Uncounted: true}); err != nil && !expected(err) {
 		e.log.Error("cannot give a claim back, it ends by itself", "key", c.Key, "error", err)
 	}
 }

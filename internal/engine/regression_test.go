@@ -129,7 +129,7 @@ func TestBlockedCoroutineNamesItsPlace(t *testing.T) {
 		r.serve()
 		r.begin("i", "flow", "")
 		info := r.until("i", Stalled)
-		if !strings.Contains(info.Reason, "bugs_test.go") {
+		if !strings.Contains(info.Reason, "regression_test.go") {
 			r.Errorf("the reason does not say where: %s", info.Reason)
 		}
 		close(release)

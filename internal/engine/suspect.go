@@ -1,0 +1,71 @@
+package engine
+
+import (
+	"sync"
+	"time"
+
+	"github.com/abidehq/abide/store"
+)
+
+// What was delivered several times and never came to an end may be what takes its
+// process down; or it was only there when something else did. So that the one does not
+// take the other to quarantine with it, suspects are worked on one at a time: each gets
+// some time to show that it does no harm. The others are given back meanwhile, and that
+// they were claimed does not count.
+const (
+	// suspectAfter is after how many deliveries something is suspect.
+	suspectAfter = 3
+
+	// probation is how long a suspect is alone.
+	probation = 5 * time.Second
+
+	// suspectDelay is how long a suspect waits that finds another one at work.
+	suspectDelay = 100 * time.Millisecond
+)
+
+// suspects is a place for one.
+type suspects struct {
+	mu    sync.Mutex
+	taken bool
+}
+
+// take takes the place, if it is free.
+func (s *suspects) take() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.taken {
+		return false
+	}
+	s.taken = true
+	return true
+}
+
+func (s *suspects) leave() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.taken = false
+}
+
+// probe has run work on a suspect if no other one is on probation.
+func (e *Engine) probe(c *store.Claim, run func(*store.Claim)) {
+	if !e.suspects.take() {
+		e.putOff(c)
+		return
+	}
+	leave := sync.OnceFunc(e.suspects.leave)
+	defer leave()
+	stop := e.clock.AfterFunc(probation, leave)
+	defer stop()
+	run(c)
+}
+
+// putOff gives a claim back, to be claimed a little later.
+func (e *Engine) putOff(c *store.Claim) {
+	if c.Key.Queue == QueueActivities {
+		e.release(c, suspectDelay)
+		return
+	}
+	// Not with a delay: the messages of an instance must stay in order.
+	(&pause{e: e, next: suspectDelay / 2}).sleep(e.claiming)
+	e.release(c, 0)
+}

@@ -53,8 +53,8 @@ func (a *Activity[In, Out]) Go(ctx Context, in In, opts ...ActivityOption) *Futu
 	for _, opt := range opts {
 		opt.activity(&o)
 	}
-	f := ctx.c.Activity(a.name, payload(ctx, fmt.Sprintf("the input of activity %q", a.name), in), o.how)
-	return newFuture[Out](f, fmt.Sprintf("the result of activity %q", a.name), func(failure *history.Failure) error {
+	f := ctx.c.Activity(a.name, payload(ctx, thing{"the input of activity", a.name}, in), o.how)
+	return newFuture[Out](f, thing{"the result of activity", a.name}, func(failure *history.Failure) error {
 		return &ActivityError{Name: a.name, Attempt: int(failure.Attempt), Err: errorOf(failure)}
 	})
 }

@@ -146,14 +146,28 @@ func (ctx Context) stallf(format string, args ...any) {
 	ctx.c.Stall(fmt.Errorf("abide: "+format, args...))
 }
 
+// thing is something in words that are only needed if it goes wrong: the input of
+// activity "charge".
+type thing struct {
+	what string
+	name string
+}
+
+func (t thing) String() string {
+	if t.name == "" {
+		return t.what
+	}
+	return fmt.Sprintf("%s %q", t.what, t.name)
+}
+
 // payload returns what goes into history.
-func payload[T any](ctx Context, what string, v T) []byte {
+func payload[T any](ctx Context, of thing, v T) []byte {
 	data, err := encode(ctx.env.codec, v)
 	if err != nil {
-		ctx.stallf("%s cannot be encoded: %v", what, err)
+		ctx.stallf("%v cannot be encoded: %v", of, err)
 	}
 	if len(data) > engine.MaxPayload {
-		ctx.stallf("limit: %s has %d bytes, at most %d are allowed", what, len(data), engine.MaxPayload)
+		ctx.stallf("limit: %v has %d bytes, at most %d are allowed", of, len(data), engine.MaxPayload)
 	}
 	return data
 }

@@ -51,7 +51,7 @@ func (e *Event[T]) Wait(ctx Context, opts ...WaitOption) (T, error) {
 // takes an event from those that come after it.
 func (e *Event[T]) Receive(ctx Context) *Future[T] {
 	ctx.check("event", e.name)
-	return newFuture[T](ctx.c.Receive(e.name), fmt.Sprintf("what came with event %q", e.name), errorOf)
+	return newFuture[T](ctx.c.Receive(e.name), thing{"what came with event", e.name}, errorOf)
 }
 
 // Send raises the event for another instance of the same tenant, from within an
@@ -59,7 +59,7 @@ func (e *Event[T]) Receive(ctx Context) *Future[T] {
 func (e *Event[T]) Send(ctx Context, id string, v T) {
 	ctx.check("event", e.name)
 	ctx.checkID(fmt.Sprintf("the target of event %q", e.name), id)
-	ctx.c.Send(id, e.name, payload(ctx, fmt.Sprintf("event %q", e.name), v))
+	ctx.c.Send(id, e.name, payload(ctx, thing{"event", e.name}, v))
 }
 
 // Raise raises the event for an instance. It returns when the event is durable.

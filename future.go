@@ -58,7 +58,7 @@ func (f *Future[T]) failure(ctx Context) error {
 
 // newFuture returns a future whose value is in history; wrap says of an error what it
 // is of.
-func newFuture[T any](f *replay.Future, what string, wrap func(*history.Failure) error) *Future[T] {
+func newFuture[T any](f *replay.Future, of thing, wrap func(*history.Failure) error) *Future[T] {
 	return &Future[T]{f: f, result: func(ctx Context) (T, error) {
 		data, failure := f.Result()
 		if failure != nil {
@@ -67,7 +67,7 @@ func newFuture[T any](f *replay.Future, what string, wrap func(*history.Failure)
 		}
 		v, err := decode[T](ctx.env.codec, data)
 		if err != nil {
-			ctx.stallf("%s does not fit its type: %v", what, err)
+			ctx.stallf("%v does not fit its type: %v", of, err)
 		}
 		return v, nil
 	}}

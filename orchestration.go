@@ -94,7 +94,7 @@ func (o *Orchestration[In, Out]) Call(ctx Context, in In, opts ...ChildOption) (
 func (o *Orchestration[In, Out]) Go(ctx Context, in In, opts ...ChildOption) *Future[Out] {
 	id, data, how := o.prepareChild(ctx, in, opts)
 	f := ctx.c.Child(o.name, id, data, how)
-	return newFuture[Out](f, fmt.Sprintf("the result of child %q", f.Target()), func(failure *history.Failure) error {
+	return newFuture[Out](f, thing{"the result of child", f.Target()}, func(failure *history.Failure) error {
 		return &ChildError{Name: o.name, ID: f.Target(), Err: errorOf(failure)}
 	})
 }
@@ -115,7 +115,7 @@ func (o *Orchestration[In, Out]) prepareChild(ctx Context, in In, opts []ChildOp
 	if c.id != "" {
 		ctx.checkID(fmt.Sprintf("child of %q", o.name), c.id)
 	}
-	return c.id, payload(ctx, fmt.Sprintf("the input of child orchestration %q", o.name), in), c.how
+	return c.id, payload(ctx, thing{"the input of child orchestration", o.name}, in), c.how
 }
 
 // ContinueOption is an option of [ContinueAsNew].
@@ -147,7 +147,7 @@ func ContinueAsNew[In any](ctx Context, in In, opts ...ContinueOption) error {
 			ctx.c.Stall(err)
 		}
 	}
-	return &continueError{replay.Continue{Name: name, Version: version, Input: payload(ctx, "the input of the next execution", in)}}
+	return &continueError{replay.Continue{Name: name, Version: version, Input: payload(ctx, thing{what: "the input of the next execution"}, in)}}
 }
 
 type continueError struct{ next replay.Continue }
@@ -194,7 +194,7 @@ func (o *Orchestration[In, Out]) code(env environment) replay.Code {
 		case err != nil:
 			return replay.Outcome{Failure: failureOf(err)}
 		default:
-			return replay.Outcome{Data: payload(ctx, fmt.Sprintf("the result of orchestration %q", o.name), out)}
+			return replay.Outcome{Data: payload(ctx, thing{"the result of orchestration", o.name}, out)}
 		}
 	}
 }

@@ -127,8 +127,21 @@ func appendBytes(out, data []byte) []byte {
 
 // appendEvent appends a length and an event.
 func appendEvent(out []byte, e *history.Event) []byte {
-	var buf [256]byte
-	return appendBytes(out, history.Append(buf[:0], e))
+	start := len(out)
+	out = history.Append(out, e)
+	n := len(out) - start
+	// The length is known by now, and belongs before it.
+	var length [binary.MaxVarintLen64]byte
+	k := binary.PutUvarint(length[:], uint64(n))
+	out = append(out, length[:k]...)
+	copy(out[start+k:], out[start:start+n])
+	copy(out[start:], length[:k])
+	return out
+}
+
+// encodeEvent returns an event as an entry of the log.
+func encodeEvent(e *history.Event) []byte {
+	return history.Append(make([]byte, 0, 64+len(e.Name)+len(e.Target)+len(e.Data)), e)
 }
 
 // reader takes a body apart. After an error it returns zeros.

@@ -25,9 +25,10 @@ func (e *Engine) serveTurns() {
 	e.serve(store.ClaimRequest{Queue: queueTurns, Routes: routes}, e.cfg.MaxTurns, e.turn)
 }
 
-// serveControl claims what was asked about instances until the engine is closed.
+// serveControl claims what was asked about instances until the engine is closed. It runs
+// no code of users that could take the process down, so it is tried without end.
 func (e *Engine) serveControl() {
-	req := store.ClaimRequest{Queue: queueControl, Routes: []string{routeControl}, MaxAttempts: e.cfg.TaskCrashes}
+	req := store.ClaimRequest{Queue: queueControl, Routes: []string{routeControl}}
 	e.serve(req, maxControls, e.control)
 }
 
@@ -94,7 +95,7 @@ func (e *Engine) worker(c *store.Claim, ready <-chan *store.Claim, slots <-chan 
 func (e *Engine) workOn(c *store.Claim, slots <-chan struct{}, run func(*store.Claim)) {
 	defer e.work.Done()
 	defer func() { <-slots }()
-	if c.Attempt() > suspectAfter {
+	if c.Attempt() > suspectAfter && c.Key.Queue != queueControl {
 		e.probe(c, run)
 		return
 	}

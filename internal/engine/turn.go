@@ -360,7 +360,7 @@ func (t *turn) yield() bool {
 // append notes an event for the log.
 func (t *turn) append(e *history.Event) {
 	t.in.ledger.note(e)
-	t.entries = append(t.entries, history.Append(nil, e))
+	t.entries = append(t.entries, encodeEvent(e))
 	if e.ID == WarnHistory {
 		t.e.log.Warn("a history grows long; continue as new", "instance", t.in.info.Ref, "orchestration", t.in.info.Route(), "events", e.ID)
 	}

@@ -175,6 +175,9 @@ func (c *Context) Changed(id string) bool {
 	if h := x.next(history.ChangeMarked); h != nil && h.Name == id {
 		changed = true
 	}
+	if x.changes == nil {
+		x.changes = map[string]bool{}
+	}
 	x.changes[id] = changed
 	if changed {
 		x.emit(history.Event{Kind: history.ChangeMarked, Name: id})

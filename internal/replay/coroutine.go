@@ -167,6 +167,9 @@ func (x *Execution) stopAll() {
 // inOrder returns the coroutines that have not ended, in the order in which they were
 // made.
 func (x *Execution) inOrder() []*coroutine {
+	if len(x.alive) == 0 {
+		return nil
+	}
 	return slices.SortedFunc(maps.Keys(x.alive), func(a, b *coroutine) int { return a.number - b.number })
 }
 

@@ -84,8 +84,6 @@ func New(self string, code Code) *Execution {
 		code:    code,
 		self:    self,
 		futures: map[int32]*Future{},
-		inboxes: map[string]*inbox{},
-		changes: map[string]bool{},
 		alive:   map[*coroutine]struct{}{},
 	}
 	x.root = &Scope{x: x}

@@ -133,6 +133,9 @@ func (x *Execution) inbox(name string) *inbox {
 	in := x.inboxes[name]
 	if in == nil {
 		in = &inbox{}
+		if x.inboxes == nil {
+			x.inboxes = map[string]*inbox{}
+		}
 		x.inboxes[name] = in
 	}
 	return in

@@ -343,24 +343,6 @@ func TestForkKeepsWhatItSaid(t *testing.T) {
 	})
 }
 
-// TestLongReasonIsRefused: what a person says must not be what breaks the instance.
-func TestLongReasonIsRefused(t *testing.T) {
-	inBubble(t, func(r *rig) {
-		r.flow("flow", func(c *replay.Context, _ []byte) replay.Outcome {
-			return failed(sleep(c, time.Hour))
-		})
-		r.serve()
-		r.begin("i", "flow", "")
-		r.pass(0)
-		why := strings.Repeat("x", store.MaxBody-64)
-		err := r.Cancel(r.Context(), Ref{ID: "i"}, why)
-		r.pass(time.Minute)
-		if err == nil {
-			want(r, "status", r.info("i").Status, Cancelled)
-		}
-	})
-}
-
 // TestSuspendedInstanceWithLargeMessagesResumes: what a claim delivers, and what Pending
 // returns, is also bounded in bytes.
 func TestSuspendedInstanceWithLargeMessagesResumes(t *testing.T) {

@@ -56,7 +56,9 @@ type Client interface {
 	Restart(ctx context.Context, ref Ref) error
 
 	// Fork starts a new instance with the history of another one up to an event of its
-	// latest execution. From there on it goes its own way.
+	// latest execution. From there on it goes its own way, with the same random numbers: the
+	// next [NewID] is the other one's next as well. What the history waits for at that event
+	// is asked for once more; a child cannot be, so none may be open there.
 	Fork(ctx context.Context, from Ref, event int, id string) (Ref, error)
 
 	// MoveTimer gives the pending timers of a name another time. If there is none, it is

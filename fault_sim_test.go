@@ -23,7 +23,7 @@ func TestSimulation(t *testing.T) {
 	t.Parallel()
 	runs := 10
 	if long() {
-		runs = 5000
+		runs = 2000
 	}
 	seed := seedOf(t)
 	for run := range runs {

@@ -107,12 +107,10 @@ func (c *control) do(m *message) error {
 			return c.resume()
 		}
 	case bodyTerminate:
-		c.quiet = nil             // what has ended needs no more remarks
-		if info.Status.parked() { // or what has waited there would wait for ever
-			t.tx.Put = append(t.tx.Put, wakeMessage(info))
-		}
+		c.quiet = nil // what has ended needs no more remarks
 		t.end(&history.Event{Kind: history.ExecutionTerminated, Name: m.reason}, Terminated)
-		// Whoever there is acknowledges what is left of its messages.
+		// Whoever there is acknowledges what is left of its messages, which may have been
+		// parked.
 		wake := wakeMessage(info)
 		wake.Route = routeEnded
 		t.tx.Put = append(t.tx.Put, wake)

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/internal/testenv"
 	"github.com/abidehq/abide/store"
 	"github.com/abidehq/abide/store/pebblestore"
 )
@@ -233,10 +234,10 @@ const crashKills = 9
 func TestKilledProcesses(t *testing.T) {
 	t.Parallel()
 	rounds, count, kills := 1, 200, 5
-	if long() {
+	if testenv.Long() {
 		rounds, count, kills = 4, 10_000, crashKills
 	}
-	rnd := rand.New(rand.NewPCG(seedOf(t), 0))
+	rnd := rand.New(rand.NewPCG(testenv.Seed(t), 0))
 	for range rounds {
 		dir := t.TempDir()
 		var left []int // of the instances, when each process began

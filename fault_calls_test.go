@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strconv"
 	"testing"
@@ -12,30 +11,9 @@ import (
 	"time"
 
 	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/internal/testenv"
 	"github.com/abidehq/abide/store/storetest"
 )
-
-// long reports whether tests may take their time.
-func long() bool { return os.Getenv("ABIDE_TEST_LONG") != "" }
-
-// seedOf returns the seed of a test: that of ABIDE_SEED, or another one each time. A
-// test that fails says which one it was.
-func seedOf(t *testing.T) uint64 {
-	t.Helper()
-	seed := rand.Uint64()
-	if text := os.Getenv("ABIDE_SEED"); text != "" {
-		var err error
-		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
-			t.Fatalf("ABIDE_SEED: %v", err)
-		}
-	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("run it again with ABIDE_SEED=%d", seed)
-		}
-	})
-	return seed
-}
 
 // run runs a flow on a store that fails as the plan says, and checks what comes of it.
 // It returns how many calls there were.
@@ -93,10 +71,10 @@ func TestFaultAtEveryCall(t *testing.T) {
 func TestManyFaults(t *testing.T) {
 	t.Parallel()
 	runs := 10
-	if long() {
+	if testenv.Long() {
 		runs = 1000
 	}
-	seed := seedOf(t)
+	seed := testenv.Seed(t)
 	for _, f := range flows {
 		t.Run(f.name, func(t *testing.T) {
 			t.Parallel()

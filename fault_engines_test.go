@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/internal/testenv"
 	"github.com/abidehq/abide/store/storetest"
 )
 
@@ -120,7 +121,7 @@ func TestEnginesTakeTurns(t *testing.T) {
 func TestTwoEnginesUnderLoad(t *testing.T) {
 	t.Parallel()
 	const instances, events = 60, 6
-	rnd := rand.New(rand.NewPCG(seedOf(t), 0))
+	rnd := rand.New(rand.NewPCG(testenv.Seed(t), 0))
 	synctest.Test(t, func(t *testing.T) {
 		var done effects
 		work := activity(&done, "work")
@@ -306,11 +307,11 @@ func racingResult(in racing) string {
 func TestContinueAsNewRacesWithEvents(t *testing.T) {
 	t.Parallel()
 	runs := 60
-	if long() {
+	if testenv.Long() {
 		runs = 5000
 	}
 	const events = 25
-	seed := seedOf(t)
+	seed := testenv.Seed(t)
 	for run := range runs {
 		synctest.Test(t, func(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(seed, uint64(run)))
@@ -408,10 +409,10 @@ func TestParkedInstancesReceive(t *testing.T) {
 	t.Parallel()
 	const events = 12
 	runs := 20
-	if long() {
+	if testenv.Long() {
 		runs = 1000
 	}
-	seed := seedOf(t)
+	seed := testenv.Seed(t)
 	for run := range runs {
 		for _, parked := range []abide.Status{abide.Suspended, abide.Stalled} {
 			synctest.Test(t, func(t *testing.T) {

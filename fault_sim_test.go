@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/internal/testenv"
 	"github.com/abidehq/abide/store"
 	"github.com/abidehq/abide/store/storetest"
 )
@@ -22,10 +23,10 @@ import (
 func TestSimulation(t *testing.T) {
 	t.Parallel()
 	runs := 10
-	if long() {
+	if testenv.Long() {
 		runs = 2000
 	}
-	seed := seedOf(t)
+	seed := testenv.Seed(t)
 	for run := range runs {
 		simulate(t, seed+uint64(run))
 		if t.Failed() {

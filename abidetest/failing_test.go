@@ -231,7 +231,7 @@ var failing = map[string]struct {
 			})
 			abidetest.Replay(t, abidetest.Histories(h), changed, Charge)
 		},
-		[]string{`FAIL: TestFailing/order~o1~1`, `the code of order does not do what its history says`,
+		[]string{`FAIL: TestFailures/.*/order~o1~1`, `the code of order does not do what its history says`,
 			`history has  3 TimerCreated "approved" at `, `the code did 3 ActivityScheduled "charge"`, `at  +.*failing_test.go:\d+`,
 			`after +1 TurnStarted at .*\n +2 ExecutionStarted "order"`, `abide.Changed`},
 		nil,
@@ -326,25 +326,18 @@ func recordOrder(t *testing.T) (h abide.History) {
 
 const failingCase = "ABIDETEST_FAILING"
 
-// TestFailing is one of the failing tests, in the process that TestFailures has started.
-func TestFailing(t *testing.T) {
-	name := os.Getenv(failingCase)
-	if name == "" {
-		t.Skip("see TestFailures")
-	}
-	failing[name].test(t)
-}
-
 // TestFailures: what goes wrong is said in a way that helps, and nothing hangs or panics.
 func TestFailures(t *testing.T) {
 	t.Parallel()
-	if os.Getenv(failingCase) != "" {
-		t.Skip("within TestFailing")
-	}
 	for name, tt := range failing {
 		t.Run(name, func(t *testing.T) {
+			if os.Getenv(failingCase) != "" { // this is the process in which it fails
+				tt.test(t)
+				return
+			}
 			t.Parallel()
-			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestFailing$", "-test.timeout=1m")
+			this := "-test.run=^TestFailures$/^" + regexp.QuoteMeta(strings.ReplaceAll(name, " ", "_")) + "$"
+			cmd := exec.CommandContext(t.Context(), os.Args[0], this, "-test.timeout=1m")
 			cmd.Env = append(os.Environ(), failingCase+"="+name)
 			out, err := cmd.CombinedOutput()
 			if err == nil {

@@ -30,9 +30,6 @@ func fanout(n int) replay.Code {
 // TestFanOutStaysLinear: what is done for each activity does not grow with their number.
 // Bytes that are allocated are the measure, which no busy machine can change.
 func TestFanOutStaysLinear(t *testing.T) {
-	if testing.Short() {
-		t.Skip("ten thousand activities take a while")
-	}
 	each := map[int]uint64{}
 	for _, n := range []int{2_000, 10_000} {
 		s, err := store.Open(t.Context(), "pebble://"+t.TempDir()) // the store in memory looks at every key

@@ -76,8 +76,8 @@ func TestFormatIsGolden(t *testing.T) {
 	for name, b := range exampleBodies() {
 		lines["message "+name] = b.encode()
 	}
-	for name, job := range exampleTasks() {
-		lines["task "+name] = job.encode()
+	for name, spec := range exampleTasks() {
+		lines["task "+name] = spec.encode()
 	}
 	var text strings.Builder
 	for _, name := range sortedKeys(lines) {
@@ -117,10 +117,10 @@ func TestFormatIsReadAsWritten(t *testing.T) {
 			t.Errorf("%s:\ngot  %+v\nwant %+v", name, got, b)
 		}
 	}
-	for name, job := range exampleTasks() {
-		got, err := decodeTask(job.encode())
-		if err != nil || !reflect.DeepEqual(got, job) {
-			t.Errorf("%s:\ngot  %+v, %v\nwant %+v", name, got, err, job)
+	for name, spec := range exampleTasks() {
+		got, err := decodeTask(spec.encode())
+		if err != nil || !reflect.DeepEqual(got, spec) {
+			t.Errorf("%s:\ngot  %+v, %v\nwant %+v", name, got, err, spec)
 		}
 	}
 	info := exampleInfo()
@@ -221,15 +221,15 @@ func FuzzBody(f *testing.F) {
 
 // FuzzTask does the same for tasks.
 func FuzzTask(f *testing.F) {
-	for _, job := range exampleTasks() {
-		f.Add(job.encode())
+	for _, spec := range exampleTasks() {
+		f.Add(spec.encode())
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		job, err := decodeTask(data)
+		spec, err := decodeTask(data)
 		if err != nil {
 			return
 		}
-		first := job.encode()
+		first := spec.encode()
 		again, err := decodeTask(first)
 		if err != nil {
 			t.Fatalf("%x was read, and %x is not: %v", data, first, err)

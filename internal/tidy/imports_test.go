@@ -25,6 +25,7 @@ type layer struct {
 var layers = []layer{
 	{path: "internal/base", alone: true},
 	{path: "internal/tidy", alone: true},
+	{path: "internal/testenv", alone: true},
 
 	{
 		path:    "store",
@@ -33,7 +34,7 @@ var layers = []layer{
 		alone:   true,
 	},
 	backend("store/memstore"),
-	{path: "store/storetest/...", imports: []string{"internal/base", "store", "store/memstore/..."}},
+	{path: "store/storetest/...", imports: []string{"internal/base", "internal/testenv", "store", "store/memstore/..."}},
 	backend("store/pebblestore"),
 
 	{path: "internal/history"},
@@ -47,7 +48,7 @@ var layers = []layer{
 	{
 		path:    ".",
 		imports: []string{"internal/base", "internal/engine", "internal/history", "internal/registry", "internal/replay", "store/..."},
-		tests:   []string{"abidetest"},
+		tests:   []string{"abidetest", "internal/testenv"},
 	},
 	{
 		path:    "abidetest",
@@ -71,7 +72,7 @@ func backend(folder string) layer {
 	return layer{
 		path:    folder + "/...",
 		imports: []string{"internal/base", "store"},
-		tests:   []string{"store/storetest/...", "store/memstore/..."},
+		tests:   []string{"internal/testenv", "store/storetest/...", "store/memstore/..."},
 	}
 }
 

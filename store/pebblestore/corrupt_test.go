@@ -19,6 +19,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/testenv"
 	"github.com/abidehq/abide/store"
 )
 
@@ -138,7 +139,7 @@ func garbage(rnd *rand.Rand, n int) []byte {
 // that the file is corrupt, or nothing is lost.
 func TestDamagedFiles(t *testing.T) {
 	t.Parallel()
-	seed := seedOf(t)
+	seed := testenv.Seed(t)
 	b := buildStore(t, seed)
 	rnd := rand.New(rand.NewPCG(seed, 0))
 	for _, closed := range []bool{true, false} {
@@ -147,12 +148,12 @@ func TestDamagedFiles(t *testing.T) {
 		}
 		kinds := map[string]bool{}
 		for _, name := range slices.Sorted(maps.Keys(b.files)) {
-			if ext := filepath.Ext(name); ext == ".sst" && kinds[ext] && !long() {
+			if ext := filepath.Ext(name); ext == ".sst" && kinds[ext] && !testenv.Long() {
 				continue // one table is like the other
 			}
 			kinds[filepath.Ext(name)] = true
 			for i, d := range damages {
-				if !closed && !long() && rnd.IntN(4) > 0 {
+				if !closed && !testenv.Long() && rnd.IntN(4) > 0 {
 					continue
 				}
 				broken := d.do(b.files[name], rand.New(rand.NewPCG(seed, uint64(i))))
@@ -195,7 +196,7 @@ func judge(name string, err error, closed bool) error {
 // of a write: the store is what it was after an earlier step of each worker.
 func TestTornLog(t *testing.T) {
 	t.Parallel()
-	b := buildStore(t, seedOf(t))
+	b := buildStore(t, testenv.Seed(t))
 	delete(b.files, sealName)
 	last := ""
 	for name := range b.files {
@@ -218,7 +219,7 @@ func TestTornLog(t *testing.T) {
 
 func TestJournalIsNotNeeded(t *testing.T) {
 	t.Parallel()
-	b := buildStore(t, seedOf(t))
+	b := buildStore(t, testenv.Seed(t))
 	data := b.files[journalName]
 	if len(data) == 0 {
 		t.Fatal("there is no journal to damage")

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,31 +15,9 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/testenv"
 	"github.com/abidehq/abide/store"
 )
-
-// long reports whether there is time for more.
-func long() bool { return os.Getenv("ABIDE_TEST_LONG") != "" }
-
-// seedOf returns the seed of a test: that of ABIDE_SEED, or another one each time.
-// A test that fails says which one it was. What goes on at once may still come in
-// another order the next time.
-func seedOf(t *testing.T) uint64 {
-	t.Helper()
-	seed := rand.Uint64()
-	if text := os.Getenv("ABIDE_SEED"); text != "" {
-		var err error
-		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
-			t.Fatalf("ABIDE_SEED: %v", err)
-		}
-	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("run it again with ABIDE_SEED=%d", seed)
-		}
-	})
-	return seed
-}
 
 // busy makes Pebble write to disk, merge and rotate what it can as often as it can.
 func busy(o *pebble.Options) {
@@ -101,10 +77,10 @@ func (c *crasher) at(when, path string) {
 func TestPowerLoss(t *testing.T) {
 	t.Parallel()
 	generations, workers, steps, losses := 3, 6, 50, 20
-	if long() {
+	if testenv.Long() {
 		generations, workers, steps, losses = 10, 12, 150, 150
 	}
-	seed := seedOf(t)
+	seed := testenv.Seed(t)
 	fs := vfs.NewCrashableMem()
 	clock := base.NewManual(start)
 	load := newWorkload(clock, workers, seed)

@@ -18,6 +18,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/testenv"
 	"github.com/abidehq/abide/store"
 )
 
@@ -56,7 +57,7 @@ func (f *faulty) failed() string {
 // or hangs, calls fail or work, and what was acknowledged is there in the end.
 func TestFaults(t *testing.T) {
 	t.Parallel()
-	seed := seedOf(t)
+	seed := testenv.Seed(t)
 	all := &faulty{first: -1}
 	runFaulty(t, all, seed)
 	if t.Failed() {
@@ -65,7 +66,7 @@ func TestFaults(t *testing.T) {
 	operations := all.count.Load()
 	t.Logf("there are %d operations", operations)
 	step := max(1, operations/15)
-	if long() {
+	if testenv.Long() {
 		step = 1
 	}
 	faults := make(chan *faulty)

@@ -15,6 +15,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/testenv"
 	"github.com/abidehq/abide/store"
 )
 
@@ -147,7 +148,7 @@ func (b *ballast) check(ctx context.Context, s *Store) error {
 // works, and it goes on when there is room again.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
-	ctx, seed := t.Context(), seedOf(t)
+	ctx, seed := t.Context(), testenv.Seed(t)
 	const reserve = 2 << 20
 	disk := &smallDisk{MemFS: vfs.NewMem(), size: 2 * reserve}
 	clock := base.NewManual(start)
@@ -192,10 +193,10 @@ func TestFullDisk(t *testing.T) {
 func TestDiskWithoutReserve(t *testing.T) {
 	t.Parallel()
 	disks := 8
-	if long() {
+	if testenv.Long() {
 		disks = 200
 	}
-	seed := seedOf(t)
+	seed := testenv.Seed(t)
 	for i := range disks {
 		t.Run(fmt.Sprintf("disk %d", i), func(t *testing.T) {
 			t.Parallel()

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/abidehq/abide/internal/testenv"
 	"github.com/abidehq/abide/store"
 )
 
@@ -303,10 +304,10 @@ func TestKilledProcesses(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	kills := 10
-	if long() {
+	if testenv.Long() {
 		kills = 200
 	}
-	rnd := rand.New(rand.NewPCG(seedOf(t), 0))
+	rnd := rand.New(rand.NewPCG(testenv.Seed(t), 0))
 	known := make([]told, loaders)
 	for i := range known {
 		known[i].attempts = map[string]int{}

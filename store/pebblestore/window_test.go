@@ -13,6 +13,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/testenv"
 	"github.com/abidehq/abide/store"
 	"github.com/abidehq/abide/store/storetest"
 )
@@ -310,7 +311,7 @@ func (h *house) inMemory() (keys, messages int) {
 func TestPendingMessagesCostNoMemory(t *testing.T) {
 	t.Parallel()
 	count := 8_000
-	if long() {
+	if testenv.Long() {
 		count = 50_000
 	}
 	lim := limits{window: 256, load: 64, refs: 100, body: 64, keys: 128, records: 128, journal: 64 << 10}
@@ -348,7 +349,7 @@ func TestForgottenKeys(t *testing.T) {
 	t.Parallel()
 	const keys, commits, each = 300, 150, 10
 	h := newHouse(t, limits{window: 4, load: 4, refs: 4, body: 4, keys: 8, records: 8, journal: 1024})
-	rnd := rand.New(rand.NewPCG(seedOf(t), 0))
+	rnd := rand.New(rand.NewPCG(testenv.Seed(t), 0))
 	length, pending := map[int]int{}, map[int]int{}
 	record := func(i int) store.RecordKey { return store.RecordKey{Kind: kind, ID: strconv.Itoa(i)} }
 	for n := range commits {

@@ -3,12 +3,12 @@ package storetest
 import (
 	"context"
 	"fmt"
-	"os"
 	"testing"
 
 	"pgregory.net/rapid"
 
 	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/testenv"
 	"github.com/abidehq/abide/store/memstore"
 )
 
@@ -44,7 +44,7 @@ const longRounds = 20
 func runModel(t *testing.T, factory Factory, oneByOne bool) {
 	t.Helper()
 	rounds := 1
-	if os.Getenv("ABIDE_TEST_LONG") != "" {
+	if testenv.Long() {
 		rounds = longRounds
 	}
 	for i := range rounds {

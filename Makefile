@@ -22,11 +22,11 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-10s  %s\n", $$1, $$2 }' Makefile
 
 .PHONY: test
-test: compiler ## run all tests with the race detector
+test: compiler servers ## run all tests with the race detector
 	$(RACE) -timeout $(TEST_TIMEOUT) ./...
 
 .PHONY: test-long
-test-long: compiler ## run the same tests with much longer random and crash tests
+test-long: compiler servers ## run the same tests with much longer random and crash tests
 	ABIDE_TEST_LONG=1 $(RACE) -count=1 -timeout $(LONG_TIMEOUT) ./...
 
 .PHONY: lint
@@ -40,11 +40,11 @@ fmt: golangci-lint ## format the code
 # The data lies beside the code and not in /tmp, which is memory on some machines:
 # a sync there costs nothing and says nothing.
 .PHONY: bench
-bench: ## measure the embedded store and orchestrations on it, for two minutes
+bench: ## measure the embedded store, and orchestrations and timers on it, for three minutes
 	@dir=$$(mktemp -d "$(CURDIR)/.bench.XXXXXX") && trap 'rm -rf "$$dir"' EXIT INT TERM && \
 	go build -o "$$dir/abide" ./cmd/abide && unset ABIDE_STORE && \
 	"$$dir/abide" bench store --store "pebble://$$dir/store" --committers 64 --duration 10s --raw && \
-	for workload in hello sequence "sequence --steps" fanout events idle sleep "sleep --n 100000 --reopen=crash"; do \
+	for workload in hello sequence "sequence --steps" fanout events idle sleep "sleep --n 100000 --reopen=crash" timers "timers --herd 200000"; do \
 	  echo && echo "abide bench $$workload" && "$$dir/abide" bench $$workload || exit 1; \
 	done
 
@@ -64,6 +64,22 @@ compiler:
 	fi; \
 	echo "the race detector needs a C compiler ($$(go env CC)) with the C library's headers;" >&2; \
 	echo "on Debian: sudo apt-get install gcc libc6-dev" >&2; \
+	exit 1
+
+# Tests start servers of their own, on free ports and with nothing kept. Debian's
+# package starts one too, which nobody here asked for: it is stopped and stays so.
+.PHONY: servers
+servers:
+	@if command -v redis-server >/dev/null; then exit 0; fi; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  echo "installing redis-server, which the tests start" >&2; \
+	  apt-get update -q && \
+	  DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends redis-server || exit 1; \
+	  service redis-server stop >/dev/null 2>&1; update-rc.d redis-server disable >/dev/null 2>&1; \
+	  if command -v redis-server >/dev/null; then exit 0; fi; \
+	fi; \
+	echo "the tests start a redis-server of their own, and there is none;" >&2; \
+	echo "on Debian: sudo apt-get install redis-server" >&2; \
 	exit 1
 
 .PHONY: golangci-lint

@@ -55,9 +55,9 @@
 // When [Store.Commit] returns nil, the commit is on disk, unless the backend was
 // opened with an option that says otherwise. Claim and Await show only what is
 // durable: the messages that a claim delivers, and the commits that consumed what
-// came before them or made the log as long as it is. Get, List, ReadLog, Pending and
-// Stats never wait for a writer's sync and may show a commit that is about to be
-// acknowledged.
+// came before them or made the log as long as it is. Get, List, Count, ReadLog,
+// Pending and Stats never wait for a writer's sync and may show a commit that is
+// about to be acknowledged.
 //
 // # Writing a backend
 //

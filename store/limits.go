@@ -60,6 +60,9 @@ const (
 	MaxPage     = 10_000
 	DefaultPage = 100
 
+	// MaxCount is how far Count counts.
+	MaxCount = 100_000_000
+
 	// PageBytes is about how much a page of records holds, what Pending returns, and
 	// what is delivered with one key: the sum of the bodies. There is always one, and
 	// what does not fit comes with the next page or claim.

@@ -19,6 +19,7 @@ const (
 	TagKey     = "key"
 	TagMessage = "message"
 	TagRoute   = "route"
+	TagError   = "error" // what went wrong last, if whoever put it there knows
 )
 
 // Reasons for which a store puts messages into quarantine. Callers may have more.

@@ -16,7 +16,7 @@ func (k RecordKey) String() string {
 }
 
 // Record is something that is true now. The store never looks into Body; the
-// other fields are what List can filter by.
+// other fields are what List and Count can filter by.
 type Record struct {
 	Key RecordKey
 
@@ -40,12 +40,13 @@ type Record struct {
 	Body []byte
 }
 
-// Query says which records to list. A record must match all that is set.
+// Query says which records to list or to count. A record must match all that is set.
+// Descending, Limit and Cursor are for lists alone.
 type Query struct {
 	// Kind must be set.
 	Kind string
 
-	// Tenant, if not nil, is the tenant whose records to list; nil means all.
+	// Tenant, if not nil, is the tenant whose records match; nil means all.
 	Tenant *string
 
 	// Statuses, if not empty: one of them.

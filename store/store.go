@@ -72,6 +72,14 @@ type Store interface {
 	// along the cursors, whatever else is put or deleted meanwhile.
 	List(ctx context.Context, q Query) (Page, error)
 
+	// Count returns how many records match q, or limit if there are more. It stops
+	// there, so that it costs no more to ask whether there are too many; limit is 1 to
+	// [MaxCount]. A filter by Names or Tags may cost a look at each record, the others
+	// do not. The number is that of one moment: a commit meanwhile is counted as a whole
+	// or not at all. It returns [ErrInvalid] if q says how to page: Limit, Cursor and
+	// Descending must not be set.
+	Count(ctx context.Context, q Query, limit int) (int, error)
+
 	// Await returns the record as soon as its version is greater than after: at
 	// once if it is so already. With after 0 it waits for the record to be put.
 	// With after > 0 it returns [ErrNotFound] when the record is, or is then,

@@ -231,8 +231,8 @@ func (r *Release) Validate() error {
 	return checkKey("release", r.Lease.Key)
 }
 
-// Validate reports whether q keeps the rules and limits of [Query]. It does not
-// look at the cursor, which only its backend can read.
+// Validate reports whether q keeps the rules and limits of [Query], to list by it. It
+// does not look at the cursor, which only its backend can read.
 func (q *Query) Validate() error {
 	if err := checkShort("list", "kind", q.Kind); err != nil {
 		return err
@@ -241,6 +241,22 @@ func (q *Query) Validate() error {
 		return invalid("list", "Limit is %d, 0 to %d is allowed", q.Limit, MaxPage)
 	}
 	return nil
+}
+
+// ValidateCount reports whether the arguments of [Store.Count] keep its rules.
+func ValidateCount(q *Query, limit int) error {
+	if limit < 1 || limit > MaxCount {
+		return invalid("count", "limit is %d, 1 to %d is allowed", limit, MaxCount)
+	}
+	switch {
+	case q.Limit != 0:
+		return invalid("count", "Limit of the query is %d: must not be set", q.Limit)
+	case q.Cursor != "":
+		return invalid("count", "Cursor of the query is %q: must not be set", q.Cursor)
+	case q.Descending:
+		return invalid("count", "Descending is set in the query: must not be set")
+	}
+	return checkShort("count", "kind", q.Kind)
 }
 
 // ValidatePending reports whether the arguments of [Store.Pending] keep its rules.

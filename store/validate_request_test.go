@@ -79,6 +79,18 @@ func requestEdges() []edge {
 			allowed: []int{1, store.MaxQueue}, tooLarge: []int{store.MaxQueue + 1}, invalid: []int{0},
 		},
 		{
+			name: "the kind to count", validate: func(n int) error { return store.ValidateCount(&store.Query{Kind: long(n)}, 1) },
+			allowed: []int{1, store.MaxQueue}, tooLarge: []int{store.MaxQueue + 1}, invalid: []int{0},
+		},
+		{
+			name: "the limit of a count", validate: func(n int) error { return store.ValidateCount(&store.Query{Kind: "k"}, n) },
+			allowed: []int{1, store.MaxCount}, invalid: []int{-1, 0, store.MaxCount + 1},
+		},
+		{
+			name: "Limit of a query to count by", validate: func(n int) error { return store.ValidateCount(&store.Query{Kind: "k", Limit: n}, 1) },
+			allowed: []int{0}, invalid: []int{-1, 1},
+		},
+		{
 			name: "the limit of a list", validate: func(n int) error { return (&store.Query{Kind: "k", Limit: n}).Validate() },
 			allowed: []int{0, store.MaxPage}, invalid: []int{-1, store.MaxPage + 1},
 		},

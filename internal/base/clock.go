@@ -1,4 +1,5 @@
-// Package base holds what everything else stands on: the clock.
+// Package base holds what everything else stands on: the clock, and names that are made
+// of it.
 package base
 
 import "time"

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/internal/history"
 	"github.com/abidehq/abide/store"
 )
@@ -255,7 +256,7 @@ func (t *Task) answer(e history.Event) {
 // commit tries until it is known what became of it: the activity has had its effect,
 // and its result is worth some patience.
 func (t *Task) commit(tx *store.Tx) {
-	pause := pause{e: t.e}
+	pause := base.Pause{Clock: t.e.clock, Least: minPause, Most: maxPause}
 	for {
 		err := t.e.store.Commit(context.Background(), tx)
 		switch {
@@ -275,7 +276,7 @@ func (t *Task) commit(tx *store.Tx) {
 			return
 		}
 		t.e.log.Warn("the outcome of an activity cannot be committed, trying again", "activity", t.Name, "instance", t.Ref, "error", err)
-		pause.sleep(t.e.working)
+		_ = pause.Sleep(t.e.working)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/abidehq/abide/internal/history"
+	"github.com/abidehq/abide/internal/wire"
 )
 
 // bodyFormat is the first byte of every message body.
@@ -75,9 +76,9 @@ func (b *body) encode() []byte {
 	out = binary.AppendUvarint(out, uint64(b.kind))
 	out = binary.LittleEndian.AppendUint64(out, b.run)
 	out = binary.AppendUvarint(out, flags)
-	out = appendBytes(out, []byte(b.reason))
+	out = wire.AppendString(out, b.reason)
 	if b.info != nil {
-		out = appendBytes(out, b.info.encodeStart())
+		out = wire.AppendString(out, b.info.encodeStart())
 	}
 	if b.parent != nil {
 		out = binary.LittleEndian.AppendUint64(out, b.parent.run)
@@ -92,23 +93,23 @@ func (b *body) encode() []byte {
 var errBody = errors.New("not the body of a message")
 
 func decodeBody(data []byte) (body, error) {
-	r := reader{data: data}
-	r.format(bodyFormat)
-	b := body{kind: bodyKind(r.uvarint()), run: r.uint64()}
-	flags := r.uvarint()
+	r := read(data)
+	r.Format(bodyFormat)
+	b := body{kind: bodyKind(r.Number()), run: r.Uint64()}
+	flags := r.Number()
 	b.awaited, b.orphan = flags&flagAwaited != 0, flags&flagOrphan != 0
-	b.reason = string(r.bytes())
+	b.reason = r.String()
 	if flags&flagInfo != 0 {
 		b.info = r.startInfo()
 	}
 	if flags&flagParent != 0 {
-		b.parent = &parentMark{run: r.uint64(), event: r.int32()}
+		b.parent = &parentMark{run: r.Uint64(), event: r.Int32()}
 	}
-	for r.err == nil && len(r.data) > 0 {
+	for r.Err == nil && len(r.Data) > 0 {
 		b.events = append(b.events, r.event())
 	}
-	if r.err != nil {
-		return body{}, fmt.Errorf("abide: message: %w", r.err)
+	if r.Err != nil {
+		return body{}, fmt.Errorf("abide: message: %w", r.Err)
 	}
 	if b.kind < bodyStart || b.kind > bodyParked {
 		return body{}, fmt.Errorf("abide: message of kind %d: %w", b.kind, errBody)
@@ -117,12 +118,6 @@ func decodeBody(data []byte) (body, error) {
 		return body{}, fmt.Errorf("abide: message with flags %#x: %w", flags, errBody)
 	}
 	return b, nil
-}
-
-// appendBytes appends a length and bytes.
-func appendBytes(out, data []byte) []byte {
-	out = binary.AppendUvarint(out, uint64(len(data)))
-	return append(out, data...)
 }
 
 // appendEvent appends a length and an event.
@@ -145,78 +140,18 @@ func encodeEvent(e *history.Event) []byte {
 }
 
 // reader takes a body apart. After an error it returns zeros.
-type reader struct {
-	data []byte
-	err  error
-}
+type reader struct{ wire.Reader }
 
-func (r *reader) fail(what string) {
-	if r.err == nil {
-		r.err = fmt.Errorf("%s: %w", what, errBody)
-	}
-	r.data = nil
-}
-
-func (r *reader) format(want byte) {
-	if len(r.data) == 0 {
-		r.fail("empty")
-		return
-	}
-	if r.data[0] != want {
-		r.fail(fmt.Sprintf("format %d, this version knows %d", r.data[0], want))
-		return
-	}
-	r.data = r.data[1:]
-}
-
-func (r *reader) uvarint() uint64 {
-	v, n := binary.Uvarint(r.data)
-	if n <= 0 {
-		r.fail("bad number")
-		return 0
-	}
-	r.data = r.data[n:]
-	return v
-}
-
-func (r *reader) int32() int32 {
-	v := r.uvarint()
-	if v > 1<<31-1 {
-		r.fail("number out of range")
-		return 0
-	}
-	return int32(v)
-}
-
-func (r *reader) uint64() uint64 {
-	if len(r.data) < 8 {
-		r.fail("too short")
-		return 0
-	}
-	v := binary.LittleEndian.Uint64(r.data)
-	r.data = r.data[8:]
-	return v
-}
-
-func (r *reader) bytes() []byte {
-	n := r.uvarint()
-	if n > uint64(len(r.data)) {
-		r.fail("too short")
-		return nil
-	}
-	data := r.data[:n:n]
-	r.data = r.data[n:]
-	return data
-}
+func read(data []byte) reader { return reader{wire.Reader{Data: data}} }
 
 func (r *reader) event() history.Event {
-	data := r.bytes()
-	if r.err != nil {
+	data := r.Bytes()
+	if r.Err != nil {
 		return history.Event{}
 	}
 	e, err := history.Parse(data)
 	if err != nil {
-		r.fail(err.Error())
+		r.Fail(err.Error())
 	}
 	return e
 }

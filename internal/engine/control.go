@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/internal/history"
 	"github.com/abidehq/abide/store"
 )
@@ -46,7 +47,7 @@ func (e *Engine) control(c *store.Claim) {
 	default:
 		if e.working.Err() == nil {
 			e.log.Error("what was asked about an instance cannot be done, it is given back", "instance", refOf(c.Key), "error", err)
-			(&pause{e: e, next: time.Second}).sleep(e.claiming)
+			_ = base.Sleep(e.claiming, e.clock, 2*time.Second)
 		}
 		e.giveBack(c)
 	}

@@ -1,12 +1,12 @@
 package engine
 
 import (
-	"context"
 	"errors"
 	"maps"
 	"slices"
 	"time"
 
+	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/store"
 )
 
@@ -45,7 +45,7 @@ func (e *Engine) serve(req store.ClaimRequest, limit int, run func(*store.Claim)
 	slots := make(chan struct{}, limit) // one in it for each that is under way
 	ready := make(chan *store.Claim)    // to those that have nothing to do
 	defer close(ready)
-	pause := pause{e: e}
+	pause := base.Pause{Clock: e.clock, Least: minPause, Most: maxPause}
 	for {
 		select {
 		case slots <- struct{}{}:
@@ -65,10 +65,10 @@ func (e *Engine) serve(req store.ClaimRequest, limit int, run func(*store.Claim)
 			return
 		case err != nil:
 			e.log.Error("cannot claim", "queue", req.Queue, "error", err)
-			pause.sleep(e.claiming)
+			_ = pause.Sleep(e.claiming)
 			continue
 		}
-		pause.reset()
+		pause.Reset()
 		for i := range claims {
 			e.work.Add(1)
 			select {
@@ -111,26 +111,7 @@ func tryPut(slots chan<- struct{}) bool {
 	}
 }
 
-// pause is a wait that grows with each time.
-type pause struct {
-	e    *Engine
-	next time.Duration
-}
-
 const (
 	minPause = 50 * time.Millisecond
 	maxPause = 5 * time.Second
 )
-
-func (p *pause) reset() { p.next = 0 }
-
-func (p *pause) sleep(ctx context.Context) {
-	p.next = min(max(minPause, 2*p.next), maxPause)
-	done := make(chan struct{})
-	stop := p.e.clock.AfterFunc(p.next, func() { close(done) })
-	defer stop()
-	select {
-	case <-done:
-	case <-ctx.Done():
-	}
-}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide/internal/history"
+	"github.com/abidehq/abide/internal/wire"
 	"github.com/abidehq/abide/store"
 )
 
@@ -101,32 +102,32 @@ func (i *Info) putRecord(expect int64) store.PutRecord {
 func (i *Info) encode() []byte {
 	out := make([]byte, 0, 96+len(i.Result)+len(i.Text))
 	out = append(out, infoFormat)
-	out = appendBytes(out, []byte(i.Version))
-	out = appendBytes(out, []byte(i.Before))
-	out = appendBytes(out, []byte(i.Reason))
+	out = wire.AppendString(out, i.Version)
+	out = wire.AppendString(out, i.Before)
+	out = wire.AppendString(out, i.Reason)
 	out = binary.AppendUvarint(out, uint64(i.Execution))
 	out = binary.LittleEndian.AppendUint64(out, i.run)
-	out = appendTime(out, i.BegunAt)
-	out = appendTime(out, i.EndedAt)
-	out = appendBytes(out, []byte(i.Parent))
+	out = wire.AppendTime(out, i.BegunAt)
+	out = wire.AppendTime(out, i.EndedAt)
+	out = wire.AppendString(out, i.Parent)
 	out = binary.AppendUvarint(out, uint64(i.ParentExecution))
 	out = binary.AppendUvarint(out, uint64(i.ParentEvent))
 	out = binary.LittleEndian.AppendUint64(out, i.parentRun)
-	out = appendBytes(out, []byte(i.Text))
+	out = wire.AppendString(out, i.Text)
 	out = binary.AppendUvarint(out, uint64(i.offset))
 	out = binary.AppendUvarint(out, uint64(i.kept))
 	out = binary.AppendUvarint(out, uint64(i.forgiven))
 	out = binary.AppendUvarint(out, uint64(asInt(i.partial)))
-	out = appendBytes(out, i.Result)
+	out = wire.AppendString(out, i.Result)
 	if i.Failure != nil {
 		out = appendEvent(out, &history.Event{Kind: history.ExecutionFailed, Failure: i.Failure})
 	} else {
-		out = appendBytes(out, nil)
+		out = wire.AppendString(out, "")
 	}
 	out = binary.AppendUvarint(out, uint64(len(i.Values)))
 	for _, name := range sortedKeys(i.Values) {
-		out = appendBytes(out, []byte(name))
-		out = appendBytes(out, i.Values[name])
+		out = wire.AppendString(out, name)
+		out = wire.AppendString(out, i.Values[name])
 	}
 	return out
 }
@@ -134,34 +135,34 @@ func (i *Info) encode() []byte {
 // encodeStart returns all of an instance that is about to begin: what its record has
 // besides the body first.
 func (i *Info) encodeStart() []byte {
-	out := appendTime(nil, i.CreatedAt)
-	out = appendBytes(out, []byte(i.Name))
-	out = appendBytes(out, []byte(i.Status))
+	out := wire.AppendTime(nil, i.CreatedAt)
+	out = wire.AppendString(out, i.Name)
+	out = wire.AppendString(out, i.Status)
 	out = binary.AppendUvarint(out, uint64(len(i.Tags)))
 	for _, name := range sortedKeys(i.Tags) {
-		out = appendBytes(out, []byte(name))
-		out = appendBytes(out, []byte(i.Tags[name]))
+		out = wire.AppendString(out, name)
+		out = wire.AppendString(out, i.Tags[name])
 	}
 	return append(out, i.encode()...)
 }
 
 // startInfo reads what encodeStart wrote. The reference is the key's.
 func (r *reader) startInfo() *Info {
-	d := reader{data: r.bytes()}
-	i := &Info{CreatedAt: d.time(), Name: string(d.bytes()), Status: Status(d.bytes())}
-	if n := d.uvarint(); n > 0 && d.err == nil {
+	d := read(r.Bytes())
+	i := &Info{CreatedAt: d.Time(), Name: d.String(), Status: Status(d.Bytes())}
+	if n := d.Number(); n > 0 && d.Err == nil {
 		i.Tags = map[string]string{}
 		for range n {
-			if d.err != nil {
+			if d.Err != nil {
 				break
 			}
-			name := string(d.bytes())
-			i.Tags[name] = string(d.bytes())
+			name := d.String()
+			i.Tags[name] = d.String()
 		}
 	}
 	i.decode(&d)
-	if d.err != nil {
-		r.fail(d.err.Error())
+	if d.Err != nil {
+		r.Fail(d.Err.Error())
 	}
 	return i
 }
@@ -171,69 +172,53 @@ func infoOf(r store.Record) (Info, error) {
 		Ref:  Ref{Tenant: r.Key.Tenant, ID: r.Key.ID},
 		Name: r.Name, Status: Status(r.Status), CreatedAt: r.Time, Tags: r.Tags, Revision: r.Version,
 	}
-	d := reader{data: r.Body}
+	d := read(r.Body)
 	i.decode(&d)
-	if d.err != nil {
-		return Info{}, fmt.Errorf("abide: record of instance %v: %w: %w", i.Ref, d.err, store.ErrCorrupt)
+	if d.Err != nil {
+		return Info{}, fmt.Errorf("abide: record of instance %v: %w: %w", i.Ref, d.Err, store.ErrCorrupt)
 	}
 	return i, nil
 }
 
 // decode reads what encode wrote.
 func (i *Info) decode(d *reader) {
-	d.format(infoFormat)
-	i.Version = string(d.bytes())
-	i.Before = Status(d.bytes())
-	i.Reason = string(d.bytes())
-	i.Execution = d.int32()
-	i.run = d.uint64()
-	i.BegunAt = d.time()
-	i.EndedAt = d.time()
-	i.Parent = string(d.bytes())
-	i.ParentExecution = d.int32()
-	i.ParentEvent = d.int32()
-	i.parentRun = d.uint64()
-	i.Text = string(d.bytes())
-	i.offset = int(d.uvarint())
-	i.kept = int(d.uvarint())
-	i.forgiven = int(d.uvarint())
-	i.partial = d.uvarint() != 0
-	if result := d.bytes(); len(result) > 0 {
+	d.Format(infoFormat)
+	i.Version = d.String()
+	i.Before = Status(d.Bytes())
+	i.Reason = d.String()
+	i.Execution = d.Int32()
+	i.run = d.Uint64()
+	i.BegunAt = d.Time()
+	i.EndedAt = d.Time()
+	i.Parent = d.String()
+	i.ParentExecution = d.Int32()
+	i.ParentEvent = d.Int32()
+	i.parentRun = d.Uint64()
+	i.Text = d.String()
+	i.offset = int(d.Number())
+	i.kept = int(d.Number())
+	i.forgiven = int(d.Number())
+	i.partial = d.Number() != 0
+	if result := d.Bytes(); len(result) > 0 {
 		i.Result = result
 	}
-	if end := d.bytes(); len(end) > 0 {
+	if end := d.Bytes(); len(end) > 0 {
 		e, err := history.Parse(end)
 		if err != nil {
-			d.fail(err.Error())
+			d.Fail(err.Error())
 		}
 		i.Failure = e.Failure
 	}
-	if n := d.uvarint(); n > 0 && d.err == nil {
+	if n := d.Number(); n > 0 && d.Err == nil {
 		i.Values = map[string][]byte{}
 		for range n {
-			if d.err != nil {
+			if d.Err != nil {
 				break
 			}
-			name := string(d.bytes())
-			i.Values[name] = d.bytes()
+			name := d.String()
+			i.Values[name] = d.Bytes()
 		}
 	}
-}
-
-// appendTime appends a time, in milliseconds; the zero time is 0.
-func appendTime(out []byte, t time.Time) []byte {
-	if t.IsZero() {
-		return append(out, 0)
-	}
-	return binary.AppendUvarint(out, uint64(t.UnixMilli()))
-}
-
-func (r *reader) time() time.Time {
-	ms := r.uvarint()
-	if ms == 0 {
-		return time.Time{}
-	}
-	return time.UnixMilli(int64(ms)).UTC()
 }
 
 // sortedKeys returns the keys of a map, which most often is empty, in order.

@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/store"
 )
 
@@ -66,6 +67,6 @@ func (e *Engine) putOff(c *store.Claim) {
 		return
 	}
 	// Not with a delay: the messages of an instance must stay in order.
-	(&pause{e: e, next: suspectDelay / 2}).sleep(e.claiming)
+	_ = base.Sleep(e.claiming, e.clock, suspectDelay)
 	e.release(c, 0)
 }

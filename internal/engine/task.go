@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide/internal/history"
+	"github.com/abidehq/abide/internal/wire"
 )
 
 // task is the body of the message that an activity waits in.
@@ -25,36 +26,36 @@ const taskFormat = 1
 func (t *task) encode() []byte {
 	out := make([]byte, 0, 128+len(t.instance)+len(t.event.Data))
 	out = append(out, taskFormat)
-	out = appendBytes(out, []byte(t.instance))
+	out = wire.AppendString(out, t.instance)
 	out = binary.AppendUvarint(out, uint64(t.execution))
 	out = binary.LittleEndian.AppendUint64(out, t.run)
-	out = appendTime(out, t.scheduledAt)
+	out = wire.AppendTime(out, t.scheduledAt)
 	out = binary.AppendUvarint(out, uint64(t.attempts))
 	if t.last != nil {
 		out = appendEvent(out, &history.Event{Kind: history.ActivityFailed, Failure: t.last})
 	} else {
-		out = appendBytes(out, nil)
+		out = wire.AppendString(out, "")
 	}
 	return appendEvent(out, &t.event)
 }
 
 func decodeTask(data []byte) (task, error) {
-	r := reader{data: data}
-	r.format(taskFormat)
-	t := task{instance: string(r.bytes()), execution: r.int32(), run: r.uint64(), scheduledAt: r.time(), attempts: r.int32()}
-	if last := r.bytes(); len(last) > 0 {
+	r := read(data)
+	r.Format(taskFormat)
+	t := task{instance: r.String(), execution: r.Int32(), run: r.Uint64(), scheduledAt: r.Time(), attempts: r.Int32()}
+	if last := r.Bytes(); len(last) > 0 {
 		e, err := history.Parse(last)
 		if err != nil {
-			r.fail(err.Error())
+			r.Fail(err.Error())
 		}
 		t.last = e.Failure
 	}
 	t.event = r.event()
-	if r.err == nil && (len(r.data) > 0 || t.event.Kind != history.ActivityScheduled || t.event.Activity == nil) {
-		r.fail("not a task")
+	if r.Err == nil && (len(r.Data) > 0 || t.event.Kind != history.ActivityScheduled || t.event.Activity == nil) {
+		r.Fail("not a task")
 	}
-	if r.err != nil {
-		return task{}, fmt.Errorf("abide: task: %w", r.err)
+	if r.Err != nil {
+		return task{}, fmt.Errorf("abide: task: %w", r.Err)
 	}
 	return t, nil
 }

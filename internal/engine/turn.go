@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/internal/history"
 	"github.com/abidehq/abide/internal/replay"
 	"github.com/abidehq/abide/store"
@@ -102,7 +103,7 @@ func (e *Engine) turn(c *store.Claim) {
 			e.log.Error("a turn failed through no fault of its own, it is given back", "instance", refOf(c.Key), "error", err)
 			// Not while it is released: then its messages would come after those that arrive
 			// meanwhile.
-			(&pause{e: e, next: time.Second}).sleep(e.claiming)
+			_ = base.Sleep(e.claiming, e.clock, 2*time.Second)
 		}
 		e.giveBack(c)
 	}

@@ -25,7 +25,12 @@ type layer struct {
 var layers = []layer{
 	{path: "internal/base", alone: true},
 	{path: "internal/tidy", alone: true},
-	{path: "internal/testenv", alone: true},
+	{path: "internal/testenv", imports: []string{"internal/base"}, alone: true},
+	{path: "internal/standardwebhooks", alone: true},
+	{path: "internal/safehttp"},
+	{path: "internal/cron", alone: true},
+	{path: "internal/wire", alone: true},
+	{path: "internal/meter"},
 
 	{
 		path:    "store",
@@ -36,12 +41,35 @@ var layers = []layer{
 	backend("store/memstore"),
 	{path: "store/storetest/...", imports: []string{"internal/base", "internal/testenv", "store", "store/memstore/..."}},
 	backend("store/pebblestore"),
+	{path: "internal/sweep", imports: []string{"store"}, tests: []string{"store/..."}},
+	{path: "internal/lease", imports: []string{"internal/base", "store"}, tests: []string{"store/..."}},
+
+	{path: "bus", tests: []string{"bus/bustest"}, alone: true},
+	{path: "bus/bustest/...", imports: []string{"bus", "internal/base"}},
+	sink("bus/natsbus"),
+	sink("bus/redisbus"),
+	{
+		path:    "bus/webhookbus",
+		imports: []string{"bus", "internal/base", "internal/safehttp", "internal/standardwebhooks"},
+		tests:   []string{"bus/bustest/..."},
+	},
+
+	{
+		path:    "bus/outbox",
+		imports: []string{"bus", "internal/base", "internal/lease", "internal/meter", "internal/wire", "store"},
+		tests:   []string{"store/..."},
+	},
+	{
+		path:    "timer",
+		imports: []string{"bus", "bus/outbox", "internal/base", "internal/meter", "internal/sweep", "internal/wire", "store"},
+		tests:   []string{"bus/...", "internal/testenv", "store/..."},
+	},
 
 	{path: "internal/history"},
 	{path: "internal/replay", imports: []string{"internal/history"}},
 	{
 		path:    "internal/engine",
-		imports: []string{"internal/base", "internal/history", "internal/replay", "store"},
+		imports: []string{"internal/base", "internal/history", "internal/lease", "internal/replay", "internal/wire", "store"},
 		tests:   []string{"store/..."},
 	},
 	{path: "internal/registry", imports: []string{"internal/engine", "internal/history"}},
@@ -55,15 +83,45 @@ var layers = []layer{
 		imports: []string{".", "internal/base", "internal/engine", "internal/history", "internal/registry", "internal/replay", "store/..."},
 	},
 
+	{path: "action/tick", imports: []string{"internal/base"}},
+	{
+		path: "action",
+		imports: []string{
+			"action/tick", "bus", "internal/base", "internal/cron", "internal/lease", "internal/meter", "internal/sweep",
+			"internal/wire", "store",
+		},
+		tests: []string{"internal/testenv", "store/..."},
+	},
+	{
+		path:    "action/hook",
+		imports: []string{"action", "bus", "internal/base", "internal/meter", "internal/standardwebhooks"},
+		tests:   []string{"internal/testenv", "store/memstore", "store/pebblestore"},
+	},
+	{
+		path:    "action/target",
+		imports: []string{".", "action", "bus", "internal/base", "internal/engine", "internal/safehttp", "timer"},
+		tests:   []string{"bus/outbox", "store", "store/memstore"},
+	},
+
+	{path: "server/api", imports: []string{"action"}},
+	{path: "server", imports: []string{"action", "server/api", "store"}, tests: []string{"store/memstore"}},
+	{path: "remote", imports: []string{"action", "server/api"}, tests: []string{"server", "store/memstore"}},
+
 	// The analysis knows the names of the engine, and imports nothing of it.
 	{path: "vet/..."},
 
-	{path: "internal/bench/...", imports: []string{".", "internal/base", "store/..."}},
-	{path: "internal/cli/...", imports: []string{".", "internal/base", "internal/bench/...", "store/...", "vet/..."}},
+	{path: "internal/bench/...", imports: []string{".", "bus/...", "internal/base", "store/...", "timer"}},
+	{
+		path: "internal/cli/...",
+		imports: []string{
+			".", "action", "action/target", "internal/base", "internal/bench/...", "remote", "server", "server/api", "store/...",
+			"vet/...",
+		},
+	},
 	{path: "cmd/...", imports: []string{"internal/base", "internal/cli/...", "store/..."}},
 
 	// An example imports what a user can import.
-	{path: "examples/...", imports: []string{".", "store/..."}, tests: []string{"abidetest"}},
+	{path: "examples/...", imports: []string{".", "bus/...", "store/...", "timer"}, tests: []string{"abidetest"}},
 }
 
 // backend is the row of a store: it imports the contract, its driver and nothing of
@@ -73,6 +131,16 @@ func backend(folder string) layer {
 		path:    folder + "/...",
 		imports: []string{"internal/base", "store"},
 		tests:   []string{"internal/testenv", "store/storetest/...", "store/memstore/..."},
+	}
+}
+
+// sink is the row of an adapter of the bus: it imports the port, its driver and
+// nothing of a sibling. Its tests run the suite.
+func sink(folder string) layer {
+	return layer{
+		path:    folder + "/...",
+		imports: []string{"bus", "internal/base"},
+		tests:   []string{"bus/bustest/...", "internal/testenv"},
 	}
 }
 

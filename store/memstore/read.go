@@ -168,6 +168,29 @@ func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
 	return page, nil
 }
 
+// Count counts the records that match q, up to limit.
+func (s *Store) Count(ctx context.Context, q store.Query, limit int) (n int, err error) {
+	if err := store.ValidateCount(&q, limit); err != nil {
+		return 0, err
+	}
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	if _, err := s.lock("count"); err != nil {
+		return 0, err
+	}
+	defer s.mu.Unlock()
+	for _, r := range s.records {
+		if n == limit {
+			break
+		}
+		if matches(&q, &r) {
+			n++
+		}
+	}
+	return n, nil
+}
+
 func at(r *store.Record) position {
 	return position{MS: r.Time.UnixMilli(), Tenant: []byte(r.Key.Tenant), ID: []byte(r.Key.ID)}
 }

@@ -7,6 +7,9 @@ type cache[K comparable, V any] struct {
 	byKey map[K]*cached[K, V]
 	idle  cached[K, V] // a ring: next is the one used last, prev the one to forget first
 	count int          // of the ring
+
+	idled   int // how often a value has become idle
+	dropped int // how often one was forgotten before its turn
 }
 
 // cached is the part of a value that its cache needs.
@@ -15,6 +18,17 @@ type cached[K comparable, V any] struct {
 	value      V
 	pins       int
 	next, prev *cached[K, V] // not nil while the value is idle
+}
+
+// glance is when somebody looked at a cache.
+type glance struct{ idled, dropped int }
+
+func (c *cache[K, V]) glance() glance { return glance{c.idled, c.dropped} }
+
+// remembers reports whether each value that was in use since a glance is still kept: so
+// few have become idle since that none of them can have been forgotten.
+func (c *cache[K, V]) remembers(m glance) bool {
+	return c.dropped == m.dropped && c.idled-m.idled < c.limit
 }
 
 func newCache[K comparable, V any](limit int) *cache[K, V] {
@@ -46,13 +60,19 @@ func (c *cache[K, V]) unpin(e *cached[K, V]) {
 	}
 	e.next, e.prev = c.idle.next, &c.idle
 	e.next.prev, e.prev.next = e, e
+	c.idled++
 	if c.count++; c.count > c.limit {
-		c.forget(c.idle.prev)
+		c.drop(c.idle.prev)
 	}
 }
 
 // forget drops a value that is not in use.
 func (c *cache[K, V]) forget(e *cached[K, V]) {
+	c.dropped++
+	c.drop(e)
+}
+
+func (c *cache[K, V]) drop(e *cached[K, V]) {
 	if e.next != nil {
 		c.unlink(e)
 	}

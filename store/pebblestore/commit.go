@@ -17,6 +17,10 @@ func (s *Store) Commit(ctx context.Context, tx *store.Tx) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	read, err := s.prefetch(tx)
+	if err != nil {
+		return err
+	}
 	now, err := s.lock("commit")
 	if err != nil {
 		return err
@@ -31,7 +35,9 @@ func (s *Store) Commit(ctx context.Context, tx *store.Tx) error {
 	}
 	g, err := s.gather(ctx)
 	if err == nil {
+		s.adopt(read)
 		err = s.commit(g, tx, max(now, s.lastNow))
+		s.abandon(read)
 	}
 	if err != nil {
 		s.mu.Unlock()

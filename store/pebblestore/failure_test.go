@@ -125,10 +125,11 @@ func readAll(t *testing.T, s *Store) {
 	_, getErr := s.Get(t.Context(), store.RecordKey{Kind: kind, ID: m.ID})
 	_, logErr := s.ReadLog(t.Context(), m.Key, 0)
 	_, listErr := s.List(t.Context(), store.Query{Kind: kind})
+	_, countErr := s.Count(t.Context(), store.Query{Kind: kind, Names: []string{""}}, store.MaxCount)
 	_, pendingErr := s.Pending(t.Context(), m.Key, 0)
 	_, statsErr := s.Stats(t.Context())
 	_, claimErr := s.Claim(t.Context(), store.ClaimRequest{Queue: "turns", Routes: []string{"serve"}, Max: 1, Lease: time.Hour})
-	if err := errors.Join(getErr, logErr, listErr, pendingErr, statsErr, claimErr); err != nil {
+	if err := errors.Join(getErr, logErr, listErr, countErr, pendingErr, statsErr, claimErr); err != nil {
 		t.Error(err)
 	}
 }

@@ -54,7 +54,7 @@ func (s *Store) readError(verb string, err error) error {
 	if pebble.IsCorruptionError(err) && !errors.Is(err, store.ErrCorrupt) {
 		return fmt.Errorf("pebblestore: %s in %s: %w: %w", verb, s.dir, err, store.ErrCorrupt)
 	}
-	if errors.Is(err, store.ErrCorrupt) || errors.Is(err, store.ErrFailed) {
+	if errors.Is(err, store.ErrCorrupt) || errors.Is(err, store.ErrFailed) || errors.Is(err, store.ErrClosed) {
 		return err
 	}
 	return fmt.Errorf("pebblestore: %s in %s: %w", verb, s.dir, err)

@@ -195,6 +195,7 @@ func startWaiting(ctx context.Context, s *Store) (ended func() []error) {
 func readEverything(ctx context.Context, s *Store) {
 	_, _ = s.Stats(ctx)
 	_, _ = s.List(ctx, store.Query{Kind: kind})
+	_, _ = s.Count(ctx, store.Query{Kind: kind, Tags: map[string]string{"a": "b"}}, store.MaxCount)
 	_, _ = s.Get(ctx, store.RecordKey{Kind: kind, ID: "a"})
 	_, _ = s.ReadLog(ctx, sharedKey, 0)
 	_, _ = s.Pending(ctx, sharedKey, 0)

@@ -10,8 +10,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/cockroachdb/pebble/v2"
-
 	"github.com/abidehq/abide/store"
 )
 
@@ -38,12 +36,9 @@ type strand struct {
 
 // lister is a List call.
 type lister struct {
-	q        *store.Query
-	view     view
-	it       *pebble.Iterator
-	from, to int64 // bounds of the time: from <= ms < to
-	heap     indexed[*strand]
-	err      error // of a move that failed: the next one would forget it
+	scan
+	heap indexed[*strand]
+	err  error // of a move that failed: the next one would forget it
 }
 
 // List returns records that match q. The index is by tenant, status and time, so
@@ -61,23 +56,12 @@ func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
 		return store.Page{}, err
 	}
 	defer release()
-	l := lister{q: &q, to: math.MaxInt64}
-	if !q.From.IsZero() {
-		l.from = store.Millis(q.From)
-	}
-	if !q.To.IsZero() {
-		l.to = store.Millis(q.To)
-	}
-	if l.view, err = s.view(); err != nil {
-		return store.Page{}, s.readError("list", err)
-	}
-	defer l.view.close()
-	if l.it, err = l.view.NewIter(&pebble.IterOptions{LowerBound: []byte{tagIndex}, UpperBound: []byte{tagIndex + 1}}); err != nil {
+	var l lister
+	if l.scan, err = s.scan(&q); err != nil {
 		return store.Page{}, s.readError("list", err)
 	}
 	page, err := s.list(ctx, &l, after, resume)
-	err = closeIter(l.it, err)
-	if err != nil {
+	if err = l.close(err); err != nil {
 		return store.Page{}, s.readError("list", err)
 	}
 	return page, nil
@@ -140,21 +124,14 @@ func (s *Store) list(ctx context.Context, l *lister, after spot, resume bool) (p
 
 // prefixes returns the index prefixes of the strands that the query is about.
 func (l *lister) prefixes() (found [][]byte) {
-	prefix := appendString([]byte{tagIndex}, l.q.Kind)
-	if l.q.Tenant != nil {
-		prefix = appendString(prefix, *l.q.Tenant)
-		if len(l.q.Statuses) > 0 {
-			for _, status := range l.q.Statuses {
-				found = append(found, appendString(slices.Clone(prefix), status))
-			}
-			slices.SortFunc(found, bytes.Compare)
-			return slices.CompactFunc(found, bytes.Equal)
-		}
+	roots, strands := l.roots()
+	if strands {
+		return roots
 	}
 	// Each seek lands on the first record of the next strand.
-	for l.it.SeekGE(prefix); l.it.Valid() && bytes.HasPrefix(l.it.Key(), prefix); {
+	for l.it.SeekGE(roots[0]); l.it.Valid() && bytes.HasPrefix(l.it.Key(), roots[0]); {
 		strandPrefix := slices.Clone(l.it.Key()[:len(l.it.Key())-16])
-		if len(l.q.Statuses) == 0 || slices.Contains(l.q.Statuses, lastString(strandPrefix)) {
+		if l.wants(strandPrefix) {
 			found = append(found, strandPrefix)
 		}
 		l.it.SeekGE(upper(strandPrefix))
@@ -168,14 +145,6 @@ func (l *lister) note() {
 	if err := l.it.Error(); err != nil && l.err == nil {
 		l.err = err
 	}
-}
-
-// lastString returns the last of the three strings of an index prefix.
-func lastString(prefix []byte) string {
-	r := reader{b: prefix[1:]}
-	r.bytes()
-	r.bytes()
-	return r.string()
 }
 
 // advance moves a strand to its first record after a spot, or takes it out.
@@ -206,19 +175,6 @@ func (l *lister) advance(st *strand, after spot) {
 		}
 	}
 	l.heap.remove(st)
-}
-
-// matches reports whether a record matches what the index does not know.
-func matches(q *store.Query, r *store.Record) bool {
-	if len(q.Names) > 0 && !slices.Contains(q.Names, r.Name) {
-		return false
-	}
-	for name, value := range q.Tags {
-		if v, ok := r.Tags[name]; !ok || v != value {
-			return false
-		}
-	}
-	return true
 }
 
 // cursor returns where a walk has come to, with a checksum that ties it to the

@@ -79,6 +79,10 @@ type limits struct {
 	// not in use.
 	idleRefs int
 
+	// prefetch is how many records and messages a Tx must put for it to be worth while to
+	// read what it needs in advance, without the lock.
+	prefetch int
+
 	// journal is how many bytes the journal has before it is written anew.
 	journal int
 }
@@ -94,6 +98,7 @@ var defaultLimits = limits{
 
 	total:    64 << 10,
 	idleRefs: 16,
+	prefetch: 16,
 }
 
 // Options of a store.

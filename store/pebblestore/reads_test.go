@@ -125,6 +125,8 @@ func TestReadErrors(t *testing.T) {
 		}},
 		{"get", func(n int64) error { _, err := c.Get(t.Context(), coldRecord(int(n)%coldKeys)); return err }},
 		{"list", func(int64) error { _, err := c.List(t.Context(), store.Query{Kind: kind}); return err }},
+		{"count", func(int64) error { return c.countsAll(store.Query{Kind: kind}) }},
+		{"count by name", func(int64) error { return c.countsAll(store.Query{Kind: kind, Names: []string{""}}) }},
 		{"read log", func(n int64) error { _, err := c.ReadLog(t.Context(), key(n), 1); return err }},
 		{"pending", func(n int64) error { _, err := c.Pending(t.Context(), key(n), 0); return err }},
 		{"stats", func(int64) error { _, err := c.Stats(t.Context()); return err }},
@@ -152,6 +154,15 @@ func TestReadErrors(t *testing.T) {
 	}
 	c.drainCold()
 	c.close()
+}
+
+// countsAll checks that a count has all records, or fails.
+func (c *coldStore) countsAll(q store.Query) error {
+	n, err := c.Count(c.t.Context(), q, store.MaxCount)
+	if err == nil && n != coldKeys {
+		return violates("%d records are counted, want %d", n, coldKeys)
+	}
+	return err
 }
 
 // drainCold checks that nothing was lost on the way.

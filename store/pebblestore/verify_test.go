@@ -155,7 +155,14 @@ func (l *workload) verify(ctx context.Context, s *Store, m *moment) (found []int
 	if listed != records {
 		return nil, violates("%d records are listed, want %d", listed, records)
 	}
-	counted, err := countPending(ctx, s)
+	counted, err := s.Count(ctx, store.Query{Kind: kind}, store.MaxCount)
+	if err != nil {
+		return nil, err
+	}
+	if counted != records {
+		return nil, violates("%d records are counted, want %d", counted, records)
+	}
+	counted, err = countPending(ctx, s)
 	if err != nil {
 		return nil, err
 	}

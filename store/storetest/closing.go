@@ -213,6 +213,10 @@ func callsOf(s store.Store, lease store.Lease) []namedCall {
 			_, err := s.List(ctx, store.Query{Kind: theKind})
 			return err
 		}},
+		{"count", func(ctx context.Context) error {
+			_, err := s.Count(ctx, store.Query{Kind: theKind}, 1)
+			return err
+		}},
 		{"await", func(ctx context.Context) error {
 			_, err := s.Await(ctx, recordKey("r"), 0)
 			return err

@@ -142,6 +142,11 @@ func (f *Faulty) List(ctx context.Context, q store.Query) (store.Page, error) {
 	return call(ctx, f, "List", func(ctx context.Context) (store.Page, error) { return f.store.List(ctx, q) })
 }
 
+// Count reads, or fails.
+func (f *Faulty) Count(ctx context.Context, q store.Query, limit int) (int, error) {
+	return call(ctx, f, "Count", func(ctx context.Context) (int, error) { return f.store.Count(ctx, q, limit) })
+}
+
 // Await waits, or fails.
 func (f *Faulty) Await(ctx context.Context, key store.RecordKey, after int64) (store.Record, error) {
 	return call(ctx, f, "Await", func(ctx context.Context) (store.Record, error) { return f.store.Await(ctx, key, after) })

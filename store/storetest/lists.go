@@ -95,6 +95,8 @@ var listTable = []struct {
 	{"between two times in the wrong order", store.Query{From: second(5), To: second(2)}, ""},
 	{"from before 1970 to after 9999", store.Query{From: time.Unix(-1, 0), To: time.Date(20_000, 1, 1, 0, 0, 0, 0, time.UTC)}, "abcdefgh"},
 	{"a tenant and a status", store.Query{Tenant: &acme, Statuses: []string{"running"}}, "ab"},
+	{"a tenant and one of several statuses", store.Query{Tenant: &acme, Statuses: []string{"running", "failed", "done"}}, "abc"},
+	{"a tenant and a status that is named twice", store.Query{Tenant: &acme, Statuses: []string{"running", "done", "running"}}, "abc"},
 	{"a tenant and a name", store.Query{Tenant: &beta, Names: []string{"order"}}, "fh"},
 	{"the empty tenant and the empty status", store.Query{Tenant: &noTenant, Statuses: []string{""}}, ""},
 	{"a status and a name", store.Query{Statuses: []string{"running"}, Names: []string{"order"}}, "ad"},

@@ -15,7 +15,7 @@ import (
 // glance is what a look asks for.
 type glance struct {
 	all     bool            // it looks at everything
-	queries []store.Query   // of List
+	queries []store.Query   // of List and Count
 	limit   int             // of Pending
 	from    int             // of ReadLog
 	awaited store.RecordKey // of Await
@@ -54,6 +54,7 @@ func (c *comparison) look(*rapid.T) {
 	}
 	for _, q := range g.queries {
 		c.sameList(q)
+		c.sameCount(q)
 	}
 	c.sameLines("stats", c.renderStats(c.backend.Store), c.renderStats(c.model))
 	c.sameLeases()
@@ -136,7 +137,7 @@ func (c *comparison) describeQuery(q *store.Query) string {
 	add(!q.To.IsZero(), "to %s", c.when(q.To))
 	add(len(q.Tags) > 0, "tags %q", q.Tags)
 	add(q.Descending, "descending")
-	add(true, "by %d", q.Limit)
+	add(q.Limit > 0, "by %d", q.Limit)
 	return "(" + strings.Join(parts, " ") + ")"
 }
 
@@ -170,6 +171,23 @@ func (c *comparison) sameList(q store.Query) {
 	slices.SortFunc(got, compareRecords)
 	slices.SortFunc(want, compareRecords)
 	c.sameLines(what, c.renderRecords(got), c.renderRecords(want))
+}
+
+// sameCount checks that the backend counts what the model counts, with a limit that
+// some counts reach, and with none to speak of.
+func (c *comparison) sameCount(q store.Query) {
+	c.t.Helper()
+	few := q.Limit
+	q.Limit, q.Descending = 0, false
+	for _, limit := range []int{few, store.MaxCount} {
+		got, err := c.backend.Store.Count(c.ctx, q, limit)
+		want, wantErr := c.model.Count(c.ctx, q, limit)
+		what := fmt.Sprintf("count up to %d %s", limit, c.describeQuery(&q))
+		c.sameError(what, err, wantErr)
+		if got != want {
+			c.t.Fatalf("%s: got %d, want %d", what, got, want)
+		}
+	}
 }
 
 func compareRecords(a, b store.Record) int {

@@ -7,7 +7,7 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-var recordCases = slices.Concat(versionCases, fieldCases, listCases, cursorCases, awaitCases)
+var recordCases = slices.Concat(versionCases, fieldCases, listCases, cursorCases, countCases, awaitCases)
 
 var versionCases = []propertyCase{
 	{name: "a record that was never put is not found", run: func(w *world) {

@@ -26,7 +26,7 @@ var validationCases = []propertyCase{
 	{name: "a commit that breaks a rule is refused", run: refuses(keyRules, messageRules, recordRules, txRules)},
 	{name: "a claim that breaks a rule is refused", run: refuses(claimRules)},
 	{name: "a renewal or release that breaks a rule is refused", run: refuses(leaseRules)},
-	{name: "a reading that breaks a rule is refused", run: refuses(readRules)},
+	{name: "a reading that breaks a rule is refused", run: refuses(readRules, countRules)},
 
 	{name: "what is allowed at the edge of a rule is accepted", run: func(w *world) {
 		longest := strings.Repeat("x", store.MaxName)

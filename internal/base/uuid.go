@@ -1,0 +1,30 @@
+package base
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/hex"
+	"time"
+)
+
+// NewUUID returns a UUIDv7 (RFC 9562) of that time: its first 48 bits are the
+// milliseconds since 1970, so that what is made later is greater, and 74 of the others
+// are random.
+func NewUUID(at time.Time) string {
+	var id [16]byte
+	rand.Read(id[6:])
+	var ms [8]byte
+	binary.BigEndian.PutUint64(ms[:], uint64(max(at.UnixMilli(), 0)))
+	copy(id[:6], ms[2:])
+	id[6] = id[6]&0x0f | 0x70 // version 7
+	id[8] = id[8]&0x3f | 0x80 // the variant of RFC 9562
+
+	var text [36]byte
+	hex.Encode(text[0:8], id[0:4])
+	hex.Encode(text[9:13], id[4:6])
+	hex.Encode(text[14:18], id[6:8])
+	hex.Encode(text[19:23], id[8:10])
+	hex.Encode(text[24:], id[10:])
+	text[8], text[13], text[18], text[23] = '-', '-', '-', '-'
+	return string(text[:])
+}

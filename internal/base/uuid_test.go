@@ -1,0 +1,72 @@
+package base
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// TestUUIDIsOfVersion7, as another library reads it.
+func TestUUIDIsOfVersion7(t *testing.T) {
+	t.Parallel()
+	for _, at := range []time.Time{noon, noon.Add(123 * time.Millisecond), time.UnixMilli(0), time.UnixMilli(1<<48 - 1)} {
+		text := NewUUID(at)
+		id, err := uuid.Parse(text)
+		if err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		if id.Version() != 7 || id.Variant() != uuid.RFC4122 || id.String() != text {
+			t.Errorf("%s has version %d and variant %v", text, id.Version(), id.Variant())
+		}
+		ms := int64(0)
+		for _, b := range id[:6] {
+			ms = ms<<8 | int64(b)
+		}
+		if ms != at.UnixMilli() {
+			t.Errorf("%s is of %d ms, want %d", text, ms, at.UnixMilli())
+		}
+	}
+	if text := NewUUID(time.Date(1066, 10, 14, 9, 0, 0, 0, time.UTC)); text[:13] != "00000000-0000" {
+		t.Errorf("%s is of a time before 1970, and does not begin with 0", text)
+	}
+}
+
+// TestUUIDsAreInTheOrderOfTime, and those of one millisecond differ.
+func TestUUIDsAreInTheOrderOfTime(t *testing.T) {
+	t.Parallel()
+	last := ""
+	for i := range 1000 {
+		id := NewUUID(noon.Add(time.Duration(i*i) * time.Millisecond))
+		if id <= last {
+			t.Fatalf("%s was made after %s", id, last)
+		}
+		last = id
+	}
+	seen := map[string]bool{}
+	for range 10_000 {
+		seen[NewUUID(noon)] = true
+	}
+	if len(seen) != 10_000 {
+		t.Errorf("of 10,000 there are %d different ones", len(seen))
+	}
+}
+
+// TestUUIDsAreRandom in each bit that is not the time, the version or the variant.
+func TestUUIDsAreRandom(t *testing.T) {
+	t.Parallel()
+	var ones, zeros uuid.UUID
+	for range 200 {
+		id := uuid.MustParse(NewUUID(noon))
+		for i, b := range id {
+			ones[i] |= b
+			zeros[i] |= ^b
+		}
+	}
+	fixed := uuid.UUID{6: 0xf0, 8: 0xc0}
+	for i := 6; i < len(ones); i++ {
+		if both := ones[i] & zeros[i]; both != ^fixed[i] {
+			t.Errorf("of byte %d the bits %08b are random, want %08b", i, both, ^fixed[i])
+		}
+	}
+}

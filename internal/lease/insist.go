@@ -1,0 +1,34 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/store"
+)
+
+// Insist commits, and tries again while it is unknown what became of it, until ctx ends:
+// for what has had its effect already, and would have it again. If the first try succeeded
+// without anybody learning of it, the second one has lost its claim, or meets a conflict.
+func Insist(ctx context.Context, s store.Store, clock base.Clock, tx *store.Tx) error {
+	trouble := base.Pause{Clock: clock, Least: 50 * time.Millisecond, Most: 5 * time.Second}
+	for {
+		err := s.Commit(ctx, tx)
+		if err == nil || known(err) || trouble.Sleep(ctx) != nil {
+			return err
+		}
+	}
+}
+
+// known reports whether it is known after an error that nothing has changed, and that
+// another try would not change that.
+func known(err error) bool {
+	for _, known := range []error{store.ErrConflict, store.ErrClaimLost, store.ErrClosed, store.ErrFailed, store.ErrInvalid} {
+		if errors.Is(err, known) {
+			return true
+		}
+	}
+	return false
+}

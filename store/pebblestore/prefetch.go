@@ -1,0 +1,145 @@
+package pebblestore
+
+import (
+	"errors"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/abidehq/abide/store"
+)
+
+// prefetched is what was read for a Tx without the lock. It is the truth if nobody has
+// changed it meanwhile: whoever did would have left it in the cache.
+type prefetched struct {
+	recordsAt glance
+	keysAt    glance
+	records   []*recordState // each with its entry
+	keys      []*keyState    // that hold nothing
+
+	pinnedRecords []*recordState
+	pinnedKeys    []*keyState
+}
+
+// missing is what a Tx needs and memory does not have.
+type missing struct {
+	record store.RecordKey
+	key    store.Key
+	recent bool // it may be in a memtable
+}
+
+// prefetch reads the records that a large Tx puts, and finds out which keys it puts
+// messages to are new, while others can go on. An error of the disk is left for later.
+func (s *Store) prefetch(tx *store.Tx) (*prefetched, error) {
+	if len(tx.PutRecords)+len(tx.Put) < s.limits.prefetch {
+		return nil, nil
+	}
+	if _, err := s.lock("commit"); err != nil {
+		return nil, err
+	}
+	p := &prefetched{recordsAt: s.records.glance(), keysAt: s.keys.glance()}
+	var records, keys []missing
+	for i := range tx.PutRecords {
+		if key := tx.PutRecords[i].Record.Key; s.records.get(key) == nil {
+			records = append(records, missing{record: key, recent: s.recent.hasRecord(key)})
+		}
+	}
+	for i := range tx.Put {
+		if key := tx.Put[i].Key; s.keys.get(key) == nil {
+			keys = append(keys, missing{key: key, recent: s.recent.hasKey(key)})
+		}
+	}
+	s.readers.Add(1)
+	s.mu.Unlock()
+	defer s.readers.Done()
+	for _, m := range records {
+		if r := s.prefetchRecord(m); r != nil {
+			p.records = append(p.records, r)
+		}
+	}
+	if len(keys) > 0 {
+		p.keys = s.prefetchKeys(keys)
+	}
+	return p, nil
+}
+
+func (s *Store) prefetchRecord(m missing) *recordState {
+	r := &recordState{entry: &cached[store.RecordKey, *recordState]{key: m.record}}
+	from := source(s.db)
+	if !m.recent {
+		from = tables{s.db}
+	}
+	rec, num, err := s.readRecord(from, m.record)
+	switch {
+	case err == nil:
+		r.num, r.version, r.status, r.ms = num, rec.Version, rec.Status, rec.Time.UnixMilli()
+	case !errors.Is(err, pebble.ErrNotFound):
+		return nil
+	}
+	return r
+}
+
+// prefetchKeys returns those of the keys that hold nothing.
+func (s *Store) prefetchKeys(keys []missing) []*keyState {
+	var empty []*keyState
+	for _, recent := range []bool{false, true} {
+		var it *pebble.Iterator
+		for _, m := range keys {
+			if m.recent != recent {
+				continue
+			}
+			if it == nil {
+				var err error
+				it, err = s.db.NewIter(&pebble.IterOptions{UseL6Filters: true, OnlyReadGuaranteedDurable: !recent})
+				if err != nil {
+					return empty
+				}
+			}
+			if !it.SeekPrefixGE(keyPrefix(nil, m.key)) && it.Error() == nil {
+				empty = append(empty, &keyState{key: m.key, complete: true})
+			}
+		}
+		if it != nil {
+			if err := it.Close(); err != nil {
+				return nil
+			}
+		}
+	}
+	return empty
+}
+
+// adopt takes over what was read in advance, unless it may have changed meanwhile. It stays
+// in memory until it is abandoned.
+func (s *Store) adopt(p *prefetched) {
+	if p == nil {
+		return
+	}
+	if s.records.remembers(p.recordsAt) {
+		for _, r := range p.records {
+			if key := r.entry.key; s.records.get(key) == nil {
+				r.entry = s.records.add(key, r)
+				p.pinnedRecords = append(p.pinnedRecords, r)
+			}
+		}
+	}
+	if s.keys.remembers(p.keysAt) {
+		for _, k := range p.keys {
+			if s.keys.get(k.key) == nil {
+				k.entry = s.keys.add(k.key, k)
+				p.pinnedKeys = append(p.pinnedKeys, k)
+			}
+		}
+	}
+}
+
+// abandon lets go of what was adopted: what the Tx needs is pinned by its group.
+func (s *Store) abandon(p *prefetched) {
+	if p == nil {
+		return
+	}
+	for _, r := range p.pinnedRecords {
+		s.records.unpin(r.entry)
+	}
+	for _, k := range p.pinnedKeys {
+		s.unpinKey(k)
+	}
+}

@@ -1,0 +1,130 @@
+package bus
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+	"unicode/utf8"
+)
+
+// Limits of an envelope's fields, in bytes. They leave room for what an adapter adds
+// where it makes names of them.
+const (
+	MaxID          = 128
+	MaxType        = 128
+	MaxTenant      = 256
+	MaxCorrelation = 256
+
+	// MaxPayload is the largest payload. What carries envelopes may take less: NATS
+	// refuses messages of more than 1 MiB unless it is told otherwise.
+	MaxPayload = 1 << 20
+)
+
+// Envelope is an event with all that is needed to route it, trace it and recognise
+// it.
+type Envelope struct {
+	// ID is a UUIDv7. Two envelopes with the same ID are the same event.
+	ID string `json:"id"`
+
+	// Type says what happened, such as DueTimeReached.
+	Type string `json:"type"`
+
+	// TenantID is whose event it is.
+	TenantID string `json:"tenantId"`
+
+	// CorrelationID is that of the request which led to the event, or empty.
+	CorrelationID string `json:"correlationId,omitempty"`
+
+	// TimestampMs is when it happened, in milliseconds since 1970.
+	TimestampMs int64 `json:"timestampMs"`
+
+	// Payload is what happened: a JSON value whose shape follows from Type.
+	Payload json.RawMessage `json:"payload"`
+}
+
+// Time returns when the event happened.
+func (e *Envelope) Time() time.Time { return time.UnixMilli(e.TimestampMs).UTC() }
+
+// ErrInvalid says that an envelope or what it holds breaks a rule, and would break it
+// again.
+var ErrInvalid = errors.New("invalid")
+
+// Validate returns an error that matches [ErrInvalid], and names the field, if an
+// envelope breaks a rule.
+func (e *Envelope) Validate() error {
+	for _, f := range []struct {
+		name, value string
+		most        int
+		optional    bool
+	}{
+		{"id", e.ID, MaxID, false},
+		{"type", e.Type, MaxType, false},
+		{"tenantId", e.TenantID, MaxTenant, false},
+		{"correlationId", e.CorrelationID, MaxCorrelation, true},
+	} {
+		if err := CheckName(f.name, f.value, f.most); err != nil && (f.value != "" || !f.optional) {
+			return fmt.Errorf("bus: envelope: %w", err)
+		}
+	}
+	switch {
+	case e.TimestampMs <= 0:
+		return fmt.Errorf("bus: envelope %s: timestampMs is %d, and must be after 1970: %w", e.ID, e.TimestampMs, ErrInvalid)
+	case len(e.Payload) > MaxPayload:
+		return fmt.Errorf("bus: envelope %s: payload has %d bytes, at most %d are allowed: %w", e.ID, len(e.Payload), MaxPayload, ErrInvalid)
+	case !json.Valid(e.Payload):
+		return fmt.Errorf("bus: envelope %s: payload is not JSON: %w", e.ID, ErrInvalid)
+	}
+	return nil
+}
+
+// CheckName returns an error that matches [ErrInvalid] unless a name is text that
+// every carrier can take: not empty, of at most that many bytes, UTF-8, and without
+// control characters.
+func CheckName(field, value string, most int) error {
+	switch {
+	case value == "":
+		return fmt.Errorf("%s is empty: %w", field, ErrInvalid)
+	case len(value) > most:
+		return fmt.Errorf("%s has %d bytes, at most %d are allowed: %w", field, len(value), most, ErrInvalid)
+	case !utf8.ValidString(value):
+		return fmt.Errorf("%s %q is not UTF-8: %w", field, value, ErrInvalid)
+	}
+	for i, r := range value {
+		if r < 0x20 || r == 0x7f || (r >= 0x80 && r < 0xa0) {
+			return fmt.Errorf("%s %q has a control character at byte %d: %w", field, value, i, ErrInvalid)
+		}
+	}
+	return nil
+}
+
+// Decode reads an envelope from its JSON form, and validates it.
+func Decode(data []byte) (Envelope, error) {
+	var e Envelope
+	if err := json.Unmarshal(data, &e); err != nil {
+		return Envelope{}, fmt.Errorf("bus: decode envelope: %w: %w", err, ErrInvalid)
+	}
+	if err := e.Validate(); err != nil {
+		return Envelope{}, err
+	}
+	return e, nil
+}
+
+// Encode returns the JSON form of a valid envelope, which [Decode] reads and every
+// adapter sends unless it says otherwise. The payload is in it byte for byte: what
+// was signed or hashed somewhere else still is.
+func (e *Envelope) Encode() ([]byte, error) {
+	if err := e.Validate(); err != nil {
+		return nil, err
+	}
+	// The encoder would write the payload in its own way, without white space and
+	// with < as \u003c. So it writes another one, which is the last field.
+	bare := *e
+	bare.Payload = json.RawMessage("0")
+	data, err := json.Marshal(&bare)
+	if err != nil {
+		return nil, fmt.Errorf("bus: encode envelope %s: %w: %w", e.ID, err, ErrInvalid)
+	}
+	data = append(data[:len(data)-len("0}")], e.Payload...)
+	return append(data, '}'), nil
+}

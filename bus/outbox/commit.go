@@ -1,0 +1,119 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/store"
+)
+
+// How often notes are written anew after a conflict: those of a batch before each half of
+// it is settled by itself, and that of an envelope before it is settled without one.
+const (
+	batchTries = 3
+	noteTries  = 10
+)
+
+// settleLeases is for how many leases it is tried to settle a batch. They are renewed
+// meanwhile, and what is given up is published again.
+const settleLeases = 4
+
+// commit settles items. Each of them counts for itself: if one has lost its claim, or
+// its note meets a conflict, the others are settled all the same.
+func (p *publisher) commit(items []*item) {
+	ctx, cancel := context.WithTimeout(context.Background(), settleLeases*p.r.cfg.Lease)
+	defer cancel()
+	store.Split(items, func(items []*item) error {
+		err := p.settle(ctx, items)
+		switch {
+		case err == nil:
+		case errors.Is(err, store.ErrTooLarge) && len(items) > 1: // each half by itself
+		case errors.Is(err, store.ErrConflict), errors.Is(err, store.ErrClaimLost):
+			if len(items) == 1 {
+				items[0].State = lost
+				p.r.log.Debug("an envelope was settled by somebody else", "sink", p.sink.Name, "envelope", items[0].Envelope.ID, "error", err)
+			}
+		default:
+			p.r.log.Error("cannot settle envelopes, they may be published again", "sink", p.sink.Name, "envelopes", len(items), "error", err)
+			for _, it := range items {
+				it.State = lost
+			}
+		}
+		return err
+	})
+}
+
+// settle commits what became of items. It tries until it is known what became of that:
+// the envelopes are out, and would be published again.
+func (p *publisher) settle(ctx context.Context, items []*item) error {
+	trouble := base.Pause{Clock: p.r.clock, Least: 50 * time.Millisecond, Most: 5 * time.Second}
+	crowd := base.Pause{Clock: p.r.clock, Least: time.Millisecond, Most: 200 * time.Millisecond}
+	for conflicts := 0; ; {
+		tx, err := p.tx(ctx, items, conflicts)
+		if err == nil {
+			err = p.r.cfg.Store.Commit(ctx, tx)
+		}
+		switch {
+		case errors.Is(err, store.ErrConflict) && (conflicts < batchTries || (len(items) == 1 && conflicts < noteTries)):
+			// What it conflicts with may not be durable yet, and then nobody can read it.
+			if conflicts++; crowd.Sleep(ctx) != nil {
+				return err
+			}
+		case err == nil, errors.Is(err, store.ErrConflict), errors.Is(err, store.ErrClaimLost),
+			errors.Is(err, store.ErrClosed), errors.Is(err, store.ErrFailed), errors.Is(err, store.ErrInvalid):
+			return err
+		default:
+			if trouble.Sleep(ctx) != nil {
+				return err
+			}
+		}
+	}
+}
+
+// tx returns what settles items, after so many conflicts. It returns an error if it is
+// worth another try.
+func (p *publisher) tx(ctx context.Context, items []*item, conflicts int) (*store.Tx, error) {
+	tx := &store.Tx{}
+	for _, it := range items {
+		it.add(tx)
+	}
+	if p.r.cfg.Notes == nil || conflicts == noteTries {
+		return tx, nil
+	}
+	notes, err := p.r.cfg.Notes.Note(ctx, outcomes(items), conflicts > 0)
+	if errors.Is(err, store.ErrCorrupt) {
+		p.r.log.Error("cannot note what became of envelopes", "sink", p.sink.Name, "error", err)
+		return tx, nil
+	}
+	tx.PutRecords = append(tx.PutRecords, notes...)
+	return tx, err
+}
+
+// lost is the state of an envelope that somebody else settles.
+const lost State = "lost"
+
+func outcomes(items []*item) []*Outcome {
+	list := make([]*Outcome, len(items))
+	for i, it := range items {
+		list[i] = &it.Outcome
+	}
+	return list
+}
+
+// Shorten cuts a text to so many bytes, and leaves no half of a character.
+func Shorten(s string, most int) string {
+	if len(s) > most {
+		s = s[:most]
+		for len(s) > 0 && !utf8.RuneStart(s[len(s)-1]) {
+			s = s[:len(s)-1]
+		}
+		if len(s) > 0 {
+			s = s[:len(s)-1]
+		}
+	}
+	return strings.ToValidUTF8(s, "?")
+}

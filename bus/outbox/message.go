@@ -1,0 +1,61 @@
+package outbox
+
+import (
+	"fmt"
+
+	"github.com/abidehq/abide/bus"
+	"github.com/abidehq/abide/internal/wire"
+	"github.com/abidehq/abide/store"
+)
+
+// Queue is where messages wait for a relay. The route of a message is the name of its
+// sink.
+const Queue = "outbox"
+
+// Limits of names, in bytes.
+const (
+	MaxSink = 64  // of a sink
+	MaxName = 512 // of what an envelope is about
+)
+
+// messageFormat is the first byte of a message's body.
+const messageFormat = 1
+
+// Put returns the message that has an envelope published by a sink. Name is what the
+// envelope is about: envelopes of one tenant, sink and name are published one after
+// another, in the order in which they were put, unless one must be tried again. Note
+// is given back in the [Outcome].
+func Put(sink, name string, e *bus.Envelope, note []byte) store.Message {
+	return store.Message{
+		Key:   store.Key{Queue: Queue, Tenant: e.TenantID, Name: sink + "/" + name},
+		ID:    e.ID,
+		Route: sink,
+		Body:  encode(e, note),
+	}
+}
+
+func encode(e *bus.Envelope, note []byte) []byte {
+	size := 24 + len(note) + len(e.ID) + len(e.Type) + len(e.TenantID) + len(e.CorrelationID) + len(e.Payload)
+	out := append(make([]byte, 0, size), messageFormat)
+	out = wire.AppendString(out, note)
+	out = wire.AppendString(out, e.ID)
+	out = wire.AppendString(out, e.Type)
+	out = wire.AppendString(out, e.TenantID)
+	out = wire.AppendString(out, e.CorrelationID)
+	out = wire.AppendNumber(out, uint64(e.TimestampMs))
+	return append(out, e.Payload...)
+}
+
+func decode(body []byte) (e bus.Envelope, note []byte, err error) {
+	r := wire.Reader{Data: body}
+	r.Format(messageFormat)
+	note = r.Bytes()
+	e = bus.Envelope{
+		ID: r.String(), Type: r.String(), TenantID: r.String(), CorrelationID: r.String(),
+		TimestampMs: int64(r.Number()), Payload: r.Data,
+	}
+	if r.Err != nil {
+		return bus.Envelope{}, nil, fmt.Errorf("outbox: message: %w", r.Err)
+	}
+	return e, note, nil
+}

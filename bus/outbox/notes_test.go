@@ -1,0 +1,142 @@
+package outbox_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/abidehq/abide/bus"
+	"github.com/abidehq/abide/bus/outbox"
+	"github.com/abidehq/abide/store"
+)
+
+// ledger notes in one record for each name, which must have the version that it had when
+// nobody had noted anything.
+func ledger(t *testing.T, r *rig) {
+	t.Helper()
+	for n := range 4 {
+		record := store.Record{Key: store.RecordKey{Kind: "ledger", ID: fmt.Sprint("name", n)}, Status: "new"}
+		if err := r.store.Commit(t.Context(), &store.Tx{PutRecords: []store.PutRecord{{Record: record}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.notes.put = func(o *outbox.Outcome) []store.PutRecord {
+		return []store.PutRecord{{Record: store.Record{Key: store.RecordKey{Kind: "ledger", ID: o.Name}, Status: string(o.State)}, Expect: 1}}
+	}
+}
+
+func (r *rig) noted(n int) string {
+	r.t.Helper()
+	record, err := r.store.Get(r.t.Context(), store.RecordKey{Kind: "ledger", ID: fmt.Sprint("name", n)})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return record.Status
+}
+
+func TestNotesAreInTheCommitThatSettles(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		ledger(t, r)
+		r.run()
+		r.put(0, 1, 2, 3)
+		r.pass(0)
+		for n := range 4 {
+			wantEqual(t, "note", r.noted(n), "published")
+		}
+		wantEqual(t, "notes that were written again", r.notes.again, 0)
+	})
+}
+
+// TestANoteInConflictKeepsNobodyElseFromBeingSettled, and in the end its envelope is
+// settled without it: it is out.
+func TestANoteInConflictKeepsNobodyElseFromBeingSettled(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		ledger(t, r)
+		moved := store.Record{Key: store.RecordKey{Kind: "ledger", ID: "name2"}, Status: "moved"}
+		if err := r.store.Commit(t.Context(), &store.Tx{PutRecords: []store.PutRecord{{Record: moved, Expect: 1}}}); err != nil {
+			t.Fatal(err)
+		}
+		r.put(0, 1, 2, 3)
+		r.run()
+		r.pass(10 * time.Second)
+		accepted, _ := r.sink.published()
+		wantEqual(t, "envelopes", accepted, 4)
+		for n, want := range []string{"published", "published", "moved", "published"} {
+			wantEqual(t, fmt.Sprint("note ", n), r.noted(n), want)
+			if _, waits := r.waiting(n); waits {
+				t.Errorf("envelope %d was not settled", n)
+			}
+		}
+		if r.notes.again == 0 {
+			t.Error("nobody was asked to look again")
+		}
+	})
+}
+
+// TestNotesThatCannotBeWrittenNowAreTriedAgain.
+func TestNotesThatCannotBeWrittenNowAreTriedAgain(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		ledger(t, r)
+		r.notes.err = errDown
+		r.put(1)
+		r.run()
+		r.pass(time.Second)
+		wantEqual(t, "note", r.noted(1), "published")
+		_, calls := r.sink.published()
+		wantEqual(t, "calls", calls, 1)
+	})
+}
+
+// TestSettlingMayTakeLongerThanALease: what is out is not published again because of that.
+func TestSettlingMayTakeLongerThanALease(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		ledger(t, r)
+		note := r.notes.put
+		r.notes.put = func(o *outbox.Outcome) []store.PutRecord {
+			<-time.After(2 * time.Second)
+			return note(o)
+		}
+		r.put(0, 1, 2)
+		r.run(func(c *outbox.Config) { c.Lease, c.Sinks[0].Publishers = 2*time.Second, 1 })
+		r.pass(time.Minute)
+		accepted, _ := r.sink.published()
+		wantEqual(t, "envelopes", accepted, 3)
+		wantEqual(t, "note", r.noted(2), "published")
+	})
+}
+
+// TestABatchThatIsTooLargeForACommitIsSettledInParts, and nothing of it is lost.
+func TestABatchThatIsTooLargeForACommitIsSettledInParts(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		large := make([]byte, store.MaxTxBytes/8)
+		r.notes.put = func(o *outbox.Outcome) []store.PutRecord {
+			key := store.RecordKey{Kind: "ledger", ID: o.Name}
+			return []store.PutRecord{{Record: store.Record{Key: key, Status: string(o.State), Body: large}, Expect: store.AnyVersion}}
+		}
+		r.sink.fail(bus.ErrPermanent)
+		r.put(0, 1, 2, 3, 4, 5, 6, 7, 8)
+		r.run(func(c *outbox.Config) { c.Sinks[0].Publishers = 1 })
+		r.pass(time.Second)
+		wantEqual(t, "messages in quarantine", len(r.quarantine()), 9)
+		for n := range 9 {
+			wantEqual(t, "note", r.noted(n), "failed")
+		}
+	})
+}
+
+func TestShortenLeavesWholeCharacters(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"", "short", strings.Repeat("x", 30), strings.Repeat("ä", 30), strings.Repeat("日", 30), "a\xffb\xfe" + strings.Repeat("\xf0", 30)} {
+		for most := range 40 {
+			got := outbox.Shorten(text, most)
+			valid := strings.ToValidUTF8(text, "?")
+			switch {
+			case len(got) > most, got != strings.ToValidUTF8(got, ""), !strings.HasPrefix(valid, got):
+				t.Errorf("%q becomes %q, of at most %d bytes", text, got, most)
+			case len(text) <= most && got != valid, len(text) > most && valid == text && len(got) < most-4:
+				t.Errorf("%q becomes %q, although %d bytes are allowed", text, got, most)
+			}
+		}
+	}
+}

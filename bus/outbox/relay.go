@@ -1,0 +1,257 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/abidehq/abide/bus"
+	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/lease"
+	"github.com/abidehq/abide/store"
+)
+
+// Config is what a relay is made of.
+type Config struct {
+	// Store is where the messages are. It stays the caller's.
+	Store store.Store
+
+	// Sinks that this process publishes to; at least one. Messages for other sinks wait
+	// for a process that does.
+	Sinks []Sink
+
+	// Notes keeps account of what becomes of envelopes. Nil means that nobody does.
+	Notes Notes
+
+	// Logger gets what a person should know. Nil means [slog.Default].
+	Logger *slog.Logger
+
+	// Meter gets the metrics. Nil means the global one of OpenTelemetry.
+	Meter metric.MeterProvider
+
+	// Clock measures waits; what is due when is up to the clock of the store. Nil means
+	// the system's.
+	Clock base.Clock
+
+	// Lease is how long a batch belongs to this process after it was last heard of:
+	// 30 s, unless it says otherwise.
+	Lease time.Duration
+
+	// Drain is how long Run waits for what is being published when it is to stop: 10 s,
+	// unless it says otherwise.
+	Drain time.Duration
+}
+
+// Relay publishes what waits in the outbox.
+type Relay struct {
+	cfg    Config
+	log    *slog.Logger
+	clock  base.Clock
+	meters *meters
+	keeper *lease.Keeper
+
+	backlog backlog
+}
+
+// New returns a relay. It does nothing until [Relay.Run].
+func New(cfg Config) (*Relay, error) {
+	if cfg.Store == nil {
+		return nil, fmt.Errorf("outbox: Config.Store is missing: %w", bus.ErrInvalid)
+	}
+	if len(cfg.Sinks) == 0 {
+		return nil, fmt.Errorf("outbox: Config.Sinks is empty, and there is nothing to publish to: %w", bus.ErrInvalid)
+	}
+	cfg.Sinks = append([]Sink(nil), cfg.Sinks...)
+	names := map[string]bool{}
+	for i := range cfg.Sinks {
+		s := &cfg.Sinks[i]
+		s.setDefaults()
+		if err := s.validate(); err != nil {
+			return nil, err
+		}
+		if names[s.Name] {
+			return nil, fmt.Errorf("outbox: two sinks have the name %q: %w", s.Name, bus.ErrInvalid)
+		}
+		names[s.Name] = true
+	}
+	if cfg.Lease == 0 {
+		cfg.Lease = 30 * time.Second
+	}
+	if cfg.Lease < store.MinLease || cfg.Lease > store.MaxLease {
+		return nil, fmt.Errorf("outbox: Config.Lease is %v; %v to %v is allowed: %w", cfg.Lease, store.MinLease, store.MaxLease, bus.ErrInvalid)
+	}
+	if cfg.Drain == 0 {
+		cfg.Drain = 10 * time.Second
+	}
+	if cfg.Drain < 0 {
+		return nil, fmt.Errorf("outbox: Config.Drain is %v, which is negative: %w", cfg.Drain, bus.ErrInvalid)
+	}
+	if cfg.Clock == nil {
+		cfg.Clock = base.System{}
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+	}
+	meters, err := newMeters(cfg.Meter)
+	if err != nil {
+		return nil, err
+	}
+	return &Relay{
+		cfg: cfg, log: cfg.Logger, clock: cfg.Clock, meters: meters,
+		keeper: lease.NewKeeper(cfg.Store, cfg.Clock, cfg.Logger, cfg.Lease),
+	}, nil
+}
+
+// Run publishes until ctx ends, then waits for what is under way, and returns nil. It
+// returns an error only if the store was closed or has failed.
+func (r *Relay) Run(ctx context.Context) error {
+	// What is under way when ctx ends has a while to come to its end.
+	work, abandon := context.WithCancel(context.WithoutCancel(ctx))
+	defer abandon()
+	stopDrain := context.AfterFunc(ctx, func() { r.clock.AfterFunc(r.cfg.Drain, abandon) })
+	defer stopDrain()
+
+	claiming, stop := context.WithCancel(ctx)
+	defer stop()
+	var (
+		wg   sync.WaitGroup
+		once sync.Once
+		died error
+	)
+	for i := range r.cfg.Sinks {
+		p := &publisher{r: r, sink: &r.cfg.Sinks[i], breaker: &breaker{}}
+		for range p.sink.Publishers {
+			wg.Go(func() {
+				if err := p.serve(claiming, work); err != nil {
+					once.Do(func() { died = err })
+					stop()
+				}
+			})
+		}
+	}
+	wg.Wait()
+	return died
+}
+
+// longPoll is how long a claim waits at most. A commit or a due time ends the wait.
+const longPoll = 10 * time.Minute
+
+// publisher publishes to one sink, in as many goroutines as call serve.
+type publisher struct {
+	r       *Relay
+	sink    *Sink
+	breaker *breaker
+}
+
+// serve claims and publishes until claiming ends.
+func (p *publisher) serve(claiming, work context.Context) error {
+	req := store.ClaimRequest{
+		Queue: Queue, Routes: []string{p.sink.Name},
+		Max: p.sink.Batch, MaxMessages: 1,
+		Lease: p.r.cfg.Lease,
+	}
+	trouble := base.Pause{Clock: p.r.clock, Least: 50 * time.Millisecond, Most: 5 * time.Second}
+	behind := 0 // 1 if there was more than could be claimed
+	note := func(now int) {
+		p.r.backlog.add(now - behind)
+		behind = now
+	}
+	defer note(0)
+	for {
+		if p.breaker.open(p.r.clock) {
+			note(0) // nobody needs to wait for a sink that accepts nothing
+		}
+		p.breaker.wait(claiming, p.r.clock)
+		if ended(claiming) {
+			return nil
+		}
+		// Who was behind looks first whether it still is.
+		req.Wait = longPoll * time.Duration(1-behind)
+		claims, err := p.r.cfg.Store.Claim(claiming, req)
+		note(len(claims) / req.Max)
+		switch {
+		case len(claims) == 0 && ended(claiming):
+			return nil
+		case errors.Is(err, store.ErrClosed), errors.Is(err, store.ErrFailed):
+			return err
+		case err != nil:
+			p.r.log.Error("cannot claim from the outbox", "sink", p.sink.Name, "error", err)
+			_ = trouble.Sleep(claiming)
+			continue
+		}
+		trouble.Reset()
+		if len(claims) > 0 {
+			p.publish(work, claims)
+		}
+	}
+}
+
+func ended(ctx context.Context) bool { return ctx.Err() != nil }
+
+// publish publishes the envelopes of claims, and settles what became of them.
+func (p *publisher) publish(ctx context.Context, claims []store.Claim) {
+	leases := make([]store.Lease, len(claims))
+	for i := range claims {
+		leases[i] = claims[i].Lease()
+		p.r.keeper.Keep(leases[i], nil) // what is lost is found out when it is settled
+	}
+	defer p.r.keeper.Drop(leases...)
+	items := make([]*item, 0, len(claims))
+	var envelopes []bus.Envelope
+	var sent []*item
+	for i := range claims {
+		it := newItem(&claims[i], p.sink)
+		items = append(items, it)
+		if it.Err == nil {
+			envelopes = append(envelopes, it.Envelope)
+			sent = append(sent, it)
+		}
+	}
+	if len(sent) > 0 {
+		began := p.r.clock.Now()
+		limited, cancel := context.WithTimeout(ctx, p.sink.Timeout)
+		err := p.safely(limited, envelopes)
+		cancel()
+		took := p.r.clock.Now().Sub(began)
+		for i, outcome := range bus.Outcomes(err, len(sent)) {
+			sent[i].settle(outcome, claims[0].Now.Add(took), p.sink)
+			if outcome != nil && ctx.Err() != nil {
+				sent[i].State = lost // it is for the next process to try
+			}
+		}
+		p.breaker.note(sent, p.r.clock.Now())
+		items = p.giveBack(items)
+	}
+	p.commit(items)
+	p.count(items)
+}
+
+// safely makes an error of a panic.
+func (p *publisher) safely(ctx context.Context, envelopes []bus.Envelope) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("outbox: sink %q panicked: %v", p.sink.Name, v)
+		}
+	}()
+	return p.sink.Bus.Publish(ctx, envelopes)
+}
+
+// giveBack lets another process have what this one did not come to an end with, and
+// returns the others.
+func (p *publisher) giveBack(items []*item) (others []*item) {
+	ctx, cancel := context.WithTimeout(context.Background(), p.r.cfg.Lease)
+	defer cancel()
+	return slices.DeleteFunc(items, func(it *item) bool {
+		if it.State == lost {
+			// If it fails, the lease ends by itself.
+			_ = p.r.cfg.Store.Release(ctx, store.Release{Lease: it.claim.Lease(), Uncounted: true})
+		}
+		return it.State == lost
+	})
+}

@@ -1,0 +1,202 @@
+package timer
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/abidehq/abide/bus"
+	"github.com/abidehq/abide/bus/outbox"
+	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/store"
+)
+
+// Types of the envelopes that are commands.
+const (
+	TypeScheduleTimer = "ScheduleTimer"
+	TypeCancelTimer   = "CancelTimer"
+)
+
+// ScheduleTimer is the payload of an envelope that schedules a timer of the envelope's
+// tenant, with the envelope's correlation ID.
+type ScheduleTimer struct {
+	ServiceCallID string `json:"serviceCallId"` // the timer's key
+
+	// DueAt is when it fires: a time as RFC 3339 has it, or milliseconds since 1970.
+	// DelayMs is how long from when the command is applied, if there is no DueAt.
+	DueAt   *Instant `json:"dueAt,omitempty"`
+	DelayMs int64    `json:"delayMs,omitempty"`
+
+	Payload json.RawMessage `json:"payload,omitempty"`
+}
+
+// CancelTimer is the payload of an envelope that cancels a timer of the envelope's
+// tenant.
+type CancelTimer struct {
+	ServiceCallID string `json:"serviceCallId"`
+}
+
+// Instant is a time that JSON has as RFC 3339 text or as a number of milliseconds since
+// 1970.
+type Instant struct{ time.Time }
+
+// UnmarshalJSON reads either form.
+func (i *Instant) UnmarshalJSON(data []byte) error {
+	if ms, err := strconv.ParseInt(string(data), 10, 64); err == nil {
+		i.Time = time.UnixMilli(ms).UTC()
+		return nil
+	}
+	return i.Time.UnmarshalJSON(data)
+}
+
+// commands is the queue of commands that were redriven from quarantine, and their route.
+const commands = "commands"
+
+// Handle applies a command that arrived as an envelope. At is where it stands in the log
+// that it was read from: a command that is delivered again, or after one that stands
+// behind it, changes nothing.
+//
+// An error that matches [bus.ErrInvalid] means that the command can never be applied:
+// see [Service.Refuse]. After any other it is worth another try.
+func (s *Service) Handle(ctx context.Context, e bus.Envelope, at bus.Position) error {
+	applied, err := s.handle(ctx, e, at)
+	switch {
+	case errors.Is(err, ErrInvalid), errors.Is(err, ErrQuota):
+		return fmt.Errorf("%w: %w", err, bus.ErrInvalid)
+	case err != nil:
+		return err
+	case applied:
+		s.meters.outcome(ctx, "applied")
+	default:
+		s.meters.outcome(ctx, "stale")
+	}
+	return nil
+}
+
+func (s *Service) handle(ctx context.Context, e bus.Envelope, at bus.Position) (applied bool, err error) {
+	if err := e.Validate(); err != nil {
+		return false, err
+	}
+	switch e.Type {
+	case TypeScheduleTimer:
+		var c ScheduleTimer
+		if err := unmarshal(&e, &c); err != nil {
+			return false, err
+		}
+		r := Request{
+			Tenant: e.TenantID, Key: c.ServiceCallID, Delay: time.Duration(c.DelayMs) * time.Millisecond,
+			CorrelationID: e.CorrelationID, Payload: c.Payload, Position: at,
+		}
+		if most := MaxDelay.Milliseconds(); c.DelayMs < 0 || c.DelayMs > most {
+			return false, invalid("schedule", "%s/%s has a delay of %d ms, 0 to %d is allowed", r.Tenant, r.Key, c.DelayMs, most)
+		}
+		if c.DueAt != nil {
+			r.DueAt = c.DueAt.Time
+		}
+		_, n, err := s.schedule(ctx, "schedule", []Request{r})
+		return n == 1, err
+	case TypeCancelTimer:
+		var c CancelTimer
+		if err := unmarshal(&e, &c); err != nil {
+			return false, err
+		}
+		if err := checkName("cancel", e.TenantID, c.ServiceCallID); err != nil {
+			return false, err
+		}
+		return s.apply(ctx, e.TenantID, c.ServiceCallID, at)
+	default:
+		return false, invalid("command", "envelope %s is of type %q; %s and %s are allowed", e.ID, e.Type, TypeScheduleTimer, TypeCancelTimer)
+	}
+}
+
+func unmarshal(e *bus.Envelope, into any) error {
+	if err := json.NewDecoder(bytes.NewReader(e.Payload)).Decode(into); err != nil {
+		return invalid("command", "payload of envelope %s, a %s: %v", e.ID, e.Type, err)
+	}
+	return nil
+}
+
+// Refuse puts a command that can never be applied into quarantine, where a person can
+// look at it, and redrive it once what was wrong with it is mended. Data is what arrived,
+// byte for byte.
+func (s *Service) Refuse(ctx context.Context, data []byte, at bus.Position, why error) error {
+	tenant := ""
+	if e, err := bus.Decode(data); err == nil {
+		tenant = e.TenantID
+	}
+	if len(data) > store.MaxBody {
+		data = data[:store.MaxBody]
+	}
+	now := s.now(ctx)
+	name := fmt.Sprintf("%s/%d", at.Source, at.Sequence)
+	if at.Source == "" {
+		name = base.NewUUID(now)
+	}
+	m := store.Message{
+		Key: store.Key{Queue: commands, Tenant: tenant, Name: name},
+		ID:  "command", Body: data, PutAt: now, Attempt: 1,
+	}
+	q := store.Quarantine(m, commands, outbox.ReasonRefused, now)
+	q.Record.Tags[store.TagError] = outbox.Shorten(why.Error(), store.MaxName)
+	if err := s.store.Commit(ctx, &store.Tx{PutRecords: []store.PutRecord{q}}); err != nil {
+		return wrap("refuse command", tenant, m.Key.Name, err)
+	}
+	s.meters.outcome(ctx, "refused")
+	s.log.Error("a command was refused and is in quarantine", "tenant", tenant, "source", at.Source, "sequence", at.Sequence, "error", why)
+	return nil
+}
+
+// applyAll applies commands that were redriven, until ctx ends.
+func (s *Service) applyAll(ctx context.Context) error {
+	req := store.ClaimRequest{
+		Queue: commands, Routes: []string{commands},
+		Max: 16, MaxMessages: 1, Lease: s.cfg.Lease, Wait: longPoll,
+	}
+	trouble := base.Pause{Clock: s.clock, Least: 50 * time.Millisecond, Most: 5 * time.Second}
+	for {
+		claims, err := s.store.Claim(ctx, req)
+		switch {
+		case len(claims) == 0 && ended(ctx):
+			return nil
+		case errors.Is(err, store.ErrClosed), errors.Is(err, store.ErrFailed):
+			return err
+		}
+		for i := range claims {
+			err = errors.Join(err, s.redriven(ctx, &claims[i]))
+		}
+		if err != nil {
+			s.log.Error("cannot apply commands", "error", err)
+			_ = trouble.Sleep(ctx)
+			continue
+		}
+		trouble.Reset()
+	}
+}
+
+// redriven applies a command that was redriven: as one that has just arrived, since
+// whoever redrives it wants it to be applied.
+func (s *Service) redriven(ctx context.Context, c *store.Claim) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.Lease)
+	defer cancel()
+	tx := &store.Tx{Finish: []store.Finish{{Lease: c.Lease()}}}
+	e, err := bus.Decode(c.Messages[0].Body)
+	if err == nil {
+		err = s.Handle(ctx, e, bus.Position{})
+	}
+	switch {
+	case err == nil:
+	case errors.Is(err, bus.ErrInvalid):
+		q := store.Quarantine(c.Messages[0], c.Route, outbox.ReasonRefused, c.Now)
+		q.Record.Tags[store.TagError] = outbox.Shorten(err.Error(), store.MaxName)
+		tx.PutRecords = append(tx.PutRecords, q)
+		s.meters.outcome(ctx, "refused")
+	default:
+		_ = s.store.Release(ctx, store.Release{Lease: c.Lease(), After: time.Second})
+		return err
+	}
+	return s.store.Commit(ctx, tx)
+}

@@ -1,0 +1,259 @@
+package timer_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/abidehq/abide/bus"
+	"github.com/abidehq/abide/bus/outbox"
+	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/store"
+	"github.com/abidehq/abide/timer"
+)
+
+// command returns the envelope of a command to acme.
+func command(kind, payload string) bus.Envelope {
+	return bus.Envelope{
+		ID: base.NewUUID(time.Now()), Type: kind, TenantID: "acme", CorrelationID: "c",
+		TimestampMs: time.Now().UnixMilli(), Payload: json.RawMessage(payload),
+	}
+}
+
+func at(sequence uint64) bus.Position { return bus.Position{Source: "commands", Sequence: sequence} }
+
+// handle applies a command, which must be possible.
+func (r *rig) handle(kind, payload string, position bus.Position) {
+	r.t.Helper()
+	if err := r.Handle(r.t.Context(), command(kind, payload), position); err != nil {
+		r.t.Errorf("Handle: %v", err)
+	}
+}
+
+func TestAScheduleTimerCommandSchedules(t *testing.T) {
+	for name, due := range map[string]string{
+		"RFC 3339":             `"dueAt":"2000-01-01T01:00:00Z"`,
+		"RFC 3339 with a zone": `"dueAt":"2000-01-01T02:00:00.000+01:00"`,
+		"milliseconds":         fmt.Sprintf(`"dueAt":%d`, time.Date(2000, 1, 1, 1, 0, 0, 0, time.UTC).UnixMilli()),
+		"delay":                `"delayMs":3600000`,
+		"delay and no time":    `"delayMs":3600000,"dueAt":null`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				r := newRig(t)
+				r.handle(timer.TypeScheduleTimer, `{"serviceCallId":"k",`+due+`,"payload":{"a": 1},"unknown":1}`, at(1))
+				got := r.get("k")
+				wantEqual(t, "status", got.Status, timer.Armed)
+				wantTime(t, "due at", got.DueAt, r.at(time.Hour))
+				wantEqual(t, "correlation ID", got.CorrelationID, "c")
+				wantEqual(t, "payload", string(got.Payload), `{"a": 1}`)
+			})
+		})
+	}
+}
+
+func TestACancelTimerCommandCancels(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.run()
+		r.schedule(timer.Request{Key: "k", Delay: time.Hour})
+		r.schedule(timer.Request{Key: "fired"})
+		r.pass(0)
+		r.handle(timer.TypeCancelTimer, `{"serviceCallId":"k"}`, at(1))
+		wantEqual(t, "status", r.get("k").Status, timer.Cancelled)
+		r.handle(timer.TypeCancelTimer, `{"serviceCallId":"fired"}`, at(2))
+		wantEqual(t, "status of one that has fired", r.get("fired").Status, timer.Fired)
+		r.pass(2 * time.Hour)
+		wantEqual(t, "envelopes", r.sink.count(), 1)
+	})
+}
+
+// TestACommandIsAppliedOnce: one that is delivered again changes nothing, whatever became
+// of the timer.
+func TestACommandIsAppliedOnce(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.run()
+		const schedule, cancel = `{"serviceCallId":"k","delayMs":60000}`, `{"serviceCallId":"k"}`
+		r.handle(timer.TypeScheduleTimer, schedule, at(7))
+		r.pass(time.Second)
+		r.handle(timer.TypeScheduleTimer, schedule, at(7))
+		wantTime(t, "due at", r.get("k").DueAt, r.at(time.Minute))
+		r.pass(time.Minute)
+		fired := r.get("k")
+		wantEqual(t, "status", fired.Status, timer.Fired)
+		r.handle(timer.TypeScheduleTimer, schedule, at(7))
+		wantEqual(t, "version after it fired", r.get("k").Version, fired.Version)
+
+		r.handle(timer.TypeScheduleTimer, schedule, at(8))
+		r.handle(timer.TypeCancelTimer, cancel, at(9))
+		cancelled := r.get("k")
+		r.handle(timer.TypeScheduleTimer, schedule, at(8))
+		r.handle(timer.TypeCancelTimer, cancel, at(9))
+		wantEqual(t, "version after it was cancelled", r.get("k").Version, cancelled.Version)
+		r.pass(time.Hour)
+		wantEqual(t, "envelopes", r.sink.count(), 1)
+	})
+}
+
+// TestCommandsCountInTheirOrder, and not in that of their arrival; other sources and
+// callers have orders of their own.
+func TestCommandsCountInTheirOrder(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.handle(timer.TypeScheduleTimer, `{"serviceCallId":"k","delayMs":2000}`, at(2))
+		r.handle(timer.TypeScheduleTimer, `{"serviceCallId":"k","delayMs":1000}`, at(1))
+		wantTime(t, "due at", r.get("k").DueAt, r.at(2*time.Second))
+		r.handle(timer.TypeCancelTimer, `{"serviceCallId":"k"}`, at(1))
+		wantEqual(t, "status", r.get("k").Status, timer.Armed)
+		r.schedule(timer.Request{Key: "k", Delay: 4 * time.Second})
+		r.handle(timer.TypeScheduleTimer, `{"serviceCallId":"k","delayMs":1000}`, at(1))
+		wantTime(t, "due at", r.get("k").DueAt, r.at(4*time.Second))
+		r.handle(timer.TypeScheduleTimer, `{"serviceCallId":"k","delayMs":5000}`, bus.Position{Source: "other", Sequence: 1})
+		wantTime(t, "due at", r.get("k").DueAt, r.at(5*time.Second))
+	})
+}
+
+// TestACancelBeforeItsScheduleCounts: the timer is never armed.
+func TestACancelBeforeItsScheduleCounts(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.run()
+		r.handle(timer.TypeCancelTimer, `{"serviceCallId":"k"}`, at(2))
+		r.handle(timer.TypeScheduleTimer, `{"serviceCallId":"k","delayMs":1000}`, at(1))
+		got := r.get("k")
+		wantEqual(t, "status", got.Status, timer.Cancelled)
+		wantEqual(t, "arming", got.Arming, 0)
+		wantTime(t, "cancelled at", got.CancelledAt, r.begun)
+		r.handle(timer.TypeScheduleTimer, `{"serviceCallId":"k","delayMs":1000}`, at(3))
+		r.pass(time.Minute)
+		wantEqual(t, "envelopes", r.sink.count(), 1)
+	})
+}
+
+func TestCommandsThatCanNeverBeAppliedAreRefused(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t, func(c *timer.Config) { c.MaxPayload = 10 })
+		for name, tt := range map[string]struct {
+			envelope bus.Envelope
+			says     string
+		}{
+			"another type":        {command("SendMail", `{}`), `"SendMail"; ScheduleTimer and CancelTimer are allowed`},
+			"no type":             {command("", `{}`), "type is empty"},
+			"not an object":       {command(timer.TypeScheduleTimer, `[]`), "ScheduleTimer"},
+			"no key":              {command(timer.TypeScheduleTimer, `{}`), "key is empty"},
+			"no key to cancel":    {command(timer.TypeCancelTimer, `{}`), "key is empty"},
+			"not a time":          {command(timer.TypeScheduleTimer, `{"serviceCallId":"k","dueAt":"tomorrow"}`), "tomorrow"},
+			"a time and a delay":  {command(timer.TypeScheduleTimer, `{"serviceCallId":"k","dueAt":1,"delayMs":1}`), "a due time and a delay"},
+			"delay too long":      {command(timer.TypeScheduleTimer, `{"serviceCallId":"k","delayMs":3153600000001}`), "is allowed"},
+			"longest delay":       {command(timer.TypeScheduleTimer, fmt.Sprintf(`{"serviceCallId":"k","delayMs":%d}`, math.MaxInt64)), "is allowed"},
+			"negative delay":      {command(timer.TypeScheduleTimer, `{"serviceCallId":"k","delayMs":-1}`), "delay"},
+			"most negative delay": {command(timer.TypeScheduleTimer, fmt.Sprintf(`{"serviceCallId":"k","delayMs":%d}`, math.MinInt64)), "delay"},
+			"payload too large":   {command(timer.TypeScheduleTimer, `{"serviceCallId":"k","payload":"123456789"}`), "payload of 11 bytes"},
+		} {
+			if err := r.Handle(t.Context(), tt.envelope, at(1)); !errors.Is(err, bus.ErrInvalid) || !strings.Contains(err.Error(), tt.says) {
+				t.Errorf("%s: error %v, want one that says %q", name, err, tt.says)
+			}
+		}
+		wantEqual(t, "armed", r.armed(), 0)
+	})
+}
+
+// TestTroubleIsNoRefusal: what the store could not do is worth another try.
+func TestTroubleIsNoRefusal(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		if err := r.store.Close(); err != nil {
+			t.Fatal(err)
+		}
+		err := r.Handle(t.Context(), command(timer.TypeCancelTimer, `{"serviceCallId":"k"}`), at(1))
+		if !errors.Is(err, store.ErrClosed) || errors.Is(err, bus.ErrInvalid) {
+			t.Errorf("error %v", err)
+		}
+	})
+}
+
+func TestARefusedCommandCanBeRedriven(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		quota := 1
+		r := newRig(t, func(c *timer.Config) { c.QuotaOf = func(string) int { return quota } })
+		r.run()
+		r.schedule(timer.Request{Key: "first", Delay: time.Hour})
+		e := command(timer.TypeScheduleTimer, `{"serviceCallId":"k","delayMs":1000}`)
+		err := r.Handle(t.Context(), e, at(5))
+		if !errors.Is(err, timer.ErrQuota) || !errors.Is(err, bus.ErrInvalid) {
+			t.Fatalf("error %v, want one about the quota", err)
+		}
+		data, encodeErr := e.Encode()
+		if encodeErr != nil {
+			t.Fatal(encodeErr)
+		}
+		if err := r.Refuse(t.Context(), data, at(5), err); err != nil {
+			t.Fatal(err)
+		}
+		kept := r.quarantine()
+		if len(kept) != 1 {
+			t.Fatalf("%d messages are in quarantine, want 1", len(kept))
+		}
+		wantEqual(t, "tenant", kept[0].Key.Tenant, "acme")
+		wantEqual(t, "reason", kept[0].Status, outbox.ReasonRefused)
+		wantEqual(t, "key", kept[0].Tags[store.TagKey], "commands/5")
+		wantEqual(t, "error", kept[0].Tags[store.TagError], err.Error())
+
+		r.pass(time.Minute)
+		r.redrive() // too early
+		r.pass(0)
+		wantEqual(t, "messages in quarantine", len(r.quarantine()), 1)
+		quota = 2
+		r.redrive()
+		r.pass(0)
+		wantEqual(t, "messages in quarantine", len(r.quarantine()), 0)
+		wantTime(t, "due at", r.get("k").DueAt, r.at(time.Minute+time.Second))
+		r.pass(time.Minute)
+		wantEqual(t, "envelopes", r.sink.count(), 1)
+	})
+}
+
+// TestWhatIsNoCommandAtAllIsKept, byte for byte, with and without a position.
+func TestWhatIsNoCommandAtAllIsKept(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.run()
+		large := make([]byte, store.MaxBody+1)
+		for i, data := range [][]byte{{0xff, 0x00}, nil, large, []byte("a"), []byte("b")} {
+			position := at(uint64(i))
+			if i > 2 {
+				position = bus.Position{}
+			}
+			if err := r.Refuse(t.Context(), data, position, errors.New("no envelope")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		kept := r.quarantine()
+		wantEqual(t, "messages in quarantine", len(kept), 5)
+		names := map[string]bool{}
+		for _, record := range kept {
+			m, err := store.Quarantined(record)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if names[m.Key.Name] = true; len(m.Body) == store.MaxBody {
+				continue
+			}
+			tx, err := store.Redrive(record)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := r.store.Commit(t.Context(), tx); err != nil {
+				t.Fatal(err)
+			}
+		}
+		wantEqual(t, "names", len(names), 5)
+		r.pass(0)
+		wantEqual(t, "messages that are in quarantine again", len(r.quarantine()), 5)
+	})
+}

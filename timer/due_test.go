@@ -1,0 +1,164 @@
+package timer_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/store"
+	"github.com/abidehq/abide/store/memstore"
+	"github.com/abidehq/abide/store/storetest"
+	"github.com/abidehq/abide/timer"
+)
+
+func TestADueTimeInThePastFiresAtOnce(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.run()
+		r.pass(time.Hour)
+		for key, due := range map[string]time.Time{
+			"a minute ago": r.at(59 * time.Minute), "now": r.at(time.Hour), "long ago": time.Date(1066, 10, 14, 9, 0, 0, 0, time.UTC),
+			"1970": time.Unix(0, 0), "a nanosecond after 1970": time.Unix(0, 1),
+		} {
+			told := r.schedule(timer.Request{Key: key, DueAt: due})
+			r.pass(0)
+			got := r.get(key)
+			wantEqual(t, key+": status", got.Status, timer.Fired)
+			wantTime(t, key+": fired at", got.FiredAt, r.at(time.Hour))
+			wantTime(t, key+": due at", got.DueAt, told.DueAt)
+			if epoch := time.UnixMilli(1); due.After(epoch) {
+				wantTime(t, key+": due at", got.DueAt, due)
+			} else {
+				wantTime(t, key+": due at", got.DueAt, epoch)
+			}
+		}
+		r.schedule(timer.Request{Key: "no time and no delay"})
+		r.pass(0)
+		wantEqual(t, "status", r.get("no time and no delay").Status, timer.Fired)
+	})
+}
+
+// TestADueTimeIsRoundedUp: to the millisecond, a timer is never early.
+func TestADueTimeIsRoundedUp(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.run()
+		for _, tt := range []struct{ due, want time.Duration }{
+			{10 * time.Millisecond, 10 * time.Millisecond},
+			{20*time.Millisecond + 1, 21 * time.Millisecond},
+			{30*time.Millisecond - 1, 30 * time.Millisecond},
+		} {
+			// Another zone changes nothing.
+			told := r.schedule(timer.Request{Key: tt.due.String(), DueAt: r.at(tt.due).In(time.FixedZone("", 3600))})
+			wantTime(t, "due at", told.DueAt, r.at(tt.want))
+			wantEqual(t, "zone", told.DueAt.Location(), time.UTC)
+			r.pass(tt.want - time.Since(r.begun) - 1)
+			wantEqual(t, tt.due.String()+": status a nanosecond before", r.get(tt.due.String()).Status, timer.Armed)
+			r.pass(1)
+			wantEqual(t, tt.due.String()+": status", r.get(tt.due.String()).Status, timer.Fired)
+		}
+	})
+}
+
+// TestADelayIsNeverShortened: it begins when it was asked for, and not with the
+// millisecond of that.
+func TestADelayIsNeverShortened(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.run()
+		r.pass(700 * time.Microsecond)
+		told := r.schedule(timer.Request{Key: "k", Delay: 10 * time.Millisecond})
+		wantTime(t, "due at", told.DueAt, r.at(11*time.Millisecond))
+		wantTime(t, "registered at", told.RegisteredAt, r.begun)
+		snoozed, err := r.Snooze(t.Context(), "acme", "k", 500*time.Microsecond)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantTime(t, "due at", snoozed.DueAt, r.at(12*time.Millisecond))
+	})
+}
+
+// TestADelayIsCountedByTheStoresClock: that of the process may be minutes off, and go on
+// to be so.
+func TestADelayIsCountedByTheStoresClock(t *testing.T) {
+	t.Parallel()
+	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	for name, off := range map[string]time.Duration{"late": -7 * time.Minute, "early": 7 * time.Minute, "right": 0} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			storeClock, ownClock := base.NewManual(noon), base.NewManual(noon.Add(off))
+			s := memstore.New(memstore.Options{Clock: storeClock})
+			t.Cleanup(func() { _ = s.Close() })
+			r := newRigOn(t, s, func(c *timer.Config) { c.Clock = ownClock })
+			told := r.schedule(timer.Request{Key: "k", Delay: time.Hour})
+			wantTime(t, "due at", told.DueAt, noon.Add(time.Hour))
+			wantTime(t, "registered at", told.RegisteredAt, noon)
+
+			// The clock of the process is set.
+			ownClock.Advance(20 * time.Minute)
+			storeClock.Advance(time.Minute)
+			told = r.schedule(timer.Request{Key: "k2", Delay: time.Hour})
+			wantTime(t, "due at", told.DueAt, noon.Add(61*time.Minute))
+			if told, err := r.Cancel(t.Context(), "acme", "k2"); err != nil || !told.CancelledAt.Equal(noon.Add(time.Minute)) {
+				t.Errorf("cancelled at %v, %v; want %v", told.CancelledAt, err, noon.Add(time.Minute))
+			}
+
+			if t.Failed() {
+				return // it would never fire
+			}
+			r.run()
+			storeClock.Advance(59*time.Minute - time.Millisecond)
+			wantEqual(t, "status a millisecond before", r.get("k").Status, timer.Armed)
+			storeClock.Advance(time.Millisecond)
+			if _, err := s.Await(t.Context(), store.RecordKey{Kind: "timer", Tenant: "acme", ID: "k"}, 1); err != nil {
+				t.Fatal(err)
+			}
+			wantTime(t, "fired at", r.get("k").FiredAt, noon.Add(time.Hour))
+		})
+	}
+}
+
+// TestTheStoresTimeIsAskedForUntilItIsTold: one caller who gave up does not leave the
+// others with a wrong clock.
+func TestTheStoresTimeIsAskedForUntilItIsTold(t *testing.T) {
+	t.Parallel()
+	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	s := memstore.New(memstore.Options{Clock: base.NewManual(noon)})
+	t.Cleanup(func() { _ = s.Close() })
+	asked := 0
+	faulty := storetest.NewFaulty(s, func(c storetest.Call) storetest.Fault {
+		if c.Method != "Stats" {
+			return storetest.NoFault
+		}
+		if asked++; asked == 1 {
+			return storetest.FailBefore
+		}
+		return storetest.NoFault
+	})
+	r := newRigOn(t, faulty, func(c *timer.Config) { c.Clock = base.NewManual(noon.Add(time.Hour)) })
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, _ = r.Schedule(gone, timer.Request{Tenant: "acme", Key: "k", Delay: time.Hour})
+	wantTime(t, "due at", r.schedule(timer.Request{Key: "k", Delay: time.Hour}).DueAt, noon.Add(time.Hour))
+	r.schedule(timer.Request{Key: "k", Delay: time.Hour})
+	wantEqual(t, "times that it was asked for", asked, 2)
+}
+
+// TestRunsOfServicesTakeTurns: what nobody fired meanwhile fires at once when somebody
+// does, and is as late as it is.
+func TestRunsOfServicesTakeTurns(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		stop := r.run()
+		r.schedule(timer.Request{Key: "k", Delay: time.Hour})
+		stop()
+		r.pass(24 * time.Hour)
+		wantEqual(t, "status", r.get("k").Status, timer.Armed)
+		r.run()
+		r.pass(0)
+		got := r.get("k")
+		wantTime(t, "due at", got.DueAt, r.at(time.Hour))
+		wantTime(t, "fired at", got.FiredAt, r.at(24*time.Hour))
+	})
+}

@@ -1,0 +1,185 @@
+package timer_test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/abidehq/abide/bus"
+	"github.com/abidehq/abide/internal/testenv"
+	"github.com/abidehq/abide/store/storetest"
+	"github.com/abidehq/abide/timer"
+)
+
+// Environment variables with which this test starts itself as another process.
+const (
+	crashDir = "ABIDE_TIMER_CRASH_DIR"
+	crashRun = "ABIDE_TIMER_CRASH_RUN"
+)
+
+// line is what the other process says: that it asks for something, or what it was told.
+type line struct {
+	Call   int64 // its number
+	Verb   string
+	Tenant string
+	Key    string
+	Number int // of a schedule
+	Due    time.Time
+	At     time.Time
+
+	Answer bool
+	Told   timer.Timer
+	State  bool // it was told that it is too late
+	Error  string
+}
+
+// logged is what the subscriber of the other process writes into a file.
+type logged struct {
+	Sink     string
+	At       time.Time
+	Envelope bus.Envelope
+}
+
+// TestKilledProcesses kills a process that schedules, moves, cancels and fires timers, again
+// and again, and looks at what its subscriber has seen, and at the timers, in the end.
+func TestKilledProcesses(t *testing.T) {
+	t.Parallel()
+	kills, most := 5, 600
+	if testenv.Long() {
+		kills, most = 100, 5000
+	}
+	rnd := rand.New(rand.NewPCG(testenv.Seed(t), 0))
+	dir := t.TempDir()
+	var a account
+	for run := range kills {
+		a.runKilled(t, dir, run, 1+rnd.IntN(most))
+	}
+	began := time.Now()
+	w := newFaultWorldOn(t, openPebble(t, filepath.Join(dir, "store")))
+	w.account = a
+	times := readLog(t, w, filepath.Join(dir, "log"))
+	w.process(w.store)
+	if !settled(w.store) {
+		t.Error("there is work left after a long time")
+	}
+	w.check()
+	t.Logf("%d timers, of %d schedules; %d arrivals while processes were killed, and %d after that",
+		len(a.timers), a.schedules, times, len(w.sinks[0].arrivals())+len(w.sinks[1].arrivals())-times)
+	again, late := 0, 0
+	for _, sink := range w.sinks {
+		ids := map[string]bool{}
+		for _, e := range sink.arrivals() {
+			if ids[e.ID] {
+				again++
+			}
+			ids[e.ID] = true
+			if e.event.FiredAt.After(began) {
+				late++
+			}
+		}
+	}
+	t.Logf("%d envelopes have arrived again, %d timers have fired after the last kill", again, late/2)
+	if times == 0 || len(a.timers) < kills {
+		t.Error("the processes were killed before they did anything")
+	}
+}
+
+// runKilled starts the other process, and kills it when it has said so much.
+func (a *account) runKilled(t *testing.T, dir string, run, lines int) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), self, "-test.run=^TestCrashChild$", "-test.timeout=2m")
+	cmd.Env = append(os.Environ(), crashDir+"="+dir, crashRun+"="+strconv.Itoa(run))
+	cmd.Stderr = os.Stderr
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	open := map[int64]*asked{}
+	scanner := bufio.NewScanner(stdout)
+	for scanner.Scan() {
+		var l line
+		if err := json.Unmarshal(scanner.Bytes(), &l); err != nil {
+			t.Errorf("the other process says: %s", scanner.Text())
+			continue
+		}
+		a.read(&l, open)
+		if lines--; lines == 0 {
+			if err := cmd.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := cmd.Wait(); err == nil {
+		t.Error("the other process has come to an end by itself")
+	}
+	for _, c := range open {
+		c.ended, c.err = time.Now(), fmt.Errorf("killed: %w", storetest.ErrFault)
+	}
+}
+
+// read notes what the other process says. Open are the calls that have no answer.
+func (a *account) read(l *line, open map[int64]*asked) {
+	if !l.Answer {
+		c := a.begin(l.Verb, l.Tenant, l.Key)
+		c.call, c.due, c.began = l.Number, l.Due, l.At
+		if l.Verb == "schedule" {
+			a.schedules++
+		}
+		open[l.Call] = c
+		return
+	}
+	c := open[l.Call]
+	delete(open, l.Call)
+	var err error
+	switch {
+	case l.State:
+		err = timer.ErrState
+	case l.Error != "":
+		err = fmt.Errorf("%s", l.Error)
+	}
+	a.end(c, l.Told, err)
+	c.ended = l.At
+}
+
+// readLog gives the sinks what the file says, and returns how much that is.
+func readLog(t *testing.T, w *faultWorld, path string) (n int) {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text := range bytes.Lines(data) {
+		var l logged
+		if err := json.Unmarshal(text, &l); err != nil {
+			t.Fatalf("%v in the log: %s", err, text)
+		}
+		for _, sink := range w.sinks {
+			if sink.name != l.Sink {
+				continue
+			}
+			if err := sink.note(l.Envelope, l.At); err != nil {
+				t.Fatal(err)
+			}
+			n++
+		}
+	}
+	return n
+}

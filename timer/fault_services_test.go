@@ -1,0 +1,318 @@
+package timer_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/abidehq/abide/internal/testenv"
+	"github.com/abidehq/abide/store"
+	"github.com/abidehq/abide/store/pebblestore"
+	"github.com/abidehq/abide/timer"
+)
+
+// delays returns a hook that holds calls up for a while, each for another one, and counts
+// the commits.
+func delays(seed uint64, most time.Duration, commits *int) func(method string, after bool) {
+	var mu sync.Mutex
+	rnd := rand.New(rand.NewPCG(seed, 0))
+	return func(method string, after bool) {
+		mu.Lock()
+		wait := time.Duration(rnd.Int64N(int64(most)))
+		if method == "Commit" && after {
+			*commits++
+		}
+		mu.Unlock()
+		<-time.After(wait)
+	}
+}
+
+// fireTogether has two processes fire the same timers, and checks that each fires once.
+func fireTogether(t *testing.T, w *faultWorld, timers int, wait func()) {
+	t.Helper()
+	seed := testenv.Seed(t)
+	var commits [2]int
+	for i := range commits {
+		w.process(&hooked{Store: w.store, hook: delays(seed+uint64(i), 5*time.Millisecond, &commits[i])},
+			func(c *timer.Config) { c.Batch = 16 })
+	}
+	rnd := rand.New(rand.NewPCG(seed, 2))
+	client := w.service(w.store)
+	for i := range timers {
+		due := w.at(500*time.Millisecond + time.Duration(rnd.IntN(1000))*time.Millisecond)
+		if err := w.schedule(client, "tenant"+strconv.Itoa(i%3), strconv.Itoa(i), due); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wait()
+	w.check()
+	for _, sink := range w.sinks {
+		arrived := sink.arrived()
+		for timer, times := range arrived {
+			if times != 1 {
+				t.Errorf("sink %s got the envelope of %s %d times, although nothing went wrong", sink.name, timer, times)
+			}
+		}
+		if len(arrived) != timers {
+			t.Errorf("sink %s got envelopes of %d timers, want %d", sink.name, len(arrived), timers)
+		}
+	}
+	for i, n := range commits {
+		if n < 5 {
+			t.Errorf("process %d has made %d commits: that is no test of two", i, n)
+		}
+	}
+}
+
+func TestTwoProcessesFireEachTimerOnce(t *testing.T) {
+	t.Parallel()
+	t.Run("in memory", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			w := newFaultWorld(t)
+			fireTogether(t, w, 500, func() { w.pass(time.Minute) })
+		})
+	})
+	t.Run("on disk", func(t *testing.T) {
+		t.Parallel()
+		w := newFaultWorldOn(t, openPebble(t, t.TempDir()))
+		fireTogether(t, w, 500, func() {
+			w.passUntil(1500 * time.Millisecond)
+			if !settled(w.store) {
+				t.Error("there is work left after a long time")
+			}
+		})
+	})
+}
+
+func openPebble(t *testing.T, dir string) store.Store {
+	t.Helper()
+	s, err := pebblestore.Open(t.Context(), dir, pebblestore.Options{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// freezer is a hook that freezes a process: from one call on, none gets through until it
+// thaws.
+type freezer struct {
+	mu     sync.Mutex
+	left   int // how many calls are to come until then
+	is     func(method string, after bool) bool
+	frozen chan struct{}
+	thaw   chan struct{}
+}
+
+// freezeAt freezes at the nth call that is one of those.
+func freezeAt(n int, is func(method string, after bool) bool) *freezer {
+	return &freezer{left: n, is: is, frozen: make(chan struct{}), thaw: make(chan struct{})}
+}
+
+func (f *freezer) hook(method string, after bool) {
+	f.mu.Lock()
+	if f.left > 0 && f.is(method, after) {
+		if f.left--; f.left == 0 {
+			close(f.frozen)
+		}
+	}
+	stuck := f.left == 0
+	f.mu.Unlock()
+	if stuck {
+		<-f.thaw
+	}
+}
+
+// TestTimersSurviveAProcessThatFreezesAtEveryCall freezes a process at each of its calls to
+// the store, before it happens and after, until its leases have ended and another one has
+// done its work. Then it wakes up and goes on.
+func TestTimersSurviveAProcessThatFreezesAtEveryCall(t *testing.T) {
+	t.Parallel()
+	for _, after := range []bool{false, true} {
+		for k, more := 1, true; more; k++ {
+			more = false // also if it fails
+			t.Run(fmt.Sprintf("after %v %d", after, k), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					f := freezeAt(k, func(_ string, isAfter bool) bool { return isAfter == after })
+					d := &driver{faultWorld: newFaultWorld(t)}
+					d.use(d.faultWorld.service(d.store))
+					d.process(&hooked{Store: d.store, hook: f.hook})
+					d.process(d.store)
+					over := make(chan struct{})
+					go func() {
+						defer close(f.thaw)
+						select {
+						case <-f.frozen:
+							more = true
+							d.pass(3 * lease)
+						case <-over:
+						}
+					}()
+					d.scenario()
+					close(over)
+					d.pass(time.Minute)
+					d.check()
+				})
+			})
+		}
+	}
+}
+
+// TestFrozenProcessOnDisk freezes a process when it is about to fire timers, and when it is
+// about to finish what it has published, until another one has done its work.
+func TestFrozenProcessOnDisk(t *testing.T) {
+	t.Parallel()
+	for n, about := range map[int]string{1: "to fire", 2: "to finish"} {
+		t.Run("about "+about, func(t *testing.T) {
+			t.Parallel()
+			w := newFaultWorldOn(t, openPebble(t, t.TempDir()))
+			f := freezeAt(n, func(method string, after bool) bool { return method == "Commit" && !after })
+			w.process(&hooked{Store: w.store, hook: f.hook}, func(c *timer.Config) { c.Lease = time.Second })
+			client := w.service(w.store)
+			keys := []string{"a", "b", "c", "d", "e"}
+			if err := w.scheduleAll(client, "acme", keys, w.at(0)); err != nil {
+				t.Fatal(err)
+			}
+			<-f.frozen
+			w.process(w.store)
+			idle := settled(w.store)
+			close(f.thaw)
+			if !idle {
+				t.Error("another process does not do the work of one that is frozen")
+			}
+			w.pass(50 * time.Millisecond) // for what it does when it wakes up
+			w.check()
+		})
+	}
+}
+
+// TestProcessesWithDifferentSinks: a process knows only one of the sinks that a timer's
+// envelope goes to. What becomes of the envelope at the other one is known all the same.
+func TestProcessesWithDifferentSinks(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newFaultWorld(t)
+		w.sinks[1].plan(func(int, bool) error { w.pass(time.Second); return nil }) // the first one is faster
+		w.process(w.store, func(c *timer.Config) { c.Sinks = c.Sinks[:1]; c.SinksOf = nil })
+		both := w.process(w.store)
+		for i := range 20 {
+			if err := w.schedule(both.Service, "acme", strconv.Itoa(i), w.at(time.Duration(i)*time.Minute)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.pass(time.Hour)
+		for i := range 20 {
+			got, err := both.Get(t.Context(), "acme", strconv.Itoa(i))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, d := range got.Deliveries {
+				if d.State != "published" {
+					t.Errorf("timer %d has delivery %+v", i, d)
+				}
+			}
+			// The process that fires it decides where its envelope goes.
+			arrived := 0
+			for _, sink := range w.sinks {
+				arrived += sink.arrived()["acme/"+strconv.Itoa(i)]
+			}
+			if len(got.Deliveries) != arrived {
+				t.Errorf("timer %d has arrived at %d sinks, and has deliveries %+v", i, arrived, got.Deliveries)
+			}
+		}
+	})
+}
+
+// narrow is a store that takes only small commits.
+type narrow struct {
+	store.Store
+	most int // records in a commit
+}
+
+func (n narrow) Commit(ctx context.Context, tx *store.Tx) error {
+	if len(tx.PutRecords) > n.most {
+		return fmt.Errorf("%d records: %w", len(tx.PutRecords), store.ErrTooLarge)
+	}
+	return n.Store.Commit(ctx, tx)
+}
+
+// TestBatchesThatAreTooLargeAreTakenInParts: payloads may be so large that a batch does not
+// fit in a commit, be it to fire it, to cancel it, to finish it or to try it again.
+func TestBatchesThatAreTooLargeAreTakenInParts(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newFaultWorld(t)
+		w.sinks[0].plan(func(n int, _ bool) error {
+			if n <= 100 {
+				return fmt.Errorf("envelope %d is not accepted", n)
+			}
+			return nil
+		})
+		client := w.service(w.store)
+		w.process(narrow{w.store, 7})
+		for _, tenant := range []string{"acme", "other"} {
+			var keys []string
+			for i := range 100 {
+				keys = append(keys, strconv.Itoa(i))
+			}
+			if err := w.scheduleAll(client, tenant, keys, w.at(time.Minute)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := w.cancelAll(w.service(narrow{w.store, 7}), "other"); err != nil {
+			t.Fatal(err)
+		}
+		w.pass(time.Hour)
+		w.check()
+	})
+}
+
+// TestAnArmedTimerHasOneMessage: what a timer that is moved or cancelled leaves behind would
+// be claimed in vain, and a timer that is moved all the time would fill the store.
+func TestAnArmedTimerHasOneMessage(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newFaultWorld(t)
+		client := w.service(w.store)
+		pending := func() (n int) {
+			stats, err := w.store.Stats(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range stats.Routes {
+				n += r.Pending
+			}
+			return n
+		}
+		for i, do := range []func() error{
+			func() error { return w.schedule(client, "acme", "a", w.at(time.Hour)) },
+			func() error { return w.schedule(client, "acme", "a", w.at(time.Minute)) },
+			func() error { return w.scheduleAll(client, "acme", []string{"a"}, w.at(2*time.Hour)) },
+			func() error { return w.snooze(client, "acme", "a", time.Hour) },
+		} {
+			if err := do(); err != nil {
+				t.Fatal(err)
+			}
+			if n := pending(); n != 1 {
+				t.Errorf("after step %d it has %d messages, want 1", i, n)
+			}
+		}
+		if err := w.cancel(client, "acme", "a"); err != nil {
+			t.Fatal(err)
+		}
+		if n := pending(); n != 0 {
+			t.Errorf("after it was cancelled it has %d messages", n)
+		}
+	})
+}

@@ -1,0 +1,155 @@
+package timer_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/abidehq/abide/bus/outbox"
+	"github.com/abidehq/abide/store"
+	"github.com/abidehq/abide/store/memstore"
+	"github.com/abidehq/abide/store/pebblestore"
+	"github.com/abidehq/abide/timer"
+)
+
+// TestHoursOfTimersFireInTheirOrder: each in its millisecond, and none twice.
+func TestHoursOfTimersFireInTheirOrder(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.run()
+		const n = 199
+		for i := range n {
+			at := time.Duration((i*7919)%n) * time.Minute // each minute once
+			r.schedule(timer.Request{Key: fmt.Sprint(i), DueAt: r.at(at + time.Minute)})
+		}
+		r.pass(n * time.Minute)
+		wantEqual(t, "envelopes", r.sink.count(), n)
+		for i, e := range r.sink.got {
+			wantTime(t, fmt.Sprintf("time of the %d. envelope", i), e.Time(), r.at(time.Duration(i+1)*time.Minute))
+		}
+	})
+}
+
+// TestTimersFireOnDisk as they do in memory.
+func TestTimersFireOnDisk(t *testing.T) {
+	t.Parallel()
+	s, err := pebblestore.Open(t.Context(), t.TempDir(), pebblestore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	r := newRigOn(t, s)
+	r.run()
+	moved := r.schedule(timer.Request{Key: "moved", Delay: time.Hour})
+	r.schedule(timer.Request{Key: "cancelled", Delay: 50 * time.Millisecond})
+	r.cancel("cancelled")
+	r.schedule(timer.Request{Key: "moved", Delay: 50 * time.Millisecond, Payload: []byte(`"é"`)})
+	key := store.RecordKey{Kind: "timer", Tenant: "acme", ID: "moved"}
+	for version := moved.Version + 1; ; version++ {
+		if _, err := s.Await(t.Context(), key, version); err != nil {
+			t.Fatal(err)
+		}
+		got := r.get("moved")
+		if len(got.Deliveries) == 0 || got.Deliveries[0].State == outbox.Pending {
+			continue
+		}
+		wantEqual(t, "state", got.Deliveries[0].State, outbox.Published)
+		wantEqual(t, "payload", string(got.Payload), `"é"`)
+		if got.FiredAt.Before(got.DueAt) {
+			t.Errorf("it fired at %v, before %v", got.FiredAt, got.DueAt)
+		}
+		break
+	}
+	wantEqual(t, "envelopes", r.sink.count(), 1)
+	wantEqual(t, "status", r.get("cancelled").Status, timer.Cancelled)
+}
+
+// TestAMessageThatIsNotATimersIsInQuarantine, whatever its name is.
+func TestAMessageThatIsNotATimersIsInQuarantine(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		m := store.Message{
+			Key: store.Key{Queue: "timers", Tenant: strings.Repeat("\x01", store.MaxName), Name: strings.Repeat("\x02", store.MaxName)},
+			ID:  "1", Route: "timer", Body: []byte("nonsense"),
+		}
+		if err := r.store.Commit(t.Context(), &store.Tx{Put: []store.Message{m}}); err != nil {
+			t.Fatal(err)
+		}
+		r.schedule(timer.Request{Key: "k"})
+		r.run()
+		r.pass(0)
+		wantEqual(t, "status of another", r.get("k").Status, timer.Fired)
+		kept := r.quarantine()
+		if len(kept) != 1 {
+			t.Fatalf("%d messages are in quarantine, want 1", len(kept))
+		}
+		wantEqual(t, "reason", kept[0].Status, outbox.ReasonMalformed)
+		if kept[0].Tags[store.TagError] == "" {
+			t.Error("quarantine does not say why")
+		}
+	})
+}
+
+// TestARecordThatIsGoneLosesNoTimer: the message says all that firing needs.
+func TestARecordThatIsGoneLosesNoTimer(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.run()
+		r.schedule(timer.Request{Key: "k", Delay: time.Hour})
+		r.schedule(timer.Request{Key: "k", Delay: 2 * time.Hour, CorrelationID: "c", Payload: []byte("1")})
+		key := store.RecordKey{Kind: "timer", Tenant: "acme", ID: "k"}
+		if err := r.store.Commit(t.Context(), &store.Tx{DeleteRecords: []store.DeleteRecord{{Key: key, Expect: 2}}}); err != nil {
+			t.Fatal(err)
+		}
+		r.pass(2 * time.Hour)
+		wantEqual(t, "envelopes", r.sink.count(), 1)
+		got := r.get("k")
+		wantEqual(t, "status", got.Status, timer.Fired)
+		wantEqual(t, "payload", string(got.Payload), "1")
+		wantEqual(t, "delivery", got.Deliveries[0].State, outbox.Published)
+	})
+}
+
+// TestAMessageThatDoesNotMatchPublishesNothing: the version of the record is what counts.
+func TestAMessageThatDoesNotMatchPublishesNothing(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.run()
+		r.schedule(timer.Request{Key: "k", Delay: time.Hour})
+		rec, err := r.store.Get(t.Context(), store.RecordKey{Kind: "timer", Tenant: "acme", ID: "k"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		rec.Status = "cancelled"
+		if err := r.store.Commit(t.Context(), &store.Tx{PutRecords: []store.PutRecord{{Record: rec, Expect: 1}}}); err != nil {
+			t.Fatal(err)
+		}
+		r.pass(2 * time.Hour)
+		wantEqual(t, "envelopes", r.sink.count(), 0)
+		wantEqual(t, "version", r.get("k").Version, 2)
+		stats, err := r.store.Stats(t.Context())
+		if err != nil || len(stats.Routes) != 0 {
+			t.Errorf("there is work left: %+v, %v", stats.Routes, err)
+		}
+	})
+}
+
+// TestRunEndsWithItsStore, and says so.
+func TestRunEndsWithItsStore(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := memstore.New(memstore.Options{})
+		r := newRigOn(t, s)
+		done := make(chan error)
+		go func() { done <- r.Run(t.Context()) }()
+		synctest.Wait()
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-done; !errors.Is(err, store.ErrClosed) {
+			t.Errorf("Run returns %v, want %v", err, store.ErrClosed)
+		}
+	})
+}

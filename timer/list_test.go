@@ -1,0 +1,107 @@
+package timer_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/abidehq/abide/store"
+	"github.com/abidehq/abide/store/memstore"
+	"github.com/abidehq/abide/timer"
+)
+
+// list returns the names of timers along the cursors, a bar after each page.
+func (r *rig) list(f timer.Filter, limit int) string {
+	r.t.Helper()
+	var text strings.Builder
+	for cursor := ""; ; {
+		page, err := r.List(r.t.Context(), f, limit, cursor)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		for _, got := range page.Timers {
+			text.WriteString(got.Tenant[:1] + "/" + got.Key + " ")
+		}
+		if cursor = page.Next; cursor == "" {
+			return strings.TrimSpace(text.String())
+		}
+		text.WriteString("| ")
+	}
+}
+
+func TestListShowsWhatMatches(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.run()
+		r.fill()
+		r.schedule(timer.Request{Tenant: "other", Key: "a0", DueAt: r.at(30 * time.Minute), CorrelationID: "c"})
+		r.pass(45 * time.Minute)
+		r.cancel("b3") // it is listed by when it was cancelled
+		r.pass(15 * time.Minute)
+		hour := func(n int) time.Time { return r.at(time.Duration(n) * time.Hour) }
+		for name, tt := range map[string]struct {
+			filter timer.Filter
+			want   string
+		}{
+			"all, by time":        {timer.Filter{}, "o/a0 a/b3 a/a1 a/b1 a/a2 a/b2 a/a3"},
+			"tenant":              {timer.Filter{Tenant: "other"}, "o/a0"},
+			"armed":               {timer.Filter{Statuses: []timer.Status{timer.Armed}}, "a/a2 a/b2 a/a3"},
+			"fired":               {timer.Filter{Statuses: []timer.Status{timer.Fired}}, "o/a0 a/a1 a/b1"},
+			"cancelled":           {timer.Filter{Statuses: []timer.Status{timer.Cancelled}}, "a/b3"},
+			"fired or cancelled":  {timer.Filter{Tenant: "acme", Statuses: []timer.Status{timer.Cancelled, timer.Fired}}, "a/b3 a/a1 a/b1"},
+			"from, which counts":  {timer.Filter{From: hour(2)}, "a/a2 a/b2 a/a3"},
+			"to, which does not":  {timer.Filter{To: hour(1)}, "o/a0 a/b3"},
+			"within a range":      {timer.Filter{From: hour(1), To: hour(3)}, "a/a1 a/b1 a/a2 a/b2"},
+			"correlation ID":      {timer.Filter{CorrelationID: "c"}, "o/a0 a/a2 a/b2"},
+			"prefix":              {timer.Filter{KeyPrefix: "b"}, "a/b3 a/b1 a/b2"},
+			"all that can be set": {timer.Filter{Tenant: "acme", Statuses: []timer.Status{timer.Armed}, From: hour(1), To: hour(3), CorrelationID: "c", KeyPrefix: "b"}, "a/b2"},
+			"nothing":             {timer.Filter{Tenant: "nobody"}, ""},
+		} {
+			wantEqual(t, name, r.list(tt.filter, 0), tt.want)
+		}
+		wantEqual(t, "pages of 3", r.list(timer.Filter{}, 3), "o/a0 a/b3 a/a1 | a/b1 a/a2 a/b2 | a/a3")
+		wantEqual(t, "pages of 2 by prefix", r.list(timer.Filter{KeyPrefix: "a"}, 2), "o/a0 | a/a1 | a/a2 | a/a3")
+	})
+}
+
+func TestListHasLimits(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		if _, err := r.ScheduleAll(t.Context(), many("acme", timer.MaxPage+1)); err != nil {
+			t.Fatal(err)
+		}
+		for limit, want := range map[int]int{0: timer.DefaultPage, 1: 1, timer.MaxPage: timer.MaxPage} {
+			page, err := r.List(t.Context(), timer.Filter{}, limit, "")
+			wantEqual(t, "error", err, nil)
+			wantEqual(t, "timers", len(page.Timers), want)
+		}
+		for _, limit := range []int{-1, timer.MaxPage + 1} {
+			_, err := r.List(t.Context(), timer.Filter{}, limit, "")
+			wantError(t, err, timer.ErrInvalid, "1 to 1000")
+		}
+		_, err := r.List(t.Context(), timer.Filter{}, 1, "not a cursor")
+		wantError(t, err, timer.ErrInvalid, "cursor")
+		_, err = r.List(t.Context(), timer.Filter{Statuses: []timer.Status{"asleep"}}, 1, "")
+		wantError(t, err, timer.ErrInvalid, "asleep", "armed, fired and cancelled")
+	})
+}
+
+// TestWhatCannotBeReadIsSaid: a record that is damaged is an error, and not a timer that
+// is missing.
+func TestWhatCannotBeReadIsSaid(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := memstore.New(memstore.Options{})
+		t.Cleanup(func() { _ = s.Close() })
+		r := newRigOn(t, s)
+		record := store.Record{Key: store.RecordKey{Kind: "timer", Tenant: "acme", ID: "k"}, Status: "armed", Body: []byte{9}}
+		if err := s.Commit(t.Context(), &store.Tx{PutRecords: []store.PutRecord{{Record: record}}}); err != nil {
+			t.Fatal(err)
+		}
+		_, err := r.Get(t.Context(), "acme", "k")
+		wantError(t, err, store.ErrCorrupt, "acme/k", "format 9")
+		_, err = r.List(t.Context(), timer.Filter{}, 0, "")
+		wantError(t, err, store.ErrCorrupt, "acme/k")
+		_, err = r.Schedule(t.Context(), timer.Request{Tenant: "acme", Key: "k"})
+		wantError(t, err, store.ErrCorrupt, "acme/k")
+	})
+}

@@ -1,0 +1,104 @@
+package timer
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/abidehq/abide/bus"
+)
+
+// Request says what to schedule.
+type Request struct {
+	// Tenant and Key name the timer.
+	Tenant string
+	Key    string
+
+	// DueAt is when it fires; a time in the past means at once. It is kept in whole
+	// milliseconds, rounded up. Delay is how long from now, if DueAt is zero.
+	DueAt time.Time
+	Delay time.Duration
+
+	// CorrelationID is that of the request which led to this, or empty.
+	CorrelationID string
+
+	// Payload is a JSON value that goes into the envelope, or empty.
+	Payload json.RawMessage
+
+	// IfVersion, if not 0, is the version that the timer must have: see [ErrConflict].
+	IfVersion int64
+
+	// IfAbsent has a timer that exists left as it is, whatever its status: see
+	// [ErrExists].
+	IfAbsent bool
+
+	// Position, if it has a source, says where the request stands in the log that it was
+	// read from. One that is not after the last one that was applied to the timer from
+	// the same source changes nothing: it was delivered twice, or came too late.
+	Position bus.Position
+}
+
+// check returns an error that names the field and what is allowed.
+func (r *Request) check(verb string, maxPayload int) error {
+	if err := checkName(verb, r.Tenant, r.Key); err != nil {
+		return err
+	}
+	if r.CorrelationID != "" {
+		if err := bus.CheckName("correlation ID", r.CorrelationID, MaxCorrelation); err != nil {
+			return invalidName(verb, err)
+		}
+	}
+	if r.Position.Source != "" {
+		if err := bus.CheckName("source", r.Position.Source, MaxTenant); err != nil {
+			return invalidName(verb, err)
+		}
+	}
+	at := r.Tenant + "/" + r.Key
+	switch {
+	case !r.DueAt.IsZero() && r.Delay != 0:
+		return invalid(verb, "%s has a due time and a delay; only one is allowed", at)
+	case r.DueAt.IsZero() && r.Delay < 0:
+		return invalid(verb, "%s has a delay of %v, which is negative", at, r.Delay)
+	case r.Delay > MaxDelay:
+		return invalid(verb, "%s has a delay of %v, at most %v is allowed", at, r.Delay, MaxDelay)
+	case r.DueAt.Year() > 9998:
+		return invalid(verb, "%s is due in the year %d, at most 9998 is allowed", at, r.DueAt.Year())
+	case len(r.Payload) > maxPayload:
+		return invalid(verb, "%s has a payload of %d bytes, at most %d are allowed", at, len(r.Payload), maxPayload)
+	case len(r.Payload) > 0 && !json.Valid(r.Payload):
+		return invalid(verb, "%s has a payload that is not JSON", at)
+	case r.IfVersion < 0:
+		return invalid(verb, "%s is to have version %d; versions begin at 1", at, r.IfVersion)
+	}
+	return nil
+}
+
+// due returns the due time in whole milliseconds, rounded up, so that it is never early.
+func (r *Request) due(now time.Time) time.Time {
+	due := r.DueAt
+	if due.IsZero() {
+		due = now.Add(r.Delay)
+	}
+	if epoch := time.UnixMilli(1); due.Before(epoch) {
+		due = epoch
+	}
+	if whole := due.Truncate(time.Millisecond); !whole.Equal(due) {
+		due = whole.Add(time.Millisecond)
+	}
+	return due.UTC()
+}
+
+func checkName(verb, tenant, key string) error {
+	err := bus.CheckName("tenant", tenant, MaxTenant)
+	if err == nil {
+		err = bus.CheckName("key", key, MaxKey)
+	}
+	return invalidName(verb, err)
+}
+
+func invalidName(verb string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("timer: %s: %w", verb, refused(err))
+}

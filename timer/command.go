@@ -141,6 +141,7 @@ func (s *Service) Refuse(ctx context.Context, data []byte, at bus.Position, why 
 		ID:  "command", Body: data, PutAt: now, Attempt: 1,
 	}
 	q := store.Quarantine(m, commands, outbox.ReasonRefused, now)
+	q.Record.Key.ID = "command-" + name // refused twice, it is there once
 	q.Record.Tags[store.TagError] = outbox.Shorten(why.Error(), store.MaxName)
 	if err := s.store.Commit(ctx, &store.Tx{PutRecords: []store.PutRecord{q}}); err != nil {
 		return wrap("refuse command", tenant, m.Key.Name, err)

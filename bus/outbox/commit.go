@@ -15,7 +15,7 @@ import (
 // it is settled by itself, and that of an envelope before it is settled without one.
 const (
 	batchTries = 3
-	noteTries  = 10
+	noteTries  = 30
 )
 
 // settleLeases is for how many leases it is tried to settle a batch. They are renewed

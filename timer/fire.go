@@ -25,6 +25,11 @@ type shot struct {
 // holds.
 const patience = 100 * time.Millisecond
 
+// gather is how much time there is between two batches of a worker that are neither small
+// nor full. A timer that is due alone is fired at once; one of many waits for so long at
+// most, and the work is a fraction of what one by one would cost.
+const gather = 5 * time.Millisecond
+
 // fireAll claims timers that are due, and fires them, until ctx ends.
 func (s *Service) fireAll(ctx context.Context, relay *outbox.Relay) error {
 	req := store.ClaimRequest{
@@ -32,8 +37,11 @@ func (s *Service) fireAll(ctx context.Context, relay *outbox.Relay) error {
 		Max: s.cfg.Batch, MaxMessages: 1, Lease: s.cfg.Lease, Wait: longPoll,
 	}
 	trouble := base.Pause{Clock: s.clock, Least: 50 * time.Millisecond, Most: 5 * time.Second}
+	pace := base.Pace{Clock: s.clock, Every: gather}
 	for {
+		pace.Wait(ctx)
 		claims, err := s.store.Claim(ctx, req)
+		pace.Took(len(claims))
 		switch {
 		case len(claims) == 0 && ended(ctx):
 			return nil
@@ -50,6 +58,7 @@ func (s *Service) fireAll(ctx context.Context, relay *outbox.Relay) error {
 		}
 		trouble.Reset()
 		if len(claims) == req.Max {
+			pace.Took(0) // there is more already
 			relay.CatchUp(ctx, patience)
 		}
 	}

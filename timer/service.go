@@ -44,7 +44,7 @@ type Config struct {
 	Retention time.Duration
 
 	// Batch is how many timers are fired in one commit at most: 512, unless it says
-	// otherwise. Workers is how many batches are under way at a time: 2, unless it says
+	// otherwise. Workers is how many batches are under way at a time: 4, unless it says
 	// otherwise.
 	Batch   int
 	Workers int
@@ -114,7 +114,7 @@ func (c *Config) setDefaults() error {
 		{"Quota", &c.Quota, 0, 0, store.MaxCount},
 		{"MaxPayload", &c.MaxPayload, DefaultPayload, 1, MaxPayload},
 		{"Batch", &c.Batch, 512, 1, MaxBulk},
-		{"Workers", &c.Workers, 2, 1, 64},
+		{"Workers", &c.Workers, 4, 1, 64},
 	} {
 		if *f.field == 0 {
 			*f.field = f.value

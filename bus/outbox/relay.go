@@ -142,6 +142,10 @@ func (r *Relay) Run(ctx context.Context) error {
 // longPoll is how long a claim waits at most. A commit or a due time ends the wait.
 const longPoll = 10 * time.Minute
 
+// gather is how much time there is between two batches of a publisher that are neither
+// small nor full: many small ones cost more than a few large ones.
+const gather = 5 * time.Millisecond
+
 // publisher publishes to one sink, in as many goroutines as call serve.
 type publisher struct {
 	r       *Relay
@@ -157,6 +161,7 @@ func (p *publisher) serve(claiming, work context.Context) error {
 		Lease: p.r.cfg.Lease,
 	}
 	trouble := base.Pause{Clock: p.r.clock, Least: 50 * time.Millisecond, Most: 5 * time.Second}
+	pace := base.Pace{Clock: p.r.clock, Every: gather}
 	behind := 0 // 1 if there was more than could be claimed
 	note := func(now int) {
 		p.r.backlog.add(now - behind)
@@ -171,9 +176,13 @@ func (p *publisher) serve(claiming, work context.Context) error {
 		if ended(claiming) {
 			return nil
 		}
+		if behind == 0 {
+			pace.Wait(claiming)
+		}
 		// Who was behind looks first whether it still is.
 		req.Wait = longPoll * time.Duration(1-behind)
 		claims, err := p.r.cfg.Store.Claim(claiming, req)
+		pace.Took(len(claims))
 		note(len(claims) / req.Max)
 		switch {
 		case len(claims) == 0 && ended(claiming):

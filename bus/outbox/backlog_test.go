@@ -1,0 +1,71 @@
+package outbox_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/abidehq/abide/bus"
+	"github.com/abidehq/abide/bus/outbox"
+)
+
+// slow is a bus that takes a while for each Publish, and may fail.
+type slow struct {
+	takes time.Duration
+	err   error
+}
+
+func (s slow) Publish(ctx context.Context, _ []bus.Envelope) error {
+	select {
+	case <-time.After(s.takes):
+		return s.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func TestCatchUpWaitsWhileThereIsMoreThanABatch(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		err  error
+		put  int
+		want time.Duration // of ten seconds
+	}{
+		{"nothing waits", nil, 0, 0},
+		{"less than a batch", nil, 1, 0},
+		{"three batches", nil, 6, 3 * time.Second},
+		{"more than there is patience for", nil, 60, 10 * time.Second},
+		{"a sink that accepts nothing", errors.New("down"), 60, time.Second},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, r *rig) {
+				cfg := r.config()
+				cfg.Notes = nil
+				cfg.Sinks = []outbox.Sink{{Name: "sink", Bus: slow{time.Second, tt.err}, Batch: 2, Publishers: 1}}
+				relay, err := outbox.New(cfg)
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx, stop := context.WithCancel(context.Background())
+				done := make(chan error)
+				go func() { done <- relay.Run(ctx) }()
+				numbers := make([]int, tt.put)
+				for i := range numbers {
+					numbers[i] = i
+				}
+				r.put(numbers...)
+				r.pass(0)
+				began := time.Now()
+				relay.CatchUp(t.Context(), 10*time.Second)
+				if waited := time.Since(began); waited != tt.want {
+					t.Errorf("it waited for %v, want %v", waited, tt.want)
+				}
+				stop()
+				if err := <-done; err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}

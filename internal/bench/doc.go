@@ -1,4 +1,5 @@
-// Package bench measures a store as the engine uses it, and an engine as programs use it.
+// Package bench measures a store as the engine uses it, and an engine and timers as
+// programs use them.
 //
 // # Stores
 //
@@ -27,4 +28,11 @@
 // orchestration; sleep starts instances first, and measures them when they are due, or
 // while they are not. Results are checked, instances that wake early are an error, and so
 // is a run in which nothing happens any more.
+//
+// # Timers
+//
+// [RunTimers] opens a store and schedules tenant timers on it, through nothing but package
+// timer: in bulk, and singly by clients in the same process. They are published to a
+// subscriber in the process, which measures how late each is. A timer that fires early, is
+// published twice, or is not published is an error.
 package bench

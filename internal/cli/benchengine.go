@@ -4,11 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log/slog"
-	"net/url"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,12 +15,8 @@ import (
 
 // benchEngine is the verbs that measure orchestrations: abide bench hello, and so on.
 type benchEngine struct {
-	opts     bench.EngineOptions
-	out      output
-	reopen   string
-	quiet    bool
-	loadOnly bool
-	profiles profiles
+	measuring
+	opts bench.EngineOptions
 }
 
 // engineVerb is what one of the verbs has of its own.
@@ -57,9 +50,7 @@ func newBenchEngine(v engineVerb) *cobra.Command {
 	f.SortFlags = false
 	f.StringVar(&b.opts.Store, "store", "", "URL of the store, such as memory:// or pebble://data; $ABIDE_STORE if not given, or a temporary one")
 	v.flags(b, cmd)
-	b.profiles.addTo(cmd, "")
-	f.BoolVar(&b.quiet, "quiet", false, "show no progress")
-	b.out.addTo(cmd)
+	b.addTo(cmd, "")
 	return cmd
 }
 
@@ -73,50 +64,20 @@ func (b *benchEngine) addClients(cmd *cobra.Command) {
 	cmd.Flags().IntVar(&b.opts.Clients, "clients", 64, "clients that start an orchestration, wait for its result, and start the next")
 }
 
-func (b *benchEngine) run(cmd *cobra.Command, _ []string) (err error) {
+func (b *benchEngine) run(cmd *cobra.Command, _ []string) error {
 	if err := b.check(cmd); err != nil {
 		return err
 	}
 	o := b.opts
-	o.Logger = slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelError}))
-	if !b.quiet {
-		o.Progress = bench.NewProgress(cmd.ErrOrStderr(), isTerminal(cmd.ErrOrStderr()))
-	}
+	o.Logger, o.Progress = b.tell(cmd)
 	if b.loadOnly {
 		return untilInputEnds(cmd, func(ctx context.Context, loaded func()) error { return bench.LoadEngine(ctx, o, loaded) })
 	}
-	temporary := o.Store == ""
-	if temporary {
-		o.Store = "pebble://." // until nothing else can be wrong
-	}
 	o.LoadCommand = func(ctx context.Context) (*exec.Cmd, error) { return b.loadCommand(ctx, o.Store, cmd.ErrOrStderr()) }
-	if err := o.Validate(); err != nil {
-		return err
-	}
-	if temporary {
-		var remove func() error
-		if o.Store, remove, err = temporaryStore(); err != nil {
-			return err
-		}
-		defer func() {
-			if removeErr := remove(); err == nil {
-				err = removeErr
-			}
-		}()
-	}
-	cpu, mem, done, err := b.profiles.create()
-	if err != nil {
-		return err
-	}
-	o.CPUProfile, o.MemProfile = cpu, mem
-	report, err := bench.RunEngine(cmd.Context(), o)
-	if closeErr := done(); err == nil {
-		err = closeErr
-	}
-	if err != nil {
-		return err
-	}
-	return b.out.print(cmd.OutOrStdout(), report, report.WriteTable)
+	return b.measure(cmd, &o.Store, o.Validate, func(cpu, mem io.Writer) (*bench.Report, error) {
+		o.CPUProfile, o.MemProfile = cpu, mem
+		return bench.RunEngine(cmd.Context(), o)
+	})
 }
 
 // check turns flags into options.
@@ -134,9 +95,9 @@ func (b *benchEngine) check(cmd *cobra.Command) error {
 	if b.opts.Workload != bench.WorkloadSleep {
 		return nil
 	}
-	b.opts.Reopen = bench.Reopen(b.reopen)
-	if b.opts.Reopen == bench.ReopenNever && f.Changed("reopen") {
-		return usage("--reopen is empty; known are: clean, crash")
+	var err error
+	if b.opts.Reopen, err = b.wayToReopen(cmd); err != nil {
+		return err
 	}
 	for _, name := range []string{"over", "lead"} {
 		if f.Changed(name) && (b.opts.Idle > 0 || b.opts.Reopen != bench.ReopenNever) {
@@ -144,27 +105,6 @@ func (b *benchEngine) check(cmd *cobra.Command) error {
 		}
 	}
 	return nil
-}
-
-// temporaryStore returns the URL of an embedded store in a new folder of the working
-// directory, and what removes it. It is not in the system's folder for such things, which
-// is memory on some machines: a sync there costs nothing and says nothing.
-func temporaryStore() (storeURL string, remove func() error, err error) {
-	dir, err := os.MkdirTemp(".", ".bench.")
-	if err == nil {
-		dir, err = filepath.Abs(dir)
-	}
-	if err != nil {
-		return "", nil, fmt.Errorf("make a folder for a temporary store; give another one with --store: %w", err)
-	}
-	remove = func() error {
-		if err := os.RemoveAll(dir); err != nil {
-			return fmt.Errorf("remove the temporary store: %w", err)
-		}
-		return nil
-	}
-	u := url.URL{Scheme: "pebble", Path: filepath.ToSlash(filepath.Join(dir, "store"))}
-	return u.String(), remove, nil
 }
 
 // loadCommand returns this program again, told to start instances that sleep, and nothing

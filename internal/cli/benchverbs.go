@@ -76,12 +76,7 @@ engine serves, and until a new hello has its result.`,
 			f.DurationVar(&b.opts.Over, "over", 10*time.Second, "the time over which they wake")
 			f.DurationVar(&b.opts.Lead, "lead", 0, "the time between the first start and the first that is due; as long as it probably takes to start them if not given")
 			f.DurationVar(&b.opts.Idle, "idle", 0, "measure the CPU for so long while all sleep")
-			f.StringVar(&b.reopen, "reopen", "", "open the store again while all sleep: clean (closed before) or crash (its process killed)")
-			f.Lookup("reopen").NoOptDefVal = string(bench.ReopenClean)
-			f.BoolVar(&b.loadOnly, "load-only", false, "start the instances, say so, and wait to be killed")
-			if err := f.MarkHidden("load-only"); err != nil {
-				panic(err) // only for a flag that does not exist
-			}
+			b.addReopen(cmd, "open the store again while all sleep", "start the instances")
 		},
 	},
 	{

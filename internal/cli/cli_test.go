@@ -5,6 +5,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
 )
 
 // asProgram makes the test binary be the program itself: a command that starts its
@@ -15,7 +17,10 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
 		os.Exit(Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 	}
-	os.Exit(m.Run())
+	testscript.Main(m, map[string]func(){
+		"abide": func() { os.Exit(Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) },
+		"hold":  hold,
+	})
 }
 
 // abide runs a command line.
@@ -33,8 +38,8 @@ func TestUsageErrors(t *testing.T) {
 		args string
 		want string
 	}{
-		{"unknown command", "dance", `unknown command "dance" for "abide"; known are: bench`},
-		{"unknown bench", "bench engine", `unknown command "engine" for "abide bench"; known are: events, fanout, hello, idle, sequence, sleep, store`},
+		{"unknown command", "dance", `unknown command "dance" for "abide"; known are: actions, bench`},
+		{"unknown bench", "bench engine", `unknown command "engine" for "abide bench"; known are: actions, events, fanout, hello, idle, sequence, sleep, store, timers`},
 		{"argument", "bench store here", "takes no arguments"},
 		{"no store", "bench store", "no store: give --store URL or set ABIDE_STORE"},
 		{"unknown flag", "bench store --fast", "unknown flag: --fast"},

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"net"
 
+	"github.com/abidehq/abide/action"
 	"github.com/abidehq/abide/internal/bench"
+	"github.com/abidehq/abide/remote"
 	"github.com/abidehq/abide/store"
 )
 
@@ -38,13 +40,14 @@ func exitCode(err error) int {
 	switch {
 	case err == nil:
 		return ExitOK
-	case errors.As(err, &mistake), errors.Is(err, bench.ErrOptions):
+	case errors.As(err, &mistake), errors.Is(err, bench.ErrOptions), errors.Is(err, action.ErrInvalid):
 		return ExitUsage
-	case errors.Is(err, store.ErrNotFound):
+	case errors.Is(err, store.ErrNotFound), errors.Is(err, action.ErrNotFound):
 		return ExitNotFound
-	case errors.Is(err, store.ErrConflict), errors.Is(err, store.ErrInUse):
+	case errors.Is(err, store.ErrConflict), errors.Is(err, store.ErrInUse),
+		errors.Is(err, action.ErrExists), errors.Is(err, action.ErrState), errors.Is(err, action.ErrConflict):
 		return ExitConflict
-	case errors.As(err, &network):
+	case errors.Is(err, remote.ErrUnreachable), errors.As(err, &network):
 		return ExitUnreachable
 	default:
 		return ExitFailure

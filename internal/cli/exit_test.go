@@ -6,7 +6,9 @@ import (
 	"net"
 	"testing"
 
+	"github.com/abidehq/abide/action"
 	"github.com/abidehq/abide/internal/bench"
+	"github.com/abidehq/abide/remote"
 	"github.com/abidehq/abide/store"
 )
 
@@ -23,6 +25,12 @@ func TestExitCodes(t *testing.T) {
 		{store.ErrNotFound, ExitNotFound},
 		{store.ErrConflict, ExitConflict},
 		{store.ErrInUse, ExitConflict},
+		{action.ErrInvalid, ExitUsage},
+		{action.ErrNotFound, ExitNotFound},
+		{action.ErrExists, ExitConflict},
+		{action.ErrState, ExitConflict},
+		{action.ErrConflict, ExitConflict},
+		{remote.ErrUnreachable, ExitUnreachable},
 		{&net.OpError{Op: "dial", Err: errors.New("refused")}, ExitUnreachable},
 	} {
 		err := tt.err

@@ -34,7 +34,7 @@ func (o *output) check(cmd *cobra.Command) error {
 
 // print writes v as one JSON object in a line, or lets table write it for people.
 func (o *output) print(w io.Writer, v any, table func(io.Writer) error) error {
-	if !o.json && o.format == "table" {
+	if !o.isJSON() {
 		return table(w)
 	}
 	if err := json.NewEncoder(w).Encode(v); err != nil {
@@ -43,12 +43,19 @@ func (o *output) print(w io.Writer, v any, table func(io.Writer) error) error {
 	return nil
 }
 
-// isTerminal reports whether a person probably watches w.
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
+// isJSON reports whether programs read the result.
+func (o *output) isJSON() bool { return o.json || o.format == "json" }
+
+// isTerminal reports whether a person is probably at the other end of a stream.
+func isTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
 	if !ok {
 		return false
 	}
 	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		return false
+	}
+	null, err := os.Stat(os.DevNull)
+	return err != nil || !os.SameFile(info, null)
 }

@@ -8,6 +8,7 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	_ "time/tzdata" // schedules have zones, on a bare machine too
 
 	"github.com/spf13/cobra"
 
@@ -52,7 +53,7 @@ and keep every appointment.
 Exit codes: 0 ok, 1 failure, 2 usage, 3 not found, 4 conflict, 5 unreachable.`,
 		SilenceUsage:  true, // a wrong flag is one line, not a page
 		SilenceErrors: true, // run prints them, once
-	}, newBench(), newVersion(), newVet())
+	}, newActions(), newBench(), newOrchestrate(), newSchedules(), newVersion(), newVet())
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
 	return root
 }

@@ -110,7 +110,7 @@ var layers = []layer{
 	// The analysis knows the names of the engine, and imports nothing of it.
 	{path: "vet/..."},
 
-	{path: "internal/bench/...", imports: []string{".", "bus/...", "internal/base", "store/...", "timer"}},
+	{path: "internal/bench/...", imports: []string{".", "action", "action/hook", "bus/...", "internal/base", "store/...", "timer"}},
 	{
 		path: "internal/cli/...",
 		imports: []string{

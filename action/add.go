@@ -1,0 +1,97 @@
+package action
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"maps"
+
+	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/store"
+)
+
+// Add adds an action. When it returns, the action is durable. If there is one with that ID,
+// it is returned as it is, and existed is true.
+func (s *Service) Add(ctx context.Context, r Request) (a Action, existed bool, err error) {
+	const verb = "add"
+	if err := r.check(verb); err != nil {
+		return Action{}, false, err
+	}
+	now := s.now(ctx)
+	a = Action{
+		ID: r.ID, Tenant: r.Tenant, Slug: r.Slug, Target: r.Target,
+		Trigger: Trigger{Kind: Scheduled, At: r.due(s.time.Now(ctx))},
+		Status:  Pending, Payload: r.Payload, Idempotent: r.Idempotent,
+		CreatedAt: now, UpdatedAt: now, Version: 1, message: 1,
+	}
+	if a.ID == "" {
+		a.ID = base.NewUUID(now)
+	}
+	return s.add(ctx, verb, a, nil)
+}
+
+// Received is a webhook that arrived.
+type Received struct {
+	// Tenant, Slug and Target are those of the [Action] that it becomes.
+	Tenant string
+	Slug   string
+	Target string
+
+	// Delivery is the sender's name for the delivery, or empty: one that is received twice
+	// becomes one action.
+	Delivery string
+
+	// Header has the headers that matter, and Body is what was received, byte for byte.
+	Header map[string]string
+	Body   []byte
+}
+
+// Receive keeps a webhook for the next tick. When it returns, it is durable. Nothing of it
+// is interpreted. If the delivery was received before, existed is true, and the action is
+// that of the first time.
+func (s *Service) Receive(ctx context.Context, r Received) (a Action, existed bool, err error) {
+	const verb = "receive"
+	if err := checkWork(verb, r.Tenant, r.Slug, r.Target, nil); err != nil {
+		return Action{}, false, err
+	}
+	if len(r.Body) > MaxBody {
+		return Action{}, false, invalid(verb, "the body has %d bytes, at most %d are allowed", len(r.Body), MaxBody)
+	}
+	if len(r.Header) > MaxHeaders {
+		return Action{}, false, invalid(verb, "%d headers are to be kept, at most %d are allowed", len(r.Header), MaxHeaders)
+	}
+	for name, value := range r.Header {
+		if len(name) > MaxHeader || len(value) > MaxHeader {
+			return Action{}, false, invalid(verb, "header %.64q is too long to be kept; at most %d bytes are allowed", name, MaxHeader)
+		}
+	}
+	now := s.now(ctx)
+	a = Action{
+		ID: base.NewUUID(now), Tenant: r.Tenant, Slug: r.Slug, Target: r.Target,
+		Trigger: Trigger{Kind: Webhook, At: now, Header: maps.Clone(r.Header), Size: len(r.Body)},
+		Status:  Pending, CreatedAt: now, UpdatedAt: now, Version: 1, message: 1,
+	}
+	if r.Delivery != "" {
+		// The same delivery has the same ID, whoever receives it.
+		sum := sha256.Sum256([]byte(r.Slug + "\x00" + r.Delivery))
+		a.ID = "delivery-" + hex.EncodeToString(sum[:16])
+	}
+	return s.add(ctx, verb, a, r.Body)
+}
+
+func (s *Service) add(ctx context.Context, verb string, a Action, body []byte) (Action, bool, error) {
+	err := s.store.Commit(ctx, &store.Tx{
+		PutRecords: []store.PutRecord{{Record: a.record(), Expect: 0}},
+		Put:        []store.Message{a.toMessage(body)},
+	})
+	if errors.Is(err, store.ErrConflict) {
+		first, err := s.Get(ctx, a.Tenant, a.ID)
+		return first, err == nil, err
+	}
+	if err != nil {
+		return Action{}, false, wrap(verb, a.Tenant+"/"+a.ID, err)
+	}
+	s.meters.added(ctx, &a)
+	return a, false, nil
+}

@@ -1,0 +1,243 @@
+package action_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/abidehq/abide/action"
+)
+
+// TestAddIsIdempotentByID: the first one stays as it is, whatever became of it.
+func TestAddIsIdempotentByID(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		first := r.add(action.Request{ID: "a", Slug: "one", Delay: time.Minute})
+		again := func(what string) {
+			t.Helper()
+			before := r.get("a")
+			got, existed, err := r.Add(t.Context(), fill(action.Request{ID: "a", Slug: "two"}))
+			if err != nil || !existed {
+				t.Errorf("%s: existed %v, %v", what, existed, err)
+			}
+			wantAction(t, what, got, before)
+		}
+		again("pending")
+		wantAction(t, "the first one", r.get("a"), first)
+		pass(time.Minute)
+		r.tick()
+		again("completed")
+		r.tick()
+		r.wantIDs("a")
+		// Another tenant has IDs of its own.
+		if _, existed, err := r.Add(t.Context(), fill(action.Request{Tenant: "other", ID: "a"})); existed || err != nil {
+			t.Errorf("of another tenant: existed %v, %v", existed, err)
+		}
+	})
+}
+
+func TestAddMakesAnID(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		ids := map[string]bool{}
+		for range 100 {
+			ids[r.add(action.Request{}).ID] = true
+		}
+		wantEqual(t, "IDs", len(ids), 100)
+	})
+}
+
+// TestWhenAnActionIsDue: a time that has passed, and none, mean now.
+func TestWhenAnActionIsDue(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		for _, tt := range []struct {
+			name string
+			req  action.Request
+			want time.Time
+		}{
+			{"at once", action.Request{}, r.at(0)},
+			{"a delay", action.Request{Delay: time.Minute}, r.at(time.Minute)},
+			{"a delay is rounded up", action.Request{Delay: time.Minute + 1}, r.at(time.Minute + time.Millisecond)},
+			{"a time", action.Request{At: r.at(time.Hour)}, r.at(time.Hour)},
+			{"a time is rounded up", action.Request{At: r.at(time.Hour - 1)}, r.at(time.Hour)},
+			{"in another zone", action.Request{At: r.at(time.Hour).In(time.FixedZone("", 3600))}, r.at(time.Hour)},
+			{"the past", action.Request{At: r.at(-time.Hour)}, r.at(-time.Hour)},
+			{"before 1970", action.Request{At: time.Date(1900, 1, 1, 0, 0, 0, 0, time.UTC)}, time.UnixMilli(1)},
+			{"far away", action.Request{At: time.Date(9998, 12, 31, 0, 0, 0, 0, time.UTC)}, time.Date(9998, 12, 31, 0, 0, 0, 0, time.UTC)},
+		} {
+			a := r.add(tt.req)
+			wantTime(t, tt.name, a.Trigger.At, tt.want)
+			wantTime(t, tt.name+", read again", r.get(a.ID).Due(), tt.want)
+		}
+	})
+}
+
+// TestLimitsAtTheirEdge: what just fits is accepted, and one more is not.
+func TestLimitsAtTheirEdge(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		x := func(n int) string { return strings.Repeat("x", n) }
+		json := func(n int) []byte { return []byte(`"` + x(n-2) + `"`) }
+		for _, tt := range []struct {
+			name  string
+			most  int
+			says  string
+			build func(n int) action.Request
+		}{
+			{"tenant", action.MaxTenant, "tenant has 257 bytes, at most 256", func(n int) action.Request { return action.Request{Tenant: x(n)} }},
+			{"slug", action.MaxSlug, "slug has 129 bytes, at most 128", func(n int) action.Request { return action.Request{Slug: x(n)} }},
+			{"target", action.MaxTarget, "target has 65 bytes, at most 64", func(n int) action.Request { return action.Request{Target: x(n)} }},
+			{"ID", action.MaxID, "ID has 129 bytes, at most 128", func(n int) action.Request { return action.Request{ID: x(n)} }},
+			{"payload", action.MaxPayload, "262145 bytes, at most 262144", func(n int) action.Request { return action.Request{Payload: json(n)} }},
+		} {
+			if _, _, err := r.Add(t.Context(), fill(tt.build(tt.most))); err != nil {
+				t.Errorf("%s of %d bytes: %v", tt.name, tt.most, err)
+			}
+			_, _, err := r.Add(t.Context(), fill(tt.build(tt.most+1)))
+			wantError(t, err, action.ErrInvalid, tt.says)
+		}
+	})
+}
+
+func TestRequestsThatAreRefused(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		for says, req := range map[string]action.Request{
+			"a time and a delay":                  {At: r.at(0), Delay: 1},
+			"the delay is -1ns":                   {Delay: -1},
+			"too far in the future":               {At: time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)},
+			"at most a hundred years":             {Delay: 101 * 365 * 24 * time.Hour},
+			"the payload is not JSON":             {Payload: []byte("{")},
+			`ID "a\nb" has a control character`:   {ID: "a\nb"},
+			`tenant "a\x00" has a control`:        {Tenant: "a\x00"},
+			`target "\xff" is not UTF-8`:          {Target: "\xff"},
+			`slug "a b" has ' ' at byte 1`:        {Slug: "a b"},
+			`slug "-rf" has '-' at byte 0`:        {Slug: "-rf"},
+			`slug ".git" has '.' at byte 0`:       {Slug: ".git"},
+			`slug "a/b" has '/' at byte 1`:        {Slug: "a/b"},
+			`slug "a;b" has ';' at byte 1`:        {Slug: "a;b"},
+			`slug "grün" has 'ü' at byte 2`:       {Slug: "grün"},
+			`slug "{slug}" has '{' at byte 0; le`: {Slug: "{slug}"},
+		} {
+			_, _, err := r.Add(t.Context(), fill(req))
+			wantError(t, err, action.ErrInvalid, "action: add: ", says)
+		}
+		for field, req := range map[string]action.Request{
+			"tenant": {Slug: "s", Target: "t"}, "slug": {Tenant: "t", Target: "t"}, "target": {Tenant: "t", Slug: "s"},
+		} {
+			_, _, err := r.Add(t.Context(), req)
+			wantError(t, err, action.ErrInvalid, field+" is empty")
+		}
+		wantEqual(t, "messages", r.messages(), 0)
+	})
+}
+
+// TestSlugs: what can be an argument of a command, and is never taken for an option.
+func TestSlugs(t *testing.T) {
+	t.Parallel()
+	for _, slug := range []string{"a", "A9", "_x", "7", "web-1.example.org", "a..b", "a--b", "a_", "a.", "a-"} {
+		if err := action.CheckSlug(slug); err != nil {
+			t.Errorf("%q: %v", slug, err)
+		}
+	}
+	for _, slug := range []string{"", "-", ".", "..", "--help", " a", "a ", "a\n", "a$b", "a\\b", "ａ", "a\x00"} {
+		if err := action.CheckSlug(slug); err == nil {
+			t.Errorf("%q is allowed", slug)
+		}
+	}
+}
+
+func TestConfigurationsThatAreRefused(t *testing.T) {
+	t.Parallel()
+	j := newJournal(t)
+	do := func(d action.Definition) func(*action.Config) {
+		return func(c *action.Config) { c.Targets = map[string]action.Definition{"do": d} }
+	}
+	f := action.Func(j.act)
+	for says, change := range map[string]func(*action.Config){
+		"Config.Store is missing":       func(c *action.Config) { c.Store = nil },
+		"Config.Rate is 9ms":            func(c *action.Config) { c.Rate = 9 * time.Millisecond },
+		"Config.Rate is 24h0m0.001s":    func(c *action.Config) { c.Rate = 24*time.Hour + time.Millisecond },
+		"Config.Slots is -1":            func(c *action.Config) { c.Slots = -1 },
+		"Config.Slots is 100001":        func(c *action.Config) { c.Slots = 100_001 },
+		"Config.Lease is 999ms":         func(c *action.Config) { c.Lease = 999 * time.Millisecond },
+		"Config.Lease is 25h0m0s":       func(c *action.Config) { c.Lease = 25 * time.Hour },
+		"Config.Output is 1048577":      func(c *action.Config) { c.Output = action.MaxOutput + 1 },
+		`target "do" has no Target`:     do(action.Definition{}),
+		"Timeout is -1ns":               do(action.Definition{Target: f, Timeout: -1}),
+		"Attempts is -1":                do(action.Definition{Target: f, Attempts: -1}),
+		"Attempts is 1001":              do(action.Definition{Target: f, Attempts: 1001}),
+		"Backoff is 999µs":              do(action.Definition{Target: f, Backoff: 999 * time.Microsecond}),
+		"Backoff is 1h0m0.001s":         do(action.Definition{Target: f, Backoff: time.Hour + time.Millisecond}),
+		"name of a target has 65 bytes": func(c *action.Config) { c.Targets = map[string]action.Definition{strings.Repeat("x", 65): {Target: f}} },
+		"name of a target is empty":     func(c *action.Config) { c.Targets = map[string]action.Definition{"": {Target: f}} },
+	} {
+		cfg := action.Config{Store: newRig(t).store}
+		change(&cfg)
+		_, err := action.New(cfg)
+		wantError(t, err, action.ErrInvalid, says)
+	}
+	for name, change := range map[string]func(*action.Config){
+		"the longest rate": func(c *action.Config) { c.Rate = action.MaxRate }, "the shortest rate": func(c *action.Config) { c.Rate = action.MinRate },
+		"the shortest lease": func(c *action.Config) { c.Lease = time.Second }, "no targets": func(*action.Config) {},
+		"the longest output":  func(c *action.Config) { c.Output = action.MaxOutput },
+		"the longest backoff": do(action.Definition{Target: f, Backoff: time.Hour, Attempts: 1000}),
+	} {
+		cfg := action.Config{Store: newRig(t).store}
+		change(&cfg)
+		if _, err := action.New(cfg); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestReceiveLimitsAtTheirEdge is about the body and the headers of a webhook.
+func TestReceiveLimitsAtTheirEdge(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		headers := func(n int) map[string]string {
+			h := map[string]string{}
+			for i := range n {
+				h[fmt.Sprint("X-", i)] = "v"
+			}
+			return h
+		}
+		x := func(n int) string { return strings.Repeat("x", n) }
+		for _, tt := range []struct {
+			name, says string
+			fits, not  action.Received
+		}{
+			{"body", "2097153 bytes, at most 2097152", action.Received{Body: make([]byte, action.MaxBody)}, action.Received{Body: make([]byte, action.MaxBody+1)}},
+			{"headers", "33 headers are to be kept, at most 32", action.Received{Header: headers(action.MaxHeaders)}, action.Received{Header: headers(action.MaxHeaders + 1)}},
+			{"name", "too long to be kept; at most 1024", action.Received{Header: map[string]string{x(action.MaxHeader): ""}}, action.Received{Header: map[string]string{x(action.MaxHeader + 1): ""}}},
+			{"value", `header "h" is too long`, action.Received{Header: map[string]string{"h": x(action.MaxHeader)}}, action.Received{Header: map[string]string{"h": x(action.MaxHeader + 1)}}},
+		} {
+			for i, received := range []action.Received{tt.fits, tt.not} {
+				received.Tenant, received.Slug, received.Target = "acme", "app", "do"
+				_, _, err := r.Receive(t.Context(), received)
+				if i == 0 && err != nil {
+					t.Errorf("%s: %v", tt.name, err)
+				} else if i == 1 {
+					wantError(t, err, action.ErrInvalid, "action: receive: ", tt.says)
+				}
+			}
+		}
+		_, _, err := r.Receive(t.Context(), action.Received{Tenant: "acme", Slug: "a b", Target: "do"})
+		wantError(t, err, action.ErrInvalid, `slug "a b"`)
+		// The largest of them can be run, fail, be kept and be run again.
+		r.will(fails("no"))
+		r.tick()
+		page, err := r.List(t.Context(), action.Filter{Statuses: []action.Status{action.Failed}}, 0, "")
+		if err != nil || len(page.Actions) != 4 {
+			t.Fatalf("%d actions have failed, %v", len(page.Actions), err)
+		}
+		for _, a := range page.Actions {
+			r.retry(a.ID)
+		}
+		r.will(nil)
+		r.tick()
+		wantEqual(t, "messages", r.messages(), 0)
+	})
+}

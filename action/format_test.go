@@ -1,0 +1,276 @@
+package action
+
+import (
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/abidehq/abide/internal/wire"
+	"github.com/abidehq/abide/store"
+)
+
+var update = flag.Bool("update", false, "write the golden file anew")
+
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// exampleActions has something in each field, between them.
+func exampleActions() map[string]Action {
+	webhook := Action{
+		ID: "delivery-1", Tenant: "acme", Slug: "shop", Target: "deploy", Status: Running,
+		Trigger: Trigger{Kind: Webhook, At: noon, Header: map[string]string{"X-Event": "push", "Content-Type": "x/y"}, Size: 300},
+		Attempt: 2, RetryAt: noon.Add(time.Minute), CreatedAt: noon, UpdatedAt: noon.Add(2 * time.Minute), StartedAt: noon.Add(2 * time.Minute),
+		Version: 300, message: 299, claim: "token-1",
+	}
+	failed := webhook
+	failed.Status, failed.claim, failed.Reason, failed.EndedAt = Failed, "", "exit status 1", noon.Add(time.Hour)
+	failed.Outcome = Outcome{ExitCode: -1, Duration: 1234567, Output: "oh dear\n", Cut: 1 << 40}
+	scheduled := Action{
+		ID: "a", Tenant: "acme", Slug: "shop", Target: "deploy", Status: Pending, Payload: []byte(`{"n": 1}`), Idempotent: true,
+		Trigger: Trigger{Kind: Scheduled, At: noon.Add(time.Hour)}, Schedule: "nightly", RunAt: noon.Add(-time.Hour), tells: true,
+		CreatedAt: noon, UpdatedAt: noon, Version: 1, message: 1,
+	}
+	return map[string]Action{
+		"webhook": webhook, "failed": failed, "scheduled": scheduled,
+		"bare": {ID: "b", Tenant: "t", Slug: "s", Target: "t", Status: Pending, Trigger: Trigger{Kind: Scheduled, At: noon}, CreatedAt: noon, UpdatedAt: noon, Version: 1, message: 1},
+	}
+}
+
+// exampleSchedule has something in each field.
+func exampleSchedule() Schedule {
+	return Schedule{
+		Plan: Plan{
+			Tenant: "acme", Slug: "shop", Target: "deploy", Payload: []byte(`{"n":1}`), Idempotent: true, ID: "nightly",
+			Cron: "30 2 * * *", Every: time.Hour, Zone: "Europe/Berlin", Gap: GapSkip, Fold: FoldBoth, Jitter: time.Minute,
+			Overlap: OverlapQueue, CatchUp: CatchUpAll, Window: time.Hour, Cap: 7, From: noon, Until: noon.Add(time.Hour), Count: 9,
+		},
+		Status: Paused, Reason: "holidays", PausedAt: noon, Next: noon.Add(time.Minute), NextJitter: time.Second, Last: noon,
+		Runs: 8, Current: "a", Queued: noon, CreatedAt: noon, UpdatedAt: noon, Version: 300,
+	}
+}
+
+// TestFormatIsGolden: a byte that changes makes what is on disk unreadable.
+func TestFormatIsGolden(t *testing.T) {
+	t.Parallel()
+	lines := map[string]string{}
+	for name, example := range exampleActions() {
+		lines["record "+name] = hex.EncodeToString(example.record().Body)
+		lines["message "+name] = hex.EncodeToString(example.toMessage([]byte("body")).Body)
+	}
+	s := exampleSchedule()
+	record, err := s.record()
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines["schedule"] = string(record.Body)
+	var text strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(lines)) {
+		fmt.Fprintf(&text, "%s\n  %s\n", name, lines[name])
+	}
+	file := filepath.Join("testdata", "format_1.txt")
+	if *update {
+		if err := os.MkdirAll("testdata", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	golden, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text.String() != string(golden) {
+		t.Errorf("the format has changed:\n%s\nwant\n%s", text.String(), golden)
+	}
+}
+
+// TestNamesInTheStoreAreGolden: with another name, nothing that is there would be found.
+func TestNamesInTheStoreAreGolden(t *testing.T) {
+	t.Parallel()
+	a := exampleActions()["webhook"]
+	if want := (store.RecordKey{Kind: "action", Tenant: "acme", ID: "delivery-1"}); a.record().Key != want {
+		t.Errorf("the record is %v, want %v", a.record().Key, want)
+	}
+	if r := a.record(); r.Status != "running" || r.Name != "shop" || !r.Time.Equal(a.StartedAt) {
+		t.Errorf("the record is listed by %s, %s, %v", r.Status, r.Name, r.Time)
+	}
+	if want := (store.RecordKey{Kind: "action.body", Tenant: "acme", ID: "delivery-1"}); a.bodyRecord(nil).Record.Key != want {
+		t.Errorf("the body is %v, want %v", a.bodyRecord(nil).Record.Key, want)
+	}
+	m := a.toMessage(nil)
+	want := store.MessageRef{Key: store.Key{Queue: "actions", Tenant: "acme", Name: "delivery-1"}, ID: "8c"}
+	if m.Ref() != want || m.Route != "deploy" || !m.VisibleAt.Equal(a.RetryAt) {
+		t.Errorf("the message is %v by route %s at %v, want %v", m.Ref(), m.Route, m.VisibleAt, want)
+	}
+	s := exampleSchedule()
+	record, err := s.record()
+	if wantKey := (store.RecordKey{Kind: "schedule", Tenant: "acme", ID: "nightly"}); err != nil || record.Key != wantKey {
+		t.Errorf("the schedule is %v, %v, want %v", record.Key, err, wantKey)
+	}
+	m = s.toMessage()
+	want = store.MessageRef{Key: store.Key{Queue: "schedules", Tenant: "acme", Name: "nightly"}, ID: "next-8c"}
+	if m.Ref() != want || m.Route != "schedule" || !m.VisibleAt.Equal(noon.Add(61*time.Second)) {
+		t.Errorf("the schedule's message is %v by route %s at %v, want %v", m.Ref(), m.Route, m.VisibleAt, want)
+	}
+	a = exampleActions()["scheduled"]
+	told := a.tellSchedule()
+	want.ID = "ended-a"
+	if len(told) != 1 || told[0].Ref() != want || told[0].Route != "schedule" {
+		t.Errorf("the schedule is told by %+v, want %v", told, want)
+	}
+}
+
+// TestFormatIsReadAsWritten: what is parsed is what was written.
+func TestFormatIsReadAsWritten(t *testing.T) {
+	t.Parallel()
+	for name, want := range exampleActions() {
+		rec := want.record()
+		rec.Version = want.Version
+		if got, err := parseRecord(rec); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("record %s:\ngot  %+v, %v\nwant %+v", name, got, err, want)
+		}
+		for _, body := range []string{"", "\x00body\xff"} {
+			m := want.toMessage([]byte(body))
+			got, gotBody, err := parseMessage(&m)
+			pending := want
+			pending.Status = Pending // as whatever has a message
+			if err != nil || !reflect.DeepEqual(got, pending) || string(gotBody) != body {
+				t.Errorf("message %s:\ngot  %+v, %q, %v\nwant %+v", name, got, gotBody, err, pending)
+			}
+		}
+	}
+	want := exampleSchedule()
+	rec, err := want.record()
+	if err != nil {
+		t.Fatal(err)
+	}
+	rec.Version = want.Version
+	if got, err := parseSchedule(rec); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("schedule:\ngot  %+v, %v\nwant %+v", got, err, want)
+	}
+}
+
+// TestUnknownFormatsAreRefused, and so is what is cut off.
+func TestUnknownFormatsAreRefused(t *testing.T) {
+	t.Parallel()
+	example := exampleActions()["failed"]
+	for name, tt := range map[string]struct {
+		data []byte
+		read func([]byte) error
+		as   error
+	}{
+		"record": {example.record().Body, func(data []byte) error {
+			_, err := parseRecord(store.Record{Key: recordKey("t", "k"), Body: data})
+			return err
+		}, store.ErrCorrupt},
+		"message": {example.toMessage(nil).Body, func(data []byte) error {
+			_, _, err := parseMessage(&store.Message{Body: data})
+			return err
+		}, wire.ErrFormat},
+	} {
+		if err := tt.read(tt.data); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		for _, version := range []byte{0, 2, 255} {
+			other := append([]byte{version}, tt.data[1:]...)
+			if err := tt.read(other); !errors.Is(err, tt.as) || !strings.Contains(err.Error(), fmt.Sprintf("format %d", version)) {
+				t.Errorf("%s of format %d: %v", name, version, err)
+			}
+		}
+		for n := range tt.data {
+			if tt.read(tt.data[:n]) == nil {
+				t.Errorf("the first %d bytes of a %s are read", n, name)
+			}
+		}
+	}
+	if _, err := parseRecord(store.Record{Body: append(example.record().Body, 0)}); !errors.Is(err, store.ErrCorrupt) {
+		t.Errorf("a record with something behind it: %v", err)
+	}
+	for _, body := range []string{"", "{", `{}`, `{"format":2}`, `{"format":1,"gap":"sideways"}`} {
+		if _, err := parseSchedule(store.Record{Body: []byte(body)}); !errors.Is(err, store.ErrCorrupt) {
+			t.Errorf("schedule %s: %v", body, err)
+		}
+	}
+}
+
+// FuzzRecord: whatever it reads, it writes and reads the same way.
+func FuzzRecord(f *testing.F) {
+	for _, example := range exampleActions() {
+		f.Add(example.record().Body)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		read, err := parseRecord(store.Record{Key: recordKey("t", "k"), Status: "failed", Body: data})
+		if err != nil {
+			return
+		}
+		first := read.record()
+		again, err := parseRecord(first)
+		if err != nil {
+			t.Fatalf("%x was read, and %x is not: %v", data, first.Body, err)
+		}
+		if second := again.record(); !bytes.Equal(first.Body, second.Body) {
+			t.Errorf("%x and %x", first.Body, second.Body)
+		}
+	})
+}
+
+// FuzzMessage does the same for messages, whose bodies are the end of them.
+func FuzzMessage(f *testing.F) {
+	for _, example := range exampleActions() {
+		f.Add(example.toMessage([]byte("body")).Body)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		read, body, err := parseMessage(&store.Message{Body: data})
+		if err != nil {
+			return
+		}
+		if !bytes.HasSuffix(data, body) {
+			t.Errorf("the body of %x is %x", data, body)
+		}
+		first := read.toMessage(body)
+		again, sameBody, err := parseMessage(&first)
+		if err != nil || !bytes.Equal(body, sameBody) {
+			t.Fatalf("%x was read, and %x is not: %v", data, first.Body, err)
+		}
+		if second := again.toMessage(sameBody); !bytes.Equal(first.Body, second.Body) {
+			t.Errorf("%x and %x", first.Body, second.Body)
+		}
+	})
+}
+
+// FuzzSchedule does the same for schedules.
+func FuzzSchedule(f *testing.F) {
+	s := exampleSchedule()
+	record, err := s.record()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(record.Body)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		read, err := parseSchedule(store.Record{Key: scheduleKey("t", "k"), Body: data})
+		if err != nil {
+			return
+		}
+		first, err := read.record()
+		if err != nil {
+			return // such as a year that JSON does not know
+		}
+		again, err := parseSchedule(first)
+		if err != nil {
+			t.Fatalf("%s was read, and %s is not: %v", data, first.Body, err)
+		}
+		if second, err := again.record(); err != nil || !bytes.Equal(first.Body, second.Body) {
+			t.Errorf("%s and %s, %v", first.Body, second.Body, err)
+		}
+	})
+}

@@ -1,0 +1,231 @@
+package hook_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/abidehq/abide/action"
+	"github.com/abidehq/abide/action/hook"
+	"github.com/abidehq/abide/internal/testenv"
+	"github.com/abidehq/abide/store/pebblestore"
+)
+
+// crashDir is the environment variable with which this test starts itself as another
+// process.
+const crashDir = "ABIDE_HOOK_CRASH_DIR"
+
+// crashService opens a store on disk.
+func crashService(t *testing.T, dir string) (*action.Service, *pebblestore.Store) {
+	t.Helper()
+	quiet := slog.New(slog.DiscardHandler)
+	s, err := pebblestore.Open(t.Context(), dir, pebblestore.Options{Logger: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	service, err := action.New(action.Config{Store: s, Logger: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return service, s
+}
+
+// TestCrashChild is not a test: it is what the other process does, until it is killed.
+func TestCrashChild(t *testing.T) {
+	dir := os.Getenv(crashDir)
+	if dir == "" {
+		return // nobody has started it
+	}
+	go func() { // it does not outlive who has started it
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		os.Exit(1)
+	}()
+	service, _ := crashService(t, dir)
+	gh := githubHook("gh")
+	gh.Tenant, gh.Target, gh.Rate = tenant, "target", -1
+	handler, err := hook.New(hook.Config{Receiver: service, Hooks: []hook.Hook{gh}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Println("http://" + listener.Addr().String() + "/hooks/gh")
+	t.Fatal(http.Serve(listener, handler))
+}
+
+// crashLoad is what is sent to processes that are killed.
+type crashLoad struct {
+	t     *testing.T
+	seed  uint64
+	count int
+
+	mu    sync.Mutex
+	acked map[int]string // the ID of each webhook that was acknowledged
+}
+
+// body returns that of a webhook: any bytes, and sometimes none.
+func (l *crashLoad) body(i int) []byte {
+	rnd := rand.New(rand.NewPCG(l.seed, uint64(i)))
+	body := make([]byte, rnd.IntN(4)*rnd.IntN(8<<10))
+	for j := range body {
+		body[j] = byte(rnd.Uint32())
+	}
+	return body
+}
+
+// send sends one webhook, and notes what it is acknowledged with.
+func (l *crashLoad) send(ctx context.Context, client *http.Client, url string, i int) error {
+	body := l.body(i)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	req.Header = github(fmt.Sprint(i), body)
+	resp, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return err
+	}
+	id := strings.TrimSuffix(strings.TrimPrefix(string(text), `{"id":"`), `"}`)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch first, again := l.acked[i]; {
+	case resp.StatusCode != http.StatusAccepted && resp.StatusCode != http.StatusOK:
+		l.t.Errorf("webhook %d is answered with %d %s", i, resp.StatusCode, text)
+	case again && (resp.StatusCode != http.StatusOK || id != first):
+		l.t.Errorf("webhook %d was kept as %s, and is answered with %d %s", i, first, resp.StatusCode, text)
+	default:
+		l.acked[i] = id
+	}
+	return nil
+}
+
+// run starts a process and sends to it what was not acknowledged, and some of what was.
+// It kills the process once that many more are, unless kill is 0: then it waits for all.
+func (l *crashLoad) run(dir string, kill int) {
+	l.t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	cmd := exec.CommandContext(l.t.Context(), self, "-test.run=^TestCrashChild$", "-test.timeout=2m")
+	cmd.Env = append(os.Environ(), crashDir+"="+dir)
+	cmd.Stderr = os.Stderr
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	if _, err := cmd.StdinPipe(); err != nil {
+		l.t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		l.t.Fatal(err)
+	}
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	url := strings.TrimSpace(line)
+
+	had := len(l.acked)
+	work := make(chan int, 2*l.count)
+	for i := range l.count {
+		if _, done := l.acked[i]; !done || i%5 == 0 {
+			work <- i
+		}
+	}
+	close(work)
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 8}}
+	defer client.CloseIdleConnections()
+	var once sync.Once
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for i := range work {
+				if err := l.send(l.t.Context(), client, url, i); err != nil {
+					if kill == 0 {
+						l.t.Error(err)
+					}
+					return // it was killed
+				}
+				l.mu.Lock()
+				enough := kill > 0 && len(l.acked)-had >= kill
+				l.mu.Unlock()
+				if enough {
+					once.Do(func() { _ = cmd.Process.Kill() })
+				}
+			}
+		})
+	}
+	wg.Wait()
+	once.Do(func() { _ = cmd.Process.Kill() })
+	_ = cmd.Wait()
+}
+
+// check opens the store, and holds what is in it against what was acknowledged.
+func (l *crashLoad) check(dir string) (kept int) {
+	l.t.Helper()
+	service, s := crashService(l.t, dir)
+	for i, id := range l.acked {
+		body, err := service.Body(l.t.Context(), tenant, id)
+		if err != nil || !bytes.Equal(body, l.body(i)) {
+			l.t.Errorf("webhook %d was acknowledged as %s, and kept are %d bytes of %d, %v", i, id, len(body), len(l.body(i)), err)
+		}
+	}
+	for cursor := ""; ; {
+		page, err := service.List(l.t.Context(), action.Filter{Tenant: tenant}, action.MaxPage, cursor)
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		kept += len(page.Actions)
+		if cursor = page.Next; cursor == "" {
+			break
+		}
+	}
+	if err := s.Close(); err != nil {
+		l.t.Fatal(err)
+	}
+	return kept
+}
+
+// TestAcknowledgedBodiesSurviveKills: a process is killed under load, again and again, and
+// each time all that it has acknowledged is there, byte for byte.
+func TestAcknowledgedBodiesSurviveKills(t *testing.T) {
+	t.Parallel()
+	count, kills := 300, 4
+	if testenv.Long() {
+		count, kills = 20_000, 20
+	}
+	l := &crashLoad{t: t, seed: testenv.Seed(t), count: count, acked: map[int]string{}}
+	rnd := rand.New(rand.NewPCG(l.seed, 0))
+	dir := t.TempDir()
+	for range kills {
+		l.run(dir, 1+rnd.IntN(count/(kills+1)))
+		kept := l.check(dir)
+		t.Logf("%d webhooks are acknowledged, %d are kept", len(l.acked), kept)
+		if kept < len(l.acked) || len(l.acked) == count {
+			t.Errorf("%d webhooks are acknowledged and %d are kept, of %d", len(l.acked), kept, count)
+		}
+	}
+	l.run(dir, 0)
+	if kept := l.check(dir); kept != count || len(l.acked) != count {
+		t.Errorf("in the end, %d are acknowledged and %d are kept, of %d", len(l.acked), kept, count)
+	}
+}

@@ -1,0 +1,22 @@
+// Package hook receives webhooks: POST /hooks/{slug} becomes an action of package
+// [github.com/abidehq/abide/action], which happens at the next tick.
+//
+// What arrives is kept byte for byte, with the few headers that matter, and is durable
+// before the sender is answered. Nothing of the body is looked into on the way: whoever
+// does the action knows what it means. A sender is answered
+//
+//   - 202 and the ID of the action, if it is new,
+//   - 200 and the ID of the first one, if the delivery was received before,
+//   - 404 for a slug that no hook has, 405 for another method than POST,
+//   - 429 if it sends more than the hook allows,
+//   - 413 if the body is too large, 408 if it takes too long, 400 if it ends too early,
+//   - 401 if the signature is missing, wrong or stale: which of them, the log tells,
+//   - 400 if the delivery has no name although its sender should give it one,
+//   - 503 if it could not be stored. Then it may have been: the sender sends it again.
+//
+// Each refusal is a problem of RFC 9457, in JSON, with a code that stays the same.
+//
+// Who sent it is proved by a signature: see [Verifier]. What a signature does not cover
+// is not proved. GitHub signs the body only, so that whoever has recorded a request can
+// send it again under another delivery ID; the others sign the time too.
+package hook

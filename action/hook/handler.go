@@ -1,0 +1,192 @@
+package hook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/abidehq/abide/action"
+	"github.com/abidehq/abide/internal/base"
+)
+
+// Handler receives webhooks. It can be mounted anywhere: the slug is the last element of
+// the path.
+type Handler struct {
+	receiver    Receiver
+	hooks       map[string]*hook
+	readTimeout time.Duration
+	log         *slog.Logger
+	clock       base.Clock
+	meters      *meters
+
+	noDeadline sync.Once // see setDeadline
+}
+
+var _ http.Handler = (*Handler)(nil)
+
+// New returns a handler. It reads all secrets, so that one which is not there is noticed
+// before a webhook comes. Errors match [ErrConfig].
+func New(cfg Config) (*Handler, error) {
+	switch {
+	case cfg.Receiver == nil:
+		return nil, fmt.Errorf("hook: new: there is no receiver: %w", ErrConfig)
+	case len(cfg.Hooks) > MaxHooks:
+		return nil, fmt.Errorf("hook: new: there are %d hooks, at most %d are allowed: %w", len(cfg.Hooks), MaxHooks, ErrConfig)
+	case cfg.ReadTimeout < 0:
+		return nil, fmt.Errorf("hook: new: the time for reading is %v, which is negative: %w", cfg.ReadTimeout, ErrConfig)
+	}
+	h := &Handler{
+		receiver: cfg.Receiver, hooks: map[string]*hook{}, readTimeout: cfg.ReadTimeout,
+		log: cfg.Logger, clock: cfg.Clock,
+	}
+	if h.readTimeout == 0 {
+		h.readTimeout = DefaultReadTimeout
+	}
+	if h.log == nil {
+		h.log = slog.Default()
+	}
+	if h.clock == nil {
+		h.clock = base.System{}
+	}
+	var err error
+	if h.meters, err = newMeters(cfg.Meter); err != nil {
+		return nil, err
+	}
+	for i := range cfg.Hooks {
+		opened, err := cfg.Hooks[i].open()
+		if err != nil {
+			return nil, err
+		}
+		if h.hooks[opened.slug] != nil {
+			return nil, cfg.Hooks[i].wrong("there are two with that slug")
+		}
+		h.hooks[opened.slug] = opened
+	}
+	return h, nil
+}
+
+// ServeHTTP receives one webhook.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	slug := r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:]
+	a, outcome, err := h.serve(w, r, slug)
+	h.meters.request(r.Context(), outcome)
+	if err != nil {
+		h.note(r, slug, outcome, err)
+		refuse(w, problems[outcome])
+		return
+	}
+	accept(w, a.ID, outcome == outcomeDuplicate)
+}
+
+// serve does what is to be done in its order: what costs least first, and nothing is kept
+// of a sender who has not proved who it is.
+func (h *Handler) serve(w http.ResponseWriter, r *http.Request, slug string) (action.Action, outcome, error) {
+	hook := h.hooks[slug]
+	if hook == nil {
+		return action.Action{}, outcomeUnknown, errors.New("there is no such hook")
+	}
+	if r.Method != http.MethodPost {
+		w.Header().Set("Allow", http.MethodPost)
+		return action.Action{}, outcomeMethod, fmt.Errorf("the method is %.16q", r.Method)
+	}
+	if wait := hook.wait(h.clock.Now()); wait > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(wait.Seconds()))))
+		return action.Action{}, outcomeRate, fmt.Errorf("the next one may come in %v", wait)
+	}
+	body, outcome, err := h.read(w, r, hook.maxBody)
+	if err != nil {
+		return action.Action{}, outcome, err
+	}
+	begun := h.clock.Now()
+	delivery, err := hook.scheme.Verify(r.Header, body, begun)
+	if err == nil {
+		err = checkDelivery(delivery)
+	}
+	if err != nil {
+		return action.Action{}, outcomeOf(err), err
+	}
+	a, existed, err := h.store(r.Context(), action.Received{
+		Tenant: hook.tenant, Slug: hook.slug, Target: hook.target,
+		Delivery: delivery, Header: h.kept(hook, r.Header), Body: body,
+	})
+	switch {
+	case errors.Is(err, action.ErrInvalid):
+		return action.Action{}, outcomeInternal, err
+	case err != nil:
+		w.Header().Set("Retry-After", strconv.Itoa(storeRetry))
+		return action.Action{}, outcomeStore, err
+	}
+	h.meters.stored(r.Context(), h.clock.Now().Sub(begun))
+	if existed {
+		return a, outcomeDuplicate, nil
+	}
+	return a, outcomeAccepted, nil
+}
+
+// storeRetry is when a sender may try again after the store was in trouble, in seconds.
+const storeRetry = 5
+
+// store keeps a webhook. A sender that leaves now has sent all of it: it is kept, and if
+// it is sent again, it is a duplicate.
+func (h *Handler) store(ctx context.Context, r action.Received) (action.Action, bool, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), StoreTimeout)
+	defer cancel()
+	return h.receiver.Receive(ctx, r)
+}
+
+// wait returns 0 and counts the webhook if the rate allows one more, and otherwise how
+// long it will take until it does.
+func (h *hook) wait(now time.Time) time.Duration {
+	next := h.limit.ReserveN(now, 1)
+	if !next.OK() {
+		return time.Second // not reached: a burst is at least 1
+	}
+	wait := next.DelayFrom(now)
+	if wait > 0 {
+		next.CancelAt(now)
+	}
+	return wait
+}
+
+// kept returns the headers that are kept. One that is too long is left out: cut, it would
+// say something else.
+func (h *Handler) kept(hook *hook, header http.Header) map[string]string {
+	kept := make(map[string]string, len(hook.keep))
+	for _, name := range hook.keep {
+		values := header[name]
+		if len(values) == 0 {
+			continue
+		}
+		value := strings.Join(values, ", ")
+		if len(value) > action.MaxHeader {
+			h.log.Warn("a header of a webhook is too long to be kept", "slug", hook.slug, "header", name, "bytes", len(value))
+			continue
+		}
+		kept[name] = value
+	}
+	return kept
+}
+
+// note logs why a webhook was refused, as loud as somebody has to do something about it.
+func (h *Handler) note(r *http.Request, slug string, o outcome, err error) {
+	level := slog.LevelInfo
+	switch o {
+	case outcomeStore, outcomeInternal:
+		level = slog.LevelError
+	case outcomeUnsigned, outcomeMalformed, outcomeStale, outcomeSignature, outcomeDelivery:
+		level = slog.LevelWarn
+	case outcomeUnknown, outcomeMethod, outcomeRate:
+		level = slog.LevelDebug
+	}
+	if len(slug) > action.MaxSlug {
+		slug = slug[:action.MaxSlug]
+	}
+	h.log.Log(r.Context(), level, "a webhook was refused", "slug", slug, "outcome", o, "from", r.RemoteAddr, "error", err)
+}

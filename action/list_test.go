@@ -1,0 +1,156 @@
+package action_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/abidehq/abide/action"
+)
+
+// TestListFilters: all that is set must match, and the order is that of what happens or
+// happened last.
+func TestListFilters(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.will(func(ctx context.Context, run action.Run) (action.Outcome, error) {
+			switch run.Action.Slug {
+			case "bad":
+				return action.Outcome{}, errors.New("no")
+			case "slow":
+				return takes(time.Hour)(ctx, run)
+			default:
+				return action.Outcome{}, nil
+			}
+		})
+		r.add(action.Request{ID: "completed", At: r.at(time.Minute)})
+		r.add(action.Request{ID: "failed", Slug: "bad", At: r.at(2 * time.Minute)})
+		r.add(action.Request{ID: "running", Slug: "slow", At: r.at(3 * time.Minute)})
+		r.add(action.Request{ID: "pending", At: r.at(time.Hour)})
+		r.add(action.Request{ID: "cancelled", At: r.at(30 * time.Minute)})
+		r.add(action.Request{ID: "other", Tenant: "other", At: r.at(50 * time.Minute)})
+		r.run()
+		r.until(4 * time.Minute)
+		r.cancel("cancelled", "")
+		for _, tt := range []struct {
+			name string
+			f    action.Filter
+			want []string
+		}{
+			{"all", action.Filter{}, []string{"completed", "failed", "running", "cancelled", "other", "pending"}},
+			{"descending", action.Filter{Descending: true}, []string{"pending", "other", "cancelled", "running", "failed", "completed"}},
+			{"tenant", action.Filter{Tenant: "other"}, []string{"other"}},
+			{"slug", action.Filter{Slug: "app", Tenant: "acme"}, []string{"completed", "cancelled", "pending"}},
+			{"status", action.Filter{Statuses: []action.Status{action.Pending}}, []string{"other", "pending"}},
+			{"statuses", action.Filter{Statuses: []action.Status{action.Failed, action.Cancelled, action.Running}}, []string{"failed", "running", "cancelled"}},
+			{"from", action.Filter{From: r.at(50 * time.Minute)}, []string{"other", "pending"}},
+			{"to", action.Filter{To: r.at(2 * time.Minute)}, []string{"completed"}},
+			{"from and to", action.Filter{From: r.at(2 * time.Minute), To: r.at(3 * time.Minute)}, []string{"failed"}},
+			{"none", action.Filter{Slug: "nobody"}, nil},
+		} {
+			wantPage(t, tt.name, r, tt.f, tt.want)
+		}
+		page, err := r.List(t.Context(), action.Filter{Slug: "bad"}, 0, "")
+		if err != nil || len(page.Actions) != 1 {
+			t.Fatalf("%+v, %v", page, err)
+		}
+		wantAction(t, "one of a list", page.Actions[0], r.get("failed"))
+	})
+}
+
+// wantPage lists with pages of any length, and checks that they are parts of the same.
+func wantPage(t *testing.T, name string, r *rig, f action.Filter, want []string) {
+	t.Helper()
+	for _, limit := range []int{0, 1, 2, action.MaxPage} {
+		var got []string
+		cursor := ""
+		for {
+			page, err := r.List(t.Context(), f, limit, cursor)
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			for i := range page.Actions {
+				got = append(got, page.Actions[i].ID)
+			}
+			if cursor = page.Next; cursor == "" {
+				break
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s in pages of %d: %v, want %v", name, limit, got, want)
+		}
+	}
+}
+
+func TestListsThatAreRefused(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		_, err := r.List(t.Context(), action.Filter{}, action.MaxPage+1, "")
+		wantError(t, err, action.ErrInvalid, "a page of 1001; 1 to 1000 is allowed")
+		_, err = r.List(t.Context(), action.Filter{}, -1, "")
+		wantError(t, err, action.ErrInvalid, "a page of -1")
+		_, err = r.List(t.Context(), action.Filter{Statuses: []action.Status{"done"}}, 0, "")
+		wantError(t, err, action.ErrInvalid, `unknown status "done"`)
+		_, err = r.List(t.Context(), action.Filter{}, 0, "no cursor")
+		wantError(t, err, action.ErrInvalid)
+		_, err = r.Get(t.Context(), "acme", "")
+		wantError(t, err, action.ErrInvalid, "no ID")
+		_, err = r.Get(t.Context(), "acme", "a")
+		wantError(t, err, action.ErrNotFound, "action: get acme/a")
+	})
+}
+
+// TestRetention: what has ended goes when its time is over, with the bodies that were kept;
+// the rest stays.
+func TestRetention(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t, func(c *action.Config) { c.Retention = 5 * time.Minute })
+		r.will(func(ctx context.Context, run action.Run) (action.Outcome, error) {
+			if run.Action.Trigger.Kind == action.Webhook {
+				return action.Outcome{}, errors.New("no")
+			}
+			if run.Action.ID == "running" {
+				return takes(time.Hour)(ctx, run)
+			}
+			return action.Outcome{}, nil
+		})
+		r.add(action.Request{ID: "completed"})
+		r.add(action.Request{ID: "running"})
+		r.add(action.Request{ID: "pending", Delay: 1000 * time.Hour})
+		r.add(action.Request{ID: "cancelled", Delay: 1000 * time.Hour})
+		r.cancel("cancelled", "")
+		failed, cancelled := r.receive("f", ""), r.receive("c", "")
+		r.cancel(cancelled.ID, "")
+		r.run()
+		for i := range 600 { // more than one commit of the sweep
+			r.add(action.Request{ID: fmt.Sprint(i)})
+		}
+		pass(5*time.Minute - time.Second)
+		wantEqual(t, "actions", len(r.records("action")), 606)
+		wantEqual(t, "bodies", len(r.records("action.body")), 2)
+		pass(3 * time.Minute)
+		var left []string
+		for _, rec := range r.records("action") {
+			left = append(left, rec.Key.ID)
+		}
+		slices.Sort(left)
+		wantEqual(t, "what is left", fmt.Sprint(left), "[pending running]")
+		wantEqual(t, "bodies", len(r.records("action.body")), 0)
+		if _, err := r.Body(t.Context(), "acme", failed.ID); !errors.Is(err, action.ErrNotFound) {
+			t.Errorf("its body: %v", err)
+		}
+	})
+}
+
+func TestRetentionForEver(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.add(action.Request{ID: "a"})
+		r.run()
+		pass(10_000 * time.Hour)
+		r.wantStatus("a", action.Completed, "")
+	})
+}

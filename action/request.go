@@ -1,0 +1,111 @@
+package action
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/abidehq/abide/bus"
+)
+
+// Request says what to do, and when.
+type Request struct {
+	// Tenant, Slug and Target are those of the [Action].
+	Tenant string
+	Slug   string
+	Target string
+
+	// ID names the action: adding one that exists changes nothing, and returns it. Empty
+	// means a new one.
+	ID string
+
+	// At is when it is due; a time in the past, or zero, means at the next tick. It is
+	// kept in whole milliseconds, rounded up. Delay is how long from now, if At is zero.
+	At    time.Time
+	Delay time.Duration
+
+	// Payload is a JSON value for the target, or empty.
+	Payload json.RawMessage
+
+	// Idempotent: see [Action.Idempotent].
+	Idempotent bool
+}
+
+// CheckSlug returns an error that matches [ErrInvalid] unless a slug can be an argument of
+// a command: letters, digits, dots, dashes and underscores, and no dash or dot first.
+func CheckSlug(slug string) error { return checkSlug("check", slug) }
+
+func checkSlug(verb, slug string) error {
+	if err := checkName(verb, "slug", slug, MaxSlug); err != nil {
+		return err
+	}
+	for i, r := range slug {
+		letter := (r >= 'a' && r <= 'z') || (r >= 'A' && r <= 'Z') || (r >= '0' && r <= '9') || r == '_'
+		if !letter && ((r != '-' && r != '.') || i == 0) {
+			return invalid(verb, "slug %q has %q at byte %d; letters, digits, underscores and, after the first, dashes and dots are allowed", slug, r, i)
+		}
+	}
+	return nil
+}
+
+func checkName(verb, field, value string, most int) error {
+	if err := bus.CheckName(field, value, most); err != nil {
+		return invalid(verb, "%v", err)
+	}
+	return nil
+}
+
+// checkWork checks what an action and a schedule have in common.
+func checkWork(verb, tenant, slug, target string, payload json.RawMessage) error {
+	if err := checkName(verb, "tenant", tenant, MaxTenant); err != nil {
+		return err
+	}
+	if err := checkSlug(verb, slug); err != nil {
+		return err
+	}
+	if err := checkName(verb, "target", target, MaxTarget); err != nil {
+		return err
+	}
+	switch {
+	case len(payload) > MaxPayload:
+		return invalid(verb, "the payload has %d bytes, at most %d are allowed", len(payload), MaxPayload)
+	case len(payload) > 0 && !json.Valid(payload):
+		return invalid(verb, "the payload is not JSON")
+	}
+	return nil
+}
+
+func (r *Request) check(verb string) error {
+	if err := checkWork(verb, r.Tenant, r.Slug, r.Target, r.Payload); err != nil {
+		return err
+	}
+	if r.ID != "" {
+		if err := checkName(verb, "ID", r.ID, MaxID); err != nil {
+			return err
+		}
+	}
+	switch {
+	case !r.At.IsZero() && r.Delay != 0:
+		return invalid(verb, "a time and a delay are given; only one is allowed")
+	case r.Delay < 0:
+		return invalid(verb, "the delay is %v, which is negative", r.Delay)
+	case r.At.Year() > 9998 || r.Delay > 100*365*24*time.Hour:
+		return invalid(verb, "it is due too far in the future; at most a hundred years, and before the year 9999, is allowed")
+	}
+	return nil
+}
+
+// due returns when the action is due, in whole milliseconds, rounded up, so that it is
+// never early.
+func (r *Request) due(now time.Time) time.Time {
+	at := r.At
+	if at.IsZero() {
+		at = now.Add(r.Delay)
+	}
+	if epoch := time.UnixMilli(1); at.Before(epoch) {
+		at = epoch
+	}
+	if whole := at.Truncate(time.Millisecond); !whole.Equal(at) {
+		at = whole.Add(time.Millisecond)
+	}
+	return at.UTC()
+}

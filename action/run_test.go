@@ -1,0 +1,359 @@
+package action_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/abidehq/abide/action"
+	"github.com/abidehq/abide/store"
+)
+
+// TestTwoActionsFireOnceEach is the first test that was ever asked for: two actions are due
+// 100 ms apart, a tick comes each 500 ms.
+func TestTwoActionsFireOnceEach(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t, func(c *action.Config) { c.Rate = 500 * time.Millisecond })
+		a := r.add(action.Request{At: r.at(1100 * time.Millisecond)})
+		b := r.add(action.Request{At: r.at(1200 * time.Millisecond)})
+		r.run()
+		r.until(1499 * time.Millisecond)
+		r.wantIDs()
+		r.until(1500 * time.Millisecond)
+		for _, id := range []string{a.ID, b.ID} {
+			got := r.wantStatus(id, action.Completed, "")
+			wantTime(t, "its beginning", got.StartedAt, r.at(1500*time.Millisecond))
+		}
+		r.until(time.Hour)
+		wantEqual(t, "runs", len(r.all()), 2)
+		wantEqual(t, "messages", r.messages(), 0)
+	})
+}
+
+// TestDueAtATickRunsAtThatTick and not at the one before it, however close.
+func TestDueAtATickRunsAtThatTick(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		exact := r.add(action.Request{ID: "exact", At: r.at(rate)})
+		later := r.add(action.Request{ID: "later", At: r.at(rate + 1)}) // rounded up to a millisecond
+		wantTime(t, "the due time", later.Trigger.At, r.at(rate+time.Millisecond))
+		r.run()
+		r.until(rate)
+		r.wantIDs(exact.ID)
+		r.until(2 * rate)
+		r.wantIDs(exact.ID, later.ID)
+	})
+}
+
+func TestRunsInTheOrderOfDueTimes(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t, slots(1)) // so that one comes after another
+		var want []string
+		for i := range 50 {
+			id := fmt.Sprint(i)
+			r.add(action.Request{ID: id, At: r.at(time.Duration(i*37%50) * time.Millisecond)})
+		}
+		for i := range 50 {
+			for j := range 50 {
+				if j*37%50 == i {
+					want = append(want, fmt.Sprint(j))
+				}
+			}
+		}
+		r.until(time.Second)
+		r.run()
+		r.until(time.Second)
+		r.wantIDs(want...)
+	})
+}
+
+// TestStatusesAndTimes follows an action from when it is added to its end.
+func TestStatusesAndTimes(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.will(func(ctx context.Context, run action.Run) (action.Outcome, error) {
+			_, err := takes(3*time.Second)(ctx, run)
+			return action.Outcome{ExitCode: 7, Output: "done"}, err
+		})
+		a := r.add(action.Request{ID: "a", Slug: "shop", At: r.at(time.Minute), Payload: []byte(`{"n": 1}`)})
+		want := action.Action{
+			ID: "a", Tenant: "acme", Slug: "shop", Target: "do", Status: action.Pending, Payload: []byte(`{"n": 1}`),
+			Trigger:   action.Trigger{Kind: action.Scheduled, At: r.at(time.Minute)},
+			CreatedAt: r.at(0), UpdatedAt: r.at(0), Version: 1,
+		}
+		wantAction(t, "the one that Add returns", a, want)
+		wantAction(t, "pending", r.get("a"), want)
+		r.run()
+
+		r.until(time.Minute + time.Second)
+		want.Status, want.Attempt, want.Version = action.Running, 1, 2
+		want.StartedAt, want.UpdatedAt = r.at(time.Minute), r.at(time.Minute)
+		wantAction(t, "running", r.get("a"), want)
+		wantAction(t, "what the target got", r.last().Action, want)
+
+		r.until(2 * time.Minute)
+		want.Status, want.Version = action.Completed, 3
+		want.EndedAt, want.UpdatedAt = r.at(time.Minute+3*time.Second), r.at(time.Minute+3*time.Second)
+		want.Outcome = action.Outcome{ExitCode: 7, Output: "done", Duration: 3 * time.Second}
+		wantAction(t, "completed", r.get("a"), want)
+	})
+}
+
+// wantAction compares what can be seen of two actions.
+func wantAction(t *testing.T, what string, got, want action.Action) {
+	t.Helper()
+	if g, w := seen(got), seen(want); g != w {
+		t.Errorf("%s:\ngot  %s\nwant %s", what, g, w)
+	}
+}
+
+// seen is what can be seen of an action, as text.
+func seen(a action.Action) string {
+	data, err := json.Marshal(a)
+	if err != nil {
+		return err.Error()
+	}
+	return string(data)
+}
+
+// TestFailureIsRepeatedWithBackoff up to Attempts, each time twice as long after it, and in
+// the end it has failed. In between it is pending, and says why it failed.
+func TestFailureIsRepeatedWithBackoff(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t, target(func(d *action.Definition) { d.Attempts, d.Backoff = 4, 30*time.Second }))
+		r.will(fails("no luck"))
+		due := r.at(time.Minute)
+		r.add(action.Request{ID: "a", At: due})
+		r.run()
+		next := due
+		for attempt := 1; attempt < 4; attempt++ {
+			pass(time.Until(next))
+			wantTime(t, "the run", r.last().began, next)
+			wantEqual(t, "its attempt", r.last().Action.Attempt, attempt)
+			next = next.Add(30 * time.Second << (attempt - 1))
+			got := r.wantStatus("a", action.Pending, "no luck")
+			wantTime(t, "the next run", got.RetryAt, next)
+			wantTime(t, "the time of the trigger", got.Trigger.At, due)
+			wantTime(t, "its end", got.EndedAt, time.Time{})
+			wantEqual(t, "exit code", got.Outcome.ExitCode, 3)
+		}
+		pass(time.Until(next))
+		r.wantStatus("a", action.Failed, "no luck")
+		pass(time.Hour)
+		wantEqual(t, "runs", len(r.all()), 4)
+		wantEqual(t, "messages", r.messages(), 0)
+	})
+}
+
+// TestSuccessAfterFailures leaves no reason.
+func TestSuccessAfterFailures(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t, target(func(d *action.Definition) { d.Attempts = 3 }))
+		r.will(func(_ context.Context, run action.Run) (action.Outcome, error) {
+			if run.Action.Attempt == 1 {
+				return action.Outcome{}, errors.New("not yet")
+			}
+			return action.Outcome{Output: "now"}, nil
+		})
+		r.add(action.Request{ID: "a"})
+		r.run()
+		pass(time.Minute)
+		wantEqual(t, "output", r.wantStatus("a", action.Completed, "").Outcome.Output, "now")
+	})
+}
+
+func TestBackoffEndsAtAnHour(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t, target(func(d *action.Definition) { d.Attempts, d.Backoff = 5, 20*time.Minute }))
+		r.will(fails("no luck"))
+		r.add(action.Request{ID: "a"})
+		r.run()
+		pass(24 * time.Hour)
+		var gaps []time.Duration
+		all := r.all()
+		for i := 1; i < len(all); i++ {
+			gaps = append(gaps, all[i].began.Sub(all[i-1].began))
+		}
+		wantEqual(t, "gaps", fmt.Sprint(gaps), "[20m0s 40m0s 1h0m0s 1h0m0s]")
+	})
+}
+
+func TestTimeout(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t, target(func(d *action.Definition) { d.Timeout = 5 * time.Second }))
+		r.will(takes(time.Hour))
+		r.add(action.Request{ID: "a"})
+		r.run()
+		pass(5 * time.Second)
+		got := r.wantStatus("a", action.Failed, "timed out after 5s: context canceled")
+		wantEqual(t, "duration", got.Outcome.Duration, 5*time.Second)
+		wantEqual(t, "output", got.Outcome.Output, "interrupted")
+		if cause := r.last().cause; !errors.Is(cause, action.ErrTimeout) {
+			t.Errorf("the cause is %v", cause)
+		}
+	})
+}
+
+// TestSuccessInSpiteOfATimeout: a target that has done it all the same has done it.
+func TestSuccessInSpiteOfATimeout(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t, target(func(d *action.Definition) { d.Timeout = 5 * time.Second }))
+		r.will(func(ctx context.Context, _ action.Run) (action.Outcome, error) {
+			<-ctx.Done()
+			return action.Outcome{}, nil
+		})
+		r.add(action.Request{ID: "a"})
+		r.run()
+		pass(5 * time.Second)
+		r.wantStatus("a", action.Completed, "")
+	})
+}
+
+func TestPanicIsAFailure(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.will(func(context.Context, action.Run) (action.Outcome, error) { panic("oh dear") })
+		r.add(action.Request{ID: "a"})
+		r.run()
+		pass(0)
+		got := r.wantStatus("a", action.Failed, "panic: oh dear")
+		if !strings.Contains(got.Outcome.Output, "run_test.go") {
+			t.Errorf("the output does not say where: %s", got.Outcome.Output)
+		}
+	})
+}
+
+func TestReasonIsShortened(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.will(fails("x" + strings.Repeat("ü", action.MaxReason)))
+		r.add(action.Request{ID: "a"})
+		r.run()
+		pass(0)
+		// A character of two bytes that does not fit is not cut in half.
+		r.wantStatus("a", action.Failed, "x"+strings.Repeat("ü", (action.MaxReason-1)/2))
+	})
+}
+
+// TestOutputIsCutInTheMiddle: its beginning and its end tell most.
+func TestOutputIsCutInTheMiddle(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name   string
+		keep   int
+		output string
+		cut    int64 // by the target
+		want   string
+		left   int64
+	}{
+		{"it fits", 10, "0123456789", 0, "0123456789", 0},
+		{"one too many", 10, "0123456789a", 0, "012346789a", 1},
+		{"odd", 5, "0123456789", 0, "01789", 5},
+		{"the target has cut too", 4, "0123456789", 100, "0189", 106},
+		{"characters stay whole", 6, "aüüüüüb", 0, "aüüb", 6},
+		{"not UTF-8", 20, "a\xffb", 0, "a\ufffdb", 0},
+		{"nothing is kept", -1, "0123", 0, "", 4},
+		{"the default", 0, strings.Repeat("x", action.DefaultOutput+1), 0, strings.Repeat("x", action.DefaultOutput), 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				r := newRig(t, func(c *action.Config) { c.Output = tt.keep })
+				r.will(func(context.Context, action.Run) (action.Outcome, error) {
+					return action.Outcome{Output: tt.output, Cut: tt.cut}, nil
+				})
+				r.add(action.Request{ID: "a"})
+				r.run()
+				pass(0)
+				got := r.get("a").Outcome
+				wantEqual(t, "output", got.Output, tt.want)
+				wantEqual(t, "what was cut", got.Cut, tt.left)
+			})
+		})
+	}
+}
+
+// TestExitCodes are kept as they are, also that of a command that was killed.
+func TestExitCodes(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		for i, code := range []int{0, 1, 255, 503, -1} {
+			r.will(func(context.Context, action.Run) (action.Outcome, error) { return action.Outcome{ExitCode: code}, nil })
+			id := fmt.Sprint(i)
+			r.add(action.Request{ID: id})
+			r.tick()
+			wantEqual(t, "exit code", r.get(id).Outcome.ExitCode, code)
+		}
+	})
+}
+
+// TestUnservedTargetsWait for a process that has them.
+func TestUnservedTargetsWait(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.add(action.Request{ID: "a", Target: "else"})
+		r.add(action.Request{ID: "b"})
+		r.run()
+		pass(time.Hour)
+		r.wantIDs("b")
+		r.wantStatus("a", action.Pending, "")
+		other := newRigOn(t, r.store, r.journal, func(c *action.Config) { c.Targets = map[string]action.Definition{"else": {Target: action.Func(r.act)}} })
+		other.run()
+		pass(0)
+		r.wantIDs("b", "a")
+	})
+}
+
+// TestMalformedMessagesGoToQuarantine with what is wrong with them, and others go on.
+func TestMalformedMessagesGoToQuarantine(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		name := strings.Repeat("n", store.MaxName) // so that the error is too long for a tag
+		err := r.store.Commit(t.Context(), &store.Tx{Put: []store.Message{
+			{Key: store.Key{Queue: "actions", Tenant: "acme", Name: name}, ID: "1", Route: "do", Body: []byte{9, 9}},
+			{Key: store.Key{Queue: "actions", Tenant: "acme", Name: "empty"}, ID: "1", Route: "do"},
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.add(action.Request{ID: "a"})
+		r.tick()
+		r.wantStatus("a", action.Completed, "")
+		found := r.records(store.KindQuarantine)
+		wantEqual(t, "messages in quarantine", len(found), 2)
+		for _, q := range found {
+			if q.Status != "malformed" || q.Tags[store.TagError] == "" {
+				t.Errorf("in quarantine is %s %v", q.Status, q.Tags)
+			}
+		}
+		wantEqual(t, "messages", r.messages(), 0)
+	})
+}
+
+// TestAMessageWithoutItsActionIsDropped: the action was removed, or has another message.
+func TestAMessageWithoutItsActionIsDropped(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.add(action.Request{ID: "gone", Delay: time.Minute})
+		err := r.store.Commit(t.Context(), &store.Tx{DeleteRecords: []store.DeleteRecord{{Key: store.RecordKey{Kind: "action", Tenant: "acme", ID: "gone"}, Expect: 1}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.add(action.Request{ID: "other", Delay: time.Minute})
+		pending, err := r.store.Pending(t.Context(), store.Key{Queue: "actions", Tenant: "acme", Name: "other"}, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.cancel("other", "")
+		if err := r.store.Commit(t.Context(), &store.Tx{Put: pending}); err != nil {
+			t.Fatal(err)
+		}
+		pass(time.Minute)
+		r.tick()
+		r.wantIDs()
+		wantEqual(t, "messages", r.messages(), 0)
+	})
+}

@@ -1,0 +1,113 @@
+package action_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/abidehq/abide/action"
+)
+
+// plan returns a plan of acme with the ID s.
+func plan(change ...func(*action.Plan)) action.Plan {
+	p := action.Plan{Tenant: "acme", Slug: "app", Target: "do", ID: "s"}
+	for _, f := range change {
+		f(&p)
+	}
+	return p
+}
+
+func every(d time.Duration) func(*action.Plan) { return func(p *action.Plan) { p.Every = d } }
+
+func cronAt(expression, zone string) func(*action.Plan) {
+	return func(p *action.Plan) { p.Cron, p.Zone = expression, zone }
+}
+
+func overlap(o action.Overlap) func(*action.Plan) { return func(p *action.Plan) { p.Overlap = o } }
+
+func catchUp(c action.CatchUp, window time.Duration, most int) func(*action.Plan) {
+	return func(p *action.Plan) { p.CatchUp, p.Window, p.Cap = c, window, most }
+}
+
+func (r *rig) addSchedule(p action.Plan) action.Schedule {
+	r.t.Helper()
+	s, err := r.AddSchedule(r.t.Context(), p)
+	if err != nil {
+		r.t.Fatalf("AddSchedule: %v", err)
+	}
+	return s
+}
+
+func (r *rig) schedule() action.Schedule {
+	r.t.Helper()
+	s, err := r.GetSchedule(r.t.Context(), "acme", "s")
+	if err != nil {
+		r.t.Fatalf("GetSchedule: %v", err)
+	}
+	return s
+}
+
+// made returns the actions of schedule s in the order of the times that they stand for.
+func (r *rig) made(statuses ...action.Status) []action.Action {
+	r.t.Helper()
+	var made []action.Action
+	cursor := ""
+	for {
+		page, err := r.List(r.t.Context(), action.Filter{Statuses: statuses}, action.MaxPage, cursor)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		for _, a := range page.Actions {
+			if a.Schedule == "s" {
+				made = append(made, a)
+			}
+		}
+		if cursor = page.Next; cursor == "" {
+			break
+		}
+	}
+	slices.SortStableFunc(made, func(a, b action.Action) int { return a.RunAt.Compare(b.RunAt) })
+	return made
+}
+
+// wantMade checks the times of the runs that were made, in this form: status and how long
+// after the rig was made, such as "completed 10s".
+func (r *rig) wantMade(want ...string) {
+	r.t.Helper()
+	var got []string
+	for _, a := range r.made() {
+		got = append(got, fmt.Sprintf("%s %v", a.Status, a.RunAt.Sub(r.begun)))
+	}
+	if !slices.Equal(got, want) {
+		r.t.Errorf("there are\n  %v, want\n  %v", strings.Join(got, ", "), strings.Join(want, ", "))
+	}
+}
+
+// wantSkipped checks the reasons of runs that were skipped.
+func (r *rig) wantSkipped(want ...string) {
+	r.t.Helper()
+	var got []string
+	for _, a := range r.made(action.Skipped) {
+		got = append(got, a.Reason)
+		if a.EndedAt.IsZero() || !a.StartedAt.IsZero() || a.Attempt != 0 {
+			r.t.Errorf("skipped: %+v", a)
+		}
+	}
+	if !slices.Equal(got, want) {
+		r.t.Errorf("skipped are\n  %v, want\n  %v", strings.Join(got, "\n  "), strings.Join(want, "\n  "))
+	}
+}
+
+// wantRunsAt checks when runs were made, by the times that they stand for.
+func (r *rig) wantRunsAt(t *testing.T, want ...string) {
+	t.Helper()
+	var got []string
+	for _, a := range r.made(action.Completed) {
+		got = append(got, a.RunAt.Format(time.RFC3339))
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("runs at %v, want %v", got, want)
+	}
+}

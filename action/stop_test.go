@@ -1,0 +1,157 @@
+package action_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/abidehq/abide/action"
+	"github.com/abidehq/abide/store"
+	"github.com/abidehq/abide/store/storetest"
+)
+
+func drain(d time.Duration) func(*action.Config) { return func(c *action.Config) { c.Drain = d } }
+
+// TestStopWaitsForRuns that end in time, and begins no others.
+func TestStopWaitsForRuns(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t, drain(time.Minute), slots(1))
+		r.will(takes(30 * time.Second))
+		r.add(action.Request{ID: "a"})
+		r.add(action.Request{ID: "b", At: r.at(time.Millisecond)})
+		pass(time.Millisecond)
+		stop := r.run()
+		pass(time.Second)
+		began := time.Now()
+		stop()
+		wantEqual(t, "time to stop", time.Since(began), 29*time.Second)
+		r.wantStatus("a", action.Completed, "")
+		r.wantStatus("b", action.Pending, "")
+		r.wantIDs("a")
+	})
+}
+
+// TestStopInterruptsRuns that do not end in time: idempotent ones are pending again, as if
+// they had not been tried, and the others have failed, with a reason.
+func TestStopInterruptsRuns(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t, drain(10*time.Second), target(func(d *action.Definition) { d.Attempts = 5 }))
+		r.will(takes(time.Hour))
+		r.add(action.Request{ID: "a"})
+		r.add(action.Request{ID: "b", Idempotent: true})
+		hook := r.receive(odd, "")
+		stop := r.run()
+		pass(time.Second)
+		began := time.Now()
+		stop()
+		wantEqual(t, "time to stop", time.Since(began), 10*time.Second)
+		const why = "the service is stopping: context canceled"
+		r.wantStatus("a", action.Failed, why)
+		r.wantStatus(hook.ID, action.Failed, why)
+		r.wantBody(hook.ID, odd)
+		got := r.wantStatus("b", action.Pending, why)
+		wantEqual(t, "attempt", got.Attempt, 0)
+		wantTime(t, "when it is due", got.Due(), r.at(11*time.Second))
+		for _, run := range r.all() {
+			if !errors.Is(run.cause, action.ErrStopping) {
+				t.Errorf("the cause is %v", run.cause)
+			}
+		}
+		r.will(nil)
+		newRigOn(t, r.store, r.journal).run()
+		pass(time.Minute)
+		r.wantStatus("b", action.Completed, "")
+		wantEqual(t, "runs", len(r.all()), 4)
+	})
+}
+
+// TestStopsDoNotUseUpAttempts: an idempotent action may be interrupted by any number of
+// them.
+func TestStopsDoNotUseUpAttempts(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.will(takes(time.Hour))
+		r.add(action.Request{ID: "a", Idempotent: true})
+		for range 10 {
+			stop := newRigOn(t, r.store, r.journal, drain(time.Second)).run()
+			pass(time.Second)
+			stop()
+			r.wantStatus("a", action.Pending, "the service is stopping: context canceled")
+		}
+		// Nor do crashes before them make a difference.
+		for crash := range 2 {
+			dead := storetest.NewFaulty(r.store, nil)
+			newRigOn(t, dead, r.journal).tick()
+			dead.Kill()
+			pass(time.Hour)
+			wantEqual(t, "attempt", r.get("a").Attempt, crash+1)
+		}
+		stop := newRigOn(t, r.store, r.journal, drain(time.Second)).run()
+		pass(time.Second)
+		stop()
+		r.wantStatus("a", action.Pending, "the service is stopping: context canceled")
+		pass(time.Hour) // what is dead still tries
+	})
+}
+
+// TestStopDuringATick lets it come to its end: what it has claimed is run.
+func TestStopDuringATick(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.add(action.Request{ID: "a"})
+		slow := newRigOn(t, &hooked{Store: r.store, hook: func(method string, after bool) {
+			if method == "Claim" && after {
+				<-time.After(2 * time.Second)
+			}
+		}}, r.journal)
+		stop := slow.run()
+		pass(3 * time.Second) // it claims schedules first
+		stop()
+		r.wantIDs("a")
+		r.wantStatus("a", action.Completed, "")
+	})
+}
+
+// TestStopWhileTheStoreIsInTrouble comes to an end, and nothing is lost.
+func TestStopWhileTheStoreIsInTrouble(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.add(action.Request{ID: "a"})
+		r.add(action.Request{ID: "b", Idempotent: true})
+		faulty := storetest.NewFaulty(r.store, func(c storetest.Call) storetest.Fault {
+			if c.Method == "Commit" {
+				return storetest.FailBefore
+			}
+			return storetest.NoFault
+		})
+		stop := newRigOn(t, faulty, r.journal).run()
+		pass(5 * time.Minute)
+		began := time.Now()
+		stop()
+		if took := time.Since(began); took > 30*time.Second {
+			t.Errorf("it has taken %v to stop", took)
+		}
+		r.wantIDs()
+		r.run()
+		pass(rate)
+		r.wantStatus("a", action.Completed, "")
+		r.wantStatus("b", action.Completed, "")
+	})
+}
+
+// TestRunEndsWithItsStore: there is nothing left to do.
+func TestRunEndsWithItsStore(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		done := make(chan error)
+		go func() { done <- r.Run(context.Background()) }()
+		pass(time.Second)
+		if err := r.store.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-done; !errors.Is(err, store.ErrClosed) {
+			t.Errorf("Run: %v", err)
+		}
+	})
+}

@@ -1,0 +1,150 @@
+package action
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/sweep"
+	"github.com/abidehq/abide/store"
+)
+
+// Run ticks until ctx ends, and then waits for the actions that run: see [Config.Drain]. It
+// returns an error if the store was closed or has failed. It is called once.
+func (s *Service) Run(ctx context.Context) error {
+	ctx, s.fail = context.WithCancelCause(ctx)
+	defer s.fail(nil)
+	stopGauges := s.meters.observe(s)
+	defer stopGauges()
+	sweeping := make(chan struct{})
+	go func() {
+		defer close(sweeping)
+		s.sweepAll(ctx)
+	}()
+	s.loop.Run(ctx)
+	<-sweeping
+	s.drain()
+	if err := context.Cause(ctx); errors.Is(err, store.ErrClosed) || errors.Is(err, store.ErrFailed) {
+		return err
+	}
+	return nil
+}
+
+// tickOnce is what the loop does.
+func (s *Service) tickOnce(ctx context.Context) {
+	err := s.Tick(ctx)
+	switch {
+	case errors.Is(err, store.ErrClosed), errors.Is(err, store.ErrFailed):
+		s.fail(err)
+	case err != nil:
+		s.log.Error("a tick went wrong, the next one tries again", "error", err)
+	}
+}
+
+// drain waits for the actions that run, and interrupts them after a while.
+func (s *Service) drain() {
+	interrupt := s.clock.AfterFunc(s.cfg.Drain, func() {
+		s.log.Warn("actions still run, and are interrupted", "actions", len(s.slots))
+		s.stop(ErrStopping)
+	})
+	defer interrupt()
+	s.running.Wait()
+}
+
+// Tick does what is due: it makes the actions of schedules whose time has come, claims all
+// actions that are due, in the order of time and as far as there are slots, marks them
+// running, and hands them to the pool. It does not wait for them. [Service.Run] calls it.
+func (s *Service) Tick(ctx context.Context) error {
+	began := s.clock.Now()
+	err := errors.Join(s.tickSchedules(ctx), s.tickActions(ctx))
+	s.meters.tick(ctx, s.clock.Now().Sub(began))
+	return err
+}
+
+func (s *Service) tickActions(ctx context.Context) error {
+	if len(s.targets) == 0 {
+		return nil
+	}
+	for {
+		slots := s.takeSlots(claimBatch)
+		if slots == 0 {
+			return nil
+		}
+		since := s.clock.Now()
+		claims, err := s.store.Claim(ctx, store.ClaimRequest{
+			Queue: queue, Routes: s.targets, Max: slots, MaxMessages: 1, Lease: s.cfg.Lease,
+		})
+		s.giveSlots(slots - len(claims))
+		if err != nil || len(claims) == 0 {
+			return err
+		}
+		if err := s.begin(ctx, since, claims); err != nil {
+			return err // what was given back would be claimed again, and again
+		}
+	}
+}
+
+// takeSlots takes up to n free slots. If there is none, the one that becomes free next
+// wakes the loop.
+func (s *Service) takeSlots(n int) int {
+	taken := 0
+	for _, last := range []bool{false, true} {
+		for taken < n && tryPut(s.slots) {
+			taken++
+		}
+		if taken > 0 || last {
+			break
+		}
+		s.left.Store(true) // and look again: a slot may have become free just before
+	}
+	return taken
+}
+
+func tryPut(slots chan<- struct{}) bool {
+	select {
+	case slots <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
+func (s *Service) giveSlots(n int) {
+	for range n {
+		<-s.slots
+	}
+	if n > 0 && s.left.Swap(false) {
+		s.loop.Wake()
+	}
+}
+
+// sweepEvery is how often actions are looked at whose retention may be over.
+const sweepEvery = time.Minute
+
+// sweepAll removes actions whose retention is over, until ctx ends.
+func (s *Service) sweepAll(ctx context.Context) {
+	for {
+		if n, err := s.sweep(ctx); err != nil && ctx.Err() == nil {
+			s.log.Error("cannot remove actions whose retention is over", "error", err)
+		} else if n > 0 {
+			s.log.Debug("removed actions whose retention is over", "actions", n)
+		}
+		if base.Sleep(ctx, s.clock, sweepEvery) != nil {
+			return
+		}
+	}
+}
+
+func (s *Service) sweep(ctx context.Context) (int, error) {
+	if s.cfg.Retention < 0 {
+		return 0, nil
+	}
+	q := store.Query{
+		Kind: kind, To: s.now(ctx).Add(-s.cfg.Retention), Limit: sweepBatch,
+		Statuses: []string{string(Completed), string(Failed), string(Cancelled), string(Skipped)},
+	}
+	return sweep.Records(ctx, s.store, q, func(key store.RecordKey) []store.RecordKey {
+		return []store.RecordKey{bodyKey(key.Tenant, key.ID)}
+	})
+}

@@ -1,0 +1,78 @@
+package base
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+var (
+	errAgain = errors.New("again")
+	errOver  = errors.New("over")
+)
+
+// TestRetry calls until there is nothing worth another try.
+func TestRetry(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name string
+		errs []error // of the calls, the last one again and again
+		want error
+		n    int
+	}{
+		{"at once", []error{nil}, nil, 1},
+		{"the third time", []error{errAgain, errAgain, nil}, nil, 3},
+		{"another error", []error{errAgain, errOver}, errOver, 2},
+		{"without end", []error{errAgain}, errAgain, Tries},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				n := 0
+				err := Retry(t.Context(), System{}, func(err error) bool { return errors.Is(err, errAgain) }, func() error {
+					n++
+					return tt.errs[min(n, len(tt.errs))-1]
+				})
+				if !errors.Is(err, tt.want) || n != tt.n {
+					t.Errorf("error %v after %d calls, want %v after %d", err, n, tt.want, tt.n)
+				}
+			})
+		})
+	}
+}
+
+// TestRetryPauses twice as long each time, up to a tenth of a second.
+func TestRetryPauses(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var gaps []time.Duration
+		last := time.Now()
+		_ = Retry(t.Context(), System{}, func(error) bool { return true }, func() error {
+			gaps, last = append(gaps, time.Since(last)), time.Now()
+			return errAgain
+		})
+		want := time.Millisecond
+		for i, gap := range gaps[1:] {
+			if gap != want {
+				t.Errorf("pause %d is %v, want %v", i, gap, want)
+			}
+			want = min(2*want, 100*time.Millisecond)
+		}
+	})
+}
+
+// TestRetryEndsWithItsContext, and returns what went wrong.
+func TestRetryEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
+		defer cancel()
+		began := time.Now()
+		err := Retry(ctx, System{}, func(error) bool { return true }, func() error { return errAgain })
+		if !errors.Is(err, errAgain) || time.Since(began) != 5*time.Millisecond {
+			t.Errorf("error %v after %v", err, time.Since(began))
+		}
+	})
+}

@@ -1,0 +1,126 @@
+package cli
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/abidehq/abide/action"
+	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/server/api"
+)
+
+func newActions() *cobra.Command {
+	return group(&cobra.Command{
+		Use:     "actions",
+		Aliases: []string{"action"},
+		Short:   "Add, list, show, cancel and retry actions",
+		Long: `Actions are what the tick loop does: see 'abide orchestrate'. An action is pending until it
+is due, running while its command runs, and then completed, failed or cancelled.
+
+The commands open the store, or talk to the loop that has it open.`,
+	}, newActionsAdd(), newActionsList(), newActionsShow(), newActionsCancel(), newActionsRetry())
+}
+
+func newActionsAdd() *cobra.Command {
+	var d db
+	var r action.Request
+	var at, payload string
+	cmd := &cobra.Command{
+		Use:   "add SLUG",
+		Short: "Add an action",
+		Long: `Add an action. It is done at the first tick at which it is due: at the next one, unless --at
+or --in says otherwise. SLUG is what it is for, such as the name of a service.
+
+` + timeHelp,
+		Example: `  abide actions add billing
+  abide actions add billing --in 10m
+  abide actions add billing --at "2026-12-24 09:00" --payload '{"full":true}' --id invoices-2026
+  abide actions add billing --payload @request.json --idempotent`,
+		Args: oneArg("a slug"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var err error
+			r.Tenant, r.Slug = d.tenant, args[0]
+			if err := action.CheckSlug(r.Slug); err != nil {
+				return err // before a store is made for it
+			}
+			if r.At, err = parseTime("at", at, base.System{}.Now(), time.Local); err != nil {
+				return err
+			}
+			if r.Payload, err = readPayload(cmd, payload); err != nil {
+				return err
+			}
+			return d.use(cmd, true, func(ctx context.Context, actions actionsAPI) error {
+				a, existed, err := actions.Add(ctx, r)
+				if err != nil {
+					return err
+				}
+				if existed {
+					cmd.PrintErrf("action %s is there already, and stays as it is\n", a.ID)
+				}
+				return d.printAction(cmd, a)
+			})
+		},
+	}
+	f := cmd.Flags()
+	f.SortFlags = false
+	f.StringVar(&at, "at", "", "when it is due")
+	durationVar(f, &r.Delay, "in", 0, "how long from now it is due: 90s, 10m, 2h30m, or a number of seconds")
+	f.StringVar(&payload, "payload", "", "JSON for the command's standard input; @FILE for that of a file, @- for standard input")
+	f.StringVar(&r.Target, "target", commandTarget, "what does it: "+commandTarget+" is the command of 'abide orchestrate'")
+	f.StringVar(&r.ID, "id", "", "a name of your own: adding the same one twice adds one action")
+	f.BoolVar(&r.Idempotent, "idempotent", false, "it can be run again if nobody knows how far it came")
+	d.addTo(cmd)
+	return cmd
+}
+
+func newActionsCancel() *cobra.Command {
+	var d db
+	var why string
+	cmd := &cobra.Command{
+		Use:     "cancel ID",
+		Short:   "Cancel an action",
+		Long:    "Cancel an action that is pending, or interrupt one that runs: its command gets SIGTERM, and SIGKILL later.",
+		Example: `  abide actions cancel invoices-2026 --reason "sent by hand"`,
+		Args:    oneArg("the ID of an action"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return d.use(cmd, false, func(ctx context.Context, actions actionsAPI) error {
+				a, err := actions.Cancel(ctx, d.tenant, args[0], why)
+				if err != nil {
+					return err
+				}
+				return d.printAction(cmd, a)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&why, "reason", "", "why")
+	d.addTo(cmd)
+	return cmd
+}
+
+func newActionsRetry() *cobra.Command {
+	var d db
+	cmd := &cobra.Command{
+		Use:     "retry ID",
+		Short:   "Have an action happen again that has failed or was cancelled",
+		Example: "  abide actions retry invoices-2026",
+		Args:    oneArg("the ID of an action"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return d.use(cmd, false, func(ctx context.Context, actions actionsAPI) error {
+				a, err := actions.Retry(ctx, d.tenant, args[0])
+				if err != nil {
+					return err
+				}
+				return d.printAction(cmd, a)
+			})
+		},
+	}
+	d.addTo(cmd)
+	return cmd
+}
+
+// printAction prints an action as it is in a list.
+func (d *db) printAction(cmd *cobra.Command, a action.Action) error {
+	return d.out.print(cmd.OutOrStdout(), api.FromAction(a), actionsTable([]action.Action{a}))
+}

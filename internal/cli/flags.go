@@ -1,0 +1,107 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/abidehq/abide/server/api"
+)
+
+// duration is the value of a flag: 90s, 15m, or a plain number of seconds.
+type duration time.Duration
+
+var _ pflag.Value = (*duration)(nil)
+
+func durationVar(f *pflag.FlagSet, d *time.Duration, name string, value time.Duration, help string) {
+	*d = value
+	f.Var((*duration)(d), name, help)
+}
+
+// Set reads it.
+func (d *duration) Set(text string) error {
+	parsed, err := api.ParseDuration(text)
+	*d = duration(parsed)
+	return err
+}
+
+// String writes it; nothing if it is zero, so that the help shows no default then.
+func (d *duration) String() string {
+	if *d == 0 {
+		return ""
+	}
+	return readable(time.Duration(*d))
+}
+
+// Type is what the help calls it.
+func (d *duration) Type() string { return "duration" }
+
+// layouts are the forms of a time without a zone.
+var layouts = []string{"2006-01-02T15:04:05", "2006-01-02 15:04:05", "2006-01-02T15:04", "2006-01-02 15:04", "2006-01-02"}
+
+// timeHelp is what the help says about times.
+const timeHelp = `Times are 2026-11-15T09:00:00Z, 2026-11-15T09:00:00+01:00, "2026-11-15 09:00" or 2026-11-15
+in the local zone, now, or how far from now: +10m, -24h.`
+
+// parseTime reads the time that a flag gives; zero if it is not given. Zone is that of times
+// which do not name one.
+func parseTime(flag, text string, now time.Time, zone *time.Location) (time.Time, error) {
+	switch {
+	case text == "":
+		return time.Time{}, nil
+	case text == "now":
+		return now, nil
+	case strings.HasPrefix(text, "+") || strings.HasPrefix(text, "-"):
+		if d, err := api.ParseDuration(text); err == nil {
+			return now.Add(d), nil
+		}
+	}
+	if t, err := time.Parse(time.RFC3339Nano, text); err == nil {
+		return t, nil
+	}
+	for _, layout := range layouts {
+		if t, err := time.ParseInLocation(layout, text, zone); err == nil {
+			return t, nil
+		}
+	}
+	return time.Time{}, usage(`--%s is %q, which is not a time: write 2026-11-15T09:00:00Z, "2026-11-15 09:00", now, +10m or -24h`, flag, text)
+}
+
+// readPayload returns the JSON that a flag gives, or the file that it names after an @.
+func readPayload(cmd *cobra.Command, text string) (json.RawMessage, error) {
+	data := []byte(text)
+	if name, isFile := strings.CutPrefix(text, "@"); isFile {
+		var err error
+		if name == "-" {
+			data, err = io.ReadAll(cmd.InOrStdin())
+		} else {
+			data, err = os.ReadFile(name)
+		}
+		if err != nil {
+			return nil, usage("--payload: %w", err)
+		}
+	}
+	if len(data) > 0 && !json.Valid(data) {
+		return nil, usage("--payload is not JSON; text is written with quotes: '\"text\"'")
+	}
+	return data, nil
+}
+
+// oneArg is for commands that take one argument.
+func oneArg(what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return usage("%q needs %s", cmd.CommandPath(), what)
+		}
+		if len(args) > 1 {
+			return usage("%q takes one argument, %s; got %s", cmd.CommandPath(), what, fmt.Sprintf("%q", args))
+		}
+		return nil
+	}
+}

@@ -1,0 +1,45 @@
+package cli
+
+import (
+	"io"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/lmittmann/tint"
+	"github.com/spf13/cobra"
+)
+
+// logs is how a command that goes on says what happens.
+type logs struct {
+	format string
+	level  string
+}
+
+// addTo gives a command the flags of its log.
+func (l *logs) addTo(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&l.format, "log-format", "text", "how to log, to standard error: text or json")
+	cmd.Flags().StringVar(&l.level, "log-level", "info", "from which level on: debug, info, warn or error")
+}
+
+// open returns the logger that the flags ask for.
+func (l *logs) open(w io.Writer) (*slog.Logger, error) {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(l.level)); err != nil {
+		return nil, usage("unknown log level %q; known are: debug, info, warn, error", l.level)
+	}
+	options := &slog.HandlerOptions{Level: level}
+	switch {
+	case l.format == "json":
+		return slog.New(slog.NewJSONHandler(w, options)), nil
+	case l.format != "text":
+		return nil, usage("unknown log format %q; known are: text, json", l.format)
+	case isTerminal(w):
+		return slog.New(tint.NewTextHandler(w, &tint.Options{Level: level, TimeFormat: time.TimeOnly, NoColor: !colours(w)})), nil
+	default:
+		return slog.New(slog.NewTextHandler(w, options)), nil
+	}
+}
+
+// colours reports whether to print to w in colours.
+func colours(w io.Writer) bool { return isTerminal(w) && os.Getenv("NO_COLOR") == "" }

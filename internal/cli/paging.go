@@ -1,0 +1,45 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/abidehq/abide/action"
+)
+
+// paging says which part of a list is wanted.
+type paging struct {
+	limit int
+	token string
+}
+
+// addTo gives a command the flags.
+func (p *paging) addTo(cmd *cobra.Command) {
+	cmd.Flags().IntVar(&p.limit, "limit", 50, "how many at most")
+	cmd.Flags().StringVar(&p.token, "page-token", "", "go on where another list ended")
+}
+
+// readPages reads pages until there is as much as is wanted, or no more.
+func readPages[T any](p paging, read func(limit int, cursor string) (page []T, next string, err error)) (all []T, next string, err error) {
+	if p.limit < 1 {
+		return nil, "", usage("--limit is %d; 1 or more is allowed", p.limit)
+	}
+	for next = p.token; ; {
+		var page []T
+		page, next, err = read(min(p.limit-len(all), action.MaxPage), next)
+		all = append(all, page...)
+		if err != nil || next == "" || len(all) >= p.limit {
+			return all, next, err
+		}
+	}
+}
+
+// sayMore tells a person what a table does not show.
+func (p *paging) sayMore(cmd *cobra.Command, out *output, what string, n int, next string) {
+	switch {
+	case out.isJSON():
+	case n == 0:
+		cmd.PrintErrf("there are no such %s\n", what)
+	case next != "":
+		cmd.PrintErrf("there may be more: --limit or --page-token %s shows them\n", next)
+	}
+}

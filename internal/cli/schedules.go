@@ -1,0 +1,161 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/abidehq/abide/action"
+	"github.com/abidehq/abide/server/api"
+)
+
+func newSchedules() *cobra.Command {
+	return group(
+		&cobra.Command{
+			Use:     "schedules",
+			Aliases: []string{"schedule"},
+			Short:   "Have actions happen again and again",
+			Long: `Schedules make actions again and again: by a cron expression in a time zone, or at a fixed
+distance. The tick loop makes them when they are due: see 'abide orchestrate'.
+
+The commands open the store, or talk to the loop that has it open.`,
+		},
+		newSchedulesAdd(), newSchedulesList(), newSchedulesShow(), newSchedulesPreview(),
+		newSchedulesPause(), newSchedulesResume(), newSchedulesTrigger(), newSchedulesBackfill(),
+		newSchedulesUpdate(), newSchedulesRemove(),
+	)
+}
+
+// scheduleID is what most of the commands take.
+const scheduleID = "the ID of a schedule"
+
+// scheduleVerb makes a command that does something to a schedule and prints it. F may be
+// given more flags.
+func scheduleVerb(cmd *cobra.Command, f func(ctx context.Context, actions actionsAPI, tenant, id string) (action.Schedule, error)) *cobra.Command {
+	var d db
+	cmd.Args = oneArg(scheduleID)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return d.use(cmd, false, func(ctx context.Context, actions actionsAPI) error {
+			s, err := f(ctx, actions, d.tenant, args[0])
+			if err != nil {
+				return err
+			}
+			return d.printSchedule(cmd, s)
+		})
+	}
+	d.addTo(cmd)
+	return cmd
+}
+
+func newSchedulesPause() *cobra.Command {
+	var why string
+	cmd := scheduleVerb(&cobra.Command{
+		Use:     "pause ID",
+		Short:   "Have a schedule make no actions until it is resumed",
+		Example: `  abide schedules pause nightly --reason "the disk is being replaced"`,
+	}, func(ctx context.Context, actions actionsAPI, tenant, id string) (action.Schedule, error) {
+		return actions.Pause(ctx, tenant, id, why)
+	})
+	cmd.Flags().StringVar(&why, "reason", "", "why")
+	return cmd
+}
+
+func newSchedulesResume() *cobra.Command {
+	return scheduleVerb(&cobra.Command{
+		Use:     "resume ID",
+		Short:   "Have a paused schedule go on",
+		Long:    "Have a paused schedule go on from now. What was due meanwhile is skipped; 'abide schedules backfill' makes it.",
+		Example: "  abide schedules resume nightly",
+	}, func(ctx context.Context, actions actionsAPI, tenant, id string) (action.Schedule, error) {
+		return actions.Resume(ctx, tenant, id)
+	})
+}
+
+func newSchedulesTrigger() *cobra.Command {
+	var d db
+	cmd := &cobra.Command{
+		Use:     "trigger ID",
+		Short:   "Make an action of a schedule now",
+		Long:    "Make an action of a schedule now, whatever else of it runs. The schedule goes on as it would have.",
+		Example: "  abide schedules trigger nightly",
+		Args:    oneArg(scheduleID),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return d.use(cmd, false, func(ctx context.Context, actions actionsAPI) error {
+				a, err := actions.Trigger(ctx, d.tenant, args[0])
+				if err != nil {
+					return err
+				}
+				return d.printAction(cmd, a)
+			})
+		},
+	}
+	d.addTo(cmd)
+	return cmd
+}
+
+func newSchedulesRemove() *cobra.Command {
+	var d db
+	var yes bool
+	cmd := &cobra.Command{
+		Use:     "remove ID",
+		Short:   "Remove a schedule",
+		Long:    "Remove a schedule. The actions that it has made stay. On a terminal it asks first.",
+		Example: "  abide schedules remove nightly --yes",
+		Args:    oneArg(scheduleID),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if !yes && isTerminal(cmd.InOrStdin()) && !confirmed(cmd, fmt.Sprintf("Remove schedule %s of tenant %s?", args[0], d.tenant)) {
+				return fmt.Errorf("schedule %s was not removed", args[0])
+			}
+			return d.use(cmd, false, func(ctx context.Context, actions actionsAPI) error {
+				return actions.RemoveSchedule(ctx, d.tenant, args[0])
+			})
+		},
+	}
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	d.addTo(cmd)
+	return cmd
+}
+
+// confirmed asks a person.
+func confirmed(cmd *cobra.Command, question string) bool {
+	cmd.PrintErr(question + " [y/N] ")
+	answer, _ := bufio.NewReader(cmd.InOrStdin()).ReadString('\n')
+	answer = strings.ToLower(strings.TrimSpace(answer))
+	return answer == "y" || answer == "yes"
+}
+
+// printSchedule prints a schedule as it is in a list.
+func (d *db) printSchedule(cmd *cobra.Command, s action.Schedule) error {
+	return d.out.print(cmd.OutOrStdout(), api.FromSchedule(s), schedulesTable([]action.Schedule{s}))
+}
+
+// schedulesTable returns what prints schedules as a table.
+func schedulesTable(schedules []action.Schedule) func(io.Writer) error {
+	return func(w io.Writer) error {
+		if len(schedules) == 0 {
+			return nil
+		}
+		t := newTable(w, "ID", "SLUG", "RHYTHM", "STATUS", "NEXT", "LAST", "RUNS")
+		for _, s := range schedules {
+			t.add(plain(s.ID), plain(s.Slug), plain(rhythmOf(&s.Plan)), statusCell(s.Status),
+				plain(localTime(s.Next)), plain(localTime(s.Last)), plain(fmt.Sprint(s.Runs)))
+		}
+		return t.write(w)
+	}
+}
+
+// rhythmOf says in words when a plan has runs.
+func rhythmOf(p *action.Plan) string {
+	if p.Every != 0 {
+		return "every " + readable(p.Every)
+	}
+	zone := p.Zone
+	if zone == "" {
+		zone = "UTC"
+	}
+	return p.Cron + " " + zone
+}

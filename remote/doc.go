@@ -1,0 +1,2 @@
+// Package remote talks to a server of Abide as if what it serves were in this process.
+package remote

@@ -1,0 +1,89 @@
+package remote
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/abidehq/abide/action"
+	"github.com/abidehq/abide/server/api"
+)
+
+// AddSchedule adds a schedule.
+func (a *Actions) AddSchedule(ctx context.Context, p action.Plan) (action.Schedule, error) {
+	return a.schedule(ctx, http.MethodPost, "/api/v1/schedules", nil, api.FromPlan(p))
+}
+
+// GetSchedule returns a schedule.
+func (a *Actions) GetSchedule(ctx context.Context, tenant, id string) (action.Schedule, error) {
+	return a.schedule(ctx, http.MethodGet, where("schedules", tenant, id), nil, nil)
+}
+
+// UpdateSchedule gives a schedule another plan.
+func (a *Actions) UpdateSchedule(ctx context.Context, p action.Plan, version int64) (action.Schedule, error) {
+	q := url.Values{"version": {strconv.FormatInt(version, 10)}}
+	return a.schedule(ctx, http.MethodPut, where("schedules", p.Tenant, p.ID), q, api.FromPlan(p))
+}
+
+// Pause pauses a schedule.
+func (a *Actions) Pause(ctx context.Context, tenant, id, why string) (action.Schedule, error) {
+	q := url.Values{}
+	set(q, "reason", why)
+	return a.schedule(ctx, http.MethodPost, where("schedules", tenant, id, "pause"), q, nil)
+}
+
+// Resume resumes a schedule.
+func (a *Actions) Resume(ctx context.Context, tenant, id string) (action.Schedule, error) {
+	return a.schedule(ctx, http.MethodPost, where("schedules", tenant, id, "resume"), nil, nil)
+}
+
+// RemoveSchedule removes a schedule.
+func (a *Actions) RemoveSchedule(ctx context.Context, tenant, id string) error {
+	_, err := a.c.call(ctx, http.MethodDelete, where("schedules", tenant, id), nil, nil, nil)
+	return err
+}
+
+// Trigger runs a schedule now.
+func (a *Actions) Trigger(ctx context.Context, tenant, id string) (action.Action, error) {
+	return a.one(ctx, http.MethodPost, where("schedules", tenant, id, "trigger"), nil)
+}
+
+// Backfill makes the runs of a range of time.
+func (a *Actions) Backfill(ctx context.Context, tenant, id string, from, to time.Time) ([]action.Action, error) {
+	q := url.Values{}
+	setTime(q, "from", from)
+	setTime(q, "to", to)
+	var list api.ActionList
+	if _, err := a.c.call(ctx, http.MethodPost, where("schedules", tenant, id, "backfill"), q, nil, &list); err != nil {
+		return nil, err
+	}
+	return actions(list), nil
+}
+
+// ListSchedules returns schedules.
+func (a *Actions) ListSchedules(ctx context.Context, tenant string, limit int, cursor string) (action.SchedulePage, error) {
+	q := page(limit, cursor)
+	set(q, "tenant", tenant)
+	var list api.ScheduleList
+	if _, err := a.c.call(ctx, http.MethodGet, "/api/v1/schedules", q, nil, &list); err != nil {
+		return action.SchedulePage{}, err
+	}
+	out := action.SchedulePage{Next: list.NextPageToken, Schedules: make([]action.Schedule, len(list.Schedules))}
+	for i := range list.Schedules {
+		var err error
+		if out.Schedules[i], err = list.Schedules[i].Schedule(); err != nil {
+			return action.SchedulePage{}, err
+		}
+	}
+	return out, nil
+}
+
+func (a *Actions) schedule(ctx context.Context, method, path string, q url.Values, in any) (action.Schedule, error) {
+	var out api.Schedule
+	if _, err := a.c.call(ctx, method, path, q, in, &out); err != nil {
+		return action.Schedule{}, err
+	}
+	return out.Schedule()
+}

@@ -1,0 +1,108 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/abidehq/abide/action"
+	"github.com/abidehq/abide/server/api"
+	"github.com/abidehq/abide/store"
+)
+
+// problems says what errors become, the first that matches.
+var problems = []struct {
+	is     error
+	status int
+	code   string
+	title  string
+}{
+	{action.ErrNotFound, http.StatusNotFound, api.CodeNotFound, "there is no such thing"},
+	{action.ErrExists, http.StatusConflict, api.CodeExists, "there is such a thing already"},
+	{action.ErrState, http.StatusConflict, api.CodeState, "its status does not allow it"},
+	{action.ErrConflict, http.StatusConflict, api.CodeConflict, "it was changed by others"},
+	{action.ErrInvalid, http.StatusBadRequest, api.CodeInvalid, "the request breaks a rule"},
+	{store.ErrTooLarge, http.StatusRequestEntityTooLarge, api.CodeTooLarge, "the request is too large"},
+	{store.ErrInvalid, http.StatusBadRequest, api.CodeInvalid, "the request breaks a rule"},
+	{store.ErrFull, http.StatusServiceUnavailable, api.CodeUnavailable, "the store has no room"},
+	{store.ErrClosed, http.StatusServiceUnavailable, api.CodeUnavailable, "the store is closed"},
+	{store.ErrFailed, http.StatusServiceUnavailable, api.CodeUnavailable, "the store has failed"},
+	{context.DeadlineExceeded, http.StatusServiceUnavailable, api.CodeUnavailable, "it took too long"},
+}
+
+// problem returns an error of a service as what a client gets. Those that nobody expects
+// are logged, and the client learns no more than that.
+func (s *Server) problem(err error) error {
+	if err == nil {
+		return nil
+	}
+	for _, p := range problems {
+		if errors.Is(err, p.is) {
+			return newProblem(p.status, p.code, p.title, err.Error())
+		}
+	}
+	s.log.Error("a request failed", "error", err)
+	return newProblem(http.StatusInternalServerError, api.CodeInternal, "something is wrong with the server", "the server's log says more")
+}
+
+func newProblem(status int, code, title, detail string) *api.Problem {
+	return &api.Problem{Type: "about:blank", Title: title, Status: status, Code: code, Detail: detail}
+}
+
+// codes are those of problems that are found before a handler is called.
+var codes = map[int]string{
+	http.StatusNotFound:              api.CodeNotFound,
+	http.StatusRequestEntityTooLarge: api.CodeTooLarge,
+	http.StatusInternalServerError:   api.CodeInternal,
+}
+
+// toProblem gives problems that the framework has found the form that all others have.
+func toProblem(_ huma.Context, _ string, v any) (any, error) {
+	m, ok := v.(*huma.ErrorModel)
+	if !ok {
+		return v, nil
+	}
+	code, ok := codes[m.Status]
+	if !ok {
+		code = api.CodeInvalid
+	}
+	p := newProblem(m.Status, code, m.Title, m.Detail)
+	for _, e := range m.Errors {
+		p.Errors = append(p.Errors, api.ProblemDetail{Message: e.Message, Location: e.Location})
+	}
+	return p, nil
+}
+
+// noRoute gives what the multiplexer says of a request that has no route, or not with that
+// method, the form that all other problems have.
+type noRoute struct {
+	http.ResponseWriter
+	answered bool
+}
+
+// WriteHeader writes the problem.
+func (w *noRoute) WriteHeader(status int) {
+	if w.answered {
+		return
+	}
+	w.answered = true
+	p := newProblem(status, api.CodeNotFound, "there is no such route", "see /openapi.json")
+	if status == http.StatusMethodNotAllowed {
+		p.Code, p.Title = api.CodeMethod, "the route does not have that method"
+		p.Detail = "allowed: " + w.Header().Get("Allow")
+	}
+	w.Header().Set("Content-Type", p.ContentType(""))
+	w.ResponseWriter.WriteHeader(status)
+	_ = json.NewEncoder(w.ResponseWriter).Encode(p) // the client may be gone
+}
+
+// Write drops the text that the problem stands for.
+func (w *noRoute) Write(text []byte) (int, error) {
+	if !w.answered {
+		w.WriteHeader(http.StatusNotFound)
+	}
+	return len(text), nil
+}

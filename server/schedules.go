@@ -1,0 +1,128 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/abidehq/abide/action"
+	"github.com/abidehq/abide/server/api"
+)
+
+func (s *Server) addSchedules(router huma.API) {
+	const base, tag = "/api/v1/schedules", "schedules"
+	const one = base + "/{tenant}/{id}"
+	actions := s.cfg.Actions
+	huma.Register(router, huma.Operation{
+		OperationID: "add-schedule", Method: http.MethodPost, Path: base, Summary: "Add a schedule", Tags: []string{tag},
+		DefaultStatus: http.StatusCreated, MaxBodyBytes: maxBody,
+	}, func(ctx context.Context, in *struct{ Body api.Plan }) (*answer[api.Schedule], error) {
+		plan, err := in.Body.Plan()
+		if err != nil {
+			return nil, s.problem(fmt.Errorf("%w: %w", err, action.ErrInvalid))
+		}
+		return s.schedule(http.StatusCreated)(actions.AddSchedule(ctx, plan))
+	})
+	huma.Register(router, huma.Operation{
+		OperationID: "list-schedules", Method: http.MethodGet, Path: base, Summary: "List schedules", Tags: []string{tag},
+		Description: "In the order of their next run.",
+	}, func(ctx context.Context, in *struct {
+		PageSize  int    `query:"page_size" minimum:"1" maximum:"1000" default:"100" doc:"How many there are on a page at most."`
+		PageToken string `query:"page_token" doc:"The next_page_token of the page before."`
+		Tenant    string `query:"tenant" doc:"Of one tenant."`
+	}) (*answer[api.ScheduleList], error) {
+		page, err := actions.ListSchedules(ctx, in.Tenant, in.PageSize, in.PageToken)
+		if err != nil {
+			return nil, s.problem(err)
+		}
+		list := api.ScheduleList{Schedules: make([]api.Schedule, len(page.Schedules)), NextPageToken: page.Next}
+		for i, sch := range page.Schedules {
+			list.Schedules[i] = api.FromSchedule(sch)
+		}
+		return &answer[api.ScheduleList]{http.StatusOK, list}, nil
+	})
+	huma.Register(router, huma.Operation{
+		OperationID: "get-schedule", Method: http.MethodGet, Path: one, Summary: "Get a schedule", Tags: []string{tag},
+	}, func(ctx context.Context, in *named) (*answer[api.Schedule], error) {
+		return s.schedule(http.StatusOK)(actions.GetSchedule(ctx, in.Tenant, in.ID))
+	})
+	huma.Register(router, huma.Operation{
+		OperationID: "update-schedule", Method: http.MethodPut, Path: one, Summary: "Give a schedule another plan", Tags: []string{tag},
+		MaxBodyBytes: maxBody,
+	}, func(ctx context.Context, in *struct {
+		Tenant  string `path:"tenant"`
+		ID      string `path:"id"`
+		Version int64  `query:"version" minimum:"0" doc:"The version that it must have; 0 means any."`
+		Body    api.Plan
+	}) (*answer[api.Schedule], error) {
+		in.Body.Tenant, in.Body.ID = in.Tenant, in.ID
+		plan, err := in.Body.Plan()
+		if err != nil {
+			return nil, s.problem(fmt.Errorf("%w: %w", err, action.ErrInvalid))
+		}
+		return s.schedule(http.StatusOK)(actions.UpdateSchedule(ctx, plan, in.Version))
+	})
+	huma.Register(router, huma.Operation{
+		OperationID: "remove-schedule", Method: http.MethodDelete, Path: one, Summary: "Remove a schedule", Tags: []string{tag},
+		Description: "The actions that it has made stay.", DefaultStatus: http.StatusNoContent,
+	}, func(ctx context.Context, in *named) (*struct{}, error) {
+		return nil, s.problem(actions.RemoveSchedule(ctx, in.Tenant, in.ID))
+	})
+	huma.Register(router, huma.Operation{
+		OperationID: "pause-schedule", Method: http.MethodPost, Path: one + "/pause", Summary: "Pause a schedule", Tags: []string{tag},
+	}, func(ctx context.Context, in *struct {
+		Tenant string `path:"tenant"`
+		ID     string `path:"id"`
+		Reason string `query:"reason" maxLength:"1024" doc:"Why."`
+	}) (*answer[api.Schedule], error) {
+		return s.schedule(http.StatusOK)(actions.Pause(ctx, in.Tenant, in.ID, in.Reason))
+	})
+	huma.Register(router, huma.Operation{
+		OperationID: "resume-schedule", Method: http.MethodPost, Path: one + "/resume", Summary: "Resume a schedule", Tags: []string{tag},
+		Description: "What was due meanwhile is skipped.",
+	}, func(ctx context.Context, in *named) (*answer[api.Schedule], error) {
+		return s.schedule(http.StatusOK)(actions.Resume(ctx, in.Tenant, in.ID))
+	})
+	huma.Register(router, huma.Operation{
+		OperationID: "trigger-schedule", Method: http.MethodPost, Path: one + "/trigger", Summary: "Run a schedule now", Tags: []string{tag},
+		DefaultStatus: http.StatusCreated,
+	}, func(ctx context.Context, in *named) (*answer[api.Action], error) {
+		a, err := actions.Trigger(ctx, in.Tenant, in.ID)
+		if err != nil {
+			return nil, s.problem(err)
+		}
+		return &answer[api.Action]{http.StatusCreated, api.FromAction(a)}, nil
+	})
+	huma.Register(router, huma.Operation{
+		OperationID: "backfill-schedule", Method: http.MethodPost, Path: one + "/backfill", Summary: "Make the runs of a range of time", Tags: []string{tag},
+		DefaultStatus: http.StatusCreated, Description: "All of them now, beside each other; at most 1,000.",
+	}, func(ctx context.Context, in *struct {
+		Tenant string    `path:"tenant"`
+		ID     string    `path:"id"`
+		From   time.Time `query:"from" required:"true" doc:"The first run is not before."`
+		To     time.Time `query:"to" required:"true" doc:"The last run is before."`
+	}) (*answer[api.ActionList], error) {
+		made, err := actions.Backfill(ctx, in.Tenant, in.ID, in.From, in.To)
+		if err != nil {
+			return nil, s.problem(err)
+		}
+		list := api.ActionList{Actions: make([]api.Action, len(made))}
+		for i, a := range made {
+			list.Actions[i] = api.FromAction(a)
+		}
+		return &answer[api.ActionList]{http.StatusCreated, list}, nil
+	})
+}
+
+// schedule returns what answers with a schedule, or a problem.
+func (s *Server) schedule(status int) func(action.Schedule, error) (*answer[api.Schedule], error) {
+	return func(sch action.Schedule, err error) (*answer[api.Schedule], error) {
+		if err != nil {
+			return nil, s.problem(err)
+		}
+		return &answer[api.Schedule]{status, api.FromSchedule(sch)}, nil
+	}
+}

@@ -164,6 +164,7 @@ func TestConfigurationsThatAreRefused(t *testing.T) {
 		"Config.Slots is 100001":        func(c *action.Config) { c.Slots = 100_001 },
 		"Config.Lease is 999ms":         func(c *action.Config) { c.Lease = 999 * time.Millisecond },
 		"Config.Lease is 25h0m0s":       func(c *action.Config) { c.Lease = 25 * time.Hour },
+		"Config.Drain is -1ns":          func(c *action.Config) { c.Drain = -1 },
 		"Config.Output is 1048577":      func(c *action.Config) { c.Output = action.MaxOutput + 1 },
 		`target "do" has no Target`:     do(action.Definition{}),
 		"Timeout is -1ns":               do(action.Definition{Target: f, Timeout: -1}),

@@ -324,6 +324,14 @@ func takes(d time.Duration) action.Func {
 	}
 }
 
+// blocks returns what goes on until it is released.
+func blocks(release <-chan struct{}) action.Func {
+	return func(context.Context, action.Run) (action.Outcome, error) {
+		<-release
+		return action.Outcome{}, nil
+	}
+}
+
 // fails returns what fails.
 func fails(why string) action.Func {
 	return func(context.Context, action.Run) (action.Outcome, error) {

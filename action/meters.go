@@ -17,6 +17,9 @@ type meters struct {
 	adds, starts, ends              metric.Int64Counter
 	ticks, durations, lateness      metric.Float64Histogram
 	pending, runningNow, overdueNow metric.Float64ObservableGauge
+
+	byTrigger map[TriggerKind]metric.MeasurementOption // made once, as they cost more than what is counted
+	byStatus  map[Status]metric.MeasurementOption
 }
 
 func newMeters(p metric.MeterProvider) (*meters, error) {
@@ -32,14 +35,25 @@ func newMeters(p metric.MeterProvider) (*meters, error) {
 		pending:    set.Gauge(meter.ActionsPending),
 		runningNow: set.Gauge(meter.ActionsRunning),
 		overdueNow: set.Gauge(meter.ActionOverdue),
+		byTrigger:  labels(meter.ActionsAdded, Scheduled, Webhook),
+		byStatus:   labels(meter.ActionsEnded, Statuses...),
 	}
 	return m, set.Err
+}
+
+// labels returns the label of a metric with each of its values.
+func labels[T ~string](m meter.Metric, values ...T) map[T]metric.MeasurementOption {
+	all := map[T]metric.MeasurementOption{}
+	for _, value := range values {
+		all[value] = metric.WithAttributeSet(attribute.NewSet(attribute.String(m.Label, string(value))))
+	}
+	return all
 }
 
 func (m *meters) tick(ctx context.Context, took time.Duration) { m.ticks.Record(ctx, took.Seconds()) }
 
 func (m *meters) added(ctx context.Context, a *Action) {
-	m.adds.Add(ctx, 1, metric.WithAttributes(attribute.String(meter.ActionsAdded.Label, string(a.Trigger.Kind))))
+	m.adds.Add(ctx, 1, m.byTrigger[a.Trigger.Kind])
 }
 
 func (m *meters) started(ctx context.Context, a *Action) {
@@ -49,7 +63,7 @@ func (m *meters) started(ctx context.Context, a *Action) {
 
 // ended counts an action that has ended, or that is to be run again.
 func (m *meters) ended(ctx context.Context, status Status) {
-	m.ends.Add(ctx, 1, metric.WithAttributes(attribute.String(meter.ActionsEnded.Label, string(status))))
+	m.ends.Add(ctx, 1, m.byStatus[status])
 }
 
 // ran counts a run that came to its end.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"strconv"
 	"strings"
@@ -45,7 +46,7 @@ func (s *scraped) read() (text string, values map[string]float64) {
 	s.t.Helper()
 	answer := httptest.NewRecorder()
 	promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError}).
-		ServeHTTP(answer, httptest.NewRequest("GET", "/metrics", nil))
+		ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	if answer.Code != 200 {
 		s.t.Fatalf("scraping gives %d: %s", answer.Code, answer.Body)
 	}

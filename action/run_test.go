@@ -255,6 +255,7 @@ func TestOutputIsCutInTheMiddle(t *testing.T) {
 		{"odd", 5, "0123456789", 0, "01789", 5},
 		{"the target has cut too", 4, "0123456789", 100, "0189", 106},
 		{"characters stay whole", 6, "aüüüüüb", 0, "aüüb", 6},
+		{"half a character goes", 7, "aüüüüüb", 0, "aüüb", 6},
 		{"not UTF-8", 20, "a\xffb", 0, "a\ufffdb", 0},
 		{"nothing is kept", -1, "0123", 0, "", 4},
 		{"the default", 0, strings.Repeat("x", action.DefaultOutput+1), 0, strings.Repeat("x", action.DefaultOutput), 1},
@@ -311,7 +312,7 @@ func TestUnservedTargetsWait(t *testing.T) {
 func TestMalformedMessagesGoToQuarantine(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
-		name := strings.Repeat("n", store.MaxName) // so that the error is too long for a tag
+		name := strings.Repeat("n", store.MaxName) // which its error tells, too
 		err := r.store.Commit(t.Context(), &store.Tx{Put: []store.Message{
 			{Key: store.Key{Queue: "actions", Tenant: "acme", Name: name}, ID: "1", Route: "do", Body: []byte{9, 9}},
 			{Key: store.Key{Queue: "actions", Tenant: "acme", Name: "empty"}, ID: "1", Route: "do"},

@@ -209,7 +209,7 @@ func (p *Plan) setDefaults() {
 
 // most returns how many actions can be made in one commit.
 func (p *Plan) most() int {
-	each := 2*len(p.Payload) + 4096 // a record and a message, with all that is in them
+	each := 2*len(p.Payload) + 4096              // a record and a message, with all that is in them
 	return min(MaxRuns, store.MaxTxBytes/each-2) // beside the schedule, and what is skipped
 }
 

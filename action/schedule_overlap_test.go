@@ -82,6 +82,26 @@ func TestOverlapQueueAfterCancel(t *testing.T) {
 	})
 }
 
+// TestOverlapQueueAfterAChangeOfPlan: the action that runs does not know that somebody waits
+// for its end. What waits is made when the next run is due, and before that.
+func TestOverlapQueueAfterAChangeOfPlan(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.will(takes(90 * time.Second))
+		r.addSchedule(plan(every(time.Minute), overlap(action.OverlapAllow)))
+		r.run()
+		r.until(30 * time.Second)
+		if _, err := r.UpdateSchedule(t.Context(), plan(every(time.Minute), overlap(action.OverlapQueue)), 0); err != nil {
+			t.Fatal(err)
+		}
+		r.until(125 * time.Second)
+		r.wantMade("completed 0s", "running 1m0s")
+		wantTime(t, "what waits", r.schedule().Queued, r.at(2*time.Minute))
+		r.until(215 * time.Second)
+		r.wantMade("completed 0s", "completed 1m0s", "running 2m0s", "skipped 3m0s")
+	})
+}
+
 // TestPauseSkipsWhatWaits.
 func TestPauseSkipsWhatWaits(t *testing.T) {
 	bubble(t, func(t *testing.T) {

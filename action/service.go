@@ -39,7 +39,8 @@ type Config struct {
 
 	// Drain is how long Run waits for running actions when it is to stop: 10 s, unless it
 	// says otherwise. Then they are interrupted: those that are idempotent are run again
-	// later, the others have failed.
+	// later, the others have failed. If the store is in trouble and this cannot be noted
+	// for as long again, it is left to the next process, as if this one had died.
 	Drain time.Duration
 
 	// Output is how much output of a run is kept, in bytes: [DefaultOutput], unless it says
@@ -78,6 +79,9 @@ type Service struct {
 	fail    context.CancelCauseFunc // ends Run
 	work    context.Context         //nolint:containedctx // that of all runs; ends when they are interrupted
 	stop    context.CancelCauseFunc
+
+	settling context.Context //nolint:containedctx // that of all commits of outcomes; ends when Run waits no longer
+	giveUp   context.CancelFunc
 }
 
 // New returns a service. It does nothing until [Service.Run].
@@ -94,6 +98,7 @@ func New(cfg Config) (*Service, error) {
 	}
 	s.loop = tick.New(cfg.Rate, cfg.Clock, s.tickOnce)
 	s.work, s.stop = context.WithCancelCause(context.Background())
+	s.settling, s.giveUp = context.WithCancel(context.Background())
 	var err error
 	if s.meters, err = newMeters(cfg.Meter); err != nil {
 		return nil, err
@@ -133,6 +138,8 @@ func (c *Config) setDefaults() error {
 		return invalid(verb, "Config.Slots is %d; 1 to 100000 is allowed", c.Slots)
 	case c.Lease < time.Second || c.Lease > store.MaxLease:
 		return invalid(verb, "Config.Lease is %v; %v to %v is allowed", c.Lease, time.Second, store.MaxLease)
+	case c.Drain < 0:
+		return invalid(verb, "Config.Drain is %v, which is negative", c.Drain)
 	case c.Output > MaxOutput:
 		return invalid(verb, "Config.Output is %d; at most %d is allowed", c.Output, MaxOutput)
 	}

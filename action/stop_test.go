@@ -95,6 +95,19 @@ func TestStopsDoNotUseUpAttempts(t *testing.T) {
 	})
 }
 
+// TestATargetThatIsIdempotent makes all of its actions so.
+func TestATargetThatIsIdempotent(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t, drain(time.Second), target(idempotent))
+		r.will(takes(time.Hour))
+		r.add(action.Request{ID: "a"})
+		stop := r.run()
+		pass(time.Second)
+		stop()
+		r.wantStatus("a", action.Pending, "the service is stopping: context canceled")
+	})
+}
+
 // TestStopDuringATick lets it come to its end: what it has claimed is run.
 func TestStopDuringATick(t *testing.T) {
 	bubble(t, func(t *testing.T) {
@@ -137,6 +150,33 @@ func TestStopWhileTheStoreIsInTrouble(t *testing.T) {
 		pass(rate)
 		r.wantStatus("a", action.Completed, "")
 		r.wantStatus("b", action.Completed, "")
+	})
+}
+
+// TestStopGivesUpOnOutcomes that it cannot note: the next process finds the actions running.
+func TestStopGivesUpOnOutcomes(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.add(action.Request{ID: "a"})
+		faulty := storetest.NewFaulty(r.store, nil)
+		stop := newRigOn(t, faulty, r.journal, drain(5*time.Second), func(c *action.Config) { c.Lease = time.Hour }).run()
+		r.will(takes(time.Hour))
+		r.add(action.Request{ID: "b"})
+		pass(rate)
+		r.wantStatus("b", action.Running, "")
+		faulty.Plan(func(c storetest.Call) storetest.Fault {
+			if c.Method == "Commit" {
+				return storetest.FailBefore
+			}
+			return storetest.NoFault
+		})
+		began := time.Now()
+		stop()
+		wantEqual(t, "time to stop", time.Since(began), 10*time.Second)
+		r.wantStatus("b", action.Running, "")
+		newRigOn(t, r.store, r.journal).run()
+		pass(time.Hour + rate)
+		r.wantStatus("b", action.Failed, "recovered from restart")
 	})
 }
 

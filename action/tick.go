@@ -49,6 +49,8 @@ func (s *Service) drain() {
 		s.stop(ErrStopping)
 	})
 	defer interrupt()
+	giveUp := s.clock.AfterFunc(2*s.cfg.Drain, s.giveUp)
+	defer giveUp()
 	s.running.Wait()
 }
 

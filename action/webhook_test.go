@@ -192,7 +192,7 @@ func TestOnlyWebhooksHaveABody(t *testing.T) {
 		r.wantNoBody("a")
 		r.wantNoBody("nobody")
 		r.will(func(_ context.Context, run action.Run) (action.Outcome, error) {
-			if run.Body != nil && len(run.Body) > 0 {
+			if len(run.Body) > 0 {
 				t.Errorf("it has the body %q", run.Body)
 			}
 			return action.Outcome{}, errors.New("no")

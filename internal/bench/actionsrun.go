@@ -84,7 +84,7 @@ func (r *actionsRun) open(ctx context.Context) error {
 // newService makes a service, which can be run once.
 func (r *actionsRun) newService() (*action.Service, error) {
 	s, err := action.New(action.Config{
-		Store: r.store, Slots: r.opts.Slots, Logger: r.opts.Logger,
+		Store: r.store, Slots: r.opts.Slots, Drain: r.opts.Patience, Logger: r.opts.Logger,
 		Targets: map[string]action.Definition{actionsTarget: {Target: action.Func(r.act)}},
 	})
 	if err != nil {
@@ -95,16 +95,15 @@ func (r *actionsRun) newService() (*action.Service, error) {
 
 // act is the target.
 func (r *actionsRun) act(_ context.Context, run action.Run) (action.Outcome, error) {
-	t, i, ours := r.tally.Load(), 0, false
+	name := run.Action.ID
 	if run.Action.Trigger.Kind == action.Webhook {
-		i, ours = r.parse(run.Action.Trigger.Header[deliveryHeader])
-		if ours && len(run.Body) != r.opts.Body {
-			return action.Outcome{}, fmt.Errorf("bench: a body has %d bytes, %d were sent", len(run.Body), r.opts.Body)
-		}
-	} else {
-		i, ours = r.parse(run.Action.ID)
+		name = run.Action.Trigger.Header[deliveryHeader]
 	}
-	if ours && t != nil && i < len(t.runs) {
+	i, ours := r.parse(name)
+	if ours && len(run.Body) != run.Action.Trigger.Size {
+		return action.Outcome{}, fmt.Errorf("bench: a body has %d bytes, %d were sent", len(run.Body), run.Action.Trigger.Size)
+	}
+	if t := r.tally.Load(); ours && t != nil && i < len(t.runs) {
 		t.runs[i].Add(1)
 		t.count.Add(1)
 	}

@@ -1,5 +1,5 @@
-// Package bench measures a store as the engine uses it, and an engine and timers as
-// programs use them.
+// Package bench measures a store as the engine uses it, and an engine, timers and
+// actions as programs use them.
 //
 // # Stores
 //
@@ -35,4 +35,11 @@
 // timer: in bulk, and singly by clients in the same process. They are published to a
 // subscriber in the process, which measures how late each is. A timer that fires early, is
 // published twice, or is not published is an error.
+//
+// # Actions
+//
+// [RunActions] opens a store and measures package action on it: ticks that find nothing
+// due, actions that are due for a target in the same process which does nothing, and
+// webhooks that senders in the same process send over HTTP to package hook. An action that
+// is run twice, or not at all, is an error.
 package bench

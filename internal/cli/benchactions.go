@@ -36,7 +36,7 @@ target abide-bench; what it holds besides is not touched, except that schedules 
 due make their actions.`,
 		Example: `  abide bench actions
   abide bench actions --pending 1000000 --json
-  abide bench actions --n 100000 --slots 1000 --duration 0
+  abide bench actions --n 100000 --slots 4000 --duration 0
   abide bench actions --clients 128 --body 4096 --duration 10s`,
 		Args: noArgs,
 		RunE: b.run,
@@ -45,7 +45,7 @@ due make their actions.`,
 	f.SortFlags = false
 	f.StringVar(&b.opts.Store, "store", "", "URL of the store, such as memory:// or pebble://data; $ABIDE_STORE if not given, or a temporary one")
 	f.IntVar(&b.opts.N, "n", 50_000, "actions that are due at the same time")
-	f.IntVar(&b.opts.Slots, "slots", 256, "actions that run at a time")
+	f.IntVar(&b.opts.Slots, "slots", 1000, "actions that run at a time")
 	f.IntVar(&b.opts.Pending, "pending", 0, "actions that are there first, and are not due in the run")
 	f.IntVar(&b.opts.Ticks, "ticks", 1000, "ticks that are measured while nothing is due")
 	f.IntVar(&b.opts.Clients, "clients", 64, "senders of webhooks")

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,14 +18,14 @@ import (
 
 // delays returns a hook that holds calls up for a while, each for another one, and counts
 // the commits.
-func delays(seed uint64, most time.Duration, commits *int) func(method string, after bool) {
+func delays(seed uint64, most time.Duration, commits *atomic.Int64) func(method string, after bool) {
 	var mu sync.Mutex
 	rnd := rand.New(rand.NewPCG(seed, 0))
 	return func(method string, after bool) {
 		mu.Lock()
 		wait := time.Duration(rnd.Int64N(int64(most)))
 		if method == "Commit" && after {
-			*commits++
+			commits.Add(1)
 		}
 		mu.Unlock()
 		<-time.After(wait)
@@ -49,7 +50,7 @@ func workTogether(t *testing.T, w *faultWorld, actions int, over time.Duration) 
 			t.Fatal(err)
 		}
 	}
-	var commits [2]int
+	var commits [2]atomic.Int64
 	for i := range commits {
 		w.process(strconv.Itoa(i), &hooked{Store: w.store, hook: delays(seed+uint64(i), 5*time.Millisecond, &commits[i])})
 	}
@@ -79,8 +80,8 @@ func workTogether(t *testing.T, w *faultWorld, actions int, over time.Duration) 
 		t.Errorf("the schedule has made %d runs in %v", scheduled, over)
 	}
 	for i := range commits {
-		if commits[i] < 5 || byProcess[strconv.Itoa(i)] < 5 {
-			t.Errorf("process %d has made %d commits and %d runs: that is no test of two", i, commits[i], byProcess[strconv.Itoa(i)])
+		if commits[i].Load() < 5 || byProcess[strconv.Itoa(i)] < 5 {
+			t.Errorf("process %d has made %d commits and %d runs: that is no test of two", i, commits[i].Load(), byProcess[strconv.Itoa(i)])
 		}
 	}
 }

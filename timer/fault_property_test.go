@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -92,7 +93,7 @@ func (a *actor) start() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.fs = storetest.NewFaulty(a.w.store, nil)
-	delay := delays(a.rnd.Uint64(), 3*time.Millisecond, new(int))
+	delay := delays(a.rnd.Uint64(), 3*time.Millisecond, new(atomic.Int64))
 	a.now = a.w.process(&hooked{Store: a.fs, hook: func(method string, after bool) {
 		delay(method, after)
 		a.mu.Lock()

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,14 +20,14 @@ import (
 
 // delays returns a hook that holds calls up for a while, each for another one, and counts
 // the commits.
-func delays(seed uint64, most time.Duration, commits *int) func(method string, after bool) {
+func delays(seed uint64, most time.Duration, commits *atomic.Int64) func(method string, after bool) {
 	var mu sync.Mutex
 	rnd := rand.New(rand.NewPCG(seed, 0))
 	return func(method string, after bool) {
 		mu.Lock()
 		wait := time.Duration(rnd.Int64N(int64(most)))
 		if method == "Commit" && after {
-			*commits++
+			commits.Add(1)
 		}
 		mu.Unlock()
 		<-time.After(wait)
@@ -37,7 +38,7 @@ func delays(seed uint64, most time.Duration, commits *int) func(method string, a
 func fireTogether(t *testing.T, w *faultWorld, timers int, wait func()) {
 	t.Helper()
 	seed := testenv.Seed(t)
-	var commits [2]int
+	var commits [2]atomic.Int64
 	for i := range commits {
 		w.process(&hooked{Store: w.store, hook: delays(seed+uint64(i), 5*time.Millisecond, &commits[i])},
 			func(c *timer.Config) { c.Batch = 16 })
@@ -63,7 +64,8 @@ func fireTogether(t *testing.T, w *faultWorld, timers int, wait func()) {
 			t.Errorf("sink %s got envelopes of %d timers, want %d", sink.name, len(arrived), timers)
 		}
 	}
-	for i, n := range commits {
+	for i := range commits {
+		n := commits[i].Load()
 		if n < 5 {
 			t.Errorf("process %d has made %d commits: that is no test of two", i, n)
 		}

@@ -97,7 +97,7 @@ func TestOverlapQueueAfterAChangeOfPlan(t *testing.T) {
 		r.until(125 * time.Second)
 		r.wantMade("completed 0s", "running 1m0s")
 		wantTime(t, "what waits", r.schedule().Queued, r.at(2*time.Minute))
-		r.until(215 * time.Second)
+		r.until(225 * time.Second)
 		r.wantMade("completed 0s", "completed 1m0s", "running 2m0s", "skipped 3m0s")
 	})
 }

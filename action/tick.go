@@ -42,6 +42,10 @@ func (s *Service) tickOnce(ctx context.Context) {
 	}
 }
 
+// settleTime is how long those that were interrupted have at least to end, and to have that
+// noted.
+const settleTime = 20 * time.Second
+
 // drain waits for the actions that run, and interrupts them after a while.
 func (s *Service) drain() {
 	interrupt := s.clock.AfterFunc(s.cfg.Drain, func() {
@@ -49,7 +53,7 @@ func (s *Service) drain() {
 		s.stop(ErrStopping)
 	})
 	defer interrupt()
-	giveUp := s.clock.AfterFunc(2*s.cfg.Drain, s.giveUp)
+	giveUp := s.clock.AfterFunc(s.cfg.Drain+max(s.cfg.Drain, settleTime), s.giveUp)
 	defer giveUp()
 	s.running.Wait()
 }

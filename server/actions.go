@@ -9,6 +9,7 @@ import (
 
 	"github.com/abidehq/abide/action"
 	"github.com/abidehq/abide/server/api"
+	"github.com/abidehq/abide/server/auth"
 )
 
 // named is a path that names something of a tenant. Requests with more repeat it: what is
@@ -35,14 +36,17 @@ type actionsQuery struct {
 	Latest    bool      `query:"latest" doc:"The latest first."`
 }
 
-func (s *Server) addActions(router huma.API) {
+func (s *Server) addActions() {
 	const base, tag = "/api/v1/actions", "actions"
 	actions := s.cfg.Actions
-	huma.Register(router, huma.Operation{
+	route(s, auth.Operate, huma.Operation{
 		OperationID: "add-action", Method: http.MethodPost, Path: base, Summary: "Add an action", Tags: []string{tag},
-		DefaultStatus: http.StatusCreated, MaxBodyBytes: maxBody,
-		Description: "It is durable when the answer arrives. With an id that exists, that action is returned, with status 200.",
+		DefaultStatus: http.StatusCreated,
+		Description:   "It is durable when the answer arrives. With an id that exists, that action is returned, with status 200.",
 	}, func(ctx context.Context, in *struct{ Body api.NewAction }) (*answer[api.Action], error) {
+		if err := tenant(ctx, in.Body.Tenant); err != nil {
+			return nil, err
+		}
 		a, existed, err := actions.Add(ctx, in.Body.Request())
 		if err != nil {
 			return nil, s.problem(err)
@@ -53,10 +57,14 @@ func (s *Server) addActions(router huma.API) {
 		}
 		return &answer[api.Action]{status, api.FromAction(a)}, nil
 	})
-	huma.Register(router, huma.Operation{
+	route(s, auth.Read, huma.Operation{
 		OperationID: "list-actions", Method: http.MethodGet, Path: base, Summary: "List actions", Tags: []string{tag},
 	}, func(ctx context.Context, in *actionsQuery) (*answer[api.ActionList], error) {
-		f := action.Filter{Tenant: in.Tenant, Slug: in.Slug, From: in.From, To: in.To, Descending: in.Latest}
+		tenant, err := scope(ctx, in.Tenant)
+		if err != nil {
+			return nil, err
+		}
+		f := action.Filter{Tenant: tenant, Slug: in.Slug, From: in.From, To: in.To, Descending: in.Latest}
 		for _, status := range in.Status {
 			f.Statuses = append(f.Statuses, action.Status(status))
 		}
@@ -70,12 +78,12 @@ func (s *Server) addActions(router huma.API) {
 		}
 		return &answer[api.ActionList]{http.StatusOK, list}, nil
 	})
-	huma.Register(router, huma.Operation{
+	route(s, auth.Read, huma.Operation{
 		OperationID: "get-action", Method: http.MethodGet, Path: base + "/{tenant}/{id}", Summary: "Get an action", Tags: []string{tag},
 	}, func(ctx context.Context, in *named) (*answer[api.Action], error) {
 		return s.action(actions.Get(ctx, in.Tenant, in.ID))
 	})
-	huma.Register(router, huma.Operation{
+	route(s, auth.Read, huma.Operation{
 		OperationID: "get-action-body", Method: http.MethodGet, Path: base + "/{tenant}/{id}/body", Summary: "Get the body of a webhook", Tags: []string{tag},
 		Description: "Byte for byte as it was received, until the action has completed or was removed.",
 	}, func(ctx context.Context, in *named) (*struct {
@@ -91,7 +99,7 @@ func (s *Server) addActions(router huma.API) {
 			Body        []byte
 		}{"application/octet-stream", body}, nil
 	})
-	huma.Register(router, huma.Operation{
+	route(s, auth.Operate, huma.Operation{
 		OperationID: "cancel-action", Method: http.MethodPost, Path: base + "/{tenant}/{id}/cancel", Summary: "Cancel an action", Tags: []string{tag},
 		Description: "One that runs is interrupted.",
 	}, func(ctx context.Context, in *struct {
@@ -101,7 +109,7 @@ func (s *Server) addActions(router huma.API) {
 	}) (*answer[api.Action], error) {
 		return s.action(actions.Cancel(ctx, in.Tenant, in.ID, in.Reason))
 	})
-	huma.Register(router, huma.Operation{
+	route(s, auth.Operate, huma.Operation{
 		OperationID: "retry-action", Method: http.MethodPost, Path: base + "/{tenant}/{id}/retry", Summary: "Have an action happen again", Tags: []string{tag},
 		Description: "One that has failed or was cancelled, at the next tick.",
 	}, func(ctx context.Context, in *named) (*answer[api.Action], error) {

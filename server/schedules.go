@@ -10,23 +10,27 @@ import (
 
 	"github.com/abidehq/abide/action"
 	"github.com/abidehq/abide/server/api"
+	"github.com/abidehq/abide/server/auth"
 )
 
-func (s *Server) addSchedules(router huma.API) {
+func (s *Server) addSchedules() {
 	const base, tag = "/api/v1/schedules", "schedules"
 	const one = base + "/{tenant}/{id}"
 	actions := s.cfg.Actions
-	huma.Register(router, huma.Operation{
+	route(s, auth.Operate, huma.Operation{
 		OperationID: "add-schedule", Method: http.MethodPost, Path: base, Summary: "Add a schedule", Tags: []string{tag},
-		DefaultStatus: http.StatusCreated, MaxBodyBytes: maxBody,
+		DefaultStatus: http.StatusCreated,
 	}, func(ctx context.Context, in *struct{ Body api.Plan }) (*answer[api.Schedule], error) {
+		if err := tenant(ctx, in.Body.Tenant); err != nil {
+			return nil, err
+		}
 		plan, err := in.Body.Plan()
 		if err != nil {
 			return nil, s.problem(fmt.Errorf("%w: %w", err, action.ErrInvalid))
 		}
 		return s.schedule(http.StatusCreated)(actions.AddSchedule(ctx, plan))
 	})
-	huma.Register(router, huma.Operation{
+	route(s, auth.Read, huma.Operation{
 		OperationID: "list-schedules", Method: http.MethodGet, Path: base, Summary: "List schedules", Tags: []string{tag},
 		Description: "In the order of their next run.",
 	}, func(ctx context.Context, in *struct {
@@ -34,7 +38,11 @@ func (s *Server) addSchedules(router huma.API) {
 		PageToken string `query:"page_token" doc:"The next_page_token of the page before."`
 		Tenant    string `query:"tenant" doc:"Of one tenant."`
 	}) (*answer[api.ScheduleList], error) {
-		page, err := actions.ListSchedules(ctx, in.Tenant, in.PageSize, in.PageToken)
+		tenant, err := scope(ctx, in.Tenant)
+		if err != nil {
+			return nil, err
+		}
+		page, err := actions.ListSchedules(ctx, tenant, in.PageSize, in.PageToken)
 		if err != nil {
 			return nil, s.problem(err)
 		}
@@ -44,14 +52,13 @@ func (s *Server) addSchedules(router huma.API) {
 		}
 		return &answer[api.ScheduleList]{http.StatusOK, list}, nil
 	})
-	huma.Register(router, huma.Operation{
+	route(s, auth.Read, huma.Operation{
 		OperationID: "get-schedule", Method: http.MethodGet, Path: one, Summary: "Get a schedule", Tags: []string{tag},
 	}, func(ctx context.Context, in *named) (*answer[api.Schedule], error) {
 		return s.schedule(http.StatusOK)(actions.GetSchedule(ctx, in.Tenant, in.ID))
 	})
-	huma.Register(router, huma.Operation{
+	route(s, auth.Operate, huma.Operation{
 		OperationID: "update-schedule", Method: http.MethodPut, Path: one, Summary: "Give a schedule another plan", Tags: []string{tag},
-		MaxBodyBytes: maxBody,
 	}, func(ctx context.Context, in *struct {
 		Tenant  string `path:"tenant"`
 		ID      string `path:"id"`
@@ -65,13 +72,13 @@ func (s *Server) addSchedules(router huma.API) {
 		}
 		return s.schedule(http.StatusOK)(actions.UpdateSchedule(ctx, plan, in.Version))
 	})
-	huma.Register(router, huma.Operation{
+	route(s, auth.Operate, huma.Operation{
 		OperationID: "remove-schedule", Method: http.MethodDelete, Path: one, Summary: "Remove a schedule", Tags: []string{tag},
 		Description: "The actions that it has made stay.", DefaultStatus: http.StatusNoContent,
 	}, func(ctx context.Context, in *named) (*struct{}, error) {
 		return nil, s.problem(actions.RemoveSchedule(ctx, in.Tenant, in.ID))
 	})
-	huma.Register(router, huma.Operation{
+	route(s, auth.Operate, huma.Operation{
 		OperationID: "pause-schedule", Method: http.MethodPost, Path: one + "/pause", Summary: "Pause a schedule", Tags: []string{tag},
 	}, func(ctx context.Context, in *struct {
 		Tenant string `path:"tenant"`
@@ -80,13 +87,13 @@ func (s *Server) addSchedules(router huma.API) {
 	}) (*answer[api.Schedule], error) {
 		return s.schedule(http.StatusOK)(actions.Pause(ctx, in.Tenant, in.ID, in.Reason))
 	})
-	huma.Register(router, huma.Operation{
+	route(s, auth.Operate, huma.Operation{
 		OperationID: "resume-schedule", Method: http.MethodPost, Path: one + "/resume", Summary: "Resume a schedule", Tags: []string{tag},
 		Description: "What was due meanwhile is skipped.",
 	}, func(ctx context.Context, in *named) (*answer[api.Schedule], error) {
 		return s.schedule(http.StatusOK)(actions.Resume(ctx, in.Tenant, in.ID))
 	})
-	huma.Register(router, huma.Operation{
+	route(s, auth.Operate, huma.Operation{
 		OperationID: "trigger-schedule", Method: http.MethodPost, Path: one + "/trigger", Summary: "Run a schedule now", Tags: []string{tag},
 		DefaultStatus: http.StatusCreated,
 	}, func(ctx context.Context, in *named) (*answer[api.Action], error) {
@@ -96,7 +103,7 @@ func (s *Server) addSchedules(router huma.API) {
 		}
 		return &answer[api.Action]{http.StatusCreated, api.FromAction(a)}, nil
 	})
-	huma.Register(router, huma.Operation{
+	route(s, auth.Operate, huma.Operation{
 		OperationID: "backfill-schedule", Method: http.MethodPost, Path: one + "/backfill", Summary: "Make the runs of a range of time", Tags: []string{tag},
 		DefaultStatus: http.StatusCreated, Description: "All of them now, beside each other; at most 1,000.",
 	}, func(ctx context.Context, in *struct {

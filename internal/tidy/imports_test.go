@@ -103,9 +103,44 @@ var layers = []layer{
 		tests:   []string{"bus/outbox", "store", "store/memstore"},
 	},
 
-	{path: "server/api", imports: []string{"action"}},
-	{path: "server", imports: []string{"action", "server/api", "store"}, tests: []string{"store/memstore"}},
-	{path: "remote", imports: []string{"action", "server/api"}, tests: []string{"server", "store/memstore"}},
+	{
+		path:    "internal/operation",
+		imports: []string{".", "internal/base", "internal/lease", "internal/sweep", "internal/wire", "store"},
+		tests:   []string{"internal/testenv", "store/..."},
+	},
+	{path: "internal/telemetry", imports: []string{"internal/base", "internal/meter"}},
+	{path: "server/api", imports: []string{".", "action", "bus/outbox", "internal/operation", "store", "timer"}},
+	{path: "server/auth", imports: []string{"internal/base", "internal/sweep", "internal/wire", "store"}, tests: []string{"store/..."}},
+	{
+		path: "server/web",
+		imports: []string{
+			".", "action", "bus/outbox", "internal/base", "internal/operation", "internal/telemetry", "server/api", "server/auth", "store", "timer",
+		},
+		tests: []string{"bus", "internal/testenv", "server", "store/..."},
+	},
+	{
+		path: "server",
+		imports: []string{
+			".", "action", "bus/outbox", "internal/base", "internal/meter", "internal/operation", "internal/telemetry", "internal/wire",
+			"server/api", "server/auth", "server/web", "store", "timer",
+		},
+		tests: []string{"bus", "internal/testenv", "remote", "store/..."},
+	},
+	{
+		path:    "remote",
+		imports: []string{".", "action", "internal/engine", "internal/history", "internal/registry", "server/api", "timer"},
+		tests:   []string{"bus", "bus/outbox", "server", "store", "store/memstore"},
+	},
+	{path: "internal/demo", imports: []string{".", "action", "timer"}, tests: []string{"abidetest", "store/memstore"}},
+	{path: "internal/config", imports: []string{"action", "action/hook", "internal/base", "server/api", "store"}},
+	{
+		path: "internal/daemon",
+		imports: []string{
+			".", "action", "action/hook", "action/target", "bus/...", "internal/base", "internal/config", "internal/demo", "internal/telemetry",
+			"server", "server/api", "server/auth", "store/...", "timer",
+		},
+		tests: []string{"internal/testenv", "remote"},
+	},
 
 	// The analysis knows the names of the engine, and imports nothing of it.
 	{path: "vet/..."},
@@ -114,8 +149,8 @@ var layers = []layer{
 	{
 		path: "internal/cli/...",
 		imports: []string{
-			".", "action", "action/target", "internal/base", "internal/bench/...", "remote", "server", "server/api", "store/...",
-			"vet/...",
+			".", "action", "action/target", "internal/base", "internal/bench/...", "internal/config", "internal/daemon", "internal/operation",
+			"remote", "server", "server/api", "server/auth", "store/...", "timer", "vet/...",
 		},
 	},
 	{path: "cmd/...", imports: []string{"internal/base", "internal/cli/...", "store/..."}},

@@ -1,0 +1,93 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/abidehq/abide/server/api"
+	"github.com/abidehq/abide/server/auth"
+)
+
+// route adds a route to the API. Whoever adds one says which role it takes: without that
+// role, or for a tenant in the path that is not the caller's, the handler is not called.
+// A handler that gets its tenant elsewhere, in the query or in the body, calls [tenant] or
+// [scope] first.
+func route[I, O any](s *Server, role auth.Role, op huma.Operation, handler func(context.Context, *I) (*O, error)) {
+	op.Middlewares = append(op.Middlewares, s.guard(role))
+	op.Security = []map[string][]string{{"token": {}}}
+	op.Description = strings.TrimSpace(op.Description + "\n\nTakes the role " + string(role) + ".")
+	if op.MaxBodyBytes == 0 {
+		op.MaxBodyBytes = maxBody
+	}
+	huma.Register(s.api, op, func(ctx context.Context, in *I) (*O, error) {
+		out, err := handler(ctx, in)
+		if role != auth.Read {
+			s.note(ctx, op.OperationID, err)
+		}
+		return out, err
+	})
+}
+
+// guard lets only those through who have the role, and whose tenant it is.
+func (s *Server) guard(role auth.Role) func(huma.Context, func(huma.Context)) {
+	return func(ctx huma.Context, next func(huma.Context)) {
+		who, ok := auth.Of(ctx.Context())
+		switch {
+		case !ok:
+			s.refuse(ctx, newProblem(http.StatusUnauthorized, api.CodeUnauthenticated, "a token is needed", "send it as Authorization: Bearer …"))
+		case !who.Role.Includes(role):
+			s.refuse(ctx, newProblem(http.StatusForbidden, api.CodeForbidden, "the role does not allow it",
+				"it takes the role "+string(role)+", and "+who.Name+" has the role "+string(who.Role)))
+		case ctx.Param("tenant") != "" && !who.Allows(ctx.Param("tenant")):
+			s.refuse(ctx, otherTenant(who, ctx.Param("tenant")))
+		default:
+			next(ctx)
+		}
+	}
+}
+
+// refuse answers with a problem.
+func (s *Server) refuse(ctx huma.Context, p *api.Problem) {
+	ctx.SetHeader("Content-Type", p.ContentType(""))
+	if p.Status == http.StatusUnauthorized {
+		ctx.SetHeader("WWW-Authenticate", "Bearer")
+	}
+	ctx.SetStatus(p.Status)
+	_ = json.NewEncoder(ctx.BodyWriter()).Encode(p) // the client may be gone
+}
+
+// tenant returns an error unless the caller may see and change what is the tenant's.
+func tenant(ctx context.Context, name string) error {
+	who, _ := auth.Of(ctx)
+	if !who.Allows(name) {
+		return otherTenant(who, name)
+	}
+	return nil
+}
+
+// scope returns the tenant that a list is limited to: the one that was asked for, or the
+// only one that the caller has; empty means all of them.
+func scope(ctx context.Context, asked string) (string, error) {
+	who, _ := auth.Of(ctx)
+	switch {
+	case asked != "":
+		return asked, tenant(ctx, asked)
+	case who.Tenants == nil:
+		return "", nil
+	case len(who.Tenants) == 1:
+		return who.Tenants[0], nil
+	default:
+		return "", newProblem(http.StatusForbidden, api.CodeForbidden, "a tenant must be named",
+			"add tenant=… to the query; allowed: "+strings.Join(slices.Sorted(slices.Values(who.Tenants)), ", "))
+	}
+}
+
+func otherTenant(who auth.Identity, name string) *api.Problem {
+	return newProblem(http.StatusForbidden, api.CodeForbidden, "the tenant is somebody else's",
+		who.Name+" has no access to tenant "+name)
+}

@@ -66,20 +66,25 @@ compiler:
 	echo "on Debian: sudo apt-get install gcc libc6-dev" >&2; \
 	exit 1
 
-# Tests start servers of their own, on free ports and with nothing kept. Debian's
-# package starts one too, which nobody here asked for: it is stopped and stays so.
+# Tests start servers and a browser of their own, on free ports and with nothing kept.
+# Debian's package of redis-server starts one too, which nobody here asked for: it is
+# stopped and stays so.
 .PHONY: servers
 servers:
-	@if command -v redis-server >/dev/null; then exit 0; fi; \
+	@missing=""; \
+	for program in redis-server chromium; do command -v $$program >/dev/null || missing="$$missing $$program"; done; \
+	if [ -z "$$missing" ]; then exit 0; fi; \
 	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-	  echo "installing redis-server, which the tests start" >&2; \
+	  echo "installing$$missing, which the tests start" >&2; \
 	  apt-get update -q && \
-	  DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends redis-server || exit 1; \
-	  service redis-server stop >/dev/null 2>&1; update-rc.d redis-server disable >/dev/null 2>&1; \
-	  if command -v redis-server >/dev/null; then exit 0; fi; \
+	  DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $$missing || exit 1; \
+	  case "$$missing" in *redis-server*) \
+	    service redis-server stop >/dev/null 2>&1; update-rc.d redis-server disable >/dev/null 2>&1 ;; \
+	  esac; \
+	  if command -v redis-server >/dev/null && command -v chromium >/dev/null; then exit 0; fi; \
 	fi; \
-	echo "the tests start a redis-server of their own, and there is none;" >&2; \
-	echo "on Debian: sudo apt-get install redis-server" >&2; \
+	echo "the tests start a redis-server and a chromium of their own, and there is no$$missing;" >&2; \
+	echo "on Debian: sudo apt-get install$$missing" >&2; \
 	exit 1
 
 .PHONY: golangci-lint

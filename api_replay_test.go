@@ -138,7 +138,7 @@ func TestLoggerIsSilentInReplay(t *testing.T) {
 			same(s, "lines", s.log.count(fmt.Sprint("line ", n)), 1)
 			same(s, "lines of a group", s.log.count(fmt.Sprint("group ", n)), 1)
 		}
-		same(s, "lines with the instance", s.log.count("acme/me"), 6)
+		same(s, "lines with the instance", s.log.count("tenant=acme instance=me"), 6)
 		same(s, "lines with the orchestration", s.log.count("orchestration=flow"), 6)
 		same(s, "lines of replay", s.log.count("replaying=true"), 0)
 	})

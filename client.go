@@ -9,7 +9,7 @@ import (
 
 // Client starts instances, talks to them, and tells what is true of them. An [Engine] is
 // one. Most of it is more pleasant through [Orchestration], [Instance] and [Event], which
-// know types.
+// know types. Wherever it takes a tenant, [DefaultTenant] means the empty one.
 type Client interface {
 	// Start starts instances, all or none, in one commit: at most 1,000.
 	Start(ctx context.Context, requests ...StartRequest) ([]Started, error)
@@ -77,6 +77,15 @@ type Client interface {
 	// Discard removes a quarantined message for good.
 	Discard(ctx context.Context, tenant, id string) error
 
+	// Workers returns the processes that serve something and were seen within the last
+	// minute: those with a [Config.Worker].
+	Workers(ctx context.Context) ([]Worker, error)
+
+	// Unserved returns what has messages waiting, and is served by no worker that was seen
+	// within the last minute, and not by this client if it is an [Engine]. If there is no
+	// process either that serves it without being seen, it waits for ever.
+	Unserved(ctx context.Context) ([]Unserved, error)
+
 	// Codec returns how values are turned into bytes.
 	Codec() Codec
 }
@@ -121,7 +130,8 @@ type Waiting struct {
 
 // Filter says which instances to list. An instance must match all that is set.
 type Filter struct {
-	// Tenant, if not nil, is the one whose instances to list.
+	// Tenant, if not nil, is the one whose instances to list: the empty one if it is empty,
+	// or [DefaultTenant].
 	Tenant *string
 
 	// Orchestrations and Statuses: one of them, if there are any.

@@ -1,7 +1,6 @@
 package abide
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -59,32 +58,6 @@ func Rand(ctx Context) *rand.Rand { return rand.New(source{ctx.c}) }
 type source struct{ c *replay.Context }
 
 func (s source) Uint64() uint64 { return s.c.Uint64() }
-
-// Logger returns a logger that is silent about what was logged before, and names the
-// instance.
-func Logger(ctx Context) *slog.Logger {
-	name, start := ctx.c.Start()
-	return slog.New(&replayHandler{ctx.env.logger.Handler(), ctx.c}).With(
-		slog.String("orchestration", engine.Route(name, start.Version)), slog.Any("instance", engine.Ref(Self(ctx))))
-}
-
-// replayHandler drops records while the code is replayed.
-type replayHandler struct {
-	slog.Handler
-	c *replay.Context
-}
-
-func (h *replayHandler) Enabled(ctx context.Context, l slog.Level) bool {
-	return !h.c.Replaying() && h.Handler.Enabled(ctx, l)
-}
-
-func (h *replayHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return &replayHandler{h.Handler.WithAttrs(attrs), h.c}
-}
-
-func (h *replayHandler) WithGroup(name string) slog.Handler {
-	return &replayHandler{h.Handler.WithGroup(name), h.c}
-}
 
 // Changed reports whether the code after a change is to run: always in an execution that
 // comes here for the first time, never in one that came past here before the change was

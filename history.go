@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"strconv"
 	"time"
 
-	"github.com/abidehq/abide/internal/engine"
 	"github.com/abidehq/abide/internal/history"
 )
 
@@ -61,6 +61,10 @@ type HistoryEvent struct {
 
 	// Child says more about an instance that is started.
 	Child *HistoryChild
+
+	// Span is that of a turn that is part of a trace, as traces show it: 16 hexadecimal
+	// digits.
+	Span string
 }
 
 // HistoryFailure is an error as it is in history.
@@ -129,14 +133,14 @@ func (e *HistoryEvent) String() string {
 }
 
 func (c *client) History(ctx context.Context, ref Ref, execution int) (History, error) {
-	info, events, err := c.c.History(ctx, engine.Ref(ref), int32(min(max(execution, math.MinInt32), math.MaxInt32)))
+	info, events, err := c.c.History(ctx, refOf(ref), int32(min(max(execution, math.MinInt32), math.MaxInt32)))
 	if err != nil {
 		return History{}, err
 	}
 	if execution == 0 {
 		execution = int(info.Execution)
 	}
-	h := History{Ref: ref, Orchestration: info.Name, Version: info.Version, Execution: execution}
+	h := History{Ref: Ref(info.Ref), Orchestration: info.Name, Version: info.Version, Execution: execution}
 	h.Partial = info.Partial() && execution == int(info.Execution)
 	h.Events = make([]HistoryEvent, len(events))
 	for i := range events {
@@ -169,6 +173,9 @@ func eventFrom(e *history.Event) HistoryEvent {
 	}
 	if c := e.Child; c != nil {
 		out.Child = &HistoryChild{Version: c.Version, OnClose: ClosePolicy(c.OnClose)}
+	}
+	if e.Span != 0 {
+		out.Span = fmt.Sprintf("%016x", e.Span)
 	}
 	return out
 }
@@ -235,6 +242,13 @@ func (e *HistoryEvent) event() (history.Event, error) {
 	}
 	if c := e.Child; c != nil {
 		out.Child = &history.Child{Version: c.Version, OnClose: history.OnClose(n.int32("child.on_close", int(c.OnClose)))}
+	}
+	if e.Span != "" {
+		span, err := strconv.ParseUint(e.Span, 16, 64)
+		if err != nil {
+			return out, fmt.Errorf("span %q is not a number of 16 hexadecimal digits: %w", e.Span, ErrInvalid)
+		}
+		out.Span = span
 	}
 	if n.err == nil {
 		n.err = checkEvent(e.Kind, &out)

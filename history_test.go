@@ -126,6 +126,7 @@ func drawEvent(t *rapid.T) history.Event {
 		Child: &history.Child{
 			Version: text.Draw(t, "child's version"), OnClose: history.OnClose(policy.Draw(t, "policy")),
 		},
+		Span: rapid.OneOf(rapid.Just(uint64(0)), rapid.Uint64()).Draw(t, "span"),
 	}
 }
 

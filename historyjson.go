@@ -72,6 +72,7 @@ type eventJSON struct {
 	Start    *HistoryStart    `json:"start,omitempty"`
 	Activity *HistoryActivity `json:"activity,omitempty"`
 	Child    *HistoryChild    `json:"child,omitempty"`
+	Span     string           `json:"span,omitempty"`
 
 	// Wire is all of the event as it is on disk, if JSON cannot say it: text that is not
 	// UTF-8, a time that is not in a calendar. It counts, and the rest is for people.
@@ -82,7 +83,7 @@ type eventJSON struct {
 func (e HistoryEvent) MarshalJSON() ([]byte, error) {
 	out := eventJSON{
 		ID: e.ID, Kind: e.Kind, Ref: e.Ref, Name: e.Name, Target: e.Target, At: e.At, Data: e.Data,
-		Failure: e.Failure, Start: e.Start, Activity: e.Activity, Child: e.Child,
+		Failure: e.Failure, Start: e.Start, Activity: e.Activity, Child: e.Child, Span: e.Span,
 	}
 	if !e.sayable() {
 		event, err := e.event()
@@ -114,7 +115,7 @@ func (e *HistoryEvent) UnmarshalJSON(data []byte) error {
 	}
 	*e = HistoryEvent{
 		ID: in.ID, Kind: in.Kind, Ref: in.Ref, Name: in.Name, Target: in.Target, At: in.At, Data: in.Data,
-		Failure: in.Failure, Start: in.Start, Activity: in.Activity, Child: in.Child,
+		Failure: in.Failure, Start: in.Start, Activity: in.Activity, Child: in.Child, Span: in.Span,
 	}
 	if _, err := e.event(); err != nil {
 		return fmt.Errorf("abide: history: event %d: %w", e.ID, err)

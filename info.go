@@ -48,6 +48,10 @@ type Info struct {
 	// Revision grows with each change: see [Client.Await].
 	Revision int64
 
+	// TraceParent is the span below which all spans of the instance are, in the form of
+	// the header traceparent; empty if it is not part of a trace.
+	TraceParent string
+
 	codec Codec
 }
 
@@ -89,6 +93,6 @@ func infoFrom(i *engine.Info, codec Codec) Info {
 		Ref: Ref(i.Ref), Orchestration: i.Name, Version: i.Version, Status: Status(i.Status), Reason: i.Reason,
 		Execution: int(i.Execution), StartedAt: i.CreatedAt, BegunAt: i.BegunAt, EndedAt: i.EndedAt, Parent: i.Parent,
 		Tags: i.Tags, StatusText: i.Text, Values: i.Values, Result: i.Result, Err: errorOf(i.Failure), Revision: i.Revision,
-		codec: codec,
+		TraceParent: i.TraceParent(), codec: codec,
 	}
 }

@@ -10,6 +10,9 @@ import (
 	"slices"
 	"time"
 
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/internal/engine"
 	"github.com/abidehq/abide/internal/replay"
@@ -35,6 +38,16 @@ type Config struct {
 
 	// Logger gets what a person should know. Nil means [slog.Default].
 	Logger *slog.Logger
+
+	// Meter counts and measures: see docs/metrics.md for what. Nil means the global
+	// provider of OpenTelemetry, which does nothing unless the program has set one.
+	Meter metric.MeterProvider
+
+	// Tracer makes a span for each turn and each attempt at an activity, when they are
+	// committed. Nil means none: traces are kept with the instances, and so are asked for.
+	// An instance that is started within a trace hands that on to its activities and
+	// children all the same.
+	Tracer trace.TracerProvider
 
 	// Codec turns values into bytes. Nil means [JSON].
 	Codec Codec
@@ -72,6 +85,11 @@ type Config struct {
 	// MaxHistory is the number of events at which an instance stalls: 100,000, unless it
 	// says otherwise.
 	MaxHistory int
+
+	// Worker is the name under which this process shows among the workers: see
+	// [Client.Workers]. Empty means that it does not show. A process that shows commits
+	// three small records a minute.
+	Worker string
 }
 
 // Definition is an [Orchestration] or an [Activity].
@@ -92,6 +110,7 @@ type definitions struct {
 type Engine struct {
 	*client
 	e     *engine.Engine
+	store store.Store
 	drain time.Duration
 	close func() error // of the store, if it is the engine's
 }
@@ -137,20 +156,22 @@ func New(s store.Store, cfg Config) (*Engine, error) {
 		return nil, err
 	}
 	code := d.code(cfg.Codec, cfg.Logger)
+	routes, names := slices.Sorted(maps.Keys(code)), slices.Sorted(maps.Keys(d.activities))
 	activities := map[string]engine.Activity{}
 	for name, f := range d.activities {
 		activities[name] = f(cfg.Codec)
 	}
 	e, err := engine.New(engine.Config{
-		Store: s, Logger: cfg.Logger, Executor: code, Routes: slices.Sorted(maps.Keys(code)), Activities: activities,
+		Store: s, Logger: cfg.Logger, Meter: cfg.Meter, Tracer: cfg.Tracer, Executor: code, Routes: routes, Activities: activities,
 		MaxTurns: cfg.MaxTurns, MaxActivities: cfg.MaxActivities, Cache: cfg.Cache, Lease: cfg.Lease,
 		Retention: cfg.Retention, StepGroup: cfg.StepGroup, Blocked: cfg.Blocked, MaxHistory: cfg.MaxHistory,
+		Worker: cfg.Worker,
 	})
 	if err != nil {
 		return nil, err
 	}
 	return &Engine{
-		client: &client{e.Client, cfg.Codec}, e: e, drain: cfg.Drain,
+		client: &client{e.Client, cfg.Codec, routes, names}, e: e, store: s, drain: cfg.Drain,
 		close: func() error { return nil },
 	}, nil
 }
@@ -158,7 +179,7 @@ func New(s store.Store, cfg Config) (*Engine, error) {
 // NewClient returns a client of what is in a store, which serves nothing. A nil codec
 // means [JSON].
 func NewClient(s store.Store, codec Codec) Client {
-	return &client{engine.NewClient(s, base.System{}), orJSON(codec)}
+	return &client{c: engine.NewClient(s, base.System{}), codec: orJSON(codec)}
 }
 
 // define collects what is to be served.
@@ -194,34 +215,7 @@ func (c *Config) check() error {
 		errs = append(errs, fmt.Errorf("abide: config: Drain is %v: must not be negative: %w", c.Drain, ErrInvalid))
 	}
 	_, err := define(c.Serve)
-	return errors.Join(append(errs, err)...)
-}
-
-// Unserved is what waits for a process that serves it.
-type Unserved struct {
-	// Route is that of an orchestration, name or name@version, or the name of an
-	// activity.
-	Route    string
-	Activity bool
-
-	// Pending is the number of messages that wait, and Oldest when the oldest of them
-	// became, or becomes, visible.
-	Pending int
-	Oldest  time.Time
-}
-
-// Unserved returns what this engine does not serve and has messages waiting. If no
-// other process serves it either, it waits for ever.
-func (e *Engine) Unserved(ctx context.Context) ([]Unserved, error) {
-	routes, err := e.e.Unserved(ctx)
-	if err != nil {
-		return nil, err
-	}
-	unserved := make([]Unserved, len(routes))
-	for i, r := range routes {
-		unserved[i] = Unserved{Route: r.Route, Activity: r.Queue == engine.QueueActivities, Pending: r.Pending, Oldest: r.Oldest}
-	}
-	return unserved, nil
+	return errors.Join(append(errs, checkWorker(c.Worker), err)...)
 }
 
 // minLease is long enough that a busy process can renew in time.
@@ -240,6 +234,11 @@ func (e *Engine) Close() error {
 func (e *Engine) Shutdown(ctx context.Context) error {
 	return errors.Join(e.e.Close(ctx), e.close())
 }
+
+// Store returns the store that the engine works on: the one that was given to [New], or
+// that [Open] has opened. What is committed to it directly is not among the engine's
+// [Engine.Changes].
+func (e *Engine) Store() store.Store { return e.store }
 
 // randomID returns an ID for an instance that was given none.
 func randomID() string { return rand.Text() }

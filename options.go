@@ -74,15 +74,15 @@ func (id IDOption) start(s *engine.Start) { s.ID = string(id) }
 func (id IDOption) child(o *childOptions) { o.id = string(id) }
 func (id IDOption) raise(r *engine.Raise) { r.ID = string(id) }
 
-// Tenant is whose data it is. Without it, the tenant is empty.
+// Tenant is whose data it is. Without it, and with [DefaultTenant], the tenant is empty.
 func Tenant(t string) TenantOption { return TenantOption(t) }
 
 // TenantOption is what [Tenant] returns.
 type TenantOption string
 
-func (t TenantOption) start(s *engine.Start) { s.Tenant = string(t) }
-func (t TenantOption) raise(r *engine.Raise) { r.Tenant = string(t) }
-func (t TenantOption) instance(r *Ref)       { r.Tenant = string(t) }
+func (t TenantOption) start(s *engine.Start) { s.Tenant = tenantOf(string(t)) }
+func (t TenantOption) raise(r *engine.Raise) { r.Tenant = tenantOf(string(t)) }
+func (t TenantOption) instance(r *Ref)       { r.Tenant = tenantOf(string(t)) }
 
 type startFunc func(*engine.Start)
 

@@ -1,8 +1,14 @@
 package abide
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"strings"
 	"time"
+
+	"github.com/abidehq/abide/internal/engine"
+	"github.com/abidehq/abide/store"
 )
 
 // Quarantined is a message that could not be handled, and waits for a person: an
@@ -30,7 +36,8 @@ type Quarantined struct {
 
 // QuarantineFilter says which quarantined messages to list.
 type QuarantineFilter struct {
-	// Tenant, if not nil, is the one whose messages to list.
+	// Tenant, if not nil, is the one whose messages to list. [DefaultTenant] and the empty
+	// one are the same, and include those of timers and actions of the tenant of that name.
 	Tenant *string
 
 	// Limit is how many to return: 100 if it is 0, at most 10,000.
@@ -49,7 +56,7 @@ type QuarantinePage struct {
 }
 
 func (c *client) Quarantine(ctx context.Context, filter QuarantineFilter) (QuarantinePage, error) {
-	list, next, err := c.c.Quarantine(ctx, filter.Tenant, filter.Limit, filter.Cursor)
+	list, next, err := c.quarantine(ctx, filter)
 	if err != nil {
 		return QuarantinePage{}, asInvalid(err)
 	}
@@ -60,10 +67,55 @@ func (c *client) Quarantine(ctx context.Context, filter QuarantineFilter) (Quara
 	return page, nil
 }
 
+// Messages of timers and actions, which have a tenant of that name, are the default
+// tenant's as those of instances are that have none. They come after them, and their
+// cursors begin with another letter.
+const (
+	cursorEmpty   = "e"
+	cursorDefault = "d"
+)
+
+func (c *client) quarantine(ctx context.Context, filter QuarantineFilter) ([]engine.Quarantined, string, error) {
+	if filter.Tenant == nil || tenantOf(*filter.Tenant) != "" {
+		return c.c.Quarantine(ctx, filter.Tenant, filter.Limit, filter.Cursor)
+	}
+	var list []engine.Quarantined
+	cursor, named := strings.CutPrefix(filter.Cursor, cursorDefault)
+	if !named {
+		var next string
+		var err error
+		list, next, err = c.c.Quarantine(ctx, new(""), filter.Limit, strings.TrimPrefix(cursor, cursorEmpty))
+		if err != nil || next != "" {
+			return list, cursorEmpty + next, err
+		}
+		cursor = ""
+	}
+	room := cmp.Or(filter.Limit, store.DefaultPage) - len(list)
+	more, next, err := c.c.Quarantine(ctx, new(DefaultTenant), cmp.Or(room, 1), cursor)
+	if room == 0 && len(more) > 0 { // they are the next page
+		return list, cursorDefault, err
+	}
+	if next != "" {
+		next = cursorDefault + next
+	}
+	return append(list, more...), next, err
+}
+
 func (c *client) Redrive(ctx context.Context, tenant, id string) error {
-	return asInvalid(c.c.Redrive(ctx, tenant, id))
+	return quarantined(tenant, func(tenant string) error { return c.c.Redrive(ctx, tenant, id) })
 }
 
 func (c *client) Discard(ctx context.Context, tenant, id string) error {
-	return asInvalid(c.c.Discard(ctx, tenant, id))
+	return quarantined(tenant, func(tenant string) error { return c.c.Discard(ctx, tenant, id) })
+}
+
+// quarantined does something to a message of a tenant. That of the default tenant may be
+// kept under either of its names.
+func quarantined(tenant string, do func(tenant string) error) error {
+	tenant = tenantOf(tenant)
+	err := do(tenant)
+	if tenant == "" && errors.Is(err, ErrNotFound) {
+		err = do(DefaultTenant)
+	}
+	return asInvalid(err)
 }

@@ -2,11 +2,28 @@ package abide
 
 import "github.com/abidehq/abide/internal/engine"
 
-// Ref names an instance: an ID within a tenant. The tenant may be empty.
+// DefaultTenant is another name for the empty tenant, for where a name cannot be empty,
+// such as in a URL. Whoever is handed it as the tenant of an instance takes it for the
+// empty one; what comes out, as in [Info], has the empty one.
+const DefaultTenant = "default"
+
+// Ref names an instance: an ID within a tenant. The tenant may be empty, and
+// [DefaultTenant] is the same.
 type Ref struct {
 	Tenant string `json:"tenant,omitempty"`
 	ID     string `json:"id"`
 }
+
+// tenantOf returns the tenant that is meant: the one place that knows [DefaultTenant].
+func tenantOf(tenant string) string {
+	if tenant == DefaultTenant {
+		return ""
+	}
+	return tenant
+}
+
+// refOf returns the reference that is meant.
+func refOf(r Ref) engine.Ref { return engine.Ref{Tenant: tenantOf(r.Tenant), ID: r.ID} }
 
 // String returns the reference for people.
 func (r Ref) String() string { return engine.Ref(r).String() }

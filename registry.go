@@ -11,7 +11,7 @@ import (
 	"github.com/abidehq/abide/internal/replay"
 )
 
-// What package abidetest needs, and nobody else should have.
+// What packages abidetest and remote need, and nobody else should have.
 func init() {
 	registry.Read = func(list, codec any, logger *slog.Logger) (registry.Registry, error) {
 		d, err := define(list.([]Definition))
@@ -24,6 +24,9 @@ func init() {
 		}, nil
 	}
 	registry.Events = func(h any) ([]history.Event, error) { return h.(*History).events() }
+	registry.Start = func(request any) engine.Start { return request.(StartRequest).s }
+	registry.Raise = func(request any) engine.Raise { return request.(RaiseRequest).r }
+	registry.WithCodec = func(info, codec any) { info.(*Info).codec = codec.(Codec) }
 }
 
 // code returns the functions of the orchestrations, by route.

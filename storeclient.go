@@ -13,6 +13,10 @@ import (
 type client struct {
 	c     *engine.Client
 	codec Codec
+
+	// What the process of the client serves.
+	routes     []string
+	activities []string
 }
 
 func (c *client) Codec() Codec { return c.codec }
@@ -42,15 +46,15 @@ func (c *client) Raise(ctx context.Context, requests ...RaiseRequest) error {
 }
 
 func (c *client) Get(ctx context.Context, ref Ref) (Info, error) {
-	return c.info(c.c.Get(ctx, engine.Ref(ref)))
+	return c.info(c.c.Get(ctx, refOf(ref)))
 }
 
 func (c *client) Await(ctx context.Context, ref Ref, after int64) (Info, error) {
-	return c.info(c.c.Await(ctx, engine.Ref(ref), after))
+	return c.info(c.c.Await(ctx, refOf(ref), after))
 }
 
 func (c *client) Wait(ctx context.Context, ref Ref) (Info, error) {
-	return c.info(c.c.Wait(ctx, engine.Ref(ref)))
+	return c.info(c.c.Wait(ctx, refOf(ref)))
 }
 
 func (c *client) info(i engine.Info, err error) (Info, error) {
@@ -66,7 +70,7 @@ func (c *client) List(ctx context.Context, f Filter) (Page, error) {
 		statuses[i] = engine.Status(s)
 	}
 	infos, next, err := c.c.List(ctx, engine.Query{
-		Tenant: f.Tenant, Orchestrations: f.Orchestrations, Statuses: statuses, From: f.From, To: f.To,
+		Tenant: filterOf(f.Tenant), Orchestrations: f.Orchestrations, Statuses: statuses, From: f.From, To: f.To,
 		Tags: f.Tags, Descending: f.Descending, Limit: f.Limit, Cursor: f.Cursor,
 	})
 	if err != nil {
@@ -79,36 +83,44 @@ func (c *client) List(ctx context.Context, f Filter) (Page, error) {
 	return page, nil
 }
 
+// filterOf returns the tenant by which to filter, if any.
+func filterOf(tenant *string) *string {
+	if tenant == nil {
+		return nil
+	}
+	return new(tenantOf(*tenant))
+}
+
 func (c *client) Cancel(ctx context.Context, ref Ref, why string) error {
-	return c.c.Cancel(ctx, engine.Ref(ref), why)
+	return c.c.Cancel(ctx, refOf(ref), why)
 }
 
 func (c *client) Terminate(ctx context.Context, ref Ref, why string) error {
-	return c.c.Terminate(ctx, engine.Ref(ref), why)
+	return c.c.Terminate(ctx, refOf(ref), why)
 }
 
 func (c *client) Suspend(ctx context.Context, ref Ref, why string) error {
-	return c.c.Suspend(ctx, engine.Ref(ref), why)
+	return c.c.Suspend(ctx, refOf(ref), why)
 }
 
 func (c *client) Resume(ctx context.Context, ref Ref) error {
-	return c.c.Resume(ctx, engine.Ref(ref))
+	return c.c.Resume(ctx, refOf(ref))
 }
 
 func (c *client) Restart(ctx context.Context, ref Ref) error {
-	return c.c.Restart(ctx, engine.Ref(ref))
+	return c.c.Restart(ctx, refOf(ref))
 }
 
 func (c *client) Fork(ctx context.Context, from Ref, event int, id string) (Ref, error) {
 	if id == "" {
 		id = randomID()
 	}
-	err := c.c.Fork(ctx, engine.Ref(from), int32(min(max(event, 0), 1<<31-1)), id)
-	return Ref{Tenant: from.Tenant, ID: id}, err
+	err := c.c.Fork(ctx, refOf(from), int32(min(max(event, 0), 1<<31-1)), id)
+	return Ref{Tenant: tenantOf(from.Tenant), ID: id}, err
 }
 
 func (c *client) Waits(ctx context.Context, ref Ref) ([]Waiting, error) {
-	open, err := c.c.Waits(ctx, engine.Ref(ref))
+	open, err := c.c.Waits(ctx, refOf(ref))
 	if err != nil {
 		return nil, err
 	}
@@ -123,11 +135,11 @@ func (c *client) Waits(ctx context.Context, ref Ref) ([]Waiting, error) {
 }
 
 func (c *client) MoveTimer(ctx context.Context, ref Ref, timer string, at time.Time) error {
-	return asInvalid(c.c.MoveTimer(ctx, engine.Ref(ref), timer, at))
+	return asInvalid(c.c.MoveTimer(ctx, refOf(ref), timer, at))
 }
 
 func (c *client) Delete(ctx context.Context, ref Ref) error {
-	return c.c.Delete(ctx, engine.Ref(ref))
+	return c.c.Delete(ctx, refOf(ref))
 }
 
 // asInvalid lets what the store calls invalid match [ErrInvalid] as well.

@@ -7,19 +7,21 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
 	"strings"
-
-	"github.com/abidehq/abide/action"
-	"github.com/abidehq/abide/server/api"
+	"sync/atomic"
 )
 
 // Client talks to a server.
 type Client struct {
 	base string
 	http *http.Client
+
+	// reached: the server has answered before. It is worth waiting for one that has.
+	reached atomic.Bool
 }
 
 // ErrUnreachable means that there is nobody to talk to at the address.
@@ -27,7 +29,19 @@ var ErrUnreachable = errors.New("server cannot be reached")
 
 // New returns a client of the server at an address: http://host:port, https://…, or
 // unix:///path/of/a/socket. It makes no connection yet.
-func New(address string) (*Client, error) {
+func New(address string, opts ...Option) (*Client, error) {
+	c, err := at(address)
+	for i := 0; err == nil && i < len(opts); i++ {
+		err = opts[i](c)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// at returns a client of the server at an address.
+func at(address string) (*Client, error) {
 	u, err := url.Parse(address)
 	if err != nil {
 		return nil, fmt.Errorf("remote: malformed address; it looks like http://127.0.0.1:7171 or unix:///var/run/abide.sock")
@@ -61,6 +75,11 @@ const maxAnswer = 64 << 20
 // call makes a request, and reads the answer into out, unless that is nil. It returns the
 // status.
 func (c *Client) call(ctx context.Context, method, path string, query url.Values, in, out any) (int, error) {
+	return c.send(ctx, method, path, query, nil, in, out)
+}
+
+// send is call with headers.
+func (c *Client) send(ctx context.Context, method, path string, query url.Values, header http.Header, in, out any) (int, error) {
 	var body io.Reader
 	if in != nil {
 		data, err := json.Marshal(in)
@@ -76,6 +95,7 @@ func (c *Client) call(ctx context.Context, method, path string, query url.Values
 	if err != nil {
 		return 0, fmt.Errorf("remote: %w", err)
 	}
+	maps.Copy(req.Header, header)
 	if in != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
@@ -92,7 +112,7 @@ func (c *Client) call(ctx context.Context, method, path string, query url.Values
 		return 0, fmt.Errorf("remote: read the answer: %w", err)
 	}
 	if resp.StatusCode >= http.StatusMultipleChoices {
-		return resp.StatusCode, failure(resp.StatusCode, data)
+		return resp.StatusCode, failure(path, resp.StatusCode, data)
 	}
 	switch out := out.(type) {
 	case nil:
@@ -104,39 +124,4 @@ func (c *Client) call(ctx context.Context, method, path string, query url.Values
 		}
 	}
 	return resp.StatusCode, nil
-}
-
-// sentinels are the errors that problems stand for.
-var sentinels = map[string]error{
-	api.CodeNotFound: action.ErrNotFound,
-	api.CodeExists:   action.ErrExists,
-	api.CodeState:    action.ErrState,
-	api.CodeConflict: action.ErrConflict,
-	api.CodeInvalid:  action.ErrInvalid,
-	api.CodeTooLarge: action.ErrInvalid,
-}
-
-// failure returns the error that an answer stands for: the one that the server met.
-func failure(status int, data []byte) error {
-	var p api.Problem
-	if json.Unmarshal(data, &p) != nil || p.Code == "" {
-		return fmt.Errorf("remote: the server answered %d %s", status, http.StatusText(status))
-	}
-	if is := sentinels[p.Code]; is != nil {
-		return &problem{p, is}
-	}
-	return &p
-}
-
-// problem is what a server said, and matches the error that it met.
-type problem struct {
-	api.Problem
-	is error
-}
-
-func (p *problem) Unwrap() error { return p.is }
-
-// where returns the path of something of a tenant.
-func where(kind, tenant, id string, verb ...string) string {
-	return "/api/v1/" + strings.Join(append([]string{kind, url.PathEscape(tenant), url.PathEscape(id)}, verb...), "/")
 }

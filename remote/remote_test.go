@@ -85,7 +85,7 @@ func TestActions(t *testing.T) {
 		t.Run(transport, func(t *testing.T) {
 			t.Parallel()
 			local := newService(t)
-			far := dial(t, transport, server.New(server.Config{Actions: local})).Actions()
+			far := dial(t, transport, serve(t, local)).Actions()
 			ctx := t.Context()
 			for _, id := range odd {
 				r := action.Request{
@@ -138,7 +138,7 @@ func TestActions(t *testing.T) {
 func TestListIsThatOfTheService(t *testing.T) {
 	t.Parallel()
 	local := newService(t)
-	far := dial(t, "unix", server.New(server.Config{Actions: local})).Actions()
+	far := dial(t, "unix", serve(t, local)).Actions()
 	ctx := t.Context()
 	at := time.Date(2099, 1, 1, 0, 0, 0, 0, time.UTC)
 	for i, slug := range []string{"a", "b", "a", "b", "a"} {
@@ -185,7 +185,7 @@ func TestSchedules(t *testing.T) {
 		t.Run(transport, func(t *testing.T) {
 			t.Parallel()
 			local := newService(t)
-			far := dial(t, transport, server.New(server.Config{Actions: local})).Actions()
+			far := dial(t, transport, serve(t, local)).Actions()
 			ctx := t.Context()
 			plan := action.Plan{
 				Tenant: "t", ID: "n/1", Slug: "billing", Target: "none", Cron: "30 2 * * *", Zone: "Europe/Berlin",
@@ -241,7 +241,7 @@ func TestSchedules(t *testing.T) {
 func TestErrors(t *testing.T) {
 	t.Parallel()
 	local := newService(t)
-	far := dial(t, "tcp", server.New(server.Config{Actions: local})).Actions()
+	far := dial(t, "tcp", serve(t, local)).Actions()
 	ctx := t.Context()
 	plan := action.Plan{Tenant: "t", ID: "n", Slug: "s", Target: "none", Every: time.Hour}
 	if _, err := far.AddSchedule(ctx, plan); err != nil {
@@ -308,4 +308,14 @@ func TestServersThatAreNotThereOrNotOurs(t *testing.T) {
 			t.Errorf("address %q is accepted", address)
 		}
 	}
+}
+
+// serve returns a server of actions.
+func serve(t *testing.T, actions *action.Service) *server.Server {
+	t.Helper()
+	s, err := server.New(server.Config{Actions: actions})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }

@@ -23,8 +23,15 @@ func (a *Actions) GetSchedule(ctx context.Context, tenant, id string) (action.Sc
 
 // UpdateSchedule gives a schedule another plan.
 func (a *Actions) UpdateSchedule(ctx context.Context, p action.Plan, version int64) (action.Schedule, error) {
-	q := url.Values{"version": {strconv.FormatInt(version, 10)}}
-	return a.schedule(ctx, http.MethodPut, where("schedules", p.Tenant, p.ID), q, api.FromPlan(p))
+	header := http.Header{}
+	if version != 0 {
+		header.Set("If-Match", strconv.Quote(strconv.FormatInt(version, 10)))
+	}
+	var s api.Schedule
+	if _, err := a.c.send(ctx, http.MethodPut, where("schedules", p.Tenant, p.ID), nil, header, api.FromPlan(p), &s); err != nil {
+		return action.Schedule{}, err
+	}
+	return s.Schedule()
 }
 
 // Pause pauses a schedule.

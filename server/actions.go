@@ -47,7 +47,11 @@ func (s *Server) addActions() {
 		if err := tenant(ctx, in.Body.Tenant); err != nil {
 			return nil, err
 		}
-		a, existed, err := actions.Add(ctx, in.Body.Request())
+		request := in.Body.Request()
+		if request.ID == "" {
+			request.ID = idempotentID(ctx)
+		}
+		a, existed, err := actions.Add(ctx, request)
 		if err != nil {
 			return nil, s.problem(err)
 		}

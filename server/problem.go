@@ -33,19 +33,37 @@ var problems = []struct {
 	{context.DeadlineExceeded, http.StatusServiceUnavailable, api.CodeUnavailable, "it took too long"},
 }
 
-// problem returns an error of a service as what a client gets. Those that nobody expects
-// are logged, and the client learns no more than that.
+// problem returns an error of a service as what a client gets, or nil.
 func (s *Server) problem(err error) error {
 	if err == nil {
 		return nil
+	}
+	return s.asProblem(err)
+}
+
+// asProblem returns an error of a service as what a client gets. Those that nobody expects
+// are logged, and the client learns no more than that.
+func (s *Server) asProblem(err error) *api.Problem {
+	if p, ok := errors.AsType[*api.Problem](err); ok {
+		return p
 	}
 	for _, p := range problems {
 		if errors.Is(err, p.is) {
 			return newProblem(p.status, p.code, p.title, err.Error())
 		}
 	}
+	if errors.Is(err, context.Canceled) { // by a client that does not wait for the answer
+		return newProblem(http.StatusServiceUnavailable, api.CodeUnavailable, "the request was given up", err.Error())
+	}
 	s.log.Error("a request failed", "error", err)
 	return newProblem(http.StatusInternalServerError, api.CodeInternal, "something is wrong with the server", "the server's log says more")
+}
+
+// writeProblem answers with a problem.
+func writeProblem(w http.ResponseWriter, p *api.Problem) {
+	w.Header().Set("Content-Type", p.ContentType(""))
+	w.WriteHeader(p.Status)
+	_ = json.NewEncoder(w).Encode(p) // the client may be gone
 }
 
 func newProblem(status int, code, title, detail string) *api.Problem {
@@ -94,10 +112,11 @@ func (w *noRoute) WriteHeader(status int) {
 		p.Code, p.Title = api.CodeMethod, "the route does not have that method"
 		p.Detail = "allowed: " + w.Header().Get("Allow")
 	}
-	w.Header().Set("Content-Type", p.ContentType(""))
-	w.ResponseWriter.WriteHeader(status)
-	_ = json.NewEncoder(w.ResponseWriter).Encode(p) // the client may be gone
+	writeProblem(w.ResponseWriter, p)
 }
+
+// Unwrap lets others reach the connection.
+func (w *noRoute) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // Write drops the text that the problem stands for.
 func (w *noRoute) Write(text []byte) (int, error) {

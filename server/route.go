@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -26,11 +27,23 @@ func route[I, O any](s *Server, role auth.Role, op huma.Operation, handler func(
 	}
 	huma.Register(s.api, op, func(ctx context.Context, in *I) (*O, error) {
 		out, err := handler(ctx, in)
-		if role != auth.Read {
-			s.note(ctx, op.OperationID, err)
+		if op.Method != http.MethodGet {
+			q := requestOf(ctx)
+			s.note(ctx, op.OperationID, tenantIn(q.escaped, op.Path), q.path, err)
 		}
 		return out, err
 	})
+}
+
+// tenantIn returns the tenant that a path names, where the route has one.
+func tenantIn(path, route string) string {
+	have, want := strings.Split(path, "/"), strings.Split(route, "/")
+	if i := slices.Index(want, "{tenant}"); i >= 0 && i < len(have) {
+		if name, err := url.PathUnescape(have[i]); err == nil {
+			return name
+		}
+	}
+	return ""
 }
 
 // guard lets only those through who have the role, and whose tenant it is.

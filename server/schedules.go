@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -20,7 +21,7 @@ func (s *Server) addSchedules() {
 	route(s, auth.Operate, huma.Operation{
 		OperationID: "add-schedule", Method: http.MethodPost, Path: base, Summary: "Add a schedule", Tags: []string{tag},
 		DefaultStatus: http.StatusCreated,
-	}, func(ctx context.Context, in *struct{ Body api.Plan }) (*answer[api.Schedule], error) {
+	}, func(ctx context.Context, in *struct{ Body api.Plan }) (*tagged[api.Schedule], error) {
 		if err := tenant(ctx, in.Body.Tenant); err != nil {
 			return nil, err
 		}
@@ -54,7 +55,7 @@ func (s *Server) addSchedules() {
 	})
 	route(s, auth.Read, huma.Operation{
 		OperationID: "get-schedule", Method: http.MethodGet, Path: one, Summary: "Get a schedule", Tags: []string{tag},
-	}, func(ctx context.Context, in *named) (*answer[api.Schedule], error) {
+	}, func(ctx context.Context, in *named) (*tagged[api.Schedule], error) {
 		return s.schedule(http.StatusOK)(actions.GetSchedule(ctx, in.Tenant, in.ID))
 	})
 	route(s, auth.Operate, huma.Operation{
@@ -62,15 +63,23 @@ func (s *Server) addSchedules() {
 	}, func(ctx context.Context, in *struct {
 		Tenant  string `path:"tenant"`
 		ID      string `path:"id"`
-		Version int64  `query:"version" minimum:"0" doc:"The version that it must have; 0 means any."`
+		IfMatch string `header:"If-Match" doc:"The ETag that it must have."`
 		Body    api.Plan
-	}) (*answer[api.Schedule], error) {
+	}) (*tagged[api.Schedule], error) {
+		version, err := ifMatch(in.IfMatch)
+		if err != nil {
+			return nil, err
+		}
 		in.Body.Tenant, in.Body.ID = in.Tenant, in.ID
 		plan, err := in.Body.Plan()
 		if err != nil {
 			return nil, s.problem(fmt.Errorf("%w: %w", err, action.ErrInvalid))
 		}
-		return s.schedule(http.StatusOK)(actions.UpdateSchedule(ctx, plan, in.Version))
+		sch, err := actions.UpdateSchedule(ctx, plan, version)
+		if version > 0 && errors.Is(err, action.ErrConflict) {
+			return nil, unmatched(err)
+		}
+		return s.schedule(http.StatusOK)(sch, err)
 	})
 	route(s, auth.Operate, huma.Operation{
 		OperationID: "remove-schedule", Method: http.MethodDelete, Path: one, Summary: "Remove a schedule", Tags: []string{tag},
@@ -84,13 +93,13 @@ func (s *Server) addSchedules() {
 		Tenant string `path:"tenant"`
 		ID     string `path:"id"`
 		Reason string `query:"reason" maxLength:"1024" doc:"Why."`
-	}) (*answer[api.Schedule], error) {
+	}) (*tagged[api.Schedule], error) {
 		return s.schedule(http.StatusOK)(actions.Pause(ctx, in.Tenant, in.ID, in.Reason))
 	})
 	route(s, auth.Operate, huma.Operation{
 		OperationID: "resume-schedule", Method: http.MethodPost, Path: one + "/resume", Summary: "Resume a schedule", Tags: []string{tag},
 		Description: "What was due meanwhile is skipped.",
-	}, func(ctx context.Context, in *named) (*answer[api.Schedule], error) {
+	}, func(ctx context.Context, in *named) (*tagged[api.Schedule], error) {
 		return s.schedule(http.StatusOK)(actions.Resume(ctx, in.Tenant, in.ID))
 	})
 	route(s, auth.Operate, huma.Operation{
@@ -125,11 +134,11 @@ func (s *Server) addSchedules() {
 }
 
 // schedule returns what answers with a schedule, or a problem.
-func (s *Server) schedule(status int) func(action.Schedule, error) (*answer[api.Schedule], error) {
-	return func(sch action.Schedule, err error) (*answer[api.Schedule], error) {
+func (s *Server) schedule(status int) func(action.Schedule, error) (*tagged[api.Schedule], error) {
+	return func(sch action.Schedule, err error) (*tagged[api.Schedule], error) {
 		if err != nil {
 			return nil, s.problem(err)
 		}
-		return &answer[api.Schedule]{status, api.FromSchedule(sch)}, nil
+		return &tagged[api.Schedule]{status, etag(sch.Version), api.FromSchedule(sch)}, nil
 	}
 }

@@ -2,21 +2,32 @@ package server
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
+	"strings"
+	"sync/atomic"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/abidehq/abide"
 	"github.com/abidehq/abide/action"
+	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/operation"
+	"github.com/abidehq/abide/internal/telemetry"
 	"github.com/abidehq/abide/server/auth"
+	"github.com/abidehq/abide/server/web"
 	"github.com/abidehq/abide/store"
 	"github.com/abidehq/abide/timer"
 )
 
 // Config is what a server is made of. What is nil is not served.
 type Config struct {
+	// Prefix is the path under which the server is mounted, such as /abide. It begins
+	// with a slash and does not end with one; empty means that it has all paths.
+	Prefix string
+
 	// Store is what all of the services below work on. It is where the server keeps what
 	// it has to remember itself, and stays the caller's.
 	Store store.Store
@@ -30,35 +41,85 @@ type Config struct {
 	// Actions are served at /api/v1/actions and /api/v1/schedules.
 	Actions *action.Service
 
+	// Operations are served at /api/v1/operations. Nil means those on Store and Engine.
+	Operations *operation.Service
+
 	// Hooks takes webhooks at /hooks/{slug}.
 	Hooks http.Handler
+
+	// Auth says who may do what. Its tokens are served at /api/v1/tokens. Nil means that
+	// everybody may do everything: then whoever mounts the server sees to it that only
+	// those reach it who may.
+	Auth *auth.Guard
+
+	// Telemetry measures, and is served at /metrics.
+	Telemetry *telemetry.Telemetry
+
+	// Page serves the web page.
+	Page bool
+
+	// Hosts are names under which the server can be reached, besides addresses and
+	// localhost, by those who need not say who they are.
+	Hosts []string
+
+	// URL is where browsers find the server, if a proxy stands before it that tells the
+	// server another name: https://abide.example.com.
+	URL string
 
 	// Version is that of the program.
 	Version string
 
 	// Logger gets what a person should know. Nil means [slog.Default].
 	Logger *slog.Logger
+
+	// Clock tells the time. Nil means the system's.
+	Clock base.Clock
 }
 
 // Server is Abide over HTTP.
 type Server struct {
-	cfg Config
-	log *slog.Logger
-	mux *http.ServeMux
-	api huma.API
+	cfg      Config
+	log      *slog.Logger
+	clock    base.Clock
+	mux      *http.ServeMux
+	api      huma.API
+	page     http.Handler // nil if there is none
+	handler  http.Handler // all of it, from the outside in
+	live     *live        // streams, and requests that wait
+	draining atomic.Bool
 }
 
 var _ http.Handler = (*Server)(nil)
 
-// maxBody is the largest body of a request to the API, in bytes.
-const maxBody = 1 << 20
+const (
+	// maxBody is the largest body of a request to the API, in bytes, and maxBulkBody that of
+	// one with many things in it.
+	maxBody     = 1 << 20
+	maxBulkBody = 32 << 20
+)
 
-// New returns a server.
-func New(cfg Config) *Server {
-	s := &Server{cfg: cfg, log: cfg.Logger, mux: http.NewServeMux()}
-	if s.log == nil {
-		s.log = slog.Default()
+// New returns a server. [Server.Run] does what it has to do besides answering.
+func New(cfg Config) (*Server, error) {
+	if cfg.Prefix != "" && (!strings.HasPrefix(cfg.Prefix, "/") || strings.HasSuffix(cfg.Prefix, "/")) {
+		return nil, fmt.Errorf("server: the prefix is %q; it begins with a slash and does not end with one, such as /abide", cfg.Prefix)
 	}
+	if cfg.Store == nil && (cfg.Engine != nil || cfg.Page) {
+		return nil, fmt.Errorf("server: instances and the page need the store that they are in, as Config.Store")
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+	}
+	if cfg.Clock == nil {
+		cfg.Clock = base.System{}
+	}
+	if cfg.Operations == nil && cfg.Store != nil && cfg.Engine != nil {
+		var err error
+		cfg.Operations, err = operation.New(operation.Config{Store: cfg.Store, Client: cfg.Engine, Clock: cfg.Clock, Logger: cfg.Logger})
+		if err != nil {
+			return nil, fmt.Errorf("server: %w", err)
+		}
+	}
+	s := &Server{cfg: cfg, log: cfg.Logger, clock: cfg.Clock, mux: http.NewServeMux()}
 	config := huma.DefaultConfig("Abide", cfg.Version)
 	config.CreateHooks = nil // no $schema in answers
 	config.DocsPath, config.SchemasPath = "", ""
@@ -68,28 +129,74 @@ func New(cfg Config) *Server {
 	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
 		"token": {Type: "http", Scheme: "bearer", Description: "An API token: see abide tokens create."},
 	}
+	if cfg.Prefix != "" {
+		config.Servers = []*huma.Server{{URL: cfg.Prefix}}
+	}
 	s.api = humago.New(s.mux, config)
-	if cfg.Actions != nil {
+	if err := s.addAll(); err != nil {
+		return nil, err
+	}
+	var err error
+	if s.handler, err = s.wrap(s.mux); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// addAll adds the routes of everything that is served.
+func (s *Server) addAll() error {
+	if s.cfg.Engine != nil {
+		s.addInstances()
+	}
+	if s.cfg.Actions != nil {
 		s.addActions()
 		s.addSchedules()
 	}
-	if cfg.Hooks != nil {
-		s.mux.Handle("/hooks/{slug}", cfg.Hooks)
+	if s.cfg.Timers != nil {
+		s.addTimers()
+		s.addSinks()
 	}
-	return s
+	if s.cfg.Operations != nil {
+		s.addOperations()
+	}
+	s.addHealth()
+	s.addDocs()
+	s.addWhoami()
+	if s.cfg.Auth != nil {
+		s.addTokens()
+	}
+	if s.cfg.Hooks != nil {
+		s.mux.Handle("/hooks/{slug}", s.cfg.Hooks)
+	}
+	if s.cfg.Auth != nil {
+		s.mux.Handle("/auth/", s.cfg.Auth.Login())
+	}
+	if s.cfg.Page {
+		return s.addPage()
+	}
+	return nil
 }
 
 // ServeHTTP answers a request.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if _, pattern := s.mux.Handler(r); pattern == "" {
-		w = &noRoute{ResponseWriter: w}
-	}
-	r = r.WithContext(auth.With(r.Context(), auth.Identity{Kind: auth.Local, Subject: "local", Name: "local", Role: auth.Admin}))
-	s.mux.ServeHTTP(w, r)
-}
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 
-// note keeps account of a call that changes something.
-func (s *Server) note(ctx context.Context, operation string, err error) {
-	who, _ := auth.Of(ctx)
-	s.log.Debug("a call that changes something", "operation", operation, "by", who.Subject, "error", err)
+// addPage adds the web page, which has all paths that nothing else has.
+func (s *Server) addPage() error {
+	samples := func() []telemetry.Sample { return nil }
+	if s.cfg.Telemetry != nil {
+		samples = s.cfg.Telemetry.Samples
+	}
+	page, err := web.New(web.Config{
+		Prefix: s.cfg.Prefix, Store: s.cfg.Store, Engine: s.cfg.Engine, Timers: s.cfg.Timers, Actions: s.cfg.Actions,
+		Operations: s.cfg.Operations, Samples: samples, Guarded: s.cfg.Auth != nil, Version: s.cfg.Version,
+		Logger: s.log, Clock: s.clock,
+		Note: func(ctx context.Context, operation, target string, err error) {
+			s.note(ctx, operation, "", target, err)
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("server: %w", err)
+	}
+	s.page = page
+	return nil
 }

@@ -52,7 +52,9 @@ func (t *Timer) envelope() (bus.Envelope, int) {
 // is one, and one whose name cannot be has failed, so that it can be seen.
 func (t *Timer) fire(now time.Time, sinks []string) {
 	t.Status, t.FiredAt = Fired, now
-	t.EnvelopeID = base.NewUUID(now)
+	if t.EnvelopeID == "" {
+		t.EnvelopeID = base.NewUUID(now)
+	}
 	t.Deliveries = make([]Delivery, 0, len(sinks))
 	for i, sink := range sinks {
 		if slices.Contains(sinks[:i], sink) {

@@ -46,7 +46,7 @@ func (a *account) check(w *faultWorld) {
 	s := a.collect(w.sinks)
 	for id, e := range s.envelopes {
 		for _, sink := range w.sinks {
-			if s.times[sink.name][id] == 0 {
+			if sink.takes(e.TenantID) && s.times[sink.name][id] == 0 {
 				a.problem("sink %s never got envelope %s of %s", sink.name, id, name(e.TenantID, e.event.ServiceCallID))
 			}
 		}
@@ -59,7 +59,7 @@ func (a *account) check(w *faultWorld) {
 		before := len(a.problems)
 		a.checkEnvelopes(about, s)
 		a.checkTold(about, s)
-		a.checkRecord(client, about, s, len(w.sinks))
+		a.checkRecord(client, about, s, len(w.sinksOf(a.timers[about][0].tenant)))
 		if len(a.problems) > before {
 			a.problem("what was asked about %s:%s", about, a.story(about))
 		}

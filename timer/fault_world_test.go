@@ -92,6 +92,7 @@ func (w *faultWorld) service(s store.Store, change ...func(*timer.Config)) *time
 			Retry: outbox.Retry{Attempts: 1000, First: 50 * time.Millisecond, Cap: time.Second},
 		})
 	}
+	cfg.SinksOf = w.sinksOf
 	for _, f := range change {
 		f(&cfg)
 	}
@@ -100,6 +101,22 @@ func (w *faultWorld) service(s store.Store, change ...func(*timer.Config)) *time
 		w.t.Fatal(err)
 	}
 	return service
+}
+
+// sinksOf returns the sinks of a tenant: all of them, or the first alone.
+func (w *faultWorld) sinksOf(tenant string) []string {
+	var names []string
+	for _, sink := range w.sinks {
+		if sink.takes(tenant) {
+			names = append(names, sink.name)
+		}
+	}
+	return names
+}
+
+// takes reports whether the envelopes of a tenant go to the sink.
+func (s *faultSink) takes(tenant string) bool {
+	return s.name == "first" || tenant != "other" && tenant != "tenant1"
 }
 
 // stop ends a process and returns when it has ended.

@@ -18,8 +18,20 @@ type shot struct {
 	claim *store.Claim
 	m     *store.Message
 	timer Timer
+	how   how
 	err   error // the message is not that of a timer
 }
+
+// how is what happens to a message.
+type how int
+
+const (
+	put   how = iota // the timer fires, and its envelope goes into the outbox
+	hand             // the timer fires, and its envelope is published at once
+	again            // the timer has fired, and nobody knows whether its envelope was published
+	late             // the same, and the timer was armed again since
+	drop             // the timer was moved or cancelled
+)
 
 // patience is how long firing waits for publishing when there is more to fire than a batch
 // holds.
@@ -50,7 +62,7 @@ func (s *Service) fireAll(ctx context.Context, relay *outbox.Relay) error {
 		case err != nil:
 			s.log.Error("cannot claim timers", "error", err)
 		default:
-			err = s.fire(ctx, claims)
+			err = s.fire(ctx, relay, claims)
 		}
 		if err != nil {
 			_ = trouble.Sleep(ctx)
@@ -65,24 +77,31 @@ func (s *Service) fireAll(ctx context.Context, relay *outbox.Relay) error {
 }
 
 // fire fires the timers of claims. It returns an error if the store is in trouble.
-func (s *Service) fire(ctx context.Context, claims []store.Claim) error {
+func (s *Service) fire(ctx context.Context, relay *outbox.Relay, claims []store.Claim) error {
 	// What was claimed is fired, also if ctx ends meanwhile.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.Lease)
 	defer cancel()
-	shots := make([]*shot, len(claims))
-	for i := range claims {
-		shots[i] = s.aim(&claims[i])
-	}
+	shots := make([]*shot, 0, len(claims))
 	var trouble error
-	store.Split(shots, func(shots []*shot) error {
-		tx := &store.Tx{}
-		for _, shot := range shots {
-			shot.add(tx)
+	quick := map[string]bool{}
+	for _, sink := range s.sinks {
+		quick[sink] = relay.Quick(sink)
+	}
+	for i := range claims {
+		sh := s.aim(&claims[i], quick)
+		if sh.m.Attempt > 1 && sh.err == nil {
+			if err := s.look(ctx, sh); err != nil {
+				trouble = err
+				continue // it is tried again when the lease ends
+			}
 		}
-		err := s.store.Commit(ctx, tx)
+		shots = append(shots, sh)
+	}
+	handed := map[string][]outbox.Handed{}
+	store.Split(shots, func(shots []*shot) error {
+		err := s.shoot(ctx, shots, handed)
 		switch {
 		case err == nil:
-			s.fired(ctx, shots)
 		case errors.Is(err, store.ErrClaimLost), errors.Is(err, store.ErrConflict):
 			if len(shots) == 1 {
 				s.meters.conflicts.Add(ctx, 1)
@@ -96,21 +115,61 @@ func (s *Service) fire(ctx context.Context, claims []store.Claim) error {
 		}
 		return err
 	})
+	for sink, list := range handed {
+		relay.Hand(ctx, sink, list)
+	}
 	return trouble
 }
 
-// aim makes a timer that has fired of a claim.
-func (s *Service) aim(c *store.Claim) *shot {
+// shoot commits that timers have fired. What is to be published at once is added to
+// handed.
+func (s *Service) shoot(ctx context.Context, shots []*shot, handed map[string][]outbox.Handed) error {
+	tx := &store.Tx{}
+	for _, sh := range shots {
+		sh.add(tx)
+	}
+	if err := s.store.Commit(ctx, tx); err != nil {
+		return err
+	}
+	s.fired(ctx, shots)
+	for _, sh := range shots {
+		if sh.how == hand {
+			sink := sh.timer.Deliveries[0].Sink
+			handed[sink] = append(handed[sink], sh.hand())
+		}
+	}
+	return nil
+}
+
+// aim makes a timer that has fired of a claim. If its only sink is a quick one, that gets
+// the envelope at once.
+func (s *Service) aim(c *store.Claim, quick map[string]bool) *shot {
 	sh := &shot{claim: c, m: &c.Messages[0]}
-	if sh.timer, sh.err = parseMessage(sh.m); sh.err == nil {
-		sh.timer.fire(c.Now, s.sinksOf(c.Key.Tenant))
-		sh.timer.Version++
+	if sh.timer, sh.err = parseMessage(sh.m); sh.err != nil {
+		return sh
+	}
+	sh.load(s)
+	if d := sh.timer.Deliveries; len(d) == 1 && d[0].State == outbox.Pending && sh.timer.unsettled.IsZero() && quick[d[0].Sink] {
+		sh.how = hand
 	}
 	return sh
 }
 
+// load makes the timer one that has fired.
+func (sh *shot) load(s *Service) {
+	sh.timer.fire(sh.claim.Now, s.sinksOf(sh.claim.Key.Tenant))
+	sh.timer.Version++
+	sh.how = put
+}
+
 // add puts into tx what fires the timer.
 func (sh *shot) add(tx *store.Tx) {
+	if sh.how == hand {
+		// The claim is finished when the envelope is published. Until then, whoever claims
+		// the message finds that the timer has fired, and publishes the same envelope.
+		tx.PutRecords = append(tx.PutRecords, store.PutRecord{Record: sh.timer.record(), Expect: sh.timer.Version - 1})
+		return
+	}
 	tx.Finish = append(tx.Finish, store.Finish{Lease: sh.claim.Lease()})
 	if sh.err != nil {
 		q := store.Quarantine(*sh.m, sh.claim.Route, outbox.ReasonMalformed, sh.claim.Now)
@@ -118,18 +177,29 @@ func (sh *shot) add(tx *store.Tx) {
 		tx.PutRecords = append(tx.PutRecords, q)
 		return
 	}
+	if sh.how == drop {
+		return
+	}
 	t := &sh.timer
-	tx.PutRecords = append(tx.PutRecords, store.PutRecord{Record: t.record(), Expect: t.Version - 1})
+	if sh.how == put {
+		tx.PutRecords = append(tx.PutRecords, store.PutRecord{Record: t.record(), Expect: t.Version - 1})
+	}
 	if len(t.Deliveries) == 0 {
 		return
 	}
 	envelope, payload := t.envelope()
-	note := t.note(payload)
+	note := t.note(payload, sh.how == late)
 	for i := range t.Deliveries {
 		if d := &t.Deliveries[i]; d.State == outbox.Pending {
 			tx.Put = append(tx.Put, outbox.Put(d.Sink, t.Key, &envelope, note))
 		}
 	}
+}
+
+// hand returns the envelope of a timer that has fired.
+func (sh *shot) hand() outbox.Handed {
+	envelope, payload := sh.timer.envelope()
+	return outbox.Handed{Claim: sh.claim, Name: sh.timer.Key, Envelope: envelope, Note: sh.timer.note(payload, false)}
 }
 
 // fired notes that timers have fired.
@@ -140,6 +210,9 @@ func (s *Service) fired(ctx context.Context, shots []*shot) {
 		if sh.err != nil {
 			s.log.Error("a message that is not a timer's is in quarantine", "tenant", sh.m.Key.Tenant, "key", sh.m.Key.Name, "error", sh.err)
 			continue
+		}
+		if sh.how != put && sh.how != hand {
+			continue // it was counted when it fired
 		}
 		n++
 		freed[sh.timer.Tenant]++
@@ -153,30 +226,55 @@ func (s *Service) fired(ctx context.Context, shots []*shot) {
 }
 
 // miss looks after a timer that could not be fired. If its claim is lost, that is all. If
-// it is not, the record has changed and the message has stayed, which no service does;
-// then the message is not the timer's any more. Only a record that is gone is made anew:
-// two that remove what was kept long enough can take one for the other that was armed
-// in between, and no timer is lost by that.
+// it is not, the record is another one than the message says.
 func (s *Service) miss(ctx context.Context, sh *shot, err error) error {
 	if errors.Is(err, store.ErrClaimLost) {
 		s.log.Debug("a timer was moved, cancelled or fired by somebody else", "tenant", sh.timer.Tenant, "key", sh.timer.Key)
 		return err
 	}
-	_, gone := s.get(ctx, "fire", sh.timer.Tenant, sh.timer.Key)
-	switch {
-	case errors.Is(gone, ErrNotFound):
-		tx := &store.Tx{}
-		sh.timer.Version = 1
-		sh.add(tx)
-		if err = s.store.Commit(ctx, tx); err == nil {
-			s.fired(ctx, []*shot{sh})
-		}
-		return err
-	case gone != nil:
-		return gone // it is tried again when the lease ends
+	if err := s.look(ctx, sh); err != nil {
+		return err // it is tried again when the lease ends
 	}
-	s.log.Warn("a message does not match its timer and is dropped", "tenant", sh.timer.Tenant, "key", sh.timer.Key, "error", err)
-	return s.store.Commit(ctx, &store.Tx{Finish: []store.Finish{{Lease: sh.claim.Lease()}}})
+	return s.shoot(ctx, []*shot{sh}, nil)
+}
+
+// look finds out what to do with a message by the record of its timer: it was claimed
+// before, or the record is another one than it says.
+//
+// A message whose timer is moved or cancelled is deleted. So one that is there, and whose
+// timer is not armed any more, or is armed again, is one that has fired, by somebody who
+// died before the envelope was published; or the timer was removed after that, when it had
+// been kept long enough.
+func (s *Service) look(ctx context.Context, sh *shot) error {
+	message, err := parseMessage(sh.m)
+	if err != nil {
+		return err
+	}
+	now, err := s.get(ctx, "fire", message.Tenant, message.Key)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		sh.timer = message
+		sh.timer.Version = 0 // it is made anew, and nothing is lost
+		sh.load(s)
+	case err != nil:
+		return err
+	case now.EnvelopeID != message.EnvelopeID:
+		sh.timer = message
+		sh.load(s)
+		sh.how = late
+		if !now.unsettled.IsZero() {
+			sh.timer.FiredAt = now.unsettled
+		}
+	case now.Status == Fired:
+		sh.timer, sh.how = now, again
+	case now.Status == Armed && now.Version == message.Version:
+		sh.timer = message
+		sh.load(s)
+	default:
+		sh.how = drop
+		s.log.Warn("a message does not match its timer and is dropped", "tenant", message.Tenant, "key", message.Key)
+	}
+	return nil
 }
 
 // giveBack has timers claimed again soon, and not only when their leases end.

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/abidehq/abide/bus/outbox"
+	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/internal/wire"
 	"github.com/abidehq/abide/store"
 )
@@ -30,11 +31,15 @@ func recordKey(tenant, key string) store.RecordKey {
 
 // messageRef names the message that fires a timer of that version: each change of an
 // armed timer replaces its message.
-func messageRef(tenant, key string, version int64) store.MessageRef {
-	return store.MessageRef{
-		Key: store.Key{Queue: queue, Tenant: tenant, Name: key},
-		ID:  strconv.FormatInt(version, 36),
+//
+// A timer that was removed and scheduled anew may have a version that it had before; what
+// it has of its envelope's ID tells the two from each other.
+func (t *Timer) messageRef() store.MessageRef {
+	id := strconv.FormatInt(t.Version, 36)
+	if n := len(t.EnvelopeID); n > 0 {
+		id += "." + t.EnvelopeID[n-min(n, 6):]
 	}
+	return store.MessageRef{Key: store.Key{Queue: queue, Tenant: t.Tenant, Name: t.Key}, ID: id}
 }
 
 // record returns the timer as a record.
@@ -54,7 +59,6 @@ func (t *Timer) appendBody(out []byte) []byte {
 	out = t.appendCore(out)
 	out = wire.AppendTime(out, t.FiredAt)
 	out = wire.AppendTime(out, t.CancelledAt)
-	out = wire.AppendString(out, t.EnvelopeID)
 	out = wire.AppendNumber(out, uint64(len(t.Deliveries)))
 	for i := range t.Deliveries {
 		d := &t.Deliveries[i]
@@ -74,7 +78,9 @@ func (t *Timer) appendCore(out []byte) []byte {
 	out = wire.AppendTime(out, t.DueAt)
 	out = wire.AppendTime(out, t.RegisteredAt)
 	out = wire.AppendString(out, t.position.source)
-	return wire.AppendNumber(out, t.position.sequence)
+	out = wire.AppendNumber(out, t.position.sequence)
+	out = wire.AppendString(out, base.UUIDBytes(t.EnvelopeID))
+	return wire.AppendTime(out, t.unsettled)
 }
 
 func (t *Timer) readCore(r *wire.Reader) {
@@ -83,6 +89,11 @@ func (t *Timer) readCore(r *wire.Reader) {
 	t.RegisteredAt = r.Time()
 	t.position.source = r.String()
 	t.position.sequence = r.Number()
+	id := r.Bytes()
+	if t.EnvelopeID = base.UUIDText(id); len(id) > 0 && t.EnvelopeID == "" {
+		r.Fail("the ID of the envelope is not a UUID")
+	}
+	t.unsettled = r.Time()
 }
 
 func parseRecord(rec store.Record) (Timer, error) {
@@ -95,7 +106,6 @@ func parseRecord(rec store.Record) (Timer, error) {
 	t.readCore(&r)
 	t.FiredAt = r.Time()
 	t.CancelledAt = r.Time()
-	t.EnvelopeID = r.String()
 	n := r.Number()
 	for range n {
 		if r.Err != nil {
@@ -118,8 +128,8 @@ func parseRecord(rec store.Record) (Timer, error) {
 // message returns what fires the timer, which is armed and has its version. It says all
 // that firing needs, so that nothing need be read then.
 func (t *Timer) message() store.Message {
-	ref := messageRef(t.Tenant, t.Key, t.Version)
-	out := append(make([]byte, 0, 48+len(t.CorrelationID)+len(t.Payload)), messageFormat)
+	ref := t.messageRef()
+	out := append(make([]byte, 0, 64+len(t.CorrelationID)+len(t.Payload)), messageFormat)
 	out = wire.AppendNumber(out, uint64(t.Version))
 	out = t.appendCore(out)
 	out = wire.AppendString(out, t.CorrelationID)
@@ -146,12 +156,17 @@ func parseMessage(m *store.Message) (Timer, error) {
 }
 
 // note returns what the fired timer's record can be told from, together with its
-// envelope. Payload is where the caller's payload begins in that of the envelope.
-func (t *Timer) note(payload int) []byte {
+// envelope. Payload is where the caller's payload begins in that of the envelope. Of a late
+// one, the record is somebody else's by now.
+func (t *Timer) note(payload int, late bool) []byte {
 	out := append(make([]byte, 0, 48), noteFormat)
 	out = wire.AppendNumber(out, uint64(t.Version))
 	out = t.appendCore(out)
-	out = wire.AppendNumber(out, uint64(len(t.Deliveries)))
+	sinks := len(t.Deliveries)
+	if late {
+		sinks = 0
+	}
+	out = wire.AppendNumber(out, uint64(sinks))
 	return wire.AppendNumber(out, uint64(payload))
 }
 
@@ -161,7 +176,7 @@ func parseNote(o *outbox.Outcome) (t Timer, alone bool, err error) {
 	e := &o.Envelope
 	t = Timer{
 		Tenant: e.TenantID, Key: o.Name, Status: Fired, FiredAt: e.Time(),
-		CorrelationID: e.CorrelationID, EnvelopeID: e.ID,
+		CorrelationID: e.CorrelationID,
 	}
 	r := wire.Reader{Data: o.Note}
 	r.Format(noteFormat)

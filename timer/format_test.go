@@ -30,11 +30,11 @@ func exampleTimers() map[string]Timer {
 	armed := Timer{
 		Tenant: "acme", Key: "call-1", Status: Armed, DueAt: noon.Add(time.Hour), RegisteredAt: noon,
 		CorrelationID: "request-1", Payload: json.RawMessage(`{"a": 1}`), Arming: 3, Version: 300,
-		position: position{"commands", 12345},
+		EnvelopeID: "019ca7c5-2000-7000-8000-000000000001",
+		position:   position{"commands", 12345}, unsettled: noon.Add(-time.Second),
 	}
 	fired := armed
 	fired.Status, fired.FiredAt = Fired, noon.Add(time.Hour+5*time.Millisecond)
-	fired.EnvelopeID = "019ca7c5-2000-7000-8000-000000000001"
 	fired.Deliveries = []Delivery{
 		{Sink: "webhook", State: outbox.Retrying, Attempts: 200, At: noon.Add(2 * time.Hour), Next: noon.Add(3 * time.Hour), Error: "no answer"},
 		{Sink: "nats", State: outbox.Published, Attempts: 1, At: noon.Add(2 * time.Hour)},
@@ -53,7 +53,7 @@ func exampleNote(sinks int) (Timer, outbox.Outcome) {
 	t := exampleTimers()["fired"]
 	t.Deliveries = t.Deliveries[:sinks]
 	e, payload := t.envelope()
-	return t, outbox.Outcome{Sink: "webhook", Name: t.Key, Note: t.note(payload), Envelope: e}
+	return t, outbox.Outcome{Sink: "webhook", Name: t.Key, Note: t.note(payload, false), Envelope: e}
 }
 
 // TestFormatIsGolden: a byte that changes makes what is on disk unreadable.
@@ -101,7 +101,7 @@ func TestNamesInTheStoreAreGolden(t *testing.T) {
 	if record.Status != "armed" || record.Name != "request-1" || !record.Time.Equal(example.DueAt) {
 		t.Errorf("the record is listed by %s, %s, %v", record.Status, record.Name, record.Time)
 	}
-	want := store.MessageRef{Key: store.Key{Queue: "timers", Tenant: "acme", Name: "call-1"}, ID: "8c"}
+	want := store.MessageRef{Key: store.Key{Queue: "timers", Tenant: "acme", Name: "call-1"}, ID: "8c.000001"}
 	if message.Ref() != want || message.Route != "timer" || !message.VisibleAt.Equal(example.DueAt) {
 		t.Errorf("the message is %v by route %s at %v, want %v", message.Ref(), message.Route, message.VisibleAt, want)
 	}

@@ -42,6 +42,9 @@ type Filter struct {
 
 	// KeyPrefix is what the key begins with.
 	KeyPrefix string
+
+	// Descending lists the latest first.
+	Descending bool
 }
 
 // Page is a part of a list.
@@ -54,7 +57,7 @@ type Page struct {
 }
 
 // List returns timers in the order in which they are due, or have fired or were
-// cancelled. Limit is how many at most, [DefaultPage] if it is 0. Cursor is the Next of
+// cancelled, or the other way round. Limit is how many at most, [DefaultPage] if it is 0. Cursor is the Next of
 // the page before.
 func (s *Service) List(ctx context.Context, f Filter, limit int, cursor string) (Page, error) {
 	const verb = "list"
@@ -93,7 +96,7 @@ func (s *Service) list(ctx context.Context, verb string, f Filter, q store.Query
 
 // query returns what to ask the store for.
 func (f *Filter) query(verb string) (store.Query, error) {
-	q := store.Query{Kind: kind, From: f.From, To: f.To}
+	q := store.Query{Kind: kind, From: f.From, To: f.To, Descending: f.Descending}
 	if f.Tenant != "" {
 		q.Tenant = &f.Tenant
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/abidehq/abide/bus/outbox"
 	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/store"
 )
@@ -138,12 +139,26 @@ func (t *Timer) rescheduled(r *Request, now time.Time) Timer {
 		position: t.position,
 	}
 	if t.Status == Armed {
-		next.RegisteredAt, next.Arming = t.RegisteredAt, t.Arming
+		next.RegisteredAt, next.Arming, next.EnvelopeID = t.RegisteredAt, t.Arming, t.EnvelopeID
+	} else {
+		next.EnvelopeID = base.NewUUID(next.DueAt)
+	}
+	switch {
+	case t.Status != Fired:
+		next.unsettled = t.unsettled
+	case t.isUnsettled():
+		next.unsettled = t.FiredAt
 	}
 	if r.Position.Source != "" {
 		next.position = position{r.Position.Source, r.Position.Sequence}
 	}
 	return next
+}
+
+// isUnsettled reports whether it is not known of all sinks what they made of the
+// envelope of a timer that has fired.
+func (t *Timer) isUnsettled() bool {
+	return slices.ContainsFunc(t.Deliveries, func(d Delivery) bool { return d.State == outbox.Pending || d.State == outbox.Retrying })
 }
 
 // replace puts into tx what makes old the timer that t is: its record, and its message.
@@ -154,6 +169,6 @@ func (t *Timer) replace(tx *store.Tx, old *Timer) {
 	}
 	if old.Status == Armed {
 		// Whoever is about to fire it loses the claim by this.
-		tx.Delete = append(tx.Delete, messageRef(t.Tenant, t.Key, old.Version))
+		tx.Delete = append(tx.Delete, old.messageRef())
 	}
 }

@@ -23,7 +23,7 @@ func TestScheduleArmsATimer(t *testing.T) {
 			wantEqual(t, what+": version", got.Version, 1)
 			wantEqual(t, what+": correlation ID", got.CorrelationID, "c")
 			wantEqual(t, what+": payload", string(got.Payload), `{"a": 1}`)
-			if !got.FiredAt.IsZero() || !got.CancelledAt.IsZero() || got.EnvelopeID != "" || got.Deliveries != nil {
+			if !got.FiredAt.IsZero() || !got.CancelledAt.IsZero() || got.EnvelopeID == "" || got.Deliveries != nil {
 				t.Errorf("%s: %+v has fired or was cancelled", what, got)
 			}
 		}
@@ -130,7 +130,6 @@ func TestScheduleArmsAgain(t *testing.T) {
 				wantEqual(t, "arming", again.Arming, 2)
 				wantEqual(t, "version", again.Version, before.Version+1)
 				wantTime(t, "registered at", again.RegisteredAt, began)
-				wantEqual(t, "envelope ID", again.EnvelopeID, "")
 				wantEqual(t, "deliveries", len(again.Deliveries), 0)
 				if !again.FiredAt.IsZero() || !again.CancelledAt.IsZero() {
 					t.Errorf("%+v is armed, and has fired or was cancelled", again)
@@ -140,6 +139,7 @@ func TestScheduleArmsAgain(t *testing.T) {
 				wantEqual(t, "status", fired.Status, timer.Fired)
 				wantEqual(t, "payload", string(fired.Payload), "2")
 				wantEqual(t, "envelopes", r.sink.count(), envelopes+1)
+				wantEqual(t, "envelope ID", fired.EnvelopeID, again.EnvelopeID)
 				if fired.EnvelopeID == before.EnvelopeID {
 					t.Error("two armings have made one envelope")
 				}

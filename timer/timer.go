@@ -38,8 +38,9 @@ type Timer struct {
 	CorrelationID string          `json:"correlationId,omitempty"`
 	Payload       json.RawMessage `json:"payload,omitempty"`
 
-	// EnvelopeID is that of the envelope that was made when it fired, and Deliveries are
-	// what became of it, one for each sink.
+	// EnvelopeID is that of the envelope that is made when it fires: another one each time
+	// that it is armed, and the same one when it is moved. Deliveries are what became of it,
+	// one for each sink.
 	EnvelopeID string     `json:"envelopeId,omitempty"`
 	Deliveries []Delivery `json:"deliveries,omitempty"`
 
@@ -50,6 +51,10 @@ type Timer struct {
 	Version int64 `json:"version"`
 
 	position position
+
+	// unsettled, if not zero, is when the timer fired the time before, with an envelope of
+	// which it was not known whether it had been published when the timer was armed again.
+	unsettled time.Time
 }
 
 // Delivery is what became of a timer's envelope at a sink.

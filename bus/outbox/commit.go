@@ -96,10 +96,13 @@ func (p *publisher) tx(ctx context.Context, items []*item, conflicts int) (*stor
 // lost is the state of an envelope that somebody else settles.
 const lost State = "lost"
 
+// outcomes returns what became of items.
 func outcomes(items []*item) []*Outcome {
-	list := make([]*Outcome, len(items))
-	for i, it := range items {
-		list[i] = &it.Outcome
+	list := make([]*Outcome, 0, len(items))
+	for _, it := range items {
+		if it.State != Pending { // nothing has become of it yet
+			list = append(list, &it.Outcome)
+		}
 	}
 	return list
 }

@@ -54,18 +54,18 @@ func TestFormatIsGolden(t *testing.T) {
 func TestFormatIsReadAsWritten(t *testing.T) {
 	t.Parallel()
 	e, note := example()
-	body := encode(&e, note)
-	got, gotNote, err := decode(body)
-	if err != nil || !reflect.DeepEqual(got, e) || !bytes.Equal(gotNote, note) {
+	body := encode(&e, note, 7)
+	got, gotNote, before, err := decode(body)
+	if err != nil || !reflect.DeepEqual(got, e) || !bytes.Equal(gotNote, note) || before != 7 {
 		t.Errorf("got %+v, %q, %v; want %+v, %q", got, gotNote, err, e, note)
 	}
 	for n := range len(body) - len(e.Payload) {
-		if _, _, err := decode(body[:n]); err == nil {
+		if _, _, _, err := decode(body[:n]); err == nil {
 			t.Errorf("the first %d bytes are read", n)
 		}
 	}
 	for _, version := range []byte{0, 2, 255} {
-		if _, _, err := decode(append([]byte{version}, body[1:]...)); err == nil {
+		if _, _, _, err := decode(append([]byte{version}, body[1:]...)); err == nil {
 			t.Errorf("format %d is read", version)
 		}
 	}
@@ -74,19 +74,19 @@ func TestFormatIsReadAsWritten(t *testing.T) {
 // FuzzMessage: whatever it reads, it writes and reads the same way.
 func FuzzMessage(f *testing.F) {
 	e, note := example()
-	f.Add(encode(&e, note))
-	f.Add(encode(&bus.Envelope{}, nil))
+	f.Add(encode(&e, note, 0))
+	f.Add(encode(&bus.Envelope{}, nil, 1))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		e, note, err := decode(data)
+		e, note, before, err := decode(data)
 		if err != nil {
 			return
 		}
-		first := encode(&e, note)
-		again, noteAgain, err := decode(first)
+		first := encode(&e, note, before)
+		again, noteAgain, beforeAgain, err := decode(first)
 		if err != nil {
 			t.Fatalf("%x was read, and %x is not: %v", data, first, err)
 		}
-		if second := encode(&again, noteAgain); !bytes.Equal(first, second) {
+		if second := encode(&again, noteAgain, beforeAgain); !bytes.Equal(first, second) {
 			t.Errorf("%x and %x", first, second)
 		}
 	})

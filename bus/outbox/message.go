@@ -30,13 +30,16 @@ func Put(sink, name string, e *bus.Envelope, note []byte) store.Message {
 		Key:   store.Key{Queue: Queue, Tenant: e.TenantID, Name: sink + "/" + name},
 		ID:    e.ID,
 		Route: sink,
-		Body:  encode(e, note),
+		Body:  encode(e, note, 0),
 	}
 }
 
-func encode(e *bus.Envelope, note []byte) []byte {
+// encode returns the body of a message. Before is how often the envelope was tried before
+// it was put.
+func encode(e *bus.Envelope, note []byte, before int) []byte {
 	size := 24 + len(note) + len(e.ID) + len(e.Type) + len(e.TenantID) + len(e.CorrelationID) + len(e.Payload)
 	out := append(make([]byte, 0, size), messageFormat)
+	out = wire.AppendNumber(out, uint64(before))
 	out = wire.AppendString(out, note)
 	out = wire.AppendString(out, e.ID)
 	out = wire.AppendString(out, e.Type)
@@ -46,16 +49,17 @@ func encode(e *bus.Envelope, note []byte) []byte {
 	return append(out, e.Payload...)
 }
 
-func decode(body []byte) (e bus.Envelope, note []byte, err error) {
+func decode(body []byte) (e bus.Envelope, note []byte, before int, err error) {
 	r := wire.Reader{Data: body}
 	r.Format(messageFormat)
+	before = int(min(r.Number(), MaxAttempts))
 	note = r.Bytes()
 	e = bus.Envelope{
 		ID: r.String(), Type: r.String(), TenantID: r.String(), CorrelationID: r.String(),
 		TimestampMs: int64(r.Number()), Payload: r.Data,
 	}
 	if r.Err != nil {
-		return bus.Envelope{}, nil, fmt.Errorf("outbox: message: %w", r.Err)
+		return bus.Envelope{}, nil, 0, fmt.Errorf("outbox: message: %w", r.Err)
 	}
-	return e, note, nil
+	return e, note, before, nil
 }

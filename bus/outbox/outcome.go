@@ -56,13 +56,15 @@ type item struct {
 	claim  *store.Claim
 	m      *store.Message
 	reason string // why it goes to quarantine, if it does
+	handed bool   // the message is not in the outbox: see [Relay.Hand]
 }
 
 func newItem(c *store.Claim, sink *Sink) *item {
 	it := &item{claim: c, m: &c.Messages[0]}
 	it.Sink, it.Name = sink.Name, strings.TrimPrefix(c.Key.Name, sink.Name+"/")
-	it.Attempt, it.At = it.m.Attempt, c.Now
-	it.Envelope, it.Note, it.Err = decode(it.m.Body)
+	var before int
+	it.Envelope, it.Note, before, it.Err = decode(it.m.Body)
+	it.Attempt, it.At = before+it.m.Attempt, c.Now
 	switch {
 	case it.Err != nil:
 		it.State, it.reason = Failed, ReasonMalformed
@@ -91,14 +93,21 @@ func (it *item) settle(err error, now time.Time, sink *Sink) {
 
 // add puts into tx what the outcome does to the message.
 func (it *item) add(tx *store.Tx) {
-	switch it.State {
-	case Retrying:
+	switch {
+	case it.handed && (it.State == Retrying || it.State == Pending):
+		tx.Finish = append(tx.Finish, store.Finish{Lease: it.claim.Lease()})
+		tx.Put = append(tx.Put, it.later())
+	case it.State == Retrying:
 		// It stays, and becomes visible later.
 		tx.Finish = append(tx.Finish, store.Finish{Lease: it.claim.Lease(), Keep: []string{it.m.ID}})
 		tx.Retime = append(tx.Retime, store.Retime{Ref: it.m.Ref(), VisibleAt: it.Next})
-	case Failed:
+	case it.State == Failed:
 		tx.Finish = append(tx.Finish, store.Finish{Lease: it.claim.Lease()})
-		q := store.Quarantine(*it.m, it.claim.Route, it.reason, it.At)
+		m := *it.m
+		if it.reason != ReasonMalformed {
+			m.Body = encode(&it.Envelope, it.Note, 0) // whoever redrives it begins anew
+		}
+		q := store.Quarantine(m, it.Sink, it.reason, it.At)
 		q.Record.Tags[store.TagError] = Shorten(it.Err.Error(), store.MaxName)
 		tx.PutRecords = append(tx.PutRecords, q)
 	default:

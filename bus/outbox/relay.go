@@ -56,7 +56,8 @@ type Relay struct {
 	meters *meters
 	keeper *lease.Keeper
 
-	backlog backlog
+	publishers map[string]*publisher
+	backlog    backlog
 }
 
 // New returns a relay. It does nothing until [Relay.Run].
@@ -102,10 +103,16 @@ func New(cfg Config) (*Relay, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Relay{
+	r := &Relay{
 		cfg: cfg, log: cfg.Logger, clock: cfg.Clock, meters: meters,
-		keeper: lease.NewKeeper(cfg.Store, cfg.Clock, cfg.Logger, cfg.Lease),
-	}, nil
+		keeper:     lease.NewKeeper(cfg.Store, cfg.Clock, cfg.Logger, cfg.Lease),
+		publishers: map[string]*publisher{},
+	}
+	for i := range cfg.Sinks {
+		sink := &cfg.Sinks[i]
+		r.publishers[sink.Name] = &publisher{r: r, sink: sink, breaker: &breaker{}, slots: make(chan struct{}, sink.Publishers)}
+	}
+	return r, nil
 }
 
 // Run publishes until ctx ends, then waits for what is under way, and returns nil. It
@@ -124,8 +131,7 @@ func (r *Relay) Run(ctx context.Context) error {
 		once sync.Once
 		died error
 	)
-	for i := range r.cfg.Sinks {
-		p := &publisher{r: r, sink: &r.cfg.Sinks[i], breaker: &breaker{}}
+	for _, p := range r.publishers {
 		for range p.sink.Publishers {
 			wg.Go(func() {
 				if err := p.serve(claiming, work); err != nil {
@@ -151,6 +157,8 @@ type publisher struct {
 	r       *Relay
 	sink    *Sink
 	breaker *breaker
+	slots   chan struct{} // one for each batch that is being published
+	speed   speed
 }
 
 // serve claims and publishes until claiming ends.
@@ -205,31 +213,36 @@ func ended(ctx context.Context) bool { return ctx.Err() != nil }
 
 // publish publishes the envelopes of claims, and settles what became of them.
 func (p *publisher) publish(ctx context.Context, claims []store.Claim) {
-	leases := make([]store.Lease, len(claims))
+	items := make([]*item, len(claims))
 	for i := range claims {
-		leases[i] = claims[i].Lease()
-		p.r.keeper.Keep(leases[i], nil) // what is lost is found out when it is settled
+		items[i] = newItem(&claims[i], p.sink)
 	}
-	defer p.r.keeper.Drop(leases...)
-	items := make([]*item, 0, len(claims))
+	p.deliver(ctx, items, p.sink.Timeout)
+}
+
+// deliver publishes the envelopes of items, and settles what became of them.
+func (p *publisher) deliver(ctx context.Context, items []*item, timeout time.Duration) {
+	leases := make([]store.Lease, len(items))
 	var envelopes []bus.Envelope
 	var sent []*item
-	for i := range claims {
-		it := newItem(&claims[i], p.sink)
-		items = append(items, it)
+	for i, it := range items {
+		leases[i] = it.claim.Lease()
+		p.r.keeper.Keep(leases[i], nil) // what is lost is found out when it is settled
 		if it.Err == nil {
 			envelopes = append(envelopes, it.Envelope)
 			sent = append(sent, it)
 		}
 	}
+	defer p.r.keeper.Drop(leases...)
 	if len(sent) > 0 {
 		began := p.r.clock.Now()
-		limited, cancel := context.WithTimeout(ctx, p.sink.Timeout)
+		limited, cancel := context.WithTimeout(ctx, timeout)
 		err := p.safely(limited, envelopes)
 		cancel()
 		took := p.r.clock.Now().Sub(began)
+		p.speed.note(took, err)
 		for i, outcome := range bus.Outcomes(err, len(sent)) {
-			sent[i].settle(outcome, claims[0].Now.Add(took), p.sink)
+			sent[i].settle(outcome, sent[0].claim.Now.Add(took), p.sink)
 			if outcome != nil && ctx.Err() != nil {
 				sent[i].State = lost // it is for the next process to try
 			}
@@ -241,8 +254,15 @@ func (p *publisher) publish(ctx context.Context, claims []store.Claim) {
 	p.count(items)
 }
 
-// safely makes an error of a panic.
+// safely makes an error of a panic, and waits while as many batches are being published
+// as may be.
 func (p *publisher) safely(ctx context.Context, envelopes []bus.Envelope) (err error) {
+	select {
+	case p.slots <- struct{}{}:
+		defer func() { <-p.slots }()
+	case <-ctx.Done():
+		return fmt.Errorf("outbox: sink %q is busy: %w", p.sink.Name, ctx.Err())
+	}
 	defer func() {
 		if v := recover(); v != nil {
 			err = fmt.Errorf("outbox: sink %q panicked: %v", p.sink.Name, v)

@@ -18,7 +18,14 @@ func NewUUID(at time.Time) string {
 	copy(id[:6], ms[2:])
 	id[6] = id[6]&0x0f | 0x70 // version 7
 	id[8] = id[8]&0x3f | 0x80 // the variant of RFC 9562
+	return UUIDText(id[:])
+}
 
+// UUIDText returns the 16 bytes of a UUID as text. Of anything else it is empty.
+func UUIDText(id []byte) string {
+	if len(id) != 16 {
+		return ""
+	}
 	var text [36]byte
 	hex.Encode(text[0:8], id[0:4])
 	hex.Encode(text[9:13], id[4:6])
@@ -27,4 +34,20 @@ func NewUUID(at time.Time) string {
 	hex.Encode(text[24:], id[10:])
 	text[8], text[13], text[18], text[23] = '-', '-', '-', '-'
 	return string(text[:])
+}
+
+// UUIDBytes returns the 16 bytes of a UUID in the form that [UUIDText] writes. Of anything
+// else it is nil.
+func UUIDBytes(text string) []byte {
+	if len(text) != 36 || text[8] != '-' || text[13] != '-' || text[18] != '-' || text[23] != '-' {
+		return nil
+	}
+	id := make([]byte, 0, 16)
+	for _, part := range [...]string{text[:8], text[9:13], text[14:18], text[19:23], text[24:]} {
+		var err error
+		if id, err = hex.AppendDecode(id, []byte(part)); err != nil {
+			return nil
+		}
+	}
+	return id
 }

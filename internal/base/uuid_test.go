@@ -1,6 +1,7 @@
 package base
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -68,5 +69,21 @@ func TestUUIDsAreRandom(t *testing.T) {
 		if both := ones[i] & zeros[i]; both != ^fixed[i] {
 			t.Errorf("of byte %d the bits %08b are random, want %08b", i, both, ^fixed[i])
 		}
+	}
+}
+
+func TestUUIDsAsBytes(t *testing.T) {
+	t.Parallel()
+	id := NewUUID(time.Unix(1_772_366_400, 0))
+	if got := UUIDText(UUIDBytes(id)); got != id {
+		t.Errorf("%s comes back as %q", id, got)
+	}
+	for _, text := range []string{"", "x", id[1:], id + "0", strings.Replace(id, "-", "0", 1), "g" + id[1:], strings.ToUpper(id) + "-"} {
+		if got := UUIDBytes(text); got != nil {
+			t.Errorf("%q is taken for the UUID %x", text, got)
+		}
+	}
+	if got := UUIDText([]byte("short")); got != "" {
+		t.Errorf("five bytes are taken for the UUID %s", got)
 	}
 }

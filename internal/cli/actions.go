@@ -19,12 +19,12 @@ func newActions() *cobra.Command {
 		Long: `Actions are what the tick loop does: see 'abide orchestrate'. An action is pending until it
 is due, running while its command runs, and then completed, failed or cancelled.
 
-The commands open the store, or talk to the loop that has it open.`,
+` + homeHelp,
 	}, newActionsAdd(), newActionsList(), newActionsShow(), newActionsCancel(), newActionsRetry())
 }
 
 func newActionsAdd() *cobra.Command {
-	var d db
+	var d home
 	var r action.Request
 	var at, payload string
 	cmd := &cobra.Command{
@@ -51,7 +51,7 @@ or --in says otherwise. SLUG is what it is for, such as the name of a service.
 			if r.Payload, err = readPayload(cmd, payload); err != nil {
 				return err
 			}
-			return d.use(cmd, true, func(ctx context.Context, actions actionsAPI) error {
+			return d.useActions(cmd, true, func(ctx context.Context, actions actionsAPI) error {
 				a, existed, err := actions.Add(ctx, r)
 				if err != nil {
 					return err
@@ -76,16 +76,16 @@ or --in says otherwise. SLUG is what it is for, such as the name of a service.
 }
 
 func newActionsCancel() *cobra.Command {
-	var d db
+	var d home
 	var why string
 	cmd := &cobra.Command{
 		Use:     "cancel ID",
 		Short:   "Cancel an action",
-		Long:    "Cancel an action that is pending, or interrupt one that runs: its command gets SIGTERM, and SIGKILL later.",
+		Long:    "Cancel an action that is pending, or interrupt one that runs: its command gets SIGTERM, and\nSIGKILL later.",
 		Example: `  abide actions cancel invoices-2026 --reason "sent by hand"`,
 		Args:    oneArg("the ID of an action"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return d.use(cmd, false, func(ctx context.Context, actions actionsAPI) error {
+			return d.useActions(cmd, false, func(ctx context.Context, actions actionsAPI) error {
 				a, err := actions.Cancel(ctx, d.tenant, args[0], why)
 				if err != nil {
 					return err
@@ -100,14 +100,14 @@ func newActionsCancel() *cobra.Command {
 }
 
 func newActionsRetry() *cobra.Command {
-	var d db
+	var d home
 	cmd := &cobra.Command{
 		Use:     "retry ID",
 		Short:   "Have an action happen again that has failed or was cancelled",
 		Example: "  abide actions retry invoices-2026",
 		Args:    oneArg("the ID of an action"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return d.use(cmd, false, func(ctx context.Context, actions actionsAPI) error {
+			return d.useActions(cmd, false, func(ctx context.Context, actions actionsAPI) error {
 				a, err := actions.Retry(ctx, d.tenant, args[0])
 				if err != nil {
 					return err
@@ -121,6 +121,6 @@ func newActionsRetry() *cobra.Command {
 }
 
 // printAction prints an action as it is in a list.
-func (d *db) printAction(cmd *cobra.Command, a action.Action) error {
-	return d.out.print(cmd.OutOrStdout(), api.FromAction(a), actionsTable([]action.Action{a}))
+func (h *home) printAction(cmd *cobra.Command, a action.Action) error {
+	return h.out.print(cmd.OutOrStdout(), api.FromAction(a), actionsTable([]action.Action{a}))
 }

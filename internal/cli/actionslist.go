@@ -14,8 +14,9 @@ import (
 
 // actionsList is the verb: abide actions list.
 type actionsList struct {
-	db
+	home
 	paging
+	watching
 	filter   action.Filter
 	statuses []string
 	from, to string
@@ -44,7 +45,8 @@ run, and ended otherwise.
 	f.StringVar(&l.to, "to", "", "those due, begun or ended before that time")
 	f.BoolVar(&l.filter.Descending, "latest", false, "the latest first")
 	l.paging.addTo(cmd)
-	l.db.addTo(cmd)
+	l.watching.addTo(cmd)
+	l.home.addTo(cmd)
 	return cmd
 }
 
@@ -61,11 +63,22 @@ func (l *actionsList) run(cmd *cobra.Command, _ []string) error {
 	if l.filter.To, err = parseTime("to", l.to, now, time.Local); err != nil {
 		return err
 	}
-	return l.use(cmd, false, func(ctx context.Context, actions actionsAPI) error {
-		found, next, err := readPages(l.paging, func(limit int, cursor string) ([]action.Action, string, error) {
-			page, err := actions.List(ctx, l.filter, limit, cursor)
-			return page.Actions, page.Next, err
-		})
+	return l.useActions(cmd, false, func(ctx context.Context, actions actionsAPI) error {
+		read := func(ctx context.Context) ([]action.Action, string, error) {
+			return readPages(l.paging, func(limit int, cursor string) ([]action.Action, string, error) {
+				page, err := actions.List(ctx, l.filter, limit, cursor)
+				return page.Actions, page.Next, err
+			})
+		}
+		if l.watch {
+			return newWatch(cmd, &l.out, actionTitles...).poll(ctx, func(ctx context.Context) ([]item, bool, error) {
+				found, next, err := read(ctx)
+				return itemsOf(found, func(a *action.Action) item {
+					return item{[2]string{a.Tenant, a.ID}, api.FromAction(*a), actionRow(a)}
+				}), next == "", err
+			})
+		}
+		found, next, err := read(ctx)
 		if err != nil {
 			return err
 		}
@@ -81,15 +94,24 @@ func (l *actionsList) run(cmd *cobra.Command, _ []string) error {
 	})
 }
 
+// actionTitles are the columns of actions.
+var actionTitles = []string{"ID", "SLUG", "STATUS", "WHEN", "TOOK", "REASON"}
+
+func actionRow(a *action.Action) []cell {
+	return []cell{
+		plain(a.ID), plain(a.Slug), statusCell(a.Status), plain(localTime(whenOf(a))), plain(tookOf(a)), plain(shorten(a.Reason, 60)),
+	}
+}
+
 // actionsTable returns what prints actions as a table.
 func actionsTable(actions []action.Action) func(io.Writer) error {
 	return func(w io.Writer) error {
 		if len(actions) == 0 {
 			return nil
 		}
-		t := newTable(w, "ID", "SLUG", "STATUS", "WHEN", "TOOK", "REASON")
-		for _, a := range actions {
-			t.add(plain(a.ID), plain(a.Slug), statusCell(a.Status), plain(localTime(whenOf(&a))), plain(tookOf(&a)), plain(shorten(a.Reason, 60)))
+		t := newTable(w, actionTitles...)
+		for i := range actions {
+			t.add(actionRow(&actions[i])...)
 		}
 		return t.write(w)
 	}

@@ -16,7 +16,7 @@ import (
 )
 
 func newActionsShow() *cobra.Command {
-	var d db
+	var d home
 	var body bool
 	cmd := &cobra.Command{
 		Use:   "show ID",
@@ -26,7 +26,7 @@ func newActionsShow() *cobra.Command {
   abide actions show delivery-5f2c1a9be0d34c77a1c0de5544332211 --body > body.json`,
 		Args: oneArg("the ID of an action"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return d.use(cmd, false, func(ctx context.Context, actions actionsAPI) error {
+			return d.useActions(cmd, false, func(ctx context.Context, actions actionsAPI) error {
 				if body {
 					data, err := actions.Body(ctx, d.tenant, args[0])
 					if err != nil {

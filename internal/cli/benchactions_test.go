@@ -24,7 +24,7 @@ func TestBenchActionsUsageErrors(t *testing.T) {
 		{"output", "-o yaml", "known are: table, json"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			code, stdout, stderr := abide(t, append([]string{"bench", "actions"}, strings.Fields(tt.args)...)...)
+			code, stdout, stderr := invoke(t, append([]string{"bench", "actions"}, strings.Fields(tt.args)...)...)
 			if code != ExitUsage || stdout != "" || !strings.Contains(stderr, tt.want) {
 				t.Errorf("exit code %d, stdout %q, stderr %q; want %d and %q", code, stdout, stderr, ExitUsage, tt.want)
 			}
@@ -63,7 +63,7 @@ func TestBenchActionsOnATemporaryStore(t *testing.T) {
 
 func TestBenchActionsTable(t *testing.T) {
 	t.Parallel()
-	code, stdout, stderr := abide(t, "bench", "actions", "--store", "memory://", "--n", "20", "--duration", "1ms")
+	code, stdout, stderr := invoke(t, "bench", "actions", "--store", "memory://", "--n", "20", "--duration", "1ms")
 	if code != ExitOK {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}

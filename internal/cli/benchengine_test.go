@@ -14,7 +14,7 @@ import (
 // JSON.
 func engineFigures(t *testing.T, args ...string) map[string]any {
 	t.Helper()
-	code, stdout, stderr := abide(t, append(append([]string{"bench"}, args...), "--json", "--quiet")...)
+	code, stdout, stderr := invoke(t, append(append([]string{"bench"}, args...), "--json", "--quiet")...)
 	if code != ExitOK || stderr != "" {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
@@ -51,7 +51,7 @@ func TestBenchEngineUsageErrors(t *testing.T) {
 		{"output", "hello -o yaml", "known are: table, json"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			code, stdout, stderr := abide(t, append([]string{"bench"}, strings.Fields(tt.args)...)...)
+			code, stdout, stderr := invoke(t, append([]string{"bench"}, strings.Fields(tt.args)...)...)
 			if code != ExitUsage || stdout != "" || !strings.Contains(stderr, tt.want) {
 				t.Errorf("exit code %d, stdout %q, stderr %q; want %d and %q", code, stdout, stderr, ExitUsage, tt.want)
 			}
@@ -110,7 +110,7 @@ func TestBenchEngineFlagsCount(t *testing.T) {
 
 func TestBenchEngineTable(t *testing.T) {
 	t.Parallel()
-	code, stdout, stderr := abide(t, "bench", "hello", "--store", "memory://", "--n", "3")
+	code, stdout, stderr := invoke(t, "bench", "hello", "--store", "memory://", "--n", "3")
 	if code != ExitOK {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}

@@ -16,7 +16,7 @@ import (
 func figures(t *testing.T, args ...string) map[string]any {
 	t.Helper()
 	args = append([]string{"bench", "store", "--json", "--quiet", "--committers", "4", "--instances", "20"}, args...)
-	code, stdout, stderr := abide(t, args...)
+	code, stdout, stderr := invoke(t, args...)
 	if code != ExitOK || stderr != "" {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
@@ -61,7 +61,7 @@ func TestBenchStoreClaims(t *testing.T) {
 
 func TestBenchStoreTable(t *testing.T) {
 	t.Parallel()
-	code, stdout, stderr := abide(t, "bench", "store", "--store", "memory://",
+	code, stdout, stderr := invoke(t, "bench", "store", "--store", "memory://",
 		"--committers", "4", "--instances", "20", "--commits", "50")
 	if code != ExitOK {
 		t.Fatalf("exit code %d: %s", code, stderr)
@@ -92,7 +92,7 @@ func TestBenchStoreProfiles(t *testing.T) {
 			t.Errorf("profile %s: %v, %v", name, info, err)
 		}
 	}
-	code, _, stderr := abide(t, "bench", "store", "--store", "memory://", "--cpuprofile", filepath.Join(cpu, "x"))
+	code, _, stderr := invoke(t, "bench", "store", "--store", "memory://", "--cpuprofile", filepath.Join(cpu, "x"))
 	if code != ExitFailure || !strings.Contains(stderr, "create a profile") {
 		t.Errorf("a bad path: exit code %d, %q", code, stderr)
 	}

@@ -32,7 +32,7 @@ func TestBenchTimersUsageErrors(t *testing.T) {
 		{"output", "-o yaml", "known are: table, json"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			code, stdout, stderr := abide(t, append([]string{"bench", "timers"}, strings.Fields(tt.args)...)...)
+			code, stdout, stderr := invoke(t, append([]string{"bench", "timers"}, strings.Fields(tt.args)...)...)
 			if code != ExitUsage || stdout != "" || !strings.Contains(stderr, tt.want) {
 				t.Errorf("exit code %d, stdout %q, stderr %q; want %d and %q", code, stdout, stderr, ExitUsage, tt.want)
 			}
@@ -82,7 +82,7 @@ func TestBenchTimersReopensAfterACrash(t *testing.T) {
 
 func TestBenchTimersTable(t *testing.T) {
 	t.Parallel()
-	code, stdout, stderr := abide(t, "bench", "timers", "--store", "memory://", "--n", "20", "--over", "10ms", "--duration", "1ms")
+	code, stdout, stderr := invoke(t, "bench", "timers", "--store", "memory://", "--n", "20", "--over", "10ms", "--duration", "1ms")
 	if code != ExitOK {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}

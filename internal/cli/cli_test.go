@@ -20,11 +20,12 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"abide": func() { os.Exit(Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) },
 		"hold":  hold,
+		"world": world,
 	})
 }
 
-// abide runs a command line.
-func abide(t *testing.T, args ...string) (code int, stdout, stderr string) {
+// invoke runs a command line.
+func invoke(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
 	code = run(t.Context(), args, strings.NewReader(""), &out, &errs)
@@ -38,7 +39,7 @@ func TestUsageErrors(t *testing.T) {
 		args string
 		want string
 	}{
-		{"unknown command", "dance", `unknown command "dance" for "abide"; known are: actions, bench`},
+		{"unknown command", "dance", `unknown command "dance" for "abide"; known are: actions, audit, bench`},
 		{"unknown bench", "bench engine", `unknown command "engine" for "abide bench"; known are: actions, events, fanout, hello, idle, sequence, sleep, store, timers`},
 		{"argument", "bench store here", "takes no arguments"},
 		{"no store", "bench store", "no store: give --store URL or set ABIDE_STORE"},
@@ -59,7 +60,7 @@ func TestUsageErrors(t *testing.T) {
 		{"version", "version now", "takes no arguments"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			code, stdout, stderr := abide(t, strings.Fields(tt.args)...)
+			code, stdout, stderr := invoke(t, strings.Fields(tt.args)...)
 			if code != ExitUsage {
 				t.Errorf("exit code %d, want %d", code, ExitUsage)
 			}
@@ -80,7 +81,7 @@ func TestUsageErrors(t *testing.T) {
 func TestGroupsShowTheirHelp(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{}, {"bench"}, {"bench", "store", "--help"}} {
-		code, stdout, stderr := abide(t, args...)
+		code, stdout, stderr := invoke(t, args...)
 		if code != ExitOK || stderr != "" || !strings.Contains(stdout, "Usage:") {
 			t.Errorf("%q: exit code %d, stdout %q, stderr %q", args, code, stdout, stderr)
 		}
@@ -89,17 +90,17 @@ func TestGroupsShowTheirHelp(t *testing.T) {
 
 func TestHelpDoesNotShowThePassword(t *testing.T) {
 	t.Setenv(envStore, "postgres://user:secret@host/db")
-	if _, stdout, _ := abide(t, "bench", "store", "--help"); strings.Contains(stdout, "secret") {
+	if _, stdout, _ := invoke(t, "bench", "store", "--help"); strings.Contains(stdout, "secret") {
 		t.Error("the help shows ABIDE_STORE")
 	}
 }
 
 func TestVersion(t *testing.T) {
 	t.Parallel()
-	if code, stdout, _ := abide(t, "version"); code != ExitOK || !strings.HasPrefix(stdout, "abide ") {
+	if code, stdout, _ := invoke(t, "version"); code != ExitOK || !strings.HasPrefix(stdout, "abide ") {
 		t.Errorf("exit code %d, %q", code, stdout)
 	}
-	if code, stdout, _ := abide(t, "version", "-o", "json"); code != ExitOK || !strings.HasPrefix(stdout, `{"version":`) {
+	if code, stdout, _ := invoke(t, "version", "-o", "json"); code != ExitOK || !strings.HasPrefix(stdout, `{"version":`) {
 		t.Errorf("exit code %d, %q", code, stdout)
 	}
 }

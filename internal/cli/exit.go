@@ -5,11 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 
+	"github.com/abidehq/abide"
 	"github.com/abidehq/abide/action"
 	"github.com/abidehq/abide/internal/bench"
+	"github.com/abidehq/abide/internal/operation"
 	"github.com/abidehq/abide/remote"
+	"github.com/abidehq/abide/server/api"
+	"github.com/abidehq/abide/server/auth"
 	"github.com/abidehq/abide/store"
+	"github.com/abidehq/abide/timer"
 )
 
 // Exit codes of the program. Scripts rely on them: they never change their meaning.
@@ -18,7 +24,7 @@ const (
 	ExitFailure     = 1
 	ExitUsage       = 2 // the command line makes no sense; nothing was done
 	ExitNotFound    = 3 // what was asked for does not exist
-	ExitConflict    = 4 // somebody else changed it, or holds it
+	ExitConflict    = 4 // somebody else changed it, or holds it, or its status does not allow it
 	ExitUnreachable = 5 // the server or the store cannot be reached
 )
 
@@ -33,25 +39,61 @@ func usage(format string, args ...any) error {
 	return &usageError{fmt.Errorf(format, args...)}
 }
 
+// exits has the sentinel errors that have a code, in the order in which they are looked for.
+var exits = []struct {
+	code int
+	errs []error
+}{
+	{ExitUsage, []error{bench.ErrOptions, abide.ErrInvalid, action.ErrInvalid, timer.ErrInvalid, operation.ErrInvalid, auth.ErrInvalid}},
+	{ExitNotFound, []error{store.ErrNotFound, abide.ErrNotFound, action.ErrNotFound, timer.ErrNotFound, operation.ErrNotFound, auth.ErrNotFound}},
+	{ExitConflict, []error{
+		store.ErrConflict, store.ErrInUse, abide.ErrExists, abide.ErrState, abide.ErrConflict,
+		action.ErrExists, action.ErrState, action.ErrConflict,
+		timer.ErrExists, timer.ErrState, timer.ErrConflict, timer.ErrQuota,
+		operation.ErrExists, operation.ErrState, operation.ErrConflict,
+	}},
+	{ExitUnreachable, []error{remote.ErrUnreachable}},
+}
+
+// exitProblems has the codes of problems that a server names and that have a code here.
+var exitProblems = map[string]int{
+	api.CodeInvalid:     ExitUsage,
+	api.CodeTooLarge:    ExitUsage,
+	api.CodeNotFound:    ExitNotFound,
+	api.CodeExists:      ExitConflict,
+	api.CodeState:       ExitConflict,
+	api.CodeConflict:    ExitConflict,
+	api.CodeQuota:       ExitConflict,
+	api.CodeUnavailable: ExitUnreachable,
+}
+
 // exitCode returns the code for the error that a command returned.
 func exitCode(err error) int {
 	var mistake *usageError
-	var network *net.OpError
+	var failed *abide.InstanceError
+	var problem *api.Problem
 	switch {
 	case err == nil:
 		return ExitOK
-	case errors.As(err, &mistake), errors.Is(err, bench.ErrOptions), errors.Is(err, action.ErrInvalid):
+	case errors.As(err, &mistake):
 		return ExitUsage
-	case errors.Is(err, store.ErrNotFound), errors.Is(err, action.ErrNotFound):
-		return ExitNotFound
-	case errors.Is(err, store.ErrConflict), errors.Is(err, store.ErrInUse),
-		errors.Is(err, action.ErrExists), errors.Is(err, action.ErrState), errors.Is(err, action.ErrConflict):
-		return ExitConflict
-	case errors.Is(err, remote.ErrUnreachable), errors.As(err, &network):
-		return ExitUnreachable
-	default:
-		return ExitFailure
+	case errors.As(err, &failed):
+		return ExitFailure // whatever it met, it is the instance's failure
 	}
+	for _, e := range exits {
+		for _, sentinel := range e.errs {
+			if errors.Is(err, sentinel) {
+				return e.code
+			}
+		}
+	}
+	if errors.As(err, &problem) && exitProblems[problem.Code] != 0 {
+		return exitProblems[problem.Code]
+	}
+	if _, ok := errors.AsType[*net.OpError](err); ok {
+		return ExitUnreachable
+	}
+	return ExitFailure
 }
 
 // explain returns an error as a person reads it.
@@ -59,5 +101,5 @@ func explain(err error) string {
 	if errors.Is(err, context.Canceled) {
 		return "interrupted"
 	}
-	return err.Error()
+	return strings.TrimPrefix(printable(err.Error()), "abide: ") // which is how the line begins
 }

@@ -73,8 +73,13 @@ func parseTime(flag, text string, now time.Time, zone *time.Location) (time.Time
 	return time.Time{}, usage(`--%s is %q, which is not a time: write 2026-11-15T09:00:00Z, "2026-11-15 09:00", now, +10m or -24h`, flag, text)
 }
 
-// readPayload returns the JSON that a flag gives, or the file that it names after an @.
+// readPayload returns the JSON that --payload gives.
 func readPayload(cmd *cobra.Command, text string) (json.RawMessage, error) {
+	return readJSON(cmd, "payload", text)
+}
+
+// readJSON returns the JSON that a flag gives, or that of the file that it names after an @.
+func readJSON(cmd *cobra.Command, flag, text string) (json.RawMessage, error) {
 	data := []byte(text)
 	if name, isFile := strings.CutPrefix(text, "@"); isFile {
 		var err error
@@ -84,11 +89,14 @@ func readPayload(cmd *cobra.Command, text string) (json.RawMessage, error) {
 			data, err = os.ReadFile(name)
 		}
 		if err != nil {
-			return nil, usage("--payload: %w", err)
+			return nil, usage("--%s: %w", flag, err)
+		}
+		if len(data) == 0 {
+			return nil, usage("--%s is %s, which is empty", flag, text)
 		}
 	}
 	if len(data) > 0 && !json.Valid(data) {
-		return nil, usage("--payload is not JSON; text is written with quotes: '\"text\"'")
+		return nil, usage("--%s is not JSON; text is written with quotes: '\"text\"'", flag)
 	}
 	return data, nil
 }
@@ -101,6 +109,36 @@ func oneArg(what string) cobra.PositionalArgs {
 		}
 		if len(args) > 1 {
 			return usage("%q takes one argument, %s; got %s", cmd.CommandPath(), what, fmt.Sprintf("%q", args))
+		}
+		return nil
+	}
+}
+
+// someArgs is for commands that take one argument or more.
+func someArgs(what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return usage("%q needs %s", cmd.CommandPath(), what)
+		}
+		return nil
+	}
+}
+
+// twoArgs is for commands that take two arguments.
+func twoArgs(first, second string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) != 2 {
+			return usage("%q needs %s and %s; got %d arguments", cmd.CommandPath(), first, second, len(args))
+		}
+		return nil
+	}
+}
+
+// maybeArg is for commands that take one argument or none.
+func maybeArg(what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) > 1 {
+			return usage("%q takes one argument at most, %s; got %q", cmd.CommandPath(), what, args)
 		}
 		return nil
 	}

@@ -9,7 +9,7 @@ import (
 func TestMistakesAboutActions(t *testing.T) {
 	t.Chdir(t.TempDir())
 	t.Setenv(envStore, "")
-	if code, _, stderr := abide(t, "actions", "add", "billing"); code != ExitOK {
+	if code, _, stderr := invoke(t, "actions", "add", "billing"); code != ExitOK {
 		t.Fatal(stderr)
 	}
 	for _, tt := range []struct {
@@ -78,7 +78,7 @@ func TestMistakesAboutActions(t *testing.T) {
 		{"orchestrate|--db|paper://x|--|true", `unknown scheme "paper"`},
 	} {
 		t.Run(tt.line, func(t *testing.T) {
-			code, stdout, stderr := abide(t, strings.Split(tt.line, "|")...)
+			code, stdout, stderr := invoke(t, strings.Split(tt.line, "|")...)
 			if code != ExitUsage || stdout != "" || !strings.Contains(stderr, tt.want) {
 				t.Errorf("exit code %d, stdout %q, stderr %q; want %q", code, stdout, stderr, tt.want)
 			}

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -168,7 +169,7 @@ func (o *orchestrate) loop(ctx context.Context, log *slog.Logger, st store.Store
 	}
 	attrs := []any{"command", strings.Join(argv, " "), "store", p.shown, "tick_rate", o.rate.String(), "slots", o.slots}
 	if p.dir != "" {
-		s, err := serve(ctx, log, p.dir, actions)
+		s, err := serve(ctx, log, p.dir, st, actions)
 		if err != nil {
 			return err
 		}
@@ -199,26 +200,49 @@ type serving struct {
 	socket *socket
 	http   *http.Server
 	log    *slog.Logger
-	ended  chan struct{}
+	cancel context.CancelFunc
+	ended  sync.WaitGroup
 }
 
-// serve serves the actions on the socket of the store in a folder.
-func serve(ctx context.Context, log *slog.Logger, dir string, actions *action.Service) (*serving, error) {
+// serve serves all that is in a store on the socket in its folder: who has the store open
+// answers for it, whatever others want of it.
+func serve(ctx context.Context, log *slog.Logger, dir string, st store.Store, actions *action.Service) (*serving, error) {
+	b := newStoreBackend(st)
+	timers, err := b.timerService()
+	if err != nil {
+		return nil, err
+	}
+	operations, err := b.operationService()
+	if err != nil {
+		return nil, err
+	}
+	handler, err := server.New(server.Config{
+		Store: st, Engine: b.client(), Timers: timers, Actions: actions, Operations: operations, Version: readVersion().Version, Logger: log,
+	})
+	if err != nil {
+		return nil, err
+	}
 	sock, err := listen(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
-	s := &serving{socket: sock, log: log, ended: make(chan struct{}), http: &http.Server{
-		Handler:           server.New(server.Config{Actions: actions, Version: readVersion().Version, Logger: log}),
+	s := &serving{socket: sock, log: log, http: &http.Server{
+		Handler:           handler,
 		ReadHeaderTimeout: 10 * time.Second,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}}
-	go func() {
-		defer close(s.ended)
+	s.http.RegisterOnShutdown(handler.Drain)
+	ctx, s.cancel = context.WithCancel(ctx)
+	s.ended.Go(func() {
 		if err := s.http.Serve(sock); !errors.Is(err, http.ErrServerClosed) {
 			log.Error("nobody is served on the socket any more", "socket", sock.path, "error", err)
 		}
-	}()
+	})
+	s.ended.Go(func() {
+		if err := handler.Run(ctx); err != nil && ctx.Err() == nil {
+			log.Error("operations are not done any more", "error", err)
+		}
+	})
 	return s, nil
 }
 
@@ -229,7 +253,8 @@ func (s *serving) stop() {
 	if err := s.http.Shutdown(ctx); err != nil {
 		_ = s.http.Close()
 	}
-	<-s.ended
+	s.cancel()
+	s.ended.Wait()
 	if err := s.socket.Close(); err != nil {
 		s.log.Warn("the socket could not be removed", "error", err)
 	}

@@ -61,7 +61,7 @@ func TestSecondSignalEndsTheLoopAtOnce(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	db, started := filepath.Join(dir, "db"), filepath.Join(dir, "started")
-	if code, _, stderr := abide(t, "actions", "add", "billing", "--db", db); code != ExitOK {
+	if code, _, stderr := invoke(t, "actions", "add", "billing", "--db", db); code != ExitOK {
 		t.Fatal(stderr)
 	}
 	program, err := os.Executable()
@@ -124,11 +124,11 @@ func TestStoreOfAProcessThatDoesNotAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer st.Close()
-	code, _, stderr := abide(t, "actions", "list", "--db", dir)
+	code, _, stderr := invoke(t, "actions", "list", "--db", dir)
 	if code != ExitUnreachable || !strings.Contains(stderr, "another process has the store in "+dir+" open, and does not answer") {
 		t.Errorf("exit code %d, %q", code, stderr)
 	}
-	code, _, stderr = abide(t, "orchestrate", "--db", dir, "--", "true")
+	code, _, stderr = invoke(t, "orchestrate", "--db", dir, "--", "true")
 	if code != ExitConflict || !strings.Contains(stderr, "store is in use") {
 		t.Errorf("exit code %d, %q", code, stderr)
 	}

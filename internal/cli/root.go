@@ -53,7 +53,11 @@ and keep every appointment.
 Exit codes: 0 ok, 1 failure, 2 usage, 3 not found, 4 conflict, 5 unreachable.`,
 		SilenceUsage:  true, // a wrong flag is one line, not a page
 		SilenceErrors: true, // run prints them, once
-	}, newActions(), newBench(), newOrchestrate(), newSchedules(), newVersion(), newVet())
+	},
+		newActions(), newAudit(), newBench(), newConfig(), newDeliveries(), newHealth(), newInstances(), newMan(), newOperations(), newOrchestrate(), newOrchestrations(),
+		newQuarantine(), newSchedules(), newServe(), newSinks(), newStats(), newTimers(), newTokens(), newTop(), newVersion(), newVet(), newWorkers(),
+	)
+	addCompletions(root)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
 	return root
 }

@@ -1,11 +1,9 @@
 package cli
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -22,7 +20,7 @@ func newSchedules() *cobra.Command {
 			Long: `Schedules make actions again and again: by a cron expression in a time zone, or at a fixed
 distance. The tick loop makes them when they are due: see 'abide orchestrate'.
 
-The commands open the store, or talk to the loop that has it open.`,
+` + homeHelp,
 		},
 		newSchedulesAdd(), newSchedulesList(), newSchedulesShow(), newSchedulesPreview(),
 		newSchedulesPause(), newSchedulesResume(), newSchedulesTrigger(), newSchedulesBackfill(),
@@ -36,10 +34,10 @@ const scheduleID = "the ID of a schedule"
 // scheduleVerb makes a command that does something to a schedule and prints it. F may be
 // given more flags.
 func scheduleVerb(cmd *cobra.Command, f func(ctx context.Context, actions actionsAPI, tenant, id string) (action.Schedule, error)) *cobra.Command {
-	var d db
+	var d home
 	cmd.Args = oneArg(scheduleID)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return d.use(cmd, false, func(ctx context.Context, actions actionsAPI) error {
+		return d.useActions(cmd, false, func(ctx context.Context, actions actionsAPI) error {
 			s, err := f(ctx, actions, d.tenant, args[0])
 			if err != nil {
 				return err
@@ -68,7 +66,7 @@ func newSchedulesResume() *cobra.Command {
 	return scheduleVerb(&cobra.Command{
 		Use:     "resume ID",
 		Short:   "Have a paused schedule go on",
-		Long:    "Have a paused schedule go on from now. What was due meanwhile is skipped; 'abide schedules backfill' makes it.",
+		Long:    "Have a paused schedule go on from now. What was due meanwhile is skipped; 'abide schedules\nbackfill' makes it.",
 		Example: "  abide schedules resume nightly",
 	}, func(ctx context.Context, actions actionsAPI, tenant, id string) (action.Schedule, error) {
 		return actions.Resume(ctx, tenant, id)
@@ -76,7 +74,7 @@ func newSchedulesResume() *cobra.Command {
 }
 
 func newSchedulesTrigger() *cobra.Command {
-	var d db
+	var d home
 	cmd := &cobra.Command{
 		Use:     "trigger ID",
 		Short:   "Make an action of a schedule now",
@@ -84,7 +82,7 @@ func newSchedulesTrigger() *cobra.Command {
 		Example: "  abide schedules trigger nightly",
 		Args:    oneArg(scheduleID),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return d.use(cmd, false, func(ctx context.Context, actions actionsAPI) error {
+			return d.useActions(cmd, false, func(ctx context.Context, actions actionsAPI) error {
 				a, err := actions.Trigger(ctx, d.tenant, args[0])
 				if err != nil {
 					return err
@@ -98,39 +96,41 @@ func newSchedulesTrigger() *cobra.Command {
 }
 
 func newSchedulesRemove() *cobra.Command {
-	var d db
-	var yes bool
+	var d home
+	var sure consent
 	cmd := &cobra.Command{
 		Use:     "remove ID",
 		Short:   "Remove a schedule",
-		Long:    "Remove a schedule. The actions that it has made stay. On a terminal it asks first.",
+		Long:    "Remove a schedule. The actions that it has made stay.\n\n" + consentHelp,
 		Example: "  abide schedules remove nightly --yes",
 		Args:    oneArg(scheduleID),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if !yes && isTerminal(cmd.InOrStdin()) && !confirmed(cmd, fmt.Sprintf("Remove schedule %s of tenant %s?", args[0], d.tenant)) {
-				return fmt.Errorf("schedule %s was not removed", args[0])
+			if err := sure.ask(cmd, fmt.Sprintf("Remove schedule %s of tenant %s?", args[0], d.tenant)); err != nil {
+				return err
 			}
-			return d.use(cmd, false, func(ctx context.Context, actions actionsAPI) error {
+			return d.useActions(cmd, false, func(ctx context.Context, actions actionsAPI) error {
 				return actions.RemoveSchedule(ctx, d.tenant, args[0])
 			})
 		},
 	}
-	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	sure.addTo(cmd)
 	d.addTo(cmd)
 	return cmd
 }
 
-// confirmed asks a person.
-func confirmed(cmd *cobra.Command, question string) bool {
-	cmd.PrintErr(question + " [y/N] ")
-	answer, _ := bufio.NewReader(cmd.InOrStdin()).ReadString('\n')
-	answer = strings.ToLower(strings.TrimSpace(answer))
-	return answer == "y" || answer == "yes"
+// printSchedule prints a schedule as it is in a list.
+func (h *home) printSchedule(cmd *cobra.Command, s action.Schedule) error {
+	return h.out.print(cmd.OutOrStdout(), api.FromSchedule(s), schedulesTable([]action.Schedule{s}))
 }
 
-// printSchedule prints a schedule as it is in a list.
-func (d *db) printSchedule(cmd *cobra.Command, s action.Schedule) error {
-	return d.out.print(cmd.OutOrStdout(), api.FromSchedule(s), schedulesTable([]action.Schedule{s}))
+// scheduleTitles are the columns of schedules.
+var scheduleTitles = []string{"ID", "SLUG", "RHYTHM", "STATUS", "NEXT", "LAST", "RUNS"}
+
+func scheduleRow(s *action.Schedule) []cell {
+	return []cell{
+		plain(s.ID), plain(s.Slug), plain(rhythmOf(&s.Plan)), statusCell(s.Status),
+		plain(localTime(s.Next)), plain(localTime(s.Last)), plain(fmt.Sprint(s.Runs)),
+	}
 }
 
 // schedulesTable returns what prints schedules as a table.
@@ -139,10 +139,9 @@ func schedulesTable(schedules []action.Schedule) func(io.Writer) error {
 		if len(schedules) == 0 {
 			return nil
 		}
-		t := newTable(w, "ID", "SLUG", "RHYTHM", "STATUS", "NEXT", "LAST", "RUNS")
-		for _, s := range schedules {
-			t.add(plain(s.ID), plain(s.Slug), plain(rhythmOf(&s.Plan)), statusCell(s.Status),
-				plain(localTime(s.Next)), plain(localTime(s.Last)), plain(fmt.Sprint(s.Runs)))
+		t := newTable(w, scheduleTitles...)
+		for i := range schedules {
+			t.add(scheduleRow(&schedules[i])...)
 		}
 		return t.write(w)
 	}

@@ -14,8 +14,9 @@ import (
 )
 
 func newSchedulesList() *cobra.Command {
-	var d db
+	var d home
 	var p paging
+	var watching watching
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List schedules, in the order of their next run",
@@ -23,11 +24,22 @@ func newSchedulesList() *cobra.Command {
   abide schedules list -o json`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return d.use(cmd, false, func(ctx context.Context, actions actionsAPI) error {
-				found, next, err := readPages(p, func(limit int, cursor string) ([]action.Schedule, string, error) {
-					page, err := actions.ListSchedules(ctx, d.tenant, limit, cursor)
-					return page.Schedules, page.Next, err
-				})
+			return d.useActions(cmd, false, func(ctx context.Context, actions actionsAPI) error {
+				read := func(ctx context.Context) ([]action.Schedule, string, error) {
+					return readPages(p, func(limit int, cursor string) ([]action.Schedule, string, error) {
+						page, err := actions.ListSchedules(ctx, d.tenant, limit, cursor)
+						return page.Schedules, page.Next, err
+					})
+				}
+				if watching.watch {
+					return newWatch(cmd, &d.out, scheduleTitles...).poll(ctx, func(ctx context.Context) ([]item, bool, error) {
+						found, next, err := read(ctx)
+						return itemsOf(found, func(s *action.Schedule) item {
+							return item{[2]string{s.Tenant, s.ID}, api.FromSchedule(*s), scheduleRow(s)}
+						}), next == "", err
+					})
+				}
+				found, next, err := read(ctx)
 				if err != nil {
 					return err
 				}
@@ -44,19 +56,20 @@ func newSchedulesList() *cobra.Command {
 		},
 	}
 	p.addTo(cmd)
+	watching.addTo(cmd)
 	d.addTo(cmd)
 	return cmd
 }
 
 func newSchedulesShow() *cobra.Command {
-	var d db
+	var d home
 	cmd := &cobra.Command{
 		Use:     "show ID",
 		Short:   "Show all there is about a schedule, with its next runs",
 		Example: "  abide schedules show nightly",
 		Args:    oneArg(scheduleID),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return d.use(cmd, false, func(ctx context.Context, actions actionsAPI) error {
+			return d.useActions(cmd, false, func(ctx context.Context, actions actionsAPI) error {
 				s, err := actions.GetSchedule(ctx, d.tenant, args[0])
 				if err != nil {
 					return err

@@ -138,7 +138,7 @@ const planHelp = timeHelp + `
 In a schedule with a zone, that is the local one.`
 
 func newSchedulesAdd() *cobra.Command {
-	var d db
+	var d home
 	var p planFlags
 	cmd := &cobra.Command{
 		Use:   "add ID",
@@ -154,7 +154,7 @@ func newSchedulesAdd() *cobra.Command {
 			if err := p.apply(cmd, &plan); err != nil {
 				return err
 			}
-			return d.use(cmd, true, func(ctx context.Context, actions actionsAPI) error {
+			return d.useActions(cmd, true, func(ctx context.Context, actions actionsAPI) error {
 				s, err := actions.AddSchedule(ctx, plan)
 				if err != nil {
 					return err

@@ -15,7 +15,7 @@ import (
 
 // schedulesPreview is the verb: abide schedules preview.
 type schedulesPreview struct {
-	db
+	home
 	rhythm rhythmFlags
 	from   string
 	n      int
@@ -57,7 +57,7 @@ func (v *schedulesPreview) run(cmd *cobra.Command, args []string) error {
 			return usage("--%s is about a schedule that does not exist yet: give it, or an ID", name)
 		}
 	}
-	return v.use(cmd, false, func(ctx context.Context, actions actionsAPI) error {
+	return v.useActions(cmd, false, func(ctx context.Context, actions actionsAPI) error {
 		s, err := actions.GetSchedule(ctx, v.tenant, args[0])
 		if err != nil {
 			return err
@@ -160,7 +160,7 @@ func clockChanges(after, upTo time.Time) []string {
 }
 
 func newSchedulesBackfill() *cobra.Command {
-	var d db
+	var d home
 	var from, to string
 	cmd := &cobra.Command{
 		Use:   "backfill ID --from TIME --to TIME",
@@ -185,7 +185,7 @@ other; at most 1,000. It does not matter whether some of them were made before.
 			if err != nil {
 				return err
 			}
-			return d.use(cmd, false, func(ctx context.Context, actions actionsAPI) error {
+			return d.useActions(cmd, false, func(ctx context.Context, actions actionsAPI) error {
 				made, err := actions.Backfill(ctx, d.tenant, args[0], begin, end)
 				if err != nil {
 					return err

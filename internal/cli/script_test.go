@@ -22,6 +22,9 @@ import (
 //	terminate                      SIGTERM to what runs in the background
 //	hold FILE                      a program that makes FILE and waits for FILE.go; if FILE is
 //	                               there already, it prints "again"
+//	world DIR [TOKEN]              a program that serves a store with a few orchestrations, and
+//	                               writes its address to the file url
+//	served                         waits for the file url, and puts what it has into $URL
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, testscript.Params{
@@ -29,11 +32,15 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"code":       code,
 			"eventually": eventually,
+			"served":     served,
 			"terminate":  terminate,
 		},
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("TZ", "Europe/Berlin")
-			env.Setenv(envStore, "")
+			for _, name := range []string{envStore, envServer, envToken, envTokenFile, "NO_COLOR"} {
+				env.Setenv(name, "")
+			}
+			env.Setenv("USER", "somebody")
 			env.Setenv("GORACE", "atexit_sleep_ms=0") // else each command takes a second longer
 			return nil
 		},
@@ -76,6 +83,22 @@ func eventually(ts *testscript.TestScript, neg bool, args []string) {
 		}
 		if time.Now().After(until) {
 			ts.Fatalf("it has not happened: %v, %s", err, text)
+		}
+	}
+}
+
+func served(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) > 0 {
+		ts.Fatalf("usage: served")
+	}
+	for until := time.Now().Add(patient); ; <-time.After(10 * time.Millisecond) {
+		url, err := os.ReadFile(ts.MkAbs("url"))
+		if err == nil && len(url) > 0 {
+			ts.Setenv("URL", string(url))
+			return
+		}
+		if time.Now().After(until) {
+			ts.Fatalf("nobody serves: %v", err)
 		}
 	}
 }

@@ -6,8 +6,10 @@ import (
 	"strings"
 	"time"
 	"unicode"
-	"unicode/utf8"
 
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/abidehq/abide"
 	"github.com/abidehq/abide/action"
 )
 
@@ -19,15 +21,19 @@ type cell struct {
 
 func plain(text string) cell { return cell{text: text} }
 
-// table prints aligned columns.
+// table prints aligned columns. Rows can be added after it was written: the next write
+// prints those.
 type table struct {
 	rows    [][]cell
 	colours bool
+	width   int   // of the terminal; 0 means that there is none, and lines may be long
+	widths  []int // of the columns that were written
+	written int   // rows
 }
 
 // newTable returns a table for w with a row of titles.
 func newTable(w io.Writer, titles ...string) *table {
-	t := &table{colours: colours(w)}
+	t := &table{colours: colours(w), width: terminalWidth(w)}
 	row := make([]cell, len(titles))
 	for i, title := range titles {
 		row[i] = plain(title)
@@ -36,35 +42,76 @@ func newTable(w io.Writer, titles ...string) *table {
 	return t
 }
 
-func (t *table) add(row ...cell) { t.rows = append(t.rows, row) }
+// add adds a row. What would do something to a terminal other than being shown is replaced.
+func (t *table) add(row ...cell) {
+	for i := range row {
+		row[i].text = oneLine(row[i].text)
+	}
+	t.rows = append(t.rows, row)
+}
 
-// write prints the table, with two spaces between columns and none at the end of a line.
+// write prints the rows that were not printed yet, with two spaces between columns and none
+// at the end of a line.
 func (t *table) write(w io.Writer) error {
-	var widths []int
-	for _, row := range t.rows {
+	for _, row := range t.rows[t.written:] {
 		for i, c := range row {
-			if i == len(widths) {
-				widths = append(widths, 0)
+			if i == len(t.widths) {
+				t.widths = append(t.widths, 0)
 			}
-			widths[i] = max(widths[i], utf8.RuneCountInString(c.text))
+			t.widths[i] = max(t.widths[i], ansi.StringWidth(c.text))
 		}
 	}
-	for _, row := range t.rows {
-		var line strings.Builder
-		gap := 0
-		for i, c := range row {
-			if c.text != "" {
-				line.WriteString(strings.Repeat(" ", gap))
-				gap = 0
-				line.WriteString(t.paint(c))
-			}
-			gap += widths[i] - utf8.RuneCountInString(c.text) + 2
-		}
-		if _, err := fmt.Fprintln(w, line.String()); err != nil {
+	t.fit()
+	for _, row := range t.rows[t.written:] {
+		if _, err := fmt.Fprintln(w, t.line(row)); err != nil {
 			return err
 		}
+		t.written++
 	}
 	return nil
+}
+
+// line returns a row as it is printed.
+func (t *table) line(row []cell) string {
+	var line strings.Builder
+	gap := 0
+	for i, c := range row {
+		c.text = ansi.Truncate(c.text, t.widths[i], "…")
+		if c.text != "" {
+			line.WriteString(strings.Repeat(" ", gap))
+			gap = 0
+			line.WriteString(t.paint(c))
+		}
+		gap += t.widths[i] - ansi.StringWidth(c.text) + 2
+	}
+	return line.String()
+}
+
+// narrow is how narrow a column can become.
+const narrow = 8
+
+// fit takes from the widest columns what does not fit into the terminal. The first one, which
+// names what the row is about, stays as it is.
+func (t *table) fit() {
+	if t.width == 0 || len(t.widths) < 2 {
+		return
+	}
+	over := 2*(len(t.widths)-1) - t.width
+	for _, width := range t.widths {
+		over += width
+	}
+	for ; over > 0; over-- {
+		widest := 1
+		for i := 2; i < len(t.widths); i++ {
+			if t.widths[i] > t.widths[widest] {
+				widest = i
+			}
+		}
+		if t.widths[widest] <= narrow {
+			return
+		}
+		t.widths[widest]--
+	}
 }
 
 func (t *table) paint(c cell) string {
@@ -91,6 +138,10 @@ var statusColours = map[string]string{
 	string(action.Active):    green,
 	string(action.Paused):    yellow,
 	string(action.Ended):     faint,
+	string(abide.Suspended):  yellow,
+	string(abide.Stalled):    red,
+	string(abide.Terminated): faint,
+	string(abide.Continued):  faint,
 }
 
 func statusCell[T ~string](status T) cell { return cell{string(status), statusColours[string(status)]} }
@@ -132,6 +183,11 @@ func shorten(text string, most int) string {
 	return text
 }
 
+// oneLine is printable text without lines and tabs.
+func oneLine(text string) string {
+	return strings.NewReplacer("\n", " ", "\t", " ").Replace(printable(text))
+}
+
 // printable replaces what would do something to a terminal other than being shown.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
@@ -147,7 +203,7 @@ func writeFields(w io.Writer, fields [][2]string) error {
 	t := &table{}
 	for _, f := range fields {
 		if f[1] != "" {
-			t.add(plain(f[0]), plain(printable(f[1])))
+			t.add(plain(f[0]), plain(f[1]))
 		}
 	}
 	return t.write(w)

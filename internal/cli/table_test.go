@@ -23,7 +23,7 @@ func TestTableIsAlignedAndColoursTakeNoRoom(t *testing.T) {
 	if got.String() != want {
 		t.Errorf("got\n%swant\n%s", got.String(), want)
 	}
-	tab.colours = true
+	tab.colours, tab.written = true, 0
 	got.Reset()
 	if err := tab.write(&got); err != nil {
 		t.Fatal(err)

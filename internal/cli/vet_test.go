@@ -7,14 +7,14 @@ import (
 )
 
 func TestVetFindsNothingInTheExamples(t *testing.T) {
-	code, stdout, stderr := abide(t, "vet", "github.com/abidehq/abide/examples/...")
+	code, stdout, stderr := invoke(t, "vet", "github.com/abidehq/abide/examples/...")
 	if code != ExitOK || stdout != "" || stderr != "" {
 		t.Errorf("exit code %d\n%s%s", code, stdout, stderr)
 	}
 }
 
 func TestVetReportsWhatItFinds(t *testing.T) {
-	code, stdout, stderr := abide(t, "vet", "-o", "json", "./testdata/clock")
+	code, stdout, stderr := invoke(t, "vet", "-o", "json", "./testdata/clock")
 	var findings []vetFinding
 	if err := json.Unmarshal([]byte(stdout), &findings); err != nil {
 		t.Fatalf("%v in %q", err, stdout)
@@ -26,14 +26,14 @@ func TestVetReportsWhatItFinds(t *testing.T) {
 		t.Errorf("found %+v", f)
 	}
 
-	code, stdout, _ = abide(t, "vet", "./testdata/clock")
+	code, stdout, _ = invoke(t, "vet", "./testdata/clock")
 	if code != ExitFailure || !strings.HasPrefix(stdout, "testdata/clock/clock.go:") || !strings.Contains(stdout, "[clock]") {
 		t.Errorf("exit code %d, printed %q", code, stdout)
 	}
 }
 
 func TestVetOfWhatIsNotThere(t *testing.T) {
-	code, _, stderr := abide(t, "vet", "./nowhere")
+	code, _, stderr := invoke(t, "vet", "./nowhere")
 	if code != ExitFailure || !strings.Contains(stderr, "nowhere") {
 		t.Errorf("exit code %d, printed %q", code, stderr)
 	}

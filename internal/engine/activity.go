@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/internal/history"
 	"github.com/abidehq/abide/store"
@@ -34,6 +36,7 @@ type Task struct {
 	ctx   context.Context //nolint:containedctx // what the activity is given
 	stop  context.CancelCauseFunc
 	begun time.Time   // by the clock of this process
+	span  trace.Span  // nil if there is no tracer
 	owner atomic.Bool // somebody has decided what becomes of the attempt
 
 	mu      sync.Mutex
@@ -46,6 +49,7 @@ type Task struct {
 	version int64         // of the record that keeps the details, if it is known
 	known   bool
 	refused bool // the store does not take the outcome
+	called  bool // its function was
 }
 
 // activity works on a claim of a task.
@@ -63,6 +67,7 @@ func (e *Engine) activity(c *store.Claim) {
 		e: e, claim: c, spec: spec, ctx: ctx, stop: stop, begun: e.clock.Now(),
 	}
 	t.hold = hold{lease: c.Lease(), holder: t}
+	t.beginSpan()
 	e.keeper.add(&t.hold)
 	defer stop(nil)
 	defer e.keeper.remove(&t.hold)
@@ -76,13 +81,13 @@ func (t *Task) lost() { t.stop(ErrLost) }
 func (t *Task) blocked() {}
 
 func (e *Engine) quarantineTask(c *store.Claim, why error) {
-	e.log.Error("a task cannot be read and goes to quarantine", "task", c.Key, "error", why)
+	e.log.Error("a task cannot be read and goes to quarantine", aboutClaim(c), "error", why)
 	tx := store.Tx{Finish: []store.Finish{{Lease: c.Lease()}}}
 	for i := range c.Messages {
 		tx.PutRecords = append(tx.PutRecords, store.Quarantine(c.Messages[i], c.Route, ReasonUndecodable, c.Now))
 	}
 	if err := e.store.Commit(e.working, &tx); err != nil && !expected(err) {
-		e.log.Error("cannot put a task into quarantine", "task", c.Key, "error", err)
+		e.log.Error("cannot put a task into quarantine", aboutClaim(c), "error", err)
 		e.giveBack(c)
 	}
 }
@@ -96,6 +101,7 @@ func (t *Task) run() {
 		}, t.Attempt-1)
 		return
 	}
+	t.called = true
 	t.setAlarms()
 	data, failure := t.call()
 	t.clearAlarms()
@@ -103,7 +109,7 @@ func (t *Task) run() {
 	switch {
 	case !t.owner.CompareAndSwap(false, true): // it was too late
 	case errors.Is(cause, ErrLost):
-		t.e.count.Lost.Add(1)
+		t.e.lose(QueueActivities)
 	case errors.Is(cause, ErrTimeout) && failure != nil:
 		// The instance is told by a message of its own, and will not look at this.
 		failure = timeoutFailure(fmt.Sprintf("activity %q did not end in time: %s", t.Name, failure.Message))
@@ -206,7 +212,7 @@ func (t *Task) fail(failure *history.Failure, attempt int) {
 		t.answer(history.Event{Kind: history.ActivityFailed, Ref: t.Event, Failure: failure})
 		return
 	}
-	t.e.log.Debug("an activity has failed and is tried again", "activity", t.Name, "instance", t.Ref, "attempt", attempt, "at", next, "error", failure.Message)
+	t.e.log.Debug("an activity has failed and is tried again", t.about(), "at", next, "error", failure.Message)
 	spec := t.spec
 	spec.attempts, spec.last = int32(attempt), failure
 	tx := store.Tx{
@@ -218,7 +224,7 @@ func (t *Task) fail(failure *history.Failure, attempt int) {
 		tx.PutRecords = []store.PutRecord{t.heartbeatRecord()}
 	}
 	t.mu.Unlock()
-	t.commit(&tx)
+	t.commit(&tx, failure, true)
 }
 
 // Backoff returns how long to wait after an attempt.
@@ -250,20 +256,23 @@ func (t *Task) answer(e history.Event) {
 		tx.DeleteRecords = []store.DeleteRecord{{Key: heartbeatKey(t.claim.Key), Expect: store.AnyVersion}}
 	}
 	t.mu.Unlock()
-	t.commit(&tx)
+	t.commit(&tx, e.Failure, false)
 }
 
 // commit tries until it is known what became of it: the activity has had its effect,
-// and its result is worth some patience.
-func (t *Task) commit(tx *store.Tx) {
+// and its result is worth some patience. What failed may be tried again.
+func (t *Task) commit(tx *store.Tx, failure *history.Failure, again bool) {
+	ended := t.e.clock.Now()
 	pause := base.Pause{Clock: t.e.clock, Least: minPause, Most: maxPause}
 	for {
 		err := t.e.store.Commit(context.Background(), tx)
 		switch {
 		case err == nil:
+			t.e.meters.attempted(t, failure, again, ended.Sub(t.begun))
+			t.endSpan(failure, ended)
 			return
 		case expected(err):
-			t.e.count.Lost.Add(1)
+			t.e.lose(QueueActivities)
 			return
 		case errors.Is(err, store.ErrInvalid) && !t.refused:
 			t.refused = true
@@ -272,10 +281,10 @@ func (t *Task) commit(tx *store.Tx) {
 			}})
 			return
 		case errors.Is(err, store.ErrInvalid), errors.Is(err, store.ErrClosed), t.e.working.Err() != nil, errors.Is(context.Cause(t.ctx), ErrLost):
-			t.e.log.Error("the outcome of an activity is lost, it will be run again", "activity", t.Name, "instance", t.Ref, "error", err)
+			t.e.log.Error("the outcome of an activity is lost, it will be run again", t.about(), "error", err)
 			return
 		}
-		t.e.log.Warn("the outcome of an activity cannot be committed, trying again", "activity", t.Name, "instance", t.Ref, "error", err)
+		t.e.log.Warn("the outcome of an activity cannot be committed, trying again", t.about(), "error", err)
 		_ = pause.Sleep(t.e.working)
 	}
 }

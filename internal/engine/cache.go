@@ -124,6 +124,13 @@ func (c *cache) put(key store.Key, in *instance) {
 	}
 }
 
+// len returns how many instances are kept.
+func (c *cache) len() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.order.Len()
+}
+
 // end lets all go, and keeps nothing any more.
 func (c *cache) end() {
 	c.mu.Lock()

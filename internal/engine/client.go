@@ -80,9 +80,10 @@ func (c *Client) Start(ctx context.Context, starts ...Start) ([]Started, error) 
 	for i := range starts {
 		done[i] = Started{Ref: starts[i].Ref}
 	}
+	origin := spanFrom(ctx)
 	replaced := make([]int64, len(starts)) // versions of records that make way
 	for range startTries {
-		err := c.store.Commit(ctx, c.startTx(starts, done, replaced))
+		err := c.store.Commit(ctx, c.startTx(starts, done, replaced, origin))
 		if !errors.Is(err, store.ErrConflict) {
 			for i := range done {
 				if !done[i].Existed {
@@ -115,7 +116,7 @@ func (c *Client) setTimes(ctx context.Context, starts []Start) error {
 	return nil
 }
 
-func (c *Client) startTx(starts []Start, done []Started, replaced []int64) *store.Tx {
+func (c *Client) startTx(starts []Start, done []Started, replaced []int64, origin span) *store.Tx {
 	now := c.clock.Now()
 	var tx store.Tx
 	for i := range starts {
@@ -125,7 +126,7 @@ func (c *Client) startTx(starts []Start, done []Started, replaced []int64) *stor
 		}
 		info := Info{
 			Ref: s.Ref, Name: s.Name, Version: s.Version, Status: Pending, Execution: 1,
-			CreatedAt: now, Tags: s.Tags, run: newSeed(),
+			CreatedAt: now, Tags: s.Tags, run: newSeed(), origin: origin,
 		}
 		b := body{kind: bodyStart, run: info.run, info: &info, events: []history.Event{{
 			Kind: history.ExecutionStarted, Name: s.Name, Data: s.Input,

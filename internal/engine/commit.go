@@ -23,7 +23,7 @@ func (t *turn) putChild(e *history.Event) {
 	info := &t.in.info
 	child := &childStart{event: e, info: Info{
 		Ref: Ref{Tenant: info.Tenant, ID: e.Target}, Name: e.Name, Version: e.Child.Version,
-		Status: Pending, Execution: 1, CreatedAt: t.in.ledger.now, run: newSeed(),
+		Status: Pending, Execution: 1, CreatedAt: t.in.ledger.now, run: newSeed(), origin: t.under(),
 	}}
 	start := &history.Start{Version: e.Child.Version, Execution: 1, Seed: child.info.run}
 	if e.Kind == history.ChildStarted {
@@ -43,6 +43,7 @@ func (t *turn) commit() error {
 	if !t.owner.CompareAndSwap(false, true) {
 		return errAbandoned
 	}
+	t.keepTrace()
 	t.tx.Finish = []store.Finish{{Lease: t.claim.Lease(), Keep: t.keep}}
 	if len(t.entries) > 0 {
 		t.tx.Append = []store.Append{{Key: t.claim.Key, At: t.claim.LogLength, Tag: t.in.tag, Entries: t.entries}}

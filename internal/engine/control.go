@@ -36,24 +36,25 @@ func (e *Engine) control(c *store.Claim) {
 	h := &hold{lease: c.Lease(), holder: patient{}}
 	e.keeper.add(h)
 	defer e.keeper.remove(h)
-	err := store.ErrConflict
+	err, info := store.ErrConflict, Info{Ref: refOf(c.Key)}
 	for i := 0; i < controlTries && errors.Is(err, store.ErrConflict); i++ {
-		err = e.tryControl(e.working, c)
+		err = e.tryControl(e.working, c, &info)
 	}
 	switch {
 	case err == nil:
 	case errors.Is(err, store.ErrClaimLost):
-		e.count.Lost.Add(1)
+		e.lose(queueControl)
 	default:
 		if e.working.Err() == nil {
-			e.log.Error("what was asked about an instance cannot be done, it is given back", "instance", refOf(c.Key), "error", err)
+			e.log.Error("what was asked about an instance cannot be done, it is given back", info.about(), "error", err)
 			_ = base.Sleep(e.claiming, e.clock, 2*time.Second)
 		}
 		e.giveBack(c)
 	}
 }
 
-func (e *Engine) tryControl(ctx context.Context, c *store.Claim) error {
+// tryControl tries it once, and says of which instance.
+func (e *Engine) tryControl(ctx context.Context, c *store.Claim, of *Info) error {
 	ref := refOf(c.Key)
 	var tx store.Tx
 	messages := decodeAll(e, c, &tx)
@@ -65,6 +66,7 @@ func (e *Engine) tryControl(ctx context.Context, c *store.Claim) error {
 	if err != nil {
 		return err
 	}
+	*of = info
 	ctl := &control{claim: c, turn: &turn{
 		e: e, ctx: ctx, tx: tx, claim: &store.Claim{Key: ref.key(), Now: c.Now},
 		in: &instance{info: info, length: -1},
@@ -83,10 +85,10 @@ func (c *control) do(m *message) error {
 	info := &t.in.info
 	switch {
 	case info.Status.Ended():
-		t.e.count.Stale.Add(1)
+		t.stale()
 		return nil
 	case m.parent != nil && (m.parent.run != info.parentRun || m.parent.event != info.ParentEvent):
-		t.e.count.Stale.Add(1) // it is not this one's parent
+		t.stale() // it is not this one's parent
 		return nil
 	}
 	if err := t.loadAnyhow(); err != nil {
@@ -159,7 +161,7 @@ func (c *control) commit(revision int64) error {
 	if t.changed {
 		entries := t.entries
 		if len(c.quiet) > 0 && !info.partial { // a turn that history breaks off must stay the last
-			entries = quietTurn(later(t.claim.Now, t.in.ledger.now), t.in.ledger.lastID, c.quiet...)
+			entries = quietTurn(later(t.claim.Now, t.in.ledger.now), t.in.ledger.lastID, 0, c.quiet...)
 		}
 		if len(entries) > 0 {
 			tx.Append = []store.Append{{Key: t.claim.Key, At: t.in.length, Tag: info.run, Entries: entries}}

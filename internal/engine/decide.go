@@ -77,7 +77,7 @@ func (t *turn) send(to Ref, id string, b body) {
 // putTask puts an activity's task, and what ends the wait for it if that has an end.
 func (t *turn) putTask(e *history.Event) {
 	info := &t.in.info
-	spec := task{instance: info.ID, execution: info.Execution, run: info.run, scheduledAt: t.in.ledger.now, event: *e}
+	spec := task{instance: info.ID, execution: info.Execution, run: info.run, scheduledAt: t.in.ledger.now, event: *e, route: info.Route(), under: t.under()}
 	t.tx.Put = append(t.tx.Put, store.Message{
 		Key: taskKey(info.Ref, info.run, e.ID), ID: idTask, Route: e.Name, Body: spec.encode(),
 	})
@@ -257,6 +257,9 @@ func (t *turn) continueAsNew(e *history.Event) {
 	}
 	start := *e.Start
 	start.Seed = newSeed()
+	if span := t.spanID(); span != 0 {
+		info.last = span
+	}
 	info.Name, info.Version, info.Execution, info.run = e.Name, start.Version, start.Execution, start.Seed
 	t.changed = true
 	t.next = &history.Event{Kind: history.ExecutionStarted, Name: e.Name, Start: &start, Data: e.Data}

@@ -95,6 +95,10 @@ func (e *Engine) worker(c *store.Claim, ready <-chan *store.Claim, slots <-chan 
 func (e *Engine) workOn(c *store.Claim, slots <-chan struct{}, run func(*store.Claim)) {
 	defer e.work.Done()
 	defer func() { <-slots }()
+	if n := e.underWay.of(c.Key.Queue); n != nil {
+		n.Add(1)
+		defer n.Add(-1)
+	}
 	if c.Attempt() > suspectAfter && c.Key.Queue != queueControl {
 		e.probe(c, run)
 		return

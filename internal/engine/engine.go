@@ -8,6 +8,9 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/internal/history"
 	"github.com/abidehq/abide/store"
@@ -24,6 +27,11 @@ type Config struct {
 
 	// Logger gets what a person should know. Nil means [slog.Default].
 	Logger *slog.Logger
+
+	// Meter measures, and Tracer makes spans. Without a meter it is the global one of
+	// OpenTelemetry; without a tracer there are no spans.
+	Meter  metric.MeterProvider
+	Tracer trace.TracerProvider
 
 	// Executor runs the orchestrations of Routes.
 	Executor Executor
@@ -59,6 +67,10 @@ type Config struct {
 	// be begun, and not come to an end, before its task goes to quarantine.
 	TurnAttempts int
 	TaskCrashes  int
+
+	// Worker is the name under which this process shows among the workers. Empty means
+	// that it does not show.
+	Worker string
 
 	// MaxHistory and MaxOpen replace the limits of that name.
 	MaxHistory int
@@ -102,10 +114,17 @@ type Engine struct {
 	cfg    Config
 	log    *slog.Logger
 	clock  base.Clock
-	store  store.Store
+	store  store.Store // the feed
+	feed   *feed
+	roster *roster
 	cache  *cache
 	keeper *keeper
 	count  Counters
+
+	meters    *meters
+	unobserve func() // has the gauges show nothing any more
+	tracer    trace.Tracer
+	underWay  underWay
 
 	suspects suspects
 
@@ -125,10 +144,14 @@ func New(cfg Config) (*Engine, error) {
 	if cfg.Store == nil {
 		return nil, fmt.Errorf("abide: no store: %w", ErrInvalid)
 	}
+	feed := newFeed(cfg.Store, cfg.Clock)
 	e := &Engine{
-		Client: NewClient(cfg.Store, cfg.Clock),
-		cfg:    cfg, log: cfg.Logger, clock: cfg.Clock, store: cfg.Store,
+		Client: NewClient(feed, cfg.Clock),
+		cfg:    cfg, log: cfg.Logger, clock: cfg.Clock, store: feed, feed: feed,
 		cache: newCache(cfg.Cache),
+	}
+	if err := e.instrument(); err != nil {
+		return nil, err
 	}
 	e.keeper = newKeeper(e)
 	e.claiming, e.stopClaiming = context.WithCancel(context.Background())
@@ -138,6 +161,7 @@ func New(cfg Config) (*Engine, error) {
 	if len(cfg.Activities) > 0 {
 		e.loops.Go(e.serveActivities)
 	}
+	e.roster = newRoster(e)
 	return e, nil
 }
 
@@ -178,6 +202,9 @@ func (e *Engine) stop(ctx context.Context) error {
 		e.letGo(lease)
 	}
 	e.cache.end()
+	e.roster.stop()
+	e.feed.end(ErrStopping)
+	e.unobserve()
 	return err
 }
 
@@ -186,32 +213,8 @@ func (e *Engine) letGo(lease store.Lease) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	if err := e.store.Release(ctx, store.Release{Lease: lease, Uncounted: true}); err != nil && !expected(err) {
-		e.log.Error("cannot give a claim back, it ends by itself", "key", lease.Key, "error", err)
+		e.log.Error("cannot give a claim back, it ends by itself", aboutKey(lease.Key, ""), "error", err)
 	}
-}
-
-// Unserved returns what waits for somebody who serves it: routes of orchestrations
-// and activities that this engine does not, with what waits there.
-func (e *Engine) Unserved(ctx context.Context) ([]store.RouteStats, error) {
-	stats, err := e.store.Stats(ctx)
-	if err != nil {
-		return nil, err
-	}
-	served := map[[2]string]bool{{queueTurns, routeParked}: true, {queueTurns, routeEnded}: true, {queueTurns, ""}: true}
-	for _, route := range e.cfg.Routes {
-		served[[2]string{queueTurns, route}] = true
-	}
-	for name := range e.cfg.Activities {
-		served[[2]string{QueueActivities, name}] = true
-	}
-	var unserved []store.RouteStats
-	for _, r := range stats.Routes {
-		ours := r.Queue == queueTurns || r.Queue == QueueActivities
-		if ours && !served[[2]string{r.Queue, r.Route}] {
-			unserved = append(unserved, r)
-		}
-	}
-	return unserved, nil
 }
 
 // expected reports whether an error says that somebody else has the work now.

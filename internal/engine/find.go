@@ -117,6 +117,7 @@ func (t *turn) execute() (Execution, error) {
 	}
 	if len(events) > 0 {
 		t.e.count.Replays.Add(1)
+		t.e.meters.replays.Add(t.ctx, 1)
 	}
 	t.events = nil
 	exec, err := t.e.cfg.Executor.Load(t.ctx, in.info.Ref, in.info.Name, in.info.Version)

@@ -43,11 +43,12 @@ func (c *Client) Fork(ctx context.Context, from Ref, event int32, to string) err
 	fork := Info{
 		Ref: ref, Name: info.Name, Version: info.Version, Status: Running, Execution: info.Execution,
 		CreatedAt: c.clock.Now(), BegunAt: info.BegunAt, Tags: info.Tags, run: run, partial: true,
-		Text: said.Text, Values: said.Values,
+		Text: said.Text, Values: said.Values, origin: spanFrom(ctx),
 	}
 	tx := store.Tx{PutRecords: []store.PutRecord{fork.putRecord(0)}}
 	entries := make([][]byte, len(events))
 	for i := range events {
+		events[i].Span = 0 // it is of the other one's trace
 		entries[i] = history.Append(nil, &events[i])
 	}
 	tx.Append = []store.Append{{Key: ref.key(), At: 0, Tag: run, Entries: entries}}

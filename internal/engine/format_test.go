@@ -9,11 +9,15 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/abidehq/abide/internal/history"
+	"github.com/abidehq/abide/internal/wire"
 	"github.com/abidehq/abide/store"
 )
 
@@ -31,6 +35,14 @@ func exampleInfo() *Info {
 		Text: "waiting for approval", Values: map[string][]byte{"progress": []byte("0.5"), "a": []byte("1")},
 		Result: []byte(`{"ok":true}`), Failure: &history.Failure{Type: "declined", Message: "no money", Final: true},
 		run: 0x0123456789abcdef, offset: 300, kept: 200, forgiven: 11, partial: true,
+		origin: exampleSpan(), last: 0x1020304050607080,
+	}
+}
+
+func exampleSpan() span {
+	return span{
+		trace: trace.TraceID{0x4b, 0xf9, 0x2f, 0x35, 0x77, 0xb3, 0x4d, 0xa6, 0xa3, 0xce, 0x92, 0x9d, 0x0e, 0x0e, 0x47, 0x36},
+		id:    trace.SpanID{0x00, 0xf0, 0x67, 0xaa, 0x0b, 0xa9, 0x02, 0xb7}, flags: trace.FlagsSampled, state: "vendor=1,other=2",
 	}
 }
 
@@ -61,10 +73,11 @@ func exampleTasks() map[string]task {
 		Activity: &history.Activity{MaxAttempts: 5, Backoff: time.Second, Factor: 2, StartToClose: time.Minute},
 	}
 	return map[string]task{
-		"first": {instance: "order-1", execution: 1, run: 7, scheduledAt: noon, event: event},
+		"first": {instance: "order-1", execution: 1, run: 7, scheduledAt: noon, event: event, route: "order"},
 		"again": {
 			instance: "order-1", execution: 3, run: 0x0123456789abcdef, scheduledAt: noon, attempts: 200,
 			last: &history.Failure{Type: "declined", Message: "no money", Attempt: 200}, event: event,
+			route: "order@2", under: exampleSpan(),
 		},
 	}
 }
@@ -72,7 +85,12 @@ func exampleTasks() map[string]task {
 // TestFormatIsGolden: a byte that changes makes what is on disk unreadable.
 func TestFormatIsGolden(t *testing.T) {
 	t.Parallel()
-	lines := map[string][]byte{"record": exampleInfo().encode(), "record of a new instance": (&Info{Execution: 1, run: 1}).encode()}
+	untraced := exampleInfo()
+	untraced.origin, untraced.last = span{}, 0
+	lines := map[string][]byte{
+		"record": exampleInfo().encode(), "record of a new instance": (&Info{Execution: 1, run: 1}).encode(),
+		"record without a trace": untraced.encode(),
+	}
 	for name, b := range exampleBodies() {
 		lines["message "+name] = b.encode()
 	}
@@ -177,13 +195,24 @@ func TestUnknownFormatsAreRefused(t *testing.T) {
 				whole++
 			}
 		}
-		// A message may end before an event: it is a shorter list of them.
-		if most := map[string]int{"message": 1}[name]; whole > most {
+		// A message may end before an event: it is a shorter list of them. Records and tasks
+		// may end before the trace, as they did before there was one.
+		if whole > 1 {
 			t.Errorf("%d pieces of a %s are read", whole, name)
 		}
 	}
 	if err := readTask(append(good.encode(), 0)); err == nil {
 		t.Error("a task with something behind it is read")
+	}
+	for name, bad := range map[string]span{
+		"no trace ID": {id: exampleSpan().id}, "no span ID": {trace: exampleSpan().trace},
+		"too much state": {trace: exampleSpan().trace, id: exampleSpan().id, state: strings.Repeat("x", maxState+1)},
+	} {
+		data := append(append(slices.Clone(bad.trace[:]), bad.id[:]...), 1)
+		task := wire.AppendString(wire.AppendString(oldTask(), "order"), append(data, bad.state...))
+		if err := readTask(task); err == nil || !strings.Contains(err.Error(), "not a span") {
+			t.Errorf("a span with %s: %v", name, err)
+		}
 	}
 	for name, b := range map[string]body{"kind 0": {}, "kind 10": {kind: bodyParked + 1}} {
 		if err := readBody(b.encode()); err == nil {
@@ -195,6 +224,31 @@ func TestUnknownFormatsAreRefused(t *testing.T) {
 	data[10] = 0x40
 	if err := readBody(data); err == nil || !strings.Contains(err.Error(), "flags") {
 		t.Errorf("a message with unknown flags: %v", err)
+	}
+}
+
+// oldTask returns a task as it was written before tasks had an orchestration and a span.
+func oldTask() []byte {
+	spec := exampleTasks()["first"]
+	data := spec.encode()
+	return data[:len(data)-len("\x05order\x00")]
+}
+
+// TestWhatWasWrittenBeforeTracesIsRead: a record without one, and a task that ends with its
+// event.
+func TestWhatWasWrittenBeforeTracesIsRead(t *testing.T) {
+	t.Parallel()
+	want := exampleTasks()["first"]
+	want.route = ""
+	if got, err := decodeTask(oldTask()); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("the task is read as %+v, %v", got, err)
+	}
+	info := exampleInfo()
+	data := info.encode()
+	data = data[:len(data)-(1+spanBytes+len(info.origin.state))-8]
+	info.origin, info.last = span{}, 0
+	if !bytes.Equal(info.encode(), data) {
+		t.Error("a record without a trace is not what it was before there were any")
 	}
 }
 

@@ -73,6 +73,12 @@ type Info struct {
 
 	// partial: the history ends within a turn, which is to be gone on with.
 	partial bool
+
+	// origin is the span below which all spans of the instance are: that of who started
+	// it, or of its first turn. It has none if it is not part of a trace. last is the span
+	// of the last turn of the execution before, or of the one with which a fork goes on.
+	origin span
+	last   uint64
 }
 
 // Route returns the instance's route.
@@ -80,6 +86,10 @@ func (i *Info) Route() string { return Route(i.Name, i.Version) }
 
 // Partial reports whether the history ends within a turn, which is to be gone on with.
 func (i *Info) Partial() bool { return i.partial }
+
+// TraceParent returns the span below which all spans of the instance are, in the form of
+// the header of that name, or nothing if the instance is not part of a trace.
+func (i *Info) TraceParent() string { return i.origin.parent() }
 
 // infoFormat is the first byte of an instance's record.
 const infoFormat = 1
@@ -128,6 +138,10 @@ func (i *Info) encode() []byte {
 	for _, name := range sortedKeys(i.Values) {
 		out = wire.AppendString(out, name)
 		out = wire.AppendString(out, i.Values[name])
+	}
+	if i.origin.valid() {
+		out = appendSpan(out, &i.origin)
+		out = binary.LittleEndian.AppendUint64(out, i.last)
 	}
 	return out
 }
@@ -218,6 +232,9 @@ func (i *Info) decode(d *reader) {
 			name := d.String()
 			i.Values[name] = d.Bytes()
 		}
+	}
+	if d.Err == nil && len(d.Data) > 0 {
+		i.origin, i.last = d.span(), d.Uint64()
 	}
 }
 

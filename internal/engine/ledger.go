@@ -16,6 +16,7 @@ type ledger struct {
 	before  bool // yielded, before this turn
 	ended   bool
 	open    map[int32]*history.Event
+	span    uint64 // of the last turn that is part of a trace
 }
 
 // note takes an event into account.
@@ -25,6 +26,9 @@ func (l *ledger) note(e *history.Event) {
 	case history.TurnStarted:
 		l.before, l.yielded = l.yielded, false
 		l.now = e.At
+		if e.Span != 0 {
+			l.span = e.Span
+		}
 	case history.ExecutionStarted:
 		l.started = true
 	case history.ActivityScheduled, history.TimerCreated, history.ChildStarted:

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"log/slog"
 	"strconv"
 
 	"github.com/abidehq/abide/store"
@@ -48,14 +47,6 @@ func (r Ref) String() string {
 		return strconv.Quote(r.ID)
 	}
 	return strconv.Quote(r.Tenant + "/" + r.ID)
-}
-
-// LogValue returns the reference as it stands in logs.
-func (r Ref) LogValue() slog.Value {
-	if r.Tenant == "" {
-		return slog.StringValue(r.ID)
-	}
-	return slog.StringValue(r.Tenant + "/" + r.ID)
 }
 
 func (r Ref) key() store.Key {

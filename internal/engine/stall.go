@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -41,7 +40,8 @@ func (t *turn) stall(reason string) error {
 		return errAbandoned
 	}
 	t.in.close()
-	return t.e.stall(t.ctx, t.claim, reason)
+	t.beginSpan()
+	return t.stallNow(reason)
 }
 
 // blocked stalls the instance of code that does not come back. The keeper calls it;
@@ -51,14 +51,15 @@ func (t *turn) blocked() {
 		return
 	}
 	reason := fmt.Sprintf("blocked: its code has waited for %v for something that is not Abide's%s", t.e.cfg.Blocked, whereBlocked())
-	if err := t.e.stall(t.ctx, t.claim, reason); err != nil {
-		t.e.log.Error("an instance is blocked, and cannot be stalled", "instance", refOf(t.claim.Key), "error", err)
+	if err := t.stallNow(reason); err != nil {
+		t.e.log.Error("an instance is blocked, and cannot be stalled", t.about(), "error", err)
 	}
 }
 
-// stall makes an instance that was claimed wait. It knows nothing of the turn that came
-// to nothing, and reads what it needs.
-func (e *Engine) stall(ctx context.Context, c *store.Claim, reason string) error {
+// stallNow makes an instance that was claimed wait. It wants nothing of the turn that came
+// to nothing but its span, and reads what it needs.
+func (t *turn) stallNow(reason string) error {
+	e, ctx, c, failed := t.e, t.ctx, t.claim, t
 	reason = history.Cut(reason)
 	info, err := e.Client.Get(ctx, refOf(c.Key))
 	if err != nil {
@@ -67,11 +68,14 @@ func (e *Engine) stall(ctx context.Context, c *store.Claim, reason string) error
 	if info.Status.Ended() || info.Status.parked() {
 		return fmt.Errorf("abide: %v is %s: %w", info.Ref, info.Status, store.ErrConflict)
 	}
-	t := &turn{e: e, ctx: ctx, claim: c, in: &instance{info: info, length: c.LogLength}}
+	t = &turn{e: e, ctx: ctx, claim: c, in: &instance{info: info, length: c.LogLength}}
 	tx := &t.tx
 	keep := messageIDs(t.decode())
 	if err := t.loadAnyhow(); err != nil {
 		return err
+	}
+	if !info.origin.valid() {
+		info.origin = failed.under()
 	}
 	info.Before, info.Status, info.Reason = info.Status, Stalled, reason
 	tx.Finish = []store.Finish{{Lease: c.Lease(), Keep: keep}}
@@ -81,21 +85,24 @@ func (e *Engine) stall(ctx context.Context, c *store.Claim, reason string) error
 		remark := history.Event{Kind: history.ExecutionStalled, Name: reason}
 		tx.Append = []store.Append{{
 			Key: c.Key, At: c.LogLength, Tag: info.run,
-			Entries: quietTurn(later(c.Now, book.now), book.lastID, remark),
+			Entries: quietTurn(later(c.Now, book.now), book.lastID, failed.spanID(), remark),
 		}}
+		t.entries = tx.Append[0].Entries
 	}
 	tx.PutRecords = append(tx.PutRecords, info.putRecord(info.Revision))
 	if err := e.store.Commit(ctx, tx); err != nil {
 		return err
 	}
 	e.count.Stalls.Add(1)
-	e.log.Error("an instance has stalled", "instance", info.Ref, "orchestration", info.Route(), "reason", reason)
+	e.meters.stalled.Add(ctx, 1)
+	e.log.Error("an instance has stalled", about(info.Ref, info.Route(), info.Execution, failed.under()), "reason", reason)
+	failed.endStalled(reason, len(t.entries))
 	return nil
 }
 
 // quietTurn returns the entries of a turn of which the code does not learn.
-func quietTurn(at time.Time, lastID int32, events ...history.Event) [][]byte {
-	entries := [][]byte{history.Append(nil, &history.Event{ID: lastID + 1, Kind: history.TurnStarted, At: at})}
+func quietTurn(at time.Time, lastID int32, span uint64, events ...history.Event) [][]byte {
+	entries := [][]byte{history.Append(nil, &history.Event{ID: lastID + 1, Kind: history.TurnStarted, At: at, Span: span})}
 	for i := range events {
 		events[i].ID = lastID + 2 + int32(i)
 		entries = append(entries, history.Append(nil, &events[i]))

@@ -37,7 +37,7 @@ func (t *turn) take(m message) error {
 	return nil
 }
 
-func (t *turn) stale() { t.e.count.Stale.Add(1) }
+func (t *turn) stale() { t.e.stale(1) }
 
 // begin starts the code.
 func (t *turn) begin(events []history.Event) {
@@ -49,7 +49,7 @@ func (t *turn) begin(events []history.Event) {
 	if info.BegunAt.IsZero() {
 		info.BegunAt = t.claim.Now
 	}
-	t.begins = true
+	t.begins, t.starts = true, info.Execution == 1
 }
 
 func (t *turn) takeEvent(m message, e *history.Event) error {
@@ -74,7 +74,7 @@ func (t *turn) takeEvent(m message, e *history.Event) error {
 			t.stale()
 			return nil
 		}
-		t.answer(e)
+		t.answer(m, e)
 	}
 	return nil
 }
@@ -94,6 +94,7 @@ func (t *turn) takeAwaited(e *history.Event) error {
 	}
 	if !exec.Awaits(e.Name) {
 		t.e.count.Unawaited.Add(1)
+		t.e.meters.unawaited.Add(t.ctx, 1)
 		return nil
 	}
 	t.incoming = append(t.incoming, *e)
@@ -101,7 +102,7 @@ func (t *turn) takeAwaited(e *history.Event) error {
 }
 
 // answer takes what was asked for.
-func (t *turn) answer(e *history.Event) {
+func (t *turn) answer(m message, e *history.Event) {
 	info := &t.in.info
 	asked := t.in.ledger.open[e.Ref]
 	switch asked.Kind {
@@ -109,6 +110,7 @@ func (t *turn) answer(e *history.Event) {
 		if asked.At.After(t.claim.Now) {
 			return // it was moved by a turn within this claim, and has a message of its own
 		}
+		t.late = append(t.late, max(t.claim.Now.Sub(later(asked.At, m.PutAt)), 0))
 	case history.ActivityScheduled:
 		if asked.Activity.ScheduleToClose > 0 {
 			deadline := store.MessageRef{Key: t.claim.Key, ID: messageID(prefixDeadline, info.run, e.Ref)}

@@ -18,6 +18,8 @@ type task struct {
 	attempts    int32            // that have ended with a failure
 	last        *history.Failure // the last one
 	event       history.Event    // by which it was asked for
+	route       string           // of the instance
+	under       span             // of the turn that asked for it
 }
 
 // taskFormat is the first byte of a task.
@@ -36,7 +38,9 @@ func (t *task) encode() []byte {
 	} else {
 		out = wire.AppendString(out, "")
 	}
-	return appendEvent(out, &t.event)
+	out = appendEvent(out, &t.event)
+	out = wire.AppendString(out, t.route)
+	return appendSpan(out, &t.under)
 }
 
 func decodeTask(data []byte) (task, error) {
@@ -51,6 +55,9 @@ func decodeTask(data []byte) (task, error) {
 		t.last = e.Failure
 	}
 	t.event = r.event()
+	if r.Err == nil && len(r.Data) > 0 { // it was written before there were these
+		t.route, t.under = r.String(), r.span()
+	}
 	if r.Err == nil && (len(r.Data) > 0 || t.event.Kind != history.ActivityScheduled || t.event.Activity == nil) {
 		r.Fail("not a task")
 	}

@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/internal/history"
 	"github.com/abidehq/abide/internal/replay"
@@ -40,9 +42,16 @@ type turn struct {
 
 	// What is counted and told when it is committed.
 	begins    bool
+	starts    bool // the instance: its code begins, or goes on with the history of another one
 	ends      bool
 	expires   bool
-	cancelled []store.Key // of tasks that were taken back
+	cancelled []store.Key      // of tasks that were taken back
+	late      []time.Duration  // by which timers were late that fired
+	lateRoom  [2]time.Duration // for those
+
+	span   trace.Span // nil if there is no tracer
+	traced bool       // it has been begun
+	rooted bool       // the instance has no other
 }
 
 // committed does what is to be done when the turn is durable.
@@ -57,6 +66,8 @@ func (t *turn) committed() {
 	if t.expires {
 		e.count.Expired.Add(1)
 	}
+	e.meters.committed(t)
+	t.endSpan()
 	for _, key := range t.cancelled {
 		e.keeper.cancelled(key)
 	}
@@ -74,6 +85,7 @@ type message struct {
 // turn works on a claim of an instance.
 func (e *Engine) turn(c *store.Claim) {
 	t := &turn{e: e, claim: c, started: e.clock.Now()}
+	t.late = t.lateRoom[:0]
 	t.ctx, t.stop = context.WithCancelCause(e.working)
 	t.hold = hold{lease: c.Lease(), holder: t}
 	e.keeper.add(&t.hold)
@@ -92,15 +104,16 @@ func (e *Engine) turn(c *store.Claim) {
 	switch {
 	case err == nil:
 		e.count.Turns.Add(1)
+		e.meters.turns.Record(t.ctx, e.clock.Now().Sub(t.started).Seconds())
 	case errors.Is(err, store.ErrConflict): // something was asked about the instance meanwhile
-		e.count.Lost.Add(1)
+		e.lose(queueTurns)
 		e.giveBack(c)
 	case errors.Is(err, store.ErrClaimLost), errors.Is(err, errAbandoned), errors.Is(err, ErrLost):
-		e.count.Lost.Add(1)
-		e.log.Debug("a turn was given up", "instance", refOf(c.Key), "error", err)
+		e.lose(queueTurns)
+		e.log.Debug("a turn was given up", t.about(), "error", err)
 	default:
 		if e.working.Err() == nil {
-			e.log.Error("a turn failed through no fault of its own, it is given back", "instance", refOf(c.Key), "error", err)
+			e.log.Error("a turn failed through no fault of its own, it is given back", t.about(), "error", err)
 			// Not while it is released: then its messages would come after those that arrive
 			// meanwhile.
 			_ = base.Sleep(e.claiming, e.clock, 2*time.Second)
@@ -120,7 +133,7 @@ func (e *Engine) release(c *store.Claim, after time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), e.cfg.Lease)
 	defer cancel()
 	if err := e.store.Release(ctx, store.Release{Lease: c.Lease(), After: after, Uncounted: true}); err != nil && !expected(err) {
-		e.log.Error("cannot give a claim back, it ends by itself", "key", c.Key, "error", err)
+		e.log.Error("cannot give a claim back, it ends by itself", aboutClaim(c), "error", err)
 	}
 }
 
@@ -195,7 +208,7 @@ func decodeAll(e *Engine, c *store.Claim, tx *store.Tx) []message {
 		m := &c.Messages[i]
 		b, err := decodeBody(m.Body)
 		if err != nil {
-			e.log.Error("a message cannot be read and goes to quarantine", "message", m.Ref(), "error", err)
+			e.log.Error("a message cannot be read and goes to quarantine", aboutClaim(c), "message", m.ID, "error", err)
 			tx.PutRecords = append(tx.PutRecords, store.Quarantine(*m, c.Route, ReasonUndecodable, c.Now))
 			continue
 		}
@@ -217,7 +230,7 @@ func (t *turn) orphaned(messages []message) error {
 	for _, m := range messages {
 		t.tx.PutRecords = append(t.tx.PutRecords, store.Quarantine(*m.Message, t.claim.Route, ReasonNoInstance, t.claim.Now))
 	}
-	t.e.log.Error("messages of an instance that has no record go to quarantine", "instance", refOf(t.claim.Key), "messages", len(messages))
+	t.e.log.Error("messages of an instance that has no record go to quarantine", t.about(), "messages", len(messages))
 	t.tx.Finish = []store.Finish{{Lease: t.claim.Lease()}}
 	return t.e.store.Commit(t.ctx, &t.tx)
 }
@@ -227,6 +240,7 @@ func (t *turn) work(messages []message) error {
 	if err := t.load(); err != nil {
 		return err
 	}
+	t.beginSpan() // before anybody can stall the instance because its code does not come back
 	sortByTime(messages, &t.in.ledger)
 	if n := int(t.in.ledger.lastID); n >= t.e.cfg.MaxHistory {
 		return stallf("limit: its history has %d events, at most %d are allowed; continue as new before that", n, t.e.cfg.MaxHistory)
@@ -256,7 +270,7 @@ var errNotNow = errors.New("abide: not in this turn")
 // there is one, gets them.
 func (t *turn) leave(messages []message) {
 	if t.in.info.Status.Ended() {
-		t.e.count.Stale.Add(int64(len(messages)))
+		t.e.stale(len(messages))
 		return
 	}
 	t.keepAll(messages)
@@ -280,7 +294,7 @@ func (t *turn) goOn() error {
 	if err != nil {
 		return err
 	}
-	t.in.info.partial, t.changed = false, true
+	t.in.info.partial, t.changed, t.starts = false, true, true
 	in := 0
 	for in < len(t.broken) && t.broken[in].Kind.Incoming() {
 		in++
@@ -300,7 +314,7 @@ func (t *turn) flush() error {
 		return err
 	}
 	incoming := make([]history.Event, 0, len(t.incoming)+1)
-	incoming = append(incoming, history.Event{Kind: history.TurnStarted, At: later(t.claim.Now, t.in.ledger.now)})
+	incoming = append(incoming, history.Event{Kind: history.TurnStarted, At: later(t.claim.Now, t.in.ledger.now), Span: t.spanID()})
 	incoming = append(incoming, t.incoming...)
 	t.incoming, t.wake = nil, false
 	for i := range incoming {
@@ -348,7 +362,7 @@ func (t *turn) watched(exec Execution, run func(replay.Live) ([]history.Event, e
 		return stallf("limit: it waits for %d activities, timers and children, at most %d are allowed", n, t.e.cfg.MaxOpen)
 	}
 	if n >= WarnOpen && before < WarnOpen {
-		t.e.log.Warn("an instance waits for very many things", "instance", t.in.info.Ref, "orchestration", t.in.info.Route(), "open", n)
+		t.e.log.Warn("an instance waits for very many things", t.about(), "open", n)
 	}
 	return nil
 }
@@ -363,6 +377,6 @@ func (t *turn) append(e *history.Event) {
 	t.in.ledger.note(e)
 	t.entries = append(t.entries, encodeEvent(e))
 	if e.ID == WarnHistory {
-		t.e.log.Warn("a history grows long; continue as new", "instance", t.in.info.Ref, "orchestration", t.in.info.Route(), "events", e.ID)
+		t.e.log.Warn("a history grows long; continue as new", t.about(), "events", e.ID)
 	}
 }

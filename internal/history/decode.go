@@ -55,6 +55,8 @@ func Parse(b []byte) (Event, error) {
 			e.Activity = parseActivity(f)
 		case 11:
 			e.Child = parseChild(f)
+		case 12:
+			e.Span = f.fixed()
 		}
 	})
 	if err != nil {

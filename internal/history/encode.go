@@ -35,7 +35,7 @@ func Append(b []byte, e *Event) []byte {
 	if e.Child != nil {
 		b = appendMessage(b, 11, e.Child, appendChild)
 	}
-	return b
+	return appendFixed(b, 12, e.Span)
 }
 
 func appendFailure(b []byte, f *Failure) []byte {

@@ -41,6 +41,9 @@ type Event struct {
 
 	// Child says more about an instance that is started.
 	Child *Child
+
+	// Span is that of a turn that is part of a trace, so that the next one can name it.
+	Span uint64
 }
 
 // Failure is an error that has left the process in which it happened.

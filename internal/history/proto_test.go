@@ -173,6 +173,7 @@ func asMessage(event protoreflect.MessageDescriptor, e *Event) *dynamicpb.Messag
 		m.set("version", c.Version)
 		m.set("on_close", int32(c.OnClose))
 	}
+	m.set("span", e.Span)
 	return m.Message
 }
 

@@ -68,6 +68,7 @@ func examples() []Event {
 		{Kind: ExecutionResumed},
 		{Kind: ParentEnded},
 		{Kind: ExecutionStalled, Name: "panic: oh dear"},
+		{Kind: TurnStarted, At: noon, Span: 0x00f067aa0ba902b7},
 	}
 }
 
@@ -165,6 +166,9 @@ func drawEvent(t *rapid.T) Event {
 	}
 	if rapid.Bool().Draw(t, "is a child") {
 		e.Child = &Child{Version: rapid.String().Draw(t, "version"), OnClose: OnClose(rapid.Int32().Draw(t, "on close"))}
+	}
+	if rapid.Bool().Draw(t, "is traced") {
+		e.Span = rapid.Uint64().Draw(t, "span")
 	}
 	return e
 }

@@ -1,5 +1,34 @@
 package meter
 
+// The engine: instances, turns and activities.
+var (
+	InstancesStarted   = counter("abide.instance.started", "", "Instances whose code began, and forks that went on.")
+	InstancesContinued = counter("abide.instance.continued", "", "Executions that continued as new: the next one began.")
+	InstancesEnded     = counter("abide.instance.ended", "status", "Instances that ended, by status: completed, failed, cancelled or terminated.")
+	InstancesStalled   = counter("abide.instance.stalled", "", "Instances that stalled.")
+	InstancesExpired   = counter("abide.instance.expired", "", "Ended instances that were deleted after their retention.")
+	InstancesCached    = gauge("abide.instance.cached", "", "Waiting instances whose code is in memory, in this process.")
+	InstanceLateness   = seconds("abide.instance.timer.lateness", "", "How long after it was due a timer of an orchestration reached its code; of one that was due when it was set, after that. It counts the time for which the instance was suspended or stalled.")
+	TurnDuration       = seconds("abide.turn.duration", "", "How long a turn took that was committed, with its commit.")
+	TurnReplays        = counter("abide.turn.replays", "", "Turns that replayed history, because the code was not in memory.")
+	TurnsRunning       = gauge("abide.turn.running", "", "Turns that are under way now, in this process.")
+	ActivityDuration   = seconds("abide.activity.duration", "activity", "How long an attempt at an activity took, whether or not it failed.")
+	ActivitiesEnded    = counter("abide.activity.ended", "outcome", "Activities that ended, by outcome: completed, or failed for good.")
+	ActivityFailures   = counter("abide.activity.failures", "activity", "Attempts at activities that failed, whether or not they are repeated.")
+	ActivitiesRunning  = gauge("abide.activity.running", "", "Activities that are under way now, in this process.")
+	MessagesStale      = counter("abide.message.stale", "", "Messages to instances that came too late or twice, and were acknowledged without being appended.")
+	EventsUnawaited    = counter("abide.event.unawaited", "", "Events that were dropped because nobody waited for them, as their sender asked for.")
+	ClaimsLost         = counter("abide.claim.lost", "queue", "Claims that were lost or had a conflict, by queue: the work is done by somebody else, or once more.")
+)
+
+// The queues of the store.
+var (
+	QueuePending = gaugeBy("abide.queue.pending", "", "queue", "Messages that wait, by queue, whether or not they are visible.")
+	QueueReady   = gaugeBy("abide.queue.ready", "", "queue", "Messages that are visible, by queue; those of suspended and stalled instances do not count. Of one route, 10,000 are counted at most.")
+	QueueAge     = gaugeBy("abide.queue.age", "s", "queue", "For how long the oldest visible message of the queue has been so; 0 if there is none.")
+	Quarantined  = gauge("abide.quarantine.messages", "", "Messages in quarantine; 10,000 are counted at most.")
+)
+
 // Tenant timers.
 var (
 	TimersScheduled = counter("abide.timer.scheduled", "", "Timers that were scheduled: armed, moved, or armed again.")
@@ -43,6 +72,11 @@ var (
 // All returns every metric, in the order of this file.
 func All() []Metric {
 	return []Metric{
+		InstancesStarted, InstancesContinued, InstancesEnded, InstancesStalled, InstancesExpired, InstancesCached, InstanceLateness,
+		TurnDuration, TurnReplays, TurnsRunning,
+		ActivityDuration, ActivitiesEnded, ActivityFailures, ActivitiesRunning,
+		MessagesStale, EventsUnawaited, ClaimsLost,
+		QueuePending, QueueReady, QueueAge, Quarantined,
 		TimersScheduled, TimersFired, TimersCancelled, TimersRemoved, TimerConflicts, TimerLateness,
 		TimersArmed, TimerOverdue, TimerCommands,
 		BusPublished, BusRetried, BusFailed, BusDelay,
@@ -62,4 +96,9 @@ func seconds(name, label, help string) Metric {
 
 func gauge(name, unit, help string) Metric {
 	return Metric{Name: name, Kind: KindGauge, Unit: unit, Help: help}
+}
+
+// gaugeBy is a gauge with a label.
+func gaugeBy(name, unit, label, help string) Metric {
+	return Metric{Name: name, Kind: KindGauge, Unit: unit, Label: label, Help: help}
 }

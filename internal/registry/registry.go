@@ -1,6 +1,7 @@
-// Package registry is the door between package abide and package abidetest: through it
-// the test kit gets at what is registered, and at what is in a history, without package
-// abide having to show either to everybody.
+// Package registry is the door between package abide and packages abidetest and remote:
+// through it the test kit gets at what is registered, and at what is in a history, and a
+// client of a server at what it is asked for, without package abide having to show that to
+// everybody.
 //
 // Package abide hangs its functions in here when it is initialised. They take its types as
 // any, because this package stands below it.
@@ -28,3 +29,13 @@ var Read func(definitions, codec any, logger *slog.Logger) (Registry, error)
 
 // Events returns the events of an *abide.History. An error says what is malformed.
 var Events func(h any) ([]history.Event, error)
+
+// Start returns what an abide.StartRequest asks for, and Raise what an abide.RaiseRequest
+// asks for.
+var (
+	Start func(request any) engine.Start
+	Raise func(request any) engine.Raise
+)
+
+// WithCodec has an *abide.Info read its values and its result with an abide.Codec.
+var WithCodec func(info, codec any)

@@ -23,6 +23,10 @@ func (c *Context) Now() time.Time { return c.x.now }
 // Replaying reports whether what the code does now was done before.
 func (c *Context) Replaying() bool { return c.x.replaying() }
 
+// Turn returns the context of the turn that runs, for what is not part of the code, such
+// as a log. It is nil unless the turn is a new one.
+func (c *Context) Turn() context.Context { return c.x.live.Context }
+
 // Self returns the ID of the instance.
 func (c *Context) Self() string { return c.x.self }
 

@@ -69,7 +69,7 @@ var layers = []layer{
 	{path: "internal/replay", imports: []string{"internal/history"}},
 	{
 		path:    "internal/engine",
-		imports: []string{"internal/base", "internal/history", "internal/lease", "internal/replay", "internal/wire", "store"},
+		imports: []string{"internal/base", "internal/history", "internal/lease", "internal/meter", "internal/replay", "internal/wire", "store"},
 		tests:   []string{"store/..."},
 	},
 	{path: "internal/registry", imports: []string{"internal/engine", "internal/history"}},
@@ -121,23 +121,23 @@ var layers = []layer{
 	{
 		path: "server",
 		imports: []string{
-			".", "action", "bus/outbox", "internal/base", "internal/meter", "internal/operation", "internal/telemetry", "internal/wire",
-			"server/api", "server/auth", "server/web", "store", "timer",
+			".", "action", "bus/outbox", "internal/base", "internal/meter", "internal/operation", "internal/sweep", "internal/telemetry",
+			"internal/wire", "server/api", "server/auth", "server/web", "store", "timer",
 		},
 		tests: []string{"bus", "internal/testenv", "remote", "store/..."},
 	},
 	{
 		path:    "remote",
-		imports: []string{".", "action", "internal/engine", "internal/history", "internal/registry", "server/api", "timer"},
-		tests:   []string{"bus", "bus/outbox", "server", "store", "store/memstore"},
+		imports: []string{".", "action", "internal/base", "internal/engine", "internal/history", "internal/registry", "server/api", "store", "timer"},
+		tests:   []string{"bus", "bus/outbox", "internal/operation", "server", "store", "store/memstore"},
 	},
-	{path: "internal/demo", imports: []string{".", "action", "timer"}, tests: []string{"abidetest", "store/memstore"}},
+	{path: "internal/demo", imports: []string{".", "action", "bus", "internal/base", "timer"}, tests: []string{"abidetest", "bus/outbox", "store/memstore"}},
 	{path: "internal/config", imports: []string{"action", "action/hook", "internal/base", "server/api", "store"}},
 	{
 		path: "internal/daemon",
 		imports: []string{
-			".", "action", "action/hook", "action/target", "bus/...", "internal/base", "internal/config", "internal/demo", "internal/telemetry",
-			"server", "server/api", "server/auth", "store/...", "timer",
+			".", "action", "action/hook", "action/target", "bus/...", "internal/base", "internal/config", "internal/demo", "internal/operation",
+			"internal/telemetry", "server", "server/api", "server/auth", "store/...", "timer",
 		},
 		tests: []string{"internal/testenv", "remote"},
 	},
@@ -152,6 +152,7 @@ var layers = []layer{
 			".", "action", "action/target", "internal/base", "internal/bench/...", "internal/config", "internal/daemon", "internal/operation",
 			"remote", "server", "server/api", "server/auth", "store/...", "timer", "vet/...",
 		},
+		tests: []string{"bus", "bus/outbox"},
 	},
 	{path: "cmd/...", imports: []string{"internal/base", "internal/cli/...", "store/..."}},
 

@@ -39,17 +39,21 @@ func (p *Problem) ContentType(string) string { return "application/problem+json"
 
 // Codes of problems.
 const (
-	CodeInvalid         = "invalid"           // the request breaks a rule, and would break it again
-	CodeNotFound        = "not_found"         // there is no such thing
-	CodeMethod          = "wrong_method"      // the route does not have that method
-	CodeExists          = "already_exists"    // there is such a thing already
-	CodeState           = "wrong_state"       // its status does not allow it
-	CodeConflict        = "conflict"          // it was changed by others meanwhile
-	CodeQuota           = "quota_exceeded"    // the tenant has used up what it may
-	CodeTooLarge        = "too_large"         // the request is larger than is allowed
-	CodeUnauthenticated = "unauthenticated"   // a token is needed, or the one that was sent is not known
-	CodeForbidden       = "forbidden"         // the role or the tenant does not allow it
-	CodeRate            = "too_many_requests" // more requests than are allowed; try again after Retry-After
-	CodeUnavailable     = "unavailable"       // the store cannot be reached, or has no room; try again
-	CodeInternal        = "internal"          // something is wrong with the server
+	CodeInvalid         = "invalid"                // the request breaks a rule, and would break it again
+	CodeNotFound        = "not_found"              // there is no such thing
+	CodeMethod          = "wrong_method"           // the route does not have that method
+	CodeExists          = "already_exists"         // there is such a thing already
+	CodeState           = "wrong_state"            // its status does not allow it
+	CodeConflict        = "conflict"               // it was changed by others meanwhile
+	CodeQuota           = "quota_exceeded"         // the tenant has used up what it may
+	CodeTooLarge        = "too_large"              // the request is larger than is allowed
+	CodeUnauthenticated = "unauthenticated"        // a token is needed, or the one that was sent is not known
+	CodeForbidden       = "forbidden"              // the role or the tenant does not allow it
+	CodePrecondition    = "precondition_failed"    // If-Match or If-None-Match does not hold
+	CodeKeyReused       = "idempotency_key_reused" // the Idempotency-Key was sent with another request
+	CodeUnderWay        = "under_way"              // a request with the same Idempotency-Key has no answer yet
+	CodeCrossOrigin     = "cross_origin"           // a page of somebody else has sent it
+	CodeRate            = "too_many_requests"      // more requests than are allowed; try again after Retry-After
+	CodeUnavailable     = "unavailable"            // the store cannot be reached, or has no room; try again
+	CodeInternal        = "internal"               // something is wrong with the server
 )

@@ -1,0 +1,82 @@
+package abide_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/abidehq/abide"
+)
+
+// TestHistoryPartsMakeTheWhole: from any place, in parts of any size.
+func TestHistoryPartsMakeTheWhole(t *testing.T) {
+	event := abide.NewEvent[int]("e")
+	flow := abide.NewOrchestration("flow", func(ctx abide.Context, n int) (int, error) {
+		if _, err := event.Wait(ctx); err != nil || n == 3 {
+			return n, err
+		}
+		return n, abide.ContinueAsNew(ctx, n+1)
+	})
+	onStage(t, abide.Serve(flow), func(s *stage) {
+		text := func(events []abide.HistoryEvent) string {
+			data, err := json.Marshal(events)
+			s.check(err)
+			return string(data)
+		}
+		i, err := flow.Start(s.Context(), s.Engine, 1, abide.ID("i"))
+		s.check(err)
+		for range 3 {
+			s.wait(time.Minute)
+			s.check(event.Raise(s.Context(), s.Engine, "i", 1))
+		}
+		_, err = i.Result(s.month())
+		s.check(err)
+		for _, execution := range []int{0, 2, 3} {
+			want, err := s.History(s.Context(), i.Ref(), execution)
+			s.check(err)
+			for _, size := range []int{0, 1, 50, 1 << 20} {
+				var got []abide.HistoryEvent
+				for more := true; more; {
+					var part abide.History
+					part, more, err = s.HistoryPart(s.Context(), abide.Ref{Tenant: abide.DefaultTenant, ID: "i"}, execution, len(got), size)
+					s.check(err)
+					same(s, "execution", part.Execution, want.Execution)
+					same(s, "of", part.Ref, want.Ref)
+					if len(part.Events) == 0 || size <= 1 && len(part.Events) != 1 {
+						s.Fatalf("a part of %d bytes has %d events", size, len(part.Events))
+					}
+					got = append(got, part.Events...)
+				}
+				same(s, fmt.Sprintf("execution %d in parts of %d", execution, size), text(got), text(want.Events))
+			}
+			n := len(want.Events)
+			part, more, err := s.HistoryPart(s.Context(), i.Ref(), execution, n, 1<<20)
+			s.check(err)
+			same(s, "after the last one", fmt.Sprint(len(part.Events), more), "0 false")
+			_, _, err = s.HistoryPart(s.Context(), i.Ref(), execution, n+1, 1<<20)
+			refuses(s.T, err, abide.ErrNotFound, fmt.Sprint("no event ", n+1))
+		}
+		_, _, err = s.HistoryPart(s.Context(), i.Ref(), 1, 0, 1)
+		refuses(s.T, err, abide.ErrNotFound, "execution 3")
+		_, _, err = s.HistoryPart(s.Context(), abide.Ref{ID: "nobody"}, 0, 0, 1)
+		refuses(s.T, err, abide.ErrNotFound, "nobody")
+	})
+}
+
+func TestFailuresAreErrorsAgain(t *testing.T) {
+	t.Parallel()
+	declined := abide.NewError("declined", "the card was declined")
+	f := abide.FailureOf(fmt.Errorf("charge: %w", abide.Final(declined)))
+	if f.Type != "declined" || f.Message != "charge: the card was declined" || !f.Final {
+		t.Errorf("%+v", f)
+	}
+	refuses(t, f.Err(), declined, "charge: the card was declined")
+	if again := abide.FailureOf(f.Err()); fmt.Sprint(*again) != fmt.Sprint(*f) {
+		t.Errorf("%+v, want %+v", again, f)
+	}
+	var none *abide.HistoryFailure
+	if abide.FailureOf(nil) != nil || none.Err() != nil {
+		t.Error("no error is one")
+	}
+}

@@ -1,0 +1,212 @@
+package cli
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/action"
+	"github.com/abidehq/abide/internal/operation"
+	"github.com/abidehq/abide/remote"
+	"github.com/abidehq/abide/server/api"
+	"github.com/abidehq/abide/server/auth"
+	"github.com/abidehq/abide/timer"
+)
+
+const (
+	// completeWait is how long a shell waits for what could be completed.
+	completeWait = 2 * time.Second
+
+	// completeLimit is how much is looked at for it.
+	completeLimit = 100
+)
+
+// completer returns what an argument or a flag can be, in the store or at the server.
+type completer func(ctx context.Context, b backend, h *home) ([]string, error)
+
+// completeArgs has what the arguments of commands can be, by the commands' paths.
+var completeArgs = map[string]completer{
+	"actions show": actionIDs, "actions cancel": actionIDs, "actions retry": actionIDs,
+	"deliveries redeliver": timerKeys,
+	"instances cancel":     instanceIDs, "instances delete": instanceIDs, "instances fork": instanceIDs,
+	"instances history": instanceIDs, "instances move-timer": instanceIDs, "instances raise": instanceIDs,
+	"instances restart": instanceIDs, "instances result": instanceIDs, "instances resume": instanceIDs,
+	"instances show": instanceIDs, "instances suspend": instanceIDs, "instances terminate": instanceIDs,
+	"instances wait": instanceIDs, "instances start": orchestrationNames,
+	"operations cancel": operationIDs, "operations show": operationIDs, "operations watch": operationIDs,
+	"quarantine delete": quarantineIDs, "quarantine redrive": quarantineIDs, "quarantine show": quarantineIDs,
+	"schedules backfill": scheduleIDs, "schedules pause": scheduleIDs, "schedules preview": scheduleIDs,
+	"schedules remove": scheduleIDs, "schedules resume": scheduleIDs, "schedules show": scheduleIDs,
+	"schedules trigger": scheduleIDs, "schedules update": scheduleIDs,
+	"timers cancel": timerKeys, "timers move": timerKeys, "timers schedule": timerKeys,
+	"timers show": timerKeys, "timers snooze": timerKeys,
+	"tokens revoke": tokenIDs,
+}
+
+// completeMany are the commands that take more than one of them.
+var completeMany = []string{"cancel", "delete", "redeliver", "redrive", "restart", "resume", "revoke", "suspend", "terminate", "wait"}
+
+// completeFlags has what flags can be, by their names and the nouns of the commands; a flag
+// without a noun is the same everywhere.
+var completeFlags = map[string][]string{
+	"output":            {"table", "json"},
+	"instances status":  strings.Split(listOf(instanceStatuses), ", "),
+	"actions status":    {"pending", "running", "completed", "failed", "cancelled", "skipped"},
+	"timers status":     strings.Split(listOf(timerStatuses), ", "),
+	"operations status": strings.Split(listOf(operation.Statuses), ", "),
+	"operations kind":   strings.Split(listOf(operation.Kinds), ", "),
+	"deliveries state":  deliveryStates,
+	"tokens role":       strings.Split(listOf(auth.Roles), ", "),
+	"on-exists":         {api.OnExistsExisting, api.OnExistsReject, api.OnExistsReplace},
+	"format":            {"csv", "jsonl"},
+}
+
+// addCompletions lets shells complete the arguments and flags of all commands.
+func addCompletions(root *cobra.Command) {
+	for _, noun := range root.Commands() {
+		for _, cmd := range append(noun.Commands(), noun) {
+			path := strings.TrimPrefix(cmd.CommandPath(), root.Name()+" ")
+			if f := completeArgs[path]; f != nil {
+				cmd.ValidArgsFunction = completion(f, slices.Contains(completeMany, cmd.Name()))
+			}
+			for name, values := range completeFlags {
+				if of, flag, ok := strings.Cut(name, " "); ok && of == noun.Name() {
+					name = flag
+				}
+				if cmd.Flags().Lookup(name) != nil {
+					// It can only fail because it was done before.
+					_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+				}
+			}
+			if cmd.Flags().Lookup("orchestration") != nil {
+				_ = cmd.RegisterFlagCompletionFunc("orchestration", completion(orchestrationNames, true))
+			}
+		}
+	}
+}
+
+// completion asks the store or the server.
+func completion(f completer, many bool) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, begin string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(args) > 0 && !many {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), completeWait)
+		defer cancel()
+		cmd.SetContext(ctx)
+		h := homeOf(cmd)
+		var found []string
+		err := h.reach(cmd, false, func(ctx context.Context, b backend) error {
+			var err error
+			found, err = f(ctx, b, h)
+			return err
+		})
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp // a shell has no place for what went wrong
+		}
+		found = slices.DeleteFunc(found, func(name string) bool {
+			return !strings.HasPrefix(name, begin) || slices.Contains(args, name) || oneLine(name) != name
+		})
+		return found, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// homeOf returns where a command would look, by its flags.
+func homeOf(cmd *cobra.Command) *home {
+	h := &home{tenant: abide.DefaultTenant}
+	for name, to := range map[string]*string{
+		"server": &h.server.url, "ca": &h.server.ca, "cert": &h.server.cert, "key": &h.server.key, "db": &h.path, "tenant": &h.tenant,
+	} {
+		if f := cmd.Flags().Lookup(name); f != nil {
+			*to = f.Value.String()
+		}
+	}
+	return h
+}
+
+// names returns what each of several things is called.
+func names[T any](of []T, name func(*T) string) []string {
+	all := make([]string, len(of))
+	for i := range of {
+		all[i] = name(&of[i])
+	}
+	return all
+}
+
+func instanceIDs(ctx context.Context, b backend, h *home) ([]string, error) {
+	engine, err := b.engine()
+	if err != nil {
+		return nil, err
+	}
+	tenant := api.Tenant(h.tenant)
+	page, err := engine.List(ctx, abide.Filter{Tenant: &tenant, Descending: true, Limit: completeLimit})
+	return names(page.Instances, func(i *abide.Info) string { return i.Ref.ID }), err
+}
+
+func orchestrationNames(ctx context.Context, b backend, _ *home) ([]string, error) {
+	engine, err := b.engine()
+	if err != nil {
+		return nil, err
+	}
+	found, err := readOrchestrations(ctx, engine)
+	return slices.Compact(names(found, func(o *api.Orchestration) string { return o.Name })), err
+}
+
+func quarantineIDs(ctx context.Context, b backend, h *home) ([]string, error) {
+	engine, err := b.engine()
+	if err != nil {
+		return nil, err
+	}
+	tenant := api.Tenant(h.tenant)
+	page, err := engine.Quarantine(ctx, abide.QuarantineFilter{Tenant: &tenant, Limit: completeLimit})
+	return names(page.Messages, func(m *abide.Quarantined) string { return m.ID }), err
+}
+
+func actionIDs(ctx context.Context, b backend, h *home) ([]string, error) {
+	actions, err := b.actions()
+	if err != nil {
+		return nil, err
+	}
+	page, err := actions.List(ctx, action.Filter{Tenant: h.tenant, Descending: true}, completeLimit, "")
+	return names(page.Actions, func(a *action.Action) string { return a.ID }), err
+}
+
+func scheduleIDs(ctx context.Context, b backend, h *home) ([]string, error) {
+	actions, err := b.actions()
+	if err != nil {
+		return nil, err
+	}
+	page, err := actions.ListSchedules(ctx, h.tenant, completeLimit, "")
+	return names(page.Schedules, func(s *action.Schedule) string { return s.ID }), err
+}
+
+func timerKeys(ctx context.Context, b backend, h *home) ([]string, error) {
+	timers, err := b.timers()
+	if err != nil {
+		return nil, err
+	}
+	page, err := timers.List(ctx, timer.Filter{Tenant: h.tenant, Descending: true}, completeLimit, "")
+	return names(page.Timers, func(t *timer.Timer) string { return t.Key }), err
+}
+
+func operationIDs(ctx context.Context, b backend, _ *home) ([]string, error) {
+	operations, err := b.operations()
+	if err != nil {
+		return nil, err
+	}
+	page, err := operations.List(ctx, remote.OperationFilter{}, completeLimit, "")
+	return names(page.Operations, func(o *api.Operation) string { return o.ID }), err
+}
+
+func tokenIDs(ctx context.Context, b backend, _ *home) ([]string, error) {
+	tokens, err := b.tokens()
+	if err != nil {
+		return nil, err
+	}
+	page, err := tokens.List(ctx, completeLimit, "")
+	return names(page.Tokens, func(t *api.Token) string { return t.ID }), err
+}

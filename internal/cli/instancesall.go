@@ -1,0 +1,71 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/abidehq/abide/internal/operation"
+	"github.com/abidehq/abide/server/api"
+)
+
+// runAll does it to all instances that match, as an operation.
+func (v *instanceVerb) runAll(cmd *cobra.Command) error {
+	filter, err := v.flags.filter(cmd, v.tenant)
+	if err != nil {
+		return err
+	}
+	whose := "tenant " + v.tenant
+	if v.flags.tenants {
+		whose = "all tenants"
+	}
+	if err := v.sure.ask(cmd, fmt.Sprintf("%s all instances of %s that match?", title(v.kind), whose)); err != nil {
+		return err
+	}
+	request := api.NewOperation{Kind: v.kind, Filter: api.FromFilter(&filter), All: v.flags.tenants, Reason: v.reason}
+	return v.use(cmd, false, func(ctx context.Context, b backend) error {
+		operations, err := b.operations()
+		if err != nil {
+			return err
+		}
+		o, err := operations.Start(ctx, request)
+		if err != nil {
+			return err
+		}
+		if v.noWait {
+			return v.printOperation(cmd, o)
+		}
+		return v.follow(ctx, cmd, b, operations, o)
+	})
+}
+
+// follow shows how an operation gets on, until it has ended, and prints it.
+func (h *home) follow(ctx context.Context, cmd *cobra.Command, b backend, operations operationsAPI, o api.Operation) (err error) {
+	stop, err := b.work(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = joined(err, stop()) }()
+	if o, err = waitForOperation(ctx, cmd, operations, o); err != nil {
+		if ctx.Err() != nil {
+			cmd.PrintErrf("operation %s goes on where it is done: 'abide operations watch %s' shows how far it is\n", o.ID, o.ID)
+		}
+		return err
+	}
+	return joined(h.printOperation(cmd, o), operationOutcome(&o))
+}
+
+// operationOutcome returns what is wrong with an operation that has ended.
+func operationOutcome(o *api.Operation) error {
+	switch {
+	case o.Status == string(operation.Failed):
+		return fmt.Errorf("operation %s has failed: %s", o.ID, o.Error)
+	case o.Failed > 0:
+		return fmt.Errorf("operation %s did not work with %d instances", o.ID, o.Failed)
+	case o.Status == string(operation.Cancelled):
+		return fmt.Errorf("operation %s was cancelled", o.ID)
+	default:
+		return nil
+	}
+}

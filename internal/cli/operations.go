@@ -1,0 +1,301 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/operation"
+	"github.com/abidehq/abide/remote"
+	"github.com/abidehq/abide/server/api"
+)
+
+func newOperations() *cobra.Command {
+	return group(
+		&cobra.Command{
+			Use:     "operations",
+			Aliases: []string{"operation"},
+			Short:   "See how far operations on many instances are, and stop them",
+			Long: `An operation does one thing to many instances: 'abide instances cancel --all' starts one, and so
+do terminate, suspend, resume, restart and delete. It goes on where it was if its process dies,
+and is kept for a week after it has ended.
+
+` + homeHelp,
+		},
+		newOperationsList(), newOperationsShow(), newOperationsWatch(), newOperationsCancel(),
+	)
+}
+
+// operationID is what most of the commands take.
+const operationID = "the ID of an operation"
+
+// useOperations calls f with the operations.
+func (h *home) useOperations(cmd *cobra.Command, f func(ctx context.Context, b backend, operations operationsAPI) error) error {
+	return h.use(cmd, false, func(ctx context.Context, b backend) error {
+		operations, err := b.operations()
+		if err != nil {
+			return err
+		}
+		return f(ctx, b, operations)
+	})
+}
+
+// operationsList is the verb: abide operations list.
+type operationsList struct {
+	home
+	paging
+	watching
+	statuses, kinds []string
+	tenants         bool
+}
+
+func newOperationsList() *cobra.Command {
+	l := &operationsList{}
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List operations, the latest first",
+		Example: `  abide operations list
+  abide operations list --status running --all-tenants --watch`,
+		Args: noArgs,
+		RunE: l.run,
+	}
+	f := cmd.Flags()
+	f.SortFlags = false
+	f.StringSliceVar(&l.statuses, "status", nil, "those with one of these statuses: "+listOf(operation.Statuses))
+	f.StringSliceVar(&l.kinds, "kind", nil, "those of one of these kinds: "+listOf(operation.Kinds))
+	f.BoolVar(&l.tenants, "all-tenants", false, "those about all tenants too, and about each")
+	l.paging.addTo(cmd)
+	l.watching.addTo(cmd)
+	l.home.addTo(cmd)
+	return cmd
+}
+
+// filter returns what the flags say.
+func (l *operationsList) filter(cmd *cobra.Command) (f remote.OperationFilter, err error) {
+	f.Tenant = l.tenant
+	if l.tenants {
+		if cmd.Flags().Changed("tenant") {
+			return f, usage("--tenant and --all-tenants exclude each other")
+		}
+		f.Tenant = ""
+	}
+	if _, err := oneOf("status", l.statuses, operation.Statuses); err != nil {
+		return f, err
+	}
+	if _, err := oneOf("kind", l.kinds, operation.Kinds); err != nil {
+		return f, err
+	}
+	f.Statuses, f.Kinds = l.statuses, l.kinds
+	return f, nil
+}
+
+func (l *operationsList) run(cmd *cobra.Command, _ []string) error {
+	filter, err := l.filter(cmd)
+	if err != nil {
+		return err
+	}
+	return l.useOperations(cmd, func(ctx context.Context, _ backend, operations operationsAPI) error {
+		read := func(ctx context.Context) ([]api.Operation, string, error) {
+			return readPages(l.paging, func(limit int, cursor string) ([]api.Operation, string, error) {
+				page, err := operations.List(ctx, filter, limit, cursor)
+				return page.Operations, page.NextPageToken, err
+			})
+		}
+		if l.watch {
+			return newWatch(cmd, &l.out, operationTitles...).poll(ctx, func(ctx context.Context) ([]item, bool, error) {
+				found, next, err := read(ctx)
+				return itemsOf(found, func(o *api.Operation) item {
+					return item{[2]string{o.Filter.Tenant, o.ID}, *o, operationRow(o)}
+				}), next == "", err
+			})
+		}
+		found, next, err := read(ctx)
+		if err != nil {
+			return err
+		}
+		list := api.OperationList{Operations: append([]api.Operation{}, found...), NextPageToken: next}
+		if err := l.out.print(cmd.OutOrStdout(), list, operationsTable(found)); err != nil {
+			return err
+		}
+		l.paging.sayMore(cmd, &l.out, "operations", len(found), next)
+		return nil
+	})
+}
+
+// operationTitles are the columns of operations.
+var operationTitles = []string{"ID", "KIND", "TENANT", "STATUS", "STARTED", "DONE", "SKIPPED", "FAILED", "BY", "REASON"}
+
+func operationRow(o *api.Operation) []cell {
+	return []cell{
+		plain(o.ID), plain(o.Kind), plain(tenantsOf(o)), statusCell(o.Status), plain(localTime(o.CreatedAt)),
+		plain(strconv.Itoa(o.Done)), plain(strconv.Itoa(o.Skipped)), plain(strconv.Itoa(o.Failed)), plain(o.By), plain(shorten(o.Reason, 60)),
+	}
+}
+
+// tenantsOf says whose instances an operation is about.
+func tenantsOf(o *api.Operation) string {
+	if o.Filter.Tenant == "" {
+		return "(all)"
+	}
+	return o.Filter.Tenant
+}
+
+// operationsTable returns what prints operations as a table.
+func operationsTable(found []api.Operation) func(io.Writer) error {
+	return func(w io.Writer) error {
+		if len(found) == 0 {
+			return nil
+		}
+		t := newTable(w, operationTitles...)
+		for i := range found {
+			t.add(operationRow(&found[i])...)
+		}
+		return t.write(w)
+	}
+}
+
+// printOperation prints an operation as it is in a list.
+func (h *home) printOperation(cmd *cobra.Command, o api.Operation) error {
+	return h.out.print(cmd.OutOrStdout(), o, operationsTable([]api.Operation{o}))
+}
+
+func newOperationsShow() *cobra.Command {
+	var h home
+	cmd := &cobra.Command{
+		Use:     "show ID",
+		Short:   "Show all there is about an operation",
+		Example: "  abide operations show 0198c0de",
+		Args:    oneArg(operationID),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return h.useOperations(cmd, func(ctx context.Context, _ backend, operations operationsAPI) error {
+				o, err := operations.Get(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				return h.out.print(cmd.OutOrStdout(), o, func(w io.Writer) error { return showOperation(w, &o) })
+			})
+		},
+	}
+	h.addPlaceTo(cmd)
+	return cmd
+}
+
+// showOperation prints all there is about an operation.
+func showOperation(w io.Writer, o *api.Operation) error {
+	total := ""
+	if o.Total > 0 {
+		total = "about " + strconv.Itoa(o.Total)
+	}
+	f := &o.Filter
+	fields := [][2]string{
+		{"id", o.ID},
+		{"kind", o.Kind},
+		{"tenant", tenantsOf(o)},
+		{"orchestrations", listOf(f.Orchestrations)},
+		{"statuses", listOf(f.Statuses)},
+		{"started from", localTime(f.From)},
+		{"started before", localTime(f.To)},
+		{"status", o.Status},
+		{"error", o.Error},
+		{"reason", o.Reason},
+		{"by", o.By},
+		{"created", localTime(o.CreatedAt)},
+		{"begun", localTime(o.BegunAt)},
+		{"ended", localTime(o.EndedAt)},
+		{"instances", total},
+		{"matched", strconv.Itoa(o.Matched)},
+		{"done", strconv.Itoa(o.Done)},
+		{"skipped", strconv.Itoa(o.Skipped)},
+		{"failed", strconv.Itoa(o.Failed)},
+	}
+	for _, name := range slices.Sorted(maps.Keys(f.Tags)) {
+		fields = append(fields, [2]string{"tag", name + "=" + f.Tags[name]})
+	}
+	for _, e := range o.Errors {
+		fields = append(fields, [2]string{"failed with", e.Tenant + "/" + e.ID + ": " + e.Error})
+	}
+	return writeFields(w, fields)
+}
+
+func newOperationsCancel() *cobra.Command {
+	var h home
+	cmd := &cobra.Command{
+		Use:     "cancel ID",
+		Short:   "Have an operation stop",
+		Long:    "Have an operation stop. What is done is done.",
+		Example: "  abide operations cancel 0198c0de",
+		Args:    oneArg(operationID),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return h.useOperations(cmd, func(ctx context.Context, _ backend, operations operationsAPI) error {
+				o, err := operations.Cancel(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				return h.printOperation(cmd, o)
+			})
+		},
+	}
+	h.addPlaceTo(cmd)
+	return cmd
+}
+
+func newOperationsWatch() *cobra.Command {
+	var h home
+	cmd := &cobra.Command{
+		Use:   "watch ID",
+		Short: "Show how an operation gets on, until it has ended",
+		Long: `Show how an operation gets on, until it has ended, and print it. The exit code is 0 if it has
+completed and worked with all instances.
+
+At a store that nobody serves, this has the operation done.`,
+		Example: "  abide operations watch 0198c0de",
+		Args:    oneArg(operationID),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return h.useOperations(cmd, func(ctx context.Context, b backend, operations operationsAPI) error {
+				o, err := operations.Get(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				if o.Ended() {
+					return joined(h.printOperation(cmd, o), operationOutcome(&o))
+				}
+				return h.follow(ctx, cmd, b, operations, o)
+			})
+		},
+	}
+	h.addPlaceTo(cmd)
+	return cmd
+}
+
+// waitForOperation shows how an operation gets on until it has ended.
+func waitForOperation(ctx context.Context, cmd *cobra.Command, operations operationsAPI, o api.Operation) (api.Operation, error) {
+	total := func() int {
+		if o.Total > 0 {
+			return max(o.Total, o.Matched)
+		}
+		return -1
+	}
+	bar := newProgress(cmd.ErrOrStderr(), fmt.Sprintf("%s instances", o.Kind), total())
+	defer bar.end()
+	pause := base.Pause{Clock: base.System{}, Least: 20 * time.Millisecond, Most: time.Second}
+	for !o.Ended() {
+		if err := pause.Sleep(ctx); err != nil {
+			return o, err
+		}
+		next, err := operations.Get(ctx, o.ID)
+		if err != nil {
+			return o, errors.Join(err, ctx.Err())
+		}
+		o = next
+		bar.set(o.Matched, total())
+	}
+	return o, nil
+}

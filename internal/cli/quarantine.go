@@ -1,0 +1,380 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/server/api"
+)
+
+func newQuarantine() *cobra.Command {
+	return group(
+		&cobra.Command{
+			Use:   "quarantine",
+			Short: "Look at messages that could not be handled, and have them handled or removed",
+			Long: `Quarantine holds messages that could not be handled, and wait for a person: an activity that
+took its process down time and again, an event whose instance never came, a delivery that a
+sink refuses, a message that cannot be read.
+
+` + homeHelp,
+		},
+		newQuarantineList(), newQuarantineShow(), newQuarantineRedrive(), newQuarantineDelete(),
+	)
+}
+
+// messageID is what most of the commands take.
+const messageID = "the ID of a quarantined message"
+
+// quarantineFilter says which messages are meant.
+type quarantineFilter struct {
+	queue, route, reason string
+	tenants              bool
+}
+
+// addTo gives a command the flags.
+func (q *quarantineFilter) addTo(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&q.queue, "queue", "", "those of that queue")
+	f.StringVar(&q.route, "route", "", "those of that route: an orchestration, an activity or a sink")
+	f.StringVar(&q.reason, "reason", "", "those whose reason has that in it")
+	f.BoolVar(&q.tenants, "all-tenants", false, "those of all tenants")
+}
+
+// named returns a flag of the filter that was given.
+func (q *quarantineFilter) named(cmd *cobra.Command) string {
+	for _, name := range []string{"queue", "route", "reason", "all-tenants"} {
+		if cmd.Flags().Changed(name) {
+			return name
+		}
+	}
+	return ""
+}
+
+// filter returns what the flags say of tenants.
+func (q *quarantineFilter) filter(cmd *cobra.Command, tenant string) (abide.QuarantineFilter, error) {
+	if q.tenants {
+		if cmd.Flags().Changed("tenant") {
+			return abide.QuarantineFilter{}, usage("--tenant and --all-tenants exclude each other")
+		}
+		return abide.QuarantineFilter{}, nil
+	}
+	tenant = api.Tenant(tenant)
+	return abide.QuarantineFilter{Tenant: &tenant}, nil
+}
+
+// matches reports whether a message is meant.
+func (q *quarantineFilter) matches(m *abide.Quarantined) bool {
+	return (q.queue == "" || m.Queue == q.queue) && (q.route == "" || m.Route == q.route) &&
+		strings.Contains(m.Reason, q.reason)
+}
+
+// read returns a page of those messages that match.
+func (q *quarantineFilter) read(ctx context.Context, engine abide.Client, f abide.QuarantineFilter, limit int, cursor string) ([]abide.Quarantined, string, error) {
+	f.Limit, f.Cursor = limit, cursor
+	page, err := engine.Quarantine(ctx, f)
+	if err != nil {
+		return nil, "", err
+	}
+	var found []abide.Quarantined
+	for i := range page.Messages {
+		if q.matches(&page.Messages[i]) {
+			found = append(found, page.Messages[i])
+		}
+	}
+	return found, page.Next, nil
+}
+
+// quarantineList is the verb: abide quarantine list.
+type quarantineList struct {
+	home
+	paging
+	watching
+	flags quarantineFilter
+}
+
+func newQuarantineList() *cobra.Command {
+	l := &quarantineList{}
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List quarantined messages",
+		Example: `  abide quarantine list
+  abide quarantine list --all-tenants --reason attempts -o json`,
+		Args: noArgs,
+		RunE: l.run,
+	}
+	cmd.Flags().SortFlags = false
+	l.flags.addTo(cmd)
+	l.paging.addTo(cmd)
+	l.watching.addTo(cmd)
+	l.home.addTo(cmd)
+	return cmd
+}
+
+func (l *quarantineList) run(cmd *cobra.Command, _ []string) error {
+	filter, err := l.flags.filter(cmd, l.tenant)
+	if err != nil {
+		return err
+	}
+	return l.useEngine(cmd, false, func(ctx context.Context, engine abide.Client) error {
+		read := func(ctx context.Context) ([]abide.Quarantined, string, error) {
+			return readPages(l.paging, func(limit int, cursor string) ([]abide.Quarantined, string, error) {
+				return l.flags.read(ctx, engine, filter, limit, cursor)
+			})
+		}
+		if l.watch {
+			return newWatch(cmd, &l.out, quarantineTitles...).poll(ctx, func(ctx context.Context) ([]item, bool, error) {
+				found, next, err := read(ctx)
+				return itemsOf(found, func(m *abide.Quarantined) item {
+					return item{[2]string{api.FromTenant(m.Tenant), m.ID}, api.FromQuarantined(m), quarantineRow(m)}
+				}), next == "", err
+			})
+		}
+		found, next, err := read(ctx)
+		if err != nil {
+			return err
+		}
+		list := api.QuarantineList{Messages: make([]api.Quarantined, len(found)), NextPageToken: next}
+		for i := range found {
+			list.Messages[i] = api.FromQuarantined(&found[i])
+		}
+		if err := l.out.print(cmd.OutOrStdout(), list, quarantineTable(found)); err != nil {
+			return err
+		}
+		l.paging.sayMore(cmd, &l.out, "messages in quarantine", len(found), next)
+		return nil
+	})
+}
+
+// quarantineTitles are the columns of quarantined messages.
+var quarantineTitles = []string{"ID", "TENANT", "SINCE", "QUEUE", "ROUTE", "KEY", "ATTEMPTS", "REASON"}
+
+func quarantineRow(m *abide.Quarantined) []cell {
+	return []cell{
+		plain(m.ID), plain(api.FromTenant(m.Tenant)), plain(localTime(m.At)), plain(m.Queue), plain(m.Route), plain(m.Key),
+		plain(strconv.Itoa(m.Attempts)), {shorten(m.Reason, 80), red},
+	}
+}
+
+// quarantineTable returns what prints messages as a table.
+func quarantineTable(found []abide.Quarantined) func(io.Writer) error {
+	return func(w io.Writer) error {
+		if len(found) == 0 {
+			return nil
+		}
+		t := newTable(w, quarantineTitles...)
+		for i := range found {
+			t.add(quarantineRow(&found[i])...)
+		}
+		return t.write(w)
+	}
+}
+
+func newQuarantineShow() *cobra.Command {
+	var h home
+	var body bool
+	cmd := &cobra.Command{
+		Use:   "show ID",
+		Short: "Show all there is about a quarantined message",
+		Example: `  abide quarantine show 0198c0de
+  abide quarantine show 0198c0de --body | xxd`,
+		Args: oneArg(messageID),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return h.useEngine(cmd, false, func(ctx context.Context, engine abide.Client) error {
+				m, err := findQuarantined(ctx, engine, h.tenant, args[0])
+				if err != nil {
+					return err
+				}
+				if body {
+					_, err := cmd.OutOrStdout().Write(m.Body)
+					return err
+				}
+				return h.out.print(cmd.OutOrStdout(), api.FromQuarantined(&m), func(w io.Writer) error { return showQuarantined(w, &m) })
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&body, "body", false, "only what it says, byte for byte")
+	h.addTo(cmd)
+	return cmd
+}
+
+// showQuarantined prints all there is about a message.
+func showQuarantined(w io.Writer, m *abide.Quarantined) error {
+	tenant := ""
+	if m.Tenant != "" {
+		tenant = " --tenant " + m.Tenant
+	}
+	return writeFields(w, [][2]string{
+		{"id", m.ID},
+		{"tenant", api.FromTenant(m.Tenant)},
+		{"reason", m.Reason},
+		{"since", localTime(m.At)},
+		{"queue", m.Queue},
+		{"route", m.Route},
+		{"key", m.Key},
+		{"message", m.Message},
+		{"attempts", strconv.Itoa(m.Attempts)},
+		{"body", fmt.Sprintf("%d bytes", len(m.Body))},
+		{"next", "it is handled again once it is redriven: abide quarantine redrive " + m.ID + tenant},
+	})
+}
+
+// findQuarantined returns a message by its ID.
+func findQuarantined(ctx context.Context, engine abide.Client, tenant, id string) (abide.Quarantined, error) {
+	own := api.Tenant(tenant)
+	f := abide.QuarantineFilter{Tenant: &own, Limit: 1_000}
+	for {
+		page, err := engine.Quarantine(ctx, f)
+		if err != nil {
+			return abide.Quarantined{}, err
+		}
+		for _, m := range page.Messages {
+			if m.ID == id {
+				return m, nil
+			}
+		}
+		if page.Next == "" {
+			return abide.Quarantined{}, fmt.Errorf("message %s of tenant %s is not in quarantine: %w", id, tenant, abide.ErrNotFound)
+		}
+		f.Cursor = page.Next
+	}
+}
+
+// quarantineVerb is a verb that does something to quarantined messages: those whose IDs are
+// given, or all that match a filter.
+type quarantineVerb struct {
+	home
+	flags  quarantineFilter
+	sure   consent
+	all    bool
+	asks   bool // it asks even about a single one
+	past   string
+	change func(ctx context.Context, engine abide.Client, tenant, id string) error
+}
+
+func newQuarantineRedrive() *cobra.Command {
+	v := &quarantineVerb{past: "redriven", change: func(ctx context.Context, engine abide.Client, tenant, id string) error {
+		return engine.Redrive(ctx, tenant, id)
+	}}
+	return v.command(&cobra.Command{
+		Use:   "redrive",
+		Short: "Put quarantined messages back, as if they had never been tried",
+		Example: `  abide quarantine redrive 0198c0de
+  abide quarantine redrive --all --route charge --yes`,
+	})
+}
+
+func newQuarantineDelete() *cobra.Command {
+	v := &quarantineVerb{asks: true, past: "deleted", change: func(ctx context.Context, engine abide.Client, tenant, id string) error {
+		return engine.Discard(ctx, tenant, id)
+	}}
+	return v.command(&cobra.Command{
+		Use:   "delete",
+		Short: "Remove quarantined messages for good",
+		Example: `  abide quarantine delete 0198c0de --yes
+  abide quarantine delete --all --reason "cannot be read" --yes`,
+	})
+}
+
+// command makes the verb of a command.
+func (v *quarantineVerb) command(cmd *cobra.Command) *cobra.Command {
+	cmd.Long = cmd.Short + ": those whose IDs are given,\nor with --all those that match.\n\n" + consentHelp
+	cmd.Use += " ID... | --all [filters]"
+	cmd.Args = cobra.ArbitraryArgs
+	cmd.RunE = v.run
+	cmd.Flags().SortFlags = false
+	cmd.Flags().BoolVar(&v.all, "all", false, "all that match the filters")
+	v.flags.addTo(cmd)
+	v.sure.addTo(cmd)
+	v.home.addTo(cmd)
+	return cmd
+}
+
+func (v *quarantineVerb) run(cmd *cobra.Command, ids []string) error {
+	switch {
+	case v.all && len(ids) > 0:
+		return usage("%q takes IDs or --all, not both", cmd.CommandPath())
+	case !v.all && len(ids) == 0:
+		return usage("%q needs the IDs of quarantined messages, or --all", cmd.CommandPath())
+	case !v.all && v.flags.named(cmd) != "":
+		return usage("--%s is a filter, which needs --all", v.flags.named(cmd))
+	}
+	filter, err := v.flags.filter(cmd, v.tenant)
+	if err != nil {
+		return err
+	}
+	if v.all || v.asks {
+		what := countOf(ids, "message")
+		if v.all {
+			what = "all quarantined messages that match"
+		}
+		if err := v.sure.ask(cmd, title(cmd.Name())+" "+what+"?"); err != nil {
+			return err
+		}
+	}
+	return v.useEngine(cmd, false, func(ctx context.Context, engine abide.Client) error {
+		var n int
+		var err error
+		if v.all {
+			n, err = v.every(ctx, cmd, engine, filter)
+		} else {
+			var done []string
+			done, err = each(ids, func(id string) (string, error) { return id, v.change(ctx, engine, api.Tenant(v.tenant), id) })
+			n = len(done)
+		}
+		return joined(v.out.print(cmd.OutOrStdout(), map[string]int{v.past: n}, func(w io.Writer) error {
+			_, err := fmt.Fprintf(w, "%s %s\n", countText(n, "message"), v.past)
+			return err
+		}), err)
+	})
+}
+
+// every does it to all that match. What is redriven may come back: only what is there at the
+// beginning is meant.
+func (v *quarantineVerb) every(ctx context.Context, cmd *cobra.Command, engine abide.Client, filter abide.QuarantineFilter) (n int, err error) {
+	var all []abide.Ref // without what they say, which may be much
+	for cursor := ""; ; {
+		found, next, err := v.flags.read(ctx, engine, filter, 1_000, cursor)
+		if err != nil {
+			return 0, err
+		}
+		for i := range found {
+			all = append(all, abide.Ref{Tenant: found[i].Tenant, ID: found[i].ID})
+		}
+		if cursor = next; next == "" {
+			break
+		}
+	}
+	bar := newProgress(cmd.ErrOrStderr(), cmd.Name(), len(all))
+	defer bar.end()
+	var errs []error
+	for i := range all {
+		err := v.change(ctx, engine, all[i].Tenant, all[i].ID)
+		switch {
+		case err == nil:
+			n++
+		case errors.Is(err, abide.ErrNotFound): // somebody else was faster
+		default:
+			errs = append(errs, err)
+		}
+		if ctx.Err() != nil || len(errs) > 10 {
+			return n, errors.Join(errs...)
+		}
+		bar.set(i+1, len(all))
+	}
+	return n, errors.Join(errs...)
+}
+
+// countText says how many there were.
+func countText(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun + " was"
+	}
+	return fmt.Sprintf("%d %ss were", n, noun)
+}

@@ -1,0 +1,174 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/abidehq/abide/internal/config"
+	"github.com/abidehq/abide/internal/daemon"
+	"github.com/abidehq/abide/store"
+)
+
+func newServe() *cobra.Command {
+	c := &configured{}
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Serve the page, the API, webhooks, timers and actions",
+		Long: `Serve Abide in the foreground: the web page at /, the API at /api/v1, webhooks at
+/hooks/{slug}, and /metrics, /healthz, /readyz, /openapi.json and /docs.
+
+It is told what to do by flags, by the environment (ABIDE_STORE, ABIDE_ADDR, …) and by a
+file, in this order: 'abide config example' shows all keys, 'abide config check' finds
+mistakes, and 'abide config print' shows what holds, and why.
+
+Whoever is on this machine is let in, and nobody else: to listen anywhere but on loopback
+takes an admin token, a login or certificates, or --insecure.
+
+On SIGTERM or SIGINT /readyz fails, nothing new begins, and what is under way has --drain
+to end. A second signal ends the server at once. What was not finished goes on when the
+store is served again. On SIGHUP certificates are read again.
+
+systemd is told when the server is ready, with Type=notify, and can hand over the port.`,
+		Example: `  abide serve --demo
+  abide serve --store /var/lib/abide --config /etc/abide/abide.yaml
+  ABIDE_AUTH_ADMIN_TOKEN_FILE=/run/secrets/token abide serve --addr :7171`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runServe(cmd, c) },
+	}
+	c.addTo(cmd)
+	return cmd
+}
+
+func runServe(cmd *cobra.Command, c *configured) (err error) {
+	loaded, err := c.load()
+	if err != nil {
+		return err
+	}
+	log, err := (&logs{format: loaded.Log.Format, level: loaded.Log.Level}).open(cmd.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	slog.SetDefault(log) // what the store has to say
+	p, err := findStore(loaded.Store.Reveal())
+	if err != nil {
+		return err
+	}
+	ctx := cmd.Context()
+	st, err := p.open(ctx, func() bool { return p.socketAnswers(ctx) })
+	if errors.Is(err, store.ErrInUse) {
+		return fmt.Errorf("another process has the store in %s open: stop it, or serve another store: %w", p.shown, err)
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, st.Close()) }()
+	reload, stop := hangups()
+	defer stop()
+	options := daemon.Options{
+		Config: &loaded.Config, Store: st, Version: readVersion().Version, Logger: log, Notify: notify, Reload: reload,
+		Ready: func(s daemon.Serving) { announce(cmd.OutOrStdout(), log, loaded, p, &s) },
+	}
+	if p.dir != "" && loaded.Socket {
+		sock, err := listen(ctx, p.dir)
+		if err != nil {
+			return err
+		}
+		defer func() {
+			if closing := sock.Close(); closing != nil {
+				log.Warn("the socket could not be removed", "error", closing)
+			}
+		}()
+		options.Socket = sock
+	}
+	return daemon.Run(ctx, options)
+}
+
+// hangups returns a channel on which something comes with each SIGHUP.
+func hangups() (<-chan struct{}, func()) {
+	signals, reload, done := make(chan os.Signal, 1), make(chan struct{}), make(chan struct{})
+	signal.Notify(signals, syscall.SIGHUP)
+	go func() {
+		for {
+			select {
+			case <-signals:
+			case <-done:
+				return
+			}
+			select {
+			case reload <- struct{}{}:
+			case <-done:
+				return
+			}
+		}
+	}()
+	return reload, func() {
+		signal.Stop(signals)
+		close(done)
+	}
+}
+
+// announce says where everything is.
+func announce(w io.Writer, log *slog.Logger, loaded *config.Loaded, p place, s *daemon.Serving) {
+	attrs := []any{"page", s.URL, "store", p.shown}
+	if loaded.File != "" {
+		attrs = append(attrs, "config", loaded.File)
+	}
+	if s.Admin != "" {
+		attrs = append(attrs, "admin", s.Admin)
+	}
+	log.Info("the server runs", attrs...)
+	warn(log, loaded, s)
+	if isTerminal(w) {
+		greet(w, loaded, p, s)
+	}
+}
+
+// warn says loudly what may be a mistake.
+func warn(log *slog.Logger, loaded *config.Loaded, s *daemon.Serving) {
+	switch {
+	case s.Exposed && !s.Guarded:
+		log.Warn("INSECURE: whoever reaches this server can do everything with it. Set auth.admin_token, auth.oidc or auth.certificates, or listen on loopback")
+	case s.Exposed && !s.TLS && loaded.URL == "":
+		log.Warn("tokens and data cross the network as they are: set tls.cert and tls.key, or put a proxy with TLS before the server and say so in url")
+	}
+	if strings.HasPrefix(loaded.Store.Reveal(), "memory:") {
+		log.Warn("the store is in memory: everything is lost when the server stops")
+	}
+}
+
+// greet tells a person what to do next.
+func greet(w io.Writer, loaded *config.Loaded, p place, s *daemon.Serving) {
+	bold, plain := "", ""
+	if colours(w) {
+		bold, plain = "\x1b[1m", "\x1b[0m"
+	}
+	line := func(name, text string) { fmt.Fprintf(w, "  %s%-8s%s %s\n", bold, name, plain, text) }
+	fmt.Fprintln(w)
+	line("page", s.URL)
+	line("API", s.URL+"docs")
+	line("store", p.shown)
+	if s.Admin != "" {
+		line("admin", s.Admin+"/debug/pprof/ and /metrics")
+	}
+	if s.Exposed && !s.Guarded {
+		line("WARNING", "whoever reaches this server can do everything with it")
+	}
+	fmt.Fprintln(w)
+	if loaded.Demo {
+		line("try", "curl -d '{\"item\":\"a kettle\"}' "+s.URL+"hooks/demo")
+		line("", "abide instances list --server "+strings.TrimSuffix(s.URL, "/"))
+	} else {
+		line("try", "abide serve --demo, in another folder, to see some life")
+		line("", "abide instances list --server "+strings.TrimSuffix(s.URL, "/"))
+	}
+	line("stop", "Ctrl-C; what is under way goes on when it is started again")
+	fmt.Fprintln(w)
+}

@@ -1,0 +1,113 @@
+package cli
+
+import (
+	"context"
+	"os/user"
+	"slices"
+
+	"github.com/abidehq/abide/internal/operation"
+	"github.com/abidehq/abide/remote"
+	"github.com/abidehq/abide/server/api"
+	"github.com/abidehq/abide/server/auth"
+)
+
+// storeOperations are the operations of a store, in the form that those of a server have.
+type storeOperations struct{ s *operation.Service }
+
+func (o storeOperations) Start(ctx context.Context, n api.NewOperation) (api.Operation, error) {
+	return wireOperation(o.s.Start(ctx, n.Request(localUser())))
+}
+
+func (o storeOperations) Get(ctx context.Context, id string) (api.Operation, error) {
+	return wireOperation(o.s.Get(ctx, id))
+}
+
+func (o storeOperations) Cancel(ctx context.Context, id string) (api.Operation, error) {
+	return wireOperation(o.s.Cancel(ctx, id))
+}
+
+func (o storeOperations) List(ctx context.Context, f remote.OperationFilter, limit int, cursor string) (api.OperationList, error) {
+	query := operation.Query{Tenant: f.Tenant, Limit: limit, Cursor: cursor}
+	for _, status := range f.Statuses {
+		query.Statuses = append(query.Statuses, operation.Status(status))
+	}
+	for _, kind := range f.Kinds {
+		query.Kinds = append(query.Kinds, operation.Kind(kind))
+	}
+	page, err := o.s.List(ctx, query)
+	list := api.OperationList{Operations: make([]api.Operation, len(page.Operations)), NextPageToken: page.Next}
+	for i := range page.Operations {
+		list.Operations[i] = api.FromOperation(&page.Operations[i])
+	}
+	return list, err
+}
+
+func wireOperation(o operation.Operation, err error) (api.Operation, error) {
+	return api.FromOperation(&o), err
+}
+
+// localUser is who asks, where no server knows better.
+func localUser() string {
+	if u, err := user.Current(); err == nil && u.Username != "" {
+		return u.Username
+	}
+	return "local"
+}
+
+// storeTokens are the tokens of a store, and its audit log, in the form that those of a
+// server have. Who can open the store may do everything.
+type storeTokens struct{ guard *auth.Guard }
+
+// asLocal returns a context of somebody who may do everything.
+func asLocal(ctx context.Context) context.Context {
+	name := localUser()
+	return auth.With(ctx, auth.Identity{Kind: auth.Local, Subject: "local:" + name, Name: name, Role: auth.Admin})
+}
+
+// note keeps account of what was done, as a server does.
+func (t storeTokens) note(ctx context.Context, operation, target string, err error) error {
+	entry := auth.Entry{Operation: operation, Target: target}
+	if err != nil {
+		entry.Error = err.Error()
+	}
+	return joined(err, t.guard.Note(asLocal(ctx), entry))
+}
+
+func (t storeTokens) Create(ctx context.Context, n api.NewToken) (api.CreatedToken, error) {
+	made, secret, err := t.guard.CreateToken(asLocal(ctx), auth.NewToken{
+		Name: n.Name, Role: auth.Role(n.Role), Tenants: n.Tenants, Expires: n.ExpiresAt, Rate: n.Rate,
+	})
+	return api.CreatedToken{Token: wireToken(&made), Secret: secret}, t.note(ctx, "create-token", made.ID, err)
+}
+
+func (t storeTokens) List(ctx context.Context, limit int, cursor string) (api.TokenList, error) {
+	page, err := t.guard.Tokens(asLocal(ctx), limit, cursor)
+	list := api.TokenList{Tokens: make([]api.Token, len(page.Tokens)), NextPageToken: page.Next}
+	for i := range page.Tokens {
+		list.Tokens[i] = wireToken(&page.Tokens[i])
+	}
+	return list, err
+}
+
+func (t storeTokens) Revoke(ctx context.Context, id string) error {
+	return t.note(ctx, "revoke-token", id, t.guard.RevokeToken(asLocal(ctx), id))
+}
+
+func (t storeTokens) Audit(ctx context.Context, q remote.AuditQuery) (api.AuditList, error) {
+	page, err := t.guard.Audit(asLocal(ctx), auth.AuditQuery(q))
+	list := api.AuditList{Entries: make([]api.AuditEntry, len(page.Entries)), NextPageToken: page.Next}
+	for i, e := range page.Entries {
+		list.Entries[i] = api.AuditEntry{
+			At: e.At, RequestID: e.RequestID, Subject: e.Subject, Name: e.Name, Kind: string(e.Kind), Remote: e.Remote,
+			Operation: e.Operation, Tenant: e.Tenant, Target: e.Target, Status: e.Status, Error: e.Error,
+		}
+	}
+	return list, err
+}
+
+func wireToken(t *auth.Token) api.Token {
+	return api.Token{
+		ID: t.ID, Name: t.Name, Role: string(t.Role), Tenants: slices.Clone(t.Tenants), CreatedAt: t.CreatedAt, CreatedBy: t.CreatedBy,
+		ExpiresAt: t.Expires, UsedAt: t.UsedAt, Rate: t.Rate,
+	}
+}

@@ -1,0 +1,190 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"reflect"
+	"strings"
+
+	"github.com/knadh/koanf/maps"
+	"github.com/knadh/koanf/v2"
+	"go.yaml.in/yaml/v3"
+)
+
+// DefaultFile is the file that is read if nobody names another, and it is there.
+const DefaultFile = "abide.yaml"
+
+// envFile names the file.
+const envFile = "ABIDE_CONFIG"
+
+// Source is where a configuration comes from.
+type Source struct {
+	// File is read if it is not empty. Otherwise it is the one that ABIDE_CONFIG names, or
+	// [DefaultFile] in the working directory, if there is one.
+	File string
+
+	// Flags are those that were given, by key.
+	Flags map[string]Flag
+
+	// Environ is the environment, as [os.Environ] returns it.
+	Environ []string
+}
+
+// Flag is a value from the command line.
+type Flag struct {
+	Name  string // with its dashes
+	Value string
+}
+
+// Loaded is a configuration, and where its values came from.
+type Loaded struct {
+	Config
+
+	// File is the one that was read, or empty.
+	File string
+
+	where map[string]string
+}
+
+// Where says where the value of a key came from.
+func (l *Loaded) Where(key string) string { return l.where[key] }
+
+// setting is what a layer says about a key.
+type setting struct {
+	node  *yaml.Node
+	where func(*yaml.Node) string
+}
+
+// loader reads a configuration, and collects mistakes.
+type loader struct {
+	src      Source
+	env      map[string]string
+	settings []setting // koanf has their indexes
+	merged   *koanf.Koanf
+	mistakes Mistakes
+	loaded   *Loaded
+}
+
+// Load reads a configuration. An error is [Mistakes].
+func Load(src Source) (*Loaded, error) {
+	l := &loader{
+		src: src, env: map[string]string{}, merged: koanf.New("."),
+		loaded: &Loaded{where: map[string]string{}},
+	}
+	for _, entry := range src.Environ {
+		if name, value, ok := strings.Cut(entry, "="); ok && strings.HasPrefix(name, "ABIDE_") {
+			l.env[name] = value
+		}
+	}
+	for _, read := range []func() layer{l.defaults, l.file, l.environment, l.flags} { // later ones win
+		if err := l.merged.Load(read(), nil); err != nil {
+			return nil, Mistakes{{Why: err.Error()}}
+		}
+	}
+	l.decode()
+	l.loaded.settle()
+	if len(l.mistakes) == 0 {
+		l.check()
+	}
+	if len(l.mistakes) > 0 {
+		return l.loaded, l.mistakes
+	}
+	return l.loaded, nil
+}
+
+// layer is what one source says: the index of a setting for each key, nested. It is a
+// provider of koanf, which puts the layers on top of each other.
+type layer map[string]any
+
+var _ koanf.Provider = layer{}
+
+// Read returns the layer.
+func (l layer) Read() (map[string]any, error) { return maps.Unflatten(l, "."), nil }
+
+// ReadBytes is not needed: nothing is parsed by koanf.
+func (layer) ReadBytes() ([]byte, error) { return nil, errors.New("a layer is no text") }
+
+// say adds what a source says about a key to its layer.
+func (l *loader) say(to layer, path string, node *yaml.Node, where func(*yaml.Node) string) {
+	to[path] = len(l.settings)
+	l.settings = append(l.settings, setting{node, where})
+}
+
+// sayText does so for a value that is a text. A list has commas between its elements.
+func (l *loader) sayText(to layer, at *leaf, text, where string) {
+	node := &yaml.Node{Kind: yaml.ScalarNode, Value: text}
+	if at.field.Type.Kind() == reflect.Slice {
+		node = &yaml.Node{Kind: yaml.SequenceNode}
+		for part := range strings.SplitSeq(text, ",") {
+			if part = strings.TrimSpace(part); part != "" {
+				node.Content = append(node.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: part})
+			}
+		}
+	}
+	l.say(to, at.path, node, func(*yaml.Node) string { return where })
+}
+
+func (l *loader) mistake(key, value, where, format string, args ...any) {
+	l.mistakes = append(l.mistakes, &Mistake{Key: key, Value: value, Where: where, Why: fmt.Sprintf(format, args...)})
+}
+
+// fromDefault is where a value comes from that nobody has set.
+const fromDefault = "default"
+
+func (l *loader) defaults() layer {
+	to := layer{}
+	for i := range schema {
+		if text, has := schema[i].field.Tag.Lookup("default"); has {
+			l.sayText(to, &schema[i], text, fromDefault)
+		}
+	}
+	return to
+}
+
+// flags are what the command line says.
+func (l *loader) flags() layer {
+	to := layer{}
+	for path, f := range l.src.Flags {
+		at := leafOf(path)
+		switch {
+		case at == nil:
+			l.mistake(path, "", "flag "+f.Name, "there is no such key%s", nearest(path, Keys()))
+		case !at.isText():
+			l.mistake(path, "", "flag "+f.Name, "only the file can set it")
+		default:
+			l.sayText(to, at, f.Value, "flag "+f.Name)
+		}
+	}
+	return to
+}
+
+// file is what the file says.
+func (l *loader) file() layer {
+	to := layer{}
+	name, asked := l.src.File, "flag --config"
+	if name == "" {
+		name, asked = l.env[envFile], "$"+envFile
+	}
+	if name == "" {
+		name, asked = DefaultFile, ""
+	}
+	data, err := os.ReadFile(name)
+	if err != nil {
+		if asked != "" || !errors.Is(err, fs.ErrNotExist) {
+			l.mistake("", name, asked, "the file cannot be read: %v", err)
+		}
+		return to
+	}
+	l.loaded.File = name
+	root, err := parse(data)
+	if err != nil {
+		l.mistake("", "", name, "%v", err)
+		return to
+	}
+	if root != nil {
+		l.walk(to, root, "", reflect.TypeFor[Config](), func(n *yaml.Node) string { return fmt.Sprintf("%s:%d", name, n.Line) })
+	}
+	return to
+}

@@ -1,0 +1,204 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"sync"
+	"time"
+
+	"github.com/abidehq/abide/server/auth"
+)
+
+// Limits of connections. They keep clients that are slow, or say nothing, from taking the
+// places of others.
+const (
+	headerTimeout = 10 * time.Second
+	bodyTimeout   = time.Minute
+	answerTimeout = 5 * time.Minute // of what is no stream
+	idleTimeout   = 2 * time.Minute
+	maxHeader     = 64 << 10
+	socketConns   = 256
+	adminConns    = 32
+)
+
+// front is where others come in.
+type front struct {
+	servers []*served
+	certs   *certificates // nil without TLS
+	serving Serving
+	running sync.WaitGroup
+}
+
+// served is a server on a listener.
+type served struct {
+	name   string
+	listen net.Listener
+	http   *http.Server
+	tls    bool
+}
+
+// open begins to listen, and answers nobody yet.
+func (d *daemon) open(ctx context.Context) (*front, error) {
+	f := &front{}
+	if err := d.openAll(ctx, f); err != nil {
+		f.close()
+		return nil, err
+	}
+	return f, nil
+}
+
+func (d *daemon) openAll(ctx context.Context, f *front) error {
+	listener, err := listen(ctx, d.cfg.Addr, d.cfg.MaxConnections)
+	if err != nil {
+		return err
+	}
+	if err := d.cfg.Exposed(listener.Addr().String()); err != nil {
+		_ = listener.Close()
+		return fmt.Errorf("the service manager listens at %s: %w", listener.Addr(), err)
+	}
+	main := f.add("http", listener, d.outside(d.parts.server))
+	f.serving = Serving{
+		URL:     address("http", d.cfg.Addr, listener) + d.cfg.Prefix + "/",
+		Guarded: d.cfg.Guarded(), Exposed: !isLocal(listener.Addr()),
+	}
+	if d.cfg.TLS.Cert != "" {
+		if f.certs, err = loadCertificates(&d.cfg.TLS); err != nil {
+			return err
+		}
+		main.tls, main.http.TLSConfig = true, f.certs.config()
+		f.serving.TLS = true
+		f.serving.URL = address("https", d.cfg.Addr, listener) + d.cfg.Prefix + "/"
+	}
+	if d.Socket != nil {
+		f.add("socket", limit(d.Socket, socketConns), asLocal(d.outside(d.parts.server)))
+	}
+	if d.cfg.Admin != "" {
+		admin, err := listenTCP(ctx, d.cfg.Admin, adminConns)
+		if err != nil {
+			return err
+		}
+		f.add("admin", admin, d.admin())
+		f.serving.Admin = address("http", d.cfg.Admin, admin)
+	}
+	for _, s := range f.servers {
+		// What clients do wrong is for those who look for it: whoever scans the web for open
+		// ports would fill the log otherwise.
+		s.http.ErrorLog = slog.NewLogLogger(d.log.Handler(), slog.LevelDebug)
+	}
+	return nil
+}
+
+func (f *front) add(name string, l net.Listener, h http.Handler) *served {
+	s := &served{name: name, listen: l, http: &http.Server{
+		Handler: h, ReadHeaderTimeout: headerTimeout, ReadTimeout: bodyTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
+	}}
+	f.servers = append(f.servers, s)
+	return s
+}
+
+// serve answers.
+func (f *front) serve(d *daemon) {
+	for _, s := range f.servers {
+		f.running.Go(func() {
+			var err error
+			if s.tls {
+				err = s.http.ServeTLS(s.listen, "", "")
+			} else {
+				err = s.http.Serve(s.listen)
+			}
+			if !errors.Is(err, http.ErrServerClosed) {
+				d.fail(fmt.Errorf("serve %s: %w", s.name, err))
+			}
+		})
+	}
+}
+
+// leave has connections not be used again: who comes back finds somebody else.
+func (f *front) leave() {
+	for _, s := range f.servers {
+		s.http.SetKeepAlivesEnabled(false)
+	}
+}
+
+// stop lets requests that are under way come to their end, for as long as ctx allows, and
+// a moment longer: whoever is answered as the time runs out still gets the answer.
+func (f *front) stop(ctx context.Context, d *daemon) {
+	late, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { d.clock.AfterFunc(leastStop, cancel) })()
+	var all sync.WaitGroup
+	for _, s := range f.servers {
+		all.Go(func() {
+			if err := s.http.Shutdown(late); err != nil {
+				d.log.Warn("requests were interrupted", "server", s.name, "error", err)
+			}
+		})
+	}
+	all.Wait()
+	f.close()
+	f.running.Wait()
+}
+
+const leastStop = time.Second
+
+// close ends all connections.
+func (f *front) close() {
+	for _, s := range f.servers {
+		_ = s.http.Close()
+		_ = s.listen.Close()
+	}
+}
+
+// reload reads the certificates again. If they cannot be read, the old ones stay.
+func (f *front) reload(log *slog.Logger) {
+	if f.certs == nil {
+		log.Info("there is nothing to read again: there are no certificates")
+		return
+	}
+	if err := f.certs.load(); err != nil {
+		log.Error("the certificates stay as they are", "error", err)
+		return
+	}
+	log.Info("the certificates were read again")
+}
+
+// asLocal has everybody be somebody on this machine who may do everything: only the owner
+// of the store can open its socket.
+func asLocal(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		next.ServeHTTP(w, r.WithContext(auth.With(r.Context(), local)))
+	})
+}
+
+// admin shows what operators look at: profiles and metrics.
+func (d *daemon) admin() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	mux.Handle("GET /metrics", d.parts.telemetry.Handler())
+	return sameMachine(mux, d.cfg.Insecure)
+}
+
+// sameMachine refuses requests under another name than those of this machine: a page on
+// the web could have the browser of an operator make them.
+func sameMachine(next http.Handler, anywhere bool) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host, _, err := net.SplitHostPort(r.Host)
+		if err != nil {
+			host = r.Host
+		}
+		if ip := net.ParseIP(host); !anywhere && host != "localhost" && ip == nil {
+			http.Error(w, "call it by its address, or as localhost", http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,108 @@
+package engine
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/abidehq/abide/internal/meter"
+	"github.com/abidehq/abide/store"
+)
+
+// underWay is how much an engine works on.
+type underWay struct {
+	turns      atomic.Int64
+	activities atomic.Int64
+}
+
+// of returns the number of a queue, or nil if it is of no interest.
+func (u *underWay) of(queue string) *atomic.Int64 {
+	switch queue {
+	case queueTurns:
+		return &u.turns
+	case QueueActivities:
+		return &u.activities
+	default:
+		return nil
+	}
+}
+
+// holdings is what the store held when somebody last asked.
+type holdings struct {
+	mu          sync.Mutex
+	askedAt     time.Time
+	stats       store.Stats
+	quarantined int
+}
+
+const (
+	// askEvery bounds how often the store is asked what it holds, however many look.
+	askEvery = time.Second
+
+	// countQuarantine is how far messages in quarantine are counted.
+	countQuarantine = 10_000
+)
+
+// observe shows what is true now to those who look at the gauges, until it is stopped.
+func (e *Engine) observe() (stop func()) {
+	m, held := e.meters, &holdings{}
+	return m.set.Observe(func(ctx context.Context, o metric.Observer) error {
+		o.ObserveFloat64(m.turning, float64(e.underWay.turns.Load()))
+		o.ObserveFloat64(m.acting, float64(e.underWay.activities.Load()))
+		o.ObserveFloat64(m.cached, float64(e.cache.len()))
+		return held.observe(ctx, e, o)
+	}, m.turning, m.acting, m.cached, m.pending, m.ready, m.age, m.quarantineNow)
+}
+
+func (h *holdings) observe(ctx context.Context, e *Engine, o metric.Observer) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if now := e.clock.Now(); h.askedAt.IsZero() || now.Sub(h.askedAt) >= askEvery {
+		stats, err := e.store.Stats(ctx)
+		if err != nil {
+			return err
+		}
+		n, err := e.store.Count(ctx, store.Query{Kind: store.KindQuarantine}, countQuarantine)
+		if err != nil {
+			return err
+		}
+		h.askedAt, h.stats, h.quarantined = now, stats, n
+	}
+	m := e.meters
+	o.ObserveFloat64(m.quarantineNow, float64(h.quarantined))
+	for name, q := range byQueue(&h.stats) {
+		queue := metric.WithAttributeSet(attribute.NewSet(attribute.String(meter.QueuePending.Label, name)))
+		o.ObserveFloat64(m.pending, float64(q.pending), queue)
+		o.ObserveFloat64(m.ready, float64(q.ready), queue)
+		o.ObserveFloat64(m.age, q.age.Seconds(), queue)
+	}
+	return nil
+}
+
+// queueStats is what a queue holds.
+type queueStats struct {
+	pending, ready int
+	age            time.Duration // of the oldest visible message
+}
+
+// byQueue returns what the queues hold. Those of the engine are always among them, so
+// that an empty one shows as empty. Messages of suspended and stalled instances wait for
+// a person, and say nothing about how well the queue is served.
+func byQueue(stats *store.Stats) map[string]queueStats {
+	queues := map[string]queueStats{queueTurns: {}, QueueActivities: {}, queueControl: {}}
+	for i := range stats.Routes {
+		r := &stats.Routes[i]
+		q := queues[r.Queue]
+		q.pending += r.Pending
+		if r.Ready > 0 && r.Route != routeParked {
+			q.ready += r.Ready
+			q.age = max(q.age, stats.Now.Sub(r.Oldest))
+		}
+		queues[r.Queue] = q
+	}
+	return queues
+}

@@ -1,0 +1,153 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/abidehq/abide/internal/history"
+	"github.com/abidehq/abide/internal/meter"
+)
+
+// meters are the engine's instruments. What they are called with is made once: a label
+// costs more than what is counted.
+type meters struct {
+	set *meter.Set
+
+	started, continued, ended, stalled, expired metric.Int64Counter
+	replays, stale, unawaited, lost             metric.Int64Counter
+	activitiesEnded, failures                   metric.Int64Counter
+	lateness, turns, activities                 metric.Float64Histogram
+
+	cached, turning, acting            metric.Float64ObservableGauge
+	pending, ready, age, quarantineNow metric.Float64ObservableGauge
+
+	byStatus   map[Status]label
+	byQueue    map[string]label
+	byActivity map[string]label
+	completed  label
+	failed     label
+}
+
+// instrument has the engine measured and traced as its configuration says.
+func (e *Engine) instrument() error {
+	var err error
+	if e.meters, err = newMeters(e.cfg.Meter, e.cfg.Activities); err != nil {
+		return fmt.Errorf("abide: %w", err)
+	}
+	e.tracer = newTracer(e.cfg.Tracer)
+	e.unobserve = e.observe()
+	if err := e.meters.set.Err; err != nil {
+		return fmt.Errorf("abide: %w", err)
+	}
+	return nil
+}
+
+// label is a label with a value, in the forms in which instruments take it.
+type label struct {
+	add    []metric.AddOption
+	record []metric.RecordOption
+}
+
+func newLabel(m meter.Metric, value string) label {
+	set := metric.WithAttributeSet(attribute.NewSet(attribute.String(m.Label, value)))
+	return label{add: []metric.AddOption{set}, record: []metric.RecordOption{set}}
+}
+
+// newMeters returns the instruments of an engine that serves these activities.
+func newMeters(p metric.MeterProvider, activities map[string]Activity) (*meters, error) {
+	set := meter.New(p)
+	m := &meters{
+		set:             set,
+		started:         set.Counter(meter.InstancesStarted),
+		continued:       set.Counter(meter.InstancesContinued),
+		ended:           set.Counter(meter.InstancesEnded),
+		stalled:         set.Counter(meter.InstancesStalled),
+		expired:         set.Counter(meter.InstancesExpired),
+		cached:          set.Gauge(meter.InstancesCached),
+		lateness:        set.Seconds(meter.InstanceLateness),
+		turns:           set.Seconds(meter.TurnDuration),
+		replays:         set.Counter(meter.TurnReplays),
+		turning:         set.Gauge(meter.TurnsRunning),
+		activities:      set.Seconds(meter.ActivityDuration),
+		activitiesEnded: set.Counter(meter.ActivitiesEnded),
+		failures:        set.Counter(meter.ActivityFailures),
+		acting:          set.Gauge(meter.ActivitiesRunning),
+		stale:           set.Counter(meter.MessagesStale),
+		unawaited:       set.Counter(meter.EventsUnawaited),
+		lost:            set.Counter(meter.ClaimsLost),
+		pending:         set.Gauge(meter.QueuePending),
+		ready:           set.Gauge(meter.QueueReady),
+		age:             set.Gauge(meter.QueueAge),
+		quarantineNow:   set.Gauge(meter.Quarantined),
+
+		byStatus: map[Status]label{}, byQueue: map[string]label{}, byActivity: map[string]label{},
+		completed: newLabel(meter.ActivitiesEnded, "completed"),
+		failed:    newLabel(meter.ActivitiesEnded, "failed"),
+	}
+	for _, status := range Statuses {
+		if status.Ended() {
+			m.byStatus[status] = newLabel(meter.InstancesEnded, string(status))
+		}
+	}
+	for _, queue := range []string{queueTurns, QueueActivities, queueControl} {
+		m.byQueue[queue] = newLabel(meter.ClaimsLost, queue)
+	}
+	for name := range activities {
+		m.byActivity[name] = newLabel(meter.ActivityDuration, name)
+	}
+	return m, set.Err
+}
+
+// committed counts what a commit about an instance has made so.
+func (m *meters) committed(t *turn) {
+	ctx := context.Background()
+	if t.starts {
+		m.started.Add(ctx, 1)
+	}
+	if t.next != nil {
+		m.continued.Add(ctx, 1)
+	}
+	if t.ends {
+		m.ended.Add(ctx, 1, m.byStatus[t.in.info.Status].add...)
+	}
+	if t.expires {
+		m.expired.Add(ctx, 1)
+	}
+	for _, late := range t.late {
+		m.lateness.Record(t.ctx, late.Seconds())
+	}
+}
+
+// attempted counts an attempt at an activity whose outcome was committed.
+func (m *meters) attempted(t *Task, failure *history.Failure, again bool, took time.Duration) {
+	labels := m.byActivity[t.Name]
+	if t.called {
+		m.activities.Record(t.ctx, took.Seconds(), labels.record...)
+	}
+	switch {
+	case failure == nil:
+		m.activitiesEnded.Add(t.ctx, 1, m.completed.add...)
+		return
+	case !again:
+		m.activitiesEnded.Add(t.ctx, 1, m.failed.add...)
+	}
+	m.failures.Add(t.ctx, 1, labels.add...)
+}
+
+// lose counts work that lost its claim.
+func (e *Engine) lose(queue string) {
+	e.count.Lost.Add(1)
+	e.meters.lost.Add(context.Background(), 1, e.meters.byQueue[queue].add...)
+}
+
+// stale counts messages that were acknowledged without being appended.
+func (e *Engine) stale(n int) {
+	if n > 0 {
+		e.count.Stale.Add(int64(n))
+		e.meters.stale.Add(context.Background(), int64(n))
+	}
+}

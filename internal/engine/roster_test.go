@@ -1,0 +1,300 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"errors"
+	"log/slog"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/history"
+	"github.com/abidehq/abide/store"
+	"github.com/abidehq/abide/store/memstore"
+)
+
+// named has an engine show among the workers.
+func named(name string) func(*Config) { return func(c *Config) { c.Worker = name } }
+
+// workers returns the workers that are alive.
+func (r *rig) workers() []Worker {
+	r.Helper()
+	workers, err := r.Workers(r.Context())
+	r.must(err)
+	return workers
+}
+
+// putWorker puts the record of a worker that was seen some time ago.
+func (r *rig) putWorker(w Worker, ago time.Duration) {
+	r.Helper()
+	w.SeenAt = time.Now().Add(-ago)
+	r.must(r.tape.Store.Commit(r.Context(), &store.Tx{PutRecords: []store.PutRecord{w.putRecord()}}))
+}
+
+// TestWorkerShows who it is, what it serves and how busy it is, for as long as it runs.
+func TestWorkerShows(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		began := time.Now()
+		r.flow("flow", caller)
+		r.flow("flow@2", caller)
+		free := make(chan struct{})
+		r.act("wait", func(context.Context, *Task) ([]byte, *history.Failure) {
+			<-free
+			return nil, nil
+		})
+		r.act("echo", echo)
+		r.serve(named("till"))
+		r.pass(0)
+		host, err := os.Hostname()
+		r.must(err)
+		got := r.workers()
+		if len(got) != 1 {
+			r.Fatalf("workers: %+v", got)
+		}
+		w := got[0]
+		if w.ID == "" || w.Name != "till" || w.Host != host || w.PID != os.Getpid() || w.Turns != 0 || w.Running != 0 {
+			r.Errorf("worker: %+v", w)
+		}
+		if !w.StartedAt.Equal(began) || !w.SeenAt.Equal(began) {
+			r.Errorf("started at %v, seen at %v, want %v", w.StartedAt, w.SeenAt, began)
+		}
+		if !slices.Equal(w.Routes, []string{"flow", "flow@2"}) || !slices.Equal(w.Activities, []string{"echo", "wait"}) {
+			r.Errorf("serves %v and %v", w.Routes, w.Activities)
+		}
+		for _, id := range []string{"a", "b", "c"} {
+			r.begin(id, "flow", "wait")
+		}
+		r.pass(WorkerEvery)
+		w = r.workers()[0]
+		want(r, "activities under way", w.Running, 3)
+		want(r, "turns under way", w.Turns, 0)
+		want(r, "seen after", w.SeenAt.Sub(began), WorkerEvery)
+		want(r, "started", w.StartedAt.Equal(began), true)
+		close(free)
+		r.result("a")
+		r.pass(10*WorkerEvery + time.Second)
+		want(r, "ID", r.workers()[0].ID, w.ID)
+		want(r, "records", r.records(kindWorker), 1)
+		puts := 0
+		for _, tx := range r.tape.commits() {
+			if len(tx.PutRecords) == 1 && tx.PutRecords[0].Record.Key.Kind == kindWorker {
+				puts++
+			}
+		}
+		want(r, "times that it said so", puts, 12)
+		r.shut()
+		want(r, "records in the end", r.records(kindWorker), 0)
+	})
+}
+
+// TestWorkerWithoutNameDoesNotShow, and costs nothing.
+func TestWorkerWithoutNameDoesNotShow(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.flow("flow", waiter)
+		r.serve()
+		r.pass(time.Hour)
+		want(r, "workers", len(r.workers()), 0)
+		want(r, "commits", len(r.tape.commits()), 0)
+	})
+}
+
+// TestWorkerDrains: it shows until the last activity has come to its end.
+func TestWorkerDrains(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.flow("flow", caller)
+		r.act("long", func(context.Context, *Task) ([]byte, *history.Failure) {
+			<-time.After(10 * time.Minute)
+			return nil, nil
+		})
+		r.serve(named("till"))
+		r.begin("a", "flow", "long")
+		r.pass(time.Second)
+		closed := make(chan error)
+		go func() {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
+			defer cancel()
+			closed <- r.Engine.Close(ctx)
+		}()
+		r.pass(5 * time.Minute)
+		if got := r.workers(); len(got) != 1 || got[0].Running != 1 {
+			r.Errorf("while it drains: %+v", got)
+		}
+		r.must(<-closed)
+		want(r, "records", r.records(kindWorker), 0)
+	})
+}
+
+// TestWorkersByTheStoresClock: who was seen within a minute is alive, and who was not for
+// an hour is forgotten.
+func TestWorkersByTheStoresClock(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.serve()
+		r.putWorker(Worker{ID: "now"}, 0)
+		r.putWorker(Worker{ID: "just"}, WorkerAlive)
+		r.putWorker(Worker{ID: "late"}, WorkerAlive+time.Millisecond)
+		r.putWorker(Worker{ID: "kept"}, WorkerGone)
+		r.putWorker(Worker{ID: "gone"}, WorkerGone+time.Millisecond)
+		r.putWorker(Worker{ID: "long gone"}, 1000*time.Hour)
+		var ids []string
+		for _, w := range r.workers() {
+			ids = append(ids, w.ID)
+		}
+		if !slices.Equal(ids, []string{"just", "now"}) {
+			r.Errorf("alive: %q", ids)
+		}
+		want(r, "records", r.records(kindWorker), 4)
+		r.pass(2 * WorkerGone)
+		want(r, "workers", len(r.workers()), 0)
+		want(r, "records after that", r.records(kindWorker), 0)
+	})
+}
+
+// TestWorkerWhoseClockIsWrong is seen all the same.
+func TestWorkerWhoseClockIsWrong(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.serve(named("till"), func(c *Config) { c.Clock = skewed{-24 * time.Hour} })
+		r.pass(time.Hour)
+		got := r.workers()
+		if len(got) != 1 || time.Since(got[0].SeenAt) > WorkerEvery {
+			r.Errorf("workers: %+v", got)
+		}
+	})
+}
+
+type skewed struct{ by time.Duration }
+
+func (c skewed) Now() time.Time { return time.Now().Add(c.by) }
+func (skewed) AfterFunc(d time.Duration, f func()) func() bool {
+	return base.System{}.AfterFunc(d, f)
+}
+
+// TestWorkerThatCannotSaySo says once that it cannot, goes on, and says it when it can
+// again.
+func TestWorkerThatCannotSaySo(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		var log bytes.Buffer
+		r.flow("flow", waiter)
+		var broken atomic.Bool
+		r.tape.failing(func(tx *store.Tx) error {
+			if broken.Load() && len(tx.PutRecords) == 1 && tx.PutRecords[0].Record.Key.Kind == kindWorker {
+				return errBroken
+			}
+			return nil
+		})
+		broken.Store(true)
+		r.serve(named("till"), func(c *Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+		r.pass(10 * WorkerEvery)
+		want(r, "workers", len(r.workers()), 0)
+		want(r, "lines", strings.Count(log.String(), "\n"), 1)
+		r.begin("a", "flow", "")
+		r.raise("a", "go", "x")
+		want(r, "result", r.result("a"), "x")
+		broken.Store(false)
+		r.pass(WorkerEvery)
+		want(r, "workers", len(r.workers()), 1)
+		broken.Store(true)
+		r.pass(10 * WorkerEvery)
+		want(r, "lines in the end", strings.Count(log.String(), "\n"), 3)
+		for _, words := range []string{"level=WARN", "till", errBroken.Error(), "level=INFO"} {
+			if !strings.Contains(log.String(), words) {
+				r.Errorf("the log does not say %q: %s", words, log.String())
+			}
+		}
+	})
+}
+
+// TestUnservedByWorkers: what a worker serves that is alive is served, and what this engine
+// serves as well.
+func TestUnservedByWorkers(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.flow("ours", caller)
+		r.serve()
+		for _, name := range []string{"theirs", "dead", "nobodys"} {
+			r.begin(name, name, "")
+		}
+		r.begin("ours", "ours", "mail")
+		r.begin("ours2", "ours", "print")
+		r.pass(0)
+		r.putWorker(Worker{ID: "alive", Routes: []string{"theirs"}, Activities: []string{"mail", "nobodys"}}, 0)
+		r.putWorker(Worker{ID: "dead", Routes: []string{"dead"}}, 2*WorkerAlive)
+		unserved := func(c *Client, routes ...string) string {
+			rows, err := c.Unserved(r.Context(), routes, nil)
+			r.must(err)
+			var names []string
+			for _, row := range rows {
+				names = append(names, row.Queue+"/"+row.Route)
+			}
+			return strings.Join(names, " ")
+		}
+		want(r, "unserved", unserved(r.Client, "ours"), "activities/print turns/dead turns/nobodys")
+		r.begin("ours3", "ours", "", func(s *Start) { s.After = time.Hour })
+		want(r, "to a client that serves nothing", unserved(NewClient(r.tape, base.System{})), "activities/print turns/dead turns/nobodys turns/ours")
+		rows, err := r.Unserved(r.Context())
+		r.must(err)
+		want(r, "to the engine", len(rows), 3)
+	})
+}
+
+// TestManyWorkers are all there, page after page.
+func TestManyWorkers(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.serve()
+		for i := range 2*maxWorkers + 1 {
+			r.putWorker(Worker{ID: unique()}, time.Duration(i)*time.Millisecond)
+		}
+		want(r, "workers", len(r.workers()), 2*maxWorkers+1)
+	})
+}
+
+// TestWorkerFormat: what is written stays readable, and so does what a later release adds.
+func TestWorkerFormat(t *testing.T) {
+	t.Parallel()
+	w := Worker{
+		ID: "w1", Name: "till", Host: "shop", PID: 42, Version: "v1.2.3", StartedAt: noon, SeenAt: noon.Add(time.Hour),
+		Routes: []string{"order", "order@2"}, Activities: []string{"charge"}, Turns: 3, Running: 300,
+	}
+	const golden = "010473686f702a0676312e322e33809494caca3303ac0202056f72646572076f7264657240320106636861726765"
+	if got := hex.EncodeToString(w.encode()); got != golden {
+		t.Errorf("written as %s, want %s", got, golden)
+	}
+	record := w.putRecord().Record
+	if got := workerOf(record); !reflect.DeepEqual(got, w) {
+		t.Errorf("read %+v, want %+v", got, w)
+	}
+	record.Body = append(record.Body, "more"...)
+	if got := workerOf(record); !reflect.DeepEqual(got, w) {
+		t.Errorf("with more: read %+v, want %+v", got, w)
+	}
+	known := Worker{ID: "w1", Name: "till", SeenAt: w.SeenAt}
+	for n := range len(w.encode()) {
+		record.Body = w.encode()[:n]
+		if got := workerOf(record); !reflect.DeepEqual(got, known) {
+			t.Errorf("with %d bytes: read %+v, want %+v", n, got, known)
+		}
+	}
+	record.Body = append([]byte{workerFormat + 1}, w.encode()[1:]...)
+	if got := workerOf(record); !reflect.DeepEqual(got, known) {
+		t.Errorf("of another format: read %+v, want %+v", got, known)
+	}
+}
+
+// TestWorkersOfAClosedStore is an error.
+func TestWorkersOfAClosedStore(t *testing.T) {
+	t.Parallel()
+	s := memstore.New(memstore.Options{})
+	c := NewClient(s, base.System{})
+	_ = s.Close()
+	if _, err := c.Workers(t.Context()); !errors.Is(err, store.ErrClosed) {
+		t.Errorf("workers: %v", err)
+	}
+	if _, err := c.Unserved(t.Context(), nil, nil); !errors.Is(err, store.ErrClosed) {
+		t.Errorf("unserved: %v", err)
+	}
+}

@@ -1,0 +1,147 @@
+package operation
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/internal/wire"
+	"github.com/abidehq/abide/store"
+)
+
+// Names in the store. An operation has no tenant there: it may be about all of them.
+const (
+	kind  = "operation"  // of records
+	queue = "operations" // of messages
+	route = "operation"  // that all of them have
+
+	idRun    = "run"    // of the message that there is more to do
+	idRemove = "remove" // of the one that an operation was kept long enough
+
+	tagTenant = "tenant" // whose instances are meant; not there if it is all of them
+)
+
+// First bytes of a record's body and of a message's.
+const (
+	recordFormat  = 1
+	messageFormat = 1
+)
+
+func recordKey(id string) store.RecordKey { return store.RecordKey{Kind: kind, ID: id} }
+
+func messageKey(id string) store.Key { return store.Key{Queue: queue, Name: id} }
+
+// record returns the operation as a record.
+func (o *Operation) record() store.Record {
+	r := store.Record{
+		Key: recordKey(o.ID), Status: string(o.Status), Name: string(o.Kind), Time: o.CreatedAt,
+		Body: o.appendBody(make([]byte, 0, 256)),
+	}
+	if tenant := o.Tenant(); tenant != "" {
+		r.Tags = map[string]string{tagTenant: tenant}
+	}
+	return r
+}
+
+// appendBody appends what the other fields of a record do not tell: the filter, who and why,
+// times in milliseconds, counts, the first errors and where to go on. Lists have their length
+// before them, tags are in the order of their names.
+func (o *Operation) appendBody(out []byte) []byte {
+	out = append(out, recordFormat)
+	out = appendFilter(out, &o.Filter)
+	out = wire.AppendFlag(out, o.All)
+	out = wire.AppendString(out, o.Reason)
+	out = wire.AppendString(out, o.By)
+	out = wire.AppendString(out, o.Error)
+	out = wire.AppendTime(out, o.CreatedAt)
+	out = wire.AppendTime(out, o.BegunAt)
+	out = wire.AppendTime(out, o.EndedAt)
+	out = wire.AppendTime(out, o.UpdatedAt)
+	for _, n := range []int{o.Total, o.Matched, o.Done, o.Skipped, o.Failed, o.pages} {
+		out = wire.AppendNumber(out, uint64(n))
+	}
+	out = wire.AppendNumber(out, uint64(len(o.Errors)))
+	for i := range o.Errors {
+		out = wire.AppendString(out, o.Errors[i].Ref.Tenant)
+		out = wire.AppendString(out, o.Errors[i].Ref.ID)
+		out = wire.AppendString(out, o.Errors[i].Error)
+	}
+	return wire.AppendString(out, o.cursor)
+}
+
+func appendFilter(out []byte, f *abide.Filter) []byte {
+	out = wire.AppendFlag(out, f.Tenant != nil)
+	if f.Tenant != nil {
+		out = wire.AppendString(out, *f.Tenant)
+	}
+	out = wire.AppendNumber(out, uint64(len(f.Orchestrations)))
+	for _, name := range f.Orchestrations {
+		out = wire.AppendString(out, name)
+	}
+	out = wire.AppendNumber(out, uint64(len(f.Statuses)))
+	for _, status := range f.Statuses {
+		out = wire.AppendString(out, status)
+	}
+	out = wire.AppendTime(out, f.From)
+	out = wire.AppendTime(out, f.To)
+	out = wire.AppendNumber(out, uint64(len(f.Tags)))
+	for _, name := range slices.Sorted(maps.Keys(f.Tags)) {
+		out = wire.AppendString(out, name)
+		out = wire.AppendString(out, f.Tags[name])
+	}
+	return out
+}
+
+func parseRecord(rec store.Record) (Operation, error) {
+	o := Operation{ID: rec.Key.ID, Kind: Kind(rec.Name), Status: Status(rec.Status), Version: rec.Version}
+	r := wire.Reader{Data: rec.Body}
+	r.Format(recordFormat)
+	o.Filter = readFilter(&r)
+	o.All = r.Flag()
+	o.Reason, o.By, o.Error = r.String(), r.String(), r.String()
+	o.CreatedAt, o.BegunAt, o.EndedAt, o.UpdatedAt = r.Time(), r.Time(), r.Time(), r.Time()
+	for _, n := range []*int{&o.Total, &o.Matched, &o.Done, &o.Skipped, &o.Failed, &o.pages} {
+		*n = int(r.Number())
+	}
+	for n := r.Number(); n > 0 && r.Err == nil; n-- {
+		o.Errors = append(o.Errors, Failure{abide.Ref{Tenant: r.String(), ID: r.String()}, r.String()})
+	}
+	o.cursor = r.String()
+	if err := r.End(); err != nil {
+		return Operation{}, fmt.Errorf("operation: record %v: %w: %w", rec.Key, err, store.ErrCorrupt)
+	}
+	return o, nil
+}
+
+func readFilter(r *wire.Reader) (f abide.Filter) {
+	if r.Flag() {
+		tenant := r.String()
+		f.Tenant = &tenant
+	}
+	for n := r.Number(); n > 0 && r.Err == nil; n-- {
+		f.Orchestrations = append(f.Orchestrations, r.String())
+	}
+	for n := r.Number(); n > 0 && r.Err == nil; n-- {
+		f.Statuses = append(f.Statuses, abide.Status(r.String()))
+	}
+	f.From, f.To = r.Time(), r.Time()
+	for n := r.Number(); n > 0 && r.Err == nil; n-- {
+		if f.Tags == nil {
+			f.Tags = map[string]string{}
+		}
+		name := r.String()
+		f.Tags[name] = r.String()
+	}
+	return f
+}
+
+// message returns what has the operation gone on with, or removed when it was kept long
+// enough.
+func (o *Operation) message() store.Message {
+	m := store.Message{Key: messageKey(o.ID), ID: idRun, Route: route, Body: []byte{messageFormat}}
+	if o.Status.Ended() {
+		m.ID, m.VisibleAt = idRemove, o.EndedAt.Add(Retention)
+	}
+	return m
+}

@@ -1,0 +1,243 @@
+package operation_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/internal/operation"
+	"github.com/abidehq/abide/store"
+	"github.com/abidehq/abide/store/memstore"
+)
+
+// Orchestrations: one that takes very long, and one that takes no time.
+var (
+	long = abide.NewOrchestration("long", func(ctx abide.Context, _ abide.None) (abide.None, error) {
+		return abide.None{}, abide.Sleep(ctx, 10_000*time.Hour)
+	})
+	quick = abide.NewOrchestration("quick", func(abide.Context, abide.None) (abide.None, error) { return abide.None{}, nil })
+)
+
+var quiet = slog.New(slog.DiscardHandler)
+
+// rig is an engine and operations on a store in memory, in a bubble of virtual time.
+type rig struct {
+	*operation.Service
+	t      *testing.T
+	store  *memstore.Store
+	engine *abide.Engine
+	client *watched
+}
+
+func bubble(t *testing.T, f func(t *testing.T, r *rig)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) { f(t, newRig(t)) })
+}
+
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	r := &rig{t: t, store: memstore.New(memstore.Options{})}
+	t.Cleanup(func() { _ = r.store.Close() })
+	var err error
+	r.engine, err = abide.New(r.store, abide.Config{Serve: abide.Serve(long, quick), Logger: quiet, Retention: -1})
+	r.check(err)
+	t.Cleanup(func() { _ = r.engine.Close() })
+	r.client = &watched{Client: r.engine, calls: map[string]int{}}
+	r.Service = r.service(r.store, r.client)
+	return r
+}
+
+func (r *rig) service(s store.Store, c abide.Client) *operation.Service {
+	r.t.Helper()
+	service, err := operation.New(operation.Config{Store: s, Client: c, Logger: quiet})
+	r.check(err)
+	return service
+}
+
+func (r *rig) check(err error) {
+	r.t.Helper()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// run has a service go on with operations until the test ends, or stop is called.
+func (r *rig) run(s *operation.Service) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			r.t.Errorf("Run: %v", err)
+		}
+	})
+	r.t.Cleanup(stop)
+	return stop
+}
+
+// pass lets time pass, and what happens then come to its end.
+func (*rig) pass(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
+// start starts n instances of an orchestration, and lets them come to where they wait or end.
+func (r *rig) start(o *abide.Orchestration[abide.None, abide.None], tenant, prefix string, n int, opts ...abide.StartOption) {
+	r.t.Helper()
+	for from := 0; from < n; from += 1000 {
+		var requests []abide.StartRequest
+		for i := from; i < min(from+1000, n); i++ {
+			id := fmt.Sprintf("%s%04d", prefix, i)
+			one, err := o.Prepare(r.engine, abide.None{}, append([]abide.StartOption{abide.ID(id), abide.Tenant(tenant)}, opts...)...)
+			r.check(err)
+			requests = append(requests, one)
+		}
+		_, err := r.engine.Start(r.t.Context(), requests...)
+		r.check(err)
+	}
+	r.pass(time.Second)
+}
+
+// begin starts an operation.
+func (r *rig) begin(req operation.Request) operation.Operation {
+	r.t.Helper()
+	o, err := r.Start(r.t.Context(), req)
+	r.check(err)
+	return o
+}
+
+func (r *rig) get(id string) operation.Operation {
+	r.t.Helper()
+	o, err := r.Get(r.t.Context(), id)
+	r.check(err)
+	return o
+}
+
+// counts says how far an operation is.
+func counts(o operation.Operation) string {
+	return fmt.Sprintf("%s: %d = %d + %d + %d", o.Status, o.Matched, o.Done, o.Skipped, o.Failed)
+}
+
+func (r *rig) wantCounts(id, want string) {
+	r.t.Helper()
+	if o := r.get(id); counts(o) != want {
+		r.t.Errorf("operation %s is %s, want %s (%s, %v)", id, counts(o), want, o.Error, o.Errors)
+	}
+}
+
+// statuses says how many instances of a tenant have which status.
+func (r *rig) statuses(tenant string) string {
+	r.t.Helper()
+	n := map[abide.Status]int{}
+	f := abide.Filter{Tenant: &tenant, Limit: 10_000}
+	page, err := r.engine.List(r.t.Context(), f)
+	r.check(err)
+	for i := range page.Instances {
+		n[page.Instances[i].Status]++
+	}
+	var parts []string
+	for _, status := range slices.Sorted(maps.Keys(n)) {
+		parts = append(parts, fmt.Sprintf("%d %s", n[status], status))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func (r *rig) wantStatuses(tenant, want string) {
+	r.t.Helper()
+	if got := r.statuses(tenant); got != want {
+		r.t.Errorf("the instances of %q are %s, want %s", tenant, got, want)
+	}
+}
+
+// of is a filter for a tenant.
+func of(tenant string) abide.Filter { return abide.Filter{Tenant: &tenant} }
+
+// watched is a client that counts what is done to each instance, and can meddle with it.
+type watched struct {
+	abide.Client
+	before func(verb string, ref abide.Ref) error // nil means nothing
+
+	mu    sync.Mutex
+	calls map[string]int
+	now   int
+	most  int // at a time
+}
+
+func (w *watched) call(verb string, ref abide.Ref, f func() error) error {
+	w.mu.Lock()
+	w.calls[verb+" "+ref.Tenant+"/"+ref.ID]++
+	w.now++
+	w.most = max(w.most, w.now)
+	before := w.before
+	w.mu.Unlock()
+	defer func() {
+		w.mu.Lock()
+		w.now--
+		w.mu.Unlock()
+	}()
+	if before != nil {
+		if err := before(verb, ref); err != nil {
+			return err
+		}
+	}
+	return f()
+}
+
+// total returns how many calls there were, and how many instances they were about.
+func (w *watched) total() (calls, instances int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, n := range w.calls {
+		calls += n
+	}
+	return calls, len(w.calls)
+}
+
+func (w *watched) Cancel(ctx context.Context, ref abide.Ref, why string) error {
+	return w.call("cancel", ref, func() error { return w.Client.Cancel(ctx, ref, why) })
+}
+
+func (w *watched) Terminate(ctx context.Context, ref abide.Ref, why string) error {
+	return w.call("terminate", ref, func() error { return w.Client.Terminate(ctx, ref, why) })
+}
+
+func (w *watched) Suspend(ctx context.Context, ref abide.Ref, why string) error {
+	return w.call("suspend", ref, func() error { return w.Client.Suspend(ctx, ref, why) })
+}
+
+func (w *watched) Resume(ctx context.Context, ref abide.Ref) error {
+	return w.call("resume", ref, func() error { return w.Client.Resume(ctx, ref) })
+}
+
+func (w *watched) Restart(ctx context.Context, ref abide.Ref) error {
+	return w.call("restart", ref, func() error { return w.Client.Restart(ctx, ref) })
+}
+
+func (w *watched) Delete(ctx context.Context, ref abide.Ref) error {
+	return w.call("delete", ref, func() error { return w.Client.Delete(ctx, ref) })
+}
+
+// wantError checks that an error matches, and says all of these.
+func wantError(t *testing.T, err, target error, says ...string) {
+	t.Helper()
+	if !errors.Is(err, target) {
+		t.Errorf("error %v, want one that matches %v", err, target)
+		return
+	}
+	for _, text := range says {
+		if !strings.Contains(err.Error(), text) {
+			t.Errorf("error %q does not say %q", err, text)
+		}
+	}
+}

@@ -1,0 +1,313 @@
+package operation_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/internal/operation"
+	"github.com/abidehq/abide/store"
+)
+
+// TestEachKindDoesWhatItSays, to those whose status allows it, and counts the others.
+func TestEachKindDoesWhatItSays(t *testing.T) {
+	for kind, want := range map[operation.Kind][2]string{
+		operation.Cancel:    {"completed: 9 = 5 + 4 + 0", "2 suspended, 4 completed, 3 cancelled"}, // those that are suspended learn of it later
+		operation.Terminate: {"completed: 9 = 5 + 4 + 0", "4 completed, 5 terminated"},
+		operation.Suspend:   {"completed: 9 = 3 + 6 + 0", "4 completed, 5 suspended"},
+		operation.Resume:    {"completed: 9 = 2 + 7 + 0", "4 completed, 5 running"},
+		operation.Restart:   {"completed: 9 = 4 + 5 + 0", "4 completed, 3 running, 2 suspended"},
+		operation.Delete:    {"completed: 9 = 4 + 5 + 0", "3 running, 2 suspended"},
+	} {
+		t.Run(string(kind), func(t *testing.T) {
+			bubble(t, func(t *testing.T, r *rig) {
+				r.start(long, "acme", "run", 3)
+				r.start(quick, "acme", "end", 4)
+				r.start(long, "acme", "sus", 2)
+				for i := range 2 {
+					r.check(r.engine.Suspend(r.t.Context(), abide.Ref{Tenant: "acme", ID: fmt.Sprintf("sus%04d", i)}, "so"))
+				}
+				r.start(long, "other", "run", 2)
+				r.run(r.Service)
+				o := r.begin(operation.Request{Kind: kind, Filter: of("acme"), Reason: "repairs", By: "an operator"})
+				if o.Status != operation.Pending || o.ID == "" || o.By != "an operator" || o.Reason != "repairs" || o.CreatedAt.IsZero() || !o.EndedAt.IsZero() {
+					t.Errorf("it begins as %+v", o)
+				}
+				r.pass(10 * time.Second)
+				r.wantCounts(o.ID, want[0])
+				r.wantStatuses("other", "2 running")
+				got, expected := strings.Split(r.statuses("acme"), ", "), strings.Split(want[1], ", ")
+				if len(got) != len(expected) || !sameParts(got, expected) {
+					t.Errorf("the instances are %v, want %v", got, expected)
+				}
+				done := r.get(o.ID)
+				if done.Total != 9 || done.BegunAt.Before(o.CreatedAt) || done.EndedAt.Before(done.BegunAt) || done.By != "an operator" {
+					t.Errorf("it has ended as %+v", done)
+				}
+				if kind == operation.Terminate {
+					info, err := r.engine.Get(t.Context(), abide.Ref{Tenant: "acme", ID: "run0000"})
+					r.check(err)
+					if info.Status != abide.Terminated || !strings.Contains(fmt.Sprint(info.Reason, info.Err), "repairs") {
+						t.Errorf("an instance does not say why: %q, %v", info.Reason, info.Err)
+					}
+				}
+			})
+		})
+	}
+}
+
+func sameParts(a, b []string) bool {
+	seen := map[string]bool{}
+	for _, part := range a {
+		seen[part] = true
+	}
+	for _, part := range b {
+		if !seen[part] {
+			return false
+		}
+	}
+	return true
+}
+
+// TestFilterSaysWhichAreMeant, and the total is that of them, where it is known.
+func TestFilterSaysWhichAreMeant(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change func(f *abide.Filter, begun time.Time)
+		all    bool
+		want   int
+		total  int
+	}{
+		"a tenant":              {func(*abide.Filter, time.Time) {}, false, 6, 6},
+		"all tenants":           {func(f *abide.Filter, _ time.Time) { f.Tenant = nil }, true, 11, 11},
+		"the default tenant":    {func(f *abide.Filter, _ time.Time) { *f.Tenant = "default" }, false, 3, 3},
+		"the empty tenant":      {func(f *abide.Filter, _ time.Time) { *f.Tenant = "" }, false, 3, 3},
+		"an orchestration":      {func(f *abide.Filter, _ time.Time) { f.Orchestrations = []string{"quick", "none"} }, false, 2, 0},
+		"a status":              {func(f *abide.Filter, _ time.Time) { f.Statuses = []abide.Status{abide.Running} }, false, 4, 4},
+		"a tag":                 {func(f *abide.Filter, _ time.Time) { f.Tags = map[string]string{"colour": "red"} }, false, 1, 0},
+		"from":                  {func(f *abide.Filter, begun time.Time) { f.From = begun.Add(time.Second) }, false, 3, 3},
+		"to":                    {func(f *abide.Filter, begun time.Time) { f.To = begun.Add(time.Second) }, false, 3, 3},
+		"to, in the far future": {func(f *abide.Filter, begun time.Time) { f.To = begun.Add(time.Hour) }, false, 6, 6},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, r *rig) {
+				begun := time.Now()
+				r.start(long, "acme", "a", 3)
+				r.start(quick, "acme", "b", 2)
+				r.start(long, "acme", "c", 1, abide.Tag("colour", "red"))
+				r.start(long, "other", "a", 2)
+				r.start(long, "", "a", 3)
+				f := of("acme")
+				tt.change(&f, begun)
+				o := r.begin(operation.Request{Kind: operation.Terminate, Filter: f, All: tt.all})
+				r.pass(2 * time.Millisecond)
+				r.start(long, "acme", "later", 2) // which nobody means
+				r.run(r.Service)
+				r.pass(time.Second)
+				if got := r.get(o.ID); got.Status != operation.Completed || got.Matched != tt.want || got.Total != tt.total {
+					t.Errorf("it is %s with %d of %d instances, want %d of %d", got.Status, got.Matched, got.Total, tt.want, tt.total)
+				}
+				for i := range 2 {
+					info, err := r.engine.Get(t.Context(), abide.Ref{Tenant: "acme", ID: fmt.Sprintf("later%04d", i)})
+					r.check(err)
+					if info.Status != abide.Running {
+						t.Errorf("an instance that was started after the operation is %s", info.Status)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestNobodyEndsEverythingByAccident, nor asks for what makes no sense.
+func TestNobodyEndsEverythingByAccident(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		f := of("acme")
+		with := func(change func(*operation.Request)) operation.Request {
+			req := operation.Request{Kind: operation.Delete, Filter: f}
+			change(&req)
+			return req
+		}
+		for says, req := range map[string]operation.Request{
+			"names no tenant":             {Kind: operation.Terminate},
+			"name one, or say that all":   {Kind: operation.Terminate, Filter: abide.Filter{Statuses: []abide.Status{abide.Failed}}},
+			"only one is allowed":         with(func(req *operation.Request) { req.All = true }),
+			`unknown kind ""`:             with(func(req *operation.Request) { req.Kind = "" }),
+			`unknown kind "explode"`:      with(func(req *operation.Request) { req.Kind = "explode" }),
+			"how to page":                 with(func(req *operation.Request) { req.Filter.Limit = 5 }),
+			"all that match are meant":    with(func(req *operation.Request) { req.Filter.Descending = true }),
+			"the filter says how to page": with(func(req *operation.Request) { req.Filter.Cursor = "x" }),
+			`unknown status "done"`:       with(func(req *operation.Request) { req.Filter.Statuses = []abide.Status{"done"} }),
+			"is not a range": with(func(req *operation.Request) {
+				req.Filter.From, req.Filter.To = time.Unix(20, 0), time.Unix(20, 0)
+			}),
+			"before 1970":                  with(func(req *operation.Request) { req.Filter.To = time.Unix(0, 0) }),
+			"after the year 9998":          with(func(req *operation.Request) { req.Filter.To = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC) }),
+			"the ID has 257 bytes":         with(func(req *operation.Request) { req.ID = strings.Repeat("x", 257) }),
+			"the ID is not UTF-8":          with(func(req *operation.Request) { req.ID = "\xff" }),
+			"the reason has 1025 bytes":    with(func(req *operation.Request) { req.Reason = strings.Repeat("x", 1025) }),
+			"who asks has 257 bytes":       with(func(req *operation.Request) { req.By = strings.Repeat("x", 257) }),
+			"65 tags and 0 orchestrations": with(func(req *operation.Request) { req.Filter.Tags = manyTags(65) }),
+		} {
+			_, err := r.Start(t.Context(), req)
+			wantError(t, err, operation.ErrInvalid, "operation: start: ", says)
+		}
+		page, err := r.List(t.Context(), operation.Query{})
+		if err != nil || len(page.Operations) != 0 {
+			t.Errorf("there are %v, %v", page.Operations, err)
+		}
+	})
+}
+
+func manyTags(n int) map[string]string {
+	tags := map[string]string{}
+	for i := range n {
+		tags[fmt.Sprint(i)] = "x"
+	}
+	return tags
+}
+
+// TestStartIsIdempotentByID, also when the operation has ended; but an ID stands for one
+// operation.
+func TestStartIsIdempotentByID(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.start(long, "acme", "a", 3)
+		req := operation.Request{
+			ID: "one", Kind: operation.Terminate, Reason: "first", By: "me",
+			Filter: abide.Filter{Tenant: new("acme"), From: time.Unix(5, 12345), Tags: map[string]string{}, Statuses: []abide.Status{abide.Running}},
+		}
+		first := r.begin(req)
+		req.Reason, req.By = "second", "you"
+		again := r.begin(req)
+		if again.Version != first.Version || again.Reason != "first" || again.By != "me" {
+			t.Errorf("the second start is %+v", again)
+		}
+		r.run(r.Service)
+		r.pass(time.Second)
+		r.wantCounts("one", "completed: 3 = 3 + 0 + 0")
+		if again = r.begin(req); again.Status != operation.Completed {
+			t.Errorf("the third start is %s", again.Status)
+		}
+		r.pass(time.Second)
+		if calls, _ := r.client.total(); calls != 3 {
+			t.Errorf("%d calls for 3 instances", calls)
+		}
+		for name, change := range map[string]func(*operation.Request){
+			"kind":   func(req *operation.Request) { req.Kind = operation.Delete },
+			"tenant": func(req *operation.Request) { req.Filter.Tenant = new("other") },
+			"from":   func(req *operation.Request) { req.Filter.From = time.Unix(6, 0) },
+			"status": func(req *operation.Request) { req.Filter.Statuses = nil },
+			"all":    func(req *operation.Request) { req.Filter.Tenant, req.All = nil, true },
+			"tags":   func(req *operation.Request) { req.Filter.Tags = map[string]string{"a": "b"} },
+		} {
+			other := req
+			change(&other)
+			if _, err := r.Start(t.Context(), other); err == nil {
+				t.Errorf("another %s has the same ID", name)
+			} else {
+				wantError(t, err, operation.ErrExists, "one", "terminate")
+			}
+		}
+	})
+}
+
+// TestLists are the latest first, by tenant, status and kind, page by page.
+func TestLists(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		for i, req := range []operation.Request{
+			{Kind: operation.Cancel, Filter: of("acme")},
+			{Kind: operation.Delete, Filter: of("acme")},
+			{Kind: operation.Cancel, Filter: of("")},
+			{Kind: operation.Resume, All: true},
+			{Kind: operation.Cancel, Filter: of("other")},
+		} {
+			req.ID = fmt.Sprint(i)
+			r.begin(req)
+			r.pass(time.Second)
+		}
+		_, err := r.Cancel(t.Context(), "1")
+		r.check(err)
+		for _, tt := range []struct {
+			q    operation.Query
+			want string
+		}{
+			{operation.Query{}, "4 3 2 1 0"},
+			{operation.Query{Limit: 2}, "4 3 2 1 0"},
+			{operation.Query{Tenant: "acme"}, "1 0"},
+			{operation.Query{Tenant: "default"}, "2"},
+			{operation.Query{Tenant: "nobody"}, ""},
+			{operation.Query{Statuses: []operation.Status{operation.Cancelled}}, "1"},
+			{operation.Query{Statuses: []operation.Status{operation.Pending, operation.Cancelled}, Kinds: []operation.Kind{operation.Delete, operation.Resume}}, "3 1"},
+		} {
+			var got []string
+			for q := tt.q; ; {
+				page, err := r.List(t.Context(), q)
+				r.check(err)
+				for i := range page.Operations {
+					got = append(got, page.Operations[i].ID)
+				}
+				if q.Cursor = page.Next; q.Cursor == "" {
+					break
+				}
+			}
+			if strings.Join(got, " ") != tt.want {
+				t.Errorf("%+v lists %v, want %s", tt.q, got, tt.want)
+			}
+		}
+		for says, q := range map[string]operation.Query{
+			"a page of 1001":        {Limit: 1001},
+			"a page of -1":          {Limit: -1},
+			`unknown status "done"`: {Statuses: []operation.Status{"done"}},
+			`unknown kind "x"`:      {Kinds: []operation.Kind{"x"}},
+			"cursor":                {Cursor: "forged"},
+		} {
+			_, err := r.List(t.Context(), q)
+			wantError(t, err, operation.ErrInvalid, says)
+		}
+		_, err = r.Get(t.Context(), "none")
+		wantError(t, err, operation.ErrNotFound, "none")
+		_, err = r.Get(t.Context(), "")
+		wantError(t, err, operation.ErrInvalid, "empty")
+	})
+}
+
+// TestAnOperationIsKeptForAWeek after it has ended, and no longer.
+func TestAnOperationIsKeptForAWeek(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.start(long, "acme", "a", 1)
+		r.run(r.Service)
+		done := r.begin(operation.Request{Kind: operation.Terminate, Filter: of("acme")})
+		r.pass(time.Second)
+		stopped := r.begin(operation.Request{Kind: operation.Terminate, Filter: of("acme")})
+		r.pass(time.Second)
+		r.pass(operation.Retention - 3*time.Second)
+		r.get(done.ID)
+		r.get(stopped.ID)
+		r.pass(4 * time.Second)
+		for _, id := range []string{done.ID, stopped.ID} {
+			_, err := r.Get(t.Context(), id)
+			wantError(t, err, operation.ErrNotFound)
+		}
+		stats, err := r.store.Stats(t.Context())
+		r.check(err)
+		for _, route := range stats.Routes {
+			if route.Queue == "operations" {
+				t.Errorf("%d messages are left", route.Pending)
+			}
+		}
+	})
+}
+
+func TestAServiceNeedsAStoreAndAClient(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		_, err := operation.New(operation.Config{Client: r.engine})
+		wantError(t, err, operation.ErrInvalid, "Store")
+		_, err = operation.New(operation.Config{Store: r.store})
+		wantError(t, err, operation.ErrInvalid, "Client")
+		if closed := r.store.Close(); closed != nil {
+			t.Fatal(closed)
+		}
+		wantError(t, r.Run(t.Context()), store.ErrClosed)
+	})
+}

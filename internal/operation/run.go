@@ -1,0 +1,246 @@
+package operation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/lease"
+	"github.com/abidehq/abide/store"
+)
+
+const (
+	// workers is how many operations a process goes on with at a time, atOnce how many
+	// instances it does something to at a time, for all of them together, and pageSize how
+	// many instances there are between two commits of how far an operation is.
+	workers  = 4
+	atOnce   = 16
+	pageSize = 256
+
+	// leaseLasts is how long a page belongs to a process after it was last heard of.
+	leaseLasts = 30 * time.Second
+
+	// longPoll is how long a claim waits at most. A commit or a due time ends the wait.
+	longPoll = 10 * time.Minute
+
+	// drain is how long a page may take to its end when Run is to stop.
+	drain = 10 * time.Second
+
+	// maxAttempts is how often a page is begun. What kills its process each time does not
+	// do so for ever.
+	maxAttempts = 10
+)
+
+// Run goes on with operations until ctx ends. Then it waits for what is under way, and returns
+// nil. It returns an error if the store was closed or has failed.
+func (s *Service) Run(ctx context.Context) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	var (
+		wg   sync.WaitGroup
+		once sync.Once
+		died error
+	)
+	for range workers {
+		wg.Go(func() {
+			if err := s.serve(ctx); err != nil {
+				once.Do(func() { died = err })
+				stop()
+			}
+		})
+	}
+	wg.Wait()
+	return died
+}
+
+// serve claims and goes on with operations, a page at a time.
+func (s *Service) serve(ctx context.Context) error {
+	req := store.ClaimRequest{Queue: queue, Routes: []string{route}, Max: 1, MaxMessages: 1, Lease: leaseLasts, Wait: longPoll}
+	trouble := base.Pause{Clock: s.clock, Least: 50 * time.Millisecond, Most: 5 * time.Second}
+	for {
+		claims, err := s.store.Claim(ctx, req)
+		switch {
+		case len(claims) > 0:
+			err = s.work(ctx, &claims[0])
+		case ended(ctx):
+			return nil
+		}
+		switch {
+		case err == nil:
+			trouble.Reset()
+		case errors.Is(err, store.ErrClosed), errors.Is(err, store.ErrFailed):
+			return err
+		default:
+			s.log.Error("cannot go on with operations, they are tried again", "error", err)
+			_ = trouble.Sleep(ctx)
+		}
+	}
+}
+
+// work does what a claim asks for. It returns an error if the store is in trouble.
+func (s *Service) work(ctx context.Context, c *store.Claim) error {
+	// A page that was begun comes to its end, also if ctx ends meanwhile.
+	page, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { s.clock.AfterFunc(drain, cancel) })()
+	s.keeper.Keep(c.Lease(), cancel)
+	defer s.keeper.Drop(c.Lease())
+	t := &turn{s: s, claim: c, began: s.clock.Now()}
+	rec, err := s.store.Get(page, recordKey(c.Key.Name))
+	if err == nil {
+		t.before, err = parseRecord(rec)
+	}
+	m := &c.Messages[0]
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return t.settle(&store.Tx{}) // it was removed
+	case errors.Is(err, store.ErrCorrupt):
+		return t.discard(err)
+	case err != nil:
+		t.giveBack()
+		return err
+	case t.before.Status.Ended() && m.ID == idRemove:
+		return t.settle(&store.Tx{DeleteRecords: []store.DeleteRecord{{Key: rec.Key, Expect: rec.Version}}})
+	case t.before.Status.Ended():
+		return t.settle(&store.Tx{})
+	}
+	t.next = t.before
+	if m.Attempt > maxAttempts {
+		return t.give(fmt.Errorf("a page was begun %d times, and each time its process died", maxAttempts))
+	}
+	return t.goOn(page)
+}
+
+// turn is a claim on an operation, and what is made of it.
+type turn struct {
+	s            *Service
+	claim        *store.Claim
+	began        time.Time // by our clock
+	before, next Operation
+}
+
+// now returns the store's time.
+func (t *turn) now() time.Time {
+	now := whole(t.claim.Now.Add(t.s.clock.Now().Sub(t.began)))
+	if now.Before(t.before.UpdatedAt) {
+		return t.before.UpdatedAt
+	}
+	return now
+}
+
+// goOn does the next page of an operation.
+func (t *turn) goOn(ctx context.Context) error {
+	if t.next.Status == Pending {
+		t.next.Status, t.next.BegunAt = Running, t.now()
+		t.next.Total = t.s.total(ctx, &t.next)
+	}
+	err := t.s.turnPage(ctx, &t.next)
+	switch {
+	case ended(ctx): // it is somebody else's, or there is no more time
+		t.giveBack()
+		t.addToCancelled()
+		return nil
+	case isTrouble(err):
+		t.giveBack()
+		return fmt.Errorf("operation: %s: %w", t.before.ID, err)
+	default:
+		return t.give(err)
+	}
+}
+
+// give commits how far the operation is. With an error, it has failed.
+func (t *turn) give(failed error) error {
+	switch {
+	case failed != nil:
+		t.next.Error = shorten(failed.Error(), MaxError)
+		t.next.end(Failed, t.now())
+	case t.next.cursor == "":
+		t.next.end(Completed, t.now())
+	default:
+		t.next.UpdatedAt = t.now()
+		t.next.Version++
+	}
+	taken, err := t.commit(&store.Tx{
+		PutRecords: []store.PutRecord{{Record: t.next.record(), Expect: t.before.Version}},
+		Put:        []store.Message{t.next.message()},
+	})
+	switch {
+	case taken:
+		t.addToCancelled()
+	case err == nil && t.next.Status.Ended():
+		t.s.report(&t.next)
+	}
+	return err
+}
+
+// addToCancelled adds what was done on a page to an operation that was cancelled meanwhile,
+// unless it is there already.
+func (t *turn) addToCancelled() {
+	ctx, cancel := context.WithTimeout(context.Background(), leaseLasts)
+	defer cancel()
+	now, err := t.s.Get(ctx, t.before.ID)
+	if err != nil || now.Status != Cancelled || now.pages != t.before.pages || t.next.Matched == t.before.Matched {
+		return
+	}
+	n := &t.next
+	now.Total, now.Matched, now.Done, now.Skipped, now.Failed = n.Total, n.Matched, n.Done, n.Skipped, n.Failed
+	now.Errors, now.BegunAt, now.pages = n.Errors, n.BegunAt, n.pages
+	tx := &store.Tx{PutRecords: []store.PutRecord{{Record: now.record(), Expect: now.Version}}}
+	if err := t.s.store.Commit(ctx, tx); err != nil {
+		t.s.log.Warn("cannot count what was done before an operation was cancelled", "operation", now.ID, "error", err)
+	}
+}
+
+// settle commits what becomes of the claim, if somebody else has not seen to it.
+func (t *turn) settle(tx *store.Tx) error {
+	_, err := t.commit(tx)
+	return err
+}
+
+// commit finishes the claim. It tries until it is known what became of that, as what was done
+// would be done again. Taken means that the claim is somebody else's, or that the operation was
+// cancelled; or that this commit has succeeded before, and nobody has learned of it.
+func (t *turn) commit(tx *store.Tx) (taken bool, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), leaseLasts)
+	defer cancel()
+	tx.Finish = []store.Finish{{Lease: t.claim.Lease()}}
+	err = lease.Insist(ctx, t.s.store, t.s.clock, tx)
+	if errors.Is(err, store.ErrClaimLost) || errors.Is(err, store.ErrConflict) {
+		return true, nil
+	}
+	return false, err
+}
+
+// discard puts the message of an operation that cannot be read into quarantine.
+func (t *turn) discard(why error) error {
+	c := t.claim
+	t.s.log.Error("an operation cannot be read, its message is in quarantine", "operation", c.Key.Name, "error", why)
+	q := store.Quarantine(c.Messages[0], c.Route, "malformed", c.Now)
+	q.Record.Tags[store.TagError] = shorten(why.Error(), store.MaxName)
+	return t.settle(&store.Tx{PutRecords: []store.PutRecord{q}})
+}
+
+// giveBack has the page claimed again soon, and not only when the lease ends.
+func (t *turn) giveBack() {
+	ctx, cancel := context.WithTimeout(context.Background(), leaseLasts)
+	defer cancel()
+	_ = t.s.store.Release(ctx, store.Release{Lease: t.claim.Lease(), Uncounted: true})
+}
+
+// report says what a person should know.
+func (s *Service) report(o *Operation) {
+	attrs := []any{
+		"operation", o.ID, "kind", o.Kind, "tenant", o.Tenant(), "by", o.By,
+		"matched", o.Matched, "done", o.Done, "skipped", o.Skipped, "failed", o.Failed,
+	}
+	if o.Status == Failed {
+		s.log.Error("operation failed", append(attrs, "error", o.Error)...)
+		return
+	}
+	s.log.Info("operation completed", attrs...)
+}
+
+func ended(ctx context.Context) bool { return ctx.Err() != nil }

@@ -1,0 +1,478 @@
+package remote_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/abidehq/abide"
+)
+
+func echo[T any](_ abide.Context, in T) (T, error) { return in, nil }
+
+func TestStartPolicies(t *testing.T) {
+	flow := abide.NewOrchestration("flow", echo[int])
+	other := abide.NewOrchestration("other", echo[int])
+	both(t, abide.Serve(flow, other), func(s *stage) {
+		i, err := flow.Start(s.Context(), s, 1, abide.ID("i"))
+		s.check(err)
+		equal(s, "existed", i.Existed(), false)
+		got, err := i.Result(s.month())
+		s.check(err)
+		equal(s, "result", got, 1)
+		i, err = flow.Start(s.Context(), s, 2, abide.ID("i"))
+		s.check(err)
+		equal(s, "existed", i.Existed(), true)
+		got, err = i.Result(s.month())
+		s.check(err)
+		equal(s, "result", got, 1)
+		_, err = flow.Start(s.Context(), s, 3, abide.ID("i"), abide.RejectExisting())
+		refuses(s, err, abide.ErrExists, `"i"`)
+		_, err = other.Start(s.Context(), s, 3, abide.ID("i"))
+		refuses(s, err, abide.ErrExists, "flow", "other")
+		i, err = flow.Start(s.Context(), s, 4, abide.ID("i"), abide.ReplaceEnded())
+		s.check(err)
+		got, err = i.Result(s.month())
+		s.check(err)
+		equal(s, "result", got, 4)
+		a, err := flow.Start(s.Context(), s, 1)
+		s.check(err)
+		b, err := flow.Start(s.Context(), s, 1)
+		s.check(err)
+		equal(s, "the same ID", a.ID() == b.ID(), false)
+		got, err = flow.Instance(s, "i").Result(s.month())
+		s.check(err)
+		equal(s, "result", got, 4)
+		_, err = flow.Instance(s, "nobody").Result(s.month())
+		refuses(s, err, abide.ErrNotFound, "nobody")
+	})
+}
+
+// TestOddIDs: names that mean something in a path are as good as others.
+func TestOddIDs(t *testing.T) {
+	flow := abide.NewOrchestration("flow/with a slash?", func(ctx abide.Context, in string) (string, error) {
+		word, err := abide.NewEvent[string]("go/on?").Wait(ctx)
+		return in + word, err
+	}, abide.Version("1/2"))
+	both(t, abide.Serve(flow), func(s *stage) {
+		ids := append([]string{".", "..", "\x00", "😀", "stream", "bulk", "events", strings.Repeat("ä", 256), " ", "a//b", "../x"}, odd...)
+		for _, id := range ids {
+			for _, tenant := range []string{"", "default", "..", "t/" + id} {
+				if len(tenant) > 128 {
+					continue
+				}
+				i, err := flow.Start(s.Context(), s, id, abide.ID(id), abide.Tenant(tenant), abide.ReplaceEnded())
+				s.check(err)
+				s.check(abide.NewEvent[string]("go/on?").Raise(s.Context(), s, id, "!", abide.Tenant(tenant)))
+				got, err := i.Result(s.month())
+				s.check(err)
+				equal(s, "result", got, id+"!")
+				info, err := i.Info(s.Context())
+				s.check(err)
+				want := abide.Ref{Tenant: strings.TrimPrefix(tenant, "default"), ID: id}
+				equal(s, "ref", info.Ref, want)
+				equal(s, "version", info.Version, "1/2")
+				h, err := i.History(s.Context())
+				s.check(err)
+				equal(s, "ref of the history", h.Ref, want)
+			}
+		}
+	})
+}
+
+func TestBatches(t *testing.T) {
+	flow := abide.NewOrchestration("flow", echo[int])
+	both(t, abide.Serve(flow), func(s *stage) {
+		request := func(id string, opts ...abide.StartOption) abide.StartRequest {
+			r, err := flow.Prepare(s, 1, append(opts, abide.ID(id))...)
+			s.check(err)
+			return r
+		}
+		_, err := s.Start(s.Context(), request("a"))
+		s.check(err)
+		_, err = s.Start(s.Context(), request("b"), request("a", abide.RejectExisting()))
+		refuses(s, err, abide.ErrExists)
+		_, err = s.Get(s.Context(), abide.Ref{ID: "b"})
+		refuses(s, err, abide.ErrNotFound)
+		started, err := s.Start(s.Context(), request("b"), request("a"),
+			request("c", abide.After(time.Hour), abide.Tenant("acme"), abide.Tag("co:l%or", "r:ed"), abide.Tag("size", "xl")))
+		s.check(err)
+		equal(s, "existed", fmt.Sprint(started[0].Existed, started[1].Existed, started[2].Existed), "false true false")
+		equal(s, "revisions", fmt.Sprint(started[0].Revision, started[1].Revision, started[2].Revision), "1 0 1")
+		s.wait(time.Minute)
+		pending, err := s.List(s.Context(), abide.Filter{Statuses: []abide.Status{abide.Pending}})
+		s.check(err)
+		equal(s, "pending", fmt.Sprint(len(pending.Instances), pending.Instances[0].Ref, len(pending.Instances[0].Tags)), `1 "acme/c" 2`)
+		for _, tt := range []struct {
+			f    abide.Filter
+			want string
+		}{
+			{abide.Filter{}, "abc"},
+			{abide.Filter{Descending: true}, "cba"},
+			{abide.Filter{Tenant: new("")}, "ab"},
+			{abide.Filter{Tenant: new("default")}, "ab"},
+			{abide.Filter{Tenant: new("acme")}, "c"},
+			{abide.Filter{Tags: map[string]string{"co:l%or": "r:ed", "size": "xl"}}, "c"},
+			{abide.Filter{Tags: map[string]string{"size": "s"}}, ""},
+			{abide.Filter{Statuses: []abide.Status{abide.Pending, abide.Completed}}, "abc"},
+			{abide.Filter{Orchestrations: []string{"flow", "a,b"}}, "abc"},
+			{abide.Filter{Orchestrations: []string{"other"}}, ""},
+			{abide.Filter{From: time.Now()}, ""},
+			{abide.Filter{To: time.Now(), Limit: 10_000}, "abc"},
+		} {
+			for _, limit := range []int{tt.f.Limit, 1} {
+				var got []string
+				tt.f.Limit, tt.f.Cursor = limit, ""
+				for {
+					page, err := s.List(s.Context(), tt.f)
+					s.check(err)
+					for i := range page.Instances {
+						got = append(got, page.Instances[i].Ref.ID)
+					}
+					if tt.f.Cursor = page.Next; page.Next == "" {
+						break
+					}
+				}
+				equal(s, fmt.Sprintf("%+v", tt.f), strings.Join(got, ""), tt.want)
+			}
+		}
+		requests := make([]abide.StartRequest, 1001)
+		for i := range requests {
+			requests[i] = request(fmt.Sprint(i))
+		}
+		_, err = s.Start(s.Context(), requests...)
+		refuses(s, err, abide.ErrInvalid, "1001", "1000")
+		started, err = s.Start(s.Context(), requests[:1000]...)
+		s.check(err)
+		equal(s, "started", len(started), 1000)
+		none, err := s.Start(s.Context())
+		s.check(err)
+		equal(s, "started", len(none), 0)
+	})
+}
+
+func TestBadInput(t *testing.T) {
+	flow := abide.NewOrchestration("flow", echo[any])
+	event := abide.NewEvent[any]("e")
+	both(t, abide.Serve(flow), func(s *stage) {
+		_, err := flow.Start(s.Context(), s, func() {})
+		refuses(s, err, abide.ErrInvalid, "flow", "input")
+		refuses(s, event.Raise(s.Context(), s, "i", func() {}), abide.ErrInvalid, "e")
+		refuses(s, event.Raise(s.Context(), s, "", 1), abide.ErrInvalid, "ID")
+		refuses(s, abide.NewEvent[int]("").Raise(s.Context(), s, "i", 1), abide.ErrInvalid)
+		refuses(s, abide.NewEvent[int]("a@b").Raise(s.Context(), s, "i", 1), abide.ErrInvalid, "@")
+		_, err = flow.Start(s.Context(), s, strings.Repeat("x", 2<<20))
+		refuses(s, err, abide.ErrInvalid, fmt.Sprint(2<<20))
+		_, err = flow.Start(s.Context(), s, 1, abide.After(-time.Second))
+		refuses(s, err, abide.ErrInvalid, "negative")
+		for year := range map[int]bool{9999: true, 10001: true, -1: true} {
+			_, err = flow.Start(s.Context(), s, 1, abide.At(time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC)))
+			if year == 10001 {
+				refuses(s, err, abide.ErrInvalid)
+			}
+		}
+		_, err = s.Get(s.Context(), abide.Ref{})
+		refuses(s, err, abide.ErrInvalid, "ID")
+		_, err = s.Get(s.Context(), abide.Ref{ID: strings.Repeat("x", 513)})
+		refuses(s, err, abide.ErrInvalid, "513")
+		_, err = s.Get(s.Context(), abide.Ref{ID: "\xff"})
+		refuses(s, err, abide.ErrInvalid, "UTF-8")
+		_, err = s.List(s.Context(), abide.Filter{Limit: -1})
+		refuses(s, err, abide.ErrInvalid)
+		_, err = s.List(s.Context(), abide.Filter{Limit: 10_001})
+		refuses(s, err, abide.ErrInvalid)
+		_, err = s.List(s.Context(), abide.Filter{Statuses: []abide.Status{"asleep"}})
+		refuses(s, err, abide.ErrInvalid, "asleep")
+		_, err = s.List(s.Context(), abide.Filter{Cursor: "nonsense"})
+		refuses(s, err, abide.ErrInvalid)
+		_, err = s.Quarantine(s.Context(), abide.QuarantineFilter{Cursor: "nonsense"})
+		refuses(s, err, abide.ErrInvalid)
+		_, err = s.Fork(s.Context(), abide.Ref{ID: "nobody"}, 1, "")
+		refuses(s, err, abide.ErrNotFound)
+		for name, err := range map[string]error{
+			"cancel": s.Cancel(s.Context(), abide.Ref{}, ""), "terminate": s.Terminate(s.Context(), abide.Ref{}, ""),
+			"suspend": s.Suspend(s.Context(), abide.Ref{}, ""), "resume": s.Resume(s.Context(), abide.Ref{}),
+			"restart": s.Restart(s.Context(), abide.Ref{}), "delete": s.Delete(s.Context(), abide.Ref{}),
+			"move": s.MoveTimer(s.Context(), abide.Ref{}, "t", time.Now()), "redrive": s.Redrive(s.Context(), "", ""),
+			"discard": s.Discard(s.Context(), "", ""), "reason": s.Cancel(s.Context(), abide.Ref{ID: "i"}, strings.Repeat("x", 5000)),
+		} {
+			if !errors.Is(err, abide.ErrInvalid) {
+				s.Errorf("%s: %v", name, err)
+			}
+		}
+		nobody := abide.Ref{Tenant: "acme", ID: "nobody"}
+		for name, err := range map[string]error{
+			"cancel": s.Cancel(s.Context(), nobody, "why"), "terminate": s.Terminate(s.Context(), nobody, "why"),
+			"suspend": s.Suspend(s.Context(), nobody, "why"), "resume": s.Resume(s.Context(), nobody),
+			"restart": s.Restart(s.Context(), nobody), "delete": s.Delete(s.Context(), nobody),
+			"move": s.MoveTimer(s.Context(), nobody, "t", time.Now()), "redrive": s.Redrive(s.Context(), "acme", "x"),
+			"discard": s.Discard(s.Context(), "acme", "x"),
+		} {
+			if !errors.Is(err, abide.ErrNotFound) {
+				s.Errorf("%s: %v", name, err)
+			}
+		}
+	})
+}
+
+func TestValuesAndPayloads(t *testing.T) {
+	type progress struct{ Done, Of int }
+	flow := abide.NewOrchestration("flow", func(ctx abide.Context, in json.RawMessage) (json.RawMessage, error) {
+		abide.SetStatus(ctx, "packing")
+		abide.SetValue(ctx, "progress", progress{1, 2})
+		return in, abide.Sleep(ctx, time.Hour)
+	})
+	both(t, abide.Serve(flow), func(s *stage) {
+		for _, in := range []string{"null", `"<&>"`, `"\u2028"`, "12345678901234567890", "1.50e-3", "[]", `{"$base64":"AAA="}`, `{"a":{"b":[1,2.50,true]}}`, `"😀"`} {
+			i, err := flow.Start(s.Context(), s, json.RawMessage(in))
+			s.check(err)
+			s.wait(time.Minute)
+			info, err := i.Info(s.Context())
+			s.check(err)
+			var p progress
+			ok, err := info.Value("progress", &p)
+			s.check(err)
+			equal(s, "value", fmt.Sprint(ok, p, info.StatusText), "true {1 2}packing")
+			ok, err = info.Value("nothing", &p)
+			s.check(err)
+			equal(s, "there is one", ok, false)
+			_, err = info.Value("progress", new(string))
+			equal(s, "into another type", err != nil, true)
+			_, err = abide.ResultOf[abide.None](info)
+			refuses(s, err, abide.ErrState, "running")
+			got, err := i.Result(s.month())
+			s.check(err)
+			info, err = i.Info(s.Context())
+			s.check(err)
+			there, err := s.engine.Get(s.Context(), i.Ref())
+			s.check(err)
+			equal(s, "result "+in, string(info.Result), string(there.Result))
+			equal(s, "times", fmt.Sprint(info.StartedAt, info.BegunAt, info.EndedAt), fmt.Sprint(there.StartedAt, there.BegunAt, there.EndedAt))
+			equal(s, "result read", string(got), string(there.Result))
+		}
+	})
+}
+
+// reversed is a codec whose bytes are not JSON.
+type reversed struct{}
+
+func (reversed) Encode(v any) ([]byte, error) {
+	data, err := json.Marshal(v)
+	slices.Reverse(data)
+	return append([]byte{0xff, 0}, data...), err
+}
+
+func (reversed) Decode(data []byte, v any) error {
+	data = slices.Clone(data[2:])
+	slices.Reverse(data)
+	return json.Unmarshal(data, v)
+}
+
+// TestAnotherCodec: what it wrote arrives as it is, whatever the server thinks of it.
+func TestAnotherCodec(t *testing.T) {
+	event := abide.NewEvent[string]("e")
+	flow := abide.NewOrchestration("flow", func(ctx abide.Context, in string) (string, error) {
+		abide.SetValue(ctx, "v", in+"!")
+		more, err := event.Wait(ctx)
+		return in + more, err
+	})
+	far(t, abide.Config{Serve: abide.Serve(flow), Codec: reversed{}}, func(s *stage) {
+		e := s.dial().WithCodec(reversed{})
+		i, err := flow.Start(s.Context(), e, "abc", abide.ID("i"))
+		s.check(err)
+		s.wait(time.Minute)
+		info, err := i.Info(s.Context())
+		s.check(err)
+		var v string
+		_, err = info.Value("v", &v)
+		s.check(err)
+		equal(s, "value", v, "abc!")
+		s.check(event.Raise(s.Context(), e, "i", "def"))
+		got, err := i.Result(s.month())
+		s.check(err)
+		equal(s, "result", got, "abcdef")
+	})
+}
+
+// TestFailuresAreTheSame: the chain of errors, what they are by errors.Is, and their words.
+func TestFailuresAreTheSame(t *testing.T) {
+	declined := abide.NewError("declined", "the card was declined")
+	charge := abide.NewActivity("charge", func(context.Context, abide.None) (abide.None, error) {
+		return abide.None{}, abide.Final(fmt.Errorf("charge: %w", declined))
+	})
+	flow := abide.NewOrchestration("flow", func(ctx abide.Context, how string) (string, error) {
+		switch how {
+		case "fail":
+			_, err := charge.Call(ctx, abide.None{})
+			return "", fmt.Errorf("no luck: %w", err)
+		case "stall":
+			abide.SetStatus(ctx, strings.Repeat("x", 2000))
+		}
+		return "", abide.Sleep(ctx, time.Hour)
+	})
+	both(t, abide.Serve(flow, charge), func(s *stage) {
+		i, err := flow.Start(s.Context(), s, "fail", abide.Tenant("acme"), abide.ID("i"))
+		s.check(err)
+		_, err = i.Result(s.month())
+		refuses(s, err, declined, `"acme/i"`, "failed", "no luck", "the card was declined")
+		var ended *abide.InstanceError
+		equal(s, "an InstanceError", errors.As(err, &ended), true)
+		equal(s, "of", ended.Ref, i.Ref())
+		equal(s, "status", ended.Status, abide.Failed)
+		info, err := i.Info(s.Context())
+		s.check(err)
+		there, err := s.engine.Get(s.Context(), i.Ref())
+		s.check(err)
+		equal(s, "chain", chain(info.Err), chain(there.Err))
+
+		i, err = flow.Start(s.Context(), s, "stall")
+		s.check(err)
+		_, err = i.Result(s.month())
+		refuses(s, err, abide.ErrStalled, "2000")
+		equal(s, "an InstanceError", errors.As(err, &ended), true)
+		equal(s, "status", ended.Status, abide.Stalled)
+		s.check(i.Terminate(s.Context(), "it will not do"))
+		_, err = i.Result(s.month())
+		for errors.Is(err, abide.ErrStalled) {
+			_, err = i.Result(s.month())
+		}
+		refuses(s, err, abide.ErrTerminated, "it will not do")
+
+		i, err = flow.Start(s.Context(), s, "sleep")
+		s.check(err)
+		s.wait(time.Minute)
+		s.check(i.Cancel(s.Context(), "enough & more"))
+		_, err = i.Result(s.month())
+		refuses(s, err, abide.ErrCancelled, "enough & more")
+		refuses(s, i.Cancel(s.Context(), ""), abide.ErrState, "cancelled")
+	})
+}
+
+func chain(err error) string {
+	var parts []string
+	for ; err != nil; err = errors.Unwrap(err) {
+		typ := ""
+		if e, ok := errors.AsType[*abide.Error](err); ok {
+			typ = e.Type
+		}
+		parts = append(parts, fmt.Sprintf("%T %s %q", err, typ, err))
+	}
+	return strings.Join(parts, " / ")
+}
+
+func TestTalkingToInstances(t *testing.T) {
+	approved := abide.NewEvent[string]("approved")
+	flow := abide.NewOrchestration("wait", func(ctx abide.Context, _ abide.None) (string, error) {
+		start := abide.Now(ctx)
+		v, err := approved.Wait(ctx, abide.Timeout(time.Hour))
+		switch {
+		case errors.Is(err, abide.ErrTimeout):
+			return "timeout after " + abide.Now(ctx).Sub(start).String(), nil
+		case err != nil:
+			return "", err
+		}
+		return v + " after " + abide.Now(ctx).Sub(start).String(), nil
+	})
+	both(t, abide.Serve(flow), func(s *stage) {
+		start := func(id string) *abide.Instance[string] {
+			i, err := flow.Start(s.Context(), s, abide.None{}, abide.ID(id))
+			s.check(err)
+			s.wait(time.Minute)
+			return i
+		}
+		result := func(i *abide.Instance[string], want string) {
+			got, err := i.Result(s.month())
+			s.check(err)
+			equal(s, i.ID(), got, want)
+		}
+		result(start("slow"), "timeout after 1h0m0s")
+		i := start("i")
+		s.check(approved.Raise(s.Context(), s, "i", "yes"))
+		result(i, "yes after 1m0s")
+		s.check(approved.Raise(s.Context(), s, "j", "early", abide.KeepFor(time.Hour), abide.ID("once")))
+		s.check(approved.Raise(s.Context(), s, "j", "late", abide.ID("once")))
+		result(start("j"), "early after 0s")
+		k := start("k")
+		s.check(s.MoveTimer(s.Context(), k.Ref(), "approved", time.Now().Add(4*time.Minute)))
+		refuses(s, s.MoveTimer(s.Context(), k.Ref(), "nap", time.Now()), abide.ErrNotFound, "nap")
+		refuses(s, s.MoveTimer(s.Context(), k.Ref(), "approved", time.Date(9500, 1, 1, 0, 0, 0, 0, time.UTC)), abide.ErrInvalid, "9000")
+		result(k, "timeout after 5m0s")
+		refuses(s, s.MoveTimer(s.Context(), k.Ref(), "approved", time.Now()), abide.ErrState)
+
+		l := start("l")
+		refuses(s, l.Delete(s.Context()), abide.ErrState)
+		refuses(s, l.Restart(s.Context()), abide.ErrState)
+		s.check(l.Suspend(s.Context(), "lunch"))
+		s.wait(time.Second)
+		info, err := l.Info(s.Context())
+		s.check(err)
+		equal(s, "suspended", fmt.Sprint(info.Status, " ", info.Reason), "suspended lunch")
+		s.check(l.Resume(s.Context()))
+		s.check(approved.Raise(s.Context(), s, "l", "fine", abide.IfAwaited()))
+		_, err = l.Result(s.month())
+		s.check(err)
+		s.check(l.Restart(s.Context()))
+		s.wait(time.Second)
+		info, err = l.Info(s.Context())
+		s.check(err)
+		equal(s, "restarted", info.Status, abide.Running)
+		s.check(l.Terminate(s.Context(), "that is all"))
+		ended, err := s.Wait(s.month(), l.Ref())
+		s.check(err)
+		equal(s, "terminated", fmt.Sprint(ended.Status, " ", ended.Reason), "terminated that is all")
+		s.check(l.Delete(s.Context()))
+		_, err = l.Info(s.Context())
+		refuses(s, err, abide.ErrNotFound, `"l"`)
+	})
+}
+
+// TestAwait: an instance that does not exist is waited for, one that is deleted is not.
+func TestAwait(t *testing.T) {
+	event := abide.NewEvent[int]("e")
+	flow := abide.NewOrchestration("flow", func(ctx abide.Context, _ abide.None) (int, error) { return event.Wait(ctx) })
+	both(t, abide.Serve(flow), func(s *stage) {
+		ref := abide.Ref{ID: "i"}
+		type answer struct {
+			info abide.Info
+			err  error
+		}
+		await := func(after int64) chan answer {
+			c := make(chan answer, 1)
+			go func() {
+				info, err := s.Await(s.month(), ref, after)
+				c <- answer{info, err}
+			}()
+			return c
+		}
+		first := await(0)
+		s.wait(5 * time.Minute)
+		_, err := flow.Start(s.Context(), s, abide.None{}, abide.ID("i"))
+		s.check(err)
+		a := <-first
+		s.check(a.err)
+		equal(s, "revision", a.info.Revision >= 1, true)
+		s.wait(time.Second)
+		info, err := s.Get(s.Context(), ref)
+		s.check(err)
+		next := await(info.Revision)
+		s.wait(time.Hour)
+		s.check(event.Raise(s.Context(), s, "i", 1))
+		a = <-next
+		s.check(a.err)
+		equal(s, "status", a.info.Status, abide.Completed)
+		gone := await(a.info.Revision)
+		s.wait(5 * time.Minute)
+		s.check(s.Delete(s.Context(), ref))
+		a = <-gone
+		refuses(s, a.err, abide.ErrNotFound, `"i"`)
+		short, cancel := context.WithTimeout(s.Context(), time.Minute)
+		defer cancel()
+		_, err = s.Await(short, ref, 0)
+		refuses(s, err, context.DeadlineExceeded)
+	})
+}

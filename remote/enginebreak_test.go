@@ -1,0 +1,370 @@
+package remote_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/remote"
+	"github.com/abidehq/abide/server"
+)
+
+// far runs f with a client of a server.
+func far(t *testing.T, cfg abide.Config, f func(s *stage)) {
+	t.Helper()
+	t.Parallel()
+	onStage(t, cfg, true, f)
+}
+
+// rig has something between the network and the server.
+func (s *stage) rig(between func(w http.ResponseWriter, r *http.Request, next http.Handler)) {
+	s.Helper()
+	h, err := server.New(server.Config{Store: s.store, Engine: s.engine})
+	s.check(err)
+	s.net.stop()
+	s.net.start(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { between(w, r, h) }))
+}
+
+func TestAWaitOutlivesConnectionsAndServers(t *testing.T) {
+	event := abide.NewEvent[string]("e")
+	flow := abide.NewOrchestration("flow", func(ctx abide.Context, _ abide.None) (string, error) { return event.Wait(ctx) })
+	far(t, abide.Config{Serve: abide.Serve(flow)}, func(s *stage) {
+		i, err := flow.Start(s.Context(), s, abide.None{}, abide.ID("i"))
+		s.check(err)
+		result := make(chan string, 1)
+		go func() {
+			got, err := i.Result(s.month())
+			if err != nil {
+				got = err.Error()
+			}
+			result <- got
+		}()
+		s.wait(10 * time.Second)
+		s.net.cut()
+		s.wait(10 * time.Minute)
+		s.net.stop()
+		s.wait(time.Hour)
+		tried := s.net.count()
+		if tried < 100 || tried > 2000 {
+			s.Errorf("the server was tried %d times in an hour", tried)
+		}
+		s.serve()
+		s.wait(10 * time.Second)
+		s.check(event.Raise(s.Context(), s, "i", "at last"))
+		select {
+		case got := <-result:
+			equal(s, "result", got, "at last")
+		case <-time.After(time.Minute):
+			s.Error("it still waits")
+		}
+		equal(s, "tries while it could wait", s.net.count()-tried < 10, true)
+	})
+}
+
+func TestAServerThatNeverAnsweredIsNotWaitedFor(t *testing.T) {
+	far(t, abide.Config{}, func(s *stage) {
+		s.net.setDown(true)
+		begin := time.Now()
+		flow := abide.OrchestrationNamed[int, int]("flow")
+		_, err := s.Await(s.Context(), abide.Ref{ID: "i"}, 1)
+		refuses(s, err, remote.ErrUnreachable)
+		_, err = flow.Start(s.Context(), s, 1)
+		refuses(s, err, remote.ErrUnreachable)
+		for _, err := range s.Client.(abide.Watcher).Changes(s.Context(), "") {
+			refuses(s, err, remote.ErrUnreachable)
+		}
+		equal(s, "time", time.Since(begin), 0)
+		ended, cancel := context.WithCancel(s.Context())
+		cancel()
+		_, err = s.Await(ended, abide.Ref{ID: "i"}, 1)
+		refuses(s, err, context.Canceled)
+	})
+}
+
+// TestAStartIsTriedAgain: when its answer is lost, and starts one instance all the same.
+func TestAStartIsTriedAgain(t *testing.T) {
+	var runs atomic.Int32
+	flow := abide.NewOrchestration("flow", func(ctx abide.Context, in int) (int, error) {
+		_, err := abide.Step(ctx, "count", func(context.Context) (int32, error) { return runs.Add(1), nil })
+		return in, err
+	})
+	far(t, abide.Config{Serve: abide.Serve(flow)}, func(s *stage) {
+		var lose, posts atomic.Int32
+		s.rig(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+			if r.Method != http.MethodPost {
+				next.ServeHTTP(w, r)
+				return
+			}
+			posts.Add(1)
+			answer := httptest.NewRecorder()
+			next.ServeHTTP(answer, r)
+			if lose.Add(-1) >= 0 {
+				<-time.After(time.Second) // so that the instance has ended
+				panic(http.ErrAbortHandler)
+			}
+			w.Header().Set("Content-Type", answer.Header().Get("Content-Type"))
+			w.WriteHeader(answer.Code)
+			_, _ = w.Write(answer.Body.Bytes())
+		})
+		_, err := s.List(s.Context(), abide.Filter{}) // it is there
+		s.check(err)
+		for n, tt := range []struct {
+			what string
+			opts []abide.StartOption
+			runs int32
+		}{
+			{"plain", nil, 1},
+			{"rejects", []abide.StartOption{abide.RejectExisting()}, 1},
+			{"replaces", []abide.StartOption{abide.ReplaceEnded()}, 1},
+		} {
+			runs.Store(0)
+			posts.Store(0)
+			lose.Store(2)
+			i, err := flow.Start(s.Context(), s, n, append(tt.opts, abide.ID(tt.what))...)
+			s.check(err)
+			got, err := i.Result(s.month())
+			s.check(err)
+			synctest.Wait()
+			equal(s, tt.what, got, n)
+			equal(s, tt.what+": runs", runs.Load(), tt.runs)
+			equal(s, tt.what+": tries", posts.Load(), 3)
+		}
+		// Not without end.
+		posts.Store(0)
+		lose.Store(1000)
+		_, err = flow.Start(s.Context(), s, 1)
+		refuses(s, err, remote.ErrUnreachable)
+		equal(s, "tries", posts.Load(), 4)
+		// What cannot be told from another one is tried once.
+		for name, call := range map[string]func() error{
+			"raise":  func() error { return abide.NewEvent[int]("e").Raise(s.Context(), s, "i", 1) },
+			"cancel": func() error { return s.Cancel(s.Context(), abide.Ref{ID: "i"}, "") },
+		} {
+			posts.Store(0)
+			if err := call(); !errors.Is(err, remote.ErrUnreachable) || posts.Load() != 1 {
+				s.Errorf("%s: %v after %d tries", name, err, posts.Load())
+			}
+		}
+	})
+}
+
+// TestAConnectionThatSaysNothingIsBroken, also if nobody says that it is.
+func TestAConnectionThatSaysNothingIsBroken(t *testing.T) {
+	flow := abide.NewOrchestration("flow", func(ctx abide.Context, _ abide.None) (int, error) { return 7, abide.Sleep(ctx, time.Hour) })
+	far(t, abide.Config{Serve: abide.Serve(flow)}, func(s *stage) {
+		var dead atomic.Bool
+		s.rig(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+			if dead.Load() {
+				if strings.HasSuffix(r.URL.Path, "/stream") {
+					w.WriteHeader(http.StatusOK)
+					_ = http.NewResponseController(w).Flush()
+				}
+				<-r.Context().Done()
+				return
+			}
+			next.ServeHTTP(w, r)
+		})
+		i, err := flow.Start(s.Context(), s, abide.None{})
+		s.check(err)
+		dead.Store(true)
+		done := make(chan error, 1)
+		go func() {
+			_, err := i.Result(s.month())
+			done <- err
+		}()
+		s.wait(2 * time.Hour)
+		dead.Store(false)
+		select {
+		case err := <-done:
+			s.check(err)
+		case <-time.After(2 * time.Minute):
+			s.Error("it still waits for an answer")
+		}
+	})
+}
+
+// changes collects what a watcher says until the context ends.
+type changes struct {
+	mu   sync.Mutex
+	seen []string
+	last string
+	err  error
+	done chan struct{}
+}
+
+func follow(ctx context.Context, w abide.Watcher, after string) *changes {
+	c := &changes{done: make(chan struct{})}
+	list := w.Changes(ctx, after)
+	go func() {
+		defer close(c.done)
+		for change, err := range list {
+			c.mu.Lock()
+			c.err = err
+			if err == nil {
+				text := change.Ref.Tenant + "/" + change.Ref.ID + " " + string(change.Status)
+				if change.Deleted {
+					text += "deleted"
+				}
+				c.seen, c.last = append(c.seen, text), change.Cursor
+			}
+			c.mu.Unlock()
+		}
+	}()
+	return c
+}
+
+func (c *changes) get() (seen, last string, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return strings.Join(c.seen, ", "), c.last, c.err
+}
+
+func TestChanges(t *testing.T) {
+	flow := abide.NewOrchestration("flow", func(ctx abide.Context, _ abide.None) (int, error) { return 7, abide.Sleep(ctx, time.Hour) })
+	both(t, abide.Serve(flow), func(s *stage) {
+		ctx, cancel := context.WithCancel(s.Context())
+		defer cancel()
+		c := follow(ctx, s.Client.(abide.Watcher), "")
+		synctest.Wait()
+		start := func(id string) {
+			_, err := flow.Start(s.Context(), s, abide.None{}, abide.ID(id), abide.Tenant("acme"), abide.After(time.Minute))
+			s.check(err)
+			s.wait(time.Second)
+		}
+		start("a")
+		if s.net != nil {
+			s.net.cut()
+		}
+		start("b")
+		if s.net != nil { // the server is restarted, and the engine is not
+			s.net.stop()
+		}
+		_, err := flow.Start(s.Context(), s.engine, abide.None{}, abide.ID("c"), abide.After(time.Minute))
+		s.check(err)
+		s.wait(30 * time.Second)
+		if s.net != nil {
+			s.serve()
+		}
+		s.wait(30 * time.Minute)
+		s.check(s.Terminate(s.Context(), abide.Ref{Tenant: "acme", ID: "a"}, ""))
+		s.wait(time.Second)
+		s.check(s.Delete(s.Context(), abide.Ref{Tenant: "acme", ID: "a"}))
+		s.wait(time.Second)
+		const want = "acme/a pending, acme/b pending, /c pending, acme/a running, acme/b running, /c running, acme/a terminated, acme/a deleted"
+		got, last, err := c.get()
+		s.check(err)
+		equal(s, "changes", got, want)
+		s.wait(24 * time.Hour)
+		got, _, err = c.get()
+		s.check(err)
+		equal(s, "changes", strings.TrimPrefix(got, want), ", acme/b completed, /c completed")
+		again := follow(ctx, s.Client.(abide.Watcher), last)
+		s.wait(time.Second)
+		got, _, err = again.get()
+		s.check(err)
+		equal(s, "changes after a cursor", got, "acme/b completed, /c completed")
+		bad := follow(ctx, s.Client.(abide.Watcher), "x-1")
+		<-bad.done
+		_, _, err = bad.get()
+		refuses(s, err, abide.ErrMissed)
+		cancel()
+		<-c.done
+		_, _, err = c.get()
+		s.check(err)
+	})
+}
+
+// TestChangesThatCannotBeFoundAgainAreMissed: there was no change yet by which the place
+// could be named.
+func TestChangesThatCannotBeFoundAgainAreMissed(t *testing.T) {
+	far(t, abide.Config{}, func(s *stage) {
+		c := follow(s.Context(), s.Client.(abide.Watcher), "")
+		s.wait(time.Minute)
+		s.net.cut()
+		<-c.done
+		_, _, err := c.get()
+		refuses(s, err, abide.ErrMissed)
+	})
+}
+
+func TestAStreamThatSaysNothingIsMadeAgain(t *testing.T) {
+	flow := abide.NewOrchestration("flow", echo[int])
+	far(t, abide.Config{Serve: abide.Serve(flow)}, func(s *stage) {
+		var dead atomic.Bool
+		s.rig(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+			if dead.Load() && strings.HasSuffix(r.URL.Path, "/stream") {
+				w.WriteHeader(http.StatusOK)
+				_ = http.NewResponseController(w).Flush()
+				<-r.Context().Done()
+				return
+			}
+			next.ServeHTTP(w, r)
+		})
+		ctx, cancel := context.WithCancel(s.Context())
+		defer cancel()
+		c := follow(ctx, s.Client.(abide.Watcher), "")
+		synctest.Wait()
+		start := func(id string) {
+			_, err := flow.Start(s.Context(), s, 1, abide.ID(id), abide.After(time.Hour))
+			s.check(err)
+			s.wait(time.Second)
+		}
+		start("a")
+		dead.Store(true)
+		s.net.cut()
+		s.wait(time.Second)
+		start("b")
+		dead.Store(false)
+		s.wait(2 * time.Minute)
+		got, _, err := c.get()
+		s.check(err)
+		equal(s, "changes", got, "/a pending, /b pending")
+		cancel()
+		<-c.done
+	})
+}
+
+func TestWorkersAndStatistics(t *testing.T) {
+	flow := abide.NewOrchestration("flow", echo[int], abide.Version("2"))
+	act := abide.NewActivity("act", func(context.Context, int) (int, error) { return 0, nil })
+	far(t, abide.Config{Serve: abide.Serve(flow, act), Worker: "desk"}, func(s *stage) {
+		_, err := abide.OrchestrationNamed[int, int]("nobody").Start(s.Context(), s, 1)
+		s.check(err)
+		s.wait(time.Second)
+		workers, err := s.Workers(s.Context())
+		s.check(err)
+		local, err := s.engine.Workers(s.Context())
+		s.check(err)
+		equal(s, "workers", text(s, workers), text(s, local))
+		equal(s, "number of workers", len(workers), 1)
+		unserved, err := s.Unserved(s.Context())
+		s.check(err)
+		there, err := s.engine.Unserved(s.Context())
+		s.check(err)
+		equal(s, "unserved", text(s, unserved), text(s, there))
+		equal(s, "number of what is unserved", len(unserved), 1)
+		h := &http.Client{Transport: &http.Transport{DialContext: s.net.dial}}
+		defer h.CloseIdleConnections()
+		c := remote.NewOver("http://abide", h)
+		known, err := c.Orchestrations(s.Context())
+		s.check(err)
+		equal(s, "orchestrations", len(known), 2)
+		equal(s, "the first", known[0].Name+"@"+known[0].Version+" "+known[0].Workers[0], "flow@2 "+workers[0].ID)
+		equal(s, "the second", known[1].Name, "nobody")
+		equal(s, "that waits", known[1].Pending, 1)
+		stats, err := c.Stats(s.Context())
+		s.check(err)
+		want, err := s.store.Stats(s.Context())
+		s.check(err)
+		equal(s, "statistics", text(s, stats), text(s, want))
+		equal(s, "rows", len(stats.Routes) > 0, true)
+	})
+}

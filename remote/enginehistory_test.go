@@ -1,0 +1,172 @@
+package remote_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/abidehq/abide"
+)
+
+func TestWaitsHistoryAndFork(t *testing.T) {
+	broken := abide.NewActivity("broken", func(context.Context, abide.None) (abide.None, error) {
+		return abide.None{}, errors.New("no paper")
+	}, abide.Retry(0).Backoff(time.Hour, 1, time.Hour))
+	child := abide.NewOrchestration("child", func(ctx abide.Context, _ abide.None) (abide.None, error) {
+		return abide.None{}, abide.Sleep(ctx, 24*time.Hour)
+	})
+	flow := abide.NewOrchestration("flow", func(ctx abide.Context, _ abide.None) (abide.None, error) {
+		return abide.None{}, abide.Join(ctx, broken.Go(ctx, abide.None{}),
+			abide.NewTimer(ctx, 12*time.Hour, abide.Named("lunch")), child.Go(ctx, abide.None{}, abide.ID("c")))
+	})
+	loop := abide.NewOrchestration("loop", func(ctx abide.Context, n int) (int, error) {
+		if err := abide.Sleep(ctx, time.Minute); err != nil || n == 3 {
+			return n, err
+		}
+		return n, abide.ContinueAsNew(ctx, n+1)
+	})
+	both(t, abide.Serve(flow, child, broken, loop), func(s *stage) {
+		i, err := flow.Start(s.Context(), s, abide.None{})
+		s.check(err)
+		s.wait(90 * time.Minute)
+		waits, err := s.Waits(s.Context(), i.Ref())
+		s.check(err)
+		there, err := s.engine.Waits(s.Context(), i.Ref())
+		s.check(err)
+		equal(s, "waits", fmt.Sprint(waits), fmt.Sprint(there))
+		equal(s, "number of waits", len(waits), 3)
+		equal(s, "the error", waits[0].Err.Error(), "no paper")
+		_, err = i.Fork(s.Context(), 1<<40, "")
+		refuses(s, err, abide.ErrInvalid, "events 1 to")
+		fork, err := i.Fork(s.Context(), 3, "fork")
+		s.check(err)
+		equal(s, "fork", fork.Ref(), abide.Ref{ID: "fork"})
+		_, err = i.Fork(s.Context(), 3, "fork")
+		refuses(s, err, abide.ErrExists, "fork")
+		s.wait(time.Minute)
+		h, err := i.History(s.Context())
+		s.check(err)
+		local, err := s.engine.History(s.Context(), i.Ref(), 0)
+		s.check(err)
+		equal(s, "history", text(s, h), text(s, local))
+
+		l, err := loop.Start(s.Context(), s, 1, abide.ID("l"))
+		s.check(err)
+		_, err = l.Result(s.month())
+		s.check(err)
+		for _, execution := range []int{0, 2, 3} {
+			h, err := s.History(s.Context(), l.Ref(), execution)
+			s.check(err)
+			local, err := s.engine.History(s.Context(), l.Ref(), execution)
+			s.check(err)
+			equal(s, "history", text(s, h), text(s, local))
+			if execution == 0 {
+				execution = 3
+			}
+			equal(s, "execution", h.Execution, execution)
+		}
+		_, err = s.History(s.Context(), l.Ref(), 1)
+		refuses(s, err, abide.ErrNotFound, "execution 3")
+		_, err = s.History(s.Context(), l.Ref(), -1)
+		equal(s, "an error", err != nil, true)
+	})
+}
+
+func text(s *stage, v any) string {
+	s.Helper()
+	data, err := json.Marshal(v)
+	s.check(err)
+	return string(data)
+}
+
+// TestLongHistoriesHaveAllEvents: they come in several pages.
+func TestLongHistoriesHaveAllEvents(t *testing.T) {
+	flow := abide.NewOrchestration("flow", func(ctx abide.Context, _ abide.None) (int, error) {
+		n := 0
+		for range 9 {
+			s, err := abide.Step(ctx, "big", func(context.Context) (string, error) { return strings.Repeat("x", 1<<20), nil })
+			if err != nil {
+				return 0, err
+			}
+			n += len(s)
+		}
+		return n, nil
+	})
+	both(t, abide.Serve(flow), func(s *stage) {
+		i, err := flow.Start(s.Context(), s, abide.None{})
+		s.check(err)
+		n, err := i.Result(s.month())
+		s.check(err)
+		equal(s, "bytes", n, 9<<20)
+		h, err := i.History(s.Context())
+		s.check(err)
+		ids := make([]int, len(h.Events))
+		for i := range h.Events {
+			ids[i] = h.Events[i].ID
+		}
+		equal(s, "in order", slices.IsSorted(ids) && ids[0] == 1 && ids[len(ids)-1] == len(ids), true)
+		local, err := s.engine.History(s.Context(), i.Ref(), 0)
+		s.check(err)
+		equal(s, "history", text(s, h) == text(s, local), true)
+	})
+}
+
+func TestQuarantineOfEvents(t *testing.T) {
+	event := abide.NewEvent[string]("e")
+	flow := abide.NewOrchestration("flow", func(ctx abide.Context, _ abide.None) (string, error) { return event.Wait(ctx) })
+	both(t, abide.Serve(flow), func(s *stage) {
+		for _, tenant := range []string{"", "acme"} {
+			for _, id := range []string{"one", "two", "three"} {
+				s.check(event.Raise(s.Context(), s, id, "for "+id, abide.Tenant(tenant), abide.KeepFor(time.Minute)))
+			}
+		}
+		s.wait(time.Hour)
+		i, err := flow.Start(s.Context(), s, abide.None{}, abide.ID("other"))
+		s.check(err)
+		s.wait(time.Hour)
+		var all []abide.Quarantined
+		f := abide.QuarantineFilter{Limit: 2}
+		for {
+			page, err := s.Quarantine(s.Context(), f)
+			s.check(err)
+			all = append(all, page.Messages...)
+			if f.Cursor = page.Next; f.Cursor == "" {
+				break
+			}
+		}
+		equal(s, "quarantined", len(all), 6)
+		local, err := s.engine.Quarantine(s.Context(), abide.QuarantineFilter{})
+		s.check(err)
+		equal(s, "messages", text(s, all), text(s, local.Messages))
+		ours, err := s.Quarantine(s.Context(), abide.QuarantineFilter{Tenant: new("acme")})
+		s.check(err)
+		equal(s, "quarantined of a tenant", len(ours.Messages), 3)
+		for _, q := range ours.Messages {
+			if q.Key == "one" {
+				s.check(s.Discard(s.Context(), q.Tenant, q.ID))
+				refuses(s, s.Discard(s.Context(), q.Tenant, q.ID), abide.ErrNotFound)
+			}
+			if q.Key == "two" {
+				s.check(s.Redrive(s.Context(), q.Tenant, q.ID))
+			}
+		}
+		for _, q := range all {
+			if q.Tenant == "" && q.Key == "three" {
+				s.check(s.Redrive(s.Context(), "default", q.ID))
+			}
+		}
+		for id, tenant := range map[string]string{"two": "acme", "three": "default"} {
+			j, err := flow.Start(s.Context(), s, abide.None{}, abide.ID(id), abide.Tenant(tenant))
+			s.check(err)
+			got, err := j.Result(s.month())
+			s.check(err)
+			equal(s, "result", got, "for "+id)
+		}
+		s.check(i.Terminate(s.Context(), ""))
+	})
+}

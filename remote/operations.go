@@ -1,0 +1,67 @@
+package remote
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/server/api"
+)
+
+// Operations are what is done to many instances of a server at a time. Errors match those of
+// package abide: [abide.ErrNotFound], [abide.ErrExists], [abide.ErrState] and
+// [abide.ErrInvalid].
+type Operations struct{ c *Client }
+
+// Operations returns the server's operations.
+func (c *Client) Operations() *Operations { return &Operations{c} }
+
+// Start starts an operation. It is durable when Start returns, and is done after that. With
+// an ID that exists, that operation is returned if it does the same.
+func (o *Operations) Start(ctx context.Context, n api.NewOperation) (api.Operation, error) {
+	return o.one(ctx, http.MethodPost, "/api/v1/operations", n)
+}
+
+// Get returns an operation.
+func (o *Operations) Get(ctx context.Context, id string) (api.Operation, error) {
+	return o.named(ctx, "get", http.MethodGet, id, "")
+}
+
+// Cancel has an operation stop. What is done is done.
+func (o *Operations) Cancel(ctx context.Context, id string) (api.Operation, error) {
+	return o.named(ctx, "cancel", http.MethodPost, id, "/cancel")
+}
+
+// OperationFilter says which operations are meant: those that match all that is set.
+type OperationFilter struct {
+	Tenant   string   // whose instances they are about
+	Statuses []string // one of them
+	Kinds    []string // one of them
+}
+
+// List returns operations, the latest first. Limit is how many at most; 0 leaves it to the
+// server. Cursor is the NextPageToken of the page before, or empty.
+func (o *Operations) List(ctx context.Context, f OperationFilter, limit int, cursor string) (api.OperationList, error) {
+	q := page(limit, cursor)
+	set(q, "tenant", f.Tenant)
+	set(q, "status", strings.Join(f.Statuses, ","))
+	set(q, "kind", strings.Join(f.Kinds, ","))
+	var list api.OperationList
+	_, err := o.c.call(ctx, http.MethodGet, "/api/v1/operations", q, nil, &list)
+	return list, err
+}
+
+func (o *Operations) named(ctx context.Context, verb, method, id, path string) (api.Operation, error) {
+	if id == "" {
+		return api.Operation{}, fmt.Errorf("remote: %s: an ID of an operation is needed: %w", verb, abide.ErrInvalid)
+	}
+	return o.one(ctx, method, "/api/v1/operations/"+element(id)+path, nil)
+}
+
+func (o *Operations) one(ctx context.Context, method, path string, in any) (api.Operation, error) {
+	var out api.Operation
+	_, err := o.c.call(ctx, method, path, nil, in, &out)
+	return out, err
+}

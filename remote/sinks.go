@@ -1,0 +1,35 @@
+package remote
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/abidehq/abide/server/api"
+)
+
+// Sinks returns the sinks that the server publishes to, and others for which something waits.
+func (c *Client) Sinks(ctx context.Context) ([]api.Sink, error) {
+	var list api.SinkList
+	_, err := c.call(ctx, http.MethodGet, "/api/v1/sinks", nil, nil, &list)
+	return list.Sinks, err
+}
+
+// DeliveryFilter says which deliveries are meant: those that match all that is set.
+type DeliveryFilter struct {
+	Tenant string
+	Sink   string
+	State  string // pending, published, retrying or failed
+}
+
+// Deliveries returns what became of the envelopes of timers that have fired, the latest
+// first. Limit is how many at most; 0 leaves it to the server. Cursor is the NextPageToken of
+// the page before, or empty.
+func (c *Client) Deliveries(ctx context.Context, f DeliveryFilter, limit int, cursor string) (api.DeliveryList, error) {
+	q := page(limit, cursor)
+	set(q, "tenant", f.Tenant)
+	set(q, "sink", f.Sink)
+	set(q, "state", f.State)
+	var list api.DeliveryList
+	_, err := c.call(ctx, http.MethodGet, "/api/v1/deliveries", q, nil, &list)
+	return list, err
+}

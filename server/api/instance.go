@@ -1,0 +1,206 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/abidehq/abide"
+)
+
+// What becomes of a start with an ID that exists.
+const (
+	OnExistsReject   = "reject"   // it is an error
+	OnExistsExisting = "existing" // the instance that is there is the one
+	OnExistsReplace  = "replace"  // one that has ended makes way
+)
+
+// NewInstance is an instance to start.
+type NewInstance struct {
+	Tenant        string            `json:"tenant,omitempty" doc:"Whose instance it is; default if it is not given."`
+	ID            string            `json:"id,omitempty" doc:"A name of your own: starting the same one twice starts one instance. Without it there is a random one."`
+	Orchestration string            `json:"orchestration" minLength:"1" doc:"The name of the orchestration."`
+	Version       string            `json:"version,omitempty" doc:"The version of the orchestration."`
+	Input         json.RawMessage   `json:"input,omitempty" doc:"Any JSON value, or {\"$base64\": \"…\"} for what is not JSON."`
+	Tags          map[string]string `json:"tags,omitempty" doc:"By which instances can be listed."`
+	StartAt       time.Time         `json:"start_at,omitzero" doc:"When it begins; at once if neither this nor delay is given."`
+	Delay         Duration          `json:"delay,omitempty" doc:"How long from now it begins, by the store's clock."`
+	OnExists      string            `json:"on_exists,omitempty" enum:"reject,existing,replace" doc:"What becomes of an ID that exists: an error, the instance that is there (unless something else is said), or another start if that one has ended."`
+}
+
+// NewInstances are instances to start in one commit.
+type NewInstances struct {
+	Instances []NewInstance `json:"instances" minItems:"1" maxItems:"1000" doc:"All of them are started, or none."`
+}
+
+// Started is what became of a [NewInstance].
+type Started struct {
+	Tenant   string    `json:"tenant"`
+	ID       string    `json:"id"`
+	Existed  bool      `json:"existed,omitempty" doc:"There was such an instance, and nothing was started."`
+	Revision int64     `json:"revision,omitempty" doc:"That of the instance, if it was started."`
+	Instance *Instance `json:"instance,omitempty" doc:"The instance when it had ended, or when the wait was over; only with wait."`
+}
+
+// FromStarted returns what became of a start for the wire.
+func FromStarted(s abide.Started) Started {
+	return Started{Tenant: FromTenant(s.Ref.Tenant), ID: s.Ref.ID, Existed: s.Existed, Revision: s.Revision}
+}
+
+// Started is the inverse of [FromStarted].
+func (s *Started) Started() abide.Started {
+	return abide.Started{Ref: abide.Ref{Tenant: Tenant(s.Tenant), ID: s.ID}, Existed: s.Existed, Revision: s.Revision}
+}
+
+// StartedList is what became of [NewInstances], in their order.
+type StartedList struct {
+	Instances []Started `json:"instances"`
+}
+
+// Instance is what is true of an instance.
+type Instance struct {
+	Tenant        string                     `json:"tenant"`
+	ID            string                     `json:"id"`
+	Orchestration string                     `json:"orchestration"`
+	Version       string                     `json:"version,omitempty"`
+	Status        string                     `json:"status" enum:"pending,running,suspended,stalled,completed,failed,cancelled,terminated,continued"`
+	Reason        string                     `json:"reason,omitempty" doc:"Why it is suspended, stalled or terminated."`
+	Execution     int                        `json:"execution" doc:"Counts from 1; continue-as-new makes the next."`
+	StartedAt     time.Time                  `json:"started_at"`
+	BegunAt       time.Time                  `json:"begun_at,omitzero" doc:"When its code began."`
+	EndedAt       time.Time                  `json:"ended_at,omitzero"`
+	Parent        string                     `json:"parent,omitempty" doc:"The ID of the instance that waits for it."`
+	Tags          map[string]string          `json:"tags,omitempty"`
+	StatusText    string                     `json:"status_text,omitempty" doc:"What it says about itself."`
+	Values        map[string]json.RawMessage `json:"values,omitempty" doc:"What it lets others read."`
+	Result        json.RawMessage            `json:"result,omitempty" doc:"What it returned: any JSON value, or {\"$base64\": \"…\"} for what is not JSON."`
+	Failure       *Failure                   `json:"failure,omitempty" doc:"How it ended otherwise."`
+	Revision      int64                      `json:"revision" doc:"Grows with each change."`
+}
+
+// FromInfo returns an instance for the wire.
+func FromInfo(i *abide.Info) Instance {
+	out := Instance{
+		Tenant: FromTenant(i.Ref.Tenant), ID: i.Ref.ID, Orchestration: i.Orchestration, Version: i.Version,
+		Status: string(i.Status), Reason: i.Reason, Execution: i.Execution,
+		StartedAt: i.StartedAt, BegunAt: i.BegunAt, EndedAt: i.EndedAt, Parent: i.Parent, Tags: i.Tags,
+		StatusText: i.StatusText, Result: FromPayload(i.Result), Failure: FromError(i.Err), Revision: i.Revision,
+	}
+	if len(i.Values) > 0 {
+		out.Values = make(map[string]json.RawMessage, len(i.Values))
+		for name, value := range i.Values {
+			out.Values[name] = FromPayload(value)
+		}
+	}
+	return out
+}
+
+// InstanceList is a page of instances.
+type InstanceList struct {
+	Instances     []Instance `json:"instances"`
+	NextPageToken string     `json:"next_page_token,omitempty" doc:"What to ask for the next page with; not there on the last one."`
+}
+
+// FromTag returns a tag as a query has it: name:value, with what would end the name too soon
+// escaped.
+func FromTag(name, value string) string {
+	return strings.NewReplacer("%", "%25", ":", "%3A").Replace(name) + ":" + value
+}
+
+// Tag is the inverse of [FromTag].
+func Tag(text string) (name, value string, err error) {
+	name, value, ok := strings.Cut(text, ":")
+	if ok {
+		name, err = url.PathUnescape(name)
+	}
+	if !ok || err != nil {
+		return "", "", fmt.Errorf("%q is not a tag; it looks like name:value: %w", text, abide.ErrInvalid)
+	}
+	return name, value, nil
+}
+
+// Result is how far an instance has come, and what it returned if it has completed.
+type Result struct {
+	Tenant string          `json:"tenant"`
+	ID     string          `json:"id"`
+	Status string          `json:"status"`
+	Result json.RawMessage `json:"result,omitempty" doc:"Any JSON value, or {\"$base64\": \"…\"} for what is not JSON; not there if it returns nothing."`
+}
+
+// Codes of problems with results.
+const (
+	CodeFailed  = "instance_failed"  // the instance ended without a result
+	CodeStalled = "instance_stalled" // the instance's code cannot go on before somebody mends it
+)
+
+// InstanceProblem is the problem of who asks for a result that there is not.
+type InstanceProblem struct {
+	Problem
+	Instance Instance `json:"instance"`
+}
+
+// Wait is something that an instance waits for.
+type Wait struct {
+	Event   int       `json:"event" doc:"The event of the history by which it was asked for."`
+	Kind    string    `json:"kind" doc:"That event's kind: ActivityScheduled, TimerCreated or ChildStarted."`
+	Name    string    `json:"name,omitempty" doc:"Of the activity, the timer or the child's orchestration."`
+	Child   string    `json:"child,omitempty" doc:"The ID of the child."`
+	At      time.Time `json:"at,omitzero" doc:"When the timer fires, or the activity is tried next."`
+	Attempt int       `json:"attempt,omitempty" doc:"How often the activity was begun."`
+	Failure *Failure  `json:"failure,omitempty" doc:"How the last attempt failed."`
+}
+
+// WaitList is what an instance waits for.
+type WaitList struct {
+	Waits []Wait `json:"waits"`
+}
+
+// FromWait returns something that an instance waits for for the wire.
+func FromWait(w *abide.Waiting) Wait {
+	return Wait{
+		Event: w.Event, Kind: w.Kind, Name: w.Name, Child: w.Child, At: w.At, Attempt: w.Attempt, Failure: FromError(w.Err),
+	}
+}
+
+// Waiting is the inverse of [FromWait].
+func (w *Wait) Waiting() abide.Waiting {
+	return abide.Waiting{
+		Event: w.Event, Kind: w.Kind, Name: w.Name, Child: w.Child, At: w.At, Attempt: w.Attempt, Err: w.Failure.Err(),
+	}
+}
+
+// NewEvent is an event to raise for an instance.
+type NewEvent struct {
+	Tenant    string          `json:"tenant,omitempty" doc:"Whose instance it is; default if it is not given."`
+	Instance  string          `json:"instance" minLength:"1" doc:"The ID of the instance, which need not exist yet."`
+	Name      string          `json:"name" minLength:"1" doc:"The name of the event."`
+	Data      json.RawMessage `json:"data,omitempty" doc:"What comes with it: any JSON value, or {\"$base64\": \"…\"} for what is not JSON."`
+	IfAwaited bool            `json:"if_awaited,omitempty" doc:"It is dropped unless the instance waits for it when it arrives."`
+	KeepFor   Duration        `json:"keep_for,omitempty" doc:"How long it waits for the instance to be started; a week if it is not given."`
+	ID        string          `json:"id,omitempty" doc:"Raising it a second time with the same one changes nothing, for as long as the first has not reached the instance."`
+}
+
+// NewEvents are events to raise in one commit.
+type NewEvents struct {
+	Events []NewEvent `json:"events" minItems:"1" maxItems:"1000" doc:"All of them are raised, or none."`
+}
+
+// NewFork says where to fork an instance.
+type NewFork struct {
+	Event int    `json:"event" minimum:"1" doc:"The last event of its history that the new instance has as well."`
+	ID    string `json:"id,omitempty" doc:"The ID of the new instance; without it there is a random one."`
+}
+
+// Forked names an instance that was forked.
+type Forked struct {
+	Tenant string `json:"tenant"`
+	ID     string `json:"id"`
+}
+
+// TimerMove gives timers another time.
+type TimerMove struct {
+	Timer string    `json:"timer" minLength:"1" doc:"The name of the timers. One that limits the wait for an event has the event's name."`
+	At    time.Time `json:"at" doc:"When they are to fire; at once if it is past."`
+}

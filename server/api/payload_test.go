@@ -1,0 +1,78 @@
+package api_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/server/api"
+)
+
+// TestPayloads come back as they were, whatever they are.
+func TestPayloads(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{`1`, `null`, `"<x>"`, `{"a":[1.50,true]}`, `{ "a" : 1 }`, `{"$base64":"AAA="}`, "\x00\xff", "not json", " ", `"\u003c"`} {
+		wire, err := json.Marshal(api.FromPayload([]byte(text)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := api.Payload(wire)
+		if err != nil || !bytes.Equal(got, []byte(text)) {
+			t.Errorf("%q became %s and then %q, %v", text, wire, got, err)
+		}
+	}
+	if api.FromPayload(nil) != nil || api.FromPayload([]byte{}) != nil {
+		t.Error("nothing is something")
+	}
+	if got, err := api.Payload(nil); got != nil || err != nil {
+		t.Errorf("nothing is %q, %v", got, err)
+	}
+	if _, err := api.Payload(json.RawMessage(`{"$base64":"!"}`)); !errors.Is(err, abide.ErrInvalid) {
+		t.Errorf("what is not base64: %v", err)
+	}
+}
+
+func TestTags(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"", "a", "a:b", "%", "%3A", "ä :%25"} {
+		for _, value := range []string{"", "v", "v:w%3A"} {
+			n, v, err := api.Tag(api.FromTag(name, value))
+			if err != nil || n != name || v != value {
+				t.Errorf("%q, %q became %q, %q, %v", name, value, n, v, err)
+			}
+		}
+	}
+	for _, text := range []string{"", "a", "%zz:1"} {
+		if _, _, err := api.Tag(text); !errors.Is(err, abide.ErrInvalid) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+func TestFailuresKeepTheirChain(t *testing.T) {
+	t.Parallel()
+	declined := abide.NewError("declined", "the card was declined")
+	f := &abide.HistoryFailure{Type: "outer", Message: "no luck", Cause: abide.FailureOf(abide.Final(declined))}
+	err := api.FromError(f.Err()).Err()
+	if !errors.Is(err, declined) || !errors.Is(err, abide.NewError("outer", "")) || err.Error() != "no luck" {
+		t.Errorf("%v", err)
+	}
+	if back := abide.FailureOf(err); back.Cause == nil || !back.Cause.Final || fmt.Sprint(*back.Cause) != fmt.Sprint(*f.Cause) {
+		t.Errorf("the cause is %+v, want %+v", back.Cause, f.Cause)
+	}
+	if api.FromError(nil) != nil || (*api.Failure)(nil).Err() != nil {
+		t.Error("no error is one")
+	}
+}
+
+func TestTenants(t *testing.T) {
+	t.Parallel()
+	for tenant, name := range map[string]string{"": "default", "acme": "acme"} {
+		if api.FromTenant(tenant) != name || api.Tenant(name) != tenant {
+			t.Errorf("%q is called %q, and back %q", tenant, api.FromTenant(tenant), api.Tenant(name))
+		}
+	}
+}

@@ -1,0 +1,97 @@
+package api
+
+import (
+	"time"
+
+	"github.com/abidehq/abide"
+)
+
+// Worker is a process that serves orchestrations and activities.
+type Worker struct {
+	ID             string    `json:"id"`
+	Name           string    `json:"name"`
+	Host           string    `json:"host"`
+	PID            int       `json:"pid"`
+	Version        string    `json:"version,omitempty" doc:"That of the program."`
+	StartedAt      time.Time `json:"started_at"`
+	SeenAt         time.Time `json:"seen_at" doc:"When it was last heard of."`
+	Orchestrations []string  `json:"orchestrations" doc:"What it serves: name, or name@version."`
+	Activities     []string  `json:"activities" doc:"What it serves."`
+	Turns          int       `json:"turns" doc:"How many turns were under way."`
+	Running        int       `json:"running" doc:"How many activities were under way."`
+}
+
+// FromWorker returns a worker for the wire.
+func FromWorker(w *abide.Worker) Worker {
+	out := Worker(*w)
+	if out.Orchestrations == nil {
+		out.Orchestrations = []string{}
+	}
+	if out.Activities == nil {
+		out.Activities = []string{}
+	}
+	return out
+}
+
+// Worker is the inverse of [FromWorker].
+func (w *Worker) Worker() abide.Worker { return abide.Worker(*w) }
+
+// WorkerList is all workers.
+type WorkerList struct {
+	Workers []Worker `json:"workers"`
+}
+
+// Unserved is what waits for a worker that serves it.
+type Unserved struct {
+	Route    string    `json:"route" doc:"Of an orchestration, name or name@version, or the name of an activity."`
+	Activity bool      `json:"activity,omitempty" doc:"It is an activity."`
+	Pending  int       `json:"pending" doc:"How many messages wait."`
+	Oldest   time.Time `json:"oldest,omitzero" doc:"When the oldest of them became, or becomes, visible."`
+}
+
+// UnservedList is all that waits for a worker that serves it.
+type UnservedList struct {
+	Unserved []Unserved `json:"unserved"`
+}
+
+// Orchestration is one that somebody serves, or that somebody should.
+type Orchestration struct {
+	Name    string    `json:"name"`
+	Version string    `json:"version,omitempty"`
+	Workers []string  `json:"workers" doc:"The IDs of the workers that serve it."`
+	Pending int       `json:"pending,omitempty" doc:"How many messages wait because nobody serves it."`
+	Oldest  time.Time `json:"oldest,omitzero" doc:"When the oldest of them became, or becomes, visible."`
+}
+
+// OrchestrationList is all orchestrations that are known.
+type OrchestrationList struct {
+	Orchestrations []Orchestration `json:"orchestrations"`
+}
+
+// Change says that an instance has changed, and what is true of it since.
+type Change struct {
+	Tenant        string    `json:"tenant"`
+	ID            string    `json:"id"`
+	Orchestration string    `json:"orchestration,omitempty"`
+	Version       string    `json:"version,omitempty"`
+	Status        string    `json:"status,omitempty"`
+	Revision      int64     `json:"revision,omitempty"`
+	At            time.Time `json:"at"`
+	Deleted       bool      `json:"deleted,omitempty" doc:"It is gone. No more is known."`
+}
+
+// FromChange returns a change for the wire. Its cursor is the ID of the event.
+func FromChange(c *abide.Change) Change {
+	return Change{
+		Tenant: FromTenant(c.Ref.Tenant), ID: c.Ref.ID, Orchestration: c.Orchestration, Version: c.Version,
+		Status: string(c.Status), Revision: c.Revision, At: c.At, Deleted: c.Deleted,
+	}
+}
+
+// Change is the inverse of [FromChange].
+func (c *Change) Change(cursor string) abide.Change {
+	return abide.Change{
+		Cursor: cursor, Ref: abide.Ref{Tenant: Tenant(c.Tenant), ID: c.ID}, Orchestration: c.Orchestration, Version: c.Version,
+		Status: abide.Status(c.Status), Revision: c.Revision, At: c.At, Deleted: c.Deleted,
+	}
+}

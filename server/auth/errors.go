@@ -1,0 +1,78 @@
+package auth
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/abidehq/abide/store"
+)
+
+// Sentinel errors. Test for them with [errors.Is]; the error that is returned says more,
+// and never what was sent.
+var (
+	// ErrNone: the request has no credentials.
+	ErrNone = errors.New("no credentials")
+
+	// ErrUnknown: the credentials are not known, have expired, or were revoked.
+	ErrUnknown = errors.New("credentials are not known")
+
+	// ErrMalformed: what was sent cannot be credentials. It matches ErrUnknown too.
+	ErrMalformed = fmt.Errorf("malformed credentials: %w", ErrUnknown)
+
+	// ErrForbidden: who asks is known, and may not do that.
+	ErrForbidden = errors.New("forbidden")
+
+	// ErrCrossOrigin: a page of somebody else has sent the request. It matches
+	// ErrForbidden too.
+	ErrCrossOrigin = fmt.Errorf("cross-origin request: %w", ErrForbidden)
+
+	// ErrInvalid: the call breaks a rule, and would break it again.
+	ErrInvalid = errors.New("invalid")
+
+	// ErrNotFound: there is no such token.
+	ErrNotFound = errors.New("token not found")
+
+	// ErrFull: there are as many tokens as there can be, or more entries wait for the audit
+	// log than can wait.
+	ErrFull = errors.New("too many")
+)
+
+// RateError means that somebody makes more requests than is allowed.
+type RateError struct {
+	// After is how long to wait before the next one.
+	After time.Duration
+}
+
+// Error says when to try again.
+func (e *RateError) Error() string {
+	return fmt.Sprintf("auth: too many requests; try again in %v", e.After)
+}
+
+func invalid(verb, format string, args ...any) error {
+	return fmt.Errorf("auth: %s: %s: %w", verb, fmt.Sprintf(format, args...), ErrInvalid)
+}
+
+func malformed(format string, args ...any) error {
+	return fmt.Errorf("auth: %s: %w", fmt.Sprintf(format, args...), ErrMalformed)
+}
+
+// wrap says which verb met an error of the store.
+func wrap(verb string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, store.ErrNotFound):
+		return fmt.Errorf("auth: %s: %w", verb, ErrNotFound)
+	case errors.Is(err, store.ErrInvalid):
+		return fmt.Errorf("auth: %s: %w", verb, &refusal{err})
+	default:
+		return fmt.Errorf("auth: %s: %w", verb, err)
+	}
+}
+
+// refusal has what the store calls invalid match [ErrInvalid] as well, with the text that
+// it has.
+type refusal struct{ error }
+
+func (r *refusal) Unwrap() []error { return []error{r.error, ErrInvalid} }

@@ -1,0 +1,117 @@
+package auth
+
+import (
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/abidehq/abide/store"
+)
+
+var update = flag.Bool("update", false, "write the golden file anew")
+
+// Examples have something in each field.
+var (
+	exampleToken = Token{
+		ID: "abcdefghijklmnop", Name: "the shop", Role: Operate, Tenants: []string{"a", "b"}, CreatedAt: noon, CreatedBy: "admin",
+		Expires: noon.Add(time.Hour), Rate: 2.5, UsedAt: noon.Add(time.Minute), hash: hash("secret"), version: 3,
+	}
+	exampleSession = session{
+		id: "s", kind: ByToken, token: "abcdefghijklmnop", proof: hash("proof"), subject: "p", name: "a person", role: Admin,
+		tenants: []string{}, created: noon, expires: noon.Add(SessionLife),
+	}
+	exampleLogin = login{id: "l", state: "s", nonce: "n", verifier: "v", next: "/timers", expires: noon, version: 1}
+	exampleLog   = auditLog{name: "2026-03-01/p/1", first: noon, last: noon.Add(time.Minute), count: 300, version: 7}
+	exampleEntry = Entry{
+		At: noon, RequestID: "r", Subject: "s", Name: "n", Kind: ByCertificate, Remote: "192.0.2.1", Operation: "o", Tenant: "t",
+		Target: "/x", Status: 409, Error: "e",
+	}
+)
+
+// TestFormatIsGolden: a byte that changes makes what is on disk unreadable.
+func TestFormatIsGolden(t *testing.T) {
+	t.Parallel()
+	bare := Token{ID: "b", Name: "b", Role: Read, CreatedAt: noon}
+	lines := map[string][]byte{
+		"token": exampleToken.record().Body, "token bare": bare.record().Body, "session": exampleSession.record().Body,
+		"login": exampleLogin.record().Body, "log": exampleLog.record().Body, "entry": exampleEntry.encode(),
+	}
+	var text strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(lines)) {
+		fmt.Fprintf(&text, "%s\n  %s\n", name, hex.EncodeToString(lines[name]))
+	}
+	file := filepath.Join("testdata", "format_1.txt")
+	if *update {
+		if err := os.WriteFile(file, []byte(text.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(want, []byte(text.String())) {
+		t.Errorf("the format has changed; got\n%s", text.String())
+	}
+}
+
+// parsers read what is kept, each into its own form.
+var parsers = map[string]struct {
+	record store.Record
+	want   any
+	parse  func(store.Record) (any, error)
+}{
+	"token":   {exampleToken.record(), exampleToken, func(r store.Record) (any, error) { return parseToken(r) }},
+	"session": {exampleSession.record(), exampleSession, func(r store.Record) (any, error) { return parseSession(r) }},
+	"login":   {exampleLogin.record(), exampleLogin, func(r store.Record) (any, error) { return parseLogin(r) }},
+	"log":     {exampleLog.record(), exampleLog, func(r store.Record) (any, error) { return parseAuditLog(r) }},
+}
+
+func TestFormatComesBack(t *testing.T) {
+	t.Parallel()
+	versions := map[string]int64{"token": 3, "login": 1, "log": 7}
+	for name, p := range parsers {
+		p.record.Version = versions[name]
+		got, err := p.parse(p.record)
+		if err != nil || !reflect.DeepEqual(got, p.want) {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+		for n := range p.record.Body {
+			cut := p.record
+			cut.Body = cut.Body[:n]
+			if _, err := p.parse(cut); !errors.Is(err, store.ErrCorrupt) {
+				t.Errorf("%s, %d bytes: %v", name, n, err)
+			}
+		}
+		p.record.Body = append(slices.Clone(p.record.Body), 0)
+		if _, err := p.parse(p.record); !errors.Is(err, store.ErrCorrupt) {
+			t.Errorf("%s, a byte more: %v", name, err)
+		}
+	}
+	if got, err := parseEntry(exampleEntry.encode()); err != nil || got != exampleEntry {
+		t.Errorf("entry: %+v, %v", got, err)
+	}
+}
+
+// TestDamagedScopeIsNobodys: what cannot be read must not become all tenants.
+func TestDamagedScopeIsNobodys(t *testing.T) {
+	t.Parallel()
+	rec := exampleToken.record()
+	for n := range rec.Body {
+		cut := rec
+		cut.Body = cut.Body[:n]
+		if got, err := parseToken(cut); err == nil || got.Tenants == nil {
+			t.Fatalf("%d bytes: %+v, %v", n, got, err)
+		}
+	}
+}

@@ -1,0 +1,248 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/sweep"
+	"github.com/abidehq/abide/server/api"
+	"github.com/abidehq/abide/server/auth"
+	"github.com/abidehq/abide/store"
+)
+
+const (
+	headerIdempotencyKey = "Idempotency-Key"
+	headerReplayed       = "Idempotent-Replayed"
+
+	// MaxIdempotencyKey is the longest key, in bytes.
+	MaxIdempotencyKey = 255
+
+	// IdempotencyLife is how long the answer to a request with a key is kept.
+	IdempotencyLife = 24 * time.Hour
+
+	// idempotencyWait is how long a request with a key may take before it counts as that
+	// of a server which is gone.
+	idempotencyWait = time.Minute
+
+	kindIdempotency = "idempotency"
+
+	tokensPath = "/api/v1/tokens"
+
+	statusUnderWay = "pending"
+	statusAnswered = "completed"
+)
+
+// answered is what is kept of a request with a key: that it is under way, or its answer.
+type answered struct {
+	Request string `json:"request"` // a hash of all that was asked
+	Status  int    `json:"status,omitempty"`
+	Type    string `json:"type,omitempty"`
+	ETag    string `json:"etag,omitempty"`
+	Body    []byte `json:"body,omitempty"`
+}
+
+// keepsAnswer reports whether the answer to a request is kept for a second one.
+func (s *Server) keepsAnswer(r *http.Request) bool {
+	return s.cfg.Store != nil && r.Method == http.MethodPost && strings.HasPrefix(r.URL.Path, "/api/") &&
+		r.URL.Path != tokensPath && // secrets are kept nowhere
+		len(r.Header.Values(headerIdempotencyKey)) > 0
+}
+
+// once answers a request with an Idempotency-Key: the first time by doing it, after that
+// with the answer that was given then.
+func (s *Server) once(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	key := r.Header.Get(headerIdempotencyKey)
+	if err := checkKey(r.Header.Values(headerIdempotencyKey)); err != nil {
+		writeProblem(w, newProblem(http.StatusBadRequest, api.CodeInvalid, "the request breaks a rule", err.Error()))
+		return
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBulkBody))
+	if err != nil {
+		if large, ok := errors.AsType[*http.MaxBytesError](err); ok {
+			writeProblem(w, newProblem(http.StatusRequestEntityTooLarge, api.CodeTooLarge, "the request is too large",
+				fmt.Sprintf("%d bytes are allowed", large.Limit)))
+			return
+		}
+		writeProblem(w, newProblem(http.StatusBadRequest, api.CodeInvalid, "the request breaks a rule", "its body could not be read"))
+		return
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	requestOf(r.Context()).key = key
+	who, _ := auth.Of(r.Context())
+	k := keyed{s: s, record: store.RecordKey{Kind: kindIdempotency, ID: hash(who.Subject, key)}, request: hash(r.Method, r.URL.RequestURI(), string(body))}
+	old, p := k.begin(r.Context())
+	switch {
+	case p != nil:
+		writeProblem(w, p)
+	case old != nil:
+		w.Header().Set(headerReplayed, "true")
+		old.write(w)
+	default:
+		k.do(w, r, next)
+	}
+}
+
+func checkKey(values []string) error {
+	if len(values) > 1 {
+		return fmt.Errorf("there are %d headers %s; one is allowed", len(values), headerIdempotencyKey)
+	}
+	if n := len(values[0]); n == 0 || n > MaxIdempotencyKey {
+		return fmt.Errorf("%s has %d bytes; 1 to %d are allowed", headerIdempotencyKey, n, MaxIdempotencyKey)
+	}
+	for _, c := range []byte(values[0]) {
+		if c < 0x20 || c > 0x7e {
+			return fmt.Errorf("%s has the byte %#x; printable ASCII is allowed", headerIdempotencyKey, c)
+		}
+	}
+	return nil
+}
+
+func hash(parts ...string) string {
+	h := sha256.New()
+	for _, part := range parts {
+		fmt.Fprintf(h, "%d:%s", len(part), part)
+	}
+	return base64.RawURLEncoding.EncodeToString(h.Sum(nil))
+}
+
+// keyed is a request with a key.
+type keyed struct {
+	s       *Server
+	record  store.RecordKey
+	request string
+	version int64 // of the record that says it is under way
+}
+
+// begin notes that the request is under way. If it was made before, it returns the answer
+// that was given, or a problem.
+func (k *keyed) begin(ctx context.Context) (old *answered, p *api.Problem) {
+	conflict := func(err error) bool { return errors.Is(err, store.ErrConflict) }
+	err := base.Retry(ctx, k.s.clock, conflict, func() error {
+		old, p = nil, nil
+		r, err := k.s.cfg.Store.Get(ctx, k.record)
+		switch {
+		case errors.Is(err, store.ErrNotFound):
+			return k.put(ctx, 0, statusUnderWay, &answered{Request: k.request})
+		case err != nil:
+			return err
+		}
+		old = &answered{}
+		if err := json.Unmarshal(r.Body, old); err != nil {
+			return fmt.Errorf("record of an idempotency key: %w: %w", err, store.ErrCorrupt)
+		}
+		switch now := k.s.clock.Now(); {
+		case now.Sub(r.Time) > IdempotencyLife, // and nobody has removed it yet
+			r.Status == statusUnderWay && old.Request == k.request && now.Sub(r.Time) > idempotencyWait:
+			old = nil
+			return k.put(ctx, r.Version, statusUnderWay, &answered{Request: k.request})
+		case old.Request != k.request:
+			p = newProblem(http.StatusUnprocessableEntity, api.CodeKeyReused, "the key was used for another request",
+				"a key stands for one request, with the same path and body; it is kept for "+IdempotencyLife.String())
+		case r.Status == statusUnderWay:
+			p = newProblem(http.StatusConflict, api.CodeUnderWay, "the request is under way", "it was sent before with the same key, and has no answer yet; try again in a second")
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, k.s.asProblem(err)
+	}
+	return old, p
+}
+
+func (k *keyed) put(ctx context.Context, expect int64, status string, a *answered) error {
+	body, err := json.Marshal(a)
+	if err != nil {
+		return fmt.Errorf("keep an answer: %w", err)
+	}
+	err = k.s.cfg.Store.Commit(ctx, &store.Tx{PutRecords: []store.PutRecord{{
+		Expect: expect,
+		Record: store.Record{Key: k.record, Status: status, Time: k.s.clock.Now(), Body: body},
+	}}})
+	if err == nil {
+		k.version = expect + 1
+	}
+	return err
+}
+
+// do has the request answered, and keeps the answer. What may go better the next time is
+// not kept.
+func (k *keyed) do(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	rec := &recorder{header: w.Header()}
+	done := false
+	// The answer counts even if the client has gone.
+	ctx := context.WithoutCancel(r.Context())
+	defer func() {
+		if !done { // a panic
+			k.forget(ctx)
+		}
+	}()
+	next.ServeHTTP(rec, r)
+	done = true
+	a := &answered{Request: k.request, Status: rec.status, Type: w.Header().Get("Content-Type"), ETag: w.Header().Get("ETag"), Body: rec.body.Bytes()}
+	if a.Status == 0 {
+		a.Status = http.StatusOK
+	}
+	again := a.Status >= http.StatusInternalServerError || a.Status == http.StatusTooManyRequests ||
+		a.Status == http.StatusUnauthorized || a.Status == http.StatusForbidden
+	if again {
+		k.forget(ctx)
+	} else if err := k.put(ctx, k.version, statusAnswered, a); err != nil {
+		k.s.log.Warn("the answer to a request with an idempotency key was not kept", "request_id", requestOf(ctx).id, "error", err)
+	}
+	a.write(w)
+}
+
+// forget lets the next request with the key be the first.
+func (k *keyed) forget(ctx context.Context) {
+	err := k.s.cfg.Store.Commit(ctx, &store.Tx{DeleteRecords: []store.DeleteRecord{{Key: k.record, Expect: k.version}}})
+	if err != nil && !errors.Is(err, store.ErrConflict) {
+		k.s.log.Warn("an idempotency key is not free again before a minute has passed", "request_id", requestOf(ctx).id, "error", err)
+	}
+}
+
+func (a *answered) write(w http.ResponseWriter) {
+	if a.Type != "" {
+		w.Header().Set("Content-Type", a.Type)
+	}
+	if a.ETag != "" {
+		w.Header().Set("ETag", a.ETag)
+	}
+	w.WriteHeader(a.Status)
+	_, _ = w.Write(a.Body) // the client may be gone
+}
+
+// recorder keeps an answer instead of sending it.
+type recorder struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func (r *recorder) Header() http.Header { return r.header }
+
+func (r *recorder) WriteHeader(status int) {
+	if r.status == 0 {
+		r.status = status
+	}
+}
+
+func (r *recorder) Write(data []byte) (int, error) {
+	r.WriteHeader(http.StatusOK)
+	return r.body.Write(data)
+}
+
+// sweepKeys removes answers that were kept long enough.
+func (s *Server) sweepKeys(ctx context.Context) error {
+	_, err := sweep.Records(ctx, s.cfg.Store, store.Query{Kind: kindIdempotency, To: s.clock.Now().Add(-IdempotencyLife)}, nil)
+	return err
+}

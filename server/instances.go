@@ -1,0 +1,313 @@
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/server/api"
+	"github.com/abidehq/abide/server/auth"
+)
+
+const (
+	instancesPath = "/api/v1/instances"
+	instancePath  = instancesPath + "/{tenant}/{id}"
+	tagInstances  = "instances"
+
+	// maxPayloadBody is the largest body of a request that brings one payload: as long as
+	// one may be, in base64, and what stands around it.
+	maxPayloadBody = 4 << 20
+
+	// bulkReadTimeout is how long a body with many things in it may take to arrive.
+	bulkReadTimeout = time.Minute
+)
+
+// addInstances adds the routes of instances, and of what there is to know about those that
+// serve them.
+func (s *Server) addInstances() {
+	s.live = newLive()
+	s.addStarts()
+	s.addControls()
+	s.addInstanceReads()
+	s.addChangeStream()
+	s.addHistoryStream()
+	s.addOrchestrations()
+	s.addWorkers()
+	s.addQuarantine()
+	s.addStats()
+}
+
+// raw is a client whose values are bytes already: what a caller sends is handed on as it
+// is, whichever codec wrote it.
+type raw struct{ abide.Client }
+
+func (raw) Codec() abide.Codec { return rawCodec{} }
+
+type rawCodec struct{}
+
+func (rawCodec) Encode(v any) ([]byte, error) { return v.(abide.Payload), nil }
+
+func (rawCodec) Decode([]byte, any) error { return errors.ErrUnsupported }
+
+// ref returns which instance a path names.
+func ref(tenant, id string) abide.Ref { return abide.Ref{Tenant: api.Tenant(tenant), ID: id} }
+
+// engineProblems says what errors of the engine become, the first that matches.
+var engineProblems = []struct {
+	is     error
+	status int
+	code   string
+	title  string
+}{
+	{abide.ErrNotFound, http.StatusNotFound, api.CodeNotFound, "there is no such thing"},
+	{abide.ErrExists, http.StatusConflict, api.CodeExists, "there is such a thing already"},
+	{abide.ErrState, http.StatusConflict, api.CodeState, "its status does not allow it"},
+	{abide.ErrConflict, http.StatusConflict, api.CodeConflict, "it was changed by others"},
+	{abide.ErrInvalid, http.StatusBadRequest, api.CodeInvalid, "the request breaks a rule"},
+}
+
+// engineProblem returns an error of the engine as what a client gets, or nil.
+func (s *Server) engineProblem(err error) error {
+	for _, p := range engineProblems {
+		if errors.Is(err, p.is) {
+			return newProblem(p.status, p.code, p.title, err.Error())
+		}
+	}
+	return s.problem(err)
+}
+
+func (s *Server) addStarts() {
+	route(s, auth.Operate, huma.Operation{
+		OperationID: "start-instance", Method: http.MethodPost, Path: instancesPath, Summary: "Start an instance", Tags: []string{tagInstances},
+		DefaultStatus: http.StatusCreated, MaxBodyBytes: maxPayloadBody, Middlewares: huma.Middlewares{keepWriter},
+		Description: "It is durable when the answer arrives. With an id that exists the answer has status 200, unless on_exists says otherwise. " +
+			"With wait, the answer waits for the instance to end, and has the instance in it.",
+	}, func(ctx context.Context, in *struct {
+		Wait waitFor `query:"wait" doc:"How long to wait for the instance to end, such as 30s; a minute at most."`
+		Body api.NewInstance
+	}) (*answer[api.Started], error) {
+		if in.Body.ID == "" {
+			in.Body.ID = idempotentID(ctx)
+		}
+		started, err := s.start(ctx, []api.NewInstance{in.Body})
+		if err != nil {
+			return nil, err
+		}
+		out := &answer[api.Started]{http.StatusCreated, started[0]}
+		if out.Body.Existed {
+			out.Status = http.StatusOK
+		}
+		if in.Wait.d > 0 {
+			noReadDeadline(ctx)
+			info, err := s.ended(ctx, ref(out.Body.Tenant, out.Body.ID), in.Wait.d)
+			if err != nil {
+				return nil, s.engineProblem(err)
+			}
+			instance := api.FromInfo(&info)
+			out.Body.Instance = &instance
+		}
+		return out, nil
+	})
+	route(s, auth.Operate, huma.Operation{
+		OperationID: "start-instances", Method: http.MethodPost, Path: instancesPath + "/bulk", Summary: "Start many instances", Tags: []string{tagInstances},
+		DefaultStatus: http.StatusCreated, MaxBodyBytes: maxBulkBody, BodyReadTimeout: bulkReadTimeout,
+		Description: "All of them in one commit, or none.",
+	}, func(ctx context.Context, in *struct{ Body api.NewInstances }) (*answer[api.StartedList], error) {
+		if id := idempotentID(ctx); id != "" {
+			for i := range in.Body.Instances {
+				if in.Body.Instances[i].ID == "" {
+					in.Body.Instances[i].ID = fmt.Sprintf("%s-%d", id, i+1)
+				}
+			}
+		}
+		started, err := s.start(ctx, in.Body.Instances)
+		if err != nil {
+			return nil, err
+		}
+		return &answer[api.StartedList]{http.StatusCreated, api.StartedList{Instances: started}}, nil
+	})
+}
+
+// start starts instances, and answers with a problem if it cannot.
+func (s *Server) start(ctx context.Context, list []api.NewInstance) ([]api.Started, error) {
+	requests := make([]abide.StartRequest, len(list))
+	for i := range list {
+		if err := tenant(ctx, api.FromTenant(list[i].Tenant)); err != nil {
+			return nil, err
+		}
+		var err error
+		if requests[i], err = s.startRequest(&list[i]); err != nil {
+			return nil, s.engineProblem(err)
+		}
+	}
+	done, err := s.cfg.Engine.Start(ctx, requests...)
+	if err != nil {
+		return nil, s.engineProblem(err)
+	}
+	started := make([]api.Started, len(done))
+	for i := range done {
+		started[i] = api.FromStarted(done[i])
+	}
+	return started, nil
+}
+
+func (s *Server) startRequest(n *api.NewInstance) (abide.StartRequest, error) {
+	if !n.StartAt.IsZero() && n.Delay != 0 {
+		return abide.StartRequest{}, fmt.Errorf("start_at is %v and delay is %v; only one is allowed: %w", n.StartAt, time.Duration(n.Delay), abide.ErrInvalid)
+	}
+	input, err := api.Payload(n.Input)
+	if err != nil {
+		return abide.StartRequest{}, fmt.Errorf("input: %w", err)
+	}
+	id := n.ID
+	if id == "" {
+		id = rand.Text()
+	}
+	opts := []abide.StartOption{abide.ID(id), abide.Tenant(api.Tenant(n.Tenant)), abide.At(n.StartAt), abide.After(time.Duration(n.Delay))}
+	for name, value := range n.Tags {
+		opts = append(opts, abide.Tag(name, value))
+	}
+	switch n.OnExists {
+	case api.OnExistsReject:
+		opts = append(opts, abide.RejectExisting())
+	case api.OnExistsReplace:
+		opts = append(opts, abide.ReplaceEnded())
+	}
+	o := abide.OrchestrationNamed[abide.Payload, abide.None](n.Orchestration, abide.Version(n.Version))
+	return o.Prepare(raw{s.cfg.Engine}, input, opts...)
+}
+
+// verb is something that is done to an instance, and needs no more than a reason.
+type verb struct {
+	name, summary, description string
+	do                         func(ctx context.Context, ref abide.Ref, why string) error
+}
+
+func (s *Server) addControls() {
+	c := s.cfg.Engine
+	const soon = "It is durable when the answer arrives, and is done soon after."
+	for _, v := range []verb{
+		{"cancel", "Ask an instance to come to an end", "Its code decides how. " + soon, c.Cancel},
+		{"terminate", "End an instance", "Its code is not asked. " + soon, c.Terminate},
+		{"suspend", "Have an instance wait until it is resumed", "What reaches it meanwhile is kept. " + soon, c.Suspend},
+	} {
+		route(s, auth.Operate, huma.Operation{
+			OperationID: v.name + "-instance", Method: http.MethodPost, Path: instancePath + "/" + v.name, Summary: v.summary, Tags: []string{tagInstances},
+			Description: v.description, DefaultStatus: http.StatusNoContent,
+		}, func(ctx context.Context, in *struct {
+			Tenant string `path:"tenant"`
+			ID     string `path:"id"`
+			Reason string `query:"reason" doc:"Why."`
+		}) (*struct{}, error) {
+			return nil, s.engineProblem(v.do(ctx, ref(in.Tenant, in.ID), in.Reason))
+		})
+	}
+	for _, v := range []verb{
+		{"resume", "Have an instance go on", "One that is suspended, or has stalled and was mended.", func(ctx context.Context, ref abide.Ref, _ string) error { return c.Resume(ctx, ref) }},
+		{"restart", "Start an instance once more", "One that has ended, with the same input. Its old history goes.", func(ctx context.Context, ref abide.Ref, _ string) error { return c.Restart(ctx, ref) }},
+	} {
+		route(s, auth.Operate, huma.Operation{
+			OperationID: v.name + "-instance", Method: http.MethodPost, Path: instancePath + "/" + v.name, Summary: v.summary, Tags: []string{tagInstances},
+			Description: v.description, DefaultStatus: http.StatusNoContent,
+		}, func(ctx context.Context, in *named) (*struct{}, error) {
+			return nil, s.engineProblem(v.do(ctx, ref(in.Tenant, in.ID), ""))
+		})
+	}
+	route(s, auth.Operate, huma.Operation{
+		OperationID: "delete-instance", Method: http.MethodDelete, Path: instancePath, Summary: "Delete an instance", Tags: []string{tagInstances},
+		Description: "One that has ended, with its history.", DefaultStatus: http.StatusNoContent,
+	}, func(ctx context.Context, in *named) (*struct{}, error) {
+		return nil, s.engineProblem(c.Delete(ctx, ref(in.Tenant, in.ID)))
+	})
+	route(s, auth.Operate, huma.Operation{
+		OperationID: "fork-instance", Method: http.MethodPost, Path: instancePath + "/fork", Summary: "Fork an instance", Tags: []string{tagInstances},
+		DefaultStatus: http.StatusCreated,
+		Description: "A new instance with the history of this one up to an event of its latest execution. From there on it goes its own way. " +
+			"No child may be open at that event.",
+	}, func(ctx context.Context, in *struct {
+		Tenant string `path:"tenant"`
+		ID     string `path:"id"`
+		Body   api.NewFork
+	}) (*answer[api.Forked], error) {
+		if in.Body.ID == "" {
+			in.Body.ID = idempotentID(ctx)
+		}
+		made, err := c.Fork(ctx, ref(in.Tenant, in.ID), in.Body.Event, in.Body.ID)
+		if err != nil {
+			return nil, s.engineProblem(err)
+		}
+		return &answer[api.Forked]{http.StatusCreated, api.Forked{Tenant: api.FromTenant(made.Tenant), ID: made.ID}}, nil
+	})
+	route(s, auth.Operate, huma.Operation{
+		OperationID: "move-instance-timer", Method: http.MethodPost, Path: instancePath + "/move-timer", Summary: "Move timers of an instance", Tags: []string{tagInstances},
+		Description: "Gives the pending timers of a name another time.", DefaultStatus: http.StatusNoContent,
+	}, func(ctx context.Context, in *struct {
+		Tenant string `path:"tenant"`
+		ID     string `path:"id"`
+		Body   api.TimerMove
+	}) (*struct{}, error) {
+		return nil, s.engineProblem(c.MoveTimer(ctx, ref(in.Tenant, in.ID), in.Body.Timer, in.Body.At))
+	})
+	s.addRaises()
+}
+
+func (s *Server) addRaises() {
+	const description = "It is durable when the answer arrives. The instance need not exist: the event waits for it. One for an instance that has ended is dropped."
+	route(s, auth.Operate, huma.Operation{
+		OperationID: "raise-event", Method: http.MethodPost, Path: instancePath + "/events/{name}", Summary: "Raise an event", Tags: []string{tagInstances},
+		Description: description, DefaultStatus: http.StatusNoContent, MaxBodyBytes: maxPayloadBody,
+	}, func(ctx context.Context, in *struct {
+		Tenant    string           `path:"tenant"`
+		ID        string           `path:"id"`
+		Name      string           `path:"name" doc:"The name of the event."`
+		IfAwaited bool             `query:"if_awaited" doc:"It is dropped unless the instance waits for it when it arrives."`
+		KeepFor   waitFor          `query:"keep_for" doc:"How long it waits for the instance to be started, such as 24h; a week if it is not given."`
+		EventID   string           `query:"id" doc:"Raising it a second time with the same one changes nothing, for as long as the first has not reached the instance."`
+		Body      *json.RawMessage `doc:"What comes with it: any JSON value, or {\"$base64\": \"…\"} for what is not JSON."`
+	}) (*struct{}, error) {
+		e := api.NewEvent{Tenant: in.Tenant, Instance: in.ID, Name: in.Name, IfAwaited: in.IfAwaited, KeepFor: api.Duration(in.KeepFor.d), ID: in.EventID}
+		if in.Body != nil {
+			e.Data = *in.Body
+		}
+		return nil, s.raise(ctx, []api.NewEvent{e})
+	})
+	route(s, auth.Operate, huma.Operation{
+		OperationID: "raise-events", Method: http.MethodPost, Path: instancesPath + "/events", Summary: "Raise many events", Tags: []string{tagInstances},
+		Description: "All of them in one commit, or none.", DefaultStatus: http.StatusNoContent, MaxBodyBytes: maxBulkBody, BodyReadTimeout: bulkReadTimeout,
+	}, func(ctx context.Context, in *struct{ Body api.NewEvents }) (*struct{}, error) {
+		return nil, s.raise(ctx, in.Body.Events)
+	})
+}
+
+// raise raises events, and answers with a problem if it cannot.
+func (s *Server) raise(ctx context.Context, list []api.NewEvent) error {
+	key := idempotentID(ctx)
+	requests := make([]abide.RaiseRequest, len(list))
+	for i, e := range list {
+		if err := tenant(ctx, api.FromTenant(e.Tenant)); err != nil {
+			return err
+		}
+		data, err := api.Payload(e.Data)
+		if err != nil {
+			return s.engineProblem(fmt.Errorf("data: %w", err))
+		}
+		if e.ID == "" && key != "" {
+			e.ID = fmt.Sprintf("%s-%d", key, i+1)
+		}
+		opts := []abide.RaiseOption{abide.Tenant(api.Tenant(e.Tenant)), abide.ID(e.ID), abide.KeepFor(time.Duration(e.KeepFor))}
+		if e.IfAwaited {
+			opts = append(opts, abide.IfAwaited())
+		}
+		if requests[i], err = abide.NewEvent[abide.Payload](e.Name).Prepare(raw{s.cfg.Engine}, e.Instance, data, opts...); err != nil {
+			return s.engineProblem(err)
+		}
+	}
+	return s.engineProblem(s.cfg.Engine.Raise(ctx, requests...))
+}

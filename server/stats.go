@@ -1,0 +1,24 @@
+package server
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/abidehq/abide/server/api"
+	"github.com/abidehq/abide/server/auth"
+)
+
+func (s *Server) addStats() {
+	route(s, auth.Read, huma.Operation{
+		OperationID: "get-stats", Method: http.MethodGet, Path: "/api/v1/stats", Summary: "Get what the store holds", Tags: []string{"store"},
+		Description: "Queues with what is pending in them, leases, room on disk: of all tenants.",
+	}, func(ctx context.Context, _ *struct{}) (*answer[api.Stats], error) {
+		stats, err := s.cfg.Store.Stats(ctx)
+		if err != nil {
+			return nil, s.problem(err)
+		}
+		return &answer[api.Stats]{http.StatusOK, api.FromStats(&stats)}, nil
+	})
+}

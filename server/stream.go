@@ -1,0 +1,285 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/server/api"
+)
+
+// Limits of streams.
+const (
+	// streamBeat is how often a stream says something when there is nothing to say, so that
+	// nobody in between takes the connection for dead.
+	streamBeat = 15 * time.Second
+
+	// streamFlush is how long events may wait for others to go along: a stream on which
+	// much happens is not sent in crumbs.
+	streamFlush = 25 * time.Millisecond
+
+	// streamWrite is how long a client may leave no room for what is sent to it. Then it
+	// is dropped.
+	streamWrite = 10 * time.Second
+
+	// streamLife is how long a stream goes on. A client comes back to where it was, and has
+	// to show its token once more.
+	streamLife = 10 * time.Minute
+
+	// streamRetry is how long a client is asked to wait before it comes back.
+	streamRetry = 2 * time.Second
+
+	// maxStreams is how many streams there may be at a time.
+	maxStreams = 10_000
+)
+
+// live is what goes on for longer than a request should: streams, and waits.
+type live struct {
+	draining context.Context
+	drain    context.CancelFunc
+	streams  atomic.Int64
+	frames   frames
+}
+
+func newLive() *live {
+	ctx, cancel := context.WithCancel(context.Background())
+	return &live{draining: ctx, drain: cancel, frames: frames{kept: map[string][]byte{}}}
+}
+
+// Drain has the server say that it is not ready, so that no more requests are sent to it. It
+// ends all streams and all requests that wait for something to happen, and those that come
+// after it at once. Others are answered all the same. A program calls it when it is about to stop, such as from
+// [http.Server.RegisterOnShutdown], so that it need not wait for those who wait.
+func (s *Server) Drain() {
+	s.draining.Store(true)
+	if s.live != nil {
+		s.live.drain()
+	}
+}
+
+// event returns an event as a stream has it. The ID may be empty.
+func event(name, id string, data any) ([]byte, error) {
+	body, err := json.Marshal(data)
+	if err != nil {
+		return nil, fmt.Errorf("event %s: %w", name, err)
+	}
+	var b bytes.Buffer
+	if id != "" {
+		b.WriteString("id: " + id + "\n")
+	}
+	b.WriteString("event: " + name + "\ndata: ")
+	b.Write(body) // JSON has no line breaks
+	b.WriteString("\n\n")
+	return b.Bytes(), nil
+}
+
+// keptFrames is how many events are kept in the form in which streams have them.
+const keptFrames = 1024
+
+// frames keeps events in the form in which streams have them, so that one that goes to a
+// thousand clients is encoded once.
+type frames struct {
+	mu   sync.Mutex
+	kept map[string][]byte
+	ring [keptFrames]string
+	next int
+}
+
+// of returns the event with that ID, which encode makes unless it is there.
+func (f *frames) of(id string, encode func() ([]byte, error)) ([]byte, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if frame, ok := f.kept[id]; ok {
+		return frame, nil
+	}
+	frame, err := encode()
+	if err != nil {
+		return nil, err
+	}
+	delete(f.kept, f.ring[f.next])
+	f.ring[f.next], f.kept[id] = id, frame
+	f.next = (f.next + 1) % keptFrames
+	return frame, nil
+}
+
+// stream is a connection on which events are sent to a client.
+type stream struct {
+	clock base.Clock
+	out   http.ResponseWriter
+	conn  *http.ResponseController
+	stop  context.CancelFunc // when the client is gone
+
+	mu      sync.Mutex
+	failed  bool
+	closed  bool
+	flushed time.Time
+	late    func() bool // stops the flush that is to come, if not nil
+	beat    func() bool // stops the next beat
+	seen    string      // the ID up to which the client need not look again
+	told    string      // the latest ID that it was told
+}
+
+// stream answers with events for as long as f sends some. The context of f ends when the
+// client is gone, when the server is about to stop, or when the stream has gone on for long
+// enough.
+func (s *Server) stream(f func(ctx context.Context, st *stream)) (*huma.StreamResponse, error) {
+	if s.live.streams.Load() >= maxStreams {
+		return nil, newProblem(http.StatusServiceUnavailable, api.CodeUnavailable, "there are too many streams", fmt.Sprintf("%d are allowed", maxStreams))
+	}
+	return &huma.StreamResponse{Body: func(hctx huma.Context) {
+		s.live.streams.Add(1)
+		defer s.live.streams.Add(-1)
+		_, w := humago.Unwrap(hctx)
+		h := w.Header()
+		h.Set("Content-Type", "text/event-stream")
+		h.Set("Cache-Control", "no-store")
+		h.Set("X-Accel-Buffering", "no") // a proxy that collects what it passes on would hold up events
+		ctx, cancel := context.WithCancel(hctx.Context())
+		defer cancel()
+		defer s.clock.AfterFunc(streamLife, cancel)()
+		defer context.AfterFunc(s.live.draining, cancel)()
+		st := &stream{clock: s.clock, out: w, conn: http.NewResponseController(w), stop: cancel}
+		defer st.close()
+		f(ctx, st)
+	}}, nil
+}
+
+// open tells the client that nothing escapes it from now on.
+func (st *stream) open() {
+	st.send(fmt.Appendf(nil, "retry: %d\n: open\n\n", streamRetry.Milliseconds()))
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.beat = st.clock.AfterFunc(streamBeat, st.pulse)
+}
+
+// close ends the stream.
+func (st *stream) close() {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.closed = true
+	if st.beat != nil {
+		st.beat()
+	}
+	if st.late != nil {
+		st.late()
+	}
+	if !st.failed {
+		st.deadline()
+		_ = st.conn.Flush() // the client may be gone
+		_ = st.conn.SetWriteDeadline(time.Time{})
+	}
+}
+
+// pulse says that the stream is alive, and how far the client has come even if there was
+// nothing in it for it.
+func (st *stream) pulse() {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.closed || st.failed {
+		return
+	}
+	beat := ": still here\n\n"
+	if st.seen != st.told {
+		st.told = st.seen
+		beat = "id: " + st.seen + "\n\n"
+	}
+	st.write([]byte(beat))
+	st.flush()
+	st.beat = st.clock.AfterFunc(streamBeat, st.pulse)
+}
+
+// see notes that the client need not be told of anything up to an ID.
+func (st *stream) see(id string) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.seen = id
+}
+
+// send sends an event, at once or together with others that come right after it. It waits
+// while the client leaves no room.
+func (st *stream) send(frame []byte) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.failed || st.closed {
+		return
+	}
+	st.told = st.seen
+	st.write(frame)
+	if st.late != nil {
+		return
+	}
+	wait := streamFlush - st.clock.Now().Sub(st.flushed)
+	if wait <= 0 || wait > streamFlush {
+		st.flush()
+		return
+	}
+	st.late = st.clock.AfterFunc(wait, func() {
+		st.mu.Lock()
+		defer st.mu.Unlock()
+		st.late = nil
+		if !st.closed {
+			st.flush()
+		}
+	})
+}
+
+// write writes to the buffer of the connection. The lock is held.
+func (st *stream) write(data []byte) {
+	if st.failed {
+		return
+	}
+	st.deadline()
+	if _, err := st.out.Write(data); err != nil {
+		st.fail()
+	}
+}
+
+// flush sends what is in the buffer. The lock is held.
+func (st *stream) flush() {
+	if st.failed {
+		return
+	}
+	st.deadline()
+	st.flushed = st.clock.Now()
+	if err := st.conn.Flush(); err != nil {
+		st.fail()
+	}
+}
+
+// deadline gives the client some time to make room. Connections go by the machine's clock.
+func (st *stream) deadline() {
+	_ = st.conn.SetWriteDeadline(base.System{}.Now().Add(streamWrite)) // what has no deadline is a test's
+}
+
+// fail gives up on the client. The lock is held.
+func (st *stream) fail() {
+	st.failed = true
+	st.stop()
+}
+
+// lastEvent returns where a client left off: what the header says, which a browser sets
+// when it comes back, or else the query.
+func lastEvent(header, query string) string {
+	if header = strings.TrimSpace(header); header != "" {
+		return header
+	}
+	return query
+}
+
+// eventsSchema describes a stream of events in the API's document.
+func (s *Server) eventsSchema(description string) map[string]*huma.Response {
+	return map[string]*huma.Response{"200": {
+		Description: description,
+		Content:     map[string]*huma.MediaType{"text/event-stream": {Schema: &huma.Schema{Type: huma.TypeString}}},
+	}}
+}

@@ -1,0 +1,324 @@
+//go:build unix
+
+package web_test
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/action"
+	"github.com/abidehq/abide/internal/telemetry"
+	"github.com/abidehq/abide/timer"
+)
+
+// furnish fills a world with a bit of everything.
+func furnish(w *world) {
+	w.t.Helper()
+	ctx := w.t.Context()
+	now := time.Now()
+	must := func(err error) {
+		w.t.Helper()
+		if err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	for i := range 120 {
+		x := float64(i)
+		w.samples = append(w.samples, telemetry.Sample{
+			At: now.Add(time.Duration(i-120) * 2 * time.Second), Started: 40 + 12*math.Sin(x/9), Completed: 38 + 11*math.Sin(x/9-0.6), Failed: 2 + 2*math.Sin(x/5),
+			Turns: 120, Activities: 80 + 20*math.Sin(x/7), TimersFired: 25 + 5*math.Cos(x/6), ActionsEnded: 3,
+			LatenessP50: 0.004 + 0.001*math.Sin(x/4), LatenessP99: 0.03 + 0.015*math.Sin(x/11), QueueAge: 0.2 + 0.15*math.Sin(x/13), Ready: 12,
+		})
+	}
+	w.start("nap", "customer-17-return", "acme", abide.Running)
+	w.start("broken", "order-1042", "", abide.Stalled)
+	must(w.engine.Suspend(ctx, w.start("nap", "customer-18-return", "", abide.Running), "the customer asked for a pause"))
+	w.start("elsewhere", "import-2026-11", "")
+	for _, id := range []string{"order-1043", "order-1044", "order-1045"} {
+		ref := w.start("order", id, "", abide.Running)
+		must(approved.Raise(ctx, w.engine, ref.ID, []byte(`{"by":"an operator"}`)))
+		w.until(ref, func(i abide.Info) bool { return i.Status == abide.Completed })
+	}
+	w.done("/instances/new", "orchestration", "order", "id", "order-1046", "input", `{"card":"declined","items":[{"sku":"book","count":2}]}`, "tags", "customer=17 plan=pro")
+	w.done("/instances/default/order-1046/raise", "name", "approved", "data", `true`)
+	w.until(abide.Ref{ID: "order-1046"}, func(i abide.Info) bool { return i.Status == abide.Failed })
+	for i, key := range []string{"invoice-17-reminder", "trial-4711-ends", "session/9f8e7d6c5b4a39281706f5e4d3c2b1a0-expires"} {
+		_, err := w.timers.Schedule(ctx, timer.Request{
+			Tenant: []string{"acme", "default", "globex"}[i], Key: key, Delay: time.Duration(i*i*3+1) * time.Hour, Payload: []byte(`{"order":17,"step":"remind"}`),
+		})
+		must(err)
+	}
+	for _, slug := range []string{"billing", "fails"} {
+		_, _, err := w.actions.Add(ctx, action.Request{Tenant: "default", Slug: slug, Target: "command", Payload: []byte(`{"full":true}`)})
+		must(err)
+	}
+	_, _, err := w.actions.Receive(ctx, action.Received{
+		Tenant: "acme", Slug: "payment", Target: "elsewhere", Delivery: "evt-17", Header: map[string]string{"Content-Type": "application/json", "X-Event": "paid"}, Body: []byte(`{"paid":true,"amount":4200}`),
+	})
+	must(err)
+	for _, p := range []action.Plan{
+		{Tenant: "default", ID: "billing-daily", Slug: "billing", Target: "command", Cron: "0 9 * * 1-5", Zone: "Europe/Berlin"},
+		{Tenant: "acme", ID: "report-hourly", Slug: "report", Target: "command", Every: time.Hour},
+	} {
+		_, err := w.actions.AddSchedule(ctx, p)
+		must(err)
+	}
+	w.quarantine("", "order-1042", "attempts", []byte(`{"kind":"charge","order":1042}`))
+	w.done("/instances/matching", "kind", "resume", "tenant", "acme", "status", "suspended", "reason", "lunch is over")
+	_, err = w.timers.Schedule(ctx, timer.Request{Tenant: "acme", Key: "order-1043-shipped", DueAt: now.Add(-time.Second), Payload: []byte(`{"order":1043}`)})
+	must(err)
+}
+
+// TestPagesInABrowser looks at every page, in both themes and at both widths.
+func TestPagesInABrowser(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	furnish(w)
+	w.runs()
+	w.eventually(func() bool { return strings.Contains(w.see("/sinks"), "published") })
+	w.eventually(func() bool { return strings.Contains(w.see("/actions"), "exit status 3") })
+	quarantined := link(t, w.see("/quarantine"), "e/message-1")
+	failed := link(t, w.see("/actions?slug=fails"), "fails")
+	hook := link(t, w.see("/actions?slug=payment"), "payment")
+	pages := map[string]string{
+		"overview": "/", "instances": "/instances", "instances-none": "/instances?status=cancelled", "completed": "/instances/default/order-1043",
+		"failed": "/instances/default/order-1046", "stalled": "/instances/default/order-1042", "running": "/instances/acme/customer-17-return",
+		"start": "/instances/new", "timers": "/timers", "timer": "/timers/acme/order-1043-shipped", "actions": "/actions", "action": failed, "webhook": hook,
+		"schedules": "/schedules", "schedule": "/schedules/default/billing-daily", "schedule-new": "/schedules/new", "preview": "/schedules/preview?cron=30+2+*+*+*&zone=Europe%2FBerlin",
+		"sinks": "/sinks", "quarantine": "/quarantine", "quarantined": quarantined, "workers": "/workers", "operations": "/operations",
+	}
+	browser := newBrowser(t)
+	for _, l := range looks {
+		t.Run(l.String(), func(t *testing.T) {
+			b := openTab(t, browser, w, l)
+			for name, path := range pages {
+				b.open(path)
+				b.check(name)
+				b.shoot(name)
+			}
+			b.open("/timers")
+			b.press("Move invoice-17-reminder")
+			b.wait(`document.querySelector("dialog[open] input")`)
+			b.check("dialog")
+			b.shoot("dialog")
+		})
+	}
+}
+
+// TestAStoryInABrowser does what people do, by clicking, without loading a page by hand.
+func TestAStoryInABrowser(t *testing.T) {
+	t.Parallel()
+	browser := newBrowser(t)
+	for _, l := range []look{{"light", 1280}, {"dark", 390}} {
+		t.Run(l.String(), func(t *testing.T) {
+			w := newWorld(t)
+			b := openTab(t, browser, w, l)
+			b.startAndWatch()
+			b.forkIt()
+			b.moveATimer()
+			b.pauseASchedule()
+			b.redrive()
+		})
+	}
+}
+
+// startAndWatch starts an instance, sees it move, raises its event and sees it complete.
+func (b *tab) startAndWatch() {
+	b.t.Helper()
+	b.open("/instances")
+	b.press("Start an instance")
+	b.fill("Orchestration", "order")
+	b.fill("ID", "order-1")
+	b.fill("Input", `{"order": 17}`)
+	b.press("Start")
+	b.shows("Started.")
+	b.shows("waits for approval")
+	b.wait(`document.getElementById("live-words").textContent === "live"`)
+	b.run(chromedp.Evaluate("window.stayed = true", nil))
+	// Somebody else raises an event that it does not wait for: the page shows it by itself.
+	if err := abide.NewEvent[string]("hello").Raise(b.t.Context(), b.engine, "order-1", "there"); err != nil {
+		b.t.Fatal(err)
+	}
+	b.shows("Event hello was received")
+	if !b.is("window.stayed") {
+		b.t.Error("the page was loaded again")
+	}
+	b.press("Raise event")
+	b.fill("Name", "approved")
+	b.fill("What comes with it", `{"by": "an operator"}`)
+	b.shoot("raise")
+	b.press("Raise")
+	b.shows("The event was raised.")
+	b.shows("charge-17")
+	b.shows("Restart")
+	b.check("completed")
+	b.shoot("story-completed")
+}
+
+func (b *tab) forkIt() {
+	b.t.Helper()
+	b.run(chromedp.Evaluate(`[...document.querySelectorAll(".fork")].find(e => e.parentElement.textContent.includes("Event hello was received")).click()`, nil))
+	b.fill("ID of the new instance", "order-2")
+	b.press("Fork")
+	b.shows("This is the fork")
+	b.wait(`location.pathname === "/instances/default/order-2"`)
+	b.shows("waits for approval")
+}
+
+func (b *tab) moveATimer() {
+	b.t.Helper()
+	if _, err := b.timers.Schedule(b.t.Context(), timer.Request{Tenant: "acme", Key: "invoice-17", Delay: time.Hour}); err != nil {
+		b.t.Fatal(err)
+	}
+	b.press("Timers")
+	b.shows("invoice-17")
+	b.press("Move invoice-17")
+	b.fill("When", "2099-12-24 09:00")
+	b.press("Move")
+	b.shows("The timer was moved.")
+	if got, err := b.timers.Get(b.t.Context(), "acme", "invoice-17"); err != nil || got.DueAt.Year() != 2099 {
+		b.t.Errorf("the timer is due at %v, %v", got.DueAt, err)
+	}
+}
+
+func (b *tab) pauseASchedule() {
+	b.t.Helper()
+	if _, err := b.actions.AddSchedule(b.t.Context(), action.Plan{Tenant: "default", ID: "billing-daily", Slug: "billing", Target: "command", Cron: "0 9 * * *"}); err != nil {
+		b.t.Fatal(err)
+	}
+	b.press("Schedules")
+	b.press("Pause billing-daily")
+	b.fill("Reason", "holidays")
+	b.press("Pause")
+	b.shows("The schedule is paused.")
+	b.shows("holidays")
+	if got, err := b.actions.GetSchedule(b.t.Context(), "default", "billing-daily"); err != nil || got.Status != action.Paused {
+		b.t.Errorf("the schedule is %v, %v", got.Status, err)
+	}
+}
+
+func (b *tab) redrive() {
+	b.t.Helper()
+	b.press("Quarantine")
+	b.shows("Nothing is in quarantine")
+	b.quarantine("", "order-9", "attempts", []byte(`{"order":9}`))
+	b.shows("order-9") // without a reload
+	b.press("Redrive e/message-1")
+	b.press("Redrive")
+	b.shows("The message was put back")
+	b.shows("Nothing is in quarantine")
+}
+
+// TestKeyboardInABrowser goes through a page with the keyboard alone.
+func TestKeyboardInABrowser(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	furnish(w)
+	b := openTab(t, newBrowser(t), w, looks[0])
+	b.open("/timers")
+	b.run(chromedp.KeyEvent(kb.Tab))
+	if got := b.text("document.activeElement.textContent"); got != "Skip to the content" {
+		t.Errorf("the first stop is %q", got)
+	}
+	b.run(chromedp.KeyEvent(kb.Enter))
+	b.wait(`document.activeElement.id === "main"`)
+
+	// From the top to the last row: each stop comes after the one before, and is seen.
+	b.open("/timers")
+	b.run(chromedp.Evaluate("window.last = document.body; window.stops = 0", nil))
+	const step = `(function () {
+		const now = document.activeElement;
+		const after = last === document.body || !!(last.compareDocumentPosition(now) & Node.DOCUMENT_POSITION_FOLLOWING);
+		const style = getComputedStyle(now);
+		const outlined = style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2;
+		const text = now.outerHTML.slice(0, 120);
+		if (now === document.body) return "end";
+		last = now; stops++;
+		return (after ? "" : "out of order ") + (outlined ? "" : "not seen ") + ((after && outlined) ? "" : text);
+	})()`
+	for range 60 {
+		b.run(chromedp.KeyEvent(kb.Tab))
+		got := b.text(step)
+		if got == "end" {
+			break
+		}
+		if got != "" {
+			t.Errorf("a stop is %s", got)
+		}
+	}
+	if !b.is("stops > 20") {
+		t.Errorf("there are only %s stops", b.text("String(stops)"))
+	}
+
+	// A slash goes to the search, from anywhere but a field.
+	b.open("/")
+	b.key("/")
+	b.wait(`document.activeElement.id === "jump" && document.activeElement.value === ""`)
+	b.run(chromedp.KeyEvent("order-1043"), chromedp.KeyEvent(kb.Enter))
+	b.wait(`location.pathname === "/instances/default/order-1043"`)
+
+	// A dialog takes the focus, keeps it, and gives it back.
+	b.open("/timers")
+	b.run(chromedp.Evaluate(`document.querySelector('[aria-label="Move invoice-17-reminder"]').focus()`, nil), chromedp.KeyEvent(kb.Enter))
+	b.wait(`document.activeElement.closest("dialog[open]")`)
+	for range 8 {
+		b.run(chromedp.KeyEvent(kb.Tab))
+		if !b.is(`document.activeElement === document.body || document.activeElement.closest("dialog[open]")`) {
+			t.Errorf("the focus leaves the dialog: %s", b.text("document.activeElement.outerHTML"))
+		}
+	}
+	b.run(chromedp.KeyEvent(kb.Escape))
+	b.wait(`!document.querySelector("dialog[open]")`)
+	b.wait(`document.activeElement.getAttribute("aria-label") === "Move invoice-17-reminder"`)
+}
+
+// TestThemeIsKept: what a person has chosen wins over what the system says.
+func TestThemeIsKept(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	b := openTab(t, newBrowser(t), w, look{"light", 1280})
+	ground := func() string { return b.text("getComputedStyle(document.body).backgroundColor") }
+	b.open("/")
+	light := ground()
+	b.run(chromedp.Click("#theme", chromedp.ByQuery), chromedp.Click("#theme", chromedp.ByQuery))
+	b.wait(`document.documentElement.dataset.theme === "dark"`)
+	dark := ground()
+	if light == dark {
+		t.Errorf("both themes have the ground %s", light)
+	}
+	b.open("/instances")
+	if got := ground(); got != dark {
+		t.Errorf("on the next page the ground is %s, want %s", got, dark)
+	}
+	b.check("chosen")
+}
+
+// TestLiveKeepsWhatSomebodyDoes: a page that changes does not take away what somebody has
+// ticked or opened.
+func TestLiveKeepsWhatSomebodyDoes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.start("nap", "nap-1", "", abide.Running)
+	w.start("nap", "nap-2", "", abide.Running)
+	b := openTab(t, newBrowser(t), w, looks[0])
+	b.open("/instances")
+	b.wait(`document.getElementById("live-words").textContent === "live"`)
+	b.run(chromedp.Click(`input[aria-label="Select nap-1"]`, chromedp.ByQuery))
+	w.start("nap", "nap-3", "", abide.Running)
+	b.shows("nap-3")
+	if !b.is(`document.querySelector('input[aria-label="Select nap-1"]').checked && !document.querySelector('input[aria-label="Select nap-3"]').checked`) {
+		t.Error("the tick is gone")
+	}
+	b.press("Continue")
+	b.wait(`document.querySelector("dialog[open] h1").textContent === "Suspend 1 instance"`)
+	b.press("Suspend")
+	b.shows("Done, for all that were selected.")
+	b.wait(fmt.Sprintf(`document.querySelector('a[href$="/nap-1"]').closest("tr").innerText.includes(%q)`, "suspended"))
+}

@@ -1,0 +1,58 @@
+package web
+
+import (
+	"context"
+
+	"github.com/abidehq/abide/store"
+)
+
+// Kinds of records that are counted. The engine and the services choose them, and they are
+// on disk, so that they never change.
+const (
+	kindInstance = "instance"
+	kindTimer    = "timer"
+	kindAction   = "action"
+	kindSchedule = "schedule"
+)
+
+// count returns how many records of a kind have one of the statuses, countCap at most, for
+// the tenants that the caller has.
+func (r *request) count(kind string, statuses ...string) (int, error) {
+	q := store.Query{Kind: kind, Statuses: statuses}
+	if r.everything() {
+		return r.site.cfg.Store.Count(r.ctx(), q, countCap)
+	}
+	total := 0
+	for _, name := range r.who.Tenants {
+		for _, tenant := range tenantsOf(kind, name) {
+			q.Tenant = &tenant
+			n, err := r.site.cfg.Store.Count(r.ctx(), q, countCap)
+			if err != nil {
+				return 0, err
+			}
+			total += n
+		}
+	}
+	return min(total, countCap), nil
+}
+
+// tenantsOf returns what a tenant is called in records of a kind: the default one is empty
+// for instances, and has its name everywhere else. In quarantine there are both.
+func tenantsOf(kind, name string) []string {
+	switch {
+	case name != defaultTenant:
+		return []string{name}
+	case kind == kindInstance:
+		return []string{""}
+	case kind == store.KindQuarantine:
+		return []string{"", defaultTenant}
+	default:
+		return []string{defaultTenant}
+	}
+}
+
+// unserved returns how many routes nobody serves.
+func (s *site) unserved(ctx context.Context) (int, error) {
+	list, err := s.cfg.Engine.Unserved(ctx)
+	return len(list), err
+}

@@ -1,0 +1,215 @@
+package web
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/abidehq/abide/server/auth"
+)
+
+// form is what a person fills in before something is changed. With scripts it opens in a
+// dialog; without them it is a page. It says what will happen, so that it is also how the
+// page asks before it destroys something.
+type form struct {
+	Title  string
+	Text   string
+	Fields []field
+	Submit string
+	Danger bool
+	Back   string // the page to go back to
+	Error  string
+}
+
+// field is an input of a form.
+type field struct {
+	Name  string
+	Label string
+	Help  string
+
+	// Kind is text, area, code, choice, check or hidden.
+	Kind string
+
+	Value    string
+	Example  string // shown while it is empty
+	Required bool
+	Options  []option // of a choice, or those that a text suggests
+	More     bool     // few people need it: it is folded away unless it is filled in
+}
+
+// option is one of several values.
+type option struct {
+	Value string
+	Label string
+}
+
+// HasMore reports whether there are fields that are folded away.
+func (f form) HasMore() bool {
+	return slices.ContainsFunc(f.Fields, func(one field) bool { return one.More })
+}
+
+// MoreSet reports whether one of them is filled in, so that nobody overlooks it.
+func (f form) MoreSet() bool {
+	return slices.ContainsFunc(f.Fields, func(one field) bool {
+		return one.More && one.Value != "" && (one.Kind != "choice" || one.Value != one.Options[0].Value)
+	})
+}
+
+// Checked reports whether the box of a check is ticked.
+func (f field) Checked() bool { return f.Value != "" }
+
+func options(values ...string) []option {
+	list := make([]option, len(values))
+	for i, v := range values {
+		list[i] = option{Value: v, Label: v}
+	}
+	return list
+}
+
+// verb is a form, and what it does.
+type verb struct {
+	// pattern is the path of the form, and where it is sent.
+	pattern string
+
+	section string
+
+	// operation is what the audit log calls it, the same as the API does.
+	operation string
+
+	// form returns the form; it is called again if what was filled in is not right.
+	form func(*request) (form, error)
+
+	// apply does it, and returns what it was done to, and where to go and what to say then.
+	apply func(*request) (done, error)
+}
+
+// done is what a verb has come to.
+type done struct {
+	target string // for the audit log
+	to     string // the page to show next
+	notice string // one of notices
+}
+
+// maxForm is the largest form, in bytes.
+const maxForm = 2 << 20
+
+// verb adds a form: who only looks does not get to see it.
+func (s *site) verb(v verb) {
+	s.mux.HandleFunc("GET "+v.pattern, func(w http.ResponseWriter, r *http.Request) {
+		req := s.request(r)
+		f, err := s.ask(req, v)
+		if err != nil {
+			s.fail(w, r, err)
+			return
+		}
+		s.render(w, req, view{template: "form", title: f.Title, section: v.section, data: f})
+	})
+	s.mux.HandleFunc("POST "+v.pattern, func(w http.ResponseWriter, r *http.Request) {
+		req := s.request(r)
+		if !req.can {
+			s.fail(w, r, errReadOnly)
+			return
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+		if err := r.ParseForm(); err != nil {
+			s.fail(w, r, formError(err))
+			return
+		}
+		d, err := v.apply(req)
+		if s.cfg.Note != nil {
+			s.cfg.Note(r.Context(), v.operation, d.target, err)
+		}
+		if err != nil {
+			s.again(w, req, v, err)
+			return
+		}
+		http.Redirect(w, r, noted(d.to, d.notice), http.StatusSeeOther)
+	})
+}
+
+var errReadOnly = &refusal{
+	status: http.StatusForbidden, title: "You can look, and not change",
+	text: "It takes the role " + string(auth.Operate) + ". Somebody who manages tokens or logins can give it to you.",
+}
+
+func (s *site) ask(r *request, v verb) (form, error) {
+	if !r.can {
+		return form{}, errReadOnly
+	}
+	return v.form(r)
+}
+
+// again shows a form once more, as it was filled in, with what is wrong about it.
+func (s *site) again(w http.ResponseWriter, r *request, v verb, err error) {
+	if !isMistake(err) {
+		s.fail(w, r.Request, err)
+		return
+	}
+	f, formErr := v.form(r)
+	if formErr != nil {
+		s.fail(w, r.Request, err)
+		return
+	}
+	for i := range f.Fields {
+		if f.Fields[i].Kind != "hidden" {
+			f.Fields[i].Value = r.PostForm.Get(f.Fields[i].Name)
+		}
+	}
+	e := explain(err)
+	f.Error = e.text
+	s.render(w, r, view{template: "form", title: f.Title, section: v.section, status: e.status, data: f})
+}
+
+// formError is what a form that cannot be read means.
+func formError(err error) error {
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return err
+	}
+	return mistake("The form cannot be read: " + err.Error())
+}
+
+// notices are what pages say after something was done. The address has the name of one, so
+// that nobody can put words into the page's mouth.
+var notices = map[string]string{
+	"started":     "Started.",
+	"changed":     "Done, for all that were selected.",
+	"begun":       "The operation has begun.",
+	"existed":     "There is an instance with that ID already: here it is.",
+	"raised":      "The event was raised.",
+	"cancelling":  "It was asked to come to an end.",
+	"terminated":  "It was terminated.",
+	"suspended":   "It is suspended.",
+	"resumed":     "It goes on.",
+	"restarted":   "It was started once more.",
+	"forked":      "This is the fork: it goes its own way from here.",
+	"deleted":     "It was deleted.",
+	"moved":       "The timer was moved.",
+	"snoozed":     "The timer was snoozed.",
+	"scheduled":   "The timer is armed.",
+	"cancelled":   "It was cancelled.",
+	"redelivered": "It will be delivered once more.",
+	"added":       "Added.",
+	"saved":       "Saved.",
+	"retried":     "It will be run at the next tick.",
+	"paused":      "The schedule is paused.",
+	"unpaused":    "The schedule goes on.",
+	"triggered":   "This is the run: it happens at the next tick.",
+	"backfilled":  "The runs were made, and happen at the next tick.",
+	"redriven":    "The message was put back, as if it had never been tried.",
+	"discarded":   "The message was deleted.",
+	"stopped":     "The operation stops here. What it has done is done.",
+}
+
+// noted returns the address of a page that has something to say.
+func noted(to, notice string) string {
+	if notice == "" {
+		return to
+	}
+	sep := "?"
+	if strings.Contains(to, "?") {
+		sep = "&"
+	}
+	return to + sep + "done=" + url.QueryEscape(notice)
+}

@@ -1,0 +1,121 @@
+package web
+
+import (
+	"strings"
+
+	"github.com/abidehq/abide/internal/operation"
+)
+
+func (s *site) addOperations() {
+	s.section("operations", "/operations", "Operations")
+	s.page("GET /operations", s.operations)
+	s.page("GET /operations/{id}", s.operation)
+	s.verb(s.stopVerb())
+}
+
+func (s *site) operationPath(op operation.Operation) string {
+	return s.path("/operations/" + segment(op.ID))
+}
+
+// operationRow is an operation, with what it is about in words.
+type operationRow struct {
+	operation.Operation
+	Path  string
+	Words string
+	Left  int // how many there are to look at, at least what is done
+}
+
+func (s *site) operationOf(op operation.Operation) operationRow {
+	var q search
+	f := op.Filter
+	q.Scope.Asked = op.Tenant()
+	q.Orchestration = strings.Join(f.Orchestrations, ", ")
+	var list []string
+	for _, status := range f.Statuses {
+		list = append(list, string(status))
+	}
+	q.Status = strings.Join(list, ", ")
+	q.From, q.To = timeValue(f.From), timeValue(f.To)
+	for name, value := range f.Tags {
+		q.Tag = name + "=" + value
+	}
+	return operationRow{Operation: op, Path: s.operationPath(op), Words: q.words(), Left: max(op.Total, op.Matched)}
+}
+
+// operationsData is what the list of operations shows.
+type operationsData struct {
+	Scope       scope
+	Rows        []operationRow
+	First, Next string
+}
+
+func (s *site) operations(r *request) (view, error) {
+	sc, err := r.scope()
+	if err != nil {
+		return view{}, err
+	}
+	page, err := s.cfg.Operations.List(r.ctx(), operation.Query{Tenant: sc.Asked, Limit: rows, Cursor: r.value("cursor")})
+	if err != nil {
+		return view{}, err
+	}
+	d := operationsData{Scope: sc}
+	for _, op := range page.Operations {
+		d.Rows = append(d.Rows, s.operationOf(op))
+	}
+	if r.value("cursor") != "" {
+		d.First = s.with("/operations", "tenant", sc.Asked)
+	}
+	if page.Next != "" {
+		d.Next = s.with("/operations", "tenant", sc.Asked, "cursor", page.Next)
+	}
+	return view{template: "operations", title: "Operations", section: "operations", live: "kinds=tick", data: &d}, nil
+}
+
+// gotOperation returns the operation in the path. One about all tenants is for those who
+// have all of them.
+func (s *site) gotOperation(r *request) (operation.Operation, error) {
+	op, err := s.cfg.Operations.Get(r.ctx(), r.named("id"))
+	if err != nil {
+		return op, err
+	}
+	if op.Tenant() == "" {
+		return op, r.onlyEverything()
+	}
+	return op, r.allow(op.Tenant())
+}
+
+func (s *site) operation(r *request) (view, error) {
+	op, err := s.gotOperation(r)
+	if err != nil {
+		return view{}, err
+	}
+	d := struct {
+		Row   operationRow
+		Verbs []verbLink
+	}{Row: s.operationOf(op)}
+	if r.can && !op.Status.Ended() {
+		d.Verbs = []verbLink{{Label: "Stop", Href: d.Row.Path + "/cancel", Danger: true}}
+	}
+	return view{template: "operation", title: "Operation", section: "operations", live: "kinds=tick", data: &d}, nil
+}
+
+func (s *site) stopVerb() verb {
+	return verb{
+		pattern: "/operations/{id}/cancel", section: "operations", operation: "cancel-operation",
+		form: func(r *request) (form, error) {
+			op, err := s.gotOperation(r)
+			return form{
+				Title: "Stop the operation?", Submit: "Stop", Danger: true, Back: s.operationPath(op),
+				Text: "What it has done is done. The other instances stay as they are.",
+			}, err
+		},
+		apply: func(r *request) (done, error) {
+			op, err := s.gotOperation(r)
+			if err != nil {
+				return done{}, err
+			}
+			_, err = s.cfg.Operations.Cancel(r.ctx(), op.ID)
+			return done{target: op.ID, to: s.operationPath(op), notice: "stopped"}, err
+		},
+	}
+}

@@ -1,0 +1,168 @@
+package web
+
+import (
+	"time"
+
+	"github.com/abidehq/abide"
+)
+
+// timeline is history as bars on an axis of time. It is drawn as one small picture for each
+// row, so that the words beside it stay readable at any width.
+type timeline struct {
+	Rows  []bar
+	Ticks []string // words at equal distances along the axis
+	More  int      // rows that are not shown
+}
+
+// bar is something that took time.
+type bar struct {
+	Kind   string // activity, timer, child, event, step or pause
+	Label  string
+	State  string // completed, failed, fired, cancelled or running
+	Words  string // how long it took, and more
+	Href   string // of a child
+	X      int    // where it begins, of width
+	Width  int
+	Open   bool // it is not over
+	Marks  []int
+	start  time.Time
+	end    time.Time
+	failed int // attempts
+}
+
+const (
+	axis    = 1000 // the width of the picture
+	least   = 6    // the width of what took no time
+	maxBars = 150
+	ticks   = 5
+)
+
+// newTimeline draws the history of an execution up to end.
+func newTimeline(s *site, info abide.Info, h *abide.History, waits []abide.Waiting, end time.Time) timeline {
+	bars, from, last := collect(s, info, h)
+	if len(bars) == 0 {
+		return timeline{}
+	}
+	if last.After(end) || h.Execution != info.Execution {
+		end = last
+	}
+	for _, w := range waits {
+		if b := bars[w.Event]; b != nil {
+			b.failed = max(0, w.Attempt-1)
+			if w.Err != nil {
+				b.Words = "attempt " + number(w.Attempt) + " failed: " + w.Err.Error()
+			}
+			if w.Kind == "TimerCreated" {
+				b.Words = "fires " + relative(w.At, s.clock.Now())
+			}
+		}
+	}
+	t := timeline{Ticks: make([]string, ticks)}
+	whole := max(end.Sub(from), time.Millisecond)
+	for i := range t.Ticks {
+		t.Ticks[i] = lasting(whole * time.Duration(i) / (ticks - 1))
+	}
+	t.Ticks[0] = "0"
+	place := func(at time.Time) int {
+		return int(min(max(at.Sub(from), 0), whole) * axis / whole)
+	}
+	for i := range h.Events {
+		b := bars[h.Events[i].ID]
+		if b == nil {
+			continue
+		}
+		if len(t.Rows) == maxBars {
+			t.More++
+			continue
+		}
+		if b.end.IsZero() {
+			b.Open, b.end = info.EndedAt.IsZero() && h.Execution == info.Execution, end
+		}
+		b.X = min(place(b.start), axis-least)
+		b.Width = max(place(b.end)-b.X, least)
+		b.describe()
+		t.Rows = append(t.Rows, *b)
+	}
+	return t
+}
+
+// describe says how long it took, unless it says more already.
+func (b *bar) describe() {
+	switch {
+	case b.Words != "":
+	case b.Kind == "step":
+	case b.Open:
+		b.Words = "for " + lasting(b.end.Sub(b.start))
+	case b.end.Equal(b.start):
+		b.Words = "at once"
+	default:
+		b.Words = lasting(b.end.Sub(b.start))
+	}
+	if b.failed > 0 && b.State != "running" {
+		b.Words += ", " + plural(b.failed, "attempt", "attempts") + " failed"
+	}
+	if b.failed > 0 {
+		// History says how often it was tried, not when: the marks stand in order.
+		for i := range min(b.failed, 8) {
+			b.Marks = append(b.Marks, b.X+b.Width*(i+1)/(min(b.failed, 8)+1))
+		}
+	}
+}
+
+// collect returns a bar for each event that began something, when the first turn began and
+// when the last one did.
+func collect(s *site, info abide.Info, h *abide.History) (bars map[int]*bar, from, at time.Time) {
+	bars = map[int]*bar{}
+	var before time.Time // when the turn before was
+	var pause *bar
+	for i := range h.Events {
+		e := &h.Events[i]
+		begin := func(kind, label string) *bar {
+			b := &bar{Kind: kind, Label: label, State: "running", start: at}
+			bars[e.ID] = b
+			return b
+		}
+		switch e.Kind {
+		case "TurnStarted":
+			before, at = at, e.At
+			if from.IsZero() {
+				from, before = at, at
+			}
+		case "ActivityScheduled":
+			begin("activity", e.Name)
+		case "TimerCreated":
+			label := e.Name
+			if label == "" {
+				label = "timer"
+			}
+			begin("timer", label)
+		case "ChildStarted":
+			begin("child", e.Target).Href = s.path(instancePath(abide.Ref{Tenant: info.Ref.Tenant, ID: e.Target}))
+		case "EventReceived":
+			b := begin("event", e.Name)
+			b.start, b.end, b.State = before, at, "completed"
+			b.Words = "received after " + lasting(at.Sub(before))
+		case "StepCompleted", "StepFailed":
+			b := begin("step", e.Name)
+			b.end, b.State = at, "completed"
+			if e.Kind == "StepFailed" {
+				b.State = "failed"
+			}
+		case "ExecutionSuspended", "ExecutionStalled":
+			pause = begin("pause", map[string]string{"ExecutionSuspended": "suspended", "ExecutionStalled": "stalled"}[e.Kind])
+			pause.State = pause.Label
+		case "ExecutionResumed":
+			if pause != nil {
+				pause.end = at
+			}
+		default:
+			if b := bars[e.Ref]; b != nil && outcomes[e.Kind] != "" {
+				b.end, b.State = at, outcomes[e.Kind]
+				if e.Failure != nil {
+					b.failed = e.Failure.Attempt
+				}
+			}
+		}
+	}
+	return bars, from, at
+}

@@ -1,0 +1,165 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"html/template"
+	"log/slog"
+	"net/http"
+	"strings"
+
+	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/action"
+	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/operation"
+	"github.com/abidehq/abide/internal/telemetry"
+	"github.com/abidehq/abide/store"
+	"github.com/abidehq/abide/timer"
+)
+
+// Config is what the page is made of. A service that is nil has no place on it.
+type Config struct {
+	// Prefix stands before the path of every link, such as /abide, for a page that is
+	// mounted elsewhere than at the root. The paths of requests come without it.
+	Prefix string
+
+	// Store is where all of the services below keep what they know; it counts things.
+	Store store.Store
+
+	// Engine is for instances, quarantine and workers. If it is an [abide.Watcher], pages
+	// with instances change as soon as they do.
+	Engine abide.Client
+
+	Timers     *timer.Service
+	Actions    *action.Service
+	Operations *operation.Service
+
+	// Samples are the latest measurements, the oldest first. Nil means no charts.
+	Samples func() []telemetry.Sample
+
+	// Guarded says that people have to log in, and commands need a token.
+	Guarded bool
+
+	// Note is told of every change that was asked for, and what came of it. Nil means
+	// nobody is.
+	Note func(ctx context.Context, operation, target string, err error)
+
+	// Version is that of the program.
+	Version string
+
+	// Logger gets what a person should know. Nil means [slog.Default].
+	Logger *slog.Logger
+
+	// Clock is what "in 3 min" is counted from. Nil means the system's.
+	Clock base.Clock
+}
+
+// site is the page, all of it.
+type site struct {
+	cfg       Config
+	log       *slog.Logger
+	clock     base.Clock
+	mux       *http.ServeMux
+	pages     map[string]*template.Template
+	assets    map[string]asset
+	hub       *hub
+	storeName string
+	sections  []section
+}
+
+// section is an entry of the menu.
+type section struct {
+	Name  string
+	Path  string
+	Title string
+}
+
+// New returns the page. It relies on whoever mounts it for who is asking, see
+// [auth.With], and for refusing forms that another site sends.
+func New(cfg Config) (http.Handler, error) {
+	if cfg.Store == nil {
+		return nil, errors.New("web: no store")
+	}
+	if cfg.Prefix != "" && (!strings.HasPrefix(cfg.Prefix, "/") || strings.HasSuffix(cfg.Prefix, "/")) {
+		return nil, fmt.Errorf("web: prefix %q: it begins with a slash and does not end with one", cfg.Prefix)
+	}
+	s := &site{cfg: cfg, log: cfg.Logger, clock: cfg.Clock, mux: http.NewServeMux(), storeName: nameOf(cfg.Store)}
+	if s.log == nil {
+		s.log = slog.Default()
+	}
+	if s.clock == nil {
+		s.clock = base.System{}
+	}
+	s.hub = newHub(s)
+	if err := s.loadAssets(); err != nil {
+		return nil, err
+	}
+	if err := s.loadTemplates(); err != nil {
+		return nil, err
+	}
+	s.routes()
+	return s, nil
+}
+
+// routes adds what the services that there are can show, in the order of the menu.
+func (s *site) routes() {
+	s.section("overview", "/", "Overview")
+	s.page("GET /{$}", s.overview)
+	s.mux.HandleFunc("GET /live", s.live)
+	s.mux.HandleFunc("GET /static/{name}", s.static)
+	s.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { s.fail(w, r, errNoPage) })
+	if s.cfg.Engine != nil {
+		s.addInstances()
+	}
+	if s.cfg.Timers != nil {
+		s.addTimers()
+	}
+	if s.cfg.Actions != nil {
+		s.addActions()
+		s.addSchedules()
+	}
+	if s.cfg.Timers != nil {
+		s.addSinks()
+	}
+	if s.cfg.Engine != nil {
+		s.addQuarantine()
+		s.addWorkers()
+	}
+	if s.cfg.Operations != nil {
+		s.addOperations()
+	}
+}
+
+func (s *site) section(name, path, title string) {
+	s.sections = append(s.sections, section{Name: name, Path: path, Title: title})
+}
+
+// policy is the content security policy: what the page loads comes from this server, and
+// no script or style stands in a page.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
+	"form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+
+// ServeHTTP answers a request.
+func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Content-Security-Policy", policy)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Referrer-Policy", "same-origin")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	s.mux.ServeHTTP(w, r)
+}
+
+// path returns where a page is for a browser.
+func (s *site) path(p string) string { return s.cfg.Prefix + p }
+
+// nameOf returns what a store is called in its URL, from the name of its package.
+func nameOf(st store.Store) string {
+	name := strings.TrimPrefix(fmt.Sprintf("%T", st), "*")
+	name, _, _ = strings.Cut(name, ".")
+	if name == "memstore" {
+		return "memory"
+	}
+	return strings.TrimSuffix(name, "store")
+}

@@ -1,0 +1,210 @@
+package web
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/internal/base"
+)
+
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+func TestRelative(t *testing.T) {
+	t.Parallel()
+	for d, want := range map[time.Duration]string{
+		0: "now", 999 * time.Millisecond: "now", time.Second: "in 1 s", -59 * time.Second: "59 s ago", 3 * time.Minute: "in 3 min",
+		59*time.Minute + 59*time.Second: "in 59 min", 47 * time.Hour: "in 47 h", 48 * time.Hour: "in 2 days", -70 * 24 * time.Hour: "2 months ago",
+		800 * 24 * time.Hour: "in 2 years",
+	} {
+		if got := relative(noon.Add(d), noon); got != want {
+			t.Errorf("%v: %q, want %q", d, got, want)
+		}
+	}
+}
+
+func TestLasting(t *testing.T) {
+	t.Parallel()
+	for d, want := range map[time.Duration]string{
+		-time.Second: "0 ms", 0: "0 ms", 250 * time.Microsecond: "250 µs", 1500 * time.Microsecond: "1.5 ms", 12 * time.Millisecond: "12 ms",
+		1500 * time.Millisecond: "1.5 s", 90 * time.Second: "1 min 30 s", 2 * time.Hour: "2 h", 50 * time.Hour: "2 d 2 h",
+	} {
+		if got := lasting(d); got != want {
+			t.Errorf("%v: %q, want %q", d, got, want)
+		}
+	}
+}
+
+func TestNumbers(t *testing.T) {
+	t.Parallel()
+	for got, want := range map[string]string{
+		number(0): "0", number(999): "999", number(1000): "1,000", number(-1234567): "-1,234,567", capped(9999): "9,999", capped(10_000): "10,000+",
+		plural(1, "row", "rows"): "1 row", plural(1200, "row", "rows"): "1,200 rows", size(999): "999 B", size(1500): "1.5 kB", size(2_000_000): "2 MB",
+		rate(0): "0", rate(0.001): "<0.01", rate(2.5): "2.5", rate(42.42): "42.4", rate(1234.5): "1,235",
+	} {
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+func TestParseTime(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]time.Time{
+		"": {}, "+10m": noon.Add(10 * time.Minute), "-1d12h": noon.Add(-36 * time.Hour), "+2d": noon.Add(48 * time.Hour), "2026-12-24 09:00": time.Date(2026, 12, 24, 9, 0, 0, 0, time.UTC),
+		"2026-12-24": time.Date(2026, 12, 24, 0, 0, 0, 0, time.UTC), "2026-12-24T09:00:00+01:00": time.Date(2026, 12, 24, 8, 0, 0, 0, time.UTC),
+	} {
+		if got, err := parseTime("When", text, noon); err != nil || !got.Equal(want) {
+			t.Errorf("%q: %v, %v, want %v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"soon", "+x", "24.12.2026", "+d", "-1d-1d"} {
+		if got, err := parseTime("When", text, noon); err == nil {
+			t.Errorf("%q: %v, want an error", text, got)
+		}
+	}
+	for _, d := range []time.Duration{90 * time.Second, time.Hour, 90 * time.Minute, 24 * time.Hour} {
+		if got, err := parseSpan("", span(d)); err != nil || got != d {
+			t.Errorf("%v is written %q and read %v, %v", d, span(d), got, err)
+		}
+	}
+}
+
+func TestShellQuote(t *testing.T) {
+	t.Parallel()
+	for word, want := range map[string]string{
+		"order-1": "order-1", "": "''", "a b": "'a b'", "it's": `'it'\''s'`, "$(reboot)": "'$(reboot)'", "a;b": "'a;b'", "a\nb": "'a\nb'", "~": "'~'", "*": "'*'",
+	} {
+		if got := shellQuote(word); got != want {
+			t.Errorf("%q: %s, want %s", word, got, want)
+		}
+	}
+}
+
+func TestSegmentsComeBack(t *testing.T) {
+	t.Parallel()
+	seen := map[string]string{}
+	for _, name := range []string{"", ".", "..", "~", "~~", "~.", "a", "a/b", "%2F", "a b"} {
+		s := segment(name)
+		if s == "" || s == "." || s == ".." || strings.Contains(s, "/") {
+			t.Errorf("%q becomes %q, which is no segment", name, s)
+		}
+		if other, ok := seen[s]; ok {
+			t.Errorf("%q and %q both become %q", name, other, s)
+		}
+		seen[s] = name
+	}
+}
+
+func TestPayload(t *testing.T) {
+	t.Parallel()
+	for data, want := range map[string]string{
+		"": "", `{"a":1}`: "{\n  \"a\": 1\n}", "plain": "plain", "\x00\x01": "00000000  00 01                                             |..|\n",
+	} {
+		if got := payload([]byte(data)); got != want {
+			t.Errorf("%q: %q, want %q", data, got, want)
+		}
+	}
+	if got := payload([]byte(strings.Repeat("ü", maxShown))); len(got) > maxShown+100 || !strings.Contains(got, "more") {
+		t.Errorf("a large payload is shown with %d bytes", len(got))
+	}
+	if got := inline([]byte(strings.Repeat("ü", 500))); len([]rune(got)) > 90 {
+		t.Errorf("in a line: %d characters", len([]rune(got)))
+	}
+}
+
+func TestCauses(t *testing.T) {
+	t.Parallel()
+	declined := abide.NewError("card-declined", "the card was declined")
+	got := strings.Join(causes(fmt.Errorf("order: %w", fmt.Errorf("charge: %w", declined))), " | ")
+	if want := "order: charge: the card was declined | charge: the card was declined | card-declined: the card was declined"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if got := causes(errors.New("x")); len(got) != 1 {
+		t.Errorf("%q", got)
+	}
+	if causes(nil) != nil {
+		t.Error("no error has causes")
+	}
+}
+
+// at returns a history in which each event of a list happens so many seconds after noon.
+func at(events ...abide.HistoryEvent) *abide.History {
+	h := &abide.History{Execution: 1}
+	for _, e := range events {
+		e.ID = len(h.Events) + 1
+		h.Events = append(h.Events, e)
+	}
+	return h
+}
+
+func turn(after time.Duration) abide.HistoryEvent {
+	return abide.HistoryEvent{Kind: "TurnStarted", At: noon.Add(after)}
+}
+
+func TestTimeline(t *testing.T) {
+	t.Parallel()
+	s := &site{clock: base.NewManual(noon.Add(100 * time.Second))}
+	h := at(
+		turn(0),
+		abide.HistoryEvent{Kind: "ExecutionStarted", Name: "order", Start: &abide.HistoryStart{Execution: 1}},
+		abide.HistoryEvent{Kind: "ActivityScheduled", Name: "charge"},                             // 3
+		abide.HistoryEvent{Kind: "TimerCreated", Name: "window", At: noon.Add(200 * time.Second)}, // 4
+		turn(50*time.Second),
+		abide.HistoryEvent{Kind: "ActivityFailed", Ref: 3, Failure: &abide.HistoryFailure{Message: "no", Attempt: 3}},
+		abide.HistoryEvent{Kind: "ChildStarted", Name: "parcel", Target: "parcel-1"}, // 7
+		turn(75*time.Second),
+		abide.HistoryEvent{Kind: "EventReceived", Name: "approved"},
+		abide.HistoryEvent{Kind: "StepCompleted", Name: "price"},
+	)
+	waits := []abide.Waiting{{Event: 4, Kind: "TimerCreated", At: noon.Add(200 * time.Second)}, {Event: 7, Kind: "ChildStarted"}}
+	tl := newTimeline(s, abide.Info{Execution: 1}, h, waits, noon.Add(100*time.Second))
+	var got []string
+	for _, b := range tl.Rows {
+		got = append(got, fmt.Sprintf("%s %s %s %d+%d open=%v marks=%d %s", b.Kind, b.Label, b.State, b.X, b.Width, b.Open, len(b.Marks), b.Words))
+	}
+	want := []string{
+		"activity charge failed 0+500 open=false marks=3 50 s, 3 attempts failed",
+		"timer window running 0+1000 open=true marks=0 fires in 1 min",
+		"child parcel-1 running 500+500 open=true marks=0 for 50 s",
+		"event approved completed 500+250 open=false marks=0 received after 25 s",
+		"step price completed 750+6 open=false marks=0 ",
+	}
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	if ticks := strings.Join(tl.Ticks, " "); ticks != "0 25 s 50 s 1 min 15 s 1 min 40 s" {
+		t.Errorf("ticks: %s", ticks)
+	}
+	if empty := newTimeline(s, abide.Info{}, at(turn(0)), nil, noon); len(empty.Rows) != 0 || len(empty.Ticks) != 0 {
+		t.Errorf("of nothing: %+v", empty)
+	}
+}
+
+func TestLongHistoriesAreCut(t *testing.T) {
+	t.Parallel()
+	s := &site{clock: base.NewManual(noon)}
+	events := []abide.HistoryEvent{turn(0)}
+	for range 500 {
+		events = append(events, abide.HistoryEvent{Kind: "StepCompleted", Name: "x"})
+	}
+	tl := newTimeline(s, abide.Info{Execution: 1}, at(events...), nil, noon)
+	if len(tl.Rows) != maxBars || tl.More != 500-maxBars {
+		t.Errorf("%d rows and %d more", len(tl.Rows), tl.More)
+	}
+}
+
+func TestChartsStayWithinTheirFrame(t *testing.T) {
+	t.Parallel()
+	for v, want := range map[float64]float64{0.9: 1, 1: 1, 1.1: 2, 3: 5, 7: 10, 42: 50, 0.013: 0.02} {
+		if got := roundUp(v); got < want*0.999 || got > want*1.001 {
+			t.Errorf("%v becomes %v, want %v", v, got, want)
+		}
+	}
+	if charts(nil) != nil {
+		t.Error("a chart of nothing")
+	}
+}

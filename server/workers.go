@@ -1,0 +1,43 @@
+package server
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/abidehq/abide/server/api"
+	"github.com/abidehq/abide/server/auth"
+)
+
+func (s *Server) addWorkers() {
+	const tag = "workers"
+	route(s, auth.Read, huma.Operation{
+		OperationID: "list-workers", Method: http.MethodGet, Path: "/api/v1/workers", Summary: "List workers", Tags: []string{tag},
+		Description: "Processes that serve orchestrations and activities, and were heard of within the last minute.",
+	}, func(ctx context.Context, _ *struct{}) (*answer[api.WorkerList], error) {
+		workers, err := s.cfg.Engine.Workers(ctx)
+		if err != nil {
+			return nil, s.engineProblem(err)
+		}
+		list := api.WorkerList{Workers: make([]api.Worker, len(workers))}
+		for i := range workers {
+			list.Workers[i] = api.FromWorker(&workers[i])
+		}
+		return &answer[api.WorkerList]{http.StatusOK, list}, nil
+	})
+	route(s, auth.Read, huma.Operation{
+		OperationID: "list-unserved", Method: http.MethodGet, Path: "/api/v1/unserved", Summary: "List what nobody serves", Tags: []string{tag},
+		Description: "Orchestrations and activities for which messages wait, and which no worker serves.",
+	}, func(ctx context.Context, _ *struct{}) (*answer[api.UnservedList], error) {
+		unserved, err := s.cfg.Engine.Unserved(ctx)
+		if err != nil {
+			return nil, s.engineProblem(err)
+		}
+		list := api.UnservedList{Unserved: make([]api.Unserved, len(unserved))}
+		for i := range unserved {
+			list.Unserved[i] = api.Unserved(unserved[i])
+		}
+		return &answer[api.UnservedList]{http.StatusOK, list}, nil
+	})
+}

@@ -1,0 +1,211 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/abidehq/abide/server/api"
+	"github.com/abidehq/abide/server/auth"
+)
+
+// wrap puts around the routes what holds for all of them, from the outside in: the ID of
+// the request, panics, the prefix, who has sent it and from where, and answers that are
+// kept.
+func (s *Server) wrap(routes http.Handler) (http.Handler, error) {
+	origin := http.NewCrossOriginProtection()
+	if s.cfg.URL != "" {
+		if err := origin.AddTrustedOrigin(s.cfg.URL); err != nil {
+			return nil, fmt.Errorf("server: Config.URL is %q; it is a scheme and a host, such as https://abide.example.com: %w", s.cfg.URL, err)
+		}
+	}
+	inner := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, pattern := s.mux.Handler(r); pattern == "" {
+			if s.page != nil && !strings.HasPrefix(r.URL.Path, "/api/") {
+				s.page.ServeHTTP(w, r)
+				return
+			}
+			w = &noRoute{ResponseWriter: w}
+		}
+		if s.keepsAnswer(r) {
+			s.once(w, r, routes)
+			return
+		}
+		routes.ServeHTTP(w, r)
+	})
+	known := s.identified(origin, inner)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.cfg.Prefix != "" {
+			path, ok := strings.CutPrefix(r.URL.Path, s.cfg.Prefix)
+			if !ok || path != "" && path[0] != '/' {
+				writeProblem(w, newProblem(http.StatusNotFound, api.CodeNotFound, "there is no such route", "everything here begins with "+s.cfg.Prefix))
+				return
+			}
+			if path == "" {
+				http.Redirect(w, r, s.cfg.Prefix+"/", http.StatusPermanentRedirect)
+				return
+			}
+			r = stripped(r, s.cfg.Prefix)
+		}
+		q := newRequest(r)
+		if s.cfg.Auth != nil {
+			q.remote = s.cfg.Auth.Remote(r)
+		}
+		w.Header().Set(headerRequestID, q.id)
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		if strings.HasPrefix(r.URL.Path, "/api/") {
+			w.Header().Set("Cache-Control", "no-store")
+		}
+		defer s.recovered(w, q)
+		known.ServeHTTP(w, r.WithContext(withRequest(r.Context(), q)))
+	}), nil
+}
+
+// stripped returns the request without the prefix.
+func stripped(r *http.Request, prefix string) *http.Request {
+	u := *r.URL
+	u.Path = strings.TrimPrefix(u.Path, prefix)
+	u.RawPath = strings.TrimPrefix(u.RawPath, prefix)
+	out := *r
+	out.URL = &u
+	return &out
+}
+
+// recovered answers a request whose handler has panicked.
+func (s *Server) recovered(w http.ResponseWriter, q *request) {
+	v := recover()
+	if v == nil {
+		return
+	}
+	if err, ok := v.(error); ok && errors.Is(err, http.ErrAbortHandler) {
+		panic(v)
+	}
+	s.log.Error("a request made the server panic", "request_id", q.id, "method", q.method, "path", q.path,
+		"panic", fmt.Sprint(v), "stack", string(debug.Stack()))
+	writeProblem(w, newProblem(http.StatusInternalServerError, api.CodeInternal, "something is wrong with the server",
+		"the server's log says more, at request "+q.id))
+}
+
+// isOpen reports whether a path is for everybody: what machines ask to know whether the
+// server is there, what describes it, logging in, and hooks, which have their own proof.
+func isOpen(path string) bool {
+	switch path {
+	case "/healthz", "/readyz", "/openapi.json", "/openapi.yaml", "/openapi-3.0.json", "/openapi-3.0.yaml", "/docs", "/favicon.ico":
+		return true
+	}
+	return strings.HasPrefix(path, "/auth/") || strings.HasPrefix(path, "/hooks/") || strings.HasPrefix(path, "/static/")
+}
+
+// identified lets through those who may be here, with who they are. A page of somebody
+// else cannot have a browser change things in a person's name.
+func (s *Server) identified(origin *http.CrossOriginProtection, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		path := r.URL.Path
+		if !strings.HasPrefix(path, "/hooks/") {
+			if err := origin.Check(r); err != nil {
+				writeProblem(w, newProblem(http.StatusForbidden, api.CodeCrossOrigin, "a page of somebody else has sent it", err.Error()))
+				return
+			}
+		}
+		who, err := s.identify(r)
+		if err != nil && !isOpen(path) {
+			s.turnAway(w, r, err)
+			return
+		}
+		_, told := auth.Of(r.Context())
+		if err == nil && who.Kind == auth.Local && !told && !s.isOurs(r.Host) {
+			if !isOpen(path) {
+				writeProblem(w, newProblem(http.StatusForbidden, api.CodeForbidden, "the name of the server is not known here",
+					"without a token it is reached as localhost or by its address, and the request is for "+strconv.Quote(r.Host)))
+				return
+			}
+		} else if err == nil {
+			r = r.WithContext(auth.With(r.Context(), who))
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// isOurs reports whether the Host of a request is a name of this server. Whoever mounts the
+// server without a guard sees to that.
+func (s *Server) isOurs(host string) bool {
+	return s.cfg.Auth == nil || isLocalHost(host) || slices.Contains(s.cfg.Hosts, hostName(host))
+}
+
+func (s *Server) identify(r *http.Request) (auth.Identity, error) {
+	if who, ok := auth.Of(r.Context()); ok {
+		return who, nil // whoever mounts the server has said it, or how it was reached
+	}
+	if s.cfg.Auth == nil {
+		return auth.Identity{Kind: auth.Local, Subject: "local", Name: "local", Role: auth.Admin}, nil
+	}
+	return s.cfg.Auth.Identify(r)
+}
+
+// turnAway answers who may not be here: a person who wants the page is asked to log in.
+func (s *Server) turnAway(w http.ResponseWriter, r *http.Request, err error) {
+	var rate *auth.RateError
+	switch {
+	case errors.As(err, &rate):
+		w.Header().Set("Retry-After", strconv.Itoa(int(rate.After.Seconds())+1))
+		writeProblem(w, newProblem(http.StatusTooManyRequests, api.CodeRate, "too many requests", err.Error()))
+	case errors.Is(err, auth.ErrForbidden):
+		writeProblem(w, newProblem(http.StatusForbidden, api.CodeForbidden, "it is not allowed", err.Error()))
+	case errors.Is(err, auth.ErrNone) || errors.Is(err, auth.ErrUnknown):
+		if s.cfg.Page && r.Method == http.MethodGet && wantsPage(r) {
+			next := s.cfg.Prefix + r.URL.RequestURI()
+			http.Redirect(w, r, s.cfg.Prefix+"/auth/login?next="+url.QueryEscape(next), http.StatusSeeOther)
+			return
+		}
+		title := "a token is needed"
+		if errors.Is(err, auth.ErrUnknown) {
+			title = "the token is not known"
+		}
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		writeProblem(w, newProblem(http.StatusUnauthorized, api.CodeUnauthenticated, title, err.Error()))
+	default:
+		writeProblem(w, s.asProblem(err))
+	}
+}
+
+// wantsPage reports whether a person with a browser has made the request.
+func wantsPage(r *http.Request) bool {
+	return !strings.HasPrefix(r.URL.Path, "/api/") && r.URL.Path != "/metrics" && strings.Contains(r.Header.Get("Accept"), "text/html")
+}
+
+func hostName(host string) string {
+	name, _, found := strings.Cut(host, ":")
+	if !found {
+		return host
+	}
+	return name
+}
+
+// note keeps account of a call that changes something: it is on disk when the call is
+// answered.
+func (s *Server) note(ctx context.Context, operation, tenant, target string, err error) {
+	if s.cfg.Auth == nil {
+		return
+	}
+	who, _ := auth.Of(ctx)
+	q := requestOf(ctx)
+	entry := auth.Entry{
+		At: s.clock.Now(), RequestID: q.id, Subject: who.Subject, Name: who.Name, Kind: who.Kind, Remote: q.remote,
+		Operation: operation, Tenant: tenant, Target: target, Status: http.StatusOK,
+	}
+	if err != nil {
+		p := s.asProblem(err)
+		entry.Status, entry.Error = p.Status, p.Error()
+	}
+	// It is written even if the client has gone.
+	if err := s.cfg.Auth.Note(context.WithoutCancel(ctx), entry); err != nil {
+		s.log.Error("a call that changed something is not in the audit log", "request_id", q.id, "operation", operation,
+			"subject", who.Subject, "target", target, "error", err)
+	}
+}

@@ -1,0 +1,249 @@
+package timer_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/abidehq/abide/bus"
+	"github.com/abidehq/abide/bus/outbox"
+	"github.com/abidehq/abide/store"
+	"github.com/abidehq/abide/store/memstore"
+	"github.com/abidehq/abide/store/storetest"
+	"github.com/abidehq/abide/timer"
+)
+
+// inOutbox returns how many messages were ever put into the outbox, by a store that
+// counts them.
+type countingPuts struct {
+	store.Store
+	outbox int
+}
+
+func (c *countingPuts) Commit(ctx context.Context, tx *store.Tx) error {
+	for i := range tx.Put {
+		if tx.Put[i].Key.Queue == outbox.Queue {
+			c.outbox++
+		}
+	}
+	return c.Store.Commit(ctx, tx)
+}
+
+// A sink that is quick gets its envelopes from who fires the timers.
+func TestQuickSinksGetEnvelopesAtOnce(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := memstore.New(memstore.Options{})
+		defer s.Close()
+		counting := &countingPuts{Store: s}
+		r := newRigOn(t, counting)
+		stop := r.run()
+		for _, key := range []string{"a", "b", "c"} {
+			r.schedule(timer.Request{Key: key, Delay: time.Minute})
+		}
+		r.pass(time.Minute)
+		stop()
+		wantEqual(t, "envelopes", r.sink.count(), 3)
+		wantEqual(t, "messages in the outbox", counting.outbox, 0)
+		for _, key := range []string{"a", "b", "c"} {
+			d := r.get(key).Deliveries
+			if len(d) != 1 || d[0].State != outbox.Published || d[0].Attempts != 1 {
+				t.Errorf("deliveries of %s are %+v", key, d)
+			}
+		}
+		wantQuiet(t, s)
+	})
+}
+
+// What a sink does not accept at once is tried again from the outbox, and all attempts
+// count.
+func TestEnvelopeThatIsNotAcceptedAtOnceIsTriedAgain(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := memstore.New(memstore.Options{})
+		defer s.Close()
+		counting := &countingPuts{Store: s}
+		r := newRigOn(t, counting)
+		r.sink.set(func(bus.Envelope) error { return errors.New("not now") })
+		stop := r.run()
+		r.schedule(timer.Request{Key: "k", Delay: time.Minute})
+		r.pass(time.Minute)
+		wantEqual(t, "messages in the outbox", counting.outbox, 1)
+		if d := r.get("k").Deliveries[0]; d.State != outbox.Retrying || d.Attempts != 1 || d.Error != "not now" {
+			t.Errorf("delivery is %+v after the first attempt", d)
+		}
+		r.sink.set(nil)
+		r.pass(time.Minute)
+		stop()
+		if d := r.get("k").Deliveries[0]; d.State != outbox.Published || d.Attempts != 2 {
+			t.Errorf("delivery is %+v after the second attempt", d)
+		}
+		wantEqual(t, "envelopes", r.sink.count(), 1)
+		wantEqual(t, "ID", r.sink.got[0].ID, r.get("k").EnvelopeID)
+		wantQuiet(t, s)
+	})
+}
+
+// A sink that takes its time does not hold up timers: its envelopes wait in the outbox.
+func TestSlowSinksDoNotHoldUpTimers(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t, func(c *timer.Config) {
+			slow := slowly{to: c.Sinks[0].Bus, d: 30 * time.Second}
+			c.Sinks = []outbox.Sink{{Name: "slow", Bus: slow, Publishers: 1, Batch: 1}}
+			c.Workers = 1
+		})
+		stop := r.run()
+		for _, key := range []string{"a", "b", "c", "d"} {
+			r.schedule(timer.Request{Key: key, Delay: time.Minute})
+		}
+		r.pass(time.Minute)
+		r.schedule(timer.Request{Key: "next", Delay: time.Second})
+		r.pass(10 * time.Second) // the first one is given up by then, and not waited for again
+		for _, key := range []string{"a", "b", "c", "d", "next"} {
+			got := r.get(key)
+			wantEqual(t, key+": status", got.Status, timer.Fired)
+			if late := got.FiredAt.Sub(got.DueAt); late > 3*time.Second {
+				t.Errorf("%s fired %v late", key, late)
+			}
+		}
+		r.pass(time.Hour)
+		stop()
+		for _, key := range []string{"a", "b", "c", "d", "next"} {
+			if d := r.get(key).Deliveries[0]; d.State != outbox.Published {
+				t.Errorf("delivery of %s is %+v", key, d)
+			}
+		}
+	})
+}
+
+// A process dies when its timer has fired and before its envelope was published, or after
+// that. Whoever comes next publishes the same envelope, also if the timer was armed again,
+// or cancelled after that, in between.
+func TestProcessThatDiesWhileItPublishes(t *testing.T) {
+	between := map[string]func(*rig){
+		"nothing happens in between":          func(*rig) {},
+		"it is armed again":                   func(r *rig) { r.schedule(timer.Request{Key: "k", Delay: time.Hour, Payload: json.RawMessage(`2`)}) },
+		"it is armed again and cancelled":     func(r *rig) { r.schedule(timer.Request{Key: "k", Delay: time.Hour}); r.cancel("k") },
+		"it is armed again for a past moment": func(r *rig) { r.schedule(timer.Request{Key: "k", DueAt: time.Unix(1, 0)}) },
+	}
+	for name, meanwhile := range between {
+		for _, accepted := range []bool{false, true} {
+			t.Run(name+map[bool]string{true: ", accepted", false: ""}[accepted], func(t *testing.T) {
+				bubble(t, func(t *testing.T) {
+					s := memstore.New(memstore.Options{})
+					defer s.Close()
+					faulty := storetest.NewFaulty(s, nil)
+					first := newRigOn(t, faulty)
+					first.sink.set(func(bus.Envelope) error {
+						faulty.Kill()
+						if accepted {
+							return nil
+						}
+						return errors.New("gone")
+					})
+					ctx, cancel := context.WithCancel(t.Context())
+					done := make(chan error, 1)
+					go func() { done <- first.Run(ctx) }()
+					second := newRigOn(t, s)
+					scheduled := second.schedule(timer.Request{Key: "k", Delay: time.Minute, CorrelationID: "c", Payload: json.RawMessage(`1`)})
+					second.pass(time.Minute + time.Second)
+					cancel()
+					fired := second.get("k")
+					wantEqual(t, "status", fired.Status, timer.Fired)
+					wantEqual(t, "envelope ID", fired.EnvelopeID, scheduled.EnvelopeID)
+					meanwhile(second)
+					stop := second.run()
+					second.pass(2 * time.Hour)
+					stop()
+					<-done
+					n := 0
+					for _, e := range second.sink.got {
+						if e.ID != fired.EnvelopeID {
+							continue
+						}
+						n++
+						var event timer.DueTimeReached
+						if err := json.Unmarshal(e.Payload, &event); err != nil {
+							t.Fatal(err)
+						}
+						wantTime(t, "fired at", event.FiredAt, fired.FiredAt)
+						wantTime(t, "due at", event.DueAt, fired.DueAt)
+						wantEqual(t, "payload", string(event.Payload), "1")
+						wantEqual(t, "correlation", e.CorrelationID, "c")
+					}
+					wantEqual(t, "times that the envelope was published by the second process", n, 1)
+					if got := second.get("k"); got.Status == timer.Fired && got.Deliveries[0].State != outbox.Published {
+						t.Errorf("the timer has delivery %+v", got.Deliveries[0])
+					}
+					wantQuiet(t, s)
+				})
+			})
+		}
+	}
+}
+
+// A timer that was removed while its last message waited, and is scheduled anew, has
+// nothing of the old one.
+func TestTimerThatIsScheduledAnewHasNothingOfTheOldOne(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := memstore.New(memstore.Options{})
+		defer s.Close()
+		faulty := storetest.NewFaulty(s, nil)
+		first := newRigOn(t, faulty)
+		first.sink.set(func(bus.Envelope) error { faulty.Kill(); return nil })
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- first.Run(ctx) }()
+		second := newRigOn(t, s)
+		old := second.schedule(timer.Request{Key: "k", Delay: time.Minute, Payload: json.RawMessage(`"old"`)})
+		second.pass(time.Minute)
+		cancel()
+		if err := s.Commit(t.Context(), &store.Tx{DeleteRecords: []store.DeleteRecord{{
+			Key: store.RecordKey{Kind: "timer", Tenant: "acme", ID: "k"}, Expect: store.AnyVersion,
+		}}}); err != nil {
+			t.Fatal(err)
+		}
+		anew := second.schedule(timer.Request{Key: "k", Delay: time.Hour, Payload: json.RawMessage(`"new"`)})
+		stop := second.run()
+		second.pass(30 * time.Minute)
+		wantEqual(t, "status", second.get("k").Status, timer.Armed)
+		second.pass(time.Hour)
+		stop()
+		<-done
+		ids := map[string]int{}
+		for _, e := range second.sink.got {
+			ids[e.ID]++
+		}
+		if len(ids) != 2 || ids[old.EnvelopeID] != 1 || ids[anew.EnvelopeID] != 1 {
+			t.Errorf("published: %v, want %s and %s", ids, old.EnvelopeID, anew.EnvelopeID)
+		}
+		wantQuiet(t, s)
+	})
+}
+
+// slowly is a bus that takes its time.
+type slowly struct {
+	to bus.EventBus
+	d  time.Duration
+}
+
+func (s slowly) Publish(ctx context.Context, envelopes []bus.Envelope) error {
+	select {
+	case <-time.After(s.d):
+		return s.to.Publish(ctx, envelopes)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// wantQuiet checks that no message is left.
+func wantQuiet(t *testing.T, s store.Store) {
+	t.Helper()
+	stats, err := s.Stats(context.WithoutCancel(t.Context()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(stats.Routes) != 0 {
+		t.Errorf("messages are left: %+v", stats.Routes)
+	}
+}

@@ -1,0 +1,91 @@
+package abide
+
+import (
+	"context"
+	"fmt"
+	"time"
+	"unicode/utf8"
+
+	"github.com/abidehq/abide/internal/engine"
+)
+
+// Worker is a process that serves orchestrations and activities, and says so: see
+// [Config.Worker].
+type Worker struct {
+	// ID is another one each time that the process is started.
+	ID string
+
+	// Name is that of [Config.Worker]; Host, PID and Version, which is that of the
+	// program's main module, say which process it is.
+	Name    string
+	Host    string
+	PID     int
+	Version string
+
+	// StartedAt is when it was first seen, and SeenAt when it was seen last, by the store's
+	// clock.
+	StartedAt time.Time
+	SeenAt    time.Time
+
+	// Orchestrations are what it serves, as name or name@version, and Activities are the
+	// names of those that it runs.
+	Orchestrations []string
+	Activities     []string
+
+	// Turns and Running are how many turns and activities were under way when it was seen
+	// last.
+	Turns   int
+	Running int
+}
+
+// Unserved is what waits for a process that serves it.
+type Unserved struct {
+	// Route is that of an orchestration, name or name@version, or the name of an
+	// activity.
+	Route    string
+	Activity bool
+
+	// Pending is the number of messages that wait, and Oldest when the oldest of them
+	// became, or becomes, visible.
+	Pending int
+	Oldest  time.Time
+}
+
+func (c *client) Workers(ctx context.Context) ([]Worker, error) {
+	seen, err := c.c.Workers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	workers := make([]Worker, len(seen))
+	for i := range seen {
+		w := &seen[i]
+		workers[i] = Worker{
+			ID: w.ID, Name: w.Name, Host: w.Host, PID: w.PID, Version: w.Version, StartedAt: w.StartedAt, SeenAt: w.SeenAt,
+			Orchestrations: w.Routes, Activities: w.Activities, Turns: w.Turns, Running: w.Running,
+		}
+	}
+	return workers, nil
+}
+
+func (c *client) Unserved(ctx context.Context) ([]Unserved, error) {
+	routes, err := c.c.Unserved(ctx, c.routes, c.activities)
+	if err != nil {
+		return nil, err
+	}
+	unserved := make([]Unserved, len(routes))
+	for i, r := range routes {
+		unserved[i] = Unserved{Route: r.Route, Activity: r.Queue == engine.QueueActivities, Pending: r.Pending, Oldest: r.Oldest}
+	}
+	return unserved, nil
+}
+
+// checkWorker reports whether a worker can have that name.
+func checkWorker(name string) error {
+	if len(name) > engine.MaxName {
+		return fmt.Errorf("abide: config: Worker has %d bytes, at most %d are allowed: %w", len(name), engine.MaxName, ErrInvalid)
+	}
+	if !utf8.ValidString(name) {
+		return fmt.Errorf("abide: config: Worker is %q: must be UTF-8: %w", name, ErrInvalid)
+	}
+	return nil
+}

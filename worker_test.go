@@ -1,0 +1,105 @@
+package abide_test
+
+import (
+	"context"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/store/memstore"
+)
+
+// TestWorkers: processes with a name know of each other, and of what nobody serves.
+func TestWorkers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := memstore.New(memstore.Options{})
+		defer s.Close()
+		mail := abide.NewActivity("mail", func(context.Context, string) (string, error) { return "", nil })
+		open := func(name string, serve ...abide.Definition) *abide.Engine {
+			e, err := abide.New(s, abide.Config{Worker: name, Serve: serve})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return e
+		}
+		one := open("one", tenantKid, watched)
+		two := open("two", mail)
+		quiet := open("", tenantFlow)
+		defer func() { _ = quiet.Close() }()
+		<-time.After(time.Second)
+		synctest.Wait()
+
+		client := abide.NewClient(s, nil)
+		workers, err := client.Workers(t.Context())
+		if err != nil || len(workers) != 2 {
+			t.Fatalf("workers: %+v, %v", workers, err)
+		}
+		slices.SortFunc(workers, func(a, b abide.Worker) int { return strings.Compare(a.Name, b.Name) })
+		w := workers[0]
+		if w.Name != "one" || w.PID != os.Getpid() || w.ID == workers[1].ID || w.SeenAt.IsZero() || w.StartedAt.IsZero() ||
+			!slices.Equal(w.Orchestrations, []string{"kid", "watched@3"}) || len(w.Activities) > 0 {
+			t.Errorf("worker: %+v", w)
+		}
+		if !slices.Equal(workers[1].Activities, []string{"mail"}) || len(workers[1].Orchestrations) > 0 {
+			t.Errorf("worker: %+v", workers[1])
+		}
+
+		for _, o := range []*abide.Orchestration[string, string]{tenantKid, tenantFlow, abide.OrchestrationNamed[string, string]("nobodys")} {
+			if _, err := o.Start(t.Context(), client, "", abide.After(time.Hour)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		unserved := func(c abide.Client) string {
+			rows, err := c.Unserved(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			var routes []string
+			for _, r := range rows {
+				routes = append(routes, r.Route)
+				if r.Activity || r.Pending != 1 || r.Oldest.IsZero() {
+					t.Errorf("unserved: %+v", r)
+				}
+			}
+			return strings.Join(routes, " ")
+		}
+		check := func(when string, c abide.Client, want string) {
+			t.Helper()
+			if got := unserved(c); got != want {
+				t.Errorf("%s, unserved are %q, want %q", when, got, want)
+			}
+		}
+		check("to a client", client, "flow nobodys")
+		check("to a worker", two, "flow nobodys")
+		check("to an engine without a name", quiet, "nobodys")
+		if err := one.Close(); err != nil {
+			t.Error(err)
+		}
+		check("when a worker has ended", client, "flow kid nobodys")
+		if workers, err = client.Workers(t.Context()); err != nil || len(workers) != 1 {
+			t.Errorf("workers: %+v, %v", workers, err)
+		}
+		if err := two.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestWorkerNames are checked when the engine is opened.
+func TestWorkerNames(t *testing.T) {
+	t.Parallel()
+	s := memstore.New(memstore.Options{})
+	defer s.Close()
+	for name, words := range map[string]string{
+		strings.Repeat("x", 129): "at most 128",
+		"a\xff":                  "must be UTF-8",
+	} {
+		_, err := abide.New(s, abide.Config{Worker: name})
+		refuses(t, err, abide.ErrInvalid, "Worker", words)
+	}
+}

@@ -93,14 +93,13 @@ func (s *Server) Run(ctx context.Context) error {
 }
 
 func (s *Server) sweep(ctx context.Context) error {
-	for {
+	for ctx.Err() == nil {
 		if err := s.sweepKeys(ctx); err != nil && ctx.Err() == nil {
 			s.log.Warn("answers that were kept long enough could not be removed", "error", err)
 		}
-		if base.Sleep(ctx, s.clock, sweepEvery); ctx.Err() != nil {
-			return nil
-		}
+		_ = base.Sleep(ctx, s.clock, sweepEvery) // ctx tells how that ended
 	}
+	return nil
 }
 
 func writeText(w http.ResponseWriter, text string) {

@@ -111,7 +111,7 @@ func (n *narration) tell(row *eventRow, e *abide.HistoryEvent) {
 		row.Words = "Gave up activity " + name
 	case "TimerCreated":
 		n.names[e.ID] = name
-		row.Words, row.Due = spaced("Set timer", name)+" for", e.At
+		row.Words, row.Due = spaced("Set timer", name)+", due", e.At
 	case "TimerFired":
 		row.Words = spaced("Timer", name) + " fired"
 	case "TimerCancelled":

@@ -224,8 +224,8 @@ func TestFailuresShowTheirCauses(t *testing.T) {
 func TestTimers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	to := w.done("/timers/new", "tenant", "acme", "key", "invoice/17", "at", "+1h", "payload", `{"order":17}`)
-	w.contains(w.see(to), "invoice/17", "armed", "in 59 min", "Snooze", "&#34;order&#34;: 17")
+	to := w.done("/timers/new", "tenant", "acme", "key", "invoice/17", "at", "+90m", "payload", `{"order":17}`)
+	w.contains(w.see(to), "invoice/17", "armed", "in 1 h", "Snooze", "&#34;order&#34;: 17")
 	w.contains(w.see("/timers"), "invoice/17", "acme")
 	w.contains(w.see("/timers?tenant=other"), "No timer is armed")
 	at := "/timers/acme/invoice%2F17"

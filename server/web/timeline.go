@@ -53,7 +53,7 @@ func newTimeline(s *site, info abide.Info, h *abide.History, waits []abide.Waiti
 				b.Words = "attempt " + number(w.Attempt) + " failed: " + w.Err.Error()
 			}
 			if w.Kind == "TimerCreated" {
-				b.Words = "fires " + relative(w.At, s.clock.Now())
+				b.Words = "due " + relative(w.At, s.clock.Now())
 			}
 		}
 	}

@@ -168,7 +168,7 @@ func TestTimeline(t *testing.T) {
 	}
 	want := []string{
 		"activity charge failed 0+500 open=false marks=3 50 s, 3 attempts failed",
-		"timer window running 0+1000 open=true marks=0 fires in 1 min",
+		"timer window running 0+1000 open=true marks=0 due in 1 min",
 		"child parcel-1 running 500+500 open=true marks=0 for 50 s",
 		"event approved completed 500+250 open=false marks=0 received after 25 s",
 		"step price completed 750+6 open=false marks=0 ",

@@ -40,11 +40,11 @@ fmt: golangci-lint ## format the code
 # The data lies beside the code and not in /tmp, which is memory on some machines:
 # a sync there costs nothing and says nothing.
 .PHONY: bench
-bench: ## measure the embedded store, and orchestrations, timers and actions on it, for four minutes
+bench: ## measure the embedded store, and orchestrations, timers, actions and a server on it, for six minutes
 	@dir=$$(mktemp -d "$(CURDIR)/.bench.XXXXXX") && trap 'rm -rf "$$dir"' EXIT INT TERM && \
 	go build -o "$$dir/abide" ./cmd/abide && unset ABIDE_STORE && \
 	"$$dir/abide" bench store --store "pebble://$$dir/store" --committers 64 --duration 10s --raw && \
-	for workload in hello sequence "sequence --steps" fanout events idle sleep "sleep --n 100000 --reopen=crash" timers "timers --herd 200000" "actions --pending 100000"; do \
+	for workload in hello sequence "sequence --steps" fanout events idle sleep "sleep --n 100000 --reopen=crash" timers "timers --herd 200000" "actions --pending 100000" serve; do \
 	  echo && echo "abide bench $$workload" && "$$dir/abide" bench $$workload || exit 1; \
 	done
 

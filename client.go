@@ -158,7 +158,9 @@ type Filter struct {
 type Page struct {
 	Instances []Info
 
-	// Next is the cursor of the next page, and empty if there is none.
+	// Next is the cursor of the next page, and empty if there is none. A page may hold fewer
+	// instances than it could, even none, and still have a Next: of a filter that few match,
+	// it has what was found in a short while.
 	Next string
 }
 

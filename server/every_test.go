@@ -1,7 +1,6 @@
 package server_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"io"
 	"log/slog"
@@ -31,7 +30,7 @@ type whole struct {
 	server  *server.Server
 	guard   *auth.Guard
 	engine  *abide.Engine
-	logged  *bytes.Buffer
+	logged  *syncBuilder
 	base    string
 	tokens  map[string]string // by who has it
 	actions *action.Service
@@ -43,7 +42,7 @@ var idle = abide.NewOrchestration("idle", func(ctx abide.Context, _ abide.None) 
 
 func newWhole(t *testing.T, change ...func(*server.Config)) *whole {
 	t.Helper()
-	w := &whole{t: t, logged: &bytes.Buffer{}, tokens: map[string]string{}, store: memstore.New(memstore.Options{})}
+	w := &whole{t: t, logged: &syncBuilder{}, tokens: map[string]string{}, store: memstore.New(memstore.Options{})}
 	log := slog.New(slog.NewTextHandler(w.logged, nil))
 	t.Cleanup(func() { _ = w.store.Close() })
 	var err error
@@ -287,6 +286,8 @@ func TestCallsThatChangeSomethingAreInTheAuditLog(t *testing.T) {
 	w := newWhole(t)
 	w.do("operator", "POST /api/v1/instances X-Request-Id:request-1", `{"tenant":"acme","orchestration":"idle","id":"one"}`)
 	w.do("operator", "POST /api/v1/instances/acme/none/cancel X-Request-Id:request-2", "")
+	w.do("operator", "POST /api/v1/instances/bulk X-Request-Id:request-3", `{"instances":[{"tenant":"acme","orchestration":"idle"},{"orchestration":"idle"}]}`)
+	w.do("operator", "POST /instances/acme/one/cancel X-Request-Id:request-4", "")
 	w.do("reader", "GET /api/v1/instances", "")
 	w.do("reader", "POST /api/v1/instances", `{"orchestration":"idle"}`)
 	root := auth.With(t.Context(), auth.Identity{Kind: auth.Local, Subject: "root", Name: "root", Role: auth.Admin})
@@ -301,8 +302,14 @@ func TestCallsThatChangeSomethingAreInTheAuditLog(t *testing.T) {
 			t.Errorf("%+v has changed nothing", e)
 		}
 	}
-	if e := byRequest["request-1"]; e.Operation != "start-instance" || e.Name != "operator" || e.Remote != "127.0.0.1" || e.Status >= 300 || e.Error != "" {
+	if e := byRequest["request-1"]; e.Operation != "start-instance" || e.Tenant != "acme" || e.Name != "operator" || e.Remote != "127.0.0.1" || e.Status >= 300 || e.Error != "" {
 		t.Errorf("the start is in the log as %+v", e)
+	}
+	if e := byRequest["request-3"]; e.Operation != "start-instances" || e.Tenant != "" {
+		t.Errorf("what is about two tenants is in the log as %+v", e)
+	}
+	if e := byRequest["request-4"]; e.Operation != "cancel-instance" || e.Tenant != "acme" || e.Target != "acme/one" {
+		t.Errorf("what was done on the page is in the log as %+v", e)
 	}
 	if e := byRequest["request-2"]; e.Operation != "cancel-instance" || e.Tenant != "acme" || e.Target != "/api/v1/instances/acme/none/cancel" || e.Status != http.StatusNotFound || e.Error == "" {
 		t.Errorf("what failed is in the log as %+v", e)
@@ -377,7 +384,7 @@ func TestPagesOfOthersCanDoNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.Hosts = []string{"abide.internal"}
+		c.Hosts = []string{"abide.internal", "Abide.Example"}
 	})
 	const start = "POST /api/v1/instances"
 	body := `{"orchestration":"idle"}`
@@ -385,6 +392,7 @@ func TestPagesOfOthersCanDoNothing(t *testing.T) {
 		start:                                             http.StatusCreated,
 		start + " Host:localhost:7171":                    http.StatusCreated,
 		start + " Host:abide.internal":                    http.StatusCreated,
+		start + " Host:abide.example:7171":                http.StatusCreated,
 		start + " Host:[::1]:7171":                        http.StatusCreated,
 		start + " Host:evil.example":                      http.StatusForbidden,
 		"GET /api/v1/instances Host:evil.example":         http.StatusForbidden,
@@ -451,6 +459,16 @@ func TestServerUnderAPrefix(t *testing.T) {
 	}
 	if got := w.do("operator", "PUT /abide/api/v1/timers/acme/a%2Fb", `{"delay":"1h"}`); got.status >= 300 || got.object["key"] != "a/b" {
 		t.Errorf("a key with a slash: %d %s", got.status, got.body)
+	}
+	for request, want := range map[string]string{
+		"POST /abide//api/v1/instances?wait=1s": "/abide/api/v1/instances?wait=1s",
+		"GET /abide/static/../instances":        "/abide/instances",
+		"GET /abide///evil.example/":            "/abide/evil.example/",
+		"GET /abide/../evil":                    "/abide/evil",
+	} {
+		if got := w.do("nobody", request, ""); got.status != http.StatusTemporaryRedirect || got.header.Get("Location") != want {
+			t.Errorf("%s: %d to %q, want %q", request, got.status, got.header.Get("Location"), want)
+		}
 	}
 	if doc := w.do("nobody", "GET /abide/openapi.json", ""); !strings.Contains(doc.body, `"url":"/abide"`) {
 		t.Error("the document does not know where the server is")

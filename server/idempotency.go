@@ -79,7 +79,7 @@ func (s *Server) once(w http.ResponseWriter, r *http.Request, next http.Handler)
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	requestOf(r.Context()).key = key
 	who, _ := auth.Of(r.Context())
-	k := keyed{s: s, record: store.RecordKey{Kind: kindIdempotency, ID: hash(who.Subject, key)}, request: hash(r.Method, r.URL.RequestURI(), string(body))}
+	k := keyed{s: s, record: store.RecordKey{Kind: kindIdempotency, ID: hash(caller(&who), key)}, request: hash(r.Method, r.URL.RequestURI(), string(body))}
 	old, p := k.begin(r.Context())
 	switch {
 	case p != nil:
@@ -105,6 +105,12 @@ func checkKey(values []string) error {
 		}
 	}
 	return nil
+}
+
+// caller says who a key is of. People of the same name who are known in different ways, or
+// may do different things, have nothing to do with each other.
+func caller(who *auth.Identity) string {
+	return hash(append([]string{string(who.Kind), who.Subject, string(who.Role)}, who.Tenants...)...)
 }
 
 func hash(parts ...string) string {

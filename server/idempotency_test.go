@@ -148,6 +148,21 @@ func TestServerThatDiedBeforeItKeptTheAnswer(t *testing.T) {
 	w.wantActions(1)
 }
 
+// Who is called the same, and is another one or may do other things, is not told what the
+// answer was.
+func TestKeysOfOthers(t *testing.T) {
+	t.Parallel()
+	h := newHall(t)
+	const request, body, key = "POST /api/v1/instances", `{"orchestration":"wait","tenant":"acme"}`, "Idempotency-Key: one"
+	first := h.want(http.StatusCreated, request, body, key, who+": operate:acme")
+	if again := h.want(http.StatusCreated, request, body, key, who+": operate:acme"); again.body != first.body || again.header.Get("Idempotent-Replayed") != "true" {
+		t.Errorf("the same one gets %s, and got %s", again.body, first.body)
+	}
+	for _, other := range []string{"operate:other", "read:acme"} {
+		h.want(http.StatusForbidden, request, body, key, who+": "+other)
+	}
+}
+
 func (w *world) wantActions(want int) {
 	w.t.Helper()
 	page, err := w.actions.List(context.WithoutCancel(w.t.Context()), action.Filter{}, 0, "")

@@ -32,7 +32,6 @@ const (
 // addInstances adds the routes of instances, and of what there is to know about those that
 // serve them.
 func (s *Server) addInstances() {
-	s.live = newLive()
 	s.addStarts()
 	s.addControls()
 	s.addInstanceReads()
@@ -59,30 +58,6 @@ func (rawCodec) Decode([]byte, any) error { return errors.ErrUnsupported }
 // ref returns which instance a path names.
 func ref(tenant, id string) abide.Ref { return abide.Ref{Tenant: api.Tenant(tenant), ID: id} }
 
-// engineProblems says what errors of the engine become, the first that matches.
-var engineProblems = []struct {
-	is     error
-	status int
-	code   string
-	title  string
-}{
-	{abide.ErrNotFound, http.StatusNotFound, api.CodeNotFound, "there is no such thing"},
-	{abide.ErrExists, http.StatusConflict, api.CodeExists, "there is such a thing already"},
-	{abide.ErrState, http.StatusConflict, api.CodeState, "its status does not allow it"},
-	{abide.ErrConflict, http.StatusConflict, api.CodeConflict, "it was changed by others"},
-	{abide.ErrInvalid, http.StatusBadRequest, api.CodeInvalid, "the request breaks a rule"},
-}
-
-// engineProblem returns an error of the engine as what a client gets, or nil.
-func (s *Server) engineProblem(err error) error {
-	for _, p := range engineProblems {
-		if errors.Is(err, p.is) {
-			return newProblem(p.status, p.code, p.title, err.Error())
-		}
-	}
-	return s.problem(err)
-}
-
 func (s *Server) addStarts() {
 	route(s, auth.Operate, huma.Operation{
 		OperationID: "start-instance", Method: http.MethodPost, Path: instancesPath, Summary: "Start an instance", Tags: []string{tagInstances},
@@ -108,7 +83,7 @@ func (s *Server) addStarts() {
 			noReadDeadline(ctx)
 			info, err := s.ended(ctx, ref(out.Body.Tenant, out.Body.ID), in.Wait.d)
 			if err != nil {
-				return nil, s.engineProblem(err)
+				return nil, s.problem(err)
 			}
 			instance := api.FromInfo(&info)
 			out.Body.Instance = &instance
@@ -144,12 +119,12 @@ func (s *Server) start(ctx context.Context, list []api.NewInstance) ([]api.Start
 		}
 		var err error
 		if requests[i], err = s.startRequest(&list[i]); err != nil {
-			return nil, s.engineProblem(err)
+			return nil, s.problem(err)
 		}
 	}
 	done, err := s.cfg.Engine.Start(ctx, requests...)
 	if err != nil {
-		return nil, s.engineProblem(err)
+		return nil, s.problem(err)
 	}
 	started := make([]api.Started, len(done))
 	for i := range done {
@@ -206,7 +181,7 @@ func (s *Server) addControls() {
 			ID     string `path:"id"`
 			Reason string `query:"reason" doc:"Why."`
 		}) (*struct{}, error) {
-			return nil, s.engineProblem(v.do(ctx, ref(in.Tenant, in.ID), in.Reason))
+			return nil, s.problem(v.do(ctx, ref(in.Tenant, in.ID), in.Reason))
 		})
 	}
 	for _, v := range []verb{
@@ -217,14 +192,14 @@ func (s *Server) addControls() {
 			OperationID: v.name + "-instance", Method: http.MethodPost, Path: instancePath + "/" + v.name, Summary: v.summary, Tags: []string{tagInstances},
 			Description: v.description, DefaultStatus: http.StatusNoContent,
 		}, func(ctx context.Context, in *named) (*struct{}, error) {
-			return nil, s.engineProblem(v.do(ctx, ref(in.Tenant, in.ID), ""))
+			return nil, s.problem(v.do(ctx, ref(in.Tenant, in.ID), ""))
 		})
 	}
 	route(s, auth.Operate, huma.Operation{
 		OperationID: "delete-instance", Method: http.MethodDelete, Path: instancePath, Summary: "Delete an instance", Tags: []string{tagInstances},
 		Description: "One that has ended, with its history.", DefaultStatus: http.StatusNoContent,
 	}, func(ctx context.Context, in *named) (*struct{}, error) {
-		return nil, s.engineProblem(c.Delete(ctx, ref(in.Tenant, in.ID)))
+		return nil, s.problem(c.Delete(ctx, ref(in.Tenant, in.ID)))
 	})
 	route(s, auth.Operate, huma.Operation{
 		OperationID: "fork-instance", Method: http.MethodPost, Path: instancePath + "/fork", Summary: "Fork an instance", Tags: []string{tagInstances},
@@ -241,7 +216,7 @@ func (s *Server) addControls() {
 		}
 		made, err := c.Fork(ctx, ref(in.Tenant, in.ID), in.Body.Event, in.Body.ID)
 		if err != nil {
-			return nil, s.engineProblem(err)
+			return nil, s.problem(err)
 		}
 		return &answer[api.Forked]{http.StatusCreated, api.Forked{Tenant: api.FromTenant(made.Tenant), ID: made.ID}}, nil
 	})
@@ -253,7 +228,7 @@ func (s *Server) addControls() {
 		ID     string `path:"id"`
 		Body   api.TimerMove
 	}) (*struct{}, error) {
-		return nil, s.engineProblem(c.MoveTimer(ctx, ref(in.Tenant, in.ID), in.Body.Timer, in.Body.At))
+		return nil, s.problem(c.MoveTimer(ctx, ref(in.Tenant, in.ID), in.Body.Timer, in.Body.At))
 	})
 	s.addRaises()
 }
@@ -296,7 +271,7 @@ func (s *Server) raise(ctx context.Context, list []api.NewEvent) error {
 		}
 		data, err := api.Payload(e.Data)
 		if err != nil {
-			return s.engineProblem(fmt.Errorf("data: %w", err))
+			return s.problem(fmt.Errorf("data: %w", err))
 		}
 		if e.ID == "" && key != "" {
 			e.ID = fmt.Sprintf("%s-%d", key, i+1)
@@ -306,8 +281,8 @@ func (s *Server) raise(ctx context.Context, list []api.NewEvent) error {
 			opts = append(opts, abide.IfAwaited())
 		}
 		if requests[i], err = abide.NewEvent[abide.Payload](e.Name).Prepare(raw{s.cfg.Engine}, e.Instance, data, opts...); err != nil {
-			return s.engineProblem(err)
+			return s.problem(err)
 		}
 	}
-	return s.engineProblem(s.cfg.Engine.Raise(ctx, requests...))
+	return s.problem(s.cfg.Engine.Raise(ctx, requests...))
 }

@@ -130,7 +130,8 @@ func (s *Server) addInstanceReads() {
 	c := s.cfg.Engine
 	route(s, auth.Read, huma.Operation{
 		OperationID: "list-instances", Method: http.MethodGet, Path: instancesPath, Summary: "List instances", Tags: []string{tagInstances},
-		Description: "In the order in which they were started.",
+		Description: "In the order in which they were started. A page may have fewer than page_size, even none, and still a next_page_token: " +
+			"of a filter that few instances match, it has what was found in a short while.",
 	}, func(ctx context.Context, in *instancesQuery) (*answer[api.InstanceList], error) {
 		f, err := in.filter(ctx)
 		if err != nil {
@@ -138,7 +139,7 @@ func (s *Server) addInstanceReads() {
 		}
 		page, err := c.List(ctx, f)
 		if err != nil {
-			return nil, s.engineProblem(err)
+			return nil, s.problem(err)
 		}
 		list := api.InstanceList{Instances: make([]api.Instance, len(page.Instances)), NextPageToken: page.Next}
 		for i := range page.Instances {
@@ -166,7 +167,7 @@ func (s *Server) addInstanceReads() {
 	}, func(ctx context.Context, in *named) (*answer[api.WaitList], error) {
 		waits, err := c.Waits(ctx, ref(in.Tenant, in.ID))
 		if err != nil {
-			return nil, s.engineProblem(err)
+			return nil, s.problem(err)
 		}
 		list := api.WaitList{Waits: make([]api.Wait, len(waits))}
 		for i := range waits {
@@ -215,7 +216,7 @@ func (s *Server) getInstance(ctx context.Context, in *struct {
 		}
 	}
 	if err != nil {
-		return nil, s.engineProblem(err)
+		return nil, s.problem(err)
 	}
 	out := &tagged[*api.Instance]{Status: http.StatusOK, ETag: instanceTag(&info)}
 	if in.Known == out.ETag {
@@ -234,7 +235,7 @@ func (s *Server) getResult(ctx context.Context, in *struct {
 }) (*answer[api.Result], error) {
 	info, err := s.ended(ctx, ref(in.Tenant, in.ID), in.Wait.d)
 	if err != nil {
-		return nil, s.engineProblem(err)
+		return nil, s.problem(err)
 	}
 	out := &answer[api.Result]{http.StatusOK, api.Result{Tenant: in.Tenant, ID: in.ID, Status: string(info.Status), Result: api.FromPayload(info.Result)}}
 	_, err = abide.ResultOf[abide.None](info)
@@ -292,7 +293,7 @@ func (s *Server) getHistory(ctx context.Context, in *struct {
 	}
 	part, more, err := s.historyPart(ctx, ref(in.Tenant, in.ID), execution, after, historyBytes)
 	if err != nil {
-		return nil, s.engineProblem(err)
+		return nil, s.problem(err)
 	}
 	out := api.FromHistory(&part)
 	if more {

@@ -66,7 +66,7 @@ func (s *Server) addOperations() {
 		}
 		page, err := operations.List(ctx, q)
 		if err != nil {
-			return nil, s.engineProblem(err)
+			return nil, s.problem(err)
 		}
 		list := api.OperationList{Operations: make([]api.Operation, len(page.Operations)), NextPageToken: page.Next}
 		for i := range page.Operations {
@@ -122,7 +122,7 @@ func (s *Server) operationOf(ctx context.Context, id string) (operation.Operatio
 // operation answers with an operation, or a problem.
 func (s *Server) operation(status int, o *operation.Operation, err error) (*answer[api.Operation], error) {
 	if err != nil {
-		return nil, s.engineProblem(err)
+		return nil, s.problem(err)
 	}
 	return &answer[api.Operation]{status, api.FromOperation(o)}, nil
 }

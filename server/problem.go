@@ -8,9 +8,11 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/abidehq/abide"
 	"github.com/abidehq/abide/action"
 	"github.com/abidehq/abide/server/api"
 	"github.com/abidehq/abide/store"
+	"github.com/abidehq/abide/timer"
 )
 
 // problems says what errors become, the first that matches.
@@ -20,12 +22,23 @@ var problems = []struct {
 	code   string
 	title  string
 }{
+	{abide.ErrNotFound, http.StatusNotFound, api.CodeNotFound, "there is no such thing"},
 	{action.ErrNotFound, http.StatusNotFound, api.CodeNotFound, "there is no such thing"},
+	{timer.ErrNotFound, http.StatusNotFound, api.CodeNotFound, "there is no such thing"},
+	{abide.ErrExists, http.StatusConflict, api.CodeExists, "there is such a thing already"},
 	{action.ErrExists, http.StatusConflict, api.CodeExists, "there is such a thing already"},
+	{timer.ErrExists, http.StatusConflict, api.CodeExists, "there is such a thing already"},
+	{abide.ErrState, http.StatusConflict, api.CodeState, "its status does not allow it"},
 	{action.ErrState, http.StatusConflict, api.CodeState, "its status does not allow it"},
+	{timer.ErrState, http.StatusConflict, api.CodeState, "its status does not allow it"},
+	{abide.ErrConflict, http.StatusConflict, api.CodeConflict, "it was changed by others"},
 	{action.ErrConflict, http.StatusConflict, api.CodeConflict, "it was changed by others"},
-	{action.ErrInvalid, http.StatusBadRequest, api.CodeInvalid, "the request breaks a rule"},
+	{timer.ErrConflict, http.StatusConflict, api.CodeConflict, "it was changed by others"},
+	{timer.ErrQuota, http.StatusTooManyRequests, api.CodeQuota, "the tenant has used up what it may"},
 	{store.ErrTooLarge, http.StatusRequestEntityTooLarge, api.CodeTooLarge, "the request is too large"},
+	{abide.ErrInvalid, http.StatusBadRequest, api.CodeInvalid, "the request breaks a rule"},
+	{action.ErrInvalid, http.StatusBadRequest, api.CodeInvalid, "the request breaks a rule"},
+	{timer.ErrInvalid, http.StatusBadRequest, api.CodeInvalid, "the request breaks a rule"},
 	{store.ErrInvalid, http.StatusBadRequest, api.CodeInvalid, "the request breaks a rule"},
 	{store.ErrFull, http.StatusServiceUnavailable, api.CodeUnavailable, "the store has no room"},
 	{store.ErrClosed, http.StatusServiceUnavailable, api.CodeUnavailable, "the store is closed"},

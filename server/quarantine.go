@@ -36,7 +36,7 @@ func (s *Server) addQuarantine() {
 		}
 		page, err := c.Quarantine(ctx, f)
 		if err != nil {
-			return nil, s.engineProblem(err)
+			return nil, s.problem(err)
 		}
 		list := api.QuarantineList{Messages: make([]api.Quarantined, len(page.Messages)), NextPageToken: page.Next}
 		for i := range page.Messages {
@@ -49,7 +49,7 @@ func (s *Server) addQuarantine() {
 	}, func(ctx context.Context, in *named) (*answer[api.Quarantined], error) {
 		q, err := s.quarantined(ctx, in.Tenant, in.ID)
 		if err != nil {
-			return nil, s.engineProblem(err)
+			return nil, s.problem(err)
 		}
 		return &answer[api.Quarantined]{http.StatusOK, api.FromQuarantined(&q)}, nil
 	})
@@ -57,13 +57,13 @@ func (s *Server) addQuarantine() {
 		OperationID: "redrive-quarantined", Method: http.MethodPost, Path: one + "/redrive", Summary: "Put a quarantined message back", Tags: []string{tag},
 		Description: "As if it had never been tried.", DefaultStatus: http.StatusNoContent,
 	}, func(ctx context.Context, in *named) (*struct{}, error) {
-		return nil, s.engineProblem(c.Redrive(ctx, in.Tenant, in.ID))
+		return nil, s.problem(c.Redrive(ctx, in.Tenant, in.ID))
 	})
 	route(s, auth.Operate, huma.Operation{
 		OperationID: "discard-quarantined", Method: http.MethodDelete, Path: one, Summary: "Discard a quarantined message", Tags: []string{tag},
 		Description: "It is gone for good.", DefaultStatus: http.StatusNoContent,
 	}, func(ctx context.Context, in *named) (*struct{}, error) {
-		return nil, s.engineProblem(c.Discard(ctx, in.Tenant, in.ID))
+		return nil, s.problem(c.Discard(ctx, in.Tenant, in.ID))
 	})
 }
 

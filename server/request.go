@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/abidehq/abide/server/auth"
@@ -21,8 +22,29 @@ type request struct {
 	escaped string // the same, as it was sent
 	remote  string
 
+	// operation is that of the API which the request is for, or empty.
+	operation string
+
 	// key is that of the header Idempotency-Key, or empty.
 	key string
+
+	// tenants are those that it is about, as far as its path does not say.
+	tenants []string
+}
+
+// tenant returns the one tenant that the request is about, or nothing.
+func (q *request) tenant() string {
+	if len(q.tenants) == 1 {
+		return q.tenants[0]
+	}
+	return ""
+}
+
+// about notes that the request is about a tenant, whoever's that is.
+func (q *request) about(tenant string) {
+	if !slices.Contains(q.tenants, tenant) {
+		q.tenants = append(q.tenants, tenant)
+	}
 }
 
 type requestKey struct{}
@@ -84,7 +106,7 @@ func idempotentID(ctx context.Context) string {
 		return ""
 	}
 	who, _ := auth.Of(ctx)
-	sum := sha256.Sum256([]byte(who.Subject + "\x00" + q.path + "\x00" + q.key))
+	sum := sha256.Sum256([]byte(caller(&who) + "\x00" + q.path + "\x00" + q.key))
 	return "key-" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:16]))
 }
 

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -19,7 +20,8 @@ import (
 // A handler that gets its tenant elsewhere, in the query or in the body, calls [tenant] or
 // [scope] first.
 func route[I, O any](s *Server, role auth.Role, op huma.Operation, handler func(context.Context, *I) (*O, error)) {
-	op.Middlewares = append(op.Middlewares, s.guard(role))
+	s.meters.know(op.OperationID)
+	op.Middlewares = append(op.Middlewares, asOperation(op.OperationID), s.guard(role))
 	op.Security = []map[string][]string{{"token": {}}}
 	op.Description = strings.TrimSpace(op.Description + "\n\nTakes the role " + string(role) + ".")
 	if op.MaxBodyBytes == 0 {
@@ -29,7 +31,7 @@ func route[I, O any](s *Server, role auth.Role, op huma.Operation, handler func(
 		out, err := handler(ctx, in)
 		if op.Method != http.MethodGet {
 			q := requestOf(ctx)
-			s.note(ctx, op.OperationID, tenantIn(q.escaped, op.Path), q.path, err)
+			s.note(ctx, op.OperationID, cmp.Or(tenantIn(q.escaped, op.Path), q.tenant()), q.path, err)
 		}
 		return out, err
 	})
@@ -74,8 +76,10 @@ func (s *Server) refuse(ctx huma.Context, p *api.Problem) {
 	_ = json.NewEncoder(ctx.BodyWriter()).Encode(p) // the client may be gone
 }
 
-// tenant returns an error unless the caller may see and change what is the tenant's.
+// tenant returns an error unless the caller may see and change what is the tenant's. The
+// audit log has the call under that tenant.
 func tenant(ctx context.Context, name string) error {
+	requestOf(ctx).about(name)
 	who, _ := auth.Of(ctx)
 	if !who.Allows(name) {
 		return otherTenant(who, name)

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
+	"go.opentelemetry.io/otel/metric"
 
 	"github.com/abidehq/abide"
 	"github.com/abidehq/abide/action"
@@ -86,6 +86,7 @@ type Server struct {
 	page     http.Handler // nil if there is none
 	handler  http.Handler // all of it, from the outside in
 	live     *live        // streams, and requests that wait
+	meters   *meters
 	draining atomic.Bool
 }
 
@@ -119,7 +120,15 @@ func New(cfg Config) (*Server, error) {
 			return nil, fmt.Errorf("server: %w", err)
 		}
 	}
-	s := &Server{cfg: cfg, log: cfg.Logger, clock: cfg.Clock, mux: http.NewServeMux()}
+	s := &Server{cfg: cfg, log: cfg.Logger, clock: cfg.Clock, mux: http.NewServeMux(), live: newLive()}
+	var provider metric.MeterProvider // the global one
+	if cfg.Telemetry != nil {
+		provider = cfg.Telemetry.Meter()
+	}
+	var err error
+	if s.meters, err = newMeters(provider); err != nil {
+		return nil, fmt.Errorf("server: %w", err)
+	}
 	config := huma.DefaultConfig("Abide", cfg.Version)
 	config.CreateHooks = nil // no $schema in answers
 	config.DocsPath, config.SchemasPath = "", ""
@@ -136,7 +145,6 @@ func New(cfg Config) (*Server, error) {
 	if err := s.addAll(); err != nil {
 		return nil, err
 	}
-	var err error
 	if s.handler, err = s.wrap(s.mux); err != nil {
 		return nil, err
 	}
@@ -190,9 +198,7 @@ func (s *Server) addPage() error {
 		Prefix: s.cfg.Prefix, Store: s.cfg.Store, Engine: s.cfg.Engine, Timers: s.cfg.Timers, Actions: s.cfg.Actions,
 		Operations: s.cfg.Operations, Samples: samples, Guarded: s.cfg.Auth != nil, Version: s.cfg.Version,
 		Logger: s.log, Clock: s.clock,
-		Note: func(ctx context.Context, operation, target string, err error) {
-			s.note(ctx, operation, "", target, err)
-		},
+		Note: s.note,
 	})
 	if err != nil {
 		return fmt.Errorf("server: %w", err)

@@ -1,7 +1,6 @@
 package server_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"io"
@@ -24,7 +23,7 @@ type world struct {
 	t       *testing.T
 	store   store.Store
 	actions *action.Service
-	logged  *bytes.Buffer
+	logged  *syncBuilder
 	base    string
 	client  *http.Client
 }
@@ -34,7 +33,7 @@ var transports = []string{"tcp", "unix"}
 
 func newWorld(t *testing.T, transport string) *world {
 	t.Helper()
-	w := &world{t: t, logged: &bytes.Buffer{}, base: "http://abide", client: &http.Client{}}
+	w := &world{t: t, logged: &syncBuilder{}, base: "http://abide", client: &http.Client{}}
 	log := slog.New(slog.NewTextHandler(w.logged, nil))
 	w.store = memstore.New(memstore.Options{})
 	t.Cleanup(func() { _ = w.store.Close() })

@@ -59,7 +59,7 @@ func (s *Server) addSinks() {
 		in.Tenant = tenant
 		list, err := s.deliveries(ctx, in)
 		if err != nil {
-			return nil, s.timerProblem(err)
+			return nil, s.problem(err)
 		}
 		return &answer[api.DeliveryList]{http.StatusOK, list}, nil
 	})

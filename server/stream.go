@@ -62,9 +62,7 @@ func newLive() *live {
 // [http.Server.RegisterOnShutdown], so that it need not wait for those who wait.
 func (s *Server) Drain() {
 	s.draining.Store(true)
-	if s.live != nil {
-		s.live.drain()
-	}
+	s.live.drain()
 }
 
 // event returns an event as a stream has it. The ID may be empty.
@@ -174,9 +172,8 @@ func (st *stream) close() {
 		st.late()
 	}
 	if !st.failed {
-		st.deadline()
+		defer st.deadline()()
 		_ = st.conn.Flush() // the client may be gone
-		_ = st.conn.SetWriteDeadline(time.Time{})
 	}
 }
 
@@ -238,7 +235,7 @@ func (st *stream) write(data []byte) {
 	if st.failed {
 		return
 	}
-	st.deadline()
+	defer st.deadline()()
 	if _, err := st.out.Write(data); err != nil {
 		st.fail()
 	}
@@ -249,16 +246,23 @@ func (st *stream) flush() {
 	if st.failed {
 		return
 	}
-	st.deadline()
+	defer st.deadline()()
 	st.flushed = st.clock.Now()
 	if err := st.conn.Flush(); err != nil {
 		st.fail()
 	}
 }
 
-// deadline gives the client some time to make room. Connections go by the machine's clock.
-func (st *stream) deadline() {
+// deadline gives the client some time to make room, until what it returns is called: with
+// HTTP/2, a stream on which time is up is reset, even if there is nothing to write.
+// Connections go by the machine's clock.
+func (st *stream) deadline() (over func()) {
 	_ = st.conn.SetWriteDeadline(base.System{}.Now().Add(streamWrite)) // what has no deadline is a test's
+	return func() {
+		if !st.failed { // one that is late stays late
+			_ = st.conn.SetWriteDeadline(time.Time{})
+		}
+	}
 }
 
 // fail gives up on the client. The lock is held.

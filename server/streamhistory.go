@@ -47,7 +47,7 @@ func (s *Server) addHistoryStream() {
 		}
 		info, err := s.cfg.Engine.Get(ctx, f.ref)
 		if err != nil {
-			return nil, s.engineProblem(err)
+			return nil, s.problem(err)
 		}
 		f.begin(&info)
 		return s.stream(f.run)

@@ -109,12 +109,14 @@ func inBubble(t *testing.T, f func(b *bubble)) {
 			t.Fatal(err)
 		}
 		defer e.Close()
-		s, err := server.New(server.Config{Store: st, Engine: e, Logger: log})
+		s, err := server.New(server.Config{Store: st, Engine: e, Logger: log, Page: true})
 		if err != nil {
 			t.Fatal(err)
 		}
 		b := &bubble{T: t, engine: e, server: s, conns: make(chan net.Conn)}
-		srv := &http.Server{Handler: asWho(s)}
+		srv := &http.Server{Handler: asWho(s), Protocols: &http.Protocols{}}
+		srv.Protocols.SetHTTP1(true)
+		srv.Protocols.SetUnencryptedHTTP2(true)
 		srv.RegisterOnShutdown(s.Drain)
 		go func() { _ = srv.Serve(&pipes{b: b, closed: make(chan struct{})}) }()
 		defer srv.Close()

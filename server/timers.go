@@ -20,31 +20,6 @@ const (
 	tagTimers  = "timers"
 )
 
-// timerProblems says what errors of timers become, the first that matches.
-var timerProblems = []struct {
-	is     error
-	status int
-	code   string
-	title  string
-}{
-	{timer.ErrNotFound, http.StatusNotFound, api.CodeNotFound, "there is no such thing"},
-	{timer.ErrExists, http.StatusConflict, api.CodeExists, "there is such a thing already"},
-	{timer.ErrState, http.StatusConflict, api.CodeState, "its status does not allow it"},
-	{timer.ErrConflict, http.StatusConflict, api.CodeConflict, "it was changed by others"},
-	{timer.ErrQuota, http.StatusTooManyRequests, api.CodeQuota, "the tenant has used up what it may"},
-	{timer.ErrInvalid, http.StatusBadRequest, api.CodeInvalid, "the request breaks a rule"},
-}
-
-// timerProblem returns an error of timers as what a client gets, or nil.
-func (s *Server) timerProblem(err error) error {
-	for _, p := range timerProblems {
-		if errors.Is(err, p.is) {
-			return newProblem(p.status, p.code, p.title, err.Error())
-		}
-	}
-	return s.problem(err)
-}
-
 // addTimers adds the routes of timers.
 func (s *Server) addTimers() {
 	s.addTimerReads()
@@ -93,7 +68,7 @@ func (s *Server) addTimerReads() {
 		}
 		page, err := timers.List(ctx, f, in.PageSize, in.PageToken)
 		if err != nil {
-			return nil, s.timerProblem(err)
+			return nil, s.problem(err)
 		}
 		return &answer[api.TimerList]{http.StatusOK, api.FromTimers(page.Timers, page.Next)}, nil
 	})
@@ -185,7 +160,7 @@ func (s *Server) preconditions(ctx context.Context, r *timer.Request, match, non
 		if errors.Is(err, timer.ErrNotFound) {
 			return unmatched(err)
 		}
-		return s.timerProblem(err)
+		return s.problem(err)
 	}
 	return nil
 }
@@ -204,7 +179,7 @@ func (s *Server) addManyTimers() {
 		}
 		scheduled, err := timers.ScheduleAll(ctx, in.Body.Requests())
 		if err != nil {
-			return nil, s.timerProblem(err)
+			return nil, s.problem(err)
 		}
 		return &answer[api.TimerList]{http.StatusOK, api.FromTimers(scheduled, "")}, nil
 	})
@@ -220,7 +195,7 @@ func (s *Server) addManyTimers() {
 			Tenant: b.Tenant, From: b.From, To: b.To, CorrelationID: b.CorrelationID, KeyPrefix: b.KeyPrefix,
 		})
 		if err != nil {
-			return nil, s.timerProblem(err)
+			return nil, s.problem(err)
 		}
 		return &answer[api.TimersCancelled]{http.StatusOK, api.TimersCancelled{Cancelled: n}}, nil
 	})
@@ -229,7 +204,7 @@ func (s *Server) addManyTimers() {
 // timer answers with a timer, or a problem.
 func (s *Server) timer(t timer.Timer, err error) (*tagged[api.Timer], error) {
 	if err != nil {
-		return nil, s.timerProblem(err)
+		return nil, s.problem(err)
 	}
 	return &tagged[api.Timer]{http.StatusOK, etag(t.Version), api.FromTimer(&t)}, nil
 }

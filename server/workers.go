@@ -14,11 +14,14 @@ func (s *Server) addWorkers() {
 	const tag = "workers"
 	route(s, auth.Read, huma.Operation{
 		OperationID: "list-workers", Method: http.MethodGet, Path: "/api/v1/workers", Summary: "List workers", Tags: []string{tag},
-		Description: "Processes that serve orchestrations and activities, and were heard of within the last minute.",
+		Description: "Processes that serve orchestrations and activities, and were heard of within the last minute. They belong to no tenant, so they are for who may see all of them.",
 	}, func(ctx context.Context, _ *struct{}) (*answer[api.WorkerList], error) {
+		if err := allTenants(ctx); err != nil {
+			return nil, err
+		}
 		workers, err := s.cfg.Engine.Workers(ctx)
 		if err != nil {
-			return nil, s.engineProblem(err)
+			return nil, s.problem(err)
 		}
 		list := api.WorkerList{Workers: make([]api.Worker, len(workers))}
 		for i := range workers {
@@ -28,11 +31,14 @@ func (s *Server) addWorkers() {
 	})
 	route(s, auth.Read, huma.Operation{
 		OperationID: "list-unserved", Method: http.MethodGet, Path: "/api/v1/unserved", Summary: "List what nobody serves", Tags: []string{tag},
-		Description: "Orchestrations and activities for which messages wait, and which no worker serves.",
+		Description: "Orchestrations and activities for which messages wait, and which no worker serves. What waits is that of all tenants, so it is for who may see all of them.",
 	}, func(ctx context.Context, _ *struct{}) (*answer[api.UnservedList], error) {
+		if err := allTenants(ctx); err != nil {
+			return nil, err
+		}
 		unserved, err := s.cfg.Engine.Unserved(ctx)
 		if err != nil {
-			return nil, s.engineProblem(err)
+			return nil, s.problem(err)
 		}
 		list := api.UnservedList{Unserved: make([]api.Unserved, len(unserved))}
 		for i := range unserved {

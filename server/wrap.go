@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"path"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -28,7 +29,7 @@ func (s *Server) wrap(routes http.Handler) (http.Handler, error) {
 	inner := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, pattern := s.mux.Handler(r); pattern == "" {
 			if s.page != nil && !strings.HasPrefix(r.URL.Path, "/api/") {
-				s.page.ServeHTTP(w, r)
+				s.servePage(w, r)
 				return
 			}
 			w = &noRoute{ResponseWriter: w}
@@ -52,6 +53,10 @@ func (s *Server) wrap(routes http.Handler) (http.Handler, error) {
 				return
 			}
 			r = stripped(r, s.cfg.Prefix)
+			if to, ok := tidied(r.URL); !ok {
+				http.Redirect(w, r, s.cfg.Prefix+to, http.StatusTemporaryRedirect)
+				return
+			}
 		}
 		q := newRequest(r)
 		if s.cfg.Auth != nil {
@@ -62,9 +67,22 @@ func (s *Server) wrap(routes http.Handler) (http.Handler, error) {
 		if strings.HasPrefix(r.URL.Path, "/api/") {
 			w.Header().Set("Cache-Control", "no-store")
 		}
+		w, r, done := s.observe(w, r, q)
+		defer done()
 		defer s.recovered(w, q)
 		known.ServeHTTP(w, r.WithContext(withRequest(r.Context(), q)))
 	}), nil
+}
+
+// servePage answers with the page. Its stream of what changes ends with all others.
+func (s *Server) servePage(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "/live" {
+		ctx, cancel := context.WithCancel(r.Context())
+		defer cancel()
+		defer context.AfterFunc(s.live.draining, cancel)()
+		r = r.WithContext(ctx)
+	}
+	s.page.ServeHTTP(w, r)
 }
 
 // stripped returns the request without the prefix.
@@ -75,6 +93,24 @@ func stripped(r *http.Request, prefix string) *http.Request {
 	out := *r
 	out.URL = &u
 	return &out
+}
+
+// tidied returns an address without empty elements and dots in its path, and whether it was
+// like that. Multiplexers would send clients there too, and leave out the prefix, of which
+// they do not know: to somebody else's routes.
+func tidied(u *url.URL) (to string, ok bool) {
+	have := u.EscapedPath()
+	to = path.Clean(have)
+	if strings.HasSuffix(have, "/") && to != "/" {
+		to += "/"
+	}
+	if to == have {
+		return to, true
+	}
+	if u.RawQuery != "" {
+		to += "?" + u.RawQuery
+	}
+	return to, false
 }
 
 // recovered answers a request whose handler has panicked.
@@ -135,7 +171,8 @@ func (s *Server) identified(origin *http.CrossOriginProtection, next http.Handle
 // isOurs reports whether the Host of a request is a name of this server. Whoever mounts the
 // server without a guard sees to that.
 func (s *Server) isOurs(host string) bool {
-	return s.cfg.Auth == nil || isLocalHost(host) || slices.Contains(s.cfg.Hosts, hostName(host))
+	return s.cfg.Auth == nil || isLocalHost(host) ||
+		slices.ContainsFunc(s.cfg.Hosts, func(name string) bool { return strings.EqualFold(name, hostName(host)) })
 }
 
 func (s *Server) identify(r *http.Request) (auth.Identity, error) {

@@ -66,7 +66,8 @@ type Query struct {
 
 	// Limit is the largest number of records to return. Zero means [DefaultPage];
 	// more than [MaxPage] is invalid. A page may hold fewer and still have a Next, as
-	// it ends before it exceeds [PageBytes].
+	// it ends before it exceeds [PageBytes], and a store may end it, even before there is
+	// anything on it, when it has passed over many records that do not match.
 	Limit int
 
 	// Cursor is the Next of the page before; empty for the first. A cursor is only

@@ -1,5 +1,5 @@
-// Package bench measures a store as the engine uses it, and an engine, timers and
-// actions as programs use them.
+// Package bench measures a store as the engine uses it, and an engine, timers, actions and
+// a server as programs use them.
 //
 // # Stores
 //
@@ -42,4 +42,12 @@
 // due, actions that are due for a target in the same process which does nothing, and
 // webhooks that senders in the same process send over HTTP to package hook. An action that
 // is run twice, or not at all, is an error.
+//
+// # Server
+//
+// [RunServe] opens a store and serves it as the verb serve does, with page and audit log, on
+// a port of this machine. Clients in the same process start instances, ask for pages and
+// lists while the store is full, and follow what changes, all of it over HTTP. An answer that
+// says that something went wrong, one without what must be in it, an instance whose start was
+// answered and that has no result, and a change that does not reach a stream are errors.
 package bench

@@ -7,7 +7,7 @@ func newBench() *cobra.Command {
 	for _, v := range engineVerbs {
 		verbs = append(verbs, newBenchEngine(v))
 	}
-	verbs = append(verbs, newBenchTimers(), newBenchActions())
+	verbs = append(verbs, newBenchTimers(), newBenchActions(), newBenchServe())
 	return group(&cobra.Command{
 		Use:   "bench",
 		Short: "Measure this machine",

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"io"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -178,31 +177,7 @@ func readOrchestrations(ctx context.Context, engine abide.Client) ([]api.Orchest
 	if err != nil {
 		return nil, err
 	}
-	known := map[string]*api.Orchestration{}
-	get := func(route string) *api.Orchestration {
-		if known[route] == nil {
-			name, version, _ := strings.Cut(route, "@")
-			known[route] = &api.Orchestration{Name: name, Version: version, Workers: []string{}}
-		}
-		return known[route]
-	}
-	for i := range workers {
-		for _, route := range workers[i].Orchestrations {
-			o := get(route)
-			o.Workers = append(o.Workers, workers[i].ID)
-		}
-	}
-	for _, u := range unserved {
-		if !u.Activity {
-			o := get(u.Route)
-			o.Pending, o.Oldest = u.Pending, u.Oldest
-		}
-	}
-	list := []api.Orchestration{}
-	for _, route := range slices.Sorted(maps.Keys(known)) {
-		list = append(list, *known[route])
-	}
-	return list, nil
+	return api.Orchestrations(workers, unserved), nil
 }
 
 // isUnserved reports whether an instance waits for a process that serves it. Who cannot be

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"net/url"
 	"reflect"
 	"regexp"
 	"slices"
@@ -37,7 +38,10 @@ func (l *loader) wrong(key, value, format string, args ...any) {
 	l.mistake(key, value, where, format, args...)
 }
 
-var goodPrefix = regexp.MustCompile(`^(/[A-Za-z0-9._~-]+)*$`)
+var (
+	goodPrefix = regexp.MustCompile(`^(/[A-Za-z0-9._~-]+)*$`)
+	goodHost   = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
+)
 
 func (l *loader) checkServing(c *Config) {
 	if c.Addr == "" {
@@ -55,8 +59,17 @@ func (l *loader) checkServing(c *Config) {
 	if c.Admin != "" && !c.Insecure && !IsLoopback(c.Admin) {
 		l.wrong("admin_addr", c.Admin, "profiles and metrics are shown to whoever asks there: only loopback is allowed, such as 127.0.0.1:7172, unless insecure is true")
 	}
-	if c.URL != "" && strings.Count(strings.TrimSuffix(c.URL, "/"), "/") != 2 {
-		l.wrong("url", c.URL, "it must be a scheme, a host and a port, such as https://abide.example.com; the path is in prefix")
+	if u, err := url.Parse(strings.TrimSuffix(c.URL, "/")); c.URL != "" && (err != nil || *u != url.URL{Scheme: u.Scheme, Host: u.Host}) {
+		shown := c.URL
+		if err == nil {
+			shown = u.Redacted()
+		}
+		l.wrong("url", shown, "it must be a scheme, a host and a port, such as https://abide.example.com; the path is in prefix")
+	}
+	for i, host := range c.Hosts {
+		if !goodHost.MatchString(host) {
+			l.wrong(fmt.Sprintf("hosts[%d]", i), host, "it must be a name such as abide.example.com, with no scheme and no port")
+		}
 	}
 	if (c.TLS.Cert == "") != (c.TLS.Key == "") {
 		l.wrong("tls", "", "cert and key go together; one of them is missing")

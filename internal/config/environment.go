@@ -9,7 +9,7 @@ import (
 // othersVariables are variables that are not about a server: those of the other commands,
 // and those that a command gets which an action runs.
 var othersVariables = []string{
-	envFile, "ABIDE_TOKEN", "ABIDE_TOKEN_FILE", "ABIDE_SERVER", "ABIDE_TENANT", "ABIDE_OUTPUT", "ABIDE_CA",
+	envFile, "ABIDE_TOKEN", "ABIDE_TOKEN_FILE", "ABIDE_SERVER", "ABIDE_TENANT",
 	"ABIDE_ACTION_ID", "ABIDE_SLUG", "ABIDE_ATTEMPT", "ABIDE_TRIGGER", "ABIDE_SCHEDULE", "ABIDE_RUN_AT", "ABIDE_HEADERS",
 }
 

@@ -45,6 +45,29 @@ func TestItServes(t *testing.T) {
 	}
 }
 
+// TestBehindAProxyWithAnotherName: a browser that says no more than where a page is from is
+// believed if that is where the configuration says that browsers find the server.
+func TestBehindAProxyWithAnotherName(t *testing.T) {
+	t.Parallel()
+	r := start(t, configure(t, "url: http://abide.lan/\n"), nil)
+	for origin, want := range map[string]int{"http://abide.lan": http.StatusSeeOther, "http://evil.example": http.StatusForbidden} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.serving.URL+"timers/new", strings.NewReader("key=k&at=%2B1h"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		req.Header.Set("Origin", origin)
+		answer, err := http.DefaultTransport.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = answer.Body.Close()
+		if answer.StatusCode != want {
+			t.Errorf("a form of %s: status %d, want %d", origin, answer.StatusCode, want)
+		}
+	}
+}
+
 // TestTheAdminPortIsForThisMachine: under another name, a page on the web may be asking.
 func TestTheAdminPortIsForThisMachine(t *testing.T) {
 	t.Parallel()
@@ -202,7 +225,7 @@ func TestTheSocketIsForItsOwner(t *testing.T) {
 	t.Parallel()
 	const token = "0123456789abcdef0123"
 	path := filepath.Join(t.TempDir(), "s")
-	r := start(t, configure(t, "", "ABIDE_AUTH_ADMIN_TOKEN="+token), func(o *Options) {
+	r := start(t, configure(t, "prefix: /abide", "ABIDE_AUTH_ADMIN_TOKEN="+token), func(o *Options) {
 		var err error
 		if o.Socket, err = net.Listen("unix", path); err != nil {
 			t.Fatal(err)
@@ -218,8 +241,12 @@ func TestTheSocketIsForItsOwner(t *testing.T) {
 	through := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", path)
 	}}}
-	if status, body := r.get(through, "/api/v1/tokens"); status != http.StatusOK {
-		t.Errorf("through the socket: status %d: %s", status, body)
+	// Who comes in there knows of no prefix.
+	beside := &running{t: t, serving: Serving{URL: "http://abide"}}
+	for path, want := range map[string]int{"/api/v1/tokens": http.StatusOK, "/api/v1/timers/default/a%2Fb": http.StatusNotFound} {
+		if status, body := beside.get(through, path); status != want || strings.Contains(body, "begins with") {
+			t.Errorf("through the socket: %s: status %d: %s", path, status, body)
+		}
 	}
 	if !r.serving.Guarded {
 		t.Error("it says that it is not guarded")

@@ -75,7 +75,7 @@ func (d *daemon) openAll(ctx context.Context, f *front) error {
 		f.serving.URL = address("https", d.cfg.Addr, listener) + d.cfg.Prefix + "/"
 	}
 	if d.Socket != nil {
-		f.add("socket", limit(d.Socket, socketConns), asLocal(d.outside(d.parts.server)))
+		f.add("socket", limit(d.Socket, socketConns), asLocal(d.cfg.Prefix, d.outside(d.parts.server)))
 	}
 	if d.cfg.Admin != "" {
 		admin, err := listenTCP(ctx, d.cfg.Admin, adminConns)
@@ -168,10 +168,18 @@ func (f *front) reload(log *slog.Logger) {
 }
 
 // asLocal has everybody be somebody on this machine who may do everything: only the owner
-// of the store can open its socket.
-func asLocal(next http.Handler) http.Handler {
+// of the store can open its socket. Who finds the server by its store does not know the
+// prefix that it has elsewhere.
+func asLocal(prefix string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		next.ServeHTTP(w, r.WithContext(auth.With(r.Context(), local)))
+		r = r.WithContext(auth.With(r.Context(), local))
+		u := *r.URL
+		u.Path = prefix + u.Path
+		if u.RawPath != "" {
+			u.RawPath = prefix + u.RawPath
+		}
+		r.URL = &u
+		next.ServeHTTP(w, r)
 	})
 }
 

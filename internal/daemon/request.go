@@ -4,22 +4,20 @@ import (
 	"context"
 	"net/http"
 	"strings"
-	"time"
 )
 
 // outside is what a request meets first.
 func (d *daemon) outside(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		conn := http.NewResponseController(w)
+		// Streams have deadlines of their own, and set them. Whether something is one is not
+		// for the client to say: it could keep any answer waiting for ever.
+		_ = http.NewResponseController(w).SetWriteDeadline(d.clock.Now().Add(answerTimeout)) // a connection can do that
 		if isStream(r) {
-			_ = conn.SetWriteDeadline(time.Time{}) // of a request before on the same connection
 			// Whoever is told of what happens is not waited for when the server stops.
 			ctx, cancel := context.WithCancel(r.Context())
 			defer cancel()
 			defer context.AfterFunc(d.draining, cancel)()
 			r = r.WithContext(ctx)
-		} else {
-			_ = conn.SetWriteDeadline(d.clock.Now().Add(answerTimeout)) // a connection can do that
 		}
 		next.ServeHTTP(w, r)
 	})

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"strings"
 
 	"github.com/abidehq/abide/internal/operation"
 	"github.com/abidehq/abide/server"
@@ -15,7 +16,7 @@ func (p *parts) makeServer(_ context.Context, d *daemon) (err error) {
 	p.server, err = server.New(server.Config{
 		Prefix: d.cfg.Prefix, Store: d.Store, Engine: p.engine, Timers: p.timers, Actions: p.actions, Hooks: p.hooks,
 		Operations: p.operations, Auth: p.guard, Telemetry: p.telemetry, Page: d.cfg.Page, Hosts: d.cfg.Hosts,
-		Version: d.Version, Logger: d.log, Clock: d.clock,
+		URL: strings.TrimSuffix(d.cfg.URL, "/"), Version: d.Version, Logger: d.log, Clock: d.clock,
 	})
 	return err
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -97,4 +98,30 @@ func TestNoMoreConnectionsThanAllowed(t *testing.T) {
 	if answer, err := io.ReadAll(second); err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 200") {
 		t.Errorf("the second got %q, %v", answer, err)
 	}
+}
+
+// TestAStreamIsNotWhatAClientCallsOne: who says that it wants a stream, and reads nothing of
+// an answer that is none, is cut off like others.
+func TestAStreamIsNotWhatAClientCallsOne(t *testing.T) {
+	t.Parallel()
+	d := &daemon{clock: timeless{}, draining: t.Context()}
+	h := d.outside(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	r := httptest.NewRequest(http.MethodGet, "/openapi.json", http.NoBody)
+	r.Header.Set("Accept", "text/event-stream")
+	w := &watched{ResponseRecorder: httptest.NewRecorder()}
+	h.ServeHTTP(w, r)
+	if left := time.Until(w.deadline); left <= 0 || left > answerTimeout {
+		t.Errorf("the client has until %v to take the answer", w.deadline)
+	}
+}
+
+// watched is an answer that knows until when it may be written.
+type watched struct {
+	*httptest.ResponseRecorder
+	deadline time.Time
+}
+
+func (w *watched) SetWriteDeadline(t time.Time) error {
+	w.deadline = t
+	return nil
 }

@@ -229,6 +229,10 @@ type Query struct {
 	Cursor         string
 }
 
+// listPatience is how long a list looks on if a store has found nothing in what it has
+// looked at.
+const listPatience = 20 * time.Millisecond
+
 // List returns instances, in the order in which they were started, and the cursor of
 // the next page, which is empty if there is none.
 func (c *Client) List(ctx context.Context, q Query) ([]Info, string, error) {
@@ -239,10 +243,16 @@ func (c *Client) List(ctx context.Context, q Query) ([]Info, string, error) {
 		}
 		statuses[i] = string(s)
 	}
-	page, err := c.store.List(ctx, store.Query{
+	query := store.Query{
 		Kind: kindInstance, Tenant: q.Tenant, Statuses: statuses, Names: q.Orchestrations,
 		From: q.From, To: q.To, Tags: q.Tags, Descending: q.Descending, Limit: q.Limit, Cursor: q.Cursor,
-	})
+	}
+	began := c.clock.Now()
+	page, err := c.store.List(ctx, query)
+	for err == nil && len(page.Records) == 0 && page.Next != "" && c.clock.Now().Sub(began) < listPatience {
+		query.Cursor = page.Next
+		page, err = c.store.List(ctx, query)
+	}
 	if err != nil {
 		return nil, "", wrap("list", err)
 	}

@@ -69,6 +69,12 @@ var (
 	HookDuration = seconds("abide.hook.duration", "", "How long it took to verify and store a webhook, from when its body was there.")
 )
 
+// The server.
+var (
+	HTTPRequests = counter("abide.http.requests", "class", "Requests that were answered, by class of status: 2xx, 3xx, 4xx or 5xx.")
+	HTTPDuration = seconds("abide.http.duration", "operation", "How long it took to answer a request, by operation of the API, or page, hook or other. Streams are not counted.")
+)
+
 // All returns every metric, in the order of this file.
 func All() []Metric {
 	return []Metric{
@@ -83,6 +89,7 @@ func All() []Metric {
 		Ticks, ActionsAdded, ActionsStarted, ActionsEnded, ActionDuration, ActionLateness,
 		ActionsPending, ActionsRunning, ActionOverdue,
 		HookRequests, HookDuration,
+		HTTPRequests, HTTPDuration,
 	}
 }
 

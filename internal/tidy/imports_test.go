@@ -145,7 +145,12 @@ var layers = []layer{
 	// The analysis knows the names of the engine, and imports nothing of it.
 	{path: "vet/..."},
 
-	{path: "internal/bench/...", imports: []string{".", "action", "action/hook", "bus/...", "internal/base", "store/...", "timer"}},
+	{
+		path: "internal/bench/...",
+		imports: []string{
+			".", "action", "action/hook", "bus/...", "internal/base", "internal/telemetry", "server", "server/api", "server/auth", "store/...", "timer",
+		},
+	},
 	{
 		path: "internal/cli/...",
 		imports: []string{
@@ -157,7 +162,7 @@ var layers = []layer{
 	{path: "cmd/...", imports: []string{"internal/base", "internal/cli/...", "store/..."}},
 
 	// An example imports what a user can import.
-	{path: "examples/...", imports: []string{".", "bus/...", "store/...", "timer"}, tests: []string{"abidetest"}},
+	{path: "examples/...", imports: []string{".", "bus/...", "server", "store/...", "timer"}, tests: []string{"abidetest", "remote"}},
 }
 
 // backend is the row of a store: it imports the contract, its driver and nothing of

@@ -1,6 +1,9 @@
 package api
 
 import (
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/abidehq/abide"
@@ -94,4 +97,33 @@ func (c *Change) Change(cursor string) abide.Change {
 		Cursor: cursor, Ref: abide.Ref{Tenant: Tenant(c.Tenant), ID: c.ID}, Orchestration: c.Orchestration, Version: c.Version,
 		Status: abide.Status(c.Status), Revision: c.Revision, At: c.At, Deleted: c.Deleted,
 	}
+}
+
+// Orchestrations returns what is known of orchestrations, in the order of their names.
+func Orchestrations(workers []abide.Worker, unserved []abide.Unserved) []Orchestration {
+	known := map[string]*Orchestration{}
+	get := func(route string) *Orchestration {
+		if known[route] == nil {
+			name, version, _ := strings.Cut(route, "@")
+			known[route] = &Orchestration{Name: name, Version: version, Workers: []string{}}
+		}
+		return known[route]
+	}
+	for i := range workers {
+		for _, route := range workers[i].Orchestrations {
+			o := get(route)
+			o.Workers = append(o.Workers, workers[i].ID)
+		}
+	}
+	for _, u := range unserved {
+		if !u.Activity {
+			o := get(u.Route)
+			o.Pending, o.Oldest = u.Pending, u.Oldest
+		}
+	}
+	list := make([]Orchestration, 0, len(known))
+	for _, route := range slices.Sorted(maps.Keys(known)) {
+		list = append(list, *known[route])
+	}
+	return list
 }

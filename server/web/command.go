@@ -1,6 +1,8 @@
 package web
 
 import (
+	"strings"
+
 	"github.com/abidehq/abide"
 )
 
@@ -19,13 +21,14 @@ func (r *request) origin() string {
 	return scheme + r.Host
 }
 
-// curl returns a command that asks the API for what a page shows.
+// curl returns a command that asks the API for what a page shows, at the same path, where
+// names need no mark.
 func (s *site) curl(r *request, path string) string {
 	text := "curl "
 	if s.cfg.Guarded {
 		text += `-H "Authorization: Bearer $ABIDE_TOKEN" `
 	}
-	return text + shellQuote(r.origin()+s.path("/api/v1"+path))
+	return text + shellQuote(r.origin()+s.path("/api/v1"+strings.ReplaceAll(path, "/"+mark, "/")))
 }
 
 // tool returns a command line of abide that talks to this server.

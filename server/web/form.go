@@ -88,6 +88,7 @@ type verb struct {
 // done is what a verb has come to.
 type done struct {
 	target string // for the audit log
+	noted  bool   // it is there already, one by one
 	to     string // the page to show next
 	notice string // one of notices
 }
@@ -112,14 +113,13 @@ func (s *site) verb(v verb) {
 			s.fail(w, r, errReadOnly)
 			return
 		}
-		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 		if err := r.ParseForm(); err != nil {
 			s.fail(w, r, formError(err))
 			return
 		}
 		d, err := v.apply(req)
-		if s.cfg.Note != nil {
-			s.cfg.Note(r.Context(), v.operation, d.target, err)
+		if !d.noted {
+			s.note(req, v.operation, req.tenant(), d.target, err)
 		}
 		if err != nil {
 			s.again(w, req, v, err)
@@ -127,6 +127,13 @@ func (s *site) verb(v verb) {
 		}
 		http.Redirect(w, r, noted(d.to, d.notice), http.StatusSeeOther)
 	})
+}
+
+// note has a change in the audit log.
+func (s *site) note(r *request, operation, tenant, target string, err error) {
+	if s.cfg.Note != nil {
+		s.cfg.Note(r.ctx(), operation, tenant, target, err)
+	}
 }
 
 var errReadOnly = &refusal{

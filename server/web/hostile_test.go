@@ -1,6 +1,9 @@
 package web_test
 
 import (
+	"bytes"
+	"errors"
+	"mime/multipart"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -359,7 +362,26 @@ func TestOddNamesHavePages(t *testing.T) {
 		w.contains(w.see(m[1]), "return-window")
 		found++
 	}
+	// What is to be copied asks the API, which knows no marks.
+	w.contains(w.see("/instances/default/~~"), "/api/v1/instances/default/~&#39;")
 	if found != 8 {
 		t.Errorf("%d links, want 8", found)
+	}
+}
+
+// A form in parts, which a browser sends with files, is read with any method. No more of it
+// is than of others.
+func TestLargeFormsInPartsAreNotRead(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var body bytes.Buffer
+	form := multipart.NewWriter(&body)
+	if err := errors.Join(form.WriteField("filler", strings.Repeat("x", 3<<20)), form.WriteField("status", "nonsense"), form.Close()); err != nil {
+		t.Fatal(err)
+	}
+	r := httptest.NewRequest(http.MethodGet, "/instances", &body)
+	r.Header.Set("Content-Type", form.FormDataContentType())
+	if a := w.do(r); strings.Contains(a.body, "nonsense") {
+		t.Errorf("what comes after 3 MB is read: status %d", a.status)
 	}
 }

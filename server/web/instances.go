@@ -298,10 +298,12 @@ func (s *site) selectedVerb() verb {
 			if err != nil {
 				return d, err
 			}
-			d.target = k.Kind + " " + plural(len(refs), "instance", "instances")
+			d.noted = true
 			var failed []string
 			for _, ref := range refs {
-				if err := s.change(r.ctx(), k.Kind, ref, r.value("reason")); err != nil {
+				err := s.change(r.ctx(), k.Kind, ref, r.value("reason"))
+				s.note(r, k.Kind+"-instance", tenantName(ref.Tenant), target(ref), err)
+				if err != nil {
 					failed = append(failed, tenantName(ref.Tenant)+"/"+ref.ID+": "+explain(err).text)
 				}
 			}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/server/auth"
 )
 
@@ -27,6 +28,10 @@ const (
 	livePace  = time.Second // at most one event in this time
 	tickEvery = 2           // paces
 	pingEvery = 15          // paces without an event, after which there is a sign of life
+
+	// liveWrite is how long a browser may leave no room for what is sent to it. Then it is
+	// dropped.
+	liveWrite = 10 * time.Second
 )
 
 // live streams what kinds of things have changed, one line each, at most once a second. The
@@ -53,11 +58,22 @@ func (s *site) live(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no")
 	out := http.NewResponseController(w)
-	_ = out.SetWriteDeadline(time.Time{}) // the stream goes on for longer than a page; not every writer has a deadline
-	if _, err := io.WriteString(w, "retry: 2000\n\n"); err != nil || out.Flush() != nil {
+	if !write(w, out, "retry: 2000\n\n") {
 		return
 	}
 	s.stream(r.Context(), w, out, sub)
+}
+
+// write sends text, and reports whether the client has taken it in time. The stream goes on
+// for longer than that; not every writer has a deadline. Connections go by the machine's
+// clock.
+func write(w io.Writer, out *http.ResponseController, text string) bool {
+	_ = out.SetWriteDeadline(base.System{}.Now().Add(liveWrite))
+	if _, err := io.WriteString(w, text); err != nil || out.Flush() != nil {
+		return false
+	}
+	_ = out.SetWriteDeadline(time.Time{})
+	return true
 }
 
 // stream writes events until the client is gone. What changes is told at once, unless
@@ -98,7 +114,7 @@ func (s *site) stream(ctx context.Context, w io.Writer, out *http.ResponseContro
 			}
 		case quiet >= pingEvery:
 			quiet = 0
-			if _, err := io.WriteString(w, ":\n\n"); err != nil || out.Flush() != nil {
+			if !write(w, out, ":\n\n") {
 				return
 			}
 		}
@@ -113,8 +129,7 @@ func send(w io.Writer, out *http.ResponseController, kinds []string) bool {
 		fmt.Fprintf(&b, "data: %s\n", kind)
 	}
 	b.WriteString("\n")
-	_, err := io.WriteString(w, b.String())
-	return err == nil && out.Flush() == nil
+	return write(w, out, b.String())
 }
 
 // subscriber is a page that somebody looks at.

@@ -355,7 +355,11 @@ func TestBulk(t *testing.T) {
 		w.start("nap", id, "acme", abide.Running)
 	}
 	w.contains(w.see("/instances/selected?kind=suspend&instance=acme%2Fnap-1&instance=acme%2Fnap-2"), "Suspend 2 instances", `value="acme/nap-2"`)
+	w.noted = nil
 	w.done("/instances/selected", "kind", "suspend", "instance", "acme/nap-1", "instance", "acme/nap-2", "reason", "lunch")
+	if got := strings.Join(w.noted, "; "); got != "suspend-instance acme/nap-1; suspend-instance acme/nap-2" {
+		t.Errorf("noted %s", got)
+	}
 	w.until(abide.Ref{Tenant: "acme", ID: "nap-2"}, func(i abide.Info) bool { return i.Status == abide.Suspended })
 	if a := w.post("/instances/selected", "kind", "delete", "instance", "acme/nap-1"); a.status != http.StatusConflict {
 		t.Errorf("to delete one that has not ended: status %d", a.status)

@@ -18,6 +18,23 @@ type request struct {
 	site *site
 	who  auth.Identity
 	can  bool // change things
+
+	tenants []string // those that it is about
+}
+
+// tenant returns the one tenant that the request is about, or nothing.
+func (r *request) tenant() string {
+	if len(r.tenants) == 1 {
+		return r.tenants[0]
+	}
+	return ""
+}
+
+// about notes that the request is about a tenant, whoever's that is.
+func (r *request) about(tenant string) {
+	if name := tenantName(tenant); !slices.Contains(r.tenants, name) {
+		r.tenants = append(r.tenants, name)
+	}
 }
 
 func (s *site) request(r *http.Request) *request {
@@ -75,6 +92,7 @@ func (r *request) owner() (string, error) {
 
 // allow returns an error unless a tenant is one of the caller's.
 func (r *request) allow(tenant string) error {
+	r.about(tenant)
 	if !r.who.Allows(tenantName(tenant)) {
 		return &refusal{
 			status: http.StatusForbidden, title: "Somebody else's",
@@ -98,6 +116,9 @@ type scope struct {
 func (r *request) scope() (scope, error) {
 	sc := scope{Asked: r.value("tenant")}
 	if r.who.Tenants == nil {
+		if sc.Asked != "" {
+			r.about(sc.Asked)
+		}
 		return sc, nil
 	}
 	sc.Choices = slices.Sorted(slices.Values(r.who.Tenants))

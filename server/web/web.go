@@ -41,9 +41,9 @@ type Config struct {
 	// Guarded says that people have to log in, and commands need a token.
 	Guarded bool
 
-	// Note is told of every change that was asked for, and what came of it. Nil means
-	// nobody is.
-	Note func(ctx context.Context, operation, target string, err error)
+	// Note is told of every change that was asked for, whose it is, and what came of it; the
+	// tenant is empty if it is not just one. Nil means nobody is.
+	Note func(ctx context.Context, operation, tenant, target string, err error)
 
 	// Version is that of the program.
 	Version string
@@ -148,6 +148,7 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("X-Frame-Options", "DENY")
 	h.Set("Referrer-Policy", "same-origin")
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	r.Body = http.MaxBytesReader(w, r.Body, maxForm) // whatever the method: a form in parts is read for any
 	s.mux.ServeHTTP(w, r)
 }
 

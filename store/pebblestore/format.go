@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"maps"
 	"math"
 	"slices"
@@ -140,6 +141,10 @@ func indexPrefix(b []byte, kind, tenant, status string) []byte {
 	b = appendString(b, tenant)
 	return appendString(b, status)
 }
+
+// nameSum returns what the index has of a record's name: enough to pass over most of those
+// that a query is not about without reading them.
+func nameSum(name string) uint32 { return crc32.ChecksumIEEE([]byte(name)) }
 
 func indexKey(b []byte, k store.RecordKey, status string, ms int64, num uint64) []byte {
 	b = indexPrefix(b, k.Kind, k.Tenant, status)

@@ -31,18 +31,25 @@ func (a spot) less(b spot) bool {
 type strand struct {
 	prefix []byte
 	head   spot
-	index  int // in the heap of strands
+	pass   bool // the record at the head has another name, for sure
+	index  int  // in the heap of strands
 }
 
 // lister is a List call.
 type lister struct {
 	scan
 	heap indexed[*strand]
-	err  error // of a move that failed: the next one would forget it
+	sums []uint32 // of the names that the query is about; nil if it is about all
+	err  error    // of a move that failed: the next one would forget it
 }
 
+// maxPassed is how many records a list passes over before it returns what it has: a query
+// that few records match keeps nobody waiting, and goes on with the next page.
+const maxPassed = 8192
+
 // List returns records that match q. The index is by tenant, status and time, so
-// these cost nothing to filter by; what is left is filtered record by record.
+// these cost nothing to filter by, and a name costs little; what is left is filtered
+// record by record.
 func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
 	if err := q.Validate(); err != nil {
 		return store.Page{}, err
@@ -83,6 +90,9 @@ func (s *Store) list(ctx context.Context, l *lister, after spot, resume bool) (p
 			after = spot{ms: l.to}
 		}
 	}
+	for _, name := range l.q.Names {
+		l.sums = append(l.sums, nameSum(name))
+	}
 	for _, prefix := range l.prefixes() {
 		l.advance(&strand{prefix: prefix}, after)
 	}
@@ -93,26 +103,30 @@ func (s *Store) list(ctx context.Context, l *lister, after spot, resume bool) (p
 	if limit == 0 {
 		limit = store.DefaultPage
 	}
-	size := 0
+	size, passed := 0, 0
 	for l.heap.len() > 0 {
 		st := l.heap.items[0]
-		if len(page.Records) == limit {
+		if len(page.Records) == limit || passed == maxPassed {
 			page.Next = cursor(l.q, after)
 			return page, nil
 		}
 		if err := ctx.Err(); err != nil {
 			return page, err
 		}
-		rec, err := s.readRecordAt(l.view, st.head.num)
-		if err != nil {
-			return page, err
-		}
-		if matches(l.q, &rec) {
-			if size += len(rec.Body); size > store.PageBytes && len(page.Records) > 0 {
-				page.Next = cursor(l.q, after)
-				return page, nil
+		passed++
+		if !st.pass {
+			rec, err := s.readRecordAt(l.view, st.head.num)
+			if err != nil {
+				return page, err
 			}
-			page.Records = append(page.Records, rec)
+			if matches(l.q, &rec) {
+				if size += len(rec.Body); size > store.PageBytes && len(page.Records) > 0 {
+					page.Next = cursor(l.q, after)
+					return page, nil
+				}
+				page.Records = append(page.Records, rec)
+				passed--
+			}
 		}
 		after = st.head
 		if l.advance(st, after); l.err != nil {
@@ -169,6 +183,10 @@ func (l *lister) advance(st *strand, after spot) {
 	if found && len(l.it.Key()) == len(st.prefix)+16 && bytes.HasPrefix(l.it.Key(), st.prefix) {
 		k := l.it.Key()[len(st.prefix):]
 		st.head = spot{ms: int64(binary.BigEndian.Uint64(k)), num: binary.BigEndian.Uint64(k[8:])}
+		st.pass = false
+		if sum := l.it.Value(); l.sums != nil && len(sum) == 4 {
+			st.pass = !slices.Contains(l.sums, binary.BigEndian.Uint32(sum))
+		}
 		if st.head.ms >= l.from && st.head.ms < l.to {
 			l.heap.push(st)
 			return

@@ -71,7 +71,7 @@ func (s *Store) prefetchRecord(m missing) *recordState {
 	rec, num, err := s.readRecord(from, m.record)
 	switch {
 	case err == nil:
-		r.num, r.version, r.status, r.ms = num, rec.Version, rec.Status, rec.Time.UnixMilli()
+		r.num, r.version, r.status, r.name, r.ms = num, rec.Version, rec.Status, nameSum(rec.Name), rec.Time.UnixMilli()
 	case !errors.Is(err, pebble.ErrNotFound):
 		return nil
 	}

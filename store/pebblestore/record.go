@@ -19,6 +19,7 @@ type recordState struct {
 	num     uint64 // 0 if it was never put
 	version int64  // 0 if it does not exist
 	status  string
+	name    uint32 // the sum of its name
 	ms      int64
 	waiters []*recordWaiter // of Await; each pins the record once
 }
@@ -39,7 +40,7 @@ func (s *Store) pinRecord(key store.RecordKey) (*recordState, error) {
 	rec, num, err := s.readRecord(s.latest(key), key)
 	switch {
 	case err == nil:
-		r.num, r.version, r.status, r.ms = num, rec.Version, rec.Status, rec.Time.UnixMilli()
+		r.num, r.version, r.status, r.name, r.ms = num, rec.Version, rec.Status, nameSum(rec.Name), rec.Time.UnixMilli()
 	case !errors.Is(err, pebble.ErrNotFound):
 		return nil, err
 	}
@@ -90,23 +91,24 @@ func (s *Store) readRecordAt(from source, num uint64) (store.Record, error) {
 
 func (s *Store) putRecord(g *group, rec *store.Record) {
 	r := s.pinnedRecord(rec.Key)
-	ms := store.RecordMillis(rec.Time)
+	ms, name := store.RecordMillis(rec.Time), nameSum(rec.Name)
 	if r.version == 0 {
 		r.num = s.newID(g)
 		s.keyBuf = nameKey(s.keyBuf[:0], rec.Key)
 		s.valBuf = binary.BigEndian.AppendUint64(s.valBuf[:0], r.num)
 		_ = g.batch.Set(s.keyBuf, s.valBuf, nil)
 	}
-	if r.version == 0 || r.status != rec.Status || r.ms != ms {
+	if r.version == 0 || r.status != rec.Status || r.ms != ms || r.name != name {
 		if r.version > 0 {
 			s.keyBuf = indexKey(s.keyBuf[:0], rec.Key, r.status, r.ms, r.num)
 			_ = g.batch.Delete(s.keyBuf, nil)
 		}
 		s.keyBuf = indexKey(s.keyBuf[:0], rec.Key, rec.Status, ms, r.num)
-		_ = g.batch.Set(s.keyBuf, nil, nil)
+		s.valBuf = binary.BigEndian.AppendUint32(s.valBuf[:0], name)
+		_ = g.batch.Set(s.keyBuf, s.valBuf, nil)
 	}
 	r.version++
-	r.status, r.ms = rec.Status, ms
+	r.status, r.name, r.ms = rec.Status, name, ms
 	s.keyBuf = recordKey(s.keyBuf[:0], r.num)
 	s.valBuf = appendRecord(s.valBuf[:0], rec, r.version, ms)
 	_ = g.batch.Set(s.keyBuf, s.valBuf, nil)

@@ -1,0 +1,194 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"time"
+
+	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/server/api"
+	"github.com/abidehq/abide/timer"
+)
+
+const (
+	timersPath = "/api/v1/timers"
+
+	// listRows is how many things there are on a page of a list, unless it is asked for
+	// another number.
+	listRows = 100
+)
+
+// listed is an instance or a timer in a list.
+type listed struct {
+	tenant, name, orchestration, status string
+	at                                  time.Time // by which the list is ordered
+}
+
+// listQuery is a list that is asked for, and what it must be.
+type listQuery struct {
+	name  string
+	path  string
+	query url.Values
+	least int             // of rows
+	match listed          // what is not empty here, all rows have
+	other map[string]bool // names that no row has
+}
+
+// queries returns the lists that are asked for.
+func (r *serveRun) queries(ctx context.Context) ([]*listQuery, error) {
+	instances, timers := min(listRows, r.opts.Instances), min(listRows, r.opts.Timers)
+	ofTenant := min(listRows, r.opts.Instances/serveTenants)
+	all := &listQuery{name: "instances", path: instancesPath, query: url.Values{}, least: instances}
+	allTimers := &listQuery{name: "timers", path: timersPath, query: url.Values{}, least: timers}
+	list := []*listQuery{
+		all, allTimers,
+		all.with("of a tenant", url.Values{"tenant": {tenantOf(0)}}, ofTenant, listed{tenant: tenantOf(0)}),
+		all.with("with a status", url.Values{"status": {string(abide.Running)}}, instances, listed{status: string(abide.Running)}),
+		all.with("with a status that is rare", url.Values{"status": {string(abide.Failed)}}, 0, listed{status: string(abide.Failed)}),
+		all.with("of an orchestration", url.Values{"orchestration": {asleep.Name()}}, instances, listed{orchestration: asleep.Name()}),
+		all.with("of another orchestration, latest", url.Values{"orchestration": {hello.Name()}, "latest": {"true"}}, 0, listed{orchestration: hello.Name()}),
+		all.with("of a tenant with a status", url.Values{"tenant": {tenantOf(1)}, "status": {string(abide.Running)}}, min(ofTenant, 1),
+			listed{tenant: tenantOf(1), status: string(abide.Running)}),
+		all.with("latest", url.Values{"latest": {"true"}}, instances, listed{}),
+		allTimers.with("of a tenant", url.Values{"tenant": {tenantOf(0)}}, min(listRows, r.opts.Timers/serveTenants), listed{tenant: tenantOf(0)}),
+		allTimers.with("armed, latest", url.Values{"status": {string(timer.Armed)}, "latest": {"true"}}, timers, listed{status: string(timer.Armed)}),
+	}
+	for _, first := range []*listQuery{all, allTimers} {
+		second, err := r.second(ctx, first)
+		if err != nil {
+			return nil, err
+		}
+		if second != nil {
+			list = append(list, second)
+		}
+	}
+	return list, nil
+}
+
+// with returns a query that asks for less.
+func (q *listQuery) with(name string, query url.Values, least int, match listed) *listQuery {
+	return &listQuery{name: q.name + " " + name, path: q.path, query: query, least: least, match: match}
+}
+
+// second returns the query for the page after the first one, or nil if there is none.
+func (r *serveRun) second(ctx context.Context, first *listQuery) (*listQuery, error) {
+	answer, _, err := r.get(ctx, first.url())
+	if err != nil {
+		return nil, err
+	}
+	rows, next, err := first.parse(answer)
+	if err != nil || next == "" {
+		return nil, err
+	}
+	q := first.with("on the second page", url.Values{"page_token": {next}}, 1, listed{})
+	q.other = map[string]bool{}
+	for _, row := range rows {
+		q.other[row.tenant+"/"+row.name] = true
+	}
+	return q, nil
+}
+
+func (q *listQuery) url() string { return q.path + "?" + q.query.Encode() }
+
+// measureLists asks for lists, one at a time, each query in its turn.
+func (r *serveRun) measureLists(ctx context.Context) error {
+	queries, err := r.queries(ctx)
+	if err != nil {
+		return err
+	}
+	each := make([]Histogram, len(queries))
+	for i := range r.opts.Lists {
+		q := queries[i%len(queries)]
+		answer, took, err := r.get(ctx, q.url())
+		if err != nil {
+			return err
+		}
+		rows, _, err := q.parse(answer)
+		if err == nil {
+			err = q.check(rows)
+		}
+		if err != nil {
+			return err
+		}
+		each[i%len(queries)].Record(took)
+	}
+	all, slowest := &Histogram{}, 0
+	for i := range each {
+		all.Merge(&each[i])
+		r.opts.Progress.Say("list of %s: p50 %.3f ms, p99 %.3f ms", queries[i].name, millis(each[i].Quantile(0.50)), millis(each[i].Quantile(0.99)))
+		if each[i].Quantile(0.99) > each[slowest].Quantile(0.99) {
+			slowest = i
+		}
+	}
+	p := &r.report
+	p.count(figLists, int64(r.opts.Lists))
+	p.timed(figList, all)
+	p.number(figListMax, millis(all.Max()))
+	p.text(figListSlowest, queries[slowest].name)
+	return nil
+}
+
+// parse reads a list.
+func (q *listQuery) parse(answer []byte) (rows []listed, next string, err error) {
+	if q.path == timersPath {
+		var list api.TimerList
+		err = json.Unmarshal(answer, &list)
+		for i := range list.Timers {
+			t := &list.Timers[i]
+			row := listed{tenant: t.Tenant, name: t.Key, status: t.Status, at: t.DueAt}
+			switch timer.Status(t.Status) {
+			case timer.Fired:
+				row.at = t.FiredAt
+			case timer.Cancelled:
+				row.at = t.CancelledAt
+			}
+			rows = append(rows, row)
+		}
+		next = list.NextPageToken
+	} else {
+		var list api.InstanceList
+		err = json.Unmarshal(answer, &list)
+		for i := range list.Instances {
+			in := &list.Instances[i]
+			rows = append(rows, listed{tenant: in.Tenant, name: in.ID, orchestration: in.Orchestration, status: in.Status, at: in.StartedAt})
+		}
+		next = list.NextPageToken
+	}
+	if err != nil {
+		return nil, "", fmt.Errorf("bench: read the list of %s: %w", q.name, err)
+	}
+	return rows, next, nil
+}
+
+// check returns an error unless a list has what it must have, in order, and nothing else.
+func (q *listQuery) check(rows []listed) error {
+	if len(rows) < q.least || len(rows) > listRows {
+		return fmt.Errorf("bench: the list of %s has %d rows, want %d to %d", q.name, len(rows), q.least, listRows)
+	}
+	latest := q.query.Get("latest") != ""
+	for i, row := range rows {
+		if !q.match.covers(row) || q.other[row.tenant+"/"+row.name] {
+			return fmt.Errorf("bench: the list of %s has %+v in it", q.name, row)
+		}
+		if i > 0 && row.at.Compare(rows[i-1].at) == order(latest) {
+			return fmt.Errorf("bench: the list of %s is not in order: %v comes after %v", q.name, row.at, rows[i-1].at)
+		}
+	}
+	return nil
+}
+
+// order is how a row must not compare to the one before.
+func order(latest bool) int {
+	if latest {
+		return 1
+	}
+	return -1
+}
+
+// covers reports whether a row has what is not empty in l.
+func (l *listed) covers(row listed) bool {
+	return (l.tenant == "" || l.tenant == row.tenant) && (l.orchestration == "" || l.orchestration == row.orchestration) &&
+		(l.status == "" || l.status == row.status)
+}

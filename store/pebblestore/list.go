@@ -5,10 +5,13 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"math"
 	"slices"
+
+	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/abidehq/abide/store"
 )
@@ -30,6 +33,7 @@ func (a spot) less(b spot) bool {
 // list is the strands that the query is about, merged.
 type strand struct {
 	prefix []byte
+	it     *pebble.Iterator // at the head, or nil if there are too many strands
 	head   spot
 	pass   bool // the record at the head has another name, for sure
 	index  int  // in the heap of strands
@@ -39,13 +43,14 @@ type strand struct {
 type lister struct {
 	scan
 	heap indexed[*strand]
+	own  []*pebble.Iterator
 	sums []uint32 // of the names that the query is about; nil if it is about all
 	err  error    // of a move that failed: the next one would forget it
 }
 
 // maxPassed is how many records a list passes over before it returns what it has: a query
 // that few records match keeps nobody waiting, and goes on with the next page.
-const maxPassed = 8192
+const maxPassed = 32_768
 
 // List returns records that match q. The index is by tenant, status and time, so
 // these cost nothing to filter by, and a name costs little; what is left is filtered
@@ -93,8 +98,22 @@ func (s *Store) list(ctx context.Context, l *lister, after spot, resume bool) (p
 	for _, name := range l.q.Names {
 		l.sums = append(l.sums, nameSum(name))
 	}
-	for _, prefix := range l.prefixes() {
+	prefixes := l.prefixes()
+	for _, prefix := range prefixes {
 		l.advance(&strand{prefix: prefix}, after)
+	}
+	if len(prefixes) <= maxIterators {
+		defer func() { err = l.lose(err) }()
+		for _, st := range l.heap.items {
+			if st.it, err = l.view.NewIter(&pebble.IterOptions{LowerBound: st.prefix, UpperBound: upper(st.prefix)}); err != nil {
+				return page, err
+			}
+			l.own = append(l.own, st.it)
+			key := binary.BigEndian.AppendUint64(slices.Clone(st.prefix), uint64(st.head.ms))
+			if !st.it.SeekGE(binary.BigEndian.AppendUint64(key, st.head.num)) {
+				return page, errors.Join(st.it.Error(), errLostPlace)
+			}
+		}
 	}
 	if l.err != nil {
 		return page, l.err
@@ -161,8 +180,38 @@ func (l *lister) note() {
 	}
 }
 
+// maxIterators is how many strands have an iterator of their own. With more, a single one
+// goes to and fro, which is slower and takes no more memory.
+const maxIterators = 64
+
+// errLostPlace: what was there a moment ago, in the same view, is not.
+var errLostPlace = errors.New("pebblestore: an iterator has lost its place")
+
+// lose closes the iterators of strands, and returns the first error of theirs, or else
+// err.
+func (l *lister) lose(err error) error {
+	for _, it := range l.own {
+		err = closeIter(it, err)
+	}
+	l.own = nil
+	return err
+}
+
 // advance moves a strand to its first record after a spot, or takes it out.
 func (l *lister) advance(st *strand, after spot) {
+	if st.it != nil {
+		found := false
+		if l.q.Descending {
+			found = st.it.Prev()
+		} else {
+			found = st.it.Next()
+		}
+		if err := st.it.Error(); !found && err != nil && l.err == nil {
+			l.err = err
+		}
+		l.settle(st, st.it, found)
+		return
+	}
 	key := binary.BigEndian.AppendUint64(slices.Clone(st.prefix), uint64(max(after.ms, 0)))
 	var found bool
 	if l.q.Descending {
@@ -180,11 +229,16 @@ func (l *lister) advance(st *strand, after spot) {
 	if !found {
 		l.note()
 	}
-	if found && len(l.it.Key()) == len(st.prefix)+16 && bytes.HasPrefix(l.it.Key(), st.prefix) {
-		k := l.it.Key()[len(st.prefix):]
+	l.settle(st, l.it, found)
+}
+
+// settle puts a strand where its iterator is, or takes it out if that is beyond its end.
+func (l *lister) settle(st *strand, it *pebble.Iterator, found bool) {
+	if found && len(it.Key()) == len(st.prefix)+16 && bytes.HasPrefix(it.Key(), st.prefix) {
+		k := it.Key()[len(st.prefix):]
 		st.head = spot{ms: int64(binary.BigEndian.Uint64(k)), num: binary.BigEndian.Uint64(k[8:])}
 		st.pass = false
-		if sum := l.it.Value(); l.sums != nil && len(sum) == 4 {
+		if sum := it.Value(); l.sums != nil && len(sum) == 4 {
 			st.pass = !slices.Contains(l.sums, binary.BigEndian.Uint32(sum))
 		}
 		if st.head.ms >= l.from && st.head.ms < l.to {

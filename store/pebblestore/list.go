@@ -200,7 +200,7 @@ func (l *lister) lose(err error) error {
 // advance moves a strand to its first record after a spot, or takes it out.
 func (l *lister) advance(st *strand, after spot) {
 	if st.it != nil {
-		found := false
+		var found bool
 		if l.q.Descending {
 			found = st.it.Prev()
 		} else {

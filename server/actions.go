@@ -103,6 +103,9 @@ func (s *Server) addActions() {
 			Body        []byte
 		}{"application/octet-stream", body}, nil
 	})
+	s.api.OpenAPI().Paths[base+"/{tenant}/{id}/body"].Get.Responses["200"].Content = map[string]*huma.MediaType{
+		"application/octet-stream": {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}},
+	}
 	route(s, auth.Operate, huma.Operation{
 		OperationID: "cancel-action", Method: http.MethodPost, Path: base + "/{tenant}/{id}/cancel", Summary: "Cancel an action", Tags: []string{tag},
 		Description: "One that runs is interrupted.",

@@ -246,7 +246,10 @@ func settled(s store.Store) bool {
 	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); {
 		stats, err := s.Stats(context.Background())
 		if err == nil && len(stats.Routes) == 0 && stats.Leases == 0 {
-			return true
+			// What a commit has finished may be counted before it can be read. When a later
+			// commit has returned, it can.
+			later := store.Record{Key: store.RecordKey{Kind: "later", ID: "commit"}}
+			return s.Commit(context.Background(), &store.Tx{PutRecords: []store.PutRecord{{Record: later, Expect: store.AnyVersion}}}) == nil
 		}
 		<-time.After(5 * time.Millisecond)
 	}

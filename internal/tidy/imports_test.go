@@ -38,9 +38,15 @@ var layers = []layer{
 		tests:   []string{"store/memstore", "store/storetest"},
 		alone:   true,
 	},
+	{path: "internal/plan", imports: []string{"internal/base", "store"}, tests: []string{"store/memstore", "store/storetest"}, alone: true},
 	backend("store/memstore"),
 	{path: "store/storetest/...", imports: []string{"internal/base", "internal/testenv", "store", "store/memstore/..."}},
 	backend("store/pebblestore"),
+	backend("store/sqlitestore"),
+	backend("store/pgstore"),
+	backend("store/redisstore"),
+	{path: "internal/transfer", imports: []string{"internal/base", "internal/wire", "store"}, tests: []string{"internal/testenv", "store/..."}},
+	{path: "internal/teststore", imports: []string{"internal/base", "internal/testenv", "store/..."}},
 	{path: "internal/sweep", imports: []string{"store"}, tests: []string{"store/..."}},
 	{path: "internal/lease", imports: []string{"internal/base", "store"}, tests: []string{"store/..."}},
 
@@ -170,7 +176,7 @@ var layers = []layer{
 func backend(folder string) layer {
 	return layer{
 		path:    folder + "/...",
-		imports: []string{"internal/base", "store"},
+		imports: []string{"internal/base", "internal/plan", "store"},
 		tests:   []string{"internal/testenv", "store/storetest/...", "store/memstore/..."},
 	}
 }

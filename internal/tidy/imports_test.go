@@ -38,7 +38,7 @@ var layers = []layer{
 		tests:   []string{"store/memstore", "store/storetest"},
 		alone:   true,
 	},
-	{path: "internal/plan", imports: []string{"internal/base", "store"}, tests: []string{"store/memstore", "store/storetest"}, alone: true},
+	{path: "internal/rows", imports: []string{"internal/base", "store"}, tests: []string{"store/memstore", "store/storetest"}, alone: true},
 	backend("store/memstore"),
 	{path: "store/storetest/...", imports: []string{"internal/base", "internal/testenv", "store", "store/memstore/..."}},
 	backend("store/pebblestore"),
@@ -148,6 +148,13 @@ var layers = []layer{
 		tests: []string{"internal/testenv", "remote"},
 	},
 
+	{
+		path: "internal/fleet",
+		tests: []string{
+			".", "abidetest", "bus", "bus/outbox", "internal/base", "internal/engine", "internal/history", "internal/registry", "internal/testenv",
+			"store", "store/pgstore", "timer",
+		},
+	},
 	// The analysis knows the names of the engine, and imports nothing of it.
 	{path: "vet/..."},
 
@@ -176,7 +183,7 @@ var layers = []layer{
 func backend(folder string) layer {
 	return layer{
 		path:    folder + "/...",
-		imports: []string{"internal/base", "internal/plan", "store"},
+		imports: []string{"internal/base", "internal/rows", "store"},
 		tests:   []string{"internal/testenv", "store/storetest/...", "store/memstore/..."},
 	}
 }

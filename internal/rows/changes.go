@@ -1,0 +1,134 @@
+package rows
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// changes returns what the group changes, in the order in which rows are locked.
+func (p *plan) changes() *Changes {
+	c := &Changes{UpsertRecords: p.upserts}
+	tally := tallies{}
+	for _, id := range slices.SortedFunc(maps.Keys(p.keys), compareIDs) {
+		p.keys[id].write(c, p.now)
+		p.keys[id].tally(tally)
+	}
+	for _, key := range slices.SortedFunc(maps.Keys(p.records), CompareRecordKeys) {
+		r := p.records[key]
+		switch {
+		case !r.dirty:
+		case r.version == 0 && r.stored != 0:
+			c.DeleteRecords = append(c.DeleteRecords, key)
+		case r.version != 0 && r.stored != 0:
+			c.UpdateRecords = append(c.UpdateRecords, *r.record)
+		case r.version != 0:
+			c.InsertRecords = append(c.InsertRecords, *r.record)
+		}
+	}
+	c.Tally = tally.list()
+	return c
+}
+
+// write adds what changes of a key.
+func (k *keyWork) write(c *Changes, now int64) {
+	if !k.dirty {
+		return
+	}
+	id := k.row.ID
+	if k.wiped {
+		c.Wipe = append(c.Wipe, id)
+	}
+	if k.raise && k.alive {
+		c.Raise = append(c.Raise, Raise{id, now})
+	}
+	if k.exists && !k.wiped {
+		c.Remove = appendSeqs(c.Remove, id, k.remove)
+		c.Count = appendSeqs(c.Count, id, k.count)
+		c.Move = append(c.Move, k.move...)
+	}
+	for _, m := range k.fresh {
+		if !m.gone {
+			c.Put = append(c.Put, m.MessageRow)
+		}
+	}
+	if k.trim > 0 && k.exists && !k.wiped {
+		c.Trim = append(c.Trim, Trim{id, k.trim})
+	}
+	c.Append = append(c.Append, k.log...)
+	if !k.alive {
+		if k.exists {
+			c.Delete = append(c.Delete, id)
+		}
+		return
+	}
+	if !k.settle() {
+		c.Refresh = append(c.Refresh, id)
+	}
+	row := k.row
+	if k.exists {
+		c.Update = append(c.Update, &row)
+	} else {
+		c.Insert = append(c.Insert, &row)
+	}
+}
+
+func appendSeqs(list []Seqs, id ID, seqs []int64) []Seqs {
+	if len(seqs) == 0 {
+		return list
+	}
+	return append(list, Seqs{id, seqs})
+}
+
+// Empty reports whether there is nothing to write.
+func (c *Changes) Empty() bool {
+	return len(c.Wipe) == 0 && len(c.Raise) == 0 && len(c.Remove) == 0 && len(c.Count) == 0 && len(c.Move) == 0 &&
+		len(c.Put) == 0 && len(c.Trim) == 0 && len(c.Append) == 0 && len(c.Insert) == 0 && len(c.Update) == 0 &&
+		len(c.Delete) == 0 && len(c.Refresh) == 0 && len(c.InsertRecords) == 0 && len(c.UpdateRecords) == 0 &&
+		len(c.DeleteRecords) == 0 && len(c.UpsertRecords) == 0 && len(c.Tally) == 0
+}
+
+// tallies is how many more messages are pending, by queue and route.
+type tallies map[[2]string]int
+
+func (k *keyWork) tally(t tallies) {
+	if k.exists {
+		t[[2]string{k.row.Key.Queue, k.stored.Route}] -= k.stored.Count
+	}
+	if k.alive {
+		t[[2]string{k.row.Key.Queue, k.row.Route}] += k.row.Count
+	}
+}
+
+func (t tallies) list() (list []Tally) {
+	for lane, more := range t {
+		if more != 0 {
+			list = append(list, Tally{Queue: lane[0], Route: lane[1], Lane: LaneOf(lane[0], lane[1]), More: more})
+		}
+	}
+	slices.SortFunc(list, func(a, b Tally) int {
+		return cmp.Or(strings.Compare(a.Queue, b.Queue), strings.Compare(a.Route, b.Route))
+	})
+	return list
+}
+
+// touched returns the lanes in which something can be claimed or expires sooner than
+// before, as far as that is known, with when; and numbers of records that changed.
+func (p *plan) touched() (lanes map[int64]int64) {
+	lanes = map[int64]int64{}
+	for _, k := range p.keys {
+		if !k.dirty || !k.alive || k.row.Count == 0 {
+			continue
+		}
+		at := k.row.At()
+		if k.row.Token == "" && k.storedCount() > 0 && !k.firstKnown {
+			at = p.now // it may be anything
+		}
+		lane := k.row.Lane()
+		if known, ok := lanes[lane]; !ok || at < known {
+			lanes[lane] = at
+		}
+	}
+	return lanes
+}

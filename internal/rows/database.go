@@ -1,0 +1,212 @@
+package rows
+
+import (
+	"context"
+	"errors"
+
+	"github.com/abidehq/abide/store"
+)
+
+// Database keeps the rows.
+//
+// Its clock is the only one. Every method that returns the time returns one that is not
+// before any that it returned before.
+type Database interface {
+	// Update runs one transaction. It locks and loads the rows that need names and that
+	// exist, keys in the order of their IDs, then records in the order of theirs, so that
+	// two updates never wait for each other; calls decide, once, with the time and with
+	// what it loaded; writes the changes, and returns when they are durable. Changes that
+	// are empty are not written, and a transaction that only read may end without a sync.
+	//
+	// An error that wraps ErrAgain says that nothing was changed because another
+	// transaction came in between: the frame calls Update again. One that wraps ErrUndone
+	// says that nothing was changed for certain; store.ErrFull says so too. After any other
+	// error the outcome is unknown.
+	Update(ctx context.Context, need *Need, decide func(now int64, s *State) *Changes) error
+
+	// Pick leases keys that are ready, and returns them with what is visible. What it
+	// writes need not be durable when it returns, if a crash loses it as a whole: then the
+	// lease was never there. But what it returns must be.
+	Pick(ctx context.Context, p *Pick) (*Picked, error)
+
+	// Look returns, for each lane, the earliest At of its rows, leased or not: when there
+	// may be something to pick. Never if there is none.
+	Look(ctx context.Context, lanes []int64) (now int64, at []int64, err error)
+
+	// Expired returns up to limit messages, with their keys, of keys without a route
+	// whose time to live has ended. It may return too many keys' worth: they are looked at
+	// again under lock.
+	Expired(ctx context.Context, queue string, limit int) ([]Ref, []store.Key, error)
+
+	// Record returns a record, or store.ErrNotFound. It is durable.
+	Record(ctx context.Context, key store.RecordKey) (store.Record, error)
+
+	// Announce tells other processes that there is something to claim in these lanes, at
+	// these times, and that the records with these numbers have changed. It returns at once
+	// and may do nothing: it is a hint. Others learn of it through [Frame.Hint].
+	Announce(lanes map[int64]int64, records []int64)
+
+	// Hinted reports whether hints of other processes arrive at the moment. While they do
+	// not, the frame looks much more often. It must not call the frame.
+	Hinted() bool
+}
+
+// ErrAgain is returned by Update if it is to be called again.
+var ErrAgain = errors.New("another transaction came in between")
+
+// ErrUndone is returned by Update if nothing was changed, for certain.
+var ErrUndone = errors.New("nothing was changed")
+
+// Need is what a group of operations must know.
+type Need struct {
+	Keys     []ID              // in order, each once; Changes name no other keys
+	Names    []store.Key       // of the keys
+	Messages []Ref             // in order, each once, without their bodies unless they are Bodies
+	Bodies   bool              // the messages are wanted with their bodies
+	Records  []store.RecordKey // in order, each once; their versions
+}
+
+// State is what there is of what is needed. What is missing does not exist.
+type State struct {
+	Keys     map[ID]*KeyRow
+	Messages map[Ref]*MessageRow
+	Records  map[store.RecordKey]int64
+}
+
+// Changes is what an Update writes. It is applied in the order of the fields, so that a
+// message which is consumed can be put again under its ID, and each row is named by one
+// list at most, except where a list says otherwise. Each key whose messages or entries
+// change in any way is in Insert, Update or Delete too.
+type Changes struct {
+	// Wipe are keys of which all messages and entries that are stored are deleted.
+	Wipe []ID
+
+	// Raise makes messages that are stored and visible earlier visible at that time.
+	Raise []Raise
+
+	// Remove deletes stored messages, Count adds one to their attempts, Move changes
+	// when they are visible. A message may be in several of them; one that was removed is
+	// not there any more, which is fine.
+	Remove []Seqs
+	Count  []Seqs
+	Move   []Move
+
+	// Put are new messages.
+	Put []MessageRow
+
+	// Trim deletes entries; Append adds some.
+	Trim   []Trim
+	Append []Entries
+
+	// Insert, Update and Delete are of rows of keys.
+	Insert []*KeyRow
+	Update []*KeyRow
+	Delete []ID
+
+	// Refresh are keys, inserted or updated, whose First is not known: it is to be
+	// computed from their messages after all else: the least Visible if the row has a
+	// route, the least end of a time to live otherwise, Never if there is none.
+	Refresh []ID
+
+	// InsertRecords and UpdateRecords have the version that they get.
+	InsertRecords []store.Record
+	UpdateRecords []store.Record
+	DeleteRecords []store.RecordKey
+
+	// UpsertRecords are put whether they are there or not: their version is 1, or one more
+	// than the one that is stored. They were not loaded.
+	UpsertRecords []store.Record
+
+	// Tally is how many more messages are pending in lanes.
+	Tally []Tally
+}
+
+// Raise makes the messages of a key that are visible before a time visible at it.
+type Raise struct {
+	Key     ID
+	Visible int64
+}
+
+// Seqs names messages of a key by their numbers.
+type Seqs struct {
+	Key  ID
+	Seqs []int64
+}
+
+// Move makes a message visible at another time.
+type Move struct {
+	Key     ID
+	Seq     int64
+	Visible int64
+}
+
+// Trim deletes entries of a log that come before an index.
+type Trim struct {
+	Key    ID
+	Before int
+}
+
+// Entries are appended to a log at an index.
+type Entries struct {
+	Key     ID
+	At      int
+	Entries [][]byte
+}
+
+// Tally is how many more messages, or fewer, are pending for a route.
+type Tally struct {
+	Queue string
+	Route string
+	Lane  int64
+	More  int
+}
+
+// Pick says what to lease.
+type Pick struct {
+	Queue string
+
+	// Lanes that are wanted, and Expiring, the lane of the queue's keys without a route.
+	Lanes    []int64
+	Expiring int64
+
+	// Turn is the tenant whose turn it was last: those after it come first.
+	Turn int64
+
+	Max         int
+	MaxMessages int
+	MaxAttempts int   // 0 is without end
+	Lease       int64 // milliseconds
+
+	// Tokens for the leases; Max of them.
+	Tokens []string
+}
+
+// Picked is what was leased.
+type Picked struct {
+	Now  int64
+	Keys []PickedKey
+
+	// Turn is that of the next Pick.
+	Turn int64
+
+	// Next is the earliest At of rows in the lanes that were not picked, leased or not; 0 if
+	// there may be more to pick at once.
+	Next int64
+
+	// Expires is the earliest At in the lane Expiring: when a message's time to live ends.
+	Expires int64
+}
+
+// PickedKey is a key that was leased. A lease that it had had before was over: its
+// attempts were counted in the rows of its messages by Pick.
+type PickedKey struct {
+	Row KeyRow // as it is now
+
+	// Messages were delivered, in order, as their rows are: the attempt of the new lease
+	// is not counted in them.
+	Messages []MessageRow
+
+	// Over are visible messages that were not delivered because they had been delivered
+	// MaxAttempts times. They do not count as one of MaxMessages.
+	Over []MessageRow
+}

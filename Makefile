@@ -29,6 +29,19 @@ test: compiler servers ## run all tests with the race detector
 test-long: compiler servers ## run the same tests with much longer random and crash tests
 	ABIDE_TEST_LONG=1 $(RACE) -count=1 -timeout $(LONG_TIMEOUT) ./...
 
+# What runs on a store, and the stores on which it has to; `make test` runs it in memory.
+# Virtual time stands still while a backend is at work, so that only the machine decides
+# how long this takes: name some backends, or a package, to run less.
+BACKENDS ?= pebble sqlite postgres redis
+ON_BACKENDS ?= . ./internal/engine ./timer ./bus/outbox ./action ./action/hook ./internal/operation
+
+.PHONY: test-backends
+test-backends: servers ## run the tests of the engine, timers, actions and operations on every backend
+	@for kind in $(BACKENDS); do \
+	  echo "ABIDE_TEST_STORE=$$kind" && \
+	  ABIDE_TEST_STORE=$$kind go test -count=1 -timeout $(LONG_TIMEOUT) $(ON_BACKENDS) || exit 1; \
+	done
+
 .PHONY: lint
 lint: golangci-lint ## check the code with golangci-lint
 	"$(GOLANGCI_LINT)" run ./...
@@ -67,23 +80,29 @@ compiler:
 	exit 1
 
 # Tests start servers and a browser of their own, on free ports and with nothing kept.
-# Debian's package of redis-server starts one too, which nobody here asked for: it is
-# stopped and stays so.
+# Debian's packages of redis-server and postgresql start one each too, which nobody here
+# asked for: it is stopped and stays so.
 .PHONY: servers
 servers:
-	@missing=""; \
-	for program in redis-server chromium; do command -v $$program >/dev/null || missing="$$missing $$program"; done; \
-	if [ -z "$$missing" ]; then exit 0; fi; \
+	@find_missing() { \
+	  missing=""; \
+	  for program in redis-server chromium; do command -v $$program >/dev/null || missing="$$missing $$program"; done; \
+	  ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || command -v postgres >/dev/null || missing="$$missing postgresql"; \
+	  [ -n "$$missing" ]; \
+	}; \
+	if ! find_missing; then exit 0; fi; \
 	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	  echo "installing$$missing, which the tests start" >&2; \
 	  apt-get update -q && \
 	  DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $$missing || exit 1; \
-	  case "$$missing" in *redis-server*) \
-	    service redis-server stop >/dev/null 2>&1; update-rc.d redis-server disable >/dev/null 2>&1 ;; \
-	  esac; \
-	  if command -v redis-server >/dev/null && command -v chromium >/dev/null; then exit 0; fi; \
+	  for server in redis-server postgresql; do \
+	    case "$$missing" in *$$server*) \
+	      service $$server stop >/dev/null 2>&1; update-rc.d $$server disable >/dev/null 2>&1 ;; \
+	    esac; \
+	  done; \
+	  if ! find_missing; then exit 0; fi; \
 	fi; \
-	echo "the tests start a redis-server and a chromium of their own, and there is no$$missing;" >&2; \
+	echo "the tests start a redis-server, a PostgreSQL and a chromium of their own, and there is no$$missing;" >&2; \
 	echo "on Debian: sudo apt-get install$$missing" >&2; \
 	exit 1
 

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide"
-	"github.com/abidehq/abide/store/memstore"
+	"github.com/abidehq/abide/internal/teststore"
 )
 
 func id[T any](_ abide.Context, in T) (T, error) { return in, nil }
@@ -51,7 +51,7 @@ func TestRegistrationErrorsAreReturned(t *testing.T) {
 			}()
 			_, err := abide.Open(t.Context(), abide.Config{Store: "memory:", Serve: tt.serve})
 			refuses(t, err, abide.ErrInvalid, tt.words...)
-			s := memstore.New(memstore.Options{})
+			s := teststore.New(t)
 			defer s.Close()
 			_, err = abide.New(s, abide.Config{Serve: tt.serve})
 			refuses(t, err, abide.ErrInvalid, tt.words...)

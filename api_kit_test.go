@@ -12,14 +12,15 @@ import (
 	"time"
 
 	"github.com/abidehq/abide"
-	"github.com/abidehq/abide/store/memstore"
+	"github.com/abidehq/abide/internal/teststore"
+	"github.com/abidehq/abide/store"
 )
 
 // stage is an engine in virtual time, as a program uses it.
 type stage struct {
 	*testing.T
 	*abide.Engine
-	store *memstore.Store
+	store store.Store
 	log   *logBook
 }
 
@@ -28,7 +29,7 @@ func onStage(t *testing.T, serve []abide.Definition, f func(s *stage)) {
 	t.Helper()
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := &stage{T: t, store: memstore.New(memstore.Options{}), log: &logBook{}}
+		s := &stage{T: t, store: teststore.New(t), log: &logBook{}}
 		defer s.store.Close()
 		s.open(serve...)
 		defer func() { s.check(s.Engine.Close()) }()

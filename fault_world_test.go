@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/internal/teststore"
 	"github.com/abidehq/abide/store"
-	"github.com/abidehq/abide/store/memstore"
 	"github.com/abidehq/abide/store/storetest"
 )
 
@@ -22,14 +22,14 @@ import (
 // synctest bubble.
 type world struct {
 	t      *testing.T
-	store  *memstore.Store
+	store  store.Store
 	client abide.Client // on the store itself: what it does never fails
 	serve  []abide.Definition
 	begun  time.Time
 }
 
 func newWorld(t *testing.T, serve ...abide.Definition) *world {
-	s := memstore.New(memstore.Options{})
+	s := teststore.New(t)
 	w := &world{t: t, store: s, client: abide.NewClient(s, nil), serve: serve, begun: time.Now()}
 	t.Cleanup(func() {
 		pass(2 * unit) // for activities that do not look whether anybody waits

@@ -16,7 +16,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/abidehq/abide"
-	"github.com/abidehq/abide/store/memstore"
+	"github.com/abidehq/abide/internal/teststore"
 )
 
 // TestObserve: what a program that has a meter, a tracer and a logger sees of an instance
@@ -45,7 +45,7 @@ func TestObserve(t *testing.T) {
 		var out strings.Builder
 		spans, reader := tracetest.NewInMemoryExporter(), sdkmetric.NewManualReader()
 		tracer := sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans))
-		s := memstore.New(memstore.Options{})
+		s := teststore.New(t)
 		defer s.Close()
 		e, err := abide.New(s, abide.Config{
 			Serve: abide.Serve(order, charge), Logger: slog.New(slog.NewJSONHandler(&out, nil)),
@@ -129,7 +129,7 @@ func TestObserveNothing(t *testing.T) {
 			return abide.None{}, abide.Sleep(ctx, time.Hour)
 		})
 		var out strings.Builder
-		s := memstore.New(memstore.Options{})
+		s := teststore.New(t)
 		defer s.Close()
 		e, err := abide.New(s, abide.Config{Serve: abide.Serve(nap), Logger: slog.New(slog.NewJSONHandler(&out, nil))})
 		if err != nil {

@@ -296,7 +296,6 @@ func TestPendingOrphanIsNotForgotten(t *testing.T) {
 		w.do(err)
 		e := w.engine(w.store)
 		w.ended("p")
-		synctest.Wait() // the child is told, which need not be in the same moment
 		w.drain(e)
 		w.do(w.client.Delete(t.Context(), abide.Ref{ID: "p"}))
 		w.serve = abide.Serve(parent, child)

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide"
-	"github.com/abidehq/abide/store"
+	"github.com/abidehq/abide/internal/teststore"
 	"github.com/abidehq/abide/store/memstore"
 )
 
@@ -63,7 +63,7 @@ func TestChanges(t *testing.T) {
 func TestChangesEndWithTheEngine(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := memstore.New(memstore.Options{})
+		s := teststore.New(t)
 		defer s.Close()
 		e, err := abide.New(s, abide.Config{})
 		if err != nil {
@@ -89,13 +89,13 @@ func TestChangesEndWithTheEngine(t *testing.T) {
 // TestStoreIsTheOneThatWasGiven, with all that it can do.
 func TestStoreIsTheOneThatWasGiven(t *testing.T) {
 	t.Parallel()
-	s := memstore.New(memstore.Options{})
+	s := teststore.New(t)
 	defer s.Close()
 	e, err := abide.New(s, abide.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if e.Store() != store.Store(s) {
+	if e.Store() != s {
 		t.Errorf("it is %T", e.Store())
 	}
 	if err := e.Close(); err != nil {

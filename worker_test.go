@@ -10,14 +10,14 @@ import (
 	"time"
 
 	"github.com/abidehq/abide"
-	"github.com/abidehq/abide/store/memstore"
+	"github.com/abidehq/abide/internal/teststore"
 )
 
 // TestWorkers: processes with a name know of each other, and of what nobody serves.
 func TestWorkers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := memstore.New(memstore.Options{})
+		s := teststore.New(t)
 		defer s.Close()
 		mail := abide.NewActivity("mail", func(context.Context, string) (string, error) { return "", nil })
 		open := func(name string, serve ...abide.Definition) *abide.Engine {
@@ -93,7 +93,7 @@ func TestWorkers(t *testing.T) {
 // TestWorkerNames are checked when the engine is opened.
 func TestWorkerNames(t *testing.T) {
 	t.Parallel()
-	s := memstore.New(memstore.Options{})
+	s := teststore.New(t)
 	defer s.Close()
 	for name, words := range map[string]string{
 		strings.Repeat("x", 129): "at most 128",

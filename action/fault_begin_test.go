@@ -7,8 +7,8 @@ import (
 
 	"github.com/abidehq/abide/action"
 	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/teststore"
 	"github.com/abidehq/abide/store"
-	"github.com/abidehq/abide/store/memstore"
 	"github.com/abidehq/abide/store/storetest"
 )
 
@@ -46,7 +46,7 @@ func TestAFrozenProcessAsksBeforeItRuns(t *testing.T) {
 func TestASuspendedProcess(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		clock := base.NewManual(time.Now()) // of the store; all others stand still
-		s := memstore.New(memstore.Options{Clock: clock})
+		s := teststore.NewWithClock(t, clock)
 		t.Cleanup(func() { _ = s.Close() })
 		j := newJournal(t)
 		j.late = true

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/abidehq/abide/action"
+	"github.com/abidehq/abide/internal/teststore"
 	"github.com/abidehq/abide/store"
-	"github.com/abidehq/abide/store/memstore"
 )
 
 // How the processes of a world are configured.
@@ -58,7 +58,7 @@ func (r *worldRun) active() bool {
 }
 
 func newFaultWorld(t *testing.T) *faultWorld {
-	s := memstore.New(memstore.Options{})
+	s := teststore.New(t)
 	t.Cleanup(func() { _ = s.Close() })
 	return newFaultWorldOn(t, s)
 }

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/abidehq/abide/action"
+	"github.com/abidehq/abide/internal/teststore"
 	"github.com/abidehq/abide/store"
-	"github.com/abidehq/abide/store/memstore"
 )
 
 // rate is that of a rig's ticks.
@@ -37,7 +37,7 @@ func bubble(t *testing.T, f func(t *testing.T)) {
 
 func newRig(t *testing.T, configure ...func(*action.Config)) *rig {
 	t.Helper()
-	s := memstore.New(memstore.Options{})
+	s := teststore.New(t)
 	t.Cleanup(func() { _ = s.Close() })
 	return newRigOn(t, s, newJournal(t), configure...)
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/abidehq/abide/action"
 	"github.com/abidehq/abide/internal/base"
-	"github.com/abidehq/abide/store/memstore"
+	"github.com/abidehq/abide/internal/teststore"
 )
 
 // TestDaylightSaving has runs made around the days on which clocks are set, tick by tick.
@@ -77,7 +77,7 @@ func TestDaylightSaving(t *testing.T) {
 // of the bubble.
 func newSkewed(t *testing.T, clock *base.Manual) *rig {
 	t.Helper()
-	s := memstore.New(memstore.Options{Clock: clock})
+	s := teststore.NewWithClock(t, clock)
 	t.Cleanup(func() { _ = s.Close() })
 	return newRigOn(t, s, newJournal(t))
 }

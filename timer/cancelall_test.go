@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/abidehq/abide/store/memstore"
+	"github.com/abidehq/abide/internal/teststore"
 	"github.com/abidehq/abide/store/storetest"
 	"github.com/abidehq/abide/timer"
 )
@@ -98,7 +98,7 @@ func TestCancelAllLeavesWhatIsNotArmed(t *testing.T) {
 // it is still one of those that are meant.
 func TestCancelAllLooksAgainAtWhatWasChanged(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		s := memstore.New(memstore.Options{})
+		s := teststore.New(t)
 		t.Cleanup(func() { _ = s.Close() })
 		other := newRigOn(t, s)
 		commits := 0
@@ -128,7 +128,7 @@ func TestCancelAllLooksAgainAtWhatWasChanged(t *testing.T) {
 // TestCancelAllGoesOnInSmallCommits, and from where it came to after an error.
 func TestCancelAllGoesOnInSmallCommits(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		s := memstore.New(memstore.Options{})
+		s := teststore.New(t)
 		t.Cleanup(func() { _ = s.Close() })
 		commits, broken := 0, 3
 		r := newRigOn(t, storetest.NewFaulty(s, func(c storetest.Call) storetest.Fault {

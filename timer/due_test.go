@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/teststore"
 	"github.com/abidehq/abide/store"
-	"github.com/abidehq/abide/store/memstore"
 	"github.com/abidehq/abide/store/storetest"
 	"github.com/abidehq/abide/timer"
 )
@@ -88,7 +88,7 @@ func TestADelayIsCountedByTheStoresClock(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			storeClock, ownClock := base.NewManual(noon), base.NewManual(noon.Add(off))
-			s := memstore.New(memstore.Options{Clock: storeClock})
+			s := teststore.NewWithClock(t, storeClock)
 			t.Cleanup(func() { _ = s.Close() })
 			r := newRigOn(t, s, func(c *timer.Config) { c.Clock = ownClock })
 			told := r.schedule(timer.Request{Key: "k", Delay: time.Hour})
@@ -124,7 +124,7 @@ func TestADelayIsCountedByTheStoresClock(t *testing.T) {
 func TestTheStoresTimeIsAskedForUntilItIsTold(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	s := memstore.New(memstore.Options{Clock: base.NewManual(noon)})
+	s := teststore.NewWithClock(t, base.NewManual(noon))
 	t.Cleanup(func() { _ = s.Close() })
 	asked := 0
 	faulty := storetest.NewFaulty(s, func(c storetest.Call) storetest.Fault {

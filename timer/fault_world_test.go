@@ -11,8 +11,8 @@ import (
 
 	"github.com/abidehq/abide/bus"
 	"github.com/abidehq/abide/bus/outbox"
+	"github.com/abidehq/abide/internal/teststore"
 	"github.com/abidehq/abide/store"
-	"github.com/abidehq/abide/store/memstore"
 	"github.com/abidehq/abide/timer"
 )
 
@@ -27,7 +27,7 @@ type faultWorld struct {
 }
 
 func newFaultWorld(t *testing.T) *faultWorld {
-	s := memstore.New(memstore.Options{})
+	s := teststore.New(t)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)

@@ -3,6 +3,8 @@ package timer
 import (
 	"context"
 	"errors"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/abidehq/abide/bus/outbox"
@@ -82,21 +84,21 @@ func (s *Service) fire(ctx context.Context, relay *outbox.Relay, claims []store.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.Lease)
 	defer cancel()
 	shots := make([]*shot, 0, len(claims))
-	var trouble error
 	quick := map[string]bool{}
 	for _, sink := range s.sinks {
 		quick[sink] = relay.Quick(sink)
 	}
+	var doubtful []*shot // which somebody may have fired before
 	for i := range claims {
 		sh := s.aim(&claims[i], quick)
 		if sh.m.Attempt > 1 && sh.err == nil {
-			if err := s.look(ctx, sh); err != nil {
-				trouble = err
-				continue // it is tried again when the lease ends
-			}
+			doubtful = append(doubtful, sh)
+			continue
 		}
 		shots = append(shots, sh)
 	}
+	known, trouble := s.lookAll(ctx, doubtful)
+	shots = append(shots, known...)
 	handed := map[string][]outbox.Handed{}
 	store.Split(shots, func(shots []*shot) error {
 		err := s.shoot(ctx, shots, handed)
@@ -236,6 +238,47 @@ func (s *Service) miss(ctx context.Context, sh *shot, err error) error {
 		return err // it is tried again when the lease ends
 	}
 	return s.shoot(ctx, []*shot{sh}, nil)
+}
+
+// lookers is how many timers are looked at at once.
+const lookers = 8
+
+// lookAll looks at timers, some at once, and returns those of which it is known how they
+// are to be fired. It stops at half of the lease, so that there is time to fire those; the
+// others are given back.
+func (s *Service) lookAll(ctx context.Context, doubtful []*shot) (known []*shot, trouble error) {
+	if len(doubtful) == 0 {
+		return nil, nil
+	}
+	half, cancel := context.WithTimeout(ctx, s.cfg.Lease/2)
+	defer cancel()
+	errs := make([]error, len(doubtful))
+	var crew sync.WaitGroup
+	var next atomic.Int64
+	for range min(lookers, len(doubtful)) {
+		crew.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(doubtful)); i = next.Add(1) - 1 {
+				errs[i] = s.look(half, doubtful[i])
+			}
+		})
+	}
+	crew.Wait()
+	var rest []*shot
+	for i, err := range errs {
+		switch {
+		case err == nil:
+			known = append(known, doubtful[i])
+		case half.Err() == nil:
+			trouble = err // it is tried again when the lease ends
+		default:
+			rest = append(rest, doubtful[i])
+		}
+	}
+	s.giveBack(ctx, rest)
+	if len(known) == 0 && len(rest) > 0 {
+		trouble = errors.Join(trouble, half.Err())
+	}
+	return known, trouble
 }
 
 // look finds out what to do with a message by the record of its timer: it was claimed

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/abidehq/abide/bus/outbox"
+	"github.com/abidehq/abide/internal/teststore"
 	"github.com/abidehq/abide/store"
-	"github.com/abidehq/abide/store/memstore"
 	"github.com/abidehq/abide/store/pebblestore"
 	"github.com/abidehq/abide/timer"
 )
@@ -140,7 +140,7 @@ func TestAMessageThatDoesNotMatchPublishesNothing(t *testing.T) {
 // TestRunEndsWithItsStore, and says so.
 func TestRunEndsWithItsStore(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		s := memstore.New(memstore.Options{})
+		s := teststore.New(t)
 		r := newRigOn(t, s)
 		done := make(chan error)
 		go func() { done <- r.Run(t.Context()) }()

@@ -9,8 +9,8 @@ import (
 
 	"github.com/abidehq/abide/bus"
 	"github.com/abidehq/abide/bus/outbox"
+	"github.com/abidehq/abide/internal/teststore"
 	"github.com/abidehq/abide/store"
-	"github.com/abidehq/abide/store/memstore"
 	"github.com/abidehq/abide/store/storetest"
 	"github.com/abidehq/abide/timer"
 )
@@ -34,7 +34,7 @@ func (c *countingPuts) Commit(ctx context.Context, tx *store.Tx) error {
 // A sink that is quick gets its envelopes from who fires the timers.
 func TestQuickSinksGetEnvelopesAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		s := memstore.New(memstore.Options{})
+		s := teststore.New(t)
 		defer s.Close()
 		counting := &countingPuts{Store: s}
 		r := newRigOn(t, counting)
@@ -60,7 +60,7 @@ func TestQuickSinksGetEnvelopesAtOnce(t *testing.T) {
 // count.
 func TestEnvelopeThatIsNotAcceptedAtOnceIsTriedAgain(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		s := memstore.New(memstore.Options{})
+		s := teststore.New(t)
 		defer s.Close()
 		counting := &countingPuts{Store: s}
 		r := newRigOn(t, counting)
@@ -130,7 +130,7 @@ func TestProcessThatDiesWhileItPublishes(t *testing.T) {
 		for _, accepted := range []bool{false, true} {
 			t.Run(name+map[bool]string{true: ", accepted", false: ""}[accepted], func(t *testing.T) {
 				bubble(t, func(t *testing.T) {
-					s := memstore.New(memstore.Options{})
+					s := teststore.New(t)
 					defer s.Close()
 					faulty := storetest.NewFaulty(s, nil)
 					first := newRigOn(t, faulty)
@@ -186,7 +186,7 @@ func TestProcessThatDiesWhileItPublishes(t *testing.T) {
 // nothing of the old one.
 func TestTimerThatIsScheduledAnewHasNothingOfTheOldOne(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		s := memstore.New(memstore.Options{})
+		s := teststore.New(t)
 		defer s.Close()
 		faulty := storetest.NewFaulty(s, nil)
 		first := newRigOn(t, faulty)

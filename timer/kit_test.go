@@ -12,8 +12,8 @@ import (
 
 	"github.com/abidehq/abide/bus"
 	"github.com/abidehq/abide/bus/outbox"
+	"github.com/abidehq/abide/internal/teststore"
 	"github.com/abidehq/abide/store"
-	"github.com/abidehq/abide/store/memstore"
 	"github.com/abidehq/abide/timer"
 )
 
@@ -35,7 +35,7 @@ func bubble(t *testing.T, f func(t *testing.T)) {
 
 func newRig(t *testing.T, configure ...func(*timer.Config)) *rig {
 	t.Helper()
-	s := memstore.New(memstore.Options{})
+	s := teststore.New(t)
 	t.Cleanup(func() { _ = s.Close() })
 	return newRigOn(t, s, configure...)
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/abidehq/abide/bus"
 	"github.com/abidehq/abide/bus/outbox"
-	"github.com/abidehq/abide/store/memstore"
+	"github.com/abidehq/abide/internal/teststore"
 	"github.com/abidehq/abide/timer"
 )
 
@@ -106,7 +106,7 @@ func TestNamesAreCheckedByEveryVerb(t *testing.T) {
 
 func TestConfigIsChecked(t *testing.T) {
 	t.Parallel()
-	s := memstore.New(memstore.Options{})
+	s := teststore.New(t)
 	t.Cleanup(func() { _ = s.Close() })
 	for says, change := range map[string]func(*timer.Config){
 		"Config.Store":      func(c *timer.Config) { c.Store = nil },

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/abidehq/abide/internal/teststore"
 	"github.com/abidehq/abide/store"
-	"github.com/abidehq/abide/store/memstore"
 	"github.com/abidehq/abide/timer"
 )
 
@@ -90,7 +90,7 @@ func TestListHasLimits(t *testing.T) {
 // is missing.
 func TestWhatCannotBeReadIsSaid(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		s := memstore.New(memstore.Options{})
+		s := teststore.New(t)
 		t.Cleanup(func() { _ = s.Close() })
 		r := newRigOn(t, s)
 		record := store.Record{Key: store.RecordKey{Kind: "timer", Tenant: "acme", ID: "k"}, Status: "armed", Body: []byte{9}}

@@ -18,7 +18,7 @@ import (
 
 	"github.com/abidehq/abide/bus"
 	"github.com/abidehq/abide/internal/meter"
-	"github.com/abidehq/abide/store/memstore"
+	"github.com/abidehq/abide/internal/teststore"
 	"github.com/abidehq/abide/store/storetest"
 	"github.com/abidehq/abide/timer"
 )
@@ -144,7 +144,7 @@ func TestMetricsAreWhatPrometheusReads(t *testing.T) {
 func TestOverdueIsHowLateTheFirstTimerIs(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		m := newScraped(t)
-		s := memstore.New(memstore.Options{})
+		s := teststore.New(t)
 		t.Cleanup(func() { _ = s.Close() })
 		r := newRigOn(t, storetest.NewFaulty(s, func(c storetest.Call) storetest.Fault {
 			if c.Method == "Claim" {
@@ -171,7 +171,7 @@ func TestOverdueIsHowLateTheFirstTimerIs(t *testing.T) {
 func TestClaimConflictsAreCounted(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		m := newScraped(t)
-		s := memstore.New(memstore.Options{})
+		s := teststore.New(t)
 		t.Cleanup(func() { _ = s.Close() })
 		other := newRigOn(t, s)
 		once := false

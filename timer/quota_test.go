@@ -8,8 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/abidehq/abide/internal/teststore"
 	"github.com/abidehq/abide/store"
-	"github.com/abidehq/abide/store/memstore"
 	"github.com/abidehq/abide/store/storetest"
 	"github.com/abidehq/abide/timer"
 )
@@ -207,7 +207,7 @@ func TestFarMoreThanTheQuotaAreNotForgotten(t *testing.T) {
 // TestAFailedCommitTakesNothing of the quota.
 func TestAFailedCommitTakesNothing(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		s := memstore.New(memstore.Options{})
+		s := teststore.New(t)
 		t.Cleanup(func() { _ = s.Close() })
 		fail := true
 		faulty := storetest.NewFaulty(s, func(c storetest.Call) storetest.Fault {

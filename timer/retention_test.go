@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide/bus"
-	"github.com/abidehq/abide/store/memstore"
+	"github.com/abidehq/abide/internal/teststore"
 	"github.com/abidehq/abide/store/storetest"
 	"github.com/abidehq/abide/timer"
 )
@@ -72,7 +72,7 @@ func TestRetentionIsAWeekUnlessItSaysOtherwise(t *testing.T) {
 // TestRetentionLeavesWhatIsOverdue: a timer that nobody fires for long is still armed.
 func TestRetentionLeavesWhatIsOverdue(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		s := memstore.New(memstore.Options{})
+		s := teststore.New(t)
 		t.Cleanup(func() { _ = s.Close() })
 		r := newRigOn(t, storetest.NewFaulty(s, func(c storetest.Call) storetest.Fault {
 			if c.Method == "Claim" {
@@ -90,7 +90,7 @@ func TestRetentionLeavesWhatIsOverdue(t *testing.T) {
 // TestRetentionGoesOnInSmallCommits, so that others are not kept waiting.
 func TestRetentionGoesOnInSmallCommits(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		s := memstore.New(memstore.Options{})
+		s := teststore.New(t)
 		t.Cleanup(func() { _ = s.Close() })
 		commits := 0
 		r := newRigOn(t, storetest.NewFaulty(s, func(c storetest.Call) storetest.Fault {
@@ -116,7 +116,7 @@ func TestRetentionGoesOnInSmallCommits(t *testing.T) {
 // TestWhatIsArmedAgainDuringTheSweepSurvives, and the others are removed all the same.
 func TestWhatIsArmedAgainDuringTheSweepSurvives(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		s := memstore.New(memstore.Options{})
+		s := teststore.New(t)
 		t.Cleanup(func() { _ = s.Close() })
 		other := newRigOn(t, s)
 		sweeping := false

@@ -15,12 +15,12 @@ import (
 
 	"github.com/abidehq/abide/action"
 	"github.com/abidehq/abide/action/hook"
-	"github.com/abidehq/abide/store/memstore"
+	"github.com/abidehq/abide/internal/teststore"
 )
 
 func service(t testing.TB) *action.Service {
 	t.Helper()
-	s, err := action.New(action.Config{Store: memstore.New(memstore.Options{}), Logger: slog.New(slog.DiscardHandler)})
+	s, err := action.New(action.Config{Store: teststore.New(t), Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,7 +24,8 @@ import (
 	"github.com/abidehq/abide/action"
 	"github.com/abidehq/abide/action/hook"
 	"github.com/abidehq/abide/internal/base"
-	"github.com/abidehq/abide/store/memstore"
+	"github.com/abidehq/abide/internal/teststore"
+	"github.com/abidehq/abide/store"
 )
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -37,7 +38,7 @@ const (
 // kit is a handler behind a real server, with a service and a store of its own.
 type kit struct {
 	t       *testing.T
-	store   *memstore.Store
+	store   store.Store
 	service *action.Service
 	clock   *base.Manual
 	log     *lines
@@ -53,7 +54,7 @@ func newKit(t *testing.T, hooks ...hook.Hook) *kit { return newKitWith(t, hook.C
 func newKitWith(t *testing.T, cfg hook.Config) *kit {
 	t.Helper()
 	k := &kit{
-		t: t, store: memstore.New(memstore.Options{}), clock: base.NewManual(noon), log: &lines{},
+		t: t, store: teststore.New(t), clock: base.NewManual(noon), log: &lines{},
 		reader: sdk.NewManualReader(), requests: make(chan context.Context, 1000), served: make(chan struct{}, 1000),
 	}
 	logger := slog.New(slog.NewTextHandler(k.log, &slog.HandlerOptions{Level: slog.LevelDebug}))

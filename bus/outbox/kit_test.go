@@ -11,8 +11,8 @@ import (
 
 	"github.com/abidehq/abide/bus"
 	"github.com/abidehq/abide/bus/outbox"
+	"github.com/abidehq/abide/internal/teststore"
 	"github.com/abidehq/abide/store"
-	"github.com/abidehq/abide/store/memstore"
 )
 
 // rig is a store with an outbox, in a bubble of virtual time.
@@ -29,7 +29,7 @@ func bubble(t *testing.T, f func(t *testing.T, r *rig)) {
 	t.Helper()
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := memstore.New(memstore.Options{})
+		s := teststore.New(t)
 		t.Cleanup(func() { _ = s.Close() })
 		f(t, &rig{t: t, store: s, sink: &recorder{}, notes: &notebook{}, begun: time.Now()})
 	})

@@ -11,8 +11,8 @@ import (
 
 	"github.com/abidehq/abide/bus"
 	"github.com/abidehq/abide/bus/outbox"
+	"github.com/abidehq/abide/internal/teststore"
 	"github.com/abidehq/abide/store"
-	"github.com/abidehq/abide/store/memstore"
 	"github.com/abidehq/abide/store/storetest"
 )
 
@@ -204,7 +204,7 @@ func TestStopAbandonsWhatTakesTooLong(t *testing.T) {
 func TestRunEndsWithItsStore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := memstore.New(memstore.Options{})
+		s := teststore.New(t)
 		relay, err := outbox.New(outbox.Config{Store: s, Sinks: []outbox.Sink{{Name: "sink", Bus: &bus.Local{}}}})
 		if err != nil {
 			t.Fatal(err)
@@ -245,7 +245,7 @@ func TestTroubleWithTheStorePasses(t *testing.T) {
 
 func TestConfigIsChecked(t *testing.T) {
 	t.Parallel()
-	s := memstore.New(memstore.Options{})
+	s := teststore.New(t)
 	t.Cleanup(func() { _ = s.Close() })
 	sink := func(change func(*outbox.Sink)) func(*outbox.Config) {
 		return func(c *outbox.Config) { change(&c.Sinks[0]) }

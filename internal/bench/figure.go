@@ -89,6 +89,7 @@ var (
 var (
 	figN              = figure{name: "n", label: "orchestrations"}
 	figClients        = figure{name: "clients", label: "clients"}
+	figProcesses      = figure{name: "processes", label: "processes"}
 	figLength         = figure{name: "length", label: "length"}
 	figWidth          = figure{name: "width", label: "width"}
 	figOrchestrations = figure{name: "orchestrations_per_s", label: "orchestrations", unit: "/s", decimals: 1}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/abidehq/abide/internal/bench"
 )
@@ -16,7 +17,8 @@ import (
 // benchEngine is the verbs that measure orchestrations: abide bench hello, and so on.
 type benchEngine struct {
 	measuring
-	opts bench.EngineOptions
+	opts      bench.EngineOptions
+	processes int
 }
 
 // engineVerb is what one of the verbs has of its own.
@@ -62,6 +64,7 @@ func (b *benchEngine) addEnd(cmd *cobra.Command) {
 
 func (b *benchEngine) addClients(cmd *cobra.Command) {
 	cmd.Flags().IntVar(&b.opts.Clients, "clients", 64, "clients that start an orchestration, wait for its result, and start the next")
+	cmd.Flags().IntVar(&b.processes, "processes", 1, "processes among which the clients are divided, each with an engine of its own, on a store that allows several")
 }
 
 func (b *benchEngine) run(cmd *cobra.Command, _ []string) error {
@@ -72,6 +75,9 @@ func (b *benchEngine) run(cmd *cobra.Command, _ []string) error {
 	o.Logger, o.Progress = b.tell(cmd)
 	if b.loadOnly {
 		return untilInputEnds(cmd, func(ctx context.Context, loaded func()) error { return bench.LoadEngine(ctx, o, loaded) })
+	}
+	if b.processes != 1 && b.processes != 0 {
+		return b.runProcesses(cmd, o)
 	}
 	o.LoadCommand = func(ctx context.Context) (*exec.Cmd, error) { return b.loadCommand(ctx, o.Store, cmd.ErrOrStderr()) }
 	return b.measure(cmd, &o.Store, o.Validate, func(cpu, mem io.Writer) (*bench.Report, error) {
@@ -120,4 +126,36 @@ func (b *benchEngine) loadCommand(ctx context.Context, store string, stderr io.W
 	cmd.Env = append(os.Environ(), envStore+"="+store) // arguments can be seen by others
 	cmd.Stderr = stderr
 	return cmd, nil
+}
+
+// runProcesses runs this program several times at once, each with its part of the clients.
+func (b *benchEngine) runProcesses(cmd *cobra.Command, o bench.EngineOptions) error {
+	if o.Store == "" {
+		return usage("--processes needs a --store that several processes can open: postgres, redis or sqlite")
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	n := b.processes
+	report, err := bench.RunProcesses(cmd.Context(), n, o, func(ctx context.Context, i int) (*exec.Cmd, error) {
+		args := []string{"bench", string(o.Workload), "--quiet", "--json"}
+		cmd.Flags().Visit(func(f *pflag.Flag) {
+			switch f.Name {
+			case "store", "processes", "clients", "quiet", "output", "json", "cpuprofile", "memprofile":
+			default:
+				args = append(args, "--"+f.Name+"="+f.Value.String())
+			}
+		})
+		clients := o.Clients/n + min(max(o.Clients%n-i, 0), 1)
+		args = append(args, fmt.Sprintf("--clients=%d", max(clients, 1)))
+		child := exec.CommandContext(ctx, program, args...)
+		child.Env = append(os.Environ(), envStore+"="+o.Store) // arguments can be seen by others
+		child.Stderr = cmd.ErrOrStderr()
+		return child, nil
+	})
+	if err != nil {
+		return err
+	}
+	return b.out.print(cmd.OutOrStdout(), report, report.WriteTable)
 }

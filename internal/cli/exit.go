@@ -11,6 +11,7 @@ import (
 	"github.com/abidehq/abide/action"
 	"github.com/abidehq/abide/internal/bench"
 	"github.com/abidehq/abide/internal/operation"
+	"github.com/abidehq/abide/internal/transfer"
 	"github.com/abidehq/abide/remote"
 	"github.com/abidehq/abide/server/api"
 	"github.com/abidehq/abide/server/auth"
@@ -47,7 +48,7 @@ var exits = []struct {
 	{ExitUsage, []error{bench.ErrOptions, abide.ErrInvalid, action.ErrInvalid, timer.ErrInvalid, operation.ErrInvalid, auth.ErrInvalid}},
 	{ExitNotFound, []error{store.ErrNotFound, abide.ErrNotFound, action.ErrNotFound, timer.ErrNotFound, operation.ErrNotFound, auth.ErrNotFound}},
 	{ExitConflict, []error{
-		store.ErrConflict, store.ErrInUse, abide.ErrExists, abide.ErrState, abide.ErrConflict,
+		store.ErrConflict, store.ErrInUse, store.ErrIncomplete, transfer.ErrTarget, transfer.ErrChanged, abide.ErrExists, abide.ErrState, abide.ErrConflict,
 		action.ErrExists, action.ErrState, action.ErrConflict,
 		timer.ErrExists, timer.ErrState, timer.ErrConflict, timer.ErrQuota,
 		operation.ErrExists, operation.ErrState, operation.ErrConflict,

@@ -15,6 +15,9 @@ import (
 	// Each backend makes its URL scheme known.
 	_ "github.com/abidehq/abide/store/memstore"
 	_ "github.com/abidehq/abide/store/pebblestore"
+	_ "github.com/abidehq/abide/store/pgstore"
+	_ "github.com/abidehq/abide/store/redisstore"
+	_ "github.com/abidehq/abide/store/sqlitestore"
 )
 
 // Main runs the program with the arguments that follow its name, and returns its exit
@@ -54,8 +57,8 @@ Exit codes: 0 ok, 1 failure, 2 usage, 3 not found, 4 conflict, 5 unreachable.`,
 		SilenceUsage:  true, // a wrong flag is one line, not a page
 		SilenceErrors: true, // run prints them, once
 	},
-		newActions(), newAudit(), newBench(), newConfig(), newDeliveries(), newHealth(), newInstances(), newMan(), newOperations(), newOrchestrate(), newOrchestrations(),
-		newQuarantine(), newSchedules(), newServe(), newSinks(), newStats(), newTimers(), newTokens(), newTop(), newVersion(), newVet(), newWorkers(),
+		newActions(), newAudit(), newBench(), newConfig(), newDeliveries(), newHealth(), newInstances(), newMan(), newMigrate(), newOperations(), newOrchestrate(), newOrchestrations(),
+		newQuarantine(), newSchedules(), newServe(), newSinks(), newStats(), newStore(), newTimers(), newTokens(), newTop(), newVersion(), newVet(), newWorkers(),
 	)
 	addCompletions(root)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })

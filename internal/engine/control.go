@@ -84,18 +84,21 @@ func (c *control) do(m *message) error {
 	t := c.turn
 	info := &t.in.info
 	switch {
+	case m.parent != nil && !m.parent.of(info):
+		t.stale() // it is not this one's parent
+		return nil
 	case info.Status.Ended():
 		t.stale()
-		return nil
-	case m.parent != nil && (m.parent.run != info.parentRun || m.parent.event != info.ParentEvent):
-		t.stale() // it is not this one's parent
+		if m.parent != nil && m.orphan && !t.ends {
+			return t.takeBackAnswer()
+		}
 		return nil
 	}
 	if err := t.loadAnyhow(); err != nil {
 		return err
 	}
 	if m.parent != nil && m.orphan {
-		info.Parent, info.ParentExecution, info.ParentEvent, info.parentRun = "", 0, 0, 0
+		info.forgetParent()
 		c.remark(history.Event{Kind: history.ParentEnded})
 	}
 	switch m.kind {
@@ -156,6 +159,9 @@ func (c *control) remark(e history.Event) {
 func (c *control) commit(revision int64) error {
 	t := c.turn
 	info := &t.in.info
+	if err := t.answerParent(); err != nil {
+		return err
+	}
 	tx := &t.tx
 	tx.Finish = []store.Finish{{Lease: c.claim.Lease()}}
 	if t.changed {

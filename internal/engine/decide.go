@@ -167,8 +167,8 @@ func (t *turn) end(e *history.Event, status Status) {
 	t.ended(e, status)
 }
 
-// ended closes the instance: what it still waits for is taken back, and who waits for
-// it is told.
+// ended closes the instance: what it still waits for is taken back. Who waits for it is
+// told by answerParent.
 func (t *turn) ended(e *history.Event, status Status) {
 	info := &t.in.info
 	t.takeBack()
@@ -182,14 +182,6 @@ func (t *turn) ended(e *history.Event, status Status) {
 		if status == Cancelled {
 			info.Failure = &history.Failure{Type: replay.CancelledType, Message: because("cancelled", e.Name), Final: true}
 		}
-	}
-	if info.Parent != "" {
-		answer := history.Event{Kind: history.ChildCompleted, Ref: info.ParentEvent, Data: info.Result}
-		if status != Completed {
-			answer = history.Event{Kind: history.ChildFailed, Ref: info.ParentEvent, Failure: info.Failure}
-		}
-		t.send(Ref{Tenant: info.Tenant, ID: info.Parent}, messageID(prefixChild, info.parentRun, info.ParentEvent),
-			body{kind: bodyEvents, run: info.parentRun, events: []history.Event{answer}})
 	}
 	if t.e.cfg.Retention >= 0 {
 		t.tx.Put = append(t.tx.Put, store.Message{

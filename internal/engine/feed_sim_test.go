@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/teststore"
 	"github.com/abidehq/abide/store"
-	"github.com/abidehq/abide/store/memstore"
 )
 
 // state is what an instance was at some time.
@@ -256,7 +256,7 @@ func TestFeedAtRandom(t *testing.T) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := &ledgered{
-					Store: memstore.New(memstore.Options{}), rand: rand.New(rand.NewPCG(seed, 0)), truth: map[Ref][]state{},
+					Store: teststore.New(t), rand: rand.New(rand.NewPCG(seed, 0)), truth: map[Ref][]state{},
 				}
 				f := newFeed(l, base.System{})
 				f.changes = []int{8, 40, FeedChanges}[seed%3]

@@ -14,8 +14,8 @@ import (
 	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/internal/history"
 	"github.com/abidehq/abide/internal/replay"
+	"github.com/abidehq/abide/internal/teststore"
 	"github.com/abidehq/abide/store"
-	"github.com/abidehq/abide/store/memstore"
 )
 
 // reading is a reader of a feed, and what it was told.
@@ -80,7 +80,7 @@ func words(changes []Change) string {
 // pasture is a feed on a store in memory, in virtual time.
 type pasture struct {
 	*testing.T
-	store *memstore.Store
+	store store.Store
 	*feed
 }
 
@@ -88,7 +88,7 @@ func onFeed(t *testing.T, f func(p *pasture)) {
 	t.Helper()
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := memstore.New(memstore.Options{})
+		s := teststore.New(t)
 		p := &pasture{T: t, store: s, feed: newFeed(s, base.System{})}
 		defer func() {
 			synctest.Wait()

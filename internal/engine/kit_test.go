@@ -16,8 +16,8 @@ import (
 	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/internal/history"
 	"github.com/abidehq/abide/internal/replay"
+	"github.com/abidehq/abide/internal/teststore"
 	"github.com/abidehq/abide/store"
-	"github.com/abidehq/abide/store/memstore"
 )
 
 // rig is an engine in a bubble of its own time, on a store whose commits are kept.
@@ -36,7 +36,7 @@ func inBubble(t *testing.T, f func(r *rig)) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := &rig{
-			T: t, tape: &tape{Store: memstore.New(memstore.Options{})},
+			T: t, tape: &tape{Store: teststore.New(t)},
 			code: Code{}, acts: map[string]Activity{},
 		}
 		defer r.tape.Store.Close()

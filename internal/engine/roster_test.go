@@ -16,8 +16,8 @@ import (
 
 	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/internal/history"
+	"github.com/abidehq/abide/internal/teststore"
 	"github.com/abidehq/abide/store"
-	"github.com/abidehq/abide/store/memstore"
 )
 
 // named has an engine show among the workers.
@@ -288,7 +288,7 @@ func TestWorkerFormat(t *testing.T) {
 // TestWorkersOfAClosedStore is an error.
 func TestWorkersOfAClosedStore(t *testing.T) {
 	t.Parallel()
-	s := memstore.New(memstore.Options{})
+	s := teststore.New(t)
 	c := NewClient(s, base.System{})
 	_ = s.Close()
 	if _, err := c.Workers(t.Context()); !errors.Is(err, store.ErrClosed) {

@@ -166,6 +166,9 @@ func (t *turn) run() error {
 			return err
 		}
 		t.putNext()
+		if err := t.answerParent(); err != nil {
+			return err
+		}
 	}
 	err := t.commit()
 	if errors.Is(err, store.ErrInvalid) {

@@ -15,8 +15,8 @@ import (
 
 	"github.com/abidehq/abide"
 	"github.com/abidehq/abide/internal/operation"
+	"github.com/abidehq/abide/internal/teststore"
 	"github.com/abidehq/abide/store"
-	"github.com/abidehq/abide/store/memstore"
 )
 
 // Orchestrations: one that takes very long, and one that takes no time.
@@ -33,7 +33,7 @@ var quiet = slog.New(slog.DiscardHandler)
 type rig struct {
 	*operation.Service
 	t      *testing.T
-	store  *memstore.Store
+	store  store.Store
 	engine *abide.Engine
 	client *watched
 }
@@ -46,7 +46,7 @@ func bubble(t *testing.T, f func(t *testing.T, r *rig)) {
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
-	r := &rig{t: t, store: memstore.New(memstore.Options{})}
+	r := &rig{t: t, store: teststore.New(t)}
 	t.Cleanup(func() { _ = r.store.Close() })
 	var err error
 	r.engine, err = abide.New(r.store, abide.Config{Serve: abide.Serve(long, quick), Logger: quiet, Retention: -1})

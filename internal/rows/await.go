@@ -1,22 +1,20 @@
 package rows
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"maps"
-	"slices"
 
 	"github.com/abidehq/abide/store"
 )
 
 // awaiter is an Await call that waits.
 type awaiter struct {
+	key  store.RecordKey
 	wake chan struct{} // with room for one
 
 	// What a commit of this process made of the record; news is false if it is to be read.
 	news   bool
-	record *store.Record // nil if it was deleted
+	record *store.Record // nil if it was deleted; others have it too
 }
 
 func (a *awaiter) call() {
@@ -34,9 +32,9 @@ func (f *Frame) Await(ctx context.Context, key store.RecordKey, after int64) (st
 	if err := f.Check(ctx, "await"); err != nil {
 		return store.Record{}, err
 	}
-	a := &awaiter{wake: make(chan struct{}, 1)}
-	known := f.addAwaiter(key, a, after)
-	defer f.removeAwaiter(key, a)
+	a, number := &awaiter{key: key, wake: make(chan struct{}, 1)}, RecordOf(key)
+	known := f.addAwaiter(number, a, after)
+	defer f.removeAwaiter(number, a)
 	for {
 		if !known {
 			r, err := f.db.Record(ctx, key)
@@ -67,7 +65,7 @@ func (f *Frame) Await(ctx context.Context, key store.RecordKey, after int64) (st
 		case news && record == nil && after > 0:
 			return store.Record{}, store.NotFound("await", key)
 		case news && record != nil && record.Version > after:
-			return *record, nil
+			return copyRecord(record), nil
 		}
 		known = news
 	}
@@ -76,85 +74,95 @@ func (f *Frame) Await(ctx context.Context, key store.RecordKey, after int64) (st
 // addAwaiter notes that somebody awaits a record. It reports whether the record is known
 // to have had that version a moment ago, and hints tell of the next: then nothing is to
 // be read.
-func (f *Frame) addAwaiter(key store.RecordKey, a *awaiter, after int64) bool {
+func (f *Frame) addAwaiter(number int64, a *awaiter, after int64) bool {
 	hinted := f.db.Hinted()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.awaiters[key] = append(f.awaiters[key], a)
-	n := RecordOf(key)
-	if f.numbers[n] == nil {
-		f.numbers[n] = map[store.RecordKey]bool{}
+	if f.awaiters[number] == nil {
+		f.awaiters[number] = map[*awaiter]bool{}
 	}
-	f.numbers[n][key] = true
+	f.awaiters[number][a] = true
 	f.poll()
-	version, ok := f.recent.version(key)
+	version, ok := f.recent.version(number)
 	return ok && hinted && version == after
 }
 
-func (f *Frame) removeAwaiter(key store.RecordKey, a *awaiter) {
+func (f *Frame) removeAwaiter(number int64, a *awaiter) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	all := f.awaiters[key]
-	if i := slices.Index(all, a); i >= 0 {
-		all = slices.Delete(all, i, i+1)
-	}
-	if len(all) > 0 {
-		f.awaiters[key] = all
-		return
-	}
-	delete(f.awaiters, key)
-	n := RecordOf(key)
-	delete(f.numbers[n], key)
-	if len(f.numbers[n]) == 0 {
-		delete(f.numbers, n)
+	delete(f.awaiters[number], a)
+	if len(f.awaiters[number]) == 0 {
+		delete(f.awaiters, number)
 	}
 }
 
-// recordChanged tells those who await a record what a commit made of it; r is nil if that
-// is not known.
-func (f *Frame) recordChanged(key store.RecordKey, r *recordWork) {
-	if r == nil {
-		f.recent.forget(key)
-	} else {
-		f.recent.note(key, r.version)
+// change is a record that a group changed; work is nil if what became of it is not known.
+type change struct {
+	key    store.RecordKey
+	number int64
+	work   *recordWork
+}
+
+// recordChanged tells those who await a record what a commit made of it. Groups that are
+// under way may have changed it before or after: they do not know.
+func (f *Frame) recordChanged(c *change) {
+	for g := range f.groups {
+		g.doubts[c.number] = true
 	}
-	for _, a := range f.awaiters[key] {
-		a.news, a.record = r != nil, nil
-		if r != nil && r.record != nil && r.version > 0 {
-			record := *r.record
-			record.Tags, record.Body = maps.Clone(record.Tags), bytes.Clone(record.Body)
-			a.record = &record
+	if c.work == nil {
+		f.recent.forget(c.number)
+	} else {
+		f.recent.note(c.number, c.work.version)
+	}
+	for a := range f.awaiters[c.number] {
+		if a.key != c.key {
+			continue
+		}
+		a.news, a.record = c.work != nil, nil
+		if c.work != nil && c.work.version > 0 {
+			a.record = c.work.record
 		}
 		a.call()
 	}
 }
 
-// recent remembers the versions of the records that this process put last.
+// wakeAwaiters has those read who await a record with that number, and forgets what is
+// known of it.
+func (f *Frame) wakeAwaiters(number int64) {
+	f.recent.forget(number)
+	for a := range f.awaiters[number] {
+		a.news, a.record = false, nil
+		a.call()
+	}
+}
+
+// recent remembers the versions of the records that this process put last, by their
+// numbers.
 type recent struct {
-	now, before map[store.RecordKey]int64
+	now, before map[int64]int64
 }
 
 // recentSize is how many records are remembered, at least.
 const recentSize = 8192
 
-func newRecent() *recent { return &recent{now: map[store.RecordKey]int64{}} }
+func newRecent() *recent { return &recent{now: map[int64]int64{}} }
 
-func (r *recent) note(key store.RecordKey, version int64) {
+func (r *recent) note(number, version int64) {
 	if len(r.now) >= recentSize {
-		r.now, r.before = map[store.RecordKey]int64{}, r.now
+		r.now, r.before = map[int64]int64{}, r.now
 	}
-	r.now[key] = version
+	r.now[number] = version
 }
 
-func (r *recent) forget(key store.RecordKey) {
-	delete(r.now, key)
-	delete(r.before, key)
+func (r *recent) forget(number int64) {
+	delete(r.now, number)
+	delete(r.before, number)
 }
 
-func (r *recent) version(key store.RecordKey) (int64, bool) {
-	if v, ok := r.now[key]; ok {
+func (r *recent) version(number int64) (int64, bool) {
+	if v, ok := r.now[number]; ok {
 		return v, true
 	}
-	v, ok := r.before[key]
+	v, ok := r.before[number]
 	return v, ok
 }

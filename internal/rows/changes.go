@@ -11,9 +11,10 @@ import (
 func (p *plan) changes() *Changes {
 	c := &Changes{UpsertRecords: p.upserts}
 	tally := tallies{}
-	for _, id := range slices.SortedFunc(maps.Keys(p.keys), compareIDs) {
-		p.keys[id].write(c, p.now)
-		p.keys[id].tally(tally)
+	byID := func(a, b *keyWork) int { return compareIDs(a.row.ID, b.row.ID) }
+	for _, k := range slices.SortedFunc(maps.Values(p.keys), byID) {
+		k.write(c, p.now)
+		k.tally(tally)
 	}
 	for _, key := range slices.SortedFunc(maps.Keys(p.records), CompareRecordKeys) {
 		r := p.records[key]
@@ -46,7 +47,7 @@ func (k *keyWork) write(c *Changes, now int64) {
 	if k.exists && !k.wiped {
 		c.Remove = appendSeqs(c.Remove, id, k.remove)
 		c.Count = appendSeqs(c.Count, id, k.count)
-		c.Move = append(c.Move, k.move...)
+		c.Move = k.appendMoves(c.Move)
 	}
 	for _, m := range k.fresh {
 		if !m.gone {
@@ -72,6 +73,20 @@ func (k *keyWork) write(c *Changes, now int64) {
 	} else {
 		c.Insert = append(c.Insert, &row)
 	}
+}
+
+// appendMoves adds the moves of a key, the last one of each message.
+func (k *keyWork) appendMoves(list []Move) []Move {
+	last := make(map[int64]int, len(k.move))
+	for i, m := range k.move {
+		last[m.Seq] = i
+	}
+	for i, m := range k.move {
+		if last[m.Seq] == i {
+			list = append(list, m)
+		}
+	}
+	return list
 }
 
 func appendSeqs(list []Seqs, id ID, seqs []int64) []Seqs {
@@ -113,10 +128,24 @@ func (t tallies) list() (list []Tally) {
 	return list
 }
 
+// changed returns the records that changed.
+func (p *plan) changed() (list []change) {
+	for key, r := range p.records {
+		if r.dirty {
+			list = append(list, change{key, RecordOf(key), r})
+		}
+	}
+	for i := range p.upserts {
+		key := p.upserts[i].Key
+		list = append(list, change{key, RecordOf(key), nil})
+	}
+	return list
+}
+
 // touched returns the lanes in which something can be claimed or expires sooner than
-// before, as far as that is known, with when; and numbers of records that changed.
+// before, as far as that is known, with when.
 func (p *plan) touched() (lanes map[int64]int64) {
-	lanes = map[int64]int64{}
+	names := map[[2]string]int64{}
 	for _, k := range p.keys {
 		if !k.dirty || !k.alive || k.row.Count == 0 {
 			continue
@@ -125,10 +154,14 @@ func (p *plan) touched() (lanes map[int64]int64) {
 		if k.row.Token == "" && k.storedCount() > 0 && !k.firstKnown {
 			at = p.now // it may be anything
 		}
-		lane := k.row.Lane()
-		if known, ok := lanes[lane]; !ok || at < known {
-			lanes[lane] = at
+		name := [2]string{k.row.Key.Queue, k.row.Route}
+		if known, ok := names[name]; !ok || at < known {
+			names[name] = at
 		}
+	}
+	lanes = make(map[int64]int64, len(names))
+	for name, at := range names {
+		lanes[LaneOf(name[0], name[1])] = at
 	}
 	return lanes
 }

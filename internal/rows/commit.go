@@ -3,6 +3,7 @@ package rows
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/abidehq/abide/store"
@@ -16,6 +17,10 @@ type call struct {
 	done chan struct{}
 }
 
+func newCall(ctx context.Context, op operation, size int) *call {
+	return &call{operation: op, ctx: ctx, size: size, done: make(chan struct{})}
+}
+
 // Commit applies tx.
 func (f *Frame) Commit(ctx context.Context, tx *store.Tx) error {
 	if err := tx.Validate(); err != nil {
@@ -27,25 +32,7 @@ func (f *Frame) Commit(ctx context.Context, tx *store.Tx) error {
 	if tx.Empty() {
 		return nil
 	}
-	return f.submit(ctx, &call{operation: operation{tx: tx}, size: size(tx)}, "commit")
-}
-
-// CommitAlone applies tx in an update of its own, which is not the frame's: one inside a
-// transaction that the caller began. Whoever waits learns of it from the database.
-func CommitAlone(ctx context.Context, tx *store.Tx, update func(context.Context, *Need, func(int64, *State) *Changes) error) error {
-	if err := tx.Validate(); err != nil {
-		return err
-	}
-	op := &operation{tx: tx}
-	err := update(ctx, need([]*operation{op}), func(now int64, s *State) *Changes {
-		p := newPlan(now, s)
-		p.do(op)
-		return p.changes()
-	})
-	if err != nil {
-		return err
-	}
-	return op.err
+	return f.submit("commit", newCall(ctx, operation{tx: copyTx(tx)}, size(tx)))
 }
 
 // Renew makes leases last longer.
@@ -59,8 +46,8 @@ func (f *Frame) Renew(ctx context.Context, d time.Duration, leases []store.Lease
 	if len(leases) == 0 {
 		return nil, nil
 	}
-	c := &call{operation: operation{renew: &renewal{leases: leases, d: d}}}
-	if err := f.submit(ctx, c, "renew"); err != nil {
+	c := newCall(ctx, operation{renew: &renewal{leases: slices.Clone(leases), d: d}}, len(leases)*opSize)
+	if err := f.submit("renew", c); err != nil {
 		return nil, err
 	}
 	return c.renew.lost, nil
@@ -74,31 +61,34 @@ func (f *Frame) Release(ctx context.Context, r store.Release) error {
 	if err := f.Check(ctx, "release"); err != nil {
 		return err
 	}
-	return f.submit(ctx, &call{operation: operation{release: &r}}, "release")
+	return f.submit("release", newCall(ctx, operation{release: &r}, opSize))
 }
 
-// submit adds a call to those that gather, and waits for what becomes of it.
-func (f *Frame) submit(ctx context.Context, c *call, verb string) error {
-	c.ctx, c.done = ctx, make(chan struct{})
+// submit adds calls to those that gather, and waits for what becomes of all of them.
+func (f *Frame) submit(verb string, calls ...*call) error {
 	f.mu.Lock()
 	if f.closed {
 		f.mu.Unlock()
 		return store.Closed(verb)
 	}
-	f.gathered = append(f.gathered, c)
+	f.gathered = append(f.gathered, calls...)
 	f.room.Signal()
 	f.mu.Unlock()
-	select {
-	case <-c.done:
-		return c.err
-	case <-ctx.Done():
-		return ctx.Err()
+	for _, c := range calls {
+		select {
+		case <-c.done:
+			if c.err != nil {
+				return c.err
+			}
+		case <-c.ctx.Done():
+			return c.ctx.Err()
+		}
 	}
+	return nil
 }
 
 // write runs groups, one after another.
 func (f *Frame) write() {
-	defer f.tasks.Done()
 	for {
 		calls := f.take()
 		if calls == nil {
@@ -114,7 +104,7 @@ func (f *Frame) take() []*call {
 	defer f.mu.Unlock()
 	for {
 		for len(f.gathered) == 0 {
-			if f.closed {
+			if f.drained {
 				return nil
 			}
 			f.room.Wait()
@@ -147,19 +137,37 @@ func (f *Frame) take() []*call {
 // maxTries is how often a group is tried that others come in between of.
 const maxTries = 50
 
-// run does what the calls ask for, in one update, and tells them what became of it. If
-// the group as a whole cannot be written, each half is tried by itself, so that one call
-// does not fail its neighbours.
-func (f *Frame) run(calls []*call) {
+// run does what the calls ask for, in one update, and tells them what became of it.
+func (f *Frame) run(calls []*call) { f.split(calls, &trial{began: f.clock.Now()}) }
+
+// trial is how long a group has been tried, and how often in vain.
+type trial struct {
+	began    time.Time
+	failures int
+}
+
+// A group that cannot be written is not split any more after so many failures, or so long:
+// then it is not one of its calls that is to blame.
+const (
+	maxFailures = 64
+	maxTrial    = 2 * time.Second
+)
+
+// split does what the calls ask for. If they cannot be written as a whole, each half is
+// tried by itself, so that one call does not fail its neighbours.
+func (f *Frame) split(calls []*call, t *trial) {
 	done, err := f.update(calls)
-	if err != nil && len(calls) > 1 && (errors.Is(err, ErrUndone) || errors.Is(err, store.ErrFull)) {
-		half := len(calls) / 2
-		f.run(calls[:half])
-		f.run(calls[half:])
-		return
+	if undone(err) && len(calls) > 1 {
+		t.failures++
+		if t.failures < maxFailures && f.clock.Now().Sub(t.began) < maxTrial {
+			half := len(calls) / 2
+			f.split(calls[:half], t)
+			f.split(calls[half:], t)
+			return
+		}
 	}
 	if err == nil {
-		f.tell(done) // before those who committed: what they gave is theirs again then
+		f.tell(done)
 	}
 	for _, c := range calls {
 		if err != nil {
@@ -169,11 +177,18 @@ func (f *Frame) run(calls []*call) {
 	}
 }
 
+// undone reports whether an error says that nothing was changed, for certain.
+func undone(err error) bool { return errors.Is(err, ErrUndone) || errors.Is(err, store.ErrFull) }
+
 // group is what an update came to.
 type group struct {
 	plan  *plan
-	ops   []*operation
 	hands []*waiter // who get something with it
+
+	// Numbers of records that others have changed since it began, as far as is known: which
+	// of them was first is not. All is so if anything may have been changed.
+	doubts  map[int64]bool
+	doubted bool
 }
 
 // update runs the calls in one transaction. Its context is not that of any of them: what
@@ -185,11 +200,13 @@ func (f *Frame) update(calls []*call) (*group, error) {
 	}
 	n := need(ops)
 	for try := 1; ; try++ {
-		g := &group{ops: ops}
+		g := &group{doubts: map[int64]bool{}}
+		f.mu.Lock()
+		f.groups[g] = true
+		f.mu.Unlock()
 		err := f.db.Update(f.ctx, n, func(now int64, s *State) *Changes {
 			g.plan = newPlan(now, s)
 			for _, op := range ops {
-				op.err, op.changed = nil, nil
 				if op.renew != nil {
 					op.renew.lost = nil
 				}
@@ -201,43 +218,72 @@ func (f *Frame) update(calls []*call) (*group, error) {
 		if err == nil {
 			return g, nil
 		}
-		f.takeBack(g.hands)
-		if !errors.Is(err, ErrAgain) || try == maxTries {
+		again := errors.Is(err, ErrAgain)
+		f.failed(g, !again && !undone(err))
+		if !again || try == maxTries {
 			return nil, err
 		}
 	}
 }
 
+// failed sees to what a group that failed leaves behind. If it is not known whether it was
+// written, those who wait look whether it was.
+func (f *Frame) failed(g *group, unknown bool) {
+	var lanes map[int64]int64
+	var changed []change
+	if unknown && g.plan != nil {
+		lanes, changed = g.plan.touched(), g.plan.changed()
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.groups, g)
+	f.takeBack(g.hands, unknown)
+	for _, c := range changed {
+		c.work = nil
+		f.recordChanged(&c)
+	}
+	f.touch(lanes)
+}
+
 // tell lets everybody know of a group that is durable.
 func (f *Frame) tell(g *group) {
-	lanes := g.plan.touched()
-	var records []int64
+	lanes, changed := g.plan.touched(), g.plan.changed()
+	records := make([]int64, 0, len(changed))
 	f.mu.Lock()
+	delete(f.groups, g)
 	f.observe(g.plan.now)
-	for _, op := range g.ops {
-		for _, key := range op.changed {
-			records = append(records, RecordOf(key))
-			f.recordChanged(key, g.plan.records[key])
+	for i := range changed {
+		c := &changed[i]
+		records = append(records, c.number)
+		if g.doubted || g.doubts[c.number] {
+			c.work = nil
 		}
+		f.recordChanged(c)
 	}
 	for _, w := range g.hands {
-		f.settleWait(w, len(w.queue.waiters), w.handed, nil)
+		f.settleWait(w, w.handed, nil)
 	}
 	f.touch(lanes)
 	f.mu.Unlock()
-	for lane, at := range lanes {
-		if at == Never {
-			delete(lanes, lane)
-		}
-	}
 	if len(lanes) > 0 || len(records) > 0 {
 		f.db.Announce(lanes, records)
 	}
 }
 
+// opSize is about how many bytes anything takes besides its body.
+const opSize = 128
+
 // size returns about how many bytes a Tx holds.
 func size(tx *store.Tx) int {
-	n := 0
+	n := len(tx.Finish) + len(tx.DeleteKeys) + len(tx.Trim) + len(tx.Put) + len(tx.Retime) + len(tx.Delete) +
+		len(tx.PutRecords) + len(tx.DeleteRecords)
+	for i := range tx.Finish {
+		n += len(tx.Finish[i].Keep)
+	}
+	for i := range tx.Append {
+		n += len(tx.Append[i].Entries)
+	}
+	n *= opSize
 	for i := range tx.Append {
 		for _, e := range tx.Append[i].Entries {
 			n += len(e)

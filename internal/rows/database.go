@@ -17,6 +17,8 @@ type Database interface {
 	// two updates never wait for each other; calls decide, once, with the time and with
 	// what it loaded; writes the changes, and returns when they are durable. Changes that
 	// are empty are not written, and a transaction that only read may end without a sync.
+	// It does not keep the slices of the changes: bodies of messages are somebody's when it
+	// has returned.
 	//
 	// An error that wraps ErrAgain says that nothing was changed because another
 	// transaction came in between: the frame calls Update again. One that wraps ErrUndone
@@ -85,8 +87,8 @@ type Changes struct {
 	Raise []Raise
 
 	// Remove deletes stored messages, Count adds one to their attempts, Move changes
-	// when they are visible. A message may be in several of them; one that was removed is
-	// not there any more, which is fine.
+	// when they are visible. A message may be in several of them, once in each; one that was
+	// removed is not there any more, which is fine.
 	Remove []Seqs
 	Count  []Seqs
 	Move   []Move
@@ -190,7 +192,8 @@ type Picked struct {
 	Turn int64
 
 	// Next is the earliest At of rows in the lanes that were not picked, leased or not; 0 if
-	// there may be more to pick at once.
+	// there may be more to pick at once. If nothing was picked and it is not later than Now,
+	// the frame looks again a millisecond later.
 	Next int64
 
 	// Expires is the earliest At in the lane Expiring: when a message's time to live ends.
@@ -203,7 +206,7 @@ type PickedKey struct {
 	Row KeyRow // as it is now
 
 	// Messages were delivered, in order, as their rows are: the attempt of the new lease
-	// is not counted in them.
+	// is not counted in them. Their bodies are the caller's.
 	Messages []MessageRow
 
 	// Over are visible messages that were not delivered because they had been delivered

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/abidehq/abide/internal/base"
@@ -19,36 +20,45 @@ type Frame struct {
 	clock base.Clock
 	o     Options
 
-	ctx    context.Context // of what is done for nobody in particular
-	cancel context.CancelFunc
-	tasks  sync.WaitGroup // groups under way, and picks for those who wait
+	ctx     context.Context // of what is done for nobody in particular
+	cancel  context.CancelFunc
+	looking context.Context // of what is only looked for; ends sooner when the store is closed
+	stop    context.CancelFunc
+	tasks   sync.WaitGroup // that look for those who wait
+	writers sync.WaitGroup
+
+	tokenPrefix [8]byte
+	tokenCount  atomic.Uint64
 
 	mu      sync.Mutex
 	closed  bool
+	held    bool // nothing goes to quarantine by itself
 	closing chan struct{}
 
-	// Commits that gather.
+	// Commits that gather, and groups of them that are under way.
 	gathered []*call
 	room     *sync.Cond // signalled when something is gathered, or at the end
+	drained  bool       // nothing more comes
+	groups   map[*group]bool
 
 	// Claims that wait.
-	queues  map[string]*queue
-	lanes   map[int64]*lane
-	picks   map[*pick]bool // under way
-	polling bool
-	pollGap time.Duration
+	queues    map[string]*queue
+	lanes     map[int64]*lane
+	laneLimit int
+	waiters   uint64 // how many have come
+	looks     uint64 // how many have begun
+	polling   bool
+	pollGap   time.Duration
+	pollStop  func() bool
+	pollAt    uint64 // which poll it is
 
-	awaiters map[store.RecordKey][]*awaiter
-	numbers  map[int64]map[store.RecordKey]bool // of records that are awaited
+	awaiters map[int64]map[*awaiter]bool // by the number of the record
 	recent   *recent
 
 	// What the database's clock showed last, and how far it is ahead of ours.
 	lastNow  int64
 	offset   int64
 	offsetAt time.Time
-
-	tokenPrefix [8]byte
-	tokenCount  uint64
 }
 
 // Options of a frame.
@@ -89,11 +99,12 @@ func New(o Options) *Frame {
 	}
 	f := &Frame{
 		clock: o.Clock, o: o, closing: make(chan struct{}),
-		queues: map[string]*queue{}, lanes: map[int64]*lane{}, picks: map[*pick]bool{},
-		awaiters: map[store.RecordKey][]*awaiter{}, numbers: map[int64]map[store.RecordKey]bool{}, recent: newRecent(),
+		groups: map[*group]bool{}, queues: map[string]*queue{}, lanes: map[int64]*lane{},
+		awaiters: map[int64]map[*awaiter]bool{}, recent: newRecent(), pollStop: func() bool { return false },
 	}
 	f.room = sync.NewCond(&f.mu)
 	f.ctx, f.cancel = context.WithCancel(context.Background())
+	f.looking, f.stop = context.WithCancel(f.ctx)
 	rand.Read(f.tokenPrefix[:])
 	return f
 }
@@ -102,10 +113,14 @@ func New(o Options) *Frame {
 func (f *Frame) Start(db Database) {
 	f.db = db
 	for range max(f.o.Writers, 1) {
-		f.tasks.Add(1)
-		go f.write()
+		f.writers.Go(f.write)
 	}
 }
+
+// closeGrace is how long those who look have to come to an end when the store is closed:
+// then they know what they leased, and it is let go. One that is torn may leave leases
+// of which nobody knows.
+const closeGrace = 5 * time.Second
 
 // CloseFrame ends waiting calls, waits for commits under way, and reports whether it was
 // the first to do so. The database is the backend's to close, after it.
@@ -114,23 +129,31 @@ func (f *Frame) CloseFrame() bool {
 	if f.closed {
 		f.mu.Unlock()
 		f.tasks.Wait()
+		f.writers.Wait()
 		return false
 	}
 	f.closed = true
 	close(f.closing)
+	f.pollStop()
 	for _, q := range f.queues {
 		q.stopAlarm()
-		for _, w := range q.waiters {
-			w.end(nil, store.Closed("claim"))
+		for _, v := range q.views {
+			for _, w := range v.waiters {
+				w.end(nil, store.Closed("claim"))
+			}
+			v.waiters = nil
 		}
-		q.waiters = nil
+		q.idle = 0
 	}
-	for p := range f.picks {
-		p.cancel()
-	}
+	f.mu.Unlock()
+	late := f.clock.AfterFunc(closeGrace, f.stop)
+	f.tasks.Wait()
+	late()
+	f.mu.Lock()
+	f.drained = true
 	f.room.Broadcast()
 	f.mu.Unlock()
-	f.tasks.Wait()
+	f.writers.Wait()
 	f.cancel()
 	return true
 }
@@ -147,6 +170,30 @@ func (f *Frame) Check(ctx context.Context, verb string) error {
 		return store.Closed(verb)
 	}
 	return nil
+}
+
+// Hold keeps messages whose time to live has ended from going to quarantine, while hold is
+// true: nothing changes by itself in a store that is excluded. It waits for what is under
+// way.
+func (f *Frame) Hold(hold bool) {
+	f.mu.Lock()
+	f.held = hold
+	var sweeps []chan struct{}
+	for _, q := range f.queues {
+		for _, v := range q.views {
+			v.stale = true
+		}
+		if q.sweeping != nil {
+			sweeps = append(sweeps, q.sweeping)
+		}
+		f.serve(q)
+	}
+	f.mu.Unlock()
+	if hold {
+		for _, done := range sweeps {
+			<-done
+		}
+	}
 }
 
 // Waiting returns how many Claim calls wait.
@@ -180,9 +227,8 @@ func (f *Frame) now() int64 {
 
 // token returns a new token for a lease.
 func (f *Frame) token() string {
-	f.tokenCount++
 	var b [16]byte
 	copy(b[:8], f.tokenPrefix[:])
-	binary.BigEndian.PutUint64(b[8:], f.tokenCount)
+	binary.BigEndian.PutUint64(b[8:], f.tokenCount.Add(1))
 	return base64.RawURLEncoding.EncodeToString(b[:])
 }

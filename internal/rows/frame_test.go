@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -18,21 +19,60 @@ import (
 type watched struct {
 	*tables
 	picks, looks, updates atomic.Int64
-	deaf                  atomic.Bool // no hints arrive
+	deaf                  atomic.Bool // no hints arrive, and it is known
+	mute                  atomic.Bool // hints are lost
+	stuck                 atomic.Bool // what has expired is not found
+	broken                atomic.Bool // what has expired cannot be looked for
 
-	mu     sync.Mutex
-	before func(*Need) error // of an update; nothing is changed if it fails
-	after  func() error      // of one that was written
+	mu       sync.Mutex
+	before   func(*Need) error // of an update; nothing is changed if it fails
+	undone   error             // of updates that are decided and not written
+	onUndone func()
+	after    func() error  // of one that was written
+	looked   func()        // called before anybody knows what was seen
+	expired  func()        // the same of what has expired
+	picked   func(*Picked) // called with what was picked, before anybody knows of it
 }
 
 func (d *watched) Pick(ctx context.Context, p *Pick) (*Picked, error) {
 	d.picks.Add(1)
-	return d.tables.Pick(ctx, p)
+	got, err := d.tables.Pick(ctx, p)
+	d.mu.Lock()
+	picked := d.picked
+	d.mu.Unlock()
+	if picked != nil && err == nil {
+		picked(got)
+	}
+	return got, err
 }
 
 func (d *watched) Look(ctx context.Context, lanes []int64) (int64, []int64, error) {
 	d.looks.Add(1)
-	return d.tables.Look(ctx, lanes)
+	now, at, err := d.tables.Look(ctx, lanes)
+	d.mu.Lock()
+	looked := d.looked
+	d.mu.Unlock()
+	if looked != nil {
+		looked()
+	}
+	return now, at, err
+}
+
+func (d *watched) Expired(ctx context.Context, queue string, limit int) ([]Ref, []store.Key, error) {
+	if d.stuck.Load() {
+		return nil, nil, nil
+	}
+	if d.broken.Load() {
+		return nil, nil, errBroken
+	}
+	refs, keys, err := d.tables.Expired(ctx, queue, limit)
+	d.mu.Lock()
+	expired := d.expired
+	d.mu.Unlock()
+	if expired != nil {
+		expired()
+	}
+	return refs, keys, err
 }
 
 func (d *watched) Update(ctx context.Context, n *Need, decide func(int64, *State) *Changes) error {
@@ -44,6 +84,19 @@ func (d *watched) Update(ctx context.Context, n *Need, decide func(int64, *State
 		if err := before(n); err != nil {
 			return err
 		}
+	}
+	d.mu.Lock()
+	undone, onUndo := d.undone, d.onUndone
+	d.mu.Unlock()
+	if undone != nil {
+		_ = d.tables.Update(ctx, n, func(now int64, s *State) *Changes {
+			decide(now, s)
+			return &Changes{}
+		})
+		if onUndo != nil {
+			onUndo()
+		}
+		return undone
 	}
 	if err := d.tables.Update(ctx, n, decide); err != nil {
 		return err
@@ -57,16 +110,62 @@ func (d *watched) Update(ctx context.Context, n *Need, decide func(int64, *State
 func (d *watched) Hinted() bool { return !d.deaf.Load() }
 
 func (d *watched) Announce(lanes map[int64]int64, records []int64) {
-	if !d.deaf.Load() {
+	if !d.deaf.Load() && !d.mute.Load() {
 		d.tables.Announce(lanes, records)
 	}
 }
+
+var errBroken = errors.New("broken")
 
 // fail makes updates fail.
 func (d *watched) fail(before func(*Need) error, after func() error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.before, d.after = before, after
+}
+
+// undo makes updates fail after they were decided.
+func (d *watched) undo(err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.undone = err
+}
+
+// onUndo has a function called before such an update fails.
+func (d *watched) onUndo(f func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.onUndone = f
+}
+
+// setBack sets the clock of the database back. It does not run backwards: it stands still
+// until it has caught up.
+func (d *watched) setBack(by time.Duration) {
+	d.tables.mu.Lock()
+	defer d.tables.mu.Unlock()
+	d.clock = skewed{d.clock, -by}
+}
+
+// skewed is a clock that is ahead of another one.
+type skewed struct {
+	base.Clock
+	by time.Duration
+}
+
+func (c skewed) Now() time.Time { return c.Clock.Now().Add(c.by) }
+
+// onLook has functions called once with the next look, and with the next that has expired.
+func (d *watched) onLook(looked, expired func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.looked, d.expired = looked, expired
+}
+
+// onPick has a function called with what is picked.
+func (d *watched) onPick(f func(*Picked)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.picked = f
 }
 
 // house is one database and the frames on it, in virtual time.
@@ -89,14 +188,38 @@ func (h *house) open() *Frame {
 	return f
 }
 
+func message(name string) store.Message {
+	return store.Message{Key: store.Key{Queue: "turns", Tenant: "acme", Name: name}, ID: "1", Route: "order", Body: []byte(name)}
+}
+
 func (h *house) put(f *Frame, name string, options ...func(*store.Message)) {
 	h.Helper()
-	m := store.Message{Key: store.Key{Queue: "turns", Tenant: "acme", Name: name}, ID: "1", Route: "order", Body: []byte(name)}
+	if err := h.try(f, name, options...); err != nil {
+		h.Error(err)
+	}
+}
+
+func (h *house) try(f *Frame, name string, options ...func(*store.Message)) error {
+	m := message(name)
 	for _, o := range options {
 		o(&m)
 	}
-	if err := f.Commit(h.Context(), &store.Tx{Put: []store.Message{m}}); err != nil {
-		h.Error(err)
+	return f.Commit(h.Context(), &store.Tx{Put: []store.Message{m}})
+}
+
+// await begins to wait for a record. What it returns returns the record, or nil if it is
+// still waited for.
+func (h *house) await(f *Frame, key store.RecordKey, after int64) func() *store.Record {
+	var found *store.Record
+	go func() {
+		if r, err := f.Await(h.Context(), key, after); err == nil {
+			found = &r
+		}
+	}()
+	synctest.Wait()
+	return func() *store.Record {
+		synctest.Wait()
+		return found
 	}
 }
 
@@ -194,19 +317,54 @@ func TestGroupThatFailsTakesBackWhatItHanded(t *testing.T) {
 	inHouse(t, func(h *house) {
 		f := h.open()
 		c := h.claim(h.Context(), f, time.Hour)
-		bad := errors.New("connection lost")
-		h.db.fail(nil, func() error { return bad }) // decided, written, and not known to be
-		err := f.Commit(h.Context(), &store.Tx{Put: []store.Message{{Key: store.Key{Queue: "turns", Name: "x"}, ID: "1", Route: "order"}}})
-		if !errors.Is(err, bad) {
+		bad := fmt.Errorf("cannot write: %w", ErrUndone)
+		h.db.undo(bad) // decided, and not written
+		if err := h.try(f, "x"); !errors.Is(err, bad) {
 			t.Fatalf("commit: %v", err)
 		}
 		synctest.Wait()
 		if c.done {
 			t.Fatalf("claimed %v by a commit that failed", c.claims)
 		}
-		h.db.fail(nil, nil)
+		h.db.undo(nil)
 		h.put(f, "k")
 		h.got(c, "k")
+	})
+}
+
+func TestWhatMayHaveBeenWrittenIsLookedFor(t *testing.T) {
+	inHouse(t, func(h *house) {
+		f := h.open()
+		c := h.claim(h.Context(), f, time.Hour)
+		key := store.RecordKey{Kind: "instance", ID: "1"}
+		found := h.await(f, key, 0)
+		bad := errors.New("connection lost")
+		h.db.fail(nil, func() error { // written, with a lease, and not known to be
+			h.db.fail(nil, nil)
+			return bad
+		})
+		tx := &store.Tx{Put: []store.Message{message("k")}, PutRecords: []store.PutRecord{{Record: store.Record{Key: key}}}}
+		if err := f.Commit(h.Context(), tx); !errors.Is(err, bad) {
+			t.Fatalf("commit: %v", err)
+		}
+		h.got(c, "k") // at once, and as its first attempt
+		h.version("who awaits it", found(), 1)
+
+		h.putRecord(f, key)
+		c = h.claim(h.Context(), f, time.Hour)
+		h.db.fail(nil, func() error {
+			h.db.fail(nil, nil)
+			return bad
+		})
+		m := message("l")
+		m.VisibleAt = time.Now().Add(time.Second)
+		tx.Put, tx.PutRecords[0].Expect = []store.Message{m}, 2
+		if err := f.Commit(h.Context(), tx); !errors.Is(err, bad) {
+			t.Fatalf("commit: %v", err)
+		}
+		h.version("who awaits it then", h.await(f, key, 2)(), 3)
+		<-time.After(time.Second)
+		h.got(c, "l") // when it is due
 	})
 }
 
@@ -232,35 +390,26 @@ func TestOneThatCannotBeWrittenDoesNotFailItsNeighbours(t *testing.T) {
 		f := h.open()
 		poison := IDOf(store.Key{Queue: "turns", Tenant: "acme", Name: "poison"})
 		h.db.fail(func(n *Need) error {
-			for _, id := range n.Keys {
-				if id == poison {
-					return fmt.Errorf("it is poisoned: %w", ErrUndone)
-				}
+			if slices.Contains(n.Keys, poison) {
+				return fmt.Errorf("it is poisoned: %w", ErrUndone)
 			}
 			return nil
 		}, nil)
-		hold := make(chan struct{})
-		h.db.tables.mu.Lock() // so that the calls gather
-		go func() { <-hold; h.db.tables.mu.Unlock() }()
-		errs := make([]error, 40)
-		var calls sync.WaitGroup
-		for i := range errs {
-			calls.Go(func() {
-				name := fmt.Sprint("k", i)
-				if i == 17 {
-					name = "poison"
-				}
-				m := store.Message{Key: store.Key{Queue: "turns", Tenant: "acme", Name: name}, ID: "1", Route: "order"}
-				errs[i] = f.Commit(h.Context(), &store.Tx{Put: []store.Message{m}})
-			})
+		var calls []*call
+		for i := range 40 {
+			m := message(fmt.Sprint("k", i))
+			if i == 17 {
+				m = message("poison")
+			}
+			calls = append(calls, newCall(h.Context(), operation{tx: &store.Tx{Put: []store.Message{m}}}, 0))
 		}
-		close(hold)
-		calls.Wait()
-		for i, err := range errs {
-			if (err != nil) != (i == 17) {
-				t.Errorf("commit %d: %v", i, err)
+		f.run(calls)
+		for i, c := range calls {
+			if (c.err != nil) != (i == 17) {
+				t.Errorf("commit %d: %v", i, c.err)
 			}
 		}
+		h.same("keys", int64(len(h.db.keys)), 39)
 	})
 }
 

@@ -1,11 +1,18 @@
 package rows
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/abidehq/abide/store"
 )
+
+// offer is a key that can be leased to somebody who waits.
+type offer struct {
+	key     *keyWork
+	lane    int64
+	visible []*messageWork
+	to      *waiter
+}
 
 // hand leases keys that a group makes ready to those who wait for them in this process, and
 // returns who gets something: the same commit that puts a message delivers it, and nobody
@@ -15,64 +22,86 @@ import (
 // nothing else to claim: whoever has looks, so that the oldest comes first and tenants
 // take turns.
 func (f *Frame) hand(p *plan) (hands []*waiter) {
-	type offer struct {
-		key     *keyWork
-		visible []*messageWork
-	}
-	var offers []offer
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, k := range p.keys {
-		if q := f.queues[k.row.Key.Queue]; !k.dirty || q == nil || len(q.waiters) == 0 {
-			continue
-		}
-		if visible := k.ready(p.now); len(visible) > 0 {
-			offers = append(offers, offer{k, visible})
-		}
-	}
-	if len(offers) == 0 || f.closed {
+	offers := f.offers(p)
+	if len(offers) == 0 {
 		return nil
 	}
-	slices.SortFunc(offers, func(a, b offer) int {
-		return cmp.Or(cmp.Compare(a.visible[0].Visible, b.visible[0].Visible), compareIDs(a.key.row.ID, b.key.row.ID))
-	})
-	for _, o := range offers {
-		w := f.taker(o.key)
-		if w == nil {
+	f.mu.Lock()
+	for i := range offers {
+		o := &offers[i]
+		if o.to = f.taker(o.lane); o.to == nil {
 			continue
 		}
-		if len(w.handed) == 0 {
-			hands = append(hands, w)
+		if o.to.handing++; o.to.handing == 1 {
+			hands = append(hands, o.to)
 		}
-		w.handed = append(w.handed, f.lease(o.key, o.visible, w, p.now))
+		if o.to.handing == o.to.req.Max {
+			o.to.leave()
+		}
 	}
 	for _, w := range hands {
 		w.leave()
 		w.busy = true
 	}
+	f.mu.Unlock()
+	for i := range offers {
+		if o := &offers[i]; o.to != nil { // it is ours now: nobody else is busy with it
+			o.to.handed = append(o.to.handed, f.lease(o.key, o.visible, &o.to.req, p.now))
+		}
+	}
 	return hands
 }
 
-// taker returns who waits for a key and has nothing else to claim, or nil.
-func (f *Frame) taker(k *keyWork) *waiter {
-	q, lane := f.queues[k.row.Key.Queue], k.row.Lane()
-	for _, w := range q.waiters {
-		if w.set[lane] && len(w.handed) < w.req.Max && !f.due(q, w.lanes) {
-			return w
+// offers returns what the group makes ready in queues in which somebody waits. All of it is
+// visible since the same moment.
+func (f *Frame) offers(p *plan) (offers []offer) {
+	idle := map[string]bool{}
+	f.mu.Lock()
+	for name, q := range f.queues {
+		if q.idle > 0 && !f.closed {
+			idle[name] = true
 		}
 	}
-	return nil
+	f.mu.Unlock()
+	if len(idle) == 0 {
+		return nil
+	}
+	for _, k := range p.keys {
+		if !k.dirty || !idle[k.row.Key.Queue] {
+			continue
+		}
+		if visible := k.ready(p.now); len(visible) > 0 {
+			offers = append(offers, offer{key: k, lane: k.row.Lane(), visible: visible})
+		}
+	}
+	slices.SortFunc(offers, func(a, b offer) int { return compareIDs(a.key.row.ID, b.key.row.ID) })
+	return offers
 }
 
-// lease leases a key to a waiter.
-func (f *Frame) lease(k *keyWork, visible []*messageWork, w *waiter, now int64) store.Claim {
-	limit := w.req.MaxMessages
+// taker returns who waits for a lane and has nothing else to claim, or nil.
+func (f *Frame) taker(id int64) (first *waiter) {
+	l := f.lanes[id]
+	if l == nil || f.closed {
+		return nil
+	}
+	for _, v := range l.views {
+		if len(v.waiters) > 0 && !f.due(v) && (first == nil || v.waiters[0].number < first.number) {
+			first = v.waiters[0]
+		}
+	}
+	return first
+}
+
+// lease leases a key to whoever asked for it. What was put is not copied: it is the
+// frame's own, and the caller's from then on.
+func (f *Frame) lease(k *keyWork, visible []*messageWork, req *store.ClaimRequest, now int64) store.Claim {
+	limit := req.MaxMessages
 	if limit == 0 {
 		limit = store.DefaultMessages
 	}
 	var messages []MessageRow
 	size := 0
-	k.row.Token, k.row.Until, k.row.Delivered = f.token(), now+millis(w.req.Lease), nil
+	k.row.Token, k.row.Until, k.row.Delivered = f.token(), now+millis(req.Lease), nil
 	for _, m := range visible {
 		if len(messages) == limit || (len(messages) > 0 && size+len(m.Body) > store.PageBytes) {
 			break
@@ -84,16 +113,20 @@ func (f *Frame) lease(k *keyWork, visible []*messageWork, w *waiter, now int64) 
 	return claim(&k.row, messages, now)
 }
 
-// takeBack lets those wait on to whom a group that failed had handed something.
-func (f *Frame) takeBack(hands []*waiter) {
-	if len(hands) == 0 {
-		return
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
+// takeBack lets those wait on to whom a group that failed had handed something. If it is
+// not known whether it was written, the leases may be there: they are let go.
+func (f *Frame) takeBack(hands []*waiter, unknown bool) {
 	for _, w := range hands {
-		w.handed = nil
-		f.settleWait(w, 0, nil, nil)
-		f.serve(w.queue)
+		if unknown {
+			for i := range w.handed {
+				f.letGo(w.handed[i].Lease())
+			}
+		}
+		w.handing, w.handed = 0, nil
+		if w.over && !w.ended && !f.closed {
+			f.look(w) // its time came to its end meanwhile, and there may be something else
+			continue
+		}
+		f.settleWait(w, nil, nil)
 	}
 }

@@ -1,7 +1,6 @@
 package rows
 
 import (
-	"bytes"
 	"slices"
 
 	"github.com/abidehq/abide/store"
@@ -23,6 +22,9 @@ type keyWork struct {
 
 	fresh      []*messageWork // put in this group
 	freshCount int            // of them that are still there
+
+	removed   seqSet // of remove
+	delivered seqSet // of row.Delivered
 
 	wiped  bool
 	raise  bool
@@ -50,9 +52,9 @@ func newKeyWork(key store.Key, id ID, row *KeyRow) *keyWork {
 	return k
 }
 
-// know adds a message that the database has.
+// know adds a message that the database has, and that may be gone already.
 func (k *keyWork) know(m *MessageRow) {
-	k.index(&messageWork{MessageRow: *m, stored: true})
+	k.index(&messageWork{MessageRow: *m, stored: true, gone: k.removed.has(k.remove, m.Seq)})
 }
 
 func (k *keyWork) index(m *messageWork) {
@@ -74,8 +76,6 @@ func (k *keyWork) live(token store.Token, now int64) bool {
 	return k.row.Token != "" && k.row.Token == string(token) && now < k.row.Until
 }
 
-func (k *keyWork) leased(now int64) bool { return k.row.Token != "" && now < k.row.Until }
-
 // endLease ends the lease. The attempts of what was delivered count, unless they are taken
 // back.
 func (k *keyWork) endLease(counted bool) (delivered []int64) {
@@ -88,7 +88,7 @@ func (k *keyWork) endLease(counted bool) (delivered []int64) {
 			}
 		}
 	}
-	k.row.Token, k.row.Until, k.row.Delivered = "", 0, nil
+	k.row.Token, k.row.Until, k.row.Delivered, k.delivered = "", 0, nil, seqSet{}
 	k.dirty = true
 	return delivered
 }
@@ -122,7 +122,7 @@ func (k *keyWork) drop(m *messageWork) {
 
 // unleaseIf ends a lease with which the message was delivered.
 func (k *keyWork) unleaseIf(seq int64) {
-	if k.row.Token != "" && slices.Contains(k.row.Delivered, seq) {
+	if k.row.Token != "" && k.delivered.has(k.row.Delivered, seq) {
 		k.endLease(true)
 	}
 }
@@ -187,7 +187,7 @@ func (k *keyWork) wipe() {
 		m.gone = true
 	}
 	k.fresh, k.remove, k.count, k.move, k.log, k.trim, k.raise = nil, nil, nil, nil, nil, 0, false
-	k.freshCount = 0
+	k.removed, k.delivered, k.freshCount = seqSet{}, seqSet{}, 0
 	k.row.Count, k.row.LogLength = 0, 0
 	k.dirty = true
 	k.forgetIfGone()
@@ -273,7 +273,30 @@ func (k *keyWork) settle() bool {
 	return known
 }
 
-// claim builds what a caller gets of a key that was leased.
+// seqSet finds numbers in a list that only grows, without going through it each time.
+type seqSet struct {
+	set     map[int64]bool
+	indexed int // how many of the list are in the set
+}
+
+// fewSeqs is how long a list is searched as it is.
+const fewSeqs = 16
+
+func (s *seqSet) has(list []int64, seq int64) bool {
+	if len(list) <= fewSeqs {
+		return slices.Contains(list, seq)
+	}
+	if s.set == nil {
+		s.set = make(map[int64]bool, len(list))
+	}
+	for ; s.indexed < len(list); s.indexed++ {
+		s.set[list[s.indexed]] = true
+	}
+	return s.set[seq]
+}
+
+// claim builds what a caller gets of a key that was leased. The bodies are the caller's
+// from then on.
 func claim(row *KeyRow, messages []MessageRow, now int64) store.Claim {
 	c := store.Claim{
 		Key: row.Key, Token: store.Token(row.Token), Route: row.Route, LogLength: row.LogLength, LogTag: row.LogTag,
@@ -282,7 +305,6 @@ func claim(row *KeyRow, messages []MessageRow, now int64) store.Claim {
 	for i := range messages {
 		m := messages[i].Message(row.Key, row.Route)
 		m.Attempt++
-		m.Body = bytes.Clone(m.Body)
 		c.Messages = append(c.Messages, m)
 	}
 	return c

@@ -1,21 +1,23 @@
 package rows
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"slices"
-
-	"github.com/abidehq/abide/store"
 )
 
 // queue is the Claim calls of a queue, and what is known of what they wait for.
 type queue struct {
 	name     string
-	waiters  []*waiter // in the order in which they came, without those that are being served
-	waiting  int       // all of them
-	turn     int64     // the tenant whose turn it was last
-	expiring *lane
+	views    map[ID]*view
+	idle     int   // Claim calls that wait and that nobody serves at the moment
+	waiting  int   // all that wait
+	turn     int64 // the tenant whose turn it was last
+	expiring *lane // the keys without a route
 
 	serving   bool
 	sweeping  chan struct{} // closed when the sweep that is under way has ended
+	arrived   int64         // the earliest that came into expiring during the sweep
 	stopAlarm func() bool
 	alarmAt   int64
 }
@@ -23,42 +25,35 @@ type queue struct {
 // lane is what is known of the keys of a queue and a route.
 type lane struct {
 	queue *queue
+	views []*view // that have it
 
 	// next is a time before which there is nothing to claim in the lane, as far as is
 	// known; 0 if nothing is known.
 	next int64
 }
 
-// waiter is a Claim call that waits.
-type waiter struct {
-	req   store.ClaimRequest
+// view is the lanes that a Claim call asks for, and that in which messages expire. Those
+// who ask for the same routes share one, so that what is known of thousands of lanes is
+// gathered once, and not for each of thousands who wait.
+type view struct {
+	id    ID
 	queue *queue
-	lanes []int64
-	set   map[int64]bool
+	ids   []int64 // of the lanes, in order, without the one in which messages expire
+	lanes []*lane // all of them
+	users int     // calls and picks that need it
 
-	ended  bool
-	done   chan struct{} // closed when the wait is over; claims and err are set before
-	claims []store.Claim
-	err    error
+	next  int64 // the least of its lanes, unless it is stale
+	stale bool
 
-	busy   bool          // somebody looks for something for it; it is not in its queue then
-	over   bool          // its time is over: it ends when nobody is busy with it
-	gone   bool          // nobody waits any more
-	handed []store.Claim // by a group that is not durable yet
-}
-
-func (w *waiter) end(claims []store.Claim, err error) {
-	if !w.ended {
-		w.ended = true
-		w.claims, w.err = claims, err
-		close(w.done)
-	}
+	picks   map[*pick]bool // under way
+	looked  uint64         // the last look at all of its lanes that has ended, by its number
+	waiters []*waiter      // in the order of their numbers, without those that are being served
 }
 
 func (f *Frame) queue(name string) *queue {
 	q := f.queues[name]
 	if q == nil {
-		q = &queue{name: name, stopAlarm: func() bool { return false }, alarmAt: Never}
+		q = &queue{name: name, views: map[ID]*view{}, stopAlarm: func() bool { return false }, alarmAt: Never, arrived: Never}
 		q.expiring = &lane{queue: q}
 		f.lanes[LaneOf(name, "")] = q.expiring
 		f.queues[name] = q
@@ -66,137 +61,150 @@ func (f *Frame) queue(name string) *queue {
 	return q
 }
 
-func (f *Frame) lane(q *queue, id int64) *lane {
-	l := f.lanes[id]
-	if l == nil {
-		l = &lane{queue: q}
-		f.lanes[id] = l
+// viewID names a view by its lanes.
+func viewID(lanes []int64) (id ID) {
+	b := make([]byte, 0, 8*len(lanes))
+	for _, l := range lanes {
+		b = binary.BigEndian.AppendUint64(b, uint64(l))
 	}
-	return l
+	sum := sha256.Sum256(b)
+	copy(id[:], sum[:])
+	return id
 }
 
-// due reports whether there may be something to claim in one of the lanes, or to sweep in
-// the queue.
-func (f *Frame) due(q *queue, lanes []int64) bool {
-	now := f.now()
-	if q.expiring.next <= now {
-		return true
+// view returns the view of a queue with these lanes, which are ordered.
+func (f *Frame) view(name string, id ID, lanes []int64) *view {
+	q := f.queue(name)
+	if v := q.views[id]; v != nil {
+		return v
 	}
-	for _, id := range lanes {
-		if f.lane(q, id).next <= now {
-			return true
+	f.forgetIdle()
+	q = f.queue(name)
+	v := &view{id: id, queue: q, ids: lanes, lanes: make([]*lane, 0, len(lanes)+1), picks: map[*pick]bool{}, stale: true}
+	for _, number := range lanes {
+		l := f.lanes[number]
+		if l == nil {
+			l = &lane{queue: q}
+			f.lanes[number] = l
+		}
+		v.lanes = append(v.lanes, l)
+	}
+	v.lanes = append(v.lanes, q.expiring)
+	for _, l := range v.lanes {
+		l.views = append(l.views, v)
+	}
+	q.views[id] = v
+	return v
+}
+
+// keepLanes is how many lanes are remembered at least, whether somebody asks for them or
+// not.
+const keepLanes = 20_000
+
+// forgetIdle forgets what nobody asks for at the moment, if there is a lot of it. Whoever
+// asks for it again looks.
+func (f *Frame) forgetIdle() {
+	if len(f.lanes) < max(f.laneLimit, keepLanes) {
+		return
+	}
+	used := map[*lane]bool{}
+	for name, q := range f.queues {
+		for id, v := range q.views {
+			if v.users == 0 {
+				delete(q.views, id)
+				continue
+			}
+			for _, l := range v.lanes {
+				used[l] = true
+			}
+		}
+		if len(q.views) == 0 {
+			q.stopAlarm()
+			delete(f.queues, name)
 		}
 	}
-	return false
+	for number, l := range f.lanes {
+		if !used[l] {
+			delete(f.lanes, number)
+			continue
+		}
+		l.views = slices.DeleteFunc(l.views, func(v *view) bool { return v.users == 0 })
+	}
+	f.laneLimit = 2 * len(f.lanes)
+}
+
+// soonest returns when there may be something to claim in one of the lanes, or to sweep in
+// the queue.
+func (f *Frame) soonest(v *view) int64 {
+	if v.stale {
+		v.next, v.stale = Never, false
+		for _, l := range v.lanes {
+			if !f.held || l != v.queue.expiring {
+				v.next = min(v.next, l.next)
+			}
+		}
+	}
+	return v.next
+}
+
+// due reports whether there may be something.
+func (f *Frame) due(v *view) bool { return f.soonest(v) <= f.now() }
+
+// lower notes that there is something in a lane from a time on.
+func (f *Frame) lower(l *lane, at int64) {
+	expiring := l == l.queue.expiring
+	if expiring {
+		l.queue.arrived = min(l.queue.arrived, at)
+	}
+	for _, v := range l.views {
+		for p := range v.picks {
+			p.note(l, at)
+		}
+	}
+	if at >= l.next {
+		return
+	}
+	l.next = at
+	if expiring && f.held {
+		return
+	}
+	for _, v := range l.views {
+		v.next = min(v.next, at)
+	}
+}
+
+// set notes that there is nothing in a lane before a time.
+func (l *lane) set(at int64) {
+	if at == l.next {
+		return
+	}
+	l.next = at
+	for _, v := range l.views {
+		v.stale = true
+	}
+}
+
+// wanted reports whether somebody waits for the lane.
+func (l *lane) wanted() bool {
+	return slices.ContainsFunc(l.views, func(v *view) bool { return len(v.waiters) > 0 })
 }
 
 // touch notes that there is something to claim in lanes, and has those served who wait
 // for it.
 func (f *Frame) touch(lanes map[int64]int64) {
-	for p := range f.picks {
-		p.touch(lanes)
-	}
 	now := f.now()
 	for id, at := range lanes {
 		l := f.lanes[id]
 		if l == nil {
 			continue // nobody has asked for it, and who does looks
 		}
-		l.next = min(l.next, at)
-		if at <= now {
+		f.lower(l, at)
+		switch {
+		case !l.wanted():
+		case at <= now:
 			f.serve(l.queue)
-		} else if at < l.queue.alarmAt {
+		case at < l.queue.alarmAt:
 			f.setAlarm(l.queue, at)
 		}
-	}
-}
-
-// setAlarm has the queue served at a time, if somebody waits.
-func (f *Frame) setAlarm(q *queue, at int64) {
-	q.stopAlarm()
-	q.alarmAt = Never
-	if at == Never || len(q.waiters) == 0 {
-		return
-	}
-	q.alarmAt = at
-	wait := milliseconds(min(max(at-f.now(), 0), maxAlarm))
-	q.stopAlarm = f.clock.AfterFunc(wait, func() {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		q.alarmAt = Never
-		f.serve(q)
-	})
-}
-
-// maxAlarm is the longest time, in milliseconds, after which the clock is looked at again:
-// the timer of a machine that sleeps, or whose clock is set, goes off late.
-const maxAlarm = 60_000
-
-// nextDue returns when there may be something for those who wait in a queue.
-func (f *Frame) nextDue(q *queue) int64 {
-	next := q.expiring.next
-	for _, w := range q.waiters {
-		for _, id := range w.lanes {
-			next = min(next, f.lane(q, id).next)
-		}
-	}
-	return next
-}
-
-// serve has somebody look for those who wait in the queue, if there may be something.
-func (f *Frame) serve(q *queue) {
-	if q.serving || f.closed || len(q.waiters) == 0 {
-		return
-	}
-	if f.dueWaiter(q) == nil {
-		f.setAlarm(q, f.nextDue(q))
-		return
-	}
-	q.serving = true
-	f.tasks.Add(1)
-	go func() {
-		defer f.tasks.Done()
-		f.serveAll(q)
-	}()
-}
-
-// dueWaiter returns the first of those who wait for whom there may be something.
-func (f *Frame) dueWaiter(q *queue) *waiter {
-	for _, w := range q.waiters {
-		if f.due(q, w.lanes) {
-			return w
-		}
-	}
-	return nil
-}
-
-// serveAll looks for those who wait until nothing is due.
-func (f *Frame) serveAll(q *queue) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for !f.closed {
-		w := f.dueWaiter(q)
-		if w == nil {
-			break
-		}
-		i := slices.Index(q.waiters, w)
-		w.leave()
-		w.busy = true
-		f.mu.Unlock()
-		f.lookFor(w, i)
-		f.mu.Lock()
-	}
-	q.serving = false
-	if !f.closed {
-		f.setAlarm(q, f.nextDue(q))
-	}
-}
-
-// letGo releases a lease of which nobody knows. The attempt was not one.
-func (f *Frame) letGo(l store.Lease) {
-	c := &call{operation: operation{release: &store.Release{Lease: l, Uncounted: true}}, ctx: f.ctx, done: make(chan struct{})}
-	if !f.closed {
-		f.gathered = append(f.gathered, c)
-		f.room.Signal()
 	}
 }

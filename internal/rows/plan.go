@@ -1,11 +1,6 @@
 package rows
 
 import (
-	"bytes"
-	"cmp"
-	"maps"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/abidehq/abide/store"
@@ -20,9 +15,7 @@ type operation struct {
 	expire  *expiry
 	over    *overrun
 
-	// What became of it.
-	err     error
-	changed []store.RecordKey // records that it put or deleted
+	err error // what became of it
 }
 
 // renewal makes leases last longer.
@@ -42,106 +35,15 @@ type expiry struct {
 // overrun puts messages of a key that was just leased into quarantine, and ends the lease
 // if nothing was delivered with it.
 type overrun struct {
-	lease store.Lease
-	ids   []string
+	lease    store.Lease
+	messages []overMessage
 }
 
-// need returns what must be loaded for the operations.
-func need(ops []*operation) *Need {
-	n := &needs{keys: map[ID]store.Key{}, messages: map[Ref]bool{}, records: map[store.RecordKey]bool{}}
-	for _, op := range ops {
-		switch {
-		case op.tx != nil:
-			n.tx(op.tx)
-		case op.release != nil:
-			n.key(op.release.Lease.Key)
-		case op.renew != nil:
-			for _, l := range op.renew.leases {
-				n.key(l.Key)
-			}
-		case op.expire != nil:
-			n.bodies = true
-			for i, key := range op.expire.keys {
-				n.ref(key, op.expire.refs[i].ID)
-			}
-		case op.over != nil:
-			n.bodies = true
-			for _, id := range op.over.ids {
-				n.ref(op.over.lease.Key, id)
-			}
-		}
-	}
-	ids := slices.SortedFunc(maps.Keys(n.keys), compareIDs)
-	names := make([]store.Key, len(ids))
-	for i, id := range ids {
-		names[i] = n.keys[id]
-	}
-	return &Need{
-		Keys:     ids,
-		Names:    names,
-		Messages: slices.SortedFunc(maps.Keys(n.messages), compareRefs),
-		Bodies:   n.bodies,
-		Records:  slices.SortedFunc(maps.Keys(n.records), CompareRecordKeys),
-	}
-}
-
-// needs gathers what is needed.
-type needs struct {
-	keys     map[ID]store.Key
-	messages map[Ref]bool
-	records  map[store.RecordKey]bool
-	bodies   bool
-}
-
-func (n *needs) key(k store.Key) ID {
-	id := IDOf(k)
-	n.keys[id] = k
-	return id
-}
-
-func (n *needs) ref(k store.Key, id string) { n.messages[Ref{n.key(k), id}] = true }
-
-func (n *needs) tx(tx *store.Tx) {
-	for i := range tx.Finish {
-		f := &tx.Finish[i]
-		n.key(f.Lease.Key)
-		for _, id := range f.Keep {
-			n.ref(f.Lease.Key, id)
-		}
-	}
-	for _, key := range tx.DeleteKeys {
-		n.key(key)
-	}
-	for _, t := range tx.Trim {
-		n.key(t.Key)
-	}
-	for i := range tx.Append {
-		n.key(tx.Append[i].Key)
-	}
-	for i := range tx.Put {
-		n.ref(tx.Put[i].Key, tx.Put[i].ID)
-	}
-	for _, r := range tx.Retime {
-		n.ref(r.Ref.Key, r.Ref.ID)
-	}
-	for _, r := range tx.Delete {
-		n.ref(r.Key, r.ID)
-	}
-	for i := range tx.PutRecords {
-		n.records[tx.PutRecords[i].Record.Key] = true
-	}
-	for _, d := range tx.DeleteRecords {
-		n.records[d.Key] = true
-	}
-}
-
-func compareIDs(a, b ID) int { return bytes.Compare(a[:], b[:]) }
-
-func compareRefs(a, b Ref) int { return cmp.Or(compareIDs(a.Key, b.Key), strings.Compare(a.ID, b.ID)) }
-
-// CompareRecordKeys is the order in which records are locked.
-func CompareRecordKeys(a, b store.RecordKey) int {
-	return cmp.Or(strings.Compare(a.Kind, b.Kind), strings.Compare(a.Tenant, b.Tenant), strings.Compare(a.ID, b.ID))
+// overMessage is a message that was delivered too often. The number is that of the very
+// message: another one may have been put under its ID since.
+type overMessage struct {
+	id  string
+	seq int64
 }
 
 // plan works out what a group of operations changes. Each operation sees what those
@@ -149,7 +51,7 @@ func CompareRecordKeys(a, b store.RecordKey) int {
 type plan struct {
 	now     int64
 	state   *State
-	keys    map[ID]*keyWork
+	keys    map[store.Key]*keyWork
 	records map[store.RecordKey]*recordWork
 	upserts []store.Record
 }
@@ -163,17 +65,16 @@ type recordWork struct {
 }
 
 func newPlan(now int64, state *State) *plan {
-	p := &plan{now: now, state: state, keys: map[ID]*keyWork{}, records: map[store.RecordKey]*recordWork{}}
-	return p
+	return &plan{now: now, state: state, keys: map[store.Key]*keyWork{}, records: map[store.RecordKey]*recordWork{}}
 }
 
 // key returns the work on a key.
 func (p *plan) key(key store.Key) *keyWork {
-	id := IDOf(key)
-	k := p.keys[id]
+	k := p.keys[key]
 	if k == nil {
+		id := IDOf(key)
 		k = newKeyWork(key, id, p.state.Keys[id])
-		p.keys[id] = k
+		p.keys[key] = k
 	}
 	return k
 }
@@ -182,9 +83,7 @@ func (p *plan) key(key store.Key) *keyWork {
 func (p *plan) keyFor(key store.Key, id string) *keyWork {
 	k := p.key(key)
 	if m := p.state.Messages[Ref{k.row.ID, id}]; m != nil && k.exists && k.bySeq[m.Seq] == nil && !k.wiped {
-		gone := slices.Contains(k.remove, m.Seq)
 		k.know(m)
-		k.bySeq[m.Seq].gone = gone
 	}
 	return k
 }
@@ -204,7 +103,7 @@ func (p *plan) do(op *operation) {
 	switch {
 	case op.tx != nil:
 		if op.err = p.check(op.tx); op.err == nil {
-			p.apply(op)
+			p.apply(op.tx)
 		}
 	case op.release != nil:
 		op.err = p.release(op.release)
@@ -214,30 +113,30 @@ func (p *plan) do(op *operation) {
 		for i, key := range op.expire.keys {
 			k := p.keyFor(key, op.expire.refs[i].ID)
 			if m := k.find(op.expire.refs[i].ID); m != nil && k.row.Route == "" && m.Expires() <= p.now {
-				p.quarantine(op, k, m, store.ReasonExpired)
+				p.quarantine(k, m, store.ReasonExpired)
 				k.forgetIfGone()
 			}
 		}
 	case op.over != nil:
-		p.over(op)
+		p.over(op.over)
 	}
 }
 
-func (p *plan) quarantine(op *operation, k *keyWork, m *messageWork, reason string) {
+func (p *plan) quarantine(k *keyWork, m *messageWork, reason string) {
 	k.drop(m)
-	record := store.Quarantine(m.Message(k.row.Key, k.row.Route), k.row.Route, reason, store.FromMillis(p.now)).Record
-	p.upserts = append(p.upserts, record)
-	op.changed = append(op.changed, record.Key)
+	p.upserts = append(p.upserts, store.Quarantine(m.Message(k.row.Key, k.row.Route), k.row.Route, reason, store.FromMillis(p.now)).Record)
 }
 
-func (p *plan) over(op *operation) {
-	k := p.key(op.over.lease.Key)
-	if !k.live(op.over.lease.Token, p.now) {
+// over does its work as long as nobody else has leased the key: also if the lease has
+// ended by time meanwhile, or a short one would have to be made again and again.
+func (p *plan) over(o *overrun) {
+	k := p.key(o.lease.Key)
+	if k.row.Token != string(o.lease.Token) {
 		return
 	}
-	for _, id := range op.over.ids {
-		if m := p.keyFor(op.over.lease.Key, id).find(id); m != nil {
-			p.quarantine(op, k, m, store.ReasonAttempts)
+	for _, over := range o.messages {
+		if m := p.keyFor(o.lease.Key, over.id).find(over.id); m != nil && m.Seq == over.seq {
+			p.quarantine(k, m, store.ReasonAttempts)
 		}
 	}
 	if len(k.row.Delivered) == 0 {
@@ -316,8 +215,7 @@ func (p *plan) check(tx *store.Tx) error {
 }
 
 // apply applies a checked tx, in the order that the contract gives.
-func (p *plan) apply(op *operation) {
-	tx := op.tx
+func (p *plan) apply(tx *store.Tx) {
 	for i := range tx.Finish {
 		p.finish(&tx.Finish[i])
 	}
@@ -348,12 +246,9 @@ func (p *plan) apply(op *operation) {
 			k.drop(m)
 		}
 	}
-	p.putRecords(op)
+	p.putRecords(tx)
 	for i := range tx.Finish {
 		p.key(tx.Finish[i].Lease.Key).forgetIfGone()
-	}
-	for i := range tx.Put {
-		p.key(tx.Put[i].Key).forgetIfGone()
 	}
 	for _, r := range tx.Delete {
 		p.key(r.Key).forgetIfGone()
@@ -380,24 +275,22 @@ func (p *plan) finish(f *store.Finish) {
 	k.endLease(true)
 }
 
-func (p *plan) putRecords(op *operation) {
-	for i := range op.tx.PutRecords {
-		put := &op.tx.PutRecords[i].Record
+func (p *plan) putRecords(tx *store.Tx) {
+	for i := range tx.PutRecords {
+		put := &tx.PutRecords[i].Record
 		r := p.record(put.Key)
 		r.version++
 		record := *put
 		record.Version = r.version
 		record.Time = store.FromMillis(store.RecordMillis(record.Time))
 		r.record, r.dirty = &record, true
-		op.changed = append(op.changed, put.Key)
 	}
-	for _, d := range op.tx.DeleteRecords {
+	for _, d := range tx.DeleteRecords {
 		r := p.record(d.Key)
 		if r.version == 0 {
 			continue
 		}
 		r.version, r.record, r.dirty = 0, nil, true
-		op.changed = append(op.changed, d.Key)
 	}
 }
 

@@ -7,7 +7,8 @@ import (
 )
 
 // Hint is how the backend tells that another process announced something. Without lanes
-// and records it says that anything may have happened: after a connection was lost, say.
+// and records it says that anything may have happened: after a connection was lost, say,
+// or when hints do not arrive any more.
 func (f *Frame) Hint(lanes map[int64]int64, records []int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -15,22 +16,34 @@ func (f *Frame) Hint(lanes map[int64]int64, records []int64) {
 		return
 	}
 	if len(lanes) == 0 && len(records) == 0 {
-		lanes = map[int64]int64{}
-		for id := range f.lanes {
-			lanes[id] = 0
-		}
-		for number := range f.numbers {
-			records = append(records, number)
-		}
+		f.hintAll()
+		return
 	}
 	f.touch(lanes)
 	for _, number := range records {
-		for key := range f.numbers[number] {
-			f.recent.forget(key)
-			for _, a := range f.awaiters[key] {
-				a.call()
-			}
+		for g := range f.groups {
+			g.doubts[number] = true
 		}
+		f.wakeAwaiters(number)
+	}
+}
+
+func (f *Frame) hintAll() {
+	for g := range f.groups {
+		g.doubted = true
+	}
+	lanes := make(map[int64]int64, len(f.lanes))
+	for id := range f.lanes {
+		lanes[id] = 0
+	}
+	f.touch(lanes)
+	f.recent = newRecent()
+	for number := range f.awaiters {
+		f.wakeAwaiters(number)
+	}
+	if f.polling && !f.db.Hinted() {
+		f.pollGap = firstPoll
+		f.pollLater() // sooner than while there were hints
 	}
 }
 
@@ -48,23 +61,25 @@ func (f *Frame) poll() {
 	f.pollLater()
 }
 
+// pollLater sets the time of the next poll, instead of the one that was set before.
 func (f *Frame) pollLater() {
+	f.pollStop()
+	f.pollAt++
+	at := f.pollAt
 	gap := min(f.pollGap, f.o.PollUnhinted)
 	if f.db.Hinted() {
 		gap = f.o.Poll
 	}
-	f.clock.AfterFunc(gap, func() {
+	f.pollStop = f.clock.AfterFunc(gap, func() {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		if f.closed || !f.somebodyWaits() {
+		switch {
+		case f.closed || at != f.pollAt:
+		case f.somebodyWaits():
+			f.tasks.Go(func() { f.pollOnce(at) })
+		default:
 			f.polling = false
-			return
 		}
-		f.tasks.Add(1)
-		go func() {
-			defer f.tasks.Done()
-			f.pollOnce()
-		}()
 	})
 }
 
@@ -82,52 +97,62 @@ func (f *Frame) somebodyWaits() bool {
 
 // pollOnce looks at all lanes that somebody waits for, in one query, and has awaited
 // records read again.
-func (f *Frame) pollOnce() {
+func (f *Frame) pollOnce(at uint64) {
 	f.mu.Lock()
+	f.looks++
+	look := f.looks
+	var views []*view
 	ids := map[int64]bool{}
 	for _, q := range f.queues {
-		if q.waiting > 0 {
+		for _, v := range q.views {
+			if len(v.waiters) == 0 {
+				continue
+			}
+			views = append(views, v)
 			ids[LaneOf(q.name, "")] = true
-		}
-		for _, w := range q.waiters {
-			for _, id := range w.lanes {
+			for _, id := range v.ids {
 				ids[id] = true
 			}
 		}
 	}
-	for key, all := range f.awaiters {
-		f.recent.forget(key)
-		for _, a := range all {
-			a.call()
-		}
+	for number := range f.awaiters {
+		f.wakeAwaiters(number)
 	}
 	f.mu.Unlock()
-
-	lanes := slices.Sorted(maps.Keys(ids))
-	found := map[int64]int64{}
-	if len(lanes) > 0 {
-		now, at, err := f.db.Look(f.ctx, lanes)
-		f.mu.Lock()
-		if err == nil {
-			f.observe(now)
-			for i, id := range lanes {
-				if l := f.lanes[id]; l != nil && at[i] < l.next {
-					found[id] = at[i]
-				}
-			}
-		}
-		f.mu.Unlock()
-	}
-
+	found := f.lookAt(slices.Sorted(maps.Keys(ids)), views, look)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.closed {
+	if f.closed || at != f.pollAt {
 		return
 	}
 	f.pollGap = min(2*f.pollGap, f.o.PollUnhinted)
-	if len(found) > 0 {
+	if found {
 		f.pollGap = firstPoll
-		f.touch(found)
 	}
 	f.pollLater()
+}
+
+// lookAt looks at lanes, and reports whether there is something sooner than was known.
+func (f *Frame) lookAt(lanes []int64, views []*view, look uint64) bool {
+	if len(lanes) == 0 {
+		return false
+	}
+	now, at, err := f.db.Look(f.looking, lanes)
+	if err != nil {
+		return false // those who wait do so until it can be looked again
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.observe(now)
+	found := map[int64]int64{}
+	for i, id := range lanes {
+		if l := f.lanes[id]; l != nil && at[i] < l.next {
+			found[id] = at[i]
+		}
+	}
+	f.touch(found)
+	for _, v := range views {
+		v.looked = max(v.looked, look)
+	}
+	return len(found) > 0
 }

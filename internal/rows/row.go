@@ -29,6 +29,13 @@ func LaneOf(queue, route string) int64 { return number(digest(queue, route)) }
 // TurnOf returns the number of a tenant, in whose order tenants take turns.
 func TurnOf(tenant string) int64 { return number(digest(tenant)) }
 
+// RecordIDOf returns the ID of a record, as IDOf does that of a key.
+func RecordIDOf(k store.RecordKey) (id ID) {
+	sum := digest(k.Kind, k.Tenant, k.ID)
+	copy(id[:], sum[:])
+	return id
+}
+
 // RecordOf returns the number under which the change of a record is announced.
 func RecordOf(k store.RecordKey) int64 { return number(digest(k.Kind, k.Tenant, k.ID)) }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -77,6 +78,14 @@ func (d *tables) Update(_ context.Context, need *Need, decide func(int64, *State
 }
 
 func (d *tables) write(c *Changes) {
+	once := map[string]bool{}
+	name := func(list string, key ID, seq int64) {
+		n := fmt.Sprint(list, key, seq)
+		if once[n] {
+			panic("a message is named twice")
+		}
+		once[n] = true
+	}
 	for _, id := range c.Wipe {
 		delete(d.messages, id)
 		delete(d.entries, id)
@@ -89,11 +98,13 @@ func (d *tables) write(c *Changes) {
 	}
 	for _, r := range c.Remove {
 		for _, seq := range r.Seqs {
+			name("remove", r.Key, seq)
 			delete(d.messages[r.Key], seq)
 		}
 	}
 	for _, r := range c.Count {
 		for _, seq := range r.Seqs {
+			name("count", r.Key, seq)
 			if m, ok := d.messages[r.Key][seq]; ok {
 				m.Attempt++
 				d.messages[r.Key][seq] = m
@@ -101,6 +112,7 @@ func (d *tables) write(c *Changes) {
 		}
 	}
 	for _, r := range c.Move {
+		name("move", r.Key, r.Seq)
 		if m, ok := d.messages[r.Key][r.Seq]; ok {
 			m.Visible = r.Visible
 			d.messages[r.Key][r.Seq] = m
@@ -260,6 +272,7 @@ func (d *tables) lease(row *KeyRow, p *Pick, got *Picked) PickedKey {
 			continue
 		}
 		size += len(m.Body)
+		m.Body = bytes.Clone(m.Body)
 		k.Messages = append(k.Messages, m)
 		row.Delivered = append(row.Delivered, m.Seq)
 	}

@@ -48,11 +48,8 @@ func Chromium(t testing.TB) string {
 		// What dies with us dies with the thread that started it, so that one stays.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
-		dieWithUs(process)
-		if process.SysProcAttr == nil {
-			process.SysProcAttr = &syscall.SysProcAttr{}
-		}
-		process.SysProcAttr.Setpgid = true // it has processes of its own
+		process.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // it has processes of its own
+		dieWithUs(process, syscall.SIGKILL)
 		err := process.Start()
 		started <- err
 		if err == nil {

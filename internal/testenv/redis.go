@@ -4,11 +4,9 @@ package testenv
 
 import (
 	"bufio"
-	"bytes"
 	"fmt"
 	"net"
 	"os/exec"
-	"runtime"
 	"syscall"
 	"testing"
 	"time"
@@ -16,22 +14,23 @@ import (
 	"github.com/abidehq/abide/internal/base"
 )
 
-// patience is how long a server may take to start or to stop on a machine that is
-// busy.
-const patience = 30 * time.Second
-
-// RedisServer is a redis-server of a test's own, which syncs every write and keeps
-// its data as long as the test runs.
+// RedisServer is a redis-server for tests, which syncs every write and keeps its data as
+// long as it is there.
 type RedisServer struct {
 	// Addr is where it listens, also after it was started again.
 	Addr string
 
-	t       testing.TB
+	t      testing.TB
+	shared bool
+	redis  *redis
+}
+
+// redis is a redis-server, whoever uses it.
+type redis struct {
 	program string
 	dir     string
-	process *exec.Cmd
-	exited  chan struct{}
-	output  bytes.Buffer
+	addr    string
+	process *process
 }
 
 // Redis starts a server on a free port of 127.0.0.1, and stops it at the end of the
@@ -39,97 +38,121 @@ type RedisServer struct {
 // quietly proves nothing.
 func Redis(t testing.TB) *RedisServer {
 	t.Helper()
-	program, err := exec.LookPath("redis-server")
-	if err != nil {
-		t.Fatal("redis-server is missing: apt-get install redis-server, or make servers")
-	}
-	r := &RedisServer{t: t, program: program, dir: t.TempDir()}
-	t.Cleanup(r.Kill)
-	// Between the choice of a free port and its use, somebody else may take it.
-	for range 5 {
-		r.Addr = freeAddr(t)
-		if err = r.start(); err == nil {
-			return r
+	r := &redis{dir: t.TempDir()}
+	t.Cleanup(func() {
+		if err := r.kill(); err != nil {
+			t.Error(err)
 		}
+	})
+	if err := r.open(); err != nil {
+		t.Fatal(err)
 	}
-	t.Fatal(err)
-	return nil
+	return &RedisServer{Addr: r.addr, t: t, redis: r}
+}
+
+// SharedRedis returns the server that all tests of the process share: the first that asks
+// starts it, and [Main] ends it. It is nobody's to stop, and what one test writes to it
+// others can see.
+func SharedRedis(t testing.TB) *RedisServer {
+	t.Helper()
+	r, err := sharedRedis.get()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &RedisServer{Addr: r.addr, t: t, shared: true, redis: r}
 }
 
 // Start starts the server again, with the data that it had, and returns when it
 // answers.
 func (r *RedisServer) Start() {
 	r.t.Helper()
-	if err := r.start(); err != nil {
-		r.t.Fatal(err)
-	}
+	r.do("start", r.redis.start)
 }
 
 // Stop ends the server as an operator does, and returns when it is gone.
 func (r *RedisServer) Stop() {
 	r.t.Helper()
-	r.signal(syscall.SIGTERM)
-	if !r.gone() {
-		r.t.Fatalf("redis-server does not stop:\n%s", r.output.String())
-	}
+	r.do("stop", r.redis.stop)
 }
 
 // Kill ends the server as a crash does, and returns when it is gone.
 func (r *RedisServer) Kill() {
 	r.t.Helper()
-	r.signal(syscall.SIGKILL)
-	if !r.gone() {
-		r.t.Fatal("redis-server outlives SIGKILL")
-	}
+	r.do("kill", r.redis.kill)
 }
 
 // Hang makes the server stand still, with its connections open, until resume is
 // called.
 func (r *RedisServer) Hang() (resume func()) {
 	r.t.Helper()
-	r.signal(syscall.SIGSTOP)
-	return func() { r.signal(syscall.SIGCONT) }
+	r.do("hang", func() error {
+		r.redis.process.signal(syscall.SIGSTOP)
+		return nil
+	})
+	return func() { r.redis.process.signal(syscall.SIGCONT) }
 }
 
-func (r *RedisServer) start() error {
-	host, port, err := net.SplitHostPort(r.Addr)
+func (r *RedisServer) do(verb string, f func() error) {
+	r.t.Helper()
+	if r.shared {
+		r.t.Fatalf("%s: the server is shared with other tests", verb)
+	}
+	if err := f(); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// open starts the server for the first time.
+func (r *redis) open() error {
+	var err error
+	if r.program, err = exec.LookPath("redis-server"); err != nil {
+		return fmt.Errorf("redis-server is missing: apt-get install redis-server, or make servers")
+	}
+	return onFreeAddr(func(addr string) error {
+		r.addr = addr
+		return r.start()
+	})
+}
+
+func (r *redis) start() error {
+	host, port, err := net.SplitHostPort(r.addr)
 	if err != nil {
 		return err
 	}
-	r.output.Reset()
-	process := exec.Command(r.program,
+	r.process, err = startProcess("redis-server on "+r.addr, exec.Command(r.program,
 		"--bind", host, "--port", port, "--dir", r.dir,
 		"--appendonly", "yes", "--appendfsync", "always", "--save", "",
-	)
-	process.Stdout, process.Stderr = &r.output, &r.output
-	started, exited := make(chan error), make(chan struct{})
-	go func() {
-		// What dies with us dies with the thread that started it, so that one stays.
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		dieWithUs(process)
-		err := process.Start()
-		started <- err
-		if err == nil {
-			_ = process.Wait() // how it ended is what the test did to it, or is in its output
-		}
-		close(exited)
-	}()
-	if err := <-started; err != nil {
-		return fmt.Errorf("start redis-server: %w", err)
+	), syscall.SIGKILL)
+	if err != nil {
+		return err
 	}
-	r.process, r.exited = process, exited
-	if !waitFor(func() bool { return isClosed(exited) || r.answers() }) || isClosed(exited) {
-		r.Kill()
-		return fmt.Errorf("redis-server on %s does not answer:\n%s", r.Addr, r.output.String())
+	if err := r.process.comesUp(r.answers); err != nil {
+		_ = r.kill() // that it does not answer is the error
+		return err
+	}
+	return nil
+}
+
+func (r *redis) stop() error {
+	r.process.signal(syscall.SIGTERM)
+	if !r.process.goes() {
+		return fmt.Errorf("redis-server does not stop:\n%s", r.process.output.String())
+	}
+	return nil
+}
+
+func (r *redis) kill() error {
+	r.process.signal(syscall.SIGKILL)
+	if !r.process.goes() {
+		return fmt.Errorf("redis-server outlives SIGKILL")
 	}
 	return nil
 }
 
 // answers reports whether the server on the port is ours: it answers, and keeps its
 // data where ours does.
-func (r *RedisServer) answers() bool {
-	conn, err := net.DialTimeout("tcp", r.Addr, time.Second)
+func (r *redis) answers() bool {
+	conn, err := net.DialTimeout("tcp", r.addr, time.Second)
 	if err != nil {
 		return false
 	}
@@ -148,46 +171,28 @@ func (r *RedisServer) answers() bool {
 	return false
 }
 
-func (r *RedisServer) signal(s syscall.Signal) {
-	if r.process != nil && !isClosed(r.exited) {
-		_ = r.process.Process.Signal(s) // one that has just ended needs no signal
+// onFreeAddr starts a server on an address on which nobody listens. Between the choice
+// of a free port and its use somebody else may take it, so it tries again.
+func onFreeAddr(start func(addr string) error) error {
+	var err error
+	for range 5 {
+		var addr string
+		if addr, err = freeAddr(); err != nil {
+			return err
+		}
+		if err = start(addr); err == nil {
+			return nil
+		}
 	}
-}
-
-func (r *RedisServer) gone() bool {
-	return r.process == nil || waitFor(func() bool { return isClosed(r.exited) })
+	return err
 }
 
 // freeAddr returns an address on which nobody listens at the moment.
-func freeAddr(t testing.TB) string {
-	t.Helper()
+func freeAddr() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		return "", err
 	}
 	defer l.Close()
-	return l.Addr().String()
-}
-
-func isClosed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
-}
-
-// waitFor reports whether something comes true while there is patience.
-func waitFor(something func() bool) bool {
-	clock := base.System{}
-	for end := clock.Now().Add(patience); clock.Now().Before(end); {
-		if something() {
-			return true
-		}
-		moment := make(chan struct{})
-		clock.AfterFunc(5*time.Millisecond, func() { close(moment) })
-		<-moment
-	}
-	return false
+	return l.Addr().String(), nil
 }

@@ -54,7 +54,7 @@ func TestRedisHangsUntilItIsResumed(t *testing.T) {
 	<-asking
 	select {
 	case <-answer:
-		t.Error("a server that hangs answers")
+		t.Fatal("a server that hangs answers")
 	case <-time.After(100 * time.Millisecond):
 	}
 	resume()

@@ -45,7 +45,13 @@ var layers = []layer{
 	backend("store/sqlitestore"),
 	backend("store/pgstore"),
 	backend("store/redisstore"),
-	{path: "internal/transfer", imports: []string{"internal/base", "internal/wire", "store"}, tests: []string{"internal/testenv", "store/..."}},
+	{
+		path:    "internal/transfer",
+		imports: []string{"internal/base", "internal/wire", "store"},
+		tests: []string{
+			".", "action", "bus", "bus/outbox", "internal/operation", "internal/testenv", "server/auth", "store/...", "timer",
+		},
+	},
 	{path: "internal/teststore", imports: []string{"internal/base", "internal/testenv", "store/..."}},
 	{path: "internal/sweep", imports: []string{"store"}, tests: []string{"store/..."}},
 	{path: "internal/lease", imports: []string{"internal/base", "store"}, tests: []string{"store/..."}},
@@ -63,12 +69,12 @@ var layers = []layer{
 	{
 		path:    "bus/outbox",
 		imports: []string{"bus", "internal/base", "internal/lease", "internal/meter", "internal/wire", "store"},
-		tests:   []string{"store/..."},
+		tests:   []string{"internal/teststore", "store/..."},
 	},
 	{
 		path:    "timer",
 		imports: []string{"bus", "bus/outbox", "internal/base", "internal/meter", "internal/sweep", "internal/wire", "store"},
-		tests:   []string{"bus/...", "internal/testenv", "store/..."},
+		tests:   []string{"bus/...", "internal/testenv", "internal/teststore", "store/..."},
 	},
 
 	{path: "internal/history"},
@@ -76,13 +82,13 @@ var layers = []layer{
 	{
 		path:    "internal/engine",
 		imports: []string{"internal/base", "internal/history", "internal/lease", "internal/meter", "internal/replay", "internal/wire", "store"},
-		tests:   []string{"store/..."},
+		tests:   []string{"internal/teststore", "store/..."},
 	},
 	{path: "internal/registry", imports: []string{"internal/engine", "internal/history"}},
 	{
 		path:    ".",
 		imports: []string{"internal/base", "internal/engine", "internal/history", "internal/registry", "internal/replay", "store/..."},
-		tests:   []string{"abidetest", "internal/testenv"},
+		tests:   []string{"abidetest", "internal/testenv", "internal/teststore"},
 	},
 	{
 		path:    "abidetest",
@@ -96,12 +102,12 @@ var layers = []layer{
 			"action/tick", "bus", "internal/base", "internal/cron", "internal/lease", "internal/meter", "internal/sweep",
 			"internal/wire", "store",
 		},
-		tests: []string{"internal/testenv", "store/..."},
+		tests: []string{"internal/testenv", "internal/teststore", "store/..."},
 	},
 	{
 		path:    "action/hook",
 		imports: []string{"action", "bus", "internal/base", "internal/meter", "internal/standardwebhooks"},
-		tests:   []string{"internal/testenv", "store/memstore", "store/pebblestore"},
+		tests:   []string{"internal/testenv", "internal/teststore", "store", "store/pebblestore"},
 	},
 	{
 		path:    "action/target",
@@ -112,7 +118,7 @@ var layers = []layer{
 	{
 		path:    "internal/operation",
 		imports: []string{".", "internal/base", "internal/lease", "internal/sweep", "internal/wire", "store"},
-		tests:   []string{"internal/testenv", "store/..."},
+		tests:   []string{"internal/testenv", "internal/teststore", "store/..."},
 	},
 	{path: "internal/telemetry", imports: []string{"internal/base", "internal/meter"}},
 	{path: "server/api", imports: []string{".", "action", "bus/outbox", "internal/operation", "store", "timer"}},
@@ -168,7 +174,7 @@ var layers = []layer{
 		path: "internal/cli/...",
 		imports: []string{
 			".", "action", "action/target", "internal/base", "internal/bench/...", "internal/config", "internal/daemon", "internal/operation",
-			"remote", "server", "server/api", "server/auth", "store/...", "timer", "vet/...",
+			"internal/transfer", "remote", "server", "server/api", "server/auth", "store/...", "timer", "vet/...",
 		},
 		tests: []string{"bus", "bus/outbox"},
 	},

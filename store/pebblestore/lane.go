@@ -49,7 +49,7 @@ type queue struct {
 	turn    int // which of a request's routes comes first the next time
 
 	swept   *group // that holds what was swept last
-	sweepAt int64  // nothing is swept before, because of an error
+	sweepAt int64  // nothing is swept before, because of an error or because the store is excluded
 }
 
 // routeState is the lanes of one route.
@@ -63,7 +63,7 @@ type routeState struct {
 func (s *Store) queue(name string) *queue {
 	q := s.queues[name]
 	if q == nil {
-		q = &queue{name: name, routes: map[string]*routeState{}}
+		q = &queue{name: name, routes: map[string]*routeState{}, sweepAt: s.sweepAt}
 		s.queues[name] = q
 	}
 	return q

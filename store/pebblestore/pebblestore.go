@@ -176,6 +176,9 @@ type Store struct {
 	tokens  uint64
 	waiting int
 
+	excluded int   // how often Exclude was called and not released
+	sweepAt  int64 // that of new queues
+
 	alarmAt   int64
 	stopAlarm func() bool
 

@@ -90,6 +90,11 @@ func (s *Store) readRecordAt(from source, num uint64) (store.Record, error) {
 }
 
 func (s *Store) putRecord(g *group, rec *store.Record) {
+	s.putRecordAt(g, rec, s.pinnedRecord(rec.Key).version+1)
+}
+
+// putRecordAt puts a record, with a version.
+func (s *Store) putRecordAt(g *group, rec *store.Record, version int64) {
 	r := s.pinnedRecord(rec.Key)
 	ms, name := store.RecordMillis(rec.Time), nameSum(rec.Name)
 	if r.version == 0 {
@@ -107,7 +112,7 @@ func (s *Store) putRecord(g *group, rec *store.Record) {
 		s.valBuf = binary.BigEndian.AppendUint32(s.valBuf[:0], name)
 		_ = g.batch.Set(s.keyBuf, s.valBuf, nil)
 	}
-	r.version++
+	r.version = version
 	r.status, r.name, r.ms = rec.Status, name, ms
 	s.keyBuf = recordKey(s.keyBuf[:0], r.num)
 	s.valBuf = appendRecord(s.valBuf[:0], rec, r.version, ms)

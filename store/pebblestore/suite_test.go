@@ -9,6 +9,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/store"
 	"github.com/abidehq/abide/store/storetest"
 )
 
@@ -27,14 +28,21 @@ func newBackend(t testing.TB) *storetest.Backend {
 	t.Helper()
 	clock := base.NewManual(start)
 	fs := vfs.NewMem()
-	open := func() *Store {
+	try := func() (store.Store, error) {
 		s, err := Open(t.Context(), "data", Options{Clock: clock, Logger: quiet(), fs: fs, tune: small})
+		if err != nil {
+			return nil, err
+		}
+		return s, nil
+	}
+	open := func() store.Store {
+		s, err := try()
 		if err != nil {
 			t.Fatalf("open: %v", err)
 		}
 		return s
 	}
-	b := &storetest.Backend{Store: open(), Advance: clock.Advance}
+	b := &storetest.Backend{Store: open(), Advance: clock.Advance, Open: try}
 	b.Reopen = func() {
 		if err := b.Store.Close(); err != nil {
 			t.Fatalf("close: %v", err)

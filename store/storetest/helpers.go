@@ -37,15 +37,16 @@ const (
 // so must be called by the goroutine of the case, unless they say otherwise.
 type world struct {
 	*Backend
-	t   *testing.T
-	ctx context.Context
+	t       *testing.T
+	ctx     context.Context
+	factory Factory
 }
 
 func newWorld(t *testing.T, factory Factory) *world {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), caseLimit)
 	t.Cleanup(cancel)
-	w := &world{Backend: factory(t), t: t, ctx: ctx}
+	w := &world{Backend: factory(t), t: t, ctx: ctx, factory: factory}
 	if now := w.now(); !now.Equal(now.Truncate(time.Millisecond)) {
 		t.Fatalf("the clock of the store shows %v: the suite needs whole milliseconds", now)
 	}

@@ -66,7 +66,8 @@ func runModel(t *testing.T, factory Factory, oneByOne bool) {
 func newComparison(t *testing.T, r *rapid.T, factory Factory) *comparison {
 	ctx, cancel := context.WithTimeout(r.Context(), caseLimit)
 	r.Cleanup(cancel)
-	c := &comparison{t: r, ctx: ctx, backend: factory(checkTB{t, r})}
+	another := func() *Backend { return factory(checkTB{t, r}) }
+	c := &comparison{t: r, ctx: ctx, backend: another(), another: another}
 	stats, err := c.backend.Store.Stats(ctx)
 	if err != nil {
 		r.Fatalf("stats: %v", err)

@@ -20,6 +20,7 @@ type comparison struct {
 	t        *rapid.T
 	ctx      context.Context
 	backend  *Backend
+	another  func() *Backend // opens an empty one of the same kind
 	model    *memstore.Store
 	clock    *base.Manual // of the model
 	start    time.Time
@@ -75,8 +76,13 @@ func (c *comparison) run() {
 	if c.backend.Reopen != nil && reopens {
 		add(1, "reopen", c.reopen)
 	}
+	moves := rapid.SampledFrom([]bool{false, false, false, false, true}).Draw(c.t, "moves")
+	if _, ok := c.backend.Store.(store.Portable); ok && moves {
+		add(1, "move", c.move)
+	}
 	c.t.Repeat(actions)
 	c.lookAtAll()
+	c.sameExport()
 }
 
 // plan is what a step is going to do, and what to look at after it. Rapid prints it,

@@ -1,6 +1,10 @@
 package storetest
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/abidehq/abide/store"
+)
 
 // propertyCase proves one rule of the contract, and is named by it.
 type propertyCase struct {
@@ -9,6 +13,18 @@ type propertyCase struct {
 
 	// needsReopen says that the rule is about a store that outlives its process.
 	needsReopen bool
+
+	// needsPortable says that the rule is about a store.Portable.
+	needsPortable bool
+
+	// needsOpen says that the rule is about a store that is opened a second time.
+	needsOpen bool
+}
+
+// holdsFor reports whether the rule is about stores like that of b.
+func (c *propertyCase) holdsFor(b *Backend) bool {
+	_, portable := b.Store.(store.Portable)
+	return (!c.needsReopen || b.Reopen != nil) && (!c.needsPortable || portable) && (!c.needsOpen || b.Open != nil)
 }
 
 // propertyGroup is the cases of one file.
@@ -39,6 +55,7 @@ func groups() []propertyGroup {
 		{"names", nameCases},
 		{"closing", closingCases},
 		{"validation", validationCases},
+		{"portable", portableCases},
 	}
 }
 
@@ -46,13 +63,13 @@ func groups() []propertyGroup {
 // each, in parallel, each with a store of its own. The clock of a store must show
 // whole milliseconds.
 func Run(t *testing.T, factory Factory) {
-	// Whether stores of this kind can be opened again decides which rules there are.
-	reopens := factory(t).Reopen != nil
+	// What stores of this kind can do decides which rules there are.
+	example := factory(t)
 	for _, group := range groups() {
 		t.Run(group.name, func(t *testing.T) {
 			t.Parallel()
 			for _, c := range group.cases {
-				if c.needsReopen && !reopens {
+				if !c.holdsFor(example) {
 					continue
 				}
 				t.Run(c.name, func(t *testing.T) {

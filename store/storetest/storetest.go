@@ -25,6 +25,12 @@ type Backend struct {
 	// by the same store opened again, by what counts as another process. It is nil
 	// for a store that does not outlive its process.
 	Reopen func()
+
+	// Open opens the store a second time, beside Store, by what counts as another
+	// process, so that the suite can see who is kept out by [store.Portable.Exclude]. The
+	// suite closes what it opens. It is nil if that is impossible: for a store in memory,
+	// which is of one process.
+	Open func() (store.Store, error)
 }
 
 // Factory returns a new backend with an empty store, and closes it with t.Cleanup.

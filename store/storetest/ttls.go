@@ -70,6 +70,7 @@ var ttlCases = []propertyCase{
 
 	{name: "a TTL means nothing once the key has a route", run: func(w *world) {
 		w.putMessages(msg(key("routed"), "a", withTTL(time.Hour)))
+		w.Advance(time.Millisecond) // so that it is the older one
 		w.putMessages(msg(key("later"), "b", noRoute(), withTTL(time.Hour)))
 		w.putMessages(msg(key("later"), "start", at(w.in(100*time.Hour))))
 		w.Advance(2 * time.Hour)

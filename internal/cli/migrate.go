@@ -1,0 +1,192 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/abidehq/abide/store"
+	"github.com/abidehq/abide/store/pgstore"
+)
+
+func newMigrate() *cobra.Command {
+	return group(
+		&cobra.Command{
+			Use:   "migrate",
+			Short: "Make the tables of a PostgreSQL store, or bring them up to date",
+			Long: `A store in PostgreSQL makes its tables when it is opened. Where the program must not do so, its
+URL says migrate=off, and whoever may does it with these commands, or with the SQL that they print.`,
+		},
+		newMigratePrint(), newMigrateUp(), newMigrateStatus(),
+	)
+}
+
+// migrateStore is the flag of the verbs that need a database.
+type migrateStore struct {
+	url string
+}
+
+func (m *migrateStore) addTo(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&m.url, "store", "", "URL of the store, postgres://user@host/database?schema=abide; that of $"+envStore+" if not given")
+}
+
+// place returns the URL.
+func (m *migrateStore) place() (string, error) {
+	place := m.url
+	if place == "" { // and not as the flag's default, which the help would show with its password
+		place = os.Getenv(envStore)
+	}
+	switch scheme, _, _ := strings.Cut(place, "://"); {
+	case place == "":
+		return "", usage("--store or %s is needed: the URL of a store in PostgreSQL", envStore)
+	case scheme != "postgres" && scheme != "postgresql":
+		return "", usage("only stores in PostgreSQL have migrations: a URL looks like postgres://user@host/database")
+	}
+	return place, nil
+}
+
+// migrateError returns an error with what its exit code goes by.
+func migrateError(err error) error {
+	if errors.Is(err, store.ErrInvalid) {
+		return &usageError{err}
+	}
+	return err
+}
+
+func newMigratePrint() *cobra.Command {
+	var schema string
+	cmd := &cobra.Command{
+		Use:   "print",
+		Short: "Print the SQL of the migrations",
+		Long: `Print the SQL of the migrations, in order, each a transaction that also notes that it was applied.
+It connects to nothing: the output is for whoever reviews it, or gives it to psql.`,
+		Example: `  abide migrate print --schema abide > abide.sql
+  abide migrate print | psql -v ON_ERROR_STOP=1 -d production`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			for _, m := range pgstore.Migrations(schema) {
+				if _, err := fmt.Fprintln(cmd.OutOrStdout(), m.SQL); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&schema, "schema", pgstore.DefaultSchema, "the schema that the tables are in")
+	return cmd
+}
+
+// migrated is a migration, as it is printed.
+type migrated struct {
+	Number  int        `json:"number"`
+	Name    string     `json:"name"`
+	Applied *time.Time `json:"applied,omitempty"`
+}
+
+func newMigrateUp() *cobra.Command {
+	var place migrateStore
+	var out output
+	cmd := &cobra.Command{
+		Use:   "up",
+		Short: "Apply what is missing",
+		Long: `Apply the migrations that the database does not have, and print them. It can be run again, and by
+several at once: each migration is applied once.`,
+		Example: `  abide migrate up --store postgres://owner@db.internal/production`,
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := out.check(cmd); err != nil {
+				return err
+			}
+			url, err := place.place()
+			if err != nil {
+				return err
+			}
+			applied, err := pgstore.Migrate(cmd.Context(), url)
+			if err != nil {
+				return migrateError(err)
+			}
+			list := []migrated{}
+			for _, m := range applied {
+				list = append(list, migrated{Number: m.Number, Name: m.Name})
+			}
+			return out.print(cmd.OutOrStdout(), map[string]any{"applied": list}, func(w io.Writer) error {
+				for _, m := range list {
+					fmt.Fprintf(w, "applied %d %s\n", m.Number, m.Name)
+				}
+				if len(list) == 0 {
+					fmt.Fprintln(w, "nothing to do: the tables are up to date")
+				}
+				return nil
+			})
+		},
+	}
+	place.addTo(cmd)
+	out.addTo(cmd)
+	return cmd
+}
+
+func newMigrateStatus() *cobra.Command {
+	var place migrateStore
+	var out output
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Show which migrations the database has",
+		Long: `Show the migrations of this program, and when the database got each of them. The exit code is 0 if
+it has them all, and 1 if some are missing, or if it is of a newer program.`,
+		Example: `  abide migrate status --store postgres://reader@db.internal/production -o json`,
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := out.check(cmd); err != nil {
+				return err
+			}
+			url, err := place.place()
+			if err != nil {
+				return err
+			}
+			all, err := pgstore.Status(cmd.Context(), url)
+			if err != nil {
+				return migrateError(err)
+			}
+			return printStatus(cmd.OutOrStdout(), &out, all)
+		},
+	}
+	place.addTo(cmd)
+	out.addTo(cmd)
+	return cmd
+}
+
+// printStatus prints the migrations, and returns an error if some are missing.
+func printStatus(w io.Writer, out *output, all []pgstore.Applied) error {
+	list := []migrated{}
+	missing := 0
+	for _, m := range all {
+		row := migrated{Number: m.Number, Name: m.Name}
+		if m.At.IsZero() {
+			missing++
+		} else {
+			at := m.At.UTC()
+			row.Applied = &at
+		}
+		list = append(list, row)
+	}
+	err := out.print(w, map[string]any{"migrations": list, "missing": missing}, func(w io.Writer) error {
+		t := newTable(w, "NUMBER", "NAME", "APPLIED")
+		for _, m := range list {
+			applied := "missing"
+			if m.Applied != nil {
+				applied = m.Applied.Local().Format(time.RFC3339)
+			}
+			t.add(plain(fmt.Sprint(m.Number)), plain(m.Name), plain(applied))
+		}
+		return t.write(w)
+	})
+	if err == nil && missing > 0 {
+		err = fmt.Errorf("%d migrations are missing; apply them with: abide migrate up", missing)
+	}
+	return err
+}

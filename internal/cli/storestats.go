@@ -1,0 +1,54 @@
+package cli
+
+import (
+	"errors"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/abidehq/abide/server/api"
+	"github.com/abidehq/abide/store"
+)
+
+func newStoreStats() *cobra.Command {
+	var out output
+	cmd := &cobra.Command{
+		Use:   "stats [STORE]",
+		Short: "Show what a store holds: queues, their age, leases and size",
+		Long: `Show what a store holds: for each queue and route how many messages are pending, how many of
+them are ready, and how long the oldest one has been waiting. It is what "abide stats" shows, of
+the store itself: without a server, and of one that a copy is not finished with too. An embedded
+store that another process has open is refused, with exit code 4: ask that process, with
+"abide stats". Without an argument it is the store of $ABIDE_STORE, or ./` + defaultDB + `.
+
+` + storeHelp,
+		Example: `  abide store stats
+  abide store stats postgres://abide@db/abide -o json`,
+		Args: maybeArg("a store"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := out.check(cmd); err != nil {
+				return err
+			}
+			s, err := statsOfStore(cmd, maybe(args))
+			if err != nil {
+				return err
+			}
+			return out.print(cmd.OutOrStdout(), api.FromStats(&s), func(w io.Writer) error { return writeStats(w, &s) })
+		},
+	}
+	out.addTo(cmd)
+	return cmd
+}
+
+func statsOfStore(cmd *cobra.Command, db string) (s store.Stats, err error) {
+	p, err := existing(db)
+	if err != nil {
+		return s, err
+	}
+	o, err := p.openPortable(cmd.Context())
+	if err != nil {
+		return s, err
+	}
+	defer func() { err = errors.Join(err, o.close()) }()
+	return o.store.Stats(cmd.Context())
+}

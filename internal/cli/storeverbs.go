@@ -1,0 +1,91 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/abidehq/abide/store"
+)
+
+func newStore() *cobra.Command {
+	return group(&cobra.Command{
+		Use:   "store",
+		Short: "Copy, check and measure a store that nobody uses",
+		Long: `Copy, check and measure a store by its URL, or the folder of an embedded one. What runs on
+it has to be stopped first, except for stats.`,
+	}, newStoreCheck(), newStoreCopy(), newStoreStats())
+}
+
+// storeHelp is what the help of these commands says about their arguments.
+const storeHelp = `A store is a URL, such as pebble:///var/lib/abide or postgres://abide@db/abide, or the folder
+of an embedded one.`
+
+// opened is a store that one of these commands works on.
+type opened struct {
+	place
+	store   store.Portable
+	release func() error
+}
+
+// openPortable opens the store at a place. It does not mind that it is an unfinished copy.
+func (p place) openPortable(ctx context.Context) (*opened, error) {
+	st, err := store.Open(ctx, p.url)
+	switch {
+	case errors.Is(err, store.ErrInvalid):
+		return nil, &usageError{err}
+	case errors.Is(err, store.ErrInUse):
+		return nil, p.inUse(err)
+	case err != nil:
+		return nil, err
+	}
+	portable, ok := st.(store.Portable)
+	if !ok {
+		return nil, errors.Join(usage("%s: stores of this kind can be neither copied nor checked", p.shown), st.Close())
+	}
+	return &opened{place: p, store: portable, release: func() error { return nil }}, nil
+}
+
+// openAlone opens the store at a place and keeps all others out.
+func (p place) openAlone(ctx context.Context) (*opened, error) {
+	o, err := p.openPortable(ctx)
+	if err != nil {
+		return nil, err
+	}
+	release, err := o.store.Exclude(ctx)
+	if err != nil {
+		if errors.Is(err, store.ErrInUse) {
+			err = p.inUse(err)
+		}
+		return nil, errors.Join(err, o.store.Close())
+	}
+	o.release = release
+	return o, nil
+}
+
+// inUse says what to do about a store that somebody else uses.
+func (p place) inUse(err error) error {
+	return fmt.Errorf("%s is in use: stop what runs on it first: %w", p.shown, err)
+}
+
+// close lets others in again, and closes the store.
+func (o *opened) close() error { return errors.Join(o.release(), o.store.Close()) }
+
+// existing returns the place of a store that must be there.
+func existing(db string) (place, error) {
+	p, err := findStore(db)
+	if err == nil && !p.exists() {
+		err = fmt.Errorf("there is no store in %s: %w", p.shown, store.ErrNotFound)
+	}
+	return p, err
+}
+
+// maybe returns the argument, or nothing.
+func maybe(args []string) string {
+	if len(args) == 0 {
+		return ""
+	}
+	return args[0]
+}

@@ -1,0 +1,9 @@
+package engine
+
+import (
+	"testing"
+
+	"github.com/abidehq/abide/internal/teststore"
+)
+
+func TestMain(m *testing.M) { teststore.Main(m) }

@@ -1,0 +1,18 @@
+package fleet
+
+import (
+	"os"
+	"testing"
+
+	"github.com/abidehq/abide/internal/testenv"
+
+	_ "github.com/abidehq/abide/store/pgstore" // postgres: URLs
+)
+
+// TestMain is also where the processes of a fleet begin: see worker.
+func TestMain(m *testing.M) {
+	if text := os.Getenv(workerVariable); text != "" {
+		os.Exit(runWorker(text))
+	}
+	testenv.Main(m)
+}

@@ -1,0 +1,37 @@
+package rows
+
+import (
+	"context"
+	"errors"
+	"maps"
+
+	"github.com/abidehq/abide/store"
+)
+
+// CommitAlone applies tx in an update of its own, which is not the frame's: one inside a
+// transaction that the caller began. It returns what is to be announced with it: whoever
+// waits, in this process too, learns of it from the database.
+func CommitAlone(
+	ctx context.Context, tx *store.Tx, update func(context.Context, *Need, func(int64, *State) *Changes) error,
+) (lanes map[int64]int64, records []int64, err error) {
+	if err := tx.Validate(); err != nil {
+		return nil, nil, err
+	}
+	op := &operation{tx: tx}
+	var p *plan
+	err = update(ctx, need([]*operation{op}), func(now int64, s *State) *Changes {
+		p = newPlan(now, s)
+		op.err = nil
+		p.do(op)
+		return p.changes()
+	})
+	if err != nil || op.err != nil {
+		return nil, nil, errors.Join(err, op.err)
+	}
+	for _, c := range p.changed() {
+		records = append(records, c.number)
+	}
+	lanes = p.touched()
+	maps.DeleteFunc(lanes, func(_, at int64) bool { return at == Never })
+	return lanes, records, nil
+}

@@ -1,0 +1,50 @@
+package rows
+
+import (
+	"bytes"
+	"maps"
+	"slices"
+
+	"github.com/abidehq/abide/store"
+)
+
+// copyTx returns a Tx that shares nothing with the caller's but names. A caller whose
+// context ends has its slices back at once, while the group goes on with them: what it
+// writes into them then must not be what is committed. And what is handed to those who
+// wait need not be copied again.
+func copyTx(tx *store.Tx) *store.Tx {
+	c := &store.Tx{
+		Finish:        slices.Clone(tx.Finish),
+		DeleteKeys:    slices.Clone(tx.DeleteKeys),
+		Trim:          slices.Clone(tx.Trim),
+		Append:        slices.Clone(tx.Append),
+		Put:           slices.Clone(tx.Put),
+		Retime:        slices.Clone(tx.Retime),
+		Delete:        slices.Clone(tx.Delete),
+		PutRecords:    slices.Clone(tx.PutRecords),
+		DeleteRecords: slices.Clone(tx.DeleteRecords),
+	}
+	for i := range c.Finish {
+		c.Finish[i].Keep = slices.Clone(c.Finish[i].Keep)
+	}
+	for i := range c.Append {
+		entries := slices.Clone(c.Append[i].Entries)
+		for j := range entries {
+			entries[j] = bytes.Clone(entries[j])
+		}
+		c.Append[i].Entries = entries
+	}
+	for i := range c.Put {
+		c.Put[i].Body = bytes.Clone(c.Put[i].Body)
+	}
+	for i := range c.PutRecords {
+		c.PutRecords[i].Record = copyRecord(&c.PutRecords[i].Record)
+	}
+	return c
+}
+
+func copyRecord(r *store.Record) store.Record {
+	c := *r
+	c.Tags, c.Body = maps.Clone(r.Tags), bytes.Clone(r.Body)
+	return c
+}

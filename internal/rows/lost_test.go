@@ -1,0 +1,285 @@
+package rows
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/abidehq/abide/store"
+)
+
+func (h *house) putRecord(f *Frame, key store.RecordKey) {
+	h.Helper()
+	tx := &store.Tx{PutRecords: []store.PutRecord{{Record: store.Record{Key: key}, Expect: store.AnyVersion}}}
+	if err := f.Commit(h.Context(), tx); err != nil {
+		h.Error(err)
+	}
+}
+
+func (h *house) version(what string, r *store.Record, want int64) {
+	h.Helper()
+	if r == nil || r.Version != want {
+		h.Errorf("%s: the record is %v, want version %d", what, r, want)
+	}
+}
+
+var instance = store.RecordKey{Kind: "instance", ID: "1"}
+
+// TestHintOfARecordThatNobodyAwaitsIsNotForgotten: another process changes a record that
+// this one put, and then somebody here awaits the change.
+func TestHintOfARecordThatNobodyAwaitsIsNotForgotten(t *testing.T) {
+	for _, all := range []bool{false, true} {
+		t.Run(fmt.Sprintf("all %v", all), func(t *testing.T) {
+			inHouse(t, func(h *house) {
+				a, b := h.open(), h.open()
+				h.db.mute.Store(true)
+				h.putRecord(a, instance)
+				h.putRecord(b, instance)
+				if all {
+					a.Hint(nil, nil)
+				} else {
+					a.Hint(nil, []int64{RecordOf(instance)})
+				}
+				h.version("at once", h.await(a, instance, 1)(), 2)
+			})
+		})
+	}
+}
+
+// TestHintThatOvertakesACommit: the hint of a later version comes before this process
+// knows that its own commit went through.
+func TestHintThatOvertakesACommit(t *testing.T) {
+	for _, all := range []bool{false, true} {
+		t.Run(fmt.Sprintf("all %v", all), func(t *testing.T) {
+			inHouse(t, func(h *house) {
+				a, b := h.open(), h.open()
+				h.db.mute.Store(true)
+				h.putRecord(b, instance)
+				found := h.await(a, instance, 2)
+				h.db.fail(nil, func() error {
+					h.db.fail(nil, nil)
+					h.putRecord(b, instance) // the third version
+					if all {
+						a.Hint(nil, nil)
+					} else {
+						a.Hint(nil, []int64{RecordOf(instance)})
+					}
+					return nil
+				})
+				h.putRecord(a, instance) // the second
+				h.version("who awaited it before", found(), 3)
+				h.version("who awaits it then", h.await(a, instance, 2)(), 3)
+			})
+		})
+	}
+}
+
+// TestGroupsThatEndInAnotherOrder: of two groups of one process that change a record, the
+// first is told last.
+func TestGroupsThatEndInAnotherOrder(t *testing.T) {
+	inHouse(t, func(h *house) {
+		f := h.open()
+		h.putRecord(f, instance)
+		found := h.await(f, instance, 2)
+		h.db.fail(nil, func() error {
+			h.db.fail(nil, nil)
+			h.putRecord(f, instance) // the third version, by the other writer
+			return nil
+		})
+		h.putRecord(f, instance) // the second
+		h.version("who awaited it before", found(), 3)
+		h.version("who awaits it then", h.await(f, instance, 2)(), 3)
+	})
+}
+
+// TestWhatOneCallLearnsWakesTheOthers: a call that looks finds what another process put for
+// later, and of which no hint came. Who waits is served at that time.
+func TestWhatOneCallLearnsWakesTheOthers(t *testing.T) {
+	inHouse(t, func(h *house) {
+		a, b := h.open(), h.open()
+		h.db.mute.Store(true)
+		c := h.claim(h.Context(), a, time.Hour)
+		h.put(b, "k", func(m *store.Message) { m.VisibleAt = time.Now().Add(3 * time.Second) })
+		if claims, err := a.Claim(h.Context(), request(0)); len(claims) > 0 || err != nil {
+			t.Fatalf("claimed %v, %v", claims, err)
+		}
+		<-time.After(3 * time.Second)
+		h.got(c, "k")
+	})
+}
+
+// TestShortWaitDoesNotTrustHints: what another process committed before the call began is
+// found, whether or not its hint has come.
+func TestShortWaitDoesNotTrustHints(t *testing.T) {
+	inHouse(t, func(h *house) {
+		a, b := h.open(), h.open()
+		h.db.mute.Store(true)
+		if claims, err := a.Claim(h.Context(), request(0)); len(claims) > 0 || err != nil {
+			t.Fatalf("claimed %v, %v", claims, err)
+		}
+		h.put(b, "k")
+		c := h.claim(h.Context(), a, 20*time.Millisecond)
+		<-time.After(20 * time.Millisecond)
+		h.got(c, "k")
+	})
+}
+
+// TestWaitThatEndsDuringALook: something comes after the look and before the end.
+func TestWaitThatEndsDuringALook(t *testing.T) {
+	inHouse(t, func(h *house) {
+		f := h.open()
+		h.db.onPick(func(*Picked) {
+			h.db.onPick(nil)
+			<-time.After(2 * time.Second)
+			h.put(f, "k") // not seen by this look
+			<-time.After(2 * time.Second)
+		})
+		c := h.claim(h.Context(), f, 3*time.Second)
+		<-time.After(4 * time.Second)
+		h.got(c, "k")
+	})
+}
+
+// TestWaitThatEndsWhileAGroupFails: something else is there when the group has failed.
+func TestWaitThatEndsWhileAGroupFails(t *testing.T) {
+	inHouse(t, func(h *house) {
+		a, b := h.open(), h.open()
+		h.db.mute.Store(true)
+		c := h.claim(h.Context(), a, 2*time.Second)
+		h.db.undo(fmt.Errorf("full: %w", store.ErrFull))
+		h.db.fail(func(*Need) error {
+			h.db.fail(nil, nil)
+			return nil
+		}, nil)
+		slow := make(chan struct{})
+		h.db.onUndo(func() {
+			h.db.undo(nil)
+			<-time.After(3 * time.Second) // the wait has come to its end
+			h.put(b, "k")
+			close(slow)
+		})
+		if err := h.try(a, "x"); !errors.Is(err, store.ErrFull) {
+			t.Fatalf("commit: %v", err)
+		}
+		<-slow
+		h.got(c, "k")
+	})
+}
+
+// TestDatabaseWhoseClockStandsStillIsNotAskedAllTheTime: it was set back, and shows the
+// same time until it has caught up.
+func TestDatabaseWhoseClockStandsStillIsNotAskedAllTheTime(t *testing.T) {
+	inHouse(t, func(h *house) {
+		f := h.open()
+		h.put(f, "k", func(m *store.Message) { m.VisibleAt = time.Now().Add(5 * time.Second) })
+		c := h.claim(h.Context(), f, time.Hour)
+		h.db.setBack(4 * time.Second)
+		picks := h.db.picks.Load()
+		<-time.After(5*time.Second + 4*time.Second)
+		h.got(c, "k")
+		if n := h.db.picks.Load() - picks; n > 10 {
+			t.Errorf("%d picks", n)
+		}
+	})
+}
+
+// TestHeldKeysAreNotAskedForAllTheTime: a database says that something is ready, and that
+// it cannot be had now.
+func TestHeldKeysAreNotAskedForAllTheTime(t *testing.T) {
+	inHouse(t, func(h *house) {
+		f := h.open()
+		h.put(f, "k")
+		h.db.onPick(func(got *Picked) {
+			for i := range got.Keys { // as if it had not been leased
+				row := h.db.keys[got.Keys[i].Row.ID]
+				row.Token, row.Delivered = "", nil
+			}
+			got.Keys, got.Next = nil, 0
+		})
+		c := h.claim(h.Context(), f, time.Hour)
+		<-time.After(50 * time.Millisecond)
+		if n := h.db.picks.Load(); n > 60 {
+			t.Errorf("%d picks in 50 ms", n)
+		}
+		h.db.onPick(nil)
+		<-time.After(time.Millisecond)
+		h.got(c, "k")
+	})
+}
+
+// TestHintsThatEndMakeItLookMoreOften: the backend says that anything may have happened,
+// and that no hints arrive any more.
+func TestHintsThatEndMakeItLookMoreOften(t *testing.T) {
+	inHouse(t, func(h *house) {
+		a, b := h.open(), h.open()
+		c := h.claim(h.Context(), a, time.Hour)
+		<-time.After(time.Second)
+		h.db.deaf.Store(true)
+		a.Hint(nil, nil)
+		synctest.Wait()
+		h.put(b, "k")
+		<-time.After(time.Second)
+		h.got(c, "k")
+	})
+}
+
+// TestBrokenDatabaseIsNotAskedForEachCall: if nothing can be written, no call is to blame.
+func TestBrokenDatabaseIsNotAskedForEachCall(t *testing.T) {
+	inHouse(t, func(h *house) {
+		for _, slow := range []time.Duration{0, 3 * time.Second} {
+			f := h.open()
+			h.db.fail(func(*Need) error {
+				<-time.After(slow)
+				return fmt.Errorf("refused: %w", ErrUndone)
+			}, nil)
+			var calls []*call
+			for i := range 512 {
+				tx := &store.Tx{Put: []store.Message{message(fmt.Sprint("k", i))}}
+				calls = append(calls, newCall(h.Context(), operation{tx: tx}, 0))
+			}
+			updates := h.db.updates.Load()
+			f.run(calls)
+			n := h.db.updates.Load() - updates
+			if most := int64(200); n > most || (slow > 0 && n > 1) {
+				t.Errorf("%d updates, when each takes %v", n, slow)
+			}
+			for i, c := range calls {
+				<-c.done
+				if !errors.Is(c.err, ErrUndone) {
+					t.Fatalf("call %d: %v", i, c.err)
+				}
+			}
+			h.db.fail(nil, nil)
+		}
+	})
+}
+
+// TestManySweepAtOnce: one does it.
+func TestManySweepAtOnce(t *testing.T) {
+	inHouse(t, func(h *house) {
+		f := h.open()
+		h.put(f, "k", func(m *store.Message) { m.Route, m.TTL = "", time.Second })
+		<-time.After(time.Second)
+		h.db.fail(func(*Need) error {
+			<-time.After(time.Millisecond)
+			return nil
+		}, nil)
+		var calls sync.WaitGroup
+		for range 50 {
+			calls.Go(func() {
+				if claims, err := f.Claim(context.Background(), request(0)); len(claims) > 0 || err != nil {
+					t.Errorf("claimed %v, %v", claims, err)
+				}
+			})
+		}
+		calls.Wait()
+		h.same("messages", int64(len(h.db.messages[IDOf(message("k").Key)])), 0)
+		if n := h.db.looks.Load(); n > 2 {
+			t.Errorf("%d sweeps", n)
+		}
+	})
+}

@@ -1,0 +1,301 @@
+package rows
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/store"
+)
+
+// waitFor begins to wait for one key of some routes.
+func (h *house) waitFor(f *Frame, most int, routes ...string) *claiming {
+	c := &claiming{}
+	go func() {
+		req := request(time.Hour)
+		req.Routes, req.Max, req.MaxMessages = routes, most, 2
+		c.claims, c.err = f.Claim(h.Context(), req)
+		c.done = true
+	}()
+	synctest.Wait()
+	return c
+}
+
+// TestWhoCameFirstIsServedFirst: by a commit and by a look, whatever else they wait for, and
+// also after a group has failed that was to serve them.
+func TestWhoCameFirstIsServedFirst(t *testing.T) {
+	for _, how := range []string{"commit", "look", "failed"} {
+		t.Run(how, func(t *testing.T) {
+			inHouse(t, func(h *house) {
+				f := h.open()
+				sets := [][]string{{"order", "a"}, {"order"}, {"b", "order"}, {"order"}, {"order", "a"}}
+				var calls []*claiming
+				for _, routes := range sets {
+					calls = append(calls, h.waitFor(f, 1, routes...))
+				}
+				if how == "failed" {
+					h.db.undo(fmt.Errorf("no: %w", ErrUndone))
+					tx := &store.Tx{}
+					for i := range sets {
+						tx.Put = append(tx.Put, message(fmt.Sprint("x", i)))
+					}
+					if err := f.Commit(h.Context(), tx); err == nil {
+						t.Fatal("it was committed")
+					}
+					h.db.undo(nil)
+					synctest.Wait()
+				}
+				for i := range sets {
+					h.put(f, fmt.Sprint("k", i), func(m *store.Message) {
+						if how == "look" {
+							m.VisibleAt = time.Now().Add(time.Second)
+						}
+					})
+					if how == "look" {
+						<-time.After(time.Second)
+					}
+					h.got(calls[i], fmt.Sprint("k", i))
+				}
+			})
+		})
+	}
+}
+
+// TestWhatIsHandedIsWhatIsAskedFor: as many keys and messages, and no more bytes than a page
+// has, the oldest first.
+func TestWhatIsHandedIsWhatIsAskedFor(t *testing.T) {
+	inHouse(t, func(h *house) {
+		f := h.open()
+		first, second := h.waitFor(f, 2, "order"), h.waitFor(f, 2, "order")
+		var tx store.Tx
+		for i := range 3 {
+			for j := range 3 {
+				m := message(fmt.Sprint("k", i))
+				m.ID = fmt.Sprint(j)
+				tx.Put = append(tx.Put, m)
+			}
+		}
+		if err := f.Commit(h.Context(), &tx); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if !first.done || !second.done || len(first.claims) != 2 || len(second.claims) != 1 {
+			t.Fatalf("claimed %v and %v", first.claims, second.claims)
+		}
+		for _, c := range append(first.claims, second.claims...) {
+			if len(c.Messages) != 2 || c.Messages[0].ID != "0" || c.Messages[1].ID != "1" {
+				t.Errorf("delivered %v", c.Messages)
+			}
+		}
+
+		large := h.waitFor(f, 1, "order")
+		tx = store.Tx{}
+		for i := range 5 {
+			m := message("large")
+			m.ID, m.Body = fmt.Sprint(i), bytes.Repeat([]byte{1}, store.MaxBody)
+			tx.Put = append(tx.Put, m)
+		}
+		req := request(time.Hour)
+		page := &claiming{}
+		req.Queue = "pages"
+		go func() {
+			page.claims, page.err = f.Claim(h.Context(), req)
+			page.done = true
+		}()
+		synctest.Wait()
+		for i := range tx.Put {
+			tx.Put[i].Key.Queue = "pages"
+		}
+		if err := f.Commit(h.Context(), &tx); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if !page.done || len(page.claims) != 1 || len(page.claims[0].Messages) != store.PageBytes/store.MaxBody {
+			t.Errorf("delivered %d messages", len(page.claims[0].Messages))
+		}
+		if large.done {
+			t.Errorf("who waits in another queue got %v", large.claims)
+		}
+	})
+}
+
+// TestGroupsHaveAnEnd: in calls, and in bytes.
+func TestGroupsHaveAnEnd(t *testing.T) {
+	inHouse(t, func(h *house) {
+		f := New(Options{MaxGroup: 10})
+		f.Start(h.db)
+		defer f.CloseFrame()
+		for _, c := range []struct{ body, calls, groups int }{{0, 95, 10}, {store.MaxBody, 9, 3}} {
+			hold := make(chan struct{})
+			h.db.fail(func(*Need) error {
+				h.db.fail(nil, nil)
+				<-hold
+				return nil
+			}, nil)
+			go h.put(f, fmt.Sprint("first", c.body))
+			synctest.Wait()
+			updates := h.db.updates.Load()
+			for i := range c.calls {
+				go h.put(f, fmt.Sprint("k", i, c.body), func(m *store.Message) { m.Body = make([]byte, c.body) })
+			}
+			synctest.Wait()
+			close(hold)
+			synctest.Wait()
+			h.same(fmt.Sprintf("groups of %d calls with %d bytes", c.calls, c.body), h.db.updates.Load()-updates, int64(c.groups))
+		}
+	})
+}
+
+// TestRecordsAreReadAgain: a hint was lost, and nothing is read in between.
+func TestRecordsAreReadAgain(t *testing.T) {
+	inHouse(t, func(h *house) {
+		a, b := h.open(), h.open()
+		h.db.mute.Store(true)
+		found := h.await(a, instance, 0)
+		h.putRecord(b, instance)
+		<-time.After(10 * time.Second)
+		h.version("after a poll", found(), 1)
+
+		h.putRecord(a, instance)
+		h.putRecord(b, instance)
+		h.db.deaf.Store(true)
+		h.version("without hints", h.await(a, instance, 2)(), 3)
+		if len(a.awaiters) > 0 {
+			t.Errorf("%d records are awaited by nobody", len(a.awaiters))
+		}
+		for i := range 3 * recentSize {
+			a.recent.note(int64(i), 1)
+		}
+		if n := len(a.recent.now) + len(a.recent.before); n > 2*recentSize {
+			t.Errorf("%d versions are remembered", n)
+		}
+	})
+}
+
+// TestPolls: more and more seldom while nothing is found, and not at all while nobody waits.
+func TestPolls(t *testing.T) {
+	inHouse(t, func(h *house) {
+		a, b := h.open(), h.open()
+		h.db.deaf.Store(true)
+		c := h.claim(h.Context(), a, time.Hour)
+		looks := h.db.looks.Load()
+		<-time.After(time.Minute)
+		if n := h.db.looks.Load() - looks; n < 60 || n > 66 {
+			t.Errorf("%d looks in a minute", n)
+		}
+		h.put(b, "k", func(m *store.Message) { m.VisibleAt = time.Now().Add(time.Minute) })
+		looks = h.db.looks.Load()
+		<-time.After(2 * time.Second)
+		if n := h.db.looks.Load() - looks; n < 4 {
+			t.Errorf("%d looks in two seconds, of which one found something", n)
+		}
+		<-time.After(time.Minute)
+		h.got(c, "k")
+		<-time.After(time.Minute)
+		looks = h.db.looks.Load()
+		<-time.After(time.Hour)
+		h.same("looks while nobody waits", h.db.looks.Load()-looks, 0)
+		if a.polling {
+			t.Error("it goes on while nobody waits")
+		}
+	})
+}
+
+// TestPollsFindWhatExpires: another process puts a message that nobody tells of.
+func TestPollsFindWhatExpires(t *testing.T) {
+	inHouse(t, func(h *house) {
+		a, b := h.open(), h.open()
+		h.db.mute.Store(true)
+		h.claim(h.Context(), a, time.Hour)
+		h.put(b, "k", routeless(15*time.Second))
+		<-time.After(15 * time.Second)
+		synctest.Wait()
+		h.same("in quarantine", h.quarantined(), 1)
+	})
+}
+
+// jumping is a clock that can be set.
+type jumping struct {
+	base.System
+	by atomic.Int64
+}
+
+func (c *jumping) Now() time.Time { return c.System.Now().Add(time.Duration(c.by.Load())) }
+
+// TestClockThatIsSet: what is due by the new time is served soon, not when a timer of the old
+// one goes off.
+func TestClockThatIsSet(t *testing.T) {
+	inHouse(t, func(h *house) {
+		clock := &jumping{}
+		h.db.clock = clock
+		f := New(Options{Clock: clock})
+		f.Start(h.db)
+		defer f.CloseFrame()
+		h.put(f, "k", func(m *store.Message) { m.VisibleAt = time.Now().Add(10 * time.Hour) })
+		c := h.claim(h.Context(), f, 100*time.Hour)
+		clock.by.Store(int64(10 * time.Hour))
+		<-time.After(maxAlarm * time.Millisecond)
+		h.got(c, "k")
+	})
+}
+
+// TestVerdictsAreThoseOfTheLastTry: what was decided before is forgotten.
+func TestVerdictsAreThoseOfTheLastTry(t *testing.T) {
+	inHouse(t, func(h *house) {
+		f := h.open()
+		h.put(f, "k")
+		c := h.claim(h.Context(), f, 0)
+		h.got(c, "k")
+		made := store.Lease{Key: message("k").Key, Token: "made up"}
+		renew := newCall(h.Context(), operation{renew: &renewal{leases: []store.Lease{made}, d: time.Hour}}, 0)
+		put := newCall(h.Context(), operation{tx: &store.Tx{
+			PutRecords: []store.PutRecord{{Record: store.Record{Key: instance}, Expect: 1}},
+		}}, 0)
+		h.db.undo(fmt.Errorf("deadlock: %w", ErrAgain))
+		h.db.onUndo(func() {
+			h.db.undo(nil)
+			h.putRecord(f, instance) // by the other writer
+		})
+		f.run([]*call{renew, put})
+		if put.err != nil || len(renew.renew.lost) != 1 {
+			t.Errorf("put: %v; lost: %v", put.err, renew.renew.lost)
+		}
+	})
+}
+
+// TestCallThatEndedBeforeItBeganIsNotDone: nobody waits for it.
+func TestCallThatEndedBeforeItBeganIsNotDone(t *testing.T) {
+	inHouse(t, func(h *house) {
+		f := New(Options{})
+		f.Start(h.db)
+		defer f.CloseFrame()
+		h.put(f, "k")
+		c := h.claim(h.Context(), f, 0)
+		hold := make(chan struct{})
+		h.db.fail(func(*Need) error {
+			h.db.fail(nil, nil)
+			<-hold
+			return nil
+		}, nil)
+		go h.put(f, "first")
+		synctest.Wait()
+		err := f.releaseBriefly(h, c.claims[0].Lease())
+		close(hold)
+		synctest.Wait()
+		if row := h.db.keys[IDOf(message("k").Key)]; err == nil || row.Token == "" {
+			t.Errorf("release: %v, and the token is %q", err, row.Token)
+		}
+	})
+}
+
+// releaseBriefly releases a lease with a context that ends while others are served.
+func (f *Frame) releaseBriefly(h *house, l store.Lease) error {
+	ctx, cancel := context.WithTimeout(h.Context(), time.Millisecond)
+	defer cancel()
+	return f.Release(ctx, store.Release{Lease: l})
+}

@@ -1,0 +1,5 @@
+package teststore
+
+import "testing"
+
+func TestMain(m *testing.M) { Main(m) }

@@ -1,0 +1,271 @@
+package teststore
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/abidehq/abide/store"
+)
+
+// queue is who waits for keys of a queue, and for what.
+type queue struct {
+	waiters []*waiter // in the order in which they came
+	times   times     // at which something in the queue may become ready
+	changes int       // how often something may have become ready
+
+	// empty says, of what can be asked for, when it was last found that there is nothing:
+	// as long as nothing changes that need not be asked again. An idle engine asks every
+	// few minutes, and a test may be idle for a year.
+	empty map[string]int
+
+	stopAlarm func() bool
+}
+
+// waiter is a Claim call that waits. Whoever makes a key ready claims it on the waiter's
+// behalf.
+type waiter struct {
+	req store.ClaimRequest
+
+	// done is closed when the wait is over; claims and err are set before.
+	done   chan struct{}
+	claims []store.Claim
+	err    error
+}
+
+func (w *waiter) end(claims []store.Claim, err error) {
+	w.claims, w.err = claims, err
+	close(w.done)
+}
+
+// queue returns the queue of that name.
+func (b *bubble) queue(name string) *queue {
+	q := b.queues[name]
+	if q == nil {
+		q = &queue{empty: map[string]int{}, stopAlarm: func() bool { return false }}
+		b.queues[name] = q
+	}
+	return q
+}
+
+// Claim leases keys that are ready, and waits here if there are none.
+func (b *bubble) Claim(ctx context.Context, req store.ClaimRequest) ([]store.Claim, error) {
+	wait := req.Wait
+	if wait > 0 {
+		req.Routes = slices.Clone(req.Routes)
+	}
+	if err := req.Validate(); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	req.Wait = 0
+	for {
+		b.mu.Lock()
+		q := b.queue(req.Queue)
+		before := q.changes
+		if wait > 0 && !b.closed && b.isEmpty(q, &req) {
+			return b.waitFor(ctx, q, req, wait)
+		}
+		b.mu.Unlock()
+		claims, err := b.claim(req)
+		b.mu.Lock()
+		b.claimed(q, claims)
+		switch {
+		case len(claims) > 0 || err != nil || wait == 0:
+			b.mu.Unlock()
+			return claims, err
+		case b.closed:
+			b.mu.Unlock()
+			return nil, store.Closed("claim")
+		case q.changes != before:
+			b.mu.Unlock() // somebody made something ready that was not there to be found
+		default:
+			q.empty[asked(&req)] = q.changes
+			return b.waitFor(ctx, q, req, wait)
+		}
+	}
+}
+
+// asked returns what decides whether a claim finds something.
+func asked(req *store.ClaimRequest) string { return fmt.Sprint(req.MaxAttempts, req.Routes) }
+
+// isEmpty reports whether nothing has happened since it was found that there is nothing.
+// The lock is held.
+func (b *bubble) isEmpty(q *queue, req *store.ClaimRequest) bool {
+	now := b.nowMS()
+	if len(q.waiters) == 0 && q.times.dropTo(now) { // with waiters, the alarm sees to it
+		q.changes++
+	}
+	next, ok := q.times.first()
+	found, looked := q.empty[asked(req)]
+	return looked && found == q.changes && (!ok || next > now)
+}
+
+// waitFor waits until there is something to claim. The lock is held, and is released.
+func (b *bubble) waitFor(ctx context.Context, q *queue, req store.ClaimRequest, wait time.Duration) ([]store.Claim, error) {
+	w := &waiter{req: req, done: make(chan struct{})}
+	q.waiters = append(q.waiters, w)
+	b.setAlarm(q)
+	stop := b.clock.AfterFunc(wait, func() { b.giveUp(q, w, nil) })
+	b.mu.Unlock()
+	defer stop()
+
+	select {
+	case <-w.done:
+	case <-ctx.Done():
+		b.giveUp(q, w, ctx.Err())
+		<-w.done
+	}
+	return w.claims, w.err
+}
+
+// giveUp ends a wait without claims, unless there are some after all.
+func (b *bubble) giveUp(q *queue, w *waiter, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !slices.Contains(q.waiters, w) {
+		return
+	}
+	if next, ok := q.times.first(); ok && next <= b.nowMS() { // the alarm comes in this moment
+		b.serve(q)
+	}
+	if i := slices.Index(q.waiters, w); i >= 0 {
+		q.waiters = slices.Delete(q.waiters, i, i+1)
+		w.end(nil, err)
+	}
+}
+
+// claim leases what the backend finds ready. Nobody gives it up half-way: it does not wait,
+// and might have leased a key of which nobody knows.
+func (b *bubble) claim(req store.ClaimRequest) ([]store.Claim, error) {
+	return ask(context.Background(), b, func(ctx context.Context) ([]store.Claim, error) { return b.backend.Claim(ctx, req) })
+}
+
+// claimed notes what a claim has changed: the keys can be claimed again when the leases
+// end, and messages may have gone to quarantine.
+func (b *bubble) claimed(q *queue, claims []store.Claim) {
+	for i := range claims {
+		b.note(q, store.Millis(claims[i].Until))
+	}
+	b.setAlarm(q)
+	b.wakeKind(store.KindQuarantine)
+}
+
+// committed notes what a commit may have changed, and serves those who wait for it.
+func (b *bubble) committed(tx *store.Tx) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	touched := map[string]bool{}
+	for _, f := range tx.Finish {
+		touched[f.Lease.Key.Queue] = true
+	}
+	for i := range tx.Put {
+		m := &tx.Put[i]
+		touched[m.Key.Queue] = true
+		q := b.queue(m.Key.Queue)
+		b.note(q, store.Millis(m.VisibleAt))
+		if m.Route == "" {
+			ttl := m.TTL
+			if ttl == 0 {
+				ttl = store.DefaultTTL
+			}
+			b.note(q, b.after(ttl))
+		}
+	}
+	for _, r := range tx.Retime {
+		touched[r.Ref.Key.Queue] = true
+		b.note(b.queue(r.Ref.Key.Queue), store.Millis(r.VisibleAt))
+	}
+	for _, ref := range tx.Delete { // what was delivered with it is free again
+		touched[ref.Key.Queue] = true
+	}
+	for _, name := range slices.Sorted(maps.Keys(touched)) {
+		b.serve(b.queue(name))
+	}
+	for i := range tx.PutRecords {
+		b.wake(tx.PutRecords[i].Record.Key)
+	}
+	for _, d := range tx.DeleteRecords {
+		b.wake(d.Key)
+	}
+}
+
+// serve gives the queue's waiters what they wait for. The lock is held.
+func (b *bubble) serve(q *queue) {
+	q.changes++
+	for i := 0; i < len(q.waiters); {
+		w := q.waiters[i]
+		claims, err := b.claim(w.req)
+		b.claimed(q, claims)
+		if len(claims) == 0 && err == nil {
+			q.empty[asked(&w.req)] = q.changes
+			i++
+			continue
+		}
+		q.waiters = slices.Delete(q.waiters, i, i+1)
+		w.end(claims, err)
+	}
+	b.setAlarm(q)
+}
+
+// setAlarm sees to it that the waiters are served at the next time at which something may
+// become ready. The lock is held.
+func (b *bubble) setAlarm(q *queue) {
+	q.stopAlarm()
+	if len(q.waiters) == 0 {
+		q.stopAlarm = func() bool { return false }
+		return
+	}
+	if next, ok := q.times.first(); ok {
+		q.stopAlarm = b.clock.AfterFunc(store.FromMillis(next).Sub(b.clock.Now()), func() { b.alarm(q) })
+	}
+}
+
+// alarm serves the waiters of a queue when its time has come.
+func (b *bubble) alarm(q *queue) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return
+	}
+	q.times.dropTo(b.nowMS())
+	b.serve(q)
+}
+
+// endWaits ends all who wait, because the store is closed.
+func (b *bubble) endWaits() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.closed = true
+	for _, q := range b.queues {
+		q.stopAlarm()
+		for _, w := range q.waiters {
+			w.end(nil, store.Closed("claim"))
+		}
+		q.waiters = nil
+	}
+	for key := range b.awaits {
+		b.wake(key)
+	}
+}
+
+// note notes a time at which something in the queue may become ready. What is past for the
+// backend is not noted: it is found by the look that follows the call.
+func (b *bubble) note(q *queue, ms int64) {
+	if ms > b.hidden.Now().UnixMilli() {
+		q.times.add(ms)
+	}
+}
+
+// nowMS returns the time in milliseconds, as a store counts them.
+func (b *bubble) nowMS() int64 { return b.clock.Now().UnixMilli() }
+
+// after returns the time, in milliseconds, at which d has passed for the backend. It is
+// never earlier than the backend takes it to be, if that was asked before.
+func (b *bubble) after(d time.Duration) int64 {
+	return b.hidden.Now().UnixMilli() + int64((d+time.Millisecond-1)/time.Millisecond)
+}

@@ -1,0 +1,204 @@
+package pebblestore
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/abidehq/abide/store"
+)
+
+var _ store.Portable = (*Store)(nil)
+
+// Exclude keeps messages from going to quarantine by themselves. There is nobody to keep
+// out: the directory is locked.
+func (s *Store) Exclude(ctx context.Context) (release func() error, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if _, err := s.lock("exclude"); err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	s.excluded++
+	s.sweepFrom(math.MaxInt64)
+	released := false
+	return func() error {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if released || s.closed || s.failure != nil {
+			return nil
+		}
+		released = true
+		if s.excluded--; s.excluded == 0 {
+			s.sweepFrom(0)
+			s.setAlarm(s.now())
+		}
+		return nil
+	}, nil
+}
+
+// sweepFrom lets no message go to quarantine before a time.
+func (s *Store) sweepFrom(ms int64) {
+	s.sweepAt = ms
+	for _, q := range s.queues {
+		q.sweepAt = ms
+	}
+}
+
+// Import adds what a parcel holds and the store does not, in a group with others, and
+// waits for its sync.
+func (s *Store) Import(ctx context.Context, p store.Parcel) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	now, err := s.lock("import")
+	if err != nil {
+		return err
+	}
+	if err := s.room(); err != nil {
+		s.mu.Unlock()
+		return err
+	}
+	g, err := s.gather(ctx)
+	if err == nil {
+		err = s.importParcel(g, &p, max(now, s.lastNow))
+	}
+	if err != nil {
+		s.mu.Unlock()
+		return err
+	}
+	s.kick()
+	s.mu.Unlock()
+	return s.wait(ctx, g)
+}
+
+// importParcel checks a parcel and adds it to the group.
+func (s *Store) importParcel(g *group, p *store.Parcel, now int64) error {
+	// What a parcel is about is brought into memory as that of a Tx is.
+	tx := &store.Tx{Append: p.Entries, Put: p.Messages}
+	for _, h := range p.Keys {
+		tx.Trim = append(tx.Trim, store.Trim{Key: h.Key})
+	}
+	for i := range p.Records {
+		tx.PutRecords = append(tx.PutRecords, store.PutRecord{Record: p.Records[i], Expect: store.AnyVersion})
+	}
+	keys, records := len(g.keys), len(g.records)
+	defer func() { s.lastPinned = nil }()
+	err := s.pinAll(g, tx)
+	if err == nil {
+		err = s.checkParcel(p)
+	}
+	if err != nil {
+		for _, k := range g.keys[keys:] {
+			s.unpinKey(k)
+		}
+		for _, r := range g.records[records:] {
+			s.records.unpin(r.entry)
+		}
+		g.keys, g.records = g.keys[:keys], g.records[:records]
+		return err
+	}
+	if err := s.applyParcel(g, p); err != nil {
+		// Half of it is in the batch and in memory: there is no way on from here.
+		s.failLocked(err)
+		return s.failure
+	}
+	for _, k := range g.keys[keys:] {
+		s.endOfTx(g, k, now)
+	}
+	return nil
+}
+
+// checkParcel reports whether a parcel follows on what is there. It changes nothing.
+func (s *Store) checkParcel(p *store.Parcel) error {
+	lengths := map[store.Key]int{}
+	for _, h := range p.Keys {
+		lengths[h.Key] = h.LogFirst
+	}
+	for i := range p.Entries {
+		a := &p.Entries[i]
+		length := max(s.pinned(a.Key).logLen, lengths[a.Key])
+		if a.At > length {
+			return fmt.Errorf("store: import: entries of %v begin at %d, and its log has length %d: %w", a.Key, a.At, length, store.ErrInvalid)
+		}
+		lengths[a.Key] = max(length, a.At+len(a.Entries))
+	}
+	return nil
+}
+
+func (s *Store) applyParcel(g *group, p *store.Parcel) error {
+	for i := range p.Keys {
+		s.importHead(g, &p.Keys[i])
+	}
+	for i := range p.Entries {
+		a := p.Entries[i]
+		k := s.pinned(a.Key)
+		if have := k.logLen - a.At; have < len(a.Entries) {
+			a.Entries, a.Tag = a.Entries[have:], k.logTag
+			s.append(g, &a)
+		}
+	}
+	for i := range p.Messages {
+		if err := s.importMessage(g, &p.Messages[i]); err != nil {
+			return err
+		}
+	}
+	for i := range p.Records {
+		rec := &p.Records[i]
+		if s.pinnedRecord(rec.Key).version != rec.Version { // it was not imported before
+			s.putRecordAt(g, rec, rec.Version)
+		}
+	}
+	return nil
+}
+
+// importHead gives a key the log and the route that it has elsewhere.
+func (s *Store) importHead(g *group, h *store.KeyHead) {
+	k := s.pinned(h.Key)
+	if k.route == "" {
+		k.route = h.Route
+		k.headerDirty = k.headerDirty || k.hasLog
+	}
+	if h.LogLength == 0 || k.hasLog {
+		return
+	}
+	k.hasLog, k.log, k.logTag, k.logBase, k.headerDirty = true, s.newID(g), h.LogTag, h.LogFirst, true
+	k.changed = g
+	if h.LogFirst > 0 {
+		// The length of a log is told from its last value, also if all were trimmed.
+		k.logLen = h.LogFirst - 1
+		s.append(g, &store.Append{Key: h.Key, Entries: [][]byte{nil}})
+	}
+}
+
+// importMessage puts a message as it is elsewhere, unless it is there.
+func (s *Store) importMessage(g *group, m *store.Message) error {
+	k := s.pinned(m.Key)
+	if r, err := s.lookup(k, m.ID); r != nil || err != nil {
+		return err
+	}
+	if k.route == "" {
+		k.route = m.Route // its head came in an earlier parcel, and left nothing but this
+	}
+	if k.lane == nil {
+		k.lane = s.lane(k.key, k.route)
+	}
+	r := &ref{
+		id: m.ID, size: len(m.Body), attempt: m.Attempt,
+		data: &msgData{putMS: store.Millis(m.PutAt), ttlMS: millis(m.TTL), body: slices.Clone(m.Body)},
+	}
+	p := pos{due: store.Millis(m.VisibleAt), seq: s.newID(g)}
+	if k.route == "" {
+		r.data.hidden, r.data.visibleMS = true, p.due
+		ttl := r.data.ttlMS
+		if ttl == 0 {
+			ttl = millis(store.DefaultTTL)
+		}
+		p.due = r.data.putMS + ttl
+	}
+	k.count++
+	s.takePlace(g, k, r, p)
+	return nil
+}

@@ -1,0 +1,332 @@
+package pebblestore
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/abidehq/abide/store"
+)
+
+// verifier is a Verify call: it walks over each range of the disk once, and looks up
+// what belongs to what it finds. It keeps nothing in mind but a number for each lane,
+// and two for all logs.
+type verifier struct {
+	ctx    context.Context //nolint:containedctx // of the call that the verifier is
+	store  *Store
+	view   view
+	report func(problem string)
+	steps  int
+
+	lanes   map[uint32]*verifiedLane
+	logs    logSum // of the logs that keys have
+	numbers uint64 // below this one, numbers may be taken
+}
+
+// verifiedLane is what a lane says, and how many messages were found in it.
+type verifiedLane struct {
+	name  laneName
+	count int64
+	floor pos
+	found int64
+}
+
+// logSum tells whether two sets of logs are the same, without keeping them.
+type logSum struct {
+	count int
+	sum   uint64
+}
+
+func (l *logSum) add(log uint64) {
+	l.count++
+	// A step of SplitMix64: it spreads numbers that follow each other.
+	x := log * 0x9e3779b97f4a7c15
+	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9
+	x = (x ^ (x >> 27)) * 0x94d049bb133111eb
+	l.sum += x ^ (x >> 31)
+}
+
+// Verify looks at all that is on disk, as it is at one moment.
+func (s *Store) Verify(ctx context.Context, report func(problem string)) error {
+	release, err := s.read(ctx, "verify")
+	if err != nil {
+		return err
+	}
+	defer release()
+	v := verifier{ctx: ctx, store: s, report: report, lanes: map[uint32]*verifiedLane{}}
+	if v.view, err = s.view(); err != nil {
+		return s.readError("verify", err)
+	}
+	defer v.view.close()
+	for _, look := range []func() error{
+		v.readNumbers,
+		func() error { return v.each(tagLane, v.lane) },
+		func() error { return v.each(tagMsg, v.message) },
+		v.counts,
+		v.keys,
+		v.unownedLogs,
+		func() error { return v.each(tagName, v.recordName) },
+		func() error { return v.each(tagRecord, v.record) },
+		func() error { return v.each(tagIndex, v.index) },
+	} {
+		if err := look(); err != nil {
+			return s.readError("verify", err)
+		}
+	}
+	v.leases()
+	return nil
+}
+
+func (v *verifier) say(format string, args ...any) { v.report(fmt.Sprintf(format, args...)) }
+
+// pause returns an error, now and then, if nobody wants to know any more.
+func (v *verifier) pause() error {
+	if v.steps++; v.steps%countSteps != 0 {
+		return nil
+	}
+	select {
+	case <-v.store.closing:
+		return v.store.ended("verify")
+	default:
+		return v.ctx.Err()
+	}
+}
+
+// each calls look with each key of a kind and its value. What cannot be taken apart is a
+// problem and no error.
+func (v *verifier) each(tag byte, look func(key, value []byte) error) error {
+	it, err := v.view.NewIter(&pebble.IterOptions{LowerBound: []byte{tag}, UpperBound: []byte{tag + 1}})
+	if err != nil {
+		return err
+	}
+	for it.First(); it.Valid() && err == nil; it.Next() {
+		value, readErr := it.ValueAndErr()
+		if err = readErr; err != nil {
+			break
+		}
+		if err = v.pause(); err == nil {
+			err = v.tell(look(it.Key(), value))
+		}
+	}
+	return closeIter(it, err)
+}
+
+// tell reports a value that cannot be taken apart, and returns any other error.
+func (v *verifier) tell(err error) error {
+	if errors.Is(err, errShort) {
+		v.say("%v", err)
+		return nil
+	}
+	return err
+}
+
+// get returns a value, or nil if there is none.
+func (v *verifier) get(key []byte) ([]byte, error) {
+	value, closer, err := v.view.Get(key)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	value = append([]byte{}, value...) // not nil, also if it is empty
+	return value, closer.Close()
+}
+
+func (v *verifier) readNumbers() error {
+	b, err := v.get(metaIDs)
+	if err == nil && len(b) == 8 {
+		v.numbers = binary.BigEndian.Uint64(b)
+	}
+	return err
+}
+
+// taken checks that a number that is in use will not be given out again.
+func (v *verifier) taken(what string, number uint64) {
+	if number == 0 || number >= v.numbers {
+		v.say("%s has number %d, and those from %d on are free", what, number, v.numbers)
+	}
+}
+
+func (v *verifier) lane(key, value []byte) error {
+	r := reader{b: value}
+	l := &verifiedLane{name: laneName{r.string(), r.string(), r.string()}, count: int64(r.uvarint())}
+	l.floor = pos{due: int64(r.uvarint()), seq: r.uvarint()}
+	if err := r.check("lane", key); err != nil {
+		return err
+	}
+	v.lanes[binary.BigEndian.Uint32(key[1:])] = l
+	return nil
+}
+
+// message checks that the key of a message knows where it is.
+func (v *verifier) message(key, value []byte) error {
+	id, at := binary.BigEndian.Uint32(key[1:]), parseMsgKey(key)
+	name, msgID, d, err := parseMsg(key, value)
+	if err != nil {
+		return err
+	}
+	l := v.lanes[id]
+	if l == nil {
+		v.say("message %q of %q is in lane %d, which is not there", msgID, name, id)
+		return nil
+	}
+	l.found++
+	ref := store.MessageRef{Key: store.Key{Queue: l.name.queue, Tenant: l.name.tenant, Name: name}, ID: msgID}
+	v.taken(fmt.Sprintf("message %v", ref), at.seq)
+	if at.less(l.floor) {
+		v.say("message %v is before the floor of its lane, where nobody looks for it", ref)
+	}
+	if d.hidden != (l.name.route == "") {
+		v.say("message %v has route %q, and is kept as if that were otherwise", ref, l.name.route)
+	}
+	pending, err := v.get(pendingKey(nil, ref.Key, ref.ID))
+	if err != nil {
+		return err
+	}
+	if pending == nil {
+		v.say("message %v is not among the messages of its key", ref)
+		return nil
+	}
+	lane, p, err := parsePending(key, pending)
+	if err == nil && (lane != id || p != at) {
+		v.say("message %v is in two places", ref)
+	}
+	return err
+}
+
+// counts checks how many messages the lanes say that they have.
+func (v *verifier) counts() error {
+	for id, l := range v.lanes {
+		if l.found != l.count {
+			v.say("lane %d, of queue %q, tenant %q and route %q, counts %d messages and has %d", id, l.name.queue, l.name.tenant, l.name.route, l.count, l.found)
+		}
+	}
+	return nil
+}
+
+// keys checks what each key says of its messages and its log.
+func (v *verifier) keys() error {
+	var k verifiedKey
+	err := v.each(tagKey, func(key, value []byte) error {
+		n := split(key)
+		if n == len(key) {
+			v.say("%x is not the key of anything", key)
+			return nil
+		}
+		if !bytes.Equal(k.prefix, key[:n]) {
+			k = verifiedKey{prefix: slices.Clone(key[:n])}
+			var err error
+			if k.key, err = parseKeyPrefix(k.prefix); err != nil {
+				return err
+			}
+		}
+		if key[n] == keyHeader {
+			return v.header(&k, key, value)
+		}
+		return v.pendingMessage(&k, string(key[n+1:]), key, value)
+	})
+	return err
+}
+
+// verifiedKey is what was found of a key so far.
+type verifiedKey struct {
+	prefix []byte
+	key    store.Key
+	header *header
+	lane   uint32
+}
+
+// header checks that a log is there, from the first entry that counts to the last.
+func (v *verifier) header(k *verifiedKey, key, value []byte) error {
+	h, err := parseHeader(key, value)
+	if err != nil {
+		return err
+	}
+	k.header = &h
+	v.logs.add(h.log)
+	v.taken(fmt.Sprintf("the log of %v", k.key), h.log)
+	it, err := v.view.NewIter(logBounds(h.log))
+	if err != nil {
+		return err
+	}
+	next, found := 0, false
+	for it.First(); it.Valid() && err == nil; it.Next() {
+		start, n := int(binary.BigEndian.Uint64(it.Key()[9:])), 0
+		switch {
+		case !found && start > h.base:
+			v.say("the log of %v begins at entry %d, and should at %d", k.key, start, h.base)
+		case found && start != next:
+			v.say("the log of %v goes on with entry %d after %d of them", k.key, start, next)
+		}
+		parseErr := parseEntries(it.Key(), it.Value(), func(int, []byte) bool {
+			n++
+			return true
+		})
+		err = v.tell(parseErr)
+		next, found = start+n, true
+	}
+	if err = closeIter(it, err); err == nil && (!found || next < h.base) {
+		v.say("the log of %v has %d entries, and %d of them are trimmed", k.key, next, h.base)
+	}
+	return err
+}
+
+// pendingMessage checks that a message is where its key says, and that all messages of
+// a key are in one lane, of the route that the key has.
+func (v *verifier) pendingMessage(k *verifiedKey, id string, key, value []byte) error {
+	lane, at, err := parsePending(key, value)
+	if err != nil {
+		return err
+	}
+	ref := store.MessageRef{Key: k.key, ID: id}
+	l := v.lanes[lane]
+	if l == nil {
+		v.say("message %v should be in lane %d, which is not there", ref, lane)
+		return nil
+	}
+	if l.name.queue != k.key.Queue || l.name.tenant != k.key.Tenant {
+		v.say("message %v is in the lane of queue %q and tenant %q", ref, l.name.queue, l.name.tenant)
+	}
+	if k.header != nil && k.header.route != l.name.route {
+		v.say("message %v has route %q, and its key %q", ref, l.name.route, k.header.route)
+	}
+	if k.lane != 0 && k.lane != lane {
+		v.say("message %v is in another lane than the message before it", ref)
+	}
+	k.lane = lane
+	msg, err := v.get(msgKey(nil, lane, at))
+	if err != nil {
+		return err
+	}
+	if msg == nil {
+		v.say("message %v is not where its key says", ref)
+		return nil
+	}
+	name, msgID, _, err := parseMsg(key, msg)
+	if err == nil && (name != k.key.Name || msgID != id) {
+		v.say("where message %v should be is message %q of %q", ref, msgID, name)
+	}
+	return err
+}
+
+// leases checks that the leases of this process are of messages that are there.
+func (v *verifier) leases() {
+	v.store.mu.Lock()
+	defer v.store.mu.Unlock()
+	for _, l := range v.store.leases.items {
+		if l.key.lease != l {
+			v.say("there is a lease of %v, which is not leased", l.key.key)
+		}
+		for _, r := range l.delivered {
+			if r.gone {
+				v.say("the lease of %v is of message %q, which is not there", l.key.key, r.id)
+			}
+		}
+	}
+}

@@ -1,0 +1,129 @@
+package pebblestore
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// unownedLogs looks for logs that no key has. There is no way from a log to its key: so
+// the logs are compared with those that keys have as a whole, and only if they differ
+// it takes memory to tell which.
+func (v *verifier) unownedLogs() error {
+	var found logSum
+	if err := v.eachLog(func(log uint64) { found.add(log) }); err != nil {
+		return err
+	}
+	if found == v.logs {
+		return nil
+	}
+	owners := map[uint64]int{}
+	err := v.each(tagKey, func(key, value []byte) error {
+		if n := split(key); n == len(key) || key[n] != keyHeader {
+			return nil
+		}
+		h, err := parseHeader(key, value)
+		if err == nil {
+			owners[h.log]++
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for log, n := range owners {
+		if n > 1 {
+			v.say("%d keys have the same log, number %d", n, log)
+		}
+	}
+	return v.eachLog(func(log uint64) {
+		if owners[log] == 0 {
+			v.say("log number %d is of no key", log)
+		}
+	})
+}
+
+// eachLog calls yield with the number of each log that has a value.
+func (v *verifier) eachLog(yield func(log uint64)) error {
+	it, err := v.view.NewIter(&pebble.IterOptions{LowerBound: []byte{tagLog}, UpperBound: []byte{tagLog + 1}})
+	if err != nil {
+		return err
+	}
+	for found := it.First(); found && err == nil; {
+		log := binary.BigEndian.Uint64(it.Key()[1:])
+		yield(log)
+		err = v.pause()
+		found = it.SeekGE(logKey(nil, log+1, 0))
+	}
+	return closeIter(it, err)
+}
+
+// recordName checks that the record is there that a name is of.
+func (v *verifier) recordName(key, value []byte) error {
+	if len(value) != 8 {
+		v.say("the name %x of a record has %d bytes, and should have 8", key, len(value))
+		return nil
+	}
+	num := binary.BigEndian.Uint64(value)
+	b, err := v.get(recordKey(nil, num))
+	if err != nil {
+		return err
+	}
+	if b == nil {
+		v.say("record number %d has the name %x and is not there", num, key)
+		return nil
+	}
+	rec, err := parseRecord(key, b)
+	if err == nil && !bytes.Equal(nameKey(nil, rec.Key), key) {
+		v.say("record %v can be found by the name of another one, %x", rec.Key, key)
+	}
+	return err
+}
+
+// record checks that a record can be found by its name, and by the index.
+func (v *verifier) record(key, value []byte) error {
+	num := binary.BigEndian.Uint64(key[1:])
+	rec, err := parseRecord(key, value)
+	if err != nil {
+		return err
+	}
+	v.taken(fmt.Sprintf("record %v", rec.Key), num)
+	if rec.Version < 1 {
+		v.say("record %v has version %d", rec.Key, rec.Version)
+	}
+	name, err := v.get(nameKey(nil, rec.Key))
+	if err != nil {
+		return err
+	}
+	if len(name) != 8 || binary.BigEndian.Uint64(name) != num {
+		v.say("record %v, number %d, cannot be found by its name", rec.Key, num)
+	}
+	entry, err := v.get(indexKey(nil, rec.Key, rec.Status, rec.Time.UnixMilli(), num))
+	if err != nil {
+		return err
+	}
+	if len(entry) != 4 || binary.BigEndian.Uint32(entry) != nameSum(rec.Name) {
+		v.say("record %v is not in the index as it is", rec.Key)
+	}
+	return nil
+}
+
+// index checks that what the index names is there.
+func (v *verifier) index(key, _ []byte) error {
+	num := binary.BigEndian.Uint64(key[len(key)-8:])
+	b, err := v.get(recordKey(nil, num))
+	if err != nil {
+		return err
+	}
+	if b == nil {
+		v.say("the index has record number %d, which is not there", num)
+		return nil
+	}
+	rec, err := parseRecord(key, b)
+	if err == nil && !bytes.Equal(indexKey(nil, rec.Key, rec.Status, rec.Time.UnixMilli(), num), key) {
+		v.say("the index has record %v with another status or time than it has", rec.Key)
+	}
+	return err
+}

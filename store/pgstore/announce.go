@@ -1,0 +1,202 @@
+package pgstore
+
+import (
+	"context"
+	"maps"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/rows"
+)
+
+// A notification is the ID of the process that sent it, a space, and what changed: lanes
+// with when there is something to claim in them, "lane@time", then records, "#number",
+// with commas in between, all in base 36; or a star if that would be too long.
+const (
+	everything      = "*"
+	maxNotification = 7500 // PostgreSQL allows 8,000 bytes
+
+	// announceEvery is how long notifications are gathered: each takes a lock that all who
+	// notify in the database share, so that few are better than many.
+	announceEvery = 2 * time.Millisecond
+)
+
+// announcer gathers what other processes are to be told, and tells them after the commits,
+// never in them.
+type announcer struct {
+	db   *database
+	wake chan struct{} // with room for one
+
+	mu      sync.Mutex
+	lanes   map[int64]int64
+	records map[int64]bool
+}
+
+func newAnnouncer(d *database) *announcer {
+	return &announcer{db: d, wake: make(chan struct{}, 1), lanes: map[int64]int64{}, records: map[int64]bool{}}
+}
+
+// Announce tells other processes what changed.
+func (d *database) Announce(lanes map[int64]int64, records []int64) {
+	if d.config.notify {
+		d.announcer.add(lanes, records)
+	}
+}
+
+// Hinted reports whether hints arrive at the moment.
+func (d *database) Hinted() bool { return d.hinted.Load() }
+
+func (a *announcer) add(lanes map[int64]int64, records []int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for lane, at := range lanes {
+		if known, ok := a.lanes[lane]; !ok || at < known {
+			a.lanes[lane] = at
+		}
+	}
+	for _, number := range records {
+		a.records[number] = true
+	}
+	select {
+	case a.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run tells what was gathered, until ctx ends. What is left then is told by whoever closes
+// the store.
+func (a *announcer) run(ctx context.Context) {
+	for {
+		select {
+		case <-a.wake:
+		case <-ctx.Done():
+			return
+		}
+		a.tell(ctx)
+		if base.Sleep(ctx, a.db.machine, announceEvery) != nil {
+			return
+		}
+	}
+}
+
+// tell tells what was gathered, if there is anything. If it cannot, others look by
+// themselves, a little later.
+func (a *announcer) tell(ctx context.Context) {
+	lanes, records := a.take()
+	if len(lanes) == 0 && len(records) == 0 {
+		return
+	}
+	args := []any{channel(a.db.config.schema), encodeHint(a.db.process, lanes, records)}
+	if err := a.db.read(ctx, `SELECT pg_notify($1::text, $2::text)`, args, drain); err != nil && ctx.Err() == nil {
+		a.db.log.Warn("cannot notify other processes", "error", err)
+	}
+}
+
+func (a *announcer) take() (map[int64]int64, map[int64]bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	lanes, records := a.lanes, a.records
+	a.lanes, a.records = map[int64]int64{}, map[int64]bool{}
+	return lanes, records
+}
+
+// channel is the name of the channel of a schema.
+func channel(schema string) string {
+	return "abide_" + strconv.FormatUint(uint64(rows.TurnOf(schema)), 36)
+}
+
+func encodeHint(process string, lanes map[int64]int64, records map[int64]bool) string {
+	var b strings.Builder
+	b.WriteString(process + " ")
+	between := ""
+	for lane, at := range lanes {
+		b.WriteString(between + strconv.FormatInt(lane, 36) + "@" + strconv.FormatInt(at, 36))
+		between = ","
+	}
+	for number := range maps.Keys(records) {
+		b.WriteString(between + "#" + strconv.FormatInt(number, 36))
+		between = ","
+	}
+	if b.Len() > maxNotification {
+		return process + " " + everything
+	}
+	return b.String()
+}
+
+// decodeHint returns what a notification says, and who sent it. What cannot be read says
+// that anything may have happened: it may be of a newer program.
+func decodeHint(payload string) (process string, lanes map[int64]int64, records []int64) {
+	process, list, _ := strings.Cut(payload, " ")
+	lanes = map[int64]int64{}
+	for item := range strings.SplitSeq(list, ",") {
+		if digits, ok := strings.CutPrefix(item, "#"); ok {
+			number, err := strconv.ParseInt(digits, 36, 64)
+			if err != nil {
+				return process, nil, nil
+			}
+			records = append(records, number)
+			continue
+		}
+		digits, time, _ := strings.Cut(item, "@")
+		lane, err := strconv.ParseInt(digits, 36, 64)
+		if err != nil {
+			return process, nil, nil
+		}
+		if lanes[lane], err = strconv.ParseInt(time, 36, 64); err != nil {
+			return process, nil, nil
+		}
+	}
+	return process, lanes, records
+}
+
+// How long to wait before a connection is tried again.
+const (
+	reconnectLeast = 50 * time.Millisecond
+	reconnectMost  = 5 * time.Second
+)
+
+// listen hears what other processes tell, on a connection of its own, until ctx ends. After
+// each connect the frame looks at everything: what was told before is lost.
+func (s *Store) listen(ctx context.Context) {
+	pause := s.db.pause()
+	for ctx.Err() == nil {
+		err := s.listenOnce(ctx, pause)
+		s.db.hinted.Store(false)
+		if ctx.Err() != nil {
+			return
+		}
+		s.db.log.Warn("the connection that listens for other processes was lost; looking instead", "error", err)
+		if pause.Sleep(ctx) != nil {
+			return
+		}
+	}
+}
+
+func (s *Store) listenOnce(ctx context.Context, pause *base.Pause) error {
+	conn, err := pgx.ConnectConfig(ctx, s.db.config.conn)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // it has nothing to say
+	if _, err := conn.Exec(ctx, "LISTEN "+pgx.Identifier{channel(s.db.config.schema)}.Sanitize()); err != nil {
+		return err
+	}
+	s.db.hinted.Store(true)
+	pause.Reset()
+	s.Hint(nil, nil)
+	for {
+		n, err := conn.WaitForNotification(ctx)
+		if err != nil {
+			return err
+		}
+		process, lanes, records := decodeHint(n.Payload)
+		if process != s.db.process {
+			s.Hint(lanes, records)
+		}
+	}
+}

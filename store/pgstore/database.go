@@ -1,0 +1,174 @@
+package pgstore
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/rows"
+)
+
+// database is the tables, as the frame knows them.
+type database struct {
+	config   *config
+	clock    base.Clock // of tests; nil in production
+	machine  base.Clock // by which we wait
+	log      *slog.Logger
+	presence presence
+
+	commits *pgxpool.Pool // for groups of commits: durable when they return
+	others  *pgxpool.Pool // for claims and reads
+	text    *texts
+
+	// What a transaction begins with: BEGIN, and the settings if a pooler may have given us
+	// another connection.
+	begin        []string
+	beginRelaxed []string
+
+	last     atomic.Int64 // the latest time that was seen: it does not run backwards
+	deltas   atomic.Int64 // rows of the tally that we wrote since they were folded
+	foldSoon chan struct{}
+	process  string // our row in the table of processes
+	hinted   atomic.Bool
+
+	announcer *announcer
+
+	closing context.Context // ends when the store is closed, and reads with it
+	stop    context.CancelFunc
+}
+
+var _ rows.Database = (*database)(nil)
+
+// callTime is how long anything may take before we give up on the server: longer than it
+// may take there, so that it is the server that says so if it can.
+const callTime = time.Minute
+
+func newDatabase(ctx context.Context, c *config, o Options, known []string) (*database, error) {
+	d := &database{
+		config: c, clock: o.Clock, machine: base.System{}, log: o.Logger, presence: o.presence, text: newTexts(c.quoted(), o.Clock != nil),
+		begin: []string{"BEGIN"}, beginRelaxed: []string{"BEGIN"}, foldSoon: make(chan struct{}, 1),
+	}
+	if c.pooler {
+		d.begin = append(d.begin, setting(known, false, true))
+		d.beginRelaxed = append(d.beginRelaxed, setting(known, true, true))
+	}
+	var err error
+	if d.commits, err = pool(ctx, c, o, c.writers(), setting(known, false, false)); err != nil {
+		return nil, err
+	}
+	if d.others, err = pool(ctx, c, o, c.others(), setting(known, true, false)); err != nil {
+		d.commits.Close()
+		return nil, err
+	}
+	d.announcer = newAnnouncer(d)
+	d.closing, d.stop = context.WithCancel(context.Background())
+	return d, nil
+}
+
+func (d *database) close() {
+	d.stop()
+	d.commits.Close()
+	d.others.Close()
+}
+
+// floor is the time that a statement must not be before; or the time itself, if the clock
+// is that of a test.
+func (d *database) floor() int64 {
+	if d.clock == nil {
+		return d.last.Load()
+	}
+	return d.seen(d.clock.Now().UnixMilli())
+}
+
+// seen notes a time of the database, and returns the latest.
+func (d *database) seen(now int64) int64 {
+	for {
+		last := d.last.Load()
+		if now <= last {
+			return last
+		}
+		if d.last.CompareAndSwap(last, now) {
+			return now
+		}
+	}
+}
+
+// sender is what statements can be sent to: a connection, a pool of them, or a transaction,
+// which may be somebody else's.
+type sender interface {
+	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
+}
+
+// staleTries is how many connections are tried that turn out to be lost: more than there
+// are, so that after a restart of the server the first call finds a new one.
+func (d *database) staleTries() int { return d.config.connections + 1 }
+
+// within returns a context that also ends when the store is closed.
+func (d *database) within(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(d.closing, cancel)
+	return ctx, func() {
+		stop()
+		cancel()
+	}
+}
+
+// read sends a statement that changes nothing, or nothing that matters if it is done
+// twice, and calls scan with what comes back. It is sent again if the connection was lost
+// before anything came.
+func (d *database) read(ctx context.Context, sql string, args []any, scan func(pgx.Rows) error) error {
+	ctx, cancel := d.within(ctx)
+	defer cancel()
+	ctx, end := context.WithTimeout(ctx, callTime)
+	defer end()
+	if caller := txOf(ctx); caller != nil {
+		b := &pgx.Batch{}
+		b.Queue(sql, args...).Query(scan)
+		return caller.SendBatch(ctx, b).Close()
+	}
+	for try := 1; ; try++ {
+		came, err := d.readOn(ctx, d.others, sql, args, scan)
+		if err == nil || came || ctx.Err() != nil || !isGone(err) || try >= d.staleTries() {
+			return err
+		}
+	}
+}
+
+// readOn sends a statement, and reports whether anything came back.
+func (d *database) readOn(ctx context.Context, to sender, sql string, args []any, scan func(pgx.Rows) error) (came bool, err error) {
+	b := &pgx.Batch{}
+	if d.config.pooler {
+		queue(b, d.beginRelaxed)
+	}
+	b.Queue(sql, args...).Query(func(r pgx.Rows) error {
+		return scan(&firstRow{Rows: r, came: &came})
+	})
+	if d.config.pooler {
+		b.Queue("COMMIT")
+	}
+	return came, to.SendBatch(ctx, b).Close()
+}
+
+// firstRow notes that there are rows.
+type firstRow struct {
+	pgx.Rows
+	came *bool
+}
+
+func (f *firstRow) Next() bool {
+	ok := f.Rows.Next()
+	*f.came = *f.came || ok
+	return ok
+}
+
+// queue adds statements without parameters.
+func queue(b *pgx.Batch, statements []string) {
+	for _, sql := range statements {
+		b.Queue(sql)
+	}
+}

@@ -1,0 +1,88 @@
+package pgstore
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/abidehq/abide/internal/rows"
+	"github.com/abidehq/abide/store"
+)
+
+// Codes of errors that mean something to us.
+var (
+	// Another transaction came in between: the same again goes through.
+	codesAgain = []string{
+		"23505", // unique_violation: it has inserted the row first
+		"40001", // serialization_failure
+		"40P01", // deadlock_detected
+	}
+
+	// There is no room.
+	codesFull = []string{
+		"53100", // disk_full
+		"53200", // out_of_memory
+	}
+
+	// The server is going down, comes up, or is not the one to write to any more: another
+	// connection finds another one.
+	codesGone = []string{
+		"57P01", // admin_shutdown
+		"57P02", // crash_shutdown
+		"57P03", // cannot_connect_now
+		"57P05", // idle_session_timeout
+		"25006", // read_only_sql_transaction: it has become a replica
+		"25P03", // idle_in_transaction_session_timeout
+	}
+)
+
+// code returns the code of an error that the server reported, or nothing.
+func code(err error) string {
+	if reported, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return reported.Code
+	}
+	return ""
+}
+
+// isGone reports whether the connection is of no use any more.
+func isGone(err error) bool {
+	reported, ok := errors.AsType[*pgconn.PgError](err)
+	if !ok {
+		return true // the network, or our own end of it
+	}
+	return fatal(reported) || slices.Contains(codesGone, reported.Code) || strings.HasPrefix(reported.Code, "08")
+}
+
+// fatal reports whether the server ended the connection with the error.
+func fatal(reported *pgconn.PgError) bool {
+	severity := reported.SeverityUnlocalized
+	if severity == "" {
+		severity = reported.Severity
+	}
+	return severity != "ERROR"
+}
+
+// undone returns the error of an update that changed nothing, for certain.
+func undone(err error) error {
+	switch c := code(err); {
+	case slices.Contains(codesAgain, c):
+		return fmt.Errorf("pgstore: update: %w: %w", rows.ErrAgain, err)
+	case slices.Contains(codesFull, c):
+		return fmt.Errorf("pgstore: update: %w: %w", store.ErrFull, err)
+	}
+	return fmt.Errorf("pgstore: update: %w: %w", rows.ErrUndone, err)
+}
+
+// failed returns the error of a read.
+func failed(verb string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("pgstore: %s: %w", verb, err)
+}
+
+// isAgain reports whether the same again goes through.
+func isAgain(err error) bool { return errors.Is(err, rows.ErrAgain) }

@@ -1,0 +1,155 @@
+package pgstore
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/abidehq/abide/internal/rows"
+	"github.com/abidehq/abide/store"
+)
+
+// literal returns a value as SQL has it.
+func literal(v any) string {
+	switch v := v.(type) {
+	case []int64:
+		return "'{" + strings.Trim(strings.ReplaceAll(fmt.Sprint(v), " ", ","), "[]") + "}'"
+	case []string:
+		return "'{" + strings.Join(v, ",") + "}'"
+	case []byte:
+		return fmt.Sprintf(`'\x%x'`, v)
+	case [][]byte:
+		parts := []string{}
+		for _, b := range v {
+			parts = append(parts, fmt.Sprintf(`"\\x%x"`, b))
+		}
+		return "'{" + strings.Join(parts, ",") + "}'"
+	}
+	return fmt.Sprint(v)
+}
+
+// explain runs a statement as the store does, with a plan that is made for any
+// parameters, takes it back, and returns the plan.
+func explain(t *testing.T, s *Store, sql string, args []any) string {
+	t.Helper()
+	var values []string
+	for _, a := range args {
+		values = append(values, literal(a))
+	}
+	conn, err := s.db.others.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Release()
+	run := func(sql string) (lines []string) {
+		t.Helper()
+		results, err := conn.Conn().PgConn().Exec(t.Context(), sql).ReadAll()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, sql)
+		}
+		for _, row := range results[0].Rows {
+			lines = append(lines, string(row[0]))
+		}
+		return lines
+	}
+	run("BEGIN")
+	run("PREPARE explained AS " + sql)
+	plan := run("EXPLAIN (ANALYZE, BUFFERS, COSTS off, TIMING off) EXECUTE explained(" + strings.Join(values, ", ") + ")")
+	run("ROLLBACK")
+	run("DEALLOCATE explained")
+	return strings.Join(plan, "\n")
+}
+
+// usesIndexes fails if a plan reads a whole table, or more of it than it should.
+func usesIndexes(t *testing.T, name, plan string, maxPages int) {
+	t.Helper()
+	whole := regexp.MustCompile(`(Seq Scan|Bitmap Heap Scan) on (keys|messages|entries|records)`)
+	if found := whole.FindString(plan); found != "" {
+		t.Errorf("%s: %s\n%s", name, found, plan)
+	}
+	pages := 0
+	// The first line of the kind is that of the whole.
+	if _, err := fmt.Sscanf(regexp.MustCompile(`shared hit=\d+`).FindString(plan), "shared hit=%d", &pages); err != nil || pages > maxPages {
+		t.Errorf("%s: %d pages were read, %d should do\n%s", name, pages, maxPages, plan)
+	}
+}
+
+// fill puts keys with one message each: 100,000 for later of 1,000 tenants, and a few that
+// are ready.
+func fillKeys(t *testing.T, s *Store, later, ready int, queue, route string) {
+	t.Helper()
+	schema := s.db.config.quoted()
+	lane := rows.LaneOf(queue, route)
+	execute(t, s.db.config.conn.ConnString(), fmt.Sprintf(`
+INSERT INTO %[1]s.keys (id, rev, lane, turn, at, first, seq, count, log_first, log_length, log_tag, queue, tenant, name, route)
+SELECT md5(i::text)::uuid, 1, %[2]d, i %% 1000, t, t, 1, 1, 0, 0, 0, '%[3]s', int8send(i %% 1000), int8send(i), '%[4]s'
+FROM (SELECT i, CASE WHEN i <= %[5]d THEN 1000 + i ELSE 99999999999999 - i END AS t FROM generate_series(1, %[6]d) i) x;
+INSERT INTO %[1]s.messages (key, seq, visible, put, ttl, attempt, id, body)
+SELECT id, 0, at, 1, 0, 0, 'a', 'body' FROM %[1]s.keys;
+INSERT INTO %[1]s.tally (lane, queue, route, n) VALUES (%[2]d, '%[3]s', '%[4]s', %[6]d);
+ANALYZE %[1]s.keys; ANALYZE %[1]s.messages;`, schema, lane, queue, route, ready, later+ready))
+}
+
+// TestClaimsUseIndexes: what waits for later costs a claim nothing.
+func TestClaimsUseIndexes(t *testing.T) {
+	t.Parallel()
+	s := open(t, newURL(t), Options{})
+	fillKeys(t, s, 100_000, 500, "turns", "order")
+	lane := rows.LaneOf("turns", "order")
+	pick := func(name string, lanes []int64, most, maxPages int) {
+		t.Helper()
+		p := &rows.Pick{Lanes: lanes, Max: most, MaxMessages: 1000, Lease: 1000, Tokens: make([]string, most)}
+		for i := range p.Tokens {
+			p.Tokens[i] = fmt.Sprint(i)
+		}
+		usesIndexes(t, name, explain(t, s, s.db.text.pick, s.db.pickArgs(p, 2*p.Max+window)), maxPages)
+	}
+	pick("a pick of one", []int64{lane}, 1, 5000)
+	pick("a pick of 64", []int64{lane}, 64, 10_000)
+	pick("a pick of nothing", []int64{lane + 1}, 64, 50)
+	many := []int64{lane}
+	for i := range int64(5000) {
+		many = append(many, i)
+	}
+	pick("a pick from many lanes", many, 64, 12_000)
+	usesIndexes(t, "a look", explain(t, s, s.db.text.look, []any{0, []int64{lane, 1, 2}}), 50)
+	usesIndexes(t, "a look for what has expired", explain(t, s, s.db.text.expired, []any{0, rows.LaneOf("turns", ""), 100}), 50)
+	usesIndexes(t, "the statistics", explain(t, s, s.db.text.stats, []any{0, store.ReadyCap}), 3000)
+}
+
+// TestListsUseIndexes: a page costs what is on it, whatever else there is.
+func TestListsUseIndexes(t *testing.T) {
+	t.Parallel()
+	s := open(t, newURL(t), Options{})
+	execute(t, s.db.config.conn.ConnString(), fmt.Sprintf(`
+INSERT INTO %[1]s.records (kind, tenant, id, version, time, status, name, tags, body)
+SELECT 'instance', int8send(i %% 1000), int8send(i), 1, 1000 * i, CASE i %% 4 WHEN 0 THEN 'running' WHEN 1 THEN 'failed' ELSE 'completed' END::bytea,
+	int8send(i %% 50), '{}', 'body'
+FROM generate_series(1, 100000) i;
+ANALYZE %[1]s.records;`, s.db.config.quoted()))
+	tenant := string([]byte{0, 0, 0, 0, 0, 0, 0, 7})
+	queries := map[string]store.Query{
+		"all":                  {},
+		"of a tenant":          {Tenant: &tenant},
+		"of a status":          {Statuses: []string{"running"}},
+		"of two statuses":      {Statuses: []string{"running", "failed"}},
+		"of both":              {Tenant: &tenant, Statuses: []string{"completed"}},
+		"of a time":            {From: time.UnixMilli(50_000_000), To: time.UnixMilli(51_000_000)},
+		"of a time and status": {From: time.UnixMilli(50_000_000), To: time.UnixMilli(51_000_000), Statuses: []string{"running"}},
+	}
+	for name, q := range queries {
+		for _, q.Descending = range []bool{false, true} {
+			q.Kind = "instance"
+			at, err := parseCursor(&q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sql, args := s.db.listText(&q, at)
+			usesIndexes(t, "a list "+name, explain(t, s, sql, append(args, 101, 100, store.PageBytes, true)), 1200)
+		}
+		sql, args := s.db.countText(&q, 100)
+		usesIndexes(t, "a count "+name, explain(t, s, sql, args), 600)
+	}
+}

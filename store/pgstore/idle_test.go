@@ -1,0 +1,82 @@
+package pgstore
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/abidehq/abide/store"
+)
+
+// statements is a tracer that notes each statement.
+type statements struct {
+	mu   sync.Mutex
+	list []string
+}
+
+func (s *statements) add(sql string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.list = append(s.list, sql)
+}
+
+func (s *statements) take() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := s.list
+	s.list = nil
+	return list
+}
+
+func (s *statements) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
+	s.add(data.SQL)
+	return ctx
+}
+
+func (s *statements) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+func (s *statements) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
+	return ctx
+}
+
+func (s *statements) TraceBatchQuery(_ context.Context, _ *pgx.Conn, data pgx.TraceBatchQueryData) {
+	s.add(data.SQL)
+}
+
+func (s *statements) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
+
+// TestIdle: a process that waits for what is due much later asks next to nothing: 12
+// statements in a minute are allowed, so that 5 are in 25 seconds. A look at what it waits
+// for every 10 seconds, and a sign of life every 20, are 9 in a minute.
+func TestIdle(t *testing.T) {
+	t.Parallel()
+	seen := &statements{}
+	s := open(t, newURL(t), Options{Tracer: seen})
+	fillKeys(t, s, 100_000, 0, "turns", "order")
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	for _, route := range []string{"order", "order", "refund"} {
+		wg.Go(func() {
+			req := store.ClaimRequest{Queue: "turns", Routes: []string{route}, Max: 10, Lease: time.Minute, Wait: time.Hour}
+			if claims, err := s.Claim(ctx, req); ctx.Err() == nil {
+				t.Errorf("claimed %d, %v", len(claims), err)
+			}
+		})
+	}
+	eventually(t, "all wait", func() bool { return s.Waiting() == 3 && s.db.Hinted() })
+	for quiet := false; !quiet; { // until what was asked at the beginning is answered
+		seen.take()
+		<-time.After(2 * time.Second)
+		quiet = len(seen.take()) == 0
+	}
+	<-time.After(25 * time.Second)
+	if list := seen.take(); len(list) > 5 || len(list) == 0 {
+		t.Errorf("%d statements in 25 seconds:\n%s", len(list), strings.Join(list, "\n"))
+	}
+	cancel()
+	wg.Wait()
+}

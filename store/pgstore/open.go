@@ -1,0 +1,250 @@
+package pgstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/rows"
+	"github.com/abidehq/abide/store"
+)
+
+func init() {
+	scheme := store.Scheme{Example: "postgres://user@host/database", Options: append(ownOptions, driverOptions...), Open: openURL}
+	store.Register("postgres", scheme)
+	store.Register("postgresql", scheme)
+}
+
+// Options that a URL may have: ours, and those of the driver, which mean what they mean to
+// every PostgreSQL program.
+var (
+	ownOptions    = []string{"schema", "connections", "notify", "migrate", "pooler"}
+	driverOptions = []string{
+		"sslmode", "sslrootcert", "sslcert", "sslkey", "sslpassword", "sslnegotiation", "channel_binding",
+		"target_session_attrs", "application_name", "connect_timeout", "host", "port", "user", "password", "dbname",
+		"passfile", "service", "servicefile", "krbsrvname", "krbspn", "options",
+	}
+)
+
+// DefaultSchema is the schema of a store whose URL does not name one.
+const DefaultSchema = "abide"
+
+// DefaultConnections is how many connections a process opens at most if the URL does not
+// say.
+const DefaultConnections = 8
+
+// minConnections is how many are needed: one for commits, one for claims and reads, one
+// to listen.
+const minConnections = 3
+
+// Options of a store that no URL has.
+type Options struct {
+	// Clock is for tests: the store's time is that of this clock instead of the database's.
+	// It must be nil where more than one process has the store open.
+	Clock base.Clock
+
+	// Logger is told what goes wrong behind the scenes: a connection that was lost, say.
+	// Nil means slog.Default.
+	Logger *slog.Logger
+
+	// Tracer, if not nil, is told of each statement.
+	Tracer pgx.QueryTracer
+
+	presence presence // of tests that do not wait for a minute
+}
+
+// config is a URL, understood.
+type config struct {
+	conn        *pgx.ConnConfig
+	schema      string
+	connections int
+	notify      bool
+	migrate     bool
+	pooler      bool // a pooler is in between that gives each transaction another connection
+}
+
+func openURL(ctx context.Context, u *url.URL) (store.Store, error) {
+	s, err := Open(ctx, u.String(), Options{})
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Open opens the store in the database that a URL names, and makes its tables, or brings
+// them up to date, unless the URL says migrate=off. It returns [store.ErrInUse] if another
+// process has the store for itself, and [store.ErrFormat] if the tables are of a newer
+// program, or missing.
+func Open(ctx context.Context, rawURL string, o Options) (*Store, error) {
+	c, err := parse(rawURL)
+	if err != nil {
+		return nil, err
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.presence == (presence{}) {
+		o.presence = defaultPresence
+	}
+	known, err := prepare(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	d, err := newDatabase(ctx, c, o, known)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{db: d, Frame: rows.New(rows.Options{Clock: o.Clock, Writers: c.writers()})}
+	if err := d.enter(ctx); err != nil {
+		d.close()
+		return nil, err
+	}
+	s.Start(d)
+	s.begin()
+	return s, nil
+}
+
+// parse understands a URL.
+func parse(rawURL string) (*config, error) {
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		return nil, fmt.Errorf("pgstore: malformed URL (is every special character percent-encoded?): %w", store.ErrInvalid)
+	}
+	query := u.Query()
+	c := &config{schema: query.Get("schema"), connections: DefaultConnections}
+	if c.schema == "" {
+		c.schema = DefaultSchema
+	}
+	if len(c.schema) > 63 { // PostgreSQL would cut it off, and two could become one
+		return nil, store.InvalidOption(u, "schema", "a name of at most 63 bytes")
+	}
+	if text := query.Get("connections"); text != "" {
+		if c.connections, err = strconv.Atoi(text); err != nil || c.connections < minConnections || c.connections > 1000 {
+			return nil, store.InvalidOption(u, "connections", fmt.Sprintf("%d to 1000", minConnections))
+		}
+	}
+	if c.pooler, err = choice(u, query, "pooler", "none", "transaction"); err != nil {
+		return nil, err
+	}
+	off, err := choice(u, query, "notify", "on", "off")
+	if err != nil {
+		return nil, err
+	}
+	c.notify = !off && !c.pooler
+	if off, err = choice(u, query, "migrate", "on", "off"); err != nil {
+		return nil, err
+	}
+	c.migrate = !off
+	for _, name := range ownOptions {
+		query.Del(name)
+	}
+	u.RawQuery = strings.ReplaceAll(query.Encode(), "+", "%20") // to PostgreSQL programs a plus is a plus
+	if c.conn, err = pgx.ParseConfig(u.String()); err != nil {
+		return nil, fmt.Errorf("pgstore: %w: %w", err, store.ErrInvalid)
+	}
+	if c.conn.ConnectTimeout == 0 {
+		c.conn.ConnectTimeout = 10 * time.Second
+	}
+	if c.conn.RuntimeParams["application_name"] == "" {
+		c.conn.RuntimeParams["application_name"] = "abide"
+	}
+	c.conn.DialFunc = dial
+	if c.pooler {
+		c.conn.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
+	}
+	return c, nil
+}
+
+// choice reports whether an option has its second value.
+func choice(u *url.URL, query url.Values, name, first, second string) (bool, error) {
+	switch query.Get(name) {
+	case "", first:
+		return false, nil
+	case second:
+		return true, nil
+	}
+	return false, store.InvalidOption(u, name, first+", "+second)
+}
+
+// writers is how many of the connections are for groups of commits: with two, one group
+// is worked out while the other is synced.
+func (c *config) writers() int {
+	if c.connections < 5 {
+		return 1
+	}
+	return 2
+}
+
+// others is how many of the connections are for claims and reads.
+func (c *config) others() int {
+	n := c.connections - c.writers()
+	if c.notify {
+		n--
+	}
+	return n
+}
+
+// quoted returns the schema as an identifier.
+func (c *config) quoted() string { return pgx.Identifier{c.schema}.Sanitize() }
+
+// prepare sees to it that the tables are there and are ours, and returns the settings that
+// the server knows.
+func prepare(ctx context.Context, c *config) (known []string, err error) {
+	conn, err := pgx.ConnectConfig(ctx, c.conn)
+	if err != nil {
+		return nil, unreachable(c, err)
+	}
+	defer func() { err = errors.Join(err, conn.Close(ctx)) }()
+	if c.migrate {
+		_, err = migrate(ctx, conn, c.schema)
+	} else {
+		err = upToDate(ctx, conn, c.schema)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return knownSettings(ctx, conn)
+}
+
+// unreachable returns the error of a server that cannot be connected to.
+func unreachable(c *config, err error) error {
+	return fmt.Errorf("pgstore: connect to %s:%d: %w", c.conn.Host, c.conn.Port, err)
+}
+
+// pool returns a pool of connections. They are set to what our statements count on.
+func pool(ctx context.Context, c *config, o Options, size int, set string) (*pgxpool.Pool, error) {
+	pc, err := pgxpool.ParseConfig("")
+	if err != nil {
+		return nil, fmt.Errorf("pgstore: %w", err)
+	}
+	pc.ConnConfig = c.conn.Copy()
+	pc.ConnConfig.Tracer = o.Tracer
+	pc.MaxConns = int32(size)
+	pc.MinConns = 0
+	pc.MaxConnIdleTime = 10 * time.Minute
+	pc.MaxConnLifetime = time.Hour
+	pc.MaxConnLifetimeJitter = 10 * time.Minute
+	// A connection that was lost is found by its next use, which then takes another: asking
+	// each time would be a round trip more.
+	pc.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false }
+	if !c.pooler {
+		pc.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+			_, err := conn.Exec(ctx, set, pgx.QueryExecModeSimpleProtocol)
+			return err
+		}
+	}
+	p, err := pgxpool.NewWithConfig(ctx, pc)
+	if err != nil {
+		return nil, fmt.Errorf("pgstore: %w", err)
+	}
+	return p, nil
+}

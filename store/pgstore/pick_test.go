@@ -1,0 +1,172 @@
+package pgstore
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/abidehq/abide/internal/rows"
+	"github.com/abidehq/abide/store"
+)
+
+// TestNoneMeansNothingIsReady: a key that another transaction holds at the moment of a
+// claim is waited for, if there is nothing else: it may be ready when it is let go of.
+func TestNoneMeansNothingIsReady(t *testing.T) {
+	t.Parallel()
+	s := open(t, newURL(t), Options{})
+	if err := s.Commit(t.Context(), put("turns", "order-1", "a", "order")); err != nil {
+		t.Fatal(err)
+	}
+	tx, err := s.db.commits.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), s.db.text.translate.Replace(`SELECT FROM {schema}.keys FOR UPDATE`)); err != nil {
+		t.Fatal(err)
+	}
+	claimed := make(chan int, 1)
+	go func() {
+		claims, err := s.Claim(t.Context(), request(5, 0))
+		if err != nil {
+			t.Error(err)
+		}
+		claimed <- len(claims)
+	}()
+	eventually(t, "the claim waits for the key", func() bool {
+		var waiting int
+		err := s.db.readOne(t.Context(), `SELECT count(*) FROM pg_locks WHERE NOT granted AND pid IN (
+			SELECT pid FROM pg_stat_activity WHERE query LIKE '%"`+s.db.config.schema+`".keys%')`, nil, &waiting)
+		return err == nil && waiting == 1
+	})
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := <-claimed; n != 1 {
+		t.Errorf("%d keys were claimed, want 1", n)
+	}
+}
+
+// TestPickTakesNothingThatChanged: a key that was changed after the pick took its snapshot
+// is not leased with the messages that it had before.
+func TestPickTakesNothingThatChanged(t *testing.T) {
+	t.Parallel()
+	u := newURL(t)
+	a, b := open(t, u, Options{}), open(t, u, Options{})
+	stop := make(chan struct{})
+	done := make(chan struct{})
+	go func() { // consumes and puts again, all the time
+		defer close(done)
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			if err := a.Commit(t.Context(), put("turns", "order-1", fmt.Sprint(i), "order")); err != nil {
+				t.Error(err)
+				return
+			}
+			del := &store.Tx{Delete: []store.MessageRef{{Key: store.Key{Queue: "turns", Tenant: "acme", Name: "order-1"}, ID: fmt.Sprint(i)}}}
+			del.Put = put("turns", "order-1", fmt.Sprint(i, " more"), "order").Put
+			if err := a.Commit(t.Context(), del); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	}()
+	for began := time.Now(); time.Since(began) < 3*time.Second; {
+		claims, err := b.Claim(t.Context(), request(1, 0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range claims {
+			pending, err := b.Pending(t.Context(), c.Key, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = b.Commit(t.Context(), &store.Tx{Finish: []store.Finish{{Lease: c.Lease()}}})
+			if err != nil {
+				continue // a delete has ended the lease
+			}
+			for _, m := range c.Messages {
+				if !slices.ContainsFunc(pending, func(p store.Message) bool { return p.ID == m.ID }) {
+					t.Errorf("message %q was delivered, and is not pending: %d are", m.ID, len(pending))
+				}
+			}
+		}
+	}
+	close(stop)
+	<-done
+	verifies(t, b)
+}
+
+// TestManyRoutes: a claim may serve thousands of routes, of which few have anything.
+func TestManyRoutes(t *testing.T) {
+	t.Parallel()
+	s := open(t, newURL(t), Options{})
+	req := store.ClaimRequest{Queue: "turns", Max: 10, Lease: time.Minute}
+	for i := range store.MaxRoutes {
+		req.Routes = append(req.Routes, fmt.Sprintf("route %d", i))
+	}
+	for _, route := range []string{"route 7", "route 9999", "another"} {
+		if err := s.Commit(t.Context(), put("turns", route, "a", route)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	claims, err := s.Claim(t.Context(), req)
+	var got []string
+	for _, c := range claims {
+		got = append(got, c.Key.Name)
+	}
+	slices.Sort(got)
+	if want := []string{"route 7", "route 9999"}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("claimed %q, %v; want %q", got, err, want)
+	}
+}
+
+// TestTallyIsFolded: the rows that commits leave in the tally do not become many.
+func TestTallyIsFolded(t *testing.T) {
+	t.Parallel()
+	s := open(t, newURL(t), Options{})
+	schema := s.db.config.quoted()
+	execute(t, s.db.config.conn.ConnString(), fmt.Sprintf(
+		`INSERT INTO %s.tally SELECT %d, 'turns', 'order', CASE WHEN i = 1 THEN 0 ELSE (i %% 2) * 2 - 1 END FROM generate_series(1, 9000) i`, schema, rows.LaneOf("turns", "order")))
+	if err := s.Commit(t.Context(), put("turns", "order-1", "a", "order")); err != nil {
+		t.Fatal(err)
+	}
+	stats, err := s.Stats(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var n int
+	if err := s.db.readOne(t.Context(), `SELECT count(*) FROM `+schema+`.tally`, nil, &n); err != nil || n > 1 {
+		t.Errorf("%d rows are left, %v", n, err)
+	}
+	again, err := s.Stats(t.Context())
+	if err != nil || fmt.Sprint(stats.Routes) != fmt.Sprint(again.Routes) {
+		t.Errorf("before %v, after %v, %v", stats.Routes, again.Routes, err)
+	}
+}
+
+func TestHintText(t *testing.T) {
+	t.Parallel()
+	lanes, records := map[int64]int64{-5: 0, 9: 1_800_000_000_000}, map[int64]bool{-7: true, 77: true}
+	process, gotLanes, gotRecords := decodeHint(encodeHint("me", lanes, records))
+	slices.Sort(gotRecords)
+	if process != "me" || fmt.Sprint(gotLanes) != fmt.Sprint(lanes) || !slices.Equal(gotRecords, []int64{-7, 77}) {
+		t.Errorf("%q %v %v", process, gotLanes, gotRecords)
+	}
+	for i := range int64(1000) {
+		lanes[i<<50] = i
+	}
+	if text := encodeHint("me", lanes, nil); text != "me *" {
+		t.Errorf("a long one is %d bytes", len(text))
+	}
+	for _, text := range []string{"me *", "me ", "me x", "me 1@", "me #", "me 1@2;3", strings.Repeat("x", 100)} {
+		if _, lanes, records := decodeHint(text); len(lanes) != 0 || len(records) != 0 {
+			t.Errorf("%q says %v %v, want that anything may have happened", text, lanes, records)
+		}
+	}
+}

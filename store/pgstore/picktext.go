@@ -1,0 +1,170 @@
+package pgstore
+
+// pickKeys leases keys that are ready and returns them with their messages.
+//
+// It works on one snapshot. A key that somebody changed after the snapshot was taken, and
+// has let go of since, could be locked, but its messages would be read as they were: so
+// each change of a key or of its messages raises its rev, and what is locked must have
+// the rev of the snapshot.
+//
+// The parameters: $1 the floor of the time, $2 the lanes, $3 the lane of keys without a
+// route, $4 whose turn it was last, $5 how many keys, $6 how many candidates, $7 how many
+// tenants are asked at most, $8 how many messages of a key, $9 how many attempts, $10 the
+// lease, $11 the tokens, $12 the bytes of a key, $13 those of all, $14 how many messages
+// of a key go to quarantine at most, $15 whether there are many lanes.
+const pickKeys = `WITH RECURSIVE t AS MATERIALIZED (SELECT {now} AS now),
+
+-- The lanes, each with when its first key can be claimed: of those that wait, and of those
+-- that are leased. Of very many lanes, only those in which something is pending.
+wanted AS MATERIALIZED (
+	SELECT l.lane FROM unnest($2::int8[]) AS l (lane) WHERE NOT $15::boolean
+	UNION ALL
+	(SELECT l.lane FROM unnest($2::int8[]) AS l (lane) WHERE $15::boolean
+	INTERSECT
+	SELECT p.lane FROM {schema}.tally p WHERE $15::boolean GROUP BY p.lane HAVING sum(p.n) > 0)
+),
+lanes AS MATERIALIZED (
+	SELECT w.lane,
+		(SELECT k.at FROM {schema}.keys k WHERE k.lane = w.lane AND k.token IS NULL AND k.at IS NOT NULL ORDER BY k.at LIMIT 1) AS free,
+		(SELECT k.at FROM {schema}.keys k WHERE k.lane = w.lane AND k.token IS NOT NULL AND k.at IS NOT NULL ORDER BY k.at LIMIT 1) AS leased
+	FROM wanted w
+),
+share AS MATERIALIZED ( -- of a lane in the candidates
+	SELECT greatest(8, $6::int8 / greatest(count(*), 1)) AS n FROM lanes, t WHERE free <= now OR leased <= now
+),
+
+-- The oldest of each lane, and those whose leases have ended.
+oldest AS MATERIALIZED (
+	SELECT k.id, k.rev, k.lane, k.turn, k.first
+	FROM t CROSS JOIN lanes l CROSS JOIN LATERAL (
+		SELECT k.id, k.rev, k.lane, k.turn, k.first FROM {schema}.keys k
+		WHERE k.lane = l.lane AND k.token IS NULL AND k.at <= t.now
+		ORDER BY k.at LIMIT (SELECT n FROM share)) k
+	WHERE l.free <= t.now
+),
+ended AS MATERIALIZED (
+	SELECT k.id, k.rev, k.lane, k.turn, k.first
+	FROM t CROSS JOIN lanes l CROSS JOIN LATERAL (
+		SELECT k.id, k.rev, k.lane, k.turn, k.first FROM {schema}.keys k
+		WHERE k.lane = l.lane AND k.token IS NOT NULL AND k.at <= t.now
+		ORDER BY k.at LIMIT (SELECT n FROM share)) k
+	WHERE l.leased <= t.now
+),
+
+-- A lane that has more than that: the oldest may all be of one tenant. So tenants are
+-- asked in turn, in each step the next one that has anything that waits, with the first of
+-- it, until enough of them have something that is ready.
+full_lanes AS MATERIALIZED (
+	SELECT lane FROM oldest GROUP BY lane HAVING count(*) >= (SELECT n FROM share)
+),
+walk (lane, turn, at, step, found, again) AS (
+	SELECT lane, $4::int8, NULL::int8, 0, 0, false FROM full_lanes
+	UNION ALL
+	SELECT w.lane, n.turn, n.at, w.step + 1, w.found + CASE WHEN n.at <= t.now THEN 1 ELSE 0 END, n.again
+	FROM t CROSS JOIN walk w CROSS JOIN LATERAL (
+		(SELECT k.turn, k.at, w.again AS again FROM {schema}.keys k
+			WHERE k.lane = w.lane AND k.turn > w.turn AND k.token IS NULL AND k.at IS NOT NULL
+			ORDER BY k.turn, k.at LIMIT 1)
+		UNION ALL
+		(SELECT k.turn, k.at, true FROM {schema}.keys k
+			WHERE NOT w.again AND k.lane = w.lane AND k.token IS NULL AND k.at IS NOT NULL
+			ORDER BY k.turn, k.at LIMIT 1)
+		LIMIT 1) n
+	WHERE w.step < greatest(16, $7::int8 / (SELECT count(*) FROM full_lanes)) AND w.found < $5::int8 + 8
+		AND NOT (n.again AND n.turn > $4::int8)
+),
+asked AS MATERIALIZED (
+	SELECT w.lane, w.turn FROM walk w, t WHERE w.step > 0 AND w.at <= t.now ORDER BY w.step LIMIT $6::int8
+),
+others AS MATERIALIZED (
+	SELECT k.id, k.rev, k.lane, k.turn, k.first
+	FROM t CROSS JOIN asked a CROSS JOIN LATERAL (
+		SELECT k.id, k.rev, k.lane, k.turn, k.first FROM {schema}.keys k
+		WHERE k.lane = a.lane AND k.turn = a.turn AND k.token IS NULL AND k.at <= t.now
+		ORDER BY k.at LIMIT (SELECT greatest(1, $6::int8 / greatest(count(*), 1)) FROM asked)) k
+),
+
+-- One of each tenant, then the second of each, and so on; of a tenant the oldest first.
+candidates AS MATERIALIZED (
+	SELECT c.id, c.rev, c.turn, row_number() OVER (PARTITION BY c.turn ORDER BY c.first, c.id) AS round
+	FROM (SELECT * FROM oldest UNION SELECT * FROM ended UNION SELECT * FROM others) c
+),
+locked AS MATERIALIZED (
+	SELECT k.*, c.round FROM candidates c JOIN {schema}.keys k ON k.id = c.id AND k.rev = c.rev
+	ORDER BY c.round, c.turn <= $4::int8, c.turn LIMIT $5::int8 FOR UPDATE OF k SKIP LOCKED
+),
+numbered AS MATERIALIZED (
+	SELECT l.*, row_number() OVER (ORDER BY l.round, l.turn <= $4::int8, l.turn) AS n FROM locked l
+),
+
+-- What is visible of each, in order, as far as it is delivered. What was delivered with a
+-- lease that has ended counts as an attempt.
+visible AS MATERIALIZED (
+	SELECT l.n, l.round, l.id AS key_id, l.turn, l.first, l.seq AS next_seq, l.count, l.log_first, l.log_length, l.log_tag,
+		l.token, l.delivered, l.queue, l.tenant, l.name, l.route,
+		m.seq, m.id, m.visible, m.put, m.ttl, m.attempt, m.body, m.over, m.nth_row,
+		sum(octet_length(m.body)) OVER (ORDER BY l.n) - sum(octet_length(m.body)) OVER (PARTITION BY l.n) AS before
+	FROM t CROSS JOIN numbered l LEFT JOIN LATERAL (
+		SELECT v.*, row_number() OVER w AS nth_row, count(*) FILTER (WHERE NOT v.over) OVER w AS nth,
+			coalesce(sum(octet_length(v.body)) FILTER (WHERE NOT v.over) OVER w, 0) AS bytes,
+			count(*) FILTER (WHERE v.over) OVER w AS overs
+		FROM (
+			SELECT m.seq, m.id, m.visible, m.put, m.ttl, a.attempt, m.body, $9::int8 > 0 AND a.attempt >= $9::int8 AS over
+			FROM {schema}.messages m CROSS JOIN LATERAL (
+				SELECT m.attempt + CASE WHEN l.token IS NOT NULL AND m.seq = ANY (l.delivered) THEN 1 ELSE 0 END AS attempt) a
+			WHERE m.key = l.id AND m.visible <= t.now
+			ORDER BY m.visible, m.seq LIMIT $8::int8 + $14::int8) v
+		WINDOW w AS (ORDER BY v.visible, v.seq)) m
+	ON (m.nth <= 1 OR m.bytes <= $12::int8) AND CASE WHEN m.over THEN m.nth < $8::int8 AND m.overs <= $14::int8 ELSE m.nth <= $8::int8 END
+),
+
+-- All of them, unless that is too much at once.
+chosen AS MATERIALIZED (
+	SELECT v.n, v.round, v.key_id, v.token, v.delivered, array_agg(v.seq ORDER BY v.visible, v.seq) FILTER (WHERE NOT v.over) AS seqs
+	FROM visible v WHERE v.n = 1 OR coalesce(v.before, 0) < $13::int8
+	GROUP BY v.n, v.round, v.key_id, v.token, v.delivered
+),
+leased AS (
+	UPDATE {schema}.keys k SET rev = k.rev + 1, token = ($11::text[])[c.n], at = t.now + $10::int8, delivered = c.seqs
+	FROM t CROSS JOIN chosen c WHERE k.id = c.key_id
+),
+counted AS (
+	UPDATE {schema}.messages m SET attempt = m.attempt + 1
+	FROM (SELECT c.key_id, s.seq FROM chosen c CROSS JOIN LATERAL unnest(c.delivered) AS s (seq) WHERE c.token IS NOT NULL) d
+	WHERE m.key = d.key_id AND m.seq = d.seq
+),
+
+-- What the caller must know besides.
+more AS MATERIALIZED (
+	SELECT (SELECT count(*) FROM candidates) > (SELECT count(*) FROM chosen)
+		OR EXISTS (SELECT FROM full_lanes)
+		OR (SELECT count(*) FROM ended) >= (SELECT n FROM share) AS yes
+),
+head AS MATERIALIZED (
+	SELECT t.now,
+		CASE WHEN more.yes THEN 0 ELSE coalesce((
+			SELECT min(least(
+				CASE WHEN l.free > t.now THEN l.free ELSE (SELECT k.at FROM {schema}.keys k
+					WHERE k.lane = l.lane AND k.token IS NULL AND k.at > t.now ORDER BY k.at LIMIT 1) END,
+				CASE WHEN l.leased > t.now THEN l.leased ELSE (SELECT k.at FROM {schema}.keys k
+					WHERE k.lane = l.lane AND k.token IS NOT NULL AND k.at > t.now ORDER BY k.at LIMIT 1) END))
+			FROM lanes l), {never}) END AS next,
+		coalesce((SELECT k.at FROM {schema}.keys k
+			WHERE k.lane = $3::int8 AND k.token IS NULL AND k.at IS NOT NULL ORDER BY k.at LIMIT 1), {never}) AS expires,
+		CASE WHEN NOT EXISTS (SELECT FROM chosen) THEN (SELECT c.id FROM candidates c ORDER BY c.round, c.turn LIMIT 1) END AS held,
+		CASE WHEN (SELECT count(*) FROM candidates WHERE round = 1) <= (SELECT count(*) FROM chosen WHERE round = 1) THEN (
+			SELECT e.turn FROM (SELECT DISTINCT ON (lane) turn, step FROM walk ORDER BY lane, step DESC) e
+			WHERE e.step >= greatest(16, $7::int8 / (SELECT count(*) FROM full_lanes))
+			ORDER BY e.turn <= $4::int8, e.turn LIMIT 1) END AS walked
+	FROM t, more
+)
+SELECT h.now, h.next, h.expires, h.held, h.walked,
+	v.n, v.turn, v.key_id, v.first, v.next_seq, v.count, v.log_first, v.log_length, v.log_tag,
+	CASE WHEN coalesce(v.nth_row, 1) = 1 THEN v.queue END, CASE WHEN coalesce(v.nth_row, 1) = 1 THEN v.tenant END,
+	CASE WHEN coalesce(v.nth_row, 1) = 1 THEN v.name END, CASE WHEN coalesce(v.nth_row, 1) = 1 THEN v.route END,
+	v.seq, v.id, v.visible, v.put, v.ttl, v.attempt, v.body, v.over
+FROM head h LEFT JOIN visible v ON v.n = 1 OR coalesce(v.before, 0) < $13::int8
+ORDER BY v.n, v.nth_row`
+
+// waitForKey waits for whoever holds a key.
+const waitForKey = `SELECT FROM {schema}.keys WHERE id = $1::uuid FOR UPDATE`

@@ -1,0 +1,154 @@
+package pgstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/store"
+)
+
+// presence is how processes know of each other: each says every so often that it is there,
+// and is gone if it was not seen for a while.
+type presence struct{ every, gone time.Duration }
+
+var defaultPresence = presence{every: 20 * time.Second, gone: time.Minute}
+
+const (
+	lockProcesses = `LOCK TABLE {schema}.processes IN SHARE ROW EXCLUSIVE MODE`
+
+	sweepProcesses = `DELETE FROM {schema}.processes WHERE id <> $1::text AND seen < clock_timestamp() - $2::int8 * interval '1 millisecond'`
+
+	// Nobody enters while somebody has the store alone.
+	enterProcess = `INSERT INTO {schema}.processes (id, host, pid, opened, seen, exclusive)
+SELECT $1::text, $2::text, $3::int4, clock_timestamp(), clock_timestamp(), false
+WHERE NOT EXISTS (SELECT FROM {schema}.processes WHERE exclusive AND id <> $1::text)
+ON CONFLICT (id) DO UPDATE SET seen = excluded.seen`
+
+	seeProcess = `UPDATE {schema}.processes SET seen = clock_timestamp() WHERE id = $1::text RETURNING id`
+
+	leaveProcess = `DELETE FROM {schema}.processes WHERE id = $1::text`
+
+	excludeOthers = `UPDATE {schema}.processes SET exclusive = true, seen = clock_timestamp()
+WHERE id = $1::text AND NOT EXISTS (SELECT FROM {schema}.processes WHERE id <> $1::text)`
+
+	includeOthers = `UPDATE {schema}.processes SET exclusive = false, seen = clock_timestamp() WHERE id = $1::text`
+)
+
+// enter notes that we have the store open.
+func (d *database) enter(ctx context.Context) error {
+	if d.process == "" {
+		d.process = base.NewUUID(d.machine.Now())
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	n, err := d.amongProcesses(ctx, d.text.enter, d.process, host, os.Getpid())
+	if err != nil {
+		return failed("open", err)
+	}
+	if n == 0 {
+		return fmt.Errorf("pgstore: open: another process has schema %s for itself: %w", d.config.schema, store.ErrInUse)
+	}
+	return nil
+}
+
+// amongProcesses runs a statement while nobody enters or leaves, after those that are gone
+// were removed, and returns how many rows it changed.
+func (d *database) amongProcesses(ctx context.Context, sql string, args ...any) (n int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	err = pgx.BeginFunc(ctx, d.commits, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, d.text.translate.Replace(lockProcesses)); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, d.text.translate.Replace(sweepProcesses), d.process, d.presence.gone.Milliseconds()); err != nil {
+			return err
+		}
+		tag, err := tx.Exec(ctx, sql, args...)
+		n = tag.RowsAffected()
+		return err
+	})
+	return n, err
+}
+
+// keepSeen says every so often that we are there, until ctx ends.
+func (d *database) keepSeen(ctx context.Context) {
+	for base.Sleep(ctx, d.machine, d.presence.every) == nil {
+		if err := d.beSeen(ctx); err != nil && ctx.Err() == nil {
+			d.log.Warn("cannot say that this process is there", "error", err)
+		}
+	}
+}
+
+// beSeen says that we are there. Whoever was not seen for so long that it was counted as
+// gone enters again; if that is refused, every commit is too, until it is not.
+func (d *database) beSeen(ctx context.Context) error {
+	there := ""
+	if err := d.readOne(ctx, d.text.seen, []any{d.process}, &there); err != nil || there != "" {
+		return err
+	}
+	return d.enter(ctx)
+}
+
+// leave says what is left to say to other processes, and that we do not have the store open
+// any more. If nobody can be told, we are gone in a minute.
+func (d *database) leave() error {
+	ctx, cancel := context.WithTimeout(context.Background(), leaveTime)
+	defer cancel()
+	d.announcer.tell(ctx)
+	if err := d.read(ctx, d.text.leave, []any{d.process}, drain); err != nil {
+		d.log.Warn("cannot say that this process has closed the store", "error", err)
+	}
+	return nil
+}
+
+// leaveTime is how long closing a store waits for a server that does not answer.
+const leaveTime = 5 * time.Second
+
+// Exclude keeps all others out.
+func (s *Store) Exclude(ctx context.Context) (release func() error, err error) {
+	if err := s.Check(ctx, "exclude"); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n, err := s.db.amongProcesses(ctx, s.db.text.exclude, s.db.process)
+	if err != nil {
+		return nil, s.failed("exclude", err)
+	}
+	if n == 0 {
+		return nil, fmt.Errorf("pgstore: exclude: schema %s is open elsewhere: %w", s.db.config.schema, store.ErrInUse)
+	}
+	s.excluded++
+	s.Hold(true)
+	var once sync.Once
+	return func() (err error) {
+		once.Do(func() { err = s.include() })
+		return err
+	}, nil
+}
+
+// include lets others in again.
+func (s *Store) include() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.excluded--; s.excluded > 0 {
+		return nil
+	}
+	s.Hold(false)
+	ctx, cancel := context.WithTimeout(context.Background(), callTime)
+	defer cancel()
+	if err := s.Check(ctx, "release"); errors.Is(err, store.ErrClosed) {
+		return nil // closing it has let them in
+	}
+	_, err := s.db.amongProcesses(ctx, s.db.text.include, s.db.process)
+	return s.failed("release", err)
+}

@@ -1,0 +1,234 @@
+package pgstore
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/abidehq/abide/internal/rows"
+	"github.com/abidehq/abide/store"
+)
+
+// databaseTime is the time of the database in milliseconds.
+const databaseTime = `floor(extract(epoch FROM clock_timestamp()) * 1000)::int8`
+
+// translator makes statements of what they are written as: {schema} is the schema, {now}
+// the time as the statement takes it, with the floor of the time as its first parameter,
+// and {never} a time that does not come.
+func translator(quoted string, clockGiven bool) *strings.Replacer {
+	now := `greatest($1::int8, ` + databaseTime + `)`
+	if clockGiven { // by a test
+		now = `$1::int8`
+	}
+	return strings.NewReplacer(
+		"{schema}", quoted,
+		"{now}", now,
+		"{database time}", databaseTime,
+		"{never}", strconv.FormatInt(rows.Never, 10),
+		"{ttl}", strconv.FormatInt(store.DefaultTTL.Milliseconds(), 10),
+	)
+}
+
+// texts are the statements of a store.
+type texts struct {
+	lockKeys, lockRecords, loadMessages, clock string
+
+	insertKeys, updateKeys, refreshKeys, deleteKeys string
+
+	wipeMessages, wipeEntries, raise, remove, count, move, putMessages, trim, appendEntries string
+
+	insertRecords, updateRecords, deleteRecords, upsertRecords string
+
+	addTally, foldTally string
+
+	pick, waitForKey, look, expired string
+
+	record, readLog, pending, stats, leases, size string
+
+	exportKeys, exportEntries, exportMessages, exportRecords string
+
+	enter, seen, leave, exclude, include string
+
+	translate *strings.Replacer // for those that are put together
+}
+
+func newTexts(quoted string, clockGiven bool) *texts {
+	r := translator(quoted, clockGiven)
+	return &texts{
+		lockKeys:     r.Replace(lockKeys),
+		lockRecords:  r.Replace(lockRecords),
+		loadMessages: r.Replace(loadMessages),
+		clock:        r.Replace(readClock),
+
+		insertKeys:  r.Replace(insertKeys),
+		updateKeys:  r.Replace(updateKeys),
+		refreshKeys: r.Replace(refreshKeys),
+		deleteKeys:  r.Replace(deleteKeys),
+
+		wipeMessages:  r.Replace(wipeMessages),
+		wipeEntries:   r.Replace(wipeEntries),
+		raise:         r.Replace(raiseMessages),
+		remove:        r.Replace(removeMessages),
+		count:         r.Replace(countMessages),
+		move:          r.Replace(moveMessages),
+		putMessages:   r.Replace(putMessages),
+		trim:          r.Replace(trimEntries),
+		appendEntries: r.Replace(appendEntries),
+
+		insertRecords: r.Replace(insertRecords),
+		updateRecords: r.Replace(updateRecords),
+		deleteRecords: r.Replace(deleteRecords),
+		upsertRecords: r.Replace(upsertRecords),
+
+		addTally:  r.Replace(addTally),
+		foldTally: r.Replace(foldTally),
+
+		pick:       r.Replace(pickKeys),
+		waitForKey: r.Replace(waitForKey),
+		look:       r.Replace(lookAtLanes),
+		expired:    r.Replace(findExpired),
+
+		record:  r.Replace(readRecord),
+		readLog: r.Replace(readEntries),
+		pending: r.Replace(readPending),
+		stats:   r.Replace(readStats),
+		leases:  r.Replace(countLeases),
+		size:    r.Replace(readSize),
+
+		exportKeys:     r.Replace(exportKeys),
+		exportEntries:  r.Replace(exportEntries),
+		exportMessages: r.Replace(exportMessages),
+		exportRecords:  r.Replace(exportRecords),
+
+		enter:   r.Replace(enterProcess),
+		seen:    r.Replace(seeProcess),
+		leave:   r.Replace(leaveProcess),
+		exclude: r.Replace(excludeOthers),
+		include: r.Replace(includeOthers),
+
+		translate: r,
+	}
+}
+
+// keyColumnsText are the columns that scanKey reads.
+const keyColumnsText = `k.id, k.at, k.first, k.seq, k.count, k.log_first, k.log_length, k.log_tag, k.token, k.delivered,
+	k.queue, k.tenant, k.name, k.route`
+
+// What an update loads.
+const (
+	lockKeys = `SELECT ` + keyColumnsText + `
+FROM {schema}.keys k WHERE k.id = ANY ($1::uuid[])
+ORDER BY k.id FOR UPDATE`
+
+	lockRecords = `SELECT w.n, r.version
+FROM unnest($1::uuid[]) WITH ORDINALITY AS w (key, n)
+JOIN {schema}.records r ON r.key = w.key
+ORDER BY w.n FOR UPDATE OF r`
+
+	loadMessages = `SELECT m.key, m.seq, m.id, m.visible, m.put, m.ttl, m.attempt, CASE WHEN $3::boolean THEN m.body END
+FROM unnest($1::uuid[], $2::bytea[]) AS w (key, id)
+JOIN {schema}.messages m ON m.key = w.key AND m.id = w.id`
+
+	// The time, after all locks are held, and whether somebody else has the store alone.
+	readClock = `SELECT {database time}, EXISTS (SELECT FROM {schema}.processes p
+	WHERE p.exclusive AND p.id <> $1::text AND p.seen > clock_timestamp() - $2::int8 * interval '1 millisecond')`
+)
+
+// What an update writes of keys.
+const (
+	insertKeys = `INSERT INTO {schema}.keys (id, rev, lane, turn, at, first, seq, count, log_first, log_length, log_tag, token, delivered,
+	route, queue, tenant, name)
+SELECT w.id, 1, w.lane, w.turn, w.at, w.first, w.seq, w.count, w.log_first, w.log_length, w.log_tag, w.token, w.delivered::int8[],
+	w.route, w.queue, w.tenant, w.name
+FROM unnest($1::uuid[], $2::int8[], $3::int8[], $4::int8[], $5::int8[], $6::int8[], $7::int8[], $8::int8[], $9::int8[], $10::int8[],
+	$11::text[], $12::text[], $13::bytea[], $14::bytea[], $15::bytea[], $16::bytea[])
+	AS w (id, lane, turn, at, first, seq, count, log_first, log_length, log_tag, token, delivered, route, queue, tenant, name)`
+
+	// firstOf is when the first message of the key k is visible, or expires.
+	firstOf = `coalesce(CASE WHEN k.route <> ''
+	THEN (SELECT m.visible FROM {schema}.messages m WHERE m.key = k.id ORDER BY m.visible, m.seq LIMIT 1)
+	ELSE (SELECT min(m.put + CASE m.ttl WHEN 0 THEN {ttl} ELSE m.ttl END) FROM {schema}.messages m WHERE m.key = k.id) END, {never})`
+
+	updateKeys = `UPDATE {schema}.keys t SET rev = t.rev + 1, lane = n.lane, first = n.first,
+	at = CASE WHEN n.token IS NULL THEN nullif(n.first, {never}) ELSE n.at END,
+	seq = n.seq, count = n.count, log_first = n.log_first, log_length = n.log_length, log_tag = n.log_tag, token = n.token,
+	delivered = n.delivered::int8[], route = n.route
+FROM (SELECT k.id, k.lane, k.at, CASE WHEN k.refresh THEN ` + firstOf + ` ELSE k.first END AS first, k.seq, k.count, k.log_first,
+		k.log_length, k.log_tag, k.token, k.delivered, k.route
+	FROM unnest($1::uuid[], $2::int8[], $3::int8[], $4::int8[], $5::int8[], $6::int8[], $7::int8[], $8::int8[], $9::int8[],
+		$10::text[], $11::text[], $12::bytea[], $13::boolean[])
+		AS k (id, lane, at, first, seq, count, log_first, log_length, log_tag, token, delivered, route, refresh)) n
+WHERE t.id = n.id`
+
+	refreshKeys = `UPDATE {schema}.keys t SET first = n.first,
+	at = CASE WHEN t.token IS NULL THEN nullif(n.first, {never}) ELSE t.at END
+FROM (SELECT k.id, ` + firstOf + ` AS first FROM unnest($1::uuid[]) AS w (id) JOIN {schema}.keys k ON k.id = w.id) n
+WHERE t.id = n.id`
+
+	deleteKeys = `DELETE FROM {schema}.keys WHERE id = ANY ($1::uuid[])`
+)
+
+// What an update writes of messages and entries.
+const (
+	wipeMessages = `DELETE FROM {schema}.messages WHERE key = ANY ($1::uuid[])`
+
+	wipeEntries = `DELETE FROM {schema}.entries WHERE key = ANY ($1::uuid[])`
+
+	raiseMessages = `UPDATE {schema}.messages m SET visible = w.visible
+FROM unnest($1::uuid[], $2::int8[]) AS w (key, visible) WHERE m.key = w.key AND m.visible < w.visible`
+
+	removeMessages = `DELETE FROM {schema}.messages m
+USING unnest($1::uuid[], $2::int8[]) AS w (key, seq) WHERE m.key = w.key AND m.seq = w.seq`
+
+	// A message whose lease ended several times in a group is counted as often.
+	countMessages = `UPDATE {schema}.messages m SET attempt = m.attempt + w.n
+FROM (SELECT key, seq, count(*)::int4 AS n FROM unnest($1::uuid[], $2::int8[]) AS u (key, seq) GROUP BY key, seq) w
+WHERE m.key = w.key AND m.seq = w.seq`
+
+	// The last move of a message counts.
+	moveMessages = `UPDATE {schema}.messages m SET visible = w.visible
+FROM (SELECT DISTINCT ON (key, seq) key, seq, visible FROM unnest($1::uuid[], $2::int8[], $3::int8[]) WITH ORDINALITY AS u (key, seq, visible, n)
+	ORDER BY key, seq, n DESC) w
+WHERE m.key = w.key AND m.seq = w.seq`
+
+	putMessages = `INSERT INTO {schema}.messages (key, seq, visible, put, ttl, attempt, id, body)
+SELECT * FROM unnest($1::uuid[], $2::int8[], $3::int8[], $4::int8[], $5::int8[], $6::int4[], $7::bytea[], $8::bytea[])`
+
+	trimEntries = `DELETE FROM {schema}.entries e
+USING unnest($1::uuid[], $2::int8[]) AS w (key, before) WHERE e.key = w.key AND e.at < w.before AND e.at + e.n <= w.before`
+
+	appendEntries = `INSERT INTO {schema}.entries (key, at, n, data)
+SELECT * FROM unnest($1::uuid[], $2::int8[], $3::int4[], $4::bytea[])`
+)
+
+// What an update writes of records.
+const (
+	newRecords = `(SELECT u.key, u.kind, u.tenant, u.id, u.version, u.time, u.status, u.name, u.tags::bytea[] AS tags, u.body
+	FROM unnest($1::uuid[], $2::bytea[], $3::bytea[], $4::bytea[], $5::int8[], $6::int8[], $7::bytea[], $8::bytea[], $9::text[], $10::bytea[])
+		AS u (key, kind, tenant, id, version, time, status, name, tags, body))`
+
+	insertRecords = `INSERT INTO {schema}.records (key, kind, tenant, id, version, time, status, name, tags, body)
+SELECT w.key, w.kind, w.tenant, w.id, w.version, w.time, w.status, w.name, w.tags, w.body FROM ` + newRecords + ` w`
+
+	updateRecords = `UPDATE {schema}.records r
+SET version = w.version, time = w.time, status = w.status, name = w.name, tags = w.tags, body = w.body
+FROM ` + newRecords + ` w WHERE r.key = w.key`
+
+	deleteRecords = `DELETE FROM {schema}.records r WHERE r.key = ANY ($1::uuid[])`
+
+	upsertRecords = `INSERT INTO {schema}.records AS r (key, kind, tenant, id, version, time, status, name, tags, body)
+SELECT w.key, w.kind, w.tenant, w.id, 1, w.time, w.status, w.name, w.tags, w.body FROM ` + newRecords + ` w
+ON CONFLICT (key) DO UPDATE SET version = r.version + 1, time = excluded.time, status = excluded.status,
+	name = excluded.name, tags = excluded.tags, body = excluded.body`
+
+	addTally = `INSERT INTO {schema}.tally (lane, queue, route, n)
+SELECT * FROM unnest($1::int8[], $2::bytea[], $3::bytea[], $4::int8[])`
+
+	// Rows that a commit is adding are not seen, and those that somebody else folds are left
+	// to them, so that nobody waits.
+	foldTally = `WITH gone AS (
+	DELETE FROM {schema}.tally t WHERE t.ctid = ANY (ARRAY(
+		SELECT ctid FROM {schema}.tally LIMIT 20000 FOR UPDATE SKIP LOCKED))
+	RETURNING t.lane, t.queue, t.route, t.n)
+INSERT INTO {schema}.tally (lane, queue, route, n)
+SELECT lane, queue, route, sum(n) FROM gone GROUP BY lane, queue, route HAVING sum(n) <> 0`
+)

@@ -1,0 +1,189 @@
+package pgstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/abidehq/abide/internal/rows"
+	"github.com/abidehq/abide/store"
+)
+
+// Update runs one transaction in two round trips: one that begins it, locks and loads, and
+// one that writes and commits.
+func (d *database) Update(ctx context.Context, need *rows.Need, decide func(now int64, s *rows.State) *rows.Changes) error {
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	for try := 1; ; try++ {
+		conn, err := d.commits.Acquire(ctx)
+		if err != nil {
+			return undone(err)
+		}
+		l, err := d.lockAndLoad(ctx, conn, d.begin, need)
+		if err == nil {
+			err = d.writeAndCommit(ctx, conn, decide(l.now, l.state))
+			conn.Release()
+			return err
+		}
+		discard(ctx, conn, err)
+		if ctx.Err() != nil || errors.Is(err, store.ErrInUse) || !isGone(err) || try >= d.staleTries() {
+			return undone(err)
+		}
+	}
+}
+
+// discard gives back a connection on which a transaction failed: rolled back, or closed if
+// it cannot be.
+func discard(ctx context.Context, conn *pgxpool.Conn, err error) {
+	if !isGone(err) {
+		if _, err = conn.Exec(ctx, "ROLLBACK", pgx.QueryExecModeSimpleProtocol); err == nil {
+			conn.Release()
+			return
+		}
+	}
+	_ = conn.Conn().Close(ctx) // it is lost either way
+	conn.Release()
+}
+
+// loaded is what was there.
+type loaded struct {
+	now   int64
+	state *rows.State
+}
+
+// lockAndLoad locks the rows that are needed, in an order that all keep to, and loads them.
+// Each statement sees what was committed before it began, so that what is loaded of a key
+// is as it is under lock.
+func (d *database) lockAndLoad(ctx context.Context, to sender, begin []string, need *rows.Need) (*loaded, error) {
+	l := &loaded{state: &rows.State{
+		Keys:     make(map[rows.ID]*rows.KeyRow, len(need.Keys)),
+		Messages: make(map[rows.Ref]*rows.MessageRow, len(need.Messages)),
+		Records:  make(map[store.RecordKey]int64, len(need.Records)),
+	}}
+	b := &pgx.Batch{}
+	queue(b, begin)
+	if len(need.Keys) > 0 {
+		b.Queue(d.text.lockKeys, uuids(need.Keys)).Query(func(r pgx.Rows) error { return l.readKeys(r) })
+	}
+	if len(need.Records) > 0 {
+		b.Queue(d.text.lockRecords, recordIDs(need.Records)).Query(func(r pgx.Rows) error { return l.readVersions(r, need.Records) })
+	}
+	if len(need.Messages) > 0 {
+		keys, ids := make([]rows.ID, len(need.Messages)), make([][]byte, len(need.Messages))
+		for i, ref := range need.Messages {
+			keys[i], ids[i] = ref.Key, []byte(ref.ID)
+		}
+		b.Queue(d.text.loadMessages, uuids(keys), ids, need.Bodies).Query(func(r pgx.Rows) error { return l.readMessages(r) })
+	}
+	excluded := false
+	b.Queue(d.text.clock, d.process, d.presence.gone.Milliseconds()).QueryRow(func(r pgx.Row) error { return r.Scan(&l.now, &excluded) })
+	if err := to.SendBatch(ctx, b).Close(); err != nil {
+		return nil, err
+	}
+	if excluded {
+		return nil, fmt.Errorf("another process has the store for itself: %w", store.ErrInUse)
+	}
+	if d.clock != nil {
+		l.now = d.clock.Now().UnixMilli()
+	}
+	l.now = d.seen(l.now)
+	return l, nil
+}
+
+func (l *loaded) readKeys(r pgx.Rows) error {
+	for r.Next() {
+		row := &rows.KeyRow{}
+		if err := scanKey(r, row); err != nil {
+			return err
+		}
+		l.state.Keys[row.ID] = row
+	}
+	return r.Err()
+}
+
+// scanKey reads a row of the table of keys, in the order of keyColumns, and what follows
+// it.
+func scanKey(r pgx.Rows, row *rows.KeyRow, more ...any) error {
+	var at *int64
+	var token *string
+	var tag int64
+	var queue, tenant, name, route []byte
+	into := append([]any{
+		(*[16]byte)(&row.ID), &at, &row.First, &row.Seq, &row.Count, &row.LogFirst, &row.LogLength, &tag, &token, &row.Delivered,
+		&queue, &tenant, &name, &route,
+	}, more...)
+	if err := r.Scan(into...); err != nil {
+		return err
+	}
+	row.LogTag = uint64(tag)
+	row.Key = store.Key{Queue: string(queue), Tenant: string(tenant), Name: string(name)}
+	row.Route = string(route)
+	if token != nil {
+		row.Token = *token
+		if at != nil {
+			row.Until = *at
+		}
+	}
+	return nil
+}
+
+func (l *loaded) readVersions(r pgx.Rows, names []store.RecordKey) error {
+	var n, version int64
+	_, err := pgx.ForEachRow(r, []any{&n, &version}, func() error {
+		l.state.Records[names[n-1]] = version
+		return nil
+	})
+	return err
+}
+
+func (l *loaded) readMessages(r pgx.Rows) error {
+	for r.Next() {
+		m := &rows.MessageRow{}
+		var id []byte
+		if err := r.Scan((*[16]byte)(&m.Key), &m.Seq, &id, &m.Visible, &m.Put, &m.TTL, &m.Attempt, &m.Body); err != nil {
+			return err
+		}
+		m.ID = string(id)
+		l.state.Messages[rows.Ref{Key: m.Key, ID: m.ID}] = m
+	}
+	return r.Err()
+}
+
+// writeAndCommit writes the changes and commits them. An error that the server reports
+// before it has come to the commit, or with which it refuses it, says that nothing was
+// changed; one that comes from anywhere else leaves that open.
+func (d *database) writeAndCommit(ctx context.Context, conn *pgxpool.Conn, changes *rows.Changes) error {
+	b := &pgx.Batch{}
+	w := d.write(b, changes)
+	committed := false
+	b.Queue("COMMIT").Exec(func(tag pgconn.CommandTag) error {
+		committed = tag.String() == "COMMIT"
+		return nil
+	})
+	err := w.err
+	if err == nil {
+		err = conn.SendBatch(ctx, b).Close()
+	}
+	switch reported, ok := errors.AsType[*pgconn.PgError](err); {
+	case err == nil && committed:
+		d.wroteTally(len(changes.Tally))
+		return nil
+	case err == nil:
+		err = undone(errors.New("the server rolled the transaction back"))
+	case ok && (!fatal(reported) || !w.reached):
+		_, _ = conn.Exec(ctx, "ROLLBACK", pgx.QueryExecModeSimpleProtocol) // what fails here was rolled back
+		return undone(err)
+	case !ok && w.err == nil && pgconn.SafeToRetry(err):
+		err = undone(err)
+	case w.err != nil:
+		err = undone(err)
+	default:
+		err = fmt.Errorf("pgstore: update: the outcome is unknown: %w", err)
+	}
+	_ = conn.Conn().Close(ctx) // in whatever state it is, it is not used again
+	return err
+}

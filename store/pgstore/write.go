@@ -1,0 +1,250 @@
+package pgstore
+
+import (
+	"strconv"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/abidehq/abide/internal/rows"
+	"github.com/abidehq/abide/store"
+)
+
+// writer adds the statements that write changes to a batch: one for each list that is not
+// empty.
+type writer struct {
+	text    *texts
+	batch   *pgx.Batch
+	err     error
+	reached bool // all that was written was answered: what comes next is the commit
+}
+
+// write queues the changes. Rows of new keys come first: whoever else is about to make the
+// same key waits there, and holds nothing else that anybody would wait for.
+func (d *database) write(b *pgx.Batch, c *rows.Changes) *writer {
+	w := &writer{text: d.text, batch: b}
+	w.insertKeys(c.Insert)
+	w.messages(c)
+	w.entries(c)
+	w.keys(c)
+	w.records(c)
+	w.tally(c.Tally)
+	if n := len(b.QueuedQueries); n > 0 {
+		b.QueuedQueries[n-1].Exec(func(pgconn.CommandTag) error {
+			w.reached = true
+			return nil
+		})
+	}
+	w.reached = len(b.QueuedQueries) == 0
+	return w
+}
+
+func (w *writer) messages(c *rows.Changes) {
+	if len(c.Wipe) > 0 {
+		w.batch.Queue(w.text.wipeMessages, uuids(c.Wipe))
+		w.batch.Queue(w.text.wipeEntries, uuids(c.Wipe))
+	}
+	if n := len(c.Raise); n > 0 {
+		ids, visible := make([]rows.ID, n), make([]int64, n)
+		for i, r := range c.Raise {
+			ids[i], visible[i] = r.Key, r.Visible
+		}
+		w.batch.Queue(w.text.raise, uuids(ids), visible)
+	}
+	w.bySeq(w.text.remove, c.Remove)
+	w.bySeq(w.text.count, c.Count)
+	if n := len(c.Move); n > 0 {
+		// The last one counts, if a message is moved twice.
+		ids, seqs, visible := make([]rows.ID, n), make([]int64, n), make([]int64, n)
+		for i, m := range c.Move {
+			ids[i], seqs[i], visible[i] = m.Key, m.Seq, m.Visible
+		}
+		w.batch.Queue(w.text.move, uuids(ids), seqs, visible)
+	}
+	w.put(c.Put)
+}
+
+// bySeq queues a statement for messages that are named by their numbers.
+func (w *writer) bySeq(sql string, list []rows.Seqs) {
+	var ids []pgtype.UUID
+	var seqs []int64
+	for _, s := range list {
+		for _, seq := range s.Seqs {
+			ids, seqs = append(ids, uuid(s.Key)), append(seqs, seq)
+		}
+	}
+	if len(ids) > 0 {
+		w.batch.Queue(sql, ids, seqs)
+	}
+}
+
+func (w *writer) put(list []rows.MessageRow) {
+	n := len(list)
+	if n == 0 {
+		return
+	}
+	keys, seqs, visible, put, ttl := make([]pgtype.UUID, n), make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n)
+	attempts, ids, bodies := make([]int32, n), make([][]byte, n), make([][]byte, n)
+	for i := range list {
+		m := &list[i]
+		keys[i], seqs[i], visible[i], put[i], ttl[i] = uuid(m.Key), m.Seq, m.Visible, m.Put, m.TTL
+		attempts[i], ids[i], bodies[i] = int32(m.Attempt), []byte(m.ID), solid(m.Body)
+	}
+	w.batch.Queue(w.text.putMessages, keys, seqs, visible, put, ttl, attempts, ids, bodies)
+}
+
+func (w *writer) entries(c *rows.Changes) {
+	if n := len(c.Trim); n > 0 {
+		ids, before := make([]rows.ID, n), make([]int64, n)
+		for i, t := range c.Trim {
+			ids[i], before[i] = t.Key, int64(t.Before)
+		}
+		w.batch.Queue(w.text.trim, uuids(ids), before)
+	}
+	var keys []pgtype.UUID
+	var at []int64
+	var ns []int32
+	var data [][]byte
+	for _, e := range c.Append {
+		for _, c := range chunks(e.At, e.Entries) {
+			keys, at, ns, data = append(keys, uuid(e.Key)), append(at, int64(c.at)), append(ns, int32(c.n)), append(data, c.data)
+		}
+	}
+	if len(keys) > 0 {
+		w.batch.Queue(w.text.appendEntries, keys, at, ns, data)
+	}
+}
+
+// keyColumns are rows of keys, column by column.
+type keyColumns struct {
+	ids                               []pgtype.UUID
+	lanes, turns, firsts, seqs, count []int64
+	logFirst, logLength, logTag       []int64
+	at                                []pgtype.Int8
+	tokens, delivered                 []pgtype.Text
+	routes                            [][]byte
+	refresh                           []bool
+}
+
+func newKeyColumns(list []*rows.KeyRow, refresh map[rows.ID]bool) *keyColumns {
+	c := &keyColumns{}
+	for _, k := range list {
+		c.ids = append(c.ids, uuid(k.ID))
+		c.lanes = append(c.lanes, k.Lane())
+		c.turns = append(c.turns, rows.TurnOf(k.Key.Tenant))
+		c.at = append(c.at, never(k.At()))
+		c.firsts = append(c.firsts, k.First)
+		c.seqs = append(c.seqs, k.Seq)
+		c.count = append(c.count, int64(k.Count))
+		c.logFirst = append(c.logFirst, int64(k.LogFirst))
+		c.logLength = append(c.logLength, int64(k.LogLength))
+		c.logTag = append(c.logTag, int64(k.LogTag))
+		c.tokens = append(c.tokens, pgtype.Text{String: k.Token, Valid: k.Token != ""})
+		c.delivered = append(c.delivered, deliveredText(k.Delivered))
+		c.routes = append(c.routes, []byte(k.Route))
+		c.refresh = append(c.refresh, refresh[k.ID])
+	}
+	return c
+}
+
+// deliveredText returns numbers as the text of an array: arrays of different lengths cannot
+// be elements of one.
+func deliveredText(seqs []int64) pgtype.Text {
+	if len(seqs) == 0 {
+		return pgtype.Text{}
+	}
+	b := []byte{'{'}
+	for i, seq := range seqs {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = strconv.AppendInt(b, seq, 10)
+	}
+	return pgtype.Text{String: string(append(b, '}')), Valid: true}
+}
+
+func (w *writer) insertKeys(list []*rows.KeyRow) {
+	if len(list) == 0 {
+		return
+	}
+	c := newKeyColumns(list, nil)
+	var queues, tenants, names [][]byte
+	for _, k := range list {
+		queues, tenants, names = append(queues, []byte(k.Key.Queue)), append(tenants, []byte(k.Key.Tenant)), append(names, []byte(k.Key.Name))
+	}
+	w.batch.Queue(w.text.insertKeys, c.ids, c.lanes, c.turns, c.at, c.firsts, c.seqs, c.count, c.logFirst, c.logLength, c.logTag,
+		c.tokens, c.delivered, c.routes, queues, tenants, names)
+}
+
+// keys queues what is left to do with rows of keys, now that their messages are as they
+// are to be.
+func (w *writer) keys(c *rows.Changes) {
+	refresh := make(map[rows.ID]bool, len(c.Refresh))
+	for _, id := range c.Refresh {
+		refresh[id] = true
+	}
+	if len(c.Update) > 0 {
+		k := newKeyColumns(c.Update, refresh)
+		w.batch.Queue(w.text.updateKeys, k.ids, k.lanes, k.at, k.firsts, k.seqs, k.count, k.logFirst, k.logLength, k.logTag,
+			k.tokens, k.delivered, k.routes, k.refresh)
+	}
+	var inserted []rows.ID
+	for _, k := range c.Insert {
+		if refresh[k.ID] {
+			inserted = append(inserted, k.ID)
+		}
+	}
+	if len(inserted) > 0 {
+		w.batch.Queue(w.text.refreshKeys, uuids(inserted))
+	}
+	if len(c.Delete) > 0 {
+		w.batch.Queue(w.text.deleteKeys, uuids(c.Delete))
+	}
+}
+
+func (w *writer) records(c *rows.Changes) {
+	w.putRecords(w.text.insertRecords, c.InsertRecords)
+	w.putRecords(w.text.updateRecords, c.UpdateRecords)
+	if len(c.DeleteRecords) > 0 {
+		w.batch.Queue(w.text.deleteRecords, recordIDs(c.DeleteRecords))
+	}
+	for i := range c.UpsertRecords { // one by one: two of them may be the same
+		w.putRecords(w.text.upsertRecords, c.UpsertRecords[i:i+1])
+	}
+}
+
+func (w *writer) putRecords(sql string, list []store.Record) {
+	n := len(list)
+	if n == 0 {
+		return
+	}
+	keys := make([]pgtype.UUID, n)
+	kinds, tenants, ids := make([][]byte, n), make([][]byte, n), make([][]byte, n)
+	versions, times := make([]int64, n), make([]int64, n)
+	statuses, names, bodies := make([][]byte, n), make([][]byte, n), make([][]byte, n)
+	tags := make([]string, n)
+	for i := range list {
+		r := &list[i]
+		keys[i] = uuid(rows.RecordIDOf(r.Key))
+		kinds[i], tenants[i], ids[i] = []byte(r.Key.Kind), []byte(r.Key.Tenant), []byte(r.Key.ID)
+		versions[i], times[i] = r.Version, store.RecordMillis(r.Time)
+		statuses[i], names[i], bodies[i] = []byte(r.Status), []byte(r.Name), solid(r.Body)
+		tags[i] = tagsText(r.Tags)
+	}
+	w.batch.Queue(sql, keys, kinds, tenants, ids, versions, times, statuses, names, tags, bodies)
+}
+
+func (w *writer) tally(list []rows.Tally) {
+	n := len(list)
+	if n == 0 {
+		return
+	}
+	lanes, more := make([]int64, n), make([]int64, n)
+	queues, routes := make([][]byte, n), make([][]byte, n)
+	for i := range list {
+		t := &list[i]
+		lanes[i], more[i], queues[i], routes[i] = t.Lane, int64(t.More), []byte(t.Queue), []byte(t.Route)
+	}
+	w.batch.Queue(w.text.addTally, lanes, queues, routes, more)
+}

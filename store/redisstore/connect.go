@@ -1,0 +1,157 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/abidehq/abide/internal/base"
+)
+
+// option returns how to reach the server at an address.
+func (s *Store) option(addresses ...string) rueidis.ClientOption {
+	return rueidis.ClientOption{
+		InitAddress: addresses, SelectDB: s.options.DB, TLSConfig: s.options.TLS,
+		Username: s.options.Username, Password: s.options.Password,
+		ClientName: "abide", DisableCache: true,
+		// A script that may have run is not to run again: what may is tried again by eval.
+		DisableRetry: true,
+		// The largest commit keeps a server busy for seconds, and everybody waits for it.
+		ConnWriteTimeout: 20 * time.Second,
+		Dialer:           net.Dialer{Timeout: 10 * time.Second},
+	}
+}
+
+// connect connects to the master. While a server reads its data, or none of several is
+// the master, it tries again, as long as there is patience.
+func (s *Store) connect(ctx context.Context) (*connection, error) {
+	pause := base.Pause{Clock: s.wall, Least: pauseLoading, Most: time.Second}
+	for end := s.wall.Now().Add(patience); ; {
+		c, again, err := s.findMaster(ctx)
+		if err == nil {
+			return c, nil
+		}
+		if !again || s.wall.Now().After(end) {
+			return nil, fmt.Errorf("redisstore: open: %w", err)
+		}
+		if err := pause.Sleep(ctx); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// findMaster connects to the server that is the master. If several are, because one came
+// back that had been replaced, it is the one that was written to last. It reports whether
+// it is worth while to try again.
+func (s *Store) findMaster(ctx context.Context) (found *connection, again bool, err error) {
+	var errs []error
+	latest := int64(-1)
+	for _, address := range s.options.Addresses {
+		c, at, err := s.dial(ctx, address)
+		if err != nil {
+			again = again || errorKind(err) == "LOADING" || len(s.options.Addresses) > 1 && errors.Is(err, errReplica)
+			errs = append(errs, fmt.Errorf("%s: %w", address, err))
+			continue
+		}
+		if at <= latest {
+			c.Close()
+			continue
+		}
+		if found != nil {
+			found.Close()
+		}
+		found, latest = c, at
+	}
+	if found == nil {
+		return nil, again, errors.Join(errs...)
+	}
+	return found, false, nil
+}
+
+var errReplica = errors.New("it is a replica, and only the master can be written to")
+
+// dial connects to a server, checks that it can serve, and returns when the store was last
+// written to there.
+func (s *Store) dial(ctx context.Context, address string) (*connection, int64, error) {
+	option := s.option(address)
+	option.ForceSingleClient = true
+	client, err := rueidis.NewClient(option)
+	c := &connection{Client: client, address: address, left: make(chan struct{})}
+	if err == nil {
+		err = s.checkRole(ctx, c)
+	}
+	if err == nil {
+		err = s.checkServer(ctx, c)
+	}
+	if err == nil && c.cluster {
+		client.Close()
+		c.Client, err = rueidis.NewClient(s.option(s.options.Addresses...))
+	}
+	at := ""
+	if err == nil {
+		at, err = c.Do(ctx, c.B().Hget().Key(s.prefix+"meta").Field("now").Build()).ToString()
+	}
+	if err != nil && !rueidis.IsRedisNil(err) {
+		if c.Client != nil {
+			c.Close()
+		}
+		return nil, 0, err
+	}
+	ms, _ := strconv.ParseInt(at, 10, 64) // nothing is the time of a store that is empty
+	return c, ms, nil
+}
+
+// checkRole returns an error unless a server is a master, or does not tell.
+func (s *Store) checkRole(ctx context.Context, c *connection) error {
+	role, err := c.Do(ctx, c.B().Role().Build()).ToArray()
+	if err != nil || len(role) == 0 {
+		if errorKind(err) == "NOPERM" {
+			return nil
+		}
+		return err
+	}
+	if kind, err := role[0].ToString(); err != nil || kind != "master" {
+		return errors.Join(errReplica, err)
+	}
+	return nil
+}
+
+// reconnect looks for the master anew, in the background: the server that the store talks
+// to is gone, or is not the master any more. To a single server that is gone the client
+// connects again by itself.
+func (s *Store) reconnect(readOnly bool) {
+	if !readOnly && len(s.options.Addresses) < 2 {
+		return
+	}
+	if s.life.Err() != nil || !s.reconnecting.CompareAndSwap(false, true) {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		s.reconnecting.Store(false)
+		return
+	}
+	s.background.Go(func() {
+		defer s.reconnecting.Store(false)
+		pause := base.Pause{Clock: s.wall, Least: 10 * time.Millisecond, Most: time.Second}
+		for s.life.Err() == nil {
+			c, _, err := s.findMaster(s.life)
+			if err == nil {
+				old := s.client.Swap(c)
+				close(old.left)
+				s.lookAgain()
+				old.Close()
+				return
+			}
+			if pause.Sleep(s.life) != nil {
+				return
+			}
+		}
+	})
+}

@@ -1,0 +1,49 @@
+// Package redisstore is the store on a Redis server, or on one that speaks its language,
+// such as Valkey. It is opened as redis://host:port/db, and through TLS as rediss://.
+//
+// Every call is one script, which the server runs alone and as a whole: the script of a
+// commit checks everything before it changes anything, because a script that fails is not
+// undone. The server writes what a script did to its append-only file as one transaction,
+// and answers after it has synced the file, if it is set up so; Open refuses one that is
+// not, unless it is told otherwise. docs/redis.md says what is lost in which failure.
+//
+// # What is stored
+//
+// The names of all that is stored begin with the prefix in braces, {abide}, so that a
+// cluster has it in one slot. A letter follows, then names, each with its length before it
+// unless it is the last. A lane is a queue and a route. Numbers are big-endian.
+//
+//	meta            hash: format, now (the latest time), seq (the last message's number),
+//	                turn, changes (of records), owner and owned (see Exclude)
+//	p               sorted set: who has the store open, by when they were last heard of
+//	k + key         hash: r route, n length, f first and g tag of the log, c number of
+//	                messages, t token, u end and d messages of the lease, z place in the
+//	                lane, m + ID for each message: number, attempts, size of the body
+//	o + key         sorted set: number and ID of its messages, by when they are visible
+//	e + key         list: the entries of its log
+//	b               hash: put at, time to live and body of each message, by its number
+//	l, x            sorted sets: leases by their end; messages of keys without a route by
+//	                when they expire
+//	z + lane, tenant   sorted set: the keys to claim, by their first message
+//	t + lane        sorted set: tenants, by when they have something to claim
+//	y + lane        sorted set: tenants that have something now, by turn
+//	w + queue       sorted set: routes, by when they have something to claim
+//	u + queue       sorted set: tenants that were served last, by turn
+//	v + lane        sorted set: all messages of a lane, for Stats
+//	lanes           set: the lanes that have messages
+//	r + record      string: version, time, status, name, tags and body
+//	j + kind, status           sorted set: records by time
+//	i + kind, tenant, status   sorted set: the same, of one tenant
+//	s + kind        set: the statuses that records have
+//
+// A key that is leased, and one without a route, is in no lane, so a claim steps over
+// nothing: it takes the tenant whose turn it is and the first key of its lane. The times in
+// t and w may be too early, which costs a look, and are never too late.
+//
+// # Waiting
+//
+// A Claim that finds nothing learns when there will be something, and waits until then or
+// until it is told that there is something before. Commits of the same process tell it, or
+// claim for it in the same script: see want. Those of other processes publish a hint. Hints
+// may be lost, so whoever waits looks every few seconds too: see group.
+package redisstore

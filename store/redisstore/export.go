@@ -1,0 +1,284 @@
+package redisstore
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"hash/crc32"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/abidehq/abide/store"
+)
+
+var _ store.Portable = (*Store)(nil)
+
+var (
+	scanScript   = newScript("scan", false, true, "head", "scan")
+	exportScript = newScript("export", false, true, "head", "export")
+
+	exportRecordsScript = newScript("export", false, true, "head", "exportrecords")
+)
+
+// snapshot is the IDs of all keys and records, in order. An export walks along them, and
+// makes them anew when it begins.
+type snapshot struct {
+	keys, records []string
+}
+
+// mark is how far an export has come.
+type mark struct {
+	Key    []byte `json:"key,omitempty"`    // the next key
+	Entry  int    `json:"entry,omitempty"`  // how many of its entries were exported, or trimmed
+	After  string `json:"after,omitempty"`  // the number of the last of its messages that was
+	Begun  bool   `json:"begun,omitempty"`  // its head was
+	Record []byte `json:"record,omitempty"` // the next record, when all keys were
+	Sum    uint32 `json:"sum"`
+}
+
+func (s *Store) cursor(m mark) string {
+	m.Sum = s.sumOf(m)
+	b, err := json.Marshal(m)
+	if err != nil {
+		panic(err) // bytes and numbers always marshal
+	}
+	return base64.RawURLEncoding.EncodeToString(b)
+}
+
+func (s *Store) sumOf(m mark) uint32 {
+	return crc32.ChecksumIEEE(fmt.Appendf(nil, "%s %q %d %s %v %q", s.prefix, m.Key, m.Entry, m.After, m.Begun, m.Record))
+}
+
+func (s *Store) parseMark(cursor string) (m mark, err error) {
+	if cursor == "" {
+		return mark{}, nil
+	}
+	b, err := base64.RawURLEncoding.DecodeString(cursor)
+	if err == nil {
+		err = json.Unmarshal(b, &m)
+	}
+	if err != nil || m.Sum != s.sumOf(m) || m.Key == nil && m.Record == nil {
+		return m, fmt.Errorf("store: export: cursor %q is not from this store: %w", cursor, store.ErrInvalid)
+	}
+	return m, nil
+}
+
+// Export returns a part of all that the store holds.
+func (s *Store) Export(ctx context.Context, cursor string) (store.Parcel, error) {
+	m, err := s.parseMark(cursor)
+	if err != nil {
+		return store.Parcel{}, err
+	}
+	done, err := s.begin(ctx, "export")
+	if err != nil {
+		return store.Parcel{}, err
+	}
+	defer done()
+	all, err := s.snapshot(ctx, cursor == "")
+	if err != nil {
+		return store.Parcel{}, err
+	}
+	e := exporter{store: s, all: all, left: store.ParcelBytes}
+	if m.Record == nil {
+		next, more, err := e.exportKeys(ctx, m)
+		if err != nil {
+			return store.Parcel{}, err
+		}
+		if more {
+			e.parcel.Next = s.cursor(next)
+			return e.parcel, nil
+		}
+	}
+	next, more, err := e.exportRecords(ctx, string(m.Record))
+	if err != nil {
+		return store.Parcel{}, err
+	}
+	if more {
+		e.parcel.Next = s.cursor(mark{Record: []byte(next)})
+		return e.parcel, nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.export = nil // it was the last one
+	return e.parcel, nil
+}
+
+// snapshot returns the IDs of all that there is: those that are known, unless they are to
+// be made anew.
+func (s *Store) snapshot(ctx context.Context, anew bool) (*snapshot, error) {
+	s.mu.Lock()
+	known := s.export
+	s.mu.Unlock()
+	if known != nil && !anew {
+		return known, nil
+	}
+	all := &snapshot{}
+	for kind, list := range map[string]*[]string{"k": &all.keys, "r": &all.records} {
+		err := s.scan(ctx, kind+"*", func(name string) { *list = append(*list, name[1:]) })
+		if err != nil {
+			return nil, err
+		}
+		slices.Sort(*list)
+		*list = slices.Compact(*list) // a scan may name something twice
+	}
+	s.mu.Lock()
+	s.export = all
+	s.mu.Unlock()
+	return all, nil
+}
+
+// scan calls f with the names of all that is stored and matches, without the prefix.
+func (s *Store) scan(ctx context.Context, pattern string, f func(name string)) error {
+	for cursor := "0"; ; {
+		m, err := s.eval(ctx, scanScript, args{cursor, pattern})
+		if err != nil {
+			return err
+		}
+		a := read(m)
+		cursor = a.text()
+		for names := a.sub(); names.more(); {
+			f(strings.TrimPrefix(names.text(), s.prefix))
+		}
+		if a.err != nil {
+			return fmt.Errorf("redisstore: scan: %w", a.err)
+		}
+		if cursor == "0" {
+			return nil
+		}
+	}
+}
+
+// exporter fills a parcel.
+type exporter struct {
+	store  *Store
+	all    *snapshot
+	parcel store.Parcel
+	left   int  // how many bytes fit
+	any    bool // there is something in it
+}
+
+// itemBytes is what a thing counts besides its names and its body, so that parcels of
+// empty messages end too. The script counts the same.
+const itemBytes = 64
+
+// keysAtOnce is how many keys are asked for in one call.
+const keysAtOnce = 200
+
+// exportKeys adds keys from a mark on. It returns where it ended and whether there is more.
+func (e *exporter) exportKeys(ctx context.Context, m mark) (next mark, more bool, err error) {
+	i, _ := slices.BinarySearch(e.all.keys, string(m.Key))
+	for i < len(e.all.keys) {
+		ids := e.all.keys[i:min(i+keysAtOnce, len(e.all.keys))]
+		a := args{itoa(int64(e.left)), yesNo(!e.any), itoa(int64(m.Entry)), cmp.Or(m.After, "0"), yesNo(m.Begun)}
+		a.len(len(ids))
+		a.add(ids...)
+		msg, err := e.store.eval(ctx, exportScript, a)
+		if err != nil {
+			return m, false, err
+		}
+		answer := read(msg)
+		n := 0
+		for ; answer.more(); n++ {
+			last, whole, err := e.addKey(ids[n], answer.sub(), n == 0 && m.Begun)
+			if err != nil {
+				return m, false, err
+			}
+			if !whole {
+				return last, true, nil
+			}
+		}
+		if answer.err != nil {
+			return m, false, fmt.Errorf("redisstore: export: %w", answer.err)
+		}
+		if n < len(ids) {
+			return mark{Key: []byte(ids[n])}, true, nil
+		}
+		i += n
+		m = mark{}
+	}
+	return m, false, nil
+}
+
+// addKey adds what came of a key. It reports whether that is the rest of it, or else where
+// to go on.
+func (e *exporter) addKey(id string, a *answer, begun bool) (next mark, whole bool, err error) {
+	key, err := parseKey(id)
+	if err != nil {
+		return next, false, err
+	}
+	whole = a.num() == 1
+	head := store.KeyHead{Key: key, Route: a.text(), LogLength: int(a.num()), LogFirst: int(a.num())}
+	if head.LogTag, err = strconv.ParseUint(a.text(), 10, 64); err != nil {
+		return next, false, fmt.Errorf("redisstore: tag of the log of %v: %w: %w", key, err, store.ErrCorrupt)
+	}
+	if !begun {
+		e.parcel.Keys = append(e.parcel.Keys, head)
+		e.count(len(id))
+	}
+	end := int(a.num())
+	var entries [][]byte
+	for list := a.sub(); list.more(); {
+		entries = append(entries, []byte(list.text()))
+		e.count(len(entries[len(entries)-1]))
+	}
+	if len(entries) > 0 {
+		e.parcel.Entries = append(e.parcel.Entries, store.Append{Key: key, At: end - len(entries), Entries: entries})
+	}
+	after := a.text()
+	for list := a.sub(); list.more(); {
+		mid, visible, attempt := list.text(), list.num(), list.num()
+		m, err := parseMessage(key, head.Route, mid, list.text(), visible, attempt)
+		if err != nil {
+			return next, false, err
+		}
+		e.parcel.Messages = append(e.parcel.Messages, m)
+		e.count(len(id) + len(mid) + len(m.Body))
+	}
+	if a.err != nil {
+		return next, false, fmt.Errorf("redisstore: export: %w", a.err)
+	}
+	return mark{Key: []byte(id), Entry: end, After: after, Begun: true}, whole, nil
+}
+
+func (e *exporter) count(bytes int) {
+	e.left -= itemBytes + bytes
+	e.any = true
+}
+
+// exportRecords adds records from one on. It returns where it ended and whether there is
+// more.
+func (e *exporter) exportRecords(ctx context.Context, from string) (next string, more bool, err error) {
+	i, _ := slices.BinarySearch(e.all.records, from)
+	for i < len(e.all.records) {
+		some := e.all.records[i:min(i+keysAtOnce, len(e.all.records))]
+		a := args{itoa(int64(e.left)), yesNo(!e.any)}
+		a.names(some)
+		m, err := e.store.eval(ctx, exportRecordsScript, a)
+		if err != nil {
+			return "", false, err
+		}
+		answer := read(m)
+		n := 0
+		for ; answer.more(); n++ {
+			if raw := answer.text(); raw != "" {
+				r, err := parseRecord(some[n], raw)
+				if err != nil {
+					return "", false, err
+				}
+				e.parcel.Records = append(e.parcel.Records, r)
+				e.count(len(some[n]) + len(raw))
+			}
+		}
+		if answer.err != nil {
+			return "", false, fmt.Errorf("redisstore: export: %w", answer.err)
+		}
+		if n < len(some) {
+			return some[n], true, nil
+		}
+		i += n
+	}
+	return "", false, nil
+}

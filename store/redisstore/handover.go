@@ -1,0 +1,112 @@
+package redisstore
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/abidehq/abide/store"
+)
+
+// want is a Claim call that waits for what a commit may make ready. The commit names it,
+// and its script claims on its behalf: that saves a call to the server.
+type want struct {
+	waiter *waiter
+	token  string
+}
+
+// A commit names maxWants calls at most, and looks for them by its first maxPuts messages.
+const (
+	maxWants = 4
+	maxPuts  = 256
+)
+
+// reserve finds calls that wait for what tx puts. Each waits because nothing is ready for
+// it, so it takes nobody's turn; and the script lets tenants take turns all the same.
+func (s *Store) reserve(tx *store.Tx) (wants []*want) {
+	if len(tx.Put) == 0 {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.groups) == 0 || s.closed {
+		return nil
+	}
+	var now time.Time
+	for i := range tx.Put[:min(len(tx.Put), maxPuts)] {
+		m := &tx.Put[i]
+		groups := s.groups[m.Key.Queue]
+		if len(groups) == 0 {
+			continue
+		}
+		if !m.VisibleAt.IsZero() {
+			if now.IsZero() {
+				now = s.ticker().Now()
+			}
+			if m.VisibleAt.After(now) {
+				continue
+			}
+		}
+		for _, g := range groups {
+			if w := g.idle(m.Route); w != nil && !slices.ContainsFunc(wants, func(x *want) bool { return x.waiter.group == g }) {
+				s.mark(w)
+				wants = append(wants, &want{waiter: w, token: s.newToken()})
+				break
+			}
+		}
+		if len(wants) == maxWants {
+			break
+		}
+	}
+	return wants
+}
+
+// idle returns a call that waits and does not look, if the group serves the route. A
+// message without one goes to the route that its key has, which is not known here.
+func (g *group) idle(route string) *waiter {
+	if route != "" {
+		if _, serves := slices.BinarySearchFunc(g.routes, route, strings.Compare); !serves {
+			return nil
+		}
+	}
+	for _, w := range g.waiters {
+		if !w.busy && w.waits {
+			return w
+		}
+	}
+	return nil
+}
+
+// handOver gives the calls what the commit has claimed for them.
+func (s *Store) handOver(wants []*want, handed *answer) {
+	for _, w := range wants {
+		f := found{next: -1}
+		var err error
+		if handed.more() {
+			a := handed.sub()
+			f = parseFound(a)
+			err = a.err
+		}
+		if err != nil {
+			s.logger.Error("redisstore: what a commit has claimed cannot be read", "error", err)
+		}
+		s.settle(w, f)
+	}
+}
+
+// unreserve lets the calls go on waiting: the commit has not happened, or nobody knows.
+func (s *Store) unreserve(wants []*want) {
+	for _, w := range wants {
+		s.settle(w, found{next: -1})
+	}
+}
+
+func (s *Store) settle(w *want, f found) {
+	again, unwanted := s.looked(w.waiter, f, nil)
+	if again {
+		go s.lookFor(w.waiter)
+		return
+	}
+	defer s.calls.Done()
+	s.giveBack(unwanted)
+}

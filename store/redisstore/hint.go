@@ -1,0 +1,132 @@
+package redisstore
+
+import (
+	"context"
+	"encoding/binary"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/abidehq/abide/internal/base"
+)
+
+// pollEvery is how long nobody waits longer than, whatever became of the hints.
+const pollEvery = 5 * time.Second
+
+// listens says to scripts how many of those who listen to hints are this process.
+func (s *Store) listens() string {
+	if s.client.Load().cluster {
+		return "all" // those who listen may do so at another server
+	}
+	return yesNo(s.listening.Load())
+}
+
+// watch begins to listen to hints when somebody waits for the first time. The lock is held.
+func (s *Store) watch() {
+	if !s.watched {
+		s.watched = true
+		s.background.Go(s.listen)
+	}
+}
+
+// listen receives hints, on a connection of its own.
+func (s *Store) listen() {
+	pause := base.Pause{Clock: s.wall, Least: 10 * time.Millisecond, Most: time.Second}
+	for s.life.Err() == nil {
+		if s.subscribe() {
+			pause.Reset()
+		}
+		if pause.Sleep(s.life) != nil {
+			return
+		}
+	}
+}
+
+// subscribe listens until the connection is lost, and reports whether there was one.
+func (s *Store) subscribe() bool {
+	conn := s.client.Load()
+	c, cancel := conn.Dedicate()
+	defer cancel()
+	lost := c.SetPubSubHooks(rueidis.PubSubHooks{
+		OnMessage: func(m rueidis.PubSubMessage) { s.hint(m.Message) },
+	})
+	if err := c.Do(s.life, c.B().Subscribe().Channel(s.prefix+"hints").Build()).Error(); err != nil {
+		return false
+	}
+	s.listening.Store(true)
+	defer s.listening.Store(false)
+	s.lookAgain() // what was said before was not heard
+	select {
+	case <-lost:
+	case <-conn.left:
+	case <-s.life.Done():
+	}
+	return true
+}
+
+// hint reads what another process says has changed.
+func (s *Store) hint(text string) {
+	r := reader{s: text}
+	if r.short() == s.me {
+		return
+	}
+	now := r.int64()
+	records := r.take(r.uint32())
+	var list []readiness
+	for r.s != "" && !r.tooShort {
+		list = append(list, readiness{queue: r.short(), route: r.long(), at: r.int64()})
+	}
+	if r.tooShort {
+		s.logger.Warn("redisstore: a hint is too short", "bytes", len(text))
+		return
+	}
+	s.wake(now, list)
+	s.tellRecords(records)
+}
+
+// poll has everybody who waits look now and then.
+func (s *Store) poll() {
+	for base.Sleep(s.life, s.wall, s.pollEvery) == nil {
+		s.lookAgain()
+	}
+}
+
+// tellDigests has those who wait for records look.
+func (s *Store) tellDigests(digests []byte) {
+	if len(digests) == 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for ; len(digests) >= 8; digests = digests[8:] {
+		for a := range s.awaiting[binary.BigEndian.Uint64(digests)] {
+			a.tell()
+		}
+	}
+}
+
+// checkAwaited looks whether records that somebody waits for have changed unheard.
+func (s *Store) checkAwaited(ctx context.Context) {
+	const atOnce = 1000
+	waits := s.awaited()
+	for ; len(waits) > 0; waits = waits[min(atOnce, len(waits)):] {
+		some := waits[:min(atOnce, len(waits))]
+		a := args{itoa(int64(len(some)))}
+		for _, w := range some {
+			a.add(w.rid)
+		}
+		m, err := s.eval(ctx, versionsScript, a)
+		if err != nil {
+			for _, w := range some { // they find out what is wrong
+				w.tell()
+			}
+			continue
+		}
+		answer := read(m)
+		for _, w := range some {
+			if v := answer.num(); v != w.seen.Load() || answer.err != nil {
+				w.tell()
+			}
+		}
+	}
+}

@@ -1,0 +1,72 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/abidehq/abide/store"
+)
+
+// Renew makes leases last longer.
+func (s *Store) Renew(ctx context.Context, d time.Duration, leases []store.Lease) (lost []store.Lease, err error) {
+	if err := store.ValidateRenew(d, leases); err != nil {
+		return nil, err
+	}
+	done, err := s.begin(ctx, "renew")
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	const atOnce = 2000
+	for ; len(leases) > 0; leases = leases[min(atOnce, len(leases)):] {
+		some := leases[:min(atOnce, len(leases))]
+		a := args{itoa(millis(d)), itoa(int64(len(some)))}
+		for _, l := range some {
+			a.add(keyID(l.Key), string(l.Token))
+		}
+		m, err := s.eval(ctx, renewScript, a)
+		if err != nil {
+			return nil, err
+		}
+		answer := read(m)
+		answer.text()
+		for places := answer.sub(); places.more(); {
+			lost = append(lost, some[places.num()-1])
+		}
+		if answer.err != nil {
+			return nil, fmt.Errorf("redisstore: renew: %w", answer.err)
+		}
+	}
+	return lost, nil
+}
+
+// Release gives up a lease.
+func (s *Store) Release(ctx context.Context, r store.Release) error {
+	if err := r.Validate(); err != nil {
+		return err
+	}
+	done, err := s.begin(ctx, "release")
+	if err != nil {
+		return err
+	}
+	return whole(ctx, done, func(ctx context.Context) error { return s.release(ctx, r) })
+}
+
+func (s *Store) release(ctx context.Context, r store.Release) error {
+	a := args{s.listens(), itoa(millis(r.After)), yesNo(r.Uncounted), keyID(r.Lease.Key), string(r.Lease.Token)}
+	m, err := s.evalDurably(ctx, releaseScript, a)
+	if err != nil {
+		return err
+	}
+	answer := read(m)
+	if answer.text() == "lost" {
+		return store.ClaimLost("release", r.Lease)
+	}
+	now := answer.num()
+	s.wake(now, s.parseReady(answer.sub()))
+	if answer.err != nil {
+		return fmt.Errorf("redisstore: release: %w", answer.err)
+	}
+	return nil
+}

@@ -1,0 +1,51 @@
+-- What every script begins with: the prefix of all keys, the arguments one by one, and
+-- how names are written. The Go files name.go and doc.go say the same.
+local P, ai = KEYS[1], 0
+local call, sub, byte, char = redis.call, string.sub, string.byte, string.char
+local pack, unpackStruct = struct.pack, struct.unpack
+
+local function arg()
+  ai = ai + 1
+  return ARGV[ai]
+end
+
+local function num()
+  ai = ai + 1
+  return tonumber(ARGV[ai])
+end
+
+-- many calls a command with more arguments than Lua can pass at once.
+local step = 4000
+local function many(command, key, list)
+  if #list <= step then
+    return call(command, key, unpack(list))
+  end
+  local all = {}
+  for i = 1, #list, step do
+    local answer = call(command, key, unpack(list, i, math.min(i + step - 1, #list)))
+    if type(answer) == 'table' then
+      for j = 1, #answer do
+        all[i + j - 1] = answer[j]
+      end
+    end
+  end
+  return all
+end
+
+-- short and long write a name with its length before it, in one byte and in two.
+local function short(s)
+  return char(#s) .. s
+end
+
+local function long(s)
+  return char(math.floor(#s / 256), #s % 256) .. s
+end
+
+-- parts is the queue, the tenant and the name of a key, or the kind, the tenant and the ID
+-- of a record.
+local function parts(id)
+  local ql = byte(id, 1)
+  local hi, lo = byte(id, ql + 2, ql + 3)
+  local tl = hi * 256 + lo
+  return sub(id, 2, ql + 1), sub(id, ql + 4, ql + 3 + tl), sub(id, ql + 4 + tl)
+end

@@ -1,0 +1,153 @@
+-- Whose turn it is. Of each route there are the tenants with something due later, by time,
+-- and those with something ready, by turn. A tenant that is served goes to the end.
+local function later(w, at)
+  if at and (not w.next or at < w.next) then
+    w.next = at
+  end
+end
+
+-- promote moves the tenants that have become ready to the end of those who wait for a turn.
+local function promote(l)
+  while true do
+    local due = call('ZRANGEBYSCORE', P .. 't' .. l, '-inf', now, 'LIMIT', 0, 1000)
+    for i = 1, #due do
+      call('ZADD', P .. 'y' .. l, 'NX', turn - 0.5, due[i])
+    end
+    if #due > 0 then
+      many('ZREM', P .. 't' .. l, due)
+    end
+    if #due < 1000 then
+      return
+    end
+  end
+end
+
+-- head is the tenant of a route whose turn is next. A tenant that was served on another
+-- route meanwhile has had its turn.
+local function head(w, r)
+  while true do
+    local h = call('ZRANGE', P .. 'y' .. r.lane, 0, 0, 'WITHSCORES')
+    if #h == 0 then
+      r.tenant = nil
+      return
+    end
+    local at = tonumber(h[2])
+    local served = w.several and (w.served[h[1]] or tonumber(call('ZSCORE', P .. 'u' .. w.queue, h[1]) or nil))
+    if not served or served <= at then
+      r.tenant, r.turn = h[1], at
+      return
+    end
+    call('ZADD', P .. 'y' .. r.lane, served, h[1])
+  end
+end
+
+-- serve claims keys of the tenant whose turn it is on a route, and ends its turn.
+local function serve(w, r)
+  local z, q = P .. 'z' .. r.lane .. r.tenant, short(w.queue) .. long(r.tenant)
+  local take = 1
+  if w.alone and call('ZCARD', P .. 'y' .. r.lane) == 1 then
+    take = math.min(w.max - #claims, 100)
+  end
+  for _, place in ipairs(call('ZRANGEBYSCORE', z, '-inf', now, 'LIMIT', 0, take)) do
+    if replied >= maxReply then
+      return false
+    end
+    if not claimKey(key(q .. sub(place, 9)), w) then
+      if #spent > 0 then
+        return false
+      end
+      call('ZREM', z, place) -- it is not ready after all, which cannot be
+    end
+  end
+  turn = turn + 1
+  if w.several then
+    w.served[r.tenant] = turn
+    call('ZADD', P .. 'u' .. w.queue, turn, r.tenant)
+    if turn % 64 == 0 then
+      call('ZREMRANGEBYRANK', P .. 'u' .. w.queue, 0, -1025)
+    end
+  end
+  local first = call('ZRANGE', z, 0, 0, 'WITHSCORES')
+  local at = tonumber(first[2] or nil)
+  if at and at <= now then
+    call('ZADD', P .. 'y' .. r.lane, turn, r.tenant)
+  else
+    call('ZREM', P .. 'y' .. r.lane, r.tenant)
+    if at then
+      call('ZADD', P .. 't' .. r.lane, at, r.tenant)
+    end
+  end
+  return true
+end
+
+-- settle writes down when a route has something again.
+local function settle(w, r)
+  if call('EXISTS', P .. 'y' .. r.lane) == 1 then
+    w.more = true
+    return
+  end
+  local first = call('ZRANGE', P .. 't' .. r.lane, 0, 0, 'WITHSCORES')
+  if first[2] then
+    call('ZADD', P .. 'w' .. w.queue, first[2], r.route)
+    later(w, tonumber(first[2]))
+  else
+    call('ZREM', P .. 'w' .. w.queue, r.route)
+  end
+end
+
+-- claim leases what is ready for the routes of w.
+local function claim(w)
+  local candidates = {}
+  if #w.routes == 0 then
+    return
+  end
+  local times = many('ZMSCORE', P .. 'w' .. w.queue, w.routes)
+  for i = 1, #w.routes do
+    local at = tonumber(times[i] or nil)
+    if at and at <= now then
+      candidates[#candidates + 1] = {route = w.routes[i], lane = lane(w.queue, w.routes[i])}
+    else
+      later(w, at)
+    end
+  end
+  if #candidates == 0 then
+    return
+  end
+  evenIfFull()
+  w.several, w.alone, w.served = #w.routes > 1, #candidates == 1, {}
+  for _, r in ipairs(candidates) do
+    promote(r.lane)
+    head(w, r)
+  end
+  while #claims < w.max and replied < maxReply and #spent == 0 do
+    local best = nil
+    for _, r in ipairs(candidates) do
+      if r.tenant and w.served[r.tenant] and w.served[r.tenant] > r.turn then
+        head(w, r)
+      end
+      if r.tenant and (not best or r.turn < best.turn) then
+        best = r
+      end
+    end
+    if not best or not serve(w, best) then
+      break
+    end
+    head(w, best)
+  end
+  for _, r in ipairs(candidates) do
+    settle(w, r)
+  end
+end
+
+-- wanted reads what a claimer wants.
+local function wanted()
+  local w = {queue = arg(), max = num(), messages = num(), attempts = num(), lease = num(), token = arg(), routes = {}}
+  for i = 1, num() do
+    w.routes[i] = arg()
+  end
+  return w
+end
+
+local function claimed(w)
+  return {now, w.next or -1, w.more and 1 or 0, claims, spent, soonest or -1}
+end

@@ -1,0 +1,28 @@
+-- Messages of a key, in order, from a place on: no more than limit, and no more than fit.
+local id, from, limit, most = arg(), num(), num(), num()
+local route = call('HGET', P .. 'k' .. id, 'r') or ''
+local answer, size = {route}, 0
+while from < limit do
+  local list = call('ZRANGE', P .. 'o' .. id, from, math.min(from + 99, limit - 1), 'WITHSCORES')
+  local names = {}
+  for i = 1, #list, 2 do
+    names[#names + 1] = 'm' .. sub(list[i], 9)
+  end
+  if #names == 0 then
+    return answer
+  end
+  local heads = call('HMGET', P .. 'k' .. id, unpack(names))
+  for i = 1, #names do
+    local sid, attempt, length = unpackStruct('>c8I4I4', heads[i])
+    if size + length > most and #answer > 1 then
+      return answer
+    end
+    size = size + length
+    answer[#answer + 1] = sub(list[2 * i - 1], 9)
+    answer[#answer + 1] = tonumber(list[2 * i])
+    answer[#answer + 1] = attempt
+    answer[#answer + 1] = call('HGET', P .. 'b', sid)
+  end
+  from = from + #names
+end
+return answer

@@ -1,0 +1,26 @@
+-- The end of a lease without consuming anything.
+local listening, after, uncounted = arg(), num(), arg() == '1'
+local k = key(arg())
+if k.tok ~= arg() then
+  return {'lost'}
+end
+if after > 0 then
+  remember() -- a server that is full refuses it here, with nothing done
+else
+  evenIfFull()
+end
+for _, place in ipairs(cmsgpack.unpack(k.d)) do
+  local mid = sub(place, 9)
+  local m = find(k, mid)
+  if after > 0 then
+    move(k, mid, m, now + after)
+  end
+  if uncounted then
+    setMessage(k, mid, {m[1], m[2] - 1, m[3]})
+  end
+end
+endLease(k)
+flush(k)
+publish(listening, '')
+rememberChanges()
+return {'ok', now, readyList()}

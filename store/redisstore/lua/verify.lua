@@ -1,0 +1,135 @@
+-- What contradicts itself in some keys, lanes or records. It answers with what it found,
+-- and with how much there was, which the caller adds up.
+local what, problems = arg(), {}
+local n = {messages = 0, leases = 0, expiries = 0, lanes = 0}
+
+local function wrong(id, text, ...)
+  problems[#problems + 1] = id
+  problems[#problems + 1] = string.format(text, ...)
+end
+
+local function verifyMessages(id, q, r, c)
+  local list = call('ZRANGE', P .. 'o' .. id, 0, -1, 'WITHSCORES')
+  local count = 0
+  for _, name in ipairs(call('HKEYS', P .. 'k' .. id)) do
+    if sub(name, 1, 1) == 'm' then
+      count = count + 1
+    end
+  end
+  if #list / 2 ~= c or count ~= c then
+    wrong(id, 'it counts %.0f messages, has %.0f of them by ID and %.0f in order', c, count, #list / 2)
+  end
+  for i = 1, #list, 2 do
+    local sid, mid = sub(list[i], 1, 8), sub(list[i], 9)
+    local head, raw = call('HGET', P .. 'k' .. id, 'm' .. mid), call('HGET', P .. 'b', sid)
+    n.messages = n.messages + 1
+    if not head or #head ~= 16 or sub(head, 1, 8) ~= sid then
+      wrong(id, 'a message in order is not there by its ID')
+    elseif not raw or #raw < 16 then
+      wrong(id, 'a message has no body')
+    else
+      local _, _, length = unpackStruct('>c8I4I4', head)
+      if #raw ~= 16 + length then
+        wrong(id, 'the body of a message has %.0f bytes, want %.0f', #raw - 16, length)
+      end
+      local putAt, ttl = unpackStruct('>I8I8', raw)
+      local due = tonumber(call('ZSCORE', P .. 'x', sid .. long(mid) .. id) or nil)
+      local want = r == '' and putAt + (ttl == 0 and 7 * 24 * 3600 * 1000 or ttl) or nil
+      if due then
+        n.expiries = n.expiries + 1
+      end
+      if due ~= want then
+        wrong(id, 'a message expires at %.0f, want %.0f', due or -1, want or -1)
+      end
+    end
+    if tonumber(call('ZSCORE', P .. 'v' .. short(q) .. long(r), sid) or nil) ~= tonumber(list[i + 1]) then
+      wrong(id, 'a message is not counted for its route, or with another time')
+    end
+  end
+  return list
+end
+
+local function verifyKey(id)
+  local h = call('HMGET', P .. 'k' .. id, 'r', 'n', 'f', 'g', 't', 'u', 'd', 'c', 'z')
+  local q, t, name = parts(id)
+  local r, length, first, c = h[1] or '', tonumber(h[2] or 0), tonumber(h[3] or 0), tonumber(h[8] or 0)
+  if c == 0 and length == 0 then
+    wrong(id, 'it has neither messages nor a log')
+  end
+  local entries = call('LLEN', P .. 'e' .. id)
+  if entries ~= length - first then
+    wrong(id, 'its log has %.0f entries, and should have those from %.0f to %.0f', entries, first, length)
+  end
+  local list = verifyMessages(id, q, r, c)
+  local lease = tonumber(call('ZSCORE', P .. 'l', id) or nil)
+  if h[5] then
+    n.leases = n.leases + 1
+  end
+  if lease ~= tonumber(h[6] or nil) or not h[5] ~= not h[6] or not h[5] ~= not h[7] then
+    wrong(id, 'its lease ends at %.0f, and is to end at %.0f', tonumber(h[6] or -1), lease or -1)
+  elseif h[5] then
+    local there = {}
+    for i = 1, #list, 2 do
+      there[list[i]] = true
+    end
+    for _, place in ipairs(cmsgpack.unpack(h[7])) do
+      if not there[place] then
+        wrong(id, 'its lease is of a message that is not there')
+      end
+    end
+  end
+  local z = nil
+  if r ~= '' and not h[5] and #list > 0 then
+    z = pack('>I8', tonumber(list[2])) .. sub(list[1], 1, 8)
+  end
+  if z ~= (h[9] or nil) then
+    wrong(id, 'its place among the keys to claim is not that of its first message')
+  elseif z then
+    n.lanes = n.lanes + 1
+    if tonumber(call('ZSCORE', P .. 'z' .. short(q) .. long(r) .. t, sub(z, 9) .. name) or nil) ~= tonumber(list[2]) then
+      wrong(id, 'it is not among the keys to claim')
+    end
+  end
+end
+
+-- verifyLane checks that claims find what a tenant has on a route.
+local function verifyLane(id)
+  local ql = byte(id, 1)
+  local hi, lo = byte(id, ql + 2, ql + 3)
+  local q, r, t = sub(id, 2, ql + 1), sub(id, ql + 4, ql + 3 + hi * 256 + lo), sub(id, ql + 4 + hi * 256 + lo)
+  local l = short(q) .. long(r)
+  local first = tonumber(call('ZRANGE', P .. 'z' .. id, 0, 0, 'WITHSCORES')[2])
+  local due = tonumber(call('ZSCORE', P .. 't' .. l, t) or nil)
+  if not (due and due <= first) and not call('ZSCORE', P .. 'y' .. l, t) then
+    wrong(id, 'the tenant has something to claim, and no turn')
+  end
+  local route = tonumber(call('ZSCORE', P .. 'w' .. q, r) or nil)
+  if not route or route > first then
+    wrong(id, 'the route has something to claim, and no time')
+  end
+end
+
+local function verifyRecord(rid)
+  local raw = call('GETRANGE', P .. 'r' .. rid, 0, 1041)
+  if #raw < 22 then
+    wrong(rid, 'it is too short')
+    return
+  end
+  local version, time, length = unpackStruct('>I8I8I2', raw)
+  local status = sub(raw, 19, 18 + length)
+  local kind, tenant, id = parts(rid)
+  if version < 1 then
+    wrong(rid, 'it has version %.0f', version)
+  end
+  local all = tonumber(call('ZSCORE', P .. 'j' .. short(kind) .. status, long(tenant) .. id) or nil)
+  local own = tonumber(call('ZSCORE', P .. 'i' .. short(kind) .. long(tenant) .. status, id) or nil)
+  if all ~= time or own ~= time or call('SISMEMBER', P .. 's' .. kind, status) == 0 then
+    wrong(rid, 'lists do not find it by its status and time')
+  end
+end
+
+local verify = {key = verifyKey, lane = verifyLane, record = verifyRecord}
+for _ = 1, num() do
+  verify[what](arg())
+end
+return {problems, n.messages, n.leases, n.expiries, n.lanes}

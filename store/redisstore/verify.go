@@ -1,0 +1,158 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"slices"
+)
+
+var (
+	verifyScript = newScript("verify", false, true, "head", "verify")
+	sizesScript  = newScript("verify", false, true, "head", "sizes")
+)
+
+// Verify looks at all that the store holds, for what contradicts itself.
+func (s *Store) Verify(ctx context.Context, report func(problem string)) error {
+	done, err := s.begin(ctx, "verify")
+	if err != nil {
+		return err
+	}
+	defer done()
+	v := verifier{store: s, report: report, names: map[byte][]string{}}
+	err = s.scan(ctx, "*", func(name string) {
+		if name != "" {
+			v.names[name[0]] = append(v.names[name[0]], name[1:])
+		}
+	})
+	if err != nil {
+		return err
+	}
+	for letter, list := range v.names {
+		slices.Sort(list)
+		v.names[letter] = slices.Compact(list) // a scan may name something twice
+	}
+	return v.run(ctx)
+}
+
+// verifier is a Verify call.
+type verifier struct {
+	store  *Store
+	report func(problem string)
+	names  map[byte][]string // of what is stored, by their first letter
+
+	messages, leases, expiries, lanes int64
+}
+
+func (v *verifier) run(ctx context.Context) error {
+	for what, letter := range map[string]byte{"key": 'k', "lane": 'z', "record": 'r'} {
+		if err := v.look(ctx, what, v.names[letter]); err != nil {
+			return err
+		}
+	}
+	for what, letter := range map[string]byte{"log": 'e', "order of messages": 'o'} {
+		for _, id := range v.names[letter] {
+			if _, found := slices.BinarySearch(v.names['k'], id); !found {
+				v.problem("key", id, "its "+what+" is there, and the key is not")
+			}
+		}
+	}
+	return v.sums(ctx)
+}
+
+// look verifies things of one kind, some at a time.
+func (v *verifier) look(ctx context.Context, what string, ids []string) error {
+	for some := range slices.Chunk(ids, 100) {
+		a := args{what}
+		a.names(some)
+		m, err := v.store.eval(ctx, verifyScript, a)
+		if err != nil {
+			return err
+		}
+		answer := read(m)
+		for problems := answer.sub(); problems.more(); {
+			id := problems.text()
+			v.problem(what, id, problems.text())
+		}
+		v.messages += answer.num()
+		v.leases += answer.num()
+		v.expiries += answer.num()
+		v.lanes += answer.num()
+		if answer.err != nil {
+			return fmt.Errorf("redisstore: verify: %w", answer.err)
+		}
+	}
+	return nil
+}
+
+func (v *verifier) problem(what, id, text string) {
+	shown := fmt.Sprintf("%q", id)
+	switch what {
+	case "key":
+		if k, err := parseKey(id); err == nil {
+			shown = k.String()
+		}
+	case "record":
+		if k, err := parseRecordKey(id); err == nil {
+			shown = k.String()
+		}
+	case "lane":
+		if queue, route, err := parseLane(id); err == nil {
+			shown = fmt.Sprintf("%q of queue %q", route, queue)
+		}
+	}
+	v.report(fmt.Sprintf("%s %s: %s", what, shown, text))
+}
+
+// sums compares how much there is of something with how much others know of.
+func (v *verifier) sums(ctx context.Context) error {
+	members := func(letter string) (names []string) {
+		for _, name := range v.names[letter[0]] {
+			names = append(names, letter+name)
+		}
+		return names
+	}
+	for _, sum := range []struct {
+		what    string
+		command string
+		names   []string
+		want    int64
+	}{
+		{"bodies of messages", "HLEN", []string{"b"}, v.messages},
+		{"messages that are counted for a route", "ZCARD", members("v"), v.messages},
+		{"leases that are to end", "ZCARD", []string{"l"}, v.leases},
+		{"messages that are to expire", "ZCARD", []string{"x"}, v.expiries},
+		{"keys to claim", "ZCARD", members("z"), v.lanes},
+		{"records in the lists of all tenants", "ZCARD", members("j"), int64(len(v.names['r']))},
+		{"records in the lists of a tenant", "ZCARD", members("i"), int64(len(v.names['r']))},
+	} {
+		n, err := v.size(ctx, sum.command, sum.names)
+		if err != nil {
+			return err
+		}
+		if n != sum.want {
+			v.report(fmt.Sprintf("there are %d %s, and should be %d", n, sum.what, sum.want))
+		}
+	}
+	return nil
+}
+
+func (v *verifier) size(ctx context.Context, command string, names []string) (n int64, err error) {
+	for some := range slices.Chunk(names, 1000) {
+		a := args{itoa(int64(len(some)))}
+		for _, name := range some {
+			a.add(command, name)
+		}
+		m, err := v.store.eval(ctx, sizesScript, a)
+		if err != nil {
+			return 0, err
+		}
+		answer := read(m)
+		for answer.more() {
+			n += answer.num()
+		}
+		if answer.err != nil {
+			return 0, fmt.Errorf("redisstore: verify: %w", answer.err)
+		}
+	}
+	return n, nil
+}

@@ -1,0 +1,170 @@
+package redisstore
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/testenv"
+	"github.com/abidehq/abide/store"
+)
+
+// lived returns a store that holds one of everything.
+func lived(t *testing.T, server *testenv.RedisServer) *Store {
+	t.Helper()
+	clock := base.NewManual(start)
+	s := open(t, Options{Addresses: []string{server.Addr}, Clock: clock})
+	later := message("turns", "later", "b")
+	later.VisibleAt = start.Add(time.Hour)
+	noRoute := message("turns", "no route", "c")
+	noRoute.Route, noRoute.TTL = "", time.Minute
+	err := s.Commit(t.Context(), &store.Tx{
+		Put:    []store.Message{message("turns", "ready", "a"), later, noRoute, message("activities", "leased", "d")},
+		Append: []store.Append{{Key: later.Key, Tag: 1<<64 - 1, Entries: [][]byte{[]byte("one"), []byte("two"), []byte("three")}}},
+		PutRecords: []store.PutRecord{{Record: store.Record{
+			Key: store.RecordKey{Kind: "instance", Tenant: "acme", ID: "r"}, Status: "running", Name: "order",
+			Time: start, Tags: map[string]string{"color": "red"}, Body: []byte("body"),
+		}}},
+	})
+	if err == nil {
+		err = s.Commit(t.Context(), &store.Tx{Trim: []store.Trim{{Key: later.Key, Before: 1}}})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	claim(t, s, request("activities", 0))
+	return s
+}
+
+func TestVerifyFindsWhatContradictsItself(t *testing.T) {
+	t.Parallel()
+	server := testenv.SharedRedis(t)
+	ready, noRoute, leased, later := keyID(message("turns", "ready", "").Key), keyID(message("turns", "no route", "").Key),
+		keyID(message("activities", "leased", "").Key), keyID(message("turns", "later", "").Key)
+	lane := string(long(short(nil, "turns"), "order"))
+	rid := recordID(store.RecordKey{Kind: "instance", Tenant: "acme", ID: "r"})
+	for _, row := range []struct {
+		name    string
+		command []string
+		says    string
+	}{
+		{"a message without its body", []string{"DEL", "b"}, "no body"},
+		{"a body without its message", []string{"HSET", "b", "12345678", "1234567890123456"}, "bodies of messages"},
+		{"a key that is gone", []string{"DEL", "k" + ready}, "the key is not"},
+		{"an order that is gone", []string{"DEL", "o" + ready}, "in order"},
+		{"a message that is not there by its ID", []string{"HDEL", "k" + ready, "ma"}, "by ID"},
+		{"a number of messages", []string{"HSET", "k" + ready, "c", "2"}, "it counts 2 messages"},
+		{"a message that no route counts", []string{"DEL", "v" + lane}, "not counted for its route"},
+		{"a message that a route counts too much", []string{"ZADD", "v" + lane, "1", "12345678"}, "counted for a route"},
+		{"a message that never expires", []string{"DEL", "x"}, "expires at -1"},
+		{"something that expires and is not there", []string{"ZADD", "x", "1", "12345678\x00\x01a" + noRoute}, "to expire"},
+		{"a lease that never ends", []string{"DEL", "l"}, "its lease ends"},
+		{"a lease of nothing", []string{"ZADD", "l", "1", "x"}, "leases that are to end"},
+		{"a lease without its messages", []string{"HDEL", "k" + leased, "d"}, "its lease ends"},
+		{"a log that is too short", []string{"RPOP", "e" + later}, "its log has 1 entries"},
+		{"a log without its key", []string{"RPUSH", "e" + keyID(store.Key{Queue: "q", Name: "n"}), "x"}, "its log is there"},
+		{"a key that nobody can claim", []string{"DEL", "z" + lane + "acme"}, "not among the keys to claim"},
+		{"a key that is claimed in vain", []string{"ZADD", "z" + lane + "acme", "1", "12345678x"}, "keys to claim"},
+		{"a tenant without a turn", []string{"DEL", "t" + lane}, "no turn"},
+		{"a route without a time", []string{"DEL", "wturns"}, "no time"},
+		{"a place that is not that of the first message", []string{"HSET", "k" + ready, "z", "1234567812345678"}, "first message"},
+		{"a key that has nothing", []string{"HSET", "k" + keyID(store.Key{Queue: "q", Name: "n"}), "r", "order"}, "neither messages nor a log"},
+		{"a record that lists do not find", []string{"DEL", "j\x08instancerunning"}, "lists do not find it"},
+		{"a record that its tenant does not find", []string{"DEL", "i\x08instance\x00\x04acmerunning"}, "lists do not find it"},
+		{"a status that lists do not know", []string{"DEL", "sinstance"}, "lists do not find it"},
+		{"a list of a record that is not there", []string{"DEL", "r" + rid}, "in the lists of all tenants"},
+		{"a record that is too short", []string{"SET", "r" + rid, "short"}, "too short"},
+	} {
+		s := lived(t, server)
+		verifies(t, s)
+		command := slices.Clone(row.command)
+		command[1] = s.prefix + command[1]
+		must(t, server, command...)
+		var problems []string
+		if err := s.Verify(t.Context(), func(problem string) { problems = append(problems, problem) }); err != nil {
+			t.Errorf("%s: %v", row.name, err)
+		}
+		if !slices.ContainsFunc(problems, func(p string) bool { return strings.Contains(p, row.says) }) {
+			t.Errorf("%s: found %q, want %q", row.name, problems, row.says)
+		}
+	}
+}
+
+var update = flag.Bool("update", false, "write testdata/format.txt anew: only with a new formatVersion")
+
+// TestFormat compares what is stored with what version 1 stores: a server keeps it for
+// years.
+func TestFormat(t *testing.T) {
+	t.Parallel()
+	server := testenv.SharedRedis(t)
+	s := lived(t, server)
+	got := dump(t, server, s)
+	path := filepath.Join("testdata", "format.txt")
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("what is stored has changed:\n%s\nwant:\n%s", got, want)
+	}
+}
+
+// dump returns all that a store has on a server, one line for each thing.
+func dump(t *testing.T, server *testenv.RedisServer, s *Store) string {
+	t.Helper()
+	var names []string
+	if err := s.scan(t.Context(), "*", func(name string) { names = append(names, name) }); err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(names)
+	read := map[string][]string{
+		"string": {"GET"}, "list": {"LRANGE", "0", "-1"}, "set": {"SMEMBERS"}, "hash": {"HGETALL"}, "zset": {"ZRANGE", "0", "-1", "WITHSCORES"},
+	}
+	var lines strings.Builder
+	for _, name := range names {
+		m := must(t, server, "TYPE", s.prefix+name)
+		kind, err := m.ToString()
+		if err != nil {
+			t.Fatal(err)
+		}
+		command := append([]string{read[kind][0], s.prefix + name}, read[kind][1:]...)
+		fmt.Fprintf(&lines, "%s %s\n", strconv.Quote(name), kind)
+		fields := texts(t, do(t, server, command...))
+		if kind == "hash" || kind == "zset" {
+			for i := 0; i+1 < len(fields); i += 2 {
+				fields[i/2] = fields[i] + " = " + fields[i+1]
+			}
+			fields = fields[:len(fields)/2]
+		}
+		if kind == "hash" || kind == "set" {
+			slices.Sort(fields)
+		}
+		for _, f := range fields {
+			// Names of processes are random.
+			fmt.Fprintf(&lines, "\t%s\n", strings.ReplaceAll(f, s.me, "process"))
+		}
+	}
+	return strings.ReplaceAll(lines.String(), "\t\"process\" = "+lastBeat(t, server, s), "\t\"process\" = now")
+}
+
+func lastBeat(t *testing.T, server *testenv.RedisServer, s *Store) string {
+	t.Helper()
+	m := must(t, server, "ZSCORE", s.prefix+"p", s.me)
+	score, err := m.AsFloat64()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strconv.Quote(strconv.FormatFloat(score, 'f', -1, 64))
+}

@@ -1,0 +1,177 @@
+package sqlitestore
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"zombiezen.com/go/sqlite"
+)
+
+// readyKey is a key that can be leased.
+type readyKey struct {
+	num   int64
+	turn  int64
+	first int64
+}
+
+// window is how many ready keys of a lane are looked at together, besides twice as many as
+// are wanted. If there are no more, they are all that there are, and tenants take turns
+// among them.
+const window = 64
+
+// maxSeeks bounds how many tenants are looked at, one after another, when there are more
+// ready keys than fit into the window: some of them may have nothing that is ready.
+const maxSeeks = 2048
+
+// choose returns the keys to lease, in order: one of each tenant, beginning with the
+// tenant after that whose turn it was last, then the next one of each; of a tenant, the key
+// with the oldest message first.
+func (k *picker) choose() ([]readyKey, error) {
+	var oldest []readyKey
+	whole, limit := true, window+2*k.p.Max
+	for _, lane := range k.p.Lanes {
+		n := 0
+		err := k.each(`SELECT num, turn, first FROM keys INDEXED BY keys_due
+WHERE lane = ? AND token IS NULL AND first < 9223372036854775807 AND first <= ? ORDER BY first LIMIT ?`, func(s *sqlite.Stmt) error {
+			n++
+			oldest = append(oldest, readyKey{s.ColumnInt64(0), s.ColumnInt64(1), s.ColumnInt64(2)})
+			return nil
+		}, lane, k.now, limit)
+		if err != nil {
+			return nil, err
+		}
+		whole = whole && n < limit
+	}
+	if whole {
+		return inTurn(oldest, k.p.Turn, k.p.Max), nil
+	}
+	found, err := k.walk()
+	if err != nil {
+		return nil, err
+	}
+	chosen := inTurn(found, k.p.Turn, k.p.Max)
+	if len(chosen) < k.p.Max { // tenants with nothing ready took all the looking
+		known := make(map[int64]bool, len(chosen))
+		for _, r := range chosen {
+			known[r.num] = true
+		}
+		oldest = slices.DeleteFunc(oldest, func(r readyKey) bool { return known[r.num] })
+		chosen = append(chosen, inTurn(oldest, k.p.Turn, k.p.Max-len(chosen))...)
+	}
+	return chosen, nil
+}
+
+// inTurn puts keys into the order in which they are leased.
+func inTurn(keys []readyKey, last int64, limit int) []readyKey {
+	byTurn := map[int64][]readyKey{}
+	for _, r := range keys {
+		byTurn[r.turn] = append(byTurn[r.turn], r)
+	}
+	turns := slices.SortedFunc(maps.Keys(byTurn), func(a, b int64) int {
+		if aLater, bLater := a > last, b > last; aLater != bLater {
+			if aLater {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Compare(a, b)
+	})
+	for _, turn := range turns {
+		slices.SortStableFunc(byTurn[turn], func(a, b readyKey) int { return cmp.Compare(a.first, b.first) })
+	}
+	chosen := make([]readyKey, 0, min(limit, len(keys)))
+	for round := 0; len(chosen) < limit && len(chosen) < len(keys); round++ {
+		for _, turn := range turns {
+			if list := byTurn[turn]; round < len(list) && len(chosen) < limit {
+				chosen = append(chosen, list[round])
+			}
+		}
+	}
+	return chosen
+}
+
+// walk goes from tenant to tenant, beginning after that whose turn it was last, and
+// returns ready keys of as many as it needs: one of each is enough if they are many.
+func (k *picker) walk() (found []readyKey, err error) {
+	w := &walker{picker: k}
+	const lowest, highest = -1 << 63, 1<<63 - 1
+	if err := w.along(k.p.Turn, highest); err != nil {
+		return nil, err
+	}
+	if err := w.along(lowest, k.p.Turn); err != nil {
+		return nil, err
+	}
+	if w.tenants == 0 {
+		return nil, nil
+	}
+	each := 2*(k.p.Max/w.tenants) + 1 // some may have few, and then the others have more
+	for _, t := range w.ready {
+		err := k.each(`SELECT num, turn, first FROM keys INDEXED BY keys_turn
+WHERE lane = ? AND turn = ? AND token IS NULL AND first < 9223372036854775807 AND first <= ? ORDER BY first LIMIT ?`, func(s *sqlite.Stmt) error {
+			found = append(found, readyKey{s.ColumnInt64(0), s.ColumnInt64(1), s.ColumnInt64(2)})
+			return nil
+		}, t.lane, t.turn, k.now, each)
+		if err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+// walker looks at the first key of each tenant in each lane.
+type walker struct {
+	*picker
+	next    map[int64]readyKey // by lane: the first key of the next tenant
+	ready   []turnIn
+	tenants int // that have something ready
+	seeks   int
+}
+
+// turnIn is a tenant in a lane.
+type turnIn struct{ lane, turn int64 }
+
+// along walks along the tenants after one and up to another, in all lanes at once, until
+// enough have something ready.
+func (w *walker) along(after, upTo int64) error {
+	w.next = make(map[int64]readyKey, len(w.p.Lanes))
+	for _, lane := range w.p.Lanes {
+		if err := w.seek(lane, after, upTo); err != nil {
+			return err
+		}
+	}
+	for len(w.next) > 0 && w.tenants < w.p.Max && w.seeks < maxSeeks+2*len(w.p.Lanes) {
+		turn := upTo
+		for _, r := range w.next {
+			turn = min(turn, r.turn)
+		}
+		before := len(w.ready)
+		for _, lane := range w.p.Lanes {
+			r, ok := w.next[lane]
+			if !ok || r.turn != turn {
+				continue
+			}
+			if r.first <= w.now {
+				w.ready = append(w.ready, turnIn{lane, turn})
+			}
+			if err := w.seek(lane, turn, upTo); err != nil {
+				return err
+			}
+		}
+		if len(w.ready) > before {
+			w.tenants++
+		}
+	}
+	return nil
+}
+
+// seek finds the next tenant in a lane.
+func (w *walker) seek(lane, after, upTo int64) error {
+	w.seeks++
+	delete(w.next, lane)
+	_, err := w.one(`SELECT num, turn, first FROM keys INDEXED BY keys_turn
+WHERE lane = ? AND turn > ? AND turn <= ? AND token IS NULL AND first < 9223372036854775807 ORDER BY turn, first LIMIT 1`, func(s *sqlite.Stmt) {
+		w.next[lane] = readyKey{s.ColumnInt64(0), s.ColumnInt64(1), s.ColumnInt64(2)}
+	}, lane, after, upTo)
+	return err
+}

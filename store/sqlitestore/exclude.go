@@ -1,0 +1,110 @@
+package sqlitestore
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+
+	"github.com/abidehq/abide/store"
+)
+
+// processLock is a file beside the database that each store which has it open has locked,
+// together with the others; one that keeps the others out has locked it alone. A program
+// that opens the database with SQLite alone is not asked.
+type processLock struct {
+	file *os.File
+
+	mu    sync.Mutex
+	alone int // how often Exclude was called and not released
+}
+
+// processesSuffix is that of the name of the file which is locked.
+const processesSuffix = "-processes"
+
+// lockProcesses locks the file, unless another store keeps us out.
+func lockProcesses(path string) (*processLock, error) {
+	f, err := os.OpenFile(path+processesSuffix, os.O_CREATE|os.O_RDWR, 0o666) //nolint:gosec // as SQLite makes its files: whoever may write the folder
+	if err != nil {
+		return nil, err
+	}
+	ok, err := lockFile(f, false)
+	if err == nil && !ok {
+		err = fmt.Errorf("another store keeps all others out: %w", store.ErrInUse)
+	}
+	if err != nil {
+		_ = f.Close() // nothing was written
+		return nil, err
+	}
+	return &processLock{file: f}, nil
+}
+
+func (l *processLock) close() error { return l.file.Close() }
+
+// isAlone reports whether others are kept out.
+func (l *processLock) isAlone() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.alone > 0
+}
+
+// exclude locks the file alone.
+func (l *processLock) exclude(path string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.alone > 0 {
+		l.alone++
+		return nil
+	}
+	ok, err := lockFile(l.file, true)
+	if err == nil && ok {
+		l.alone++
+		return nil
+	}
+	if back, again := lockFile(l.file, false); again != nil || !back {
+		return fmt.Errorf("sqlitestore: exclude: lock %s%s again: %w", path, processesSuffix, again)
+	}
+	if err != nil {
+		return fmt.Errorf("sqlitestore: exclude: lock %s%s: %w", path, processesSuffix, err)
+	}
+	return fmt.Errorf("sqlitestore: exclude: %s is open elsewhere: %w", path, store.ErrInUse)
+}
+
+// Exclude keeps all others out until release is called.
+//
+// The lock of the file is lost for a moment when it turns out that others have it too. So
+// nobody else may try at the same moment: whoever does holds the lock of the database.
+func (s *Store) Exclude(ctx context.Context) (release func() error, err error) {
+	if err := s.check(ctx, "exclude"); err != nil {
+		return nil, err
+	}
+	if err := s.transact(ctx, "exclude", true, func(*writer) (bool, error) {
+		return false, s.lock.exclude(s.path)
+	}); err != nil {
+		return nil, err
+	}
+	var once sync.Once
+	return func() (err error) {
+		once.Do(func() { err = s.release() })
+		return err
+	}, nil
+}
+
+func (s *Store) release() error {
+	l := s.lock
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	select {
+	case <-s.Ended():
+		return nil // closing has released it
+	default:
+	}
+	if l.alone--; l.alone > 0 {
+		return nil
+	}
+	if _, err := lockFile(l.file, false); err != nil {
+		return fmt.Errorf("sqlitestore: release: lock %s%s: %w", s.path, processesSuffix, err)
+	}
+	s.Hint(nil, nil) // what has expired meanwhile goes to quarantine now
+	return nil
+}

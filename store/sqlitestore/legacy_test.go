@@ -1,0 +1,385 @@
+package sqlitestore
+
+import (
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/store"
+)
+
+// legacySchema is the older shape: a queue of timers beside that of orchestrations.
+var legacySchema = []string{
+	`CREATE TABLE instances (instance_id TEXT PRIMARY KEY, orchestration_name TEXT NOT NULL, orchestration_version TEXT NOT NULL,
+current_execution_id INTEGER NOT NULL DEFAULT 1, created_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP)`,
+	`CREATE TABLE executions (instance_id TEXT NOT NULL, execution_id INTEGER NOT NULL, status TEXT NOT NULL DEFAULT 'Running', output TEXT,
+PRIMARY KEY (instance_id, execution_id))`,
+	`CREATE TABLE history (instance_id TEXT NOT NULL, execution_id INTEGER NOT NULL, event_id INTEGER NOT NULL, event_type TEXT NOT NULL,
+event_data TEXT NOT NULL, created_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP, PRIMARY KEY (instance_id, execution_id, event_id))`,
+	`CREATE TABLE orchestrator_queue (id INTEGER PRIMARY KEY AUTOINCREMENT, instance_id TEXT NOT NULL, work_item TEXT NOT NULL,
+visible_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP, lock_token TEXT, locked_until TIMESTAMP, created_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP)`,
+	`CREATE TABLE worker_queue (id INTEGER PRIMARY KEY AUTOINCREMENT, work_item TEXT NOT NULL, lock_token TEXT, locked_until TIMESTAMP,
+created_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP)`,
+	`CREATE TABLE timer_queue (id INTEGER PRIMARY KEY AUTOINCREMENT, work_item TEXT NOT NULL, fire_at TIMESTAMP NOT NULL, lock_token TEXT,
+locked_until TIMESTAMP, created_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP)`,
+	`CREATE INDEX idx_orch_visible ON orchestrator_queue (visible_at, lock_token)`,
+	`CREATE INDEX idx_timer_fire ON timer_queue (fire_at, lock_token)`,
+	`CREATE INDEX idx_history_lookup ON history (instance_id, execution_id, event_id)`,
+}
+
+const (
+	secondMS = int64(1000)
+	hourMS   = 3600 * secondMS
+)
+
+// beginMS is the time at which the conversion happens.
+var beginMS = begin.UnixMilli()
+
+func timerItem(instance string, id int, fireAt int64) string {
+	return fmt.Sprintf(`{"TimerSchedule":{"instance":%q,"execution_id":1,"id":%d,"fire_at_ms":%d}}`, instance, id, fireAt)
+}
+
+// makeLegacy makes a database of the older shape.
+func makeLegacy(t *testing.T, path string) {
+	t.Helper()
+	insertTimer := func(item string, fireAt int64, lock string) string {
+		return fmt.Sprintf(`INSERT INTO timer_queue (work_item, fire_at, lock_token, locked_until) VALUES ('%s', %d, %s)`, item, fireAt, lock)
+	}
+	insert := func(instance, item string, visibleAt int64) string {
+		return fmt.Sprintf(`INSERT INTO orchestrator_queue (instance_id, work_item, visible_at) VALUES ('%s', '%s', %d)`, instance, item, visibleAt)
+	}
+	run(t, path, append(legacySchema,
+		`INSERT INTO instances (instance_id, orchestration_name, orchestration_version) VALUES ('order-1', 'order', '1.0.0'), ('order-2', 'order', '1.0.0')`,
+		`INSERT INTO executions (instance_id, execution_id) VALUES ('order-1', 1), ('order-2', 1)`,
+		`INSERT INTO history (instance_id, execution_id, event_id, event_type, event_data) VALUES
+('order-1', 1, 1, 'OrchestrationStarted', '{"OrchestrationStarted":{"event_id":1,"name":"order","version":"1.0.0","input":"{}"}}'),
+('order-1', 1, 3, 'TimerScheduled', '{"TimerScheduled":{"event_id":3,"fire_at_ms":1}}')`,
+		insertTimer(timerItem("order-1", 3, beginMS+hourMS), beginMS+hourMS, "NULL, NULL"),
+		insertTimer(timerItem("order-1", 2, beginMS+secondMS), beginMS+secondMS, "NULL, NULL"),
+		insertTimer(timerItem("order-2", 5, beginMS-hourMS), beginMS-hourMS, "NULL, NULL"),
+		insertTimer(timerItem("order-3", 1, beginMS+hourMS), beginMS+hourMS, fmt.Sprintf("'a lock', %d", beginMS+secondMS)),
+		insertTimer("what is this", beginMS, "NULL, NULL"),
+		insert("order-2", fmt.Sprintf(`{"TimerFired":{"instance":"order-2","execution_id":1,"id":7,"fire_at_ms":%d}}`, beginMS+2*hourMS), beginMS+2*hourMS),
+		insert("order-2", `{"ExternalRaised":{"instance":"order-2","name":"approved","data":"{\"by\":\"an operator\"}"}}`, beginMS-secondMS),
+		insert("order-4", `{"StartOrchestration":{"instance":"order-4","orchestration":"order","input":"{}"}}`, beginMS-secondMS),
+		`INSERT INTO worker_queue (work_item) VALUES ('{"ActivityExecute":{"instance":"order-1","id":4,"name":"charge","input":"1"}}')`,
+	)...)
+}
+
+func openLegacy(t *testing.T, path string, clock base.Clock, log *slog.Logger) *Store {
+	t.Helper()
+	s, err := Open(t.Context(), path, Options{Clock: clock, Logger: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// converted are the messages that the older file becomes: by instance, each with the time
+// at which it is visible, from now, and what is in its body.
+var converted = map[string][]struct {
+	after int64
+	body  []byte
+}{
+	"order-1": {
+		{secondMS, eventBody("TimerFired", []byte(fmt.Sprintf(`{"instance":"order-1","execution_id":1,"id":2,"fire_at_ms":%d}`, beginMS+secondMS)))},
+		{hourMS, eventBody("TimerFired", []byte(fmt.Sprintf(`{"instance":"order-1","execution_id":1,"id":3,"fire_at_ms":%d}`, beginMS+hourMS)))},
+	},
+	"order-2": {
+		{0, eventBody("TimerFired", []byte(fmt.Sprintf(`{"instance":"order-2","execution_id":1,"id":5,"fire_at_ms":%d}`, beginMS-hourMS)))},
+		{0, eventBody("approved", []byte(`{"by":"an operator"}`))},
+		{2 * hourMS, eventBody("TimerFired", []byte(fmt.Sprintf(`{"instance":"order-2","execution_id":1,"id":7,"fire_at_ms":%d}`, beginMS+2*hourMS)))},
+	},
+	"order-3": {
+		{hourMS, eventBody("TimerFired", []byte(fmt.Sprintf(`{"instance":"order-3","execution_id":1,"id":1,"fire_at_ms":%d}`, beginMS+hourMS)))},
+	},
+	"order-4": nil,
+}
+
+func isConverted(t *testing.T, s *Store) {
+	t.Helper()
+	for instance, want := range converted {
+		got, err := s.Pending(t.Context(), store.Key{Queue: "turns", Name: instance}, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(got) != len(want) {
+			t.Fatalf("%s has %d messages, want %d", instance, len(got), len(want))
+		}
+		for i, m := range got {
+			if after := m.VisibleAt.UnixMilli() - beginMS; after != want[i].after || !bytes.Equal(m.Body, want[i].body) {
+				t.Errorf("%s: message %d is visible after %d ms with %q, want %d with %q", instance, i, after, m.Body, want[i].after, want[i].body)
+			}
+		}
+	}
+	verifies(t, s)
+}
+
+func TestLegacy(t *testing.T) {
+	t.Parallel()
+	path := newPath(t)
+	makeLegacy(t, path)
+	var log bytes.Buffer
+	clock := base.NewManual(begin)
+	s := openLegacy(t, path, clock, slog.New(slog.NewTextHandler(&log, nil)))
+	isConverted(t, s)
+	for _, want := range []string{"converted=6", `timer queue"=1`, `orchestrator queue"=1`, "worker_queue"} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("the log does not say %q: %s", want, log.String())
+		}
+	}
+
+	// Nothing of the older tables is gone.
+	c, err := openReader(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for table, want := range map[string]int64{
+		"legacy_timer_queue": 5, "legacy_orchestrator_queue": 3, "legacy_worker_queue": 1, "legacy_history": 2, "legacy_instances": 2, "legacy_executions": 2,
+	} {
+		if n, err := c.number("SELECT count(*) FROM " + table); n != want || err != nil {
+			t.Errorf("%s has %d rows, want %d: %v", table, n, want, err)
+		}
+	}
+	if err := c.close(); err != nil {
+		t.Fatal(err)
+	}
+
+	// It happens once.
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	log.Reset()
+	s = openLegacy(t, path, clock, slog.New(slog.NewTextHandler(&log, nil)))
+	isConverted(t, s)
+	if log.Len() > 0 {
+		t.Errorf("opened again, it says %s", log.String())
+	}
+
+	// An instance that is started gets what was due, and the rest in time.
+	key := store.Key{Queue: "turns", Name: "order-2"}
+	if err := s.Commit(t.Context(), &store.Tx{Put: []store.Message{{Key: key, ID: "start", Route: "order"}}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []int{3, 0, 1} {
+		claims, err := s.Claim(t.Context(), store.ClaimRequest{Queue: "turns", Routes: []string{"order"}, Max: 9, Lease: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := 0
+		for i := range claims {
+			got += len(claims[i].Messages)
+			if err := s.Commit(t.Context(), &store.Tx{Finish: []store.Finish{{Lease: claims[i].Lease()}}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got != want {
+			t.Errorf("claimed %d messages, want %d", got, want)
+		}
+		clock.Advance(time.Hour)
+	}
+}
+
+// TestLegacyNobodyStarts: what is for an instance that nobody starts goes to quarantine a
+// week after its time, and not before.
+func TestLegacyNobodyStarts(t *testing.T) {
+	t.Parallel()
+	path := newPath(t)
+	makeLegacy(t, path)
+	clock := base.NewManual(begin)
+	s := openLegacy(t, path, clock, quiet())
+	quarantined := func() int {
+		t.Helper()
+		if _, err := s.Claim(t.Context(), store.ClaimRequest{Queue: "turns", Routes: []string{"order"}, Max: 1, Lease: time.Minute}); err != nil {
+			t.Fatal(err)
+		}
+		n, err := s.Count(t.Context(), store.Query{Kind: store.KindQuarantine}, 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	clock.Advance(store.DefaultTTL - time.Millisecond)
+	if n := quarantined(); n != 0 {
+		t.Errorf("%d are in quarantine before a week has passed", n)
+	}
+	clock.Advance(time.Millisecond)
+	if n := quarantined(); n != 2 {
+		t.Errorf("%d are in quarantine a week after they were due, want 2", n)
+	}
+	clock.Advance(2 * time.Hour)
+	if n := quarantined(); n != 6 {
+		t.Errorf("%d are in quarantine a week after all were due, want 6", n)
+	}
+}
+
+// TestLegacyConvertedOnce: of several that open the file at once, one converts it.
+func TestLegacyConvertedOnce(t *testing.T) {
+	t.Parallel()
+	path := newPath(t)
+	makeLegacy(t, path)
+	var wg sync.WaitGroup
+	var log bytes.Buffer
+	logger := slog.New(slog.NewTextHandler(&log, nil)) // it writes one line at a time
+	stores := make([]*Store, 4)
+	for i := range stores {
+		wg.Go(func() {
+			s, err := Open(t.Context(), path, Options{Clock: base.NewManual(begin), Logger: logger})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			stores[i] = s
+		})
+	}
+	wg.Wait()
+	for _, s := range stores {
+		if s != nil {
+			isConverted(t, s)
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if n := strings.Count(log.String(), "was converted"); n != 1 {
+		t.Errorf("converted %d times: %s", n, log.String())
+	}
+}
+
+// TestLegacyConvertedByOneProcess is the same with real processes.
+func TestLegacyConvertedByOneProcess(t *testing.T) {
+	t.Parallel()
+	path := newPath(t)
+	makeLegacy(t, path)
+	var all []*child
+	for range 3 {
+		all = append(all, launchChild(t, "holder", path))
+	}
+	for _, c := range all {
+		c.expect(t, "open")
+		c.end(t)
+	}
+	s := openAt(t, path)
+	stats, err := s.Stats(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(stats.Routes) != 1 || stats.Routes[0].Pending != 6 {
+		t.Errorf("there are %+v, want 6 messages", stats.Routes)
+	}
+	verifies(t, s)
+}
+
+// TestLegacyHalfway: a conversion that does not come to its end changes nothing.
+func TestLegacyHalfway(t *testing.T) {
+	t.Parallel()
+	path := newPath(t)
+	makeLegacy(t, path)
+	// There is room for the tables, and not for what becomes of the timers.
+	for i := range 40 {
+		run(t, path, fmt.Sprintf(`INSERT INTO timer_queue (work_item, fire_at) VALUES ('{"TimerSchedule":{"instance":"big-%d","fire_at_ms":1,"pad":%q}}', 1)`,
+			i, strings.Repeat("x", 20_000)))
+	}
+	pages, err := pageCount(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(t.Context(), path, Options{Logger: quiet(), maxPages: int(pages) + 60}); !errors.Is(err, store.ErrFull) {
+		t.Fatalf("open without room: %v, want %v", err, store.ErrFull)
+	}
+	c, err := openConn(path, sqlite.OpenReadWrite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for query, want := range map[string]int64{
+		"SELECT count(*) FROM timer_queue":                                      45,
+		"SELECT count(*) FROM sqlite_master WHERE name LIKE 'legacy%'":          0,
+		"SELECT count(*) FROM sqlite_master WHERE name IN ('keys', 'messages')": 0,
+		"PRAGMA application_id":                                                 0,
+	} {
+		if n, err := c.number(query); n != want || err != nil {
+			t.Errorf("%s: %d, want %d: %v", query, n, want, err)
+		}
+	}
+	if err := c.close(); err != nil {
+		t.Fatal(err)
+	}
+	s := openLegacy(t, path, base.NewManual(begin), quiet())
+	isConverted(t, s)
+	if m, err := s.Pending(t.Context(), store.Key{Queue: "turns", Name: "big-39"}, 0); len(m) != 1 || err != nil {
+		t.Errorf("%d messages for the last one, want 1: %v", len(m), err)
+	}
+}
+
+func pageCount(path string) (int64, error) {
+	c, err := openConn(path, sqlite.OpenReadWrite)
+	if err != nil {
+		return 0, err
+	}
+	n, err := c.number("PRAGMA page_count")
+	return n, errors.Join(err, c.close())
+}
+
+// TestLegacyTimes: the time in the item counts, then that in the row, as a number or as
+// text.
+func TestLegacyTimes(t *testing.T) {
+	t.Parallel()
+	at := int64(1_800_000_000_123)
+	for _, c := range []struct {
+		item   *int64
+		column any
+		want   int64
+	}{
+		{&at, int64(5), at},
+		{nil, at, at},
+		{nil, "2027-01-15 08:00:00", 1_800_000_000_000},
+		{nil, "2027-01-15 08:00:00.123", at},
+		{nil, "2027-01-15T08:00:00.123Z", at},
+		{nil, "soon", 0},
+		{nil, nil, 0},
+		{nil, int64(1) << 62, latest},
+	} {
+		if got := legacyTime(c.item, c.column); got != c.want {
+			t.Errorf("%v, %v: %d, want %d", c.item, c.column, got, c.want)
+		}
+	}
+}
+
+// TestEventBody compares the body that is made here with the example that the engine
+// keeps of its own: but for the flag that it be dropped unless somebody waits for it.
+func TestEventBody(t *testing.T) {
+	t.Parallel()
+	examples, err := os.ReadFile(filepath.Join("..", "..", "internal", "engine", "testdata", "format_1.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, ok := strings.Cut(string(examples), "message event\n")
+	if !ok {
+		t.Fatal("there is no example of an event")
+	}
+	want, err := hex.DecodeString(strings.Fields(rest)[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	const flags = 10
+	if want[flags] != 1 {
+		t.Fatalf("the flags of the example are %d", want[flags])
+	}
+	want[flags] = 0
+	if got := eventBody("approved", []byte(strconv.Itoa(1))); !bytes.Equal(got, want) {
+		t.Errorf("the body is\n%x, want\n%x", got, want)
+	}
+}

@@ -1,0 +1,194 @@
+package sqlitestore
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/abidehq/abide/store"
+)
+
+// errEnough ends a walk over rows.
+var errEnough = errors.New("enough")
+
+func enough(err error) error {
+	if errors.Is(err, errEnough) {
+		return nil
+	}
+	return err
+}
+
+// spot is a place in a list: the time of a record, then its number.
+type spot struct {
+	ms, num int64
+}
+
+// cursor is a spot as callers keep it.
+type cursor struct {
+	MS   int64  `json:"ms"`
+	Num  int64  `json:"num"`
+	Desc bool   `json:"desc,omitempty"`
+	Kind string `json:"kind"`
+}
+
+func formatCursor(q *store.Query, at spot) string {
+	b, err := json.Marshal(cursor{at.ms, at.num, q.Descending, kindOf(q)})
+	if err != nil {
+		panic(err) // text and numbers always marshal
+	}
+	return base64.RawURLEncoding.EncodeToString(b)
+}
+
+// kindOf returns the kind that a cursor is for, as text that JSON keeps as it is.
+func kindOf(q *store.Query) string { return base64.RawURLEncoding.EncodeToString([]byte(q.Kind)) }
+
+// start returns where a list begins.
+func start(q *store.Query) (spot, error) {
+	if q.Cursor == "" {
+		if q.Descending {
+			return spot{math.MaxInt64, math.MaxInt64}, nil
+		}
+		return spot{-1, math.MaxInt64}, nil
+	}
+	var c cursor
+	b, err := base64.RawURLEncoding.DecodeString(q.Cursor)
+	if err == nil {
+		err = json.Unmarshal(b, &c)
+	}
+	if err != nil || c.Desc != q.Descending || c.Kind != kindOf(q) {
+		return spot{}, fmt.Errorf("store: list: cursor %q is not from this query: %w", q.Cursor, store.ErrInvalid)
+	}
+	return spot{c.MS, c.Num}, nil
+}
+
+// maxPassed is how many records a list passes over before it returns what it has: a query
+// that few records match keeps nobody waiting, and goes on with the next page.
+const maxPassed = 10_000
+
+// lister is a List call.
+type lister struct {
+	*conn
+	q      *store.Query
+	from   int64 // the time that records have at least
+	to     int64 // and that they do not reach
+	filter bool  // tenant and status are to be looked at too
+	bad    error // what is wrong with a record that was looked at
+}
+
+func newLister(c *conn, q *store.Query) *lister {
+	l := &lister{conn: c, q: q, to: math.MaxInt64}
+	if !q.From.IsZero() {
+		l.from = store.Millis(q.From)
+	}
+	if !q.To.IsZero() {
+		l.to = store.Millis(q.To)
+	}
+	return l
+}
+
+// List returns records that match q. There is an index by time, and one by status and
+// tenant; names and tags are looked at record by record.
+func (s *Store) List(ctx context.Context, q store.Query) (page store.Page, err error) {
+	if err := q.Validate(); err != nil {
+		return store.Page{}, err
+	}
+	at, err := start(&q)
+	if err != nil {
+		return store.Page{}, err
+	}
+	err = s.scan(ctx, "list", func(c *conn) error {
+		var err error
+		page, err = newLister(c, &q).list(at)
+		return err
+	})
+	return page, err
+}
+
+func (l *lister) list(at spot) (page store.Page, err error) {
+	strands, err := l.strands(at)
+	if err != nil {
+		return page, err
+	}
+	limit := l.q.Limit
+	if limit == 0 {
+		limit = store.DefaultPage
+	}
+	size, passed := 0, 0
+	for {
+		st, err := l.first(strands)
+		if err != nil || st == nil {
+			return page, err
+		}
+		next := st.ahead[0]
+		if len(page.Records) == limit || passed == maxPassed {
+			page.Next = formatCursor(l.q, at)
+			return page, nil
+		}
+		r, fits, err := l.look(next.num, store.PageBytes-size, len(page.Records) == 0)
+		switch {
+		case err != nil:
+			return page, err
+		case !fits:
+			page.Next = formatCursor(l.q, at)
+			return page, nil
+		case r == nil:
+			passed++
+		default:
+			size += len(r.Body)
+			page.Records = append(page.Records, *r)
+		}
+		at = next
+		st.ahead = st.ahead[1:]
+	}
+}
+
+// look returns a record if it matches, and whether it fits; the first one always does.
+func (l *lister) look(num int64, room int, first bool) (r *store.Record, fits bool, err error) {
+	fits = true
+	_, err = l.one(`SELECT tenant, status, name, tags, length(body), `+recordColumns+` FROM records WHERE num = ?`, func(s *sqlite.Stmt) {
+		tenant, status, name := s.ColumnText(0), s.ColumnText(1), s.ColumnText(2)
+		if l.filter && !l.among(tenant, status) {
+			return
+		}
+		tags, bad := parseTags(s.ColumnText(3))
+		if bad == nil && !matches(l.q, name, tags) {
+			return
+		}
+		if fits = first || s.ColumnInt(4) <= room; fits {
+			var found store.Record
+			found, bad = scanRecord(s, 5)
+			r = &found
+		}
+		if bad != nil {
+			l.bad = bad
+		}
+	}, num)
+	if err == nil {
+		err = l.bad
+	}
+	return r, fits, err
+}
+
+// among reports whether tenant and status are among those that are asked for.
+func (l *lister) among(tenant, status string) bool {
+	return (l.q.Tenant == nil || *l.q.Tenant == tenant) && (len(l.q.Statuses) == 0 || slices.Contains(l.q.Statuses, status))
+}
+
+// matches reports whether name and tags are as they are asked for.
+func matches(q *store.Query, name string, tags map[string]string) bool {
+	if len(q.Names) > 0 && !slices.Contains(q.Names, name) {
+		return false
+	}
+	for tag, value := range q.Tags {
+		if v, ok := tags[tag]; !ok || v != value {
+			return false
+		}
+	}
+	return true
+}

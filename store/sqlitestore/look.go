@@ -1,0 +1,110 @@
+package sqlitestore
+
+import (
+	"context"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/abidehq/abide/internal/rows"
+	"github.com/abidehq/abide/store"
+)
+
+// Look returns, for each lane, the earliest time at which there may be something to pick.
+func (s *Store) Look(ctx context.Context, lanes []int64) (now int64, at []int64, err error) {
+	err = s.read(ctx, "claim", func(c *conn) error {
+		at = make([]int64, len(lanes))
+		for i, lane := range lanes {
+			var err error
+			if at[i], err = c.earliest(lane, s.lock.isAlone()); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return s.now(), at, err
+}
+
+// earliest returns when there may be something to pick in a lane, or, unless that is to
+// wait, when something expires in one without a route.
+func (c *conn) earliest(lane int64, alone bool) (int64, error) {
+	at := int64(rows.Never)
+	scan := func(s *sqlite.Stmt) { at = min(at, s.ColumnInt64(0)) }
+	query := `SELECT first FROM keys INDEXED BY keys_due WHERE lane = ? AND token IS NULL AND first < 9223372036854775807 ORDER BY first LIMIT 1`
+	if alone {
+		query = `SELECT CASE route WHEN '' THEN 9223372036854775807 ELSE first END FROM keys INDEXED BY keys_due
+WHERE lane = ? AND token IS NULL AND first < 9223372036854775807 ORDER BY first LIMIT 1`
+	}
+	if _, err := c.one(query, scan, lane); err != nil {
+		return 0, err
+	}
+	_, err := c.one(`SELECT until FROM keys INDEXED BY keys_leased WHERE lane = ? AND token IS NOT NULL ORDER BY until LIMIT 1`, scan, lane)
+	return at, err
+}
+
+// earliestOf returns when there may be something to pick in some of the lanes.
+func (c *conn) earliestOf(lanes []int64) (int64, error) {
+	next := int64(rows.Never)
+	for _, lane := range lanes {
+		at, err := c.earliest(lane, false)
+		if err != nil {
+			return 0, err
+		}
+		next = min(next, at)
+	}
+	return next, nil
+}
+
+// Expired returns messages of keys without a route whose time to live has ended.
+func (s *Store) Expired(ctx context.Context, queue string, limit int) (refs []rows.Ref, keys []store.Key, err error) {
+	if s.lock.isAlone() {
+		return nil, nil, nil
+	}
+	now, lane := s.now(), rows.LaneOf(queue, "")
+	err = s.read(ctx, "claim", func(c *conn) error {
+		refs, keys = nil, nil
+		return c.each(`SELECT k.tenant, k.name, m.id FROM keys k INDEXED BY keys_due CROSS JOIN messages m ON m.key = k.num
+WHERE k.lane = ? AND k.token IS NULL AND k.first < 9223372036854775807 AND k.first <= ? AND m.put + CASE m.ttl WHEN 0 THEN ? ELSE m.ttl END <= ?
+ORDER BY k.first LIMIT ?`, func(st *sqlite.Stmt) error {
+			key := store.Key{Queue: queue, Tenant: st.ColumnText(0), Name: st.ColumnText(1)}
+			keys = append(keys, key)
+			refs = append(refs, rows.Ref{Key: rows.IDOf(key), ID: st.ColumnText(2)})
+			return nil
+		}, lane, now, store.DefaultTTL.Milliseconds(), now, limit)
+	})
+	return refs, keys, err
+}
+
+// Record returns a record. What a reader sees is durable: a commit shows after its sync.
+func (s *Store) Record(ctx context.Context, key store.RecordKey) (store.Record, error) {
+	return s.record(ctx, "await", key)
+}
+
+// Get returns a record.
+func (s *Store) Get(ctx context.Context, key store.RecordKey) (store.Record, error) {
+	if err := store.ValidateGet(key); err != nil {
+		return store.Record{}, err
+	}
+	return s.record(ctx, "get", key)
+}
+
+func (s *Store) record(ctx context.Context, verb string, key store.RecordKey) (r store.Record, err error) {
+	err = s.read(ctx, verb, func(c *conn) error {
+		var bad error
+		found, err := c.one(`SELECT `+recordColumns+` FROM records WHERE kind = ? AND tenant = ? AND id = ?`,
+			func(st *sqlite.Stmt) { r, bad = scanRecord(st, 0) }, key.Kind, key.Tenant, key.ID)
+		switch {
+		case err != nil:
+			return err
+		case !found:
+			return store.NotFound(verb, key)
+		}
+		return bad
+	})
+	return r, err
+}
+
+// Announce does nothing: others see that the file has changed.
+func (s *Store) Announce(map[int64]int64, []int64) {}
+
+// Hinted reports that what others do is seen.
+func (s *Store) Hinted() bool { return true }

@@ -1,0 +1,175 @@
+package sqlitestore
+
+import (
+	"context"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/abidehq/abide/internal/rows"
+	"github.com/abidehq/abide/store"
+)
+
+// pickBytes is about how much is delivered with one Pick: the rest is picked next.
+const pickBytes = 64 << 20
+
+// picker is a Pick that has found something.
+type picker struct {
+	*conn
+	p    *rows.Pick
+	now  int64
+	got  *rows.Picked
+	size int
+
+	changed bool
+}
+
+// Pick leases keys that are ready. It looks first, with a connection that reads, and takes
+// the lock only if there is something. A lease is not synced: if the machine loses it, all
+// that came after it is lost too, and none of that was acknowledged.
+func (s *Store) Pick(ctx context.Context, p *rows.Pick) (*rows.Picked, error) {
+	alone := s.lock.isAlone() // then nothing expires
+	got := &rows.Picked{Turn: p.Turn}
+	if err := s.read(ctx, "claim", func(c *conn) (err error) {
+		got.Now = s.now()
+		if got.Next, err = c.earliestOf(p.Lanes); err != nil {
+			return err
+		}
+		got.Expires, err = c.earliest(p.Expiring, alone)
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	if got.Next > got.Now {
+		return got, nil
+	}
+	err := s.transact(ctx, "claim", false, func(w *writer) (bool, error) {
+		k := &picker{conn: w.conn, p: p, now: s.now(), got: &rows.Picked{Turn: p.Turn}}
+		got = k.got
+		err := k.run(alone)
+		return k.changed, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return got, nil
+}
+
+func (k *picker) run(alone bool) error {
+	k.got.Now = k.now
+	more, err := k.endLeases()
+	if err != nil {
+		return err
+	}
+	ready, err := k.choose()
+	if err != nil {
+		return err
+	}
+	for _, r := range ready {
+		if len(k.got.Keys) == k.p.Max || k.size > pickBytes {
+			break
+		}
+		if err := k.lease(r); err != nil {
+			return err
+		}
+	}
+	if k.got.Next, err = k.earliestOf(k.p.Lanes); err != nil {
+		return err
+	}
+	if k.got.Next <= k.now || more {
+		k.got.Next = 0
+	}
+	k.got.Expires, err = k.earliest(k.p.Expiring, alone)
+	return err
+}
+
+// maxEnded is how many leases that are over a Pick ends at once.
+const maxEnded = 10_000
+
+// endLeases ends leases that are over, and counts the attempts. It reports whether there
+// may be more of them.
+func (k *picker) endLeases() (more bool, err error) {
+	n := 0
+	for _, lane := range k.p.Lanes {
+		type over struct {
+			num       int64
+			delivered []int64
+		}
+		var found []over
+		err := k.each(`SELECT num, delivered FROM keys INDEXED BY keys_leased WHERE lane = ? AND token IS NOT NULL AND until <= ? LIMIT ?`,
+			func(s *sqlite.Stmt) error {
+				found = append(found, over{s.ColumnInt64(0), parseSeqs(s.ColumnText(1))})
+				return nil
+			}, lane, k.now, maxEnded-n)
+		if err != nil {
+			return false, err
+		}
+		for _, o := range found {
+			k.changed = true
+			for _, seq := range o.delivered {
+				if err := k.exec(countAttempt, o.num, seq); err != nil {
+					return false, err
+				}
+			}
+			if err := k.exec(`UPDATE keys SET token = NULL, until = NULL, delivered = NULL WHERE num = ?`, o.num); err != nil {
+				return false, err
+			}
+		}
+		if n += len(found); n >= maxEnded {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// lease leases a key, with what is visible of it.
+func (k *picker) lease(r readyKey) error {
+	var row *rows.KeyRow
+	if _, err := k.one(`SELECT `+keyColumns+` FROM keys WHERE num = ?`, func(s *sqlite.Stmt) { _, row = scanKey(s) }, r.num); err != nil || row == nil {
+		return err
+	}
+	row.ID = rows.IDOf(row.Key)
+	visible, err := k.visible(r.num, row)
+	if err != nil {
+		return err
+	}
+	picked := rows.PickedKey{}
+	size := 0
+	for i := range visible {
+		m := &visible[i]
+		if len(picked.Messages) == k.p.MaxMessages || (len(picked.Messages) > 0 && size+m.size > store.PageBytes) {
+			break
+		}
+		if k.p.MaxAttempts > 0 && m.Attempt >= k.p.MaxAttempts {
+			picked.Over = append(picked.Over, m.MessageRow)
+			continue
+		}
+		if m.Body == nil {
+			if err := k.readBody(r.num, &m.MessageRow); err != nil {
+				return err
+			}
+		}
+		size += m.size
+		row.Delivered = append(row.Delivered, m.Seq)
+		picked.Messages = append(picked.Messages, m.MessageRow)
+	}
+	k.changed = true
+	if len(picked.Messages) == 0 && len(picked.Over) == 0 {
+		// The row promised a message that is not there. Verify tells of such a thing; here it
+		// must not be found ready for ever.
+		if row.First, err = k.firstOf(r.num, row); err != nil {
+			return err
+		}
+		return k.updateKey(r.num, row)
+	}
+	row.Token = k.p.Tokens[len(k.got.Keys)]
+	row.Until = k.now + k.p.Lease
+	if err := k.exec(`UPDATE keys SET token = ?, until = ?, delivered = ? WHERE num = ?`,
+		row.Token, row.Until, formatSeqs(row.Delivered), r.num); err != nil {
+		return err
+	}
+	k.size += size
+	picked.Row = *row
+	k.got.Keys = append(k.got.Keys, picked)
+	k.got.Turn = r.turn
+	return nil
+}

@@ -1,0 +1,80 @@
+package sqlitestore
+
+import (
+	"fmt"
+	"strconv"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/abidehq/abide/store"
+)
+
+// shape is what is in a file.
+type shape int
+
+const (
+	shapeEmpty  shape = iota // nothing
+	shapeOurs                // the tables of this version
+	shapeLegacy              // those of the older shape
+)
+
+// shape returns what is in the file, or [store.ErrFormat] if it is nothing that this
+// version reads.
+func (c *conn) shape() (shape, error) {
+	id, err := c.number("PRAGMA application_id")
+	if err != nil {
+		return 0, err
+	}
+	if id == applicationID {
+		format, err := c.number("SELECT value FROM meta WHERE name = 'format'")
+		if err != nil {
+			return 0, err
+		}
+		if format != formatVersion {
+			return 0, fmt.Errorf("it has format %d, and this version of Abide reads format %d: %w", format, formatVersion, store.ErrFormat)
+		}
+		return shapeOurs, nil
+	}
+	tables := map[string]bool{}
+	if err := c.each("SELECT name FROM sqlite_master WHERE type = 'table'", func(s *sqlite.Stmt) error {
+		tables[s.ColumnText(0)] = true
+		return nil
+	}); err != nil {
+		return 0, err
+	}
+	if id == 0 && len(tables) == 0 {
+		return shapeEmpty, nil
+	}
+	if legacy, err := c.isLegacy(tables); err != nil || (id == 0 && legacy) {
+		return shapeLegacy, err
+	}
+	return 0, fmt.Errorf("it is a database of something else than Abide (application ID %#x): %w", id, store.ErrFormat)
+}
+
+// recognize returns an error if the file is nothing that this version reads, before
+// anything in it is changed. It looks at one moment: somebody else may be making it.
+func (c *conn) recognize() error {
+	if err := c.exec("BEGIN"); err != nil {
+		return err
+	}
+	_, err := c.shape()
+	if !c.db.AutocommitEnabled() {
+		if end := c.exec("COMMIT"); err == nil {
+			err = end
+		}
+	}
+	return err
+}
+
+// create makes the tables of an empty file.
+func (c *conn) create(now int64) error {
+	for _, statement := range schema {
+		if err := c.once(statement); err != nil {
+			return err
+		}
+	}
+	if err := c.exec("INSERT INTO meta (name, value) VALUES ('format', ?), ('time', ?)", formatVersion, now); err != nil {
+		return err
+	}
+	return c.once("PRAGMA application_id = " + strconv.Itoa(applicationID))
+}

@@ -1,0 +1,119 @@
+package sqlitestore
+
+import (
+	"context"
+	"log/slog"
+	"net/url"
+	"os"
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/rows"
+	"github.com/abidehq/abide/store"
+)
+
+func init() {
+	store.Register("sqlite", store.Scheme{
+		Example: "sqlite:///var/lib/abide/abide.db",
+		Options: []string{"cache"},
+		Open:    open,
+	})
+}
+
+func open(ctx context.Context, u *url.URL) (store.Store, error) {
+	path := u.Host + u.Path
+	if u.Opaque != "" {
+		path = u.Opaque
+	}
+	if path == "" || path == "/" {
+		return nil, store.InvalidURL(u, "name a file: sqlite:///absolute/file.db or sqlite://relative/file.db")
+	}
+	o := Options{}
+	if cache := u.Query().Get("cache"); cache != "" {
+		mib, err := strconv.Atoi(cache)
+		if err != nil || mib < 1 || mib > 1<<20 {
+			return nil, store.InvalidOption(u, "cache", "a number of MiB, 1 or more")
+		}
+		o.Cache = int64(mib) << 20
+	}
+	return Open(ctx, path, o)
+}
+
+// Options of a store. The zero value is fine.
+type Options struct {
+	// Clock is the store's clock; nil means that of the machine.
+	Clock base.Clock
+
+	// Logger is told what happens in the background, and what a file of an older shape was
+	// converted to; nil means the default one.
+	Logger *slog.Logger
+
+	// Cache is how much of the file the connection that writes keeps in memory, in bytes.
+	// Zero means [DefaultCache]. Those that read have a small share of their own.
+	Cache int64
+
+	// maxPages bounds the file, for tests of a full disk.
+	maxPages int
+}
+
+// DefaultCache is how much of the file is kept in memory, in bytes, if Options do not say.
+const DefaultCache = 64 << 20
+
+// Store is a store in a file.
+type Store struct {
+	*rows.Frame
+
+	path   string
+	clock  base.Clock
+	logger *slog.Logger
+	o      Options
+
+	writer  *writer
+	readers *pool
+	others  *watcher
+	keeper  *keeper
+	lock    *processLock
+
+	life context.Context // ends when the store is closed
+	end  context.CancelFunc
+
+	ticking sync.Mutex
+	last    int64 // the latest time that was seen: the clock does not run backwards
+
+	marked atomic.Int64 // the latest time that this process has written into the file
+
+	failing sync.Mutex
+	failure error
+}
+
+var (
+	_ store.Portable = (*Store)(nil)
+	_ rows.Database  = (*Store)(nil)
+)
+
+// now returns the time: that of the clock, or the latest that was seen.
+func (s *Store) now() int64 {
+	s.ticking.Lock()
+	defer s.ticking.Unlock()
+	s.last = max(s.last, s.clock.Now().UnixMilli())
+	return s.last
+}
+
+// observe notes a time that others have seen.
+func (s *Store) observe(ms int64) {
+	s.ticking.Lock()
+	defer s.ticking.Unlock()
+	s.last = max(s.last, ms)
+}
+
+// bytes returns how much room the files take.
+func (s *Store) bytes() (n int64) {
+	for _, name := range []string{s.path, s.path + "-wal"} {
+		if info, err := os.Stat(name); err == nil {
+			n += info.Size()
+		}
+	}
+	return n
+}

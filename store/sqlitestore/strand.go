@@ -1,0 +1,158 @@
+package sqlitestore
+
+import (
+	"math"
+	"slices"
+
+	"zombiezen.com/go/sqlite"
+)
+
+// strand is records in the order of a list: those of one status and tenant, or all of a
+// kind. A list is strands, merged.
+type strand struct {
+	all            bool // of the kind
+	status, tenant string
+
+	at    spot   // how far it was read
+	ahead []spot // what comes next
+	done  bool   // and then nothing
+}
+
+// maxStrands is how many strands a list is merged of. If there are more, it goes over all
+// records of the kind.
+const maxStrands = 256
+
+// strandAhead is how many records of a strand are read at once.
+const strandAhead = 128
+
+// strands returns those that the list is merged of.
+func (l *lister) strands(at spot) ([]*strand, error) {
+	all := []*strand{{all: true, at: at}}
+	if l.q.Tenant == nil && len(l.q.Statuses) == 0 {
+		return all, nil
+	}
+	statuses := slices.Compact(slices.Sorted(slices.Values(l.q.Statuses)))
+	var err error
+	if len(statuses) == 0 {
+		if statuses, err = l.distinct(nextStatus, maxStrands+1, l.q.Kind); err != nil {
+			return nil, err
+		}
+	}
+	var list []*strand
+	for _, status := range statuses {
+		if len(list) > maxStrands {
+			break
+		}
+		tenants := []string{}
+		if l.q.Tenant != nil {
+			tenants = append(tenants, *l.q.Tenant)
+		} else if tenants, err = l.distinct(nextTenant, maxStrands+1-len(list), l.q.Kind, status); err != nil {
+			return nil, err
+		}
+		for _, tenant := range tenants {
+			list = append(list, &strand{status: status, tenant: tenant, at: at})
+		}
+	}
+	if len(list) > maxStrands {
+		l.filter = true
+		return all, nil
+	}
+	return list, nil
+}
+
+const (
+	firstStatus = `SELECT status FROM records INDEXED BY records_status WHERE kind = ? ORDER BY status LIMIT 1`
+	nextStatus  = `SELECT status FROM records INDEXED BY records_status WHERE kind = ? AND status > ? ORDER BY status LIMIT 1`
+	firstTenant = `SELECT tenant FROM records INDEXED BY records_status WHERE kind = ? AND status = ? ORDER BY tenant LIMIT 1`
+	nextTenant  = `SELECT tenant FROM records INDEXED BY records_status WHERE kind = ? AND status = ? AND tenant > ? ORDER BY tenant LIMIT 1`
+)
+
+// distinct returns the values of a column, each found by one seek beyond the last.
+func (c *conn) distinct(query string, limit int, args ...any) (values []string, err error) {
+	first := map[string]string{nextStatus: firstStatus, nextTenant: firstTenant}[query]
+	for len(values) < limit {
+		var value string
+		scan := func(s *sqlite.Stmt) { value = s.ColumnText(0) }
+		var found bool
+		if len(values) == 0 {
+			found, err = c.one(first, scan, args...)
+		} else {
+			found, err = c.one(query, scan, append(slices.Clone(args), values[len(values)-1])...)
+		}
+		if err != nil || !found {
+			return values, err
+		}
+		values = append(values, value)
+	}
+	return values, nil
+}
+
+// first returns the strand whose next record comes first, or nil if there is none.
+func (l *lister) first(strands []*strand) (best *strand, err error) {
+	for _, st := range strands {
+		if len(st.ahead) == 0 && !st.done {
+			if err := l.fill(st); err != nil {
+				return nil, err
+			}
+		}
+		if len(st.ahead) > 0 && (best == nil || l.before(st.ahead[0], best.ahead[0])) {
+			best = st
+		}
+	}
+	return best, nil
+}
+
+func (l *lister) before(a, b spot) bool {
+	if l.q.Descending {
+		a, b = b, a
+	}
+	return a.ms < b.ms || (a.ms == b.ms && a.num < b.num)
+}
+
+// fill reads what comes next in a strand: first the rest of the records that have the
+// same time, of which there may be any number, then those beyond.
+func (l *lister) fill(st *strand) error {
+	from := `SELECT time, num FROM records INDEXED BY records_status WHERE kind = ? AND status = ? AND tenant = ?`
+	args := []any{l.q.Kind, st.status, st.tenant}
+	if st.all {
+		from = `SELECT time, num FROM records INDEXED BY records_time WHERE kind = ?`
+		args = args[:1]
+	}
+	scan := func(s *sqlite.Stmt) error {
+		st.ahead = append(st.ahead, spot{s.ColumnInt64(0), s.ColumnInt64(1)})
+		return nil
+	}
+	same, beyond := sameUp, beyondUp
+	at, end := st.at, l.to
+	if l.q.Descending {
+		same, beyond = sameDown, beyondDown
+		if end = l.from; at.ms >= l.to {
+			at = spot{l.to, -1}
+		}
+	} else if at.ms < l.from {
+		at = spot{l.from - 1, math.MaxInt64}
+	}
+	if at.ms >= l.from && at.ms < l.to {
+		if err := l.each(from+same, scan, append(slices.Clone(args), at.ms, at.num, strandAhead)...); err != nil {
+			return err
+		}
+	}
+	if n := strandAhead - len(st.ahead); n > 0 {
+		if err := l.each(from+beyond, scan, append(slices.Clone(args), at.ms, end, n)...); err != nil {
+			return err
+		}
+	}
+	if n := len(st.ahead); n > 0 {
+		st.at = st.ahead[n-1]
+	}
+	st.done = len(st.ahead) < strandAhead
+	return nil
+}
+
+// What follows a place in a strand: at the same time, and beyond it.
+const (
+	sameUp     = ` AND time = ? AND num > ? ORDER BY num LIMIT ?`
+	beyondUp   = ` AND time > ? AND time < ? ORDER BY time, num LIMIT ?`
+	sameDown   = ` AND time = ? AND num < ? ORDER BY num DESC LIMIT ?`
+	beyondDown = ` AND time < ? AND time >= ? ORDER BY time DESC, num DESC LIMIT ?`
+)

@@ -118,7 +118,8 @@ type Engine struct {
 var _ Client = (*Engine)(nil)
 
 // Open opens a store and serves what the configuration names. A mistake in it, such as
-// a name that is registered twice, is an error that matches [ErrInvalid].
+// a name that is registered twice, is an error that matches [ErrInvalid]. A store into which
+// a copy was begun and not finished is refused, with [store.ErrIncomplete].
 func Open(ctx context.Context, cfg Config) (*Engine, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
@@ -130,6 +131,9 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("abide: open: %w", err)
 	}
+	if err := store.Whole(ctx, s); err != nil {
+		return nil, errors.Join(fmt.Errorf("abide: open: %w", err), s.Close())
+	}
 	e, err := New(s, cfg)
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
@@ -139,7 +143,8 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 }
 
 // New serves what the configuration names, on a store that stays the caller's: close it
-// after the engine. [Config.Store] is ignored.
+// after the engine. [Config.Store] is ignored. Whether the store is an unfinished copy is for
+// who opens it to ask: see [store.Whole].
 func New(s store.Store, cfg Config) (*Engine, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err

@@ -80,18 +80,32 @@ func (s *Service) Receive(ctx context.Context, r Received) (a Action, existed bo
 	return s.add(ctx, verb, a, r.Body)
 }
 
-func (s *Service) add(ctx context.Context, verb string, a Action, body []byte) (Action, bool, error) {
-	err := s.store.Commit(ctx, &store.Tx{
+// add commits an action, and returns the one that is there if there is one.
+func (s *Service) add(ctx context.Context, verb string, a Action, body []byte) (_ Action, existed bool, err error) {
+	tx := &store.Tx{
 		PutRecords: []store.PutRecord{{Record: a.record(), Expect: 0}},
 		Put:        []store.Message{a.toMessage(body)},
-	})
-	if errors.Is(err, store.ErrConflict) {
+	}
+	err = s.retry(ctx, func() error {
+		conflict := s.store.Commit(ctx, tx)
+		if !errors.Is(conflict, store.ErrConflict) {
+			return wrap(verb, a.Tenant+"/"+a.ID, conflict)
+		}
 		first, err := s.Get(ctx, a.Tenant, a.ID)
-		return first, err == nil, err
-	}
+		switch {
+		case errors.Is(err, ErrNotFound):
+			return wrap(verb, a.Tenant+"/"+a.ID, conflict) // it may not be durable yet, or was removed
+		case err != nil:
+			return err
+		}
+		a, existed = first, true
+		return nil
+	})
 	if err != nil {
-		return Action{}, false, wrap(verb, a.Tenant+"/"+a.ID, err)
+		return Action{}, false, err
 	}
-	s.meters.added(ctx, &a)
-	return a, false, nil
+	if !existed {
+		s.meters.added(ctx, &a)
+	}
+	return a, existed, nil
 }

@@ -23,18 +23,20 @@ func RunProcesses(ctx context.Context, n int, o EngineOptions, command func(ctx 
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithCancel(ctx)
+	together, cancel := context.WithCancel(ctx)
 	defer cancel() // one that fails ends the others
-	outputs := make([]bytes.Buffer, n)
-	var running sync.WaitGroup
-	var once sync.Once
-	var failed error
-	for i := range n {
-		cmd, err := command(ctx, i)
+	commands, outputs := make([]*exec.Cmd, n), make([]bytes.Buffer, n)
+	for i := range commands {
+		cmd, err := command(together, i)
 		if err != nil {
 			return nil, err
 		}
-		cmd.Stdout = &outputs[i]
+		cmd.Stdout, commands[i] = &outputs[i], cmd
+	}
+	var running sync.WaitGroup
+	var once sync.Once
+	var failed error
+	for i, cmd := range commands {
 		running.Go(func() {
 			if err := cmd.Run(); err != nil {
 				once.Do(func() { failed = fmt.Errorf("bench: process %d: %w", i+1, err) })
@@ -43,7 +45,10 @@ func RunProcesses(ctx context.Context, n int, o EngineOptions, command func(ctx 
 		})
 	}
 	running.Wait()
-	if failed != nil {
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case failed != nil:
 		return nil, failed
 	}
 	return addUp(o, outputs)

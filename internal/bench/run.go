@@ -79,7 +79,8 @@ func (r *run) open(ctx context.Context) error {
 	return nil
 }
 
-// openStore opens a store. A URL that makes no sense is a mistake in the options.
+// openStore opens a store, unless it is an unfinished copy. A URL that makes no sense is a
+// mistake in the options.
 func openStore(ctx context.Context, url string) (store.Store, error) {
 	s, err := store.Open(ctx, url)
 	if errors.Is(err, store.ErrInvalid) {
@@ -87,6 +88,9 @@ func openStore(ctx context.Context, url string) (store.Store, error) {
 	}
 	if err != nil {
 		return nil, fmt.Errorf("bench: open the store: %w", err)
+	}
+	if err := store.Whole(ctx, s); err != nil {
+		return nil, errors.Join(fmt.Errorf("bench: open the store: %w", err), s.Close())
 	}
 	return s, nil
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -64,7 +65,7 @@ func (b *benchEngine) addEnd(cmd *cobra.Command) {
 
 func (b *benchEngine) addClients(cmd *cobra.Command) {
 	cmd.Flags().IntVar(&b.opts.Clients, "clients", 64, "clients that start an orchestration, wait for its result, and start the next")
-	cmd.Flags().IntVar(&b.processes, "processes", 1, "processes among which the clients are divided, each with an engine of its own, on a store that allows several")
+	cmd.Flags().IntVar(&b.processes, "processes", 1, "processes among which the clients and --n are divided, each with an engine of its own, on a store that allows several")
 }
 
 func (b *benchEngine) run(cmd *cobra.Command, _ []string) error {
@@ -76,7 +77,7 @@ func (b *benchEngine) run(cmd *cobra.Command, _ []string) error {
 	if b.loadOnly {
 		return untilInputEnds(cmd, func(ctx context.Context, loaded func()) error { return bench.LoadEngine(ctx, o, loaded) })
 	}
-	if b.processes != 1 && b.processes != 0 {
+	if cmd.Flags().Changed("processes") && b.processes != 1 {
 		return b.runProcesses(cmd, o)
 	}
 	o.LoadCommand = func(ctx context.Context) (*exec.Cmd, error) { return b.loadCommand(ctx, o.Store, cmd.ErrOrStderr()) }
@@ -128,34 +129,64 @@ func (b *benchEngine) loadCommand(ctx context.Context, store string, stderr io.W
 	return cmd, nil
 }
 
-// runProcesses runs this program several times at once, each with its part of the clients.
+// runProcesses runs this program several times at once, each with its part of the clients
+// and of the orchestrations.
 func (b *benchEngine) runProcesses(cmd *cobra.Command, o bench.EngineOptions) error {
 	if o.Store == "" {
 		return usage("--processes needs a --store that several processes can open: postgres, redis or sqlite")
+	}
+	for _, name := range []string{"cpuprofile", "memprofile"} {
+		if cmd.Flags().Changed(name) {
+			return usage("--%s is of one process: leave out --processes", name)
+		}
 	}
 	program, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	n := b.processes
+	n, errs := b.processes, &inTurn{w: cmd.ErrOrStderr()}
 	report, err := bench.RunProcesses(cmd.Context(), n, o, func(ctx context.Context, i int) (*exec.Cmd, error) {
 		args := []string{"bench", string(o.Workload), "--quiet", "--json"}
 		cmd.Flags().Visit(func(f *pflag.Flag) {
 			switch f.Name {
-			case "store", "processes", "clients", "quiet", "output", "json", "cpuprofile", "memprofile":
+			case "store", "processes", "clients", "n", "quiet", "output", "json":
 			default:
 				args = append(args, "--"+f.Name+"="+f.Value.String())
 			}
 		})
-		clients := o.Clients/n + min(max(o.Clients%n-i, 0), 1)
-		args = append(args, fmt.Sprintf("--clients=%d", max(clients, 1)))
+		args = append(args, fmt.Sprintf("--clients=%d", part(int64(o.Clients), n, i)))
+		if o.N > 0 {
+			args = append(args, fmt.Sprintf("--n=%d", part(o.N, n, i)))
+		}
 		child := exec.CommandContext(ctx, program, args...)
 		child.Env = append(os.Environ(), envStore+"="+o.Store) // arguments can be seen by others
-		child.Stderr = cmd.ErrOrStderr()
+		child.Stderr = errs
 		return child, nil
 	})
 	if err != nil {
 		return err
 	}
 	return b.out.print(cmd.OutOrStdout(), report, report.WriteTable)
+}
+
+// part returns how many of so many are those of one of n: about as many as those of every
+// other, and at least one.
+func part(all int64, n, i int) int64 {
+	share, rest := all/int64(n), all%int64(n)
+	if int64(i) < rest {
+		share++
+	}
+	return max(share, 1)
+}
+
+// inTurn is what several processes write to at once.
+type inTurn struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (t *inTurn) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.w.Write(p)
 }

@@ -49,6 +49,13 @@ func TestBenchEngineUsageErrors(t *testing.T) {
 		{"reopen and over", "sleep --reopen --over 1s", "--over says when instances wake"},
 		{"idle and lead", "sleep --idle 1s --lead 1s", "--lead says when instances wake"},
 		{"output", "hello -o yaml", "known are: table, json"},
+		{"processes without a store", "hello --processes 2", "--processes needs a --store that several processes can open"},
+		{"no process", "hello --processes 0 --store sqlite://abide.db", "--processes is 0; 1 to 64 is allowed"},
+		{"less than none", "hello --processes -1 --store sqlite://abide.db", "--processes is -1; 1 to 64 is allowed"},
+		{"too many processes", "hello --processes 65 --store sqlite://abide.db", "--processes is 65; 1 to 64 is allowed"},
+		{"clients of processes", "hello --processes 2 --clients 0 --store sqlite://abide.db", "--clients is 0; allowed are 1 to 10000"},
+		{"profile of processes", "hello --processes 2 --cpuprofile cpu --store sqlite://abide.db", "--cpuprofile is of one process"},
+		{"processes that sleep", "sleep --processes 2", "unknown flag: --processes"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			code, stdout, stderr := invoke(t, append([]string{"bench"}, strings.Fields(tt.args)...)...)
@@ -147,6 +154,32 @@ func TestBenchSleepReopensAfterACrash(t *testing.T) {
 	want(t, got, "open_s", "open_to_result_s", "rss_mib")
 	if got["reopen"] != "crash" || got["n"] != 20.0 {
 		t.Errorf("reopen %v, n %v", got["reopen"], got["n"])
+	}
+}
+
+func TestBenchEngineProcesses(t *testing.T) {
+	t.Setenv(asProgram, "1") // for the processes
+	place := "sqlite://" + filepath.Join(t.TempDir(), "abide.db")
+	got := engineFigures(t, "hello", "--store", place, "--n", "7", "--clients", "3", "--processes", "2")
+	want(t, got, "orchestrations_per_s", "latency_p99_ms")
+	if got["store"] != "sqlite" || got["processes"] != 2.0 || got["clients"] != 3.0 || got["n"] != 7.0 {
+		t.Errorf("got %v", got)
+	}
+	// It is about processes that share a store: both were on the same one.
+	code, stdout, stderr := invoke(t, "instances", "list", "--tenant", "abide-bench", "--db", place, "-o", "json", "--limit", "100")
+	if n := strings.Count(stdout, `"status":"completed"`); code != ExitOK || n < 7 {
+		t.Errorf("exit code %d, %d instances: %s%s", code, n, stdout, stderr)
+	}
+}
+
+// TestBenchEngineProcessThatFails: a store of one process is not shared, and nothing is
+// measured then.
+func TestBenchEngineProcessThatFails(t *testing.T) {
+	t.Setenv(asProgram, "1")
+	place := "pebble://" + filepath.Join(t.TempDir(), "store")
+	code, stdout, stderr := invoke(t, "bench", "hello", "--store", place, "--n", "1000000", "--processes", "2", "--json")
+	if code == ExitOK || stdout != "" || !strings.Contains(stderr, "store is in use") {
+		t.Errorf("exit code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
 }
 

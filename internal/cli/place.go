@@ -75,8 +75,8 @@ func (p place) exists() bool {
 	return err == nil
 }
 
-// open opens the store. If another process has it, it calls meanwhile, which may end the
-// wait, and tries again for a while.
+// open opens the store to work on it, unless it is an unfinished copy. If another process
+// has it, it calls meanwhile, which may end the wait, and tries again for a while.
 func (p place) open(ctx context.Context, meanwhile func() (done bool)) (store.Store, error) {
 	clock := base.System{}
 	pause := base.Pause{Clock: clock, Least: 10 * time.Millisecond, Most: 200 * time.Millisecond}
@@ -84,7 +84,7 @@ func (p place) open(ctx context.Context, meanwhile func() (done bool)) (store.St
 		st, err := store.Open(ctx, p.url)
 		switch {
 		case err == nil:
-			return st, nil
+			return p.whole(ctx, st)
 		case errors.Is(err, store.ErrInvalid):
 			return nil, &usageError{err}
 		case !errors.Is(err, store.ErrInUse), meanwhile(), clock.Now().After(until):
@@ -94,4 +94,12 @@ func (p place) open(ctx context.Context, meanwhile func() (done bool)) (store.St
 			return nil, err
 		}
 	}
+}
+
+// whole returns the store that was opened, or closes it if it is an unfinished copy.
+func (p place) whole(ctx context.Context, st store.Store) (store.Store, error) {
+	if err := store.Whole(ctx, st); err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", p.shown, err), st.Close())
+	}
+	return st, nil
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -103,6 +104,41 @@ func TestStoreCopyGoesOn(t *testing.T) {
 	}
 	if code, out, _ := invoke(t, "store", "check", to); code != ExitOK || !strings.Contains(out, "unknown   3 messages and records are not of this release") {
 		t.Errorf("check: code %d, %s", code, out)
+	}
+}
+
+// TestNothingRunsOnAnUnfinishedCopy: no server, no tick loop, no command, and no bench.
+func TestNothingRunsOnAnUnfinishedCopy(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	from, to := filepath.Join(dir, "from"), filepath.Join(dir, "to")
+	inFolder(t, from, func(s *pebblestore.Store) { fillForCopy(t, s) })
+	interrupted(t, from, to)
+	for _, args := range [][]string{
+		{"serve", "--addr", "127.0.0.1:0", "--store", "to"},
+		{"orchestrate", "--db", "to", "--", "true"},
+		{"timers", "list", "--db", "to"},
+		{"instances", "start", "order", "--db", "to"},
+		{"bench", "hello", "--n", "1", "--store", "pebble://to"},
+	} {
+		cmd := program(t, dir, args...)
+		var out bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &out, &out
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		end := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() }) // one that runs after all
+		_ = cmd.Wait()
+		end.Stop()
+		if code := cmd.ProcessState.ExitCode(); code != ExitConflict || !strings.Contains(out.String(), "a copy into it was begun and is not finished") {
+			t.Errorf("%s: code %d, %s", args[0], code, &out)
+		}
+	}
+	if code, _, errs := invoke(t, "store", "copy", from, to); code != ExitOK {
+		t.Fatalf("copy: code %d, %s", code, errs)
+	}
+	if code, _, errs := invoke(t, "timers", "list", "--db", to); code != ExitOK {
+		t.Errorf("list: code %d, %s", code, errs)
 	}
 }
 

@@ -50,12 +50,16 @@ func (f *Frame) begin(w *waiter, id ID, lanes []int64) bool {
 	f.waiters++
 	w.view, w.number, w.since = f.view(w.req.Queue, id, lanes), f.waiters, f.looks
 	w.view.users++
+	w.view.terms = w.req
 	if w.req.Wait == 0 {
 		w.over = true
 	} else {
 		w.stop = f.clock.AfterFunc(w.req.Wait, func() { f.giveUp(w, nil) })
 		w.view.queue.waiting++
 		f.poll()
+	}
+	if f.fromStock(w) {
+		return true
 	}
 	if w.over || f.due(w.view) {
 		f.look(w)
@@ -101,7 +105,7 @@ func (f *Frame) giveUp(w *waiter, err error) {
 
 // look has somebody look for a waiter that is not in its view.
 func (f *Frame) look(w *waiter) {
-	w.busy = true
+	w.setBusy(true)
 	f.tasks.Go(func() { f.lookFor(w) })
 }
 

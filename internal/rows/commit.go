@@ -95,6 +95,7 @@ func (f *Frame) write() {
 			return
 		}
 		f.run(calls)
+		f.ran(len(calls))
 	}
 }
 
@@ -103,8 +104,8 @@ func (f *Frame) take() []*call {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for {
-		for len(f.gathered) == 0 {
-			if f.drained {
+		for len(f.gathered) == 0 || f.running > 0 && len(f.gathered) < f.running {
+			if f.drained && len(f.gathered) == 0 {
 				return nil
 			}
 			f.room.Wait()
@@ -129,9 +130,18 @@ func (f *Frame) take() []*call {
 			calls = append(calls, c)
 		}
 		if len(calls) > 0 {
+			f.running += len(calls)
 			return calls
 		}
 	}
+}
+
+// ran notes that a group has come to its end.
+func (f *Frame) ran(n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.running -= n
+	f.room.Signal()
 }
 
 // maxTries is how often a group is tried that others come in between of.
@@ -184,6 +194,7 @@ func undone(err error) bool { return errors.Is(err, ErrUndone) || errors.Is(err,
 type group struct {
 	plan  *plan
 	hands []*waiter // who get something with it
+	ahead []leasedAhead
 
 	// Numbers of records that others have changed since it began, as far as is known: which
 	// of them was first is not. All is so if anything may have been changed.
@@ -212,7 +223,7 @@ func (f *Frame) update(calls []*call) (*group, error) {
 				}
 				g.plan.do(op)
 			}
-			g.hands = f.hand(g.plan)
+			g.hands, g.ahead = f.hand(g.plan)
 			return g.plan.changes()
 		})
 		if err == nil {
@@ -238,6 +249,7 @@ func (f *Frame) failed(g *group, unknown bool) {
 	defer f.mu.Unlock()
 	delete(f.groups, g)
 	f.takeBack(g.hands, unknown)
+	f.unstock(g.ahead, unknown)
 	for _, c := range changed {
 		c.work = nil
 		f.recordChanged(&c)
@@ -263,6 +275,7 @@ func (f *Frame) tell(g *group) {
 	for _, w := range g.hands {
 		f.settleWait(w, w.handed, nil)
 	}
+	f.stockUp(g.ahead)
 	f.touch(lanes)
 	f.mu.Unlock()
 	if len(lanes) > 0 || len(records) > 0 {

@@ -37,6 +37,7 @@ type Frame struct {
 
 	// Commits that gather, and groups of them that are under way.
 	gathered []*call
+	running  int        // calls in groups that are under way
 	room     *sync.Cond // signalled when something is gathered, or at the end
 	drained  bool       // nothing more comes
 	groups   map[*group]bool
@@ -142,6 +143,10 @@ func (f *Frame) CloseFrame() bool {
 				w.end(nil, store.Closed("claim"))
 			}
 			v.waiters = nil
+			for _, k := range v.keys {
+				f.letGo(k.claim.Lease())
+			}
+			v.keys = nil
 		}
 		q.idle = 0
 	}

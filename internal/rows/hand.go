@@ -12,6 +12,8 @@ type offer struct {
 	lane    int64
 	visible []*messageWork
 	to      *waiter
+	ahead   *view // or the one whose next call gets it
+	req     store.ClaimRequest
 }
 
 // hand leases keys that a group makes ready to those who wait for them in this process, and
@@ -21,15 +23,22 @@ type offer struct {
 // It is for keys all of whose messages are put by this group, and for waiters who have
 // nothing else to claim: whoever has looks, so that the oldest comes first and tenants
 // take turns.
-func (f *Frame) hand(p *plan) (hands []*waiter) {
+//
+// If somebody is just busy with those who wait, it is leased ahead of their next call: see
+// stock.
+func (f *Frame) hand(p *plan) (hands []*waiter, ahead []leasedAhead) {
 	offers := f.offers(p)
 	if len(offers) == 0 {
-		return nil
+		return nil, nil
 	}
 	f.mu.Lock()
 	for i := range offers {
 		o := &offers[i]
 		if o.to = f.taker(o.lane); o.to == nil {
+			if o.ahead = f.taking(o.lane); o.ahead != nil {
+				o.req = o.ahead.terms
+				o.ahead.stocking++
+			}
 			continue
 		}
 		if o.to.handing++; o.to.handing == 1 {
@@ -41,15 +50,18 @@ func (f *Frame) hand(p *plan) (hands []*waiter) {
 	}
 	for _, w := range hands {
 		w.leave()
-		w.busy = true
+		w.setBusy(true)
 	}
 	f.mu.Unlock()
 	for i := range offers {
-		if o := &offers[i]; o.to != nil { // it is ours now: nobody else is busy with it
+		switch o := &offers[i]; {
+		case o.to != nil: // it is ours now: nobody else is busy with it
 			o.to.handed = append(o.to.handed, f.lease(o.key, o.visible, &o.to.req, p.now))
+		case o.ahead != nil:
+			ahead = append(ahead, leasedAhead{o.ahead, o.req, f.lease(o.key, o.visible, &o.req, p.now)})
 		}
 	}
-	return hands
+	return hands, ahead
 }
 
 // offers returns what the group makes ready in queues in which somebody waits. All of it is
@@ -58,7 +70,7 @@ func (f *Frame) offers(p *plan) (offers []offer) {
 	idle := map[string]bool{}
 	f.mu.Lock()
 	for name, q := range f.queues {
-		if q.idle > 0 && !f.closed {
+		if (q.idle > 0 || q.busy > 0) && !f.closed {
 			idle[name] = true
 		}
 	}

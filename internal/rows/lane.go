@@ -11,6 +11,7 @@ type queue struct {
 	name     string
 	views    map[ID]*view
 	idle     int   // Claim calls that wait and that nobody serves at the moment
+	busy     int   // Claim calls that somebody is busy with
 	waiting  int   // all that wait
 	turn     int64 // the tenant whose turn it was last
 	expiring *lane // the keys without a route
@@ -44,6 +45,8 @@ type view struct {
 
 	next  int64 // the least of its lanes, unless it is stale
 	stale bool
+
+	stock // what is leased for its next calls
 
 	picks   map[*pick]bool // under way
 	looked  uint64         // the last look at all of its lanes that has ended, by its number
@@ -110,7 +113,7 @@ func (f *Frame) forgetIdle() {
 	used := map[*lane]bool{}
 	for name, q := range f.queues {
 		for id, v := range q.views {
-			if v.users == 0 {
+			if v.users == 0 && !v.stocked() {
 				delete(q.views, id)
 				continue
 			}
@@ -128,7 +131,7 @@ func (f *Frame) forgetIdle() {
 			delete(f.lanes, number)
 			continue
 		}
-		l.views = slices.DeleteFunc(l.views, func(v *view) bool { return v.users == 0 })
+		l.views = slices.DeleteFunc(l.views, func(v *view) bool { return v.users == 0 && !v.stocked() })
 	}
 	f.laneLimit = 2 * len(f.lanes)
 }

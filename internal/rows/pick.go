@@ -107,6 +107,7 @@ func leases(got *Picked) map[int64]int64 {
 // what came meanwhile and what it leased.
 func (f *Frame) learn(v *view, got *Picked, p *pick, leased map[int64]int64) {
 	next := got.Next
+	v.backlog = next == 0
 	if len(got.Keys) == 0 {
 		next = max(next, got.Now+1) // what is ready and was not to be had is looked for again, but not at once
 		if local := f.clock.Now(); next <= f.now() {

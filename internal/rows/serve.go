@@ -34,6 +34,19 @@ func (w *waiter) end(claims []store.Claim, err error) {
 	}
 }
 
+// setBusy notes whether somebody is busy with the waiter.
+func (w *waiter) setBusy(busy bool) {
+	switch {
+	case busy && !w.busy:
+		w.view.busy++
+		w.view.queue.busy++
+	case !busy && w.busy:
+		w.view.busy--
+		w.view.queue.busy--
+	}
+	w.busy = busy
+}
+
 func compareWaiters(a, b *waiter) int { return cmp.Compare(a.number, b.number) }
 
 // enter adds a waiter to those whom nobody serves, in the order in which they came.
@@ -128,7 +141,7 @@ func (f *Frame) serveAll(q *queue) {
 			break
 		}
 		w.leave()
-		w.busy = true
+		w.setBusy(true)
 		f.mu.Unlock()
 		f.lookFor(w)
 		f.mu.Lock()
@@ -139,7 +152,8 @@ func (f *Frame) serveAll(q *queue) {
 
 // settleWait gives a waiter what there is for it, or lets it wait on.
 func (f *Frame) settleWait(w *waiter, claims []store.Claim, err error) {
-	w.busy, w.handing, w.handed = false, 0, nil
+	w.setBusy(false)
+	w.handing, w.handed = 0, nil
 	switch {
 	case w.ended || f.closed:
 		for i := range claims {
@@ -148,6 +162,7 @@ func (f *Frame) settleWait(w *waiter, claims []store.Claim, err error) {
 		w.end(nil, store.Closed("claim"))
 	case len(claims) > 0 || err != nil || w.over:
 		w.end(claims, err)
+	case f.fromStock(w):
 	default:
 		w.enter()
 		f.serve(w.view.queue)

@@ -176,7 +176,7 @@ var layers = []layer{
 			".", "action", "action/target", "internal/base", "internal/bench/...", "internal/config", "internal/daemon", "internal/operation",
 			"internal/transfer", "remote", "server", "server/api", "server/auth", "store/...", "timer", "vet/...",
 		},
-		tests: []string{"bus", "bus/outbox"},
+		tests: []string{"bus", "bus/outbox", "internal/testenv"},
 	},
 	{path: "cmd/...", imports: []string{"internal/base", "internal/cli/...", "store/..."}},
 

@@ -41,9 +41,10 @@ func newAnnouncer(d *database) *announcer {
 	return &announcer{db: d, wake: make(chan struct{}, 1), lanes: map[int64]int64{}, records: map[int64]bool{}}
 }
 
-// Announce tells other processes what changed.
+// Announce tells other processes what changed, if there are any: one that has just come looks
+// at everything by itself.
 func (d *database) Announce(lanes map[int64]int64, records []int64) {
-	if d.config.notify {
+	if d.config.notify && !d.alone.Load() {
 		d.announcer.add(lanes, records)
 	}
 }
@@ -170,6 +171,7 @@ func (s *Store) listen(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
+		s.Hint(nil, nil) // so that it is looked often from now on
 		s.db.log.Warn("the connection that listens for other processes was lost; looking instead", "error", err)
 		if pause.Sleep(ctx) != nil {
 			return

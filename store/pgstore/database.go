@@ -30,6 +30,8 @@ type database struct {
 	begin        []string
 	beginRelaxed []string
 
+	alone    atomic.Bool  // no other process had the store open when it was last looked
+	care     atomic.Int64 // how many of the next updates lock what they load
 	last     atomic.Int64 // the latest time that was seen: it does not run backwards
 	deltas   atomic.Int64 // rows of the tally that we wrote since they were folded
 	foldSoon chan struct{}

@@ -17,6 +17,7 @@ var (
 	// Another transaction came in between: the same again goes through.
 	codesAgain = []string{
 		"23505", // unique_violation: it has inserted the row first
+		"22012", // division_by_zero: it has changed the row first, see guardEnd
 		"40001", // serialization_failure
 		"40P01", // deadlock_detected
 	}

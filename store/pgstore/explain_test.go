@@ -124,8 +124,8 @@ func TestListsUseIndexes(t *testing.T) {
 	t.Parallel()
 	s := open(t, newURL(t), Options{})
 	execute(t, s.db.config.conn.ConnString(), fmt.Sprintf(`
-INSERT INTO %[1]s.records (kind, tenant, id, version, time, status, name, tags, body)
-SELECT 'instance', int8send(i %% 1000), int8send(i), 1, 1000 * i, CASE i %% 4 WHEN 0 THEN 'running' WHEN 1 THEN 'failed' ELSE 'completed' END::bytea,
+INSERT INTO %[1]s.records (key, kind, tenant, id, version, time, status, name, tags, body)
+SELECT md5(i::text)::uuid, 'instance', int8send(i %% 1000), int8send(i), 1, 1000 * i, CASE i %% 4 WHEN 0 THEN 'running' WHEN 1 THEN 'failed' ELSE 'completed' END::bytea,
 	int8send(i %% 50), '{}', 'body'
 FROM generate_series(1, 100000) i;
 ANALYZE %[1]s.records;`, s.db.config.quoted()))

@@ -15,8 +15,8 @@ func TestListPassesOverALot(t *testing.T) {
 	s := open(t, newURL(t), Options{})
 	const records = 25_000
 	execute(t, s.db.config.conn.ConnString(), fmt.Sprintf(`
-INSERT INTO %s.records (kind, tenant, id, version, time, status, name, tags, body)
-SELECT 'instance', 'acme', int8send(i), 1, i, CASE i %% 3 WHEN 0 THEN 'running' WHEN 1 THEN 'failed' ELSE 'completed' END::bytea,
+INSERT INTO %s.records (key, kind, tenant, id, version, time, status, name, tags, body)
+SELECT md5(i::text)::uuid, 'instance', 'acme', int8send(i), 1, i, CASE i %% 3 WHEN 0 THEN 'running' WHEN 1 THEN 'failed' ELSE 'completed' END::bytea,
 	CASE WHEN i = 1 OR i = 24000 THEN 'rare' ELSE 'common' END::bytea, CASE WHEN i = 13 THEN ARRAY['\x0001'::bytea || 'kv'] ELSE '{}' END, ''
 FROM generate_series(1, %d) i`, s.db.config.quoted(), records))
 	for _, descending := range []bool{false, true} {

@@ -298,7 +298,9 @@ func TestTenantsTakeTurns(t *testing.T) {
 // TestLastWords: what a process commits just before it closes the store is told too.
 func TestLastWords(t *testing.T) {
 	t.Parallel()
-	s := open(t, newURL(t), Options{})
+	u := newURL(t)
+	s := open(t, u, Options{})
+	open(t, u, Options{}) // somebody to be told
 	conn, err := pgx.ConnectConfig(t.Context(), s.db.config.conn)
 	if err != nil {
 		t.Fatal(err)

@@ -30,7 +30,7 @@ func translator(quoted string, clockGiven bool) *strings.Replacer {
 
 // texts are the statements of a store.
 type texts struct {
-	lockKeys, lockRecords, loadMessages, clock string
+	loadKeys, lockKeys, loadRecords, lockRecords, loadMessages, clock string
 
 	insertKeys, updateKeys, refreshKeys, deleteKeys string
 
@@ -54,8 +54,10 @@ type texts struct {
 func newTexts(quoted string, clockGiven bool) *texts {
 	r := translator(quoted, clockGiven)
 	return &texts{
-		lockKeys:     r.Replace(lockKeys),
-		lockRecords:  r.Replace(lockRecords),
+		loadKeys:     r.Replace(loadKeys),
+		lockKeys:     r.Replace(loadKeys + " FOR UPDATE"),
+		loadRecords:  r.Replace(loadRecords),
+		lockRecords:  r.Replace(loadRecords + " FOR UPDATE OF r"),
 		loadMessages: r.Replace(loadMessages),
 		clock:        r.Replace(readClock),
 
@@ -115,22 +117,33 @@ const keyColumnsText = `k.id, k.at, k.first, k.seq, k.count, k.log_first, k.log_
 
 // What an update loads.
 const (
-	lockKeys = `SELECT ` + keyColumnsText + `
+	loadKeys = `SELECT ` + keyColumnsText + `, k.rev
 FROM {schema}.keys k WHERE k.id = ANY ($1::uuid[])
-ORDER BY k.id FOR UPDATE`
+ORDER BY k.id`
 
-	lockRecords = `SELECT w.n, r.version
+	loadRecords = `SELECT w.n, r.version
 FROM unnest($1::uuid[]) WITH ORDINALITY AS w (key, n)
 JOIN {schema}.records r ON r.key = w.key
-ORDER BY w.n FOR UPDATE OF r`
+ORDER BY w.n`
 
 	loadMessages = `SELECT m.key, m.seq, m.id, m.visible, m.put, m.ttl, m.attempt, CASE WHEN $3::boolean THEN m.body END
 FROM unnest($1::uuid[], $2::bytea[]) AS w (key, id)
 JOIN {schema}.messages m ON m.key = w.key AND m.id = w.id`
 
-	// The time, after all locks are held, and whether somebody else has the store alone.
+	// The time, after all locks are held, whether somebody else has the store alone, and
+	// whether there is nobody else.
 	readClock = `SELECT {database time}, EXISTS (SELECT FROM {schema}.processes p
-	WHERE p.exclusive AND p.id <> $1::text AND p.seen > clock_timestamp() - $2::int8 * interval '1 millisecond')`
+	WHERE p.exclusive AND p.id <> $1::text AND p.seen > clock_timestamp() - $2::int8 * interval '1 millisecond'),
+	NOT EXISTS (SELECT FROM {schema}.processes p WHERE p.id <> $1::text)`
+)
+
+// An update does not lock what it loads, unless others came in between just before: a row
+// that is locked is written once more. Instead it writes what it has loaded only if it is
+// still so: a statement that finds fewer rows than it was given divides by zero, and with
+// that the transaction ends.
+const (
+	guardBegin = `WITH done AS (`
+	guardEnd   = ` RETURNING 1) SELECT 1 / CASE WHEN count(*) = cardinality($1::uuid[]) THEN 1 ELSE 0 END FROM done`
 )
 
 // What an update writes of keys.
@@ -148,23 +161,24 @@ FROM unnest($1::uuid[], $2::int8[], $3::int8[], $4::int8[], $5::int8[], $6::int8
 	THEN (SELECT m.visible FROM {schema}.messages m WHERE m.key = k.id ORDER BY m.visible, m.seq LIMIT 1)
 	ELSE (SELECT min(m.put + CASE m.ttl WHEN 0 THEN {ttl} ELSE m.ttl END) FROM {schema}.messages m WHERE m.key = k.id) END, {never})`
 
-	updateKeys = `UPDATE {schema}.keys t SET rev = t.rev + 1, lane = n.lane, first = n.first,
+	updateKeys = guardBegin + `UPDATE {schema}.keys t SET rev = t.rev + 1, lane = n.lane, first = n.first,
 	at = CASE WHEN n.token IS NULL THEN nullif(n.first, {never}) ELSE n.at END,
 	seq = n.seq, count = n.count, log_first = n.log_first, log_length = n.log_length, log_tag = n.log_tag, token = n.token,
 	delivered = n.delivered::int8[], route = n.route
 FROM (SELECT k.id, k.lane, k.at, CASE WHEN k.refresh THEN ` + firstOf + ` ELSE k.first END AS first, k.seq, k.count, k.log_first,
-		k.log_length, k.log_tag, k.token, k.delivered, k.route
+		k.log_length, k.log_tag, k.token, k.delivered, k.route, k.rev
 	FROM unnest($1::uuid[], $2::int8[], $3::int8[], $4::int8[], $5::int8[], $6::int8[], $7::int8[], $8::int8[], $9::int8[],
-		$10::text[], $11::text[], $12::bytea[], $13::boolean[])
-		AS k (id, lane, at, first, seq, count, log_first, log_length, log_tag, token, delivered, route, refresh)) n
-WHERE t.id = n.id`
+		$10::text[], $11::text[], $12::bytea[], $13::boolean[], $14::int8[])
+		AS k (id, lane, at, first, seq, count, log_first, log_length, log_tag, token, delivered, route, refresh, rev)) n
+WHERE t.id = n.id AND t.rev = n.rev` + guardEnd
 
 	refreshKeys = `UPDATE {schema}.keys t SET first = n.first,
 	at = CASE WHEN t.token IS NULL THEN nullif(n.first, {never}) ELSE t.at END
 FROM (SELECT k.id, ` + firstOf + ` AS first FROM unnest($1::uuid[]) AS w (id) JOIN {schema}.keys k ON k.id = w.id) n
 WHERE t.id = n.id`
 
-	deleteKeys = `DELETE FROM {schema}.keys WHERE id = ANY ($1::uuid[])`
+	deleteKeys = guardBegin + `DELETE FROM {schema}.keys k
+USING unnest($1::uuid[], $2::int8[]) AS w (id, rev) WHERE k.id = w.id AND k.rev = w.rev` + guardEnd
 )
 
 // What an update writes of messages and entries.
@@ -209,11 +223,15 @@ const (
 	insertRecords = `INSERT INTO {schema}.records (key, kind, tenant, id, version, time, status, name, tags, body)
 SELECT w.key, w.kind, w.tenant, w.id, w.version, w.time, w.status, w.name, w.tags, w.body FROM ` + newRecords + ` w`
 
-	updateRecords = `UPDATE {schema}.records r
+	updateRecords = guardBegin + `UPDATE {schema}.records r
 SET version = w.version, time = w.time, status = w.status, name = w.name, tags = w.tags, body = w.body
-FROM ` + newRecords + ` w WHERE r.key = w.key`
+FROM (SELECT u.key, u.version, u.time, u.status, u.name, u.tags::bytea[] AS tags, u.body, u.old
+	FROM unnest($1::uuid[], $2::int8[], $3::int8[], $4::bytea[], $5::bytea[], $6::text[], $7::bytea[], $8::int8[])
+		AS u (key, version, time, status, name, tags, body, old)) w
+WHERE r.key = w.key AND r.version = w.old` + guardEnd
 
-	deleteRecords = `DELETE FROM {schema}.records r WHERE r.key = ANY ($1::uuid[])`
+	deleteRecords = guardBegin + `DELETE FROM {schema}.records r
+USING unnest($1::uuid[], $2::int8[]) AS w (key, version) WHERE r.key = w.key AND r.version = w.version` + guardEnd
 
 	upsertRecords = `INSERT INTO {schema}.records AS r (key, kind, tenant, id, version, time, status, name, tags, body)
 SELECT w.key, w.kind, w.tenant, w.id, 1, w.time, w.status, w.name, w.tags, w.body FROM ` + newRecords + ` w

@@ -94,13 +94,13 @@ func (d *database) tryIn(ctx context.Context, caller pgx.Tx, need *rows.Need, de
 			err = errors.Join(undone(err), inner.Rollback(ctx))
 		}
 	}()
-	l, err := d.lockAndLoad(ctx, inner, nil, need)
+	l, err := d.load(ctx, inner, nil, need, true)
 	if err != nil {
 		return err
 	}
 	changes := decide(l.now, l.state)
 	b := &pgx.Batch{}
-	if w := d.write(b, changes); w.err != nil {
+	if w := d.write(b, changes, l); w.err != nil {
 		return w.err
 	}
 	if b.Len() > 0 {

@@ -23,10 +23,11 @@ func (d *database) Update(ctx context.Context, need *rows.Need, decide func(now 
 		if err != nil {
 			return undone(err)
 		}
-		l, err := d.lockAndLoad(ctx, conn, d.begin, need)
+		l, err := d.load(ctx, conn, d.begin, need, d.careful())
 		if err == nil {
-			err = d.writeAndCommit(ctx, conn, decide(l.now, l.state))
+			err = d.writeAndCommit(ctx, conn, decide(l.now, l.state), l)
 			conn.Release()
+			d.interfered(err)
 			return err
 		}
 		discard(ctx, conn, err)
@@ -49,17 +50,42 @@ func discard(ctx context.Context, conn *pgxpool.Conn, err error) {
 	conn.Release()
 }
 
+// carefully is how many updates lock what they load after another transaction came in
+// between.
+const carefully = 16
+
+// careful reports whether to lock what is loaded.
+func (d *database) careful() bool {
+	if d.care.Load() <= 0 {
+		return false
+	}
+	return d.care.Add(-1) >= 0
+}
+
+// interfered notes that another transaction came in between, if that is the error.
+func (d *database) interfered(err error) {
+	if isAgain(err) {
+		d.care.Store(carefully)
+	}
+}
+
 // loaded is what was there.
 type loaded struct {
 	now   int64
 	state *rows.State
+	revs  map[rows.ID]int64
 }
 
-// lockAndLoad locks the rows that are needed, in an order that all keep to, and loads them.
-// Each statement sees what was committed before it began, so that what is loaded of a key
-// is as it is under lock.
-func (d *database) lockAndLoad(ctx context.Context, to sender, begin []string, need *rows.Need) (*loaded, error) {
-	l := &loaded{state: &rows.State{
+// load loads the rows that are needed, and locks them, in an order that all keep to, if that
+// is asked for. What is written is written only if it is still as it was loaded: each change
+// of a key, its messages or its entries raises its rev. So it does not matter that each
+// statement sees what was committed before it began, and not all of them the same.
+func (d *database) load(ctx context.Context, to sender, begin []string, need *rows.Need, lock bool) (*loaded, error) {
+	loadKeys, loadRecords := d.text.loadKeys, d.text.loadRecords
+	if lock {
+		loadKeys, loadRecords = d.text.lockKeys, d.text.lockRecords
+	}
+	l := &loaded{revs: make(map[rows.ID]int64, len(need.Keys)), state: &rows.State{
 		Keys:     make(map[rows.ID]*rows.KeyRow, len(need.Keys)),
 		Messages: make(map[rows.Ref]*rows.MessageRow, len(need.Messages)),
 		Records:  make(map[store.RecordKey]int64, len(need.Records)),
@@ -67,10 +93,10 @@ func (d *database) lockAndLoad(ctx context.Context, to sender, begin []string, n
 	b := &pgx.Batch{}
 	queue(b, begin)
 	if len(need.Keys) > 0 {
-		b.Queue(d.text.lockKeys, uuids(need.Keys)).Query(func(r pgx.Rows) error { return l.readKeys(r) })
+		b.Queue(loadKeys, uuids(need.Keys)).Query(func(r pgx.Rows) error { return l.readKeys(r) })
 	}
 	if len(need.Records) > 0 {
-		b.Queue(d.text.lockRecords, recordIDs(need.Records)).Query(func(r pgx.Rows) error { return l.readVersions(r, need.Records) })
+		b.Queue(loadRecords, recordIDs(need.Records)).Query(func(r pgx.Rows) error { return l.readVersions(r, need.Records) })
 	}
 	if len(need.Messages) > 0 {
 		keys, ids := make([]rows.ID, len(need.Messages)), make([][]byte, len(need.Messages))
@@ -79,14 +105,15 @@ func (d *database) lockAndLoad(ctx context.Context, to sender, begin []string, n
 		}
 		b.Queue(d.text.loadMessages, uuids(keys), ids, need.Bodies).Query(func(r pgx.Rows) error { return l.readMessages(r) })
 	}
-	excluded := false
-	b.Queue(d.text.clock, d.process, d.presence.gone.Milliseconds()).QueryRow(func(r pgx.Row) error { return r.Scan(&l.now, &excluded) })
+	excluded, alone := false, false
+	b.Queue(d.text.clock, d.process, d.presence.gone.Milliseconds()).QueryRow(func(r pgx.Row) error { return r.Scan(&l.now, &excluded, &alone) })
 	if err := to.SendBatch(ctx, b).Close(); err != nil {
 		return nil, err
 	}
 	if excluded {
 		return nil, fmt.Errorf("another process has the store for itself: %w", store.ErrInUse)
 	}
+	d.alone.Store(alone)
 	if d.clock != nil {
 		l.now = d.clock.Now().UnixMilli()
 	}
@@ -97,10 +124,11 @@ func (d *database) lockAndLoad(ctx context.Context, to sender, begin []string, n
 func (l *loaded) readKeys(r pgx.Rows) error {
 	for r.Next() {
 		row := &rows.KeyRow{}
-		if err := scanKey(r, row); err != nil {
+		var rev int64
+		if err := scanKey(r, row, &rev); err != nil {
 			return err
 		}
-		l.state.Keys[row.ID] = row
+		l.state.Keys[row.ID], l.revs[row.ID] = row, rev
 	}
 	return r.Err()
 }
@@ -156,9 +184,9 @@ func (l *loaded) readMessages(r pgx.Rows) error {
 // writeAndCommit writes the changes and commits them. An error that the server reports
 // before it has come to the commit, or with which it refuses it, says that nothing was
 // changed; one that comes from anywhere else leaves that open.
-func (d *database) writeAndCommit(ctx context.Context, conn *pgxpool.Conn, changes *rows.Changes) error {
+func (d *database) writeAndCommit(ctx context.Context, conn *pgxpool.Conn, changes *rows.Changes, l *loaded) error {
 	b := &pgx.Batch{}
-	w := d.write(b, changes)
+	w := d.write(b, changes, l)
 	committed := false
 	b.Queue("COMMIT").Exec(func(tag pgconn.CommandTag) error {
 		committed = tag.String() == "COMMIT"

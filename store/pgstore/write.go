@@ -16,14 +16,15 @@ import (
 type writer struct {
 	text    *texts
 	batch   *pgx.Batch
+	loaded  *loaded
 	err     error
 	reached bool // all that was written was answered: what comes next is the commit
 }
 
 // write queues the changes. Rows of new keys come first: whoever else is about to make the
 // same key waits there, and holds nothing else that anybody would wait for.
-func (d *database) write(b *pgx.Batch, c *rows.Changes) *writer {
-	w := &writer{text: d.text, batch: b}
+func (d *database) write(b *pgx.Batch, c *rows.Changes, l *loaded) *writer {
+	w := &writer{text: d.text, batch: b, loaded: l}
 	w.insertKeys(c.Insert)
 	w.messages(c)
 	w.entries(c)
@@ -187,7 +188,7 @@ func (w *writer) keys(c *rows.Changes) {
 	if len(c.Update) > 0 {
 		k := newKeyColumns(c.Update, refresh)
 		w.batch.Queue(w.text.updateKeys, k.ids, k.lanes, k.at, k.firsts, k.seqs, k.count, k.logFirst, k.logLength, k.logTag,
-			k.tokens, k.delivered, k.routes, k.refresh)
+			k.tokens, k.delivered, k.routes, k.refresh, w.revs(c.Update))
 	}
 	var inserted []rows.ID
 	for _, k := range c.Insert {
@@ -199,15 +200,32 @@ func (w *writer) keys(c *rows.Changes) {
 		w.batch.Queue(w.text.refreshKeys, uuids(inserted))
 	}
 	if len(c.Delete) > 0 {
-		w.batch.Queue(w.text.deleteKeys, uuids(c.Delete))
+		revs := make([]int64, len(c.Delete))
+		for i, id := range c.Delete {
+			revs[i] = w.loaded.revs[id]
+		}
+		w.batch.Queue(w.text.deleteKeys, uuids(c.Delete), revs)
 	}
+}
+
+// revs returns the revs that keys had when they were loaded.
+func (w *writer) revs(list []*rows.KeyRow) []int64 {
+	revs := make([]int64, len(list))
+	for i, k := range list {
+		revs[i] = w.loaded.revs[k.ID]
+	}
+	return revs
 }
 
 func (w *writer) records(c *rows.Changes) {
 	w.putRecords(w.text.insertRecords, c.InsertRecords)
 	w.putRecords(w.text.updateRecords, c.UpdateRecords)
-	if len(c.DeleteRecords) > 0 {
-		w.batch.Queue(w.text.deleteRecords, recordIDs(c.DeleteRecords))
+	if n := len(c.DeleteRecords); n > 0 {
+		versions := make([]int64, n)
+		for i, key := range c.DeleteRecords {
+			versions[i] = w.loaded.state.Records[key]
+		}
+		w.batch.Queue(w.text.deleteRecords, recordIDs(c.DeleteRecords), versions)
 	}
 	for i := range c.UpsertRecords { // one by one: two of them may be the same
 		w.putRecords(w.text.upsertRecords, c.UpsertRecords[i:i+1])
@@ -231,6 +249,14 @@ func (w *writer) putRecords(sql string, list []store.Record) {
 		versions[i], times[i] = r.Version, store.RecordMillis(r.Time)
 		statuses[i], names[i], bodies[i] = []byte(r.Status), []byte(r.Name), solid(r.Body)
 		tags[i] = tagsText(r.Tags)
+	}
+	if sql == w.text.updateRecords {
+		old := make([]int64, n)
+		for i := range list {
+			old[i] = w.loaded.state.Records[list[i].Key]
+		}
+		w.batch.Queue(sql, keys, versions, times, statuses, names, tags, bodies, old)
+		return
 	}
 	w.batch.Queue(sql, keys, kinds, tenants, ids, versions, times, statuses, names, tags, bodies)
 }

@@ -343,14 +343,37 @@ func (w *world) listed(q store.Query) (lines []string) {
 	return lines
 }
 
+// drainTime is how long drain takes, by the clock of the store.
+const drainTime = 26 * time.Hour
+
+// moments returns when drain claims: in between for a bit more than a day, and when each
+// message has waited too long for a route. A store may put it into quarantine right then or
+// by the next claim, and so it is the same time.
+func (w *world) moments() (times []time.Time) {
+	w.t.Helper()
+	begin := w.now()
+	for _, after := range []time.Duration{0, time.Minute, 5 * time.Minute, 55 * time.Minute, drainTime - time.Hour, drainTime} {
+		times = append(times, begin.Add(after))
+	}
+	for _, p := range w.exportAll() {
+		for _, m := range p.Messages {
+			if end := m.PutAt.Add(cmp.Or(m.TTL, store.DefaultTTL)); m.Route == "" && end.After(begin) && end.Before(begin.Add(drainTime)) {
+				times = append(times, end)
+			}
+		}
+	}
+	slices.SortFunc(times, time.Time.Compare)
+	return times
+}
+
 // drain lets a day pass and claims and consumes all that becomes visible. It returns what
 // was delivered, with each key in the order of delivery.
 func (w *world) drain() (lines []string) {
 	w.t.Helper()
 	routes := append([]string{theRoute, fillRoute, "first"}, hostileNames...)
 	byKey := map[store.Key][]string{}
-	for _, pause := range []time.Duration{0, time.Minute, 4 * time.Minute, 50 * time.Minute, 24 * time.Hour, time.Hour} {
-		w.Advance(pause)
+	for _, moment := range w.moments() {
+		w.Advance(moment.Sub(w.now()))
 		for _, queue := range []string{theQueue, fillQueue, "quarantined", "names"} {
 			for {
 				claims := w.claimAll(from(queue), serving(routes...), maxMessages(3))

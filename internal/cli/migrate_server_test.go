@@ -1,0 +1,48 @@
+//go:build unix
+
+package cli
+
+import (
+	"encoding/json"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/abidehq/abide/internal/testenv"
+)
+
+// TestMigrate runs the commands on a server, as an operator does.
+func TestMigrate(t *testing.T) {
+	t.Setenv(envStore, "")
+	u, err := url.Parse(testenv.Postgres(t).URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	query := u.Query()
+	query.Set("schema", "orders")
+	u.RawQuery = query.Encode()
+	store := u.String()
+
+	code, out := runMigrate(t, "status", "--store", store)
+	if code != ExitFailure || strings.Count(out, "missing") < 2 {
+		t.Errorf("status of an empty database: code %d\n%s", code, out)
+	}
+	code, out = runMigrate(t, "up", "--store", store)
+	if code != ExitOK || !strings.HasPrefix(out, "applied 1 tables\napplied 2 views\n") {
+		t.Errorf("up: code %d\n%s", code, out)
+	}
+	code, out = runMigrate(t, "up", "--store", store)
+	if code != ExitOK || !strings.HasPrefix(out, "nothing to do") {
+		t.Errorf("up again: code %d\n%s", code, out)
+	}
+	t.Setenv(envStore, store)
+	code, out = runMigrate(t, "status", "-o", "json")
+	var status struct {
+		Migrations []migrated
+		Missing    int
+	}
+	if err := json.Unmarshal([]byte(out), &status); err != nil || code != ExitOK || status.Missing != 0 ||
+		len(status.Migrations) < 2 || status.Migrations[0].Applied == nil {
+		t.Errorf("status: code %d, error %v\n%s", code, err, out)
+	}
+}

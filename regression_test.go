@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/abidehq/abide"
 	"github.com/abidehq/abide/store"
+	"github.com/abidehq/abide/store/pebblestore"
 )
 
 // Each test here was written when the rule in its name was broken.
@@ -402,4 +404,34 @@ func TestForkThatIsSuspendedInItsFirstTurn(t *testing.T) {
 		w.check()
 		w.checkQuiet()
 	})
+}
+
+var anOrder = abide.NewOrchestration("order", func(abide.Context, int) (int, error) { return 0, nil })
+
+// Many starts of the same few instances at once, on a store that says that there is a
+// conflict before it shows what with, end: one of each starts it, and the others find it.
+func TestManyStartsOfTheSame(t *testing.T) {
+	t.Parallel()
+	s, err := pebblestore.Open(t.Context(), t.TempDir(), pebblestore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	c := abide.NewClient(s, nil)
+	var crew sync.WaitGroup
+	var begun atomic.Int64
+	for i := range 200 {
+		crew.Go(func() {
+			started, err := anOrder.Start(t.Context(), c, 0, abide.ID(fmt.Sprint("order-", i%4)))
+			if err != nil {
+				t.Error(err)
+			} else if !started.Existed() {
+				begun.Add(1)
+			}
+		})
+	}
+	crew.Wait()
+	if n := begun.Load(); n != 4 {
+		t.Errorf("%d instances were started, want 4", n)
+	}
 }

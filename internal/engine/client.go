@@ -82,6 +82,7 @@ func (c *Client) Start(ctx context.Context, starts ...Start) ([]Started, error) 
 	}
 	origin := spanFrom(ctx)
 	replaced := make([]int64, len(starts)) // versions of records that make way
+	pause := base.Pause{Clock: c.clock, Least: time.Millisecond, Most: 100 * time.Millisecond}
 	for range startTries {
 		err := c.store.Commit(ctx, c.startTx(starts, done, replaced, origin))
 		if !errors.Is(err, store.ErrConflict) {
@@ -94,6 +95,13 @@ func (c *Client) Start(ctx context.Context, starts ...Start) ([]Started, error) 
 		}
 		if err := c.findExisting(ctx, starts, done, replaced); err != nil {
 			return nil, err
+		}
+		if slices.ContainsFunc(done, func(s Started) bool { return s.Existed }) {
+			continue
+		}
+		// What is in the way is about to be there, or was deleted just now.
+		if err := pause.Sleep(ctx); err != nil {
+			return nil, wrap("start", err)
 		}
 	}
 	return nil, fmt.Errorf("abide: start: others started and deleted the same instances %d times meanwhile: %w", startTries, store.ErrConflict)

@@ -139,7 +139,7 @@ func TestTransactionOfTheCaller(t *testing.T) {
 				s.place(ctx, tx, 1, "order-1")
 				s.check(s.timers.Schedule(ctx, timer.Request{Tenant: "acme", Key: "reminder", DueAt: time.Now().Add(time.Hour)}))
 			})
-			s.within(true, func(ctx context.Context, tx pgx.Tx) {
+			s.within(true, func(ctx context.Context, _ pgx.Tx) {
 				s.check(nil, paid.Raise(ctx, s.engine, "order-1", 41))
 			})
 			if got := s.result("order-1"); got != 42 {

@@ -40,7 +40,7 @@ type verifier struct {
 	report func(problem string)
 	names  map[byte][]string // of what is stored, by their first letter
 
-	messages, leases, expiries, lanes int64
+	messages, bodies, leases, expiries, lanes int64
 }
 
 func (v *verifier) run(ctx context.Context) error {
@@ -74,6 +74,7 @@ func (v *verifier) look(ctx context.Context, what string, ids []string) error {
 			v.problem(what, id, problems.text())
 		}
 		v.messages += answer.num()
+		v.bodies += answer.num()
 		v.leases += answer.num()
 		v.expiries += answer.num()
 		v.lanes += answer.num()
@@ -117,7 +118,7 @@ func (v *verifier) sums(ctx context.Context) error {
 		names   []string
 		want    int64
 	}{
-		{"bodies of messages", "HLEN", []string{"b"}, v.messages},
+		{"bodies of messages", "HLEN", []string{"b"}, v.bodies},
 		{"messages that are counted for a route", "ZCARD", members("v"), v.messages},
 		{"leases that are to end", "ZCARD", []string{"l"}, v.leases},
 		{"messages that are to expire", "ZCARD", []string{"x"}, v.expiries},

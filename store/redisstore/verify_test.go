@@ -26,7 +26,7 @@ func lived(t *testing.T, server *testenv.RedisServer) *Store {
 	noRoute := message("turns", "no route", "c")
 	noRoute.Route, noRoute.TTL = "", time.Minute
 	err := s.Commit(t.Context(), &store.Tx{
-		Put:    []store.Message{message("turns", "ready", "a"), later, noRoute, message("activities", "leased", "d")},
+		Put:    []store.Message{message("turns", "ready", "a"), message("turns", "ready", "e"), later, noRoute, message("activities", "leased", "d")},
 		Append: []store.Append{{Key: later.Key, Tag: 1<<64 - 1, Entries: [][]byte{[]byte("one"), []byte("two"), []byte("three")}}},
 		PutRecords: []store.PutRecord{{Record: store.Record{
 			Key: store.RecordKey{Kind: "instance", Tenant: "acme", ID: "r"}, Status: "running", Name: "order",
@@ -60,7 +60,11 @@ func TestVerifyFindsWhatContradictsItself(t *testing.T) {
 		{"a key that is gone", []string{"DEL", "k" + ready}, "the key is not"},
 		{"an order that is gone", []string{"DEL", "o" + ready}, "in order"},
 		{"a message that is not there by its ID", []string{"HDEL", "k" + ready, "ma"}, "by ID"},
-		{"a number of messages", []string{"HSET", "k" + ready, "c", "2"}, "it counts 2 messages"},
+		{"a number of messages", []string{"HSET", "k" + ready, "c", "3"}, "it counts 3 messages"},
+		{"a number of messages beside a single one", []string{"HSET", "k" + later, "c", "2"}, "has a single one"},
+		{"a single message beside others", []string{"ZADD", "o" + later, "1", "12345678b"}, "a single one and 1 in order"},
+		{"a single message that is cut off", []string{"HSET", "k" + later, "s", "short"}, "too short"},
+		{"a lease of several messages that are one", []string{"HSET", "k" + leased, "d", "x"}, "its lease ends"},
 		{"a message that no route counts", []string{"DEL", "v" + lane}, "not counted for its route"},
 		{"a message that a route counts too much", []string{"ZADD", "v" + lane, "1", "12345678"}, "counted for a route"},
 		{"a message that never expires", []string{"DEL", "x"}, "expires at -1"},

@@ -5,22 +5,51 @@ local claims, spent, replied = {}, {}, 0
 
 -- spend notes a message that goes to quarantine: only the caller can write its record.
 local function spend(k, place, m, visible, reason)
-  local raw = call('HGET', bodies, m[1])
+  local raw = k.s and singleBody(k) or call('HGET', bodies, m[1])
   if raw then
     spent[#spent + 1] = {k.id, sub(place, 9), m[1], m[2], visible, k.r, reason, raw}
     replied = replied + #raw
   end
 end
 
+-- lease leases a key with messages, which the caller takes out of its lane.
+local function lease(k, w, d, messages, size)
+  k.tok, k.u, k.d, k.delivered = w.token .. #claims, now + w.lease, d, nil
+  claims[#claims + 1] = {k.id, k.tok, k.r, k.n, k.g, k.u, messages}
+  replied = replied + size
+  w.leased[#w.leased + 1] = w.ends
+  w.leased[#w.leased + 1] = k.id
+  k.inz, k.inu = nil, k.u
+  flush(k)
+end
+
+-- claimSingle is claimKey for a key that has one message, which is small.
+local function claimSingle(k, w)
+  local visible = unpackStruct('>I8', k.s)
+  if visible > now then
+    return false
+  end
+  if w.attempts > 0 and k.a >= w.attempts then
+    spend(k, k.sid .. k.mid, {k.sid, k.a}, visible, 'attempts')
+    return false
+  end
+  k.a = k.a + 1
+  lease(k, w, '', {k.mid, visible, k.a, singleBody(k)}, #k.s)
+  return true
+end
+
 -- claimKey leases a key that is ready, unless some of its messages were delivered too
 -- often: then these must go first.
 local function claimKey(k, w)
+  if k.s then
+    return claimSingle(k, w)
+  end
   local list = call('ZRANGEBYSCORE', P .. 'o' .. k.id, '-inf', now, 'WITHSCORES', 'LIMIT', 0, w.messages)
   local places, names, size, had = {}, {}, 0, #spent
   for i = 1, #list, 2 do
     names[#names + 1] = 'm' .. sub(list[i], 9)
   end
-  local heads = #names > 0 and many('HMGET', P .. 'k' .. k.id, names) or {}
+  local heads = #names > 0 and many('HMGET', k.hash, names) or {}
   local sids, bySid = {}, {}
   for i = 1, #heads do
     local sid, attempt, length = unpackStruct('>c8I4I4', heads[i])
@@ -50,9 +79,6 @@ local function claimKey(k, w)
     messages[#messages + 1] = m[2]
     messages[#messages + 1] = raws[i]
   end
-  k.tok, k.u, k.d, k.delivered = w.token .. #claims, now + w.lease, cmsgpack.pack(places), nil
-  claims[#claims + 1] = {k.id, k.tok, k.r, k.n, k.g, k.u, messages}
-  replied = replied + size
-  flush(k)
+  lease(k, w, cmsgpack.pack(places), messages, size)
   return true
 end

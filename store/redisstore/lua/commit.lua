@@ -73,12 +73,19 @@ end
 
 for _, f in ipairs(finishes) do
   local k = key(f.id)
-  local places = cmsgpack.unpack(k.d)
-  endLease(k)
-  for _, place in ipairs(places) do
-    local mid = sub(place, 9)
-    if not f.keep[mid] then
-      remove(k, mid)
+  if k.s then
+    if not f.keep[k.mid] then
+      remove(k, k.mid)
+    end
+    endLease(k)
+  else
+    local done = places(k)
+    endLease(k)
+    for _, place in ipairs(done) do
+      local mid = sub(place, 9)
+      if not f.keep[mid] then
+        remove(k, mid)
+      end
     end
   end
 end

@@ -37,13 +37,35 @@ local function entriesOf(k, id, f, n)
   return true
 end
 
-local function messagesOf(k, id)
+-- add adds a message, and reports whether it fitted.
+local function add(k, id, number, mid, visible, attempt, size, sid, raw)
+  if number <= tonumber(after) then
+    return true
+  end
+  if not room(#id + #mid + size) then
+    return false
+  end
+  for _, part in ipairs({mid, visible, attempt, raw or call('HGET', P .. 'b', sid)}) do
+    k[9][#k[9] + 1] = part
+  end
+  k[8] = string.format('%.0f', number)
+  return true
+end
+
+local function numberOf(sid)
+  local hi, lo = unpackStruct('>I4I4', sid)
+  return hi * 4294967296 + lo
+end
+
+local function messagesOf(k, id, s, attempts)
+  if s and s ~= '' then
+    local visible, sid, mid, raw = single(s)
+    return add(k, id, numberOf(sid), mid, visible, tonumber(attempts or 0), #raw - 16, sid, raw)
+  end
   local list = call('ZRANGE', P .. 'o' .. id, 0, -1, 'WITHSCORES')
   local order = {}
   for i = 1, #list, 2 do
-    local hi, lo = unpackStruct('>I4I4', list[i])
-    local number = hi * 4294967296 + lo
-    order[#order + 1] = {number, list[i], tonumber(list[i + 1])}
+    order[#order + 1] = {numberOf(list[i]), list[i], tonumber(list[i + 1])}
   end
   table.sort(order, function(a, b) return a[1] < b[1] end)
   for _, o in ipairs(order) do
@@ -51,13 +73,9 @@ local function messagesOf(k, id)
     if o[1] > tonumber(after) then
       local head = call('HGET', P .. 'k' .. id, 'm' .. mid)
       local _, attempt, length = unpackStruct('>c8I4I4', head)
-      if not room(#id + #mid + length) then
+      if not add(k, id, o[1], mid, o[3], attempt, length, sid) then
         return false
       end
-      for _, part in ipairs({mid, o[3], attempt, call('HGET', P .. 'b', sid)}) do
-        k[9][#k[9] + 1] = part
-      end
-      k[8] = string.format('%.0f', o[1])
     end
   end
   return true
@@ -67,14 +85,14 @@ end
 -- its last message, and the messages.
 for i = 1, num() do
   local id = arg()
-  local h = call('HMGET', P .. 'k' .. id, 'r', 'n', 'f', 'g')
+  local h = call('HMGET', P .. 'k' .. id, 'r', 'n', 'f', 'g', 's', 'a')
   local n, f = tonumber(h[2] or 0), tonumber(h[3] or 0)
   local k = {0, h[1] or '', n, f, h[4] or '0', from, {}, after, {}}
   if not begun and not room(#id) then
     return answer
   end
   answer[i] = k
-  if not entriesOf(k, id, f, n) or not messagesOf(k, id) then
+  if not entriesOf(k, id, f, n) or not messagesOf(k, id, h[5], h[6]) then
     return answer
   end
   k[1] = 1

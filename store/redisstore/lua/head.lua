@@ -41,6 +41,13 @@ local function long(s)
   return char(math.floor(#s / 256), #s % 256) .. s
 end
 
+-- single reads a message that is the only one of its key: when it is visible, its number,
+-- its ID, and when it was put, its time to live and its body, as they are kept of others.
+local function single(s)
+  local visible, sid, _, _, length = unpackStruct('>I8c8I8I8I2', s)
+  return visible, sid, sub(s, 35, 34 + length), sub(s, 17, 32) .. sub(s, 35 + length)
+end
+
 -- parts is the queue, the tenant and the name of a key, or the kind, the tenant and the ID
 -- of a record.
 local function parts(id)

@@ -1,6 +1,7 @@
 -- Keys and their messages. A key is read once, changed here, and written back by flush.
 local defaultTTL = 7 * 24 * 3600 * 1000
 local bodies, leases, expiries = P .. 'b', P .. 'l', P .. 'x'
+local smallBody = 4096 -- a single message up to this size is kept in its key
 local keys, touched = {}, {}
 local soonest = nil -- when the first of the messages that were put here expires
 local ready, readyAt = {}, {} -- the lanes that got something, and when it is ready
@@ -16,33 +17,60 @@ end
 
 -- note makes a key's state what flush compares with.
 local function note(k)
-  k.was = {r = k.r, n = k.n, f = k.f, g = k.g, tok = k.tok, u = k.u, d = k.d, c = k.c, z = k.z}
+  k.wr, k.wn, k.wf, k.wg, k.wtok, k.wu, k.wd, k.wc, k.wz, k.ws, k.wa = k.r, k.n, k.f, k.g, k.tok, k.u, k.d, k.c, k.z, k.s, k.a
 end
 
 local function endLease(k)
   k.tok, k.u, k.d, k.delivered = nil, nil, nil, nil
 end
 
-local function fresh(k)
-  k.r, k.n, k.f, k.g, k.c, k.z, k.m, k.dirty = '', 0, 0, '0', 0, nil, {}, {}
-  k.first = nil
-  endLease(k)
+-- unsingle forgets the single message of a key.
+local function unsingle(k)
+  k.s, k.sid, k.mid, k.a = nil, nil, nil, 0
 end
 
--- key is the state of a key. A lease that has ended is none.
+-- emptied makes a key one that is not there.
+local function emptied(k)
+  k.r, k.n, k.f, k.g, k.c, k.z, k.m, k.dirty = '', 0, 0, '0', 0, nil, false, false
+  k.l, k.first, k.looks, k.there = k.queue .. long(''), nil, false, false
+  endLease(k)
+  unsingle(k)
+  note(k)
+end
+
+-- key is the state of a key. A lease that has ended is none. What is empty is not there.
+-- A single message that is small is in s, with all that belongs to it but the attempts.
 local function key(id)
   local k = keys[id]
   if k then
     return k
   end
-  local h = call('HMGET', P .. 'k' .. id, 'r', 'n', 'f', 'g', 't', 'u', 'd', 'c', 'z')
-  k = {id = id, m = {}, dirty = {}}
-  k.q, k.t, k.name = parts(id)
-  k.r, k.n, k.f, k.g = h[1] or '', tonumber(h[2] or 0), tonumber(h[3] or 0), h[4] or '0'
-  k.tok, k.u, k.d, k.c, k.z = h[5] or nil, tonumber(h[6] or nil), h[7] or nil, tonumber(h[8] or 0), h[9] or nil
-  k.first = k.z
-  k.looks = k.c > 0 -- whether messages that are not known here may be there
+  local h = call('HMGET', P .. 'k' .. id, 'r', 'n', 'f', 'g', 't', 'u', 'd', 'c', 'z', 's', 'a')
+  local ql = byte(id, 1)
+  local hi, lo = byte(id, ql + 2, ql + 3)
+  local tl = ql + 3 + hi * 256 + lo
+  local route, c = h[1] or '', h[8]
+  k = {
+    id = id, hash = P .. 'k' .. id, queue = sub(id, 1, ql + 1), t = sub(id, ql + 4, tl), name = sub(id, tl + 1), r = route,
+    n = tonumber(h[2] or 0), f = tonumber(h[3] or 0), g = h[4] or '0', c = tonumber(c or 0), a = 0,
+    there = (route ~= '' or h[2] or c) and true, m = false, dirty = false, first = nil, looks = false,
+  }
+  k.l = k.queue .. long(route)
+  if h[5] and h[5] ~= '' then
+    k.tok, k.u, k.d = h[5], tonumber(h[6]), h[7]
+  end
+  if h[9] and h[9] ~= '' then
+    k.z, k.first = h[9], h[9]
+  end
+  local s = h[10]
+  if s and s ~= '' then
+    local sid, _, _, length = unpackStruct('>c8I8I8I2', sub(s, 9, 34))
+    k.s, k.sid, k.mid, k.a = s, sid, sub(s, 35, 34 + length), tonumber(h[11] or 0)
+  else
+    k.looks = k.c > 0 -- messages that are not known here may be there
+  end
   note(k)
+  k.inz, k.inl, k.inu = k.z, k.l, k.u -- where it is among the keys to claim, and the leases
   if k.tok and k.u <= now then
     endLease(k)
   end
@@ -51,12 +79,20 @@ local function key(id)
   return k
 end
 
--- delivered is the set of what was delivered with the lease of a key, by place.
+-- places is what was delivered with the lease of a key.
+local function places(k)
+  if k.s then
+    return {k.sid .. k.mid}
+  end
+  return cmsgpack.unpack(k.d)
+end
+
+-- delivered is the same as a set.
 local function delivered(k)
   if not k.delivered then
     k.delivered = {}
     if k.tok then
-      for _, place in ipairs(cmsgpack.unpack(k.d)) do
+      for _, place in ipairs(places(k)) do
         k.delivered[place] = true
       end
     end
@@ -64,58 +100,103 @@ local function delivered(k)
   return k.delivered
 end
 
+-- singleBody is what is stored of a single message: when it was put, its time to live and
+-- its body.
+local function singleBody(k)
+  return sub(k.s, 17, 32) .. sub(k.s, 35 + #k.mid)
+end
+
 -- find is a pending message: its number, how often it was claimed, and the size of its body.
 local function find(k, mid)
-  local m = k.m[mid]
-  if m == nil then
-    local v = k.looks and call('HGET', P .. 'k' .. k.id, 'm' .. mid)
-    m = false
-    if v then
-      local sid, attempt, size = unpackStruct('>c8I4I4', v)
-      m = {sid, attempt, size}
+  if k.s then
+    return mid == k.mid and {k.sid, k.a, #k.s - 34 - #mid}
+  end
+  local m = k.m and k.m[mid]
+  if m == nil or not k.m then
+    local v = k.looks and call('HGET', k.hash, 'm' .. mid)
+    if not v then
+      return false
     end
+    local sid, attempt, size = unpackStruct('>c8I4I4', v)
+    m = {sid, attempt, size}
+    k.m = k.m or {}
     k.m[mid] = m
   end
   return m
 end
 
 local function setMessage(k, mid, m)
+  if k.s then
+    k.a = m[2]
+    return
+  end
+  if not k.dirty then
+    k.m, k.dirty = k.m or {}, {}
+  end
   k.m[mid] = m
   k.dirty[mid] = true
 end
 
+-- spill makes a single message one of several.
+local function spill(k)
+  if not k.s then
+    return
+  end
+  local place, mid, m = k.sid .. k.mid, k.mid, find(k, k.mid)
+  call('HSET', bodies, k.sid, singleBody(k))
+  call('ZADD', P .. 'o' .. k.id, text(unpackStruct('>I8', k.s)), place)
+  if k.tok then
+    k.d = cmsgpack.pack({place})
+  end
+  unsingle(k)
+  setMessage(k, mid, m)
+end
+
 -- move gives a pending message another time.
 local function move(k, mid, m, visible)
+  spill(k)
   call('ZADD', P .. 'o' .. k.id, visible, m[1] .. mid)
-  call('ZADD', P .. 'v' .. lane(k.q, k.r), visible, m[1])
+  call('ZADD', P .. 'v' .. k.l, visible, m[1])
   k.first = nil
 end
 
 -- remove takes a message away. A lease that it was delivered with is over.
 local function remove(k, mid)
-  local m = find(k, mid)
-  if not m then
-    return
-  end
-  local place = m[1] .. mid
-  if k.tok and delivered(k)[place] then
+  local sid
+  if k.s then
+    if mid ~= k.mid then
+      return
+    end
+    sid = k.sid
     endLease(k)
+    unsingle(k)
+  else
+    local m = find(k, mid)
+    if not m then
+      return
+    end
+    sid = m[1]
+    if k.tok and delivered(k)[sid .. mid] then
+      endLease(k)
+    end
+    call('HDEL', bodies, sid)
+    call('ZREM', P .. 'o' .. k.id, sid .. mid)
+    setMessage(k, mid, false)
   end
-  call('HDEL', bodies, m[1])
-  call('ZREM', P .. 'o' .. k.id, place)
-  call('ZREM', P .. 'v' .. lane(k.q, k.r), m[1])
+  call('ZREM', P .. 'v' .. k.l, sid)
   if k.r == '' then
-    call('ZREM', expiries, expiry(place, k.id))
+    call('ZREM', expiries, expiry(sid .. mid, k.id))
   end
-  setMessage(k, mid, false)
   k.c = k.c - 1
   k.first = nil
 end
 
 -- setRoute gives a key a route. No message is visible under it any earlier.
 local function setRoute(k, route)
+  local l = k.queue .. long(route)
   if k.c > 0 then
-    local old, new = P .. 'v' .. lane(k.q, k.r), P .. 'v' .. lane(k.q, route)
+    spill(k)
+    local old, new = P .. 'v' .. k.l, P .. 'v' .. l
     local list = call('ZRANGE', P .. 'o' .. k.id, 0, -1, 'WITHSCORES')
     for i = 1, #list, 2 do
       local place, visible = list[i], tonumber(list[i + 1])
@@ -130,10 +211,10 @@ local function setRoute(k, route)
         call('ZREM', expiries, expiry(place, k.id))
       end
     end
-    call('SADD', P .. 'lanes', lane(k.q, route))
+    call('SADD', P .. 'lanes', l)
     k.first = nil
   end
-  k.r = route
+  k.r, k.l = route, l
 end
 
 local lanesKnown = {}
@@ -141,19 +222,28 @@ local lanesKnown = {}
 -- insert adds a message that is not there.
 local function insert(k, mid, visible, putAt, ttl, attempt, body)
   seq = seq + 1
-  local sid, l = pack('>I8', seq), lane(k.q, k.r)
-  call('HSET', bodies, sid, pack('>I8I8', putAt, ttl) .. body)
-  call('ZADD', P .. 'o' .. k.id, visible, sid .. mid)
-  call('ZADD', P .. 'v' .. l, visible, sid)
+  local sid, at, l = pack('>I8', seq), text(visible), k.l
+  call('ZADD', P .. 'v' .. l, at, sid)
   if not lanesKnown[l] then
     lanesKnown[l] = true
     call('SADD', P .. 'lanes', l)
   end
   if k.r == '' then
-    local at = putAt + (ttl == 0 and defaultTTL or ttl)
-    call('ZADD', expiries, at, expiry(sid .. mid, k.id))
-    soonest = math.min(soonest or at, at)
+    local due = putAt + (ttl == 0 and defaultTTL or ttl)
+    call('ZADD', expiries, due, expiry(sid .. mid, k.id))
+    soonest = math.min(soonest or due, due)
   end
+  if k.c == 0 and #body <= smallBody then
+    k.s = pack('>I8c8I8I8I2', visible, sid, putAt, ttl, #mid) .. mid .. body
+    k.sid, k.mid, k.a, k.c = sid, mid, attempt, 1
+    return
+  end
+  if k.s then
+    k.first = sub(k.s, 1, 16)
+    spill(k)
+  end
+  call('HSET', bodies, sid, pack('>I8I8', putAt, ttl) .. body)
+  call('ZADD', P .. 'o' .. k.id, at, sid .. mid)
   if k.c == 0 or k.first and visible < unpackStruct('>I8', k.first) then
     k.first = pack('>I8', visible) .. sid
   end
@@ -165,18 +255,19 @@ local function put(k, mid, route, visible, ttl, body)
   if route ~= '' and route ~= k.r then
     setRoute(k, route)
   end
-  if not find(k, mid) then
-    insert(k, mid, math.max(now, visible), now, ttl, 0, body)
+  if k.c == 0 or not find(k, mid) then
+    insert(k, mid, visible > now and visible or now, now, ttl, 0, body)
   end
 end
 
 -- deleteKey leaves nothing of a key.
 local function deleteKey(k)
-  if k.c > 0 then
-    local v = P .. 'v' .. lane(k.q, k.r)
+  if k.s then
+    remove(k, k.mid)
+  elseif k.c > 0 then
     for _, place in ipairs(call('ZRANGE', P .. 'o' .. k.id, 0, -1)) do
       call('HDEL', bodies, sub(place, 1, 8))
-      call('ZREM', v, sub(place, 1, 8))
+      call('ZREM', P .. 'v' .. k.l, sub(place, 1, 8))
       if k.r == '' then
         call('ZREM', expiries, expiry(place, k.id))
       end
@@ -186,23 +277,21 @@ local function deleteKey(k)
   if k.n > k.f then
     call('DEL', P .. 'e' .. k.id)
   end
-  if k.was.c > 0 or k.was.n > 0 then
-    call('DEL', P .. 'k' .. k.id)
+  if k.there then
+    call('DEL', k.hash)
   end
-  fresh(k)
-  k.z = k.was.z
-  k.looks = false
-  k.rewrite = true
+  emptied(k)
 end
 
 -- enter puts a key into the lane of its route, where claims find it: by the time of its
 -- first message, then by the number of it. k.z is both. The times of tenants
 -- and routes may be too early, never too late: a claim that looks corrects them.
 local function enter(k)
-  local l, z = lane(k.q, k.r), unpackStruct('>I8', k.z)
-  call('ZADD', P .. 'z' .. l .. k.t, z, sub(k.z, 9) .. k.name)
-  call('ZADD', P .. 't' .. l, 'LT', z, k.t)
-  call('ZADD', P .. 'w' .. k.q, 'LT', z, k.r)
+  local l, z = k.l, unpackStruct('>I8', k.z)
+  local at = text(z)
+  call('ZADD', P .. 'z' .. l .. k.t, at, sub(k.z, 9) .. k.name)
+  call('ZADD', P .. 't' .. l, 'LT', at, k.t)
+  call('ZADD', P .. 'w' .. sub(k.queue, 2), 'LT', at, k.r)
   if not readyAt[l] then
     ready[#ready + 1] = l
     readyAt[l] = z
@@ -211,81 +300,110 @@ local function enter(k)
   end
 end
 
--- fields are what flush writes of a key besides its messages.
-local function fields(k, set, del)
-  local function field(name, value, was, none)
-    if value == none then
-      if was ~= none and not k.rewrite then
-        del[#del + 1] = name
-      end
-    elseif value ~= was or k.rewrite then
-      set[#set + 1] = name
-      set[#set + 1] = value
+-- fields are what flush writes of a key.
+local function fields(k)
+  local set, i = {}, 0
+  if k.r ~= k.wr then
+    set[1], set[2], i = 'r', k.r, 2
+  end
+  if k.n ~= k.wn then
+    set[i + 1], set[i + 2], i = 'n', k.n, i + 2
+  end
+  if k.f ~= k.wf then
+    set[i + 1], set[i + 2], i = 'f', k.f, i + 2
+  end
+  if k.g ~= k.wg then
+    set[i + 1], set[i + 2], i = 'g', k.g, i + 2
+  end
+  if k.tok ~= k.wtok then
+    set[i + 1], set[i + 2], i = 't', k.tok or '', i + 2
+  end
+  if k.tok and k.u ~= k.wu then
+    set[i + 1], set[i + 2], i = 'u', text(k.u), i + 2
+  end
+  if k.tok and k.d ~= k.wd then
+    set[i + 1], set[i + 2], i = 'd', k.d, i + 2
+  end
+  if k.c ~= k.wc then
+    set[i + 1], set[i + 2], i = 'c', k.c, i + 2
+  end
+  if k.z ~= k.wz then
+    set[i + 1], set[i + 2], i = 'z', k.z or '', i + 2
+  end
+  if k.s ~= k.ws then
+    set[i + 1], set[i + 2], i = 's', k.s or '', i + 2
+  end
+  if k.a ~= k.wa then
+    set[i + 1], set[i + 2], i = 'a', k.a, i + 2
+  end
+  return set
+end
+
+-- flushMessages writes those that are several.
+local function flushMessages(k, set)
+  local del = {}
+  for mid in pairs(k.dirty) do
+    local m = k.m[mid]
+    if m then
+      set[#set + 1] = 'm' .. mid
+      set[#set + 1] = pack('>c8I4I4', m[1], m[2], m[3])
+    else
+      del[#del + 1] = 'm' .. mid
     end
   end
-  local was = k.was
-  field('r', k.r, was.r, '')
-  field('n', k.n, was.n, 0)
-  field('f', k.f, was.f, 0)
-  field('g', k.g, was.g, '0')
-  field('t', k.tok, was.tok, nil)
-  field('u', k.u, was.u, nil)
-  field('d', k.d, was.d, nil)
-  field('c', k.c, was.c, 0)
-  field('z', k.z, was.z, nil)
+  if #del > 0 and k.there then
+    many('HDEL', k.hash, del)
+  end
+  k.dirty = false
 end
 
 -- flush writes a key back: what frees memory first.
 local function flush(k)
-  local was, id = k.was, k.id
-  local gone = k.c == 0 and k.n == 0 and not k.kept
   local z = nil
-  if k.r ~= '' and not k.tok and k.c > 0 then
-    z = k.first
+  if k.c > 0 and not k.tok and k.r ~= '' then
+    if k.s then
+      z = sub(k.s, 1, 16)
+    else
+      z = k.first
+    end
     if not z then
-      local first = call('ZRANGE', P .. 'o' .. id, 0, 0, 'WITHSCORES')
+      local first = call('ZRANGE', P .. 'o' .. k.id, 0, 0, 'WITHSCORES')
       z = pack('>I8', tonumber(first[2])) .. sub(first[1], 1, 8)
     end
   end
-  if was.z and (z ~= was.z or k.r ~= was.r) then
-    call('ZREM', P .. 'z' .. lane(k.q, was.r) .. k.t, sub(was.z, 9) .. k.name)
+  local moved = z ~= k.inz or z and k.l ~= k.inl
+  if k.inz and moved then
+    call('ZREM', P .. 'z' .. k.inl .. k.t, sub(k.inz, 9) .. k.name)
   end
-  if was.tok and not k.tok then
-    call('ZREM', leases, id)
+  if k.inu and not k.tok then
+    call('ZREM', leases, k.id)
+    k.inu = nil
   end
   k.z = z
-  if gone then
-    if (was.c > 0 or was.n > 0) and not k.rewrite then
-      call('DEL', P .. 'k' .. id)
+  if k.c == 0 and k.n == 0 and not k.kept then
+    if k.there then
+      call('DEL', k.hash)
     end
-    fresh(k)
+    emptied(k)
   else
-    local set, del = {}, {}
-    fields(k, set, del)
-    for mid in pairs(k.dirty) do
-      local m = k.m[mid]
-      if m then
-        set[#set + 1] = 'm' .. mid
-        set[#set + 1] = pack('>c8I4I4', m[1], m[2], m[3])
-      elseif not k.rewrite then
-        del[#del + 1] = 'm' .. mid
-      end
-    end
-    if #del > 0 then
-      many('HDEL', P .. 'k' .. id, del)
+    local set = fields(k)
+    if k.dirty then
+      flushMessages(k, set)
     end
     if #set > 0 then
-      many('HSET', P .. 'k' .. id, set)
+      many('HSET', k.hash, set)
+      k.there = true
     end
-    if z and (z ~= was.z or k.r ~= was.r) then
+    if z and moved then
       enter(k)
     end
-    if k.tok and (not was.tok or k.u ~= was.u) then
-      call('ZADD', leases, k.u, id)
+    if k.tok and k.u ~= k.inu then
+      call('ZADD', leases, text(k.u), k.id)
+      k.inu = k.u
     end
+    note(k)
   end
-  k.dirty, k.rewrite = {}, nil
-  note(k)
+  k.inz, k.inl = z, k.l
 end
 
 local function flushAll()

@@ -48,16 +48,27 @@ local function serve(w, r)
   if w.alone and call('ZCARD', P .. 'y' .. r.lane) == 1 then
     take = math.min(w.max - #claims, 100)
   end
-  for _, place in ipairs(call('ZRANGEBYSCORE', z, '-inf', now, 'LIMIT', 0, take)) do
+  local out, all = {}, true
+  w.leased, w.ends = {}, text(now + w.lease)
+  for _, place in ipairs(call('ZRANGEBYSCORE', z, '-inf', nowText, 'LIMIT', 0, take)) do
     if replied >= maxReply then
-      return false
+      all = false
+      break
     end
-    if not claimKey(key(q .. sub(place, 9)), w) then
-      if #spent > 0 then
-        return false
-      end
-      call('ZREM', z, place) -- it is not ready after all, which cannot be
+    if not claimKey(key(q .. sub(place, 9)), w) and #spent > 0 then
+      all = false
+      break
     end
+    out[#out + 1] = place -- also one that is not ready after all, which cannot be
+  end
+  if #out > 0 then
+    many('ZREM', z, out)
+  end
+  if #w.leased > 0 then
+    many('ZADD', leases, w.leased)
+  end
+  if not all then
+    return false
   end
   turn = turn + 1
   if w.several then

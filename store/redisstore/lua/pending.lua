@@ -1,7 +1,14 @@
 -- Messages of a key, in order, from a place on: no more than limit, and no more than fit.
 local id, from, limit, most = arg(), num(), num(), num()
-local route = call('HGET', P .. 'k' .. id, 'r') or ''
-local answer, size = {route}, 0
+local h = call('HMGET', P .. 'k' .. id, 'r', 's', 'a')
+local answer, size = {h[1] or ''}, 0
+if h[2] and h[2] ~= '' then
+  if from == 0 and limit > 0 then
+    local visible, _, mid, raw = single(h[2])
+    answer[2], answer[3], answer[4], answer[5] = mid, visible, tonumber(h[3] or 0), raw
+  end
+  return answer
+end
 while from < limit do
   local list = call('ZRANGE', P .. 'o' .. id, from, math.min(from + 99, limit - 1), 'WITHSCORES')
   local names = {}

@@ -9,7 +9,7 @@ if after > 0 then
 else
   evenIfFull()
 end
-for _, place in ipairs(cmsgpack.unpack(k.d)) do
+for _, place in ipairs(places(k)) do
   local mid = sub(place, 9)
   local m = find(k, mid)
   if after > 0 then

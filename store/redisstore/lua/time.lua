@@ -3,15 +3,28 @@ local me, clock = arg(), arg()
 local meta = call('HMGET', P .. 'meta', 'now', 'seq', 'turn', 'owner', 'owned', 'changes')
 local stored, seq, turn = tonumber(meta[1]) or 0, tonumber(meta[2]) or 0, tonumber(meta[3]) or 0
 
+-- serverTime is the time, as a number and as text, in milliseconds.
 local function serverTime()
   local t = call('TIME')
-  return t[1] * 1000 + math.floor(t[2] / 1000)
+  local at = t[1] .. sub('00000' .. t[2], -6, -4)
+  return tonumber(at), at
 end
 
-local now = clock == '' and serverTime() or tonumber(clock)
-if now < stored then
-  now = stored
+local now, nowText
+if clock == '' then
+  now, nowText = serverTime()
+else
+  now, nowText = tonumber(clock), clock
 end
+if now < stored then
+  now, nowText = stored, meta[1]
+end
+
+-- text writes a number. The server takes long for large ones, and most times are now.
+local function text(n)
+  return n == now and nowText or string.format('%.0f', n)
+end
+
 local owner = meta[4]
 if owner and owner ~= me and serverTime() < tonumber(meta[5]) then
   return {'in use'}
@@ -25,7 +38,7 @@ local function remember(upTo)
   seq0 = math.max(seq, upTo or 0)
   turn0, changes0 = turn, changes
   stored = now
-  call('HSET', P .. 'meta', 'now', now, 'seq', seq0, 'turn', turn, 'changes', changes)
+  call('HSET', P .. 'meta', 'now', nowText, 'seq', seq0, 'turn', turn, 'changes', changes)
 end
 
 local function rememberChanges()

@@ -1,11 +1,29 @@
 -- What contradicts itself in some keys, lanes or records. It answers with what it found,
 -- and with how much there was, which the caller adds up.
 local what, problems = arg(), {}
-local n = {messages = 0, leases = 0, expiries = 0, lanes = 0}
+local n = {messages = 0, bodies = 0, leases = 0, expiries = 0, lanes = 0}
 
 local function wrong(id, text, ...)
   problems[#problems + 1] = id
   problems[#problems + 1] = string.format(text, ...)
+end
+
+-- verifyMessage checks what else is known of a message: its route counts it, and it
+-- expires if it has none.
+local function verifyMessage(id, q, r, sid, mid, visible, raw)
+  n.messages = n.messages + 1
+  local putAt, ttl = unpackStruct('>I8I8', raw)
+  local due = tonumber(call('ZSCORE', P .. 'x', sid .. long(mid) .. id) or nil)
+  local want = r == '' and putAt + (ttl == 0 and 7 * 24 * 3600 * 1000 or ttl) or nil
+  if due then
+    n.expiries = n.expiries + 1
+  end
+  if due ~= want then
+    wrong(id, 'a message expires at %.0f, want %.0f', due or -1, want or -1)
+  end
+  if tonumber(call('ZSCORE', P .. 'v' .. short(q) .. long(r), sid) or nil) ~= visible then
+    wrong(id, 'a message is not counted for its route, or with another time')
+  end
 end
 
 local function verifyMessages(id, q, r, c)
@@ -22,7 +40,7 @@ local function verifyMessages(id, q, r, c)
   for i = 1, #list, 2 do
     local sid, mid = sub(list[i], 1, 8), sub(list[i], 9)
     local head, raw = call('HGET', P .. 'k' .. id, 'm' .. mid), call('HGET', P .. 'b', sid)
-    n.messages = n.messages + 1
+    n.bodies = n.bodies + 1
     if not head or #head ~= 16 or sub(head, 1, 8) ~= sid then
       wrong(id, 'a message in order is not there by its ID')
     elseif not raw or #raw < 16 then
@@ -32,27 +50,60 @@ local function verifyMessages(id, q, r, c)
       if #raw ~= 16 + length then
         wrong(id, 'the body of a message has %.0f bytes, want %.0f', #raw - 16, length)
       end
-      local putAt, ttl = unpackStruct('>I8I8', raw)
-      local due = tonumber(call('ZSCORE', P .. 'x', sid .. long(mid) .. id) or nil)
-      local want = r == '' and putAt + (ttl == 0 and 7 * 24 * 3600 * 1000 or ttl) or nil
-      if due then
-        n.expiries = n.expiries + 1
-      end
-      if due ~= want then
-        wrong(id, 'a message expires at %.0f, want %.0f', due or -1, want or -1)
-      end
-    end
-    if tonumber(call('ZSCORE', P .. 'v' .. short(q) .. long(r), sid) or nil) ~= tonumber(list[i + 1]) then
-      wrong(id, 'a message is not counted for its route, or with another time')
+      verifyMessage(id, q, r, sid, mid, tonumber(list[i + 1]), raw)
     end
   end
   return list
 end
 
+-- verifySingle does the same for a message that is kept in its key, which has no other.
+local function verifySingle(id, q, r, c, s)
+  local others = call('ZCARD', P .. 'o' .. id)
+  if c ~= 1 or others > 0 then
+    wrong(id, 'it counts %.0f messages, has a single one and %.0f in order', c, others)
+  end
+  if #s < 34 or #s < 34 + unpackStruct('>I2', sub(s, 33, 34)) then
+    wrong(id, 'its single message is too short')
+    return {}
+  end
+  local visible, sid, mid, raw = single(s)
+  verifyMessage(id, q, r, sid, mid, visible, raw)
+  return {sid .. mid, visible}
+end
+
+-- some is what there is, and nil for what is empty.
+local function some(value)
+  return value and value ~= '' and value or nil
+end
+
+-- verifyLease checks the end of a lease, and that what was delivered is there.
+local function verifyLease(id, token, ends, d, isSingle, list)
+  local lease = tonumber(call('ZSCORE', P .. 'l', id) or nil)
+  if token then
+    n.leases = n.leases + 1
+  else
+    ends = nil
+  end
+  if lease ~= tonumber(ends) or token and not (d and (d == '') == isSingle) then
+    wrong(id, 'its lease ends at %.0f, and is to end at %.0f', tonumber(ends or -1), lease or -1)
+  elseif token and not isSingle then
+    local there = {}
+    for i = 1, #list, 2 do
+      there[list[i]] = true
+    end
+    for _, place in ipairs(cmsgpack.unpack(d)) do
+      if not there[place] then
+        wrong(id, 'its lease is of a message that is not there')
+      end
+    end
+  end
+end
+
 local function verifyKey(id)
-  local h = call('HMGET', P .. 'k' .. id, 'r', 'n', 'f', 'g', 't', 'u', 'd', 'c', 'z')
+  local h = call('HMGET', P .. 'k' .. id, 'r', 'n', 'f', 'g', 't', 'u', 'd', 'c', 'z', 's')
   local q, t, name = parts(id)
   local r, length, first, c = h[1] or '', tonumber(h[2] or 0), tonumber(h[3] or 0), tonumber(h[8] or 0)
+  local token, s = some(h[5]), some(h[10])
   if c == 0 and length == 0 then
     wrong(id, 'it has neither messages nor a log')
   end
@@ -60,29 +111,13 @@ local function verifyKey(id)
   if entries ~= length - first then
     wrong(id, 'its log has %.0f entries, and should have those from %.0f to %.0f', entries, first, length)
   end
-  local list = verifyMessages(id, q, r, c)
-  local lease = tonumber(call('ZSCORE', P .. 'l', id) or nil)
-  if h[5] then
-    n.leases = n.leases + 1
-  end
-  if lease ~= tonumber(h[6] or nil) or not h[5] ~= not h[6] or not h[5] ~= not h[7] then
-    wrong(id, 'its lease ends at %.0f, and is to end at %.0f', tonumber(h[6] or -1), lease or -1)
-  elseif h[5] then
-    local there = {}
-    for i = 1, #list, 2 do
-      there[list[i]] = true
-    end
-    for _, place in ipairs(cmsgpack.unpack(h[7])) do
-      if not there[place] then
-        wrong(id, 'its lease is of a message that is not there')
-      end
-    end
-  end
+  local list = s and verifySingle(id, q, r, c, s) or verifyMessages(id, q, r, c)
+  verifyLease(id, token, h[6] or nil, h[7] or nil, s ~= nil, list)
   local z = nil
-  if r ~= '' and not h[5] and #list > 0 then
+  if r ~= '' and not token and #list > 0 then
     z = pack('>I8', tonumber(list[2])) .. sub(list[1], 1, 8)
   end
-  if z ~= (h[9] or nil) then
+  if z ~= some(h[9]) then
     wrong(id, 'its place among the keys to claim is not that of its first message')
   elseif z then
     n.lanes = n.lanes + 1
@@ -132,4 +167,4 @@ local verify = {key = verifyKey, lane = verifyLane, record = verifyRecord}
 for _ = 1, num() do
   verify[what](arg())
 end
-return {problems, n.messages, n.leases, n.expiries, n.lanes}
+return {problems, n.messages, n.bodies, n.leases, n.expiries, n.lanes}

@@ -14,8 +14,8 @@ import (
 )
 
 // uuids returns IDs as a parameter.
-func uuids(ids []rows.ID) []pgtype.UUID {
-	list := make([]pgtype.UUID, len(ids))
+func uuids(ids []rows.ID) pgtype.FlatArray[pgtype.UUID] {
+	list := make(pgtype.FlatArray[pgtype.UUID], len(ids))
 	for i, id := range ids {
 		list[i] = uuid(id)
 	}
@@ -25,8 +25,8 @@ func uuids(ids []rows.ID) []pgtype.UUID {
 func uuid(id rows.ID) pgtype.UUID { return pgtype.UUID{Bytes: id, Valid: true} }
 
 // recordIDs returns the IDs of records as a parameter.
-func recordIDs(keys []store.RecordKey) []pgtype.UUID {
-	list := make([]pgtype.UUID, len(keys))
+func recordIDs(keys []store.RecordKey) pgtype.FlatArray[pgtype.UUID] {
+	list := make(pgtype.FlatArray[pgtype.UUID], len(keys))
 	for i, k := range keys {
 		list[i] = uuid(rows.RecordIDOf(k))
 	}

@@ -68,7 +68,7 @@ func (w *writer) messages(c *rows.Changes) {
 
 // bySeq queues a statement for messages that are named by their numbers.
 func (w *writer) bySeq(sql string, list []rows.Seqs) {
-	var ids []pgtype.UUID
+	var ids pgtype.FlatArray[pgtype.UUID]
 	var seqs []int64
 	for _, s := range list {
 		for _, seq := range s.Seqs {
@@ -85,7 +85,7 @@ func (w *writer) put(list []rows.MessageRow) {
 	if n == 0 {
 		return
 	}
-	keys, seqs, visible, put, ttl := make([]pgtype.UUID, n), make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n)
+	keys, seqs, visible, put, ttl := make(pgtype.FlatArray[pgtype.UUID], n), make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n)
 	attempts, ids, bodies := make([]int32, n), make([][]byte, n), make([][]byte, n)
 	for i := range list {
 		m := &list[i]
@@ -103,7 +103,7 @@ func (w *writer) entries(c *rows.Changes) {
 		}
 		w.batch.Queue(w.text.trim, uuids(ids), before)
 	}
-	var keys []pgtype.UUID
+	var keys pgtype.FlatArray[pgtype.UUID]
 	var at []int64
 	var ns []int32
 	var data [][]byte
@@ -119,11 +119,11 @@ func (w *writer) entries(c *rows.Changes) {
 
 // keyColumns are rows of keys, column by column.
 type keyColumns struct {
-	ids                               []pgtype.UUID
+	ids                               pgtype.FlatArray[pgtype.UUID]
 	lanes, turns, firsts, seqs, count []int64
 	logFirst, logLength, logTag       []int64
-	at                                []pgtype.Int8
-	tokens, delivered                 []pgtype.Text
+	at                                pgtype.FlatArray[pgtype.Int8]
+	tokens, delivered                 pgtype.FlatArray[pgtype.Text]
 	routes                            [][]byte
 	refresh                           []bool
 }
@@ -237,7 +237,7 @@ func (w *writer) putRecords(sql string, list []store.Record) {
 	if n == 0 {
 		return
 	}
-	keys := make([]pgtype.UUID, n)
+	keys := make(pgtype.FlatArray[pgtype.UUID], n)
 	kinds, tenants, ids := make([][]byte, n), make([][]byte, n), make([][]byte, n)
 	versions, times := make([]int64, n), make([]int64, n)
 	statuses, names, bodies := make([][]byte, n), make([][]byte, n), make([][]byte, n)

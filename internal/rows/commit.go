@@ -192,6 +192,7 @@ func undone(err error) bool { return errors.Is(err, ErrUndone) || errors.Is(err,
 
 // group is what an update came to.
 type group struct {
+	began time.Time
 	plan  *plan
 	hands []*waiter // who get something with it
 	ahead []leasedAhead
@@ -211,7 +212,7 @@ func (f *Frame) update(calls []*call) (*group, error) {
 	}
 	n := need(ops)
 	for try := 1; ; try++ {
-		g := &group{doubts: map[int64]bool{}}
+		g := &group{doubts: map[int64]bool{}, began: f.clock.Now()}
 		f.mu.Lock()
 		f.groups[g] = true
 		f.mu.Unlock()
@@ -263,7 +264,7 @@ func (f *Frame) tell(g *group) {
 	records := make([]int64, 0, len(changed))
 	f.mu.Lock()
 	delete(f.groups, g)
-	f.observe(g.plan.now)
+	f.observe(g.plan.now, g.began)
 	for i := range changed {
 		c := &changed[i]
 		records = append(records, c.number)
@@ -275,6 +276,7 @@ func (f *Frame) tell(g *group) {
 	for _, w := range g.hands {
 		f.settleWait(w, w.handed, nil)
 	}
+	f.spoil(g.plan)
 	f.stockUp(g.ahead)
 	f.touch(lanes)
 	f.mu.Unlock()

@@ -37,6 +37,7 @@ type Frame struct {
 
 	// Commits that gather, and groups of them that are under way.
 	gathered []*call
+	inStock  map[store.Token]bool
 	running  int        // calls in groups that are under way
 	room     *sync.Cond // signalled when something is gathered, or at the end
 	drained  bool       // nothing more comes
@@ -100,7 +101,8 @@ func New(o Options) *Frame {
 	}
 	f := &Frame{
 		clock: o.Clock, o: o, closing: make(chan struct{}),
-		groups: map[*group]bool{}, queues: map[string]*queue{}, lanes: map[int64]*lane{},
+		inStock: map[store.Token]bool{},
+		groups:  map[*group]bool{}, queues: map[string]*queue{}, lanes: map[int64]*lane{},
 		awaiters: map[int64]map[*awaiter]bool{}, recent: newRecent(), pollStop: func() bool { return false },
 	}
 	f.room = sync.NewCond(&f.mu)
@@ -215,9 +217,14 @@ func (f *Frame) Waiting() int {
 // Ended is closed when the store is closed.
 func (f *Frame) Ended() <-chan struct{} { return f.closing }
 
-// observe notes what the database's clock showed.
-func (f *Frame) observe(now int64) {
+// observe notes what the database's clock showed in a call that began at a time. If it took
+// long, the time of its beginning is the better guess: the answer may have been on its way
+// for as long, or this process may have stood still.
+func (f *Frame) observe(now int64, began time.Time) {
 	local := f.clock.Now()
+	if local.Sub(began) > time.Second {
+		local = began
+	}
 	offset := now - local.UnixMilli()
 	if offset > f.offset || local.Sub(f.offsetAt) > 10*time.Second || f.lastNow == 0 {
 		f.offset, f.offsetAt = offset, local

@@ -2,6 +2,7 @@ package rows
 
 import (
 	"errors"
+	"time"
 
 	"github.com/abidehq/abide/store"
 )
@@ -51,6 +52,7 @@ func (f *Frame) pickOnce(req *store.ClaimRequest, v *view) ([]store.Claim, error
 	v.users++
 	f.mu.Unlock()
 
+	began := f.clock.Now()
 	got, err := f.db.Pick(f.looking, ask)
 	leased := leases(got)
 
@@ -64,9 +66,9 @@ func (f *Frame) pickOnce(req *store.ClaimRequest, v *view) ([]store.Claim, error
 		}
 		return nil, err
 	}
-	f.observe(got.Now)
+	f.observe(got.Now, began)
 	q.turn = got.Turn
-	f.learn(v, got, p, leased)
+	f.learn(v, got, p, leased, began)
 	f.mu.Unlock()
 
 	if got.Expires <= got.Now {
@@ -105,13 +107,13 @@ func leases(got *Picked) map[int64]int64 {
 
 // learn notes what a pick says about the lanes: that there is nothing before Next, but for
 // what came meanwhile and what it leased.
-func (f *Frame) learn(v *view, got *Picked, p *pick, leased map[int64]int64) {
+func (f *Frame) learn(v *view, got *Picked, p *pick, leased map[int64]int64, began time.Time) {
 	next := got.Next
 	v.backlog = next == 0
 	if len(got.Keys) == 0 {
 		next = max(next, got.Now+1) // what is ready and was not to be had is looked for again, but not at once
-		if local := f.clock.Now(); next <= f.now() {
-			f.offset, f.offsetAt = got.Now-local.UnixMilli(), local // we believed it to be later than it is
+		if next <= began.UnixMilli()+f.offset {
+			f.offset, f.offsetAt = got.Now-began.UnixMilli(), began // we believed it to be later than it is
 		}
 	}
 	expiring := v.queue.expiring

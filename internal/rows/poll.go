@@ -137,13 +137,14 @@ func (f *Frame) lookAt(lanes []int64, views []*view, look uint64) bool {
 	if len(lanes) == 0 {
 		return false
 	}
+	began := f.clock.Now()
 	now, at, err := f.db.Look(f.looking, lanes)
 	if err != nil {
 		return false // those who wait do so until it can be looked again
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.observe(now)
+	f.observe(now, began)
 	found := map[int64]int64{}
 	for i, id := range lanes {
 		if l := f.lanes[id]; l != nil && at[i] < l.next {

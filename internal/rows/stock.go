@@ -38,7 +38,7 @@ type leasedAhead struct {
 }
 
 // stockTime is how long a key is in stock.
-const stockTime = 100 * time.Millisecond
+const stockTime = 20 * time.Millisecond
 
 func (s *stock) stocked() bool { return s.stocking > 0 || len(s.keys) > 0 }
 
@@ -72,6 +72,13 @@ func (f *Frame) fromStock(w *waiter) bool {
 	for len(v.keys) > 0 && len(claims) < w.req.Max {
 		k := v.keys[0]
 		v.keys = v.keys[1:]
+		if !f.inStock[k.claim.Token] {
+			continue // the lease has ended
+		}
+		delete(f.inStock, k.claim.Token)
+		if k.claim.Until.UnixMilli() <= f.now() {
+			continue // so it has: somebody else may have the key
+		}
 		if k.req.Lease != w.req.Lease || k.req.MaxMessages != w.req.MaxMessages {
 			f.letGo(k.claim.Lease()) // it was leased on other terms
 			continue
@@ -100,6 +107,7 @@ func (f *Frame) stockUp(ahead []leasedAhead) {
 			continue
 		}
 		a.view.keys = append(a.view.keys, stocked{a.req, a.claim, until})
+		f.inStock[a.claim.Token] = true
 		views[a.view] = true
 	}
 	for v := range views {
@@ -134,7 +142,22 @@ func (f *Frame) clear(v *view) {
 	defer f.mu.Unlock()
 	now := base.System{}.Now()
 	for len(v.keys) > 0 && !f.closed && !v.keys[0].until.After(now) {
-		f.letGo(v.keys[0].claim.Lease())
+		if token := v.keys[0].claim.Token; f.inStock[token] {
+			delete(f.inStock, token)
+			f.letGo(v.keys[0].claim.Lease())
+		}
 		v.keys = v.keys[1:]
+	}
+}
+
+// spoil takes out of stock what a group has ended the lease of: its key was deleted, say.
+func (f *Frame) spoil(p *plan) {
+	if len(f.inStock) == 0 {
+		return
+	}
+	for _, k := range p.keys {
+		if k.stored.Token != "" && k.row.Token != k.stored.Token {
+			delete(f.inStock, store.Token(k.stored.Token))
+		}
 	}
 }

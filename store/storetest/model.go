@@ -2,7 +2,9 @@ package storetest
 
 import (
 	"context"
+	"flag"
 	"fmt"
+	"sync"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -41,8 +43,24 @@ func RunModelOneByOne(t *testing.T, factory Factory) { runModel(t, factory, true
 // longRounds is how many times as much a long run does.
 const longRounds = 20
 
+// racedChecks is how many lists of operations there are under the race detector, unless a
+// flag says: what it finds it finds in few, and the rest is what the other runs are for.
+const racedChecks = "20"
+
+var setChecks = sync.OnceValue(func() error {
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "rapid.checks" })
+	if given || !testenv.Raced || testenv.Long() {
+		return nil
+	}
+	return flag.Set("rapid.checks", racedChecks)
+})
+
 func runModel(t *testing.T, factory Factory, oneByOne bool) {
 	t.Helper()
+	if err := setChecks(); err != nil {
+		t.Fatal(err)
+	}
 	rounds := 1
 	if testenv.Long() {
 		rounds = longRounds

@@ -58,7 +58,11 @@ func whole(ctx context.Context, done func(), call func(ctx context.Context) erro
 // commit has the script run, and tells everybody what came of it. It does not have the Tx,
 // which is the caller's again when the caller does not wait.
 func (s *Store) commit(ctx context.Context, a args, wants []*want) error {
-	m, err := s.evalDurably(ctx, commitScript, a)
+	sc := commitScript
+	if len(wants) > 0 {
+		sc = handOverScript
+	}
+	m, err := s.evalDurably(ctx, sc, a)
 	if err != nil {
 		s.unreserve(wants)
 		return err

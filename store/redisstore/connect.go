@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"strconv"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -94,7 +93,7 @@ func (s *Store) dial(ctx context.Context, address string) (*connection, int64, e
 	}
 	at := ""
 	if err == nil {
-		at, err = c.Do(ctx, c.B().Hget().Key(s.prefix+"meta").Field("now").Build()).ToString()
+		at, err = c.Do(ctx, c.B().Hget().Key(s.prefix+"meta").Field("state").Build()).ToString()
 	}
 	if err != nil && !rueidis.IsRedisNil(err) {
 		if c.Client != nil {
@@ -102,8 +101,8 @@ func (s *Store) dial(ctx context.Context, address string) (*connection, int64, e
 		}
 		return nil, 0, err
 	}
-	ms, _ := strconv.ParseInt(at, 10, 64) // nothing is the time of a store that is empty
-	return c, ms, nil
+	state := reader{s: at} // of a store that is empty there is none
+	return c, state.int64(), nil
 }
 
 // checkRole returns an error unless a server is a master, or does not tell.

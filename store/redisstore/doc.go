@@ -13,15 +13,15 @@
 // cluster has it in one slot. A letter follows, then names, each with its length before it
 // unless it is the last. A lane is a queue and a route. Numbers are big-endian.
 //
-//	meta            hash: format, now (the latest time), seq (the last message's number),
-//	                turn, changes (of records), owner and owned (see Exclude)
+//	meta            hash: format, owner and owned (see Exclude), state: the latest time, the
+//	                last message's number, the turn, how often records changed
 //	p               sorted set: who has the store open, by when they were last heard of
-//	k + key         hash: r route, n length, f first and g tag of the log, c number of
-//	                messages, t token, u end and d messages of the lease, z place in the
-//	                lane, m + ID for each message: number, attempts, size of the body
-//	o + key         sorted set: number and ID of its messages, by when they are visible
+//	k + key         hash: h head, s single message, m + ID for each of several messages:
+//	                number, attempts, size of the body
+//	o + key         sorted set: number and ID of several messages, by when they are visible
 //	e + key         list: the entries of its log
-//	b               hash: put at, time to live and body of each message, by its number
+//	b               hash: put at, time to live and body of each of several messages, by its
+//	                number
 //	l, x            sorted sets: leases by their end; messages of keys without a route by
 //	                when they expire
 //	z + lane, tenant   sorted set: the keys to claim, by their first message
@@ -35,6 +35,14 @@
 //	j + kind, status           sorted set: records by time
 //	i + kind, tenant, status   sorted set: the same, of one tenant
 //	s + kind        set: the statuses that records have
+//
+// A head is a list in MessagePack: route; length, first entry and tag of the log; number of
+// messages; place in the lane; attempts of the single message; and while there is a lease
+// its token, its end and the messages that it is of, which are empty for the single one.
+// Most keys have one message at most. If that is small, it is in s: when it is visible, its
+// number, put at, time to live, ID and body. It becomes one of several when another comes,
+// or when it is to move. What a server does for a script costs by the command and by the
+// argument, so there are few of both.
 //
 // A key that is leased, and one without a route, is in no lane, so a claim steps over
 // nothing: it takes the tenant whose turn it is and the first key of its lane. The times in

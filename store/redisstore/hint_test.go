@@ -146,8 +146,11 @@ func TestACommitHandsOverWhatItMakesReadyInTheSameCall(t *testing.T) {
 	t.Parallel()
 	server := testenv.Redis(t)
 	s := open(t, Options{Addresses: []string{server.Addr}, poll: never})
+	warm := waitsFor(t, s, request("turns", time.Hour))
+	eventually(t, "hints are heard", s.listening.Load)
+	eventually(t, "nobody looks", func() bool { return idle(s) })
 	put(t, s, message("turns", "warm-up", "a")) // the server knows the scripts
-	claim(t, s, request("turns", 0))
+	warm()
 	for _, route := range []string{"order", ""} { // a message without a route goes to that of its key
 		result := waitsFor(t, s, request("turns", time.Hour))
 		eventually(t, "hints are heard", s.listening.Load)

@@ -315,6 +315,16 @@ func (s *Store) ticker() base.Clock {
 	return s.clock
 }
 
+// moment is when a time of the store comes, by the ticker. The answer that says so may be
+// late: a clock that both go by may have moved on meanwhile.
+func (s *Store) moment(now, at int64) time.Time {
+	at = max(at, now+1)
+	if s.clock != nil {
+		return store.FromMillis(at)
+	}
+	return s.wall.Now().Add(durationMS(at - now))
+}
+
 // newToken returns what the tokens of a claim call begin with. No other call of any
 // process has the same.
 func (s *Store) newToken() string {

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"encoding/binary"
 	"flag"
 	"fmt"
 	"os"
@@ -43,12 +44,19 @@ func lived(t *testing.T, server *testenv.RedisServer) *Store {
 	return s
 }
 
+// head is what is stored of a key on a route that has a number of messages and a place in
+// the lane, but no log.
+func head(messages byte, place string) string {
+	return "\x97\xa5order\x00\x00\xa10" + string(rune(messages)) + string([]byte{0xa0 + byte(len(place))}) + place + "\x00"
+}
+
 func TestVerifyFindsWhatContradictsItself(t *testing.T) {
 	t.Parallel()
 	server := testenv.SharedRedis(t)
 	ready, noRoute, leased, later := keyID(message("turns", "ready", "").Key), keyID(message("turns", "no route", "").Key),
 		keyID(message("activities", "leased", "").Key), keyID(message("turns", "later", "").Key)
 	lane := string(long(short(nil, "turns"), "order"))
+	place := string(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, uint64(start.UnixMilli())), 1))
 	rid := recordID(store.RecordKey{Kind: "instance", Tenant: "acme", ID: "r"})
 	for _, row := range []struct {
 		name    string
@@ -60,26 +68,26 @@ func TestVerifyFindsWhatContradictsItself(t *testing.T) {
 		{"a key that is gone", []string{"DEL", "k" + ready}, "the key is not"},
 		{"an order that is gone", []string{"DEL", "o" + ready}, "in order"},
 		{"a message that is not there by its ID", []string{"HDEL", "k" + ready, "ma"}, "by ID"},
-		{"a number of messages", []string{"HSET", "k" + ready, "c", "3"}, "it counts 3 messages"},
-		{"a number of messages beside a single one", []string{"HSET", "k" + later, "c", "2"}, "has a single one"},
+		{"a number of messages", []string{"HSET", "k" + ready, "h", head(3, place)}, "it counts 3 messages"},
+		{"a number of messages beside a single one", []string{"HSET", "k" + later, "h", head(2, place)}, "has a single one"},
 		{"a single message beside others", []string{"ZADD", "o" + later, "1", "12345678b"}, "a single one and 1 in order"},
 		{"a single message that is cut off", []string{"HSET", "k" + later, "s", "short"}, "too short"},
-		{"a lease of several messages that are one", []string{"HSET", "k" + leased, "d", "x"}, "its lease ends"},
+		{"a lease that ends at another time", []string{"HSET", "k" + leased, "h", "\x9a" + head(1, "")[1:] + "\xa5token\x01\xa1x"}, "its lease ends"},
 		{"a message that no route counts", []string{"DEL", "v" + lane}, "not counted for its route"},
 		{"a message that a route counts too much", []string{"ZADD", "v" + lane, "1", "12345678"}, "counted for a route"},
 		{"a message that never expires", []string{"DEL", "x"}, "expires at -1"},
 		{"something that expires and is not there", []string{"ZADD", "x", "1", "12345678\x00\x01a" + noRoute}, "to expire"},
 		{"a lease that never ends", []string{"DEL", "l"}, "its lease ends"},
 		{"a lease of nothing", []string{"ZADD", "l", "1", "x"}, "leases that are to end"},
-		{"a lease without its messages", []string{"HDEL", "k" + leased, "d"}, "its lease ends"},
+		{"a lease that the key does not know", []string{"HSET", "k" + leased, "h", head(1, "")}, "its lease ends"},
 		{"a log that is too short", []string{"RPOP", "e" + later}, "its log has 1 entries"},
 		{"a log without its key", []string{"RPUSH", "e" + keyID(store.Key{Queue: "q", Name: "n"}), "x"}, "its log is there"},
 		{"a key that nobody can claim", []string{"DEL", "z" + lane + "acme"}, "not among the keys to claim"},
 		{"a key that is claimed in vain", []string{"ZADD", "z" + lane + "acme", "1", "12345678x"}, "keys to claim"},
 		{"a tenant without a turn", []string{"DEL", "t" + lane}, "no turn"},
 		{"a route without a time", []string{"DEL", "wturns"}, "no time"},
-		{"a place that is not that of the first message", []string{"HSET", "k" + ready, "z", "1234567812345678"}, "first message"},
-		{"a key that has nothing", []string{"HSET", "k" + keyID(store.Key{Queue: "q", Name: "n"}), "r", "order"}, "neither messages nor a log"},
+		{"a place that is not that of the first message", []string{"HSET", "k" + ready, "h", head(2, "1234567812345678")}, "first message"},
+		{"a key that has nothing", []string{"HSET", "k" + keyID(store.Key{Queue: "q", Name: "n"}), "h", head(0, "")}, "neither messages nor a log"},
 		{"a record that lists do not find", []string{"DEL", "j\x08instancerunning"}, "lists do not find it"},
 		{"a record that its tenant does not find", []string{"DEL", "i\x08instance\x00\x04acmerunning"}, "lists do not find it"},
 		{"a status that lists do not know", []string{"DEL", "sinstance"}, "lists do not find it"},

@@ -211,7 +211,7 @@ func (g *group) at(s *Store, now, next int64) {
 	if next < 0 {
 		return
 	}
-	at := s.ticker().Now().Add(durationMS(max(next-now, 1)))
+	at := s.moment(now, next)
 	if g.wakeAt.IsZero() || at.Before(g.wakeAt) {
 		g.wakeAt = at
 	}

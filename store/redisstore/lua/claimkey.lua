@@ -19,7 +19,7 @@ local function lease(k, w, d, messages, size)
   replied = replied + size
   w.leased[#w.leased + 1] = w.ends
   w.leased[#w.leased + 1] = k.id
-  k.inz, k.inu = nil, k.u
+  k.inz, k.inu = '', k.u
   flush(k)
 end
 

@@ -133,20 +133,4 @@ for _, rid in ipairs(dropRecords) do
 end
 flushAll()
 
--- Somebody in the caller's process waits for what this may have made ready.
 local answer = {'ok', now, {}, {}, soonest or -1}
-if #ready > 0 then
-  for i = 1, num() do
-    claims, spent = {}, {}
-    local w = wanted()
-    claim(w)
-    answer[4][i] = claimed(w)
-    if not w.more then
-      taken(w)
-    end
-  end
-end
-answer[3] = readyList()
-publish(listening, records)
-rememberChanges()
-return answer

@@ -58,9 +58,9 @@ local function numberOf(sid)
 end
 
 local function messagesOf(k, id, s, attempts)
-  if s and s ~= '' then
+  if s then
     local visible, sid, mid, raw = single(s)
-    return add(k, id, numberOf(sid), mid, visible, tonumber(attempts or 0), #raw - 16, sid, raw)
+    return add(k, id, numberOf(sid), mid, visible, attempts, #raw - 16, sid, raw)
   end
   local list = call('ZRANGE', P .. 'o' .. id, 0, -1, 'WITHSCORES')
   local order = {}
@@ -85,14 +85,14 @@ end
 -- its last message, and the messages.
 for i = 1, num() do
   local id = arg()
-  local h = call('HMGET', P .. 'k' .. id, 'r', 'n', 'f', 'g', 's', 'a')
-  local n, f = tonumber(h[2] or 0), tonumber(h[3] or 0)
-  local k = {0, h[1] or '', n, f, h[4] or '0', from, {}, after, {}}
+  local h, s = keyHead(id)
+  local n, f = h[2], h[3]
+  local k = {0, h[1], n, f, h[4], from, {}, after, {}}
   if not begun and not room(#id) then
     return answer
   end
   answer[i] = k
-  if not entriesOf(k, id, f, n) or not messagesOf(k, id, h[5], h[6]) then
+  if not entriesOf(k, id, f, n) or not messagesOf(k, id, s, h[7]) then
     return answer
   end
   k[1] = 1

@@ -48,6 +48,15 @@ local function single(s)
   return visible, sid, sub(s, 35, 34 + length), sub(s, 17, 32) .. sub(s, 35 + length)
 end
 
+-- keyHead is what is stored of a key: its route, the length, first entry and tag of its
+-- log, how many messages it has, its place in the lane, the attempts of a single message,
+-- and of its lease the token, the end and the messages. The second is a single message.
+local function keyHead(id)
+  local h = call('HMGET', P .. 'k' .. id, 'h', 's')
+  local s = h[2]
+  return h[1] and cmsgpack.unpack(h[1]) or {'', 0, 0, '0', 0, '', 0}, s and s ~= '' and s or nil
+end
+
 -- parts is the queue, the tenant and the name of a key, or the kind, the tenant and the ID
 -- of a record.
 local function parts(id)

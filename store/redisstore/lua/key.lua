@@ -15,11 +15,6 @@ local function expiry(place, id)
   return sub(place, 1, 8) .. long(sub(place, 9)) .. id
 end
 
--- note makes a key's state what flush compares with.
-local function note(k)
-  k.wr, k.wn, k.wf, k.wg, k.wtok, k.wu, k.wd, k.wc, k.wz, k.ws, k.wa = k.r, k.n, k.f, k.g, k.tok, k.u, k.d, k.c, k.z, k.s, k.a
-end
-
 local function endLease(k)
   k.tok, k.u, k.d, k.delivered = nil, nil, nil, nil
 end
@@ -31,49 +26,47 @@ end
 
 -- emptied makes a key one that is not there.
 local function emptied(k)
-  k.r, k.n, k.f, k.g, k.c, k.z, k.m, k.dirty = '', 0, 0, '0', 0, nil, false, false
-  k.l, k.first, k.looks, k.there = k.queue .. long(''), nil, false, false
+  k.r, k.n, k.f, k.g, k.c, k.z, k.m, k.dirty = '', 0, 0, '0', 0, '', false, false
+  k.l, k.first, k.looks, k.wh, k.ws = k.queue .. long(''), nil, false, nil, nil
   endLease(k)
   unsingle(k)
-  note(k)
 end
 
--- key is the state of a key. A lease that has ended is none. What is empty is not there.
--- A single message that is small is in s, with all that belongs to it but the attempts.
+-- key is the state of a key. A lease that has ended is none. A single message that is
+-- small is in s, with all that belongs to it but the attempts.
 local function key(id)
   local k = keys[id]
   if k then
     return k
   end
-  local h = call('HMGET', P .. 'k' .. id, 'r', 'n', 'f', 'g', 't', 'u', 'd', 'c', 'z', 's', 'a')
-  local ql = byte(id, 1)
+  local hash, ql = P .. 'k' .. id, byte(id, 1)
   local hi, lo = byte(id, ql + 2, ql + 3)
   local tl = ql + 3 + hi * 256 + lo
-  local route, c = h[1] or '', h[8]
+  local fields = call('HMGET', hash, 'h', 's')
+  local h, s = fields[1], fields[2]
   k = {
-    id = id, hash = P .. 'k' .. id, queue = sub(id, 1, ql + 1), t = sub(id, ql + 4, tl), name = sub(id, tl + 1), r = route,
-    n = tonumber(h[2] or 0), f = tonumber(h[3] or 0), g = h[4] or '0', c = tonumber(c or 0), a = 0,
-    there = (route ~= '' or h[2] or c) and true, m = false, dirty = false, first = nil, looks = false,
+    id = id, hash = hash, queue = sub(id, 1, ql + 1), t = sub(id, ql + 4, tl), name = sub(id, tl + 1),
+    r = '', n = 0, f = 0, g = '0', c = 0, z = '', a = 0, m = false, dirty = false, looks = false,
   }
-  k.l = k.queue .. long(route)
-  if h[5] and h[5] ~= '' then
-    k.tok, k.u, k.d = h[5], tonumber(h[6]), h[7]
+  if h then
+    local v = cmsgpack.unpack(h)
+    k.r, k.n, k.f, k.g, k.c, k.z, k.a, k.tok, k.u, k.d = v[1], v[2], v[3], v[4], v[5], v[6], v[7], v[8], v[9], v[10]
+    k.wh, k.inu = h, k.u
+    if k.z ~= '' then
+      k.first = k.z
+    end
+    if s and s ~= '' then
+      local hi, lo = byte(s, 33, 34)
+      k.s, k.ws, k.sid, k.mid = s, s, sub(s, 9, 16), sub(s, 35, 34 + hi * 256 + lo)
+    else
+      k.looks = k.c > 0 -- messages that are not known here may be there
+    end
+    if k.tok and k.u <= now then
+      endLease(k)
+    end
   end
-  if h[9] and h[9] ~= '' then
-    k.z, k.first = h[9], h[9]
-  end
-  local s = h[10]
-  if s and s ~= '' then
-    local sid, _, _, length = unpackStruct('>c8I8I8I2', sub(s, 9, 34))
-    k.s, k.sid, k.mid, k.a = s, sid, sub(s, 35, 34 + length), tonumber(h[11] or 0)
-  else
-    k.looks = k.c > 0 -- messages that are not known here may be there
-  end
-  note(k)
-  k.inz, k.inl, k.inu = k.z, k.l, k.u -- where it is among the keys to claim, and the leases
-  if k.tok and k.u <= now then
-    endLease(k)
-  end
+  k.l = k.queue .. long(k.r)
+  k.inz, k.inl = k.z, k.l -- where it is among the keys to claim; inu is where among the leases
   keys[id] = k
   touched[#touched + 1] = k
   return k
@@ -277,7 +270,7 @@ local function deleteKey(k)
   if k.n > k.f then
     call('DEL', P .. 'e' .. k.id)
   end
-  if k.there then
+  if k.wh then
     call('DEL', k.hash)
   end
   emptied(k)
@@ -300,48 +293,10 @@ local function enter(k)
   end
 end
 
--- fields are what flush writes of a key.
-local function fields(k)
-  local set, i = {}, 0
-  if k.r ~= k.wr then
-    set[1], set[2], i = 'r', k.r, 2
-  end
-  if k.n ~= k.wn then
-    set[i + 1], set[i + 2], i = 'n', k.n, i + 2
-  end
-  if k.f ~= k.wf then
-    set[i + 1], set[i + 2], i = 'f', k.f, i + 2
-  end
-  if k.g ~= k.wg then
-    set[i + 1], set[i + 2], i = 'g', k.g, i + 2
-  end
-  if k.tok ~= k.wtok then
-    set[i + 1], set[i + 2], i = 't', k.tok or '', i + 2
-  end
-  if k.tok and k.u ~= k.wu then
-    set[i + 1], set[i + 2], i = 'u', text(k.u), i + 2
-  end
-  if k.tok and k.d ~= k.wd then
-    set[i + 1], set[i + 2], i = 'd', k.d, i + 2
-  end
-  if k.c ~= k.wc then
-    set[i + 1], set[i + 2], i = 'c', k.c, i + 2
-  end
-  if k.z ~= k.wz then
-    set[i + 1], set[i + 2], i = 'z', k.z or '', i + 2
-  end
-  if k.s ~= k.ws then
-    set[i + 1], set[i + 2], i = 's', k.s or '', i + 2
-  end
-  if k.a ~= k.wa then
-    set[i + 1], set[i + 2], i = 'a', k.a, i + 2
-  end
-  return set
-end
-
--- flushMessages writes those that are several.
-local function flushMessages(k, set)
-  local del = {}
+-- flushMessages deletes the messages of several that are gone, and returns what to write of
+-- the others.
+local function flushMessages(k)
+  local set, del = {}, {}
   for mid in pairs(k.dirty) do
     local m = k.m[mid]
     if m then
@@ -351,28 +306,48 @@ local function flushMessages(k, set)
       del[#del + 1] = 'm' .. mid
     end
   end
-  if #del > 0 and k.there then
+  if #del > 0 and k.wh then
     many('HDEL', k.hash, del)
   end
   k.dirty = false
+  return set
+end
+
+-- headOf is what is stored of a key besides its messages and its log.
+local function headOf(k)
+  if k.tok then
+    return cmsgpack.pack({k.r, k.n, k.f, k.g, k.c, k.z, k.a, k.tok, k.u, k.d})
+  end
+  return cmsgpack.pack({k.r, k.n, k.f, k.g, k.c, k.z, k.a})
+end
+
+-- write writes a key back that is there.
+local function write(k)
+  local h = headOf(k)
+  if k.dirty then
+    local set = flushMessages(k)
+    set[#set + 1], set[#set + 2], set[#set + 3], set[#set + 4] = 'h', h, 's', k.s or ''
+    many('HSET', k.hash, set)
+  elseif k.s ~= k.ws then
+    call('HSET', k.hash, 'h', h, 's', k.s or '')
+  elseif h ~= k.wh then
+    call('HSET', k.hash, 'h', h)
+  end
+  k.wh, k.ws = h, k.s
 end
 
 -- flush writes a key back: what frees memory first.
 local function flush(k)
-  local z = nil
+  local z = ''
   if k.c > 0 and not k.tok and k.r ~= '' then
-    if k.s then
-      z = sub(k.s, 1, 16)
-    else
-      z = k.first
-    end
+    z = k.s and sub(k.s, 1, 16) or k.first
     if not z then
       local first = call('ZRANGE', P .. 'o' .. k.id, 0, 0, 'WITHSCORES')
       z = pack('>I8', tonumber(first[2])) .. sub(first[1], 1, 8)
     end
   end
-  local moved = z ~= k.inz or z and k.l ~= k.inl
-  if k.inz and moved then
+  local moved = z ~= k.inz or k.l ~= k.inl
+  if moved and k.inz ~= '' then
     call('ZREM', P .. 'z' .. k.inl .. k.t, sub(k.inz, 9) .. k.name)
   end
   if k.inu and not k.tok then
@@ -380,28 +355,20 @@ local function flush(k)
     k.inu = nil
   end
   k.z = z
-  if k.c == 0 and k.n == 0 and not k.kept then
-    if k.there then
+  if k.c == 0 and k.n == 0 and not (k.kept and (k.r ~= '' or k.g ~= '0')) then
+    if k.wh then
       call('DEL', k.hash)
     end
     emptied(k)
   else
-    local set = fields(k)
-    if k.dirty then
-      flushMessages(k, set)
-    end
-    if #set > 0 then
-      many('HSET', k.hash, set)
-      k.there = true
-    end
-    if z and moved then
+    write(k)
+    if moved and z ~= '' then
       enter(k)
     end
     if k.tok and k.u ~= k.inu then
       call('ZADD', leases, text(k.u), k.id)
       k.inu = k.u
     end
-    note(k)
   end
   k.inz, k.inl = z, k.l
 end

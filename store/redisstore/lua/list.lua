@@ -29,7 +29,8 @@ if arg() == '1' then
 end
 local limit, budget, most = num(), num(), num()
 local root = tenant and P .. 'i' .. short(kind) .. long(tenant) or P .. 'j' .. short(kind)
-local changes = tonumber(call('HGET', P .. 'meta', 'changes') or 0)
+local state = call('HGET', P .. 'meta', 'state')
+local changes = state and unpackStruct('>I8', sub(state, 25)) or 0
 local lead = short(kind) .. (tenant and long(tenant) or '')
 
 local function low(t)

@@ -1,11 +1,11 @@
 -- Messages of a key, in order, from a place on: no more than limit, and no more than fit.
 local id, from, limit, most = arg(), num(), num(), num()
-local h = call('HMGET', P .. 'k' .. id, 'r', 's', 'a')
-local answer, size = {h[1] or ''}, 0
-if h[2] and h[2] ~= '' then
+local h, s = keyHead(id)
+local answer, size = {h[1]}, 0
+if s then
   if from == 0 and limit > 0 then
-    local visible, _, mid, raw = single(h[2])
-    answer[2], answer[3], answer[4], answer[5] = mid, visible, tonumber(h[3] or 0), raw
+    local visible, _, mid, raw = single(s)
+    answer[2], answer[3], answer[4], answer[5] = mid, visible, h[7], raw
   end
   return answer
 end

@@ -1,7 +1,7 @@
 -- Entries of a log, from an index on: as many as fit.
 local id, from, most = arg(), num(), num()
-local h = call('HMGET', P .. 'k' .. id, 'n', 'f')
-local n, f = tonumber(h[1] or 0), tonumber(h[2] or 0)
+local h = keyHead(id)
+local n, f = h[2], h[3]
 from = math.max(from, f)
 local entries, size, count = {}, 0, 4 -- entries may be large
 local at = from

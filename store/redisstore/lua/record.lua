@@ -9,42 +9,43 @@ local function recordHead(rid)
   return version, time, sub(raw, 19, 18 + length)
 end
 
--- The two indexes: by kind and status, and by kind, tenant and status.
-local function strands(rid, status)
-  local kind, tenant, id = parts(rid)
-  local ofKind = short(kind)
-  return P .. 'j' .. ofKind .. status, long(tenant) .. id, P .. 'i' .. ofKind .. long(tenant) .. status, id, P .. 's' .. kind
+-- indexes are the two by which lists find a record, without the status that their names end
+-- with, and its place in each: by kind, and by kind and tenant. The last is the set of the
+-- statuses of its kind.
+local function indexes(rid)
+  local kind = 1 + byte(rid, 1)
+  local hi, lo = byte(rid, kind + 1, kind + 2)
+  local tenant = kind + 2 + hi * 256 + lo
+  return P .. 'j' .. sub(rid, 1, kind), sub(rid, kind + 1), P .. 'i' .. sub(rid, 1, tenant), sub(rid, tenant + 1), P .. 's' .. sub(rid, 2, kind)
 end
 
 local listed = {} -- the statuses that are known to be noted
 
-local function unlist(rid, status)
-  local all, place, own, id, statuses = strands(rid, status)
+local function unlist(all, place, own, id, statuses, status)
+  all = all .. status
   call('ZREM', all, place)
-  call('ZREM', own, id)
+  call('ZREM', own .. status, id)
   if call('EXISTS', all) == 0 then
     listed[all] = nil
     call('SREM', statuses, status)
   end
 end
 
-local function enlist(rid, time, status)
-  local all, place, own, id, statuses = strands(rid, status)
-  call('ZADD', all, time, place)
-  call('ZADD', own, time, id)
-  if not listed[all] then
-    listed[all] = true
-    call('SADD', statuses, status)
-  end
-end
-
 local function setRecord(rid, version, time, status, rest, oldVersion, oldTime, oldStatus)
-  if oldVersion > 0 and oldStatus ~= status then
-    unlist(rid, oldStatus)
-  end
   call('SET', P .. 'r' .. rid, pack('>I8I8I2', version, time, #status) .. status .. rest)
-  if oldVersion == 0 or oldStatus ~= status or oldTime ~= time then
-    enlist(rid, time, status)
+  if oldVersion > 0 and oldStatus == status and oldTime == time then
+    return
+  end
+  local all, place, own, id, statuses = indexes(rid)
+  if oldVersion > 0 and oldStatus ~= status then
+    unlist(all, place, own, id, statuses, oldStatus)
+  end
+  local name, at = all .. status, text(time)
+  call('ZADD', name, at, place)
+  call('ZADD', own .. status, at, id)
+  if not listed[name] then
+    listed[name] = true
+    call('SADD', statuses, status)
   end
 end
 
@@ -56,7 +57,8 @@ end
 local function deleteRecord(rid)
   local version, _, status = recordHead(rid)
   if version > 0 then
-    unlist(rid, status)
+    local all, place, own, id, statuses = indexes(rid)
+    unlist(all, place, own, id, statuses, status)
     call('DEL', P .. 'r' .. rid)
   end
 end

@@ -3,13 +3,13 @@ local d, lost = num(), {}
 evenIfFull()
 for i = 1, num() do
   local id, token = arg(), arg()
-  local t = call('HMGET', P .. 'k' .. id, 't', 'u')
-  local u = tonumber(t[2] or nil)
-  if t[1] ~= token or u <= now then
+  local h = keyHead(id)
+  if h[8] ~= token or h[9] <= now then
     lost[#lost + 1] = i
-  elseif now + d > u then
-    call('HSET', P .. 'k' .. id, 'u', now + d)
-    call('ZADD', leases, now + d, id)
+  elseif now + d > h[9] then
+    h[9] = now + d
+    call('HSET', P .. 'k' .. id, 'h', cmsgpack.pack(h))
+    call('ZADD', P .. 'l', text(h[9]), id)
   end
 end
 rememberChanges()

@@ -1,7 +1,10 @@
 -- The time, which does not run backwards, and whether the store is somebody else's.
 local me, clock = arg(), arg()
-local meta = call('HMGET', P .. 'meta', 'now', 'seq', 'turn', 'owner', 'owned', 'changes')
-local stored, seq, turn = tonumber(meta[1]) or 0, tonumber(meta[2]) or 0, tonumber(meta[3]) or 0
+local meta = call('HMGET', P .. 'meta', 'state', 'owner', 'owned')
+local stored, seq, turn, changes = 0, 0, 0, 0 -- of records, so that a count knows whether there were any
+if meta[1] then
+  stored, seq, turn, changes = unpackStruct('>I8I8I8I8', meta[1])
+end
 
 -- serverTime is the time, as a number and as text, in milliseconds.
 local function serverTime()
@@ -17,7 +20,7 @@ else
   now, nowText = tonumber(clock), clock
 end
 if now < stored then
-  now, nowText = stored, meta[1]
+  now, nowText = stored, string.format('%.0f', stored)
 end
 
 -- text writes a number. The server takes long for large ones, and most times are now.
@@ -25,12 +28,11 @@ local function text(n)
   return n == now and nowText or string.format('%.0f', n)
 end
 
-local owner = meta[4]
-if owner and owner ~= me and serverTime() < tonumber(meta[5]) then
+local owner = meta[2]
+if owner and owner ~= me and serverTime() < tonumber(meta[3]) then
   return {'in use'}
 end
 
-local changes = tonumber(meta[6]) or 0 -- of records, so that a count knows whether there were any
 local seq0, turn0, changes0 = seq, turn, changes
 
 -- remember writes down what the next script must know.
@@ -38,7 +40,7 @@ local function remember(upTo)
   seq0 = math.max(seq, upTo or 0)
   turn0, changes0 = turn, changes
   stored = now
-  call('HSET', P .. 'meta', 'now', nowText, 'seq', seq0, 'turn', turn, 'changes', changes)
+  call('HSET', P .. 'meta', 'state', pack('>I8I8I8I8', now, seq0, turn, changes))
 end
 
 local function rememberChanges()

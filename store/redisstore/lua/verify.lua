@@ -71,21 +71,14 @@ local function verifySingle(id, q, r, c, s)
   return {sid .. mid, visible}
 end
 
--- some is what there is, and nil for what is empty.
-local function some(value)
-  return value and value ~= '' and value or nil
-end
-
 -- verifyLease checks the end of a lease, and that what was delivered is there.
 local function verifyLease(id, token, ends, d, isSingle, list)
   local lease = tonumber(call('ZSCORE', P .. 'l', id) or nil)
   if token then
     n.leases = n.leases + 1
-  else
-    ends = nil
   end
-  if lease ~= tonumber(ends) or token and not (d and (d == '') == isSingle) then
-    wrong(id, 'its lease ends at %.0f, and is to end at %.0f', tonumber(ends or -1), lease or -1)
+  if lease ~= ends or token and not (d and (d == '') == isSingle) then
+    wrong(id, 'its lease ends at %.0f, and is to end at %.0f', ends or -1, lease or -1)
   elseif token and not isSingle then
     local there = {}
     for i = 1, #list, 2 do
@@ -100,10 +93,9 @@ local function verifyLease(id, token, ends, d, isSingle, list)
 end
 
 local function verifyKey(id)
-  local h = call('HMGET', P .. 'k' .. id, 'r', 'n', 'f', 'g', 't', 'u', 'd', 'c', 'z', 's')
+  local h, s = keyHead(id)
   local q, t, name = parts(id)
-  local r, length, first, c = h[1] or '', tonumber(h[2] or 0), tonumber(h[3] or 0), tonumber(h[8] or 0)
-  local token, s = some(h[5]), some(h[10])
+  local r, length, first, c, token = h[1], h[2], h[3], h[5], h[8]
   if c == 0 and length == 0 then
     wrong(id, 'it has neither messages nor a log')
   end
@@ -112,14 +104,14 @@ local function verifyKey(id)
     wrong(id, 'its log has %.0f entries, and should have those from %.0f to %.0f', entries, first, length)
   end
   local list = s and verifySingle(id, q, r, c, s) or verifyMessages(id, q, r, c)
-  verifyLease(id, token, h[6] or nil, h[7] or nil, s ~= nil, list)
-  local z = nil
+  verifyLease(id, token, h[9], h[10], s ~= nil, list)
+  local z = ''
   if r ~= '' and not token and #list > 0 then
     z = pack('>I8', tonumber(list[2])) .. sub(list[1], 1, 8)
   end
-  if z ~= some(h[9]) then
+  if z ~= h[6] then
     wrong(id, 'its place among the keys to claim is not that of its first message')
-  elseif z then
+  elseif z ~= '' then
     n.lanes = n.lanes + 1
     if tonumber(call('ZSCORE', P .. 'z' .. short(q) .. long(r) .. t, sub(z, 9) .. name) or nil) ~= tonumber(list[2]) then
       wrong(id, 'it is not among the keys to claim')

@@ -12,13 +12,14 @@ import (
 // Its clock is the only one. Every method that returns the time returns one that is not
 // before any that it returned before.
 type Database interface {
-	// Update runs one transaction. It locks and loads the rows that need names and that
-	// exist, keys in the order of their IDs, then records in the order of theirs, so that
-	// two updates never wait for each other; calls decide, once, with the time and with
-	// what it loaded; writes the changes, and returns when they are durable. Changes that
-	// are empty are not written, and a transaction that only read may end without a sync.
-	// It does not keep the slices of the changes: bodies of messages are somebody's when it
-	// has returned.
+	// Update runs one transaction. It loads the rows that need names and that exist; calls
+	// decide, once, with the time and with what it loaded; writes the changes, and returns
+	// when they are durable. What it writes is written over what it loaded, and over
+	// nothing else: it locks the rows when it loads them, keys in the order of their IDs,
+	// then records in the order of theirs, so that two updates never wait for each other;
+	// or it checks when it writes that they are still the same. Changes that are empty are
+	// not written, and a transaction that only read may end without a sync. It does not keep
+	// the slices of the changes: bodies of messages are somebody's when it has returned.
 	//
 	// An error that wraps ErrAgain says that nothing was changed because another
 	// transaction came in between: the frame calls Update again. One that wraps ErrUndone

@@ -50,7 +50,7 @@ func (k *keyWork) write(c *Changes, now int64) {
 		c.Move = k.appendMoves(c.Move)
 	}
 	for _, m := range k.fresh {
-		if !m.gone {
+		if !m.gone && !m.inline {
 			c.Put = append(c.Put, m.MessageRow)
 		}
 	}
@@ -68,6 +68,10 @@ func (k *keyWork) write(c *Changes, now int64) {
 		c.Refresh = append(c.Refresh, id)
 	}
 	row := k.row
+	row.Inline = nil
+	if k.inline != nil && !k.inline.gone {
+		row.Inline = &k.inline.MessageRow
+	}
 	if k.exists {
 		c.Update = append(c.Update, &row)
 	} else {
@@ -151,7 +155,7 @@ func (p *plan) touched() (lanes map[int64]int64) {
 			continue
 		}
 		at := k.row.At()
-		if k.row.Token == "" && k.storedCount() > 0 && !k.firstKnown {
+		if k.row.Token == "" && k.tableCount() > 0 && !k.firstKnown {
 			at = p.now // it may be anything
 		}
 		name := [2]string{k.row.Key.Queue, k.row.Route}

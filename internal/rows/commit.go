@@ -231,6 +231,7 @@ func (f *Frame) update(calls []*call) (*group, error) {
 			return g, nil
 		}
 		again := errors.Is(err, ErrAgain)
+		n.Fresh = true
 		f.failed(g, !again && !undone(err))
 		if !again || try == maxTries {
 			return nil, err

@@ -17,7 +17,8 @@ type Database interface {
 	// when they are durable. What it writes is written over what it loaded, and over
 	// nothing else: it locks the rows when it loads them, keys in the order of their IDs,
 	// then records in the order of theirs, so that two updates never wait for each other;
-	// or it checks when it writes that they are still the same. Changes that are empty are
+	// or it checks when it writes that they are still the same. Instead of loading rows it may
+	// take them to be as it wrote them last, if it does check all of them. Changes that are empty are
 	// not written, and a transaction that only read may end without a sync. It does not keep
 	// the slices of the changes: bodies of messages are somebody's when it has returned.
 	//
@@ -64,9 +65,13 @@ var ErrUndone = errors.New("nothing was changed")
 type Need struct {
 	Keys     []ID              // in order, each once; Changes name no other keys
 	Names    []store.Key       // of the keys
-	Messages []Ref             // in order, each once, without their bodies unless they are Bodies
+	Messages []Ref             // in order, each once, without their bodies unless they are Bodies; not those kept in rows of keys
 	Bodies   bool              // the messages are wanted with their bodies
 	Records  []store.RecordKey // in order, each once; their versions
+
+	// Fresh says that the update was tried before, in vain: nothing is to be taken to be as
+	// it was last known to be.
+	Fresh bool
 }
 
 // State is what there is of what is needed. What is missing does not exist.
@@ -76,9 +81,10 @@ type State struct {
 	Records  map[store.RecordKey]int64
 }
 
-// Changes is what an Update writes. It is applied in the order of the fields, so that a
-// message which is consumed can be put again under its ID, and each row is named by one
-// list at most, except where a list says otherwise. Each key whose messages or entries
+// Changes is what an Update writes. Its messages are those that have rows of their own: one
+// that is kept in the row of its key is written with that. It is applied in the order of
+// the fields, so that a message which is consumed can be put again under its ID, and each
+// row is named by one list at most, except where a list says otherwise. Each key whose messages or entries
 // change in any way is in Insert, Update or Delete too.
 type Changes struct {
 	// Wipe are keys of which all messages and entries that are stored are deleted.
@@ -106,9 +112,10 @@ type Changes struct {
 	Update []*KeyRow
 	Delete []ID
 
-	// Refresh are keys, inserted or updated, whose First is not known: it is to be
-	// computed from their messages after all else: the least Visible if the row has a
-	// route, the least end of a time to live otherwise, Never if there is none.
+	// Refresh are keys, inserted or updated, whose First is known only as far as it is that
+	// of what is Inline or was put: it is to be lowered, after all else, to that of their
+	// rows of messages: the least Visible if the key has a route, the least end of a time to
+	// live otherwise.
 	Refresh []ID
 
 	// InsertRecords and UpdateRecords have the version that they get.

@@ -35,6 +35,7 @@ func (f *Frame) Import(ctx context.Context, p store.Parcel) error {
 		case !errors.Is(err, ErrAgain) || try == maxTries:
 			return err
 		}
+		n.Fresh = true
 	}
 }
 
@@ -150,7 +151,7 @@ func (im *importer) entries(a *store.Append) {
 func (im *importer) message(m *store.Message) {
 	row := im.key(m.Key)
 	ref := Ref{Key: row.ID, ID: m.ID}
-	if im.state.Messages[ref] != nil || im.known[ref] {
+	if im.state.Messages[ref] != nil || im.known[ref] || (row.Inline != nil && row.Inline.ID == m.ID) {
 		return
 	}
 	im.known[ref] = true
@@ -158,7 +159,11 @@ func (im *importer) message(m *store.Message) {
 		Key: row.ID, Seq: row.Seq, ID: m.ID, Visible: store.Millis(m.VisibleAt), Put: store.Millis(m.PutAt),
 		TTL: m.TTL.Milliseconds(), Attempt: m.Attempt, Body: m.Body,
 	}
-	im.changes.Put = append(im.changes.Put, added)
+	if row.Count == 0 && added.fits() {
+		row.Inline = &added
+	} else {
+		im.changes.Put = append(im.changes.Put, added)
+	}
 	row.Seq++
 	row.Count++
 	if row.Route == "" {

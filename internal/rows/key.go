@@ -17,8 +17,9 @@ type keyWork struct {
 	// firstKnown says that row.First of the stored messages is still right.
 	firstKnown bool
 
-	byID  map[string]*messageWork // messages that are known: loaded, or put in this group
-	bySeq map[int64]*messageWork
+	messages known // those that were loaded, or put in this group
+
+	inline *messageWork // the message that is kept in the row, pending or gone; nil if there was none
 
 	fresh      []*messageWork // put in this group
 	freshCount int            // of them that are still there
@@ -39,6 +40,7 @@ type keyWork struct {
 type messageWork struct {
 	MessageRow
 	stored bool // in the database
+	inline bool // in the row of its key
 	gone   bool
 }
 
@@ -48,29 +50,21 @@ func newKeyWork(key store.Key, id ID, row *KeyRow) *keyWork {
 		k.row, k.exists, k.alive = *row, true, true
 		k.row.Key = key
 		k.stored = k.row
+		if row.Inline != nil {
+			k.inline = &messageWork{MessageRow: *row.Inline, stored: true, inline: true}
+			k.messages.add(k.inline)
+		}
 	}
 	return k
 }
 
 // know adds a message that the database has, and that may be gone already.
 func (k *keyWork) know(m *MessageRow) {
-	k.index(&messageWork{MessageRow: *m, stored: true, gone: k.removed.has(k.remove, m.Seq)})
-}
-
-func (k *keyWork) index(m *messageWork) {
-	if k.byID == nil {
-		k.byID, k.bySeq = map[string]*messageWork{}, map[int64]*messageWork{}
-	}
-	k.byID[m.ID], k.bySeq[m.Seq] = m, m
+	k.messages.add(&messageWork{MessageRow: *m, stored: true, gone: k.removed.has(k.remove, m.Seq)})
 }
 
 // find returns a pending message, or nil.
-func (k *keyWork) find(id string) *messageWork {
-	if m := k.byID[id]; m != nil && !m.gone {
-		return m
-	}
-	return nil
-}
+func (k *keyWork) find(id string) *messageWork { return k.messages.pending(id) }
 
 func (k *keyWork) live(token store.Token, now int64) bool {
 	return k.row.Token != "" && k.row.Token == string(token) && now < k.row.Until
@@ -81,10 +75,13 @@ func (k *keyWork) live(token store.Token, now int64) bool {
 func (k *keyWork) endLease(counted bool) (delivered []int64) {
 	delivered = k.row.Delivered
 	if counted {
-		k.count = append(k.count, delivered...)
 		for _, seq := range delivered {
-			if m := k.bySeq[seq]; m != nil {
+			m := k.messages.numbered(seq)
+			if m != nil {
 				m.Attempt++
+			}
+			if m == nil || !m.inline {
+				k.count = append(k.count, seq)
 			}
 		}
 	}
@@ -95,13 +92,16 @@ func (k *keyWork) endLease(counted bool) (delivered []int64) {
 
 // removeSeq takes a message away that the database has.
 func (k *keyWork) removeSeq(seq int64) {
-	if m := k.bySeq[seq]; m != nil {
+	m := k.messages.numbered(seq)
+	if m != nil {
 		if m.gone {
 			return
 		}
 		m.gone = true
 	}
-	k.remove = append(k.remove, seq)
+	if m == nil || !m.inline {
+		k.remove = append(k.remove, seq)
+	}
 	k.row.Count--
 	k.firstKnown = false
 	k.dirty = true
@@ -137,19 +137,27 @@ func (k *keyWork) moveTo(m *messageWork, visible int64) {
 	k.dirty = true
 }
 
+// moveSeq makes a message that the database has visible at another time.
 func (k *keyWork) moveSeq(seq, visible int64) {
-	k.move = append(k.move, Move{k.row.ID, seq, visible})
+	if m := k.inline; m != nil && m.Seq == seq {
+		m.Visible = visible
+	} else {
+		k.move = append(k.move, Move{k.row.ID, seq, visible})
+	}
 	k.firstKnown = false
 	k.dirty = true
 }
 
 // setRoute gives the key a route. No message is visible under it any earlier than now.
-func (k *keyWork) setRoute(route string) {
+func (k *keyWork) setRoute(route string, now int64) {
 	if route == "" || route == k.row.Route {
 		return
 	}
 	k.row.Route = route
-	k.raise = k.raise || k.storedCount() > 0
+	k.raise = k.raise || k.tableCount() > 0
+	if k.inline != nil {
+		k.inline.Visible = max(k.inline.Visible, now)
+	}
 	k.firstKnown = false
 	k.dirty = true
 }
@@ -157,9 +165,17 @@ func (k *keyWork) setRoute(route string) {
 // storedCount is how many of the pending messages the database has.
 func (k *keyWork) storedCount() int { return k.row.Count - k.freshCount }
 
+// tableCount is how many of those have rows of their own.
+func (k *keyWork) tableCount() int {
+	if k.inline != nil && k.inline.stored && !k.inline.gone {
+		return k.storedCount() - 1
+	}
+	return k.storedCount()
+}
+
 func (k *keyWork) put(p *store.Message, now int64) {
 	k.alive = true
-	k.setRoute(p.Route)
+	k.setRoute(p.Route, now)
 	if k.find(p.ID) != nil {
 		return
 	}
@@ -167,9 +183,12 @@ func (k *keyWork) put(p *store.Message, now int64) {
 		Key: k.row.ID, Seq: k.row.Seq, ID: p.ID, Visible: max(now, store.Millis(p.VisibleAt)), Put: now,
 		TTL: millis(p.TTL), Body: p.Body,
 	}}
+	if k.row.Count == 0 && m.fits() {
+		m.inline, k.inline = true, m
+	}
 	k.row.Seq++
 	k.row.Count++
-	k.index(m)
+	k.messages.add(m)
 	k.fresh = append(k.fresh, m)
 	k.freshCount++
 	k.dirty = true
@@ -180,12 +199,10 @@ func (k *keyWork) wipe() {
 	if !k.alive {
 		return
 	}
-	if k.exists && (k.stored.Count > 0 || k.stored.LogLength > 0) {
+	if k.exists && (k.stored.Rows() > 0 || k.stored.LogLength > 0) {
 		k.wiped = true
 	}
-	for _, m := range k.byID {
-		m.gone = true
-	}
+	k.messages.wipe()
 	k.fresh, k.remove, k.count, k.move, k.log, k.trim, k.raise = nil, nil, nil, nil, nil, 0, false
 	k.removed, k.delivered, k.freshCount = seqSet{}, seqSet{}, 0
 	k.row.Count, k.row.LogLength = 0, 0
@@ -256,43 +273,29 @@ func before(a, b *MessageRow) int {
 
 // settle brings the row's First up to date, and reports whether that is known.
 func (k *keyWork) settle() bool {
-	known := k.storedCount() == 0 || k.firstKnown
-	if k.storedCount() == 0 || !k.firstKnown {
+	known := k.tableCount() == 0 || k.firstKnown
+	if k.tableCount() == 0 || !k.firstKnown {
 		k.row.First = Never
 	}
+	if k.inline != nil {
+		k.lower(k.inline)
+	}
 	for _, m := range k.fresh {
-		if m.gone {
-			continue
-		}
-		at := m.Visible
-		if k.row.Route == "" {
-			at = m.Expires()
-		}
-		k.row.First = min(k.row.First, at)
+		k.lower(m)
 	}
 	return known
 }
 
-// seqSet finds numbers in a list that only grows, without going through it each time.
-type seqSet struct {
-	set     map[int64]bool
-	indexed int // how many of the list are in the set
-}
-
-// fewSeqs is how long a list is searched as it is.
-const fewSeqs = 16
-
-func (s *seqSet) has(list []int64, seq int64) bool {
-	if len(list) <= fewSeqs {
-		return slices.Contains(list, seq)
+// lower lowers the row's First to that of a message, if it is pending.
+func (k *keyWork) lower(m *messageWork) {
+	if m.gone {
+		return
 	}
-	if s.set == nil {
-		s.set = make(map[int64]bool, len(list))
+	at := m.Visible
+	if k.row.Route == "" {
+		at = m.Expires()
 	}
-	for ; s.indexed < len(list); s.indexed++ {
-		s.set[list[s.indexed]] = true
-	}
-	return s.set[seq]
+	k.row.First = min(k.row.First, at)
 }
 
 // claim builds what a caller gets of a key that was leased. The bodies are the caller's

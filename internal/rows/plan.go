@@ -82,7 +82,7 @@ func (p *plan) key(key store.Key) *keyWork {
 // keyFor is key, with one message known if it is there.
 func (p *plan) keyFor(key store.Key, id string) *keyWork {
 	k := p.key(key)
-	if m := p.state.Messages[Ref{k.row.ID, id}]; m != nil && k.exists && k.bySeq[m.Seq] == nil && !k.wiped {
+	if m := p.state.Messages[Ref{k.row.ID, id}]; m != nil && k.exists && k.messages.numbered(m.Seq) == nil && !k.wiped {
 		k.know(m)
 	}
 	return k

@@ -80,7 +80,16 @@ type KeyRow struct {
 	Token     string
 	Until     int64
 	Delivered []int64
+
+	// Inline is a message that is kept in the row, and has no row of its own: the one that
+	// was put while the key had none, if it is small. Most keys never have another one
+	// beside it. Nil if there is none.
+	Inline *MessageRow
 }
+
+// MaxInline is the most bytes, of its ID and its body, that a message which is kept in the
+// row of its key has: the row is written anew with each change of the key.
+const MaxInline = 1024
 
 // At is when the row can be claimed next, or has something that expires: the end of the
 // lease if there is one, and First otherwise.
@@ -89,6 +98,14 @@ func (k *KeyRow) At() int64 {
 		return k.Until
 	}
 	return k.First
+}
+
+// Rows is how many of the pending messages have rows of their own.
+func (k *KeyRow) Rows() int {
+	if k.Inline != nil {
+		return k.Count - 1
+	}
+	return k.Count
 }
 
 // Lane is the number of the row's lane.
@@ -113,6 +130,9 @@ func (m *MessageRow) Expires() int64 {
 	}
 	return m.Put + m.TTL
 }
+
+// fits reports whether the message can be kept in the row of its key.
+func (m *MessageRow) fits() bool { return len(m.ID)+len(m.Body) <= MaxInline }
 
 // Message returns the message as the contract has it.
 func (m *MessageRow) Message(key store.Key, route string) store.Message {

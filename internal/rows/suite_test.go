@@ -77,7 +77,7 @@ func (s *tableStore) Pending(ctx context.Context, key store.Key, limit int) (pen
 		return nil, nil
 	}
 	size := 0
-	for _, m := range s.d.visible(row.ID, Never) {
+	for _, m := range s.d.visible(row, Never) {
 		if size += len(m.Body); len(pending) == cmp.Or(limit, store.MaxPage) || (len(pending) > 0 && size > store.PageBytes) {
 			break
 		}
@@ -213,7 +213,7 @@ func (s *tableStore) Stats(ctx context.Context) (store.Stats, error) {
 		}
 		for i := range stats.Routes {
 			if r := &stats.Routes[i]; r.Route != "" && r.Queue == row.Key.Queue && r.Route == row.Route && row.Count > 0 {
-				r.Ready = min(r.Ready+len(s.d.visible(row.ID, now)), store.ReadyCap)
+				r.Ready = min(r.Ready+len(s.d.visible(row, now)), store.ReadyCap)
 				if at := store.FromMillis(row.First); r.Oldest.IsZero() || at.Before(r.Oldest) {
 					r.Oldest = at
 				}

@@ -131,6 +131,16 @@ func (d *tables) write(c *Changes) {
 		m.Body = bytes.Clone(m.Body)
 		d.messages[m.Key][m.Seq] = m
 	}
+	for _, row := range append(slices.Clone(c.Insert), c.Update...) {
+		if m := row.Inline; m != nil {
+			inline := *m
+			inline.Body = bytes.Clone(m.Body)
+			row.Inline = &inline
+			if !m.fits() {
+				panic("a large message is kept in the row of its key")
+			}
+		}
+	}
 	for _, t := range c.Trim {
 		maps.DeleteFunc(d.entries[t.Key], func(i int, _ []byte) bool { return i < t.Before })
 	}
@@ -167,7 +177,6 @@ func (d *tables) writeKeys(c *Changes) {
 	}
 	for _, id := range c.Refresh {
 		row := d.keys[id]
-		row.First = Never
 		for _, m := range d.messages[id] {
 			at := m.Visible
 			if row.Route == "" {
@@ -177,8 +186,22 @@ func (d *tables) writeKeys(c *Changes) {
 		}
 	}
 	for _, row := range append(c.Insert, c.Update...) {
-		if row.Count != len(d.messages[row.ID]) {
+		if row.Rows() != len(d.messages[row.ID]) {
 			panic("a count is wrong")
+		}
+		if _, dup := d.find(Ref{row.ID, inlineID(row)}); row.Inline != nil && dup {
+			panic("a message is there twice")
+		}
+		first := int64(Never)
+		for _, m := range d.all(row) {
+			if row.Route == "" {
+				first = min(first, m.Expires())
+			} else {
+				first = min(first, m.Visible)
+			}
+		}
+		if row.First != first {
+			panic("when the first message is visible is wrong")
 		}
 	}
 }
@@ -204,9 +227,25 @@ func (d *tables) putRecord(r store.Record) {
 	d.records[r.Key] = r
 }
 
+func inlineID(row *KeyRow) string {
+	if row.Inline == nil {
+		return ""
+	}
+	return row.Inline.ID
+}
+
+// all returns the messages of a key, whether they have rows of their own or not.
+func (d *tables) all(row *KeyRow) []MessageRow {
+	all := slices.Collect(maps.Values(d.messages[row.ID]))
+	if row.Inline != nil {
+		all = append(all, *row.Inline)
+	}
+	return all
+}
+
 // visible returns the messages of a key that are visible, in order.
-func (d *tables) visible(id ID, now int64) (visible []MessageRow) {
-	for _, m := range d.messages[id] {
+func (d *tables) visible(row *KeyRow, now int64) (visible []MessageRow) {
+	for _, m := range d.all(row) {
 		if m.Visible <= now {
 			visible = append(visible, m)
 		}
@@ -256,6 +295,12 @@ func (d *tables) Pick(_ context.Context, p *Pick) (*Picked, error) {
 
 func (d *tables) lease(row *KeyRow, p *Pick, got *Picked) PickedKey {
 	for _, seq := range row.Delivered {
+		if m := row.Inline; m != nil && m.Seq == seq {
+			counted := *m
+			counted.Attempt++
+			row.Inline = &counted
+			continue
+		}
 		m := d.messages[row.ID][seq]
 		m.Attempt++
 		d.messages[row.ID][seq] = m
@@ -263,7 +308,7 @@ func (d *tables) lease(row *KeyRow, p *Pick, got *Picked) PickedKey {
 	row.Token, row.Until, row.Delivered = p.Tokens[len(got.Keys)], got.Now+p.Lease, nil
 	var k PickedKey
 	size := 0
-	for _, m := range d.visible(row.ID, got.Now) {
+	for _, m := range d.visible(row, got.Now) {
 		if len(k.Messages) == p.MaxMessages || (len(k.Messages) > 0 && size+len(m.Body) > store.PageBytes) {
 			break
 		}
@@ -302,7 +347,7 @@ func (d *tables) Expired(_ context.Context, queue string, limit int) (refs []Ref
 		if row.Key.Queue != queue || row.Route != "" {
 			continue
 		}
-		for _, m := range d.messages[row.ID] {
+		for _, m := range d.all(row) {
 			if m.Expires() <= d.now() && len(refs) < limit {
 				refs, keys = append(refs, Ref{row.ID, m.ID}), append(keys, row.Key)
 			}

@@ -30,6 +30,7 @@ type database struct {
 	begin        []string
 	beginRelaxed []string
 
+	memory   memory
 	alone    atomic.Bool  // no other process had the store open when it was last looked
 	care     atomic.Int64 // how many of the next updates lock what they load
 	last     atomic.Int64 // the latest time that was seen: it does not run backwards

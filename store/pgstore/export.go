@@ -31,8 +31,14 @@ ORDER BY c.key, c.at`
 	exportMessages = `SELECT c.key, k.queue, k.tenant, k.name, k.route, c.seq, c.id, c.visible, c.put, c.ttl,
 	c.attempt + CASE WHEN k.token IS NOT NULL AND c.seq = ANY (k.delivered) THEN 1 ELSE 0 END, c.body
 FROM (SELECT m.*, sum(octet_length(m.body)) OVER w AS bytes, row_number() OVER w AS nth
-	FROM (SELECT m.key, m.seq, m.id, m.visible, m.put, m.ttl, m.attempt, m.body FROM {schema}.messages m
-		WHERE $1::uuid IS NULL OR (m.key, m.seq) > ($1::uuid, $2::int8) ORDER BY m.key, m.seq LIMIT $3::int8) m
+	FROM (
+		(SELECT * FROM {schema}.messages m
+			WHERE $1::uuid IS NULL OR (m.key, m.seq) > ($1::uuid, $2::int8) ORDER BY m.key, m.seq LIMIT $3::int8)
+		UNION ALL
+		(SELECT k.id, k.m_seq, k.m_visible, k.m_put, k.m_ttl, k.m_attempt, k.m_id, k.m_body FROM {schema}.keys k
+			WHERE k.m_id IS NOT NULL AND ($1::uuid IS NULL OR k.id > $1::uuid OR k.id = $1::uuid AND k.m_seq > $2::int8)
+			ORDER BY k.id LIMIT $3::int8)
+		ORDER BY key, seq LIMIT $3::int8) m
 	WINDOW w AS (ORDER BY m.key, m.seq)) c
 JOIN {schema}.keys k ON k.id = c.key
 WHERE c.nth = 1 OR c.bytes <= $4::int8

@@ -18,7 +18,10 @@ const (
 FROM unnest($2::int8[]) WITH ORDINALITY AS l (lane, n) ORDER BY l.n`
 
 	findExpired = `SELECT k.id, k.queue, k.tenant, k.name, m.id
-FROM (SELECT {now} AS now) t CROSS JOIN {schema}.keys k JOIN {schema}.messages m ON m.key = k.id
+FROM (SELECT {now} AS now) t CROSS JOIN {schema}.keys k JOIN LATERAL (
+	SELECT m.id, m.put, m.ttl FROM {schema}.messages m WHERE m.key = k.id
+	UNION ALL
+	SELECT k.m_id, k.m_put, k.m_ttl WHERE k.m_id IS NOT NULL) m ON true
 WHERE k.lane = $2::int8 AND k.token IS NULL AND k.at <= t.now AND m.put + CASE m.ttl WHEN 0 THEN {ttl} ELSE m.ttl END <= t.now
 ORDER BY k.at LIMIT $3::int8`
 

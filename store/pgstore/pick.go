@@ -95,6 +95,7 @@ func (d *database) pickOnce(ctx context.Context, p *rows.Pick, size int) (*picke
 		return nil, err
 	}
 	got.Now = d.seen(got.Now)
+	d.memory.picked(got.Keys)
 	return got, nil
 }
 

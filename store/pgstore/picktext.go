@@ -110,9 +110,14 @@ visible AS MATERIALIZED (
 			count(*) FILTER (WHERE v.over) OVER w AS overs
 		FROM (
 			SELECT m.seq, m.id, m.visible, m.put, m.ttl, a.attempt, m.body, $9::int8 > 0 AND a.attempt >= $9::int8 AS over
-			FROM {schema}.messages m CROSS JOIN LATERAL (
+			FROM (
+				(SELECT m.seq, m.id, m.visible, m.put, m.ttl, m.attempt, m.body FROM {schema}.messages m
+					WHERE l.count > CASE WHEN l.m_id IS NULL THEN 0 ELSE 1 END AND m.key = l.id AND m.visible <= t.now
+					ORDER BY m.visible, m.seq LIMIT $8::int8 + $14::int8)
+				UNION ALL
+				SELECT l.m_seq, l.m_id, l.m_visible, l.m_put, l.m_ttl, l.m_attempt, l.m_body WHERE l.m_visible <= t.now) m
+			CROSS JOIN LATERAL (
 				SELECT m.attempt + CASE WHEN l.token IS NOT NULL AND m.seq = ANY (l.delivered) THEN 1 ELSE 0 END AS attempt) a
-			WHERE m.key = l.id AND m.visible <= t.now
 			ORDER BY m.visible, m.seq LIMIT $8::int8 + $14::int8) v
 		WINDOW w AS (ORDER BY v.visible, v.seq)) m
 	ON (m.nth <= 1 OR m.bytes <= $12::int8) AND CASE WHEN m.over THEN m.nth < $8::int8 AND m.overs <= $14::int8 ELSE m.nth <= $8::int8 END
@@ -125,7 +130,8 @@ chosen AS MATERIALIZED (
 	GROUP BY v.n, v.round, v.key_id, v.token, v.delivered
 ),
 leased AS (
-	UPDATE {schema}.keys k SET rev = k.rev + 1, token = ($11::text[])[c.n], at = t.now + $10::int8, delivered = c.seqs
+	UPDATE {schema}.keys k SET rev = k.rev + 1, token = ($11::text[])[c.n], at = t.now + $10::int8, delivered = c.seqs,
+		m_attempt = k.m_attempt + CASE WHEN k.token IS NOT NULL AND k.m_seq = ANY (k.delivered) THEN 1 ELSE 0 END
 	FROM t CROSS JOIN chosen c WHERE k.id = c.key_id
 ),
 counted AS (

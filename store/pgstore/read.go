@@ -31,7 +31,11 @@ WHERE k.id = $1::uuid`
 FROM {schema}.keys k CROSS JOIN LATERAL (
 	SELECT p.* FROM (
 		SELECT m.*, sum(octet_length(m.body)) OVER w AS bytes, row_number() OVER w AS n
-		FROM (SELECT * FROM {schema}.messages m WHERE m.key = k.id ORDER BY m.visible, m.seq LIMIT $2::int8) m
+		FROM (
+			(SELECT * FROM {schema}.messages m WHERE m.key = k.id ORDER BY m.visible, m.seq LIMIT $2::int8)
+			UNION ALL
+			SELECT k.id, k.m_seq, k.m_visible, k.m_put, k.m_ttl, k.m_attempt, k.m_id, k.m_body WHERE k.m_id IS NOT NULL
+			ORDER BY visible, seq LIMIT $2::int8) m
 		WINDOW w AS (ORDER BY m.visible, m.seq)) p
 	WHERE p.n = 1 OR p.bytes <= $3::int8) m
 WHERE k.id = $1::uuid

@@ -22,13 +22,13 @@ SELECT t.now, (SELECT count(*) FROM {schema}.tally), p.queue, p.route, p.n,
 	CASE WHEN p.route = '' THEN 0 ELSE (
 		SELECT count(*) FROM (
 			SELECT FROM {schema}.keys k CROSS JOIN LATERAL (
-				SELECT WHERE k.count = 1
+				SELECT WHERE k.count = 1 OR k.m_visible <= t.now
 				UNION ALL
 				SELECT FROM {schema}.messages m WHERE k.count > 1 AND m.key = k.id AND m.visible <= t.now) m
 			WHERE k.lane = p.lane AND k.token IS NULL AND k.at <= t.now
 			UNION ALL
 			SELECT FROM {schema}.keys k CROSS JOIN LATERAL (
-				SELECT WHERE k.count = 1 AND k.first <= t.now
+				SELECT WHERE CASE WHEN k.count = 1 THEN k.first ELSE k.m_visible END <= t.now
 				UNION ALL
 				SELECT FROM {schema}.messages m WHERE k.count > 1 AND m.key = k.id AND m.visible <= t.now) m
 			WHERE k.lane = p.lane AND k.token IS NOT NULL AND k.at IS NOT NULL

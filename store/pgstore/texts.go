@@ -113,7 +113,7 @@ func newTexts(quoted string, clockGiven bool) *texts {
 
 // keyColumnsText are the columns that scanKey reads.
 const keyColumnsText = `k.id, k.at, k.first, k.seq, k.count, k.log_first, k.log_length, k.log_tag, k.token, k.delivered,
-	k.queue, k.tenant, k.name, k.route`
+	k.queue, k.tenant, k.name, k.route, k.m_seq, k.m_visible, k.m_put, k.m_ttl, k.m_attempt, k.m_id, k.m_body`
 
 // What an update loads.
 const (
@@ -149,27 +149,33 @@ const (
 // What an update writes of keys.
 const (
 	insertKeys = `INSERT INTO {schema}.keys (id, rev, lane, turn, at, first, seq, count, log_first, log_length, log_tag, token, delivered,
-	route, queue, tenant, name)
+	route, m_seq, m_visible, m_put, m_ttl, m_attempt, m_id, m_body, queue, tenant, name)
 SELECT w.id, 1, w.lane, w.turn, w.at, w.first, w.seq, w.count, w.log_first, w.log_length, w.log_tag, w.token, w.delivered::int8[],
-	w.route, w.queue, w.tenant, w.name
+	w.route, w.m_seq, w.m_visible, w.m_put, w.m_ttl, w.m_attempt, w.m_id, w.m_body, w.queue, w.tenant, w.name
 FROM unnest($1::uuid[], $2::int8[], $3::int8[], $4::int8[], $5::int8[], $6::int8[], $7::int8[], $8::int8[], $9::int8[], $10::int8[],
-	$11::text[], $12::text[], $13::bytea[], $14::bytea[], $15::bytea[], $16::bytea[])
-	AS w (id, lane, turn, at, first, seq, count, log_first, log_length, log_tag, token, delivered, route, queue, tenant, name)`
+	$11::text[], $12::text[], $13::bytea[], $14::int8[], $15::int8[], $16::int8[], $17::int8[], $18::int4[], $19::bytea[], $20::bytea[],
+	$21::bytea[], $22::bytea[], $23::bytea[])
+	AS w (id, lane, turn, at, first, seq, count, log_first, log_length, log_tag, token, delivered, route,
+		m_seq, m_visible, m_put, m_ttl, m_attempt, m_id, m_body, queue, tenant, name)`
 
-	// firstOf is when the first message of the key k is visible, or expires.
-	firstOf = `coalesce(CASE WHEN k.route <> ''
+	// firstOf is when the first message of the key k is visible, or expires: that of what is
+	// known, or of its rows of messages.
+	firstOf = `least(k.first, CASE WHEN k.route <> ''
 	THEN (SELECT m.visible FROM {schema}.messages m WHERE m.key = k.id ORDER BY m.visible, m.seq LIMIT 1)
-	ELSE (SELECT min(m.put + CASE m.ttl WHEN 0 THEN {ttl} ELSE m.ttl END) FROM {schema}.messages m WHERE m.key = k.id) END, {never})`
+	ELSE (SELECT min(m.put + CASE m.ttl WHEN 0 THEN {ttl} ELSE m.ttl END) FROM {schema}.messages m WHERE m.key = k.id) END)`
 
 	updateKeys = guardBegin + `UPDATE {schema}.keys t SET rev = t.rev + 1, lane = n.lane, first = n.first,
 	at = CASE WHEN n.token IS NULL THEN nullif(n.first, {never}) ELSE n.at END,
 	seq = n.seq, count = n.count, log_first = n.log_first, log_length = n.log_length, log_tag = n.log_tag, token = n.token,
-	delivered = n.delivered::int8[], route = n.route
+	delivered = n.delivered::int8[], route = n.route, m_seq = n.m_seq, m_visible = n.m_visible, m_put = n.m_put, m_ttl = n.m_ttl,
+	m_attempt = n.m_attempt, m_id = n.m_id, m_body = n.m_body
 FROM (SELECT k.id, k.lane, k.at, CASE WHEN k.refresh THEN ` + firstOf + ` ELSE k.first END AS first, k.seq, k.count, k.log_first,
-		k.log_length, k.log_tag, k.token, k.delivered, k.route, k.rev
+		k.log_length, k.log_tag, k.token, k.delivered, k.route, k.m_seq, k.m_visible, k.m_put, k.m_ttl, k.m_attempt, k.m_id, k.m_body, k.rev
 	FROM unnest($1::uuid[], $2::int8[], $3::int8[], $4::int8[], $5::int8[], $6::int8[], $7::int8[], $8::int8[], $9::int8[],
-		$10::text[], $11::text[], $12::bytea[], $13::boolean[], $14::int8[])
-		AS k (id, lane, at, first, seq, count, log_first, log_length, log_tag, token, delivered, route, refresh, rev)) n
+		$10::text[], $11::text[], $12::bytea[], $13::int8[], $14::int8[], $15::int8[], $16::int8[], $17::int4[], $18::bytea[], $19::bytea[],
+		$20::boolean[], $21::int8[])
+		AS k (id, lane, at, first, seq, count, log_first, log_length, log_tag, token, delivered, route,
+			m_seq, m_visible, m_put, m_ttl, m_attempt, m_id, m_body, refresh, rev)) n
 WHERE t.id = n.id AND t.rev = n.rev` + guardEnd
 
 	refreshKeys = `UPDATE {schema}.keys t SET first = n.first,

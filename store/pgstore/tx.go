@@ -94,7 +94,7 @@ func (d *database) tryIn(ctx context.Context, caller pgx.Tx, need *rows.Need, de
 			err = errors.Join(undone(err), inner.Rollback(ctx))
 		}
 	}()
-	l, err := d.load(ctx, inner, nil, need, true)
+	l, err := d.load(ctx, inner, nil, need, loading{lock: true})
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/abidehq/abide/internal/rows"
@@ -23,9 +24,14 @@ func (d *database) Update(ctx context.Context, need *rows.Need, decide func(now 
 		if err != nil {
 			return undone(err)
 		}
-		l, err := d.load(ctx, conn, d.begin, need, d.careful())
+		l, err := d.load(ctx, conn, d.begin, need, loading{lock: d.careful(), recall: d.alone.Load() && !need.Fresh})
 		if err == nil {
-			err = d.writeAndCommit(ctx, conn, decide(l.now, l.state), l)
+			changes := decide(l.now, l.state)
+			if !l.certain(changes) {
+				discard(ctx, conn, nil)
+				return errRecalled
+			}
+			err = d.writeAndCommit(ctx, conn, changes, l)
 			conn.Release()
 			d.interfered(err)
 			return err
@@ -36,6 +42,9 @@ func (d *database) Update(ctx context.Context, need *rows.Need, decide func(now 
 		}
 	}
 }
+
+// errRecalled says that what was remembered is not enough to decide by.
+var errRecalled = fmt.Errorf("what was remembered may be wrong: %w", rows.ErrAgain)
 
 // discard gives back a connection on which a transaction failed: rolled back, or closed if
 // it cannot be.
@@ -69,20 +78,26 @@ func (d *database) interfered(err error) {
 	}
 }
 
-// loaded is what was there.
+// loaded is what was there, or is remembered to have been.
 type loaded struct {
 	now   int64
 	state *rows.State
 	revs  map[rows.ID]int64
+
+	recalledKeys    []rows.ID
+	recalledRecords []store.RecordKey
 }
+
+// loading is how to load: with locks, and without what is remembered to be there.
+type loading struct{ lock, recall bool }
 
 // load loads the rows that are needed, and locks them, in an order that all keep to, if that
 // is asked for. What is written is written only if it is still as it was loaded: each change
 // of a key, its messages or its entries raises its rev. So it does not matter that each
 // statement sees what was committed before it began, and not all of them the same.
-func (d *database) load(ctx context.Context, to sender, begin []string, need *rows.Need, lock bool) (*loaded, error) {
+func (d *database) load(ctx context.Context, to sender, begin []string, need *rows.Need, how loading) (*loaded, error) {
 	loadKeys, loadRecords := d.text.loadKeys, d.text.loadRecords
-	if lock {
+	if how.lock {
 		loadKeys, loadRecords = d.text.lockKeys, d.text.lockRecords
 	}
 	l := &loaded{revs: make(map[rows.ID]int64, len(need.Keys)), state: &rows.State{
@@ -90,19 +105,19 @@ func (d *database) load(ctx context.Context, to sender, begin []string, need *ro
 		Messages: make(map[rows.Ref]*rows.MessageRow, len(need.Messages)),
 		Records:  make(map[store.RecordKey]int64, len(need.Records)),
 	}}
+	keys, records := need.Keys, need.Records
+	if how.recall && !how.lock {
+		keys, records = d.memory.recall(need, l)
+	}
 	b := &pgx.Batch{}
 	queue(b, begin)
-	if len(need.Keys) > 0 {
-		b.Queue(loadKeys, uuids(need.Keys)).Query(func(r pgx.Rows) error { return l.readKeys(r) })
+	if len(keys) > 0 {
+		b.Queue(loadKeys, uuids(keys)).Query(func(r pgx.Rows) error { return l.readKeys(r) })
 	}
-	if len(need.Records) > 0 {
-		b.Queue(loadRecords, recordIDs(need.Records)).Query(func(r pgx.Rows) error { return l.readVersions(r, need.Records) })
+	if len(records) > 0 {
+		b.Queue(loadRecords, recordIDs(records)).Query(func(r pgx.Rows) error { return l.readVersions(r, records) })
 	}
-	if len(need.Messages) > 0 {
-		keys, ids := make([]rows.ID, len(need.Messages)), make([][]byte, len(need.Messages))
-		for i, ref := range need.Messages {
-			keys[i], ids[i] = ref.Key, []byte(ref.ID)
-		}
+	if keys, ids := l.unknown(need.Messages); len(keys) > 0 {
 		b.Queue(d.text.loadMessages, uuids(keys), ids, need.Bodies).Query(func(r pgx.Rows) error { return l.readMessages(r) })
 	}
 	excluded, alone := false, false
@@ -119,6 +134,17 @@ func (d *database) load(ctx context.Context, to sender, begin []string, need *ro
 	}
 	l.now = d.seen(l.now)
 	return l, nil
+}
+
+// unknown returns those messages of which it is not known yet that they have no rows: where a
+// key is remembered to have none with rows, there is nothing to look for.
+func (l *loaded) unknown(refs []rows.Ref) (keys []rows.ID, ids [][]byte) {
+	for _, ref := range refs {
+		if row := l.state.Keys[ref.Key]; row == nil || row.Rows() > 0 {
+			keys, ids = append(keys, ref.Key), append(ids, []byte(ref.ID))
+		}
+	}
+	return keys, ids
 }
 
 func (l *loaded) readKeys(r pgx.Rows) error {
@@ -139,13 +165,21 @@ func scanKey(r pgx.Rows, row *rows.KeyRow, more ...any) error {
 	var at *int64
 	var token *string
 	var tag int64
-	var queue, tenant, name, route []byte
+	var queue, tenant, name, route, id, body []byte
+	var seq, visible, put, ttl pgtype.Int8
+	var attempt pgtype.Int4
 	into := append([]any{
 		(*[16]byte)(&row.ID), &at, &row.First, &row.Seq, &row.Count, &row.LogFirst, &row.LogLength, &tag, &token, &row.Delivered,
-		&queue, &tenant, &name, &route,
+		&queue, &tenant, &name, &route, &seq, &visible, &put, &ttl, &attempt, &id, &body,
 	}, more...)
 	if err := r.Scan(into...); err != nil {
 		return err
+	}
+	if seq.Valid {
+		row.Inline = &rows.MessageRow{
+			Key: row.ID, Seq: seq.Int64, ID: string(id), Visible: visible.Int64, Put: put.Int64, TTL: ttl.Int64,
+			Attempt: int(attempt.Int32), Body: body,
+		}
 	}
 	row.LogTag = uint64(tag)
 	row.Key = store.Key{Queue: string(queue), Tenant: string(tenant), Name: string(name)}
@@ -199,17 +233,20 @@ func (d *database) writeAndCommit(ctx context.Context, conn *pgxpool.Conn, chang
 	switch reported, ok := errors.AsType[*pgconn.PgError](err); {
 	case err == nil && committed:
 		d.wroteTally(len(changes.Tally))
+		d.memory.written(changes, l)
 		return nil
 	case err == nil:
 		err = undone(errors.New("the server rolled the transaction back"))
 	case ok && (!fatal(reported) || !w.reached):
 		_, _ = conn.Exec(ctx, "ROLLBACK", pgx.QueryExecModeSimpleProtocol) // what fails here was rolled back
+		d.memory.mistaken(l)
 		return undone(err)
 	case !ok && w.err == nil && pgconn.SafeToRetry(err):
 		err = undone(err)
 	case w.err != nil:
 		err = undone(err)
 	default:
+		d.memory.forget()
 		err = fmt.Errorf("pgstore: update: the outcome is unknown: %w", err)
 	}
 	_ = conn.Conn().Close(ctx) // in whatever state it is, it is not used again

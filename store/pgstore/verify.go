@@ -20,8 +20,11 @@ FROM {schema}.entries e LEFT JOIN {schema}.keys k ON k.id = e.key WHERE k.id IS 
 
 	`SELECT format('key %s/%s/%s has %s messages and counts %s', encode(k.queue, 'escape'), encode(k.tenant, 'escape'), encode(k.name, 'escape'),
 	coalesce(m.n, 0), k.count)
-FROM {schema}.keys k LEFT JOIN (SELECT key, count(*) AS n FROM {schema}.messages GROUP BY key) m ON m.key = k.id
+FROM {schema}.keys k LEFT JOIN (SELECT key, count(*) AS n FROM {schema}.all_messages GROUP BY key) m ON m.key = k.id
 WHERE coalesce(m.n, 0) <> k.count`,
+
+	`SELECT format('message %s of key %s is there twice', encode(m.id, 'escape'), m.key)
+FROM {schema}.all_messages m GROUP BY m.key, m.id HAVING count(*) > 1`,
 
 	`SELECT format('key %s/%s/%s has neither messages nor a log', encode(k.queue, 'escape'), encode(k.tenant, 'escape'), encode(k.name, 'escape'))
 FROM {schema}.keys k WHERE k.count = 0 AND k.log_length = 0`,
@@ -30,7 +33,7 @@ FROM {schema}.keys k WHERE k.count = 0 AND k.log_length = 0`,
 	encode(k.name, 'escape'), k.first, coalesce(m.first, {never}))
 FROM {schema}.keys k LEFT JOIN LATERAL (
 	SELECT min(CASE WHEN k.route <> '' THEN m.visible ELSE m.put + CASE m.ttl WHEN 0 THEN {ttl} ELSE m.ttl END END) AS first
-	FROM {schema}.messages m WHERE m.key = k.id) m ON true
+	FROM {schema}.all_messages m WHERE m.key = k.id) m ON true
 WHERE coalesce(m.first, {never}) <> k.first`,
 
 	`SELECT format('key %s/%s/%s can be claimed at %s, and its index says %s', encode(k.queue, 'escape'), encode(k.tenant, 'escape'),
@@ -38,11 +41,11 @@ WHERE coalesce(m.first, {never}) <> k.first`,
 FROM {schema}.keys k WHERE CASE WHEN k.token IS NULL THEN nullif(k.first, {never}) IS DISTINCT FROM k.at ELSE k.at IS NULL END`,
 
 	`SELECT format('message %s of key %s has number %s, and the next one is to be %s', encode(m.id, 'escape'), m.key, m.seq, k.seq)
-FROM {schema}.messages m JOIN {schema}.keys k ON k.id = m.key WHERE m.seq >= k.seq`,
+FROM {schema}.all_messages m JOIN {schema}.keys k ON k.id = m.key WHERE m.seq >= k.seq`,
 
 	`SELECT format('the lease of key %s/%s/%s is of message number %s, which is not there', encode(k.queue, 'escape'), encode(k.tenant, 'escape'),
 	encode(k.name, 'escape'), d.seq)
-FROM {schema}.keys k CROSS JOIN LATERAL unnest(k.delivered) AS d (seq) LEFT JOIN {schema}.messages m ON m.key = k.id AND m.seq = d.seq
+FROM {schema}.keys k CROSS JOIN LATERAL unnest(k.delivered) AS d (seq) LEFT JOIN {schema}.all_messages m ON m.key = k.id AND m.seq = d.seq
 WHERE k.token IS NOT NULL AND m.key IS NULL`,
 
 	`SELECT format('key %s/%s/%s has no route and a lease', encode(k.queue, 'escape'), encode(k.tenant, 'escape'), encode(k.name, 'escape'))

@@ -126,6 +126,27 @@ type keyColumns struct {
 	tokens, delivered                 pgtype.FlatArray[pgtype.Text]
 	routes                            [][]byte
 	refresh                           []bool
+	inline                            inlineColumns
+}
+
+// inlineColumns are the messages that are kept in rows of keys, column by column: null
+// where there is none.
+type inlineColumns struct {
+	seqs, visible, put, ttl pgtype.FlatArray[pgtype.Int8]
+	attempts                pgtype.FlatArray[pgtype.Int4]
+	ids, bodies             [][]byte
+}
+
+func (c *inlineColumns) add(m *rows.MessageRow) {
+	if m == nil {
+		c.seqs, c.visible, c.put, c.ttl = append(c.seqs, pgtype.Int8{}), append(c.visible, pgtype.Int8{}), append(c.put, pgtype.Int8{}), append(c.ttl, pgtype.Int8{})
+		c.attempts, c.ids, c.bodies = append(c.attempts, pgtype.Int4{}), append(c.ids, nil), append(c.bodies, nil)
+		return
+	}
+	c.seqs, c.visible = append(c.seqs, pgtype.Int8{Int64: m.Seq, Valid: true}), append(c.visible, pgtype.Int8{Int64: m.Visible, Valid: true})
+	c.put, c.ttl = append(c.put, pgtype.Int8{Int64: m.Put, Valid: true}), append(c.ttl, pgtype.Int8{Int64: m.TTL, Valid: true})
+	c.attempts = append(c.attempts, pgtype.Int4{Int32: int32(m.Attempt), Valid: true})
+	c.ids, c.bodies = append(c.ids, []byte(m.ID)), append(c.bodies, solid(m.Body))
 }
 
 func newKeyColumns(list []*rows.KeyRow, refresh map[rows.ID]bool) *keyColumns {
@@ -145,6 +166,7 @@ func newKeyColumns(list []*rows.KeyRow, refresh map[rows.ID]bool) *keyColumns {
 		c.delivered = append(c.delivered, deliveredText(k.Delivered))
 		c.routes = append(c.routes, []byte(k.Route))
 		c.refresh = append(c.refresh, refresh[k.ID])
+		c.inline.add(k.Inline)
 	}
 	return c
 }
@@ -175,7 +197,8 @@ func (w *writer) insertKeys(list []*rows.KeyRow) {
 		queues, tenants, names = append(queues, []byte(k.Key.Queue)), append(tenants, []byte(k.Key.Tenant)), append(names, []byte(k.Key.Name))
 	}
 	w.batch.Queue(w.text.insertKeys, c.ids, c.lanes, c.turns, c.at, c.firsts, c.seqs, c.count, c.logFirst, c.logLength, c.logTag,
-		c.tokens, c.delivered, c.routes, queues, tenants, names)
+		c.tokens, c.delivered, c.routes, c.inline.seqs, c.inline.visible, c.inline.put, c.inline.ttl, c.inline.attempts, c.inline.ids, c.inline.bodies,
+		queues, tenants, names)
 }
 
 // keys queues what is left to do with rows of keys, now that their messages are as they
@@ -188,7 +211,8 @@ func (w *writer) keys(c *rows.Changes) {
 	if len(c.Update) > 0 {
 		k := newKeyColumns(c.Update, refresh)
 		w.batch.Queue(w.text.updateKeys, k.ids, k.lanes, k.at, k.firsts, k.seqs, k.count, k.logFirst, k.logLength, k.logTag,
-			k.tokens, k.delivered, k.routes, k.refresh, w.revs(c.Update))
+			k.tokens, k.delivered, k.routes, k.inline.seqs, k.inline.visible, k.inline.put, k.inline.ttl, k.inline.attempts, k.inline.ids, k.inline.bodies,
+			k.refresh, w.revs(c.Update))
 	}
 	var inserted []rows.ID
 	for _, k := range c.Insert {

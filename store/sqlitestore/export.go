@@ -128,9 +128,11 @@ func (p *parceler) addKey(num int64, row *rows.KeyRow, at place) error {
 		}
 		at = place{part: partMessage, num: num}
 	}
-	row.ID = rows.IDOf(row.Key)
+	identify(row, rows.IDOf(row.Key))
 	delivered := seqSet(row)
-	err := p.each(`SELECT `+messageColumns+`, body FROM messages WHERE key = ? AND seq >= ? ORDER BY seq`, func(s *sqlite.Stmt) error {
+	err := p.each(`SELECT `+messageColumns+`, body FROM messages WHERE key = ? AND seq >= ?
+UNION ALL SELECT m_seq, m_id, m_visible, m_put, m_ttl, m_attempt, m_body FROM keys WHERE num = ? AND m_seq >= ?
+ORDER BY seq`, func(s *sqlite.Stmt) error {
 		m := scanMessage(s, row.ID)
 		if !p.fits(names+len(m.ID)+s.ColumnLen(6), place{partMessage, num, m.Seq}) {
 			return errEnough
@@ -138,7 +140,7 @@ func (p *parceler) addKey(num int64, row *rows.KeyRow, at place) error {
 		m.Body = blob(s, 6)
 		p.Messages = append(p.Messages, message(&m, row, delivered))
 		return nil
-	}, num, at.at)
+	}, num, at.at, num, at.at)
 	return enough(err)
 }
 

@@ -62,14 +62,21 @@ func (s *Store) Expired(ctx context.Context, queue string, limit int) (refs []ro
 	now, lane := s.now(), rows.LaneOf(queue, "")
 	err = s.read(ctx, "claim", func(c *conn) error {
 		refs, keys = nil, nil
-		return c.each(`SELECT k.tenant, k.name, m.id FROM keys k INDEXED BY keys_due CROSS JOIN messages m ON m.key = k.num
-WHERE k.lane = ? AND k.token IS NULL AND k.first < 9223372036854775807 AND k.first <= ? AND m.put + CASE m.ttl WHEN 0 THEN ? ELSE m.ttl END <= ?
-ORDER BY k.first LIMIT ?`, func(st *sqlite.Stmt) error {
+		add := func(st *sqlite.Stmt) error {
 			key := store.Key{Queue: queue, Tenant: st.ColumnText(0), Name: st.ColumnText(1)}
 			keys = append(keys, key)
 			refs = append(refs, rows.Ref{Key: rows.IDOf(key), ID: st.ColumnText(2)})
 			return nil
-		}, lane, now, store.DefaultTTL.Milliseconds(), now, limit)
+		}
+		err := c.each(`SELECT tenant, name, m_id FROM keys INDEXED BY keys_due
+WHERE lane = ? AND token IS NULL AND first < 9223372036854775807 AND first <= ? AND m_put + CASE m_ttl WHEN 0 THEN ? ELSE m_ttl END <= ?
+ORDER BY first LIMIT ?`, add, lane, now, store.DefaultTTL.Milliseconds(), now, limit)
+		if err != nil || len(refs) == limit {
+			return err
+		}
+		return c.each(`SELECT k.tenant, k.name, m.id FROM keys k INDEXED BY keys_due CROSS JOIN messages m ON m.key = k.num
+WHERE k.lane = ? AND k.token IS NULL AND k.first < 9223372036854775807 AND k.first <= ? AND m.put + CASE m.ttl WHEN 0 THEN ? ELSE m.ttl END <= ?
+ORDER BY k.first LIMIT ?`, add, lane, now, store.DefaultTTL.Milliseconds(), now, limit-len(refs))
 	})
 	return refs, keys, err
 }

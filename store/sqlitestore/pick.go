@@ -93,11 +93,12 @@ func (k *picker) endLeases() (more bool, err error) {
 		type over struct {
 			num       int64
 			delivered []int64
+			inline    int64 // the number of the message that is kept in the row, or -1
 		}
 		var found []over
-		err := k.each(`SELECT num, delivered FROM keys INDEXED BY keys_leased WHERE lane = ? AND token IS NOT NULL AND until <= ? LIMIT ?`,
+		err := k.each(`SELECT num, delivered, coalesce(m_seq, -1) FROM keys INDEXED BY keys_leased WHERE lane = ? AND token IS NOT NULL AND until <= ? LIMIT ?`,
 			func(s *sqlite.Stmt) error {
-				found = append(found, over{s.ColumnInt64(0), parseSeqs(s.ColumnText(1))})
+				found = append(found, over{s.ColumnInt64(0), parseSeqs(s.ColumnText(1)), s.ColumnInt64(2)})
 				return nil
 			}, lane, k.now, maxEnded-n)
 		if err != nil {
@@ -105,12 +106,17 @@ func (k *picker) endLeases() (more bool, err error) {
 		}
 		for _, o := range found {
 			k.changed = true
+			inline := 0
 			for _, seq := range o.delivered {
+				if seq == o.inline {
+					inline++
+					continue
+				}
 				if err := k.exec(countAttempt, o.num, seq); err != nil {
 					return false, err
 				}
 			}
-			if err := k.exec(`UPDATE keys SET token = NULL, until = NULL, delivered = NULL WHERE num = ?`, o.num); err != nil {
+			if err := k.exec(`UPDATE keys SET token = NULL, until = NULL, delivered = NULL, m_attempt = m_attempt + ? WHERE num = ?`, inline, o.num); err != nil {
 				return false, err
 			}
 		}
@@ -127,7 +133,7 @@ func (k *picker) lease(r readyKey) error {
 	if _, err := k.one(`SELECT `+keyColumns+` FROM keys WHERE num = ?`, func(s *sqlite.Stmt) { _, row = scanKey(s) }, r.num); err != nil || row == nil {
 		return err
 	}
-	row.ID = rows.IDOf(row.Key)
+	identify(row, rows.IDOf(row.Key))
 	visible, err := k.visible(r.num, row)
 	if err != nil {
 		return err

@@ -14,7 +14,7 @@ func (c *conn) find(key store.Key) (num int64, row *rows.KeyRow, err error) {
 	_, err = c.one(`SELECT `+keyColumns+` FROM keys WHERE queue = ? AND tenant = ? AND name = ?`,
 		func(s *sqlite.Stmt) { num, row = scanKey(s) }, key.Queue, key.Tenant, key.Name)
 	if row != nil {
-		row.ID = rows.IDOf(key)
+		identify(row, rows.IDOf(key))
 	}
 	return num, row, err
 }
@@ -85,7 +85,11 @@ func (s *Store) Pending(ctx context.Context, key store.Key, limit int) (messages
 	return messages, err
 }
 
+// readBody reads the body of a message that was read without it.
 func (c *conn) readBody(num int64, m *rows.MessageRow) error {
+	if m.Body != nil {
+		return nil
+	}
 	_, err := c.one(`SELECT body FROM messages WHERE key = ? AND seq = ?`, func(s *sqlite.Stmt) { m.Body = blob(s, 0) }, num, m.Seq)
 	return err
 }

@@ -11,9 +11,10 @@ import (
 )
 
 // keyColumns are those that scanKey reads, in its order.
-const keyColumns = `num, queue, tenant, name, route, seq, count, first, log_first, log_length, log_tag, token, until, delivered`
+const keyColumns = `num, queue, tenant, name, route, seq, count, first, log_first, log_length, log_tag, token, until, delivered,
+m_seq, m_id, m_visible, m_put, m_ttl, m_attempt, m_body`
 
-// scanKey reads a row of keys, and its number.
+// scanKey reads a row of keys, and its number. The row does not have its ID: see identify.
 func scanKey(s *sqlite.Stmt) (num int64, k *rows.KeyRow) {
 	k = &rows.KeyRow{
 		Key:       store.Key{Queue: s.ColumnText(1), Tenant: s.ColumnText(2), Name: s.ColumnText(3)},
@@ -28,7 +29,21 @@ func scanKey(s *sqlite.Stmt) (num int64, k *rows.KeyRow) {
 	if !s.ColumnIsNull(11) {
 		k.Token, k.Until, k.Delivered = s.ColumnText(11), s.ColumnInt64(12), parseSeqs(s.ColumnText(13))
 	}
+	if !s.ColumnIsNull(14) {
+		k.Inline = &rows.MessageRow{
+			Seq: s.ColumnInt64(14), ID: s.ColumnText(15), Visible: s.ColumnInt64(16), Put: s.ColumnInt64(17),
+			TTL: s.ColumnInt64(18), Attempt: s.ColumnInt(19), Body: blob(s, 20),
+		}
+	}
 	return s.ColumnInt64(0), k
+}
+
+// identify gives a row, and the message that is kept in it, the ID of its key.
+func identify(k *rows.KeyRow, id rows.ID) {
+	k.ID = id
+	if k.Inline != nil {
+		k.Inline.Key = id
+	}
 }
 
 // messageColumns are those that scanMessage reads, in its order, besides the body.

@@ -6,6 +6,11 @@ const applicationID = 0x41626964
 // formatVersion is that of the tables. A file with another one is not opened.
 const formatVersion = 1
 
+// allMessages are all pending messages: those with rows of their own, and those in the rows
+// of keys.
+const allMessages = `(SELECT key, seq, id, visible, put, ttl, attempt, body FROM messages
+  UNION ALL SELECT num, m_seq, m_id, m_visible, m_put, m_ttl, m_attempt, m_body FROM keys WHERE m_id IS NOT NULL)`
+
 // early is the number of a key's message from which on indexes know of it. The ones before
 // are few, and all looked at: most keys never have more, and so most messages are written
 // to one tree instead of three.
@@ -40,7 +45,14 @@ var schema = []string{
 	log_tag    INTEGER NOT NULL,
 	token      TEXT,             -- of the lease, which may have ended
 	until      INTEGER,          -- when the lease ends
-	delivered  TEXT              -- the numbers of the messages that were delivered with it
+	delivered  TEXT,             -- the numbers of the messages that were delivered with it
+	m_seq      INTEGER,          -- a message that has no row of its own: the one that was put while
+	m_id       TEXT,             -- there was none, if it is small; most keys never have another one
+	m_visible  INTEGER,
+	m_put      INTEGER,
+	m_ttl      INTEGER,
+	m_attempt  INTEGER,
+	m_body     BLOB
 )`,
 	`CREATE UNIQUE INDEX keys_name ON keys (queue, tenant, name)`,
 	`CREATE INDEX keys_due ON keys (lane, first, turn, token) WHERE token IS NULL AND first < 9223372036854775807`,

@@ -42,7 +42,7 @@ func (s *Store) Stats(ctx context.Context) (stats store.Stats, err error) {
 // returns when the oldest one is. Keys that are leased have messages too.
 func (c *conn) readyIn(lane, now int64) (ready int, oldest time.Time, err error) {
 	first := int64(rows.Never)
-	type several struct{ num, seq int64 }
+	type several struct{ num, seq, inline int64 } // when the message in the row is visible
 	var keys []several
 	scan := func(s *sqlite.Stmt) {
 		at := s.ColumnInt64(0)
@@ -52,10 +52,10 @@ func (c *conn) readyIn(lane, now int64) (ready int, oldest time.Time, err error)
 		case s.ColumnInt64(1) == 1:
 			ready++
 		default:
-			keys = append(keys, several{s.ColumnInt64(2), s.ColumnInt64(3)})
+			keys = append(keys, several{s.ColumnInt64(2), s.ColumnInt64(3), s.ColumnInt64(4)})
 		}
 	}
-	err = c.each(`SELECT first, count, num, seq FROM keys INDEXED BY keys_due
+	err = c.each(`SELECT first, count, num, seq, coalesce(m_visible, 9223372036854775807) FROM keys INDEXED BY keys_due
 WHERE lane = ? AND token IS NULL AND first < 9223372036854775807 ORDER BY first LIMIT ?`, func(s *sqlite.Stmt) error {
 		scan(s)
 		if s.ColumnInt64(0) > now {
@@ -66,7 +66,7 @@ WHERE lane = ? AND token IS NULL AND first < 9223372036854775807 ORDER BY first 
 	if err := enough(err); err != nil {
 		return 0, time.Time{}, err
 	}
-	err = c.each(`SELECT first, count, num, seq FROM keys INDEXED BY keys_leased WHERE lane = ? AND token IS NOT NULL`, func(s *sqlite.Stmt) error {
+	err = c.each(`SELECT first, count, num, seq, coalesce(m_visible, 9223372036854775807) FROM keys INDEXED BY keys_leased WHERE lane = ? AND token IS NOT NULL`, func(s *sqlite.Stmt) error {
 		scan(s)
 		return nil
 	}, lane)
@@ -75,6 +75,9 @@ WHERE lane = ? AND token IS NULL AND first < 9223372036854775807 ORDER BY first 
 			break
 		}
 		var n int
+		if k.inline <= now {
+			ready++
+		}
 		n, err = c.countVisible(k.num, k.seq, now, store.ReadyCap-ready)
 		ready += n
 	}

@@ -47,7 +47,7 @@ func (u *update) load(need *rows.Need) (*rows.State, error) {
 		key := need.Names[i]
 		_, err := u.one(`SELECT `+keyColumns+` FROM keys WHERE queue = ? AND tenant = ? AND name = ?`, func(s *sqlite.Stmt) {
 			num, row := scanKey(s)
-			row.ID = id
+			identify(row, id)
 			u.nums[id], st.Keys[id] = num, row
 		}, key.Queue, key.Tenant, key.Name)
 		if err != nil {
@@ -56,7 +56,7 @@ func (u *update) load(need *rows.Need) (*rows.State, error) {
 	}
 	for _, ref := range need.Messages {
 		row := st.Keys[ref.Key]
-		if row == nil || row.Count == 0 {
+		if row == nil || row.Rows() == 0 {
 			continue
 		}
 		m, err := u.message(u.nums[ref.Key], row, ref.ID, need.Bodies)

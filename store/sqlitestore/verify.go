@@ -31,17 +31,16 @@ var contradictions = []contradiction{
 		"key %[1]s/%[2]s/%[3]s has neither messages nor a log",
 	},
 	{
-		`SELECT queue, tenant, name, count || ' messages, and has ' || (SELECT count(*) FROM messages m WHERE m.key = keys.num)
-FROM keys WHERE count <> (SELECT count(*) FROM messages m WHERE m.key = keys.num)`,
+		`SELECT queue, tenant, name, count || ' messages, and has ' || ((SELECT count(*) FROM messages m WHERE m.key = keys.num) + (m_id IS NOT NULL))
+FROM keys WHERE count <> (SELECT count(*) FROM messages m WHERE m.key = keys.num) + (m_id IS NOT NULL)`,
 		"key %[1]s/%[2]s/%[3]s counts %[4]s",
 	},
 	{
-		`SELECT queue, tenant, name, (SELECT max(seq) FROM messages m WHERE m.key = keys.num)
-FROM keys WHERE seq <= (SELECT max(seq) FROM messages m WHERE m.key = keys.num)`,
+		`SELECT queue, tenant, name, max(m.seq) FROM ` + allMessages + ` m JOIN keys k ON k.num = m.key WHERE m.seq >= k.seq GROUP BY m.key`,
 		"key %[1]s/%[2]s/%[3]s has a message with number %[4]s, which it would give to another one",
 	},
 	{
-		`SELECT queue, tenant, name, m.id FROM messages m JOIN keys k ON k.num = m.key GROUP BY m.key, m.id HAVING count(*) > 1`,
+		`SELECT queue, tenant, name, m.id FROM ` + allMessages + ` m JOIN keys k ON k.num = m.key GROUP BY m.key, m.id HAVING count(*) > 1`,
 		"key %[1]s/%[2]s/%[3]s has message %[4]q twice",
 	},
 	{
@@ -52,7 +51,7 @@ OR EXISTS (SELECT 1 FROM entries e WHERE e.key = keys.num AND (e.place < log_fir
 	},
 	{
 		`SELECT queue, tenant, name, j.value FROM keys, json_each(CASE WHEN json_valid(delivered) THEN delivered ELSE '[]' END) j
-WHERE token IS NOT NULL AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.key = keys.num AND m.seq = j.value)`,
+WHERE token IS NOT NULL AND j.value IS NOT m_seq AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.key = keys.num AND m.seq = j.value)`,
 		"the lease of %[1]s/%[2]s/%[3]s is of message number %[4]s, which is not there",
 	},
 	{
@@ -117,8 +116,8 @@ func (s *Store) Verify(ctx context.Context, report func(problem string)) error {
 func (c *conn) verifyNumbers(report func(string)) error {
 	return c.each(`SELECT `+keyColumns+`, lane, turn FROM keys`, func(s *sqlite.Stmt) error {
 		num, row := scanKey(s)
-		row.ID = rows.IDOf(row.Key)
-		if lane, turn := s.ColumnInt64(14), s.ColumnInt64(15); lane != row.Lane() || turn != rows.TurnOf(row.Key.Tenant) {
+		identify(row, rows.IDOf(row.Key))
+		if lane, turn := s.ColumnInt64(21), s.ColumnInt64(22); lane != row.Lane() || turn != rows.TurnOf(row.Key.Tenant) {
 			report(fmt.Sprintf("key %v is in lane %d and turn %d, and belongs in %d and %d", row.Key, lane, turn, row.Lane(), rows.TurnOf(row.Key.Tenant)))
 		}
 		first, err := c.firstOf(num, row)

@@ -92,7 +92,7 @@ FROM (SELECT k.tenant, k.name AS instance, e.place, ` + fields("e.body") + ` AS 
   CASE WHEN k.route = '' THEN ` + iso("m.put + CASE m.ttl WHEN 0 THEN 604800000 ELSE m.ttl END") + ` END AS expires_at,
   m.attempt + (k.token IS NOT NULL AND EXISTS (SELECT 1 FROM json_each(k.delivered) d WHERE d.value = m.seq)) AS attempt,
   CASE WHEN k.token IS NOT NULL THEN ` + iso("k.until") + ` END AS leased_until, length(m.body) AS bytes, m.body
-FROM messages m JOIN keys k ON k.num = m.key`},
+FROM ` + allMessages + ` m JOIN keys k ON k.num = m.key`},
 
 	{"quarantine", `SELECT tenant, id, ` + iso("time") + ` AS since, status AS reason, name AS queue,
   json_extract(tags, '$.key') AS key, json_extract(tags, '$.message') AS message, json_extract(tags, '$.route') AS route,

@@ -46,6 +46,12 @@ func (c *conn) ordered(num int64, row *rows.KeyRow, by int64, limit int, bodies 
 		found = append(found, m)
 		return nil
 	}
+	if m := row.Inline; m != nil && m.Visible <= by {
+		found = append(found, sized{*m, len(m.Body)})
+	}
+	if row.Rows() == 0 {
+		return found, nil
+	}
 	err = c.each(`SELECT `+messageColumns+`, `+column+` FROM messages WHERE key = ? AND seq < 32 AND visible <= ?`, scan, num, by)
 	if err == nil && row.Seq > early {
 		err = c.each(`SELECT `+messageColumns+`, `+column+` FROM messages INDEXED BY messages_visible

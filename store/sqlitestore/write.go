@@ -147,6 +147,15 @@ func (u *update) changeKeys(c *rows.Changes) error {
 // no route.
 func (c *conn) firstOf(num int64, row *rows.KeyRow) (int64, error) {
 	first := int64(rows.Never)
+	if m := row.Inline; m != nil {
+		first = m.Visible
+		if row.Route == "" {
+			first = m.Expires()
+		}
+	}
+	if row.Rows() == 0 {
+		return first, nil
+	}
 	scan := func(s *sqlite.Stmt) {
 		if !s.ColumnIsNull(0) {
 			first = min(first, s.ColumnInt64(0))
@@ -173,18 +182,30 @@ func lease(row *rows.KeyRow) (token, until, delivered any) {
 
 func (c *conn) insertKey(num int64, row *rows.KeyRow) error {
 	token, until, delivered := lease(row)
-	return c.exec(`INSERT INTO keys (num, queue, tenant, name, route, lane, turn, seq, count, first, log_first, log_length, log_tag, token, until, delivered)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+	m := inlined(row)
+	return c.exec(`INSERT INTO keys (num, queue, tenant, name, route, lane, turn, seq, count, first, log_first, log_length, log_tag, token, until, delivered,
+m_seq, m_id, m_visible, m_put, m_ttl, m_attempt, m_body)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		num, row.Key.Queue, row.Key.Tenant, row.Key.Name, row.Route, row.Lane(), rows.TurnOf(row.Key.Tenant), row.Seq, row.Count, row.First,
-		row.LogFirst, row.LogLength, int64(row.LogTag), token, until, delivered) //nolint:gosec // its bits are kept as they are
+		row.LogFirst, row.LogLength, int64(row.LogTag), token, until, delivered, //nolint:gosec // its bits are kept as they are
+		m[0], m[1], m[2], m[3], m[4], m[5], m[6])
+}
+
+// inlined returns the columns of the message that is kept in a row.
+func inlined(row *rows.KeyRow) (columns [7]any) {
+	if m := row.Inline; m != nil {
+		columns = [7]any{m.Seq, m.ID, m.Visible, m.Put, m.TTL, m.Attempt, m.Body}
+	}
+	return columns
 }
 
 func (c *conn) updateKey(num int64, row *rows.KeyRow) error {
 	token, until, delivered := lease(row)
+	m := inlined(row)
 	return c.exec(`UPDATE keys SET route = ?, lane = ?, seq = ?, count = ?, first = ?, log_first = ?, log_length = ?, log_tag = ?,
-token = ?, until = ?, delivered = ? WHERE num = ?`,
+token = ?, until = ?, delivered = ?, m_seq = ?, m_id = ?, m_visible = ?, m_put = ?, m_ttl = ?, m_attempt = ?, m_body = ? WHERE num = ?`,
 		row.Route, row.Lane(), row.Seq, row.Count, row.First, row.LogFirst, row.LogLength, int64(row.LogTag), //nolint:gosec // its bits are kept as they are
-		token, until, delivered, num)
+		token, until, delivered, m[0], m[1], m[2], m[3], m[4], m[5], m[6], num)
 }
 
 func (u *update) changeRecords(c *rows.Changes) error {

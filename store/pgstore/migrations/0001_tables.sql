@@ -24,7 +24,17 @@ CREATE TABLE {schema}.keys (
     queue      bytea  NOT NULL,
     tenant     bytea  NOT NULL,
     name       bytea  NOT NULL,
-    route      bytea  NOT NULL
+    route      bytea  NOT NULL,
+
+    -- A message that has no row of its own: the one that was put while there was none, if it
+    -- is small. Most keys never have another one beside it. Null if there is none.
+    m_seq      int8,
+    m_visible  int8,
+    m_put      int8,
+    m_ttl      int8,
+    m_attempt  int4,
+    m_id       bytea,
+    m_body     bytea
 ) WITH (
     fillfactor = 70,
     autovacuum_vacuum_scale_factor = 0.01,
@@ -35,6 +45,8 @@ CREATE TABLE {schema}.keys (
     vacuum_truncate = false
 );
 
+ALTER TABLE {schema}.keys ALTER COLUMN m_body SET STORAGE EXTERNAL;
+
 -- A row that waits is in the first two, one that is leased in the third, and one that has
 -- nothing to wait for (the log of an instance that has ended) in none of them. So a claim
 -- never steps over what is leased or asleep.
@@ -42,7 +54,8 @@ CREATE INDEX keys_free ON {schema}.keys (lane, at) WHERE token IS NULL AND at IS
 CREATE INDEX keys_turn ON {schema}.keys (lane, turn, at) WHERE token IS NULL AND at IS NOT NULL;
 CREATE INDEX keys_leased ON {schema}.keys (lane, at) WHERE token IS NOT NULL AND at IS NOT NULL;
 
--- Pending messages. Most live for a moment, so their bodies are not compressed.
+-- Pending messages, other than those in the rows of keys. Most live for a moment, so their
+-- bodies are not compressed.
 CREATE TABLE {schema}.messages (
     key     uuid  NOT NULL,
     seq     int8  NOT NULL,         -- in the order in which they were put
@@ -65,6 +78,12 @@ CREATE TABLE {schema}.messages (
 ALTER TABLE {schema}.messages ALTER COLUMN body SET STORAGE EXTERNAL;
 CREATE UNIQUE INDEX messages_id ON {schema}.messages (key, id);
 CREATE INDEX messages_visible ON {schema}.messages (key, visible, seq);
+
+-- All pending messages.
+CREATE VIEW {schema}.all_messages AS
+SELECT key, seq, visible, put, ttl, attempt, id, body FROM {schema}.messages
+UNION ALL
+SELECT id, m_seq, m_visible, m_put, m_ttl, m_attempt, m_id, m_body FROM {schema}.keys WHERE m_id IS NOT NULL;
 
 -- Logs: a row for what was appended at once, each entry behind its length. What is large
 -- was compressed by whoever wrote it.

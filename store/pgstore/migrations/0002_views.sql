@@ -42,7 +42,7 @@ SELECT {schema}.readable(k.queue)  AS queue,
        octet_length(m.body)        AS bytes,
        m.body,
        m.key                       AS key_id
-FROM {schema}.messages m
+FROM {schema}.all_messages m
 JOIN {schema}.keys k ON k.id = m.key;
 
 CREATE VIEW {schema}.readable_records AS

@@ -1,0 +1,190 @@
+package pgstore
+
+import (
+	"bytes"
+	"sync"
+
+	"github.com/abidehq/abide/internal/rows"
+	"github.com/abidehq/abide/store"
+)
+
+// memory is rows as this process has written them last, so that they need not be loaded: a
+// key is written several times within moments, and while nobody else has the store open,
+// by us each time.
+//
+// What is remembered may be wrong by now. It is good for what is written only, as that is
+// written only if it is still so; an update for which it would decide anything else loads
+// instead. So it is never wrong about what became of a commit, and it takes away nothing but
+// time if it is wrong.
+type memory struct {
+	mu         sync.Mutex
+	young, old generation
+}
+
+// generation is what was written at about the same time.
+type generation struct {
+	keys    map[rows.ID]remembered
+	records map[store.RecordKey]int64
+}
+
+type remembered struct {
+	row *rows.KeyRow
+	rev int64
+}
+
+// maxRemembered is how many keys and records a generation has; there are two of them.
+const maxRemembered = 4096
+
+func newGeneration() generation {
+	return generation{keys: map[rows.ID]remembered{}, records: map[store.RecordKey]int64{}}
+}
+
+// recall adds what is remembered to what is loaded, and returns what is still to be loaded.
+func (m *memory) recall(need *rows.Need, l *loaded) (keys []rows.ID, records []store.RecordKey) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, id := range need.Keys {
+		k, ok := m.young.keys[id]
+		if !ok {
+			if k, ok = m.old.keys[id]; !ok {
+				keys = append(keys, id)
+				continue
+			}
+		}
+		l.state.Keys[id], l.revs[id] = k.row, k.rev
+		l.recalledKeys = append(l.recalledKeys, id)
+	}
+	for _, key := range need.Records {
+		version, ok := m.young.records[key]
+		if !ok {
+			if version, ok = m.old.records[key]; !ok {
+				records = append(records, key)
+				continue
+			}
+		}
+		l.state.Records[key] = version
+		l.recalledRecords = append(l.recalledRecords, key)
+	}
+	return keys, records
+}
+
+// written notes what was written.
+func (m *memory) written(c *rows.Changes, l *loaded) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.young.keys) > maxRemembered || len(m.young.records) > maxRemembered || m.young.keys == nil {
+		m.old, m.young = m.young, newGeneration()
+	}
+	refreshed := make(map[rows.ID]bool, len(c.Refresh)) // their rows are not as they were given
+	for _, id := range c.Refresh {
+		refreshed[id] = true
+	}
+	for _, row := range c.Insert {
+		m.keep(row, 1, refreshed[row.ID])
+	}
+	for _, row := range c.Update {
+		m.keep(row, l.revs[row.ID]+1, refreshed[row.ID])
+	}
+	for _, id := range c.Delete {
+		m.drop(id)
+	}
+	for i := range c.InsertRecords {
+		m.young.records[c.InsertRecords[i].Key] = c.InsertRecords[i].Version
+	}
+	for i := range c.UpdateRecords {
+		m.young.records[c.UpdateRecords[i].Key] = c.UpdateRecords[i].Version
+	}
+	for _, key := range c.DeleteRecords {
+		m.dropRecord(key)
+	}
+	for i := range c.UpsertRecords {
+		m.dropRecord(c.UpsertRecords[i].Key)
+	}
+}
+
+// keep remembers a row, with a body of its own for its message: the other one will be
+// somebody's.
+func (m *memory) keep(row *rows.KeyRow, rev int64, refreshed bool) {
+	if refreshed {
+		m.drop(row.ID)
+		return
+	}
+	kept := *row
+	if row.Inline != nil {
+		inline := *row.Inline
+		inline.Body = bytes.Clone(inline.Body)
+		kept.Inline = &inline
+	}
+	m.young.keys[row.ID] = remembered{&kept, rev}
+}
+
+func (m *memory) drop(id rows.ID) {
+	delete(m.young.keys, id)
+	delete(m.old.keys, id)
+}
+
+func (m *memory) dropRecord(key store.RecordKey) {
+	delete(m.young.records, key)
+	delete(m.old.records, key)
+}
+
+// picked forgets keys that were leased by a pick.
+func (m *memory) picked(keys []rows.PickedKey) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i := range keys {
+		m.drop(keys[i].Row.ID)
+	}
+}
+
+// mistaken forgets what an update that failed had recalled.
+func (m *memory) mistaken(l *loaded) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, id := range l.recalledKeys {
+		m.drop(id)
+	}
+	for _, key := range l.recalledRecords {
+		m.dropRecord(key)
+	}
+}
+
+// forget forgets everything.
+func (m *memory) forget() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.young, m.old = newGeneration(), generation{}
+}
+
+// certain reports whether all that was recalled is written, and so found out to be right or
+// wrong.
+func (l *loaded) certain(c *rows.Changes) bool {
+	if len(l.recalledKeys)+len(l.recalledRecords) == 0 {
+		return true
+	}
+	keys := make(map[rows.ID]bool, len(c.Update)+len(c.Delete))
+	for _, row := range c.Update {
+		keys[row.ID] = true
+	}
+	for _, id := range c.Delete {
+		keys[id] = true
+	}
+	for _, id := range l.recalledKeys {
+		if !keys[id] {
+			return false
+		}
+	}
+	records := make(map[store.RecordKey]bool, len(c.UpdateRecords)+len(c.DeleteRecords))
+	for i := range c.UpdateRecords {
+		records[c.UpdateRecords[i].Key] = true
+	}
+	for _, key := range c.DeleteRecords {
+		records[key] = true
+	}
+	for _, key := range l.recalledRecords {
+		if !records[key] {
+			return false
+		}
+	}
+	return true
+}

@@ -104,7 +104,7 @@ func (f *Frame) take() []*call {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for {
-		for len(f.gathered) == 0 || f.running > 0 && len(f.gathered) < f.running {
+		for len(f.gathered) == 0 || f.running > 0 && len(f.gathered) < f.worthwhile() {
 			if f.drained && len(f.gathered) == 0 {
 				return nil
 			}
@@ -134,6 +134,19 @@ func (f *Frame) take() []*call {
 			return calls
 		}
 	}
+}
+
+// fewAmongOthers is how many calls a group has at least that is begun while another one is
+// under way, if other processes work on the same database: they keep it busy, and each
+// group costs something by itself.
+const fewAmongOthers = 64
+
+// worthwhile is how many calls there must be for another group while one is under way.
+func (f *Frame) worthwhile() int {
+	if f.db.Alone() {
+		return f.running
+	}
+	return max(f.running, fewAmongOthers)
 }
 
 // ran notes that a group has come to its end.

@@ -53,6 +53,10 @@ type Database interface {
 	// Hinted reports whether hints of other processes arrive at the moment. While they do
 	// not, the frame looks much more often. It must not call the frame.
 	Hinted() bool
+
+	// Alone reports whether no other process has the database open, as far as is known. It
+	// must not call the frame.
+	Alone() bool
 }
 
 // ErrAgain is returned by Update if it is to be called again.

@@ -38,7 +38,7 @@ type leasedAhead struct {
 }
 
 // stockTime is how long a key is in stock.
-const stockTime = 20 * time.Millisecond
+const stockTime = 100 * time.Millisecond
 
 func (s *stock) stocked() bool { return s.stocking > 0 || len(s.keys) > 0 }
 

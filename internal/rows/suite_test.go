@@ -29,6 +29,7 @@ var _ store.Store = (*tableStore)(nil)
 func newTableStore(clock base.Clock, d *tables) *tableStore {
 	s := &tableStore{Frame: New(Options{Clock: clock, Writers: 2}), d: d}
 	d.frames = append(d.frames, s.Frame)
+	d.shared.Store(len(d.frames) > 1)
 	s.Start(d)
 	return s
 }

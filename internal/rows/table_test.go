@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/store"
@@ -27,6 +28,7 @@ type tables struct {
 	tally    map[[2]string]int
 
 	frames []*Frame // that use it: they are told what the others announce
+	shared atomic.Bool
 }
 
 func newTables(clock base.Clock) *tables {
@@ -378,3 +380,5 @@ func (d *tables) Announce(lanes map[int64]int64, records []int64) {
 }
 
 func (d *tables) Hinted() bool { return true }
+
+func (d *tables) Alone() bool { return !d.shared.Load() }

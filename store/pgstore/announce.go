@@ -52,6 +52,9 @@ func (d *database) Announce(lanes map[int64]int64, records []int64) {
 // Hinted reports whether hints arrive at the moment.
 func (d *database) Hinted() bool { return d.hinted.Load() }
 
+// Alone reports whether nobody else has the store open.
+func (d *database) Alone() bool { return d.alone.Load() }
+
 func (a *announcer) add(lanes map[int64]int64, records []int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

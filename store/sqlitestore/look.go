@@ -113,5 +113,8 @@ func (s *Store) record(ctx context.Context, verb string, key store.RecordKey) (r
 // Announce does nothing: others see that the file has changed.
 func (s *Store) Announce(map[int64]int64, []int64) {}
 
+// Alone does not matter: there is one writer.
+func (s *Store) Alone() bool { return true }
+
 // Hinted reports that what others do is seen.
 func (s *Store) Hinted() bool { return true }

@@ -22,12 +22,12 @@ type keeper struct {
 
 const (
 	// checkpointPages is how many pages the log has when a commit writes them to the
-	// database: 16 MiB.
-	checkpointPages = 4096
+	// database: 64 MiB. A page that was changed often meanwhile is written there once.
+	checkpointPages = 16384
 
 	// logKept is how much of the file of the log is kept for the next time: to write over
 	// what is there is faster than to make a file longer.
-	logKept = 32 << 20
+	logKept = 64 << 20
 
 	// logHuge is how large the log may get before everybody has to wait for it to be
 	// written to the database.

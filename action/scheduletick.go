@@ -23,7 +23,7 @@ const scheduleBatch = 64
 func (s *Service) tickSchedules(ctx context.Context) error {
 	for {
 		claims, err := s.store.Claim(ctx, store.ClaimRequest{
-			Queue: queueSchedule, Routes: []string{routeSchedule}, Max: scheduleBatch, Lease: s.cfg.Lease,
+			Queue: queueSchedule, Routes: []string{routeSchedule}, Max: scheduleBatch, Lease: s.cfg.Lease, Lax: true,
 		})
 		if err != nil || len(claims) == 0 {
 			return err

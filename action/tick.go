@@ -79,7 +79,7 @@ func (s *Service) tickActions(ctx context.Context) error {
 		}
 		since := s.clock.Now()
 		claims, err := s.store.Claim(ctx, store.ClaimRequest{
-			Queue: queue, Routes: s.targets, Max: slots, MaxMessages: 1, Lease: s.cfg.Lease,
+			Queue: queue, Routes: s.targets, Max: slots, MaxMessages: 1, Lease: s.cfg.Lease, Lax: true,
 		})
 		s.giveSlots(slots - len(claims))
 		if err != nil || len(claims) == 0 {

@@ -25,6 +25,11 @@ type ClaimRequest struct {
 	// Wait is how long to wait when nothing is ready. Zero means not at all.
 	Wait time.Duration
 
+	// Lax says, of a call that does not wait, that it is made every now and then, so that
+	// it may miss for a moment what another process has put: a store that is told of such
+	// things answers from what it knows, and does not ask the database each time.
+	Lax bool
+
 	// MaxAttempts is how often a message may be delivered before it goes to
 	// quarantine instead. Zero means without end.
 	MaxAttempts int

@@ -112,6 +112,7 @@ func workerOf(r store.Record) Worker {
 // roster keeps the record of this process among those of the workers.
 type roster struct {
 	e      *Engine
+	time   *base.Remote
 	worker Worker
 	cancel context.CancelFunc
 	done   chan struct{}
@@ -134,6 +135,10 @@ func newRoster(e *Engine) *roster {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		r.worker.Version = info.Main.Version
 	}
+	r.time = base.NewRemote(e.clock, e.log, func(ctx context.Context) (time.Time, error) {
+		stats, err := e.store.Stats(ctx)
+		return stats.Now, err
+	})
 	ctx, cancel := context.WithCancel(context.Background())
 	r.cancel = cancel
 	go r.run(ctx)
@@ -160,14 +165,10 @@ func (r *roster) run(ctx context.Context) {
 func (r *roster) renew(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, WorkerEvery)
 	defer cancel()
-	stats, err := r.e.store.Stats(ctx)
-	if err != nil {
-		return err
-	}
 	w := &r.worker
-	w.SeenAt = stats.Now
+	w.SeenAt = r.time.Now(ctx)
 	if w.StartedAt.IsZero() {
-		w.StartedAt = stats.Now
+		w.StartedAt = w.SeenAt
 	}
 	w.Turns, w.Running = r.e.keeper.busy()
 	return r.e.store.Commit(ctx, &store.Tx{PutRecords: []store.PutRecord{w.putRecord()}})

@@ -61,6 +61,10 @@ func (f *Frame) begin(w *waiter, id ID, lanes []int64) bool {
 	if f.fromStock(w) {
 		return true
 	}
+	if w.over && w.req.Lax && f.knows(w.view) {
+		w.end(nil, nil)
+		return true
+	}
 	if w.over || f.due(w.view) {
 		f.look(w)
 		return true
@@ -69,6 +73,17 @@ func (f *Frame) begin(w *waiter, id ID, lanes []int64) bool {
 	f.serve(w.view.queue)
 	return true
 }
+
+// knows reports whether it is known that there is nothing, for a call that is made again and
+// again: as long as it is, the lanes are looked at as if it waited.
+func (f *Frame) knows(v *view) bool {
+	v.asked = f.clock.Now()
+	f.poll()
+	return !f.due(v) && f.db.Hinted()
+}
+
+// asks reports whether calls for the view are made again and again.
+func (f *Frame) asks(v *view) bool { return !v.asked.IsZero() && f.clock.Now().Sub(v.asked) < f.o.Poll }
 
 func (f *Frame) finish(w *waiter) {
 	f.mu.Lock()

@@ -77,7 +77,7 @@ type Options struct {
 
 	// Poll is how often the frame looks for what nobody told it of, while hints arrive,
 	// and PollUnhinted is the longest that it waits to do so while they do not. Zero means
-	// 10 seconds, and 1 second.
+	// 30 seconds, and 1 second.
 	Poll         time.Duration
 	PollUnhinted time.Duration
 }
@@ -94,7 +94,7 @@ func New(o Options) *Frame {
 		o.MaxGroup = 512
 	}
 	if o.Poll == 0 {
-		o.Poll = 10 * time.Second
+		o.Poll = 30 * time.Second
 	}
 	if o.PollUnhinted == 0 {
 		o.PollUnhinted = time.Second

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"slices"
+	"time"
 )
 
 // queue is the Claim calls of a queue, and what is known of what they wait for.
@@ -42,6 +43,8 @@ type view struct {
 	ids   []int64 // of the lanes, in order, without the one in which messages expire
 	lanes []*lane // all of them
 	users int     // calls and picks that need it
+
+	asked time.Time // when it was last asked for by somebody who does so every now and then
 
 	next  int64 // the least of its lanes, unless it is stale
 	stale bool

@@ -158,7 +158,7 @@ func TestRecordsAreReadAgain(t *testing.T) {
 		h.db.mute.Store(true)
 		found := h.await(a, instance, 0)
 		h.putRecord(b, instance)
-		<-time.After(10 * time.Second)
+		<-time.After(30 * time.Second)
 		h.version("after a poll", found(), 1)
 
 		h.putRecord(a, instance)
@@ -213,7 +213,7 @@ func TestPollsFindWhatExpires(t *testing.T) {
 		h.db.mute.Store(true)
 		h.claim(h.Context(), a, time.Hour)
 		h.put(b, "k", routeless(15*time.Second))
-		<-time.After(15 * time.Second)
+		<-time.After(30 * time.Second)
 		synctest.Wait()
 		h.same("in quarantine", h.quarantined(), 1)
 	})
@@ -298,4 +298,66 @@ func (f *Frame) releaseBriefly(h *house, l store.Lease) error {
 	ctx, cancel := context.WithTimeout(h.Context(), time.Millisecond)
 	defer cancel()
 	return f.Release(ctx, store.Release{Lease: l})
+}
+
+// TestLaxCallsAreAnsweredFromWhatIsKnown: a call that is made every second does not look
+// into the database each time, and gets what is there all the same.
+func TestLaxCallsAreAnsweredFromWhatIsKnown(t *testing.T) {
+	inHouse(t, func(h *house) {
+		a, b := h.open(), h.open()
+		req := request(0)
+		req.Lax = true
+		claim := func() int {
+			h.Helper()
+			claims, err := a.Claim(h.Context(), req)
+			if err != nil {
+				h.Error(err)
+			}
+			for i := range claims {
+				if err := a.Commit(h.Context(), &store.Tx{Finish: []store.Finish{{Lease: claims[i].Lease()}}}); err != nil {
+					h.Error(err)
+				}
+			}
+			return len(claims)
+		}
+		h.put(b, "first")
+		h.same("what was there before", int64(claim()), 1)
+		ask := func(d time.Duration) (picks, got int64) {
+			before := h.db.picks.Load()
+			for end := time.Now().Add(d); time.Now().Before(end); {
+				<-time.After(time.Second)
+				got += int64(claim())
+			}
+			return h.db.picks.Load() - before, got
+		}
+		picks, got := ask(10 * time.Minute)
+		if picks > 2 || got != 0 {
+			h.Errorf("%d picks, and %d claimed in 10 minutes, want hardly any, and nothing", picks, got)
+		}
+
+		h.put(b, "second") // with a hint
+		synctest.Wait()
+		h.same("what another process told of", int64(claim()), 1)
+
+		h.put(a, "later", func(m *store.Message) { m.VisibleAt = time.Now().Add(5 * time.Second) })
+		if _, got := ask(6 * time.Second); got != 1 {
+			h.Errorf("%d claimed, want what was for later", got)
+		}
+
+		h.db.mute.Store(true)
+		h.put(b, "third")
+		if _, got := ask(31 * time.Second); got != 1 {
+			h.Errorf("%d claimed, want what nobody told of", got)
+		}
+
+		h.db.deaf.Store(true)
+		h.put(b, "fourth")
+		h.same("what nobody could tell of", int64(claim()), 1)
+
+		h.db.deaf.Store(false)
+		<-time.After(time.Minute)
+		looks := h.db.looks.Load()
+		<-time.After(time.Hour)
+		h.same("looks when nobody asks any more", h.db.looks.Load()-looks, 0)
+	})
 }

@@ -91,6 +91,11 @@ func (f *Frame) somebodyWaits() bool {
 		if q.waiting > 0 {
 			return true
 		}
+		for _, v := range q.views {
+			if f.asks(v) {
+				return true
+			}
+		}
 	}
 	return false
 }
@@ -105,7 +110,7 @@ func (f *Frame) pollOnce(at uint64) {
 	ids := map[int64]bool{}
 	for _, q := range f.queues {
 		for _, v := range q.views {
-			if len(v.waiters) == 0 {
+			if len(v.waiters) == 0 && !f.asks(v) {
 				continue
 			}
 			views = append(views, v)

@@ -48,7 +48,7 @@ const (
 	// A sample asks the store while somebody has looked at samples of late; otherwise it
 	// is asked now and then, so that there is something to see for who looks next.
 	lookedFor  = 30 * time.Second
-	storeEvery = 10 * time.Second
+	storeEvery = 30 * time.Second
 )
 
 // sampler takes samples.

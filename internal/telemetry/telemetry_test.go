@@ -199,7 +199,7 @@ func TestTheStoreIsAskedSeldom(t *testing.T) {
 
 		<-time.After(time.Minute + time.Millisecond) // virtual
 		synctest.Wait()
-		if n := asked.Load(); n < 5 || n > 7 {
+		if n := asked.Load(); n < 2 || n > 3 {
 			t.Errorf("nobody looks, and the store was asked %d times in a minute", n)
 		}
 		if got := tel.Samples(); got[len(got)-1].Ready == 0 || got[len(got)-1].QueueAge != 3 {

@@ -74,7 +74,7 @@ func TestIdle(t *testing.T) {
 		quiet = len(seen.take()) == 0
 	}
 	<-time.After(25 * time.Second)
-	if list := seen.take(); len(list) > 5 || len(list) == 0 {
+	if list := seen.take(); len(list) > 3 || len(list) == 0 {
 		t.Errorf("%d statements in 25 seconds:\n%s", len(list), strings.Join(list, "\n"))
 	}
 	cancel()

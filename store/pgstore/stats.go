@@ -16,9 +16,15 @@ import (
 const (
 	// What is pending by route, how much of it is ready, and since when. A key with a single
 	// message is not looked into.
-	readStats = `WITH t AS MATERIALIZED (SELECT {now} AS now),
+	readStats = `WITH n AS MATERIALIZED (SELECT {now} AS now),
+t AS MATERIALIZED (
+	SELECT n.now, (SELECT count(*) FROM {schema}.tally) AS tallies,
+		(SELECT count(*) FROM {schema}.keys k WHERE k.token IS NOT NULL AND k.at IS NOT NULL AND k.at > n.now) AS leases,
+		(SELECT coalesce(sum(pg_total_relation_size(format('%I.%I', s.schemaname, s.tablename)::regclass)), 0)::int8
+			FROM pg_tables s WHERE s.schemaname = $3) AS size
+	FROM n),
 p AS MATERIALIZED (SELECT lane, queue, route, sum(n)::int8 AS n FROM {schema}.tally GROUP BY lane, queue, route HAVING sum(n) <> 0)
-SELECT t.now, (SELECT count(*) FROM {schema}.tally), p.queue, p.route, p.n,
+SELECT t.now, t.tallies, t.leases, t.size, p.queue, p.route, p.n,
 	CASE WHEN p.route = '' THEN 0 ELSE (
 		SELECT count(*) FROM (
 			SELECT FROM {schema}.keys k CROSS JOIN LATERAL (
@@ -37,12 +43,6 @@ SELECT t.now, (SELECT count(*) FROM {schema}.tally), p.queue, p.route, p.n,
 		(SELECT k.at FROM {schema}.keys k WHERE k.lane = p.lane AND k.token IS NULL AND k.at IS NOT NULL ORDER BY k.at LIMIT 1),
 		(SELECT min(k.first) FROM {schema}.keys k WHERE k.lane = p.lane AND k.token IS NOT NULL AND k.at IS NOT NULL)) END
 FROM t LEFT JOIN p ON true`
-
-	countLeases = `SELECT count(*) FROM {schema}.keys k, (SELECT {now} AS now) t
-WHERE k.token IS NOT NULL AND k.at IS NOT NULL AND k.at > t.now`
-
-	readSize = `SELECT coalesce(sum(pg_total_relation_size(format('%I.%I', t.schemaname, t.tablename)::regclass)), 0)::int8
-FROM pg_tables t WHERE t.schemaname = $1`
 )
 
 // Stats returns what the store holds.
@@ -53,12 +53,12 @@ func (s *Store) Stats(ctx context.Context) (store.Stats, error) {
 	stats := store.Stats{Waiting: s.Waiting()}
 	d := s.db
 	tallyRows := 0
-	err := d.read(ctx, d.text.stats, []any{d.floor(), store.ReadyCap}, func(r pgx.Rows) error {
+	err := d.read(ctx, d.text.stats, []any{d.floor(), store.ReadyCap, d.config.schema}, func(r pgx.Rows) error {
 		stats.Routes = nil
 		var now int64
 		var queue, route []byte
 		var pending, ready, oldest pgtype.Int8
-		_, err := pgx.ForEachRow(r, []any{&now, &tallyRows, &queue, &route, &pending, &ready, &oldest}, func() error {
+		_, err := pgx.ForEachRow(r, []any{&now, &tallyRows, &stats.Leases, &stats.Bytes, &queue, &route, &pending, &ready, &oldest}, func() error {
 			stats.Now = store.FromMillis(d.seen(now))
 			if !pending.Valid {
 				return nil
@@ -72,12 +72,6 @@ func (s *Store) Stats(ctx context.Context) (store.Stats, error) {
 		})
 		return err
 	})
-	if err == nil {
-		err = d.readOne(ctx, d.text.leases, []any{d.floor()}, &stats.Leases)
-	}
-	if err == nil {
-		err = d.readOne(ctx, d.text.size, []any{d.config.schema}, &stats.Bytes)
-	}
 	if err != nil {
 		return store.Stats{}, s.failed("stats", err)
 	}

@@ -42,7 +42,7 @@ type texts struct {
 
 	pick, waitForKey, look, expired string
 
-	record, readLog, pending, stats, leases, size string
+	record, readLog, pending, stats string
 
 	exportKeys, exportEntries, exportMessages, exportRecords string
 
@@ -93,8 +93,6 @@ func newTexts(quoted string, clockGiven bool) *texts {
 		readLog: r.Replace(readEntries),
 		pending: r.Replace(readPending),
 		stats:   r.Replace(readStats),
-		leases:  r.Replace(countLeases),
-		size:    r.Replace(readSize),
 
 		exportKeys:     r.Replace(exportKeys),
 		exportEntries:  r.Replace(exportEntries),

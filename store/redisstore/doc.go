@@ -3,7 +3,8 @@
 //
 // Every call is one script, which the server runs alone and as a whole: the script of a
 // commit checks everything before it changes anything, because a script that fails is not
-// undone. The server writes what a script did to its append-only file as one transaction,
+// undone. Commits of a process that come while others are under way gather, and are one
+// script, which does one after another and says of each what became of it: see call. The server writes what a script did to its append-only file as one transaction,
 // and answers after it has synced the file, if it is set up so; Open refuses one that is
 // not, unless it is told otherwise. docs/redis.md says what is lost in which failure.
 //
@@ -16,8 +17,9 @@
 //	meta            hash: format, owner and owned (see Exclude), state: the latest time, the
 //	                last message's number, the turn, how often records changed
 //	p               sorted set: who has the store open, by when they were last heard of
-//	k + key         hash: h head, s single message, m + ID for each of several messages:
-//	                number, attempts, size of the body
+//	k + key         string: the head
+//	n + key         hash: number, attempts and size of the body of each of several messages,
+//	                by its ID
 //	o + key         sorted set: number and ID of several messages, by when they are visible
 //	e + key         list: the entries of its log
 //	b               hash: put at, time to live and body of each of several messages, by its
@@ -37,12 +39,14 @@
 //	s + kind        set: the statuses that records have
 //
 // A head is a list in MessagePack: route; length, first entry and tag of the log; number of
-// messages; place in the lane; attempts of the single message; and while there is a lease
-// its token, its end and the messages that it is of, which are empty for the single one.
-// Most keys have one message at most. If that is small, it is in s: when it is visible, its
-// number, put at, time to live, ID and body. It becomes one of several when another comes,
-// or when it is to move. What a server does for a script costs by the command and by the
-// argument, so there are few of both.
+// messages; place in the lane; attempts of the single message, and that; and while there is
+// a lease its token, its end and the messages that it is of, which are empty for the single
+// one. Most keys have one message at most. If that is small, it is in the head: when it is
+// visible, its number, put at, time to live, ID and body. It becomes one of several when
+// another comes, or when it is to move. What a server does for a script costs by the
+// command, so heads are strings: one command reads those of all keys of a group, another
+// writes them, and each sorted set is added to once and removed from once. What a commit
+// puts for somebody who waits in the same process is leased before it gets to a lane.
 //
 // A key that is leased, and one without a route, is in no lane, so a claim steps over
 // nothing: it takes the tenant whose turn it is and the first key of its lane. The times in

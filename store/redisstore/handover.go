@@ -3,9 +3,6 @@ package redisstore
 import (
 	"slices"
 	"strings"
-	"time"
-
-	"github.com/abidehq/abide/store"
 )
 
 // want is a Claim call that waits for what a commit may make ready. The commit names it,
@@ -15,47 +12,33 @@ type want struct {
 	token  string
 }
 
-// A commit names maxWants calls at most, and looks for them by its first maxPuts messages.
+// A group names maxWants calls at most, and looks for them by the first maxPuts messages of
+// each commit.
 const (
-	maxWants = 4
+	maxWants = 8
 	maxPuts  = 256
 )
 
-// reserve finds calls that wait for what tx puts. Each waits because nothing is ready for
-// it, so it takes nobody's turn; and the script lets tenants take turns all the same.
-func (s *Store) reserve(tx *store.Tx) (wants []*want) {
-	if len(tx.Put) == 0 {
-		return nil
-	}
+// reserve finds calls that wait for what commits put. Each waits because nothing is ready
+// for it, so it takes nobody's turn; and the script lets tenants take turns all the same.
+func (s *Store) reserve(group []*call) (wants []*want) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.groups) == 0 || s.closed {
 		return nil
 	}
-	var now time.Time
-	for i := range tx.Put[:min(len(tx.Put), maxPuts)] {
-		m := &tx.Put[i]
-		groups := s.groups[m.Key.Queue]
-		if len(groups) == 0 {
-			continue
-		}
-		if !m.VisibleAt.IsZero() {
-			if now.IsZero() {
-				now = s.ticker().Now()
+	for _, c := range group {
+		for _, t := range c.lanes {
+			for _, g := range s.groups[t.queue] {
+				if w := g.idle(t.route); w != nil && !slices.ContainsFunc(wants, func(x *want) bool { return x.waiter.group == g }) {
+					s.mark(w)
+					wants = append(wants, &want{waiter: w, token: s.newToken()})
+					break
+				}
 			}
-			if m.VisibleAt.After(now) {
-				continue
+			if len(wants) == maxWants {
+				return wants
 			}
-		}
-		for _, g := range groups {
-			if w := g.idle(m.Route); w != nil && !slices.ContainsFunc(wants, func(x *want) bool { return x.waiter.group == g }) {
-				s.mark(w)
-				wants = append(wants, &want{waiter: w, token: s.newToken()})
-				break
-			}
-		}
-		if len(wants) == maxWants {
-			break
 		}
 	}
 	return wants

@@ -10,7 +10,7 @@ import (
 )
 
 // formatVersion is that of what is stored. A store of another one is not opened.
-const formatVersion = "1"
+const formatVersion = "2"
 
 // A process is heard of every beatEvery, and gone when it was not heard of for goneAfter.
 const (

@@ -113,7 +113,12 @@ type Store struct {
 	life context.Context //nolint:containedctx // it is that of the goroutines of the store
 	end  context.CancelFunc
 
+	// unending is for what goes on whoever waits for it.
+	unending context.Context //nolint:containedctx // it is that of groups of commits
+
 	background sync.WaitGroup // goroutines that end with life
+
+	gather gathering
 
 	size struct { // of the server's file, now and then
 		sync.Mutex
@@ -137,6 +142,14 @@ type Store struct {
 	expireAt time.Time // when a message without a route expires, by the ticker
 	watched  bool      // somebody has waited, so hints are wanted
 	export   *snapshot
+}
+
+// gathering is the commits that wait for others to return.
+type gathering struct {
+	sync.Mutex
+	calls   []*call
+	flights int // groups under way
+	running int // commits in them
 }
 
 // connection is what commands go through.
@@ -232,6 +245,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	s.me = hex.EncodeToString(me[:])
 	s.alarm.stop = func() bool { return false }
 	s.life, s.end = context.WithCancel(context.Background())
+	s.unending = context.WithoutCancel(s.life)
 	c, err := s.connect(ctx)
 	if err != nil {
 		s.end()

@@ -46,7 +46,7 @@ func newScript(verb string, timed, reads bool, files ...string) *script {
 }
 
 var (
-	commitScript     = newScript("commit", true, false, "head", "time", "key", "record", "hint", "commit", "committed")
+	commitScript     = newScript("commit", true, false, "head", "time", "key", "record", "hint", "commit", "plain", "committed")
 	handOverScript   = newScript("commit", true, false, "head", "time", "key", "record", "hint", "claimkey", "lanes", "commit", "handover", "committed")
 	claimScript      = newScript("claim", true, false, "head", "time", "key", "hint", "claimkey", "lanes", "claim")
 	renewScript      = newScript("renew", true, false, "head", "time", "key", "renew")

@@ -49,10 +49,10 @@ func (v *verifier) run(ctx context.Context) error {
 			return err
 		}
 	}
-	for what, letter := range map[string]byte{"log": 'e', "order of messages": 'o'} {
+	for what, letter := range map[string]byte{"log": 'e', "order of messages": 'o', "messages": 'n'} {
 		for _, id := range v.names[letter] {
 			if _, found := slices.BinarySearch(v.names['k'], id); !found {
-				v.problem("key", id, "its "+what+" is there, and the key is not")
+				v.problem("key", id, "of its "+what+" there is something, and the key is not there")
 			}
 		}
 	}

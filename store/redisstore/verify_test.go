@@ -44,10 +44,20 @@ func lived(t *testing.T, server *testenv.RedisServer) *Store {
 	return s
 }
 
-// head is what is stored of a key on a route that has a number of messages and a place in
-// the lane, but no log.
-func head(messages byte, place string) string {
-	return "\x97\xa5order\x00\x00\xa10" + string(rune(messages)) + string([]byte{0xa0 + byte(len(place))}) + place + "\x00"
+// head is what is stored of a key on a route that has a number of messages, a place in the
+// lane and a single message, but no log; and of its lease what follows.
+func head(messages byte, place, single string, lease ...string) string {
+	p := packer{0x98 + byte(len(lease))}
+	p.text("order")
+	p = append(p, "\x00\x00\xa10"...)
+	p = append(p, messages)
+	p.text(place)
+	p.num(0)
+	p.text(single)
+	for _, part := range lease {
+		p = append(p, part...)
+	}
+	return string(p)
 }
 
 func TestVerifyFindsWhatContradictsItself(t *testing.T) {
@@ -57,6 +67,7 @@ func TestVerifyFindsWhatContradictsItself(t *testing.T) {
 		keyID(message("activities", "leased", "").Key), keyID(message("turns", "later", "").Key)
 	lane := string(long(short(nil, "turns"), "order"))
 	place := string(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, uint64(start.UnixMilli())), 1))
+	single := place + strings.Repeat("\x00", 16) + "\x00\x01abody"
 	rid := recordID(store.RecordKey{Kind: "instance", Tenant: "acme", ID: "r"})
 	for _, row := range []struct {
 		name    string
@@ -65,29 +76,31 @@ func TestVerifyFindsWhatContradictsItself(t *testing.T) {
 	}{
 		{"a message without its body", []string{"DEL", "b"}, "no body"},
 		{"a body without its message", []string{"HSET", "b", "12345678", "1234567890123456"}, "bodies of messages"},
-		{"a key that is gone", []string{"DEL", "k" + ready}, "the key is not"},
+		{"a key that is gone", []string{"DEL", "k" + ready}, "the key is not there"},
 		{"an order that is gone", []string{"DEL", "o" + ready}, "in order"},
-		{"a message that is not there by its ID", []string{"HDEL", "k" + ready, "ma"}, "by ID"},
-		{"a number of messages", []string{"HSET", "k" + ready, "h", head(3, place)}, "it counts 3 messages"},
-		{"a number of messages beside a single one", []string{"HSET", "k" + later, "h", head(2, place)}, "has a single one"},
+		{"a message that is not there by its ID", []string{"HDEL", "n" + ready, "a"}, "by ID"},
+		{"a number of messages", []string{"SET", "k" + ready, head(3, place, "")}, "it counts 3 messages"},
+		{"a number of messages beside a single one", []string{"SET", "k" + later, head(2, place, single)}, "has a single one"},
 		{"a single message beside others", []string{"ZADD", "o" + later, "1", "12345678b"}, "a single one and 1 in order"},
-		{"a single message that is cut off", []string{"HSET", "k" + later, "s", "short"}, "too short"},
-		{"a lease that ends at another time", []string{"HSET", "k" + leased, "h", "\x9a" + head(1, "")[1:] + "\xa5token\x01\xa1x"}, "its lease ends"},
+		{"a single message beside others by their ID", []string{"HSET", "n" + later, "b", "1234567812345678"}, "a single one and 1 in order"},
+		{"a single message that is cut off", []string{"SET", "k" + later, head(1, place, "short")}, "too short"},
+		{"a lease that ends at another time", []string{"SET", "k" + leased, head(1, "", single, "\xa5token", "\x01", "\xa0")}, "its lease ends"},
 		{"a message that no route counts", []string{"DEL", "v" + lane}, "not counted for its route"},
 		{"a message that a route counts too much", []string{"ZADD", "v" + lane, "1", "12345678"}, "counted for a route"},
 		{"a message that never expires", []string{"DEL", "x"}, "expires at -1"},
 		{"something that expires and is not there", []string{"ZADD", "x", "1", "12345678\x00\x01a" + noRoute}, "to expire"},
 		{"a lease that never ends", []string{"DEL", "l"}, "its lease ends"},
 		{"a lease of nothing", []string{"ZADD", "l", "1", "x"}, "leases that are to end"},
-		{"a lease that the key does not know", []string{"HSET", "k" + leased, "h", head(1, "")}, "its lease ends"},
+		{"a lease that the key does not know", []string{"SET", "k" + leased, head(1, "", single)}, "its lease ends"},
 		{"a log that is too short", []string{"RPOP", "e" + later}, "its log has 1 entries"},
-		{"a log without its key", []string{"RPUSH", "e" + keyID(store.Key{Queue: "q", Name: "n"}), "x"}, "its log is there"},
+		{"messages without their key", []string{"HSET", "n" + keyID(store.Key{Queue: "q", Name: "n"}), "a", "x"}, "of its messages there is"},
+		{"a log without its key", []string{"RPUSH", "e" + keyID(store.Key{Queue: "q", Name: "n"}), "x"}, "of its log there is"},
 		{"a key that nobody can claim", []string{"DEL", "z" + lane + "acme"}, "not among the keys to claim"},
 		{"a key that is claimed in vain", []string{"ZADD", "z" + lane + "acme", "1", "12345678x"}, "keys to claim"},
 		{"a tenant without a turn", []string{"DEL", "t" + lane}, "no turn"},
 		{"a route without a time", []string{"DEL", "wturns"}, "no time"},
-		{"a place that is not that of the first message", []string{"HSET", "k" + ready, "h", head(2, "1234567812345678")}, "first message"},
-		{"a key that has nothing", []string{"HSET", "k" + keyID(store.Key{Queue: "q", Name: "n"}), "h", head(0, "")}, "neither messages nor a log"},
+		{"a place that is not that of the first message", []string{"SET", "k" + ready, head(2, "1234567812345678", "")}, "first message"},
+		{"a key that has nothing", []string{"SET", "k" + keyID(store.Key{Queue: "q", Name: "n"}), head(0, "", "")}, "neither messages nor a log"},
 		{"a record that lists do not find", []string{"DEL", "j\x08instancerunning"}, "lists do not find it"},
 		{"a record that its tenant does not find", []string{"DEL", "i\x08instance\x00\x04acmerunning"}, "lists do not find it"},
 		{"a status that lists do not know", []string{"DEL", "sinstance"}, "lists do not find it"},
@@ -111,7 +124,7 @@ func TestVerifyFindsWhatContradictsItself(t *testing.T) {
 
 var update = flag.Bool("update", false, "write testdata/format.txt anew: only with a new formatVersion")
 
-// TestFormat compares what is stored with what version 1 stores: a server keeps it for
+// TestFormat compares what is stored with what version 2 stores: a server keeps it for
 // years.
 func TestFormat(t *testing.T) {
 	t.Parallel()

@@ -5,9 +5,11 @@ local w = wanted()
 local ended = call('ZRANGEBYSCORE', leases, '-inf', now, 'LIMIT', 0, atOnce)
 if #ended > 0 then
   evenIfFull()
+  load(ended)
   for _, id in ipairs(ended) do
     flush(key(id))
   end
+  drain()
 end
 -- While the store is kept for one process nothing goes to quarantine by itself.
 local due = owner == me and {} or call('ZRANGEBYSCORE', expiries, '-inf', now, 'LIMIT', 0, maxSpent)
@@ -29,6 +31,7 @@ if #ended == atOnce then
   w.more = true
 elseif #spent == 0 then
   claim(w)
+  drain()
   later(w, tonumber(call('ZRANGE', leases, 0, 0, 'WITHSCORES')[2] or nil))
   if owner ~= me then
     soonest = tonumber(call('ZRANGE', expiries, 0, 0, 'WITHSCORES')[2] or nil)

@@ -12,15 +12,11 @@ local function spend(k, place, m, visible, reason)
   end
 end
 
--- lease leases a key with messages, which the caller takes out of its lane.
+-- lease leases a key with messages. The caller has it flushed.
 local function lease(k, w, d, messages, size)
   k.tok, k.u, k.d, k.delivered = w.token .. #claims, now + w.lease, d, nil
   claims[#claims + 1] = {k.id, k.tok, k.r, k.n, k.g, k.u, messages}
   replied = replied + size
-  w.leased[#w.leased + 1] = w.ends
-  w.leased[#w.leased + 1] = k.id
-  k.inz, k.inu = '', k.u
-  flush(k)
 end
 
 -- claimSingle is claimKey for a key that has one message, which is small.
@@ -44,12 +40,15 @@ local function claimKey(k, w)
   if k.s then
     return claimSingle(k, w)
   end
+  if k.dirty then
+    writeMessages(k)
+  end
   local list = call('ZRANGEBYSCORE', P .. 'o' .. k.id, '-inf', now, 'WITHSCORES', 'LIMIT', 0, w.messages)
   local places, names, size, had = {}, {}, 0, #spent
   for i = 1, #list, 2 do
-    names[#names + 1] = 'm' .. sub(list[i], 9)
+    names[#names + 1] = sub(list[i], 9)
   end
-  local heads = #names > 0 and many('HMGET', k.hash, names) or {}
+  local heads = #names > 0 and many('HMGET', P .. 'n' .. k.id, names) or {}
   local sids, bySid = {}, {}
   for i = 1, #heads do
     local sid, attempt, length = unpackStruct('>c8I4I4', heads[i])

@@ -1,136 +1,232 @@
--- A commit. All that can be wrong is checked before anything is written: a script is not
--- undone when it fails.
-local listening, records, grows, puts = arg(), arg(), arg() == '1', num()
-local finishes, drops, trims, appends = {}, {}, {}, {}
-local dropped = {}
+-- A group of commits, one after another. All that can be wrong with one is checked before
+-- anything of it is done: a script is not undone when it fails. One that is refused leaves
+-- nothing behind, and its neighbours go on.
+local listening, hinted, puts, mutations, grows = arg(), arg(), num(), num(), arg() == '1'
+local commits, answers = {}, {}
 
-for i = 1, num() do
-  local f = {id = arg(), token = arg(), keep = {}}
-  for _ = 1, num() do
-    f.keep[arg()] = true
-  end
-  finishes[i] = f
-  if key(f.id).tok ~= f.token then
-    return {'lost', i}
-  end
-end
-for i = 1, num() do
-  drops[i] = arg()
-  dropped[drops[i]] = true
+-- A commit is a list: its keys, by whose places what follows names them; whether it needs
+-- memory; finishes, drops, trims and appends; records to put and to delete; messages to
+-- put, to re-time and to delete. What is false is empty, and the others are flat.
+local function lengthOf(c, i)
+  return c.dropped and c.dropped[i] and 0 or c.keys[i].n
 end
 
-local function length(id)
-  return dropped[id] and 0 or key(id).n
-end
-
-for i = 1, num() do
-  trims[i] = {arg(), num()}
-  local n = length(trims[i][1])
-  if trims[i][2] > n then
-    return {'trim', i, n}
-  end
-end
-for i = 1, num() do
-  local a = {id = arg(), at = num(), tag = arg(), entries = {}}
-  local n = num()
-  for j = 1, n do
-    a.entries[j] = arg()
-  end
-  appends[i] = a
-  if a.at ~= length(a.id) then
-    return {'append', i, length(a.id)}
-  end
-end
-local putRecords = {}
-for i = 1, num() do
-  local r = {rid = arg(), expect = num(), time = num(), status = arg(), rest = arg()}
-  r.version, r.oldTime, r.oldStatus = recordHead(r.rid)
-  putRecords[i] = r
-  if r.expect >= 0 and r.expect ~= r.version then
-    return {'put', i, r.version}
-  end
-end
-local dropRecords = {}
-for i = 1, num() do
-  local rid, expect = arg(), num()
-  dropRecords[i] = rid
-  if expect >= 0 then
-    local version = recordHead(rid)
-    if version ~= expect then
-      return {'drop', i, version}
+-- refused is why a commit cannot be: what is wrong, its place, and what there is instead.
+local function refused(c)
+  local keys, list = c.keys, c[3]
+  if list then
+    for i = 1, #list, 3 do
+      if keys[list[i]].tok ~= list[i + 1] then
+        return 'lost', (i + 2) / 3, 0
+      end
     end
   end
-end
-
--- From here on nothing fails. What needs memory writes first what a server that is full
--- refuses; what only frees some is let through.
-changes = changes + #putRecords + #dropRecords
-if grows then
-  remember(seq + puts)
-else
-  evenIfFull()
-end
-
-for _, f in ipairs(finishes) do
-  local k = key(f.id)
-  if k.s then
-    if not f.keep[k.mid] then
-      remove(k, k.mid)
+  list = c[4]
+  if list then
+    c.dropped = {}
+    for i = 1, #list do
+      c.dropped[list[i]] = true
     end
-    endLease(k)
-  else
-    local done = places(k)
-    endLease(k)
-    for _, place in ipairs(done) do
-      local mid = sub(place, 9)
-      if not f.keep[mid] then
-        remove(k, mid)
+  end
+  list = c[5]
+  if list then
+    for i = 1, #list, 2 do
+      local n = lengthOf(c, list[i])
+      if list[i + 1] > n then
+        return 'trim', (i + 1) / 2, n
+      end
+    end
+  end
+  list = c[6]
+  if list then
+    for i = 1, #list, 4 do
+      local n = lengthOf(c, list[i])
+      if list[i + 1] ~= n then
+        return 'append', (i + 3) / 4, n
+      end
+    end
+  end
+  list = c[7]
+  if list then
+    for i = 1, #list, 5 do
+      local v = record(list[i]).v
+      if list[i + 1] >= 0 and list[i + 1] ~= v then
+        return 'put', (i + 4) / 5, v
+      end
+    end
+  end
+  list = c[8]
+  if list then
+    for i = 1, #list, 2 do
+      local v = record(list[i]).v
+      if list[i + 1] >= 0 and list[i + 1] ~= v then
+        return 'drop', (i + 1) / 2, v
       end
     end
   end
 end
-for _, id in ipairs(drops) do
-  deleteKey(key(id))
-end
-for _, t in ipairs(trims) do
-  local k = key(t[1])
-  if t[2] > k.f then
-    call('LTRIM', P .. 'e' .. k.id, t[2] - k.f, -1)
-    k.f = t[2]
-  end
-end
-for _, a in ipairs(appends) do
-  local k = key(a.id)
-  if k.n == 0 then
-    k.g = a.tag
-  end
-  many('RPUSH', P .. 'e' .. k.id, a.entries)
-  k.n = k.n + #a.entries
-end
-for _ = 1, puts do
-  local k = key(arg())
-  put(k, arg(), arg(), num(), num(), arg())
-end
-for _ = 1, num() do
-  local k, mid, visible = key(arg()), arg(), num()
-  local m = find(k, mid)
-  if m then
-    if k.tok and delivered(k)[m[1] .. mid] then
-      endLease(k)
-    end
-    move(k, mid, m, math.max(now, visible))
-  end
-end
-for _ = 1, num() do
-  local k = key(arg())
-  remove(k, arg())
-end
-for _, r in ipairs(putRecords) do
-  setRecord(r.rid, r.version + 1, r.time, r.status, r.rest, r.version, r.oldTime, r.oldStatus)
-end
-for _, rid in ipairs(dropRecords) do
-  deleteRecord(rid)
-end
-flushAll()
 
-local answer = {'ok', now, {}, {}, soonest or -1}
+-- finish consumes what was delivered with the lease of a key, but what is to be kept.
+local function finish(k, keep)
+  local kept = {}
+  if keep then
+    for i = 1, #keep do
+      kept[keep[i]] = true
+    end
+  end
+  if k.s then
+    if not kept[k.mid] then
+      remove(k, k.mid)
+    end
+    endLease(k)
+    return
+  end
+  local done = places(k)
+  endLease(k)
+  for i = 1, #done do
+    local mid = sub(done[i], 9)
+    if not kept[mid] then
+      remove(k, mid)
+    end
+  end
+end
+
+local function applyLogs(c)
+  local keys, list = c.keys, c[5]
+  if list then
+    for i = 1, #list, 2 do
+      local k, before = keys[list[i]], list[i + 1]
+      if before > k.f then
+        call('LTRIM', P .. 'e' .. k.id, before - k.f, -1)
+        k.f = before
+      end
+    end
+  end
+  list = c[6]
+  if list then
+    for i = 1, #list, 4 do
+      local k, entries = keys[list[i]], list[i + 3]
+      if k.n == 0 then
+        k.g = list[i + 2]
+      end
+      many('RPUSH', P .. 'e' .. k.id, entries)
+      k.n = k.n + #entries
+    end
+  end
+end
+
+local function applyMessages(c)
+  local keys, list = c.keys, c[9]
+  if list then
+    for i = 1, #list, 6 do
+      put(keys[list[i]], list[i + 1], list[i + 2], list[i + 3], list[i + 4], list[i + 5])
+    end
+  end
+  list = c[10]
+  if list then
+    for i = 1, #list, 3 do
+      local k, mid = keys[list[i]], list[i + 1]
+      local m = find(k, mid)
+      if m then
+        if k.tok and delivered(k)[m[1] .. mid] then
+          endLease(k)
+        end
+        move(k, mid, m, math.max(now, list[i + 2]))
+      end
+    end
+  end
+  list = c[11]
+  if list then
+    for i = 1, #list, 2 do
+      remove(keys[list[i]], list[i + 1])
+    end
+  end
+end
+
+local function apply(c)
+  local keys, list = c.keys, c[3]
+  if list then
+    for i = 1, #list, 3 do
+      finish(keys[list[i]], list[i + 2])
+    end
+  end
+  list = c[4]
+  if list then
+    for i = 1, #list do
+      deleteKey(keys[list[i]])
+    end
+  end
+  applyLogs(c)
+  applyMessages(c)
+  list = c[7]
+  if list then
+    for i = 1, #list, 5 do
+      local r = record(list[i])
+      setRecord(r, r.v + 1, list[i + 2], list[i + 3], list[i + 4])
+    end
+  end
+  list = c[8]
+  if list then
+    for i = 1, #list, 2 do
+      deleteRecord(record(list[i]))
+    end
+  end
+end
+
+-- leave makes keys of a commit that have nothing any more such as are not there: the next
+-- commit finds no route.
+local function leave(c)
+  for _, k in ipairs(c.keys) do
+    if k.c == 0 and k.n == 0 and (k.r ~= '' or k.g ~= '0') then
+      k.r, k.f, k.g, k.l = '', 0, '0', laneOf(k.queue, '')
+    end
+  end
+end
+
+local ids = {}
+for i = 1, num() do
+  local c = cmsgpack.unpack(arg())
+  commits[i] = c
+  for _, id in ipairs(c[1]) do
+    ids[#ids + 1] = id
+  end
+end
+load(ids)
+
+-- What needs memory writes first what a server that is full refuses; what only frees some
+-- is let through.
+local full = false
+changes = changes + mutations
+if grows then
+  local said = remember(seq + puts, redis.pcall)
+  if type(said) == 'table' and said.err then
+    full = string.find(said.err, 'OOM', 1, true)
+    if not full then
+      return remember(seq + puts) -- it says the same again
+    end
+  end
+end
+if full or not grows then
+  evenIfFull()
+end
+local done = 0
+for i = 1, #commits do
+  local c = commits[i]
+  local of = c[1]
+  c.keys = {}
+  for j = 1, #of do
+    c.keys[j] = keys[of[j]]
+  end
+  local verdict, at, actual = refused(c)
+  if not verdict and full and c[2] then
+    verdict, at, actual = 'full', 0, 0
+  end
+  if verdict then
+    local n = #answers
+    answers[n + 1], answers[n + 2], answers[n + 3], answers[n + 4] = i, verdict, at, actual
+  else
+    done = done + 1
+    apply(c)
+    leave(c)
+  end
+end

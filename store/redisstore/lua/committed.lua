@@ -1,5 +1,6 @@
--- The end of a commit.
-answer[3] = readyList()
-publish(listening, records)
+-- The end of commits.
+if done > 0 then
+  publish(listening, hinted)
+end
 rememberChanges()
-return answer
+return {'ok', now, readyList(), handed, soonest or -1, answers}

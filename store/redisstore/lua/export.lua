@@ -71,7 +71,7 @@ local function messagesOf(k, id, s, attempts)
   for _, o in ipairs(order) do
     local sid, mid = sub(o[2], 1, 8), sub(o[2], 9)
     if o[1] > tonumber(after) then
-      local head = call('HGET', P .. 'k' .. id, 'm' .. mid)
+      local head = call('HGET', P .. 'n' .. id, mid)
       local _, attempt, length = unpackStruct('>c8I4I4', head)
       if not add(k, id, o[1], mid, o[3], attempt, length, sid) then
         return false

@@ -32,6 +32,23 @@ local function many(command, key, list)
   return all
 end
 
+-- wide is the same for a command whose arguments are all alike, or pairs.
+local function wide(command, list)
+  if #list <= step then
+    return call(command, unpack(list))
+  end
+  local all = {}
+  for i = 1, #list, step do
+    local answer = call(command, unpack(list, i, math.min(i + step - 1, #list)))
+    if type(answer) == 'table' and not answer.ok then
+      for j = 1, #answer do
+        all[i + j - 1] = answer[j]
+      end
+    end
+  end
+  return all
+end
+
 -- short and long write a name with its length before it, in one byte and in two.
 local function short(s)
   return char(#s) .. s
@@ -49,12 +66,13 @@ local function single(s)
 end
 
 -- keyHead is what is stored of a key: its route, the length, first entry and tag of its
--- log, how many messages it has, its place in the lane, the attempts of a single message,
--- and of its lease the token, the end and the messages. The second is a single message.
+-- log, how many messages it has, its place in the lane, the attempts of a single message
+-- and that message, and of its lease the token, the end and the messages. The second is a
+-- single message.
 local function keyHead(id)
-  local h = call('HMGET', P .. 'k' .. id, 'h', 's')
-  local s = h[2]
-  return h[1] and cmsgpack.unpack(h[1]) or {'', 0, 0, '0', 0, '', 0}, s and s ~= '' and s or nil
+  local raw = call('GET', P .. 'k' .. id)
+  local h = raw and cmsgpack.unpack(raw) or {'', 0, 0, '0', 0, '', 0, ''}
+  return h, h[8] ~= '' and h[8] or nil
 end
 
 -- parts is the queue, the tenant and the name of a key, or the kind, the tenant and the ID

@@ -53,10 +53,9 @@ for _ = 1, messages do
 end
 for _ = 1, num() do
   local rid, version, time, status, rest = arg(), num(), num(), arg(), arg()
-  local oldVersion, oldTime, oldStatus = recordHead(rid)
-  setRecord(rid, version, time, status, rest, oldVersion, oldTime, oldStatus)
+  setRecord(record(rid), version, time, status, rest)
 end
-flushAll()
+writeAll()
 publish(listening, hint)
 rememberChanges()
 return {'ok', now, readyList(), soonest or -1}

@@ -1,13 +1,77 @@
 -- Keys and their messages. A key is read once, changed here, and written back by flush.
+-- What the server does for a script costs by the command, so what can wait is gathered, and
+-- written by drain: a command for many keys.
 local defaultTTL = 7 * 24 * 3600 * 1000
 local bodies, leases, expiries = P .. 'b', P .. 'l', P .. 'x'
 local smallBody = 4096 -- a single message up to this size is kept in its key
 local keys, touched = {}, {}
 local soonest = nil -- when the first of the messages that were put here expires
 local ready, readyAt = {}, {} -- the lanes that got something, and when it is ready
+local sets, dels = {}, {} -- what is to be set, names and values, and what is to be deleted
+local adds, rems = {}, {} -- what is to be added to sorted sets and removed from them, by the name of the set
 
 local function lane(queue, route)
   return short(queue) .. long(route)
+end
+
+-- laneOf is the same for a queue that has its length before it.
+local lanes = {}
+local function laneOf(queue, route)
+  local of = lanes[queue]
+  if not of then
+    of = {}
+    lanes[queue] = of
+  end
+  local l = of[route]
+  if not l then
+    l = queue .. long(route)
+    of[route] = l
+  end
+  return l
+end
+
+local function zadd(name, at, member)
+  local list = adds[name]
+  if not list then
+    adds[name] = {at, member}
+    return
+  end
+  local n = #list
+  list[n + 1], list[n + 2] = at, member
+end
+
+local function zrem(name, member)
+  local list = rems[name]
+  if not list then
+    rems[name] = {member}
+    return
+  end
+  list[#list + 1] = member
+end
+
+-- drainSets writes what was gathered for sorted sets. What was added and removed is not
+-- there; whoever adds again what was removed before drains in between.
+local function drainSets()
+  for name, list in pairs(adds) do
+    many('ZADD', name, list)
+  end
+  for name, list in pairs(rems) do
+    many('ZREM', name, list)
+  end
+  adds, rems = {}, {}
+end
+
+-- drain writes all that was gathered.
+local function drain()
+  if #dels > 0 then
+    wide('DEL', dels)
+    dels = {}
+  end
+  if #sets > 0 then
+    wide('MSET', sets)
+    sets = {}
+  end
+  drainSets()
 end
 
 -- expiry is the member of expiries for a message: its number, its ID and its key.
@@ -27,49 +91,76 @@ end
 -- emptied makes a key one that is not there.
 local function emptied(k)
   k.r, k.n, k.f, k.g, k.c, k.z, k.m, k.dirty = '', 0, 0, '0', 0, '', false, false
-  k.l, k.first, k.looks, k.wh, k.ws = k.queue .. long(''), nil, false, nil, nil
+  k.l, k.first, k.looks, k.raw = laneOf(k.queue, ''), nil, false, nil
   endLease(k)
   unsingle(k)
 end
 
--- key is the state of a key. A lease that has ended is none. A single message that is
--- small is in s, with all that belongs to it but the attempts.
-local function key(id)
-  local k = keys[id]
-  if k then
-    return k
-  end
-  local hash, ql = P .. 'k' .. id, byte(id, 1)
+-- newKey is the state of a key of which raw is stored. A lease that has ended is none. A
+-- single message that is small is in s, with all that belongs to it but the attempts.
+local function newKey(id, hash, raw)
+  local ql = byte(id, 1)
   local hi, lo = byte(id, ql + 2, ql + 3)
   local tl = ql + 3 + hi * 256 + lo
-  local fields = call('HMGET', hash, 'h', 's')
-  local h, s = fields[1], fields[2]
-  k = {
-    id = id, hash = hash, queue = sub(id, 1, ql + 1), t = sub(id, ql + 4, tl), name = sub(id, tl + 1),
-    r = '', n = 0, f = 0, g = '0', c = 0, z = '', a = 0, m = false, dirty = false, looks = false,
-  }
-  if h then
-    local v = cmsgpack.unpack(h)
-    k.r, k.n, k.f, k.g, k.c, k.z, k.a, k.tok, k.u, k.d = v[1], v[2], v[3], v[4], v[5], v[6], v[7], v[8], v[9], v[10]
-    k.wh, k.inu = h, k.u
-    if k.z ~= '' then
-      k.first = k.z
-    end
-    if s and s ~= '' then
+  local k, v
+  if raw then
+    v = cmsgpack.unpack(raw)
+    local z = v[6]
+    k = {
+      id = id, hash = hash, queue = sub(id, 1, ql + 1), t = sub(id, ql + 4, tl), name = sub(id, tl + 1),
+      r = v[1], n = v[2], f = v[3], g = v[4], c = v[5], z = z, a = v[7], m = false, dirty = false, looks = false,
+      tok = v[9], u = v[10], d = v[11], raw = raw, inu = v[10], inz = z, first = z ~= '' and z or nil,
+    }
+    local s = v[8]
+    if s ~= '' then
       local hi, lo = byte(s, 33, 34)
-      k.s, k.ws, k.sid, k.mid = s, s, sub(s, 9, 16), sub(s, 35, 34 + hi * 256 + lo)
+      k.s, k.sid, k.mid = s, sub(s, 9, 16), sub(s, 35, 34 + hi * 256 + lo)
     else
       k.looks = k.c > 0 -- messages that are not known here may be there
     end
     if k.tok and k.u <= now then
       endLease(k)
     end
+  else
+    k = {
+      id = id, hash = hash, queue = sub(id, 1, ql + 1), t = sub(id, ql + 4, tl), name = sub(id, tl + 1),
+      r = '', n = 0, f = 0, g = '0', c = 0, z = '', a = 0, m = false, dirty = false, looks = false, inz = '',
+    }
   end
-  k.l = k.queue .. long(k.r)
-  k.inz, k.inl = k.z, k.l -- where it is among the keys to claim; inu is where among the leases
+  k.l = laneOf(k.queue, k.r)
+  k.inl = k.l -- inz and inl are where it is among the keys to claim; inu is where among the leases
   keys[id] = k
   touched[#touched + 1] = k
   return k
+end
+
+-- load reads keys that are not known yet.
+local function load(ids)
+  local missing, names = {}, {}
+  for i = 1, #ids do
+    local id = ids[i]
+    if keys[id] == nil then
+      keys[id] = false
+      missing[#missing + 1] = id
+      names[#names + 1] = P .. 'k' .. id
+    end
+  end
+  if #names > 0 then
+    local raws = wide('MGET', names)
+    for i = 1, #missing do
+      newKey(missing[i], names[i], raws[i])
+    end
+  end
+end
+
+-- key is the state of a key.
+local function key(id)
+  local k = keys[id]
+  if k then
+    return k
+  end
+  local hash = P .. 'k' .. id
+  return newKey(id, hash, call('GET', hash))
 end
 
 -- places is what was delivered with the lease of a key.
@@ -106,7 +197,7 @@ local function find(k, mid)
   end
   local m = k.m and k.m[mid]
   if m == nil or not k.m then
-    local v = k.looks and call('HGET', k.hash, 'm' .. mid)
+    local v = k.looks and call('HGET', P .. 'n' .. k.id, mid)
     if not v then
       return false
     end
@@ -148,6 +239,7 @@ end
 -- move gives a pending message another time.
 local function move(k, mid, m, visible)
   spill(k)
+  drainSets()
   call('ZADD', P .. 'o' .. k.id, visible, m[1] .. mid)
   call('ZADD', P .. 'v' .. k.l, visible, m[1])
   k.first = nil
@@ -176,7 +268,7 @@ local function remove(k, mid)
     call('ZREM', P .. 'o' .. k.id, sid .. mid)
     setMessage(k, mid, false)
   end
-  call('ZREM', P .. 'v' .. k.l, sid)
+  zrem(P .. 'v' .. k.l, sid)
   if k.r == '' then
     call('ZREM', expiries, expiry(sid .. mid, k.id))
   end
@@ -186,9 +278,10 @@ end
 
 -- setRoute gives a key a route. No message is visible under it any earlier.
 local function setRoute(k, route)
-  local l = k.queue .. long(route)
+  local l = laneOf(k.queue, route)
   if k.c > 0 then
     spill(k)
+    drainSets()
     local old, new = P .. 'v' .. k.l, P .. 'v' .. l
     local list = call('ZRANGE', P .. 'o' .. k.id, 0, -1, 'WITHSCORES')
     for i = 1, #list, 2 do
@@ -216,7 +309,7 @@ local lanesKnown = {}
 local function insert(k, mid, visible, putAt, ttl, attempt, body)
   seq = seq + 1
   local sid, at, l = pack('>I8', seq), text(visible), k.l
-  call('ZADD', P .. 'v' .. l, at, sid)
+  zadd(P .. 'v' .. l, at, sid)
   if not lanesKnown[l] then
     lanesKnown[l] = true
     call('SADD', P .. 'lanes', l)
@@ -260,20 +353,35 @@ local function deleteKey(k)
   elseif k.c > 0 then
     for _, place in ipairs(call('ZRANGE', P .. 'o' .. k.id, 0, -1)) do
       call('HDEL', bodies, sub(place, 1, 8))
-      call('ZREM', P .. 'v' .. k.l, sub(place, 1, 8))
+      zrem(P .. 'v' .. k.l, sub(place, 1, 8))
       if k.r == '' then
         call('ZREM', expiries, expiry(place, k.id))
       end
     end
-    call('DEL', P .. 'o' .. k.id)
+  end
+  if k.looks or k.m then -- there are several messages, or there were
+    call('DEL', P .. 'o' .. k.id, P .. 'n' .. k.id)
   end
   if k.n > k.f then
     call('DEL', P .. 'e' .. k.id)
   end
-  if k.wh then
-    call('DEL', k.hash)
-  end
+  local raw = k.raw
   emptied(k)
+  k.raw = raw -- flush deletes it, unless something is put to it again
+end
+
+-- sooner adds a member with a time to a sorted set, unless an earlier one was added here.
+local soonTimes = {}
+local function sooner(name, z, at, member)
+  local of = soonTimes[name]
+  if not of then
+    of = {}
+    soonTimes[name] = of
+  end
+  if not of[member] or z < of[member] then
+    of[member] = z
+    call('ZADD', name, 'LT', at, member)
+  end
 end
 
 -- enter puts a key into the lane of its route, where claims find it: by the time of its
@@ -282,9 +390,9 @@ end
 local function enter(k)
   local l, z = k.l, unpackStruct('>I8', k.z)
   local at = text(z)
-  call('ZADD', P .. 'z' .. l .. k.t, at, sub(k.z, 9) .. k.name)
-  call('ZADD', P .. 't' .. l, 'LT', at, k.t)
-  call('ZADD', P .. 'w' .. sub(k.queue, 2), 'LT', at, k.r)
+  zadd(P .. 'z' .. l .. k.t, at, sub(k.z, 9) .. k.name)
+  sooner(P .. 't' .. l, z, at, k.t)
+  sooner(P .. 'w' .. sub(k.queue, 2), z, at, k.r)
   if not readyAt[l] then
     ready[#ready + 1] = l
     readyAt[l] = z
@@ -293,81 +401,86 @@ local function enter(k)
   end
 end
 
--- flushMessages deletes the messages of several that are gone, and returns what to write of
--- the others.
-local function flushMessages(k)
-  local set, del = {}, {}
+-- writeMessages writes those of several messages that have changed.
+local function writeMessages(k)
+  local set, del, name = {}, {}, P .. 'n' .. k.id
   for mid in pairs(k.dirty) do
     local m = k.m[mid]
     if m then
-      set[#set + 1] = 'm' .. mid
+      set[#set + 1] = mid
       set[#set + 1] = pack('>c8I4I4', m[1], m[2], m[3])
     else
-      del[#del + 1] = 'm' .. mid
+      del[#del + 1] = mid
     end
   end
-  if #del > 0 and k.wh then
-    many('HDEL', k.hash, del)
+  if #del > 0 then
+    many('HDEL', name, del)
+  end
+  if #set > 0 then
+    many('HSET', name, set)
   end
   k.dirty = false
-  return set
 end
 
--- headOf is what is stored of a key besides its messages and its log.
-local function headOf(k)
+-- packed is what is stored of a key besides its log and several messages.
+local function packed(k)
   if k.tok then
-    return cmsgpack.pack({k.r, k.n, k.f, k.g, k.c, k.z, k.a, k.tok, k.u, k.d})
+    return cmsgpack.pack({k.r, k.n, k.f, k.g, k.c, k.z, k.a, k.s or '', k.tok, k.u, k.d})
   end
-  return cmsgpack.pack({k.r, k.n, k.f, k.g, k.c, k.z, k.a})
+  return cmsgpack.pack({k.r, k.n, k.f, k.g, k.c, k.z, k.a, k.s or ''})
 end
 
--- write writes a key back that is there.
-local function write(k)
-  local h = headOf(k)
-  if k.dirty then
-    local set = flushMessages(k)
-    set[#set + 1], set[#set + 2], set[#set + 3], set[#set + 4] = 'h', h, 's', k.s or ''
-    many('HSET', k.hash, set)
-  elseif k.s ~= k.ws then
-    call('HSET', k.hash, 'h', h, 's', k.s or '')
-  elseif h ~= k.wh then
-    call('HSET', k.hash, 'h', h)
+-- place is when the first message of a key is visible, and its number. The key has one.
+local function place(k)
+  if k.s then
+    return sub(k.s, 1, 16)
   end
-  k.wh, k.ws = h, k.s
+  if not k.first then
+    local first = call('ZRANGE', P .. 'o' .. k.id, 0, 0, 'WITHSCORES')
+    k.first = pack('>I8', tonumber(first[2])) .. sub(first[1], 1, 8)
+  end
+  return k.first
 end
 
--- flush writes a key back: what frees memory first.
+-- flush has a key written back, when all is drained.
 local function flush(k)
   local z = ''
   if k.c > 0 and not k.tok and k.r ~= '' then
-    z = k.s and sub(k.s, 1, 16) or k.first
-    if not z then
-      local first = call('ZRANGE', P .. 'o' .. k.id, 0, 0, 'WITHSCORES')
-      z = pack('>I8', tonumber(first[2])) .. sub(first[1], 1, 8)
-    end
-  end
-  local moved = z ~= k.inz or k.l ~= k.inl
-  if moved and k.inz ~= '' then
-    call('ZREM', P .. 'z' .. k.inl .. k.t, sub(k.inz, 9) .. k.name)
-  end
-  if k.inu and not k.tok then
-    call('ZREM', leases, k.id)
-    k.inu = nil
+    z = place(k)
   end
   k.z = z
+  if z ~= k.inz or k.l ~= k.inl then
+    local was = k.inz
+    if was ~= '' and not (z ~= '' and k.l == k.inl and sub(was, 9) == sub(z, 9)) then
+      zrem(P .. 'z' .. k.inl .. k.t, sub(was, 9) .. k.name)
+    end
+    if z ~= '' then
+      enter(k)
+    end
+  end
+  if k.tok then
+    if k.u ~= k.inu then
+      zadd(leases, text(k.u), k.id)
+      k.inu = k.u
+    end
+  elseif k.inu then
+    zrem(leases, k.id)
+    k.inu = nil
+  end
+  if k.dirty then
+    writeMessages(k)
+  end
   if k.c == 0 and k.n == 0 and not (k.kept and (k.r ~= '' or k.g ~= '0')) then
-    if k.wh then
-      call('DEL', k.hash)
+    if k.raw then
+      dels[#dels + 1] = k.hash
     end
     emptied(k)
   else
-    write(k)
-    if moved and z ~= '' then
-      enter(k)
-    end
-    if k.tok and k.u ~= k.inu then
-      call('ZADD', leases, text(k.u), k.id)
-      k.inu = k.u
+    local raw = packed(k)
+    if raw ~= k.raw then
+      sets[#sets + 1] = k.hash
+      sets[#sets + 1] = raw
+      k.raw = raw
     end
   end
   k.inz, k.inl = z, k.l
@@ -377,4 +490,5 @@ local function flushAll()
   for i = 1, #touched do
     flush(touched[i])
   end
+  drain()
 end

@@ -48,24 +48,30 @@ local function serve(w, r)
   if w.alone and call('ZCARD', P .. 'y' .. r.lane) == 1 then
     take = math.min(w.max - #claims, 100)
   end
-  local out, all = {}, true
-  w.leased, w.ends = {}, text(now + w.lease)
-  for _, place in ipairs(call('ZRANGEBYSCORE', z, '-inf', nowText, 'LIMIT', 0, take)) do
+  local out, all, ids = {}, true, {}
+  local places = call('ZRANGEBYSCORE', z, '-inf', nowText, 'LIMIT', 0, take)
+  for i = 1, #places do
+    ids[i] = q .. sub(places[i], 9)
+  end
+  load(ids)
+  for i = 1, #places do
+    local k = keys[ids[i]]
     if replied >= maxReply then
       all = false
       break
     end
-    if not claimKey(key(q .. sub(place, 9)), w) and #spent > 0 then
+    if not claimKey(k, w) and #spent > 0 then
       all = false
       break
     end
-    out[#out + 1] = place -- also one that is not ready after all, which cannot be
+    out[#out + 1] = places[i] -- also one that is not ready after all, which cannot be
+    k.inz = ''
+    if k.tok then
+      flush(k)
+    end
   end
   if #out > 0 then
     many('ZREM', z, out)
-  end
-  if #w.leased > 0 then
-    many('ZADD', leases, w.leased)
   end
   if not all then
     return false
@@ -157,6 +163,62 @@ local function wanted()
     w.routes[i] = arg()
   end
   return w
+end
+
+-- handOver leases what has been put here to those who wait for it, before it gets to its
+-- lane, from which it would be taken at once. That is nobody else's turn if the routes have
+-- nothing else, and w takes all of it. It reports whether it was so.
+local function handOver(w)
+  if #w.routes == 0 then
+    return true
+  end
+  local times, served = many('ZMSCORE', P .. 'w' .. w.queue, w.routes), {}
+  local q = short(w.queue)
+  for i = 1, #w.routes do
+    local at = tonumber(times[i] or nil)
+    if at and at <= now then
+      return false
+    end
+    later(w, at)
+    served[laneOf(q, w.routes[i])] = true
+  end
+  local list, sorted, last, size = {}, true, 0, 0
+  for i = 1, #touched do
+    local k = touched[i]
+    if k.c > 0 and not k.tok and k.r ~= '' and served[k.l] then
+      local visible, number = unpackStruct('>I8I8', place(k))
+      if visible <= now then
+        sorted = sorted and number >= last and visible == now
+        last = number
+        list[#list + 1] = {k, visible, number}
+      end
+    end
+  end
+  if #list > w.max then
+    return false
+  end
+  if not sorted then
+    table.sort(list, function(a, b) return a[2] < b[2] or a[2] == b[2] and a[3] < b[3] end)
+  end
+  local tenants = {}
+  for i = 1, #list do
+    local k = list[i][1]
+    if replied >= maxReply or not claimKey(k, w) then
+      w.more = true -- what stays gets to its lane
+      break
+    end
+    tenants[k.t] = true
+  end
+  for tenant in pairs(tenants) do
+    turn = turn + 1
+    if #w.routes > 1 then
+      zadd(P .. 'u' .. w.queue, turn, tenant)
+      if turn % 64 == 0 then
+        call('ZREMRANGEBYRANK', P .. 'u' .. w.queue, 0, -1025)
+      end
+    end
+  end
+  return true
 end
 
 local function claimed(w)

@@ -13,12 +13,12 @@ while from < limit do
   local list = call('ZRANGE', P .. 'o' .. id, from, math.min(from + 99, limit - 1), 'WITHSCORES')
   local names = {}
   for i = 1, #list, 2 do
-    names[#names + 1] = 'm' .. sub(list[i], 9)
+    names[#names + 1] = sub(list[i], 9)
   end
   if #names == 0 then
     return answer
   end
-  local heads = call('HMGET', P .. 'k' .. id, unpack(names))
+  local heads = call('HMGET', P .. 'n' .. id, unpack(names))
   for i = 1, #names do
     local sid, attempt, length = unpackStruct('>c8I4I4', heads[i])
     if size + length > most and #answer > 1 then

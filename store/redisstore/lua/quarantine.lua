@@ -8,12 +8,13 @@ for _ = 1, num() do
   local m = find(k, mid)
   if m and m[1] == sid and m[2] == attempt and (reason ~= 'expired' or k.r == '') and not (k.tok and delivered(k)[sid .. mid]) then
     remove(k, mid)
-    putRecord(rid, time, status, rest)
+    local r = record(rid)
+    setRecord(r, r.v + 1, time, status, rest)
     changes = changes + 1
     moved = moved + 1
   end
 end
-flushAll()
+writeAll()
 publish(listening, hint)
 rememberChanges()
 return {'ok', now, readyList(), moved}

@@ -21,6 +21,7 @@ for _, place in ipairs(places(k)) do
 end
 endLease(k)
 flush(k)
+drain()
 publish(listening, '')
 rememberChanges()
 return {'ok', now, readyList()}

@@ -4,12 +4,12 @@ evenIfFull()
 for i = 1, num() do
   local id, token = arg(), arg()
   local h = keyHead(id)
-  if h[8] ~= token or h[9] <= now then
+  if h[9] ~= token or h[10] <= now then
     lost[#lost + 1] = i
-  elseif now + d > h[9] then
-    h[9] = now + d
-    call('HSET', P .. 'k' .. id, 'h', cmsgpack.pack(h))
-    call('ZADD', P .. 'l', text(h[9]), id)
+  elseif now + d > h[10] then
+    h[10] = now + d
+    call('SET', P .. 'k' .. id, cmsgpack.pack(h))
+    call('ZADD', P .. 'l', text(h[10]), id)
   end
 end
 rememberChanges()

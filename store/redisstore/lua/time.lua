@@ -23,9 +23,17 @@ if now < stored then
   now, nowText = stored, string.format('%.0f', stored)
 end
 
--- text writes a number. The server takes long for large ones, and most times are now.
+-- text writes a number. The server takes long for large ones; most times are now, or what
+-- was written last.
+local textOf, texted = nil, nil
 local function text(n)
-  return n == now and nowText or string.format('%.0f', n)
+  if n == now then
+    return nowText
+  end
+  if n ~= textOf then
+    textOf, texted = n, string.format('%.0f', n)
+  end
+  return texted
 end
 
 local owner = meta[2]
@@ -35,12 +43,13 @@ end
 
 local seq0, turn0, changes0 = seq, turn, changes
 
--- remember writes down what the next script must know.
-local function remember(upTo)
+-- remember writes down what the next script must know. With pcall it returns what the
+-- server says if it refuses to.
+local function remember(upTo, how)
   seq0 = math.max(seq, upTo or 0)
   turn0, changes0 = turn, changes
   stored = now
-  call('HSET', P .. 'meta', 'state', pack('>I8I8I8I8', now, seq0, turn, changes))
+  return (how or call)('HSET', P .. 'meta', 'state', pack('>I8I8I8I8', now, seq0, turn, changes))
 end
 
 local function rememberChanges()

@@ -28,18 +28,13 @@ end
 
 local function verifyMessages(id, q, r, c)
   local list = call('ZRANGE', P .. 'o' .. id, 0, -1, 'WITHSCORES')
-  local count = 0
-  for _, name in ipairs(call('HKEYS', P .. 'k' .. id)) do
-    if sub(name, 1, 1) == 'm' then
-      count = count + 1
-    end
-  end
+  local count = call('HLEN', P .. 'n' .. id)
   if #list / 2 ~= c or count ~= c then
     wrong(id, 'it counts %.0f messages, has %.0f of them by ID and %.0f in order', c, count, #list / 2)
   end
   for i = 1, #list, 2 do
     local sid, mid = sub(list[i], 1, 8), sub(list[i], 9)
-    local head, raw = call('HGET', P .. 'k' .. id, 'm' .. mid), call('HGET', P .. 'b', sid)
+    local head, raw = call('HGET', P .. 'n' .. id, mid), call('HGET', P .. 'b', sid)
     n.bodies = n.bodies + 1
     if not head or #head ~= 16 or sub(head, 1, 8) ~= sid then
       wrong(id, 'a message in order is not there by its ID')
@@ -58,7 +53,7 @@ end
 
 -- verifySingle does the same for a message that is kept in its key, which has no other.
 local function verifySingle(id, q, r, c, s)
-  local others = call('ZCARD', P .. 'o' .. id)
+  local others = call('ZCARD', P .. 'o' .. id) + call('HLEN', P .. 'n' .. id)
   if c ~= 1 or others > 0 then
     wrong(id, 'it counts %.0f messages, has a single one and %.0f in order', c, others)
   end
@@ -95,7 +90,7 @@ end
 local function verifyKey(id)
   local h, s = keyHead(id)
   local q, t, name = parts(id)
-  local r, length, first, c, token = h[1], h[2], h[3], h[5], h[8]
+  local r, length, first, c, token = h[1], h[2], h[3], h[5], h[9]
   if c == 0 and length == 0 then
     wrong(id, 'it has neither messages nor a log')
   end
@@ -104,7 +99,7 @@ local function verifyKey(id)
     wrong(id, 'its log has %.0f entries, and should have those from %.0f to %.0f', entries, first, length)
   end
   local list = s and verifySingle(id, q, r, c, s) or verifyMessages(id, q, r, c)
-  verifyLease(id, token, h[9], h[10], s ~= nil, list)
+  verifyLease(id, token, h[10], h[11], s ~= nil, list)
   local z = ''
   if r ~= '' and not token and #list > 0 then
     z = pack('>I8', tonumber(list[2])) .. sub(list[1], 1, 8)

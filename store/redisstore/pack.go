@@ -1,0 +1,236 @@
+package redisstore
+
+import (
+	"encoding/binary"
+	"strconv"
+
+	"github.com/abidehq/abide/store"
+)
+
+// packer writes MessagePack, which a script reads faster than as many arguments.
+type packer []byte
+
+func (p *packer) list(n int) {
+	switch {
+	case n < 16:
+		*p = append(*p, 0x90|byte(n))
+	case n < 1<<16:
+		*p = binary.BigEndian.AppendUint16(append(*p, 0xdc), uint16(n)) //nolint:gosec // it is less
+	default:
+		*p = binary.BigEndian.AppendUint32(append(*p, 0xdd), uint32(n)) //nolint:gosec // a Tx is not so large
+	}
+}
+
+// some begins a list of things with several parts each. Of none it writes false, which
+// costs a script less.
+func (p *packer) some(n, parts int) {
+	if n == 0 {
+		p.yesNo(false)
+		return
+	}
+	p.list(n * parts)
+}
+
+func (p *packer) num(n int64) {
+	switch {
+	case n >= 0 && n < 128:
+		*p = append(*p, byte(n))
+	case n >= -32 && n < 0:
+		*p = append(*p, byte(n)) //nolint:gosec // that is how small negative ones are written
+	default:
+		*p = binary.BigEndian.AppendUint64(append(*p, 0xd3), uint64(n)) //nolint:gosec // as two's complement
+	}
+}
+
+func (p *packer) yesNo(set bool) {
+	if set {
+		*p = append(*p, 0xc3)
+	} else {
+		*p = append(*p, 0xc2)
+	}
+}
+
+// size begins a text of so many bytes.
+func (p *packer) size(n int) {
+	switch {
+	case n < 32:
+		*p = append(*p, 0xa0|byte(n))
+	case n < 256:
+		*p = append(*p, 0xd9, byte(n))
+	case n < 1<<16:
+		*p = binary.BigEndian.AppendUint16(append(*p, 0xda), uint16(n)) //nolint:gosec // it is less
+	default:
+		*p = binary.BigEndian.AppendUint32(append(*p, 0xdb), uint32(n)) //nolint:gosec // bodies are much smaller
+	}
+}
+
+func (p *packer) text(s string) {
+	p.size(len(s))
+	*p = append(*p, s...)
+}
+
+func (p *packer) bytes(b []byte) {
+	p.size(len(b))
+	*p = append(*p, b...)
+}
+
+// keyList is the keys of a Tx, each once: what the Tx does names them by their places.
+type keyList struct {
+	keys   []store.Key
+	ids    []string
+	places map[store.Key]int // of many
+}
+
+// fewKeys is how many keys are found by looking at each.
+const fewKeys = 8
+
+// place returns the place of a key, which begins with 1.
+func (l *keyList) place(k store.Key) int64 {
+	if l.places != nil {
+		if i, known := l.places[k]; known {
+			return int64(i)
+		}
+	} else {
+		for i := range l.keys {
+			if l.keys[i] == k {
+				return int64(i + 1)
+			}
+		}
+	}
+	l.keys = append(l.keys, k)
+	l.ids = append(l.ids, keyID(k))
+	n := len(l.keys)
+	switch {
+	case l.places != nil:
+		l.places[k] = n
+	case n > fewKeys:
+		l.places = make(map[store.Key]int, 2*n)
+		for i := range l.keys {
+			l.places[l.keys[i]] = i + 1
+		}
+	}
+	return int64(n)
+}
+
+// grows reports whether a Tx needs memory on the server.
+func grows(tx *store.Tx) bool {
+	return len(tx.Append)+len(tx.Put)+len(tx.Retime)+len(tx.PutRecords) > 0
+}
+
+// packTx writes a Tx for the script: commit.lua says what is where.
+func packTx(tx *store.Tx) string {
+	var l keyList
+	body := make(packer, 0, 256+weigh(tx))
+	body.yesNo(grows(tx))
+	body.some(len(tx.Finish), 3)
+	for i := range tx.Finish {
+		f := &tx.Finish[i]
+		body.num(l.place(f.Lease.Key))
+		body.text(string(f.Lease.Token))
+		body.some(len(f.Keep), 1)
+		for _, id := range f.Keep {
+			body.text(id)
+		}
+	}
+	body.some(len(tx.DeleteKeys), 1)
+	for _, key := range tx.DeleteKeys {
+		body.num(l.place(key))
+	}
+	body.some(len(tx.Trim), 2)
+	for _, t := range tx.Trim {
+		body.num(l.place(t.Key))
+		body.num(int64(t.Before))
+	}
+	body.some(len(tx.Append), 4)
+	for i := range tx.Append {
+		a := &tx.Append[i]
+		body.num(l.place(a.Key))
+		body.num(int64(a.At))
+		body.text(strconv.FormatUint(a.Tag, 10))
+		body.list(len(a.Entries))
+		for _, e := range a.Entries {
+			body.bytes(e)
+		}
+	}
+	body.records(tx)
+	body.messages(tx, &l)
+	size := 0
+	for _, id := range l.ids {
+		size += 5 + len(id)
+	}
+	all := make(packer, 0, 8+size+len(body))
+	all.list(11)
+	all.list(len(l.ids))
+	for _, id := range l.ids {
+		all.text(id)
+	}
+	return string(append(all, body...))
+}
+
+func (p *packer) records(tx *store.Tx) {
+	p.some(len(tx.PutRecords), 5)
+	for i := range tx.PutRecords {
+		r := &tx.PutRecords[i]
+		p.text(recordID(r.Record.Key))
+		p.num(r.Expect)
+		p.num(store.RecordMillis(r.Record.Time))
+		p.text(r.Record.Status)
+		p.text(restOf(&r.Record))
+	}
+	p.some(len(tx.DeleteRecords), 2)
+	for _, d := range tx.DeleteRecords {
+		p.text(recordID(d.Key))
+		p.num(d.Expect)
+	}
+}
+
+func (p *packer) messages(tx *store.Tx, l *keyList) {
+	p.some(len(tx.Put), 6)
+	for i := range tx.Put {
+		m := &tx.Put[i]
+		p.num(l.place(m.Key))
+		p.text(m.ID)
+		p.text(m.Route)
+		p.num(store.Millis(m.VisibleAt))
+		p.num(millis(m.TTL))
+		p.bytes(m.Body)
+	}
+	p.some(len(tx.Retime), 3)
+	for _, r := range tx.Retime {
+		p.num(l.place(r.Ref.Key))
+		p.text(r.Ref.ID)
+		p.num(store.Millis(r.VisibleAt))
+	}
+	p.some(len(tx.Delete), 2)
+	for _, ref := range tx.Delete {
+		p.num(l.place(ref.Key))
+		p.text(ref.ID)
+	}
+}
+
+// things returns how many things a Tx does.
+func things(tx *store.Tx) int {
+	n := len(tx.Finish) + len(tx.DeleteKeys) + len(tx.Trim) + len(tx.Append) + len(tx.Put) + len(tx.Retime) + len(tx.Delete) +
+		len(tx.PutRecords) + len(tx.DeleteRecords)
+	for i := range tx.Append {
+		n += len(tx.Append[i].Entries)
+	}
+	return n
+}
+
+// weigh returns about how many bytes a Tx takes.
+func weigh(tx *store.Tx) int {
+	n := 48 * things(tx)
+	for i := range tx.Append {
+		for _, e := range tx.Append[i].Entries {
+			n += len(e)
+		}
+	}
+	for i := range tx.Put {
+		n += len(tx.Put[i].Body)
+	}
+	for i := range tx.PutRecords {
+		n += len(tx.PutRecords[i].Record.Body)
+	}
+	return n
+}

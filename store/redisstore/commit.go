@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 	"time"
 
@@ -71,22 +70,6 @@ func (a *args) record(r *store.Record) {
 
 // maxHinted is how many records a hint names. Of more it says only that there are many.
 const maxHinted = 200
-
-// recordHint returns which records a Tx changes, for a hint, and whether they are too many.
-func recordHint(tx *store.Tx) (digests []byte, many bool) {
-	n := len(tx.PutRecords) + len(tx.DeleteRecords)
-	if n == 0 || n > maxHinted {
-		return nil, n > 0
-	}
-	b := make([]byte, 0, 8*n)
-	for i := range tx.PutRecords {
-		b = binary.BigEndian.AppendUint64(b, digest(recordID(tx.PutRecords[i].Record.Key)))
-	}
-	for _, d := range tx.DeleteRecords {
-		b = binary.BigEndian.AppendUint64(b, digest(recordID(d.Key)))
-	}
-	return b, false
-}
 
 // manyRecords is in a hint what stands for all records.
 const manyRecords = "*"

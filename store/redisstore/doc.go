@@ -56,6 +56,8 @@
 //
 // A Claim that finds nothing learns when there will be something, and waits until then or
 // until it is told that there is something before. Commits of the same process tell it, or
-// claim for it in the same script: see want. Those of other processes publish a hint. Hints
+// claim for it in the same script: see want. While commits are under way a Claim does not
+// look by itself, but goes with the next ones: see ride. An Await is told by commits of the
+// same process what the record is. Those of other processes publish a hint. Hints
 // may be lost, so whoever waits looks every few seconds too: see group.
 package redisstore

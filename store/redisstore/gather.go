@@ -2,8 +2,10 @@ package redisstore
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"time"
 
@@ -29,10 +31,8 @@ type call struct {
 	things int
 	grows  bool
 	puts   int
-	writes int      // records that it changes
-	hint   []byte   // their digests
-	many   bool     // there are too many of them
-	lanes  []target // where it puts something that is ready
+	writes []written // records that it changes
+	lanes  []target  // where it puts something that is ready
 
 	done chan struct{} // closed when it is over; err is set before
 	err  error
@@ -55,11 +55,34 @@ func (s *Store) submit(c *call) {
 func (s *Store) fly() {
 	g := &s.gather
 	for len(g.calls) > 0 && (g.flights == 0 || g.flights < maxFlights && len(g.calls) >= g.running) {
-		group := g.take()
+		group, looks := g.take(), g.looks
+		g.looks = nil
 		g.flights++
 		g.running += len(group)
-		go s.flight(group)
+		go s.flight(group, looks)
 	}
+	if g.flights == 0 { // nothing will take them along
+		for _, w := range g.looks {
+			go s.lookFor(w)
+		}
+		g.looks = nil
+	}
+}
+
+// ride has a call that is marked look with the next group of commits, if others are under
+// way: what it finds is mostly what these put, and it gets that before it gets to a lane. It
+// reports whether there is one to wait for.
+func (s *Store) ride(w *waiter) bool {
+	if w.group == nil || s.replicas.Load() > 0 {
+		return false
+	}
+	s.gather.Lock()
+	defer s.gather.Unlock()
+	if s.gather.flights == 0 || len(s.gather.looks) == maxWants {
+		return false
+	}
+	s.gather.looks = append(s.gather.looks, w)
+	return true
 }
 
 // take returns the commits that go together next.
@@ -82,8 +105,8 @@ func (g *gathering) take() []*call {
 	return taken
 }
 
-// flight has a group done.
-func (s *Store) flight(group []*call) {
+// flight has a group done, with calls that look along.
+func (s *Store) flight(group []*call, looks []*waiter) {
 	n := len(group)
 	group = slices.DeleteFunc(group, func(c *call) bool {
 		err := c.ctx.Err()
@@ -93,8 +116,13 @@ func (s *Store) flight(group []*call) {
 		return err != nil
 	})
 	if len(group) > 0 {
-		s.commitGroup(group)
+		s.commitGroup(group, looks)
+	} else {
+		for _, w := range looks {
+			go s.lookFor(w)
+		}
 	}
+	runtime.Gosched() // whoever was told something goes on, and comes along
 	s.gather.Lock()
 	defer s.gather.Unlock()
 	s.gather.flights--
@@ -109,9 +137,9 @@ func (c *call) end(err error) {
 }
 
 // commitGroup has the script run, and tells everybody what came of it.
-func (s *Store) commitGroup(group []*call) {
-	wants := s.reserve(group)
-	a, hint := s.groupArgs(group, wants)
+func (s *Store) commitGroup(group []*call, looks []*waiter) {
+	wants := s.reserve(group, looks)
+	a := s.groupArgs(group, wants)
 	sc := commitScript
 	if len(wants) > 0 {
 		sc = handOverScript
@@ -120,6 +148,7 @@ func (s *Store) commitGroup(group []*call) {
 	if err != nil {
 		s.unreserve(wants)
 		for _, c := range group {
+			s.doubt(c.writes)
 			c.end(err)
 		}
 		return
@@ -138,36 +167,51 @@ func (s *Store) commitGroup(group []*call) {
 			group[i].err = r
 		}
 	}
-	s.handOver(wants, handed)
-	s.wake(now, ready)
-	s.tellRecords(hint)
+	versions := answer.sub()
 	for _, c := range group {
-		if answer.err != nil {
-			c.err = fmt.Errorf("redisstore: commit: %w", answer.err)
+		if c.err == nil {
+			c.learn(versions)
+			answer.note(versions.err)
 		}
+		switch {
+		case answer.err != nil:
+			s.doubt(c.writes)
+			c.err = fmt.Errorf("redisstore: commit: %w", answer.err)
+		case c.err == nil:
+			s.tellWritten(c.writes)
+		}
+	}
+	due := answer.num() == 1
+	s.noteExpiry(now, answer.num())
+	s.handOver(wants, handed, due)
+	s.wake(now, ready)
+	for _, c := range group {
 		c.end(c.err)
 	}
 }
 
-// groupArgs writes a group for the script, and returns which records it changes.
-func (s *Store) groupArgs(group []*call, wants []*want) (a args, hint string) {
-	puts, mutations, grows, many := 0, 0, false, false
-	var hinted []byte
+// groupArgs writes a group for the script.
+func (s *Store) groupArgs(group []*call, wants []*want) args {
+	puts, writes, grows := 0, 0, false
 	for _, c := range group {
 		puts += c.puts
-		mutations += c.writes
+		writes += len(c.writes)
 		grows = grows || c.grows
-		many = many || c.many
-		hinted = append(hinted, c.hint...)
 	}
-	hint = string(hinted)
-	if many || len(hinted) > 8*maxHinted {
-		hint = manyRecords
+	hint := manyRecords
+	if writes <= maxHinted {
+		digests := make([]byte, 0, 8*writes)
+		for _, c := range group {
+			for i := range c.writes {
+				digests = binary.BigEndian.AppendUint64(digests, c.writes[i].digest)
+			}
+		}
+		hint = string(digests)
 	}
-	a = make(args, 0, 8+len(group)+8*len(wants))
+	a := make(args, 0, 8+len(group)+8*len(wants))
 	a.add(s.listens(), hint)
 	a.len(puts)
-	a.len(mutations)
+	a.len(writes)
 	a.yesNo(grows)
 	a.len(len(group))
 	for _, c := range group {
@@ -177,14 +221,30 @@ func (s *Store) groupArgs(group []*call, wants []*want) (a args, hint string) {
 	for _, w := range wants {
 		a.want(&w.waiter.req, w.token)
 	}
-	return a, hint
+	return a
+}
+
+// learn takes down the versions of records that were put at any version.
+func (c *call) learn(versions *answer) {
+	for i := range c.writes {
+		if w := &c.writes[i]; w.put && w.version == 0 {
+			w.version = versions.num()
+		}
+	}
+}
+
+// doubt has those look who wait for records of which nobody knows what they are now.
+func (s *Store) doubt(list []written) {
+	for i := range list {
+		list[i].version = 0
+	}
+	s.tellWritten(list)
 }
 
 // newCall writes a Tx down, which is the caller's again then.
 func (s *Store) newCall(ctx context.Context, tx *store.Tx) *call {
-	c := &call{ctx: ctx, tx: packTx(tx), things: things(tx), grows: grows(tx), puts: len(tx.Put), done: make(chan struct{})}
-	c.writes = len(tx.PutRecords) + len(tx.DeleteRecords)
-	c.hint, c.many = recordHint(tx)
+	c := &call{ctx: ctx, things: things(tx), grows: grows(tx), puts: len(tx.Put), done: make(chan struct{})}
+	c.tx, c.writes = packTx(tx)
 	var now time.Time
 	for i := range tx.Put[:min(len(tx.Put), maxPuts)] {
 		m := &tx.Put[i]

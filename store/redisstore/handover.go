@@ -10,6 +10,7 @@ import (
 type want struct {
 	waiter *waiter
 	token  string
+	looks  bool // it has not yet looked
 }
 
 // A group names maxWants calls at most, and looks for them by the first maxPuts messages of
@@ -21,11 +22,14 @@ const (
 
 // reserve finds calls that wait for what commits put. Each waits because nothing is ready
 // for it, so it takes nobody's turn; and the script lets tenants take turns all the same.
-func (s *Store) reserve(group []*call) (wants []*want) {
+func (s *Store) reserve(group []*call, looks []*waiter) (wants []*want) {
+	for _, w := range looks {
+		wants = append(wants, &want{waiter: w, token: s.newToken(), looks: true})
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.groups) == 0 || s.closed {
-		return nil
+		return wants
 	}
 	for _, c := range group {
 		for _, t := range c.lanes {
@@ -36,7 +40,7 @@ func (s *Store) reserve(group []*call) (wants []*want) {
 					break
 				}
 			}
-			if len(wants) == maxWants {
+			if len(wants) >= maxWants {
 				return wants
 			}
 		}
@@ -60,8 +64,9 @@ func (g *group) idle(route string) *waiter {
 	return nil
 }
 
-// handOver gives the calls what the commit has claimed for them.
-func (s *Store) handOver(wants []*want, handed *answer) {
+// handOver gives the calls what the commits have claimed for them. If there is something due
+// that only a claim sees to, those that look do not return before.
+func (s *Store) handOver(wants []*want, handed *answer, due bool) {
 	for _, w := range wants {
 		f := found{next: -1}
 		var err error
@@ -73,13 +78,34 @@ func (s *Store) handOver(wants []*want, handed *answer) {
 		if err != nil {
 			s.logger.Error("redisstore: what a commit has claimed cannot be read", "error", err)
 		}
+		if w.looks && due {
+			go s.settleLater(w, f)
+			continue
+		}
 		s.settle(w, f)
 	}
 }
 
-// unreserve lets the calls go on waiting: the commit has not happened, or nobody knows.
+// settleLater has leases that have ended and messages that expire seen to, and lets the call
+// look again if it has nothing.
+func (s *Store) settleLater(w *want, f found) {
+	if err := s.sweep(s.life); err != nil && s.life.Err() == nil {
+		s.logger.Warn("redisstore: messages that have waited too long for a route wait on", "error", err)
+	}
+	s.mu.Lock()
+	w.waiter.group.again = true
+	s.mu.Unlock()
+	s.settle(w, f)
+}
+
+// unreserve lets the calls go on waiting: the commit has not happened, or nobody knows. One
+// that has not yet looked finds out what is wrong.
 func (s *Store) unreserve(wants []*want) {
 	for _, w := range wants {
+		if w.looks {
+			go s.lookFor(w.waiter)
+			continue
+		}
 		s.settle(w, found{next: -1})
 	}
 }
@@ -87,7 +113,9 @@ func (s *Store) unreserve(wants []*want) {
 func (s *Store) settle(w *want, f found) {
 	again, unwanted := s.looked(w.waiter, f, nil)
 	if again {
-		go s.lookFor(w.waiter)
+		if !s.ride(w.waiter) {
+			go s.lookFor(w.waiter)
+		}
 		return
 	}
 	defer s.calls.Done()

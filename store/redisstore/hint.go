@@ -53,6 +53,9 @@ func (s *Store) subscribe() bool {
 	if err := c.Do(s.life, c.B().Subscribe().Channel(s.prefix+"hints").Build()).Error(); err != nil {
 		return false
 	}
+	s.mu.Lock()
+	s.known.clear() // others may have changed anything
+	s.mu.Unlock()
 	s.listening.Store(true)
 	defer s.listening.Store(false)
 	s.lookAgain() // what was said before was not heard
@@ -99,7 +102,10 @@ func (s *Store) tellDigests(digests []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for ; len(digests) >= 8; digests = digests[8:] {
-		for a := range s.awaiting[binary.BigEndian.Uint64(digests)] {
+		d := binary.BigEndian.Uint64(digests)
+		s.known.forget(d)
+		for a := range s.awaiting[d] {
+			a.raw = "" // it may be another one by now
 			a.tell()
 		}
 	}

@@ -118,7 +118,7 @@ func grows(tx *store.Tx) bool {
 }
 
 // packTx writes a Tx for the script: commit.lua says what is where.
-func packTx(tx *store.Tx) string {
+func packTx(tx *store.Tx) (text string, records []written) {
 	var l keyList
 	body := make(packer, 0, 256+weigh(tx))
 	body.yesNo(grows(tx))
@@ -152,7 +152,7 @@ func packTx(tx *store.Tx) string {
 			body.bytes(e)
 		}
 	}
-	body.records(tx)
+	records = body.records(tx)
 	body.messages(tx, &l)
 	size := 0
 	for _, id := range l.ids {
@@ -164,24 +164,36 @@ func packTx(tx *store.Tx) string {
 	for _, id := range l.ids {
 		all.text(id)
 	}
-	return string(append(all, body...))
+	return string(append(all, body...)), records
 }
 
-func (p *packer) records(tx *store.Tx) {
+func (p *packer) records(tx *store.Tx) (list []written) {
+	if n := len(tx.PutRecords) + len(tx.DeleteRecords); n > 0 {
+		list = make([]written, 0, n)
+	}
 	p.some(len(tx.PutRecords), 5)
 	for i := range tx.PutRecords {
-		r := &tx.PutRecords[i]
-		p.text(recordID(r.Record.Key))
-		p.num(r.Expect)
-		p.num(store.RecordMillis(r.Record.Time))
-		p.text(r.Record.Status)
-		p.text(restOf(&r.Record))
+		r := &tx.PutRecords[i].Record
+		w := written{rid: recordID(r.Key)}
+		w.digest = digest(w.rid)
+		w.put, w.at, w.status, w.rest = true, store.RecordMillis(r.Time), r.Status, restOf(r)
+		w.version = tx.PutRecords[i].Expect + 1
+		p.text(w.rid)
+		p.num(tx.PutRecords[i].Expect)
+		p.num(w.at)
+		p.text(w.status)
+		p.text(w.rest)
+		list = append(list, w)
 	}
 	p.some(len(tx.DeleteRecords), 2)
 	for _, d := range tx.DeleteRecords {
-		p.text(recordID(d.Key))
+		w := written{rid: recordID(d.Key)}
+		w.digest = digest(w.rid)
+		p.text(w.rid)
 		p.num(d.Expect)
+		list = append(list, w)
 	}
+	return list
 }
 
 func (p *packer) messages(tx *store.Tx, l *keyList) {

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"encoding/binary"
 	"sync/atomic"
 
 	"github.com/redis/rueidis"
@@ -63,6 +64,7 @@ type awaiter struct {
 	rid     string
 	seen    atomic.Int64 // the version that it saw last
 	changed chan struct{}
+	raw     string // what a commit of this process has made the record; the lock guards it
 }
 
 func (a *awaiter) tell() {
@@ -83,10 +85,18 @@ func (s *Store) Await(ctx context.Context, key store.RecordKey, after int64) (st
 	}
 	defer done()
 	a := &awaiter{rid: recordID(key), changed: make(chan struct{}, 1)}
-	leave := s.joinAwait(a)
+	leave, known := s.joinAwait(a, after)
 	defer leave()
 	for {
-		r, ok, err := s.get(ctx, "await", a.rid)
+		if known {
+			a.seen.Store(after)
+			select {
+			case <-a.changed:
+			case <-ctx.Done():
+				return store.Record{}, ctx.Err()
+			}
+		}
+		r, ok, err := s.told(ctx, a, after)
 		switch {
 		case err != nil:
 			return store.Record{}, err
@@ -97,16 +107,30 @@ func (s *Store) Await(ctx context.Context, key store.RecordKey, after int64) (st
 		case !ok && after > 0:
 			return store.Record{}, store.NotFound("await", key)
 		}
+		known = true
 		a.seen.Store(r.Version)
-		select {
-		case <-a.changed:
-		case <-ctx.Done():
-			return store.Record{}, ctx.Err()
-		}
 	}
 }
 
-func (s *Store) joinAwait(a *awaiter) (leave func()) {
+// told returns the record that a call waits for: as a commit has made it, if that is what
+// the call was told, or else as it is.
+func (s *Store) told(ctx context.Context, a *awaiter, after int64) (r store.Record, ok bool, err error) {
+	s.mu.Lock()
+	raw := a.raw
+	a.raw = ""
+	s.mu.Unlock()
+	if raw != "" {
+		r, err = parseRecord(a.rid, raw)
+		if err != nil || r.Version > after {
+			return r, err == nil, err
+		}
+	}
+	return s.get(ctx, "await", a.rid)
+}
+
+// joinAwait enters a call. It reports whether the record is known to be at a version: then
+// nothing need be read before the call is told that it has changed.
+func (s *Store) joinAwait(a *awaiter, after int64) (leave func(), known bool) {
 	d := digest(a.rid)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -123,6 +147,83 @@ func (s *Store) joinAwait(a *awaiter) (leave func()) {
 		delete(s.awaiting[d], a)
 		if len(s.awaiting[d]) == 0 {
 			delete(s.awaiting, d)
+		}
+	}, after > 0 && s.listening.Load() && s.known.version(d) == after
+}
+
+// maxKnown is how many records a store knows the version of, twice at most.
+const maxKnown = 4096
+
+// versions are those of records that this process has written last, by their digests. Who
+// waits for such a record to change reads nothing before: others say when they change it,
+// and if that is not heard, whoever waits looks every few seconds. Nobody is told a version
+// from here.
+type versions struct{ young, old map[uint64]int64 }
+
+func (v *versions) version(d uint64) int64 {
+	if n, known := v.young[d]; known {
+		return n
+	}
+	return v.old[d]
+}
+
+// note takes a version down, unless a later one is known: who says so may be late.
+func (v *versions) note(d uint64, version int64) {
+	if v.version(d) > version {
+		return
+	}
+	if len(v.young) >= maxKnown || v.young == nil {
+		v.old, v.young = v.young, make(map[uint64]int64, maxKnown)
+	}
+	v.young[d] = version
+}
+
+func (v *versions) forget(d uint64) {
+	delete(v.young, d)
+	delete(v.old, d)
+}
+
+func (v *versions) clear() { v.young, v.old = nil, nil }
+
+// written is a record that a commit puts or deletes.
+type written struct {
+	rid     string
+	digest  uint64
+	put     bool
+	version int64 // or 0 if that is not known
+	at      int64
+	status  string
+	rest    string // what is stored of it besides
+}
+
+// raw is what is stored of the record.
+func (w *written) raw() string {
+	b := make([]byte, 0, 18+len(w.status)+len(w.rest))
+	b = binary.BigEndian.AppendUint64(b, uint64(w.version)) //nolint:gosec // it is not negative
+	b = binary.BigEndian.AppendUint64(b, uint64(w.at))      //nolint:gosec // it is not negative
+	return string(append(long(b, w.status), w.rest...))
+}
+
+// tellWritten tells those who wait for records what a commit has made them.
+func (s *Store) tellWritten(list []written) {
+	if len(list) == 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range list {
+		w := &list[i]
+		if w.version > 0 {
+			s.known.note(w.digest, w.version)
+		} else {
+			s.known.forget(w.digest)
+		}
+		for a := range s.awaiting[w.digest] {
+			a.raw = ""
+			if a.rid == w.rid && w.version > 0 {
+				a.raw = w.raw()
+			}
+			a.tell()
 		}
 	}
 }
@@ -149,6 +250,9 @@ func (s *Store) awaited() (list []*awaiter) {
 // that there are many.
 func (s *Store) tellRecords(changed string) {
 	if changed == manyRecords {
+		s.mu.Lock()
+		s.known.clear()
+		s.mu.Unlock()
 		for _, a := range s.awaited() {
 			a.tell()
 		}

@@ -135,6 +135,7 @@ type Store struct {
 	calls    sync.WaitGroup // under way; Add only with mu and not closed
 	groups   map[string]map[string]*group
 	awaiting map[uint64]map[*awaiter]struct{}
+	known    versions
 	alarm    struct {
 		at   time.Time
 		stop func() bool
@@ -150,6 +151,9 @@ type gathering struct {
 	calls   []*call
 	flights int // groups under way
 	running int // commits in them
+
+	// looks are calls that look for something to claim, and go with the next group.
+	looks []*waiter
 }
 
 // connection is what commands go through.

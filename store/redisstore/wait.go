@@ -105,10 +105,13 @@ func (s *Store) drop(w *waiter) {
 	}
 }
 
-// start has a call look, in a goroutine of its own. The lock is held, and the store open.
+// start has a call look, in a goroutine of its own or with the next commits. The lock is
+// held, and the store open.
 func (s *Store) start(w *waiter) {
 	s.mark(w)
-	go s.lookFor(w)
+	if !s.ride(w) {
+		go s.lookFor(w)
+	}
 }
 
 // mark notes that a call looks. The lock is held, and the store open.

@@ -3,6 +3,7 @@
 -- nothing behind, and its neighbours go on.
 local listening, hinted, puts, mutations, grows = arg(), arg(), num(), num(), arg() == '1'
 local commits, answers = {}, {}
+local versions = {} -- of records that were put at any version
 
 -- A commit is a list: its keys, by whose places what follows names them; whether it needs
 -- memory; finishes, drops, trims and appends; records to put and to delete; messages to
@@ -163,6 +164,9 @@ local function apply(c)
     for i = 1, #list, 5 do
       local r = record(list[i])
       setRecord(r, r.v + 1, list[i + 2], list[i + 3], list[i + 4])
+      if list[i + 1] < 0 then
+        versions[#versions + 1] = r.v
+      end
     end
   end
   list = c[8]

@@ -3,4 +3,4 @@ if done > 0 then
   publish(listening, hinted)
 end
 rememberChanges()
-return {'ok', now, readyList(), handed, soonest or -1, answers}
+return {'ok', now, readyList(), handed, soonest or -1, answers, versions, due, expiry}

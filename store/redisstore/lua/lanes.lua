@@ -60,11 +60,13 @@ local function serve(w, r)
       all = false
       break
     end
-    if not claimKey(k, w) and #spent > 0 then
+    if k.l == r.lane and not claimKey(k, w) and #spent > 0 then
       all = false
       break
     end
-    out[#out + 1] = places[i] -- also one that is not ready after all, which cannot be
+    -- Also one that is not ready after all: commits of this script may have changed it, and
+    -- have it flushed.
+    out[#out + 1] = places[i]
     k.inz = ''
     if k.tok then
       flush(k)
@@ -165,24 +167,19 @@ local function wanted()
   return w
 end
 
--- handOver leases what has been put here to those who wait for it, before it gets to its
--- lane, from which it would be taken at once. That is nobody else's turn if the routes have
--- nothing else, and w takes all of it. It reports whether it was so.
+-- handOver leases what is ready to those who wait for it, and then what has been put here,
+-- before it gets to its lane, from which it would be taken at once. That is nobody else's
+-- turn if the routes have nothing else, and w takes all of it. It reports whether it was so.
 local function handOver(w)
-  if #w.routes == 0 then
-    return true
+  claim(w)
+  if w.more or #spent > 0 or #w.routes == 0 then
+    return true -- there is more, and whoever waits looks again
   end
-  local times, served = many('ZMSCORE', P .. 'w' .. w.queue, w.routes), {}
-  local q = short(w.queue)
+  local served, q = {}, short(w.queue)
   for i = 1, #w.routes do
-    local at = tonumber(times[i] or nil)
-    if at and at <= now then
-      return false
-    end
-    later(w, at)
     served[laneOf(q, w.routes[i])] = true
   end
-  local list, sorted, last, size = {}, true, 0, 0
+  local list, sorted, last = {}, true, 0
   for i = 1, #touched do
     local k = touched[i]
     if k.c > 0 and not k.tok and k.r ~= '' and served[k.l] then
@@ -194,7 +191,7 @@ local function handOver(w)
       end
     end
   end
-  if #list > w.max then
+  if #list > w.max - #claims then
     return false
   end
   if not sorted then

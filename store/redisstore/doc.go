@@ -38,10 +38,9 @@
 //	i + kind, tenant, status   sorted set: the same, of one tenant
 //	s + kind        set: the statuses that records have
 //
-// A head is a list in MessagePack: route; length, first entry and tag of the log; number of
-// messages; place in the lane; attempts of the single message, and that; and while there is
-// a lease its token, its end and the messages that it is of, which are empty for the single
-// one. Most keys have one message at most. If that is small, it is in the head: when it is
+// A head is the route; length, first entry and tag of the log; number of messages; place in
+// the lane; attempts of the single message, and that; and while there is a lease its token,
+// its end and the messages that it is of, which are empty for the single one: see packHead. Most keys have one message at most. If that is small, it is in the head: when it is
 // visible, its number, put at, time to live, ID and body. It becomes one of several when
 // another comes, or when it is to move. What a server does for a script costs by the
 // command, so heads are strings: one command reads those of all keys of a group, another

@@ -10,27 +10,6 @@ import (
 // packer writes MessagePack, which a script reads faster than as many arguments.
 type packer []byte
 
-func (p *packer) list(n int) {
-	switch {
-	case n < 16:
-		*p = append(*p, 0x90|byte(n))
-	case n < 1<<16:
-		*p = binary.BigEndian.AppendUint16(append(*p, 0xdc), uint16(n)) //nolint:gosec // it is less
-	default:
-		*p = binary.BigEndian.AppendUint32(append(*p, 0xdd), uint32(n)) //nolint:gosec // a Tx is not so large
-	}
-}
-
-// some begins a list of things with several parts each. Of none it writes false, which
-// costs a script less.
-func (p *packer) some(n, parts int) {
-	if n == 0 {
-		p.yesNo(false)
-		return
-	}
-	p.list(n * parts)
-}
-
 func (p *packer) num(n int64) {
 	switch {
 	case n >= 0 && n < 128:
@@ -41,6 +20,8 @@ func (p *packer) num(n int64) {
 		*p = binary.BigEndian.AppendUint64(append(*p, 0xd3), uint64(n)) //nolint:gosec // as two's complement
 	}
 }
+
+func (p *packer) len(n int) { p.num(int64(n)) }
 
 func (p *packer) yesNo(set bool) {
 	if set {
@@ -122,32 +103,32 @@ func packTx(tx *store.Tx) (text string, records []written) {
 	var l keyList
 	body := make(packer, 0, 256+weigh(tx))
 	body.yesNo(grows(tx))
-	body.some(len(tx.Finish), 3)
+	body.len(len(tx.Finish))
 	for i := range tx.Finish {
 		f := &tx.Finish[i]
 		body.num(l.place(f.Lease.Key))
 		body.text(string(f.Lease.Token))
-		body.some(len(f.Keep), 1)
+		body.len(len(f.Keep))
 		for _, id := range f.Keep {
 			body.text(id)
 		}
 	}
-	body.some(len(tx.DeleteKeys), 1)
+	body.len(len(tx.DeleteKeys))
 	for _, key := range tx.DeleteKeys {
 		body.num(l.place(key))
 	}
-	body.some(len(tx.Trim), 2)
+	body.len(len(tx.Trim))
 	for _, t := range tx.Trim {
 		body.num(l.place(t.Key))
 		body.num(int64(t.Before))
 	}
-	body.some(len(tx.Append), 4)
+	body.len(len(tx.Append))
 	for i := range tx.Append {
 		a := &tx.Append[i]
 		body.num(l.place(a.Key))
 		body.num(int64(a.At))
 		body.text(strconv.FormatUint(a.Tag, 10))
-		body.list(len(a.Entries))
+		body.len(len(a.Entries))
 		for _, e := range a.Entries {
 			body.bytes(e)
 		}
@@ -159,8 +140,7 @@ func packTx(tx *store.Tx) (text string, records []written) {
 		size += 5 + len(id)
 	}
 	all := make(packer, 0, 8+size+len(body))
-	all.list(11)
-	all.list(len(l.ids))
+	all.len(len(l.ids))
 	for _, id := range l.ids {
 		all.text(id)
 	}
@@ -171,7 +151,7 @@ func (p *packer) records(tx *store.Tx) (list []written) {
 	if n := len(tx.PutRecords) + len(tx.DeleteRecords); n > 0 {
 		list = make([]written, 0, n)
 	}
-	p.some(len(tx.PutRecords), 5)
+	p.len(len(tx.PutRecords))
 	for i := range tx.PutRecords {
 		r := &tx.PutRecords[i].Record
 		w := written{rid: recordID(r.Key)}
@@ -185,7 +165,7 @@ func (p *packer) records(tx *store.Tx) (list []written) {
 		p.text(w.rest)
 		list = append(list, w)
 	}
-	p.some(len(tx.DeleteRecords), 2)
+	p.len(len(tx.DeleteRecords))
 	for _, d := range tx.DeleteRecords {
 		w := written{rid: recordID(d.Key)}
 		w.digest = digest(w.rid)
@@ -197,7 +177,7 @@ func (p *packer) records(tx *store.Tx) (list []written) {
 }
 
 func (p *packer) messages(tx *store.Tx, l *keyList) {
-	p.some(len(tx.Put), 6)
+	p.len(len(tx.Put))
 	for i := range tx.Put {
 		m := &tx.Put[i]
 		p.num(l.place(m.Key))
@@ -207,13 +187,13 @@ func (p *packer) messages(tx *store.Tx, l *keyList) {
 		p.num(millis(m.TTL))
 		p.bytes(m.Body)
 	}
-	p.some(len(tx.Retime), 3)
+	p.len(len(tx.Retime))
 	for _, r := range tx.Retime {
 		p.num(l.place(r.Ref.Key))
 		p.text(r.Ref.ID)
 		p.num(store.Millis(r.VisibleAt))
 	}
-	p.some(len(tx.Delete), 2)
+	p.len(len(tx.Delete))
 	for _, ref := range tx.Delete {
 		p.num(l.place(ref.Key))
 		p.text(ref.ID)

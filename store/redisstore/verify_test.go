@@ -45,19 +45,15 @@ func lived(t *testing.T, server *testenv.RedisServer) *Store {
 }
 
 // head is what is stored of a key on a route that has a number of messages, a place in the
-// lane and a single message, but no log; and of its lease what follows.
-func head(messages byte, place, single string, lease ...string) string {
-	p := packer{0x98 + byte(len(lease))}
-	p.text("order")
-	p = append(p, "\x00\x00\xa10"...)
-	p = append(p, messages)
-	p.text(place)
-	p.num(0)
-	p.text(single)
-	for _, part := range lease {
-		p = append(p, part...)
+// lane and a single message, but no log; and until when it is leased.
+func head(messages byte, place, single string, until byte) string {
+	token := ""
+	if until > 0 {
+		token = "token"
 	}
-	return string(p)
+	b := make([]byte, 33)
+	b[11], b[23], b[25], b[26], b[27], b[28] = messages, until, byte(len("order")), 1, byte(len(place)), byte(len(token))
+	return string(b) + "order0" + place + token + single
 }
 
 func TestVerifyFindsWhatContradictsItself(t *testing.T) {
@@ -79,19 +75,19 @@ func TestVerifyFindsWhatContradictsItself(t *testing.T) {
 		{"a key that is gone", []string{"DEL", "k" + ready}, "the key is not there"},
 		{"an order that is gone", []string{"DEL", "o" + ready}, "in order"},
 		{"a message that is not there by its ID", []string{"HDEL", "n" + ready, "a"}, "by ID"},
-		{"a number of messages", []string{"SET", "k" + ready, head(3, place, "")}, "it counts 3 messages"},
-		{"a number of messages beside a single one", []string{"SET", "k" + later, head(2, place, single)}, "has a single one"},
+		{"a number of messages", []string{"SET", "k" + ready, head(3, place, "", 0)}, "it counts 3 messages"},
+		{"a number of messages beside a single one", []string{"SET", "k" + later, head(2, place, single, 0)}, "has a single one"},
 		{"a single message beside others", []string{"ZADD", "o" + later, "1", "12345678b"}, "a single one and 1 in order"},
 		{"a single message beside others by their ID", []string{"HSET", "n" + later, "b", "1234567812345678"}, "a single one and 1 in order"},
-		{"a single message that is cut off", []string{"SET", "k" + later, head(1, place, "short")}, "too short"},
-		{"a lease that ends at another time", []string{"SET", "k" + leased, head(1, "", single, "\xa5token", "\x01", "\xa0")}, "its lease ends"},
+		{"a single message that is cut off", []string{"SET", "k" + later, head(1, place, "short", 0)}, "too short"},
+		{"a lease that ends at another time", []string{"SET", "k" + leased, head(1, "", single, 1)}, "its lease ends"},
 		{"a message that no route counts", []string{"DEL", "v" + lane}, "not counted for its route"},
 		{"a message that a route counts too much", []string{"ZADD", "v" + lane, "1", "12345678"}, "counted for a route"},
 		{"a message that never expires", []string{"DEL", "x"}, "expires at -1"},
 		{"something that expires and is not there", []string{"ZADD", "x", "1", "12345678\x00\x01a" + noRoute}, "to expire"},
 		{"a lease that never ends", []string{"DEL", "l"}, "its lease ends"},
 		{"a lease of nothing", []string{"ZADD", "l", "1", "x"}, "leases that are to end"},
-		{"a lease that the key does not know", []string{"SET", "k" + leased, head(1, "", single)}, "its lease ends"},
+		{"a lease that the key does not know", []string{"SET", "k" + leased, head(1, "", single, 0)}, "its lease ends"},
 		{"a log that is too short", []string{"RPOP", "e" + later}, "its log has 1 entries"},
 		{"messages without their key", []string{"HSET", "n" + keyID(store.Key{Queue: "q", Name: "n"}), "a", "x"}, "of its messages there is"},
 		{"a log without its key", []string{"RPUSH", "e" + keyID(store.Key{Queue: "q", Name: "n"}), "x"}, "of its log there is"},
@@ -99,8 +95,8 @@ func TestVerifyFindsWhatContradictsItself(t *testing.T) {
 		{"a key that is claimed in vain", []string{"ZADD", "z" + lane + "acme", "1", "12345678x"}, "keys to claim"},
 		{"a tenant without a turn", []string{"DEL", "t" + lane}, "no turn"},
 		{"a route without a time", []string{"DEL", "wturns"}, "no time"},
-		{"a place that is not that of the first message", []string{"SET", "k" + ready, head(2, "1234567812345678", "")}, "first message"},
-		{"a key that has nothing", []string{"SET", "k" + keyID(store.Key{Queue: "q", Name: "n"}), head(0, "", "")}, "neither messages nor a log"},
+		{"a place that is not that of the first message", []string{"SET", "k" + ready, head(2, "1234567812345678", "", 0)}, "first message"},
+		{"a key that has nothing", []string{"SET", "k" + keyID(store.Key{Queue: "q", Name: "n"}), head(0, "", "", 0)}, "neither messages nor a log"},
 		{"a record that lists do not find", []string{"DEL", "j\x08instancerunning"}, "lists do not find it"},
 		{"a record that its tenant does not find", []string{"DEL", "i\x08instance\x00\x04acmerunning"}, "lists do not find it"},
 		{"a status that lists do not know", []string{"DEL", "sinstance"}, "lists do not find it"},

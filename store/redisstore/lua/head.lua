@@ -65,13 +65,37 @@ local function single(s)
   return visible, sid, sub(s, 35, 34 + length), sub(s, 17, 32) .. sub(s, 35 + length)
 end
 
--- keyHead is what is stored of a key: its route, the length, first entry and tag of its
+-- packHead writes what is stored of a key: its route, the length, first entry and tag of its
 -- log, how many messages it has, its place in the lane, the attempts of a single message
--- and that message, and of its lease the token, the end and the messages. The second is a
--- single message.
+-- and that message, and of its lease the token, the end and the messages. Without a lease
+-- these are empty.
+local function packHead(r, n, f, g, c, z, a, s, tok, u, d)
+  return pack('>I4I4I4I4I8I2BBBI4', n, f, c, a, u, #r, #g, #z, #tok, #d) .. r .. g .. z .. tok .. d .. s
+end
+
+-- unpackHead reads the same.
+local function unpackHead(raw)
+  local n, f, c, a, u, rl, gl, zl, tl, dl = unpackStruct('>I4I4I4I4I8I2BBBI4', raw)
+  local at = 34 + rl
+  local r = sub(raw, 34, at - 1)
+  local g = sub(raw, at, at + gl - 1)
+  at = at + gl
+  local z, tok, d = '', '', ''
+  if zl > 0 then
+    z = sub(raw, at, at + zl - 1)
+    at = at + zl
+  end
+  if tl > 0 then
+    tok, d = sub(raw, at, at + tl - 1), sub(raw, at + tl, at + tl + dl - 1)
+    at = at + tl + dl
+  end
+  return r, n, f, g, c, z, a, sub(raw, at), tok, u, d
+end
+
+-- keyHead is what is stored of a key, as a list, and its single message.
 local function keyHead(id)
   local raw = call('GET', P .. 'k' .. id)
-  local h = raw and cmsgpack.unpack(raw) or {'', 0, 0, '0', 0, '', 0, ''}
+  local h = raw and {unpackHead(raw)} or {'', 0, 0, '0', 0, '', 0, '', '', 0, ''}
   return h, h[8] ~= '' and h[8] or nil
 end
 

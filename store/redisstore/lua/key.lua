@@ -30,6 +30,17 @@ local function laneOf(queue, route)
   return l
 end
 
+-- counted is the name of the set that counts the messages of a lane.
+local counters = {}
+local function counted(l)
+  local name = counters[l]
+  if not name then
+    name = P .. 'v' .. l
+    counters[l] = name
+  end
+  return name
+end
+
 local function zadd(name, at, member)
   local list = adds[name]
   if not list then
@@ -99,39 +110,51 @@ end
 -- newKey is the state of a key of which raw is stored. A lease that has ended is none. A
 -- single message that is small is in s, with all that belongs to it but the attempts.
 local function newKey(id, hash, raw)
-  local ql = byte(id, 1)
-  local hi, lo = byte(id, ql + 2, ql + 3)
-  local tl = ql + 3 + hi * 256 + lo
-  local k, v
+  local queue = sub(id, 1, byte(id, 1) + 1)
+  local k
   if raw then
-    v = cmsgpack.unpack(raw)
-    local z = v[6]
+    local r, n, f, g, c, z, a, s, tok, u, d = unpackHead(raw)
+    local l = laneOf(queue, r)
     k = {
-      id = id, hash = hash, queue = sub(id, 1, ql + 1), t = sub(id, ql + 4, tl), name = sub(id, tl + 1),
-      r = v[1], n = v[2], f = v[3], g = v[4], c = v[5], z = z, a = v[7], m = false, dirty = false, looks = false,
-      tok = v[9], u = v[10], d = v[11], raw = raw, inu = v[10], inz = z, first = z ~= '' and z or nil,
+      id = id, hash = hash, queue = queue, r = r, n = n, f = f, g = g, c = c, z = z, a = a, l = l,
+      m = false, dirty = false, looks = false, raw = raw, inz = z, inl = l,
     }
-    local s = v[8]
+    if z ~= '' then
+      k.first = z
+    end
+    if tok ~= '' then
+      k.inu = u
+      if u > now then
+        k.tok, k.u, k.d = tok, u, d
+      end
+    end
     if s ~= '' then
       local hi, lo = byte(s, 33, 34)
       k.s, k.sid, k.mid = s, sub(s, 9, 16), sub(s, 35, 34 + hi * 256 + lo)
     else
-      k.looks = k.c > 0 -- messages that are not known here may be there
-    end
-    if k.tok and k.u <= now then
-      endLease(k)
+      k.looks = c > 0 -- messages that are not known here may be there
     end
   else
+    local l = laneOf(queue, '')
     k = {
-      id = id, hash = hash, queue = sub(id, 1, ql + 1), t = sub(id, ql + 4, tl), name = sub(id, tl + 1),
-      r = '', n = 0, f = 0, g = '0', c = 0, z = '', a = 0, m = false, dirty = false, looks = false, inz = '',
+      id = id, hash = hash, queue = queue, r = '', n = 0, f = 0, g = '0', c = 0, z = '', a = 0, l = l,
+      m = false, dirty = false, looks = false, raw = nil, inz = '', inl = l, -- inz and inl are where it is among the keys to claim; inu is where among the leases
     }
   end
-  k.l = laneOf(k.queue, k.r)
-  k.inl = k.l -- inz and inl are where it is among the keys to claim; inu is where among the leases
   keys[id] = k
   touched[#touched + 1] = k
   return k
+end
+
+-- named is the tenant and the name of a key.
+local function named(k)
+  if not k.t then
+    local id, ql = k.id, #k.queue
+    local hi, lo = byte(id, ql + 1, ql + 2)
+    local tl = ql + 2 + hi * 256 + lo
+    k.t, k.name = sub(id, ql + 3, tl), sub(id, tl + 1)
+  end
+  return k.t, k.name
 end
 
 -- load reads keys that are not known yet.
@@ -268,7 +291,7 @@ local function remove(k, mid)
     call('ZREM', P .. 'o' .. k.id, sid .. mid)
     setMessage(k, mid, false)
   end
-  zrem(P .. 'v' .. k.l, sid)
+  zrem(counted(k.l), sid)
   if k.r == '' then
     call('ZREM', expiries, expiry(sid .. mid, k.id))
   end
@@ -309,7 +332,7 @@ local lanesKnown = {}
 local function insert(k, mid, visible, putAt, ttl, attempt, body)
   seq = seq + 1
   local sid, at, l = pack('>I8', seq), text(visible), k.l
-  zadd(P .. 'v' .. l, at, sid)
+  zadd(counted(l), at, sid)
   if not lanesKnown[l] then
     lanesKnown[l] = true
     call('SADD', P .. 'lanes', l)
@@ -353,7 +376,7 @@ local function deleteKey(k)
   elseif k.c > 0 then
     for _, place in ipairs(call('ZRANGE', P .. 'o' .. k.id, 0, -1)) do
       call('HDEL', bodies, sub(place, 1, 8))
-      zrem(P .. 'v' .. k.l, sub(place, 1, 8))
+      zrem(counted(k.l), sub(place, 1, 8))
       if k.r == '' then
         call('ZREM', expiries, expiry(place, k.id))
       end
@@ -389,9 +412,9 @@ end
 -- and routes may be too early, never too late: a claim that looks corrects them.
 local function enter(k)
   local l, z = k.l, unpackStruct('>I8', k.z)
-  local at = text(z)
-  zadd(P .. 'z' .. l .. k.t, at, sub(k.z, 9) .. k.name)
-  sooner(P .. 't' .. l, z, at, k.t)
+  local at, tenant, name = text(z), named(k)
+  zadd(P .. 'z' .. l .. tenant, at, sub(k.z, 9) .. name)
+  sooner(P .. 't' .. l, z, at, tenant)
   sooner(P .. 'w' .. sub(k.queue, 2), z, at, k.r)
   if not readyAt[l] then
     ready[#ready + 1] = l
@@ -422,14 +445,6 @@ local function writeMessages(k)
   k.dirty = false
 end
 
--- packed is what is stored of a key besides its log and several messages.
-local function packed(k)
-  if k.tok then
-    return cmsgpack.pack({k.r, k.n, k.f, k.g, k.c, k.z, k.a, k.s or '', k.tok, k.u, k.d})
-  end
-  return cmsgpack.pack({k.r, k.n, k.f, k.g, k.c, k.z, k.a, k.s or ''})
-end
-
 -- place is when the first message of a key is visible, and its number. The key has one.
 local function place(k)
   if k.s then
@@ -442,6 +457,11 @@ local function place(k)
   return k.first
 end
 
+-- visibleAt is the same as two numbers.
+local function visibleAt(k)
+  return unpackStruct('>I8I8', k.s or place(k))
+end
+
 -- flush has a key written back, when all is drained.
 local function flush(k)
   local z = ''
@@ -452,7 +472,8 @@ local function flush(k)
   if z ~= k.inz or k.l ~= k.inl then
     local was = k.inz
     if was ~= '' and not (z ~= '' and k.l == k.inl and sub(was, 9) == sub(z, 9)) then
-      zrem(P .. 'z' .. k.inl .. k.t, sub(was, 9) .. k.name)
+      local tenant, name = named(k)
+      zrem(P .. 'z' .. k.inl .. tenant, sub(was, 9) .. name)
     end
     if z ~= '' then
       enter(k)
@@ -476,7 +497,7 @@ local function flush(k)
     end
     emptied(k)
   else
-    local raw = packed(k)
+    local raw = packHead(k.r, k.n, k.f, k.g, k.c, k.z, k.a, k.s or '', k.tok or '', k.tok and k.u or 0, k.tok and k.d or '')
     if raw ~= k.raw then
       sets[#sets + 1] = k.hash
       sets[#sets + 1] = raw

@@ -179,15 +179,15 @@ local function handOver(w)
   for i = 1, #w.routes do
     served[laneOf(q, w.routes[i])] = true
   end
-  local list, sorted, last = {}, true, 0
+  local list, times, numbers, sorted, last = {}, {}, {}, true, 0
   for i = 1, #touched do
     local k = touched[i]
     if k.c > 0 and not k.tok and k.r ~= '' and served[k.l] then
-      local visible, number = unpackStruct('>I8I8', place(k))
+      local visible, number = visibleAt(k)
       if visible <= now then
         sorted = sorted and number >= last and visible == now
         last = number
-        list[#list + 1] = {k, visible, number}
+        list[#list + 1], times[k], numbers[k] = k, visible, number
       end
     end
   end
@@ -195,16 +195,16 @@ local function handOver(w)
     return false
   end
   if not sorted then
-    table.sort(list, function(a, b) return a[2] < b[2] or a[2] == b[2] and a[3] < b[3] end)
+    table.sort(list, function(a, b) return times[a] < times[b] or times[a] == times[b] and numbers[a] < numbers[b] end)
   end
   local tenants = {}
   for i = 1, #list do
-    local k = list[i][1]
+    local k = list[i]
     if replied >= maxReply or not claimKey(k, w) then
       w.more = true -- what stays gets to its lane
       break
     end
-    tenants[k.t] = true
+    tenants[named(k)] = true
   end
   for tenant in pairs(tenants) do
     turn = turn + 1

@@ -8,7 +8,7 @@ for i = 1, num() do
     lost[#lost + 1] = i
   elseif now + d > h[10] then
     h[10] = now + d
-    call('SET', P .. 'k' .. id, cmsgpack.pack(h))
+    call('SET', P .. 'k' .. id, packHead(unpack(h)))
     call('ZADD', P .. 'l', text(h[10]), id)
   end
 end

@@ -90,7 +90,7 @@ end
 local function verifyKey(id)
   local h, s = keyHead(id)
   local q, t, name = parts(id)
-  local r, length, first, c, token = h[1], h[2], h[3], h[5], h[9]
+  local r, length, first, c, token = h[1], h[2], h[3], h[5], h[9] ~= '' and h[9] or nil
   if c == 0 and length == 0 then
     wrong(id, 'it has neither messages nor a log')
   end
@@ -99,7 +99,7 @@ local function verifyKey(id)
     wrong(id, 'its log has %.0f entries, and should have those from %.0f to %.0f', entries, first, length)
   end
   local list = s and verifySingle(id, q, r, c, s) or verifyMessages(id, q, r, c)
-  verifyLease(id, token, h[10], h[11], s ~= nil, list)
+  verifyLease(id, token, token and h[10], h[11], s ~= nil, list)
   local z = ''
   if r ~= '' and not token and #list > 0 then
     z = pack('>I8', tonumber(list[2])) .. sub(list[1], 1, 8)

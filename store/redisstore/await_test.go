@@ -97,7 +97,9 @@ func TestWhatAnotherProcessWroteIsNotWaitedFor(t *testing.T) {
 	write(t, b, "r", "second", 1)
 	write(t, b, "warm-up", "b", 1)
 	warm() // so it has heard the other one too
-	r, err := a.Await(t.Context(), putRecord("r").Record.Key, 1)
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	r, err := a.Await(ctx, putRecord("r").Record.Key, 1)
 	if err != nil || r.Version != 2 {
 		t.Errorf("got version %d, error %v, want 2", r.Version, err)
 	}
@@ -114,7 +116,7 @@ func TestWhatAnotherProcessWroteIsNotWaitedFor(t *testing.T) {
 			write(t, b, "warm-up", "c", 2)
 			warm()
 		}
-		if _, err := a.Await(t.Context(), putRecord(id).Record.Key, 1); !isErr(err, store.ErrNotFound) {
+		if _, err := a.Await(ctx, putRecord(id).Record.Key, 1); !isErr(err, store.ErrNotFound) {
 			t.Errorf("%s: got %v, want that it is not there", id, err)
 		}
 	}

@@ -164,3 +164,52 @@ func TestAClaimThatGoesWithCommitsThatFailFindsOutWhatIsWrong(t *testing.T) {
 	}
 	must(t, server, "HDEL", s.prefix+"meta", "owner", "owned")
 }
+
+func TestAClaimThatGoesWithCommitsGetsNothingThatTheyTakeAway(t *testing.T) {
+	t.Parallel()
+	s := open(t, Options{Addresses: []string{testenv.SharedRedis(t).Addr}, poll: never})
+	put(t, s, message("turns", "moved", "a"), message("turns", "deleted", "b"), message("turns", "later", "c"), message("turns", "stays", "d"))
+	moved, later := message("turns", "moved", "e"), message("turns", "later", "c")
+	moved.Route = "other"
+	hold(s)
+	result := rides(t, s, request("turns", time.Hour))
+	committed := gathers(t, s, &store.Tx{
+		Put: []store.Message{moved}, DeleteKeys: []store.Key{message("turns", "deleted", "").Key},
+		Retime: []store.Retime{{Ref: later.Ref(), VisibleAt: time.Now().Add(time.Hour)}},
+	})
+	letGo(s)
+	if err := committed(); err != nil {
+		t.Fatal(err)
+	}
+	if claims, err := result(); err != nil || len(claims) != 1 || claims[0].Key.Name != "stays" {
+		t.Errorf("claimed %v, error %v, want only what stays", claims, err)
+	}
+	verifies(t, s)
+	other := request("turns", 0)
+	other.Routes = []string{"other"}
+	if claims := claim(t, s, other); len(claims) != 1 || len(claims[0].Messages) != 2 {
+		t.Errorf("claimed %v, want both messages of the key that has moved", claims)
+	}
+	verifies(t, s)
+}
+
+func TestWhatDoesNotFitAClaimThatGoesWithCommitsIsLeftForOthers(t *testing.T) {
+	t.Parallel()
+	s := open(t, Options{Addresses: []string{testenv.SharedRedis(t).Addr}, poll: never})
+	small := request("turns", time.Hour)
+	small.Max = 2
+	hold(s)
+	result := rides(t, s, small)
+	committed := gathers(t, s, &store.Tx{Put: []store.Message{message("turns", "1", "a"), message("turns", "2", "b"), message("turns", "3", "c")}})
+	letGo(s)
+	if err := committed(); err != nil {
+		t.Fatal(err)
+	}
+	if claims, err := result(); err != nil || len(claims) != 2 {
+		t.Errorf("claimed %v, error %v, want two keys", claims, err)
+	}
+	if claims := claim(t, s, request("turns", 0)); len(claims) != 1 || claims[0].Key.Name != "3" {
+		t.Errorf("claimed %v, want the third", claims)
+	}
+	verifies(t, s)
+}

@@ -2,6 +2,8 @@ package redisstore
 
 import (
 	"context"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -154,4 +156,23 @@ func TestVersionsThatAreKnownAreFew(t *testing.T) {
 	if got := v.version(10*maxKnown - 1); got != 7 {
 		t.Errorf("a version that came late is taken for the latest: %d", got)
 	}
+}
+
+func TestARecordWithALongStatusLeavesTheListOfIt(t *testing.T) {
+	t.Parallel()
+	s := open(t, Options{Addresses: []string{testenv.SharedRedis(t).Addr}, poll: never})
+	for _, n := range []int{109, 110, 111, 500} {
+		for expect, status := range []string{strings.Repeat("x", n), "short"} {
+			p := putRecord(strconv.Itoa(n))
+			p.Record.Status, p.Expect = status, int64(expect)
+			if err := s.Commit(t.Context(), &store.Tx{PutRecords: []store.PutRecord{p}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		count, err := s.Count(t.Context(), store.Query{Kind: "instance", Statuses: []string{strings.Repeat("x", n)}}, 10)
+		if err != nil || count != 0 {
+			t.Errorf("%d records have the status of %d bytes, error %v, want none", count, n, err)
+		}
+	}
+	verifies(t, s)
 }

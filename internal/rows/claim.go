@@ -124,16 +124,36 @@ func (f *Frame) look(w *waiter) {
 	f.tasks.Go(func() { f.lookFor(w) })
 }
 
+// awaitLet waits, for a call that is about to end, until keys are released that were leased
+// for nobody: they are ready, and what is ready is not missed. It returns how many there
+// were.
+func (f *Frame) awaitLet(w *waiter) uint64 {
+	f.mu.Lock()
+	over, let := w.over, w.view.queue.let
+	lettings := w.view.queue.lettings
+	f.mu.Unlock()
+	if over && let != nil {
+		select {
+		case <-let:
+		case <-f.looking.Done():
+		}
+	}
+	return lettings
+}
+
 // lookFor looks for something for a waiter that is not in its view, and lets it wait on if
 // there is nothing. One whose time has come to its end meanwhile ends, unless there is
 // more that it does not know of.
 func (f *Frame) lookFor(w *waiter) {
 	for {
+		lettings := f.awaitLet(w)
 		claims, err := f.pick(&w.req, w.view)
 		f.mu.Lock()
-		if len(claims) == 0 && err == nil && w.over && w.req.Wait > 0 && !w.ended && !f.closed && f.due(w.view) {
-			f.mu.Unlock()
-			continue
+		if len(claims) == 0 && err == nil && !w.ended && !f.closed && !f.takeStock(w) && w.over {
+			if w.req.Wait > 0 && f.due(w.view) || w.view.queue.lettings != lettings {
+				f.mu.Unlock()
+				continue
+			}
 		}
 		f.settleWait(w, claims, err)
 		f.mu.Unlock()

@@ -15,6 +15,15 @@ type call struct {
 	ctx  context.Context
 	size int
 	done chan struct{}
+	then func() // is called when it is done, if it is not nil
+}
+
+// end tells whoever waits that the call has come to its end.
+func (c *call) end() {
+	close(c.done)
+	if c.then != nil {
+		c.then()
+	}
 }
 
 func newCall(ctx context.Context, op operation, size int) *call {
@@ -196,7 +205,7 @@ func (f *Frame) split(calls []*call, t *trial) {
 		if err != nil {
 			c.err = err
 		}
-		close(c.done)
+		c.end()
 	}
 }
 

@@ -17,6 +17,10 @@ type queue struct {
 	turn     int64 // the tenant whose turn it was last
 	expiring *lane // the keys without a route
 
+	letting  int           // leases of which nobody knows, which are being released
+	lettings uint64        // how many there were so far
+	let      chan struct{} // closed when they are released; nil if there are none
+
 	serving   bool
 	sweeping  chan struct{} // closed when the sweep that is under way has ended
 	arrived   int64         // the earliest that came into expiring during the sweep

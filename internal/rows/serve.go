@@ -34,9 +34,11 @@ func (w *waiter) end(claims []store.Claim, err error) {
 	}
 }
 
-// setBusy notes whether somebody is busy with the waiter.
+// setBusy notes whether somebody is busy with the waiter. One that does not wait does not
+// count: whoever made the call may never make another one.
 func (w *waiter) setBusy(busy bool) {
 	switch {
+	case w.req.Wait == 0:
 	case busy && !w.busy:
 		w.view.busy++
 		w.view.queue.busy++
@@ -162,7 +164,7 @@ func (f *Frame) settleWait(w *waiter, claims []store.Claim, err error) {
 		w.end(nil, store.Closed("claim"))
 	case len(claims) > 0 || err != nil || w.over:
 		w.end(claims, err)
-	case f.fromStock(w):
+	case f.takeStock(w):
 	default:
 		w.enter()
 		f.serve(w.view.queue)
@@ -172,7 +174,24 @@ func (f *Frame) settleWait(w *waiter, claims []store.Claim, err error) {
 // letGo releases a lease of which nobody knows. The attempt was not one. Nobody waits for
 // it, and a store that is being closed still does it.
 func (f *Frame) letGo(l store.Lease) {
-	release := &store.Release{Lease: l, Uncounted: true}
-	f.gathered = append(f.gathered, newCall(f.ctx, operation{release: release}, opSize))
+	c := newCall(f.ctx, operation{release: &store.Release{Lease: l, Uncounted: true}}, opSize)
+	if q := f.queues[l.Key.Queue]; q != nil {
+		if q.letting == 0 {
+			q.let = make(chan struct{})
+		}
+		q.letting++
+		q.lettings++
+		c.then = func() { f.hasLet(q) }
+	}
+	f.gathered = append(f.gathered, c)
 	f.room.Signal()
+}
+
+func (f *Frame) hasLet(q *queue) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if q.letting--; q.letting == 0 {
+		close(q.let)
+		q.let = nil
+	}
 }

@@ -68,6 +68,12 @@ func (f *Frame) fromStock(w *waiter) bool {
 	if !v.passed && f.due(v) {
 		return false
 	}
+	return f.takeStock(w)
+}
+
+// takeStock gives a call what is in stock, and reports whether there was something.
+func (f *Frame) takeStock(w *waiter) bool {
+	v := w.view
 	var claims []store.Claim
 	for len(v.keys) > 0 && len(claims) < w.req.Max {
 		k := v.keys[0]

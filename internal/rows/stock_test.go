@@ -11,7 +11,9 @@ import (
 
 // ahead has one key handed to a call whose group is still under way when another key is
 // put, and returns when both groups have come to their end.
-func (h *house) ahead(f *Frame) {
+func (h *house) ahead(f *Frame) { h.ahead2(f, "k0", "k1") }
+
+func (h *house) ahead2(f *Frame, name, second string) {
 	h.Helper()
 	first := h.claim(h.Context(), f, time.Hour)
 	hold := make(chan struct{})
@@ -22,11 +24,11 @@ func (h *house) ahead(f *Frame) {
 		}
 		return nil
 	})
-	go h.put(f, "k0")
+	go h.put(f, name)
 	synctest.Wait()
-	h.put(f, "k1")
+	h.put(f, second)
 	close(hold)
-	h.got(first, "k0")
+	h.got(first, name)
 	h.db.fail(nil, nil)
 }
 
@@ -75,4 +77,86 @@ func TestClosingLetsGoOfTheStock(t *testing.T) {
 		f.CloseFrame()
 		h.got(h.claim(h.Context(), other, time.Second), "k1")
 	})
+}
+
+// holdPick has the next pick return when the function that it returns is called.
+func (h *house) holdPick() (release func()) {
+	hold := make(chan struct{})
+	var held atomic.Bool
+	h.db.onPick(func(*Picked) {
+		if held.CompareAndSwap(false, true) {
+			<-hold
+		}
+	})
+	return func() { close(hold) }
+}
+
+// TestNothingIsLeasedAheadOfWhoDoesNotWait: whoever makes a call that does not wait may never
+// make another one, and other processes are there.
+func TestNothingIsLeasedAheadOfWhoDoesNotWait(t *testing.T) {
+	inHouse(t, func(h *house) {
+		f, other := h.open(), h.open()
+		release := h.holdPick()
+		first := h.claim(h.Context(), f, 0)
+		h.put(f, "k")
+		h.got(h.claim(h.Context(), other, 0), "k")
+		release()
+		h.got(first)
+	})
+}
+
+// TestWhatIsInStockIsNotMissed: a call that does not wait has looked before there was
+// something in stock, and it still is, or was let go meanwhile.
+func TestWhatIsInStockIsNotMissed(t *testing.T) {
+	for name, after := range map[string]time.Duration{"in stock": 0, "let go": stockTime} {
+		t.Run(name, func(t *testing.T) {
+			inHouse(t, func(h *house) {
+				f := h.open()
+				release := h.holdPick()
+				c := h.claim(h.Context(), f, 0)
+				h.ahead(f)
+				<-time.After(after)
+				synctest.Wait()
+				release()
+				h.got(c, "k1")
+			})
+		})
+	}
+}
+
+// TestWhatIsBeingReleasedIsNotMissed: a call that does not wait is told that there is nothing
+// only if there is nothing, and not because the store itself has leased it for nobody.
+func TestWhatIsBeingReleasedIsNotMissed(t *testing.T) {
+	for name, lease := range map[string]time.Duration{"on the same terms": time.Minute, "on other terms": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			inHouse(t, func(h *house) {
+				f := h.open()
+				claim := func() *claiming {
+					c := &claiming{}
+					go func() {
+						req := request(0)
+						req.Lease = lease
+						c.claims, c.err = f.Claim(h.Context(), req)
+						c.done = true
+					}()
+					synctest.Wait()
+					return c
+				}
+				h.ahead(f)
+				h.got(claim(), "k1") // from stock, or after it was let go
+
+				h.ahead2(f, "k2", "k3")
+				hold := make(chan struct{})
+				h.db.fail(func(*Need) error { <-hold; return nil }, nil)
+				<-time.After(stockTime)
+				synctest.Wait()
+				c := claim()
+				if c.done {
+					t.Errorf("claimed %d, %v, while k3 is released", len(c.claims), c.err)
+				}
+				close(hold)
+				h.got(c, "k3")
+			})
+		})
+	}
 }

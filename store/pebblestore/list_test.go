@@ -4,9 +4,6 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
-
-	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/store"
 )
 
@@ -14,7 +11,7 @@ import (
 // among so many, and goes on from there.
 func TestListsDoNotKeepAnybodyWaiting(t *testing.T) {
 	t.Parallel()
-	s := openOn(t, vfs.NewMem(), base.System{}, defaultLimits)
+	s := openUnwritten(t)
 	const n = 2*maxPassed + 10
 	for i := 0; i < n; i += 1000 {
 		tx := &store.Tx{}

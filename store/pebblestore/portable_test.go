@@ -31,7 +31,7 @@ var brokenKey = store.Key{Queue: "turns", Tenant: "acme", Name: "order-1"}
 
 func newBroken(t *testing.T) *broken {
 	t.Helper()
-	s, err := Open(t.Context(), "data", Options{Clock: base.NewManual(start), Logger: quiet(), fs: vfs.NewMem(), tune: small})
+	s, err := Open(t.Context(), "data", Options{Clock: base.NewManual(start), Logger: quiet(), fs: vfs.NewMem(), tune: roomy})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -233,13 +233,13 @@ func TestVerifyFindsALeaseOfNothing(t *testing.T) {
 // in another order than that of their IDs and times.
 func TestExportOfAKeyWithManyMessages(t *testing.T) {
 	t.Parallel()
-	b := newBroken(t)
+	b := openUnwritten(t)
 	const n = 2*exportPlaces + 10
 	key := store.Key{Queue: "turns", Tenant: "acme", Name: "many"}
 	var want []string
 	for i := 0; i < n; {
 		tx := &store.Tx{}
-		for ; i < n && len(tx.Put) < 20_000; i++ {
+		for ; i < n && len(tx.Put) < 1000; i++ {
 			id := fmt.Sprintf("%08d", i*7919%n)
 			want = append(want, id)
 			tx.Put = append(tx.Put, store.Message{Key: key, ID: id, Route: "order", VisibleAt: start.Add(time.Duration(i*104729%n) * time.Millisecond)})

@@ -19,6 +19,37 @@ func small(o *pebble.Options) {
 	o.CacheSize = 1 << 20
 }
 
+// roomy is for tests that read much, and to whom it does not matter whether a file or the
+// cache is read. With the race detector Pebble overwrites each byte of each block that
+// leaves the cache, to see who still reads it: a cache that is too small then takes ten
+// times as long as the test itself.
+func roomy(o *pebble.Options) {
+	small(o)
+	o.CacheSize = 256 << 20 // of which a block gets at most one of several parts
+}
+
+// unwritten is for tests that put very much, and are not about files: all of it stays in
+// memory. With the race detector Pebble notes a stack for each table that is looked into.
+func unwritten(o *pebble.Options) {
+	o.MemTableSize = 64 << 20
+	o.CacheSize = 1 << 20
+}
+
+// openUnwritten opens a new store that is [unwritten].
+func openUnwritten(t *testing.T) *Store {
+	t.Helper()
+	s, err := Open(t.Context(), "data", Options{Clock: base.NewManual(start), Logger: quiet(), fs: vfs.NewMem(), tune: unwritten})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return s
+}
+
 // start is when the clocks of tests begin.
 var start = time.UnixMilli(1_800_000_000_000)
 
@@ -29,7 +60,7 @@ func newBackend(t testing.TB) *storetest.Backend {
 	clock := base.NewManual(start)
 	fs := vfs.NewMem()
 	try := func() (store.Store, error) {
-		s, err := Open(t.Context(), "data", Options{Clock: clock, Logger: quiet(), fs: fs, tune: small})
+		s, err := Open(t.Context(), "data", Options{Clock: clock, Logger: quiet(), fs: fs, tune: roomy})
 		if err != nil {
 			return nil, err
 		}

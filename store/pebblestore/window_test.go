@@ -57,7 +57,7 @@ func newHouse(t testing.TB, lim limits) *house {
 
 func (h *house) open() {
 	h.t.Helper()
-	s, err := Open(h.t.Context(), "data", Options{Clock: h.clock, Logger: quiet(), fs: h.fs, tune: small, limits: &h.limits})
+	s, err := Open(h.t.Context(), "data", Options{Clock: h.clock, Logger: quiet(), fs: h.fs, tune: roomy, limits: &h.limits})
 	if err != nil {
 		h.t.Fatalf("open: %v", err)
 	}

@@ -283,8 +283,8 @@ func (w *world) lookAtAll() (lines []string) {
 	w.t.Helper()
 	for _, k := range w.everyKey() {
 		page := w.readLog(k, 0)
-		var log [][]byte
-		for entry, err := range store.Entries(w.ctx, w.Store, k, 0) {
+		log := slices.Clone(page.Entries)
+		for entry, err := range store.Entries(w.ctx, w.Store, k, page.First+len(page.Entries)) {
 			if err != nil {
 				w.t.Fatalf("read log: %v", err)
 			}
@@ -332,8 +332,10 @@ func (w *world) listed(q store.Query) (lines []string) {
 				last = r.Time
 			}
 			same = append(same, lineOfRecord(r))
-			got := w.get(r.Key)
-			if lineOfRecord(&got) != lineOfRecord(r) {
+			if q.Descending {
+				continue // they are the same records, and were got before
+			}
+			if got := w.get(r.Key); lineOfRecord(&got) != lineOfRecord(r) {
 				w.t.Fatalf("listed %s, and got %s", lineOfRecord(r), lineOfRecord(&got))
 			}
 		}

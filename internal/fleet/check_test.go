@@ -86,6 +86,7 @@ func (f *fleet) check() {
 	f.checkOrders()
 	f.checkHistories()
 	f.checkTimers()
+	f.t.Logf("the latest thing was %v late; the limit is %v, and the database was away for %v", f.latest, f.longest(), f.outage)
 	f.checkStore()
 }
 
@@ -95,7 +96,7 @@ func (f *fleet) alone() time.Duration { return f.outage + lease + slack }
 
 // longest is how long something may be left to itself altogether, by as many faults as can
 // meet one thing in a row.
-func (f *fleet) longest() time.Duration { return 3*(f.outage+lease) + slack }
+func (f *fleet) longest() time.Duration { return 2*(f.outage+lease) + slack }
 
 // checkLedger checks that no attempt began twice under one number, and that none was long
 // in coming.
@@ -184,7 +185,9 @@ func (f *fleet) checkHistories() {
 		for execution := 1; execution <= info.Execution; execution++ {
 			h, err := f.client.History(f.t.Context(), info.Ref, execution)
 			if err == nil {
-				err = checkHistory(h, f.longest())
+				var late time.Duration
+				late, err = checkHistory(h, f.longest())
+				f.latest = max(f.latest, late)
 			}
 			if err != nil {
 				f.t.Errorf("execution %d of %v: %v", execution, info.Ref, err)
@@ -204,8 +207,9 @@ var answers = map[string]string{
 
 // checkHistory checks that a history of an execution that has ended is one: events without
 // gaps, time that goes forward, each thing answered once and after it was asked for, no
-// timer early, and nothing left alone for long, by the store's clock.
-func checkHistory(h abide.History, longest time.Duration) error {
+// timer early, and nothing left alone for long, by the store's clock. It returns how late
+// the latest thing was.
+func checkHistory(h abide.History, longest time.Duration) (latest time.Duration, err error) {
 	type question struct {
 		kind string
 		due  time.Time
@@ -217,10 +221,10 @@ func checkHistory(h abide.History, longest time.Duration) error {
 		q := asked[e.Ref]
 		switch {
 		case e.ID != i+1:
-			return fmt.Errorf("event %d has ID %d", i+1, e.ID)
+			return latest, fmt.Errorf("event %d has ID %d", i+1, e.ID)
 		case e.Kind == "TurnStarted":
 			if e.At.Before(now) {
-				return fmt.Errorf("event %s is earlier than the turn before, at %v", e.String(), now)
+				return latest, fmt.Errorf("event %s is earlier than the turn before, at %v", e.String(), now)
 			}
 			now = e.At
 		case e.Kind == "TimerCreated":
@@ -229,23 +233,26 @@ func checkHistory(h abide.History, longest time.Duration) error {
 			asked[e.ID] = question{e.Kind, now}
 		case answers[e.Kind] == "":
 		case q.kind != answers[e.Kind]:
-			return fmt.Errorf("event %s answers what is not open", e.String())
+			return latest, fmt.Errorf("event %s answers what is not open", e.String())
 		case now.Before(q.due):
-			return fmt.Errorf("event %s, in a turn at %v, is early: it was due at %v", e.String(), now, q.due)
+			return latest, fmt.Errorf("event %s, in a turn at %v, is early: it was due at %v", e.String(), now, q.due)
 		case e.Kind != "ChildCompleted" && now.Sub(q.due) > longest:
-			return fmt.Errorf("event %s, in a turn at %v, comes %v late", e.String(), now, now.Sub(q.due))
+			return latest, fmt.Errorf("event %s, in a turn at %v, comes %v late", e.String(), now, now.Sub(q.due))
 		default:
+			if e.Kind != "ChildCompleted" {
+				latest = max(latest, now.Sub(q.due))
+			}
 			delete(asked, e.Ref)
 		}
 	}
 	if len(asked) > 0 {
-		return fmt.Errorf("%d things were not answered: %v", len(asked), asked)
+		return latest, fmt.Errorf("%d things were not answered: %v", len(asked), asked)
 	}
 	last := h.Events[len(h.Events)-1].Kind
 	if last != "ExecutionCompleted" && last != "ExecutionContinued" {
-		return fmt.Errorf("it ends with %s", last)
+		return latest, fmt.Errorf("it ends with %s", last)
 	}
-	return nil
+	return latest, nil
 }
 
 // publication is an envelope in a file, and when it got there.
@@ -279,6 +286,7 @@ func (f *fleet) checkTimers() {
 			case p.due.FiredAt.Sub(due) > f.longest():
 				f.t.Errorf("timer %s is %v late", key, p.due.FiredAt.Sub(due))
 			}
+			f.latest = max(f.latest, p.due.FiredAt.Sub(due))
 			ids[key] = p.envelope.ID
 			published++
 		}

@@ -23,7 +23,7 @@ const lease = 2 * time.Second
 // slack is how much longer than the lease it may take until what a lost process has left
 // is taken up, on a machine that is busy. A fleet that waits for another lease than the
 // one that it was given, thirty seconds, is found out.
-const slack = 15 * time.Second
+const slack = 8 * time.Second
 
 // fleet is some processes on one database, and the load on them.
 type fleet struct {
@@ -46,6 +46,7 @@ type fleet struct {
 	due       map[string]time.Time // of timers
 	cancelled map[string]bool
 	outage    time.Duration // the longest that the database was away for
+	latest    time.Duration // how late the latest thing was that came
 }
 
 // newFleet returns a fleet without processes on a new database of a server.

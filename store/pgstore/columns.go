@@ -13,6 +13,10 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
+// blobs is bytes as a parameter: an array of a type that is known, and is not taken apart by
+// reflection.
+type blobs = pgtype.FlatArray[[]byte]
+
 // uuids returns IDs as a parameter.
 func uuids(ids []rows.ID) pgtype.FlatArray[pgtype.UUID] {
 	list := make(pgtype.FlatArray[pgtype.UUID], len(ids))

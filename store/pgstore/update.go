@@ -138,7 +138,7 @@ func (d *database) load(ctx context.Context, to sender, begin []string, need *ro
 
 // unknown returns those messages of which it is not known yet that they have no rows: where a
 // key is remembered to have none with rows, there is nothing to look for.
-func (l *loaded) unknown(refs []rows.Ref) (keys []rows.ID, ids [][]byte) {
+func (l *loaded) unknown(refs []rows.Ref) (keys []rows.ID, ids blobs) {
 	for _, ref := range refs {
 		if row := l.state.Keys[ref.Key]; row == nil || row.Rows() > 0 {
 			keys, ids = append(keys, ref.Key), append(ids, []byte(ref.ID))

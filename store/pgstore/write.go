@@ -86,7 +86,7 @@ func (w *writer) put(list []rows.MessageRow) {
 		return
 	}
 	keys, seqs, visible, put, ttl := make(pgtype.FlatArray[pgtype.UUID], n), make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n)
-	attempts, ids, bodies := make([]int32, n), make([][]byte, n), make([][]byte, n)
+	attempts, ids, bodies := make([]int32, n), make(blobs, n), make(blobs, n)
 	for i := range list {
 		m := &list[i]
 		keys[i], seqs[i], visible[i], put[i], ttl[i] = uuid(m.Key), m.Seq, m.Visible, m.Put, m.TTL
@@ -106,7 +106,7 @@ func (w *writer) entries(c *rows.Changes) {
 	var keys pgtype.FlatArray[pgtype.UUID]
 	var at []int64
 	var ns []int32
-	var data [][]byte
+	var data blobs
 	for _, e := range c.Append {
 		for _, c := range chunks(e.At, e.Entries) {
 			keys, at, ns, data = append(keys, uuid(e.Key)), append(at, int64(c.at)), append(ns, int32(c.n)), append(data, c.data)
@@ -124,7 +124,7 @@ type keyColumns struct {
 	logFirst, logLength, logTag       []int64
 	at                                pgtype.FlatArray[pgtype.Int8]
 	tokens, delivered                 pgtype.FlatArray[pgtype.Text]
-	routes                            [][]byte
+	routes                            blobs
 	refresh                           []bool
 	inline                            inlineColumns
 }
@@ -134,7 +134,7 @@ type keyColumns struct {
 type inlineColumns struct {
 	seqs, visible, put, ttl pgtype.FlatArray[pgtype.Int8]
 	attempts                pgtype.FlatArray[pgtype.Int4]
-	ids, bodies             [][]byte
+	ids, bodies             blobs
 }
 
 func (c *inlineColumns) add(m *rows.MessageRow) {
@@ -192,7 +192,7 @@ func (w *writer) insertKeys(list []*rows.KeyRow) {
 		return
 	}
 	c := newKeyColumns(list, nil)
-	var queues, tenants, names [][]byte
+	var queues, tenants, names blobs
 	for _, k := range list {
 		queues, tenants, names = append(queues, []byte(k.Key.Queue)), append(tenants, []byte(k.Key.Tenant)), append(names, []byte(k.Key.Name))
 	}
@@ -262,9 +262,9 @@ func (w *writer) putRecords(sql string, list []store.Record) {
 		return
 	}
 	keys := make(pgtype.FlatArray[pgtype.UUID], n)
-	kinds, tenants, ids := make([][]byte, n), make([][]byte, n), make([][]byte, n)
+	kinds, tenants, ids := make(blobs, n), make(blobs, n), make(blobs, n)
 	versions, times := make([]int64, n), make([]int64, n)
-	statuses, names, bodies := make([][]byte, n), make([][]byte, n), make([][]byte, n)
+	statuses, names, bodies := make(blobs, n), make(blobs, n), make(blobs, n)
 	tags := make([]string, n)
 	for i := range list {
 		r := &list[i]
@@ -291,7 +291,7 @@ func (w *writer) tally(list []rows.Tally) {
 		return
 	}
 	lanes, more := make([]int64, n), make([]int64, n)
-	queues, routes := make([][]byte, n), make([][]byte, n)
+	queues, routes := make(blobs, n), make(blobs, n)
 	for i := range list {
 		t := &list[i]
 		lanes[i], more[i], queues[i], routes[i] = t.Lane, int64(t.More), []byte(t.Queue), []byte(t.Route)

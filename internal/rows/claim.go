@@ -124,6 +124,16 @@ func (f *Frame) look(w *waiter) {
 	f.tasks.Go(func() { f.lookFor(w) })
 }
 
+// again reports whether to look again for a call for which nothing was found: for one that
+// waits if there is something that came meanwhile, which is older than what is in stock; and
+// for one that is about to end if something was released. Otherwise it gets what is in stock.
+func (f *Frame) again(w *waiter, lettings uint64) bool {
+	if w.req.Wait > 0 && f.due(w.view) {
+		return true
+	}
+	return !f.takeStock(w) && w.over && w.view.queue.lettings != lettings
+}
+
 // awaitLet waits, for a call that is about to end, until keys are released that were leased
 // for nobody: they are ready, and what is ready is not missed. It returns how many there
 // were.
@@ -149,11 +159,9 @@ func (f *Frame) lookFor(w *waiter) {
 		lettings := f.awaitLet(w)
 		claims, err := f.pick(&w.req, w.view)
 		f.mu.Lock()
-		if len(claims) == 0 && err == nil && !w.ended && !f.closed && !f.takeStock(w) && w.over {
-			if w.req.Wait > 0 && f.due(w.view) || w.view.queue.lettings != lettings {
-				f.mu.Unlock()
-				continue
-			}
+		if len(claims) == 0 && err == nil && !w.ended && !f.closed && f.again(w, lettings) {
+			f.mu.Unlock()
+			continue
 		}
 		f.settleWait(w, claims, err)
 		f.mu.Unlock()

@@ -160,3 +160,18 @@ func TestWhatIsBeingReleasedIsNotMissed(t *testing.T) {
 		})
 	}
 }
+
+// TestWhatIsDueComesBeforeTheStock: it may be older, or be there for quarantine.
+func TestWhatIsDueComesBeforeTheStock(t *testing.T) {
+	inHouse(t, func(h *house) {
+		f, other := h.open(), h.open()
+		release := h.holdPick()
+		c := h.claim(h.Context(), f, time.Hour)
+		h.put(other, "due")
+		synctest.Wait() // it is told of
+		h.put(f, "ahead")
+		release()
+		h.got(c, "due")
+		h.got(h.claim(h.Context(), f, time.Hour), "ahead")
+	})
+}

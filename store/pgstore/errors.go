@@ -17,7 +17,6 @@ var (
 	// Another transaction came in between: the same again goes through.
 	codesAgain = []string{
 		"23505", // unique_violation: it has inserted the row first
-		"22012", // division_by_zero: it has changed the row first, see guardEnd
 		"40001", // serialization_failure
 		"40P01", // deadlock_detected
 	}
@@ -69,12 +68,18 @@ func fatal(reported *pgconn.PgError) bool {
 // undone returns the error of an update that changed nothing, for certain.
 func undone(err error) error {
 	switch c := code(err); {
-	case slices.Contains(codesAgain, c):
+	case slices.Contains(codesAgain, c) || cameBetween(err):
 		return fmt.Errorf("pgstore: update: %w: %w", rows.ErrAgain, err)
 	case slices.Contains(codesFull, c):
 		return fmt.Errorf("pgstore: update: %w: %w", store.ErrFull, err)
 	}
 	return fmt.Errorf("pgstore: update: %w: %w", rows.ErrUndone, err)
+}
+
+// cameBetween reports whether another transaction has changed a row first: see guardEnd.
+func cameBetween(err error) bool {
+	reported, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && strings.Contains(reported.Message, between)
 }
 
 // failed returns the error of a read.

@@ -137,11 +137,13 @@ JOIN {schema}.messages m ON m.key = w.key AND m.id = w.id`
 
 // An update does not lock what it loads, unless others came in between just before: a row
 // that is locked is written once more. Instead it writes what it has loaded only if it is
-// still so: a statement that finds fewer rows than it was given divides by zero, and with
-// that the transaction ends.
+// still so: a statement that finds fewer rows than it was given takes a sentence for a
+// number, and with that the transaction ends. The sentence is for who reads the server's log.
 const (
+	between = `another transaction came in between, so Abide does this again`
+
 	guardBegin = `WITH done AS (`
-	guardEnd   = ` RETURNING 1) SELECT 1 / CASE WHEN count(*) = cardinality($1::uuid[]) THEN 1 ELSE 0 END FROM done`
+	guardEnd   = ` RETURNING 1) SELECT (CASE WHEN count(*) = cardinality($1::uuid[]) THEN '1' ELSE '` + between + `' END)::int4 FROM done`
 )
 
 // What an update writes of keys.

@@ -40,8 +40,11 @@ func (d *database) countText(q *store.Query, limit int) (string, []any) {
 		args = append(args, encodeTags(q.Tags))
 		where += fmt.Sprintf(" AND r.tags @> $%d::bytea[]", len(args))
 	}
+	// The order is that of one index, which is to be read: another one would do as well if
+	// there were nothing in it.
 	sql := `WITH RECURSIVE ` + strands + `
-SELECT count(*) FROM (SELECT FROM s CROSS JOIN LATERAL (SELECT FROM {schema}.records r WHERE ` + where + `) c LIMIT ` + fmt.Sprintf("$%d::int8", n-2) + `) x`
+SELECT count(*) FROM (SELECT FROM s CROSS JOIN LATERAL (
+	SELECT FROM {schema}.records r WHERE ` + where + ` ORDER BY r.time, r.num) c LIMIT ` + fmt.Sprintf("$%d::int8", n-2) + `) x`
 	return d.text.translate.Replace(sql), args
 }
 

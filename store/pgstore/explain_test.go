@@ -34,6 +34,11 @@ func literal(v any) string {
 // parameters, takes it back, and returns the plan.
 func explain(t *testing.T, s *Store, sql string, args []any) string {
 	t.Helper()
+	return explainWith(t, s, "ANALYZE, BUFFERS, COSTS off, TIMING off", sql, args)
+}
+
+func explainWith(t *testing.T, s *Store, options, sql string, args []any) string {
+	t.Helper()
 	var values []string
 	for _, a := range args {
 		values = append(values, literal(a))
@@ -54,9 +59,13 @@ func explain(t *testing.T, s *Store, sql string, args []any) string {
 		}
 		return lines
 	}
+	list := ""
+	if len(values) > 0 {
+		list = "(" + strings.Join(values, ", ") + ")"
+	}
 	run("BEGIN")
 	run("PREPARE explained AS " + sql)
-	plan := run("EXPLAIN (ANALYZE, BUFFERS, COSTS off, TIMING off) EXECUTE explained(" + strings.Join(values, ", ") + ")")
+	plan := run("EXPLAIN (" + options + ") EXECUTE explained" + list)
 	run("ROLLBACK")
 	run("DEALLOCATE explained")
 	return strings.Join(plan, "\n")
@@ -76,7 +85,30 @@ func usesIndexes(t *testing.T, name, plan string, maxPages int) {
 	}
 }
 
-// fill puts keys with one message each: 100,000 for later of 1,000 tenants, and a few that
+// knownAsEmpty makes the server believe for the rest of the test that the tables are empty:
+// it last looked at them when they were.
+func knownAsEmpty(t *testing.T, s *Store) {
+	t.Helper()
+	set := func(what string) {
+		sql := ""
+		for _, table := range tables {
+			sql += fmt.Sprintf("ALTER TABLE %[1]s.%[2]s "+what+"; DELETE FROM %[1]s.%[2]s; ANALYZE %[1]s.%[2]s;", s.db.config.quoted(), table)
+		}
+		execute(t, s.db.config.conn.ConnString(), sql)
+	}
+	set("SET (autovacuum_enabled = off)")
+	t.Cleanup(func() { set("RESET (autovacuum_enabled)") })
+}
+
+// analyze lets the server look at the tables.
+func analyze(t *testing.T, s *Store) {
+	t.Helper()
+	for _, table := range tables {
+		execute(t, s.db.config.conn.ConnString(), "ANALYZE "+s.db.config.quoted()+"."+table)
+	}
+}
+
+// fillKeys puts keys with one message each: some for later, of 1,000 tenants, and a few that
 // are ready.
 func fillKeys(t *testing.T, s *Store, later, ready int, queue, route string) {
 	t.Helper()
@@ -88,15 +120,28 @@ SELECT md5(i::text)::uuid, 1, %[2]d, i %% 1000, t, t, 1, 1, 0, 0, 0, '%[3]s', in
 FROM (SELECT i, CASE WHEN i <= %[5]d THEN 1000 + i ELSE 99999999999999 - i END AS t FROM generate_series(1, %[6]d) i) x;
 INSERT INTO %[1]s.messages (key, seq, visible, put, ttl, attempt, id, body)
 SELECT id, 0, at, 1, 0, 0, 'a', 'body' FROM %[1]s.keys;
-INSERT INTO %[1]s.tally (lane, queue, route, n) VALUES (%[2]d, '%[3]s', '%[4]s', %[6]d);
-ANALYZE %[1]s.keys; ANALYZE %[1]s.messages;`, schema, lane, queue, route, ready, later+ready))
+INSERT INTO %[1]s.tally (lane, queue, route, n) VALUES (%[2]d, '%[3]s', '%[4]s', %[6]d)`, schema, lane, queue, route, ready, later+ready))
 }
 
 // TestClaimsUseIndexes: what waits for later costs a claim nothing.
 func TestClaimsUseIndexes(t *testing.T) {
 	t.Parallel()
-	s := open(t, newURL(t), Options{})
-	fillKeys(t, s, 100_000, 500, "turns", "order")
+	for _, known := range []bool{true, false} {
+		t.Run(fmt.Sprintf("known=%v", known), func(t *testing.T) {
+			t.Parallel()
+			s := open(t, unusedURL(t), Options{})
+			fillKeys(t, s, 10, 10, "turns", "order")
+			knownAsEmpty(t, s)
+			fillKeys(t, s, 100_000, 500, "turns", "order")
+			if known {
+				analyze(t, s)
+			}
+			claimsUseIndexes(t, s)
+		})
+	}
+}
+
+func claimsUseIndexes(t *testing.T, s *Store) {
 	lane := rows.LaneOf("turns", "order")
 	pick := func(name string, lanes []int64, most, maxPages int) {
 		t.Helper()
@@ -122,13 +167,31 @@ func TestClaimsUseIndexes(t *testing.T) {
 // TestListsUseIndexes: a page costs what is on it, whatever else there is.
 func TestListsUseIndexes(t *testing.T) {
 	t.Parallel()
-	s := open(t, newURL(t), Options{})
+	for _, known := range []bool{true, false} {
+		t.Run(fmt.Sprintf("known=%v", known), func(t *testing.T) {
+			t.Parallel()
+			s := open(t, unusedURL(t), Options{})
+			fillRecords(t, s, 100)
+			knownAsEmpty(t, s)
+			fillRecords(t, s, 100_000)
+			if known {
+				execute(t, s.db.config.conn.ConnString(), "VACUUM ANALYZE "+s.db.config.quoted()+".records")
+			}
+			listsUseIndexes(t, s)
+		})
+	}
+}
+
+func fillRecords(t *testing.T, s *Store, n int) {
+	t.Helper()
 	execute(t, s.db.config.conn.ConnString(), fmt.Sprintf(`
 INSERT INTO %[1]s.records (key, kind, tenant, id, version, time, status, name, tags, body)
 SELECT md5(i::text)::uuid, 'instance', int8send(i %% 1000), int8send(i), 1, 1000 * i, CASE i %% 4 WHEN 0 THEN 'running' WHEN 1 THEN 'failed' ELSE 'completed' END::bytea,
 	int8send(i %% 50), '{}', 'body'
-FROM generate_series(1, 100000) i`, s.db.config.quoted()))
-	execute(t, s.db.config.conn.ConnString(), "VACUUM ANALYZE "+s.db.config.quoted()+".records") // the schema may have been used before
+FROM generate_series(1, %[2]d) i`, s.db.config.quoted(), n))
+}
+
+func listsUseIndexes(t *testing.T, s *Store) {
 	tenant := string([]byte{0, 0, 0, 0, 0, 0, 0, 7})
 	queries := map[string]store.Query{
 		"all":                  {},

@@ -13,18 +13,19 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// Each of the tables is exported in the order of its primary key. The last parameters are
-// how many rows there is room for, and how many bytes. If there is a row, one is returned.
+// Each of the tables is exported in the order of its primary key, from the row after the
+// first parameters on. The last parameters are how many rows there is room for, and how many
+// bytes. If there is a row, one is returned.
 const (
 	exportKeys = `SELECT k.id, k.queue, k.tenant, k.name, k.route, k.log_tag, k.log_first, k.log_length
-FROM {schema}.keys k WHERE ($1::uuid IS NULL OR k.id > $1::uuid) ORDER BY k.id LIMIT least($2::int8, 1 + $3::int8 / 64)`
+FROM {schema}.keys k WHERE k.id > $1::uuid ORDER BY k.id LIMIT least($2::int8, 1 + $3::int8 / 64)`
 
 	exportEntries = `SELECT c.key, k.queue, k.tenant, k.name, k.log_first, c.at, c.n, c.data
 FROM (SELECT e.*, sum(octet_length(e.data)) OVER w AS bytes, row_number() OVER w AS nth
 	FROM (SELECT e.key, e.at, e.n, e.data FROM {schema}.entries e
-		WHERE $1::uuid IS NULL OR (e.key, e.at) > ($1::uuid, $2::int8) ORDER BY e.key, e.at LIMIT $3::int8) e
+		WHERE (e.key, e.at) > ($1::uuid, $2::int8) ORDER BY e.key, e.at LIMIT $3::int8) e
 	WINDOW w AS (ORDER BY e.key, e.at)) c
-JOIN {schema}.keys k ON k.id = c.key
+JOIN {schema}.keys k ON k.id = ANY (ARRAY[c.key])
 WHERE c.nth = 1 OR c.bytes <= $4::int8
 ORDER BY c.key, c.at`
 
@@ -33,21 +34,21 @@ ORDER BY c.key, c.at`
 FROM (SELECT m.*, sum(octet_length(m.body)) OVER w AS bytes, row_number() OVER w AS nth
 	FROM (
 		(SELECT * FROM {schema}.messages m
-			WHERE $1::uuid IS NULL OR (m.key, m.seq) > ($1::uuid, $2::int8) ORDER BY m.key, m.seq LIMIT $3::int8)
+			WHERE (m.key, m.seq) > ($1::uuid, $2::int8) ORDER BY m.key, m.seq LIMIT $3::int8)
 		UNION ALL
 		(SELECT k.id, k.m_seq, k.m_visible, k.m_put, k.m_ttl, k.m_attempt, k.m_id, k.m_body FROM {schema}.keys k
-			WHERE k.m_id IS NOT NULL AND ($1::uuid IS NULL OR k.id > $1::uuid OR k.id = $1::uuid AND k.m_seq > $2::int8)
+			WHERE k.id >= $1::uuid AND (k.id > $1::uuid OR k.m_seq > $2::int8) AND k.m_id IS NOT NULL
 			ORDER BY k.id LIMIT $3::int8)
 		ORDER BY key, seq LIMIT $3::int8) m
 	WINDOW w AS (ORDER BY m.key, m.seq)) c
-JOIN {schema}.keys k ON k.id = c.key
+JOIN {schema}.keys k ON k.id = ANY (ARRAY[c.key])
 WHERE c.nth = 1 OR c.bytes <= $4::int8
 ORDER BY c.key, c.seq`
 
 	exportRecords = `SELECT ` + recordColumns + `
 FROM (SELECT r.*, sum(octet_length(r.body)) OVER w AS bytes, row_number() OVER w AS nth
 	FROM (SELECT * FROM {schema}.records r
-		WHERE $1::uuid IS NULL OR r.key > $1::uuid
+		WHERE r.key > $1::uuid
 		ORDER BY r.key LIMIT $2::int8) r
 	WINDOW w AS (ORDER BY r.key)) r
 WHERE r.nth = 1 OR r.bytes <= $3::int8
@@ -117,25 +118,27 @@ func parseMark(cursor string) (m mark, err error) {
 	return m, nil
 }
 
-// key returns the key after which to go on, as a parameter.
-func (m *mark) key() *[16]byte {
+// after returns the key and the number after which to go on, as parameters. No row is the
+// first of all: a digest of zeros does not happen.
+func (m *mark) after() (key [16]byte, at int64) {
 	if len(m.Key) == 0 {
-		return nil
+		return key, -1
 	}
-	return (*[16]byte)(m.Key)
+	return [16]byte(m.Key), m.At
 }
 
 // add adds rows of a table after a mark, and moves the mark: to the last of them, or to the
 // beginning of the next table if there are no more.
 func (e *exporter) add(ctx context.Context, d *database, m *mark) error {
-	sql, args, scan := d.text.exportKeys, []any{m.key()}, addHead
+	key, at := m.after()
+	sql, args, scan := d.text.exportKeys, []any{key}, addHead
 	switch m.Table {
 	case "entries":
-		sql, args, scan = d.text.exportEntries, []any{m.key(), m.At}, addEntries
+		sql, args, scan = d.text.exportEntries, []any{key, at}, addEntries
 	case "messages":
-		sql, args, scan = d.text.exportMessages, []any{m.key(), m.At}, addMessage
+		sql, args, scan = d.text.exportMessages, []any{key, at}, addMessage
 	case "records":
-		sql, args, scan = d.text.exportRecords, []any{m.key()}, addRecord
+		sql, args, scan = d.text.exportRecords, []any{key}, addRecord
 	}
 	args = append(args, e.rows, e.bytes)
 	var last mark

@@ -142,8 +142,8 @@ func (d *database) listText(q *store.Query, at spot) (string, []any) {
 	n := len(args)
 	sql := `WITH RECURSIVE ` + strands + `,
 looked AS MATERIALIZED (
-	SELECT c.status, c.time, c.num FROM s CROSS JOIN LATERAL (
-		SELECT r.status, r.time, r.num FROM {schema}.records r
+	SELECT c.key, c.time, c.num FROM s CROSS JOIN LATERAL (
+		SELECT r.key, r.time, r.num FROM {schema}.records r
 		WHERE ` + where + ` AND r.status = s.status AND r.time >= $` + fmt.Sprint(n+1) + `::int8 AND r.time < $` + fmt.Sprint(n+2) + `::int8
 			AND (r.time, r.num) ` + than + ` ($` + fmt.Sprint(n+3) + `::int8, $` + fmt.Sprint(n+4) + `::int8)
 		ORDER BY r.time ` + order + `, r.num ` + order + ` LIMIT $` + fmt.Sprint(n+7) + `::int8) c
@@ -151,7 +151,7 @@ looked AS MATERIALIZED (
 ),
 matched AS MATERIALIZED (
 	SELECT r.*, sum(octet_length(r.body)) OVER w AS bytes, row_number() OVER w AS n
-	FROM looked c JOIN {schema}.records r ON ` + where + ` AND r.status = c.status AND r.time = c.time AND r.num = c.num
+	FROM looked c JOIN {schema}.records r ON r.key = ANY (ARRAY[c.key])
 	WHERE (cardinality($` + fmt.Sprint(n+5) + `::bytea[]) = 0 OR r.name = ANY ($` + fmt.Sprint(n+5) + `::bytea[]))
 		AND r.tags @> $` + fmt.Sprint(n+6) + `::bytea[]
 	WINDOW w AS (ORDER BY c.time ` + order + `, c.num ` + order + `)

@@ -90,7 +90,7 @@ candidates AS MATERIALIZED (
 	FROM (SELECT * FROM oldest UNION SELECT * FROM ended UNION SELECT * FROM others) c
 ),
 locked AS MATERIALIZED (
-	SELECT k.*, c.round FROM candidates c JOIN {schema}.keys k ON k.id = c.id AND k.rev = c.rev
+	SELECT k.*, c.round FROM candidates c JOIN {schema}.keys k ON k.id = ANY (ARRAY[c.id]) AND k.rev = c.rev
 	ORDER BY c.round, c.turn <= $4::int8, c.turn LIMIT $5::int8 FOR UPDATE OF k SKIP LOCKED
 ),
 numbered AS MATERIALIZED (
@@ -132,12 +132,12 @@ chosen AS MATERIALIZED (
 leased AS (
 	UPDATE {schema}.keys k SET rev = k.rev + 1, token = ($11::text[])[c.n], at = t.now + $10::int8, delivered = c.seqs,
 		m_attempt = k.m_attempt + CASE WHEN k.token IS NOT NULL AND k.m_seq = ANY (k.delivered) THEN 1 ELSE 0 END
-	FROM t CROSS JOIN chosen c WHERE k.id = c.key_id
+	FROM t CROSS JOIN chosen c WHERE k.id = ANY (ARRAY[c.key_id])
 ),
 counted AS (
 	UPDATE {schema}.messages m SET attempt = m.attempt + 1
-	FROM (SELECT c.key_id, s.seq FROM chosen c CROSS JOIN LATERAL unnest(c.delivered) AS s (seq) WHERE c.token IS NOT NULL) d
-	WHERE m.key = d.key_id AND m.seq = d.seq
+	FROM (SELECT c.key_id AS key, s.seq FROM chosen c CROSS JOIN LATERAL unnest(c.delivered) AS s (seq) WHERE c.token IS NOT NULL) w
+	CROSS JOIN LATERAL ` + messageBySeq + ` WHERE m.ctid = f.row
 ),
 
 -- What the caller must know besides.

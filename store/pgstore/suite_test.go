@@ -26,10 +26,10 @@ var schemas struct {
 	free []string
 }
 
-func takeSchema() string {
+func takeSchema(used bool) string {
 	schemas.Lock()
 	defer schemas.Unlock()
-	if n := len(schemas.free); n > 0 {
+	if n := len(schemas.free); n > 0 && used {
 		schema := schemas.free[n-1]
 		schemas.free = schemas.free[:n-1]
 		return schema
@@ -41,7 +41,18 @@ func takeSchema() string {
 // newURL returns the URL of an empty store on the shared server.
 func newURL(t testing.TB, options ...string) string {
 	t.Helper()
-	schema := takeSchema()
+	return urlOf(t, takeSchema(true), options...)
+}
+
+// unusedURL returns the URL of a store that no test has used: nothing that was deleted is
+// still in its tables.
+func unusedURL(t testing.TB) string {
+	t.Helper()
+	return urlOf(t, takeSchema(false))
+}
+
+func urlOf(t testing.TB, schema string, options ...string) string {
+	t.Helper()
 	database := testenv.SharedPostgres(t).URL()
 	t.Cleanup(func() {
 		execute(t, database, `DO $$ DECLARE t text; BEGIN

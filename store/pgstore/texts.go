@@ -109,6 +109,26 @@ func newTexts(quoted string, clockGiven bool) *texts {
 	}
 }
 
+// A plan is made for what the server knows of a table when it plans, and kept. Of a queue it
+// often knows that it is empty, and then it would read the whole of it, and for each row all
+// that a statement was given. So statements leave it one way: to look up one row after
+// another, in the index that is meant. What they are given comes as arrays, and is joined
+// with keys and records by
+//
+//	k.id = ANY (ARRAY[w.id])
+//
+// which says no more than k.id = w.id, but cannot be turned around. Messages have several
+// indexes that would do; the order asks for one, and the limit keeps it apart from the rest.
+
+// messageBySeq and messageByID are the row of a message that w names.
+const (
+	messageBySeq = `(SELECT m.ctid AS row FROM {schema}.messages m
+	WHERE m.key = w.key AND m.seq >= w.seq AND m.seq <= w.seq ORDER BY m.seq LIMIT 1) f`
+
+	messageByID = `(SELECT m.* FROM {schema}.messages m
+	WHERE m.key = w.key AND m.id >= w.id AND m.id <= w.id ORDER BY m.id LIMIT 1) m`
+)
+
 // keyColumnsText are the columns that scanKey reads.
 const keyColumnsText = `k.id, k.at, k.first, k.seq, k.count, k.log_first, k.log_length, k.log_tag, k.token, k.delivered,
 	k.queue, k.tenant, k.name, k.route, k.m_seq, k.m_visible, k.m_put, k.m_ttl, k.m_attempt, k.m_id, k.m_body`
@@ -121,12 +141,12 @@ ORDER BY k.id`
 
 	loadRecords = `SELECT w.n, r.version
 FROM unnest($1::uuid[]) WITH ORDINALITY AS w (key, n)
-JOIN {schema}.records r ON r.key = w.key
+JOIN {schema}.records r ON r.key = ANY (ARRAY[w.key])
 ORDER BY w.n`
 
 	loadMessages = `SELECT m.key, m.seq, m.id, m.visible, m.put, m.ttl, m.attempt, CASE WHEN $3::boolean THEN m.body END
 FROM unnest($1::uuid[], $2::bytea[]) AS w (key, id)
-JOIN {schema}.messages m ON m.key = w.key AND m.id = w.id`
+CROSS JOIN LATERAL ` + messageByID
 
 	// The time, after all locks are held, whether somebody else has the store alone, and
 	// whether there is nobody else.
@@ -176,15 +196,15 @@ FROM (SELECT k.id, k.lane, k.at, CASE WHEN k.refresh THEN ` + firstOf + ` ELSE k
 		$20::boolean[], $21::int8[])
 		AS k (id, lane, at, first, seq, count, log_first, log_length, log_tag, token, delivered, route,
 			m_seq, m_visible, m_put, m_ttl, m_attempt, m_id, m_body, refresh, rev)) n
-WHERE t.id = n.id AND t.rev = n.rev` + guardEnd
+WHERE t.id = ANY (ARRAY[n.id]) AND t.rev = n.rev` + guardEnd
 
 	refreshKeys = `UPDATE {schema}.keys t SET first = n.first,
 	at = CASE WHEN t.token IS NULL THEN nullif(n.first, {never}) ELSE t.at END
-FROM (SELECT k.id, ` + firstOf + ` AS first FROM unnest($1::uuid[]) AS w (id) JOIN {schema}.keys k ON k.id = w.id) n
-WHERE t.id = n.id`
+FROM (SELECT k.id, ` + firstOf + ` AS first FROM unnest($1::uuid[]) AS w (id) JOIN {schema}.keys k ON k.id = ANY (ARRAY[w.id])) n
+WHERE t.id = ANY (ARRAY[n.id])`
 
 	deleteKeys = guardBegin + `DELETE FROM {schema}.keys k
-USING unnest($1::uuid[], $2::int8[]) AS w (id, rev) WHERE k.id = w.id AND k.rev = w.rev` + guardEnd
+USING unnest($1::uuid[], $2::int8[]) AS w (id, rev) WHERE k.id = ANY (ARRAY[w.id]) AND k.rev = w.rev` + guardEnd
 )
 
 // What an update writes of messages and entries.
@@ -194,27 +214,27 @@ const (
 	wipeEntries = `DELETE FROM {schema}.entries WHERE key = ANY ($1::uuid[])`
 
 	raiseMessages = `UPDATE {schema}.messages m SET visible = w.visible
-FROM unnest($1::uuid[], $2::int8[]) AS w (key, visible) WHERE m.key = w.key AND m.visible < w.visible`
+FROM unnest($1::uuid[], $2::int8[]) AS w (key, visible) WHERE m.key = ANY (ARRAY[w.key]) AND m.visible < w.visible`
 
 	removeMessages = `DELETE FROM {schema}.messages m
-USING unnest($1::uuid[], $2::int8[]) AS w (key, seq) WHERE m.key = w.key AND m.seq = w.seq`
+USING unnest($1::uuid[], $2::int8[]) AS w (key, seq) CROSS JOIN LATERAL ` + messageBySeq + ` WHERE m.ctid = f.row`
 
 	// A message whose lease ended several times in a group is counted as often.
 	countMessages = `UPDATE {schema}.messages m SET attempt = m.attempt + w.n
 FROM (SELECT key, seq, count(*)::int4 AS n FROM unnest($1::uuid[], $2::int8[]) AS u (key, seq) GROUP BY key, seq) w
-WHERE m.key = w.key AND m.seq = w.seq`
+CROSS JOIN LATERAL ` + messageBySeq + ` WHERE m.ctid = f.row`
 
 	// The last move of a message counts.
 	moveMessages = `UPDATE {schema}.messages m SET visible = w.visible
 FROM (SELECT DISTINCT ON (key, seq) key, seq, visible FROM unnest($1::uuid[], $2::int8[], $3::int8[]) WITH ORDINALITY AS u (key, seq, visible, n)
 	ORDER BY key, seq, n DESC) w
-WHERE m.key = w.key AND m.seq = w.seq`
+CROSS JOIN LATERAL ` + messageBySeq + ` WHERE m.ctid = f.row`
 
 	putMessages = `INSERT INTO {schema}.messages (key, seq, visible, put, ttl, attempt, id, body)
 SELECT * FROM unnest($1::uuid[], $2::int8[], $3::int8[], $4::int8[], $5::int8[], $6::int4[], $7::bytea[], $8::bytea[])`
 
 	trimEntries = `DELETE FROM {schema}.entries e
-USING unnest($1::uuid[], $2::int8[]) AS w (key, before) WHERE e.key = w.key AND e.at < w.before AND e.at + e.n <= w.before`
+USING unnest($1::uuid[], $2::int8[]) AS w (key, before) WHERE e.key = ANY (ARRAY[w.key]) AND e.at < w.before AND e.at + e.n <= w.before`
 
 	appendEntries = `INSERT INTO {schema}.entries (key, at, n, data)
 SELECT * FROM unnest($1::uuid[], $2::int8[], $3::int4[], $4::bytea[])`
@@ -234,10 +254,10 @@ SET version = w.version, time = w.time, status = w.status, name = w.name, tags =
 FROM (SELECT u.key, u.version, u.time, u.status, u.name, u.tags::bytea[] AS tags, u.body, u.old
 	FROM unnest($1::uuid[], $2::int8[], $3::int8[], $4::bytea[], $5::bytea[], $6::text[], $7::bytea[], $8::int8[])
 		AS u (key, version, time, status, name, tags, body, old)) w
-WHERE r.key = w.key AND r.version = w.old` + guardEnd
+WHERE r.key = ANY (ARRAY[w.key]) AND r.version = w.old` + guardEnd
 
 	deleteRecords = guardBegin + `DELETE FROM {schema}.records r
-USING unnest($1::uuid[], $2::int8[]) AS w (key, version) WHERE r.key = w.key AND r.version = w.version` + guardEnd
+USING unnest($1::uuid[], $2::int8[]) AS w (key, version) WHERE r.key = ANY (ARRAY[w.key]) AND r.version = w.version` + guardEnd
 
 	upsertRecords = `INSERT INTO {schema}.records AS r (key, kind, tenant, id, version, time, status, name, tags, body)
 SELECT w.key, w.kind, w.tenant, w.id, 1, w.time, w.status, w.name, w.tags, w.body FROM ` + newRecords + ` w

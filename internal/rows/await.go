@@ -103,12 +103,9 @@ type change struct {
 	work   *recordWork
 }
 
-// recordChanged tells those who await a record what a commit made of it. Groups that are
-// under way may have changed it before or after: they do not know.
+// recordChanged tells those who await a record what a commit made of it. No other group of
+// this process that is under way touches the record.
 func (f *Frame) recordChanged(c *change) {
-	for g := range f.groups {
-		g.doubts[c.number] = true
-	}
 	if c.work == nil {
 		f.recent.forget(c.number)
 	} else {

@@ -75,6 +75,9 @@ func (f *Frame) Release(ctx context.Context, r store.Release) error {
 
 // submit adds calls to those that gather, and waits for what becomes of all of them.
 func (f *Frame) submit(verb string, calls ...*call) error {
+	for _, c := range calls {
+		c.wanted() // here, where nobody waits for it
+	}
 	f.mu.Lock()
 	if f.closed {
 		f.mu.Unlock()
@@ -104,7 +107,7 @@ func (f *Frame) write() {
 			return
 		}
 		f.run(calls)
-		f.ran(len(calls))
+		f.ran(calls)
 	}
 }
 
@@ -113,36 +116,53 @@ func (f *Frame) take() []*call {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for {
-		for len(f.gathered) == 0 || f.running > 0 && len(f.gathered) < f.worthwhile() {
+		for len(f.gathered) == 0 || f.running > 0 && len(f.gathered) < max(f.worthwhile(), f.enough) {
 			if f.drained && len(f.gathered) == 0 {
 				return nil
 			}
 			f.room.Wait()
 		}
-		n, bytes := 0, 0
-		for n < len(f.gathered) && n < f.o.MaxGroup && (n == 0 || bytes+f.gathered[n].size <= maxGroupBytes) {
-			bytes += f.gathered[n].size
-			n++
+		calls := f.choose()
+		if len(calls) == 0 {
+			continue
 		}
-		taken := f.gathered[:n:n]
-		f.gathered = f.gathered[n:]
-		if len(f.gathered) == 0 {
-			f.gathered = nil
-		}
-		calls := make([]*call, 0, n)
-		for _, c := range taken {
-			if err := c.ctx.Err(); err != nil { // nobody waits for it any more, and it has not begun
-				c.err = err
-				close(c.done)
-				continue
-			}
-			calls = append(calls, c)
-		}
-		if len(calls) > 0 {
-			f.running += len(calls)
-			return calls
-		}
+		f.runs(calls, 1)
+		return calls
 	}
+}
+
+// choose takes those that go together of the calls that gather. What touches something
+// that a group under way touches is left: it would wait for that group in the database, and
+// then do its work again. And so is what came after that and touches the same.
+func (f *Frame) choose() []*call {
+	f.gathered = slices.DeleteFunc(f.gathered, func(c *call) bool {
+		if c.err = c.ctx.Err(); c.err != nil { // nobody waits for it any more, and it has not begun
+			close(c.done)
+		}
+		return c.err != nil
+	})
+	var chosen, left []*call
+	waits := newBusy()
+	bytes := 0
+	for i, c := range f.gathered {
+		if len(chosen) == f.o.MaxGroup || len(chosen) > 0 && bytes+c.size > maxGroupBytes {
+			left = append(left, f.gathered[i:]...)
+			break
+		}
+		if f.running > 0 && (f.busy.touches(c.wanted()) || waits.touches(c.wanted())) {
+			waits.add(c.wanted(), 1)
+			left = append(left, c)
+			continue
+		}
+		chosen = append(chosen, c)
+		bytes += c.size
+	}
+	if least := f.worthwhile(); f.running > 0 && len(chosen) < least {
+		f.enough = len(f.gathered) + least - len(chosen)
+		return nil
+	}
+	f.gathered = left
+	return chosen
 }
 
 // fewAmongOthers is how many calls a group has at least that is begun while another one is
@@ -159,11 +179,23 @@ func (f *Frame) worthwhile() int {
 }
 
 // ran notes that a group has come to its end.
-func (f *Frame) ran(n int) {
+func (f *Frame) ran(calls []*call) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.running -= n
+	f.runs(calls, -1)
+	f.enough = 0
 	f.room.Signal()
+}
+
+// runs notes that calls are under way, or, with -1, that they are not any more.
+func (f *Frame) runs(calls []*call, n int) {
+	f.running += n * len(calls)
+	if f.o.Writers <= 1 {
+		return // no group is begun while another one is under way
+	}
+	for _, c := range calls {
+		f.busy.add(c.wanted(), n)
+	}
 }
 
 // maxTries is how often a group is tried that others come in between of.

@@ -39,6 +39,8 @@ type Frame struct {
 	gathered []*call
 	inStock  map[store.Token]bool
 	running  int        // calls in groups that are under way
+	busy     busy       // what they touch
+	enough   int        // with fewer calls that gather there is nothing to begin while others are under way
 	room     *sync.Cond // signalled when something is gathered, or at the end
 	drained  bool       // nothing more comes
 	groups   map[*group]bool
@@ -101,8 +103,8 @@ func New(o Options) *Frame {
 	}
 	f := &Frame{
 		clock: o.Clock, o: o, closing: make(chan struct{}),
-		inStock: map[store.Token]bool{},
-		groups:  map[*group]bool{}, queues: map[string]*queue{}, lanes: map[int64]*lane{},
+		inStock: map[store.Token]bool{}, busy: newBusy(),
+		groups: map[*group]bool{}, queues: map[string]*queue{}, lanes: map[int64]*lane{},
 		awaiters: map[int64]map[*awaiter]bool{}, recent: newRecent(), pollStop: func() bool { return false },
 	}
 	f.room = sync.NewCond(&f.mu)

@@ -2,9 +2,11 @@ package rows
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -78,22 +80,61 @@ func TestHintThatOvertakesACommit(t *testing.T) {
 	}
 }
 
-// TestGroupsThatEndInAnotherOrder: of two groups of one process that change a record, the
-// first is told last.
-func TestGroupsThatEndInAnotherOrder(t *testing.T) {
-	inHouse(t, func(h *house) {
-		f := h.open()
-		h.putRecord(f, instance)
-		found := h.await(f, instance, 2)
-		h.db.fail(nil, func() error {
-			h.db.fail(nil, nil)
-			h.putRecord(f, instance) // the third version, by the other writer
-			return nil
+// TestGroupsAtOnceTouchDifferentThings: what touches the same as a group under way waits for
+// it, and so does what comes after that and touches the same. The rest is not kept waiting.
+func TestGroupsAtOnceTouchDifferentThings(t *testing.T) {
+	key := func(name string) store.Tx {
+		return store.Tx{Put: []store.Message{{Key: store.Key{Queue: "turns", Name: name}, ID: rand.Text(), Route: "order"}}}
+	}
+	record := func(id string) store.Tx {
+		return store.Tx{PutRecords: []store.PutRecord{{Record: store.Record{Key: store.RecordKey{Kind: "instance", ID: id}}, Expect: store.AnyVersion}}}
+	}
+	both := func(a, b store.Tx) store.Tx { a.Put = append(a.Put, b.Put...); return a }
+	cases := []struct {
+		name             string
+		held, waits, not []store.Tx
+	}{
+		{"a key", []store.Tx{key("a")}, []store.Tx{key("a")}, []store.Tx{key("b")}},
+		{"a record", []store.Tx{record("a")}, []store.Tx{record("a")}, []store.Tx{record("b")}},
+		{"a lease", []store.Tx{key("a")}, []store.Tx{{Finish: []store.Finish{{Lease: store.Lease{Key: store.Key{Queue: "turns", Name: "a"}, Token: "t"}}}}}, []store.Tx{key("b")}},
+		{"one after another", []store.Tx{key("a")}, []store.Tx{both(key("a"), key("b")), key("b")}, []store.Tx{key("c")}},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			inHouse(t, func(h *house) {
+				f := h.open()
+				hold, held := make(chan struct{}), atomic.Bool{}
+				h.db.fail(nil, func() error {
+					if held.CompareAndSwap(false, true) {
+						<-hold
+					}
+					return nil
+				})
+				begin := func(list []store.Tx) (ended *atomic.Int32) {
+					ended = &atomic.Int32{}
+					for i := range list {
+						go func() {
+							if err := f.Commit(h.Context(), &list[i]); err != nil && !errors.Is(err, store.ErrClaimLost) {
+								h.Error(err)
+							}
+							ended.Add(1)
+						}()
+						synctest.Wait()
+					}
+					return ended
+				}
+				first, waits, rest := begin(c.held), begin(c.waits), begin(c.not)
+				if first.Load() != 0 || waits.Load() != 0 || rest.Load() != int32(len(c.not)) {
+					h.Errorf("while a group is under way, %d that touch the same have ended, and %d of %d others", waits.Load(), rest.Load(), len(c.not))
+				}
+				close(hold)
+				synctest.Wait()
+				if waits.Load() != int32(len(c.waits)) {
+					h.Errorf("after it, %d of %d have ended", waits.Load(), len(c.waits))
+				}
+			})
 		})
-		h.putRecord(f, instance) // the second
-		h.version("who awaited it before", found(), 3)
-		h.version("who awaits it then", h.await(f, instance, 2)(), 3)
-	})
+	}
 }
 
 // TestWhatOneCallLearnsWakesTheOthers: a call that looks finds what another process put for

@@ -3,107 +3,155 @@ package rows
 import (
 	"bytes"
 	"cmp"
-	"maps"
 	"slices"
 	"strings"
 
 	"github.com/abidehq/abide/store"
 )
 
-// need returns what must be loaded for the operations.
-func need(ops []*operation) *Need {
-	n := &needs{ids: map[store.Key]ID{}, messages: map[Ref]bool{}, records: map[store.RecordKey]bool{}}
-	for _, op := range ops {
-		switch {
-		case op.tx != nil:
-			n.tx(op.tx)
-		case op.release != nil:
-			n.key(op.release.Lease.Key)
-		case op.renew != nil:
-			for _, l := range op.renew.leases {
-				n.key(l.Key)
-			}
-		case op.expire != nil:
-			n.bodies = true
-			for i, key := range op.expire.keys {
-				n.ref(key, op.expire.refs[i].ID)
-			}
-		case op.over != nil:
-			n.bodies = true
-			for _, m := range op.over.messages {
-				n.ref(op.over.lease.Key, m.id)
-			}
+// wants is what an operation must have loaded: what it touches. The same may be in it
+// several times.
+type wants struct {
+	keys     []wantedKey
+	messages []Ref
+	bodies   bool // of the messages
+	records  []store.RecordKey
+}
+
+type wantedKey struct {
+	id  ID
+	key store.Key
+}
+
+// wanted returns what an operation touches. It is worked out once.
+func (op *operation) wanted() *wants {
+	if op.wants != nil {
+		return op.wants
+	}
+	w := &wants{}
+	switch {
+	case op.tx != nil:
+		w.tx(op.tx)
+	case op.release != nil:
+		w.key(op.release.Lease.Key)
+	case op.renew != nil:
+		for _, l := range op.renew.leases {
+			w.key(l.Key)
+		}
+	case op.expire != nil:
+		w.bodies = true
+		for i, key := range op.expire.keys {
+			w.ref(key, op.expire.refs[i].ID)
+		}
+	case op.over != nil:
+		w.bodies = true
+		for _, m := range op.over.messages {
+			w.ref(op.over.lease.Key, m.id)
 		}
 	}
-	byID := make(map[ID]store.Key, len(n.ids))
-	for name, id := range n.ids {
-		byID[id] = name
-	}
-	ids := slices.SortedFunc(maps.Keys(byID), compareIDs)
-	names := make([]store.Key, len(ids))
-	for i, id := range ids {
-		names[i] = byID[id]
-	}
-	return &Need{
-		Keys:     ids,
-		Names:    names,
-		Messages: slices.SortedFunc(maps.Keys(n.messages), compareRefs),
-		Bodies:   n.bodies,
-		Records:  slices.SortedFunc(maps.Keys(n.records), CompareRecordKeys),
-	}
+	op.wants = w
+	return w
 }
 
-// needs gathers what is needed.
-type needs struct {
-	ids      map[store.Key]ID
-	messages map[Ref]bool
-	records  map[store.RecordKey]bool
-	bodies   bool
-}
-
-func (n *needs) key(k store.Key) ID {
-	id, ok := n.ids[k]
-	if !ok {
-		id = IDOf(k)
-		n.ids[k] = id
+func (w *wants) key(k store.Key) ID {
+	for i := len(w.keys) - 1; i >= max(len(w.keys)-4, 0); i-- { // most come right after one another
+		if w.keys[i].key == k {
+			return w.keys[i].id
+		}
 	}
+	id := IDOf(k)
+	w.keys = append(w.keys, wantedKey{id, k})
 	return id
 }
 
-func (n *needs) ref(k store.Key, id string) { n.messages[Ref{n.key(k), id}] = true }
+func (w *wants) ref(k store.Key, id string) { w.messages = append(w.messages, Ref{w.key(k), id}) }
 
-func (n *needs) tx(tx *store.Tx) {
+func (w *wants) tx(tx *store.Tx) {
 	for i := range tx.Finish {
 		f := &tx.Finish[i]
-		n.key(f.Lease.Key)
+		w.key(f.Lease.Key)
 		for _, id := range f.Keep {
-			n.ref(f.Lease.Key, id)
+			w.ref(f.Lease.Key, id)
 		}
 	}
 	for _, key := range tx.DeleteKeys {
-		n.key(key)
+		w.key(key)
 	}
 	for _, t := range tx.Trim {
-		n.key(t.Key)
+		w.key(t.Key)
 	}
 	for i := range tx.Append {
-		n.key(tx.Append[i].Key)
+		w.key(tx.Append[i].Key)
 	}
 	for i := range tx.Put {
-		n.ref(tx.Put[i].Key, tx.Put[i].ID)
+		w.ref(tx.Put[i].Key, tx.Put[i].ID)
 	}
 	for _, r := range tx.Retime {
-		n.ref(r.Ref.Key, r.Ref.ID)
+		w.ref(r.Ref.Key, r.Ref.ID)
 	}
 	for _, r := range tx.Delete {
-		n.ref(r.Key, r.ID)
+		w.ref(r.Key, r.ID)
 	}
 	for i := range tx.PutRecords {
-		n.records[tx.PutRecords[i].Record.Key] = true
+		w.records = append(w.records, tx.PutRecords[i].Record.Key)
 	}
 	for _, d := range tx.DeleteRecords {
-		n.records[d.Key] = true
+		w.records = append(w.records, d.Key)
 	}
+}
+
+// need returns what must be loaded for operations that are worked out together.
+func need(ops []*operation) *Need {
+	n := &Need{}
+	var keys []wantedKey
+	for _, op := range ops {
+		w := op.wanted()
+		keys = append(keys, w.keys...)
+		n.Messages = append(n.Messages, w.messages...)
+		n.Bodies = n.Bodies || w.bodies
+		n.Records = append(n.Records, w.records...)
+	}
+	slices.SortFunc(keys, func(a, b wantedKey) int { return compareIDs(a.id, b.id) })
+	keys = slices.CompactFunc(keys, func(a, b wantedKey) bool { return a.id == b.id })
+	n.Keys, n.Names = make([]ID, len(keys)), make([]store.Key, len(keys))
+	for i, k := range keys {
+		n.Keys[i], n.Names[i] = k.id, k.key
+	}
+	slices.SortFunc(n.Messages, compareRefs)
+	n.Messages = slices.Compact(n.Messages)
+	slices.SortFunc(n.Records, CompareRecordKeys)
+	n.Records = slices.Compact(n.Records)
+	return n
+}
+
+// busy counts the operations under way that touch a key or a record.
+type busy struct {
+	keys    map[ID]int
+	records map[store.RecordKey]int
+}
+
+func newBusy() busy { return busy{keys: map[ID]int{}, records: map[store.RecordKey]int{}} }
+
+// add notes that one more operation touches all that is wanted, or, with -1, one less.
+func (b *busy) add(w *wants, n int) {
+	for _, k := range w.keys {
+		count(b.keys, k.id, n)
+	}
+	for _, r := range w.records {
+		count(b.records, r, n)
+	}
+}
+
+func count[K comparable](counts map[K]int, key K, n int) {
+	if counts[key] += n; counts[key] == 0 {
+		delete(counts, key)
+	}
+}
+
+// touches reports whether anything that is wanted is being worked on.
+func (b *busy) touches(w *wants) bool {
+	return slices.ContainsFunc(w.keys, func(k wantedKey) bool { return b.keys[k.id] > 0 }) ||
+		slices.ContainsFunc(w.records, func(r store.RecordKey) bool { return b.records[r] > 0 })
 }
 
 func compareIDs(a, b ID) int { return bytes.Compare(a[:], b[:]) }

@@ -15,7 +15,8 @@ type operation struct {
 	expire  *expiry
 	over    *overrun
 
-	err error // what became of it
+	wants *wants // what it touches, once that is worked out
+	err   error  // what became of it
 }
 
 // renewal makes leases last longer.

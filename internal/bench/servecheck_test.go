@@ -64,7 +64,7 @@ func TestListsAreChecked(t *testing.T) {
 		{"backward", listQuery{}, backward, "is not in order"},
 		{"forward", listQuery{query: latest}, rows, "is not in order"},
 	} {
-		err := tt.q.check(tt.rows)
+		err := tt.q.check(tt.rows, 1)
 		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: error %v, want one with %q", tt.name, err, tt.want)
 		}

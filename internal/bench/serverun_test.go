@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
+	"net/url"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -318,6 +319,12 @@ func TestServeChecksWhatItReads(t *testing.T) {
 	o.Instances, o.Timers = 20, 10
 	if err := r.load(t.Context()); err != nil {
 		t.Fatal(err)
+	}
+	for size, pages := range map[string]uint64{"7": 3, "20": 1} { // short pages are put together
+		q, took := &listQuery{name: "pages", path: instancesPath, query: url.Values{"page_size": {size}}, least: 20}, Histogram{}
+		if err := r.list(t.Context(), q, &took); err != nil || took.Count() != pages {
+			t.Errorf("a list of 20 with %s on a page: %d requests, error %v, want %d", size, took.Count(), err, pages)
+		}
 	}
 	o.Timers = 60
 	check(r.measurePages, `the page /timers has "<td data-label=\"Timer\">" 10 times, want at least 50`)

@@ -8,21 +8,27 @@ import (
 // Validate reports whether tx keeps the rules of [Tx] and the limits. The error
 // names what is wrong and what is allowed, and matches [ErrInvalid].
 func (tx *Tx) Validate() error {
+	_, _, err := tx.Size()
+	return err
+}
+
+// Size returns how much tx does, as [MaxTxOps] and [MaxTxBytes] count it, if it is valid.
+func (tx *Tx) Size() (ops, bytes int, err error) {
 	c := txChecker{}
 	for _, check := range []func(*Tx) error{
 		c.finishes, c.keys, c.appends, c.messages, c.records,
 	} {
 		if err := check(tx); err != nil {
-			return err
+			return 0, 0, err
 		}
 	}
 	if c.ops > MaxTxOps {
-		return tooLarge("commit", "number of operations", c.ops, MaxTxOps)
+		return 0, 0, tooLarge("commit", "number of operations", c.ops, MaxTxOps)
 	}
 	if c.bytes > MaxTxBytes {
-		return tooLarge("commit", "size in bytes", c.bytes, MaxTxBytes)
+		return 0, 0, tooLarge("commit", "size in bytes", c.bytes, MaxTxBytes)
 	}
-	return nil
+	return c.ops, c.bytes, nil
 }
 
 // txChecker counts what a Tx holds while it checks it.

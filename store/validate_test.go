@@ -340,3 +340,17 @@ func txOfBytes(n int) *store.Tx {
 	}
 	return tx
 }
+
+// TestSizeOfATx: what is counted is what is limited.
+func TestSizeOfATx(t *testing.T) {
+	t.Parallel()
+	if ops, _, err := txOfOps(123).Size(); ops != 123 || err != nil {
+		t.Errorf("of 123 things: %d, %v", ops, err)
+	}
+	if _, bytes, err := txOfBytes(20 << 20).Size(); bytes != 20<<20 || err != nil {
+		t.Errorf("of 20 MiB: %d bytes, %v", bytes, err)
+	}
+	if ops, bytes, err := txOfOps(store.MaxTxOps + 1).Size(); ops != 0 || bytes != 0 || !errors.Is(err, store.ErrTooLarge) {
+		t.Errorf("of what is too large: %d, %d, %v", ops, bytes, err)
+	}
+}

@@ -32,7 +32,8 @@ func newCall(ctx context.Context, op operation, size int) *call {
 
 // Commit applies tx.
 func (f *Frame) Commit(ctx context.Context, tx *store.Tx) error {
-	if err := tx.Validate(); err != nil {
+	ops, bytes, err := tx.Size()
+	if err != nil {
 		return err
 	}
 	if err := f.Check(ctx, "commit"); err != nil {
@@ -41,7 +42,7 @@ func (f *Frame) Commit(ctx context.Context, tx *store.Tx) error {
 	if tx.Empty() {
 		return nil
 	}
-	return f.submit("commit", newCall(ctx, operation{tx: copyTx(tx)}, size(tx)))
+	return f.submit("commit", newCall(ctx, operation{tx: copyTx(tx)}, ops*opSize+bytes))
 }
 
 // Renew makes leases last longer.
@@ -342,28 +343,3 @@ func (f *Frame) tell(g *group) {
 
 // opSize is about how many bytes anything takes besides its body.
 const opSize = 128
-
-// size returns about how many bytes a Tx holds.
-func size(tx *store.Tx) int {
-	n := len(tx.Finish) + len(tx.DeleteKeys) + len(tx.Trim) + len(tx.Put) + len(tx.Retime) + len(tx.Delete) +
-		len(tx.PutRecords) + len(tx.DeleteRecords)
-	for i := range tx.Finish {
-		n += len(tx.Finish[i].Keep)
-	}
-	for i := range tx.Append {
-		n += len(tx.Append[i].Entries)
-	}
-	n *= opSize
-	for i := range tx.Append {
-		for _, e := range tx.Append[i].Entries {
-			n += len(e)
-		}
-	}
-	for i := range tx.Put {
-		n += len(tx.Put[i].Body)
-	}
-	for i := range tx.PutRecords {
-		n += len(tx.PutRecords[i].Record.Body)
-	}
-	return n
-}

@@ -242,9 +242,9 @@ func (s *Store) doubt(list []written) {
 }
 
 // newCall writes a Tx down, which is the caller's again then.
-func (s *Store) newCall(ctx context.Context, tx *store.Tx) *call {
-	c := &call{ctx: ctx, things: things(tx), grows: grows(tx), puts: len(tx.Put), done: make(chan struct{})}
-	c.tx, c.writes = packTx(tx)
+func (s *Store) newCall(ctx context.Context, tx *store.Tx, ops, bytes int) *call {
+	c := &call{ctx: ctx, things: ops + len(tx.Append), grows: grows(tx), puts: len(tx.Put), done: make(chan struct{})}
+	c.tx, c.writes = packTx(tx, 48*ops+bytes)
 	var now time.Time
 	for i := range tx.Put[:min(len(tx.Put), maxPuts)] {
 		m := &tx.Put[i]
@@ -266,7 +266,8 @@ func (s *Store) newCall(ctx context.Context, tx *store.Tx) *call {
 // Commit applies tx: one script, which checks everything before it changes anything. What
 // it makes ready for a Claim that waits in this process is claimed by the same script.
 func (s *Store) Commit(ctx context.Context, tx *store.Tx) error {
-	if err := tx.Validate(); err != nil {
+	ops, bytes, err := tx.Size()
+	if err != nil {
 		return err
 	}
 	done, err := s.begin(ctx, "commit")
@@ -277,7 +278,7 @@ func (s *Store) Commit(ctx context.Context, tx *store.Tx) error {
 		done()
 		return nil
 	}
-	c := s.newCall(ctx, tx)
+	c := s.newCall(ctx, tx, ops, bytes)
 	c.over = done
 	s.submit(c)
 	select {

@@ -98,10 +98,10 @@ func grows(tx *store.Tx) bool {
 	return len(tx.Append)+len(tx.Put)+len(tx.Retime)+len(tx.PutRecords) > 0
 }
 
-// packTx writes a Tx for the script: commit.lua says what is where.
-func packTx(tx *store.Tx) (text string, records []written) {
+// packTx writes a Tx, of about so many bytes, for the script: commit.lua says what is where.
+func packTx(tx *store.Tx, about int) (text string, records []written) {
 	var l keyList
-	body := make(packer, 0, 256+weigh(tx))
+	body := make(packer, 0, 256+about)
 	body.yesNo(grows(tx))
 	body.len(len(tx.Finish))
 	for i := range tx.Finish {
@@ -198,31 +198,4 @@ func (p *packer) messages(tx *store.Tx, l *keyList) {
 		p.num(l.place(ref.Key))
 		p.text(ref.ID)
 	}
-}
-
-// things returns how many things a Tx does.
-func things(tx *store.Tx) int {
-	n := len(tx.Finish) + len(tx.DeleteKeys) + len(tx.Trim) + len(tx.Append) + len(tx.Put) + len(tx.Retime) + len(tx.Delete) +
-		len(tx.PutRecords) + len(tx.DeleteRecords)
-	for i := range tx.Append {
-		n += len(tx.Append[i].Entries)
-	}
-	return n
-}
-
-// weigh returns about how many bytes a Tx takes.
-func weigh(tx *store.Tx) int {
-	n := 48 * things(tx)
-	for i := range tx.Append {
-		for _, e := range tx.Append[i].Entries {
-			n += len(e)
-		}
-	}
-	for i := range tx.Put {
-		n += len(tx.Put[i].Body)
-	}
-	for i := range tx.PutRecords {
-		n += len(tx.PutRecords[i].Record.Body)
-	}
-	return n
 }

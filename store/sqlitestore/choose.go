@@ -8,6 +8,22 @@ import (
 	"zombiezen.com/go/sqlite"
 )
 
+// What claims walk along. Of two bounds of a column the engine uses one, whichever: that
+// there is a first message is said as what it is not, so that the time is the only bound.
+const (
+	readyInLane = `SELECT num, turn, first FROM keys INDEXED BY keys_due
+WHERE lane = ? AND token IS NULL AND first <> 9223372036854775807 AND first <= ? ORDER BY first LIMIT ?`
+
+	readyOfTenant = `SELECT num, turn, first FROM keys INDEXED BY keys_turn
+WHERE lane = ? AND turn = ? AND token IS NULL AND first <> 9223372036854775807 AND first <= ? ORDER BY first LIMIT ?`
+
+	nextInTurn = `SELECT num, turn, first FROM keys INDEXED BY keys_turn
+WHERE lane = ? AND turn > ? AND turn <= ? AND token IS NULL AND first <> 9223372036854775807 ORDER BY turn, first LIMIT 1`
+
+	endedInLane = `SELECT num, delivered, coalesce(m_seq, -1) FROM keys INDEXED BY keys_leased
+WHERE lane = ? AND token IS NOT NULL AND until <= ? LIMIT ?`
+)
+
 // readyKey is a key that can be leased.
 type readyKey struct {
 	num   int64
@@ -32,8 +48,7 @@ func (k *picker) choose() ([]readyKey, error) {
 	whole, limit := true, window+2*k.p.Max
 	for _, lane := range k.p.Lanes {
 		n := 0
-		err := k.each(`SELECT num, turn, first FROM keys INDEXED BY keys_due
-WHERE lane = ? AND token IS NULL AND first < 9223372036854775807 AND first <= ? ORDER BY first LIMIT ?`, func(s *sqlite.Stmt) error {
+		err := k.each(readyInLane, func(s *sqlite.Stmt) error {
 			n++
 			oldest = append(oldest, readyKey{s.ColumnInt64(0), s.ColumnInt64(1), s.ColumnInt64(2)})
 			return nil
@@ -107,8 +122,7 @@ func (k *picker) walk() (found []readyKey, err error) {
 	}
 	each := 2*(k.p.Max/w.tenants) + 1 // some may have few, and then the others have more
 	for _, t := range w.ready {
-		err := k.each(`SELECT num, turn, first FROM keys INDEXED BY keys_turn
-WHERE lane = ? AND turn = ? AND token IS NULL AND first < 9223372036854775807 AND first <= ? ORDER BY first LIMIT ?`, func(s *sqlite.Stmt) error {
+		err := k.each(readyOfTenant, func(s *sqlite.Stmt) error {
 			found = append(found, readyKey{s.ColumnInt64(0), s.ColumnInt64(1), s.ColumnInt64(2)})
 			return nil
 		}, t.lane, t.turn, k.now, each)
@@ -169,8 +183,7 @@ func (w *walker) along(after, upTo int64) error {
 func (w *walker) seek(lane, after, upTo int64) error {
 	w.seeks++
 	delete(w.next, lane)
-	_, err := w.one(`SELECT num, turn, first FROM keys INDEXED BY keys_turn
-WHERE lane = ? AND turn > ? AND turn <= ? AND token IS NULL AND first < 9223372036854775807 ORDER BY turn, first LIMIT 1`, func(s *sqlite.Stmt) {
+	_, err := w.one(nextInTurn, func(s *sqlite.Stmt) {
 		w.next[lane] = readyKey{s.ColumnInt64(0), s.ColumnInt64(1), s.ColumnInt64(2)}
 	}, lane, after, upTo)
 	return err

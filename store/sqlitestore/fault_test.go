@@ -158,7 +158,7 @@ func TestNotOurs(t *testing.T) {
 		"text":                     {func(t *testing.T, path string) { write(t, path, strings.Repeat("not a database", 1000)) }, store.ErrFormat, "not an SQLite database"},
 		"another program's":        {sql("CREATE TABLE customers (id)"), store.ErrFormat, "something else than Abide"},
 		"another application's ID": {sql("PRAGMA application_id = 7", "CREATE TABLE meta (name, value)"), store.ErrFormat, "application ID 0x7"},
-		"a newer format":           {ours("UPDATE meta SET value = 2 WHERE name = 'format'"), store.ErrFormat, "format 2"},
+		"a newer format":           {ours("UPDATE meta SET value = 3 WHERE name = 'format'"), store.ErrFormat, "format 3"},
 		"no format":                {ours("DELETE FROM meta"), store.ErrFormat, "format 0"},
 		"another's timer queue":    {sql("CREATE TABLE timer_queue (id, wakes)", "CREATE TABLE orchestrator_queue (id)"), store.ErrFormat, "something else than Abide"},
 	} {

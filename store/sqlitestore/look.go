@@ -29,10 +29,10 @@ func (s *Store) Look(ctx context.Context, lanes []int64) (now int64, at []int64,
 func (c *conn) earliest(lane int64, alone bool) (int64, error) {
 	at := int64(rows.Never)
 	scan := func(s *sqlite.Stmt) { at = min(at, s.ColumnInt64(0)) }
-	query := `SELECT first FROM keys INDEXED BY keys_due WHERE lane = ? AND token IS NULL AND first < 9223372036854775807 ORDER BY first LIMIT 1`
+	query := `SELECT first FROM keys INDEXED BY keys_due WHERE lane = ? AND token IS NULL AND first <> 9223372036854775807 ORDER BY first LIMIT 1`
 	if alone {
 		query = `SELECT CASE route WHEN '' THEN 9223372036854775807 ELSE first END FROM keys INDEXED BY keys_due
-WHERE lane = ? AND token IS NULL AND first < 9223372036854775807 ORDER BY first LIMIT 1`
+WHERE lane = ? AND token IS NULL AND first <> 9223372036854775807 ORDER BY first LIMIT 1`
 	}
 	if _, err := c.one(query, scan, lane); err != nil {
 		return 0, err
@@ -54,6 +54,17 @@ func (c *conn) earliestOf(lanes []int64) (int64, error) {
 	return next, nil
 }
 
+// Messages of a lane that have expired: those that are kept in rows of keys, and the others.
+const (
+	expiredInRows = `SELECT tenant, name, m_id FROM keys INDEXED BY keys_due
+WHERE lane = ? AND token IS NULL AND first <> 9223372036854775807 AND first <= ? AND m_put + CASE m_ttl WHEN 0 THEN ? ELSE m_ttl END <= ?
+ORDER BY first LIMIT ?`
+
+	expired = `SELECT k.tenant, k.name, m.id FROM keys k INDEXED BY keys_due CROSS JOIN messages m ON m.key = k.num
+WHERE k.lane = ? AND k.token IS NULL AND k.first <> 9223372036854775807 AND k.first <= ? AND m.put + CASE m.ttl WHEN 0 THEN ? ELSE m.ttl END <= ?
+ORDER BY k.first LIMIT ?`
+)
+
 // Expired returns messages of keys without a route whose time to live has ended.
 func (s *Store) Expired(ctx context.Context, queue string, limit int) (refs []rows.Ref, keys []store.Key, err error) {
 	if s.lock.isAlone() {
@@ -68,15 +79,11 @@ func (s *Store) Expired(ctx context.Context, queue string, limit int) (refs []ro
 			refs = append(refs, rows.Ref{Key: rows.IDOf(key), ID: st.ColumnText(2)})
 			return nil
 		}
-		err := c.each(`SELECT tenant, name, m_id FROM keys INDEXED BY keys_due
-WHERE lane = ? AND token IS NULL AND first < 9223372036854775807 AND first <= ? AND m_put + CASE m_ttl WHEN 0 THEN ? ELSE m_ttl END <= ?
-ORDER BY first LIMIT ?`, add, lane, now, store.DefaultTTL.Milliseconds(), now, limit)
+		err := c.each(expiredInRows, add, lane, now, store.DefaultTTL.Milliseconds(), now, limit)
 		if err != nil || len(refs) == limit {
 			return err
 		}
-		return c.each(`SELECT k.tenant, k.name, m.id FROM keys k INDEXED BY keys_due CROSS JOIN messages m ON m.key = k.num
-WHERE k.lane = ? AND k.token IS NULL AND k.first < 9223372036854775807 AND k.first <= ? AND m.put + CASE m.ttl WHEN 0 THEN ? ELSE m.ttl END <= ?
-ORDER BY k.first LIMIT ?`, add, lane, now, store.DefaultTTL.Milliseconds(), now, limit-len(refs))
+		return c.each(expired, add, lane, now, store.DefaultTTL.Milliseconds(), now, limit-len(refs))
 	})
 	return refs, keys, err
 }

@@ -161,7 +161,13 @@ func (s *Store) settle() error {
 			return err
 		}
 	}
-	if what != shapeOurs {
+	switch what {
+	case shapeOurs:
+	case shapeFirst:
+		if err := w.renew(); err != nil {
+			return err
+		}
+	default:
 		if err := w.create(s.now()); err != nil {
 			return err
 		}

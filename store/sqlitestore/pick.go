@@ -96,11 +96,10 @@ func (k *picker) endLeases() (more bool, err error) {
 			inline    int64 // the number of the message that is kept in the row, or -1
 		}
 		var found []over
-		err := k.each(`SELECT num, delivered, coalesce(m_seq, -1) FROM keys INDEXED BY keys_leased WHERE lane = ? AND token IS NOT NULL AND until <= ? LIMIT ?`,
-			func(s *sqlite.Stmt) error {
-				found = append(found, over{s.ColumnInt64(0), parseSeqs(s.ColumnText(1)), s.ColumnInt64(2)})
-				return nil
-			}, lane, k.now, maxEnded-n)
+		err := k.each(endedInLane, func(s *sqlite.Stmt) error {
+			found = append(found, over{s.ColumnInt64(0), parseSeqs(s.ColumnText(1)), s.ColumnInt64(2)})
+			return nil
+		}, lane, k.now, maxEnded-n)
 		if err != nil {
 			return false, err
 		}

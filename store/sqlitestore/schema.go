@@ -3,8 +3,9 @@ package sqlitestore
 // applicationID marks the file as Abide's: "Abid".
 const applicationID = 0x41626964
 
-// formatVersion is that of the tables. A file with another one is not opened.
-const formatVersion = 1
+// formatVersion is that of the tables. A file with another one is not opened, except for
+// format 1, which becomes this one: of two indexes of keys it says otherwise what is in them.
+const formatVersion = 2
 
 // allMessages are all pending messages: those with rows of their own, and those in the rows
 // of keys.
@@ -15,6 +16,11 @@ const allMessages = `(SELECT key, seq, id, visible, put, ttl, attempt, body FROM
 // are few, and all looked at: most keys never have more, and so most messages are written
 // to one tree instead of three.
 const early = 32
+
+const (
+	keysDue  = `CREATE INDEX keys_due ON keys (lane, first, turn, token) WHERE token IS NULL AND first <> 9223372036854775807`
+	keysTurn = `CREATE INDEX keys_turn ON keys (lane, turn, first, token) WHERE token IS NULL AND first <> 9223372036854775807`
+)
 
 // schema makes the tables. A key has a number, in the order in which keys are made, so
 // that what is new stands together at the end of each table; its names are what people,
@@ -55,8 +61,8 @@ var schema = []string{
 	m_body     BLOB
 )`,
 	`CREATE UNIQUE INDEX keys_name ON keys (queue, tenant, name)`,
-	`CREATE INDEX keys_due ON keys (lane, first, turn, token) WHERE token IS NULL AND first < 9223372036854775807`,
-	`CREATE INDEX keys_turn ON keys (lane, turn, first, token) WHERE token IS NULL AND first < 9223372036854775807`,
+	keysDue,
+	keysTurn,
 	`CREATE INDEX keys_leased ON keys (lane, until) WHERE token IS NOT NULL`,
 
 	`CREATE TABLE messages (

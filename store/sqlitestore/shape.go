@@ -15,6 +15,7 @@ type shape int
 const (
 	shapeEmpty  shape = iota // nothing
 	shapeOurs                // the tables of this version
+	shapeFirst               // those of format 1
 	shapeLegacy              // those of the older shape
 )
 
@@ -30,10 +31,13 @@ func (c *conn) shape() (shape, error) {
 		if err != nil {
 			return 0, err
 		}
-		if format != formatVersion {
-			return 0, fmt.Errorf("it has format %d, and this version of Abide reads format %d: %w", format, formatVersion, store.ErrFormat)
+		switch format {
+		case formatVersion:
+			return shapeOurs, nil
+		case 1:
+			return shapeFirst, nil
 		}
-		return shapeOurs, nil
+		return 0, fmt.Errorf("it has format %d, and this version of Abide reads format %d: %w", format, formatVersion, store.ErrFormat)
 	}
 	tables := map[string]bool{}
 	if err := c.each("SELECT name FROM sqlite_master WHERE type = 'table'", func(s *sqlite.Stmt) error {
@@ -64,6 +68,19 @@ func (c *conn) recognize() error {
 		}
 	}
 	return err
+}
+
+// renew makes a file of format 1 one of this format.
+func (c *conn) renew() error {
+	for _, statement := range []string{
+		"DROP INDEX keys_due", "DROP INDEX keys_turn", keysDue, keysTurn,
+		"UPDATE meta SET value = " + strconv.Itoa(formatVersion) + " WHERE name = 'format'",
+	} {
+		if err := c.once(statement); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // create makes the tables of an empty file.

@@ -56,7 +56,7 @@ func (c *conn) readyIn(lane, now int64) (ready int, oldest time.Time, err error)
 		}
 	}
 	err = c.each(`SELECT first, count, num, seq, coalesce(m_visible, 9223372036854775807) FROM keys INDEXED BY keys_due
-WHERE lane = ? AND token IS NULL AND first < 9223372036854775807 ORDER BY first LIMIT ?`, func(s *sqlite.Stmt) error {
+WHERE lane = ? AND token IS NULL AND first <> 9223372036854775807 ORDER BY first LIMIT ?`, func(s *sqlite.Stmt) error {
 		scan(s)
 		if s.ColumnInt64(0) > now {
 			return errEnough

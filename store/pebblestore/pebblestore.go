@@ -85,6 +85,10 @@ type limits struct {
 
 	// journal is how many bytes the journal has before it is written anew.
 	journal int
+
+	// places is how many messages of one key an export puts in order at a time. Zero means
+	// exportPlaces.
+	places int
 }
 
 var defaultLimits = limits{

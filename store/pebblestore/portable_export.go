@@ -279,16 +279,17 @@ func (x *export) places(at exportCursor) (places []place, more bool, err error) 
 	if err != nil {
 		return nil, false, err
 	}
+	most := cmp.Or(x.store.limits.places, exportPlaces)
 	keepFirst := func() {
 		slices.SortFunc(places, func(a, b place) int { return cmp.Compare(a.pos.seq, b.pos.seq) })
-		if len(places) > exportPlaces {
-			places, more = places[:exportPlaces], true
+		if len(places) > most {
+			places, more = places[:most], true
 		}
 	}
 	for it.First(); it.Valid() && err == nil; it.Next() {
 		var p place
 		if p.lane, p.pos, err = parsePending(it.Key(), it.Value()); err == nil && p.pos.seq > at.number {
-			if places = append(places, p); len(places) == 2*exportPlaces {
+			if places = append(places, p); len(places) == 2*most {
 				keepFirst()
 			}
 		}

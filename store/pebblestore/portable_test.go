@@ -233,8 +233,11 @@ func TestVerifyFindsALeaseOfNothing(t *testing.T) {
 // in another order than that of their IDs and times.
 func TestExportOfAKeyWithManyMessages(t *testing.T) {
 	t.Parallel()
-	b := openUnwritten(t)
-	const n = 2*exportPlaces + 10
+	const places = 500
+	lim := defaultLimits
+	lim.places = places
+	b := newHouse(t, lim)
+	const n = 5*places + 10
 	key := store.Key{Queue: "turns", Tenant: "acme", Name: "many"}
 	var want []string
 	for i := 0; i < n; {

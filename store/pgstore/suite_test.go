@@ -168,3 +168,8 @@ func TestModel(t *testing.T) {
 	t.Parallel()
 	storetest.RunModel(t, backend())
 }
+
+func TestKilledProcesses(t *testing.T) {
+	t.Parallel()
+	storetest.RunKilled(t, func() string { return newURL(t) }, store.Open)
+}

@@ -103,3 +103,10 @@ func TestModel(t *testing.T) {
 	t.Parallel()
 	storetest.RunModel(t, backends(testenv.SharedRedis(t)))
 }
+
+func TestKilledProcesses(t *testing.T) {
+	t.Parallel()
+	storetest.RunKilled(t, func() string {
+		return "redis://" + testenv.SharedRedis(t).Addr + "?prefix=" + newPrefix()
+	}, store.Open)
+}

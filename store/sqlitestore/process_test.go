@@ -23,7 +23,6 @@ const (
 
 // roles are what another process does with the store.
 var roles = map[string]func(t *testing.T, s *Store){
-	"load":     loadStore,
 	"crew":     crewStore,
 	"holder":   holdStore,
 	"halfway":  stopHalfway,

@@ -3,7 +3,8 @@
 //	storetest.Run(t, func(t testing.TB) *storetest.Backend { … })
 //
 // and gets one subtest for each rule of the contract, named by the rule. RunModel
-// compares the backend with the model, memstore, under random operations.
+// compares the backend with the model, memstore, under random operations. RunKilled kills
+// a real process that works on the store, again and again.
 package storetest
 
 import (

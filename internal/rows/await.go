@@ -3,14 +3,17 @@ package rows
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 
 	"github.com/abidehq/abide/store"
 )
 
 // awaiter is an Await call that waits.
 type awaiter struct {
-	key  store.RecordKey
-	wake chan struct{} // with room for one
+	key   store.RecordKey
+	after int64
+	wake  chan struct{} // with room for one
 
 	// What a commit of this process made of the record; news is false if it is to be read.
 	news   bool
@@ -32,7 +35,7 @@ func (f *Frame) Await(ctx context.Context, key store.RecordKey, after int64) (st
 	if err := f.Check(ctx, "await"); err != nil {
 		return store.Record{}, err
 	}
-	a, number := &awaiter{key: key, wake: make(chan struct{}, 1)}, RecordOf(key)
+	a, number := &awaiter{key: key, after: after, wake: make(chan struct{}, 1)}, RecordOf(key)
 	known := f.addAwaiter(number, a, after)
 	defer f.removeAwaiter(number, a)
 	for {
@@ -130,6 +133,49 @@ func (f *Frame) wakeAwaiters(number int64) {
 	for a := range f.awaiters[number] {
 		a.news, a.record = false, nil
 		a.call()
+	}
+}
+
+// versionsAtOnce is how many records are asked for in one query.
+const versionsAtOnce = 5000
+
+// lookAtRecords finds out which of the records that somebody awaits have changed, a few
+// thousand in a query, and has those read who await them.
+func (f *Frame) lookAtRecords() {
+	f.mu.Lock()
+	awaited := map[store.RecordKey]bool{}
+	for _, list := range f.awaiters {
+		for a := range list {
+			awaited[a.key] = true
+		}
+	}
+	f.mu.Unlock()
+	for keys := range slices.Chunk(slices.Collect(maps.Keys(awaited)), versionsAtOnce) {
+		versions, err := f.db.Versions(f.looking, keys)
+		f.mu.Lock()
+		for i, key := range keys {
+			number := RecordOf(key)
+			if err != nil { // those who await it find out for themselves what is wrong
+				f.wakeAwaiters(number)
+				continue
+			}
+			f.foundVersion(key, number, versions[i])
+		}
+		f.mu.Unlock()
+	}
+}
+
+// foundVersion has those read a record who await another version than the one that was
+// found. What it is now may be newer than that: a commit of this process has told of it.
+func (f *Frame) foundVersion(key store.RecordKey, number, version int64) {
+	if known, ok := f.recent.version(number); ok && known != version {
+		f.recent.forget(number)
+	}
+	for a := range f.awaiters[number] {
+		if a.key == key && (version > a.after || version == 0 && a.after > 0) {
+			a.news, a.record = false, nil
+			a.call()
+		}
 	}
 }
 

@@ -45,6 +45,10 @@ type Database interface {
 	// Record returns a record, or store.ErrNotFound. It is durable.
 	Record(ctx context.Context, key store.RecordKey) (store.Record, error)
 
+	// Versions returns the versions of records, 0 of those that do not exist. They are
+	// durable.
+	Versions(ctx context.Context, keys []store.RecordKey) ([]int64, error)
+
 	// Announce tells other processes that there is something to claim in these lanes, at
 	// these times, and that the records with these numbers have changed. It returns at once
 	// and may do nothing: it is a hint. Others learn of it through [Frame.Hint].

@@ -32,6 +32,8 @@ type watched struct {
 	looked   func()        // called before anybody knows what was seen
 	expired  func()        // the same of what has expired
 	picked   func(*Picked) // called with what was picked, before anybody knows of it
+
+	reads, asked atomic.Int64 // of records one by one, and of versions
 }
 
 func (d *watched) Pick(ctx context.Context, p *Pick) (*Picked, error) {
@@ -73,6 +75,22 @@ func (d *watched) Expired(ctx context.Context, queue string, limit int) ([]Ref, 
 		expired()
 	}
 	return refs, keys, err
+}
+
+func (d *watched) Record(ctx context.Context, key store.RecordKey) (store.Record, error) {
+	d.reads.Add(1)
+	if d.broken.Load() {
+		return store.Record{}, errBroken
+	}
+	return d.tables.Record(ctx, key)
+}
+
+func (d *watched) Versions(ctx context.Context, keys []store.RecordKey) ([]int64, error) {
+	d.asked.Add(1)
+	if d.broken.Load() {
+		return nil, errBroken
+	}
+	return d.tables.Versions(ctx, keys)
 }
 
 func (d *watched) Update(ctx context.Context, n *Need, decide func(int64, *State) *Changes) error {

@@ -137,6 +137,71 @@ func TestGroupsAtOnceTouchDifferentThings(t *testing.T) {
 	}
 }
 
+// TestPollAsksForAllRecordsAtOnce: without hints, what others change is found by looking;
+// one query finds out what has changed, and only that is read.
+func TestPollAsksForAllRecordsAtOnce(t *testing.T) {
+	inHouse(t, func(h *house) {
+		a, b := h.open(), h.open()
+		h.db.mute.Store(true)
+		const n = versionsAtOnce + 10
+		key := func(i int) store.RecordKey { return store.RecordKey{Kind: "instance", ID: fmt.Sprint(i)} }
+		h.putRecord(b, key(1))
+		h.putRecord(a, key(2))
+		var found []func() *store.Record
+		for i := range n {
+			after := int64(0)
+			if i == 1 || i == 2 {
+				after = 1
+			}
+			found = append(found, h.await(a, key(i), after))
+		}
+		deleted := make(chan error)
+		go func() { _, err := a.Await(h.Context(), key(2), 1); deleted <- err }()
+		synctest.Wait()
+		h.db.reads.Store(0)
+		h.db.asked.Store(0)
+		h.putRecord(b, key(0))
+		h.putRecord(b, key(1))
+		if err := b.Commit(h.Context(), &store.Tx{DeleteRecords: []store.DeleteRecord{{Key: key(2), Expect: 1}}}); err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(a.o.Poll)
+		h.version("a new record", found[0](), 1)
+		h.version("a record that has changed", found[1](), 2)
+		if err := <-deleted; !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("of a record that is gone: %v", err)
+		}
+		h.same("reads", h.db.reads.Load(), 4) // the deleted one has two who await it
+		h.same("queries for versions", h.db.asked.Load(), 2)
+
+		// What is known of a record is forgotten with it.
+		began := time.Now()
+		if _, err := a.Await(h.Context(), key(2), 1); !errors.Is(err, store.ErrNotFound) || time.Since(began) > 0 {
+			t.Errorf("of a record that is gone, asked again: %v after %v", err, time.Since(began))
+		}
+		h.db.broken.Store(true)
+		_, err := a.Await(h.Context(), key(1), 2)
+		if !errors.Is(err, errBroken) {
+			t.Errorf("of a broken database: %v", err)
+		}
+	})
+}
+
+// TestPollOfABrokenDatabase: who awaits a record is told that the database does not answer.
+func TestPollOfABrokenDatabase(t *testing.T) {
+	inHouse(t, func(h *house) {
+		f := h.open()
+		told := make(chan error)
+		go func() { _, err := f.Await(h.Context(), instance, 0); told <- err }()
+		synctest.Wait()
+		h.db.broken.Store(true)
+		<-time.After(f.o.Poll)
+		if err := <-told; !errors.Is(err, errBroken) {
+			t.Errorf("await: %v", err)
+		}
+	})
+}
+
 // TestWhatOneCallLearnsWakesTheOthers: a call that looks finds what another process put for
 // later, and of which no hint came. Who waits is served at that time.
 func TestWhatOneCallLearnsWakesTheOthers(t *testing.T) {

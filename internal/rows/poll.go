@@ -100,8 +100,8 @@ func (f *Frame) somebodyWaits() bool {
 	return false
 }
 
-// pollOnce looks at all lanes that somebody waits for, in one query, and has awaited
-// records read again.
+// pollOnce looks at all lanes that somebody waits for, in one query, and at all records that
+// somebody awaits, in another.
 func (f *Frame) pollOnce(at uint64) {
 	f.mu.Lock()
 	f.looks++
@@ -120,10 +120,8 @@ func (f *Frame) pollOnce(at uint64) {
 			}
 		}
 	}
-	for number := range f.awaiters {
-		f.wakeAwaiters(number)
-	}
 	f.mu.Unlock()
+	f.lookAtRecords()
 	found := f.lookAt(slices.Sorted(maps.Keys(ids)), views, look)
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -369,6 +369,16 @@ func (d *tables) Record(_ context.Context, key store.RecordKey) (store.Record, e
 	return r, nil
 }
 
+func (d *tables) Versions(_ context.Context, keys []store.RecordKey) ([]int64, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	versions := make([]int64, len(keys))
+	for i, key := range keys {
+		versions[i] = d.records[key].Version
+	}
+	return versions, nil
+}
+
 func (d *tables) Announce(lanes map[int64]int64, records []int64) {
 	if len(d.frames) > 1 {
 		go func() {

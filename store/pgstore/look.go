@@ -85,6 +85,24 @@ func (d *database) Record(ctx context.Context, key store.RecordKey) (store.Recor
 	return found[0], nil
 }
 
+// Versions returns the versions of records, in one query.
+func (d *database) Versions(ctx context.Context, keys []store.RecordKey) ([]int64, error) {
+	versions := make([]int64, len(keys))
+	err := d.read(ctx, d.text.loadRecords, []any{recordIDs(keys)}, func(r pgx.Rows) error {
+		clear(versions)
+		var n, version int64
+		_, err := pgx.ForEachRow(r, []any{&n, &version}, func() error {
+			versions[n-1] = version
+			return nil
+		})
+		return err
+	})
+	if err != nil {
+		return nil, failed("read the versions of records", err)
+	}
+	return versions, nil
+}
+
 // scanRecords reads rows of recordColumns.
 func scanRecords(r pgx.Rows) (found []store.Record, err error) {
 	for r.Next() {

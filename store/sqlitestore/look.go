@@ -93,6 +93,22 @@ func (s *Store) Record(ctx context.Context, key store.RecordKey) (store.Record, 
 	return s.record(ctx, "await", key)
 }
 
+// Versions returns the versions of records.
+func (s *Store) Versions(ctx context.Context, keys []store.RecordKey) ([]int64, error) {
+	versions := make([]int64, len(keys))
+	err := s.read(ctx, "await", func(c *conn) (err error) {
+		for i, key := range keys {
+			if versions[i], err = c.number(versionOf, key.Kind, key.Tenant, key.ID); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return versions, err
+}
+
+const versionOf = `SELECT version FROM records WHERE kind = ? AND tenant = ? AND id = ?`
+
 // Get returns a record.
 func (s *Store) Get(ctx context.Context, key store.RecordKey) (store.Record, error) {
 	if err := store.ValidateGet(key); err != nil {

@@ -68,7 +68,7 @@ func (u *update) load(need *rows.Need) (*rows.State, error) {
 		}
 	}
 	for _, key := range need.Records {
-		version, err := u.number(`SELECT version FROM records WHERE kind = ? AND tenant = ? AND id = ?`, key.Kind, key.Tenant, key.ID)
+		version, err := u.number(versionOf, key.Kind, key.Tenant, key.ID)
 		if err != nil {
 			return nil, err
 		}

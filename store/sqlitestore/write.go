@@ -228,7 +228,7 @@ func (u *update) changeRecords(c *rows.Changes) error {
 	}
 	for i := range c.UpsertRecords {
 		r := c.UpsertRecords[i]
-		version, err := u.number(`SELECT version FROM records WHERE kind = ? AND tenant = ? AND id = ?`, r.Key.Kind, r.Key.Tenant, r.Key.ID)
+		version, err := u.number(versionOf, r.Key.Kind, r.Key.Tenant, r.Key.ID)
 		if err != nil {
 			return err
 		}

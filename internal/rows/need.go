@@ -67,6 +67,9 @@ func (w *wants) key(k store.Key) ID {
 func (w *wants) ref(k store.Key, id string) { w.messages = append(w.messages, Ref{w.key(k), id}) }
 
 func (w *wants) tx(tx *store.Tx) {
+	w.keys = make([]wantedKey, 0, len(tx.Finish)+len(tx.DeleteKeys)+len(tx.Trim)+len(tx.Append)+len(tx.Put)+len(tx.Retime)+len(tx.Delete))
+	w.messages = make([]Ref, 0, len(tx.Put)+len(tx.Retime)+len(tx.Delete))
+	w.records = make([]store.RecordKey, 0, len(tx.PutRecords)+len(tx.DeleteRecords))
 	for i := range tx.Finish {
 		f := &tx.Finish[i]
 		w.key(f.Lease.Key)

@@ -137,36 +137,38 @@ type inlineColumns struct {
 	ids, bodies             blobs
 }
 
-func (c *inlineColumns) add(m *rows.MessageRow) {
-	if m == nil {
-		c.seqs, c.visible, c.put, c.ttl = append(c.seqs, pgtype.Int8{}), append(c.visible, pgtype.Int8{}), append(c.put, pgtype.Int8{}), append(c.ttl, pgtype.Int8{})
-		c.attempts, c.ids, c.bodies = append(c.attempts, pgtype.Int4{}), append(c.ids, nil), append(c.bodies, nil)
-		return
+func newInlineColumns(n int) inlineColumns {
+	return inlineColumns{
+		seqs: make(pgtype.FlatArray[pgtype.Int8], n), visible: make(pgtype.FlatArray[pgtype.Int8], n),
+		put: make(pgtype.FlatArray[pgtype.Int8], n), ttl: make(pgtype.FlatArray[pgtype.Int8], n),
+		attempts: make(pgtype.FlatArray[pgtype.Int4], n), ids: make(blobs, n), bodies: make(blobs, n),
 	}
-	c.seqs, c.visible = append(c.seqs, pgtype.Int8{Int64: m.Seq, Valid: true}), append(c.visible, pgtype.Int8{Int64: m.Visible, Valid: true})
-	c.put, c.ttl = append(c.put, pgtype.Int8{Int64: m.Put, Valid: true}), append(c.ttl, pgtype.Int8{Int64: m.TTL, Valid: true})
-	c.attempts = append(c.attempts, pgtype.Int4{Int32: int32(m.Attempt), Valid: true})
-	c.ids, c.bodies = append(c.ids, []byte(m.ID)), append(c.bodies, solid(m.Body))
+}
+
+func (c *inlineColumns) set(i int, m *rows.MessageRow) {
+	c.seqs[i], c.visible[i] = pgtype.Int8{Int64: m.Seq, Valid: true}, pgtype.Int8{Int64: m.Visible, Valid: true}
+	c.put[i], c.ttl[i] = pgtype.Int8{Int64: m.Put, Valid: true}, pgtype.Int8{Int64: m.TTL, Valid: true}
+	c.attempts[i] = pgtype.Int4{Int32: int32(m.Attempt), Valid: true}
+	c.ids[i], c.bodies[i] = []byte(m.ID), solid(m.Body)
 }
 
 func newKeyColumns(list []*rows.KeyRow, refresh map[rows.ID]bool) *keyColumns {
-	c := &keyColumns{}
-	for _, k := range list {
-		c.ids = append(c.ids, uuid(k.ID))
-		c.lanes = append(c.lanes, k.Lane())
-		c.turns = append(c.turns, rows.TurnOf(k.Key.Tenant))
-		c.at = append(c.at, never(k.At()))
-		c.firsts = append(c.firsts, k.First)
-		c.seqs = append(c.seqs, k.Seq)
-		c.count = append(c.count, int64(k.Count))
-		c.logFirst = append(c.logFirst, int64(k.LogFirst))
-		c.logLength = append(c.logLength, int64(k.LogLength))
-		c.logTag = append(c.logTag, int64(k.LogTag))
-		c.tokens = append(c.tokens, pgtype.Text{String: k.Token, Valid: k.Token != ""})
-		c.delivered = append(c.delivered, deliveredText(k.Delivered))
-		c.routes = append(c.routes, []byte(k.Route))
-		c.refresh = append(c.refresh, refresh[k.ID])
-		c.inline.add(k.Inline)
+	n := len(list)
+	c := &keyColumns{
+		ids: make(pgtype.FlatArray[pgtype.UUID], n), lanes: make([]int64, n), turns: make([]int64, n), firsts: make([]int64, n),
+		seqs: make([]int64, n), count: make([]int64, n), logFirst: make([]int64, n), logLength: make([]int64, n), logTag: make([]int64, n),
+		at: make(pgtype.FlatArray[pgtype.Int8], n), tokens: make(pgtype.FlatArray[pgtype.Text], n), delivered: make(pgtype.FlatArray[pgtype.Text], n),
+		routes: make(blobs, n), refresh: make([]bool, n), inline: newInlineColumns(n),
+	}
+	for i, k := range list {
+		c.ids[i], c.lanes[i], c.turns[i] = uuid(k.ID), k.Lane(), rows.TurnOf(k.Key.Tenant)
+		c.at[i], c.firsts[i], c.seqs[i], c.count[i] = never(k.At()), k.First, k.Seq, int64(k.Count)
+		c.logFirst[i], c.logLength[i], c.logTag[i] = int64(k.LogFirst), int64(k.LogLength), int64(k.LogTag)
+		c.tokens[i], c.delivered[i] = pgtype.Text{String: k.Token, Valid: k.Token != ""}, deliveredText(k.Delivered)
+		c.routes[i], c.refresh[i] = []byte(k.Route), refresh[k.ID]
+		if k.Inline != nil {
+			c.inline.set(i, k.Inline)
+		}
 	}
 	return c
 }
@@ -192,9 +194,9 @@ func (w *writer) insertKeys(list []*rows.KeyRow) {
 		return
 	}
 	c := newKeyColumns(list, nil)
-	var queues, tenants, names blobs
-	for _, k := range list {
-		queues, tenants, names = append(queues, []byte(k.Key.Queue)), append(tenants, []byte(k.Key.Tenant)), append(names, []byte(k.Key.Name))
+	queues, tenants, names := make(blobs, len(list)), make(blobs, len(list)), make(blobs, len(list))
+	for i, k := range list {
+		queues[i], tenants[i], names[i] = []byte(k.Key.Queue), []byte(k.Key.Tenant), []byte(k.Key.Name)
 	}
 	w.batch.Queue(w.text.insertKeys, c.ids, c.lanes, c.turns, c.at, c.firsts, c.seqs, c.count, c.logFirst, c.logLength, c.logTag,
 		c.tokens, c.delivered, c.routes, c.inline.seqs, c.inline.visible, c.inline.put, c.inline.ttl, c.inline.attempts, c.inline.ids, c.inline.bodies,

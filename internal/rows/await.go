@@ -107,9 +107,13 @@ type change struct {
 }
 
 // recordChanged tells those who await a record what a commit made of it. No other group of
-// this process that is under way touches the record.
+// this process that is under way touches the record, unless it is not known what became of
+// it: then one may have changed it before or after, and does not know.
 func (f *Frame) recordChanged(c *change) {
 	if c.work == nil {
+		for g := range f.groups {
+			g.doubts[c.number] = true
+		}
 		f.recent.forget(c.number)
 	} else {
 		f.recent.note(c.number, c.work.version)

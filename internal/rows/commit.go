@@ -144,10 +144,10 @@ func (f *Frame) choose() []*call {
 	})
 	var chosen, left []*call
 	waits := newBusy()
-	bytes := 0
+	bytes, full := 0, false
 	for i, c := range f.gathered {
 		if len(chosen) == f.o.MaxGroup || len(chosen) > 0 && bytes+c.size > maxGroupBytes {
-			left = append(left, f.gathered[i:]...)
+			left, full = append(left, f.gathered[i:]...), true
 			break
 		}
 		if f.running > 0 && (f.busy.touches(c.wanted()) || waits.touches(c.wanted())) {
@@ -158,8 +158,9 @@ func (f *Frame) choose() []*call {
 		chosen = append(chosen, c)
 		bytes += c.size
 	}
-	if least := f.worthwhile(); f.running > 0 && len(chosen) < least {
-		f.enough = len(f.gathered) + least - len(chosen)
+	if least := f.worthwhile(); f.running > 0 && !full && len(chosen) < least {
+		// Some more, so that not every one that comes has all of them looked at again.
+		f.enough = len(f.gathered) + max(least-len(chosen), len(f.gathered)/8)
 		return nil
 	}
 	f.gathered = left

@@ -137,6 +137,69 @@ func TestGroupsAtOnceTouchDifferentThings(t *testing.T) {
 	}
 }
 
+// TestAFullGroupIsBegun: it is as large as it gets, however many calls the one under way has.
+func TestAFullGroupIsBegun(t *testing.T) {
+	inHouse(t, func(h *house) {
+		f := h.open()
+		calls := func(names string, size int) (list []*call) {
+			for _, name := range names {
+				m := message(string(name))
+				list = append(list, newCall(h.Context(), operation{tx: &store.Tx{Put: []store.Message{m}}}, size))
+			}
+			return list
+		}
+		hold, held := make(chan struct{}), atomic.Bool{}
+		h.db.fail(nil, func() error {
+			if held.CompareAndSwap(false, true) {
+				<-hold
+			}
+			return nil
+		})
+		many := calls("abc", 0)
+		go func() { _ = f.submit("commit", many...) }()
+		synctest.Wait()
+		large := calls("defghi", maxGroupBytes)
+		go func() { _ = f.submit("commit", large...) }()
+		synctest.Wait()
+		for i, c := range large[:4] { // until fewer are left than are under way
+			select {
+			case <-c.done:
+			default:
+				h.Errorf("call %d of those that fill a group waits for another one", i)
+			}
+		}
+		close(hold)
+		synctest.Wait()
+	})
+}
+
+// TestQuarantineBesideAPut: a message goes to quarantine, whose record somebody else of this
+// process puts in the same moment: which of them was first is not known.
+func TestQuarantineBesideAPut(t *testing.T) {
+	inHouse(t, func(h *house) {
+		f := h.open()
+		h.put(f, "k", func(m *store.Message) { m.Route, m.TTL = "", time.Second })
+		<-time.After(2 * time.Second)
+		key := message("k").Key
+		pending, err := f.db.(*watched).tables.pending(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		record := store.Quarantine(pending, "", store.ReasonExpired, time.Now()).Record.Key
+		h.db.fail(nil, func() error {
+			h.db.fail(nil, nil)
+			expire := &expiry{keys: []store.Key{key}, refs: []Ref{{IDOf(key), pending.ID}}}
+			return f.submit("claim", newCall(h.Context(), operation{expire: expire}, 0)) // the second version
+		})
+		h.putRecord(f, record) // the first
+		began := time.Now()
+		r, err := f.Await(h.Context(), record, 1)
+		if err != nil || r.Version != 2 || time.Since(began) > 0 {
+			t.Errorf("await: %v, %v after %v", r, err, time.Since(began))
+		}
+	})
+}
+
 // TestPollAsksForAllRecordsAtOnce: without hints, what others change is found by looking;
 // one query finds out what has changed, and only that is read.
 func TestPollAsksForAllRecordsAtOnce(t *testing.T) {

@@ -369,6 +369,17 @@ func (d *tables) Record(_ context.Context, key store.RecordKey) (store.Record, e
 	return r, nil
 }
 
+// pending returns the message of a key that has one.
+func (d *tables) pending(key store.Key) (store.Message, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	row := d.keys[IDOf(key)]
+	if row == nil || row.Count != 1 {
+		return store.Message{}, fmt.Errorf("%v has not one message", key)
+	}
+	return d.all(row)[0].Message(key, row.Route), nil
+}
+
 func (d *tables) Versions(_ context.Context, keys []store.RecordKey) ([]int64, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

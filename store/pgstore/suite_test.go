@@ -81,12 +81,10 @@ func withOptions(t testing.TB, rawURL string, options ...string) string {
 	return u.String()
 }
 
-// execute runs SQL on a connection of its own.
-func execute(t testing.TB, database, sql string) {
+// plain returns a URL without the options that are ours.
+func plain(t testing.TB, rawURL string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	u, err := url.Parse(database)
+	u, err := url.Parse(rawURL)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +93,15 @@ func execute(t testing.TB, database, sql string) {
 		query.Del(name)
 	}
 	u.RawQuery = query.Encode()
-	conn, err := pgx.Connect(ctx, u.String())
+	return u.String()
+}
+
+// execute runs SQL on a connection of its own.
+func execute(t testing.TB, database, sql string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, plain(t, database))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +175,25 @@ func TestModel(t *testing.T) {
 	storetest.RunModel(t, backend())
 }
 
+// TestKilledProcesses waits until the server has noticed that a process is gone: what it was
+// asked for before may be done after that.
 func TestKilledProcesses(t *testing.T) {
 	t.Parallel()
-	storetest.RunKilled(t, func() string { return newURL(t) }, store.Open)
+	const name = "killed"
+	place := func() string { return newURL(t, "application_name", name) }
+	storetest.RunKilled(t, place, func(ctx context.Context, rawURL string) (store.Store, error) {
+		conn, err := pgx.Connect(ctx, withOptions(t, plain(t, rawURL), "application_name", ""))
+		if err != nil {
+			return nil, err
+		}
+		defer conn.Close(ctx) //nolint:errcheck // it only looks
+		eventually(t, "the server notices that a process is gone", func() bool {
+			n := 1
+			if err := conn.QueryRow(ctx, "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1", name).Scan(&n); err != nil {
+				t.Error(err)
+			}
+			return n == 0
+		})
+		return store.Open(ctx, rawURL)
+	})
 }

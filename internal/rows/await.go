@@ -169,8 +169,9 @@ func (f *Frame) lookAtRecords() {
 	}
 }
 
-// foundVersion has those read a record who await another version than the one that was
-// found. What it is now may be newer than that: a commit of this process has told of it.
+// foundVersion has those read a record to whom the version that was found is news: it is
+// later than the one that they have, or the record is gone. By now there may be a later one
+// still, of a commit of this process, which has told of it.
 func (f *Frame) foundVersion(key store.RecordKey, number, version int64) {
 	if known, ok := f.recent.version(number); ok && known != version {
 		f.recent.forget(number)

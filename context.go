@@ -68,9 +68,26 @@ func (s source) Uint64() uint64 { return s.c.Uint64() }
 //	} else {
 //		// the old way, until nothing that began with it is left
 //	}
+//
+// When no instance is left that takes the old way, delete it and put [Retired] in the
+// place of Changed.
 func Changed(ctx Context, id string) bool {
 	ctx.check("change", id)
 	return ctx.c.Changed(id)
+}
+
+// Retired takes the place of [Changed] when the old way is deleted. It accepts instances
+// that have the marker of Changed and those that have none.
+//
+//	abide.Retired(ctx, "charge-after-packing")
+//	// the new way
+//
+// Once no instance is left that passed Changed while it was in the code, the call can be
+// removed: instances that passed Retired replay without it. Processes whose code still has
+// Changed, in the same rolling deploy, take the new way for these instances.
+func Retired(ctx Context, id string) {
+	ctx.check("change", id)
+	ctx.c.Retired(id)
 }
 
 // SetStatus says something about the instance to people: see [Info.StatusText].

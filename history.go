@@ -65,6 +65,13 @@ type HistoryEvent struct {
 	// Span is that of a turn that is part of a trace, as traces show it: 16 hexadecimal
 	// digits.
 	Span string
+
+	// Build identifies the program under which the instance stalled, or that resumed it by
+	// itself.
+	Build string
+
+	// Retired is set on a ChangeMarked of [Retired].
+	Retired bool
 }
 
 // HistoryFailure is an error as it is in history.
@@ -157,7 +164,7 @@ func (c *client) History(ctx context.Context, ref Ref, execution int) (History, 
 func eventFrom(e *history.Event) HistoryEvent {
 	out := HistoryEvent{
 		ID: int(e.ID), Kind: e.Kind.String(), Ref: int(e.Ref), Name: e.Name, Target: e.Target, At: e.At,
-		Data: e.Data, Failure: failureFrom(e.Failure),
+		Data: e.Data, Failure: failureFrom(e.Failure), Build: e.Build, Retired: e.Retired,
 	}
 	if s := e.Start; s != nil {
 		out.Start = &HistoryStart{
@@ -221,7 +228,7 @@ func (e *HistoryEvent) event() (history.Event, error) {
 	var n narrow
 	out := history.Event{
 		ID: n.int32("id", e.ID), Kind: kinds[e.Kind], Ref: n.int32("ref", e.Ref), Name: e.Name, Target: e.Target,
-		Data: e.Data, Failure: e.Failure.failure(&n),
+		Data: e.Data, Failure: e.Failure.failure(&n), Build: e.Build, Retired: e.Retired,
 	}
 	if !e.At.IsZero() {
 		out.At = e.At.UTC()

@@ -73,6 +73,8 @@ type eventJSON struct {
 	Activity *HistoryActivity `json:"activity,omitempty"`
 	Child    *HistoryChild    `json:"child,omitempty"`
 	Span     string           `json:"span,omitempty"`
+	Build    string           `json:"build,omitempty"`
+	Retired  bool             `json:"retired,omitempty"`
 
 	// Wire is all of the event as it is on disk, if JSON cannot say it: text that is not
 	// UTF-8, a time that is not in a calendar. It counts, and the rest is for people.
@@ -83,7 +85,7 @@ type eventJSON struct {
 func (e HistoryEvent) MarshalJSON() ([]byte, error) {
 	out := eventJSON{
 		ID: e.ID, Kind: e.Kind, Ref: e.Ref, Name: e.Name, Target: e.Target, At: e.At, Data: e.Data,
-		Failure: e.Failure, Start: e.Start, Activity: e.Activity, Child: e.Child, Span: e.Span,
+		Failure: e.Failure, Start: e.Start, Activity: e.Activity, Child: e.Child, Span: e.Span, Build: e.Build, Retired: e.Retired,
 	}
 	if !e.sayable() {
 		event, err := e.event()
@@ -115,7 +117,7 @@ func (e *HistoryEvent) UnmarshalJSON(data []byte) error {
 	}
 	*e = HistoryEvent{
 		ID: in.ID, Kind: in.Kind, Ref: in.Ref, Name: in.Name, Target: in.Target, At: in.At, Data: in.Data,
-		Failure: in.Failure, Start: in.Start, Activity: in.Activity, Child: in.Child, Span: in.Span,
+		Failure: in.Failure, Start: in.Start, Activity: in.Activity, Child: in.Child, Span: in.Span, Build: in.Build, Retired: in.Retired,
 	}
 	if _, err := e.event(); err != nil {
 		return fmt.Errorf("abide: history: event %d: %w", e.ID, err)
@@ -125,7 +127,7 @@ func (e *HistoryEvent) UnmarshalJSON(data []byte) error {
 
 // sayable reports whether JSON has words for all of the event.
 func (e *HistoryEvent) sayable() bool {
-	texts := []string{e.Name, e.Target}
+	texts := []string{e.Name, e.Target, e.Build}
 	for f := e.Failure; f != nil; f = f.Cause {
 		texts = append(texts, f.Type, f.Message)
 	}

@@ -57,6 +57,10 @@ func Parse(b []byte) (Event, error) {
 			e.Child = parseChild(f)
 		case 12:
 			e.Span = f.fixed()
+		case 13:
+			e.Build = string(f.bytes())
+		case 14:
+			e.Retired = f.int64() != 0
 		}
 	})
 	if err != nil {

@@ -35,7 +35,9 @@ func Append(b []byte, e *Event) []byte {
 	if e.Child != nil {
 		b = appendMessage(b, 11, e.Child, appendChild)
 	}
-	return appendFixed(b, 12, e.Span)
+	b = appendFixed(b, 12, e.Span)
+	b = appendString(b, 13, e.Build)
+	return appendInt(b, 14, int64(protowire.EncodeBool(e.Retired)))
 }
 
 func appendFailure(b []byte, f *Failure) []byte {

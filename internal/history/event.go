@@ -44,6 +44,13 @@ type Event struct {
 
 	// Span is that of a turn that is part of a trace, so that the next one can name it.
 	Span uint64
+
+	// Build identifies the program: the one under which the instance stalled, or that
+	// resumed it by itself.
+	Build string
+
+	// Retired marks a ChangeMarked that code without the call skips when it replays.
+	Retired bool
 }
 
 // Failure is an error that has left the process in which it happened.

@@ -58,7 +58,7 @@ const (
 	// StepFailed is how it failed: Name, Failure.
 	StepFailed Kind = 19
 
-	// ChangeMarked says that the code after a change is what runs: Name.
+	// ChangeMarked says that the code after a change is what runs: Name, Retired.
 	ChangeMarked Kind = 20
 	// StatusSet says something about the instance to people: Name.
 	StatusSet Kind = 21
@@ -72,11 +72,11 @@ const (
 	// ExecutionSuspended says that the instance was told to wait: Name (why). The code
 	// does not learn of it, nor of the next three.
 	ExecutionSuspended Kind = 31
-	// ExecutionResumed says that it may go on.
+	// ExecutionResumed says that it may go on: Build, if an engine resumed it by itself.
 	ExecutionResumed Kind = 32
 	// ParentEnded says that nobody waits for its result any more.
 	ParentEnded Kind = 33
-	// ExecutionStalled says that its code could not go on: Name (why).
+	// ExecutionStalled says that its code could not go on: Name (why), Build.
 	ExecutionStalled Kind = 34
 
 	// CancelRequested asks the code to come to an end: Name (why).

@@ -174,6 +174,8 @@ func asMessage(event protoreflect.MessageDescriptor, e *Event) *dynamicpb.Messag
 		m.set("on_close", int32(c.OnClose))
 	}
 	m.set("span", e.Span)
+	m.set("build", e.Build)
+	m.set("retired", e.Retired)
 	return m.Message
 }
 

@@ -69,6 +69,9 @@ func examples() []Event {
 		{Kind: ParentEnded},
 		{Kind: ExecutionStalled, Name: "panic: oh dear"},
 		{Kind: TurnStarted, At: noon, Span: 0x00f067aa0ba902b7},
+		{Kind: ExecutionStalled, Name: "panic: oh dear", Build: "4f2a9c1"},
+		{Kind: ExecutionResumed, Build: "8d03e77"},
+		{Kind: ChangeMarked, Name: "tax-2027", Retired: true},
 	}
 }
 
@@ -143,6 +146,8 @@ func drawEvent(t *rapid.T) Event {
 		Name:   rapid.String().Draw(t, "name"),
 		Target: rapid.String().Draw(t, "target"),
 		Data:   drawBytes(t, "data"),
+
+		Build: rapid.String().Draw(t, "build"), Retired: rapid.Bool().Draw(t, "retired"),
 	}
 	if rapid.Bool().Draw(t, "has a time") {
 		e.At = time.UnixMilli(rapid.Int64Range(1, 253402300799999).Draw(t, "at")).UTC()

@@ -132,7 +132,7 @@ func (c *Context) Step(name string, f func(context.Context) ([]byte, *history.Fa
 	data, failure := c.step(name, f)
 	switch {
 	case c.x.replaying():
-		if c.x.next(history.TurnYielded) != nil {
+		if c.x.peek(history.TurnYielded) != nil {
 			c.x.yield()
 		}
 	case c.x.live.Yield != nil && c.x.live.Yield():
@@ -175,10 +175,7 @@ func (c *Context) Changed(id string) bool {
 	if changed, known := x.changes[id]; known {
 		return changed
 	}
-	changed := !x.replaying()
-	if h := x.next(history.ChangeMarked); h != nil && h.Name == id {
-		changed = true
-	}
+	changed := !x.replaying() || x.marked(id)
 	if x.changes == nil {
 		x.changes = map[string]bool{}
 	}
@@ -187,6 +184,25 @@ func (c *Context) Changed(id string) bool {
 		x.emit(history.Event{Kind: history.ChangeMarked, Name: id})
 	}
 	return changed
+}
+
+// Retired marks a change whose old code is deleted. A marker in history, of Changed or of
+// Retired, is accepted, and so is a history without one. An execution that comes here for
+// the first time gets a marker that code with Changed takes as its own and that code
+// without any call skips.
+func (c *Context) Retired(id string) {
+	x := c.x
+	x.mustLive()
+	if x.changes[id] {
+		return
+	}
+	if x.changes == nil {
+		x.changes = map[string]bool{}
+	}
+	x.changes[id] = true
+	if !x.replaying() || x.marked(id) {
+		x.emit(history.Event{Kind: history.ChangeMarked, Name: id, Retired: true})
+	}
 }
 
 // SetStatus says something about the instance to people.

@@ -203,10 +203,39 @@ func (x *Execution) turn(incoming, expected []history.Event) error {
 			return x.err
 		}
 	}
+	x.skipRetired("")
 	if len(x.expected) > 0 {
 		return x.fail(x.tooLittle())
 	}
 	return nil
+}
+
+// skipRetired passes over markers of retired changes that come next in history, up to the
+// one of the change with that ID: the code may no longer mark them.
+func (x *Execution) skipRetired(except string) {
+	for len(x.expected) > 0 {
+		h := &x.expected[0]
+		if h.Kind != history.ChangeMarked || !h.Retired || h.Name == except {
+			return
+		}
+		x.lastID = h.ID
+		x.expected = x.expected[1:]
+	}
+}
+
+// marked reports whether the marker of a change comes next in history, behind no other
+// than those of retired changes.
+func (x *Execution) marked(id string) bool {
+	for i := range x.expected {
+		h := &x.expected[i]
+		if h.Kind == history.ChangeMarked && h.Name == id {
+			return true
+		}
+		if h.Kind != history.ChangeMarked || !h.Retired {
+			return false
+		}
+	}
+	return false
 }
 
 // ErrHistory is the error of events that are not a history.
@@ -318,6 +347,11 @@ func (x *Execution) end(o Outcome) {
 // turn it is compared with history; if it is not the same, the code is stopped here.
 func (x *Execution) emit(e history.Event) int32 {
 	x.mustLive()
+	if e.Kind == history.ChangeMarked {
+		x.skipRetired(e.Name)
+	} else {
+		x.skipRetired("")
+	}
 	e.ID = x.lastID + 1
 	x.progress.Add(1)
 	if x.replaying() {
@@ -344,8 +378,14 @@ func (x *Execution) replaying() bool {
 }
 
 // next returns what history says that the code does now, if the turn is replayed and
-// it is of that kind and name.
+// it is of one of these kinds. The code is about to do it.
 func (x *Execution) next(kinds ...history.Kind) *history.Event {
+	x.skipRetired("")
+	return x.peek(kinds...)
+}
+
+// peek is next for code that may do something else.
+func (x *Execution) peek(kinds ...history.Kind) *history.Event {
 	if x.replaying() && len(x.expected) > 0 && slices.Contains(kinds, x.expected[0].Kind) {
 		return &x.expected[0]
 	}

@@ -25,6 +25,7 @@ import (
 //	if changed ID {             if failed F {              if A is B {
 //	} else {
 //	send ID NAME [DATA]         status TEXT                value NAME [DATA]
+//	retired ID
 //	complete [TEXT]             fail MESSAGE               fail with F
 //	continue VERSION [INPUT]    panic TEXT                 stall TEXT
 //
@@ -202,6 +203,8 @@ func (r *running) act(c *replay.Context, s *statement, args []string) {
 		c.Send(args[0], args[1], []byte(rest(args, 2)))
 	case "status":
 		c.SetStatus(strings.Join(args, " "))
+	case "retired":
+		c.Retired(args[0])
 	case "value":
 		c.SetValue(args[0], []byte(rest(args, 1)))
 	default:

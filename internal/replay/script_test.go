@@ -385,6 +385,9 @@ func words(e *history.Event) string {
 	if len(e.Data) > 0 {
 		fmt.Fprintf(&b, " with %q", e.Data)
 	}
+	if e.Retired {
+		b.WriteString(" retired")
+	}
 	if e.Failure != nil {
 		fmt.Fprintf(&b, ": %s", e.Failure.Message)
 	}

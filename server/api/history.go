@@ -78,6 +78,8 @@ type eventSchema struct {
 	Activity *activitySchema `json:"activity,omitempty"`
 	Child    *childSchema    `json:"child,omitempty"`
 	Span     string          `json:"span,omitempty" doc:"That of a turn that is part of a trace."`
+	Build    string          `json:"build,omitempty" doc:"The program under which the instance stalled, or that resumed it by itself."`
+	Retired  bool            `json:"retired,omitempty" doc:"Set on a ChangeMarked that code without the change skips."`
 	Wire     []byte          `json:"wire,omitempty" doc:"All of the event as it is on disk, if JSON cannot say it."`
 }
 

@@ -24,7 +24,9 @@
 // to the key with one, it counts from that commit on (even if that message is
 // not visible yet), and it stays until the key is gone. A key without a route
 // cannot be claimed: its messages wait for one, each for its [Message.TTL], and
-// then go to quarantine.
+// then go to quarantine. A message with [Message.IfRouted] does not wait: it is
+// dropped by the commit that would put it to a key without a route. A sender uses
+// it for a receiver that may be gone, such as the parent of an instance.
 //
 // # Order
 //

@@ -47,6 +47,14 @@ type Message struct {
 	// message that a store returns has the route that its key has.
 	Route string
 
+	// IfRouted makes the put conditional: the message is put only if its key has a
+	// route at that point of the commit, counting what the same Tx has done to the key
+	// before it (keys it deleted, routes set by earlier messages in [Tx.Put]). If the
+	// key has no route, the message is dropped and the rest of the Tx is committed. A
+	// message with IfRouted must have neither Route nor TTL. The flag is not stored: a
+	// message that a store returns does not have it.
+	IfRouted bool
+
 	// VisibleAt is the time before which nobody sees the message. The zero time, and
 	// any time in the past, mean now. Times before 1970 are in the past; times after
 	// the year 9999 are invalid. A message that a store returns has the time from

@@ -121,6 +121,12 @@ func (c *txChecker) messages(tx *Tx) error {
 		if m.TTL < 0 || m.TTL > MaxTTL {
 			return invalid("commit", "TTL of message %v is %v, 0 to %v is allowed", m.Ref(), m.TTL, MaxTTL)
 		}
+		if m.IfRouted && m.Route != "" {
+			return invalid("commit", "message %v has IfRouted and the route %q: only one is allowed", m.Ref(), m.Route)
+		}
+		if m.IfRouted && m.TTL != 0 {
+			return invalid("commit", "message %v has IfRouted and a TTL of %v: only one is allowed", m.Ref(), m.TTL)
+		}
 		if len(m.Body) > MaxBody {
 			return tooLarge("commit", fmt.Sprintf("body of message %v", m.Ref()), len(m.Body), MaxBody)
 		}

@@ -233,7 +233,9 @@ func (p *plan) apply(tx *store.Tx) {
 	}
 	for i := range tx.Put {
 		m := &tx.Put[i]
-		p.keyFor(m.Key, m.ID).put(m, p.now)
+		if k := p.keyFor(m.Key, m.ID); !m.IfRouted || k.row.Route != "" {
+			k.put(m, p.now)
+		}
 	}
 	for _, r := range tx.Retime {
 		k := p.keyFor(r.Ref.Key, r.Ref.ID)

@@ -125,6 +125,9 @@ func (s *Store) apply(tx *store.Tx, nowMS int64) {
 }
 
 func (s *Store) put(p *store.Message, nowMS int64) {
+	if k := s.find(p.Key); p.IfRouted && (k == nil || k.route == "") {
+		return
+	}
 	k := s.key(p.Key)
 	if p.Route != "" && p.Route != k.route {
 		k.setRoute(p.Route, nowMS)
@@ -145,6 +148,7 @@ func (s *Store) put(p *store.Message, nowMS int64) {
 	}
 	m.Body = bytes.Clone(p.Body)
 	m.TTL = time.Duration(millis(p.TTL)) * time.Millisecond
+	m.IfRouted = false
 	m.Attempt = 0
 	m.PutAt = store.FromMillis(nowMS)
 	k.insert(m)

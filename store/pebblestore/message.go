@@ -56,6 +56,9 @@ func (s *Store) takePlace(g *group, k *keyState, r *ref, p pos) {
 
 func (s *Store) put(g *group, m *store.Message, now int64) error {
 	k := s.pinned(m.Key)
+	if m.IfRouted && k.route == "" {
+		return nil
+	}
 	if m.Route != "" && m.Route != k.route {
 		if err := s.setRoute(g, k, m.Route, now); err != nil {
 			return err

@@ -176,6 +176,9 @@ func (p *packer) records(tx *store.Tx) (list []written) {
 	return list
 }
 
+// ifRouted is written as the TTL of a message with IfRouted, which has none.
+const ifRouted = -1
+
 func (p *packer) messages(tx *store.Tx, l *keyList) {
 	p.len(len(tx.Put))
 	for i := range tx.Put {
@@ -184,7 +187,11 @@ func (p *packer) messages(tx *store.Tx, l *keyList) {
 		p.text(m.ID)
 		p.text(m.Route)
 		p.num(store.Millis(m.VisibleAt))
-		p.num(millis(m.TTL))
+		if m.IfRouted {
+			p.num(ifRouted)
+		} else {
+			p.num(millis(m.TTL))
+		}
 		p.bytes(m.Body)
 	}
 	p.len(len(tx.Retime))

@@ -94,6 +94,11 @@ func via(route string) messageOption { return func(m *store.Message) { m.Route =
 // noRoute leaves the route of the message's key as it is.
 func noRoute() messageOption { return via("") }
 
+// ifRouted drops the message if its key has no route.
+func ifRouted() messageOption {
+	return func(m *store.Message) { m.Route, m.IfRouted = "", true }
+}
+
 func withBody(body []byte) messageOption { return func(m *store.Message) { m.Body = body } }
 
 func withTTL(ttl time.Duration) messageOption { return func(m *store.Message) { m.TTL = ttl } }

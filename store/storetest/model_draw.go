@@ -166,12 +166,16 @@ func (c *comparison) drawBody(t *rapid.T) []byte {
 }
 
 func (c *comparison) drawMessage(t *rapid.T) store.Message {
-	return store.Message{
+	m := store.Message{
 		Key: c.drawKey(t), ID: pick(t, modelIDs), Route: pick(t, []string{modelRoutes[0], "", modelRoutes[1]}),
 		VisibleAt: c.drawVisibleAt(t), Body: c.drawBody(t),
 		TTL:     pick(t, []time.Duration{0, time.Millisecond, 2 * time.Second, 4500 * time.Microsecond}),
 		Attempt: 7, PutAt: c.start.Add(-time.Hour), // what must be ignored
 	}
+	if m.IfRouted = seldom(t); m.IfRouted {
+		m.Route, m.TTL = "", 0
+	}
+	return m
 }
 
 func (c *comparison) drawRetime(t *rapid.T) store.Retime {

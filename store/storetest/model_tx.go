@@ -222,7 +222,7 @@ func (c *comparison) describeTx(p pairedTx) string {
 	}
 	for i := range p.Put {
 		m := &p.Put[i]
-		add("put %v route %q %s ttl %v", m.Ref(), m.Route, c.when(m.VisibleAt), m.TTL)
+		add("put %v route %q %s ttl %v if routed %t", m.Ref(), m.Route, c.when(m.VisibleAt), m.TTL, m.IfRouted)
 	}
 	for _, r := range p.Retime {
 		add("retime %v to %s", r.Ref, c.when(r.VisibleAt))

@@ -49,6 +49,7 @@ func groups() []propertyGroup {
 		{"records", recordCases},
 		{"quarantine", quarantineCases},
 		{"routes", routeTTLCases},
+		{"ifrouted", ifRoutedCases},
 		{"tenants", tenantCases},
 		{"contention", contentionCases},
 		{"bodies", bodyCases},

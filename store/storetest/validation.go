@@ -161,6 +161,8 @@ func messageRules() (rules []rule) {
 	year10000 := time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)
 	put("a message without an ID", store.Message{}, false, "ID", "turns/acme/order-1")
 	put("a message whose ID is too long", store.Message{ID: tooLong}, true, "ID", "1025", "1024")
+	put("a message with IfRouted and a route", store.Message{ID: "x", IfRouted: true, Route: "r"}, false, "IfRouted", `route "r"`, "only one")
+	put("a message with IfRouted and a TTL", store.Message{ID: "x", IfRouted: true, TTL: time.Second}, false, "IfRouted", "TTL", "only one")
 	put("a message whose route is too long", store.Message{ID: "x", Route: tooLong}, true, "route", "1025", "1024")
 	put("a message with a negative TTL", store.Message{ID: "x", TTL: -1}, false, "TTL", "-1ns", store.MaxTTL.String())
 	put("a message with a TTL that is too long", store.Message{ID: "x", TTL: store.MaxTTL + 1}, false, "TTL", store.MaxTTL.String())

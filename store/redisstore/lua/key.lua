@@ -360,7 +360,14 @@ local function insert(k, mid, visible, putAt, ttl, attempt, body)
   setMessage(k, mid, {sid, attempt, #body})
 end
 
+-- put puts a message. A ttl of -1 drops it if the key has no route.
 local function put(k, mid, route, visible, ttl, body)
+  if ttl < 0 then
+    if k.r == '' then
+      return
+    end
+    ttl = 0
+  end
   if route ~= '' and route ~= k.r then
     setRoute(k, route)
   end

@@ -273,6 +273,7 @@ func (f *Frame) update(calls []*call) (*group, error) {
 		f.groups[g] = true
 		f.mu.Unlock()
 		err := f.db.Update(f.ctx, n, func(now int64, s *State) *Changes {
+			f.withdraw(g)
 			g.plan = newPlan(now, s)
 			for _, op := range ops {
 				if op.renew != nil {
@@ -293,6 +294,18 @@ func (f *Frame) update(calls []*call) (*group, error) {
 			return nil, err
 		}
 	}
+}
+
+// withdraw takes back what a group that is worked out again was about to hand out.
+func (f *Frame) withdraw(g *group) {
+	if len(g.hands)+len(g.ahead) == 0 {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.takeBack(g.hands, false)
+	f.unstock(g.ahead, false)
+	g.hands, g.ahead = nil, nil
 }
 
 // failed sees to what a group that failed leaves behind. If it is not known whether it was

@@ -13,8 +13,9 @@ import (
 // before any that it returned before.
 type Database interface {
 	// Update runs one transaction. It loads the rows that need names and that exist; calls
-	// decide, once, with the time and with what it loaded; writes the changes, and returns
-	// when they are durable. What it writes is written over what it loaded, and over
+	// decide with the time and with what it loaded; writes the changes, and returns when
+	// they are durable. It may call decide again, with rows that are more recent: the last
+	// changes are the ones to write. What it writes is written over what it loaded, and over
 	// nothing else: it locks the rows when it loads them, keys in the order of their IDs,
 	// then records in the order of theirs, so that two updates never wait for each other;
 	// or it checks when it writes that they are still the same. Instead of loading rows it may

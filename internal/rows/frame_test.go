@@ -23,6 +23,7 @@ type watched struct {
 	mute                  atomic.Bool // hints are lost
 	stuck                 atomic.Bool // what has expired is not found
 	broken                atomic.Bool // what has expired cannot be looked for
+	twice                 atomic.Bool // updates are decided twice, and written once
 
 	mu       sync.Mutex
 	before   func(*Need) error // of an update; nothing is changed if it fails
@@ -116,7 +117,13 @@ func (d *watched) Update(ctx context.Context, n *Need, decide func(int64, *State
 		}
 		return undone
 	}
-	if err := d.tables.Update(ctx, n, decide); err != nil {
+	err := d.tables.Update(ctx, n, func(now int64, s *State) *Changes {
+		if d.twice.Load() {
+			decide(now, s)
+		}
+		return decide(now, s)
+	})
+	if err != nil {
 		return err
 	}
 	if after != nil {
@@ -400,6 +407,21 @@ func TestGroupIsTriedAgain(t *testing.T) {
 		h.put(f, "k")
 		h.got(c, "k")
 		h.same("tries", int64(tries), 4)
+	})
+}
+
+// TestGroupThatIsDecidedTwice hands out what it decided last, once.
+func TestGroupThatIsDecidedTwice(t *testing.T) {
+	inHouse(t, func(h *house) {
+		f := h.open()
+		h.db.twice.Store(true)
+		c := h.claim(h.Context(), f, time.Hour)
+		h.put(f, "k")
+		h.got(c, "k")
+		if row := h.db.keys[IDOf(message("k").Key)]; row.Token != string(c.claims[0].Token) {
+			t.Errorf("the row has the token %q, the claim %q", row.Token, c.claims[0].Token)
+		}
+		h.nothing(f)
 	})
 }
 

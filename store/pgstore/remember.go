@@ -2,6 +2,8 @@ package pgstore
 
 import (
 	"bytes"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/abidehq/abide/internal/rows"
@@ -156,11 +158,11 @@ func (m *memory) forget() {
 	m.young, m.old = newGeneration(), generation{}
 }
 
-// certain reports whether all that was recalled is written, and so found out to be right or
-// wrong.
-func (l *loaded) certain(c *rows.Changes) bool {
+// unchecked returns the recalled rows that the changes do not write, or nil if there are
+// none: only a row that is written is found out to be as it was recalled.
+func (l *loaded) unchecked(need *rows.Need, c *rows.Changes) *rows.Need {
 	if len(l.recalledKeys)+len(l.recalledRecords) == 0 {
-		return true
+		return nil
 	}
 	keys := make(map[rows.ID]bool, len(c.Update)+len(c.Delete))
 	for _, row := range c.Update {
@@ -169,11 +171,6 @@ func (l *loaded) certain(c *rows.Changes) bool {
 	for _, id := range c.Delete {
 		keys[id] = true
 	}
-	for _, id := range l.recalledKeys {
-		if !keys[id] {
-			return false
-		}
-	}
 	records := make(map[store.RecordKey]bool, len(c.UpdateRecords)+len(c.DeleteRecords))
 	for i := range c.UpdateRecords {
 		records[c.UpdateRecords[i].Key] = true
@@ -181,10 +178,50 @@ func (l *loaded) certain(c *rows.Changes) bool {
 	for _, key := range c.DeleteRecords {
 		records[key] = true
 	}
-	for _, key := range l.recalledRecords {
-		if !records[key] {
-			return false
+	n := &rows.Need{Bodies: need.Bodies}
+	again := map[rows.ID]bool{}
+	for _, id := range l.recalledKeys {
+		if !keys[id] {
+			n.Keys = append(n.Keys, id)
+			again[id] = true
 		}
 	}
-	return true
+	for _, key := range l.recalledRecords {
+		if !records[key] {
+			n.Records = append(n.Records, key)
+		}
+	}
+	if len(n.Keys)+len(n.Records) == 0 {
+		return nil
+	}
+	for _, ref := range need.Messages {
+		if again[ref.Key] {
+			n.Messages = append(n.Messages, ref)
+		}
+	}
+	return n
+}
+
+// replace puts rows that were loaded in the place of those that were recalled.
+func (l *loaded) replace(n *rows.Need, more *loaded) {
+	l.now = more.now
+	keys, records := map[rows.ID]bool{}, map[store.RecordKey]bool{}
+	for _, id := range n.Keys {
+		delete(l.state.Keys, id)
+		delete(l.revs, id)
+		keys[id] = true
+	}
+	for _, ref := range n.Messages {
+		delete(l.state.Messages, ref)
+	}
+	for _, key := range n.Records {
+		delete(l.state.Records, key)
+		records[key] = true
+	}
+	maps.Copy(l.state.Keys, more.state.Keys)
+	maps.Copy(l.revs, more.revs)
+	maps.Copy(l.state.Messages, more.state.Messages)
+	maps.Copy(l.state.Records, more.state.Records)
+	l.recalledKeys = slices.DeleteFunc(l.recalledKeys, func(id rows.ID) bool { return keys[id] })
+	l.recalledRecords = slices.DeleteFunc(l.recalledRecords, func(key store.RecordKey) bool { return records[key] })
 }

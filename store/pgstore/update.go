@@ -25,12 +25,11 @@ func (d *database) Update(ctx context.Context, need *rows.Need, decide func(now 
 			return undone(err)
 		}
 		l, err := d.load(ctx, conn, d.begin, need, loading{lock: d.careful(), recall: d.alone.Load() && !need.Fresh})
+		var changes *rows.Changes
 		if err == nil {
-			changes := decide(l.now, l.state)
-			if !l.certain(changes) {
-				discard(ctx, conn, nil)
-				return errRecalled
-			}
+			changes, err = d.decide(ctx, conn, need, l, decide)
+		}
+		if err == nil {
 			err = d.writeAndCommit(ctx, conn, changes, l)
 			conn.Release()
 			d.interfered(err)
@@ -43,8 +42,25 @@ func (d *database) Update(ctx context.Context, need *rows.Need, decide func(now 
 	}
 }
 
-// errRecalled says that what was remembered is not enough to decide by.
-var errRecalled = fmt.Errorf("what was remembered may be wrong: %w", rows.ErrAgain)
+// decide works out the changes. Recalled rows that they do not write would not be checked
+// by the commit, a version that a commit was refused for, say: those are loaded, in the same
+// transaction, and the changes are worked out again.
+func (d *database) decide(
+	ctx context.Context, conn sender, need *rows.Need, l *loaded, decide func(int64, *rows.State) *rows.Changes,
+) (*rows.Changes, error) {
+	for {
+		changes := decide(l.now, l.state)
+		unchecked := l.unchecked(need, changes)
+		if unchecked == nil {
+			return changes, nil
+		}
+		more, err := d.load(ctx, conn, nil, unchecked, loading{})
+		if err != nil {
+			return nil, err
+		}
+		l.replace(unchecked, more)
+	}
+}
 
 // discard gives back a connection on which a transaction failed: rolled back, or closed if
 // it cannot be.

@@ -135,11 +135,27 @@ func (d *database) read(ctx context.Context, sql string, args []any, scan func(p
 		return caller.SendBatch(ctx, b).Close()
 	}
 	for try := 1; ; try++ {
-		came, err := d.readOn(ctx, d.others, sql, args, scan)
+		came, err := d.readOnce(ctx, sql, args, scan)
 		if err == nil || came || ctx.Err() != nil || !isGone(err) || try >= d.staleTries() {
 			return err
 		}
 	}
+}
+
+// readOnce sends a statement on a connection of the pool, and reports whether anything came
+// back. A connection that is of no use any more is closed.
+func (d *database) readOnce(ctx context.Context, sql string, args []any, scan func(pgx.Rows) error) (came bool, err error) {
+	conn, err := d.others.Acquire(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer conn.Release()
+	came, err = d.readOn(ctx, conn, sql, args, scan)
+	if err != nil && code(err) != "" && isGone(err) {
+		_ = conn.Conn().Close(ctx) // it is lost either way
+		d.demoted(err)
+	}
+	return came, err
 }
 
 // readOn sends a statement, and reports whether anything came back.

@@ -12,6 +12,9 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
+// codeReadOnly is read_only_sql_transaction: the server has become a replica.
+const codeReadOnly = "25006"
+
 // Codes of errors that mean something to us.
 var (
 	// Another transaction came in between: the same again goes through.
@@ -34,7 +37,7 @@ var (
 		"57P02", // crash_shutdown
 		"57P03", // cannot_connect_now
 		"57P05", // idle_session_timeout
-		"25006", // read_only_sql_transaction: it has become a replica
+		codeReadOnly,
 		"25P03", // idle_in_transaction_session_timeout
 	}
 )
@@ -54,6 +57,12 @@ func isGone(err error) bool {
 		return true // the network, or our own end of it
 	}
 	return fatal(reported) || slices.Contains(codesGone, reported.Code) || strings.HasPrefix(reported.Code, "08")
+}
+
+// isStale reports whether the same may go through on another connection: the server said
+// that this one is of no use any more, or nothing could be sent on it.
+func isStale(err error) bool {
+	return isGone(err) && (code(err) != "" || pgconn.SafeToRetry(err))
 }
 
 // fatal reports whether the server ended the connection with the error.

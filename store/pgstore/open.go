@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
+	"os"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/abidehq/abide/internal/base"
@@ -69,6 +71,7 @@ type config struct {
 	connections int
 	notify      bool
 	migrate     bool
+	anyServer   bool // target_session_attrs was set, by the URL or the environment
 	pooler      bool // a pooler is in between that gives each transaction another connection
 }
 
@@ -94,6 +97,9 @@ func Open(ctx context.Context, rawURL string, o Options) (*Store, error) {
 	}
 	if o.presence == (presence{}) {
 		o.presence = defaultPresence
+	}
+	if !c.anyServer && c.conn.ValidateConnect == nil {
+		c.conn.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	}
 	known, err := prepare(ctx, c)
 	if err != nil {
@@ -144,6 +150,7 @@ func parse(rawURL string) (*config, error) {
 		return nil, err
 	}
 	c.migrate = !off
+	c.anyServer = query.Has("target_session_attrs") || os.Getenv("PGTARGETSESSIONATTRS") != ""
 	for _, name := range ownOptions {
 		query.Del(name)
 	}

@@ -76,6 +76,7 @@ func (d *database) amongProcesses(ctx context.Context, sql string, args ...any) 
 		n = tag.RowsAffected()
 		return err
 	})
+	d.demoted(err)
 	return n, err
 }
 

@@ -30,12 +30,17 @@ func (d *database) Update(ctx context.Context, need *rows.Need, decide func(now 
 			changes, err = d.decide(ctx, conn, need, l, decide)
 		}
 		if err == nil {
-			err = d.writeAndCommit(ctx, conn, changes, l)
-			conn.Release()
+			if err = d.writeAndCommit(ctx, conn, changes, l); err == nil {
+				conn.Release()
+				return nil
+			}
 			d.interfered(err)
-			return err
+			if !errors.Is(err, rows.ErrUndone) || !isStale(err) {
+				conn.Release()
+				return err
+			}
 		}
-		discard(ctx, conn, err)
+		d.discard(ctx, conn, err)
 		if ctx.Err() != nil || errors.Is(err, store.ErrInUse) || !isGone(err) || try >= d.staleTries() {
 			return undone(err)
 		}
@@ -64,15 +69,25 @@ func (d *database) decide(
 
 // discard gives back a connection on which a transaction failed: rolled back, or closed if
 // it cannot be.
-func discard(ctx context.Context, conn *pgxpool.Conn, err error) {
+func (d *database) discard(ctx context.Context, conn *pgxpool.Conn, err error) {
+	defer conn.Release()
 	if !isGone(err) {
 		if _, err = conn.Exec(ctx, "ROLLBACK", pgx.QueryExecModeSimpleProtocol); err == nil {
-			conn.Release()
 			return
 		}
 	}
 	_ = conn.Conn().Close(ctx) // it is lost either way
-	conn.Release()
+	d.demoted(err)
+}
+
+// demoted closes all connections if the error says that the server takes no writes: they
+// are to the same server, and what they read may be out of date. The next ones look for
+// the primary.
+func (d *database) demoted(err error) {
+	if code(err) == codeReadOnly {
+		d.commits.Reset()
+		d.others.Reset()
+	}
 }
 
 // carefully is how many updates lock what they load after another transaction came in
@@ -253,6 +268,9 @@ func (d *database) writeAndCommit(ctx context.Context, conn *pgxpool.Conn, chang
 		return nil
 	case err == nil:
 		err = undone(errors.New("the server rolled the transaction back"))
+	case ok && !fatal(reported) && isGone(err):
+		d.memory.mistaken(l)
+		return undone(err) // the caller closes the connection
 	case ok && (!fatal(reported) || !w.reached):
 		_, _ = conn.Exec(ctx, "ROLLBACK", pgx.QueryExecModeSimpleProtocol) // what fails here was rolled back
 		d.memory.mistaken(l)

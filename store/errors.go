@@ -46,6 +46,18 @@ var (
 	ErrFailed = errors.New("store has failed")
 )
 
+// NotRenewedError is the error of a [Store.Renew] that renewed some of the leases: those that
+// it neither names nor returned as lost. The ones that it names are as they were, and may be
+// renewed by another call: their rows were locked by another transaction, say.
+type NotRenewedError struct {
+	Leases []Lease
+}
+
+// Error says how many leases there are, and names one.
+func (e *NotRenewedError) Error() string {
+	return fmt.Sprintf("store: renew: %d leases are locked by other transactions and were not renewed, that of %v among them", len(e.Leases), e.Leases[0].Key)
+}
+
 // LengthConflict returns the [ErrConflict] of a log that has another length than
 // expected. Backends use it so that the same mistake reads the same everywhere.
 func LengthConflict(key Key, expected, actual int) error {

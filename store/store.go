@@ -41,7 +41,9 @@ type Store interface {
 	Claim(ctx context.Context, req ClaimRequest) ([]Claim, error)
 
 	// Renew makes each of the leases last for d from now, and returns those that
-	// are no longer live and were not renewed. It never shortens a lease.
+	// are no longer live and were not renewed. It never shortens a lease. If only some
+	// could be renewed, the error is a [*NotRenewedError] that names the others, and lost
+	// is returned with it.
 	Renew(ctx context.Context, d time.Duration, leases []Lease) (lost []Lease, err error)
 
 	// Release ends a lease without consuming anything. The delivered messages

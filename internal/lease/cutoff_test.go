@@ -3,6 +3,7 @@ package lease_test
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"testing"
 	"time"
 
@@ -76,6 +77,44 @@ func TestWhoIsCutOffForAWhileKeepsItsLease(t *testing.T) {
 		pass(time.Minute)
 		if !r.live(l) {
 			t.Error("the lease is over")
+		}
+	})
+}
+
+// held is a store in which one lease cannot be renewed.
+type held struct {
+	store.Store
+	lease store.Lease
+}
+
+func (s *held) Renew(ctx context.Context, d time.Duration, leases []store.Lease) ([]store.Lease, error) {
+	i := slices.Index(leases, s.lease)
+	if i < 0 {
+		return s.Store.Renew(ctx, d, leases)
+	}
+	lost, err := s.Store.Renew(ctx, d, slices.Delete(slices.Clone(leases), i, i+1))
+	if err != nil {
+		return nil, err
+	}
+	return lost, &store.NotRenewedError{Leases: []store.Lease{s.lease}}
+}
+
+// TestOneLeaseThatCannotBeRenewed: it is lost in time, and the others are kept.
+func TestOneLeaseThatCannotBeRenewed(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		leases := r.claim("a", "b", "c")
+		r.keeper = lease.NewKeeper(&held{r.store, leases[1]}, base.System{}, slog.New(slog.DiscardHandler), lasts)
+		end := time.Now().Add(lasts)
+		lost := map[store.Lease]time.Time{}
+		for _, l := range leases {
+			r.keeper.Keep(l, func() { lost[l] = time.Now() })
+		}
+		pass(5 * time.Minute)
+		if at := lost[leases[1]]; len(lost) != 1 || at.IsZero() || !at.Before(end) || at.Before(end.Add(-lasts/5)) {
+			t.Errorf("lost: %v, want the one that cannot be renewed, shortly before %v", lost, end)
+		}
+		if !r.live(leases[0]) || !r.live(leases[2]) {
+			t.Error("a lease that could be renewed has ended")
 		}
 	})
 }

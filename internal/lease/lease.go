@@ -3,7 +3,9 @@ package lease
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -100,6 +102,10 @@ func (k *Keeper) tick() {
 	lost, err := k.store.Renew(ctx, k.lasts, leases)
 	cancel()
 	next := k.lasts / renewAfter
+	if some, ok := errors.AsType[*store.NotRenewedError](err); ok {
+		k.lose(lost)
+		k.renewed(without(leases, some.Leases), began.Add(k.lasts))
+	}
 	if err != nil {
 		k.log.Warn("leases could not be renewed", "leases", len(leases), "error", err)
 		next = k.lasts / againAfter
@@ -109,6 +115,15 @@ func (k *Keeper) tick() {
 	}
 	k.lose(lost)
 	k.clock.AfterFunc(next, k.tick)
+}
+
+// without returns the leases of a list that are not in another one.
+func without(list, others []store.Lease) []store.Lease {
+	not := make(map[store.Lease]bool, len(others))
+	for _, l := range others {
+		not[l] = true
+	}
+	return slices.DeleteFunc(list, func(l store.Lease) bool { return not[l] })
 }
 
 // renewed notes that leases last until then.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/store"
 )
 
@@ -16,6 +17,11 @@ type call struct {
 	size int
 	done chan struct{}
 	then func() // is called when it is done, if it is not nil
+
+	aside  bool          // it is in the hands of the goroutine that runs calls aside
+	limit  time.Duration // how long it waits for rows that are locked; 0 is lockLimit
+	since  time.Time     // when it first met one
+	locked error         // what was said of it
 }
 
 // end tells whoever waits that the call has come to its end.
@@ -45,7 +51,8 @@ func (f *Frame) Commit(ctx context.Context, tx *store.Tx) error {
 	return f.submit("commit", newCall(ctx, operation{tx: copyTx(tx)}, ops*opSize+bytes))
 }
 
-// Renew makes leases last longer.
+// Renew makes leases last longer. Each lease is a call of its own, so that one whose row is
+// locked does not keep the others from being renewed.
 func (f *Frame) Renew(ctx context.Context, d time.Duration, leases []store.Lease) (lost []store.Lease, err error) {
 	if err := store.ValidateRenew(d, leases); err != nil {
 		return nil, err
@@ -53,15 +60,38 @@ func (f *Frame) Renew(ctx context.Context, d time.Duration, leases []store.Lease
 	if err := f.Check(ctx, "renew"); err != nil {
 		return nil, err
 	}
-	if len(leases) == 0 {
-		return nil, nil
+	calls := make([]*call, len(leases))
+	for i := range leases {
+		calls[i] = newCall(ctx, operation{renew: &renewal{lease: leases[i], d: d}}, opSize)
+		calls[i].limit = min(max(d/8, minRenewal), maxRenewal)
 	}
-	c := newCall(ctx, operation{renew: &renewal{leases: slices.Clone(leases), d: d}}, len(leases)*opSize)
-	if err := f.submit("renew", c); err != nil {
+	if err := f.gather("renew", calls...); err != nil {
 		return nil, err
 	}
-	return c.renew.lost, nil
+	var locked []store.Lease
+	for _, c := range calls {
+		switch err := c.wait(); {
+		case errors.Is(err, ErrLocked):
+			locked = append(locked, c.renew.lease)
+		case err != nil:
+			return nil, err
+		case c.renew.lost:
+			lost = append(lost, c.renew.lease)
+		}
+	}
+	if len(locked) > 0 {
+		return lost, &store.NotRenewedError{Leases: locked}
+	}
+	return lost, nil
 }
+
+// How long a renewal waits for a locked row: an eighth of what the lease is to last, but no
+// less and no more than this. Whoever renews many leases learns in time what became of the
+// others.
+const (
+	minRenewal = 100 * time.Millisecond
+	maxRenewal = 5 * time.Second
+)
 
 // Release gives up a lease.
 func (f *Frame) Release(ctx context.Context, r store.Release) error {
@@ -76,28 +106,65 @@ func (f *Frame) Release(ctx context.Context, r store.Release) error {
 
 // submit adds calls to those that gather, and waits for what becomes of all of them.
 func (f *Frame) submit(verb string, calls ...*call) error {
+	if err := f.gather(verb, calls...); err != nil {
+		return err
+	}
+	for _, c := range calls {
+		if err := c.wait(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// wait returns what became of a call, or the error of its context if that ends first.
+func (c *call) wait() error {
+	select {
+	case <-c.done:
+		return c.err
+	case <-c.ctx.Done():
+		return c.ctx.Err()
+	}
+}
+
+// gather adds calls to those that gather.
+func (f *Frame) gather(verb string, calls ...*call) error {
 	for _, c := range calls {
 		c.wanted() // here, where nobody waits for it
 	}
 	f.mu.Lock()
+	defer f.mu.Unlock()
 	if f.closed {
-		f.mu.Unlock()
 		return store.Closed(verb)
 	}
-	f.gathered = append(f.gathered, calls...)
-	f.room.Signal()
-	f.mu.Unlock()
+	f.add(calls...)
+	return nil
+}
+
+// add adds calls to those that gather: renewals and releases to those that are run aside,
+// if there is a connection for that.
+func (f *Frame) add(calls ...*call) {
 	for _, c := range calls {
-		select {
-		case <-c.done:
-			if c.err != nil {
-				return c.err
-			}
-		case <-c.ctx.Done():
-			return c.ctx.Err()
+		if f.o.Aside && (c.renew != nil || c.release != nil) {
+			c.aside = true
+			f.urgent = append(f.urgent, c)
+		} else {
+			f.gathered = append(f.gathered, c)
 		}
 	}
-	return nil
+	f.wake()
+}
+
+// wake has those look who wait for calls to run.
+func (f *Frame) wake() {
+	if f.drained {
+		f.room.Broadcast()
+	} else {
+		f.room.Signal()
+	}
+	if f.drained || len(f.urgent)+len(f.stuck) > 0 {
+		f.roomAside.Signal()
+	}
 }
 
 // write runs groups, one after another.
@@ -107,8 +174,39 @@ func (f *Frame) write() {
 		if calls == nil {
 			return
 		}
+		over := f.watch()
 		f.run(calls)
-		f.ran(calls)
+		f.mu.Lock()
+		over()
+		f.runs(calls, -1)
+		f.ran()
+		f.mu.Unlock()
+	}
+}
+
+// patience is how long a group may be under way before the next one is begun with whatever
+// has gathered.
+const patience = 30 * time.Millisecond
+
+// watch counts the group that is begun among the slow ones if it is not over soon. What it
+// returns is called, with the lock held, when it is.
+func (f *Frame) watch() (over func()) {
+	slow, ended := false, false
+	stop := base.System{}.AfterFunc(patience, func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if !ended {
+			slow = true
+			f.slow++
+			f.enough = 0
+			f.wake()
+		}
+	})
+	return func() {
+		stop()
+		if ended = true; slow {
+			f.slow--
+		}
 	}
 }
 
@@ -117,40 +215,43 @@ func (f *Frame) take() []*call {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for {
-		for len(f.gathered) == 0 || f.running > 0 && len(f.gathered) < max(f.worthwhile(), f.enough) {
+		for len(f.gathered) < max(1, f.worthwhile(), f.enough) {
 			if f.drained && len(f.gathered) == 0 {
 				return nil
 			}
 			f.room.Wait()
 		}
-		calls := f.choose()
-		if len(calls) == 0 {
-			continue
+		if calls := f.choose(); len(calls) > 0 {
+			f.runs(calls, 1)
+			return calls
 		}
-		f.runs(calls, 1)
-		return calls
 	}
 }
 
-// choose takes those that go together of the calls that gather. What touches something
-// that a group under way touches is left: it would wait for that group in the database, and
-// then do its work again. And so is what came after that and touches the same.
+// choose takes those that go together of the calls that gather.
 func (f *Frame) choose() []*call {
-	f.gathered = slices.DeleteFunc(f.gathered, func(c *call) bool {
-		if c.err = c.ctx.Err(); c.err != nil { // nobody waits for it any more, and it has not begun
-			close(c.done)
-		}
-		return c.err != nil
-	})
-	var chosen, left []*call
+	f.gathered = dropEnded(f.gathered)
+	chosen, left, full := f.compatible(f.gathered)
+	if least := max(1, f.worthwhile()); !full && len(chosen) < least {
+		// Some more, so that not every one that comes has all of them looked at again.
+		f.enough = len(f.gathered) + max(least-len(chosen), len(f.gathered)/8)
+		return nil
+	}
+	f.gathered, f.enough = left, 0
+	return chosen
+}
+
+// compatible returns the calls of a list that go together, and the others. What touches
+// something that a group under way touches is left: it would wait for that group in the
+// database, and then do its work again. And so is what came after that and touches the same.
+func (f *Frame) compatible(list []*call) (chosen, left []*call, full bool) {
 	waits := newBusy()
-	bytes, full := 0, false
-	for i, c := range f.gathered {
+	bytes := 0
+	for i, c := range list {
 		if len(chosen) == f.o.MaxGroup || len(chosen) > 0 && bytes+c.size > maxGroupBytes {
-			left, full = append(left, f.gathered[i:]...), true
-			break
+			return chosen, append(left, list[i:]...), true
 		}
-		if f.running > 0 && (f.busy.touches(c.wanted()) || waits.touches(c.wanted())) {
+		if f.busy.any() && (f.busy.touches(c.wanted()) || waits.touches(c.wanted())) {
 			waits.add(c.wanted(), 1)
 			left = append(left, c)
 			continue
@@ -158,13 +259,17 @@ func (f *Frame) choose() []*call {
 		chosen = append(chosen, c)
 		bytes += c.size
 	}
-	if least := f.worthwhile(); f.running > 0 && !full && len(chosen) < least {
-		// Some more, so that not every one that comes has all of them looked at again.
-		f.enough = len(f.gathered) + max(least-len(chosen), len(f.gathered)/8)
-		return nil
-	}
-	f.gathered = left
-	return chosen
+	return chosen, left, false
+}
+
+// dropEnded ends calls that have not begun and whose callers do not wait any more.
+func dropEnded(list []*call) []*call {
+	return slices.DeleteFunc(list, func(c *call) bool {
+		if c.err = c.ctx.Err(); c.err != nil {
+			close(c.done)
+		}
+		return c.err != nil
+	})
 }
 
 // fewAmongOthers is how many calls a group has at least that is begun while another one is
@@ -172,36 +277,37 @@ func (f *Frame) choose() []*call {
 // group costs something by itself.
 const fewAmongOthers = 64
 
-// worthwhile is how many calls there must be for another group while one is under way.
+// worthwhile is how many calls there must be for another group while one is under way. If
+// that takes long, it may wait for a lock, and the others do not wait for it.
 func (f *Frame) worthwhile() int {
-	if f.db.Alone() {
+	switch {
+	case f.running == 0 || f.slow > 0:
+		return 1
+	case f.db.Alone():
 		return f.running
 	}
 	return max(f.running, fewAmongOthers)
 }
 
-// ran notes that a group has come to its end.
-func (f *Frame) ran(calls []*call) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.runs(calls, -1)
+// ran notes that calls have come to their end, so that others can begin that touch the same.
+func (f *Frame) ran() {
 	f.enough = 0
-	f.room.Signal()
+	f.wake()
 }
 
-// runs notes that calls are under way, or, with -1, that they are not any more.
+// runs notes that calls are under way, or, with -1, that they are not any more. Those that
+// were set aside meanwhile still hold what they touch.
 func (f *Frame) runs(calls []*call, n int) {
 	f.running += n * len(calls)
-	if f.o.Writers <= 1 {
+	if f.o.Writers <= 1 && !f.o.Aside {
 		return // no group is begun while another one is under way
 	}
 	for _, c := range calls {
-		f.busy.add(c.wanted(), n)
+		if !c.aside {
+			f.busy.add(c.wanted(), n)
+		}
 	}
 }
-
-// maxTries is how often a group is tried that others come in between of.
-const maxTries = 50
 
 // run does what the calls ask for, in one update, and tells them what became of it.
 func (f *Frame) run(calls []*call) { f.split(calls, &trial{began: f.clock.Now()}) }
@@ -210,6 +316,7 @@ func (f *Frame) run(calls []*call) { f.split(calls, &trial{began: f.clock.Now()}
 type trial struct {
 	began    time.Time
 	failures int
+	lockWait time.Duration // see Need
 }
 
 // A group that cannot be written is not split any more after so many failures, or so long:
@@ -220,9 +327,14 @@ const (
 )
 
 // split does what the calls ask for. If they cannot be written as a whole, each half is
-// tried by itself, so that one call does not fail its neighbours.
+// tried by itself, so that one call does not fail its neighbours. If they meet a row that
+// another transaction has locked, they are set aside.
 func (f *Frame) split(calls []*call, t *trial) {
-	done, err := f.update(calls)
+	done, err := f.update(calls, t.lockWait)
+	if f.o.Aside && errors.Is(err, ErrLocked) {
+		f.setAside(calls, err)
+		return
+	}
 	if undone(err) && len(calls) > 1 {
 		t.failures++
 		if t.failures < maxFailures && f.clock.Now().Sub(t.began) < maxTrial {
@@ -243,6 +355,9 @@ func (f *Frame) split(calls []*call, t *trial) {
 	}
 }
 
+// maxTries is how often a group is tried that others come in between of.
+const maxTries = 50
+
 // undone reports whether an error says that nothing was changed, for certain.
 func undone(err error) bool { return errors.Is(err, ErrUndone) || errors.Is(err, store.ErrFull) }
 
@@ -261,12 +376,13 @@ type group struct {
 
 // update runs the calls in one transaction. Its context is not that of any of them: what
 // the others asked for is done even if one of them does not wait any more.
-func (f *Frame) update(calls []*call) (*group, error) {
+func (f *Frame) update(calls []*call, lockWait time.Duration) (*group, error) {
 	ops := make([]*operation, len(calls))
 	for i, c := range calls {
 		ops[i] = &c.operation
 	}
 	n := need(ops)
+	n.LockWait = lockWait
 	for try := 1; ; try++ {
 		g := &group{doubts: map[int64]bool{}, began: f.clock.Now()}
 		f.mu.Lock()
@@ -277,7 +393,7 @@ func (f *Frame) update(calls []*call) (*group, error) {
 			g.plan = newPlan(now, s)
 			for _, op := range ops {
 				if op.renew != nil {
-					op.renew.lost = nil
+					op.renew.lost = false
 				}
 				g.plan.do(op)
 			}

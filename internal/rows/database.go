@@ -3,6 +3,8 @@ package rows
 import (
 	"context"
 	"errors"
+	"fmt"
+	"time"
 
 	"github.com/abidehq/abide/store"
 )
@@ -70,6 +72,10 @@ var ErrAgain = errors.New("another transaction came in between")
 // ErrUndone is returned by Update if nothing was changed, for certain.
 var ErrUndone = errors.New("nothing was changed")
 
+// ErrLocked is returned by Update if nothing was changed because another transaction had
+// locked a row for longer than the update was to wait.
+var ErrLocked = fmt.Errorf("a row is locked by another transaction: %w", ErrUndone)
+
 // Need is what a group of operations must know.
 type Need struct {
 	Keys     []ID              // in order, each once; Changes name no other keys
@@ -81,6 +87,11 @@ type Need struct {
 	// Fresh says that the update was tried before, in vain: nothing is to be taken to be as
 	// it was last known to be.
 	Fresh bool
+
+	// LockWait is how long to wait for a row that another transaction has locked, on the
+	// connection that is kept for that. Zero means as long as groups of commits wait, on one
+	// of theirs: a few hundred milliseconds at most.
+	LockWait time.Duration
 }
 
 // State is what there is of what is needed. What is missing does not exist.

@@ -39,11 +39,17 @@ type Frame struct {
 	gathered []*call
 	inStock  map[store.Token]bool
 	running  int        // calls in groups that are under way
+	slow     int        // groups that have been under way for longer than patience
 	busy     busy       // what they touch
 	enough   int        // with fewer calls that gather there is nothing to begin while others are under way
 	room     *sync.Cond // signalled when something is gathered, or at the end
 	drained  bool       // nothing more comes
 	groups   map[*group]bool
+
+	// What is run aside: see aside.go.
+	urgent    []*call
+	stuck     []stuckCalls
+	roomAside *sync.Cond
 
 	// Claims that wait.
 	queues    map[string]*queue
@@ -73,6 +79,11 @@ type Options struct {
 	// Writers is how many groups of commits may be under way at once: 1 if a second
 	// one would only wait for the first.
 	Writers int
+
+	// Aside says that there is a connection for renewals, releases and calls that wait for a
+	// lock, which groups of commits do not use: updates whose Need has a LockWait. Without
+	// it Update must not return ErrLocked.
+	Aside bool
 
 	// MaxGroup is how many commits a group has at most. Zero means 512.
 	MaxGroup int
@@ -107,7 +118,7 @@ func New(o Options) *Frame {
 		groups: map[*group]bool{}, queues: map[string]*queue{}, lanes: map[int64]*lane{},
 		awaiters: map[int64]map[*awaiter]bool{}, recent: newRecent(), pollStop: func() bool { return false },
 	}
-	f.room = sync.NewCond(&f.mu)
+	f.room, f.roomAside = sync.NewCond(&f.mu), sync.NewCond(&f.mu)
 	f.ctx, f.cancel = context.WithCancel(context.Background())
 	f.looking, f.stop = context.WithCancel(f.ctx)
 	rand.Read(f.tokenPrefix[:])
@@ -119,6 +130,9 @@ func (f *Frame) Start(db Database) {
 	f.db = db
 	for range max(f.o.Writers, 1) {
 		f.writers.Go(f.write)
+	}
+	if f.o.Aside {
+		f.writers.Go(f.writeAside)
 	}
 }
 
@@ -160,7 +174,7 @@ func (f *Frame) CloseFrame() bool {
 	late()
 	f.mu.Lock()
 	f.drained = true
-	f.room.Broadcast()
+	f.wake()
 	f.mu.Unlock()
 	f.writers.Wait()
 	f.cancel()

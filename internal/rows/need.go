@@ -35,9 +35,7 @@ func (op *operation) wanted() *wants {
 	case op.release != nil:
 		w.key(op.release.Lease.Key)
 	case op.renew != nil:
-		for _, l := range op.renew.leases {
-			w.key(l.Key)
-		}
+		w.key(op.renew.lease.Key)
 	case op.expire != nil:
 		w.bodies = true
 		for i, key := range op.expire.keys {
@@ -150,6 +148,9 @@ func count[K comparable](counts map[K]int, key K, n int) {
 		delete(counts, key)
 	}
 }
+
+// any reports whether anything is being worked on.
+func (b *busy) any() bool { return len(b.keys)+len(b.records) > 0 }
 
 // touches reports whether anything that is wanted is being worked on.
 func (b *busy) touches(w *wants) bool {

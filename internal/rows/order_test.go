@@ -252,7 +252,7 @@ func TestVerdictsAreThoseOfTheLastTry(t *testing.T) {
 		c := h.claim(h.Context(), f, 0)
 		h.got(c, "k")
 		made := store.Lease{Key: message("k").Key, Token: "made up"}
-		renew := newCall(h.Context(), operation{renew: &renewal{leases: []store.Lease{made}, d: time.Hour}}, 0)
+		renew := newCall(h.Context(), operation{renew: &renewal{lease: made, d: time.Hour}}, 0)
 		put := newCall(h.Context(), operation{tx: &store.Tx{
 			PutRecords: []store.PutRecord{{Record: store.Record{Key: instance}, Expect: 1}},
 		}}, 0)
@@ -262,7 +262,7 @@ func TestVerdictsAreThoseOfTheLastTry(t *testing.T) {
 			h.putRecord(f, instance) // by the other writer
 		})
 		f.run([]*call{renew, put})
-		if put.err != nil || len(renew.renew.lost) != 1 {
+		if put.err != nil || !renew.renew.lost {
 			t.Errorf("put: %v; lost: %v", put.err, renew.renew.lost)
 		}
 	})

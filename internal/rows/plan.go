@@ -21,9 +21,9 @@ type operation struct {
 
 // renewal makes leases last longer.
 type renewal struct {
-	leases []store.Lease
-	d      time.Duration
-	lost   []store.Lease
+	lease store.Lease
+	d     time.Duration
+	lost  bool
 }
 
 // expiry puts messages of keys without a route into quarantine, if their time to live
@@ -160,15 +160,12 @@ func (p *plan) release(r *store.Release) error {
 }
 
 func (p *plan) renew(r *renewal) {
-	for _, l := range r.leases {
-		k := p.key(l.Key)
-		if !k.live(l.Token, p.now) {
-			r.lost = append(r.lost, l)
-			continue
-		}
-		if until := p.now + millis(r.d); until > k.row.Until {
-			k.row.Until, k.dirty = until, true
-		}
+	k := p.key(r.lease.Key)
+	if r.lost = !k.live(r.lease.Token, p.now); r.lost {
+		return
+	}
+	if until := p.now + millis(r.d); until > k.row.Until {
+		k.row.Until, k.dirty = until, true
 	}
 }
 

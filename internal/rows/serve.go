@@ -183,8 +183,7 @@ func (f *Frame) letGo(l store.Lease) {
 		q.lettings++
 		c.then = func() { f.hasLet(q) }
 	}
-	f.gathered = append(f.gathered, c)
-	f.room.Signal()
+	f.add(c)
 }
 
 func (f *Frame) hasLet(q *queue) {

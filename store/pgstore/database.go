@@ -2,7 +2,9 @@ package pgstore
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -23,6 +25,7 @@ type database struct {
 
 	commits *pgxpool.Pool // for groups of commits: durable when they return
 	others  *pgxpool.Pool // for claims and reads
+	aside   *pgxpool.Pool // for updates that must not wait for groups of commits, or groups for them
 	text    *texts
 
 	// What a transaction begins with: BEGIN, and the settings if a pooler may have given us
@@ -57,16 +60,23 @@ func newDatabase(ctx context.Context, c *config, o Options, known []string) (*da
 		begin: []string{"BEGIN"}, beginRelaxed: []string{"BEGIN"}, foldSoon: make(chan struct{}, 1),
 	}
 	if c.pooler {
-		d.begin = append(d.begin, setting(known, false, true))
-		d.beginRelaxed = append(d.beginRelaxed, setting(known, true, true))
+		d.begin = append(d.begin, setting(known, false, groupLockWait, true))
+		d.beginRelaxed = append(d.beginRelaxed, setting(known, true, lockWait, true))
 	}
 	var err error
-	if d.commits, err = pool(ctx, c, o, c.writers(), setting(known, false, false)); err != nil {
+	if d.commits, err = pool(ctx, c, o, c.writers(), setting(known, false, groupLockWait, false)); err != nil {
 		return nil, err
 	}
-	if d.others, err = pool(ctx, c, o, c.others(), setting(known, true, false)); err != nil {
+	if d.others, err = pool(ctx, c, o, c.others(), setting(known, true, lockWait, false)); err != nil {
 		d.commits.Close()
 		return nil, err
+	}
+	if d.aside = d.others; c.aside() > 0 {
+		if d.aside, err = pool(ctx, c, o, c.aside(), setting(known, false, groupLockWait, false)); err != nil {
+			d.commits.Close()
+			d.others.Close()
+			return nil, err
+		}
 	}
 	d.announcer = newAnnouncer(d)
 	d.closing, d.stop = context.WithCancel(context.Background())
@@ -77,6 +87,19 @@ func (d *database) close() {
 	d.stop()
 	d.commits.Close()
 	d.others.Close()
+	d.aside.Close()
+}
+
+// lane returns the connections for an update, and what its transaction begins with.
+func (d *database) lane(need *rows.Need) (*pgxpool.Pool, []string) {
+	if need.LockWait == 0 {
+		return d.commits, d.begin
+	}
+	begin := append(slices.Clone(d.begin), fmt.Sprintf("SET LOCAL lock_timeout = %d", need.LockWait.Milliseconds()))
+	if d.aside == d.others && !d.config.pooler {
+		begin = append(begin, "SET LOCAL synchronous_commit TO DEFAULT")
+	}
+	return d.aside, begin
 }
 
 // floor is the time that a statement must not be before; or the time itself, if the clock

@@ -12,8 +12,10 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// codeReadOnly is read_only_sql_transaction: the server has become a replica.
-const codeReadOnly = "25006"
+const (
+	codeReadOnly = "25006" // read_only_sql_transaction: the server has become a replica
+	codeLocked   = "55P03" // lock_not_available: another transaction held a lock for too long
+)
 
 // Codes of errors that mean something to us.
 var (
@@ -79,6 +81,8 @@ func undone(err error) error {
 	switch c := code(err); {
 	case slices.Contains(codesAgain, c) || cameBetween(err):
 		return fmt.Errorf("pgstore: update: %w: %w", rows.ErrAgain, err)
+	case c == codeLocked:
+		return fmt.Errorf("pgstore: update: %w: %w", rows.ErrLocked, err)
 	case slices.Contains(codesFull, c):
 		return fmt.Errorf("pgstore: update: %w: %w", store.ErrFull, err)
 	}

@@ -109,7 +109,7 @@ func Open(ctx context.Context, rawURL string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{db: d, Frame: rows.New(rows.Options{Clock: o.Clock, Writers: c.writers()})}
+	s := &Store{db: d, Frame: rows.New(rows.Options{Clock: o.Clock, Writers: c.writers(), Aside: true})}
 	if err := d.enter(ctx); err != nil {
 		d.close()
 		return nil, err
@@ -191,9 +191,18 @@ func (c *config) writers() int {
 	return 2
 }
 
+// aside is how many of the connections are for renewals, releases, and commits that wait for
+// a lock. If there is none, they use those for claims and reads.
+func (c *config) aside() int {
+	if c.connections < 6 {
+		return 0
+	}
+	return 1
+}
+
 // others is how many of the connections are for claims and reads.
 func (c *config) others() int {
-	n := c.connections - c.writers()
+	n := c.connections - c.writers() - c.aside()
 	if c.notify {
 		n--
 	}

@@ -3,6 +3,8 @@ package pgstore
 import (
 	"context"
 	"errors"
+	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -60,11 +62,30 @@ func (d *database) Pick(ctx context.Context, p *rows.Pick) (*rows.Picked, error)
 			size *= 8
 			continue
 		}
-		if err := d.read(ctx, d.text.waitForKey, []any{got.held}, drain); err != nil {
+		if err := d.awaitKey(ctx, got.held); err != nil {
 			return nil, failed("pick", err)
 		}
 	}
 	return nil, failed("pick", errHeld)
+}
+
+// keyWait is how long a pick waits for a key before it looks again: another one may have
+// become ready.
+const keyWait = 200 * time.Millisecond
+
+// awaitKey waits until nobody holds a key, or for keyWait.
+func (d *database) awaitKey(ctx context.Context, key pgtype.UUID) error {
+	err := pgx.BeginFunc(ctx, d.others, func(tx pgx.Tx) error {
+		b := &pgx.Batch{}
+		b.Queue(fmt.Sprintf("SET LOCAL lock_timeout = %d", keyWait.Milliseconds()))
+		b.Queue(d.text.waitForKey, key)
+		return tx.SendBatch(ctx, b).Close()
+	})
+	d.demoted(err)
+	if code(err) == codeLocked || isStale(err) {
+		return nil // it is looked again
+	}
+	return err
 }
 
 // drain reads to the end.

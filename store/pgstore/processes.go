@@ -66,6 +66,9 @@ func (d *database) amongProcesses(ctx context.Context, sql string, args ...any) 
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
 	err = pgx.BeginFunc(ctx, d.commits, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, fmt.Sprintf("SET LOCAL lock_timeout = %d", lockWait.Milliseconds())); err != nil {
+			return err
+		}
 		if _, err := tx.Exec(ctx, d.text.translate.Replace(lockProcesses)); err != nil {
 			return err
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -14,7 +15,6 @@ var settings = []struct{ name, value string }{
 	// Nothing hangs for ever, and nothing that we left behind is in anybody's way for long:
 	// a server finds out by itself that our machine is gone, and lets go of our locks.
 	{"statement_timeout", "30s"},
-	{"lock_timeout", "30s"},
 	{"idle_in_transaction_session_timeout", "30s"},
 	{"tcp_keepalives_idle", "5"},
 	{"tcp_keepalives_interval", "3"},
@@ -41,9 +41,16 @@ var settings = []struct{ name, value string }{
 // leases, which then never were, and what is only kept tidy.
 var relaxed = struct{ name, value string }{"synchronous_commit", "off"}
 
+// groupLockWait is how long a group of commits waits for a row that another transaction has
+// locked, and lockWait is how long anything else does.
+const (
+	groupLockWait = 300 * time.Millisecond
+	lockWait      = 30 * time.Second
+)
+
 // knownSettings returns the names of settings that the server has.
 func knownSettings(ctx context.Context, c *pgx.Conn) ([]string, error) {
-	names := []string{relaxed.name}
+	names := []string{relaxed.name, "lock_timeout"}
 	for _, s := range settings {
 		names = append(names, s.name)
 	}
@@ -56,7 +63,7 @@ func knownSettings(ctx context.Context, c *pgx.Conn) ([]string, error) {
 
 // setting returns the statement that sets what is known, for a transaction or for the
 // connection.
-func setting(known []string, relax, local bool) string {
+func setting(known []string, relax bool, lockWait time.Duration, local bool) string {
 	var calls []string
 	set := func(name, value string) {
 		if slices.Contains(known, name) {
@@ -66,6 +73,7 @@ func setting(known []string, relax, local bool) string {
 	for _, s := range settings {
 		set(s.name, s.value)
 	}
+	set("lock_timeout", fmt.Sprint(lockWait.Milliseconds()))
 	if relax {
 		set(relaxed.name, relaxed.value)
 	}

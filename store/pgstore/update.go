@@ -19,12 +19,13 @@ import (
 func (d *database) Update(ctx context.Context, need *rows.Need, decide func(now int64, s *rows.State) *rows.Changes) error {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
+	pool, begin := d.lane(need)
 	for try := 1; ; try++ {
-		conn, err := d.commits.Acquire(ctx)
+		conn, err := pool.Acquire(ctx)
 		if err != nil {
 			return undone(err)
 		}
-		l, err := d.load(ctx, conn, d.begin, need, loading{lock: d.careful(), recall: d.alone.Load() && !need.Fresh})
+		l, err := d.load(ctx, conn, begin, need, loading{lock: d.careful(), recall: d.alone.Load() && !need.Fresh})
 		var changes *rows.Changes
 		if err == nil {
 			changes, err = d.decide(ctx, conn, need, l, decide)
@@ -87,6 +88,7 @@ func (d *database) demoted(err error) {
 	if code(err) == codeReadOnly {
 		d.commits.Reset()
 		d.others.Reset()
+		d.aside.Reset()
 	}
 }
 

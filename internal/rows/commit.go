@@ -335,9 +335,10 @@ func (f *Frame) split(calls []*call, t *trial) {
 		f.setAside(calls, err)
 		return
 	}
-	if undone(err) && len(calls) > 1 {
+	again := errors.Is(err, ErrAgain)
+	if (undone(err) || again) && len(calls) > 1 {
 		t.failures++
-		if t.failures < maxFailures && f.clock.Now().Sub(t.began) < maxTrial {
+		if again || t.failures < maxFailures && f.clock.Now().Sub(t.began) < maxTrial {
 			half := len(calls) / 2
 			f.split(calls[:half], t)
 			f.split(calls[half:], t)
@@ -355,8 +356,14 @@ func (f *Frame) split(calls []*call, t *trial) {
 	}
 }
 
-// maxTries is how often a group is tried that others come in between of.
-const maxTries = 50
+// How often a group is tried that others come in between of, before it is halved, and how
+// often a call that is alone is. From the third try on there is a pause before each, at
+// random up to againPause.
+const (
+	groupTries = 10
+	maxTries   = 50
+	againPause = 20 * time.Millisecond
+)
 
 // undone reports whether an error says that nothing was changed, for certain.
 func undone(err error) bool { return errors.Is(err, ErrUndone) || errors.Is(err, store.ErrFull) }
@@ -406,10 +413,22 @@ func (f *Frame) update(calls []*call, lockWait time.Duration) (*group, error) {
 		again := errors.Is(err, ErrAgain)
 		n.Fresh = true
 		f.failed(g, !again && !undone(err))
-		if !again || try == maxTries {
+		if !again || try == maxTries || try == groupTries && len(calls) > 1 {
 			return nil, err
 		}
+		if try > 1 {
+			f.pause()
+		}
 	}
+}
+
+// pause waits for a moment, at random, so that two that come in between of each other do
+// not do so again.
+func (f *Frame) pause() {
+	f.mu.Lock()
+	d := time.Duration(f.random.Int64N(int64(againPause)))
+	f.mu.Unlock()
+	_ = base.Sleep(f.ctx, base.System{}, d) // a store that is closed fails by itself
 }
 
 // withdraw takes back what a group that is worked out again was about to hand out.

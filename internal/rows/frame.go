@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/binary"
+	mathrand "math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,6 +28,7 @@ type Frame struct {
 	tasks   sync.WaitGroup // that look for those who wait
 	writers sync.WaitGroup
 
+	random      *mathrand.Rand
 	tokenPrefix [8]byte
 	tokenCount  atomic.Uint64
 
@@ -65,7 +67,9 @@ type Frame struct {
 	awaiters map[int64]map[*awaiter]bool // by the number of the record
 	recent   *recent
 
-	// What the database's clock showed last, and how far it is ahead of ours.
+	// What the database's clock showed last, and how far it is ahead of ours, which counts
+	// from when the frame was made.
+	made     time.Time
 	lastNow  int64
 	offset   int64
 	offsetAt time.Time
@@ -113,7 +117,7 @@ func New(o Options) *Frame {
 		o.PollUnhinted = time.Second
 	}
 	f := &Frame{
-		clock: o.Clock, o: o, closing: make(chan struct{}),
+		clock: o.Clock, o: o, made: o.Clock.Now(), closing: make(chan struct{}),
 		inStock: map[store.Token]bool{}, busy: newBusy(),
 		groups: map[*group]bool{}, queues: map[string]*queue{}, lanes: map[int64]*lane{},
 		awaiters: map[int64]map[*awaiter]bool{}, recent: newRecent(), pollStop: func() bool { return false },
@@ -122,6 +126,7 @@ func New(o Options) *Frame {
 	f.ctx, f.cancel = context.WithCancel(context.Background())
 	f.looking, f.stop = context.WithCancel(f.ctx)
 	rand.Read(f.tokenPrefix[:])
+	f.random = mathrand.New(mathrand.NewPCG(binary.BigEndian.Uint64(f.tokenPrefix[:]), 0))
 	return f
 }
 
@@ -241,7 +246,7 @@ func (f *Frame) observe(now int64, began time.Time) {
 	if local.Sub(began) > time.Second {
 		local = began
 	}
-	offset := now - local.UnixMilli()
+	offset := now - f.monotonic(local)
 	if offset > f.offset || local.Sub(f.offsetAt) > 10*time.Second || f.lastNow == 0 {
 		f.offset, f.offsetAt = offset, local
 	}
@@ -250,8 +255,12 @@ func (f *Frame) observe(now int64, began time.Time) {
 
 // now returns about what the database's clock shows.
 func (f *Frame) now() int64 {
-	return max(f.lastNow, f.clock.Now().UnixMilli()+f.offset)
+	return max(f.lastNow, f.monotonic(f.clock.Now())+f.offset)
 }
+
+// monotonic returns a time in milliseconds since the frame was made, by the monotonic reading
+// of the clock if it has one: a wall clock that is set does not change it.
+func (f *Frame) monotonic(t time.Time) int64 { return t.Sub(f.made).Milliseconds() }
 
 // token returns a new token for a lease.
 func (f *Frame) token() string {

@@ -410,6 +410,40 @@ func TestGroupIsTriedAgain(t *testing.T) {
 	})
 }
 
+// TestOneThatOthersAlwaysComeInBetweenOf fails alone, after pauses.
+func TestOneThatOthersAlwaysComeInBetweenOf(t *testing.T) {
+	inHouse(t, func(h *house) {
+		f := h.open()
+		hot := IDOf(message("hot").Key)
+		tries := 0
+		h.db.fail(func(n *Need) error {
+			if slices.Contains(n.Keys, hot) {
+				tries++
+				return fmt.Errorf("deadlock: %w", ErrAgain)
+			}
+			return nil
+		}, nil)
+		var calls []*call
+		for i := range 40 {
+			m := message(fmt.Sprint("k", i))
+			if i == 17 {
+				m = message("hot")
+			}
+			calls = append(calls, newCall(h.Context(), operation{tx: &store.Tx{Put: []store.Message{m}}}, 0))
+		}
+		began := time.Now()
+		f.run(calls)
+		for i, c := range calls {
+			if errors.Is(c.err, ErrAgain) != (i == 17) {
+				t.Errorf("commit %d: %v", i, c.err)
+			}
+		}
+		if took := time.Since(began); took < time.Duration(tries)*againPause/4 || took > time.Duration(tries)*againPause {
+			t.Errorf("%d tries took %v", tries, took)
+		}
+	})
+}
+
 // TestGroupThatIsDecidedTwice hands out what it decided last, once.
 func TestGroupThatIsDecidedTwice(t *testing.T) {
 	inHouse(t, func(h *house) {

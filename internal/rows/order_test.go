@@ -8,6 +8,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unsafe"
 
 	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/store"
@@ -242,6 +243,38 @@ func TestClockThatIsSet(t *testing.T) {
 		<-time.After(maxAlarm * time.Millisecond)
 		h.got(c, "k")
 	})
+}
+
+// wallSet is a clock whose wall reading was set back, and whose monotonic one was not.
+type wallSet struct {
+	base.System
+	seconds atomic.Int64
+}
+
+func (c *wallSet) Now() time.Time {
+	t := c.System.Now()
+	*(*uint64)(unsafe.Pointer(&t)) -= uint64(c.seconds.Load()) << 30 // the first word: see package time
+	return t
+}
+
+// TestWallClockThatIsSetBack: the time of the database goes on as it would have.
+func TestWallClockThatIsSetBack(t *testing.T) {
+	t.Parallel()
+	clock := &wallSet{}
+	f := New(Options{Clock: clock})
+	const now = 1_000_000
+	f.observe(now, clock.Now())
+	clock.seconds.Store(3600)
+	if set := time.Since(clock.Now().Round(0)); set < time.Hour-time.Minute {
+		t.Fatalf("the wall clock was set back by %v", set)
+	}
+	deadline := time.Now().Add(10 * time.Second)
+	for f.now() < now+10 {
+		if time.Now().After(deadline) {
+			t.Fatalf("the time is %d, %v after it was %d", f.now(), 10*time.Second, now)
+		}
+		<-time.After(time.Millisecond)
+	}
 }
 
 // TestVerdictsAreThoseOfTheLastTry: what was decided before is forgotten.

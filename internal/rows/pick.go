@@ -112,8 +112,8 @@ func (f *Frame) learn(v *view, got *Picked, p *pick, leased map[int64]int64, beg
 	v.backlog = next == 0
 	if len(got.Keys) == 0 {
 		next = max(next, got.Now+1) // what is ready and was not to be had is looked for again, but not at once
-		if next <= began.UnixMilli()+f.offset {
-			f.offset, f.offsetAt = got.Now-began.UnixMilli(), began // we believed it to be later than it is
+		if next <= f.monotonic(began)+f.offset {
+			f.offset, f.offsetAt = got.Now-f.monotonic(began), began // we believed it to be later than it is
 		}
 	}
 	expiring := v.queue.expiring

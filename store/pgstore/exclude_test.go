@@ -2,6 +2,7 @@ package pgstore
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -40,6 +41,37 @@ func TestWhoDiedIsGone(t *testing.T) {
 		}
 		return s.Close() == nil
 	})
+}
+
+// TestDeadProcessesAreForgotten: a process that was killed and started again within a minute
+// knows, once the other one counts as gone, that it is alone, and removes its row.
+func TestDeadProcessesAreForgotten(t *testing.T) {
+	t.Parallel()
+	u := newURL(t)
+	killed := open(t, u, Options{})
+	kill(killed)
+	s := open(t, u, Options{presence: presence{every: time.Hour, gone: time.Second}})
+	commit := func(i int) {
+		t.Helper()
+		if err := s.Commit(t.Context(), put("turns", fmt.Sprint(i), "a", "order")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	i := 0
+	eventually(t, "the process that was killed does not count any more", func() bool {
+		i++
+		commit(i)
+		return s.db.Alone()
+	})
+	if n := count(t, u, "processes", s.db.config.schema); n != 2 {
+		t.Fatalf("%d processes are noted, want that of the dead one too", n)
+	}
+	if err := s.db.beSeen(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := count(t, u, "processes", s.db.config.schema); n != 1 {
+		t.Errorf("%d processes are noted, want this one alone", n)
+	}
 }
 
 // TestWhoWasFrozenStaysOut: a process that stood still for so long that it counted as gone,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -52,6 +53,9 @@ func (d *database) Pick(ctx context.Context, p *rows.Pick) (*rows.Picked, error)
 	size := 2*p.Max + window
 	for range pickTries {
 		got, err := d.pickOnce(ctx, p, size)
+		if slices.Contains(codesAgain, code(err)) {
+			continue // it was chosen to end a deadlock with an update
+		}
 		if err != nil {
 			return nil, failed("pick", err)
 		}

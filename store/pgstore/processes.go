@@ -31,7 +31,9 @@ SELECT $1::text, $2::text, $3::int4, clock_timestamp(), clock_timestamp(), false
 WHERE NOT EXISTS (SELECT FROM {schema}.processes WHERE exclusive AND id <> $1::text)
 ON CONFLICT (id) DO UPDATE SET seen = excluded.seen`
 
-	seeProcess = `UPDATE {schema}.processes SET seen = clock_timestamp() WHERE id = $1::text RETURNING id`
+	seeProcess = `WITH gone AS (DELETE FROM {schema}.processes p
+	WHERE p.id <> $1::text AND p.seen < clock_timestamp() - $2::int8 * interval '1 millisecond')
+UPDATE {schema}.processes SET seen = clock_timestamp() WHERE id = $1::text RETURNING id`
 
 	leaveProcess = `DELETE FROM {schema}.processes WHERE id = $1::text`
 
@@ -92,11 +94,12 @@ func (d *database) keepSeen(ctx context.Context) {
 	}
 }
 
-// beSeen says that we are there. Whoever was not seen for so long that it was counted as
-// gone enters again; if that is refused, every commit is too, until it is not.
+// beSeen says that we are there, and removes the rows of processes that are gone. A process
+// that was not seen for so long that it was counted as gone enters again; if that is
+// refused, every commit is too, until it is not.
 func (d *database) beSeen(ctx context.Context) error {
 	there := ""
-	if err := d.readOne(ctx, d.text.seen, []any{d.process}, &there); err != nil || there != "" {
+	if err := d.readOne(ctx, d.text.seen, []any{d.process, d.presence.gone.Milliseconds()}, &there); err != nil || there != "" {
 		return err
 	}
 	return d.enter(ctx)

@@ -148,11 +148,10 @@ ORDER BY w.n`
 FROM unnest($1::uuid[], $2::bytea[]) AS w (key, id)
 CROSS JOIN LATERAL ` + messageByID
 
-	// The time, after all locks are held, whether somebody else has the store alone, and
-	// whether there is nobody else.
-	readClock = `SELECT {database time}, EXISTS (SELECT FROM {schema}.processes p
-	WHERE p.exclusive AND p.id <> $1::text AND p.seen > clock_timestamp() - $2::int8 * interval '1 millisecond'),
-	NOT EXISTS (SELECT FROM {schema}.processes p WHERE p.id <> $1::text)`
+	// The time, after all locks are held, whether another process has excluded the others,
+	// and whether there is no other. One that was not seen for a while is gone.
+	readClock = `SELECT {database time}, coalesce(bool_or(p.exclusive), false), count(p.id) = 0
+FROM {schema}.processes p WHERE p.id <> $1::text AND p.seen > clock_timestamp() - $2::int8 * interval '1 millisecond'`
 )
 
 // An update does not lock what it loads, unless others came in between just before: a row

@@ -140,6 +140,27 @@ func (f *Frame) wakeAwaiters(number int64) {
 	}
 }
 
+// lookAtRecordsSoon has all awaited records looked at, from now on: once more, if they are
+// being looked at.
+func (f *Frame) lookAtRecordsSoon() {
+	if len(f.awaiters) == 0 {
+		return
+	}
+	if f.lookAgain = f.lookingAt; f.lookingAt {
+		return
+	}
+	f.lookingAt = true
+	f.tasks.Go(func() {
+		for again := true; again; {
+			f.lookAtRecords()
+			f.mu.Lock()
+			again = f.lookAgain && !f.closed
+			f.lookingAt, f.lookAgain = again, false
+			f.mu.Unlock()
+		}
+	})
+}
+
 // versionsAtOnce is how many records are asked for in one query.
 const versionsAtOnce = 5000
 

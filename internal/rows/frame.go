@@ -64,8 +64,10 @@ type Frame struct {
 	pollStop  func() bool
 	pollAt    uint64 // which poll it is
 
-	awaiters map[int64]map[*awaiter]bool // by the number of the record
-	recent   *recent
+	awaiters  map[int64]map[*awaiter]bool // by the number of the record
+	recent    *recent
+	lookingAt bool // all awaited records are being looked at
+	lookAgain bool // and are to be once more
 
 	// What the database's clock showed last, and how far it is ahead of ours, which counts
 	// from when the frame was made.

@@ -250,6 +250,37 @@ func TestPollAsksForAllRecordsAtOnce(t *testing.T) {
 	})
 }
 
+// TestHintOfAnythingAsksForAllRecordsAtOnce: so does a hint that anything may have happened,
+// however many there are of them at once.
+func TestHintOfAnythingAsksForAllRecordsAtOnce(t *testing.T) {
+	inHouse(t, func(h *house) {
+		a, b := h.open(), h.open()
+		h.db.mute.Store(true)
+		key := func(i int) store.RecordKey { return store.RecordKey{Kind: "instance", ID: fmt.Sprint(i)} }
+		var found []func() *store.Record
+		for i := range 100 {
+			found = append(found, h.await(a, key(i), 0))
+		}
+		h.putRecord(b, key(7))
+		h.db.reads.Store(0)
+		h.db.asked.Store(0)
+		a.Hint(nil, nil)
+		h.version("a record that has changed", found[7](), 1)
+		h.same("reads", h.db.reads.Load(), 1)
+		h.same("queries for versions", h.db.asked.Load(), 1)
+		for range 50 {
+			a.Hint(nil, nil)
+		}
+		synctest.Wait()
+		if n := h.db.asked.Load(); n < 2 || n > 20 || h.db.reads.Load() != 1 {
+			t.Errorf("after 50 hints more, %d queries for versions and %d reads", n, h.db.reads.Load())
+		}
+		h.putRecord(b, key(8))
+		a.Hint(nil, nil)
+		h.version("a record that has changed after them", found[8](), 1)
+	})
+}
+
 // TestPollOfABrokenDatabase: who awaits a record is told that the database does not answer.
 func TestPollOfABrokenDatabase(t *testing.T) {
 	inHouse(t, func(h *house) {

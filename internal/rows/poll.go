@@ -38,9 +38,7 @@ func (f *Frame) hintAll() {
 	}
 	f.touch(lanes)
 	f.recent = newRecent()
-	for number := range f.awaiters {
-		f.wakeAwaiters(number)
-	}
+	f.lookAtRecordsSoon()
 	if f.polling && !f.db.Hinted() {
 		f.pollGap = firstPoll
 		f.pollLater() // sooner than while there were hints

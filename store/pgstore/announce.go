@@ -2,7 +2,6 @@ package pgstore
 
 import (
 	"context"
-	"maps"
 	"strconv"
 	"strings"
 	"sync"
@@ -16,10 +15,12 @@ import (
 
 // A notification is the ID of the process that sent it, a space, and what changed: lanes
 // with when there is something to claim in them, "lane@time", then records, "#number",
-// with commas in between, all in base 36; or a star if that would be too long.
+// with commas in between, all in base 36. What is too long for one goes into several; what is
+// too long for maxNotifications is a star, which says that anything may have changed.
 const (
-	everything      = "*"
-	maxNotification = 7500 // PostgreSQL allows 8,000 bytes
+	everything       = "*"
+	maxNotification  = 7500 // PostgreSQL allows 8,000 bytes
+	maxNotifications = 16   // some thousand lanes and records
 
 	// announceEvery is how long notifications are gathered: each takes a lock that all who
 	// notify in the database share, so that few are better than many.
@@ -95,8 +96,8 @@ func (a *announcer) tell(ctx context.Context) {
 	if len(lanes) == 0 && len(records) == 0 {
 		return
 	}
-	args := []any{channel(a.db.config.schema), encodeHint(a.db.process, lanes, records)}
-	if err := a.db.read(ctx, `SELECT pg_notify($1::text, $2::text)`, args, drain); err != nil && ctx.Err() == nil {
+	args := []any{channel(a.db.config.schema), encodeHints(a.db.process, lanes, records)}
+	if err := a.db.read(ctx, notify, args, drain); err != nil && ctx.Err() == nil {
 		a.db.log.Warn("cannot notify other processes", "error", err)
 	}
 }
@@ -114,22 +115,33 @@ func channel(schema string) string {
 	return "abide_" + strconv.FormatUint(uint64(rows.TurnOf(schema)), 36)
 }
 
-func encodeHint(process string, lanes map[int64]int64, records map[int64]bool) string {
-	var b strings.Builder
-	b.WriteString(process + " ")
-	between := ""
+// notify sends notifications.
+const notify = `SELECT pg_notify($1::text, p) FROM unnest($2::text[]) AS u (p)`
+
+// encodeHints returns the notifications that say what changed.
+func encodeHints(process string, lanes map[int64]int64, records map[int64]bool) (hints []string) {
+	b := []byte(process + " ")
+	begin := len(b)
+	add := func(item string) {
+		if len(b) > begin && len(b)+len(item)+1 > maxNotification {
+			hints = append(hints, string(b))
+			b = b[:begin]
+		}
+		if len(b) > begin {
+			b = append(b, ',')
+		}
+		b = append(b, item...)
+	}
 	for lane, at := range lanes {
-		b.WriteString(between + strconv.FormatInt(lane, 36) + "@" + strconv.FormatInt(at, 36))
-		between = ","
+		add(strconv.FormatInt(lane, 36) + "@" + strconv.FormatInt(at, 36))
 	}
-	for number := range maps.Keys(records) {
-		b.WriteString(between + "#" + strconv.FormatInt(number, 36))
-		between = ","
+	for number := range records {
+		add("#" + strconv.FormatInt(number, 36))
 	}
-	if b.Len() > maxNotification {
-		return process + " " + everything
+	if hints = append(hints, string(b)); len(hints) > maxNotifications {
+		return []string{process + " " + everything}
 	}
-	return b.String()
+	return hints
 }
 
 // decodeHint returns what a notification says, and who sent it. What cannot be read says

@@ -2,6 +2,7 @@ package pgstore
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -153,16 +154,36 @@ func TestTallyIsFolded(t *testing.T) {
 func TestHintText(t *testing.T) {
 	t.Parallel()
 	lanes, records := map[int64]int64{-5: 0, 9: 1_800_000_000_000}, map[int64]bool{-7: true, 77: true}
-	process, gotLanes, gotRecords := decodeHint(encodeHint("me", lanes, records))
-	slices.Sort(gotRecords)
-	if process != "me" || fmt.Sprint(gotLanes) != fmt.Sprint(lanes) || !slices.Equal(gotRecords, []int64{-7, 77}) {
-		t.Errorf("%q %v %v", process, gotLanes, gotRecords)
+	said := func(hints []string) (map[int64]int64, []int64) {
+		allLanes, allRecords := map[int64]int64{}, []int64{}
+		for _, text := range hints {
+			process, lanes, records := decodeHint(text)
+			if process != "me" || len(text) > maxNotification {
+				t.Errorf("%d bytes of %q", len(text), process)
+			}
+			maps.Copy(allLanes, lanes)
+			allRecords = append(allRecords, records...)
+		}
+		slices.Sort(allRecords)
+		return allLanes, allRecords
+	}
+	gotLanes, gotRecords := said(encodeHints("me", lanes, records))
+	if fmt.Sprint(gotLanes) != fmt.Sprint(lanes) || !slices.Equal(gotRecords, []int64{-7, 77}) {
+		t.Errorf("%v %v", gotLanes, gotRecords)
 	}
 	for i := range int64(1000) {
-		lanes[i<<50] = i
+		lanes[i<<50], records[-i<<50] = i, true
 	}
-	if text := encodeHint("me", lanes, nil); text != "me *" {
-		t.Errorf("a long one is %d bytes", len(text))
+	hints := encodeHints("me", lanes, records)
+	gotLanes, gotRecords = said(hints)
+	if len(hints) < 2 || fmt.Sprint(gotLanes) != fmt.Sprint(lanes) || len(gotRecords) != len(records) {
+		t.Errorf("%d notifications say %d lanes and %d records, want %d and %d", len(hints), len(gotLanes), len(gotRecords), len(lanes), len(records))
+	}
+	for i := range int64(10_000) {
+		lanes[i<<45] = i
+	}
+	if hints := encodeHints("me", lanes, nil); len(hints) != 1 || hints[0] != "me *" {
+		t.Errorf("a very long one is %d notifications", len(hints))
 	}
 	for _, text := range []string{"me *", "me ", "me x", "me 1@", "me #", "me 1@2;3", strings.Repeat("x", 100)} {
 		if _, lanes, records := decodeHint(text); len(lanes) != 0 || len(records) != 0 {

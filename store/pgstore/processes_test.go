@@ -327,3 +327,58 @@ func TestLastWords(t *testing.T) {
 		t.Errorf("told %q", n.Payload)
 	}
 }
+
+// TestManyRecordsAtOnce: a commit of many records costs another process, which awaits many
+// others, next to nothing: whether it is told of each of them, or that anything may have
+// changed.
+func TestManyRecordsAtOnce(t *testing.T) {
+	t.Parallel()
+	for _, records := range []int{1000, 20_000} {
+		t.Run(fmt.Sprint(records), func(t *testing.T) {
+			t.Parallel()
+			u := newURL(t)
+			seen := &statements{}
+			a, b := open(t, u, Options{}), open(t, u, Options{Tracer: seen})
+			key := func(i int) store.RecordKey { return store.RecordKey{Kind: "instance", ID: fmt.Sprint(i)} }
+			const awaited = 1000
+			told := make(chan error, 1)
+			ctx, cancel := context.WithCancel(t.Context())
+			var wg sync.WaitGroup
+			for i := range awaited {
+				wg.Go(func() {
+					r, err := b.Await(ctx, key(-i), 0)
+					if i == 0 {
+						told <- err
+					} else if ctx.Err() == nil {
+						t.Errorf("awaited %v, %v", r, err)
+					}
+				})
+			}
+			reads := 0
+			eventually(t, "all were read, and are awaited", func() bool {
+				for _, sql := range seen.take() {
+					if sql == b.db.text.record {
+						reads++
+					}
+				}
+				return reads == awaited && b.db.Hinted()
+			})
+			tx := &store.Tx{}
+			for i := range records { // the first of them is awaited
+				tx.PutRecords = append(tx.PutRecords, store.PutRecord{Record: store.Record{Key: key(i)}})
+			}
+			seen.take()
+			if err := a.Commit(t.Context(), tx); err != nil {
+				t.Fatal(err)
+			}
+			if err := <-told; err != nil {
+				t.Fatal(err)
+			}
+			if list := seen.take(); len(list) > 20 {
+				t.Errorf("%d statements, the last is %s", len(list), list[len(list)-1])
+			}
+			cancel()
+			wg.Wait()
+		})
+	}
+}

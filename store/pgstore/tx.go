@@ -124,7 +124,7 @@ func (d *database) notifyIn(ctx context.Context, caller pgx.Tx, lanes map[int64]
 	if len(lanes) == 0 && len(numbers) == 0 {
 		return nil
 	}
-	_, err := caller.Exec(ctx, `SELECT pg_notify($1::text, $2::text)`, channel(d.config.schema), encodeHint(fromCallers, lanes, numbers))
+	_, err := caller.Exec(ctx, notify, channel(d.config.schema), encodeHints(fromCallers, lanes, numbers))
 	if err != nil {
 		return fmt.Errorf("pgstore: commit in a transaction: %w", err)
 	}

@@ -22,6 +22,7 @@ type group struct {
 	err    error         // set before done is closed
 
 	used    bool // somebody waits for it, even if it changes nothing
+	written bool // its batch is not empty; Pebble empties a large one when it is applied
 	applied bool // reads see it
 	durable bool
 
@@ -137,12 +138,13 @@ func (s *Store) applyGroups() {
 			s.valBuf = appendLane(s.valBuf[:0], l, s.floor(l))
 			_ = g.batch.Set(s.keyBuf, s.valBuf, nil)
 		}
+		g.written = !g.batch.Empty()
 		s.gathering = s.newGroup()
 		close(g.taken)
 		s.mu.Unlock()
 
 		// A group that changes nothing is durable when those before it are.
-		if !g.batch.Empty() {
+		if g.written {
 			if err := s.db.ApplyNoSyncWait(g.batch, pebble.Sync); err != nil {
 				s.fail(fmt.Errorf("apply: %w", err))
 				return
@@ -165,7 +167,7 @@ func (s *Store) applyGroups() {
 func (s *Store) syncGroups() {
 	defer close(s.stopped)
 	for g := range s.applied {
-		if !g.batch.Empty() {
+		if g.written {
 			if err := g.batch.SyncWait(); err != nil {
 				s.fail(fmt.Errorf("sync: %w", err))
 				return
@@ -197,11 +199,12 @@ func (s *Store) acknowledge(g *group) {
 		a.ref.durable, a.ref.group = true, nil
 		s.announce(a.key, a.ref, now)
 	}
+	seq := g.seq()
 	for _, k := range g.keys {
-		s.recent.addKey(k.key)
+		s.recent.addKey(k.key, seq)
 		s.unpinKey(k)
 	}
-	s.acknowledgeRecords(g)
+	s.acknowledgeRecords(g, seq)
 	queues := map[*queue]struct{}{}
 	for l := range g.lanes {
 		queues[l.queue] = struct{}{}
@@ -217,6 +220,18 @@ func (s *Store) acknowledge(g *group) {
 		s.serve(q, now)
 	}
 	s.setAlarm(now)
+}
+
+// seq returns the sequence number of the group's batch, which was applied: 0 if it is
+// empty, and unknownSeq if Pebble has emptied it.
+func (g *group) seq() uint64 {
+	switch {
+	case !g.written:
+		return 0
+	case g.batch.Empty():
+		return unknownSeq
+	}
+	return uint64(g.batch.SeqNum())
 }
 
 // wait waits for a group to be durable.

@@ -47,15 +47,16 @@ const (
 func (s *Store) guard(o *pebble.Options) {
 	g := &guardFS{FS: o.FS, fail: s.fail, failed: s.failed}
 	o.FS = g
-	told := o.EventListener.BackgroundError
-	o.EventListener.BackgroundError = func(err error) {
-		told(err)
-		if g.troubles.Add(1) == maxTroubles {
-			go g.fail(fmt.Errorf("background work has failed too often: %w", err))
-		}
-	}
-	o.EventListener.FlushEnd = func(info pebble.FlushInfo) { g.ended(info.Err) }
-	o.EventListener.CompactionEnd = func(info pebble.CompactionInfo) { g.ended(info.Err) }
+	listener := pebble.TeeEventListener(*o.EventListener, pebble.EventListener{
+		BackgroundError: func(err error) {
+			if g.troubles.Add(1) == maxTroubles {
+				go g.fail(fmt.Errorf("background work has failed too often: %w", err))
+			}
+		},
+		FlushEnd:      func(info pebble.FlushInfo) { g.ended(info.Err) },
+		CompactionEnd: func(info pebble.CompactionInfo) { g.ended(info.Err) },
+	})
+	o.EventListener = &listener
 }
 
 func (g *guardFS) ended(err error) {

@@ -175,7 +175,7 @@ func pebbleOptions(o Options, s *Store) *pebble.Options {
 		p.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
 	}
 	p.EventListener = &pebble.EventListener{
-		FlushEnd:        s.recent.flushed,
+		FlushEnd:        s.recent.flushEnd,
 		BackgroundError: func(err error) { s.logger.Error("pebblestore: background work failed", "dir", s.dir, "error", err) },
 		DataCorruption: func(info pebble.DataCorruptionInfo) {
 			// Whoever was reading may hold the lock.

@@ -2,6 +2,7 @@ package pebblestore
 
 import (
 	"hash/maphash"
+	"math"
 	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -9,26 +10,32 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// recent knows which keys and records were written lately: what it does not know has
-// not changed since Pebble wrote its tables, and need not be looked for in what Pebble
-// still has in memory. To find nothing there is what a commit to a new key spends most
-// of its time on, and most keys are new.
+// recent knows which keys and records may be in a memtable of Pebble. A key that it does
+// not know is in tables or nowhere, so the memtables need not be searched for it. That
+// search is most of the cost of a commit to a new key, and most keys are new.
 //
-// It may say that something was written which was not, and never the other way round:
-// it is a line of Bloom filters, one for each time between two flushes. A filter is
-// dropped when everything in it is in tables for sure. All but flushed is under the
-// store's lock.
+// It is a list of Bloom filters: it may report a key that was not written, and never
+// misses one that was. Each filter covers the commits between two flushes, and knows the
+// sequence number of the last batch that it covers. Pebble flushes memtables in the order
+// of their sequence numbers and never splits a batch, so once a table holds that number or
+// a greater one, all that the filter covers is in tables, and the filter is dropped. How
+// many memtables wait to be flushed, and how large they are, does not matter.
+//
+// Filters are guarded by the store's lock; flushEnd is called by Pebble at any time.
 type recent struct {
 	seed    maphash.Seed
-	flushes atomic.Int64 // that have ended since the store was opened
-	filters []*filter    // the oldest first; the last one is being filled
-	blind   bool         // it does not know what was written before the store was opened
+	flushed atomic.Uint64 // the greatest sequence number that a flush has written
+	filters []*filter     // the oldest first; the last one is being filled
+
+	blind bool   // memtables may hold what was written before the store was opened
+	first uint64 // sequence number of the first batch since then; 0 if there was none
 }
 
 // filter is a Bloom filter.
 type filter struct {
-	closed int64 // how many flushes had ended when it was closed
-	bits   [filterBits / 64]uint64
+	begun uint64 // recent.flushed when it was begun
+	seq   uint64 // sequence number of the last batch that it covers
+	bits  [filterBits / 64]uint64
 }
 
 const (
@@ -36,39 +43,45 @@ const (
 	// less than one in a thousand for what it is not.
 	filterBits   = 1 << 23
 	filterProbes = 6
-
-	// flushesKept is after how many flushes a filter is dropped. What was written before
-	// it was closed was in one of the memtables that there were then, at most two for
-	// each that may wait, and each flush writes at least one of them, the oldest. One more
-	// may have ended and not been heard of yet.
-	flushesKept = 2*memTables + 2
 )
+
+// unknownSeq is the sequence number of a batch whose number is not known. That of the
+// next batch takes its place, which is greater.
+const unknownSeq = math.MaxUint64
 
 func newRecent() *recent {
 	return &recent{seed: maphash.MakeSeed(), filters: []*filter{{}}}
 }
 
-// flushed counts a flush that has ended. Pebble calls it.
-func (r *recent) flushed(info pebble.FlushInfo) {
-	if info.Err == nil {
-		r.flushes.Add(1)
+// flushEnd notes a flush that has ended. Pebble calls it when reads of tables alone see
+// what was flushed.
+func (r *recent) flushEnd(info pebble.FlushInfo) {
+	if info.Err != nil {
+		return
+	}
+	for i := range info.Output {
+		if seq := uint64(info.Output[i].LargestSeqNum); seq > r.flushed.Load() { // Pebble flushes one at a time
+			r.flushed.Store(seq)
+		}
 	}
 }
 
-// addKey notes that a group with changes of the key was applied.
-func (r *recent) addKey(key store.Key) { r.add(maphash.Comparable(r.seed, key)) }
+// addKey notes that the batch with a sequence number has changed the key.
+func (r *recent) addKey(key store.Key, seq uint64) { r.add(maphash.Comparable(r.seed, key), seq) }
 
-// addRecord notes that a group with changes of the record was applied.
-func (r *recent) addRecord(key store.RecordKey) { r.add(maphash.Comparable(r.seed, key)) }
+// addRecord notes that the batch with a sequence number has changed the record.
+func (r *recent) addRecord(key store.RecordKey, seq uint64) {
+	r.add(maphash.Comparable(r.seed, key), seq)
+}
 
-// hasKey reports whether the key may have been written lately.
+// hasKey reports whether the key may be in a memtable.
 func (r *recent) hasKey(key store.Key) bool { return r.has(maphash.Comparable(r.seed, key)) }
 
-// hasRecord reports whether the record may have been written lately.
+// hasRecord reports whether the record may be in a memtable.
 func (r *recent) hasRecord(key store.RecordKey) bool { return r.has(maphash.Comparable(r.seed, key)) }
 
-func (r *recent) add(hash uint64) {
-	f := r.current()
+func (r *recent) add(hash, seq uint64) {
+	f := r.current(seq)
 	for i := range uint64(filterProbes) {
 		bit := probe(hash, i)
 		f.bits[bit/64] |= 1 << (bit % 64)
@@ -76,11 +89,12 @@ func (r *recent) add(hash uint64) {
 }
 
 func (r *recent) has(hash uint64) bool {
-	if r.blind && r.flushes.Load() < flushesKept {
+	flushed := r.flushed.Load()
+	if r.blind && (r.first == 0 || flushed < r.first) {
 		return true
 	}
 	for _, f := range r.filters {
-		if f.has(hash) {
+		if f.seq > flushed && f.has(hash) {
 			return true
 		}
 	}
@@ -101,17 +115,25 @@ func probe(hash, i uint64) uint64 {
 	return (hash + i*(hash>>32|1)) % filterBits
 }
 
-// current returns the filter to add to. If a flush has ended since the last time, it is
-// a new one.
-func (r *recent) current() *filter {
-	flushes := r.flushes.Load()
+// current returns the filter for a batch. If a flush has ended since the last one was
+// begun, it is a new one, and those that cover only what is in tables are dropped.
+func (r *recent) current(seq uint64) *filter {
+	flushed := r.flushed.Load()
 	last := r.filters[len(r.filters)-1]
-	if last.closed == flushes { // a filter that is open has the number of when it was begun
+	if seq != 0 && seq != last.seq { // batches come in the order of their numbers
+		for _, f := range r.filters {
+			f.seq = min(f.seq, seq)
+		}
+		if r.first == 0 || r.first > seq {
+			r.first = seq
+		}
+	}
+	if last.begun == flushed {
+		last.seq = max(last.seq, seq)
 		return last
 	}
-	last.closed = flushes
 	var free *filter
-	for len(r.filters) > 1 && flushes-r.filters[0].closed >= flushesKept {
+	for len(r.filters) > 0 && r.filters[0].seq <= flushed {
 		free, r.filters = r.filters[0], r.filters[1:]
 	}
 	if free == nil {
@@ -119,7 +141,7 @@ func (r *recent) current() *filter {
 	} else {
 		clear(free.bits[:])
 	}
-	free.closed = flushes
+	free.begun, free.seq = flushed, seq
 	r.filters = append(r.filters, free)
 	return free
 }

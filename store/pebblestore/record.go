@@ -140,14 +140,15 @@ func (s *Store) deleteRecord(g *group, key store.RecordKey) {
 	r.num, r.version = 0, 0
 }
 
-// acknowledgeRecords tells those who await records of a durable group.
-func (s *Store) acknowledgeRecords(g *group) {
+// acknowledgeRecords tells those who await records of a durable group, whose batch has a
+// sequence number.
+func (s *Store) acknowledgeRecords(g *group, seq uint64) {
 	for _, rec := range g.awaited {
 		r := s.pinnedRecord(rec.Key)
 		r.tell(*rec)
 	}
 	for _, r := range g.records {
-		s.recent.addRecord(r.entry.key)
+		s.recent.addRecord(r.entry.key, seq)
 		s.records.unpin(r.entry)
 		if len(r.waiters) > 0 && r.entry.pins == len(r.waiters) {
 			// Nothing of it is under way: what the disk shows is durable.

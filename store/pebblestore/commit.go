@@ -29,7 +29,7 @@ func (s *Store) Commit(ctx context.Context, tx *store.Tx) error {
 		s.mu.Unlock()
 		return nil
 	}
-	if err := s.room(); err != nil {
+	if err := s.room(frees(tx)); err != nil {
 		s.mu.Unlock()
 		return err
 	}

@@ -72,13 +72,28 @@ func closeIter(it *pebble.Iterator, err error) error {
 	return err
 }
 
-// room returns an error if there is no room to commit.
-func (s *Store) room() error {
+// freeingShare is which part of the reserve commits that only remove may use up: without
+// it, a store that has filled its own disk could not be emptied.
+const freeingShare = 4
+
+// frees reports whether tx only removes. Removing takes a little room too, until Pebble
+// has merged its tables.
+func frees(tx *store.Tx) bool {
+	return len(tx.Append) == 0 && len(tx.Put) == 0 && len(tx.Retime) == 0 && len(tx.PutRecords) == 0
+}
+
+// room returns an error if there is no room to commit. A commit that frees room may go
+// below the reserve.
+func (s *Store) room(frees bool) error {
 	if s.full {
-		s.full = s.spaceLow()
+		s.full = s.spaceBelow(s.reserve)
 	}
-	if s.full {
-		return fmt.Errorf("pebblestore: commit: less than %d MiB left on the disk of %s: %w", s.reserve>>20, s.dir, store.ErrFull)
+	reserve := s.reserve
+	if frees {
+		reserve /= freeingShare
+	}
+	if s.full && (!frees || s.spaceBelow(reserve)) {
+		return fmt.Errorf("pebblestore: commit: less than %d MiB left on the disk of %s: %w", reserve>>20, s.dir, store.ErrFull)
 	}
 	return nil
 }
@@ -86,16 +101,16 @@ func (s *Store) room() error {
 // checkSpace stops commits before the disk is full: then Pebble can still write
 // what it has accepted, and the store goes on by itself when there is room again.
 func (s *Store) checkSpace() {
-	if s.spaceLow() {
+	if s.spaceBelow(s.reserve) {
 		s.mu.Lock()
 		s.full = true
 		s.mu.Unlock()
 	}
 }
 
-func (s *Store) spaceLow() bool {
+func (s *Store) spaceBelow(reserve uint64) bool {
 	usage, err := s.fs.GetDiskUsage(s.dir)
-	return err == nil && usage.AvailBytes < s.reserve
+	return err == nil && usage.AvailBytes < reserve
 }
 
 // pebbleLogger hands what Pebble says to the store's logger. Pebble calls Fatalf

@@ -188,6 +188,80 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
+// TestFullDiskCanBeEmptied: below the reserve, commits that only finish, trim and delete
+// still pass, down to a quarter of it.
+func TestFullDiskCanBeEmptied(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	const reserve = 4 << 20
+	disk := &smallDisk{MemFS: vfs.NewMem(), size: 1 << 40}
+	s, err := Open(ctx, "data", Options{Clock: base.NewManual(start), Logger: quiet(), fs: disk, tune: small, Reserve: reserve})
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := func(i int) store.Key { return store.Key{Queue: "q", Name: strconv.Itoa(i)} }
+	fill := store.Tx{}
+	for i := range 8 {
+		fill.Put = append(fill.Put, store.Message{Key: key(i), ID: "m", Route: "r"})
+		fill.Append = append(fill.Append, store.Append{Key: key(i), Entries: [][]byte{{1}, {2}}})
+		fill.PutRecords = append(fill.PutRecords, store.PutRecord{Record: store.Record{Key: ballastKey(i)}})
+	}
+	if err := s.Commit(ctx, &fill); err != nil {
+		t.Fatal(err)
+	}
+	claims, err := s.Claim(ctx, store.ClaimRequest{Queue: "q", Routes: []string{"r"}, Max: 8, Lease: store.MaxLease})
+	if err != nil || len(claims) != 8 {
+		t.Fatalf("claim: %d, %v", len(claims), err)
+	}
+	finish := func(i int) []store.Finish {
+		for _, c := range claims {
+			if c.Key == key(i) {
+				return []store.Finish{{Lease: store.Lease{Key: c.Key, Token: c.Token}}}
+			}
+		}
+		t.Fatalf("%v was not claimed", key(i))
+		return nil
+	}
+	round := 0
+	freeing := func() map[string]*store.Tx {
+		n := 4 * round
+		round++
+		return map[string]*store.Tx{
+			"finish":        {Finish: finish(n)},
+			"delete a key":  {DeleteKeys: []store.Key{key(n + 1)}},
+			"trim":          {Trim: []store.Trim{{Key: key(n + 2), Before: 1}}},
+			"delete":        {Delete: []store.MessageRef{{Key: key(n + 2), ID: "m"}}},
+			"delete record": {DeleteRecords: []store.DeleteRecord{{Key: ballastKey(n), Expect: store.AnyVersion}}},
+		}
+	}
+	growing := map[string]*store.Tx{
+		"put":            {Put: []store.Message{{Key: key(100), ID: "m", Route: "r"}}},
+		"append":         {Append: []store.Append{{Key: key(3), At: 2, Entries: [][]byte{{3}}}}},
+		"move":           {Retime: []store.Retime{{Ref: store.MessageRef{Key: key(3), ID: "m"}, VisibleAt: start}}},
+		"put record":     {PutRecords: []store.PutRecord{{Record: store.Record{Key: ballastKey(100)}}}},
+		"finish and put": {Finish: finish(3), Put: []store.Message{{Key: key(100), ID: "m", Route: "r"}}},
+	}
+	commit := func(room int64, txs map[string]*store.Tx, want error) {
+		t.Helper()
+		disk.pretend(room)
+		s.checkSpace()
+		for name, tx := range txs {
+			if err := s.Commit(ctx, tx); !errors.Is(err, want) {
+				t.Errorf("%s with %d KiB left: %v, want %v", name, room>>10, err, want)
+			}
+		}
+	}
+	commit(reserve-1, growing, store.ErrFull)
+	commit(reserve/freeingShare-1, freeing(), store.ErrFull)
+	round = 0
+	commit(reserve/freeingShare, freeing(), nil)
+	commit(reserve-1, freeing(), nil)
+	commit(reserve, growing, nil)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestDiskWithoutReserve lets the disk get full in earnest, at many places: commits
 // fail, and when there is room and the store is opened again, nothing is lost.
 func TestDiskWithoutReserve(t *testing.T) {

@@ -110,7 +110,7 @@ func (s *Store) Release(ctx context.Context, r store.Release) error {
 	}
 	k, g := e.value, s.gathering
 	if r.After > 0 {
-		if err := s.room(); err != nil {
+		if err := s.room(false); err != nil {
 			s.mu.Unlock()
 			return err
 		}

@@ -13,7 +13,6 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
-	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/store"
@@ -44,7 +43,7 @@ func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 	go s.applyGroups()
 	go s.syncGroups()
 	s.mu.Lock()
-	s.full = s.spaceLow()
+	s.full = s.spaceBelow(s.reserve)
 	s.setAlarm(s.now())
 	s.mu.Unlock()
 	return s, nil
@@ -77,7 +76,7 @@ func newStore(dir string, o Options) *Store {
 		},
 	}
 	if s.fs == nil {
-		s.fs = vfs.Default
+		s.fs = disk
 	}
 	if s.clock == nil {
 		s.clock = base.System{}
@@ -97,7 +96,7 @@ func (s *Store) lockDir() error {
 	if err := s.makeDir(); err != nil {
 		return fmt.Errorf("pebblestore: make directory %s: %w", s.dir, err)
 	}
-	if s.fs == vfs.Default { // the lock is on a name, of which a directory may have several
+	if s.fs == disk { // the lock is on a name, of which a directory may have several
 		dir, err := filepath.Abs(s.dir)
 		if err == nil {
 			dir, err = filepath.EvalSymlinks(dir)
@@ -106,6 +105,9 @@ func (s *Store) lockDir() error {
 			return fmt.Errorf("pebblestore: open %s: %w", s.dir, err)
 		}
 		s.dir = dir
+		if err := s.warnIfShared(); err != nil {
+			return fmt.Errorf("pebblestore: open %s: %w", s.dir, err)
+		}
 	}
 	lock, err := pebble.LockDirectory(s.dir, s.fs)
 	if err != nil {
@@ -118,8 +120,8 @@ func (s *Store) lockDir() error {
 	return nil
 }
 
-// makeDir makes the directory and those above it, and syncs what it made them in:
-// Pebble does so only for what it makes itself.
+// makeDir makes the directory and those above it, for their owner alone, and syncs what it
+// made them in: Pebble does so only for what it makes itself.
 func (s *Store) makeDir() error {
 	var changed []string
 	for dir := s.dir; ; dir = changed[len(changed)-1] {
@@ -132,7 +134,7 @@ func (s *Store) makeDir() error {
 		}
 		changed = append(changed, s.fs.PathDir(dir))
 	}
-	if err := s.fs.MkdirAll(s.dir, 0o755); err != nil {
+	if err := s.fs.MkdirAll(s.dir, 0o700); err != nil {
 		return err
 	}
 	for _, dir := range changed {

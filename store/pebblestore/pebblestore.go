@@ -118,7 +118,8 @@ type Options struct {
 	Cache int64
 
 	// Reserve is how many bytes of the disk are left free: with less, commits fail
-	// with [store.ErrFull]. Zero means [DefaultReserve].
+	// with [store.ErrFull]. Commits that only finish, trim and delete fail only below a
+	// quarter of it, so that a full store can be emptied. Zero means [DefaultReserve].
 	Reserve uint64
 
 	// fs, tune and limits are for tests: another file system, other settings of

@@ -57,7 +57,7 @@ func (s *Store) Import(ctx context.Context, p store.Parcel) error {
 	if err != nil {
 		return err
 	}
-	if err := s.room(); err != nil {
+	if err := s.room(false); err != nil {
 		s.mu.Unlock()
 		return err
 	}

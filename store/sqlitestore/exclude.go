@@ -3,6 +3,7 @@ package sqlitestore
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"os"
 	"sync"
 
@@ -22,9 +23,10 @@ type processLock struct {
 // processesSuffix is that of the name of the file which is locked.
 const processesSuffix = "-processes"
 
-// lockProcesses locks the file, unless another store keeps us out.
-func lockProcesses(path string) (*processLock, error) {
-	f, err := os.OpenFile(path+processesSuffix, os.O_CREATE|os.O_RDWR, 0o666) //nolint:gosec // as SQLite makes its files: whoever may write the folder
+// lockProcesses locks the file, which gets the permissions of the database, unless
+// another store keeps us out.
+func lockProcesses(path string, mode fs.FileMode) (*processLock, error) {
+	f, err := os.OpenFile(path+processesSuffix, os.O_CREATE|os.O_RDWR, mode)
 	if err != nil {
 		return nil, err
 	}

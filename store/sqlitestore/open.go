@@ -81,7 +81,11 @@ func resolve(path string) (string, error) {
 
 // open opens the file, and makes or converts what is in it.
 func (s *Store) open(ctx context.Context) (err error) {
-	if s.lock, err = lockProcesses(s.path); err != nil {
+	mode, err := private(s.path, s.logger)
+	if err != nil {
+		return s.openError(err)
+	}
+	if s.lock, err = lockProcesses(s.path, mode); err != nil {
 		return err
 	}
 	c, err := openConn(s.path, sqlite.OpenReadWrite|sqlite.OpenCreate)

@@ -1,11 +1,10 @@
 package memstore
 
 import (
-	"bytes"
+	"cmp"
 	"context"
-	"fmt"
 	"slices"
-	"strings"
+	"strconv"
 
 	"github.com/abidehq/abide/store"
 )
@@ -39,7 +38,7 @@ func (s *Store) Claim(ctx context.Context, req store.ClaimRequest) ([]store.Clai
 		return nil, err
 	}
 	q := s.queue(req.Queue)
-	claims := s.claim(q, req, nowMS)
+	claims := s.claim(q, &req, nowMS)
 	if len(claims) > 0 || req.Wait == 0 {
 		s.serve(q, nowMS) // what was quarantined may have ended a wait, and alarms have moved
 		s.mu.Unlock()
@@ -67,8 +66,7 @@ func (s *Store) giveUp(q *queue, w *waiter, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.closed {
-		s.lastMS = max(s.lastMS, s.clock.Now().UnixMilli())
-		s.serve(q, s.lastMS)
+		s.serve(q, s.advance())
 	}
 	if i := slices.Index(q.waiters, w); i >= 0 {
 		q.waiters = slices.Delete(q.waiters, i, i+1)
@@ -86,35 +84,48 @@ func (s *Store) serveAll(nowMS int64) {
 // serve gives the queue's waiters what they wait for, and sets the alarm for the
 // next time at which something becomes ready by itself.
 func (s *Store) serve(q *queue, nowMS int64) {
-	q.stopAlarm()
-	for len(q.waiters) > 0 && q.anyReady(nowMS) {
-		served := false
-		for i, w := range q.waiters {
-			if claims := s.claim(q, w.req, nowMS); len(claims) > 0 {
-				q.waiters = slices.Delete(q.waiters, i, i+1)
-				w.end(claims, nil)
-				served = true
-				break
-			}
+	for i := 0; i < len(q.waiters) && q.ready.Len() > 0; {
+		w := q.waiters[i]
+		claims := s.claim(q, &w.req, nowMS)
+		if len(claims) == 0 {
+			i++
+			continue
 		}
-		if !served {
-			break
-		}
+		q.waiters = slices.Delete(q.waiters, i, i+1)
+		w.end(claims, nil)
 	}
-	if next := q.next(nowMS); next > 0 {
-		wait := store.FromMillis(next).Sub(s.clock.Now())
-		q.stopAlarm = s.clock.AfterFunc(wait, func() { s.alarm(q) })
-	}
+	s.setAlarm(q)
 }
 
-// anyReady reports whether there is anything to give to anybody.
-func (q *queue) anyReady(nowMS int64) bool {
-	for _, k := range q.keys {
-		if k.ready(nowMS) {
-			return true
+// setAlarm sets the queue's alarm for the next time at which it changes by itself: a
+// message without a route expires, or, if a Claim call waits, a lease ends or a key
+// becomes ready.
+func (s *Store) setAlarm(q *queue) {
+	next := int64(0)
+	at := func(ms int64) {
+		if next == 0 || ms < next {
+			next = ms
 		}
 	}
-	return false
+	if m := q.nextExpiry(); m != nil && s.excluded == 0 {
+		at(m.place.ms)
+	}
+	if len(q.waiters) > 0 {
+		if k, ok := q.leased.Min(); ok {
+			at(k.place.ms)
+		}
+		if k, ok := q.future.Min(); ok {
+			at(k.place.ms)
+		}
+	}
+	if next == q.alarmMS {
+		return
+	}
+	q.stopAlarm()
+	q.alarmMS = next
+	if next > 0 {
+		q.stopAlarm = s.clock.AfterFunc(store.FromMillis(next).Sub(s.clock.Now()), func() { s.alarm(q) })
+	}
 }
 
 // alarm does what is due in a queue.
@@ -124,137 +135,100 @@ func (s *Store) alarm(q *queue) {
 	if s.closed {
 		return
 	}
-	s.lastMS = max(s.lastMS, s.clock.Now().UnixMilli())
-	s.expire(q, s.lastMS)
-	s.serve(q, s.lastMS)
+	q.alarmMS = 0
+	s.serve(q, s.advance())
 }
 
-// next returns the next time after now at which something in the queue changes by
-// itself, or 0.
-func (q *queue) next(nowMS int64) int64 {
-	next := int64(0)
-	at := func(ms int64) {
-		if ms > nowMS && (next == 0 || ms < next) {
-			next = ms
+// claim leases what is ready and qualifies. Tenants take turns, beginning with the one
+// after that whose key was claimed last; of a tenant, the key with the oldest message
+// comes first.
+func (s *Store) claim(q *queue, req *store.ClaimRequest, nowMS int64) (claims []store.Claim) {
+	if q.ready.Len() == 0 {
+		return nil
+	}
+	var routes []string // that have ready keys
+	for _, route := range req.Routes {
+		if q.firstReady(place{route: route}) != nil {
+			routes = append(routes, route)
 		}
 	}
-	for _, k := range q.keys {
-		switch {
-		case k.leased(nowMS):
-			at(k.lease.untilMS)
-		case k.route == "":
-			for _, m := range k.messages {
-				at(m.expiresMS)
-			}
-		case len(k.messages) > 0 && len(q.waiters) > 0:
-			at(k.messages[0].visibleMS)
-		}
-	}
-	return next
-}
-
-// claim leases what is ready and qualifies.
-func (s *Store) claim(q *queue, req store.ClaimRequest, nowMS int64) (claims []store.Claim) {
-	for _, k := range q.inTurn(req.Routes, nowMS) {
-		if len(claims) == req.Max {
+	turn := q.lastTenant
+	for len(claims) < req.Max {
+		k := q.inTurn(routes, turn)
+		if k == nil {
 			break
 		}
+		turn = k.key.Tenant
 		if c, ok := s.claimKey(q, k, req, nowMS); ok {
 			claims = append(claims, c)
-			q.lastTenant = k.key.Tenant
+			q.lastTenant = turn
 		}
 	}
 	return claims
 }
 
-// inTurn returns the keys that are ready and have one of the routes: one of each
-// tenant, beginning with the tenant after that whose turn it was last, then the
-// next one of each; of a tenant, the key with the oldest message first.
-func (q *queue) inTurn(routes []string, nowMS int64) []*keyState {
-	byTenant := map[string][]*keyState{}
-	for _, k := range q.keys {
-		if k.ready(nowMS) && slices.Contains(routes, k.route) {
-			byTenant[k.key.Tenant] = append(byTenant[k.key.Tenant], k)
-		}
-	}
-	var tenants []string
-	count := 0
-	for tenant, keys := range byTenant {
-		slices.SortFunc(keys, func(a, b *keyState) int {
-			if before(a.messages[0], b.messages[0]) {
-				return -1
-			}
-			return 1
-		})
-		tenants = append(tenants, tenant)
-		count += len(keys)
-	}
-	slices.SortFunc(tenants, func(a, b string) int {
-		if aLater, bLater := a > q.lastTenant, b > q.lastTenant; aLater != bLater {
-			if aLater {
-				return -1
-			}
-			return 1
-		}
-		return strings.Compare(a, b)
-	})
-	turns := make([]*keyState, 0, count)
-	for round := 0; len(turns) < count; round++ {
-		for _, tenant := range tenants {
-			if keys := byTenant[tenant]; round < len(keys) {
-				turns = append(turns, keys[round])
+// inTurn returns the ready key, of one of the routes, that is next after a tenant's
+// turn, or nil.
+func (q *queue) inTurn(routes []string, tenant string) *keyState {
+	first := func(from func(route string) place) (first *keyState) {
+		for _, route := range routes {
+			if k := q.firstReady(from(route)); k != nil && (first == nil || k.precedes(first)) {
+				first = k
 			}
 		}
+		return first
 	}
-	return turns
+	if k := first(func(route string) place { return after(route, tenant) }); k != nil {
+		return k
+	}
+	return first(func(route string) place { return place{route: route} })
+}
+
+// precedes reports whether a ready key comes before another, by tenant and by the time
+// of its first message, whatever their routes.
+func (k *keyState) precedes(o *keyState) bool {
+	a, b := k.place, o.place
+	a.route, b.route = "", ""
+	return a.compare(b) < 0
 }
 
 // claimKey leases a key that is ready, unless all its visible messages have been
 // delivered too often and go to quarantine.
-func (s *Store) claimKey(q *queue, k *keyState, req store.ClaimRequest, nowMS int64) (store.Claim, bool) {
-	limit := req.MaxMessages
-	if limit == 0 {
-		limit = store.DefaultMessages
-	}
+func (s *Store) claimKey(q *queue, k *keyState, req *store.ClaimRequest, nowMS int64) (store.Claim, bool) {
+	limit := cmp.Or(req.MaxMessages, store.DefaultMessages)
 	var deliver []*message
 	size := 0
-	for _, m := range slices.Clone(k.messages) {
-		if m.visibleMS > nowMS || len(deliver) == limit || (len(deliver) > 0 && size+len(m.Body) > store.PageBytes) {
+	for len(deliver) < min(limit, len(k.messages)) {
+		m := k.messages[len(deliver)]
+		if m.visibleMS > nowMS || (len(deliver) > 0 && size+len(m.Body) > store.PageBytes) {
 			break
 		}
 		if req.MaxAttempts > 0 && m.Attempt >= req.MaxAttempts {
-			s.quarantine(k, m, store.ReasonAttempts, nowMS)
+			s.quarantine(m, store.ReasonAttempts, nowMS)
 			continue
 		}
 		deliver = append(deliver, m)
 		size += len(m.Body)
 	}
+	defer q.settle(k, nowMS)
 	if len(deliver) == 0 {
-		q.forgetIfGone(k)
 		return store.Claim{}, false
 	}
 	s.tokens++
 	k.lease = &lease{
-		token:     store.Token(fmt.Sprintf("%d", s.tokens)),
+		number:    s.tokens,
+		token:     store.Token(strconv.FormatInt(s.tokens, 10)),
 		untilMS:   nowMS + millis(req.Lease),
-		delivered: map[string]bool{},
+		delivered: deliver,
 	}
 	c := store.Claim{
 		Key: k.key, Token: k.lease.token, Route: k.route, LogLength: k.logLength(), LogTag: k.logTag,
 		Now: store.FromMillis(nowMS), Until: store.FromMillis(k.lease.untilMS),
+		Messages: make([]store.Message, 0, len(deliver)),
 	}
 	for _, m := range deliver {
 		m.Attempt++
-		k.lease.delivered[m.ID] = true
 		c.Messages = append(c.Messages, k.copy(m))
 	}
 	return c, true
-}
-
-// copy returns a message of the key for a caller to keep.
-func (k *keyState) copy(m *message) store.Message {
-	c := m.Message
-	c.Route = k.route
-	c.Body = bytes.Clone(m.Body)
-	return c
 }

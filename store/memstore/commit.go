@@ -3,8 +3,6 @@ package memstore
 import (
 	"bytes"
 	"context"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/abidehq/abide/store"
@@ -23,7 +21,7 @@ func (s *Store) Commit(ctx context.Context, tx *store.Tx) error {
 		return err
 	}
 	defer s.mu.Unlock()
-	if err := s.check(tx, nowMS); err != nil {
+	if err := s.check(tx); err != nil {
 		return err
 	}
 	s.apply(tx, nowMS)
@@ -32,14 +30,15 @@ func (s *Store) Commit(ctx context.Context, tx *store.Tx) error {
 }
 
 // check reports whether tx can be applied. It changes nothing.
-func (s *Store) check(tx *store.Tx, nowMS int64) error {
+func (s *Store) check(tx *store.Tx) error {
 	for _, f := range tx.Finish {
-		if k := s.find(f.Lease.Key); k == nil || !k.live(f.Lease.Token, nowMS) {
+		if k := s.find(f.Lease.Key); k == nil || !k.holds(f.Lease.Token) {
 			return store.ClaimLost("commit", f.Lease)
 		}
 	}
+	deleted := set(tx.DeleteKeys)
 	length := func(key store.Key) int {
-		if k := s.find(key); k != nil && !slices.Contains(tx.DeleteKeys, key) {
+		if k := s.find(key); k != nil && !deleted[key] {
 			return k.logLength()
 		}
 		return 0
@@ -56,12 +55,12 @@ func (s *Store) check(tx *store.Tx, nowMS int64) error {
 	}
 	for i := range tx.PutRecords {
 		p := &tx.PutRecords[i]
-		if v := s.records[p.Record.Key].Version; p.Expect != store.AnyVersion && p.Expect != v {
+		if v := s.records.version(p.Record.Key); p.Expect != store.AnyVersion && p.Expect != v {
 			return store.VersionConflict(p.Record.Key, p.Expect, v)
 		}
 	}
 	for _, d := range tx.DeleteRecords {
-		if v := s.records[d.Key].Version; d.Expect != store.AnyVersion && d.Expect != v {
+		if v := s.records.version(d.Key); d.Expect != store.AnyVersion && d.Expect != v {
 			return store.VersionConflict(d.Key, d.Expect, v)
 		}
 	}
@@ -72,16 +71,19 @@ func (s *Store) check(tx *store.Tx, nowMS int64) error {
 func (s *Store) apply(tx *store.Tx, nowMS int64) {
 	for _, f := range tx.Finish {
 		k := s.find(f.Lease.Key)
-		delivered := k.lease.delivered
+		delivered, keep := k.lease.delivered, set(f.Keep)
 		k.lease = nil
-		for id := range delivered {
-			if !slices.Contains(f.Keep, id) {
-				k.remove(id)
+		for _, m := range delivered {
+			if !keep[m.ID] {
+				k.remove(m)
 			}
 		}
 	}
 	for _, key := range tx.DeleteKeys {
-		delete(s.queue(key.Queue).keys, key)
+		if k := s.find(key); k != nil {
+			k.clear()
+			k.queue.settle(k, nowMS)
+		}
 	}
 	for _, t := range tx.Trim {
 		if k := s.find(t.Key); k != nil && t.Before > k.logBase {
@@ -102,26 +104,24 @@ func (s *Store) apply(tx *store.Tx, nowMS int64) {
 		s.put(&tx.Put[i], nowMS)
 	}
 	for _, r := range tx.Retime {
-		if k := s.find(r.Ref.Key); k != nil {
-			if m := k.remove(r.Ref.ID); m != nil {
-				m.visibleMS = max(nowMS, store.Millis(r.VisibleAt))
-				k.insert(m)
-			}
+		if m := s.message(r.Ref); m != nil {
+			m.owner.remove(m)
+			m.visibleMS = max(nowMS, store.Millis(r.VisibleAt))
+			m.owner.insert(m)
 		}
 	}
 	for _, ref := range tx.Delete {
-		if k := s.find(ref.Key); k != nil {
-			k.remove(ref.ID)
+		if m := s.message(ref); m != nil {
+			m.owner.remove(m)
 		}
 	}
 	for i := range tx.PutRecords {
 		s.putRecord(tx.PutRecords[i].Record)
 	}
 	for _, d := range tx.DeleteRecords {
-		delete(s.records, d.Key)
-		s.announceRecords()
+		s.setRecord(d.Key, nil)
 	}
-	s.forgetGone(tx)
+	s.settle(tx, nowMS)
 }
 
 func (s *Store) put(p *store.Message, nowMS int64) {
@@ -132,7 +132,7 @@ func (s *Store) put(p *store.Message, nowMS int64) {
 	if p.Route != "" && p.Route != k.route {
 		k.setRoute(p.Route, nowMS)
 	}
-	if k.index(p.ID) >= 0 {
+	if k.message(p.ID) != nil {
 		return
 	}
 	ttl := p.TTL
@@ -154,48 +154,37 @@ func (s *Store) put(p *store.Message, nowMS int64) {
 	k.insert(m)
 }
 
-// setRoute gives the key a route. No message is visible under it any earlier.
-func (k *keyState) setRoute(route string, nowMS int64) {
-	k.route = route
-	for _, m := range slices.Clone(k.messages) {
-		if m.visibleMS < nowMS {
-			k.messages = slices.DeleteFunc(k.messages, func(x *message) bool { return x == m })
-			m.visibleMS = nowMS
-			k.insert(m)
-		}
-	}
-}
-
-func (s *Store) putRecord(r store.Record) {
-	r.Version = s.records[r.Key].Version + 1
-	r.Time = store.FromMillis(store.RecordMillis(r.Time))
-	r.Tags = maps.Clone(r.Tags)
-	r.Body = bytes.Clone(r.Body)
-	s.records[r.Key] = r
-	s.announceRecords()
-}
-
-func (s *Store) announceRecords() {
-	close(s.recordsChanged)
-	s.recordsChanged = make(chan struct{})
-}
-
-// forgetGone removes the keys which tx left with neither messages nor a log.
-func (s *Store) forgetGone(tx *store.Tx) {
-	forget := func(key store.Key) {
+// settle brings the indexes up to date with what tx did to keys, and forgets keys that
+// it left with neither messages nor a log.
+func (s *Store) settle(tx *store.Tx, nowMS int64) {
+	settle := func(key store.Key) {
 		if k := s.find(key); k != nil {
-			s.queue(key.Queue).forgetIfGone(k)
+			k.queue.settle(k, nowMS)
 		}
 	}
 	for _, f := range tx.Finish {
-		forget(f.Lease.Key)
+		settle(f.Lease.Key)
 	}
 	for i := range tx.Put {
-		forget(tx.Put[i].Key)
+		settle(tx.Put[i].Key)
+	}
+	for _, r := range tx.Retime {
+		settle(r.Ref.Key)
 	}
 	for _, ref := range tx.Delete {
-		forget(ref.Key)
+		settle(ref.Key)
 	}
+}
+
+func set[T comparable](items []T) map[T]bool {
+	if len(items) == 0 {
+		return nil
+	}
+	m := make(map[T]bool, len(items))
+	for _, item := range items {
+		m[item] = true
+	}
+	return m
 }
 
 // Renew makes leases last longer.
@@ -213,11 +202,12 @@ func (s *Store) Renew(ctx context.Context, d time.Duration, leases []store.Lease
 	defer s.mu.Unlock()
 	for _, l := range leases {
 		k := s.find(l.Key)
-		if k == nil || !k.live(l.Token, nowMS) {
+		if k == nil || !k.holds(l.Token) {
 			lost = append(lost, l)
 			continue
 		}
 		k.lease.untilMS = max(k.lease.untilMS, nowMS+millis(d))
+		k.queue.settle(k, nowMS)
 	}
 	return lost, nil
 }
@@ -236,13 +226,13 @@ func (s *Store) Release(ctx context.Context, r store.Release) error {
 	}
 	defer s.mu.Unlock()
 	k := s.find(r.Lease.Key)
-	if k == nil || !k.live(r.Lease.Token, nowMS) {
+	if k == nil || !k.holds(r.Lease.Token) {
 		return store.ClaimLost("release", r.Lease)
 	}
 	delivered := k.lease.delivered
 	k.lease = nil
-	for id := range delivered {
-		m := k.remove(id)
+	for _, m := range delivered {
+		k.remove(m)
 		if r.After > 0 {
 			m.visibleMS = nowMS + millis(r.After)
 		}
@@ -251,6 +241,7 @@ func (s *Store) Release(ctx context.Context, r store.Release) error {
 		}
 		k.insert(m)
 	}
-	s.serveAll(nowMS)
+	k.queue.settle(k, nowMS)
+	s.serve(k.queue, nowMS)
 	return nil
 }

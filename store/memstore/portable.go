@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -59,11 +60,7 @@ func (s *Store) items() (items []item) {
 	for _, k := range s.allKeys() {
 		items = append(items, k.items()...)
 	}
-	records := make([]store.Record, 0, len(s.records))
-	for _, r := range s.records {
-		records = append(records, r)
-	}
-	slices.SortFunc(records, func(a, b store.Record) int {
+	records := slices.SortedFunc(maps.Values(s.records.byKey), func(a, b *store.Record) int {
 		return cmp.Or(strings.Compare(a.Key.Kind, b.Key.Kind), strings.Compare(a.Key.Tenant, b.Key.Tenant), strings.Compare(a.Key.ID, b.Key.ID))
 	})
 	for _, r := range records {
@@ -121,7 +118,7 @@ func (s *Store) Import(ctx context.Context, p store.Parcel) error {
 	}
 	for _, h := range p.Keys {
 		k := s.key(h.Key)
-		k.route = h.Route
+		k.setRoute(h.Route, 0)
 		if k.logLength() == 0 {
 			k.logTag, k.logBase = h.LogTag, h.LogFirst
 		}
@@ -133,12 +130,12 @@ func (s *Store) Import(ctx context.Context, p store.Parcel) error {
 		}
 	}
 	for i := range p.Messages {
-		s.importMessage(&p.Messages[i])
+		s.importMessage(&p.Messages[i], nowMS)
 	}
 	for _, r := range p.Records {
-		s.records[r.Key] = copyRecord(r)
+		added := copyRecord(&r)
+		s.setRecord(r.Key, &added)
 	}
-	s.announceRecords()
 	s.serveAll(nowMS)
 	return nil
 }
@@ -162,12 +159,12 @@ func (s *Store) follows(p *store.Parcel) error {
 	return nil
 }
 
-func (s *Store) importMessage(m *store.Message) {
+func (s *Store) importMessage(m *store.Message, nowMS int64) {
 	k := s.key(m.Key)
 	if k.route == "" {
-		k.route = m.Route // its head came in an earlier parcel
+		k.setRoute(m.Route, 0) // its head came in an earlier parcel
 	}
-	if k.index(m.ID) >= 0 {
+	if k.message(m.ID) != nil {
 		return
 	}
 	ttl := m.TTL
@@ -183,6 +180,7 @@ func (s *Store) importMessage(m *store.Message) {
 	}
 	added.Body = bytes.Clone(m.Body)
 	k.insert(added)
+	k.queue.settle(k, nowMS)
 }
 
 // Verify looks at what must hold of the maps.
@@ -190,8 +188,7 @@ func (s *Store) Verify(ctx context.Context, report func(problem string)) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	nowMS, err := s.lock("verify")
-	if err != nil {
+	if _, err := s.lock("verify"); err != nil {
 		return err
 	}
 	defer s.mu.Unlock()
@@ -204,16 +201,16 @@ func (s *Store) Verify(ctx context.Context, report func(problem string)) error {
 		}) {
 			report(fmt.Sprintf("the messages of %v are not in the order of delivery", k.key))
 		}
-		if !k.leased(nowMS) {
+		if k.lease == nil {
 			continue
 		}
-		for id := range k.lease.delivered {
-			if k.index(id) < 0 {
-				report(fmt.Sprintf("the lease of %v is of message %q, which is not there", k.key, id))
+		for _, m := range k.lease.delivered {
+			if k.message(m.ID) != m {
+				report(fmt.Sprintf("the lease of %v is of message %q, which is not there", k.key, m.ID))
 			}
 		}
 	}
-	for key, r := range s.records {
+	for key, r := range s.records.byKey {
 		if r.Key != key || r.Version < 1 {
 			report(fmt.Sprintf("record %v is kept as %v, with version %d", r.Key, key, r.Version))
 		}
@@ -241,11 +238,7 @@ func (s *Store) Exclude(ctx context.Context) (release func() error, err error) {
 		}
 		released = true
 		s.excluded--
-		s.lastMS = max(s.lastMS, s.clock.Now().UnixMilli())
-		for _, q := range s.queues {
-			s.expire(q, s.lastMS)
-		}
-		s.serveAll(s.lastMS)
+		s.serveAll(s.advance())
 		return nil
 	}, nil
 }

@@ -18,11 +18,14 @@ func TestVerifyFindsWhatIsBroken(t *testing.T) {
 		breaks func(s *Store)
 		found  []string
 	}{
-		"nothing":                 {func(*Store) {}, nil},
-		"a key has nothing":       {func(s *Store) { s.key(store.Key{Queue: "q", Name: "k"}).route = "r" }, []string{"key q//k has neither messages nor a log"}},
-		"messages change places":  {func(s *Store) { slices.Reverse(s.find(key).messages) }, []string{"the messages of turns/acme/order-1 are not in the order"}},
-		"a lease is of nothing":   {func(s *Store) { s.find(key).lease.delivered["x"] = true }, []string{`the lease of turns/acme/order-1 is of message "x"`}},
-		"a record has no version": {func(s *Store) { s.records[record] = store.Record{Key: record} }, []string{"with version 0"}},
+		"nothing":                {func(*Store) {}, nil},
+		"a key has nothing":      {func(s *Store) { s.key(store.Key{Queue: "q", Name: "k"}).route = "r" }, []string{"key q//k has neither messages nor a log"}},
+		"messages change places": {func(s *Store) { slices.Reverse(s.find(key).messages) }, []string{"the messages of turns/acme/order-1 are not in the order"}},
+		"a lease is of nothing": {func(s *Store) {
+			l := s.find(key).lease
+			l.delivered = append(l.delivered, &message{Message: store.Message{ID: "x"}})
+		}, []string{`the lease of turns/acme/order-1 is of message "x"`}},
+		"a record has no version": {func(s *Store) { s.records.byKey[record] = &store.Record{Key: record} }, []string{"with version 0"}},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()

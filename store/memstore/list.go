@@ -1,0 +1,206 @@
+package memstore
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/abidehq/abide/store"
+)
+
+// Get returns a record.
+func (s *Store) Get(ctx context.Context, key store.RecordKey) (store.Record, error) {
+	if err := store.ValidateGet(key); err != nil {
+		return store.Record{}, err
+	}
+	if err := ctx.Err(); err != nil {
+		return store.Record{}, err
+	}
+	if _, err := s.lock("get"); err != nil {
+		return store.Record{}, err
+	}
+	defer s.mu.Unlock()
+	r := s.records.byKey[key]
+	if r == nil {
+		return store.Record{}, store.NotFound("get", key)
+	}
+	return copyRecord(r), nil
+}
+
+// Await returns a record when it is past a version.
+func (s *Store) Await(ctx context.Context, key store.RecordKey, after int64) (store.Record, error) {
+	if err := store.ValidateAwait(key, after); err != nil {
+		return store.Record{}, err
+	}
+	for {
+		if err := ctx.Err(); err != nil {
+			return store.Record{}, err
+		}
+		if _, err := s.lock("await"); err != nil {
+			return store.Record{}, err
+		}
+		r := s.records.byKey[key]
+		switch {
+		case r != nil && r.Version > after:
+			s.mu.Unlock()
+			return copyRecord(r), nil
+		case r == nil && after > 0:
+			s.mu.Unlock()
+			return store.Record{}, store.NotFound("await", key)
+		}
+		changed := s.records.await(key)
+		s.mu.Unlock()
+		select {
+		case <-changed.done:
+		case <-ctx.Done():
+			s.mu.Lock()
+			s.records.giveUp(key, changed)
+			s.mu.Unlock()
+		}
+	}
+}
+
+// position is where a walk through a list has come to.
+type position struct {
+	MS     int64  `json:"ms"`
+	Tenant []byte `json:"tenant"`
+	ID     []byte `json:"id"`
+	Desc   bool   `json:"desc,omitempty"`
+	Kind   string `json:"kind"`
+}
+
+// List returns records that match q.
+func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
+	if err := q.Validate(); err != nil {
+		return store.Page{}, err
+	}
+	after, err := parseCursor(q)
+	if err != nil {
+		return store.Page{}, err
+	}
+	if err := ctx.Err(); err != nil {
+		return store.Page{}, err
+	}
+	if _, err := s.lock("list"); err != nil {
+		return store.Page{}, err
+	}
+	defer s.mu.Unlock()
+	limit := cmp.Or(q.Limit, store.DefaultPage)
+	var found []*store.Record
+	for _, st := range s.records.strands(&q) {
+		enough := len(found) + limit + 1 // of each strand, since the others may have none
+		st.walk(&q, after, func(r *store.Record) bool {
+			if matches(&q, r) {
+				found = append(found, r)
+			}
+			return len(found) < enough
+		})
+	}
+	slices.SortFunc(found, func(a, b *store.Record) int { return order(&q, at(a), at(b)) })
+	page := store.Page{}
+	size := 0
+	for i := range found {
+		size += len(found[i].Body)
+		if i == limit || (i > 0 && size > store.PageBytes) {
+			page.Next = cursor(&q, found[i-1])
+			break
+		}
+		page.Records = append(page.Records, copyRecord(found[i]))
+	}
+	return page, nil
+}
+
+// Count counts the records that match q, up to limit.
+func (s *Store) Count(ctx context.Context, q store.Query, limit int) (n int, err error) {
+	if err := store.ValidateCount(&q, limit); err != nil {
+		return 0, err
+	}
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	if _, err := s.lock("count"); err != nil {
+		return 0, err
+	}
+	defer s.mu.Unlock()
+	for _, st := range s.records.strands(&q) {
+		if len(q.Names) == 0 && len(q.Tags) == 0 {
+			n += st.count(&q)
+			continue
+		}
+		st.walk(&q, nil, func(r *store.Record) bool {
+			if matches(&q, r) {
+				n++
+			}
+			return n < limit
+		})
+	}
+	return min(n, limit), nil
+}
+
+func at(r *store.Record) position {
+	return position{MS: r.Time.UnixMilli(), Tenant: []byte(r.Key.Tenant), ID: []byte(r.Key.ID)}
+}
+
+// order compares two places in the list that q asks for.
+func order(q *store.Query, a, b position) int {
+	c := cmp.Or(cmp.Compare(a.MS, b.MS), bytes.Compare(a.Tenant, b.Tenant), bytes.Compare(a.ID, b.ID))
+	if q.Descending {
+		return -c
+	}
+	return c
+}
+
+func cursor(q *store.Query, r *store.Record) string {
+	p := at(r)
+	p.Desc, p.Kind = q.Descending, q.Kind
+	b, err := json.Marshal(p)
+	if err != nil {
+		panic(err) // bytes and numbers always marshal
+	}
+	return base64.RawURLEncoding.EncodeToString(b)
+}
+
+func parseCursor(q store.Query) (*position, error) {
+	if q.Cursor == "" {
+		return nil, nil
+	}
+	var p position
+	b, err := base64.RawURLEncoding.DecodeString(q.Cursor)
+	if err == nil {
+		err = json.Unmarshal(b, &p)
+	}
+	if err != nil || p.Desc != q.Descending || p.Kind != q.Kind {
+		return nil, fmt.Errorf("store: list: cursor %q is not from this query: %w", q.Cursor, store.ErrInvalid)
+	}
+	return &p, nil
+}
+
+func matches(q *store.Query, r *store.Record) bool {
+	switch {
+	case r.Key.Kind != q.Kind,
+		q.Tenant != nil && *q.Tenant != r.Key.Tenant,
+		len(q.Statuses) > 0 && !slices.Contains(q.Statuses, r.Status),
+		len(q.Names) > 0 && !slices.Contains(q.Names, r.Name),
+		!q.From.IsZero() && r.Time.Before(q.From),
+		!q.To.IsZero() && !r.Time.Before(q.To):
+		return false
+	}
+	for name, value := range q.Tags {
+		if v, ok := r.Tags[name]; !ok || v != value {
+			return false
+		}
+	}
+	return true
+}
+
+func copyRecord(r *store.Record) store.Record {
+	c := *r
+	c.Tags = maps.Clone(r.Tags)
+	c.Body = bytes.Clone(r.Body)
+	return c
+}

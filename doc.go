@@ -48,8 +48,8 @@
 //
 // An instance keeps the version of the orchestration with which it was started (see
 // [Version]), and [Changed] guards a change within a version. Code that does not do what
-// its history says makes its instance stall: nothing is lost, and [Client.Resume] has it
-// go on when the code is right again.
+// its history says makes its instance stall: nothing is lost. The next build resumes it
+// (see [Config.Build]), and so does [Client.Resume].
 //
 // # Tests
 //

@@ -20,6 +20,10 @@ type Info struct {
 	// Reason says why it is suspended, stalled or terminated.
 	Reason string
 
+	// StalledBuild is the build under which it has stalled, if that was because of its code
+	// and the build is known: see [Config.Build].
+	StalledBuild string
+
 	// Execution counts from 1.
 	Execution int
 
@@ -90,7 +94,7 @@ func ResultOf[Out any](info Info) (Out, error) {
 
 func infoFrom(i *engine.Info, codec Codec) Info {
 	return Info{
-		Ref: Ref(i.Ref), Orchestration: i.Name, Version: i.Version, Status: Status(i.Status), Reason: i.Reason,
+		Ref: Ref(i.Ref), Orchestration: i.Name, Version: i.Version, Status: Status(i.Status), Reason: i.Reason, StalledBuild: i.StalledBuild(),
 		Execution: int(i.Execution), StartedAt: i.CreatedAt, BegunAt: i.BegunAt, EndedAt: i.EndedAt, Parent: i.Parent,
 		Tags: i.Tags, StatusText: i.Text, Values: i.Values, Result: i.Result, Err: errorOf(i.Failure), Revision: i.Revision,
 		TraceParent: i.TraceParent(), codec: codec,

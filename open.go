@@ -86,6 +86,12 @@ type Config struct {
 	// says otherwise.
 	MaxHistory int
 
+	// Build identifies the program, so that an instance that has stalled because of its code
+	// goes on under another build: see docs/deploys.md. Empty means the revision of the
+	// program's source, as Go has noted it in the binary, or the version of its main module;
+	// if neither is known, the engine takes no part. At most 128 bytes.
+	Build string
+
 	// Worker is the name under which this process shows among the workers: see
 	// [Client.Workers]. Empty means that it does not show. A process that shows commits
 	// three small records a minute.
@@ -170,7 +176,7 @@ func New(s store.Store, cfg Config) (*Engine, error) {
 		Store: s, Logger: cfg.Logger, Meter: cfg.Meter, Tracer: cfg.Tracer, Executor: code, Routes: routes, Activities: activities,
 		MaxTurns: cfg.MaxTurns, MaxActivities: cfg.MaxActivities, Cache: cfg.Cache, Lease: cfg.Lease,
 		Retention: cfg.Retention, StepGroup: cfg.StepGroup, Blocked: cfg.Blocked, MaxHistory: cfg.MaxHistory,
-		Worker: cfg.Worker,
+		Worker: cfg.Worker, Build: cfg.Build,
 	})
 	if err != nil {
 		return nil, err
@@ -220,7 +226,7 @@ func (c *Config) check() error {
 		errs = append(errs, fmt.Errorf("abide: config: Drain is %v: must not be negative: %w", c.Drain, ErrInvalid))
 	}
 	_, err := define(c.Serve)
-	return errors.Join(append(errs, checkWorker(c.Worker), err)...)
+	return errors.Join(append(errs, checkWorker(c.Worker), checkBuild(c.Build), err)...)
 }
 
 // minLease is long enough that a busy process can renew in time.

@@ -36,6 +36,9 @@ type Worker struct {
 	// last.
 	Turns   int
 	Running int
+
+	// Build identifies the program: see [Config.Build].
+	Build string
 }
 
 // Unserved is what waits for a process that serves it.
@@ -61,7 +64,7 @@ func (c *client) Workers(ctx context.Context) ([]Worker, error) {
 		w := &seen[i]
 		workers[i] = Worker{
 			ID: w.ID, Name: w.Name, Host: w.Host, PID: w.PID, Version: w.Version, StartedAt: w.StartedAt, SeenAt: w.SeenAt,
-			Orchestrations: w.Routes, Activities: w.Activities, Turns: w.Turns, Running: w.Running,
+			Orchestrations: w.Routes, Activities: w.Activities, Turns: w.Turns, Running: w.Running, Build: w.Build,
 		}
 	}
 	return workers, nil
@@ -77,6 +80,17 @@ func (c *client) Unserved(ctx context.Context) ([]Unserved, error) {
 		unserved[i] = Unserved{Route: r.Route, Activity: r.Queue == engine.QueueActivities, Pending: r.Pending, Oldest: r.Oldest}
 	}
 	return unserved, nil
+}
+
+// checkBuild reports whether a program can have that build ID.
+func checkBuild(build string) error {
+	if len(build) > engine.MaxBuild {
+		return fmt.Errorf("abide: config: Build has %d bytes, at most %d are allowed: %w", len(build), engine.MaxBuild, ErrInvalid)
+	}
+	if !utf8.ValidString(build) {
+		return fmt.Errorf("abide: config: Build is %q: must be UTF-8: %w", build, ErrInvalid)
+	}
+	return nil
 }
 
 // checkWorker reports whether a worker can have that name.

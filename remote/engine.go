@@ -302,7 +302,7 @@ func (e *Engine) Unserved(ctx context.Context) ([]abide.Unserved, error) {
 func (e *Engine) info(i *api.Instance) (abide.Info, error) {
 	info := abide.Info{
 		Ref: abide.Ref{Tenant: api.Tenant(i.Tenant), ID: i.ID}, Orchestration: i.Orchestration, Version: i.Version,
-		Status: abide.Status(i.Status), Reason: i.Reason, Execution: i.Execution,
+		Status: abide.Status(i.Status), Reason: i.Reason, StalledBuild: i.StalledBuild, Execution: i.Execution,
 		StartedAt: i.StartedAt, BegunAt: i.BegunAt, EndedAt: i.EndedAt, Parent: i.Parent, Tags: i.Tags,
 		StatusText: i.StatusText, Err: i.Failure.Err(), Revision: i.Revision,
 	}

@@ -103,6 +103,7 @@ func (v *instanceView) fields() [][2]string {
 		{"orchestration", orchestrationOf(i)},
 		{"status", string(i.Status)},
 		{"reason", i.Reason},
+		{"build", i.StalledBuild},
 		{"says", i.StatusText},
 		{"parent", i.Parent},
 		{"started", localTime(i.StartedAt)},

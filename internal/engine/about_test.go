@@ -142,7 +142,7 @@ func TestLogLinesOfAnInstanceWithoutATraceNameNone(t *testing.T) {
 		r.begin("a", "fragile", "")
 		r.until("a", Stalled)
 		line := l.find(r, "an instance has stalled")
-		want(r, "words", strings.Join(slices.Sorted(maps.Keys(line)), " "), "execution instance level msg orchestration reason tenant time")
+		want(r, "words", strings.Join(slices.Sorted(maps.Keys(line)), " "), "build execution instance level msg orchestration reason tenant time")
 		want(r, "tenant", line["tenant"].(string), "default")
 	})
 }

@@ -51,6 +51,9 @@ func (t *turn) commit() error {
 	if len(t.keep) == 0 {
 		t.in.info.forgiven = 0
 	}
+	if len(t.entries) > 0 && !t.in.info.trial.empty() { // it goes on
+		t.in.info.trial, t.changed = trial{}, true
+	}
 	if t.changed {
 		expect := store.AnyVersion // the length of the log is what counts: whoever puts the record appends
 		if len(t.entries) == 0 {   // but for a fork whose code has done nothing yet

@@ -16,8 +16,8 @@ import (
 // log, so one of them has a conflict: the turn is forgotten and its messages are
 // delivered once more, or what was asked is tried again.
 type control struct {
-	claim *store.Claim
-	turn  *turn // of the instance: what is to be done to it
+	claim *store.Claim // nil if nothing was asked
+	turn  *turn        // of the instance: what is to be done to it
 	quiet []history.Event
 }
 
@@ -67,16 +67,22 @@ func (e *Engine) tryControl(ctx context.Context, c *store.Claim, of *Info) error
 		return err
 	}
 	*of = info
-	ctl := &control{claim: c, turn: &turn{
-		e: e, ctx: ctx, tx: tx, claim: &store.Claim{Key: ref.key(), Now: c.Now},
-		in: &instance{info: info, length: -1},
-	}}
+	ctl := e.newControl(ctx, info, tx, c.Now)
+	ctl.claim = c
 	for i := range messages {
 		if err := ctl.do(&messages[i]); err != nil {
 			return err
 		}
 	}
 	return ctl.commit(info.Revision)
+}
+
+// newControl returns what changes an instance without its code.
+func (e *Engine) newControl(ctx context.Context, info Info, tx store.Tx, now time.Time) *control {
+	return &control{turn: &turn{
+		e: e, ctx: ctx, tx: tx, claim: &store.Claim{Key: info.Ref.key(), Now: now},
+		in: &instance{info: info, length: -1},
+	}}
 }
 
 // do does what a message asks for. Of an instance that has ended nothing can be asked.
@@ -94,7 +100,7 @@ func (c *control) do(m *message) error {
 		}
 		return nil
 	}
-	if err := t.loadAnyhow(); err != nil {
+	if err := t.measure(); err != nil {
 		return err
 	}
 	if m.parent != nil && m.orphan {
@@ -110,9 +116,12 @@ func (c *control) do(m *message) error {
 		}
 	case bodyResume:
 		if info.Status.parked() {
-			return c.resume()
+			return c.resume("")
 		}
 	case bodyTerminate:
+		if err := t.loadAnyhow(); err != nil {
+			return err
+		}
 		c.quiet = nil // what has ended needs no more remarks
 		t.end(&history.Event{Kind: history.ExecutionTerminated, Name: m.reason}, Terminated)
 		// Whoever there is acknowledges what is left of its messages, which may have been
@@ -130,10 +139,19 @@ func (c *control) do(m *message) error {
 }
 
 // resume gives the instance its route back. What its messages went through before does
-// not count any more.
-func (c *control) resume() error {
+// not count any more, nor does what builds have made of it, unless it is an engine that
+// resumes it by itself, because of its build.
+func (c *control) resume(build string) error {
 	t := c.turn
 	info := &t.in.info
+	if err := t.measure(); err != nil {
+		return err
+	}
+	if build == "" {
+		info.trial = trial{}
+	} else {
+		info.trial.resume(build)
+	}
 	pending, err := t.e.store.Pending(t.ctx, t.claim.Key, store.DefaultMessages)
 	if err != nil {
 		return err
@@ -144,7 +162,7 @@ func (c *control) resume() error {
 	info.Status, info.Before, info.Reason = info.Before, "", ""
 	t.tx.Put = append(t.tx.Put, wakeMessage(info))
 	t.tx.Delete = append(t.tx.Delete, store.MessageRef{Key: t.claim.Key, ID: idParked})
-	c.remark(history.Event{Kind: history.ExecutionResumed})
+	c.remark(history.Event{Kind: history.ExecutionResumed, Build: build})
 	return nil
 }
 
@@ -163,7 +181,9 @@ func (c *control) commit(revision int64) error {
 		return err
 	}
 	tx := &t.tx
-	tx.Finish = []store.Finish{{Lease: c.claim.Lease()}}
+	if c.claim != nil {
+		tx.Finish = []store.Finish{{Lease: c.claim.Lease()}}
+	}
 	if t.changed {
 		entries := t.entries
 		if len(c.quiet) > 0 && !info.partial { // a turn that history breaks off must stay the last

@@ -68,6 +68,9 @@ type Config struct {
 	TurnAttempts int
 	TaskCrashes  int
 
+	// Build identifies the program: see [trial]. Empty means that of [programBuild].
+	Build string
+
 	// Worker is the name under which this process shows among the workers. Empty means
 	// that it does not show.
 	Worker string
@@ -83,6 +86,9 @@ func (c *Config) setDefaults() {
 	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()
+	}
+	if c.Build == "" {
+		c.Build = programBuild()
 	}
 	setDefault(&c.MaxTurns, DefaultTurns)
 	setDefault(&c.MaxActivities, DefaultActivities)
@@ -127,6 +133,8 @@ type Engine struct {
 	underWay  underWay
 
 	suspects suspects
+	deferred deferrals
+	peers    peers
 
 	claiming     context.Context //nolint:containedctx // ends when the engine claims no more
 	stopClaiming context.CancelFunc
@@ -160,6 +168,9 @@ func New(cfg Config) (*Engine, error) {
 	e.loops.Go(e.serveTurns)
 	if len(cfg.Activities) > 0 {
 		e.loops.Go(e.serveActivities)
+	}
+	if len(cfg.Routes) > 0 && cfg.Build != "" {
+		e.loops.Go(e.serveStalled)
 	}
 	e.roster = newRoster(e)
 	return e, nil

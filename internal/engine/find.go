@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"math"
 	"slices"
 	"time"
 
@@ -102,6 +103,21 @@ func (t *turn) loadAnyhow() error {
 	}
 	t.in.ledger = ledger{lastID: int32(t.in.length - t.in.info.offset)}
 	t.in.loaded = true
+	return nil
+}
+
+// measure finds out how long the history is, without reading it.
+func (t *turn) measure() error {
+	in := t.in
+	if in.length >= 0 {
+		return nil
+	}
+	page, err := t.e.store.ReadLog(t.ctx, t.claim.Key, math.MaxInt32)
+	if err != nil {
+		return err
+	}
+	in.length = page.Length
+	in.ledger.lastID = int32(in.length - in.info.offset)
 	return nil
 }
 

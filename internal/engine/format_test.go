@@ -39,6 +39,13 @@ func exampleInfo() *Info {
 	}
 }
 
+// triedInfo has a trial too.
+func triedInfo() *Info {
+	info := exampleInfo()
+	info.trial = trial{cause: causePanic, build: "4f2a9c1", stalled: []string{"4f2a9c1", "8d03e77"}, resumed: []string{"8d03e77"}}
+	return info
+}
+
 func exampleSpan() span {
 	return span{
 		trace: trace.TraceID{0x4b, 0xf9, 0x2f, 0x35, 0x77, 0xb3, 0x4d, 0xa6, 0xa3, 0xce, 0x92, 0x9d, 0x0e, 0x0e, 0x47, 0x36},
@@ -89,7 +96,8 @@ func TestFormatIsGolden(t *testing.T) {
 	untraced.origin, untraced.last = span{}, 0
 	lines := map[string][]byte{
 		"record": exampleInfo().encode(), "record of a new instance": (&Info{Execution: 1, run: 1}).encode(),
-		"record without a trace": untraced.encode(),
+		"record without a trace": untraced.encode(), "record with a trial": triedInfo().encode(),
+		"record with a trial and without a trace": (&Info{Execution: 1, run: 1, trial: triedInfo().trial}).encode(),
 	}
 	for name, b := range exampleBodies() {
 		lines["message "+name] = b.encode()
@@ -141,13 +149,24 @@ func TestFormatIsReadAsWritten(t *testing.T) {
 			t.Errorf("%s:\ngot  %+v, %v\nwant %+v", name, got, err, spec)
 		}
 	}
-	info := exampleInfo()
-	put := info.putRecord(0)
-	put.Record.Version = 5
-	info.Revision = 5
-	got, err := infoOf(put.Record)
-	if err != nil || !reflect.DeepEqual(got, *info) {
-		t.Errorf("got  %+v, %v\nwant %+v", got, err, *info)
+	untraced := triedInfo()
+	untraced.origin, untraced.last = span{}, 0
+	for _, info := range []*Info{exampleInfo(), triedInfo(), untraced} {
+		put := info.putRecord(0)
+		put.Record.Version = 5
+		info.Revision = 5
+		got, err := infoOf(put.Record)
+		if err != nil || !reflect.DeepEqual(got, *info) {
+			t.Errorf("got  %+v, %v\nwant %+v", got, err, *info)
+		}
+		// A later release may add fields.
+		put.Record.Body = wire.AppendString(wire.AppendNumber(info.encode(), 99), "later")
+		if info.trial.empty() {
+			continue
+		}
+		if got, err = infoOf(put.Record); err != nil || !reflect.DeepEqual(got, *info) {
+			t.Errorf("with more: got  %+v, %v\nwant %+v", got, err, *info)
+		}
 	}
 }
 

@@ -74,6 +74,9 @@ type Info struct {
 	// partial: the history ends within a turn, which is to be gone on with.
 	partial bool
 
+	// trial is what builds have made of it since its last turn.
+	trial trial
+
 	// origin is the span below which all spans of the instance are: that of who started
 	// it, or of its first turn. It has none if it is not part of a trace. last is the span
 	// of the last turn of the execution before, or of the one with which a fork goes on.
@@ -86,6 +89,10 @@ func (i *Info) Route() string { return Route(i.Name, i.Version) }
 
 // Partial reports whether the history ends within a turn, which is to be gone on with.
 func (i *Info) Partial() bool { return i.partial }
+
+// StalledBuild returns the build under which the instance has stalled, if it has stalled
+// because of its code and the build is known.
+func (i *Info) StalledBuild() string { return i.trial.build }
 
 // TraceParent returns the span below which all spans of the instance are, in the form of
 // the header of that name, or nothing if the instance is not part of a trace.
@@ -139,11 +146,33 @@ func (i *Info) encode() []byte {
 		out = wire.AppendString(out, name)
 		out = wire.AppendString(out, i.Values[name])
 	}
-	if i.origin.valid() {
+	more := i.appendMore(nil)
+	if i.origin.valid() || len(more) > 0 {
 		out = appendSpan(out, &i.origin)
 		out = binary.LittleEndian.AppendUint64(out, i.last)
 	}
+	return append(out, more...)
+}
+
+// Numbers of the fields of a record that not all records have. Each is a number and a
+// string; readers skip those that they do not know.
+const moreTrial = 1
+
+func (i *Info) appendMore(out []byte) []byte {
+	if !i.trial.empty() {
+		out = wire.AppendNumber(out, moreTrial)
+		out = wire.AppendString(out, i.trial.encode())
+	}
 	return out
+}
+
+func (i *Info) decodeMore(d *reader) {
+	number, data := d.Number(), d.Bytes()
+	if number == moreTrial && d.Err == nil {
+		if err := i.trial.decode(data); err != nil {
+			d.Fail(err.Error())
+		}
+	}
 }
 
 // encodeStart returns all of an instance that is about to begin: what its record has
@@ -235,6 +264,9 @@ func (i *Info) decode(d *reader) {
 	}
 	if d.Err == nil && len(d.Data) > 0 {
 		i.origin, i.last = d.span(), d.Uint64()
+	}
+	for d.Err == nil && len(d.Data) > 0 {
+		i.decodeMore(d)
 	}
 }
 

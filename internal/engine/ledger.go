@@ -25,7 +25,7 @@ func (l *ledger) note(e *history.Event) {
 	switch e.Kind {
 	case history.TurnStarted:
 		l.before, l.yielded = l.yielded, false
-		l.now = e.At
+		l.now = later(e.At, l.now) // a turn of which the code does not learn may have an earlier time
 		if e.Span != 0 {
 			l.span = e.Span
 		}

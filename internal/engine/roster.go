@@ -57,6 +57,9 @@ type Worker struct {
 	// seen.
 	Turns   int
 	Running int
+
+	// Build identifies the program; empty if it is not known.
+	Build string
 }
 
 // workerFormat is the first byte of the record of a worker.
@@ -85,7 +88,7 @@ func (w *Worker) encode() []byte {
 			out = wire.AppendString(out, name)
 		}
 	}
-	return out
+	return wire.AppendString(out, w.Build)
 }
 
 // workerOf reads a record. One that was written by another release may say more, or say
@@ -102,6 +105,9 @@ func workerOf(r store.Record) Worker {
 		for n := d.Number(); n > 0 && d.Err == nil; n-- {
 			*names = append(*names, d.String())
 		}
+	}
+	if len(d.Data) > 0 { // one of an earlier release does not say
+		w.Build = d.String()
 	}
 	if d.Err != nil {
 		return Worker{ID: w.ID, Name: w.Name, SeenAt: w.SeenAt}
@@ -129,7 +135,7 @@ func newRoster(e *Engine) *roster {
 		e.log.Warn("the name of this host is not known, its worker shows none", "error", err)
 	}
 	r := &roster{e: e, done: make(chan struct{}), worker: Worker{
-		ID: unique(), Name: e.cfg.Worker, Host: host, PID: os.Getpid(),
+		ID: unique(), Name: e.cfg.Worker, Build: e.cfg.Build, Host: host, PID: os.Getpid(),
 		Routes: slices.Sorted(slices.Values(e.cfg.Routes)), Activities: slices.Sorted(maps.Keys(e.cfg.Activities)),
 	}}
 	if info, ok := debug.ReadBuildInfo(); ok {

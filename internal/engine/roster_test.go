@@ -259,8 +259,10 @@ func TestWorkerFormat(t *testing.T) {
 	w := Worker{
 		ID: "w1", Name: "till", Host: "shop", PID: 42, Version: "v1.2.3", StartedAt: noon, SeenAt: noon.Add(time.Hour),
 		Routes: []string{"order", "order@2"}, Activities: []string{"charge"}, Turns: 3, Running: 300,
+		Build: "4f2a9c1",
 	}
-	const golden = "010473686f702a0676312e322e33809494caca3303ac0202056f72646572076f7264657240320106636861726765"
+	const before = "010473686f702a0676312e322e33809494caca3303ac0202056f72646572076f7264657240320106636861726765"
+	const golden = before + "0734663261396331"
 	if got := hex.EncodeToString(w.encode()); got != golden {
 		t.Errorf("written as %s, want %s", got, golden)
 	}
@@ -275,6 +277,14 @@ func TestWorkerFormat(t *testing.T) {
 	known := Worker{ID: "w1", Name: "till", SeenAt: w.SeenAt}
 	for n := range len(w.encode()) {
 		record.Body = w.encode()[:n]
+		if 2*n == len(before) { // as it was written before workers had a build
+			old := w
+			old.Build = ""
+			if got := workerOf(record); !reflect.DeepEqual(got, old) {
+				t.Errorf("without a build: read %+v, want %+v", got, old)
+			}
+			continue
+		}
 		if got := workerOf(record); !reflect.DeepEqual(got, known) {
 			t.Errorf("with %d bytes: read %+v, want %+v", n, got, known)
 		}

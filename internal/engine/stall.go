@@ -11,7 +11,10 @@ import (
 )
 
 // stallError says that an instance cannot go on until somebody has fixed something.
-type stallError struct{ reason string }
+type stallError struct {
+	reason string
+	cause  string // if another build may not have it
+}
 
 func (e *stallError) Error() string { return e.reason }
 
@@ -25,9 +28,9 @@ func stallOf(err error) error {
 	var crash *replay.PanicError
 	switch {
 	case errors.As(err, &mismatch):
-		return stallf("nondeterminism: %v", mismatch)
+		return &stallError{cause: causeMismatch, reason: fmt.Sprintf("nondeterminism: %v", mismatch)}
 	case errors.As(err, &crash):
-		return stallf("%v\n%s", crash, crash.Stack)
+		return &stallError{cause: causePanic, reason: fmt.Sprintf("%v\n%s", crash, crash.Stack)}
 	default:
 		return stallf("%v", err)
 	}
@@ -35,13 +38,13 @@ func stallOf(err error) error {
 
 // stall ends the turn without anything that its code did: the instance waits, with
 // its messages, until it is resumed.
-func (t *turn) stall(reason string) error {
+func (t *turn) stall(why *stallError) error {
 	if !t.owner.CompareAndSwap(false, true) {
 		return errAbandoned
 	}
 	t.in.close()
 	t.beginSpan()
-	return t.stallNow(reason)
+	return t.stallNow(why)
 }
 
 // blocked stalls the instance of code that does not come back. The keeper calls it;
@@ -51,16 +54,16 @@ func (t *turn) blocked() {
 		return
 	}
 	reason := fmt.Sprintf("blocked: its code has waited for %v for something that is not Abide's%s", t.e.cfg.Blocked, whereBlocked())
-	if err := t.stallNow(reason); err != nil {
+	if err := t.stallNow(&stallError{cause: causeBlocked, reason: reason}); err != nil {
 		t.e.log.Error("an instance is blocked, and cannot be stalled", t.about(), "error", err)
 	}
 }
 
 // stallNow makes an instance that was claimed wait. It wants nothing of the turn that came
 // to nothing but its span, and reads what it needs.
-func (t *turn) stallNow(reason string) error {
+func (t *turn) stallNow(why *stallError) error {
 	e, ctx, c, failed := t.e, t.ctx, t.claim, t
-	reason = history.Cut(reason)
+	reason := history.Cut(why.reason)
 	info, err := e.Client.Get(ctx, refOf(c.Key))
 	if err != nil {
 		return err
@@ -71,21 +74,19 @@ func (t *turn) stallNow(reason string) error {
 	t = &turn{e: e, ctx: ctx, claim: c, in: &instance{info: info, length: c.LogLength}}
 	tx := &t.tx
 	keep := messageIDs(t.decode())
-	if err := t.loadAnyhow(); err != nil {
-		return err
-	}
 	if !info.origin.valid() {
 		info.origin = failed.under()
 	}
 	info.Before, info.Status, info.Reason = info.Status, Stalled, reason
+	info.trial.stall(why.cause, e.cfg.Build)
 	tx.Finish = []store.Finish{{Lease: c.Lease(), Keep: keep}}
 	tx.Put = []store.Message{parkedMessage(c.Key)}
 	if !info.partial { // a turn that history breaks off must stay the last
-		book := &t.in.ledger
-		remark := history.Event{Kind: history.ExecutionStalled, Name: reason}
+		lastID := int32(c.LogLength - info.offset)
+		remark := history.Event{Kind: history.ExecutionStalled, Name: reason, Build: info.trial.build}
 		tx.Append = []store.Append{{
 			Key: c.Key, At: c.LogLength, Tag: info.run,
-			Entries: quietTurn(later(c.Now, book.now), book.lastID, failed.spanID(), remark),
+			Entries: quietTurn(c.Now, lastID, failed.spanID(), remark),
 		}}
 		t.entries = tx.Append[0].Entries
 	}
@@ -95,7 +96,7 @@ func (t *turn) stallNow(reason string) error {
 	}
 	e.count.Stalls.Add(1)
 	e.meters.stalled.Add(ctx, 1)
-	e.log.Error("an instance has stalled", about(info.Ref, info.Route(), info.Execution, failed.under()), "reason", reason)
+	e.log.Error("an instance has stalled", about(info.Ref, info.Route(), info.Execution, failed.under()), "reason", reason, "build", e.cfg.Build)
 	failed.endStalled(reason, len(t.entries))
 	return nil
 }

@@ -108,6 +108,8 @@ func (e *Engine) turn(c *store.Claim) {
 	case errors.Is(err, store.ErrConflict): // something was asked about the instance meanwhile
 		e.lose(queueTurns)
 		e.giveBack(c)
+	case errors.Is(err, errElsewhere):
+		e.leaveToAnother(t)
 	case errors.Is(err, store.ErrClaimLost), errors.Is(err, errAbandoned), errors.Is(err, ErrLost):
 		e.lose(queueTurns)
 		e.log.Debug("a turn was given up", t.about(), "error", err)
@@ -157,11 +159,16 @@ func (t *turn) run() error {
 		t.keep = messageIDs(messages)
 		t.tx.Put = append(t.tx.Put, wakeMessage(info))
 	case attempts > t.e.cfg.TurnAttempts:
-		return t.stall(fmt.Sprintf("poison: its messages were delivered %d times, and no turn came to its end", attempts))
+		return t.stall(&stallError{reason: fmt.Sprintf("poison: its messages were delivered %d times, and no turn came to its end", attempts)})
+	case t.stalledHere() && t.leaveTurn():
+		return errElsewhere
 	default:
 		var bad *stallError
 		if err := t.work(messages); errors.As(err, &bad) {
-			return t.stall(bad.reason)
+			if bad.cause == causeMismatch && !t.stalledHere() && t.otherBuild() && t.leaveTurn() {
+				return errElsewhere
+			}
+			return t.stall(bad)
 		} else if err != nil {
 			return err
 		}
@@ -172,7 +179,7 @@ func (t *turn) run() error {
 	}
 	err := t.commit()
 	if errors.Is(err, store.ErrInvalid) {
-		return t.stall(fmt.Sprintf("the turn cannot be committed: %v", err))
+		return t.stall(&stallError{reason: fmt.Sprintf("the turn cannot be committed: %v", err)})
 	}
 	return err
 }

@@ -67,6 +67,7 @@ type Instance struct {
 	Version       string                     `json:"version,omitempty"`
 	Status        string                     `json:"status" enum:"pending,running,suspended,stalled,completed,failed,cancelled,terminated,continued"`
 	Reason        string                     `json:"reason,omitempty" doc:"Why it is suspended, stalled or terminated."`
+	StalledBuild  string                     `json:"stalled_build,omitempty" doc:"The build under which it has stalled, if that was because of its code."`
 	Execution     int                        `json:"execution" doc:"Counts from 1; continue-as-new makes the next."`
 	StartedAt     time.Time                  `json:"started_at"`
 	BegunAt       time.Time                  `json:"begun_at,omitzero" doc:"When its code began."`
@@ -84,7 +85,7 @@ type Instance struct {
 func FromInfo(i *abide.Info) Instance {
 	out := Instance{
 		Tenant: FromTenant(i.Ref.Tenant), ID: i.Ref.ID, Orchestration: i.Orchestration, Version: i.Version,
-		Status: string(i.Status), Reason: i.Reason, Execution: i.Execution,
+		Status: string(i.Status), Reason: i.Reason, StalledBuild: i.StalledBuild, Execution: i.Execution,
 		StartedAt: i.StartedAt, BegunAt: i.BegunAt, EndedAt: i.EndedAt, Parent: i.Parent, Tags: i.Tags,
 		StatusText: i.StatusText, Result: FromPayload(i.Result), Failure: FromError(i.Err), Revision: i.Revision,
 	}

@@ -22,6 +22,7 @@ type Worker struct {
 	Activities     []string  `json:"activities" doc:"What it serves."`
 	Turns          int       `json:"turns" doc:"How many turns were under way."`
 	Running        int       `json:"running" doc:"How many activities were under way."`
+	Build          string    `json:"build,omitempty" doc:"Identifies the program."`
 }
 
 // FromWorker returns a worker for the wire.

@@ -46,7 +46,7 @@ func (t *turn) commit() error {
 	t.keepTrace()
 	t.tx.Finish = []store.Finish{{Lease: t.claim.Lease(), Keep: t.keep}}
 	if len(t.entries) > 0 {
-		t.tx.Append = []store.Append{{Key: t.claim.Key, At: t.claim.LogLength, Tag: t.in.tag, Entries: t.entries}}
+		t.tx.Append = []store.Append{{Key: t.claim.Key, At: t.in.length, Tag: t.in.tag, Entries: t.entries}}
 	}
 	if len(t.keep) == 0 {
 		t.in.info.forgiven = 0

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/abidehq/abide/internal/base"
@@ -13,8 +14,8 @@ import (
 // control is a claim on what was asked about an instance, and what is made of it.
 //
 // It does not hold the instance's lease: a turn may be under way. Both append to the
-// log, so one of them has a conflict: the turn is forgotten and its messages are
-// delivered once more, or what was asked is tried again.
+// log, so one of them has a conflict: the turn is done once more behind it (see rebase) or
+// forgotten, or what was asked is tried again and then handed to a turn.
 type control struct {
 	claim *store.Claim // nil if nothing was asked
 	turn  *turn        // of the instance: what is to be done to it
@@ -27,9 +28,13 @@ type patient struct{}
 func (patient) lost()    {}
 func (patient) blocked() {}
 
-// controlTries is how often something is tried that turns interfere with, before it is
-// given back.
-const controlTries = 20
+// Something that turns interfere with is tried handOver times at once. Then it is handed to
+// the next turn of the instance, and tried again after a pause, controlTries times in all,
+// before it is given back.
+const (
+	handOver     = 2
+	controlTries = 20
+)
 
 // control works on a claim of what was asked about an instance.
 func (e *Engine) control(c *store.Claim) {
@@ -37,7 +42,16 @@ func (e *Engine) control(c *store.Claim) {
 	e.keeper.add(h)
 	defer e.keeper.remove(h)
 	err, info := store.ErrConflict, Info{Ref: refOf(c.Key)}
+	pause := base.Pause{Clock: e.clock, Least: minPause, Most: maxPause}
 	for i := 0; i < controlTries && errors.Is(err, store.ErrConflict); i++ {
+		if i == handOver {
+			if err = e.handOver(e.working, c); err != nil {
+				break
+			}
+		}
+		if i >= handOver && pause.Sleep(e.claiming) != nil {
+			break
+		}
 		err = e.tryControl(e.working, c, &info)
 	}
 	switch {
@@ -75,6 +89,50 @@ func (e *Engine) tryControl(ctx context.Context, c *store.Claim, of *Info) error
 		}
 	}
 	return ctl.commit(info.Revision)
+}
+
+// handOver has the next turn of the instance do what was asked, because turns come so
+// often that what reads the history does not get to its commit before the history has
+// grown. What was asked stays in the control queue until it is done: no turn may come.
+func (e *Engine) handOver(ctx context.Context, c *store.Claim) error {
+	var tx store.Tx
+	for i := range c.Messages {
+		m := &c.Messages[i]
+		tx.Put = append(tx.Put, store.Message{Key: refOf(c.Key).key(), ID: prefixHanded + m.ID, TTL: time.Hour, Body: m.Body})
+	}
+	return e.store.Commit(ctx, &tx)
+}
+
+// applyAsked does what the control queue has handed over, at the end of the turn.
+func (t *turn) applyAsked() error {
+	if len(t.asked) == 0 {
+		return nil
+	}
+	if t.next != nil { // the next execution can do it
+		t.keepAll(t.asked)
+		return nil
+	}
+	c := &control{turn: t}
+	for i := range t.asked {
+		m := t.asked[i]
+		id := strings.TrimPrefix(m.ID, prefixHanded)
+		m.Message = &store.Message{Key: m.Key, ID: id}
+		if err := c.do(&m); err != nil {
+			return err
+		}
+		t.tx.Delete = append(t.tx.Delete, store.MessageRef{Key: t.in.info.Ref.control(), ID: id})
+	}
+	if len(c.quiet) > 0 {
+		t.entries = append(t.entries, c.quietEntries()...)
+		t.outdated = true
+	}
+	return nil
+}
+
+// quietEntries returns the turn of which the code does not learn.
+func (c *control) quietEntries() [][]byte {
+	t := c.turn
+	return quietTurn(later(t.claim.Now, t.in.ledger.now), t.in.ledger.lastID, 0, c.quiet...)
 }
 
 // newControl returns what changes an instance without its code.
@@ -183,11 +241,14 @@ func (c *control) commit(revision int64) error {
 	tx := &t.tx
 	if c.claim != nil {
 		tx.Finish = []store.Finish{{Lease: c.claim.Lease()}}
+		for i := range c.claim.Messages { // it may have been handed to a turn
+			tx.Delete = append(tx.Delete, store.MessageRef{Key: t.claim.Key, ID: prefixHanded + c.claim.Messages[i].ID})
+		}
 	}
 	if t.changed {
 		entries := t.entries
 		if len(c.quiet) > 0 && !info.partial { // a turn that history breaks off must stay the last
-			entries = quietTurn(later(t.claim.Now, t.in.ledger.now), t.in.ledger.lastID, 0, c.quiet...)
+			entries = c.quietEntries()
 		}
 		if len(entries) > 0 {
 			tx.Append = []store.Append{{Key: t.claim.Key, At: t.in.length, Tag: info.run, Entries: entries}}

@@ -101,4 +101,5 @@ const (
 	prefixChild    = "c" // a child's completion
 	prefixEvent    = "e"
 	prefixControl  = "x"
+	prefixHanded   = "h/" // what the control queue has handed to a turn
 )

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"strings"
+
 	"github.com/abidehq/abide/internal/history"
 	"github.com/abidehq/abide/store"
 )
@@ -14,6 +16,10 @@ func (t *turn) take(m message) error {
 	}
 	if m.run != 0 && m.run != info.run {
 		t.stale()
+		return nil
+	}
+	if strings.HasPrefix(m.ID, prefixHanded) {
+		t.asked = append(t.asked, m)
 		return nil
 	}
 	switch m.kind {
@@ -92,7 +98,9 @@ func (t *turn) takeAwaited(e *history.Event) error {
 	if err != nil {
 		return err
 	}
-	if !exec.Awaits(e.Name) {
+	awaits := exec.Awaits(e.Name)
+	t.awaits = append(t.awaits, awaits)
+	if !awaits {
 		t.e.count.Unawaited.Add(1)
 		t.e.meters.unawaited.Add(t.ctx, 1)
 		return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -39,6 +40,11 @@ type turn struct {
 	dropped  map[int32]bool // activities whose tasks were taken back
 	flying   bool           // the cache expects the instance
 	yielded  bool           // the code waits for what it did to be durable
+	asked    []message      // about the instance, which the control queue has handed over
+	begun    begun
+	did      [][]history.Event // what the code did, each time that it ran
+	awaits   []bool            // whether the code waited for events, each time that it was asked
+	outdated bool              // the code has not the event IDs of history, and is not kept
 
 	// What is counted and told when it is committed.
 	begins    bool
@@ -143,6 +149,7 @@ func (e *Engine) release(c *store.Claim, after time.Duration) {
 // nothing was committed.
 func (t *turn) run() error {
 	messages := t.decode()
+	unreadable := t.tx.PutRecords
 	if err := t.find(messages); err != nil {
 		return err
 	}
@@ -178,6 +185,14 @@ func (t *turn) run() error {
 		}
 	}
 	err := t.commit()
+	for i := 0; i < maxRebases && errors.Is(err, store.ErrConflict); i++ {
+		if err = t.rebase(messages, unreadable); err == nil {
+			err = t.commit()
+		}
+	}
+	if err == nil && t.outdated {
+		t.in.close()
+	}
 	if errors.Is(err, store.ErrInvalid) {
 		return t.stall(&stallError{reason: fmt.Sprintf("the turn cannot be committed: %v", err)})
 	}
@@ -250,6 +265,7 @@ func (t *turn) work(messages []message) error {
 	if err := t.load(); err != nil {
 		return err
 	}
+	t.begun = begun{run: t.in.info.run, lastID: t.in.ledger.lastID, now: t.in.ledger.now, partial: t.in.info.partial}
 	t.beginSpan() // before anybody can stall the instance because its code does not come back
 	sortByTime(messages, &t.in.ledger)
 	if n := int(t.in.ledger.lastID); n >= t.e.cfg.MaxHistory {
@@ -270,7 +286,13 @@ func (t *turn) work(messages []message) error {
 			return err
 		}
 	}
-	return t.flush()
+	if slices.ContainsFunc(t.asked, func(m message) bool { return m.kind == bodyTerminate }) {
+		t.incoming, t.wake = nil, false // the code has nothing to do any more
+	}
+	if err := t.flush(); err != nil {
+		return err
+	}
+	return t.applyAsked()
 }
 
 // errNotNow says that a message is for a later turn, or for none.
@@ -361,6 +383,7 @@ func (t *turn) watched(exec Execution, run func(replay.Live) ([]history.Event, e
 		// A step may have failed for no other reason than this.
 		return context.Cause(t.ctx)
 	}
+	t.did = append(t.did, did)
 	before := len(t.in.ledger.open)
 	for i := range did {
 		if err := t.decide(&did[i]); err != nil {

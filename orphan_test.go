@@ -3,9 +3,7 @@ package abide_test
 import (
 	"context"
 	"slices"
-	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,15 +21,13 @@ type lateNews struct {
 	ended chan struct{}
 	end   func()
 
-	// When a turn has looked whether something was asked it says so, and waits until it may
+	// A turn that ends the instance says so before it is committed, and waits until it may
 	// go on.
-	looked, goOn chan struct{}
-
-	takenBack atomic.Int64 // messages to the parent
+	ending, goOn chan struct{}
 }
 
 func newLateNews(s store.Store, of string) *lateNews {
-	n := &lateNews{Store: s, of: of, ended: make(chan struct{}), looked: make(chan struct{}, 100), goOn: make(chan struct{})}
+	n := &lateNews{Store: s, of: of, ended: make(chan struct{}), ending: make(chan struct{}, 100), goOn: make(chan struct{})}
 	n.end = sync.OnceFunc(func() { close(n.ended) })
 	return n
 }
@@ -46,39 +42,30 @@ func (n *lateNews) Claim(ctx context.Context, req store.ClaimRequest) ([]store.C
 	return n.Store.Claim(ctx, req)
 }
 
-func (n *lateNews) Pending(ctx context.Context, key store.Key, limit int) ([]store.Message, error) {
-	messages, err := n.Store.Pending(ctx, key, limit)
-	if key == (store.Key{Queue: "control", Name: n.of}) {
-		n.looked <- struct{}{}
-		<-n.goOn
-	}
-	return messages, err
-}
-
 func (n *lateNews) Commit(ctx context.Context, tx *store.Tx) error {
-	err := n.Store.Commit(ctx, tx)
-	for _, ref := range tx.Delete {
-		if strings.HasPrefix(ref.ID, "c/") {
-			n.takenBack.Add(1)
-		}
-	}
 	ends := slices.ContainsFunc(tx.PutRecords, func(p store.PutRecord) bool {
 		return p.Record.Key.ID == n.of && p.Record.Status == string(abide.Completed)
 	})
+	if ends {
+		n.ending <- struct{}{}
+		<-n.goOn
+	}
+	err := n.Store.Commit(ctx, tx)
 	if err == nil && ends {
 		n.end()
 	}
 	return err
 }
 
-// endsMeanwhile has an instance end while the turn waits that has looked.
+// endsMeanwhile has an instance end while the last turn of the other one waits to be
+// committed.
 func (w *world) endsMeanwhile(n *lateNews, id string) {
 	w.t.Helper()
 	select {
-	case <-n.looked:
+	case <-n.ending:
 	case <-time.After(time.Hour):
 		close(n.goOn)
-		w.t.Fatal("the child ends without a look whether its parent has")
+		w.t.Fatal("the child does not end")
 	}
 	w.do(goEvent.Raise(w.t.Context(), w.client, id, 1))
 	w.ended(id)
@@ -120,8 +107,8 @@ func abandoned() (parent, child *abide.Orchestration[abide.None, string]) {
 }
 
 // TestOrphanEndsBeforeItIsTold: what tells a child that its parent has ended waits while
-// the child's last turn is under way. The child knows all the same, and does not answer a
-// parent that was deleted.
+// the child's last turn is under way, and the parent was deleted before. The answer goes
+// nowhere, and when the child is told it has no parent any more.
 func TestOrphanEndsBeforeItIsTold(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -143,16 +130,16 @@ func TestOrphanEndsBeforeItIsTold(t *testing.T) {
 		if got := result(info); got != `"done"` {
 			t.Errorf("the child ended with %s", got)
 		}
-		if info.Parent != "" {
+		w.nobodyIsWaitedFor("p")
+		if info := w.ended("c"); info.Parent != "" {
 			t.Errorf("it still has the parent %q", info.Parent)
 		}
-		w.nobodyIsWaitedFor("p")
 	})
 }
 
-// TestAnswerToAParentThatIsNoMoreIsTakenBack: the parent ends, and is deleted, after the
-// child has looked whether it has and before the child's last turn is committed.
-func TestAnswerToAParentThatIsNoMoreIsTakenBack(t *testing.T) {
+// TestAnswerToADeletedParentIsDropped: the parent ends, and is deleted, before the child's
+// last turn is committed.
+func TestAnswerToADeletedParentIsDropped(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		parent, child := abandoned()
@@ -168,9 +155,6 @@ func TestAnswerToAParentThatIsNoMoreIsTakenBack(t *testing.T) {
 			t.Errorf("the child ended with %s", got)
 		}
 		w.nobodyIsWaitedFor("p")
-		if n := news.takenBack.Load(); n != 1 {
-			t.Errorf("%d answers were taken back, want 1", n)
-		}
 	})
 }
 
@@ -193,8 +177,28 @@ func TestAnswerIsLeftToAParentThatIsThere(t *testing.T) {
 		if got := result(w.ended("p")); got != `"gone"` {
 			t.Errorf("the parent ended with %s", got)
 		}
-		if n := news.takenBack.Load(); n > 0 {
-			t.Errorf("%d messages to it were taken back", n)
-		}
+	})
+}
+
+// TestAnswerOfAChildThatIsDeletedBeforeItIsTold: neither the parent nor the child is there
+// any more when the child would be told that its parent has ended.
+func TestAnswerOfAChildThatIsDeletedBeforeItIsTold(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parent, child := abandoned()
+		w := newWorld(t, parent, child)
+		news := newLateNews(w.store, "c")
+		news.end = func() {} // the child is never told
+		w.engine(news)
+		_, err := parent.Start(t.Context(), w.client, abide.None{}, abide.ID("p"))
+		w.do(err)
+		w.endsMeanwhile(news, "p")
+		w.do(w.client.Delete(t.Context(), abide.Ref{ID: "p"}))
+		close(news.goOn)
+		w.ended("c")
+		w.do(w.client.Delete(t.Context(), abide.Ref{ID: "c"}))
+		w.nobodyIsWaitedFor("p")
+		pass(store.DefaultTTL + time.Hour)
+		w.nobodyIsWaitedFor("p")
 	})
 }

@@ -1,12 +1,14 @@
 package engine
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/abidehq/abide/internal/history"
 	"github.com/abidehq/abide/internal/replay"
+	"github.com/abidehq/abide/store"
 )
 
 // parenting returns an orchestration that starts one child and waits for it.
@@ -105,8 +107,110 @@ func TestCancelledChildIsAskedToEnd(t *testing.T) {
 		r.raise("p", "go", "")
 		want(r, "child", r.until("c", Cancelled).Status, Cancelled)
 		r.until("p", Failed)
-		want(r, "what the child says is too late", r.countKind("p", history.ChildFailed), 0)
+		want(r, "answers in history", r.countKind("p", history.ChildFailed), 1)
 	})
+}
+
+// TestAnswerOfACancelledChildIsForHistoryOnly: the code got its answer when it cancelled the
+// child.
+func TestAnswerOfACancelledChildIsForHistoryOnly(t *testing.T) {
+	for _, cold := range []bool{false, true} {
+		t.Run(fmt.Sprintf("cold %t", cold), func(t *testing.T) {
+			inBubble(t, func(r *rig) {
+				r.flow("leaf", func(c *replay.Context, _ []byte) replay.Outcome {
+					sleep(c, time.Hour)
+					return done("in spite of it")
+				})
+				r.flow("parent", func(c *replay.Context, _ []byte) replay.Outcome {
+					child := c.Child("leaf", "c", nil, history.Child{})
+					receive(c, "go")
+					c.Cancel(child)
+					sleep(c, time.Hour)
+					return outcome(c, child)
+				})
+				r.serve()
+				r.begin("p", "parent", "")
+				r.pass(time.Second)
+				r.raise("p", "go", "")
+				want(r, "child", r.result("c"), "in spite of it")
+				if r.pass(time.Second); cold {
+					r.again()
+				}
+				want(r, "type", r.until("p", Failed).Failure.Type, replay.CancelledType)
+				want(r, "answers in history", r.countKind("p", history.ChildCompleted), 1)
+				r.pass(time.Minute)
+				want(r, "the child's parent", r.info("c").Parent, "p")
+				for _, tx := range r.tape.commits() {
+					for _, m := range puts(&tx, Ref{ID: "c"}.control()) {
+						want(r, "prefix of a control message", m.ID[:2], prefixControl+"/")
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestClosePoliciesOfCancelledChildren: a child that was asked to cancel and does not end is
+// dealt with when its parent ends, whether the code or the cancellation of the parent asked.
+func TestClosePoliciesOfCancelledChildren(t *testing.T) {
+	ends := map[string]func(r *rig){
+		"completed":  func(r *rig) { r.raise("p", "go", "") },
+		"terminated": func(r *rig) { r.must(r.Terminate(r.Context(), Ref{ID: "p"}, "why")) },
+		"cancelled":  func(r *rig) { r.must(r.Cancel(r.Context(), Ref{ID: "p"}, "why")) },
+		"continued":  func(r *rig) { r.raise("p", "go", "again") },
+	}
+	for name, end := range ends {
+		for _, cold := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, cold %t", name, cold), func(t *testing.T) {
+				inBubble(t, func(r *rig) {
+					r.flow("leaf", func(c *replay.Context, _ []byte) replay.Outcome {
+						c.Wait(c.Shield().Timer("", c.Now().Add(24*time.Hour))) // whatever its parent wants
+						return done("to the end")
+					})
+					r.flow("parent", func(c *replay.Context, in []byte) replay.Outcome {
+						if string(in) == "second" {
+							return done("")
+						}
+						children := []*replay.Future{
+							c.Child("leaf", "terminate", nil, history.Child{OnClose: history.TerminateChild}),
+							c.Child("leaf", "cancel", nil, history.Child{OnClose: history.CancelChild}),
+							c.Child("leaf", "abandon", nil, history.Child{OnClose: history.AbandonChild}),
+						}
+						for _, f := range children {
+							if name != "cancelled" {
+								c.Cancel(f)
+							}
+						}
+						f := c.Receive("go")
+						c.Wait(f)
+						if data, _ := f.Result(); string(data) == "again" {
+							return replay.Outcome{Continue: &replay.Continue{Name: "parent", Input: []byte("second")}}
+						}
+						return done("")
+					})
+					r.serve()
+					r.begin("p", "parent", "")
+					r.pass(time.Minute)
+					if cold {
+						r.again()
+					}
+					end(r)
+					info := r.until("p", Completed, Terminated, Cancelled)
+					r.pass(time.Minute)
+					r.must(r.Delete(r.Context(), info.Ref))
+					want(r, "reason", r.until("terminate", Terminated).Reason, "its parent p has ended")
+					for _, id := range []string{"cancel", "abandon"} {
+						want(r, "result of "+id, r.result(id), "to the end")
+						want(r, "parent of "+id, r.info(id).Parent, "")
+						want(r, "requests to cancel "+id, r.countKind(id, history.CancelRequested), 1)
+					}
+					want(r, "pending for the parent", len(r.pending(Ref{ID: "p"}.key())), 0)
+					r.pass(store.DefaultTTL + time.Hour)
+					want(r, "in quarantine", len(r.quarantined()), 0)
+				})
+			})
+		}
+	}
 }
 
 // TestCancelInTheTurnOfItsStart: the child is there, and is cancelled.

@@ -153,8 +153,9 @@ func (c *control) do(m *message) error {
 		return nil
 	case info.Status.Ended():
 		t.stale()
-		if m.parent != nil && m.orphan && !t.ends {
-			return t.takeBackAnswer()
+		if m.parent != nil && m.orphan {
+			info.forgetParent()
+			t.changed = true
 		}
 		return nil
 	}
@@ -235,9 +236,7 @@ func (c *control) remark(e history.Event) {
 func (c *control) commit(revision int64) error {
 	t := c.turn
 	info := &t.in.info
-	if err := t.answerParent(); err != nil {
-		return err
-	}
+	t.answerParent()
 	tx := &t.tx
 	if c.claim != nil {
 		tx.Finish = []store.Finish{{Lease: c.claim.Lease()}}

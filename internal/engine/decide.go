@@ -33,7 +33,7 @@ func (t *turn) decide(e *history.Event) error {
 		t.putChild(e)
 	case history.ChildCancelled:
 		if asked != nil { // or its answer came with what had the code cancel it
-			t.controlChild(asked, body{kind: bodyEvents, events: cancelRequest("its parent asked for it")})
+			t.controlChild(prefixControl, asked, body{kind: bodyEvents, events: cancelRequest("its parent asked for it")})
 		}
 	case history.EventSent:
 		t.send(Ref{Tenant: info.Tenant, ID: e.Target}, messageID(prefixEvent+"/"+info.ID, info.run, e.ID),
@@ -124,14 +124,15 @@ func (t *turn) dropTimer(id int32) {
 	t.tx.Delete = append(t.tx.Delete, store.MessageRef{Key: t.claim.Key, ID: messageID(prefixTimer, t.in.info.run, id)})
 }
 
-// controlChild asks something about a child. It is dropped if the child is no more, or
-// is somebody else's.
-func (t *turn) controlChild(child *history.Event, b body) {
+// controlChild sends a control message to a child. It is dropped if the child is gone or
+// has another parent. The prefix tells the request to cancel a child from the news that
+// its parent has ended: both may be pending.
+func (t *turn) controlChild(prefix string, child *history.Event, b body) {
 	info := &t.in.info
 	b.parent = &parentMark{run: info.run, event: child.ID}
 	t.tx.Put = append(t.tx.Put, store.Message{
 		Key: Ref{Tenant: info.Tenant, ID: child.Target}.control(), Route: routeControl,
-		ID: messageID(prefixControl+"/"+info.ID, info.run, child.ID), Body: b.encode(),
+		ID: messageID(prefix+"/"+info.ID, info.run, child.ID), Body: b.encode(),
 	})
 }
 
@@ -210,23 +211,27 @@ func (t *turn) takeBack() {
 		case history.TimerCreated:
 			t.dropTimer(open.ID)
 		case history.ChildStarted:
-			t.leaveChild(open)
+			t.leaveChild(open, false)
 		default:
 		}
 	}
-	t.in.ledger.open = nil
+	for _, id := range sortedKeys(t.in.ledger.leaving) {
+		t.leaveChild(t.in.ledger.leaving[id], true)
+	}
+	t.in.ledger.open, t.in.ledger.leaving = nil, nil
 }
 
-// leaveChild does what is to happen to a child when its parent ends first.
-func (t *turn) leaveChild(child *history.Event) {
+// leaveChild applies the close policy of a child whose parent ends first. A child that
+// was asked to cancel is not asked a second time.
+func (t *turn) leaveChild(child *history.Event, cancelled bool) {
 	why := fmt.Sprintf("its parent %s has ended", t.in.info.ID)
-	switch child.Child.OnClose {
-	case history.TerminateChild:
-		t.controlChild(child, body{kind: bodyTerminate, orphan: true, reason: why})
-	case history.CancelChild:
-		t.controlChild(child, body{kind: bodyEvents, orphan: true, events: cancelRequest(why)})
+	switch on := child.Child.OnClose; {
+	case on == history.TerminateChild:
+		t.controlChild(prefixOrphan, child, body{kind: bodyTerminate, orphan: true, reason: why})
+	case on == history.CancelChild && !cancelled:
+		t.controlChild(prefixOrphan, child, body{kind: bodyEvents, orphan: true, events: cancelRequest(why)})
 	default:
-		t.controlChild(child, body{kind: bodyOrphan, orphan: true})
+		t.controlChild(prefixOrphan, child, body{kind: bodyOrphan, orphan: true})
 	}
 }
 

@@ -2,6 +2,8 @@ package engine
 
 import (
 	"errors"
+	"fmt"
+	"iter"
 	"math"
 	"slices"
 	"time"
@@ -57,53 +59,85 @@ func (t *turn) startInfo(messages []message) *Info {
 	return nil
 }
 
-// load reads the execution's history.
+// load reads the execution's history into the ledger.
 func (t *turn) load() error {
-	in := t.in
-	if in.loaded {
+	if t.in.loaded {
 		return nil
 	}
-	in.ledger = ledger{}
-	if in.length < 0 || in.length > in.info.offset {
-		for entry, err := range store.Entries(t.ctx, t.e.store, t.claim.Key, in.info.offset) {
-			if err != nil {
-				return err
-			}
-			e, err := history.Parse(entry)
-			if err != nil {
-				return stallf("undecodable history: event %d: %v", len(t.events)+1, err)
-			}
-			if in.length >= 0 && len(t.events) == in.length-in.info.offset {
-				break // somebody else has appended, and this turn has lost its claim
-			}
-			t.events = append(t.events, e)
+	return t.read(false)
+}
+
+// loadAnyhow reads the history as far as it can be read: events that cannot be parsed are
+// skipped. What was asked for by one of these, or answered, stays unknown; the receiver of
+// a message about it finds that it does not apply.
+func (t *turn) loadAnyhow() error {
+	err := t.load()
+	if _, bad := errors.AsType[*stallError](err); bad {
+		return t.read(true)
+	}
+	return err
+}
+
+// keptHistory is about how much of a history stays in memory between load and execute. A
+// larger one is read a second time by execute, in parts of that size.
+const keptHistory = 4 << 20
+
+// eventOverhead is about what an event takes in memory besides its entry.
+const eventOverhead = 256
+
+// read fills the ledger from the log. With skip, entries that are no events are left out.
+func (t *turn) read(skip bool) error {
+	in := t.in
+	in.ledger, t.events = ledger{}, nil
+	n, size := 0, 0
+	for entry, err := range t.log() {
+		if err != nil {
+			return err
+		}
+		n++
+		e, err := history.Parse(entry)
+		switch {
+		case err == nil:
 			in.ledger.note(&e)
+		case skip:
+		default:
+			return stallf("undecodable history: event %d: %v", n, err)
+		}
+		in.ledger.bytes += int64(len(entry))
+		if size += len(entry) + eventOverhead; size <= keptHistory {
+			t.events = append(t.events, e)
+		} else {
+			t.events = nil
 		}
 	}
+	in.ledger.lastID = int32(n)
 	in.loaded = true
 	if in.length < 0 {
-		in.length = in.info.offset + len(t.events)
+		in.length = in.info.offset + n
 	}
 	return nil
 }
 
-// loadAnyhow reads the history. If it cannot be read, it is at least known how long it
-// is: what it waits for finds, when it comes, that the instance has ended.
-func (t *turn) loadAnyhow() error {
-	err := t.load()
-	if _, bad := errors.AsType[*stallError](err); !bad {
-		return err
-	}
-	if t.in.length < 0 {
-		page, err := t.e.store.ReadLog(t.ctx, t.claim.Key, t.in.info.offset)
-		if err != nil {
-			return err
+// log yields the entries of the execution, up to the length that the log had when the
+// instance was claimed: if there are more, this turn has lost its claim.
+func (t *turn) log() iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		left := t.in.length - t.in.info.offset
+		if t.in.length < 0 {
+			left = math.MaxInt
 		}
-		t.in.length = page.Length
+		if left <= 0 {
+			return
+		}
+		for entry, err := range store.Entries(t.ctx, t.e.store, t.claim.Key, t.in.info.offset) {
+			if !yield(entry, err) || err != nil {
+				return
+			}
+			if left--; left == 0 {
+				return
+			}
+		}
 	}
-	t.in.ledger = ledger{lastID: int32(t.in.length - t.in.info.offset)}
-	t.in.loaded = true
-	return nil
 }
 
 // measure finds out how long the history is, without reading it.
@@ -127,21 +161,10 @@ func (t *turn) execute() (Execution, error) {
 	if in.exec != nil {
 		return in.exec, nil
 	}
-	events := t.events
-	if in.info.partial {
-		events, t.broken = splitLast(events)
-	}
-	if len(events) > 0 {
-		t.e.count.Replays.Add(1)
-		t.e.meters.replays.Add(t.ctx, 1)
-	}
-	t.events = nil
 	exec, err := t.e.cfg.Executor.Load(t.ctx, in.info.Ref, in.info.Name, in.info.Version)
 	if err == nil {
 		in.exec = exec
-		t.e.keeper.watch(&t.hold, exec)
-		err = exec.Replay(events)
-		t.e.keeper.watch(&t.hold, nil)
+		err = t.replay(exec)
 	}
 	switch {
 	case t.owner.Load():
@@ -150,9 +173,59 @@ func (t *turn) execute() (Execution, error) {
 		return exec, nil
 	case errors.Is(err, ErrUnavailable), t.ctx.Err() != nil:
 		return nil, err
-	default:
-		return nil, stallOf(err)
 	}
+	if failed, ok := errors.AsType[*readError](err); ok {
+		return nil, failed.err
+	}
+	return nil, stallOf(err)
+}
+
+// readError is an error of the store while history was replayed.
+type readError struct{ err error }
+
+func (e *readError) Error() string { return e.err.Error() }
+
+// replay brings the code to where history ends. A history that is not in memory is read
+// and replayed in parts of whole turns.
+func (t *turn) replay(exec Execution) error {
+	if t.in.ledger.lastID > 0 {
+		t.e.count.Replays.Add(1)
+		t.e.meters.replays.Add(t.ctx, 1)
+	}
+	events := t.events
+	t.events = nil
+	if len(events) == 0 {
+		n, size := 0, 0
+		for entry, err := range t.log() {
+			if err != nil {
+				return &readError{err}
+			}
+			n++
+			e, err := history.Parse(entry)
+			if err != nil {
+				return fmt.Errorf("undecodable history: event %d: %w", n, err)
+			}
+			if e.Kind == history.TurnStarted && size > keptHistory {
+				if err := t.replayTurns(exec, events); err != nil {
+					return err
+				}
+				events, size = nil, 0 // not reused: the code may hold some
+			}
+			events = append(events, e)
+			size += len(entry) + eventOverhead
+		}
+	}
+	if t.in.info.partial {
+		events, t.broken = splitLast(events)
+	}
+	return t.replayTurns(exec, events)
+}
+
+// replayTurns replays whole turns, under the eye of the keeper.
+func (t *turn) replayTurns(exec Execution, events []history.Event) error {
+	t.e.keeper.watch(&t.hold, exec)
+	defer t.e.keeper.watch(&t.hold, nil)
+	return exec.Replay(events)
 }
 
 // splitLast returns the whole turns of a history, and the last one, which is broken

@@ -10,13 +10,15 @@ import (
 // what was asked for and has not come yet.
 type ledger struct {
 	lastID  int32
+	bytes   int64     // of the entries so far
 	now     time.Time // of the last turn
 	started bool
 	yielded bool // the last turn ended so that the code could go on in another
 	before  bool // yielded, before this turn
 	ended   bool
 	open    map[int32]*history.Event
-	span    uint64 // of the last turn that is part of a trace
+	leaving map[int32]*history.Event // children that were asked to cancel and have not ended yet
+	span    uint64                   // of the last turn that is part of a trace
 }
 
 // note takes an event into account.
@@ -34,9 +36,19 @@ func (l *ledger) note(e *history.Event) {
 	case history.ActivityScheduled, history.TimerCreated, history.ChildStarted:
 		l.ask(e)
 	case history.ActivityCompleted, history.ActivityFailed, history.ActivityCancelled,
-		history.TimerFired, history.TimerCancelled,
-		history.ChildCompleted, history.ChildFailed, history.ChildCancelled:
+		history.TimerFired, history.TimerCancelled:
 		delete(l.open, e.Ref)
+	case history.ChildCompleted, history.ChildFailed:
+		delete(l.open, e.Ref)
+		delete(l.leaving, e.Ref)
+	case history.ChildCancelled:
+		if child := l.open[e.Ref]; child != nil { // or its answer came in the same turn
+			if l.leaving == nil {
+				l.leaving = map[int32]*history.Event{}
+			}
+			l.leaving[e.Ref] = child
+			delete(l.open, e.Ref)
+		}
 	case history.TimerMoved:
 		// Its message may have come in the turn in which it was moved: then it is open again.
 		l.ask(&history.Event{ID: e.Ref, Kind: history.TimerCreated, Name: e.Name, At: e.At})
@@ -66,12 +78,20 @@ func (l *ledger) ask(e *history.Event) {
 	l.open[e.ID] = &asked
 }
 
-// answers reports whether e is about something that is open.
-func (l *ledger) answers(e *history.Event) bool {
+// asked returns the event that e answers, or nil if history has no open one.
+func (l *ledger) asked(e *history.Event) *history.Event {
 	asked := l.open[e.Ref]
 	if asked == nil {
-		return false
+		asked = l.leaving[e.Ref]
 	}
+	if asked == nil || !answers(e, asked) {
+		return nil
+	}
+	return asked
+}
+
+// answers reports whether e is an answer to what was asked.
+func answers(e, asked *history.Event) bool {
 	switch e.Kind {
 	case history.ActivityCompleted, history.ActivityFailed:
 		return asked.Kind == history.ActivityScheduled

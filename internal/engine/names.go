@@ -102,4 +102,5 @@ const (
 	prefixEvent    = "e"
 	prefixControl  = "x"
 	prefixHanded   = "h/" // what the control queue has handed to a turn
+	prefixOrphan   = "o"  // a parent's end, for its child
 )

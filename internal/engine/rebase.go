@@ -69,9 +69,7 @@ func (t *turn) rebase(messages []message, unreadable []store.PutRecord) error {
 		return asConflict(err)
 	}
 	t.putNext()
-	if err := t.answerParent(); err != nil {
-		return err
-	}
+	t.answerParent()
 	if suspended && !in.info.Status.Ended() {
 		in.info.Before, in.info.Status, in.info.Reason = in.info.Status, Suspended, reason
 		for i := range t.tx.Put { // it stays parked

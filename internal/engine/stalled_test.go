@@ -107,6 +107,38 @@ func TestStalledByUndecodableHistory(t *testing.T) {
 	})
 }
 
+// TestTerminateReadsWhatItCanOfAnUndecodableHistory: what can be read of the history is taken back, and
+// its children are told.
+func TestTerminateReadsWhatItCanOfAnUndecodableHistory(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.flow("leaf", func(c *replay.Context, _ []byte) replay.Outcome { return failed(sleep(c, 24*time.Hour)) })
+		r.flow("parent", func(c *replay.Context, _ []byte) replay.Outcome {
+			c.Child("leaf", "terminate", nil, history.Child{OnClose: history.TerminateChild})
+			cancelled := c.Child("leaf", "cancelled", nil, history.Child{OnClose: history.AbandonChild})
+			c.Child("leaf", "abandon", nil, history.Child{OnClose: history.AbandonChild})
+			c.Timer("", c.Now().Add(12*time.Hour))
+			c.Cancel(cancelled)
+			return done(receive(c, "go"))
+		})
+		r.serve()
+		r.begin("p", "parent", "")
+		r.pass(time.Second)
+		r.shut()
+		length := len(r.events("p"))
+		r.must(r.tape.Commit(r.Context(), &store.Tx{Append: []store.Append{{Key: Ref{ID: "p"}.key(), At: length, Entries: [][]byte{{0xff}}}}}))
+		r.serve()
+		r.raise("p", "go", "x")
+		r.until("p", Stalled)
+		r.must(r.Terminate(r.Context(), Ref{ID: "p"}, "why"))
+		r.until("p", Terminated)
+		want(r, "reason", r.until("terminate", Terminated).Reason, "its parent p has ended")
+		r.pass(time.Second)
+		want(r, "parent of the one that goes on", r.info("abandon").Parent, "")
+		want(r, "pending for the parent: its expiry", len(r.pending(Ref{ID: "p"}.key())), 1)
+		r.until("cancelled", Cancelled)
+	})
+}
+
 // TestStalledByPoison: a message that takes its process down again and again.
 func TestStalledByPoison(t *testing.T) {
 	stalling(t, func(r *rig) {

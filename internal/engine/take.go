@@ -76,11 +76,12 @@ func (t *turn) takeEvent(m message, e *history.Event) error {
 	case history.TimerMoveReceived:
 		t.moveTimers(e)
 	default:
-		if !ledger.answers(e) {
+		asked := ledger.asked(e)
+		if asked == nil {
 			t.stale()
 			return nil
 		}
-		t.answer(m, e)
+		t.answer(m, e, asked)
 	}
 	return nil
 }
@@ -109,10 +110,10 @@ func (t *turn) takeAwaited(e *history.Event) error {
 	return nil
 }
 
-// answer takes what was asked for.
-func (t *turn) answer(m message, e *history.Event) {
+// answer takes what was asked for. That of a child that was asked to cancel is for history
+// only: the code has had its answer.
+func (t *turn) answer(m message, e, asked *history.Event) {
 	info := &t.in.info
-	asked := t.in.ledger.open[e.Ref]
 	switch asked.Kind {
 	case history.TimerCreated:
 		if asked.At.After(t.claim.Now) {
@@ -129,6 +130,7 @@ func (t *turn) answer(m message, e *history.Event) {
 	default:
 	}
 	delete(t.in.ledger.open, e.Ref)
+	delete(t.in.ledger.leaving, e.Ref)
 	t.incoming = append(t.incoming, *e)
 }
 

@@ -180,9 +180,7 @@ func (t *turn) run() error {
 			return err
 		}
 		t.putNext()
-		if err := t.answerParent(); err != nil {
-			return err
-		}
+		t.answerParent()
 	}
 	err := t.commit()
 	for i := 0; i < maxRebases && errors.Is(err, store.ErrConflict); i++ {
@@ -408,7 +406,9 @@ func (t *turn) yield() bool {
 // append notes an event for the log.
 func (t *turn) append(e *history.Event) {
 	t.in.ledger.note(e)
-	t.entries = append(t.entries, encodeEvent(e))
+	entry := encodeEvent(e)
+	t.entries = append(t.entries, entry)
+	t.in.ledger.bytes += int64(len(entry))
 	if e.ID == WarnHistory {
 		t.e.log.Warn("a history grows long; continue as new", t.about(), "events", e.ID)
 	}

@@ -56,7 +56,8 @@ func (t *turn) commit() error {
 	}
 	if t.changed {
 		expect := store.AnyVersion // the length of the log is what counts: whoever puts the record appends
-		if len(t.entries) == 0 {   // but for a fork whose code has done nothing yet
+		// But for the first turn of a fork: what changes the record before it appends nothing.
+		if len(t.entries) == 0 || t.forked {
 			expect = t.in.info.Revision
 		}
 		t.tx.PutRecords = append(t.tx.PutRecords, t.in.info.putRecord(expect))

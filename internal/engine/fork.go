@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/abidehq/abide/internal/history"
@@ -10,8 +11,13 @@ import (
 
 // Fork starts a new instance with the history of another one, up to and with an event
 // of its current execution: from there on the new one goes its own way. What the
-// history waits for there is asked for once more. A child cannot be: it belongs to the
-// other instance, so none may be open at that event.
+// history waits for there is asked for once more, with the time that it is now: an
+// activity has all of its time to close. A child cannot be asked for again: it belongs to
+// the other instance, so none may be open at that event.
+//
+// A history that is too large for one commit is copied in several. The new instance is
+// suspended until that is done, and stays so if it is interrupted: then it is to be
+// terminated.
 func (c *Client) Fork(ctx context.Context, from Ref, event int32, to string) error {
 	ref := Ref{Tenant: from.Tenant, ID: to}
 	if err := checkRef(ref); err != nil {
@@ -24,14 +30,17 @@ func (c *Client) Fork(ctx context.Context, from Ref, event int32, to string) err
 	if event < 1 || int(event) > len(events) {
 		return fmt.Errorf("abide: fork: %v has events 1 to %d, not %d: %w", from, len(events), event, ErrInvalid)
 	}
+	stats, err := c.store.Stats(ctx)
+	if err != nil {
+		return wrap("fork", err)
+	}
 	events = events[:event]
 	var book ledger
-	var run uint64
+	entries := make([][]byte, len(events))
 	for i := range events {
 		book.note(&events[i])
-		if events[i].Kind == history.ExecutionStarted {
-			run = events[i].Start.Seed
-		}
+		events[i].Span = 0 // it is of the other one's trace
+		entries[i] = history.Append(nil, &events[i])
 	}
 	said := said(events)
 	if book.ended {
@@ -40,23 +49,54 @@ func (c *Client) Fork(ctx context.Context, from Ref, event int32, to string) err
 	if !book.started {
 		return fmt.Errorf("abide: fork: %v has not begun at event %d: fork from one after ExecutionStarted: %w", from, event, ErrInvalid)
 	}
+	// It has a run of its own: what is meant for the one must not reach the other, nor a
+	// child of the other.
 	fork := Info{
 		Ref: ref, Name: info.Name, Version: info.Version, Status: Running, Execution: info.Execution,
-		CreatedAt: c.clock.Now(), BegunAt: info.BegunAt, Tags: info.Tags, run: run, partial: true,
+		CreatedAt: stats.Now, BegunAt: info.BegunAt, Tags: info.Tags, run: newSeed(), partial: true,
 		Text: said.Text, Values: said.Values, origin: spanFrom(ctx),
 	}
-	tx := store.Tx{PutRecords: []store.PutRecord{fork.putRecord(0)}}
-	entries := make([][]byte, len(events))
-	for i := range events {
-		events[i].Span = 0 // it is of the other one's trace
-		entries[i] = history.Append(nil, &events[i])
-	}
-	tx.Append = []store.Append{{Key: ref.key(), At: 0, Tag: run, Entries: entries}}
+	book.now = later(stats.Now, book.now)
+	var tx store.Tx
 	if err := askAgain(&tx, &fork, &book, events); err != nil {
 		return err
 	}
 	tx.Put = append(tx.Put, wakeMessage(&fork))
+	tx.PutRecords = []store.PutRecord{fork.putRecord(0)}
+	tx.Append = []store.Append{{Key: ref.key(), At: 0, Tag: fork.run, Entries: entries}}
+	if errors.Is(tx.Validate(), store.ErrTooLarge) {
+		return wrap("fork", asExists(c.forkInParts(ctx, from, &fork, &tx), ref))
+	}
 	return wrap("fork", asExists(c.store.Commit(ctx, &tx), ref))
+}
+
+// forkInParts does what tx does in several commits: the record, suspended, with parts of the
+// history, and then the rest.
+func (c *Client) forkInParts(ctx context.Context, from Ref, fork *Info, tx *store.Tx) error {
+	log := tx.Append[0]
+	tx.Append = nil
+	if err := tx.Validate(); err != nil {
+		return err
+	}
+	copying := *fork
+	copying.Status, copying.Before = Suspended, Running
+	copying.Reason = fmt.Sprintf("its history is being copied from %v", from)
+	records := []store.PutRecord{copying.putRecord(0)}
+	for len(log.Entries) > 0 {
+		part := log
+		n, bytes := 0, 0
+		for n < len(log.Entries) && n < store.MaxTxOps/4 && bytes < store.MaxTxBytes/4 {
+			bytes += len(log.Entries[n])
+			n++
+		}
+		part.Entries = log.Entries[:n]
+		if err := c.store.Commit(ctx, &store.Tx{Append: []store.Append{part}, PutRecords: records}); err != nil {
+			return err
+		}
+		log.At, log.Entries, records = log.At+n, log.Entries[n:], nil
+	}
+	tx.PutRecords[0].Expect = 1
+	return c.store.Commit(ctx, tx)
 }
 
 // said returns what an execution has said about itself by the end of these events.

@@ -39,6 +39,7 @@ type turn struct {
 	next     *history.Event // with which the next execution starts
 	dropped  map[int32]bool // activities whose tasks were taken back
 	flying   bool           // the cache expects the instance
+	forked   bool           // it is the first turn of a fork
 	yielded  bool           // the code waits for what it did to be durable
 	asked    []message      // about the instance, which the control queue has handed over
 	begun    begun
@@ -324,7 +325,7 @@ func (t *turn) goOn() error {
 	if err != nil {
 		return err
 	}
-	t.in.info.partial, t.changed, t.starts = false, true, true
+	t.in.info.partial, t.changed, t.starts, t.forked = false, true, true, true
 	in := 0
 	for in < len(t.broken) && t.broken[in].Kind.Incoming() {
 		in++

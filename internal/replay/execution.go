@@ -106,7 +106,7 @@ func (x *Execution) Replay(events []history.Event) error {
 		for in < n && events[in].Kind.Incoming() {
 			in++
 		}
-		if n > 1 && !slices.ContainsFunc(events[1:n], func(e history.Event) bool { return !e.Kind.Quiet() }) {
+		if quiet(events[:n]) {
 			if err := x.pass(events[:n]); err != nil {
 				return err
 			}
@@ -122,6 +122,11 @@ func (x *Execution) Replay(events []history.Event) error {
 	return nil
 }
 
+// quiet reports whether the events are a turn of which the code does not learn.
+func quiet(turn []history.Event) bool {
+	return len(turn) > 1 && !slices.ContainsFunc(turn[1:], func(e history.Event) bool { return !e.Kind.Quiet() })
+}
+
 // pass lets a turn go by of which the code does not learn.
 func (x *Execution) pass(events []history.Event) error {
 	for i := range events {
@@ -135,8 +140,11 @@ func (x *Execution) pass(events []history.Event) error {
 
 // GoOn takes up a turn that history breaks off: incoming are the events that reached
 // the instance, expected is what the code did about them as far as it is known. It
-// returns what the code did from there on.
+// returns what the code did from there on: nothing if the code does not learn of the turn.
 func (x *Execution) GoOn(live Live, incoming, expected []history.Event) ([]history.Event, error) {
+	if len(expected) == 0 && quiet(incoming) {
+		return nil, x.pass(incoming)
+	}
 	x.replayed, x.goOn = true, true
 	return x.newTurn(live, incoming, expected)
 }

@@ -42,6 +42,10 @@ type database struct {
 	process  string // our row in the table of processes
 	hinted   atomic.Bool
 
+	format  int                   // of this program
+	unfit   atomic.Pointer[error] // why this program must not work on the tables any more, if so
+	onUnfit func()                // has those who wait look
+
 	announcer *announcer
 
 	closing context.Context // ends when the store is closed, and reads with it
@@ -57,7 +61,7 @@ const callTime = time.Minute
 func newDatabase(ctx context.Context, c *config, o Options, known []string) (*database, error) {
 	d := &database{
 		config: c, clock: o.Clock, machine: base.System{}, log: o.Logger, presence: o.presence, text: newTexts(c.quoted(), o.Clock != nil),
-		begin: []string{"BEGIN"}, beginRelaxed: []string{"BEGIN"}, foldSoon: make(chan struct{}, 1),
+		format: formatOf(), begin: []string{"BEGIN"}, beginRelaxed: []string{"BEGIN"}, foldSoon: make(chan struct{}, 1),
 	}
 	if c.pooler {
 		d.begin = append(d.begin, setting(known, false, groupLockWait, true))
@@ -148,6 +152,9 @@ func (d *database) within(ctx context.Context) (context.Context, context.CancelF
 // twice, and calls scan with what comes back. It is sent again if the connection was lost
 // before anything came.
 func (d *database) read(ctx context.Context, sql string, args []any, scan func(pgx.Rows) error) error {
+	if err := d.fit(); err != nil {
+		return err
+	}
 	ctx, cancel := d.within(ctx)
 	defer cancel()
 	ctx, end := context.WithTimeout(ctx, callTime)

@@ -25,6 +25,11 @@ type Migration struct {
 	Number int
 	Name   string
 
+	// OldestReader is the least format whose programs may work on the tables when they have
+	// this migration; the format of a program, and of tables, is the number of their last
+	// migration. It is Number unless the file begins with "-- oldest reader: n".
+	OldestReader int
+
 	// SQL makes it, for one schema, with all that belongs to it: it can be given to psql.
 	SQL string
 
@@ -55,6 +60,9 @@ func Migrations(schema string) []Migration {
 	return all
 }
 
+// oldestReader is how the file of a migration begins that programs before it may work with.
+const oldestReader = "-- oldest reader: %d\n"
+
 func newMigration(file, text, schema string) Migration {
 	digits, name, _ := strings.Cut(strings.TrimSuffix(file, ".sql"), "_")
 	number, err := strconv.Atoi(digits)
@@ -62,7 +70,10 @@ func newMigration(file, text, schema string) Migration {
 		panic(err)
 	}
 	sum := sha256.Sum256([]byte(text))
-	m := Migration{Number: number, Name: name, checksum: hex.EncodeToString(sum[:])}
+	m := Migration{Number: number, Name: name, OldestReader: number, checksum: hex.EncodeToString(sum[:])}
+	if _, err := fmt.Sscanf(text, oldestReader, &m.OldestReader); err != nil {
+		m.OldestReader = number
+	}
 	quoted := pgx.Identifier{schema}.Sanitize()
 	m.body = strings.ReplaceAll(text, "{schema}", quoted)
 	var b strings.Builder
@@ -86,8 +97,14 @@ func beginning(quoted string) string {
 `
 }
 
-// note is the statement that notes that the migration was applied.
+// note is the statement that notes that the migration was applied. The table has had no
+// column for the oldest reader from the beginning; none means the migration itself.
 func (m *Migration) note(quoted string) string {
+	if m.OldestReader != m.Number {
+		return fmt.Sprintf(`ALTER TABLE %[1]s.migrations ADD COLUMN IF NOT EXISTS oldest_reader int4;
+INSERT INTO %[1]s.migrations (number, name, checksum, oldest_reader) VALUES (%[2]d, '%[3]s', '%[4]s', %[5]d);
+`, quoted, m.Number, m.Name, m.checksum, m.OldestReader)
+	}
 	return fmt.Sprintf("INSERT INTO %s.migrations (number, name, checksum) VALUES (%d, '%s', '%s');\n", quoted, m.Number, m.Name, m.checksum)
 }
 
@@ -144,7 +161,18 @@ func connected(ctx context.Context, rawURL string, f func(conn *pgx.Conn, schema
 type stored struct {
 	checksum string
 	at       time.Time
+	oldest   int // the oldest reader
 }
+
+// formatOf returns the format of this program.
+func formatOf() int {
+	all := Migrations("")
+	return all[len(all)-1].Number
+}
+
+// oldestOf is the oldest reader of a migration m, whether the table has a column for it or
+// not.
+const oldestOf = `coalesce((to_jsonb(m) ->> 'oldest_reader')::int4, m.number)`
 
 // applied returns the migrations that the database has.
 func applied(ctx context.Context, conn queryer, schema string) (map[int]stored, error) {
@@ -160,13 +188,13 @@ func applied(ctx context.Context, conn queryer, schema string) (map[int]stored, 
 	if !there {
 		return have, nil
 	}
-	found, err := conn.Query(ctx, `SELECT number, checksum, applied FROM `+quoted+`.migrations`)
+	found, err := conn.Query(ctx, `SELECT m.number, m.checksum, m.applied, `+oldestOf+` FROM `+quoted+`.migrations m`)
 	if err != nil {
 		return nil, failed("read migrations", err)
 	}
 	var number int
 	var row stored
-	_, err = pgx.ForEachRow(found, []any{&number, &row.checksum, &row.at}, func() error {
+	_, err = pgx.ForEachRow(found, []any{&number, &row.checksum, &row.at, &row.oldest}, func() error {
 		have[number] = row
 		return nil
 	})
@@ -179,19 +207,28 @@ type queryer interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
-// check reports whether what the database has is what this program would have made.
+// check reports whether this program may work on what the database has: the migrations that
+// it knows are those that it would have made, and it is not older than the oldest reader of
+// the others.
 func check(have map[int]stored, schema string) error {
 	known := map[int]bool{}
+	own := 0
 	for _, m := range Migrations(schema) {
 		known[m.Number] = true
+		own = max(own, m.Number)
 		if row, ok := have[m.Number]; ok && row.checksum != m.checksum {
 			return fmt.Errorf("pgstore: schema %s: migration %d, %s, is not the one that this program has: %w", schema, m.Number, m.Name, store.ErrFormat)
 		}
 	}
-	for number := range have {
+	format, oldest := 0, 0
+	for number, row := range have {
+		format = max(format, number)
 		if !known[number] {
-			return fmt.Errorf("pgstore: schema %s has migration %d, which this program does not know; it needs a newer one: %w", schema, number, store.ErrFormat)
+			oldest = max(oldest, row.oldest)
 		}
+	}
+	if err := store.CheckFormat(format, oldest, own); err != nil {
+		return fmt.Errorf("pgstore: schema %s: %w", schema, err)
 	}
 	return nil
 }

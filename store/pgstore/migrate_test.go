@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -117,6 +118,82 @@ func TestAnotherFormat(t *testing.T) {
 			}
 			if _, err := Status(t.Context(), u); !errors.Is(err, store.ErrFormat) {
 				t.Errorf("status: %v, want ErrFormat", err)
+			}
+		})
+	}
+}
+
+// later notes migrations of a newer program, by number, with their oldest readers.
+func later(t *testing.T, schema string, oldest map[int]int) {
+	t.Helper()
+	quoted := pgx.Identifier{schema}.Sanitize()
+	for number, reader := range oldest {
+		m := newMigration(fmt.Sprintf("%04d_later.sql", number), fmt.Sprintf(oldestReader, reader)+"CREATE TABLE {schema}.later ();", schema)
+		execute(t, testenv.SharedPostgres(t).URL(), "CREATE TABLE IF NOT EXISTS "+quoted+".later (); DROP TABLE "+quoted+".later; "+m.SQL)
+	}
+}
+
+// TestNewerFormat: a program works on tables of a newer format if none of the migrations that
+// it does not know has an oldest reader that is newer than it.
+func TestNewerFormat(t *testing.T) {
+	t.Parallel()
+	own := formatOf()
+	for name, c := range map[string]struct {
+		oldest map[int]int
+		opens  bool
+	}{
+		"for all":                        {map[int]int{own + 1: 1}, true},
+		"for this one":                   {map[int]int{own + 1: own, own + 2: own}, true},
+		"for newer ones":                 {map[int]int{own + 1: own + 1}, false},
+		"for newer ones since before":    {map[int]int{own + 1: own + 1, own + 2: own}, false},
+		"for those from the next one on": {map[int]int{own + 1: own, own + 2: own + 1}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			u, schema := freshURL(t)
+			if _, err := Migrate(t.Context(), u); err != nil {
+				t.Fatal(err)
+			}
+			running := open(t, u, Options{Logger: quiet})
+			waits := make(chan error, 1)
+			go func() {
+				_, err := running.Claim(t.Context(), request(1, time.Minute))
+				waits <- err
+			}()
+			eventually(t, "a claim waits", func() bool { return running.Waiting() == 1 })
+			later(t, schema, c.oldest)
+			if err := running.db.beSeen(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			var want error
+			if !c.opens {
+				want = store.ErrFormat
+			}
+			if !c.opens {
+				if err := <-waits; !errors.Is(err, want) {
+					t.Errorf("claim of a running program: %v, want %v", err, want)
+				}
+			}
+			if err := running.Commit(t.Context(), put("turns", "order-1", "a", "order")); !errors.Is(err, want) {
+				t.Errorf("commit of a running program: %v, want %v", err, want)
+			}
+			if _, err := running.Stats(t.Context()); !errors.Is(err, want) {
+				t.Errorf("stats of a running program: %v, want %v", err, want)
+			}
+			if _, err := Status(t.Context(), u); !errors.Is(err, want) {
+				t.Errorf("status: %v, want %v", err, want)
+			}
+			for _, migrate := range []string{"on", "off"} {
+				s, err := Open(t.Context(), withOptions(t, u, "migrate", migrate), Options{})
+				if !errors.Is(err, want) {
+					t.Errorf("open with migrate=%s: %v, want %v", migrate, err, want)
+				}
+				if err == nil {
+					if err := s.Commit(t.Context(), put("turns", "order-2", migrate, "order")); err != nil {
+						t.Errorf("commit: %v", err)
+					}
+					_ = s.Close()
+				}
 			}
 		})
 	}

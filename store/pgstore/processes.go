@@ -33,7 +33,9 @@ ON CONFLICT (id) DO UPDATE SET seen = excluded.seen`
 
 	seeProcess = `WITH gone AS (DELETE FROM {schema}.processes p
 	WHERE p.id <> $1::text AND p.seen < clock_timestamp() - $2::int8 * interval '1 millisecond')
-UPDATE {schema}.processes SET seen = clock_timestamp() WHERE id = $1::text RETURNING id`
+UPDATE {schema}.processes SET seen = clock_timestamp() WHERE id = $1::text RETURNING id,
+	(SELECT coalesce(max(m.number), 0) FROM {schema}.migrations m),
+	(SELECT coalesce(max(` + oldestOf + `), 0) FROM {schema}.migrations m WHERE m.number > $3::int4)`
 
 	leaveProcess = `DELETE FROM {schema}.processes WHERE id = $1::text`
 
@@ -94,15 +96,40 @@ func (d *database) keepSeen(ctx context.Context) {
 	}
 }
 
-// beSeen says that we are there, and removes the rows of processes that are gone. A process
+// beSeen says that we are there, removes the rows of processes that are gone, and looks
+// whether this program may still work on the tables. A process
 // that was not seen for so long that it was counted as gone enters again; if that is
 // refused, every commit is too, until it is not.
 func (d *database) beSeen(ctx context.Context) error {
-	there := ""
-	if err := d.readOne(ctx, d.text.seen, []any{d.process, d.presence.gone.Milliseconds()}, &there); err != nil || there != "" {
+	there, format, oldest := "", 0, 0
+	args := []any{d.process, d.presence.gone.Milliseconds(), d.format}
+	if err := d.readOne(ctx, d.text.seen, args, &there, &format, &oldest); err != nil {
 		return err
 	}
-	return d.enter(ctx)
+	if there == "" {
+		return d.enter(ctx)
+	}
+	if err := store.CheckFormat(format, oldest, d.format); err != nil {
+		d.outgrown(fmt.Errorf("pgstore: schema %s: %w", d.config.schema, err))
+	}
+	return nil
+}
+
+// outgrown makes the store unusable: its tables have been changed, since it was opened, to a
+// format that this program must not work on.
+func (d *database) outgrown(err error) {
+	if d.unfit.CompareAndSwap(nil, &err) {
+		d.log.Error("store format is too new for this program", "error", err)
+		d.onUnfit()
+	}
+}
+
+// fit returns the error of a store that is unusable, or nil.
+func (d *database) fit() error {
+	if err := d.unfit.Load(); err != nil {
+		return *err
+	}
+	return nil
 }
 
 // leave says what is left to say to other processes, and that we do not have the store open

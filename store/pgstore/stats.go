@@ -85,9 +85,9 @@ func (s *Store) Stats(ctx context.Context) (store.Stats, error) {
 }
 
 // readOne reads a single value.
-func (d *database) readOne(ctx context.Context, sql string, args []any, into any) error {
+func (d *database) readOne(ctx context.Context, sql string, args []any, into ...any) error {
 	return d.read(ctx, sql, args, func(r pgx.Rows) error {
-		_, err := pgx.ForEachRow(r, []any{into}, func() error { return nil })
+		_, err := pgx.ForEachRow(r, into, func() error { return nil })
 		return err
 	})
 }

@@ -76,6 +76,9 @@ const txTries = 10
 // updateIn is Update inside a transaction of the caller's: behind a savepoint, so that what
 // fails leaves the transaction as it was.
 func (d *database) updateIn(ctx context.Context, caller pgx.Tx, need *rows.Need, decide func(int64, *rows.State) *rows.Changes) error {
+	if err := d.fit(); err != nil {
+		return undone(err)
+	}
 	for try := 1; ; try++ {
 		err := d.tryIn(ctx, caller, need, decide)
 		if !isAgain(err) || try == txTries {

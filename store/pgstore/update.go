@@ -17,6 +17,9 @@ import (
 // Update runs one transaction in two round trips: one that begins it, locks and loads, and
 // one that writes and commits.
 func (d *database) Update(ctx context.Context, need *rows.Need, decide func(now int64, s *rows.State) *rows.Changes) error {
+	if err := d.fit(); err != nil {
+		return undone(err)
+	}
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
 	pool, begin := d.lane(need)

@@ -159,6 +159,7 @@ func TestNotOurs(t *testing.T) {
 		"another program's":        {sql("CREATE TABLE customers (id)"), store.ErrFormat, "something else than Abide"},
 		"another application's ID": {sql("PRAGMA application_id = 7", "CREATE TABLE meta (name, value)"), store.ErrFormat, "application ID 0x7"},
 		"a newer format":           {ours("UPDATE meta SET value = 3 WHERE name = 'format'"), store.ErrFormat, "format 3"},
+		"one for newer programs":   {ours("UPDATE meta SET value = 4 WHERE name = 'format'", "INSERT INTO meta VALUES ('oldest reader', 3)"), store.ErrFormat, "oldest reader is a program of format 3"},
 		"no format":                {ours("DELETE FROM meta"), store.ErrFormat, "format 0"},
 		"another's timer queue":    {sql("CREATE TABLE timer_queue (id, wakes)", "CREATE TABLE orchestrator_queue (id)"), store.ErrFormat, "something else than Abide"},
 	} {
@@ -178,6 +179,33 @@ func TestNotOurs(t *testing.T) {
 				t.Errorf("the file was changed: %v", err)
 			}
 		})
+	}
+}
+
+// TestNewerFormat: a program works on a file of a newer format if it is not older than its
+// oldest reader, and stops if another process makes it one on which it must not work.
+func TestNewerFormat(t *testing.T) {
+	t.Parallel()
+	path := newPath(t)
+	s := openAt(t, path)
+	run(t, path, "UPDATE meta SET value = 4 WHERE name = 'format'", "INSERT INTO meta VALUES ('oldest reader', 2)")
+	s.checkFormat()
+	put(t, s, "a")
+	put(t, openAt(t, path), "b")
+	if got, want := table(t, path, "SELECT value FROM meta WHERE name = 'format'"), "4\n"; got != want {
+		t.Errorf("the format is %s, want %s", got, want)
+	}
+	waits := make(chan error, 1)
+	go func() {
+		_, err := s.Claim(t.Context(), store.ClaimRequest{Queue: "nothing", Routes: []string{"r"}, Max: 1, Lease: time.Minute, Wait: time.Minute})
+		waits <- err
+	}()
+	run(t, path, "UPDATE meta SET value = 3 WHERE name = 'oldest reader'")
+	if err := <-waits; !errors.Is(err, store.ErrFormat) {
+		t.Errorf("claim while the format was raised: %v, want ErrFormat", err)
+	}
+	if _, err := s.Stats(t.Context()); !errors.Is(err, store.ErrFormat) {
+		t.Errorf("stats: %v, want ErrFormat", err)
 	}
 }
 

@@ -3,8 +3,10 @@ package sqlitestore
 // applicationID marks the file as Abide's: "Abid".
 const applicationID = 0x41626964
 
-// formatVersion is that of the tables. A file with another one is not opened, except for
-// format 1, which becomes this one: of two indexes of keys it says otherwise what is in them.
+// formatVersion is that of the tables. A file of format 1 becomes one of this format: of two
+// indexes of keys it says otherwise what is in them. A file of a newer one is opened if its
+// oldest reader is not newer than this; see [store.CheckFormat]. Whatever changes the format
+// so that programs of the one before can go on writes 'oldest reader' into meta.
 const formatVersion = 2
 
 // allMessages are all pending messages: those with rows of their own, and those in the rows

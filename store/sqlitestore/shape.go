@@ -27,14 +27,13 @@ func (c *conn) shape() (shape, error) {
 		return 0, err
 	}
 	if id == applicationID {
-		format, err := c.number("SELECT value FROM meta WHERE name = 'format'")
-		if err != nil {
+		format, oldest, err := c.format()
+		switch {
+		case err != nil:
 			return 0, err
-		}
-		switch format {
-		case formatVersion:
-			return shapeOurs, nil
-		case 1:
+		case format >= formatVersion:
+			return shapeOurs, store.CheckFormat(format, oldest, formatVersion)
+		case format == 1:
 			return shapeFirst, nil
 		}
 		return 0, fmt.Errorf("it has format %d, and this version of Abide reads format %d: %w", format, formatVersion, store.ErrFormat)
@@ -53,6 +52,20 @@ func (c *conn) shape() (shape, error) {
 		return shapeLegacy, err
 	}
 	return 0, fmt.Errorf("it is a database of something else than Abide (application ID %#x): %w", id, store.ErrFormat)
+}
+
+// format returns the format of the tables, and the oldest reader, which is the same unless
+// the file says otherwise.
+func (c *conn) format() (format, oldest int, err error) {
+	n, err := c.number("SELECT value FROM meta WHERE name = 'format'")
+	if err != nil {
+		return 0, 0, err
+	}
+	o, err := c.number("SELECT max(value) FROM meta WHERE name = 'oldest reader'")
+	if o == 0 {
+		o = n
+	}
+	return int(n), int(o), err
 }
 
 // recognize returns an error if the file is nothing that this version reads, before

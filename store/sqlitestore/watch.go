@@ -1,10 +1,12 @@
 package sqlitestore
 
 import (
+	"errors"
 	"sync/atomic"
 	"time"
 
 	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/store"
 )
 
 // watcher looks whether another process has changed the file. It asks the connection that
@@ -21,6 +23,24 @@ const (
 	watchSoon  = 20 * time.Millisecond
 	watchLater = 250 * time.Millisecond
 )
+
+// formatEvery is how often the format is looked at while others change the file.
+const formatEvery = time.Second
+
+// checkFormat makes the store unusable if another process has changed the file to a format
+// that this program must not work on.
+func (s *Store) checkFormat() {
+	w := s.writer
+	w.mu.Lock()
+	format, oldest, err := w.format()
+	w.mu.Unlock()
+	if err == nil {
+		err = store.CheckFormat(format, oldest, formatVersion)
+	}
+	if errors.Is(err, store.ErrFormat) {
+		_ = s.fail(err) // whoever calls next is told
+	}
+}
 
 func newWatcher() *watcher {
 	return &watcher{awake: make(chan struct{}, 1), done: make(chan struct{})}
@@ -40,12 +60,19 @@ func (o *watcher) changed() {
 func (s *Store) watch() {
 	defer close(s.others.done)
 	gap := watchLater
+	var checked time.Time
+	unchecked := false
 	for {
 		if pause(s.life, watchSoon) != nil {
 			return
 		}
 		s.ask()
-		if s.others.news.Swap(false) {
+		news := s.others.news.Swap(false)
+		if unchecked = unchecked || news; unchecked && since(checked) > formatEvery {
+			checked, unchecked = base.System{}.Now(), false
+			s.checkFormat()
+		}
+		if news {
 			gap = watchSoon
 			s.Hint(nil, nil)
 			continue

@@ -94,6 +94,12 @@ func TestWhoWasFrozenStaysOut(t *testing.T) {
 	if err := other.Commit(t.Context(), tx); err != nil {
 		t.Errorf("commit of the one that has the store: %v", err)
 	}
+	if claims, err := frozen.Claim(t.Context(), request(1, 0)); !errors.Is(err, store.ErrInUse) {
+		t.Errorf("claim of a process that is kept out: %v, %v, want ErrInUse", claims, err)
+	}
+	if claims, err := other.Claim(t.Context(), request(1, 0)); err != nil || len(claims) != 1 {
+		t.Errorf("claim of the one that has the store: %v, %v", claims, err)
+	}
 	if err := release(); err != nil {
 		t.Fatal(err)
 	}

@@ -101,14 +101,15 @@ func drain(r pgx.Rows) error {
 // picked is what a pick came to.
 type picked struct {
 	rows.Picked
-	held pgtype.UUID // a key that it could not get, if it got none
+	held     pgtype.UUID // a key that it could not get, if it got none
+	excluded bool        // another process has the store for itself
 }
 
 // pickArgs returns the parameters of a pick with so many candidates.
 func (d *database) pickArgs(p *rows.Pick, size int) []any {
 	return []any{
 		d.floor(), p.Lanes, p.Expiring, p.Turn, p.Max, size, maxSteps, p.MaxMessages, p.MaxAttempts, p.Lease, p.Tokens,
-		store.PageBytes, pickBytes, overLimit, len(p.Lanes) > manyLanes,
+		store.PageBytes, pickBytes, overLimit, len(p.Lanes) > manyLanes, d.process, d.presence.gone.Milliseconds(),
 	}
 }
 
@@ -118,6 +119,9 @@ func (d *database) pickOnce(ctx context.Context, p *rows.Pick, size int) (*picke
 	// nobody's, and can be claimed again when the lease is over.
 	if err := d.read(ctx, d.text.pick, d.pickArgs(p, size), func(r pgx.Rows) error { return got.read(r, p) }); err != nil {
 		return nil, err
+	}
+	if got.excluded {
+		return nil, errExcluded
 	}
 	got.Now = d.seen(got.Now)
 	d.memory.picked(got.Keys)
@@ -135,7 +139,7 @@ func (got *picked) read(r pgx.Rows, p *rows.Pick) error {
 	var id pgtype.UUID
 	var queue, tenant, name, route, mID, body []byte
 	into := []any{
-		&got.Now, &got.Next, &got.Expires, &got.held, &walked,
+		&got.Now, &got.excluded, &got.Next, &got.Expires, &got.held, &walked,
 		&n, &turn, &id, &first, &seq, &count, &logFirst, &logLength, &logTag, &queue, &tenant, &name, &route,
 		&mSeq, &mID, &mVisible, &mPut, &mTTL, &mAttempt, &body, &over,
 	}

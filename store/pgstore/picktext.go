@@ -11,15 +11,19 @@ package pgstore
 // route, $4 whose turn it was last, $5 how many keys, $6 how many candidates, $7 how many
 // tenants are asked at most, $8 how many messages of a key, $9 how many attempts, $10 the
 // lease, $11 the tokens, $12 the bytes of a key, $13 those of all, $14 how many messages
-// of a key go to quarantine at most, $15 whether there are many lanes.
-const pickKeys = `WITH RECURSIVE t AS MATERIALIZED (SELECT {now} AS now),
+// of a key go to quarantine at most, $15 whether there are many lanes, $16 our process, $17
+// after how many milliseconds one that was not seen is gone.
+//
+// While another process has excluded the others, no lane is looked at.
+const pickKeys = `WITH RECURSIVE t AS MATERIALIZED (SELECT {now} AS now, EXISTS (SELECT FROM {schema}.processes p
+	WHERE p.exclusive AND p.id <> $16::text AND p.seen > clock_timestamp() - $17::int8 * interval '1 millisecond') AS excluded),
 
 -- The lanes, each with when its first key can be claimed: of those that wait, and of those
 -- that are leased. Of very many lanes, only those in which something is pending.
 wanted AS MATERIALIZED (
-	SELECT l.lane FROM unnest($2::int8[]) AS l (lane) WHERE NOT $15::boolean
+	SELECT l.lane FROM t CROSS JOIN unnest($2::int8[]) AS l (lane) WHERE NOT $15::boolean AND NOT t.excluded
 	UNION ALL
-	(SELECT l.lane FROM unnest($2::int8[]) AS l (lane) WHERE $15::boolean
+	(SELECT l.lane FROM t CROSS JOIN unnest($2::int8[]) AS l (lane) WHERE $15::boolean AND NOT t.excluded
 	INTERSECT
 	SELECT p.lane FROM {schema}.tally p WHERE $15::boolean GROUP BY p.lane HAVING sum(p.n) > 0)
 ),
@@ -147,7 +151,7 @@ more AS MATERIALIZED (
 		OR (SELECT count(*) FROM ended) >= (SELECT n FROM share) AS yes
 ),
 head AS MATERIALIZED (
-	SELECT t.now,
+	SELECT t.now, t.excluded,
 		CASE WHEN more.yes THEN 0 ELSE coalesce((
 			SELECT min(least(
 				CASE WHEN l.free > t.now THEN l.free ELSE (SELECT k.at FROM {schema}.keys k
@@ -164,7 +168,7 @@ head AS MATERIALIZED (
 			ORDER BY e.turn <= $4::int8, e.turn LIMIT 1) END AS walked
 	FROM t, more
 )
-SELECT h.now, h.next, h.expires, h.held, h.walked,
+SELECT h.now, h.excluded, h.next, h.expires, h.held, h.walked,
 	v.n, v.turn, v.key_id, v.first, v.next_seq, v.count, v.log_first, v.log_length, v.log_tag,
 	CASE WHEN coalesce(v.nth_row, 1) = 1 THEN v.queue END, CASE WHEN coalesce(v.nth_row, 1) = 1 THEN v.tenant END,
 	CASE WHEN coalesce(v.nth_row, 1) = 1 THEN v.name END, CASE WHEN coalesce(v.nth_row, 1) = 1 THEN v.route END,

@@ -124,6 +124,9 @@ type loaded struct {
 	recalledRecords []store.RecordKey
 }
 
+// errExcluded is the error of what is not done while another process excludes this one.
+var errExcluded = fmt.Errorf("another process has the store for itself: %w", store.ErrInUse)
+
 // loading is how to load: with locks, and without what is remembered to be there.
 type loading struct{ lock, recall bool }
 
@@ -162,7 +165,7 @@ func (d *database) load(ctx context.Context, to sender, begin []string, need *ro
 		return nil, err
 	}
 	if excluded {
-		return nil, fmt.Errorf("another process has the store for itself: %w", store.ErrInUse)
+		return nil, errExcluded
 	}
 	d.alone.Store(alone)
 	if d.clock != nil {

@@ -61,11 +61,12 @@ func (k *picker) choose() ([]readyKey, error) {
 	if whole {
 		return inTurn(oldest, k.p.Turn, k.p.Max), nil
 	}
-	found, err := k.walk()
+	found, end, err := k.walk()
 	if err != nil {
 		return nil, err
 	}
 	chosen := inTurn(found, k.p.Turn, k.p.Max)
+	k.walked, k.walkedTo = len(chosen), end
 	if len(chosen) < k.p.Max { // tenants with nothing ready took all the looking
 		known := make(map[int64]bool, len(chosen))
 		for _, r := range chosen {
@@ -107,18 +108,23 @@ func inTurn(keys []readyKey, last int64, limit int) []readyKey {
 }
 
 // walk goes from tenant to tenant, beginning after that whose turn it was last, and
-// returns ready keys of as many as it needs: one of each is enough if they are many.
-func (k *picker) walk() (found []readyKey, err error) {
+// returns ready keys of as many as it needs: one of each is enough if they are many. If it
+// gave up before, end is the turn of the last tenant that it looked at, and otherwise that
+// of the last key: the next walk begins after it.
+func (k *picker) walk() (found []readyKey, end *int64, err error) {
 	w := &walker{picker: k}
 	const lowest, highest = -1 << 63, 1<<63 - 1
 	if err := w.along(k.p.Turn, highest); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := w.along(lowest, k.p.Turn); err != nil {
-		return nil, err
+		return nil, nil, err
+	}
+	if w.exhausted() {
+		end = w.end
 	}
 	if w.tenants == 0 {
-		return nil, nil
+		return nil, end, nil
 	}
 	each := 2*(k.p.Max/w.tenants) + 1 // some may have few, and then the others have more
 	for _, t := range w.ready {
@@ -127,10 +133,10 @@ func (k *picker) walk() (found []readyKey, err error) {
 			return nil
 		}, t.lane, t.turn, k.now, each)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	return found, nil
+	return found, end, nil
 }
 
 // walker looks at the first key of each tenant in each lane.
@@ -140,7 +146,11 @@ type walker struct {
 	ready   []turnIn
 	tenants int // that have something ready
 	seeks   int
+	end     *int64 // the turn of the last tenant that was looked at
 }
+
+// exhausted reports whether the walk has looked at as many tenants as it may.
+func (w *walker) exhausted() bool { return w.seeks >= maxSeeks+2*len(w.p.Lanes) }
 
 // turnIn is a tenant in a lane.
 type turnIn struct{ lane, turn int64 }
@@ -154,7 +164,7 @@ func (w *walker) along(after, upTo int64) error {
 			return err
 		}
 	}
-	for len(w.next) > 0 && w.tenants < w.p.Max && w.seeks < maxSeeks+2*len(w.p.Lanes) {
+	for len(w.next) > 0 && w.tenants < w.p.Max && !w.exhausted() {
 		turn := upTo
 		for _, r := range w.next {
 			turn = min(turn, r.turn)
@@ -175,6 +185,7 @@ func (w *walker) along(after, upTo int64) error {
 		if len(w.ready) > before {
 			w.tenants++
 		}
+		w.end = &turn
 	}
 	return nil
 }

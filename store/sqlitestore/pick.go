@@ -20,6 +20,11 @@ type picker struct {
 	got  *rows.Picked
 	size int
 
+	// walkedTo is the turn of the tenant at which a walk gave up, or nil, and walked is how
+	// many of the chosen keys it has found.
+	walked   int
+	walkedTo *int64
+
 	changed bool
 }
 
@@ -71,6 +76,9 @@ func (k *picker) run(alone bool) error {
 		if err := k.lease(r); err != nil {
 			return err
 		}
+	}
+	if k.walkedTo != nil && len(k.got.Keys) >= k.walked {
+		k.got.Turn = *k.walkedTo // tenants that were passed over have nothing ready
 	}
 	if k.got.Next, err = k.earliestOf(k.p.Lanes); err != nil {
 		return err

@@ -202,6 +202,28 @@ var fairnessCases = []propertyCase{
 		w.equal("number of keys of the large batch", seen["acme"], 3000)
 	}},
 
+	{name: "a key of another tenant is among the next claims although thousands of tenants have something for later", run: func(w *world) {
+		w.putBacklog("noisy", 1000, time.Time{})
+		later := w.in(time.Hour)
+		var pending []store.Message
+		for i := range 20_000 {
+			pending = append(pending, msg(inTenant(fmt.Sprintf("later-%05d", i)), "m", at(later)))
+		}
+		w.putMessages(pending...)
+		const few = 6
+		for i := range few {
+			w.put(inTenant(fmt.Sprintf("ready-%d", i)), "m")
+		}
+		const calls = 300
+		seen := map[string]int{}
+		for i := 0; i < calls && len(seen) < few+1; i++ {
+			seen[w.claimOne(upTo(1)).Key.Tenant]++
+		}
+		if len(seen) != few+1 {
+			w.t.Fatalf("%d claims had %v keys by tenant, want all %d tenants with a ready key", calls, seen, few+1)
+		}
+	}},
+
 	{name: "the keys of one tenant are claimed in the order of their oldest message while others have turns", run: func(w *world) {
 		for i := range 10 {
 			w.put(keyIn(theQueue, "acme", fmt.Sprintf("%d", 9-i)), "m")

@@ -6,19 +6,19 @@ local function later(w, at)
   end
 end
 
--- promote moves the tenants that have become ready to the end of those who wait for a turn.
-local function promote(l)
-  while true do
-    local due = call('ZRANGEBYSCORE', P .. 't' .. l, '-inf', now, 'LIMIT', 0, 1000)
-    for i = 1, #due do
-      call('ZADD', P .. 'y' .. l, 'NX', turn - 0.5, due[i])
-    end
-    if #due > 0 then
-      many('ZREM', P .. 't' .. l, due)
-    end
-    if #due < 1000 then
-      return
-    end
+-- promoted is how many tenants that have become ready one claim moves, at most: others
+-- wait while a script runs.
+local promoted = 1000
+
+-- promote moves up to limit tenants that have become ready to the end of those who wait for
+-- a turn, the earliest first.
+local function promote(l, limit)
+  local due = call('ZRANGEBYSCORE', P .. 't' .. l, '-inf', now, 'LIMIT', 0, limit)
+  for i = 1, #due do
+    call('ZADD', P .. 'y' .. l, 'NX', turn - 0.5, due[i])
+  end
+  if #due > 0 then
+    many('ZREM', P .. 't' .. l, due)
   end
 end
 
@@ -108,6 +108,9 @@ local function settle(w, r)
   local first = call('ZRANGE', P .. 't' .. r.lane, 0, 0, 'WITHSCORES')
   if first[2] then
     call('ZADD', P .. 'w' .. w.queue, first[2], r.route)
+    if tonumber(first[2]) <= now then
+      w.more = true -- it was not promoted yet
+    end
     later(w, tonumber(first[2]))
   else
     call('ZREM', P .. 'w' .. w.queue, r.route)
@@ -134,8 +137,9 @@ local function claim(w)
   end
   evenIfFull()
   w.several, w.alone, w.served = #w.routes > 1, #candidates == 1, {}
+  local share = math.ceil(promoted / #candidates)
   for _, r in ipairs(candidates) do
-    promote(r.lane)
+    promote(r.lane, share)
     head(w, r)
   end
   while #claims < w.max and replied < maxReply and #spent == 0 do

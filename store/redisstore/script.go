@@ -89,25 +89,33 @@ func (s *Store) eval(ctx context.Context, sc *script, a args) (rueidis.RedisMess
 		if err == nil {
 			return m, inUse(sc.verb, m)
 		}
-		if ctx.Err() != nil {
-			return m, ctx.Err()
+		if again, err := s.again(ctx, c, sc, err, tries, end); !again {
+			return m, err
 		}
-		switch kind := errorKind(err); {
-		case kind == "NOSCRIPT" && tries < base.Tries:
-			err = c.Do(ctx, c.B().ScriptLoad().Script(sc.text).Build()).Error()
-			if err == nil {
-				continue
-			}
-		case (kind == "LOADING" || kind == "BUSY") && s.wall.Now().Before(end):
-			if err := base.Sleep(ctx, s.wall, pauseLoading); err != nil {
-				return m, err
-			}
-			continue
-		case kind == "" && sc.reads && tries < 3:
-			continue
-		}
-		return m, s.failed(sc.verb, err)
 	}
+}
+
+// again reports whether a script that failed with err has not run, or only reads, and can
+// be run again; otherwise it returns the error of the call. It loads a script that the
+// server does not know, and pauses for one that is not ready.
+func (s *Store) again(ctx context.Context, c rueidis.Client, sc *script, err error, tries int, end time.Time) (bool, error) {
+	if ctx.Err() != nil {
+		return false, ctx.Err()
+	}
+	switch kind := errorKind(err); {
+	case kind == "NOSCRIPT" && tries < base.Tries:
+		if err = c.Do(ctx, c.B().ScriptLoad().Script(sc.text).Build()).Error(); err == nil {
+			return true, nil
+		}
+	case (kind == "LOADING" || kind == "BUSY") && s.wall.Now().Before(end):
+		if err := base.Sleep(ctx, s.wall, pauseLoading); err != nil {
+			return false, err
+		}
+		return true, nil
+	case kind == "" && sc.reads && tries < 3:
+		return true, nil
+	}
+	return false, s.failed(sc.verb, err)
 }
 
 // errorKind is the first word of what a server says is wrong, and empty for an error that
@@ -218,20 +226,20 @@ func (a *answer) note(err error) {
 func (a *answer) more() bool { return a.err == nil && len(a.list) > 0 }
 
 // evalWait is eval, and waits for replicas on the same connection.
-func (s *Store) evalWait(ctx context.Context, sc *script, a args) (m rueidis.RedisMessage, err error) {
+func (s *Store) evalWait(ctx context.Context, sc *script, a args) (rueidis.RedisMessage, error) {
 	a = append(args{s.me, s.clockArg()}, a...)
-	for range base.Tries {
+	end := s.wall.Now().Add(patience)
+	for tries := 1; ; tries++ {
 		c := s.client.Load()
 		answers := c.DoMulti(ctx,
 			c.B().Evalsha().Sha1(sc.sha).Numkeys(1).Key(s.prefix).Arg(a...).Build(),
 			c.B().Wait().Numreplicas(s.replicas.Load()).Timeout(s.waitReplicas.Milliseconds()).Build())
-		if m, err = answers[0].ToMessage(); err != nil {
-			if errorKind(err) == "NOSCRIPT" {
-				if err = c.Do(ctx, c.B().ScriptLoad().Script(sc.text).Build()).Error(); err == nil {
-					continue
-				}
+		m, err := answers[0].ToMessage()
+		if err != nil {
+			if again, err := s.again(ctx, c, sc, err, tries, end); !again {
+				return m, err
 			}
-			break
+			continue
 		}
 		if err := inUse(sc.verb, m); err != nil {
 			return m, err
@@ -245,8 +253,4 @@ func (s *Store) evalWait(ctx context.Context, sc *script, a args) (m rueidis.Red
 		}
 		return m, nil
 	}
-	if ctx.Err() != nil {
-		return m, ctx.Err()
-	}
-	return m, s.failed(sc.verb, err)
 }

@@ -3,7 +3,6 @@ package base
 import (
 	"context"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -19,7 +18,7 @@ type Remote struct {
 	ask   func(ctx context.Context) (time.Time, error)
 
 	known atomic.Pointer[comparison] // nil if never
-	mu    sync.Mutex                 // held by the one who compares
+	busy  chan struct{}              // has an item while a comparison is under way
 }
 
 type comparison struct {
@@ -29,22 +28,30 @@ type comparison struct {
 
 // NewRemote returns the time of the clock that ask asks.
 func NewRemote(local Clock, log *slog.Logger, ask func(ctx context.Context) (time.Time, error)) *Remote {
-	return &Remote{local: local, log: log, ask: ask}
+	return &Remote{local: local, log: log, ask: ask, busy: make(chan struct{}, 1)}
 }
 
-// Now returns the time. It asks the first time, and once a minute after that.
+// Now returns the time. It asks the first time, and once a minute after that. The first
+// callers wait for the answer, each as long as its context allows; later ones do not.
 func (r *Remote) Now(ctx context.Context) time.Time {
 	known := r.known.Load()
 	switch {
-	case known == nil: // nobody can go on before it is known
-		r.mu.Lock()
-		if r.known.Load() == nil {
-			r.compare(ctx)
+	case known == nil:
+		select {
+		case r.busy <- struct{}{}:
+			if r.known.Load() == nil {
+				r.compare(ctx)
+			}
+			<-r.busy
+		case <-ctx.Done():
 		}
-		r.mu.Unlock()
-	case r.local.Now().Sub(known.at).Abs() >= compareEvery && r.mu.TryLock():
-		r.compare(ctx)
-		r.mu.Unlock()
+	case r.local.Now().Sub(known.at).Abs() >= compareEvery:
+		select {
+		case r.busy <- struct{}{}:
+			r.compare(ctx)
+			<-r.busy
+		default:
+		}
 	}
 	now := r.local.Now()
 	if known = r.known.Load(); known != nil {

@@ -160,3 +160,27 @@ type setClock struct {
 }
 
 func (c *setClock) Now() time.Time { return c.Manual.Now().Add(c.by) }
+
+// TestRemoteRespectsTheContextOfEachCaller: a caller that waits behind another one's question
+// gives up when its own context ends.
+func TestRemoteRespectsTheContextOfEachCaller(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := &there{takes: time.Hour}
+		r := c.remote()
+		answered := make(chan struct{})
+		go func() {
+			defer close(answered)
+			r.Now(t.Context())
+		}()
+		synctest.Wait()
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		r.Now(ctx)
+		if waited := time.Since(began); waited != time.Second {
+			t.Errorf("it returned after %v, want its context's second", waited)
+		}
+		<-answered
+	})
+}

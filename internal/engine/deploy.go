@@ -214,22 +214,27 @@ func (t *turn) otherBuild() bool {
 
 // peers are the workers of the roster, as they were not long ago.
 type peers struct {
-	mu      sync.Mutex
+	mu      sync.Mutex // not held while the store is called
 	at      time.Time
 	workers []Worker
 }
 
 func (p *peers) get(ctx context.Context, e *Engine, now time.Time) ([]Worker, error) {
+	here := e.clock.Now()
+	p.mu.Lock()
+	fresh, workers := !p.at.IsZero() && here.Sub(p.at) < rosterFresh, p.workers
+	p.mu.Unlock()
+	if fresh {
+		return workers, nil
+	}
+	workers, err := e.Client.workers(ctx, now)
+	if err != nil {
+		return nil, err
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if here := e.clock.Now(); p.at.IsZero() || here.Sub(p.at) >= rosterFresh {
-		workers, err := e.Client.workers(ctx, now)
-		if err != nil {
-			return nil, err
-		}
-		p.workers, p.at = workers, here
-	}
-	return p.workers, nil
+	p.workers, p.at = workers, here
+	return workers, nil
 }
 
 // deferrals counts how often turns were left to another build.

@@ -2,6 +2,7 @@ package abide_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -183,6 +184,71 @@ func TestStepRunsOnce(t *testing.T) {
 		if took := time.Since(start); took < 3*time.Hour {
 			s.Errorf("it took %v", took)
 		}
+	})
+}
+
+// TestStepHasATimeout: its context ends, and it counts as failed unless it succeeds all
+// the same.
+func TestStepHasATimeout(t *testing.T) {
+	var runs int
+	flow := abide.NewOrchestration("flow", func(ctx abide.Context, _ abide.None) (string, error) {
+		start := abide.Now(ctx)
+		_, err := abide.Step(ctx, "slow", func(c context.Context) (string, error) {
+			runs++
+			<-c.Done()
+			return "", c.Err()
+		}, abide.StartToClose(time.Minute), abide.Retry(2).Backoff(time.Second, 1, time.Second))
+		if !errors.Is(err, abide.ErrTimeout) {
+			return "", fmt.Errorf("the error is %v", err)
+		}
+		if err := abide.Sleep(ctx, time.Second); err != nil {
+			return "", err
+		}
+		took := abide.Now(ctx).Sub(start)
+		late, err := abide.Step(ctx, "late", func(c context.Context) (string, error) {
+			<-c.Done()
+			return "late", nil
+		}, abide.StartToClose(time.Minute))
+		return fmt.Sprint(late, " ", took.Round(time.Second)), err
+	})
+	onStage(t, abide.Serve(flow), func(s *stage) {
+		expect(s, flow, abide.None{}, "late 2m2s")
+		same(s, "runs", runs, 2)
+	})
+}
+
+// TestCancelReachesSteps: the loop of steps ends with the one that runs, and the instance
+// is cancelled.
+func TestCancelReachesSteps(t *testing.T) {
+	var runs int
+	flow := abide.NewOrchestration("flow", func(ctx abide.Context, _ abide.None) (string, error) {
+		for i := range 100 {
+			_, err := abide.Step(ctx, fmt.Sprint("step-", i), func(c context.Context) (string, error) {
+				runs++
+				select {
+				case <-c.Done():
+					return "", c.Err()
+				case <-time.After(time.Minute):
+					return "", nil
+				}
+			}, abide.Retry(3))
+			if errors.Is(err, abide.ErrCancelled) {
+				return "", err
+			}
+		}
+		return "all", nil
+	})
+	onStage(t, abide.Serve(flow), func(s *stage) {
+		i, err := flow.Start(s.Context(), s.Engine, abide.None{})
+		s.check(err)
+		s.wait(10*time.Minute + 30*time.Second)
+		s.check(s.Cancel(s.Context(), i.Ref(), "enough"))
+		_, err = i.Result(s.month())
+		same(s, "cancelled", errors.Is(err, abide.ErrCancelled), true)
+		info, err := s.Get(s.Context(), i.Ref())
+		s.check(err)
+		same(s, "status", info.Status, abide.Cancelled)
+		same(s, "runs", runs, 11)
 	})
 }
 

@@ -196,11 +196,17 @@ type activityFunc func(*activityOptions)
 
 func (f activityFunc) activity(o *activityOptions) { f(o) }
 
-// StartToClose is how long one attempt may take; 0 means as long as it likes. Then its context ends, and it counts
-// as failed with [ErrTimeout].
-func StartToClose(d time.Duration) ActivityOption {
-	return activityFunc(func(o *activityOptions) { o.how.StartToClose = wholeMillis(d) })
-}
+// StartToClose is how long one attempt of an activity or a step may take; 0 means as long
+// as it likes. Then its context ends, and it counts as failed with [ErrTimeout]. A step runs
+// inside the turn, so it has to return by itself; if it succeeds in spite of its context, it
+// has succeeded.
+func StartToClose(d time.Duration) StartToCloseOption { return StartToCloseOption(wholeMillis(d)) }
+
+// StartToCloseOption is what [StartToClose] returns.
+type StartToCloseOption time.Duration
+
+func (d StartToCloseOption) activity(o *activityOptions) { o.how.StartToClose = time.Duration(d) }
+func (d StartToCloseOption) step(o *activityOptions)     { o.how.StartToClose = time.Duration(d) }
 
 // ScheduleToClose is how long all attempts together may take, with the waits before and
 // between them; 0 means as long as they like. Then the activity has failed with

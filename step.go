@@ -2,9 +2,11 @@ package abide
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"slices"
+	"time"
 
 	"github.com/abidehq/abide/internal/engine"
 	"github.com/abidehq/abide/internal/history"
@@ -17,7 +19,13 @@ import (
 // before that has them run again. A turn in which steps take longer than
 // [Config.StepGroup] is ended after the step, so that the next one begins when the
 // results before it are durable. An error of the step is kept as well, and with [Retry] the
-// step is tried again after a timer.
+// step is tried again after a timer. [StartToClose] limits how long an attempt may take.
+//
+// A step is not run if the scope of ctx is cancelled: the error is [ErrCancelled]. When the
+// instance is cancelled or terminated while f runs, the context of f ends: at once if this
+// process learns of it first, otherwise within about a second. If f then returns an error
+// because the instance is cancelled, Step returns [ErrCancelled]. Under [Shield] a step
+// runs to its end.
 func Step[T any](ctx Context, name string, f func(ctx context.Context) (T, error), opts ...StepOption) (T, error) {
 	ctx.check("step", name)
 	o := activityOptions{how: history.Activity{MaxAttempts: 1}}
@@ -25,7 +33,9 @@ func Step[T any](ctx Context, name string, f func(ctx context.Context) (T, error
 		opt.step(&o)
 	}
 	for attempt := 1; ; attempt++ {
-		data, failure := ctx.c.Step(name, func(c context.Context) ([]byte, *history.Failure) { return runStep(c, ctx, name, f) })
+		data, failure := ctx.c.Step(name, func(c context.Context) ([]byte, *history.Failure) {
+			return runStep(c, ctx, name, o.how.StartToClose, f)
+		})
 		if failure == nil {
 			v, err := decode[T](ctx.env.codec, data)
 			if err != nil {
@@ -44,15 +54,24 @@ func Step[T any](ctx Context, name string, f func(ctx context.Context) (T, error
 	}
 }
 
-func runStep[T any](c context.Context, ctx Context, name string, f func(context.Context) (T, error)) (data []byte, failure *history.Failure) {
+func runStep[T any](c context.Context, ctx Context, name string, limit time.Duration, f func(context.Context) (T, error)) (data []byte, failure *history.Failure) {
 	defer func() {
 		if v := recover(); v != nil {
 			data, failure = nil, &history.Failure{Type: engine.TypePanic, Message: fmt.Sprintf("panic: %v\n%s", v, debug.Stack())}
 		}
 	}()
+	if limit > 0 {
+		var cancel context.CancelFunc
+		c, cancel = context.WithTimeoutCause(c, limit, engine.ErrTimeout)
+		defer cancel()
+	}
 	v, err := f(c)
 	if err != nil {
-		return nil, failureOf(err)
+		failure := failureOf(err)
+		if errors.Is(context.Cause(c), engine.ErrTimeout) {
+			failure = &history.Failure{Type: engine.TypeTimeout, Message: fmt.Sprintf("step %q did not end within %v: %s", name, limit, failure.Message)}
+		}
+		return nil, failure
 	}
 	data, err = encode(ctx.env.codec, v)
 	if err == nil && len(data) > engine.MaxPayload {

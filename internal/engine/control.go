@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,6 +21,8 @@ type control struct {
 	claim *store.Claim // nil if nothing was asked
 	turn  *turn        // of the instance: what is to be done to it
 	quiet []history.Event
+
+	cancels bool // the instance is asked to come to an end
 }
 
 // patient is who holds a lease and finds out by itself when it is lost.
@@ -181,18 +184,39 @@ func (c *control) do(m *message) error {
 		if err := t.loadAnyhow(); err != nil {
 			return err
 		}
+		if err := c.dropPending(); err != nil {
+			return err
+		}
 		c.quiet = nil // what has ended needs no more remarks
 		t.end(&history.Event{Kind: history.ExecutionTerminated, Name: m.reason}, Terminated)
 		// Whoever there is acknowledges what is left of its messages, which may have been
 		// parked.
 		wake := wakeMessage(info)
-		wake.Route = routeEnded
+		wake.ID, wake.Route = idEnded, routeEnded
 		t.tx.Put = append(t.tx.Put, wake)
 	case bodyEvents: // they are for the code
+		c.cancels = c.cancels || slices.ContainsFunc(m.events, isCancelRequest)
 		b := m.body
 		b.parent, b.orphan = nil, false
 		t.tx.Put = append(t.tx.Put, store.Message{Key: t.claim.Key, ID: m.ID, Body: b.encode()})
 	default:
+	}
+	return nil
+}
+
+// dropPending deletes what waits for an instance that is terminated. A turn that is under
+// way loses its claim by that, and a step of it its context.
+func (c *control) dropPending() error {
+	t := c.turn
+	if c.claim == nil { // it is a turn that does it
+		return nil
+	}
+	pending, err := t.e.store.Pending(t.ctx, t.claim.Key, store.DefaultMessages)
+	if err != nil {
+		return err
+	}
+	for i := range pending {
+		t.tx.Delete = append(t.tx.Delete, store.MessageRef{Key: t.claim.Key, ID: pending[i].ID})
 	}
 	return nil
 }
@@ -258,6 +282,11 @@ func (c *control) commit(revision int64) error {
 		return err
 	}
 	t.committed()
+	if t.ends {
+		t.e.keeper.cancelled(t.claim.Key) // a turn that is under way comes too late
+	} else if turn, ok := t.e.keeper.holder(t.claim.Key).(*turn); ok && c.cancels {
+		turn.steps.cancel()
+	}
 	if in := t.e.cache.take(t.claim.Key); in != nil { // the log has changed since
 		in.close()
 	}

@@ -26,6 +26,9 @@ var (
 
 // Why the context of an activity or a step ended. See [context.Cause].
 var (
+	// ErrCancelRequested: the instance of the step was asked to come to an end.
+	ErrCancelRequested = errors.New("the instance is to be cancelled")
+
 	// ErrLost: nobody waits for the result any more: the activity was cancelled, or was
 	// given to somebody else.
 	ErrLost = errors.New("cancelled: nobody waits for the result any more")

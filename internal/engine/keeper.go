@@ -99,6 +99,16 @@ func (k *keeper) cancelled(key store.Key) {
 	}
 }
 
+// holder returns who works under a lease on the key here, or nil.
+func (k *keeper) holder(key store.Key) holder {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if h := k.holds[key]; h != nil {
+		return h.holder
+	}
+	return nil
+}
+
 // stop ends the keeping, and returns the leases that are left.
 func (k *keeper) stop() []store.Lease {
 	k.mu.Lock()

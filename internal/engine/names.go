@@ -32,6 +32,7 @@ const (
 	idWake   = "wake"
 	idParked = "parked"
 	idExpire = "expire"
+	idEnded  = "ended"
 	idTask   = "task"
 )
 

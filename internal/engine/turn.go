@@ -56,6 +56,8 @@ type turn struct {
 	late      []time.Duration  // by which timers were late that fired
 	lateRoom  [2]time.Duration // for those
 
+	steps stepContext
+
 	span   trace.Span // nil if there is no tracer
 	traced bool       // it has been begun
 	rooted bool       // the instance has no other
@@ -97,6 +99,7 @@ func (e *Engine) turn(c *store.Claim) {
 	t.hold = hold{lease: c.Lease(), holder: t}
 	e.keeper.add(&t.hold)
 	defer t.stop(nil)
+	defer t.steps.end()
 	defer e.keeper.remove(&t.hold)
 	err := t.run()
 	switch {
@@ -347,6 +350,9 @@ func (t *turn) flush() error {
 	incoming := make([]history.Event, 0, len(t.incoming)+1)
 	incoming = append(incoming, history.Event{Kind: history.TurnStarted, At: later(t.claim.Now, t.in.ledger.now), Span: t.spanID()})
 	incoming = append(incoming, t.incoming...)
+	if slices.ContainsFunc(t.incoming, isCancelRequest) {
+		t.steps.cancel()
+	}
 	t.incoming, t.wake = nil, false
 	for i := range incoming {
 		incoming[i].ID = t.in.ledger.lastID + 1
@@ -367,7 +373,7 @@ func later(a, b time.Time) time.Time {
 // watched runs the code, under the eye of the keeper, and takes down what it did.
 func (t *turn) watched(exec Execution, run func(replay.Live) ([]history.Event, error)) error {
 	t.e.keeper.watch(&t.hold, exec)
-	did, err := run(replay.Live{Context: t.ctx, Yield: t.yield})
+	did, err := run(replay.Live{Context: t.ctx, Steps: t.stepsContext, Yield: t.yield})
 	t.e.keeper.watch(&t.hold, nil)
 	if t.owner.Load() {
 		return errAbandoned
@@ -401,7 +407,7 @@ func (t *turn) watched(exec Execution, run func(replay.Live) ([]history.Event, e
 
 // yield reports whether what steps have done should be made durable now.
 func (t *turn) yield() bool {
-	return t.e.clock.Now().Sub(t.started) >= t.e.cfg.StepGroup
+	return t.e.clock.Now().Sub(t.started) >= t.e.cfg.StepGroup || t.steps.cancelled()
 }
 
 // append notes an event for the log.

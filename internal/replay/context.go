@@ -127,7 +127,13 @@ func (c *Context) Send(id, name string, data []byte) {
 }
 
 // Step runs f here and now, and remembers what came of it: in a replayed turn it is
-// not run again. How f fails is up to f.
+// not run again. How f fails is up to f. If the scope is cancelled, f is not run, and the
+// step fails with the scope's failure.
+//
+// The context of f ends when the instance is asked to come to an end, unless the scope is
+// shielded. The request itself comes with a later turn. So a step that fails because of it
+// is a step of type [StepCancelledType] in history, and the code goes on when the scope is
+// cancelled.
 func (c *Context) Step(name string, f func(context.Context) ([]byte, *history.Failure)) ([]byte, *history.Failure) {
 	data, failure := c.step(name, f)
 	switch {
@@ -138,8 +144,20 @@ func (c *Context) Step(name string, f func(context.Context) ([]byte, *history.Fa
 	case c.x.live.Yield != nil && c.x.live.Yield():
 		c.x.yield()
 	}
+	if failure != nil && failure.Type == StepCancelledType {
+		if c.scope.cancelled == nil {
+			f := &Future{x: c.x, name: name, scope: c.scope}
+			c.scope.add(f)
+			c.Wait(f)
+		}
+		return nil, c.scope.cancelled
+	}
 	return data, failure
 }
+
+// StepCancelledType is the type of the failure of a step whose instance was asked to come
+// to an end while it ran, or before it ran.
+const StepCancelledType = "abide.StepCancelled"
 
 func (c *Context) step(name string, f func(context.Context) ([]byte, *history.Failure)) ([]byte, *history.Failure) {
 	c.x.mustLive()
@@ -161,9 +179,24 @@ func (c *Context) step(name string, f func(context.Context) ([]byte, *history.Fa
 }
 
 func (c *Context) runStep(f func(context.Context) ([]byte, *history.Failure)) ([]byte, *history.Failure) {
+	if c.scope.cancelled != nil {
+		return nil, c.scope.cancelled
+	}
+	live := &c.x.live
+	ctx := live.Context
+	if live.Steps != nil && c.scope.isBelow(c.x.root) {
+		ctx = live.Steps()
+	}
+	asked := func() bool { return ctx != live.Context && ctx.Err() != nil && live.Context.Err() == nil }
+	if asked() {
+		return nil, &history.Failure{Type: StepCancelledType, Message: "not run: the instance is to be cancelled", Final: true}
+	}
 	c.x.inStep.Store(true)
 	defer c.x.inStep.Store(false) // also when f panics
-	data, failure := f(c.x.live.Context)
+	data, failure := f(ctx)
+	if failure != nil && asked() {
+		failure = &history.Failure{Type: StepCancelledType, Message: failure.Message, Final: true}
+	}
 	return data, failure.Bounded()
 }
 

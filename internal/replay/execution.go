@@ -70,8 +70,12 @@ type Execution struct {
 
 // Live is what the code of a new turn needs of the world.
 type Live struct {
-	// Context is that of steps.
+	// Context is that of the turn.
 	Context context.Context //nolint:containedctx // the context of one call, handed through the code
+
+	// Steps returns the context of steps that are given up when the instance is cancelled:
+	// it ends as soon as a request to cancel it is on its way. Nil means Context.
+	Steps func() context.Context
 
 	// Yield is asked after each step whether what was done so far should be made
 	// durable before the code goes on. Nil means no.

@@ -63,6 +63,16 @@ func (s *Scope) newBelow() *Scope {
 	return b
 }
 
+// isBelow reports whether the scope is another one, or is cancelled with it.
+func (s *Scope) isBelow(other *Scope) bool {
+	for ; s != nil; s = s.parent {
+		if s == other {
+			return true
+		}
+	}
+	return false
+}
+
 // leave says that nothing more will be asked for under the scope. It is let go as soon
 // as nothing is open under it.
 func (s *Scope) leave() {

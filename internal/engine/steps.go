@@ -1,0 +1,92 @@
+package engine
+
+import (
+	"context"
+	"sync"
+
+	"github.com/abidehq/abide/internal/history"
+	"github.com/abidehq/abide/store"
+)
+
+// stepContext is the context of the steps of a turn. It ends when a request to cancel the
+// instance is on its way: the code gets the request with a later turn, and its step should
+// not keep it waiting. Who commits the request in this process says so; one that another
+// process has committed is found by looking for it while a step runs.
+type stepContext struct {
+	mu    sync.Mutex
+	run   uint64          // of the execution
+	ctx   context.Context //nolint:containedctx // of the steps of one turn
+	stop  context.CancelCauseFunc
+	asked bool        // there is a request
+	ended bool        // the turn is over
+	next  func() bool // stops the next look
+}
+
+// stepsContext returns the context of steps, and has requests looked for from now on.
+func (t *turn) stepsContext() context.Context {
+	s := &t.steps
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ctx == nil {
+		s.run = t.in.info.run
+		s.ctx, s.stop = context.WithCancelCause(t.ctx)
+		if s.asked {
+			s.stop(ErrCancelRequested)
+		}
+		s.next = t.e.clock.AfterFunc(maxTick, t.lookForCancel)
+	}
+	return s.ctx
+}
+
+// cancel ends the context of steps.
+func (s *stepContext) cancel() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked = true
+	if s.stop != nil {
+		s.stop(ErrCancelRequested)
+	}
+}
+
+func (s *stepContext) cancelled() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.asked
+}
+
+// end stops the looks.
+func (s *stepContext) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ended = true
+	if s.next != nil {
+		s.next()
+		s.stop(nil)
+	}
+}
+
+// lookForCancel looks for a request among the messages that wait for the instance.
+func (t *turn) lookForCancel() {
+	s := &t.steps
+	s.mu.Lock()
+	ctx, run := s.ctx, s.run
+	s.mu.Unlock()
+	pending, err := t.e.store.Pending(ctx, t.claim.Key, store.DefaultMessages)
+	if err != nil && ctx.Err() == nil {
+		t.e.log.Warn("pending messages not read", aboutClaim(t.claim), "error", err)
+	}
+	for i := range pending {
+		b, err := decodeBody(pending[i].Body)
+		if err == nil && (b.run == 0 || b.run == run) && len(b.events) > 0 && isCancelRequest(b.events[0]) {
+			s.cancel()
+			return
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.ended {
+		s.next = t.e.clock.AfterFunc(maxTick, t.lookForCancel)
+	}
+}
+
+func isCancelRequest(e history.Event) bool { return e.Kind == history.CancelRequested }

@@ -237,7 +237,7 @@ func TestFullDiskCanBeEmptied(t *testing.T) {
 	growing := map[string]*store.Tx{
 		"put":            {Put: []store.Message{{Key: key(100), ID: "m", Route: "r"}}},
 		"append":         {Append: []store.Append{{Key: key(3), At: 2, Entries: [][]byte{{3}}}}},
-		"move":           {Retime: []store.Retime{{Ref: store.MessageRef{Key: key(3), ID: "m"}, VisibleAt: start}}},
+		"move":           {Retime: []store.Retime{{Ref: store.MessageRef{Key: key(7), ID: "m"}, VisibleAt: start}}},
 		"put record":     {PutRecords: []store.PutRecord{{Record: store.Record{Key: ballastKey(100)}}}},
 		"finish and put": {Finish: finish(3), Put: []store.Message{{Key: key(100), ID: "m", Route: "r"}}},
 	}

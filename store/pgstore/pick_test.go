@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide/internal/rows"
+	"github.com/abidehq/abide/internal/testenv"
 	"github.com/abidehq/abide/store"
 )
 
@@ -46,6 +47,35 @@ func TestNoneMeansNothingIsReady(t *testing.T) {
 	}
 	if n := <-claimed; n != 1 {
 		t.Errorf("%d keys were claimed, want 1", n)
+	}
+}
+
+// TestClaimSurvivesADeadlock: a claim that the server chose to end a deadlock with an update
+// is tried again.
+func TestClaimSurvivesADeadlock(t *testing.T) {
+	t.Parallel()
+	s := open(t, testenv.SharedPostgres(t).Database(t), Options{})
+	both := put("turns", "order-1", "a", "order")
+	both.Put = append(both.Put, put("turns", "order-1", "b", "order").Put...) // it has a row of its own
+	if err := s.Commit(t.Context(), both); err != nil {
+		t.Fatal(err)
+	}
+	brief := request(1, 0)
+	brief.Lease = time.Millisecond
+	first, err := s.Claim(t.Context(), brief)
+	if err != nil || len(first) != 1 {
+		t.Fatalf("claim: %v, %v", first, err)
+	}
+	// It fails where a deadlock would: when the attempt of an ended lease is counted.
+	execute(t, s.db.config.conn.ConnString(), `CREATE SEQUENCE public.tries;
+CREATE FUNCTION public.deadlock() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+	IF nextval('public.tries') < 3 THEN RAISE EXCEPTION 'deadlock detected' USING ERRCODE = 'deadlock_detected'; END IF;
+	RETURN NEW;
+END $$;
+CREATE TRIGGER deadlock BEFORE UPDATE ON abide.messages FOR EACH ROW EXECUTE FUNCTION public.deadlock()`)
+	claims, err := s.Claim(t.Context(), request(1, time.Minute))
+	if err != nil || len(claims) != 1 || claims[0].Attempt() != 2 {
+		t.Errorf("claim: %v, %v, want the second attempt", claims, err)
 	}
 }
 

@@ -12,6 +12,10 @@ import (
 // bodyFormat is the first byte of every message body.
 const bodyFormat = 1
 
+// maxFormat is a format that no release will reach: what begins with a greater byte is not
+// the body of a message.
+const maxFormat = 15
+
 // bodyKind says what a message to an instance is about. The numbers are on disk.
 type bodyKind uint64
 
@@ -92,7 +96,14 @@ func (b *body) encode() []byte {
 
 var errBody = errors.New("not the body of a message")
 
+// errLater is the error of what a later release has written: a message or an event of a
+// kind, or with a flag, that this one does not know.
+var errLater = errors.New("written by a later release")
+
 func decodeBody(data []byte) (body, error) {
+	if len(data) > 0 && data[0] > bodyFormat && data[0] <= maxFormat {
+		return body{}, fmt.Errorf("abide: message of format %d, this release knows %d: %w", data[0], bodyFormat, errLater)
+	}
 	r := read(data)
 	r.Format(bodyFormat)
 	b := body{kind: bodyKind(r.Number()), run: r.Uint64()}
@@ -108,14 +119,18 @@ func decodeBody(data []byte) (body, error) {
 	for r.Err == nil && len(r.Data) > 0 {
 		b.events = append(b.events, r.event())
 	}
-	if r.Err != nil {
+	known := uint64(flagAwaited | flagInfo | flagParent | flagOrphan)
+	switch {
+	case len(data) > 1 && b.kind > bodyParked:
+		return body{}, fmt.Errorf("abide: message of kind %d: %w", b.kind, errLater)
+	case flags&^known != 0:
+		return body{}, fmt.Errorf("abide: message with flags %#x: %w", flags, errLater)
+	case r.later != nil:
+		return body{}, fmt.Errorf("abide: message: %w: %w", r.later, errLater)
+	case r.Err != nil:
 		return body{}, fmt.Errorf("abide: message: %w", r.Err)
-	}
-	if b.kind < bodyStart || b.kind > bodyParked {
+	case b.kind < bodyStart:
 		return body{}, fmt.Errorf("abide: message of kind %d: %w", b.kind, errBody)
-	}
-	if flags&^(flagAwaited|flagInfo|flagParent|flagOrphan) != 0 {
-		return body{}, fmt.Errorf("abide: message with flags %#x: %w", flags, errBody)
 	}
 	return b, nil
 }
@@ -140,9 +155,12 @@ func encodeEvent(e *history.Event) []byte {
 }
 
 // reader takes a body apart. After an error it returns zeros.
-type reader struct{ wire.Reader }
+type reader struct {
+	wire.Reader
+	later error // of an event that a later release has written
+}
 
-func read(data []byte) reader { return reader{wire.Reader{Data: data}} }
+func read(data []byte) reader { return reader{Reader: wire.Reader{Data: data}} }
 
 func (r *reader) event() history.Event {
 	data := r.Bytes()
@@ -153,5 +171,13 @@ func (r *reader) event() history.Event {
 	if err != nil {
 		r.Fail(err.Error())
 	}
+	if unknownEvent(err) {
+		r.later = err
+	}
 	return e
+}
+
+// unknownEvent reports whether an event cannot be read because a later release has written it.
+func unknownEvent(err error) bool {
+	return (errors.Is(err, history.ErrKind) || errors.Is(err, history.ErrVersion)) && !errors.Is(err, history.ErrWire)
 }

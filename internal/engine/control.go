@@ -59,6 +59,8 @@ func (e *Engine) control(c *store.Claim) {
 	}
 	switch {
 	case err == nil:
+	case errors.Is(err, errLater):
+		e.giveBackLater(c)
 	case errors.Is(err, store.ErrClaimLost):
 		e.lose(queueControl)
 	default:
@@ -74,7 +76,10 @@ func (e *Engine) control(c *store.Claim) {
 func (e *Engine) tryControl(ctx context.Context, c *store.Claim, of *Info) error {
 	ref := refOf(c.Key)
 	var tx store.Tx
-	messages := decodeAll(e, c, &tx)
+	messages, err := decodeAll(e, c, &tx)
+	if err != nil {
+		return err
+	}
 	info, err := e.Client.Get(ctx, ref)
 	if errors.Is(err, ErrNotFound) { // and so nobody cares
 		tx.Finish = []store.Finish{{Lease: c.Lease()}}

@@ -68,6 +68,10 @@ type Config struct {
 	TurnAttempts int
 	TaskCrashes  int
 
+	// Unknown is how long a message or a history that a later release has written is left to
+	// processes that know it, before it is dealt with as what cannot be read.
+	Unknown time.Duration
+
 	// Build identifies the program: see [trial]. Empty means that of [programBuild].
 	Build string
 
@@ -99,6 +103,7 @@ func (c *Config) setDefaults() {
 	setDefault(&c.Blocked, DefaultBlocked)
 	setDefault(&c.TurnAttempts, DefaultTurnAttempts)
 	setDefault(&c.TaskCrashes, DefaultTaskCrashes)
+	setDefault(&c.Unknown, DefaultUnknown)
 	setDefault(&c.MaxHistory, MaxHistory)
 	setDefault(&c.MaxOpen, MaxOpen)
 }
@@ -134,6 +139,7 @@ type Engine struct {
 
 	suspects suspects
 	deferred deferrals
+	unknown  seenKeys
 	peers    peers
 
 	claiming     context.Context //nolint:containedctx // ends when the engine claims no more

@@ -101,7 +101,7 @@ func (t *turn) read(skip bool) error {
 			in.ledger.note(&e)
 		case skip:
 		default:
-			return stallf("undecodable history: event %d: %v", n, err)
+			return &stallError{cause: laterCause(err), reason: fmt.Sprintf("undecodable history: event %d: %v", n, err)}
 		}
 		in.ledger.bytes += int64(len(entry))
 		if size += len(entry) + eventOverhead; size <= keptHistory {

@@ -58,4 +58,5 @@ const (
 	DefaultTurnAttempts = 10
 	DefaultTaskCrashes  = 10
 	DefaultDrain        = 10 * time.Second
+	DefaultUnknown      = 10 * time.Minute
 )

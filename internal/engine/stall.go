@@ -73,7 +73,10 @@ func (t *turn) stallNow(why *stallError) error {
 	}
 	t = &turn{e: e, ctx: ctx, claim: c, in: &instance{info: info, length: c.LogLength}}
 	tx := &t.tx
-	keep := messageIDs(t.decode())
+	keep := make([]string, len(c.Messages))
+	for i := range c.Messages {
+		keep[i] = c.Messages[i].ID
+	}
 	if !info.origin.valid() {
 		info.origin = failed.under()
 	}

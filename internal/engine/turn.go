@@ -118,6 +118,8 @@ func (e *Engine) turn(c *store.Claim) {
 	case errors.Is(err, store.ErrConflict): // something was asked about the instance meanwhile
 		e.lose(queueTurns)
 		e.giveBack(c)
+	case errors.Is(err, errLater):
+		e.giveBackLater(c)
 	case errors.Is(err, errElsewhere):
 		e.leaveToAnother(t)
 	case errors.Is(err, store.ErrClaimLost), errors.Is(err, errAbandoned), errors.Is(err, ErrLost):
@@ -152,7 +154,10 @@ func (e *Engine) release(c *store.Claim, after time.Duration) {
 // run does what is to be done about the claim, and commits it. An error means that
 // nothing was committed.
 func (t *turn) run() error {
-	messages := t.decode()
+	messages, err := t.decode()
+	if err != nil {
+		return err
+	}
 	unreadable := t.tx.PutRecords
 	if err := t.find(messages); err != nil {
 		return err
@@ -179,6 +184,9 @@ func (t *turn) run() error {
 			if bad.cause == causeMismatch && !t.stalledHere() && t.otherBuild() && t.leaveTurn() {
 				return errElsewhere
 			}
+			if bad.cause == causeLater && t.e.leaveLater(t.claim, bad) {
+				return fmt.Errorf("%w: %w", bad, errLater)
+			}
 			return t.stall(bad)
 		} else if err != nil {
 			return err
@@ -186,7 +194,7 @@ func (t *turn) run() error {
 		t.putNext()
 		t.answerParent()
 	}
-	err := t.commit()
+	err = t.commit()
 	for i := 0; i < maxRebases && errors.Is(err, store.ErrConflict); i++ {
 		if err = t.rebase(messages, unreadable); err == nil {
 			err = t.commit()
@@ -225,15 +233,21 @@ func (t *turn) afterEnd(messages []message) {
 }
 
 // decode reads the messages. Those that cannot be read go to quarantine.
-func (t *turn) decode() []message {
+func (t *turn) decode() ([]message, error) {
 	return decodeAll(t.e, t.claim, &t.tx)
 }
 
-func decodeAll(e *Engine, c *store.Claim, tx *store.Tx) []message {
+// decodeAll reads messages. Those that cannot be read go to quarantine, unless a later
+// release has written one: then the error matches errLater, and the claim is to be left to
+// a process that knows it.
+func decodeAll(e *Engine, c *store.Claim, tx *store.Tx) ([]message, error) {
 	messages := make([]message, 0, len(c.Messages))
 	for i := range c.Messages {
 		m := &c.Messages[i]
 		b, err := decodeBody(m.Body)
+		if errors.Is(err, errLater) && e.leaveLater(c, err) {
+			return nil, err
+		}
 		if err != nil {
 			e.log.Error("a message cannot be read and goes to quarantine", aboutClaim(c), "message", m.ID, "error", err)
 			tx.PutRecords = append(tx.PutRecords, store.Quarantine(*m, c.Route, ReasonUndecodable, c.Now))
@@ -241,7 +255,7 @@ func decodeAll(e *Engine, c *store.Claim, tx *store.Tx) []message {
 		}
 		messages = append(messages, message{m, b})
 	}
-	return messages
+	return messages, nil
 }
 
 // Reasons for which the engine puts messages into quarantine, besides those of the

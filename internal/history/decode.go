@@ -17,6 +17,10 @@ var (
 	ErrWire    = errors.New("malformed event")
 )
 
+// maxVersion is a version that no release will reach: what begins with a greater byte is
+// not an event.
+const maxVersion = 15
+
 // maxDepth is how deep causes of failures may be nested.
 const maxDepth = 100
 
@@ -24,6 +28,9 @@ const maxDepth = 100
 func Parse(b []byte) (Event, error) {
 	if len(b) == 0 {
 		return Event{}, fmt.Errorf("history: parse: empty entry: %w", ErrWire)
+	}
+	if b[0] > maxVersion {
+		return Event{}, fmt.Errorf("history: parse: version %d, this program reads version %d: %w: %w", b[0], wireVersion, ErrVersion, ErrWire)
 	}
 	if b[0] != wireVersion {
 		return Event{}, fmt.Errorf("history: parse: version %d, this program reads version %d: %w", b[0], wireVersion, ErrVersion)

@@ -71,7 +71,8 @@ type Client interface {
 	// Quarantine lists messages that could not be handled.
 	Quarantine(ctx context.Context, filter QuarantineFilter) (QuarantinePage, error)
 
-	// Redrive puts a quarantined message back, as if it had never been tried.
+	// Redrive puts a quarantined message back, as if it had never been tried. The task of an
+	// activity for which no instance waits any more is refused with [ErrState].
 	Redrive(ctx context.Context, tenant, id string) error
 
 	// Discard removes a quarantined message for good.

@@ -163,7 +163,8 @@ const (
 // Retry is how often an activity or a step is tried; 0 means until it succeeds. Between
 // two attempts there is a second, then two, four, … up to a minute; see
 // [RetryOption.Backoff]. An activity that says nothing is tried five times, a step once. An attempt
-// that takes its process down counts as well.
+// that takes its process down counts as well, and ten of these in a row fail an activity
+// with an [Error] of type abide.Crashed, however many attempts it has.
 func Retry(attempts int) RetryOption {
 	return RetryOption{attempts: max(attempts, 0), backoff: defaultBackoff, most: defaultBackoffMax, factor: defaultFactor}
 }

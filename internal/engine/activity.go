@@ -101,6 +101,14 @@ func (t *Task) run() {
 		}, t.Attempt-1)
 		return
 	}
+	if crashes := t.claim.Attempt() - 1; crashes >= t.e.cfg.TaskCrashes {
+		t.owner.Store(true)
+		t.fail(&history.Failure{
+			Type: TypeCrashed, Final: true,
+			Message: fmt.Sprintf("it was begun %d times in a row and did not come to an end: its process was lost each time", crashes),
+		}, t.Attempt-1)
+		return
+	}
 	t.called = true
 	t.setAlarms()
 	data, failure := t.call()
@@ -110,6 +118,7 @@ func (t *Task) run() {
 	case !t.owner.CompareAndSwap(false, true): // it was too late
 	case errors.Is(cause, ErrLost):
 		t.e.lose(QueueActivities)
+		t.sweep()
 	case errors.Is(cause, ErrTimeout) && failure != nil:
 		// The instance is told by a message of its own, and will not look at this.
 		failure = timeoutFailure(fmt.Sprintf("activity %q did not end in time: %s", t.Name, failure.Message))
@@ -273,6 +282,7 @@ func (t *Task) commit(tx *store.Tx, failure *history.Failure, again bool) {
 			return
 		case expected(err):
 			t.e.lose(QueueActivities)
+			t.sweep()
 			return
 		case errors.Is(err, store.ErrInvalid) && !t.refused:
 			t.refused = true
@@ -347,6 +357,26 @@ func (t *Task) save() error {
 	}
 	t.version++
 	return nil
+}
+
+// sweep removes the details of an attempt that was lost if the task is gone: a heartbeat may
+// have been saved after the commit that deleted the task and its record.
+func (t *Task) sweep() {
+	t.mu.Lock()
+	saved := !t.savedAt.IsZero()
+	t.mu.Unlock()
+	if !saved {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), t.e.cfg.Lease)
+	defer cancel()
+	pending, err := t.e.store.Pending(ctx, t.claim.Key, 1)
+	if err == nil && len(pending) == 0 {
+		err = t.e.store.Commit(ctx, &store.Tx{DeleteRecords: []store.DeleteRecord{{Key: heartbeatKey(t.claim.Key), Expect: store.AnyVersion}}})
+	}
+	if err != nil && !errors.Is(err, store.ErrClosed) {
+		t.e.log.Warn("heartbeat record not removed", t.about(), "error", err)
+	}
 }
 
 func (t *Task) heartbeatRecord() store.PutRecord {

@@ -561,3 +561,44 @@ func TestMaxActivitiesAreUnderWayAtATime(t *testing.T) {
 		}
 	})
 }
+
+// hooked is a store that calls a function before it reads a record of a heartbeat, once.
+type hooked struct {
+	store.Store
+	before func()
+}
+
+func (s *hooked) Get(ctx context.Context, key store.RecordKey) (store.Record, error) {
+	if before := s.before; key.Kind == kindHeartbeat && before != nil {
+		s.before = nil
+		before()
+	}
+	return s.Store.Get(ctx, key)
+}
+
+// TestHeartbeatSavedAfterItsTaskIsDeleted: another process takes the task back, with the
+// record of its heartbeats, while one is being saved. The record does not stay.
+func TestHeartbeatSavedAfterItsTaskIsDeleted(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		saved := 0
+		r.flow("flow", calling(history.Activity{}))
+		hook := &hooked{Store: r.tape}
+		r.act("act", func(ctx context.Context, task *Task) ([]byte, *history.Failure) {
+			hook.before = func() {
+				r.must(r.tape.Commit(ctx, &store.Tx{
+					Delete:        []store.MessageRef{{Key: task.claim.Key, ID: idTask}},
+					DeleteRecords: []store.DeleteRecord{{Key: heartbeatKey(task.claim.Key), Expect: store.AnyVersion}},
+				}))
+			}
+			r.must(task.Heartbeat([]byte("details")))
+			saved = r.records(kindHeartbeat)
+			<-ctx.Done()
+			return nil, failure("stopped")
+		})
+		r.serve(func(c *Config) { c.Store = hook })
+		r.begin("i", "flow", "")
+		r.pass(time.Hour)
+		want(r, "records that were saved", saved, 1)
+		want(r, "records that are left", r.records(kindHeartbeat), 0)
+	})
+}

@@ -32,10 +32,12 @@ func (e *Engine) serveControl() {
 	e.serve(req, maxControls, e.control)
 }
 
-// serveActivities claims tasks until the engine is closed.
+// serveActivities claims tasks until the engine is closed. The store does not count their
+// deliveries: the engine fails an activity that crashed too often, so that its instance is
+// told.
 func (e *Engine) serveActivities() {
 	routes := slices.Sorted(maps.Keys(e.cfg.Activities))
-	req := store.ClaimRequest{Queue: QueueActivities, Routes: routes, MaxAttempts: e.cfg.TaskCrashes}
+	req := store.ClaimRequest{Queue: QueueActivities, Routes: routes}
 	e.serve(req, e.cfg.MaxActivities, e.activity)
 }
 

@@ -63,8 +63,9 @@ type Config struct {
 	Blocked time.Duration
 
 	// TurnAttempts is how often a message may be delivered to an instance, and not come
-	// to a commit, before the instance stalls. TaskCrashes is how often an activity may
-	// be begun, and not come to an end, before its task goes to quarantine.
+	// to a commit, before the instance stalls. TaskCrashes is how often in a row an
+	// activity may be begun, and not come to an end because its process was lost, before
+	// it fails with TypeCrashed, whatever its retry policy says.
 	TurnAttempts int
 	TaskCrashes  int
 

@@ -48,7 +48,8 @@ func (c *Client) Quarantine(ctx context.Context, tenant *string, limit int, curs
 	return list, page.Next, nil
 }
 
-// Redrive puts a quarantined message back, as if it had never been tried.
+// Redrive puts a quarantined message back, as if it had never been tried. The task of an
+// activity for which no instance waits any more is refused with [ErrState].
 func (c *Client) Redrive(ctx context.Context, tenant, id string) error {
 	r, err := c.quarantined(ctx, "redrive", tenant, id)
 	if err != nil {
@@ -59,11 +60,39 @@ func (c *Client) Redrive(ctx context.Context, tenant, id string) error {
 		return wrap("redrive", err)
 	}
 	for i := range tx.Put {
-		if tx.Put[i].Key.Queue == queueTurns {
-			tx.Put[i].Route = "" // the instance has one, which may be another one by now
+		switch m := &tx.Put[i]; m.Key.Queue {
+		case queueTurns:
+			m.Route = "" // the instance has one, which may be another one by now
+		case QueueActivities:
+			if err := c.checkAwaited(ctx, m); err != nil {
+				return err
+			}
 		}
 	}
 	return wrap("redrive", c.store.Commit(ctx, tx))
+}
+
+// checkAwaited reports whether an instance waits for the activity of a task. A task that
+// cannot be read is not its business.
+func (c *Client) checkAwaited(ctx context.Context, m *store.Message) error {
+	t, err := decodeTask(m.Body)
+	if err != nil {
+		return nil
+	}
+	ref := Ref{Tenant: m.Key.Tenant, ID: t.instance}
+	info, events, err := c.History(ctx, ref, 0)
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return err
+	}
+	var book ledger
+	for i := range events {
+		book.note(&events[i])
+	}
+	if err != nil || info.Status.Ended() || info.run != t.run || book.open[t.event.ID] == nil {
+		return fmt.Errorf("abide: redrive: instance %v does not wait for activity %q of event %d any more, discard the message: %w",
+			ref, t.event.Name, t.event.ID, ErrState)
+	}
+	return nil
 }
 
 // Discard removes a quarantined message for good.

@@ -261,7 +261,57 @@ func TestUnservedRoutesAreVisible(t *testing.T) {
 	})
 }
 
-func TestPoisonTaskGoesToQuarantineAndCompletesAfterRedrive(t *testing.T) {
+// TestActivityThatCrashesTooOftenFails: whatever its retry policy says, the instance is told.
+func TestActivityThatCrashesTooOftenFails(t *testing.T) {
+	for _, attempts := range []int32{0, 20} {
+		t.Run(fmt.Sprint("retry ", attempts), func(t *testing.T) {
+			inBubble(t, func(r *rig) {
+				r.flow("flow", calling(history.Activity{MaxAttempts: attempts}))
+				runs := 0
+				r.act("act", func(_ context.Context, task *Task) ([]byte, *history.Failure) {
+					runs++
+					return fmt.Append(nil, task.Attempt), nil
+				})
+				acts := r.acts
+				for id, crashes := range map[string]int{"enough": DefaultTaskCrashes - 1, "too often": DefaultTaskCrashes} {
+					r.acts = nil
+					r.again()
+					r.begin(id, "flow", "")
+					r.pass(0)
+					r.crash(QueueActivities, "act", crashes)
+					r.acts = acts
+					r.again()
+					r.pass(time.Minute)
+				}
+				want(r, "attempt", r.result("enough"), fmt.Sprint(DefaultTaskCrashes))
+				info := r.until("too often", Failed)
+				want(r, "type", info.Failure.Type, TypeCrashed)
+				want(r, "attempts", info.Failure.Attempt, DefaultTaskCrashes)
+				want(r, "runs", runs, 1)
+				want(r, "in quarantine", len(r.quarantined()), 0)
+			})
+		})
+	}
+}
+
+// quarantineTask has a task go to quarantine as undelivered too often, which a store does for
+// who claims with a limit, and returns the ID that it has there.
+func (r *rig) quarantineTask(route string) string {
+	r.Helper()
+	r.crash(QueueActivities, route, 1)
+	claims, err := r.tape.Claim(r.Context(), store.ClaimRequest{
+		Queue: QueueActivities, Routes: []string{route}, Max: 1, Lease: time.Minute, MaxAttempts: 1,
+	})
+	r.must(err)
+	list, _, err := r.Quarantine(r.Context(), nil, 0, "")
+	r.must(err)
+	if len(claims) != 0 || len(list) != 1 || list[0].Reason != store.ReasonAttempts || list[0].Queue != QueueActivities || list[0].Route != route {
+		r.Fatalf("%d claims, in quarantine: %+v", len(claims), list)
+	}
+	return list[0].ID
+}
+
+func TestQuarantinedTaskCompletesAfterRedrive(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		r.flow("flow", func(c *replay.Context, _ []byte) replay.Outcome {
 			return outcome(c, c.Activity("echo", []byte("x"), history.Activity{}))
@@ -269,23 +319,55 @@ func TestPoisonTaskGoesToQuarantineAndCompletesAfterRedrive(t *testing.T) {
 		r.serve()
 		r.begin("i", "flow", "")
 		r.pass(0)
-		r.crash(QueueActivities, "echo", DefaultTaskCrashes)
+		id := r.quarantineTask("echo")
 		r.act("echo", echo)
 		r.again()
-		r.pass(time.Minute)
-		want(r, "status", r.info("i").Status, Running)
-		list, _, err := r.Quarantine(r.Context(), nil, 0, "")
-		r.must(err)
-		if len(list) != 1 || list[0].Reason != store.ReasonAttempts || list[0].Queue != QueueActivities || list[0].Route != "echo" {
-			r.Fatalf("in quarantine: %+v", list)
-		}
-		r.must(r.Redrive(r.Context(), "", list[0].ID))
+		r.must(r.Redrive(r.Context(), "", id))
 		want(r, "result", r.result("i"), "x")
 		want(r, "in quarantine", len(r.quarantined()), 0)
-		r.wantErr(r.Redrive(r.Context(), "", list[0].ID), ErrNotFound)
-		r.wantErr(r.Discard(r.Context(), "", list[0].ID), ErrNotFound)
+		r.wantErr(r.Redrive(r.Context(), "", id), ErrNotFound)
+		r.wantErr(r.Discard(r.Context(), "", id), ErrNotFound)
 		r.wantErr(r.Discard(r.Context(), "", ""), ErrInvalid)
 	})
+}
+
+// TestQuarantinedTaskThatNobodyWaitsForIsNotRedriven: its instance has ended, was deleted,
+// started again, or has given the activity up.
+func TestQuarantinedTaskThatNobodyWaitsForIsNotRedriven(t *testing.T) {
+	for name, end := range map[string]func(r *rig){
+		"terminated": func(r *rig) { r.must(r.Terminate(r.Context(), Ref{ID: "i"}, "")) },
+		"deleted": func(r *rig) {
+			r.must(r.Terminate(r.Context(), Ref{ID: "i"}, ""))
+			r.until("i", Terminated)
+			r.must(r.Delete(r.Context(), Ref{ID: "i"}))
+		},
+		"restarted": func(r *rig) {
+			r.must(r.Terminate(r.Context(), Ref{ID: "i"}, ""))
+			r.until("i", Terminated)
+			r.must(r.Restart(r.Context(), Ref{ID: "i"}))
+		},
+		"given up": func(r *rig) { r.raise("i", "go", "") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(r *rig) {
+				r.flow("flow", func(c *replay.Context, _ []byte) replay.Outcome {
+					f := c.Activity("echo", []byte("x"), history.Activity{})
+					receive(c, "go")
+					c.Cancel(f)
+					return done(receive(c, "go"))
+				})
+				r.serve()
+				r.begin("i", "flow", "")
+				r.pass(0)
+				id := r.quarantineTask("echo")
+				end(r)
+				r.pass(time.Second)
+				r.wantErr(r.Redrive(r.Context(), "", id), ErrState, "echo", "discard")
+				want(r, "in quarantine", len(r.quarantined()), 1)
+				r.must(r.Discard(r.Context(), "", id))
+			})
+		})
+	}
 }
 
 func TestQuarantinedMessageCanBeDiscarded(t *testing.T) {

@@ -67,8 +67,22 @@ func LengthConflict(key Key, expected, actual int) error {
 // VersionConflict returns the [ErrConflict] of a record that has another version
 // than expected; version 0 is that of a record that does not exist.
 func VersionConflict(key RecordKey, expected, actual int64) error {
-	return fmt.Errorf("store: commit: record %v has version %d, expected %d: %w", key, actual, expected, ErrConflict)
+	return &RecordConflict{Key: key, Expected: expected, Actual: actual}
 }
+
+// RecordConflict is the [ErrConflict] of a record, for a caller that wants to know which.
+type RecordConflict struct {
+	Key              RecordKey
+	Expected, Actual int64 // versions
+}
+
+// Error returns the conflict for people.
+func (e *RecordConflict) Error() string {
+	return fmt.Sprintf("store: commit: record %v has version %d, expected %d: %v", e.Key, e.Actual, e.Expected, ErrConflict)
+}
+
+// Unwrap returns [ErrConflict].
+func (e *RecordConflict) Unwrap() error { return ErrConflict }
 
 // ClaimLost returns the [ErrClaimLost] of a lease.
 func ClaimLost(verb string, lease Lease) error {

@@ -1,8 +1,10 @@
 package engine
 
 import (
+	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -308,6 +310,57 @@ func TestChildWithAnIDThatExists(t *testing.T) {
 		r.raise("taken", "go", "untouched")
 		want(r, "result", r.result("taken"), "untouched")
 	})
+}
+
+// gets counts reads of records.
+type gets struct {
+	store.Store
+	n atomic.Int64
+}
+
+func (s *gets) Get(ctx context.Context, key store.RecordKey) (store.Record, error) {
+	s.n.Add(1)
+	return s.Store.Get(ctx, key)
+}
+
+// TestOneIDOfManyChildrenExists: that is found without a look at each of them.
+func TestOneIDOfManyChildrenExists(t *testing.T) {
+	for _, taken := range []int{1, fewTaken + 2} {
+		t.Run(fmt.Sprint(taken, " taken"), func(t *testing.T) {
+			inBubble(t, func(r *rig) {
+				const n = 100
+				r.flow("leaf", quick)
+				r.flow("taken", waiter)
+				r.flow("parent", func(c *replay.Context, _ []byte) replay.Outcome {
+					var children []*replay.Future
+					for i := range n {
+						children = append(children, c.Child("leaf", fmt.Sprint("c", i), nil, history.Child{}))
+					}
+					c.Wait(children...)
+					exist := 0
+					for _, f := range children {
+						if _, bad := f.Result(); bad != nil && bad.Type == TypeExists {
+							exist++
+						}
+					}
+					return done(fmt.Sprint(exist))
+				})
+				for i := range taken {
+					r.begin(fmt.Sprint("c", 10*i), "taken", "")
+				}
+				counted := &gets{Store: r.tape}
+				r.serve(func(c *Config) { c.Store = counted })
+				r.pass(time.Second)
+				before := counted.n.Load()
+				r.begin("p", "parent", "")
+				r.pass(time.Second)
+				if n := counted.n.Load() - before; taken == 1 && n > 20 {
+					r.Errorf("%d records were read", n)
+				}
+				want(r, "result", r.result("p"), fmt.Sprint(taken))
+			})
+		})
+	}
 }
 
 // TestChildWithItsParentsID is no better.

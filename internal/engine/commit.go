@@ -95,7 +95,7 @@ func (t *turn) commitWithChildren(ctx context.Context) error {
 		c.taken = seen[c.info.ID]
 		seen[c.info.ID] = true
 	}
-	for {
+	for tries := 0; ; tries++ {
 		tx := t.tx
 		tx.Put, tx.PutRecords = slices.Clip(tx.Put), slices.Clip(tx.PutRecords)
 		for _, c := range t.children {
@@ -105,6 +105,9 @@ func (t *turn) commitWithChildren(ctx context.Context) error {
 		if !errors.Is(err, store.ErrConflict) {
 			return err
 		}
+		if tries < fewTaken && t.markTaken(err) {
+			continue
+		}
 		found, err2 := t.findTaken(ctx)
 		if err2 != nil {
 			return err2
@@ -113,6 +116,25 @@ func (t *turn) commitWithChildren(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// fewTaken is how many children whose IDs are taken are found one by one, by the conflict of
+// a commit. If there are more, all of them are looked up.
+const fewTaken = 4
+
+// markTaken notes that the ID of a child is taken if the conflict says so.
+func (t *turn) markTaken(err error) bool {
+	conflict, ok := errors.AsType[*store.RecordConflict](err)
+	if !ok {
+		return false
+	}
+	for _, c := range t.children {
+		if !c.taken && c.info.Ref.record() == conflict.Key {
+			c.taken = true
+			return true
+		}
+	}
+	return false
 }
 
 func (t *turn) findTaken(ctx context.Context) (found bool, err error) {

@@ -62,12 +62,13 @@ func TestRegistrationErrorsAreReturned(t *testing.T) {
 func TestBadConfigurationsAreRefused(t *testing.T) {
 	t.Parallel()
 	for word, cfg := range map[string]abide.Config{
-		"MaxTurns":      {MaxTurns: -1},
-		"MaxActivities": {MaxActivities: -1},
-		"Cache":         {Cache: -1},
-		"MaxHistory":    {MaxHistory: -1},
-		"Lease":         {Lease: time.Millisecond},
-		"Drain":         {Drain: -1},
+		"MaxTurns":        {MaxTurns: -1},
+		"MaxActivities":   {MaxActivities: -1},
+		"Cache":           {Cache: -1},
+		"MaxHistory":      {MaxHistory: -1},
+		"MaxHistoryBytes": {MaxHistoryBytes: -1},
+		"Lease":           {Lease: time.Millisecond},
+		"Drain":           {Drain: -1},
 	} {
 		cfg.Store = "memory:"
 		_, err := abide.Open(t.Context(), cfg)

@@ -40,6 +40,24 @@ func Execution(ctx Context) int {
 	return int(start.Execution)
 }
 
+// HistorySize is how large the history of an execution is.
+type HistorySize struct {
+	Events int
+	Bytes  int64
+
+	// ContinueSuggested: the history has passed 20,000 events or 64 MiB, or half of what
+	// [Config] allows. The execution should continue as new when it can: see
+	// [ContinueAsNew].
+	ContinueSuggested bool
+}
+
+// HistorySizeOf returns how large the history of the execution was when the turn began.
+// It is the same when it is replayed.
+func HistorySizeOf(ctx Context) HistorySize {
+	s := ctx.c.Size()
+	return HistorySize{Events: s.Events, Bytes: s.Bytes, ContinueSuggested: s.Suggested}
+}
+
 // Replaying reports whether what the code does now was done before. Code must not
 // decide by it; it is for what is not part of the orchestration, such as a log.
 func Replaying(ctx Context) bool { return ctx.c.Replaying() }

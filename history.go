@@ -72,6 +72,11 @@ type HistoryEvent struct {
 
 	// Retired is set on a ChangeMarked of [Retired].
 	Retired bool
+
+	// HistoryEvents, HistoryBytes and Suggested are what [HistorySizeOf] says in a turn.
+	HistoryEvents int
+	HistoryBytes  int64
+	Suggested     bool
 }
 
 // HistoryFailure is an error as it is in history.
@@ -165,6 +170,7 @@ func eventFrom(e *history.Event) HistoryEvent {
 	out := HistoryEvent{
 		ID: int(e.ID), Kind: e.Kind.String(), Ref: int(e.Ref), Name: e.Name, Target: e.Target, At: e.At,
 		Data: e.Data, Failure: failureFrom(e.Failure), Build: e.Build, Retired: e.Retired,
+		HistoryEvents: int(e.HistoryEvents), HistoryBytes: e.HistoryBytes, Suggested: e.Suggested,
 	}
 	if s := e.Start; s != nil {
 		out.Start = &HistoryStart{
@@ -229,6 +235,7 @@ func (e *HistoryEvent) event() (history.Event, error) {
 	out := history.Event{
 		ID: n.int32("id", e.ID), Kind: kinds[e.Kind], Ref: n.int32("ref", e.Ref), Name: e.Name, Target: e.Target,
 		Data: e.Data, Failure: e.Failure.failure(&n), Build: e.Build, Retired: e.Retired,
+		HistoryEvents: n.int32("history_events", e.HistoryEvents), HistoryBytes: e.HistoryBytes, Suggested: e.Suggested,
 	}
 	if !e.At.IsZero() {
 		out.At = e.At.UTC()

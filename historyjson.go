@@ -76,6 +76,10 @@ type eventJSON struct {
 	Build    string           `json:"build,omitempty"`
 	Retired  bool             `json:"retired,omitempty"`
 
+	HistoryEvents int   `json:"history_events,omitempty"`
+	HistoryBytes  int64 `json:"history_bytes,omitempty"`
+	Suggested     bool  `json:"suggested,omitempty"`
+
 	// Wire is all of the event as it is on disk, if JSON cannot say it: text that is not
 	// UTF-8, a time that is not in a calendar. It counts, and the rest is for people.
 	Wire []byte `json:"wire,omitempty"`
@@ -86,6 +90,7 @@ func (e HistoryEvent) MarshalJSON() ([]byte, error) {
 	out := eventJSON{
 		ID: e.ID, Kind: e.Kind, Ref: e.Ref, Name: e.Name, Target: e.Target, At: e.At, Data: e.Data,
 		Failure: e.Failure, Start: e.Start, Activity: e.Activity, Child: e.Child, Span: e.Span, Build: e.Build, Retired: e.Retired,
+		HistoryEvents: e.HistoryEvents, HistoryBytes: e.HistoryBytes, Suggested: e.Suggested,
 	}
 	if !e.sayable() {
 		event, err := e.event()
@@ -118,6 +123,7 @@ func (e *HistoryEvent) UnmarshalJSON(data []byte) error {
 	*e = HistoryEvent{
 		ID: in.ID, Kind: in.Kind, Ref: in.Ref, Name: in.Name, Target: in.Target, At: in.At, Data: in.Data,
 		Failure: in.Failure, Start: in.Start, Activity: in.Activity, Child: in.Child, Span: in.Span, Build: in.Build, Retired: in.Retired,
+		HistoryEvents: in.HistoryEvents, HistoryBytes: in.HistoryBytes, Suggested: in.Suggested,
 	}
 	if _, err := e.event(); err != nil {
 		return fmt.Errorf("abide: history: event %d: %w", e.ID, err)

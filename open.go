@@ -83,8 +83,9 @@ type Config struct {
 	Drain time.Duration
 
 	// MaxHistory is the number of events at which an instance stalls: 100,000, unless it
-	// says otherwise.
-	MaxHistory int
+	// says otherwise. MaxHistoryBytes is the same in bytes: 256 MiB. See [HistorySizeOf].
+	MaxHistory      int
+	MaxHistoryBytes int
 
 	// Build identifies the program, so that an instance that has stalled because of its code
 	// goes on under another build: see docs/deploys.md. Empty means the revision of the
@@ -176,7 +177,7 @@ func New(s store.Store, cfg Config) (*Engine, error) {
 		Store: s, Logger: cfg.Logger, Meter: cfg.Meter, Tracer: cfg.Tracer, Executor: code, Routes: routes, Activities: activities,
 		MaxTurns: cfg.MaxTurns, MaxActivities: cfg.MaxActivities, Cache: cfg.Cache, Lease: cfg.Lease,
 		Retention: cfg.Retention, StepGroup: cfg.StepGroup, Blocked: cfg.Blocked, MaxHistory: cfg.MaxHistory,
-		Worker: cfg.Worker, Build: cfg.Build,
+		MaxHistoryBytes: cfg.MaxHistoryBytes, Worker: cfg.Worker, Build: cfg.Build,
 	})
 	if err != nil {
 		return nil, err
@@ -214,7 +215,10 @@ func define(serve []Definition) (*definitions, error) {
 
 func (c *Config) check() error {
 	var errs []error
-	for name, n := range map[string]int{"MaxTurns": c.MaxTurns, "MaxActivities": c.MaxActivities, "Cache": c.Cache, "MaxHistory": c.MaxHistory} {
+	for name, n := range map[string]int{
+		"MaxTurns": c.MaxTurns, "MaxActivities": c.MaxActivities, "Cache": c.Cache,
+		"MaxHistory": c.MaxHistory, "MaxHistoryBytes": c.MaxHistoryBytes,
+	} {
 		if n < 0 {
 			errs = append(errs, fmt.Errorf("abide: config: %s is %d: must not be negative: %w", name, n, ErrInvalid))
 		}

@@ -80,9 +80,10 @@ type Config struct {
 	// that it does not show.
 	Worker string
 
-	// MaxHistory and MaxOpen replace the limits of that name.
-	MaxHistory int
-	MaxOpen    int
+	// MaxHistory, MaxHistoryBytes and MaxOpen replace the limits of that name.
+	MaxHistory      int
+	MaxHistoryBytes int
+	MaxOpen         int
 }
 
 func (c *Config) setDefaults() {
@@ -106,6 +107,7 @@ func (c *Config) setDefaults() {
 	setDefault(&c.TaskCrashes, DefaultTaskCrashes)
 	setDefault(&c.Unknown, DefaultUnknown)
 	setDefault(&c.MaxHistory, MaxHistory)
+	setDefault(&c.MaxHistoryBytes, MaxHistoryBytes)
 	setDefault(&c.MaxOpen, MaxOpen)
 }
 

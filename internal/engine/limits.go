@@ -1,6 +1,10 @@
 package engine
 
-import "time"
+import (
+	"time"
+
+	"github.com/abidehq/abide/store"
+)
 
 // Limits of the engine.
 const (
@@ -24,10 +28,23 @@ const (
 	MaxValue      = 4 << 10
 	MaxValues     = 64
 
-	// WarnHistory is the length of a history from which on a warning is logged, and
-	// MaxHistory that at which the instance stalls.
+	// WarnHistory is the length of a history, in events, from which on a warning is logged
+	// and the code is told to continue as new, and MaxHistory that at which the instance
+	// stalls.
 	WarnHistory = 20_000
 	MaxHistory  = 100_000
+
+	// WarnHistoryBytes is the size of a history, the sum of its entries in bytes, from which
+	// on a warning is logged and the code is told to continue as new, and MaxHistoryBytes
+	// that at which the instance stalls.
+	WarnHistoryBytes = 64 << 20
+	MaxHistoryBytes  = 256 << 20
+
+	// turnBytes and turnOps are what the code of one turn puts into its commit before the
+	// turn ends and the code goes on in another one: a quarter of what a commit may hold.
+	// The rest is for what reached the turn and for its end.
+	turnBytes = store.MaxTxBytes / 4
+	turnOps   = store.MaxTxOps / 4
 
 	// WarnOpen is the number of activities, timers and children that an execution
 	// waits for from which on a warning is logged, and MaxOpen that at which the

@@ -190,17 +190,22 @@ func TestContinueAsNewAtItsLimit(t *testing.T) {
 	})
 }
 
-// TestTurnThatIsTooLargeStalls: and nothing of it is there.
+// TestTurnThatIsTooLargeStalls: and nothing of it is there. What the code does is divided
+// among turns, what it leaves to the next execution is not.
 func TestTurnThatIsTooLargeStalls(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		r.flow("flow", func(c *replay.Context, in []byte) replay.Outcome {
-			for range 40 {
-				c.Activity("nobody", in, history.Activity{})
-			}
-			return done(receive(c, "go"))
+			receive(c, "go")
+			c.Activity("nobody", in, history.Activity{})
+			return replay.Outcome{Continue: &replay.Continue{Name: "flow"}}
 		})
 		r.serve()
-		r.begin("i", "flow", long(MaxPayload))
+		r.begin("i", "flow", "")
+		for range store.MaxTxBytes/MaxPayload + 1 {
+			r.raise("i", "not received", long(MaxPayload))
+			r.pass(time.Second)
+		}
+		r.raise("i", "go", "")
 		info := r.until("i", Stalled)
 		want(r, "reason: "+info.Reason, strings.Contains(info.Reason, "cannot be committed"), true)
 		want(r, "activities", r.countKind("i", history.ActivityScheduled), 0)

@@ -18,6 +18,7 @@ type meters struct {
 	set *meter.Set
 
 	started, continued, ended, stalled, expired metric.Int64Counter
+	long                                        metric.Int64Counter
 	replays, stale, unawaited, lost             metric.Int64Counter
 	activitiesEnded, failures                   metric.Int64Counter
 	lateness, turns, activities                 metric.Float64Histogram
@@ -66,6 +67,7 @@ func newMeters(p metric.MeterProvider, activities map[string]Activity) (*meters,
 		continued:       set.Counter(meter.InstancesContinued),
 		ended:           set.Counter(meter.InstancesEnded),
 		stalled:         set.Counter(meter.InstancesStalled),
+		long:            set.Counter(meter.InstancesLong),
 		expired:         set.Counter(meter.InstancesExpired),
 		cached:          set.Gauge(meter.InstancesCached),
 		lateness:        set.Seconds(meter.InstanceLateness),

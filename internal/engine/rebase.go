@@ -57,7 +57,7 @@ func (t *turn) rebase(messages []message, unreadable []store.PutRecord) error {
 		info.Status, info.Before, info.Reason = info.Before, "", ""
 	}
 	in := &instance{info: info, length: old.length + quiet, tag: old.tag}
-	in.exec = &recorded{Execution: old.exec, after: t.begun.lastID, shift: int32(quiet), did: t.did, awaits: t.awaits}
+	in.exec = &recorded{Execution: old.exec, after: t.begun.lastID, shift: int32(quiet), did: t.did, told: t.told, awaits: t.awaits}
 	t.reset(in, unreadable)
 	now := t.begun.now
 	if err := t.load(); err != nil {
@@ -117,7 +117,7 @@ func (t *turn) reset(in *instance, unreadable []store.PutRecord) {
 	t.tx = store.Tx{PutRecords: slices.Clip(unreadable)}
 	t.keep, t.entries, t.incoming, t.broken, t.events = nil, nil, nil, nil, nil
 	t.children, t.next, t.dropped, t.cancelled, t.asked = nil, nil, nil, nil, nil
-	t.did, t.awaits, t.late = nil, nil, t.lateRoom[:0]
+	t.did, t.told, t.awaits, t.late, t.long = nil, nil, nil, t.lateRoom[:0], false
 	t.wake, t.changed, t.yielded, t.begins, t.starts, t.ends, t.expires = false, false, false, false, false, false, false
 }
 
@@ -127,6 +127,7 @@ type recorded struct {
 	after  int32 // events up to this one keep their IDs
 	shift  int32
 	did    [][]history.Event
+	told   []replay.Size
 	awaits []bool
 }
 

@@ -40,10 +40,14 @@ type turn struct {
 	dropped  map[int32]bool // activities whose tasks were taken back
 	flying   bool           // the cache expects the instance
 	forked   bool           // it is the first turn of a fork
+	bytes    int            // that the code has added to the commit, about
+	ops      int            // the same in operations
+	long     bool           // the history has passed a length from which on there is a warning
 	yielded  bool           // the code waits for what it did to be durable
 	asked    []message      // about the instance, which the control queue has handed over
 	begun    begun
 	did      [][]history.Event // what the code did, each time that it ran
+	told     []replay.Size     // what it was told then of the size of its history
 	awaits   []bool            // whether the code waited for events, each time that it was asked
 	outdated bool              // the code has not the event IDs of history, and is not kept
 
@@ -74,6 +78,9 @@ func (t *turn) committed() {
 	}
 	if t.expires {
 		e.count.Expired.Add(1)
+	}
+	if t.long {
+		e.meters.long.Add(t.ctx, 1)
 	}
 	e.meters.committed(t)
 	t.endSpan()
@@ -287,6 +294,9 @@ func (t *turn) work(messages []message) error {
 	if n := int(t.in.ledger.lastID); n >= t.e.cfg.MaxHistory {
 		return stallf("limit: its history has %d events, at most %d are allowed; continue as new before that", n, t.e.cfg.MaxHistory)
 	}
+	if n := t.in.ledger.bytes; n >= int64(t.e.cfg.MaxHistoryBytes) {
+		return stallf("limit: its history has %d bytes, at most %d are allowed; continue as new before that", n, t.e.cfg.MaxHistoryBytes)
+	}
 	if t.in.info.partial {
 		if err := t.goOn(); err != nil {
 			return err
@@ -362,7 +372,11 @@ func (t *turn) flush() error {
 		return err
 	}
 	incoming := make([]history.Event, 0, len(t.incoming)+1)
-	incoming = append(incoming, history.Event{Kind: history.TurnStarted, At: later(t.claim.Now, t.in.ledger.now), Span: t.spanID()})
+	size := t.size(exec)
+	incoming = append(incoming, history.Event{
+		Kind: history.TurnStarted, At: later(t.claim.Now, t.in.ledger.now), Span: t.spanID(),
+		HistoryEvents: int32(size.Events), HistoryBytes: size.Bytes, Suggested: size.Suggested,
+	})
 	incoming = append(incoming, t.incoming...)
 	if slices.ContainsFunc(t.incoming, isCancelRequest) {
 		t.steps.cancel()
@@ -387,7 +401,7 @@ func later(a, b time.Time) time.Time {
 // watched runs the code, under the eye of the keeper, and takes down what it did.
 func (t *turn) watched(exec Execution, run func(replay.Live) ([]history.Event, error)) error {
 	t.e.keeper.watch(&t.hold, exec)
-	did, err := run(replay.Live{Context: t.ctx, Steps: t.stepsContext, Yield: t.yield})
+	did, err := run(replay.Live{Context: t.ctx, Steps: t.stepsContext, Yield: t.yield, Full: t.fills()})
 	t.e.keeper.watch(&t.hold, nil)
 	if t.owner.Load() {
 		return errAbandoned
@@ -424,13 +438,49 @@ func (t *turn) yield() bool {
 	return t.e.clock.Now().Sub(t.started) >= t.e.cfg.StepGroup || t.steps.cancelled()
 }
 
+// fills returns what reports whether the code has done as much as one commit should hold.
+func (t *turn) fills() func(produced []history.Event) bool {
+	key, n := len(t.claim.Key.Tenant)+len(t.claim.Key.Name), 0
+	return func(produced []history.Event) bool {
+		for ; n < len(produced); n++ { // in the log, and most often in a message too
+			e := &produced[n]
+			size := 256 + key + len(e.Name) + len(e.Target) + len(e.Data)
+			if e.Failure != nil {
+				size += len(e.Failure.Message) + len(e.Failure.Details)
+			}
+			t.bytes += 2 * size
+			t.ops += 3
+		}
+		return t.bytes >= turnBytes || t.ops >= turnOps
+	}
+}
+
+// size returns what the code is told about the size of its history. When a turn is done
+// once more it is what the code was told the first time.
+func (t *turn) size(exec Execution) replay.Size {
+	book, cfg := &t.in.ledger, &t.e.cfg
+	size := replay.Size{
+		Events: int(book.lastID), Bytes: book.bytes,
+		Suggested: int(book.lastID) >= min(WarnHistory, cfg.MaxHistory/2) ||
+			book.bytes >= int64(min(WarnHistoryBytes, cfg.MaxHistoryBytes/2)),
+	}
+	if x, again := exec.(*recorded); again && len(x.told) > 0 {
+		size, x.told = x.told[0], x.told[1:]
+	}
+	t.told = append(t.told, size)
+	return size
+}
+
 // append notes an event for the log.
 func (t *turn) append(e *history.Event) {
-	t.in.ledger.note(e)
+	book := &t.in.ledger
 	entry := encodeEvent(e)
 	t.entries = append(t.entries, entry)
-	t.in.ledger.bytes += int64(len(entry))
-	if e.ID == WarnHistory {
-		t.e.log.Warn("a history grows long; continue as new", t.about(), "events", e.ID)
+	book.note(e)
+	before := book.bytes
+	book.bytes += int64(len(entry))
+	if e.ID == WarnHistory || (before < WarnHistoryBytes && book.bytes >= WarnHistoryBytes) {
+		t.long = true
+		t.e.log.Warn("history grows long, continue as new", t.about(), "events", e.ID, "bytes", book.bytes)
 	}
 }

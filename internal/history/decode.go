@@ -68,6 +68,12 @@ func Parse(b []byte) (Event, error) {
 			e.Build = string(f.bytes())
 		case 14:
 			e.Retired = f.int64() != 0
+		case 15:
+			e.HistoryEvents = f.int32()
+		case 16:
+			e.HistoryBytes = f.int64()
+		case 17:
+			e.Suggested = f.int64() != 0
 		}
 	})
 	if err != nil {

@@ -37,7 +37,10 @@ func Append(b []byte, e *Event) []byte {
 	}
 	b = appendFixed(b, 12, e.Span)
 	b = appendString(b, 13, e.Build)
-	return appendInt(b, 14, int64(protowire.EncodeBool(e.Retired)))
+	b = appendInt(b, 14, int64(protowire.EncodeBool(e.Retired)))
+	b = appendInt(b, 15, int64(e.HistoryEvents))
+	b = appendInt(b, 16, e.HistoryBytes)
+	return appendInt(b, 17, int64(protowire.EncodeBool(e.Suggested)))
 }
 
 func appendFailure(b []byte, f *Failure) []byte {

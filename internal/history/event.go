@@ -51,6 +51,13 @@ type Event struct {
 
 	// Retired marks a ChangeMarked that code without the call skips when it replays.
 	Retired bool
+
+	// HistoryEvents and HistoryBytes are the size of the history before a turn, and
+	// Suggested says that the code should continue as new. They are in history so that the
+	// code sees the same when it replays.
+	HistoryEvents int32
+	HistoryBytes  int64
+	Suggested     bool
 }
 
 // Failure is an error that has left the process in which it happened.

@@ -66,7 +66,9 @@ const (
 	ValueSet Kind = 22
 
 	// TurnYielded ends a turn so that what it did becomes durable before the code goes
-	// on, in the next turn, from here.
+	// on, in the next turn, from here: Name is empty after a step, and [Full] if the turn
+	// has done as much as one commit should hold. Then no other coroutine runs before the
+	// one that was stopped goes on.
 	TurnYielded Kind = 30
 
 	// ExecutionSuspended says that the instance was told to wait: Name (why). The code
@@ -95,6 +97,9 @@ const (
 	// one's input).
 	ExecutionContinued Kind = 28
 )
+
+// Full is the Name of a TurnYielded that ends a turn because of its size.
+const Full = "full"
 
 // kindNames are for people.
 var kindNames = [...]string{

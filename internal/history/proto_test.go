@@ -176,6 +176,9 @@ func asMessage(event protoreflect.MessageDescriptor, e *Event) *dynamicpb.Messag
 	m.set("span", e.Span)
 	m.set("build", e.Build)
 	m.set("retired", e.Retired)
+	m.set("history_events", e.HistoryEvents)
+	m.set("history_bytes", e.HistoryBytes)
+	m.set("suggested", e.Suggested)
 	return m.Message
 }
 

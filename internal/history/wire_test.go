@@ -72,6 +72,8 @@ func examples() []Event {
 		{Kind: ExecutionStalled, Name: "panic: oh dear", Build: "4f2a9c1"},
 		{Kind: ExecutionResumed, Build: "8d03e77"},
 		{Kind: ChangeMarked, Name: "tax-2027", Retired: true},
+		{Kind: TurnStarted, At: noon, HistoryEvents: 300, HistoryBytes: 70_000_000, Suggested: true},
+		{Kind: TurnYielded, Name: Full},
 	}
 }
 

@@ -6,6 +6,7 @@ var (
 	InstancesContinued = counter("abide.instance.continued", "", "Executions that continued as new: the next one began.")
 	InstancesEnded     = counter("abide.instance.ended", "status", "Instances that ended, by status: completed, failed, cancelled or terminated.")
 	InstancesStalled   = counter("abide.instance.stalled", "", "Instances that stalled.")
+	InstancesLong      = counter("abide.instance.history.long", "", "Instances whose history has passed 20,000 events or 64 MiB: they should continue as new.")
 	InstancesExpired   = counter("abide.instance.expired", "", "Ended instances that were deleted after their retention.")
 	InstancesCached    = gauge("abide.instance.cached", "", "Waiting instances whose code is in memory, in this process.")
 	InstanceLateness   = seconds("abide.instance.timer.lateness", "", "How long after it was due a timer of an orchestration reached its code; of one that was due when it was set, after that. It counts the time for which the instance was suspended or stalled.")
@@ -78,7 +79,7 @@ var (
 // All returns every metric, in the order of this file.
 func All() []Metric {
 	return []Metric{
-		InstancesStarted, InstancesContinued, InstancesEnded, InstancesStalled, InstancesExpired, InstancesCached, InstanceLateness,
+		InstancesStarted, InstancesContinued, InstancesEnded, InstancesStalled, InstancesLong, InstancesExpired, InstancesCached, InstanceLateness,
 		TurnDuration, TurnReplays, TurnsRunning,
 		ActivityDuration, ActivitiesEnded, ActivityFailures, ActivitiesRunning,
 		MessagesStale, EventsUnawaited, ClaimsLost,

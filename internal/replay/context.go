@@ -20,6 +20,9 @@ type Context struct {
 // Now returns the time of the turn. It stands still while the code runs.
 func (c *Context) Now() time.Time { return c.x.now }
 
+// Size returns how large the history was when the turn began.
+func (c *Context) Size() Size { return c.x.size }
+
 // Replaying reports whether what the code does now was done before.
 func (c *Context) Replaying() bool { return c.x.replaying() }
 
@@ -64,6 +67,7 @@ func (c *Context) Move(timer *Future, at time.Time) bool {
 		timer.at = h.At
 	}
 	c.x.emit(history.Event{Kind: history.TimerMoved, Ref: timer.id, Name: timer.name, At: timer.at})
+	c.x.breathe()
 	return true
 }
 
@@ -82,6 +86,7 @@ func (c *Context) Child(name, id string, input []byte, how history.Child) *Futur
 func (c *Context) Detach(name, id string, input []byte, how history.Child) string {
 	id = c.target(history.DetachedStarted, id)
 	c.x.emit(history.Event{Kind: history.DetachedStarted, Name: name, Target: id, Data: input, Child: &how})
+	c.x.breathe()
 	return id
 }
 
@@ -124,6 +129,7 @@ func (c *Context) Receive(name string) *Future {
 // Send raises an event for another instance.
 func (c *Context) Send(id, name string, data []byte) {
 	c.x.emit(history.Event{Kind: history.EventSent, Name: name, Target: id, Data: data})
+	c.x.breathe()
 }
 
 // Step runs f here and now, and remembers what came of it: in a replayed turn it is
@@ -136,13 +142,12 @@ func (c *Context) Send(id, name string, data []byte) {
 // cancelled.
 func (c *Context) Step(name string, f func(context.Context) ([]byte, *history.Failure)) ([]byte, *history.Failure) {
 	data, failure := c.step(name, f)
+	h := c.x.peek(history.TurnYielded)
 	switch {
-	case c.x.replaying():
-		if c.x.peek(history.TurnYielded) != nil {
-			c.x.yield()
-		}
-	case c.x.live.Yield != nil && c.x.live.Yield():
+	case h != nil && h.Name == "", !c.x.replaying() && c.x.live.Yield != nil && c.x.live.Yield():
 		c.x.yield()
+	default:
+		c.x.breathe()
 	}
 	if failure != nil && failure.Type == StepCancelledType {
 		if c.scope.cancelled == nil {
@@ -241,11 +246,13 @@ func (c *Context) Retired(id string) {
 // SetStatus says something about the instance to people.
 func (c *Context) SetStatus(text string) {
 	c.x.emit(history.Event{Kind: history.StatusSet, Name: text})
+	c.x.breathe()
 }
 
 // SetValue keeps a small value where others can read it.
 func (c *Context) SetValue(name string, data []byte) {
 	c.x.emit(history.Event{Kind: history.ValueSet, Name: name, Data: data})
+	c.x.breathe()
 }
 
 // Promise returns a future that the code itself makes known, by calling the function:

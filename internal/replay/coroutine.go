@@ -62,9 +62,9 @@ func (x *Execution) wake(co *coroutine) {
 	}
 }
 
-// run runs the coroutines until all of them wait.
+// run runs the coroutines until all of them wait, or the turn is full.
 func (x *Execution) run() {
-	for len(x.runnable) > 0 && x.err == nil && !x.ended {
+	for len(x.runnable) > 0 && x.err == nil && !x.ended && !x.full {
 		co := x.runnable[0]
 		x.runnable = x.runnable[1:]
 		co.woken = false
@@ -129,6 +129,26 @@ func (w *waits) String() string {
 func (x *Execution) yield() {
 	x.emit(history.Event{Kind: history.TurnYielded})
 	x.yielded = append(x.yielded, x.current)
+	x.wait(waits{})
+}
+
+// breathe ends the turn if it is full. The coroutine goes on in the next one, before any
+// other: to the code it is as if it had not stopped, but for the time.
+func (x *Execution) breathe() {
+	if x.replaying() {
+		if h := x.peek(history.TurnYielded); h == nil || h.Name != history.Full {
+			return
+		}
+	} else if x.live.Full == nil || !x.live.Full(x.produced) {
+		return
+	}
+	co := x.current
+	if co == nil {
+		panic(errOutside)
+	}
+	x.emit(history.Event{Kind: history.TurnYielded, Name: history.Full})
+	x.full, co.woken = true, true
+	x.runnable = slices.Insert(x.runnable, 0, co)
 	x.wait(waits{})
 }
 

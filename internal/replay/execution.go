@@ -49,6 +49,8 @@ type Execution struct {
 	produced []history.Event // what the code did, in a new turn
 	live     Live            // of a new turn
 	yielded  []*coroutine    // that go on in the next turn
+	full     bool            // nothing more runs in this turn
+	size     Size            // of the history before the turn
 
 	progress atomic.Uint64 // grows with everything that the code does
 	inStep   atomic.Bool
@@ -80,6 +82,18 @@ type Live struct {
 	// Yield is asked after each step whether what was done so far should be made
 	// durable before the code goes on. Nil means no.
 	Yield func() bool
+
+	// Full is asked after what the code does whether the turn should end there because it
+	// has done as much as one commit should hold: produced is all that it did so far. Nil
+	// means no.
+	Full func(produced []history.Event) bool
+}
+
+// Size is how large a history is.
+type Size struct {
+	Events    int
+	Bytes     int64
+	Suggested bool // the code should continue as new
 }
 
 // New returns an execution, of the instance with that ID, that has not begun.
@@ -279,7 +293,8 @@ func (x *Execution) receive(e *history.Event) error {
 		if e.At.Before(x.now) {
 			return fmt.Errorf("replay: time runs backwards at event %v: %w", e, ErrHistory)
 		}
-		x.now = e.At
+		x.now, x.full = e.At, false
+		x.size = Size{Events: int(e.HistoryEvents), Bytes: e.HistoryBytes, Suggested: e.Suggested}
 		for _, co := range x.yielded {
 			x.wake(co)
 		}

@@ -101,6 +101,7 @@ func (c *Context) newFuture(e history.Event) *Future {
 	f.id = c.x.emit(e)
 	c.x.futures[f.id] = f
 	c.scope.add(f)
+	c.x.breathe()
 	return f
 }
 

@@ -59,10 +59,13 @@ func (w *world) turn(incoming ...history.Event) {
 	for i := range turn {
 		turn[i].ID = int32(len(w.events) + i + 1)
 	}
-	yields := w.choose.pick(16)
+	yields, fills := w.choose.pick(16), w.choose.pick(16)
 	did, err := w.x.Turn(replay.Live{Context: context.Background(), Yield: func() bool {
 		yields /= 2
 		return yields%2 == 1
+	}, Full: func([]history.Event) bool {
+		fills /= 2
+		return fills%2 == 1
 	}}, turn)
 	if err != nil {
 		w.t.Fatalf("turn: %v", err)
@@ -144,11 +147,15 @@ func (w *world) cut(cut int) {
 	whole := cut == end || !w.events[cut].Kind.Incoming()
 	x := replay.New("self", w.code)
 	defer x.Close()
-	yields := func() bool { // where it did at first
+	yields := func(why string) bool { // where it did at first
 		id := int(x.LastID())
-		return id < end && w.events[id].Kind == history.TurnYielded
+		return id < end && w.events[id].Kind == history.TurnYielded && w.events[id].Name == why
 	}
-	did, err := goOnFrom(x, replay.Live{Context: context.Background(), Yield: yields}, w.events[:cut])
+	did, err := goOnFrom(x, replay.Live{
+		Context: context.Background(),
+		Yield:   func() bool { return yields("") },
+		Full:    func([]history.Event) bool { return yields(history.Full) },
+	}, w.events[:cut])
 	if err != nil {
 		w.t.Fatalf("go on from event %d: %v", cut, err)
 	}

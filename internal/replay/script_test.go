@@ -21,13 +21,14 @@ import (
 // TestScripts runs the stories in testdata/scripts. Their commands are
 //
 //	code [NAME]       defines an orchestration; without a name, begins a new story with it
-//	turn              gives events to the code, and prints what it did: [at=DURATION] [yield]
+//	turn              gives events to the code, and prints what it did: [at=DURATION] [yield] [full=N]
 //	replay            replays the history, and says whether it is the same: [code=NAME] [self=ID]
 //	rehydrate         goes on with an execution that has replayed the history: [code=NAME]
 //	go-on             goes on from within a turn: upto=ID [code=NAME] [self=ID] [yield] [keep]
 //	close             closes the execution
 //
-// With yield, Live.Yield says yes after each step. With keep, what the code did when it
+// With yield, Live.Yield says yes after each step. With full, Live.Full says yes when the
+// code has done N things. With keep, what the code did when it
 // went on becomes the history. After each turn the history is also replayed silently,
 // and a difference printed.
 func TestScripts(t *testing.T) {
@@ -151,7 +152,13 @@ func (s *story) turn(d *datadriven.TestData) error {
 }
 
 func (s *story) live(d *datadriven.TestData) replay.Live {
-	return replay.Live{Context: context.Background(), Yield: func() bool { return d.HasArg("yield") }}
+	live := replay.Live{Context: context.Background(), Yield: func() bool { return d.HasArg("yield") }}
+	if d.HasArg("full") {
+		n := 0
+		d.ScanArgs(s.t, "full", &n)
+		live.Full = func(produced []history.Event) bool { return len(produced) >= n }
+	}
+	return live
 }
 
 // incoming reads an event that reaches the instance.

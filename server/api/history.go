@@ -80,7 +80,11 @@ type eventSchema struct {
 	Span     string          `json:"span,omitempty" doc:"That of a turn that is part of a trace."`
 	Build    string          `json:"build,omitempty" doc:"The program under which the instance stalled, or that resumed it by itself."`
 	Retired  bool            `json:"retired,omitempty" doc:"Set on a ChangeMarked that code without the change skips."`
-	Wire     []byte          `json:"wire,omitempty" doc:"All of the event as it is on disk, if JSON cannot say it."`
+
+	HistoryEvents int    `json:"history_events,omitempty" doc:"The number of events before a turn."`
+	HistoryBytes  int64  `json:"history_bytes,omitempty" doc:"The size of the history before a turn, in bytes."`
+	Suggested     bool   `json:"suggested,omitempty" doc:"Set on a turn in which the code should continue as new."`
+	Wire          []byte `json:"wire,omitempty" doc:"All of the event as it is on disk, if JSON cannot say it."`
 }
 
 type failureSchema struct {

@@ -19,9 +19,9 @@ import (
 // A call that was set aside still counts as touching its keys and records: calls that touch
 // the same wait for it and keep their order, and no other group meets the same lock.
 const (
-	// haltTime is how long a part of a group waits for locks. It is tried again in halves,
+	// partLockWait is how long a part of a group waits for locks. It is tried again in halves,
 	// so that it need not be long.
-	haltTime = 50 * time.Millisecond
+	partLockWait = 50 * time.Millisecond
 
 	// A call that is alone waits for between stuckLeast and stuckMost at a time, less if
 	// there are many, and stuckPause in between.
@@ -101,7 +101,7 @@ func (f *Frame) takeAside() ([]*call, time.Duration) {
 	defer f.mu.Unlock()
 	for {
 		if calls := f.takeUrgent(); len(calls) > 0 {
-			return calls, haltTime
+			return calls, partLockWait
 		}
 		calls, next := f.takeStuck()
 		if len(calls) > 0 {
@@ -127,14 +127,16 @@ func (f *Frame) takeAside() ([]*call, time.Duration) {
 // which touches the same waits for a lock, too, if that was set aside.
 func (f *Frame) takeUrgent() []*call {
 	f.urgent = dropEnded(f.urgent)
-	chosen, left, _ := f.compatible(f.urgent)
-	now := base.System{}.Now()
-	f.urgent = slices.DeleteFunc(left, func(c *call) bool {
-		if c.since.IsZero() {
-			c.since, c.locked = now, ErrLocked
-		}
-		return f.gaveUp(c, now)
-	})
+	chosen, left, full := f.compatible(f.urgent)
+	if f.urgent = left; !full { // those that are left all wait for others
+		now := base.System{}.Now()
+		f.urgent = slices.DeleteFunc(left, func(c *call) bool {
+			if c.since.IsZero() {
+				c.since, c.locked = now, ErrLocked
+			}
+			return f.gaveUp(c, now)
+		})
+	}
 	for _, c := range chosen {
 		f.busy.add(c.wanted(), 1)
 	}
@@ -188,7 +190,7 @@ func (f *Frame) gaveUp(c *call, now time.Time) bool {
 // lockWait returns how long calls may wait for locks.
 func (f *Frame) lockWait(calls []*call) time.Duration {
 	if len(calls) > 1 {
-		return haltTime
+		return partLockWait
 	}
 	return max(stuckMost/time.Duration(1+len(f.stuck)), stuckLeast)
 }

@@ -222,3 +222,20 @@ func TestCloseDoesNotWaitForALock(t *testing.T) {
 		}
 	})
 }
+
+// TestManyRenewals: leases of which there are more than a group takes are not given up while
+// they wait for their turn.
+func TestManyRenewals(t *testing.T) {
+	inHouse(t, func(h *house) {
+		f, _ := h.openAside()
+		h.db.fail(func(*Need) error { <-time.After(2 * minRenewal); return nil }, nil)
+		leases := make([]store.Lease, 5*f.o.MaxGroup)
+		for i := range leases {
+			leases[i] = store.Lease{Key: message(fmt.Sprint(i)).Key, Token: "made up"}
+		}
+		lost, err := f.Renew(h.Context(), time.Second, leases)
+		if err != nil || len(lost) != len(leases) {
+			t.Errorf("renew: %d of %d are lost, %v", len(lost), len(leases), err)
+		}
+	})
+}

@@ -5,15 +5,26 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/server/api"
 	"github.com/abidehq/abide/server/auth"
+	"github.com/abidehq/abide/store"
 )
 
-// readyWait is how long the store may take to answer before the server is not ready.
-const readyWait = 2 * time.Second
+const (
+	// readyWait is how long the store may take to answer before the server is not ready.
+	readyWait = 2 * time.Second
+
+	// readyLife is how long an answer of the store counts, for all who ask.
+	readyLife = time.Second
+
+	// kindReady is the kind of a record that does not exist: reading it costs next to
+	// nothing, whatever the store holds.
+	kindReady = "ready"
+)
 
 // addHealth adds what machines ask to know how the server is.
 func (s *Server) addHealth() {
@@ -39,6 +50,9 @@ func (s *Server) addHealth() {
 
 var errDraining = errors.New("the server is about to stop")
 
+// errNoAnswer is what a client learns of a store that does not answer.
+var errNoAnswer = errors.New("the store does not answer; the server's log says more")
+
 // ready returns an error if requests had better go elsewhere.
 func (s *Server) ready(ctx context.Context) error {
 	if s.draining.Load() {
@@ -47,13 +61,62 @@ func (s *Server) ready(ctx context.Context) error {
 	if s.cfg.Store == nil {
 		return nil
 	}
+	return s.pings.result(ctx, s)
+}
+
+// pings reads from the store to see whether it answers. One read is in flight at a time, its
+// result is shared by all callers and kept for readyLife: asking costs the store the same,
+// however many ask.
+type pings struct {
+	mu       sync.Mutex
+	inFlight chan struct{} // closed when the read has ended; nil if there is none
+	at       time.Time     // of the last result, or zero
+	err      error
+}
+
+// result returns nil if the store answers within readyWait. A read that is late is not
+// followed by another one before it has ended.
+func (p *pings) result(ctx context.Context, s *Server) error {
+	p.mu.Lock()
+	if age := s.clock.Now().Sub(p.at); !p.at.IsZero() && age >= 0 && age < readyLife {
+		defer p.mu.Unlock()
+		return p.err
+	}
+	if p.inFlight == nil {
+		p.inFlight = make(chan struct{})
+		go p.ping(context.WithoutCancel(ctx), s)
+	}
+	ended := p.inFlight
+	p.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, readyWait)
 	defer cancel()
-	if _, err := s.cfg.Store.Stats(ctx); err != nil {
-		s.log.Warn("the server is not ready", "error", err)
-		return errors.New("the store does not answer; the server's log says more")
+	select {
+	case <-ended:
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.err
+	case <-ctx.Done():
+		return errNoAnswer
 	}
-	return nil
+}
+
+// ping reads, and keeps the result.
+func (p *pings) ping(ctx context.Context, s *Server) {
+	ctx, cancel := context.WithTimeout(ctx, readyWait)
+	defer cancel()
+	_, err := s.cfg.Store.Get(ctx, store.RecordKey{Kind: kindReady, ID: kindReady})
+	if errors.Is(err, store.ErrNotFound) {
+		err = nil
+	}
+	if err != nil {
+		s.log.Warn("readiness check failed", "error", err)
+		err = errNoAnswer
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.at, p.err = s.clock.Now(), err
+	close(p.inFlight)
+	p.inFlight = nil
 }
 
 // sweepEvery is how often what was kept long enough is removed.

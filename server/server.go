@@ -88,6 +88,7 @@ type Server struct {
 	live     *live        // streams, and requests that wait
 	meters   *meters
 	draining atomic.Bool
+	pings    pings // of the store, by /readyz
 }
 
 var _ http.Handler = (*Server)(nil)

@@ -138,19 +138,53 @@ func TestRemoteIsAskedByOneAtATime(t *testing.T) {
 // TestRemoteAfterOurClockWasSetBack asks again, and not only when it is as late as before.
 func TestRemoteAfterOurClockWasSetBack(t *testing.T) {
 	t.Parallel()
-	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	ours := NewManual(now)
-	asked := 0
-	set := &setClock{Manual: ours}
-	r := NewRemote(set, slog.New(slog.DiscardHandler), func(context.Context) (time.Time, error) {
-		asked++
-		return now, nil
+	synctest.Test(t, func(t *testing.T) {
+		now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+		asked := 0
+		set := &setClock{Manual: NewManual(now)}
+		r := NewRemote(set, slog.New(slog.DiscardHandler), func(context.Context) (time.Time, error) {
+			asked++
+			return now, nil
+		})
+		r.Now(t.Context())
+		set.by = -time.Hour
+		if got := r.Now(t.Context()); !got.Equal(now) || asked != 2 {
+			t.Errorf("it is %v, after %d questions", got, asked)
+		}
 	})
-	r.Now(t.Context())
-	set.by = -time.Hour
-	if got := r.Now(t.Context()); !got.Equal(now) || asked != 2 {
-		t.Errorf("it is %v, after %d questions", got, asked)
-	}
+}
+
+// TestRemoteDoesNotWaitForASlowClock: a caller waits for a bounded time, one question is in
+// flight at a time, and its answer counts although the caller has gone.
+func TestRemoteDoesNotWaitForASlowClock(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := &there{off: time.Hour, takes: 4 * time.Second}
+		r := c.remote()
+		began := time.Now()
+		c.want(t, r, 0, 1) // asked, and not yet answered
+		if took := time.Since(began); took != firstWait {
+			t.Errorf("the first caller waited %v, want %v", took, firstWait)
+		}
+		gone, cancel := context.WithCancel(t.Context())
+		cancel()
+		began = time.Now()
+		r.Now(gone)
+		if took := time.Since(began); took != 0 {
+			t.Errorf("a caller that is gone waited %v", took)
+		}
+		<-time.After(8*time.Second - firstWait)
+		synctest.Wait()
+		c.want(t, r, time.Hour, 1)
+		<-time.After(time.Minute)
+		began = time.Now()
+		c.want(t, r, time.Hour, 1)
+		c.want(t, r, time.Hour, 1)
+		if took := time.Since(began); took != laterWait {
+			t.Errorf("two callers waited %v, want %v for the first alone", took, laterWait)
+		}
+		<-time.After(8 * time.Second)
+	})
 }
 
 // setClock is a clock that was set.

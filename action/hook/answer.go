@@ -16,6 +16,8 @@ const (
 	// The others are refused.
 	outcomeUnknown    outcome = "unknown"
 	outcomeMethod     outcome = "method"
+	outcomeOrigin     outcome = "origin"
+	outcomeAddress    outcome = "address"
 	outcomeRate       outcome = "rate"
 	outcomeTooLarge   outcome = "too_large"
 	outcomeTimeout    outcome = "timeout"
@@ -45,6 +47,8 @@ var unproved = problem{Title: "The signature is missing or not valid.", Status: 
 var problems = map[outcome]problem{
 	outcomeUnknown:    {Title: "There is no such hook.", Status: http.StatusNotFound, Code: "hook_not_found"},
 	outcomeMethod:     {Title: "Webhooks are sent with POST.", Status: http.StatusMethodNotAllowed, Code: "method_not_allowed"},
+	outcomeOrigin:     {Title: "A hook without signatures takes nothing from web pages.", Status: http.StatusForbidden, Code: "cross_origin"},
+	outcomeAddress:    {Title: "Too many webhooks from this address were refused.", Status: http.StatusTooManyRequests, Code: "rate_limited"},
 	outcomeRate:       {Title: "Too many webhooks are sent to this hook.", Status: http.StatusTooManyRequests, Code: "rate_limited"},
 	outcomeTooLarge:   {Title: "The body is larger than this hook allows.", Status: http.StatusRequestEntityTooLarge, Code: "body_too_large"},
 	outcomeTimeout:    {Title: "The body took too long to arrive.", Status: http.StatusRequestTimeout, Code: "body_timeout"},

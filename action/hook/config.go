@@ -74,7 +74,12 @@ type Config struct {
 	// it says otherwise.
 	ReadTimeout time.Duration
 
-	// Logger gets what a person should know. Nil means [slog.Default].
+	// Remote returns the address that a request comes from, with or without a port. Nil means
+	// [http.Request.RemoteAddr], which is that of a proxy if there is one.
+	Remote func(*http.Request) string
+
+	// Logger receives warnings and errors that need an operator's attention. Nil means
+	// [slog.Default].
 	Logger *slog.Logger
 
 	// Meter gets the metrics. Nil means the global one of OpenTelemetry.
@@ -95,7 +100,9 @@ type Hook struct {
 	Target string
 
 	// Verify says how senders prove who they are. A hook that takes webhooks from anybody
-	// has none, and says so with Unverified: forgetting it must not open the door.
+	// has none, and says so with Unverified: forgetting it must not open the door. Such a hook
+	// refuses what a web page has sent, since any page could use the browser of a person who
+	// reaches the hook.
 	Verify     Verifier
 	Unverified bool
 
@@ -105,8 +112,9 @@ type Hook struct {
 
 	// Rate is how many webhooks there may be in a second: [DefaultRate], unless it says
 	// otherwise; negative means any number. Burst is how many may come at once after
-	// it was quiet: twice the rate, unless it says otherwise. Those count that are refused,
-	// too: to refuse one, the body must be read.
+	// it was quiet: twice the rate, unless it says otherwise. A webhook counts once its
+	// signature was found to be good: those of others cannot use up the rate. An address
+	// may send [ratelimit.MaxFailures] a second that are refused.
 	Rate  float64
 	Burst int
 
@@ -120,10 +128,11 @@ type Hook struct {
 type hook struct {
 	slug, tenant, target string
 
-	scheme  Scheme
-	maxBody int64
-	limit   *rate.Limiter
-	keep    []string // headers, in their canonical form
+	scheme     Scheme
+	unverified bool
+	maxBody    int64
+	limit      *rate.Limiter
+	keep       []string // headers, in their canonical form
 }
 
 // neverKept are headers that open doors: what is kept can be read by whoever may read
@@ -167,7 +176,7 @@ func (h *Hook) openVerifier(opened *hook) (err error) {
 	case h.Verify == nil && !h.Unverified:
 		return h.wrong("it has no verifier; one that takes webhooks from anybody must say so with Unverified")
 	case h.Unverified:
-		opened.scheme = Scheme{Verify: trustAnybody}
+		opened.scheme, opened.unverified = Scheme{Verify: trustAnybody}, true
 		return nil
 	}
 	if opened.scheme, err = h.Verify.Open(); err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/abidehq/abide/action"
 	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/ratelimit"
 )
 
 // Handler receives webhooks. It can be mounted anywhere: the slug is the last element of
@@ -25,6 +26,9 @@ type Handler struct {
 	log         *slog.Logger
 	clock       base.Clock
 	meters      *meters
+	remote      func(*http.Request) string
+	failures    *ratelimit.Failures // by address
+	refused     *ratelimit.Sampler  // lines in the log about signatures
 
 	noDeadline sync.Once // see setDeadline
 }
@@ -55,6 +59,10 @@ func New(cfg Config) (*Handler, error) {
 	if h.clock == nil {
 		h.clock = base.System{}
 	}
+	if h.remote = cfg.Remote; h.remote == nil {
+		h.remote = func(r *http.Request) string { return r.RemoteAddr }
+	}
+	h.failures, h.refused = ratelimit.NewFailures(h.clock), ratelimit.NewSampler(h.clock)
 	var err error
 	if h.meters, err = newMeters(cfg.Meter); err != nil {
 		return nil, err
@@ -86,7 +94,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // serve does what is to be done in its order: what costs least first, and nothing is kept
-// of a sender who has not proved who it is.
+// of a sender who has not proved who it is. The rate of the hook is for those who have: what
+// others send counts for their address.
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request, slug string) (action.Action, outcome, error) {
 	hook := h.hooks[slug]
 	if hook == nil {
@@ -96,9 +105,17 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, slug string) (ac
 		w.Header().Set("Allow", http.MethodPost)
 		return action.Action{}, outcomeMethod, fmt.Errorf("the method is %.16q", r.Method)
 	}
-	if wait := hook.wait(h.clock.Now()); wait > 0 {
-		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(wait.Seconds()))))
-		return action.Action{}, outcomeRate, fmt.Errorf("the next one may come in %v", wait)
+	if wait := h.failures.Wait(h.remote(r)); wait > 0 {
+		retryAfter(w, wait)
+		return action.Action{}, outcomeAddress, fmt.Errorf("too many failed webhooks from this address, the next one may come in %v", wait)
+	}
+	if hook.unverified {
+		if r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != "" {
+			return action.Action{}, outcomeOrigin, errors.New("a web page has sent it")
+		}
+		if err := hook.take(w, h.clock.Now()); err != nil {
+			return action.Action{}, outcomeRate, err
+		}
 	}
 	body, outcome, err := h.read(w, r, hook.maxBody)
 	if err != nil {
@@ -110,7 +127,13 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, slug string) (ac
 		err = checkDelivery(delivery)
 	}
 	if err != nil {
+		h.failures.Add(h.remote(r))
 		return action.Action{}, outcomeOf(err), err
+	}
+	if !hook.unverified {
+		if err := hook.take(w, begun); err != nil {
+			return action.Action{}, outcomeRate, err
+		}
 	}
 	a, existed, err := h.store(r.Context(), action.Received{
 		Tenant: hook.tenant, Slug: hook.slug, Target: hook.target,
@@ -141,18 +164,21 @@ func (h *Handler) store(ctx context.Context, r action.Received) (action.Action, 
 	return h.receiver.Receive(ctx, r)
 }
 
-// wait returns 0 and counts the webhook if the rate allows one more, and otherwise how
-// long it will take until it does.
-func (h *hook) wait(now time.Time) time.Duration {
+// take counts a webhook if the rate of the hook allows one more, and otherwise says when it
+// does.
+func (h *hook) take(w http.ResponseWriter, now time.Time) error {
 	next := h.limit.ReserveN(now, 1)
-	if !next.OK() {
-		return time.Second // not reached: a burst is at least 1
-	}
 	wait := next.DelayFrom(now)
-	if wait > 0 {
-		next.CancelAt(now)
+	if wait == 0 {
+		return nil
 	}
-	return wait
+	next.CancelAt(now)
+	retryAfter(w, wait)
+	return fmt.Errorf("the next one may come in %v", wait)
+}
+
+func retryAfter(w http.ResponseWriter, wait time.Duration) {
+	w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(wait.Seconds()))))
 }
 
 // kept returns the headers that are kept. One that is too long is left out: cut, it would
@@ -176,17 +202,21 @@ func (h *Handler) kept(hook *hook, header http.Header) map[string]string {
 
 // note logs why a webhook was refused, as loud as somebody has to do something about it.
 func (h *Handler) note(r *http.Request, slug string, o outcome, err error) {
+	if len(slug) > action.MaxSlug {
+		slug = slug[:action.MaxSlug]
+	}
+	remote := h.remote(r)
 	level := slog.LevelInfo
 	switch o {
 	case outcomeStore, outcomeInternal:
 		level = slog.LevelError
 	case outcomeUnsigned, outcomeMalformed, outcomeStale, outcomeSignature, outcomeDelivery:
-		level = slog.LevelWarn
-	case outcomeUnknown, outcomeMethod, outcomeRate:
+		h.refused.Note(func(n int) {
+			h.log.Warn("webhooks refused", "slug", slug, "outcome", o, "remote", remote, "webhooks", n, "error", err)
+		})
+		level = slog.LevelDebug // anybody can cause them: the warning is sampled
+	case outcomeUnknown, outcomeMethod, outcomeRate, outcomeAddress, outcomeOrigin:
 		level = slog.LevelDebug
 	}
-	if len(slug) > action.MaxSlug {
-		slug = slug[:action.MaxSlug]
-	}
-	h.log.Log(r.Context(), level, "a webhook was refused", "slug", slug, "outcome", o, "from", r.RemoteAddr, "error", err)
+	h.log.Log(r.Context(), level, "webhook refused", "slug", slug, "outcome", o, "remote", remote, "error", err)
 }

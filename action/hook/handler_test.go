@@ -15,6 +15,7 @@ import (
 
 	"github.com/abidehq/abide/action"
 	"github.com/abidehq/abide/action/hook"
+	"github.com/abidehq/abide/internal/ratelimit"
 )
 
 func TestWebhookBecomesAnAction(t *testing.T) {
@@ -154,6 +155,66 @@ func TestRateLimit(t *testing.T) {
 		if got := k.post("any", nil, nil); got.Status != http.StatusAccepted {
 			t.Fatalf("without a limit, the answer is %d", got.Status)
 		}
+	}
+}
+
+// TestUnsignedWebhooksDoNotUseUpTheRate: those of an address that cannot sign are refused
+// before their body is read, and the sender who can is served.
+func TestUnsignedWebhooksDoNotUseUpTheRate(t *testing.T) {
+	t.Parallel()
+	limited := githubHook("gh")
+	limited.Rate, limited.Burst = 1, 5
+	k := newKitWith(t, hook.Config{Hooks: []hook.Hook{limited}, Remote: func(r *http.Request) string { return r.Header.Get("X-From") }})
+	from := func(h http.Header, address string) http.Header {
+		h.Set("X-From", address)
+		return h
+	}
+	forged := func() http.Header {
+		h := from(github("forged", []byte("other")), "192.0.2.66")
+		return h
+	}
+	for range ratelimit.MaxFailures {
+		k.post("gh", forged(), []byte("{}")).want(t, http.StatusUnauthorized, "signature_invalid")
+	}
+	for range 100 {
+		got := k.post("gh", forged(), []byte("{}"))
+		got.want(t, http.StatusTooManyRequests, "rate_limited")
+		if got.Header.Get("Retry-After") != "1" {
+			t.Errorf("it may come again after %q", got.Header.Get("Retry-After"))
+		}
+	}
+	for i := range 5 {
+		if got := k.post("gh", from(github(fmt.Sprint(i), nil), "192.0.2.1"), nil); got.Status != http.StatusAccepted {
+			t.Errorf("genuine webhook %d is answered with %d", i, got.Status)
+		}
+	}
+	k.post("gh", from(github("6", nil), "192.0.2.1"), nil).want(t, http.StatusTooManyRequests, "rate_limited")
+	counted := k.outcomes()
+	if counted["signature"] != ratelimit.MaxFailures || counted["address"] != 100 || counted["accepted"] != 5 || counted["rate"] != 1 {
+		t.Errorf("counted are %v", counted)
+	}
+	k.clock.Advance(time.Second)
+	if lines := strings.Count(k.log.String(), "level=WARN"); lines != 2 {
+		t.Errorf("%d warnings, want one at once and one a second later with the rest:\n%s", lines, k.log.String())
+	}
+	k.post("gh", forged(), []byte("{}")).want(t, http.StatusUnauthorized, "signature_invalid")
+}
+
+// TestWebPagesCannotUseHooksWithoutSignatures: the browser of somebody who reaches the hook
+// would let any page do so.
+func TestWebPagesCannotUseHooksWithoutSignatures(t *testing.T) {
+	t.Parallel()
+	k := newKit(t, hook.Hook{Slug: "open", Unverified: true}, githubHook("gh"))
+	for name, value := range map[string]string{"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"} {
+		k.post("open", header(name, value), nil).want(t, http.StatusForbidden, "cross_origin")
+		signed := github(name, nil)
+		signed.Set(name, value)
+		if got := k.post("gh", signed, nil); got.Status != http.StatusAccepted {
+			t.Errorf("%s: a signed webhook is answered with %d", name, got.Status)
+		}
+	}
+	if got := k.post("open", nil, nil); got.Status != http.StatusAccepted {
+		t.Errorf("without a page, the answer is %d", got.Status)
 	}
 }
 

@@ -24,6 +24,7 @@ type layer struct {
 // first row that matches a package is the one that counts.
 var layers = []layer{
 	{path: "internal/base", alone: true},
+	{path: "internal/ratelimit", imports: []string{"internal/base"}},
 	{path: "internal/tidy", alone: true},
 	{path: "internal/testenv", imports: []string{"internal/base"}, alone: true},
 	{path: "internal/standardwebhooks", alone: true},
@@ -106,7 +107,7 @@ var layers = []layer{
 	},
 	{
 		path:    "action/hook",
-		imports: []string{"action", "bus", "internal/base", "internal/meter", "internal/standardwebhooks"},
+		imports: []string{"action", "bus", "internal/base", "internal/meter", "internal/ratelimit", "internal/standardwebhooks"},
 		tests:   []string{"internal/testenv", "internal/teststore", "store", "store/pebblestore"},
 	},
 	{
@@ -122,7 +123,7 @@ var layers = []layer{
 	},
 	{path: "internal/telemetry", imports: []string{"internal/base", "internal/meter"}},
 	{path: "server/api", imports: []string{".", "action", "bus/outbox", "internal/operation", "store", "timer"}},
-	{path: "server/auth", imports: []string{"internal/base", "internal/sweep", "internal/wire", "store"}, tests: []string{"store/..."}},
+	{path: "server/auth", imports: []string{"internal/base", "internal/ratelimit", "internal/sweep", "internal/wire", "store"}, tests: []string{"store/..."}},
 	{
 		path: "server/web",
 		imports: []string{
@@ -133,8 +134,8 @@ var layers = []layer{
 	{
 		path: "server",
 		imports: []string{
-			".", "action", "bus/outbox", "internal/base", "internal/meter", "internal/operation", "internal/sweep", "internal/telemetry",
-			"internal/wire", "server/api", "server/auth", "server/web", "store", "timer",
+			".", "action", "bus/outbox", "internal/base", "internal/meter", "internal/operation", "internal/ratelimit", "internal/sweep",
+			"internal/telemetry", "internal/wire", "server/api", "server/auth", "server/web", "store", "timer",
 		},
 		tests: []string{"bus", "internal/testenv", "remote", "store/..."},
 	},
@@ -144,7 +145,7 @@ var layers = []layer{
 		tests:   []string{"bus", "bus/outbox", "internal/operation", "server", "store", "store/memstore"},
 	},
 	{path: "internal/demo", imports: []string{".", "action", "bus", "internal/base", "timer"}, tests: []string{"abidetest", "bus/outbox", "store/memstore"}},
-	{path: "internal/config", imports: []string{"action", "action/hook", "internal/base", "server/api", "store"}},
+	{path: "internal/config", imports: []string{"action", "action/hook", "internal/base", "server/api", "server/auth", "store"}},
 	{
 		path: "internal/daemon",
 		imports: []string{

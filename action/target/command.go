@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -103,11 +104,38 @@ func NewCommand(cfg CommandConfig) (*Command, error) {
 	return c, nil
 }
 
+// shells are programs that take a script as the argument after -c.
+var shells = []string{"sh", "ash", "bash", "dash", "ksh", "zsh", "fish"}
+
+// checkScript refuses placeholders in a script of a shell: IDs and tenants are chosen by
+// callers, and the shell would run what is in them.
+func checkScript(argv []string) error {
+	if !slices.Contains(shells, filepath.Base(argv[0])) {
+		return nil
+	}
+	for i := 1; i < len(argv); i++ {
+		option := argv[i-1]
+		if !strings.HasPrefix(option, "-") || strings.HasPrefix(option, "--") || !strings.HasSuffix(option, "c") {
+			continue
+		}
+		for name, variable := range map[string]string{"{id}": "ABIDE_ACTION_ID", "{tenant}": "ABIDE_TENANT"} {
+			if strings.Contains(argv[i], name) {
+				return invalid("CommandConfig.Argv", "has %s in the script of a shell, which would run what a caller puts there; "+
+					"write \"$%s\" instead, or give it as an argument after the script", name, variable)
+			}
+		}
+	}
+	return nil
+}
+
 // parse reads the templates of the arguments.
 func (c *Command) parse() error {
 	const field = "CommandConfig.Argv"
 	if len(c.cfg.Argv) == 0 || c.cfg.Argv[0] == "" {
 		return invalid(field, "has no program; it must be such as [sdlc next --for {slug}]")
+	}
+	if err := checkScript(c.cfg.Argv); err != nil {
+		return err
 	}
 	for i, text := range c.cfg.Argv {
 		t, err := parseTemplate(element(field, i), text)

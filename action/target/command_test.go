@@ -340,3 +340,25 @@ func TestCommandConfig(t *testing.T) {
 		}
 	}
 }
+
+// TestShellScriptsHaveNoPlaceholdersOfCallers: an ID is any text, and a shell would run it.
+func TestShellScriptsHaveNoPlaceholdersOfCallers(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		argv    []string
+		allowed bool
+	}{
+		{[]string{"sh", "-c", "echo {id}"}, false},
+		{[]string{"/bin/bash", "-ec", "deploy --for '{tenant}'"}, false},
+		{[]string{"bash", "-e", "-c", "echo {id}"}, false},
+		{[]string{"sh", "-c", "echo {slug} {attempt}"}, true},
+		{[]string{"sh", "-c", `echo "$1"`, "sh", "{id}"}, true},
+		{[]string{"deploy", "-c", "{id}"}, true},
+		{[]string{"sh", "run.sh", "{id}"}, true},
+	} {
+		_, err := target.NewCommand(target.CommandConfig{Argv: tt.argv})
+		if tt.allowed != (err == nil) || err != nil && !errors.Is(err, action.ErrInvalid) {
+			t.Errorf("%q: %v", tt.argv, err)
+		}
+	}
+}

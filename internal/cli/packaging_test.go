@@ -104,6 +104,13 @@ func TestTheUnitRunsWhatThereIs(t *testing.T) {
 			t.Errorf("it has no %q", want)
 		}
 	}
+	// The user that systemd makes cannot read a file of root: it is handed over.
+	if !strings.Contains(start[1], "--config %d/config ") || !strings.Contains(unit, "\nLoadCredential=config:/etc/abide/abide.yaml\n") {
+		t.Errorf("the service cannot read its configuration: %s", start[1])
+	}
+	if !strings.Contains(unit, "\nDynamicUser=yes\n") || !strings.Contains(unit, "install -D -m 600 abide.yaml /etc/abide/abide.yaml") {
+		t.Error("the configuration is not installed for root alone")
+	}
 	line := regexp.MustCompile(`^(|#.*|\[[A-Z][a-z]+\]|[A-Z][A-Za-z]+=.*)$`)
 	for _, name := range []string{"abide.service", "abide.socket"} {
 		for text := range strings.SplitSeq(readPackaging(t, name), "\n") {

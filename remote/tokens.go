@@ -37,6 +37,31 @@ func (t *Tokens) Revoke(ctx context.Context, id string) error {
 	return err
 }
 
+// Sessions returns logins to the page, those that end last first; of one subject, if it is not
+// empty. Limit and cursor are as for List.
+func (t *Tokens) Sessions(ctx context.Context, subject string, limit int, cursor string) (api.SessionList, error) {
+	values := page(limit, cursor)
+	set(values, "subject", subject)
+	var out api.SessionList
+	_, err := t.c.call(ctx, http.MethodGet, "/api/v1/sessions", values, nil, &out)
+	return out, err
+}
+
+// RevokeSession ends a login.
+func (t *Tokens) RevokeSession(ctx context.Context, id string) error {
+	_, err := t.c.call(ctx, http.MethodDelete, "/api/v1/sessions/"+url.PathEscape(id), nil, nil, nil)
+	return err
+}
+
+// RevokeSessions ends all logins of a subject, and returns how many.
+func (t *Tokens) RevokeSessions(ctx context.Context, subject string) (int, error) {
+	values := url.Values{}
+	set(values, "subject", subject)
+	var out api.RevokedSessions
+	_, err := t.c.call(ctx, http.MethodDelete, "/api/v1/sessions", values, nil, &out)
+	return out.Revoked, err
+}
+
 // AuditQuery says which entries of the audit log to return. An entry must match all that
 // is set.
 type AuditQuery struct {

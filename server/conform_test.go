@@ -16,6 +16,7 @@ import (
 	"github.com/abidehq/abide/bus"
 	"github.com/abidehq/abide/bus/outbox"
 	"github.com/abidehq/abide/server"
+	"github.com/abidehq/abide/server/auth"
 	"github.com/abidehq/abide/store"
 	"github.com/abidehq/abide/timer"
 )
@@ -90,6 +91,9 @@ var script = []struct{ request, body, keep string }{
 	{"POST /api/v1/tokens", `{"name":"x","role":"read","tenants":["acme"]}`, "id"},
 	{"GET /api/v1/tokens", "", ""},
 	{"DELETE /api/v1/tokens/{}", "", ""},
+	{"GET /api/v1/sessions", "", ""},
+	{"DELETE /api/v1/sessions/{session}", "", ""},
+	{"DELETE /api/v1/sessions?subject=nobody", "", ""},
 	{"GET /api/v1/audit", "", ""},
 }
 
@@ -161,6 +165,12 @@ func (w *whole) prepare() map[string]string {
 		}
 		ids[name] = q.Record.Key.ID
 	}
+	w.login("reader")
+	sessions, err := w.guard.Sessions(rootContext(w.t), auth.SessionQuery{})
+	if err != nil || len(sessions.Sessions) != 1 {
+		w.t.Fatal(sessions, err)
+	}
+	ids["session"] = sessions.Sessions[0].ID
 	return ids
 }
 

@@ -10,8 +10,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strings"
+	"strconv"
 	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/internal/sweep"
@@ -26,6 +29,10 @@ const (
 
 	// MaxIdempotencyKey is the longest key, in bytes.
 	MaxIdempotencyKey = 255
+
+	// MaxIdempotencyKeys is how many new keys a caller may use within [IdempotencyLife], in
+	// each process, unless the configuration says otherwise.
+	MaxIdempotencyKeys = 10_000_000
 
 	// IdempotencyLife is how long the answer to a request with a key is kept.
 	IdempotencyLife = 24 * time.Hour
@@ -51,44 +58,54 @@ type answered struct {
 	Body    []byte `json:"body,omitempty"`
 }
 
-// keepsAnswer reports whether the answer to a request is kept for a second one.
-func (s *Server) keepsAnswer(r *http.Request) bool {
-	return s.cfg.Store != nil && r.Method == http.MethodPost && strings.HasPrefix(r.URL.Path, "/api/") &&
-		r.URL.Path != tokensPath && // secrets are kept nowhere
-		len(r.Header.Values(headerIdempotencyKey)) > 0
-}
-
-// once answers a request with an Idempotency-Key: the first time by doing it, after that
-// with the answer that was given then.
-func (s *Server) once(w http.ResponseWriter, r *http.Request, next http.Handler) {
-	key := r.Header.Get(headerIdempotencyKey)
-	if err := checkKey(r.Header.Values(headerIdempotencyKey)); err != nil {
-		writeProblem(w, newProblem(http.StatusBadRequest, api.CodeInvalid, "the request breaks a rule", err.Error()))
-		return
-	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBulkBody))
-	if err != nil {
-		if large, ok := errors.AsType[*http.MaxBytesError](err); ok {
-			writeProblem(w, newProblem(http.StatusRequestEntityTooLarge, api.CodeTooLarge, "the request is too large",
-				fmt.Sprintf("%d bytes are allowed", large.Limit)))
+// once answers requests with an Idempotency-Key: the first time by doing it, after that with
+// the answer that was given then. It stands behind the guard of a route: nothing is kept of a
+// request that its caller may not make, or that has no route.
+func (s *Server) once(most int64) func(huma.Context, func(huma.Context)) {
+	return func(hctx huma.Context, next func(huma.Context)) {
+		r, w := humago.Unwrap(hctx)
+		values := r.Header.Values(headerIdempotencyKey)
+		if s.cfg.Store == nil || len(values) == 0 {
+			next(hctx)
 			return
 		}
-		writeProblem(w, newProblem(http.StatusBadRequest, api.CodeInvalid, "the request breaks a rule", "its body could not be read"))
-		return
-	}
-	r.Body = io.NopCloser(bytes.NewReader(body))
-	requestOf(r.Context()).key = key
-	who, _ := auth.Of(r.Context())
-	k := keyed{s: s, record: store.RecordKey{Kind: kindIdempotency, ID: hash(caller(&who), key)}, request: hash(r.Method, r.URL.RequestURI(), string(body))}
-	old, p := k.begin(r.Context())
-	switch {
-	case p != nil:
-		writeProblem(w, p)
-	case old != nil:
-		w.Header().Set(headerReplayed, "true")
-		old.write(w)
-	default:
-		k.do(w, r, next)
+		if err := checkKey(values); err != nil {
+			writeProblem(w, newProblem(http.StatusBadRequest, api.CodeInvalid, "the request breaks a rule", err.Error()))
+			return
+		}
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
+		if err != nil {
+			if large, ok := errors.AsType[*http.MaxBytesError](err); ok {
+				writeProblem(w, newProblem(http.StatusRequestEntityTooLarge, api.CodeTooLarge, "the request is too large",
+					fmt.Sprintf("%d bytes are allowed", large.Limit)))
+				return
+			}
+			writeProblem(w, newProblem(http.StatusBadRequest, api.CodeInvalid, "the request breaks a rule", "its body could not be read"))
+			return
+		}
+		ctx := hctx.Context()
+		q := requestOf(ctx)
+		q.key = values[0]
+		who, _ := auth.Of(ctx)
+		k := keyed{
+			s: s, caller: caller(&who), record: store.RecordKey{Kind: kindIdempotency, ID: hash(caller(&who), q.key)},
+			request: hash(r.Method, r.URL.RequestURI(), string(body)),
+		}
+		old, p := k.begin(ctx)
+		switch {
+		case p != nil:
+			if k.wait > 0 {
+				w.Header().Set("Retry-After", strconv.Itoa(int(k.wait.Seconds())+1))
+			}
+			writeProblem(w, p)
+		case old != nil:
+			w.Header().Set(headerReplayed, "true")
+			old.write(w)
+		default:
+			r = r.WithContext(ctx)
+			r.Body = io.NopCloser(bytes.NewReader(body))
+			k.do(ctx, w, func(rec http.ResponseWriter) { next(humago.NewContext(hctx.Operation(), r, rec)) })
+		}
 	}
 }
 
@@ -124,9 +141,11 @@ func hash(parts ...string) string {
 // keyed is a request with a key.
 type keyed struct {
 	s       *Server
+	caller  string
 	record  store.RecordKey
 	request string
-	version int64 // of the record that says it is under way
+	version int64         // of the record that says it is under way
+	wait    time.Duration // until the caller may use another key, if there were too many
 }
 
 // begin notes that the request is under way. If it was made before, it returns the answer
@@ -138,6 +157,12 @@ func (k *keyed) begin(ctx context.Context) (old *answered, p *api.Problem) {
 		r, err := k.s.cfg.Store.Get(ctx, k.record)
 		switch {
 		case errors.Is(err, store.ErrNotFound):
+			most := k.s.cfg.IdempotencyKeys
+			if k.wait = k.s.keys.Take(k.caller, float64(most)/IdempotencyLife.Seconds(), most); k.wait > 0 {
+				p = newProblem(http.StatusTooManyRequests, api.CodeQuota, "there are too many idempotency keys",
+					fmt.Sprintf("a caller may use %d new ones in %v", most, IdempotencyLife))
+				return nil
+			}
 			return k.put(ctx, 0, statusUnderWay, &answered{Request: k.request})
 		case err != nil:
 			return err
@@ -182,17 +207,17 @@ func (k *keyed) put(ctx context.Context, expect int64, status string, a *answere
 
 // do has the request answered, and keeps the answer. What may go better the next time is
 // not kept.
-func (k *keyed) do(w http.ResponseWriter, r *http.Request, next http.Handler) {
+func (k *keyed) do(ctx context.Context, w http.ResponseWriter, next func(http.ResponseWriter)) {
 	rec := &recorder{header: w.Header()}
 	done := false
 	// The answer counts even if the client has gone.
-	ctx := context.WithoutCancel(r.Context())
+	ctx = context.WithoutCancel(ctx)
 	defer func() {
 		if !done { // a panic
 			k.forget(ctx)
 		}
 	}()
-	next.ServeHTTP(rec, r)
+	next(rec)
 	done = true
 	a := &answered{Request: k.request, Status: rec.status, Type: w.Header().Get("Content-Type"), ETag: w.Header().Get("ETag"), Body: rec.body.Bytes()}
 	if a.Status == 0 {

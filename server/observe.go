@@ -48,17 +48,18 @@ func (m *meters) know(operation string) {
 }
 
 // observe measures a request until done is called, and has it go on with the trace that
-// its client is in.
-func (s *Server) observe(w http.ResponseWriter, r *http.Request, q *request) (_ http.ResponseWriter, _ *http.Request, done func()) {
+// its client is in. Done returns the status of the answer, or 0 if there was none.
+func (s *Server) observe(w http.ResponseWriter, r *http.Request, q *request) (_ http.ResponseWriter, _ *http.Request, done func() (status int)) {
 	began := s.clock.Now()
 	watched := &watched{ResponseWriter: w}
 	r = r.WithContext(propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header)))
-	return watched, r, func() {
+	return watched, r, func() int {
 		ctx := context.Background() // that of the request may have ended
 		s.meters.requests.Add(ctx, 1, s.meters.classes[min(max(watched.status, http.StatusOK)/100, 5)])
 		if name := q.name(r.URL.Path); name != nameStream {
 			s.meters.duration.Record(ctx, s.clock.Now().Sub(began).Seconds(), s.meters.names[name])
 		}
+		return watched.status
 	}
 }
 

@@ -61,16 +61,24 @@ func (s *Server) asProblem(err error) *api.Problem {
 		return p
 	}
 	for _, p := range problems {
-		if errors.Is(err, p.is) {
-			return newProblem(p.status, p.code, p.title, err.Error())
+		if !errors.Is(err, p.is) {
+			continue
 		}
+		if p.status >= http.StatusInternalServerError { // its text may name hosts and users
+			s.log.Error("request failed", "error", err)
+			return newProblem(p.status, p.code, p.title, logSaysMore)
+		}
+		return newProblem(p.status, p.code, p.title, err.Error())
 	}
 	if errors.Is(err, context.Canceled) { // by a client that does not wait for the answer
-		return newProblem(http.StatusServiceUnavailable, api.CodeUnavailable, "the request was given up", err.Error())
+		return newProblem(http.StatusServiceUnavailable, api.CodeUnavailable, "the request was given up", "the client did not wait for the answer")
 	}
 	s.log.Error("a request failed", "error", err)
-	return newProblem(http.StatusInternalServerError, api.CodeInternal, "something is wrong with the server", "the server's log says more")
+	return newProblem(http.StatusInternalServerError, api.CodeInternal, "something is wrong with the server", logSaysMore)
 }
+
+// logSaysMore is all that a client learns of what is wrong with the server or its store.
+const logSaysMore = "the server's log says more"
 
 // writeProblem answers with a problem.
 func writeProblem(w http.ResponseWriter, p *api.Problem) {

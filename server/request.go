@@ -28,6 +28,17 @@ type request struct {
 	// key is that of the header Idempotency-Key, or empty.
 	key string
 
+	// query is what stands behind the path.
+	query string
+
+	// who makes it, once that is known. Told means that whoever mounts the server, or the
+	// socket that it came through, has said so.
+	who  auth.Identity
+	told bool
+
+	// noted means that it is in the audit log.
+	noted bool
+
 	// tenants are those that it is about, as far as its path does not say.
 	tenants []string
 }
@@ -71,7 +82,7 @@ const (
 // newRequest returns what is known of a request. A client that names its request is told
 // by that name from others, if it is a sensible one.
 func newRequest(r *http.Request) *request {
-	q := &request{id: r.Header.Get(headerRequestID), method: r.Method, path: r.URL.Path, escaped: r.URL.EscapedPath(), remote: r.RemoteAddr}
+	q := &request{id: r.Header.Get(headerRequestID), method: r.Method, path: r.URL.Path, escaped: r.URL.EscapedPath(), query: r.URL.RawQuery, remote: r.RemoteAddr}
 	if !isRequestID(q.id) {
 		q.id = rand.Text()
 	}

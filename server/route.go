@@ -22,19 +22,41 @@ import (
 func route[I, O any](s *Server, role auth.Role, op huma.Operation, handler func(context.Context, *I) (*O, error)) {
 	s.meters.know(op.OperationID)
 	op.Middlewares = append(op.Middlewares, asOperation(op.OperationID), s.guard(role))
-	op.Security = []map[string][]string{{"token": {}}}
-	op.Description = strings.TrimSpace(op.Description + "\n\nTakes the role " + string(role) + ".")
 	if op.MaxBodyBytes == 0 {
 		op.MaxBodyBytes = maxBody
 	}
+	if op.Method == http.MethodPost && role != auth.Read && op.Path != tokensPath { // secrets are kept nowhere
+		op.Middlewares = append(op.Middlewares, s.once(op.MaxBodyBytes))
+	}
+	op.Security = []map[string][]string{{"token": {}}}
+	op.Description = strings.TrimSpace(op.Description + "\n\nTakes the role " + string(role) + ".")
+	changes := op.Method != http.MethodGet
 	huma.Register(s.api, op, func(ctx context.Context, in *I) (*O, error) {
-		out, err := handler(ctx, in)
-		if op.Method != http.MethodGet {
-			q := requestOf(ctx)
-			s.note(ctx, op.OperationID, cmp.Or(tenantIn(q.escaped, op.Path), q.tenant()), q.path, err)
+		if !changes && !readsNoted[op.OperationID] {
+			return handler(ctx, in)
 		}
+		q := requestOf(ctx)
+		entry := auth.Entry{Operation: op.OperationID, Tenant: tenantIn(q.escaped, op.Path), Target: q.path, Detail: detail(q.query, in)}
+		if changes {
+			if err := s.intend(ctx, entry); err != nil {
+				return nil, err
+			}
+		}
+		out, err := handler(ctx, in)
+		entry.Tenant = cmp.Or(entry.Tenant, q.tenant())
+		entry.Status, entry.Detail = cmp.Or(status(out), op.DefaultStatus, http.StatusOK), detail(q.query, in)
+		if made := madeBy(out); err == nil && changes && made != "" {
+			entry.Detail = withMade(entry.Detail, made)
+		}
+		s.noteEntry(ctx, entry, err)
 		return out, err
 	})
+}
+
+// readsNoted are operations that change nothing and are in the audit log all the same: they
+// show the log itself, or what others have sent.
+var readsNoted = map[string]bool{
+	"list-audit": true, "list-tokens": true, "list-sessions": true, "get-action-body": true, "list-quarantine": true, "get-quarantined": true,
 }
 
 // tenantIn returns the tenant that a path names, where the route has one.

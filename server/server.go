@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -15,6 +16,7 @@ import (
 	"github.com/abidehq/abide/action"
 	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/internal/operation"
+	"github.com/abidehq/abide/internal/ratelimit"
 	"github.com/abidehq/abide/internal/telemetry"
 	"github.com/abidehq/abide/server/auth"
 	"github.com/abidehq/abide/server/web"
@@ -66,6 +68,10 @@ type Config struct {
 	// server another name: https://abide.example.com.
 	URL string
 
+	// IdempotencyKeys is how many new keys a caller may use within [IdempotencyLife]:
+	// [MaxIdempotencyKeys], unless it says otherwise.
+	IdempotencyKeys int
+
 	// Version is that of the program.
 	Version string
 
@@ -88,7 +94,9 @@ type Server struct {
 	live     *live        // streams, and requests that wait
 	meters   *meters
 	draining atomic.Bool
-	pings    pings // of the store, by /readyz
+	pings    pings              // of the store, by /readyz
+	refusals *ratelimit.Buckets // entries of the audit log about requests that were refused
+	keys     *ratelimit.Buckets // idempotency keys, by caller
 }
 
 var _ http.Handler = (*Server)(nil)
@@ -114,6 +122,9 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Clock == nil {
 		cfg.Clock = base.System{}
 	}
+	if cfg.IdempotencyKeys == 0 {
+		cfg.IdempotencyKeys = MaxIdempotencyKeys
+	}
 	if cfg.Operations == nil && cfg.Store != nil && cfg.Engine != nil {
 		var err error
 		cfg.Operations, err = operation.New(operation.Config{Store: cfg.Store, Client: cfg.Engine, Clock: cfg.Clock, Logger: cfg.Logger})
@@ -122,6 +133,7 @@ func New(cfg Config) (*Server, error) {
 		}
 	}
 	s := &Server{cfg: cfg, log: cfg.Logger, clock: cfg.Clock, mux: http.NewServeMux(), live: newLive()}
+	s.refusals, s.keys = ratelimit.New(cfg.Clock), ratelimit.New(cfg.Clock)
 	var provider metric.MeterProvider // the global one
 	if cfg.Telemetry != nil {
 		provider = cfg.Telemetry.Meter()
@@ -199,7 +211,12 @@ func (s *Server) addPage() error {
 		Prefix: s.cfg.Prefix, Store: s.cfg.Store, Engine: s.cfg.Engine, Timers: s.cfg.Timers, Actions: s.cfg.Actions,
 		Operations: s.cfg.Operations, Samples: samples, Guarded: s.cfg.Auth != nil, Version: s.cfg.Version,
 		Logger: s.log, Clock: s.clock,
-		Note: s.note,
+		Note: func(ctx context.Context, operation, tenant, target, detail string, err error) {
+			s.noteEntry(ctx, auth.Entry{Operation: operation, Tenant: tenant, Target: target, Detail: detail, Status: http.StatusSeeOther}, err)
+		},
+		Intend: func(ctx context.Context, operation, target string) error {
+			return s.intend(ctx, auth.Entry{Operation: operation, Target: target})
+		},
 	})
 	if err != nil {
 		return fmt.Errorf("server: %w", err)

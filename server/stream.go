@@ -8,14 +8,15 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/ratelimit"
 	"github.com/abidehq/abide/server/api"
+	"github.com/abidehq/abide/server/auth"
 )
 
 // Limits of streams.
@@ -39,21 +40,127 @@ const (
 	// streamRetry is how long a client is asked to wait before it comes back.
 	streamRetry = 2 * time.Second
 
-	// maxStreams is how many streams there may be at a time.
-	maxStreams = 10_000
+	// streamCheck is how often the credentials of a stream are looked at again: one whose
+	// token or session was revoked ends within this time.
+	streamCheck = 30 * time.Second
+
+	// MaxStreams is how many streams there may be at a time, those of the page included.
+	MaxStreams = 10_000
+
+	// MaxStreamsOfCaller is how many a token, a person or a certificate may have,
+	// MaxStreamsOfAddress how many an address, and MaxStreamsOfTenant how many all those
+	// together who have this tenant, and not all tenants.
+	MaxStreamsOfCaller  = 2_000
+	MaxStreamsOfAddress = 4_000
+	MaxStreamsOfTenant  = 4_000
 )
 
 // live is what goes on for longer than a request should: streams, and waits.
 type live struct {
 	draining context.Context
 	drain    context.CancelFunc
-	streams  atomic.Int64
 	frames   frames
+
+	mu      sync.Mutex
+	streams map[string]int // by whose they are; those of all under the empty name
 }
 
 func newLive() *live {
 	ctx, cancel := context.WithCancel(context.Background())
-	return &live{draining: ctx, drain: cancel, frames: frames{kept: map[string][]byte{}}}
+	return &live{draining: ctx, drain: cancel, frames: frames{kept: map[string][]byte{}}, streams: map[string]int{}}
+}
+
+// enter counts a stream until leave is called, or returns a problem if there are too many.
+func (l *live) enter(who *auth.Identity, remote string) (leave func(), p *api.Problem) {
+	type seat struct {
+		of, what string
+		most     int
+	}
+	seats := []seat{
+		{"", "of this server", MaxStreams},
+		{"caller/" + caller(who), "of this caller", MaxStreamsOfCaller},
+		{"address/" + ratelimit.Source(remote), "of this address", MaxStreamsOfAddress},
+	}
+	for _, tenant := range who.Tenants {
+		seats = append(seats, seat{"tenant/" + tenant, "of tenant " + tenant, MaxStreamsOfTenant})
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, s := range seats {
+		if l.streams[s.of] < s.most {
+			continue
+		}
+		status, code := http.StatusTooManyRequests, api.CodeRate
+		if s.of == "" {
+			status, code = http.StatusServiceUnavailable, api.CodeUnavailable
+		}
+		return nil, newProblem(status, code, "there are too many streams "+s.what, fmt.Sprintf("%d are allowed at a time", s.most))
+	}
+	for _, s := range seats {
+		l.streams[s.of]++
+	}
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		for _, s := range seats {
+			if l.streams[s.of]--; l.streams[s.of] == 0 {
+				delete(l.streams, s.of)
+			}
+		}
+	}, nil
+}
+
+// openStream returns a context for a stream, which ends when the client is gone, when the
+// server is about to stop, when the stream has gone on for long enough, or when its
+// credentials are not good any more. It returns a problem if there are too many streams.
+func (s *Server) openStream(ctx context.Context, r *http.Request) (_ context.Context, end func(), p *api.Problem) {
+	q := requestOf(ctx)
+	who, _ := auth.Of(ctx)
+	leave, p := s.live.enter(&who, q.remote)
+	if p != nil {
+		return nil, nil, p
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	life := s.clock.AfterFunc(streamLife, cancel)
+	drain := context.AfterFunc(s.live.draining, cancel)
+	unwatch := func() {}
+	if s.cfg.Auth != nil && !q.told {
+		unwatch = s.watch(r, who, cancel)
+	}
+	return ctx, func() {
+		unwatch()
+		life()
+		drain()
+		cancel()
+		leave()
+	}, nil
+}
+
+// watch calls cancel once the credentials of a request are not good any more, until what it
+// returns is called.
+func (s *Server) watch(r *http.Request, who auth.Identity, cancel func()) (stop func()) {
+	var mu sync.Mutex
+	ended := false
+	var next func() bool
+	var look func()
+	look = func() {
+		if !s.cfg.Auth.Still(r, who) {
+			cancel()
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if !ended {
+			next = s.clock.AfterFunc(streamCheck, look)
+		}
+	}
+	next = s.clock.AfterFunc(streamCheck, look)
+	return func() {
+		mu.Lock()
+		defer mu.Unlock()
+		ended = true
+		next()
+	}
 }
 
 // Drain has the server say that it is not ready, so that no more requests are sent to it. It
@@ -127,25 +234,23 @@ type stream struct {
 	told    string      // the latest ID that it was told
 }
 
-// stream answers with events for as long as f sends some. The context of f ends when the
-// client is gone, when the server is about to stop, or when the stream has gone on for long
-// enough.
+// stream answers with events for as long as f sends some. The context of f is that of
+// openStream.
 func (s *Server) stream(f func(ctx context.Context, st *stream)) (*huma.StreamResponse, error) {
-	if s.live.streams.Load() >= maxStreams {
-		return nil, newProblem(http.StatusServiceUnavailable, api.CodeUnavailable, "there are too many streams", fmt.Sprintf("%d are allowed", maxStreams))
-	}
 	return &huma.StreamResponse{Body: func(hctx huma.Context) {
-		s.live.streams.Add(1)
-		defer s.live.streams.Add(-1)
-		_, w := humago.Unwrap(hctx)
+		r, w := humago.Unwrap(hctx)
+		ctx, end, p := s.openStream(hctx.Context(), r)
+		if p != nil {
+			s.refuse(hctx, p)
+			return
+		}
+		defer end()
 		h := w.Header()
 		h.Set("Content-Type", "text/event-stream")
 		h.Set("Cache-Control", "no-store")
 		h.Set("X-Accel-Buffering", "no") // a proxy that collects what it passes on would hold up events
-		ctx, cancel := context.WithCancel(hctx.Context())
+		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		defer s.clock.AfterFunc(streamLife, cancel)()
-		defer context.AfterFunc(s.live.draining, cancel)()
 		st := &stream{clock: s.clock, out: w, conn: http.NewResponseController(w), stop: cancel}
 		defer st.close()
 		f(ctx, st)

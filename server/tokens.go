@@ -106,7 +106,60 @@ func (s *Server) addTokens() {
 	}) (*struct{}, error) {
 		return nil, s.authProblem(guard.RevokeToken(ctx, in.ID))
 	})
+	s.addSessions()
 	s.addAudit()
+}
+
+// addSessions adds the routes of sessions.
+func (s *Server) addSessions() {
+	const base, tag = "/api/v1/sessions", "sessions"
+	guard := s.cfg.Auth
+	route(s, auth.Admin, huma.Operation{
+		OperationID: "list-sessions", Method: http.MethodGet, Path: base, Summary: "List the logins of people", Tags: []string{tag},
+		Description: "Those that end last first, of those that may do no more than who asks. A page can have fewer sessions than were asked for, and still have a next one.",
+	}, func(ctx context.Context, in *struct {
+		PageSize  int    `query:"page_size" minimum:"1" maximum:"1000" default:"100" doc:"How many there are on a page at most."`
+		PageToken string `query:"page_token" doc:"The next_page_token of the page before."`
+		Subject   string `query:"subject" doc:"Of that subject."`
+	}) (*answer[api.SessionList], error) {
+		page, err := guard.Sessions(ctx, auth.SessionQuery{Subject: in.Subject, Limit: in.PageSize, Cursor: in.PageToken})
+		if err != nil {
+			return nil, s.authProblem(err)
+		}
+		return &answer[api.SessionList]{http.StatusOK, FromSessions(page)}, nil
+	})
+	route(s, auth.Admin, huma.Operation{
+		OperationID: "revoke-session", Method: http.MethodDelete, Path: base + "/{id}", Summary: "End a login", Tags: []string{tag},
+		DefaultStatus: http.StatusNoContent, Description: "At once in the process that does it, in others a few seconds later.",
+	}, func(ctx context.Context, in *struct {
+		ID string `path:"id"`
+	}) (*struct{}, error) {
+		return nil, s.authProblem(guard.RevokeSession(ctx, in.ID))
+	})
+	route(s, auth.Admin, huma.Operation{
+		OperationID: "revoke-sessions", Method: http.MethodDelete, Path: base, Summary: "End all logins of a subject", Tags: []string{tag},
+	}, func(ctx context.Context, in *struct {
+		Subject string `query:"subject" required:"true" minLength:"1" doc:"Whose logins end."`
+	}) (*answer[api.RevokedSessions], error) {
+		n, err := guard.RevokeSessions(ctx, in.Subject)
+		if err != nil {
+			return nil, s.authProblem(err)
+		}
+		return &answer[api.RevokedSessions]{http.StatusOK, api.RevokedSessions{Revoked: n}}, nil
+	})
+}
+
+// FromSessions returns a page of sessions in the form that the API has.
+func FromSessions(page auth.SessionPage) api.SessionList {
+	list := api.SessionList{Sessions: make([]api.Session, len(page.Sessions)), NextPageToken: page.Next}
+	for i := range page.Sessions {
+		x := &page.Sessions[i]
+		list.Sessions[i] = api.Session{
+			ID: x.ID, Kind: string(x.Kind), Token: x.Token, Subject: x.Subject, Name: x.Name, Role: string(x.Role), Tenants: x.Tenants,
+			CreatedAt: x.CreatedAt, ExpiresAt: x.Expires,
+		}
+	}
+	return list
 }
 
 type auditQuery struct {
@@ -140,7 +193,7 @@ func (s *Server) addAudit() {
 		for i, e := range page.Entries {
 			list.Entries[i] = api.AuditEntry{
 				At: e.At, RequestID: e.RequestID, Subject: e.Subject, Name: e.Name, Kind: string(e.Kind), Remote: e.Remote,
-				Operation: e.Operation, Tenant: e.Tenant, Target: e.Target, Status: e.Status, Error: e.Error,
+				Operation: e.Operation, Tenant: e.Tenant, Target: e.Target, Detail: e.Detail, Status: e.Status, Error: e.Error,
 			}
 		}
 		return &answer[api.AuditList]{http.StatusOK, list}, nil

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,13 +13,13 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/abidehq/abide/internal/ratelimit"
 	"github.com/abidehq/abide/server/api"
 	"github.com/abidehq/abide/server/auth"
 )
 
 // wrap puts around the routes what holds for all of them, from the outside in: the ID of
-// the request, panics, the prefix, who has sent it and from where, and answers that are
-// kept.
+// the request, panics, the prefix, and who has sent it and from where.
 func (s *Server) wrap(routes http.Handler) (http.Handler, error) {
 	origin := http.NewCrossOriginProtection()
 	if s.cfg.URL != "" {
@@ -33,10 +34,6 @@ func (s *Server) wrap(routes http.Handler) (http.Handler, error) {
 				return
 			}
 			w = &noRoute{ResponseWriter: w}
-		}
-		if s.keepsAnswer(r) {
-			s.once(w, r, routes)
-			return
 		}
 		routes.ServeHTTP(w, r)
 	})
@@ -64,22 +61,29 @@ func (s *Server) wrap(routes http.Handler) (http.Handler, error) {
 		}
 		w.Header().Set(headerRequestID, q.id)
 		w.Header().Set("X-Content-Type-Options", "nosniff")
+		if r.TLS != nil || strings.HasPrefix(s.cfg.URL, "https://") {
+			w.Header().Set("Strict-Transport-Security", "max-age=31536000")
+		}
 		if strings.HasPrefix(r.URL.Path, "/api/") {
 			w.Header().Set("Cache-Control", "no-store")
 		}
 		w, r, done := s.observe(w, r, q)
-		defer done()
+		defer func() { s.noteRefusal(r.Context(), q, done()) }()
 		defer s.recovered(w, q)
 		known.ServeHTTP(w, r.WithContext(withRequest(r.Context(), q)))
 	}), nil
 }
 
-// servePage answers with the page. Its stream of what changes ends with all others.
+// servePage answers with the page. Its stream of what changes counts as the others do, and
+// ends with them.
 func (s *Server) servePage(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == "/live" {
-		ctx, cancel := context.WithCancel(r.Context())
-		defer cancel()
-		defer context.AfterFunc(s.live.draining, cancel)()
+		ctx, end, p := s.openStream(r.Context(), r)
+		if p != nil {
+			writeProblem(w, p)
+			return
+		}
+		defer end()
 		r = r.WithContext(ctx)
 	}
 	s.page.ServeHTTP(w, r)
@@ -149,22 +153,23 @@ func (s *Server) identified(origin *http.CrossOriginProtection, next http.Handle
 				return
 			}
 		}
+		if isOpen(path) { // nobody is looked up who need not say who they are
+			next.ServeHTTP(w, r)
+			return
+		}
 		who, err := s.identify(r)
-		if err != nil && !isOpen(path) {
+		if err != nil {
 			s.turnAway(w, r, err)
 			return
 		}
-		_, told := auth.Of(r.Context())
-		if err == nil && who.Kind == auth.Local && !told && !s.isOurs(r.Host) {
-			if !isOpen(path) {
-				writeProblem(w, newProblem(http.StatusForbidden, api.CodeForbidden, "the name of the server is not known here",
-					"without a token it is reached as localhost or by its address, and the request is for "+strconv.Quote(r.Host)))
-				return
-			}
-		} else if err == nil {
-			r = r.WithContext(auth.With(r.Context(), who))
+		q := requestOf(r.Context())
+		_, q.told = auth.Of(r.Context())
+		if q.who = who; who.Kind == auth.Local && !q.told && !s.isOurs(r.Host) {
+			writeProblem(w, newProblem(http.StatusForbidden, api.CodeForbidden, "the name of the server is not known here",
+				"without a token it is reached as localhost or by its address, and the request is for "+strconv.Quote(r.Host)))
+			return
 		}
-		next.ServeHTTP(w, r)
+		next.ServeHTTP(w, r.WithContext(auth.With(r.Context(), who)))
 	})
 }
 
@@ -224,25 +229,82 @@ func hostName(host string) string {
 	return name
 }
 
-// note keeps account of a call that changes something: it is on disk when the call is
-// answered.
-func (s *Server) note(ctx context.Context, operation, tenant, target string, err error) {
+// noteEntry notes a request in the audit log, and what came of it: the entry is on disk when
+// the request is answered.
+func (s *Server) noteEntry(ctx context.Context, entry auth.Entry, err error) {
 	if s.cfg.Auth == nil {
 		return
 	}
-	who, _ := auth.Of(ctx)
 	q := requestOf(ctx)
-	entry := auth.Entry{
-		At: s.clock.Now(), RequestID: q.id, Subject: who.Subject, Name: who.Name, Kind: who.Kind, Remote: q.remote,
-		Operation: operation, Tenant: tenant, Target: target, Status: http.StatusOK,
-	}
+	q.noted = true
 	if err != nil {
 		p := s.asProblem(err)
 		entry.Status, entry.Error = p.Status, p.Error()
 	}
 	// It is written even if the client has gone.
-	if err := s.cfg.Auth.Note(context.WithoutCancel(ctx), entry); err != nil {
-		s.log.Error("a call that changed something is not in the audit log", "request_id", q.id, "operation", operation,
-			"subject", who.Subject, "target", target, "error", err)
+	if err := s.write(context.WithoutCancel(ctx), &entry); err != nil {
+		s.log.Error("audit entry lost", "request_id", q.id, "operation", entry.Operation, "subject", entry.Subject,
+			"target", entry.Target, "error", err)
+	}
+}
+
+// write writes an entry of the audit log about a request.
+func (s *Server) write(ctx context.Context, entry *auth.Entry) error {
+	q := requestOf(ctx)
+	who, _ := auth.Of(ctx)
+	entry.RequestID, entry.Remote = q.id, q.remote
+	entry.Subject, entry.Name, entry.Kind = who.Subject, who.Name, who.Kind
+	return s.cfg.Auth.Note(ctx, *entry)
+}
+
+// intend notes what is about to be done, if nothing must be done that is not noted. The
+// outcome is another entry, with the same request ID.
+func (s *Server) intend(ctx context.Context, entry auth.Entry) error {
+	if s.cfg.Auth == nil || !s.cfg.Auth.AuditRequired() {
+		return nil
+	}
+	entry.Operation += intent
+	if err := s.write(ctx, &entry); err != nil {
+		s.log.Error("request refused: the audit log cannot be written", "request_id", requestOf(ctx).id, "operation", entry.Operation, "error", err)
+		return newProblem(http.StatusServiceUnavailable, api.CodeUnavailable, "the audit log cannot be written",
+			"nothing was done, as auth.audit.required is set; the server's log says more")
+	}
+	return nil
+}
+
+// intent ends the operation of an entry about what is about to be done.
+const intent = ":intent"
+
+// Refusals in the audit log: so many of an address at once, and one more every so often; and
+// so many of all addresses together. The log of the server counts the others.
+const (
+	refusalBurst     = 20
+	refusalEvery     = 10 // seconds
+	allRefusalsBurst = 1_000
+	allRefusals      = 5 // a second
+)
+
+// noteRefusal notes a request that was refused before an operation could: for who makes it,
+// or for what it asks.
+func (s *Server) noteRefusal(ctx context.Context, q *request, status int) {
+	if s.cfg.Auth == nil || q.noted || strings.HasPrefix(q.path, "/auth/") || strings.HasPrefix(q.path, "/hooks/") {
+		return // logins are noted by the guard; hooks count what they refuse
+	}
+	changes := q.method != http.MethodGet && q.method != http.MethodHead
+	switch {
+	case status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusTooManyRequests:
+	case changes && (status == http.StatusBadRequest || status == http.StatusRequestEntityTooLarge || status == http.StatusUnprocessableEntity):
+	default:
+		return
+	}
+	if s.refusals.Take(ratelimit.Source(q.remote), 1.0/refusalEvery, refusalBurst) > 0 || s.refusals.Take("", allRefusals, allRefusalsBurst) > 0 {
+		return
+	}
+	entry := auth.Entry{
+		Operation: cmp.Or(q.operation, "refused"), Tenant: q.tenant(), Target: q.method + " " + q.path, Status: status, Error: http.StatusText(status),
+	}
+	ctx = auth.With(withRequest(context.WithoutCancel(ctx), q), q.who)
+	if err := s.write(ctx, &entry); err != nil {
+		s.log.Error("audit entry lost", "request_id", q.id, "operation", entry.Operation, "target", entry.Target, "error", err)
 	}
 }

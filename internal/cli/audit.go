@@ -91,7 +91,7 @@ func auditTable(found []api.AuditEntry) func(io.Writer) error {
 		if len(found) == 0 {
 			return nil
 		}
-		t := newTable(w, "WHEN", "WHO", "OPERATION", "TENANT", "TARGET", "STATUS", "FROM", "ERROR")
+		t := newTable(w, "WHEN", "WHO", "OPERATION", "TENANT", "TARGET", "STATUS", "FROM", "DETAIL", "ERROR")
 		for _, e := range found {
 			who, status := e.Name, plain("")
 			if who == "" {
@@ -101,7 +101,7 @@ func auditTable(found []api.AuditEntry) func(io.Writer) error {
 				status.text = strconv.Itoa(e.Status)
 			}
 			t.add(plain(localTime(e.At)), plain(who), plain(e.Operation), plain(e.Tenant), plain(e.Target), status,
-				plain(e.Remote), cell{shorten(e.Error, 80), red})
+				plain(e.Remote), plain(shorten(e.Detail, 120)), cell{shorten(e.Error, 80), red})
 		}
 		return t.write(w)
 	}

@@ -79,6 +79,9 @@ type tokensAPI interface {
 	List(ctx context.Context, limit int, cursor string) (api.TokenList, error)
 	Revoke(ctx context.Context, id string) error
 	Audit(ctx context.Context, q remote.AuditQuery) (api.AuditList, error)
+	Sessions(ctx context.Context, subject string, limit int, cursor string) (api.SessionList, error)
+	RevokeSession(ctx context.Context, id string) error
+	RevokeSessions(ctx context.Context, subject string) (int, error)
 }
 
 var (

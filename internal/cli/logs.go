@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -35,10 +36,25 @@ func (l *logs) open(w io.Writer) (*slog.Logger, error) {
 	case l.format != "text":
 		return nil, usage("unknown log format %q; known are: text, json", l.format)
 	case isTerminal(w):
-		return slog.New(tint.NewTextHandler(w, &tint.Options{Level: level, TimeFormat: time.TimeOnly, NoColor: !colours(w)})), nil
+		return slog.New(tint.NewTextHandler(w, &tint.Options{Level: level, TimeFormat: time.TimeOnly, NoColor: !colours(w), ReplaceAttr: forTerminal})), nil
 	default:
 		return slog.New(slog.NewTextHandler(w, options)), nil
 	}
+}
+
+// forTerminal takes out of a value what a terminal would obey: what is logged comes from
+// outside too, and a handler for terminals writes it as it is.
+func forTerminal(_ []string, a slog.Attr) slog.Attr {
+	a.Value = a.Value.Resolve()
+	switch a.Value.Kind() {
+	case slog.KindString:
+		a.Value = slog.StringValue(printable(a.Value.String()))
+	case slog.KindAny:
+		if _, isLevel := a.Value.Any().(slog.Level); !isLevel {
+			a.Value = slog.StringValue(printable(fmt.Sprint(a.Value.Any())))
+		}
+	}
+	return a
 }
 
 // colours reports whether to print to w in colours.

@@ -167,7 +167,7 @@ func (o *orchestrate) loop(ctx context.Context, log *slog.Logger, st store.Store
 	if err != nil {
 		return err
 	}
-	attrs := []any{"command", strings.Join(argv, " "), "store", p.shown, "tick_rate", o.rate.String(), "slots", o.slots}
+	attrs := []any{"command", argv[0], "arguments", len(argv) - 1, "store", p.shown, "tick_rate", o.rate.String(), "slots", o.slots}
 	if p.dir != "" {
 		s, err := serve(ctx, log, p.dir, st, actions)
 		if err != nil {

@@ -58,7 +58,7 @@ Exit codes: 0 ok, 1 failure, 2 usage, 3 not found, 4 conflict, 5 unreachable.`,
 		SilenceErrors: true, // run prints them, once
 	},
 		newActions(), newAudit(), newBench(), newConfig(), newDeliveries(), newHealth(), newInstances(), newMan(), newMigrate(), newOperations(), newOrchestrate(), newOrchestrations(),
-		newQuarantine(), newSchedules(), newServe(), newSinks(), newStats(), newStore(), newTimers(), newTokens(), newTop(), newVersion(), newVet(), newWorkers(),
+		newQuarantine(), newSchedules(), newServe(), newSessions(), newSinks(), newStats(), newStore(), newTimers(), newTokens(), newTop(), newVersion(), newVet(), newWorkers(),
 	)
 	addCompletions(root)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })

@@ -47,25 +47,50 @@ var silent = slog.New(slog.DiscardHandler)
 
 func (b *storeBackend) client() abide.Client { return abide.NewClient(b.store, nil) }
 
-func (b *storeBackend) engine() (abide.Client, error) { return b.client(), nil }
+// noting returns what keeps account of what is done to the store.
+func (b *storeBackend) noting() (noting, error) {
+	guard, err := auth.New(auth.Config{Store: b.store, Logger: silent})
+	return noting{guard}, err
+}
+
+func (b *storeBackend) engine() (abide.Client, error) {
+	n, err := b.noting()
+	return notedClient{b.client(), n}, err
+}
 
 func (b *storeBackend) actions() (actionsAPI, error) {
-	return action.New(action.Config{Store: b.store, Logger: silent})
+	n, err := b.noting()
+	if err != nil {
+		return nil, err
+	}
+	s, err := action.New(action.Config{Store: b.store, Logger: silent})
+	return notedActions{s, n}, err
 }
 
 func (b *storeBackend) timerService() (*timer.Service, error) {
 	return timer.New(timer.Config{Store: b.store, Logger: silent})
 }
 
-func (b *storeBackend) timers() (timersAPI, error) { return b.timerService() }
+func (b *storeBackend) timers() (timersAPI, error) {
+	n, err := b.noting()
+	if err != nil {
+		return nil, err
+	}
+	s, err := b.timerService()
+	return notedTimers{s, n}, err
+}
 
 func (b *storeBackend) operationService() (*operation.Service, error) {
 	return operation.New(operation.Config{Store: b.store, Client: b.client(), Logger: silent})
 }
 
 func (b *storeBackend) operations() (operationsAPI, error) {
+	n, err := b.noting()
+	if err != nil {
+		return nil, err
+	}
 	s, err := b.operationService()
-	return storeOperations{s}, err
+	return storeOperations{s, n}, err
 }
 
 func (b *storeBackend) tokens() (tokensAPI, error) {

@@ -2,20 +2,28 @@ package cli
 
 import (
 	"context"
+	"fmt"
+	"net/http"
 	"os/user"
 	"slices"
+	"strings"
 
 	"github.com/abidehq/abide/internal/operation"
 	"github.com/abidehq/abide/remote"
+	"github.com/abidehq/abide/server"
 	"github.com/abidehq/abide/server/api"
 	"github.com/abidehq/abide/server/auth"
 )
 
 // storeOperations are the operations of a store, in the form that those of a server have.
-type storeOperations struct{ s *operation.Service }
+type storeOperations struct {
+	s *operation.Service
+	noting
+}
 
 func (o storeOperations) Start(ctx context.Context, n api.NewOperation) (api.Operation, error) {
-	return wireOperation(o.s.Start(ctx, n.Request(localUser())))
+	made, err := o.s.Start(ctx, n.Request(localUser()))
+	return wireOperation(made, o.note(ctx, "start-operation", n.Filter.Tenant, fmt.Sprintf("%s kind=%s all=%v reason=%q", made.ID, n.Kind, n.All, n.Reason), err))
 }
 
 func (o storeOperations) Get(ctx context.Context, id string) (api.Operation, error) {
@@ -23,7 +31,8 @@ func (o storeOperations) Get(ctx context.Context, id string) (api.Operation, err
 }
 
 func (o storeOperations) Cancel(ctx context.Context, id string) (api.Operation, error) {
-	return wireOperation(o.s.Cancel(ctx, id))
+	done, err := o.s.Cancel(ctx, id)
+	return wireOperation(done, o.note(ctx, "cancel-operation", "", id, err))
 }
 
 func (o storeOperations) List(ctx context.Context, f remote.OperationFilter, limit int, cursor string) (api.OperationList, error) {
@@ -66,18 +75,24 @@ func asLocal(ctx context.Context) context.Context {
 
 // note keeps account of what was done, as a server does.
 func (t storeTokens) note(ctx context.Context, operation, target string, err error) error {
-	entry := auth.Entry{Operation: operation, Target: target}
+	return joined(err, noteLocal(ctx, t.guard, auth.Entry{Operation: operation, Target: target}, err))
+}
+
+// noteLocal notes what was done to a store that this process has opened.
+func noteLocal(ctx context.Context, guard *auth.Guard, entry auth.Entry, err error) error {
+	entry.Status, entry.Remote = http.StatusOK, "store"
 	if err != nil {
-		entry.Error = err.Error()
+		entry.Status, entry.Error = http.StatusBadRequest, err.Error()
 	}
-	return joined(err, t.guard.Note(asLocal(ctx), entry))
+	return guard.Note(context.WithoutCancel(asLocal(ctx)), entry)
 }
 
 func (t storeTokens) Create(ctx context.Context, n api.NewToken) (api.CreatedToken, error) {
 	made, secret, err := t.guard.CreateToken(asLocal(ctx), auth.NewToken{
 		Name: n.Name, Role: auth.Role(n.Role), Tenants: n.Tenants, Expires: n.ExpiresAt, Rate: n.Rate,
 	})
-	return api.CreatedToken{Token: wireToken(&made), Secret: secret}, t.note(ctx, "create-token", made.ID, err)
+	what := fmt.Sprintf("%s role=%s tenants=%s name=%q", made.ID, n.Role, strings.Join(n.Tenants, ","), n.Name)
+	return api.CreatedToken{Token: wireToken(&made), Secret: secret}, t.note(ctx, "create-token", what, err)
 }
 
 func (t storeTokens) List(ctx context.Context, limit int, cursor string) (api.TokenList, error) {
@@ -93,13 +108,27 @@ func (t storeTokens) Revoke(ctx context.Context, id string) error {
 	return t.note(ctx, "revoke-token", id, t.guard.RevokeToken(asLocal(ctx), id))
 }
 
+func (t storeTokens) Sessions(ctx context.Context, subject string, limit int, cursor string) (api.SessionList, error) {
+	page, err := t.guard.Sessions(asLocal(ctx), auth.SessionQuery{Subject: subject, Limit: limit, Cursor: cursor})
+	return server.FromSessions(page), err
+}
+
+func (t storeTokens) RevokeSession(ctx context.Context, id string) error {
+	return t.note(ctx, "revoke-session", id, t.guard.RevokeSession(asLocal(ctx), id))
+}
+
+func (t storeTokens) RevokeSessions(ctx context.Context, subject string) (int, error) {
+	n, err := t.guard.RevokeSessions(asLocal(ctx), subject)
+	return n, t.note(ctx, "revoke-sessions", subject, err)
+}
+
 func (t storeTokens) Audit(ctx context.Context, q remote.AuditQuery) (api.AuditList, error) {
 	page, err := t.guard.Audit(asLocal(ctx), auth.AuditQuery(q))
 	list := api.AuditList{Entries: make([]api.AuditEntry, len(page.Entries)), NextPageToken: page.Next}
 	for i, e := range page.Entries {
 		list.Entries[i] = api.AuditEntry{
 			At: e.At, RequestID: e.RequestID, Subject: e.Subject, Name: e.Name, Kind: string(e.Kind), Remote: e.Remote,
-			Operation: e.Operation, Tenant: e.Tenant, Target: e.Target, Status: e.Status, Error: e.Error,
+			Operation: e.Operation, Tenant: e.Tenant, Target: e.Target, Detail: e.Detail, Status: e.Status, Error: e.Error,
 		}
 	}
 	return list, err

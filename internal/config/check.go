@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/abidehq/abide/action"
+	"github.com/abidehq/abide/server/auth"
 )
 
 // check finds values that do not go together.
@@ -110,17 +111,11 @@ func (c *Config) Exposed(addr string) error {
 		"listen on loopback, such as 127.0.0.1:7171, or say insecure if that is what you want")
 }
 
-// minAdminToken is the least length of the admin token, in bytes.
-const minAdminToken = 16
-
 func (l *loader) checkAuth(c *Config) {
-	token := c.Auth.AdminToken.Reveal()
-	switch {
-	case token == "":
-	case len(token) < minAdminToken:
-		l.wrong("auth.admin_token", "", "it has %d characters; at least %d are needed, and better random ones", len(token), minAdminToken)
-	case strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }):
-		l.wrong("auth.admin_token", "", "it has characters that a header cannot have: letters, digits and punctuation are allowed, and no spaces")
+	if token := c.Auth.AdminToken.Reveal(); token != "" {
+		if err := auth.CheckAdminToken(token); err != nil {
+			l.wrong("auth.admin_token", "", "%v", err)
+		}
 	}
 	l.checkLogin(c)
 	for i := range c.Auth.Certificates {

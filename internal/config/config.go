@@ -106,6 +106,10 @@ type Certificate struct {
 // Audit is the account of what was changed, and by whom.
 type Audit struct {
 	Retention time.Duration `key:"retention" default:"30d" min:"24h" forever:"true"`
+
+	// Required refuses changes that cannot be noted: what is about to be done is noted before
+	// it is done.
+	Required bool `key:"required"`
 }
 
 // Instances are those of orchestrations.

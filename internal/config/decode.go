@@ -80,7 +80,7 @@ func (l *loader) group(path string, s setting, v reflect.Value) {
 	switch {
 	case isNull(s.node):
 	case s.node.Kind != yaml.MappingNode:
-		l.mistake(path, s.node.Value, s.where(s.node), "it must hold keys: %s", strings.Join(keysOf(v.Type()), ", "))
+		l.mistake(path, "", s.where(s.node), "it must hold keys: %s", strings.Join(keysOf(v.Type()), ", "))
 		return
 	default:
 		for _, e := range l.entries(s.node, path+".", s.where) {

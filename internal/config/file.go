@@ -79,7 +79,7 @@ func (l *loader) walk(to layer, n *yaml.Node, prefix string, t reflect.Type, whe
 		case !isGroup(f.Type):
 			l.say(to, path, e.value, where)
 		case e.value.Kind != yaml.MappingNode:
-			l.mistake(path, e.value.Value, where(e.value), "it must hold keys: %s", strings.Join(keysOf(f.Type), ", "))
+			l.mistake(path, "", where(e.value), "it must hold keys: %s", strings.Join(keysOf(f.Type), ", "))
 		default:
 			l.walk(to, e.value, path+".", f.Type, where)
 		}

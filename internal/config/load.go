@@ -153,6 +153,8 @@ func (l *loader) flags() layer {
 			l.mistake(path, "", "flag "+f.Name, "there is no such key%s", nearest(path, Keys()))
 		case !at.isText():
 			l.mistake(path, "", "flag "+f.Name, "only the file can set it")
+		case at.field.Type == secretType:
+			l.mistake(path, "", "flag "+f.Name, "flags are shown to other users of this machine, by ps for one: set it in the file, or with $%s or $%s_FILE", at.variable(), at.variable())
 		default:
 			l.sayText(to, at, f.Value, "flag "+f.Name)
 		}

@@ -21,7 +21,7 @@ func TestMistakes(t *testing.T) {
 		{name: "two documents", file: "worker: a\n---\nworker: b", want: "FILE: it has more than one document"},
 		{name: "no keys", file: "- a", want: "FILE: it must hold keys and values"},
 		{name: "twice", file: "worker: a\nworker: b", want: "FILE:2: worker: it is there twice: first in line 1"},
-		{name: "no group", file: "tls: yes", want: `FILE:1: tls is "yes"; it must hold keys: cert, key`},
+		{name: "no group", file: "tls: yes", want: `FILE:1: tls: it must hold keys: cert, key`},
 		{name: "no value", file: "worker: [a]", want: "FILE:1: worker: it must be one value"},
 		{name: "no list", file: "hosts: {a: b}", want: "FILE:1: hosts: it must be a list"},
 		{name: "no table", file: "timers: {quotas: 3}", want: "FILE:1: timers.quotas: it must hold names and values"},

@@ -128,11 +128,14 @@ func (p Place) String() string {
 		}
 		return text
 	}
-	var shown []string
-	for part := range strings.SplitSeq(text, ",") { // several servers
+	parts := []string{text}
+	if strings.HasPrefix(text, "nats:") || strings.HasPrefix(text, "tls:") {
+		parts = strings.Split(text, ",") // several servers
+	}
+	for i, part := range parts {
 		u, err := url.Parse(part)
-		if err != nil {
-			return hidden
+		if err != nil || u.Scheme == "" || u.Opaque != "" {
+			return hidden // a password with a comma in it, for one
 		}
 		if u.User != nil && u.User.Username() != "" {
 			if _, has := u.User.Password(); !has && u.Scheme == "nats" {
@@ -142,9 +145,12 @@ func (p Place) String() string {
 		if u.RawQuery != "" && u.Scheme != "pebble" && u.Scheme != "memory" {
 			u.RawQuery = "xxxxx"
 		}
-		shown = append(shown, u.Redacted())
+		if web := u.Scheme == "http" || u.Scheme == "https"; web && strings.Trim(u.Path, "/") != "" {
+			u.Path, u.RawPath = "/xxxxx", "" // who knows the address of a webhook can send to it
+		}
+		parts[i] = u.Redacted()
 	}
-	return strings.Join(shown, ",")
+	return strings.Join(parts, ",")
 }
 
 // GoString hides what may be secret.

@@ -185,14 +185,36 @@ func asLocal(prefix string, next http.Handler) http.Handler {
 
 // admin shows what operators look at: profiles and metrics.
 func (d *daemon) admin() http.Handler {
+	profiles := http.NewServeMux()
+	profiles.HandleFunc("GET /debug/pprof/", pprof.Index)
+	profiles.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
+	profiles.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	profiles.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+	profiles.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
-	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
-	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
-	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
-	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	mux.Handle("/debug/pprof/", d.adminsOnly(profiles))
 	mux.Handle("GET /metrics", d.parts.telemetry.Handler())
 	return sameMachine(mux, d.cfg.Insecure)
+}
+
+// adminsOnly asks for the role admin, for all tenants, where callers have to prove who they
+// are: a dump of the memory has payloads and secrets in it.
+func (d *daemon) adminsOnly(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if d.cfg.Guarded() {
+			who, err := d.parts.guard.Identify(r)
+			switch {
+			case err != nil:
+				w.Header().Set("WWW-Authenticate", "Bearer")
+				http.Error(w, err.Error(), http.StatusUnauthorized)
+				return
+			case !who.Role.Includes(auth.Admin) || who.Tenants != nil:
+				http.Error(w, "profiles take the role admin, for all tenants", http.StatusForbidden)
+				return
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // sameMachine refuses requests under another name than those of this machine: a page on
@@ -202,6 +224,10 @@ func sameMachine(next http.Handler, anywhere bool) http.Handler {
 		host, _, err := net.SplitHostPort(r.Host)
 		if err != nil {
 			host = r.Host
+		}
+		if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "none" && site != "same-origin" {
+			http.Error(w, "a web page has sent it", http.StatusForbidden)
+			return
 		}
 		if ip := net.ParseIP(host); !anywhere && host != "localhost" && ip == nil {
 			http.Error(w, "call it by its address, or as localhost", http.StatusForbidden)

@@ -42,7 +42,7 @@ type parts struct {
 func assemble(ctx context.Context, d *daemon) (*parts, error) {
 	p := &parts{}
 	for _, build := range []func(context.Context, *daemon) error{
-		p.makeTelemetry, p.makeEngine, p.makeTimers, p.makeActions, p.makeHooks, p.makeGuard, p.makeServer,
+		p.makeTelemetry, p.makeEngine, p.makeTimers, p.makeActions, p.makeGuard, p.makeHooks, p.makeServer,
 	} {
 		if err := build(ctx, d); err != nil {
 			p.close(d.log)
@@ -215,7 +215,7 @@ func (p *parts) makeHooks(_ context.Context, d *daemon) error {
 		})
 	}
 	handler, err := hook.New(hook.Config{
-		Receiver: p.actions, Hooks: hooks, Logger: d.log, Meter: p.telemetry.Meter(), Clock: d.clock,
+		Receiver: p.actions, Hooks: hooks, Logger: d.log, Meter: p.telemetry.Meter(), Clock: d.clock, Remote: p.guard.Remote,
 	})
 	if err != nil {
 		return err
@@ -224,17 +224,22 @@ func (p *parts) makeHooks(_ context.Context, d *daemon) error {
 	return nil
 }
 
-// local is who comes in without being asked.
-var local = auth.Identity{Kind: auth.Local, Subject: "local", Name: "local", Role: auth.Admin}
+// local is who comes in through the socket, which only the owner of the store can open.
+// Anonymous is who comes in on loopback where nobody has to prove who they are: any user of
+// this machine. What lasts longer than that, such as tokens, is not for them.
+var (
+	local     = auth.Identity{Kind: auth.Local, Subject: "local", Name: "local", Role: auth.Admin}
+	anonymous = auth.Identity{Kind: auth.Local, Subject: "anonymous", Name: "anonymous", Role: auth.Operate}
+)
 
-func (p *parts) makeGuard(_ context.Context, d *daemon) (err error) {
+func (p *parts) makeGuard(ctx context.Context, d *daemon) (err error) {
 	a := &d.cfg.Auth
 	cfg := auth.Config{
 		Store: d.Store, Prefix: d.cfg.Prefix, URL: d.cfg.URL, AdminToken: a.AdminToken.Reveal(), Rate: a.Rate,
-		AuditRetention: a.Audit.Retention, Logger: d.log, Clock: d.clock,
+		AuditRetention: a.Audit.Retention, AuditRequired: a.Audit.Required, Logger: d.log, Clock: d.clock,
 	}
 	if !d.cfg.Guarded() {
-		anybody := local
+		anybody := anonymous
 		cfg.Anonymous = &anybody
 	}
 	for _, network := range a.Proxies {
@@ -261,6 +266,17 @@ func (p *parts) makeGuard(_ context.Context, d *daemon) (err error) {
 			RoleClaim: o.RoleClaim, Roles: roles, TenantClaim: o.TenantClaim, Tenants: o.Tenants,
 		}
 	}
-	p.guard, err = auth.New(cfg)
-	return err
+	if p.guard, err = auth.New(cfg); err != nil || !d.cfg.Guarded() {
+		return err
+	}
+	unproved, err := p.guard.FirstGuarded(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range unproved {
+		t := &unproved[i]
+		d.log.Warn("token was made before anybody had to prove who they are", "id", t.ID, "name", t.Name, "role", t.Role,
+			"tenants", t.Tenants, "created_at", t.CreatedAt, "revoke", "abide tokens revoke "+t.ID)
+	}
+	return nil
 }

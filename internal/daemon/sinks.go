@@ -209,7 +209,8 @@ func (l *lateBus) close() {
 	}
 }
 
-// logBus has events in the log.
+// logBus has events in the log; their payloads, which may be personal data, at level debug
+// alone.
 type logBus struct{ log *slog.Logger }
 
 var _ bus.EventBus = logBus{}
@@ -218,8 +219,8 @@ var _ bus.EventBus = logBus{}
 func (b logBus) Publish(ctx context.Context, envelopes []bus.Envelope) error {
 	for i := range envelopes {
 		e := &envelopes[i]
-		b.log.InfoContext(ctx, "event", "type", e.Type, "tenant", e.TenantID, "id", e.ID,
-			"correlation", e.CorrelationID, "payload", string(e.Payload))
+		b.log.InfoContext(ctx, "event", "type", e.Type, "tenant", e.TenantID, "id", e.ID, "correlation", e.CorrelationID, "bytes", len(e.Payload))
+		b.log.DebugContext(ctx, "payload of event", "id", e.ID, "payload", string(e.Payload))
 	}
 	return nil
 }

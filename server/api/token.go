@@ -36,6 +36,30 @@ type TokenList struct {
 	NextPageToken string  `json:"next_page_token,omitempty" doc:"What to ask for the next page with; not there on the last one."`
 }
 
+// Session is a login to the page that has not ended.
+type Session struct {
+	ID        string    `json:"id" doc:"The ID of its record; the cookie has another secret."`
+	Kind      string    `json:"kind" enum:"token,session" doc:"How it was opened: with a token, or at the provider."`
+	Token     string    `json:"token,omitempty" doc:"The ID of the token that it was opened with."`
+	Subject   string    `json:"subject"`
+	Name      string    `json:"name"`
+	Role      string    `json:"role" enum:"read,operate,admin"`
+	Tenants   []string  `json:"tenants,omitempty" doc:"The tenants that it is for; all of them, if this is not there."`
+	CreatedAt time.Time `json:"created_at"`
+	ExpiresAt time.Time `json:"expires_at"`
+}
+
+// SessionList is a page of sessions.
+type SessionList struct {
+	Sessions      []Session `json:"sessions"`
+	NextPageToken string    `json:"next_page_token,omitempty" doc:"What to ask for the next page with; not there on the last one."`
+}
+
+// RevokedSessions says how many sessions have ended.
+type RevokedSessions struct {
+	Revoked int `json:"revoked"`
+}
+
 // AuditEntry is something that somebody did, or tried to do.
 type AuditEntry struct {
 	At        time.Time `json:"at"`
@@ -44,9 +68,10 @@ type AuditEntry struct {
 	Name      string    `json:"name,omitempty" doc:"Who, for people."`
 	Kind      string    `json:"kind,omitempty" doc:"How they are known: token, session, certificate or local."`
 	Remote    string    `json:"remote,omitempty" doc:"The address that it came from."`
-	Operation string    `json:"operation" doc:"What was done: the operationId of the route, or login or logout."`
+	Operation string    `json:"operation" doc:"What was done: the operationId of the route, login or logout; with :intent, what was about to be done."`
 	Tenant    string    `json:"tenant,omitempty"`
 	Target    string    `json:"target,omitempty" doc:"What it was done to."`
+	Detail    string    `json:"detail,omitempty" doc:"What was asked for, without payloads: JSON."`
 	Status    int       `json:"status,omitempty" doc:"The HTTP status of the answer."`
 	Error     string    `json:"error,omitempty" doc:"Why it failed."`
 }

@@ -35,8 +35,9 @@ type Entry struct {
 
 	Tenant string
 	Target string // what it was done to
+	Detail string // what was asked for, without payloads, as JSON
 
-	Status int    // the HTTP status of the answer
+	Status int    // the HTTP status of the answer; 0 if it is not known yet
 	Error  string // why it failed
 }
 
@@ -62,6 +63,9 @@ func (g *Guard) logEntry(ctx context.Context, e *Entry, err error) {
 		slog.String("remote", e.Remote), slog.String("request_id", e.RequestID), slog.String("tenant", e.Tenant),
 		slog.String("target", e.Target), slog.Int("status", e.Status),
 	}
+	if e.Detail != "" {
+		attrs = append(attrs, slog.String("detail", e.Detail))
+	}
 	if e.Error != "" {
 		attrs = append(attrs, slog.String("failure", e.Error))
 	}
@@ -74,7 +78,7 @@ func (g *Guard) logEntry(ctx context.Context, e *Entry, err error) {
 
 // cut limits what a caller has in hand.
 func (e *Entry) cut() {
-	for _, field := range []*string{&e.RequestID, &e.Subject, &e.Name, &e.Remote, &e.Operation, &e.Tenant, &e.Target, &e.Error} {
+	for _, field := range []*string{&e.RequestID, &e.Subject, &e.Name, &e.Remote, &e.Operation, &e.Tenant, &e.Target, &e.Detail, &e.Error} {
 		if len(*field) > MaxAuditField {
 			*field = (*field)[:MaxAuditField]
 		}
@@ -82,23 +86,41 @@ func (e *Entry) cut() {
 	}
 }
 
+// encode returns an entry as it is kept. One without a detail has the format that releases
+// before details know.
 func (e *Entry) encode() []byte {
-	out := append(make([]byte, 0, 128), entryFormat)
+	format := byte(entryFormat)
+	if e.Detail != "" {
+		format = entryDetailed
+	}
+	out := append(make([]byte, 0, 128), format)
 	out = wire.AppendTime(out, e.At)
 	for _, field := range []string{e.RequestID, e.Subject, e.Name, string(e.Kind), e.Remote, e.Operation, e.Tenant, e.Target} {
 		out = wire.AppendString(out, field)
 	}
 	out = wire.AppendNumber(out, uint64(max(e.Status, 0)))
-	return wire.AppendString(out, e.Error)
+	out = wire.AppendString(out, e.Error)
+	if e.Detail != "" {
+		out = wire.AppendString(out, e.Detail)
+	}
+	return out
 }
 
 func parseEntry(data []byte) (Entry, error) {
 	r := wire.Reader{Data: data}
-	r.Format(entryFormat)
+	detailed := len(data) > 0 && data[0] == entryDetailed
+	if detailed {
+		r.Format(entryDetailed)
+	} else {
+		r.Format(entryFormat)
+	}
 	e := Entry{At: r.Time()}
 	e.RequestID, e.Subject, e.Name, e.Kind = r.String(), r.String(), r.String(), Kind(r.String())
 	e.Remote, e.Operation, e.Tenant, e.Target = r.String(), r.String(), r.String(), r.String()
 	e.Status, e.Error = int(r.Int32()), r.String()
+	if detailed {
+		e.Detail = r.String()
+	}
 	return e, r.End()
 }
 

@@ -51,6 +51,14 @@ func (c *cache[V]) get(key string, load func() (V, bool, error)) (V, bool, error
 	return value, exists, nil
 }
 
+// last returns what was last known of a key that exists, however long ago.
+func (c *cache[V]) last(key string) (V, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := c.entries[key]
+	return e.value, e.exists
+}
+
 // drop forgets a key: its record has changed.
 func (c *cache[V]) drop(key string) {
 	c.mu.Lock()

@@ -82,12 +82,12 @@ func TestCertificates(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	ca, stranger := newAuthority(t), newAuthority(t)
-	g := r.guard(Config{Certificates: []Certificate{
+	g := people(r.guard(Config{Certificates: []Certificate{
 		{URI: "spiffe://example.com/shop/*", Role: Operate, Tenants: []string{"shop"}},
 		{CommonName: "backup", DNS: "*.backup.example.com", Name: "the backup", Role: Read},
 		{Email: "operator@example.com", Role: Admin},
 		{CommonName: "anything*", Role: Read},
-	}})
+	}}))
 	_, secret := r.token(g, NewToken{Name: "a service"})
 	session, err := g.startSession(t.Context(), session{kind: BySession, subject: "p1", name: "a person", role: Admin})
 	if err != nil {

@@ -30,8 +30,8 @@ var (
 	// ErrInvalid: the call breaks a rule, and would break it again.
 	ErrInvalid = errors.New("invalid")
 
-	// ErrNotFound: there is no such token.
-	ErrNotFound = errors.New("token not found")
+	// ErrNotFound: there is no such token or session.
+	ErrNotFound = errors.New("not found")
 
 	// ErrFull: there are as many tokens as there can be, or more entries wait for the audit
 	// log than can wait.
@@ -42,10 +42,16 @@ var (
 type RateError struct {
 	// After is how long to wait before the next one.
 	After time.Duration
+
+	// Failures says that the address has failed too often to prove who it is.
+	Failures bool
 }
 
 // Error says when to try again.
 func (e *RateError) Error() string {
+	if e.Failures {
+		return fmt.Sprintf("auth: too many failed attempts from this address; try again in %v", e.After)
+	}
 	return fmt.Sprintf("auth: too many requests; try again in %v", e.After)
 }
 

@@ -14,6 +14,7 @@ const (
 	kindToken   = "token"   // of the records of tokens
 	kindSession = "session" // of the records of sessions
 	kindLogin   = "login"   // of the records of logins that are under way elsewhere
+	kindGuarded = "guarded" // of the record that says that a guarded server has started on the store
 	kindAudit   = "audit"   // of the records that say which logs there are
 	queueAudit  = "audit"   // of the keys of these logs
 )
@@ -25,6 +26,7 @@ const (
 	loginFormat   = 1
 	auditFormat   = 1
 	entryFormat   = 1
+	entryDetailed = 2 // of an entry that has a detail
 )
 
 func tokenKey(id string) store.RecordKey { return store.RecordKey{Kind: kindToken, ID: id} }

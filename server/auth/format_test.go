@@ -36,6 +36,7 @@ var (
 		At: noon, RequestID: "r", Subject: "s", Name: "n", Kind: ByCertificate, Remote: "192.0.2.1", Operation: "o", Tenant: "t",
 		Target: "/x", Status: 409, Error: "e",
 	}
+	detailedEntry = Entry{At: noon, Subject: "s", Operation: "o", Target: "/x", Detail: `{"role":"admin"}`, Status: 201}
 )
 
 // TestFormatIsGolden: a byte that changes makes what is on disk unreadable.
@@ -45,6 +46,7 @@ func TestFormatIsGolden(t *testing.T) {
 	lines := map[string][]byte{
 		"token": exampleToken.record().Body, "token bare": bare.record().Body, "session": exampleSession.record().Body,
 		"login": exampleLogin.record().Body, "log": exampleLog.record().Body, "entry": exampleEntry.encode(),
+		"entry with a detail": detailedEntry.encode(),
 	}
 	var text strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(lines)) {
@@ -100,6 +102,9 @@ func TestFormatComesBack(t *testing.T) {
 	}
 	if got, err := parseEntry(exampleEntry.encode()); err != nil || got != exampleEntry {
 		t.Errorf("entry: %+v, %v", got, err)
+	}
+	if got, err := parseEntry(detailedEntry.encode()); err != nil || got != detailedEntry {
+		t.Errorf("entry with a detail: %+v, %v", got, err)
 	}
 }
 

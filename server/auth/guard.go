@@ -3,6 +3,8 @@ package auth
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
+	"fmt"
 	"log/slog"
 	"math"
 	"net/http"
@@ -12,6 +14,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/ratelimit"
 	"github.com/abidehq/abide/store"
 )
 
@@ -55,6 +58,10 @@ type Config struct {
 	// says otherwise; negative means for ever.
 	AuditRetention time.Duration
 
+	// AuditRequired refuses changes that cannot be noted: an entry says what is about to be
+	// done before it is done, and another one how it ended.
+	AuditRequired bool
+
 	// Logger gets what a person should know, and a line for each entry of the audit log. Nil
 	// means [slog.Default].
 	Logger *slog.Logger
@@ -75,10 +82,13 @@ type Guard struct {
 	https    bool // browsers come through https, whatever arrives here
 	tokens   *cache[Token]
 	sessions *cache[session]
-	callers  *buckets
-	logins   *buckets
+	callers  *ratelimit.Buckets
+	logins   *ratelimit.Buckets
+	failures *ratelimit.Failures // failed proofs of identity, by address
+	failed   *ratelimit.Sampler  // their lines in the log
 	audit    *auditor
-	provider *provider // nil without [Config.OIDC]
+	provider *provider         // nil without [Config.OIDC]
+	mapping  [sha256.Size]byte // of what the claims of the provider mean
 	origins  *http.CrossOriginProtection
 }
 
@@ -93,8 +103,10 @@ func New(cfg Config) (*Guard, error) {
 		https:    strings.HasPrefix(cfg.URL, "https://"),
 		tokens:   newCache[Token](cfg.Clock),
 		sessions: newCache[session](cfg.Clock),
-		callers:  newBuckets(cfg.Clock),
-		logins:   newBuckets(cfg.Clock),
+		callers:  ratelimit.New(cfg.Clock),
+		logins:   ratelimit.New(cfg.Clock),
+		failures: ratelimit.NewFailures(cfg.Clock),
+		failed:   ratelimit.NewSampler(cfg.Clock),
 		origins:  http.NewCrossOriginProtection(),
 	}
 	g.time = base.NewRemote(cfg.Clock, cfg.Logger, func(ctx context.Context) (time.Time, error) {
@@ -108,10 +120,14 @@ func New(cfg Config) (*Guard, error) {
 	}
 	if cfg.OIDC != nil {
 		g.provider = newProvider(*cfg.OIDC, cfg.URL+cfg.Prefix+pathCallback, cfg.Clock)
+		g.mapping = cfg.OIDC.digest()
 	}
 	g.audit = newAuditor(g)
 	return g, nil
 }
+
+// AuditRequired reports whether what cannot be noted must not be done.
+func (g *Guard) AuditRequired() bool { return g.cfg.AuditRequired }
 
 // now returns the store's time.
 func (g *Guard) now(ctx context.Context) time.Time { return g.time.Now(ctx) }
@@ -135,10 +151,8 @@ func (c *Config) setDefaults() error {
 		return invalid(verb, "Config.Prefix is %q; it begins with a slash and does not end with one, such as /abide", c.Prefix)
 	case c.URL != "" && !isOrigin(c.URL):
 		return invalid(verb, "Config.URL is %q; it looks like https://abide.example.com", c.URL)
-	case c.AdminToken != "" && len(c.AdminToken) < MinAdminToken:
-		return invalid(verb, "Config.AdminToken has %d bytes; at least %d are needed, and better random ones", len(c.AdminToken), MinAdminToken)
-	case len(c.AdminToken) > maxCredential || strings.ContainsFunc(c.AdminToken, func(r rune) bool { return r <= ' ' || r > '~' }):
-		return invalid(verb, "Config.AdminToken has spaces, characters that a header cannot have, or more than %d bytes", maxCredential)
+	case c.AdminToken != "" && CheckAdminToken(c.AdminToken) != nil:
+		return invalid(verb, "Config.AdminToken: %v", CheckAdminToken(c.AdminToken))
 	case c.Anonymous != nil && !c.Anonymous.Role.known():
 		return invalid(verb, "Config.Anonymous has role %q; allowed: %s", c.Anonymous.Role, roleNames())
 	case math.IsNaN(c.Rate) || c.Rate < 0 || c.Rate > MaxRate:
@@ -162,4 +176,24 @@ func isOrigin(address string) bool {
 	u, err := url.Parse(address)
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.User == nil && u.Path == "" &&
 		u.RawQuery == "" && u.Fragment == ""
+}
+
+// CheckAdminToken reports what keeps a text from being the [Config.AdminToken]. The error
+// does not show it.
+func CheckAdminToken(text string) error {
+	distinct := map[rune]bool{}
+	for _, r := range text {
+		distinct[r] = true
+	}
+	switch {
+	case len(text) < MinAdminToken:
+		return fmt.Errorf("it has %d characters; at least %d are needed, and better random ones", len(text), MinAdminToken)
+	case len(text) > maxCredential:
+		return fmt.Errorf("it has %d characters; at most %d are allowed", len(text), maxCredential)
+	case strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }):
+		return errors.New("it has characters that a header cannot have: letters, digits and punctuation are allowed, and no spaces")
+	case len(distinct) < MinAdminVariety:
+		return fmt.Errorf("it has %d different characters; at least %d are needed, and better random ones, such as openssl rand -hex 32", len(distinct), MinAdminVariety)
+	}
+	return nil
 }

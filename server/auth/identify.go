@@ -6,7 +6,9 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -25,7 +27,54 @@ const adminSubject = "admin"
 // A token beside a session or a certificate that a rule knows is an error, as nobody can
 // say who is meant. A session beside such a certificate is not: a browser sends both on its
 // own, and logging in was the later choice; once it has ended, the certificate counts again.
+//
+// An address has [ratelimit.MaxFailures] failed proofs a second. Beyond that it gets a
+// [*RateError] before anything is read from the store, unless it shows a secret of 256 bits
+// that this process has found to be good before: guessing does not lead there, and others who
+// share the address are not locked out.
 func (g *Guard) Identify(r *http.Request) (Identity, error) {
+	i, err := g.identify(r)
+	if errors.Is(err, ErrUnknown) {
+		return i, g.fail(g.Remote(r), err)
+	}
+	return i, err
+}
+
+// Still reports whether a request with the same credentials would come from the same
+// identity, with the same role and tenants. A store that does not answer, or a rate that is
+// used up, does not make it another one.
+func (g *Guard) Still(r *http.Request, who Identity) bool {
+	now, err := g.identify(r)
+	if err != nil {
+		return !errors.Is(err, ErrUnknown) && !errors.Is(err, ErrNone) && !errors.Is(err, ErrForbidden)
+	}
+	return now.Kind == who.Kind && now.Subject == who.Subject && now.Role == who.Role && slices.Equal(now.Tenants, who.Tenants) &&
+		(now.Tenants == nil) == (who.Tenants == nil)
+}
+
+// fail counts a failed proof of identity, and returns err, or that there were too many.
+func (g *Guard) fail(remote string, err error) error {
+	g.failed.Note(func(n int) {
+		g.log.Warn("authentication failed", "remote", remote, "failures", n, "error", err)
+	})
+	if wait := g.failures.Add(remote); wait > 0 {
+		return &RateError{After: wait, Failures: true}
+	}
+	return err
+}
+
+// attempt returns an error if an address has failed too often.
+func (g *Guard) attempt(remote string) error {
+	if wait := g.failures.Wait(remote); wait > 0 {
+		g.failed.Note(func(n int) {
+			g.log.Warn("authentication failed", "remote", remote, "failures", n, "error", "too many failed attempts from this address")
+		})
+		return &RateError{After: wait, Failures: true}
+	}
+	return nil
+}
+
+func (g *Guard) identify(r *http.Request) (Identity, error) {
 	header, sent, err := bearer(r)
 	if err != nil {
 		return Identity{}, err
@@ -42,6 +91,11 @@ func (g *Guard) Identify(r *http.Request) (Identity, error) {
 		case hasCertificate:
 			return Identity{}, malformed("the request has a token and a client certificate that says who it is; send one of them")
 		}
+		if !g.knowsToken(header) {
+			if err := g.attempt(g.Remote(r)); err != nil {
+				return Identity{}, err
+			}
+		}
 		return g.identifyToken(r.Context(), header)
 	}
 	if !hasSession && !hasCertificate && g.cfg.Anonymous == nil {
@@ -52,15 +106,40 @@ func (g *Guard) Identify(r *http.Request) (Identity, error) {
 		return Identity{}, fmt.Errorf("auth: the page of somebody else has sent the request: %w", ErrCrossOrigin)
 	}
 	if hasSession {
-		i, err := g.identifySession(r.Context(), cookie)
-		if !errors.Is(err, ErrUnknown) || !hasCertificate && g.cfg.Anonymous == nil {
+		i, err := g.attemptSession(r, cookie)
+		_, tooMany := errors.AsType[*RateError](err)
+		switch fallback := hasCertificate || g.cfg.Anonymous != nil; {
+		case !fallback || err != nil && !tooMany && !errors.Is(err, ErrUnknown), err == nil:
 			return i, err
+		case !tooMany:
+			_ = g.fail(g.Remote(r), err) // the request goes on without the session
 		}
 	}
 	if hasCertificate {
-		return limited(certified, g.callers.take("certificate/"+certified.Subject, g.cfg.Rate, burst(g.cfg.Rate)))
+		return limited(certified, g.take("certificate/"+certified.Subject, g.cfg.Rate))
 	}
 	return *g.cfg.Anonymous, nil
+}
+
+// attemptSession returns whose session it is, unless the address has failed too often.
+func (g *Guard) attemptSession(r *http.Request, cookie string) (Identity, error) {
+	if _, known := g.sessions.last(sessionID(cookie)); !known {
+		if err := g.attempt(g.Remote(r)); err != nil {
+			return Identity{}, err
+		}
+	}
+	return g.identifySession(r.Context(), cookie)
+}
+
+// knowsToken reports whether this process has found a token in the store with that secret.
+func (g *Guard) knowsToken(text string) bool {
+	id, secret, err := readToken(text)
+	if err != nil {
+		return false
+	}
+	t, known := g.tokens.last(id)
+	sum := hash(secret)
+	return known && subtle.ConstantTimeCompare(sum[:], t.hash[:]) == 1
 }
 
 // limited returns nobody if there is an error.
@@ -125,5 +204,14 @@ func (g *Guard) takeToken(t *Token) error {
 	if perSecond == 0 {
 		perSecond = g.cfg.Rate
 	}
-	return g.callers.take("token/"+t.ID, perSecond, burst(perSecond))
+	return g.take("token/"+t.ID, perSecond)
+}
+
+// take counts a request of a caller, or returns a [*RateError] if there were too many. A rate
+// of 0 means any number.
+func (g *Guard) take(caller string, perSecond float64) error {
+	if wait := g.callers.Take(caller, perSecond, max(Burst, int(math.Ceil(perSecond)))); wait > 0 {
+		return &RateError{After: wait}
+	}
+	return nil
 }

@@ -2,7 +2,6 @@ package auth
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -15,7 +14,7 @@ const adminToken = "a-token-for-containers"
 func TestIdentify(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	g := r.guard(Config{AdminToken: adminToken})
+	g := people(r.guard(Config{AdminToken: adminToken}))
 	_, secret := r.token(g, NewToken{Name: "a service"})
 	cookie, err := g.startSession(t.Context(), session{kind: BySession, subject: "p1", name: "a person", role: Operate})
 	if err != nil {
@@ -121,7 +120,7 @@ func TestAnonymous(t *testing.T) {
 func TestCrossOrigin(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	g := r.guard(Config{URL: "https://abide.example.com"})
+	g := people(r.guard(Config{URL: "https://abide.example.com"}))
 	_, secret := r.token(g, NewToken{})
 	cookie, err := g.startSession(t.Context(), session{kind: BySession, subject: "p1", name: "a person", role: Operate})
 	if err != nil {
@@ -150,7 +149,7 @@ func TestCrossOrigin(t *testing.T) {
 func TestRate(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	g := r.guard(Config{AdminToken: adminToken, Rate: 50})
+	g := people(r.guard(Config{AdminToken: adminToken, Rate: 50}))
 	own, slow := r.token(g, NewToken{Rate: 0.5})
 	_, usual := r.token(g, NewToken{})
 	// pass returns how many requests in a row come through, and when the next one would.
@@ -205,26 +204,6 @@ func TestRate(t *testing.T) {
 	if n, _ := pass(with(fast)); n != 1000 {
 		t.Errorf("a rate that is higher than the server's: %d", n)
 	}
-	if err := g.callers.take("x", 0, 1); err != nil || g.callers.all["x"] != nil {
-		t.Errorf("without a rate: %v", err)
-	}
-}
-
-func TestBucketsAreBounded(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	b := newBuckets(r.clock)
-	_ = b.take("kept", 1, 1)
-	for i := range 3 * maxBuckets {
-		_ = b.take(fmt.Sprint(i), 1, 1)
-		r.clock.Advance(time.Microsecond)
-		if err := b.take("kept", 1, 1); err == nil && i < 2*maxBuckets {
-			t.Fatalf("the one in use was forgotten after %d others", i)
-		}
-	}
-	if n := len(b.all); n > maxBuckets {
-		t.Errorf("%d buckets", n)
-	}
 }
 
 func TestRemote(t *testing.T) {
@@ -272,6 +251,7 @@ func TestConfigIsChecked(t *testing.T) {
 		"URL without a scheme":      {func(c *Config) { c.URL = "a.example" }, "Config.URL"},
 		"URL with a path":           {func(c *Config) { c.URL = "https://a.example/x" }, "Config.URL"},
 		"short admin token":         {func(c *Config) { c.AdminToken = "admin" }, "Config.AdminToken"},
+		"admin token of one word":   {func(c *Config) { c.AdminToken = "adminadminadmin1" }, "Config.AdminToken"},
 		"admin token with a space":  {func(c *Config) { c.AdminToken = "a-token for-containers" }, "Config.AdminToken"},
 		"anonymous without a role":  {func(c *Config) { c.Anonymous = &Identity{} }, "Config.Anonymous"},
 		"negative rate":             {func(c *Config) { c.Rate = -1 }, "Config.Rate"},

@@ -68,6 +68,12 @@ func (r *rig) guard(cfg Config) *Guard {
 	return g
 }
 
+// people has a guard take sessions that were opened at a provider.
+func people(g *Guard) *Guard {
+	g.provider = &provider{}
+	return g
+}
+
 // as returns a context of somebody with a role, for some tenants or all.
 func (r *rig) as(role Role, tenants ...string) context.Context {
 	return With(r.t.Context(), Identity{Kind: Local, Subject: "tester", Name: "tester", Role: role, Tenants: tenants})

@@ -25,6 +25,10 @@ const (
 	// MinAdminToken is the least length of [Config.AdminToken], in bytes.
 	MinAdminToken = 16
 
+	// MinAdminVariety is how many different characters [Config.AdminToken] has at least: one
+	// with fewer is a word that is repeated, and can be guessed.
+	MinAdminVariety = 8
+
 	// MaxPage is the largest page of a list, and DefaultPage the one of a list that does not
 	// say.
 	MaxPage     = 1_000
@@ -66,7 +70,6 @@ const (
 
 const (
 	maxCached     = 10_000 // how many tokens, and sessions, a process knows at a time
-	maxBuckets    = 10_000 // how many callers, and addresses, are counted at a time
 	maxCredential = 4096   // the length of a credential that is looked at, in bytes
 	maxForm       = 16 << 10
 	maxNext       = 2048 // the length of the path to go on to after a login

@@ -7,12 +7,12 @@ import (
 	"html/template"
 	"math"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/abidehq/abide/internal/ratelimit"
 	"github.com/abidehq/abide/store"
 )
 
@@ -177,6 +177,9 @@ func (g *Guard) open(w http.ResponseWriter, r *http.Request, next string, s sess
 	if err == nil {
 		secret, err = g.startSession(r.Context(), s)
 	}
+	if errors.Is(err, ErrUnknown) {
+		_ = g.fail(g.Remote(r), err) // the next attempt is refused if there were too many
+	}
 	status, message := loginFailure(err)
 	e := Entry{
 		Subject: s.subject, Name: s.name, Kind: BySession, Remote: g.Remote(r), Operation: opLogin, Status: status,
@@ -234,31 +237,15 @@ func (g *Guard) logout(w http.ResponseWriter, r *http.Request) {
 // tryLogin counts an attempt to log in, and answers if there were too many. Those who come
 // back from elsewhere are counted by themselves: they have been counted when they began.
 func (g *Guard) tryLogin(w http.ResponseWriter, r *http.Request, what, next string) bool {
-	err := g.logins.take(what+g.neighbourhood(r), float64(time.Second)/float64(LoginEvery), LoginBurst)
-	limit, tooMany := errors.AsType[*RateError](err)
-	if !tooMany {
+	remote := g.Remote(r)
+	wait := max(g.failures.Wait(remote), g.logins.Take(what+ratelimit.Source(remote), float64(time.Second)/float64(LoginEvery), LoginBurst))
+	if wait == 0 {
 		return true
 	}
-	seconds := int(math.Ceil(limit.After.Seconds()))
+	seconds := int(math.Ceil(wait.Seconds()))
 	w.Header().Set("Retry-After", strconv.Itoa(seconds))
 	g.answer(w, http.StatusTooManyRequests, next, fmt.Sprintf("Too many attempts from your address. Try again in %d seconds.", seconds))
 	return false
-}
-
-// neighbourhood returns the address that attempts are counted by. Of IPv6 it is the half
-// that a customer of a network gets as a whole.
-func (g *Guard) neighbourhood(r *http.Request) string {
-	remote := g.Remote(r)
-	addr, err := netip.ParseAddr(remote)
-	if err != nil {
-		return "other/" + remote
-	}
-	if addr.Is6() {
-		if net, err := addr.WithZone("").Prefix(64); err == nil {
-			return net.String()
-		}
-	}
-	return addr.String()
 }
 
 // answer shows the form.

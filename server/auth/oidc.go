@@ -2,10 +2,14 @@ package auth
 
 import (
 	"context"
+	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -56,7 +60,7 @@ type OIDC struct {
 	Client *http.Client
 }
 
-func (o *OIDC) setDefaults(url string) error {
+func (o *OIDC) setDefaults(address string) error {
 	const verb = "new guard"
 	if o.Client == nil {
 		o.Client = &http.Client{Timeout: providerTimeout}
@@ -69,10 +73,10 @@ func (o *OIDC) setDefaults(url string) error {
 		o.Name, _, _ = strings.Cut(rest, "/")
 	}
 	switch {
-	case url == "":
+	case address == "":
 		return invalid(verb, "Config.URL is missing, which Config.OIDC needs to come back to")
-	case !strings.HasPrefix(o.Issuer, "https://") && !strings.HasPrefix(o.Issuer, "http://"):
-		return invalid(verb, "OIDC.Issuer is %q; it looks like https://login.example.com", o.Issuer)
+	case !isSafeIssuer(o.Issuer):
+		return invalid(verb, "OIDC.Issuer is %q; it looks like https://login.example.com: without TLS, only loopback is allowed", o.Issuer)
 	case o.ClientID == "":
 		return invalid(verb, "OIDC.ClientID is missing")
 	case o.RoleClaim == "":
@@ -88,6 +92,36 @@ func (o *OIDC) setDefaults(url string) error {
 		}
 	}
 	return nil
+}
+
+// isSafeIssuer reports whether nobody on the way can pose as the provider.
+func isSafeIssuer(issuer string) bool {
+	u, err := url.Parse(issuer)
+	if err != nil || u.Host == "" {
+		return false
+	}
+	ip, err := netip.ParseAddr(u.Hostname())
+	return u.Scheme == "https" || u.Scheme == "http" && (u.Hostname() == "localhost" || err == nil && ip.IsLoopback())
+}
+
+// digest returns a hash of which provider it is and what its claims mean. Sessions are good
+// for as long as it stays the same.
+func (o *OIDC) digest() [sha256.Size]byte {
+	h := sha256.New()
+	add := func(parts ...string) {
+		fmt.Fprintf(h, "%d ", len(parts))
+		for _, p := range parts {
+			fmt.Fprintf(h, "%d:%s", len(p), p)
+		}
+	}
+	add(o.Issuer, o.ClientID, o.RoleClaim, o.TenantClaim)
+	for _, role := range Roles {
+		add(append([]string{string(role)}, slices.Sorted(slices.Values(o.Roles[role]))...)...)
+	}
+	for _, value := range slices.Sorted(maps.Keys(o.Tenants)) {
+		add(append([]string{value}, slices.Sorted(slices.Values(o.Tenants[value]))...)...)
+	}
+	return [sha256.Size]byte(h.Sum(nil))
 }
 
 // provider is a provider of OpenID Connect. It is asked how it works when it is first

@@ -78,7 +78,10 @@ func (g *Guard) startSession(ctx context.Context, s session) (string, error) {
 	now := g.now(ctx)
 	s.id = sessionID(secret)
 	s.created, s.expires = toMillis(now), toMillis(now.Add(SessionLife))
-	if s.kind == ByToken && s.token == "" {
+	switch {
+	case s.kind != ByToken:
+		s.proof = g.mapping
+	case s.token == "":
 		s.proof = g.proofOf(secret)
 	}
 	err := g.store.Commit(ctx, &store.Tx{PutRecords: []store.PutRecord{{Record: s.record()}}})
@@ -86,7 +89,8 @@ func (g *Guard) startSession(ctx context.Context, s session) (string, error) {
 }
 
 // identifySession returns whose session it is. One that was opened with a token lasts no
-// longer than the token, and may do what the token may.
+// longer than the token, and may do what the token may. One that was opened at the provider
+// ends when the configuration of the provider changes.
 func (g *Guard) identifySession(ctx context.Context, secret string) (Identity, error) {
 	s, live, err := g.session(ctx, secret)
 	if err != nil {
@@ -98,8 +102,11 @@ func (g *Guard) identifySession(ctx context.Context, secret string) (Identity, e
 	}
 	switch {
 	case s.kind != ByToken:
+		if g.provider == nil || subtle.ConstantTimeCompare(s.proof[:], g.mapping[:]) != 1 {
+			return Identity{}, ended // the provider is gone, or its claims mean something else now
+		}
 		i := Identity{Kind: BySession, Subject: s.subject, Name: s.name, Role: s.role, Tenants: slices.Clone(s.tenants)}
-		return limited(i, g.callers.take("person/"+s.subject, g.cfg.Rate, burst(g.cfg.Rate)))
+		return limited(i, g.take("person/"+s.subject, g.cfg.Rate))
 	case s.token == "":
 		proof := g.proofOf(secret)
 		if g.cfg.AdminToken == "" || subtle.ConstantTimeCompare(proof[:], s.proof[:]) != 1 {

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"encoding/json"
 	"errors"
 	"net/http"
 	"net/url"
@@ -117,6 +118,12 @@ func (s *site) verb(v verb) {
 			s.fail(w, r, formError(err))
 			return
 		}
+		if s.cfg.Intend != nil {
+			if err := s.cfg.Intend(r.Context(), v.operation, r.URL.Path); err != nil {
+				s.fail(w, r, &refusal{status: http.StatusServiceUnavailable, title: "Not possible now", text: "Nothing was done: " + err.Error()})
+				return
+			}
+		}
 		d, err := v.apply(req)
 		if !d.noted {
 			s.note(req, v.operation, req.tenant(), d.target, err)
@@ -132,8 +139,29 @@ func (s *site) verb(v verb) {
 // note has a change in the audit log.
 func (s *site) note(r *request, operation, tenant, target string, err error) {
 	if s.cfg.Note != nil {
-		s.cfg.Note(r.ctx(), operation, tenant, target, err)
+		s.cfg.Note(r.ctx(), operation, tenant, target, formDetail(r.PostForm), err)
 	}
+}
+
+// withheld are the fields of forms that are not in the audit log: payloads.
+var withheld = []string{"input", "data", "payload", "body", "instance"}
+
+// formDetail returns what a form says, without payloads, as JSON.
+func formDetail(values url.Values) string {
+	said := map[string]string{}
+	for name, all := range values {
+		if text := strings.Join(all, ","); text != "" && !slices.Contains(withheld, name) {
+			said[name] = text
+		}
+	}
+	if len(said) == 0 {
+		return ""
+	}
+	text, err := json.Marshal(said)
+	if err != nil {
+		return "" // not reached: there are only texts
+	}
+	return string(text)
 }
 
 var errReadOnly = &refusal{

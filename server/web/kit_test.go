@@ -131,7 +131,7 @@ func newWorldOn(t *testing.T, st store.Store, change ...func(*web.Config)) *worl
 		Store: st, Engine: w.engine, Timers: w.timers, Actions: w.actions, Operations: w.ops, Version: "v0.0.0-test",
 		Logger:  slog.New(slog.NewTextHandler(&w.log, nil)),
 		Samples: func() []telemetry.Sample { return w.samples },
-		Note:    func(_ context.Context, op, _, target string, _ error) { w.noted = append(w.noted, op+" "+target) },
+		Note:    func(_ context.Context, op, _, target, _ string, _ error) { w.noted = append(w.noted, op+" "+target) },
 	}
 	for _, f := range change {
 		f(&cfg)

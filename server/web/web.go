@@ -42,8 +42,13 @@ type Config struct {
 	Guarded bool
 
 	// Note is told of every change that was asked for, whose it is, and what came of it; the
-	// tenant is empty if it is not just one. Nil means nobody is.
-	Note func(ctx context.Context, operation, tenant, target string, err error)
+	// tenant is empty if it is not just one, and detail is what the form says, without
+	// payloads, as JSON. Nil means nobody is.
+	Note func(ctx context.Context, operation, tenant, target, detail string, err error)
+
+	// Intend is told of a change before it is made, at which path. If it returns an error, the
+	// change is not made. Nil means nobody is.
+	Intend func(ctx context.Context, operation, target string) error
 
 	// Version is that of the program.
 	Version string

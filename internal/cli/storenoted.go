@@ -1,0 +1,184 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/action"
+	"github.com/abidehq/abide/server/api"
+	"github.com/abidehq/abide/server/auth"
+	"github.com/abidehq/abide/timer"
+)
+
+// noting keeps account of what is done to a store that this process has opened, as a server
+// does of what is done through it. The operations have the names that they have there.
+type noting struct{ guard *auth.Guard }
+
+// note notes what was done to something of a tenant, and returns err, or that it could not be
+// noted.
+func (n noting) note(ctx context.Context, operation, tenant, target string, err error) error {
+	return joined(err, noteLocal(ctx, n.guard, auth.Entry{Operation: operation, Tenant: api.FromTenant(tenant), Target: target}, err))
+}
+
+func (n noting) of(ctx context.Context, operation string, ref abide.Ref, why string, err error) error {
+	target := api.FromTenant(ref.Tenant) + "/" + ref.ID
+	if why != "" {
+		target += " reason=" + why
+	}
+	return n.note(ctx, operation, ref.Tenant, target, err)
+}
+
+// notedClient notes what is done to instances.
+type notedClient struct {
+	abide.Client
+	noting
+}
+
+func (c notedClient) Start(ctx context.Context, requests ...abide.StartRequest) ([]abide.Started, error) {
+	started, err := c.Client.Start(ctx, requests...)
+	target := fmt.Sprintf("%d instances", len(requests))
+	tenant := ""
+	if len(started) > 0 {
+		tenant = started[0].Ref.Tenant
+		target += ", the first is " + api.FromTenant(tenant) + "/" + started[0].Ref.ID
+	}
+	return started, c.note(ctx, "start-instances", tenant, target, err)
+}
+
+func (c notedClient) Raise(ctx context.Context, requests ...abide.RaiseRequest) error {
+	return c.note(ctx, "raise-events", "", fmt.Sprintf("%d events", len(requests)), c.Client.Raise(ctx, requests...))
+}
+
+func (c notedClient) Cancel(ctx context.Context, ref abide.Ref, why string) error {
+	return c.of(ctx, "cancel-instance", ref, why, c.Client.Cancel(ctx, ref, why))
+}
+
+func (c notedClient) Terminate(ctx context.Context, ref abide.Ref, why string) error {
+	return c.of(ctx, "terminate-instance", ref, why, c.Client.Terminate(ctx, ref, why))
+}
+
+func (c notedClient) Suspend(ctx context.Context, ref abide.Ref, why string) error {
+	return c.of(ctx, "suspend-instance", ref, why, c.Client.Suspend(ctx, ref, why))
+}
+
+func (c notedClient) Resume(ctx context.Context, ref abide.Ref) error {
+	return c.of(ctx, "resume-instance", ref, "", c.Client.Resume(ctx, ref))
+}
+
+func (c notedClient) Restart(ctx context.Context, ref abide.Ref) error {
+	return c.of(ctx, "restart-instance", ref, "", c.Client.Restart(ctx, ref))
+}
+
+func (c notedClient) Fork(ctx context.Context, from abide.Ref, event int, id string) (abide.Ref, error) {
+	made, err := c.Client.Fork(ctx, from, event, id)
+	return made, c.of(ctx, "fork-instance", from, "", err)
+}
+
+func (c notedClient) MoveTimer(ctx context.Context, ref abide.Ref, name string, at time.Time) error {
+	return c.of(ctx, "move-instance-timer", ref, "", c.Client.MoveTimer(ctx, ref, name, at))
+}
+
+func (c notedClient) Delete(ctx context.Context, ref abide.Ref) error {
+	return c.of(ctx, "delete-instance", ref, "", c.Client.Delete(ctx, ref))
+}
+
+func (c notedClient) Redrive(ctx context.Context, tenant, id string) error {
+	return c.note(ctx, "redrive-quarantined", tenant, id, c.Client.Redrive(ctx, tenant, id))
+}
+
+func (c notedClient) Discard(ctx context.Context, tenant, id string) error {
+	return c.note(ctx, "discard-quarantined", tenant, id, c.Client.Discard(ctx, tenant, id))
+}
+
+// notedActions notes what is done to actions and schedules.
+type notedActions struct {
+	actionsAPI
+	noting
+}
+
+func (a notedActions) Add(ctx context.Context, r action.Request) (action.Action, bool, error) {
+	made, existed, err := a.actionsAPI.Add(ctx, r)
+	return made, existed, a.note(ctx, "add-action", r.Tenant, made.ID+" slug="+r.Slug+" target="+r.Target, err)
+}
+
+func (a notedActions) Cancel(ctx context.Context, tenant, id, why string) (action.Action, error) {
+	done, err := a.actionsAPI.Cancel(ctx, tenant, id, why)
+	return done, a.note(ctx, "cancel-action", tenant, id, err)
+}
+
+func (a notedActions) Retry(ctx context.Context, tenant, id string) (action.Action, error) {
+	done, err := a.actionsAPI.Retry(ctx, tenant, id)
+	return done, a.note(ctx, "retry-action", tenant, id, err)
+}
+
+func (a notedActions) AddSchedule(ctx context.Context, p action.Plan) (action.Schedule, error) {
+	done, err := a.actionsAPI.AddSchedule(ctx, p)
+	return done, a.note(ctx, "add-schedule", p.Tenant, p.ID, err)
+}
+
+func (a notedActions) UpdateSchedule(ctx context.Context, p action.Plan, version int64) (action.Schedule, error) {
+	done, err := a.actionsAPI.UpdateSchedule(ctx, p, version)
+	return done, a.note(ctx, "update-schedule", p.Tenant, p.ID, err)
+}
+
+func (a notedActions) RemoveSchedule(ctx context.Context, tenant, id string) error {
+	return a.note(ctx, "remove-schedule", tenant, id, a.actionsAPI.RemoveSchedule(ctx, tenant, id))
+}
+
+func (a notedActions) Pause(ctx context.Context, tenant, id, why string) (action.Schedule, error) {
+	done, err := a.actionsAPI.Pause(ctx, tenant, id, why)
+	return done, a.note(ctx, "pause-schedule", tenant, id, err)
+}
+
+func (a notedActions) Resume(ctx context.Context, tenant, id string) (action.Schedule, error) {
+	done, err := a.actionsAPI.Resume(ctx, tenant, id)
+	return done, a.note(ctx, "resume-schedule", tenant, id, err)
+}
+
+func (a notedActions) Trigger(ctx context.Context, tenant, id string) (action.Action, error) {
+	done, err := a.actionsAPI.Trigger(ctx, tenant, id)
+	return done, a.note(ctx, "trigger-schedule", tenant, id, err)
+}
+
+func (a notedActions) Backfill(ctx context.Context, tenant, id string, from, to time.Time) ([]action.Action, error) {
+	done, err := a.actionsAPI.Backfill(ctx, tenant, id, from, to)
+	return done, a.note(ctx, "backfill-schedule", tenant, id, err)
+}
+
+// notedTimers notes what is done to timers.
+type notedTimers struct {
+	timersAPI
+	noting
+}
+
+func (t notedTimers) Schedule(ctx context.Context, r timer.Request) (timer.Timer, error) {
+	done, err := t.timersAPI.Schedule(ctx, r)
+	return done, t.note(ctx, "schedule-timer", r.Tenant, r.Key, err)
+}
+
+func (t notedTimers) ScheduleAll(ctx context.Context, requests []timer.Request) ([]timer.Timer, error) {
+	done, err := t.timersAPI.ScheduleAll(ctx, requests)
+	return done, t.note(ctx, "schedule-timers", "", fmt.Sprintf("%d timers", len(requests)), err)
+}
+
+func (t notedTimers) Snooze(ctx context.Context, tenant, key string, d time.Duration) (timer.Timer, error) {
+	done, err := t.timersAPI.Snooze(ctx, tenant, key, d)
+	return done, t.note(ctx, "snooze-timer", tenant, key, err)
+}
+
+func (t notedTimers) Cancel(ctx context.Context, tenant, key string) (timer.Timer, error) {
+	done, err := t.timersAPI.Cancel(ctx, tenant, key)
+	return done, t.note(ctx, "cancel-timer", tenant, key, err)
+}
+
+func (t notedTimers) CancelAll(ctx context.Context, f timer.Filter) (int, error) {
+	n, err := t.timersAPI.CancelAll(ctx, f)
+	return n, t.note(ctx, "cancel-timers", f.Tenant, fmt.Sprintf("%d timers", n), err)
+}
+
+func (t notedTimers) Redeliver(ctx context.Context, tenant, key, sink string) (timer.Timer, error) {
+	done, err := t.timersAPI.Redeliver(ctx, tenant, key, sink)
+	return done, t.note(ctx, "redeliver-timer", tenant, key+" sink="+sink, err)
+}

@@ -84,7 +84,8 @@ func noteLocal(ctx context.Context, guard *auth.Guard, entry auth.Entry, err err
 	if err != nil {
 		entry.Status, entry.Error = http.StatusBadRequest, err.Error()
 	}
-	return guard.Note(context.WithoutCancel(asLocal(ctx)), entry)
+	ctx = context.WithoutCancel(asLocal(ctx))
+	return joined(guard.Note(ctx, entry), guard.Sweep(ctx))
 }
 
 func (t storeTokens) Create(ctx context.Context, n api.NewToken) (api.CreatedToken, error) {

@@ -139,8 +139,8 @@ func serveWorld(ctx context.Context, args []string) (err error) {
 			}
 		})
 	}
-	local := &http.Server{Handler: byOwner(handler), ReadHeaderTimeout: time.Second}
-	others := &http.Server{Handler: handler, ReadHeaderTimeout: time.Second}
+	local := &http.Server{Handler: byOwner(handler), ReadHeaderTimeout: 10 * time.Second}
+	others := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
 	wg.Go(func() { _ = local.Serve(socket) })
 	wg.Go(func() { _ = others.Serve(port) })
 	if err := os.WriteFile("url", []byte("http://"+port.Addr().String()), 0o600); err != nil {

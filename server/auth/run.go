@@ -35,6 +35,10 @@ func (g *Guard) Run(ctx context.Context) error {
 
 func ended(ctx context.Context) bool { return ctx.Err() != nil }
 
+// Sweep removes what Run removes, once, but for tokens: for those who write to the audit log and
+// do not run.
+func (g *Guard) Sweep(ctx context.Context) error { return wrap("sweep", g.sweep(ctx)) }
+
 // sweep removes what has ended, in small commits.
 func (g *Guard) sweep(ctx context.Context) error {
 	now := g.now(ctx)

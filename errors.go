@@ -30,6 +30,9 @@ var (
 	// and what is allowed.
 	ErrInvalid = engine.ErrInvalid
 
+	// ErrQuota: the tenant has as much as it may have: see [Config.Quota].
+	ErrQuota = engine.ErrQuota
+
 	// ErrConflict: somebody else has changed the same thing meanwhile.
 	ErrConflict = store.ErrConflict
 

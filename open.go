@@ -93,10 +93,26 @@ type Config struct {
 	// if neither is known, the engine takes no part. At most 128 bytes.
 	Build string
 
+	// Quota limits what [Client.Start] starts for each tenant in this process.
+	Quota Quota
+
 	// Worker is the name under which this process shows among the workers: see
 	// [Client.Workers]. Empty means that it does not show. A process that shows commits
 	// three small records a minute.
 	Worker string
+}
+
+// Quota limits what is started for each tenant. A start beyond it returns [ErrQuota]. Children
+// that orchestrations start do not count.
+type Quota struct {
+	// Open is how many instances may be open at a time; 0 means any number. They are counted
+	// once a minute, and again when there seem to be too many: processes that start at the
+	// same time can exceed it by what they start meanwhile.
+	Open int
+
+	// Unserved is how many different orchestrations may be started that no worker serves, see
+	// [Client.Workers], since this process was started; 0 means any number.
+	Unserved int
 }
 
 // Definition is an [Orchestration] or an [Activity].
@@ -177,7 +193,7 @@ func New(s store.Store, cfg Config) (*Engine, error) {
 		Store: s, Logger: cfg.Logger, Meter: cfg.Meter, Tracer: cfg.Tracer, Executor: code, Routes: routes, Activities: activities,
 		MaxTurns: cfg.MaxTurns, MaxActivities: cfg.MaxActivities, Cache: cfg.Cache, Lease: cfg.Lease,
 		Retention: cfg.Retention, StepGroup: cfg.StepGroup, Blocked: cfg.Blocked, MaxHistory: cfg.MaxHistory,
-		MaxHistoryBytes: cfg.MaxHistoryBytes, Worker: cfg.Worker, Build: cfg.Build,
+		MaxHistoryBytes: cfg.MaxHistoryBytes, Worker: cfg.Worker, Build: cfg.Build, Quota: engine.Quota(cfg.Quota),
 	})
 	if err != nil {
 		return nil, err

@@ -54,6 +54,7 @@ var (
 		api.CodeInvalid:      abide.ErrInvalid,
 		api.CodeTooLarge:     abide.ErrInvalid,
 		api.CodeStalled:      abide.ErrStalled,
+		api.CodeQuota:        abide.ErrQuota,
 	}
 )
 

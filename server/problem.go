@@ -34,6 +34,7 @@ var problems = []struct {
 	{abide.ErrConflict, http.StatusConflict, api.CodeConflict, "it was changed by others"},
 	{action.ErrConflict, http.StatusConflict, api.CodeConflict, "it was changed by others"},
 	{timer.ErrConflict, http.StatusConflict, api.CodeConflict, "it was changed by others"},
+	{abide.ErrQuota, http.StatusTooManyRequests, api.CodeQuota, "the tenant has used up what it may"},
 	{timer.ErrQuota, http.StatusTooManyRequests, api.CodeQuota, "the tenant has used up what it may"},
 	{store.ErrTooLarge, http.StatusRequestEntityTooLarge, api.CodeTooLarge, "the request is too large"},
 	{abide.ErrInvalid, http.StatusBadRequest, api.CodeInvalid, "the request breaks a rule"},

@@ -117,6 +117,11 @@ type Instances struct {
 	Retention     time.Duration `key:"retention" default:"7d" min:"1s" forever:"true"`
 	MaxTurns      int           `key:"max_turns" default:"256" min:"1" max:"100000"`
 	MaxActivities int           `key:"max_activities" default:"256" min:"1" max:"100000"`
+
+	// Quota is how many open instances a tenant may have, and UnservedQuota how many
+	// orchestrations it may start that no worker serves; 0 is any number.
+	Quota         int `key:"quota" default:"0" min:"0" max:"99999999"`
+	UnservedQuota int `key:"unserved_quota" default:"1000" min:"0"`
 }
 
 // Timers are those of tenants.

@@ -124,6 +124,7 @@ func (p *parts) makeEngine(_ context.Context, d *daemon) (err error) {
 	cfg := abide.Config{
 		Logger: d.log, MaxTurns: d.cfg.Instances.MaxTurns, MaxActivities: d.cfg.Instances.MaxActivities,
 		Retention: d.cfg.Instances.Retention, Drain: d.cfg.Drain, Worker: worker(d.cfg),
+		Quota: abide.Quota{Open: d.cfg.Instances.Quota, Unserved: d.cfg.Instances.UnservedQuota},
 		Meter: p.telemetry.Meter(),
 	}
 	if d.cfg.Telemetry.OTLP.Endpoint != "" && d.cfg.Telemetry.OTLP.TraceRatio > 0 {

@@ -15,8 +15,9 @@ import (
 // Client starts instances, talks to them, and tells what is true of them. It needs
 // nothing but the store.
 type Client struct {
-	store store.Store
-	clock base.Clock
+	store  store.Store
+	clock  base.Clock
+	quotas *quotas // nil if there are none
 }
 
 // NewClient returns a client of what is in a store.
@@ -64,7 +65,8 @@ type Started struct {
 // startTries is how often a start is tried that somebody else interferes with.
 const startTries = 10
 
-// Start starts all of the instances, or none: one commit.
+// Start starts all of the instances, or none: one commit. It returns [ErrQuota] if a tenant
+// would have more than it may.
 func (c *Client) Start(ctx context.Context, starts ...Start) ([]Started, error) {
 	if len(starts) == 0 {
 		return nil, nil
@@ -72,6 +74,17 @@ func (c *Client) Start(ctx context.Context, starts ...Start) ([]Started, error) 
 	if err := checkStarts(starts); err != nil {
 		return nil, err
 	}
+	settle, err := c.quotas.reserve(ctx, starts)
+	if err != nil {
+		return nil, err
+	}
+	done, err := c.start(ctx, starts)
+	settle(done, err)
+	return done, err
+}
+
+// start starts what keeps the rules and the quotas.
+func (c *Client) start(ctx context.Context, starts []Start) ([]Started, error) {
 	starts = slices.Clone(starts)
 	if err := c.setTimes(ctx, starts); err != nil {
 		return nil, err

@@ -76,6 +76,9 @@ type Config struct {
 	// Build identifies the program: see [trial]. Empty means that of [programBuild].
 	Build string
 
+	// Quota limits what is started for each tenant by this process.
+	Quota Quota
+
 	// Worker is the name under which this process shows among the workers. Empty means
 	// that it does not show.
 	Worker string
@@ -167,6 +170,7 @@ func New(cfg Config) (*Engine, error) {
 		cfg:    cfg, log: cfg.Logger, clock: cfg.Clock, store: feed, feed: feed,
 		cache: newCache(cfg.Cache),
 	}
+	e.quotas = newQuotas(e.Client, cfg.Quota, cfg.Routes)
 	if err := e.instrument(); err != nil {
 		return nil, err
 	}

@@ -20,6 +20,9 @@ var (
 	// ErrInvalid: the call breaks a rule, and would break it again.
 	ErrInvalid = errors.New("invalid")
 
+	// ErrQuota: the tenant has as much as it may have.
+	ErrQuota = errors.New("quota used up")
+
 	// ErrUnavailable: the executor cannot be reached; nothing is wrong with the instance.
 	ErrUnavailable = errors.New("executor is not available")
 )

@@ -20,7 +20,7 @@ var kinds = []struct {
 	{[]error{abide.ErrExists, timer.ErrExists, action.ErrExists}, http.StatusConflict, "There is one already"},
 	{[]error{abide.ErrState, timer.ErrState, action.ErrState}, http.StatusConflict, "Not possible any more"},
 	{[]error{abide.ErrConflict, timer.ErrConflict, action.ErrConflict}, http.StatusConflict, "Changed meanwhile"},
-	{[]error{timer.ErrQuota}, http.StatusConflict, "As many as are allowed"},
+	{[]error{abide.ErrQuota, timer.ErrQuota}, http.StatusConflict, "As many as are allowed"},
 	{[]error{abide.ErrInvalid, timer.ErrInvalid, action.ErrInvalid, store.ErrInvalid}, http.StatusBadRequest, "That is not right yet"},
 	{[]error{store.ErrFull}, http.StatusServiceUnavailable, "The store is full"},
 	{[]error{store.ErrClosed, store.ErrFailed}, http.StatusServiceUnavailable, "The store cannot be reached"},

@@ -1,0 +1,207 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/abidehq/abide/store"
+)
+
+// Quota limits what callers can start for each tenant. Children that orchestrations start do
+// not count.
+type Quota struct {
+	// Open is how many instances may be open at a time; 0 means any number.
+	Open int
+
+	// Unserved is how many different orchestrations may be started that no worker serves; 0
+	// means any number. Each of them is a route of the store for as long as an instance of it
+	// waits.
+	Unserved int
+}
+
+const (
+	// recountOpen is how long a count of open instances is believed that other processes may
+	// have made wrong, and recountFull how long it is if the quota seems to be used up.
+	recountOpen = time.Minute
+	recountFull = time.Second
+
+	// relookWorkers is how long it is believed which orchestrations are served.
+	relookWorkers = 10 * time.Second
+)
+
+// quotas counts what each tenant has started. Counts are those of this process between two
+// looks at the store, so that a start costs no read. Lock order: tenantQuota.mu, then
+// quotas.mu.
+type quotas struct {
+	client *Client
+	limit  Quota
+
+	mu       sync.Mutex
+	tenants  map[string]*tenantQuota
+	served   map[string]bool // names of orchestrations that workers serve
+	lookedAt time.Time       // zero if never
+	own      map[string]bool // those of this process
+}
+
+// tenantQuota is what a tenant has started.
+type tenantQuota struct {
+	mu      sync.Mutex
+	open    int
+	counted time.Time       // zero if it must be counted
+	names   map[string]bool // that nobody serves
+}
+
+func newQuotas(c *Client, limit Quota, routes []string) *quotas {
+	q := &quotas{client: c, limit: limit, tenants: map[string]*tenantQuota{}, own: map[string]bool{}}
+	for _, route := range routes {
+		q.own[nameOfRoute(route)] = true
+	}
+	return q
+}
+
+// nameOfRoute returns the orchestration of a route, without its version.
+func nameOfRoute(route string) string {
+	name, _, _ := strings.Cut(route, "@")
+	return name
+}
+
+// reserve counts starts, or returns [ErrQuota] and counts none. Settle is told what became of
+// them, and takes back those that came to nothing.
+func (q *quotas) reserve(ctx context.Context, starts []Start) (settle func(done []Started, err error), err error) {
+	if q == nil || q.limit == (Quota{}) {
+		return func([]Started, error) {}, nil
+	}
+	more := map[string][]string{} // names by tenant
+	for i := range starts {
+		more[starts[i].Tenant] = append(more[starts[i].Tenant], starts[i].Name)
+	}
+	taken := map[string]int{}
+	for tenant, names := range more {
+		if err := q.take(ctx, tenant, names); err != nil {
+			for tenant, n := range taken {
+				q.give(tenant, n)
+			}
+			return nil, err
+		}
+		taken[tenant] = len(names)
+	}
+	return func(done []Started, err error) {
+		for i := range starts {
+			if err != nil || done[i].Existed {
+				q.give(starts[i].Tenant, 1)
+			}
+		}
+	}, nil
+}
+
+func (q *quotas) tenant(name string) *tenantQuota {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	t := q.tenants[name]
+	if t == nil {
+		t = &tenantQuota{names: map[string]bool{}}
+		q.tenants[name] = t
+	}
+	return t
+}
+
+func (q *quotas) take(ctx context.Context, tenant string, names []string) error {
+	t := q.tenant(tenant)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err := q.takeNames(ctx, t, tenant, names); err != nil {
+		return err
+	}
+	if q.limit.Open == 0 {
+		return nil
+	}
+	now := q.client.clock.Now()
+	age := now.Sub(t.counted)
+	if t.counted.IsZero() || age >= recountOpen || t.open+len(names) > q.limit.Open && age >= recountFull {
+		query := store.Query{Kind: kindInstance, Tenant: &tenant}
+		for _, s := range Statuses {
+			if !s.Ended() {
+				query.Statuses = append(query.Statuses, string(s))
+			}
+		}
+		open, err := q.client.store.Count(ctx, query, min(q.limit.Open, store.MaxCount-1)+1)
+		if err != nil {
+			return wrap("start", err)
+		}
+		t.open, t.counted = open, now
+	}
+	if t.open+len(names) > q.limit.Open {
+		return fmt.Errorf("abide: start: tenant %q has %d open instances and starts %d more; %d are allowed: %w",
+			tenant, t.open, len(names), q.limit.Open, ErrQuota)
+	}
+	t.open += len(names)
+	return nil
+}
+
+// takeNames counts the orchestrations among names that nobody serves. The lock of t is held.
+func (q *quotas) takeNames(ctx context.Context, t *tenantQuota, tenant string, names []string) error {
+	if q.limit.Unserved == 0 {
+		return nil
+	}
+	fresh := map[string]bool{}
+	for _, name := range names {
+		if !q.own[name] && !t.names[name] {
+			fresh[name] = true
+		}
+	}
+	if len(fresh) == 0 {
+		return nil
+	}
+	served, err := q.look(ctx)
+	if err != nil {
+		return err
+	}
+	isServed := func(name string, _ bool) bool { return served[name] }
+	maps.DeleteFunc(fresh, isServed)
+	if len(t.names)+len(fresh) > q.limit.Unserved {
+		maps.DeleteFunc(t.names, isServed)
+	}
+	if len(t.names)+len(fresh) > q.limit.Unserved {
+		return fmt.Errorf("abide: start: tenant %q has started %d orchestrations that no worker serves, and starts %d more; %d are allowed: %w",
+			tenant, len(t.names), len(fresh), q.limit.Unserved, ErrQuota)
+	}
+	maps.Copy(t.names, fresh)
+	return nil
+}
+
+// look returns the names that workers serve.
+func (q *quotas) look(ctx context.Context) (map[string]bool, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	now := q.client.clock.Now()
+	if !q.lookedAt.IsZero() && now.Sub(q.lookedAt).Abs() < relookWorkers {
+		return q.served, nil
+	}
+	workers, err := q.client.workers(ctx, now)
+	if err != nil {
+		return nil, err
+	}
+	served := map[string]bool{}
+	for i := range workers {
+		for _, route := range workers[i].Routes {
+			served[nameOfRoute(route)] = true
+		}
+	}
+	q.served, q.lookedAt = served, now
+	return served, nil
+}
+
+// give takes back open instances that were not started.
+func (q *quotas) give(tenant string, n int) {
+	if q.limit.Open == 0 || n == 0 {
+		return
+	}
+	t := q.tenant(tenant)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.open = max(0, t.open-n)
+}

@@ -71,6 +71,9 @@ const (
 	// LogPageBytes is about how much of a log ReadLog returns at once.
 	LogPageBytes = 1 << 20
 
+	// MaxRouteStats is how many routes Stats reports one by one at least: see [Stats.Rest].
+	MaxRouteStats = 1_000
+
 	// ReadyCap is how far Stats counts ready messages: see [RouteStats.Ready].
 	ReadyCap = 10_000
 )

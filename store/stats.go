@@ -6,8 +6,12 @@ import "time"
 type Stats struct {
 	// Routes has a row for each queue and route that has pending messages, ordered
 	// by queue and route. The row with an empty Route is of messages whose keys have
-	// no route.
+	// no route. A store may leave out routes if there are more than [MaxRouteStats], and
+	// sums them up in Rest.
 	Routes []RouteStats
+
+	// Rest is what the routes hold that are not in Routes. It is zero if all are.
+	Rest RestStats
 
 	// Leases is the number of live leases.
 	Leases int
@@ -39,4 +43,13 @@ type RouteStats struct {
 	// in the past is the age of the queue. It is zero for messages whose keys have no
 	// route.
 	Oldest time.Time
+}
+
+// RestStats is the sum of routes that are not reported one by one.
+type RestStats struct {
+	// Routes is their number. It may include routes that have no pending messages left.
+	Routes int
+
+	// Pending is the number of their messages, visible or not, delivered or not.
+	Pending int
 }

@@ -90,7 +90,7 @@ type Store interface {
 	Await(ctx context.Context, key RecordKey, after int64) (Record, error)
 
 	// Stats returns what the store holds. It is cheap enough to be called every few
-	// seconds, whatever the store holds.
+	// seconds, whatever the store holds. If ctx ends first, it returns ctx's error.
 	Stats(ctx context.Context) (Stats, error)
 
 	// Close ends waiting calls with [ErrClosed], waits for commits under way, and

@@ -93,7 +93,11 @@ func writeStats(w io.Writer, s *store.Stats) error {
 	for i := range s.Routes {
 		t.add(routeRow(&s.Routes[i], s)...)
 	}
-	return t.write(w)
+	if err := t.write(w); err != nil || s.Rest.Routes == 0 {
+		return err
+	}
+	_, err = fmt.Fprintf(w, "%s more with %s\n", counted(s.Rest.Routes, "route"), counted(s.Rest.Pending, "pending message"))
+	return err
 }
 
 // bytesText is how people read a size.

@@ -9,6 +9,7 @@ import (
 // Stats is what a store holds.
 type Stats struct {
 	Routes  []RouteStats `json:"routes" doc:"A row for each queue and route that has pending messages."`
+	Rest    RestStats    `json:"rest,omitzero" doc:"The sum of the routes that have no row of their own: there is a limit of rows."`
 	Leases  int          `json:"leases" doc:"How much is under way, in all processes."`
 	Waiting int          `json:"waiting" doc:"How many wait for work in the server's process."`
 	Bytes   int64        `json:"bytes" doc:"About how much room the store takes on disk; 0 if it is not on disk."`
@@ -24,9 +25,15 @@ type RouteStats struct {
 	Oldest  time.Time `json:"oldest,omitzero" doc:"When the oldest message became, or becomes, visible."`
 }
 
+// RestStats is the sum of routes without a row of their own.
+type RestStats struct {
+	Routes  int `json:"routes" doc:"How many they are."`
+	Pending int `json:"pending" doc:"Messages, visible or not."`
+}
+
 // FromStats returns what a store holds for the wire.
 func FromStats(s *store.Stats) Stats {
-	out := Stats{Routes: make([]RouteStats, len(s.Routes)), Leases: s.Leases, Waiting: s.Waiting, Bytes: s.Bytes, Now: s.Now}
+	out := Stats{Routes: make([]RouteStats, len(s.Routes)), Rest: RestStats(s.Rest), Leases: s.Leases, Waiting: s.Waiting, Bytes: s.Bytes, Now: s.Now}
 	for i, r := range s.Routes {
 		out.Routes[i] = RouteStats(r)
 	}
@@ -35,7 +42,7 @@ func FromStats(s *store.Stats) Stats {
 
 // Stats is the inverse of [FromStats].
 func (s *Stats) Stats() store.Stats {
-	out := store.Stats{Routes: make([]store.RouteStats, len(s.Routes)), Leases: s.Leases, Waiting: s.Waiting, Bytes: s.Bytes, Now: s.Now}
+	out := store.Stats{Routes: make([]store.RouteStats, len(s.Routes)), Rest: store.RestStats(s.Rest), Leases: s.Leases, Waiting: s.Waiting, Bytes: s.Bytes, Now: s.Now}
 	for i, r := range s.Routes {
 		out.Routes[i] = store.RouteStats(r)
 	}

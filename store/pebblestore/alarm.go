@@ -26,12 +26,11 @@ func (s *Store) setAlarm(now int64) {
 		next = s.leases.items[0].until
 	}
 	for _, q := range s.queues {
-		for name, rs := range q.routes {
-			switch {
-			case rs.due.len() == 0:
-			case name == "":
-				next = min(next, max(rs.due.items[0].next.due, q.sweepAt))
-			case rs.waiters > 0:
+		if rs := q.routes[""]; rs != nil && rs.due.len() > 0 {
+			next = min(next, max(rs.due.items[0].next.due, q.sweepAt))
+		}
+		for _, rs := range q.awaited {
+			if rs.due.len() > 0 {
 				next = min(next, rs.due.items[0].next.due)
 			}
 		}

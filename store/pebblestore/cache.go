@@ -8,6 +8,8 @@ type cache[K comparable, V any] struct {
 	idle  cached[K, V] // a ring: next is the one used last, prev the one to forget first
 	count int          // of the ring
 
+	forgot func(V) // called when a value is no longer kept; may be nil
+
 	idled   int // how often a value has become idle
 	dropped int // how often one was forgotten before its turn
 }
@@ -77,6 +79,9 @@ func (c *cache[K, V]) drop(e *cached[K, V]) {
 		c.unlink(e)
 	}
 	delete(c.byKey, e.key)
+	if c.forgot != nil {
+		c.forgot(e.value)
+	}
 }
 
 func (c *cache[K, V]) unlink(e *cached[K, V]) {

@@ -274,6 +274,9 @@ func (rs *routeState) anyReady() bool {
 		}
 		rs.ring = rs.ring[1:]
 		l.inRing = false
+		if l.dropped {
+			rs.dropped--
+		}
 	}
 	return false
 }

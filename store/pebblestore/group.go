@@ -77,16 +77,16 @@ func (s *Store) gather(ctx context.Context) (*group, error) {
 	return s.gathering, nil
 }
 
-// touch notes that the group changes a lane.
-func (g *group) touch(l *lane) {
-	if _, ok := g.lanes[l]; !ok {
-		g.lanes[l] = maxPos
-	}
-}
+// touch notes that the group changes a lane, which is kept until the group is durable.
+func (s *Store) touch(g *group, l *lane) { s.putAt(g, l, maxPos) }
 
 // putAt notes that the group puts a message at a place of a lane.
-func (g *group) putAt(l *lane, p pos) {
-	if first, ok := g.lanes[l]; !ok || p.less(first) {
+func (s *Store) putAt(g *group, l *lane, p pos) {
+	first, ok := g.lanes[l]
+	if !ok {
+		s.lanes.pin(l.entry)
+	}
+	if !ok || p.less(first) {
 		g.lanes[l] = p
 	}
 }
@@ -208,6 +208,7 @@ func (s *Store) acknowledge(g *group) {
 	queues := map[*queue]struct{}{}
 	for l := range g.lanes {
 		queues[l.queue] = struct{}{}
+		s.lanes.unpin(l.entry)
 	}
 	for _, k := range g.keys {
 		if q := s.queues[k.key.Queue]; q != nil {

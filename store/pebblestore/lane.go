@@ -1,6 +1,7 @@
 package pebblestore
 
 import (
+	"math"
 	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -18,9 +19,14 @@ import (
 //
 // The lane of messages whose keys have no route has an empty route. Its places are
 // the times at which they expire, and it has no window.
+//
+// A lane that is empty and in no group is one of a few that are remembered, or dropped,
+// from disk too: a tenant that has nothing pending costs nothing.
 type lane struct {
+	entry  *cached[laneName, *lane]
 	id     uint32
 	queue  *queue
+	rs     *routeState
 	tenant string
 	route  string
 	count  int64 // of pending messages
@@ -32,7 +38,10 @@ type lane struct {
 
 	ready    indexed[*keyState] // keys that can be claimed, by their first message
 	inRing   bool               // in the ring of its route
+	dropped  bool               // it may still be in the ring
 	dueIndex int                // in the heap of its route
+
+	windowIndex int // in the windowed lanes of its route, plus one
 }
 
 // place is a place on disk.
@@ -44,7 +53,8 @@ type place struct {
 // queue is what is known of a queue.
 type queue struct {
 	name    string
-	routes  map[string]*routeState
+	routes  map[string]*routeState // that have lanes or are waited for
+	awaited map[string]*routeState // those of routes that Claim calls wait for
 	waiters []*waiter
 	turn    int // which of a request's routes comes first the next time
 
@@ -52,58 +62,127 @@ type queue struct {
 	sweepAt int64  // nothing is swept before, because of an error or because the store is excluded
 }
 
-// routeState is the lanes of one route.
+// routeState is the lanes of one route of a queue.
 type routeState struct {
-	due  indexed[*lane] // lanes without ready keys, by next
-	ring []*lane        // lanes with ready keys, in the order of their turns
+	queue *queue
+	name  string
+	lanes int // how many there are
+
+	due     indexed[*lane] // lanes without ready keys, by next
+	ring    []*lane        // lanes with ready keys, in the order of their turns
+	dropped int            // lanes in the ring that are dropped
 
 	waiters int // Claim calls that wait for this route
+
+	pending   int64   // messages of all lanes
+	windowed  []*lane // lanes with messages in their windows, in no order
+	listIndex int     // in the store's listed routes, plus one
 }
 
 func (s *Store) queue(name string) *queue {
 	q := s.queues[name]
 	if q == nil {
-		q = &queue{name: name, routes: map[string]*routeState{}, sweepAt: s.sweepAt}
+		q = &queue{name: name, routes: map[string]*routeState{}, awaited: map[string]*routeState{}, sweepAt: s.sweepAt}
 		s.queues[name] = q
 	}
 	return q
 }
 
-func (q *queue) route(name string) *routeState {
+// route returns the state of a route of a queue. One without lanes and waiters is to be
+// given back to pruneRoute.
+func (s *Store) route(q *queue, name string) *routeState {
 	rs := q.routes[name]
 	if rs == nil {
-		rs = &routeState{due: indexed[*lane]{
+		rs = &routeState{queue: q, name: name, due: indexed[*lane]{
 			less:  func(a, b *lane) bool { return a.next.less(b.next) },
 			place: func(l *lane) *int { return &l.dueIndex },
 		}}
 		q.routes[name] = rs
+		s.listRoute(rs)
 	}
 	return rs
+}
+
+// pruneRoute forgets a route that has no lanes and is not waited for.
+func (s *Store) pruneRoute(rs *routeState) {
+	if rs.lanes == 0 && rs.waiters == 0 {
+		delete(rs.queue.routes, rs.name)
+		s.unlistRoute(rs)
+	}
 }
 
 // laneName is what a lane is for.
 type laneName struct{ queue, tenant, route string }
 
-// lane returns the lane of a key with that route.
-func (s *Store) lane(key store.Key, route string) *lane {
+// lane returns the lane of a key with that route, for a group to change.
+func (s *Store) lane(g *group, key store.Key, route string) *lane {
 	name := laneName{key.Queue, key.Tenant, route}
-	l := s.lanes[name]
-	if l == nil {
-		s.lastLane++
-		l = s.addLane(s.lastLane, name)
+	if e := s.lanes.get(name); e != nil {
+		s.touch(g, e.value)
+		return e.value
 	}
+	// Numbers come again after four billion lanes. The last one is not used: the range of a
+	// lane ends where that of the next number begins.
+	for s.lastLane++; s.lastLane == 0 || s.lastLane == math.MaxUint32 || s.lanesByID[s.lastLane] != nil; {
+		s.lastLane++
+	}
+	l := s.addLane(s.lastLane, name)
+	l.cursor = pos{due: s.lastNow} // what an earlier lane of this number has left is not looked at
+	s.touch(g, l)
+	s.lanes.unpin(l.entry)
 	return l
 }
 
+// addLane adds a lane, pinned.
 func (s *Store) addLane(id uint32, name laneName) *lane {
-	l := &lane{id: id, queue: s.queue(name.queue), tenant: name.tenant, route: name.route, next: maxPos}
+	q := s.queue(name.queue)
+	rs := s.route(q, name.route)
+	name.queue, name.route = q.name, rs.name // the same strings for all lanes
+	l := &lane{id: id, queue: q, rs: rs, tenant: name.tenant, route: rs.name, next: maxPos}
 	l.ready = indexed[*keyState]{
 		less:  func(a, b *keyState) bool { return a.readyPos.less(b.readyPos) },
 		place: func(k *keyState) *int { return &k.readyIndex },
 	}
-	s.lanes[name] = l
+	rs.lanes++
+	l.entry = s.lanes.add(name, l)
 	s.lanesByID[id] = l
 	return l
+}
+
+// dropLane forgets a lane that is empty, in memory and, with the group that gathers, on
+// disk.
+func (s *Store) dropLane(l *lane) {
+	delete(s.lanesByID, l.id)
+	l.dropped = true
+	rs := l.rs
+	rs.due.remove(l)
+	if l.inRing {
+		if rs.dropped++; 2*rs.dropped > len(rs.ring) {
+			rs.ring = slices.DeleteFunc(rs.ring, func(l *lane) bool { return l.dropped })
+			rs.dropped = 0
+		}
+	}
+	rs.lanes--
+	s.pruneRoute(rs)
+	s.keyBuf = laneKey(s.keyBuf[:0], l.id)
+	_ = s.gathering.batch.Delete(s.keyBuf, nil)
+}
+
+// addCount adds to the number of pending messages of a lane. While there are some, the
+// lane is pinned.
+func (s *Store) addCount(l *lane, n int64) {
+	before := l.count
+	l.count += n
+	l.rs.pending += n
+	if l.rs.listIndex == 0 {
+		s.rest += n
+	}
+	switch {
+	case before == 0 && l.count > 0:
+		s.lanes.pin(l.entry)
+	case before > 0 && l.count == 0:
+		s.lanes.unpin(l.entry)
+	}
 }
 
 // setNext notes from where on the disk has something to load.
@@ -114,7 +193,7 @@ func (l *lane) setNext(p pos) {
 
 // settle puts the lane where claims look for it.
 func (l *lane) settle() {
-	rs := l.queue.route(l.route)
+	rs := l.rs
 	if l.ready.len() > 0 {
 		if !l.inRing {
 			l.inRing = true
@@ -166,7 +245,7 @@ func (s *Store) announce(k *keyState, r *ref, now int64) {
 	}
 	switch {
 	case l.route != "" && r.window == nil && r.pos.due <= now && r.pos.less(l.next) && s.spills(l, k, r.pos):
-	case l.route != "" && r.window == nil && r.pos.due <= now && r.pos.less(l.next) && l.window.live < s.few(s.limits.window):
+	case l.route != "" && r.window == nil && r.pos.due <= now && r.pos.less(l.next) && s.admits(l):
 		s.attach(l, k, r)
 		l.cursor = r.pos.next()
 	case r.window == nil && r.pos.less(l.next):
@@ -179,6 +258,15 @@ func (s *Store) announce(k *keyState, r *ref, now int64) {
 	if !k.complete && r.window == nil && r.leased == nil {
 		k.drop(r)
 	}
+}
+
+// admits reports whether there is room in memory for another message of a lane. Where
+// nobody waits for the route, and there are many messages in memory, it stays on disk.
+func (s *Store) admits(l *lane) bool {
+	if s.attached >= s.limits.total && l.rs.waiters == 0 {
+		return false
+	}
+	return l.window.live < s.few(s.limits.window)
 }
 
 // few returns how many of up to limit messages of a lane to keep in memory: not many
@@ -197,6 +285,10 @@ func (s *Store) attach(l *lane, k *keyState, r *ref) {
 	s.attached++
 	s.keys.pin(k.entry)
 	l.window.add(l, r)
+	if l.windowIndex == 0 {
+		l.rs.windowed = append(l.rs.windowed, l)
+		l.windowIndex = len(l.rs.windowed)
+	}
 }
 
 // detach takes a message out of the window.
@@ -206,7 +298,13 @@ func (s *Store) detach(k *keyState, r *ref) {
 		return
 	}
 	r.window = nil
-	l.window.live--
+	if l.window.live--; l.window.live == 0 {
+		windowed := l.rs.windowed
+		last := windowed[len(windowed)-1]
+		windowed[l.windowIndex-1], last.windowIndex = last, l.windowIndex
+		windowed[len(windowed)-1] = nil
+		l.rs.windowed, l.windowIndex = windowed[:len(windowed)-1], 0
+	}
 	k.attached--
 	s.attached--
 	if from, ok := l.spill[k]; ok && k.attached < s.limits.refs/2 {
@@ -314,7 +412,7 @@ func (s *Store) loadMsg(l *lane, p pos, key, value []byte, now int64) error {
 // floor is the place before which the lane has no message on disk. It is stored, so
 // that after a restart nobody wades through what was consumed long ago.
 func (s *Store) floor(l *lane) pos {
-	floor := l.cursor
+	floor := l.next // nothing is between the cursor and next
 	if first, ok := l.window.first(l); ok && first.less(floor) {
 		floor = first
 	}
@@ -327,6 +425,9 @@ func (s *Store) floor(l *lane) pos {
 		if p, ok := g.lanes[l]; ok && p.less(floor) {
 			floor = p
 		}
+	}
+	if floor == maxPos { // the lane is empty
+		floor = l.cursor
 	}
 	return floor
 }

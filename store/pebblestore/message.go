@@ -22,8 +22,8 @@ func (s *Store) leavePlace(g *group, k *keyState, r *ref) {
 	}
 	k.drop(r)
 	s.detach(k, r)
-	k.lane.count--
-	g.touch(k.lane)
+	s.touch(g, k.lane)
+	s.addCount(k.lane, -1)
 	s.keyBuf = msgKey(s.keyBuf[:0], k.lane.id, r.pos)
 	_ = g.batch.Delete(s.keyBuf, nil)
 	p := place{k.lane.id, r.pos}
@@ -41,8 +41,8 @@ func (s *Store) takePlace(g *group, k *keyState, r *ref, p pos) {
 	}
 	r.pos, r.durable, r.group = p, false, g
 	s.insert(k, r)
-	k.lane.count++
-	g.putAt(k.lane, p)
+	s.putAt(g, k.lane, p)
+	s.addCount(k.lane, 1)
 	delete(s.dying, place{k.lane.id, p}) // it may be back where it was
 	r.data.attempt = r.attempt
 	s.keyBuf = msgKey(s.keyBuf[:0], k.lane.id, p)
@@ -68,7 +68,7 @@ func (s *Store) put(g *group, m *store.Message, now int64) error {
 		return err
 	}
 	if k.lane == nil {
-		k.lane = s.lane(k.key, k.route)
+		k.lane = s.lane(g, k.key, k.route)
 	}
 	r := &ref{id: m.ID, size: len(m.Body), data: &msgData{putMS: now, ttlMS: millis(m.TTL), body: slices.Clone(m.Body)}}
 	p := pos{due: max(now, store.Millis(m.VisibleAt)), seq: s.newID(g)}
@@ -124,7 +124,7 @@ func (s *Store) setRoute(g *group, k *keyState, route string, now int64) error {
 		old.settle()
 		s.unpinKey(k)
 	}
-	k.route, k.lane = route, s.lane(k.key, route)
+	k.route, k.lane = route, s.lane(g, k.key, route)
 	for _, r := range kept {
 		p := pos{due: max(now, r.pos.due), seq: r.pos.seq}
 		if r.data.hidden {

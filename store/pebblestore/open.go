@@ -64,7 +64,8 @@ func newStore(dir string, o Options) *Store {
 		gone:      make(chan struct{}),
 		stopAlarm: func() bool { return false },
 		queues:    map[string]*queue{},
-		lanes:     map[laneName]*lane{},
+		lanes:     newCache[laneName, *lane](lim.lanes),
+		unlisted:  map[*routeState]struct{}{},
 		lanesByID: map[uint32]*lane{},
 		keys:      newCache[store.Key, *keyState](lim.keys),
 		records:   newCache[store.RecordKey, *recordState](lim.records),
@@ -75,6 +76,7 @@ func newStore(dir string, o Options) *Store {
 			place: func(l *lease) *int { return &l.index },
 		},
 	}
+	s.lanes.forgot = s.dropLane
 	if s.fs == nil {
 		s.fs = disk
 	}
@@ -331,7 +333,9 @@ func (s *Store) readLanes() error {
 			continue
 		}
 		l := s.addLane(id, name)
-		l.count, l.cursor = count, floor
+		s.addCount(l, count)
+		s.lanes.unpin(l.entry) // its messages keep it
+		l.cursor = floor
 		l.setNext(floor)
 	}
 	if err := closeIter(it, err); err != nil {

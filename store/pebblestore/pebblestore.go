@@ -68,8 +68,9 @@ type limits struct {
 	// so that a claim need not read it.
 	body int
 
-	// keys and records are how many of them that are not in use are remembered.
-	keys, records int
+	// keys and records are how many of them that are not in use are remembered, and lanes
+	// how many that are empty.
+	keys, records, lanes int
 
 	// total is how many messages of all lanes are kept. With more, each lane keeps and
 	// loads only a few.
@@ -98,6 +99,7 @@ var defaultLimits = limits{
 	body:    1 << 10,
 	keys:    16 << 10,
 	records: 16 << 10,
+	lanes:   4 << 10,
 	journal: 256 << 10,
 
 	total:    64 << 10,
@@ -190,8 +192,12 @@ type Store struct {
 	nextID, reservedIDs uint64
 	lastLane            uint32
 
+	listed   []*routeState            // that Stats reports one by one
+	unlisted map[*routeState]struct{} // that Stats only sums up
+	rest     int64                    // messages of unlisted routes
+
 	queues    map[string]*queue
-	lanes     map[laneName]*lane
+	lanes     *cache[laneName, *lane] // pinned while it has messages or a group changes it
 	lanesByID map[uint32]*lane
 	keys      *cache[store.Key, *keyState]
 	records   *cache[store.RecordKey, *recordState]

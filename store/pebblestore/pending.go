@@ -3,6 +3,7 @@ package pebblestore
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -33,13 +34,11 @@ func (s *Store) Pending(ctx context.Context, key store.Key, limit int) ([]store.
 	if err != nil || len(places) == 0 {
 		return nil, err
 	}
-	s.mu.Lock()
-	l := s.lanesByID[places[0].lane]
-	s.mu.Unlock()
-	if l == nil {
-		return nil, fmt.Errorf("pebblestore: messages of %v are in lane %d, which is not there: %w", key, places[0].lane, store.ErrCorrupt)
+	name, err := s.laneName(view, places[0].lane)
+	if err != nil {
+		return nil, err
 	}
-	if l.route == "" { // their places say when they expire, and not when they are visible
+	if name.route == "" { // their places say when they expire, and not when they are visible
 		if err := s.orderHidden(view, places); err != nil {
 			return nil, err
 		}
@@ -49,7 +48,7 @@ func (s *Store) Pending(ctx context.Context, key store.Key, limit int) ([]store.
 	var messages []store.Message
 	size := 0
 	for _, at := range places[:min(limit, len(places))] {
-		m, err := s.messageAt(view, key, l.route, at)
+		m, err := s.messageAt(view, key, name.route, at)
 		if err != nil {
 			return nil, err
 		}
@@ -121,4 +120,20 @@ func (s *Store) messageAt(from source, key store.Key, route string, at place) (s
 	}
 	s.mu.Unlock()
 	return k.message(&r, &d), nil
+}
+
+// laneName returns what a lane is for, as the disk says: the lane may be gone since.
+func (s *Store) laneName(from source, lane uint32) (laneName, error) {
+	key := laneKey(nil, lane)
+	v, closer, err := from.Get(key)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return laneName{}, fmt.Errorf("pebblestore: lane %d has messages and is not there: %w", lane, store.ErrCorrupt)
+	}
+	if err != nil {
+		return laneName{}, s.readError("read lane", err)
+	}
+	r := reader{b: v}
+	name := laneName{r.string(), r.string(), r.string()}
+	_ = closer.Close()
+	return name, r.check("lane", key)
 }

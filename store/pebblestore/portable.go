@@ -183,7 +183,7 @@ func (s *Store) importMessage(g *group, m *store.Message) error {
 		k.route = m.Route // its head came in an earlier parcel, and left nothing but this
 	}
 	if k.lane == nil {
-		k.lane = s.lane(k.key, k.route)
+		k.lane = s.lane(g, k.key, k.route)
 	}
 	r := &ref{
 		id: m.ID, size: len(m.Body), attempt: m.Attempt,

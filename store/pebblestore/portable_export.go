@@ -78,7 +78,7 @@ func (s *Store) Export(ctx context.Context, cursor string) (store.Parcel, error)
 		return store.Parcel{}, err
 	}
 	defer release()
-	x := export{store: s, lanes: s.laneNames()}
+	x := export{store: s, lanes: map[uint32]laneName{}}
 	if x.view, err = s.view(); err != nil {
 		return store.Parcel{}, s.readError("export", err)
 	}
@@ -97,14 +97,17 @@ func (s *Store) Export(ctx context.Context, cursor string) (store.Parcel, error)
 	return x.parcel, nil
 }
 
-func (s *Store) laneNames() map[uint32]laneName {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	names := make(map[uint32]laneName, len(s.lanes))
-	for name, l := range s.lanes {
-		names[l.id] = name
+// lane returns what a lane is for.
+func (x *export) lane(id uint32) (laneName, error) {
+	name, ok := x.lanes[id]
+	if ok {
+		return name, nil
 	}
-	return names
+	name, err := x.store.laneName(x.view, id)
+	if err == nil {
+		x.lanes[id] = name
+	}
+	return name, err
 }
 
 // fits counts the bytes of what is to be added, and reports whether the parcel has room
@@ -190,10 +193,8 @@ func (x *export) readKey(prefix []byte) (k exportedKey, err error) {
 	if err == nil && it.Valid() {
 		var lane uint32
 		if lane, _, err = parsePending(it.Key(), it.Value()); err == nil {
-			name, ok := x.lanes[lane]
-			if !ok {
-				err = fmt.Errorf("pebblestore: messages of %v are in lane %d, which is not there: %w", k.head.Key, lane, store.ErrCorrupt)
-			}
+			var name laneName
+			name, err = x.lane(lane)
 			k.queued, k.head.Route = true, name.route
 		}
 	}

@@ -12,15 +12,49 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// laneStats is what Stats needs to know of a lane.
+// laneStats is a lane whose visible messages are counted on disk.
 type laneStats struct {
 	id    uint32
-	name  laneName
-	count int64
 	floor pos
 }
 
-// Stats counts what there is.
+// maxRepairs is how many lanes Stats asks the disk for their first message before others
+// get the lock.
+const maxRepairs = 64
+
+// listRoute adds a route to those that Stats reports one by one, if there is room.
+func (s *Store) listRoute(rs *routeState) {
+	if len(s.listed) == store.MaxRouteStats {
+		s.unlisted[rs] = struct{}{}
+		return
+	}
+	s.listed = append(s.listed, rs)
+	rs.listIndex = len(s.listed)
+}
+
+// unlistRoute takes out a route without messages. Another one takes its place.
+func (s *Store) unlistRoute(rs *routeState) {
+	if rs.listIndex == 0 {
+		delete(s.unlisted, rs)
+		return
+	}
+	last := len(s.listed) - 1
+	s.listed[rs.listIndex-1] = s.listed[last]
+	s.listed[rs.listIndex-1].listIndex = rs.listIndex
+	s.listed[last] = nil
+	s.listed = s.listed[:last]
+	rs.listIndex = 0
+	for next := range s.unlisted {
+		delete(s.unlisted, next)
+		s.rest -= next.pending
+		s.listRoute(next)
+		return
+	}
+}
+
+// Stats returns what the store holds. Its cost depends on how many routes it reports, and
+// on how many messages are visible up to store.ReadyCap, and neither on how many lanes
+// there are nor on how many messages wait for their time.
 func (s *Store) Stats(ctx context.Context) (store.Stats, error) {
 	release, err := s.read(ctx, "stats")
 	if err != nil {
@@ -35,38 +69,36 @@ func (s *Store) Stats(ctx context.Context) (store.Stats, error) {
 			stats.Leases++
 		}
 	}
-	var lanes []laneStats
-	for name, l := range s.lanes {
-		if l.count > 0 {
-			lanes = append(lanes, laneStats{l.id, name, l.count, s.floor(l)})
-		}
-	}
+	routes := slices.Clone(s.listed)
+	stats.Rest = store.RestStats{Routes: len(s.unlisted), Pending: int(s.rest)}
 	s.mu.Unlock()
 
-	rows := map[[2]string]*store.RouteStats{}
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte{tagMsg}, UpperBound: []byte{tagMsg + 1}})
 	if err != nil {
 		return store.Stats{}, s.readError("stats", err)
 	}
-	for _, l := range lanes {
-		row := rows[[2]string{l.name.queue, l.name.route}]
-		if row == nil {
-			row = &store.RouteStats{Queue: l.name.queue, Route: l.name.route}
-			rows[[2]string{l.name.queue, l.name.route}] = row
+	for _, rs := range routes {
+		repaired := false
+		for !repaired && err == nil {
+			if err = ctx.Err(); err == nil {
+				repaired, err = s.repairFirst(rs)
+			}
 		}
-		row.Pending += int(l.count)
-		if l.name.route != "" {
-			if l.countReady(it, row, now); it.Error() != nil {
+		if err != nil {
+			break
+		}
+		row, lanes := s.lookAt(rs, now)
+		for _, l := range lanes {
+			if l.countReady(it, &row, now); it.Error() != nil {
 				break
 			}
 		}
+		if row.Pending > 0 {
+			stats.Routes = append(stats.Routes, row)
+		}
 	}
-	err = closeIter(it, nil)
-	if err != nil {
+	if err = closeIter(it, err); err != nil {
 		return store.Stats{}, s.readError("stats", err)
-	}
-	for _, row := range rows {
-		stats.Routes = append(stats.Routes, *row)
 	}
 	slices.SortFunc(stats.Routes, func(a, b store.RouteStats) int {
 		return cmp.Or(strings.Compare(a.Queue, b.Queue), strings.Compare(a.Route, b.Route))
@@ -75,6 +107,93 @@ func (s *Store) Stats(ctx context.Context) (store.Stats, error) {
 		return store.Stats{}, s.readError("stats", err)
 	}
 	return stats, nil
+}
+
+// lookAt returns what memory knows of a route, and the lanes whose visible messages are
+// to be counted on disk.
+func (s *Store) lookAt(rs *routeState, now int64) (row store.RouteStats, onDisk []laneStats) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	row = store.RouteStats{Queue: rs.queue.name, Route: rs.name, Pending: int(rs.pending)}
+	if rs.name == "" || rs.pending == 0 {
+		return row, nil
+	}
+	if rs.due.len() > 0 {
+		noteOldest(&row, rs.due.items[0].next)
+	}
+	for _, l := range rs.windowed {
+		if l.next.due <= now || len(l.spill) > 0 {
+			onDisk = append(onDisk, laneStats{l.id, s.floor(l)})
+			continue
+		}
+		row.Ready = min(row.Ready+l.window.live, store.ReadyCap)
+		if first, ok := l.window.first(l); ok {
+			noteOldest(&row, first)
+		}
+	}
+	return row, s.dueLanes(rs, 0, now, onDisk)
+}
+
+// repairFirst makes the first of the lanes without ready keys one that has a message where
+// it says, and reports whether it is. A message that was deleted before its time leaves
+// the lane where it was; each lane is repaired once for that.
+func (s *Store) repairFirst(rs *routeState) (done bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if rs.name == "" || rs.pending == 0 {
+		return true, nil
+	}
+	for range maxRepairs {
+		if rs.due.len() == 0 {
+			return true, nil
+		}
+		l := rs.due.items[0]
+		first, err := s.firstOnDisk(l)
+		if err != nil {
+			return false, err
+		}
+		if first == l.next {
+			return true, nil
+		}
+		l.setNext(first)
+	}
+	return false, nil
+}
+
+// firstOnDisk returns the place of the first message from where the lane says on.
+func (s *Store) firstOnDisk(l *lane) (pos, error) {
+	first := maxPos
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: msgKey(nil, l.id, l.next), UpperBound: msgKey(nil, l.id+1, pos{})})
+	if err != nil {
+		return first, err
+	}
+	for it.First(); it.Valid(); it.Next() {
+		if p := parseMsgKey(it.Key()); !s.isDying(l.id, p) {
+			first = p
+			break
+		}
+	}
+	return first, closeIter(it, nil)
+}
+
+// dueLanes adds the lanes of a route, from a place of its heap on, that have something on
+// disk which is due and nothing in memory, until there are store.ReadyCap.
+func (s *Store) dueLanes(rs *routeState, i int, now int64, lanes []laneStats) []laneStats {
+	if i >= rs.due.len() || rs.due.items[i].next.due > now || len(lanes) >= store.ReadyCap {
+		return lanes
+	}
+	if l := rs.due.items[i]; l.window.live == 0 {
+		lanes = append(lanes, laneStats{l.id, s.floor(l)})
+	}
+	lanes = s.dueLanes(rs, 2*i+1, now, lanes)
+	return s.dueLanes(rs, 2*i+2, now, lanes)
+}
+
+// noteOldest notes a place where there is a message.
+func noteOldest(row *store.RouteStats, p pos) {
+	if due := store.FromMillis(p.due); row.Oldest.IsZero() || due.Before(row.Oldest) {
+		row.Oldest = due
+	}
 }
 
 // diskBytes returns how much room the tables and the log take. Pebble's own metrics
@@ -105,9 +224,7 @@ func (l *laneStats) countReady(it *pebble.Iterator, row *store.RouteStats, now i
 	end := msgKey(nil, l.id+1, pos{})
 	for it.SeekGE(msgKey(nil, l.id, l.floor)); it.Valid() && string(it.Key()) < string(end); it.Next() {
 		p := parseMsgKey(it.Key())
-		if due := store.FromMillis(p.due); row.Oldest.IsZero() || due.Before(row.Oldest) {
-			row.Oldest = due
-		}
+		noteOldest(row, p)
 		if p.due > now || row.Ready == store.ReadyCap {
 			return
 		}

@@ -24,14 +24,20 @@ func (s *Store) addWaiter(q *queue, w *waiter) {
 	s.waiting++
 	q.waiters = append(q.waiters, w)
 	for _, route := range w.req.Routes {
-		q.route(route).waiters++
+		rs := s.route(q, route)
+		rs.waiters++
+		q.awaited[route] = rs
 	}
 }
 
 func (s *Store) removeWaiter(q *queue, i int) {
 	s.waiting--
 	for _, route := range q.waiters[i].req.Routes {
-		q.route(route).waiters--
+		rs := q.awaited[route]
+		if rs.waiters--; rs.waiters == 0 {
+			delete(q.awaited, route)
+			s.pruneRoute(rs)
+		}
 	}
 	q.waiters = slices.Delete(q.waiters, i, i+1)
 }

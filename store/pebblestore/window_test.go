@@ -248,7 +248,7 @@ func (h *house) msgPlaces() (places []pos) {
 func (h *house) cursor() pos {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, l := range h.lanes {
+	for _, l := range h.lanesByID {
 		return l.cursor
 	}
 	return maxPos
@@ -300,7 +300,7 @@ func TestConsumedMessagesAreNotLookedAtAgain(t *testing.T) {
 func (h *house) inMemory() (keys, messages int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, l := range h.lanes {
+	for _, l := range h.lanesByID {
 		messages += l.window.live
 	}
 	return len(h.keys.byKey), messages

@@ -22,14 +22,18 @@ const (
 )
 
 // ScheduleTimer is the payload of an envelope that schedules a timer of the envelope's
-// tenant, with the envelope's correlation ID.
+// tenant, with the envelope's correlation ID. Either DueAt or DelayMs must be set, and a
+// field that is not listed here is refused.
 type ScheduleTimer struct {
 	ServiceCallID string `json:"serviceCallId"` // the timer's key
 
-	// DueAt is when it fires: a time as RFC 3339 has it, or milliseconds since 1970.
-	// DelayMs is how long from when the command is applied, if there is no DueAt.
-	DueAt   *Instant `json:"dueAt,omitempty"`
-	DelayMs int64    `json:"delayMs,omitempty"`
+	// DueAt is when it fires: RFC 3339 text, or milliseconds since 1970. It must not be
+	// before [MinDueAt].
+	DueAt *Instant `json:"dueAt,omitempty"`
+
+	// DelayMs is the delay in milliseconds, counted from when the command is applied. Zero
+	// means at once.
+	DelayMs *int64 `json:"delayMs,omitempty"`
 
 	Payload json.RawMessage `json:"payload,omitempty"`
 }
@@ -84,24 +88,19 @@ func (s *Service) handle(ctx context.Context, e bus.Envelope, at bus.Position) (
 	switch e.Type {
 	case TypeScheduleTimer:
 		var c ScheduleTimer
-		if err := unmarshal(&e, &c); err != nil {
+		if err := unmarshal(&e, &c, "are serviceCallId, dueAt, delayMs, payload"); err != nil {
 			return false, err
 		}
-		r := Request{
-			Tenant: e.TenantID, Key: c.ServiceCallID, Delay: time.Duration(c.DelayMs) * time.Millisecond,
-			CorrelationID: e.CorrelationID, Payload: c.Payload, Position: at,
+		r, err := c.request(&e)
+		if err != nil {
+			return false, err
 		}
-		if most := MaxDelay.Milliseconds(); c.DelayMs < 0 || c.DelayMs > most {
-			return false, invalid("schedule", "%s/%s has a delay of %d ms, 0 to %d is allowed", r.Tenant, r.Key, c.DelayMs, most)
-		}
-		if c.DueAt != nil {
-			r.DueAt = c.DueAt.Time
-		}
+		r.Position = at
 		_, n, err := s.schedule(ctx, "schedule", []Request{r})
 		return n == 1, err
 	case TypeCancelTimer:
 		var c CancelTimer
-		if err := unmarshal(&e, &c); err != nil {
+		if err := unmarshal(&e, &c, "is serviceCallId"); err != nil {
 			return false, err
 		}
 		if err := checkName("cancel", e.TenantID, c.ServiceCallID); err != nil {
@@ -113,20 +112,54 @@ func (s *Service) handle(ctx context.Context, e bus.Envelope, at bus.Position) (
 	}
 }
 
-func unmarshal(e *bus.Envelope, into any) error {
-	if err := json.NewDecoder(bytes.NewReader(e.Payload)).Decode(into); err != nil {
-		return invalid("command", "payload of envelope %s, a %s: %v", e.ID, e.Type, err)
+// request returns the command as a request. A command without a usable time is refused: to
+// fire at once is what it least wants.
+func (c *ScheduleTimer) request(e *bus.Envelope) (Request, error) {
+	const verb = "schedule"
+	r := Request{Tenant: e.TenantID, Key: c.ServiceCallID, CorrelationID: e.CorrelationID, Payload: c.Payload}
+	at := r.Tenant + "/" + r.Key
+	switch most := MaxDelay.Milliseconds(); {
+	case c.DueAt == nil && c.DelayMs == nil:
+		return r, invalid(verb, "%s has neither dueAt nor delayMs; one of them is needed, and a delayMs of 0 means at once", at)
+	case c.DueAt != nil && c.DelayMs != nil:
+		return r, invalid(verb, "%s has a due time and a delay; only one is allowed", at)
+	case c.DueAt != nil && c.DueAt.Before(MinDueAt):
+		return r, invalid(verb, "%s has a dueAt of %s, before %s; a number is in milliseconds since 1970",
+			at, c.DueAt.Format(time.RFC3339Nano), MinDueAt.Format(time.RFC3339))
+	case c.DueAt != nil:
+		r.DueAt = c.DueAt.Time
+	case *c.DelayMs < 0 || *c.DelayMs > most:
+		return r, invalid(verb, "%s has a delay of %d ms, 0 to %d is allowed", at, *c.DelayMs, most)
+	default:
+		r.Delay = time.Duration(*c.DelayMs) * time.Millisecond
+	}
+	return r, nil
+}
+
+// unmarshal decodes the payload of a command, and refuses fields that it does not know.
+func unmarshal(e *bus.Envelope, into any, allowed string) error {
+	d := json.NewDecoder(bytes.NewReader(e.Payload))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		return invalid("command", "payload of envelope %s, a %s: %v; allowed %s", e.ID, e.Type, err, allowed)
 	}
 	return nil
 }
 
-// Refuse puts a command that can never be applied into quarantine, where a person can
-// look at it, and redrive it once what was wrong with it is mended. Data is what arrived,
-// byte for byte.
-func (s *Service) Refuse(ctx context.Context, data []byte, at bus.Position, why error) error {
-	tenant := ""
+// Refuse puts a command that can never be applied into quarantine, from where it can be
+// redriven once its cause is mended. Data is what arrived, byte for byte.
+//
+// The quarantine is that of the envelope's tenant. If data is no envelope it is that of
+// tenant, which the transport knows, such as from a subject of NATS. If tenant is empty as
+// well, the entry is in the default tenant's quarantine without the data, since that may
+// belong to another tenant.
+func (s *Service) Refuse(ctx context.Context, tenant string, data []byte, at bus.Position, why error) error {
 	if e, err := bus.Decode(data); err == nil {
 		tenant = e.TenantID
+	} else if bus.CheckName("tenant", tenant, MaxTenant) != nil {
+		tenant = ""
+		why = fmt.Errorf("%w (%d bytes not kept: unknown tenant)", why, len(data))
+		data = nil
 	}
 	if len(data) > store.MaxBody {
 		data = data[:store.MaxBody]
@@ -147,7 +180,7 @@ func (s *Service) Refuse(ctx context.Context, data []byte, at bus.Position, why 
 		return wrap("refuse command", tenant, m.Key.Name, err)
 	}
 	s.meters.outcome(ctx, "refused")
-	s.log.Error("a command was refused and is in quarantine", "tenant", tenant, "source", at.Source, "sequence", at.Sequence, "error", why)
+	s.log.Error("timer command refused, in quarantine", "tenant", tenant, "source", at.Source, "sequence", at.Sequence, "error", why)
 	return nil
 }
 

@@ -41,11 +41,12 @@ func TestAScheduleTimerCommandSchedules(t *testing.T) {
 		"milliseconds":         fmt.Sprintf(`"dueAt":%d`, time.Date(2000, 1, 1, 1, 0, 0, 0, time.UTC).UnixMilli()),
 		"delay":                `"delayMs":3600000`,
 		"delay and no time":    `"delayMs":3600000,"dueAt":null`,
+		"time and no delay":    `"dueAt":"2000-01-01T01:00:00Z","delayMs":null`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				r := newRig(t)
-				r.handle(timer.TypeScheduleTimer, `{"serviceCallId":"k",`+due+`,"payload":{"a": 1},"unknown":1}`, at(1))
+				r.handle(timer.TypeScheduleTimer, `{"serviceCallId":"k",`+due+`,"payload":{"a": 1}}`, at(1))
 				got := r.get("k")
 				wantEqual(t, "status", got.Status, timer.Armed)
 				wantTime(t, "due at", got.DueAt, r.at(time.Hour))
@@ -54,6 +55,29 @@ func TestAScheduleTimerCommandSchedules(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestACommandSaysNowWithADelayOfZero: leaving out the time is a mistake, zero is not.
+func TestACommandSaysNowWithADelayOfZero(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.run()
+		r.handle(timer.TypeScheduleTimer, `{"serviceCallId":"k","delayMs":0}`, at(1))
+		r.pass(0)
+		wantEqual(t, "envelopes", r.sink.count(), 1)
+	})
+}
+
+// TestTheEarliestDueTime of a command is refused below the limit and taken at it.
+func TestTheEarliestDueTime(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		limit := timer.MinDueAt.UnixMilli()
+		err := r.Handle(t.Context(), command(timer.TypeScheduleTimer, fmt.Sprintf(`{"serviceCallId":"k","dueAt":%d}`, limit-1)), at(1))
+		wantError(t, err, timer.ErrInvalid, "1989-12-31T23:59:59.999Z", "1990-01-01T00:00:00Z", "milliseconds")
+		r.handle(timer.TypeScheduleTimer, fmt.Sprintf(`{"serviceCallId":"k","dueAt":%d}`, limit), at(1))
+		wantTime(t, "due at", r.get("k").DueAt, timer.MinDueAt)
+	})
 }
 
 func TestACancelTimerCommandCancels(t *testing.T) {
@@ -142,18 +166,28 @@ func TestCommandsThatCanNeverBeAppliedAreRefused(t *testing.T) {
 			envelope bus.Envelope
 			says     string
 		}{
-			"another type":        {command("SendMail", `{}`), `"SendMail"; ScheduleTimer and CancelTimer are allowed`},
-			"no type":             {command("", `{}`), "type is empty"},
-			"not an object":       {command(timer.TypeScheduleTimer, `[]`), "ScheduleTimer"},
-			"no key":              {command(timer.TypeScheduleTimer, `{}`), "key is empty"},
-			"no key to cancel":    {command(timer.TypeCancelTimer, `{}`), "key is empty"},
-			"not a time":          {command(timer.TypeScheduleTimer, `{"serviceCallId":"k","dueAt":"tomorrow"}`), "tomorrow"},
-			"a time and a delay":  {command(timer.TypeScheduleTimer, `{"serviceCallId":"k","dueAt":1,"delayMs":1}`), "a due time and a delay"},
-			"delay too long":      {command(timer.TypeScheduleTimer, `{"serviceCallId":"k","delayMs":3153600000001}`), "is allowed"},
-			"longest delay":       {command(timer.TypeScheduleTimer, fmt.Sprintf(`{"serviceCallId":"k","delayMs":%d}`, math.MaxInt64)), "is allowed"},
-			"negative delay":      {command(timer.TypeScheduleTimer, `{"serviceCallId":"k","delayMs":-1}`), "delay"},
-			"most negative delay": {command(timer.TypeScheduleTimer, fmt.Sprintf(`{"serviceCallId":"k","delayMs":%d}`, math.MinInt64)), "delay"},
-			"payload too large":   {command(timer.TypeScheduleTimer, `{"serviceCallId":"k","payload":"123456789"}`), "payload of 11 bytes"},
+			"another type":               {command("SendMail", `{}`), `"SendMail"; ScheduleTimer and CancelTimer are allowed`},
+			"no type":                    {command("", `{}`), "type is empty"},
+			"not an object":              {command(timer.TypeScheduleTimer, `[]`), "ScheduleTimer"},
+			"no key":                     {command(timer.TypeScheduleTimer, `{"delayMs":0}`), "key is empty"},
+			"no key to cancel":           {command(timer.TypeCancelTimer, `{}`), "key is empty"},
+			"not a time":                 {command(timer.TypeScheduleTimer, `{"serviceCallId":"k","dueAt":"tomorrow"}`), "tomorrow"},
+			"a time and a delay":         {command(timer.TypeScheduleTimer, `{"serviceCallId":"k","dueAt":"2000-01-01T00:00:00Z","delayMs":1}`), "a due time and a delay"},
+			"neither a time nor a delay": {command(timer.TypeScheduleTimer, `{"serviceCallId":"k"}`), "neither dueAt nor delayMs"},
+			"both are null":              {command(timer.TypeScheduleTimer, `{"serviceCallId":"k","dueAt":null,"delayMs":null}`), "neither dueAt nor delayMs"},
+			"a misspelt time":            {command(timer.TypeScheduleTimer, `{"serviceCallId":"k","due_at":"2027-01-01T00:00:00Z"}`), `"due_at"; allowed are serviceCallId, dueAt, delayMs, payload`},
+			"an unknown field":           {command(timer.TypeScheduleTimer, `{"serviceCallId":"k","delayMs":1,"retries":1}`), `"retries"; allowed are`},
+			"an unknown field to cancel": {command(timer.TypeCancelTimer, `{"serviceCallId":"k","reason":"late"}`), `"reason"; allowed is serviceCallId`},
+			"more than one value":        {command(timer.TypeCancelTimer, `{"serviceCallId":"k"}{}`), "payload"},
+			"seconds":                    {command(timer.TypeScheduleTimer, `{"serviceCallId":"k","dueAt":1798761600}`), "milliseconds"},
+			"seconds of the year 9000":   {command(timer.TypeScheduleTimer, `{"serviceCallId":"k","dueAt":221845132800}`), "milliseconds"},
+			"the zero time":              {command(timer.TypeScheduleTimer, `{"serviceCallId":"k","dueAt":"0001-01-01T00:00:00Z"}`), "0001-01-01T00:00:00Z"},
+			"an empty time":              {command(timer.TypeScheduleTimer, `{"serviceCallId":"k","dueAt":""}`), "dueAt"},
+			"delay too long":             {command(timer.TypeScheduleTimer, `{"serviceCallId":"k","delayMs":3153600000001}`), "is allowed"},
+			"longest delay":              {command(timer.TypeScheduleTimer, fmt.Sprintf(`{"serviceCallId":"k","delayMs":%d}`, math.MaxInt64)), "is allowed"},
+			"negative delay":             {command(timer.TypeScheduleTimer, `{"serviceCallId":"k","delayMs":-1}`), "delay"},
+			"most negative delay":        {command(timer.TypeScheduleTimer, fmt.Sprintf(`{"serviceCallId":"k","delayMs":%d}`, math.MinInt64)), "delay"},
+			"payload too large":          {command(timer.TypeScheduleTimer, `{"serviceCallId":"k","delayMs":1,"payload":"123456789"}`), "payload of 11 bytes"},
 		} {
 			if err := r.Handle(t.Context(), tt.envelope, at(1)); !errors.Is(err, bus.ErrInvalid) || !strings.Contains(err.Error(), tt.says) {
 				t.Errorf("%s: error %v, want one that says %q", name, err, tt.says)
@@ -194,7 +228,7 @@ func TestARefusedCommandCanBeRedriven(t *testing.T) {
 		}
 		for range 2 { // whoever does not know whether it was refused refuses it again
 			r.pass(time.Second)
-			if err := r.Refuse(t.Context(), data, at(5), err); err != nil {
+			if err := r.Refuse(t.Context(), "acme", data, at(5), err); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -232,7 +266,7 @@ func TestWhatIsNoCommandAtAllIsKept(t *testing.T) {
 			if i > 2 {
 				position = bus.Position{}
 			}
-			if err := r.Refuse(t.Context(), data, position, errors.New("no envelope")); err != nil {
+			if err := r.Refuse(t.Context(), "acme", data, position, errors.New("no envelope")); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -258,5 +292,47 @@ func TestWhatIsNoCommandAtAllIsKept(t *testing.T) {
 		wantEqual(t, "names", len(names), 5)
 		r.pass(0)
 		wantEqual(t, "messages that are in quarantine again", len(r.quarantine()), 5)
+	})
+}
+
+// TestWhatIsNoCommandIsInTheQuarantineOfItsTenant: that of the envelope, else that of the
+// transport. If nobody knows the tenant, the default tenant gets no data of another one.
+func TestWhatIsNoCommandIsInTheQuarantineOfItsTenant(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		e := command("SendMail", `{}`)
+		data, err := e.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, tt := range map[string]struct {
+			tenant, data, want string
+			kept               bool
+		}{
+			"an envelope":                       {"north", string(data), "acme", true},
+			"no envelope":                       {"north", "secret", "north", true},
+			"no envelope and no tenant":         {"", "secret", "", false},
+			"no envelope and no such tenant":    {"a\x00b", "secret", "", false},
+			"an envelope that no tenant is for": {"", `{"id":"1","type":"ScheduleTimer","payload":{"a":"secret"}}`, "", false},
+		} {
+			r := newRig(t)
+			if err := r.Refuse(t.Context(), tt.tenant, []byte(tt.data), at(1), errors.New("no envelope")); err != nil {
+				t.Fatal(err)
+			}
+			kept := r.quarantine()
+			if len(kept) != 1 || kept[0].Key.Tenant != tt.want {
+				t.Errorf("%s: quarantine holds %+v, want one message of tenant %q", name, kept, tt.want)
+				continue
+			}
+			m, err := store.Quarantined(kept[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			if tt.kept && string(m.Body) != tt.data || !tt.kept && len(m.Body) > 0 {
+				t.Errorf("%s: quarantine keeps %q", name, m.Body)
+			}
+			if says := strings.Contains(kept[0].Tags[store.TagError], "bytes not kept: unknown tenant"); says == tt.kept {
+				t.Errorf("%s: the reason is %q", name, kept[0].Tags[store.TagError])
+			}
+		}
 	})
 }

@@ -30,6 +30,11 @@ const (
 	DefaultRetention = 7 * 24 * time.Hour
 )
 
+// MinDueAt is the earliest due time of a [ScheduleTimer] command. An earlier one is a mistake,
+// such as seconds since 1970 in place of milliseconds: read as milliseconds, no number of
+// seconds up to the year 9999 is later.
+var MinDueAt = time.Date(1990, 1, 1, 0, 0, 0, 0, time.UTC)
+
 // minRetention is for how long at least a timer that has fired is known to be the one
 // that it was.
 const minRetention = time.Minute

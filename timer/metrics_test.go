@@ -108,7 +108,7 @@ func TestMetricsAreWhatPrometheusReads(t *testing.T) {
 		r.handle(timer.TypeScheduleTimer, `{"serviceCallId":"command","delayMs":180000000}`, at(1))
 		r.handle(timer.TypeCancelTimer, `{"serviceCallId":"command"}`, at(2))
 		r.handle(timer.TypeCancelTimer, `{"serviceCallId":"command"}`, at(2))
-		if err := r.Refuse(t.Context(), nil, at(3), errors.New("empty")); err != nil {
+		if err := r.Refuse(t.Context(), "acme", nil, at(3), errors.New("empty")); err != nil {
 			t.Fatal(err)
 		}
 		r.pass(time.Hour + time.Minute)

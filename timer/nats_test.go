@@ -234,7 +234,7 @@ func consume(t *testing.T, s *natsServer, service *timer.Service) {
 	cfg := natsbus.ConsumeConfig{
 		URL: s.url(), RetryMin: 20 * time.Millisecond, RetryMax: 200 * time.Millisecond, AckWait: time.Second,
 		Refused: func(ctx context.Context, r natsbus.Refused) error {
-			return service.Refuse(ctx, r.Data, r.Position, r.Reason)
+			return service.Refuse(ctx, r.Tenant, r.Data, r.Position, r.Reason)
 		},
 	}
 	go func() { done <- natsbus.Consume(ctx, cfg, service.Handle) }()

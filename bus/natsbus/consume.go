@@ -63,6 +63,10 @@ type Refused struct {
 	Subject  string
 	Data     []byte
 
+	// Tenant is the one that the subject names: its token after <prefix>.commands. It is
+	// empty if that token is not in the form of the package comment.
+	Tenant string
+
 	// Reason matches [bus.ErrInvalid] or [bus.ErrPermanent].
 	Reason error
 }

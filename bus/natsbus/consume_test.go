@@ -281,7 +281,7 @@ func TestWhatWillNeverBeHandledIsRefused(t *testing.T) {
 	seen := map[uint64]bool{}
 	for r := range refused {
 		i := int(r.Position.Sequence) - 1
-		if seen[r.Position.Sequence] || r.Position.Source != commands || r.Subject != fmt.Sprintf("abide.commands.acme.%d", i) || string(r.Data) != string(bodies[i]) {
+		if seen[r.Position.Sequence] || r.Position.Source != commands || r.Subject != fmt.Sprintf("abide.commands.acme.%d", i) || r.Tenant != "acme" || string(r.Data) != string(bodies[i]) {
 			t.Errorf("this was refused: %+v", r)
 		}
 		if want := []error{bus.ErrInvalid, bus.ErrInvalid, bus.ErrInvalid, bus.ErrPermanent, nil}[i]; !errors.Is(r.Reason, want) {

@@ -88,7 +88,7 @@ func (d *delivery) handle(ctx context.Context, msg jetstream.Msg, meta *jetstrea
 	if !errors.Is(err, bus.ErrInvalid) && !errors.Is(err, bus.ErrPermanent) {
 		return err
 	}
-	refused := Refused{Position: at, Subject: msg.Subject(), Data: msg.Data(), Reason: err}
+	refused := Refused{Position: at, Subject: msg.Subject(), Tenant: tenantOf(d.cfg.Prefix, msg.Subject()), Data: msg.Data(), Reason: err}
 	if err := d.call(func() error { return d.cfg.Refused(ctx, refused) }); err != nil {
 		return fmt.Errorf("natsbus: keep what was refused: %w", err)
 	}

@@ -12,9 +12,12 @@
 //
 // [Consume] reads envelopes that others have published under
 //
-//	<prefix>.commands.>
+//	<prefix>.commands.<tenant>.>
 //
-// and gives each to a handler until it has been handled.
+// and gives each to a handler until it has been handled. A command acts for the tenant in its
+// envelope; the one in the subject, with the token of the form above, says whose a message is
+// that is no envelope. It may be left out or be followed by more tokens: all of
+// <prefix>.commands.> is read.
 //
 // Streams and consumers that are missing are created. Those that exist are never
 // changed, so replicas, limits and retention are the operator's: who wants other

@@ -2,6 +2,7 @@ package natsbus
 
 import (
 	"fmt"
+	"net/url"
 	"strings"
 
 	"github.com/abidehq/abide/bus"
@@ -22,6 +23,20 @@ func token(name string) string {
 		}
 	}
 	return b.String()
+}
+
+// tenantOf returns the tenant in the subject of a command, or nothing if there is none.
+func tenantOf(prefix, subject string) string {
+	rest, ok := strings.CutPrefix(subject, prefix+".commands.")
+	if !ok {
+		return "" // a stream can rewrite subjects
+	}
+	part, _, _ := strings.Cut(rest, ".")
+	name, err := url.PathUnescape(part)
+	if err != nil || token(name) != part {
+		return "" // not what token makes
+	}
+	return name
 }
 
 func plain(c byte) bool {

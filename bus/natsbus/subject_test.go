@@ -30,6 +30,20 @@ func TestTokenIsReversible(t *testing.T) {
 	})
 }
 
+// TestTenantOfASubject is the inverse of token for the third token, and of nothing else.
+func TestTenantOfASubject(t *testing.T) {
+	t.Parallel()
+	for subject, want := range map[string]string{
+		"abide.commands.acme": "acme", "abide.commands.acme.schedule.x": "acme", "abide.commands.a%2Eb": "a.b", "abide.commands.%C3%BC.x": "ü",
+		"abide.commands": "", "abide.commands.": "", "abide.events.acme": "", "other.commands.acme": "",
+		"abide.commands.a%2eb": "", "abide.commands.a%2": "", "abide.commands.%61cme": "", "abide.commands.ü": "",
+	} {
+		if got := tenantOf("abide", subject); got != want {
+			t.Errorf("tenantOf(%q) is %q, want %q", subject, got, want)
+		}
+	}
+}
+
 func TestCovers(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

@@ -232,7 +232,7 @@ func (p *parts) commands(d *daemon) func(context.Context) error {
 	cfg := natsbus.ConsumeConfig{
 		URL: c.URL.Reveal(), Prefix: c.Prefix, Stream: c.Stream, Consumer: c.Consumer, Concurrency: c.Concurrency,
 		Refused: func(ctx context.Context, r natsbus.Refused) error {
-			return p.timers.Refuse(ctx, r.Data, r.Position, r.Reason)
+			return p.timers.Refuse(ctx, r.Tenant, r.Data, r.Position, r.Reason)
 		},
 	}
 	return func(ctx context.Context) error {

@@ -17,8 +17,8 @@ func (s *Service) Sinks() []string { return slices.Clone(s.sinks) }
 
 // Redeliver has the envelope of a timer that has fired published to a sink, once more if it
 // was published before: with the same ID, so that a broker or a receiver that drops
-// duplicates may drop it. The sink is one that the envelope went to, or another one that the
-// tenant or this process has; any other is [ErrInvalid].
+// duplicates may drop it. The sink is one of the tenant's ([Config.SinksOf]), or one that the
+// envelope went to before; any other is [ErrInvalid].
 //
 // If the envelope is in quarantine it is redriven, and if it is to be tried again later it is
 // tried now: nothing is published twice by that. A timer that was armed again, or was
@@ -57,16 +57,20 @@ func (s *Service) Redeliver(ctx context.Context, tenant, key, sink string) (Time
 	return Timer{}, fmt.Errorf("timer: %s %s/%s: others change it all the time: %w", verb, tenant, key, ErrConflict)
 }
 
-// checkSink returns an error unless a timer's envelope can go to a sink. What is put for one
-// that nobody has would wait for ever.
+// checkSink returns an error unless the sink is one of the tenant's, or one that the envelope
+// went to before. The error names no other tenant's sinks.
 func (s *Service) checkSink(verb string, t *Timer, sink string) error {
-	known := slices.Concat(s.sinksOf(t.Tenant), s.sinks)
+	known := slices.Clone(s.sinksOf(t.Tenant))
 	for i := range t.Deliveries {
 		known = append(known, t.Deliveries[i].Sink)
 	}
 	slices.Sort(known)
 	if known = slices.Compact(known); !slices.Contains(known, sink) {
-		return invalid(verb, "%s/%s: unknown sink %q; it can be one of: %s", t.Tenant, t.Key, sink, strings.Join(known, ", "))
+		can := "the tenant has no sinks"
+		if len(known) > 0 {
+			can = "it can be one of: " + strings.Join(known, ", ")
+		}
+		return invalid(verb, "%s/%s: unknown sink %q; %s", t.Tenant, t.Key, sink, can)
 	}
 	if err := outbox.CheckSink(sink); err != nil {
 		return invalidName(verb, err)

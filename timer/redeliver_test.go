@@ -143,14 +143,20 @@ func TestRedeliverOfWhatWaitsChangesNothing(t *testing.T) {
 	})
 }
 
-// TestRedeliverToAnotherSink that the process has: it is one more delivery.
+// TestRedeliverToAnotherSink that the tenant has by now: it is one more delivery.
 func TestRedeliverToAnotherSink(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		second := &recorder{}
-		r := newRig(t, twoSinks(second), func(c *timer.Config) { c.SinksOf = func(string) []string { return []string{"sink"} } })
+		sinks := []string{"sink"}
+		r := newRig(t, twoSinks(second), func(c *timer.Config) { c.SinksOf = func(string) []string { return sinks } })
 		r.run()
 		r.schedule(timer.Request{Key: "k", Payload: []byte("1")})
 		r.pass(time.Second)
+		sinks = []string{"second"}
+		r.redeliver("k", "sink") // it went there before
+		r.pass(time.Second)
+		wantEqual(t, "envelopes of the first", r.sink.count(), 2)
+		r.sink.got = r.sink.got[:1]
 		r.redeliver("k", "second")
 		r.pass(time.Second)
 		wantEqual(t, "envelopes of the first", r.sink.count(), 1)
@@ -158,6 +164,28 @@ func TestRedeliverToAnotherSink(t *testing.T) {
 		wantEqual(t, "ID", second.got[0].ID, r.sink.got[0].ID)
 		wantEqual(t, "state", r.delivery("k", "second").State, outbox.Published)
 		wantEqual(t, "deliveries", len(r.get("k").Deliveries), 2)
+	})
+}
+
+// TestRedeliverRefusesSinksOfOtherTenants: nothing is published there, and the error does not
+// name them.
+func TestRedeliverRefusesSinksOfOtherTenants(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		second := &recorder{}
+		r := newRig(t, twoSinks(second), func(c *timer.Config) {
+			c.SinksOf = func(tenant string) []string {
+				return map[string][]string{"acme": {"sink"}, "north": {"second"}}[tenant]
+			}
+		})
+		r.run()
+		r.schedule(timer.Request{Key: "k"})
+		r.pass(time.Second)
+		for _, sink := range []string{"second", "none"} {
+			_, err := r.Redeliver(t.Context(), "acme", "k", sink)
+			wantError(t, err, timer.ErrInvalid, "it can be one of: sink:")
+		}
+		r.pass(time.Hour)
+		wantEqual(t, "envelopes of the other tenant's sink", second.count(), 0)
 	})
 }
 

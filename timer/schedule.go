@@ -137,11 +137,12 @@ func (t *Timer) rescheduled(r *Request, now time.Time) Timer {
 		CorrelationID: r.CorrelationID, Payload: r.Payload,
 		Arming: t.Arming + 1, Version: t.Version + 1,
 		position: t.position,
+		// It is made before the timer fires, so that every process that fires it publishes
+		// the same one, and anew by each move, so that its time is that of the last change.
+		EnvelopeID: base.NewUUID(now),
 	}
 	if t.Status == Armed {
-		next.RegisteredAt, next.Arming, next.EnvelopeID = t.RegisteredAt, t.Arming, t.EnvelopeID
-	} else {
-		next.EnvelopeID = base.NewUUID(next.DueAt)
+		next.RegisteredAt, next.Arming = t.RegisteredAt, t.Arming
 	}
 	switch {
 	case t.Status != Fired:

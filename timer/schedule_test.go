@@ -2,6 +2,8 @@ package timer_test
 
 import (
 	"encoding/json"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -140,6 +142,7 @@ func TestScheduleArmsAgain(t *testing.T) {
 				wantEqual(t, "payload", string(fired.Payload), "2")
 				wantEqual(t, "envelopes", r.sink.count(), envelopes+1)
 				wantEqual(t, "envelope ID", fired.EnvelopeID, again.EnvelopeID)
+				wantTime(t, "time of the envelope's ID", idTime(t, again.EnvelopeID), began)
 				if fired.EnvelopeID == before.EnvelopeID {
 					t.Error("two armings have made one envelope")
 				}
@@ -194,4 +197,38 @@ func TestTenantsHaveTimersOfTheirOwn(t *testing.T) {
 		wantEqual(t, "tenant", r.sink.got[0].TenantID, "other")
 		wantEqual(t, "status", r.get("k").Status, timer.Cancelled)
 	})
+}
+
+// TestTheEnvelopesIDHasTheTimeOfTheLastChange, never that of the due time, which may lie years
+// ahead or be moved: an ID of the future would sort after everything that happens until then.
+func TestTheEnvelopesIDHasTheTimeOfTheLastChange(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.run()
+		armed := r.schedule(timer.Request{Key: "k", Delay: 2 * time.Hour})
+		wantTime(t, "time of the ID when armed", idTime(t, armed.EnvelopeID), r.at(0))
+		r.pass(time.Minute)
+		moved := r.schedule(timer.Request{Key: "k", Delay: time.Hour})
+		wantTime(t, "time of the ID when moved", idTime(t, moved.EnvelopeID), r.at(time.Minute))
+		r.pass(time.Minute)
+		snoozed, err := r.Snooze(t.Context(), "acme", "k", time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantTime(t, "time of the ID when snoozed", idTime(t, snoozed.EnvelopeID), r.at(2*time.Minute))
+		r.pass(5 * time.Hour)
+		wantEqual(t, "envelopes", r.sink.count(), 1)
+		wantEqual(t, "ID", r.sink.got[0].ID, snoozed.EnvelopeID)
+		wantEqual(t, "ID that is kept", r.get("k").EnvelopeID, snoozed.EnvelopeID)
+	})
+}
+
+// idTime returns the time of a UUIDv7.
+func idTime(t *testing.T, id string) time.Time {
+	t.Helper()
+	ms, err := strconv.ParseInt(strings.ReplaceAll(id[:13], "-", ""), 16, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return time.UnixMilli(ms)
 }

@@ -38,9 +38,9 @@ type Timer struct {
 	CorrelationID string          `json:"correlationId,omitempty"`
 	Payload       json.RawMessage `json:"payload,omitempty"`
 
-	// EnvelopeID is that of the envelope that is made when it fires: another one each time
-	// that it is armed, and the same one when it is moved. Deliveries are what became of it,
-	// one for each sink.
+	// EnvelopeID is the ID of the envelope that is published when it fires: a UUIDv7 of the
+	// time at which the timer was last armed or moved. Deliveries are what became of the
+	// envelope, one for each sink.
 	EnvelopeID string     `json:"envelopeId,omitempty"`
 	Deliveries []Delivery `json:"deliveries,omitempty"`
 

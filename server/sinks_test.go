@@ -18,7 +18,7 @@ func TestSinks(t *testing.T) {
 	y.try(try{request: "GET /api/v1/sinks", status: 200, want: `{"sinks":[{"name":"down","configured":true,"pending":0,"ready":0,"failed":0},{"name":"up","configured":true,`})
 	y.run()
 	for _, path := range []string{"broken/a", "broken/b", "far/a"} {
-		y.try(try{request: "PUT /api/v1/timers/" + path, body: `{}`, status: 201})
+		y.try(try{request: "PUT /api/v1/timers/" + path, body: `{"delay":"0s"}`, status: 201})
 	}
 	y.until("GET /api/v1/timers/far/a", `"status":"fired"`)
 	y.until("GET /api/v1/timers/broken/a", `"state":"failed"`)
@@ -47,7 +47,7 @@ func TestRedelivery(t *testing.T) {
 	t.Parallel()
 	y := newYard(t)
 	y.run()
-	y.try(try{request: "PUT /api/v1/timers/broken/a", body: `{"payload":1}`, status: 201})
+	y.try(try{request: "PUT /api/v1/timers/broken/a", body: `{"delay":"0s","payload":1}`, status: 201})
 	failed := y.until("GET /api/v1/timers/broken/a", `"state":"failed"`)
 	y.down.mu.Lock()
 	y.down.mended = true
@@ -74,12 +74,12 @@ func TestDeliveries(t *testing.T) {
 	y := newYard(t)
 	y.run()
 	for i := range 7 {
-		y.try(try{request: fmt.Sprintf("PUT /api/v1/timers/broken/k%d", i), body: `{"correlation_id":"c"}`, status: 201})
+		y.try(try{request: fmt.Sprintf("PUT /api/v1/timers/broken/k%d", i), body: `{"delay":"0","correlation_id":"c"}`, status: 201})
 		y.until(fmt.Sprintf("GET /api/v1/timers/broken/k%d", i), `{"sink":"up","state":"published"`)
 		y.until(fmt.Sprintf("GET /api/v1/timers/broken/k%d", i), `{"sink":"down","state":"failed"`)
 	}
 	y.try(
-		try{request: "PUT /api/v1/timers/none/x", body: `{}`, status: 201}, // which goes nowhere
+		try{request: "PUT /api/v1/timers/none/x", body: `{"delay":"0s"}`, status: 201}, // which goes nowhere
 		try{request: "PUT /api/v1/timers/broken/armed", body: `{"delay":"1h"}`, status: 201},
 	)
 	y.until("GET /api/v1/timers/none/x", `"status":"fired"`)

@@ -87,7 +87,10 @@ func (s *Server) addTimerChanges() {
 		IfNoneMatch string `header:"If-None-Match" doc:"* means that there must be none, whatever its status."`
 		Body        api.NewTimer
 	}) (*tagged[api.Timer], error) {
-		r := in.Body.Request(in.Tenant, in.Key)
+		r, err := in.Body.Request(in.Tenant, in.Key)
+		if err != nil {
+			return nil, s.problem(err)
+		}
 		if err := s.preconditions(ctx, &r, in.IfMatch, in.IfNoneMatch); err != nil {
 			return nil, err
 		}
@@ -177,7 +180,11 @@ func (s *Server) addManyTimers() {
 				return nil, err
 			}
 		}
-		scheduled, err := timers.ScheduleAll(ctx, in.Body.Requests())
+		requests, err := in.Body.Requests()
+		if err != nil {
+			return nil, s.problem(err)
+		}
+		scheduled, err := timers.ScheduleAll(ctx, requests)
 		if err != nil {
 			return nil, s.problem(err)
 		}

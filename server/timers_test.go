@@ -60,8 +60,8 @@ func TestTimerPreconditions(t *testing.T) {
 		try{request: "PUT " + aTimer, body: hour, status: 400, code: "invalid", want: "If-Match", headers: in(`If-Match: "-3"`)},
 		try{request: "PUT " + aTimer, body: hour, status: 400, code: "invalid", want: "If-None-Match", headers: in(`If-None-Match: "3"`)},
 		try{request: "DELETE " + aTimer, status: 400, code: "invalid", want: "If-Match", headers: in(`If-Match: W/"3"`)},
-		try{request: "POST /api/v1/timers/bulk", body: `{"timers":[{"tenant":"acme","key":"k","if_absent":true}]}`, status: 409, code: "already_exists", want: "cancelled"},
-		try{request: "POST /api/v1/timers/bulk", body: `{"timers":[{"tenant":"acme","key":"k","if_version":9}]}`, status: 409, code: "conflict", want: "expected 9"},
+		try{request: "POST /api/v1/timers/bulk", body: `{"timers":[{"tenant":"acme","key":"k","delay":"1h","if_absent":true}]}`, status: 409, code: "already_exists", want: "cancelled"},
+		try{request: "POST /api/v1/timers/bulk", body: `{"timers":[{"tenant":"acme","key":"k","delay":"1h","if_version":9}]}`, status: 409, code: "conflict", want: "expected 9"},
 	)
 	for _, request := range []string{"GET " + aTimer, "PUT " + aTimer, "POST " + aTimer + "/snooze", "DELETE " + aTimer} {
 		body := ""
@@ -83,7 +83,7 @@ func TestTimerProblems(t *testing.T) {
 		try{request: "PUT " + aTimer, body: `{"delay":"1h"}`, status: 201},
 		try{request: "PUT /api/v1/timers/acme/gone", body: `{"delay":"1h"}`, status: 201},
 		try{request: "DELETE /api/v1/timers/acme/gone", status: 200},
-		try{request: "PUT /api/v1/timers/acme/fired", body: `{}`, status: 201},
+		try{request: "PUT /api/v1/timers/acme/fired", body: `{"delay":"0s"}`, status: 201},
 		try{request: "PUT /api/v1/timers/small/1", body: `{"delay":"1h"}`, status: 201},
 		try{request: "PUT /api/v1/timers/small/2", body: `{"delay":"1h"}`, status: 201},
 	)
@@ -97,7 +97,7 @@ func TestTimerProblems(t *testing.T) {
 		try{request: "DELETE /api/v1/timers/acme/fired", status: 409, code: "wrong_state", want: "it fired at"},
 		try{request: "POST /api/v1/timers/acme/gone/snooze", body: `{"delay":"1h"}`, status: 409, code: "wrong_state", want: "it was cancelled"},
 		try{request: "POST " + aTimer + "/redeliver", body: `{"sink":"up"}`, status: 409, code: "wrong_state", want: "it is armed"},
-		try{request: "POST /api/v1/timers/acme/fired/redeliver", body: `{"sink":"nowhere"}`, status: 400, code: "invalid", want: "it can be one of: down, up"},
+		try{request: "POST /api/v1/timers/acme/fired/redeliver", body: `{"sink":"nowhere"}`, status: 400, code: "invalid", want: "the tenant has no sinks"},
 		try{request: "PUT /api/v1/timers/small/3", body: `{"delay":"1h"}`, status: 429, code: "quota_exceeded", want: "small"},
 		try{request: "POST /api/v1/timers/bulk", body: `{"timers":[{"tenant":"small","key":"3","delay":"1h"}]}`, status: 429, code: "quota_exceeded", want: "small"},
 		try{request: "PUT /api/v1/timers/small/2", body: `{"delay":"2h"}`, status: 200}, // which takes no more of it
@@ -105,13 +105,17 @@ func TestTimerProblems(t *testing.T) {
 		try{request: "PUT " + aTimer, body: `{"delay":`, status: 400, code: "invalid"},
 		try{request: "PUT " + aTimer, body: `{"delay":"soon"}`, status: 422, code: "invalid", want: "soon"},
 		try{request: "PUT " + aTimer, body: `{"dlay":"1h"}`, status: 422, code: "invalid", want: "dlay"},
+		try{request: "PUT " + aTimer, body: `{}`, status: 400, code: "invalid", want: `neither due_at nor delay`},
+		try{request: "PUT " + aTimer, body: `{"payload":1,"due_at":null,"delay":null}`, status: 400, code: "invalid", want: `neither due_at nor delay`},
+		try{request: "PUT " + aTimer, body: `{"due_at":"0001-01-01T00:00:00Z"}`, status: 400, code: "invalid", want: `neither due_at nor delay`},
+		try{request: "POST /api/v1/timers/bulk", body: `{"timers":[{"key":"a","delay":"1h"},{"key":"b"}]}`, status: 400, code: "invalid", want: `timers[1]: timer default/b has neither due_at nor delay`},
 		try{request: "PUT " + aTimer, body: `{"delay":"-1h"}`, status: 400, code: "invalid", want: "negative"},
 		try{request: "PUT " + aTimer, body: `{"delay":"1h","due_at":"2099-01-01T00:00:00Z"}`, status: 400, code: "invalid", want: "only one"},
 		try{request: "PUT " + aTimer, body: `{"due_at":"9999-01-01T00:00:00Z"}`, status: 400, code: "invalid", want: "9998"},
 		try{request: "PUT " + aTimer, body: `{"due_at":"yesterday"}`, status: 422, code: "invalid", want: "due_at"},
-		try{request: "PUT " + aTimer, body: `{"correlation_id":"` + strings.Repeat("x", 257) + `"}`, status: 400, code: "invalid", want: "257"},
-		try{request: "PUT " + aTimer, body: `{"correlation_id":"a\u0000b"}`, status: 400, code: "invalid", want: "control character"},
-		try{request: "PUT " + aTimer, body: `{"payload":"` + strings.Repeat("x", 100<<10) + `"}`, status: 400, code: "invalid", want: "payload"},
+		try{request: "PUT " + aTimer, body: `{"delay":"1h","correlation_id":"` + strings.Repeat("x", 257) + `"}`, status: 400, code: "invalid", want: "257"},
+		try{request: "PUT " + aTimer, body: `{"delay":"1h","correlation_id":"a\u0000b"}`, status: 400, code: "invalid", want: "control character"},
+		try{request: "PUT " + aTimer, body: `{"delay":"1h","payload":"` + strings.Repeat("x", 100<<10) + `"}`, status: 400, code: "invalid", want: "payload"},
 		try{request: "PUT " + aTimer, body: `{"payload":"` + strings.Repeat("x", 2<<20) + `"}`, status: 413, code: "too_large"},
 		try{request: "POST " + aTimer + "/snooze", body: `{"delay":"0"}`, status: 400, code: "invalid", want: "more than 0"},
 		try{request: "POST " + aTimer + "/snooze", body: `{}`, status: 422, code: "invalid", want: "delay"},
@@ -128,8 +132,8 @@ func TestTimerProblems(t *testing.T) {
 		try{request: "POST /api/v1/timers/cancel", body: `{"tenant":""}`, status: 422, code: "invalid", want: "tenant"},
 		try{request: "POST /api/v1/timers/bulk", body: `{"timers":[]}`, status: 422, code: "invalid", want: "timers"},
 		try{request: "POST /api/v1/timers/bulk", body: `{"timers":[{"delay":"1h"}]}`, status: 422, code: "invalid", want: "key"},
-		try{request: "POST /api/v1/timers/bulk", body: `{"timers":[{"key":"a"},{"key":"a"}]}`, status: 400, code: "invalid", want: "requests 0 and 1"},
-		try{request: "POST /api/v1/timers/bulk", body: `{"timers":[{"key":"a"},{"key":"b","delay":"-1s"}]}`, status: 400, code: "invalid", want: "request 1"},
+		try{request: "POST /api/v1/timers/bulk", body: `{"timers":[{"key":"a","delay":"0"},{"key":"a","delay":"0"}]}`, status: 400, code: "invalid", want: "requests 0 and 1"},
+		try{request: "POST /api/v1/timers/bulk", body: `{"timers":[{"key":"a","delay":"0"},{"key":"b","delay":"-1s"}]}`, status: 400, code: "invalid", want: "request 1"},
 		try{request: "GET /api/v1/timers/default/a", status: 404, code: "not_found"}, // nothing came of these
 	)
 	y.wantNothingLogged()
@@ -171,7 +175,7 @@ func TestKeysOfAnyText(t *testing.T) {
 		"%00": "control character", "a%0Ab": "control character", "%7F": "control character", "%FF%FE": "not UTF-8",
 		strings.Repeat("x", 513): "513 bytes", strings.Repeat("x", 10<<10): "10240 bytes",
 	} {
-		for request, body := range map[string]string{"PUT": `{}`, "GET": "", "DELETE": ""} {
+		for request, body := range map[string]string{"PUT": `{"delay":"0s"}`, "GET": "", "DELETE": ""} {
 			y.try(try{request: request + " /api/v1/timers/acme/" + key, body: body, status: 400, code: "invalid", want: says})
 		}
 	}

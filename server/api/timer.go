@@ -2,6 +2,7 @@ package api
 
 import (
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/abidehq/abide/bus/outbox"
@@ -10,22 +11,32 @@ import (
 
 // NewTimer says when a timer fires, and what comes with it.
 type NewTimer struct {
-	DueAt         time.Time       `json:"due_at,omitzero" doc:"When it fires; at once if neither this nor delay is given, or if it is past."`
-	Delay         Duration        `json:"delay,omitempty" doc:"How long from now it fires, by the store's clock."`
+	DueAt         time.Time       `json:"due_at,omitzero" doc:"When it fires; at once if it is past. Either this or delay is needed."`
+	Delay         *Duration       `json:"delay,omitempty" doc:"How long from now it fires, by the store's clock; 0s means at once."`
 	CorrelationID string          `json:"correlation_id,omitempty" doc:"That of the request which led to this. It goes into the envelope."`
 	Payload       json.RawMessage `json:"payload,omitempty" doc:"Any JSON value. It goes into the envelope."`
 }
 
-// Request returns what the request says.
-func (n *NewTimer) Request(tenant, key string) timer.Request {
-	return timer.Request{
-		Tenant: tenant, Key: key, DueAt: n.DueAt, Delay: time.Duration(n.Delay), CorrelationID: n.CorrelationID, Payload: n.Payload,
+// Request returns what the request says, or an error that matches [timer.ErrInvalid] if it
+// has no time: leaving out a field is more often a mistake than a wish for now.
+func (n *NewTimer) Request(tenant, key string) (timer.Request, error) {
+	r := timer.Request{Tenant: tenant, Key: key, DueAt: n.DueAt, CorrelationID: n.CorrelationID, Payload: n.Payload}
+	switch {
+	case n.Delay != nil:
+		r.Delay = time.Duration(*n.Delay)
+	case n.DueAt.IsZero():
+		return r, fmt.Errorf(`timer %s/%s has neither due_at nor delay; one of them is needed, and a delay of "0s" means at once: %w`, tenant, key, timer.ErrInvalid)
 	}
+	return r, nil
 }
 
 // ToNewTimer is the inverse of [NewTimer.Request].
 func ToNewTimer(r *timer.Request) NewTimer {
-	return NewTimer{DueAt: r.DueAt, Delay: Duration(r.Delay), CorrelationID: r.CorrelationID, Payload: r.Payload}
+	n := NewTimer{DueAt: r.DueAt, CorrelationID: r.CorrelationID, Payload: r.Payload}
+	if delay := Duration(r.Delay); delay != 0 || r.DueAt.IsZero() {
+		n.Delay = &delay
+	}
+	return n
 }
 
 // NamedTimer is one of many timers to schedule.
@@ -43,15 +54,18 @@ type NewTimers struct {
 	Timers []NamedTimer `json:"timers" minItems:"1" maxItems:"10000" doc:"All of them are scheduled, or none."`
 }
 
-// Requests returns what the requests say.
-func (n *NewTimers) Requests() []timer.Request {
+// Requests returns what the requests say, or the error of the first that is wrong.
+func (n *NewTimers) Requests() ([]timer.Request, error) {
 	requests := make([]timer.Request, len(n.Timers))
 	for i := range n.Timers {
 		t := &n.Timers[i]
-		requests[i] = t.Request(t.Tenant, t.Key)
+		var err error
+		if requests[i], err = t.Request(t.Tenant, t.Key); err != nil {
+			return nil, fmt.Errorf("timers[%d]: %w", i, err)
+		}
 		requests[i].IfVersion, requests[i].IfAbsent = t.IfVersion, t.IfAbsent
 	}
-	return requests
+	return requests, nil
 }
 
 // ToNewTimers is the inverse of [NewTimers.Requests].
@@ -75,7 +89,7 @@ type Timer struct {
 	CancelledAt   time.Time       `json:"cancelled_at,omitzero"`
 	CorrelationID string          `json:"correlation_id,omitempty"`
 	Payload       json.RawMessage `json:"payload,omitempty"`
-	EnvelopeID    string          `json:"envelope_id,omitempty" doc:"That of the envelope that was made when it fired."`
+	EnvelopeID    string          `json:"envelope_id,omitempty" doc:"The ID of the envelope that is published when it fires."`
 	Deliveries    []TimerDelivery `json:"deliveries,omitempty" doc:"What became of the envelope, one for each sink."`
 	Arming        int64           `json:"arming" doc:"How often it was armed. Moving it does not count."`
 	Version       int64           `json:"version" doc:"Grows with each change; it is the ETag."`

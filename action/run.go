@@ -143,7 +143,7 @@ func (s *Service) report(a *Action) {
 	case Completed:
 		s.log.Info("action completed", attrs...)
 	case Pending:
-		s.log.Warn("action failed and is run again", append(attrs, "at", a.Trigger.At, "reason", a.Reason)...)
+		s.log.Warn("action failed and is run again", append(attrs, "at", a.Due(), "reason", a.Reason)...)
 	default:
 		s.log.Error("action failed", append(attrs, "exit", a.Outcome.ExitCode, "reason", a.Reason)...)
 	}

@@ -1,10 +1,12 @@
 package action_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -356,5 +358,21 @@ func TestAMessageWithoutItsActionIsDropped(t *testing.T) {
 		r.tick()
 		r.wantIDs()
 		wantEqual(t, "messages", r.messages(), 0)
+	})
+}
+
+// TestTheLogSaysWhenAnActionIsRunAgain, and not when it was first due.
+func TestTheLogSaysWhenAnActionIsRunAgain(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var log bytes.Buffer
+		r := newRig(t, target(func(d *action.Definition) { d.Attempts, d.Backoff = 2, time.Hour }), func(c *action.Config) {
+			c.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		})
+		r.will(fails("no"))
+		r.add(action.Request{ID: "a"})
+		r.tick()
+		if want := "at=" + r.at(time.Hour).Format("2006-01-02T15:04:05.000Z"); !strings.Contains(log.String(), want) {
+			t.Errorf("the log does not say %s:\n%s", want, log.String())
+		}
 	})
 }

@@ -18,6 +18,9 @@ func (s *Service) Add(ctx context.Context, r Request) (a Action, existed bool, e
 	if err := r.check(verb); err != nil {
 		return Action{}, false, err
 	}
+	if err := s.permit(verb, r.Tenant, r.Target, Scheduled); err != nil {
+		return Action{}, false, err
+	}
 	now := s.now(ctx)
 	a = Action{
 		ID: r.ID, Tenant: r.Tenant, Slug: r.Slug, Target: r.Target,
@@ -53,6 +56,9 @@ type Received struct {
 func (s *Service) Receive(ctx context.Context, r Received) (a Action, existed bool, err error) {
 	const verb = "receive"
 	if err := checkWork(verb, r.Tenant, r.Slug, r.Target, nil); err != nil {
+		return Action{}, false, err
+	}
+	if err := s.permit(verb, r.Tenant, r.Target, Webhook); err != nil {
 		return Action{}, false, err
 	}
 	if len(r.Body) > MaxBody {

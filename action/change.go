@@ -48,6 +48,9 @@ func (s *Service) Retry(ctx context.Context, tenant, id string) (Action, error) 
 		if a.Status != Failed && a.Status != Cancelled {
 			return fmt.Errorf("action: %s %s/%s: it is %s, and neither failed nor cancelled: %w", verb, tenant, id, a.Status, ErrState)
 		}
+		if err := s.permit(verb, tenant, a.Target, a.Trigger.Kind); err != nil {
+			return err
+		}
 		var body []byte
 		if a.Trigger.Kind == Webhook {
 			var err error

@@ -19,6 +19,9 @@ var (
 	// ErrExists: there is a schedule with that ID already.
 	ErrExists = errors.New("exists")
 
+	// ErrForbidden: the target is not for the tenant, or for webhooks alone.
+	ErrForbidden = errors.New("forbidden")
+
 	// ErrState: the status of the action or schedule does not allow it.
 	ErrState = errors.New("not possible in this state")
 

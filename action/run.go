@@ -15,6 +15,12 @@ import (
 // run has the target do an action, and settles what came of it.
 func (s *Service) run(t *task) {
 	defer s.giveSlots(1)
+	// Another process may have added it, with another configuration, or this one before its
+	// configuration was changed.
+	if err := s.permit("run", t.a.Tenant, t.a.Target, t.a.Trigger.Kind); err != nil {
+		s.settle(t, Outcome{}, err)
+		return
+	}
 	d := s.cfg.Targets[t.a.Target]
 	ctx, cancel := context.WithCancelCause(s.work)
 	defer cancel(nil)
@@ -87,7 +93,7 @@ func (t *task) end(now time.Time, out Outcome, err error, s *Service) {
 	a.Status, a.Reason = Failed, shorten(err.Error(), MaxReason)
 	_, crashed := err.(recoveredError) //nolint:errorlint // it is never wrapped
 	switch {
-	case crashed:
+	case crashed, errors.Is(err, ErrForbidden):
 	case errors.Is(err, ErrStopping) && s.idempotent(a):
 		a.again(now)
 		a.Attempt-- // it was not its fault

@@ -19,6 +19,9 @@ func (s *Service) AddSchedule(ctx context.Context, p Plan) (Schedule, error) {
 	if err != nil {
 		return Schedule{}, err
 	}
+	if err := s.permit(verb, p.Tenant, p.Target, Scheduled); err != nil {
+		return Schedule{}, err
+	}
 	sch := Schedule{Plan: p, Status: Active, CreatedAt: now}
 	sch.goOn(times, now.Add(-1))
 	if sch.Status == Ended {
@@ -49,6 +52,9 @@ func (s *Service) UpdateSchedule(ctx context.Context, p Plan, version int64) (Sc
 		}
 		times, err := p.check(verb, sch.CreatedAt)
 		if err != nil {
+			return err
+		}
+		if err := s.permit(verb, p.Tenant, p.Target, Scheduled); err != nil {
 			return err
 		}
 		sch.skipDue(verb, now, tx, "the schedule was changed")
@@ -106,6 +112,9 @@ func (s *Service) Resume(ctx context.Context, tenant, id string) (Schedule, erro
 		if sch.Status != Paused {
 			return errUnchanged
 		}
+		if err := s.permit(verb, tenant, sch.Target, Scheduled); err != nil {
+			return err
+		}
 		times, err := sch.times(verb, sch.CreatedAt)
 		if err != nil {
 			return err
@@ -142,6 +151,9 @@ func (s *Service) Trigger(ctx context.Context, tenant, id string) (Action, error
 	if err != nil {
 		return Action{}, err
 	}
+	if err := s.permit(verb, tenant, sch.Target, Scheduled); err != nil {
+		return Action{}, err
+	}
 	now := s.now(ctx)
 	a := sch.action(now, now)
 	a.tells = false
@@ -156,6 +168,9 @@ func (s *Service) Backfill(ctx context.Context, tenant, id string, from, to time
 	const verb = "backfill"
 	sch, err := s.schedule(ctx, verb, tenant, id)
 	if err != nil {
+		return nil, err
+	}
+	if err := s.permit(verb, tenant, sch.Target, Scheduled); err != nil {
 		return nil, err
 	}
 	if from.IsZero() || to.IsZero() || !from.Before(to) {

@@ -2,6 +2,11 @@ package action
 
 import (
 	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -41,6 +46,16 @@ type Definition struct {
 	Attempts int
 	Backoff  time.Duration
 
+	// Tenants are those whose actions the target does; nil means all tenants. What is for
+	// another tenant is refused with [ErrForbidden] when it is added, and fails if it was
+	// added by a process that does not know the target.
+	Tenants []string
+
+	// HooksOnly has the target do actions of webhooks alone: see [Service.Receive]. Adding an
+	// action or a schedule for it is refused with [ErrForbidden], so that nothing gets past
+	// the verification of the webhook.
+	HooksOnly bool
+
 	// Idempotent says that all actions of the target are: they are run again, three times
 	// at most or as often as Attempts says, if the process died that ran them.
 	Idempotent bool
@@ -60,6 +75,12 @@ func (d *Definition) setDefaults(name string) error {
 	}
 	if d.Target == nil {
 		return invalid("new service", "target %q has no Target", name)
+	}
+	d.Tenants = slices.Clone(d.Tenants)
+	for _, tenant := range d.Tenants {
+		if err := checkName("new service", "tenant of target "+strconv.Quote(name), tenant, MaxTenant); err != nil {
+			return err
+		}
 	}
 	if d.Timeout == 0 {
 		d.Timeout = time.Hour
@@ -88,4 +109,40 @@ func (d *Definition) delay(attempt int) time.Duration {
 		wait *= 2
 	}
 	return min(wait, maxBackoff)
+}
+
+// permits reports whether the target does actions of a tenant that have that trigger.
+func (d *Definition) permits(tenant string, kind TriggerKind) bool {
+	if d.HooksOnly && kind != Webhook {
+		return false
+	}
+	return d.Tenants == nil || slices.Contains(d.Tenants, tenant)
+}
+
+// Targets returns the names of this service's targets that a tenant can add actions and
+// schedules for, sorted. An empty tenant means any tenant.
+func (s *Service) Targets(tenant string) []string {
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(s.cfg.Targets)) {
+		d := s.cfg.Targets[name]
+		if tenant == "" && !d.HooksOnly || tenant != "" && d.permits(tenant, Scheduled) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// permit returns an error that matches [ErrForbidden] if the target is one of this service's
+// and not for the tenant. The error names only targets that the tenant can use. A target of
+// another process is permitted: that process decides when it runs the action.
+func (s *Service) permit(verb, tenant, target string, kind TriggerKind) error {
+	d, ours := s.cfg.Targets[target]
+	if !ours || d.permits(tenant, kind) {
+		return nil
+	}
+	can := "it can use none of this process"
+	if names := s.Targets(tenant); len(names) > 0 {
+		can = "it can use " + strings.Join(names, ", ")
+	}
+	return fmt.Errorf("action: %s: target %q is not for %s actions of tenant %q; %s: %w", verb, target, kind, tenant, can, ErrForbidden)
 }

@@ -110,7 +110,7 @@ func (w *whole) do(who, request, body string) answer {
 		if name == "Host" {
 			req.Host = value
 		}
-		req.Header.Add(name, value)
+		req.Header.Set(name, value)
 	}
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	resp, err := client.Do(req)

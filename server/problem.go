@@ -35,6 +35,7 @@ var problems = []struct {
 	{action.ErrConflict, http.StatusConflict, api.CodeConflict, "it was changed by others"},
 	{timer.ErrConflict, http.StatusConflict, api.CodeConflict, "it was changed by others"},
 	{abide.ErrQuota, http.StatusTooManyRequests, api.CodeQuota, "the tenant has used up what it may"},
+	{action.ErrForbidden, http.StatusForbidden, api.CodeForbidden, "the target is not for the tenant"},
 	{timer.ErrQuota, http.StatusTooManyRequests, api.CodeQuota, "the tenant has used up what it may"},
 	{store.ErrTooLarge, http.StatusRequestEntityTooLarge, api.CodeTooLarge, "the request is too large"},
 	{abide.ErrInvalid, http.StatusBadRequest, api.CodeInvalid, "the request breaks a rule"},

@@ -28,6 +28,7 @@ type orchestrate struct {
 	timeout    time.Duration
 	attempts   int
 	idempotent bool
+	tenants    []string
 	env        []string
 	retention  time.Duration
 	drain      time.Duration
@@ -87,6 +88,7 @@ func (o *orchestrate) addFlags(cmd *cobra.Command) {
 	durationVar(f, &o.timeout, "timeout", time.Hour, "how long a run may take")
 	f.IntVar(&o.attempts, "attempts", 1, "how often an action is run that fails")
 	f.BoolVar(&o.idempotent, "idempotent", false, "all actions can be run again if nobody knows how far they came")
+	f.StringSliceVar(&o.tenants, "tenants", nil, "tenants whose actions are run, with commas between; all if not given")
 	f.StringArrayVar(&o.env, "env", nil, "name of a variable that the command gets too; can be given more than once")
 	durationVar(f, &o.retention, "retention", action.DefaultRetention, "how long actions are kept that have ended; negative means for ever")
 	durationVar(f, &o.drain, "drain", 10*time.Second, "how long actions that run may take to end when the loop is stopped")
@@ -161,7 +163,7 @@ func (o *orchestrate) loop(ctx context.Context, log *slog.Logger, st store.Store
 	actions, err := action.New(action.Config{
 		Store: st, Rate: o.rate, Slots: o.slots, Drain: o.drain, Retention: o.retention, Logger: log,
 		Targets: map[string]action.Definition{
-			commandTarget: {Target: command, Timeout: o.timeout, Attempts: o.attempts, Idempotent: o.idempotent},
+			commandTarget: {Target: command, Tenants: o.tenants, Timeout: o.timeout, Attempts: o.attempts, Idempotent: o.idempotent},
 		},
 	})
 	if err != nil {

@@ -183,19 +183,45 @@ func (l *loader) checkHooks(c *Config, targets []string) {
 			l.wrong(key+".slug", h.Slug, "another hook has that slug")
 		}
 		slugs = append(slugs, h.Slug)
-		if !slices.Contains(targets, h.Target) {
-			known := "targets has none"
-			if len(targets) > 0 {
-				known = "known are: " + strings.Join(targets, ", ")
-			}
-			l.wrong(key+".target", h.Target, "there is no such target; %s", known)
-		}
+		l.checkHookTarget(c, h, key, targets)
 		if v := h.Verifier(); v != nil {
 			if _, err := v.Open(); err != nil {
 				l.wrong(key+".verify", "", "%v", err)
 			}
 		}
 	}
+}
+
+// checkHookTarget finds a hook whose target is not there, or not for the hook's tenant.
+func (l *loader) checkHookTarget(c *Config, h *Hook, key string, targets []string) {
+	i := slices.Index(targets, h.Target)
+	switch {
+	case i < 0 && !h.External:
+		known := "targets has none"
+		if len(targets) > 0 {
+			known = "known are: " + strings.Join(targets, ", ")
+		}
+		l.wrong(key+".target", h.Target, "there is no such target; %s; set external to true if another process on the same store serves it", known)
+	case i >= 0 && h.External:
+		l.wrong(key+".external", "true", "target %s is in targets: this process serves it", h.Target)
+	case i >= 0 && len(c.Targets[i].Tenants) > 0 && !slices.Contains(c.Targets[i].Tenants, h.Tenant):
+		l.wrong(key+".target", h.Target, "the target is for other tenants than %s, which the hook is for: add it to targets[%d].tenants", h.Tenant, i)
+	}
+}
+
+// TenantsOf returns the tenants that a target is for: those that it names, or else those of the
+// hooks that use it. Nil means all tenants.
+func (c *Config) TenantsOf(t *Target) []string {
+	if len(t.Tenants) > 0 {
+		return t.Tenants
+	}
+	var tenants []string
+	for i := range c.Hooks {
+		if h := &c.Hooks[i]; h.Target == t.Name && !slices.Contains(tenants, h.Tenant) {
+			tenants = append(tenants, h.Tenant)
+		}
+	}
+	return tenants
 }
 
 var goodSink = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -166,4 +167,29 @@ func mistakesOf(t *testing.T, src Source) []string {
 		lines = append(lines, m.Error())
 	}
 	return lines
+}
+
+// TestTenantsOfTargets: those that it names, else those of its hooks, else all.
+func TestTenantsOfTargets(t *testing.T) {
+	t.Parallel()
+	c := load(t, Source{File: write(t, `
+targets:
+  - {name: own, kind: timer, tenants: [acme, north]}
+  - {name: hooked, kind: timer, only: hooks}
+  - {name: free, kind: timer}
+hooks:
+  - {slug: a, tenant: north, target: hooked, verify: {kind: none}}
+  - {slug: b, tenant: south, target: hooked, verify: {kind: none}}
+  - {slug: c, tenant: south, target: hooked, verify: {kind: none}}
+  - {slug: d, tenant: north, target: own, verify: {kind: none}}
+  - {slug: e, tenant: north, target: elsewhere, external: true, verify: {kind: none}}
+`)})
+	for i, want := range [][]string{{"acme", "north"}, {"north", "south"}, nil} {
+		if got := c.TenantsOf(&c.Targets[i]); !slices.Equal(got, want) || (got == nil) != (want == nil) {
+			t.Errorf("target %s is for %v, want %v", c.Targets[i].Name, got, want)
+		}
+	}
+	if c.Targets[0].Only != "" || c.Targets[1].Only != OnlyHooks {
+		t.Errorf("only is %q and %q", c.Targets[0].Only, c.Targets[1].Only)
+	}
 }

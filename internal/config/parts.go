@@ -53,10 +53,19 @@ const (
 	TargetTimer         = "timer"
 )
 
+// OnlyHooks is the value of a target's key only.
+const OnlyHooks = "hooks"
+
 // Target is what does an action. Which keys count depends on the kind.
 type Target struct {
-	Name       string        `key:"name" required:"true"`
-	Kind       string        `key:"kind" required:"true" allowed:"command http orchestration event timer"`
+	Name string `key:"name" required:"true"`
+	Kind string `key:"kind" required:"true" allowed:"command http orchestration event timer"`
+
+	// Tenants are those whose actions it does. If there are none, they are those of the hooks
+	// that use it, or all if no hook does. Only is hooks if nothing but webhooks reaches it.
+	Tenants []string `key:"tenants"`
+	Only    string   `key:"only" allowed:"hooks"`
+
 	Timeout    time.Duration `key:"timeout" min:"1ms"`
 	Attempts   int           `key:"attempts" min:"1" max:"1000"`
 	Backoff    time.Duration `key:"backoff" min:"1ms" max:"1h"`
@@ -99,9 +108,13 @@ const (
 
 // Hook is a place that webhooks are sent to: /hooks/{slug}.
 type Hook struct {
-	Slug    string   `key:"slug" required:"true"`
-	Tenant  string   `key:"tenant" default:"default"`
-	Target  string   `key:"target" required:"true"`
+	Slug   string `key:"slug" required:"true"`
+	Tenant string `key:"tenant" default:"default"`
+	Target string `key:"target" required:"true"`
+
+	// External says that another process on the same store serves the target.
+	External bool `key:"external"`
+
 	Verify  Verify   `key:"verify"`
 	MaxBody Size     `key:"max_body" min:"1" max:"2MiB"`
 	Rate    float64  `key:"rate" min:"0"`

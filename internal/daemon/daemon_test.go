@@ -287,17 +287,43 @@ func TestASinkThatIsAwayDoesNotKeepTheServerFromStarting(t *testing.T) {
 // TestTargetsAreMade of the configuration, and mistakes name them.
 func TestTargetsAreMade(t *testing.T) {
 	t.Parallel()
-	start(t, configure(t, `
+	r := start(t, configure(t, `
 targets:
 - {name: a, kind: command, command: [true, "{slug}"], env: {A: b}, inherit: [X], timeout: 1s}
 - {name: b, kind: http, url: "https://example.com/{slug}", headers: {X-A: b}, allowed_networks: [10.0.0.0/8]}
 - {name: c, kind: orchestration, orchestration: order, id: "{slug}"}
 - {name: d, kind: event, event: approved, instance: "order-{slug}"}
 - {name: e, kind: timer, delay: 1h}
+- {name: f, kind: timer, tenants: [north]}
+- {name: g, kind: timer, tenants: [south], only: hooks}
 hooks:
 - {slug: a, target: a, verify: {kind: none}}
 - {slug: b, target: c, tenant: north, verify: {kind: github, secrets: [hush-hush]}}
+- {slug: c, target: command, external: true, verify: {kind: none}}
 `), nil)
+	for _, tt := range []struct {
+		tenant, target string
+		status         int
+	}{
+		{"default", "a", http.StatusCreated}, {"north", "a", http.StatusForbidden},
+		{"default", "c", http.StatusForbidden}, {"north", "c", http.StatusCreated},
+		{"default", "e", http.StatusCreated}, {"default", "f", http.StatusForbidden}, {"south", "g", http.StatusForbidden},
+	} {
+		body := fmt.Sprintf(`{"tenant":%q,"slug":"x","target":%q,"delay":"1h"}`, tt.tenant, tt.target)
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.serving.URL+"/api/v1/actions", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/json")
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode != tt.status {
+			t.Errorf("an action of %s for target %s: status %d, want %d", tt.tenant, tt.target, resp.StatusCode, tt.status)
+		}
+	}
 	for name, text := range map[string]string{
 		"targets[0] (a)": "targets: [{name: a, kind: command, command: [/not/there]}]",
 		"targets[0] (b)": "targets: [{name: b, kind: http, url: 'http://example.com'}]",

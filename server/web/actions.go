@@ -160,7 +160,7 @@ func (s *site) addActionVerb() verb {
 			}
 			return form{
 				Title: "Add an action", Submit: "Add", Back: s.path("/actions"), Text: "It is done at the first tick at which it is due.",
-				Fields: append([]field{tenantField(sc, r.value("tenant"))}, workFields(r.value("slug"), r.value("target"), r.value("payload"), r.value("idempotent"),
+				Fields: append([]field{tenantField(sc, r.value("tenant"))}, workFields(r.value("slug"), r.value("target"), s.targets(sc), r.value("payload"), r.value("idempotent"),
 					field{Name: "at", Label: "When", Kind: "text", Value: r.value("at"), Example: "at the next tick", Help: timeHelp + "."},
 					field{Name: "id", Label: "ID", Kind: "text", Value: r.value("id"), Help: "Adding the same one twice adds one action. Empty means a new one."})...),
 			}, nil
@@ -189,11 +189,25 @@ func (s *site) addActionVerb() verb {
 	}
 }
 
-// workFields ask for what is to be done, with more fields before the payload.
-func workFields(slug, target, payload, idempotent string, more ...field) []field {
+// targets returns the targets that the tenants of a scope can use.
+func (s *site) targets(sc scope) []string {
+	if sc.Asked != "" || sc.Choices == nil {
+		return s.cfg.Actions.Targets(sc.Asked)
+	}
+	var names []string
+	for _, tenant := range sc.Choices {
+		names = append(names, s.cfg.Actions.Targets(tenant)...)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// workFields ask for what is to be done, with more fields before the payload. Targets are
+// suggested; others may be served by other processes.
+func workFields(slug, target string, targets []string, payload, idempotent string, more ...field) []field {
 	list := []field{
 		{Name: "slug", Label: "Slug", Kind: "text", Required: true, Value: slug, Example: "billing", Help: "What it is for, such as the name of a service."},
-		{Name: "target", Label: "Target", Kind: "text", Required: true, Value: target, Example: "command", Help: "What does it, by its name in the configuration."},
+		{Name: "target", Label: "Target", Kind: "text", Required: true, Value: target, Options: options(targets...), Help: "What does it, by its name in the configuration."},
 	}
 	list = append(list, more...)
 	return append(list,

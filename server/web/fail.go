@@ -21,6 +21,7 @@ var kinds = []struct {
 	{[]error{abide.ErrState, timer.ErrState, action.ErrState}, http.StatusConflict, "Not possible any more"},
 	{[]error{abide.ErrConflict, timer.ErrConflict, action.ErrConflict}, http.StatusConflict, "Changed meanwhile"},
 	{[]error{abide.ErrQuota, timer.ErrQuota}, http.StatusConflict, "As many as are allowed"},
+	{[]error{action.ErrForbidden}, http.StatusForbidden, "Not allowed"},
 	{[]error{abide.ErrInvalid, timer.ErrInvalid, action.ErrInvalid, store.ErrInvalid}, http.StatusBadRequest, "That is not right yet"},
 	{[]error{store.ErrFull}, http.StatusServiceUnavailable, "The store is full"},
 	{[]error{store.ErrClosed, store.ErrFailed}, http.StatusServiceUnavailable, "The store cannot be reached"},

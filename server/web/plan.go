@@ -9,7 +9,7 @@ import (
 )
 
 // planFields ask for a plan, without its tenant and ID.
-func planFields(p action.Plan) []field {
+func planFields(p action.Plan, targets []string) []field {
 	idempotent := ""
 	if p.Idempotent {
 		idempotent = "yes"
@@ -20,7 +20,7 @@ func planFields(p action.Plan) []field {
 		}
 		return strconv.Itoa(n)
 	}
-	return workFields(p.Slug, p.Target, string(p.Payload), idempotent,
+	return workFields(p.Slug, p.Target, targets, string(p.Payload), idempotent,
 		field{Name: "cron", Label: "Cron", Kind: "text", Value: p.Cron, Example: "0 9 * * 1-5", Help: "Minute, hour, day of the month, month, day of the week; seconds first if there are six."},
 		field{Name: "zone", Label: "Time zone", Kind: "text", Value: p.Zone, Example: "Europe/Berlin", Help: "UTC if it is empty."},
 		field{Name: "every", Label: "Or every", Kind: "text", Value: span(p.Every), Example: "15m", Help: "Instead of cron: " + spanHelp + "."},
@@ -102,7 +102,7 @@ func (s *site) addScheduleVerb() verb {
 					{Name: "id", Label: "ID", Kind: "text", Required: true, Value: r.value("id"), Example: "billing-daily"},
 				}, planFields(action.Plan{
 					Slug: r.value("slug"), Target: r.value("target"), Cron: r.value("cron"), Zone: r.value("zone"),
-				})...),
+				}, s.targets(sc))...),
 			}, nil
 		},
 		apply: func(r *request) (done, error) {

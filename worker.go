@@ -9,8 +9,9 @@ import (
 	"github.com/abidehq/abide/internal/engine"
 )
 
-// Worker is a process that serves orchestrations and activities, and says so: see
-// [Config.Worker].
+// Worker is an engine that serves orchestrations and activities, or a service that serves
+// targets of actions, and says so: see [Config.Worker]. A process can be both, which are two
+// workers.
 type Worker struct {
 	// ID is another one each time that the process is started.
 	ID string
@@ -32,8 +33,11 @@ type Worker struct {
 	Orchestrations []string
 	Activities     []string
 
-	// Turns and Running are how many turns and activities were under way when it was seen
-	// last.
+	// Targets are the names of the targets whose actions it does.
+	Targets []string
+
+	// Turns is how many turns, and Running how many activities or actions, were under way
+	// when it was seen last.
 	Turns   int
 	Running int
 
@@ -43,10 +47,11 @@ type Worker struct {
 
 // Unserved is what waits for a process that serves it.
 type Unserved struct {
-	// Route is that of an orchestration, name or name@version, or the name of an
-	// activity.
+	// Route is that of an orchestration, name or name@version, or the name of an activity
+	// or of a target of actions.
 	Route    string
 	Activity bool
+	Target   bool
 
 	// Pending is the number of messages that wait, and Oldest when the oldest of them
 	// became, or becomes, visible.
@@ -64,7 +69,7 @@ func (c *client) Workers(ctx context.Context) ([]Worker, error) {
 		w := &seen[i]
 		workers[i] = Worker{
 			ID: w.ID, Name: w.Name, Host: w.Host, PID: w.PID, Version: w.Version, StartedAt: w.StartedAt, SeenAt: w.SeenAt,
-			Orchestrations: w.Routes, Activities: w.Activities, Turns: w.Turns, Running: w.Running, Build: w.Build,
+			Orchestrations: w.Routes, Activities: w.Activities, Targets: w.Targets, Turns: w.Turns, Running: w.Running, Build: w.Build,
 		}
 	}
 	return workers, nil
@@ -77,7 +82,9 @@ func (c *client) Unserved(ctx context.Context) ([]Unserved, error) {
 	}
 	unserved := make([]Unserved, len(routes))
 	for i, r := range routes {
-		unserved[i] = Unserved{Route: r.Route, Activity: r.Queue == engine.QueueActivities, Pending: r.Pending, Oldest: r.Oldest}
+		unserved[i] = Unserved{
+			Route: r.Route, Activity: r.Queue == engine.QueueActivities, Target: r.Queue == engine.QueueActions, Pending: r.Pending, Oldest: r.Oldest,
+		}
 	}
 	return unserved, nil
 }

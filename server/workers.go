@@ -14,7 +14,7 @@ func (s *Server) addWorkers() {
 	const tag = "workers"
 	route(s, auth.Read, huma.Operation{
 		OperationID: "list-workers", Method: http.MethodGet, Path: "/api/v1/workers", Summary: "List workers", Tags: []string{tag},
-		Description: "Processes that serve orchestrations and activities, and were heard of within the last minute. They belong to no tenant, so they are for who may see all of them.",
+		Description: "What serves orchestrations and activities, or targets of actions, and was heard of within the last minute. They belong to no tenant, so they are for who may see all of them.",
 	}, func(ctx context.Context, _ *struct{}) (*answer[api.WorkerList], error) {
 		if err := allTenants(ctx); err != nil {
 			return nil, err
@@ -31,7 +31,7 @@ func (s *Server) addWorkers() {
 	})
 	route(s, auth.Read, huma.Operation{
 		OperationID: "list-unserved", Method: http.MethodGet, Path: "/api/v1/unserved", Summary: "List what nobody serves", Tags: []string{tag},
-		Description: "Orchestrations and activities for which messages wait, and which no worker serves. What waits is that of all tenants, so it is for who may see all of them.",
+		Description: "Orchestrations, activities and targets of actions for which messages wait, and which no worker serves. What waits is that of all tenants, so it is for who may see all of them.",
 	}, func(ctx context.Context, _ *struct{}) (*answer[api.UnservedList], error) {
 		if err := allTenants(ctx); err != nil {
 			return nil, err

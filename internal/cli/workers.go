@@ -19,9 +19,10 @@ func newWorkers() *cobra.Command {
 		&cobra.Command{
 			Use:     "workers",
 			Aliases: []string{"worker"},
-			Short:   "See which processes serve orchestrations and activities",
-			Long: `A worker is a process that serves orchestrations and activities, and was seen within the last
-minute. What has messages waiting, and is served by none of them, waits until one comes.
+			Short:   "See which processes serve orchestrations, activities and targets of actions",
+			Long: `A worker is a process that serves orchestrations and activities, or targets of actions, and was
+seen within the last minute. A server that does both is two workers. What has messages waiting
+and is served by none of them waits until one comes.
 
 ` + homeHelp,
 		},
@@ -37,7 +38,7 @@ func newWorkersList() *cobra.Command {
 		return []cell{
 			plain(w.ID), plain(w.Name), plain(w.Host), plain(strconv.Itoa(w.PID)), plain(w.Version), plain(localTime(w.StartedAt)),
 			plain(fromNow(w.SeenAt, base.System{}.Now())), plain(strconv.Itoa(w.Turns)), plain(strconv.Itoa(w.Running)),
-			plain(strings.Join(append(slices.Clone(w.Orchestrations), w.Activities...), ", ")),
+			plain(strings.Join(slices.Concat(w.Orchestrations, w.Activities, w.Targets), ", ")),
 		}
 	}
 	cmd := &cobra.Command{
@@ -105,7 +106,7 @@ func newWorkersUnserved() *cobra.Command {
 				for i, u := range found {
 					list.Unserved[i] = api.Unserved(u)
 				}
-				return h.printAll(cmd, "orchestrations or activities that nobody serves", list, len(found),
+				return h.printAll(cmd, "orchestrations, activities or targets that nobody serves", list, len(found),
 					[]string{"ROUTE", "KIND", "PENDING", "OLDEST"}, func(i int) []cell {
 						u := &found[i]
 						return []cell{plain(u.Route), plain(kindOf(u)), plain(strconv.Itoa(u.Pending)), plain(localTime(u.Oldest))}
@@ -118,10 +119,14 @@ func newWorkersUnserved() *cobra.Command {
 }
 
 func kindOf(u *abide.Unserved) string {
-	if u.Activity {
+	switch {
+	case u.Activity:
 		return "activity"
+	case u.Target:
+		return "target"
+	default:
+		return "orchestration"
 	}
-	return "orchestration"
 }
 
 func newOrchestrations() *cobra.Command {
@@ -185,6 +190,6 @@ func readOrchestrations(ctx context.Context, engine abide.Client) ([]api.Orchest
 func isUnserved(ctx context.Context, engine abide.Client, info *abide.Info) bool {
 	unserved, err := engine.Unserved(ctx)
 	return err == nil && slices.ContainsFunc(unserved, func(u abide.Unserved) bool {
-		return !u.Activity && u.Route == orchestrationOf(info)
+		return !u.Activity && !u.Target && u.Route == orchestrationOf(info)
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/roster"
 	"github.com/abidehq/abide/internal/wire"
 	"github.com/abidehq/abide/store"
 )
@@ -227,7 +228,7 @@ func (p *peers) get(ctx context.Context, e *Engine, now time.Time) ([]Worker, er
 	if fresh {
 		return workers, nil
 	}
-	workers, err := e.Client.workers(ctx, now)
+	workers, err := roster.Live(ctx, e.store, now)
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/internal/history"
+	"github.com/abidehq/abide/internal/roster"
 	"github.com/abidehq/abide/store"
 )
 
@@ -133,7 +134,7 @@ type Engine struct {
 	clock  base.Clock
 	store  store.Store // the feed
 	feed   *feed
-	roster *roster
+	roster *roster.Publisher
 	cache  *cache
 	keeper *keeper
 	count  Counters
@@ -226,7 +227,7 @@ func (e *Engine) stop(ctx context.Context) error {
 		e.letGo(lease)
 	}
 	e.cache.end()
-	e.roster.stop()
+	e.roster.Stop()
 	e.feed.end(ErrStopping)
 	e.unobserve()
 	return err

@@ -3,11 +3,9 @@ package engine
 import (
 	"bytes"
 	"context"
-	"encoding/hex"
 	"errors"
 	"log/slog"
 	"os"
-	"reflect"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -16,6 +14,7 @@ import (
 
 	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/internal/history"
+	"github.com/abidehq/abide/internal/roster"
 	"github.com/abidehq/abide/internal/teststore"
 	"github.com/abidehq/abide/store"
 )
@@ -35,7 +34,7 @@ func (r *rig) workers() []Worker {
 func (r *rig) putWorker(w Worker, ago time.Duration) {
 	r.Helper()
 	w.SeenAt = time.Now().Add(-ago)
-	r.must(r.tape.Store.Commit(r.Context(), &store.Tx{PutRecords: []store.PutRecord{w.putRecord()}}))
+	r.must(r.tape.Store.Commit(r.Context(), &store.Tx{PutRecords: []store.PutRecord{w.Put()}}))
 }
 
 // TestWorkerShows who it is, what it serves and how busy it is, for as long as it runs.
@@ -71,26 +70,26 @@ func TestWorkerShows(t *testing.T) {
 		for _, id := range []string{"a", "b", "c"} {
 			r.begin(id, "flow", "wait")
 		}
-		r.pass(WorkerEvery)
+		r.pass(roster.Every)
 		w = r.workers()[0]
 		want(r, "activities under way", w.Running, 3)
 		want(r, "turns under way", w.Turns, 0)
-		want(r, "seen after", w.SeenAt.Sub(began), WorkerEvery)
+		want(r, "seen after", w.SeenAt.Sub(began), roster.Every)
 		want(r, "started", w.StartedAt.Equal(began), true)
 		close(free)
 		r.result("a")
-		r.pass(10*WorkerEvery + time.Second)
+		r.pass(10*roster.Every + time.Second)
 		want(r, "ID", r.workers()[0].ID, w.ID)
-		want(r, "records", r.records(kindWorker), 1)
+		want(r, "records", r.records(roster.Kind), 1)
 		puts := 0
 		for _, tx := range r.tape.commits() {
-			if len(tx.PutRecords) == 1 && tx.PutRecords[0].Record.Key.Kind == kindWorker {
+			if len(tx.PutRecords) == 1 && tx.PutRecords[0].Record.Key.Kind == roster.Kind {
 				puts++
 			}
 		}
 		want(r, "times that it said so", puts, 12)
 		r.shut()
-		want(r, "records in the end", r.records(kindWorker), 0)
+		want(r, "records in the end", r.records(roster.Kind), 0)
 	})
 }
 
@@ -127,7 +126,7 @@ func TestWorkerDrains(t *testing.T) {
 			r.Errorf("while it drains: %+v", got)
 		}
 		r.must(<-closed)
-		want(r, "records", r.records(kindWorker), 0)
+		want(r, "records", r.records(roster.Kind), 0)
 	})
 }
 
@@ -137,10 +136,10 @@ func TestWorkersByTheStoresClock(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		r.serve()
 		r.putWorker(Worker{ID: "now"}, 0)
-		r.putWorker(Worker{ID: "just"}, WorkerAlive)
-		r.putWorker(Worker{ID: "late"}, WorkerAlive+time.Millisecond)
-		r.putWorker(Worker{ID: "kept"}, WorkerGone)
-		r.putWorker(Worker{ID: "gone"}, WorkerGone+time.Millisecond)
+		r.putWorker(Worker{ID: "just"}, roster.Alive)
+		r.putWorker(Worker{ID: "late"}, roster.Alive+time.Millisecond)
+		r.putWorker(Worker{ID: "kept"}, roster.Gone)
+		r.putWorker(Worker{ID: "gone"}, roster.Gone+time.Millisecond)
 		r.putWorker(Worker{ID: "long gone"}, 1000*time.Hour)
 		var ids []string
 		for _, w := range r.workers() {
@@ -149,10 +148,10 @@ func TestWorkersByTheStoresClock(t *testing.T) {
 		if !slices.Equal(ids, []string{"just", "now"}) {
 			r.Errorf("alive: %q", ids)
 		}
-		want(r, "records", r.records(kindWorker), 4)
-		r.pass(2 * WorkerGone)
+		want(r, "records", r.records(roster.Kind), 4)
+		r.pass(2 * roster.Gone)
 		want(r, "workers", len(r.workers()), 0)
-		want(r, "records after that", r.records(kindWorker), 0)
+		want(r, "records after that", r.records(roster.Kind), 0)
 	})
 }
 
@@ -162,7 +161,7 @@ func TestWorkerWhoseClockIsWrong(t *testing.T) {
 		r.serve(named("till"), func(c *Config) { c.Clock = skewed{-24 * time.Hour} })
 		r.pass(time.Hour)
 		got := r.workers()
-		if len(got) != 1 || time.Since(got[0].SeenAt) > WorkerEvery {
+		if len(got) != 1 || time.Since(got[0].SeenAt) > roster.Every {
 			r.Errorf("workers: %+v", got)
 		}
 	})
@@ -183,24 +182,24 @@ func TestWorkerThatCannotSaySo(t *testing.T) {
 		r.flow("flow", waiter)
 		var broken atomic.Bool
 		r.tape.failing(func(tx *store.Tx) error {
-			if broken.Load() && len(tx.PutRecords) == 1 && tx.PutRecords[0].Record.Key.Kind == kindWorker {
+			if broken.Load() && len(tx.PutRecords) == 1 && tx.PutRecords[0].Record.Key.Kind == roster.Kind {
 				return errBroken
 			}
 			return nil
 		})
 		broken.Store(true)
 		r.serve(named("till"), func(c *Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
-		r.pass(10 * WorkerEvery)
+		r.pass(10 * roster.Every)
 		want(r, "workers", len(r.workers()), 0)
 		want(r, "lines", strings.Count(log.String(), "\n"), 1)
 		r.begin("a", "flow", "")
 		r.raise("a", "go", "x")
 		want(r, "result", r.result("a"), "x")
 		broken.Store(false)
-		r.pass(WorkerEvery)
+		r.pass(roster.Every)
 		want(r, "workers", len(r.workers()), 1)
 		broken.Store(true)
-		r.pass(10 * WorkerEvery)
+		r.pass(10 * roster.Every)
 		want(r, "lines in the end", strings.Count(log.String(), "\n"), 3)
 		for _, words := range []string{"level=WARN", "till", errBroken.Error(), "level=INFO"} {
 			if !strings.Contains(log.String(), words) {
@@ -223,7 +222,7 @@ func TestUnservedByWorkers(t *testing.T) {
 		r.begin("ours2", "ours", "print")
 		r.pass(0)
 		r.putWorker(Worker{ID: "alive", Routes: []string{"theirs"}, Activities: []string{"mail", "nobodys"}}, 0)
-		r.putWorker(Worker{ID: "dead", Routes: []string{"dead"}}, 2*WorkerAlive)
+		r.putWorker(Worker{ID: "dead", Routes: []string{"dead"}}, 2*roster.Alive)
 		unserved := func(c *Client, routes ...string) string {
 			rows, err := c.Unserved(r.Context(), routes, nil)
 			r.must(err)
@@ -239,6 +238,15 @@ func TestUnservedByWorkers(t *testing.T) {
 		rows, err := r.Unserved(r.Context())
 		r.must(err)
 		want(r, "to the engine", len(rows), 3)
+
+		// Actions are put by others; the names of their targets are their routes.
+		for _, target := range []string{"run", "deploy"} {
+			r.must(r.tape.Store.Commit(r.Context(), &store.Tx{Put: []store.Message{{
+				Key: store.Key{Queue: roster.QueueActions, Name: target}, ID: "1", Route: target, VisibleAt: time.Now().Add(time.Hour),
+			}}}))
+		}
+		r.putWorker(Worker{ID: "loop", Targets: []string{"run", "dead"}}, 0)
+		want(r, "with targets", unserved(r.Client, "ours"), "actions/deploy activities/print turns/dead turns/nobodys")
 	})
 }
 
@@ -246,53 +254,11 @@ func TestUnservedByWorkers(t *testing.T) {
 func TestManyWorkers(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		r.serve()
-		for i := range 2*maxWorkers + 1 {
+		for i := range 2*roster.Page + 1 {
 			r.putWorker(Worker{ID: unique()}, time.Duration(i)*time.Millisecond)
 		}
-		want(r, "workers", len(r.workers()), 2*maxWorkers+1)
+		want(r, "workers", len(r.workers()), 2*roster.Page+1)
 	})
-}
-
-// TestWorkerFormat: what is written stays readable, and so does what a later release adds.
-func TestWorkerFormat(t *testing.T) {
-	t.Parallel()
-	w := Worker{
-		ID: "w1", Name: "till", Host: "shop", PID: 42, Version: "v1.2.3", StartedAt: noon, SeenAt: noon.Add(time.Hour),
-		Routes: []string{"order", "order@2"}, Activities: []string{"charge"}, Turns: 3, Running: 300,
-		Build: "4f2a9c1",
-	}
-	const before = "010473686f702a0676312e322e33809494caca3303ac0202056f72646572076f7264657240320106636861726765"
-	const golden = before + "0734663261396331"
-	if got := hex.EncodeToString(w.encode()); got != golden {
-		t.Errorf("written as %s, want %s", got, golden)
-	}
-	record := w.putRecord().Record
-	if got := workerOf(record); !reflect.DeepEqual(got, w) {
-		t.Errorf("read %+v, want %+v", got, w)
-	}
-	record.Body = append(record.Body, "more"...)
-	if got := workerOf(record); !reflect.DeepEqual(got, w) {
-		t.Errorf("with more: read %+v, want %+v", got, w)
-	}
-	known := Worker{ID: "w1", Name: "till", SeenAt: w.SeenAt}
-	for n := range len(w.encode()) {
-		record.Body = w.encode()[:n]
-		if 2*n == len(before) { // as it was written before workers had a build
-			old := w
-			old.Build = ""
-			if got := workerOf(record); !reflect.DeepEqual(got, old) {
-				t.Errorf("without a build: read %+v, want %+v", got, old)
-			}
-			continue
-		}
-		if got := workerOf(record); !reflect.DeepEqual(got, known) {
-			t.Errorf("with %d bytes: read %+v, want %+v", n, got, known)
-		}
-	}
-	record.Body = append([]byte{workerFormat + 1}, w.encode()[1:]...)
-	if got := workerOf(record); !reflect.DeepEqual(got, known) {
-		t.Errorf("of another format: read %+v, want %+v", got, known)
-	}
 }
 
 // TestWorkersOfAClosedStore is an error.

@@ -56,6 +56,7 @@ var layers = []layer{
 	{path: "internal/teststore", imports: []string{"internal/base", "internal/testenv", "store/..."}},
 	{path: "internal/sweep", imports: []string{"store"}, tests: []string{"store/..."}},
 	{path: "internal/lease", imports: []string{"internal/base", "store"}, tests: []string{"store/..."}},
+	{path: "internal/roster", imports: []string{"internal/base", "internal/wire", "store"}},
 
 	{path: "bus", tests: []string{"bus/bustest"}, alone: true},
 	{path: "bus/bustest/...", imports: []string{"bus", "internal/base"}},
@@ -81,9 +82,11 @@ var layers = []layer{
 	{path: "internal/history"},
 	{path: "internal/replay", imports: []string{"internal/history"}},
 	{
-		path:    "internal/engine",
-		imports: []string{"internal/base", "internal/history", "internal/lease", "internal/meter", "internal/replay", "internal/wire", "store"},
-		tests:   []string{"internal/teststore", "store/..."},
+		path: "internal/engine",
+		imports: []string{
+			"internal/base", "internal/history", "internal/lease", "internal/meter", "internal/replay", "internal/roster", "internal/wire", "store",
+		},
+		tests: []string{"internal/teststore", "store/..."},
 	},
 	{path: "internal/registry", imports: []string{"internal/engine", "internal/history"}},
 	{
@@ -100,8 +103,8 @@ var layers = []layer{
 	{
 		path: "action",
 		imports: []string{
-			"action/tick", "bus", "internal/base", "internal/cron", "internal/lease", "internal/meter", "internal/sweep",
-			"internal/wire", "store",
+			"action/tick", "bus", "internal/base", "internal/cron", "internal/lease", "internal/meter", "internal/roster",
+			"internal/sweep", "internal/wire", "store",
 		},
 		tests: []string{"internal/testenv", "internal/teststore", "store/..."},
 	},

@@ -20,8 +20,9 @@ type Worker struct {
 	SeenAt         time.Time `json:"seen_at" doc:"When it was last heard of."`
 	Orchestrations []string  `json:"orchestrations" doc:"What it serves: name, or name@version."`
 	Activities     []string  `json:"activities" doc:"What it serves."`
+	Targets        []string  `json:"targets,omitempty" doc:"Of actions, which it does."`
 	Turns          int       `json:"turns" doc:"How many turns were under way."`
-	Running        int       `json:"running" doc:"How many activities were under way."`
+	Running        int       `json:"running" doc:"How many activities or actions were under way."`
 	Build          string    `json:"build,omitempty" doc:"Identifies the program."`
 }
 
@@ -47,8 +48,9 @@ type WorkerList struct {
 
 // Unserved is what waits for a worker that serves it.
 type Unserved struct {
-	Route    string    `json:"route" doc:"Of an orchestration, name or name@version, or the name of an activity."`
+	Route    string    `json:"route" doc:"Of an orchestration, name or name@version, or the name of an activity or of a target of actions."`
 	Activity bool      `json:"activity,omitempty" doc:"It is an activity."`
+	Target   bool      `json:"target,omitempty" doc:"It is a target of actions."`
 	Pending  int       `json:"pending" doc:"How many messages wait."`
 	Oldest   time.Time `json:"oldest,omitzero" doc:"When the oldest of them became, or becomes, visible."`
 }
@@ -117,7 +119,7 @@ func Orchestrations(workers []abide.Worker, unserved []abide.Unserved) []Orchest
 		}
 	}
 	for _, u := range unserved {
-		if !u.Activity {
+		if !u.Activity && !u.Target {
 			o := get(u.Route)
 			o.Pending, o.Oldest = u.Pending, u.Oldest
 		}

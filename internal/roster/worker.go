@@ -1,0 +1,113 @@
+package roster
+
+import (
+	"time"
+
+	"github.com/abidehq/abide/internal/wire"
+	"github.com/abidehq/abide/store"
+)
+
+// Kind is the kind of the records of workers.
+const Kind = "worker"
+
+// QueueActions is the queue of actions. The route of its messages is the name of a target.
+const QueueActions = "actions"
+
+// Worker is a process, or a part of one, that serves orchestrations and activities, or targets
+// of actions.
+type Worker struct {
+	// ID is another one each time that the process is started.
+	ID string
+
+	// Name is given to it; Host, PID and Version are those of the process.
+	Name    string
+	Host    string
+	PID     int
+	Version string
+
+	// StartedAt and SeenAt are by the store's clock.
+	StartedAt time.Time
+	SeenAt    time.Time
+
+	// Routes are those of orchestrations.
+	Routes     []string
+	Activities []string
+
+	// Targets are those of actions.
+	Targets []string
+
+	// Turns is how many turns, and Running how many activities or actions, were under way
+	// when it was seen.
+	Turns   int
+	Running int
+
+	// Build identifies the program; empty if it is not known.
+	Build string
+}
+
+// format is the first byte of the record of a worker.
+const format = 1
+
+// Put returns what puts the record.
+func (w *Worker) Put() store.PutRecord {
+	return store.PutRecord{
+		Expect: store.AnyVersion,
+		Record: store.Record{Key: key(w.ID), Name: w.Name, Time: w.SeenAt, Body: w.encode()},
+	}
+}
+
+func key(id string) store.RecordKey { return store.RecordKey{Kind: Kind, ID: id} }
+
+func (w *Worker) encode() []byte {
+	out := []byte{format}
+	out = wire.AppendString(out, w.Host)
+	out = wire.AppendNumber(out, uint64(w.PID))
+	out = wire.AppendString(out, w.Version)
+	out = wire.AppendTime(out, w.StartedAt)
+	out = wire.AppendNumber(out, uint64(w.Turns))
+	out = wire.AppendNumber(out, uint64(w.Running))
+	out = appendNames(out, w.Routes)
+	out = appendNames(out, w.Activities)
+	out = wire.AppendString(out, w.Build)
+	return appendNames(out, w.Targets)
+}
+
+func appendNames(out []byte, names []string) []byte {
+	out = wire.AppendNumber(out, uint64(len(names)))
+	for _, name := range names {
+		out = wire.AppendString(out, name)
+	}
+	return out
+}
+
+// Parse reads a record. One that was written by another release may say more, or say it in
+// another way: then the worker has no more than its ID, its name and when it was seen.
+func Parse(r store.Record) Worker {
+	d := wire.Reader{Data: r.Body}
+	d.Format(format)
+	w := Worker{
+		ID: r.Key.ID, Name: r.Name, SeenAt: r.Time,
+		Host: d.String(), PID: int(d.Int32()), Version: d.String(), StartedAt: d.Time(),
+		Turns: int(d.Int32()), Running: int(d.Int32()),
+	}
+	w.Routes = names(&d)
+	w.Activities = names(&d)
+	if len(d.Data) > 0 { // an earlier release does not say
+		w.Build = d.String()
+	}
+	if len(d.Data) > 0 {
+		w.Targets = names(&d)
+	}
+	if d.Err != nil {
+		return Worker{ID: w.ID, Name: w.Name, SeenAt: w.SeenAt}
+	}
+	return w
+}
+
+func names(d *wire.Reader) []string {
+	var list []string
+	for n := d.Number(); n > 0 && d.Err == nil; n-- {
+		list = append(list, d.String())
+	}
+	return list
+}

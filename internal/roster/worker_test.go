@@ -1,0 +1,56 @@
+package roster
+
+import (
+	"encoding/hex"
+	"reflect"
+	"testing"
+	"time"
+)
+
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// TestWorkerFormat: what is written stays readable, and so does what a later release adds.
+func TestWorkerFormat(t *testing.T) {
+	t.Parallel()
+	w := Worker{
+		ID: "w1", Name: "till", Host: "shop", PID: 42, Version: "v1.2.3", StartedAt: noon, SeenAt: noon.Add(time.Hour),
+		Routes: []string{"order", "order@2"}, Activities: []string{"charge"}, Targets: []string{"run"}, Turns: 3, Running: 300,
+		Build: "4f2a9c1",
+	}
+	const before = "010473686f702a0676312e322e33809494caca3303ac0202056f72646572076f7264657240320106636861726765"
+	const build = before + "0734663261396331"
+	const golden = build + "010372756e"
+	if got := hex.EncodeToString(w.encode()); got != golden {
+		t.Errorf("written as %s, want %s", got, golden)
+	}
+	record := w.Put().Record
+	if got := Parse(record); !reflect.DeepEqual(got, w) {
+		t.Errorf("read %+v, want %+v", got, w)
+	}
+	record.Body = append(record.Body, "more"...)
+	if got := Parse(record); !reflect.DeepEqual(got, w) {
+		t.Errorf("with more: read %+v, want %+v", got, w)
+	}
+	known := Worker{ID: "w1", Name: "till", SeenAt: w.SeenAt}
+	for n := range len(w.encode()) {
+		record.Body = w.encode()[:n]
+		if 2*n == len(before) || 2*n == len(build) { // as it was written before workers had targets, or a build
+			old := w
+			old.Targets = nil
+			if 2*n == len(before) {
+				old.Build = ""
+			}
+			if got := Parse(record); !reflect.DeepEqual(got, old) {
+				t.Errorf("of an earlier release: read %+v, want %+v", got, old)
+			}
+			continue
+		}
+		if got := Parse(record); !reflect.DeepEqual(got, known) {
+			t.Errorf("with %d bytes: read %+v, want %+v", n, got, known)
+		}
+	}
+	record.Body = append([]byte{format + 1}, w.encode()[1:]...)
+	if got := Parse(record); !reflect.DeepEqual(got, known) {
+		t.Errorf("of another format: read %+v, want %+v", got, known)
+	}
+}

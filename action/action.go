@@ -70,6 +70,10 @@ type Action struct {
 	// Version grows with each change.
 	Version int64 `json:"version"`
 
+	// Warning is set in the answer to who adds an action that nobody will do right now: no live
+	// worker serves its target. It is not kept.
+	Warning string `json:"warning,omitempty"`
+
 	message int64  // the version with which its message was put
 	claim   string // the token of the claim under which it runs
 	tells   bool   // its schedule wants to know when it has ended

@@ -113,5 +113,8 @@ func (s *Service) add(ctx context.Context, verb string, a Action, body []byte) (
 	if !existed {
 		s.meters.added(ctx, &a)
 	}
+	if a.Status == Pending {
+		a.Warning = s.warning(ctx, a.Target)
+	}
 	return a, existed, nil
 }

@@ -59,7 +59,7 @@ func (s *Service) begin(ctx context.Context, since time.Time, claims []store.Cla
 // beginFresh begins actions that nobody has had before, in one commit.
 func (s *Service) beginFresh(ctx context.Context, fresh []*task) (trouble error) {
 	for _, t := range fresh {
-		t.start()
+		t.start(s.idempotent(&t.a))
 	}
 	store.Split(fresh, func(tasks []*task) error {
 		if s.late(tasks[0]) {
@@ -97,8 +97,10 @@ func (s *Service) patience() time.Duration { return s.cfg.Lease / 3 }
 // late reports whether it has taken so long that somebody else may have it soon, or has it.
 func (s *Service) late(t *task) bool { return s.clock.Now().Sub(t.since) >= s.patience() }
 
-// start makes the action one that runs under the claim.
-func (t *task) start() {
+// start makes the action one that runs under the claim. That it is idempotent is noted, since
+// who finds it after a crash may not have the target.
+func (t *task) start(idempotent bool) {
+	t.a.Idempotent = idempotent
 	t.a.Status, t.a.Reason = Running, ""
 	t.a.StartedAt, t.a.UpdatedAt = t.claim.Now, t.claim.Now
 	t.a.EndedAt, t.a.Outcome = time.Time{}, Outcome{}
@@ -166,7 +168,7 @@ func (s *Service) resume(ctx context.Context, t *task) error {
 			s.giveSlots(1)
 			return nil
 		}
-		t.start()
+		t.start(s.idempotent(&t.a))
 		tx := &store.Tx{PutRecords: []store.PutRecord{{Record: t.a.record(), Expect: a.Version}}}
 		err = lease.Insist(ctx, s.store, s.clock, tx)
 		if err == nil {

@@ -7,15 +7,16 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/abidehq/abide/internal/roster"
 	"github.com/abidehq/abide/internal/wire"
 	"github.com/abidehq/abide/store"
 )
 
 // Names in the store.
 const (
-	kind     = "action"      // of the records of actions
-	kindBody = "action.body" // of the records of webhooks' bodies that are kept after a failure
-	queue    = "actions"     // of messages; their route is the target
+	kind     = "action"            // of the records of actions
+	kindBody = "action.body"       // of the records of webhooks' bodies that are kept after a failure
+	queue    = roster.QueueActions // of messages; their route is the target
 )
 
 // First bytes of a record's body and of a message's. docs/format.md says what follows.

@@ -5,11 +5,13 @@ import "time"
 // Limits of actions. Each is checked before anything is done, and the error names it.
 const (
 	// MaxSlug is the largest length of a slug, MaxTenant that of a tenant, MaxID that of the
-	// ID of an action or a schedule, and MaxTarget that of the name of a target, in bytes.
+	// ID of an action or a schedule, MaxTarget that of the name of a target, and MaxWorker
+	// that of [Config.Worker], in bytes.
 	MaxSlug   = 128
 	MaxTenant = 256
 	MaxID     = 128
 	MaxTarget = 64
+	MaxWorker = 256
 
 	// MaxPayload is the largest payload of an action, in bytes.
 	MaxPayload = 256 << 10

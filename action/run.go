@@ -93,6 +93,8 @@ func (t *task) end(now time.Time, out Outcome, err error, s *Service) {
 	a.Status, a.Reason = Failed, shorten(err.Error(), MaxReason)
 	_, crashed := err.(recoveredError) //nolint:errorlint // it is never wrapped
 	switch {
+	case crashed && s.mayRepeat(a):
+		a.again(now) // it waits for a process that has the target
 	case crashed, errors.Is(err, ErrForbidden):
 	case errors.Is(err, ErrStopping) && s.idempotent(a):
 		a.again(now)

@@ -134,6 +134,9 @@ type Schedule struct {
 
 	// Version grows with each change.
 	Version int64 `json:"version"`
+
+	// Warning is that of the actions that it makes: see [Action.Warning].
+	Warning string `json:"warning,omitempty"`
 }
 
 // Limits of schedules.

@@ -37,6 +37,7 @@ func (s *Service) AddSchedule(ctx context.Context, p Plan) (Schedule, error) {
 	if err != nil {
 		return Schedule{}, wrap(verb, p.Tenant+"/"+p.ID, err)
 	}
+	sch.Warning = s.warning(ctx, p.Target)
 	return sch, nil
 }
 
@@ -46,7 +47,7 @@ func (s *Service) AddSchedule(ctx context.Context, p Plan) (Schedule, error) {
 func (s *Service) UpdateSchedule(ctx context.Context, p Plan, version int64) (Schedule, error) {
 	const verb = "update schedule"
 	p.setDefaults()
-	return s.changeSchedule(ctx, verb, p.Tenant, p.ID, func(sch *Schedule, now time.Time, tx *store.Tx) error {
+	sch, err := s.changeSchedule(ctx, verb, p.Tenant, p.ID, func(sch *Schedule, now time.Time, tx *store.Tx) error {
 		if version != 0 && version != sch.Version {
 			return fmt.Errorf("action: %s %s/%s: it has version %d, expected %d: %w", verb, p.Tenant, p.ID, sch.Version, version, ErrConflict)
 		}
@@ -64,6 +65,10 @@ func (s *Service) UpdateSchedule(ctx context.Context, p Plan, version int64) (Sc
 		}
 		return nil
 	})
+	if err == nil {
+		sch.Warning = s.warning(ctx, p.Target)
+	}
+	return sch, err
 }
 
 // Pause has a schedule make no actions until it is resumed. What is due and not yet made,

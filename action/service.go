@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"go.opentelemetry.io/otel/metric"
 
@@ -23,7 +24,8 @@ type Config struct {
 	Store store.Store
 
 	// Targets by name. A service that only adds actions needs none. Actions for targets that
-	// no process has wait.
+	// no process has wait; the log, the answer to who adds them ([Action.Warning]) and the
+	// list of what no worker serves say so.
 	Targets map[string]Definition
 
 	// Rate is how often there is a tick: each minute, unless it says otherwise.
@@ -51,6 +53,11 @@ type Config struct {
 	// says otherwise; negative means for ever.
 	Retention time.Duration
 
+	// Worker is the name under which the service shows among workers while it runs: see
+	// abide.Client.Workers. Other processes then know which targets are served. Empty means
+	// that it does not show. A service that shows commits a record every 20 s.
+	Worker string
+
 	// Logger gets what a person should know. Nil means [slog.Default].
 	Logger *slog.Logger
 
@@ -64,21 +71,22 @@ type Config struct {
 
 // Service adds actions and, while it runs, does them.
 type Service struct {
-	cfg     Config
-	store   store.Store
-	log     *slog.Logger
-	clock   base.Clock
-	time    *base.Remote // the store's
-	meters  *meters
-	keeper  *lease.Keeper
-	targets []string
-	slots   chan struct{} // one in it for each action that runs
-	running sync.WaitGroup
-	left    atomic.Bool // something due found no slot
-	loop    *tick.Loop
-	fail    context.CancelCauseFunc // ends Run
-	work    context.Context         //nolint:containedctx // that of all runs; ends when they are interrupted
-	stop    context.CancelCauseFunc
+	cfg      Config
+	store    store.Store
+	log      *slog.Logger
+	clock    base.Clock
+	time     *base.Remote // the store's
+	meters   *meters
+	keeper   *lease.Keeper
+	targets  []string
+	slots    chan struct{} // one in it for each action that runs
+	running  sync.WaitGroup
+	unserved unserved
+	left     atomic.Bool // something due found no slot
+	loop     *tick.Loop
+	fail     context.CancelCauseFunc // ends Run
+	work     context.Context         //nolint:containedctx // that of all runs; ends when they are interrupted
+	stop     context.CancelCauseFunc
 
 	settling context.Context //nolint:containedctx // that of all commits of outcomes; ends when Run waits no longer
 	giveUp   context.CancelFunc
@@ -95,6 +103,8 @@ func New(cfg Config) (*Service, error) {
 		keeper:  lease.NewKeeper(cfg.Store, cfg.Clock, cfg.Logger, cfg.Lease),
 		targets: slices.Sorted(maps.Keys(cfg.Targets)),
 		slots:   make(chan struct{}, cfg.Slots),
+
+		unserved: unserved{noted: map[string]bool{}},
 	}
 	s.loop = tick.New(cfg.Rate, cfg.Clock, s.tickOnce)
 	s.work, s.stop = context.WithCancelCause(context.Background())
@@ -140,6 +150,8 @@ func (c *Config) setDefaults() error {
 		return invalid(verb, "Config.Lease is %v; %v to %v is allowed", c.Lease, time.Second, store.MaxLease)
 	case c.Drain < 0:
 		return invalid(verb, "Config.Drain is %v, which is negative", c.Drain)
+	case len(c.Worker) > MaxWorker || !utf8.ValidString(c.Worker):
+		return invalid(verb, "Config.Worker is %.64q; UTF-8 text of at most %d bytes is allowed", c.Worker, MaxWorker)
 	case c.Output > MaxOutput:
 		return invalid(verb, "Config.Output is %d; at most %d is allowed", c.Output, MaxOutput)
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/roster"
 	"github.com/abidehq/abide/internal/sweep"
 	"github.com/abidehq/abide/store"
 )
@@ -17,6 +18,7 @@ func (s *Service) Run(ctx context.Context) error {
 	defer s.fail(nil)
 	stopGauges := s.meters.observe(s)
 	defer stopGauges()
+	defer s.publish().Stop()
 	sweeping := make(chan struct{})
 	go func() {
 		defer close(sweeping)
@@ -29,6 +31,17 @@ func (s *Service) Run(ctx context.Context) error {
 		return err
 	}
 	return nil
+}
+
+// publish shows the service among workers, if it has a name and something to serve.
+func (s *Service) publish() *roster.Publisher {
+	if s.cfg.Worker == "" || len(s.targets) == 0 {
+		return nil
+	}
+	return roster.Publish(roster.Config{
+		Store: s.store, Clock: s.clock, Logger: s.log, Busy: func() (turns, running int) { return 0, len(s.slots) },
+		Worker: roster.Worker{ID: base.NewUUID(s.clock.Now()), Name: s.cfg.Worker, Targets: s.targets},
+	})
 }
 
 // tickOnce is what the loop does.
@@ -125,12 +138,21 @@ func (s *Service) giveSlots(n int) {
 	}
 }
 
-// sweepEvery is how often actions are looked at whose retention may be over.
+// sweepEvery is how often there is a sweep. There is one at the start.
 const sweepEvery = time.Minute
 
-// sweepAll removes actions whose retention is over, until ctx ends.
+// sweepAll ends actions whose process died and whose target nobody serves, logs targets that no
+// worker serves, and removes actions whose retention is over, until ctx ends.
 func (s *Service) sweepAll(ctx context.Context) {
 	for {
+		if n, err := s.endOrphans(ctx); err != nil && ctx.Err() == nil {
+			s.log.Error("sweep for actions of dead processes failed", "error", err)
+		} else if n > 0 {
+			s.log.Warn("actions ended, their process died and no worker serves their target", "actions", n)
+		}
+		if err := s.findUnserved(ctx); err != nil && ctx.Err() == nil {
+			s.log.Error("search for unserved targets failed", "error", err)
+		}
 		if n, err := s.sweep(ctx); err != nil && ctx.Err() == nil {
 			s.log.Error("cannot remove actions whose retention is over", "error", err)
 		} else if n > 0 {

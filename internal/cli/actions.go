@@ -59,6 +59,7 @@ or --in says otherwise. SLUG is what it is for, such as the name of a service.
 				if existed {
 					cmd.PrintErrf("action %s is there already, and stays as it is\n", a.ID)
 				}
+				printWarning(cmd, a.Warning)
 				return d.printAction(cmd, a)
 			})
 		},
@@ -118,6 +119,13 @@ func newActionsRetry() *cobra.Command {
 	}
 	d.addTo(cmd)
 	return cmd
+}
+
+// printWarning prints a warning, if there is one.
+func printWarning(cmd *cobra.Command, text string) {
+	if text != "" {
+		cmd.PrintErrf("warning: %s\n", printable(text))
+	}
 }
 
 // printAction prints an action as it is in a list.

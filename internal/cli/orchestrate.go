@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -161,7 +162,7 @@ func (o *orchestrate) command(argv []string) (*target.Command, error) {
 // loop ticks until ctx ends.
 func (o *orchestrate) loop(ctx context.Context, log *slog.Logger, st store.Store, p place, command *target.Command, argv []string) (err error) {
 	actions, err := action.New(action.Config{
-		Store: st, Rate: o.rate, Slots: o.slots, Drain: o.drain, Retention: o.retention, Logger: log,
+		Store: st, Rate: o.rate, Slots: o.slots, Drain: o.drain, Retention: o.retention, Worker: hostName(), Logger: log,
 		Targets: map[string]action.Definition{
 			commandTarget: {Target: command, Tenants: o.tenants, Timeout: o.timeout, Attempts: o.attempts, Idempotent: o.idempotent},
 		},
@@ -189,6 +190,14 @@ func (o *orchestrate) loop(ctx context.Context, log *slog.Logger, st store.Store
 	}
 	log.Info("the tick loop has stopped")
 	return nil
+}
+
+// hostName is the name under which the loop shows among workers.
+func hostName() string {
+	if name, err := os.Hostname(); err == nil && name != "" {
+		return name
+	}
+	return "abide"
 }
 
 func (o *orchestrate) tell(ctx context.Context, log *slog.Logger, state string) {

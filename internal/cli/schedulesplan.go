@@ -159,6 +159,7 @@ func newSchedulesAdd() *cobra.Command {
 				if err != nil {
 					return err
 				}
+				printWarning(cmd, s.Warning)
 				return d.printSchedule(cmd, s)
 			})
 		},
@@ -185,7 +186,9 @@ func newSchedulesUpdate() *cobra.Command {
 		if err := p.apply(cmd, &s.Plan); err != nil {
 			return action.Schedule{}, err
 		}
-		return actions.UpdateSchedule(ctx, s.Plan, s.Version)
+		s, err = actions.UpdateSchedule(ctx, s.Plan, s.Version)
+		printWarning(cmd, s.Warning)
+		return s, err
 	})
 	p.addTo(cmd)
 	return cmd

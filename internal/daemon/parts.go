@@ -187,7 +187,7 @@ func (p *parts) makeActions(_ context.Context, d *daemon) error {
 	}
 	p.actions, err = action.New(action.Config{
 		Store: d.Store, Targets: targets, Rate: a.TickRate, Slots: a.Slots, Drain: d.cfg.Drain, Output: output,
-		Retention: a.Retention, Logger: d.log, Meter: p.telemetry.Meter(), Clock: d.clock,
+		Retention: a.Retention, Worker: worker(d.cfg), Logger: d.log, Meter: p.telemetry.Meter(), Clock: d.clock,
 	})
 	if err != nil {
 		return err

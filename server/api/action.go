@@ -62,6 +62,7 @@ type Action struct {
 	Headers    map[string]string `json:"headers,omitempty" doc:"Headers of the webhook that were kept."`
 	BodyBytes  int               `json:"body_bytes,omitempty" doc:"The length of the webhook's body."`
 	Version    int64             `json:"version"`
+	Warning    string            `json:"warning,omitempty" doc:"In the answer to who adds it: no live worker serves its target, and it waits until one does."`
 }
 
 // FromAction returns an action for the wire.
@@ -72,7 +73,7 @@ func FromAction(a action.Action) Action {
 		Schedule: a.Schedule, RunAt: a.RunAt, CreatedAt: a.CreatedAt, UpdatedAt: a.UpdatedAt,
 		StartedAt: a.StartedAt, EndedAt: a.EndedAt, RetryAt: a.RetryAt, Attempt: a.Attempt, Idempotent: a.Idempotent,
 		ExitCode: a.Outcome.ExitCode, Duration: Duration(a.Outcome.Duration), Output: a.Outcome.Output, OutputCut: a.Outcome.Cut,
-		Payload: a.Payload, Headers: a.Trigger.Header, BodyBytes: a.Trigger.Size, Version: a.Version,
+		Payload: a.Payload, Headers: a.Trigger.Header, BodyBytes: a.Trigger.Size, Version: a.Version, Warning: a.Warning,
 	}
 }
 
@@ -85,7 +86,7 @@ func (a *Action) Action() action.Action {
 		Schedule: a.Schedule, RunAt: a.RunAt, CreatedAt: a.CreatedAt, UpdatedAt: a.UpdatedAt,
 		StartedAt: a.StartedAt, EndedAt: a.EndedAt, RetryAt: a.RetryAt, Attempt: a.Attempt, Idempotent: a.Idempotent,
 		Outcome: action.Outcome{ExitCode: a.ExitCode, Duration: time.Duration(a.Duration), Output: a.Output, Cut: a.OutputCut},
-		Payload: a.Payload, Version: a.Version,
+		Payload: a.Payload, Version: a.Version, Warning: a.Warning,
 	}
 }
 

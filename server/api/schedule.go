@@ -75,6 +75,7 @@ type Schedule struct {
 	CreatedAt time.Time `json:"created_at"`
 	UpdatedAt time.Time `json:"updated_at"`
 	Version   int64     `json:"version"`
+	Warning   string    `json:"warning,omitempty" doc:"In the answer to who adds or changes it: no live worker serves its target, and its actions wait until one does."`
 }
 
 // FromSchedule returns a schedule for the wire.
@@ -91,7 +92,7 @@ func FromSchedule(s action.Schedule) Schedule {
 	return Schedule{
 		Plan: FromPlan(s.Plan), Status: string(s.Status), Reason: s.Reason, PausedAt: s.PausedAt,
 		Next: next, Last: last, Runs: s.Runs, Current: s.Current, Queued: s.Queued,
-		CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt, Version: s.Version,
+		CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt, Version: s.Version, Warning: s.Warning,
 	}
 }
 
@@ -101,7 +102,7 @@ func (s *Schedule) Schedule() (action.Schedule, error) {
 	return action.Schedule{
 		Plan: plan, Status: action.ScheduleStatus(s.Status), Reason: s.Reason, PausedAt: s.PausedAt,
 		Next: s.Next, Last: s.Last, Runs: s.Runs, Current: s.Current, Queued: s.Queued,
-		CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt, Version: s.Version,
+		CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt, Version: s.Version, Warning: s.Warning,
 	}, err
 }
 

@@ -85,6 +85,7 @@ type actionData struct {
 	HasBody  bool
 	Size     int64 // of the body
 	Body     []byte
+	Unserved bool // no live worker serves the target
 	Verbs    []verbLink
 	Commands []command
 }
@@ -103,6 +104,13 @@ func (s *site) action(r *request) (view, error) {
 		if body, err := s.cfg.Actions.Body(r.ctx(), a.Tenant, a.ID); err == nil {
 			d.HasBody, d.Body = true, body[:min(len(body), maxBodyShown)]
 		}
+	}
+	if a.Status == action.Pending {
+		served, err := s.cfg.Actions.Served(r.ctx(), a.Target)
+		if err != nil {
+			return view{}, err
+		}
+		d.Unserved = !served
 	}
 	base := s.path(d.Path)
 	switch {

@@ -1,0 +1,189 @@
+package action_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/abidehq/abide/action"
+	"github.com/abidehq/abide/internal/roster"
+	"github.com/abidehq/abide/store"
+	"github.com/abidehq/abide/store/storetest"
+)
+
+// without has a service that has another target than the one that is gone.
+func without(c *action.Config) {
+	c.Targets = map[string]action.Definition{"other": {Target: c.Targets["do"].Target}}
+}
+
+// abandoned returns a store with actions that were running when their process died: one that
+// is idempotent, one that is not, one whose target is declared so, and a webhook.
+func abandoned(t *testing.T) (store.Store, map[string]action.Action) {
+	t.Helper()
+	j := newJournal(t)
+	r := newRig(t)
+	faulty := storetest.NewFaulty(r.store, nil)
+	first := newRigOn(t, faulty, j, func(c *action.Config) {
+		c.Targets["sure"] = action.Definition{Target: c.Targets["do"].Target, Idempotent: true}
+	})
+	all := map[string]action.Action{
+		"plain":      first.add(action.Request{ID: "plain"}),
+		"idempotent": first.add(action.Request{ID: "idempotent", Idempotent: true}),
+		"sure":       first.add(action.Request{ID: "sure", Target: "sure"}),
+		"webhook":    first.receive("body", "webhook"),
+		"pending":    first.add(action.Request{ID: "pending", Delay: time.Second}),
+	}
+	j.will(func(ctx context.Context, _ action.Run) (action.Outcome, error) {
+		<-ctx.Done()
+		return action.Outcome{}, ctx.Err()
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- first.Run(ctx) }()
+	synctest.Wait()
+	wantEqual(t, "actions that run", len(j.all()), 4)
+	faulty.Kill()
+	t.Cleanup(func() { cancel(); <-done })
+	return r.store, all
+}
+
+// TestActionsOfAMissingTargetAreEnded: they were running when their process died, and nobody has
+// their target any more.
+func TestActionsOfAMissingTargetAreEnded(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s, all := abandoned(t)
+		j := newJournal(t)
+		r := newRigOn(t, s, j, without)
+		r.run()
+		pass(2 * time.Minute) // until the leases have ended, and a sweep
+		r.wantStatus("plain", action.Failed, "recovered from restart")
+		r.wantStatus(all["webhook"].ID, action.Failed, "recovered from restart")
+		r.wantBody(all["webhook"].ID, "body")
+		for _, id := range []string{"idempotent", "sure"} {
+			if got := r.get(id); got.Status != action.Pending || got.Attempt != 1 || got.Reason != "recovered from restart" {
+				t.Errorf("%s is %s after %d runs: %q", id, got.Status, got.Attempt, got.Reason)
+			}
+		}
+		wantEqual(t, "runs of what only waits", r.get("pending").Attempt, 0)
+		j.wantIDs()
+
+		// A process that has the targets again does what is left.
+		again := newRigOn(t, s, j, func(c *action.Config) { c.Targets["sure"] = c.Targets["do"] })
+		again.run()
+		pass(rate)
+		for _, id := range []string{"idempotent", "sure", "pending"} {
+			again.wantStatus(id, action.Completed, "")
+		}
+		wantEqual(t, "attempts", again.get("idempotent").Attempt, 2)
+	})
+}
+
+// TestActionsOfLiveWorkersAreLeftAlone: what another process runs, or will take over itself, is
+// not ended by one that does not have the target.
+func TestActionsOfLiveWorkersAreLeftAlone(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		release := make(chan struct{})
+		first := newRig(t) // it does not show, so that nobody but the lease protects its action
+		first.will(blocks(release))
+		first.add(action.Request{ID: "a"})
+		first.run()
+		other := newRigOn(t, first.store, newJournal(t), without)
+		other.run()
+		pass(10 * time.Minute)
+		first.wantStatus("a", action.Running, "")
+		close(release)
+		pass(0)
+		first.wantStatus("a", action.Completed, "")
+	})
+	t.Run("that show", func(t *testing.T) {
+		bubble(t, func(t *testing.T) {
+			s, _ := abandoned(t)
+			w := roster.Worker{ID: "w", Name: "w", Targets: []string{"do", "sure"}}
+			r := newRigOn(t, s, newJournal(t), without)
+			r.run()
+			for range 10 {
+				w.SeenAt = time.Now()
+				if err := s.Commit(t.Context(), &store.Tx{PutRecords: []store.PutRecord{w.Put()}}); err != nil {
+					t.Fatal(err)
+				}
+				pass(roster.Every)
+			}
+			r.wantStatus("plain", action.Running, "") // until that one takes it over
+			pass(10 * time.Minute)
+			r.wantStatus("plain", action.Failed, "recovered from restart")
+		})
+	})
+}
+
+// TestUnservedTargetsAreSeen: who adds something for a target that no live worker serves is told,
+// and the log says it once, at the start and when it happens.
+func TestUnservedTargetsAreSeen(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var log bytes.Buffer
+		logged := func(c *action.Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) }
+		warned := func(what string, want int) {
+			t.Helper()
+			if n := strings.Count(log.String(), `msg="no live worker serves target"`); n != want {
+				t.Errorf("%s: the log says %d times that a target is not served, want %d:\n%s", what, n, want, log.String())
+			}
+		}
+		r := newRig(t, logged)
+		const text = `no live worker serves target "else"; it waits until one does`
+		if a := r.add(action.Request{}); a.Warning != "" {
+			t.Errorf("an action for a target of the service has the warning %q", a.Warning)
+		}
+		a := r.add(action.Request{ID: "a", Target: "else", Delay: time.Hour})
+		wantEqual(t, "warning", a.Warning, text)
+		a, _, _ = r.Add(t.Context(), fill(action.Request{ID: "a", Target: "else"}))
+		wantEqual(t, "warning the second time", a.Warning, text)
+		wantEqual(t, "warning that is kept", r.get("a").Warning, "")
+		plan := action.Plan{Tenant: "acme", ID: "s", Slug: "app", Target: "else", Every: time.Hour, From: r.at(time.Hour)}
+		sch, err := r.AddSchedule(t.Context(), plan)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantEqual(t, "warning of a schedule", sch.Warning, text)
+		plan.Target = "third"
+		if sch, err = r.UpdateSchedule(t.Context(), plan, 0); err != nil {
+			t.Fatal(err)
+		}
+		wantEqual(t, "warning of a schedule that is changed", sch.Warning, strings.Replace(text, "else", "third", 1))
+		warned("when they are added", 2)
+
+		log.Reset() // another process
+		second := newRigOn(t, r.store, newJournal(t), logged)
+		second.run()
+		warned("at the start", 2)
+		if !strings.Contains(log.String(), "target=else actions=1 schedules=0") || !strings.Contains(log.String(), "target=third actions=0 schedules=1") {
+			t.Errorf("the log does not say what waits:\n%s", log.String())
+		}
+		pass(30 * time.Minute)
+		warned("later", 2)
+		served, err := second.Served(t.Context(), "else")
+		if err != nil || served {
+			t.Errorf("Served: %v, %v", served, err)
+		}
+
+		// A worker that shows serves it.
+		third := newRigOn(t, r.store, newJournal(t), func(c *action.Config) {
+			c.Worker = "third"
+			c.Targets = map[string]action.Definition{"else": {Target: c.Targets["do"].Target}}
+		})
+		stop := third.run()
+		pass(2 * time.Minute)
+		if a := r.add(action.Request{ID: "b", Target: "else", Delay: time.Hour}); a.Warning != "" {
+			t.Errorf("the warning is %q although a worker serves it", a.Warning)
+		}
+		if !strings.Contains(log.String(), "target=else") || strings.Count(log.String(), `msg="target is served again, or nothing waits for it"`) != 1 {
+			t.Errorf("the log does not say that it is served again:\n%s", log.String())
+		}
+		stop()
+		pass(time.Minute)
+		a = r.add(action.Request{ID: "c", Target: "else", Delay: time.Hour})
+		wantEqual(t, "warning when the worker has ended", a.Warning, text)
+	})
+}

@@ -3,6 +3,7 @@ package timer
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -208,6 +209,7 @@ func (sh *shot) hand() outbox.Handed {
 func (s *Service) fired(ctx context.Context, shots []*shot) {
 	n := 0
 	freed := tally{}
+	debug := s.log.Enabled(ctx, slog.LevelDebug)
 	for _, sh := range shots {
 		if sh.err != nil {
 			s.log.Error("a message that is not a timer's is in quarantine", "tenant", sh.m.Key.Tenant, "key", sh.m.Key.Name, "error", sh.err)
@@ -219,7 +221,11 @@ func (s *Service) fired(ctx context.Context, shots []*shot) {
 		n++
 		freed[sh.timer.Tenant]++
 		// VisibleAt is when it was due, or when it was put if it was due by then.
-		s.meters.lateness.Record(ctx, sh.timer.FiredAt.Sub(sh.m.VisibleAt).Seconds())
+		late := sh.timer.FiredAt.Sub(sh.m.VisibleAt)
+		s.meters.lateness.Record(ctx, late.Seconds())
+		if debug {
+			s.log.Debug("timer fired", "tenant", sh.timer.Tenant, "key", sh.timer.Key, "due", sh.timer.DueAt, "lateness", late, "envelope", sh.timer.EnvelopeID)
+		}
 	}
 	s.meters.fired.Add(ctx, int64(n))
 	for tenant, n := range freed {

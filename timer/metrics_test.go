@@ -2,8 +2,10 @@ package timer_test
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -238,6 +240,25 @@ func TestEveryMetricIsScraped(t *testing.T) {
 		}
 		if n := strings.Count(text, "# TYPE abide_"); n > len(meter.All()) {
 			t.Errorf("%d metrics are scraped, and there are %d", n, len(meter.All()))
+		}
+	})
+}
+
+// TestTheLogHasEachTimerThatFires at level debug, with how late it was.
+func TestTheLogHasEachTimerThatFires(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var log bytes.Buffer
+		r := newRig(t, func(c *timer.Config) {
+			c.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+		})
+		r.schedule(timer.Request{Key: "k", Delay: time.Minute})
+		r.pass(time.Hour)
+		r.run()
+		r.pass(0)
+		for _, words := range []string{`level=DEBUG msg="timer fired" tenant=acme key=k`, "lateness=59m0s", "envelope=" + r.get("k").EnvelopeID} {
+			if strings.Count(log.String(), words) != 1 {
+				t.Errorf("the log does not say %q once:\n%s", words, log.String())
+			}
 		}
 	})
 }

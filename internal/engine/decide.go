@@ -24,10 +24,12 @@ func (t *turn) decide(e *history.Event) error {
 		t.dropTask(e.Ref)
 		t.tx.Delete = append(t.tx.Delete, store.MessageRef{Key: t.claim.Key, ID: messageID(prefixDeadline, info.run, e.Ref)})
 	case history.TimerCreated:
+		t.timersSet++
 		t.putTimer(e.ID, e.At, false)
 	case history.TimerMoved:
 		t.putTimer(e.Ref, e.At, true)
 	case history.TimerCancelled:
+		t.timersCancelled++
 		t.dropTimer(e.Ref)
 	case history.ChildStarted, history.DetachedStarted:
 		t.putChild(e)
@@ -116,6 +118,7 @@ func (t *turn) putTimer(id int32, at time.Time, moved bool) {
 		events: []history.Event{{Kind: history.TimerFired, Ref: id}},
 	}, at)
 	if moved {
+		t.timersMoved++
 		t.tx.Retime = append(t.tx.Retime, store.Retime{Ref: store.MessageRef{Key: t.claim.Key, ID: name}, VisibleAt: at})
 	}
 }

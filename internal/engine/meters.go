@@ -21,6 +21,8 @@ type meters struct {
 	long                                        metric.Int64Counter
 	replays, stale, unawaited, lost             metric.Int64Counter
 	activitiesEnded, failures                   metric.Int64Counter
+	timersSet, timersFired                      metric.Int64Counter
+	timersMoved, timersCancelled                metric.Int64Counter
 	lateness, turns, activities                 metric.Float64Histogram
 
 	cached, turning, acting            metric.Float64ObservableGauge
@@ -71,6 +73,10 @@ func newMeters(p metric.MeterProvider, activities map[string]Activity) (*meters,
 		expired:         set.Counter(meter.InstancesExpired),
 		cached:          set.Gauge(meter.InstancesCached),
 		lateness:        set.Seconds(meter.InstanceLateness),
+		timersSet:       set.Counter(meter.InstanceTimersScheduled),
+		timersFired:     set.Counter(meter.InstanceTimersFired),
+		timersMoved:     set.Counter(meter.InstanceTimersMoved),
+		timersCancelled: set.Counter(meter.InstanceTimersCancelled),
 		turns:           set.Seconds(meter.TurnDuration),
 		replays:         set.Counter(meter.TurnReplays),
 		turning:         set.Gauge(meter.TurnsRunning),
@@ -119,8 +125,16 @@ func (m *meters) committed(t *turn) {
 	if t.expires {
 		m.expired.Add(ctx, 1)
 	}
-	for _, late := range t.late {
-		m.lateness.Record(t.ctx, late.Seconds())
+	for _, f := range t.fired {
+		m.lateness.Record(t.ctx, f.late.Seconds())
+	}
+	for _, c := range [...]struct {
+		counter metric.Int64Counter
+		n       int64
+	}{{m.timersSet, t.timersSet}, {m.timersFired, int64(len(t.fired))}, {m.timersMoved, t.timersMoved}, {m.timersCancelled, t.timersCancelled}} {
+		if c.n > 0 {
+			c.counter.Add(ctx, c.n)
+		}
 	}
 }
 

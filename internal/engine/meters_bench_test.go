@@ -25,7 +25,7 @@ func TestToMeasureAllocatesNothing(t *testing.T) {
 		}
 		e := &Engine{meters: m}
 		turn := &turn{e: e, ctx: t.Context(), starts: true, ends: true, expires: true, in: &instance{info: Info{Status: Completed}}}
-		turn.late = append(turn.lateRoom[:0], time.Second, time.Minute)
+		turn.fired = append(turn.firedRoom[:0], firing{late: time.Second}, firing{late: time.Minute})
 		task := &Task{e: e, Name: "charge", ctx: t.Context(), called: true}
 		again := failure("no money")
 		measure := func() {

@@ -1,9 +1,11 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -109,7 +111,7 @@ func TestMetricsAreWhatHappened(t *testing.T) {
 		m.pass(2 * time.Second)
 		m.wantAll(map[string]float64{
 			"instance.started": 2, "instance.continued": 1, "instance.ended{status=failed}": 1, "instance.ended{status=completed}": 1,
-			"instance.timer.lateness": 1, "turn.duration": 9,
+			"instance.timer.lateness": 1, "instance.timer.scheduled": 1, "instance.timer.fired": 1, "turn.duration": 9,
 			"activity.duration{activity=charge}": 2, "activity.duration{activity=charge} sum": 6, "activity.failures{activity=charge}": 1,
 			"activity.duration{activity=mail}": 3, "activity.duration{activity=mail} sum": 30,
 			"activity.ended{outcome=completed}": 4,
@@ -118,7 +120,7 @@ func TestMetricsAreWhatHappened(t *testing.T) {
 		m.pass(DefaultRetention)
 		m.wantAll(map[string]float64{
 			"instance.started": 2, "instance.continued": 1, "instance.ended{status=failed}": 1, "instance.ended{status=completed}": 1,
-			"instance.timer.lateness": 1, "instance.expired": 2, "turn.duration": 11,
+			"instance.timer.lateness": 1, "instance.timer.scheduled": 1, "instance.timer.fired": 1, "instance.expired": 2, "turn.duration": 11,
 			"activity.duration{activity=charge}": 2, "activity.duration{activity=charge} sum": 6, "activity.failures{activity=charge}": 1,
 			"activity.duration{activity=mail}": 3, "activity.duration{activity=mail} sum": 30,
 			"activity.ended{outcome=completed}": 4,
@@ -157,7 +159,7 @@ func TestMetricsOfTrouble(t *testing.T) {
 		m.must(m.Raise(m.Context(), Raise{Ref: Ref{ID: "fails"}, Name: "go"}))
 		m.pass(time.Second)
 		m.wantAll(map[string]float64{
-			"instance.started": 3, "instance.stalled": 1, "instance.cached": 2, "instance.ended{status=failed}": 1,
+			"instance.started": 3, "instance.stalled": 1, "instance.cached": 2, "instance.ended{status=failed}": 1, "instance.timer.scheduled": 1,
 			"turn.duration": 7, "turn.duration sum": 0, "activity.duration{activity=no}": 1, "activity.duration{activity=no} sum": 0,
 			"activity.failures{activity=no}": 1, "activity.ended{outcome=failed}": 1, "event.unawaited": 1, "message.stale": 1,
 			"queue.pending{queue=turns}": 4, // a timer, what parks the stalled one and its start, and one that will expire
@@ -386,5 +388,47 @@ func TestATurnThatIsUnderWayShows(t *testing.T) {
 		m.result("a")
 		want(r, "turns under way", m.read()["turn.running"], 0)
 		want(r, "time that they took", m.read()["turn.duration sum"], 60)
+	})
+}
+
+// TestMetricsAndLogOfTimers: what orchestrations do with timers is counted, and each that fires
+// is in the log, with its name and how late it was.
+func TestMetricsAndLogOfTimers(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		var log bytes.Buffer
+		m := newMeasured(r)
+		m.flow("timers", func(c *replay.Context, _ []byte) replay.Outcome {
+			window := c.Timer("window", c.Now().Add(time.Hour))
+			spare := c.Timer("", c.Now().Add(time.Hour))
+			sleep(c, time.Minute)
+			c.Move(window, c.Now().Add(2*time.Hour))
+			c.Cancel(spare)
+			c.Wait(window)
+			return done("")
+		})
+		m.serve(m.configure, func(c *Config) {
+			c.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+		})
+		m.begin("a", "timers", "")
+		m.pass(2 * time.Minute)
+		m.must(m.MoveTimer(m.Context(), Ref{ID: "a"}, "window", time.Now().Add(time.Hour)))
+		m.result("a")
+		got := m.read()
+		for name, want := range map[string]float64{
+			"instance.timer.scheduled": 3, "instance.timer.fired": 2, "instance.timer.moved": 2, "instance.timer.cancelled": 1,
+			"instance.timer.lateness": 2,
+		} {
+			if got[name] != want {
+				m.Errorf("%s is %v, want %v", name, got[name], want)
+			}
+		}
+		if n := strings.Count(log.String(), `level=DEBUG msg="timer fired"`); n != 2 {
+			m.Errorf("the log has %d timers, want 2:\n%s", n, log.String())
+		}
+		for _, words := range []string{"timer=window", "lateness=0s", "due="} {
+			if !strings.Contains(log.String(), words) {
+				m.Errorf("the log does not say %q:\n%s", words, log.String())
+			}
+		}
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -56,15 +57,24 @@ type turn struct {
 	starts    bool // the instance: its code begins, or goes on with the history of another one
 	ends      bool
 	expires   bool
-	cancelled []store.Key      // of tasks that were taken back
-	late      []time.Duration  // by which timers were late that fired
-	lateRoom  [2]time.Duration // for those
+	cancelled []store.Key // of tasks that were taken back
+	fired     []firing    // timers
+	firedRoom [2]firing   // for those
+
+	timersSet, timersMoved, timersCancelled int64
 
 	steps stepContext
 
 	span   trace.Span // nil if there is no tracer
 	traced bool       // it has been begun
 	rooted bool       // the instance has no other
+}
+
+// firing is a timer that fired. It was due at a time, and late by so much.
+type firing struct {
+	name string
+	at   time.Time
+	late time.Duration
 }
 
 // committed does what is to be done when the turn is durable.
@@ -83,6 +93,11 @@ func (t *turn) committed() {
 		e.meters.long.Add(t.ctx, 1)
 	}
 	e.meters.committed(t)
+	if len(t.fired) > 0 && e.log.Enabled(t.ctx, slog.LevelDebug) {
+		for _, f := range t.fired {
+			e.log.Debug("timer fired", t.about(), "timer", f.name, "due", f.at, "lateness", f.late)
+		}
+	}
 	t.endSpan()
 	for _, key := range t.cancelled {
 		e.keeper.cancelled(key)
@@ -101,7 +116,7 @@ type message struct {
 // turn works on a claim of an instance.
 func (e *Engine) turn(c *store.Claim) {
 	t := &turn{e: e, claim: c, started: e.clock.Now()}
-	t.late = t.lateRoom[:0]
+	t.fired = t.firedRoom[:0]
 	t.ctx, t.stop = context.WithCancelCause(e.working)
 	t.hold = hold{lease: c.Lease(), holder: t}
 	e.keeper.add(&t.hold)

@@ -10,16 +10,22 @@ var (
 	InstancesExpired   = counter("abide.instance.expired", "", "Ended instances that were deleted after their retention.")
 	InstancesCached    = gauge("abide.instance.cached", "", "Waiting instances whose code is in memory, in this process.")
 	InstanceLateness   = seconds("abide.instance.timer.lateness", "", "How long after it was due a timer of an orchestration reached its code; of one that was due when it was set, after that. It counts the time for which the instance was suspended or stalled.")
-	TurnDuration       = seconds("abide.turn.duration", "", "How long a turn took that was committed, with its commit.")
-	TurnReplays        = counter("abide.turn.replays", "", "Turns that replayed history, because the code was not in memory.")
-	TurnsRunning       = gauge("abide.turn.running", "", "Turns that are under way now, in this process.")
-	ActivityDuration   = seconds("abide.activity.duration", "activity", "How long an attempt at an activity took, whether or not it failed.")
-	ActivitiesEnded    = counter("abide.activity.ended", "outcome", "Activities that ended, by outcome: completed, or failed for good.")
-	ActivityFailures   = counter("abide.activity.failures", "activity", "Attempts at activities that failed, whether or not they are repeated.")
-	ActivitiesRunning  = gauge("abide.activity.running", "", "Activities that are under way now, in this process.")
-	MessagesStale      = counter("abide.message.stale", "", "Messages to instances that came too late or twice, and were acknowledged without being appended.")
-	EventsUnawaited    = counter("abide.event.unawaited", "", "Events that were dropped because nobody waited for them, as their sender asked for.")
-	ClaimsLost         = counter("abide.claim.lost", "queue", "Claims that were lost or had a conflict, by queue: the work is done by somebody else, or once more.")
+
+	InstanceTimersScheduled = counter("abide.instance.timer.scheduled", "", "Timers that orchestrations set, those of timeouts included.")
+	InstanceTimersFired     = counter("abide.instance.timer.fired", "", "Timers of orchestrations that fired.")
+	InstanceTimersMoved     = counter("abide.instance.timer.moved", "", "Timers of orchestrations that were given another time, by their code or from outside.")
+	InstanceTimersCancelled = counter("abide.instance.timer.cancelled", "", "Timers of orchestrations that their code cancelled; those of instances that end are not counted.")
+
+	TurnDuration      = seconds("abide.turn.duration", "", "How long a turn took that was committed, with its commit.")
+	TurnReplays       = counter("abide.turn.replays", "", "Turns that replayed history, because the code was not in memory.")
+	TurnsRunning      = gauge("abide.turn.running", "", "Turns that are under way now, in this process.")
+	ActivityDuration  = seconds("abide.activity.duration", "activity", "How long an attempt at an activity took, whether or not it failed.")
+	ActivitiesEnded   = counter("abide.activity.ended", "outcome", "Activities that ended, by outcome: completed, or failed for good.")
+	ActivityFailures  = counter("abide.activity.failures", "activity", "Attempts at activities that failed, whether or not they are repeated.")
+	ActivitiesRunning = gauge("abide.activity.running", "", "Activities that are under way now, in this process.")
+	MessagesStale     = counter("abide.message.stale", "", "Messages to instances that came too late or twice, and were acknowledged without being appended.")
+	EventsUnawaited   = counter("abide.event.unawaited", "", "Events that were dropped because nobody waited for them, as their sender asked for.")
+	ClaimsLost        = counter("abide.claim.lost", "queue", "Claims that were lost or had a conflict, by queue: the work is done by somebody else, or once more.")
 )
 
 // The queues of the store.
@@ -80,6 +86,7 @@ var (
 func All() []Metric {
 	return []Metric{
 		InstancesStarted, InstancesContinued, InstancesEnded, InstancesStalled, InstancesLong, InstancesExpired, InstancesCached, InstanceLateness,
+		InstanceTimersScheduled, InstanceTimersFired, InstanceTimersMoved, InstanceTimersCancelled,
 		TurnDuration, TurnReplays, TurnsRunning,
 		ActivityDuration, ActivitiesEnded, ActivityFailures, ActivitiesRunning,
 		MessagesStale, EventsUnawaited, ClaimsLost,

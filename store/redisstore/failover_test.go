@@ -109,32 +109,3 @@ func TestACommitThatTooFewReplicasHaveIsNotAcknowledged(t *testing.T) {
 		t.Errorf("it is done all the same: %v", err)
 	}
 }
-
-// TestABusyServerIsWaitedFor commits while another client's script keeps the server busy, with
-// and without replicas to wait for.
-func TestABusyServerIsWaitedFor(t *testing.T) {
-	t.Parallel()
-	master, _ := pair(t)
-	must(t, master, "CONFIG", "SET", "busy-reply-threshold", "1")
-	for replicas := range 2 {
-		s := open(t, Options{Addresses: []string{master.Addr}, Replicas: replicas})
-		put(t, s, message("turns", "order-1", "a")) // so that the server has the scripts
-		ended := make(chan error, 1)
-		go func() { ended <- do(t, master, "EVAL", "while true do end", "0").Error() }()
-		eventually(t, "the server is busy", func() bool { return errorKind(do(t, master, "PING").Error()) == "BUSY" })
-		committed := make(chan error, 1)
-		go func() {
-			committed <- s.Commit(context.Background(), &store.Tx{Put: []store.Message{message("turns", "order-2", "b")}})
-		}()
-		for range 50 { // meanwhile the commit is refused
-			if kind := errorKind(do(t, master, "PING").Error()); kind != "BUSY" {
-				t.Fatalf("the server says %q", kind)
-			}
-		}
-		must(t, master, "SCRIPT", "KILL")
-		if err := <-committed; err != nil {
-			t.Errorf("with %d replicas: %v", replicas, err)
-		}
-		<-ended
-	}
-}

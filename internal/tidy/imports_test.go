@@ -57,6 +57,7 @@ var layers = []layer{
 	{path: "internal/sweep", imports: []string{"store"}, tests: []string{"store/..."}},
 	{path: "internal/lease", imports: []string{"internal/base", "store"}, tests: []string{"store/..."}},
 	{path: "internal/roster", imports: []string{"internal/base", "internal/wire", "store"}},
+	{path: "internal/outage", imports: []string{"internal/base", "store"}, tests: []string{"store/..."}},
 
 	{path: "bus", tests: []string{"bus/bustest"}, alone: true},
 	{path: "bus/bustest/...", imports: []string{"bus", "internal/base"}},
@@ -70,12 +71,12 @@ var layers = []layer{
 
 	{
 		path:    "bus/outbox",
-		imports: []string{"bus", "internal/base", "internal/lease", "internal/meter", "internal/wire", "store"},
+		imports: []string{"bus", "internal/base", "internal/lease", "internal/meter", "internal/outage", "internal/wire", "store"},
 		tests:   []string{"internal/teststore", "store/..."},
 	},
 	{
 		path:    "timer",
-		imports: []string{"bus", "bus/outbox", "internal/base", "internal/meter", "internal/sweep", "internal/wire", "store"},
+		imports: []string{"bus", "bus/outbox", "internal/base", "internal/meter", "internal/outage", "internal/sweep", "internal/wire", "store"},
 		tests:   []string{"bus/...", "internal/testenv", "internal/teststore", "store/..."},
 	},
 
@@ -84,7 +85,7 @@ var layers = []layer{
 	{
 		path: "internal/engine",
 		imports: []string{
-			"internal/base", "internal/history", "internal/lease", "internal/meter", "internal/replay", "internal/roster", "internal/wire", "store",
+			"internal/base", "internal/history", "internal/lease", "internal/meter", "internal/outage", "internal/replay", "internal/roster", "internal/wire", "store",
 		},
 		tests: []string{"internal/teststore", "store/..."},
 	},
@@ -103,7 +104,7 @@ var layers = []layer{
 	{
 		path: "action",
 		imports: []string{
-			"action/tick", "bus", "internal/base", "internal/cron", "internal/lease", "internal/meter", "internal/roster",
+			"action/tick", "bus", "internal/base", "internal/cron", "internal/lease", "internal/meter", "internal/outage", "internal/roster",
 			"internal/sweep", "internal/wire", "store",
 		},
 		tests: []string{"internal/testenv", "internal/teststore", "store/..."},
@@ -121,7 +122,7 @@ var layers = []layer{
 
 	{
 		path:    "internal/operation",
-		imports: []string{".", "internal/base", "internal/lease", "internal/sweep", "internal/wire", "store"},
+		imports: []string{".", "internal/base", "internal/lease", "internal/outage", "internal/sweep", "internal/wire", "store"},
 		tests:   []string{"internal/testenv", "internal/teststore", "store/..."},
 	},
 	{path: "internal/telemetry", imports: []string{"internal/base", "internal/meter"}},

@@ -132,7 +132,9 @@ func ActivityOf(ctx context.Context) (ActivityInfo, bool) {
 
 // Heartbeat says that the activity is alive, and keeps details for the next attempt,
 // should this one fail; nil keeps those that there are. It returns an error if nobody
-// waits for the result any more: then the activity should return.
+// waits for the result any more: then the activity should return. It returns an error that
+// matches [ErrInvalid] if the details cannot be encoded or are too large. A store that cannot
+// be reached is not an error: the details are kept with a later heartbeat.
 //
 // It is not needed to be cancelled: ctx ends when it is.
 func Heartbeat(ctx context.Context, details any) error {

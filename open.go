@@ -266,6 +266,16 @@ func (e *Engine) Shutdown(ctx context.Context) error {
 	return errors.Join(e.e.Close(ctx), e.close())
 }
 
+// Done is closed when the engine serves nothing any more: it was closed, or its store has
+// failed. See [Engine.Err] for which.
+func (e *Engine) Done() <-chan struct{} { return e.e.Done() }
+
+// Err returns nil while the engine serves and after it was closed. After its store has failed,
+// such as by a disk that does not sync, it returns an error that matches [store.ErrFailed]: the
+// engine claims nothing any more, and the program should end, so that another process opens
+// the store again.
+func (e *Engine) Err() error { return e.e.Err() }
+
 // Store returns the store that the engine works on: the one that was given to [New], or
 // that [Open] has opened. What is committed to it directly is not among the engine's
 // [Engine.Changes].

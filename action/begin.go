@@ -120,7 +120,7 @@ func (s *Service) dispatch(ctx context.Context, tasks []*task) {
 		}
 		gone, err := s.store.Renew(context.WithoutCancel(ctx), s.cfg.Lease, leases)
 		if err != nil {
-			s.log.Error("cannot make sure that actions are still ours, they are not run", "actions", len(tasks), "error", err)
+			s.log.Debug("leases of actions not renewed, claims released", "actions", len(tasks), "error", err)
 			gone = leases
 		}
 		for _, l := range gone {
@@ -199,7 +199,7 @@ func (s *Service) drop(ctx context.Context, t *task) {
 	defer s.giveSlots(1)
 	err := s.store.Commit(ctx, &store.Tx{Finish: []store.Finish{{Lease: t.claim.Lease()}}})
 	if err != nil {
-		s.log.Warn("cannot drop a message of an action", "key", t.claim.Key, "error", err)
+		s.log.Debug("message of an action not dropped", "key", t.claim.Key, "error", err)
 	}
 }
 
@@ -213,7 +213,7 @@ func (s *Service) discard(ctx context.Context, t *task, why error) {
 		Finish: []store.Finish{{Lease: t.claim.Lease()}}, PutRecords: []store.PutRecord{q},
 	})
 	if err != nil {
-		s.log.Error("cannot put a message into quarantine", "key", t.claim.Key, "error", err)
+		s.log.Debug("message not quarantined, trying again", "key", t.claim.Key, "error", err)
 	}
 }
 

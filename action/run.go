@@ -26,7 +26,7 @@ func (s *Service) run(t *task) {
 	defer cancel(nil)
 	timeout := s.clock.AfterFunc(d.Timeout, func() { cancel(fmt.Errorf("%w after %v", ErrTimeout, d.Timeout)) })
 	defer timeout()
-	s.keeper.Keep(t.claim.Lease(), func() { cancel(ErrCancelled) })
+	s.keeper.Keep(t.claim, func() { cancel(ErrCancelled) })
 	defer s.keeper.Drop(t.claim.Lease()) // not before it is settled
 	s.meters.started(ctx, &t.a)
 	began := s.clock.Now()

@@ -15,6 +15,7 @@ import (
 	"github.com/abidehq/abide/action/tick"
 	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/internal/lease"
+	"github.com/abidehq/abide/internal/outage"
 	"github.com/abidehq/abide/store"
 )
 
@@ -97,10 +98,11 @@ func New(cfg Config) (*Service, error) {
 	if err := cfg.setDefaults(); err != nil {
 		return nil, err
 	}
+	cfg.Store = outage.Watch(outage.Config{Store: cfg.Store, Clock: cfg.Clock, Logger: cfg.Logger, Part: "actions"})
 	s := &Service{
 		cfg: cfg, store: cfg.Store, log: cfg.Logger, clock: cfg.Clock,
 		time:    base.NewRemote(cfg.Clock, cfg.Logger, storeTime(cfg.Store)),
-		keeper:  lease.NewKeeper(cfg.Store, cfg.Clock, cfg.Logger, cfg.Lease),
+		keeper:  lease.NewKeeper(lease.Config{Store: cfg.Store, Clock: cfg.Clock, Logger: cfg.Logger, Lease: cfg.Lease}),
 		targets: slices.Sorted(maps.Keys(cfg.Targets)),
 		slots:   make(chan struct{}, cfg.Slots),
 

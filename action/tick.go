@@ -51,7 +51,7 @@ func (s *Service) tickOnce(ctx context.Context) {
 	case errors.Is(err, store.ErrClosed), errors.Is(err, store.ErrFailed):
 		s.fail(err)
 	case err != nil:
-		s.log.Error("a tick went wrong, the next one tries again", "error", err)
+		s.log.Debug("tick failed, the next one tries again", "error", err)
 	}
 }
 
@@ -154,7 +154,7 @@ func (s *Service) sweepAll(ctx context.Context) {
 			s.log.Error("search for unserved targets failed", "error", err)
 		}
 		if n, err := s.sweep(ctx); err != nil && ctx.Err() == nil {
-			s.log.Error("cannot remove actions whose retention is over", "error", err)
+			s.log.Debug("sweep of actions failed", "error", err)
 		} else if n > 0 {
 			s.log.Debug("removed actions whose retention is over", "actions", n)
 		}

@@ -203,7 +203,7 @@ func (s *Service) applyAll(ctx context.Context) error {
 			err = errors.Join(err, s.redriven(ctx, &claims[i]))
 		}
 		if err != nil {
-			s.log.Error("cannot apply commands", "error", err)
+			s.log.Debug("commands not applied, trying again", "error", err)
 			_ = trouble.Sleep(ctx)
 			continue
 		}

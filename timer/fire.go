@@ -63,7 +63,7 @@ func (s *Service) fireAll(ctx context.Context, relay *outbox.Relay) error {
 		case errors.Is(err, store.ErrClosed), errors.Is(err, store.ErrFailed):
 			return err
 		case err != nil:
-			s.log.Error("cannot claim timers", "error", err)
+			// The store's outage is logged once.
 		default:
 			err = s.fire(ctx, relay, claims)
 		}
@@ -113,7 +113,7 @@ func (s *Service) fire(ctx context.Context, relay *outbox.Relay, claims []store.
 		case errors.Is(err, store.ErrTooLarge) && len(shots) > 1:
 		default:
 			trouble = err
-			s.log.Error("cannot fire timers, they are tried again", "timers", len(shots), "tenant", shots[0].timer.Tenant, "key", shots[0].timer.Key, "error", err)
+			s.log.Debug("timers not fired, claims released", "timers", len(shots), "tenant", shots[0].timer.Tenant, "key", shots[0].timer.Key, "error", err)
 			s.giveBack(ctx, shots)
 		}
 		return err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/abidehq/abide/bus/outbox"
 	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/outage"
 	"github.com/abidehq/abide/store"
 )
 
@@ -80,6 +81,7 @@ func New(cfg Config) (*Service, error) {
 	if err := cfg.setDefaults(); err != nil {
 		return nil, err
 	}
+	cfg.Store = outage.Watch(outage.Config{Store: cfg.Store, Clock: cfg.Clock, Logger: cfg.Logger, Part: "timers"})
 	s := &Service{cfg: cfg, store: cfg.Store, log: cfg.Logger, clock: cfg.Clock}
 	s.time = base.NewRemote(cfg.Clock, cfg.Logger, func(ctx context.Context) (time.Time, error) {
 		stats, err := cfg.Store.Stats(ctx)

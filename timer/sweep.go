@@ -27,7 +27,7 @@ func (s *Service) sweepAll(ctx context.Context) error {
 		case errors.Is(err, store.ErrClosed), errors.Is(err, store.ErrFailed):
 			return err
 		case err != nil:
-			s.log.Error("cannot remove timers whose retention is over", "error", err)
+			s.log.Debug("sweep of timers failed", "error", err)
 		}
 		_ = base.Sleep(ctx, s.clock, sweepEvery)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/abidehq/abide/bus"
 	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/internal/lease"
+	"github.com/abidehq/abide/internal/outage"
 	"github.com/abidehq/abide/store"
 )
 
@@ -99,13 +100,14 @@ func New(cfg Config) (*Relay, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
+	cfg.Store = outage.Watch(outage.Config{Store: cfg.Store, Clock: cfg.Clock, Logger: cfg.Logger, Part: "outbox"})
 	meters, err := newMeters(cfg.Meter)
 	if err != nil {
 		return nil, err
 	}
 	r := &Relay{
 		cfg: cfg, log: cfg.Logger, clock: cfg.Clock, meters: meters,
-		keeper:     lease.NewKeeper(cfg.Store, cfg.Clock, cfg.Logger, cfg.Lease),
+		keeper:     lease.NewKeeper(lease.Config{Store: cfg.Store, Clock: cfg.Clock, Logger: cfg.Logger, Lease: cfg.Lease}),
 		publishers: map[string]*publisher{},
 	}
 	for i := range cfg.Sinks {
@@ -198,7 +200,6 @@ func (p *publisher) serve(claiming, work context.Context) error {
 		case errors.Is(err, store.ErrClosed), errors.Is(err, store.ErrFailed):
 			return err
 		case err != nil:
-			p.r.log.Error("cannot claim from the outbox", "sink", p.sink.Name, "error", err)
 			_ = trouble.Sleep(claiming)
 			continue
 		}
@@ -227,7 +228,7 @@ func (p *publisher) deliver(ctx context.Context, items []*item, timeout time.Dur
 	var sent []*item
 	for i, it := range items {
 		leases[i] = it.claim.Lease()
-		p.r.keeper.Keep(leases[i], nil) // what is lost is found out when it is settled
+		p.r.keeper.Keep(it.claim, nil) // what is lost is found out when it is settled
 		if it.Err == nil {
 			envelopes = append(envelopes, it.Envelope)
 			sent = append(sent, it)

@@ -54,7 +54,17 @@ func assemble(ctx context.Context, d *daemon) (*parts, error) {
 
 // workers are the parts that claim work.
 func (p *parts) workers() []runner {
-	return append([]runner{{"timers", p.timers.Run}, {"actions", p.actions.Run}}, p.more...)
+	return append([]runner{{"engine", p.runEngine}, {"timers", p.timers.Run}, {"actions", p.actions.Run}}, p.more...)
+}
+
+// runEngine returns when ctx ends, or why the engine serves nothing any more.
+func (p *parts) runEngine(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-p.engine.Done():
+		return p.engine.Err()
+	}
 }
 
 // house are the parts that are there until the end.

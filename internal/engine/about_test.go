@@ -107,12 +107,12 @@ func TestLogLinesNameTheInstance(t *testing.T) {
 		r.pass(time.Minute)
 
 		for words, want := range map[string]map[string]any{
-			"an instance has stalled":              {"instance": "stalls", "orchestration": "fragile@2"},
-			"a turn was given up":                  {"instance": "conflict", "orchestration": "call@2"},
-			"a turn failed through no fault":       {"instance": "broken", "orchestration": "call@2"},
-			"an activity has failed":               {"instance": "retry", "orchestration": "retry@2", "activity": "no", "attempt": 1.0},
-			"the outcome of an activity cannot be": {"instance": "commit", "orchestration": "call@2", "activity": "no", "attempt": 1.0},
-			"what was asked about an instance":     {"instance": "stalls", "orchestration": "fragile@2"},
+			"an instance has stalled":        {"instance": "stalls", "orchestration": "fragile@2"},
+			"a turn was given up":            {"instance": "conflict", "orchestration": "call@2"},
+			"turn aborted by store error":    {"instance": "broken", "orchestration": "call@2"},
+			"an activity has failed":         {"instance": "retry", "orchestration": "retry@2", "activity": "no", "attempt": 1.0},
+			"activity outcome not committed": {"instance": "commit", "orchestration": "call@2", "activity": "no", "attempt": 1.0},
+			"control request aborted":        {"instance": "stalls", "orchestration": "fragile@2"},
 		} {
 			line := l.find(r, words)
 			want["tenant"], want["execution"] = "acme", 1.0
@@ -159,11 +159,11 @@ func TestLogLinesOfWhatCannotBeRead(t *testing.T) {
 			{Key: store.Key{Queue: QueueActivities, Tenant: "acme", Name: "b"}, ID: "1", Route: "echo", Body: []byte("not a task")},
 		}}))
 		r.pass(time.Second)
-		line := l.find(r, "a message cannot be read")
+		line := l.find(r, "message undecodable")
 		for name, value := range map[string]string{"tenant": "acme", "instance": "a", "orchestration": "wait", "message": "1"} {
 			want(r, name, line[name], any(value))
 		}
-		line = l.find(r, "a task cannot be read")
+		line = l.find(r, "task undecodable")
 		for name, value := range map[string]string{"tenant": "acme", "task": "b", "activity": "echo"} {
 			want(r, name, line[name], any(value))
 		}

@@ -32,7 +32,6 @@ type Task struct {
 	e     *Engine
 	claim *store.Claim
 	spec  task
-	hold  hold
 	ctx   context.Context //nolint:containedctx // what the activity is given
 	stop  context.CancelCauseFunc
 	begun time.Time   // by the clock of this process
@@ -66,28 +65,23 @@ func (e *Engine) activity(c *store.Claim) {
 		ScheduledAt: spec.scheduledAt, Last: spec.last,
 		e: e, claim: c, spec: spec, ctx: ctx, stop: stop, begun: e.clock.Now(),
 	}
-	t.hold = hold{lease: c.Lease(), holder: t}
 	t.beginSpan()
-	e.keeper.add(&t.hold)
+	e.keeper.Keep(c, t.lost)
 	defer stop(nil)
-	defer e.keeper.remove(&t.hold)
+	defer e.keeper.Drop(c.Lease())
 	t.run()
 }
 
 // lost is called when the lease is.
 func (t *Task) lost() { t.stop(ErrLost) }
 
-// blocked is for code of orchestrations: an activity may take its time.
-func (t *Task) blocked() {}
-
 func (e *Engine) quarantineTask(c *store.Claim, why error) {
-	e.log.Error("a task cannot be read and goes to quarantine", aboutClaim(c), "error", why)
+	e.log.Error("task undecodable, quarantined", aboutClaim(c), "error", why)
 	tx := store.Tx{Finish: []store.Finish{{Lease: c.Lease()}}}
 	for i := range c.Messages {
 		tx.PutRecords = append(tx.PutRecords, store.Quarantine(c.Messages[i], c.Route, ReasonUndecodable, c.Now))
 	}
 	if err := e.store.Commit(e.working, &tx); err != nil && !expected(err) {
-		e.log.Error("cannot put a task into quarantine", aboutClaim(c), "error", err)
 		e.giveBack(c)
 	}
 }
@@ -290,11 +284,15 @@ func (t *Task) commit(tx *store.Tx, failure *history.Failure, again bool) {
 				Message: fmt.Sprintf("what came of it cannot be kept: %v", err), Final: true, Attempt: int32(t.Attempt),
 			}})
 			return
-		case errors.Is(err, store.ErrInvalid), errors.Is(err, store.ErrClosed), t.e.working.Err() != nil, errors.Is(context.Cause(t.ctx), ErrLost):
-			t.e.log.Error("the outcome of an activity is lost, it will be run again", t.about(), "error", err)
+		case errors.Is(err, store.ErrInvalid):
+			t.e.log.Error("activity outcome refused by the store, it will run again", t.about(), "error", err)
+			return
+		case errors.Is(err, store.ErrClosed), errors.Is(err, store.ErrFailed), t.e.working.Err() != nil, errors.Is(context.Cause(t.ctx), ErrLost):
+			t.e.lose(QueueActivities)
+			t.e.log.Debug("activity outcome not committed, it will run again", t.about(), "error", err)
 			return
 		}
-		t.e.log.Warn("the outcome of an activity cannot be committed, trying again", t.about(), "error", err)
+		t.e.log.Debug("activity outcome not committed, trying again", t.about(), "error", err)
 		_ = pause.Sleep(t.e.working)
 	}
 }
@@ -303,7 +301,10 @@ func (t *Task) commit(tx *store.Tx, failure *history.Failure, again bool) {
 const heartbeatEvery = time.Second
 
 // Heartbeat says that the activity is alive, and keeps details, if there are any, for
-// the attempt that comes after this one. It returns why nobody waits any more, if so.
+// the attempt that comes after this one. It returns an error if nobody waits for the result
+// any more, which is the cause of the context's end, or if the details break a rule. A store
+// that cannot be reached is no reason to stop: the details are kept with a later heartbeat,
+// or with the failure of the attempt.
 func (t *Task) Heartbeat(details []byte) error {
 	if cause := context.Cause(t.ctx); cause != nil {
 		return cause
@@ -322,29 +323,39 @@ func (t *Task) Heartbeat(details []byte) error {
 	if !t.savedAt.IsZero() && now.Sub(t.savedAt) < heartbeatEvery {
 		return nil
 	}
-	if err := t.save(); err != nil {
-		if errors.Is(err, store.ErrConflict) || errors.Is(err, ErrLost) {
-			t.stop(ErrLost)
-			return ErrLost
-		}
+	t.savedAt = now // or tried to be
+	err := t.save()
+	switch cause := context.Cause(t.ctx); {
+	case err == nil:
+		t.unsaved = false
+		return nil
+	case errors.Is(err, store.ErrConflict), errors.Is(err, ErrLost):
+		t.stop(ErrLost)
+		return ErrLost
+	case cause != nil:
+		return cause
+	case errors.Is(err, store.ErrInvalid):
 		return fmt.Errorf("abide: heartbeat: %w", err)
 	}
-	t.savedAt, t.unsaved = now, false
+	t.known = false // it may have been committed
+	t.e.log.Debug("heartbeat not saved", t.about(), "error", err)
 	return nil
 }
 
 // save makes the details durable, unless another attempt has done so meanwhile, or the
 // activity was cancelled.
 func (t *Task) save() error {
+	ctx, cancel := context.WithTimeout(t.ctx, t.e.cfg.Lease/4)
+	defer cancel()
 	if !t.known {
-		lost, err := t.e.store.Renew(t.ctx, t.e.cfg.Lease, []store.Lease{t.claim.Lease()})
+		lost, err := t.e.store.Renew(ctx, t.e.cfg.Lease, []store.Lease{t.claim.Lease()})
 		if err != nil {
 			return err
 		}
 		if len(lost) > 0 {
 			return ErrLost
 		}
-		r, err := t.e.store.Get(t.ctx, heartbeatKey(t.claim.Key))
+		r, err := t.e.store.Get(ctx, heartbeatKey(t.claim.Key))
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
 			return err
 		}
@@ -352,7 +363,7 @@ func (t *Task) save() error {
 	}
 	put := t.heartbeatRecord()
 	put.Expect = t.version
-	if err := t.e.store.Commit(t.ctx, &store.Tx{PutRecords: []store.PutRecord{put}}); err != nil {
+	if err := t.e.store.Commit(ctx, &store.Tx{PutRecords: []store.PutRecord{put}}); err != nil {
 		return err
 	}
 	t.version++

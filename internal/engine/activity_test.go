@@ -281,7 +281,7 @@ func TestHeartbeatDetailsSurviveACrash(t *testing.T) {
 		lost := r.serve()
 		r.begin("i", "flow", "")
 		r.pass(10 * time.Second)
-		lost.keeper.stop() // as a process that is lost
+		lost.keeper.Stop() // as a process that is lost
 		lost.stopClaiming()
 		r.serve()
 		want(r, "result", r.result("i"), "second")

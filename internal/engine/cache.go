@@ -2,6 +2,7 @@ package engine
 
 import (
 	"container/list"
+	"context"
 	"sync"
 
 	"github.com/abidehq/abide/store"
@@ -67,8 +68,9 @@ func (c *cache) land(key store.Key) {
 	delete(c.flights, key)
 }
 
-// await waits until the instance is not about to be put back. The lock is held.
-func (c *cache) await(key store.Key) {
+// await waits until the instance is not about to be put back, or ctx has ended. The lock is
+// held.
+func (c *cache) await(ctx context.Context, key store.Key) {
 	for {
 		landed, flying := c.flights[key]
 		if !flying {
@@ -79,16 +81,21 @@ func (c *cache) await(key store.Key) {
 			c.flights[key] = landed
 		}
 		c.mu.Unlock()
-		<-landed
-		c.mu.Lock()
+		select {
+		case <-landed:
+			c.mu.Lock()
+		case <-ctx.Done():
+			c.mu.Lock()
+			return
+		}
 	}
 }
 
 // take returns the instance, or nil, and removes it.
-func (c *cache) take(key store.Key) *instance {
+func (c *cache) take(ctx context.Context, key store.Key) *instance {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.await(key)
+	c.await(ctx, key)
 	el := c.byKey[key]
 	if el == nil {
 		return nil

@@ -25,12 +25,6 @@ type control struct {
 	cancels bool // the instance is asked to come to an end
 }
 
-// patient is who holds a lease and finds out by itself when it is lost.
-type patient struct{}
-
-func (patient) lost()    {}
-func (patient) blocked() {}
-
 // Something that turns interfere with is tried handOver times at once. Then it is handed to
 // the next turn of the instance, and tried again after a pause, controlTries times in all,
 // before it is given back.
@@ -41,9 +35,8 @@ const (
 
 // control works on a claim of what was asked about an instance.
 func (e *Engine) control(c *store.Claim) {
-	h := &hold{lease: c.Lease(), holder: patient{}}
-	e.keeper.add(h)
-	defer e.keeper.remove(h)
+	e.keeper.Keep(c, nil) // the commit tells whether it was lost
+	defer e.keeper.Drop(c.Lease())
 	err, info := store.ErrConflict, Info{Ref: refOf(c.Key)}
 	pause := base.Pause{Clock: e.clock, Least: minPause, Most: maxPause}
 	for i := 0; i < controlTries && errors.Is(err, store.ErrConflict); i++ {
@@ -63,10 +56,16 @@ func (e *Engine) control(c *store.Claim) {
 		e.giveBackLater(c)
 	case errors.Is(err, store.ErrClaimLost):
 		e.lose(queueControl)
+	case errors.Is(err, store.ErrCorrupt):
+		e.unreadable(c, info.about(), err)
 	default:
 		if e.working.Err() == nil {
-			e.log.Error("what was asked about an instance cannot be done, it is given back", info.about(), "error", err)
-			_ = base.Sleep(e.claiming, e.clock, 2*time.Second)
+			if errors.Is(err, store.ErrConflict) {
+				e.log.Warn("control request conflicts with turns, claim released", info.about(), "error", err)
+			} else { // the store's outage is logged once
+				e.log.Debug("control request aborted by store error, claim released", info.about(), "error", err)
+			}
+			e.pauseHolding()
 		}
 		e.giveBack(c)
 	}
@@ -288,11 +287,11 @@ func (c *control) commit(revision int64) error {
 	}
 	t.committed()
 	if t.ends {
-		t.e.keeper.cancelled(t.claim.Key) // a turn that is under way comes too late
-	} else if turn, ok := t.e.keeper.holder(t.claim.Key).(*turn); ok && c.cancels {
+		t.e.keeper.Lose(t.claim.Key) // a turn that is under way comes too late
+	} else if turn := t.e.turns.of(t.claim.Key); turn != nil && c.cancels {
 		turn.steps.cancel()
 	}
-	if in := t.e.cache.take(t.claim.Key); in != nil { // the log has changed since
+	if in := t.e.cache.take(t.ctx, t.claim.Key); in != nil { // the log has changed since
 		in.close()
 	}
 	return nil

@@ -63,10 +63,9 @@ func (e *Engine) serve(req store.ClaimRequest, limit int, run func(*store.Claim)
 			<-slots
 		}
 		switch {
-		case e.claiming.Err() != nil && err != nil, errors.Is(err, store.ErrClosed):
+		case e.claiming.Err() != nil && err != nil, errors.Is(err, store.ErrClosed), errors.Is(err, store.ErrFailed):
 			return
 		case err != nil:
-			e.log.Error("cannot claim", "queue", req.Queue, "error", err)
 			_ = pause.Sleep(e.claiming)
 			continue
 		}

@@ -13,6 +13,8 @@ import (
 
 	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/internal/history"
+	"github.com/abidehq/abide/internal/lease"
+	"github.com/abidehq/abide/internal/outage"
 	"github.com/abidehq/abide/internal/roster"
 	"github.com/abidehq/abide/store"
 )
@@ -136,7 +138,9 @@ type Engine struct {
 	feed   *feed
 	roster *roster.Publisher
 	cache  *cache
-	keeper *keeper
+	keeper *lease.Keeper
+	dog    *watchdog
+	turns  turns // under way
 	count  Counters
 
 	meters    *meters
@@ -154,10 +158,22 @@ type Engine struct {
 	working      context.Context //nolint:containedctx // ends when what is under way should stop
 	stopWorking  context.CancelCauseFunc
 
+	done    chan struct{} // closed when the engine serves nothing any more
+	ended   sync.Once     // closes it
+	failure error         // why it was closed; written before
+
 	loops sync.WaitGroup // that claim
 	work  sync.WaitGroup // that is under way
 	close sync.Once
 }
+
+// noticeWithin bounds how long it takes until an activity learns that it was cancelled by
+// another process: leases are renewed at least so often.
+const noticeWithin = time.Second
+
+// callLeases is how many leases a commit or a read of the engine may take. After that its
+// outcome is unknown: the lease is not renewed any more, and what was claimed is claimed again.
+const callLeases = 2
 
 // New starts an engine.
 func New(cfg Config) (*Engine, error) {
@@ -165,19 +181,21 @@ func New(cfg Config) (*Engine, error) {
 	if cfg.Store == nil {
 		return nil, fmt.Errorf("abide: no store: %w", ErrInvalid)
 	}
-	feed := newFeed(cfg.Store, cfg.Clock)
-	e := &Engine{
-		Client: NewClient(feed, cfg.Clock),
-		cfg:    cfg, log: cfg.Logger, clock: cfg.Clock, store: feed, feed: feed,
-		cache: newCache(cfg.Cache),
-	}
+	e := &Engine{cfg: cfg, log: cfg.Logger, clock: cfg.Clock, cache: newCache(cfg.Cache), done: make(chan struct{})}
+	e.feed = newFeed(outage.Watch(outage.Config{
+		Store: cfg.Store, Clock: cfg.Clock, Logger: cfg.Logger, Part: "engine", Limit: callLeases * cfg.Lease, Failed: e.fail,
+	}), cfg.Clock)
+	e.store, e.Client = e.feed, NewClient(e.feed, cfg.Clock)
+	e.claiming, e.stopClaiming = context.WithCancel(context.Background())
+	e.working, e.stopWorking = context.WithCancelCause(context.Background())
 	e.quotas = newQuotas(e.Client, cfg.Quota, cfg.Routes)
 	if err := e.instrument(); err != nil {
 		return nil, err
 	}
-	e.keeper = newKeeper(e)
-	e.claiming, e.stopClaiming = context.WithCancel(context.Background())
-	e.working, e.stopWorking = context.WithCancelCause(context.Background())
+	e.keeper = lease.NewKeeper(lease.Config{
+		Store: e.store, Clock: e.clock, Logger: e.log, Lease: cfg.Lease, Every: noticeWithin,
+	})
+	e.dog = newWatchdog(e.clock, cfg.Blocked)
 	e.loops.Go(e.serveControl)
 	e.loops.Go(e.serveTurns)
 	if len(cfg.Activities) > 0 {
@@ -188,6 +206,34 @@ func New(cfg Config) (*Engine, error) {
 	}
 	e.roster = newRoster(e)
 	return e, nil
+}
+
+// Done is closed when the engine serves nothing any more: it was closed, or its store has
+// failed.
+func (e *Engine) Done() <-chan struct{} { return e.done }
+
+// Err returns nil while the engine serves and after it was closed, and an error that matches
+// [store.ErrFailed] after its store has failed.
+func (e *Engine) Err() error {
+	select {
+	case <-e.done:
+		return e.failure
+	default:
+		return nil
+	}
+}
+
+// fail ends the engine because its store has failed: nothing can be claimed or committed.
+func (e *Engine) fail(err error) {
+	e.stopClaiming()
+	e.end(fmt.Errorf("abide: the engine has stopped: %w", err))
+}
+
+func (e *Engine) end(why error) {
+	e.ended.Do(func() {
+		e.failure = why
+		close(e.done)
+	})
 }
 
 // Close stops claiming, and waits for what is under way: activities, and turns. When
@@ -223,13 +269,15 @@ func (e *Engine) stop(ctx context.Context) error {
 		stop()
 	}
 	e.stopWorking(ErrStopping)
-	for _, lease := range e.keeper.stop() {
+	e.dog.stop()
+	for _, lease := range e.keeper.Stop() {
 		e.letGo(lease)
 	}
 	e.cache.end()
 	e.roster.Stop()
 	e.feed.end(ErrStopping)
 	e.unobserve()
+	e.end(nil)
 	return err
 }
 
@@ -238,7 +286,7 @@ func (e *Engine) letGo(lease store.Lease) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	if err := e.store.Release(ctx, store.Release{Lease: lease, Uncounted: true}); err != nil && !expected(err) {
-		e.log.Error("cannot give a claim back, it ends by itself", aboutKey(lease.Key, ""), "error", err)
+		e.log.Debug("claim not released, its lease expires", aboutKey(lease.Key, ""), "error", err)
 	}
 }
 

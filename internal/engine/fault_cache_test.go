@@ -14,7 +14,7 @@ func TestTwoFlightsOfOneInstance(t *testing.T) {
 		c, key := newCache(1), Ref{ID: "i"}.key()
 		c.fly(key)
 		taken := make(chan *instance, 1)
-		go func() { taken <- c.take(key) }()
+		go func() { taken <- c.take(t.Context(), key) }()
 		synctest.Wait() // it waits
 		c.fly(key)
 		c.land(key)

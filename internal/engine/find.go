@@ -17,7 +17,7 @@ import (
 // Whoever writes the record appends to the log in the same commit. So what is in the
 // cache is true if the log is the same one, and as long.
 func (t *turn) find(messages []message) error {
-	in := t.e.cache.take(t.claim.Key)
+	in := t.e.cache.take(t.ctx, t.claim.Key)
 	if in != nil && in.tag == t.claim.LogTag && in.length == t.claim.LogLength {
 		t.in = in
 		return nil
@@ -91,6 +91,16 @@ func (t *turn) read(skip bool) error {
 	in.ledger, t.events = ledger{}, nil
 	n, size := 0, 0
 	for entry, err := range t.log() {
+		if errors.Is(err, store.ErrCorrupt) {
+			if !skip {
+				return stallf("undecodable history: after event %d: %v", n, err)
+			}
+			if err := t.measure(); err != nil {
+				return err
+			}
+			n = in.length - in.info.offset
+			break
+		}
 		if err != nil {
 			return err
 		}
@@ -221,10 +231,10 @@ func (t *turn) replay(exec Execution) error {
 	return t.replayTurns(exec, events)
 }
 
-// replayTurns replays whole turns, under the eye of the keeper.
+// replayTurns replays whole turns, under the eye of the watchdog.
 func (t *turn) replayTurns(exec Execution, events []history.Event) error {
-	t.e.keeper.watch(&t.hold, exec)
-	defer t.e.keeper.watch(&t.hold, nil)
+	t.e.dog.watch(t, exec)
+	defer t.e.dog.watch(t, nil)
 	return exec.Replay(events)
 }
 

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/abidehq/abide/internal/roster"
 	"github.com/abidehq/abide/store"
 )
 
@@ -175,22 +176,25 @@ func (q *quotas) takeNames(ctx context.Context, t *tenantQuota, tenant string, n
 
 // look returns the names that workers serve.
 func (q *quotas) look(ctx context.Context) (map[string]bool, error) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
 	now := q.client.clock.Now()
-	if !q.lookedAt.IsZero() && now.Sub(q.lookedAt).Abs() < relookWorkers {
-		return q.served, nil
+	q.mu.Lock()
+	fresh, served := !q.lookedAt.IsZero() && now.Sub(q.lookedAt).Abs() < relookWorkers, q.served
+	q.mu.Unlock()
+	if fresh {
+		return served, nil
 	}
-	workers, err := q.client.workers(ctx, now)
+	workers, err := roster.Live(ctx, q.client.store, now)
 	if err != nil {
 		return nil, err
 	}
-	served := map[string]bool{}
+	served = map[string]bool{}
 	for i := range workers {
 		for _, route := range workers[i].Routes {
 			served[nameOfRoute(route)] = true
 		}
 	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	q.served, q.lookedAt = served, now
 	return served, nil
 }

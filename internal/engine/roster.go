@@ -21,27 +21,15 @@ func newRoster(e *Engine) *roster.Publisher {
 		return nil
 	}
 	return roster.Publish(roster.Config{
-		Store: e.store, Clock: e.clock, Logger: e.log, Busy: e.keeper.busy,
+		Store: e.store, Clock: e.clock, Logger: e.log,
+		Busy: func() (turns, running int) {
+			return int(e.underWay.turns.Load()), int(e.underWay.activities.Load())
+		},
 		Worker: Worker{
 			ID: unique(), Name: e.cfg.Worker, Build: e.cfg.Build,
 			Routes: slices.Sorted(slices.Values(e.cfg.Routes)), Activities: slices.Sorted(maps.Keys(e.cfg.Activities)),
 		},
 	})
-}
-
-// busy returns how many turns and activities are under way.
-func (k *keeper) busy() (turns, activities int) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for key := range k.holds {
-		switch key.Queue {
-		case queueTurns:
-			turns++
-		case QueueActivities:
-			activities++
-		}
-	}
-	return turns, activities
 }
 
 // Workers returns the workers that are alive, in the order in which they were seen, and

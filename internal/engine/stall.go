@@ -47,15 +47,16 @@ func (t *turn) stall(why *stallError) error {
 	return t.stallNow(why)
 }
 
-// blocked stalls the instance of code that does not come back. The keeper calls it;
+// blocked stalls the instance of code that does not come back. The watchdog calls it;
 // the code, when it does come back, finds that its turn was given up.
 func (t *turn) blocked() {
 	if !t.owner.CompareAndSwap(false, true) {
 		return
 	}
+	t.e.keeper.Drop(t.claim.Lease())
 	reason := fmt.Sprintf("blocked: its code has waited for %v for something that is not Abide's%s", t.e.cfg.Blocked, whereBlocked())
 	if err := t.stallNow(&stallError{cause: causeBlocked, reason: reason}); err != nil {
-		t.e.log.Error("an instance is blocked, and cannot be stalled", t.about(), "error", err)
+		t.e.log.Error("blocked instance not stalled", t.about(), "error", err)
 	}
 }
 

@@ -8,6 +8,36 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
+// turns are those that are under way in this process, by instance.
+type turns struct {
+	mu    sync.Mutex
+	byKey map[store.Key]*turn
+}
+
+func (u *turns) add(t *turn) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.byKey == nil {
+		u.byKey = map[store.Key]*turn{}
+	}
+	u.byKey[t.claim.Key] = t
+}
+
+func (u *turns) remove(t *turn) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.byKey[t.claim.Key] == t {
+		delete(u.byKey, t.claim.Key)
+	}
+}
+
+// of returns the turn of an instance, or nil.
+func (u *turns) of(key store.Key) *turn {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.byKey[key]
+}
+
 // stepContext is the context of the steps of a turn. It ends when a request to cancel the
 // instance is on its way: the code gets the request with a later turn, and its step should
 // not keep it waiting. Who commits the request in this process says so; one that another

@@ -22,7 +22,6 @@ type turn struct {
 	e     *Engine
 	claim *store.Claim
 	in    *instance
-	hold  hold
 	ctx   context.Context //nolint:containedctx // of what the turn does; ends when its lease is lost
 	stop  context.CancelCauseFunc
 	owner atomic.Bool // somebody has decided what becomes of the claim
@@ -44,6 +43,7 @@ type turn struct {
 	bytes    int            // that the code has added to the commit, about
 	ops      int            // the same in operations
 	long     bool           // the history has passed a length from which on there is a warning
+	progress progress       // of the code, as the watchdog has seen it
 	yielded  bool           // the code waits for what it did to be durable
 	asked    []message      // about the instance, which the control queue has handed over
 	begun    begun
@@ -100,7 +100,7 @@ func (t *turn) committed() {
 	}
 	t.endSpan()
 	for _, key := range t.cancelled {
-		e.keeper.cancelled(key)
+		e.keeper.Lose(key)
 	}
 }
 
@@ -118,11 +118,12 @@ func (e *Engine) turn(c *store.Claim) {
 	t := &turn{e: e, claim: c, started: e.clock.Now()}
 	t.fired = t.firedRoom[:0]
 	t.ctx, t.stop = context.WithCancelCause(e.working)
-	t.hold = hold{lease: c.Lease(), holder: t}
-	e.keeper.add(&t.hold)
+	e.keeper.Keep(c, t.lost)
 	defer t.stop(nil)
 	defer t.steps.end()
-	defer e.keeper.remove(&t.hold)
+	defer e.keeper.Drop(c.Lease())
+	e.turns.add(t)
+	defer e.turns.remove(t)
 	err := t.run()
 	switch {
 	case t.in != nil && err == nil && t.in.exec != nil:
@@ -147,13 +148,42 @@ func (e *Engine) turn(c *store.Claim) {
 	case errors.Is(err, store.ErrClaimLost), errors.Is(err, errAbandoned), errors.Is(err, ErrLost):
 		e.lose(queueTurns)
 		e.log.Debug("a turn was given up", t.about(), "error", err)
+	case errors.Is(err, store.ErrCorrupt):
+		e.unreadable(c, t.about(), err)
 	default:
 		if e.working.Err() == nil {
-			e.log.Error("a turn failed through no fault of its own, it is given back", t.about(), "error", err)
-			// Not while it is released: then its messages would come after those that arrive
-			// meanwhile.
-			_ = base.Sleep(e.claiming, e.clock, 2*time.Second)
+			if errors.Is(err, ErrUnavailable) {
+				e.log.Warn("executor unavailable, claim released", t.about(), "error", err)
+			} else { // the store's outage is logged once
+				e.log.Debug("turn aborted by store error, claim released", t.about(), "error", err)
+			}
+			e.pauseHolding()
 		}
+		e.giveBack(c)
+	}
+}
+
+// pauseHolding waits before a claim is released whose messages must stay in order: were they
+// released with a delay, those that arrive meanwhile would come before them.
+func (e *Engine) pauseHolding() { _ = base.Sleep(e.claiming, e.clock, 2*time.Second) }
+
+// unreadable releases a claim on an instance whose record cannot be read. That counts: after
+// as many deliveries as an instance survives its messages go to quarantine.
+func (e *Engine) unreadable(c *store.Claim, about slog.Attr, why error) {
+	if c.Attempt() < e.cfg.TurnAttempts {
+		e.log.Warn("instance unreadable, claim released", about, "attempt", c.Attempt(), "error", why)
+		e.pauseHolding()
+		e.releaseAs(store.Release{Lease: c.Lease()})
+		return
+	}
+	e.log.Error("instance unreadable, messages quarantined", about, "messages", len(c.Messages), "error", why)
+	tx := store.Tx{Finish: []store.Finish{{Lease: c.Lease()}}}
+	for i := range c.Messages {
+		q := store.Quarantine(c.Messages[i], c.Route, ReasonUnreadable, c.Now)
+		q.Record.Tags[store.TagError] = history.Cut(why.Error())
+		tx.PutRecords = append(tx.PutRecords, q)
+	}
+	if err := e.store.Commit(e.working, &tx); err != nil {
 		e.giveBack(c)
 	}
 }
@@ -166,10 +196,14 @@ func (e *Engine) giveBack(c *store.Claim) { e.release(c, 0) }
 
 // release gives a claim back, to be claimed after a while, as if it had never been made.
 func (e *Engine) release(c *store.Claim, after time.Duration) {
+	e.releaseAs(store.Release{Lease: c.Lease(), After: after, Uncounted: true})
+}
+
+func (e *Engine) releaseAs(r store.Release) {
 	ctx, cancel := context.WithTimeout(context.Background(), e.cfg.Lease)
 	defer cancel()
-	if err := e.store.Release(ctx, store.Release{Lease: c.Lease(), After: after, Uncounted: true}); err != nil && !expected(err) {
-		e.log.Error("cannot give a claim back, it ends by itself", aboutClaim(c), "error", err)
+	if err := e.store.Release(ctx, r); err != nil && !expected(err) {
+		e.log.Debug("claim not released, its lease expires", aboutKey(r.Lease.Key, ""), "error", err)
 	}
 }
 
@@ -271,7 +305,7 @@ func decodeAll(e *Engine, c *store.Claim, tx *store.Tx) ([]message, error) {
 			return nil, err
 		}
 		if err != nil {
-			e.log.Error("a message cannot be read and goes to quarantine", aboutClaim(c), "message", m.ID, "error", err)
+			e.log.Error("message undecodable, quarantined", aboutClaim(c), "message", m.ID, "error", err)
 			tx.PutRecords = append(tx.PutRecords, store.Quarantine(*m, c.Route, ReasonUndecodable, c.Now))
 			continue
 		}
@@ -285,6 +319,7 @@ func decodeAll(e *Engine, c *store.Claim, tx *store.Tx) ([]message, error) {
 const (
 	ReasonUndecodable = "undecodable" // its body cannot be read
 	ReasonNoInstance  = "no-instance" // there is no record of the instance
+	ReasonUnreadable  = "unreadable"  // the record of the instance cannot be read
 )
 
 // orphaned puts the messages of an instance that has no record into quarantine: that
@@ -293,7 +328,7 @@ func (t *turn) orphaned(messages []message) error {
 	for _, m := range messages {
 		t.tx.PutRecords = append(t.tx.PutRecords, store.Quarantine(*m.Message, t.claim.Route, ReasonNoInstance, t.claim.Now))
 	}
-	t.e.log.Error("messages of an instance that has no record go to quarantine", t.about(), "messages", len(messages))
+	t.e.log.Error("no record of the instance, messages quarantined", t.about(), "messages", len(messages))
 	t.tx.Finish = []store.Finish{{Lease: t.claim.Lease()}}
 	return t.e.store.Commit(t.ctx, &t.tx)
 }
@@ -413,11 +448,11 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// watched runs the code, under the eye of the keeper, and takes down what it did.
+// watched runs the code, under the eye of the watchdog, and takes down what it did.
 func (t *turn) watched(exec Execution, run func(replay.Live) ([]history.Event, error)) error {
-	t.e.keeper.watch(&t.hold, exec)
+	t.e.dog.watch(t, exec)
 	did, err := run(replay.Live{Context: t.ctx, Steps: t.stepsContext, Yield: t.yield, Full: t.fills()})
-	t.e.keeper.watch(&t.hold, nil)
+	t.e.dog.watch(t, nil)
 	if t.owner.Load() {
 		return errAbandoned
 	}

@@ -39,7 +39,7 @@ func TestWhoIsCutOffIsToldInTime(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, r *rig) {
 				s := &silent{Store: r.faulty}
-				r.keeper = lease.NewKeeper(s, base.System{}, slog.New(slog.DiscardHandler), lasts)
+				r.keeper = lease.NewKeeper(lease.Config{Store: s, Clock: base.System{}, Logger: slog.New(slog.DiscardHandler), Lease: lasts})
 				l := r.claim("a")[0]
 				lost := time.Time{}
 				r.keeper.Keep(l, func() { lost = time.Now() })
@@ -81,6 +81,91 @@ func TestWhoIsCutOffForAWhileKeepsItsLease(t *testing.T) {
 	})
 }
 
+// TestKeeperThatIsStuck: leases are given up in time although a renewal never returns, also
+// one that was claimed meanwhile.
+func TestKeeperThatIsStuck(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		s := &stuck{Store: r.store, over: make(chan struct{})}
+		defer close(s.over)
+		r.keeper = lease.NewKeeper(lease.Config{Store: s, Clock: base.System{}, Logger: slog.New(slog.DiscardHandler), Lease: lasts})
+		for _, name := range []string{"a", "b"} {
+			began := time.Now()
+			var lost time.Duration
+			c := r.claim(name)[0]
+			r.keeper.Keep(c, func() { lost = time.Since(began) })
+			pass(lasts - time.Millisecond)
+			r.delete(c)
+			if lost == 0 || lost >= lasts || lost < lasts*4/5 {
+				t.Errorf("the holder of %s was told after %v, the lease lasts for %v", name, lost, lasts)
+			}
+		}
+	})
+}
+
+// stuck is a store whose renewals return when it is over.
+type stuck struct {
+	store.Store
+	over chan struct{}
+}
+
+func (s *stuck) Renew(context.Context, time.Duration, []store.Lease) ([]store.Lease, error) {
+	<-s.over
+	return nil, nil
+}
+
+// TestLateClaims: a lease is counted from when it was claimed, not from when the keeper was
+// told, and is renewed at once if much of it is over.
+func TestLateClaims(t *testing.T) {
+	for _, late := range []time.Duration{lasts / 4, lasts * 3 / 4} {
+		t.Run(late.String(), func(t *testing.T) {
+			bubble(t, func(t *testing.T, r *rig) {
+				first := r.claim("first")[0] // by which the keeper knows how late it is there
+				r.keeper.Keep(first, nil)
+				r.keeper.Drop(first.Lease())
+				r.delete(first)
+				pass(time.Minute)
+				calls := r.faulty.Calls()
+				r.faulty.Plan(func(storetest.Call) storetest.Fault { return storetest.FailBefore })
+				began := time.Now()
+				c := r.claim("a")[0]
+				pass(late)
+				var lost time.Time
+				r.keeper.Keep(c, func() { lost = time.Now() })
+				pass(time.Millisecond)
+				if n := r.faulty.Calls() - calls; (n == 1) != (late > lasts/2) {
+					t.Errorf("%d renewals at once", n)
+				}
+				pass(lasts)
+				if over := lost.Sub(began); lost.IsZero() || over >= lasts || over < lasts*4/5 {
+					t.Errorf("given up %v after it was claimed, the lease lasts for %v", over, lasts)
+				}
+			})
+		})
+	}
+}
+
+// TestClocksThatDiffer: the store's clock may show another time, and may be set.
+func TestClocksThatDiffer(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		for _, ahead := range []time.Duration{-time.Hour, time.Hour, -24 * time.Hour, 0, 0} {
+			c := r.claim("a")[0]
+			c.Now = c.Now.Add(ahead)
+			calls := r.faulty.Calls()
+			r.keeper.Keep(c, func() { t.Errorf("%v ahead: it is said to be lost", ahead) })
+			pass(time.Minute)
+			if n := r.faulty.Calls() - calls; n > 8 {
+				t.Errorf("%d renewals in a minute", n)
+			}
+			if !r.live(c) {
+				t.Errorf("%v ahead: the lease is over", ahead)
+			}
+			r.keeper.Drop(c.Lease())
+			pass(time.Minute)
+			r.delete(c)
+		}
+	})
+}
+
 // held is a store in which one lease cannot be renewed.
 type held struct {
 	store.Store
@@ -103,9 +188,11 @@ func (s *held) Renew(ctx context.Context, d time.Duration, leases []store.Lease)
 func TestOneLeaseThatCannotBeRenewed(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		leases := r.claim("a", "b", "c")
-		r.keeper = lease.NewKeeper(&held{r.store, leases[1]}, base.System{}, slog.New(slog.DiscardHandler), lasts)
+		r.keeper = lease.NewKeeper(lease.Config{
+			Store: &held{r.store, leases[1].Lease()}, Clock: base.System{}, Logger: slog.New(slog.DiscardHandler), Lease: lasts,
+		})
 		end := time.Now().Add(lasts)
-		lost := map[store.Lease]time.Time{}
+		lost := map[*store.Claim]time.Time{}
 		for _, l := range leases {
 			r.keeper.Keep(l, func() { lost[l] = time.Now() })
 		}

@@ -35,13 +35,13 @@ func bubble(t *testing.T, f func(t *testing.T, r *rig)) {
 		s := memstore.New(memstore.Options{})
 		t.Cleanup(func() { _ = s.Close() })
 		r := &rig{t: t, store: s, faulty: storetest.NewFaulty(s, nil)}
-		r.keeper = lease.NewKeeper(r.faulty, base.System{}, slog.New(slog.DiscardHandler), lasts)
+		r.keeper = lease.NewKeeper(lease.Config{Store: r.faulty, Clock: base.System{}, Logger: slog.New(slog.DiscardHandler), Lease: lasts})
 		f(t, r)
 	})
 }
 
 // claim puts messages, and claims them.
-func (r *rig) claim(names ...string) []store.Lease {
+func (r *rig) claim(names ...string) []*store.Claim {
 	r.t.Helper()
 	tx := &store.Tx{}
 	for _, name := range names {
@@ -54,23 +54,32 @@ func (r *rig) claim(names ...string) []store.Lease {
 	if err != nil || len(claims) != len(names) {
 		r.t.Fatalf("%d claims, %v", len(claims), err)
 	}
-	var leases []store.Lease
+	var made []*store.Claim
 	for i := range claims {
-		leases = append(leases, claims[i].Lease())
+		made = append(made, &claims[i])
 	}
-	return leases
+	return made
 }
 
 func key(name string) store.Key { return store.Key{Queue: "q", Name: name} }
 
 // live reports whether the store knows the lease.
-func (r *rig) live(l store.Lease) bool {
+func (r *rig) live(c *store.Claim) bool {
 	r.t.Helper()
+	l := c.Lease()
 	lost, err := r.store.Renew(r.t.Context(), time.Millisecond, []store.Lease{l})
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	return !slices.Contains(lost, l)
+}
+
+// delete removes what was claimed.
+func (r *rig) delete(c *store.Claim) {
+	r.t.Helper()
+	if err := r.store.Commit(r.t.Context(), &store.Tx{DeleteKeys: []store.Key{c.Key}}); err != nil {
+		r.t.Fatal(err)
+	}
 }
 
 func pass(d time.Duration) {
@@ -105,8 +114,8 @@ func TestDroppedLeasesEnd(t *testing.T) {
 			r.keeper.Keep(l, func() { t.Error("a lease is said to be lost") })
 		}
 		pass(time.Minute)
-		r.keeper.Drop(leases...)
-		r.keeper.Drop(leases[0])
+		r.keeper.Drop(leases[0].Lease(), leases[1].Lease())
+		r.keeper.Drop(leases[0].Lease())
 		pass(lasts)
 		for _, l := range leases {
 			if r.live(l) {
@@ -178,11 +187,11 @@ func TestWhoIsToldMayDrop(t *testing.T) {
 	bubble(t, func(_ *testing.T, r *rig) {
 		leases := r.claim("a", "b")
 		r.keeper.Keep(leases[0], func() {
-			r.keeper.Drop(leases[0])
+			r.keeper.Drop(leases[0].Lease())
 			r.keeper.Keep(leases[1], nil)
 		})
 		r.keeper.Lose(leases[0].Key)
-		r.keeper.Drop(leases[1])
+		r.keeper.Drop(leases[1].Lease())
 	})
 }
 

@@ -74,7 +74,7 @@ func (s *Service) serve(ctx context.Context) error {
 		case errors.Is(err, store.ErrClosed), errors.Is(err, store.ErrFailed):
 			return err
 		default:
-			s.log.Error("cannot go on with operations, they are tried again", "error", err)
+			s.log.Debug("operation interrupted, trying again", "error", err)
 			_ = trouble.Sleep(ctx)
 		}
 	}
@@ -86,7 +86,7 @@ func (s *Service) work(ctx context.Context, c *store.Claim) error {
 	page, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { s.clock.AfterFunc(drain, cancel) })()
-	s.keeper.Keep(c.Lease(), cancel)
+	s.keeper.Keep(c, cancel)
 	defer s.keeper.Drop(c.Lease())
 	t := &turn{s: s, claim: c, began: s.clock.Now()}
 	rec, err := s.store.Get(page, recordKey(c.Key.Name))

@@ -11,6 +11,7 @@ import (
 	"github.com/abidehq/abide"
 	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/internal/lease"
+	"github.com/abidehq/abide/internal/outage"
 	"github.com/abidehq/abide/store"
 )
 
@@ -53,9 +54,10 @@ func New(cfg Config) (*Service, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
+	cfg.Store = outage.Watch(outage.Config{Store: cfg.Store, Clock: cfg.Clock, Logger: cfg.Logger, Part: "operations"})
 	return &Service{
 		store: cfg.Store, client: cfg.Client, clock: cfg.Clock, log: cfg.Logger,
-		keeper: lease.NewKeeper(cfg.Store, cfg.Clock, cfg.Logger, leaseLasts),
+		keeper: lease.NewKeeper(lease.Config{Store: cfg.Store, Clock: cfg.Clock, Logger: cfg.Logger, Lease: leaseLasts}),
 		slots:  make(chan struct{}, atOnce),
 	}, nil
 }

@@ -97,7 +97,8 @@ func answered(err error) bool {
 			return true
 		}
 	}
-	return false
+	_, partly := errors.AsType[*store.NotRenewedError](err)
+	return partly
 }
 
 // broke notes that a call failed.

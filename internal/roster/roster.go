@@ -30,6 +30,7 @@ const Page = 1_000
 
 // Config says what to publish, and where.
 type Config struct {
+	// Store logs its outages by itself, as one of internal/outage does.
 	Store  store.Store
 	Clock  base.Clock
 	Logger *slog.Logger
@@ -49,7 +50,6 @@ type Publisher struct {
 	worker Worker
 	cancel context.CancelFunc
 	done   chan struct{}
-	failed bool // the last try
 }
 
 // Publish puts the record of a worker, and renews it until it is stopped.
@@ -77,14 +77,9 @@ func Publish(cfg Config) *Publisher {
 func (p *Publisher) run(ctx context.Context) {
 	defer close(p.done)
 	for ctx.Err() == nil {
-		err := p.renew(ctx)
-		if err != nil && !p.failed && ctx.Err() == nil {
-			p.cfg.Logger.Warn("worker record not renewed, retrying", "worker", p.worker.Name, "error", err)
+		if err := p.renew(ctx); errors.Is(err, store.ErrFailed) {
+			return
 		}
-		if err == nil && p.failed {
-			p.cfg.Logger.Info("worker record renewed again", "worker", p.worker.Name)
-		}
-		p.failed = err != nil
 		_ = base.Sleep(ctx, p.cfg.Clock, Every)
 	}
 }

@@ -216,5 +216,6 @@ func TestRemoteRespectsTheContextOfEachCaller(t *testing.T) {
 			t.Errorf("it returned after %v, want its context's second", waited)
 		}
 		<-answered
+		<-time.After(2 * c.takes) // the question that is in flight ends
 	})
 }

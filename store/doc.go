@@ -42,8 +42,19 @@
 //
 // # Time
 //
-// The only clock is the store's. It does not run backwards while the store is open.
-// Callers learn it from [Claim.Now]; nothing depends on the clock of a caller.
+// The only clock is the store's. Callers learn it from [Claim.Now]; nothing depends on the
+// clock of a caller.
+//
+// The time of a store does not run backwards when its clock is set back by up to
+// [MaxClockLead]: it goes on at half speed, or stands still, until the clock has caught
+// up. If the clock is set back by more, it was wrong before. A store whose clock is that of a
+// server follows it back. A store whose clock is that of the process goes on at half speed
+// while it is open, and has the time of the clock when it is opened again: a latest time that
+// was stored counts only if it is ahead of the clock by no more than MaxClockLead. In no case
+// does the time stand still for longer: leases end, and messages become visible. What was put
+// while the clock was ahead keeps the times that it was given.
+//
+// When the clock is set ahead, messages become visible and leases end that much earlier.
 //
 // # Delivery
 //

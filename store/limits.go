@@ -74,6 +74,10 @@ const (
 	// MaxRouteStats is how many routes Stats reports one by one at least: see [Stats.Rest].
 	MaxRouteStats = 1_000
 
+	// MaxClockLead is how far the time of a store stays ahead of its clock when the clock
+	// is set back: see the package comment.
+	MaxClockLead = 10 * time.Second
+
 	// ReadyCap is how far Stats counts ready messages: see [RouteStats.Ready].
 	ReadyCap = 10_000
 )

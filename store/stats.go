@@ -25,6 +25,10 @@ type Stats struct {
 
 	// Now is the store's time.
 	Now time.Time
+
+	// ClockLead is how far Now is ahead of the store's clock, because that was set back. It
+	// is 0 otherwise, and 0 in a store that stands still for so long: see [MaxClockLead].
+	ClockLead time.Duration
 }
 
 // RouteStats is what a queue holds for a route.

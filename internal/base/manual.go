@@ -61,6 +61,17 @@ func (m *Manual) cancel(a *alarm) bool {
 	return true
 }
 
+// Jump sets the clock ahead or back, as an operator does: no time passes, and no function is
+// called.
+func (m *Manual) Jump(by time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.now = m.now.Add(by)
+	for _, a := range m.alarms {
+		a.at = a.at.Add(by)
+	}
+}
+
 // Advance makes d pass. Functions that are due on the way are called one after
 // another, each while the clock shows its time, before Advance returns.
 func (m *Manual) Advance(d time.Duration) {

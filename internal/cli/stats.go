@@ -78,10 +78,15 @@ func writeStats(w io.Writer, s *store.Stats) error {
 	if s.Bytes > 0 {
 		size = bytesText(s.Bytes)
 	}
+	behind := ""
+	if s.ClockLead > 0 {
+		behind = s.ClockLead.String()
+	}
 	err := writeFields(w, [][2]string{
 		{"time", localTime(s.Now)},
 		{"size", size},
 		{"leases", strconv.Itoa(s.Leases)},
+		{"clock behind by", behind},
 	})
 	if err != nil || len(s.Routes) == 0 {
 		return err

@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/abidehq/abide/store"
 )
@@ -124,7 +125,8 @@ func (s *Store) setAlarm(q *queue) {
 	q.stopAlarm()
 	q.alarmMS = next
 	if next > 0 {
-		q.stopAlarm = s.clock.AfterFunc(store.FromMillis(next).Sub(s.clock.Now()), func() { s.alarm(q) })
+		wait := min(store.FromMillis(next).Sub(s.clock.Now()), time.Duration(next-s.lastMS)*time.Millisecond) // the clock may be behind
+		q.stopAlarm = s.clock.AfterFunc(wait, func() { s.alarm(q) })
 	}
 }
 

@@ -40,12 +40,13 @@ type Options struct {
 // Store is a store in memory.
 type Store struct {
 	clock base.Clock
+	time  *base.Steady
 
 	mu     sync.Mutex
 	closed bool
 	// excluded is how often Exclude was called and not released.
 	excluded int
-	lastMS   int64 // the latest time that was seen: the clock does not run backwards
+	lastMS   int64 // the time of the latest call
 	seq      int64 // of the message put last
 	tokens   int64 // of the claim made last
 	queues   map[string]*queue
@@ -59,7 +60,7 @@ func New(o Options) *Store {
 	if o.Clock == nil {
 		o.Clock = base.System{}
 	}
-	return &Store{clock: o.Clock, queues: map[string]*queue{}, records: newRecords()}
+	return &Store{clock: o.Clock, time: base.NewSteady(o.Clock, nil), queues: map[string]*queue{}, records: newRecords()}
 }
 
 // lock locks the store for a call and brings it up to date: leases whose time is over
@@ -76,7 +77,7 @@ func (s *Store) lock(verb string) (nowMS int64, err error) {
 
 // advance brings all queues up to date and returns the time.
 func (s *Store) advance() (nowMS int64) {
-	s.lastMS = max(s.lastMS, s.clock.Now().UnixMilli())
+	s.lastMS = s.time.Now()
 	for _, q := range s.queues {
 		q.advance(s.lastMS)
 		s.expire(q, s.lastMS)

@@ -78,7 +78,7 @@ func (s *Store) Stats(ctx context.Context) (store.Stats, error) {
 		return store.Stats{}, err
 	}
 	defer s.mu.Unlock()
-	stats := store.Stats{Now: store.FromMillis(nowMS)}
+	stats := store.Stats{Now: store.FromMillis(nowMS), ClockLead: s.time.Lead()}
 	for name, q := range s.queues {
 		stats.Waiting += len(q.waiters)
 		stats.Leases += q.leased.Len()

@@ -18,7 +18,7 @@ func newBackend(t testing.TB) *storetest.Backend {
 			t.Errorf("close: %v", err)
 		}
 	})
-	return &storetest.Backend{Store: s, Advance: clock.Advance}
+	return &storetest.Backend{Store: s, Advance: clock.Advance, SetClock: clock.Jump}
 }
 
 // TestContract runs the suite that every backend passes.

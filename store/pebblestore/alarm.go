@@ -9,7 +9,7 @@ import (
 
 // now returns the time. It does not run backwards.
 func (s *Store) now() int64 {
-	s.lastNow = max(s.lastNow, s.clock.Now().UnixMilli())
+	s.lastNow = s.time.Now()
 	return s.lastNow
 }
 

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
@@ -86,6 +87,9 @@ func newStore(dir string, o Options) *Store {
 	if s.logger == nil {
 		s.logger = slog.Default()
 	}
+	s.time = base.NewSteady(s.clock, func(lead time.Duration) {
+		s.logger.Warn("pebblestore: clock is behind the store's time", "dir", s.dir, "lead", lead)
+	})
 	if s.reserve == 0 {
 		s.reserve = DefaultReserve
 	}

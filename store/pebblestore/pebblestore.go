@@ -162,6 +162,7 @@ type Store struct {
 	db      *pebble.DB
 	dirLock *pebble.Lock
 	clock   base.Clock
+	time    *base.Steady
 	logger  *slog.Logger
 	reserve uint64
 	limits  limits

@@ -73,7 +73,7 @@ func newBackend(t testing.TB) *storetest.Backend {
 		}
 		return s
 	}
-	b := &storetest.Backend{Store: open(), Advance: clock.Advance, Open: try}
+	b := &storetest.Backend{Store: open(), Advance: clock.Advance, SetClock: clock.Jump, Open: try}
 	b.Reopen = func() {
 		if err := b.Store.Close(); err != nil {
 			t.Fatalf("close: %v", err)

@@ -39,6 +39,7 @@ func (s *Store) Stats(ctx context.Context) (store.Stats, error) {
 		}
 		stats.Routes = append(stats.Routes, row)
 	}
+	stats.ClockLead = durationMS(a.num())
 	if a.err != nil {
 		return store.Stats{}, fmt.Errorf("redisstore: stats: %w", a.err)
 	}

@@ -42,7 +42,7 @@ func backends(server *testenv.RedisServer) storetest.Factory {
 			}
 			return s
 		}
-		b := &storetest.Backend{Store: open(), Advance: clock.Advance}
+		b := &storetest.Backend{Store: open(), Advance: clock.Advance, SetClock: clock.Jump}
 		b.Open = func() (store.Store, error) { return Open(context.Background(), o) }
 		b.Reopen = func() {
 			if err := b.Store.Close(); err != nil {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"time"
 
 	"zombiezen.com/go/sqlite"
 
@@ -46,6 +47,9 @@ func newStore(path string, o Options) *Store {
 	if s.logger == nil {
 		s.logger = slog.Default()
 	}
+	s.time = base.NewSteady(s.clock, func(lead time.Duration) {
+		s.logger.Warn("sqlitestore: clock is behind the store's time", "path", s.path, "lead", lead)
+	})
 	if s.o.Cache == 0 {
 		s.o.Cache = DefaultCache
 	}

@@ -79,10 +79,10 @@ type Store struct {
 	life context.Context // ends when the store is closed
 	end  context.CancelFunc
 
-	ticking sync.Mutex
-	last    int64 // the latest time that was seen: the clock does not run backwards
+	time *base.Steady
 
 	marked atomic.Int64 // the latest time that this process has written into the file
+	ahead  atomic.Int64 // the latest time in the file that was too far ahead of the clock
 
 	failing sync.Mutex
 	failure error
@@ -93,19 +93,16 @@ var (
 	_ rows.Database  = (*Store)(nil)
 )
 
-// now returns the time: that of the clock, or the latest that was seen.
-func (s *Store) now() int64 {
-	s.ticking.Lock()
-	defer s.ticking.Unlock()
-	s.last = max(s.last, s.clock.Now().UnixMilli())
-	return s.last
-}
+// now returns the time.
+func (s *Store) now() int64 { return s.time.Now() }
 
-// observe notes a time that others have seen.
+// observe notes a time that others have written down. One that is far ahead is from a clock
+// that was wrong.
 func (s *Store) observe(ms int64) {
-	s.ticking.Lock()
-	defer s.ticking.Unlock()
-	s.last = max(s.last, ms)
+	if !s.time.Observe(ms, store.MaxClockLead) && s.ahead.Swap(ms) != ms {
+		s.logger.Warn("sqlitestore: stored time is ahead of the clock, ignored", "path", s.path,
+			"stored", store.FromMillis(ms), "clock", s.clock.Now())
+	}
 }
 
 // bytes returns how much room the files take.

@@ -14,7 +14,7 @@ import (
 func (s *Store) Stats(ctx context.Context) (stats store.Stats, err error) {
 	err = s.read(ctx, "stats", func(c *conn) error {
 		now := s.now()
-		stats = store.Stats{Waiting: s.Waiting(), Bytes: s.bytes(), Now: store.FromMillis(now)}
+		stats = store.Stats{Waiting: s.Waiting(), Bytes: s.bytes(), Now: store.FromMillis(now), ClockLead: s.time.Lead()}
 		var lanes []int64
 		err := c.each(`SELECT queue, route, lane, pending FROM tally WHERE pending > 0 ORDER BY queue, route`, func(st *sqlite.Stmt) error {
 			stats.Routes = append(stats.Routes, store.RouteStats{Queue: st.ColumnText(0), Route: st.ColumnText(1), Pending: st.ColumnInt(3)})

@@ -25,7 +25,7 @@ func newBackend(t testing.TB) *storetest.Backend {
 	open := func() (store.Store, error) {
 		return Open(t.Context(), path, Options{Clock: clock, Logger: quiet(), Cache: 1 << 20})
 	}
-	b := &storetest.Backend{Advance: clock.Advance, Open: open}
+	b := &storetest.Backend{Advance: clock.Advance, SetClock: clock.Jump, Open: open}
 	var err error
 	if b.Store, err = open(); err != nil {
 		t.Fatalf("open: %v", err)

@@ -163,7 +163,8 @@ func (s *Store) writeMark(w *writer, now int64) error {
 	if now < s.marked.Load()+markEvery {
 		return nil
 	}
-	if err := w.exec("UPDATE meta SET value = max(value, ?) WHERE name = 'time'", now); err != nil {
+	const mark = `UPDATE meta SET value = CASE WHEN value > ?1 + ?2 THEN ?1 ELSE max(value, ?1) END WHERE name = 'time'`
+	if err := w.exec(mark, now, store.MaxClockLead.Milliseconds()); err != nil {
 		return err
 	}
 	s.marked.Store(now)

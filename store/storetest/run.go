@@ -17,6 +17,9 @@ type propertyCase struct {
 	// needsPortable says that the rule is about a store.Portable.
 	needsPortable bool
 
+	// needsClock says that the rule is about a clock that is set.
+	needsClock bool
+
 	// needsOpen says that the rule is about a store that is opened a second time.
 	needsOpen bool
 }
@@ -24,7 +27,8 @@ type propertyCase struct {
 // holdsFor reports whether the rule is about stores like that of b.
 func (c *propertyCase) holdsFor(b *Backend) bool {
 	_, portable := b.Store.(store.Portable)
-	return (!c.needsReopen || b.Reopen != nil) && (!c.needsPortable || portable) && (!c.needsOpen || b.Open != nil)
+	return (!c.needsReopen || b.Reopen != nil) && (!c.needsPortable || portable) && (!c.needsOpen || b.Open != nil) &&
+		(!c.needsClock || b.SetClock != nil)
 }
 
 // propertyGroup is the cases of one file.
@@ -44,6 +48,7 @@ func groups() []propertyGroup {
 		{"leases", leaseCases},
 		{"releases", releaseCases},
 		{"visibility", visibilityCases},
+		{"clocks", clockCases},
 		{"messages", messageCases},
 		{"logs", logCases},
 		{"records", recordCases},

@@ -22,6 +22,10 @@ type Backend struct {
 	// backend whose clock is that of a server gives its tests a way to set it.
 	Advance func(d time.Duration)
 
+	// SetClock sets the store's clock ahead or back by d, as an operator does: unlike with
+	// Advance, no time passes. It is nil if that is impossible.
+	SetClock func(by time.Duration)
+
 	// Reopen closes the store as if its process had been killed, and replaces Store
 	// by the same store opened again, by what counts as another process. It is nil
 	// for a store that does not outlive its process.

@@ -11,4 +11,4 @@ for _, l in ipairs(call('SMEMBERS', P .. 'lanes')) do
   end
 end
 rememberChanges()
-return {'ok', now, call('ZCOUNT', P .. 'l', string.format('(%.0f', now), '+inf'), rows}
+return {'ok', now, call('ZCOUNT', P .. 'l', string.format('(%.0f', now), '+inf'), rows, lead}

@@ -19,7 +19,12 @@ if clock == '' then
 else
   now, nowText = tonumber(clock), clock
 end
-if now < stored then
+-- A server whose clock is far behind what is stored has a clock that is right, and what is
+-- stored is from one that was wrong: see store.MaxClockLead.
+local lead = math.max(0, stored - now)
+if lead > 10000 then
+  lead = 0
+elseif lead > 0 then
   now, nowText = stored, string.format('%.0f', stored)
 end
 
@@ -53,7 +58,7 @@ local function remember(upTo, how)
 end
 
 local function rememberChanges()
-  if now > stored or seq > seq0 or turn ~= turn0 or changes ~= changes0 then
+  if now ~= stored or seq > seq0 or turn ~= turn0 or changes ~= changes0 then
     remember(seq0)
   end
 end

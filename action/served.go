@@ -22,27 +22,33 @@ type unserved struct {
 	noted  map[string]bool // what the log says is not served
 }
 
-// served returns the targets of this service and of all live workers.
+// served returns the targets of this service and of all live workers. No lock is held while the
+// store is called.
 func (s *Service) served(ctx context.Context) (map[string]bool, error) {
+	now := s.clock.Now()
 	s.unserved.mu.Lock()
-	defer s.unserved.mu.Unlock()
-	if now := s.clock.Now(); s.unserved.at.IsZero() || now.Sub(s.unserved.at) >= servedFor {
-		workers, err := roster.Live(ctx, s.store, s.now(ctx))
-		if err != nil {
-			return nil, wrap("list workers", "of targets", err)
-		}
-		all := map[string]bool{}
-		for _, name := range s.targets {
+	fresh, all := !s.unserved.at.IsZero() && now.Sub(s.unserved.at) < servedFor, s.unserved.served
+	s.unserved.mu.Unlock()
+	if fresh {
+		return all, nil
+	}
+	workers, err := roster.Live(ctx, s.store, s.now(ctx))
+	if err != nil {
+		return nil, wrap("list workers", "of targets", err)
+	}
+	all = map[string]bool{}
+	for _, name := range s.targets {
+		all[name] = true
+	}
+	for i := range workers {
+		for _, name := range workers[i].Targets {
 			all[name] = true
 		}
-		for i := range workers {
-			for _, name := range workers[i].Targets {
-				all[name] = true
-			}
-		}
-		s.unserved.served, s.unserved.at = all, now
 	}
-	return s.unserved.served, nil
+	s.unserved.mu.Lock()
+	defer s.unserved.mu.Unlock()
+	s.unserved.served, s.unserved.at = all, now
+	return all, nil
 }
 
 // Served reports whether this service or a live worker has a target. A service shows among

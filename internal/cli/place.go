@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -62,8 +63,24 @@ func embedded(path, options string) (place, error) {
 	if resolved, err := filepath.EvalSymlinks(dir); err == nil {
 		dir = resolved
 	}
+	if isSQLite(dir) {
+		return place{}, usage("%s is an SQLite database, and a path names the folder of an embedded store; write sqlite://%s", path, path)
+	}
 	u := url.URL{Scheme: "pebble", Path: filepath.ToSlash(dir), RawQuery: options}
 	return place{url: u.String(), shown: path, dir: dir}, nil
+}
+
+// isSQLite reports whether a file is an SQLite database.
+func isSQLite(path string) bool {
+	const magic = "SQLite format 3\x00"
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	head := make([]byte, len(magic))
+	_, err = io.ReadFull(f, head)
+	return err == nil && string(head) == magic
 }
 
 // exists reports whether there is a store. What is not embedded says so itself.

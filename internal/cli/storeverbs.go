@@ -13,10 +13,10 @@ import (
 func newStore() *cobra.Command {
 	return group(&cobra.Command{
 		Use:   "store",
-		Short: "Copy, check and measure a store that nobody uses",
-		Long: `Copy, check and measure a store by its URL, or the folder of an embedded one. What runs on
+		Short: "Copy, check, convert and measure a store that nobody uses",
+		Long: `Copy, check, convert and measure a store by its URL, or the folder of an embedded one. What runs on
 it has to be stopped first, except for stats.`,
-	}, newStoreCheck(), newStoreCopy(), newStoreStats())
+	}, newStoreCheck(), newStoreConvert(), newStoreCopy(), newStoreStats())
 }
 
 // storeHelp is what the help of these commands says about their arguments.

@@ -2,9 +2,13 @@ package sqlitestore
 
 import (
 	"cmp"
+	"context"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"math"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,32 +20,40 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// The older shape had a queue of timers beside the queue of orchestrations. Its items are
-// JSON, an object with one field, which is named by what the item is:
+// Older designs kept timers in tables of three shapes:
+//
+//   - a queue of timers, timer_queue, beside that of orchestrations, orchestrator_queue;
+//   - orchestrator_queue alone, with timers as items that are visible later;
+//   - a log of steps, execution_log, with rows that wait for a timer.
+//
+// Items of the queues are JSON, an object with one field, which is named by what the item is;
+// a timer that was moved from one queue to the other has two, TimerSchedule and TimerFired:
 //
 //	{"TimerSchedule": {"instance": "order-1", "execution_id": 1, "id": 3, "fire_at_ms": 1735689600000}}
 //
-// Its history is in another format, and of code in another language, so that a timer that
+// Their histories are in other formats, and of code in another language, so that a timer that
 // fires has no history to go on with here. But an event can be raised for an instance
 // before there is one. So a pending timer becomes an event with the name TimerFired, raised
 // for the instance of that ID and not visible before the timer's time; an orchestration that
 // is started under the ID waits for it, and learns from its payload which timer it was.
 
-// legacyPrefix is that of the names which the tables of the older shape get.
+// legacyPrefix is that of the names which the tables of an older design get.
 const legacyPrefix = "legacy_"
 
-// legacyColumns are those by which the older shape is told from other databases that have
+// legacyColumns are those by which an older design is told from other databases that have
 // a table of the same name.
 var legacyColumns = map[string][]string{
 	"timer_queue":        {"work_item", "fire_at"},
 	"orchestrator_queue": {"instance_id", "work_item", "visible_at"},
+	"execution_log":      {"id", "step", "status", "timer_fire_at", "timer_name"},
 }
 
-// isLegacy reports whether the tables are those of the older shape.
+// isLegacy reports whether the tables are those of an older design.
 func (c *conn) isLegacy(tables map[string]bool) (bool, error) {
+	found := false
 	for table, want := range legacyColumns {
 		if !tables[table] {
-			return false, nil
+			continue
 		}
 		have, err := c.columns(table)
 		if err != nil {
@@ -52,8 +64,42 @@ func (c *conn) isLegacy(tables map[string]bool) (bool, error) {
 				return false, nil
 			}
 		}
+		found = found || table != "timer_queue" // which is not there alone
 	}
-	return true, nil
+	return found, nil
+}
+
+// Conversion is what became of a file of an older design.
+type Conversion struct {
+	// Converted is the number of timers and events that wait now, and Left the number of
+	// items in each table that have no counterpart.
+	Converted int
+	Left      map[string]int
+
+	// Tables are those of the older design. They are kept, with the prefix legacy_.
+	Tables []string
+
+	dryRun bool
+}
+
+// Convert converts a file of an older design to a store: docs/sqlite.md says what becomes of
+// what. It does so in one transaction: once, or not at all. With dryRun nothing is changed. It
+// returns [store.ErrInvalid] if there is nothing to convert, and [store.ErrFormat] for a
+// database of something else.
+func Convert(ctx context.Context, path string, o Options, dryRun bool) (Conversion, error) {
+	whole, err := resolve(path)
+	if err == nil {
+		_, err = os.Stat(whole)
+	}
+	if err != nil {
+		return Conversion{}, fmt.Errorf("sqlitestore: convert %s: %w", path, err)
+	}
+	s := newStore(whole, o)
+	s.conversion = &Conversion{Left: map[string]int{}, dryRun: dryRun}
+	if err := errors.Join(s.open(ctx), s.closeFiles()); err != nil {
+		return Conversion{}, fmt.Errorf("sqlitestore: convert %s: %w", whole, err)
+	}
+	return *s.conversion, nil
 }
 
 func (c *conn) columns(table string) (names []string, err error) {
@@ -84,7 +130,7 @@ func (c *conn) renameLegacy() (tables []string, err error) {
 // quoteName returns a name as SQL has it.
 func quoteName(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
 
-// legacyItem is an item of one of the queues of the older shape that is an event here.
+// legacyItem is an item of one of the tables of an older design that is an event here.
 type legacyItem struct {
 	id       string // of the message
 	instance string
@@ -107,7 +153,13 @@ const eventFired = "TimerFired"
 // parseLegacy returns the event that an item is, or false if it has no counterpart.
 func parseLegacy(queue string, row int64, item string, column any, now int64) (legacyItem, bool) {
 	var byKind map[string]json.RawMessage
-	if json.Unmarshal([]byte(item), &byKind) != nil || len(byKind) != 1 {
+	if json.Unmarshal([]byte(item), &byKind) != nil {
+		return legacyItem{}, false
+	}
+	if byKind["TimerFired"] != nil {
+		delete(byKind, "TimerSchedule") // of which it was made
+	}
+	if len(byKind) != 1 {
 		return legacyItem{}, false
 	}
 	for kind, raw := range byKind {
@@ -155,15 +207,22 @@ func legacyTime(item *int64, column any) int64 {
 // latest is the last millisecond that a time may have.
 var latest = time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC).UnixMilli()
 
-// convert makes messages of what waits in the queues of a file of the older shape, whose
-// tables have been renamed. It runs in the transaction that makes ours, which is what makes
-// it happen exactly once, whoever else opens the file and whenever somebody is killed.
-func (s *Store) convert(tables []string) error {
-	now := s.now()
+// convert makes messages of what waits in a file of an older design, whose tables have been
+// renamed. It runs in the transaction that makes ours, which is what makes it happen exactly
+// once, even if the process is killed.
+func (s *Store) convert() error {
+	now, c := s.now(), s.conversion
+	c.Converted, c.Left = 0, map[string]int{}
 	var items []legacyItem
-	left := map[string]int{}
-	for _, queue := range []struct{ table, at string }{{"timer_queue", "fire_at"}, {"orchestrator_queue", "visible_at"}} {
-		err := s.writer.each("SELECT rowid, work_item, "+queue.at+" FROM "+quoteName(legacyPrefix+queue.table)+" ORDER BY rowid", func(st *sqlite.Stmt) error {
+	for _, queue := range []struct{ table, query string }{
+		{"timer_queue", "SELECT rowid, work_item, fire_at"},
+		{"orchestrator_queue", "SELECT rowid, work_item, visible_at"},
+		{"execution_log", "SELECT rowid, " + executionLogItem + ", timer_fire_at"},
+	} {
+		if !slices.Contains(c.Tables, queue.table) {
+			continue
+		}
+		err := s.writer.each(queue.query+" FROM "+quoteName(legacyPrefix+queue.table)+" ORDER BY rowid", func(st *sqlite.Stmt) error {
 			var at any
 			switch st.ColumnType(2) {
 			case sqlite.TypeInteger, sqlite.TypeFloat:
@@ -175,7 +234,7 @@ func (s *Store) convert(tables []string) error {
 			if item, ok := parseLegacy(queue.table, st.ColumnInt64(0), st.ColumnText(1), at, now); ok {
 				items = append(items, item)
 			} else {
-				left[queue.table]++
+				c.Left[queue.table]++
 			}
 			return nil
 		})
@@ -184,14 +243,14 @@ func (s *Store) convert(tables []string) error {
 		}
 	}
 	slices.SortStableFunc(items, func(a, b legacyItem) int { return cmp.Compare(a.at, b.at) })
-	if err := s.writer.insertLegacy(items, now); err != nil {
-		return err
-	}
-	s.logger.Warn("sqlitestore: a database of an older shape was converted; see docs/sqlite.md",
-		"path", s.path, "converted", len(items), "not converted, timer queue", left["timer_queue"],
-		"not converted, orchestrator queue", left["orchestrator_queue"], "tables kept as "+legacyPrefix+"*", fmt.Sprint(tables))
-	return nil
+	c.Converted = len(items)
+	return s.writer.insertLegacy(items, now)
 }
+
+// executionLogItem is a row of the log of steps as an item of a queue has it. A row that does
+// not wait for a timer is none.
+const executionLogItem = `CASE WHEN status = 'WAITING_FOR_TIMER' AND timer_fire_at IS NOT NULL THEN
+json_object('TimerFired', json_object('instance', CAST(id AS TEXT), 'step', step, 'timer_name', timer_name, 'fire_at_ms', timer_fire_at)) END`
 
 // insertLegacy puts the messages, in their order, into tables that are empty.
 func (c *conn) insertLegacy(items []legacyItem, now int64) error {
@@ -229,7 +288,7 @@ const legacyQueue = "turns"
 // until there is one. If none has been started a week after its time, it goes to
 // quarantine, where somebody sees it.
 func (e *legacyItem) message(row *rows.KeyRow, now int64) *rows.MessageRow {
-	ttl := min(e.at-now+store.DefaultTTL.Milliseconds(), store.MaxTTL.Milliseconds())
+	ttl := min(e.at-now+store.DefaultTTL.Milliseconds(), time.Duration(math.MaxInt64).Milliseconds())
 	return &rows.MessageRow{Key: row.ID, Seq: row.Seq, ID: e.id, Visible: e.at, Put: now, TTL: ttl, Body: eventBody(e.event, e.payload)}
 }
 

@@ -8,9 +8,11 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -78,8 +80,20 @@ func makeLegacy(t *testing.T, path string) {
 	)...)
 }
 
+func convertLegacy(t *testing.T, path string, clock base.Clock) Conversion {
+	t.Helper()
+	c, err := Convert(t.Context(), path, Options{Clock: clock, Logger: quiet()}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
 func openLegacy(t *testing.T, path string, clock base.Clock, log *slog.Logger) *Store {
 	t.Helper()
+	if _, err := Convert(t.Context(), path, Options{Clock: clock, Logger: quiet()}, false); err != nil && !errors.Is(err, store.ErrInvalid) && !errors.Is(err, os.ErrNotExist) {
+		t.Fatal(err)
+	}
 	s, err := Open(t.Context(), path, Options{Clock: clock, Logger: log})
 	if err != nil {
 		t.Fatal(err)
@@ -134,13 +148,31 @@ func TestLegacy(t *testing.T) {
 	makeLegacy(t, path)
 	var log bytes.Buffer
 	clock := base.NewManual(begin)
-	s := openLegacy(t, path, clock, slog.New(slog.NewTextHandler(&log, nil)))
-	isConverted(t, s)
-	for _, want := range []string{"converted=6", `timer queue"=1`, `orchestrator queue"=1`, "worker_queue"} {
-		if !strings.Contains(log.String(), want) {
-			t.Errorf("the log does not say %q: %s", want, log.String())
+	run(t, path, "PRAGMA journal_mode = DELETE")
+	if err := os.Chmod(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	before := contents(t, path)
+
+	// Neither Open nor a dry run changes anything.
+	if _, err := Open(t.Context(), path, Options{Clock: clock, Logger: quiet()}); !errors.Is(err, store.ErrFormat) || !strings.Contains(err.Error(), "abide store convert sqlite://"+path) {
+		t.Errorf("open: %v", err)
+	}
+	tried, err := Convert(t.Context(), path, Options{Clock: clock, Logger: quiet()}, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(contents(t, path), before) {
+		t.Error("a look has changed the file")
+	}
+	c1 := convertLegacy(t, path, clock)
+	for _, c := range []Conversion{tried, c1} {
+		if c.Converted != 6 || c.Left["timer_queue"] != 1 || c.Left["orchestrator_queue"] != 1 || !slices.Contains(c.Tables, "worker_queue") {
+			t.Errorf("converted %+v", c)
 		}
 	}
+	s := openLegacy(t, path, clock, slog.New(slog.NewTextHandler(&log, nil)))
+	isConverted(t, s)
 
 	// Nothing of the older tables is gone.
 	c, err := openReader(path)
@@ -226,61 +258,111 @@ func TestLegacyNobodyStarts(t *testing.T) {
 	}
 }
 
-// TestLegacyConvertedOnce: of several that open the file at once, one converts it.
+// TestLegacyConvertedOnce: of several that convert the file at once, one does.
 func TestLegacyConvertedOnce(t *testing.T) {
 	t.Parallel()
 	path := newPath(t)
 	makeLegacy(t, path)
 	var wg sync.WaitGroup
-	var log bytes.Buffer
-	logger := slog.New(slog.NewTextHandler(&log, nil)) // it writes one line at a time
-	stores := make([]*Store, 4)
-	for i := range stores {
+	var did atomic.Int64
+	for range 4 {
 		wg.Go(func() {
-			s, err := Open(t.Context(), path, Options{Clock: base.NewManual(begin), Logger: logger})
-			if err != nil {
+			switch _, err := Convert(t.Context(), path, Options{Clock: base.NewManual(begin), Logger: quiet()}, false); {
+			case err == nil:
+				did.Add(1)
+			case !errors.Is(err, store.ErrInvalid):
 				t.Error(err)
-				return
 			}
-			stores[i] = s
 		})
 	}
 	wg.Wait()
-	for _, s := range stores {
-		if s != nil {
-			isConverted(t, s)
-			if err := s.Close(); err != nil {
-				t.Error(err)
-			}
-		}
+	if did.Load() != 1 {
+		t.Errorf("converted %d times", did.Load())
 	}
-	if n := strings.Count(log.String(), "was converted"); n != 1 {
-		t.Errorf("converted %d times: %s", n, log.String())
-	}
+	isConverted(t, openLegacy(t, path, base.NewManual(begin), quiet()))
 }
 
-// TestLegacyConvertedByOneProcess is the same with real processes.
-func TestLegacyConvertedByOneProcess(t *testing.T) {
-	t.Parallel()
-	path := newPath(t)
-	makeLegacy(t, path)
-	var all []*child
-	for range 3 {
-		all = append(all, launchChild(t, "holder", path))
-	}
-	for _, c := range all {
-		c.expect(t, "open")
-		c.end(t)
-	}
-	s := openAt(t, path)
-	stats, err := s.Stats(t.Context())
+// pendingOf returns the messages of an instance.
+func pendingOf(t *testing.T, s *Store, instance string) []store.Message {
+	t.Helper()
+	got, err := s.Pending(t.Context(), store.Key{Queue: "turns", Name: instance}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(stats.Routes) != 1 || stats.Routes[0].Pending != 6 {
-		t.Errorf("there are %+v, want 6 messages", stats.Routes)
+	return got
+}
+
+// TestLegacyMigrated converts a file whose timers were moved to the other queue.
+func TestLegacyMigrated(t *testing.T) {
+	t.Parallel()
+	path := newPath(t)
+	makeLegacy(t, path)
+	run(t, path,
+		"DELETE FROM timer_queue WHERE work_item = 'what is this'",
+		`INSERT INTO orchestrator_queue (instance_id, work_item, visible_at)
+SELECT json_extract(work_item, '$.TimerSchedule.instance'), json_set(work_item, '$.TimerFired', json_extract(work_item, '$.TimerSchedule')), fire_at FROM timer_queue`,
+		"DROP TABLE timer_queue")
+	clock := base.NewManual(begin)
+	if c := convertLegacy(t, path, clock); c.Converted != 6 || c.Left["orchestrator_queue"] != 1 {
+		t.Errorf("converted %+v", c)
+	}
+	s := openLegacy(t, path, clock, quiet())
+	got := pendingOf(t, s, "order-1")
+	if len(got) != 2 || got[0].VisibleAt.UnixMilli() != beginMS+secondMS || got[1].VisibleAt.UnixMilli() != beginMS+hourMS || !bytes.Equal(got[0].Body, converted["order-1"][0].body) {
+		t.Errorf("order-1 has %+v", got)
 	}
 	verifies(t, s)
+}
+
+// TestLegacyExecutionLog converts a file with a log of steps.
+func TestLegacyExecutionLog(t *testing.T) {
+	t.Parallel()
+	path := newPath(t)
+	far := begin.AddDate(30, 0, 0)
+	run(t, path,
+		`CREATE TABLE execution_log (id TEXT NOT NULL, step INTEGER NOT NULL, timestamp INTEGER, class_name TEXT, method_name TEXT, status TEXT NOT NULL,
+attempts INTEGER, parameters BLOB, return_value BLOB, timer_fire_at INTEGER, timer_name TEXT, PRIMARY KEY (id, step))`,
+		fmt.Sprintf(`INSERT INTO execution_log (id, step, status, timer_fire_at, timer_name) VALUES
+('flow-1', 0, 'COMPLETE', NULL, NULL), ('flow-1', 1, 'WAITING_FOR_TIMER', %d, 'shipping-delay'),
+('flow-2', 3, 'WAITING_FOR_TIMER', %d, NULL), ('flow-3', 0, 'WAITING_FOR_SIGNAL', NULL, NULL), ('flow-4', 2, 'COMPLETE', %d, 'done'),
+('flow-5', 1, 'WAITING_FOR_TIMER', %d, NULL)`, beginMS+hourMS, beginMS-hourMS, beginMS, far.UnixMilli()))
+	clock := base.NewManual(begin)
+	if c := convertLegacy(t, path, clock); c.Converted != 3 || c.Left["execution_log"] != 3 {
+		t.Errorf("converted %+v", c)
+	}
+	s := openLegacy(t, path, clock, quiet())
+	for instance, want := range map[string]struct {
+		at      int64
+		payload string
+	}{
+		"flow-1": {beginMS + hourMS, fmt.Sprintf(`{"instance":"flow-1","step":1,"timer_name":"shipping-delay","fire_at_ms":%d}`, beginMS+hourMS)},
+		"flow-2": {beginMS, fmt.Sprintf(`{"instance":"flow-2","step":3,"timer_name":null,"fire_at_ms":%d}`, beginMS-hourMS)},
+		"flow-5": {far.UnixMilli(), fmt.Sprintf(`{"instance":"flow-5","step":1,"timer_name":null,"fire_at_ms":%d}`, far.UnixMilli())},
+	} {
+		got := pendingOf(t, s, instance)
+		if len(got) != 1 || got[0].VisibleAt.UnixMilli() != want.at || !bytes.Equal(got[0].Body, eventBody(eventFired, []byte(want.payload))) {
+			t.Errorf("%s has %+v", instance, got)
+		}
+	}
+	verifies(t, s)
+
+	// A timer that is due in thirty years waits for a week after that.
+	clock.Advance(far.Sub(begin) + store.DefaultTTL - time.Millisecond)
+	if _, err := s.Claim(t.Context(), store.ClaimRequest{Queue: "turns", Routes: []string{"order"}, Max: 1, Lease: time.Minute}); err != nil {
+		t.Fatal(err)
+	}
+	if got := pendingOf(t, s, "flow-5"); len(got) != 1 {
+		t.Error("a timer is in quarantine before its time")
+	}
+}
+
+func contents(t *testing.T, path string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
 }
 
 // TestLegacyHalfway: a conversion that does not come to its end changes nothing.
@@ -297,7 +379,7 @@ func TestLegacyHalfway(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(t.Context(), path, Options{Logger: quiet(), maxPages: int(pages) + 60}); !errors.Is(err, store.ErrFull) {
+	if _, err := Convert(t.Context(), path, Options{Logger: quiet(), maxPages: int(pages) + 60}, false); !errors.Is(err, store.ErrFull) {
 		t.Fatalf("open without room: %v, want %v", err, store.ErrFull)
 	}
 	c, err := openConn(path, sqlite.OpenReadWrite)

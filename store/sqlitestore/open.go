@@ -18,9 +18,9 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// Open opens the store in a file, and makes it if it is not there; its folder must be. A
-// file of the older shape, with timers in a queue of their own, is converted: docs/sqlite.md
-// says to what. It returns [store.ErrInUse] if another process keeps all others out.
+// Open opens the store in a file, and makes it if it is not there; its folder must be. It
+// returns [store.ErrFormat] for a file of an older design, which [Convert] converts, and leaves
+// it as it is. It returns [store.ErrInUse] if another process keeps all others out.
 func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -83,7 +83,7 @@ func resolve(path string) (string, error) {
 	return filepath.Join(folder, filepath.Base(path)), err
 }
 
-// open opens the file, and makes or converts what is in it.
+// open opens the file, and makes what is in it or, for Convert, converts it.
 func (s *Store) open(ctx context.Context) (err error) {
 	mode, err := private(s.path, s.logger)
 	if err != nil {
@@ -120,8 +120,11 @@ func (s *Store) patiently(ctx context.Context, f func() error) error {
 // that it can be called again after somebody else was in the way.
 func (s *Store) prepare() error {
 	w := s.writer
-	if err := w.recognize(); err != nil {
+	if err := w.recognize(s.path, s.conversion != nil); err != nil {
 		return err
+	}
+	if c := s.conversion; c != nil && c.dryRun {
+		return s.settleOnce()
 	}
 	mode := ""
 	if _, err := w.one("PRAGMA journal_mode = WAL", func(st *sqlite.Stmt) { mode = st.ColumnText(0) }); err != nil {
@@ -142,11 +145,21 @@ func (s *Store) prepare() error {
 			return err
 		}
 	}
+	return s.settleOnce()
+}
+
+// settleOnce is settle in a transaction.
+func (s *Store) settleOnce() error {
+	w := s.writer
 	if err := w.exec("BEGIN IMMEDIATE"); err != nil {
 		return err
 	}
 	err := s.settle()
-	if err == nil {
+	switch {
+	case err != nil:
+	case s.conversion != nil && s.conversion.dryRun:
+		err = w.exec("ROLLBACK")
+	default:
 		err = w.exec("COMMIT")
 	}
 	if err != nil && !w.db.AutocommitEnabled() {
@@ -159,13 +172,12 @@ func (s *Store) prepare() error {
 // takes over the time. It runs in a transaction.
 func (s *Store) settle() error {
 	w := s.writer
-	what, err := w.shape()
+	what, err := w.wanted(s.path, s.conversion != nil)
 	if err != nil {
 		return err
 	}
-	var legacy []string
 	if what == shapeLegacy {
-		if legacy, err = w.renameLegacy(); err != nil {
+		if s.conversion.Tables, err = w.renameLegacy(); err != nil {
 			return err
 		}
 	}
@@ -181,7 +193,7 @@ func (s *Store) settle() error {
 		}
 	}
 	if what == shapeLegacy {
-		if err := s.convert(legacy); err != nil {
+		if err := s.convert(); err != nil {
 			return err
 		}
 	}

@@ -16,7 +16,7 @@ const (
 	shapeEmpty  shape = iota // nothing
 	shapeOurs                // the tables of this version
 	shapeFirst               // those of format 1
-	shapeLegacy              // those of the older shape
+	shapeLegacy              // those of an older design
 )
 
 // shape returns what is in the file, or [store.ErrFormat] if it is nothing that this
@@ -68,19 +68,34 @@ func (c *conn) format() (format, oldest int, err error) {
 	return int(n), int(o), err
 }
 
-// recognize returns an error if the file is nothing that this version reads, before
-// anything in it is changed. It looks at one moment: somebody else may be making it.
-func (c *conn) recognize() error {
+// recognize returns an error if the file is nothing that this version reads or, with
+// convert, converts, before anything in it is changed. It looks at one moment: somebody else
+// may be making it.
+func (c *conn) recognize(path string, convert bool) error {
 	if err := c.exec("BEGIN"); err != nil {
 		return err
 	}
-	_, err := c.shape()
+	_, err := c.wanted(path, convert)
 	if !c.db.AutocommitEnabled() {
 		if end := c.exec("COMMIT"); err == nil {
 			err = end
 		}
 	}
 	return err
+}
+
+// wanted is shape, and returns an error if that is an older design, or with convert anything
+// else.
+func (c *conn) wanted(path string, convert bool) (shape, error) {
+	what, err := c.shape()
+	switch {
+	case err != nil:
+	case what == shapeLegacy && !convert:
+		err = fmt.Errorf("it is a database of an older design; stop the program that wrote it, and convert it with: abide store convert sqlite://%s: %w", path, store.ErrFormat)
+	case what != shapeLegacy && convert:
+		err = fmt.Errorf("there is nothing to convert: it is empty, or a store of Abide already: %w", store.ErrInvalid)
+	}
+	return what, err
 }
 
 // renew makes a file of format 1 one of this format.

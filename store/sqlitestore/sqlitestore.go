@@ -46,8 +46,7 @@ type Options struct {
 	// Clock is the store's clock; nil means that of the machine.
 	Clock base.Clock
 
-	// Logger is told what happens in the background, and what a file of an older shape was
-	// converted to; nil means the default one.
+	// Logger is told what happens in the background; nil means the default one.
 	Logger *slog.Logger
 
 	// Cache is how much of the file the connection that writes keeps in memory, in bytes.
@@ -75,6 +74,8 @@ type Store struct {
 	others  *watcher
 	keeper  *keeper
 	lock    *processLock
+
+	conversion *Conversion // nil unless the file is opened by Convert
 
 	life context.Context // ends when the store is closed
 	end  context.CancelFunc

@@ -19,7 +19,7 @@ var quotaFlow = abide.NewOrchestration("quota-flow", func(ctx abide.Context, _ a
 
 // withQuota runs f in virtual time with an engine that has a quota. Start starts instances of
 // orchestrations, by name, for a tenant, in one call.
-func withQuota(t *testing.T, q abide.Quota, f func(e *abide.Engine, start func(tenant string, names ...string) error)) {
+func withQuota(t *testing.T, q abide.Quota, f func(t *testing.T, e *abide.Engine, start func(tenant string, names ...string) error)) {
 	t.Helper()
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -32,7 +32,7 @@ func withQuota(t *testing.T, q abide.Quota, f func(e *abide.Engine, start func(t
 		}
 		defer e.Close()
 		n := 0
-		f(e, func(tenant string, names ...string) error {
+		f(t, e, func(tenant string, names ...string) error {
 			var requests []abide.StartRequest
 			for _, name := range names {
 				n++
@@ -52,7 +52,7 @@ func withQuota(t *testing.T, q abide.Quota, f func(e *abide.Engine, start func(t
 // TestQuotaOfOpenInstances holds at its edge, for each tenant by itself and for bulk starts as
 // a whole, and ended instances make room.
 func TestQuotaOfOpenInstances(t *testing.T) {
-	withQuota(t, abide.Quota{Open: 3}, func(e *abide.Engine, start func(string, ...string) error) {
+	withQuota(t, abide.Quota{Open: 3}, func(t *testing.T, e *abide.Engine, start func(string, ...string) error) {
 		if err := start("acme", "quota-flow", "quota-flow"); err != nil {
 			t.Fatal(err)
 		}
@@ -91,7 +91,7 @@ func TestQuotaOfOpenInstances(t *testing.T) {
 // TestQuotaOfUnservedOrchestrations counts names that nobody serves, each once, and nothing of
 // a start that is refused is there.
 func TestQuotaOfUnservedOrchestrations(t *testing.T) {
-	withQuota(t, abide.Quota{Unserved: 2}, func(e *abide.Engine, start func(string, ...string) error) {
+	withQuota(t, abide.Quota{Unserved: 2}, func(t *testing.T, e *abide.Engine, start func(string, ...string) error) {
 		for range 5 {
 			if err := start("acme", "a", "b", "quota-flow"); err != nil {
 				t.Fatal(err)

@@ -194,7 +194,7 @@ func TestUnsignedWebhooksDoNotUseUpTheRate(t *testing.T) {
 		t.Errorf("counted are %v", counted)
 	}
 	k.clock.Advance(time.Second)
-	if lines := strings.Count(k.log.String(), "level=WARN"); lines != 2 {
+	if lines := strings.Count(k.log.String(), "level=WARN msg=\"webhook"); lines != 2 {
 		t.Errorf("%d warnings, want one at once and one a second later with the rest:\n%s", lines, k.log.String())
 	}
 	k.post("gh", forged(), []byte("{}")).want(t, http.StatusUnauthorized, "signature_invalid")

@@ -5,7 +5,6 @@ import (
 	"context"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/abidehq/abide/store"
 )
@@ -125,7 +124,8 @@ func (s *Store) setAlarm(q *queue) {
 	q.stopAlarm()
 	q.alarmMS = next
 	if next > 0 {
-		wait := min(store.FromMillis(next).Sub(s.clock.Now()), time.Duration(next-s.lastMS)*time.Millisecond) // the clock may be behind
+		// Sub saturates: a time in thousands of years is as far away as a Duration can be.
+		wait := store.FromMillis(next).Sub(s.clock.Now()) - s.time.Lead()
 		q.stopAlarm = s.clock.AfterFunc(wait, func() { s.alarm(q) })
 	}
 }

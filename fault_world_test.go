@@ -265,7 +265,8 @@ func checkHistory(h abide.History, ended bool) error {
 			}
 			delete(asked, e.Ref)
 			answered[e.Ref], firedAt[e.Ref] = e.String(), i
-		case e.Kind == "ActivityCancelled" || e.Kind == "TimerCancelled" || e.Kind == "ChildCancelled":
+		case e.Kind == "ChildCancelled": // it answers all the same, once
+		case e.Kind == "ActivityCancelled" || e.Kind == "TimerCancelled":
 			delete(asked, e.Ref)
 			answered[e.Ref] = e.String()
 		case slices.Contains(slices.Collect(maps.Values(answersOf)), e.Kind):

@@ -87,7 +87,7 @@ func (it *item) settle(err error, now time.Time, sink *Sink) {
 	default:
 		it.State = Retrying
 		// In whole milliseconds, as the store counts them.
-		it.Next = store.FromMillis(store.Millis(now.Add(sink.Retry.delay(it.Attempt, it.Envelope.ID, err))))
+		it.Next = store.FromMillis(store.Millis(now.Add(sink.Retry.delay(it.Attempt, it.Envelope.TenantID+"/"+it.Name, err))))
 	}
 }
 

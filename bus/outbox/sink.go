@@ -3,7 +3,7 @@ package outbox
 import (
 	"errors"
 	"fmt"
-	"hash/maphash"
+	"hash/fnv"
 	"time"
 
 	"github.com/abidehq/abide/bus"
@@ -130,8 +130,9 @@ func (s *Sink) validate() error {
 	return nil
 }
 
-// delay returns how long to wait after an attempt of an envelope, the first being 1.
-func (r Retry) delay(attempt int, id string, err error) time.Duration {
+// delay returns how long to wait after an attempt of an envelope, the first being 1. Names of
+// different envelopes spread the waits.
+func (r Retry) delay(attempt int, name string, err error) time.Duration {
 	if wish, ok := bus.RetryDelay(err); ok && wish > 0 {
 		return min(wish, MaxWait)
 	}
@@ -140,11 +141,9 @@ func (r Retry) delay(attempt int, id string, err error) time.Duration {
 		wait *= 2
 	}
 	wait = min(wait, r.Cap)
-	spread := int64(maphash.String(jitter, id) % 1024)
-	return wait - time.Duration(int64(wait/10)*spread/1024)
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(name)) // it never fails
+	return wait - time.Duration(int64(wait/10)*int64(h.Sum32()%1024)/1024)
 }
-
-// jitter is another one in each process, which is as random as it need be.
-var jitter = maphash.MakeSeed()
 
 var errNoOutcome = errors.New("the attempts ended without an outcome: the process died, or lost its claim")

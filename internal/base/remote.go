@@ -55,8 +55,14 @@ func (r *Remote) Now(ctx context.Context) time.Time {
 	known := r.known.Load()
 	switch {
 	case known == nil:
-		done, _ := r.begin(ctx)
-		await(ctx, done, firstWait)
+		// A comparison that another caller began may fail because of that caller: then this
+		// one begins its own.
+		for first := false; !first && r.known.Load() == nil; {
+			var done <-chan struct{}
+			done, first = r.begin(ctx)
+			await(ctx, done, firstWait)
+			first = first || ctx.Err() != nil
+		}
 	case r.local.Now().Sub(known.at).Abs() >= compareEvery:
 		if done, first := r.begin(ctx); first {
 			await(ctx, done, laterWait)

@@ -134,6 +134,7 @@ func TestActions(t *testing.T) {
 			if err != nil {
 				t.Error(err)
 			}
+			hook.Warning = "" // it is in the answer to the call alone
 			same(t, "webhook", got, hook)
 		})
 	}

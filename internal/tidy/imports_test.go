@@ -166,6 +166,10 @@ var layers = []layer{
 			"store", "store/pgstore", "timer",
 		},
 	},
+	{
+		path:  "internal/sim",
+		tests: []string{".", "action", "bus", "bus/outbox", "internal/testenv", "store", "store/memstore", "timer"},
+	},
 	// The analysis knows the names of the engine, and imports nothing of it.
 	{path: "vet/..."},
 

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/abidehq/abide"
 	"github.com/abidehq/abide/action"
 	"github.com/abidehq/abide/bus"
 	"github.com/abidehq/abide/bus/outbox"
@@ -38,6 +39,7 @@ type ledger struct {
 type effectRun struct {
 	p     *process
 	in    effectIn
+	of    abide.Ref       // the instance that waits for it: a fork asks for the same again
 	ctx   context.Context //nolint:containedctx // tells whether the attempt was told to stop
 	over  bool
 	done  bool
@@ -139,7 +141,8 @@ func active(p *process, ctx context.Context, over bool) bool {
 // beginEffect notes an attempt: no other one of the same activity may be under way, and not
 // more than the process has slots for.
 func (l *ledger) beginEffect(ctx context.Context, p *process, in effectIn) *effectRun {
-	run := &effectRun{p: p, in: in, ctx: ctx, began: time.Now()}
+	info, _ := abide.ActivityOf(ctx)
+	run := &effectRun{p: p, in: in, of: info.Instance, ctx: ctx, began: time.Now()}
 	l.book.Lock()
 	defer l.book.Unlock()
 	slots := 1
@@ -150,7 +153,7 @@ func (l *ledger) beginEffect(ctx context.Context, p *process, in effectIn) *effe
 		if other.p == p {
 			slots++
 		}
-		if other.in == in && other.p != p && active(other.p, other.ctx, other.over) && !p.gone() && !l.jumped {
+		if other.in == in && other.of == run.of && other.p != p && active(other.p, other.ctx, other.over) && !p.gone() && !l.jumped {
 			l.problemLocked("effect %+v runs in %v and in %v at the same time", in, other.p, p)
 		}
 	}
@@ -195,7 +198,8 @@ func (l *ledger) act(ctx context.Context, p *process, r action.Run) (action.Outc
 		if other.p == p {
 			slots++
 		}
-		if other.id == a.ID && active(other.p, other.ctx, other.over) && !l.jumped {
+		cancelled := l.actions[a.ID] != nil && l.actions[a.ID].cancels > 0 // and tried again before its run knew
+		if other.id == a.ID && active(other.p, other.ctx, other.over) && !l.jumped && !cancelled {
 			l.problemLocked("action %s runs in %v and in %v at the same time", a.ID, other.p, p)
 		}
 	}

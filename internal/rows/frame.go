@@ -252,9 +252,6 @@ func (f *Frame) observe(now int64, began time.Time) {
 	if offset > f.offset || local.Sub(f.offsetAt) > 10*time.Second || f.lastNow == 0 {
 		f.offset, f.offsetAt = offset, local
 	}
-	if now < f.lastNow-store.MaxClockLead.Milliseconds() {
-		f.lastNow, f.offset, f.offsetAt = now, offset, local // the clock was wrong before
-	}
 	f.lastNow = max(f.lastNow, now)
 }
 

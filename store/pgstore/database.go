@@ -13,7 +13,6 @@ import (
 
 	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/internal/rows"
-	"github.com/abidehq/abide/store"
 )
 
 // database is the tables, as the frame knows them.
@@ -116,12 +115,11 @@ func (d *database) floor() int64 {
 	return d.seen(d.clock.Now().UnixMilli())
 }
 
-// seen notes a time of the database, and returns the latest. One that is far behind is of a
-// clock that was wrong before and is set right: see store.MaxClockLead.
+// seen notes a time of the database, and returns the latest.
 func (d *database) seen(now int64) int64 {
 	for {
 		last := d.last.Load()
-		if now <= last && now >= last-store.MaxClockLead.Milliseconds() {
+		if now <= last {
 			return last
 		}
 		if d.last.CompareAndSwap(last, now) {

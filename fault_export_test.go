@@ -35,6 +35,9 @@ func ReplayHistory(h History, serve []Definition) error {
 // Incoming reports whether an event has reached the instance from outside.
 func (e *HistoryEvent) Incoming() bool { return e.kind().Incoming() }
 
+// Quiet reports whether an event has reached the instance and its code does not learn of it.
+func (e *HistoryEvent) Quiet() bool { return e.kind().Quiet() }
+
 // Ends reports whether an event is the last one of an execution.
 func (e *HistoryEvent) Ends() bool { return e.kind().Ends() }
 

@@ -38,7 +38,7 @@ func TestSimulation(t *testing.T) {
 // TestSimulationSeeds are seeds with which the simulation has failed once.
 func TestSimulationSeeds(t *testing.T) {
 	t.Parallel()
-	for _, seed := range []uint64{1} {
+	for _, seed := range []uint64{1, 6305378391901523656} {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) { simulate(t, seed) })
 	}
 }

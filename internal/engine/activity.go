@@ -30,6 +30,7 @@ type Task struct {
 	Last        *history.Failure // of the attempt before
 
 	e     *Engine
+	job   *job
 	claim *store.Claim
 	spec  task
 	ctx   context.Context //nolint:containedctx // what the activity is given
@@ -52,7 +53,8 @@ type Task struct {
 }
 
 // activity works on a claim of a task.
-func (e *Engine) activity(c *store.Claim) {
+func (e *Engine) activity(j *job) {
+	c := j.Claim
 	spec, err := decodeTask(c.Messages[0].Body)
 	if err != nil {
 		e.quarantineTask(c, err)
@@ -63,7 +65,7 @@ func (e *Engine) activity(c *store.Claim) {
 		Ref: Ref{Tenant: c.Key.Tenant, ID: spec.instance}, Execution: spec.execution, Event: spec.event.ID, Key: c.Key.Name,
 		Name: spec.event.Name, Attempt: int(spec.attempts) + c.Attempt(), Input: spec.event.Data,
 		ScheduledAt: spec.scheduledAt, Last: spec.last,
-		e: e, claim: c, spec: spec, ctx: ctx, stop: stop, begun: e.clock.Now(),
+		e: e, job: j, claim: c, spec: spec, ctx: ctx, stop: stop, begun: e.clock.Now(),
 	}
 	t.beginSpan()
 	e.keeper.Keep(c, t.lost)
@@ -73,7 +75,13 @@ func (e *Engine) activity(c *store.Claim) {
 }
 
 // lost is called when the lease is.
-func (t *Task) lost() { t.stop(ErrLost) }
+func (t *Task) lost() { t.end(ErrLost) }
+
+// end ends the context of the activity, which should return then.
+func (t *Task) end(why error) {
+	t.stop(why)
+	t.job.shouldEnd()
+}
 
 func (e *Engine) quarantineTask(c *store.Claim, why error) {
 	e.log.Error("task undecodable, quarantined", aboutClaim(c), "error", why)
@@ -147,7 +155,7 @@ func (t *Task) setAlarms() {
 	if whole := how.ScheduleToClose; whole > 0 {
 		// The instance is told by a message of its own; here it only ends the context.
 		left := max(t.ScheduledAt.Add(whole).Sub(t.claim.Now), 0)
-		t.alarms = append(t.alarms, t.e.clock.AfterFunc(left, func() { t.stop(ErrTimeout) }))
+		t.alarms = append(t.alarms, t.e.clock.AfterFunc(left, func() { t.end(ErrTimeout) }))
 	}
 	if limit > 0 {
 		t.alarms = append(t.alarms, t.e.clock.AfterFunc(limit, func() {
@@ -189,7 +197,7 @@ func (t *Task) clearAlarms() {
 // timeout ends the attempt, whether or not the activity comes back.
 func (t *Task) timeout(message string) {
 	if t.owner.CompareAndSwap(false, true) {
-		t.stop(ErrTimeout)
+		t.end(ErrTimeout)
 		t.fail(timeoutFailure(message), t.Attempt)
 	}
 }
@@ -330,7 +338,7 @@ func (t *Task) Heartbeat(details []byte) error {
 		t.unsaved = false
 		return nil
 	case errors.Is(err, store.ErrConflict), errors.Is(err, ErrLost):
-		t.stop(ErrLost)
+		t.end(ErrLost)
 		return ErrLost
 	case cause != nil:
 		return cause

@@ -18,17 +18,11 @@ type instance struct {
 	exec   Execution // nil until the code is needed
 }
 
-func (in *instance) close() {
-	if in.exec != nil {
-		in.exec.Close()
-		in.exec = nil
-	}
-}
-
 // cache keeps the code of instances that wait, the most recently used ones. Who works
 // on an instance takes it out, so that nobody else has it.
 type cache struct {
 	mu    sync.Mutex
+	close func(*instance) // is called for those that are kept no more
 	size  int
 	byKey map[store.Key]*list.Element
 	order list.List // of cached, the most recently used first
@@ -45,8 +39,8 @@ type cached struct {
 	in  *instance
 }
 
-func newCache(size int) *cache {
-	return &cache{size: size, byKey: map[store.Key]*list.Element{}, flights: map[store.Key]chan struct{}{}}
+func newCache(size int, end func(*instance)) *cache {
+	return &cache{size: size, close: end, byKey: map[store.Key]*list.Element{}, flights: map[store.Key]chan struct{}{}}
 }
 
 // fly says that the instance will be put back in a moment, or not at all.
@@ -112,7 +106,7 @@ func (c *cache) put(key store.Key, in *instance) {
 	c.mu.Lock()
 	if c.ended {
 		c.mu.Unlock()
-		in.close()
+		c.close(in)
 		return
 	}
 	var gone []*instance
@@ -127,7 +121,7 @@ func (c *cache) put(key store.Key, in *instance) {
 	}
 	c.mu.Unlock()
 	for _, in := range gone {
-		in.close()
+		c.close(in)
 	}
 }
 
@@ -150,6 +144,6 @@ func (c *cache) end() {
 	clear(c.byKey)
 	c.mu.Unlock()
 	for _, in := range gone {
-		in.close()
+		c.close(in)
 	}
 }

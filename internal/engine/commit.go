@@ -78,7 +78,7 @@ func (t *turn) commit() error {
 	in := t.in
 	in.length += len(t.entries)
 	if in.ledger.ended || in.info.Status.Ended() {
-		in.close()
+		t.e.closers.end(in)
 	}
 	return nil
 }

@@ -34,7 +34,8 @@ const (
 )
 
 // control works on a claim of what was asked about an instance.
-func (e *Engine) control(c *store.Claim) {
+func (e *Engine) control(j *job) {
+	c := j.Claim
 	e.keeper.Keep(c, nil) // the commit tells whether it was lost
 	defer e.keeper.Drop(c.Lease())
 	err, info := store.ErrConflict, Info{Ref: refOf(c.Key)}
@@ -292,7 +293,7 @@ func (c *control) commit(revision int64) error {
 		turn.steps.cancel()
 	}
 	if in := t.e.cache.take(t.ctx, t.claim.Key); in != nil { // the log has changed since
-		in.close()
+		t.e.closers.end(in)
 	}
 	return nil
 }

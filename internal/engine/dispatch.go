@@ -22,14 +22,14 @@ const maxClaims = 128
 // serveTurns claims instances until the engine is closed.
 func (e *Engine) serveTurns() {
 	routes := append(slices.Clone(e.cfg.Routes), routeEnded)
-	e.serve(store.ClaimRequest{Queue: queueTurns, Routes: routes}, e.cfg.MaxTurns, e.turn)
+	e.serve(store.ClaimRequest{Queue: queueTurns, Routes: routes}, e.turning, e.turn)
 }
 
 // serveControl claims what was asked about instances until the engine is closed. It runs
 // no code of users that could take the process down, so it is tried without end.
 func (e *Engine) serveControl() {
 	req := store.ClaimRequest{Queue: queueControl, Routes: []string{routeControl}}
-	e.serve(req, maxControls, e.control)
+	e.serve(req, newSlots(e, "control", maxControls), e.control)
 }
 
 // serveActivities claims tasks until the engine is closed. The store does not count their
@@ -38,30 +38,27 @@ func (e *Engine) serveControl() {
 func (e *Engine) serveActivities() {
 	routes := slices.Sorted(maps.Keys(e.cfg.Activities))
 	req := store.ClaimRequest{Queue: QueueActivities, Routes: routes}
-	e.serve(req, e.cfg.MaxActivities, e.activity)
+	e.serve(req, e.acting, e.activity)
 }
 
-// serve claims, and has run work on each claim, at most limit at a time.
-func (e *Engine) serve(req store.ClaimRequest, limit int, run func(*store.Claim)) {
+// serve claims, and has run work on each claim, as many at a time as there are slots.
+func (e *Engine) serve(req store.ClaimRequest, slots *slots, run func(*job)) {
 	req.Lease, req.Wait = e.cfg.Lease, longPoll
-	slots := make(chan struct{}, limit) // one in it for each that is under way
-	ready := make(chan *store.Claim)    // to those that have nothing to do
+	ready := make(chan *job) // to those that have nothing to do
 	defer close(ready)
 	pause := base.Pause{Clock: e.clock, Least: minPause, Most: maxPause}
 	for {
 		select {
-		case slots <- struct{}{}:
+		case slots.taken <- struct{}{}:
 		case <-e.claiming.Done():
 			return
 		}
 		req.Max = 1
-		for req.Max < maxClaims && tryPut(slots) {
+		for req.Max < maxClaims && slots.tryTake() {
 			req.Max++
 		}
 		claims, err := e.store.Claim(e.claiming, req)
-		for range req.Max - len(claims) {
-			<-slots
-		}
+		slots.give(req.Max - len(claims))
 		switch {
 		case e.claiming.Err() != nil && err != nil, errors.Is(err, store.ErrClosed), errors.Is(err, store.ErrFailed):
 			return
@@ -70,50 +67,39 @@ func (e *Engine) serve(req store.ClaimRequest, limit int, run func(*store.Claim)
 			continue
 		}
 		pause.Reset()
+		jobs := make([]job, len(claims))
 		for i := range claims {
+			j := &jobs[i]
+			j.Claim, j.slots = &claims[i], slots
 			e.work.Add(1)
 			select {
-			case ready <- &claims[i]:
+			case ready <- j:
 			default:
-				go func() {
-					e.worker(&claims[i], ready, slots, run)
-				}()
+				go e.worker(j, ready, run)
 			}
 		}
 	}
 }
 
-// worker works on a claim, and then on those that it is given while it has nothing to
+// worker works on a job, and then on those that it is given while it has nothing to
 // do. Its stack has grown by then, which makes it cheaper than a new one.
-func (e *Engine) worker(c *store.Claim, ready <-chan *store.Claim, slots <-chan struct{}, run func(*store.Claim)) {
-	for more := true; more; c, more = <-ready {
-		e.workOn(c, slots, run)
+func (e *Engine) worker(j *job, ready <-chan *job, run func(*job)) {
+	for more := true; more; j, more = <-ready {
+		e.workOn(j, run)
 	}
 }
 
-// workOn works on one claim. What must be done afterwards is deferred: code of users may
+// workOn works on one job. What must be done afterwards is deferred: code of users may
 // end its goroutine, as tests do that fail.
-func (e *Engine) workOn(c *store.Claim, slots <-chan struct{}, run func(*store.Claim)) {
+func (e *Engine) workOn(j *job, run func(*job)) {
 	defer e.work.Done()
-	defer func() { <-slots }()
-	if n := e.underWay.of(c.Key.Queue); n != nil {
-		n.Add(1)
-		defer n.Add(-1)
-	}
-	if c.Attempt() > suspectAfter && c.Key.Queue != queueControl {
-		e.probe(c, run)
+	j.begin()
+	defer j.end()
+	if j.Attempt() > suspectAfter && j.Key.Queue != queueControl {
+		e.probe(j, run)
 		return
 	}
-	run(c)
-}
-
-func tryPut(slots chan<- struct{}) bool {
-	select {
-	case slots <- struct{}{}:
-		return true
-	default:
-		return false
-	}
+	run(j)
 }
 
 const (

@@ -146,7 +146,10 @@ type Engine struct {
 	meters    *meters
 	unobserve func() // has the gauges show nothing any more
 	tracer    trace.Tracer
-	underWay  underWay
+
+	turning *slots // of orchestrations
+	acting  *slots // of activities
+	closers closers
 
 	suspects suspects
 	deferred deferrals
@@ -181,7 +184,10 @@ func New(cfg Config) (*Engine, error) {
 	if cfg.Store == nil {
 		return nil, fmt.Errorf("abide: no store: %w", ErrInvalid)
 	}
-	e := &Engine{cfg: cfg, log: cfg.Logger, clock: cfg.Clock, cache: newCache(cfg.Cache), done: make(chan struct{})}
+	e := &Engine{cfg: cfg, log: cfg.Logger, clock: cfg.Clock, done: make(chan struct{})}
+	e.turning, e.acting = newSlots(e, "orchestration", cfg.MaxTurns), newSlots(e, "activity", cfg.MaxActivities)
+	e.closers.slots = e.turning
+	e.cache = newCache(cfg.Cache, e.closers.end)
 	e.feed = newFeed(outage.Watch(outage.Config{
 		Store: cfg.Store, Clock: cfg.Clock, Logger: cfg.Logger, Part: "engine", Limit: callLeases * cfg.Lease, Failed: e.fail,
 	}), cfg.Clock)
@@ -249,36 +255,47 @@ func (e *Engine) Close(ctx context.Context) error {
 func (e *Engine) stop(ctx context.Context) error {
 	e.stopClaiming()
 	e.loops.Wait()
-	done := make(chan struct{})
+	worked := make(chan struct{})
 	go func() {
 		e.work.Wait()
-		close(done)
+		close(worked)
 	}()
-	var err error
-	select {
-	case <-done:
-	case <-ctx.Done():
-		err = fmt.Errorf("abide: close: work was still under way: %w", ctx.Err())
-		e.stopWorking(ErrStopping)
-		late := make(chan struct{})
-		stop := e.clock.AfterFunc(time.Second, func() { close(late) })
-		select {
-		case <-done:
-		case <-late:
-		}
-		stop()
-	}
+	late := sync.OnceValue(func() <-chan struct{} { // begins when ctx has ended
+		c := make(chan struct{})
+		e.clock.AfterFunc(time.Second, func() { close(c) })
+		return c
+	})
+	err := e.await(ctx, worked, late, "work was still under way")
 	e.stopWorking(ErrStopping)
 	e.dog.stop()
 	for _, lease := range e.keeper.Stop() {
 		e.letGo(lease)
 	}
 	e.cache.end()
+	if unclosed := e.await(ctx, e.closers.wait(), late, "deferred functions of orchestrations were still running"); err == nil {
+		err = unclosed
+	}
 	e.roster.Stop()
 	e.feed.end(ErrStopping)
 	e.unobserve()
 	e.end(nil)
 	return err
+}
+
+// await waits until done is closed. When ctx ends it tells what is under way to stop, waits
+// until it is late, and returns ctx's error.
+func (e *Engine) await(ctx context.Context, done <-chan struct{}, late func() <-chan struct{}, what string) error {
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+	}
+	e.stopWorking(ErrStopping)
+	select {
+	case <-done:
+	case <-late():
+	}
+	return fmt.Errorf("abide: close: %s: %w", what, ctx.Err())
 }
 
 // letGo releases a lease of work that did not stop when it was told to.

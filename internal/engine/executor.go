@@ -42,7 +42,11 @@ type Execution interface {
 	// it is within a step, which may take its time.
 	Progress() (n uint64, inStep bool)
 
-	// Close gives back what it holds.
+	// Ended reports whether the code has come to an end.
+	Ended() bool
+
+	// Close gives back what it holds. It runs the deferred functions of code that has not
+	// ended, and returns when they have.
 	Close()
 }
 

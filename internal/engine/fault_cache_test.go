@@ -11,7 +11,7 @@ import (
 func TestTwoFlightsOfOneInstance(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c, key := newCache(1), Ref{ID: "i"}.key()
+		c, key := newCache(1, nil), Ref{ID: "i"}.key()
 		c.fly(key)
 		taken := make(chan *instance, 1)
 		go func() { taken <- c.take(t.Context(), key) }()

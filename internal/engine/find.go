@@ -23,7 +23,7 @@ func (t *turn) find(messages []message) error {
 		return nil
 	}
 	if in != nil {
-		in.close()
+		t.e.closers.end(in)
 	}
 	info := t.startInfo(messages)
 	if info == nil {

@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -12,24 +11,6 @@ import (
 	"github.com/abidehq/abide/internal/meter"
 	"github.com/abidehq/abide/store"
 )
-
-// underWay is how much an engine works on.
-type underWay struct {
-	turns      atomic.Int64
-	activities atomic.Int64
-}
-
-// of returns the number of a queue, or nil if it is of no interest.
-func (u *underWay) of(queue string) *atomic.Int64 {
-	switch queue {
-	case queueTurns:
-		return &u.turns
-	case QueueActivities:
-		return &u.activities
-	default:
-		return nil
-	}
-}
 
 // holdings is what the store held when somebody last asked.
 type holdings struct {
@@ -51,11 +32,14 @@ const (
 func (e *Engine) observe() (stop func()) {
 	m, held := e.meters, &holdings{}
 	return m.set.Observe(func(ctx context.Context, o metric.Observer) error {
-		o.ObserveFloat64(m.turning, float64(e.underWay.turns.Load()))
-		o.ObserveFloat64(m.acting, float64(e.underWay.activities.Load()))
+		o.ObserveFloat64(m.turning, float64(e.turning.running.Load()))
+		o.ObserveFloat64(m.acting, float64(e.acting.running.Load()))
+		for _, s := range []*slots{e.turning, e.acting} {
+			o.ObserveFloat64(m.abandoned, float64(s.count()), metric.WithAttributeSet(attribute.NewSet(attribute.String(meter.CodeAbandoned.Label, s.what))))
+		}
 		o.ObserveFloat64(m.cached, float64(e.cache.len()))
 		return held.observe(ctx, e, o)
-	}, m.turning, m.acting, m.cached, m.pending, m.ready, m.age, m.quarantineNow)
+	}, m.turning, m.acting, m.abandoned, m.cached, m.pending, m.ready, m.age, m.quarantineNow)
 }
 
 func (h *holdings) observe(ctx context.Context, e *Engine, o metric.Observer) error {

@@ -25,7 +25,7 @@ type meters struct {
 	timersMoved, timersCancelled                metric.Int64Counter
 	lateness, turns, activities                 metric.Float64Histogram
 
-	cached, turning, acting            metric.Float64ObservableGauge
+	cached, turning, acting, abandoned metric.Float64ObservableGauge
 	pending, ready, age, quarantineNow metric.Float64ObservableGauge
 
 	byStatus   map[Status]label
@@ -84,6 +84,7 @@ func newMeters(p metric.MeterProvider, activities map[string]Activity) (*meters,
 		activitiesEnded: set.Counter(meter.ActivitiesEnded),
 		failures:        set.Counter(meter.ActivityFailures),
 		acting:          set.Gauge(meter.ActivitiesRunning),
+		abandoned:       set.Gauge(meter.CodeAbandoned),
 		stale:           set.Counter(meter.MessagesStale),
 		unawaited:       set.Counter(meter.EventsUnawaited),
 		lost:            set.Counter(meter.ClaimsLost),

@@ -23,7 +23,7 @@ func newRoster(e *Engine) *roster.Publisher {
 	return roster.Publish(roster.Config{
 		Store: e.store, Clock: e.clock, Logger: e.log,
 		Busy: func() (turns, running int) {
-			return int(e.underWay.turns.Load()), int(e.underWay.activities.Load())
+			return int(e.turning.running.Load()), int(e.acting.running.Load())
 		},
 		Worker: Worker{
 			ID: unique(), Name: e.cfg.Worker, Build: e.cfg.Build,

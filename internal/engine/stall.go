@@ -42,7 +42,7 @@ func (t *turn) stall(why *stallError) error {
 	if !t.owner.CompareAndSwap(false, true) {
 		return errAbandoned
 	}
-	t.in.close()
+	t.e.closers.end(t.in)
 	t.beginSpan()
 	return t.stallNow(why)
 }
@@ -54,6 +54,7 @@ func (t *turn) blocked() {
 		return
 	}
 	t.e.keeper.Drop(t.claim.Lease())
+	t.job.abandon()
 	reason := fmt.Sprintf("blocked: its code has waited for %v for something that is not Abide's%s", t.e.cfg.Blocked, whereBlocked())
 	if err := t.stallNow(&stallError{cause: causeBlocked, reason: reason}); err != nil {
 		t.e.log.Error("blocked instance not stalled", t.about(), "error", err)

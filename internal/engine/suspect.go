@@ -48,16 +48,16 @@ func (s *suspects) leave() {
 }
 
 // probe has run work on a suspect if no other one is on probation.
-func (e *Engine) probe(c *store.Claim, run func(*store.Claim)) {
+func (e *Engine) probe(j *job, run func(*job)) {
 	if !e.suspects.take() {
-		e.putOff(c)
+		e.putOff(j.Claim)
 		return
 	}
 	leave := sync.OnceFunc(e.suspects.leave)
 	defer leave()
 	stop := e.clock.AfterFunc(probation, leave)
 	defer stop()
-	run(c)
+	run(j)
 }
 
 // putOff gives a claim back, to be claimed a little later.

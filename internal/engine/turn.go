@@ -20,6 +20,7 @@ import (
 // turn is a claim on an instance, and what is made of it.
 type turn struct {
 	e     *Engine
+	job   *job
 	claim *store.Claim
 	in    *instance
 	ctx   context.Context //nolint:containedctx // of what the turn does; ends when its lease is lost
@@ -105,7 +106,10 @@ func (t *turn) committed() {
 }
 
 // lost is called when the lease is.
-func (t *turn) lost() { t.stop(ErrLost) }
+func (t *turn) lost() {
+	t.stop(ErrLost)
+	t.job.shouldEnd()
+}
 
 // message is a message and what it says.
 type message struct {
@@ -114,8 +118,9 @@ type message struct {
 }
 
 // turn works on a claim of an instance.
-func (e *Engine) turn(c *store.Claim) {
-	t := &turn{e: e, claim: c, started: e.clock.Now()}
+func (e *Engine) turn(j *job) {
+	c := j.Claim
+	t := &turn{e: e, job: j, claim: c, started: e.clock.Now()}
 	t.fired = t.firedRoom[:0]
 	t.ctx, t.stop = context.WithCancelCause(e.working)
 	e.keeper.Keep(c, t.lost)
@@ -129,7 +134,7 @@ func (e *Engine) turn(c *store.Claim) {
 	case t.in != nil && err == nil && t.in.exec != nil:
 		e.cache.put(c.Key, t.in)
 	case t.in != nil:
-		t.in.close()
+		t.e.closers.end(t.in)
 	}
 	if t.flying {
 		e.cache.land(c.Key)
@@ -257,7 +262,7 @@ func (t *turn) run() error {
 		}
 	}
 	if err == nil && t.outdated {
-		t.in.close()
+		t.e.closers.end(t.in)
 	}
 	if errors.Is(err, store.ErrInvalid) {
 		return t.stall(&stallError{reason: fmt.Sprintf("the turn cannot be committed: %v", err)})

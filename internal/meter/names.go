@@ -23,6 +23,7 @@ var (
 	ActivitiesEnded   = counter("abide.activity.ended", "outcome", "Activities that ended, by outcome: completed, or failed for good.")
 	ActivityFailures  = counter("abide.activity.failures", "activity", "Attempts at activities that failed, whether or not they are repeated.")
 	ActivitiesRunning = gauge("abide.activity.running", "", "Activities that are under way now, in this process.")
+	CodeAbandoned     = gaugeBy("abide.code.abandoned", "", "code", "Goroutines of orchestrations and activities that should have ended and do not return, in this process: code that blocks, or ignores its context.")
 	MessagesStale     = counter("abide.message.stale", "", "Messages to instances that came too late or twice, and were acknowledged without being appended.")
 	EventsUnawaited   = counter("abide.event.unawaited", "", "Events that were dropped because nobody waited for them, as their sender asked for.")
 	ClaimsLost        = counter("abide.claim.lost", "queue", "Claims that were lost or had a conflict, by queue: the work is done by somebody else, or once more.")
@@ -88,7 +89,7 @@ func All() []Metric {
 		InstancesStarted, InstancesContinued, InstancesEnded, InstancesStalled, InstancesLong, InstancesExpired, InstancesCached, InstanceLateness,
 		InstanceTimersScheduled, InstanceTimersFired, InstanceTimersMoved, InstanceTimersCancelled,
 		TurnDuration, TurnReplays, TurnsRunning,
-		ActivityDuration, ActivitiesEnded, ActivityFailures, ActivitiesRunning,
+		ActivityDuration, ActivitiesEnded, ActivityFailures, ActivitiesRunning, CodeAbandoned,
 		MessagesStale, EventsUnawaited, ClaimsLost,
 		QueuePending, QueueReady, QueueAge, Quarantined,
 		TimersScheduled, TimersFired, TimersCancelled, TimersRemoved, TimerConflicts, TimerLateness,

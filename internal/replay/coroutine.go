@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -23,9 +24,6 @@ type coroutine struct {
 	waits   *waits // for what; nil if it does not
 }
 
-// errStopped unwinds the stack of a coroutine that must not go on.
-var errStopped = errors.New("replay: stopped")
-
 // PanicError is a panic of the code.
 type PanicError struct {
 	Value any
@@ -42,8 +40,9 @@ func (x *Execution) spawn(f func()) {
 	co.resume, co.stop = iter.Pull(func(yield func(struct{}) bool) {
 		defer func() {
 			co.ended = true
-			// What panics after the end is code that is being stopped.
-			if v := recover(); v != nil && v != any(errStopped) && !x.ended && !x.closed {
+			x.current = nil // also if the code has ended its goroutine
+			// What panics after the end are deferred functions of code that is being stopped.
+			if v := recover(); v != nil && !x.ended && !x.closed {
 				_ = x.fail(&PanicError{Value: v, Stack: debug.Stack()})
 			}
 		}()
@@ -82,19 +81,17 @@ func (x *Execution) run() {
 
 // wait suspends the coroutine that runs until it is woken.
 func (x *Execution) wait(what waits) {
+	x.mustNotBeInStep()
 	co := x.current
 	if x.closed || (co == nil && (x.ended || x.err != nil)) {
-		panic(errStopped)
+		x.leave()
 	}
 	if co == nil {
 		panic(errOutside)
 	}
-	if x.inStep.Load() {
-		x.stopWith(ErrInStep)
-	}
 	co.waits = &what
 	if !co.suspend(struct{}{}) {
-		panic(errStopped)
+		runtime.Goexit()
 	}
 	co.waits = nil
 }
@@ -152,14 +149,21 @@ func (x *Execution) breathe() {
 	x.wait(waits{})
 }
 
-// mustLive stops code that is at an end and does something all the same, in what it has
-// deferred.
+// mustLive stops code that does something although its execution has ended: a deferred
+// function, while the code is being stopped.
 func (x *Execution) mustLive() {
+	x.mustNotBeInStep()
 	if x.ended || x.closed || x.err != nil {
-		panic(errStopped)
+		x.leave()
 	}
+}
+
+// mustNotBeInStep makes the execution fail if a step does what only the orchestration may.
+// It panics, as the step may have called from a goroutine of its own.
+func (x *Execution) mustNotBeInStep() {
 	if x.inStep.Load() {
-		x.stopWith(ErrInStep)
+		_ = x.fail(ErrInStep)
+		panic(ErrInStep)
 	}
 }
 
@@ -170,18 +174,38 @@ var ErrInStep = errors.New("replay: a step uses the context of the orchestration
 // stopWith makes the execution fail from within the code.
 func (x *Execution) stopWith(err error) {
 	_ = x.fail(err)
-	panic(errStopped)
+	x.leave()
 }
 
-// stopAll ends all coroutines.
+// leave does not return to the code: its deferred functions run, and nothing else. The
+// stack is unwound with Goexit, as code could recover from a panic and go on. Goexit ends
+// the goroutine that resumed the coroutine too, so a coroutine that was resumed for its
+// part in a turn is suspended here and unwound by stopAll.
+func (x *Execution) leave() {
+	if co := x.current; co != nil {
+		co.suspend(struct{}{})
+	}
+	runtime.Goexit()
+}
+
+// stopAll ends all coroutines, one after the other, and returns when the deferred
+// functions of their code have returned.
 func (x *Execution) stopAll() {
 	for _, co := range x.inOrder() {
 		delete(x.alive, co)
-		if co != x.current {
-			co.stop()
-		}
+		co.end()
 	}
 	x.runnable = nil
+}
+
+// end unwinds the stack of a coroutine, on a goroutine of its own: see leave.
+func (co *coroutine) end() {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		co.stop()
+	}()
+	<-done
 }
 
 // inOrder returns the coroutines that have not ended, in the order in which they were

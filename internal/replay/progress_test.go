@@ -66,3 +66,95 @@ func TestClosingLeavesNothingBehind(t *testing.T) {
 		t.Errorf("%d coroutines are left behind", after-before)
 	}
 }
+
+// TestStoppedCodeCannotRecover: code that recovers from panics in a loop ends when it is
+// stopped, and what it has deferred runs.
+func TestStoppedCodeCannotRecover(t *testing.T) {
+	t.Parallel()
+	rounds, deferred := 0, 0
+	safely := func(f func()) {
+		defer func() { _ = recover() }()
+		f()
+	}
+	code := func(c *replay.Context, _ []byte) replay.Outcome {
+		defer func() { deferred++ }()
+		for {
+			if rounds++; rounds > 10 {
+				t.Error("the code goes on")
+				return result("")
+			}
+			safely(func() { c.Wait(c.Receive("never")) })
+		}
+	}
+	t.Run("closed", func(t *testing.T) {
+		rounds, deferred = 0, 0
+		r := start(t, code, "")
+		r.x.Close()
+		if rounds != 1 || deferred != 1 {
+			t.Errorf("%d rounds and %d deferred calls, want one of each", rounds, deferred)
+		}
+	})
+	t.Run("terminated", func(t *testing.T) {
+		rounds, deferred = 0, 0
+		r := start(t, code, "")
+		r.turn(history.Event{Kind: history.ExecutionTerminated})
+		if rounds != 1 || deferred != 1 {
+			t.Errorf("%d rounds and %d deferred calls, want one of each", rounds, deferred)
+		}
+	})
+	t.Run("not what history says", func(t *testing.T) {
+		rounds, deferred = 0, 0
+		attempts := 0
+		x := replay.New("self", func(c *replay.Context, _ []byte) replay.Outcome {
+			defer func() { deferred++ }()
+			for attempts < 10 {
+				attempts++
+				safely(func() { c.Activity("other", nil, history.Activity{}) })
+			}
+			return result("")
+		})
+		defer x.Close()
+		var mismatch *replay.Mismatch
+		err := x.Replay([]history.Event{
+			{ID: 1, Kind: history.TurnStarted, At: noon},
+			{ID: 2, Kind: history.ExecutionStarted, Start: &history.Start{Execution: 1}},
+			{ID: 3, Kind: history.ActivityScheduled, Name: "one", Activity: &history.Activity{}},
+		})
+		if !errors.As(err, &mismatch) || attempts != 1 || deferred != 1 {
+			t.Errorf("error %v after %d attempts and %d deferred calls, want a mismatch after one of each", err, attempts, deferred)
+		}
+	})
+}
+
+// TestCodeThatEndsItsGoroutine ends the goroutine of the turn with it, as a failed test
+// does. The execution can be closed all the same, and what else runs in it ends.
+func TestCodeThatEndsItsGoroutine(t *testing.T) {
+	t.Parallel()
+	deferred := 0
+	x := replay.New("self", func(c *replay.Context, _ []byte) replay.Outcome {
+		c.Go(func(c *replay.Context) {
+			defer func() { deferred++ }()
+			defer c.Now()
+			defer func() { c.SetStatus("never") }()
+			c.Wait(c.Receive("never"))
+		})
+		c.Wait(c.Receive("go"))
+		runtime.Goexit()
+		return result("")
+	})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, err := x.Turn(replay.Live{}, []history.Event{
+			{ID: 1, Kind: history.TurnStarted, At: noon},
+			{ID: 2, Kind: history.ExecutionStarted, Start: &history.Start{Execution: 1}},
+			{ID: 3, Kind: history.EventReceived, Name: "go"},
+		})
+		t.Errorf("the turn has come back: %v", err)
+	}()
+	<-done
+	x.Close()
+	if deferred != 1 {
+		t.Errorf("%d deferred calls of the other coroutine, want one", deferred)
+	}
+}

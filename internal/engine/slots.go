@@ -1,0 +1,210 @@
+package engine
+
+import (
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/store"
+)
+
+// returnWithin is how long users' code may take to return after its context has ended. Then
+// it is abandoned: what it does is not waited for, and its slot is free for other work.
+const returnWithin = 10 * time.Second
+
+// slots bounds how many claims of a queue are worked on at a time.
+//
+// Code that does not return cannot be ended from outside, so its goroutine stays. It gives
+// its slot back all the same, or a few of its kind would keep all other work waiting. At
+// most as many abandoned goroutines as there are slots have given theirs back; those beyond
+// keep them, so that code which blocks whenever it is run cannot fill the memory.
+type slots struct {
+	clock base.Clock
+	log   *slog.Logger
+	what  string        // is worked on
+	taken chan struct{} // one in it for each slot that is taken
+
+	running atomic.Int64 // jobs that are not abandoned
+
+	mu        sync.Mutex
+	abandoned int // goroutines that have not returned
+	freed     int // of those, how many have given their slot back
+	warned    bool
+}
+
+func newSlots(e *Engine, what string, limit int) *slots {
+	return &slots{clock: e.clock, log: e.log, what: what, taken: make(chan struct{}, limit)}
+}
+
+// tryTake takes a slot if one is free.
+func (s *slots) tryTake() bool {
+	select {
+	case s.taken <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
+// give gives n slots back.
+func (s *slots) give(n int) {
+	for range n {
+		<-s.taken
+	}
+}
+
+// count returns how many goroutines were abandoned and have not returned.
+func (s *slots) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.abandoned
+}
+
+// abandon counts a goroutine that does not return, and reports whether a slot that it holds
+// may be given back.
+func (s *slots) abandon(holds bool) (free bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	limit := cap(s.taken)
+	s.abandoned++
+	if free = holds && s.freed < limit; free {
+		s.freed++
+	}
+	if !s.warned && s.abandoned*10 >= limit {
+		s.warned = true
+		s.log.Error("code does not return, its goroutines are abandoned", "code", s.what, "goroutines", s.abandoned, "slots", limit)
+	}
+	return free
+}
+
+// returned counts an abandoned goroutine that has returned after all.
+func (s *slots) returned(freed bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.abandoned--
+	if freed {
+		s.freed--
+	}
+	if s.abandoned*20 < cap(s.taken) {
+		s.warned = false
+	}
+}
+
+// job is a claim that is worked on, and its slot.
+type job struct {
+	*store.Claim
+	slots *slots
+
+	mu        sync.Mutex
+	alarm     func() bool // stops what abandons it
+	abandoned bool
+	freed     bool // its slot was given back before its end
+	ended     bool
+}
+
+// begin counts the job, whose slot is taken.
+func (j *job) begin() { j.slots.running.Add(1) }
+
+// shouldEnd has the job abandoned if its code has not returned within returnWithin.
+func (j *job) shouldEnd() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.alarm == nil && !j.abandoned && !j.ended {
+		j.alarm = j.slots.clock.AfterFunc(returnWithin, j.abandon)
+	}
+}
+
+// abandon gives the slot of a job back whose code does not return.
+func (j *job) abandon() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.abandoned || j.ended {
+		return
+	}
+	j.abandoned = true
+	j.freed = j.slots.abandon(true)
+	j.slots.running.Add(-1)
+	if j.freed {
+		j.slots.give(1)
+	}
+}
+
+// end ends the job, and gives its slot back if it was not before.
+func (j *job) end() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.ended = true
+	if j.alarm != nil {
+		j.alarm()
+	}
+	if j.abandoned {
+		j.slots.returned(j.freed)
+	} else {
+		j.slots.running.Add(-1)
+	}
+	if !j.freed {
+		j.slots.give(1)
+	}
+}
+
+// closers end code that is not used any more. Its deferred functions run then, which may
+// block: nobody waits for them but Close.
+type closers struct {
+	slots *slots // in which those that do not return are counted
+
+	mu   sync.Mutex
+	n    int
+	none chan struct{} // closed when n is 0; nil if nobody waits for it
+}
+
+// end has the code of an instance ended.
+func (c *closers) end(in *instance) {
+	exec := in.exec
+	in.exec = nil
+	switch {
+	case exec == nil:
+		return
+	case exec.Ended(): // nothing of it is left to run
+		exec.Close()
+		return
+	}
+	c.mu.Lock()
+	c.n++
+	c.mu.Unlock()
+	go func() {
+		var late atomic.Bool
+		stop := c.slots.clock.AfterFunc(returnWithin, func() {
+			if late.CompareAndSwap(false, true) {
+				c.slots.abandon(false)
+			}
+		})
+		exec.Close()
+		stop()
+		if !late.CompareAndSwap(false, true) {
+			c.slots.returned(false)
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.n--; c.n == 0 && c.none != nil {
+			close(c.none)
+			c.none = nil
+		}
+	}()
+}
+
+// wait returns a channel that is closed when all have ended.
+func (c *closers) wait() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.none == nil {
+		c.none = make(chan struct{})
+	}
+	none := c.none
+	if c.n == 0 {
+		close(none)
+		c.none = nil
+	}
+	return none
+}

@@ -67,8 +67,9 @@ func TestPauseDoubles(t *testing.T) {
 			t.Helper()
 			for i, d := range waits {
 				began := time.Now()
-				if err := p.Sleep(t.Context()); err != nil || time.Since(began) != d {
-					t.Errorf("pause %d is %v, %v; want %v", i, time.Since(began), err, d)
+				err := p.Sleep(t.Context())
+				if got := time.Since(began); err != nil || got > d || got < d-d/5 {
+					t.Errorf("pause %d is %v, %v; want %v less a fifth at most", i, got, err, d)
 				}
 			}
 		}

@@ -181,8 +181,54 @@ func TestStepRunsOnce(t *testing.T) {
 		for name, want := range map[string]int{"good": 1, "bad": 1, "panics": 1, "retried": 3, "final": 1} {
 			same(s, name, runs[name], want)
 		}
-		if took := time.Since(start); took < 3*time.Hour {
+		// Two waits of an hour, less a fifth at most, and a timer of an hour.
+		if took := time.Since(start); took < 2*48*time.Minute+time.Hour || took > 3*time.Hour {
 			s.Errorf("it took %v", took)
+		}
+	})
+}
+
+// TestStepRetryIsTheSameWhenItIsReplayed: a fork that replays a step that failed, and then
+// decides itself how long to wait, waits as long as the original; another instance does not.
+func TestStepRetryIsTheSameWhenItIsReplayed(t *testing.T) {
+	flow := abide.NewOrchestration("flow", func(ctx abide.Context, _ abide.None) (abide.None, error) {
+		_, err := abide.Step(ctx, "slow", func(context.Context) (abide.None, error) {
+			<-time.After(time.Minute) // long enough to end the turn after the step
+			return abide.None{}, errors.New("no")
+		}, abide.Retry(2).Backoff(time.Hour, 1, time.Hour))
+		return abide.None{}, err
+	})
+	onStage(t, abide.Serve(flow), func(s *stage) {
+		// wait returns the time from the turn that set the first timer to that timer, and the
+		// event before that turn.
+		wait := func(id string) (d time.Duration, before int) {
+			h, err := s.History(s.Context(), abide.Ref{ID: id}, 0)
+			s.check(err)
+			var turn time.Time
+			for i, e := range h.Events {
+				switch e.Kind {
+				case "TurnStarted":
+					turn, before = e.At, i
+				case "TimerCreated":
+					return e.At.Sub(turn), before
+				}
+			}
+			s.Fatalf("%s has set no timer", id)
+			return 0, 0
+		}
+		for _, id := range []string{"one", "two"} {
+			if _, err := play(s, flow, abide.None{}, abide.ID(id)); err == nil {
+				s.Fatal("the step did not fail")
+			}
+		}
+		one, before := wait("one")
+		two, _ := wait("two")
+		_, err := s.Fork(s.Context(), abide.Ref{ID: "one"}, before, "fork")
+		s.check(err)
+		s.wait(3 * time.Hour)
+		fork, _ := wait("fork")
+		if fork != one || one == two || one > time.Hour || one < 48*time.Minute {
+			s.Errorf("the waits are %v, %v in the fork of it, and %v in another instance", one, fork, two)
 		}
 	})
 }

@@ -162,7 +162,8 @@ const (
 
 // Retry is how often an activity or a step is tried; 0 means until it succeeds. Between
 // two attempts there is a second, then two, four, … up to a minute; see
-// [RetryOption.Backoff]. An activity that says nothing is tried five times, a step once. An attempt
+// [RetryOption.Backoff]. Each wait has jitter: it is shortened by up to a fifth, so that what
+// failed at the same instant is not tried again at the same instant. An activity that says nothing is tried five times, a step once. An attempt
 // that takes its process down counts as well, and ten of these in a row fail an activity
 // with an [Error] of type abide.Crashed, however many attempts it has.
 func Retry(attempts int) RetryOption {
@@ -170,7 +171,8 @@ func Retry(attempts int) RetryOption {
 }
 
 // Backoff is how long to wait after the first attempt, by what that is multiplied with
-// each further one, and the longest to wait.
+// each further one, and the longest to wait. Jitter shortens each wait by up to a fifth: it is
+// a hash of what is tried and the number of the attempt, so a replay computes the same.
 func (r RetryOption) Backoff(first time.Duration, factor float64, longest time.Duration) RetryOption {
 	if !(factor >= 1) { // or it is not a number
 		factor = 1

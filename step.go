@@ -48,10 +48,17 @@ func Step[T any](ctx Context, name string, f func(ctx context.Context) (T, error
 		if last || failure.Final || slices.Contains(o.how.Final, failure.Type) {
 			return zero, &StepError{Name: name, Attempt: attempt, Err: errorOf(failure)}
 		}
-		if err := Sleep(ctx, engine.Backoff(&o.how, attempt)); err != nil {
+		if err := Sleep(ctx, stepBackoff(ctx, &o.how, attempt)); err != nil {
 			return zero, err
 		}
 	}
+}
+
+// stepBackoff returns how long to wait after an attempt. Its jitter derives from the seed of
+// the execution and the latest event, so that a replay computes the same.
+func stepBackoff(ctx Context, how *history.Activity, attempt int) time.Duration {
+	seed, event := ctx.c.Position()
+	return engine.Backoff(how, fmt.Sprintf("%016x/%d", seed, event), attempt)
 }
 
 func runStep[T any](c context.Context, ctx Context, name string, limit time.Duration, f func(context.Context) (T, error)) (data []byte, failure *history.Failure) {

@@ -215,7 +215,7 @@ func (t *Task) fail(failure *history.Failure, attempt int) {
 	failure.Attempt = int32(attempt)
 	how := t.spec.event.Activity
 	now := t.claim.Now.Add(t.e.clock.Now().Sub(t.begun))
-	next := now.Add(Backoff(how, attempt))
+	next := now.Add(Backoff(how, t.claim.Key.Tenant+"/"+t.claim.Key.Name, attempt))
 	again := !failure.Final && !slices.Contains(how.Final, failure.Type) &&
 		(how.MaxAttempts == 0 || attempt < int(how.MaxAttempts)) &&
 		(how.ScheduleToClose == 0 || next.Before(t.ScheduledAt.Add(how.ScheduleToClose)))
@@ -238,8 +238,13 @@ func (t *Task) fail(failure *history.Failure, attempt int) {
 	t.commit(&tx, failure, true)
 }
 
-// Backoff returns how long to wait after an attempt.
-func Backoff(how *history.Activity, attempt int) time.Duration {
+// Backoff returns how long to wait after an attempt of what, with [base.Jitter].
+func Backoff(how *history.Activity, what string, attempt int) time.Duration {
+	return base.Jitter(longestBackoff(how, attempt), what, attempt)
+}
+
+// longestBackoff returns how long to wait after an attempt at most.
+func longestBackoff(how *history.Activity, attempt int) time.Duration {
 	d := float64(how.Backoff)
 	for i := range attempt {
 		if i > 0 {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -29,33 +30,38 @@ func TestRetryBackoff(t *testing.T) {
 	tests := []struct {
 		name string
 		how  history.Activity
-		want string // seconds at which the attempts are made
+		want []time.Duration // the seconds between attempts, less a fifth at most
 	}{
-		{"doubling", history.Activity{MaxAttempts: 5, Backoff: time.Second, Factor: 2}, "0 1 3 7 15"},
-		{"up to a limit", history.Activity{MaxAttempts: 6, Backoff: time.Second, Factor: 3, BackoffMax: 5 * time.Second}, "0 1 4 9 14 19"},
-		{"constant", history.Activity{MaxAttempts: 3, Backoff: 10 * time.Second}, "0 10 20"},
-		{"at once", history.Activity{MaxAttempts: 3}, "0 0 0"},
-		{"once", history.Activity{MaxAttempts: 1, Backoff: time.Second}, "0"},
-		{"until there is no time left", history.Activity{Backoff: time.Second, Factor: 2, ScheduleToClose: 5 * time.Second}, "0 1 3"},
+		{"doubling", history.Activity{MaxAttempts: 5, Backoff: time.Second, Factor: 2}, []time.Duration{1, 2, 4, 8}},
+		{"up to a limit", history.Activity{MaxAttempts: 6, Backoff: time.Second, Factor: 3, BackoffMax: 5 * time.Second}, []time.Duration{1, 3, 5, 5, 5}},
+		{"constant", history.Activity{MaxAttempts: 3, Backoff: 10 * time.Second}, []time.Duration{10, 10}},
+		{"at once", history.Activity{MaxAttempts: 3}, []time.Duration{0, 0}},
+		{"once", history.Activity{MaxAttempts: 1, Backoff: time.Second}, nil},
+		{"until there is no time left", history.Activity{Backoff: time.Second, Factor: 2, ScheduleToClose: 5 * time.Second}, []time.Duration{1, 2}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			inBubble(t, func(r *rig) {
-				var times []string
+				var times []time.Time
 				attempts := 0
-				start := time.Now()
 				r.flow("flow", calling(tt.how))
 				r.act("act", func(_ context.Context, task *Task) ([]byte, *history.Failure) {
 					attempts++
 					want(r, "attempt", task.Attempt, attempts)
 					want(r, "there is a last failure", task.Last != nil, attempts > 1)
-					times = append(times, fmt.Sprint(int(time.Since(start).Seconds())))
+					times = append(times, time.Now())
 					return nil, failure("failure %d", attempts)
 				})
 				r.serve()
 				r.begin("i", "flow", "")
 				info := r.until("i", Failed)
-				want(r, "times", strings.Join(times, " "), tt.want)
+				want(r, "attempts", len(times), len(tt.want)+1)
+				for i, longest := range tt.want {
+					longest *= time.Second
+					if wait := times[i+1].Sub(times[i]); wait > longest || wait < longest*4/5 {
+						r.Errorf("after attempt %d it waited for %v, want %v less a fifth at most", i+1, wait, longest)
+					}
+				}
 				want(r, "attempts that the failure tells", int(info.Failure.Attempt), attempts)
 				want(r, "message", info.Failure.Message, fmt.Sprintf("failure %d", attempts))
 				want(r, "failed attempts", r.Count().ActivityFails.Load(), int64(attempts))
@@ -63,6 +69,58 @@ func TestRetryBackoff(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestRetriesAreSpread: a thousand activities that fail at the same instant are not tried
+// again at the same instant, but over the fifth of the delay that is jitter.
+func TestRetriesAreSpread(t *testing.T) {
+	const activities = 1_000
+	inBubble(t, func(r *rig) {
+		r.flow("flow", func(c *replay.Context, in []byte) replay.Outcome {
+			var calls []*replay.Future
+			for range activities {
+				calls = append(calls, c.Activity("act", in, history.Activity{MaxAttempts: 2, Backoff: time.Second, Factor: 1}))
+			}
+			for _, f := range calls {
+				c.Wait(f)
+			}
+			return replay.Outcome{}
+		})
+		together := make(chan struct{})
+		var mu sync.Mutex
+		first, failed := 0, time.Time{}
+		var retries []time.Duration
+		r.act("act", func(_ context.Context, task *Task) ([]byte, *history.Failure) {
+			mu.Lock()
+			if task.Attempt > 1 {
+				retries = append(retries, time.Since(failed))
+			} else if first++; first == activities {
+				failed = time.Now()
+				close(together)
+			}
+			mu.Unlock()
+			<-together
+			return nil, failure("down")
+		})
+		r.serve(func(c *Config) { c.MaxActivities = activities })
+		r.begin("i", "flow", "")
+		r.until("i", Completed)
+		want(r, "retries", len(retries), activities)
+		instants := map[time.Duration]int{}
+		for _, d := range retries {
+			if d < 800*time.Millisecond || d > time.Second {
+				r.Fatalf("an activity was tried again after %v, want a second less a fifth at most", d)
+			}
+			instants[d]++
+		}
+		most := 0
+		for _, n := range instants {
+			most = max(most, n)
+		}
+		if len(instants) < 150 || most > 30 { // of 200 milliseconds
+			r.Errorf("the retries came at %d instants, %d of them at one", len(instants), most)
+		}
+	})
 }
 
 func TestRetryUntilItSucceeds(t *testing.T) {
@@ -138,7 +196,9 @@ func TestStartToClose(t *testing.T) {
 		r.serve()
 		r.begin("i", "flow", "")
 		info := r.until("i", Failed)
-		want(r, "took", time.Since(start), 2*time.Minute+time.Second)
+		if took := time.Since(start); took > 2*time.Minute+time.Second || took < 2*time.Minute+800*time.Millisecond {
+			r.Errorf("it took %v, want two attempts of a minute and a back-off of a second less a fifth at most", took)
+		}
 		want(r, "type", info.Failure.Type, TypeTimeout)
 		want(r, "attempts", info.Failure.Attempt, 2)
 		if !strings.Contains(info.Failure.Message, "1m0s") {

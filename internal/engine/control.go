@@ -66,7 +66,7 @@ func (e *Engine) control(j *job) {
 			} else { // the store's outage is logged once
 				e.log.Debug("control request aborted by store error, claim released", info.about(), "error", err)
 			}
-			e.pauseHolding()
+			e.pauseHolding(c)
 		}
 		e.giveBack(c)
 	}

@@ -294,6 +294,7 @@ func (e *Engine) leaveToAnother(t *turn) {
 	if times == 1 {
 		e.log.Info("turn left to another build", t.about(), "build", e.cfg.Build)
 	}
-	_ = base.Sleep(e.claiming, e.clock, min(minDefer<<(max(times, 1)-1), maxDefer))
+	wait := min(minDefer<<(max(times, 1)-1), maxDefer)
+	_ = base.Sleep(e.claiming, e.clock, base.Jitter(wait, t.claim.Key.Tenant+"/"+t.claim.Key.Name, times))
 	e.giveBack(t.claim)
 }

@@ -220,8 +220,8 @@ func TestAnAttemptThatTookItsProcessDownIsASpan(t *testing.T) {
 		r.until("a", Failed)
 		s.wantStory(
 			"#1 turn call a default call 1 3 +0s for 0s under nothing",
-			"#2 activity echo a default call 1 echo 1 +1.002s for 0s under #1 Error: attempt 1 of 1 did not come to an end: its process was lost",
-			"#3 turn call a default call 1 3 failed +1.002s for 0s under #1 after #1 Error: attempt 1 of 1 did not come to an end: its process was lost",
+			"#2 activity echo a default call 1 echo 1 +1s for 0s under #1 Error: attempt 1 of 1 did not come to an end: its process was lost",
+			"#3 turn call a default call 1 3 failed +1s for 0s under #1 after #1 Error: attempt 1 of 1 did not come to an end: its process was lost",
 		)
 		got := m.read()
 		want(r, "attempts that failed", got["activity.failures{activity=echo}"], 1)

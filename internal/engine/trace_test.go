@@ -106,7 +106,7 @@ func (s *traces) story() []string {
 		for _, kv := range p.Attributes {
 			line += " " + kv.Value.String()
 		}
-		line += fmt.Sprintf(" +%v for %v under %s", p.StartTime.Sub(s.begun), p.EndTime.Sub(p.StartTime), of(p.Parent))
+		line += fmt.Sprintf(" +%v for %v under %s", p.StartTime.Sub(s.begun).Round(time.Second), p.EndTime.Sub(p.StartTime), of(p.Parent))
 		for _, link := range p.Links {
 			line += " after " + of(link.SpanContext)
 		}

@@ -162,7 +162,7 @@ func (e *Engine) turn(j *job) {
 			} else { // the store's outage is logged once
 				e.log.Debug("turn aborted by store error, claim released", t.about(), "error", err)
 			}
-			e.pauseHolding()
+			e.pauseHolding(c)
 		}
 		e.giveBack(c)
 	}
@@ -170,14 +170,16 @@ func (e *Engine) turn(j *job) {
 
 // pauseHolding waits before a claim is released whose messages must stay in order: were they
 // released with a delay, those that arrive meanwhile would come before them.
-func (e *Engine) pauseHolding() { _ = base.Sleep(e.claiming, e.clock, 2*time.Second) }
+func (e *Engine) pauseHolding(c *store.Claim) {
+	_ = base.Sleep(e.claiming, e.clock, base.Jitter(2*time.Second, c.Key.Tenant+"/"+c.Key.Name, c.Attempt()))
+}
 
 // unreadable releases a claim on an instance whose record cannot be read. That counts: after
 // as many deliveries as an instance survives its messages go to quarantine.
 func (e *Engine) unreadable(c *store.Claim, about slog.Attr, why error) {
 	if c.Attempt() < e.cfg.TurnAttempts {
 		e.log.Warn("instance unreadable, claim released", about, "attempt", c.Attempt(), "error", why)
-		e.pauseHolding()
+		e.pauseHolding(c)
 		e.releaseAs(store.Release{Lease: c.Lease()})
 		return
 	}

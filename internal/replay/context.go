@@ -341,6 +341,10 @@ func (c *Context) Uint64() uint64 {
 	return z ^ z>>31
 }
 
+// Position returns the seed of the execution and the ID of its latest event: the same when
+// it is replayed.
+func (c *Context) Position() (seed uint64, event int32) { return c.x.start.Seed, c.x.lastID }
+
 // Stall ends the turn with an error: the code cannot go on, and nothing that it did in
 // this turn counts.
 func (c *Context) Stall(err error) {

@@ -100,7 +100,7 @@ func (t *task) end(now time.Time, out Outcome, err error, s *Service) {
 		a.again(now)
 		a.Attempt-- // it was not its fault
 	case a.Attempt < d.Attempts && !errors.Is(err, ErrStopping):
-		a.again(now.Add(d.delay(a.Attempt)))
+		a.again(now.Add(d.delay(a)))
 	}
 }
 

@@ -133,17 +133,22 @@ func TestFailureIsRepeatedWithBackoff(t *testing.T) {
 		r.run()
 		next := due
 		for attempt := 1; attempt < 4; attempt++ {
-			pass(time.Until(next))
-			wantTime(t, "the run", r.last().began, next)
+			pass(time.Until(next) + rate)
+			if late := r.last().began.Sub(next); late < 0 || late >= rate {
+				t.Errorf("run %d is %v late, want the first tick at or after its time", attempt, late)
+			}
 			wantEqual(t, "its attempt", r.last().Action.Attempt, attempt)
-			next = next.Add(30 * time.Second << (attempt - 1))
 			got := r.wantStatus("a", action.Pending, "no luck")
-			wantTime(t, "the next run", got.RetryAt, next)
+			longest := 30 * time.Second << (attempt - 1)
+			if wait := got.RetryAt.Sub(r.last().began); wait > longest || wait < longest*4/5 {
+				t.Errorf("after attempt %d it waits for %v, want %v less a fifth at most", attempt, wait, longest)
+			}
+			next = got.RetryAt
 			wantTime(t, "the time of the trigger", got.Trigger.At, due)
 			wantTime(t, "its end", got.EndedAt, time.Time{})
 			wantEqual(t, "exit code", got.Outcome.ExitCode, 3)
 		}
-		pass(time.Until(next))
+		pass(time.Until(next) + rate)
 		r.wantStatus("a", action.Failed, "no luck")
 		pass(time.Hour)
 		wantEqual(t, "runs", len(r.all()), 4)
@@ -175,12 +180,38 @@ func TestBackoffEndsAtAnHour(t *testing.T) {
 		r.add(action.Request{ID: "a"})
 		r.run()
 		pass(24 * time.Hour)
-		var gaps []time.Duration
 		all := r.all()
-		for i := 1; i < len(all); i++ {
-			gaps = append(gaps, all[i].began.Sub(all[i-1].began))
+		wantEqual(t, "runs", len(all), 5)
+		for i, longest := range []time.Duration{20 * time.Minute, 40 * time.Minute, time.Hour, time.Hour} {
+			if gap := all[i+1].began.Sub(all[i].began); gap > longest+rate || gap < longest*4/5 {
+				t.Errorf("gap %d is %v, want %v less a fifth at most", i+1, gap, longest)
+			}
 		}
-		wantEqual(t, "gaps", fmt.Sprint(gaps), "[20m0s 40m0s 1h0m0s 1h0m0s]")
+	})
+}
+
+// TestRetriesAreSpread: actions that fail together are not all run again together.
+func TestRetriesAreSpread(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t, target(func(d *action.Definition) { d.Attempts, d.Backoff = 2, time.Hour }))
+		r.will(fails("no luck"))
+		const actions = 200
+		for i := range actions {
+			r.add(action.Request{ID: fmt.Sprint(i)})
+		}
+		r.run()
+		pass(time.Minute)
+		times := map[time.Time]bool{}
+		for i := range actions {
+			got := r.wantStatus(fmt.Sprint(i), action.Pending, "no luck")
+			if wait := got.RetryAt.Sub(got.UpdatedAt); wait > time.Hour || wait < 48*time.Minute {
+				t.Fatalf("action %d waits for %v, want an hour less a fifth at most", i, wait)
+			}
+			times[got.RetryAt.Truncate(time.Second)] = true
+		}
+		if len(times) < actions/2 { // of 720 seconds
+			t.Errorf("%d actions come back within %d different seconds", actions, len(times))
+		}
 	})
 }
 
@@ -371,7 +402,11 @@ func TestTheLogSaysWhenAnActionIsRunAgain(t *testing.T) {
 		r.will(fails("no"))
 		r.add(action.Request{ID: "a"})
 		r.tick()
-		if want := "at=" + r.at(time.Hour).Format("2006-01-02T15:04:05.000Z"); !strings.Contains(log.String(), want) {
+		retry := r.wantStatus("a", action.Pending, "no").RetryAt
+		if wait := retry.Sub(r.at(0)); wait > time.Hour || wait < 48*time.Minute {
+			t.Errorf("it is run again after %v, want an hour less a fifth at most", wait)
+		}
+		if want := "at=" + retry.Format("2006-01-02T15:04:05.000Z"); !strings.Contains(log.String(), want) {
 			t.Errorf("the log does not say %s:\n%s", want, log.String())
 		}
 	})

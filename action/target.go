@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/abidehq/abide/internal/base"
 )
 
 // Target is what does an action. Package [github.com/abidehq/abide/action/target] has
@@ -42,7 +44,9 @@ type Definition struct {
 
 	// Attempts is how often an action is run that fails: once, unless it says otherwise.
 	// After the first time it waits for Backoff, a second unless it says otherwise, then
-	// twice as long each time, up to an hour.
+	// twice as long each time, up to an hour. Each wait is shortened by up to a fifth, by a
+	// hash of the action and the attempt, so that actions that failed together are not all
+	// run again at the same instant.
 	Attempts int
 	Backoff  time.Duration
 
@@ -102,13 +106,13 @@ func (d *Definition) setDefaults(name string) error {
 	return nil
 }
 
-// delay returns how long to wait after an attempt that failed, the first being 1.
-func (d *Definition) delay(attempt int) time.Duration {
+// delay returns how long to wait after the latest attempt of an action that failed.
+func (d *Definition) delay(a *Action) time.Duration {
 	wait := d.Backoff
-	for i := 1; i < attempt && wait < maxBackoff; i++ {
+	for i := 1; i < a.Attempt && wait < maxBackoff; i++ {
 		wait *= 2
 	}
-	return min(wait, maxBackoff)
+	return base.Jitter(min(wait, maxBackoff), a.Tenant+"/"+a.ID, a.Attempt)
 }
 
 // permits reports whether the target does actions of a tenant that have that trigger.

@@ -229,7 +229,7 @@ func (s *Service) redriven(ctx context.Context, c *store.Claim) error {
 		tx.PutRecords = append(tx.PutRecords, q)
 		s.meters.outcome(ctx, "refused")
 	default:
-		_ = s.store.Release(ctx, store.Release{Lease: c.Lease(), After: time.Second})
+		_ = s.store.Release(ctx, store.Release{Lease: c.Lease(), After: base.Jitter(time.Second, c.Key.Tenant+"/"+c.Key.Name, c.Attempt())})
 		return err
 	}
 	return s.store.Commit(ctx, tx)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"time"
 
@@ -106,18 +107,19 @@ func (d *delivery) call(f func() error) (err error) {
 }
 
 // delay returns how long to wait until a message is tried again: twice as long after
-// each delivery.
+// each delivery, with jitter.
 func (d *delivery) delay(err error, meta *jetstream.MsgMetadata) time.Duration {
 	if after, ok := bus.RetryDelay(err); ok {
 		return after
 	}
 	wait := d.cfg.RetryMin
-	if meta != nil {
-		for n := uint64(1); n < meta.NumDelivered && wait < d.cfg.RetryMax; n++ {
-			wait *= 2
-		}
+	if meta == nil {
+		return wait
 	}
-	return min(wait, d.cfg.RetryMax)
+	for n := uint64(1); n < meta.NumDelivered && wait < d.cfg.RetryMax; n++ {
+		wait *= 2
+	}
+	return base.Jitter(min(wait, d.cfg.RetryMax), meta.Stream+"/"+strconv.FormatUint(meta.Sequence.Stream, 10), int(meta.NumDelivered))
 }
 
 // reason returns what an operator sees in the server's advisory: one line, not long.

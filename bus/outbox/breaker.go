@@ -10,7 +10,7 @@ import (
 )
 
 // How long a sink that accepts nothing is left alone: from minBreak on, twice as long
-// each time. All that waits for it waits with it, and no attempts are spent in vain.
+// each time, with jitter. All that waits for it waits with it, and no attempts are spent in vain.
 const (
 	minBreak = 100 * time.Millisecond
 	maxBreak = 5 * time.Second
@@ -57,5 +57,5 @@ func (b *breaker) note(items []*item, now time.Time) {
 		}
 	}
 	b.last = min(max(minBreak, 2*b.last), maxBreak)
-	b.until = now.Add(max(b.last, wish))
+	b.until = now.Add(max(base.Jitter(b.last, now.Format(time.RFC3339Nano), 0), wish))
 }

@@ -3,10 +3,10 @@ package outbox
 import (
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"time"
 
 	"github.com/abidehq/abide/bus"
+	"github.com/abidehq/abide/internal/base"
 )
 
 // Sink is where envelopes go.
@@ -40,9 +40,10 @@ type Retry struct {
 	// process that died while it tried included.
 	Attempts int
 
-	// First is the wait after the first attempt. It doubles each time, up to Cap; a tenth
-	// is taken off at random, so that what failed together does not come back together. A
-	// sink that says how long it wants to be left alone is left alone for that long.
+	// First is the wait after the first attempt. It doubles each time, up to Cap. Each wait is
+	// shortened by up to a fifth, by a hash of the envelope and the attempt, so that envelopes
+	// that failed together do not come back together. A sink that says how long it wants to be
+	// left alone is left alone for that long.
 	First time.Duration
 	Cap   time.Duration
 }
@@ -130,8 +131,7 @@ func (s *Sink) validate() error {
 	return nil
 }
 
-// delay returns how long to wait after an attempt of an envelope, the first being 1. Names of
-// different envelopes spread the waits.
+// delay returns how long to wait after an attempt of an envelope, the first being 1.
 func (r Retry) delay(attempt int, name string, err error) time.Duration {
 	if wish, ok := bus.RetryDelay(err); ok && wish > 0 {
 		return min(wish, MaxWait)
@@ -140,10 +140,7 @@ func (r Retry) delay(attempt int, name string, err error) time.Duration {
 	for i := 1; i < attempt && wait < r.Cap; i++ {
 		wait *= 2
 	}
-	wait = min(wait, r.Cap)
-	h := fnv.New32a()
-	_, _ = h.Write([]byte(name)) // it never fails
-	return wait - time.Duration(int64(wait/10)*int64(h.Sum32()%1024)/1024)
+	return base.Jitter(min(wait, r.Cap), name, attempt)
 }
 
 var errNoOutcome = errors.New("the attempts ended without an outcome: the process died, or lost its claim")

@@ -75,6 +75,17 @@ const (
 	pauseLoading = 20 * time.Millisecond
 )
 
+// tries counts how often a script was sent, and waits in between until there is no patience left.
+type tries struct {
+	made  int
+	pause base.Pause
+	end   time.Time
+}
+
+func (s *Store) newTries() *tries {
+	return &tries{pause: base.Pause{Clock: s.wall, Least: pauseLoading, Most: pauseLoading}, end: s.wall.Now().Add(patience)}
+}
+
 // eval runs a script and returns what it answers. A script that the server does not know,
 // because it was restarted, is sent as a whole. One that may have run is never run again
 // unless it only reads.
@@ -82,14 +93,14 @@ func (s *Store) eval(ctx context.Context, sc *script, a args) (rueidis.RedisMess
 	if sc.timed {
 		a = append(args{s.me, s.clockArg()}, a...)
 	}
-	end := s.wall.Now().Add(patience)
-	for tries := 1; ; tries++ {
+	tries := s.newTries()
+	for {
 		c := s.client.Load()
 		m, err := c.Do(ctx, c.B().Evalsha().Sha1(sc.sha).Numkeys(1).Key(s.prefix).Arg(a...).Build()).ToMessage()
 		if err == nil {
 			return m, inUse(sc.verb, m)
 		}
-		if again, err := s.again(ctx, c, sc, err, tries, end); !again {
+		if again, err := s.again(ctx, c, sc, err, tries); !again {
 			return m, err
 		}
 	}
@@ -98,21 +109,22 @@ func (s *Store) eval(ctx context.Context, sc *script, a args) (rueidis.RedisMess
 // again reports whether a script that failed with err has not run, or only reads, and can
 // be run again; otherwise it returns the error of the call. It loads a script that the
 // server does not know, and pauses for one that is not ready.
-func (s *Store) again(ctx context.Context, c rueidis.Client, sc *script, err error, tries int, end time.Time) (bool, error) {
+func (s *Store) again(ctx context.Context, c rueidis.Client, sc *script, err error, t *tries) (bool, error) {
+	t.made++
 	if ctx.Err() != nil {
 		return false, ctx.Err()
 	}
 	switch kind := errorKind(err); {
-	case kind == "NOSCRIPT" && tries < base.Tries:
+	case kind == "NOSCRIPT" && t.made < base.Tries:
 		if err = c.Do(ctx, c.B().ScriptLoad().Script(sc.text).Build()).Error(); err == nil {
 			return true, nil
 		}
-	case (kind == "LOADING" || kind == "BUSY") && s.wall.Now().Before(end):
-		if err := base.Sleep(ctx, s.wall, pauseLoading); err != nil {
+	case (kind == "LOADING" || kind == "BUSY") && s.wall.Now().Before(t.end):
+		if err := t.pause.Sleep(ctx); err != nil {
 			return false, err
 		}
 		return true, nil
-	case kind == "" && sc.reads && tries < 3:
+	case kind == "" && sc.reads && t.made < 3:
 		return true, nil
 	}
 	return false, s.failed(sc.verb, err)
@@ -228,15 +240,15 @@ func (a *answer) more() bool { return a.err == nil && len(a.list) > 0 }
 // evalWait is eval, and waits for replicas on the same connection.
 func (s *Store) evalWait(ctx context.Context, sc *script, a args) (rueidis.RedisMessage, error) {
 	a = append(args{s.me, s.clockArg()}, a...)
-	end := s.wall.Now().Add(patience)
-	for tries := 1; ; tries++ {
+	tries := s.newTries()
+	for {
 		c := s.client.Load()
 		answers := c.DoMulti(ctx,
 			c.B().Evalsha().Sha1(sc.sha).Numkeys(1).Key(s.prefix).Arg(a...).Build(),
 			c.B().Wait().Numreplicas(s.replicas.Load()).Timeout(s.waitReplicas.Milliseconds()).Build())
 		m, err := answers[0].ToMessage()
 		if err != nil {
-			if again, err := s.again(ctx, c, sc, err, tries, end); !again {
+			if again, err := s.again(ctx, c, sc, err, tries); !again {
 				return m, err
 			}
 			continue

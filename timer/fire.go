@@ -118,8 +118,10 @@ func (s *Service) fire(ctx context.Context, relay *outbox.Relay, claims []store.
 		}
 		return err
 	})
-	for sink, list := range handed {
-		relay.Hand(ctx, sink, list)
+	for _, sink := range s.sinks { // in one order, so that a simulation can be repeated
+		if list := handed[sink]; len(list) > 0 {
+			relay.Hand(ctx, sink, list)
+		}
 	}
 	return trouble
 }

@@ -79,14 +79,14 @@ func (w *world) start(build string) *process {
 	go func() {
 		defer close(p.done)
 		ended := make(chan struct{}, 2)
-		for name, run := range map[string]func(context.Context) error{"timers": p.timers.Run, "actions": p.actions.Run} {
-			go func() {
-				if err := run(ctx); err != nil {
-					w.problem("process %d: the service of %s ended: %v", p.number, name, err)
-				}
-				ended <- struct{}{}
-			}()
+		serve := func(name string, run func(context.Context) error) {
+			if err := run(ctx); err != nil {
+				w.problem("process %d: the service of %s ended: %v", p.number, name, err)
+			}
+			ended <- struct{}{}
 		}
+		go serve("timers", p.timers.Run)
+		go serve("actions", p.actions.Run)
 		<-ended
 		<-ended
 		_ = p.engine.Close()
@@ -122,6 +122,16 @@ func (p *process) kill() {
 func (p *process) stop() {
 	p.w.note("process %d is stopped", p.number)
 	p.cancel()
+}
+
+// ended reports whether a process that was stopped or killed has ended.
+func (p *process) ended() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
 }
 
 // freeze holds up all calls of a process for a while.

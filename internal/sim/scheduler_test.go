@@ -1,12 +1,17 @@
 package sim
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"hash"
+	"hash/fnv"
 	"math/rand/v2"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -36,12 +41,14 @@ type world struct {
 
 	faults     faults
 	trace      []string
+	digest     hash.Hash64 // of all that was granted
 	steps      int
 	extraSlots int // of processes, beyond their limit: a break
 
 	mu      sync.Mutex
 	calls   []*call
-	late    []*call // whose callers have given up, and which happen all the same
+	late    []*call        // whose callers have given up, and which happen all the same
+	last    map[int]string // labels of the last calls, by goroutine
 	changes map[string]int64
 	due     []dueTime
 	arrived chan struct{} // has an item if a call has arrived since it was emptied
@@ -63,12 +70,37 @@ type dueTime struct {
 	queue string
 }
 
+// compareCalls orders calls by what they are, where they come from, and what their goroutines
+// called before. Of those that do not differ, the one of the older goroutine comes first: on
+// one processor, goroutines are numbered in the order in which they were made.
+func compareCalls(a, b *call) int {
+	return cmp.Or(
+		cmp.Compare(a.label, b.label), slices.Compare(a.stack[:], b.stack[:]),
+		cmp.Compare(a.before, b.before), cmp.Compare(a.goroutine, b.goroutine),
+	)
+}
+
+// goroutine returns the number of the goroutine that calls it.
+func goroutine() int {
+	var text [64]byte
+	fields := bytes.Fields(text[:runtime.Stack(text[:], false)])
+	n, err := strconv.Atoi(string(fields[1]))
+	if err != nil {
+		panic(err)
+	}
+	return n
+}
+
 // call is a call that waits at a gate.
 type call struct {
 	proc  *process
 	label string
 	grant chan verdict
 	apply func(ctx context.Context) // what the call does, once its caller is gone
+
+	stack     [16]uintptr // of its caller
+	goroutine int
+	before    string // the label of the last call of the goroutine
 
 	// A call with topics can find nothing, and is granted again when the counter of
 	// one of them has grown since it looked, or its time is up.
@@ -93,7 +125,7 @@ const (
 func newWorld(t *testing.T, seed uint64) *world {
 	w := &world{
 		t: t, seed: seed, rnd: rand.New(rand.NewPCG(seed, 1)), begun: time.Now(),
-		changes: map[string]int64{}, arrived: make(chan struct{}, 1), clock: &storeClock{},
+		digest: fnv.New64a(), last: map[int]string{}, changes: map[string]int64{}, arrived: make(chan struct{}, 1), clock: &storeClock{},
 	}
 	w.store = memstore.New(memstore.Options{Clock: w.clock})
 	w.ledger.init(w)
@@ -130,7 +162,12 @@ func (w *world) note(format string, args ...any) {
 
 // submit has a call wait for the scheduler.
 func (w *world) submit(c *call) {
+	if c.goroutine == 0 { // or it is tried again
+		runtime.Callers(2, c.stack[:])
+		c.goroutine = goroutine()
+	}
 	w.mu.Lock()
+	c.before, w.last[c.goroutine] = w.last[c.goroutine], c.label
 	w.calls = append(w.calls, c)
 	w.mu.Unlock()
 	select {
@@ -149,7 +186,8 @@ func (w *world) withdraw(c *call) bool {
 	}
 	w.calls = slices.Delete(w.calls, i, i+1)
 	if c.survives && !c.proc.dead {
-		w.late = append(w.late, c)
+		i, _ := slices.BinarySearchFunc(w.late, c, compareCalls)
+		w.late = slices.Insert(w.late, i, c)
 	}
 	return true
 }
@@ -210,7 +248,7 @@ func (w *world) step() bool {
 		w.mu.Unlock()
 		return false
 	}
-	slices.SortStableFunc(ready, func(a, b *call) int { return cmp.Compare(a.label, b.label) })
+	slices.SortStableFunc(ready, compareCalls)
 	c := ready[w.rnd.IntN(len(ready))]
 	v, hold := w.decide(c)
 	if hold > 0 {
@@ -221,6 +259,7 @@ func (w *world) step() bool {
 	}
 	w.calls = slices.Delete(w.calls, slices.Index(w.calls, c), slices.Index(w.calls, c)+1)
 	w.mu.Unlock()
+	fmt.Fprintln(w.digest, time.Since(w.begun), len(ready), c.label, v)
 	if c.topic == "" || v != happens {
 		w.note("%s%s", c.label, [...]string{"", " fails", " happens and fails"}[v])
 	}
@@ -306,7 +345,7 @@ func (w *world) abandon(p *process) {
 		return c.proc == p
 	})
 	w.mu.Unlock()
-	slices.SortStableFunc(orphans, func(a, b *call) int { return cmp.Compare(a.label, b.label) })
+	slices.SortStableFunc(orphans, compareCalls)
 	for _, c := range orphans {
 		v := failsBefore
 		if c.topic == "" && w.rnd.IntN(2) == 0 {

@@ -2,7 +2,7 @@ package sim
 
 import (
 	"os"
-	"slices"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -22,6 +22,7 @@ const acts = 40
 func simulate(t *testing.T, seed uint64, wrap func(w *world, s store.Store) store.Store) (problems []string, w *world) {
 	t.Helper()
 	cryptotest.SetGlobalRandom(t, seed)
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // see compareCalls
 	synctest.Test(t, func(t *testing.T) {
 		w = newWorld(t, seed)
 		if wrap != nil {
@@ -56,21 +57,13 @@ func simulate(t *testing.T, seed uint64, wrap func(w *world, s store.Store) stor
 	return problems, w
 }
 
-// close stops all processes and waits until they have ended.
+// close stops all processes, one after the other, and waits until they have ended.
 func (g *program) close() {
-	for _, p := range g.serving() {
+	for _, p := range g.procs {
 		p.stop()
+		g.run(time.Now().Add(time.Hour), p.ended)
 	}
-	g.run(time.Now().Add(time.Hour), func() bool {
-		return g.idle() && !slices.ContainsFunc(g.procs, func(p *process) bool {
-			select {
-			case <-p.done:
-				return false
-			default:
-				return true
-			}
-		})
-	})
+	g.run(time.Now().Add(time.Hour), g.idle)
 }
 
 // idle reports whether no call is under way.
@@ -130,5 +123,23 @@ func TestSeeds(t *testing.T) {
 			problems, w := simulate(t, seed, nil)
 			report(t, seed, problems, w)
 		})
+	}
+}
+
+// TestSeedsRepeat runs worlds twice: the same calls must be granted at the same times. What
+// the scheduler cannot draw from the seed is which of two ready cases a select takes, and the
+// order of maps, so that one world in some hundreds differs.
+func TestSeedsRepeat(t *testing.T) {
+	const worlds, allowed = 20, 2
+	var parted []uint64
+	for seed := uint64(10_000); seed < 10_000+worlds; seed++ {
+		_, first := simulate(t, seed, nil)
+		_, second := simulate(t, seed, nil)
+		if first.digest.Sum64() != second.digest.Sum64() {
+			parted = append(parted, seed)
+		}
+	}
+	if len(parted) > allowed {
+		t.Errorf("of %d worlds, those of seeds %v differ when they are run again; at most %d may", worlds, parted, allowed)
 	}
 }

@@ -257,7 +257,16 @@ func TestOtherFormats(t *testing.T) {
 	}{
 		{"another version", func(t *testing.T, dir string) {
 			writeRaw(t, dir, &pebble.Options{Comparer: comparer}, map[string]string{string(metaFormat): "99"})
-		}, store.ErrFormat, []string{`"99"`, strconv.Quote(formatVersion)}},
+		}, store.ErrFormat, []string{"format 99", "of format " + strconv.Itoa(formatVersion)}},
+		{"a database of a later format that this program must not work on", func(t *testing.T, dir string) {
+			writeRaw(t, dir, &pebble.Options{Comparer: comparer}, map[string]string{string(metaFormat): "99", string(metaOldest): strconv.Itoa(formatVersion + 1)})
+		}, store.ErrFormat, []string{"format 99", "oldest reader is a program of format " + strconv.Itoa(formatVersion+1)}},
+		{"a database whose format is no number", func(t *testing.T, dir string) {
+			writeRaw(t, dir, &pebble.Options{Comparer: comparer}, map[string]string{string(metaFormat): "x"})
+		}, store.ErrCorrupt, []string{`format "x"`}},
+		{"a database whose oldest reader is no number", func(t *testing.T, dir string) {
+			writeRaw(t, dir, &pebble.Options{Comparer: comparer}, map[string]string{string(metaFormat): "99", string(metaOldest): "-1"})
+		}, store.ErrCorrupt, []string{`oldest reader "-1"`}},
 		{"no version", func(t *testing.T, dir string) {
 			writeRaw(t, dir, &pebble.Options{Comparer: comparer}, map[string]string{"a": "b"})
 		}, store.ErrFormat, []string{"not a directory of Abide"}},
@@ -316,5 +325,32 @@ func writeFile(t *testing.T, name, text string) {
 	t.Helper()
 	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestLaterFormat: a store of a later format is opened if its oldest reader is not newer
+// than this program, and keeps its format.
+func TestLaterFormat(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	later := map[string]string{string(metaFormat): "99", string(metaOldest): strconv.Itoa(formatVersion), "\xfa": "of that format"}
+	writeRaw(t, dir, &pebble.Options{Comparer: comparer}, later)
+	for range 2 {
+		s, err := Open(t.Context(), dir, Options{Clock: base.NewManual(start), Logger: quiet(), tune: small})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for key, want := range later {
+			v, closer, err := s.db.Get([]byte(key))
+			if err != nil || string(v) != want {
+				t.Errorf("%x is %q, %v, want %q", key, v, err, want)
+			}
+			if err := closer.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

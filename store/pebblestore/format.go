@@ -15,8 +15,8 @@ import (
 )
 
 // formatVersion is the version of what this file lays out; docs/format.md is its
-// document. A store is opened only if it has this version.
-const formatVersion = "1"
+// document.
+const formatVersion = 1
 
 // The first byte of a database key says what it is. Numbers in keys are big-endian,
 // so that byte order is number order.
@@ -38,7 +38,8 @@ const (
 )
 
 var (
-	metaFormat = []byte{tagMeta, 'f'}
+	metaFormat = []byte{tagMeta, 'f'} // in decimal digits
+	metaOldest = []byte{tagMeta, 'o'} // the oldest reader, likewise; missing if it is the format
 	metaIDs    = []byte{tagMeta, 'i'} // numbers below this one may be taken
 )
 

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"strconv"
 	"testing"
 	"time"
 
@@ -33,8 +34,9 @@ func goldenLines() []byte {
 	var b bytes.Buffer
 	line := func(name string, bytes []byte) { fmt.Fprintf(&b, "%-16s %x\n", name, bytes) }
 	l := &lane{queue: &queue{name: "turns"}, tenant: "acme", route: "order@1", count: 12}
-	line("format", []byte(formatVersion))
+	line("format", []byte(strconv.Itoa(formatVersion)))
 	line("meta format", metaFormat)
+	line("meta oldest", metaOldest)
 	line("meta ids", metaIDs)
 	line("lane key", laneKey(nil, 5))
 	line("lane", appendLane(nil, l, goldenPos))
@@ -59,7 +61,7 @@ func goldenLines() []byte {
 // change needs a new format version, and code that reads the old one.
 func TestFormatDoesNotChange(t *testing.T) {
 	t.Parallel()
-	file := filepath.Join("testdata", "format_"+formatVersion+".txt")
+	file := filepath.Join("testdata", fmt.Sprintf("format_%d.txt", formatVersion))
 	got := goldenLines()
 	if *update {
 		if err := os.WriteFile(file, got, 0o644); err != nil {

@@ -216,7 +216,7 @@ func (s *Store) open(o Options) error {
 	// Pebble has written what was in its log into tables, and begins with one memtable
 	// that is empty.
 	s.recent.blind = db.Metrics().MemTable.Count > 1
-	err = s.readFormat()
+	_, err = s.readFormat()
 	if err == nil {
 		err = s.readIDs()
 	}
@@ -262,36 +262,6 @@ func (s *Store) suspects(text string) string {
 	files = slices.DeleteFunc(files, func(name string) bool { return !strings.Contains(name, ending) })
 	slices.Sort(files)
 	return " (in one of " + strings.Join(files, ", ") + ")"
-}
-
-// readFormat checks the version of what is stored, and writes it into a new store.
-func (s *Store) readFormat() error {
-	v, closer, err := s.db.Get(metaFormat)
-	if err == nil {
-		defer closer.Close() //nolint:errcheck // what was read is in memory
-		if string(v) != formatVersion {
-			return fmt.Errorf("pebblestore: open %s: it has format %q, and this version of Abide reads format %q: %w", s.dir, v, formatVersion, store.ErrFormat)
-		}
-		return nil
-	}
-	if !errors.Is(err, pebble.ErrNotFound) {
-		return s.readError("open", err)
-	}
-	it, err := s.db.NewIter(nil)
-	if err != nil {
-		return s.readError("open", err)
-	}
-	foreign := it.First()
-	if err := closeIter(it, nil); err != nil {
-		return s.readError("open", err)
-	}
-	if foreign {
-		return fmt.Errorf("pebblestore: open %s: it has no format version, so it is not a directory of Abide: %w", s.dir, store.ErrFormat)
-	}
-	if err := s.db.Set(metaFormat, []byte(formatVersion), pebble.Sync); err != nil {
-		return fmt.Errorf("pebblestore: open %s: %w", s.dir, err)
-	}
-	return nil
 }
 
 func (s *Store) readIDs() error {

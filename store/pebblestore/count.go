@@ -37,16 +37,20 @@ func (s *Store) Count(ctx context.Context, q store.Query, limit int) (int, error
 	if c.scan, err = s.scan(&q); err != nil {
 		return 0, s.readError("count", err)
 	}
-	roots, _ := c.roots()
-	for _, root := range roots {
-		if err = c.countUnder(ctx, root); err != nil || c.n == limit {
-			break
-		}
-	}
-	if err = c.close(err); err != nil {
+	if err = c.close(c.count(ctx)); err != nil {
 		return 0, s.readError("count", err)
 	}
 	return c.n, nil
+}
+
+func (c *counter) count(ctx context.Context) error {
+	roots, _ := c.roots()
+	for _, root := range roots {
+		if err := c.countUnder(ctx, root); err != nil || c.n == c.limit {
+			return err
+		}
+	}
+	return nil
 }
 
 // countUnder counts what has an index key with this prefix. It goes from strand to
@@ -59,13 +63,7 @@ func (c *counter) countUnder(ctx context.Context, root []byte) error {
 			return err
 		}
 		names, place := c.it.Key()[:len(c.it.Key())-16], c.it.Key()[len(c.it.Key())-16:]
-		if !bytes.Equal(names, strandPrefix) {
-			strandPrefix = append(strandPrefix[:0], names...)
-			if !c.wants(strandPrefix) {
-				found = c.it.SeekGE(upper(strandPrefix))
-				continue
-			}
-		}
+		strandPrefix = append(strandPrefix[:0], names...)
 		switch ms := int64(binary.BigEndian.Uint64(place)); {
 		case ms >= c.to:
 			found = c.it.SeekGE(upper(strandPrefix))

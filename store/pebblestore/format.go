@@ -16,7 +16,7 @@ import (
 
 // formatVersion is the version of what this file lays out; docs/format.md is its
 // document.
-const formatVersion = 1
+const formatVersion = 2
 
 // The first byte of a database key says what it is. Numbers in keys are big-endian,
 // so that byte order is number order.
@@ -28,7 +28,8 @@ const (
 	tagLog    byte = 5 // log, index of the first entry → entries
 	tagName   byte = 6 // kind, tenant, id → number of the record
 	tagRecord byte = 7 // number → record
-	tagIndex  byte = 8 // kind, tenant, status, time, number → nothing
+	tagIndex  byte = 8 // kind, tenant, status, time, number → sum of the name
+	tagShared byte = 9 // kind, status, time, number → sum of the name: records of all tenants but ""
 )
 
 // What follows a key's names in a database key.
@@ -40,6 +41,7 @@ const (
 var (
 	metaFormat = []byte{tagMeta, 'f'} // in decimal digits
 	metaOldest = []byte{tagMeta, 'o'} // the oldest reader, likewise; missing if it is the format
+	metaShared = []byte{tagMeta, 's'} // the first index key that is not in the shared index; missing if all are
 	metaIDs    = []byte{tagMeta, 'i'} // numbers below this one may be taken
 )
 
@@ -152,6 +154,21 @@ func indexKey(b []byte, k store.RecordKey, status string, ms int64, num uint64) 
 	b = binary.BigEndian.AppendUint64(b, uint64(ms))
 	return binary.BigEndian.AppendUint64(b, num)
 }
+
+// sharedIndexKey returns the key of a record in the shared index.
+//
+// A query over all tenants would look at as many places of the index as there are tenants:
+// the shared index has them all in one. The empty tenant, which is the only one of most
+// stores, is not in it: its records are in one place already, and are not written twice.
+func sharedIndexKey(b []byte, k store.RecordKey, status string, ms int64, num uint64) []byte {
+	b = appendString(append(b, tagShared), k.Kind)
+	b = appendString(b, status)
+	b = binary.BigEndian.AppendUint64(b, uint64(ms))
+	return binary.BigEndian.AppendUint64(b, num)
+}
+
+// isShared reports whether records of a tenant are in the shared index.
+func isShared(tenant string) bool { return tenant != "" }
 
 // upper returns the first database key after all those with the prefix.
 func upper(prefix []byte) []byte {

@@ -37,6 +37,7 @@ func goldenLines() []byte {
 	line("format", []byte(strconv.Itoa(formatVersion)))
 	line("meta format", metaFormat)
 	line("meta oldest", metaOldest)
+	line("meta shared", metaShared)
 	line("meta ids", metaIDs)
 	line("lane key", laneKey(nil, 5))
 	line("lane", appendLane(nil, l, goldenPos))
@@ -53,6 +54,7 @@ func goldenLines() []byte {
 	line("record key", recordKey(nil, 99))
 	line("record", appendRecord(nil, &goldenRecord, 4, goldenRecord.Time.UnixMilli()))
 	line("index key", indexKey(nil, goldenRecord.Key, "running", goldenRecord.Time.UnixMilli(), 99))
+	line("shared index key", sharedIndexKey(nil, goldenRecord.Key, "running", goldenRecord.Time.UnixMilli(), 99))
 	line("attempts", appendJournalEntry(nil, place{5, goldenPos}, 3))
 	return b.Bytes()
 }

@@ -29,8 +29,9 @@ func (a spot) less(b spot) bool {
 	return a.num < b.num
 }
 
-// strand is the records of one tenant and status, in the order of their time. A
-// list is the strands that the query is about, merged.
+// strand is the records of one tenant and status, or of all tenants but the empty one and
+// one status, in the order of their time. A list is the strands that the query is about,
+// merged.
 type strand struct {
 	prefix []byte
 	it     *pebble.Iterator // at the head, or nil if there are too many strands
@@ -52,9 +53,9 @@ type lister struct {
 // that few records match keeps nobody waiting, and goes on with the next page.
 const maxPassed = 32_768
 
-// List returns records that match q. The index is by tenant, status and time, so
-// these cost nothing to filter by, and a name costs little; what is left is filtered
-// record by record.
+// List returns records that match q. The indexes are by tenant, status and time, and by
+// status and time, so these cost nothing to filter by, and a name costs little; what is left
+// is filtered record by record.
 func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
 	if err := q.Validate(); err != nil {
 		return store.Page{}, err
@@ -161,15 +162,15 @@ func (l *lister) prefixes() (found [][]byte) {
 	if strands {
 		return roots
 	}
-	// Each seek lands on the first record of the next strand.
-	for l.it.SeekGE(roots[0]); l.it.Valid() && bytes.HasPrefix(l.it.Key(), roots[0]); {
-		strandPrefix := slices.Clone(l.it.Key()[:len(l.it.Key())-16])
-		if l.wants(strandPrefix) {
+	for _, root := range roots {
+		// Each seek lands on the first record of the next strand.
+		for l.it.SeekGE(root); l.it.Valid() && bytes.HasPrefix(l.it.Key(), root); {
+			strandPrefix := slices.Clone(l.it.Key()[:len(l.it.Key())-16])
 			found = append(found, strandPrefix)
+			l.it.SeekGE(upper(strandPrefix))
 		}
-		l.it.SeekGE(upper(strandPrefix))
+		l.note()
 	}
-	l.note()
 	return found
 }
 

@@ -32,7 +32,7 @@ func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 	// Pebble gives up by calling Fatalf, which does not return: so it works in a
 	// goroutine of its own.
 	opened := make(chan error, 1)
-	go func() { opened <- s.open(o) }()
+	go func() { opened <- s.open(ctx, o) }()
 	select {
 	case err := <-opened:
 		if err != nil {
@@ -197,7 +197,7 @@ func pebbleOptions(o Options, s *Store) *pebble.Options {
 }
 
 // open opens the database and brings what must be known of it into memory.
-func (s *Store) open(o Options) error {
+func (s *Store) open(ctx context.Context, o Options) error {
 	err := s.checkFiles()
 	if err == nil {
 		err = s.breakSeal()
@@ -216,7 +216,10 @@ func (s *Store) open(o Options) error {
 	// Pebble has written what was in its log into tables, and begins with one memtable
 	// that is empty.
 	s.recent.blind = db.Metrics().MemTable.Count > 1
-	_, err = s.readFormat()
+	format, err := s.readFormat()
+	if err == nil {
+		err = s.migrate(ctx, format)
+	}
 	if err == nil {
 		err = s.readIDs()
 	}

@@ -87,6 +87,10 @@ type limits struct {
 	// journal is how many bytes the journal has before it is written anew.
 	journal int
 
+	// migrate is how many bytes a batch of a migration has at most. Zero means
+	// migrateBytes.
+	migrate int
+
 	// places is how many messages of one key an export puts in order at a time. Zero means
 	// exportPlaces.
 	places int

@@ -94,6 +94,10 @@ func (b *broken) index() []byte {
 	return indexKey(nil, b.recordKey, "running", start.UnixMilli(), b.record)
 }
 
+func (b *broken) shared() []byte {
+	return sharedIndexKey(nil, b.recordKey, "running", start.UnixMilli(), b.record)
+}
+
 // problems returns what Verify finds.
 func (b *broken) problems() (found []string) {
 	b.t.Helper()
@@ -165,7 +169,7 @@ func TestVerifyFindsWhatIsBroken(t *testing.T) {
 		{"a log is of two keys", func(b *broken) {
 			b.set(headerKey(nil, store.Key{Queue: "turns", Tenant: "acme", Name: "order-3"}), appendHeader(nil, header{log: b.log}))
 		}, []string{"2 keys have the same log"}},
-		{"a record is lost", func(b *broken) { b.del(recordKey(nil, b.record)) }, []string{"has the name", "the index has record number"}},
+		{"a record is lost", func(b *broken) { b.del(recordKey(nil, b.record)) }, []string{"has the name", "the index has record number", "the index has record number"}},
 		{"a record has no name", func(b *broken) { b.del(nameKey(nil, b.recordKey)) }, []string{"instance/acme/order-1, number"}},
 		{"a record has two names", func(b *broken) {
 			b.set(nameKey(nil, store.RecordKey{Kind: "instance", ID: "x"}), binary.BigEndian.AppendUint64(nil, b.record))
@@ -175,10 +179,21 @@ func TestVerifyFindsWhatIsBroken(t *testing.T) {
 		{"the index has another status", func(b *broken) {
 			b.set(indexKey(nil, b.recordKey, "other", start.UnixMilli(), b.record), nil)
 		}, []string{"the index has record instance/acme/order-1 with another status"}},
+		{"a record is not in the shared index", func(b *broken) { b.del(b.shared()) }, []string{"instance/acme/order-1 is not in the index as it is"}},
+		{"the shared index has another name", func(b *broken) { b.set(b.shared(), []byte{0, 0, 0, 0}) }, []string{"instance/acme/order-1 is not in the index as it is"}},
+		{"the shared index has another time", func(b *broken) {
+			b.set(sharedIndexKey(nil, b.recordKey, "running", start.UnixMilli()+1, b.record), nil)
+		}, []string{"the index has record instance/acme/order-1 with another status or time"}},
+		{"the shared index has a record of the empty tenant", func(b *broken) {
+			key := store.RecordKey{Kind: "instance", ID: "order-9"}
+			commitTo(b.t, b.Store, &store.Tx{PutRecords: []store.PutRecord{{Record: store.Record{Key: key, Status: "running", Time: start}}}})
+			num := binary.BigEndian.Uint64(b.value(nameKey(nil, key)))
+			b.set(sharedIndexKey(nil, key, "running", start.UnixMilli(), num), []byte{0, 0, 0, 0})
+		}, []string{"the index has record instance//order-9 with another status or time"}},
 		{"a record has no version", func(b *broken) {
 			b.set(recordKey(nil, b.record), appendRecord(nil, &store.Record{Key: b.recordKey, Status: "running", Name: "order"}, 0, start.UnixMilli()))
 		}, []string{"instance/acme/order-1 has version 0"}},
-		{"a record is cut short", func(b *broken) { b.set(recordKey(nil, b.record), []byte{1}) }, []string{"value is cut short", "value is cut short", "value is cut short"}},
+		{"a record is cut short", func(b *broken) { b.set(recordKey(nil, b.record), []byte{1}) }, []string{"value is cut short", "value is cut short", "value is cut short", "value is cut short"}},
 		{"a key is no key", func(b *broken) { b.set([]byte{tagKey, 200}, nil) }, []string{"03c8 is not the key of anything"}},
 	} {
 		t.Run(c.what, func(t *testing.T) {

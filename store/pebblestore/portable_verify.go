@@ -73,6 +73,7 @@ func (s *Store) Verify(ctx context.Context, report func(problem string)) error {
 		func() error { return v.each(tagName, v.recordName) },
 		func() error { return v.each(tagRecord, v.record) },
 		func() error { return v.each(tagIndex, v.index) },
+		func() error { return v.each(tagShared, v.index) },
 	} {
 		if err := look(); err != nil {
 			return s.readError("verify", err)

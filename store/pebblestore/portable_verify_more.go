@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/abidehq/abide/store"
 )
 
 // unownedLogs looks for logs that no key has. There is no way from a log to its key: so
@@ -100,17 +103,28 @@ func (v *verifier) record(key, value []byte) error {
 	if len(name) != 8 || binary.BigEndian.Uint64(name) != num {
 		v.say("record %v, number %d, cannot be found by its name", rec.Key, num)
 	}
-	entry, err := v.get(indexKey(nil, rec.Key, rec.Status, rec.Time.UnixMilli(), num))
-	if err != nil {
-		return err
-	}
-	if len(entry) != 4 || binary.BigEndian.Uint32(entry) != nameSum(rec.Name) {
-		v.say("record %v is not in the index as it is", rec.Key)
+	for _, key := range v.indexKeys(&rec, num) {
+		entry, err := v.get(key)
+		if err != nil {
+			return err
+		}
+		if len(entry) != 4 || binary.BigEndian.Uint32(entry) != nameSum(rec.Name) {
+			v.say("record %v is not in the index as it is", rec.Key)
+		}
 	}
 	return nil
 }
 
-// index checks that what the index names is there.
+// indexKeys returns the keys that the indexes have of a record.
+func (v *verifier) indexKeys(rec *store.Record, num uint64) [][]byte {
+	keys := [][]byte{indexKey(nil, rec.Key, rec.Status, rec.Time.UnixMilli(), num)}
+	if isShared(rec.Key.Tenant) {
+		keys = append(keys, sharedIndexKey(nil, rec.Key, rec.Status, rec.Time.UnixMilli(), num))
+	}
+	return keys
+}
+
+// index checks that what an index names is there, as it says.
 func (v *verifier) index(key, _ []byte) error {
 	num := binary.BigEndian.Uint64(key[len(key)-8:])
 	b, err := v.get(recordKey(nil, num))
@@ -122,7 +136,7 @@ func (v *verifier) index(key, _ []byte) error {
 		return nil
 	}
 	rec, err := parseRecord(key, b)
-	if err == nil && !bytes.Equal(indexKey(nil, rec.Key, rec.Status, rec.Time.UnixMilli(), num), key) {
+	if err == nil && !slices.ContainsFunc(v.indexKeys(&rec, num), func(k []byte) bool { return bytes.Equal(k, key) }) {
 		v.say("the index has record %v with another status or time than it has", rec.Key)
 	}
 	return err

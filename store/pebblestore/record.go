@@ -105,15 +105,12 @@ func (s *Store) putRecordAt(g *group, rec *store.Record, version int64) {
 	}
 	if r.version == 0 || r.status != rec.Status || r.ms != ms || r.name != name {
 		if r.version > 0 {
-			s.keyBuf = indexKey(s.keyBuf[:0], rec.Key, r.status, r.ms, r.num)
-			_ = g.batch.Delete(s.keyBuf, nil)
+			s.deleteIndex(g, rec.Key, r)
 		}
-		s.keyBuf = indexKey(s.keyBuf[:0], rec.Key, rec.Status, ms, r.num)
-		s.valBuf = binary.BigEndian.AppendUint32(s.valBuf[:0], name)
-		_ = g.batch.Set(s.keyBuf, s.valBuf, nil)
+		r.status, r.name, r.ms = rec.Status, name, ms
+		s.setIndex(g, rec.Key, r)
 	}
 	r.version = version
-	r.status, r.name, r.ms = rec.Status, name, ms
 	s.keyBuf = recordKey(s.keyBuf[:0], r.num)
 	s.valBuf = appendRecord(s.valBuf[:0], rec, r.version, ms)
 	_ = g.batch.Set(s.keyBuf, s.valBuf, nil)
@@ -135,9 +132,29 @@ func (s *Store) deleteRecord(g *group, key store.RecordKey) {
 	_ = g.batch.Delete(s.keyBuf, nil)
 	s.keyBuf = recordKey(s.keyBuf[:0], r.num)
 	_ = g.batch.Delete(s.keyBuf, nil)
+	s.deleteIndex(g, key, r)
+	r.num, r.version = 0, 0
+}
+
+// setIndex adds a record, as it is now, to the indexes.
+func (s *Store) setIndex(g *group, key store.RecordKey, r *recordState) {
+	s.valBuf = binary.BigEndian.AppendUint32(s.valBuf[:0], r.name)
+	s.keyBuf = indexKey(s.keyBuf[:0], key, r.status, r.ms, r.num)
+	_ = g.batch.Set(s.keyBuf, s.valBuf, nil)
+	if isShared(key.Tenant) {
+		s.keyBuf = sharedIndexKey(s.keyBuf[:0], key, r.status, r.ms, r.num)
+		_ = g.batch.Set(s.keyBuf, s.valBuf, nil)
+	}
+}
+
+// deleteIndex takes a record, as it is now, out of the indexes.
+func (s *Store) deleteIndex(g *group, key store.RecordKey, r *recordState) {
 	s.keyBuf = indexKey(s.keyBuf[:0], key, r.status, r.ms, r.num)
 	_ = g.batch.Delete(s.keyBuf, nil)
-	r.num, r.version = 0, 0
+	if isShared(key.Tenant) {
+		s.keyBuf = sharedIndexKey(s.keyBuf[:0], key, r.status, r.ms, r.num)
+		_ = g.batch.Delete(s.keyBuf, nil)
+	}
 }
 
 // acknowledgeRecords tells those who await records of a durable group, whose batch has a

@@ -15,7 +15,7 @@ import (
 type scan struct {
 	q        *store.Query
 	view     view
-	it       *pebble.Iterator // over the index
+	it       *pebble.Iterator // over the indexes
 	from, to int64            // bounds of the time: from <= ms < to
 }
 
@@ -31,7 +31,7 @@ func (s *Store) scan(q *store.Query) (scan, error) {
 	if sc.view, err = s.view(); err != nil {
 		return sc, err
 	}
-	sc.it, err = sc.view.NewIter(&pebble.IterOptions{LowerBound: []byte{tagIndex}, UpperBound: []byte{tagIndex + 1}})
+	sc.it, err = sc.view.NewIter(&pebble.IterOptions{LowerBound: []byte{tagIndex}, UpperBound: []byte{tagShared + 1}})
 	if err != nil {
 		sc.view.close()
 	}
@@ -45,36 +45,27 @@ func (sc *scan) close(err error) error {
 	return err
 }
 
-// roots returns the index prefixes, in their order, under which all is that the query
-// is about: those of its strands if they can be told, or else a single one.
+// roots returns the index prefixes, in their order, under which all records are that the
+// query is about: those of its strands if it names statuses, or else those of all strands.
+// A query over all tenants goes through the shared index and the empty tenant.
 func (sc *scan) roots() (roots [][]byte, strands bool) {
-	prefix := appendString([]byte{tagIndex}, sc.q.Kind)
-	if sc.q.Tenant == nil {
-		return [][]byte{prefix}, false
+	kind := func(tag byte) []byte { return appendString([]byte{tag}, sc.q.Kind) }
+	if sc.q.Tenant != nil {
+		roots = [][]byte{appendString(kind(tagIndex), *sc.q.Tenant)}
+	} else {
+		roots = [][]byte{appendString(kind(tagIndex), ""), kind(tagShared)}
 	}
-	prefix = appendString(prefix, *sc.q.Tenant)
 	if len(sc.q.Statuses) == 0 {
-		return [][]byte{prefix}, false
+		return roots, false
 	}
-	for _, status := range sc.q.Statuses {
-		roots = append(roots, appendString(slices.Clone(prefix), status))
+	var found [][]byte
+	for _, root := range roots {
+		for _, status := range sc.q.Statuses {
+			found = append(found, appendString(slices.Clone(root), status))
+		}
 	}
-	slices.SortFunc(roots, bytes.Compare)
-	return slices.CompactFunc(roots, bytes.Equal), true
-}
-
-// wants reports whether the query is about the strand with an index prefix that is
-// under one of the roots.
-func (sc *scan) wants(strandPrefix []byte) bool {
-	return len(sc.q.Statuses) == 0 || slices.Contains(sc.q.Statuses, lastString(strandPrefix))
-}
-
-// lastString returns the last of the three strings of an index prefix.
-func lastString(prefix []byte) string {
-	r := reader{b: prefix[1:]}
-	r.bytes()
-	r.bytes()
-	return r.string()
+	slices.SortFunc(found, bytes.Compare)
+	return slices.CompactFunc(found, bytes.Equal), true
 }
 
 // readsRecords reports whether the index does not say all that the query asks.

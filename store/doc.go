@@ -50,10 +50,9 @@
 // up. If the clock is set back by more, it was wrong before. A store whose clock is that of a
 // server follows it back. A store whose clock is that of the process goes on at half speed
 // while it is open, and has the time of the clock when it is opened again: a latest time that
-// was stored counts only if it is ahead of the clock by no more than MaxClockLead. So the time
-// does not stand still for longer: leases end, and messages become visible. What was put while
-// the clock was ahead keeps the times that it was given. PostgreSQL is an exception: a process
-// follows the clock of its server forward only, and has to be restarted after a jump ahead.
+// was stored counts only if it is ahead of the clock by no more than MaxClockLead. In no case
+// does the time stand still for longer: leases end, and messages become visible. What was put
+// while the clock was ahead keeps the times that it was given.
 //
 // When the clock is set ahead, messages become visible and leases end that much earlier.
 //

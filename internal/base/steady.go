@@ -16,17 +16,13 @@ type Steady struct {
 	read time.Time     // what the clock showed then
 	rest time.Duration // what is left of half the time that has passed, less than a millisecond
 
-	behind   func(lead time.Duration)
-	reported bool // that the clock is behind
+	behind Behind
 }
-
-// behindLimit is how far a clock may be behind before it is reported.
-const behindLimit = 2 * time.Second
 
 // NewSteady returns the time of a clock. If the clock is behind by more than two seconds,
 // behind is called, once until the clock has caught up; it may be nil.
 func NewSteady(clock Clock, behind func(lead time.Duration)) *Steady {
-	return &Steady{clock: clock, behind: behind}
+	return &Steady{clock: clock, behind: Behind{Report: behind}}
 }
 
 // Now returns the time.
@@ -40,17 +36,14 @@ func (s *Steady) now() int64 {
 	read := s.clock.Now()
 	ms := read.UnixMilli()
 	if ms >= s.told {
-		s.told, s.rest, s.reported = ms, 0, false
+		s.told, s.rest = ms, 0
 	} else if passed := read.Sub(s.read); passed > 0 { // by the monotonic reading, if there is one
 		s.rest += passed / 2
 		s.told += s.rest.Milliseconds()
 		s.rest %= time.Millisecond
 	}
 	s.read = read
-	if lead := time.Duration(s.told-ms) * time.Millisecond; lead > behindLimit && !s.reported && s.behind != nil {
-		s.reported = true
-		s.behind(lead)
-	}
+	s.behind.Note(time.Duration(s.told-ms) * time.Millisecond)
 	return s.told
 }
 

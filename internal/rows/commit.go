@@ -370,7 +370,7 @@ func undone(err error) bool { return errors.Is(err, ErrUndone) || errors.Is(err,
 
 // group is what an update came to.
 type group struct {
-	began time.Time
+	asked question
 	plan  *plan
 	hands []*waiter // who get something with it
 	ahead []leasedAhead
@@ -391,7 +391,7 @@ func (f *Frame) update(calls []*call, lockWait time.Duration) (*group, error) {
 	n := need(ops)
 	n.LockWait = lockWait
 	for try := 1; ; try++ {
-		g := &group{doubts: map[int64]bool{}, began: f.clock.Now()}
+		g := &group{doubts: map[int64]bool{}, asked: f.question()}
 		f.mu.Lock()
 		f.groups[g] = true
 		f.mu.Unlock()
@@ -469,7 +469,7 @@ func (f *Frame) tell(g *group) {
 	records := make([]int64, 0, len(changed))
 	f.mu.Lock()
 	delete(f.groups, g)
-	f.observe(g.plan.now, g.began)
+	f.observe(g.asked, g.plan.now)
 	for i := range changed {
 		c := &changed[i]
 		records = append(records, c.number)

@@ -12,7 +12,8 @@ import (
 // Database keeps the rows.
 //
 // Its clock is the only one. Every method that returns the time returns one that is not
-// before any that it returned before.
+// before any that it returned before it was called, unless the clock was set back by more
+// than [store.MaxClockLead].
 type Database interface {
 	// Update runs one transaction. It loads the rows that need names and that exist; calls
 	// decide with the time and with what it loaded; writes the changes, and returns when

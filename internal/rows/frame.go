@@ -72,7 +72,7 @@ type Frame struct {
 	// What the database's clock showed last, and how far it is ahead of ours, which counts
 	// from when the frame was made.
 	made     time.Time
-	lastNow  int64
+	time     *base.Follower
 	offset   int64
 	offsetAt time.Time
 }
@@ -119,7 +119,7 @@ func New(o Options) *Frame {
 		o.PollUnhinted = time.Second
 	}
 	f := &Frame{
-		clock: o.Clock, o: o, made: o.Clock.Now(), closing: make(chan struct{}),
+		clock: o.Clock, o: o, made: o.Clock.Now(), time: base.NewFollower(store.MaxClockLead), closing: make(chan struct{}),
 		inStock: map[store.Token]bool{}, busy: newBusy(),
 		groups: map[*group]bool{}, queues: map[string]*queue{}, lanes: map[int64]*lane{},
 		awaiters: map[int64]map[*awaiter]bool{}, recent: newRecent(), pollStop: func() bool { return false },
@@ -240,24 +240,40 @@ func (f *Frame) Waiting() int {
 // Ended is closed when the store is closed.
 func (f *Frame) Ended() <-chan struct{} { return f.closing }
 
-// observe notes what the database's clock showed in a call that began at a time. If it took
-// long, the time of its beginning is the better guess: the answer may have been on its way
-// for as long, or this process may have stood still.
-func (f *Frame) observe(now int64, began time.Time) {
+// question is what was known when the database was asked for something.
+type question struct {
+	base.Question
+	at time.Time // by our clock
+}
+
+// question returns one. The database is asked after that.
+func (f *Frame) question() question { return question{f.time.Ask(), f.clock.Now()} }
+
+// observe notes what the database's clock showed in the answer to a question. If it took
+// long, the time of the question is the better guess: the answer may have been on its way
+// for as long, or this process may have stood still. If the clock was set back, all that
+// waits for a time is looked at again.
+func (f *Frame) observe(q question, now int64) {
+	if f.time.Outdated(q.Question) {
+		return
+	}
 	local := f.clock.Now()
-	if local.Sub(began) > time.Second {
-		local = began
+	if local.Sub(q.at) > time.Second {
+		local = q.at
 	}
 	offset := now - f.monotonic(local)
-	if offset > f.offset || local.Sub(f.offsetAt) > 10*time.Second || f.lastNow == 0 {
+	_, back := f.time.Answer(q.Question, now)
+	if back || offset > f.offset || local.Sub(f.offsetAt) > 10*time.Second || q.Floor == 0 {
 		f.offset, f.offsetAt = offset, local
 	}
-	f.lastNow = max(f.lastNow, now)
+	if back {
+		f.hintAll()
+	}
 }
 
 // now returns about what the database's clock shows.
 func (f *Frame) now() int64 {
-	return max(f.lastNow, f.monotonic(f.clock.Now())+f.offset)
+	return max(f.time.Ask().Floor, f.monotonic(f.clock.Now())+f.offset)
 }
 
 // monotonic returns a time in milliseconds since the frame was made, by the monotonic reading

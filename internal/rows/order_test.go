@@ -263,7 +263,7 @@ func TestWallClockThatIsSetBack(t *testing.T) {
 	clock := &wallSet{}
 	f := New(Options{Clock: clock})
 	const now = 1_000_000
-	f.observe(now, clock.Now())
+	f.observe(f.question(), now)
 	clock.seconds.Store(3600)
 	if set := time.Since(clock.Now().Round(0)); set < time.Hour-time.Minute {
 		t.Fatalf("the wall clock was set back by %v", set)
@@ -275,6 +275,42 @@ func TestWallClockThatIsSetBack(t *testing.T) {
 		}
 		<-time.After(time.Millisecond)
 	}
+}
+
+// TestDatabaseClockThatIsSetBack: the frame follows it, an answer that comes late is not taken
+// for it, and an answer of the clock that was wrong does not undo it.
+func TestDatabaseClockThatIsSetBack(t *testing.T) {
+	inHouse(t, func(h *house) {
+		f := h.open()
+		const day = 24 * 60 * 60 * 1000
+		now := time.Now().UnixMilli()
+		observe := func(q question, at int64) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.observe(q, at)
+		}
+		wantNow := func(what string, want int64) {
+			h.Helper()
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			if got := f.now(); got != want {
+				h.Errorf("%s: the time is %d ms off", what, got-want)
+			}
+		}
+		observe(f.question(), now)
+		late := f.question()
+		observe(f.question(), now+60_000)
+		observe(late, now)
+		wantNow("after a late answer", now+60_000)
+
+		wrong := f.question()
+		observe(f.question(), now+day)
+		wantNow("after the clock was set ahead", now+day)
+		observe(f.question(), now+60_001)
+		wantNow("after it was set back", now+60_001)
+		observe(wrong, now+day+1)
+		wantNow("after a late answer of the wrong clock", now+60_001)
+	})
 }
 
 // TestVerdictsAreThoseOfTheLastTry: what was decided before is forgotten.

@@ -52,7 +52,7 @@ func (f *Frame) pickOnce(req *store.ClaimRequest, v *view) ([]store.Claim, error
 	v.users++
 	f.mu.Unlock()
 
-	began := f.clock.Now()
+	q0 := f.question()
 	got, err := f.db.Pick(f.looking, ask)
 	leased := leases(got)
 
@@ -66,9 +66,9 @@ func (f *Frame) pickOnce(req *store.ClaimRequest, v *view) ([]store.Claim, error
 		}
 		return nil, err
 	}
-	f.observe(got.Now, began)
+	f.observe(q0, got.Now)
 	q.turn = got.Turn
-	f.learn(v, got, p, leased, began)
+	f.learn(v, got, p, leased, q0.at)
 	f.mu.Unlock()
 
 	if got.Expires <= got.Now {

@@ -138,14 +138,14 @@ func (f *Frame) lookAt(lanes []int64, views []*view, look uint64) bool {
 	if len(lanes) == 0 {
 		return false
 	}
-	began := f.clock.Now()
+	q := f.question()
 	now, at, err := f.db.Look(f.looking, lanes)
 	if err != nil {
 		return false // those who wait do so until it can be looked again
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.observe(now, began)
+	f.observe(q, now)
 	found := map[int64]int64{}
 	for i, id := range lanes {
 		if l := f.lanes[id]; l != nil && at[i] < l.next {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/internal/rows"
+	"github.com/abidehq/abide/store"
 )
 
 // database is the tables, as the frame knows them.
@@ -36,7 +37,8 @@ type database struct {
 	memory   memory
 	alone    atomic.Bool  // no other process had the store open when it was last looked
 	care     atomic.Int64 // how many of the next updates lock what they load
-	last     atomic.Int64 // the latest time that was seen: it does not run backwards
+	time     *base.Follower
+	behind   base.Behind
 	deltas   atomic.Int64 // rows of the tally that we wrote since they were folded
 	foldSoon chan struct{}
 	process  string // our row in the table of processes
@@ -61,7 +63,10 @@ const callTime = time.Minute
 func newDatabase(ctx context.Context, c *config, o Options, known []string) (*database, error) {
 	d := &database{
 		config: c, clock: o.Clock, machine: base.System{}, log: o.Logger, presence: o.presence, text: newTexts(c.quoted(), o.Clock != nil),
-		format: formatOf(), begin: []string{"BEGIN"}, beginRelaxed: []string{"BEGIN"}, foldSoon: make(chan struct{}, 1),
+		time: base.NewFollower(store.MaxClockLead), format: formatOf(), begin: []string{"BEGIN"}, beginRelaxed: []string{"BEGIN"}, foldSoon: make(chan struct{}, 1),
+	}
+	d.behind.Report = func(lead time.Duration) {
+		d.log.Warn("clock of the server is behind the store's time", "lead", lead)
 	}
 	if c.pooler {
 		d.begin = append(d.begin, setting(known, false, groupLockWait, true))
@@ -106,26 +111,23 @@ func (d *database) lane(need *rows.Need) (*pgxpool.Pool, []string) {
 	return d.aside, begin
 }
 
-// floor is the time that a statement must not be before; or the time itself, if the clock
-// is that of a test.
-func (d *database) floor() int64 {
+// ask returns a question about the time, and the first parameter of a statement that has
+// {now}: the time that it must not be before, or, if the clock is that of a test, the time.
+func (d *database) ask() (base.Question, int64) {
+	q := d.time.Ask()
 	if d.clock == nil {
-		return d.last.Load()
+		return q, q.Floor
 	}
-	return d.seen(d.clock.Now().UnixMilli())
+	return q, q.Time(d.clock.Now().UnixMilli())
 }
 
-// seen notes a time of the database, and returns the latest.
-func (d *database) seen(now int64) int64 {
-	for {
-		last := d.last.Load()
-		if now <= last {
-			return last
-		}
-		if d.last.CompareAndSwap(last, now) {
-			return now
-		}
+// answer notes a time of the database, or what its clock shows, and returns the latest time.
+func (d *database) answer(q base.Question, now int64) int64 {
+	latest, back := d.time.Answer(q, now)
+	if back {
+		d.log.Warn("clock of the server was set back, followed", "from", store.FromMillis(q.Floor), "to", store.FromMillis(latest))
 	}
+	return latest
 }
 
 // sender is what statements can be sent to: a connection, a pool of them, or a transaction,

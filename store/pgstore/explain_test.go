@@ -150,7 +150,7 @@ func claimsUseIndexes(t *testing.T, s *Store) {
 		for i := range p.Tokens {
 			p.Tokens[i] = fmt.Sprint(i)
 		}
-		args := s.db.pickArgs(p, 2*p.Max+window)
+		args := s.db.pickArgs(p, 0, 2*p.Max+window)
 		args[slices.Index(args, any(s.db.process))] = "'" + s.db.process + "'"
 		usesIndexes(t, name, explain(t, s, s.db.text.pick, args), maxPages)
 	}

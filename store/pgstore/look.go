@@ -33,7 +33,8 @@ WHERE r.key = $1::uuid`
 
 // Look returns when there may be something to claim in lanes.
 func (d *database) Look(ctx context.Context, lanes []int64) (now int64, at []int64, err error) {
-	err = d.read(ctx, d.text.look, []any{d.floor(), lanes}, func(r pgx.Rows) error {
+	q, floor := d.ask()
+	err = d.read(ctx, d.text.look, []any{floor, lanes}, func(r pgx.Rows) error {
 		at = at[:0]
 		var next *int64
 		_, err := pgx.ForEachRow(r, []any{&now, &next}, func() error {
@@ -49,12 +50,16 @@ func (d *database) Look(ctx context.Context, lanes []int64) (now int64, at []int
 	if err == nil && len(at) != len(lanes) {
 		err = fmt.Errorf("%d answers for %d lanes", len(at), len(lanes))
 	}
-	return d.seen(now), at, failed("look", err)
+	if err != nil {
+		return 0, nil, failed("look", err)
+	}
+	return d.answer(q, now), at, nil
 }
 
 // Expired returns messages that waited too long for a route.
 func (d *database) Expired(ctx context.Context, queue string, limit int) (refs []rows.Ref, keys []store.Key, err error) {
-	err = d.read(ctx, d.text.expired, []any{d.floor(), rows.LaneOf(queue, ""), limit}, func(r pgx.Rows) error {
+	_, floor := d.ask()
+	err = d.read(ctx, d.text.expired, []any{floor, rows.LaneOf(queue, ""), limit}, func(r pgx.Rows) error {
 		refs, keys = nil, nil
 		var key [16]byte
 		var queue, tenant, name, id []byte

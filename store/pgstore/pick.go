@@ -106,24 +106,25 @@ type picked struct {
 }
 
 // pickArgs returns the parameters of a pick with so many candidates.
-func (d *database) pickArgs(p *rows.Pick, size int) []any {
+func (d *database) pickArgs(p *rows.Pick, floor int64, size int) []any {
 	return []any{
-		d.floor(), p.Lanes, p.Expiring, p.Turn, p.Max, size, maxSteps, p.MaxMessages, p.MaxAttempts, p.Lease, p.Tokens,
+		floor, p.Lanes, p.Expiring, p.Turn, p.Max, size, maxSteps, p.MaxMessages, p.MaxAttempts, p.Lease, p.Tokens,
 		store.PageBytes, pickBytes, overLimit, len(p.Lanes) > manyLanes, d.process, d.presence.gone.Milliseconds(),
 	}
 }
 
 func (d *database) pickOnce(ctx context.Context, p *rows.Pick, size int) (*picked, error) {
 	got := &picked{}
+	q, floor := d.ask()
 	// It is sent again only if nothing came back: then what it leased, if it did, is
 	// nobody's, and can be claimed again when the lease is over.
-	if err := d.read(ctx, d.text.pick, d.pickArgs(p, size), func(r pgx.Rows) error { return got.read(r, p) }); err != nil {
+	if err := d.read(ctx, d.text.pick, d.pickArgs(p, floor, size), func(r pgx.Rows) error { return got.read(r, p) }); err != nil {
 		return nil, err
 	}
 	if got.excluded {
 		return nil, errExcluded
 	}
-	got.Now = d.seen(got.Now)
+	got.Now = d.answer(q, got.Now)
 	d.memory.picked(got.Keys)
 	return got, nil
 }

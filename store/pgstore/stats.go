@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -16,15 +17,15 @@ import (
 const (
 	// What is pending by route, how much of it is ready, and since when. A key with a single
 	// message is not looked into.
-	readStats = `WITH n AS MATERIALIZED (SELECT {now} AS now),
+	readStats = `WITH n AS MATERIALIZED (SELECT {now} AS now, {database time} AS clock),
 t AS MATERIALIZED (
-	SELECT n.now, (SELECT count(*) FROM {schema}.tally) AS tallies,
+	SELECT n.now, n.clock, (SELECT count(*) FROM {schema}.tally) AS tallies,
 		(SELECT count(*) FROM {schema}.keys k WHERE k.token IS NOT NULL AND k.at IS NOT NULL AND k.at > n.now) AS leases,
 		(SELECT coalesce(sum(pg_total_relation_size(format('%I.%I', s.schemaname, s.tablename)::regclass)), 0)::int8
 			FROM pg_tables s WHERE s.schemaname = $3) AS size
 	FROM n),
 p AS MATERIALIZED (SELECT lane, queue, route, sum(n)::int8 AS n FROM {schema}.tally GROUP BY lane, queue, route HAVING sum(n) <> 0)
-SELECT t.now, t.tallies, t.leases, t.size, p.queue, p.route, p.n,
+SELECT t.now, t.clock, t.tallies, t.leases, t.size, p.queue, p.route, p.n,
 	CASE WHEN p.route = '' THEN 0 ELSE (
 		SELECT count(*) FROM (
 			SELECT FROM {schema}.keys k CROSS JOIN LATERAL (
@@ -53,13 +54,13 @@ func (s *Store) Stats(ctx context.Context) (store.Stats, error) {
 	stats := store.Stats{Waiting: s.Waiting()}
 	d := s.db
 	tallyRows := 0
-	err := d.read(ctx, d.text.stats, []any{d.floor(), store.ReadyCap, d.config.schema}, func(r pgx.Rows) error {
+	q, floor := d.ask()
+	var now, clock int64
+	err := d.read(ctx, d.text.stats, []any{floor, store.ReadyCap, d.config.schema}, func(r pgx.Rows) error {
 		stats.Routes = nil
-		var now int64
 		var queue, route []byte
 		var pending, ready, oldest pgtype.Int8
-		_, err := pgx.ForEachRow(r, []any{&now, &tallyRows, &stats.Leases, &stats.Bytes, &queue, &route, &pending, &ready, &oldest}, func() error {
-			stats.Now = store.FromMillis(d.seen(now))
+		_, err := pgx.ForEachRow(r, []any{&now, &clock, &tallyRows, &stats.Leases, &stats.Bytes, &queue, &route, &pending, &ready, &oldest}, func() error {
 			if !pending.Valid {
 				return nil
 			}
@@ -74,6 +75,14 @@ func (s *Store) Stats(ctx context.Context) (store.Stats, error) {
 	})
 	if err != nil {
 		return store.Stats{}, s.failed("stats", err)
+	}
+	if d.clock != nil {
+		clock = d.clock.Now().UnixMilli()
+	}
+	now = d.answer(q, now)
+	stats.Now = store.FromMillis(now)
+	if lead := time.Duration(now-clock) * time.Millisecond; lead > 0 && lead <= store.MaxClockLead {
+		stats.ClockLead = lead
 	}
 	slices.SortFunc(stats.Routes, func(a, b store.RouteStats) int {
 		return cmp.Or(strings.Compare(a.Queue, b.Queue), strings.Compare(a.Route, b.Route))

@@ -136,7 +136,7 @@ func backend(options ...string) storetest.Factory {
 		t.Helper()
 		clock := base.NewManual(noon)
 		u := newURL(t, append([]string{"connections", "3"}, options...)...)
-		b := &storetest.Backend{Advance: clock.Advance}
+		b := &storetest.Backend{Advance: clock.Advance, SetClock: clock.Jump}
 		again := func() *Store { return open(t, u, Options{Clock: clock}) }
 		b.Store = again()
 		b.Reopen = func() {

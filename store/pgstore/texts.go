@@ -1,6 +1,7 @@
 package pgstore
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -12,10 +13,11 @@ import (
 const databaseTime = `floor(extract(epoch FROM clock_timestamp()) * 1000)::int8`
 
 // translator makes statements of what they are written as: {schema} is the schema, {now}
-// the time as the statement takes it, with the floor of the time as its first parameter,
-// and {never} a time that does not come.
+// the time as the statement takes it (base.Question.Time), with the floor of the time as its
+// first parameter, and {never} a time that does not come.
 func translator(quoted string, clockGiven bool) *strings.Replacer {
-	now := `greatest($1::int8, ` + databaseTime + `)`
+	now := fmt.Sprintf(`(SELECT CASE WHEN $1::int8 - c.ms > %d THEN c.ms ELSE greatest($1::int8, c.ms) END FROM (SELECT %s AS ms) c)`,
+		store.MaxClockLead.Milliseconds(), databaseTime)
 	if clockGiven { // by a test
 		now = `$1::int8`
 	}

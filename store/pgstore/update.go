@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -161,6 +162,7 @@ func (d *database) load(ctx context.Context, to sender, begin []string, need *ro
 	}
 	excluded, alone := false, false
 	b.Queue(d.text.clock, d.process, d.presence.gone.Milliseconds()).QueryRow(func(r pgx.Row) error { return r.Scan(&l.now, &excluded, &alone) })
+	q := d.time.Ask()
 	if err := to.SendBatch(ctx, b).Close(); err != nil {
 		return nil, err
 	}
@@ -171,7 +173,8 @@ func (d *database) load(ctx context.Context, to sender, begin []string, need *ro
 	if d.clock != nil {
 		l.now = d.clock.Now().UnixMilli()
 	}
-	l.now = d.seen(l.now)
+	d.behind.Note(time.Duration(q.Floor-l.now) * time.Millisecond)
+	l.now = d.answer(q, l.now)
 	return l, nil
 }
 

@@ -17,6 +17,7 @@ type holdings struct {
 	mu          sync.Mutex
 	askedAt     time.Time
 	stats       store.Stats
+	offset      time.Duration // of the store's time from the clock of the process
 	quarantined int
 }
 
@@ -39,7 +40,7 @@ func (e *Engine) observe() (stop func()) {
 		}
 		o.ObserveFloat64(m.cached, float64(e.cache.len()))
 		return held.observe(ctx, e, o)
-	}, m.turning, m.acting, m.abandoned, m.cached, m.pending, m.ready, m.age, m.quarantineNow)
+	}, m.turning, m.acting, m.abandoned, m.cached, m.pending, m.ready, m.age, m.quarantineNow, m.clockLead, m.clockOffset)
 }
 
 func (h *holdings) observe(ctx context.Context, e *Engine, o metric.Observer) error {
@@ -50,6 +51,7 @@ func (h *holdings) observe(ctx context.Context, e *Engine, o metric.Observer) er
 		if err != nil {
 			return err
 		}
+		h.offset = stats.Now.Sub(now.Add(e.clock.Now().Sub(now) / 2))
 		n, err := e.store.Count(ctx, store.Query{Kind: store.KindQuarantine}, countQuarantine)
 		if err != nil {
 			return err
@@ -58,6 +60,8 @@ func (h *holdings) observe(ctx context.Context, e *Engine, o metric.Observer) er
 	}
 	m := e.meters
 	o.ObserveFloat64(m.quarantineNow, float64(h.quarantined))
+	o.ObserveFloat64(m.clockLead, h.stats.ClockLead.Seconds())
+	o.ObserveFloat64(m.clockOffset, h.offset.Seconds())
 	for name, q := range byQueue(&h.stats) {
 		queue := metric.WithAttributeSet(attribute.NewSet(attribute.String(meter.QueuePending.Label, name)))
 		o.ObserveFloat64(m.pending, float64(q.pending), queue)

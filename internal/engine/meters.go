@@ -25,8 +25,8 @@ type meters struct {
 	timersMoved, timersCancelled                metric.Int64Counter
 	lateness, turns, activities                 metric.Float64Histogram
 
-	cached, turning, acting, abandoned metric.Float64ObservableGauge
-	pending, ready, age, quarantineNow metric.Float64ObservableGauge
+	cached, turning, acting, abandoned                         metric.Float64ObservableGauge
+	pending, ready, age, quarantineNow, clockLead, clockOffset metric.Float64ObservableGauge
 
 	byStatus   map[Status]label
 	byQueue    map[string]label
@@ -92,6 +92,8 @@ func newMeters(p metric.MeterProvider, activities map[string]Activity) (*meters,
 		ready:           set.Gauge(meter.QueueReady),
 		age:             set.Gauge(meter.QueueAge),
 		quarantineNow:   set.Gauge(meter.Quarantined),
+		clockLead:       set.Gauge(meter.ClockLead),
+		clockOffset:     set.Gauge(meter.ClockOffset),
 
 		byStatus: map[Status]label{}, byQueue: map[string]label{}, byActivity: map[string]label{},
 		completed: newLabel(meter.ActivitiesEnded, "completed"),

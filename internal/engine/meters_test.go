@@ -257,6 +257,26 @@ func TestMessagesInQuarantineAreCounted(t *testing.T) {
 	})
 }
 
+// clockBehind is a store whose clock was set back, and whose time is ahead of that of the process.
+type clockBehind struct{ store.Store }
+
+func (s clockBehind) Stats(ctx context.Context) (store.Stats, error) {
+	stats, err := s.Store.Stats(ctx)
+	stats.ClockLead, stats.Now = 5*time.Second, stats.Now.Add(90*time.Second)
+	return stats, err
+}
+
+// TestTheStoresClockIsMeasured against its time, and against that of the process.
+func TestTheStoresClockIsMeasured(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		m := newMeasured(r)
+		m.serve(m.configure, func(c *Config) { c.Store = clockBehind{r.tape} })
+		got := m.read()
+		want(r, "lead", got["store.clock.lead"], 5)
+		want(r, "offset", got["store.clock.offset"], 90)
+	})
+}
+
 // counting counts how often a store is asked what it holds.
 type counting struct {
 	store.Store

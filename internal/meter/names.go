@@ -35,6 +35,8 @@ var (
 	QueueReady   = gaugeBy("abide.queue.ready", "", "queue", "Messages that are visible, by queue; those of suspended and stalled instances do not count. Of one route, 10,000 are counted at most.")
 	QueueAge     = gaugeBy("abide.queue.age", "s", "queue", "For how long the oldest visible message of the queue has been so; 0 if there is none.")
 	Quarantined  = gauge("abide.quarantine.messages", "", "Messages in quarantine; 10,000 are counted at most.")
+	ClockLead    = gauge("abide.store.clock.lead", "s", "How far the store's time is ahead of its clock, because that was set back; 0 if it is not.")
+	ClockOffset  = gauge("abide.store.clock.offset", "s", "How far the store's time is ahead of the clock of this process; negative if it is behind.")
 )
 
 // Tenant timers.
@@ -91,7 +93,7 @@ func All() []Metric {
 		TurnDuration, TurnReplays, TurnsRunning,
 		ActivityDuration, ActivitiesEnded, ActivityFailures, ActivitiesRunning, CodeAbandoned,
 		MessagesStale, EventsUnawaited, ClaimsLost,
-		QueuePending, QueueReady, QueueAge, Quarantined,
+		QueuePending, QueueReady, QueueAge, Quarantined, ClockLead, ClockOffset,
 		TimersScheduled, TimersFired, TimersCancelled, TimersRemoved, TimerConflicts, TimerLateness,
 		TimersArmed, TimerOverdue, TimerCommands,
 		BusPublished, BusRetried, BusFailed, BusDelay,

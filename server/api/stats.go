@@ -14,6 +14,8 @@ type Stats struct {
 	Waiting int          `json:"waiting" doc:"How many wait for work in the server's process."`
 	Bytes   int64        `json:"bytes" doc:"About how much room the store takes on disk; 0 if it is not on disk."`
 	Now     time.Time    `json:"now" doc:"The store's time."`
+
+	ClockLead Duration `json:"clock_lead,omitempty" doc:"How far the store's time is ahead of its clock, because that was set back. Not there if it is not."`
 }
 
 // RouteStats is what a queue holds for a route.
@@ -33,7 +35,10 @@ type RestStats struct {
 
 // FromStats returns what a store holds for the wire.
 func FromStats(s *store.Stats) Stats {
-	out := Stats{Routes: make([]RouteStats, len(s.Routes)), Rest: RestStats(s.Rest), Leases: s.Leases, Waiting: s.Waiting, Bytes: s.Bytes, Now: s.Now}
+	out := Stats{
+		Routes: make([]RouteStats, len(s.Routes)), Rest: RestStats(s.Rest), Leases: s.Leases, Waiting: s.Waiting,
+		Bytes: s.Bytes, Now: s.Now, ClockLead: Duration(s.ClockLead),
+	}
 	for i, r := range s.Routes {
 		out.Routes[i] = RouteStats(r)
 	}
@@ -42,7 +47,10 @@ func FromStats(s *store.Stats) Stats {
 
 // Stats is the inverse of [FromStats].
 func (s *Stats) Stats() store.Stats {
-	out := store.Stats{Routes: make([]store.RouteStats, len(s.Routes)), Rest: store.RestStats(s.Rest), Leases: s.Leases, Waiting: s.Waiting, Bytes: s.Bytes, Now: s.Now}
+	out := store.Stats{
+		Routes: make([]store.RouteStats, len(s.Routes)), Rest: store.RestStats(s.Rest), Leases: s.Leases, Waiting: s.Waiting,
+		Bytes: s.Bytes, Now: s.Now, ClockLead: time.Duration(s.ClockLead),
+	}
 	for i, r := range s.Routes {
 		out.Routes[i] = store.RouteStats(r)
 	}

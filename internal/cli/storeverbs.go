@@ -16,7 +16,7 @@ func newStore() *cobra.Command {
 		Short: "Copy, check, convert and measure a store that nobody uses",
 		Long: `Copy, check, convert and measure a store by its URL, or the folder of an embedded one. What runs on
 it has to be stopped first, except for stats.`,
-	}, newStoreCheck(), newStoreConvert(), newStoreCopy(), newStoreStats())
+	}, newStoreCheck(), newStoreClock(), newStoreConvert(), newStoreCopy(), newStoreStats())
 }
 
 // storeHelp is what the help of these commands says about their arguments.

@@ -49,7 +49,9 @@ func (s *Store) beat() {
 	for base.Sleep(s.life, s.wall, beatEvery) == nil {
 		if err := s.process(s.life, "beat"); err != nil && s.life.Err() == nil {
 			s.logger.Warn("redisstore: the server was not reached", "error", err)
+			continue
 		}
+		s.inspect(s.life)
 	}
 }
 

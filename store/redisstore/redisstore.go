@@ -109,6 +109,10 @@ type Store struct {
 
 	tokens atomic.Uint64 // of the claim call made last
 
+	// What is known of the server: see inspect.
+	behind base.Behind
+	unfit  atomic.Bool
+
 	// life ends when the store is closed.
 	life context.Context //nolint:containedctx // it is that of the goroutines of the store
 	end  context.CancelFunc
@@ -244,6 +248,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	}
 	s.pollEvery, s.exactly, s.waitReplicas = cmp.Or(o.poll, pollEvery), cmp.Or(o.exactly, exactly), cmp.Or(o.waitReplicas, waitReplicas)
 	s.replicas.Store(int64(o.Replicas))
+	s.behind.Report = s.reportBehind
 	var me [12]byte
 	_, _ = rand.Read(me[:]) // it never fails
 	s.me = hex.EncodeToString(me[:])

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -12,15 +13,9 @@ import (
 // checkServer checks that a server can do what the store needs, and is as durable as it
 // was asked to be.
 func (s *Store) checkServer(ctx context.Context, c *connection) error {
-	text, err := c.Do(ctx, c.B().Info().Build()).ToString()
+	info, err := readInfo(ctx, c)
 	if err != nil {
 		return err
-	}
-	info := map[string]string{}
-	for line := range strings.SplitSeq(text, "\n") {
-		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
-			info[name] = value
-		}
 	}
 	if v := info["redis_version"]; !atLeast(v, 6, 2) {
 		return fmt.Errorf("the server is version %s, and 6.2 is the least that has the commands which are needed: %w", v, store.ErrInvalid)
@@ -28,6 +23,45 @@ func (s *Store) checkServer(ctx context.Context, c *connection) error {
 	if c.cluster = info["cluster_enabled"] == "1"; c.cluster && s.options.Replicas > 0 {
 		return fmt.Errorf("replicas cannot be waited for in a cluster: %w", store.ErrInvalid)
 	}
+	return s.checkSettings(ctx, c, info)
+}
+
+// readInfo returns what a server tells of itself.
+func readInfo(ctx context.Context, c *connection) (map[string]string, error) {
+	text, err := c.Do(ctx, c.B().Info().Build()).ToString()
+	if err != nil {
+		return nil, err
+	}
+	info := map[string]string{}
+	for line := range strings.SplitSeq(text, "\n") {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			info[name] = value
+		}
+	}
+	return info, nil
+}
+
+// inspect looks at what may change while the server runs, its clock and its settings, and logs
+// a change for the worse, once. Commits go on: an operator decides what to do.
+func (s *Store) inspect(ctx context.Context) {
+	s.noteClock(ctx)
+	c := s.client.Load()
+	info, err := readInfo(ctx, c)
+	if err == nil {
+		err = s.checkSettings(ctx, c, info)
+	}
+	switch unfit := errors.Is(err, store.ErrInvalid); {
+	case err != nil && !unfit: // the server was not reached
+	case unfit && s.unfit.CompareAndSwap(false, true):
+		s.logger.Error("redisstore: settings of the server no longer keep what is acknowledged", "error", err)
+	case !unfit && s.unfit.CompareAndSwap(true, false):
+		s.logger.Info("redisstore: settings of the server keep what is acknowledged again")
+	}
+}
+
+// checkSettings returns an error that matches store.ErrInvalid if the server may lose what it
+// has acknowledged.
+func (s *Store) checkSettings(ctx context.Context, c *connection, info map[string]string) error {
 	config, err := c.Do(ctx, c.B().ConfigGet().Parameter("append*", "no-appendfsync-on-rewrite", "maxmemory*").Build()).AsStrMap()
 	if err != nil {
 		config = map[string]string{"maxmemory": info["maxmemory"], "maxmemory-policy": info["maxmemory_policy"]}

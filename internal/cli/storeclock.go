@@ -1,0 +1,102 @@
+package cli
+
+import (
+	"errors"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/abidehq/abide/store"
+)
+
+func newStoreClock() *cobra.Command {
+	var out output
+	var reset bool
+	cmd := &cobra.Command{
+		Use:   "clock [STORE]",
+		Short: "Show the latest time that a store has kept, and set it right",
+		Long: `Show the latest time that a store has kept, its mark, and what its clock shows. SQLite and Redis
+keep a mark, so that the time does not run backwards for a process that opens the store later. A
+mark that is ahead of the clock is from a clock that was wrong: up to ` + store.MaxClockLead.String() + ` are waited for, and more
+is ignored.
+
+With --reset the mark is set to what the clock shows. Nothing may run on the store meanwhile: one
+that is in use is refused, with exit code 4. Times that were stored with timers and messages while
+the clock was wrong stay as they are. Other stores keep no mark, and are refused with exit code 2.
+Without an argument it is the store of $ABIDE_STORE, or ./` + defaultDB + `.
+
+` + storeHelp,
+		Example: `  abide store clock sqlite:///var/lib/abide.db
+  abide store clock redis://cache/0 --reset`,
+		Args: maybeArg("a store"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := out.check(cmd); err != nil {
+				return err
+			}
+			view, err := clockOfStore(cmd, maybe(args), reset)
+			if err != nil {
+				return err
+			}
+			return out.print(cmd.OutOrStdout(), view, view.write)
+		},
+	}
+	cmd.Flags().BoolVar(&reset, "reset", false, "set the mark to what the clock shows")
+	out.addTo(cmd)
+	return cmd
+}
+
+// clockView is what programs read of the clock of a store.
+type clockView struct {
+	Clock time.Time `json:"clock"`
+	Mark  time.Time `json:"mark,omitzero"`
+	Lead  float64   `json:"lead_seconds"`
+	Reset bool      `json:"reset"`
+
+	mark store.ClockMark
+}
+
+func clockOfStore(cmd *cobra.Command, db string, reset bool) (view clockView, err error) {
+	ctx := cmd.Context()
+	p, err := existing(db)
+	if err != nil {
+		return view, err
+	}
+	open := p.openPortable
+	if reset {
+		open = p.openAlone
+	}
+	o, err := open(ctx)
+	if err != nil {
+		return view, err
+	}
+	defer func() { err = errors.Join(err, o.close()) }()
+	marked, ok := o.store.(store.Marked)
+	if !ok {
+		return view, usage("%s keeps no latest time, so there is nothing to look at or to reset: its time is that of its clock. SQLite and Redis keep one", p.shown)
+	}
+	look := marked.ClockMark
+	if reset {
+		look = marked.ResetClockMark
+	}
+	mark, err := look(ctx)
+	return clockView{Clock: mark.Clock, Mark: mark.Mark, Lead: mark.Lead().Seconds(), Reset: reset, mark: mark}, err
+}
+
+func (v clockView) write(w io.Writer) error {
+	mark, ahead := "none", "no"
+	if !v.Mark.IsZero() {
+		mark = localTime(v.Mark)
+	}
+	switch lead := v.mark.Lead(); {
+	case v.mark.Counts():
+		ahead = readable(lead) + ", which is waited for"
+	case lead > 0:
+		ahead = readable(lead) + ", which is ignored"
+	}
+	fields := [][2]string{{"clock", localTime(v.Clock)}, {"mark", mark}, {"ahead", ahead}}
+	if v.Reset {
+		fields = append(fields, [2]string{"reset", "the mark is what the clock shows"})
+	}
+	return writeFields(w, fields)
+}

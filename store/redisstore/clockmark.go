@@ -1,0 +1,59 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/abidehq/abide/store"
+)
+
+var _ store.Marked = (*Store)(nil)
+
+var (
+	clockScript      = newScript("clock", true, true, "head", "time", "clock")
+	resetClockScript = newScript("reset the clock", true, false, "head", "time", "clock")
+)
+
+// ClockMark returns the latest time that is stored, and that of the server.
+func (s *Store) ClockMark(ctx context.Context) (store.ClockMark, error) {
+	return s.clockMark(ctx, clockScript, "look")
+}
+
+// ResetClockMark stores the time of the server.
+func (s *Store) ResetClockMark(ctx context.Context) (store.ClockMark, error) {
+	return s.clockMark(ctx, resetClockScript, "reset")
+}
+
+func (s *Store) clockMark(ctx context.Context, sc *script, verb string) (mark store.ClockMark, err error) {
+	done, err := s.begin(ctx, sc.verb)
+	if err != nil {
+		return mark, err
+	}
+	defer done()
+	m, err := s.eval(ctx, sc, args{verb})
+	if err != nil {
+		return mark, err
+	}
+	a := read(m)
+	a.text()
+	if ms := a.num(); ms > 0 {
+		mark.Mark = store.FromMillis(ms)
+	}
+	mark.Clock = store.FromMillis(a.num())
+	if a.err != nil {
+		err = fmt.Errorf("redisstore: %s: %w", sc.verb, a.err)
+	}
+	return mark, err
+}
+
+// noteClock logs that the clock of the server is behind the store's time.
+func (s *Store) noteClock(ctx context.Context) {
+	if mark, err := s.ClockMark(ctx); err == nil && mark.Lead() <= store.MaxClockLead {
+		s.behind.Note(mark.Lead())
+	}
+}
+
+func (s *Store) reportBehind(lead time.Duration) {
+	s.logger.Warn("redisstore: clock of the server is behind the store's time", "lead", lead)
+}

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -73,6 +75,7 @@ type config struct {
 	migrate     bool
 	anyServer   bool // target_session_attrs was set, by the URL or the environment
 	pooler      bool // a pooler is in between that gives each transaction another connection
+	unverified  bool // nothing says whether to use TLS, and the server is on another machine
 }
 
 func openURL(ctx context.Context, u *url.URL) (store.Store, error) {
@@ -104,6 +107,9 @@ func Open(ctx context.Context, rawURL string, o Options) (*Store, error) {
 	known, err := prepare(ctx, c)
 	if err != nil {
 		return nil, err
+	}
+	if c.unverified {
+		o.Logger.Warn("sslmode is not set: the server is not verified, and the connection may be plain text; set sslmode=verify-full", "host", c.conn.Host)
 	}
 	d, err := newDatabase(ctx, c, o, known)
 	if err != nil {
@@ -159,6 +165,7 @@ func parse(rawURL string) (*config, error) {
 	if c.conn, err = pgx.ParseConfig(u.String()); err != nil {
 		return nil, fmt.Errorf("pgstore: %w: %w", err, store.ErrInvalid)
 	}
+	c.unverified = !query.Has("sslmode") && os.Getenv("PGSSLMODE") == "" && c.isRemote()
 	if c.conn.ConnectTimeout == 0 {
 		c.conn.ConnectTimeout = 10 * time.Second
 	}
@@ -170,6 +177,18 @@ func parse(rawURL string) (*config, error) {
 		c.conn.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
 	}
 	return c, nil
+}
+
+// isRemote reports whether one of the servers is, or may be, on another machine.
+func (c *config) isRemote() bool {
+	hosts := []string{c.conn.Host}
+	for _, f := range c.conn.Fallbacks {
+		hosts = append(hosts, f.Host)
+	}
+	return slices.ContainsFunc(hosts, func(host string) bool {
+		ip, err := netip.ParseAddr(host)
+		return host != "localhost" && !strings.HasPrefix(host, "/") && (err != nil || !ip.IsLoopback())
+	})
 }
 
 // choice reports whether an option has its second value.

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -138,6 +139,13 @@ func warn(log *slog.Logger, loaded *config.Loaded, s *daemon.Serving) {
 		log.Warn("INSECURE: whoever reaches this server can do everything with it. Set auth.admin_token, auth.oidc or auth.certificates, or listen on loopback")
 	case s.Exposed && !s.TLS && loaded.URL == "":
 		log.Warn("tokens and data cross the network as they are: set tls.cert and tls.key, or put a proxy with TLS before the server and say so in url")
+	}
+	if loaded.Unnamed {
+		file, err := filepath.Abs(loaded.File)
+		if err != nil {
+			file = loaded.File
+		}
+		log.Warn("configuration read from the working directory; name it with --config or ABIDE_CONFIG", "file", file)
 	}
 	if strings.HasPrefix(loaded.Store.Reveal(), "memory:") {
 		log.Warn("the store is in memory: everything is lost when the server stops")

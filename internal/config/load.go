@@ -42,8 +42,10 @@ type Flag struct {
 type Loaded struct {
 	Config
 
-	// File is the one that was read, or empty.
-	File string
+	// File is the one that was read, or empty. Unnamed says that it is [DefaultFile] of the
+	// working directory, which nothing has named.
+	File    string
+	Unnamed bool
 
 	where map[string]string
 }
@@ -179,7 +181,7 @@ func (l *loader) file() layer {
 		}
 		return to
 	}
-	l.loaded.File = name
+	l.loaded.File, l.loaded.Unnamed = name, asked == ""
 	root, err := parse(data)
 	if err != nil {
 		l.mistake("", "", name, "%v", err)

@@ -193,3 +193,24 @@ hooks:
 		t.Errorf("only is %q and %q", c.Targets[0].Only, c.Targets[1].Only)
 	}
 }
+
+// TestFileOfTheWorkingDirectory is read although nothing names it, and is known to be that.
+func TestFileOfTheWorkingDirectory(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := os.WriteFile(DefaultFile, []byte("linger: 3s\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, tt := range map[string]struct {
+		src     Source
+		unnamed bool
+	}{
+		"nothing names it":    {Source{}, true},
+		"a flag names it":     {Source{File: DefaultFile}, false},
+		"a variable names it": {Source{Environ: []string{envFile + "=" + DefaultFile}}, false},
+	} {
+		loaded, err := Load(tt.src)
+		if err != nil || loaded.File != DefaultFile || loaded.Unnamed != tt.unnamed {
+			t.Errorf("%s: the file is %q, unnamed %v, %v", name, loaded.File, loaded.Unnamed, err)
+		}
+	}
+}

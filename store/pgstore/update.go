@@ -173,7 +173,9 @@ func (d *database) load(ctx context.Context, to sender, begin []string, need *ro
 	if d.clock != nil {
 		l.now = d.clock.Now().UnixMilli()
 	}
-	d.behind.Note(time.Duration(q.Floor-l.now) * time.Millisecond)
+	if lead := time.Duration(q.Floor-l.now) * time.Millisecond; lead <= store.MaxClockLead { // more is followed
+		d.behind.Note(lead)
+	}
 	l.now = d.answer(q, l.now)
 	return l, nil
 }

@@ -45,8 +45,10 @@ func (s *Store) listen() {
 // subscribe listens until the connection is lost, and reports whether there was one.
 func (s *Store) subscribe() bool {
 	conn := s.client.Load()
-	c, cancel := conn.Dedicate()
-	defer cancel()
+	c, _ := conn.Dedicate()
+	// Closed, and not given back: that would unsubscribe first, and the client panics if a server
+	// that is busy with a script refuses it.
+	defer c.Close()
 	lost := c.SetPubSubHooks(rueidis.PubSubHooks{
 		OnMessage: func(m rueidis.PubSubMessage) { s.hint(m.Message) },
 	})

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/internal/rows"
@@ -55,6 +56,10 @@ type Options struct {
 
 	// maxPages bounds the file, for tests of a full disk.
 	maxPages int
+
+	// lockWarn is how long to wait for the write lock before that is logged; zero means
+	// lockWarning.
+	lockWarn time.Duration
 }
 
 // DefaultCache is how much of the file is kept in memory, in bytes, if Options do not say.

@@ -1,6 +1,7 @@
 package sqlitestore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,6 +31,10 @@ const (
 	lockCourtesy = time.Millisecond
 	crowdedTime  = time.Second
 )
+
+// lockWarning is how long to wait for the lock before that is logged: transactions take
+// milliseconds, so the process that has it may be stopped, or hang on its disk.
+const lockWarning = 5 * time.Second
 
 // closePatience is for how long a store that is being closed waits for the lock.
 const closePatience = 10 * time.Second
@@ -108,6 +113,8 @@ func (s *Store) begin(ctx context.Context, w *writer) error {
 		}
 	}
 	var closing time.Time
+	waits := lockWait{s: s, since: base.System{}.Now()}
+	defer waits.end()
 	for try := 0; ; try++ {
 		err := w.exec("BEGIN IMMEDIATE")
 		if err == nil {
@@ -126,6 +133,7 @@ func (s *Store) begin(ctx context.Context, w *writer) error {
 			}
 		default:
 		}
+		waits.note()
 		// Several who wait try at different times.
 		if err := pause(ctx, lockPause+time.Duration(try%lockSpread)*lockPause/lockSpread); err != nil {
 			return err
@@ -136,6 +144,26 @@ func (s *Store) begin(ctx context.Context, w *writer) error {
 		_ = w.exec("ROLLBACK") // nothing was written
 	}
 	return err
+}
+
+// lockWait logs that the lock was waited for for long, once, and that it was had then.
+type lockWait struct {
+	s      *Store
+	since  time.Time
+	logged bool
+}
+
+func (l *lockWait) note() {
+	if waited := since(l.since); !l.logged && waited >= cmp.Or(l.s.o.lockWarn, lockWarning) {
+		l.logged = true
+		l.s.logger.Warn("sqlitestore: write lock held by another process, waiting", "path", l.s.path, "for", waited)
+	}
+}
+
+func (l *lockWait) end() {
+	if l.logged {
+		l.s.logger.Info("sqlitestore: wait for the write lock ended", "path", l.s.path, "after", since(l.since))
+	}
 }
 
 // learn finds out whether others have changed the file, and what time they have seen.

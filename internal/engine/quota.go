@@ -32,6 +32,10 @@ const (
 
 	// relookWorkers is how long it is believed which orchestrations are served.
 	relookWorkers = 10 * time.Second
+
+	// sweepTenants is how many tenants are remembered before those are forgotten whose count
+	// is made again anyway.
+	sweepTenants = 1024
 )
 
 // quotas counts what each tenant has started. Counts are those of this process between two
@@ -43,6 +47,7 @@ type quotas struct {
 
 	mu       sync.Mutex
 	tenants  map[string]*tenantQuota
+	sweepAt  int             // how many tenants there are before some are forgotten
 	served   map[string]bool // names of orchestrations that workers serve
 	lookedAt time.Time       // zero if never
 	own      map[string]bool // those of this process
@@ -54,10 +59,12 @@ type tenantQuota struct {
 	open    int
 	counted time.Time       // zero if it must be counted
 	names   map[string]bool // that nobody serves
+
+	users int // calls that use it, guarded by quotas.mu
 }
 
 func newQuotas(c *Client, limit Quota, routes []string) *quotas {
-	q := &quotas{client: c, limit: limit, tenants: map[string]*tenantQuota{}, own: map[string]bool{}}
+	q := &quotas{client: c, limit: limit, tenants: map[string]*tenantQuota{}, sweepAt: sweepTenants, own: map[string]bool{}}
 	for _, route := range routes {
 		q.own[nameOfRoute(route)] = true
 	}
@@ -99,21 +106,41 @@ func (q *quotas) reserve(ctx context.Context, starts []Start) (settle func(done 
 	}, nil
 }
 
-func (q *quotas) tenant(name string) *tenantQuota {
+// tenant returns what a tenant has started, locked, until release is called.
+func (q *quotas) tenant(name string) (t *tenantQuota, release func()) {
 	q.mu.Lock()
-	defer q.mu.Unlock()
-	t := q.tenants[name]
-	if t == nil {
+	if t = q.tenants[name]; t == nil {
+		q.sweep()
 		t = &tenantQuota{names: map[string]bool{}}
 		q.tenants[name] = t
 	}
-	return t
+	t.users++
+	q.mu.Unlock()
+	t.mu.Lock()
+	return t, func() {
+		t.mu.Unlock()
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		t.users--
+	}
+}
+
+// sweep forgets tenants that nobody uses and of which nothing is known that is still believed.
+// The lock is held.
+func (q *quotas) sweep() {
+	if len(q.tenants) < q.sweepAt {
+		return
+	}
+	now := q.client.clock.Now()
+	maps.DeleteFunc(q.tenants, func(_ string, t *tenantQuota) bool {
+		return t.users == 0 && len(t.names) == 0 && now.Sub(t.counted) >= recountOpen
+	})
+	q.sweepAt = max(sweepTenants, 2*len(q.tenants))
 }
 
 func (q *quotas) take(ctx context.Context, tenant string, names []string) error {
-	t := q.tenant(tenant)
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	t, release := q.tenant(tenant)
+	defer release()
 	if err := q.takeNames(ctx, t, tenant, names); err != nil {
 		return err
 	}
@@ -204,8 +231,7 @@ func (q *quotas) give(tenant string, n int) {
 	if q.limit.Open == 0 || n == 0 {
 		return
 	}
-	t := q.tenant(tenant)
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	t, release := q.tenant(tenant)
+	defer release()
 	t.open = max(0, t.open-n)
 }

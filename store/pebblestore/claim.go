@@ -38,6 +38,9 @@ func (s *Store) Claim(ctx context.Context, req store.ClaimRequest) ([]store.Clai
 	if err := req.Validate(); err != nil {
 		return nil, err
 	}
+	if s.inspecting {
+		return nil, store.ReadOnly("claim")
+	}
 	for {
 		if err := ctx.Err(); err != nil {
 			return nil, err

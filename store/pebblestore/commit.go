@@ -17,6 +17,9 @@ func (s *Store) Commit(ctx context.Context, tx *store.Tx) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	if s.inspecting {
+		return store.ReadOnly("commit")
+	}
 	read, err := s.prefetch(tx)
 	if err != nil {
 		return err

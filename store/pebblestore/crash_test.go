@@ -1,6 +1,7 @@
 package pebblestore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,6 +36,7 @@ var tight = limits{window: 16, load: 2, refs: 4, body: 64, keys: 4, records: 4, 
 // known of the workload at that moment.
 type crash struct {
 	fs     *vfs.MemFS
+	dir    string // of the store; empty means "data"
 	moment *moment
 	where  string
 }
@@ -69,7 +71,7 @@ func (c *crasher) at(when, path string) {
 	}
 	m := c.load.before()
 	fs := c.fs.CrashClone(cfg)
-	c.crashes <- crash{fs, c.load.after(m), fmt.Sprintf("%s a sync of %s, with %d %% of what was not synced", when, path, cfg.UnsyncedDataPercent)}
+	c.crashes <- crash{fs, "", c.load.after(m), fmt.Sprintf("%s a sync of %s, with %d %% of what was not synced", when, path, cfg.UnsyncedDataPercent)}
 }
 
 // TestPowerLoss loses the power before and after syncs of files, under load, and
@@ -123,7 +125,7 @@ func powerLosses(t *testing.T, c *crasher, steps int) crash {
 	}
 	failOn(t, c.load.runAll(t.Context(), s, steps))
 	m := c.load.before()
-	last := crash{c.fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 50, RNG: rand.New(rand.NewPCG(1, 2))}), c.load.after(m), "at the end"}
+	last := crash{c.fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 50, RNG: rand.New(rand.NewPCG(1, 2))}), "", c.load.after(m), "at the end"}
 	if err := s.Close(); err != nil {
 		t.Errorf("close: %v", err)
 	}
@@ -148,7 +150,7 @@ func recoverFrom(ctx context.Context, load *workload, c crash, drain bool) (foun
 	if !drain { // the crash is needed again
 		c.fs = c.fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 0})
 	}
-	s, err := Open(ctx, "data", Options{Clock: clock, Logger: quiet(), fs: c.fs, tune: busy, limits: &tight})
+	s, err := Open(ctx, cmp.Or(c.dir, "data"), Options{Clock: clock, Logger: quiet(), fs: c.fs, tune: busy, limits: &tight})
 	if err != nil {
 		return nil, fmt.Errorf("open: %w", err)
 	}

@@ -3,6 +3,7 @@ package pebblestore
 import (
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -31,8 +32,9 @@ type guardFS struct {
 	fail   func(error)
 	failed <-chan struct{}
 
-	wrote    atomic.Bool  // something was written, so goroutines may have been started
-	troubles atomic.Int32 // how often in a row something in the background has failed
+	backup   atomic.Pointer[string] // the folder that a backup is written to, if there is one
+	wrote    atomic.Bool            // something was written, so goroutines may have been started
+	troubles atomic.Int32           // how often in a row something in the background has failed
 }
 
 // Pebble tries again at once, and without end, when it cannot write a table. It has
@@ -46,7 +48,7 @@ const (
 // guard puts itself between Pebble and the file system.
 func (s *Store) guard(o *pebble.Options) {
 	g := &guardFS{FS: o.FS, fail: s.fail, failed: s.failed}
-	o.FS = g
+	o.FS, s.guarded = g, g
 	listener := pebble.TeeEventListener(*o.EventListener, pebble.EventListener{
 		BackgroundError: func(err error) {
 			if g.troubles.Add(1) == maxTroubles {
@@ -92,9 +94,28 @@ func (g *guardFS) isMarker(name string) bool {
 	return strings.HasPrefix(g.PathBase(name), "marker.")
 }
 
+// outside reports whether a file or a folder is that of a backup, or the folder that the
+// backup is in. Its errors are those of the backup, and not of the store.
+func (g *guardFS) outside(name string) bool {
+	backup := g.backup.Load()
+	return backup != nil && (name == *backup || g.PathDir(name) == *backup || name == g.PathDir(*backup))
+}
+
+// MkdirAll makes a folder. That of a backup is for its owner alone, and is marked as one that
+// is not finished before anything else is in it.
+func (g *guardFS) MkdirAll(dir string, perm os.FileMode) error {
+	if backup := g.backup.Load(); backup == nil || dir != *backup {
+		return g.FS.MkdirAll(dir, perm)
+	}
+	if err := g.FS.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	return markUnfinished(g.FS, dir)
+}
+
 // check does not return if err is one that Pebble must not see.
 func (g *guardFS) check(verb, name string, err error) error {
-	if err != nil && !isTable(name) {
+	if err != nil && !isTable(name) && !g.outside(name) {
 		g.stop(verb, name, err)
 	}
 	return err
@@ -163,6 +184,9 @@ func (g *guardFS) OpenDir(name string) (vfs.File, error) {
 	if err != nil {
 		return nil, err
 	}
+	if g.outside(name) {
+		return f, nil
+	}
 	return &guardDir{f, g, name}, nil
 }
 
@@ -173,7 +197,7 @@ func (g *guardFS) wrap(verb, name string, f vfs.File, err error) (vfs.File, erro
 	if err := g.check(verb, name, err); err != nil {
 		return nil, err
 	}
-	if isTable(name) {
+	if isTable(name) || g.outside(name) {
 		return f, nil
 	}
 	return &guardFile{f, g, name}, nil

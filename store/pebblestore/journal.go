@@ -124,10 +124,7 @@ func (j *journal) rewrite() error {
 	if err := j.close(); err != nil {
 		return err
 	}
-	j.buf = j.buf[:0]
-	for at, attempts := range j.at {
-		j.buf = appendJournalEntry(j.buf, at, attempts)
-	}
+	j.buf = j.entries(j.buf[:0])
 	temp, name := j.fs.PathJoin(j.dir, journalTemp), j.fs.PathJoin(j.dir, journalName)
 	f, err := j.fs.Create(temp, vfs.WriteCategoryUnspecified)
 	if err == nil {
@@ -148,6 +145,14 @@ func (j *journal) rewrite() error {
 	j.at = at
 	j.file, j.size, j.buf = f, len(j.buf), j.buf[:0]
 	return nil
+}
+
+// entries appends what still counts.
+func (j *journal) entries(b []byte) []byte {
+	for at, attempts := range j.at {
+		b = appendJournalEntry(b, at, attempts)
+	}
+	return b
 }
 
 func (j *journal) close() error {

@@ -26,6 +26,8 @@ func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 		return nil, err
 	}
 	s := newStore(dir, o)
+	s.inspecting = o.Inspect
+	s.sweepAt = s.firstSweep()
 	if err := s.lockDir(); err != nil {
 		return nil, err
 	}
@@ -198,7 +200,10 @@ func pebbleOptions(o Options, s *Store) *pebble.Options {
 
 // open opens the database and brings what must be known of it into memory.
 func (s *Store) open(ctx context.Context, o Options) error {
-	err := s.checkFiles()
+	err := s.checkBackup(o.Inspect)
+	if err == nil {
+		err = s.checkFiles()
+	}
 	if err == nil {
 		err = s.breakSeal()
 	}

@@ -32,7 +32,7 @@ import (
 func init() {
 	store.Register("pebble", store.Scheme{
 		Open:    openURL,
-		Options: []string{"cache_mib", "reserve_mib"},
+		Options: []string{"cache_mib", "inspect", "reserve_mib"},
 		Example: "pebble:///var/lib/abide",
 	})
 }
@@ -128,6 +128,11 @@ type Options struct {
 	// quarter of it, so that a full store can be emptied. Zero means [DefaultReserve].
 	Reserve uint64
 
+	// Inspect opens the store to be read only: what changes what it holds returns
+	// [store.ErrReadOnly], nothing can be claimed, and nothing goes to quarantine. A backup
+	// is opened in no other way.
+	Inspect bool
+
 	// fs, tune and limits are for tests: another file system, other settings of
 	// Pebble, and other limits than defaultLimits.
 	fs     vfs.FS
@@ -156,6 +161,12 @@ func openURL(ctx context.Context, u *url.URL) (store.Store, error) {
 			set(mib)
 		}
 	}
+	if u.Query().Has("inspect") {
+		if u.Query().Get("inspect") != "true" {
+			return nil, store.InvalidOption(u, "inspect", "true")
+		}
+		o.Inspect = true
+	}
 	return Open(ctx, dir, o)
 }
 
@@ -172,6 +183,9 @@ type Store struct {
 	limits  limits
 	epoch   [16]byte // makes the tokens of this process its own
 
+	inspecting bool     // nothing may be changed
+	guarded    *guardFS // what Pebble works on
+
 	gathered chan struct{} // tells applyGroups that there is something to apply
 	applied  chan *group   // from applyGroups to syncGroups
 	stopped  chan struct{} // closed when syncGroups has ended
@@ -179,6 +193,7 @@ type Store struct {
 	failed   chan struct{} // closed when the store has failed
 	gone     chan struct{} // closed when Close has done what it could
 	readers  sync.WaitGroup
+	backup   sync.Mutex // held by the Backup call under way
 
 	mu      sync.Mutex // guards all that follows
 	closed  bool

@@ -32,11 +32,19 @@ func (s *Store) Exclude(ctx context.Context) (release func() error, err error) {
 		}
 		released = true
 		if s.excluded--; s.excluded == 0 {
-			s.sweepFrom(0)
+			s.sweepFrom(s.firstSweep())
 			s.setAlarm(s.now())
 		}
 		return nil
 	}, nil
+}
+
+// firstSweep returns when messages may go to quarantine: never, if the store is inspected.
+func (s *Store) firstSweep() int64 {
+	if s.inspecting {
+		return math.MaxInt64
+	}
+	return 0
 }
 
 // sweepFrom lets no message go to quarantine before a time.
@@ -52,6 +60,9 @@ func (s *Store) sweepFrom(ms int64) {
 func (s *Store) Import(ctx context.Context, p store.Parcel) error {
 	if err := ctx.Err(); err != nil {
 		return err
+	}
+	if s.inspecting {
+		return store.ReadOnly("import")
 	}
 	now, err := s.lock("import")
 	if err != nil {

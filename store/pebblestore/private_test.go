@@ -50,6 +50,15 @@ func TestNewStoreIsPrivate(t *testing.T) {
 	if _, err := s.Claim(t.Context(), store.ClaimRequest{Queue: "q", Routes: []string{"r"}, Max: 1, Lease: store.MaxLease}); err != nil {
 		t.Fatal(err)
 	}
+	backup := filepath.Join(filepath.Dir(dir), "backup")
+	if err := s.Backup(t.Context(), backup); err != nil {
+		t.Fatal(err)
+	}
+	for path, mode := range modes(t, backup) {
+		if mode&0o077 != 0 {
+			t.Errorf("%s, of a backup: %04o", path, mode)
+		}
+	}
 	for _, when := range []string{"open", "closed"} {
 		if when == "closed" {
 			if err := s.Close(); err != nil {

@@ -27,12 +27,15 @@ const (
 
 // unsealed reports whether a file is not part of the seal: nothing is lost without.
 func unsealed(name string) bool {
-	return slices.Contains([]string{sealName, sealTemp, journalName, journalTemp, "LOCK"}, name)
+	return slices.Contains([]string{sealName, sealTemp, journalName, journalTemp, backupName, backupTemp, "LOCK"}, name)
 }
 
 // seal leaves the seal. A store without one works as well.
-func (s *Store) seal() error {
-	files, err := s.fs.List(s.dir)
+func (s *Store) seal() error { return sealDir(s.fs, s.dir) }
+
+// sealDir leaves the seal in a directory.
+func sealDir(fs vfs.FS, dir string) error {
+	files, err := fs.List(dir)
 	if err != nil {
 		return err
 	}
@@ -42,32 +45,37 @@ func (s *Store) seal() error {
 		if unsealed(name) {
 			continue
 		}
-		size, sum, err := s.fingerprint(name)
+		size, sum, err := fingerprint(fs, fs.PathJoin(dir, name))
 		if err != nil {
 			return err
 		}
 		b = fmt.Appendf(b, "%s %d %08x\n", name, size, sum)
 	}
 	b = fmt.Appendf(b, "%08x\n", crc32.ChecksumIEEE(b))
-	temp := s.fs.PathJoin(s.dir, sealTemp)
-	f, err := s.fs.Create(temp, vfs.WriteCategoryUnspecified)
+	temp := fs.PathJoin(dir, sealTemp)
+	if err := writeSynced(fs, temp, b); err != nil {
+		return err
+	}
+	if err := fs.Rename(temp, fs.PathJoin(dir, sealName)); err != nil {
+		return err
+	}
+	return syncDir(fs, dir)
+}
+
+// writeSynced writes a file and syncs it, but not the directory that it is in.
+func writeSynced(fs vfs.FS, name string, b []byte) error {
+	f, err := fs.Create(name, vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return err
 	}
 	_, err = f.Write(b)
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := s.fs.Rename(temp, s.fs.PathJoin(s.dir, sealName)); err != nil {
-		return err
-	}
-	return s.syncDir()
+	return errors.Join(err, f.Sync(), f.Close())
 }
 
 // fingerprint returns the length of a file and its checksum. Tables have checksums
 // of their own, so only their length is looked at.
-func (s *Store) fingerprint(name string) (size int64, sum uint32, err error) {
-	f, err := s.fs.Open(s.fs.PathJoin(s.dir, name))
+func fingerprint(fs vfs.FS, name string) (size int64, sum uint32, err error) {
+	f, err := fs.Open(name)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -84,8 +92,8 @@ func (s *Store) fingerprint(name string) (size int64, sum uint32, err error) {
 	return size, h.Sum32(), err
 }
 
-func (s *Store) syncDir() error {
-	f, err := s.fs.OpenDir(s.dir)
+func syncDir(fs vfs.FS, dir string) error {
+	f, err := fs.OpenDir(dir)
 	if err != nil {
 		return err
 	}
@@ -111,7 +119,7 @@ func (s *Store) breakSeal() error {
 	if err := s.fs.Remove(s.fs.PathJoin(s.dir, sealName)); err != nil {
 		return err
 	}
-	return s.syncDir()
+	return syncDir(s.fs, s.dir)
 }
 
 func (s *Store) checkSeal(seal []byte) error {
@@ -127,7 +135,7 @@ func (s *Store) checkSeal(seal []byte) error {
 		if _, err := fmt.Sscanf(line, "%s %d %x\n", &name, &size, &sum); err != nil {
 			return fmt.Errorf("read %s: %w", sealName, err)
 		}
-		gotSize, gotSum, err := s.fingerprint(name)
+		gotSize, gotSum, err := fingerprint(s.fs, s.fs.PathJoin(s.dir, name))
 		switch {
 		case isNotExist(err):
 			return fmt.Errorf("%s is missing, which was there when the store was closed: %w", name, store.ErrCorrupt)

@@ -87,6 +87,7 @@ var script = []struct{ request, body, keep string }{
 	{"GET /api/v1/workers", "", ""},
 	{"GET /api/v1/unserved", "", ""},
 	{"GET /api/v1/stats", "", ""},
+	{"POST /api/v1/backups", `{"path":"/backups/monday"}`, ""},
 	{"GET /api/v1/whoami", "", ""},
 	{"POST /api/v1/tokens", `{"name":"x","role":"read","tenants":["acme"]}`, "id"},
 	{"GET /api/v1/tokens", "", ""},
@@ -112,7 +113,7 @@ func TestAnswersAreAsTheDocumentSays(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.Engine, c.Timers = engine, timers
+		c.Engine, c.Timers, c.Store = engine, timers, backedUp{c.Store, nil}
 	})
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)

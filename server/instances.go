@@ -41,6 +41,7 @@ func (s *Server) addInstances() {
 	s.addWorkers()
 	s.addQuarantine()
 	s.addStats()
+	s.addBackups()
 }
 
 // raw is a client whose values are bytes already: what a caller sends is handed on as it

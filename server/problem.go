@@ -42,6 +42,7 @@ var problems = []struct {
 	{action.ErrInvalid, http.StatusBadRequest, api.CodeInvalid, "the request breaks a rule"},
 	{timer.ErrInvalid, http.StatusBadRequest, api.CodeInvalid, "the request breaks a rule"},
 	{store.ErrInvalid, http.StatusBadRequest, api.CodeInvalid, "the request breaks a rule"},
+	{store.ErrReadOnly, http.StatusConflict, api.CodeState, "the store is read-only"},
 	{store.ErrFull, http.StatusServiceUnavailable, api.CodeUnavailable, "the store has no room"},
 	{store.ErrClosed, http.StatusServiceUnavailable, api.CodeUnavailable, "the store is closed"},
 	{store.ErrFailed, http.StatusServiceUnavailable, api.CodeUnavailable, "the store has failed"},

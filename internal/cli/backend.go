@@ -24,6 +24,9 @@ type backend interface {
 	deliveries(ctx context.Context, f remote.DeliveryFilter, limit int, cursor string) (api.DeliveryList, error)
 	stats(ctx context.Context) (store.Stats, error)
 
+	// backup backs up the embedded store into a folder on the machine that has it open.
+	backup(ctx context.Context, dest string) (api.Backup, error)
+
 	// work has operations done, until stop is called, if nobody else does them.
 	work(ctx context.Context) (stop func() error, err error)
 }

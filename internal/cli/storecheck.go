@@ -76,7 +76,7 @@ func checkStore(cmd *cobra.Command, db string) (view checkView, err error) {
 	if err != nil {
 		return view, err
 	}
-	o, err := p.openAlone(ctx)
+	o, err := p.inspected().openAlone(ctx)
 	if err != nil {
 		return view, err
 	}

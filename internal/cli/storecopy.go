@@ -73,7 +73,7 @@ func copyStore(cmd *cobra.Command, from, to string) (report transfer.Report, err
 	case source.url == target.url:
 		return report, usage("FROM and TO are the same store, %s", source.shown)
 	}
-	s, err := source.openAlone(ctx)
+	s, err := source.inspected().openAlone(ctx)
 	if err != nil {
 		return report, err
 	}

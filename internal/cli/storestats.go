@@ -45,7 +45,7 @@ func statsOfStore(cmd *cobra.Command, db string) (s store.Stats, err error) {
 	if err != nil {
 		return s, err
 	}
-	o, err := p.openPortable(cmd.Context())
+	o, err := p.inspected().openPortable(cmd.Context())
 	if err != nil {
 		return s, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 
 	"github.com/spf13/cobra"
 
@@ -13,10 +14,10 @@ import (
 func newStore() *cobra.Command {
 	return group(&cobra.Command{
 		Use:   "store",
-		Short: "Copy, check, convert and measure a store that nobody uses",
-		Long: `Copy, check, convert and measure a store by its URL, or the folder of an embedded one. What runs on
-it has to be stopped first, except for stats.`,
-	}, newStoreCheck(), newStoreClock(), newStoreConvert(), newStoreCopy(), newStoreStats())
+		Short: "Back up, copy, check, convert and measure a store",
+		Long: `Back up, copy, check, convert and measure a store by its URL, or the folder of an embedded one. What
+runs on it has to be stopped first, except for backup and stats.`,
+	}, newStoreBackup(), newStoreCheck(), newStoreClock(), newStoreConvert(), newStoreCopy(), newStoreRestore(), newStoreStats())
 }
 
 // storeHelp is what the help of these commands says about their arguments.
@@ -28,6 +29,22 @@ type opened struct {
 	place
 	store   store.Portable
 	release func() error
+}
+
+// inspected returns the place of a store that is only read: also that of a backup.
+func (p place) inspected() place {
+	if p.dir == "" {
+		return p
+	}
+	u, err := url.Parse(p.url)
+	if err != nil {
+		return p // opening it says so
+	}
+	q := u.Query()
+	q.Set("inspect", "true")
+	u.RawQuery = q.Encode()
+	p.url = u.String()
+	return p
 }
 
 // openPortable opens the store at a place. It does not mind that it is an unfinished copy.

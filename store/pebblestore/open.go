@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -157,6 +158,20 @@ func (s *Store) makeDir() error {
 	return nil
 }
 
+const (
+	// sublevelsPerCompaction is how many sublevels of level 0 make Pebble run one more
+	// compaction at a time, up to maxCompactions. Usually there are one or two.
+	sublevelsPerCompaction = 4
+
+	// maxSublevels is at how many sublevels commits wait for compactions: each of them is
+	// one more table in which a key is looked for. All compactions run long before.
+	maxSublevels = 64
+)
+
+// maxCompactions returns how many compactions may run at a time on so many cores: half of
+// them, but two at least, so that a long one does not hold up level 0, and eight at most.
+func maxCompactions(cores int) int { return min(max(cores/2, 2), 8) }
+
 // pebbleOptions returns the settings of Pebble. docs/performance.md says what they
 // are worth.
 func pebbleOptions(o Options, s *Store) *pebble.Options {
@@ -168,11 +183,12 @@ func pebbleOptions(o Options, s *Store) *pebble.Options {
 		MemTableSize:                memTable,
 		MemTableStopWritesThreshold: memTables,
 		L0CompactionThreshold:       2,
-		L0StopWritesThreshold:       1000,
+		L0StopWritesThreshold:       maxSublevels,
 		LBaseMaxBytes:               64 << 20,
-		CompactionConcurrencyRange:  func() (int, int) { return 1, 2 },
+		CompactionConcurrencyRange:  func() (int, int) { return 1, maxCompactions(runtime.GOMAXPROCS(0)) },
 		Logger:                      pebbleLogger{s.logger, s.fail},
 	}
+	p.Experimental.L0CompactionConcurrency = sublevelsPerCompaction
 	// Pebble takes the memory of its memtables out of the cache: without an extra
 	// share for them, the filters that tell new keys from old ones are read from disk
 	// time and again.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"sync"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -47,20 +46,18 @@ const longRounds = 20
 // flag says: what it finds it finds in few, and the rest is what the other runs are for.
 const racedChecks = "20"
 
-var setChecks = sync.OnceValue(func() error {
-	given := false
-	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "rapid.checks" })
-	if given || !testenv.Raced || testenv.Long() {
-		return nil
+// init runs before the flags are read, so that one that is given counts, and before any test
+// reads what the flag says.
+func init() {
+	if testenv.Raced && !testenv.Long() {
+		if err := flag.Set("rapid.checks", racedChecks); err != nil {
+			panic(err)
+		}
 	}
-	return flag.Set("rapid.checks", racedChecks)
-})
+}
 
 func runModel(t *testing.T, factory Factory, oneByOne bool) {
 	t.Helper()
-	if err := setChecks(); err != nil {
-		t.Fatal(err)
-	}
 	rounds := 1
 	if testenv.Long() {
 		rounds = longRounds

@@ -31,7 +31,7 @@ RACED = $$(go list ./... | grep -v -e '/store/sqlitestore$$' -e '/internal/sim$$
 test: compiler servers ## run all tests, with the race detector
 	$(RACE) -timeout $(TEST_TIMEOUT) $(RACED)
 	go test -timeout $(TEST_TIMEOUT) $(UNRACED)
-	@$(MAKE) --no-print-directory test-backends BACKENDS="pebble sqlite postgres" SKIP="$(IN_MEMORY_ONLY)"
+	@$(MAKE) --no-print-directory test-backends BACKENDS="pebble sqlite postgres" ON_BACKENDS="$(SOME_ON_BACKENDS)" SKIP="$(IN_MEMORY_ONLY)"
 	@$(MAKE) --no-print-directory test-backends BACKENDS=redis ON_BACKENDS="./bus/outbox ./action/hook"
 
 .PHONY: test-long
@@ -46,9 +46,10 @@ test-long: compiler servers ## run the same tests with much longer random and cr
 BACKENDS ?= pebble sqlite postgres redis
 ON_BACKENDS ?= . ./internal/engine ./timer ./bus/outbox ./action ./action/hook ./internal/operation
 
-# `make test` leaves tests out on the backends: those that are about very many or very large
+# `make test` runs some packages on the backends, and leaves tests out there: those that are about very many or very large
 # things, those that do the same again for each call or at random, and those whose hours of
 # virtual time are thousands of calls. `make test-long` runs them all, and on Redis too.
+SOME_ON_BACKENDS := ./internal/engine ./timer ./bus/outbox ./action ./action/hook
 IN_MEMORY_ONLY := Large|Long|Many|Thousand|AtRandom|FanOut|EveryCall|Races|Simulation|Interleaving|Spread|Busy|EndSteps|ShieldedStep|ForEver|OfALaterRelease|InSpiteOfCancel|StepMayTake
 SKIP ?=
 

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -26,119 +25,6 @@ func hang(ctx context.Context, _ *Task) ([]byte, *history.Failure) {
 	return nil, failure("%v", context.Cause(ctx))
 }
 
-func TestRetryBackoff(t *testing.T) {
-	tests := []struct {
-		name string
-		how  history.Activity
-		want []time.Duration // the seconds between attempts, less a fifth at most
-	}{
-		{"doubling", history.Activity{MaxAttempts: 5, Backoff: time.Second, Factor: 2}, []time.Duration{1, 2, 4, 8}},
-		{"up to a limit", history.Activity{MaxAttempts: 6, Backoff: time.Second, Factor: 3, BackoffMax: 5 * time.Second}, []time.Duration{1, 3, 5, 5, 5}},
-		{"constant", history.Activity{MaxAttempts: 3, Backoff: 10 * time.Second}, []time.Duration{10, 10}},
-		{"at once", history.Activity{MaxAttempts: 3}, []time.Duration{0, 0}},
-		{"once", history.Activity{MaxAttempts: 1, Backoff: time.Second}, nil},
-		{"until there is no time left", history.Activity{Backoff: time.Second, Factor: 2, ScheduleToClose: 5 * time.Second}, []time.Duration{1, 2}},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			inBubble(t, func(r *rig) {
-				var times []time.Time
-				attempts := 0
-				r.flow("flow", calling(tt.how))
-				r.act("act", func(_ context.Context, task *Task) ([]byte, *history.Failure) {
-					attempts++
-					want(r, "attempt", task.Attempt, attempts)
-					want(r, "there is a last failure", task.Last != nil, attempts > 1)
-					times = append(times, time.Now())
-					return nil, failure("failure %d", attempts)
-				})
-				r.serve()
-				r.begin("i", "flow", "")
-				info := r.until("i", Failed)
-				want(r, "attempts", len(times), len(tt.want)+1)
-				for i, longest := range tt.want {
-					longest *= time.Second
-					if wait := times[i+1].Sub(times[i]); wait > longest || wait < longest*4/5 {
-						r.Errorf("after attempt %d it waited for %v, want %v less a fifth at most", i+1, wait, longest)
-					}
-				}
-				want(r, "attempts that the failure tells", int(info.Failure.Attempt), attempts)
-				want(r, "message", info.Failure.Message, fmt.Sprintf("failure %d", attempts))
-				want(r, "failed attempts", r.Count().ActivityFails.Load(), int64(attempts))
-				want(r, "failures in history", r.countKind("i", history.ActivityFailed), 1)
-			})
-		})
-	}
-}
-
-// TestRetriesAreSpread: a thousand activities that fail at the same instant are not tried
-// again at the same instant, but over the fifth of the delay that is jitter.
-func TestRetriesAreSpread(t *testing.T) {
-	const activities = 1_000
-	inBubble(t, func(r *rig) {
-		r.flow("flow", func(c *replay.Context, in []byte) replay.Outcome {
-			var calls []*replay.Future
-			for range activities {
-				calls = append(calls, c.Activity("act", in, history.Activity{MaxAttempts: 2, Backoff: time.Second, Factor: 1}))
-			}
-			for _, f := range calls {
-				c.Wait(f)
-			}
-			return replay.Outcome{}
-		})
-		together := make(chan struct{})
-		var mu sync.Mutex
-		first, failed := 0, time.Time{}
-		var retries []time.Duration
-		r.act("act", func(_ context.Context, task *Task) ([]byte, *history.Failure) {
-			mu.Lock()
-			if task.Attempt > 1 {
-				retries = append(retries, time.Since(failed))
-			} else if first++; first == activities {
-				failed = time.Now()
-				close(together)
-			}
-			mu.Unlock()
-			<-together
-			return nil, failure("down")
-		})
-		r.serve(func(c *Config) { c.MaxActivities = activities })
-		r.begin("i", "flow", "")
-		r.until("i", Completed)
-		want(r, "retries", len(retries), activities)
-		instants := map[time.Duration]int{}
-		for _, d := range retries {
-			if d < 800*time.Millisecond || d > time.Second {
-				r.Fatalf("an activity was tried again after %v, want a second less a fifth at most", d)
-			}
-			instants[d]++
-		}
-		most := 0
-		for _, n := range instants {
-			most = max(most, n)
-		}
-		if len(instants) < 150 || most > 30 { // of 200 milliseconds
-			r.Errorf("the retries came at %d instants, %d of them at one", len(instants), most)
-		}
-	})
-}
-
-func TestRetryUntilItSucceeds(t *testing.T) {
-	inBubble(t, func(r *rig) {
-		r.flow("flow", calling(history.Activity{Backoff: time.Minute, Factor: 2, BackoffMax: time.Hour}))
-		r.act("act", func(_ context.Context, task *Task) ([]byte, *history.Failure) {
-			if task.Attempt < 50 {
-				return nil, failure("no")
-			}
-			return []byte("yes"), nil
-		})
-		r.serve()
-		r.begin("i", "flow", "")
-		want(r, "result", r.result("i"), "yes")
-		want(r, "heartbeat records that are left", r.records(kindHeartbeat), 0)
-	})
-}
-
 // taskKey is the key of the activity that the third event of instance i asked for.
 func (r *rig) taskKey() store.Key {
 	r.Helper()
@@ -151,31 +37,6 @@ func (r *rig) records(kind string) int {
 	page, err := r.tape.List(r.Context(), store.Query{Kind: kind})
 	r.must(err)
 	return len(page.Records)
-}
-
-func TestFinalFailureIsNotRetried(t *testing.T) {
-	tests := map[string]*history.Failure{
-		"final":          {Message: "no", Final: true},
-		"excepted type":  {Message: "no", Type: "declined"},
-		"excepted type2": {Message: "no", Type: "stolen"},
-	}
-	for name, bad := range tests {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(r *rig) {
-				runs := 0
-				r.flow("flow", calling(history.Activity{MaxAttempts: 5, Final: []string{"declined", "stolen"}}))
-				r.act("act", func(context.Context, *Task) ([]byte, *history.Failure) {
-					runs++
-					f := *bad
-					return nil, &f
-				})
-				r.serve()
-				r.begin("i", "flow", "")
-				want(r, "message", r.until("i", Failed).Failure.Message, "no")
-				want(r, "runs", runs, 1)
-			})
-		})
-	}
 }
 
 func TestStartToClose(t *testing.T) {
@@ -268,99 +129,6 @@ func TestScheduleToCloseIsTakenBack(t *testing.T) {
 		r.begin("i", "flow", "")
 		r.pass(time.Minute)
 		want(r, "pending", len(r.pending(Ref{ID: "i"}.key())), 0)
-	})
-}
-
-func TestHeartbeatTimeout(t *testing.T) {
-	inBubble(t, func(r *rig) {
-		start := time.Now()
-		r.flow("flow", calling(history.Activity{MaxAttempts: 1, Heartbeat: time.Minute}))
-		r.act("act", func(ctx context.Context, task *Task) ([]byte, *history.Failure) {
-			for range 10 { // it is alive for a while
-				if err := task.Heartbeat(nil); err != nil {
-					return nil, failure("heartbeat: %v", err)
-				}
-				<-time.After(50 * time.Second)
-			}
-			return hang(ctx, task)
-		})
-		r.serve()
-		r.begin("i", "flow", "")
-		info := r.until("i", Failed)
-		want(r, "type", info.Failure.Type, TypeTimeout)
-		want(r, "took", time.Since(start), 9*50*time.Second+time.Minute)
-	})
-}
-
-func TestHeartbeatDetailsSurvive(t *testing.T) {
-	inBubble(t, func(r *rig) {
-		var seen []string
-		r.flow("flow", calling(history.Activity{MaxAttempts: 4, Heartbeat: time.Minute}))
-		r.act("act", func(ctx context.Context, task *Task) ([]byte, *history.Failure) {
-			details, err := task.Details()
-			r.must(err)
-			seen = append(seen, string(details))
-			if task.Attempt == 4 {
-				return details, nil
-			}
-			for i := range 5 {
-				r.must(task.Heartbeat(fmt.Appendf(nil, "%d/%d", task.Attempt, i)))
-			}
-			r.must(task.Heartbeat(nil)) // keeps what there is
-			if task.Attempt == 2 {
-				return hang(ctx, task) // until it is not heard of
-			}
-			return nil, failure("no")
-		})
-		r.serve()
-		r.begin("i", "flow", "")
-		want(r, "result", r.result("i"), "3/4")
-		want(r, "details", strings.Join(seen, " "), " 1/4 2/4 3/4")
-		want(r, "records that are left", r.records(kindHeartbeat), 0)
-	})
-}
-
-// TestHeartbeatDetailsSurviveACrash: they are durable, a second later at most.
-func TestHeartbeatDetailsSurviveACrash(t *testing.T) {
-	inBubble(t, func(r *rig) {
-		release := make(chan struct{})
-		r.flow("flow", calling(history.Activity{}))
-		r.act("act", func(_ context.Context, task *Task) ([]byte, *history.Failure) {
-			if task.Attempt > 1 {
-				details, err := task.Details()
-				r.must(err)
-				return details, nil
-			}
-			r.must(task.Heartbeat([]byte("first")))
-			r.must(task.Heartbeat([]byte("too soon to be kept")))
-			<-time.After(heartbeatEvery)
-			r.must(task.Heartbeat([]byte("second")))
-			<-release
-			return nil, nil
-		})
-		lost := r.serve()
-		r.begin("i", "flow", "")
-		r.pass(10 * time.Second)
-		lost.keeper.Stop() // as a process that is lost
-		lost.stopClaiming()
-		r.serve()
-		want(r, "result", r.result("i"), "second")
-		close(release)
-		r.must(lost.Close(r.Context()))
-	})
-}
-
-func TestHeartbeatDetailsHaveALimit(t *testing.T) {
-	inBubble(t, func(r *rig) {
-		r.flow("flow", calling(history.Activity{}))
-		r.act("act", func(_ context.Context, task *Task) ([]byte, *history.Failure) {
-			r.must(task.Heartbeat(make([]byte, MaxPayload)))
-			r.wantErr(task.Heartbeat(make([]byte, MaxPayload+1)), ErrInvalid, "heartbeat", fmt.Sprint(MaxPayload+1), fmt.Sprint(MaxPayload))
-			return nil, nil
-		})
-		r.serve()
-		r.begin("i", "flow", "")
-		r.result("i")
 	})
 }
 
@@ -526,33 +294,6 @@ func TestCloseKeepsAResultThatComesInTheEnd(t *testing.T) {
 	})
 }
 
-// TestCrashCountsAsAnAttempt: of those that the policy allows.
-func TestCrashCountsAsAnAttempt(t *testing.T) {
-	inBubble(t, func(r *rig) {
-		r.flow("flow", calling(history.Activity{MaxAttempts: 3}))
-		r.serve()
-		r.begin("two", "flow", "")
-		r.pass(0)
-		r.crash(QueueActivities, "act", 2)
-		r.act("act", func(_ context.Context, task *Task) ([]byte, *history.Failure) {
-			return fmt.Append(nil, task.Attempt), nil
-		})
-		r.again()
-		want(r, "attempt", r.result("two"), "3")
-
-		delete(r.acts, "act")
-		r.again()
-		r.begin("three", "flow", "")
-		r.pass(0)
-		r.crash(QueueActivities, "act", 3)
-		r.act("act", echo)
-		r.again()
-		info := r.until("three", Failed)
-		want(r, "type", info.Failure.Type, TypeCrashed)
-		want(r, "attempts", info.Failure.Attempt, 3)
-	})
-}
-
 func TestUndecodableTaskGoesToQuarantine(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		r.act("act", echo)
@@ -619,46 +360,5 @@ func TestMaxActivitiesAreUnderWayAtATime(t *testing.T) {
 		if took := time.Since(start); took > 8*time.Minute {
 			r.Errorf("it took %v", took)
 		}
-	})
-}
-
-// hooked is a store that calls a function before it reads a record of a heartbeat, once.
-type hooked struct {
-	store.Store
-	before func()
-}
-
-func (s *hooked) Get(ctx context.Context, key store.RecordKey) (store.Record, error) {
-	if before := s.before; key.Kind == kindHeartbeat && before != nil {
-		s.before = nil
-		before()
-	}
-	return s.Store.Get(ctx, key)
-}
-
-// TestHeartbeatSavedAfterItsTaskIsDeleted: another process takes the task back, with the
-// record of its heartbeats, while one is being saved. The record does not stay.
-func TestHeartbeatSavedAfterItsTaskIsDeleted(t *testing.T) {
-	inBubble(t, func(r *rig) {
-		saved := 0
-		r.flow("flow", calling(history.Activity{}))
-		hook := &hooked{Store: r.tape}
-		r.act("act", func(ctx context.Context, task *Task) ([]byte, *history.Failure) {
-			hook.before = func() {
-				r.must(r.tape.Commit(ctx, &store.Tx{
-					Delete:        []store.MessageRef{{Key: task.claim.Key, ID: idTask}},
-					DeleteRecords: []store.DeleteRecord{{Key: heartbeatKey(task.claim.Key), Expect: store.AnyVersion}},
-				}))
-			}
-			r.must(task.Heartbeat([]byte("details")))
-			saved = r.records(kindHeartbeat)
-			<-ctx.Done()
-			return nil, failure("stopped")
-		})
-		r.serve(func(c *Config) { c.Store = hook })
-		r.begin("i", "flow", "")
-		r.pass(time.Hour)
-		want(r, "records that were saved", saved, 1)
-		want(r, "records that are left", r.records(kindHeartbeat), 0)
 	})
 }

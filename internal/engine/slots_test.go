@@ -1,9 +1,11 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -130,6 +132,61 @@ func TestBlockedCodeGivesItsSlotBack(t *testing.T) {
 		synctest.Wait()
 		want(r, "abandoned", r.turning.count(), 0)
 		want(r, "running", r.turning.running.Load(), 0)
+	})
+}
+
+// TestStepThatIgnoresItsContext gives its slot back a while after its instance was terminated.
+func TestStepThatIgnoresItsContext(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		release := make(chan struct{})
+		r.flow("deaf", func(c *replay.Context, _ []byte) replay.Outcome {
+			c.Step("deaf", func(context.Context) ([]byte, *history.Failure) {
+				<-release
+				return nil, nil
+			})
+			return done("")
+		})
+		r.flow("flow", waiter)
+		r.serve(func(c *Config) { c.MaxTurns = 1 })
+		r.begin("d", "deaf", "")
+		r.pass(time.Second)
+		r.begin("i", "flow", "")
+		r.raise("i", "go", "x")
+		r.must(r.Terminate(r.Context(), Ref{ID: "d"}, ""))
+		r.until("d", Terminated)
+		began := time.Now()
+		want(r, "result", r.result("i"), "x")
+		want(r, "slot free after", time.Since(began), returnWithin)
+		want(r, "abandoned", r.turning.count(), 1)
+		close(release)
+		synctest.Wait()
+		want(r, "abandoned", r.turning.count(), 0)
+	})
+}
+
+// TestAbandonedCodeIsLogged once, when there are a tenth as many goroutines as slots.
+func TestAbandonedCodeIsLogged(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		release := make(chan struct{})
+		r.flow("blocks", func(*replay.Context, []byte) replay.Outcome {
+			<-release
+			return done("")
+		})
+		var text bytes.Buffer
+		lines := func() int { return strings.Count(text.String(), "code does not return") }
+		r.serve(func(c *Config) {
+			c.MaxTurns = 20
+			c.Logger = slog.New(slog.NewTextHandler(&text, nil))
+		})
+		r.begin("a", "blocks", "")
+		r.until("a", Stalled)
+		want(r, "lines for one goroutine of 20 slots", lines(), 0)
+		for _, id := range []string{"b", "c", "d"} {
+			r.begin(id, "blocks", "")
+			r.until(id, Stalled)
+		}
+		want(r, "lines for four", lines(), 1)
+		close(release)
 	})
 }
 

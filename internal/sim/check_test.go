@@ -212,7 +212,7 @@ func (g *program) checkTimers() {
 	}
 }
 
-// checkTimer checks what became of the calls about one timer.
+// checkTimer checks the outcome of the calls about one timer.
 func (g *program) checkTimer(name string, calls []*timerCall, got map[int]map[string]int) {
 	tenant, key, _ := strings.Cut(name, "/")
 	for i, c := range calls {

@@ -120,10 +120,11 @@ func (s *Store) checkRole(ctx context.Context, c *connection) error {
 	return nil
 }
 
-// reconnect looks for the master anew, in the background: the server that the store talks
-// to is gone, or is not the master any more. To a single server that is gone the client
-// connects again by itself.
-func (s *Store) reconnect(readOnly bool) {
+// reconnect looks for the master anew, in the background, after a call over the connection
+// failed: its server is gone, or is not the master any more. To a single server that is gone
+// the client connects again by itself. A connection that was replaced already stays replaced:
+// the calls that fail because it was closed say nothing of its successor.
+func (s *Store) reconnect(failed *connection, readOnly bool) {
 	if !readOnly && len(s.options.Addresses) < 2 {
 		return
 	}
@@ -132,7 +133,7 @@ func (s *Store) reconnect(readOnly bool) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
+	if s.closed || s.client.Load() != failed {
 		s.reconnecting.Store(false)
 		return
 	}

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"github.com/abidehq/abide/internal/testenv"
 	"github.com/abidehq/abide/store"
 )
@@ -69,6 +71,37 @@ func TestAMasterThatBecomesAReplicaIsLeft(t *testing.T) {
 		t.Errorf("the store is at %s, want %s", got, replica.Addr)
 	}
 	verifies(t, s)
+}
+
+// A call that was under way on the old connection fails when that is closed, after the store
+// has found the new master. It must not replace the new connection, under the calls on it.
+func TestALateErrorOfAnOldConnectionDoesNotReplaceTheNewOne(t *testing.T) {
+	t.Parallel()
+	master, replica := pair(t)
+	s := open(t, Options{Addresses: []string{master.Addr, replica.Addr}})
+	put(t, s, message("turns", "order-1", "a"))
+	old := s.client.Load()
+	host, port, err := net.SplitHostPort(replica.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	must(t, replica, "REPLICAOF", "NO", "ONE")
+	must(t, master, "REPLICAOF", host, port)
+	eventually(t, "commits succeed again", func() bool {
+		return s.Commit(context.Background(), &store.Tx{Put: []store.Message{message("turns", "order-2", "b")}}) == nil
+	})
+	eventually(t, "the old connection is closed", func() bool { return !s.reconnecting.Load() })
+	current := s.client.Load()
+	if err := s.failed(old, "claim", rueidis.ErrClosing); err == nil {
+		t.Error("a failed call has no error")
+	}
+	if s.reconnecting.Load() || s.client.Load() != current {
+		t.Error("an error of the connection that was replaced replaces its successor")
+	}
+	if err := s.failed(current, "claim", rueidis.ErrClosing); err == nil {
+		t.Error("a failed call has no error")
+	}
+	eventually(t, "a lost connection is replaced", func() bool { return s.client.Load() != current })
 }
 
 func TestOfTwoMastersTheOneThatWasWrittenToLastIsChosen(t *testing.T) {

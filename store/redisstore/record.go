@@ -40,8 +40,9 @@ func (s *Store) get(ctx context.Context, verb, rid string) (r store.Record, ok b
 }
 
 func (s *Store) getRaw(ctx context.Context, verb, rid string) (raw string, err error) {
+	var c *connection
 	for range 3 { // it only reads, so it may be tried again
-		c := s.client.Load()
+		c = s.client.Load()
 		raw, err = c.Do(ctx, c.B().Get().Key(s.prefix+"r"+rid).Build()).ToString()
 		switch {
 		case err == nil:
@@ -56,7 +57,7 @@ func (s *Store) getRaw(ctx context.Context, verb, rid string) (raw string, err e
 			}
 		}
 	}
-	return "", s.failed(verb, err)
+	return "", s.failed(c, verb, err)
 }
 
 // awaiter is an Await call.

@@ -109,7 +109,7 @@ func (s *Store) eval(ctx context.Context, sc *script, a args) (rueidis.RedisMess
 // again reports whether a script that failed with err has not run, or only reads, and can
 // be run again; otherwise it returns the error of the call. It loads a script that the
 // server does not know, and pauses for one that is not ready.
-func (s *Store) again(ctx context.Context, c rueidis.Client, sc *script, err error, t *tries) (bool, error) {
+func (s *Store) again(ctx context.Context, c *connection, sc *script, err error, t *tries) (bool, error) {
 	t.made++
 	if ctx.Err() != nil {
 		return false, ctx.Err()
@@ -127,7 +127,7 @@ func (s *Store) again(ctx context.Context, c rueidis.Client, sc *script, err err
 	case kind == "" && sc.reads && t.made < 3:
 		return true, nil
 	}
-	return false, s.failed(sc.verb, err)
+	return false, s.failed(c, sc.verb, err)
 }
 
 // errorKind is the first word of what a server says is wrong, and empty for an error that
@@ -148,15 +148,15 @@ func errorKind(err error) string {
 	return kind
 }
 
-// failed returns the error of a call, and sees to a connection that is of no use.
-func (s *Store) failed(verb string, err error) error {
+// failed returns the error of a call over a connection, and replaces the connection if it is of no use.
+func (s *Store) failed(c *connection, verb string, err error) error {
 	switch errorKind(err) {
 	case "OOM":
 		return fmt.Errorf("redisstore: %s: the server is at its memory limit (maxmemory): %w: %w", verb, err, store.ErrFull)
 	case "READONLY", "MASTERDOWN":
-		s.reconnect(true)
+		s.reconnect(c, true)
 	case "":
-		s.reconnect(false)
+		s.reconnect(c, false)
 	}
 	return fmt.Errorf("redisstore: %s: %w", verb, err)
 }

@@ -25,18 +25,25 @@ help: ## list the targets
 # concurrent about its store is internal/rows, and that is not left out. The simulation makes
 # one call at a time: the more worlds it runs, the more it finds.
 UNRACED := ./store/sqlitestore ./internal/sim
-RACED = $$(go list ./... | grep -v -e '/store/sqlitestore$$' -e '/internal/sim$$')
+RACED = $$(go list ./... | grep -v -e '/store/sqlitestore$$' -e '/internal/sim$$' -e '/store/pebblestore$$')
+
+# The embedded store's tests of large bodies, exports, damage and lost power write much and run
+# in one goroutine: `make test` runs them without the race detector, which takes gigabytes
+# and ten minutes for them, and the others with and without.
+PEBBLE := ./store/pebblestore
+PEBBLE_UNRACED := TinyLimits|PowerLoss|FlushesReach|CutShort|Damaged|MoreMessages|Faults|FullDisk|Torn|DiskWithout|TablesThat|CostNoMemory|/portable|/bodies|/visibility/thousands|/tenants
 
 .PHONY: test
 test: compiler servers ## run all tests, with the race detector
 	$(RACE) -timeout $(TEST_TIMEOUT) $(RACED)
-	go test -timeout $(TEST_TIMEOUT) $(UNRACED)
+	$(RACE) -timeout $(TEST_TIMEOUT) -skip '$(PEBBLE_UNRACED)' $(PEBBLE)
+	go test -timeout $(TEST_TIMEOUT) $(UNRACED) $(PEBBLE)
 	@$(MAKE) --no-print-directory test-backends BACKENDS="pebble sqlite postgres" ON_BACKENDS="$(SOME_ON_BACKENDS)" SKIP="$(IN_MEMORY_ONLY)"
 	@$(MAKE) --no-print-directory test-backends BACKENDS=redis ON_BACKENDS="./bus/outbox ./action/hook"
 
 .PHONY: test-long
 test-long: compiler servers ## run the same tests with much longer random and crash tests
-	ABIDE_TEST_LONG=1 $(RACE) -count=1 -timeout $(LONG_TIMEOUT) $(RACED)
+	ABIDE_TEST_LONG=1 $(RACE) -count=1 -timeout $(LONG_TIMEOUT) $(RACED) $(PEBBLE)
 	ABIDE_TEST_LONG=1 go test -count=1 -timeout $(LONG_TIMEOUT) $(UNRACED)
 	@$(MAKE) --no-print-directory test-backends
 

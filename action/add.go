@@ -50,6 +50,10 @@ type Received struct {
 	Body   []byte
 }
 
+// deliveryPrefix begins the IDs of actions made from named deliveries. [Service.Add] refuses IDs
+// with it: such an action would make the delivery count as a duplicate.
+const deliveryPrefix = "delivery-"
+
 // Receive keeps a webhook for the next tick. When it returns, it is durable. Nothing of it
 // is interpreted. If the delivery was received before, existed is true, and the action is
 // that of the first time.
@@ -81,7 +85,7 @@ func (s *Service) Receive(ctx context.Context, r Received) (a Action, existed bo
 	if r.Delivery != "" {
 		// The same delivery has the same ID, whoever receives it.
 		sum := sha256.Sum256([]byte(r.Slug + "\x00" + r.Delivery))
-		a.ID = "delivery-" + hex.EncodeToString(sum[:16])
+		a.ID = deliveryPrefix + hex.EncodeToString(sum[:16])
 	}
 	return s.add(ctx, verb, a, r.Body)
 }

@@ -105,21 +105,22 @@ func TestRequestsThatAreRefused(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
 		for says, req := range map[string]action.Request{
-			"a time and a delay":                  {At: r.at(0), Delay: 1},
-			"the delay is -1ns":                   {Delay: -1},
-			"too far in the future":               {At: time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)},
-			"at most a hundred years":             {Delay: 101 * 365 * 24 * time.Hour},
-			"the payload is not JSON":             {Payload: []byte("{")},
-			`ID "a\nb" has a control character`:   {ID: "a\nb"},
-			`tenant "a\x00" has a control`:        {Tenant: "a\x00"},
-			`target "\xff" is not UTF-8`:          {Target: "\xff"},
-			`slug "a b" has ' ' at byte 1`:        {Slug: "a b"},
-			`slug "-rf" has '-' at byte 0`:        {Slug: "-rf"},
-			`slug ".git" has '.' at byte 0`:       {Slug: ".git"},
-			`slug "a/b" has '/' at byte 1`:        {Slug: "a/b"},
-			`slug "a;b" has ';' at byte 1`:        {Slug: "a;b"},
-			`slug "grün" has 'ü' at byte 2`:       {Slug: "grün"},
-			`slug "{slug}" has '{' at byte 0; le`: {Slug: "{slug}"},
+			"a time and a delay":                   {At: r.at(0), Delay: 1},
+			"the delay is -1ns":                    {Delay: -1},
+			"too far in the future":                {At: time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)},
+			"at most a hundred years":              {Delay: 101 * 365 * 24 * time.Hour},
+			"the payload is not JSON":              {Payload: []byte("{")},
+			`ID "a\nb" has a control character`:    {ID: "a\nb"},
+			`"delivery-", which is reserved for w`: {ID: "delivery-5f2c"},
+			`tenant "a\x00" has a control`:         {Tenant: "a\x00"},
+			`target "\xff" is not UTF-8`:           {Target: "\xff"},
+			`slug "a b" has ' ' at byte 1`:         {Slug: "a b"},
+			`slug "-rf" has '-' at byte 0`:         {Slug: "-rf"},
+			`slug ".git" has '.' at byte 0`:        {Slug: ".git"},
+			`slug "a/b" has '/' at byte 1`:         {Slug: "a/b"},
+			`slug "a;b" has ';' at byte 1`:         {Slug: "a;b"},
+			`slug "grün" has 'ü' at byte 2`:        {Slug: "grün"},
+			`slug "{slug}" has '{' at byte 0; le`:  {Slug: "{slug}"},
 		} {
 			_, _, err := r.Add(t.Context(), fill(req))
 			wantError(t, err, action.ErrInvalid, "action: add: ", says)

@@ -2,6 +2,7 @@ package action
 
 import (
 	"encoding/json"
+	"strings"
 	"time"
 
 	"github.com/abidehq/abide/bus"
@@ -15,7 +16,7 @@ type Request struct {
 	Target string
 
 	// ID names the action: adding one that exists changes nothing, and returns it. Empty
-	// means a new one.
+	// means a new one. IDs that begin with "delivery-" are reserved for webhooks.
 	ID string
 
 	// At is when it is due; a time in the past, or zero, means at the next tick. It is
@@ -84,6 +85,8 @@ func (r *Request) check(verb string) error {
 		}
 	}
 	switch {
+	case strings.HasPrefix(r.ID, deliveryPrefix):
+		return invalid(verb, "ID %q begins with %q, which is reserved for webhooks", r.ID, deliveryPrefix)
 	case !r.At.IsZero() && r.Delay != 0:
 		return invalid(verb, "a time and a delay are given; only one is allowed")
 	case r.Delay < 0:

@@ -59,6 +59,23 @@ func TestWebhookWithoutABody(t *testing.T) {
 	})
 }
 
+// TestAddCannotTakeTheIDOfADelivery: an action with that ID would make the delivery count as a
+// duplicate.
+func TestAddCannotTakeTheIDOfADelivery(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		id := newRig(t).receive("one", "d1").ID // the ID depends on slug and delivery only
+		r := newRig(t)
+		_, _, err := r.Add(t.Context(), fill(action.Request{ID: id}))
+		wantError(t, err, action.ErrInvalid, id, `begins with "delivery-"`)
+		wantEqual(t, "ID", r.receive("one", "d1").ID, id)
+		r.wantBody(id, "one")
+		// Only the whole prefix is reserved.
+		for _, free := range []string{"delivery", "Delivery-1", "a-delivery-1"} {
+			r.add(action.Request{ID: free})
+		}
+	})
+}
+
 // TestReceiveIsIdempotentByDelivery within a slug, and not if the sender gives no name.
 func TestReceiveIsIdempotentByDelivery(t *testing.T) {
 	bubble(t, func(t *testing.T) {

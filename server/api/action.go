@@ -10,7 +10,7 @@ import (
 // NewAction is a request to do something.
 type NewAction struct {
 	Tenant     string          `json:"tenant,omitempty" default:"default" doc:"Whose action it is."`
-	ID         string          `json:"id,omitempty" doc:"A name of your own: adding the same one twice adds one action."`
+	ID         string          `json:"id,omitempty" doc:"A name of your own: adding the same one twice adds one action. IDs that begin with delivery- are reserved for webhooks."`
 	Slug       string          `json:"slug" doc:"What the action is for, such as the name of a service."`
 	Target     string          `json:"target" doc:"The name of a target in the server's configuration."`
 	At         time.Time       `json:"at,omitzero" doc:"When it is due; at the next tick if neither this nor delay is given."`

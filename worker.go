@@ -45,7 +45,7 @@ type Worker struct {
 	Build string
 }
 
-// Unserved is what waits for a process that serves it.
+// Unserved is a route that has messages or schedules, and that no live worker serves.
 type Unserved struct {
 	// Route is that of an orchestration, name or name@version, or the name of an activity
 	// or of a target of actions.
@@ -57,6 +57,10 @@ type Unserved struct {
 	// became, or becomes, visible.
 	Pending int
 	Oldest  time.Time
+
+	// Schedules is the number of active schedules that make actions for a target. A target
+	// that only schedules use has no messages until a run is due.
+	Schedules int
 }
 
 func (c *client) Workers(ctx context.Context) ([]Worker, error) {
@@ -83,7 +87,7 @@ func (c *client) Unserved(ctx context.Context) ([]Unserved, error) {
 	unserved := make([]Unserved, len(routes))
 	for i, r := range routes {
 		unserved[i] = Unserved{
-			Route: r.Route, Activity: r.Queue == engine.QueueActivities, Target: r.Queue == engine.QueueActions, Pending: r.Pending, Oldest: r.Oldest,
+			Route: r.Route, Activity: r.Queue == engine.QueueActivities, Target: r.Queue == engine.QueueActions, Pending: r.Pending, Oldest: r.Oldest, Schedules: r.Schedules,
 		}
 	}
 	return unserved, nil

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"maps"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -116,6 +117,33 @@ func TestActionsOfLiveWorkersAreLeftAlone(t *testing.T) {
 			pass(10 * time.Minute)
 			r.wantStatus("plain", action.Failed, "recovered from restart")
 		})
+	})
+}
+
+// TestTargetsOfSchedules: those of active schedules are found, as long as they are active.
+func TestTargetsOfSchedules(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		check := func(when string, want map[string]int) {
+			t.Helper()
+			got, err := roster.Scheduled(t.Context(), r.store)
+			if err != nil || !maps.Equal(got, want) {
+				t.Errorf("%s: %v, %v; want %v", when, got, err, want)
+			}
+		}
+		must := func(_ action.Schedule, err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		check("without schedules", nil)
+		for id, target := range map[string]string{"a": "one", "b": "two", "c": "two"} {
+			must(r.AddSchedule(t.Context(), action.Plan{Tenant: "acme", ID: id, Slug: "app", Target: target, Every: time.Hour, From: r.at(time.Hour)}))
+		}
+		check("active", map[string]int{"one": 1, "two": 2})
+		must(r.Pause(t.Context(), "acme", "a", ""))
+		check("with one paused", map[string]int{"two": 2})
 	})
 }
 

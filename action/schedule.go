@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide/internal/cron"
+	"github.com/abidehq/abide/internal/roster"
 	"github.com/abidehq/abide/store"
 )
 
@@ -101,7 +102,7 @@ type ScheduleStatus string
 
 // Statuses of a schedule.
 const (
-	Active ScheduleStatus = "active"
+	Active ScheduleStatus = roster.ActiveSchedule
 	Paused ScheduleStatus = "paused"
 	Ended  ScheduleStatus = "ended" // there are no more runs
 )

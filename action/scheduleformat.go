@@ -6,14 +6,15 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/abidehq/abide/internal/roster"
 	"github.com/abidehq/abide/store"
 )
 
 // Names in the store.
 const (
-	kindSchedule  = "schedule"  // of the records of schedules
-	queueSchedule = "schedules" // of messages
-	routeSchedule = "schedule"  // that all of them have
+	kindSchedule  = roster.KindSchedule // of the records of schedules
+	queueSchedule = "schedules"         // of messages
+	routeSchedule = "schedule"          // that all of them have
 )
 
 // IDs of messages to a schedule begin with what they say.

@@ -88,23 +88,15 @@ func (s *Service) findUnserved(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	actions, schedules := map[string]int{}, map[string]int{}
+	actions := map[string]int{}
 	for _, r := range stats.Routes {
 		if r.Queue == queue {
 			actions[r.Route] += r.Pending
 		}
 	}
-	for cursor, more := "", true; more; more = cursor != "" {
-		page, err := s.ListSchedules(ctx, "", MaxPage, cursor)
-		if err != nil {
-			return err
-		}
-		for i := range page.Schedules {
-			if sch := &page.Schedules[i]; sch.Status == Active {
-				schedules[sch.Target]++
-			}
-		}
-		cursor = page.Next
+	schedules, err := roster.Scheduled(ctx, s.store)
+	if err != nil {
+		return err
 	}
 	served, err := s.served(ctx)
 	if err != nil {

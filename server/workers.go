@@ -31,7 +31,7 @@ func (s *Server) addWorkers() {
 	})
 	route(s, auth.Read, huma.Operation{
 		OperationID: "list-unserved", Method: http.MethodGet, Path: "/api/v1/unserved", Summary: "List what nobody serves", Tags: []string{tag},
-		Description: "Orchestrations, activities and targets of actions for which messages wait, and which no worker serves. What waits is that of all tenants, so it is for who may see all of them.",
+		Description: "Orchestrations, activities and targets of actions for which messages wait, and targets of active schedules, which no worker serves. What waits is that of all tenants, so it is for who may see all of them.",
 	}, func(ctx context.Context, _ *struct{}) (*answer[api.UnservedList], error) {
 		if err := allTenants(ctx); err != nil {
 			return nil, err

@@ -21,8 +21,8 @@ func newWorkers() *cobra.Command {
 			Aliases: []string{"worker"},
 			Short:   "See which processes serve orchestrations, activities and targets of actions",
 			Long: `A worker is a process that serves orchestrations and activities, or targets of actions, and was
-seen within the last minute. A server that does both is two workers. What has messages waiting
-and is served by none of them waits until one comes.
+seen within the last minute. A server that does both is two workers. What has messages waiting,
+or schedules, and is served by none of them waits until one comes.
 
 ` + homeHelp,
 		},
@@ -107,9 +107,9 @@ func newWorkersUnserved() *cobra.Command {
 					list.Unserved[i] = api.Unserved(u)
 				}
 				return h.printAll(cmd, "orchestrations, activities or targets that nobody serves", list, len(found),
-					[]string{"ROUTE", "KIND", "PENDING", "OLDEST"}, func(i int) []cell {
+					[]string{"ROUTE", "KIND", "PENDING", "OLDEST", "SCHEDULES"}, func(i int) []cell {
 						u := &found[i]
-						return []cell{plain(u.Route), plain(kindOf(u)), plain(strconv.Itoa(u.Pending)), plain(localTime(u.Oldest))}
+						return []cell{plain(u.Route), plain(kindOf(u)), plain(strconv.Itoa(u.Pending)), plain(localTime(u.Oldest)), plain(strconv.Itoa(u.Schedules))}
 					})
 			})
 		},

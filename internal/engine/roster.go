@@ -43,15 +43,27 @@ func (c *Client) Workers(ctx context.Context) ([]Worker, error) {
 	return workers, wrap("workers", err)
 }
 
+// Unserved is a route that no live worker serves.
+type Unserved struct {
+	store.RouteStats
+
+	// Schedules is the number of active schedules that make actions for the route, a target.
+	Schedules int
+}
+
 // Unserved returns the routes of orchestrations, the activities and the targets of actions for
-// which messages wait and which no live worker serves. The caller serves the routes and
-// activities that it names.
-func (c *Client) Unserved(ctx context.Context, routes, activities []string) ([]store.RouteStats, error) {
+// which messages wait, and the targets of active schedules, which no live worker serves. The
+// caller serves the routes and activities that it names.
+func (c *Client) Unserved(ctx context.Context, routes, activities []string) ([]Unserved, error) {
 	stats, err := c.store.Stats(ctx)
 	if err != nil {
 		return nil, wrap("unserved", err)
 	}
 	workers, err := roster.Live(ctx, c.store, stats.Now)
+	if err != nil {
+		return nil, wrap("unserved", err)
+	}
+	scheduled, err := roster.Scheduled(ctx, c.store)
 	if err != nil {
 		return nil, wrap("unserved", err)
 	}
@@ -66,17 +78,28 @@ func (c *Client) Unserved(ctx context.Context, routes, activities []string) ([]s
 			}
 		}
 	}
-	var unserved []store.RouteStats
+	var unserved []Unserved
 	for _, r := range stats.Routes {
 		ours := r.Queue == queueTurns || r.Queue == QueueActivities || r.Queue == QueueActions
-		if ours && !served[[2]string{r.Queue, r.Route}] {
-			unserved = append(unserved, r)
+		if !ours || served[[2]string{r.Queue, r.Route}] {
+			continue
+		}
+		u := Unserved{RouteStats: r}
+		if r.Queue == QueueActions {
+			u.Schedules = scheduled[r.Route]
+			delete(scheduled, r.Route)
+		}
+		unserved = append(unserved, u)
+	}
+	for _, target := range slices.Sorted(maps.Keys(scheduled)) {
+		if !served[[2]string{QueueActions, target}] {
+			unserved = append(unserved, Unserved{RouteStats: store.RouteStats{Queue: QueueActions, Route: target}, Schedules: scheduled[target]})
 		}
 	}
 	return unserved, nil
 }
 
 // Unserved returns what no worker serves that is alive, and not this engine either.
-func (e *Engine) Unserved(ctx context.Context) ([]store.RouteStats, error) {
+func (e *Engine) Unserved(ctx context.Context) ([]Unserved, error) {
 	return e.Client.Unserved(ctx, e.cfg.Routes, slices.Collect(maps.Keys(e.cfg.Activities)))
 }

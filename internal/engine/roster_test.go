@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"slices"
@@ -243,6 +244,31 @@ func TestUnservedByWorkers(t *testing.T) {
 		}
 		r.putWorker(Worker{ID: "loop", Targets: []string{"run", "dead"}}, 0)
 		want(r, "with targets", unserved(r.Client, "ours"), "actions/deploy activities/print turns/dead turns/nobodys")
+
+		// So are schedules, and the JSON of their records names the target.
+		schedule := func(id, status, body string) {
+			r.must(r.tape.Store.Commit(r.Context(), &store.Tx{PutRecords: []store.PutRecord{{
+				Expect: store.AnyVersion,
+				Record: store.Record{Key: store.RecordKey{Kind: roster.KindSchedule, Tenant: "acme", ID: id}, Status: status, Body: []byte(body)},
+			}}}))
+		}
+		for i := range 101 { // more than a page
+			schedule(fmt.Sprint("nightly", i), roster.ActiveSchedule, `{"format":1,"target":"nightly"}`)
+		}
+		schedule("deploy", roster.ActiveSchedule, `{"format":1,"target":"deploy"}`)
+		schedule("served", roster.ActiveSchedule, `{"format":1,"target":"run"}`)
+		schedule("paused", "paused", `{"format":1,"target":"never"}`)
+		schedule("damaged", roster.ActiveSchedule, `{`)
+		want(r, "with schedules", unserved(r.Client, "ours"), "actions/deploy activities/print turns/dead turns/nobodys actions/nightly")
+		rows, err = r.Unserved(r.Context())
+		r.must(err)
+		got := map[string]string{}
+		for _, row := range rows {
+			got[row.Route] = fmt.Sprint(row.Pending, " messages, ", row.Schedules, " schedules")
+		}
+		want(r, "of schedules alone", got["nightly"], "0 messages, 101 schedules")
+		want(r, "of both", got["deploy"], "1 messages, 1 schedules")
+		want(r, "of activities", got["print"], "1 messages, 0 schedules")
 	})
 }
 

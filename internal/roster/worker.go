@@ -13,6 +13,13 @@ const Kind = "worker"
 // QueueActions is the queue of actions. The route of its messages is the name of a target.
 const QueueActions = "actions"
 
+// KindSchedule is the kind of the records of schedules, and ActiveSchedule the status of those
+// that make actions.
+const (
+	KindSchedule   = "schedule"
+	ActiveSchedule = "active"
+)
+
 // Worker is a process, or a part of one, that serves orchestrations and activities, or targets
 // of actions.
 type Worker struct {

@@ -46,13 +46,14 @@ type WorkerList struct {
 	Workers []Worker `json:"workers"`
 }
 
-// Unserved is what waits for a worker that serves it.
+// Unserved is a route that has messages or schedules, and that no live worker serves.
 type Unserved struct {
-	Route    string    `json:"route" doc:"Of an orchestration, name or name@version, or the name of an activity or of a target of actions."`
-	Activity bool      `json:"activity,omitempty" doc:"It is an activity."`
-	Target   bool      `json:"target,omitempty" doc:"It is a target of actions."`
-	Pending  int       `json:"pending" doc:"How many messages wait."`
-	Oldest   time.Time `json:"oldest,omitzero" doc:"When the oldest of them became, or becomes, visible."`
+	Route     string    `json:"route" doc:"Of an orchestration, name or name@version, or the name of an activity or of a target of actions."`
+	Activity  bool      `json:"activity,omitempty" doc:"It is an activity."`
+	Target    bool      `json:"target,omitempty" doc:"It is a target of actions."`
+	Pending   int       `json:"pending" doc:"How many messages wait."`
+	Oldest    time.Time `json:"oldest,omitzero" doc:"When the oldest of them became, or becomes, visible."`
+	Schedules int       `json:"schedules,omitempty" doc:"How many active schedules make actions for the target."`
 }
 
 // UnservedList is all that waits for a worker that serves it.

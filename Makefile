@@ -38,8 +38,7 @@ test: compiler servers ## run all tests, with the race detector
 	$(RACE) -timeout $(TEST_TIMEOUT) $(RACED)
 	$(RACE) -timeout $(TEST_TIMEOUT) -skip '$(PEBBLE_UNRACED)' $(PEBBLE)
 	go test -timeout $(TEST_TIMEOUT) $(UNRACED) $(PEBBLE)
-	@$(MAKE) --no-print-directory test-backends BACKENDS="pebble sqlite postgres" ON_BACKENDS="$(SOME_ON_BACKENDS)" SKIP="$(IN_MEMORY_ONLY)"
-	@$(MAKE) --no-print-directory test-backends BACKENDS=redis ON_BACKENDS="./bus/outbox ./action/hook"
+	@$(MAKE) --no-print-directory test-backends ON_BACKENDS="$(SOME_ON_BACKENDS)" SKIP="$(IN_MEMORY_ONLY)"
 
 .PHONY: test-long
 test-long: compiler servers ## run the same tests with much longer random and crash tests
@@ -53,11 +52,11 @@ test-long: compiler servers ## run the same tests with much longer random and cr
 BACKENDS ?= pebble sqlite postgres redis
 ON_BACKENDS ?= . ./internal/engine ./timer ./bus/outbox ./action ./action/hook ./internal/operation
 
-# `make test` runs some packages on the backends, and leaves tests out there: those that are about very many or very large
-# things, those that do the same again for each call or at random, and those whose hours of
-# virtual time are thousands of calls. `make test-long` runs them all, and on Redis too.
+# `make test` runs some packages on the backends, and leaves tests out there: those of very
+# many or very large things, those that do the same again for each call or at random, and
+# those whose hours of virtual time are thousands of calls. `make test-long` runs them all.
 SOME_ON_BACKENDS := ./internal/engine ./timer ./bus/outbox ./action ./action/hook
-IN_MEMORY_ONLY := Large|Long|Many|Thousand|AtRandom|FanOut|EveryCall|Races|Simulation|Interleaving|Spread|Busy|EndSteps|ShieldedStep|ForEver|OfALaterRelease|InSpiteOfCancel|StepMayTake
+IN_MEMORY_ONLY := Large|Long|Many|Thousand|AtRandom|FanOut|EveryCall|Races|Simulation|Interleaving|Spread|Busy|EndSteps|ShieldedStep|ForEver|OfALaterRelease|InSpiteOfCancel|StepMayTake|QuotasForget
 SKIP ?=
 
 .PHONY: test-backends

@@ -35,7 +35,10 @@
 //
 // [Open] opens a store and serves what the configuration names until it is closed. An
 // [Engine] is a [Client] too, and a client starts instances, talks to them, and reads
-// what is true of them:
+// their state. The backend of the store is imported for its registration, as database
+// drivers are:
+//
+//	import _ "github.com/abidehq/abide/store/pebblestore" // the embedded store
 //
 //	engine, err := abide.Open(ctx, abide.Config{Serve: abide.Serve(Order, Charge)})
 //	…

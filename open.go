@@ -17,19 +17,19 @@ import (
 	"github.com/abidehq/abide/internal/engine"
 	"github.com/abidehq/abide/internal/replay"
 	"github.com/abidehq/abide/store"
-
-	_ "github.com/abidehq/abide/store/memstore"    // memory: URLs
-	_ "github.com/abidehq/abide/store/pebblestore" // pebble: URLs, the embedded default
 )
 
-// DefaultStore is where state is kept if a configuration does not say: in the folder
-// abide-data of the working directory.
+// DefaultStore is the store of a configuration that names none: the embedded store, in the
+// folder abide-data of the working directory. The program has to import its package:
+//
+//	import _ "github.com/abidehq/abide/store/pebblestore"
 const DefaultStore = "pebble://./abide-data"
 
 // Config says what an engine serves, and how. The zero value of each field is a good
 // choice.
 type Config struct {
-	// Store is the URL of the store. Empty means [DefaultStore].
+	// Store is the URL of the store. Empty means [DefaultStore]. The package of the backend
+	// must be imported, as database drivers are: package abide links none.
 	Store string
 
 	// Serve is what this process runs: see [Serve]. An engine that serves nothing is a

@@ -10,6 +10,18 @@ import (
 	"sync"
 )
 
+// backends are the packages of this module that register a scheme, for the error that a
+// program gets which does not import them.
+var backends = map[string]string{
+	"memory":     "github.com/abidehq/abide/store/memstore",
+	"pebble":     "github.com/abidehq/abide/store/pebblestore",
+	"postgres":   "github.com/abidehq/abide/store/pgstore",
+	"postgresql": "github.com/abidehq/abide/store/pgstore",
+	"redis":      "github.com/abidehq/abide/store/redisstore",
+	"rediss":     "github.com/abidehq/abide/store/redisstore",
+	"sqlite":     "github.com/abidehq/abide/store/sqlitestore",
+}
+
 // Opener opens the store that a URL names. It gets the options that it declared
 // and no others.
 type Opener func(ctx context.Context, u *url.URL) (Store, error)
@@ -63,6 +75,9 @@ func Open(ctx context.Context, rawURL string) (Store, error) {
 	schemes.RLock()
 	scheme, ok := schemes.byName[u.Scheme]
 	schemes.RUnlock()
+	if path := backends[u.Scheme]; !ok && path != "" {
+		return nil, invalid("open", "the backend of %q is not part of this program; add to its imports: _ %q", shown, path)
+	}
 	if !ok {
 		return nil, invalid("open", "unknown scheme %q in %q; known are: %s (is the backend's package imported?)", u.Scheme, shown, names())
 	}

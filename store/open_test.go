@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/url"
+	"os"
 	"strings"
 	"testing"
 
@@ -81,6 +82,26 @@ func TestOpenSaysWhatIsWrongAndWhatIsAllowed(t *testing.T) {
 			}
 			wantText(t, err, tc.want...)
 		})
+	}
+}
+
+func TestOpenNamesTheImportOfABackendThatIsNotLinked(t *testing.T) {
+	t.Parallel()
+	for scheme, backend := range map[string]string{
+		"memory": "memstore", "pebble": "pebblestore", "sqlite": "sqlitestore", "redis": "redisstore", "rediss": "redisstore",
+		"postgres": "pgstore", "postgresql": "pgstore",
+	} {
+		if _, err := os.Stat(backend); err != nil {
+			t.Error(err)
+		}
+		_, err := store.Open(t.Context(), scheme+"://user:hunter2@host/x")
+		if !errors.Is(err, store.ErrInvalid) {
+			t.Fatalf("Open of %s: %v, want ErrInvalid", scheme, err)
+		}
+		wantText(t, err, `_ "github.com/abidehq/abide/store/`+backend+`"`)
+		if strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("the error shows the password: %v", err)
+		}
 	}
 }
 

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/abidehq/abide"
+
+	_ "github.com/abidehq/abide/store/pebblestore" // the embedded store
 )
 
 // Report is what an employee hands in.

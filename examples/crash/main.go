@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/abidehq/abide"
+
+	_ "github.com/abidehq/abide/store/pebblestore" // the embedded store
 )
 
 var Tea = abide.NewOrchestration("tea", func(ctx abide.Context, guest string) (string, error) {

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/abidehq/abide"
+
+	_ "github.com/abidehq/abide/store/pebblestore" // the embedded store
 )
 
 // Question is what all shops are asked.

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/abidehq/abide"
+
+	_ "github.com/abidehq/abide/store/pebblestore" // the embedded store
 )
 
 // Schedule is when reports are due, and how many were sent.

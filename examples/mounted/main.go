@@ -18,6 +18,8 @@ import (
 
 	"github.com/abidehq/abide"
 	"github.com/abidehq/abide/server"
+
+	_ "github.com/abidehq/abide/store/pebblestore" // the embedded store
 )
 
 // Order waits for the event paid, for two weeks at most, and ships.

@@ -9,6 +9,8 @@ import (
 
 	"github.com/abidehq/abide"
 	"github.com/abidehq/abide/remote"
+
+	_ "github.com/abidehq/abide/store/memstore"
 )
 
 // The shop's own routes, Abide's page and its API are in one process; another one uses the

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/abidehq/abide"
+
+	_ "github.com/abidehq/abide/store/pebblestore" // the embedded store
 )
 
 // Order is what a customer asks for.

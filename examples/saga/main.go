@@ -11,6 +11,8 @@ import (
 	"slices"
 
 	"github.com/abidehq/abide"
+
+	_ "github.com/abidehq/abide/store/pebblestore" // the embedded store
 )
 
 var (

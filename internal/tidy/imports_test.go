@@ -92,12 +92,12 @@ var layers = []layer{
 	{path: "internal/registry", imports: []string{"internal/engine", "internal/history"}},
 	{
 		path:    ".",
-		imports: []string{"internal/base", "internal/engine", "internal/history", "internal/registry", "internal/replay", "store/..."},
-		tests:   []string{"abidetest", "internal/testenv", "internal/teststore"},
+		imports: []string{"internal/base", "internal/engine", "internal/history", "internal/registry", "internal/replay", "store"},
+		tests:   []string{"abidetest", "internal/testenv", "internal/teststore", "store/..."},
 	},
 	{
 		path:    "abidetest",
-		imports: []string{".", "internal/base", "internal/engine", "internal/history", "internal/registry", "internal/replay", "store/..."},
+		imports: []string{".", "internal/base", "internal/engine", "internal/history", "internal/registry", "internal/replay", "store", "store/memstore"},
 	},
 
 	{path: "action/tick", imports: []string{"internal/base"}},

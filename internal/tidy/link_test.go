@@ -1,0 +1,70 @@
+package tidy
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// storeless are the packages that link no store and no driver: programs that talk to a server
+// or use one backend do not pay for the others.
+var storeless = []string{".", "abidetest/...", "action", "remote", "server/api", "store", "timer"}
+
+// drivers are parts of import paths of backends and of what they are built on.
+var drivers = []string{
+	"cockroachdb/", "jackc/pgx", "modernc.org/sqlite", "zombiezen.com/go/sqlite", "redis/rueidis", "getsentry/",
+	"abide/store/pebblestore", "abide/store/pgstore", "abide/store/redisstore", "abide/store/sqlitestore",
+}
+
+func TestPackagesThatLinkNoStore(t *testing.T) {
+	t.Parallel()
+	for _, pkg := range storeless {
+		for path := range strings.Lines(goCommand(t, "list", "-deps", "./"+pkg)) {
+			for _, driver := range drivers {
+				if strings.Contains(path, driver) {
+					t.Errorf("package %s links %s", pkg, strings.TrimSpace(path))
+				}
+			}
+		}
+	}
+	if deps := goCommand(t, "list", "-deps", "./store/pebblestore"); !strings.Contains(deps, drivers[0]) {
+		t.Errorf("%s is not a part of the embedded store: the list of drivers is out of date", drivers[0])
+	}
+}
+
+// maxRemoteBytes is the size up to which a stripped program may grow that only talks to a server.
+const maxRemoteBytes = 9_000_000
+
+func TestAClientOfAServerIsSmall(t *testing.T) {
+	t.Parallel()
+	const program = "package main\n\nimport \"" + module + "/remote\"\n\nfunc main() { _, err := remote.New(\"http://127.0.0.1:7171\"); println(err) }\n"
+	source := filepath.Join(t.TempDir(), "main.go")
+	if err := os.WriteFile(source, []byte(program), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	binary := filepath.Join(t.TempDir(), "client")
+	goCommand(t, "build", "-trimpath", "-ldflags", "-s -w", "-o", binary, source)
+	info, err := os.Stat(binary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Size() > maxRemoteBytes {
+		t.Errorf("a program that calls remote.New has %d bytes, at most %d are allowed", info.Size(), maxRemoteBytes)
+	}
+}
+
+// goCommand runs the go command in the root of the module and returns what it prints.
+func goCommand(t *testing.T, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", args...)
+	cmd.Dir = root(t)
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, stderr.String())
+	}
+	return string(out)
+}

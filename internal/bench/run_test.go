@@ -9,6 +9,8 @@ import (
 
 	"github.com/abidehq/abide/store"
 	"github.com/abidehq/abide/store/memstore"
+
+	_ "github.com/abidehq/abide/store/pebblestore"
 )
 
 // mustRun runs the benchmark and checks that no figure is reported twice.
@@ -202,9 +204,9 @@ func TestClaimWorkload(t *testing.T) {
 	o := small(url)
 	mustRun(t, o) // leaves instances that are due
 
-	o.Workload, o.Pending, o.Commits, o.Consumed = WorkloadClaim, 300, 20, 500
+	o.Workload, o.Pending, o.Commits, o.Consumed = WorkloadClaim, 300, 2000, 500
 	report := mustRun(t, o)
-	want(t, report, map[string]any{"workload": "claim", "claims": int64(20), "consumed": int64(500), "pending": int64(300)})
+	want(t, report, map[string]any{"workload": "claim", "claims": int64(2000), "consumed": int64(500), "pending": int64(300)})
 	has(t, report, "claim_p50_us_before", "claim_p99_us_before", "claim_p50_us", "claim_p99_us", "duration_s")
 	for _, name := range []string{"commits_per_s", "claim_misses"} {
 		if value, ok := report.Value(name); ok {

@@ -145,7 +145,7 @@ func (e *HistoryEvent) String() string {
 }
 
 func (c *client) History(ctx context.Context, ref Ref, execution int) (History, error) {
-	info, events, err := c.c.History(ctx, refOf(ref), int32(min(max(execution, math.MinInt32), math.MaxInt32)))
+	info, events, err := c.c.History(ctx, refOf(ref), clamp(execution))
 	if err != nil {
 		return History{}, err
 	}

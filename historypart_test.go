@@ -51,6 +51,9 @@ func TestHistoryPartsMakeTheWhole(t *testing.T) {
 				same(s, fmt.Sprintf("execution %d in parts of %d", execution, size), text(got), text(want.Events))
 			}
 			n := len(want.Events)
+			length, err := s.HistoryLength(s.Context(), i.Ref(), execution)
+			s.check(err)
+			same(s, "length", length, n)
 			part, more, err := s.HistoryPart(s.Context(), i.Ref(), execution, n, 1<<20)
 			s.check(err)
 			same(s, "after the last one", fmt.Sprint(len(part.Events), more), "0 false")
@@ -61,6 +64,41 @@ func TestHistoryPartsMakeTheWhole(t *testing.T) {
 		refuses(s.T, err, abide.ErrNotFound, "execution 3")
 		_, _, err = s.HistoryPart(s.Context(), abide.Ref{ID: "nobody"}, 0, 0, 1)
 		refuses(s.T, err, abide.ErrNotFound, "nobody")
+	})
+}
+
+// TestWaitsAmongTheNewestEvents: of all events they are those of Waits, and of the newest ones
+// those that these asked for.
+func TestWaitsAmongTheNewestEvents(t *testing.T) {
+	flow := abide.NewOrchestration("flow", func(ctx abide.Context, _ abide.None) (abide.None, error) {
+		abide.NewTimer(ctx, 10*time.Hour, abide.Named("first"))
+		if err := abide.Sleep(ctx, time.Minute); err != nil {
+			return abide.None{}, err
+		}
+		return abide.None{}, abide.Sleep(ctx, 20*time.Hour, abide.Named("second"))
+	})
+	onStage(t, abide.Serve(flow), func(s *stage) {
+		i, err := flow.Start(s.Context(), s.Engine, abide.None{}, abide.ID("i"))
+		s.check(err)
+		s.wait(time.Hour)
+		h, err := i.History(s.Context())
+		s.check(err)
+		names := func(waits []abide.Waiting, err error) string {
+			s.check(err)
+			var list []string
+			for _, w := range waits {
+				list = append(list, w.Name)
+			}
+			return fmt.Sprint(list)
+		}
+		same(s, "all", names(s.Waits(s.Context(), i.Ref())), "[first second]")
+		for _, r := range []abide.HistoryReader{s.Engine, abide.HistoryReaderOf(struct{ abide.Client }{s.Engine})} {
+			same(s, "among all", names(r.WaitsAmong(s.Context(), i.Ref(), h.Events)), "[first second]")
+			n, err := r.HistoryLength(s.Context(), i.Ref(), 0)
+			s.check(err)
+			same(s, "length", n, len(h.Events))
+		}
+		same(s, "among the newest", names(s.WaitsAmong(s.Context(), i.Ref(), h.Events[len(h.Events)-3:])), "[second]")
 	})
 }
 

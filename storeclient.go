@@ -121,9 +121,10 @@ func (c *client) Fork(ctx context.Context, from Ref, event int, id string) (Ref,
 
 func (c *client) Waits(ctx context.Context, ref Ref) ([]Waiting, error) {
 	open, err := c.c.Waits(ctx, refOf(ref))
-	if err != nil {
-		return nil, err
-	}
+	return waitsFrom(open), err
+}
+
+func waitsFrom(open []engine.Wait) []Waiting {
 	waits := make([]Waiting, len(open))
 	for i, w := range open {
 		waits[i] = Waiting{
@@ -131,7 +132,7 @@ func (c *client) Waits(ctx context.Context, ref Ref) ([]Waiting, error) {
 			Attempt: w.Attempt, Err: errorOf(w.Last),
 		}
 	}
-	return waits, nil
+	return waits
 }
 
 func (c *client) MoveTimer(ctx context.Context, ref Ref, timer string, at time.Time) error {

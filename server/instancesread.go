@@ -257,26 +257,6 @@ func (s *Server) getResult(ctx context.Context, in *struct {
 // historyBytes is about how much of a history there is on a page.
 const historyBytes = 4 << 20
 
-// partReader is a client that can read a part of a history without reading all of it.
-type partReader interface {
-	HistoryPart(ctx context.Context, ref abide.Ref, execution, after, bytes int) (part abide.History, more bool, err error)
-}
-
-// historyPart returns events of a history that come after one.
-func (s *Server) historyPart(ctx context.Context, ref abide.Ref, execution, after, bytes int) (abide.History, bool, error) {
-	if r, ok := s.cfg.Engine.(partReader); ok {
-		return r.HistoryPart(ctx, ref, execution, after, bytes)
-	}
-	h, err := s.cfg.Engine.History(ctx, ref, execution)
-	if err == nil && after > len(h.Events) {
-		err = fmt.Errorf("execution %d of %v has no event %d: %w", h.Execution, ref, after, abide.ErrNotFound)
-	}
-	if err == nil {
-		h.Events = h.Events[after:]
-	}
-	return h, false, err
-}
-
 func (s *Server) getHistory(ctx context.Context, in *struct {
 	Tenant    string `path:"tenant"`
 	ID        string `path:"id"`
@@ -291,7 +271,7 @@ func (s *Server) getHistory(ctx context.Context, in *struct {
 		}
 		execution, after = at.execution, at.event
 	}
-	part, more, err := s.historyPart(ctx, ref(in.Tenant, in.ID), execution, after, historyBytes)
+	part, more, err := s.histories.HistoryPart(ctx, ref(in.Tenant, in.ID), execution, after, historyBytes)
 	if err != nil {
 		return nil, s.problem(err)
 	}

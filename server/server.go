@@ -84,19 +84,20 @@ type Config struct {
 
 // Server is Abide over HTTP.
 type Server struct {
-	cfg      Config
-	log      *slog.Logger
-	clock    base.Clock
-	mux      *http.ServeMux
-	api      huma.API
-	page     http.Handler // nil if there is none
-	handler  http.Handler // all of it, from the outside in
-	live     *live        // streams, and requests that wait
-	meters   *meters
-	draining atomic.Bool
-	pings    pings              // of the store, by /readyz
-	refusals *ratelimit.Buckets // entries of the audit log about requests that were refused
-	keys     *ratelimit.Buckets // idempotency keys, by caller
+	cfg       Config
+	histories abide.HistoryReader // of cfg.Engine
+	log       *slog.Logger
+	clock     base.Clock
+	mux       *http.ServeMux
+	api       huma.API
+	page      http.Handler // nil if there is none
+	handler   http.Handler // all of it, from the outside in
+	live      *live        // streams, and requests that wait
+	meters    *meters
+	draining  atomic.Bool
+	pings     pings              // of the store, by /readyz
+	refusals  *ratelimit.Buckets // entries of the audit log about requests that were refused
+	keys      *ratelimit.Buckets // idempotency keys, by caller
 }
 
 var _ http.Handler = (*Server)(nil)
@@ -132,7 +133,7 @@ func New(cfg Config) (*Server, error) {
 			return nil, fmt.Errorf("server: %w", err)
 		}
 	}
-	s := &Server{cfg: cfg, log: cfg.Logger, clock: cfg.Clock, mux: http.NewServeMux(), live: newLive()}
+	s := &Server{cfg: cfg, log: cfg.Logger, clock: cfg.Clock, mux: http.NewServeMux(), live: newLive(), histories: abide.HistoryReaderOf(cfg.Engine)}
 	s.refusals, s.keys = ratelimit.New(cfg.Clock), ratelimit.New(cfg.Clock)
 	var provider metric.MeterProvider // the global one
 	if cfg.Telemetry != nil {

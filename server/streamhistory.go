@@ -118,14 +118,14 @@ func (f *follower) catchUp(ctx context.Context, info *abide.Info, st *stream) er
 		if f.at.execution > info.Execution || f.at.execution < info.Execution-1 { // it is not kept
 			f.at, f.missed = position{max(info.Execution-1, 1), 0}, true
 		}
-		part, more, err := f.s.historyPart(ctx, f.ref, f.at.execution, f.at.event, followBytes)
+		part, more, err := f.s.histories.HistoryPart(ctx, f.ref, f.at.execution, f.at.event, followBytes)
 		if errors.Is(err, abide.ErrNotFound) {
 			// Either it is gone, or the history is another one.
 			if *info, err = f.s.cfg.Engine.Get(ctx, f.ref); err != nil {
 				return err
 			}
 			f.at, f.missed, f.started = position{info.Execution, 0}, true, info.StartedAt
-			if part, more, err = f.s.historyPart(ctx, f.ref, f.at.execution, 0, followBytes); errors.Is(err, abide.ErrNotFound) {
+			if part, more, err = f.s.histories.HistoryPart(ctx, f.ref, f.at.execution, 0, followBytes); errors.Is(err, abide.ErrNotFound) {
 				return nil // and once more another one: the next look will tell
 			}
 		}

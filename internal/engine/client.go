@@ -295,14 +295,9 @@ func (c *Client) History(ctx context.Context, ref Ref, execution int32) (Info, [
 	if err != nil {
 		return Info{}, nil, err
 	}
-	from, to := info.offset, -1
-	switch {
-	case execution == 0 || execution == info.Execution:
-	case execution == info.Execution-1 && info.offset > 0:
-		from, to = info.kept, info.offset
-	default:
-		return info, nil, fmt.Errorf("abide: history: %v is at execution %d, and keeps the history of that and the one before, not of %d: %w",
-			ref, info.Execution, execution, ErrNotFound)
+	from, to, err := info.span(execution)
+	if err != nil {
+		return info, nil, err
 	}
 	var events []history.Event
 	for entry, err := range store.Entries(ctx, c.store, ref.key(), from) {

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"math"
 
 	"github.com/abidehq/abide/internal/history"
 )
@@ -15,14 +16,8 @@ func (c *Client) HistoryPart(ctx context.Context, ref Ref, execution, after int3
 	if info, err = c.Get(ctx, ref); err != nil {
 		return info, nil, false, err
 	}
-	first, end := info.offset, -1
-	switch {
-	case execution == 0 || execution == info.Execution:
-	case execution == info.Execution-1 && info.offset > 0:
-		first, end = info.kept, info.offset
-	default:
-		err = fmt.Errorf("abide: history: %v is at execution %d, and keeps the history of that and the one before, not of %d: %w",
-			ref, info.Execution, execution, ErrNotFound)
+	first, end, err := info.span(execution)
+	if err != nil {
 		return info, nil, false, err
 	}
 	next := first + int(max(after, 0))
@@ -58,5 +53,41 @@ func (c *Client) HistoryPart(ctx context.Context, ref Ref, execution, after int3
 		if next >= length || len(page.Entries) == 0 {
 			return info, part, false, nil
 		}
+	}
+}
+
+// HistoryLength returns the number of events of an execution without reading them. The
+// execution before the latest one costs no read of the log, as the record bounds it.
+func (c *Client) HistoryLength(ctx context.Context, ref Ref, execution int32) (int, error) {
+	info, err := c.Get(ctx, ref)
+	if err != nil {
+		return 0, err
+	}
+	first, end, err := info.span(execution)
+	if err != nil {
+		return 0, err
+	}
+	if end < 0 {
+		page, err := c.store.ReadLog(ctx, ref.key(), math.MaxInt32) // no entries, only the length
+		if err != nil {
+			return 0, wrap("history", err)
+		}
+		end = page.Length
+	}
+	return max(end-first, 0), nil
+}
+
+// span returns the index in the log of the first event of an execution and, for the one
+// before the latest, the index after its last event; -1 for the latest, which ends with
+// the log. Execution 0 is the latest. Older executions are not kept: [ErrNotFound].
+func (i *Info) span(execution int32) (first, end int, err error) {
+	switch {
+	case execution == 0 || execution == i.Execution:
+		return i.offset, -1, nil
+	case execution == i.Execution-1 && i.offset > 0:
+		return i.kept, i.offset, nil
+	default:
+		return 0, 0, fmt.Errorf("abide: history: %v is at execution %d, and keeps the history of that and the one before, not of %d: %w",
+			i.Ref, i.Execution, execution, ErrNotFound)
 	}
 }

@@ -35,6 +35,22 @@ func (c *Client) Waits(ctx context.Context, ref Ref) ([]Wait, error) {
 	if err != nil {
 		return nil, err
 	}
+	return c.waitsAmong(ctx, &info, events)
+}
+
+// WaitsAmong returns what the latest execution of an instance asked for in events and has
+// not got an answer to in events. It reads the record and the tasks of activities, and not
+// the log: the caller has read the events, which are consecutive and end with the last one
+// of the history.
+func (c *Client) WaitsAmong(ctx context.Context, ref Ref, events []history.Event) ([]Wait, error) {
+	info, err := c.Get(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	return c.waitsAmong(ctx, &info, events)
+}
+
+func (c *Client) waitsAmong(ctx context.Context, info *Info, events []history.Event) ([]Wait, error) {
 	var book ledger
 	for i := range events {
 		book.note(&events[i])
@@ -46,7 +62,7 @@ func (c *Client) Waits(ctx context.Context, ref Ref) ([]Wait, error) {
 	for _, e := range book.inOrder() {
 		w := Wait{Event: e.ID, Kind: e.Kind, Name: e.Name, Child: e.Target, At: e.At}
 		if e.Kind == history.ActivityScheduled && len(waits) < maxWaits {
-			if err := c.lookUp(ctx, &info, &w); err != nil {
+			if err := c.lookUp(ctx, info, &w); err != nil {
 				return nil, err
 			}
 		}

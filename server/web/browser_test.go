@@ -94,6 +94,8 @@ func TestPagesInABrowser(t *testing.T) {
 		"schedules": "/schedules", "schedule": "/schedules/default/billing-daily", "schedule-new": "/schedules/new", "preview": "/schedules/preview?cron=30+2+*+*+*&zone=Europe%2FBerlin",
 		"sinks": "/sinks", "quarantine": "/quarantine", "quarantined": quarantined, "workers": "/workers", "operations": "/operations",
 	}
+	w.startLong(2000, 40)
+	pages["long"], pages["long-older"] = longPage, longPage+"?events=1500"
 	browser := newBrowser(t)
 	for _, l := range looks {
 		t.Run(l.String(), func(t *testing.T) {

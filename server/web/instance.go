@@ -2,13 +2,11 @@ package web
 
 import (
 	"encoding/json"
-	"net/http"
 	"slices"
 	"strconv"
 	"time"
 
 	"github.com/abidehq/abide"
-	"github.com/abidehq/abide/server/auth"
 )
 
 // instanceData is what the page of one instance shows.
@@ -17,8 +15,10 @@ type instanceData struct {
 	Path       string // of the page, without the prefix
 	Verbs      []verbLink
 	Waits      []abide.Waiting
-	Quiet      bool // it waits, and history does not say for what
+	Quiet      bool   // it waits, and history does not say for what
+	WaitsOf    string // the events in which the waits were asked for, unless these are all
 	Timeline   timeline
+	Part       string // the events that the timeline and the children are of, unless these are all
 	Events     []eventRow
 	EventPages pager
 	Execution  int   // whose history is shown
@@ -46,6 +46,7 @@ type child struct {
 type pager struct {
 	Words        string
 	Newer, Older string
+	Newest       string
 }
 
 // verbLink leads to a form.
@@ -77,17 +78,17 @@ func (s *site) instance(r *request) (view, error) {
 	for n := max(1, info.Execution-1); n <= info.Execution; n++ {
 		d.Executions = append(d.Executions, n)
 	}
-	h, err := s.cfg.Engine.History(r.ctx(), ref, d.Execution)
+	last, _ := strconv.Atoi(r.value("events")) // 0 is the newest
+	shown, err := s.window(r.ctx(), &info, d.Execution, max(0, last))
 	if err != nil {
 		return view{}, err
 	}
 	if d.Execution == info.Execution && !info.Status.Ended() {
-		if d.Waits, err = s.cfg.Engine.Waits(r.ctx(), ref); err != nil {
+		if err := s.waits(r, &d, shown); err != nil {
 			return view{}, err
 		}
-		d.Quiet = len(d.Waits) == 0 && info.Status == abide.Running
 	}
-	s.tell(r, &d, &h)
+	s.tell(r, &d, shown)
 	// A turn that changes nothing but history is not told of, so that it is looked for as
 	// long as there may be one.
 	kinds := liveInstances
@@ -100,26 +101,43 @@ func (s *site) instance(r *request) (view, error) {
 	}, nil
 }
 
-// tell fills in what history says.
-func (s *site) tell(r *request, d *instanceData, h *abide.History) {
+// waits fills in what the instance waits for, as far as its newest events say.
+func (s *site) waits(r *request, d *instanceData, shown *window) error {
+	newest := shown
+	if shown.last() < shown.total {
+		var err error
+		if newest, err = s.window(r.ctx(), &d.Info, d.Execution, 0); err != nil {
+			return err
+		}
+	}
+	if !newest.whole() {
+		d.WaitsOf = newest.words()
+	}
+	var err error
+	d.Waits, err = s.histories.WaitsAmong(r.ctx(), d.Info.Ref, newest.part.Events)
+	d.Quiet = len(d.Waits) == 0 && d.Info.Status == abide.Running
+	return err
+}
+
+// tell fills in what a part of the history says.
+func (s *site) tell(r *request, d *instanceData, w *window) {
 	end := r.now()
 	if !d.Info.EndedAt.IsZero() {
 		end = d.Info.EndedAt
 	}
-	d.Timeline = newTimeline(s, d.Info, h, d.Waits, end)
-	told := narrate(h)
-	d.Events, d.EventPages = s.eventPage(r, d, told)
-	for i := range h.Events {
-		e := &h.Events[i]
-		switch e.Kind {
-		case "ExecutionStarted":
-			d.Input = e.Data
-		case "ChildStarted", "DetachedStarted":
-			if len(d.Children) < maxChildren {
-				d.Children = append(d.Children, child{
-					Ref: abide.Ref{Tenant: d.Info.Ref.Tenant, ID: e.Target}, Orchestration: e.Name, State: told.state(e.ID),
-				})
-			}
+	if !w.whole() {
+		d.Part = w.words()
+	}
+	d.Timeline = newTimeline(s, d.Info, w, d.Waits, end)
+	told := narrate(w)
+	d.Events, d.EventPages = s.eventPage(r, d, w, told)
+	d.Input = w.input()
+	for i := range w.part.Events {
+		e := &w.part.Events[i]
+		if (e.Kind == "ChildStarted" || e.Kind == "DetachedStarted") && len(d.Children) < maxChildren {
+			d.Children = append(d.Children, child{
+				Ref: abide.Ref{Tenant: d.Info.Ref.Tenant, ID: e.Target}, Orchestration: e.Name, State: told.state(e.ID),
+			})
 		}
 	}
 	for name, data := range d.Info.Values {
@@ -135,36 +153,36 @@ func (s *site) tell(r *request, d *instanceData, h *abide.History) {
 // maxChildren is how many children a page lists.
 const maxChildren = 200
 
-// eventsShown is how many events a page shows.
+// eventsShown is how many events a page lists.
 const eventsShown = 200
 
-// eventPage returns the part of the events to show: the last ones, unless the address says
-// which.
-func (s *site) eventPage(r *request, d *instanceData, told *narration) ([]eventRow, pager) {
-	total := len(told.rows)
-	last := total
-	if n, err := strconv.Atoi(r.value("events")); err == nil && n > 0 && n < total {
-		last = n
-	}
-	first := max(0, last-eventsShown)
+// eventPage returns the events to list, the last ones of the window, and the links to those
+// before and after them.
+func (s *site) eventPage(r *request, d *instanceData, w *window, told *narration) ([]eventRow, pager) {
+	shown := told.rows[max(0, len(told.rows)-eventsShown):]
+	first, last := w.last()-len(shown)+1, w.last()
 	var p pager
-	if first > 0 || last < total {
-		p.Words = "Events " + number(first+1) + " to " + number(last) + " of " + number(total)
+	if first > 1 || last < w.total {
+		p.Words = "Events " + number(first) + " to " + number(last) + " of " + number(w.total)
 	}
 	execution := ""
 	if d.Execution != d.Info.Execution {
 		execution = strconv.Itoa(d.Execution)
 	}
 	link := func(to int) string {
-		return s.with(d.Path, "execution", execution, "events", strconv.Itoa(to)) + "#events"
+		events := ""
+		if to < w.total {
+			events = strconv.Itoa(to)
+		}
+		return s.with(d.Path, "execution", execution, "events", events) + "#events"
 	}
-	if first > 0 {
-		p.Older = link(first)
+	if first > 1 {
+		p.Older = link(first - 1)
 	}
-	if last < total {
-		p.Newer = link(min(total, last+eventsShown))
+	if last < w.total {
+		p.Newer = link(min(w.total, last+eventsShown))
+		p.Newest = link(w.total)
 	}
-	shown := told.rows[first:last]
 	// Only the latest execution can be forked, and not where it has ended.
 	if r.can && d.Execution == d.Info.Execution {
 		for i := range shown {
@@ -204,33 +222,6 @@ func (s *site) verbLinks(info abide.Info) []verbLink {
 		list = append(list, link("Suspend", "suspend", false))
 	}
 	return append(list, link("Cancel", "cancel", true), link("Terminate", "terminate", true))
-}
-
-// rawHistory answers with history as JSON, which package abidetest replays.
-func (s *site) rawHistory(w http.ResponseWriter, r *http.Request) {
-	req := s.request(r)
-	ref, err := req.ref()
-	if err == nil && !req.who.Role.Includes(auth.Read) {
-		err = errReadOnly
-	}
-	if err != nil {
-		s.fail(w, r, err)
-		return
-	}
-	execution, _ := strconv.Atoi(req.value("execution")) // 0 is the latest
-	h, err := s.cfg.Engine.History(r.Context(), ref, max(0, execution))
-	if err != nil {
-		s.fail(w, r, err)
-		return
-	}
-	data, err := json.MarshalIndent(h, "", "  ")
-	if err != nil {
-		s.fail(w, r, err)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-store")
-	_, _ = w.Write(append(data, '\n')) // the client may be gone
 }
 
 // instanceVerbs are what can be done to one instance.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -62,6 +63,30 @@ var (
 	nap = abide.NewOrchestration("nap", func(ctx abide.Context, _ abide.None) (abide.None, error) {
 		return abide.None{}, abide.Sleep(ctx, 72*time.Hour, abide.Named("return-window"))
 	})
+	// long has a history of as many steps as its input says, and grows by one with each event.
+	long = abide.NewOrchestration("long", func(ctx abide.Context, in map[string]int) (abide.None, error) {
+		if _, err := parcel.Call(ctx, abide.None{}, abide.ID(abide.Self(ctx).ID+"-parcel")); err != nil {
+			return abide.None{}, err
+		}
+		abide.NewTimer(ctx, time.Hour, abide.Named("window"))
+		for i := 0; ; i++ {
+			if i >= in["steps"] {
+				if _, err := approved.Wait(ctx); err != nil {
+					return abide.None{}, err
+				}
+			}
+			if in["bytes"] > 1000 { // a turn each: a turn is one commit, which has a largest size
+				if err := abide.Sleep(ctx, time.Millisecond); err != nil {
+					return abide.None{}, err
+				}
+			}
+			if _, err := abide.Step(ctx, fmt.Sprint("step-", i), func(context.Context) (string, error) {
+				return strings.Repeat("x", in["bytes"]), nil
+			}); err != nil {
+				return abide.None{}, err
+			}
+		}
+	})
 	broken = abide.NewOrchestration("broken", func(abide.Context, abide.None) (abide.None, error) { panic("a bug") })
 )
 
@@ -105,7 +130,7 @@ func newWorldOn(t *testing.T, st store.Store, change ...func(*web.Config)) *worl
 	quiet := slog.New(slog.DiscardHandler)
 	var err error
 	if w.engine, err = abide.New(st, abide.Config{
-		Serve: abide.Serve(order, parcel, nap, broken, charge), Logger: quiet, Worker: "shop",
+		Serve: abide.Serve(order, parcel, nap, long, broken, charge), Logger: quiet, Worker: "shop",
 	}); err != nil {
 		t.Fatal(err)
 	}

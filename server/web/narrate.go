@@ -26,6 +26,8 @@ type eventRow struct {
 
 // narration is history, told.
 type narration struct {
+	first  int  // the ID of the first event that is told
+	older  bool // newer events are not told
 	rows   []eventRow
 	names  map[int]string // of what was asked for, by the event that did
 	states map[int]string // what became of it
@@ -36,21 +38,24 @@ func (n *narration) state(event int) string {
 	if s := n.states[event]; s != "" {
 		return s
 	}
+	if n.older {
+		return "unknown"
+	}
 	return "running"
 }
 
-// narrate tells history. The time of an event is that of the turn that it belongs to.
-func narrate(h *abide.History) *narration {
-	n := &narration{rows: make([]eventRow, 0, len(h.Events)), names: map[int]string{}, states: map[int]string{}}
-	var at, first time.Time
-	begun := false
+// narrate tells a part of a history. The time of an event is that of the turn that it
+// belongs to; it is not known of events before the first turn that begins in the part.
+func narrate(w *window) *narration {
+	h := &w.part
+	n := &narration{first: w.first(), older: w.last() < w.total, rows: make([]eventRow, 0, len(h.Events)), names: map[int]string{}, states: map[int]string{}}
+	var at time.Time
+	first := w.began()
+	begun := w.first() > 1 // the first turn of a history has the start, and a part has the head apart
 	for i := range h.Events {
 		e := &h.Events[i]
 		if e.Kind == "TurnStarted" {
 			at = e.At
-			if first.IsZero() {
-				first = at
-			}
 		}
 		begun = begun || e.Kind == "ExecutionStarted"
 		row := eventRow{ID: e.ID, Kind: e.Kind, At: at, Began: first, Data: e.Data}
@@ -59,6 +64,18 @@ func narrate(h *abide.History) *narration {
 		n.rows = append(n.rows, row)
 	}
 	return n
+}
+
+// before reports whether an event is older than those that are told, so that its name is
+// not known.
+func (n *narration) before(event int) bool { return event < n.first }
+
+// answered says what became of a child, which follows if it is known.
+func answered(text, name, child, outcome string) string {
+	if child == "" {
+		return spaced(text, name) + " " + outcome
+	}
+	return text + " " + outcome + ":"
 }
 
 func ends(kind string) bool {
@@ -80,8 +97,11 @@ var outcomes = map[string]string{
 // tell puts an event into words.
 func (n *narration) tell(row *eventRow, e *abide.HistoryEvent) {
 	name := e.Name
+	child := ""
 	if e.Ref != 0 {
-		name = n.names[e.Ref]
+		if name, child = n.names[e.Ref], n.names[e.Ref]; name == "" && n.before(e.Ref) {
+			name = "of event " + number(e.Ref)
+		}
 		if state := outcomes[e.Kind]; state != "" {
 			n.states[e.Ref] = state
 		}
@@ -124,11 +144,11 @@ func (n *narration) tell(row *eventRow, e *abide.HistoryEvent) {
 		n.names[e.ID] = e.Target
 		row.Words, row.Child = "Started a child of "+name+":", e.Target
 	case "ChildCompleted":
-		row.Words, row.Child = "Child completed:", name
+		row.Words, row.Child = answered("Child", name, child, "completed"), child
 	case "ChildFailed":
-		row.Words, row.Child = "Child failed:", name
+		row.Words, row.Child = answered("Child", name, child, "failed"), child
 	case "ChildCancelled":
-		row.Words, row.Child = "Asked the child to end:", name
+		row.Words, row.Child = answered("Asked the child", name, child, "to end"), child
 	case "DetachedStarted":
 		row.Words, row.Child = "Started an instance of "+name+" that goes on by itself:", e.Target
 		n.states[e.ID] = "detached"

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"slices"
 	"time"
 
 	"github.com/abidehq/abide"
@@ -11,7 +12,8 @@ import (
 type timeline struct {
 	Rows  []bar
 	Ticks []string // words at equal distances along the axis
-	More  int      // rows that are not shown
+	More  int      // older rows that are not shown
+	Since string   // how long the execution had lasted where the axis begins, if it does not begin with it
 }
 
 // bar is something that took time.
@@ -37,27 +39,35 @@ const (
 	ticks   = 5
 )
 
-// newTimeline draws the history of an execution up to end.
-func newTimeline(s *site, info abide.Info, h *abide.History, waits []abide.Waiting, end time.Time) timeline {
-	bars, from, last := collect(s, info, h)
-	if len(bars) == 0 {
+// newTimeline draws a part of the history of an execution up to end: the newest maxBars rows.
+func newTimeline(s *site, info abide.Info, w *window, waits []abide.Waiting, end time.Time) timeline {
+	h := &w.part
+	bars, order, from, last := collect(s, info, h)
+	if len(order) == 0 {
 		return timeline{}
 	}
-	if last.After(end) || h.Execution != info.Execution {
+	if last.After(end) || h.Execution != info.Execution || w.last() < w.total {
 		end = last
 	}
-	for _, w := range waits {
-		if b := bars[w.Event]; b != nil {
-			b.failed = max(0, w.Attempt-1)
-			if w.Err != nil {
-				b.Words = "attempt " + number(w.Attempt) + " failed: " + w.Err.Error()
+	for _, wait := range waits {
+		if b := bars[wait.Event]; b != nil {
+			b.failed = max(0, wait.Attempt-1)
+			if wait.Err != nil {
+				b.Words = "attempt " + number(wait.Attempt) + " failed: " + wait.Err.Error()
 			}
-			if w.Kind == "TimerCreated" {
-				b.Words = "due " + relative(w.At, s.clock.Now())
+			if wait.Kind == "TimerCreated" {
+				b.Words = "due " + relative(wait.At, s.clock.Now())
 			}
 		}
 	}
-	t := timeline{Ticks: make([]string, ticks)}
+	t := timeline{Ticks: make([]string, ticks), More: max(0, len(order)-maxBars)}
+	if t.More > 0 {
+		order = order[t.More:]
+		from = slices.MinFunc(order, func(a, b *bar) int { return a.start.Compare(b.start) }).start
+	}
+	if began := w.began(); from.After(began) {
+		t.Since = lasting(from.Sub(began))
+	}
 	whole := max(end.Sub(from), time.Millisecond)
 	for i := range t.Ticks {
 		t.Ticks[i] = lasting(whole * time.Duration(i) / (ticks - 1))
@@ -66,14 +76,9 @@ func newTimeline(s *site, info abide.Info, h *abide.History, waits []abide.Waiti
 	place := func(at time.Time) int {
 		return int(min(max(at.Sub(from), 0), whole) * axis / whole)
 	}
-	for i := range h.Events {
-		b := bars[h.Events[i].ID]
-		if b == nil {
-			continue
-		}
-		if len(t.Rows) == maxBars {
-			t.More++
-			continue
+	for _, b := range order {
+		if b.end.IsZero() && w.last() < w.total && b.Kind != "pause" {
+			b.State, b.Words, b.end = "unknown", "no answer among these events", end
 		}
 		if b.end.IsZero() {
 			b.Open, b.end = info.EndedAt.IsZero() && h.Execution == info.Execution, end
@@ -109,9 +114,10 @@ func (b *bar) describe() {
 	}
 }
 
-// collect returns a bar for each event that began something, when the first turn began and
-// when the last one did.
-func collect(s *site, info abide.Info, h *abide.History) (bars map[int]*bar, from, at time.Time) {
+// collect returns a bar for each event that began something, by its ID and in order, when
+// the first turn of the part began and when the last one did. Events before the first turn
+// have no known time and no bar.
+func collect(s *site, info abide.Info, h *abide.History) (bars map[int]*bar, order []*bar, from, at time.Time) {
 	bars = map[int]*bar{}
 	var before time.Time // when the turn before was
 	var pause *bar
@@ -120,7 +126,11 @@ func collect(s *site, info abide.Info, h *abide.History) (bars map[int]*bar, fro
 		begin := func(kind, label string) *bar {
 			b := &bar{Kind: kind, Label: label, State: "running", start: at}
 			bars[e.ID] = b
+			order = append(order, b)
 			return b
+		}
+		if from.IsZero() && e.Kind != "TurnStarted" {
+			continue
 		}
 		switch e.Kind {
 		case "TurnStarted":
@@ -164,5 +174,5 @@ func collect(s *site, info abide.Info, h *abide.History) (bars map[int]*bar, fro
 			}
 		}
 	}
-	return bars, from, at
+	return bars, order, from, at
 }

@@ -69,6 +69,8 @@ type site struct {
 	pages     map[string]*template.Template
 	assets    map[string]asset
 	hub       *hub
+	histories abide.HistoryReader // of cfg.Engine
+	windows   windows
 	storeName string
 	sections  []section
 }
@@ -89,7 +91,7 @@ func New(cfg Config) (http.Handler, error) {
 	if cfg.Prefix != "" && (!strings.HasPrefix(cfg.Prefix, "/") || strings.HasSuffix(cfg.Prefix, "/")) {
 		return nil, fmt.Errorf("web: prefix %q: it begins with a slash and does not end with one", cfg.Prefix)
 	}
-	s := &site{cfg: cfg, log: cfg.Logger, clock: cfg.Clock, mux: http.NewServeMux(), storeName: nameOf(cfg.Store)}
+	s := &site{cfg: cfg, log: cfg.Logger, clock: cfg.Clock, mux: http.NewServeMux(), storeName: nameOf(cfg.Store), histories: abide.HistoryReaderOf(cfg.Engine)}
 	if s.log == nil {
 		s.log = slog.Default()
 	}

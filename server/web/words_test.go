@@ -141,6 +141,9 @@ func at(events ...abide.HistoryEvent) *abide.History {
 	return h
 }
 
+// whole returns a window of all of a history.
+func whole(h *abide.History) *window { return &window{part: *h, total: len(h.Events)} }
+
 func turn(after time.Duration) abide.HistoryEvent {
 	return abide.HistoryEvent{Kind: "TurnStarted", At: noon.Add(after)}
 }
@@ -161,7 +164,7 @@ func TestTimeline(t *testing.T) {
 		abide.HistoryEvent{Kind: "StepCompleted", Name: "price"},
 	)
 	waits := []abide.Waiting{{Event: 4, Kind: "TimerCreated", At: noon.Add(200 * time.Second)}, {Event: 7, Kind: "ChildStarted"}}
-	tl := newTimeline(s, abide.Info{Execution: 1}, h, waits, noon.Add(100*time.Second))
+	tl := newTimeline(s, abide.Info{Execution: 1}, whole(h), waits, noon.Add(100*time.Second))
 	var got []string
 	for _, b := range tl.Rows {
 		got = append(got, fmt.Sprintf("%s %s %s %d+%d open=%v marks=%d %s", b.Kind, b.Label, b.State, b.X, b.Width, b.Open, len(b.Marks), b.Words))
@@ -179,7 +182,7 @@ func TestTimeline(t *testing.T) {
 	if ticks := strings.Join(tl.Ticks, " "); ticks != "0 25 s 50 s 1 min 15 s 1 min 40 s" {
 		t.Errorf("ticks: %s", ticks)
 	}
-	if empty := newTimeline(s, abide.Info{}, at(turn(0)), nil, noon); len(empty.Rows) != 0 || len(empty.Ticks) != 0 {
+	if empty := newTimeline(s, abide.Info{}, whole(at(turn(0))), nil, noon); len(empty.Rows) != 0 || len(empty.Ticks) != 0 {
 		t.Errorf("of nothing: %+v", empty)
 	}
 }
@@ -191,7 +194,7 @@ func TestLongHistoriesAreCut(t *testing.T) {
 	for range 500 {
 		events = append(events, abide.HistoryEvent{Kind: "StepCompleted", Name: "x"})
 	}
-	tl := newTimeline(s, abide.Info{Execution: 1}, at(events...), nil, noon)
+	tl := newTimeline(s, abide.Info{Execution: 1}, whole(at(events...)), nil, noon)
 	if len(tl.Rows) != maxBars || tl.More != 500-maxBars {
 		t.Errorf("%d rows and %d more", len(tl.Rows), tl.More)
 	}
@@ -206,5 +209,51 @@ func TestChartsStayWithinTheirFrame(t *testing.T) {
 	}
 	if charts(nil) != nil {
 		t.Error("a chart of nothing")
+	}
+}
+
+// TestAPartIsToldWithoutTheRest: what is not in the part is not guessed.
+func TestAPartIsToldWithoutTheRest(t *testing.T) {
+	t.Parallel()
+	h := at(
+		turn(0),
+		abide.HistoryEvent{Kind: "ExecutionStarted", Name: "order", Data: []byte("17"), Start: &abide.HistoryStart{Execution: 1}},
+		abide.HistoryEvent{Kind: "ActivityScheduled", Name: "charge"},                // 3
+		abide.HistoryEvent{Kind: "ChildStarted", Name: "parcel", Target: "parcel-1"}, // 4
+		abide.HistoryEvent{Kind: "StepCompleted", Name: "price"},                     // 5
+		turn(60*time.Second),
+		abide.HistoryEvent{Kind: "ActivityCompleted", Ref: 3},
+		abide.HistoryEvent{Kind: "ChildFailed", Ref: 4, Failure: &abide.HistoryFailure{Message: "no"}},
+		abide.HistoryEvent{Kind: "ActivityScheduled", Name: "ship"}, // 9
+		turn(90*time.Second),
+		abide.HistoryEvent{Kind: "ActivityCompleted", Ref: 9},
+	)
+	w := &window{part: *h, head: h.Events[:2], total: len(h.Events)}
+	w.part.Events = h.Events[4:9]
+	if got := w.words(); got != "5 to 9 of 11" || w.whole() || string(w.input()) != "17" {
+		t.Errorf("%s, %v, %s", got, w.whole(), w.input())
+	}
+	told := narrate(w)
+	var got []string
+	for _, row := range told.rows {
+		got = append(got, fmt.Sprintf("%d %s%s at=%v", row.ID, row.Words, row.Child, !row.At.IsZero()))
+	}
+	want := []string{
+		"5 Step price completed at=false",
+		"6 A turn began at=true",
+		"7 Activity of event 3 completed at=true",
+		"8 Child of event 4 failed at=true",
+		"9 Asked for activity ship at=true",
+	}
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	if state := told.state(9); state != "unknown" {
+		t.Errorf("the state of what is answered later is %s", state)
+	}
+	s := &site{clock: base.NewManual(noon.Add(100 * time.Second))}
+	tl := newTimeline(s, abide.Info{Execution: 1}, w, nil, noon.Add(100*time.Second))
+	if len(tl.Rows) != 1 || tl.Rows[0].Label != "ship" || tl.Rows[0].State != "unknown" || tl.Rows[0].Open || tl.Since != "1 min" {
+		t.Errorf("%+v", tl)
 	}
 }

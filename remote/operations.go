@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"github.com/abidehq/abide"
@@ -19,19 +20,21 @@ type Operations struct{ c *Client }
 func (c *Client) Operations() *Operations { return &Operations{c} }
 
 // Start starts an operation. It is durable when Start returns, and is done after that. With
-// an ID that exists, that operation is returned if it does the same.
+// an ID that exists in the tenant, or among operations about all tenants, that operation is
+// returned if it does the same.
 func (o *Operations) Start(ctx context.Context, n api.NewOperation) (api.Operation, error) {
-	return o.one(ctx, http.MethodPost, "/api/v1/operations", n)
+	return o.one(ctx, http.MethodPost, "/api/v1/operations", nil, n)
 }
 
-// Get returns an operation.
-func (o *Operations) Get(ctx context.Context, id string) (api.Operation, error) {
-	return o.named(ctx, "get", http.MethodGet, id, "")
+// Get returns an operation of a tenant. An empty tenant means the caller's only one, or, for a
+// caller with access to all tenants, an operation about all of them.
+func (o *Operations) Get(ctx context.Context, tenant, id string) (api.Operation, error) {
+	return o.named(ctx, "get", http.MethodGet, tenant, id, "")
 }
 
-// Cancel has an operation stop. What is done is done.
-func (o *Operations) Cancel(ctx context.Context, id string) (api.Operation, error) {
-	return o.named(ctx, "cancel", http.MethodPost, id, "/cancel")
+// Cancel has an operation of a tenant, as in Get, stop. What is done is done.
+func (o *Operations) Cancel(ctx context.Context, tenant, id string) (api.Operation, error) {
+	return o.named(ctx, "cancel", http.MethodPost, tenant, id, "/cancel")
 }
 
 // OperationFilter says which operations are meant: those that match all that is set.
@@ -53,15 +56,17 @@ func (o *Operations) List(ctx context.Context, f OperationFilter, limit int, cur
 	return list, err
 }
 
-func (o *Operations) named(ctx context.Context, verb, method, id, path string) (api.Operation, error) {
+func (o *Operations) named(ctx context.Context, verb, method, tenant, id, path string) (api.Operation, error) {
 	if id == "" {
 		return api.Operation{}, fmt.Errorf("remote: %s: an ID of an operation is needed: %w", verb, abide.ErrInvalid)
 	}
-	return o.one(ctx, method, "/api/v1/operations/"+element(id)+path, nil)
+	q := url.Values{}
+	set(q, "tenant", tenant)
+	return o.one(ctx, method, "/api/v1/operations/"+element(id)+path, q, nil)
 }
 
-func (o *Operations) one(ctx context.Context, method, path string, in any) (api.Operation, error) {
+func (o *Operations) one(ctx context.Context, method, path string, q url.Values, in any) (api.Operation, error) {
 	var out api.Operation
-	_, err := o.c.call(ctx, method, path, nil, in, &out)
+	_, err := o.c.call(ctx, method, path, q, in, &out)
 	return out, err
 }

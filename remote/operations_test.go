@@ -40,17 +40,17 @@ func TestOperations(t *testing.T) {
 	if err != nil || got.Status != "pending" || got.Ended() {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	there, err := local.Get(ctx, "../a")
+	there, err := local.Get(ctx, "default", "../a")
 	if err != nil || there.Filter.Tenant == nil || *there.Filter.Tenant != "" || there.Reason != "so" || !there.Filter.From.Equal(from) {
 		t.Errorf("there is %+v, %v", there, err)
 	}
 	same(t, "filter", got.Filter, n.Filter)
 	same(t, "start", got, api.FromOperation(&there))
-	if got, err = far.Get(ctx, "../a"); err != nil {
+	if got, err = far.Get(ctx, "default", "../a"); err != nil {
 		t.Error(err)
 	}
 	same(t, "get", got, api.FromOperation(&there))
-	if got, err = far.Cancel(ctx, "../a"); err != nil || got.Status != "cancelled" || !got.Ended() {
+	if got, err = far.Cancel(ctx, "default", "../a"); err != nil || got.Status != "cancelled" || !got.Ended() {
 		t.Errorf("%+v, %v", got, err)
 	}
 	all, err := far.Start(ctx, api.NewOperation{Kind: "delete", All: true})
@@ -65,7 +65,7 @@ func TestOperations(t *testing.T) {
 		_ = local.Run(run)
 	}()
 	for !all.Ended() {
-		if all, err = far.Get(ctx, all.ID); err != nil {
+		if all, err = far.Get(ctx, "", all.ID); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -94,13 +94,13 @@ func TestOperations(t *testing.T) {
 		is   error
 		says string
 	}{
-		"not found": {func() error { _, err := far.Get(ctx, "none"); return err }, abide.ErrNotFound, "none"},
-		"no ID":     {func() error { _, err := far.Get(ctx, ""); return err }, abide.ErrInvalid, "needed"},
+		"not found": {func() error { _, err := far.Get(ctx, "default", "none"); return err }, abide.ErrNotFound, "none"},
+		"no ID":     {func() error { _, err := far.Get(ctx, "default", ""); return err }, abide.ErrInvalid, "needed"},
 		"exists": {func() error {
-			_, err := far.Start(ctx, api.NewOperation{ID: "../a", Kind: "delete", All: true})
+			_, err := far.Start(ctx, api.NewOperation{ID: "../a", Kind: "delete", Filter: api.InstanceFilter{Tenant: "default"}})
 			return err
 		}, abide.ErrExists, "../a"},
-		"state":   {func() error { _, err := far.Cancel(ctx, all.ID); return err }, abide.ErrState, "completed"},
+		"state":   {func() error { _, err := far.Cancel(ctx, "", all.ID); return err }, abide.ErrState, "completed"},
 		"invalid": {func() error { _, err := far.Start(ctx, api.NewOperation{Kind: "delete"}); return err }, abide.ErrInvalid, "names no tenant"},
 		"kind":    {func() error { _, err := far.Start(ctx, api.NewOperation{Kind: "x", All: true}); return err }, abide.ErrInvalid, "kind"},
 	} {

@@ -19,7 +19,8 @@ const (
 
 // namedOperation is a path that names an operation.
 type namedOperation struct {
-	ID string `path:"id"`
+	ID     string `path:"id"`
+	Tenant string `query:"tenant" doc:"Whose operation it is. Without it, that of the caller's only tenant, or, for a caller with access to all tenants, one about all of them."`
 }
 
 type operationsQuery struct {
@@ -37,7 +38,7 @@ func (s *Server) addOperations() {
 		OperationID: "start-operation", Method: http.MethodPost, Path: operationsPath, Summary: "Do one thing to many instances", Tags: []string{tagOperations},
 		DefaultStatus: http.StatusAccepted,
 		Description: "The operation is durable when the answer arrives, and goes through the instances after that, in the order in which they were started. " +
-			"Those that are started later are left alone. With an id that exists, that operation is returned if it does the same.",
+			"Those that are started later are left alone. With an id that exists in the tenant, or among operations on all tenants, that operation is returned if it does the same.",
 	}, func(ctx context.Context, in *struct{ Body api.NewOperation }) (*answer[api.Operation], error) {
 		if err := operationTenant(ctx, in.Body.Filter.Tenant, in.Body.All); err != nil {
 			return nil, err
@@ -78,17 +79,25 @@ func (s *Server) addOperations() {
 		OperationID: "get-operation", Method: http.MethodGet, Path: operationPath, Summary: "Get an operation", Tags: []string{tagOperations},
 		Description: "It is kept for a week after it has ended.",
 	}, func(ctx context.Context, in *namedOperation) (*answer[api.Operation], error) {
-		o, err := s.operationOf(ctx, in.ID)
+		tenant, err := scope(ctx, in.Tenant)
+		if err != nil {
+			return nil, err
+		}
+		o, err := operations.Get(ctx, tenant, in.ID)
 		return s.operation(http.StatusOK, &o, err)
 	})
 	route(s, auth.Operate, huma.Operation{
 		OperationID: "cancel-operation", Method: http.MethodPost, Path: operationPath + "/cancel", Summary: "Cancel an operation", Tags: []string{tagOperations},
 		Description: "What is done is done, and what is being done at the moment may be done.",
 	}, func(ctx context.Context, in *namedOperation) (*answer[api.Operation], error) {
-		o, err := s.operationOf(ctx, in.ID)
-		if err == nil {
-			o, err = operations.Cancel(ctx, in.ID)
+		tenant, err := scope(ctx, in.Tenant)
+		if err != nil {
+			return nil, err
 		}
+		if tenant != "" {
+			requestOf(ctx).about(tenant) // also the caller's only one, for the audit log
+		}
+		o, err := operations.Cancel(ctx, tenant, in.ID)
 		return s.operation(http.StatusOK, &o, err)
 	})
 }
@@ -104,19 +113,6 @@ func operationTenant(ctx context.Context, name string, all bool) error {
 	default:
 		return nil
 	}
-}
-
-// operationOf returns an operation. To somebody who may not see the instances that it is about,
-// there is none.
-func (s *Server) operationOf(ctx context.Context, id string) (operation.Operation, error) {
-	o, err := s.cfg.Operations.Get(ctx, id)
-	if err != nil {
-		return operation.Operation{}, err
-	}
-	if operationTenant(ctx, o.Tenant(), o.All) != nil {
-		return operation.Operation{}, newProblem(http.StatusNotFound, api.CodeNotFound, "there is no such thing", "operation "+id)
-	}
-	return o, nil
 }
 
 // operation answers with an operation, or a problem.

@@ -26,8 +26,8 @@ func TestOperationRoutes(t *testing.T) {
 	y.start("", 2)
 	y.try(
 		try{request: "POST /api/v1/operations", body: `{"id":"stop","kind":"terminate","filter":{"tenant":"acme"},"reason":"never"}`, status: 202, want: `"status":"pending"`},
-		try{request: "POST /api/v1/operations/stop/cancel", status: 200, want: `"status":"cancelled"`},
-		try{request: "POST /api/v1/operations/stop/cancel", status: 200, want: `"status":"cancelled"`},
+		try{request: "POST /api/v1/operations/stop/cancel?tenant=acme", status: 200, want: `"status":"cancelled"`},
+		try{request: "POST /api/v1/operations/stop/cancel?tenant=acme", status: 200, want: `"status":"cancelled"`},
 	)
 	y.run()
 	full := `{"id":"full","kind":"terminate","filter":{"tenant":"acme","orchestrations":["wait"],"statuses":["pending","running"],"from":"2020-01-01T00:00:00Z","to":"2099-01-01T00:00:00Z"},"reason":"enough"}`
@@ -35,7 +35,7 @@ func TestOperationRoutes(t *testing.T) {
 		try{request: "POST /api/v1/operations", body: full, status: 202, want: `"by":"t1"`, headers: []string{who + ": operate:*"}},
 		try{request: "POST /api/v1/operations", body: full, status: 202, want: `"id":"full"`},
 	)
-	got := y.until("GET /api/v1/operations/full", `"status":"completed"`)
+	got := y.until("GET /api/v1/operations/full?tenant=acme", `"status":"completed"`)
 	for _, want := range []string{
 		`"matched":3,"done":3,"skipped":0,"failed":0`, `"reason":"enough"`, `"begun_at":"20`, `"ended_at":"20`,
 		`"filter":{"tenant":"acme","orchestrations":["wait"],"statuses":["pending","running"],"from":"2020-01-01T00:00:00Z","to":"2099-01-01T00:00:00Z"}`,
@@ -50,7 +50,7 @@ func TestOperationRoutes(t *testing.T) {
 		try{request: "POST /api/v1/operations", body: `{"id":"default","kind":"suspend","filter":{"tenant":"default"}}`, status: 202, want: `"filter":{"tenant":"default"}`},
 	)
 	y.until("GET /api/v1/operations/all", `"done":3,"skipped":2`)
-	y.until("GET /api/v1/operations/default", `"status":"completed"`)
+	y.until("GET /api/v1/operations/default?tenant=default", `"status":"completed"`)
 	y.until("GET /api/v1/instances/default/i1", `"status":"suspended"`)
 	y.try(
 		try{request: "GET /api/v1/operations", status: 200, want: `"id":"stop"`},
@@ -80,7 +80,7 @@ func TestOperationProblems(t *testing.T) {
 	y.run()
 	y.try(try{request: "POST /api/v1/operations", body: `{"id":"a/../ü","kind":"cancel","filter":{"tenant":"acme"}}`, status: 202})
 	const odd = "/api/v1/operations/a%2F..%2F%C3%BC"
-	y.until("GET "+odd, `"status":"completed"`)
+	y.until("GET "+odd+"?tenant=acme", `"status":"completed"`)
 	y.try(
 		try{request: "POST /api/v1/operations", status: 400, code: "invalid", want: "body"},
 		try{request: "POST /api/v1/operations", body: `{`, status: 400, code: "invalid"},
@@ -97,7 +97,7 @@ func TestOperationProblems(t *testing.T) {
 		try{request: "POST /api/v1/operations", body: `{"kind":"cancel","all":true,"reason":"` + strings.Repeat("x", 2000) + `"}`, status: 422, code: "invalid", want: "reason"},
 		try{request: "POST /api/v1/operations", body: `{"kind":"cancel","all":true,"reason":"` + strings.Repeat("x", 2<<20) + `"}`, status: 413, code: "too_large"},
 		try{request: "POST /api/v1/operations", body: `{"id":"a/../ü","kind":"delete","filter":{"tenant":"acme"}}`, status: 409, code: "already_exists", want: "cancel"},
-		try{request: "POST " + odd + "/cancel", status: 409, code: "wrong_state", want: "completed"},
+		try{request: "POST " + odd + "/cancel?tenant=acme", status: 409, code: "wrong_state", want: "completed"},
 		try{request: "GET /api/v1/operations/none", status: 404, code: "not_found", want: "none"},
 		try{request: "GET /api/v1/operations/" + strings.Repeat("x", 10<<10), status: 400, code: "invalid", want: "10240"},
 		try{request: "GET /api/v1/operations/%FF", status: 400, code: "invalid", want: "UTF-8"},
@@ -127,14 +127,24 @@ func TestOperationsAskWhoItIs(t *testing.T) {
 	)
 	y.tryGuards(
 		guarded{"POST /api/v1/operations", `{"kind":"cancel","filter":{"tenant":"acme"}}`, true, true},
-		guarded{"GET /api/v1/operations/acme", "", false, true},
+		guarded{"GET /api/v1/operations/acme?tenant=acme", "", false, true},
 		guarded{"GET /api/v1/operations?tenant=acme", "", false, true},
-		guarded{"POST /api/v1/operations/acme/cancel", "", true, true},
+		guarded{"POST /api/v1/operations/acme/cancel?tenant=acme", "", true, true},
 	)
 	y.try(
 		try{request: "POST /api/v1/operations", body: `{"kind":"cancel","all":true}`, status: 403, code: "forbidden", want: "all tenants", headers: as("admin:acme,other")},
 		try{request: "POST /api/v1/operations", body: `{"kind":"cancel"}`, status: 400, code: "invalid", want: "no tenant", headers: as("operate:acme")},
-		try{request: "POST /api/v1/operations", body: `{"id":"acme","kind":"cancel","filter":{"tenant":"other"}}`, status: 409, code: "already_exists", headers: as("operate:other")},
+		// An ID is that of a tenant: nobody learns of, or is in the way of, an operation of another.
+		try{request: "POST /api/v1/operations", body: `{"id":"acme","kind":"terminate","filter":{"tenant":"other"}}`, status: 202, headers: as("operate:other")},
+		try{request: "POST /api/v1/operations", body: `{"id":"all","kind":"terminate","filter":{"tenant":"other"}}`, status: 202, headers: as("operate:other")},
+		try{request: "POST /api/v1/operations", body: `{"id":"acme","kind":"delete","filter":{"tenant":"other"}}`, status: 409, code: "already_exists", headers: as("operate:other")},
+		try{request: "GET /api/v1/operations/acme", status: 200, want: `"kind":"terminate"`, headers: as("read:other")},
+		try{request: "GET /api/v1/operations/acme", status: 200, want: `"kind":"cancel"`, headers: as("read:acme")},
+		try{request: "GET /api/v1/operations/all", status: 200, want: `"kind":"cancel"`, headers: as("read:*")},
+		try{request: "GET /api/v1/operations/acme", status: 404, code: "not_found", headers: as("read:*")},
+		try{request: "GET /api/v1/operations/acme", status: 403, code: "forbidden", want: "tenant=", headers: as("read:acme,other")},
+		try{request: "POST /api/v1/operations/acme/cancel", status: 403, code: "forbidden", want: "tenant=", headers: as("operate:acme,other")},
+		try{request: "GET /api/v1/operations/acme?tenant=acme", status: 403, code: "forbidden", headers: as("read:other")},
 		try{request: "GET /api/v1/operations/all", status: 404, code: "not_found", headers: as("admin:acme")},
 		try{request: "POST /api/v1/operations/all/cancel", status: 404, code: "not_found", headers: as("operate:acme")},
 		try{request: "GET /api/v1/operations/all", status: 200, want: `"status":"pending"`, headers: as("read:*")},

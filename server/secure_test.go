@@ -212,6 +212,7 @@ func TestAuditLogSaysWhatWasDone(t *testing.T) {
 	w.do("operator", "POST /api/v1/instances X-Request-Id:wrong", `{"orchestration":17}`)
 	w.do("operator", "GET /api/v1/tokens X-Request-Id:peek", "")
 	w.do("acme", "POST /api/v1/instances/other/x/cancel X-Request-Id:foreign", "")
+	w.do("acme", "POST /api/v1/operations/none/cancel X-Request-Id:own", "")
 	w.do("unknown", "GET /api/v1/instances X-Request-Id:unknown", "")
 	w.do("admin", "GET /api/v1/audit X-Request-Id:look", "")
 	w.do("reader", "POST /instances/acme/x/cancel X-Request-Id:page", "")
@@ -225,6 +226,9 @@ func TestAuditLogSaysWhatWasDone(t *testing.T) {
 			t.Errorf("a payload is in the log: %+v", e)
 		}
 		found[e.RequestID] = e
+	}
+	if got := found["own"]; got.Tenant != "acme" || got.Operation != "cancel-operation" {
+		t.Errorf("an operation of the caller's only tenant is noted as %+v", got)
 	}
 	id, _ := made.object["id"].(string)
 	for request, want := range map[string]struct {

@@ -71,9 +71,9 @@ type timersAPI interface {
 // operationsAPI is what the commands about operations need.
 type operationsAPI interface {
 	Start(ctx context.Context, n api.NewOperation) (api.Operation, error)
-	Get(ctx context.Context, id string) (api.Operation, error)
+	Get(ctx context.Context, tenant, id string) (api.Operation, error)
 	List(ctx context.Context, f remote.OperationFilter, limit int, cursor string) (api.OperationList, error)
-	Cancel(ctx context.Context, id string) (api.Operation, error)
+	Cancel(ctx context.Context, tenant, id string) (api.Operation, error)
 }
 
 // tokensAPI is what the commands about tokens and the audit log need.

@@ -193,12 +193,12 @@ func timerKeys(ctx context.Context, b backend, h *home) ([]string, error) {
 	return names(page.Timers, func(t *timer.Timer) string { return t.Key }), err
 }
 
-func operationIDs(ctx context.Context, b backend, _ *home) ([]string, error) {
+func operationIDs(ctx context.Context, b backend, h *home) ([]string, error) {
 	operations, err := b.operations()
 	if err != nil {
 		return nil, err
 	}
-	page, err := operations.List(ctx, remote.OperationFilter{}, completeLimit, "")
+	page, err := operations.List(ctx, remote.OperationFilter{Tenant: h.tenant}, completeLimit, "")
 	return names(page.Operations, func(o *api.Operation) string { return o.ID }), err
 }
 

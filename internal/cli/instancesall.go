@@ -49,7 +49,11 @@ func (h *home) follow(ctx context.Context, cmd *cobra.Command, b backend, operat
 	defer func() { err = joined(err, stop()) }()
 	if o, err = waitForOperation(ctx, cmd, operations, o); err != nil {
 		if ctx.Err() != nil {
-			cmd.PrintErrf("operation %s goes on where it is done: 'abide operations watch %s' shows how far it is\n", o.ID, o.ID)
+			scope := "--all-tenants"
+			if !o.All {
+				scope = "--tenant " + o.Filter.Tenant
+			}
+			cmd.PrintErrf("operation %s goes on where it is done: 'abide operations watch %s %s' shows how far it is\n", o.ID, o.ID, scope)
 		}
 		return err
 	}

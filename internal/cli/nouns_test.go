@@ -1,10 +1,13 @@
 package cli
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"github.com/abidehq/abide/server/api"
 )
 
 // What makes no sense is said before anything is done, and names what is allowed.
@@ -59,6 +62,7 @@ func TestMistakesAboutNouns(t *testing.T) {
 		{"operations|list|--status|done", "known are: pending, running, completed, cancelled, failed"},
 		{"operations|list|--kind|dance", "known are: cancel, terminate, suspend, resume, restart, delete"},
 		{"operations|show", "needs the ID of an operation"},
+		{"operations|cancel|x|--tenant|a|--all-tenants", "exclude each other"},
 		{"tokens|create", "needs a name for the token"},
 		{"tokens|create|x|--role|admin|--expires|soon", "which is not a time"},
 		{"audit|list|--from|soon", "which is not a time"},
@@ -75,6 +79,38 @@ func TestMistakesAboutNouns(t *testing.T) {
 				t.Errorf("exit code %d, stdout %q, stderr %q; want %q", code, stdout, stderr, tt.want)
 			}
 		})
+	}
+}
+
+// An operation is named by its ID and its tenant, or is one about all tenants.
+func TestOperationsAreNamedByTenant(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, name := range []string{envStore, envServer, envToken, envTokenFile} {
+		t.Setenv(name, "")
+	}
+	if code, _, stderr := invoke(t, "instances", "start", "order", "--id", "x"); code != ExitOK {
+		t.Fatal(stderr)
+	}
+	scopes := [][]string{nil, {"--tenant", "acme"}, {"--all-tenants"}}
+	for i, scope := range scopes {
+		code, stdout, stderr := invoke(t, append([]string{"instances", "suspend", "--all", "--yes", "--no-wait", "-o", "json"}, scope...)...)
+		var made api.Operation
+		if err := json.Unmarshal([]byte(stdout), &made); code != ExitOK || err != nil {
+			t.Fatal(code, stderr, err)
+		}
+		for j, scope := range scopes {
+			for _, verb := range []string{"show", "watch", "cancel"} {
+				want := ExitNotFound
+				if i == j && verb != "cancel" {
+					want = ExitOK
+				} else if i == j {
+					want = ExitConflict // it has completed
+				}
+				if code, _, stderr := invoke(t, append([]string{"operations", verb, made.ID}, scope...)...); code != want {
+					t.Errorf("%s of the operation with %v, with %v: exit code %d, want %d: %s", verb, scopes[i], scope, code, want, stderr)
+				}
+			}
+		}
 	}
 }
 

@@ -48,6 +48,28 @@ func (h *home) useOperations(cmd *cobra.Command, f func(ctx context.Context, b b
 	})
 }
 
+// operationHome has the flags of a command that names an operation.
+type operationHome struct {
+	home
+	tenants bool
+}
+
+func (h *operationHome) addTo(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&h.tenants, "all-tenants", false, "an operation about all tenants")
+	h.home.addTo(cmd)
+}
+
+// useNamed calls f with the operations, after tenant was set to that of the operation.
+func (h *operationHome) useNamed(cmd *cobra.Command, f func(ctx context.Context, b backend, operations operationsAPI) error) error {
+	if h.tenants {
+		if cmd.Flags().Changed("tenant") {
+			return usage("--tenant and --all-tenants exclude each other")
+		}
+		h.tenant = ""
+	}
+	return h.useOperations(cmd, f)
+}
+
 // operationsList is the verb: abide operations list.
 type operationsList struct {
 	home
@@ -168,15 +190,15 @@ func (h *home) printOperation(cmd *cobra.Command, o api.Operation) error {
 }
 
 func newOperationsShow() *cobra.Command {
-	var h home
+	var h operationHome
 	cmd := &cobra.Command{
 		Use:     "show ID",
 		Short:   "Show all there is about an operation",
 		Example: "  abide operations show 0198c0de",
 		Args:    oneArg(operationID),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return h.useOperations(cmd, func(ctx context.Context, _ backend, operations operationsAPI) error {
-				o, err := operations.Get(ctx, args[0])
+			return h.useNamed(cmd, func(ctx context.Context, _ backend, operations operationsAPI) error {
+				o, err := operations.Get(ctx, h.tenant, args[0])
 				if err != nil {
 					return err
 				}
@@ -184,7 +206,7 @@ func newOperationsShow() *cobra.Command {
 			})
 		},
 	}
-	h.addPlaceTo(cmd)
+	h.addTo(cmd)
 	return cmd
 }
 
@@ -226,7 +248,7 @@ func showOperation(w io.Writer, o *api.Operation) error {
 }
 
 func newOperationsCancel() *cobra.Command {
-	var h home
+	var h operationHome
 	cmd := &cobra.Command{
 		Use:     "cancel ID",
 		Short:   "Have an operation stop",
@@ -234,8 +256,8 @@ func newOperationsCancel() *cobra.Command {
 		Example: "  abide operations cancel 0198c0de",
 		Args:    oneArg(operationID),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return h.useOperations(cmd, func(ctx context.Context, _ backend, operations operationsAPI) error {
-				o, err := operations.Cancel(ctx, args[0])
+			return h.useNamed(cmd, func(ctx context.Context, _ backend, operations operationsAPI) error {
+				o, err := operations.Cancel(ctx, h.tenant, args[0])
 				if err != nil {
 					return err
 				}
@@ -243,12 +265,12 @@ func newOperationsCancel() *cobra.Command {
 			})
 		},
 	}
-	h.addPlaceTo(cmd)
+	h.addTo(cmd)
 	return cmd
 }
 
 func newOperationsWatch() *cobra.Command {
-	var h home
+	var h operationHome
 	cmd := &cobra.Command{
 		Use:   "watch ID",
 		Short: "Show how an operation gets on, until it has ended",
@@ -259,8 +281,8 @@ At a store that nobody serves, this has the operation done.`,
 		Example: "  abide operations watch 0198c0de",
 		Args:    oneArg(operationID),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return h.useOperations(cmd, func(ctx context.Context, b backend, operations operationsAPI) error {
-				o, err := operations.Get(ctx, args[0])
+			return h.useNamed(cmd, func(ctx context.Context, b backend, operations operationsAPI) error {
+				o, err := operations.Get(ctx, h.tenant, args[0])
 				if err != nil {
 					return err
 				}
@@ -271,7 +293,7 @@ At a store that nobody serves, this has the operation done.`,
 			})
 		},
 	}
-	h.addPlaceTo(cmd)
+	h.addTo(cmd)
 	return cmd
 }
 
@@ -290,7 +312,7 @@ func waitForOperation(ctx context.Context, cmd *cobra.Command, operations operat
 		if err := pause.Sleep(ctx); err != nil {
 			return o, err
 		}
-		next, err := operations.Get(ctx, o.ID)
+		next, err := operations.Get(ctx, o.Filter.Tenant, o.ID)
 		if err != nil {
 			return o, errors.Join(err, ctx.Err())
 		}

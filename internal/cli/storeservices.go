@@ -26,13 +26,13 @@ func (o storeOperations) Start(ctx context.Context, n api.NewOperation) (api.Ope
 	return wireOperation(made, o.note(ctx, "start-operation", n.Filter.Tenant, fmt.Sprintf("%s kind=%s all=%v reason=%q", made.ID, n.Kind, n.All, n.Reason), err))
 }
 
-func (o storeOperations) Get(ctx context.Context, id string) (api.Operation, error) {
-	return wireOperation(o.s.Get(ctx, id))
+func (o storeOperations) Get(ctx context.Context, tenant, id string) (api.Operation, error) {
+	return wireOperation(o.s.Get(ctx, tenant, id))
 }
 
-func (o storeOperations) Cancel(ctx context.Context, id string) (api.Operation, error) {
-	done, err := o.s.Cancel(ctx, id)
-	return wireOperation(done, o.note(ctx, "cancel-operation", "", id, err))
+func (o storeOperations) Cancel(ctx context.Context, tenant, id string) (api.Operation, error) {
+	done, err := o.s.Cancel(ctx, tenant, id)
+	return wireOperation(done, o.note(ctx, "cancel-operation", tenant, id, err))
 }
 
 func (o storeOperations) List(ctx context.Context, f remote.OperationFilter, limit int, cursor string) (api.OperationList, error) {

@@ -77,7 +77,7 @@ func (r *rig) scenario(service func() *operation.Service) {
 		insist(r.t, func() error { _, err := service().Start(r.t.Context(), req); return err })
 	}
 	insist(r.t, func() error {
-		_, err := service().Cancel(r.t.Context(), "cancelled")
+		_, err := service().Cancel(r.t.Context(), "nobody", "cancelled")
 		if errors.Is(err, operation.ErrState) { // it was too late
 			err = nil
 		}

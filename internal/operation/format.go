@@ -10,11 +10,16 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// Names in the store. An operation has no tenant there: it may be about all of them.
+// Names in the store. The tenant of a record and of its message is that of [Operation.Tenant]:
+// empty if the operation is about all tenants. Releases before that kept all operations under the
+// empty tenant; those stay there until they are removed. The route of messages with a tenant is
+// another one, so that processes of these releases do not claim messages whose records they
+// would not find.
 const (
-	kind  = "operation"  // of records
-	queue = "operations" // of messages
-	route = "operation"  // that all of them have
+	kind        = "operation"  // of records
+	queue       = "operations" // of messages
+	route       = "operation"  // of messages without a tenant
+	routeTenant = "operation-of-tenant"
 
 	idRun    = "run"    // of the message that there is more to do
 	idRemove = "remove" // of the one that an operation was kept long enough
@@ -28,14 +33,14 @@ const (
 	messageFormat = 1
 )
 
-func recordKey(id string) store.RecordKey { return store.RecordKey{Kind: kind, ID: id} }
-
-func messageKey(id string) store.Key { return store.Key{Queue: queue, Name: id} }
+func recordKey(tenant, id string) store.RecordKey {
+	return store.RecordKey{Kind: kind, Tenant: tenant, ID: id}
+}
 
 // record returns the operation as a record.
 func (o *Operation) record() store.Record {
 	r := store.Record{
-		Key: recordKey(o.ID), Status: string(o.Status), Name: string(o.Kind), Time: o.CreatedAt,
+		Key: recordKey(o.under, o.ID), Status: string(o.Status), Name: string(o.Kind), Time: o.CreatedAt,
 		Body: o.appendBody(make([]byte, 0, 256)),
 	}
 	if tenant := o.Tenant(); tenant != "" {
@@ -94,7 +99,7 @@ func appendFilter(out []byte, f *abide.Filter) []byte {
 }
 
 func parseRecord(rec store.Record) (Operation, error) {
-	o := Operation{ID: rec.Key.ID, Kind: Kind(rec.Name), Status: Status(rec.Status), Version: rec.Version}
+	o := Operation{ID: rec.Key.ID, under: rec.Key.Tenant, Kind: Kind(rec.Name), Status: Status(rec.Status), Version: rec.Version}
 	r := wire.Reader{Data: rec.Body}
 	r.Format(recordFormat)
 	o.Filter = readFilter(&r)
@@ -139,7 +144,10 @@ func readFilter(r *wire.Reader) (f abide.Filter) {
 // message returns what has the operation gone on with, or removed when it was kept long
 // enough.
 func (o *Operation) message() store.Message {
-	m := store.Message{Key: messageKey(o.ID), ID: idRun, Route: route, Body: []byte{messageFormat}}
+	m := store.Message{Key: store.Key{Queue: queue, Tenant: o.under, Name: o.ID}, ID: idRun, Route: route, Body: []byte{messageFormat}}
+	if o.under != "" {
+		m.Route = routeTenant
+	}
 	if o.Status.Ended() {
 		m.ID, m.VisibleAt = idRemove, o.EndedAt.Add(Retention)
 	}

@@ -15,7 +15,7 @@ import (
 func example() Operation {
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	return Operation{
-		ID: "o", Kind: Restart, Status: Failed, Reason: "why", By: "who", Error: "no", Version: 7,
+		ID: "o", under: "acme", Kind: Restart, Status: Failed, Reason: "why", By: "who", Error: "no", Version: 7,
 		Filter: abide.Filter{
 			Tenant: new("acme"), Orchestrations: []string{"order", "bill"}, Statuses: []abide.Status{abide.Completed},
 			From: at.Add(-time.Hour), To: at, Tags: map[string]string{"b": "2", "a": "1"},
@@ -37,7 +37,7 @@ func TestFormat(t *testing.T) {
 	if got := hex.EncodeToString(rec.Body); got != golden {
 		t.Errorf("the body is\n%s\nwant\n%s", got, golden)
 	}
-	if rec.Key != (store.RecordKey{Kind: "operation", ID: "o"}) || rec.Status != "failed" || rec.Name != "restart" || rec.Tags["tenant"] != "acme" || !rec.Time.Equal(o.CreatedAt) {
+	if rec.Key != (store.RecordKey{Kind: "operation", Tenant: "acme", ID: "o"}) || rec.Status != "failed" || rec.Name != "restart" || rec.Tags["tenant"] != "acme" || !rec.Time.Equal(o.CreatedAt) {
 		t.Errorf("the record is %+v", rec)
 	}
 	rec.Version = 7

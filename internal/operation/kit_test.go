@@ -119,9 +119,23 @@ func (r *rig) begin(req operation.Request) operation.Operation {
 
 func (r *rig) get(id string) operation.Operation {
 	r.t.Helper()
-	o, err := r.Get(r.t.Context(), id)
+	o, err := r.Get(r.t.Context(), r.under(id), id)
 	r.check(err)
 	return o
+}
+
+// under returns the tenant of the record of an operation, whose ID no other one has.
+func (r *rig) under(id string) string {
+	r.t.Helper()
+	page, err := r.store.List(r.t.Context(), store.Query{Kind: "operation"})
+	r.check(err)
+	for i := range page.Records {
+		if key := page.Records[i].Key; key.ID == id {
+			return key.Tenant
+		}
+	}
+	r.t.Fatalf("there is no operation %s", id)
+	return ""
 }
 
 // counts says how far an operation is.

@@ -44,8 +44,8 @@ func (s Status) Ended() bool { return s == Completed || s == Cancelled || s == F
 
 // Request says what to do.
 type Request struct {
-	// ID names the operation; without it, it gets one. Starting the same operation twice
-	// under an ID starts one.
+	// ID names the operation within its tenant, or among those about all tenants; without
+	// it, it gets one. Starting the same operation twice under an ID starts one.
 	ID string
 
 	Kind Kind
@@ -105,6 +105,7 @@ type Operation struct {
 	// Version grows with each change.
 	Version int64
 
+	under  string // tenant of its record and message
 	pages  int    // how many were gone through
 	cursor string // of the next page
 }

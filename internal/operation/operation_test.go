@@ -195,10 +195,8 @@ func TestStartIsIdempotentByID(t *testing.T) {
 		}
 		for name, change := range map[string]func(*operation.Request){
 			"kind":   func(req *operation.Request) { req.Kind = operation.Delete },
-			"tenant": func(req *operation.Request) { req.Filter.Tenant = new("other") },
 			"from":   func(req *operation.Request) { req.Filter.From = time.Unix(6, 0) },
 			"status": func(req *operation.Request) { req.Filter.Statuses = nil },
-			"all":    func(req *operation.Request) { req.Filter.Tenant, req.All = nil, true },
 			"tags":   func(req *operation.Request) { req.Filter.Tags = map[string]string{"a": "b"} },
 		} {
 			other := req
@@ -208,6 +206,111 @@ func TestStartIsIdempotentByID(t *testing.T) {
 			} else {
 				wantError(t, err, operation.ErrExists, "one", "terminate")
 			}
+		}
+	})
+}
+
+// TestIDsAreThoseOfATenant: operations of different tenants, and about all of them, can have the
+// same ID, and each is found, done and cancelled by itself.
+func TestIDsAreThoseOfATenant(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		for _, tenant := range []string{"acme", "north", ""} {
+			r.start(long, tenant, "a", 2)
+		}
+		for _, req := range []operation.Request{
+			{Kind: operation.Suspend, Filter: of("acme")},
+			{Kind: operation.Terminate, Filter: of("north")},
+			{Kind: operation.Terminate, Filter: of("")},
+			{Kind: operation.Restart, All: true},
+		} {
+			req.ID = "one"
+			r.begin(req)
+			req.Kind = operation.Delete
+			_, err := r.Start(t.Context(), req)
+			wantError(t, err, operation.ErrExists, "one")
+		}
+		_, err := r.Cancel(t.Context(), "north", "one")
+		r.check(err)
+		r.run(r.Service)
+		r.pass(time.Second)
+		for tenant, want := range map[string]string{
+			"acme": "completed: 2 = 2 + 0 + 0", "north": "cancelled: 0 = 0 + 0 + 0", "default": "completed: 2 = 2 + 0 + 0", "": "completed: 6 = 0 + 6 + 0",
+		} {
+			o, err := r.Get(t.Context(), tenant, "one")
+			if r.check(err); counts(o) != want || o.Tenant() != tenant {
+				t.Errorf("that of tenant %q is %s of tenant %q, want %s", tenant, counts(o), o.Tenant(), want)
+			}
+		}
+		r.wantStatuses("acme", "2 suspended")
+		r.wantStatuses("north", "2 running")
+		_, err = r.Get(t.Context(), "other", "one")
+		wantError(t, err, operation.ErrNotFound, "one")
+		r.pass(operation.Retention)
+		page, err := r.List(t.Context(), operation.Query{})
+		if err != nil || len(page.Operations) > 0 {
+			t.Errorf("%d operations are left, %v", len(page.Operations), err)
+		}
+	})
+}
+
+// putOld rewrites an operation that nobody has begun as earlier releases kept it: record and
+// message have no tenant.
+func (r *rig) putOld(o operation.Operation) {
+	r.t.Helper()
+	rec, err := r.store.Get(r.t.Context(), store.RecordKey{Kind: "operation", Tenant: o.Tenant(), ID: o.ID})
+	r.check(err)
+	key := store.Key{Queue: "operations", Tenant: o.Tenant(), Name: o.ID}
+	tx := &store.Tx{
+		DeleteRecords: []store.DeleteRecord{{Key: rec.Key, Expect: rec.Version}},
+		Delete:        []store.MessageRef{{Key: key, ID: "run"}},
+		Put:           []store.Message{{Key: store.Key{Queue: "operations", Name: o.ID}, ID: "run", Route: "operation", Body: []byte{1}}},
+	}
+	rec.Key.Tenant = ""
+	tx.PutRecords = []store.PutRecord{{Record: rec}}
+	r.check(r.store.Commit(r.t.Context(), tx))
+}
+
+// TestOperationsOfEarlierReleases, whose records have no tenant, are found, done, cancelled and
+// removed, belong to their tenant, and do not keep others from their IDs.
+func TestOperationsOfEarlierReleases(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.start(long, "acme", "a", 300) // more than a page
+		request := operation.Request{ID: "old", Kind: operation.Suspend, Filter: of("acme")}
+		for _, id := range []string{"old", "stopped"} {
+			request.ID = id
+			r.putOld(r.begin(request))
+		}
+		request.ID = "old"
+		again := r.begin(request)
+		if again.Version != 1 || r.under("old") != "" {
+			t.Errorf("starting it again starts another one: version %d, under %q", again.Version, r.under("old"))
+		}
+		request.Kind = operation.Delete
+		_, err := r.Start(t.Context(), request)
+		wantError(t, err, operation.ErrExists, "old")
+		_, err = r.Get(t.Context(), "north", "old")
+		wantError(t, err, operation.ErrNotFound, "old")
+		_, err = r.Cancel(t.Context(), "north", "old")
+		wantError(t, err, operation.ErrNotFound, "old")
+		request.Filter = of("north")
+		r.begin(request)
+		if _, err = r.Cancel(t.Context(), "acme", "stopped"); err != nil {
+			t.Error(err)
+		}
+		r.run(r.Service)
+		r.pass(time.Second)
+		for _, tenant := range []string{"acme", ""} { // callers with all tenants need not name it
+			o, err := r.Get(t.Context(), tenant, "old")
+			if r.check(err); counts(o) != "completed: 300 = 300 + 0 + 0" {
+				t.Errorf("that of tenant %q is %s", tenant, counts(o))
+			}
+		}
+		r.wantCounts("stopped", "cancelled: 0 = 0 + 0 + 0")
+		r.wantStatuses("acme", "300 suspended")
+		r.pass(operation.Retention)
+		page, err := r.List(t.Context(), operation.Query{})
+		if err != nil || len(page.Operations) > 0 {
+			t.Errorf("%d operations are left, %v", len(page.Operations), err)
 		}
 	})
 }
@@ -226,7 +329,7 @@ func TestLists(t *testing.T) {
 			r.begin(req)
 			r.pass(time.Second)
 		}
-		_, err := r.Cancel(t.Context(), "1")
+		_, err := r.Cancel(t.Context(), "acme", "1")
 		r.check(err)
 		for _, tt := range []struct {
 			q    operation.Query
@@ -265,9 +368,9 @@ func TestLists(t *testing.T) {
 			_, err := r.List(t.Context(), q)
 			wantError(t, err, operation.ErrInvalid, says)
 		}
-		_, err = r.Get(t.Context(), "none")
+		_, err = r.Get(t.Context(), "acme", "none")
 		wantError(t, err, operation.ErrNotFound, "none")
-		_, err = r.Get(t.Context(), "")
+		_, err = r.Get(t.Context(), "acme", "")
 		wantError(t, err, operation.ErrInvalid, "empty")
 	})
 }
@@ -286,7 +389,7 @@ func TestAnOperationIsKeptForAWeek(t *testing.T) {
 		r.get(stopped.ID)
 		r.pass(4 * time.Second)
 		for _, id := range []string{done.ID, stopped.ID} {
-			_, err := r.Get(t.Context(), id)
+			_, err := r.Get(t.Context(), "acme", id)
 			wantError(t, err, operation.ErrNotFound)
 		}
 		stats, err := r.store.Stats(t.Context())

@@ -58,7 +58,7 @@ func (s *Service) Run(ctx context.Context) error {
 
 // serve claims and goes on with operations, a page at a time.
 func (s *Service) serve(ctx context.Context) error {
-	req := store.ClaimRequest{Queue: queue, Routes: []string{route}, Max: 1, MaxMessages: 1, Lease: leaseLasts, Wait: longPoll}
+	req := store.ClaimRequest{Queue: queue, Routes: []string{route, routeTenant}, Max: 1, MaxMessages: 1, Lease: leaseLasts, Wait: longPoll}
 	trouble := base.Pause{Clock: s.clock, Least: 50 * time.Millisecond, Most: 5 * time.Second}
 	for {
 		claims, err := s.store.Claim(ctx, req)
@@ -89,7 +89,7 @@ func (s *Service) work(ctx context.Context, c *store.Claim) error {
 	s.keeper.Keep(c, cancel)
 	defer s.keeper.Drop(c.Lease())
 	t := &turn{s: s, claim: c, began: s.clock.Now()}
-	rec, err := s.store.Get(page, recordKey(c.Key.Name))
+	rec, err := s.store.Get(page, recordKey(c.Key.Tenant, c.Key.Name))
 	if err == nil {
 		t.before, err = parseRecord(rec)
 	}
@@ -181,7 +181,7 @@ func (t *turn) give(failed error) error {
 func (t *turn) addToCancelled() {
 	ctx, cancel := context.WithTimeout(context.Background(), leaseLasts)
 	defer cancel()
-	now, err := t.s.Get(ctx, t.before.ID)
+	now, err := t.s.Get(ctx, t.before.under, t.before.ID)
 	if err != nil || now.Status != Cancelled || now.pages != t.before.pages || t.next.Matched == t.before.Matched {
 		return
 	}

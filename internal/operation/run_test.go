@@ -121,7 +121,7 @@ func TestAnOperationIsCancelledInTheMiddle(t *testing.T) {
 				if got := r.get(o.ID); got.Status != operation.Running || got.Done == 0 || got.Done%256 != 0 {
 					t.Errorf("after a while it is %s", counts(got))
 				}
-				stopped, err := by.Cancel(t.Context(), o.ID)
+				stopped, err := by.Cancel(t.Context(), "acme", o.ID)
 				if err != nil || stopped.Status != operation.Cancelled || stopped.EndedAt.IsZero() {
 					t.Errorf("it is %s, %v", stopped.Status, err)
 				}
@@ -140,7 +140,7 @@ func TestAnOperationIsCancelledInTheMiddle(t *testing.T) {
 				if got.Status != operation.Cancelled || got.Matched != got.Done || got.Done < 256 || here && got.Done%256 == 0 {
 					t.Errorf("it is %s, and there were %d calls", counts(got), after)
 				}
-				again, err := r.Cancel(t.Context(), o.ID)
+				again, err := r.Cancel(t.Context(), "acme", o.ID)
 				if err != nil || again.EndedAt != got.EndedAt {
 					t.Errorf("the second time: %+v, %v", again, err)
 				}
@@ -153,7 +153,7 @@ func TestCancelBeforeAndAfter(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.start(long, "acme", "a", 5)
 		o := r.begin(operation.Request{Kind: operation.Terminate, Filter: of("acme")})
-		_, err := r.Cancel(t.Context(), o.ID)
+		_, err := r.Cancel(t.Context(), "acme", o.ID)
 		r.check(err)
 		r.run(r.Service)
 		r.pass(time.Second)
@@ -161,9 +161,9 @@ func TestCancelBeforeAndAfter(t *testing.T) {
 		r.wantStatuses("acme", "5 running")
 		o = r.begin(operation.Request{Kind: operation.Terminate, Filter: of("acme")})
 		r.pass(time.Second)
-		_, err = r.Cancel(t.Context(), o.ID)
+		_, err = r.Cancel(t.Context(), "acme", o.ID)
 		wantError(t, err, operation.ErrState, "completed", o.ID)
-		_, err = r.Cancel(t.Context(), "none")
+		_, err = r.Cancel(t.Context(), "acme", "none")
 		wantError(t, err, operation.ErrNotFound, "none")
 	})
 }
@@ -312,7 +312,7 @@ func TestWhatCannotBeListedFailsTheOperation(t *testing.T) {
 		if got.Status != operation.Failed || !strings.Contains(got.Error, "a0001") || got.EndedAt.IsZero() {
 			t.Errorf("it is %s: %q", got.Status, got.Error)
 		}
-		_, err = r.Cancel(t.Context(), o.ID)
+		_, err = r.Cancel(t.Context(), "acme", o.ID)
 		wantError(t, err, operation.ErrState, "failed")
 	})
 }
@@ -397,7 +397,7 @@ func TestWhatCannotBeReadGoesToQuarantine(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.start(long, "acme", "a", 3)
 		bad := r.begin(operation.Request{Kind: operation.Suspend, Filter: of("acme")})
-		rec, err := r.store.Get(t.Context(), store.RecordKey{Kind: "operation", ID: bad.ID})
+		rec, err := r.store.Get(t.Context(), store.RecordKey{Kind: "operation", Tenant: "acme", ID: bad.ID})
 		r.check(err)
 		rec.Body = append(rec.Body, "garbage"...)
 		r.check(r.store.Commit(t.Context(), &store.Tx{PutRecords: []store.PutRecord{{Record: rec, Expect: rec.Version}}}))
@@ -405,7 +405,7 @@ func TestWhatCannotBeReadGoesToQuarantine(t *testing.T) {
 		r.run(r.Service)
 		r.pass(time.Second)
 		r.wantCounts(good.ID, "completed: 3 = 3 + 0 + 0")
-		_, err = r.Get(t.Context(), bad.ID)
+		_, err = r.Get(t.Context(), "acme", bad.ID)
 		wantError(t, err, store.ErrCorrupt, bad.ID)
 		page, err := r.store.List(t.Context(), store.Query{Kind: store.KindQuarantine})
 		r.check(err)

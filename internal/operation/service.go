@@ -63,8 +63,8 @@ func New(cfg Config) (*Service, error) {
 }
 
 // Start starts an operation. When it returns, the operation is durable, and is done by
-// whoever runs. If there is one with that ID which does the same, that one is returned; if it
-// does something else, it is [ErrExists].
+// whoever runs. If its tenant has one with that ID which does the same, that one is returned; if
+// it does something else, it is [ErrExists].
 func (s *Service) Start(ctx context.Context, r Request) (Operation, error) {
 	const verb = "start"
 	if err := r.check(verb); err != nil {
@@ -80,19 +80,17 @@ func (s *Service) Start(ctx context.Context, r Request) (Operation, error) {
 	}
 	now := whole(stats.Now)
 	o := Operation{
-		ID: r.ID, Kind: r.Kind, Filter: r.Filter, All: r.All, Reason: r.Reason, By: r.By,
+		ID: r.ID, under: tenantName(&r.Filter), Kind: r.Kind, Filter: r.Filter, All: r.All, Reason: r.Reason, By: r.By,
 		Status: Pending, CreatedAt: now, UpdatedAt: now, Version: 1,
 	}
 	tx := &store.Tx{PutRecords: []store.PutRecord{{Record: o.record()}}, Put: []store.Message{o.message()}}
 	err = base.Retry(ctx, s.clock, isConflict, func() error {
-		err := s.store.Commit(ctx, tx)
-		if !errors.Is(err, store.ErrConflict) {
-			return err
-		}
-		old, missing := s.Get(ctx, r.ID)
+		// An operation with that ID may be under the empty tenant, where the commit does not
+		// meet it.
+		old, missing := s.Get(ctx, o.under, r.ID)
 		switch {
 		case errors.Is(missing, ErrNotFound):
-			return err // it may not be durable yet, or was removed
+			return s.store.Commit(ctx, tx)
 		case missing != nil:
 			return missing
 		case !old.same(&r):
@@ -115,17 +113,29 @@ func isConflict(err error) bool { return errors.Is(err, store.ErrConflict) }
 // whole returns a time in whole milliseconds, as it is kept.
 func whole(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
 
-// Get returns an operation, or [ErrNotFound].
-func (s *Service) Get(ctx context.Context, id string) (Operation, error) {
+// Get returns an operation of a tenant, or [ErrNotFound]. The tenant is that of
+// [Operation.Tenant]; with the empty one, Get also returns an operation about one tenant that an
+// earlier release has started, so only callers with access to all tenants may use it.
+func (s *Service) Get(ctx context.Context, tenant, id string) (Operation, error) {
 	const verb = "get"
 	if err := checkText(verb, "ID", id, 1, MaxID); err != nil {
 		return Operation{}, err
 	}
-	rec, err := s.store.Get(ctx, recordKey(id))
-	if err != nil {
-		return Operation{}, wrap(verb, id, err)
+	rec, err := s.store.Get(ctx, recordKey(tenant, id))
+	if err == nil {
+		return parseRecord(rec)
 	}
-	return parseRecord(rec)
+	if tenant != "" && errors.Is(err, store.ErrNotFound) {
+		// Earlier releases kept all operations under the empty tenant.
+		var old store.Record
+		switch old, err = s.store.Get(ctx, recordKey("", id)); {
+		case err == nil && old.Tags[tagTenant] == tenant:
+			return parseRecord(old)
+		case err == nil:
+			err = store.ErrNotFound
+		}
+	}
+	return Operation{}, wrap(verb, id, err)
 }
 
 // Query says which operations to list: those that match all that is set.
@@ -191,14 +201,14 @@ func (s *Service) List(ctx context.Context, q Query) (Page, error) {
 	return page, nil
 }
 
-// Cancel has an operation stop. What is done is done, and what is being done at the moment may
+// Cancel has an operation of a tenant, as in [Service.Get], stop. What is done is done, and what is being done at the moment may
 // be done. Cancelling one that was cancelled does nothing; for one that has ended otherwise it
 // is too late, which is [ErrState].
-func (s *Service) Cancel(ctx context.Context, id string) (o Operation, err error) {
+func (s *Service) Cancel(ctx context.Context, tenant, id string) (o Operation, err error) {
 	const verb = "cancel"
 	err = base.Retry(ctx, s.clock, isConflict, func() error {
 		var err error
-		if o, err = s.Get(ctx, id); err != nil {
+		if o, err = s.Get(ctx, tenant, id); err != nil {
 			return err
 		}
 		if o.Status == Cancelled {

@@ -175,7 +175,10 @@ func TestRules(t *testing.T) {
 		{
 			"every operation has the message that goes on with it, or removes it", "operation//o is running",
 			store.Tx{PutRecords: []store.PutRecord{theOperation}},
-			[]store.Tx{{PutRecords: []store.PutRecord{theOperation}, Put: []store.Message{operationGo}}},
+			[]store.Tx{
+				{PutRecords: []store.PutRecord{theOperation}, Put: []store.Message{operationGo}},
+				{PutRecords: []store.PutRecord{record("operation", "o", "running", one)}, Put: []store.Message{message("operations", "o", "run", one)}},
+			},
 		},
 		{
 			"every message to an operation has the operation", "is of an operation that is not there",

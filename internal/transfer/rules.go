@@ -183,7 +183,7 @@ func scheduleGoesOn(c *checker, r *store.Record) (string, error) {
 
 // operationGoesOn: an operation without its message is neither gone on with nor removed.
 func operationGoesOn(c *checker, r *store.Record) (string, error) {
-	ok, err := c.has(store.Key{Queue: queueOperations, Name: r.Key.ID}, func(id string) bool { return id == "run" || id == "remove" })
+	ok, err := c.has(store.Key{Queue: queueOperations, Tenant: r.Key.Tenant, Name: r.Key.ID}, func(id string) bool { return id == "run" || id == "remove" })
 	if ok || err != nil {
 		return "", err
 	}
@@ -192,7 +192,7 @@ func operationGoesOn(c *checker, r *store.Record) (string, error) {
 
 // messageHasOperation: a message without its operation is about nothing.
 func messageHasOperation(c *checker, m *store.Message) (string, error) {
-	r, err := c.record(kindOperation, "", m.Key.Name)
+	r, err := c.record(kindOperation, m.Key.Tenant, m.Key.Name)
 	if r != nil || err != nil {
 		return "", err
 	}

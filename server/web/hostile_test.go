@@ -308,7 +308,7 @@ func TestErrorsAreExplained(t *testing.T) {
 	w := newWorld(t)
 	for path, want := range map[string]string{
 		"/nowhere": "No such page", "/instances/default/nobody": "Not there", "/timers/default/none": "Not there", "/actions/default/none": "Not there",
-		"/schedules/default/none": "Not there", "/quarantine/~/none": "Not there any more", "/operations/none": "Not there",
+		"/schedules/default/none": "Not there", "/quarantine/~/none": "Not there any more", "/operations/default/none": "Not there",
 	} {
 		a := w.get(path)
 		if a.status != http.StatusNotFound {

@@ -9,12 +9,13 @@ import (
 func (s *site) addOperations() {
 	s.section("operations", "/operations", "Operations")
 	s.page("GET /operations", s.operations)
-	s.page("GET /operations/{id}", s.operation)
+	s.page("GET /operations/{tenant}/{id}", s.operation)
 	s.verb(s.stopVerb())
 }
 
+// operationPath is the path of an operation. The tenant of one about all tenants is empty.
 func (s *site) operationPath(op operation.Operation) string {
-	return s.path("/operations/" + segment(op.ID))
+	return s.path("/operations/" + segment(op.Tenant()) + "/" + segment(op.ID))
 }
 
 // operationRow is an operation, with what it is about in words.
@@ -74,14 +75,15 @@ func (s *site) operations(r *request) (view, error) {
 // gotOperation returns the operation in the path. One about all tenants is for those who
 // have all of them.
 func (s *site) gotOperation(r *request) (operation.Operation, error) {
-	op, err := s.cfg.Operations.Get(r.ctx(), r.named("id"))
-	if err != nil {
-		return op, err
+	tenant := r.named("tenant")
+	allowed := r.onlyEverything
+	if tenant != "" {
+		allowed = func() error { return r.allow(tenant) }
 	}
-	if op.Tenant() == "" {
-		return op, r.onlyEverything()
+	if err := allowed(); err != nil {
+		return operation.Operation{}, err
 	}
-	return op, r.allow(op.Tenant())
+	return s.cfg.Operations.Get(r.ctx(), tenant, r.named("id"))
 }
 
 func (s *site) operation(r *request) (view, error) {
@@ -101,7 +103,7 @@ func (s *site) operation(r *request) (view, error) {
 
 func (s *site) stopVerb() verb {
 	return verb{
-		pattern: "/operations/{id}/cancel", section: "operations", operation: "cancel-operation",
+		pattern: "/operations/{tenant}/{id}/cancel", section: "operations", operation: "cancel-operation",
 		form: func(r *request) (form, error) {
 			op, err := s.gotOperation(r)
 			return form{
@@ -114,7 +116,7 @@ func (s *site) stopVerb() verb {
 			if err != nil {
 				return done{}, err
 			}
-			_, err = s.cfg.Operations.Cancel(r.ctx(), op.ID)
+			_, err = s.cfg.Operations.Cancel(r.ctx(), op.Tenant(), op.ID)
 			return done{target: op.ID, to: s.operationPath(op), notice: "stopped"}, err
 		},
 	}

@@ -33,7 +33,7 @@ func TestErrorsKeepTheirType(t *testing.T) {
 		}
 		return abide.None{}, err
 	})
-	onStage(t, abide.Serve(act, leaf, top), func(s *stage) {
+	onStage(t, []abide.Definition{act, leaf, top}, func(s *stage) {
 		_, err := play(s, top, abide.None{})
 		refuses(s.T, err, errDeclined, "order 7", `activity "charge"`, `child "leaf"`)
 		var ended *abide.InstanceError
@@ -69,7 +69,7 @@ func TestRetryOptions(t *testing.T) {
 		n, err := act.Call(ctx, how, opts...)
 		return attempts{n, err != nil, abide.Now(ctx).Sub(start)}, nil
 	})
-	onStage(t, abide.Serve(act, flow), func(s *stage) {
+	onStage(t, []abide.Definition{act, flow}, func(s *stage) {
 		expectAttempts(s, flow, "always", attempts{0, true, 7 * time.Minute})
 		expectAttempts(s, flow, "third", attempts{3, false, 3 * time.Minute})
 		expectAttempts(s, flow, "declined", attempts{0, true, 0})
@@ -111,7 +111,7 @@ func TestDefaultRetry(t *testing.T) {
 		_, err := act.Call(ctx, abide.None{})
 		return attempts{0, err != nil, abide.Now(ctx).Sub(start)}, nil
 	})
-	onStage(t, abide.Serve(act, flow), func(s *stage) {
+	onStage(t, []abide.Definition{act, flow}, func(s *stage) {
 		expectAttempts(s, flow, abide.None{}, attempts{0, true, 15 * time.Second})
 		same(s, "runs", runs, 5)
 	})
@@ -140,7 +140,7 @@ func TestTimeoutsOfTheAPI(t *testing.T) {
 		_, err := act.Call(ctx, how, opts[how])
 		return fmt.Sprint(errors.Is(err, abide.ErrTimeout), abide.Now(ctx).Sub(start)), nil
 	})
-	onStage(t, abide.Serve(act, flow), func(s *stage) {
+	onStage(t, []abide.Definition{act, flow}, func(s *stage) {
 		expect(s, flow, "start", "true 1m0s")
 		expect(s, flow, "schedule", "true 1h0m0s")
 		expect(s, flow, "silent", "true 1m0s")
@@ -177,7 +177,7 @@ func TestActivityInfoAndHeartbeats(t *testing.T) {
 		two, err := act.Call(ctx, abide.None{})
 		return one + " " + two, err
 	})
-	onStage(t, abide.Serve(act, flow), func(s *stage) {
+	onStage(t, []abide.Definition{act, flow}, func(s *stage) {
 		got, err := play(s, flow, abide.None{}, abide.ID("i"))
 		s.check(err)
 		same(s, "result", got, "true [2 1] true [2 1]")
@@ -204,7 +204,7 @@ func TestChildPoliciesOfTheAPI(t *testing.T) {
 		leaf.Go(ctx, abide.None{}, abide.ID("abandon"), abide.OnParentClose(abide.AbandonChild))
 		return leaf.Detach(ctx, abide.None{}, abide.ID("detached")), abide.Sleep(ctx, time.Minute)
 	})
-	onStage(t, abide.Serve(leaf, top, taken), func(s *stage) {
+	onStage(t, []abide.Definition{leaf, top, taken}, func(s *stage) {
 		expect(s, top, abide.None{}, "detached")
 		expect(s, taken, abide.None{}, true)
 		for id, want := range map[string]abide.Status{
@@ -233,7 +233,7 @@ func TestEventsOfTheAPI(t *testing.T) {
 		b, err := event.Wait(ctx)
 		return fmt.Sprint(a, b), err
 	})
-	onStage(t, abide.Serve(flow), func(s *stage) {
+	onStage(t, []abide.Definition{flow}, func(s *stage) {
 		i, err := flow.Start(s.Context(), s.Engine, abide.None{}, abide.ID("i"), abide.Tenant("acme"))
 		s.check(err)
 		s.wait(time.Minute)

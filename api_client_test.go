@@ -26,20 +26,20 @@ func TestRegistrationErrorsAreReturned(t *testing.T) {
 		serve []abide.Definition
 		words []string
 	}{
-		{"orchestration twice", abide.Serve(abide.NewOrchestration("a", id[int]), abide.NewOrchestration("a", id[string])), []string{`"a"`, "twice"}},
-		{"version twice", abide.Serve(abide.NewOrchestration("a", id[int], abide.Version("1")), abide.NewOrchestration("a", id[int], abide.Version("1"))), []string{"a@1", "twice"}},
-		{"activity twice", abide.Serve(abide.NewActivity("a", act), abide.NewActivity("a", act)), []string{`activity "a"`, "twice"}},
-		{"empty name", abide.Serve(abide.NewOrchestration("", id[int])), []string{"orchestration", "empty"}},
-		{"long name", abide.Serve(abide.NewActivity(long, act)), []string{"activity", "129", "128"}},
-		{"bad character", abide.Serve(abide.NewActivity("a@b", act)), []string{"activity", "@"}},
-		{"dot", abide.Serve(abide.NewOrchestration(".control", id[int])), []string{"dot"}},
-		{"bad version", abide.Serve(abide.NewOrchestration("a", id[int], abide.Version(strings.Repeat("1", 65)))), []string{`"a"`, "version", "65", "64"}},
-		{"no function", abide.Serve(abide.OrchestrationNamed[int, int]("a")), []string{`"a"`, "no function"}},
-		{"no function of an activity", abide.Serve(abide.ActivityNamed[int, int]("a")), []string{`"a"`, "no function"}},
-		{"nil", abide.Serve(nil), []string{"definition 0", "nil"}},
-		{"nil orchestration", abide.Serve(nilFlow), []string{"nil"}},
-		{"nil activity", abide.Serve(nilAct), []string{"nil"}},
-		{"several", abide.Serve(abide.NewOrchestration("", id[int]), abide.ActivityNamed[int, int]("a")), []string{"empty", "no function"}},
+		{"orchestration twice", []abide.Definition{abide.NewOrchestration("a", id[int]), abide.NewOrchestration("a", id[string])}, []string{`"a"`, "twice"}},
+		{"version twice", []abide.Definition{abide.NewOrchestration("a", id[int], abide.Version("1")), abide.NewOrchestration("a", id[int], abide.Version("1"))}, []string{"a@1", "twice"}},
+		{"activity twice", []abide.Definition{abide.NewActivity("a", act), abide.NewActivity("a", act)}, []string{`activity "a"`, "twice"}},
+		{"empty name", []abide.Definition{abide.NewOrchestration("", id[int])}, []string{"orchestration", "empty"}},
+		{"long name", []abide.Definition{abide.NewActivity(long, act)}, []string{"activity", "129", "128"}},
+		{"bad character", []abide.Definition{abide.NewActivity("a@b", act)}, []string{"activity", "@"}},
+		{"dot", []abide.Definition{abide.NewOrchestration(".control", id[int])}, []string{"dot"}},
+		{"bad version", []abide.Definition{abide.NewOrchestration("a", id[int], abide.Version(strings.Repeat("1", 65)))}, []string{`"a"`, "version", "65", "64"}},
+		{"no function", []abide.Definition{abide.OrchestrationNamed[int, int]("a")}, []string{`"a"`, "no function"}},
+		{"no function of an activity", []abide.Definition{abide.ActivityNamed[int, int]("a")}, []string{`"a"`, "no function"}},
+		{"nil", []abide.Definition{nil}, []string{"definition 0", "nil"}},
+		{"nil orchestration", []abide.Definition{nilFlow}, []string{"nil"}},
+		{"nil activity", []abide.Definition{nilAct}, []string{"nil"}},
+		{"several", []abide.Definition{abide.NewOrchestration("", id[int]), abide.ActivityNamed[int, int]("a")}, []string{"empty", "no function"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -49,11 +49,11 @@ func TestRegistrationErrorsAreReturned(t *testing.T) {
 					t.Errorf("panic: %v", v)
 				}
 			}()
-			_, err := abide.Open(t.Context(), abide.Config{Store: "memory:", Serve: tt.serve})
+			_, err := abide.Open(t.Context(), abide.Config{Store: "memory:", Register: tt.serve})
 			refuses(t, err, abide.ErrInvalid, tt.words...)
 			s := teststore.New(t)
 			defer s.Close()
-			_, err = abide.New(s, abide.Config{Serve: tt.serve})
+			_, err = abide.New(s, abide.Config{Register: tt.serve})
 			refuses(t, err, abide.ErrInvalid, tt.words...)
 		})
 	}
@@ -64,11 +64,11 @@ func TestBadConfigurationsAreRefused(t *testing.T) {
 	for word, cfg := range map[string]abide.Config{
 		"MaxTurns":        {MaxTurns: -1},
 		"MaxActivities":   {MaxActivities: -1},
-		"Cache":           {Cache: -1},
+		"CacheSize":       {CacheSize: -1},
 		"MaxHistory":      {MaxHistory: -1},
 		"MaxHistoryBytes": {MaxHistoryBytes: -1},
-		"Lease":           {Lease: time.Millisecond},
-		"Drain":           {Drain: -1},
+		"LeaseDuration":   {LeaseDuration: time.Millisecond},
+		"DrainTimeout":    {DrainTimeout: -1},
 	} {
 		cfg.Store = "memory:"
 		_, err := abide.Open(t.Context(), cfg)
@@ -85,7 +85,7 @@ func TestBadConfigurationsAreRefused(t *testing.T) {
 func TestStartPoliciesOfTheAPI(t *testing.T) {
 	flow := abide.NewOrchestration("flow", id[int])
 	other := abide.NewOrchestration("other", id[int])
-	onStage(t, abide.Serve(flow, other), func(s *stage) {
+	onStage(t, []abide.Definition{flow, other}, func(s *stage) {
 		i, err := flow.Start(s.Context(), s.Engine, 1, abide.ID("i"))
 		s.check(err)
 		same(s, "existed", i.Existed(), false)
@@ -124,7 +124,7 @@ func TestStartPoliciesOfTheAPI(t *testing.T) {
 
 func TestBatchOfTheAPI(t *testing.T) {
 	flow := abide.NewOrchestration("flow", id[int])
-	onStage(t, abide.Serve(flow), func(s *stage) {
+	onStage(t, []abide.Definition{flow}, func(s *stage) {
 		request := func(id string, opts ...abide.StartOption) abide.StartRequest {
 			r, err := flow.Prepare(s.Engine, 1, append(opts, abide.ID(id))...)
 			s.check(err)
@@ -193,7 +193,7 @@ func TestLimitsWithinAnOrchestration(t *testing.T) {
 				tt.bad(ctx)
 				return true, nil
 			})
-			onStage(t, abide.Serve(good, bad, act, child), func(s *stage) {
+			onStage(t, []abide.Definition{good, bad, act, child}, func(s *stage) {
 				expect(s, good, abide.None{}, true)
 				i, err := bad.Start(s.Context(), s.Engine, abide.None{})
 				s.check(err)
@@ -206,7 +206,7 @@ func TestLimitsWithinAnOrchestration(t *testing.T) {
 func TestBadInputOfCalls(t *testing.T) {
 	flow := abide.NewOrchestration("flow", id[any])
 	event := abide.NewEvent[any]("e")
-	onStage(t, abide.Serve(flow), func(s *stage) {
+	onStage(t, []abide.Definition{flow}, func(s *stage) {
 		_, err := flow.Start(s.Context(), s.Engine, func() {})
 		refuses(s.T, err, abide.ErrInvalid, "flow", "input")
 		refuses(s.T, event.Raise(s.Context(), s.Engine, "i", func() {}), abide.ErrInvalid, "e")
@@ -249,7 +249,7 @@ func TestValuesOfTheAPI(t *testing.T) {
 		abide.SetValue(ctx, "progress", progress{1, 2})
 		return abide.None{}, abide.Sleep(ctx, time.Hour)
 	})
-	onStage(t, abide.Serve(flow), func(s *stage) {
+	onStage(t, []abide.Definition{flow}, func(s *stage) {
 		i, err := flow.Start(s.Context(), s.Engine, abide.None{})
 		s.check(err)
 		s.wait(time.Minute)

@@ -47,7 +47,7 @@ func TestSelectTakesTheFirst(t *testing.T) {
 		}
 		return fmt.Sprint(first, same, abide.Select(ctx)), nil
 	})
-	onStage(t, abide.Serve(flow, act), func(s *stage) {
+	onStage(t, []abide.Definition{flow, act}, func(s *stage) {
 		for in, want := range map[string]string{"5 3 8": "1 1 -1", "30 40": "2 2 -1", "13 14": "0 0 -1"} {
 			var minutes []int
 			for f := range strings.FieldsSeq(in) {
@@ -79,7 +79,7 @@ func TestJoinAndAll(t *testing.T) {
 		var failed *abide.ActivityError
 		return fmt.Sprint(results, errors.As(err, &failed)), nil
 	})
-	onStage(t, abide.Serve(flow, act), func(s *stage) {
+	onStage(t, []abide.Definition{flow, act}, func(s *stage) {
 		for want, in := range map[string][]int{"[3 1 2] false": {3, 1, 2}, "[3 0 2] true": {3, 13, 2}, "[0 0] true": {13, 13}, "[] false": nil} {
 			got, err := play(s, flow, in)
 			s.check(err)
@@ -117,7 +117,7 @@ func TestGoRunsBeside(t *testing.T) {
 		_, err = bad.Get(ctx)
 		return fmt.Sprint(strings.Join(out, ", "), a, b, err), nil
 	})
-	onStage(t, abide.Serve(flow), func(s *stage) {
+	onStage(t, []abide.Definition{flow}, func(s *stage) {
 		expect(s, flow, abide.None{}, "main, one, two, two again, one again1 2 bad")
 	})
 }
@@ -136,7 +136,7 @@ func TestCancelOfACoroutine(t *testing.T) {
 		got, err := f.Get(ctx)
 		return got + abide.Now(ctx).Format(" 04"), err
 	})
-	onStage(t, abide.Serve(flow, act), func(s *stage) {
+	onStage(t, []abide.Definition{flow, act}, func(s *stage) {
 		minute := time.Now().Add(time.Minute).UTC().Format(" 04")
 		expect(s, flow, abide.None{}, "true true"+minute)
 	})
@@ -170,7 +170,7 @@ func TestScopesAndShield(t *testing.T) {
 		n, err := kept.Get(ctx)
 		return fmt.Sprint(n, err, abide.Cause(ctx), abide.Cause(outer), " ", abide.Cause(inner)), nil
 	})
-	onStage(t, abide.Serve(flow, act, leaf), func(s *stage) {
+	onStage(t, []abide.Definition{flow, act, leaf}, func(s *stage) {
 		expect(s, flow, abide.None{}, "5 <nil> <nil> cancelled: that will do cancelled: that will do")
 		info, err := s.Wait(s.month(), abide.Ref{ID: "leaf"})
 		s.check(err)
@@ -191,7 +191,7 @@ func TestCancelledInstanceTidiesUpUnderAShield(t *testing.T) {
 		abide.SetStatus(ctx, "tidied up")
 		return abide.None{}, fmt.Errorf("gave up: %w", err)
 	})
-	onStage(t, abide.Serve(flow, act), func(s *stage) {
+	onStage(t, []abide.Definition{flow, act}, func(s *stage) {
 		i, err := flow.Start(s.Context(), s.Engine, abide.None{})
 		s.check(err)
 		s.wait(time.Minute)
@@ -240,7 +240,7 @@ func TestSagaUndoes(t *testing.T) {
 		})
 		return "done", err
 	})
-	onStage(t, abide.Serve(flow, book), func(s *stage) {
+	onStage(t, []abide.Definition{flow, book}, func(s *stage) {
 		tests := []struct {
 			in   string
 			want string
@@ -286,7 +286,7 @@ func TestEventWithTimeout(t *testing.T) {
 		}
 		return v + " after " + abide.Now(ctx).Sub(start).String(), nil
 	})
-	onStage(t, abide.Serve(flow), func(s *stage) {
+	onStage(t, []abide.Definition{flow}, func(s *stage) {
 		expect(s, flow, abide.None{}, "timeout after 1h0m0s")
 		i, err := flow.Start(s.Context(), s.Engine, abide.None{}, abide.ID("i"))
 		s.check(err)
@@ -322,7 +322,7 @@ func TestWaitThatTimedOutDoesNotTakeALaterEvent(t *testing.T) {
 		}
 		return event.Wait(ctx)
 	})
-	onStage(t, abide.Serve(flow), func(s *stage) {
+	onStage(t, []abide.Definition{flow}, func(s *stage) {
 		i, err := flow.Start(s.Context(), s.Engine, abide.None{}, abide.ID("i"))
 		s.check(err)
 		s.wait(time.Hour)
@@ -360,5 +360,5 @@ func TestTimersOfTheAPI(t *testing.T) {
 		}
 		return fmt.Sprint(timer.Fired(), abide.Now(ctx).Sub(start)), nil
 	})
-	onStage(t, abide.Serve(flow), func(s *stage) { expect(s, flow, abide.None{}, "true 3h0m0s") })
+	onStage(t, []abide.Definition{flow}, func(s *stage) { expect(s, flow, abide.None{}, "true 3h0m0s") })
 }

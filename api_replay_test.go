@@ -86,7 +86,7 @@ func TestReplayIsStable(t *testing.T) {
 		runs = append(runs, strings.Join(out, " "))
 		return strings.Join(out, " "), nil
 	})
-	onStage(t, abide.Serve(flow), func(s *stage) {
+	onStage(t, []abide.Definition{flow}, func(s *stage) {
 		i, err := flow.Start(s.Context(), s.Engine, abide.None{})
 		s.check(err)
 		for range 4 {
@@ -110,7 +110,7 @@ func TestReplayIsStable(t *testing.T) {
 		// What the code saw in the end, after replay, is what history has of it.
 		h, err := s.History(s.Context(), i.Ref(), 0)
 		s.check(err)
-		s.check(abide.ReplayHistory(h, abide.Serve(flow)))
+		s.check(abide.ReplayHistory(h, []abide.Definition{flow}))
 		same(s, "the same in replay", runs[len(runs)-1], got)
 	})
 }
@@ -126,7 +126,7 @@ func TestLoggerIsSilentInReplay(t *testing.T) {
 		}
 		return abide.None{}, nil
 	})
-	onStage(t, abide.Serve(flow), func(s *stage) {
+	onStage(t, []abide.Definition{flow}, func(s *stage) {
 		i, err := flow.Start(s.Context(), s.Engine, abide.None{}, abide.ID("me"), abide.Tenant("acme"))
 		s.check(err)
 		for range 4 {
@@ -167,7 +167,7 @@ func TestStepRunsOnce(t *testing.T) {
 		out += step("final", func() (string, error) { return "", abide.Final(fmt.Errorf("never")) }, abide.Retry(5))
 		return out, abide.Sleep(ctx, time.Hour)
 	})
-	onStage(t, abide.Serve(flow), func(s *stage) {
+	onStage(t, []abide.Definition{flow}, func(s *stage) {
 		start := time.Now()
 		i, err := flow.Start(s.Context(), s.Engine, abide.None{})
 		s.check(err)
@@ -198,7 +198,7 @@ func TestStepRetryIsTheSameWhenItIsReplayed(t *testing.T) {
 		}, abide.Retry(2).Backoff(time.Hour, 1, time.Hour))
 		return abide.None{}, err
 	})
-	onStage(t, abide.Serve(flow), func(s *stage) {
+	onStage(t, []abide.Definition{flow}, func(s *stage) {
 		// wait returns the time from the turn that set the first timer to that timer, and the
 		// event before that turn.
 		wait := func(id string) (d time.Duration, before int) {
@@ -257,7 +257,7 @@ func TestStepHasATimeout(t *testing.T) {
 		}, abide.StartToClose(time.Minute))
 		return fmt.Sprint(late, " ", took.Round(time.Second)), err
 	})
-	onStage(t, abide.Serve(flow), func(s *stage) {
+	onStage(t, []abide.Definition{flow}, func(s *stage) {
 		expect(s, flow, abide.None{}, "late 2m2s")
 		same(s, "runs", runs, 2)
 	})
@@ -284,7 +284,7 @@ func TestCancelReachesSteps(t *testing.T) {
 		}
 		return "all", nil
 	})
-	onStage(t, abide.Serve(flow), func(s *stage) {
+	onStage(t, []abide.Definition{flow}, func(s *stage) {
 		i, err := flow.Start(s.Context(), s.Engine, abide.None{})
 		s.check(err)
 		s.wait(10*time.Minute + 30*time.Second)
@@ -305,7 +305,7 @@ func TestContinueAsNew(t *testing.T) {
 		}
 		return fmt.Sprint(n, abide.Execution(ctx)), nil
 	})
-	onStage(t, abide.Serve(flow), func(s *stage) { expect(s, flow, 1, "5 5") })
+	onStage(t, []abide.Definition{flow}, func(s *stage) { expect(s, flow, 1, "5 5") })
 }
 
 func TestContinueAsNewWithAnotherVersion(t *testing.T) {
@@ -318,7 +318,7 @@ func TestContinueAsNewWithAnotherVersion(t *testing.T) {
 		}
 		return in, nil
 	}, abide.Version("2"))
-	onStage(t, abide.Serve(one, two), func(s *stage) { expect(s, one, "", "122") })
+	onStage(t, []abide.Definition{one, two}, func(s *stage) { expect(s, one, "", "122") })
 }
 
 // TestContinueAsNewWithTheWrongTypeStalls, and goes on when it is fixed.
@@ -335,7 +335,7 @@ func TestContinueAsNewWithTheWrongTypeStalls(t *testing.T) {
 		}
 		return n, nil
 	})
-	onStage(t, abide.Serve(wrong), func(s *stage) {
+	onStage(t, []abide.Definition{wrong}, func(s *stage) {
 		i, err := wrong.Start(s.Context(), s.Engine, 0)
 		s.check(err)
 		s.stalled(i.Ref(), "string", "int", "continue as new")
@@ -361,7 +361,7 @@ func TestInputThatDoesNotFitStalls(t *testing.T) {
 		}
 		return actAsNumber.Call(ctx, abide.None{})
 	})
-	onStage(t, abide.Serve(flow, act), func(s *stage) {
+	onStage(t, []abide.Definition{flow, act}, func(s *stage) {
 		i, err := asText.Start(s.Context(), s.Engine, "not a number", abide.ID("i"))
 		s.check(err)
 		s.stalled(i.Ref(), `the input of orchestration "flow" does not fit`)
@@ -380,7 +380,7 @@ func TestActivityWhoseInputDoesNotFitFails(t *testing.T) {
 	act := abide.NewActivity("act", func(context.Context, int) (int, error) { return 0, nil })
 	asText := abide.ActivityNamed[string, int]("act")
 	flow := abide.NewOrchestration("flow", func(ctx abide.Context, _ abide.None) (int, error) { return asText.Call(ctx, "text") })
-	onStage(t, abide.Serve(flow, act), func(s *stage) {
+	onStage(t, []abide.Definition{flow, act}, func(s *stage) {
 		_, err := play(s, flow, abide.None{})
 		if err == nil || !strings.Contains(err.Error(), `the input of activity "act" does not fit`) {
 			s.Errorf("error: %v", err)

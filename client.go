@@ -79,7 +79,7 @@ type Client interface {
 	Discard(ctx context.Context, tenant, id string) error
 
 	// Workers returns the processes that serve something and were seen within the last
-	// minute: those with a [Config.Worker].
+	// minute: those with a [Config.WorkerName].
 	Workers(ctx context.Context) ([]Worker, error)
 
 	// Unserved returns what has messages waiting, and is served by no worker that was seen

@@ -40,7 +40,7 @@ var (
 	crashInside  = abide.NewEvent[int]("inside")
 	crashDouble  = abide.NewActivity("double", func(_ context.Context, n int) (int, error) { return 2 * n, crashTell() }, abide.Retry(0))
 	crashFlow    = abide.NewOrchestration("crash", runCrashFlow)
-	crashServe   = abide.Serve(crashFlow, crashDouble)
+	crashServe   = []abide.Definition{crashFlow, crashDouble}
 )
 
 // runCrashFlow has activities run, sleeps, runs a step, continues as new, is raised an
@@ -108,7 +108,7 @@ func TestCrashChild(t *testing.T) {
 		t.Fatal(err)
 	}
 	left := crashPrepare(t, abide.NewClient(s, nil), count)
-	e, err := abide.New(s, abide.Config{Serve: crashServe, Logger: quiet, Retention: -1})
+	e, err := abide.New(s, abide.Config{Register: crashServe, Logger: quiet, Retention: -1})
 	if err != nil {
 		t.Fatal(err)
 	}

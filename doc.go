@@ -40,7 +40,7 @@
 //
 //	import _ "github.com/abidehq/abide/store/pebblestore" // the embedded store
 //
-//	engine, err := abide.Open(ctx, abide.Config{Serve: abide.Serve(Order, Charge)})
+//	engine, err := abide.Open(ctx, abide.Config{Register: []abide.Definition{Order, Charge}})
 //	…
 //	defer engine.Close()
 //	instance, err := Order.Start(ctx, engine, in, abide.ID("order-1"))

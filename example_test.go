@@ -30,7 +30,7 @@ var (
 func Example() {
 	ctx := context.Background()
 	e, err := abide.Open(ctx, abide.Config{
-		Store: "memory:", Serve: abide.Serve(exampleOrder, exampleCharge), Logger: slog.New(slog.DiscardHandler),
+		Store: "memory:", Register: []abide.Definition{exampleOrder, exampleCharge}, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		fmt.Println(err)

@@ -90,7 +90,7 @@ func digestFlow(ctx abide.Context, quiet time.Duration) (int, error) {
 // timerEngine serves the orchestrations of these examples.
 func timerEngine(ctx context.Context) (*abide.Engine, error) {
 	return abide.Open(ctx, abide.Config{
-		Store: "memory:", Serve: abide.Serve(Reminder, Trial, Parcel, Digest, RemindActivity), Logger: slog.New(slog.DiscardHandler),
+		Store: "memory:", Register: []abide.Definition{Reminder, Trial, Parcel, Digest, RemindActivity}, Logger: slog.New(slog.DiscardHandler),
 	})
 }
 

@@ -30,7 +30,7 @@ func (f *flow) run(t *testing.T, plan func(storetest.Call) storetest.Fault) (cal
 }
 
 // quick has leases end soon, and steps made durable one by one.
-func quick(c *abide.Config) { c.Lease, c.StepGroup = 2*time.Second, -1 }
+func quick(c *abide.Config) { c.LeaseDuration, c.StepCommitInterval = 2*time.Second, -1 }
 
 func (f *flow) finish(w *world, drive func(*world), done *effects, faulty *storetest.Faulty) (calls int) {
 	w.t.Helper()

@@ -139,7 +139,7 @@ func TestTwoEnginesUnderLoad(t *testing.T) {
 		w := newWorld(t, flow, work)
 		for range 2 {
 			w.engine(storetest.NewFaulty(w.store, failOnceIn(100, rnd)), quick,
-				func(c *abide.Config) { c.Cache = instances / 4 })
+				func(c *abide.Config) { c.CacheSize = instances / 4 })
 		}
 		for i := range instances {
 			start(w, flow, strconv.Itoa(i), strconv.Itoa(i))

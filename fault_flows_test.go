@@ -86,7 +86,7 @@ func orderFlow(f *effects) ([]abide.Definition, func(*world)) {
 		}
 		return fmt.Sprintf("%s after %d reminders", charged, reminders), abide.Sleep(ctx, 3*unit, abide.Named("return-window"))
 	})
-	return abide.Serve(order, remind, charge, mail, ship), func(w *world) {
+	return []abide.Definition{order, remind, charge, mail, ship}, func(w *world) {
 		start(w, order, abide.None{}, "i")
 		w.passUntil(10 * unit)
 		w.do(approved.Raise(w.t.Context(), w.client, "i", 1))
@@ -121,7 +121,7 @@ func fanoutFlow(f *effects) ([]abide.Definition, func(*world)) {
 		}
 		return sum, err
 	})
-	return abide.Serve(fanout, add), func(w *world) { start(w, fanout, 8, "i") }
+	return []abide.Definition{fanout, add}, func(w *world) { start(w, fanout, 8, "i") }
 }
 
 func sagaFlow(f *effects) ([]abide.Definition, func(*world)) {
@@ -149,7 +149,7 @@ func sagaFlow(f *effects) ([]abide.Definition, func(*world)) {
 		}
 		return "", err
 	})
-	return abide.Serve(saga, reserve, unreserve, charge, refund, ship), func(w *world) { start(w, saga, abide.None{}, "i") }
+	return []abide.Definition{saga, reserve, unreserve, charge, refund, ship}, func(w *world) { start(w, saga, abide.None{}, "i") }
 }
 
 func loopFlow(f *effects) ([]abide.Definition, func(*world)) {
@@ -171,7 +171,7 @@ func loopFlow(f *effects) ([]abide.Definition, func(*world)) {
 		}
 		return 0, abide.ContinueAsNew(ctx, n+1)
 	})
-	return abide.Serve(loop, tick), func(w *world) { start(w, loop, 0, "i") }
+	return []abide.Definition{loop, tick}, func(w *world) { start(w, loop, 0, "i") }
 }
 
 func familyFlow(f *effects) ([]abide.Definition, func(*world)) {
@@ -194,7 +194,7 @@ func familyFlow(f *effects) ([]abide.Definition, func(*world)) {
 		}
 		return out, err
 	})
-	return abide.Serve(parent, child, cleanup), func(w *world) { start(w, parent, abide.None{}, "i") }
+	return []abide.Definition{parent, child, cleanup}, func(w *world) { start(w, parent, abide.None{}, "i") }
 }
 
 func timersFlow(*effects) ([]abide.Definition, func(*world)) {
@@ -216,7 +216,7 @@ func timersFlow(*effects) ([]abide.Definition, func(*world)) {
 		}
 		return fmt.Sprint(first, units(), errors.Is(never.Wait(ctx), abide.ErrCancelled)), nil
 	})
-	return abide.Serve(timers), func(w *world) {
+	return []abide.Definition{timers}, func(w *world) {
 		start(w, timers, abide.None{}, "i")
 		w.passUntil(2 * unit)
 		w.do(w.client.MoveTimer(w.t.Context(), abide.Ref{ID: "i"}, "outside", w.begun.Add(8*unit)))
@@ -243,7 +243,7 @@ func stepsFlow(f *effects) ([]abide.Definition, func(*world)) {
 		}
 		return strings.Join(got, " "), nil
 	})
-	return abide.Serve(steps), func(w *world) { start(w, steps, abide.None{}, "i") }
+	return []abide.Definition{steps}, func(w *world) { start(w, steps, abide.None{}, "i") }
 }
 
 func relayFlow(*effects) ([]abide.Definition, func(*world)) {
@@ -260,7 +260,7 @@ func relayFlow(*effects) ([]abide.Definition, func(*world)) {
 		}
 		return strings.Trim(fmt.Sprint(got), "[]"), nil
 	})
-	return abide.Serve(relay), func(w *world) {
+	return []abide.Definition{relay}, func(w *world) {
 		raise := func(from, to int) {
 			for i := from; i < to; i++ {
 				w.do(numbered.Raise(w.t.Context(), w.client, "i", i))
@@ -277,7 +277,7 @@ func relayFlow(*effects) ([]abide.Definition, func(*world)) {
 
 func suspendedFlow(*effects) ([]abide.Definition, func(*world)) {
 	flow := abide.NewOrchestration("collect", collect)
-	return abide.Serve(flow), func(w *world) {
+	return []abide.Definition{flow}, func(w *world) {
 		raise := func(i int) { w.do(numbered.Raise(w.t.Context(), w.client, "i", i)) }
 		ref := abide.Ref{ID: "i"}
 		start(w, flow, 4, "i")
@@ -313,7 +313,7 @@ func cancelledFlow(f *effects) ([]abide.Definition, func(*world)) {
 		}
 		return "", err
 	})
-	return abide.Serve(flow, work, cleanup), func(w *world) {
+	return []abide.Definition{flow, work, cleanup}, func(w *world) {
 		start(w, flow, abide.None{}, "i")
 		w.passUntil(unit)
 		w.do(w.client.Cancel(w.t.Context(), abide.Ref{ID: "i"}, "enough"))
@@ -327,7 +327,7 @@ func terminatedFlow(f *effects) ([]abide.Definition, func(*world)) {
 		_, err := work.Call(ctx, 1)
 		return "", err
 	})
-	return abide.Serve(flow, work), func(w *world) {
+	return []abide.Definition{flow, work}, func(w *world) {
 		start(w, flow, abide.None{}, "i")
 		w.passUntil(unit)
 		w.do(w.client.Terminate(w.t.Context(), abide.Ref{ID: "i"}, "enough"))
@@ -356,7 +356,7 @@ func deadlinesFlow(f *effects) ([]abide.Definition, func(*world)) {
 		out, err := beat.Call(ctx, abide.None{})
 		return "timed out, then " + out, err
 	})
-	return abide.Serve(flow, stuck, beat), func(w *world) { start(w, flow, abide.None{}, "i") }
+	return []abide.Definition{flow, stuck, beat}, func(w *world) { start(w, flow, abide.None{}, "i") }
 }
 
 func talkFlow(*effects) ([]abide.Definition, func(*world)) {
@@ -373,7 +373,7 @@ func talkFlow(*effects) ([]abide.Definition, func(*world)) {
 			}
 		}
 	})
-	return abide.Serve(player), func(w *world) {
+	return []abide.Definition{player}, func(w *world) {
 		start(w, player, "pong", "ping")
 		w.do(ball.Raise(w.t.Context(), w.client, "ping", 0))
 		w.passUntil(unit)

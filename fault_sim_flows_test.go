@@ -45,7 +45,7 @@ func newSimFlows() *simFlows {
 }
 
 func (f *simFlows) serve() []abide.Definition {
-	return abide.Serve(f.collector, f.sleeper, f.parent, f.work, f.cleanup)
+	return []abide.Definition{f.collector, f.sleeper, f.parent, f.work, f.cleanup}
 }
 
 // runParent starts children, and returns what it was told of how they ended.

@@ -100,7 +100,7 @@ func (s *sim) open(i int) {
 		stop(s.engines[i])
 	}
 	s.stores[i] = storetest.NewFaulty(s.store, failOnceIn(20, s.rnd))
-	s.engines[i] = s.engine(s.stores[i], quick, func(c *abide.Config) { c.Cache = 3 })
+	s.engines[i] = s.engine(s.stores[i], quick, func(c *abide.Config) { c.CacheSize = 3 })
 }
 
 func (s *sim) note(format string, args ...any) {

@@ -17,7 +17,7 @@ func TestHello(t *testing.T) {
 		}
 		return greet.Call(ctx, name)
 	})
-	e, err := abide.Open(t.Context(), abide.Config{Store: "memory:", Serve: abide.Serve(hello, greet)})
+	e, err := abide.Open(t.Context(), abide.Config{Store: "memory:", Register: []abide.Definition{hello, greet}})
 	if err != nil {
 		t.Fatal(err)
 	}

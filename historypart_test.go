@@ -18,7 +18,7 @@ func TestHistoryPartsMakeTheWhole(t *testing.T) {
 		}
 		return n, abide.ContinueAsNew(ctx, n+1)
 	})
-	onStage(t, abide.Serve(flow), func(s *stage) {
+	onStage(t, []abide.Definition{flow}, func(s *stage) {
 		text := func(events []abide.HistoryEvent) string {
 			data, err := json.Marshal(events)
 			s.check(err)
@@ -77,7 +77,7 @@ func TestWaitsAmongTheNewestEvents(t *testing.T) {
 		}
 		return abide.None{}, abide.Sleep(ctx, 20*time.Hour, abide.Named("second"))
 	})
-	onStage(t, abide.Serve(flow), func(s *stage) {
+	onStage(t, []abide.Definition{flow}, func(s *stage) {
 		i, err := flow.Start(s.Context(), s.Engine, abide.None{}, abide.ID("i"))
 		s.check(err)
 		s.wait(time.Hour)

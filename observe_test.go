@@ -48,8 +48,8 @@ func TestObserve(t *testing.T) {
 		s := teststore.New(t)
 		defer s.Close()
 		e, err := abide.New(s, abide.Config{
-			Serve: abide.Serve(order, charge), Logger: slog.New(slog.NewJSONHandler(&out, nil)),
-			Meter: sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)), Tracer: tracer,
+			Register: []abide.Definition{order, charge}, Logger: slog.New(slog.NewJSONHandler(&out, nil)),
+			MeterProvider: sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)), TracerProvider: tracer,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -131,7 +131,7 @@ func TestObserveNothing(t *testing.T) {
 		var out strings.Builder
 		s := teststore.New(t)
 		defer s.Close()
-		e, err := abide.New(s, abide.Config{Serve: abide.Serve(nap), Logger: slog.New(slog.NewJSONHandler(&out, nil))})
+		e, err := abide.New(s, abide.Config{Register: []abide.Definition{nap}, Logger: slog.New(slog.NewJSONHandler(&out, nil))})
 		if err != nil {
 			t.Fatal(err)
 		}

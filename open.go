@@ -25,81 +25,79 @@ import (
 //	import _ "github.com/abidehq/abide/store/pebblestore"
 const DefaultStore = "pebble://./abide-data"
 
-// Config says what an engine serves, and how. The zero value of each field is a good
-// choice.
+// Config configures an [Engine]. The zero value of each field is a good choice.
 type Config struct {
 	// Store is the URL of the store. Empty means [DefaultStore]. The package of the backend
 	// must be imported, as database drivers are: package abide links none.
 	Store string
 
-	// Serve is what this process runs: see [Serve]. An engine that serves nothing is a
-	// client.
-	Serve []Definition
+	// Register lists the orchestrations and activities that this process runs. An engine
+	// that registers none is a client.
+	Register []Definition
 
-	// Logger gets what a person should know. Nil means [slog.Default].
+	// Logger receives warnings and errors that need an operator's attention. Nil means
+	// [slog.Default].
 	Logger *slog.Logger
 
-	// Meter counts and measures: see docs/metrics.md for what. Nil means the global
-	// provider of OpenTelemetry, which does nothing unless the program has set one.
-	Meter metric.MeterProvider
+	// MeterProvider receives the metrics of the engine, see docs/metrics.md. Nil means the
+	// global provider of OpenTelemetry, which discards them unless the program has set one.
+	MeterProvider metric.MeterProvider
 
-	// Tracer makes a span for each turn and each attempt at an activity, when they are
-	// committed. Nil means none: traces are kept with the instances, and so are asked for.
-	// An instance that is started within a trace hands that on to its activities and
-	// children all the same.
-	Tracer trace.TracerProvider
+	// TracerProvider receives a span for each turn and each attempt at an activity when it
+	// is committed. Nil means no spans. Instances keep the trace context with which they were
+	// started, and pass it on to activities and children, in either case.
+	TracerProvider trace.TracerProvider
 
-	// Codec turns values into bytes. Nil means [JSON].
+	// Codec encodes and decodes values. Nil means [JSON].
 	Codec Codec
 
-	// MaxTurns and MaxActivities are how many are under way at a time in this process:
-	// 256 each, unless they say otherwise.
+	// MaxTurns and MaxActivities limit how many turns and activities run concurrently in
+	// this process. Zero means 256.
 	MaxTurns      int
 	MaxActivities int
 
-	// Cache is how many waiting instances keep their code in memory, so that it need not
-	// be replayed: 1,024, unless it says otherwise. Each takes about 20 kB.
-	Cache int
+	// CacheSize is the number of waiting instances whose code stays in memory, so that it
+	// is not replayed. Each takes about 20 kB. Zero means 1,024.
+	CacheSize int
 
-	// Lease is how long a turn or an activity belongs to this process after it was last
-	// heard of: 30 s, unless it says otherwise. The embedded store does not wait for that
-	// after a crash.
-	Lease time.Duration
+	// LeaseDuration is how long a turn or an activity stays leased to this process without
+	// renewal. After a crash, another process takes over when the lease has expired; the
+	// embedded store does not wait for that. Zero means 30 s.
+	LeaseDuration time.Duration
 
-	// Retention is how long an ended instance is kept: a week, unless it says otherwise;
-	// negative means for ever.
+	// Retention is how long an ended instance is kept. Zero means a week, and a negative
+	// value means for ever.
 	Retention time.Duration
 
-	// StepGroup is how long a turn goes on with steps before what they did is made
-	// durable: 20 ms, unless it says otherwise; negative means that each step is made
-	// durable before the code goes on.
-	StepGroup time.Duration
+	// StepCommitInterval is how long a turn goes on with steps before their results are
+	// committed. Zero means 20 ms, and a negative value commits after each step.
+	StepCommitInterval time.Duration
 
-	// Blocked is how long the code of an orchestration may do nothing that Abide sees
-	// before its instance stalls: 10 s, unless it says otherwise; negative means for ever.
-	Blocked time.Duration
+	// DeadlockTimeout is how long the code of an orchestration may run without waiting for
+	// Abide before its instance is marked stalled. Zero means 10 s, and a negative value
+	// means no limit.
+	DeadlockTimeout time.Duration
 
-	// Drain is how long Close waits for activities: 10 s, unless it says otherwise.
-	Drain time.Duration
+	// DrainTimeout is how long [Engine.Close] waits for running activities. Zero means 10 s.
+	DrainTimeout time.Duration
 
-	// MaxHistory is the number of events at which an instance stalls: 100,000, unless it
-	// says otherwise. MaxHistoryBytes is the same in bytes: 256 MiB. See [HistorySizeOf].
+	// MaxHistory is the number of events at which an instance stalls, 100,000 if it is zero.
+	// MaxHistoryBytes is the same in bytes, 256 MiB if it is zero. See [HistorySizeOf].
 	MaxHistory      int
 	MaxHistoryBytes int
 
-	// Build identifies the program, so that an instance that has stalled because of its code
-	// goes on under another build: see docs/deploys.md. Empty means the revision of the
-	// program's source, as Go has noted it in the binary, or the version of its main module;
-	// if neither is known, the engine takes no part. At most 128 bytes.
+	// Build identifies the program: an instance that has stalled because of its code is
+	// resumed by a process with another build, see docs/deploys.md. Empty means the VCS
+	// revision of the binary, or the version of its main module; if neither is known, no
+	// instance is resumed automatically. At most 128 bytes.
 	Build string
 
 	// Quota limits what [Client.Start] starts for each tenant in this process.
 	Quota Quota
 
-	// Worker is the name under which this process shows among the workers: see
-	// [Client.Workers]. Empty means that it does not show. A process that shows commits
-	// three small records a minute.
-	Worker string
+	// WorkerName is the name of this process among the workers, see [Client.Workers]. Empty
+	// means that it is not listed. A listed process commits three small records a minute.
+	WorkerName string
 }
 
 // Quota limits what is started for each tenant. A start beyond it returns [ErrQuota]. Children
@@ -119,9 +117,6 @@ type Quota struct {
 type Definition interface {
 	define(d *definitions) error
 }
-
-// Serve returns its arguments, for [Config.Serve].
-func Serve(definitions ...Definition) []Definition { return definitions }
 
 // definitions are what an engine serves, by route and by name.
 type definitions struct {
@@ -176,10 +171,10 @@ func New(s store.Store, cfg Config) (*Engine, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
-	if cfg.Drain == 0 {
-		cfg.Drain = engine.DefaultDrain
+	if cfg.DrainTimeout == 0 {
+		cfg.DrainTimeout = engine.DefaultDrain
 	}
-	d, err := define(cfg.Serve)
+	d, err := define(cfg.Register)
 	if err != nil {
 		return nil, err
 	}
@@ -190,16 +185,16 @@ func New(s store.Store, cfg Config) (*Engine, error) {
 		activities[name] = f(cfg.Codec)
 	}
 	e, err := engine.New(engine.Config{
-		Store: s, Logger: cfg.Logger, Meter: cfg.Meter, Tracer: cfg.Tracer, Executor: code, Routes: routes, Activities: activities,
-		MaxTurns: cfg.MaxTurns, MaxActivities: cfg.MaxActivities, Cache: cfg.Cache, Lease: cfg.Lease,
-		Retention: cfg.Retention, StepGroup: cfg.StepGroup, Blocked: cfg.Blocked, MaxHistory: cfg.MaxHistory,
-		MaxHistoryBytes: cfg.MaxHistoryBytes, Worker: cfg.Worker, Build: cfg.Build, Quota: engine.Quota(cfg.Quota),
+		Store: s, Logger: cfg.Logger, MeterProvider: cfg.MeterProvider, TracerProvider: cfg.TracerProvider, Executor: code, Routes: routes, Activities: activities,
+		MaxTurns: cfg.MaxTurns, MaxActivities: cfg.MaxActivities, CacheSize: cfg.CacheSize, LeaseDuration: cfg.LeaseDuration,
+		Retention: cfg.Retention, StepCommitInterval: cfg.StepCommitInterval, DeadlockTimeout: cfg.DeadlockTimeout, MaxHistory: cfg.MaxHistory,
+		MaxHistoryBytes: cfg.MaxHistoryBytes, WorkerName: cfg.WorkerName, Build: cfg.Build, Quota: engine.Quota(cfg.Quota),
 	})
 	if err != nil {
 		return nil, err
 	}
 	return &Engine{
-		client: &client{e.Client, cfg.Codec, routes, names}, e: e, store: s, drain: cfg.Drain,
+		client: &client{e.Client, cfg.Codec, routes, names}, e: e, store: s, drain: cfg.DrainTimeout,
 		close: func() error { return nil },
 	}, nil
 }
@@ -232,27 +227,27 @@ func define(serve []Definition) (*definitions, error) {
 func (c *Config) check() error {
 	var errs []error
 	for name, n := range map[string]int{
-		"MaxTurns": c.MaxTurns, "MaxActivities": c.MaxActivities, "Cache": c.Cache,
+		"MaxTurns": c.MaxTurns, "MaxActivities": c.MaxActivities, "CacheSize": c.CacheSize,
 		"MaxHistory": c.MaxHistory, "MaxHistoryBytes": c.MaxHistoryBytes,
 	} {
 		if n < 0 {
 			errs = append(errs, fmt.Errorf("abide: config: %s is %d: must not be negative: %w", name, n, ErrInvalid))
 		}
 	}
-	if c.Lease != 0 && (c.Lease < minLease || c.Lease > store.MaxLease) {
-		errs = append(errs, fmt.Errorf("abide: config: Lease is %v, %v to %v is allowed: %w", c.Lease, minLease, store.MaxLease, ErrInvalid))
+	if c.LeaseDuration != 0 && (c.LeaseDuration < minLease || c.LeaseDuration > store.MaxLease) {
+		errs = append(errs, fmt.Errorf("abide: config: LeaseDuration is %v, %v to %v is allowed: %w", c.LeaseDuration, minLease, store.MaxLease, ErrInvalid))
 	}
-	if c.Drain < 0 {
-		errs = append(errs, fmt.Errorf("abide: config: Drain is %v: must not be negative: %w", c.Drain, ErrInvalid))
+	if c.DrainTimeout < 0 {
+		errs = append(errs, fmt.Errorf("abide: config: DrainTimeout is %v: must not be negative: %w", c.DrainTimeout, ErrInvalid))
 	}
-	_, err := define(c.Serve)
-	return errors.Join(append(errs, checkWorker(c.Worker), checkBuild(c.Build), err)...)
+	_, err := define(c.Register)
+	return errors.Join(append(errs, checkWorker(c.WorkerName), checkBuild(c.Build), err)...)
 }
 
 // minLease is long enough that a busy process can renew in time.
 const minLease = 100 * time.Millisecond
 
-// Close stops claiming, waits up to [Config.Drain] for the activities that are under way,
+// Close stops claiming, waits up to [Config.DrainTimeout] for the activities that are under way,
 // tells those that remain to stop, and closes the store if the engine has opened it.
 // What was under way is run again by whoever serves it next.
 func (e *Engine) Close() error {

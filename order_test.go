@@ -250,7 +250,7 @@ func TestStepsAreDurableBeforeTheNextOne(t *testing.T) {
 			return "", nil
 		})
 		w = newWorld(t, flow)
-		each := func(c *abide.Config) { c.StepGroup = -1 }
+		each := func(c *abide.Config) { c.StepCommitInterval = -1 }
 		_, err := flow.Start(t.Context(), w.client, abide.None{}, abide.ID("i"))
 		w.do(err)
 		e := w.engine(w.store, each)

@@ -124,7 +124,7 @@ func TestOrphanEndsBeforeItIsTold(t *testing.T) {
 		w.drain(e)
 		w.do(w.client.Delete(t.Context(), abide.Ref{ID: "p"}))
 
-		w.serve = abide.Serve(parent, child)
+		w.serve = []abide.Definition{parent, child}
 		w.engine(news)
 		info := w.ended("c")
 		if got := result(info); got != `"done"` {

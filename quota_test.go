@@ -26,7 +26,7 @@ func withQuota(t *testing.T, q abide.Quota, f func(t *testing.T, e *abide.Engine
 		st := memstore.New(memstore.Options{})
 		defer st.Close()
 		log := slog.New(slog.DiscardHandler)
-		e, err := abide.New(st, abide.Config{Serve: abide.Serve(quotaFlow), Logger: log, Quota: q})
+		e, err := abide.New(st, abide.Config{Register: []abide.Definition{quotaFlow}, Logger: log, Quota: q})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -134,7 +134,7 @@ func TestQuotaKnowsWorkers(t *testing.T) {
 		if err := start("other"); !errors.Is(err, abide.ErrQuota) {
 			t.Errorf("2 of 1: %v", err)
 		}
-		worker, err := abide.New(st, abide.Config{Serve: abide.Serve(quotaFlow), Logger: log, Worker: "there"})
+		worker, err := abide.New(st, abide.Config{Register: []abide.Definition{quotaFlow}, Logger: log, WorkerName: "there"})
 		if err != nil {
 			t.Fatal(err)
 		}

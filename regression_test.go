@@ -80,11 +80,11 @@ func TestChildThatEndsWhileItIsCancelled(t *testing.T) {
 		w.drain(e)
 		w.do(goEvent.Raise(t.Context(), w.client, "p", 1))
 		// Only the child is served, so that its answer waits beside the event.
-		w.serve = abide.Serve(child)
+		w.serve = []abide.Definition{child}
 		e = w.engine(w.store)
 		w.ended("c")
 		w.drain(e)
-		w.serve = abide.Serve(parent, child)
+		w.serve = []abide.Definition{parent, child}
 		w.engine(w.store)
 		if got := result(w.ended("p")); got != `"true"` {
 			t.Errorf("parent: %s", got)
@@ -145,7 +145,7 @@ func TestCacheDoesNotKeepAnInstanceThatWasReplaced(t *testing.T) {
 		w.do(goEvent.Raise(t.Context(), w.client, "p", 1)) // ends the claim that waits
 		synctest.Wait()
 
-		w.serve = abide.Serve(parent, child)
+		w.serve = []abide.Definition{parent, child}
 		b := w.engine(w.store)
 		w.do(w.client.Terminate(t.Context(), abide.Ref{ID: "p"}, ""))
 		w.ended("p")
@@ -157,13 +157,13 @@ func TestCacheDoesNotKeepAnInstanceThatWasReplaced(t *testing.T) {
 		w.do(goEvent.Raise(t.Context(), w.client, "p", 1))
 		synctest.Wait()
 		w.drain(b)
-		w.serve = abide.Serve(child)
+		w.serve = []abide.Definition{child}
 		b = w.engine(w.store)
 		pass(20 * time.Hour) // the old child answers
 		w.drain(b)
 		gate.open()
 		synctest.Wait()
-		w.serve = abide.Serve(parent, child)
+		w.serve = []abide.Definition{parent, child}
 		w.engine(w.store)
 		if got := result(w.ended("p")); got != `"new got new, false"` {
 			t.Errorf("it ended with %s\n%s", got, w.dump("p"))
@@ -300,7 +300,7 @@ func TestPendingOrphanIsNotForgotten(t *testing.T) {
 		w.ended("p")
 		w.drain(e)
 		w.do(w.client.Delete(t.Context(), abide.Ref{ID: "p"}))
-		w.serve = abide.Serve(parent, child)
+		w.serve = []abide.Definition{parent, child}
 		w.engine(w.store)
 		if info := w.ended("c"); info.Parent != "" {
 			t.Errorf("it still has the parent %q", info.Parent)
@@ -384,7 +384,7 @@ func TestForkThatIsSuspendedInItsFirstTurn(t *testing.T) {
 		w.do(err)
 		w.serve = nil // it does what is asked about instances, and takes no turns
 		w.engine(w.store)
-		w.serve = abide.Serve(flow)
+		w.serve = []abide.Definition{flow}
 		var once atomic.Bool
 		w.engine(&hookedStore{Store: w.store, before: func(method string) {
 			if method == "Commit" && once.CompareAndSwap(false, true) {

@@ -17,7 +17,7 @@ import (
 //
 // It is run at least once: what steps did is made durable with the turn, and a crash
 // before that has them run again. A turn in which steps take longer than
-// [Config.StepGroup] is ended after the step, so that the next one begins when the
+// [Config.StepCommitInterval] is ended after the step, so that the next one begins when the
 // results before it are durable. An error of the step is kept as well, and with [Retry] the
 // step is tried again after a timer. [StartToClose] limits how long an attempt may take.
 //

@@ -27,7 +27,7 @@ var (
 
 // TestDefaultTenantIsTheEmptyOne wherever it is handed in, and what comes out is empty.
 func TestDefaultTenantIsTheEmptyOne(t *testing.T) {
-	onStage(t, abide.Serve(tenantFlow, tenantKid), func(s *stage) {
+	onStage(t, []abide.Definition{tenantFlow, tenantKid}, func(s *stage) {
 		ctx := s.month()
 		i, err := tenantFlow.Start(ctx, s, "", abide.ID("a"), abide.Tenant(abide.DefaultTenant))
 		s.check(err)
@@ -82,7 +82,7 @@ func TestDefaultTenantIsTheEmptyOne(t *testing.T) {
 
 // TestDefaultTenantOfChildren is that of their parent, and of lists.
 func TestDefaultTenantOfChildren(t *testing.T) {
-	onStage(t, abide.Serve(tenantFlow, tenantKid), func(s *stage) {
+	onStage(t, []abide.Definition{tenantFlow, tenantKid}, func(s *stage) {
 		ctx := s.month()
 		parent, err := tenantFlow.Start(ctx, s, "kid", abide.ID("parent"), abide.Tenant("default"))
 		s.check(err)

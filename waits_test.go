@@ -25,7 +25,7 @@ func TestWaitsSaysWhatAnInstanceWaitsFor(t *testing.T) {
 		return abide.None{}, abide.Join(ctx, broken.Go(ctx, abide.None{}), nobody.Go(ctx, abide.None{}),
 			abide.NewTimer(ctx, 12*time.Hour, abide.Named("lunch")), child.Go(ctx, abide.None{}, abide.ID("c")))
 	})
-	onStage(t, abide.Serve(flow, child, broken), func(s *stage) {
+	onStage(t, []abide.Definition{flow, child, broken}, func(s *stage) {
 		begin := time.Now()
 		i, err := flow.Start(s.Context(), s.Engine, abide.None{})
 		s.check(err)

@@ -18,7 +18,7 @@ var watched = abide.NewOrchestration("watched", func(ctx abide.Context, _ string
 
 // TestChanges: what a program reads is what is true of the instances that it works on.
 func TestChanges(t *testing.T) {
-	onStage(t, abide.Serve(watched), func(s *stage) {
+	onStage(t, []abide.Definition{watched}, func(s *stage) {
 		var w abide.Watcher = s.Engine
 		ctx, cancel := context.WithCancel(s.Context())
 		defer cancel()

@@ -10,13 +10,13 @@ import (
 )
 
 // Worker is an engine that serves orchestrations and activities, or a service that serves
-// targets of actions, and says so: see [Config.Worker]. A process can be both, which are two
+// targets of actions, and says so: see [Config.WorkerName]. A process can be both, which are two
 // workers.
 type Worker struct {
 	// ID is another one each time that the process is started.
 	ID string
 
-	// Name is that of [Config.Worker]; Host, PID and Version, which is that of the
+	// Name is that of [Config.WorkerName]; Host, PID and Version, which is that of the
 	// program's main module, say which process it is.
 	Name    string
 	Host    string

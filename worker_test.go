@@ -21,7 +21,7 @@ func TestWorkers(t *testing.T) {
 		defer s.Close()
 		mail := abide.NewActivity("mail", func(context.Context, string) (string, error) { return "", nil })
 		open := func(name string, serve ...abide.Definition) *abide.Engine {
-			e, err := abide.New(s, abide.Config{Worker: name, Serve: serve})
+			e, err := abide.New(s, abide.Config{WorkerName: name, Register: serve})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -99,7 +99,7 @@ func TestWorkerNames(t *testing.T) {
 		strings.Repeat("x", 129): "at most 128",
 		"a\xff":                  "must be UTF-8",
 	} {
-		_, err := abide.New(s, abide.Config{Worker: name})
+		_, err := abide.New(s, abide.Config{WorkerName: name})
 		refuses(t, err, abide.ErrInvalid, "Worker", words)
 	}
 }

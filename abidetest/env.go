@@ -70,15 +70,15 @@ func newEnv(t *testing.T) *Env {
 	}
 }
 
-// Serve has orchestrations and activities served: the real ones. An activity that is
-// stubbed as well (see [Stub]) is the stub. It comes before the engine is first used; what
-// is served from then on is up to [Env.Restart].
-func (env *Env) Serve(definitions ...abide.Definition) {
+// Register registers orchestrations and activities with the engine of the test. An activity
+// that is stubbed as well (see [Stub]) is the stub. Register is called before the engine is
+// first used; [Env.Restart] changes what is registered after that.
+func (env *Env) Register(definitions ...abide.Definition) {
 	env.t.Helper()
 	env.mu.Lock()
 	defer env.mu.Unlock()
 	if env.engine != nil {
-		env.t.Fatalf("abidetest: Serve: the engine is in use: serve before the first start, or use Restart")
+		env.t.Fatalf("abidetest: Register: the engine is in use: register before the first start, or use Restart")
 	}
 	for _, d := range definitions {
 		key := env.keyOf(d)
@@ -87,7 +87,7 @@ func (env *Env) Serve(definitions ...abide.Definition) {
 		case served && env.stubbed(key):
 			continue // the stub is what counts
 		case served:
-			env.t.Fatalf("abidetest: Serve: %s is served twice", key)
+			env.t.Fatalf("abidetest: Register: %s is registered twice", key)
 		}
 		env.served = append(env.served, definition{key, d})
 	}
@@ -172,7 +172,7 @@ func (env *Env) open() {
 		env.t.Fatalf("abidetest: the environment is used after it was closed")
 	}
 	cfg := env.Config
-	cfg.Serve = env.definitions()
+	cfg.Register = env.definitions()
 	e, err := abide.New(env.store, cfg)
 	if err != nil {
 		env.t.Fatalf("abidetest: %v", err)
@@ -186,7 +186,7 @@ func (env *Env) open() {
 
 // Restart closes the engine and opens another one, as a deploy does: all code is replayed
 // before it goes on. Definitions take the place of those of the same name and version, or
-// come to those that there are. Activities that are under way have [abide.Config.Drain] to
+// come to those that there are. Activities that are under way have [abide.Config.DrainTimeout] to
 // come to their end.
 func (env *Env) Restart(definitions ...abide.Definition) {
 	env.t.Helper()

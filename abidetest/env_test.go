@@ -28,7 +28,7 @@ func TestVirtualTime(t *testing.T) {
 					err := abide.Sleep(ctx, d)
 					return abide.Now(ctx), err
 				})
-				env.Serve(sleep)
+				env.Register(sleep)
 				want := env.Now().Add(d)
 				i := abidetest.Start(env, sleep, d)
 				if got := i.Result(); !got.Equal(want) || !env.Now().Equal(want) {
@@ -52,7 +52,7 @@ func TestStubIsTriedAgain(t *testing.T) {
 	abidetest.Run(t, func(t *testing.T, env *abidetest.Env) {
 		fetch := abide.ActivityNamed[string, int]("fetch", abide.Retry(4).Backoff(time.Hour, 2, 24*time.Hour))
 		o := abide.NewOrchestration("fetching", func(ctx abide.Context, what string) (int, error) { return fetch.Call(ctx, what) })
-		env.Serve(o)
+		env.Register(o)
 		var calls *abidetest.Stubbed[string, int]
 		calls = abidetest.Stub(env, fetch, func(context.Context, string) (int, error) {
 			if calls.Calls() < 3 {
@@ -88,15 +88,15 @@ func TestStubReplacesWhatIsServed(t *testing.T) {
 	t.Parallel()
 	o := abide.NewOrchestration("charging", func(ctx abide.Context, in OrderIn) (string, error) { return Charge.Call(ctx, in) })
 	abidetest.Run(t, func(t *testing.T, env *abidetest.Env) {
-		env.Serve(o, Charge)
+		env.Register(o, Charge)
 		abidetest.Stub(env, Charge, func(context.Context, OrderIn) (string, error) { return "stub", nil })
-		env.Serve(Charge)
+		env.Register(Charge)
 		if got := abidetest.Start(env, o, OrderIn{}).Result(); got != "stub" {
 			t.Errorf("got %q", got)
 		}
 	})
 	abidetest.Run(t, func(t *testing.T, env *abidetest.Env) {
-		env.Serve(o, abide.NewActivity("charge", func(context.Context, OrderIn) (string, error) { return "real", nil }))
+		env.Register(o, abide.NewActivity("charge", func(context.Context, OrderIn) (string, error) { return "real", nil }))
 		if got := abidetest.Start(env, o, OrderIn{}).Result(); got != "real" {
 			t.Errorf("got %q", got)
 		}
@@ -119,7 +119,7 @@ func TestWhatAnInstanceWaitsFor(t *testing.T) {
 			_, err = beside.Get(ctx)
 			return a.By, err
 		})
-		env.Serve(o)
+		env.Register(o)
 		i := abidetest.Start(env, o, abide.None{}, abide.ID("i"), abide.After(time.Hour))
 		check := func(status abide.Status, want ...string) {
 			t.Helper()
@@ -158,7 +158,7 @@ func TestClientGivesUp(t *testing.T) {
 	t.Parallel()
 	abidetest.Run(t, func(t *testing.T, env *abidetest.Env) {
 		env.Limit = 50 * time.Hour
-		env.Serve(Order)
+		env.Register(Order)
 		abidetest.Stub(env, Remind, func(context.Context, string) (abide.None, error) { return abide.None{}, nil })
 		began := env.Now()
 		i, err := Order.Start(t.Context(), env.Client(), OrderIn{}, abide.ID("o1"))
@@ -202,7 +202,7 @@ func TestRestart(t *testing.T) {
 	})
 	broken := version(func(ctx abide.Context) error { return abide.Sleep(ctx, 4*time.Hour, abide.Named("longer")) })
 	abidetest.Run(t, func(t *testing.T, env *abidetest.Env) {
-		env.Serve(old)
+		env.Register(old)
 		began := env.Now()
 		done := abidetest.Start(env, old, abide.None{})
 		done.Result()
@@ -239,7 +239,7 @@ func TestChildrenAndGenerations(t *testing.T) {
 			return 0, abide.ContinueAsNew(ctx, n-1)
 		})
 		parent := abide.NewOrchestration("parent", func(ctx abide.Context, n int) (int, error) { return child.Call(ctx, n, abide.ID("c")) })
-		env.Serve(parent, child)
+		env.Register(parent, child)
 		p := abidetest.Start(env, parent, 4)
 		env.Advance(150 * time.Minute)
 		if c := abidetest.Find(env, child, "c").Info(); c.Execution != 3 || c.Parent != p.ID() {
@@ -274,7 +274,7 @@ func TestConfig(t *testing.T) {
 		env.Config.Codec = base64JSON{}
 		env.Config.Retention = time.Hour
 		o := abide.NewOrchestration("echo", func(_ abide.Context, s string) (string, error) { return s, nil })
-		env.Serve(o)
+		env.Register(o)
 		i := abidetest.Start(env, o, "hello")
 		if got := i.Result(); got != "hello" {
 			t.Errorf("got %q", got)

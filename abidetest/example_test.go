@@ -57,7 +57,7 @@ func remind(context.Context, string) (abide.None, error) {
 func TestOrder(t *testing.T) {
 	t.Parallel()
 	abidetest.Run(t, func(t *testing.T, env *abidetest.Env) {
-		env.Serve(Order)
+		env.Register(Order)
 		reminders := abidetest.Stub(env, Remind, func(context.Context, string) (abide.None, error) { return abide.None{}, nil })
 		abidetest.Stub(env, Charge, func(_ context.Context, in OrderIn) (string, error) { return "charge-" + in.ID, nil })
 
@@ -114,7 +114,7 @@ func TestTrialGoesOn(t *testing.T) {
 		return "expired", abide.Sleep(ctx, 14*24*time.Hour)
 	})
 	abidetest.Run(t, func(t *testing.T, env *abidetest.Env) {
-		env.Serve(before)
+		env.Register(before)
 		trial := abidetest.Start(env, before, abide.None{})
 		env.Advance(7 * 24 * time.Hour)
 		env.Restart(after)

@@ -26,7 +26,7 @@ var failing = map[string]struct {
 		func(t *testing.T) {
 			abidetest.Run(t, func(_ *testing.T, env *abidetest.Env) {
 				o := abide.NewOrchestration("patient", func(ctx abide.Context, _ abide.None) (Approval, error) { return Approved.Wait(ctx) })
-				env.Serve(o)
+				env.Register(o)
 				abidetest.Start(env, o, abide.None{}, abide.ID("p1")).Result()
 			})
 		},
@@ -41,7 +41,7 @@ var failing = map[string]struct {
 				o := abide.NewOrchestration("sleepy", func(ctx abide.Context, _ abide.None) (abide.None, error) {
 					return abide.None{}, abide.Sleep(ctx, 2*time.Hour, abide.Named("nap"))
 				})
-				env.Serve(o)
+				env.Register(o)
 				abidetest.Start(env, o, abide.None{}).Result()
 			})
 		},
@@ -53,7 +53,7 @@ var failing = map[string]struct {
 			abidetest.Run(t, func(_ *testing.T, env *abidetest.Env) {
 				env.Limit = time.Hour
 				o := abide.NewOrchestration("charger", func(ctx abide.Context, in OrderIn) (string, error) { return Charge.Call(ctx, in) })
-				env.Serve(o)
+				env.Register(o)
 				abidetest.Start(env, o, OrderIn{}).Result()
 			})
 		},
@@ -74,7 +74,7 @@ var failing = map[string]struct {
 		func(t *testing.T) {
 			abidetest.Run(t, func(_ *testing.T, env *abidetest.Env) {
 				o := abide.NewOrchestration("sad", func(abide.Context, abide.None) (string, error) { return "", errors.New("no luck") })
-				env.Serve(o)
+				env.Register(o)
 				abidetest.Start(env, o, abide.None{}, abide.ID("s1")).Result()
 			})
 		},
@@ -85,7 +85,7 @@ var failing = map[string]struct {
 		func(t *testing.T) {
 			abidetest.Run(t, func(t *testing.T, env *abidetest.Env) {
 				o := abide.NewOrchestration("glad", func(abide.Context, abide.None) (string, error) { return "", nil })
-				env.Serve(o)
+				env.Register(o)
 				t.Log(abidetest.Start(env, o, abide.None{}, abide.ID("g1")).Err())
 			})
 		},
@@ -96,7 +96,7 @@ var failing = map[string]struct {
 		func(t *testing.T) {
 			abidetest.Run(t, func(_ *testing.T, env *abidetest.Env) {
 				o := abide.NewOrchestration("shaky", func(abide.Context, abide.None) (string, error) { panic("oops") })
-				env.Serve(o)
+				env.Register(o)
 				abidetest.Start(env, o, abide.None{}, abide.ID("s2")).Result()
 			})
 		},
@@ -107,7 +107,7 @@ var failing = map[string]struct {
 		func(t *testing.T) {
 			abidetest.Run(t, func(_ *testing.T, env *abidetest.Env) {
 				o := abide.NewOrchestration("blocked", func(abide.Context, abide.None) (string, error) { return <-make(chan string), nil })
-				env.Serve(o)
+				env.Register(o)
 				abidetest.Start(env, o, abide.None{}, abide.ID("b1")).Result()
 			})
 		},
@@ -119,7 +119,7 @@ var failing = map[string]struct {
 			abidetest.Run(t, func(_ *testing.T, env *abidetest.Env) {
 				env.Limit = time.Hour
 				o := abide.NewOrchestration("charger", func(ctx abide.Context, in OrderIn) (string, error) { return Charge.Call(ctx, in) })
-				env.Serve(o)
+				env.Register(o)
 				abidetest.Stub(env, Charge, func(context.Context, OrderIn) (string, error) { return <-make(chan string), nil })
 				abidetest.Start(env, o, OrderIn{}).Result()
 			})
@@ -146,7 +146,7 @@ var failing = map[string]struct {
 					runs++
 					return runs, abide.Sleep(ctx, time.Hour, abide.Named(strings.Repeat("x", runs)))
 				})
-				env.Serve(o)
+				env.Register(o)
 				abidetest.Start(env, o, abide.None{}, abide.ID("f1")).Result()
 			})
 		},
@@ -154,21 +154,21 @@ var failing = map[string]struct {
 			`history has  3 TimerCreated "x" `, `the code did 3 TimerCreated "xx" `, `at  +.*failing_test.go:\d+`},
 		nil,
 	},
-	"what is served twice": {
+	"what is registered twice": {
 		func(t *testing.T) {
-			abidetest.Run(t, func(_ *testing.T, env *abidetest.Env) { env.Serve(Order, Charge, Order) })
+			abidetest.Run(t, func(_ *testing.T, env *abidetest.Env) { env.Register(Order, Charge, Order) })
 		},
-		[]string{`failing_test.go:\d+: abidetest: Serve: orchestration "order" is served twice`},
+		[]string{`failing_test.go:\d+: abidetest: Register: orchestration "order" is registered twice`},
 		nil,
 	},
 	"what is served too late": {
 		func(t *testing.T) {
 			abidetest.Run(t, func(_ *testing.T, env *abidetest.Env) {
 				env.Settle()
-				env.Serve(Order)
+				env.Register(Order)
 			})
 		},
-		[]string{`failing_test.go:\d+: abidetest: Serve: the engine is in use`},
+		[]string{`failing_test.go:\d+: abidetest: Register: the engine is in use`},
 		nil,
 	},
 	"what is stubbed too late": {
@@ -194,7 +194,7 @@ var failing = map[string]struct {
 	"a bad name": {
 		func(t *testing.T) {
 			abidetest.Run(t, func(_ *testing.T, env *abidetest.Env) {
-				env.Serve(abide.NewOrchestration("a@b", orderFlow))
+				env.Register(abide.NewOrchestration("a@b", orderFlow))
 				env.Settle()
 			})
 		},
@@ -214,7 +214,7 @@ var failing = map[string]struct {
 	"an instance of another orchestration": {
 		func(t *testing.T) {
 			abidetest.Run(t, func(_ *testing.T, env *abidetest.Env) {
-				env.Serve(Order)
+				env.Register(Order)
 				abidetest.Start(env, Order, OrderIn{}, abide.ID("o1"))
 				abidetest.Find(env, abide.OrchestrationNamed[int, int]("other"), "o1")
 			})
@@ -313,7 +313,7 @@ var failing = map[string]struct {
 // recordOrder returns the history of an order.
 func recordOrder(t *testing.T) (h abide.History) {
 	abidetest.Run(t, func(_ *testing.T, env *abidetest.Env) {
-		env.Serve(Order)
+		env.Register(Order)
 		abidetest.Stub(env, Remind, func(context.Context, string) (abide.None, error) { return abide.None{}, nil })
 		abidetest.Stub(env, Charge, func(context.Context, OrderIn) (string, error) { return "c", nil })
 		order := abidetest.Start(env, Order, OrderIn{}, abide.ID("o1"))

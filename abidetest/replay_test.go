@@ -30,7 +30,7 @@ func TestRecordedHistoriesAreReplayed(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "folder")
 	var files []string
 	abidetest.Run(t, func(t *testing.T, env *abidetest.Env) {
-		env.Serve(Order, loop)
+		env.Register(Order, loop)
 		abidetest.Stub(env, Remind, func(context.Context, string) (abide.None, error) { return abide.None{}, nil })
 		abidetest.Stub(env, Charge, func(_ context.Context, in OrderIn) (string, error) {
 			if in.Cents == 0 {
@@ -125,7 +125,7 @@ func TestHistoryKnowsItsVersion(t *testing.T) {
 	two := abide.NewOrchestration("moving", func(_ abide.Context, n int) (int, error) { return n, nil }, abide.Version("2"))
 	dir := t.TempDir()
 	abidetest.Run(t, func(t *testing.T, env *abidetest.Env) {
-		env.Serve(one, two)
+		env.Register(one, two)
 		if got := abidetest.Start(env, one, 1, abide.ID("m")).Result(); got != 2 {
 			t.Errorf("got %d", got)
 		}
@@ -146,7 +146,7 @@ func TestReplayWithAnotherCodec(t *testing.T) {
 	dir := t.TempDir()
 	abidetest.Run(t, func(t *testing.T, env *abidetest.Env) {
 		env.Config.Codec = base64JSON{}
-		env.Serve(o)
+		env.Register(o)
 		abidetest.Start(env, o, "hello").Result()
 		_, err := abidetest.RecordAll(t.Context(), env.Client(), abide.Filter{}, dir)
 		must(t, err)
@@ -160,7 +160,7 @@ func TestReplayOfAFork(t *testing.T) {
 	t.Parallel()
 	var h abide.History
 	abidetest.Run(t, func(t *testing.T, env *abidetest.Env) {
-		env.Serve(Order)
+		env.Register(Order)
 		remind := abidetest.Stub(env, Remind, func(context.Context, string) (abide.None, error) { return abide.None{}, nil })
 		abidetest.Start(env, Order, OrderIn{}, abide.ID("o1"))
 		env.Advance(30 * time.Hour)
@@ -196,7 +196,7 @@ func TestReplayRunsNoSteps(t *testing.T) {
 	})
 	var h abide.History
 	abidetest.Run(t, func(_ *testing.T, env *abidetest.Env) {
-		env.Serve(o)
+		env.Register(o)
 		i := abidetest.Start(env, o, abide.None{})
 		i.Result()
 		h = i.History()
@@ -213,7 +213,7 @@ func TestLongNames(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	abidetest.Run(t, func(t *testing.T, env *abidetest.Env) {
-		env.Serve(loop)
+		env.Register(loop)
 		for _, id := range []string{strings.Repeat("ä", 250) + "1", strings.Repeat("ä", 250) + "2"} {
 			abidetest.Start(env, loop, 0, abide.ID(id)).Result()
 		}

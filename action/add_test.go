@@ -158,23 +158,23 @@ func TestConfigurationsThatAreRefused(t *testing.T) {
 	}
 	f := action.Func(j.act)
 	for says, change := range map[string]func(*action.Config){
-		"Config.Store is missing":       func(c *action.Config) { c.Store = nil },
-		"Config.Rate is 9ms":            func(c *action.Config) { c.Rate = 9 * time.Millisecond },
-		"Config.Rate is 24h0m0.001s":    func(c *action.Config) { c.Rate = 24*time.Hour + time.Millisecond },
-		"Config.Slots is -1":            func(c *action.Config) { c.Slots = -1 },
-		"Config.Slots is 100001":        func(c *action.Config) { c.Slots = 100_001 },
-		"Config.Lease is 999ms":         func(c *action.Config) { c.Lease = 999 * time.Millisecond },
-		"Config.Lease is 25h0m0s":       func(c *action.Config) { c.Lease = 25 * time.Hour },
-		"Config.Drain is -1ns":          func(c *action.Config) { c.Drain = -1 },
-		"Config.Output is 1048577":      func(c *action.Config) { c.Output = action.MaxOutput + 1 },
-		`target "do" has no Target`:     do(action.Definition{}),
-		"Timeout is -1ns":               do(action.Definition{Target: f, Timeout: -1}),
-		"Attempts is -1":                do(action.Definition{Target: f, Attempts: -1}),
-		"Attempts is 1001":              do(action.Definition{Target: f, Attempts: 1001}),
-		"Backoff is 999µs":              do(action.Definition{Target: f, Backoff: 999 * time.Microsecond}),
-		"Backoff is 1h0m0.001s":         do(action.Definition{Target: f, Backoff: time.Hour + time.Millisecond}),
-		"name of a target has 65 bytes": func(c *action.Config) { c.Targets = map[string]action.Definition{strings.Repeat("x", 65): {Target: f}} },
-		"name of a target is empty":     func(c *action.Config) { c.Targets = map[string]action.Definition{"": {Target: f}} },
+		"Config.Store is missing":         func(c *action.Config) { c.Store = nil },
+		"Config.Rate is 9ms":              func(c *action.Config) { c.Rate = 9 * time.Millisecond },
+		"Config.Rate is 24h0m0.001s":      func(c *action.Config) { c.Rate = 24*time.Hour + time.Millisecond },
+		"Config.Slots is -1":              func(c *action.Config) { c.Slots = -1 },
+		"Config.Slots is 100001":          func(c *action.Config) { c.Slots = 100_001 },
+		"Config.LeaseDuration is 999ms":   func(c *action.Config) { c.LeaseDuration = 999 * time.Millisecond },
+		"Config.LeaseDuration is 25h0m0s": func(c *action.Config) { c.LeaseDuration = 25 * time.Hour },
+		"Config.DrainTimeout is -1ns":     func(c *action.Config) { c.DrainTimeout = -1 },
+		"Config.Output is 1048577":        func(c *action.Config) { c.Output = action.MaxOutput + 1 },
+		`target "do" has no Target`:       do(action.Definition{}),
+		"Timeout is -1ns":                 do(action.Definition{Target: f, Timeout: -1}),
+		"Attempts is -1":                  do(action.Definition{Target: f, Attempts: -1}),
+		"Attempts is 1001":                do(action.Definition{Target: f, Attempts: 1001}),
+		"Backoff is 999µs":                do(action.Definition{Target: f, Backoff: 999 * time.Microsecond}),
+		"Backoff is 1h0m0.001s":           do(action.Definition{Target: f, Backoff: time.Hour + time.Millisecond}),
+		"name of a target has 65 bytes":   func(c *action.Config) { c.Targets = map[string]action.Definition{strings.Repeat("x", 65): {Target: f}} },
+		"name of a target is empty":       func(c *action.Config) { c.Targets = map[string]action.Definition{"": {Target: f}} },
 	} {
 		cfg := action.Config{Store: newRig(t).store}
 		change(&cfg)
@@ -183,7 +183,7 @@ func TestConfigurationsThatAreRefused(t *testing.T) {
 	}
 	for name, change := range map[string]func(*action.Config){
 		"the longest rate": func(c *action.Config) { c.Rate = action.MaxRate }, "the shortest rate": func(c *action.Config) { c.Rate = action.MinRate },
-		"the shortest lease": func(c *action.Config) { c.Lease = time.Second }, "no targets": func(*action.Config) {},
+		"the shortest lease": func(c *action.Config) { c.LeaseDuration = time.Second }, "no targets": func(*action.Config) {},
 		"the longest output":  func(c *action.Config) { c.Output = action.MaxOutput },
 		"the longest backoff": do(action.Definition{Target: f, Backoff: time.Hour, Attempts: 1000}),
 	} {

@@ -92,7 +92,7 @@ func (s *Service) beginFresh(ctx context.Context, fresh []*task) (trouble error)
 
 // patience is how long it may take to begin what was claimed: so long that nobody else has
 // it meanwhile.
-func (s *Service) patience() time.Duration { return s.cfg.Lease / 3 }
+func (s *Service) patience() time.Duration { return s.cfg.LeaseDuration / 3 }
 
 // late reports whether it has taken so long that somebody else may have it soon, or has it.
 func (s *Service) late(t *task) bool { return s.clock.Now().Sub(t.since) >= s.patience() }
@@ -118,7 +118,7 @@ func (s *Service) dispatch(ctx context.Context, tasks []*task) {
 		for i, t := range tasks {
 			leases[i] = t.claim.Lease()
 		}
-		gone, err := s.store.Renew(context.WithoutCancel(ctx), s.cfg.Lease, leases)
+		gone, err := s.store.Renew(context.WithoutCancel(ctx), s.cfg.LeaseDuration, leases)
 		if err != nil {
 			s.log.Debug("leases of actions not renewed, claims released", "actions", len(tasks), "error", err)
 			gone = leases

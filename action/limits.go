@@ -6,7 +6,7 @@ import "time"
 const (
 	// MaxSlug is the largest length of a slug, MaxTenant that of a tenant, MaxID that of the
 	// ID of an action or a schedule, MaxTarget that of the name of a target, and MaxWorker
-	// that of [Config.Worker], in bytes.
+	// that of [Config.WorkerName], in bytes.
 	MaxSlug   = 128
 	MaxTenant = 256
 	MaxID     = 128

@@ -37,7 +37,7 @@ func (s *Service) endOrphans(ctx context.Context) (ended int, err error) {
 	}()
 	for ended < running && len(others) < maxOrphans {
 		claims, err := s.store.Claim(ctx, store.ClaimRequest{
-			Queue: queue, Routes: targets, Max: orphanBatch, MaxMessages: 1, Lease: s.cfg.Lease,
+			Queue: queue, Routes: targets, Max: orphanBatch, MaxMessages: 1, Lease: s.cfg.LeaseDuration,
 		})
 		if err != nil || len(claims) == 0 {
 			return ended, err

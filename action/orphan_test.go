@@ -198,7 +198,7 @@ func TestUnservedTargetsAreSeen(t *testing.T) {
 
 		// A worker that shows serves it.
 		third := newRigOn(t, r.store, newJournal(t), func(c *action.Config) {
-			c.Worker = "third"
+			c.WorkerName = "third"
 			c.Targets = map[string]action.Definition{"else": {Target: c.Targets["do"].Target}}
 		})
 		stop := third.run()

@@ -52,7 +52,7 @@ func safely(ctx context.Context, target Target, r Run) (out Outcome, err error) 
 // settle commits what came of a run.
 func (s *Service) settle(t *task, out Outcome, err error) {
 	// The effect is there: it is worth some patience to note it.
-	ctx, cancel := context.WithTimeout(s.settling, s.cfg.Lease)
+	ctx, cancel := context.WithTimeout(s.settling, s.cfg.LeaseDuration)
 	defer cancel()
 	before := t.a.Version
 	s.keepOutput(&out)

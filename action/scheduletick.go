@@ -23,7 +23,7 @@ const scheduleBatch = 64
 func (s *Service) tickSchedules(ctx context.Context) error {
 	for {
 		claims, err := s.store.Claim(ctx, store.ClaimRequest{
-			Queue: queueSchedule, Routes: []string{routeSchedule}, Max: scheduleBatch, Lease: s.cfg.Lease, Lax: true,
+			Queue: queueSchedule, Routes: []string{routeSchedule}, Max: scheduleBatch, Lease: s.cfg.LeaseDuration, Lax: true,
 		})
 		if err != nil || len(claims) == 0 {
 			return err
@@ -42,7 +42,7 @@ func (s *Service) tickSchedules(ctx context.Context) error {
 
 // wakeSchedule does what the messages of a schedule say.
 func (s *Service) wakeSchedule(ctx context.Context, c *store.Claim) error {
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.Lease)
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.LeaseDuration)
 	defer cancel()
 	err := s.tryToWake(ctx, c)
 	release := store.Release{Lease: c.Lease()}

@@ -52,7 +52,7 @@ func (s *Service) served(ctx context.Context) (map[string]bool, error) {
 }
 
 // Served reports whether this service or a live worker has a target. A service shows among
-// workers if [Config.Worker] is set. What it says may be two seconds old.
+// workers if [Config.WorkerName] is set. What it says may be two seconds old.
 func (s *Service) Served(ctx context.Context, target string) (bool, error) {
 	if _, ours := s.cfg.Targets[target]; ours {
 		return true, nil

@@ -19,54 +19,55 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// Config is what a service is made of.
+// Config configures a [Service].
 type Config struct {
-	// Store keeps the actions. It stays the caller's.
+	// Store holds the actions. The service does not close it.
 	Store store.Store
 
-	// Targets by name. A service that only adds actions needs none. Actions for targets that
-	// no process has wait; the log, the answer to who adds them ([Action.Warning]) and the
-	// list of what no worker serves say so.
+	// Targets are the targets that this process runs, by name. A service that only adds
+	// actions needs none. An action whose target no process runs stays pending; [Action.Warning],
+	// the log and the list of unserved names report it.
 	Targets map[string]Definition
 
-	// Rate is how often there is a tick: each minute, unless it says otherwise.
+	// Rate is the interval between ticks. Zero means a minute.
 	Rate time.Duration
 
-	// Slots is how many actions run at a time: 16, unless it says otherwise. What finds no
-	// free slot stays pending until there is one.
+	// Slots limits how many actions run concurrently. Zero means 16. An action stays pending
+	// until a slot is free.
 	Slots int
 
-	// Lease is how long an action belongs to this process after it was last heard of: twice
-	// the rate, but at least 30 s and at most a day, unless it says otherwise.
-	Lease time.Duration
+	// LeaseDuration is how long an action stays leased to this process without renewal. Zero
+	// means twice the rate, but at least 30 s and at most a day.
+	LeaseDuration time.Duration
 
-	// Drain is how long Run waits for running actions when it is to stop: 10 s, unless it
-	// says otherwise. Then they are interrupted: those that are idempotent are run again
-	// later, the others have failed. If the store is in trouble and this cannot be noted
-	// for as long again, it is left to the next process, as if this one had died.
-	Drain time.Duration
+	// DrainTimeout is how long Run waits for running actions when its context ends. Zero means
+	// 10 s. Then they are interrupted: idempotent actions run again later, the others fail. If
+	// the store does not accept that within as long again, their leases expire as after a
+	// crash.
+	DrainTimeout time.Duration
 
-	// Output is how much output of a run is kept, in bytes: [DefaultOutput], unless it says
-	// otherwise; negative means none.
+	// Output is how much of a run's output is kept, in bytes. Zero means [DefaultOutput], and
+	// a negative value means none.
 	Output int
 
-	// Retention is how long actions are kept that have ended: [DefaultRetention], unless it
-	// says otherwise; negative means for ever.
+	// Retention is how long ended actions are kept. Zero means [DefaultRetention], and a
+	// negative value means for ever.
 	Retention time.Duration
 
-	// Worker is the name under which the service shows among workers while it runs: see
-	// abide.Client.Workers. Other processes then know which targets are served. Empty means
-	// that it does not show. A service that shows commits a record every 20 s.
-	Worker string
+	// WorkerName is the name of the service among the workers while it runs, see
+	// abide.Client.Workers: other processes then know which targets are served. Empty means
+	// that it is not listed. A listed service commits a record every 20 s.
+	WorkerName string
 
-	// Logger gets what a person should know. Nil means [slog.Default].
+	// Logger receives warnings and errors that need an operator's attention. Nil means
+	// [slog.Default].
 	Logger *slog.Logger
 
-	// Meter gets the metrics. Nil means the global one of OpenTelemetry.
-	Meter metric.MeterProvider
+	// MeterProvider receives the metrics. Nil means the global provider of OpenTelemetry.
+	MeterProvider metric.MeterProvider
 
-	// Clock measures the rate and how long things take; what is due when is up to the clock
-	// of the store. Nil means the system's.
+	// Clock measures the rate and durations; due times are those of the store's clock. Nil
+	// means the system's clock.
 	Clock base.Clock
 }
 
@@ -102,7 +103,7 @@ func New(cfg Config) (*Service, error) {
 	s := &Service{
 		cfg: cfg, store: cfg.Store, log: cfg.Logger, clock: cfg.Clock,
 		time:    base.NewRemote(cfg.Clock, cfg.Logger, storeTime(cfg.Store)),
-		keeper:  lease.NewKeeper(lease.Config{Store: cfg.Store, Clock: cfg.Clock, Logger: cfg.Logger, Lease: cfg.Lease}),
+		keeper:  lease.NewKeeper(lease.Config{Store: cfg.Store, Clock: cfg.Clock, Logger: cfg.Logger, Lease: cfg.LeaseDuration}),
 		targets: slices.Sorted(maps.Keys(cfg.Targets)),
 		slots:   make(chan struct{}, cfg.Slots),
 
@@ -112,7 +113,7 @@ func New(cfg Config) (*Service, error) {
 	s.work, s.stop = context.WithCancelCause(context.Background())
 	s.settling, s.giveUp = context.WithCancel(context.Background())
 	var err error
-	if s.meters, err = newMeters(cfg.Meter); err != nil {
+	if s.meters, err = newMeters(cfg.MeterProvider); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -139,8 +140,8 @@ func (c *Config) setDefaults() error {
 	}
 	setDefault(&c.Rate, time.Minute)
 	setDefault(&c.Slots, 16)
-	setDefault(&c.Lease, min(max(2*c.Rate, 30*time.Second), store.MaxLease))
-	setDefault(&c.Drain, 10*time.Second)
+	setDefault(&c.LeaseDuration, min(max(2*c.Rate, 30*time.Second), store.MaxLease))
+	setDefault(&c.DrainTimeout, 10*time.Second)
 	setDefault(&c.Output, DefaultOutput)
 	setDefault(&c.Retention, DefaultRetention)
 	switch {
@@ -148,12 +149,12 @@ func (c *Config) setDefaults() error {
 		return invalid(verb, "Config.Rate is %v; %v to %v is allowed", c.Rate, MinRate, MaxRate)
 	case c.Slots < 1 || c.Slots > 100_000:
 		return invalid(verb, "Config.Slots is %d; 1 to 100000 is allowed", c.Slots)
-	case c.Lease < time.Second || c.Lease > store.MaxLease:
-		return invalid(verb, "Config.Lease is %v; %v to %v is allowed", c.Lease, time.Second, store.MaxLease)
-	case c.Drain < 0:
-		return invalid(verb, "Config.Drain is %v, which is negative", c.Drain)
-	case len(c.Worker) > MaxWorker || !utf8.ValidString(c.Worker):
-		return invalid(verb, "Config.Worker is %.64q; UTF-8 text of at most %d bytes is allowed", c.Worker, MaxWorker)
+	case c.LeaseDuration < time.Second || c.LeaseDuration > store.MaxLease:
+		return invalid(verb, "Config.LeaseDuration is %v; %v to %v is allowed", c.LeaseDuration, time.Second, store.MaxLease)
+	case c.DrainTimeout < 0:
+		return invalid(verb, "Config.DrainTimeout is %v, which is negative", c.DrainTimeout)
+	case len(c.WorkerName) > MaxWorker || !utf8.ValidString(c.WorkerName):
+		return invalid(verb, "Config.WorkerName is %.64q; UTF-8 text of at most %d bytes is allowed", c.WorkerName, MaxWorker)
 	case c.Output > MaxOutput:
 		return invalid(verb, "Config.Output is %d; at most %d is allowed", c.Output, MaxOutput)
 	}

@@ -11,7 +11,9 @@ import (
 	"github.com/abidehq/abide/store/storetest"
 )
 
-func drain(d time.Duration) func(*action.Config) { return func(c *action.Config) { c.Drain = d } }
+func drain(d time.Duration) func(*action.Config) {
+	return func(c *action.Config) { c.DrainTimeout = d }
+}
 
 // TestStopWaitsForRuns that end in time, and begins no others.
 func TestStopWaitsForRuns(t *testing.T) {
@@ -159,7 +161,7 @@ func TestStopGivesUpOnOutcomes(t *testing.T) {
 		r := newRig(t)
 		r.add(action.Request{ID: "a"})
 		faulty := storetest.NewFaulty(r.store, nil)
-		stop := newRigOn(t, faulty, r.journal, drain(5*time.Second), func(c *action.Config) { c.Lease = time.Hour }).run()
+		stop := newRigOn(t, faulty, r.journal, drain(5*time.Second), func(c *action.Config) { c.LeaseDuration = time.Hour }).run()
 		r.will(takes(time.Hour))
 		r.add(action.Request{ID: "b"})
 		pass(rate)

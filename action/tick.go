@@ -11,7 +11,7 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// Run ticks until ctx ends, and then waits for the actions that run: see [Config.Drain]. It
+// Run ticks until ctx ends, and then waits for the actions that run: see [Config.DrainTimeout]. It
 // returns an error if the store was closed or has failed. It is called once.
 func (s *Service) Run(ctx context.Context) error {
 	ctx, s.fail = context.WithCancelCause(ctx)
@@ -35,12 +35,12 @@ func (s *Service) Run(ctx context.Context) error {
 
 // publish shows the service among workers, if it has a name and something to serve.
 func (s *Service) publish() *roster.Publisher {
-	if s.cfg.Worker == "" || len(s.targets) == 0 {
+	if s.cfg.WorkerName == "" || len(s.targets) == 0 {
 		return nil
 	}
 	return roster.Publish(roster.Config{
 		Store: s.store, Clock: s.clock, Logger: s.log, Busy: func() (turns, running int) { return 0, len(s.slots) },
-		Worker: roster.Worker{ID: base.NewUUID(s.clock.Now()), Name: s.cfg.Worker, Targets: s.targets},
+		Worker: roster.Worker{ID: base.NewUUID(s.clock.Now()), Name: s.cfg.WorkerName, Targets: s.targets},
 	})
 }
 
@@ -61,12 +61,12 @@ const settleTime = 20 * time.Second
 
 // drain waits for the actions that run, and interrupts them after a while.
 func (s *Service) drain() {
-	interrupt := s.clock.AfterFunc(s.cfg.Drain, func() {
+	interrupt := s.clock.AfterFunc(s.cfg.DrainTimeout, func() {
 		s.log.Warn("actions still run, and are interrupted", "actions", len(s.slots))
 		s.stop(ErrStopping)
 	})
 	defer interrupt()
-	giveUp := s.clock.AfterFunc(s.cfg.Drain+max(s.cfg.Drain, settleTime), s.giveUp)
+	giveUp := s.clock.AfterFunc(s.cfg.DrainTimeout+max(s.cfg.DrainTimeout, settleTime), s.giveUp)
 	defer giveUp()
 	s.running.Wait()
 }
@@ -92,7 +92,7 @@ func (s *Service) tickActions(ctx context.Context) error {
 		}
 		since := s.clock.Now()
 		claims, err := s.store.Claim(ctx, store.ClaimRequest{
-			Queue: queue, Routes: s.targets, Max: slots, MaxMessages: 1, Lease: s.cfg.Lease, Lax: true,
+			Queue: queue, Routes: s.targets, Max: slots, MaxMessages: 1, Lease: s.cfg.LeaseDuration, Lax: true,
 		})
 		s.giveSlots(slots - len(claims))
 		if err != nil || len(claims) == 0 {

@@ -18,7 +18,7 @@ func echo[T any](_ abide.Context, in T) (T, error) { return in, nil }
 func TestStartPolicies(t *testing.T) {
 	flow := abide.NewOrchestration("flow", echo[int])
 	other := abide.NewOrchestration("other", echo[int])
-	both(t, abide.Serve(flow, other), func(s *stage) {
+	both(t, []abide.Definition{flow, other}, func(s *stage) {
 		i, err := flow.Start(s.Context(), s, 1, abide.ID("i"))
 		s.check(err)
 		equal(s, "existed", i.Existed(), false)
@@ -59,7 +59,7 @@ func TestOddIDs(t *testing.T) {
 		word, err := abide.NewEvent[string]("go/on?").Wait(ctx)
 		return in + word, err
 	}, abide.Version("1/2"))
-	both(t, abide.Serve(flow), func(s *stage) {
+	both(t, []abide.Definition{flow}, func(s *stage) {
 		ids := append([]string{".", "..", "\x00", "😀", "stream", "bulk", "events", strings.Repeat("ä", 256), " ", "a//b", "../x"}, odd...)
 		for _, id := range ids {
 			for _, tenant := range []string{"", "default", "..", "t/" + id} {
@@ -87,7 +87,7 @@ func TestOddIDs(t *testing.T) {
 
 func TestBatches(t *testing.T) {
 	flow := abide.NewOrchestration("flow", echo[int])
-	both(t, abide.Serve(flow), func(s *stage) {
+	both(t, []abide.Definition{flow}, func(s *stage) {
 		request := func(id string, opts ...abide.StartOption) abide.StartRequest {
 			r, err := flow.Prepare(s, 1, append(opts, abide.ID(id))...)
 			s.check(err)
@@ -159,7 +159,7 @@ func TestBatches(t *testing.T) {
 func TestBadInput(t *testing.T) {
 	flow := abide.NewOrchestration("flow", echo[any])
 	event := abide.NewEvent[any]("e")
-	both(t, abide.Serve(flow), func(s *stage) {
+	both(t, []abide.Definition{flow}, func(s *stage) {
 		_, err := flow.Start(s.Context(), s, func() {})
 		refuses(s, err, abide.ErrInvalid, "flow", "input")
 		refuses(s, event.Raise(s.Context(), s, "i", func() {}), abide.ErrInvalid, "e")
@@ -227,7 +227,7 @@ func TestValuesAndPayloads(t *testing.T) {
 		abide.SetValue(ctx, "progress", progress{1, 2})
 		return in, abide.Sleep(ctx, time.Hour)
 	})
-	both(t, abide.Serve(flow), func(s *stage) {
+	both(t, []abide.Definition{flow}, func(s *stage) {
 		for _, in := range []string{"null", `"<&>"`, `"\u2028"`, "12345678901234567890", "1.50e-3", "[]", `{"$base64":"AAA="}`, `{"a":{"b":[1,2.50,true]}}`, `"😀"`} {
 			i, err := flow.Start(s.Context(), s, json.RawMessage(in))
 			s.check(err)
@@ -281,7 +281,7 @@ func TestAnotherCodec(t *testing.T) {
 		more, err := event.Wait(ctx)
 		return in + more, err
 	})
-	far(t, abide.Config{Serve: abide.Serve(flow), Codec: reversed{}}, func(s *stage) {
+	far(t, abide.Config{Register: []abide.Definition{flow}, Codec: reversed{}}, func(s *stage) {
 		e := s.dial().WithCodec(reversed{})
 		i, err := flow.Start(s.Context(), e, "abc", abide.ID("i"))
 		s.check(err)
@@ -315,7 +315,7 @@ func TestFailuresAreTheSame(t *testing.T) {
 		}
 		return "", abide.Sleep(ctx, time.Hour)
 	})
-	both(t, abide.Serve(flow, charge), func(s *stage) {
+	both(t, []abide.Definition{flow, charge}, func(s *stage) {
 		i, err := flow.Start(s.Context(), s, "fail", abide.Tenant("acme"), abide.ID("i"))
 		s.check(err)
 		_, err = i.Result(s.month())
@@ -378,7 +378,7 @@ func TestTalkingToInstances(t *testing.T) {
 		}
 		return v + " after " + abide.Now(ctx).Sub(start).String(), nil
 	})
-	both(t, abide.Serve(flow), func(s *stage) {
+	both(t, []abide.Definition{flow}, func(s *stage) {
 		start := func(id string) *abide.Instance[string] {
 			i, err := flow.Start(s.Context(), s, abide.None{}, abide.ID(id))
 			s.check(err)
@@ -435,7 +435,7 @@ func TestTalkingToInstances(t *testing.T) {
 func TestAwait(t *testing.T) {
 	event := abide.NewEvent[int]("e")
 	flow := abide.NewOrchestration("flow", func(ctx abide.Context, _ abide.None) (int, error) { return event.Wait(ctx) })
-	both(t, abide.Serve(flow), func(s *stage) {
+	both(t, []abide.Definition{flow}, func(s *stage) {
 		ref := abide.Ref{ID: "i"}
 		type answer struct {
 			info abide.Info

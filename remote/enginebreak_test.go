@@ -36,7 +36,7 @@ func (s *stage) rig(between func(w http.ResponseWriter, r *http.Request, next ht
 func TestAWaitOutlivesConnectionsAndServers(t *testing.T) {
 	event := abide.NewEvent[string]("e")
 	flow := abide.NewOrchestration("flow", func(ctx abide.Context, _ abide.None) (string, error) { return event.Wait(ctx) })
-	far(t, abide.Config{Serve: abide.Serve(flow)}, func(s *stage) {
+	far(t, abide.Config{Register: []abide.Definition{flow}}, func(s *stage) {
 		i, err := flow.Start(s.Context(), s, abide.None{}, abide.ID("i"))
 		s.check(err)
 		result := make(chan string, 1)
@@ -96,7 +96,7 @@ func TestAStartIsTriedAgain(t *testing.T) {
 		_, err := abide.Step(ctx, "count", func(context.Context) (int32, error) { return runs.Add(1), nil })
 		return in, err
 	})
-	far(t, abide.Config{Serve: abide.Serve(flow)}, func(s *stage) {
+	far(t, abide.Config{Register: []abide.Definition{flow}}, func(s *stage) {
 		var lose, posts atomic.Int32
 		s.rig(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 			if r.Method != http.MethodPost {
@@ -159,7 +159,7 @@ func TestAStartIsTriedAgain(t *testing.T) {
 // TestAConnectionThatSaysNothingIsBroken, also if nobody says that it is.
 func TestAConnectionThatSaysNothingIsBroken(t *testing.T) {
 	flow := abide.NewOrchestration("flow", func(ctx abide.Context, _ abide.None) (int, error) { return 7, abide.Sleep(ctx, time.Hour) })
-	far(t, abide.Config{Serve: abide.Serve(flow)}, func(s *stage) {
+	far(t, abide.Config{Register: []abide.Definition{flow}}, func(s *stage) {
 		var dead atomic.Bool
 		s.rig(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 			if dead.Load() {
@@ -229,7 +229,7 @@ func (c *changes) get() (seen, last string, err error) {
 
 func TestChanges(t *testing.T) {
 	flow := abide.NewOrchestration("flow", func(ctx abide.Context, _ abide.None) (int, error) { return 7, abide.Sleep(ctx, time.Hour) })
-	both(t, abide.Serve(flow), func(s *stage) {
+	both(t, []abide.Definition{flow}, func(s *stage) {
 		ctx, cancel := context.WithCancel(s.Context())
 		defer cancel()
 		c := follow(ctx, s.Client.(abide.Watcher), "")
@@ -297,7 +297,7 @@ func TestChangesThatCannotBeFoundAgainAreMissed(t *testing.T) {
 
 func TestAStreamThatSaysNothingIsMadeAgain(t *testing.T) {
 	flow := abide.NewOrchestration("flow", echo[int])
-	far(t, abide.Config{Serve: abide.Serve(flow)}, func(s *stage) {
+	far(t, abide.Config{Register: []abide.Definition{flow}}, func(s *stage) {
 		var dead atomic.Bool
 		s.rig(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 			if dead.Load() && strings.HasSuffix(r.URL.Path, "/stream") {
@@ -335,7 +335,7 @@ func TestAStreamThatSaysNothingIsMadeAgain(t *testing.T) {
 func TestWorkersAndStatistics(t *testing.T) {
 	flow := abide.NewOrchestration("flow", echo[int], abide.Version("2"))
 	act := abide.NewActivity("act", func(context.Context, int) (int, error) { return 0, nil })
-	far(t, abide.Config{Serve: abide.Serve(flow, act), Worker: "desk"}, func(s *stage) {
+	far(t, abide.Config{Register: []abide.Definition{flow, act}, WorkerName: "desk"}, func(s *stage) {
 		_, err := abide.OrchestrationNamed[int, int]("nobody").Start(s.Context(), s, 1)
 		s.check(err)
 		s.wait(time.Second)

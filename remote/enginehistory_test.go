@@ -30,7 +30,7 @@ func TestWaitsHistoryAndFork(t *testing.T) {
 		}
 		return n, abide.ContinueAsNew(ctx, n+1)
 	})
-	both(t, abide.Serve(flow, child, broken, loop), func(s *stage) {
+	both(t, []abide.Definition{flow, child, broken, loop}, func(s *stage) {
 		i, err := flow.Start(s.Context(), s, abide.None{})
 		s.check(err)
 		s.wait(90 * time.Minute)
@@ -97,7 +97,7 @@ func TestLongHistoriesHaveAllEvents(t *testing.T) {
 		}
 		return n, nil
 	})
-	both(t, abide.Serve(flow), func(s *stage) {
+	both(t, []abide.Definition{flow}, func(s *stage) {
 		i, err := flow.Start(s.Context(), s, abide.None{})
 		s.check(err)
 		n, err := i.Result(s.month())
@@ -119,7 +119,7 @@ func TestLongHistoriesHaveAllEvents(t *testing.T) {
 func TestQuarantineOfEvents(t *testing.T) {
 	event := abide.NewEvent[string]("e")
 	flow := abide.NewOrchestration("flow", func(ctx abide.Context, _ abide.None) (string, error) { return event.Wait(ctx) })
-	both(t, abide.Serve(flow), func(s *stage) {
+	both(t, []abide.Definition{flow}, func(s *stage) {
 		for _, tenant := range []string{"", "acme"} {
 			for _, id := range []string{"one", "two", "three"} {
 				s.check(event.Raise(s.Context(), s, id, "for "+id, abide.Tenant(tenant), abide.KeepFor(time.Minute)))

@@ -104,7 +104,7 @@ func TestAnswersAreAsTheDocumentSays(t *testing.T) {
 	t.Parallel()
 	var timers *timer.Service
 	w := newWhole(t, func(c *server.Config) {
-		engine, err := abide.New(c.Store, abide.Config{Serve: abide.Serve(nap), Logger: c.Logger, Worker: "test"})
+		engine, err := abide.New(c.Store, abide.Config{Register: []abide.Definition{nap}, Logger: c.Logger, WorkerName: "test"})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -54,7 +54,7 @@ func newWhole(t *testing.T, change ...func(*server.Config)) *whole {
 			t.Fatal(err)
 		}
 	}
-	w.engine, err = abide.New(w.store, abide.Config{Serve: abide.Serve(idle), Logger: log})
+	w.engine, err = abide.New(w.store, abide.Config{Register: []abide.Definition{idle}, Logger: log})
 	must(err)
 	t.Cleanup(func() { _ = w.engine.Close() })
 	timers, err := timer.New(timer.Config{Store: w.store, Logger: log, Sinks: []outbox.Sink{{Name: "local", Bus: &bus.Local{}}}})

@@ -60,7 +60,7 @@ func newHall(t *testing.T) *hall {
 	t.Cleanup(func() { _ = h.store.Close() })
 	log := slog.New(slog.DiscardHandler)
 	var err error
-	h.engine, err = abide.New(h.store, abide.Config{Serve: abide.Serve(echoFlow, waitFlow, failFlow, stallFlow, loopFlow), Logger: log, Worker: "desk"})
+	h.engine, err = abide.New(h.store, abide.Config{Register: []abide.Definition{echoFlow, waitFlow, failFlow, stallFlow, loopFlow}, Logger: log, WorkerName: "desk"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -144,7 +144,7 @@ func TestStreamsEndWithTheirToken(t *testing.T) {
 		st := memstore.New(memstore.Options{})
 		defer st.Close()
 		log := slog.New(slog.DiscardHandler)
-		e, err := abide.New(st, abide.Config{Serve: abide.Serve(idle), Logger: log})
+		e, err := abide.New(st, abide.Config{Register: []abide.Definition{idle}, Logger: log})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -104,7 +104,7 @@ func inBubble(t *testing.T, f func(b *bubble)) {
 		st := memstore.New(memstore.Options{})
 		defer st.Close()
 		log := slog.New(slog.DiscardHandler)
-		e, err := abide.New(st, abide.Config{Serve: abide.Serve(echoFlow, waitFlow, failFlow, loopFlow), Logger: log})
+		e, err := abide.New(st, abide.Config{Register: []abide.Definition{echoFlow, waitFlow, failFlow, loopFlow}, Logger: log})
 		if err != nil {
 			t.Fatal(err)
 		}

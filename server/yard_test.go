@@ -89,7 +89,7 @@ func newYard(t *testing.T) *yard {
 		QuotaOf: func(tenant string) int { return map[string]int{"small": 2}[tenant] },
 	})
 	y.check(err)
-	y.engine, err = abide.New(y.store, abide.Config{Serve: abide.Serve(echoFlow, waitFlow), Logger: quiet})
+	y.engine, err = abide.New(y.store, abide.Config{Register: []abide.Definition{echoFlow, waitFlow}, Logger: quiet})
 	y.check(err)
 	t.Cleanup(func() { _ = y.engine.Close() })
 	y.operations, err = operation.New(operation.Config{Store: y.store, Client: y.engine, Logger: quiet})

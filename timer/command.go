@@ -188,7 +188,7 @@ func (s *Service) Refuse(ctx context.Context, tenant string, data []byte, at bus
 func (s *Service) applyAll(ctx context.Context) error {
 	req := store.ClaimRequest{
 		Queue: commands, Routes: []string{commands},
-		Max: 16, MaxMessages: 1, Lease: s.cfg.Lease, Wait: longPoll,
+		Max: 16, MaxMessages: 1, Lease: s.cfg.LeaseDuration, Wait: longPoll,
 	}
 	trouble := base.Pause{Clock: s.clock, Least: 50 * time.Millisecond, Most: 5 * time.Second}
 	for {
@@ -214,7 +214,7 @@ func (s *Service) applyAll(ctx context.Context) error {
 // redriven applies a command that was redriven: as one that has just arrived, since
 // whoever redrives it wants it to be applied.
 func (s *Service) redriven(ctx context.Context, c *store.Claim) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.Lease)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.LeaseDuration)
 	defer cancel()
 	tx := &store.Tx{Finish: []store.Finish{{Lease: c.Lease()}}}
 	e, err := bus.Decode(c.Messages[0].Body)

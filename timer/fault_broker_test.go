@@ -76,7 +76,7 @@ func (b *broker) run(t *testing.T, w *faultWorld) {
 		close(dead)
 	}}
 	sinks := func(c *timer.Config) {
-		c.Lease = time.Second
+		c.LeaseDuration = time.Second
 		c.Sinks = []outbox.Sink{{
 			Name: w.sinks[0].name, Bus: publish, Batch: 10,
 			Retry: outbox.Retry{Attempts: 1000, First: 20 * time.Millisecond, Cap: 200 * time.Millisecond},

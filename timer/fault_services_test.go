@@ -186,7 +186,7 @@ func TestFrozenProcessOnDisk(t *testing.T) {
 			t.Parallel()
 			w := newFaultWorldOn(t, openPebble(t, t.TempDir()))
 			f := freezeAt(n, func(method string, after bool) bool { return method == "Commit" && !after })
-			w.process(&hooked{Store: w.store, hook: f.hook}, func(c *timer.Config) { c.Lease = time.Second })
+			w.process(&hooked{Store: w.store, hook: f.hook}, func(c *timer.Config) { c.LeaseDuration = time.Second })
 			client := w.service(w.store)
 			keys := []string{"a", "b", "c", "d", "e"}
 			if err := w.scheduleAll(client, "acme", keys, w.at(0)); err != nil {

@@ -85,7 +85,7 @@ func (w *faultWorld) process(s store.Store, change ...func(*timer.Config)) *proc
 // service makes a service that fires nothing.
 func (w *faultWorld) service(s store.Store, change ...func(*timer.Config)) *timer.Service {
 	w.t.Helper()
-	cfg := timer.Config{Store: s, Lease: lease, Retention: -1, Logger: slog.New(slog.DiscardHandler)}
+	cfg := timer.Config{Store: s, LeaseDuration: lease, Retention: -1, Logger: slog.New(slog.DiscardHandler)}
 	for _, sink := range w.sinks {
 		cfg.Sinks = append(cfg.Sinks, outbox.Sink{
 			Name: sink.name, Bus: &sink.bus,

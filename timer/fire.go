@@ -49,7 +49,7 @@ const gather = 5 * time.Millisecond
 func (s *Service) fireAll(ctx context.Context, relay *outbox.Relay) error {
 	req := store.ClaimRequest{
 		Queue: queue, Routes: []string{route},
-		Max: s.cfg.Batch, MaxMessages: 1, Lease: s.cfg.Lease, Wait: longPoll,
+		Max: s.cfg.Batch, MaxMessages: 1, Lease: s.cfg.LeaseDuration, Wait: longPoll,
 	}
 	trouble := base.Pause{Clock: s.clock, Least: 50 * time.Millisecond, Most: 5 * time.Second}
 	pace := base.Pace{Clock: s.clock, Every: gather}
@@ -82,7 +82,7 @@ func (s *Service) fireAll(ctx context.Context, relay *outbox.Relay) error {
 // fire fires the timers of claims. It returns an error if the store is in trouble.
 func (s *Service) fire(ctx context.Context, relay *outbox.Relay, claims []store.Claim) error {
 	// What was claimed is fired, also if ctx ends meanwhile.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.Lease)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.LeaseDuration)
 	defer cancel()
 	shots := make([]*shot, 0, len(claims))
 	quick := map[string]bool{}
@@ -258,7 +258,7 @@ func (s *Service) lookAll(ctx context.Context, doubtful []*shot) (known []*shot,
 	if len(doubtful) == 0 {
 		return nil, nil
 	}
-	half, cancel := context.WithTimeout(ctx, s.cfg.Lease/2)
+	half, cancel := context.WithTimeout(ctx, s.cfg.LeaseDuration/2)
 	defer cancel()
 	errs := make([]error, len(doubtful))
 	var crew sync.WaitGroup

@@ -109,13 +109,13 @@ func TestConfigIsChecked(t *testing.T) {
 	s := teststore.New(t)
 	t.Cleanup(func() { _ = s.Close() })
 	for says, change := range map[string]func(*timer.Config){
-		"Config.Store":      func(c *timer.Config) { c.Store = nil },
-		"Config.Quota":      func(c *timer.Config) { c.Quota = -1 },
-		"Config.MaxPayload": func(c *timer.Config) { c.MaxPayload = timer.MaxPayload + 1 },
-		"Config.Batch":      func(c *timer.Config) { c.Batch = timer.MaxBulk + 1 },
-		"Config.Workers":    func(c *timer.Config) { c.Workers = 65 },
-		"Config.Lease":      func(c *timer.Config) { c.Lease = time.Second - 1 },
-		"Config.Retention":  func(c *timer.Config) { c.Retention = time.Minute - 1 },
+		"Config.Store":         func(c *timer.Config) { c.Store = nil },
+		"Config.Quota":         func(c *timer.Config) { c.Quota = -1 },
+		"Config.MaxPayload":    func(c *timer.Config) { c.MaxPayload = timer.MaxPayload + 1 },
+		"Config.Batch":         func(c *timer.Config) { c.Batch = timer.MaxBulk + 1 },
+		"Config.Workers":       func(c *timer.Config) { c.Workers = 65 },
+		"Config.LeaseDuration": func(c *timer.Config) { c.LeaseDuration = time.Second - 1 },
+		"Config.Retention":     func(c *timer.Config) { c.Retention = time.Minute - 1 },
 	} {
 		cfg := timer.Config{Store: s}
 		change(&cfg)

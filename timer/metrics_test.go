@@ -43,7 +43,7 @@ func newScraped(t *testing.T) *scraped {
 	return s
 }
 
-func (s *scraped) configure(c *timer.Config) { c.Meter = s.provider }
+func (s *scraped) configure(c *timer.Config) { c.MeterProvider = s.provider }
 
 // read returns the text that is scraped, and its values by series.
 func (s *scraped) read() (text string, values map[string]float64) {

@@ -27,8 +27,8 @@ type Config struct {
 	// all of Sinks.
 	SinksOf func(tenant string) []string
 
-	// Quota is how many armed timers a tenant may have: any number, if it is 0. QuotaOf,
-	// if not nil, returns that of a tenant. See [ErrQuota].
+	// Quota is how many armed timers a tenant may have; 0 means any number. QuotaOf, if not
+	// nil, returns the quota of a tenant. See [ErrQuota].
 	//
 	// The number of armed timers is counted when a service first needs it, and kept up to
 	// date with what the service itself does. What other processes do is noticed within
@@ -36,31 +36,31 @@ type Config struct {
 	Quota   int
 	QuotaOf func(tenant string) int
 
-	// MaxPayload is the largest payload of a timer, in bytes: [DefaultPayload], unless it
-	// says otherwise.
+	// MaxPayload is the largest payload of a timer, in bytes. Zero means [DefaultPayload].
 	MaxPayload int
 
-	// Retention is how long fired and cancelled timers are kept: [DefaultRetention],
-	// unless it says otherwise; a minute at least. Negative means for ever.
+	// Retention is how long fired and cancelled timers are kept, at least a minute. Zero means
+	// [DefaultRetention], and a negative value means for ever.
 	Retention time.Duration
 
-	// Batch is how many timers are fired in one commit at most: 512, unless it says
-	// otherwise. Workers is how many batches are under way at a time: 4, unless it says
-	// otherwise.
+	// Batch is the largest number of timers that are fired in one commit. Zero means 512.
+	// Workers is how many batches are fired concurrently. Zero means 4.
 	Batch   int
 	Workers int
 
-	// Lease is how long a batch belongs to this process: 30 s, unless it says otherwise.
-	Lease time.Duration
+	// LeaseDuration is how long a batch of due timers stays leased to this process without
+	// renewal. Zero means 30 s.
+	LeaseDuration time.Duration
 
-	// Logger gets what a person should know. Nil means [slog.Default].
+	// Logger receives warnings and errors that need an operator's attention. Nil means
+	// [slog.Default].
 	Logger *slog.Logger
 
-	// Meter gets the metrics. Nil means the global one of OpenTelemetry.
-	Meter metric.MeterProvider
+	// MeterProvider receives the metrics. Nil means the global provider of OpenTelemetry.
+	MeterProvider metric.MeterProvider
 
-	// Clock measures waits, and tells the time from which delays are counted, corrected
-	// by how much it differs from that of the store. Nil means the system's.
+	// Clock measures waits. Delays are counted from its time, corrected by its offset from
+	// the store's clock. Nil means the system's clock.
 	Clock base.Clock
 }
 
@@ -92,7 +92,7 @@ func New(cfg Config) (*Service, error) {
 	}
 	s.quota = newQuotas(s)
 	var err error
-	if s.meters, err = newMeters(cfg.Meter); err != nil {
+	if s.meters, err = newMeters(cfg.MeterProvider); err != nil {
 		return nil, err
 	}
 	if len(cfg.Sinks) > 0 {
@@ -131,11 +131,11 @@ func (c *Config) setDefaults() error {
 	if c.Retention > 0 && c.Retention < minRetention {
 		return invalid("new service", "Config.Retention is %v; at least %v is allowed, or a negative one", c.Retention, minRetention)
 	}
-	if c.Lease == 0 {
-		c.Lease = 30 * time.Second
+	if c.LeaseDuration == 0 {
+		c.LeaseDuration = 30 * time.Second
 	}
-	if c.Lease < time.Second || c.Lease > store.MaxLease {
-		return invalid("new service", "Config.Lease is %v; %v to %v is allowed", c.Lease, time.Second, store.MaxLease)
+	if c.LeaseDuration < time.Second || c.LeaseDuration > store.MaxLease {
+		return invalid("new service", "Config.LeaseDuration is %v; %v to %v is allowed", c.LeaseDuration, time.Second, store.MaxLease)
 	}
 	if c.Clock == nil {
 		c.Clock = base.System{}
@@ -150,7 +150,7 @@ func (c *Config) setDefaults() error {
 func (s *Service) relay() (*outbox.Relay, error) {
 	return outbox.New(outbox.Config{
 		Store: s.store, Sinks: s.cfg.Sinks, Notes: notes{s}, Logger: s.log,
-		Meter: s.cfg.Meter, Clock: s.clock, Lease: s.cfg.Lease,
+		MeterProvider: s.cfg.MeterProvider, Clock: s.clock, LeaseDuration: s.cfg.LeaseDuration,
 	})
 }
 

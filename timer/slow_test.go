@@ -32,7 +32,7 @@ func TestSlowReadsDoNotKeepTimersFromFiring(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		st := teststore.New(t)
 		t.Cleanup(func() { _ = st.Close() })
-		r := newRigOn(t, slowReads{st, 100 * time.Millisecond}, func(c *timer.Config) { c.Lease = 2 * time.Second })
+		r := newRigOn(t, slowReads{st, 100 * time.Millisecond}, func(c *timer.Config) { c.LeaseDuration = 2 * time.Second })
 		const n = 200
 		for i := range n {
 			r.schedule(timer.Request{Key: fmt.Sprint(i), Delay: time.Second})

@@ -82,8 +82,8 @@ type Config struct {
 	// [slog.Default].
 	Logger *slog.Logger
 
-	// Meter gets the metrics. Nil means the global one of OpenTelemetry.
-	Meter metric.MeterProvider
+	// MeterProvider receives the metrics. Nil means the global provider of OpenTelemetry.
+	MeterProvider metric.MeterProvider
 
 	// Clock tells how old a signature is, and how many webhooks came in a second. Nil
 	// means the system's.

@@ -64,7 +64,7 @@ func New(cfg Config) (*Handler, error) {
 	}
 	h.failures, h.refused = ratelimit.NewFailures(h.clock), ratelimit.NewSampler(h.clock)
 	var err error
-	if h.meters, err = newMeters(cfg.Meter); err != nil {
+	if h.meters, err = newMeters(cfg.MeterProvider); err != nil {
 		return nil, err
 	}
 	for i := range cfg.Hooks {

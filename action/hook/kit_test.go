@@ -65,7 +65,7 @@ func newKitWith(t *testing.T, cfg hook.Config) *kit {
 	if cfg.Receiver == nil {
 		cfg.Receiver = k.service
 	}
-	cfg.Logger, cfg.Clock, cfg.Meter = logger, k.clock, sdk.NewMeterProvider(sdk.WithReader(k.reader))
+	cfg.Logger, cfg.Clock, cfg.MeterProvider = logger, k.clock, sdk.NewMeterProvider(sdk.WithReader(k.reader))
 	for i := range cfg.Hooks {
 		cfg.Hooks[i].Tenant, cfg.Hooks[i].Target = tenant, "target"
 	}

@@ -54,7 +54,7 @@ func inWorld(t *testing.T, f func(w *world)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{T: t, store: memstore.New(memstore.Options{}), quiet: slog.New(slog.DiscardHandler)}
 		defer w.store.Close()
-		engine, err := abide.New(w.store, abide.Config{Serve: abide.Serve(echo, typed, listen), Logger: w.quiet})
+		engine, err := abide.New(w.store, abide.Config{Register: []abide.Definition{echo, typed, listen}, Logger: w.quiet})
 		w.Engine = ok(t, engine, err)
 		defer engine.Close()
 		f(w)

@@ -25,7 +25,7 @@ const settleLeases = 4
 // commit settles items. Each of them counts for itself: if one has lost its claim, or
 // its note meets a conflict, the others are settled all the same.
 func (p *publisher) commit(items []*item) {
-	ctx, cancel := context.WithTimeout(context.Background(), settleLeases*p.r.cfg.Lease)
+	ctx, cancel := context.WithTimeout(context.Background(), settleLeases*p.r.cfg.LeaseDuration)
 	defer cancel()
 	store.Split(items, func(items []*item) error {
 		err := p.settle(ctx, items)

@@ -98,7 +98,7 @@ func TestSettlingMayTakeLongerThanALease(t *testing.T) {
 			return note(o)
 		}
 		r.put(0, 1, 2)
-		r.run(func(c *outbox.Config) { c.Lease, c.Sinks[0].Publishers = 2*time.Second, 1 })
+		r.run(func(c *outbox.Config) { c.LeaseDuration, c.Sinks[0].Publishers = 2*time.Second, 1 })
 		r.pass(time.Minute)
 		accepted, _ := r.sink.published()
 		wantEqual(t, "envelopes", accepted, 3)

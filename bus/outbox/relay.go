@@ -18,35 +18,36 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// Config is what a relay is made of.
+// Config configures a [Relay].
 type Config struct {
-	// Store is where the messages are. It stays the caller's.
+	// Store holds the messages. The relay does not close it.
 	Store store.Store
 
-	// Sinks that this process publishes to; at least one. Messages for other sinks wait
-	// for a process that does.
+	// Sinks are the sinks that this process publishes to, at least one. Messages for other
+	// sinks wait for a process that has them.
 	Sinks []Sink
 
-	// Notes keeps account of what becomes of envelopes. Nil means that nobody does.
+	// Notes records the outcome of each envelope. Nil means that outcomes are not recorded.
 	Notes Notes
 
-	// Logger gets what a person should know. Nil means [slog.Default].
+	// Logger receives warnings and errors that need an operator's attention. Nil means
+	// [slog.Default].
 	Logger *slog.Logger
 
-	// Meter gets the metrics. Nil means the global one of OpenTelemetry.
-	Meter metric.MeterProvider
+	// MeterProvider receives the metrics. Nil means the global provider of OpenTelemetry.
+	MeterProvider metric.MeterProvider
 
-	// Clock measures waits; what is due when is up to the clock of the store. Nil means
-	// the system's.
+	// Clock measures waits; due times are those of the store's clock. Nil means the system's
+	// clock.
 	Clock base.Clock
 
-	// Lease is how long a batch belongs to this process after it was last heard of:
-	// 30 s, unless it says otherwise.
-	Lease time.Duration
+	// LeaseDuration is how long a batch stays leased to this process without renewal. Zero
+	// means 30 s.
+	LeaseDuration time.Duration
 
-	// Drain is how long Run waits for what is being published when it is to stop: 10 s,
-	// unless it says otherwise.
-	Drain time.Duration
+	// DrainTimeout is how long Run waits for publications in progress when its context ends.
+	// Zero means 10 s.
+	DrainTimeout time.Duration
 }
 
 // Relay publishes what waits in the outbox.
@@ -82,17 +83,17 @@ func New(cfg Config) (*Relay, error) {
 		}
 		names[s.Name] = true
 	}
-	if cfg.Lease == 0 {
-		cfg.Lease = 30 * time.Second
+	if cfg.LeaseDuration == 0 {
+		cfg.LeaseDuration = 30 * time.Second
 	}
-	if cfg.Lease < store.MinLease || cfg.Lease > store.MaxLease {
-		return nil, fmt.Errorf("outbox: Config.Lease is %v; %v to %v is allowed: %w", cfg.Lease, store.MinLease, store.MaxLease, bus.ErrInvalid)
+	if cfg.LeaseDuration < store.MinLease || cfg.LeaseDuration > store.MaxLease {
+		return nil, fmt.Errorf("outbox: Config.LeaseDuration is %v; %v to %v is allowed: %w", cfg.LeaseDuration, store.MinLease, store.MaxLease, bus.ErrInvalid)
 	}
-	if cfg.Drain == 0 {
-		cfg.Drain = 10 * time.Second
+	if cfg.DrainTimeout == 0 {
+		cfg.DrainTimeout = 10 * time.Second
 	}
-	if cfg.Drain < 0 {
-		return nil, fmt.Errorf("outbox: Config.Drain is %v, which is negative: %w", cfg.Drain, bus.ErrInvalid)
+	if cfg.DrainTimeout < 0 {
+		return nil, fmt.Errorf("outbox: Config.DrainTimeout is %v, which is negative: %w", cfg.DrainTimeout, bus.ErrInvalid)
 	}
 	if cfg.Clock == nil {
 		cfg.Clock = base.System{}
@@ -101,13 +102,13 @@ func New(cfg Config) (*Relay, error) {
 		cfg.Logger = slog.Default()
 	}
 	cfg.Store = outage.Watch(outage.Config{Store: cfg.Store, Clock: cfg.Clock, Logger: cfg.Logger, Part: "outbox"})
-	meters, err := newMeters(cfg.Meter)
+	meters, err := newMeters(cfg.MeterProvider)
 	if err != nil {
 		return nil, err
 	}
 	r := &Relay{
 		cfg: cfg, log: cfg.Logger, clock: cfg.Clock, meters: meters,
-		keeper:     lease.NewKeeper(lease.Config{Store: cfg.Store, Clock: cfg.Clock, Logger: cfg.Logger, Lease: cfg.Lease}),
+		keeper:     lease.NewKeeper(lease.Config{Store: cfg.Store, Clock: cfg.Clock, Logger: cfg.Logger, Lease: cfg.LeaseDuration}),
 		publishers: map[string]*publisher{},
 	}
 	for i := range cfg.Sinks {
@@ -123,7 +124,7 @@ func (r *Relay) Run(ctx context.Context) error {
 	// What is under way when ctx ends has a while to come to its end.
 	work, abandon := context.WithCancel(context.WithoutCancel(ctx))
 	defer abandon()
-	stopDrain := context.AfterFunc(ctx, func() { r.clock.AfterFunc(r.cfg.Drain, abandon) })
+	stopDrain := context.AfterFunc(ctx, func() { r.clock.AfterFunc(r.cfg.DrainTimeout, abandon) })
 	defer stopDrain()
 
 	claiming, stop := context.WithCancel(ctx)
@@ -168,7 +169,7 @@ func (p *publisher) serve(claiming, work context.Context) error {
 	req := store.ClaimRequest{
 		Queue: Queue, Routes: []string{p.sink.Name},
 		Max: p.sink.Batch, MaxMessages: 1,
-		Lease: p.r.cfg.Lease,
+		Lease: p.r.cfg.LeaseDuration,
 	}
 	trouble := base.Pause{Clock: p.r.clock, Least: 50 * time.Millisecond, Most: 5 * time.Second}
 	pace := base.Pace{Clock: p.r.clock, Every: gather}
@@ -275,7 +276,7 @@ func (p *publisher) safely(ctx context.Context, envelopes []bus.Envelope) (err e
 // giveBack lets another process have what this one did not come to an end with, and
 // returns the others.
 func (p *publisher) giveBack(items []*item) (others []*item) {
-	ctx, cancel := context.WithTimeout(context.Background(), p.r.cfg.Lease)
+	ctx, cancel := context.WithTimeout(context.Background(), p.r.cfg.LeaseDuration)
 	defer cancel()
 	return slices.DeleteFunc(items, func(it *item) bool {
 		if it.State == lost {

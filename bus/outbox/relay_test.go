@@ -132,7 +132,7 @@ func TestLeasesAreRenewedWhileASinkIsSlow(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.sink.set(func(context.Context, []bus.Envelope) error { <-time.After(50 * time.Second); return nil })
 		for range 2 {
-			r.run(func(c *outbox.Config) { c.Lease = 3 * time.Second })
+			r.run(func(c *outbox.Config) { c.LeaseDuration = 3 * time.Second })
 		}
 		r.put(1, 2, 3)
 		r.pass(2 * time.Minute)
@@ -180,7 +180,7 @@ func TestStopAbandonsWhatTakesTooLong(t *testing.T) {
 			return bus.Join(outcomes)
 		})
 		r.put(1, 2, 3)
-		stop := r.run(func(c *outbox.Config) { c.Drain, c.Sinks[0].Publishers = 4*time.Second, 1 })
+		stop := r.run(func(c *outbox.Config) { c.DrainTimeout, c.Sinks[0].Publishers = 4*time.Second, 1 })
 		r.pass(time.Second)
 		stop()
 		wantEqual(t, "when it has stopped", time.Since(r.begun), 5*time.Second)
@@ -258,9 +258,9 @@ func TestConfigIsChecked(t *testing.T) {
 		"no store":             {func(c *outbox.Config) { c.Store = nil }, "Config.Store"},
 		"no sink":              {func(c *outbox.Config) { c.Sinks = nil }, "Config.Sinks"},
 		"two of a name":        {func(c *outbox.Config) { c.Sinks = append(c.Sinks, c.Sinks[0]) }, `two sinks have the name "sink"`},
-		"lease too short":      {func(c *outbox.Config) { c.Lease = store.MinLease - 1 }, "Config.Lease"},
-		"lease too long":       {func(c *outbox.Config) { c.Lease = store.MaxLease + 1 }, "Config.Lease"},
-		"negative drain":       {func(c *outbox.Config) { c.Drain = -1 }, "Config.Drain"},
+		"lease too short":      {func(c *outbox.Config) { c.LeaseDuration = store.MinLease - 1 }, "Config.LeaseDuration"},
+		"lease too long":       {func(c *outbox.Config) { c.LeaseDuration = store.MaxLease + 1 }, "Config.LeaseDuration"},
+		"negative drain":       {func(c *outbox.Config) { c.DrainTimeout = -1 }, "Config.DrainTimeout"},
 		"no name":              {sink(func(s *outbox.Sink) { s.Name = "" }), "name of a sink is empty"},
 		"longest name":         {sink(func(s *outbox.Sink) { s.Name = strings.Repeat("x", outbox.MaxSink) }), ""},
 		"name too long":        {sink(func(s *outbox.Sink) { s.Name = strings.Repeat("x", outbox.MaxSink+1) }), "name of a sink has 65 bytes"},

@@ -95,7 +95,7 @@ func ask(_ context.Context, q Question) (abide.None, error) {
 
 func main() {
 	ctx := context.Background()
-	engine, err := abide.Open(ctx, abide.Config{Serve: abide.Serve(Settle, Approve, Ask)})
+	engine, err := abide.Open(ctx, abide.Config{Register: []abide.Definition{Settle, Approve, Ask}})
 	check(err)
 	defer engine.Close()
 	const day = 2 * time.Second

@@ -46,7 +46,7 @@ func TestSettle(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			abidetest.Run(t, func(t *testing.T, env *abidetest.Env) {
-				env.Serve(Settle, Approve)
+				env.Register(Settle, Approve)
 				questions := abidetest.Stub(env, Ask, ask)
 				begin := env.Now()
 				instance := abidetest.Start(env, Settle, report, abide.ID("report-1"))
@@ -77,7 +77,7 @@ func TestSettle(t *testing.T) {
 func TestCancelReachesItems(t *testing.T) {
 	t.Parallel()
 	abidetest.Run(t, func(t *testing.T, env *abidetest.Env) {
-		env.Serve(Settle, Approve, Ask)
+		env.Register(Settle, Approve, Ask)
 		instance := abidetest.Start(env, Settle, report, abide.ID("report-1"))
 		env.Advance(day / 2)
 		if err := env.Client().Cancel(t.Context(), instance.Ref(), "handed in twice"); err != nil {

@@ -32,7 +32,7 @@ var Do = abide.NewActivity("do", func(_ context.Context, what string) (abide.Non
 
 func main() {
 	ctx := context.Background()
-	engine, err := abide.Open(ctx, abide.Config{Serve: abide.Serve(Tea, Do)}) // on disk, in ./abide-data
+	engine, err := abide.Open(ctx, abide.Config{Register: []abide.Definition{Tea, Do}}) // on disk, in ./abide-data
 	check(err)
 	defer engine.Close()
 	pot, err := Tea.Start(ctx, engine, "the guest", abide.ID("pot-1")) // the second time, it is the same pot

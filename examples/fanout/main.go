@@ -74,7 +74,7 @@ func count(ctx context.Context, v Visit) (int, error) {
 
 func main() {
 	ctx := context.Background()
-	engine, err := abide.Open(ctx, abide.Config{Serve: abide.Serve(Inventory, Count)})
+	engine, err := abide.Open(ctx, abide.Config{Register: []abide.Definition{Inventory, Count}})
 	check(err)
 	defer engine.Close()
 	instance, err := Inventory.Start(ctx, engine, Question{Item: "teapot", Shops: 1000}, abide.ID("inventory-1"))

@@ -16,7 +16,7 @@ var closed = []int{99, 199, 299, 399, 499, 599, 699, 799, 899, 999}
 func TestInventory(t *testing.T) {
 	t.Parallel()
 	abidetest.Run(t, func(t *testing.T, env *abidetest.Env) {
-		env.Serve(Inventory, Count)
+		env.Register(Inventory, Count)
 		env.Config.MaxActivities = 250
 		begin := env.Now()
 		instance := abidetest.Start(env, Inventory, Question{Item: "teapot", Shops: 1000})
@@ -34,7 +34,7 @@ func TestInventory(t *testing.T) {
 func TestInventoryGoesOn(t *testing.T) {
 	t.Parallel()
 	abidetest.Run(t, func(t *testing.T, env *abidetest.Env) {
-		env.Serve(Inventory)
+		env.Register(Inventory)
 		env.Config.MaxActivities = 250
 		counts := abidetest.Stub(env, Count, count)
 		instance := abidetest.Start(env, Inventory, Question{Item: "teapot", Shops: 1000})

@@ -59,7 +59,7 @@ func send(_ context.Context, r Report) (abide.None, error) {
 
 func main() {
 	ctx := context.Background()
-	engine, err := abide.Open(ctx, abide.Config{Serve: abide.Serve(Reports, Send)})
+	engine, err := abide.Open(ctx, abide.Config{Register: []abide.Definition{Reports, Send}})
 	check(err)
 	defer engine.Close()
 	instance, err := Reports.Start(ctx, engine, Schedule{Every: 2 * time.Second}, abide.ID("reports"))

@@ -15,7 +15,7 @@ const day = 24 * time.Hour
 func TestReports(t *testing.T) {
 	t.Parallel()
 	abidetest.Run(t, func(t *testing.T, env *abidetest.Env) {
-		env.Serve(Reports)
+		env.Register(Reports)
 		sent := abidetest.Stub(env, Send, send)
 		begin := env.Now().UTC().Truncate(day)
 		instance := abidetest.Start(env, Reports, Schedule{Every: day})
@@ -43,7 +43,7 @@ func TestReports(t *testing.T) {
 func TestReportsAfterPause(t *testing.T) {
 	t.Parallel()
 	abidetest.Run(t, func(t *testing.T, env *abidetest.Env) {
-		env.Serve(Reports)
+		env.Register(Reports)
 		sent := abidetest.Stub(env, Send, send)
 		begin := env.Now().UTC().Truncate(day)
 		instance := abidetest.Start(env, Reports, Schedule{Every: day})

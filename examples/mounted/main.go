@@ -42,7 +42,7 @@ var Ship = abide.NewActivity("ship", func(_ context.Context, number string) (str
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	engine, err := abide.Open(ctx, abide.Config{Serve: abide.Serve(Order, Ship), Worker: "shop"})
+	engine, err := abide.Open(ctx, abide.Config{Register: []abide.Definition{Order, Ship}, WorkerName: "shop"})
 	check(err)
 	defer engine.Close()
 	mux, abideServer, err := routes(engine)

@@ -17,7 +17,7 @@ import (
 // same handles through the API.
 func TestMounted(t *testing.T) {
 	t.Parallel()
-	engine, err := abide.Open(t.Context(), abide.Config{Store: "memory://", Serve: abide.Serve(Order, Ship), Worker: "shop"})
+	engine, err := abide.Open(t.Context(), abide.Config{Store: "memory://", Register: []abide.Definition{Order, Ship}, WorkerName: "shop"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -99,7 +99,7 @@ func ship(_ context.Context, order Order) (string, error) {
 
 func main() {
 	ctx := context.Background()
-	engine, err := abide.Open(ctx, abide.Config{Serve: abide.Serve(Place, Remind, Charge, Ship)})
+	engine, err := abide.Open(ctx, abide.Config{Register: []abide.Definition{Place, Remind, Charge, Ship}})
 	check(err)
 	defer engine.Close()
 	order, err := Place.Start(ctx, engine, Order{Item: "a teapot", Cents: 2500, RemindEvery: 5 * time.Second}, abide.ID("order-1"))

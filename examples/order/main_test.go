@@ -26,7 +26,7 @@ func TestApproved(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			abidetest.Run(t, func(t *testing.T, env *abidetest.Env) {
-				env.Serve(Place)
+				env.Register(Place)
 				reminders := abidetest.Stub(env, Remind, remind)
 				charges := abidetest.Stub(env, Charge, charge)
 				parcels := abidetest.Stub(env, Ship, ship)
@@ -51,7 +51,7 @@ func TestApproved(t *testing.T) {
 func TestApprovedBeforeItIsPlaced(t *testing.T) {
 	t.Parallel()
 	abidetest.Run(t, func(t *testing.T, env *abidetest.Env) {
-		env.Serve(Place, Remind, Charge, Ship)
+		env.Register(Place, Remind, Charge, Ship)
 		abidetest.Raise(env, Approved, "order-1", "the director")
 		env.Advance(time.Hour)
 		order := abidetest.Start(env, Place, teapot, abide.ID("order-1"))
@@ -77,7 +77,7 @@ func TestNotApproved(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			abidetest.Run(t, func(t *testing.T, env *abidetest.Env) {
-				env.Serve(Place)
+				env.Register(Place)
 				reminders := abidetest.Stub(env, Remind, remind)
 				charges := abidetest.Stub(env, Charge, charge)
 				begin := env.Now()

@@ -58,7 +58,7 @@ func cancel(_ context.Context, booking string) (abide.None, error) {
 
 func main() {
 	ctx := context.Background()
-	engine, err := abide.Open(ctx, abide.Config{Serve: abide.Serve(Trip, Book, Cancel)})
+	engine, err := abide.Open(ctx, abide.Config{Register: []abide.Definition{Trip, Book, Cancel}})
 	check(err)
 	defer engine.Close()
 	instance, err := Trip.Start(ctx, engine, []string{"flight", "hotel", "balloon"})

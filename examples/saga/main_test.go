@@ -13,7 +13,7 @@ import (
 func TestAllCanBeHad(t *testing.T) {
 	t.Parallel()
 	abidetest.Run(t, func(t *testing.T, env *abidetest.Env) {
-		env.Serve(Trip, Book)
+		env.Register(Trip, Book)
 		cancels := abidetest.Stub(env, Cancel, cancel)
 		trip := abidetest.Start(env, Trip, []string{"flight", "hotel", "car"})
 		if got, want := trip.Result(), []string{"the flight", "the hotel", "the car"}; !slices.Equal(got, want) {
@@ -40,7 +40,7 @@ func TestSoldOut(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			abidetest.Run(t, func(t *testing.T, env *abidetest.Env) {
-				env.Serve(Trip, Book)
+				env.Register(Trip, Book)
 				cancels := abidetest.Stub(env, Cancel, cancel)
 				trip := abidetest.Start(env, Trip, tt.parts)
 				if err := trip.Err(); !errors.Is(err, ErrSoldOut) {
@@ -58,7 +58,7 @@ func TestSoldOut(t *testing.T) {
 func TestCancelIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	abidetest.Run(t, func(t *testing.T, env *abidetest.Env) {
-		env.Serve(Trip, Book)
+		env.Register(Trip, Book)
 		cancels := abidetest.Stub(env, Cancel, func(ctx context.Context, booking string) (abide.None, error) {
 			if info, _ := abide.ActivityOf(ctx); info.Attempt < 10 && booking == "the hotel" {
 				return abide.None{}, errors.New("nobody answers the phone")

@@ -57,7 +57,7 @@ func extend(ctx context.Context, client abide.Client, id string, until time.Time
 
 func main() {
 	ctx := context.Background()
-	engine, err := abide.Open(ctx, abide.Config{Serve: abide.Serve(Trial, Lock)})
+	engine, err := abide.Open(ctx, abide.Config{Register: []abide.Definition{Trial, Lock}})
 	check(err)
 	defer engine.Close()
 	const day = time.Second

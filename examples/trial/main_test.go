@@ -34,7 +34,7 @@ func TestTrial(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			abidetest.Run(t, func(t *testing.T, env *abidetest.Env) {
-				env.Serve(Trial)
+				env.Register(Trial)
 				locks := abidetest.Stub(env, Lock, lock)
 				begin := env.Now()
 				on := func(n int) time.Time { return begin.Add(time.Duration(n) * day) }

@@ -84,7 +84,7 @@ func (r *actionsRun) open(ctx context.Context) error {
 // newService makes a service, which can be run once.
 func (r *actionsRun) newService() (*action.Service, error) {
 	s, err := action.New(action.Config{
-		Store: r.store, Slots: r.opts.Slots, Drain: r.opts.Patience, Logger: r.opts.Logger,
+		Store: r.store, Slots: r.opts.Slots, DrainTimeout: r.opts.Patience, Logger: r.opts.Logger,
 		Targets: map[string]action.Definition{actionsTarget: {Target: action.Func(r.act)}},
 	})
 	if err != nil {

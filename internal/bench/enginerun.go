@@ -87,7 +87,7 @@ func (r *engineRun) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	e, err := abide.New(s, abide.Config{Serve: r.flow.serve, Logger: r.opts.Logger})
+	e, err := abide.New(s, abide.Config{Register: r.flow.serve, Logger: r.opts.Logger})
 	if err != nil {
 		return errors.Join(fmt.Errorf("bench: start the engine: %w", err), s.Close())
 	}

@@ -212,7 +212,7 @@ func TestAStalledInstanceIsNamed(t *testing.T) {
 func TestAWrongResultIsAnError(t *testing.T) {
 	t.Parallel()
 	hello := abide.NewOrchestration("hello", func(_ abide.Context, n int) (int, error) { return n + 1, nil })
-	e, err := abide.Open(t.Context(), abide.Config{Store: "memory:", Serve: abide.Serve(hello)})
+	e, err := abide.Open(t.Context(), abide.Config{Store: "memory:", Register: []abide.Definition{hello}})
 	if err != nil {
 		t.Fatal(err)
 	}

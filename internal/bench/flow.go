@@ -52,7 +52,7 @@ func (r *engineRun) newHello() flow {
 		return greet.Call(ctx, name)
 	})
 	return flow{
-		serve: abide.Serve(hello, greet),
+		serve: []abide.Definition{hello, greet},
 		once: func(ctx context.Context, _ *sample) error {
 			return complete(ctx, r.engine, hello, "world", "Hello, world")
 		},
@@ -78,7 +78,7 @@ func (r *engineRun) newSequence() flow {
 		return n, nil
 	})
 	return flow{
-		serve: abide.Serve(sequence, increment),
+		serve: []abide.Definition{sequence, increment},
 		once: func(ctx context.Context, _ *sample) error {
 			return complete(ctx, r.engine, sequence, r.opts.Length, r.opts.Length)
 		},
@@ -100,7 +100,7 @@ func (r *engineRun) newSteps() flow {
 		return n, nil
 	})
 	return flow{
-		serve: abide.Serve(steps),
+		serve: []abide.Definition{steps},
 		once: func(ctx context.Context, _ *sample) error {
 			return complete(ctx, r.engine, steps, r.opts.Length, r.opts.Length)
 		},
@@ -123,7 +123,7 @@ func (r *engineRun) newFanout() flow {
 		return sum, err
 	})
 	return flow{
-		serve: abide.Serve(fanout, increment),
+		serve: []abide.Definition{fanout, increment},
 		once: func(ctx context.Context, _ *sample) error {
 			return complete(ctx, r.engine, fanout, r.opts.Width, r.opts.Width)
 		},
@@ -147,7 +147,7 @@ func (r *engineRun) newEvents() flow {
 		return length, nil
 	})
 	return flow{
-		serve: abide.Serve(events),
+		serve: []abide.Definition{events},
 		once: func(ctx context.Context, s *sample) error {
 			i, err := events.Start(ctx, r.engine, r.opts.Length, abide.Tenant(tenant))
 			if err != nil {

@@ -91,17 +91,17 @@ func (h *house) build(o *ServeOptions) (err error) {
 		return err
 	}
 	meter := h.telemetry.Meter()
-	h.engine, err = abide.New(h.store, abide.Config{Serve: abide.Serve(hello, greet, asleep), Logger: o.Logger, Meter: meter, Worker: tenant})
+	h.engine, err = abide.New(h.store, abide.Config{Register: []abide.Definition{hello, greet, asleep}, Logger: o.Logger, MeterProvider: meter, WorkerName: tenant})
 	if err != nil {
 		return err
 	}
 	h.timers, err = timer.New(timer.Config{
-		Store: h.store, Sinks: []outbox.Sink{{Name: localSink, Bus: &bus.Local{}}}, Logger: o.Logger, Meter: meter,
+		Store: h.store, Sinks: []outbox.Sink{{Name: localSink, Bus: &bus.Local{}}}, Logger: o.Logger, MeterProvider: meter,
 	})
 	if err != nil {
 		return err
 	}
-	if h.actions, err = action.New(action.Config{Store: h.store, Logger: o.Logger, Meter: meter}); err != nil {
+	if h.actions, err = action.New(action.Config{Store: h.store, Logger: o.Logger, MeterProvider: meter}); err != nil {
 		return err
 	}
 	anybody := auth.Identity{Kind: auth.Local, Subject: "local", Name: "local", Role: auth.Admin}

@@ -162,7 +162,7 @@ func (o *orchestrate) command(argv []string) (*target.Command, error) {
 // loop ticks until ctx ends.
 func (o *orchestrate) loop(ctx context.Context, log *slog.Logger, st store.Store, p place, command *target.Command, argv []string) (err error) {
 	actions, err := action.New(action.Config{
-		Store: st, Rate: o.rate, Slots: o.slots, Drain: o.drain, Retention: o.retention, Worker: hostName(), Logger: log,
+		Store: st, Rate: o.rate, Slots: o.slots, DrainTimeout: o.drain, Retention: o.retention, WorkerName: hostName(), Logger: log,
 		Targets: map[string]action.Definition{
 			commandTarget: {Target: command, Tenants: o.tenants, Timeout: o.timeout, Attempts: o.attempts, Idempotent: o.idempotent},
 		},

@@ -99,7 +99,7 @@ func serveWorld(ctx context.Context, args []string) (err error) {
 	}
 	defer func() { err = errors.Join(err, st.Close()) }()
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	engine, err := abide.New(st, abide.Config{Serve: abide.Serve(worldOrder, worldGreet, orderCharge), Logger: log, Worker: "world"})
+	engine, err := abide.New(st, abide.Config{Register: []abide.Definition{worldOrder, worldGreet, orderCharge}, Logger: log, WorkerName: "world"})
 	if err != nil {
 		return err
 	}

@@ -133,15 +133,15 @@ func parked(route string) bool { return len(route) > 0 && route[0] == '.' }
 func (p *parts) makeEngine(_ context.Context, d *daemon) (err error) {
 	cfg := abide.Config{
 		Logger: d.log, MaxTurns: d.cfg.Instances.MaxTurns, MaxActivities: d.cfg.Instances.MaxActivities,
-		Retention: d.cfg.Instances.Retention, Drain: d.cfg.Drain, Worker: worker(d.cfg),
-		Quota: abide.Quota{Open: d.cfg.Instances.Quota, Unserved: d.cfg.Instances.UnservedQuota},
-		Meter: p.telemetry.Meter(),
+		Retention: d.cfg.Instances.Retention, DrainTimeout: d.cfg.Drain, WorkerName: worker(d.cfg),
+		Quota:         abide.Quota{Open: d.cfg.Instances.Quota, Unserved: d.cfg.Instances.UnservedQuota},
+		MeterProvider: p.telemetry.Meter(),
 	}
 	if d.cfg.Telemetry.OTLP.Endpoint != "" && d.cfg.Telemetry.OTLP.TraceRatio > 0 {
-		cfg.Tracer = p.telemetry.Tracer() // nil where nobody would see the traces
+		cfg.TracerProvider = p.telemetry.Tracer() // nil where nobody would see the traces
 	}
 	if d.cfg.Demo {
-		cfg.Serve = demo.Serve()
+		cfg.Register = demo.Serve()
 	}
 	p.engine, err = abide.New(d.Store, cfg)
 	return err
@@ -166,7 +166,7 @@ func (p *parts) makeTimers(ctx context.Context, d *daemon) error {
 	t := &d.cfg.Timers
 	cfg := timer.Config{
 		Store: d.Store, Sinks: sinks, SinksOf: sinksOf(d.cfg, sinks), Quota: t.Quota, MaxPayload: int(t.MaxPayload),
-		Retention: t.Retention, Logger: d.log, Meter: p.telemetry.Meter(), Clock: d.clock,
+		Retention: t.Retention, Logger: d.log, MeterProvider: p.telemetry.Meter(), Clock: d.clock,
 	}
 	if len(t.Quotas) > 0 {
 		cfg.QuotaOf = func(tenant string) int {
@@ -196,8 +196,8 @@ func (p *parts) makeActions(_ context.Context, d *daemon) error {
 		output = -1
 	}
 	p.actions, err = action.New(action.Config{
-		Store: d.Store, Targets: targets, Rate: a.TickRate, Slots: a.Slots, Drain: d.cfg.Drain, Output: output,
-		Retention: a.Retention, Worker: worker(d.cfg), Logger: d.log, Meter: p.telemetry.Meter(), Clock: d.clock,
+		Store: d.Store, Targets: targets, Rate: a.TickRate, Slots: a.Slots, DrainTimeout: d.cfg.Drain, Output: output,
+		Retention: a.Retention, WorkerName: worker(d.cfg), Logger: d.log, MeterProvider: p.telemetry.Meter(), Clock: d.clock,
 	})
 	if err != nil {
 		return err
@@ -226,7 +226,7 @@ func (p *parts) makeHooks(_ context.Context, d *daemon) error {
 		})
 	}
 	handler, err := hook.New(hook.Config{
-		Receiver: p.actions, Hooks: hooks, Logger: d.log, Meter: p.telemetry.Meter(), Clock: d.clock, Remote: p.guard.Remote,
+		Receiver: p.actions, Hooks: hooks, Logger: d.log, MeterProvider: p.telemetry.Meter(), Clock: d.clock, Remote: p.guard.Remote,
 	})
 	if err != nil {
 		return err

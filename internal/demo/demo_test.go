@@ -21,7 +21,7 @@ import (
 func TestAnOrderIsShipped(t *testing.T) {
 	t.Parallel()
 	abidetest.Run(t, func(t *testing.T, env *abidetest.Env) {
-		env.Serve(Serve()...)
+		env.Register(Serve()...)
 		begun := env.Now()
 		got := abidetest.Start(env, Orders, Order{Number: 8}).Result() // two attempts fail
 		if got.Charge != "charge-8" || got.Parcel != "parcel-8" {
@@ -37,7 +37,7 @@ func TestAnOrderIsShipped(t *testing.T) {
 func TestAnApprovalWaits(t *testing.T) {
 	t.Parallel()
 	abidetest.Run(t, func(t *testing.T, env *abidetest.Env) {
-		env.Serve(Serve()...)
+		env.Register(Serve()...)
 		soon := abidetest.Start(env, Approvals, Expense{What: "coffee"})
 		late := abidetest.Start(env, Approvals, Expense{What: "a ladder"})
 		never := abidetest.Start(env, Approvals, Expense{What: "two lamps"})
@@ -63,7 +63,7 @@ func TestAnApprovalWaits(t *testing.T) {
 func TestAReportHasChildren(t *testing.T) {
 	t.Parallel()
 	abidetest.Run(t, func(t *testing.T, env *abidetest.Env) {
-		env.Serve(Serve()...)
+		env.Register(Serve()...)
 		report := abidetest.Start(env, Reports, Report{Pages: 3})
 		if got := report.Result(); got != "3 pages, 792 words" {
 			t.Errorf("the report is %q", got)
@@ -78,7 +78,7 @@ func TestAReportHasChildren(t *testing.T) {
 func TestAnImportFails(t *testing.T) {
 	t.Parallel()
 	abidetest.Run(t, func(t *testing.T, env *abidetest.Env) {
-		env.Serve(Serve()...)
+		env.Register(Serve()...)
 		started, err := Imports.Start(t.Context(), env.Client(), "a.csv")
 		if err != nil {
 			t.Fatal(err)
@@ -94,7 +94,7 @@ func TestAnImportFails(t *testing.T) {
 func TestATrialSleeps(t *testing.T) {
 	t.Parallel()
 	abidetest.Run(t, func(t *testing.T, env *abidetest.Env) {
-		env.Serve(Serve()...)
+		env.Register(Serve()...)
 		begun := env.Now()
 		if got := abidetest.Start(env, Trials, "a customer").Result(); !strings.Contains(got, "the trial is over") {
 			t.Errorf("it ended with %q", got)
@@ -117,7 +117,7 @@ func open(t *testing.T, ctx context.Context) *world {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	st := memstore.New(memstore.Options{})
-	engine, err := abide.New(st, abide.Config{Serve: Serve(), Logger: log, Retention: 15 * time.Minute})
+	engine, err := abide.New(st, abide.Config{Register: Serve(), Logger: log, Retention: 15 * time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

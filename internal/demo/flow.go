@@ -49,7 +49,7 @@ var (
 	Broken     = abide.NewOrchestration("demo-broken", broken)
 	Trials     = abide.NewOrchestration("demo-trial", trial)
 	Approved   = abide.NewEvent[Decision]("approved")
-	definition = abide.Serve(Orders, Approvals, Reports, Pages, Imports, Broken, Trials, Charge, Ship, Render, Read, Mail)
+	definition = []abide.Definition{Orders, Approvals, Reports, Pages, Imports, Broken, Trials, Charge, Ship, Render, Read, Mail}
 )
 
 // Serve returns what an engine runs for the demo.

@@ -358,10 +358,10 @@ func (t *Task) Heartbeat(details []byte) error {
 // save makes the details durable, unless another attempt has done so meanwhile, or the
 // activity was cancelled.
 func (t *Task) save() error {
-	ctx, cancel := context.WithTimeout(t.ctx, t.e.cfg.Lease/4)
+	ctx, cancel := context.WithTimeout(t.ctx, t.e.cfg.LeaseDuration/4)
 	defer cancel()
 	if !t.known {
-		lost, err := t.e.store.Renew(ctx, t.e.cfg.Lease, []store.Lease{t.claim.Lease()})
+		lost, err := t.e.store.Renew(ctx, t.e.cfg.LeaseDuration, []store.Lease{t.claim.Lease()})
 		if err != nil {
 			return err
 		}
@@ -392,7 +392,7 @@ func (t *Task) sweep() {
 	if !saved {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), t.e.cfg.Lease)
+	ctx, cancel := context.WithTimeout(context.Background(), t.e.cfg.LeaseDuration)
 	defer cancel()
 	pending, err := t.e.store.Pending(ctx, t.claim.Key, 1)
 	if err == nil && len(pending) == 0 {

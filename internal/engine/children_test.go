@@ -435,7 +435,7 @@ func TestGrandchild(t *testing.T) {
 		})
 		r.flow("middle", parenting("leaf", "", history.Child{}))
 		r.flow("top", parenting("middle", "", history.Child{}))
-		r.serve(func(c *Config) { c.Cache = 1 })
+		r.serve(func(c *Config) { c.CacheSize = 1 })
 		r.begin("t", "top", "x")
 		want(r, "result", r.result("t"), "x")
 	})

@@ -16,7 +16,7 @@ import (
 
 // build has an engine be of a build, among the workers.
 func build(id string) func(*Config) {
-	return func(c *Config) { c.Build, c.Worker = id, "worker "+id }
+	return func(c *Config) { c.Build, c.WorkerName = id, "worker "+id }
 }
 
 // unseen has an engine be of a build, and not among the workers.

@@ -43,7 +43,7 @@ func (e *Engine) serveActivities() {
 
 // serve claims, and has run work on each claim, as many at a time as there are slots.
 func (e *Engine) serve(req store.ClaimRequest, slots *slots, run func(*job)) {
-	req.Lease, req.Wait = e.cfg.Lease, longPoll
+	req.Lease, req.Wait = e.cfg.LeaseDuration, longPoll
 	ready := make(chan *job) // to those that have nothing to do
 	defer close(ready)
 	pause := base.Pause{Clock: e.clock, Least: minPause, Most: maxPause}

@@ -19,22 +19,23 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// Config says what an engine serves, and how.
+// Config configures an [Engine].
 type Config struct {
-	// Store keeps all state. It stays the caller's.
+	// Store holds all state. The engine does not close it.
 	Store store.Store
 
-	// Clock measures how long things take here; when things happen is up to the clock
-	// of the store. Nil means the system's.
+	// Clock measures durations; due times are those of the store's clock. Nil means the
+	// system's clock.
 	Clock base.Clock
 
-	// Logger gets what a person should know. Nil means [slog.Default].
+	// Logger receives warnings and errors that need an operator's attention. Nil means
+	// [slog.Default].
 	Logger *slog.Logger
 
-	// Meter measures, and Tracer makes spans. Without a meter it is the global one of
-	// OpenTelemetry; without a tracer there are no spans.
-	Meter  metric.MeterProvider
-	Tracer trace.TracerProvider
+	// MeterProvider receives metrics, and TracerProvider spans. Without a meter provider it is
+	// the global one of OpenTelemetry; without a tracer provider there are no spans.
+	MeterProvider  metric.MeterProvider
+	TracerProvider trace.TracerProvider
 
 	// Executor runs the orchestrations of Routes.
 	Executor Executor
@@ -43,27 +44,26 @@ type Config struct {
 	// Activities by name.
 	Activities map[string]Activity
 
-	// MaxTurns and MaxActivities are how many are under way at a time.
+	// MaxTurns and MaxActivities limit how many run concurrently.
 	MaxTurns      int
 	MaxActivities int
 
-	// Cache is how many instances that wait keep their code in memory.
-	Cache int
+	// CacheSize is the number of waiting instances whose code stays in memory.
+	CacheSize int
 
-	// Lease is how long a turn or an activity belongs to this engine after it was last
-	// heard of.
-	Lease time.Duration
+	// LeaseDuration is how long a turn or an activity stays leased without renewal.
+	LeaseDuration time.Duration
 
 	// Retention is how long an ended instance is kept; negative means for ever.
 	Retention time.Duration
 
-	// StepGroup is how long a turn may go on with steps before what they did is made
-	// durable. Negative means that each step is made durable by itself.
-	StepGroup time.Duration
+	// StepCommitInterval is how long a turn goes on with steps before their results are
+	// committed. A negative value commits after each step.
+	StepCommitInterval time.Duration
 
-	// Blocked is how long the code of an orchestration may do nothing that Abide sees
-	// before its instance stalls. Negative means for ever.
-	Blocked time.Duration
+	// DeadlockTimeout is how long the code of an orchestration may run without waiting for
+	// the engine before its instance stalls. A negative value means no limit.
+	DeadlockTimeout time.Duration
 
 	// TurnAttempts is how often a message may be delivered to an instance, and not come
 	// to a commit, before the instance stalls. TaskCrashes is how often in a row an
@@ -82,9 +82,9 @@ type Config struct {
 	// Quota limits what is started for each tenant by this process.
 	Quota Quota
 
-	// Worker is the name under which this process shows among the workers. Empty means
-	// that it does not show.
-	Worker string
+	// WorkerName is the name of this process among the workers. Empty means that it is not
+	// listed.
+	WorkerName string
 
 	// MaxHistory, MaxHistoryBytes and MaxOpen replace the limits of that name.
 	MaxHistory      int
@@ -104,11 +104,11 @@ func (c *Config) setDefaults() {
 	}
 	setDefault(&c.MaxTurns, DefaultTurns)
 	setDefault(&c.MaxActivities, DefaultActivities)
-	setDefault(&c.Cache, DefaultCache)
-	setDefault(&c.Lease, DefaultLease)
+	setDefault(&c.CacheSize, DefaultCache)
+	setDefault(&c.LeaseDuration, DefaultLease)
 	setDefault(&c.Retention, DefaultRetention)
-	setDefault(&c.StepGroup, DefaultStepGroup)
-	setDefault(&c.Blocked, DefaultBlocked)
+	setDefault(&c.StepCommitInterval, DefaultStepGroup)
+	setDefault(&c.DeadlockTimeout, DefaultBlocked)
 	setDefault(&c.TurnAttempts, DefaultTurnAttempts)
 	setDefault(&c.TaskCrashes, DefaultTaskCrashes)
 	setDefault(&c.Unknown, DefaultUnknown)
@@ -187,9 +187,9 @@ func New(cfg Config) (*Engine, error) {
 	e := &Engine{cfg: cfg, log: cfg.Logger, clock: cfg.Clock, done: make(chan struct{})}
 	e.turning, e.acting = newSlots(e, "orchestration", cfg.MaxTurns), newSlots(e, "activity", cfg.MaxActivities)
 	e.closers.slots = e.turning
-	e.cache = newCache(cfg.Cache, e.closers.end)
+	e.cache = newCache(cfg.CacheSize, e.closers.end)
 	e.feed = newFeed(outage.Watch(outage.Config{
-		Store: cfg.Store, Clock: cfg.Clock, Logger: cfg.Logger, Part: "engine", Limit: callLeases * cfg.Lease, Failed: e.fail,
+		Store: cfg.Store, Clock: cfg.Clock, Logger: cfg.Logger, Part: "engine", Limit: callLeases * cfg.LeaseDuration, Failed: e.fail,
 	}), cfg.Clock)
 	e.store, e.Client = e.feed, NewClient(e.feed, cfg.Clock)
 	e.claiming, e.stopClaiming = context.WithCancel(context.Background())
@@ -199,9 +199,9 @@ func New(cfg Config) (*Engine, error) {
 		return nil, err
 	}
 	e.keeper = lease.NewKeeper(lease.Config{
-		Store: e.store, Clock: e.clock, Logger: e.log, Lease: cfg.Lease, Every: noticeWithin,
+		Store: e.store, Clock: e.clock, Logger: e.log, Lease: cfg.LeaseDuration, Every: noticeWithin,
 	})
-	e.dog = newWatchdog(e.clock, cfg.Blocked)
+	e.dog = newWatchdog(e.clock, cfg.DeadlockTimeout)
 	e.loops.Go(e.serveControl)
 	e.loops.Go(e.serveTurns)
 	if len(cfg.Activities) > 0 {

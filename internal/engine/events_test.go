@@ -50,7 +50,7 @@ func TestEventsOfManyNamesAreInOrderByName(t *testing.T) {
 			}
 			return done(out)
 		})
-		r.serve(func(c *Config) { c.Cache = 1 })
+		r.serve(func(c *Config) { c.CacheSize = 1 })
 		r.begin("i", "flow", "")
 		all := ""
 		for i := range 50 {
@@ -134,7 +134,7 @@ func TestEventsAcrossContinueAsNew(t *testing.T) {
 			<-time.After(time.Duration(task.Execution%3) * time.Millisecond)
 			return echo(ctx, task)
 		})
-		r.serve(func(c *Config) { c.Cache = 1 })
+		r.serve(func(c *Config) { c.CacheSize = 1 })
 		r.begin("i", "flow", "")
 		all := ""
 		for i := range n {
@@ -228,7 +228,7 @@ func TestSendBetweenInstances(t *testing.T) {
 			}
 			return done(out)
 		})
-		r.serve(func(c *Config) { c.Cache = 1 })
+		r.serve(func(c *Config) { c.CacheSize = 1 })
 		r.begin("a", "ping", "b")
 		r.pass(time.Hour) // the other one does not exist yet
 		r.begin("b", "pong", "a")

@@ -95,7 +95,7 @@ func TestCloseLeavesNoGoroutine(t *testing.T) {
 			sleep(c, time.Second)
 			return replay.Outcome{Continue: &replay.Continue{Name: "continues", Input: in}}
 		})
-		r.serve(func(c *Config) { c.Cache = 2 })
+		r.serve(func(c *Config) { c.CacheSize = 2 })
 		for _, name := range []string{"waits", "stalls", "fails", "continues"} {
 			for i := range 5 {
 				r.begin(fmt.Sprint(name, i), name, "")

@@ -50,7 +50,7 @@ func TestForkAtEveryEvent(t *testing.T) {
 				r.flow("flow", forked)
 				r.flow("leaf", quick)
 				r.act("echo", echo)
-				r.serve(func(c *Config) { c.StepGroup = group })
+				r.serve(func(c *Config) { c.StepCommitInterval = group })
 				r.begin("i", "flow", "in", func(s *Start) { s.Tags = map[string]string{"color": "red"} })
 				r.pass(time.Minute)
 				r.raise("i", "x", "x")
@@ -294,7 +294,7 @@ func TestForkAtTheLastEventOfAParkedInstance(t *testing.T) {
 				if yields {
 					group = -1
 				}
-				r.serve(func(c *Config) { c.StepGroup = group })
+				r.serve(func(c *Config) { c.StepCommitInterval = group })
 				for _, status := range []Status{Suspended, Stalled} {
 					id := string(status)
 					r.begin(id, id, "")

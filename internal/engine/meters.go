@@ -38,10 +38,10 @@ type meters struct {
 // instrument has the engine measured and traced as its configuration says.
 func (e *Engine) instrument() error {
 	var err error
-	if e.meters, err = newMeters(e.cfg.Meter, e.cfg.Activities); err != nil {
+	if e.meters, err = newMeters(e.cfg.MeterProvider, e.cfg.Activities); err != nil {
 		return fmt.Errorf("abide: %w", err)
 	}
-	e.tracer = newTracer(e.cfg.Tracer)
+	e.tracer = newTracer(e.cfg.TracerProvider)
 	e.unobserve = e.observe()
 	if err := e.meters.set.Err; err != nil {
 		return fmt.Errorf("abide: %w", err)

@@ -66,7 +66,7 @@ func BenchmarkTurn(b *testing.B) {
 			}
 			e, err := New(Config{
 				Store: s, Logger: slog.New(slog.DiscardHandler), Executor: Code{"loop": func(Ref) replay.Code { return loop }},
-				Routes: []string{"loop"}, Meter: bb.meter, Tracer: bb.tracer, MaxHistory: 1 << 30,
+				Routes: []string{"loop"}, MeterProvider: bb.meter, TracerProvider: bb.tracer, MaxHistory: 1 << 30,
 			})
 			if err != nil {
 				b.Fatal(err)

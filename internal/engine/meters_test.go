@@ -36,7 +36,7 @@ func newMeasured(r *rig) *measured {
 	return &measured{rig: r, reader: reader, provider: sdk.NewMeterProvider(sdk.WithReader(reader))}
 }
 
-func (m *measured) configure(c *Config) { c.Meter = m.provider }
+func (m *measured) configure(c *Config) { c.MeterProvider = m.provider }
 
 // read returns all values by name and label; those of a histogram are how many, and
 // their sum.

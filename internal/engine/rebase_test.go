@@ -98,7 +98,7 @@ func TestTurnThatEndsWhileItsInstanceIsSuspended(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		h := newHeld()
 		r.flow("flow", func(c *replay.Context, _ []byte) replay.Outcome { return done(h.step(c)) })
-		r.serve(func(c *Config) { c.StepGroup = time.Hour })
+		r.serve(func(c *Config) { c.StepCommitInterval = time.Hour })
 		r.begin("i", "flow", "")
 		r.pass(time.Second)
 		r.must(r.Suspend(r.Context(), Ref{ID: "i"}, "wait"))
@@ -123,7 +123,7 @@ func TestTurnThatContinuesAsNewWhileItsInstanceIsSuspended(t *testing.T) {
 			h.step(c)
 			return replay.Outcome{Continue: &replay.Continue{Name: "flow", Input: []byte("second")}}
 		})
-		r.serve(func(c *Config) { c.StepGroup = time.Hour })
+		r.serve(func(c *Config) { c.StepCommitInterval = time.Hour })
 		r.begin("i", "flow", "")
 		r.pass(time.Second)
 		r.must(r.Suspend(r.Context(), Ref{ID: "i"}, "wait"))

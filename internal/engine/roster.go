@@ -17,7 +17,7 @@ const QueueActions = roster.QueueActions
 
 // newRoster returns nil if the process is not to be seen.
 func newRoster(e *Engine) *roster.Publisher {
-	if e.cfg.Worker == "" {
+	if e.cfg.WorkerName == "" {
 		return nil
 	}
 	return roster.Publish(roster.Config{
@@ -26,7 +26,7 @@ func newRoster(e *Engine) *roster.Publisher {
 			return int(e.turning.running.Load()), int(e.acting.running.Load())
 		},
 		Worker: Worker{
-			ID: unique(), Name: e.cfg.Worker, Build: e.cfg.Build,
+			ID: unique(), Name: e.cfg.WorkerName, Build: e.cfg.Build,
 			Routes: slices.Sorted(slices.Values(e.cfg.Routes)), Activities: slices.Sorted(maps.Keys(e.cfg.Activities)),
 		},
 	})

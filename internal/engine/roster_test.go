@@ -21,7 +21,7 @@ import (
 )
 
 // named has an engine show among the workers.
-func named(name string) func(*Config) { return func(c *Config) { c.Worker = name } }
+func named(name string) func(*Config) { return func(c *Config) { c.WorkerName = name } }
 
 // workers returns the workers that are alive.
 func (r *rig) workers() []Worker {

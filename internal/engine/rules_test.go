@@ -388,7 +388,7 @@ func TestRehydrationGivesTheSameResult(t *testing.T) {
 			r.raise("i", "go", "e")
 		},
 		"evicted": func(r *rig) {
-			r.serve(func(c *Config) { c.Cache = 1 })
+			r.serve(func(c *Config) { c.CacheSize = 1 })
 			r.begin("i", "flow", "")
 			r.raise("i", "go", "e")
 			for _, id := range []string{"j", "k", "l"} {

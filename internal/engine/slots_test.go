@@ -33,7 +33,7 @@ func TestEvictedCodeThatRecovers(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		r.stubborn("stubborn")
 		r.flow("flow", waiter)
-		r.serve(func(c *Config) { c.Cache = 1 })
+		r.serve(func(c *Config) { c.CacheSize = 1 })
 		for i := range 5 {
 			r.begin(fmt.Sprint("stubborn", i), "stubborn", "")
 			r.pass(time.Second)
@@ -58,7 +58,7 @@ func TestEvictedCodeThatBlocks(t *testing.T) {
 			return done("")
 		})
 		r.flow("flow", waiter)
-		r.serve(func(c *Config) { c.Cache = 1 })
+		r.serve(func(c *Config) { c.CacheSize = 1 })
 		r.begin("blocks", "blocks", "")
 		r.pass(time.Second)
 		r.begin("flow", "flow", "")

@@ -55,7 +55,7 @@ func (t *turn) blocked() {
 	}
 	t.e.keeper.Drop(t.claim.Lease())
 	t.job.abandon()
-	reason := fmt.Sprintf("blocked: its code has waited for %v for something that is not Abide's%s", t.e.cfg.Blocked, whereBlocked())
+	reason := fmt.Sprintf("blocked: its code has waited for %v for something that is not Abide's%s", t.e.cfg.DeadlockTimeout, whereBlocked())
 	if err := t.stallNow(&stallError{cause: causeBlocked, reason: reason}); err != nil {
 		t.e.log.Error("blocked instance not stalled", t.about(), "error", err)
 	}

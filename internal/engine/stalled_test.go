@@ -333,7 +333,7 @@ func TestBlockedForEverIfTold(t *testing.T) {
 			<-time.After(time.Hour)
 			return done("x")
 		})
-		r.serve(func(c *Config) { c.Blocked = -1 })
+		r.serve(func(c *Config) { c.DeadlockTimeout = -1 })
 		r.begin("i", "flow", "")
 		want(r, "result", r.result("i"), "x")
 	})

@@ -137,7 +137,7 @@ func TestTimersOfManyInstances(t *testing.T) {
 			c.Wait(c.Timer("", at))
 			return done(fmt.Sprint(c.Now().Sub(at)))
 		})
-		r.serve(func(c *Config) { c.Cache = 10 })
+		r.serve(func(c *Config) { c.CacheSize = 10 })
 		starts := make([]Start, n)
 		for i := range starts {
 			starts[i] = Start{Ref: Ref{ID: fmt.Sprint(i)}, Name: "flow"}

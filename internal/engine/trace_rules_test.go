@@ -313,7 +313,7 @@ func TestATracerThatDoesNothing(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		r.flow("call", caller)
 		r.act("echo", echo)
-		r.serve(func(c *Config) { c.Tracer = noop.NewTracerProvider() })
+		r.serve(func(c *Config) { c.TracerProvider = noop.NewTracerProvider() })
 		r.begin("a", "call", "echo")
 		r.call("b", "call", "", "echo")
 		r.result("a")

@@ -33,7 +33,7 @@ func newTraces(r *rig, opts ...sdk.TracerProviderOption) *traces {
 	return &traces{rig: r, begun: time.Now(), out: out, provider: sdk.NewTracerProvider(append(opts, sdk.WithSyncer(out))...)}
 }
 
-func (s *traces) configure(c *Config) { c.Tracer = s.provider }
+func (s *traces) configure(c *Config) { c.TracerProvider = s.provider }
 
 // caller1 is the span in whose context instances are started.
 var caller1 = trace.NewSpanContext(trace.SpanContextConfig{

@@ -207,7 +207,7 @@ func (e *Engine) release(c *store.Claim, after time.Duration) {
 }
 
 func (e *Engine) releaseAs(r store.Release) {
-	ctx, cancel := context.WithTimeout(context.Background(), e.cfg.Lease)
+	ctx, cancel := context.WithTimeout(context.Background(), e.cfg.LeaseDuration)
 	defer cancel()
 	if err := e.store.Release(ctx, r); err != nil && !expected(err) {
 		e.log.Debug("claim not released, its lease expires", aboutKey(r.Lease.Key, ""), "error", err)
@@ -492,7 +492,7 @@ func (t *turn) watched(exec Execution, run func(replay.Live) ([]history.Event, e
 
 // yield reports whether what steps have done should be made durable now.
 func (t *turn) yield() bool {
-	return t.e.clock.Now().Sub(t.started) >= t.e.cfg.StepGroup || t.steps.cancelled()
+	return t.e.clock.Now().Sub(t.started) >= t.e.cfg.StepCommitInterval || t.steps.cancelled()
 }
 
 // fills returns what reports whether the code has done as much as one commit should hold.

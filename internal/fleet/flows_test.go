@@ -36,7 +36,7 @@ var (
 	order1 = abide.NewOrchestration("order", runOrder1, abide.Version("1"))
 	order2 = abide.NewOrchestration("order", runOrder2, abide.Version("2"))
 
-	everything = abide.Serve(effect, parcel, order1, order2)
+	everything = []abide.Definition{effect, parcel, order1, order2}
 )
 
 // stepsOf are what an order of a version has done, in the order of its result. The last

@@ -48,7 +48,7 @@ func newShop(t *testing.T, options string) *shop {
 	if err != nil {
 		t.Fatal(err)
 	}
-	engine, err := abide.New(st, abide.Config{Serve: []abide.Definition{fulfil}})
+	engine, err := abide.New(st, abide.Config{Register: []abide.Definition{fulfil}})
 	if err != nil {
 		t.Fatal(err)
 	}

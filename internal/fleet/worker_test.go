@@ -48,7 +48,7 @@ type setup struct {
 
 // serve returns what the process serves.
 func (s *setup) serve() []abide.Definition {
-	list := abide.Serve(effect, parcel)
+	list := []abide.Definition{effect, parcel}
 	if slices.Contains(s.Versions, "1") {
 		list = append(list, order1)
 	}
@@ -123,7 +123,7 @@ func (w *worker) run(ctx context.Context) error {
 func (w *worker) openEngine() error {
 	if w.Skew == 0 {
 		e, err := abide.New(w.store, abide.Config{
-			Serve: w.serve(), Logger: w.log, Lease: w.Lease, Retention: -1, MaxTurns: atOnce, MaxActivities: atOnce,
+			Register: w.serve(), Logger: w.log, LeaseDuration: w.Lease, Retention: -1, MaxTurns: atOnce, MaxActivities: atOnce,
 		})
 		if err != nil {
 			return err
@@ -140,7 +140,7 @@ func (w *worker) openEngine() error {
 		routes = append(routes, engine.Route("order", v))
 	}
 	e, err := engine.New(engine.Config{
-		Store: w.store, Clock: w.clock(), Logger: w.log, Executor: r.Code, Routes: routes, Lease: w.Lease, Retention: -1,
+		Store: w.store, Clock: w.clock(), Logger: w.log, Executor: r.Code, Routes: routes, LeaseDuration: w.Lease, Retention: -1,
 		MaxTurns: atOnce, MaxActivities: atOnce,
 		Activities: map[string]engine.Activity{effect.Name(): func(ctx context.Context, t *engine.Task) ([]byte, *history.Failure) {
 			var d deed
@@ -176,7 +176,7 @@ func (w *worker) timers() (*timer.Service, error) {
 	}
 	return timer.New(timer.Config{
 		Store: w.store, Sinks: []outbox.Sink{{Name: sinkName, Bus: &fileBus{file}}},
-		Lease: w.Lease, Retention: -1, Logger: w.log, Clock: w.clock(),
+		LeaseDuration: w.Lease, Retention: -1, Logger: w.log, Clock: w.clock(),
 	})
 }
 

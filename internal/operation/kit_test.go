@@ -49,7 +49,7 @@ func newRig(t *testing.T) *rig {
 	r := &rig{t: t, store: teststore.New(t)}
 	t.Cleanup(func() { _ = r.store.Close() })
 	var err error
-	r.engine, err = abide.New(r.store, abide.Config{Serve: abide.Serve(long, quick), Logger: quiet, Retention: -1})
+	r.engine, err = abide.New(r.store, abide.Config{Register: []abide.Definition{long, quick}, Logger: quiet, Retention: -1})
 	r.check(err)
 	t.Cleanup(func() { _ = r.engine.Close() })
 	r.client = &watched{Client: r.engine, calls: map[string]int{}}

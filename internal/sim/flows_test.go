@@ -43,7 +43,7 @@ var retries = abide.Retry(0).Backoff(100*time.Millisecond, 2, time.Second)
 
 // flowsOf returns what a process serves. The functions tell the ledger what they do.
 func (w *world) flowsOf(p *process) []abide.Definition {
-	return abide.Serve(
+	return []abide.Definition{
 		abide.NewOrchestration(collector.Name(), w.runCollector),
 		abide.NewOrchestration(worker.Name(), func(ctx abide.Context, n int) (workDone, error) { return w.runWorker(ctx, p, n) }),
 		abide.NewOrchestration(sleeper.Name(), w.runSleeper),
@@ -51,7 +51,7 @@ func (w *world) flowsOf(p *process) []abide.Definition {
 		abide.NewOrchestration(racer.Name(), w.runRacer),
 		abide.NewOrchestration(deployed.Name(), func(ctx abide.Context, n int) (string, error) { return w.runDeployed(ctx, p, n) }),
 		abide.NewActivity(effect.Name(), func(ctx context.Context, in effectIn) (int, error) { return w.runEffect(ctx, p, in) }),
-	)
+	}
 }
 
 // runCollector receives events until it is told to stop, over several executions.

@@ -54,20 +54,20 @@ func (w *world) start(build string) *process {
 	g := &gate{w, p}
 	var err error
 	if p.engine, err = abide.New(g, abide.Config{
-		Serve: w.flowsOf(p), Logger: log, Lease: lease, Cache: 3, MaxActivities: maxActivities + w.extraSlots, MaxTurns: 4,
-		Retention: -1, Drain: time.Second, Worker: fmt.Sprintf("process %d", p.number), Build: build, StepGroup: time.Duration(w.rnd.IntN(2)) * time.Second,
+		Register: w.flowsOf(p), Logger: log, LeaseDuration: lease, CacheSize: 3, MaxActivities: maxActivities + w.extraSlots, MaxTurns: 4,
+		Retention: -1, DrainTimeout: time.Second, WorkerName: fmt.Sprintf("process %d", p.number), Build: build, StepCommitInterval: time.Duration(w.rnd.IntN(2)) * time.Second,
 	}); err != nil {
 		w.t.Fatal(err)
 	}
 	if p.timers, err = timer.New(timer.Config{
-		Store: g, Logger: log, Lease: lease, Retention: -1, Batch: 4,
+		Store: g, Logger: log, LeaseDuration: lease, Retention: -1, Batch: 4,
 		Sinks: []outbox.Sink{w.sinkOf(p, "first"), w.sinkOf(p, "second")}, SinksOf: sinksOf,
 	}); err != nil {
 		w.t.Fatal(err)
 	}
 	target := action.Func(func(ctx context.Context, r action.Run) (action.Outcome, error) { return w.act(ctx, p, r) })
 	if p.actions, err = action.New(action.Config{
-		Store: g, Logger: log, Lease: lease, Retention: -1, Rate: tickRate, Slots: maxActions, Drain: time.Second,
+		Store: g, Logger: log, LeaseDuration: lease, Retention: -1, Rate: tickRate, Slots: maxActions, DrainTimeout: time.Second,
 		Targets: map[string]action.Definition{
 			"once": {Target: target}, "again": {Target: target, Attempts: actionTries, Backoff: time.Second},
 		},

@@ -25,5 +25,5 @@ func openPebble(ctx context.Context, t testing.TB, clock base.Clock) (store.Stor
 }
 
 func openSQLite(ctx context.Context, t testing.TB, clock base.Clock) (store.Store, error) {
-	return sqlitestore.Open(ctx, filepath.Join(t.TempDir(), "abide.db"), sqlitestore.Options{Clock: clock, Logger: quiet(), Cache: 1 << 20})
+	return sqlitestore.Open(ctx, filepath.Join(t.TempDir(), "abide.db"), sqlitestore.Options{Clock: clock, Logger: quiet(), CacheBytes: 1 << 20})
 }

@@ -68,7 +68,7 @@ func (l *lived) live() {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer cancel()
-	engine, err := abide.New(l.store, abide.Config{Serve: abide.Serve(order, charge), Logger: quiet, Worker: "w"})
+	engine, err := abide.New(l.store, abide.Config{Register: []abide.Definition{order, charge}, Logger: quiet, WorkerName: "w"})
 	l.check(err)
 	defer func() { l.check(engine.Close()) }()
 	timers, err := timer.New(timer.Config{Store: l.store, Logger: quiet, Sinks: []outbox.Sink{{Name: "bad", Bus: refusing{}}}})
@@ -171,7 +171,7 @@ func TestWhatAbideKeepsHasNoProblems(t *testing.T) {
 
 // goOn has the instances of a copy go on to their end.
 func (l *lived) goOn(s store.Store) {
-	engine, err := abide.New(s, abide.Config{Serve: abide.Serve(order, charge, absent), Logger: quiet})
+	engine, err := abide.New(s, abide.Config{Register: []abide.Definition{order, charge, absent}, Logger: quiet})
 	l.check(err)
 	defer func() { l.check(engine.Close()) }()
 	ctx := context.Background()

@@ -130,7 +130,7 @@ func newWorldOn(t *testing.T, st store.Store, change ...func(*web.Config)) *worl
 	quiet := slog.New(slog.DiscardHandler)
 	var err error
 	if w.engine, err = abide.New(st, abide.Config{
-		Serve: abide.Serve(order, parcel, nap, long, broken, charge), Logger: quiet, Worker: "shop",
+		Register: []abide.Definition{order, parcel, nap, long, broken, charge}, Logger: quiet, WorkerName: "shop",
 	}); err != nil {
 		t.Fatal(err)
 	}

@@ -192,7 +192,7 @@ func pebbleOptions(o Options, s *Store) *pebble.Options {
 	// Pebble takes the memory of its memtables out of the cache: without an extra
 	// share for them, the filters that tell new keys from old ones are read from disk
 	// time and again.
-	p.CacheSize = o.Cache
+	p.CacheSize = o.CacheBytes
 	if p.CacheSize == 0 {
 		p.CacheSize = DefaultCache
 	}

@@ -119,9 +119,8 @@ type Options struct {
 	// Logger gets what the store has to say; nil means slog.Default.
 	Logger *slog.Logger
 
-	// Cache is how many bytes of what is on disk are kept in memory. Zero means
-	// [DefaultCache].
-	Cache int64
+	// CacheBytes is the size of the block cache. Zero means [DefaultCache].
+	CacheBytes int64
 
 	// Reserve is how many bytes of the disk are left free: with less, commits fail
 	// with [store.ErrFull]. Commits that only finish, trim and delete fail only below a
@@ -150,7 +149,7 @@ func openURL(ctx context.Context, u *url.URL) (store.Store, error) {
 	}
 	var o Options
 	for name, set := range map[string]func(mib int64){
-		"cache_mib":   func(mib int64) { o.Cache = mib << 20 },
+		"cache_mib":   func(mib int64) { o.CacheBytes = mib << 20 },
 		"reserve_mib": func(mib int64) { o.Reserve = uint64(mib) << 20 },
 	} {
 		if value := u.Query().Get(name); value != "" || u.Query().Has(name) {

@@ -50,8 +50,8 @@ func newStore(path string, o Options) *Store {
 	s.time = base.NewSteady(s.clock, func(lead time.Duration) {
 		s.logger.Warn("sqlitestore: clock is behind the store's time", "path", s.path, "lead", lead)
 	})
-	if s.o.Cache == 0 {
-		s.o.Cache = DefaultCache
+	if s.o.CacheBytes == 0 {
+		s.o.CacheBytes = DefaultCache
 	}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.Frame = rows.New(rows.Options{Clock: s.clock, Writers: 1})
@@ -135,7 +135,7 @@ func (s *Store) prepare() error {
 	}
 	pragmas := []string{
 		"synchronous = FULL", "wal_autocheckpoint = " + strconv.Itoa(checkpointPages), "journal_size_limit = " + strconv.Itoa(logKept),
-		"cache_size = -" + strconv.FormatInt(s.o.Cache>>10, 10), "temp_store = MEMORY", "foreign_keys = OFF",
+		"cache_size = -" + strconv.FormatInt(s.o.CacheBytes>>10, 10), "temp_store = MEMORY", "foreign_keys = OFF",
 	}
 	if s.o.maxPages > 0 {
 		pragmas = append(pragmas, "max_page_count = "+strconv.Itoa(s.o.maxPages))

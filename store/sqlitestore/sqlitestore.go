@@ -37,7 +37,7 @@ func open(ctx context.Context, u *url.URL) (store.Store, error) {
 		if err != nil || mib < 1 || mib > 1<<20 {
 			return nil, store.InvalidOption(u, "cache", "a number of MiB, 1 or more")
 		}
-		o.Cache = int64(mib) << 20
+		o.CacheBytes = int64(mib) << 20
 	}
 	return Open(ctx, path, o)
 }
@@ -50,9 +50,9 @@ type Options struct {
 	// Logger is told what happens in the background; nil means the default one.
 	Logger *slog.Logger
 
-	// Cache is how much of the file the connection that writes keeps in memory, in bytes.
-	// Zero means [DefaultCache]. Those that read have a small share of their own.
-	Cache int64
+	// CacheBytes is the size of the page cache of the writing connection. Zero means
+	// [DefaultCache]. Connections that read have a small cache of their own.
+	CacheBytes int64
 
 	// maxPages bounds the file, for tests of a full disk.
 	maxPages int

@@ -23,7 +23,7 @@ func newBackend(t testing.TB) *storetest.Backend {
 	clock := base.NewManual(begin)
 	path := filepath.Join(t.TempDir(), "abide.db")
 	open := func() (store.Store, error) {
-		return Open(t.Context(), path, Options{Clock: clock, Logger: quiet(), Cache: 1 << 20})
+		return Open(t.Context(), path, Options{Clock: clock, Logger: quiet(), CacheBytes: 1 << 20})
 	}
 	b := &storetest.Backend{Advance: clock.Advance, SetClock: clock.Jump, Open: open}
 	var err error

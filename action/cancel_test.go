@@ -3,11 +3,14 @@ package action_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/abidehq/abide/action"
+	"github.com/abidehq/abide/internal/teststore"
+	"github.com/abidehq/abide/store"
 )
 
 func TestCancelPending(t *testing.T) {
@@ -181,4 +184,44 @@ func TestAHangingActionDoesNotBlockTheLoop(t *testing.T) {
 		r.wantStatus("hangs", action.Completed, "")
 		r.wantIDs("hangs", "a")
 	})
+}
+
+// renewalsFail is a store that renews nothing.
+type renewalsFail struct{ store.Store }
+
+func (renewalsFail) Renew(context.Context, time.Duration, []store.Lease) ([]store.Lease, error) {
+	return nil, errors.New("no route to host")
+}
+
+// TestARunWhoseLeaseIsGivenUpHasNotFailed: the keeper interrupts a run shortly before its lease
+// ends. The store would accept its failure, but nobody has cancelled it: an idempotent action
+// runs again, and another one is recovered, as after a crash.
+func TestARunWhoseLeaseIsGivenUpHasNotFailed(t *testing.T) {
+	for _, idempotent := range []bool{true, false} {
+		t.Run(fmt.Sprintf("idempotent %v", idempotent), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				s := teststore.New(t)
+				t.Cleanup(func() { _ = s.Close() })
+				j := newJournal(t)
+				j.will(takes(time.Hour))
+				r := newRigOn(t, renewalsFail{s}, j)
+				r.add(action.Request{ID: "a", Idempotent: idempotent})
+				stop := r.run()
+				pass(29 * time.Second) // of a lease of 30
+				if cause := r.last().cause; !errors.Is(cause, action.ErrCancelled) {
+					t.Fatalf("the cause is %v, want that the run was interrupted", cause)
+				}
+				r.wantStatus("a", action.Running, "")
+				stop()
+				j.will(takes(time.Second))
+				newRigOn(t, s, j).run()
+				pass(2 * time.Minute)
+				if idempotent {
+					r.wantStatus("a", action.Completed, "")
+				} else {
+					r.wantStatus("a", action.Failed, "recovered from restart")
+				}
+			})
+		})
+	}
 }

@@ -34,7 +34,8 @@ var (
 	// ErrTimeout: it took longer than the target allows.
 	ErrTimeout = errors.New("timed out")
 
-	// ErrCancelled: the action was cancelled.
+	// ErrCancelled is the cause with which the context of a run ends when the action was
+	// cancelled, or when this process has lost its lease on the action.
 	ErrCancelled = errors.New("cancelled")
 
 	// ErrStopping: the service is stopping.

@@ -33,10 +33,23 @@ func (s *Service) run(t *task) {
 	out, err := safely(ctx, d.Target, Run{Action: t.a, Body: t.body})
 	out.Duration = s.clock.Now().Sub(began)
 	s.meters.ran(ctx, out.Duration)
-	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(err, cause) {
+	cause := context.Cause(ctx)
+	if err != nil && errors.Is(cause, ErrCancelled) {
+		// Its record says that it was cancelled, or the lease is over: then the next claim decides,
+		// as after a crash. A keeper gives a lease up before it ends, so the store would still
+		// accept the failure of a run that was only interrupted.
+		s.logLost(t)
+		return
+	}
+	if err != nil && cause != nil && !errors.Is(err, cause) {
 		err = fmt.Errorf("%w: %w", cause, err)
 	}
 	s.settle(t, out, err)
+}
+
+// logLost logs that a run ended whose outcome is not recorded.
+func (s *Service) logLost(t *task) {
+	s.log.Info("action cancelled or its lease lost while it ran", "tenant", t.a.Tenant, "action", t.a.ID, "slug", t.a.Slug)
 }
 
 // safely makes an error of a panic.
@@ -73,7 +86,7 @@ func (s *Service) settle(t *task, out Outcome, err error) {
 		s.meters.ended(ctx, t.a.Status)
 		s.report(&t.a)
 	case errors.Is(err, store.ErrClaimLost), errors.Is(err, store.ErrConflict):
-		s.log.Info("an action was cancelled or taken over while it ran", "tenant", t.a.Tenant, "action", t.a.ID, "slug", t.a.Slug)
+		s.logLost(t)
 	default:
 		s.log.Error("cannot note what came of an action", "tenant", t.a.Tenant, "action", t.a.ID, "status", t.a.Status, "error", err)
 	}

@@ -7,14 +7,14 @@ import (
 	"slices"
 )
 
-// Role is what somebody may do. Each includes the one before.
+// Role is a set of permissions. Each role includes the one before it.
 type Role string
 
-// Roles.
+// Roles, in ascending order.
 const (
-	Read    Role = "read"    // look at everything, change nothing
-	Operate Role = "operate" // start, stop and change what runs
-	Admin   Role = "admin"   // manage tokens, read the audit log, see the store
+	Read    Role = "read"    // read everything, the statistics of the store included
+	Operate Role = "operate" // start, stop and change instances, timers, actions and schedules
+	Admin   Role = "admin"   // manage tokens, read the audit log
 )
 
 // Roles are all of them, in order.

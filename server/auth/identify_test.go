@@ -263,6 +263,7 @@ func TestConfigIsChecked(t *testing.T) {
 		"certificate of no tenant":  {func(c *Config) { c.Certificates = []Certificate{{DNS: "a", Role: Read, Tenants: []string{}}} }, "certificates"},
 		"OIDC without a URL":        {func(c *Config) { o := good; c.OIDC = &o }, "Config.URL"},
 		"OIDC without an issuer":    {func(c *Config) { o := good; o.Issuer = ""; c.OIDC, c.URL = &o, "http://a" }, "OIDC.Issuer"},
+		"OIDC in plain text":        {func(c *Config) { o := good; o.Issuer = "http://login.example"; c.OIDC, c.URL = &o, "http://a" }, "https"},
 		"OIDC without a client":     {func(c *Config) { o := good; o.ClientID = ""; c.OIDC, c.URL = &o, "http://a" }, "OIDC.ClientID"},
 		"OIDC without a claim":      {func(c *Config) { o := good; o.RoleClaim = ""; c.OIDC, c.URL = &o, "http://a" }, "OIDC.RoleClaim"},
 		"OIDC without roles":        {func(c *Config) { o := good; o.Roles = nil; c.OIDC, c.URL = &o, "http://a" }, "OIDC.Roles"},

@@ -183,14 +183,13 @@ func TestWordRule(t *testing.T) {
 	t.Parallel()
 	at := []string{"store/a.go:2"}
 	runSamples(t, checkWords, []sample{
-		{"in a comment", file("store/a.go", "package p", "// A workflow is."), at},
-		{"many of them", file("store/a.go", "package p", "// Workflows are."), at},
-		{"in a string", file("store/a.go", "package p", `var s = "the namespace"`), at},
+		{"in a comment", file("store/a.go", "package p", "// A todo is."), at},
+		{"in a string", file("store/a.go", "package p", `var s = "the todo"`), at},
 		{"in capitals", file("store/a.go", "package p", "// TODO: later."), at},
 		{"as a mark", file("store/a.go", "package p", "// fixme"), at},
-		{"as a name", file("store/a.go", "package p", "var Namespace int"), at},
+		{"as a name", file("store/a.go", "package p", "var Todo int"), at},
 		{"twice in a line", file("store/a.go", "package p", "// todo, todo"), []string{"store/a.go:2", "store/a.go:2"}},
-		{"within another word", file("store/a.go", "package p", "// Mastodons, and a workflowish thing."), nil},
+		{"within another word", file("store/a.go", "package p", "// Mastodons, and a todolike thing."), nil},
 		{"in a test", file("store/a_test.go", "package p", "// todo"), []string{"store/a_test.go:2"}},
 		{"in this package", file("internal/tidy/a.go", "package p", "// todo"), nil},
 	})

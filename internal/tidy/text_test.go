@@ -23,9 +23,8 @@ func checkLength(tree []*source) []finding {
 	return found
 }
 
-// unwanted are words with another word of the project in their place, and marks of
-// work that was put off: that belongs into the list of issues.
-var unwanted = regexp.MustCompile(`(?i)\b(workflows?|namespaces?|todo|fixme)\b`)
+// unwanted are marks of work that was put off: that belongs in the list of issues.
+var unwanted = regexp.MustCompile(`(?i)\b(todo|fixme)\b`)
 
 // checkWords finds unwanted words, anywhere in a file but in this package, which
 // must name them.

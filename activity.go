@@ -9,19 +9,18 @@ import (
 	"github.com/abidehq/abide/internal/history"
 )
 
-// Activity is a function with side effects, under a name. It is run at least once: its
-// process may be lost when it has had its effect and nobody knows yet. So it should do
-// no harm the second time; [ActivityInfo.Key] is the same each time, and different for
-// each call.
+// Activity is a named function with side effects. It is executed at least once: if its process
+// crashes after the effect and before the result is durable, it is executed again. It should
+// therefore be idempotent; [ActivityInfo.Key] is the same for all attempts of a call and
+// different for each call.
 type Activity[In, Out any] struct {
 	name string
 	f    func(ctx context.Context, in In) (Out, error)
 	how  history.Activity
 }
 
-// NewActivity returns an activity. The options hold for all calls that do not say
-// otherwise. Make it once, as a package variable, and give it to [Serve]. Whether the name
-// is a good one is checked by [Open].
+// NewActivity returns an activity. The options are the defaults of its calls. Declare it as a
+// package variable and list it in [Config.Register]. [Open] checks the name.
 func NewActivity[In, Out any](name string, f func(ctx context.Context, in In) (Out, error), opts ...ActivityOption) *Activity[In, Out] {
 	o := activityOptions{}
 	Retry(defaultAttempts).activity(&o)
@@ -31,22 +30,22 @@ func NewActivity[In, Out any](name string, f func(ctx context.Context, in In) (O
 	return &Activity[In, Out]{name: name, f: f, how: o.how}
 }
 
-// ActivityNamed returns a handle on an activity whose function is in another process.
-// It can be called, and cannot be served.
+// ActivityNamed returns a handle on an activity whose function is in another process. It can be
+// called, but not registered.
 func ActivityNamed[In, Out any](name string, opts ...ActivityOption) *Activity[In, Out] {
 	return NewActivity[In, Out](name, nil, opts...)
 }
 
-// Name returns the activity's name.
+// Name returns the name of the activity.
 func (a *Activity[In, Out]) Name() string { return a.name }
 
-// Call asks for the activity and waits for its result.
+// Call schedules the activity and waits for its result.
 func (a *Activity[In, Out]) Call(ctx Context, in In, opts ...ActivityOption) (Out, error) {
 	return a.Go(ctx, in, opts...).Get(ctx)
 }
 
-// Go asks for the activity, and returns what will be its result. An error of the
-// activity is an [*ActivityError].
+// Go schedules the activity and returns the future of its result. The error of an activity that
+// failed is an [*ActivityError].
 func (a *Activity[In, Out]) Go(ctx Context, in In, opts ...ActivityOption) *Future[Out] {
 	ctx.check("activity", a.name)
 	o := activityOptions{how: a.how}
@@ -59,7 +58,7 @@ func (a *Activity[In, Out]) Go(ctx Context, in In, opts ...ActivityOption) *Futu
 	})
 }
 
-// define makes the activity known to an engine.
+// define registers the activity with an engine.
 func (a *Activity[In, Out]) define(d *definitions) error {
 	if a == nil {
 		return fmt.Errorf("abide: an activity is nil: %w", ErrInvalid)
@@ -100,25 +99,25 @@ type activityTask struct {
 	codec Codec
 }
 
-// ActivityInfo says what an activity is run for.
+// ActivityInfo describes the attempt that an activity's function is called for.
 type ActivityInfo struct {
-	// Instance is who asked for it.
+	// Instance is the instance that scheduled the activity.
 	Instance Ref
 
-	// Name is that of the activity, and Attempt says which one this is: 1 for the first.
+	// Name is the name of the activity, and Attempt the number of the attempt, from 1.
 	Name    string
 	Attempt int
 
-	// Key is the same for all attempts, and different for each call: hand it to others so
-	// that they do a thing once.
+	// Key is the same for all attempts of a call, and different for each call. Pass it on as
+	// an idempotency key.
 	Key string
 
-	// ScheduledAt is when it was asked for.
+	// ScheduledAt is when the activity was scheduled.
 	ScheduledAt time.Time
 }
 
-// ActivityOf returns what the activity is run for to whose function ctx was given. Outside
-// of an activity it returns false.
+// ActivityOf returns the activity that ctx belongs to. It returns false if ctx is not the
+// context of an activity.
 func ActivityOf(ctx context.Context) (ActivityInfo, bool) {
 	t, ok := ctx.Value(taskKey{}).(*activityTask)
 	if !ok {
@@ -130,13 +129,13 @@ func ActivityOf(ctx context.Context) (ActivityInfo, bool) {
 	}, true
 }
 
-// Heartbeat says that the activity is alive, and keeps details for the next attempt,
-// should this one fail; nil keeps those that there are. It returns an error if nobody
-// waits for the result any more: then the activity should return. It returns an error that
-// matches [ErrInvalid] if the details cannot be encoded or are too large. A store that cannot
-// be reached is not an error: the details are kept with a later heartbeat.
+// Heartbeat reports that the activity is alive, and stores details for the next attempt, should
+// this one fail; nil keeps the details of the last heartbeat. It returns an error if the result
+// is no longer awaited: then the activity should return. It returns an error that matches
+// [ErrInvalid] if the details cannot be encoded or are too large. A store that cannot be reached
+// is not an error: the details are stored with a later heartbeat.
 //
-// It is not needed to be cancelled: ctx ends when it is.
+// Cancellation does not need heartbeats: ctx ends when the activity is cancelled.
 func Heartbeat(ctx context.Context, details any) error {
 	t, ok := ctx.Value(taskKey{}).(*activityTask)
 	if !ok {
@@ -152,8 +151,8 @@ func Heartbeat(ctx context.Context, details any) error {
 	return t.Heartbeat(data)
 }
 
-// LastHeartbeat reads the details of the last heartbeat of the attempt before into v, and
-// reports whether there are any.
+// LastHeartbeat decodes the details of the previous attempt's last heartbeat into v, and reports
+// whether there are any.
 func LastHeartbeat(ctx context.Context, v any) (bool, error) {
 	t, ok := ctx.Value(taskKey{}).(*activityTask)
 	if !ok {

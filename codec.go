@@ -5,18 +5,17 @@ import (
 	"reflect"
 )
 
-// Codec turns inputs, results and what comes with events into bytes and back. All
-// processes that share a store must use the same one.
+// Codec encodes and decodes inputs, results and values of events. All processes on a store must
+// use the same codec.
 type Codec interface {
-	// Encode returns a value as bytes.
+	// Encode returns the encoded form of v.
 	Encode(v any) ([]byte, error)
 
-	// Decode reads what Encode wrote into v, a pointer.
+	// Decode decodes data into v, a pointer.
 	Decode(data []byte, v any) error
 }
 
-// JSON is the codec that is used unless the configuration says otherwise: it can be
-// read by people and by every language.
+// JSON is the default codec. It uses encoding/json.
 var JSON Codec = jsonCodec{}
 
 // orJSON returns the codec, or JSON if there is none.
@@ -33,10 +32,10 @@ func (jsonCodec) Encode(v any) ([]byte, error) { return json.Marshal(v) }
 
 func (jsonCodec) Decode(data []byte, v any) error { return json.Unmarshal(data, v) }
 
-// None is the input or result of what has none. It takes no room in history.
+// None is the type of an input or result that has no value. It takes no space in history.
 type None = struct{}
 
-// encode returns nothing for a value of a type that has nothing to say.
+// encode encodes a value. It returns nil for [None].
 func encode[T any](c Codec, v T) ([]byte, error) {
 	if isNone[T]() {
 		return nil, nil
@@ -44,7 +43,7 @@ func encode[T any](c Codec, v T) ([]byte, error) {
 	return c.Encode(v)
 }
 
-// decode is the inverse of encode. What is not there is the zero value.
+// decode is the inverse of encode. Without data it returns the zero value.
 func decode[T any](c Codec, data []byte) (T, error) {
 	var v T
 	if len(data) == 0 || isNone[T]() {

@@ -11,8 +11,9 @@ import (
 	"github.com/abidehq/abide/internal/replay"
 )
 
-// Context is the world as an orchestration sees it. It is not a context.Context: what
-// takes one of those does I/O, and belongs into an activity or a step.
+// Context gives the code of an orchestration access to deterministic time, random numbers and
+// history. It is not a context.Context: a function that takes one of those does I/O, and belongs
+// in an activity or a step.
 type Context struct {
 	c   *replay.Context
 	env *environment
@@ -26,43 +27,42 @@ type environment struct {
 	input  reflect.Type // of the orchestration
 }
 
-// Now returns the time of the turn, by the store's clock. It stands still while the
-// code runs, and moves on when it has waited.
+// Now returns the time of the current turn, by the store's clock. It does not change while the
+// code runs, only after it has waited.
 func Now(ctx Context) time.Time { return ctx.c.Now() }
 
-// Self returns which instance this is.
+// Self returns the tenant and ID of the instance.
 func Self(ctx Context) Ref { return Ref{Tenant: ctx.env.tenant, ID: ctx.c.Self()} }
 
-// Execution returns which generation of the instance this is: 1, and one more each time
-// that it continues as new.
+// Execution returns the number of the current execution: 1 for the first, and one more each
+// time that the instance continues as new.
 func Execution(ctx Context) int {
 	_, start := ctx.c.Start()
 	return int(start.Execution)
 }
 
-// HistorySize is how large the history of an execution is.
+// HistorySize is the size of the history of an execution.
 type HistorySize struct {
 	Events int
 	Bytes  int64
 
-	// ContinueSuggested: the history has passed 20,000 events or 64 MiB, or half of what
-	// [Config] allows. The execution should continue as new when it can: see
-	// [ContinueAsNew].
+	// ContinueSuggested is true if the history has more than 20,000 events or 64 MiB, or half
+	// of what [Config] allows. The execution should continue as new, see [ContinueAsNew].
 	ContinueSuggested bool
 }
 
-// HistorySizeOf returns how large the history of the execution was when the turn began.
-// It is the same when it is replayed.
+// HistorySizeOf returns the size of the history at the beginning of the current turn. A replay
+// returns the same.
 func HistorySizeOf(ctx Context) HistorySize {
 	s := ctx.c.Size()
 	return HistorySize{Events: s.Events, Bytes: s.Bytes, ContinueSuggested: s.Suggested}
 }
 
-// Replaying reports whether what the code does now was done before. Code must not
-// decide by it; it is for what is not part of the orchestration, such as a log.
+// Replaying reports whether the code is being replayed. Orchestration logic must not depend on
+// it; it is for side channels such as logs.
 func Replaying(ctx Context) bool { return ctx.c.Replaying() }
 
-// NewID returns a random ID, in the form of a UUID: the same one when it is replayed.
+// NewID returns a random UUID. A replay returns the same one.
 func NewID(ctx Context) string {
 	a, b := ctx.c.Uint64(), ctx.c.Uint64()
 	a = a&^0xf000 | 0x4000 // version 4
@@ -70,16 +70,16 @@ func NewID(ctx Context) string {
 	return fmt.Sprintf("%08x-%04x-%04x-%04x-%012x", a>>32, a>>16&0xffff, a&0xffff, b>>48, b&(1<<48-1))
 }
 
-// Rand returns a source of random numbers: the same ones when they are replayed.
+// Rand returns a source of random numbers. A replay draws the same ones.
 func Rand(ctx Context) *rand.Rand { return rand.New(source{ctx.c}) }
 
 type source struct{ c *replay.Context }
 
 func (s source) Uint64() uint64 { return s.c.Uint64() }
 
-// Changed reports whether the code after a change is to run: always in an execution that
-// comes here for the first time, never in one that came past here before the change was
-// made.
+// Changed reports whether the code takes the new path of a change. It returns true in an
+// execution that reaches it for the first time, and false in one that passed this point before
+// the change was made.
 //
 //	if abide.Changed(ctx, "charge-after-packing") {
 //		// the new way
@@ -87,28 +87,28 @@ func (s source) Uint64() uint64 { return s.c.Uint64() }
 //		// the old way, until nothing that began with it is left
 //	}
 //
-// When no instance is left that takes the old way, delete it and put [Retired] in the
-// place of Changed.
+// When no instance that takes the old path is left, delete it and replace Changed with
+// [Retired].
 func Changed(ctx Context, id string) bool {
 	ctx.check("change", id)
 	return ctx.c.Changed(id)
 }
 
-// Retired takes the place of [Changed] when the old way is deleted. It accepts instances
-// that have the marker of Changed and those that have none.
+// Retired replaces [Changed] when the old path is deleted. It accepts instances with and without
+// the marker of Changed.
 //
 //	abide.Retired(ctx, "charge-after-packing")
 //	// the new way
 //
-// Once no instance is left that passed Changed while it was in the code, the call can be
-// removed: instances that passed Retired replay without it. Processes whose code still has
-// Changed, in the same rolling deploy, take the new way for these instances.
+// When no instance that passed Changed is left, the call can be removed: instances that passed
+// Retired replay without it. During a rolling deploy, processes whose code still has Changed
+// take the new path for these instances.
 func Retired(ctx Context, id string) {
 	ctx.check("change", id)
 	ctx.c.Retired(id)
 }
 
-// SetStatus says something about the instance to people: see [Info.StatusText].
+// SetStatus sets a text about the instance for people to read, see [Info.StatusText].
 func SetStatus(ctx Context, text string) {
 	if len(text) > engine.MaxStatusText {
 		ctx.stallf("limit: a status text has %d bytes, at most %d are allowed", len(text), engine.MaxStatusText)
@@ -116,7 +116,7 @@ func SetStatus(ctx Context, text string) {
 	ctx.c.SetStatus(text)
 }
 
-// SetValue keeps a small value where others can read it: see [Info.Value].
+// SetValue publishes a small value that clients can read, see [Info.Value].
 func SetValue(ctx Context, name string, v any) {
 	ctx.check("value", name)
 	data, err := ctx.env.codec.Encode(v)
@@ -129,33 +129,33 @@ func SetValue(ctx Context, name string, v any) {
 	ctx.c.SetValue(name, data)
 }
 
-// ClearValue takes back a value that was set.
+// ClearValue removes a value that was set.
 func ClearValue(ctx Context, name string) {
 	ctx.check("value", name)
 	ctx.c.SetValue(name, nil)
 }
 
-// checkID stalls the instance if an ID is not one of an instance.
+// checkID stalls the instance if id is not a valid instance ID.
 func (ctx Context) checkID(what, id string) {
 	if err := engine.CheckRef(engine.Ref{Tenant: ctx.env.tenant, ID: id}); err != nil {
 		ctx.stallf("%s: %w", what, err)
 	}
 }
 
-// check stalls the instance if a name is not one.
+// check stalls the instance if name is not a valid name.
 func (ctx Context) check(what, name string) {
 	if err := engine.CheckName(what, name); err != nil {
 		ctx.c.Stall(err)
 	}
 }
 
-// stallf stalls the instance: the code cannot go on until it is fixed.
+// stallf stalls the instance. Its code has to be fixed before it is resumed.
 func (ctx Context) stallf(format string, args ...any) {
 	ctx.c.Stall(fmt.Errorf("abide: "+format, args...))
 }
 
-// thing is something in words that are only needed if it goes wrong: the input of
-// activity "charge".
+// thing describes a value for error messages: the input of activity "charge". The text is
+// made only if there is an error.
 type thing struct {
 	what string
 	name string
@@ -168,7 +168,7 @@ func (t thing) String() string {
 	return fmt.Sprintf("%s %q", t.what, t.name)
 }
 
-// payload returns what goes into history.
+// payload encodes a value for history, and stalls the instance if that is not possible.
 func payload[T any](ctx Context, of thing, v T) []byte {
 	data, err := encode(ctx.env.codec, v)
 	if err != nil {

@@ -1,34 +1,33 @@
 package abide
 
-// Counts is what an engine did since it was opened.
+// Counts are the counters of an engine since it was opened.
 type Counts struct {
-	// Turns were committed. Of these, Replays had to bring the code to where its history
-	// ends first, because it was not in the cache.
+	// Turns counts committed turns, and Replays those among them whose code was not in the
+	// cache and was replayed first.
 	Turns   int64
 	Replays int64
 
-	// Started executions have begun, Ended instances have ended, Stalled ones have stalled,
-	// and Expired ones were deleted when they had been kept for [Config.Retention].
+	// Started counts executions that have begun. Ended, Stalled and Expired count instances
+	// that have ended, have stalled, and were deleted after [Config.Retention].
 	Started int64
 	Ended   int64
 	Stalled int64
 	Expired int64
 
-	// Activities have completed, and ActivityFailures is how many attempts have failed.
+	// Activities counts completed activities, and ActivityFailures failed attempts.
 	Activities       int64
 	ActivityFailures int64
 
-	// Stale messages came too late or twice, and were acknowledged without a trace;
-	// Unawaited events were dropped because nobody waited for them: see [IfAwaited].
+	// Stale counts messages that were late or duplicates and had no effect. Unawaited counts
+	// events that were dropped because of [IfAwaited].
 	Stale     int64
 	Unawaited int64
 
-	// Lost turns and activities lost their claim, and were done by somebody else or once
-	// more.
+	// Lost counts turns and activities that lost their lease and were executed again.
 	Lost int64
 }
 
-// Counts returns what the engine did since it was opened.
+// Counts returns the counters of the engine since it was opened.
 func (e *Engine) Counts() Counts {
 	c := e.e.Count()
 	return Counts{

@@ -3,8 +3,8 @@
 //
 // # Orchestrations, activities, steps
 //
-// An orchestration is a function that says what happens, in which order, and what to
-// wait for:
+// An orchestration, which other systems call a workflow, is a function that coordinates
+// activities, timers and events:
 //
 //	var Order = abide.NewOrchestration("order", func(ctx abide.Context, in OrderIn) (Receipt, error) {
 //		id, err := Charge.Call(ctx, in, abide.Retry(5))
@@ -17,26 +17,23 @@
 //		return Receipt{ChargeID: id}, nil
 //	})
 //
-// What it does is kept as its history, event by event. When its process is gone, the
-// next one runs the function again from its beginning, and everything that it did
-// before is answered from history, until it is where it was. So the function must do
-// the same thing each time: it takes its time from [Now], its random numbers from
-// [Rand], waits with [Sleep], [Select] and [Event.Wait], runs things beside each other with
-// [Go], and leaves everything else to activities and steps. A [Context] is not a
-// context.Context, so handing it to I/O does not compile; package vet finds what the
+// Abide records what the function does as its history, event by event. After a crash, another
+// process replays the function: it runs again from its beginning, and each call that is in
+// history returns the recorded result. The function must therefore be deterministic. It takes the
+// time from [Now] and random numbers from [Rand], waits with [Sleep], [Select] and [Event.Wait],
+// runs coroutines with [Go], and leaves everything else to activities and steps. A [Context] is
+// not a context.Context, so passing it to I/O does not compile; package vet finds what the
 // compiler does not.
 //
-// An activity is a function with side effects. It is run by any process that has
-// registered it, at least once, with retries. A step is a function with side effects
-// that is run on the spot, and its result is in history too: less ado, and no retries
-// elsewhere.
+// An activity is a function with side effects. A process that has registered it executes it at
+// least once, with retries. A step is a function with side effects that runs inside the
+// orchestration's turn; its result is recorded as well.
 //
 // # Engines and clients
 //
-// [Open] opens a store and serves what the configuration names until it is closed. An
-// [Engine] is a [Client] too, and a client starts instances, talks to them, and reads
-// their state. The backend of the store is imported for its registration, as database
-// drivers are:
+// [Open] opens a store and runs the registered orchestrations and activities. An [Engine] is also
+// a [Client], which starts, inspects and controls instances. The backend of the store is imported
+// for its registration, as database drivers are:
 //
 //	import _ "github.com/abidehq/abide/store/pebblestore" // the embedded store
 //
@@ -49,14 +46,14 @@
 //
 // # When code changes
 //
-// An instance keeps the version of the orchestration with which it was started (see
-// [Version]), and [Changed] guards a change within a version. Code that does not do what
-// its history says makes its instance stall: nothing is lost. The next build resumes it
-// (see [Config.Build]), and so does [Client.Resume].
+// An instance keeps the version of the orchestration with which it was started, see [Version];
+// [Changed] guards a change within a version. If the code does not match the history of an
+// instance, the instance stalls and nothing is lost. A process with another build resumes it, see
+// [Config.Build], and so does [Client.Resume].
 //
 // # Tests
 //
-// Package abidetest runs orchestrations in virtual time, three days in milliseconds, with
-// stubbed activities, and replays recorded histories against the code of today. The
-// folder examples has programs of a page each, with their tests.
+// Package abidetest runs orchestrations in virtual time, three days in milliseconds, with stubbed
+// activities, and replays recorded histories against the current code. The examples folder has
+// programs of a page each, with their tests.
 package abide

@@ -14,69 +14,69 @@ import (
 
 // Errors of calls. Test for them with [errors.Is].
 var (
-	// ErrNotFound: there is no such instance, or nothing of the kind.
+	// ErrNotFound is returned if the instance, timer or message does not exist.
 	ErrNotFound = engine.ErrNotFound
 
-	// ErrExists: there is an instance with that ID.
+	// ErrExists is returned if an instance with that ID exists.
 	ErrExists = engine.ErrExists
 
-	// ErrState: the instance's status does not allow it.
+	// ErrState is returned if the status of the instance does not allow the call.
 	ErrState = engine.ErrState
 
-	// ErrStalled: the instance's code cannot go on. It does when it is resumed after a fix.
+	// ErrStalled is returned if the code of the instance cannot proceed. Resume the instance
+	// after a fix.
 	ErrStalled = errors.New("instance has stalled")
 
-	// ErrInvalid: the call breaks a rule and would break it again. The error says which,
-	// and what is allowed.
+	// ErrInvalid is returned for invalid arguments. The message names the argument and what
+	// is allowed. A retry fails again.
 	ErrInvalid = engine.ErrInvalid
 
-	// ErrQuota: the tenant has as much as it may have: see [Config.Quota].
+	// ErrQuota is returned if the tenant has used up its quota, see [Config.Quota].
 	ErrQuota = engine.ErrQuota
 
-	// ErrConflict: somebody else has changed the same thing meanwhile.
+	// ErrConflict is returned if a concurrent change has won. A retry may succeed.
 	ErrConflict = store.ErrConflict
 
-	// ErrStopping is the cause of the end of an activity's context when the engine is
-	// closed: the activity will be run again.
+	// ErrStopping is the cause with which the context of an activity ends when the engine is
+	// closed. The activity is executed again.
 	ErrStopping = engine.ErrStopping
 
-	// ErrLost is the cause of the end of an activity's context when nobody waits for its
-	// result any more: it was cancelled, or is run by somebody else.
+	// ErrLost is the cause with which the context of an activity ends when its result is no
+	// longer awaited: the activity was cancelled, or another process executes it.
 	ErrLost = engine.ErrLost
 )
 
-// Errors that an orchestration meets. They are in history by their type.
+// Errors within orchestrations. History records them by their type.
 var (
-	// ErrCancelled: it was given up.
+	// ErrCancelled is returned by waits that were cancelled.
 	ErrCancelled = &Error{Type: replay.CancelledType, Message: "cancelled"}
 
-	// ErrTimeout: it took too long.
+	// ErrTimeout is returned when a time limit has passed.
 	ErrTimeout = &Error{Type: engine.TypeTimeout, Message: "timed out"}
 
-	// ErrTerminated: the instance was terminated.
+	// ErrTerminated is the error of an instance that was terminated.
 	ErrTerminated = &Error{Type: engine.TypeTerminated, Message: "terminated"}
 
-	// ErrChildExists: a child could not be started, because its ID belongs to another
-	// instance.
+	// ErrChildExists is the error of a child whose ID belongs to another instance.
 	ErrChildExists = &Error{Type: engine.TypeExists, Message: "instance exists"}
 )
 
-// Error is an error with a type that lasts: an error of this type is recognised by
-// [errors.Is] on the other side, in whichever process that is.
+// Error is an error with a type that is recorded in history: [errors.Is] recognises it by its
+// type in every process.
 //
 //	var ErrDeclined = abide.NewError("card-declined", "the card was declined")
 type Error struct {
-	// Type tells errors apart. It is in history, and in retry policies.
+	// Type identifies the error in history and in retry policies.
 	Type string
 
-	// Message is for people.
+	// Message is the text for people.
 	Message string
 
 	final bool
 	cause error
 }
 
-// NewError returns an error with a type that lasts.
+// NewError returns an error with a type.
 func NewError(typ, message string) *Error { return &Error{Type: typ, Message: message} }
 
 // Error returns the message.
@@ -85,7 +85,7 @@ func (e *Error) Error() string { return e.Message }
 // FailureType returns the type.
 func (e *Error) FailureType() string { return e.Type }
 
-// Unwrap returns what it was caused by.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.cause }
 
 // Is reports whether target is an error of the same type.
@@ -94,7 +94,7 @@ func (e *Error) Is(target error) bool {
 	return ok && t.Type != "" && t.Type == e.Type
 }
 
-// Final returns an error after which it is of no use to try again.
+// Final marks an error as not retryable: the activity or step fails without further attempts.
 func Final(err error) error {
 	if err == nil {
 		return nil
@@ -106,9 +106,9 @@ type finalError struct{ error }
 
 func (e *finalError) Unwrap() error { return e.error }
 
-// ActivityError is the error of an activity that failed for good.
+// ActivityError is the error of an activity whose last attempt has failed.
 type ActivityError struct {
-	// Name is that of the activity, and Attempt how often it was tried.
+	// Name is the name of the activity, and Attempt the number of attempts.
 	Name    string
 	Attempt int
 
@@ -116,7 +116,7 @@ type ActivityError struct {
 	Err error
 }
 
-// Error says which activity failed, and how.
+// Error returns the name of the activity, the number of attempts and the last error.
 func (e *ActivityError) Error() string {
 	return fmt.Sprintf("activity %q, attempt %d: %v", e.Name, e.Attempt, e.Err)
 }
@@ -126,18 +126,18 @@ func (e *ActivityError) Unwrap() error { return e.Err }
 
 // ChildError is the error of a child that did not complete.
 type ChildError struct {
-	// Name is that of the orchestration, and ID that of the child.
+	// Name is the name of the orchestration, and ID the ID of the child.
 	Name string
 	ID   string
 
-	// Err is how it ended.
+	// Err is the error with which the child ended.
 	Err error
 }
 
-// Error says which child failed, and how.
+// Error returns the ID of the child, its orchestration and its error.
 func (e *ChildError) Error() string { return fmt.Sprintf("child %q of %q: %v", e.ID, e.Name, e.Err) }
 
-// Unwrap returns how it ended.
+// Unwrap returns the error with which the child ended.
 func (e *ChildError) Unwrap() error { return e.Err }
 
 // InstanceError is the error of the result of an instance that did not complete.
@@ -145,22 +145,22 @@ type InstanceError struct {
 	Ref    Ref
 	Status Status
 
-	// Err is how it ended.
+	// Err is the error with which the instance ended.
 	Err error
 }
 
-// Error says which instance failed, and how.
+// Error returns the instance, its status and its error.
 func (e *InstanceError) Error() string {
 	return fmt.Sprintf("instance %v %s: %v", e.Ref, e.Status, e.Err)
 }
 
-// Unwrap returns how it ended.
+// Unwrap returns the error with which the instance ended.
 func (e *InstanceError) Unwrap() error { return e.Err }
 
-// maxCauses bounds how much of a chain of errors is kept.
+// maxCauses is how many errors of a chain are recorded.
 const maxCauses = 8
 
-// failureOf turns an error into what is kept of it.
+// failureOf returns the form in which an error is recorded.
 func failureOf(err error) *history.Failure { return failureAt(err, maxCauses) }
 
 func failureAt(err error, depth int) *history.Failure {
@@ -180,7 +180,7 @@ func failureAt(err error, depth int) *history.Failure {
 	return f
 }
 
-// errorOf turns what was kept of an error into an error.
+// errorOf is the inverse of failureOf.
 func errorOf(f *history.Failure) error {
 	if f == nil {
 		return nil

@@ -7,19 +7,19 @@ import (
 	"github.com/abidehq/abide/internal/engine"
 )
 
-// Event is something that is raised from outside, under a name. Events of a name are
-// kept in order until they are received, also before the instance exists and when it
-// continues as new.
+// Event is a named message to an instance; other systems call it a signal. Events with the same
+// name are received in the order in which they were raised. They are kept until they are
+// received, also before the instance exists and when it continues as new.
 type Event[T any] struct{ name string }
 
-// NewEvent returns an event. Make it once, as a package variable.
+// NewEvent returns an event. Declare it as a package variable.
 func NewEvent[T any](name string) *Event[T] { return &Event[T]{name: name} }
 
-// Name returns the event's name.
+// Name returns the name of the event.
 func (e *Event[T]) Name() string { return e.name }
 
-// Wait waits for the next event and returns what came with it. With [Timeout] it waits
-// no longer than that, and returns [ErrTimeout]; not at all if that is not in the future.
+// Wait waits for the next event and returns its value. With [Timeout] it returns [ErrTimeout] if
+// no event arrives in time; a timeout that is not positive does not wait.
 func (e *Event[T]) Wait(ctx Context, opts ...WaitOption) (T, error) {
 	var o waitOptions
 	for _, opt := range opts {
@@ -46,16 +46,16 @@ func (e *Event[T]) Wait(ctx Context, opts ...WaitOption) (T, error) {
 	return zero, err
 }
 
-// Receive returns what will be the next event. Each event is received once: by who
-// has waited longest. A future that is not wanted any more must be cancelled, or it
-// takes an event from those that come after it.
+// Receive returns the future of the next event. Each event is received once, by the oldest
+// pending future. A future that is no longer needed must be cancelled, or it takes an event from
+// later ones.
 func (e *Event[T]) Receive(ctx Context) *Future[T] {
 	ctx.check("event", e.name)
 	return newFuture[T](ctx.c.Receive(e.name), thing{"what came with event", e.name}, errorOf)
 }
 
-// Send raises the event for another instance of the same tenant, from within an
-// orchestration.
+// Send raises the event for another instance of the same tenant. It is called by
+// orchestrations.
 func (e *Event[T]) Send(ctx Context, id string, v T) {
 	ctx.check("event", e.name)
 	ctx.checkID(fmt.Sprintf("the target of event %q", e.name), id)
@@ -71,8 +71,7 @@ func (e *Event[T]) Raise(ctx context.Context, c Client, id string, v T, opts ...
 	return c.Raise(ctx, req)
 }
 
-// Prepare returns what [Client.Raise] takes, so that several events can be raised in one
-// commit.
+// Prepare returns a request for [Client.Raise], which raises several events in one commit.
 func (e *Event[T]) Prepare(c Client, id string, v T, opts ...RaiseOption) (RaiseRequest, error) {
 	data, err := encode(c.Codec(), v)
 	if err != nil {

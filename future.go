@@ -9,14 +9,13 @@ import (
 	"github.com/abidehq/abide/internal/replay"
 )
 
-// Awaitable is something that an orchestration can wait for: a [Future] or a [Timer].
+// Awaitable is what an orchestration can wait for: a [Future] or a [Timer].
 type Awaitable interface {
 	pending() *replay.Future
 	failure(ctx Context) error
 }
 
-// Future is something that will be known: the result of an activity, of a child, of a
-// coroutine, or an event.
+// Future is the pending result of an activity, a child or a coroutine, or a pending event.
 type Future[T any] struct {
 	f      *replay.Future
 	result func(ctx Context) (T, error) // of f, when it is known
@@ -25,17 +24,19 @@ type Future[T any] struct {
 
 var _ Awaitable = (*Future[int])(nil)
 
-// Get waits until it is known, and returns it.
+// Get waits until the future is ready, and returns its value or error.
 func (f *Future[T]) Get(ctx Context) (T, error) {
 	ctx.c.Wait(f.f)
 	return f.result(ctx)
 }
 
-// Ready reports whether it is known, so that Get does not wait.
+// Ready reports whether Get returns without waiting.
 func (f *Future[T]) Ready() bool { return f.f.Done() }
 
-// Cancel gives it up: Get returns [ErrCancelled]. What is known already stays known. Of a
-// coroutine it cancels what that waits for, and Get returns what the function makes of it.
+// Cancel cancels the activity, child or wait for an event: Get returns [ErrCancelled]. An
+// activity that is running has its context cancelled, and its result is discarded; a child is
+// asked to cancel. A future that is ready stays as it is. The future of a coroutine cancels what
+// the coroutine waits for, and Get returns what its function returns.
 func (f *Future[T]) Cancel(ctx Context) {
 	if f.cancel != nil {
 		f.cancel()
@@ -56,8 +57,7 @@ func (f *Future[T]) failure(ctx Context) error {
 	return err
 }
 
-// newFuture returns a future whose value is in history; wrap says of an error what it
-// is of.
+// newFuture returns a future whose value is in history; wrap adds to an error what failed.
 func newFuture[T any](f *replay.Future, of thing, wrap func(*history.Failure) error) *Future[T] {
 	return &Future[T]{f: f, result: func(ctx Context) (T, error) {
 		data, failure := f.Result()
@@ -73,11 +73,11 @@ func newFuture[T any](f *replay.Future, of thing, wrap func(*history.Failure) er
 	}}
 }
 
-// Select waits until one of several things is known, and returns its index. Of several
-// that are known it is the one that was known first. The others go on; cancel them if
-// they are of no use any more: an event's future that is not cancelled takes the next
-// event. What was cancelled counts as known, so look at what Get or Wait of it returns.
-// A nil one is passed over; without anything to wait for Select returns -1.
+// Select waits until one of its arguments is ready and returns its index. If several are ready,
+// it is the one that was ready first. The others stay pending; cancel those that are no longer
+// needed: the future of an event that is not cancelled takes the next event. A cancelled future
+// or timer is ready, so check what Get or Wait returns. Nil arguments are ignored; without any
+// other argument Select returns -1.
 func Select(ctx Context, of ...Awaitable) int {
 	var futures []*replay.Future
 	var index []int
@@ -92,7 +92,7 @@ func Select(ctx Context, of ...Awaitable) int {
 	return index[ctx.c.WaitAny(futures...)]
 }
 
-// pending returns what is waited for, or nil if there is nothing.
+// pending returns the future behind a, or nil.
 func pending(a Awaitable) *replay.Future {
 	if a == nil {
 		return nil
@@ -100,8 +100,8 @@ func pending(a Awaitable) *replay.Future {
 	return a.pending()
 }
 
-// Join waits until all is known, and returns all errors, joined, in the order of the
-// arguments. Nil ones are passed over.
+// Join waits until all arguments are ready and returns their errors, joined in the order of the
+// arguments. Nil arguments are ignored.
 func Join(ctx Context, all ...Awaitable) error {
 	var errs []error
 	for _, a := range all {
@@ -118,8 +118,8 @@ func Join(ctx Context, all ...Awaitable) error {
 	return errors.Join(errs...)
 }
 
-// All waits until all is known, and returns it in the order of the arguments. If there
-// are errors it returns them, joined, and what is known is there all the same.
+// All waits until all futures are ready and returns their values in the order of the arguments.
+// If some failed, it returns their errors, joined, beside the values of the others.
 func All[T any](ctx Context, futures ...*Future[T]) ([]T, error) {
 	results := make([]T, len(futures))
 	var errs []error
@@ -136,8 +136,8 @@ func All[T any](ctx Context, futures ...*Future[T]) ([]T, error) {
 	return results, errors.Join(errs...)
 }
 
-// Go runs f beside the code that calls it. The two take turns where they wait, never
-// elsewhere, so they need no locks.
+// Go runs f as a coroutine. Coroutines of an instance run one at a time and switch only where
+// they wait, so they need no locks.
 func Go[T any](ctx Context, f func(ctx Context) (T, error)) *Future[T] {
 	scope, cancel := ctx.c.WithScope()
 	promise, settle := ctx.c.Promise("")
@@ -155,17 +155,17 @@ func Go[T any](ctx Context, f func(ctx Context) (T, error)) *Future[T] {
 	}
 }
 
-// Timer is a time that will come.
+// Timer is a durable timer. It survives restarts and never fires early.
 type Timer struct{ f *replay.Future }
 
 var _ Awaitable = (*Timer)(nil)
 
-// NewTimer sets a timer. It never fires early; one whose time has passed fires at once.
+// NewTimer creates a timer that fires after d, at once if d is not positive.
 func NewTimer(ctx Context, d time.Duration, opts ...TimerOption) *Timer {
 	return NewTimerAt(ctx, ctx.c.Now().Add(d), opts...)
 }
 
-// NewTimerAt sets a timer for a time.
+// NewTimerAt creates a timer that fires at a time, at once if that has passed.
 func NewTimerAt(ctx Context, at time.Time, opts ...TimerOption) *Timer {
 	var o timerOptions
 	for _, opt := range opts {
@@ -180,28 +180,27 @@ func NewTimerAt(ctx Context, at time.Time, opts ...TimerOption) *Timer {
 	return &Timer{ctx.c.Timer(o.name, at)}
 }
 
-// maxYear bounds the time of a timer.
+// maxYear is the latest year for which a timer can be set.
 const maxYear = 9000
 
-// Wait waits until the timer has fired, or was cancelled: then it returns
-// [ErrCancelled].
+// Wait waits until the timer has fired. It returns [ErrCancelled] if the timer was cancelled.
 func (t *Timer) Wait(ctx Context) error {
 	ctx.c.Wait(t.f)
 	_, failure := t.f.Result()
 	return errorOf(failure)
 }
 
-// At returns when it fires, or fired.
+// At returns the time at which the timer fires or has fired.
 func (t *Timer) At() time.Time { return t.f.At() }
 
-// Fired reports whether it has fired.
+// Fired reports whether the timer has fired.
 func (t *Timer) Fired() bool {
 	_, failure := t.f.Result()
 	return t.f.Done() && failure == nil
 }
 
-// Move gives a timer that has not fired another time, and reports whether it came in
-// time to do so.
+// Move changes when the timer fires. It returns false if the timer has fired already or was
+// cancelled.
 func (t *Timer) Move(ctx Context, at time.Time) bool {
 	if at.Year() > maxYear {
 		ctx.stallf("limit: a timer is moved to %v; up to the year %d is allowed", at, maxYear)
@@ -209,7 +208,7 @@ func (t *Timer) Move(ctx Context, at time.Time) bool {
 	return ctx.c.Move(t.f, at)
 }
 
-// Cancel takes the timer back.
+// Cancel cancels the timer.
 func (t *Timer) Cancel(ctx Context) { ctx.c.Cancel(t.f) }
 
 func (t *Timer) pending() *replay.Future {
@@ -221,18 +220,18 @@ func (t *Timer) pending() *replay.Future {
 
 func (t *Timer) failure(ctx Context) error { return t.Wait(ctx) }
 
-// Sleep waits. It returns [ErrCancelled] if the instance, or the scope of ctx, is
-// cancelled meanwhile.
+// Sleep waits for d. It returns [ErrCancelled] if the instance or the scope of ctx is cancelled
+// meanwhile.
 func Sleep(ctx Context, d time.Duration, opts ...TimerOption) error {
 	return NewTimer(ctx, d, opts...).Wait(ctx)
 }
 
-// SleepUntil waits until a time has come.
+// SleepUntil waits until a time. It returns [ErrCancelled] as [Sleep] does.
 func SleepUntil(ctx Context, at time.Time, opts ...TimerOption) error {
 	return NewTimerAt(ctx, at, opts...).Wait(ctx)
 }
 
-// timeoutError is an [ErrTimeout] with words of its own.
+// timeoutError returns an error that matches [ErrTimeout], with a message.
 func timeoutError(message string) error {
 	return &Error{Type: engine.TypeTimeout, Message: message}
 }

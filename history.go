@@ -10,35 +10,34 @@ import (
 	"github.com/abidehq/abide/internal/history"
 )
 
-// History is what an execution has been through. As JSON it can be kept in a file, and
-// replayed against the code of another day: see package abidetest. Nothing is lost on the
-// way there and back.
+// History is the history of an execution. Its JSON form is complete: it can be kept in a file and
+// replayed against later code, see package abidetest.
 type History struct {
 	Ref           Ref    `json:"instance"`
 	Orchestration string `json:"orchestration"`
 	Version       string `json:"version,omitempty"`
 	Execution     int    `json:"execution"`
 
-	// Partial: it ends within a turn, which has not been gone on with yet. That is so for
-	// an instance that was just forked, and for nobody else.
+	// Partial is true if the history ends within a turn. That is the case only for an instance
+	// that was forked and has not run since.
 	Partial bool `json:"partial,omitempty"`
 
 	Events []HistoryEvent `json:"events"`
 }
 
-// HistoryEvent is one thing that happened. Which fields it has depends on its kind.
+// HistoryEvent is an event of a history. Its kind determines which fields are set.
 type HistoryEvent struct {
-	// ID counts the events of an execution from 1.
+	// ID is the number of the event within its execution, from 1.
 	ID int
 
-	// Kind says what happened: ActivityScheduled, TimerFired, …
+	// Kind is the kind of the event: ActivityScheduled, TimerFired, …
 	Kind string
 
-	// Ref is the ID of the event that this one is about.
+	// Ref is the ID of the event that this one refers to.
 	Ref int
 
-	// Name is that of the orchestration, activity, timer, event, step, change or value; or
-	// words for people.
+	// Name is the name of the orchestration, activity, timer, event, step, change or value, or
+	// a text for people.
 	Name string
 
 	// Target is the ID of another instance.
@@ -47,77 +46,75 @@ type HistoryEvent struct {
 	// At is the time of a turn or a timer.
 	At time.Time
 
-	// Data is an input, a result or what comes with an event, as the codec wrote it.
+	// Data is the encoded input, result or value of an event.
 	Data Payload
 
-	// Failure says what went wrong.
+	// Failure is the error of a failure.
 	Failure *HistoryFailure
 
-	// Start says more about an execution that starts.
+	// Start has the details of the start of an execution.
 	Start *HistoryStart
 
-	// Activity says how an activity is to be run.
+	// Activity has the options of an activity.
 	Activity *HistoryActivity
 
-	// Child says more about an instance that is started.
+	// Child has the details of an instance that is started.
 	Child *HistoryChild
 
-	// Span is that of a turn that is part of a trace, as traces show it: 16 hexadecimal
-	// digits.
+	// Span is the span ID of a turn that is part of a trace: 16 hexadecimal digits.
 	Span string
 
-	// Build identifies the program under which the instance stalled, or that resumed it by
-	// itself.
+	// Build is the build under which the instance stalled, or that resumed it automatically.
 	Build string
 
 	// Retired is set on a ChangeMarked of [Retired].
 	Retired bool
 
-	// HistoryEvents, HistoryBytes and Suggested are what [HistorySizeOf] says in a turn.
+	// HistoryEvents, HistoryBytes and Suggested are what [HistorySizeOf] returns in a turn.
 	HistoryEvents int
 	HistoryBytes  int64
 	Suggested     bool
 }
 
-// HistoryFailure is an error as it is in history.
+// HistoryFailure is the recorded form of an error.
 type HistoryFailure struct {
-	// Type is that of the error: see [Error].
+	// Type is the type of the error, see [Error].
 	Type string `json:"type,omitempty"`
 
-	// Message is for people.
+	// Message is the text for people.
 	Message string `json:"message"`
 
-	// Final: it was of no use to try again.
+	// Final is true if the error is not retryable, see [Final].
 	Final bool `json:"final,omitempty"`
 
-	// Attempt is how often an activity was tried.
+	// Attempt is the number of attempts of an activity.
 	Attempt int `json:"attempt,omitempty"`
 
-	// Details are what the error carries, as the codec wrote it.
+	// Details are the encoded details of the error.
 	Details Payload `json:"details,omitempty"`
 
-	// Cause is the error behind it.
+	// Cause is the cause of the error.
 	Cause *HistoryFailure `json:"cause,omitempty"`
 }
 
-// HistoryStart says more about an execution that starts.
+// HistoryStart has the details of the start of an execution.
 type HistoryStart struct {
 	Version   string `json:"version,omitempty"`
 	Execution int    `json:"execution"`
 
-	// Parent is the instance that waits for this one, if any, with the execution and the
-	// event that started it.
+	// Parent is the ID of the parent, with the execution and the event that started the child.
+	// Empty means that there is no parent.
 	Parent          string `json:"parent,omitempty"`
 	ParentExecution int    `json:"parent_execution,omitempty"`
 	ParentEvent     int    `json:"parent_event,omitempty"`
 
-	// Seed is where the random numbers of the execution begin. In JSON it is a string, as
-	// many programs do not read large numbers exactly.
+	// Seed is the seed of the execution's random numbers. In JSON it is a string, because many
+	// programs do not read large numbers exactly.
 	Seed uint64 `json:"seed,string,omitempty"`
 }
 
-// HistoryActivity says how an activity is to be run: see [Retry], [StartToClose],
-// [ScheduleToClose] and [HeartbeatTimeout].
+// HistoryActivity has the options of an activity, see [Retry], [StartToClose], [ScheduleToClose]
+// and [HeartbeatTimeout].
 type HistoryActivity struct {
 	StartToClose    time.Duration
 	ScheduleToClose time.Duration
@@ -129,13 +126,13 @@ type HistoryActivity struct {
 	Final           []string
 }
 
-// HistoryChild says more about an instance that is started.
+// HistoryChild has the details of an instance that is started.
 type HistoryChild struct {
 	Version string      `json:"version,omitempty"`
 	OnClose ClosePolicy `json:"on_close,omitzero"`
 }
 
-// String returns the event in words, on one line.
+// String returns a description of the event, on one line.
 func (e *HistoryEvent) String() string {
 	event, err := e.event()
 	if err != nil {
@@ -144,6 +141,7 @@ func (e *HistoryEvent) String() string {
 	return event.String()
 }
 
+// History returns the history of an execution, or of the latest one if execution is 0.
 func (c *client) History(ctx context.Context, ref Ref, execution int) (History, error) {
 	info, events, err := c.c.History(ctx, refOf(ref), clamp(execution))
 	if err != nil {

@@ -8,8 +8,7 @@ import (
 	"github.com/abidehq/abide/internal/history"
 )
 
-// HistoryReader reads histories in parts. An [Engine] is one, and so is the [Client] that
-// [NewClient] returns.
+// HistoryReader reads histories in parts. [Engine] and the [Client] of [NewClient] implement it.
 type HistoryReader interface {
 	// HistoryPart returns events of an execution, the latest one if execution is 0, that come
 	// after one, 0 for all: about as many as fit into bytes, at least one if there is one, and
@@ -40,6 +39,7 @@ func HistoryReaderOf(c Client) HistoryReader {
 	return wholeReader{c}
 }
 
+// HistoryPart returns consecutive events of an execution, see [HistoryReader].
 func (c *client) HistoryPart(ctx context.Context, ref Ref, execution, after, bytes int) (part History, more bool, err error) {
 	info, events, more, err := c.c.HistoryPart(ctx, refOf(ref), clamp(execution), clamp(after), bytes)
 	if err != nil {
@@ -61,10 +61,13 @@ func (c *client) HistoryPart(ctx context.Context, ref Ref, execution, after, byt
 	return part, more, nil
 }
 
+// HistoryLength returns the number of events of an execution, without reading them.
 func (c *client) HistoryLength(ctx context.Context, ref Ref, execution int) (int, error) {
 	return c.c.HistoryLength(ctx, refOf(ref), clamp(execution))
 }
 
+// WaitsAmong returns what an execution asked for in events and has no answer to, see
+// [HistoryReader].
 func (c *client) WaitsAmong(ctx context.Context, ref Ref, events []HistoryEvent) ([]Waiting, error) {
 	part := make([]history.Event, len(events))
 	for i := range events {

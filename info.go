@@ -7,60 +7,59 @@ import (
 	"github.com/abidehq/abide/internal/engine"
 )
 
-// Info is what is true of an instance.
+// Info is the state of an instance.
 type Info struct {
 	Ref Ref
 
-	// Orchestration and Version say what it is an instance of.
+	// Orchestration and Version are the name and version of the orchestration.
 	Orchestration string
 	Version       string
 
 	Status Status
 
-	// Reason says why it is suspended, stalled or terminated.
+	// Reason is why the instance is suspended, stalled or terminated.
 	Reason string
 
-	// StalledBuild is the build under which it has stalled, if that was because of its code
-	// and the build is known: see [Config.Build].
+	// StalledBuild is the build whose code made the instance stall, if it is known, see
+	// [Config.Build].
 	StalledBuild string
 
-	// Execution counts from 1.
+	// Execution is the number of the current execution, from 1.
 	Execution int
 
-	// StartedAt is when it was started, BegunAt when its code began, and EndedAt when it
-	// ended; zero if that has not happened.
+	// StartedAt is when the instance was started, BegunAt when its code first ran, and EndedAt
+	// when it ended. A time is zero if that has not happened.
 	StartedAt time.Time
 	BegunAt   time.Time
 	EndedAt   time.Time
 
-	// Parent is the ID of the instance that waits for it, if any.
+	// Parent is the ID of the instance that started it as a child. Empty means none.
 	Parent string
 
 	Tags map[string]string
 
-	// StatusText is what the instance says about itself: see [SetStatus].
+	// StatusText is the text that the code has set, see [SetStatus].
 	StatusText string
 
-	// Values are what the instance lets others read, as the codec wrote them: see
-	// [Info.Value].
+	// Values are the encoded values that the code has published, see [Info.Value].
 	Values map[string][]byte
 
-	// Result is what it returned, as the codec wrote it, and Err how it ended otherwise.
+	// Result is the encoded result of a completed instance, and Err the error of one that
+	// ended otherwise.
 	Result []byte
 	Err    error
 
-	// Revision grows with each change: see [Client.Await].
+	// Revision grows with each change, see [Client.Await].
 	Revision int64
 
-	// TraceParent is the span below which all spans of the instance are, in the form of
-	// the header traceparent; empty if it is not part of a trace.
+	// TraceParent is the parent of all spans of the instance, as a traceparent header. Empty
+	// means that the instance is not part of a trace.
 	TraceParent string
 
 	codec Codec
 }
 
-// Value reads a value that the instance has set into v, and reports whether there is
-// one.
+// Value decodes a value that the code has published into v, and reports whether there is one.
 func (i *Info) Value(name string, v any) (bool, error) {
 	data, ok := i.Values[name]
 	if !ok {
@@ -72,9 +71,8 @@ func (i *Info) Value(name string, v any) (bool, error) {
 	return true, nil
 }
 
-// ResultOf returns the result of an instance that has ended. If it did not complete the
-// error is an [*InstanceError], also if it has stalled; if it has not ended, it is
-// [ErrState].
+// ResultOf returns the result of an ended instance. The error is an [*InstanceError] if the
+// instance did not complete or has stalled, and [ErrState] if it has not ended.
 func ResultOf[Out any](info Info) (Out, error) {
 	var zero Out
 	switch {

@@ -11,23 +11,23 @@ import (
 	"github.com/abidehq/abide/internal/replay"
 )
 
-// Logger returns a logger that is silent about what was logged before. Its lines name the
-// instance as those of the engine do: tenant, instance, orchestration, execution, and, if
-// the turn is part of a trace, trace_id and span_id.
+// Logger returns a logger that discards records while the code is replayed. Its records have the
+// attributes tenant, instance, orchestration and execution, and trace_id and span_id if the turn
+// is part of a trace.
 func Logger(ctx Context) *slog.Logger {
 	name, start := ctx.c.Start()
 	return slog.New(&replayHandler{Handler: ctx.env.logger.Handler(), c: ctx.c}).With(
 		engine.About(engine.Ref(Self(ctx)), engine.Route(name, start.Version), start.Execution)...)
 }
 
-// replayHandler drops records while the code is replayed, and says to which span of a
-// trace the others belong: the turn's, which is another one each time.
+// replayHandler drops records while the code is replayed, and adds the current turn's span to the
+// others.
 type replayHandler struct {
 	slog.Handler
 	c *replay.Context
 
-	// outer is the handler before a group was opened in it, and inner what was done to it
-	// since: the span does not belong into the group. It is nil if there is no group.
+	// outer is the handler before the first group, or nil without a group, and inner the calls
+	// that were made since: the attributes of the span are added outside of groups.
 	outer slog.Handler
 	inner []func(slog.Handler) slog.Handler
 }
@@ -38,8 +38,8 @@ func (h *replayHandler) Enabled(ctx context.Context, l slog.Level) bool {
 	return !h.c.Replaying() && h.Handler.Enabled(ctx, l)
 }
 
-// Handle passes the record on in the context of the turn, so that a handler that knows
-// about traces finds it there too.
+// Handle passes the record on with the span of the turn in its context, for handlers that read
+// it from there.
 func (h *replayHandler) Handle(ctx context.Context, r slog.Record) error {
 	span := trace.SpanContextFromContext(ctx) // it may be one of the code's own, in a step
 	if turn := h.c.Turn(); turn != nil && !span.IsValid() {
@@ -76,7 +76,7 @@ func (h *replayHandler) WithGroup(name string) slog.Handler {
 	return group.with(func(to slog.Handler) slog.Handler { return to.WithGroup(name) })
 }
 
-// with returns a handler to which something was done.
+// with returns a handler with do applied.
 func (h *replayHandler) with(do func(slog.Handler) slog.Handler) slog.Handler {
 	next := *h
 	next.Handler = do(h.Handler)

@@ -100,16 +100,16 @@ type Config struct {
 	WorkerName string
 }
 
-// Quota limits what is started for each tenant. A start beyond it returns [ErrQuota]. Children
-// that orchestrations start do not count.
+// Quota limits the instances of each tenant. A start beyond it returns [ErrQuota]. Children do not
+// count.
 type Quota struct {
-	// Open is how many instances may be open at a time; 0 means any number. They are counted
-	// once a minute, and again when there seem to be too many: processes that start at the
-	// same time can exceed it by what they start meanwhile.
+	// Open limits the number of instances that have not ended; 0 means no limit. The process
+	// counts them once a minute, and again when the limit seems to be reached: processes that
+	// start instances concurrently can exceed the limit by what they start meanwhile.
 	Open int
 
-	// Unserved is how many different orchestrations may be started that no worker serves, see
-	// [Client.Workers], since this process was started; 0 means any number.
+	// Unserved limits the number of different orchestrations that no worker runs, see
+	// [Client.Workers], and that were started since this process began; 0 means no limit.
 	Unserved int
 }
 
@@ -118,26 +118,27 @@ type Definition interface {
 	define(d *definitions) error
 }
 
-// definitions are what an engine serves, by route and by name.
+// definitions are the registered orchestrations by route and activities by name.
 type definitions struct {
 	orchestrations map[string]func(environment) replay.Code
 	activities     map[string]func(Codec) engine.Activity
 }
 
-// Engine serves orchestrations and activities until it is closed. It is a [Client] too.
+// Engine runs orchestrations and activities until it is closed. It implements [Client],
+// [Watcher] and [HistoryReader].
 type Engine struct {
 	*client
 	e     *engine.Engine
 	store store.Store
 	drain time.Duration
-	close func() error // of the store, if it is the engine's
+	close func() error // closes the store if the engine has opened it
 }
 
 var _ Client = (*Engine)(nil)
 
-// Open opens a store and serves what the configuration names. A mistake in it, such as
-// a name that is registered twice, is an error that matches [ErrInvalid]. A store into which
-// a copy was begun and not finished is refused, with [store.ErrIncomplete].
+// Open opens the store of the configuration and returns an engine on it. An invalid
+// configuration, such as a name that is registered twice, is an error that matches [ErrInvalid].
+// A store that is the target of an unfinished copy is refused with [store.ErrIncomplete].
 func Open(ctx context.Context, cfg Config) (*Engine, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
@@ -160,9 +161,9 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 	return e, nil
 }
 
-// New serves what the configuration names, on a store that stays the caller's: close it
-// after the engine. [Config.Store] is ignored. Whether the store is an unfinished copy is for
-// who opens it to ask: see [store.Whole].
+// New returns an engine on an open store, which the caller closes after the engine.
+// [Config.Store] is ignored. Unlike [Open], New does not check for an unfinished copy, see
+// [store.Whole].
 func New(s store.Store, cfg Config) (*Engine, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
@@ -199,13 +200,13 @@ func New(s store.Store, cfg Config) (*Engine, error) {
 	}, nil
 }
 
-// NewClient returns a client of what is in a store, which serves nothing. A nil codec
+// NewClient returns a client on a store. It runs no orchestrations and activities. A nil codec
 // means [JSON].
 func NewClient(s store.Store, codec Codec) Client {
 	return &client{c: engine.NewClient(s, base.System{}), codec: orJSON(codec)}
 }
 
-// define collects what is to be served.
+// define collects definitions and checks their names.
 func define(serve []Definition) (*definitions, error) {
 	d := &definitions{
 		orchestrations: map[string]func(environment) replay.Code{},
@@ -244,35 +245,33 @@ func (c *Config) check() error {
 	return errors.Join(append(errs, checkWorker(c.WorkerName), checkBuild(c.Build), err)...)
 }
 
-// minLease is long enough that a busy process can renew in time.
+// minLease is the shortest lease that a busy process can renew in time.
 const minLease = 100 * time.Millisecond
 
-// Close stops claiming, waits up to [Config.DrainTimeout] for the activities that are under way,
-// tells those that remain to stop, and closes the store if the engine has opened it.
-// What was under way is run again by whoever serves it next.
+// Close stops claiming work, waits up to [Config.DrainTimeout] for running activities, cancels
+// those that remain with the cause [ErrStopping], and closes the store if [Open] has opened it.
+// Activities that were cancelled are executed again by the next process that registers them.
 func (e *Engine) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), e.drain)
 	defer cancel()
 	return e.Shutdown(ctx)
 }
 
-// Shutdown is Close with a time of the caller's: it waits until ctx ends.
+// Shutdown is like Close, but waits for running activities until ctx ends.
 func (e *Engine) Shutdown(ctx context.Context) error {
 	return errors.Join(e.e.Close(ctx), e.close())
 }
 
-// Done is closed when the engine serves nothing any more: it was closed, or its store has
-// failed. See [Engine.Err] for which.
+// Done returns a channel that is closed when the engine has stopped, because it was closed or
+// because its store has failed. [Engine.Err] tells which.
 func (e *Engine) Done() <-chan struct{} { return e.e.Done() }
 
-// Err returns nil while the engine serves and after it was closed. After its store has failed,
-// such as by a disk that does not sync, it returns an error that matches [store.ErrFailed]: the
-// engine claims nothing any more, and the program should end, so that another process opens
-// the store again.
+// Err returns nil while the engine runs and after it was closed. If its store has failed, such as
+// by a disk that does not sync, Err returns an error that matches [store.ErrFailed]: the engine
+// claims no more work, and the program should exit, so that a new process opens the store.
 func (e *Engine) Err() error { return e.e.Err() }
 
-// Store returns the store that the engine works on: the one that was given to [New], or
-// that [Open] has opened. What is committed to it directly is not among the engine's
+// Store returns the store of the engine. Commits that are made to it directly are not among
 // [Engine.Changes].
 func (e *Engine) Store() store.Store { return e.store }
 

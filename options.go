@@ -49,9 +49,8 @@ type (
 	}
 )
 
-// Version is the version of an orchestration. An instance keeps the version with which
-// it was started; as long as there are instances of an old one, a process should have
-// it registered beside the new one.
+// Version sets the version of an orchestration. An instance keeps the version with which it was
+// started: register the old version beside the new one as long as it has instances.
 func Version(v string) VersionOption { return VersionOption(v) }
 
 // VersionOption is what [Version] returns.
@@ -62,9 +61,9 @@ func (v VersionOption) continued(o *continueOptions) {
 	o.version = (*string)(&v)
 }
 
-// ID is the ID of the instance that is started; without it there is a random one. Of an
-// event that is raised it is the ID by which a second raise is known to be the same, for
-// as long as the first has not reached its instance.
+// ID sets the ID of the instance that is started; the default is a random one. For an event it
+// is a deduplication ID: a second raise with the same ID is ignored until the first has been
+// received by its instance.
 func ID(id string) IDOption { return IDOption(id) }
 
 // IDOption is what [ID] returns.
@@ -74,7 +73,7 @@ func (id IDOption) start(s *engine.Start) { s.ID = string(id) }
 func (id IDOption) child(o *childOptions) { o.id = string(id) }
 func (id IDOption) raise(r *engine.Raise) { r.ID = string(id) }
 
-// Tenant is whose data it is. Without it, and with [DefaultTenant], the tenant is empty.
+// Tenant sets the tenant. The default is the empty tenant, which [DefaultTenant] also names.
 func Tenant(t string) TenantOption { return TenantOption(t) }
 
 // TenantOption is what [Tenant] returns.
@@ -88,13 +87,13 @@ type startFunc func(*engine.Start)
 
 func (f startFunc) start(s *engine.Start) { f(s) }
 
-// After has the instance begin later, counted from the start by the store's clock.
+// After delays the first turn of the instance, counted from its start by the store's clock.
 func After(d time.Duration) StartOption { return startFunc(func(s *engine.Start) { s.After = d }) }
 
-// At has the instance begin at a time.
+// At delays the first turn of the instance until a time.
 func At(t time.Time) StartOption { return startFunc(func(s *engine.Start) { s.At = t }) }
 
-// Tag gives the instance a tag, by which instances can be listed.
+// Tag adds a tag to the instance. Instances can be listed by tag, see [Filter].
 func Tag(name, value string) StartOption {
 	return startFunc(func(s *engine.Start) {
 		tags := maps.Clone(s.Tags)
@@ -106,26 +105,26 @@ func Tag(name, value string) StartOption {
 	})
 }
 
-// RejectExisting makes a start fail with [ErrExists] if there is an instance with that
-// ID. Without it, a start is idempotent: the instance that is there is the one.
+// RejectExisting makes Start return [ErrExists] if an instance with that ID exists. Without it
+// Start is idempotent: it returns the existing instance.
 func RejectExisting() StartOption {
 	return startFunc(func(s *engine.Start) { s.IfExists = engine.Reject })
 }
 
-// ReplaceEnded makes a start replace an instance with that ID which has ended. One that
-// has not is the one, as without the option.
+// ReplaceEnded makes Start replace an instance with that ID if it has ended. If the existing
+// instance has not ended, Start returns it unchanged.
 func ReplaceEnded() StartOption {
 	return startFunc(func(s *engine.Start) { s.IfExists = engine.Replace })
 }
 
-// Named gives a timer a name, for people, and for [Client.MoveTimer].
+// Named sets the name of a timer, which is shown and used by [Client.MoveTimer].
 func Named(name string) TimerOption { return namedOption(name) }
 
 type namedOption string
 
 func (n namedOption) timer(o *timerOptions) { o.name = string(n) }
 
-// Timeout is how long to wait for an event. Then the wait ends with [ErrTimeout].
+// Timeout limits how long [Event.Wait] waits. After that it returns [ErrTimeout].
 func Timeout(d time.Duration) WaitOption { return timeoutOption(d) }
 
 type timeoutOption time.Duration
@@ -136,11 +135,11 @@ type raiseFunc func(*engine.Raise)
 
 func (f raiseFunc) raise(r *engine.Raise) { f(r) }
 
-// IfAwaited has an event dropped unless the instance waits for it when it arrives.
+// IfAwaited drops the event unless the instance waits for it when it arrives.
 func IfAwaited() RaiseOption { return raiseFunc(func(r *engine.Raise) { r.Awaited = true }) }
 
-// KeepFor is how long an event waits for its instance to be started, if there is none.
-// Then it goes to quarantine. Without it, it waits for a week.
+// KeepFor sets how long an event is kept for an instance that does not exist yet. After that it
+// goes to quarantine. The default is a week.
 func KeepFor(d time.Duration) RaiseOption { return raiseFunc(func(r *engine.Raise) { r.TTL = d }) }
 
 // RetryOption is what [Retry] returns.
@@ -152,7 +151,7 @@ type RetryOption struct {
 	except   []string
 }
 
-// How activities are tried again unless they say otherwise.
+// The default retry policy of activities.
 const (
 	defaultAttempts   = 5
 	defaultBackoff    = time.Second
@@ -160,19 +159,20 @@ const (
 	defaultFactor     = 2
 )
 
-// Retry is how often an activity or a step is tried; 0 means until it succeeds. Between
-// two attempts there is a second, then two, four, … up to a minute; see
-// [RetryOption.Backoff]. Each wait has jitter: it is shortened by up to a fifth, so that what
-// failed at the same instant is not tried again at the same instant. An activity that says nothing is tried five times, a step once. An attempt
-// that takes its process down counts as well, and ten of these in a row fail an activity
-// with an [Error] of type abide.Crashed, however many attempts it has.
+// Retry sets the number of attempts of an activity or a step; 0 means no limit. The default is
+// five attempts for an activity and one for a step. The delay between attempts is a second and
+// doubles up to a minute, see [RetryOption.Backoff]. Jitter shortens each delay by up to a fifth,
+// so that attempts that failed together are not repeated together.
+//
+// An attempt whose process crashed counts. Ten crashes in a row fail an activity with an [Error]
+// of type abide.Crashed, whatever the number of attempts.
 func Retry(attempts int) RetryOption {
 	return RetryOption{attempts: max(attempts, 0), backoff: defaultBackoff, most: defaultBackoffMax, factor: defaultFactor}
 }
 
-// Backoff is how long to wait after the first attempt, by what that is multiplied with
-// each further one, and the longest to wait. Jitter shortens each wait by up to a fifth: it is
-// a hash of what is tried and the number of the attempt, so a replay computes the same.
+// Backoff sets the delay after the first attempt, the factor by which it grows with each further
+// attempt, and the longest delay. The jitter is a hash of the call and the number of the
+// attempt, so that a replay computes the same delay.
 func (r RetryOption) Backoff(first time.Duration, factor float64, longest time.Duration) RetryOption {
 	if !(factor >= 1) { // or it is not a number
 		factor = 1
@@ -181,8 +181,8 @@ func (r RetryOption) Backoff(first time.Duration, factor float64, longest time.D
 	return r
 }
 
-// Except names types of errors (see [Error]) after which it is of no use to try again.
-// An error can say that of itself: see [Final].
+// Except names the types of errors, see [Error], that are not retried. See [Final] for single
+// errors.
 func (r RetryOption) Except(types ...string) RetryOption {
 	r.except = append(slices.Clip(r.except), types...)
 	return r
@@ -199,10 +199,10 @@ type activityFunc func(*activityOptions)
 
 func (f activityFunc) activity(o *activityOptions) { f(o) }
 
-// StartToClose is how long one attempt of an activity or a step may take; 0 means as long
-// as it likes. Then its context ends, and it counts as failed with [ErrTimeout]. A step runs
-// inside the turn, so it has to return by itself; if it succeeds in spite of its context, it
-// has succeeded.
+// StartToClose limits the duration of one attempt of an activity or a step; 0 means no limit.
+// When it is over, the context of the attempt ends, and the attempt fails with [ErrTimeout]. A
+// step runs inside the turn, which waits until its function returns; a step that returns no
+// error after the end of its context has succeeded.
 func StartToClose(d time.Duration) StartToCloseOption { return StartToCloseOption(wholeMillis(d)) }
 
 // StartToCloseOption is what [StartToClose] returns.
@@ -211,21 +211,21 @@ type StartToCloseOption time.Duration
 func (d StartToCloseOption) activity(o *activityOptions) { o.how.StartToClose = time.Duration(d) }
 func (d StartToCloseOption) step(o *activityOptions)     { o.how.StartToClose = time.Duration(d) }
 
-// ScheduleToClose is how long all attempts together may take, with the waits before and
-// between them; 0 means as long as they like. Then the activity has failed with
-// [ErrTimeout].
+// ScheduleToClose limits the total duration of an activity, with the time in the queue, all
+// attempts and the delays between them; 0 means no limit. When it is over, the activity fails
+// with [ErrTimeout].
 func ScheduleToClose(d time.Duration) ActivityOption {
 	return activityFunc(func(o *activityOptions) { o.how.ScheduleToClose = wholeMillis(d) })
 }
 
-// HeartbeatTimeout is how long an attempt may go without [Heartbeat]. Then it counts as
-// failed with [ErrTimeout].
+// HeartbeatTimeout limits the time between two calls of [Heartbeat]. When it is over, the attempt
+// fails with [ErrTimeout].
 func HeartbeatTimeout(d time.Duration) ActivityOption {
 	return activityFunc(func(o *activityOptions) { o.how.Heartbeat = wholeMillis(d) })
 }
 
-// wholeMillis returns a duration as it is kept in history: none if it is 0. What is left
-// of a time that is up may be negative, and is as short as can be.
+// wholeMillis rounds a duration up to the resolution of history. A negative duration, such as
+// the rest of a deadline that has passed, becomes the shortest one.
 func wholeMillis(d time.Duration) time.Duration {
 	switch {
 	case d == 0:
@@ -240,17 +240,17 @@ type childFunc func(*childOptions)
 
 func (f childFunc) child(o *childOptions) { f(o) }
 
-// OnParentClose is what happens to a child when its parent ends first.
+// OnParentClose sets what happens to a child whose parent ends first.
 func OnParentClose(policy ClosePolicy) ChildOption {
 	return childFunc(func(o *childOptions) { o.how.OnClose = history.OnClose(policy) })
 }
 
-// ClosePolicy is what happens to a child when its parent ends first.
+// ClosePolicy determines what happens to a child whose parent ends first.
 type ClosePolicy int
 
-// What can happen to a child.
+// Close policies.
 const (
-	CancelChild    = ClosePolicy(history.CancelChild)    // it is asked to end: unless told otherwise
-	TerminateChild = ClosePolicy(history.TerminateChild) // it is ended
-	AbandonChild   = ClosePolicy(history.AbandonChild)   // it goes on
+	CancelChild    = ClosePolicy(history.CancelChild)    // cancel the child, the default
+	TerminateChild = ClosePolicy(history.TerminateChild) // terminate the child
+	AbandonChild   = ClosePolicy(history.AbandonChild)   // let the child run
 )

@@ -11,8 +11,8 @@ import (
 	"github.com/abidehq/abide/internal/replay"
 )
 
-// Orchestration is a deterministic function, under a name and a version. Make it once,
-// as a package variable, and give it to [Serve].
+// Orchestration is a deterministic function with a name and a version; other systems call it a
+// workflow. Declare it as a package variable and list it in [Config.Register].
 type Orchestration[In, Out any] struct {
 	name    string
 	version string
@@ -20,7 +20,7 @@ type Orchestration[In, Out any] struct {
 }
 
 // NewOrchestration returns an orchestration. The name is in the history of each of its
-// instances, and must not change. Whether it is a good one is checked by [Open].
+// instances, and must not change. [Open] checks it.
 func NewOrchestration[In, Out any](name string, f func(ctx Context, in In) (Out, error), opts ...RegisterOption) *Orchestration[In, Out] {
 	var o registerOptions
 	for _, opt := range opts {
@@ -29,22 +29,22 @@ func NewOrchestration[In, Out any](name string, f func(ctx Context, in In) (Out,
 	return &Orchestration[In, Out]{name: name, version: o.version, f: f}
 }
 
-// OrchestrationNamed returns a handle on an orchestration whose function is elsewhere:
-// in another process, or in a package variable that its own function cannot name
-// without a cycle. It starts and calls, and cannot be served.
+// OrchestrationNamed returns a handle on an orchestration whose function is in another process,
+// or in a package variable that its own function cannot refer to without an initialization
+// cycle. It can be started and called, but not registered.
 func OrchestrationNamed[In, Out any](name string, opts ...RegisterOption) *Orchestration[In, Out] {
 	return NewOrchestration[In, Out](name, nil, opts...)
 }
 
-// Name returns the orchestration's name.
+// Name returns the name of the orchestration.
 func (o *Orchestration[In, Out]) Name() string { return o.name }
 
-// Version returns the orchestration's version.
+// Version returns the version of the orchestration.
 func (o *Orchestration[In, Out]) Version() string { return o.version }
 
-// Start starts an instance. It returns when the start is durable. Without [ID] the
-// instance has a random one; with it, a start is idempotent unless the options say
-// otherwise.
+// Start starts an instance. It returns when the start is durable. The ID of the instance is
+// random unless [ID] sets it. If an instance with that ID exists, Start returns it; see
+// [RejectExisting] and [ReplaceEnded].
 func (o *Orchestration[In, Out]) Start(ctx context.Context, c Client, in In, opts ...StartOption) (*Instance[Out], error) {
 	req, err := o.Prepare(c, in, opts...)
 	if err != nil {
@@ -57,8 +57,7 @@ func (o *Orchestration[In, Out]) Start(ctx context.Context, c Client, in In, opt
 	return &Instance[Out]{client: c, start: started[0]}, nil
 }
 
-// Prepare returns what [Client.Start] takes, so that several instances can be started in
-// one commit.
+// Prepare returns a request for [Client.Start], which starts several instances in one commit.
 func (o *Orchestration[In, Out]) Prepare(c Client, in In, opts ...StartOption) (StartRequest, error) {
 	s := engine.Start{Name: o.name, Version: o.version}
 	for _, opt := range opts {
@@ -75,7 +74,7 @@ func (o *Orchestration[In, Out]) Prepare(c Client, in In, opts ...StartOption) (
 	return StartRequest{s}, nil
 }
 
-// Instance returns a handle on an instance, which need not exist.
+// Instance returns a handle on an instance. It does not check whether the instance exists.
 func (o *Orchestration[In, Out]) Instance(c Client, id string, opts ...InstanceOption) *Instance[Out] {
 	ref := Ref{ID: id}
 	for _, opt := range opts {
@@ -89,8 +88,8 @@ func (o *Orchestration[In, Out]) Call(ctx Context, in In, opts ...ChildOption) (
 	return o.Go(ctx, in, opts...).Get(ctx)
 }
 
-// Go starts a child, and returns what will be its result. An error of the child is a
-// [*ChildError].
+// Go starts a child and returns the future of its result. The error of a child that did not
+// complete is a [*ChildError].
 func (o *Orchestration[In, Out]) Go(ctx Context, in In, opts ...ChildOption) *Future[Out] {
 	id, data, how := o.prepareChild(ctx, in, opts)
 	f := ctx.c.Child(o.name, id, data, how)
@@ -99,8 +98,8 @@ func (o *Orchestration[In, Out]) Go(ctx Context, in In, opts ...ChildOption) *Fu
 	})
 }
 
-// Detach starts an instance that goes on by itself, and returns its ID. If there is one
-// with that ID already, nothing is started.
+// Detach starts an instance that is independent of the caller, and returns its ID. If an instance
+// with that ID exists, none is started.
 func (o *Orchestration[In, Out]) Detach(ctx Context, in In, opts ...ChildOption) string {
 	id, data, how := o.prepareChild(ctx, in, opts)
 	return ctx.c.Detach(o.name, id, data, how)
@@ -123,14 +122,14 @@ type ContinueOption interface{ continued(*continueOptions) }
 
 type continueOptions struct{ version *string }
 
-// ContinueAsNew ends the execution and begins the next one, with another input and an
-// empty history: for what would go on for ever. Return its error:
+// ContinueAsNew ends the current execution and begins the next one, with a new input and an
+// empty history: for instances that run without end. Return its error:
 //
 //	return abide.None{}, abide.ContinueAsNew(ctx, next)
 //
-// Events that were raised and not received go along. Activities and timers that are still
-// open are given up, and with children happens what [OnParentClose] says. With [Version] the
-// next execution runs another version of the orchestration.
+// Events that were raised and not received are passed on to the next execution. Open activities
+// and timers are cancelled, and [OnParentClose] applies to open children. With [Version] the next
+// execution runs another version of the orchestration.
 func ContinueAsNew[In any](ctx Context, in In, opts ...ContinueOption) error {
 	name, start := ctx.c.Start()
 	version := start.Version
@@ -152,10 +151,10 @@ func ContinueAsNew[In any](ctx Context, in In, opts ...ContinueOption) error {
 
 type continueError struct{ next replay.Continue }
 
-// Error says what to do with it.
+// Error tells the programmer to return the error.
 func (*continueError) Error() string { return "abide: return this error to continue as new" }
 
-// definition makes the orchestration known to an engine.
+// define registers the orchestration with an engine.
 func (o *Orchestration[In, Out]) define(d *definitions) error {
 	if o == nil {
 		return fmt.Errorf("abide: an orchestration is nil: %w", ErrInvalid)

@@ -11,50 +11,53 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// Quarantined is a message that could not be handled, and waits for a person: an
-// activity that took its process down time and again, an event whose instance never
-// came, a message that cannot be read.
+// Quarantined is a message that could not be processed and needs an operator's decision: the
+// task of an activity that has crashed its process repeatedly, an event whose instance was never
+// started, or a message that cannot be decoded.
 type Quarantined struct {
-	// Tenant and ID name it.
+	// Tenant and ID identify the entry.
 	Tenant string
 	ID     string
 
-	// Reason says why it is here, and At since when.
+	// Reason is why the message is in quarantine, and At since when.
 	Reason string
 	At     time.Time
 
-	// Queue and Key say what the message was for, and Route who was to handle it.
+	// Queue, Key and Route are those of the message.
 	Queue string
 	Key   string
 	Route string
 
-	// Message is its ID, Attempts how often it was delivered, and Body what it says.
+	// Message is the ID of the message, Attempts the number of its deliveries, and Body its
+	// content.
 	Message  string
 	Attempts int
 	Body     []byte
 }
 
-// QuarantineFilter says which quarantined messages to list.
+// QuarantineFilter selects quarantined messages.
 type QuarantineFilter struct {
-	// Tenant, if not nil, is the one whose messages to list. [DefaultTenant] and the empty
-	// one are the same, and include those of timers and actions of the tenant of that name.
+	// Tenant selects the messages of a tenant. Nil means those of all tenants. The empty
+	// tenant and [DefaultTenant] include the messages of timers and actions of the tenant with
+	// that name.
 	Tenant *string
 
-	// Limit is how many to return: 100 if it is 0, at most 10,000.
+	// Limit is the largest number of messages in a page, at most 10,000. Zero means 100.
 	Limit int
 
-	// Cursor is the Next of the page before.
+	// Cursor is [QuarantinePage.Next] of the page before. Empty means the first page.
 	Cursor string
 }
 
-// QuarantinePage is a part of a list of quarantined messages.
+// QuarantinePage is a page of quarantined messages.
 type QuarantinePage struct {
 	Messages []Quarantined
 
-	// Next is the cursor of the next page, and empty if there is none.
+	// Next is the cursor of the next page, and empty for the last page.
 	Next string
 }
 
+// Quarantine returns a page of messages that could not be processed.
 func (c *client) Quarantine(ctx context.Context, filter QuarantineFilter) (QuarantinePage, error) {
 	list, next, err := c.quarantine(ctx, filter)
 	if err != nil {
@@ -101,10 +104,12 @@ func (c *client) quarantine(ctx context.Context, filter QuarantineFilter) ([]eng
 	return append(list, more...), next, err
 }
 
+// Redrive puts a quarantined message back into its queue, with its attempts reset.
 func (c *client) Redrive(ctx context.Context, tenant, id string) error {
 	return quarantined(tenant, func(tenant string) error { return c.c.Redrive(ctx, tenant, id) })
 }
 
+// Discard deletes a quarantined message.
 func (c *client) Discard(ctx context.Context, tenant, id string) error {
 	return quarantined(tenant, func(tenant string) error { return c.c.Discard(ctx, tenant, id) })
 }

@@ -2,19 +2,19 @@ package abide
 
 import "github.com/abidehq/abide/internal/engine"
 
-// DefaultTenant is another name for the empty tenant, for where a name cannot be empty,
-// such as in a URL. Whoever is handed it as the tenant of an instance takes it for the
-// empty one; what comes out, as in [Info], has the empty one.
+// DefaultTenant is another name of the empty tenant, for places where a name cannot be empty,
+// such as URLs. All functions accept it as the tenant of an instance. Results such as [Info] have
+// the empty tenant.
 const DefaultTenant = "default"
 
-// Ref names an instance: an ID within a tenant. The tenant may be empty, and
-// [DefaultTenant] is the same.
+// Ref identifies an instance by its tenant and ID. An empty tenant and [DefaultTenant] are the
+// same.
 type Ref struct {
 	Tenant string `json:"tenant,omitempty"`
 	ID     string `json:"id"`
 }
 
-// tenantOf returns the tenant that is meant: the one place that knows [DefaultTenant].
+// tenantOf returns the canonical tenant: the empty one for [DefaultTenant].
 func tenantOf(tenant string) string {
 	if tenant == DefaultTenant {
 		return ""
@@ -22,27 +22,27 @@ func tenantOf(tenant string) string {
 	return tenant
 }
 
-// refOf returns the reference that is meant.
+// refOf returns the reference with its canonical tenant.
 func refOf(r Ref) engine.Ref { return engine.Ref{Tenant: tenantOf(r.Tenant), ID: r.ID} }
 
-// String returns the reference for people.
+// String returns the tenant and ID as text.
 func (r Ref) String() string { return engine.Ref(r).String() }
 
-// Status is what an instance is doing.
+// Status is the status of an instance.
 type Status string
 
-// What an instance can be doing.
+// Statuses of instances.
 const (
-	Pending    = Status(engine.Pending)    // it was started, and its code has not begun
-	Running    = Status(engine.Running)    // its code has begun
-	Suspended  = Status(engine.Suspended)  // somebody told it to wait; it goes on when resumed
-	Stalled    = Status(engine.Stalled)    // its code cannot go on; it does when resumed after a fix
-	Completed  = Status(engine.Completed)  // it has a result
-	Failed     = Status(engine.Failed)     // its code returned an error
-	Cancelled  = Status(engine.Cancelled)  // it came to an end because it was asked to
-	Terminated = Status(engine.Terminated) // it was ended without being asked
-	Continued  = Status(engine.Continued)  // of an execution: it went on as the next one
+	Pending    = Status(engine.Pending)    // started, the first turn has not run
+	Running    = Status(engine.Running)    // the first turn has run
+	Suspended  = Status(engine.Suspended)  // stopped by [Client.Suspend] until it is resumed
+	Stalled    = Status(engine.Stalled)    // the code cannot proceed; resume after a fix
+	Completed  = Status(engine.Completed)  // ended with a result
+	Failed     = Status(engine.Failed)     // ended with an error of its code
+	Cancelled  = Status(engine.Cancelled)  // ended after a cancellation
+	Terminated = Status(engine.Terminated) // ended by [Client.Terminate]
+	Continued  = Status(engine.Continued)  // of an execution: continued as new
 )
 
-// Ended reports whether nothing will happen to the instance any more.
+// Ended reports whether the instance has ended.
 func (s Status) Ended() bool { return engine.Status(s).Ended() }

@@ -5,23 +5,23 @@ import (
 	"slices"
 )
 
-// WithCancel returns a context whose scope can be cancelled by itself, and is when that
-// of ctx is: then the activities, timers, children and waits that were asked for under it
-// are given up, and return [ErrCancelled].
+// WithCancel returns a context with a cancellation scope of its own. When the scope, or that of
+// ctx, is cancelled, the activities, timers, children and waits that were begun with it return
+// [ErrCancelled].
 func WithCancel(ctx Context) (scope Context, cancel func(why string)) {
 	c, cancel := ctx.c.WithScope()
 	return Context{c: c, env: ctx.env}, cancel
 }
 
-// Shield returns a context that is not cancelled with ctx: for what must be done when
-// all else has been given up.
+// Shield returns a context that is not cancelled when ctx is, for clean-up after a
+// cancellation.
 func Shield(ctx Context) Context { return Context{c: ctx.c.Shield(), env: ctx.env} }
 
-// Cause returns why the scope of ctx was cancelled, an error that is [ErrCancelled], or nil
-// if it was not.
+// Cause returns why the scope of ctx was cancelled, as an error that matches [ErrCancelled]. It
+// returns nil if the scope was not cancelled.
 func Cause(ctx Context) error { return errorOf(ctx.c.Cancelled()) }
 
-// Saga undoes what was done when something that belongs to it fails.
+// Saga collects compensations, which undo the steps of an operation that has failed.
 //
 //	err := abide.RunSaga(ctx, func(saga *abide.Saga) error {
 //		if _, err := Reserve.Call(ctx, in); err != nil {
@@ -36,11 +36,11 @@ func Cause(ctx Context) error { return errorOf(ctx.c.Cancelled()) }
 //	})
 type Saga struct{ undo []func(ctx Context) error }
 
-// Undo says how to undo what was just done.
+// Undo adds a compensation.
 func (s *Saga) Undo(f func(ctx Context) error) { s.undo = append(s.undo, f) }
 
-// Compensate undoes all, the latest first, under a context that is not cancelled. It
-// goes on after an error, and returns all of them, joined.
+// Compensate runs the compensations, the latest first, with a context that is not cancelled. It
+// continues after errors and returns them joined.
 func (s *Saga) Compensate(ctx Context) error {
 	ctx = Shield(ctx)
 	var errs []error
@@ -53,8 +53,8 @@ func (s *Saga) Compensate(ctx Context) error {
 	return errors.Join(errs...)
 }
 
-// RunSaga runs f. If it returns an error, what it did is undone, and the error is
-// returned, with those of undoing.
+// RunSaga runs f. If f returns an error, RunSaga runs the compensations and returns the error,
+// joined with theirs. [ContinueAsNew] is not an error.
 func RunSaga(ctx Context, f func(saga *Saga) error) error {
 	var saga Saga
 	err := f(&saga)

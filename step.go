@@ -12,20 +12,19 @@ import (
 	"github.com/abidehq/abide/internal/history"
 )
 
-// Step runs f here and now, and keeps what it returned in history: it is not run again
-// when the code is replayed.
+// Step runs f inside the turn and records its result in history. A replay returns the recorded
+// result and does not run f.
 //
-// It is run at least once: what steps did is made durable with the turn, and a crash
-// before that has them run again. A turn in which steps take longer than
-// [Config.StepCommitInterval] is ended after the step, so that the next one begins when the
-// results before it are durable. An error of the step is kept as well, and with [Retry] the
-// step is tried again after a timer. [StartToClose] limits how long an attempt may take.
+// f runs at least once: the results of steps become durable with the commit of the turn, and
+// after a crash before that commit the steps run again. A turn whose steps have taken longer than
+// [Config.StepCommitInterval] is committed before the next step begins. An error of f is recorded
+// as well; with [Retry] the step is attempted again after a timer. [StartToClose] limits the
+// duration of an attempt.
 //
-// A step is not run if the scope of ctx is cancelled: the error is [ErrCancelled]. When the
-// instance is cancelled or terminated while f runs, the context of f ends: at once if this
-// process learns of it first, otherwise within about a second. If f then returns an error
-// because the instance is cancelled, Step returns [ErrCancelled]. Under [Shield] a step
-// runs to its end.
+// If the scope of ctx is cancelled, f is not run, and the error is [ErrCancelled]. If the instance
+// is cancelled or terminated while f runs, the context of f ends: at once if this process made
+// the request, otherwise within about a second. If f then returns an error because of a
+// cancellation, Step returns [ErrCancelled]. With [Shield] a step runs to its end.
 func Step[T any](ctx Context, name string, f func(ctx context.Context) (T, error), opts ...StepOption) (T, error) {
 	ctx.check("step", name)
 	o := activityOptions{how: history.Activity{MaxAttempts: 1}}
@@ -90,9 +89,9 @@ func runStep[T any](c context.Context, ctx Context, name string, limit time.Dura
 	return data, nil
 }
 
-// StepError is the error of a step that failed for good.
+// StepError is the error of a step whose last attempt has failed.
 type StepError struct {
-	// Name is that of the step, and Attempt how often it was tried.
+	// Name is the name of the step, and Attempt the number of attempts.
 	Name    string
 	Attempt int
 
@@ -100,7 +99,7 @@ type StepError struct {
 	Err error
 }
 
-// Error says which step failed, and how.
+// Error returns the name of the step, the number of attempts and the last error.
 func (e *StepError) Error() string {
 	return fmt.Sprintf("step %q, attempt %d: %v", e.Name, e.Attempt, e.Err)
 }

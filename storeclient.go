@@ -19,8 +19,10 @@ type client struct {
 	activities []string
 }
 
+// Codec returns the codec of the client.
 func (c *client) Codec() Codec { return c.codec }
 
+// Start starts up to 1,000 instances in one commit: all of them or none.
 func (c *client) Start(ctx context.Context, requests ...StartRequest) ([]Started, error) {
 	starts := make([]engine.Start, len(requests))
 	for i := range requests {
@@ -37,6 +39,7 @@ func (c *client) Start(ctx context.Context, requests ...StartRequest) ([]Started
 	return started, nil
 }
 
+// Raise raises events in one commit, all of them or none, see [Client].
 func (c *client) Raise(ctx context.Context, requests ...RaiseRequest) error {
 	raises := make([]engine.Raise, len(requests))
 	for i := range requests {
@@ -45,14 +48,17 @@ func (c *client) Raise(ctx context.Context, requests ...RaiseRequest) error {
 	return asInvalid(c.c.Raise(ctx, raises...))
 }
 
+// Get returns the current state of an instance, or [ErrNotFound].
 func (c *client) Get(ctx context.Context, ref Ref) (Info, error) {
 	return c.info(c.c.Get(ctx, refOf(ref)))
 }
 
+// Await waits until the revision of an instance is greater than after, and returns its state.
 func (c *client) Await(ctx context.Context, ref Ref, after int64) (Info, error) {
 	return c.info(c.c.Await(ctx, refOf(ref), after))
 }
 
+// Wait waits until an instance has ended, and returns its state.
 func (c *client) Wait(ctx context.Context, ref Ref) (Info, error) {
 	return c.info(c.c.Wait(ctx, refOf(ref)))
 }
@@ -64,6 +70,7 @@ func (c *client) info(i engine.Info, err error) (Info, error) {
 	return infoFrom(&i, c.codec), nil
 }
 
+// List returns a page of instances, ordered by the time of their start.
 func (c *client) List(ctx context.Context, f Filter) (Page, error) {
 	statuses := make([]engine.Status, len(f.Statuses))
 	for i, s := range f.Statuses {
@@ -91,26 +98,33 @@ func filterOf(tenant *string) *string {
 	return new(tenantOf(*tenant))
 }
 
+// Cancel requests the cancellation of an instance, whose code decides how it ends.
 func (c *client) Cancel(ctx context.Context, ref Ref, why string) error {
 	return c.c.Cancel(ctx, refOf(ref), why)
 }
 
+// Terminate ends an instance at once. Its code is not run again.
 func (c *client) Terminate(ctx context.Context, ref Ref, why string) error {
 	return c.c.Terminate(ctx, refOf(ref), why)
 }
 
+// Suspend stops an instance from making progress until it is resumed.
 func (c *client) Suspend(ctx context.Context, ref Ref, why string) error {
 	return c.c.Suspend(ctx, refOf(ref), why)
 }
 
+// Resume resumes a suspended or stalled instance.
 func (c *client) Resume(ctx context.Context, ref Ref) error {
 	return c.c.Resume(ctx, refOf(ref))
 }
 
+// Restart starts an ended instance again, with the same ID and input. Its history is deleted.
 func (c *client) Restart(ctx context.Context, ref Ref) error {
 	return c.c.Restart(ctx, refOf(ref))
 }
 
+// Fork starts a new instance with a copy of another instance's history, up to an event, see
+// [Client]. An empty id means a random one.
 func (c *client) Fork(ctx context.Context, from Ref, event int, id string) (Ref, error) {
 	if id == "" {
 		id = randomID()
@@ -119,6 +133,7 @@ func (c *client) Fork(ctx context.Context, from Ref, event int, id string) (Ref,
 	return Ref{Tenant: tenantOf(from.Tenant), ID: id}, err
 }
 
+// Waits returns the activities, timers and children that an instance waits for.
 func (c *client) Waits(ctx context.Context, ref Ref) ([]Waiting, error) {
 	open, err := c.c.Waits(ctx, refOf(ref))
 	return waitsFrom(open), err
@@ -135,10 +150,12 @@ func waitsFrom(open []engine.Wait) []Waiting {
 	return waits
 }
 
+// MoveTimer changes when the pending timers with a name fire.
 func (c *client) MoveTimer(ctx context.Context, ref Ref, timer string, at time.Time) error {
 	return asInvalid(c.c.MoveTimer(ctx, refOf(ref), timer, at))
 }
 
+// Delete deletes an ended instance and its history.
 func (c *client) Delete(ctx context.Context, ref Ref) error {
 	return c.c.Delete(ctx, refOf(ref))
 }

@@ -9,39 +9,38 @@ import (
 	"github.com/abidehq/abide/internal/engine"
 )
 
-// Worker is an engine that serves orchestrations and activities, or a service that serves
-// targets of actions, and says so: see [Config.WorkerName]. A process can be both, which are two
-// workers.
+// Worker is a process that runs orchestrations and activities, or targets of actions, and
+// reports it to the store, see [Config.WorkerName]. A process that runs both is two workers.
 type Worker struct {
-	// ID is another one each time that the process is started.
+	// ID identifies the worker. It changes with each start of the process.
 	ID string
 
-	// Name is that of [Config.WorkerName]; Host, PID and Version, which is that of the
-	// program's main module, say which process it is.
+	// Name is its [Config.WorkerName]. Host and PID identify the process, and Version is the
+	// version of the program's main module.
 	Name    string
 	Host    string
 	PID     int
 	Version string
 
-	// StartedAt is when it was first seen, and SeenAt when it was seen last, by the store's
+	// StartedAt is the time of its first report, and SeenAt that of its last one, by the store's
 	// clock.
 	StartedAt time.Time
 	SeenAt    time.Time
 
-	// Orchestrations are what it serves, as name or name@version, and Activities are the
-	// names of those that it runs.
+	// Orchestrations are the orchestrations that it runs, as name or name@version, and
+	// Activities the names of its activities.
 	Orchestrations []string
 	Activities     []string
 
-	// Targets are the names of the targets whose actions it does.
+	// Targets are the names of the targets that it runs.
 	Targets []string
 
-	// Turns is how many turns, and Running how many activities or actions, were under way
-	// when it was seen last.
+	// Turns is the number of turns, and Running the number of activities or actions, that were
+	// in progress at its last report.
 	Turns   int
 	Running int
 
-	// Build identifies the program: see [Config.Build].
+	// Build identifies the program, see [Config.Build].
 	Build string
 }
 
@@ -63,6 +62,7 @@ type Unserved struct {
 	Schedules int
 }
 
+// Workers returns the workers that have reported within the last minute.
 func (c *client) Workers(ctx context.Context) ([]Worker, error) {
 	seen, err := c.c.Workers(ctx)
 	if err != nil {
@@ -79,6 +79,8 @@ func (c *client) Workers(ctx context.Context) ([]Worker, error) {
 	return workers, nil
 }
 
+// Unserved returns the orchestrations, activities and targets that have pending messages or
+// schedules, and that neither a live worker nor this process runs.
 func (c *client) Unserved(ctx context.Context) ([]Unserved, error) {
 	routes, err := c.c.Unserved(ctx, c.routes, c.activities)
 	if err != nil {
@@ -93,7 +95,7 @@ func (c *client) Unserved(ctx context.Context) ([]Unserved, error) {
 	return unserved, nil
 }
 
-// checkBuild reports whether a program can have that build ID.
+// checkBuild returns an error if build is not a valid [Config.Build].
 func checkBuild(build string) error {
 	if len(build) > engine.MaxBuild {
 		return fmt.Errorf("abide: config: Build has %d bytes, at most %d are allowed: %w", len(build), engine.MaxBuild, ErrInvalid)
@@ -104,13 +106,13 @@ func checkBuild(build string) error {
 	return nil
 }
 
-// checkWorker reports whether a worker can have that name.
+// checkWorker returns an error if name is not a valid [Config.WorkerName].
 func checkWorker(name string) error {
 	if len(name) > engine.MaxName {
-		return fmt.Errorf("abide: config: Worker has %d bytes, at most %d are allowed: %w", len(name), engine.MaxName, ErrInvalid)
+		return fmt.Errorf("abide: config: WorkerName has %d bytes, at most %d are allowed: %w", len(name), engine.MaxName, ErrInvalid)
 	}
 	if !utf8.ValidString(name) {
-		return fmt.Errorf("abide: config: Worker is %q: must be UTF-8: %w", name, ErrInvalid)
+		return fmt.Errorf("abide: config: WorkerName is %q: must be UTF-8: %w", name, ErrInvalid)
 	}
 	return nil
 }

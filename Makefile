@@ -40,6 +40,16 @@ test: compiler servers ## run all tests, with the race detector
 	go test -timeout $(TEST_TIMEOUT) $(UNRACED) $(PEBBLE)
 	@$(MAKE) --no-print-directory test-backends ON_BACKENDS="$(SOME_ON_BACKENDS)" SKIP="$(IN_MEMORY_ONLY)"
 
+# The tests that need no services and no C compiler: what is run before each commit.
+UNSERVED := . ./abidetest ./action/tick ./bus ./examples/... ./internal/base ./internal/cron ./internal/engine ./internal/history \
+  ./internal/lease ./internal/outage ./internal/replay ./internal/rows ./internal/tidy ./internal/wire ./store ./store/memstore ./timer
+
+.PHONY: check
+check: ## run vet and the tests that need no services, before each commit
+	go vet ./...
+	go run ./cmd/abide vet ./examples/...
+	go test -timeout $(TEST_TIMEOUT) $(UNSERVED)
+
 .PHONY: test-long
 test-long: compiler servers ## run the same tests with much longer random and crash tests
 	ABIDE_TEST_LONG=1 $(RACE) -count=1 -timeout $(LONG_TIMEOUT) $(RACED) $(PEBBLE)

@@ -46,10 +46,10 @@ func (s *Server) backUp(ctx context.Context, path string) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, store.ErrInUse):
-		return newProblem(http.StatusConflict, api.CodeConflict, "another backup is under way", err.Error())
+		return newProblem(http.StatusConflict, api.CodeConflict, "backup in progress", err.Error())
 	case errors.Is(err, store.ErrInvalid), errors.Is(err, store.ErrClosed), errors.Is(err, store.ErrFailed), ctx.Err() != nil:
 		return s.problem(err)
 	}
 	s.log.Error("backup failed", "path", path, "error", err)
-	return newProblem(http.StatusInternalServerError, api.CodeInternal, "the backup failed", err.Error())
+	return newProblem(http.StatusInternalServerError, api.CodeInternal, "backup failed", err.Error())
 }

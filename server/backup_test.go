@@ -35,10 +35,10 @@ func TestBackups(t *testing.T) {
 		{"admin", `{"path":"/b"}`, nil, http.StatusCreated, "", `"path":"/b"`},
 		{"admin", `{"path":"b"}`, nil, http.StatusBadRequest, "invalid", "is not absolute"},
 		{"admin", `{"path":"/b"}`, fmt.Errorf("backup to /b: it exists: %w", store.ErrInvalid), http.StatusBadRequest, "invalid", "it exists"},
-		{"admin", `{"path":"/b"}`, store.ErrInUse, http.StatusConflict, "conflict", "another backup is under way"},
+		{"admin", `{"path":"/b"}`, store.ErrInUse, http.StatusConflict, "conflict", "backup in progress"},
 		{"admin", `{"path":"/b"}`, fmt.Errorf("backup to /b: %w", syscall.ENOSPC), http.StatusInternalServerError, "internal", "no space left on device"},
 		{"operator", `{"path":"/b"}`, nil, http.StatusForbidden, "forbidden", "takes the role admin"},
-		{"acme", `{"path":"/b"}`, nil, http.StatusForbidden, "forbidden", "it is about all tenants"},
+		{"acme", `{"path":"/b"}`, nil, http.StatusForbidden, "forbidden", "access to all tenants required"},
 	} {
 		w := newWhole(t, func(cfg *server.Config) { cfg.Store = backedUp{cfg.Store, c.err} })
 		got := w.do(c.who, request, c.body)

@@ -28,7 +28,7 @@ func ifMatch(header string) (int64, error) {
 	inner, ok2 := strings.CutSuffix(inner, `"`)
 	version, err := strconv.ParseInt(inner, 10, 64)
 	if !ok || !ok2 || err != nil || version <= 0 {
-		return 0, newProblem(http.StatusBadRequest, api.CodeInvalid, "the request breaks a rule",
+		return 0, newProblem(http.StatusBadRequest, api.CodeInvalid, "invalid request",
 			"If-Match is "+strconv.Quote(header)+`; the ETag of an answer is allowed, such as "3", or *`)
 	}
 	return version, nil
@@ -36,5 +36,5 @@ func ifMatch(header string) (int64, error) {
 
 // unmatched returns the problem of a request whose If-Match does not hold.
 func unmatched(err error) *api.Problem {
-	return newProblem(http.StatusPreconditionFailed, api.CodePrecondition, "it was changed by others", err.Error())
+	return newProblem(http.StatusPreconditionFailed, api.CodePrecondition, "conflicting change", err.Error())
 }

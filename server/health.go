@@ -31,7 +31,7 @@ func (s *Server) addHealth() {
 	s.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { writeText(w, "ok") })
 	s.mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
 		if err := s.ready(r.Context()); err != nil {
-			writeProblem(w, newProblem(http.StatusServiceUnavailable, api.CodeUnavailable, "the server is not ready", err.Error()))
+			writeProblem(w, newProblem(http.StatusServiceUnavailable, api.CodeUnavailable, "server not ready", err.Error()))
 			return
 		}
 		writeText(w, "ready")
@@ -40,7 +40,7 @@ func (s *Server) addHealth() {
 		metrics := s.cfg.Telemetry.Handler()
 		s.mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
 			if who, _ := auth.Of(r.Context()); who.Tenants != nil {
-				writeProblem(w, newProblem(http.StatusForbidden, api.CodeForbidden, "metrics are of all tenants", who.Name+" has access to some alone"))
+				writeProblem(w, newProblem(http.StatusForbidden, api.CodeForbidden, "access to all tenants required", who.Name+" has access to some alone"))
 				return
 			}
 			metrics.ServeHTTP(w, r)
@@ -158,7 +158,7 @@ func (s *Server) Run(ctx context.Context) error {
 func (s *Server) sweep(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if err := s.sweepKeys(ctx); err != nil && ctx.Err() == nil {
-			s.log.Warn("answers that were kept long enough could not be removed", "error", err)
+			s.log.Warn("expired idempotency keys not removed", "error", err)
 		}
 		_ = base.Sleep(ctx, s.clock, sweepEvery) // ctx tells how that ended
 	}

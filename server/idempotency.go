@@ -70,17 +70,17 @@ func (s *Server) once(most int64) func(huma.Context, func(huma.Context)) {
 			return
 		}
 		if err := checkKey(values); err != nil {
-			writeProblem(w, newProblem(http.StatusBadRequest, api.CodeInvalid, "the request breaks a rule", err.Error()))
+			writeProblem(w, newProblem(http.StatusBadRequest, api.CodeInvalid, "invalid request", err.Error()))
 			return
 		}
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
 		if err != nil {
 			if large, ok := errors.AsType[*http.MaxBytesError](err); ok {
-				writeProblem(w, newProblem(http.StatusRequestEntityTooLarge, api.CodeTooLarge, "the request is too large",
+				writeProblem(w, newProblem(http.StatusRequestEntityTooLarge, api.CodeTooLarge, "request too large",
 					fmt.Sprintf("%d bytes are allowed", large.Limit)))
 				return
 			}
-			writeProblem(w, newProblem(http.StatusBadRequest, api.CodeInvalid, "the request breaks a rule", "its body could not be read"))
+			writeProblem(w, newProblem(http.StatusBadRequest, api.CodeInvalid, "invalid request", "its body could not be read"))
 			return
 		}
 		ctx := hctx.Context()
@@ -159,7 +159,7 @@ func (k *keyed) begin(ctx context.Context) (old *answered, p *api.Problem) {
 		case errors.Is(err, store.ErrNotFound):
 			most := k.s.cfg.IdempotencyKeys
 			if k.wait = k.s.keys.Take(k.caller, float64(most)/IdempotencyLife.Seconds(), most); k.wait > 0 {
-				p = newProblem(http.StatusTooManyRequests, api.CodeQuota, "there are too many idempotency keys",
+				p = newProblem(http.StatusTooManyRequests, api.CodeQuota, "too many idempotency keys",
 					fmt.Sprintf("a caller may use %d new ones in %v", most, IdempotencyLife))
 				return nil
 			}
@@ -177,10 +177,10 @@ func (k *keyed) begin(ctx context.Context) (old *answered, p *api.Problem) {
 			old = nil
 			return k.put(ctx, r.Version, statusUnderWay, &answered{Request: k.request})
 		case old.Request != k.request:
-			p = newProblem(http.StatusUnprocessableEntity, api.CodeKeyReused, "the key was used for another request",
+			p = newProblem(http.StatusUnprocessableEntity, api.CodeKeyReused, "idempotency key reused",
 				"a key stands for one request, with the same path and body; it is kept for "+IdempotencyLife.String())
 		case r.Status == statusUnderWay:
-			p = newProblem(http.StatusConflict, api.CodeUnderWay, "the request is under way", "it was sent before with the same key, and has no answer yet; try again in a second")
+			p = newProblem(http.StatusConflict, api.CodeUnderWay, "request in progress", "it was sent before with the same key, and has no answer yet; try again in a second")
 		}
 		return nil
 	})
@@ -228,7 +228,7 @@ func (k *keyed) do(ctx context.Context, w http.ResponseWriter, next func(http.Re
 	if again {
 		k.forget(ctx)
 	} else if err := k.put(ctx, k.version, statusAnswered, a); err != nil {
-		k.s.log.Warn("the answer to a request with an idempotency key was not kept", "request_id", requestOf(ctx).id, "error", err)
+		k.s.log.Warn("response not stored under its idempotency key", "request_id", requestOf(ctx).id, "error", err)
 	}
 	a.write(w)
 }
@@ -237,7 +237,7 @@ func (k *keyed) do(ctx context.Context, w http.ResponseWriter, next func(http.Re
 func (k *keyed) forget(ctx context.Context) {
 	err := k.s.cfg.Store.Commit(ctx, &store.Tx{DeleteRecords: []store.DeleteRecord{{Key: k.record, Expect: k.version}}})
 	if err != nil && !errors.Is(err, store.ErrConflict) {
-		k.s.log.Warn("an idempotency key is not free again before a minute has passed", "request_id", requestOf(ctx).id, "error", err)
+		k.s.log.Warn("idempotency key not released, it expires in a minute", "request_id", requestOf(ctx).id, "error", err)
 	}
 }
 

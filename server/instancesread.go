@@ -116,7 +116,7 @@ func (q *instancesQuery) filter(ctx context.Context) (abide.Filter, error) {
 	for _, tag := range q.Tags {
 		name, value, err := api.Tag(tag)
 		if err != nil {
-			return f, newProblem(http.StatusBadRequest, api.CodeInvalid, "the request breaks a rule", err.Error())
+			return f, newProblem(http.StatusBadRequest, api.CodeInvalid, "invalid request", err.Error())
 		}
 		if f.Tags == nil {
 			f.Tags = map[string]string{}
@@ -243,7 +243,7 @@ func (s *Server) getResult(ctx context.Context, in *struct {
 	switch {
 	case errors.As(err, &failed):
 		p := &api.InstanceProblem{Instance: api.FromInfo(&info)}
-		p.Problem = *newProblem(http.StatusConflict, api.CodeFailed, "the instance ended without a result", err.Error())
+		p.Problem = *newProblem(http.StatusConflict, api.CodeFailed, "instance ended without a result", err.Error())
 		if info.Status == abide.Stalled {
 			p.Code, p.Title = api.CodeStalled, "the instance has stalled"
 		}
@@ -267,7 +267,7 @@ func (s *Server) getHistory(ctx context.Context, in *struct {
 	if in.PageToken != "" {
 		at, err := parsePosition(in.PageToken)
 		if err != nil || in.Execution > 0 && in.Execution != at.execution {
-			return nil, newProblem(http.StatusBadRequest, api.CodeInvalid, "the request breaks a rule", "page_token is not one of this history")
+			return nil, newProblem(http.StatusBadRequest, api.CodeInvalid, "invalid request", "page_token is not one of this history")
 		}
 		execution, after = at.execution, at.event
 	}

@@ -22,31 +22,31 @@ var problems = []struct {
 	code   string
 	title  string
 }{
-	{abide.ErrNotFound, http.StatusNotFound, api.CodeNotFound, "there is no such thing"},
-	{action.ErrNotFound, http.StatusNotFound, api.CodeNotFound, "there is no such thing"},
-	{timer.ErrNotFound, http.StatusNotFound, api.CodeNotFound, "there is no such thing"},
-	{abide.ErrExists, http.StatusConflict, api.CodeExists, "there is such a thing already"},
-	{action.ErrExists, http.StatusConflict, api.CodeExists, "there is such a thing already"},
-	{timer.ErrExists, http.StatusConflict, api.CodeExists, "there is such a thing already"},
-	{abide.ErrState, http.StatusConflict, api.CodeState, "its status does not allow it"},
-	{action.ErrState, http.StatusConflict, api.CodeState, "its status does not allow it"},
-	{timer.ErrState, http.StatusConflict, api.CodeState, "its status does not allow it"},
-	{abide.ErrConflict, http.StatusConflict, api.CodeConflict, "it was changed by others"},
-	{action.ErrConflict, http.StatusConflict, api.CodeConflict, "it was changed by others"},
-	{timer.ErrConflict, http.StatusConflict, api.CodeConflict, "it was changed by others"},
-	{abide.ErrQuota, http.StatusTooManyRequests, api.CodeQuota, "the tenant has used up what it may"},
-	{action.ErrForbidden, http.StatusForbidden, api.CodeForbidden, "the target is not for the tenant"},
-	{timer.ErrQuota, http.StatusTooManyRequests, api.CodeQuota, "the tenant has used up what it may"},
-	{store.ErrTooLarge, http.StatusRequestEntityTooLarge, api.CodeTooLarge, "the request is too large"},
-	{abide.ErrInvalid, http.StatusBadRequest, api.CodeInvalid, "the request breaks a rule"},
-	{action.ErrInvalid, http.StatusBadRequest, api.CodeInvalid, "the request breaks a rule"},
-	{timer.ErrInvalid, http.StatusBadRequest, api.CodeInvalid, "the request breaks a rule"},
-	{store.ErrInvalid, http.StatusBadRequest, api.CodeInvalid, "the request breaks a rule"},
-	{store.ErrReadOnly, http.StatusConflict, api.CodeState, "the store is read-only"},
-	{store.ErrFull, http.StatusServiceUnavailable, api.CodeUnavailable, "the store has no room"},
-	{store.ErrClosed, http.StatusServiceUnavailable, api.CodeUnavailable, "the store is closed"},
-	{store.ErrFailed, http.StatusServiceUnavailable, api.CodeUnavailable, "the store has failed"},
-	{context.DeadlineExceeded, http.StatusServiceUnavailable, api.CodeUnavailable, "it took too long"},
+	{abide.ErrNotFound, http.StatusNotFound, api.CodeNotFound, "not found"},
+	{action.ErrNotFound, http.StatusNotFound, api.CodeNotFound, "not found"},
+	{timer.ErrNotFound, http.StatusNotFound, api.CodeNotFound, "not found"},
+	{abide.ErrExists, http.StatusConflict, api.CodeExists, "already exists"},
+	{action.ErrExists, http.StatusConflict, api.CodeExists, "already exists"},
+	{timer.ErrExists, http.StatusConflict, api.CodeExists, "already exists"},
+	{abide.ErrState, http.StatusConflict, api.CodeState, "wrong state"},
+	{action.ErrState, http.StatusConflict, api.CodeState, "wrong state"},
+	{timer.ErrState, http.StatusConflict, api.CodeState, "wrong state"},
+	{abide.ErrConflict, http.StatusConflict, api.CodeConflict, "conflicting change"},
+	{action.ErrConflict, http.StatusConflict, api.CodeConflict, "conflicting change"},
+	{timer.ErrConflict, http.StatusConflict, api.CodeConflict, "conflicting change"},
+	{abide.ErrQuota, http.StatusTooManyRequests, api.CodeQuota, "tenant quota exceeded"},
+	{action.ErrForbidden, http.StatusForbidden, api.CodeForbidden, "target not allowed"},
+	{timer.ErrQuota, http.StatusTooManyRequests, api.CodeQuota, "tenant quota exceeded"},
+	{store.ErrTooLarge, http.StatusRequestEntityTooLarge, api.CodeTooLarge, "request too large"},
+	{abide.ErrInvalid, http.StatusBadRequest, api.CodeInvalid, "invalid request"},
+	{action.ErrInvalid, http.StatusBadRequest, api.CodeInvalid, "invalid request"},
+	{timer.ErrInvalid, http.StatusBadRequest, api.CodeInvalid, "invalid request"},
+	{store.ErrInvalid, http.StatusBadRequest, api.CodeInvalid, "invalid request"},
+	{store.ErrReadOnly, http.StatusConflict, api.CodeState, "store is read-only"},
+	{store.ErrFull, http.StatusServiceUnavailable, api.CodeUnavailable, "store is full"},
+	{store.ErrClosed, http.StatusServiceUnavailable, api.CodeUnavailable, "store is closed"},
+	{store.ErrFailed, http.StatusServiceUnavailable, api.CodeUnavailable, "store has failed"},
+	{context.DeadlineExceeded, http.StatusServiceUnavailable, api.CodeUnavailable, "timed out"},
 }
 
 // problem returns an error of a service as what a client gets, or nil.
@@ -74,14 +74,14 @@ func (s *Server) asProblem(err error) *api.Problem {
 		return newProblem(p.status, p.code, p.title, err.Error())
 	}
 	if errors.Is(err, context.Canceled) { // by a client that does not wait for the answer
-		return newProblem(http.StatusServiceUnavailable, api.CodeUnavailable, "the request was given up", "the client did not wait for the answer")
+		return newProblem(http.StatusServiceUnavailable, api.CodeUnavailable, "request cancelled", "the client did not wait for the answer")
 	}
-	s.log.Error("a request failed", "error", err)
-	return newProblem(http.StatusInternalServerError, api.CodeInternal, "something is wrong with the server", logSaysMore)
+	s.log.Error("request failed", "error", err)
+	return newProblem(http.StatusInternalServerError, api.CodeInternal, "internal error", logSaysMore)
 }
 
 // logSaysMore is all that a client learns of what is wrong with the server or its store.
-const logSaysMore = "the server's log says more"
+const logSaysMore = "see the server's log"
 
 // writeProblem answers with a problem.
 func writeProblem(w http.ResponseWriter, p *api.Problem) {
@@ -131,9 +131,9 @@ func (w *noRoute) WriteHeader(status int) {
 		return
 	}
 	w.answered = true
-	p := newProblem(status, api.CodeNotFound, "there is no such route", "see /openapi.json")
+	p := newProblem(status, api.CodeNotFound, "no such route", "see /openapi.json")
 	if status == http.StatusMethodNotAllowed {
-		p.Code, p.Title = api.CodeMethod, "the route does not have that method"
+		p.Code, p.Title = api.CodeMethod, "method not allowed"
 		p.Detail = "allowed: " + w.Header().Get("Allow")
 	}
 	writeProblem(w.ResponseWriter, p)

@@ -76,9 +76,9 @@ func (s *Server) guard(role auth.Role) func(huma.Context, func(huma.Context)) {
 		who, ok := auth.Of(ctx.Context())
 		switch {
 		case !ok:
-			s.refuse(ctx, newProblem(http.StatusUnauthorized, api.CodeUnauthenticated, "a token is needed", "send it as Authorization: Bearer …"))
+			s.refuse(ctx, newProblem(http.StatusUnauthorized, api.CodeUnauthenticated, "authentication required", "send it as Authorization: Bearer …"))
 		case !who.Role.Includes(role):
-			s.refuse(ctx, newProblem(http.StatusForbidden, api.CodeForbidden, "the role does not allow it",
+			s.refuse(ctx, newProblem(http.StatusForbidden, api.CodeForbidden, "role not sufficient",
 				"it takes the role "+string(role)+", and "+who.Name+" has the role "+string(who.Role)))
 		case ctx.Param("tenant") != "" && !who.Allows(ctx.Param("tenant")):
 			s.refuse(ctx, otherTenant(who, ctx.Param("tenant")))
@@ -121,12 +121,12 @@ func scope(ctx context.Context, asked string) (string, error) {
 	case len(who.Tenants) == 1:
 		return who.Tenants[0], nil
 	default:
-		return "", newProblem(http.StatusForbidden, api.CodeForbidden, "a tenant must be named",
+		return "", newProblem(http.StatusForbidden, api.CodeForbidden, "tenant required",
 			"add tenant=… to the query; allowed: "+strings.Join(slices.Sorted(slices.Values(who.Tenants)), ", "))
 	}
 }
 
 func otherTenant(who auth.Identity, name string) *api.Problem {
-	return newProblem(http.StatusForbidden, api.CodeForbidden, "the tenant is somebody else's",
+	return newProblem(http.StatusForbidden, api.CodeForbidden, "tenant not allowed",
 		who.Name+" has no access to tenant "+name)
 }

@@ -140,7 +140,7 @@ func TestProblems(t *testing.T) {
 					t.Errorf("%s: not a problem as RFC 9457 has it: %s", tt.request, got.body)
 				}
 			}
-			if strings.Contains(w.logged.String(), "a request failed") {
+			if strings.Contains(w.logged.String(), "request failed") {
 				t.Errorf("mistakes of clients were logged as those of the server: %s", w.logged)
 			}
 		})

@@ -68,7 +68,7 @@ func (s *Server) addSinks() {
 // allTenants returns an error unless the caller may see and change what is anybody's.
 func allTenants(ctx context.Context) error {
 	if who, _ := auth.Of(ctx); who.Tenants != nil {
-		return newProblem(http.StatusForbidden, api.CodeForbidden, "it is about all tenants",
+		return newProblem(http.StatusForbidden, api.CodeForbidden, "access to all tenants required",
 			who.Name+" has access to some alone: "+strings.Join(slices.Sorted(slices.Values(who.Tenants)), ", "))
 	}
 	return nil
@@ -163,7 +163,7 @@ func readPlace(token string) (skip int, cursor string, err error) {
 	}
 	number, cursor, ok := strings.Cut(token, ".")
 	if skip, err = strconv.Atoi(number); err != nil || !ok || skip < 0 {
-		return 0, "", newProblem(http.StatusBadRequest, api.CodeInvalid, "the request breaks a rule", "page_token is not one of this list")
+		return 0, "", newProblem(http.StatusBadRequest, api.CodeInvalid, "invalid request", "page_token is not one of this list")
 	}
 	return skip, cursor, nil
 }

@@ -94,7 +94,7 @@ func (l *live) enter(who *auth.Identity, remote string) (leave func(), p *api.Pr
 		if s.of == "" {
 			status, code = http.StatusServiceUnavailable, api.CodeUnavailable
 		}
-		return nil, newProblem(status, code, "there are too many streams "+s.what, fmt.Sprintf("%d are allowed at a time", s.most))
+		return nil, newProblem(status, code, "too many streams "+s.what, fmt.Sprintf("%d are allowed at a time", s.most))
 	}
 	for _, s := range seats {
 		l.streams[s.of]++

@@ -77,7 +77,7 @@ func (s *Server) sendChanges(ctx context.Context, st *stream, watcher abide.Watc
 			}
 			frame, err := s.live.frames.of(c.Cursor, func() ([]byte, error) { return event("change", c.Cursor, api.FromChange(&c)) })
 			if err != nil {
-				s.log.Error("a change cannot be sent", "error", err)
+				s.log.Error("change not encoded", "error", err)
 				return
 			}
 			st.send(frame)

@@ -42,7 +42,7 @@ func (s *Server) addHistoryStream() {
 		if last := lastEvent(in.Last, in.After); last != "" {
 			var err error
 			if f.at, err = parsePosition(last); err != nil {
-				return nil, newProblem(http.StatusBadRequest, api.CodeInvalid, "the request breaks a rule", err.Error())
+				return nil, newProblem(http.StatusBadRequest, api.CodeInvalid, "invalid request", err.Error())
 			}
 		}
 		info, err := s.cfg.Engine.Get(ctx, f.ref)
@@ -90,7 +90,7 @@ func (f *follower) run(ctx context.Context, st *stream) {
 			return
 		case err != nil:
 			if ctx.Err() == nil {
-				f.s.log.Warn("a stream of a history has ended", "tenant", f.ref.Tenant, "instance", f.ref.ID, "error", err)
+				f.s.log.Warn("history stream ended", "tenant", f.ref.Tenant, "instance", f.ref.ID, "error", err)
 			}
 			return
 		case info.Status.Ended():
@@ -155,7 +155,7 @@ func (f *follower) catchUp(ctx context.Context, info *abide.Info, st *stream) er
 func (f *follower) send(st *stream, name, id string, data any) {
 	frame, err := event(name, id, data)
 	if err != nil {
-		f.s.log.Error("an event of a history cannot be sent", "tenant", f.ref.Tenant, "instance", f.ref.ID, "error", err)
+		f.s.log.Error("history event not encoded", "tenant", f.ref.Tenant, "instance", f.ref.ID, "error", err)
 		st.stop()
 		return
 	}

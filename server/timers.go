@@ -156,7 +156,7 @@ func (s *Server) preconditions(ctx context.Context, r *timer.Request, match, non
 	case "*":
 		r.IfAbsent = true
 	default:
-		return newProblem(http.StatusBadRequest, api.CodeInvalid, "the request breaks a rule", "If-None-Match is "+strconv.Quote(noneMatch)+"; only * is allowed")
+		return newProblem(http.StatusBadRequest, api.CodeInvalid, "invalid request", "If-None-Match is "+strconv.Quote(noneMatch)+"; only * is allowed")
 	}
 	if match == "*" {
 		_, err := s.cfg.Timers.Get(ctx, r.Tenant, r.Key)

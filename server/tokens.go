@@ -19,10 +19,10 @@ var authProblems = []struct {
 	code   string
 	title  string
 }{
-	{auth.ErrNotFound, http.StatusNotFound, api.CodeNotFound, "there is no such thing"},
-	{auth.ErrForbidden, http.StatusForbidden, api.CodeForbidden, "it may not be done"},
-	{auth.ErrFull, http.StatusConflict, api.CodeQuota, "there are as many as there can be"},
-	{auth.ErrInvalid, http.StatusBadRequest, api.CodeInvalid, "the request breaks a rule"},
+	{auth.ErrNotFound, http.StatusNotFound, api.CodeNotFound, "not found"},
+	{auth.ErrForbidden, http.StatusForbidden, api.CodeForbidden, "forbidden"},
+	{auth.ErrFull, http.StatusConflict, api.CodeQuota, "limit reached"},
+	{auth.ErrInvalid, http.StatusBadRequest, api.CodeInvalid, "invalid request"},
 }
 
 // authProblem returns an error of the guard as what a client gets, or nil.
@@ -65,7 +65,7 @@ func (s *Server) addTokens() {
 		Body         api.CreatedToken
 	}, error) {
 		if in.Key != "" {
-			return nil, newProblem(http.StatusBadRequest, api.CodeInvalid, "the request breaks a rule",
+			return nil, newProblem(http.StatusBadRequest, api.CodeInvalid, "invalid request",
 				"a token is not made with the header "+headerIdempotencyKey+": the answer has a secret, and would be kept with it")
 		}
 		t, secret, err := guard.CreateToken(ctx, auth.NewToken{

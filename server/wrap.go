@@ -42,7 +42,7 @@ func (s *Server) wrap(routes http.Handler) (http.Handler, error) {
 		if s.cfg.Prefix != "" {
 			path, ok := strings.CutPrefix(r.URL.Path, s.cfg.Prefix)
 			if !ok || path != "" && path[0] != '/' {
-				writeProblem(w, newProblem(http.StatusNotFound, api.CodeNotFound, "there is no such route", "everything here begins with "+s.cfg.Prefix))
+				writeProblem(w, newProblem(http.StatusNotFound, api.CodeNotFound, "no such route", "everything here begins with "+s.cfg.Prefix))
 				return
 			}
 			if path == "" {
@@ -126,9 +126,9 @@ func (s *Server) recovered(w http.ResponseWriter, q *request) {
 	if err, ok := v.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 		panic(v)
 	}
-	s.log.Error("a request made the server panic", "request_id", q.id, "method", q.method, "path", q.path,
+	s.log.Error("request handler panicked", "request_id", q.id, "method", q.method, "path", q.path,
 		"panic", fmt.Sprint(v), "stack", string(debug.Stack()))
-	writeProblem(w, newProblem(http.StatusInternalServerError, api.CodeInternal, "something is wrong with the server",
+	writeProblem(w, newProblem(http.StatusInternalServerError, api.CodeInternal, "internal error",
 		"the server's log says more, at request "+q.id))
 }
 
@@ -149,7 +149,7 @@ func (s *Server) identified(origin *http.CrossOriginProtection, next http.Handle
 		path := r.URL.Path
 		if !strings.HasPrefix(path, "/hooks/") {
 			if err := origin.Check(r); err != nil {
-				writeProblem(w, newProblem(http.StatusForbidden, api.CodeCrossOrigin, "a page of somebody else has sent it", err.Error()))
+				writeProblem(w, newProblem(http.StatusForbidden, api.CodeCrossOrigin, "cross-origin request refused", err.Error()))
 				return
 			}
 		}
@@ -165,7 +165,7 @@ func (s *Server) identified(origin *http.CrossOriginProtection, next http.Handle
 		q := requestOf(r.Context())
 		_, q.told = auth.Of(r.Context())
 		if q.who = who; who.Kind == auth.Local && !q.told && !s.isOurs(r.Host) {
-			writeProblem(w, newProblem(http.StatusForbidden, api.CodeForbidden, "the name of the server is not known here",
+			writeProblem(w, newProblem(http.StatusForbidden, api.CodeForbidden, "unknown host",
 				"without a token it is reached as localhost or by its address, and the request is for "+strconv.Quote(r.Host)))
 			return
 		}
@@ -198,14 +198,14 @@ func (s *Server) turnAway(w http.ResponseWriter, r *http.Request, err error) {
 		w.Header().Set("Retry-After", strconv.Itoa(int(rate.After.Seconds())+1))
 		writeProblem(w, newProblem(http.StatusTooManyRequests, api.CodeRate, "too many requests", err.Error()))
 	case errors.Is(err, auth.ErrForbidden):
-		writeProblem(w, newProblem(http.StatusForbidden, api.CodeForbidden, "it is not allowed", err.Error()))
+		writeProblem(w, newProblem(http.StatusForbidden, api.CodeForbidden, "forbidden", err.Error()))
 	case errors.Is(err, auth.ErrNone) || errors.Is(err, auth.ErrUnknown):
 		if s.cfg.Page && r.Method == http.MethodGet && wantsPage(r) {
 			next := s.cfg.Prefix + r.URL.RequestURI()
 			http.Redirect(w, r, s.cfg.Prefix+"/auth/login?next="+url.QueryEscape(next), http.StatusSeeOther)
 			return
 		}
-		title := "a token is needed"
+		title := "authentication required"
 		if errors.Is(err, auth.ErrUnknown) {
 			title = "the token is not known"
 		}
@@ -265,8 +265,8 @@ func (s *Server) intend(ctx context.Context, entry auth.Entry) error {
 	}
 	entry.Operation += intent
 	if err := s.write(ctx, &entry); err != nil {
-		s.log.Error("request refused: the audit log cannot be written", "request_id", requestOf(ctx).id, "operation", entry.Operation, "error", err)
-		return newProblem(http.StatusServiceUnavailable, api.CodeUnavailable, "the audit log cannot be written",
+		s.log.Error("request refused, audit log unavailable", "request_id", requestOf(ctx).id, "operation", entry.Operation, "error", err)
+		return newProblem(http.StatusServiceUnavailable, api.CodeUnavailable, "audit log unavailable",
 			"nothing was done, as auth.audit.required is set; the server's log says more")
 	}
 	return nil

@@ -39,21 +39,21 @@ func (p *Problem) ContentType(string) string { return "application/problem+json"
 
 // Codes of problems.
 const (
-	CodeInvalid         = "invalid"                // the request breaks a rule, and would break it again
-	CodeNotFound        = "not_found"              // there is no such thing
-	CodeMethod          = "wrong_method"           // the route does not have that method
-	CodeExists          = "already_exists"         // there is such a thing already
-	CodeState           = "wrong_state"            // its status does not allow it
-	CodeConflict        = "conflict"               // it was changed by others meanwhile
-	CodeQuota           = "quota_exceeded"         // the tenant has used up what it may
-	CodeTooLarge        = "too_large"              // the request is larger than is allowed
-	CodeUnauthenticated = "unauthenticated"        // a token is needed, or the one that was sent is not known
-	CodeForbidden       = "forbidden"              // the role or the tenant does not allow it
+	CodeInvalid         = "invalid"                // the request is invalid; a retry fails again
+	CodeNotFound        = "not_found"              // the resource or route does not exist
+	CodeMethod          = "wrong_method"           // the route does not have the method
+	CodeExists          = "already_exists"         // a resource with that ID exists
+	CodeState           = "wrong_state"            // the status of the resource does not allow the request
+	CodeConflict        = "conflict"               // a concurrent change has won; try again
+	CodeQuota           = "quota_exceeded"         // the tenant has used up its quota
+	CodeTooLarge        = "too_large"              // the request exceeds a size limit
+	CodeUnauthenticated = "unauthenticated"        // the credentials are missing or unknown
+	CodeForbidden       = "forbidden"              // the role or the tenant does not allow the request
 	CodePrecondition    = "precondition_failed"    // If-Match or If-None-Match does not hold
-	CodeKeyReused       = "idempotency_key_reused" // the Idempotency-Key was sent with another request
-	CodeUnderWay        = "under_way"              // a request with the same Idempotency-Key has no answer yet
-	CodeCrossOrigin     = "cross_origin"           // a page of somebody else has sent it
-	CodeRate            = "too_many_requests"      // more requests than are allowed; try again after Retry-After
-	CodeUnavailable     = "unavailable"            // the store cannot be reached, or has no room; try again
-	CodeInternal        = "internal"               // something is wrong with the server
+	CodeKeyReused       = "idempotency_key_reused" // the Idempotency-Key was used for another request
+	CodeUnderWay        = "under_way"              // a request with the same Idempotency-Key is in progress
+	CodeCrossOrigin     = "cross_origin"           // the request comes from a page of another origin
+	CodeRate            = "too_many_requests"      // the rate limit is exceeded; try again after Retry-After
+	CodeUnavailable     = "unavailable"            // the store is unreachable or full; try again
+	CodeInternal        = "internal"               // an error of the server
 )

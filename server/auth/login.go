@@ -77,7 +77,7 @@ func (g *Guard) showLogin(w http.ResponseWriter, r *http.Request) {
 		err = g.store.Commit(ctx, &store.Tx{PutRecords: []store.PutRecord{{Record: l.record()}}})
 	}
 	if err != nil {
-		g.log.Error("cannot begin a login", "error", err)
+		g.log.Error("login not started", "error", err)
 		g.answer(w, http.StatusServiceUnavailable, next, "Logging in with "+g.provider.cfg.Name+" does not work at the moment.")
 		return
 	}
@@ -224,7 +224,7 @@ func (g *Guard) logout(w http.ResponseWriter, r *http.Request) {
 			e.Subject, e.Name = s.subject, s.name
 		}
 		if err := g.endSession(r.Context(), secret); err != nil {
-			g.log.Error("cannot end a session", "error", err)
+			g.log.Error("session not ended", "error", err)
 			g.answer(w, http.StatusServiceUnavailable, g.localPath(""), "Logging out does not work at the moment.")
 			return
 		}

@@ -27,7 +27,7 @@ func (g *Guard) Run(ctx context.Context) error {
 		case errors.Is(err, store.ErrClosed), errors.Is(err, store.ErrFailed):
 			return wrap("run", err)
 		case err != nil:
-			g.log.Error("cannot remove sessions and audit logs that are kept no longer", "error", err)
+			g.log.Error("expired sessions and audit entries not removed", "error", err)
 		}
 		_ = base.Sleep(ctx, g.clock, sweepEvery) // the error is that of ctx
 	}
@@ -48,7 +48,7 @@ func (g *Guard) sweep(ctx context.Context) error {
 			return err
 		}
 		if n > 0 {
-			g.log.Debug("removed what has ended", "kind", kind, "records", n)
+			g.log.Debug("expired sessions and audit entries removed", "kind", kind, "records", n)
 		}
 	}
 	if g.cfg.AuditRetention < 0 {
@@ -93,7 +93,7 @@ func (g *Guard) sweepTokens(ctx context.Context) error {
 		for _, rec := range page.Records {
 			t, err := parseToken(rec)
 			if err != nil {
-				g.log.Error("cannot read a token", "error", err)
+				g.log.Error("token unreadable", "error", err)
 				continue
 			}
 			if !t.Expires.IsZero() && t.Expires.Before(before) {

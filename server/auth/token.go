@@ -258,7 +258,7 @@ func (g *Guard) use(ctx context.Context, t Token) {
 	err := g.store.Commit(ctx, &store.Tx{PutRecords: []store.PutRecord{{Record: t.record(), Expect: version}}})
 	g.tokens.drop(t.ID)
 	if err != nil && !errors.Is(err, store.ErrConflict) && ctx.Err() == nil { // a conflict: others note it, or it was revoked
-		g.log.Warn("cannot note that a token was used", "token", t.ID, "error", err)
+		g.log.Warn("token use not recorded", "token", t.ID, "error", err)
 	}
 }
 

@@ -104,7 +104,7 @@ func newActionsRetry() *cobra.Command {
 	var d home
 	cmd := &cobra.Command{
 		Use:     "retry ID",
-		Short:   "Have an action happen again that has failed or was cancelled",
+		Short:   "Retry an action that has failed or was cancelled",
 		Example: "  abide actions retry invoices-2026",
 		Args:    oneArg("the ID of an action"),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -20,7 +20,7 @@ func newActionsShow() *cobra.Command {
 	var body bool
 	cmd := &cobra.Command{
 		Use:   "show ID",
-		Short: "Show all there is about an action, with its output and what comes next",
+		Short: "Show an action, its output and its next attempt",
 		Example: `  abide actions show invoices-2026
   abide actions show invoices-2026 -o json
   abide actions show delivery-5f2c1a9be0d34c77a1c0de5544332211 --body > body.json`,

@@ -39,7 +39,7 @@ func newAuditList() *cobra.Command {
 	l := &auditList{}
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List what was done, the latest first",
+		Short: "List entries, the latest first",
 		Long:  "List what was done, the latest first.\n\n" + timeHelp,
 		Example: `  abide audit list --from -24h
   abide audit list --operation terminate-instance --of-tenant acme -o json`,

@@ -77,7 +77,7 @@ func (c *configured) load() (*config.Loaded, error) {
 func newConfig() *cobra.Command {
 	return group(&cobra.Command{
 		Use:   "config",
-		Short: "Look at the configuration of a server",
+		Short: "Check and print the configuration of a server",
 	}, newConfigCheck(), newConfigPrint(), newConfigExample())
 }
 
@@ -85,7 +85,7 @@ func newConfigCheck() *cobra.Command {
 	c := &configured{}
 	cmd := &cobra.Command{
 		Use:   "check [FILE]",
-		Short: "Find the mistakes in a configuration, all at once",
+		Short: "Check a configuration and report all errors",
 		Long: `Find the mistakes in a configuration, all at once, without starting anything. What
 flags and the environment say counts as well. The exit code is 2 if there are any.`,
 		Args: atMostOneFile,
@@ -113,7 +113,7 @@ func newConfigPrint() *cobra.Command {
 	c := &configured{}
 	cmd := &cobra.Command{
 		Use:   "print [FILE]",
-		Short: "Print the configuration that holds, and where each value came from",
+		Short: "Print the effective configuration and the source of each value",
 		Long: `Print the configuration that holds, as YAML, and where each value came from. Secrets
 are masked.`,
 		Args: atMostOneFile,
@@ -140,7 +140,7 @@ are masked.`,
 func newConfigExample() *cobra.Command {
 	return &cobra.Command{
 		Use:     "example",
-		Short:   "Print an example with all keys, and what they mean",
+		Short:   "Print an example configuration with all keys and their meaning",
 		Example: "  abide config example > abide.yaml",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

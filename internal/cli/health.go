@@ -27,7 +27,7 @@ func newHealth() *cobra.Command {
 	h := &health{}
 	cmd := &cobra.Command{
 		Use:   "health [URL]",
-		Short: "Ask a server whether it is well, for health checks",
+		Short: "Check the health of a server",
 		Long: `Ask a server whether it is well: the exit code is 0 if it is, 5 if nobody answers, and 1
 if it says that it is not.
 

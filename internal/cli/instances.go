@@ -14,7 +14,7 @@ func newInstances() *cobra.Command {
 		&cobra.Command{
 			Use:     "instances",
 			Aliases: []string{"instance"},
-			Short:   "Start instances, look at them, and change what they do",
+			Short:   "Start, inspect and control instances",
 			Long: `An instance is one run of an orchestration, under an ID, within a tenant. It is pending until
 its code begins, running while it works or waits, and then completed, failed, cancelled or
 terminated; meanwhile it can be suspended, or stall because its code cannot go on.

@@ -87,7 +87,7 @@ func newInstancesFork() *cobra.Command {
 	var id string
 	cmd := &cobra.Command{
 		Use:   "fork ID --event N",
-		Short: "Start a new instance with the history of another one, up to an event",
+		Short: "Fork an instance: start a new one with its history up to an event",
 		Long: `Start a new instance with the history of another one up to an event of its latest execution.
 From there on it goes its own way. 'abide instances history' numbers the events.`,
 		Example: `  abide instances fork order-1 --event 12
@@ -121,7 +121,7 @@ func newInstancesMoveTimer() *cobra.Command {
 	var when moment
 	cmd := &cobra.Command{
 		Use:   "move-timer ID TIMER",
-		Short: "Give the pending timers of a name another time",
+		Short: "Change when the pending timers with a name fire",
 		Long: `Give the pending timers of a name that an instance waits for another time. A wait for an event
 that is bounded has a timer with the name of the event.
 

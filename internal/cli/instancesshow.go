@@ -28,7 +28,7 @@ func newInstancesShow() *cobra.Command {
 	var events int
 	cmd := &cobra.Command{
 		Use:   "show ID",
-		Short: "Show what has happened to an instance, and what it waits for",
+		Short: "Show an instance, its history and what it waits for",
 		Long: `Show an instance in words: what is true of it, what it waits for right now, and what has
 happened in its latest execution, with times counted from its start.`,
 		Example: `  abide instances show order-1

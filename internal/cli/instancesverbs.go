@@ -125,7 +125,7 @@ func newInstancesCancel() *cobra.Command {
 	}}
 	return v.command(&cobra.Command{
 		Use:   "cancel",
-		Short: "Ask instances to come to an end",
+		Short: "Cancel instances",
 		Long:  "Ask instances to come to an end. Their code decides how.",
 		Example: `  abide instances cancel order-1 --reason "the customer has called"
   abide instances cancel --all --orchestration order --tag customer=7 --yes`,
@@ -138,7 +138,7 @@ func newInstancesTerminate() *cobra.Command {
 	}}
 	return v.command(&cobra.Command{
 		Use:   "terminate",
-		Short: "End instances without asking their code",
+		Short: "Terminate instances",
 		Long:  "End instances at once, without asking their code: nothing that they began is undone.",
 		Example: `  abide instances terminate order-1 --reason "its code is gone"
   abide instances terminate --all --status stalled --from -24h --yes`,
@@ -151,7 +151,7 @@ func newInstancesSuspend() *cobra.Command {
 	}}
 	return v.command(&cobra.Command{
 		Use:   "suspend",
-		Short: "Have instances wait until they are resumed",
+		Short: "Suspend instances",
 		Long:  "Have instances wait until they are resumed. What reaches them meanwhile is kept.",
 		Example: `  abide instances suspend order-1 --reason "the warehouse is closed"
   abide instances suspend --all --orchestration order --status running --yes`,
@@ -164,7 +164,7 @@ func newInstancesResume() *cobra.Command {
 	}}
 	return v.command(&cobra.Command{
 		Use:   "resume",
-		Short: "Have suspended or stalled instances go on",
+		Short: "Resume suspended or stalled instances",
 		Long:  "Have instances go on that were suspended, or that have stalled, once their code is right again.",
 		Example: `  abide instances resume order-1
   abide instances resume --all --status stalled --orchestration order --yes`,
@@ -177,7 +177,7 @@ func newInstancesRestart() *cobra.Command {
 	}}
 	return v.command(&cobra.Command{
 		Use:   "restart",
-		Short: "Start instances that have ended once more",
+		Short: "Restart ended instances",
 		Long:  "Start instances that have ended once more, with the same input. Their old history goes.",
 		Example: `  abide instances restart order-1 --yes
   abide instances restart --all --status failed --from -1h --yes`,
@@ -190,7 +190,7 @@ func newInstancesDelete() *cobra.Command {
 	}}
 	return v.command(&cobra.Command{
 		Use:   "delete",
-		Short: "Remove instances that have ended, with their history",
+		Short: "Delete ended instances and their history",
 		Long:  "Remove instances that have ended, with their history.",
 		Example: `  abide instances delete order-1 --yes
   abide instances delete --all --status completed --to -720h --yes`,

@@ -18,7 +18,7 @@ func newMigrate() *cobra.Command {
 	return group(
 		&cobra.Command{
 			Use:   "migrate",
-			Short: "Make the tables of a PostgreSQL store, or bring them up to date",
+			Short: "Create or migrate the tables of a PostgreSQL store",
 			Long: `A store in PostgreSQL makes its tables when it is opened. Where the program must not do so, its
 URL says migrate=off, and whoever may does it with these commands, or with the SQL that they print.`,
 		},
@@ -93,7 +93,7 @@ func newMigrateUp() *cobra.Command {
 	var out output
 	cmd := &cobra.Command{
 		Use:   "up",
-		Short: "Apply what is missing",
+		Short: "Apply pending migrations",
 		Long: `Apply the migrations that the database does not have, and print them. It can be run again, and by
 several at once: each migration is applied once.`,
 		Example: `  abide migrate up --store postgres://owner@db.internal/production`,
@@ -135,7 +135,7 @@ func newMigrateStatus() *cobra.Command {
 	var out output
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Show which migrations the database has",
+		Short: "Show the migrations of the database",
 		Long: `Show the migrations of this program, and when the database got each of them. The exit code is 0 if
 it has them all, and 1 if some are missing, or if it is of a newer program.`,
 		Example: `  abide migrate status --store postgres://reader@db.internal/production -o json`,

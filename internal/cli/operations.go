@@ -23,7 +23,7 @@ func newOperations() *cobra.Command {
 		&cobra.Command{
 			Use:     "operations",
 			Aliases: []string{"operation"},
-			Short:   "See how far operations on many instances are, and stop them",
+			Short:   "Show and cancel operations on many instances",
 			Long: `An operation does one thing to many instances: 'abide instances cancel --all' starts one, and so
 do terminate, suspend, resume, restart and delete. It goes on where it was if its process dies,
 and is kept for a week after it has ended.
@@ -193,7 +193,7 @@ func newOperationsShow() *cobra.Command {
 	var h operationHome
 	cmd := &cobra.Command{
 		Use:     "show ID",
-		Short:   "Show all there is about an operation",
+		Short:   "Show an operation",
 		Example: "  abide operations show 0198c0de",
 		Args:    oneArg(operationID),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -251,7 +251,7 @@ func newOperationsCancel() *cobra.Command {
 	var h operationHome
 	cmd := &cobra.Command{
 		Use:     "cancel ID",
-		Short:   "Have an operation stop",
+		Short:   "Cancel an operation",
 		Long:    "Have an operation stop. What is done is done.",
 		Example: "  abide operations cancel 0198c0de",
 		Args:    oneArg(operationID),
@@ -273,7 +273,7 @@ func newOperationsWatch() *cobra.Command {
 	var h operationHome
 	cmd := &cobra.Command{
 		Use:   "watch ID",
-		Short: "Show how an operation gets on, until it has ended",
+		Short: "Show the progress of an operation until it has ended",
 		Long: `Show how an operation gets on, until it has ended, and print it. The exit code is 0 if it has
 completed and worked with all instances.
 

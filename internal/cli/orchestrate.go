@@ -179,16 +179,16 @@ func (o *orchestrate) loop(ctx context.Context, log *slog.Logger, st store.Store
 		defer s.stop()
 		attrs = append(attrs, "socket", s.socket.path)
 	}
-	log.Info("the tick loop runs", attrs...)
+	log.Info("tick loop started", attrs...)
 	o.tell(ctx, log, "READY=1")
 	defer context.AfterFunc(ctx, func() {
-		log.Info("the tick loop stops, and waits for actions that run", "drain", o.drain.String())
+		log.Info("tick loop stopping, waiting for running actions", "drain", o.drain.String())
 		o.tell(context.WithoutCancel(ctx), log, "STOPPING=1")
 	})()
 	if err := actions.Run(ctx); err != nil {
 		return err
 	}
-	log.Info("the tick loop has stopped")
+	log.Info("tick loop stopped")
 	return nil
 }
 
@@ -202,7 +202,7 @@ func hostName() string {
 
 func (o *orchestrate) tell(ctx context.Context, log *slog.Logger, state string) {
 	if err := notify(ctx, state); err != nil {
-		log.Warn("nobody was told of the state of the loop", "state", state, "error", err)
+		log.Warn("sd_notify failed", "state", state, "error", err)
 	}
 }
 
@@ -246,12 +246,12 @@ func serve(ctx context.Context, log *slog.Logger, dir string, st store.Store, ac
 	ctx, s.cancel = context.WithCancel(ctx)
 	s.ended.Go(func() {
 		if err := s.http.Serve(sock); !errors.Is(err, http.ErrServerClosed) {
-			log.Error("nobody is served on the socket any more", "socket", sock.path, "error", err)
+			log.Error("socket server stopped", "socket", sock.path, "error", err)
 		}
 	})
 	s.ended.Go(func() {
 		if err := handler.Run(ctx); err != nil && ctx.Err() == nil {
-			log.Error("operations are not done any more", "error", err)
+			log.Error("operations stopped", "error", err)
 		}
 	})
 	return s, nil
@@ -267,6 +267,6 @@ func (s *serving) stop() {
 	s.cancel()
 	s.ended.Wait()
 	if err := s.socket.Close(); err != nil {
-		s.log.Warn("the socket could not be removed", "error", err)
+		s.log.Warn("socket not removed", "error", err)
 	}
 }

@@ -18,7 +18,7 @@ func newQuarantine() *cobra.Command {
 	return group(
 		&cobra.Command{
 			Use:   "quarantine",
-			Short: "Look at messages that could not be handled, and have them handled or removed",
+			Short: "List, redrive and discard messages that could not be processed",
 			Long: `Quarantine holds messages that could not be handled, and wait for a person: an activity that
 took its process down time and again, an event whose instance never came, a delivery that a
 sink refuses, a message that cannot be read.
@@ -181,7 +181,7 @@ func newQuarantineShow() *cobra.Command {
 	var body bool
 	cmd := &cobra.Command{
 		Use:   "show ID",
-		Short: "Show all there is about a quarantined message",
+		Short: "Show a quarantined message",
 		Example: `  abide quarantine show 0198c0de
   abide quarantine show 0198c0de --body | xxd`,
 		Args: oneArg(messageID),
@@ -264,7 +264,7 @@ func newQuarantineRedrive() *cobra.Command {
 	}}
 	return v.command(&cobra.Command{
 		Use:   "redrive",
-		Short: "Put quarantined messages back, as if they had never been tried",
+		Short: "Put quarantined messages back into their queues",
 		Example: `  abide quarantine redrive 0198c0de
   abide quarantine redrive --all --route charge --yes`,
 	})
@@ -276,7 +276,7 @@ func newQuarantineDelete() *cobra.Command {
 	}}
 	return v.command(&cobra.Command{
 		Use:   "delete",
-		Short: "Remove quarantined messages for good",
+		Short: "Discard quarantined messages",
 		Example: `  abide quarantine delete 0198c0de --yes
   abide quarantine delete --all --reason "cannot be read" --yes`,
 	})

@@ -16,7 +16,7 @@ func newSchedules() *cobra.Command {
 		&cobra.Command{
 			Use:     "schedules",
 			Aliases: []string{"schedule"},
-			Short:   "Have actions happen again and again",
+			Short:   "Run actions periodically",
 			Long: `Schedules make actions again and again: by a cron expression in a time zone, or at a fixed
 distance. The tick loop makes them when they are due: see 'abide orchestrate'.
 
@@ -53,7 +53,7 @@ func newSchedulesPause() *cobra.Command {
 	var why string
 	cmd := scheduleVerb(&cobra.Command{
 		Use:     "pause ID",
-		Short:   "Have a schedule make no actions until it is resumed",
+		Short:   "Pause a schedule",
 		Example: `  abide schedules pause nightly --reason "the disk is being replaced"`,
 	}, func(ctx context.Context, actions actionsAPI, tenant, id string) (action.Schedule, error) {
 		return actions.Pause(ctx, tenant, id, why)
@@ -65,7 +65,7 @@ func newSchedulesPause() *cobra.Command {
 func newSchedulesResume() *cobra.Command {
 	return scheduleVerb(&cobra.Command{
 		Use:     "resume ID",
-		Short:   "Have a paused schedule go on",
+		Short:   "Resume a paused schedule",
 		Long:    "Have a paused schedule go on from now. What was due meanwhile is skipped; 'abide schedules\nbackfill' makes it.",
 		Example: "  abide schedules resume nightly",
 	}, func(ctx context.Context, actions actionsAPI, tenant, id string) (action.Schedule, error) {
@@ -77,7 +77,7 @@ func newSchedulesTrigger() *cobra.Command {
 	var d home
 	cmd := &cobra.Command{
 		Use:     "trigger ID",
-		Short:   "Make an action of a schedule now",
+		Short:   "Run a schedule now",
 		Long:    "Make an action of a schedule now, whatever else of it runs. The schedule goes on as it would have.",
 		Example: "  abide schedules trigger nightly",
 		Args:    oneArg(scheduleID),
@@ -100,7 +100,7 @@ func newSchedulesRemove() *cobra.Command {
 	var sure consent
 	cmd := &cobra.Command{
 		Use:     "remove ID",
-		Short:   "Remove a schedule",
+		Short:   "Delete a schedule",
 		Long:    "Remove a schedule. The actions that it has made stay.\n\n" + consentHelp,
 		Example: "  abide schedules remove nightly --yes",
 		Args:    oneArg(scheduleID),

@@ -65,7 +65,7 @@ func newSchedulesShow() *cobra.Command {
 	var d home
 	cmd := &cobra.Command{
 		Use:     "show ID",
-		Short:   "Show all there is about a schedule, with its next runs",
+		Short:   "Show a schedule and its next runs",
 		Example: "  abide schedules show nightly",
 		Args:    oneArg(scheduleID),
 		RunE: func(cmd *cobra.Command, args []string) error {

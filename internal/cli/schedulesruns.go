@@ -164,7 +164,7 @@ func newSchedulesBackfill() *cobra.Command {
 	var from, to string
 	cmd := &cobra.Command{
 		Use:   "backfill ID --from TIME --to TIME",
-		Short: "Make the actions of a schedule for a range of time",
+		Short: "Backfill the runs of a schedule for a range of time",
 		Long: `Make the actions of a schedule whose runs are between two times, now and beside each
 other; at most 1,000. It does not matter whether some of them were made before.
 

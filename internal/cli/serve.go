@@ -84,7 +84,7 @@ func runServe(cmd *cobra.Command, c *configured) (err error) {
 		}
 		defer func() {
 			if closing := sock.Close(); closing != nil {
-				log.Warn("the socket could not be removed", "error", closing)
+				log.Warn("socket not removed", "error", closing)
 			}
 		}()
 		options.Socket = sock
@@ -125,7 +125,7 @@ func announce(w io.Writer, log *slog.Logger, loaded *config.Loaded, p place, s *
 	if s.Admin != "" {
 		attrs = append(attrs, "admin", s.Admin)
 	}
-	log.Info("the server runs", attrs...)
+	log.Info("server started", attrs...)
 	warn(log, loaded, s)
 	if isTerminal(w) {
 		greet(w, loaded, p, s)
@@ -136,9 +136,9 @@ func announce(w io.Writer, log *slog.Logger, loaded *config.Loaded, p place, s *
 func warn(log *slog.Logger, loaded *config.Loaded, s *daemon.Serving) {
 	switch {
 	case s.Exposed && !s.Guarded:
-		log.Warn("INSECURE: whoever reaches this server can do everything with it. Set auth.admin_token, auth.oidc or auth.certificates, or listen on loopback")
+		log.Warn("INSECURE: authentication is off, every client has full access; set auth.admin_token, auth.oidc or auth.certificates, or listen on loopback")
 	case s.Exposed && !s.TLS && loaded.URL == "":
-		log.Warn("tokens and data cross the network as they are: set tls.cert and tls.key, or put a proxy with TLS before the server and say so in url")
+		log.Warn("TLS is off, tokens and data are sent in plain text; set tls.cert and tls.key, or set url to that of a proxy with TLS")
 	}
 	if loaded.Unnamed {
 		file, err := filepath.Abs(loaded.File)
@@ -148,7 +148,7 @@ func warn(log *slog.Logger, loaded *config.Loaded, s *daemon.Serving) {
 		log.Warn("configuration read from the working directory; name it with --config or ABIDE_CONFIG", "file", file)
 	}
 	if strings.HasPrefix(loaded.Store.Reveal(), "memory:") {
-		log.Warn("the store is in memory: everything is lost when the server stops")
+		log.Warn("store is in memory, everything is lost when the server stops")
 	}
 }
 

@@ -15,7 +15,7 @@ func newSessions() *cobra.Command {
 		&cobra.Command{
 			Use:     "sessions",
 			Aliases: []string{"session"},
-			Short:   "List and end the logins of people to the page",
+			Short:   "List and revoke sessions of the page",
 			Long: `A person who logs in to the page, with a token or at a provider, has a session for up to 12 hours.
 
 ` + homeHelp,
@@ -83,7 +83,7 @@ func newSessionsRevoke() *cobra.Command {
 	var subject string
 	cmd := &cobra.Command{
 		Use:   "revoke [ID...]",
-		Short: "End sessions, or all sessions of a subject",
+		Short: "Revoke sessions, or all sessions of a subject",
 		Long: `End sessions, or all sessions of a subject: at once in the process that does it, and within
 seconds in others. Streams that were opened with them end within half a minute.
 

@@ -16,7 +16,7 @@ func newSinks() *cobra.Command {
 		&cobra.Command{
 			Use:     "sinks",
 			Aliases: []string{"sink"},
-			Short:   "See where timers are published to, and what waits for it",
+			Short:   "List sinks of timers and their backlog",
 			Long: `A sink is where what timers publish goes: a broker, or a webhook of somebody.
 
 ` + homeHelp,
@@ -63,7 +63,7 @@ func newDeliveries() *cobra.Command {
 		&cobra.Command{
 			Use:     "deliveries",
 			Aliases: []string{"delivery"},
-			Short:   "See what became of what timers have published, and publish it once more",
+			Short:   "List deliveries of fired timers and publish them again",
 			Long: `A delivery is what became of the envelope of a timer that has fired, at one of its sinks: it is
 pending, published, retrying, or has failed.
 
@@ -175,7 +175,7 @@ func newDeliveriesRedeliver() *cobra.Command {
 	var sink string
 	cmd := &cobra.Command{
 		Use:   "redeliver KEY... --sink SINK",
-		Short: "Publish what a timer has published once more",
+		Short: "Publish the envelope of a fired timer again",
 		Long: `Publish the envelopes of timers that have fired to a sink once more, with the same envelope ID. At
 a store that nobody serves, that happens when somebody does.`,
 		Example: "  abide deliveries redeliver reminder-7 --sink billing --tenant acme",

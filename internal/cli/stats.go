@@ -17,7 +17,7 @@ func newStats() *cobra.Command {
 	var watching watching
 	cmd := &cobra.Command{
 		Use:   "stats",
-		Short: "Show what the store holds: queues, their age, leases and size",
+		Short: "Show statistics of the store: queues, their age, leases and size",
 		Long: `Show what the store holds: for each queue and route how many messages are pending, how many of
 them are ready, and how long the oldest one has been waiting.
 

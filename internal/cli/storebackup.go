@@ -89,7 +89,7 @@ func newStoreRestore() *cobra.Command {
 	var out output
 	cmd := &cobra.Command{
 		Use:   "restore DIR",
-		Short: "Make a backup of an embedded store a store again",
+		Short: "Restore an embedded store from a backup",
 		Long: `Make the backup in the folder DIR a store again: from then on a server can be run on it. Restore a
 copy of the backup if you want to keep it. Nothing may run on the store that was backed up any
 more: both would do what the other does. docs/backup.md says what happens again.

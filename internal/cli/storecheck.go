@@ -19,7 +19,7 @@ func newStoreCheck() *cobra.Command {
 	var out output
 	cmd := &cobra.Command{
 		Use:   "check [STORE]",
-		Short: "Look whether all that a store holds fits together",
+		Short: "Check a store for consistency",
 		Long: `Look at all that a store holds, and whether it fits together: the tables of the backend, keys
 with their messages and logs, instances with their histories, timers, actions, schedules and
 operations with their messages, and whether this release can read it. Nothing is changed.

@@ -15,7 +15,7 @@ func newStoreClock() *cobra.Command {
 	var reset bool
 	cmd := &cobra.Command{
 		Use:   "clock [STORE]",
-		Short: "Show the latest time that a store has kept, and set it right",
+		Short: "Show the clock that a store keeps, and reset it",
 		Long: `Show the latest time that a store has kept, its mark, and what its clock shows. SQLite and Redis
 keep a mark, so that the time does not run backwards for a process that opens the store later. A
 mark that is ahead of the clock is from a clock that was wrong: up to ` + store.MaxClockLead.String() + ` are waited for, and more

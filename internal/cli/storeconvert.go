@@ -18,7 +18,7 @@ func newStoreConvert() *cobra.Command {
 	var dryRun bool
 	cmd := &cobra.Command{
 		Use:   "convert sqlite://FILE",
-		Short: "Convert an SQLite database of an older design to a store",
+		Short: "Convert an SQLite database of an older schema to a store",
 		Long: `Convert an SQLite database of an older design, with timers in timer_queue, orchestrator_queue or
 execution_log, to a store. Pending timers become events for the instances that waited for them;
 docs/sqlite.md says what becomes of what. The older tables are kept, with the prefix legacy_.

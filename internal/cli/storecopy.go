@@ -18,7 +18,7 @@ func newStoreCopy() *cobra.Command {
 	var out output
 	cmd := &cobra.Command{
 		Use:   "copy FROM TO",
-		Short: "Copy all that a store holds into an empty one, of any kind",
+		Short: "Copy a store into an empty one, of any kind",
 		Long: `Copy all that a store holds into an empty one, of the same kind or another: instances with their
 histories, pending messages with their times and attempts, timers, actions, schedules, what is in
 quarantine, tokens and the audit log. The source stays as it is.

@@ -14,7 +14,7 @@ func newStoreStats() *cobra.Command {
 	var out output
 	cmd := &cobra.Command{
 		Use:   "stats [STORE]",
-		Short: "Show what a store holds: queues, their age, leases and size",
+		Short: "Show statistics of a store: queues, their age, leases and size",
 		Long: `Show what a store holds: for each queue and route how many messages are pending, how many of
 them are ready, and how long the oldest one has been waiting. It is what "abide stats" shows, of
 the store itself: without a server, and of one that a copy is not finished with too. An embedded

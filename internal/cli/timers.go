@@ -102,7 +102,7 @@ func newTimersSnooze() *cobra.Command {
 	var d time.Duration
 	cmd := timerVerb(&cobra.Command{
 		Use:   "snooze KEY --for DURATION",
-		Short: "Have a timer fire later",
+		Short: "Postpone a timer",
 		Long: `Have a timer fire later: later than it was due if it is yet to be due, and later than now if it
 is due or has fired, which arms it again.`,
 		Example: "  abide timers snooze reminder-7 --for 1h",
@@ -120,7 +120,7 @@ func newTimersMove() *cobra.Command {
 	var when moment
 	cmd := timerVerb(&cobra.Command{
 		Use:   "move KEY",
-		Short: "Give an armed timer another time",
+		Short: "Change when an armed timer fires",
 		Long:  "Give an armed timer another time. Its payload and correlation ID stay.\n\n" + timeHelp,
 		Example: `  abide timers move reminder-7 --at "2026-12-24 09:00"
   abide timers move reminder-7 --at now`,
@@ -148,7 +148,7 @@ func newTimersCancel() *cobra.Command {
 	var h home
 	cmd := &cobra.Command{
 		Use:     "cancel KEY...",
-		Short:   "Have armed timers never fire",
+		Short:   "Cancel armed timers",
 		Example: "  abide timers cancel reminder-7 reminder-8",
 		Args:    someArgs("the keys of timers"),
 		RunE: func(cmd *cobra.Command, args []string) error {

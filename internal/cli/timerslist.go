@@ -135,7 +135,7 @@ func newTimersShow() *cobra.Command {
 	var h home
 	cmd := &cobra.Command{
 		Use:     "show KEY",
-		Short:   "Show all there is about a timer, with what became of what it published",
+		Short:   "Show a timer and its deliveries",
 		Example: "  abide timers show reminder-7 --tenant acme",
 		Args:    oneArg(timerKey),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -191,7 +191,7 @@ func newTimersCancelAll() *cobra.Command {
 	var sure consent
 	cmd := &cobra.Command{
 		Use:   "cancel-all",
-		Short: "Cancel the armed timers of a tenant that match",
+		Short: "Cancel the armed timers of a tenant that match a filter",
 		Long: `Cancel the armed timers of a tenant that match the filters: all of them if there are none.
 
 ` + consentHelp + "\n\n" + timeHelp,

@@ -20,7 +20,7 @@ func newTokens() *cobra.Command {
 		&cobra.Command{
 			Use:     "tokens",
 			Aliases: []string{"token"},
-			Short:   "Make, list and revoke API tokens",
+			Short:   "Create, list and revoke API tokens",
 			Long: `API tokens say to a server who makes a request, what that one may do, and for which tenants. A
 token takes the role read, operate or admin: each includes the one before.
 
@@ -53,7 +53,7 @@ func newTokensCreate() *cobra.Command {
 	c := &tokensCreate{}
 	cmd := &cobra.Command{
 		Use:   "create NAME",
-		Short: "Make a token",
+		Short: "Create a token",
 		Long: `Make a token, and print it. It is kept nowhere, so this is the only time that it is shown. NAME is
 for people: what the token is for, or whose it is.
 
@@ -164,7 +164,7 @@ func newTokensRevoke() *cobra.Command {
 	var sure consent
 	cmd := &cobra.Command{
 		Use:   "revoke ID...",
-		Short: "End tokens, and the sessions that were opened with them",
+		Short: "Revoke tokens, and the sessions that were opened with them",
 		Long: `End tokens, and the sessions that were opened with them: at once in the process that does it, and
 within seconds in others.
 

@@ -26,7 +26,7 @@ func newTop() *cobra.Command {
 	t := &top{}
 	cmd := &cobra.Command{
 		Use:   "top",
-		Short: "Show live what happens: rates, queues, workers, and what needs a person",
+		Short: "Show live rates, queues, workers, and what needs attention",
 		Long: `Show live what happens: how many instances start and end, the queues with what is pending and
 ready and how old it is, the workers, what has stalled or is in quarantine, and the latest
 instances. The arrows choose an instance, enter shows it, q ends it.

@@ -25,7 +25,7 @@ func newVet() *cobra.Command {
 	var out output
 	cmd := &cobra.Command{
 		Use:   "vet [PACKAGES]",
-		Short: "Find what orchestrations must not do",
+		Short: "Report non-deterministic code in orchestrations",
 		Long: `Vet follows the calls of every orchestration in the packages (./... if none are
 named), and reports what would not be the same when it is replayed: the wall clock,
 random numbers, the order of maps, goroutines, channels, locks, I/O, the environment,

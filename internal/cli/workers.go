@@ -19,7 +19,7 @@ func newWorkers() *cobra.Command {
 		&cobra.Command{
 			Use:     "workers",
 			Aliases: []string{"worker"},
-			Short:   "See which processes serve orchestrations, activities and targets of actions",
+			Short:   "List workers, and names that no worker serves",
 			Long: `A worker is a process that serves orchestrations and activities, or targets of actions, and was
 seen within the last minute. A server that does both is two workers. What has messages waiting,
 or schedules, and is served by none of them waits until one comes.
@@ -93,7 +93,7 @@ func newWorkersUnserved() *cobra.Command {
 	var h home
 	cmd := &cobra.Command{
 		Use:     "unserved",
-		Short:   "List what waits for a worker that serves it",
+		Short:   "List names with pending work that no worker serves",
 		Example: "  abide workers unserved",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -133,7 +133,7 @@ func newOrchestrations() *cobra.Command {
 	return group(
 		&cobra.Command{
 			Use:   "orchestrations",
-			Short: "See which orchestrations there are, and who serves them",
+			Short: "List orchestrations and the workers that run them",
 			Long: `An orchestration is a function, registered under a name and a version by the processes that
 serve it.
 
@@ -147,7 +147,7 @@ func newOrchestrationsList() *cobra.Command {
 	var h home
 	cmd := &cobra.Command{
 		Use:     "list",
-		Short:   "List orchestrations that a worker serves, or that instances wait for",
+		Short:   "List orchestrations that a worker runs or that have pending instances",
 		Example: "  abide orchestrations list",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -163,7 +163,7 @@ func (s *Service) resume(ctx context.Context, t *task) error {
 			s.giveBack(ctx, t) // somebody has claimed it after us, or may have
 			return nil
 		case a.Status == Running && !s.mayRepeat(&a):
-			s.log.Error("an action has failed because its process died", "tenant", a.Tenant, "action", a.ID, "slug", a.Slug, "attempt", a.Attempt)
+			s.log.Error("action failed, its process died", "tenant", a.Tenant, "action", a.ID, "slug", a.Slug, "attempt", a.Attempt)
 			s.settle(t, Outcome{}, recoveredError{})
 			s.giveSlots(1)
 			return nil
@@ -208,7 +208,7 @@ func (s *Service) discard(ctx context.Context, t *task, why error) {
 	defer s.giveSlots(1)
 	q := store.Quarantine(t.claim.Messages[0], t.claim.Route, "malformed", t.claim.Now)
 	q.Record.Tags[store.TagError] = shorten(why.Error(), store.MaxName)
-	s.log.Error("a message that is not an action's is in quarantine", "key", t.claim.Key, "error", why)
+	s.log.Error("message is not an action, quarantined", "key", t.claim.Key, "error", why)
 	err := s.store.Commit(ctx, &store.Tx{
 		Finish: []store.Finish{{Lease: t.claim.Lease()}}, PutRecords: []store.PutRecord{q},
 	})

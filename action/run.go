@@ -88,7 +88,7 @@ func (s *Service) settle(t *task, out Outcome, err error) {
 	case errors.Is(err, store.ErrClaimLost), errors.Is(err, store.ErrConflict):
 		s.logLost(t)
 	default:
-		s.log.Error("cannot note what came of an action", "tenant", t.a.Tenant, "action", t.a.ID, "status", t.a.Status, "error", err)
+		s.log.Error("action outcome not committed", "tenant", t.a.Tenant, "action", t.a.ID, "status", t.a.Status, "error", err)
 	}
 }
 
@@ -164,7 +164,7 @@ func (s *Service) report(a *Action) {
 	case Completed:
 		s.log.Info("action completed", attrs...)
 	case Pending:
-		s.log.Warn("action failed and is run again", append(attrs, "at", a.Due(), "reason", a.Reason)...)
+		s.log.Warn("action failed, retrying", append(attrs, "at", a.Due(), "reason", a.Reason)...)
 	default:
 		s.log.Error("action failed", append(attrs, "exit", a.Outcome.ExitCode, "reason", a.Reason)...)
 	}

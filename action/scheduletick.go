@@ -52,7 +52,7 @@ func (s *Service) wakeSchedule(ctx context.Context, c *store.Claim) error {
 	case errors.Is(err, store.ErrConflict):
 		err = nil // somebody has changed it meanwhile: once more, as it is now
 	case errors.Is(err, store.ErrCorrupt), errors.Is(err, ErrInvalid), errors.Is(err, store.ErrInvalid):
-		s.log.Error("a schedule is out of order", "tenant", c.Key.Tenant, "schedule", c.Key.Name, "error", err)
+		s.log.Error("schedule not processed", "tenant", c.Key.Tenant, "schedule", c.Key.Name, "error", err)
 		release.After, err = outOfOrder, nil // others are not
 	default:
 		release.After = time.Second
@@ -292,7 +292,7 @@ func (w *waker) make(at time.Time) {
 // skip notes that the runs from one time to another, both included, are not made.
 func (w *waker) skip(from, to time.Time, why string) {
 	w.tx.PutRecords = append(w.tx.PutRecords, w.sch.skipped(w.times, from, to, w.now, why))
-	w.s.log.Info("runs of a schedule are skipped", "tenant", w.sch.Tenant, "schedule", w.sch.ID, "slug", w.sch.Slug, "from", from, "to", to, "reason", why)
+	w.s.log.Info("schedule runs skipped", "tenant", w.sch.Tenant, "schedule", w.sch.ID, "slug", w.sch.Slug, "from", from, "to", to, "reason", why)
 }
 
 // maxCounted is how many skipped runs are counted.

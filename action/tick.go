@@ -62,7 +62,7 @@ const settleTime = 20 * time.Second
 // drain waits for the actions that run, and interrupts them after a while.
 func (s *Service) drain() {
 	interrupt := s.clock.AfterFunc(s.cfg.DrainTimeout, func() {
-		s.log.Warn("actions still run, and are interrupted", "actions", len(s.slots))
+		s.log.Warn("drain timeout passed, interrupting actions", "actions", len(s.slots))
 		s.stop(ErrStopping)
 	})
 	defer interrupt()

@@ -214,7 +214,7 @@ func (s *Service) fired(ctx context.Context, shots []*shot) {
 	debug := s.log.Enabled(ctx, slog.LevelDebug)
 	for _, sh := range shots {
 		if sh.err != nil {
-			s.log.Error("a message that is not a timer's is in quarantine", "tenant", sh.m.Key.Tenant, "key", sh.m.Key.Name, "error", sh.err)
+			s.log.Error("message is not a timer, quarantined", "tenant", sh.m.Key.Tenant, "key", sh.m.Key.Name, "error", sh.err)
 			continue
 		}
 		if sh.how != put && sh.how != hand {
@@ -239,7 +239,7 @@ func (s *Service) fired(ctx context.Context, shots []*shot) {
 // it is not, the record is another one than the message says.
 func (s *Service) miss(ctx context.Context, sh *shot, err error) error {
 	if errors.Is(err, store.ErrClaimLost) {
-		s.log.Debug("a timer was moved, cancelled or fired by somebody else", "tenant", sh.timer.Tenant, "key", sh.timer.Key)
+		s.log.Debug("timer moved, cancelled or fired by another process", "tenant", sh.timer.Tenant, "key", sh.timer.Key)
 		return err
 	}
 	if err := s.look(ctx, sh); err != nil {
@@ -323,7 +323,7 @@ func (s *Service) look(ctx context.Context, sh *shot) error {
 		sh.load(s)
 	default:
 		sh.how = drop
-		s.log.Warn("a message does not match its timer and is dropped", "tenant", message.Tenant, "key", message.Key)
+		s.log.Warn("message does not match its timer, dropped", "tenant", message.Tenant, "key", message.Key)
 	}
 	return nil
 }

@@ -23,7 +23,7 @@ func (n notes) Note(ctx context.Context, outcomes []*outbox.Outcome, again bool)
 	for _, o := range outcomes {
 		t, alone, err := parseNote(o)
 		if err != nil {
-			n.s.log.Error("an envelope in the outbox is not a timer's", "sink", o.Sink, "envelope", o.Envelope.ID, "error", err)
+			n.s.log.Error("envelope is not a timer's", "sink", o.Sink, "envelope", o.Envelope.ID, "error", err)
 			continue
 		}
 		if again || !alone || o.Attempt > 1 || o.At.Sub(t.FiredAt) >= minRetention {
@@ -32,7 +32,7 @@ func (n notes) Note(ctx context.Context, outcomes []*outbox.Outcome, again bool)
 			case errors.Is(err, ErrNotFound):
 				continue
 			case errors.Is(err, store.ErrCorrupt):
-				n.s.log.Error("cannot note what became of an envelope", "sink", o.Sink, "envelope", o.Envelope.ID, "error", err)
+				n.s.log.Error("outcome of envelope not recorded", "sink", o.Sink, "envelope", o.Envelope.ID, "error", err)
 				continue
 			case err != nil:
 				return nil, err

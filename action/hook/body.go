@@ -48,7 +48,7 @@ func (h *Handler) read(w http.ResponseWriter, r *http.Request, most int64) ([]by
 func (h *Handler) setDeadline(w http.ResponseWriter, at time.Time) {
 	if err := http.NewResponseController(w).SetReadDeadline(at); err != nil {
 		h.noDeadline.Do(func() {
-			h.log.Warn("webhooks may take as long as they like to arrive: something around the handler hides the connection", "error", err)
+			h.log.Warn("read deadline of webhooks not supported by the response writer", "error", err)
 		})
 	}
 }

@@ -192,7 +192,7 @@ func (h *Handler) kept(hook *hook, header http.Header) map[string]string {
 		}
 		value := strings.Join(values, ", ")
 		if len(value) > action.MaxHeader {
-			h.log.Warn("a header of a webhook is too long to be kept", "slug", hook.slug, "header", name, "bytes", len(value))
+			h.log.Warn("webhook header too long, not kept", "slug", hook.slug, "header", name, "bytes", len(value))
 			continue
 		}
 		kept[name] = value

@@ -35,10 +35,10 @@ func (p *publisher) commit(items []*item) {
 		case errors.Is(err, store.ErrConflict), errors.Is(err, store.ErrClaimLost):
 			if len(items) == 1 {
 				items[0].State = lost
-				p.r.log.Debug("an envelope was settled by somebody else", "sink", p.sink.Name, "envelope", items[0].Envelope.ID, "error", err)
+				p.r.log.Debug("envelope settled by another process", "sink", p.sink.Name, "envelope", items[0].Envelope.ID, "error", err)
 			}
 		default:
-			p.r.log.Error("cannot settle envelopes, they may be published again", "sink", p.sink.Name, "envelopes", len(items), "error", err)
+			p.r.log.Error("envelopes not settled, they may be published again", "sink", p.sink.Name, "envelopes", len(items), "error", err)
 			for _, it := range items {
 				it.State = lost
 			}
@@ -86,7 +86,7 @@ func (p *publisher) tx(ctx context.Context, items []*item, conflicts int) (*stor
 	}
 	notes, err := p.r.cfg.Notes.Note(ctx, outcomes(items), conflicts > 0)
 	if errors.Is(err, store.ErrCorrupt) {
-		p.r.log.Error("cannot note what became of envelopes", "sink", p.sink.Name, "error", err)
+		p.r.log.Error("outcome of envelopes not recorded", "sink", p.sink.Name, "error", err)
 		return tx, nil
 	}
 	tx.PutRecords = append(tx.PutRecords, notes...)

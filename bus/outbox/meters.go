@@ -39,12 +39,12 @@ func (p *publisher) count(items []*item) {
 		case Retrying:
 			retried = it
 		case Failed:
-			p.r.log.Error("an envelope was not accepted and is in quarantine", "sink", p.sink.Name, "tenant", it.claim.Key.Tenant,
+			p.r.log.Error("envelope refused, quarantined", "sink", p.sink.Name, "tenant", it.claim.Key.Tenant,
 				"envelope", it.m.ID, "attempts", it.Attempt, "reason", it.reason, "error", it.Err)
 		}
 	}
 	if retried != nil {
-		p.r.log.Warn("envelopes were not accepted and are tried again", "sink", p.sink.Name, "envelopes", n[Retrying],
+		p.r.log.Warn("envelopes refused, retrying", "sink", p.sink.Name, "envelopes", n[Retrying],
 			"tenant", retried.Envelope.TenantID, "envelope", retried.Envelope.ID, "attempt", retried.Attempt, "next", retried.Next, "error", retried.Err)
 	}
 	p.r.meters.published.Add(ctx, int64(n[Published]), sink)

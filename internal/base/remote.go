@@ -117,7 +117,7 @@ func (r *Remote) compare(caller context.Context) {
 	there, err := r.ask(ctx)
 	if err != nil {
 		if caller.Err() == nil {
-			r.log.Warn("cannot ask for the store's time", "error", err)
+			r.log.Warn("store time unavailable", "error", err)
 		}
 		return
 	}

@@ -87,7 +87,7 @@ func TestSecondSignalEndsTheLoopAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := bufio.NewScanner(stderr)
-	for !strings.Contains(lines.Text(), "waits for actions that run") {
+	for !strings.Contains(lines.Text(), "waiting for running actions") {
 		if !lines.Scan() {
 			t.Fatal("the first signal has ended it")
 		}

@@ -144,10 +144,10 @@ func (d *daemon) keep(ctx context.Context, p runner) {
 		err = errors.New("it has ended")
 	}
 	if err != nil && ctx.Err() == nil {
-		d.log.Error("a part of the server cannot go on", "part", p.name, "error", err)
+		d.log.Error("component failed", "part", p.name, "error", err)
 		d.fail(fmt.Errorf("%s: %w", p.name, err))
 	} else if err != nil && !errors.Is(err, context.Canceled) {
-		d.log.Warn("a part of the server did not end well", "part", p.name, "error", err)
+		d.log.Warn("component stopped with an error", "part", p.name, "error", err)
 	}
 }
 
@@ -171,19 +171,19 @@ func (d *daemon) end(f *front, work *group) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	defer d.clock.AfterFunc(d.cfg.Drain, cancel)()
-	d.log.Info("the server stops: no more work is claimed, and what is under way has time to end", "drain", d.cfg.Drain.String())
+	d.log.Info("server stopping, draining", "drain", d.cfg.Drain.String())
 	d.parts.server.Drain() // before anything else: who looks at /readyz goes elsewhere
 	f.leave()
 	d.tell(ctx, "STOPPING=1")
 	d.drain()
 	work.stop()
 	if err := d.parts.engine.Shutdown(ctx); err != nil {
-		d.log.Warn("activities were interrupted; they are run again", "error", err)
+		d.log.Warn("activities interrupted, they will run again", "error", err)
 	}
 	work.end()
 	_ = base.Sleep(ctx, d.clock, d.cfg.Linger) // an end of the time for it ends it
 	f.stop(ctx, d)
-	d.log.Info("the server has stopped")
+	d.log.Info("server stopped")
 }
 
 func (d *daemon) tell(ctx context.Context, state string) {
@@ -191,6 +191,6 @@ func (d *daemon) tell(ctx context.Context, state string) {
 		return
 	}
 	if err := d.Notify(ctx, state); err != nil {
-		d.log.Warn("the service manager was not told", "state", state, "error", err)
+		d.log.Warn("sd_notify failed", "state", state, "error", err)
 	}
 }

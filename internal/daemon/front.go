@@ -135,7 +135,7 @@ func (f *front) stop(ctx context.Context, d *daemon) {
 	for _, s := range f.servers {
 		all.Go(func() {
 			if err := s.http.Shutdown(late); err != nil {
-				d.log.Warn("requests were interrupted", "server", s.name, "error", err)
+				d.log.Warn("requests interrupted", "server", s.name, "error", err)
 			}
 		})
 	}
@@ -157,14 +157,14 @@ func (f *front) close() {
 // reload reads the certificates again. If they cannot be read, the old ones stay.
 func (f *front) reload(log *slog.Logger) {
 	if f.certs == nil {
-		log.Info("there is nothing to read again: there are no certificates")
+		log.Info("nothing to reload, no certificates configured")
 		return
 	}
 	if err := f.certs.load(); err != nil {
-		log.Error("the certificates stay as they are", "error", err)
+		log.Error("certificates not reloaded", "error", err)
 		return
 	}
-	log.Info("the certificates were read again")
+	log.Info("certificates reloaded")
 }
 
 // asLocal has everybody be somebody on this machine who may do everything: only the owner

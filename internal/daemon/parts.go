@@ -80,14 +80,14 @@ func (p *parts) close(log *slog.Logger) {
 	p.closers = nil
 	if p.engine != nil {
 		if err := p.engine.Close(); err != nil {
-			log.Warn("the engine did not close well", "error", err)
+			log.Warn("engine closed with an error", "error", err)
 		}
 	}
 	if p.telemetry != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
 		if err := p.telemetry.Close(ctx); err != nil {
-			log.Warn("not all was measured until the end", "error", err)
+			log.Warn("telemetry shutdown incomplete", "error", err)
 		}
 	}
 }
@@ -286,7 +286,7 @@ func (p *parts) makeGuard(ctx context.Context, d *daemon) (err error) {
 	}
 	for i := range unproved {
 		t := &unproved[i]
-		d.log.Warn("token was made before anybody had to prove who they are", "id", t.ID, "name", t.Name, "role", t.Role,
+		d.log.Warn("token created while authentication was off", "id", t.ID, "name", t.Name, "role", t.Role,
 			"tenants", t.Tenants, "created_at", t.CreatedAt, "revoke", "abide tokens revoke "+t.ID)
 	}
 	return nil

@@ -156,7 +156,7 @@ func (p *parts) connect(ctx context.Context, d *daemon, s *config.Sink, open ope
 	case errors.Is(err, bus.ErrInvalid):
 		return nil, err
 	case err != nil:
-		d.log.Warn("a sink cannot be reached; its events wait", "sink", s.Name, "error", err)
+		d.log.Warn("sink unreachable, events wait", "sink", s.Name, "error", err)
 	}
 	return l, nil
 }
@@ -243,7 +243,7 @@ func (p *parts) commands(d *daemon) func(context.Context) error {
 			if ctx.Err() != nil || errors.Is(err, bus.ErrInvalid) {
 				return err
 			}
-			d.log.Warn("no commands come from NATS; it is tried again", "error", err)
+			d.log.Warn("NATS consumer failed, retrying", "error", err)
 			if d.clock.Now().Sub(begun) > time.Minute {
 				pause.Reset()
 			}

@@ -70,7 +70,7 @@ func TestFirstGuardedStartListsTokensMadeWithoutProof(t *testing.T) {
 			}
 			return r.logs.String()
 		}()
-		if n := strings.Count(logs, "token was made before anybody had to prove who they are"); n != want {
+		if n := strings.Count(logs, "token created while authentication was off"); n != want {
 			t.Errorf("start %d: %d lines, want %d:\n%s", i, n, want, logs)
 		}
 		if want == 1 && !strings.Contains(logs, ids["local"]) {

@@ -47,7 +47,7 @@ func Run(ctx context.Context, cfg Config) error {
 			}
 		}
 		if err = errors.Join(err, once(ctx, &cfg, cfg.Clock.Now())); err != nil && !trouble && ctx.Err() == nil {
-			cfg.Logger.Warn("the demo is in trouble", "error", err)
+			cfg.Logger.Warn("demo failed", "error", err)
 		}
 		trouble = err != nil
 		if base.Sleep(ctx, cfg.Clock, beat) != nil {

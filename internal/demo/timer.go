@@ -31,7 +31,7 @@ var _ bus.EventBus = Sink{}
 func (s Sink) Publish(ctx context.Context, envelopes []bus.Envelope) error {
 	for i := range envelopes {
 		e := &envelopes[i]
-		s.Logger.DebugContext(ctx, "an event of the demo", "type", e.Type, "tenant", e.TenantID, "id", e.ID)
+		s.Logger.DebugContext(ctx, "demo event", "type", e.Type, "tenant", e.TenantID, "id", e.ID)
 	}
 	return nil
 }

@@ -107,10 +107,10 @@ func TestLogLinesNameTheInstance(t *testing.T) {
 		r.pass(time.Minute)
 
 		for words, want := range map[string]map[string]any{
-			"an instance has stalled":        {"instance": "stalls", "orchestration": "fragile@2"},
-			"a turn was given up":            {"instance": "conflict", "orchestration": "call@2"},
+			"instance stalled":               {"instance": "stalls", "orchestration": "fragile@2"},
+			"turn abandoned":                 {"instance": "conflict", "orchestration": "call@2"},
 			"turn aborted by store error":    {"instance": "broken", "orchestration": "call@2"},
-			"an activity has failed":         {"instance": "retry", "orchestration": "retry@2", "activity": "no", "attempt": 1.0},
+			"activity attempt failed":        {"instance": "retry", "orchestration": "retry@2", "activity": "no", "attempt": 1.0},
 			"activity outcome not committed": {"instance": "commit", "orchestration": "call@2", "activity": "no", "attempt": 1.0},
 			"control request aborted":        {"instance": "stalls", "orchestration": "fragile@2"},
 		} {
@@ -127,7 +127,7 @@ func TestLogLinesNameTheInstance(t *testing.T) {
 				}
 			}
 		}
-		stall := l.find(r, "an instance has stalled")
+		stall := l.find(r, "instance stalled")
 		first := s.spans()[0].SpanContext
 		want(r, "span of the stall", stall["trace_id"].(string)+" "+stall["span_id"].(string), first.TraceID().String()+" "+first.SpanID().String())
 	})
@@ -141,7 +141,7 @@ func TestLogLinesOfAnInstanceWithoutATraceNameNone(t *testing.T) {
 		r.serve(l.configure)
 		r.begin("a", "fragile", "")
 		r.until("a", Stalled)
-		line := l.find(r, "an instance has stalled")
+		line := l.find(r, "instance stalled")
 		want(r, "words", strings.Join(slices.Sorted(maps.Keys(line)), " "), "build execution instance level msg orchestration reason tenant time")
 		want(r, "tenant", line["tenant"].(string), "default")
 	})

@@ -223,7 +223,7 @@ func (t *Task) fail(failure *history.Failure, attempt int) {
 		t.answer(history.Event{Kind: history.ActivityFailed, Ref: t.Event, Failure: failure})
 		return
 	}
-	t.e.log.Debug("an activity has failed and is tried again", t.about(), "at", next, "error", failure.Message)
+	t.e.log.Debug("activity attempt failed, retrying", t.about(), "at", next, "error", failure.Message)
 	spec := t.spec
 	spec.attempts, spec.last = int32(attempt), failure
 	tx := store.Tx{

@@ -101,7 +101,7 @@ func (t *turn) stallNow(why *stallError) error {
 	}
 	e.count.Stalls.Add(1)
 	e.meters.stalled.Add(ctx, 1)
-	e.log.Error("an instance has stalled", about(info.Ref, info.Route(), info.Execution, failed.under()), "reason", reason, "build", e.cfg.Build)
+	e.log.Error("instance stalled", about(info.Ref, info.Route(), info.Execution, failed.under()), "reason", reason, "build", e.cfg.Build)
 	failed.endStalled(reason, len(t.entries))
 	return nil
 }

@@ -152,7 +152,7 @@ func (e *Engine) turn(j *job) {
 		e.leaveToAnother(t)
 	case errors.Is(err, store.ErrClaimLost), errors.Is(err, errAbandoned), errors.Is(err, ErrLost):
 		e.lose(queueTurns)
-		e.log.Debug("a turn was given up", t.about(), "error", err)
+		e.log.Debug("turn abandoned", t.about(), "error", err)
 	case errors.Is(err, store.ErrCorrupt):
 		e.unreadable(c, t.about(), err)
 	default:
@@ -485,7 +485,7 @@ func (t *turn) watched(exec Execution, run func(replay.Live) ([]history.Event, e
 		return stallf("limit: it waits for %d activities, timers and children, at most %d are allowed", n, t.e.cfg.MaxOpen)
 	}
 	if n >= WarnOpen && before < WarnOpen {
-		t.e.log.Warn("an instance waits for very many things", t.about(), "open", n)
+		t.e.log.Warn("instance has very many open operations", t.about(), "open", n)
 	}
 	return nil
 }

@@ -190,7 +190,7 @@ func (t *turn) addToCancelled() {
 	now.Errors, now.BegunAt, now.pages = n.Errors, n.BegunAt, n.pages
 	tx := &store.Tx{PutRecords: []store.PutRecord{{Record: now.record(), Expect: now.Version}}}
 	if err := t.s.store.Commit(ctx, tx); err != nil {
-		t.s.log.Warn("cannot count what was done before an operation was cancelled", "operation", now.ID, "error", err)
+		t.s.log.Warn("progress of a cancelled operation unknown", "operation", now.ID, "error", err)
 	}
 }
 
@@ -217,7 +217,7 @@ func (t *turn) commit(tx *store.Tx) (taken bool, err error) {
 // discard puts the message of an operation that cannot be read into quarantine.
 func (t *turn) discard(why error) error {
 	c := t.claim
-	t.s.log.Error("an operation cannot be read, its message is in quarantine", "operation", c.Key.Name, "error", why)
+	t.s.log.Error("operation undecodable, quarantined", "operation", c.Key.Name, "error", why)
 	q := store.Quarantine(c.Messages[0], c.Route, "malformed", c.Now)
 	q.Record.Tags[store.TagError] = shorten(why.Error(), store.MaxName)
 	return t.settle(&store.Tx{PutRecords: []store.PutRecord{q}})

@@ -114,7 +114,7 @@ func (t *Telemetry) handleErrors() {
 		defer mu.Unlock()
 		if now := t.clock.Now(); last.IsZero() || now.Sub(last) >= complaintsEvery {
 			last = now
-			t.log.Warn("telemetry is in trouble", "error", err)
+			t.log.Warn("telemetry export failed", "error", err)
 		}
 	}))
 }

@@ -105,7 +105,7 @@ func (s *sampler) take(ctx context.Context, log *slog.Logger) {
 		return // the machine's clock was set back
 	}
 	if err := s.reader.Collect(context.WithValue(ctx, samplingKey{}, true), &s.data); err != nil {
-		log.Warn("no sample was taken", "error", err)
+		log.Warn("sample not taken", "error", err)
 		return
 	}
 	s.last = now
@@ -141,7 +141,7 @@ func (s *sampler) askStore(ctx context.Context, log *slog.Logger, now time.Time)
 		return
 	}
 	if !s.trouble && ctx.Err() == nil {
-		log.Warn("the store does not say what waits in it", "error", err)
+		log.Warn("store statistics unavailable", "error", err)
 	}
 	s.trouble = true
 }

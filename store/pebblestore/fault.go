@@ -27,7 +27,7 @@ func (s *Store) failLocked(err error) {
 		return
 	}
 	s.failure = fmt.Errorf("pebblestore: %s: %w: %w", s.dir, err, store.ErrFailed)
-	s.logger.Error("pebblestore: the store has failed and must be opened again", "dir", s.dir, "error", err)
+	s.logger.Error("pebblestore: store failed, reopen it", "dir", s.dir, "error", err)
 	s.stopAlarm()
 	for _, g := range s.inFlight {
 		g.err = s.failure

@@ -125,7 +125,7 @@ func (s *Store) breakSeal() error {
 func (s *Store) checkSeal(seal []byte) error {
 	end := bytes.LastIndexByte(bytes.TrimSuffix(seal, []byte("\n")), '\n') + 1
 	if string(seal[end:]) != fmt.Sprintf("%08x\n", crc32.ChecksumIEEE(seal[:end])) {
-		s.logger.Warn("pebblestore: the seal is damaged, and means nothing", "dir", s.dir)
+		s.logger.Warn("pebblestore: seal damaged, ignored", "dir", s.dir)
 		return nil
 	}
 	for line := range strings.Lines(string(seal[:end])) {

@@ -45,7 +45,7 @@ func (s *Store) sweep(q *queue) {
 	var t taken
 	if err := s.sweepLane(q.routes[""].due.items[0], &t, now); err != nil {
 		q.sweepAt = now + sweepPause
-		s.logger.Error("pebblestore: put expired messages into quarantine", "queue", q.name, "error", err)
+		s.logger.Error("pebblestore: expired messages not quarantined", "queue", q.name, "error", err)
 	}
 	if t.group != nil {
 		q.swept = t.group

@@ -98,7 +98,7 @@ func (a *announcer) tell(ctx context.Context) {
 	}
 	args := []any{channel(a.db.config.schema), encodeHints(a.db.process, lanes, records)}
 	if err := a.db.read(ctx, notify, args, drain); err != nil && ctx.Err() == nil {
-		a.db.log.Warn("cannot notify other processes", "error", err)
+		a.db.log.Warn("notification of other processes failed", "error", err)
 	}
 }
 
@@ -187,7 +187,7 @@ func (s *Store) listen(ctx context.Context) {
 			return
 		}
 		s.Hint(nil, nil) // so that it is looked often from now on
-		s.db.log.Warn("the connection that listens for other processes was lost; looking instead", "error", err)
+		s.db.log.Warn("listening connection lost, polling", "error", err)
 		if pause.Sleep(ctx) != nil {
 			return
 		}

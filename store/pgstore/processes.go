@@ -91,7 +91,7 @@ func (d *database) amongProcesses(ctx context.Context, sql string, args ...any) 
 func (d *database) keepSeen(ctx context.Context) {
 	for base.Sleep(ctx, d.machine, d.presence.every) == nil {
 		if err := d.beSeen(ctx); err != nil && ctx.Err() == nil {
-			d.log.Warn("cannot say that this process is there", "error", err)
+			d.log.Warn("process record not renewed", "error", err)
 		}
 	}
 }
@@ -139,7 +139,7 @@ func (d *database) leave() error {
 	defer cancel()
 	d.announcer.tell(ctx)
 	if err := d.read(ctx, d.text.leave, []any{d.process}, drain); err != nil {
-		d.log.Warn("cannot say that this process has closed the store", "error", err)
+		d.log.Warn("process record not removed", "error", err)
 	}
 	return nil
 }

@@ -133,6 +133,6 @@ func (d *database) keepTidy(ctx context.Context) {
 // table is read.
 func (d *database) fold(ctx context.Context) {
 	if err := d.read(ctx, d.text.foldTally, nil, drain); err != nil && ctx.Err() == nil {
-		d.log.Warn("cannot fold the tally of pending messages", "error", err)
+		d.log.Warn("message counters not merged", "error", err)
 	}
 }

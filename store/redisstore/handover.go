@@ -76,7 +76,7 @@ func (s *Store) handOver(wants []*want, handed *answer, due bool) {
 			err = a.err
 		}
 		if err != nil {
-			s.logger.Error("redisstore: what a commit has claimed cannot be read", "error", err)
+			s.logger.Error("redisstore: claim of a commit undecodable", "error", err)
 		}
 		if w.looks && due {
 			go s.settleLater(w, f)
@@ -90,7 +90,7 @@ func (s *Store) handOver(wants []*want, handed *answer, due bool) {
 // look again if it has nothing.
 func (s *Store) settleLater(w *want, f found) {
 	if err := s.sweep(s.life); err != nil && s.life.Err() == nil {
-		s.logger.Warn("redisstore: messages that have waited too long for a route wait on", "error", err)
+		s.logger.Warn("redisstore: expired messages not quarantined", "error", err)
 	}
 	s.mu.Lock()
 	w.waiter.group.again = true

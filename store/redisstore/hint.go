@@ -82,7 +82,7 @@ func (s *Store) hint(text string) {
 		list = append(list, readiness{queue: r.short(), route: r.long(), at: r.int64()})
 	}
 	if r.tooShort {
-		s.logger.Warn("redisstore: a hint is too short", "bytes", len(text))
+		s.logger.Warn("redisstore: hint undecodable", "bytes", len(text))
 		return
 	}
 	s.wake(now, list)

@@ -40,7 +40,7 @@ func TestSettingsThatChangeAreNoticed(t *testing.T) {
 	must(t, server, "CONFIG", "SET", "appendfsync", "everysec")
 	want("appendfsync is everysec")
 	must(t, server, "CONFIG", "SET", "appendfsync", "always")
-	want("settings of the server keep what is acknowledged again")
+	want("server settings durable again")
 
 	ahead := time.Now().Add(8 * time.Second)
 	must(t, server, "HSET", s.prefix+"meta", "state", string(binary.BigEndian.AppendUint64(nil, uint64(ahead.UnixMilli())))+strings.Repeat("\x00", 24))

@@ -40,7 +40,7 @@ func (s *Store) leave() {
 	ctx, cancel := context.WithTimeout(s.life, time.Second)
 	defer cancel()
 	if err := s.process(ctx, "leave"); err != nil {
-		s.logger.Debug("redisstore: could not say that the store is closed", "error", err)
+		s.logger.Debug("redisstore: process record not removed", "error", err)
 	}
 }
 
@@ -48,7 +48,7 @@ func (s *Store) leave() {
 func (s *Store) beat() {
 	for base.Sleep(s.life, s.wall, beatEvery) == nil {
 		if err := s.process(s.life, "beat"); err != nil && s.life.Err() == nil {
-			s.logger.Warn("redisstore: the server was not reached", "error", err)
+			s.logger.Warn("redisstore: server unreachable", "error", err)
 			continue
 		}
 		s.inspect(s.life)

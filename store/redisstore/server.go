@@ -53,9 +53,9 @@ func (s *Store) inspect(ctx context.Context) {
 	switch unfit := errors.Is(err, store.ErrInvalid); {
 	case err != nil && !unfit: // the server was not reached
 	case unfit && s.unfit.CompareAndSwap(false, true):
-		s.logger.Error("redisstore: settings of the server no longer keep what is acknowledged", "error", err)
+		s.logger.Error("redisstore: server settings no longer durable", "error", err)
 	case !unfit && s.unfit.CompareAndSwap(true, false):
-		s.logger.Info("redisstore: settings of the server keep what is acknowledged again")
+		s.logger.Info("redisstore: server settings durable again")
 	}
 }
 

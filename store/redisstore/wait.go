@@ -186,7 +186,7 @@ func (s *Store) giveBack(claims []store.Claim) {
 	for i := range claims {
 		err := s.release(s.life, store.Release{Lease: claims[i].Lease(), Uncounted: true})
 		if err != nil && s.life.Err() == nil {
-			s.logger.Debug("redisstore: a claim that nobody waited for stays until its lease ends", "key", claims[i].Key, "error", err)
+			s.logger.Debug("redisstore: claim without a caller not released, its lease expires", "key", claims[i].Key, "error", err)
 		}
 	}
 }
@@ -266,7 +266,7 @@ func (s *Store) parseReady(a *answer) (list []readiness) {
 		lane, at := a.text(), a.num()
 		queue, route, err := parseLane(lane)
 		if err != nil {
-			s.logger.Error("redisstore: a script names a lane that is none", "error", err)
+			s.logger.Error("redisstore: script returned an invalid lane", "error", err)
 			continue
 		}
 		list = append(list, readiness{queue, route, at})
@@ -350,7 +350,7 @@ func (s *Store) ring() {
 		looks.Go(func() {
 			defer s.calls.Done()
 			if err := s.sweep(s.life); err != nil && s.life.Err() == nil {
-				s.logger.Warn("redisstore: messages that have waited too long for a route wait on", "error", err)
+				s.logger.Warn("redisstore: expired messages not quarantined", "error", err)
 				s.noteExpiry(0, pollEvery.Milliseconds())
 			}
 		})

@@ -72,7 +72,7 @@ func (s *Store) fail(err error) error {
 	defer s.failing.Unlock()
 	if s.failure == nil {
 		s.failure = fmt.Errorf("sqlitestore: %s: %w: %w", s.path, err, store.ErrFailed)
-		s.logger.Error("sqlitestore: the store has failed and must be opened again", "path", s.path, "error", err)
+		s.logger.Error("sqlitestore: store failed, reopen it", "path", s.path, "error", err)
 		go s.Hint(nil, nil) // whoever waits looks, and learns of it; not here, where locks are held
 	}
 	return s.failure

@@ -73,7 +73,7 @@ func (s *Store) shorten() {
 	}
 	if since(s.keeper.warned) > warnPeriod {
 		s.keeper.warned = base.System{}.Now()
-		s.logger.Warn("sqlitestore: somebody reads for so long that the log cannot begin again, and grows",
+		s.logger.Warn("sqlitestore: write-ahead log grows, a reader blocks its checkpoint",
 			"path", s.path+"-wal", "bytes", s.logBytes(), "error", err)
 	}
 }

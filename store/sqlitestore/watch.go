@@ -110,6 +110,6 @@ func (s *Store) ask() {
 	}
 	defer w.mu.Unlock()
 	if err := s.learn(w); err != nil && !isBusy(err) {
-		s.logger.Debug("sqlitestore: look for changes of others", "path", s.path, "error", err)
+		s.logger.Debug("sqlitestore: poll for changes failed", "path", s.path, "error", err)
 	}
 }

@@ -30,7 +30,7 @@ type process struct {
 	logs bytes.Buffer
 }
 
-var whereItServes = regexp.MustCompile(`the server runs.* page=(\S+)`)
+var whereItServes = regexp.MustCompile(`server started.* page=(\S+)`)
 
 // startServe starts a server on a free port in a folder, and returns when it is ready.
 func startServe(t *testing.T, dir string, args ...string) *process {

@@ -76,7 +76,7 @@ func (s *Server) guard(role auth.Role) func(huma.Context, func(huma.Context)) {
 		who, ok := auth.Of(ctx.Context())
 		switch {
 		case !ok:
-			s.refuse(ctx, newProblem(http.StatusUnauthorized, api.CodeUnauthenticated, "authentication required", "send it as Authorization: Bearer …"))
+			s.refuse(ctx, newProblem(http.StatusUnauthorized, api.CodeUnauthenticated, "authentication required", "send a token as Authorization: Bearer …"))
 		case !who.Role.Includes(role):
 			s.refuse(ctx, newProblem(http.StatusForbidden, api.CodeForbidden, "role not sufficient",
 				"it takes the role "+string(role)+", and "+who.Name+" has the role "+string(who.Role)))

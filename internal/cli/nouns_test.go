@@ -10,8 +10,9 @@ import (
 	"github.com/abidehq/abide/server/api"
 )
 
-// What makes no sense is said before anything is done, and names what is allowed.
-func TestMistakesAboutNouns(t *testing.T) {
+// inNewStore changes to an empty folder and makes a store there that holds one instance.
+func inNewStore(t *testing.T) {
+	t.Helper()
 	t.Chdir(t.TempDir())
 	for _, name := range []string{envStore, envServer, envToken, envTokenFile} {
 		t.Setenv(name, "")
@@ -19,6 +20,11 @@ func TestMistakesAboutNouns(t *testing.T) {
 	if code, _, stderr := invoke(t, "instances", "start", "order", "--id", "x"); code != ExitOK {
 		t.Fatal(stderr)
 	}
+}
+
+// What makes no sense is said before anything is done, and names what is allowed.
+func TestMistakesAboutNouns(t *testing.T) {
+	inNewStore(t)
 	for _, tt := range []struct {
 		line string // arguments, with a | between them
 		want string
@@ -84,13 +90,7 @@ func TestMistakesAboutNouns(t *testing.T) {
 
 // An operation is named by its ID and its tenant, or is one about all tenants.
 func TestOperationsAreNamedByTenant(t *testing.T) {
-	t.Chdir(t.TempDir())
-	for _, name := range []string{envStore, envServer, envToken, envTokenFile} {
-		t.Setenv(name, "")
-	}
-	if code, _, stderr := invoke(t, "instances", "start", "order", "--id", "x"); code != ExitOK {
-		t.Fatal(stderr)
-	}
+	inNewStore(t)
 	scopes := [][]string{nil, {"--tenant", "acme"}, {"--all-tenants"}}
 	for i, scope := range scopes {
 		code, stdout, stderr := invoke(t, append([]string{"instances", "suspend", "--all", "--yes", "--no-wait", "-o", "json"}, scope...)...)

@@ -62,9 +62,9 @@ func New(cfg Config) (*Service, error) {
 	}, nil
 }
 
-// Start starts an operation. When it returns, the operation is durable, and is done by
-// whoever runs. If its tenant has one with that ID which does the same, that one is returned; if
-// it does something else, it is [ErrExists].
+// Start starts an operation. It returns when the operation is durable; a process that calls
+// [Service.Run] executes it. If an operation of the tenant has that ID and the same request, Start
+// returns it; if its request differs, Start returns [ErrExists].
 func (s *Service) Start(ctx context.Context, r Request) (Operation, error) {
 	const verb = "start"
 	if err := r.check(verb); err != nil {
@@ -201,9 +201,9 @@ func (s *Service) List(ctx context.Context, q Query) (Page, error) {
 	return page, nil
 }
 
-// Cancel has an operation of a tenant, as in [Service.Get], stop. What is done is done, and what is being done at the moment may
-// be done. Cancelling one that was cancelled does nothing; for one that has ended otherwise it
-// is too late, which is [ErrState].
+// Cancel cancels an operation of a tenant, as in [Service.Get]. Changes that were made stay, and
+// those in progress may still be made. Cancelling a cancelled operation does nothing; for one that
+// has ended otherwise Cancel returns [ErrState].
 func (s *Service) Cancel(ctx context.Context, tenant, id string) (o Operation, err error) {
 	const verb = "cancel"
 	err = base.Retry(ctx, s.clock, isConflict, func() error {

@@ -70,7 +70,8 @@ func narrate(w *window) *narration {
 // not known.
 func (n *narration) before(event int) bool { return event < n.first }
 
-// answered says what became of a child, which follows if it is known.
+// answered returns the words for the outcome of a child. A link to the child follows them if it is
+// known.
 func answered(text, name, child, outcome string) string {
 	if child == "" {
 		return spaced(text, name) + " " + outcome

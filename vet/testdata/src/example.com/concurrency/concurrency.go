@@ -29,9 +29,9 @@ func fan(ctx abide.Context, in chan int) (int, error) {
 	var wg sync.WaitGroup
 	wg.Add(1)
 	wg.Done()
-	wg.Wait()                                    // want `sync.WaitGroup.Wait depends on`
-	runtime.Gosched()                            // want `runtime.Gosched depends on`
-	context.AfterFunc(context.TODO(), func() {}) // want `context.AfterFunc depends on`
+	wg.Wait()                                          // want `sync.WaitGroup.Wait depends on`
+	runtime.Gosched()                                  // want `runtime.Gosched depends on`
+	context.AfterFunc(context.Background(), func() {}) // want `context.AfterFunc depends on`
 
 	a := abide.Go(ctx, func(ctx abide.Context) (int, error) { return 1, nil })
 	_ = abide.Select(ctx, a)

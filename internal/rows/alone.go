@@ -13,7 +13,7 @@ import (
 // waits, in this process too, learns of it from the database.
 func CommitAlone(
 	ctx context.Context, tx *store.Tx, update func(context.Context, *Need, func(int64, *State) *Changes) error,
-) (lanes map[int64]int64, records []int64, err error) {
+) (partitions map[int64]int64, records []int64, err error) {
 	if err := tx.Validate(); err != nil {
 		return nil, nil, err
 	}
@@ -31,7 +31,7 @@ func CommitAlone(
 	for _, c := range p.changed() {
 		records = append(records, c.number)
 	}
-	lanes = p.touched()
-	maps.DeleteFunc(lanes, func(_, at int64) bool { return at == Never })
-	return lanes, records, nil
+	partitions = p.touched()
+	maps.DeleteFunc(partitions, func(_, at int64) bool { return at == Never })
+	return partitions, records, nil
 }

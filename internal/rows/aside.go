@@ -88,7 +88,7 @@ func (f *Frame) released(calls []*call) {
 	}
 	for _, c := range calls {
 		if !again[c] {
-			f.busy.add(c.wanted(), -1)
+			f.busy.add(c.touched(), -1)
 		}
 	}
 	f.ran()
@@ -138,7 +138,7 @@ func (f *Frame) takeUrgent() []*call {
 		})
 	}
 	for _, c := range chosen {
-		f.busy.add(c.wanted(), 1)
+		f.busy.add(c.touched(), 1)
 	}
 	return chosen
 }
@@ -158,7 +158,7 @@ func (f *Frame) takeStuck() (calls []*call, next time.Duration) {
 		calls := slices.DeleteFunc(s.calls, func(c *call) bool {
 			gaveUp := f.gaveUp(c, now)
 			if gaveUp {
-				f.busy.add(c.wanted(), -1)
+				f.busy.add(c.touched(), -1)
 				f.ran()
 			}
 			return gaveUp

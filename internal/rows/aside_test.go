@@ -19,7 +19,7 @@ type locks struct {
 	keys map[ID]bool
 }
 
-func (h *house) openAside() (*Frame, *locks) {
+func (h *fixture) openAside() (*Frame, *locks) {
 	f := New(Options{Writers: 2, Aside: true})
 	h.db.frames = append(h.db.frames, f)
 	f.Start(h.db)
@@ -62,7 +62,7 @@ type committing struct {
 	done chan struct{}
 }
 
-func (h *house) commit(ctx context.Context, f *Frame, name, id string) *committing {
+func (h *fixture) commit(ctx context.Context, f *Frame, name, id string) *committing {
 	c := &committing{done: make(chan struct{})}
 	began := time.Now()
 	go func() {
@@ -81,7 +81,7 @@ func TestLockedRowStopsOneCall(t *testing.T) {
 	for _, others := range []bool{false, true} {
 		for _, locked := range []int{1, 2, 5} {
 			t.Run(fmt.Sprint("other processes ", others, ", locked rows ", locked), func(t *testing.T) {
-				inHouse(t, func(h *house) {
+				withFixture(t, func(h *fixture) {
 					h.db.shared.Store(others)
 					f, locks := h.openAside()
 					var stuck, neighbours []*committing
@@ -131,7 +131,7 @@ func TestLockedRowStopsOneCall(t *testing.T) {
 // TestCallThatWaitsForALockTooLong fails alone, and those that touch the same and came later
 // are tried by themselves.
 func TestCallThatWaitsForALockTooLong(t *testing.T) {
-	inHouse(t, func(h *house) {
+	withFixture(t, func(h *fixture) {
 		f, locks := h.openAside()
 		locks.set("k", true)
 		first := h.commit(h.Context(), f, "k", "1")
@@ -144,7 +144,7 @@ func TestCallThatWaitsForALockTooLong(t *testing.T) {
 			t.Errorf("the caller who gave up after a second got %v after %v", second.err, second.took)
 		}
 		<-first.done
-		if !errors.Is(first.err, ErrUndone) || first.took < lockLimit || first.took > lockLimit+time.Second {
+		if !errors.Is(first.err, ErrRolledBack) || first.took < lockLimit || first.took > lockLimit+time.Second {
 			t.Errorf("the first got %v after %v, want ErrUndone after %v", first.err, first.took, lockLimit)
 		}
 		locks.set("k", false)
@@ -163,7 +163,7 @@ func TestCallThatWaitsForALockTooLong(t *testing.T) {
 func TestRenewalBesideALockedRow(t *testing.T) {
 	for _, busy := range []bool{false, true} {
 		t.Run(fmt.Sprint("a commit waits for the row ", busy), func(t *testing.T) {
-			inHouse(t, func(h *house) {
+			withFixture(t, func(h *fixture) {
 				f, locks := h.openAside()
 				for i := range 8 {
 					h.put(f, fmt.Sprint(i))
@@ -208,7 +208,7 @@ func TestRenewalBesideALockedRow(t *testing.T) {
 
 // TestCloseDoesNotWaitForALock: a call that waits for one is tried once more.
 func TestCloseDoesNotWaitForALock(t *testing.T) {
-	inHouse(t, func(h *house) {
+	withFixture(t, func(h *fixture) {
 		f, locks := h.openAside()
 		locks.set("k", true)
 		c, behind := h.commit(h.Context(), f, "k", "1"), h.commit(h.Context(), f, "k", "2")
@@ -226,7 +226,7 @@ func TestCloseDoesNotWaitForALock(t *testing.T) {
 // TestManyRenewals: leases of which there are more than a group takes are not given up while
 // they wait for their turn.
 func TestManyRenewals(t *testing.T) {
-	inHouse(t, func(h *house) {
+	withFixture(t, func(h *fixture) {
 		f, _ := h.openAside()
 		h.db.fail(func(*Need) error { <-time.After(2 * minRenewal); return nil }, nil)
 		leases := make([]store.Lease, 5*f.o.MaxGroup)

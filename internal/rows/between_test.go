@@ -14,7 +14,7 @@ func routeless(ttl time.Duration) func(*store.Message) {
 	return func(m *store.Message) { m.Route, m.TTL = "", ttl }
 }
 
-func (h *house) nothing(f *Frame) {
+func (h *fixture) nothing(f *Frame) {
 	h.Helper()
 	if claims, err := f.Claim(h.Context(), request(0)); len(claims) > 0 || err != nil {
 		h.Fatalf("claimed %v, %v", claims, err)
@@ -24,13 +24,13 @@ func (h *house) nothing(f *Frame) {
 // TestRouteBetweenLookAndQuarantine: a key gets a route after its message was found to have
 // waited too long, or the message is deleted and put again.
 func TestRouteBetweenLookAndQuarantine(t *testing.T) {
-	cases := map[string]func(h *house, f *Frame){
-		"route":     func(h *house, f *Frame) { h.put(f, "k", func(m *store.Message) { m.ID = "2" }) },
-		"put again": func(h *house, f *Frame) { h.delete(f, "k"); h.put(f, "k", routeless(time.Hour)) },
+	cases := map[string]func(h *fixture, f *Frame){
+		"route":     func(h *fixture, f *Frame) { h.put(f, "k", func(m *store.Message) { m.ID = "2" }) },
+		"put again": func(h *fixture, f *Frame) { h.delete(f, "k"); h.put(f, "k", routeless(time.Hour)) },
 	}
 	for name, between := range cases {
 		t.Run(name, func(t *testing.T) {
-			inHouse(t, func(h *house) {
+			withFixture(t, func(h *fixture) {
 				f := h.open()
 				h.put(f, "k", routeless(time.Second))
 				<-time.After(time.Second)
@@ -45,7 +45,7 @@ func TestRouteBetweenLookAndQuarantine(t *testing.T) {
 	}
 }
 
-func (h *house) delete(f *Frame, name string) {
+func (h *fixture) delete(f *Frame, name string) {
 	h.Helper()
 	m := message(name)
 	if err := f.Commit(h.Context(), &store.Tx{Delete: []store.MessageRef{m.Ref()}}); err != nil {
@@ -56,9 +56,9 @@ func (h *house) delete(f *Frame, name string) {
 // TestLeaseBetweenLookAndQuarantine: the lease is over and somebody else has the key, with
 // the message that the first one found to be delivered too often.
 func TestLeaseBetweenLookAndQuarantine(t *testing.T) {
-	inHouse(t, func(h *house) {
+	withFixture(t, func(h *fixture) {
 		a, b := h.open(), h.open()
-		h.worn(a, "k")
+		h.exhaust(a, "k")
 		h.db.onPick(func(*Picked) {
 			h.db.onPick(nil)
 			<-time.After(time.Second)
@@ -76,7 +76,7 @@ func TestLeaseBetweenLookAndQuarantine(t *testing.T) {
 
 // TestWhatComesDuringASweepExpiresToo: it is not seen by the look for the next.
 func TestWhatComesDuringASweepExpiresToo(t *testing.T) {
-	inHouse(t, func(h *house) {
+	withFixture(t, func(h *fixture) {
 		f := h.open()
 		h.put(f, "k", routeless(time.Second))
 		<-time.After(time.Second)
@@ -96,7 +96,7 @@ func TestWhatComesDuringASweepExpiresToo(t *testing.T) {
 
 // TestAllThatHasExpiredIsSwept: however much it is.
 func TestAllThatHasExpiredIsSwept(t *testing.T) {
-	inHouse(t, func(h *house) {
+	withFixture(t, func(h *fixture) {
 		f := h.open()
 		tx := &store.Tx{}
 		for i := range 2*sweepBatch + 1 {
@@ -115,16 +115,16 @@ func TestAllThatHasExpiredIsSwept(t *testing.T) {
 
 // TestWhatExpiredAndStaysIsNotSweptAllTheTime: the database does not give it out.
 func TestWhatExpiredAndStaysIsNotSweptAllTheTime(t *testing.T) {
-	inHouse(t, func(h *house) {
+	withFixture(t, func(h *fixture) {
 		f := h.open()
 		h.put(f, "k", routeless(time.Second))
-		h.db.stuck.Store(true)
+		h.db.expiredHidden.Store(true)
 		c := h.claim(h.Context(), f, time.Hour)
 		<-time.After(11 * time.Second)
 		if n := h.db.picks.Load(); n > 15 {
 			t.Errorf("%d picks in 10 seconds", n)
 		}
-		h.db.stuck.Store(false)
+		h.db.expiredHidden.Store(false)
 		<-time.After(time.Second)
 		synctest.Wait()
 		h.same("in quarantine", h.quarantined(), 1)
@@ -135,7 +135,7 @@ func TestWhatExpiredAndStaysIsNotSweptAllTheTime(t *testing.T) {
 
 // TestManyMessagesOfALease: the same rules hold when there are too many to go through.
 func TestManyMessagesOfALease(t *testing.T) {
-	inHouse(t, func(h *house) {
+	withFixture(t, func(h *fixture) {
 		f := h.open()
 		tx := &store.Tx{}
 		for i := range 100 {
@@ -196,16 +196,16 @@ func TestManyMessagesOfALease(t *testing.T) {
 
 // TestSweepThatFailsLeavesNoLease: the call fails, and gives back what it leased.
 func TestSweepThatFailsLeavesNoLease(t *testing.T) {
-	inHouse(t, func(h *house) {
+	withFixture(t, func(h *fixture) {
 		f := h.open()
 		h.put(f, "k", routeless(time.Second))
 		<-time.After(time.Second)
 		h.put(f, "l")
-		h.db.broken.Store(true)
+		h.db.readsFail.Store(true)
 		if claims, err := f.Claim(h.Context(), request(0)); !errors.Is(err, errBroken) || len(claims) > 0 {
 			t.Fatalf("claimed %v, %v", claims, err)
 		}
-		h.db.broken.Store(false)
+		h.db.readsFail.Store(false)
 		synctest.Wait()
 		h.got(h.claim(h.Context(), f, 0), "l") // as its first attempt
 		h.same("in quarantine", h.quarantined(), 1)
@@ -214,7 +214,7 @@ func TestSweepThatFailsLeavesNoLease(t *testing.T) {
 
 // TestLeaseThatALookMadeEnds: nobody needs to look to know when.
 func TestLeaseThatALookMadeEnds(t *testing.T) {
-	inHouse(t, func(h *house) {
+	withFixture(t, func(h *fixture) {
 		f := h.open()
 		h.put(f, "k")
 		req := request(0)
@@ -234,7 +234,7 @@ func TestLeaseThatALookMadeEnds(t *testing.T) {
 // TestWaitThatEndsWhileOthersAreServed: somebody looks for it all the same, and nothing that
 // is put meanwhile comes before what was there.
 func TestWaitThatEndsWhileOthersAreServed(t *testing.T) {
-	inHouse(t, func(h *house) {
+	withFixture(t, func(h *fixture) {
 		a, b := h.open(), h.open()
 		h.waitFor(a, 1, "other")
 		c := &claiming{}
@@ -250,7 +250,7 @@ func TestWaitThatEndsWhileOthersAreServed(t *testing.T) {
 			h.db.onPick(nil)
 			<-hold
 		})
-		a.Hint(map[int64]int64{LaneOf("turns", "other"): 0}, nil) // for the first, which takes long
+		a.Hint(map[int64]int64{PartitionOf("turns", "other"): 0}, nil) // for the first, which takes long
 		synctest.Wait()
 		h.put(b, "old")
 		<-time.After(time.Millisecond)
@@ -263,9 +263,9 @@ func TestWaitThatEndsWhileOthersAreServed(t *testing.T) {
 
 // TestWaitThatEndsWithoutHints: what came after the last poll is found.
 func TestWaitThatEndsWithoutHints(t *testing.T) {
-	inHouse(t, func(h *house) {
+	withFixture(t, func(h *fixture) {
 		a, b := h.open(), h.open()
-		h.db.deaf.Store(true)
+		h.db.hintsDown.Store(true)
 		c := h.claim(h.Context(), a, 30*time.Second+500*time.Millisecond) // polls are at 29.55 s and 30.55 s
 		<-time.After(30 * time.Second)
 		h.put(b, "k")
@@ -277,7 +277,7 @@ func TestWaitThatEndsWithoutHints(t *testing.T) {
 
 // TestRecordsWithOneNumber: two have it by chance.
 func TestRecordsWithOneNumber(t *testing.T) {
-	inHouse(t, func(h *house) {
+	withFixture(t, func(h *fixture) {
 		f := h.open()
 		found := h.await(f, instance, 0)
 		other := store.RecordKey{Kind: "instance", ID: "other"}

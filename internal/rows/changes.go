@@ -121,9 +121,9 @@ func (k *keyWork) tally(t tallies) {
 }
 
 func (t tallies) list() (list []Tally) {
-	for lane, more := range t {
+	for partition, more := range t {
 		if more != 0 {
-			list = append(list, Tally{Queue: lane[0], Route: lane[1], Lane: LaneOf(lane[0], lane[1]), More: more})
+			list = append(list, Tally{Queue: partition[0], Route: partition[1], Partition: PartitionOf(partition[0], partition[1]), More: more})
 		}
 	}
 	slices.SortFunc(list, func(a, b Tally) int {
@@ -146,9 +146,9 @@ func (p *plan) changed() (list []change) {
 	return list
 }
 
-// touched returns the lanes in which something can be claimed or expires sooner than
+// touched returns the partitions in which something can be claimed or expires sooner than
 // before, as far as that is known, with when.
-func (p *plan) touched() (lanes map[int64]int64) {
+func (p *plan) touched() (partitions map[int64]int64) {
 	names := map[[2]string]int64{}
 	for _, k := range p.keys {
 		if !k.dirty || !k.alive || k.row.Count == 0 {
@@ -163,9 +163,9 @@ func (p *plan) touched() (lanes map[int64]int64) {
 			names[name] = at
 		}
 	}
-	lanes = make(map[int64]int64, len(names))
+	partitions = make(map[int64]int64, len(names))
 	for name, at := range names {
-		lanes[LaneOf(name[0], name[1])] = at
+		partitions[PartitionOf(name[0], name[1])] = at
 	}
-	return lanes
+	return partitions
 }

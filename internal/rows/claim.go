@@ -18,15 +18,15 @@ func (f *Frame) Claim(ctx context.Context, req store.ClaimRequest) ([]store.Clai
 	if err := f.Check(ctx, "claim"); err != nil {
 		return nil, err
 	}
-	lanes := make([]int64, 0, len(req.Routes))
+	partitions := make([]int64, 0, len(req.Routes))
 	for _, route := range req.Routes {
-		lanes = append(lanes, LaneOf(req.Queue, route))
+		partitions = append(partitions, PartitionOf(req.Queue, route))
 	}
-	slices.Sort(lanes)
-	lanes = slices.Compact(lanes)
+	slices.Sort(partitions)
+	partitions = slices.Compact(partitions)
 	req.Routes = nil
 	w := &waiter{req: req, done: make(chan struct{})}
-	if !f.begin(w, viewID(lanes), lanes) {
+	if !f.begin(w, viewID(partitions), partitions) {
 		return nil, store.Closed("claim")
 	}
 	defer f.finish(w)
@@ -41,18 +41,18 @@ func (f *Frame) Claim(ctx context.Context, req store.ClaimRequest) ([]store.Clai
 
 // begin has somebody look for a call, or lets it wait if it is known that there is
 // nothing. It reports false if the store is closed.
-func (f *Frame) begin(w *waiter, id ID, lanes []int64) bool {
+func (f *Frame) begin(w *waiter, id ID, partitions []int64) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed {
 		return false
 	}
 	f.waiters++
-	w.view, w.number, w.since = f.view(w.req.Queue, id, lanes), f.waiters, f.looks
+	w.view, w.number, w.since = f.view(w.req.Queue, id, partitions), f.waiters, f.looks
 	w.view.users++
 	w.view.terms = w.req
 	if w.req.Wait == 0 {
-		w.over = true
+		w.expired = true
 	} else {
 		w.stop = f.clock.AfterFunc(w.req.Wait, func() { f.giveUp(w, nil) })
 		w.view.queue.waiting++
@@ -61,11 +61,11 @@ func (f *Frame) begin(w *waiter, id ID, lanes []int64) bool {
 	if f.fromStock(w) {
 		return true
 	}
-	if w.over && w.req.Lax && f.knows(w.view) {
+	if w.expired && w.req.Lax && f.knows(w.view) {
 		w.end(nil, nil)
 		return true
 	}
-	if w.over || f.due(w.view) {
+	if w.expired || f.due(w.view) {
 		f.look(w)
 		return true
 	}
@@ -75,7 +75,7 @@ func (f *Frame) begin(w *waiter, id ID, lanes []int64) bool {
 }
 
 // knows reports whether it is known that there is nothing, for a call that is made again and
-// again: as long as it is, the lanes are looked at as if it waited.
+// again: as long as it is, the partitions are looked at as if it waited.
 func (f *Frame) knows(v *view) bool {
 	v.asked = f.clock.Now()
 	f.poll()
@@ -107,10 +107,10 @@ func (f *Frame) giveUp(w *waiter, err error) {
 		w.leave()
 		w.end(nil, err)
 	case w.busy:
-		w.over = true // whoever is busy with it ends it
+		w.expired = true // whoever is busy with it ends it
 	case f.due(w.view) || w.view.looked <= w.since || !f.db.Hinted():
 		w.leave()
-		w.over = true
+		w.expired = true
 		f.look(w)
 	default:
 		w.leave()
@@ -131,7 +131,7 @@ func (f *Frame) again(w *waiter, lettings uint64) bool {
 	if w.req.Wait > 0 && f.due(w.view) {
 		return true
 	}
-	return !f.takeStock(w) && w.over && w.view.queue.lettings != lettings
+	return !f.takeStock(w) && w.expired && w.view.queue.lettings != lettings
 }
 
 // awaitLet waits, for a call that is about to end, until keys are released that were leased
@@ -139,7 +139,7 @@ func (f *Frame) again(w *waiter, lettings uint64) bool {
 // were.
 func (f *Frame) awaitLet(w *waiter) uint64 {
 	f.mu.Lock()
-	over, let := w.over, w.view.queue.let
+	over, let := w.expired, w.view.queue.let
 	lettings := w.view.queue.lettings
 	f.mu.Unlock()
 	if over && let != nil {

@@ -130,7 +130,7 @@ func (c *call) wait() error {
 // gather adds calls to those that gather.
 func (f *Frame) gather(verb string, calls ...*call) error {
 	for _, c := range calls {
-		c.wanted() // here, where nobody waits for it
+		c.touched() // here, where nobody waits for it
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -245,14 +245,14 @@ func (f *Frame) choose() []*call {
 // something that a group under way touches is left: it would wait for that group in the
 // database, and then do its work again. And so is what came after that and touches the same.
 func (f *Frame) compatible(list []*call) (chosen, left []*call, full bool) {
-	waits := newBusy()
+	waits := newInFlight()
 	bytes := 0
 	for i, c := range list {
 		if len(chosen) == f.o.MaxGroup || len(chosen) > 0 && bytes+c.size > maxGroupBytes {
 			return chosen, append(left, list[i:]...), true
 		}
-		if f.busy.any() && (f.busy.touches(c.wanted()) || waits.touches(c.wanted())) {
-			waits.add(c.wanted(), 1)
+		if f.busy.any() && (f.busy.overlaps(c.touched()) || waits.overlaps(c.touched())) {
+			waits.add(c.touched(), 1)
 			left = append(left, c)
 			continue
 		}
@@ -304,7 +304,7 @@ func (f *Frame) runs(calls []*call, n int) {
 	}
 	for _, c := range calls {
 		if !c.aside {
-			f.busy.add(c.wanted(), n)
+			f.busy.add(c.touched(), n)
 		}
 	}
 }
@@ -335,8 +335,8 @@ func (f *Frame) split(calls []*call, t *trial) {
 		f.setAside(calls, err)
 		return
 	}
-	again := errors.Is(err, ErrAgain)
-	if (undone(err) || again) && len(calls) > 1 {
+	again := errors.Is(err, ErrRetry)
+	if (rolledBack(err) || again) && len(calls) > 1 {
 		t.failures++
 		if again || t.failures < maxFailures && f.clock.Now().Sub(t.began) < maxTrial {
 			half := len(calls) / 2
@@ -366,7 +366,9 @@ const (
 )
 
 // undone reports whether an error says that nothing was changed, for certain.
-func undone(err error) bool { return errors.Is(err, ErrUndone) || errors.Is(err, store.ErrFull) }
+func rolledBack(err error) bool {
+	return errors.Is(err, ErrRolledBack) || errors.Is(err, store.ErrFull)
+}
 
 // group is what an update came to.
 type group struct {
@@ -410,9 +412,9 @@ func (f *Frame) update(calls []*call, lockWait time.Duration) (*group, error) {
 		if err == nil {
 			return g, nil
 		}
-		again := errors.Is(err, ErrAgain)
+		again := errors.Is(err, ErrRetry)
 		n.Fresh = true
-		f.failed(g, !again && !undone(err))
+		f.failed(g, !again && !rolledBack(err))
 		if !again || try == maxTries || try == groupTries && len(calls) > 1 {
 			return nil, err
 		}
@@ -446,10 +448,10 @@ func (f *Frame) withdraw(g *group) {
 // failed sees to what a group that failed leaves behind. If it is not known whether it was
 // written, those who wait look whether it was.
 func (f *Frame) failed(g *group, unknown bool) {
-	var lanes map[int64]int64
+	var partitions map[int64]int64
 	var changed []change
 	if unknown && g.plan != nil {
-		lanes, changed = g.plan.touched(), g.plan.changed()
+		partitions, changed = g.plan.touched(), g.plan.changed()
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -460,12 +462,12 @@ func (f *Frame) failed(g *group, unknown bool) {
 		c.work = nil
 		f.recordChanged(&c)
 	}
-	f.touch(lanes)
+	f.touch(partitions)
 }
 
 // tell lets everybody know of a group that is durable.
 func (f *Frame) tell(g *group) {
-	lanes, changed := g.plan.touched(), g.plan.changed()
+	partitions, changed := g.plan.touched(), g.plan.changed()
 	records := make([]int64, 0, len(changed))
 	f.mu.Lock()
 	delete(f.groups, g)
@@ -483,10 +485,10 @@ func (f *Frame) tell(g *group) {
 	}
 	f.spoil(g.plan)
 	f.stockUp(g.ahead)
-	f.touch(lanes)
+	f.touch(partitions)
 	f.mu.Unlock()
-	if len(lanes) > 0 || len(records) > 0 {
-		f.db.Announce(lanes, records)
+	if len(partitions) > 0 || len(records) > 0 {
+		f.db.Announce(partitions, records)
 	}
 }
 

@@ -26,8 +26,8 @@ type Database interface {
 	// not written, and a transaction that only read may end without a sync. It does not keep
 	// the slices of the changes: bodies of messages are somebody's when it has returned.
 	//
-	// An error that wraps ErrAgain says that nothing was changed because another
-	// transaction came in between: the frame calls Update again. One that wraps ErrUndone
+	// An error that wraps ErrRetry says that nothing was changed because another
+	// transaction came in between: the frame calls Update again. One that wraps ErrRolledBack
 	// says that nothing was changed for certain; store.ErrFull says so too. After any other
 	// error the outcome is unknown.
 	Update(ctx context.Context, need *Need, decide func(now int64, s *State) *Changes) error
@@ -37,9 +37,9 @@ type Database interface {
 	// lease was never there. But what it returns must be.
 	Pick(ctx context.Context, p *Pick) (*Picked, error)
 
-	// Look returns, for each lane, the earliest At of its rows, leased or not: when there
+	// Look returns, for each partition, the earliest At of its rows, leased or not: when there
 	// may be something to pick. Never if there is none.
-	Look(ctx context.Context, lanes []int64) (now int64, at []int64, err error)
+	Look(ctx context.Context, partitions []int64) (now int64, at []int64, err error)
 
 	// Expired returns up to limit messages, with their keys, of keys without a route
 	// whose time to live has ended. It may return too many keys' worth: they are looked at
@@ -53,10 +53,10 @@ type Database interface {
 	// durable.
 	Versions(ctx context.Context, keys []store.RecordKey) ([]int64, error)
 
-	// Announce tells other processes that there is something to claim in these lanes, at
+	// Announce tells other processes that there is something to claim in these partitions, at
 	// these times, and that the records with these numbers have changed. It returns at once
 	// and may do nothing: it is a hint. Others learn of it through [Frame.Hint].
-	Announce(lanes map[int64]int64, records []int64)
+	Announce(partitions map[int64]int64, records []int64)
 
 	// Hinted reports whether hints of other processes arrive at the moment. While they do
 	// not, the frame looks much more often. It must not call the frame.
@@ -67,15 +67,15 @@ type Database interface {
 	Alone() bool
 }
 
-// ErrAgain is returned by Update if it is to be called again.
-var ErrAgain = errors.New("another transaction came in between")
+// ErrRetry is returned by Update if it is to be called again.
+var ErrRetry = errors.New("another transaction came in between")
 
-// ErrUndone is returned by Update if nothing was changed, for certain.
-var ErrUndone = errors.New("nothing was changed")
+// ErrRolledBack is returned by Update if nothing was changed, for certain.
+var ErrRolledBack = errors.New("nothing was changed")
 
 // ErrLocked is returned by Update if nothing was changed because another transaction had
 // locked a row for longer than the update was to wait.
-var ErrLocked = fmt.Errorf("a row is locked by another transaction: %w", ErrUndone)
+var ErrLocked = fmt.Errorf("a row is locked by another transaction: %w", ErrRolledBack)
 
 // Need is what a group of operations must know.
 type Need struct {
@@ -148,7 +148,7 @@ type Changes struct {
 	// than the one that is stored. They were not loaded.
 	UpsertRecords []store.Record
 
-	// Tally is how many more messages are pending in lanes.
+	// Tally is how many more messages are pending in partitions.
 	Tally []Tally
 }
 
@@ -186,22 +186,22 @@ type Entries struct {
 
 // Tally is how many more messages, or fewer, are pending for a route.
 type Tally struct {
-	Queue string
-	Route string
-	Lane  int64
-	More  int
+	Queue     string
+	Route     string
+	Partition int64
+	More      int
 }
 
 // Pick says what to lease.
 type Pick struct {
 	Queue string
 
-	// Lanes that are wanted, and Expiring, the lane of the queue's keys without a route.
-	Lanes    []int64
-	Expiring int64
+	// Partitions that are wanted, and Expiring, the partition of the queue's keys without a route.
+	Partitions []int64
+	Expiring   int64
 
 	// Turn is the tenant whose turn it was last: those after it come first.
-	Turn int64
+	AfterTenant int64
 
 	Max         int
 	MaxMessages int
@@ -218,14 +218,14 @@ type Picked struct {
 	Keys []PickedKey
 
 	// Turn is that of the next Pick.
-	Turn int64
+	LastTenant int64
 
-	// Next is the earliest At of rows in the lanes that were not picked, leased or not; 0 if
+	// Next is the earliest At of rows in the partitions that were not picked, leased or not; 0 if
 	// there may be more to pick at once. If nothing was picked and it is not later than Now,
 	// the frame looks again a millisecond later.
 	Next int64
 
-	// Expires is the earliest At in the lane Expiring: when a message's time to live ends.
+	// Expires is the earliest At in the partition Expiring: when a message's time to live ends.
 	Expires int64
 }
 
@@ -240,5 +240,5 @@ type PickedKey struct {
 
 	// Over are visible messages that were not delivered because they had been delivered
 	// MaxAttempts times. They do not count as one of MaxMessages.
-	Over []MessageRow
+	Exhausted []MessageRow
 }

@@ -42,7 +42,7 @@ type Frame struct {
 	inStock  map[store.Token]bool
 	running  int        // calls in groups that are under way
 	slow     int        // groups that have been under way for longer than patience
-	busy     busy       // what they touch
+	busy     inFlight   // what they touch
 	enough   int        // with fewer calls that gather there is nothing to begin while others are under way
 	room     *sync.Cond // signalled when something is gathered, or at the end
 	drained  bool       // nothing more comes
@@ -54,15 +54,15 @@ type Frame struct {
 	roomAside *sync.Cond
 
 	// Claims that wait.
-	queues    map[string]*queue
-	lanes     map[int64]*lane
-	laneLimit int
-	waiters   uint64 // how many have come
-	looks     uint64 // how many have begun
-	polling   bool
-	pollGap   time.Duration
-	pollStop  func() bool
-	pollAt    uint64 // which poll it is
+	queues     map[string]*queue
+	partitions map[int64]*partition
+	laneLimit  int
+	waiters    uint64 // how many have come
+	looks      uint64 // how many have begun
+	polling    bool
+	pollGap    time.Duration
+	pollStop   func() bool
+	pollAt     uint64 // which poll it is
 
 	awaiters  map[int64]map[*awaiter]bool // by the number of the record
 	recent    *recent
@@ -120,8 +120,8 @@ func New(o Options) *Frame {
 	}
 	f := &Frame{
 		clock: o.Clock, o: o, made: o.Clock.Now(), time: base.NewFollower(store.MaxClockLead), closing: make(chan struct{}),
-		inStock: map[store.Token]bool{}, busy: newBusy(),
-		groups: map[*group]bool{}, queues: map[string]*queue{}, lanes: map[int64]*lane{},
+		inStock: map[store.Token]bool{}, busy: newInFlight(),
+		groups: map[*group]bool{}, queues: map[string]*queue{}, partitions: map[int64]*partition{},
 		awaiters: map[int64]map[*awaiter]bool{}, recent: newRecent(), pollStop: func() bool { return false },
 	}
 	f.room, f.roomAside = sync.NewCond(&f.mu), sync.NewCond(&f.mu)

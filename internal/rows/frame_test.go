@@ -19,20 +19,20 @@ import (
 type watched struct {
 	*tables
 	picks, looks, updates atomic.Int64
-	deaf                  atomic.Bool // no hints arrive, and it is known
-	mute                  atomic.Bool // hints are lost
-	stuck                 atomic.Bool // what has expired is not found
-	broken                atomic.Bool // what has expired cannot be looked for
-	twice                 atomic.Bool // updates are decided twice, and written once
+	hintsDown             atomic.Bool // no hints arrive, and it is known
+	hintsLost             atomic.Bool // hints are lost
+	expiredHidden         atomic.Bool // what has expired is not found
+	readsFail             atomic.Bool // what has expired cannot be looked for
+	decideTwice           atomic.Bool // updates are decided twice, and written once
 
-	mu       sync.Mutex
-	before   func(*Need) error // of an update; nothing is changed if it fails
-	undone   error             // of updates that are decided and not written
-	onUndone func()
-	after    func() error  // of one that was written
-	looked   func()        // called before anybody knows what was seen
-	expired  func()        // the same of what has expired
-	picked   func(*Picked) // called with what was picked, before anybody knows of it
+	mu            sync.Mutex
+	before        func(*Need) error // of an update; nothing is changed if it fails
+	failDecided   error             // of updates that are decided and not written
+	onFailDecided func()
+	after         func() error  // of one that was written
+	onLooked      func()        // called before anybody knows what was seen
+	onExpired     func()        // the same of what has expired
+	onPicked      func(*Picked) // called with what was picked, before anybody knows of it
 
 	reads, asked atomic.Int64 // of records one by one, and of versions
 }
@@ -41,7 +41,7 @@ func (d *watched) Pick(ctx context.Context, p *Pick) (*Picked, error) {
 	d.picks.Add(1)
 	got, err := d.tables.Pick(ctx, p)
 	d.mu.Lock()
-	picked := d.picked
+	picked := d.onPicked
 	d.mu.Unlock()
 	if picked != nil && err == nil {
 		picked(got)
@@ -49,11 +49,11 @@ func (d *watched) Pick(ctx context.Context, p *Pick) (*Picked, error) {
 	return got, err
 }
 
-func (d *watched) Look(ctx context.Context, lanes []int64) (int64, []int64, error) {
+func (d *watched) Look(ctx context.Context, partitions []int64) (int64, []int64, error) {
 	d.looks.Add(1)
-	now, at, err := d.tables.Look(ctx, lanes)
+	now, at, err := d.tables.Look(ctx, partitions)
 	d.mu.Lock()
-	looked := d.looked
+	looked := d.onLooked
 	d.mu.Unlock()
 	if looked != nil {
 		looked()
@@ -62,15 +62,15 @@ func (d *watched) Look(ctx context.Context, lanes []int64) (int64, []int64, erro
 }
 
 func (d *watched) Expired(ctx context.Context, queue string, limit int) ([]Ref, []store.Key, error) {
-	if d.stuck.Load() {
+	if d.expiredHidden.Load() {
 		return nil, nil, nil
 	}
-	if d.broken.Load() {
+	if d.readsFail.Load() {
 		return nil, nil, errBroken
 	}
 	refs, keys, err := d.tables.Expired(ctx, queue, limit)
 	d.mu.Lock()
-	expired := d.expired
+	expired := d.onExpired
 	d.mu.Unlock()
 	if expired != nil {
 		expired()
@@ -80,7 +80,7 @@ func (d *watched) Expired(ctx context.Context, queue string, limit int) ([]Ref, 
 
 func (d *watched) Record(ctx context.Context, key store.RecordKey) (store.Record, error) {
 	d.reads.Add(1)
-	if d.broken.Load() {
+	if d.readsFail.Load() {
 		return store.Record{}, errBroken
 	}
 	return d.tables.Record(ctx, key)
@@ -88,7 +88,7 @@ func (d *watched) Record(ctx context.Context, key store.RecordKey) (store.Record
 
 func (d *watched) Versions(ctx context.Context, keys []store.RecordKey) ([]int64, error) {
 	d.asked.Add(1)
-	if d.broken.Load() {
+	if d.readsFail.Load() {
 		return nil, errBroken
 	}
 	return d.tables.Versions(ctx, keys)
@@ -105,9 +105,9 @@ func (d *watched) Update(ctx context.Context, n *Need, decide func(int64, *State
 		}
 	}
 	d.mu.Lock()
-	undone, onUndo := d.undone, d.onUndone
+	rolledBack, onUndo := d.failDecided, d.onFailDecided
 	d.mu.Unlock()
-	if undone != nil {
+	if rolledBack != nil {
 		_ = d.tables.Update(ctx, n, func(now int64, s *State) *Changes {
 			decide(now, s)
 			return &Changes{}
@@ -115,10 +115,10 @@ func (d *watched) Update(ctx context.Context, n *Need, decide func(int64, *State
 		if onUndo != nil {
 			onUndo()
 		}
-		return undone
+		return rolledBack
 	}
 	err := d.tables.Update(ctx, n, func(now int64, s *State) *Changes {
-		if d.twice.Load() {
+		if d.decideTwice.Load() {
 			decide(now, s)
 		}
 		return decide(now, s)
@@ -132,11 +132,11 @@ func (d *watched) Update(ctx context.Context, n *Need, decide func(int64, *State
 	return nil
 }
 
-func (d *watched) Hinted() bool { return !d.deaf.Load() }
+func (d *watched) Hinted() bool { return !d.hintsDown.Load() }
 
-func (d *watched) Announce(lanes map[int64]int64, records []int64) {
-	if !d.deaf.Load() && !d.mute.Load() {
-		d.tables.Announce(lanes, records)
+func (d *watched) Announce(partitions map[int64]int64, records []int64) {
+	if !d.hintsDown.Load() && !d.hintsLost.Load() {
+		d.tables.Announce(partitions, records)
 	}
 }
 
@@ -150,17 +150,17 @@ func (d *watched) fail(before func(*Need) error, after func() error) {
 }
 
 // undo makes updates fail after they were decided.
-func (d *watched) undo(err error) {
+func (d *watched) failDecidedWith(err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.undone = err
+	d.failDecided = err
 }
 
 // onUndo has a function called before such an update fails.
-func (d *watched) onUndo(f func()) {
+func (d *watched) beforeDecidedFail(f func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.onUndone = f
+	d.onFailDecided = f
 }
 
 // setBack sets the clock of the database back. It does not run backwards: it stands still
@@ -183,29 +183,29 @@ func (c skewed) Now() time.Time { return c.Clock.Now().Add(c.by) }
 func (d *watched) onLook(looked, expired func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.looked, d.expired = looked, expired
+	d.onLooked, d.onExpired = looked, expired
 }
 
 // onPick has a function called with what is picked.
 func (d *watched) onPick(f func(*Picked)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.picked = f
+	d.onPicked = f
 }
 
 // house is one database and the frames on it, in virtual time.
-type house struct {
+type fixture struct {
 	*testing.T
 	db *watched
 }
 
-func inHouse(t *testing.T, f func(h *house)) {
+func withFixture(t *testing.T, f func(h *fixture)) {
 	t.Helper()
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) { f(&house{t, &watched{tables: newTables(base.System{})}}) })
+	synctest.Test(t, func(t *testing.T) { f(&fixture{t, &watched{tables: newTables(base.System{})}}) })
 }
 
-func (h *house) open() *Frame {
+func (h *fixture) open() *Frame {
 	f := New(Options{Writers: 2})
 	h.db.frames = append(h.db.frames, f)
 	f.Start(h.db)
@@ -217,14 +217,14 @@ func message(name string) store.Message {
 	return store.Message{Key: store.Key{Queue: "turns", Tenant: "acme", Name: name}, ID: "1", Route: "order", Body: []byte(name)}
 }
 
-func (h *house) put(f *Frame, name string, options ...func(*store.Message)) {
+func (h *fixture) put(f *Frame, name string, options ...func(*store.Message)) {
 	h.Helper()
 	if err := h.try(f, name, options...); err != nil {
 		h.Error(err)
 	}
 }
 
-func (h *house) try(f *Frame, name string, options ...func(*store.Message)) error {
+func (h *fixture) try(f *Frame, name string, options ...func(*store.Message)) error {
 	m := message(name)
 	for _, o := range options {
 		o(&m)
@@ -234,7 +234,7 @@ func (h *house) try(f *Frame, name string, options ...func(*store.Message)) erro
 
 // await begins to wait for a record. What it returns returns the record, or nil if it is
 // still waited for.
-func (h *house) await(f *Frame, key store.RecordKey, after int64) func() *store.Record {
+func (h *fixture) await(f *Frame, key store.RecordKey, after int64) func() *store.Record {
 	var found *store.Record
 	go func() {
 		if r, err := f.Await(h.Context(), key, after); err == nil {
@@ -261,7 +261,7 @@ type claiming struct {
 }
 
 // claim begins to wait, and returns when it does.
-func (h *house) claim(ctx context.Context, f *Frame, wait time.Duration) *claiming {
+func (h *fixture) claim(ctx context.Context, f *Frame, wait time.Duration) *claiming {
 	c := &claiming{}
 	go func() {
 		begun := time.Now()
@@ -273,7 +273,7 @@ func (h *house) claim(ctx context.Context, f *Frame, wait time.Duration) *claimi
 }
 
 // got checks that a call has returned, with keys of these names.
-func (h *house) got(c *claiming, names ...string) {
+func (h *fixture) got(c *claiming, names ...string) {
 	h.Helper()
 	synctest.Wait()
 	if !c.done || c.err != nil || len(c.claims) != len(names) {
@@ -286,7 +286,7 @@ func (h *house) got(c *claiming, names ...string) {
 	}
 }
 
-func (h *house) same(what string, got, want int64) {
+func (h *fixture) same(what string, got, want int64) {
 	h.Helper()
 	if got != want {
 		h.Errorf("%s: got %d, want %d", what, got, want)
@@ -294,7 +294,7 @@ func (h *house) same(what string, got, want int64) {
 }
 
 func TestWhatIsPutForWhoWaitsIsNotLookedFor(t *testing.T) {
-	inHouse(t, func(h *house) {
+	withFixture(t, func(h *fixture) {
 		f := h.open()
 		c := h.claim(h.Context(), f, time.Hour)
 		picks := h.db.picks.Load()
@@ -308,7 +308,7 @@ func TestWhatIsPutForWhoWaitsIsNotLookedFor(t *testing.T) {
 }
 
 func TestWhatFallsDueIsLookedForOnce(t *testing.T) {
-	inHouse(t, func(h *house) {
+	withFixture(t, func(h *fixture) {
 		f := h.open()
 		for i := range 50 {
 			h.put(f, fmt.Sprint("k", i), func(m *store.Message) { m.VisibleAt = time.Now().Add(time.Duration(i+1) * time.Hour) })
@@ -325,7 +325,7 @@ func TestWhatFallsDueIsLookedForOnce(t *testing.T) {
 }
 
 func TestWhoWaitsAsksLittle(t *testing.T) {
-	inHouse(t, func(h *house) {
+	withFixture(t, func(h *fixture) {
 		f := h.open()
 		h.put(f, "k", func(m *store.Message) { m.VisibleAt = time.Now().Add(100 * time.Hour) })
 		h.claim(h.Context(), f, 50*time.Hour)
@@ -339,11 +339,11 @@ func TestWhoWaitsAsksLittle(t *testing.T) {
 }
 
 func TestGroupThatFailsTakesBackWhatItHanded(t *testing.T) {
-	inHouse(t, func(h *house) {
+	withFixture(t, func(h *fixture) {
 		f := h.open()
 		c := h.claim(h.Context(), f, time.Hour)
-		bad := fmt.Errorf("cannot write: %w", ErrUndone)
-		h.db.undo(bad) // decided, and not written
+		bad := fmt.Errorf("cannot write: %w", ErrRolledBack)
+		h.db.failDecidedWith(bad) // decided, and not written
 		if err := h.try(f, "x"); !errors.Is(err, bad) {
 			t.Fatalf("commit: %v", err)
 		}
@@ -351,14 +351,14 @@ func TestGroupThatFailsTakesBackWhatItHanded(t *testing.T) {
 		if c.done {
 			t.Fatalf("claimed %v by a commit that failed", c.claims)
 		}
-		h.db.undo(nil)
+		h.db.failDecidedWith(nil)
 		h.put(f, "k")
 		h.got(c, "k")
 	})
 }
 
 func TestWhatMayHaveBeenWrittenIsLookedFor(t *testing.T) {
-	inHouse(t, func(h *house) {
+	withFixture(t, func(h *fixture) {
 		f := h.open()
 		c := h.claim(h.Context(), f, time.Hour)
 		key := store.RecordKey{Kind: "instance", ID: "1"}
@@ -394,13 +394,13 @@ func TestWhatMayHaveBeenWrittenIsLookedFor(t *testing.T) {
 }
 
 func TestGroupIsTriedAgain(t *testing.T) {
-	inHouse(t, func(h *house) {
+	withFixture(t, func(h *fixture) {
 		f := h.open()
 		c := h.claim(h.Context(), f, time.Hour)
 		tries := 0
 		h.db.fail(func(*Need) error {
 			if tries++; tries < 4 {
-				return fmt.Errorf("deadlock: %w", ErrAgain)
+				return fmt.Errorf("deadlock: %w", ErrRetry)
 			}
 			return nil
 		}, nil)
@@ -412,14 +412,14 @@ func TestGroupIsTriedAgain(t *testing.T) {
 
 // TestOneThatOthersAlwaysComeInBetweenOf fails alone, after pauses.
 func TestOneThatOthersAlwaysComeInBetweenOf(t *testing.T) {
-	inHouse(t, func(h *house) {
+	withFixture(t, func(h *fixture) {
 		f := h.open()
 		hot := IDOf(message("hot").Key)
 		tries := 0
 		h.db.fail(func(n *Need) error {
 			if slices.Contains(n.Keys, hot) {
 				tries++
-				return fmt.Errorf("deadlock: %w", ErrAgain)
+				return fmt.Errorf("deadlock: %w", ErrRetry)
 			}
 			return nil
 		}, nil)
@@ -434,7 +434,7 @@ func TestOneThatOthersAlwaysComeInBetweenOf(t *testing.T) {
 		began := time.Now()
 		f.run(calls)
 		for i, c := range calls {
-			if errors.Is(c.err, ErrAgain) != (i == 17) {
+			if errors.Is(c.err, ErrRetry) != (i == 17) {
 				t.Errorf("commit %d: %v", i, c.err)
 			}
 		}
@@ -446,9 +446,9 @@ func TestOneThatOthersAlwaysComeInBetweenOf(t *testing.T) {
 
 // TestGroupThatIsDecidedTwice hands out what it decided last, once.
 func TestGroupThatIsDecidedTwice(t *testing.T) {
-	inHouse(t, func(h *house) {
+	withFixture(t, func(h *fixture) {
 		f := h.open()
-		h.db.twice.Store(true)
+		h.db.decideTwice.Store(true)
 		c := h.claim(h.Context(), f, time.Hour)
 		h.put(f, "k")
 		h.got(c, "k")
@@ -460,12 +460,12 @@ func TestGroupThatIsDecidedTwice(t *testing.T) {
 }
 
 func TestOneThatCannotBeWrittenDoesNotFailItsNeighbours(t *testing.T) {
-	inHouse(t, func(h *house) {
+	withFixture(t, func(h *fixture) {
 		f := h.open()
 		poison := IDOf(store.Key{Queue: "turns", Tenant: "acme", Name: "poison"})
 		h.db.fail(func(n *Need) error {
 			if slices.Contains(n.Keys, poison) {
-				return fmt.Errorf("it is poisoned: %w", ErrUndone)
+				return fmt.Errorf("it is poisoned: %w", ErrRolledBack)
 			}
 			return nil
 		}, nil)
@@ -488,7 +488,7 @@ func TestOneThatCannotBeWrittenDoesNotFailItsNeighbours(t *testing.T) {
 }
 
 func TestLeaseForNobodyIsLetGo(t *testing.T) {
-	inHouse(t, func(h *house) {
+	withFixture(t, func(h *fixture) {
 		f := h.open()
 		ctx, cancel := context.WithCancel(h.Context())
 		c := h.claim(ctx, f, time.Hour)
@@ -510,8 +510,8 @@ func TestLeaseForNobodyIsLetGo(t *testing.T) {
 func TestOtherProcessIsToldAndFindsOutByItself(t *testing.T) {
 	for _, deaf := range []bool{false, true} {
 		t.Run(fmt.Sprintf("deaf %v", deaf), func(t *testing.T) {
-			inHouse(t, func(h *house) {
-				h.db.deaf.Store(deaf)
+			withFixture(t, func(h *fixture) {
+				h.db.hintsDown.Store(deaf)
 				a, b := h.open(), h.open()
 				for i := range 5 {
 					c := h.claim(h.Context(), b, time.Hour)
@@ -549,7 +549,7 @@ func TestOtherProcessIsToldAndFindsOutByItself(t *testing.T) {
 }
 
 func TestLeaseOfADeadProcessIsTakenUp(t *testing.T) {
-	inHouse(t, func(h *house) {
+	withFixture(t, func(h *fixture) {
 		a, b := h.open(), h.open()
 		c := h.claim(h.Context(), a, time.Hour)
 		waits := h.claim(h.Context(), b, time.Hour)

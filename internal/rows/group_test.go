@@ -294,9 +294,9 @@ func (d *tables) verify(t *testing.T) {
 			t.Errorf("there are messages or entries of a key that is not there")
 		}
 	}
-	for lane, n := range d.tally {
-		if n != tally[lane] {
-			t.Errorf("%d are pending in %v, and the tally says %d", tally[lane], lane, n)
+	for partition, n := range d.tally {
+		if n != tally[partition] {
+			t.Errorf("%d are pending in %v, and the tally says %d", tally[partition], partition, n)
 		}
 	}
 }

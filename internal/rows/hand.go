@@ -8,12 +8,12 @@ import (
 
 // offer is a key that can be leased to somebody who waits.
 type offer struct {
-	key     *keyWork
-	lane    int64
-	visible []*messageWork
-	to      *waiter
-	ahead   *view // or the one whose next call gets it
-	req     store.ClaimRequest
+	key       *keyWork
+	partition int64
+	visible   []*messageWork
+	to        *waiter
+	ahead     *view // or the one whose next call gets it
+	req       store.ClaimRequest
 }
 
 // hand leases keys that a group makes ready to those who wait for them in this process, and
@@ -34,8 +34,8 @@ func (f *Frame) hand(p *plan) (hands []*waiter, ahead []leasedAhead) {
 	f.mu.Lock()
 	for i := range offers {
 		o := &offers[i]
-		if o.to = f.taker(o.lane); o.to == nil {
-			if o.ahead = f.taking(o.lane); o.ahead != nil {
+		if o.to = f.taker(o.partition); o.to == nil {
+			if o.ahead = f.taking(o.partition); o.ahead != nil {
 				o.req = o.ahead.terms
 				o.ahead.stocking++
 			}
@@ -83,16 +83,16 @@ func (f *Frame) offers(p *plan) (offers []offer) {
 			continue
 		}
 		if visible := k.ready(p.now); len(visible) > 0 {
-			offers = append(offers, offer{key: k, lane: k.row.Lane(), visible: visible})
+			offers = append(offers, offer{key: k, partition: k.row.Partition(), visible: visible})
 		}
 	}
 	slices.SortFunc(offers, func(a, b offer) int { return compareIDs(a.key.row.ID, b.key.row.ID) })
 	return offers
 }
 
-// taker returns who waits for a lane and has nothing else to claim, or nil.
+// taker returns who waits for a partition and has nothing else to claim, or nil.
 func (f *Frame) taker(id int64) (first *waiter) {
-	l := f.lanes[id]
+	l := f.partitions[id]
 	if l == nil || f.closed {
 		return nil
 	}
@@ -135,7 +135,7 @@ func (f *Frame) takeBack(hands []*waiter, unknown bool) {
 			}
 		}
 		w.handing, w.handed = 0, nil
-		if w.over && !w.ended && !f.closed {
+		if w.expired && !w.ended && !f.closed {
 			f.look(w) // its time came to its end meanwhile, and there may be something else
 			continue
 		}

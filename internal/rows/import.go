@@ -28,11 +28,11 @@ func (f *Frame) Import(ctx context.Context, p store.Parcel) error {
 			return im.err
 		case err == nil:
 			f.Hint(nil, nil)
-			if len(im.lanes) > 0 || len(im.numbers) > 0 {
-				f.db.Announce(im.lanes, im.numbers)
+			if len(im.partitions) > 0 || len(im.numbers) > 0 {
+				f.db.Announce(im.partitions, im.numbers)
 			}
 			return nil
-		case !errors.Is(err, ErrAgain) || try == maxTries:
+		case !errors.Is(err, ErrRetry) || try == maxTries:
 			return err
 		}
 		n.Fresh = true
@@ -54,20 +54,20 @@ func importNeed(p *store.Parcel) *Need {
 
 // importer works out what an import changes.
 type importer struct {
-	state   *State
-	keys    map[ID]*KeyRow // those that are new or change
-	known   map[Ref]bool
-	changes *Changes
-	tally   tallies
-	lanes   map[int64]int64 // in which there is something to claim
-	numbers []int64         // of records
-	err     error
+	state      *State
+	keys       map[ID]*KeyRow // those that are new or change
+	known      map[Ref]bool
+	changes    *Changes
+	tally      tallies
+	partitions map[int64]int64 // in which there is something to claim
+	numbers    []int64         // of records
+	err        error
 }
 
 func newImporter(state *State) *importer {
 	return &importer{
 		state: state, keys: map[ID]*KeyRow{}, known: map[Ref]bool{}, changes: &Changes{},
-		tally: tallies{}, lanes: map[int64]int64{},
+		tally: tallies{}, partitions: map[int64]int64{},
 	}
 }
 
@@ -96,9 +96,9 @@ func (im *importer) add(p *store.Parcel) *Changes {
 			im.changes.Update = append(im.changes.Update, row)
 		}
 		if row.Count > 0 {
-			lane := row.Lane()
-			if at, ok := im.lanes[lane]; !ok || row.At() < at {
-				im.lanes[lane] = row.At()
+			partition := row.Partition()
+			if at, ok := im.partitions[partition]; !ok || row.At() < at {
+				im.partitions[partition] = row.At()
 			}
 		}
 	}

@@ -17,7 +17,7 @@ type keyWork struct {
 	// firstKnown says that row.First of the stored messages is still right.
 	firstKnown bool
 
-	messages known // those that were loaded, or put in this group
+	messages messageSet // those that were loaded, or put in this group
 
 	inline *messageWork // the message that is kept in the row, pending or gone; nil if there was none
 

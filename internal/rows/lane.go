@@ -9,13 +9,13 @@ import (
 
 // queue is the Claim calls of a queue, and what is known of what they wait for.
 type queue struct {
-	name     string
-	views    map[ID]*view
-	idle     int   // Claim calls that wait and that nobody serves at the moment
-	busy     int   // Claim calls that somebody is busy with
-	waiting  int   // all that wait
-	turn     int64 // the tenant whose turn it was last
-	expiring *lane // the keys without a route
+	name       string
+	views      map[ID]*view
+	idle       int        // Claim calls that wait and that nobody serves at the moment
+	busy       int        // Claim calls that somebody is busy with
+	waiting    int        // all that wait
+	lastTenant int64      // the tenant whose turn it was last
+	expiring   *partition // the keys without a route
 
 	letting  int           // leases of which nobody knows, which are being released
 	lettings uint64        // how many there were so far
@@ -28,35 +28,35 @@ type queue struct {
 	alarmAt   int64
 }
 
-// lane is what is known of the keys of a queue and a route.
-type lane struct {
+// partition is what is known of the keys of a queue and a route.
+type partition struct {
 	queue *queue
 	views []*view // that have it
 
-	// next is a time before which there is nothing to claim in the lane, as far as is
+	// next is a time before which there is nothing to claim in the partition, as far as is
 	// known; 0 if nothing is known.
 	next int64
 }
 
-// view is the lanes that a Claim call asks for, and that in which messages expire. Those
-// who ask for the same routes share one, so that what is known of thousands of lanes is
+// view is the partitions that a Claim call asks for, and that in which messages expire. Those
+// who ask for the same routes share one, so that what is known of thousands of partitions is
 // gathered once, and not for each of thousands who wait.
 type view struct {
-	id    ID
-	queue *queue
-	ids   []int64 // of the lanes, in order, without the one in which messages expire
-	lanes []*lane // all of them
-	users int     // calls and picks that need it
+	id         ID
+	queue      *queue
+	ids        []int64      // of the partitions, in order, without the one in which messages expire
+	partitions []*partition // all of them
+	users      int          // calls and picks that need it
 
 	asked time.Time // when it was last asked for by somebody who does so every now and then
 
-	next  int64 // the least of its lanes, unless it is stale
+	next  int64 // the least of its partitions, unless it is stale
 	stale bool
 
 	stock // what is leased for its next calls
 
 	picks   map[*pick]bool // under way
-	looked  uint64         // the last look at all of its lanes that has ended, by its number
+	looked  uint64         // the last look at all of its partitions that has ended, by its number
 	waiters []*waiter      // in the order of their numbers, without those that are being served
 }
 
@@ -64,17 +64,17 @@ func (f *Frame) queue(name string) *queue {
 	q := f.queues[name]
 	if q == nil {
 		q = &queue{name: name, views: map[ID]*view{}, stopAlarm: func() bool { return false }, alarmAt: Never, arrived: Never}
-		q.expiring = &lane{queue: q}
-		f.lanes[LaneOf(name, "")] = q.expiring
+		q.expiring = &partition{queue: q}
+		f.partitions[PartitionOf(name, "")] = q.expiring
 		f.queues[name] = q
 	}
 	return q
 }
 
-// viewID names a view by its lanes.
-func viewID(lanes []int64) (id ID) {
-	b := make([]byte, 0, 8*len(lanes))
-	for _, l := range lanes {
+// viewID names a view by its partitions.
+func viewID(partitions []int64) (id ID) {
+	b := make([]byte, 0, 8*len(partitions))
+	for _, l := range partitions {
 		b = binary.BigEndian.AppendUint64(b, uint64(l))
 	}
 	sum := sha256.Sum256(b)
@@ -82,49 +82,49 @@ func viewID(lanes []int64) (id ID) {
 	return id
 }
 
-// view returns the view of a queue with these lanes, which are ordered.
-func (f *Frame) view(name string, id ID, lanes []int64) *view {
+// view returns the view of a queue with these partitions, which are ordered.
+func (f *Frame) view(name string, id ID, partitions []int64) *view {
 	q := f.queue(name)
 	if v := q.views[id]; v != nil {
 		return v
 	}
 	f.forgetIdle()
 	q = f.queue(name)
-	v := &view{id: id, queue: q, ids: lanes, lanes: make([]*lane, 0, len(lanes)+1), picks: map[*pick]bool{}, stale: true}
-	for _, number := range lanes {
-		l := f.lanes[number]
+	v := &view{id: id, queue: q, ids: partitions, partitions: make([]*partition, 0, len(partitions)+1), picks: map[*pick]bool{}, stale: true}
+	for _, number := range partitions {
+		l := f.partitions[number]
 		if l == nil {
-			l = &lane{queue: q}
-			f.lanes[number] = l
+			l = &partition{queue: q}
+			f.partitions[number] = l
 		}
-		v.lanes = append(v.lanes, l)
+		v.partitions = append(v.partitions, l)
 	}
-	v.lanes = append(v.lanes, q.expiring)
-	for _, l := range v.lanes {
+	v.partitions = append(v.partitions, q.expiring)
+	for _, l := range v.partitions {
 		l.views = append(l.views, v)
 	}
 	q.views[id] = v
 	return v
 }
 
-// keepLanes is how many lanes are remembered at least, whether somebody asks for them or
+// keepLanes is how many partitions are remembered at least, whether somebody asks for them or
 // not.
 const keepLanes = 20_000
 
 // forgetIdle forgets what nobody asks for at the moment, if there is a lot of it. Whoever
 // asks for it again looks.
 func (f *Frame) forgetIdle() {
-	if len(f.lanes) < max(f.laneLimit, keepLanes) {
+	if len(f.partitions) < max(f.laneLimit, keepLanes) {
 		return
 	}
-	used := map[*lane]bool{}
+	used := map[*partition]bool{}
 	for name, q := range f.queues {
 		for id, v := range q.views {
 			if v.users == 0 && !v.stocked() {
 				delete(q.views, id)
 				continue
 			}
-			for _, l := range v.lanes {
+			for _, l := range v.partitions {
 				used[l] = true
 			}
 		}
@@ -133,22 +133,22 @@ func (f *Frame) forgetIdle() {
 			delete(f.queues, name)
 		}
 	}
-	for number, l := range f.lanes {
+	for number, l := range f.partitions {
 		if !used[l] {
-			delete(f.lanes, number)
+			delete(f.partitions, number)
 			continue
 		}
 		l.views = slices.DeleteFunc(l.views, func(v *view) bool { return v.users == 0 && !v.stocked() })
 	}
-	f.laneLimit = 2 * len(f.lanes)
+	f.laneLimit = 2 * len(f.partitions)
 }
 
-// soonest returns when there may be something to claim in one of the lanes, or to sweep in
+// soonest returns when there may be something to claim in one of the partitions, or to sweep in
 // the queue.
 func (f *Frame) soonest(v *view) int64 {
 	if v.stale {
 		v.next, v.stale = Never, false
-		for _, l := range v.lanes {
+		for _, l := range v.partitions {
 			if !f.held || l != v.queue.expiring {
 				v.next = min(v.next, l.next)
 			}
@@ -160,8 +160,8 @@ func (f *Frame) soonest(v *view) int64 {
 // due reports whether there may be something.
 func (f *Frame) due(v *view) bool { return f.soonest(v) <= f.now() }
 
-// lower notes that there is something in a lane from a time on.
-func (f *Frame) lower(l *lane, at int64) {
+// lower notes that there is something in a partition from a time on.
+func (f *Frame) lower(l *partition, at int64) {
 	expiring := l == l.queue.expiring
 	if expiring {
 		l.queue.arrived = min(l.queue.arrived, at)
@@ -183,8 +183,8 @@ func (f *Frame) lower(l *lane, at int64) {
 	}
 }
 
-// set notes that there is nothing in a lane before a time.
-func (l *lane) set(at int64) {
+// set notes that there is nothing in a partition before a time.
+func (l *partition) set(at int64) {
 	if at == l.next {
 		return
 	}
@@ -194,17 +194,17 @@ func (l *lane) set(at int64) {
 	}
 }
 
-// wanted reports whether somebody waits for the lane.
-func (l *lane) wanted() bool {
+// wanted reports whether somebody waits for the partition.
+func (l *partition) wanted() bool {
 	return slices.ContainsFunc(l.views, func(v *view) bool { return len(v.waiters) > 0 })
 }
 
-// touch notes that there is something to claim in lanes, and has those served who wait
+// touch notes that there is something to claim in partitions, and has those served who wait
 // for it.
-func (f *Frame) touch(lanes map[int64]int64) {
+func (f *Frame) touch(partitions map[int64]int64) {
 	now := f.now()
-	for id, at := range lanes {
-		l := f.lanes[id]
+	for id, at := range partitions {
+		l := f.partitions[id]
 		if l == nil {
 			continue // nobody has asked for it, and who does looks
 		}

@@ -14,7 +14,7 @@ import (
 // TestSlicesAreTheCallersWhenACallHasReturned: a context ends while the group is under way,
 // and the caller uses its buffers for something else.
 func TestSlicesAreTheCallersWhenACallHasReturned(t *testing.T) {
-	inHouse(t, func(h *house) {
+	withFixture(t, func(h *fixture) {
 		f := h.open()
 		ctx, cancel := context.WithCancel(h.Context())
 		hold := make(chan struct{})
@@ -56,7 +56,7 @@ func TestSlicesAreTheCallersWhenACallHasReturned(t *testing.T) {
 
 // TestLeasesAreTheCallersWhenRenewHasReturned is the same for Renew.
 func TestLeasesAreTheCallersWhenRenewHasReturned(t *testing.T) {
-	inHouse(t, func(h *house) {
+	withFixture(t, func(h *fixture) {
 		f := h.open()
 		h.put(f, "k")
 		c := h.claim(h.Context(), f, 0)
@@ -85,7 +85,7 @@ func TestLeasesAreTheCallersWhenRenewHasReturned(t *testing.T) {
 // TestCopiesAreNotShared: who awaits a record, and who claims what is put, get slices of
 // their own.
 func TestCopiesAreNotShared(t *testing.T) {
-	inHouse(t, func(h *house) {
+	withFixture(t, func(h *fixture) {
 		f := h.open()
 		one, other := h.await(f, instance, 0), h.await(f, instance, 0)
 		c := h.claim(h.Context(), f, time.Hour)
@@ -114,7 +114,7 @@ func TestCopiesAreNotShared(t *testing.T) {
 func TestCallThatEndsDuringALookLeavesNoLease(t *testing.T) {
 	for _, wait := range []time.Duration{0, time.Hour} {
 		t.Run(fmt.Sprint("wait ", wait), func(t *testing.T) {
-			inHouse(t, func(h *house) {
+			withFixture(t, func(h *fixture) {
 				f := h.open()
 				h.put(f, "k")
 				ctx, cancel := context.WithCancel(h.Context())
@@ -138,7 +138,7 @@ func TestCallThatEndsDuringALookLeavesNoLease(t *testing.T) {
 
 // TestCloseDuringALookLeavesNoLease: another process has it at once.
 func TestCloseDuringALookLeavesNoLease(t *testing.T) {
-	inHouse(t, func(h *house) {
+	withFixture(t, func(h *fixture) {
 		a, b := h.open(), h.open()
 		h.put(a, "k")
 		hold := make(chan struct{})
@@ -160,7 +160,7 @@ func TestCloseDuringALookLeavesNoLease(t *testing.T) {
 
 // TestCloseWhileAGroupHandsLeavesNoLease is the same for what a commit leased.
 func TestCloseWhileAGroupHandsLeavesNoLease(t *testing.T) {
-	inHouse(t, func(h *house) {
+	withFixture(t, func(h *fixture) {
 		a, b := h.open(), h.open()
 		c := h.claim(h.Context(), a, time.Hour)
 		h.db.fail(nil, func() error {
@@ -180,7 +180,7 @@ func TestCloseWhileAGroupHandsLeavesNoLease(t *testing.T) {
 
 // TestCloseDoesNotWaitForALookForEver: it is torn after a while.
 func TestCloseDoesNotWaitForALookForEver(t *testing.T) {
-	inHouse(t, func(h *house) {
+	withFixture(t, func(h *fixture) {
 		f := h.open()
 		hung := &hanging{Database: h.db}
 		f.db = hung
@@ -206,20 +206,20 @@ func (*hanging) Pick(ctx context.Context, _ *Pick) (*Picked, error) {
 }
 
 // worn puts a message that was delivered once already.
-func (h *house) worn(f *Frame, name string) {
+func (h *fixture) exhaust(f *Frame, name string) {
 	h.Helper()
 	h.put(f, name)
 	h.got(h.claim(h.Context(), f, 0), name)
 	<-time.After(time.Minute)
 }
 
-func (h *house) once(f *Frame, lease time.Duration) ([]store.Claim, error) {
+func (h *fixture) once(f *Frame, lease time.Duration) ([]store.Claim, error) {
 	req := request(0)
 	req.MaxAttempts, req.Lease = 1, lease
 	return f.Claim(h.Context(), req)
 }
 
-func (h *house) quarantined() (n int64) {
+func (h *fixture) quarantined() (n int64) {
 	h.db.tables.mu.Lock()
 	defer h.db.tables.mu.Unlock()
 	for key := range h.db.records {
@@ -234,9 +234,9 @@ func (h *house) quarantined() (n int64) {
 // delivered too often, and its way to quarantine, it is deleted and another one is put
 // under its ID.
 func TestWhatIsPutAgainDoesNotGoToQuarantine(t *testing.T) {
-	inHouse(t, func(h *house) {
+	withFixture(t, func(h *fixture) {
 		f := h.open()
-		h.worn(f, "k")
+		h.exhaust(f, "k")
 		h.put(f, "k", func(m *store.Message) { m.ID, m.VisibleAt = "later", time.Now().Add(time.Hour) })
 		h.db.onPick(func(*Picked) {
 			h.db.onPick(nil)
@@ -257,9 +257,9 @@ func TestWhatIsPutAgainDoesNotGoToQuarantine(t *testing.T) {
 
 // TestShortestLeaseGetsToQuarantine: the lease is over before the message is there.
 func TestShortestLeaseGetsToQuarantine(t *testing.T) {
-	inHouse(t, func(h *house) {
+	withFixture(t, func(h *fixture) {
 		f := h.open()
-		h.worn(f, "k")
+		h.exhaust(f, "k")
 		h.db.fail(func(*Need) error {
 			<-time.After(10 * time.Millisecond)
 			return nil
@@ -276,7 +276,7 @@ func TestShortestLeaseGetsToQuarantine(t *testing.T) {
 // TestManyGoToQuarantineTogether: not one commit after another, while the leases of the
 // others run out.
 func TestManyGoToQuarantineTogether(t *testing.T) {
-	inHouse(t, func(h *house) {
+	withFixture(t, func(h *fixture) {
 		f := h.open()
 		for i := range 10 {
 			h.put(f, fmt.Sprint("k", i))
@@ -298,9 +298,9 @@ func TestManyGoToQuarantineTogether(t *testing.T) {
 
 // TestQuarantineThatFailsLeavesNoLease: the call fails, and gives back all that it leased.
 func TestQuarantineThatFailsLeavesNoLease(t *testing.T) {
-	inHouse(t, func(h *house) {
+	withFixture(t, func(h *fixture) {
 		f := h.open()
-		h.worn(f, "k")
+		h.exhaust(f, "k")
 		h.put(f, "l")
 		bad := errors.New("broken")
 		h.db.fail(func(*Need) error {
@@ -321,7 +321,7 @@ func TestQuarantineThatFailsLeavesNoLease(t *testing.T) {
 
 // TestHoldWaitsForWhatIsUnderWay: after it nothing changes by itself.
 func TestHoldWaitsForWhatIsUnderWay(t *testing.T) {
-	inHouse(t, func(h *house) {
+	withFixture(t, func(h *fixture) {
 		f := h.open()
 		h.put(f, "k", func(m *store.Message) { m.Route, m.TTL = "", time.Second })
 		<-time.After(time.Second)
@@ -352,7 +352,7 @@ func TestHoldWaitsForWhatIsUnderWay(t *testing.T) {
 
 // TestLanesThatNobodyAsksForAreForgotten: what is known does not grow without end.
 func TestLanesThatNobodyAsksForAreForgotten(t *testing.T) {
-	inHouse(t, func(h *house) {
+	withFixture(t, func(h *fixture) {
 		f := h.open()
 		c := h.claim(h.Context(), f, time.Hour)
 		req := request(0)
@@ -369,10 +369,10 @@ func TestLanesThatNobodyAsksForAreForgotten(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if len(f.lanes) > 2*keepLanes || len(f.queues) > 25 {
-			t.Errorf("%d lanes and %d queues are known", len(f.lanes), len(f.queues))
+		if len(f.partitions) > 2*keepLanes || len(f.queues) > 25 {
+			t.Errorf("%d partitions and %d queues are cached", len(f.partitions), len(f.queues))
 		}
-		if n := len(f.lanes[LaneOf("turns", "order")].views); n > 25 {
+		if n := len(f.partitions[PartitionOf("turns", "order")].views); n > 25 {
 			t.Errorf("a lane is in %d views", n)
 		}
 		h.put(f, "k")

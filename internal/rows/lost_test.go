@@ -14,7 +14,7 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-func (h *house) putRecord(f *Frame, key store.RecordKey) {
+func (h *fixture) putRecord(f *Frame, key store.RecordKey) {
 	h.Helper()
 	tx := &store.Tx{PutRecords: []store.PutRecord{{Record: store.Record{Key: key}, Expect: store.AnyVersion}}}
 	if err := f.Commit(h.Context(), tx); err != nil {
@@ -22,7 +22,7 @@ func (h *house) putRecord(f *Frame, key store.RecordKey) {
 	}
 }
 
-func (h *house) version(what string, r *store.Record, want int64) {
+func (h *fixture) version(what string, r *store.Record, want int64) {
 	h.Helper()
 	if r == nil || r.Version != want {
 		h.Errorf("%s: the record is %v, want version %d", what, r, want)
@@ -36,9 +36,9 @@ var instance = store.RecordKey{Kind: "instance", ID: "1"}
 func TestHintOfARecordThatNobodyAwaitsIsNotForgotten(t *testing.T) {
 	for _, all := range []bool{false, true} {
 		t.Run(fmt.Sprintf("all %v", all), func(t *testing.T) {
-			inHouse(t, func(h *house) {
+			withFixture(t, func(h *fixture) {
 				a, b := h.open(), h.open()
-				h.db.mute.Store(true)
+				h.db.hintsLost.Store(true)
 				h.putRecord(a, instance)
 				h.putRecord(b, instance)
 				if all {
@@ -57,9 +57,9 @@ func TestHintOfARecordThatNobodyAwaitsIsNotForgotten(t *testing.T) {
 func TestHintThatOvertakesACommit(t *testing.T) {
 	for _, all := range []bool{false, true} {
 		t.Run(fmt.Sprintf("all %v", all), func(t *testing.T) {
-			inHouse(t, func(h *house) {
+			withFixture(t, func(h *fixture) {
 				a, b := h.open(), h.open()
-				h.db.mute.Store(true)
+				h.db.hintsLost.Store(true)
 				h.putRecord(b, instance)
 				found := h.await(a, instance, 2)
 				h.db.fail(nil, func() error {
@@ -101,7 +101,7 @@ func TestGroupsAtOnceTouchDifferentThings(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			inHouse(t, func(h *house) {
+			withFixture(t, func(h *fixture) {
 				f := h.open()
 				hold, held := make(chan struct{}), atomic.Bool{}
 				h.db.fail(nil, func() error {
@@ -139,7 +139,7 @@ func TestGroupsAtOnceTouchDifferentThings(t *testing.T) {
 
 // TestAFullGroupIsBegun: it is as large as it gets, however many calls the one under way has.
 func TestAFullGroupIsBegun(t *testing.T) {
-	inHouse(t, func(h *house) {
+	withFixture(t, func(h *fixture) {
 		f := h.open()
 		calls := func(names string, size int) (list []*call) {
 			for _, name := range names {
@@ -176,7 +176,7 @@ func TestAFullGroupIsBegun(t *testing.T) {
 // TestQuarantineBesideAPut: a message goes to quarantine, whose record somebody else of this
 // process puts in the same moment: which of them was first is not known.
 func TestQuarantineBesideAPut(t *testing.T) {
-	inHouse(t, func(h *house) {
+	withFixture(t, func(h *fixture) {
 		f := h.open()
 		h.put(f, "k", func(m *store.Message) { m.Route, m.TTL = "", time.Second })
 		<-time.After(2 * time.Second)
@@ -203,9 +203,9 @@ func TestQuarantineBesideAPut(t *testing.T) {
 // TestPollAsksForAllRecordsAtOnce: without hints, what others change is found by looking;
 // one query finds out what has changed, and only that is read.
 func TestPollAsksForAllRecordsAtOnce(t *testing.T) {
-	inHouse(t, func(h *house) {
+	withFixture(t, func(h *fixture) {
 		a, b := h.open(), h.open()
-		h.db.mute.Store(true)
+		h.db.hintsLost.Store(true)
 		const n = versionsAtOnce + 10
 		key := func(i int) store.RecordKey { return store.RecordKey{Kind: "instance", ID: fmt.Sprint(i)} }
 		h.putRecord(b, key(1))
@@ -242,7 +242,7 @@ func TestPollAsksForAllRecordsAtOnce(t *testing.T) {
 		if _, err := a.Await(h.Context(), key(2), 1); !errors.Is(err, store.ErrNotFound) || time.Since(began) > 0 {
 			t.Errorf("of a record that is gone, asked again: %v after %v", err, time.Since(began))
 		}
-		h.db.broken.Store(true)
+		h.db.readsFail.Store(true)
 		_, err := a.Await(h.Context(), key(1), 2)
 		if !errors.Is(err, errBroken) {
 			t.Errorf("of a broken database: %v", err)
@@ -253,9 +253,9 @@ func TestPollAsksForAllRecordsAtOnce(t *testing.T) {
 // TestHintOfAnythingAsksForAllRecordsAtOnce: so does a hint that anything may have happened,
 // however many there are of them at once.
 func TestHintOfAnythingAsksForAllRecordsAtOnce(t *testing.T) {
-	inHouse(t, func(h *house) {
+	withFixture(t, func(h *fixture) {
 		a, b := h.open(), h.open()
-		h.db.mute.Store(true)
+		h.db.hintsLost.Store(true)
 		key := func(i int) store.RecordKey { return store.RecordKey{Kind: "instance", ID: fmt.Sprint(i)} }
 		var found []func() *store.Record
 		for i := range 100 {
@@ -283,12 +283,12 @@ func TestHintOfAnythingAsksForAllRecordsAtOnce(t *testing.T) {
 
 // TestPollOfABrokenDatabase: who awaits a record is told that the database does not answer.
 func TestPollOfABrokenDatabase(t *testing.T) {
-	inHouse(t, func(h *house) {
+	withFixture(t, func(h *fixture) {
 		f := h.open()
 		told := make(chan error)
 		go func() { _, err := f.Await(h.Context(), instance, 0); told <- err }()
 		synctest.Wait()
-		h.db.broken.Store(true)
+		h.db.readsFail.Store(true)
 		<-time.After(f.o.Poll)
 		if err := <-told; !errors.Is(err, errBroken) {
 			t.Errorf("await: %v", err)
@@ -299,9 +299,9 @@ func TestPollOfABrokenDatabase(t *testing.T) {
 // TestWhatOneCallLearnsWakesTheOthers: a call that looks finds what another process put for
 // later, and of which no hint came. Who waits is served at that time.
 func TestWhatOneCallLearnsWakesTheOthers(t *testing.T) {
-	inHouse(t, func(h *house) {
+	withFixture(t, func(h *fixture) {
 		a, b := h.open(), h.open()
-		h.db.mute.Store(true)
+		h.db.hintsLost.Store(true)
 		c := h.claim(h.Context(), a, time.Hour)
 		h.put(b, "k", func(m *store.Message) { m.VisibleAt = time.Now().Add(3 * time.Second) })
 		if claims, err := a.Claim(h.Context(), request(0)); len(claims) > 0 || err != nil {
@@ -315,9 +315,9 @@ func TestWhatOneCallLearnsWakesTheOthers(t *testing.T) {
 // TestShortWaitDoesNotTrustHints: what another process committed before the call began is
 // found, whether or not its hint has come.
 func TestShortWaitDoesNotTrustHints(t *testing.T) {
-	inHouse(t, func(h *house) {
+	withFixture(t, func(h *fixture) {
 		a, b := h.open(), h.open()
-		h.db.mute.Store(true)
+		h.db.hintsLost.Store(true)
 		if claims, err := a.Claim(h.Context(), request(0)); len(claims) > 0 || err != nil {
 			t.Fatalf("claimed %v, %v", claims, err)
 		}
@@ -330,7 +330,7 @@ func TestShortWaitDoesNotTrustHints(t *testing.T) {
 
 // TestWaitThatEndsDuringALook: something comes after the look and before the end.
 func TestWaitThatEndsDuringALook(t *testing.T) {
-	inHouse(t, func(h *house) {
+	withFixture(t, func(h *fixture) {
 		f := h.open()
 		h.db.onPick(func(*Picked) {
 			h.db.onPick(nil)
@@ -346,18 +346,18 @@ func TestWaitThatEndsDuringALook(t *testing.T) {
 
 // TestWaitThatEndsWhileAGroupFails: something else is there when the group has failed.
 func TestWaitThatEndsWhileAGroupFails(t *testing.T) {
-	inHouse(t, func(h *house) {
+	withFixture(t, func(h *fixture) {
 		a, b := h.open(), h.open()
-		h.db.mute.Store(true)
+		h.db.hintsLost.Store(true)
 		c := h.claim(h.Context(), a, 2*time.Second)
-		h.db.undo(fmt.Errorf("full: %w", store.ErrFull))
+		h.db.failDecidedWith(fmt.Errorf("full: %w", store.ErrFull))
 		h.db.fail(func(*Need) error {
 			h.db.fail(nil, nil)
 			return nil
 		}, nil)
 		slow := make(chan struct{})
-		h.db.onUndo(func() {
-			h.db.undo(nil)
+		h.db.beforeDecidedFail(func() {
+			h.db.failDecidedWith(nil)
 			<-time.After(3 * time.Second) // the wait has come to its end
 			h.put(b, "k")
 			close(slow)
@@ -373,7 +373,7 @@ func TestWaitThatEndsWhileAGroupFails(t *testing.T) {
 // TestDatabaseWhoseClockStandsStillIsNotAskedAllTheTime: it was set back, and shows the
 // same time until it has caught up.
 func TestDatabaseWhoseClockStandsStillIsNotAskedAllTheTime(t *testing.T) {
-	inHouse(t, func(h *house) {
+	withFixture(t, func(h *fixture) {
 		f := h.open()
 		h.put(f, "k", func(m *store.Message) { m.VisibleAt = time.Now().Add(5 * time.Second) })
 		c := h.claim(h.Context(), f, time.Hour)
@@ -390,7 +390,7 @@ func TestDatabaseWhoseClockStandsStillIsNotAskedAllTheTime(t *testing.T) {
 // TestHeldKeysAreNotAskedForAllTheTime: a database says that something is ready, and that
 // it cannot be had now.
 func TestHeldKeysAreNotAskedForAllTheTime(t *testing.T) {
-	inHouse(t, func(h *house) {
+	withFixture(t, func(h *fixture) {
 		f := h.open()
 		h.put(f, "k")
 		h.db.onPick(func(got *Picked) {
@@ -414,11 +414,11 @@ func TestHeldKeysAreNotAskedForAllTheTime(t *testing.T) {
 // TestHintsThatEndMakeItLookMoreOften: the backend says that anything may have happened,
 // and that no hints arrive any more.
 func TestHintsThatEndMakeItLookMoreOften(t *testing.T) {
-	inHouse(t, func(h *house) {
+	withFixture(t, func(h *fixture) {
 		a, b := h.open(), h.open()
 		c := h.claim(h.Context(), a, time.Hour)
 		<-time.After(time.Second)
-		h.db.deaf.Store(true)
+		h.db.hintsDown.Store(true)
 		a.Hint(nil, nil)
 		synctest.Wait()
 		h.put(b, "k")
@@ -429,12 +429,12 @@ func TestHintsThatEndMakeItLookMoreOften(t *testing.T) {
 
 // TestBrokenDatabaseIsNotAskedForEachCall: if nothing can be written, no call is to blame.
 func TestBrokenDatabaseIsNotAskedForEachCall(t *testing.T) {
-	inHouse(t, func(h *house) {
+	withFixture(t, func(h *fixture) {
 		for _, slow := range []time.Duration{0, 3 * time.Second} {
 			f := h.open()
 			h.db.fail(func(*Need) error {
 				<-time.After(slow)
-				return fmt.Errorf("refused: %w", ErrUndone)
+				return fmt.Errorf("refused: %w", ErrRolledBack)
 			}, nil)
 			var calls []*call
 			for i := range 512 {
@@ -449,7 +449,7 @@ func TestBrokenDatabaseIsNotAskedForEachCall(t *testing.T) {
 			}
 			for i, c := range calls {
 				<-c.done
-				if !errors.Is(c.err, ErrUndone) {
+				if !errors.Is(c.err, ErrRolledBack) {
 					t.Fatalf("call %d: %v", i, c.err)
 				}
 			}
@@ -460,7 +460,7 @@ func TestBrokenDatabaseIsNotAskedForEachCall(t *testing.T) {
 
 // TestManySweepAtOnce: one does it.
 func TestManySweepAtOnce(t *testing.T) {
-	inHouse(t, func(h *house) {
+	withFixture(t, func(h *fixture) {
 		f := h.open()
 		h.put(f, "k", func(m *store.Message) { m.Route, m.TTL = "", time.Second })
 		<-time.After(time.Second)

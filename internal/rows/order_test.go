@@ -15,7 +15,7 @@ import (
 )
 
 // waitFor begins to wait for one key of some routes.
-func (h *house) waitFor(f *Frame, most int, routes ...string) *claiming {
+func (h *fixture) waitFor(f *Frame, most int, routes ...string) *claiming {
 	c := &claiming{}
 	go func() {
 		req := request(time.Hour)
@@ -32,7 +32,7 @@ func (h *house) waitFor(f *Frame, most int, routes ...string) *claiming {
 func TestWhoCameFirstIsServedFirst(t *testing.T) {
 	for _, how := range []string{"commit", "look", "failed"} {
 		t.Run(how, func(t *testing.T) {
-			inHouse(t, func(h *house) {
+			withFixture(t, func(h *fixture) {
 				f := h.open()
 				sets := [][]string{{"order", "a"}, {"order"}, {"b", "order"}, {"order"}, {"order", "a"}}
 				var calls []*claiming
@@ -40,7 +40,7 @@ func TestWhoCameFirstIsServedFirst(t *testing.T) {
 					calls = append(calls, h.waitFor(f, 1, routes...))
 				}
 				if how == "failed" {
-					h.db.undo(fmt.Errorf("no: %w", ErrUndone))
+					h.db.failDecidedWith(fmt.Errorf("no: %w", ErrRolledBack))
 					tx := &store.Tx{}
 					for i := range sets {
 						tx.Put = append(tx.Put, message(fmt.Sprint("x", i)))
@@ -48,7 +48,7 @@ func TestWhoCameFirstIsServedFirst(t *testing.T) {
 					if err := f.Commit(h.Context(), tx); err == nil {
 						t.Fatal("it was committed")
 					}
-					h.db.undo(nil)
+					h.db.failDecidedWith(nil)
 					synctest.Wait()
 				}
 				for i := range sets {
@@ -70,7 +70,7 @@ func TestWhoCameFirstIsServedFirst(t *testing.T) {
 // TestWhatIsHandedIsWhatIsAskedFor: as many keys and messages, and no more bytes than a page
 // has, the oldest first.
 func TestWhatIsHandedIsWhatIsAskedFor(t *testing.T) {
-	inHouse(t, func(h *house) {
+	withFixture(t, func(h *fixture) {
 		f := h.open()
 		first, second := h.waitFor(f, 2, "order"), h.waitFor(f, 2, "order")
 		var tx store.Tx
@@ -127,7 +127,7 @@ func TestWhatIsHandedIsWhatIsAskedFor(t *testing.T) {
 
 // TestGroupsHaveAnEnd: in calls, and in bytes.
 func TestGroupsHaveAnEnd(t *testing.T) {
-	inHouse(t, func(h *house) {
+	withFixture(t, func(h *fixture) {
 		f := New(Options{MaxGroup: 10})
 		f.Start(h.db)
 		defer f.CloseFrame()
@@ -154,9 +154,9 @@ func TestGroupsHaveAnEnd(t *testing.T) {
 
 // TestRecordsAreReadAgain: a hint was lost, and nothing is read in between.
 func TestRecordsAreReadAgain(t *testing.T) {
-	inHouse(t, func(h *house) {
+	withFixture(t, func(h *fixture) {
 		a, b := h.open(), h.open()
-		h.db.mute.Store(true)
+		h.db.hintsLost.Store(true)
 		found := h.await(a, instance, 0)
 		h.putRecord(b, instance)
 		<-time.After(30 * time.Second)
@@ -164,7 +164,7 @@ func TestRecordsAreReadAgain(t *testing.T) {
 
 		h.putRecord(a, instance)
 		h.putRecord(b, instance)
-		h.db.deaf.Store(true)
+		h.db.hintsDown.Store(true)
 		h.version("without hints", h.await(a, instance, 2)(), 3)
 		if len(a.awaiters) > 0 {
 			t.Errorf("%d records are awaited by nobody", len(a.awaiters))
@@ -180,9 +180,9 @@ func TestRecordsAreReadAgain(t *testing.T) {
 
 // TestPolls: more and more seldom while nothing is found, and not at all while nobody waits.
 func TestPolls(t *testing.T) {
-	inHouse(t, func(h *house) {
+	withFixture(t, func(h *fixture) {
 		a, b := h.open(), h.open()
-		h.db.deaf.Store(true)
+		h.db.hintsDown.Store(true)
 		c := h.claim(h.Context(), a, time.Hour)
 		looks := h.db.looks.Load()
 		<-time.After(time.Minute)
@@ -209,9 +209,9 @@ func TestPolls(t *testing.T) {
 
 // TestPollsFindWhatExpires: another process puts a message that nobody tells of.
 func TestPollsFindWhatExpires(t *testing.T) {
-	inHouse(t, func(h *house) {
+	withFixture(t, func(h *fixture) {
 		a, b := h.open(), h.open()
-		h.db.mute.Store(true)
+		h.db.hintsLost.Store(true)
 		h.claim(h.Context(), a, time.Hour)
 		h.put(b, "k", routeless(15*time.Second))
 		<-time.After(30 * time.Second)
@@ -231,7 +231,7 @@ func (c *jumping) Now() time.Time { return c.System.Now().Add(time.Duration(c.by
 // TestClockThatIsSet: what is due by the new time is served soon, not when a timer of the old
 // one goes off.
 func TestClockThatIsSet(t *testing.T) {
-	inHouse(t, func(h *house) {
+	withFixture(t, func(h *fixture) {
 		clock := &jumping{}
 		h.db.clock = clock
 		f := New(Options{Clock: clock})
@@ -280,7 +280,7 @@ func TestWallClockThatIsSetBack(t *testing.T) {
 // TestDatabaseClockThatIsSetBack: the frame follows it, an answer that comes late is not taken
 // for it, and an answer of the clock that was wrong does not undo it.
 func TestDatabaseClockThatIsSetBack(t *testing.T) {
-	inHouse(t, func(h *house) {
+	withFixture(t, func(h *fixture) {
 		f := h.open()
 		const day = 24 * 60 * 60 * 1000
 		now := time.Now().UnixMilli()
@@ -315,7 +315,7 @@ func TestDatabaseClockThatIsSetBack(t *testing.T) {
 
 // TestVerdictsAreThoseOfTheLastTry: what was decided before is forgotten.
 func TestVerdictsAreThoseOfTheLastTry(t *testing.T) {
-	inHouse(t, func(h *house) {
+	withFixture(t, func(h *fixture) {
 		f := h.open()
 		h.put(f, "k")
 		c := h.claim(h.Context(), f, 0)
@@ -325,9 +325,9 @@ func TestVerdictsAreThoseOfTheLastTry(t *testing.T) {
 		put := newCall(h.Context(), operation{tx: &store.Tx{
 			PutRecords: []store.PutRecord{{Record: store.Record{Key: instance}, Expect: 1}},
 		}}, 0)
-		h.db.undo(fmt.Errorf("deadlock: %w", ErrAgain))
-		h.db.onUndo(func() {
-			h.db.undo(nil)
+		h.db.failDecidedWith(fmt.Errorf("deadlock: %w", ErrRetry))
+		h.db.beforeDecidedFail(func() {
+			h.db.failDecidedWith(nil)
 			h.putRecord(f, instance) // by the other writer
 		})
 		f.run([]*call{renew, put})
@@ -339,7 +339,7 @@ func TestVerdictsAreThoseOfTheLastTry(t *testing.T) {
 
 // TestCallThatEndedBeforeItBeganIsNotDone: nobody waits for it.
 func TestCallThatEndedBeforeItBeganIsNotDone(t *testing.T) {
-	inHouse(t, func(h *house) {
+	withFixture(t, func(h *fixture) {
 		f := New(Options{})
 		f.Start(h.db)
 		defer f.CloseFrame()
@@ -363,7 +363,7 @@ func TestCallThatEndedBeforeItBeganIsNotDone(t *testing.T) {
 }
 
 // releaseBriefly releases a lease with a context that ends while others are served.
-func (f *Frame) releaseBriefly(h *house, l store.Lease) error {
+func (f *Frame) releaseBriefly(h *fixture, l store.Lease) error {
 	ctx, cancel := context.WithTimeout(h.Context(), time.Millisecond)
 	defer cancel()
 	return f.Release(ctx, store.Release{Lease: l})
@@ -372,7 +372,7 @@ func (f *Frame) releaseBriefly(h *house, l store.Lease) error {
 // TestLaxCallsAreAnsweredFromWhatIsKnown: a call that is made every second does not look
 // into the database each time, and gets what is there all the same.
 func TestLaxCallsAreAnsweredFromWhatIsKnown(t *testing.T) {
-	inHouse(t, func(h *house) {
+	withFixture(t, func(h *fixture) {
 		a, b := h.open(), h.open()
 		req := request(0)
 		req.Lax = true
@@ -413,17 +413,17 @@ func TestLaxCallsAreAnsweredFromWhatIsKnown(t *testing.T) {
 			h.Errorf("%d claimed, want what was for later", got)
 		}
 
-		h.db.mute.Store(true)
+		h.db.hintsLost.Store(true)
 		h.put(b, "third")
 		if _, got := ask(31 * time.Second); got != 1 {
 			h.Errorf("%d claimed, want what nobody told of", got)
 		}
 
-		h.db.deaf.Store(true)
+		h.db.hintsDown.Store(true)
 		h.put(b, "fourth")
 		h.same("what nobody could tell of", int64(claim()), 1)
 
-		h.db.deaf.Store(false)
+		h.db.hintsDown.Store(false)
 		<-time.After(time.Minute)
 		looks := h.db.looks.Load()
 		<-time.After(time.Hour)

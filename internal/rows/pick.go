@@ -8,15 +8,15 @@ import (
 )
 
 // pick is a look into the database for keys to lease. It knows what came meanwhile: for
-// each lane, the earliest time.
+// each partition, the earliest time.
 type pick struct {
 	number  uint64
-	touched map[*lane]int64
+	touched map[*partition]int64
 }
 
-func (p *pick) note(l *lane, at int64) {
+func (p *pick) note(l *partition, at int64) {
 	if p.touched == nil {
-		p.touched = map[*lane]int64{}
+		p.touched = map[*partition]int64{}
 	}
 	if known, ok := p.touched[l]; !ok || at < known {
 		p.touched[l] = at
@@ -26,7 +26,7 @@ func (p *pick) note(l *lane, at int64) {
 // errNothing says that all that was picked went to quarantine.
 var errNothing = errors.New("nothing is left of what was picked")
 
-// pick leases keys, and notes what it learns about the lanes. Messages that were delivered
+// pick leases keys, and notes what it learns about the partitions. Messages that were delivered
 // too often go to quarantine, and it looks again if nothing is left.
 func (f *Frame) pick(req *store.ClaimRequest, v *view) ([]store.Claim, error) {
 	for {
@@ -47,7 +47,7 @@ func (f *Frame) pickOnce(req *store.ClaimRequest, v *view) ([]store.Claim, error
 	}
 	f.looks++
 	p.number = f.looks
-	ask.Turn = q.turn
+	ask.AfterTenant = q.lastTenant
 	v.picks[p] = true
 	v.users++
 	f.mu.Unlock()
@@ -67,7 +67,7 @@ func (f *Frame) pickOnce(req *store.ClaimRequest, v *view) ([]store.Claim, error
 		return nil, err
 	}
 	f.observe(q0, got.Now)
-	q.turn = got.Turn
+	q.lastTenant = got.LastTenant
 	f.learn(v, got, p, leased, q0.at)
 	f.mu.Unlock()
 
@@ -85,7 +85,7 @@ func (f *Frame) pickOnce(req *store.ClaimRequest, v *view) ([]store.Claim, error
 	return claims, err
 }
 
-// leases returns the earliest end of the leases that were made, by lane.
+// leases returns the earliest end of the leases that were made, by partition.
 func leases(got *Picked) map[int64]int64 {
 	if got == nil || len(got.Keys) == 0 {
 		return nil
@@ -100,12 +100,12 @@ func leases(got *Picked) map[int64]int64 {
 		}
 	}
 	for name, at := range names {
-		leased[LaneOf(name[0], name[1])] = at
+		leased[PartitionOf(name[0], name[1])] = at
 	}
 	return leased
 }
 
-// learn notes what a pick says about the lanes: that there is nothing before Next, but for
+// learn notes what a pick says about the partitions: that there is nothing before Next, but for
 // what came meanwhile and what it leased.
 func (f *Frame) learn(v *view, got *Picked, p *pick, leased map[int64]int64, began time.Time) {
 	next := got.Next
@@ -117,7 +117,7 @@ func (f *Frame) learn(v *view, got *Picked, p *pick, leased map[int64]int64, beg
 		}
 	}
 	expiring := v.queue.expiring
-	for _, l := range v.lanes {
+	for _, l := range v.partitions {
 		at := next
 		if l == expiring {
 			at = got.Expires
@@ -129,7 +129,7 @@ func (f *Frame) learn(v *view, got *Picked, p *pick, leased map[int64]int64, beg
 	}
 	v.looked = max(v.looked, p.number)
 	for id, at := range leased {
-		if l := f.lanes[id]; l != nil {
+		if l := f.partitions[id]; l != nil {
 			f.lower(l, at)
 		}
 	}
@@ -141,7 +141,7 @@ func (f *Frame) learn(v *view, got *Picked, p *pick, leased map[int64]int64, beg
 // ask returns what a Pick is asked for.
 func (f *Frame) ask(req *store.ClaimRequest, v *view) *Pick {
 	ask := &Pick{
-		Queue: req.Queue, Lanes: v.ids, Expiring: LaneOf(req.Queue, ""),
+		Queue: req.Queue, Partitions: v.ids, Expiring: PartitionOf(req.Queue, ""),
 		Max: req.Max, MaxMessages: req.MaxMessages, MaxAttempts: req.MaxAttempts, Lease: millis(req.Lease),
 		Tokens: make([]string, req.Max),
 	}
@@ -161,8 +161,8 @@ func (f *Frame) deliver(got *Picked) ([]store.Claim, error) {
 	claims := make([]store.Claim, 0, len(got.Keys))
 	for i := range got.Keys {
 		k := &got.Keys[i]
-		if len(k.Over) > 0 {
-			over = append(over, f.overrun(k))
+		if len(k.Exhausted) > 0 {
+			over = append(over, f.exhaustionCall(k))
 		}
 		if len(k.Messages) > 0 {
 			claims = append(claims, claim(&k.Row, k.Messages, got.Now))
@@ -180,14 +180,14 @@ func (f *Frame) deliver(got *Picked) ([]store.Claim, error) {
 }
 
 // overrun is the call that puts what was delivered too often into quarantine.
-func (f *Frame) overrun(k *PickedKey) *call {
-	over := &overrun{lease: store.Lease{Key: k.Row.Key, Token: store.Token(k.Row.Token)}}
+func (f *Frame) exhaustionCall(k *PickedKey) *call {
+	over := &exhaustion{lease: store.Lease{Key: k.Row.Key, Token: store.Token(k.Row.Token)}}
 	size := 0
-	for i := range k.Over {
-		over.messages = append(over.messages, overMessage{k.Over[i].ID, k.Over[i].Seq})
-		size += len(k.Over[i].Body) + opSize
+	for i := range k.Exhausted {
+		over.messages = append(over.messages, exhaustedMessage{k.Exhausted[i].ID, k.Exhausted[i].Seq})
+		size += len(k.Exhausted[i].Body) + opSize
 	}
-	return newCall(f.ctx, operation{over: over}, size)
+	return newCall(f.ctx, operation{exhausted: over}, size)
 }
 
 // giveBack releases what was picked for nobody.

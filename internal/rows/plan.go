@@ -9,14 +9,14 @@ import (
 // operation is something that is asked of the rows and done under lock. Exactly one of
 // its first fields is set.
 type operation struct {
-	tx      *store.Tx
-	release *store.Release
-	renew   *renewal
-	expire  *expiry
-	over    *overrun
+	tx        *store.Tx
+	release   *store.Release
+	renew     *renewal
+	expire    *expiry
+	exhausted *exhaustion
 
-	wants *wants // what it touches, once that is worked out
-	err   error  // what became of it
+	footprint *footprint // what it touches, once that is worked out
+	err       error      // what became of it
 }
 
 // renewal makes leases last longer.
@@ -35,14 +35,14 @@ type expiry struct {
 
 // overrun puts messages of a key that was just leased into quarantine, and ends the lease
 // if nothing was delivered with it.
-type overrun struct {
+type exhaustion struct {
 	lease    store.Lease
-	messages []overMessage
+	messages []exhaustedMessage
 }
 
 // overMessage is a message that was delivered too often. The number is that of the very
 // message: another one may have been put under its ID since.
-type overMessage struct {
+type exhaustedMessage struct {
 	id  string
 	seq int64
 }
@@ -118,8 +118,8 @@ func (p *plan) do(op *operation) {
 				k.forgetIfGone()
 			}
 		}
-	case op.over != nil:
-		p.over(op.over)
+	case op.exhausted != nil:
+		p.exhaust(op.exhausted)
 	}
 }
 
@@ -130,7 +130,7 @@ func (p *plan) quarantine(k *keyWork, m *messageWork, reason string) {
 
 // over does its work as long as nobody else has leased the key: also if the lease has
 // ended by time meanwhile, or a short one would have to be made again and again.
-func (p *plan) over(o *overrun) {
+func (p *plan) exhaust(o *exhaustion) {
 	k := p.key(o.lease.Key)
 	if k.row.Token != string(o.lease.Token) {
 		return

@@ -6,20 +6,20 @@ import (
 	"time"
 )
 
-// Hint is how the backend tells that another process announced something. Without lanes
+// Hint is how the backend tells that another process announced something. Without partitions
 // and records it says that anything may have happened: after a connection was lost, say,
 // or when hints do not arrive any more.
-func (f *Frame) Hint(lanes map[int64]int64, records []int64) {
+func (f *Frame) Hint(partitions map[int64]int64, records []int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed {
 		return
 	}
-	if len(lanes) == 0 && len(records) == 0 {
+	if len(partitions) == 0 && len(records) == 0 {
 		f.hintAll()
 		return
 	}
-	f.touch(lanes)
+	f.touch(partitions)
 	for _, number := range records {
 		for g := range f.groups {
 			g.doubts[number] = true
@@ -32,11 +32,11 @@ func (f *Frame) hintAll() {
 	for g := range f.groups {
 		g.doubted = true
 	}
-	lanes := make(map[int64]int64, len(f.lanes))
-	for id := range f.lanes {
-		lanes[id] = 0
+	partitions := make(map[int64]int64, len(f.partitions))
+	for id := range f.partitions {
+		partitions[id] = 0
 	}
-	f.touch(lanes)
+	f.touch(partitions)
 	f.recent = newRecent()
 	f.lookAtRecordsSoon()
 	if f.polling && !f.db.Hinted() {
@@ -98,7 +98,7 @@ func (f *Frame) somebodyWaits() bool {
 	return false
 }
 
-// pollOnce looks at all lanes that somebody waits for, in one query, and at all records that
+// pollOnce looks at all partitions that somebody waits for, in one query, and at all records that
 // somebody awaits, in another.
 func (f *Frame) pollOnce(at uint64) {
 	f.mu.Lock()
@@ -112,7 +112,7 @@ func (f *Frame) pollOnce(at uint64) {
 				continue
 			}
 			views = append(views, v)
-			ids[LaneOf(q.name, "")] = true
+			ids[PartitionOf(q.name, "")] = true
 			for _, id := range v.ids {
 				ids[id] = true
 			}
@@ -133,13 +133,13 @@ func (f *Frame) pollOnce(at uint64) {
 	f.pollLater()
 }
 
-// lookAt looks at lanes, and reports whether there is something sooner than was known.
-func (f *Frame) lookAt(lanes []int64, views []*view, look uint64) bool {
-	if len(lanes) == 0 {
+// lookAt looks at partitions, and reports whether there is something sooner than was known.
+func (f *Frame) lookAt(partitions []int64, views []*view, look uint64) bool {
+	if len(partitions) == 0 {
 		return false
 	}
 	q := f.question()
-	now, at, err := f.db.Look(f.looking, lanes)
+	now, at, err := f.db.Look(f.looking, partitions)
 	if err != nil {
 		return false // those who wait do so until it can be looked again
 	}
@@ -147,8 +147,8 @@ func (f *Frame) lookAt(lanes []int64, views []*view, look uint64) bool {
 	defer f.mu.Unlock()
 	f.observe(q, now)
 	found := map[int64]int64{}
-	for i, id := range lanes {
-		if l := f.lanes[id]; l != nil && at[i] < l.next {
+	for i, id := range partitions {
+		if l := f.partitions[id]; l != nil && at[i] < l.next {
 			found[id] = at[i]
 		}
 	}

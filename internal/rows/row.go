@@ -22,12 +22,12 @@ func IDOf(k store.Key) (id ID) {
 	return id
 }
 
-// LaneOf returns the number of the lane of a queue and a route: what is claimed
-// together. Keys without a route are in the lane of the empty one.
-func LaneOf(queue, route string) int64 { return number(digest(queue, route)) }
+// LaneOf returns the number of the partition of a queue and a route: what is claimed
+// together. Keys without a route are in the partition of the empty one.
+func PartitionOf(queue, route string) int64 { return number(digest(queue, route)) }
 
 // TurnOf returns the number of a tenant, in whose order tenants take turns.
-func TurnOf(tenant string) int64 { return number(digest(tenant)) }
+func TenantOf(tenant string) int64 { return number(digest(tenant)) }
 
 // RecordIDOf returns the ID of a record, as IDOf does that of a key.
 func RecordIDOf(k store.RecordKey) (id ID) {
@@ -108,8 +108,8 @@ func (k *KeyRow) Rows() int {
 	return k.Count
 }
 
-// Lane is the number of the row's lane.
-func (k *KeyRow) Lane() int64 { return LaneOf(k.Key.Queue, k.Route) }
+// Lane is the number of the row's partition.
+func (k *KeyRow) Partition() int64 { return PartitionOf(k.Key.Queue, k.Route) }
 
 // MessageRow is a pending message.
 type MessageRow struct {

@@ -21,7 +21,7 @@ type waiter struct {
 	err    error
 
 	busy    bool          // somebody looks for something for it; it is not in its view then
-	over    bool          // its time is over: it ends when nobody is busy with it
+	expired bool          // its time is over: it ends when nobody is busy with it
 	handing int           // how many keys a group is about to hand to it
 	handed  []store.Claim // by a group that is not durable yet
 }
@@ -162,7 +162,7 @@ func (f *Frame) settleWait(w *waiter, claims []store.Claim, err error) {
 			f.letGo(claims[i].Lease())
 		}
 		w.end(nil, store.Closed("claim"))
-	case len(claims) > 0 || err != nil || w.over:
+	case len(claims) > 0 || err != nil || w.expired:
 		w.end(claims, err)
 	case f.takeStock(w):
 	default:

@@ -42,10 +42,10 @@ const stockTime = 100 * time.Millisecond
 
 func (s *stock) stocked() bool { return s.stocking > 0 || len(s.keys) > 0 }
 
-// taking returns the view of a lane whose call somebody is busy with, and which may have a
+// taking returns the view of a partition whose call somebody is busy with, and which may have a
 // key leased ahead, or nil.
 func (f *Frame) taking(id int64) *view {
-	l := f.lanes[id]
+	l := f.partitions[id]
 	if l == nil || f.closed {
 		return nil
 	}

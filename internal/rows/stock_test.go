@@ -11,9 +11,9 @@ import (
 
 // ahead has one key handed to a call whose group is still under way when another key is
 // put, and returns when both groups have come to their end.
-func (h *house) ahead(f *Frame) { h.ahead2(f, "k0", "k1") }
+func (h *fixture) prefetch(f *Frame) { h.prefetchTwo(f, "k0", "k1") }
 
-func (h *house) ahead2(f *Frame, name, second string) {
+func (h *fixture) prefetchTwo(f *Frame, name, second string) {
 	h.Helper()
 	first := h.claim(h.Context(), f, time.Hour)
 	hold := make(chan struct{})
@@ -33,22 +33,22 @@ func (h *house) ahead2(f *Frame, name, second string) {
 }
 
 func TestWhatIsPutMeanwhileIsForTheNextCall(t *testing.T) {
-	inHouse(t, func(h *house) {
+	withFixture(t, func(h *fixture) {
 		f := h.open()
 		f.Waiting() // it is there
 		h.claim(h.Context(), f, time.Millisecond)
 		<-time.After(time.Second)
 		picks := h.db.picks.Load()
-		h.ahead(f)
+		h.prefetch(f)
 		h.got(h.claim(h.Context(), f, time.Hour), "k1")
 		h.same("picks", h.db.picks.Load()-picks, 0)
 	})
 }
 
 func TestWhatNobodyCallsForIsLetGo(t *testing.T) {
-	inHouse(t, func(h *house) {
+	withFixture(t, func(h *fixture) {
 		f, other := h.open(), h.open()
-		h.ahead(f)
+		h.prefetch(f)
 		<-time.After(stockTime)
 		synctest.Wait()
 		h.got(h.claim(h.Context(), other, time.Second), "k1") // as its first attempt
@@ -56,9 +56,9 @@ func TestWhatNobodyCallsForIsLetGo(t *testing.T) {
 }
 
 func TestWhatIsGoneIsNotGivenFromStock(t *testing.T) {
-	inHouse(t, func(h *house) {
+	withFixture(t, func(h *fixture) {
 		f := h.open()
-		h.ahead(f)
+		h.prefetch(f)
 		k1 := store.Key{Queue: "turns", Tenant: "acme", Name: "k1"}
 		if err := f.Commit(h.Context(), &store.Tx{DeleteKeys: []store.Key{k1}}); err != nil {
 			t.Fatal(err)
@@ -71,16 +71,16 @@ func TestWhatIsGoneIsNotGivenFromStock(t *testing.T) {
 }
 
 func TestClosingLetsGoOfTheStock(t *testing.T) {
-	inHouse(t, func(h *house) {
+	withFixture(t, func(h *fixture) {
 		f, other := h.open(), h.open()
-		h.ahead(f)
+		h.prefetch(f)
 		f.CloseFrame()
 		h.got(h.claim(h.Context(), other, time.Second), "k1")
 	})
 }
 
 // holdPick has the next pick return when the function that it returns is called.
-func (h *house) holdPick() (release func()) {
+func (h *fixture) holdPick() (release func()) {
 	hold := make(chan struct{})
 	var held atomic.Bool
 	h.db.onPick(func(*Picked) {
@@ -94,7 +94,7 @@ func (h *house) holdPick() (release func()) {
 // TestNothingIsLeasedAheadOfWhoDoesNotWait: whoever makes a call that does not wait may never
 // make another one, and other processes are there.
 func TestNothingIsLeasedAheadOfWhoDoesNotWait(t *testing.T) {
-	inHouse(t, func(h *house) {
+	withFixture(t, func(h *fixture) {
 		f, other := h.open(), h.open()
 		release := h.holdPick()
 		first := h.claim(h.Context(), f, 0)
@@ -110,11 +110,11 @@ func TestNothingIsLeasedAheadOfWhoDoesNotWait(t *testing.T) {
 func TestWhatIsInStockIsNotMissed(t *testing.T) {
 	for name, after := range map[string]time.Duration{"in stock": 0, "let go": stockTime} {
 		t.Run(name, func(t *testing.T) {
-			inHouse(t, func(h *house) {
+			withFixture(t, func(h *fixture) {
 				f := h.open()
 				release := h.holdPick()
 				c := h.claim(h.Context(), f, 0)
-				h.ahead(f)
+				h.prefetch(f)
 				<-time.After(after)
 				synctest.Wait()
 				release()
@@ -129,7 +129,7 @@ func TestWhatIsInStockIsNotMissed(t *testing.T) {
 func TestWhatIsBeingReleasedIsNotMissed(t *testing.T) {
 	for name, lease := range map[string]time.Duration{"on the same terms": time.Minute, "on other terms": time.Hour} {
 		t.Run(name, func(t *testing.T) {
-			inHouse(t, func(h *house) {
+			withFixture(t, func(h *fixture) {
 				f := h.open()
 				claim := func() *claiming {
 					c := &claiming{}
@@ -142,10 +142,10 @@ func TestWhatIsBeingReleasedIsNotMissed(t *testing.T) {
 					synctest.Wait()
 					return c
 				}
-				h.ahead(f)
+				h.prefetch(f)
 				h.got(claim(), "k1") // from stock, or after it was let go
 
-				h.ahead2(f, "k2", "k3")
+				h.prefetchTwo(f, "k2", "k3")
 				hold := make(chan struct{})
 				h.db.fail(func(*Need) error { <-hold; return nil }, nil)
 				<-time.After(stockTime)
@@ -163,7 +163,7 @@ func TestWhatIsBeingReleasedIsNotMissed(t *testing.T) {
 
 // TestWhatIsDueComesBeforeTheStock: it may be older, or be there for quarantine.
 func TestWhatIsDueComesBeforeTheStock(t *testing.T) {
-	inHouse(t, func(h *house) {
+	withFixture(t, func(h *fixture) {
 		f, other := h.open(), h.open()
 		release := h.holdPick()
 		c := h.claim(h.Context(), f, time.Hour)

@@ -101,7 +101,7 @@ func (s *tableStore) Get(ctx context.Context, key store.RecordKey) (store.Record
 	return s.d.Record(ctx, key)
 }
 
-type place struct {
+type position struct {
 	MS         int64
 	Tenant, ID string
 	Kind       string
@@ -115,7 +115,7 @@ func (s *tableStore) List(ctx context.Context, q store.Query) (page store.Page, 
 	if err := s.Check(ctx, "list"); err != nil {
 		return page, err
 	}
-	var from *place
+	var from *position
 	if q.Cursor != "" {
 		b, err := base64.RawURLEncoding.DecodeString(q.Cursor)
 		if err == nil {
@@ -127,12 +127,12 @@ func (s *tableStore) List(ctx context.Context, q store.Query) (page store.Page, 
 	}
 	size := 0
 	for _, r := range s.matching(&q) {
-		at := placeOf(&r, &q)
-		if from != nil && comparePlaces(at, *from) <= 0 {
+		at := positionOf(&r, &q)
+		if from != nil && comparePositions(at, *from) <= 0 {
 			continue
 		}
 		if size += len(r.Body); len(page.Records) == cmp.Or(q.Limit, store.DefaultPage) || (len(page.Records) > 0 && size > store.PageBytes) {
-			b, _ := json.Marshal(placeOf(&page.Records[len(page.Records)-1], &q))
+			b, _ := json.Marshal(positionOf(&page.Records[len(page.Records)-1], &q))
 			page.Next = base64.RawURLEncoding.EncodeToString(b)
 			break
 		}
@@ -141,14 +141,14 @@ func (s *tableStore) List(ctx context.Context, q store.Query) (page store.Page, 
 	return page, nil
 }
 
-func placeOf(r *store.Record, q *store.Query) place {
-	return place{
+func positionOf(r *store.Record, q *store.Query) position {
+	return position{
 		MS: r.Time.UnixMilli(), Tenant: fmt.Sprintf("%x", r.Key.Tenant), ID: fmt.Sprintf("%x", r.Key.ID),
 		Kind: q.Kind, Desc: q.Descending,
 	}
 }
 
-func comparePlaces(a, b place) int {
+func comparePositions(a, b position) int {
 	c := cmp.Or(cmp.Compare(a.MS, b.MS), strings.Compare(a.Tenant, b.Tenant), strings.Compare(a.ID, b.ID))
 	if a.Desc {
 		return -c
@@ -165,7 +165,7 @@ func (s *tableStore) matching(q *store.Query) (all []store.Record) {
 			all = append(all, r)
 		}
 	}
-	slices.SortFunc(all, func(a, b store.Record) int { return comparePlaces(placeOf(&a, q), placeOf(&b, q)) })
+	slices.SortFunc(all, func(a, b store.Record) int { return comparePositions(positionOf(&a, q), positionOf(&b, q)) })
 	return all
 }
 
@@ -200,9 +200,9 @@ func (s *tableStore) Stats(ctx context.Context) (store.Stats, error) {
 	defer s.d.mu.Unlock()
 	now := s.d.now()
 	stats := store.Stats{Now: store.FromMillis(now), Waiting: waiting}
-	for lane, n := range s.d.tally {
+	for partition, n := range s.d.tally {
 		if n > 0 {
-			stats.Routes = append(stats.Routes, store.RouteStats{Queue: lane[0], Route: lane[1], Pending: n})
+			stats.Routes = append(stats.Routes, store.RouteStats{Queue: partition[0], Route: partition[1], Pending: n})
 		}
 	}
 	slices.SortFunc(stats.Routes, func(a, b store.RouteStats) int {

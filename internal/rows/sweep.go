@@ -52,7 +52,7 @@ func (f *Frame) sweepAll(q *queue, now int64) error {
 		if held {
 			return nil // whoever holds waits for us
 		}
-		later, at, err := f.db.Look(f.looking, []int64{LaneOf(q.name, "")})
+		later, at, err := f.db.Look(f.looking, []int64{PartitionOf(q.name, "")})
 		if err != nil {
 			return err
 		}

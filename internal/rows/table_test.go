@@ -259,17 +259,17 @@ func (d *tables) visible(row *KeyRow, now int64) (visible []MessageRow) {
 func (d *tables) Pick(_ context.Context, p *Pick) (*Picked, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	got := &Picked{Now: d.now(), Turn: p.Turn, Next: Never, Expires: Never}
+	got := &Picked{Now: d.now(), LastTenant: p.AfterTenant, Next: Never, Expires: Never}
 	byTurn := map[int64][]*KeyRow{}
 	for _, row := range d.keys {
 		switch at := row.At(); {
-		case row.Lane() == p.Expiring:
+		case row.Partition() == p.Expiring:
 			got.Expires = min(got.Expires, at)
-		case !slices.Contains(p.Lanes, row.Lane()):
+		case !slices.Contains(p.Partitions, row.Partition()):
 		case at > got.Now:
 			got.Next = min(got.Next, at)
 		default:
-			turn := TurnOf(row.Key.Tenant)
+			turn := TenantOf(row.Key.Tenant)
 			byTurn[turn] = append(byTurn[turn], row)
 		}
 	}
@@ -277,7 +277,7 @@ func (d *tables) Pick(_ context.Context, p *Pick) (*Picked, error) {
 	for _, turn := range turns {
 		slices.SortFunc(byTurn[turn], func(a, b *KeyRow) int { return cmp.Compare(a.First, b.First) })
 	}
-	after, _ := slices.BinarySearch(turns, p.Turn+1)
+	after, _ := slices.BinarySearch(turns, p.AfterTenant+1)
 	turns = append(turns[after:], turns[:after]...)
 	for len(turns) > 0 {
 		for _, turn := range slices.Clone(turns) {
@@ -286,7 +286,7 @@ func (d *tables) Pick(_ context.Context, p *Pick) (*Picked, error) {
 				return got, nil
 			}
 			got.Keys = append(got.Keys, d.lease(byTurn[turn][0], p, got))
-			got.Turn = turn
+			got.LastTenant = turn
 			if byTurn[turn] = byTurn[turn][1:]; len(byTurn[turn]) == 0 {
 				turns = slices.DeleteFunc(turns, func(t int64) bool { return t == turn })
 			}
@@ -315,7 +315,7 @@ func (d *tables) lease(row *KeyRow, p *Pick, got *Picked) PickedKey {
 			break
 		}
 		if p.MaxAttempts > 0 && m.Attempt >= p.MaxAttempts {
-			k.Over = append(k.Over, m)
+			k.Exhausted = append(k.Exhausted, m)
 			continue
 		}
 		size += len(m.Body)
@@ -327,14 +327,14 @@ func (d *tables) lease(row *KeyRow, p *Pick, got *Picked) PickedKey {
 	return k
 }
 
-func (d *tables) Look(_ context.Context, lanes []int64) (int64, []int64, error) {
+func (d *tables) Look(_ context.Context, partitions []int64) (int64, []int64, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	at := make([]int64, len(lanes))
+	at := make([]int64, len(partitions))
 	for i := range at {
 		at[i] = Never
 		for _, row := range d.keys {
-			if row.Lane() == lanes[i] {
+			if row.Partition() == partitions[i] {
 				at[i] = min(at[i], row.At())
 			}
 		}
@@ -390,11 +390,11 @@ func (d *tables) Versions(_ context.Context, keys []store.RecordKey) ([]int64, e
 	return versions, nil
 }
 
-func (d *tables) Announce(lanes map[int64]int64, records []int64) {
+func (d *tables) Announce(partitions map[int64]int64, records []int64) {
 	if len(d.frames) > 1 {
 		go func() {
 			for _, f := range d.frames {
-				f.Hint(lanes, records)
+				f.Hint(partitions, records)
 			}
 		}()
 	}

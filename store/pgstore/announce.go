@@ -13,14 +13,14 @@ import (
 	"github.com/abidehq/abide/internal/rows"
 )
 
-// A notification is the ID of the process that sent it, a space, and what changed: lanes
-// with when there is something to claim in them, "lane@time", then records, "#number",
+// A notification is the ID of the process that sent it, a space, and what changed: partitions
+// with when there is something to claim in them, "partition@time", then records, "#number",
 // with commas in between, all in base 36. What is too long for one goes into several; what is
 // too long for maxNotifications is a star, which says that anything may have changed.
 const (
 	everything       = "*"
 	maxNotification  = 7500 // PostgreSQL allows 8,000 bytes
-	maxNotifications = 16   // some thousand lanes and records
+	maxNotifications = 16   // some thousand partitions and records
 
 	// announceEvery is how long notifications are gathered: each takes a lock that all who
 	// notify in the database share, so that few are better than many.
@@ -33,20 +33,20 @@ type announcer struct {
 	db   *database
 	wake chan struct{} // with room for one
 
-	mu      sync.Mutex
-	lanes   map[int64]int64
-	records map[int64]bool
+	mu         sync.Mutex
+	partitions map[int64]int64
+	records    map[int64]bool
 }
 
 func newAnnouncer(d *database) *announcer {
-	return &announcer{db: d, wake: make(chan struct{}, 1), lanes: map[int64]int64{}, records: map[int64]bool{}}
+	return &announcer{db: d, wake: make(chan struct{}, 1), partitions: map[int64]int64{}, records: map[int64]bool{}}
 }
 
 // Announce tells other processes what changed, if there are any: one that has just come looks
 // at everything by itself.
-func (d *database) Announce(lanes map[int64]int64, records []int64) {
+func (d *database) Announce(partitions map[int64]int64, records []int64) {
 	if d.config.notify && !d.alone.Load() {
-		d.announcer.add(lanes, records)
+		d.announcer.add(partitions, records)
 	}
 }
 
@@ -56,12 +56,12 @@ func (d *database) Hinted() bool { return d.hinted.Load() }
 // Alone reports whether nobody else has the store open.
 func (d *database) Alone() bool { return d.alone.Load() }
 
-func (a *announcer) add(lanes map[int64]int64, records []int64) {
+func (a *announcer) add(partitions map[int64]int64, records []int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for lane, at := range lanes {
-		if known, ok := a.lanes[lane]; !ok || at < known {
-			a.lanes[lane] = at
+	for partition, at := range partitions {
+		if known, ok := a.partitions[partition]; !ok || at < known {
+			a.partitions[partition] = at
 		}
 	}
 	for _, number := range records {
@@ -82,7 +82,7 @@ func (a *announcer) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		a.tell(ctx)
+		a.send(ctx)
 		if base.Sleep(ctx, a.db.machine, announceEvery) != nil {
 			return
 		}
@@ -91,12 +91,12 @@ func (a *announcer) run(ctx context.Context) {
 
 // tell tells what was gathered, if there is anything. If it cannot, others look by
 // themselves, a little later.
-func (a *announcer) tell(ctx context.Context) {
-	lanes, records := a.take()
-	if len(lanes) == 0 && len(records) == 0 {
+func (a *announcer) send(ctx context.Context) {
+	partitions, records := a.take()
+	if len(partitions) == 0 && len(records) == 0 {
 		return
 	}
-	args := []any{channel(a.db.config.schema), encodeHints(a.db.process, lanes, records)}
+	args := []any{channel(a.db.config.schema), encodeHints(a.db.process, partitions, records)}
 	if err := a.db.read(ctx, notify, args, drain); err != nil && ctx.Err() == nil {
 		a.db.log.Warn("notification of other processes failed", "error", err)
 	}
@@ -105,21 +105,21 @@ func (a *announcer) tell(ctx context.Context) {
 func (a *announcer) take() (map[int64]int64, map[int64]bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	lanes, records := a.lanes, a.records
-	a.lanes, a.records = map[int64]int64{}, map[int64]bool{}
-	return lanes, records
+	partitions, records := a.partitions, a.records
+	a.partitions, a.records = map[int64]int64{}, map[int64]bool{}
+	return partitions, records
 }
 
 // channel is the name of the channel of a schema.
 func channel(schema string) string {
-	return "abide_" + strconv.FormatUint(uint64(rows.TurnOf(schema)), 36)
+	return "abide_" + strconv.FormatUint(uint64(rows.TenantOf(schema)), 36)
 }
 
 // notify sends notifications.
 const notify = `SELECT pg_notify($1::text, p) FROM unnest($2::text[]) AS u (p)`
 
 // encodeHints returns the notifications that say what changed.
-func encodeHints(process string, lanes map[int64]int64, records map[int64]bool) (hints []string) {
+func encodeHints(process string, partitions map[int64]int64, records map[int64]bool) (hints []string) {
 	b := []byte(process + " ")
 	begin := len(b)
 	add := func(item string) {
@@ -132,8 +132,8 @@ func encodeHints(process string, lanes map[int64]int64, records map[int64]bool) 
 		}
 		b = append(b, item...)
 	}
-	for lane, at := range lanes {
-		add(strconv.FormatInt(lane, 36) + "@" + strconv.FormatInt(at, 36))
+	for partition, at := range partitions {
+		add(strconv.FormatInt(partition, 36) + "@" + strconv.FormatInt(at, 36))
 	}
 	for number := range records {
 		add("#" + strconv.FormatInt(number, 36))
@@ -146,9 +146,9 @@ func encodeHints(process string, lanes map[int64]int64, records map[int64]bool) 
 
 // decodeHint returns what a notification says, and who sent it. What cannot be read says
 // that anything may have happened: it may be of a newer program.
-func decodeHint(payload string) (process string, lanes map[int64]int64, records []int64) {
+func decodeHint(payload string) (process string, partitions map[int64]int64, records []int64) {
 	process, list, _ := strings.Cut(payload, " ")
-	lanes = map[int64]int64{}
+	partitions = map[int64]int64{}
 	for item := range strings.SplitSeq(list, ",") {
 		if digits, ok := strings.CutPrefix(item, "#"); ok {
 			number, err := strconv.ParseInt(digits, 36, 64)
@@ -159,15 +159,15 @@ func decodeHint(payload string) (process string, lanes map[int64]int64, records 
 			continue
 		}
 		digits, time, _ := strings.Cut(item, "@")
-		lane, err := strconv.ParseInt(digits, 36, 64)
+		partition, err := strconv.ParseInt(digits, 36, 64)
 		if err != nil {
 			return process, nil, nil
 		}
-		if lanes[lane], err = strconv.ParseInt(time, 36, 64); err != nil {
+		if partitions[partition], err = strconv.ParseInt(time, 36, 64); err != nil {
 			return process, nil, nil
 		}
 	}
-	return process, lanes, records
+	return process, partitions, records
 }
 
 // How long to wait before a connection is tried again.
@@ -211,9 +211,9 @@ func (s *Store) listenOnce(ctx context.Context, pause *base.Pause) error {
 		if err != nil {
 			return err
 		}
-		process, lanes, records := decodeHint(n.Payload)
+		process, partitions, records := decodeHint(n.Payload)
 		if process != s.db.process {
-			s.Hint(lanes, records)
+			s.Hint(partitions, records)
 		}
 	}
 }

@@ -27,7 +27,7 @@ func (s *Store) Count(ctx context.Context, q store.Query, limit int) (n int, err
 }
 
 func (d *database) countText(q *store.Query, limit int) (string, []any) {
-	strands, where, args := strandsText(q)
+	streams, where, args := streamsText(q)
 	from, to := bounds(q)
 	args = append(args, limit, from, to)
 	n := len(args)
@@ -42,7 +42,7 @@ func (d *database) countText(q *store.Query, limit int) (string, []any) {
 	}
 	// The order is that of one index, which is to be read: another one would do as well if
 	// there were nothing in it.
-	sql := `WITH RECURSIVE ` + strands + `
+	sql := `WITH RECURSIVE ` + streams + `
 SELECT count(*) FROM (SELECT FROM s CROSS JOIN LATERAL (
 	SELECT FROM {schema}.records r WHERE ` + where + ` ORDER BY r.time, r.num) c LIMIT ` + fmt.Sprintf("$%d::int8", n-2) + `) x`
 	return d.text.translate.Replace(sql), args

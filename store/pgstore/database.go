@@ -27,16 +27,16 @@ type database struct {
 	commits *pgxpool.Pool // for groups of commits: durable when they return
 	others  *pgxpool.Pool // for claims and reads
 	aside   *pgxpool.Pool // for updates that must not wait for groups of commits, or groups for them
-	text    *texts
+	text    *statements
 
 	// What a transaction begins with: BEGIN, and the settings if a pooler may have given us
 	// another connection.
 	begin        []string
 	beginRelaxed []string
 
-	memory   memory
+	cache    rowCache
 	alone    atomic.Bool  // no other process had the store open when it was last looked
-	care     atomic.Int64 // how many of the next updates lock what they load
+	lockNext atomic.Int64 // how many of the next updates lock what they load
 	time     *base.Follower
 	behind   base.Behind
 	deltas   atomic.Int64 // rows of the tally that we wrote since they were folded
@@ -62,7 +62,7 @@ const callTime = time.Minute
 
 func newDatabase(ctx context.Context, c *config, o Options, known []string) (*database, error) {
 	d := &database{
-		config: c, clock: o.Clock, machine: base.System{}, log: o.Logger, presence: o.presence, text: newTexts(c.quoted(), o.Clock != nil),
+		config: c, clock: o.Clock, machine: base.System{}, log: o.Logger, presence: o.presence, text: newStatements(c.quoted(), o.Clock != nil),
 		time: base.NewFollower(store.MaxClockLead), format: formatOf(), begin: []string{"BEGIN"}, beginRelaxed: []string{"BEGIN"}, foldSoon: make(chan struct{}, 1),
 	}
 	d.behind.Report = func(lead time.Duration) {
@@ -99,8 +99,8 @@ func (d *database) close() {
 	d.aside.Close()
 }
 
-// lane returns the connections for an update, and what its transaction begins with.
-func (d *database) lane(need *rows.Need) (*pgxpool.Pool, []string) {
+// partition returns the connections for an update, and what its transaction begins with.
+func (d *database) poolFor(need *rows.Need) (*pgxpool.Pool, []string) {
 	if need.LockWait == 0 {
 		return d.commits, d.begin
 	}

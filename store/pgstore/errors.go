@@ -20,7 +20,7 @@ const (
 // Codes of errors that mean something to us.
 var (
 	// Another transaction came in between: the same again goes through.
-	codesAgain = []string{
+	codesRetry = []string{
 		"23505", // unique_violation: it has inserted the row first
 		"40001", // serialization_failure
 		"40P01", // deadlock_detected
@@ -77,22 +77,22 @@ func fatal(reported *pgconn.PgError) bool {
 }
 
 // undone returns the error of an update that changed nothing, for certain.
-func undone(err error) error {
+func rolledBack(err error) error {
 	switch c := code(err); {
-	case slices.Contains(codesAgain, c) || cameBetween(err):
-		return fmt.Errorf("pgstore: update: %w: %w", rows.ErrAgain, err)
+	case slices.Contains(codesRetry, c) || isConflict(err):
+		return fmt.Errorf("pgstore: update: %w: %w", rows.ErrRetry, err)
 	case c == codeLocked:
 		return fmt.Errorf("pgstore: update: %w: %w", rows.ErrLocked, err)
 	case slices.Contains(codesFull, c):
 		return fmt.Errorf("pgstore: update: %w: %w", store.ErrFull, err)
 	}
-	return fmt.Errorf("pgstore: update: %w: %w", rows.ErrUndone, err)
+	return fmt.Errorf("pgstore: update: %w: %w", rows.ErrRolledBack, err)
 }
 
 // cameBetween reports whether another transaction has changed a row first: see guardEnd.
-func cameBetween(err error) bool {
+func isConflict(err error) bool {
 	reported, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && strings.Contains(reported.Message, between)
+	return ok && strings.Contains(reported.Message, conflictText)
 }
 
 // failed returns the error of a read.
@@ -104,4 +104,4 @@ func failed(verb string, err error) error {
 }
 
 // isAgain reports whether the same again goes through.
-func isAgain(err error) bool { return errors.Is(err, rows.ErrAgain) }
+func isRetry(err error) bool { return errors.Is(err, rows.ErrRetry) }

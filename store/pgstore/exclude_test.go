@@ -66,7 +66,7 @@ func TestDeadProcessesAreForgotten(t *testing.T) {
 	if n := count(t, u, "processes", s.db.config.schema); n != 2 {
 		t.Fatalf("%d processes are noted, want that of the dead one too", n)
 	}
-	if err := s.db.beSeen(t.Context()); err != nil {
+	if err := s.db.heartbeat(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if n := count(t, u, "processes", s.db.config.schema); n != 1 {
@@ -106,7 +106,7 @@ func TestWhoWasFrozenStaysOut(t *testing.T) {
 	if err := frozen.Commit(t.Context(), put("turns", "order-2", "a", "order")); err != nil {
 		t.Errorf("commit after the release: %v", err)
 	}
-	if err := frozen.db.beSeen(t.Context()); err != nil {
+	if err := frozen.db.heartbeat(t.Context()); err != nil {
 		t.Errorf("entering again: %v", err)
 	}
 	if _, err := other.Exclude(t.Context()); !errors.Is(err, store.ErrInUse) {

@@ -114,14 +114,14 @@ func analyze(t *testing.T, s *Store) {
 func fillKeys(t *testing.T, s *Store, later, ready int, queue, route string) {
 	t.Helper()
 	schema := s.db.config.quoted()
-	lane := rows.LaneOf(queue, route)
+	partition := rows.PartitionOf(queue, route)
 	execute(t, s.db.config.conn.ConnString(), fmt.Sprintf(`
 INSERT INTO %[1]s.keys (id, rev, lane, turn, at, first, seq, count, log_first, log_length, log_tag, queue, tenant, name, route)
 SELECT md5(i::text)::uuid, 1, %[2]d, i %% 1000, t, t, 1, 1, 0, 0, 0, '%[3]s', int8send(i %% 1000), int8send(i), '%[4]s'
 FROM (SELECT i, CASE WHEN i <= %[5]d THEN 1000 + i ELSE 99999999999999 - i END AS t FROM generate_series(1, %[6]d) i) x;
 INSERT INTO %[1]s.messages (key, seq, visible, put, ttl, attempt, id, body)
 SELECT id, 0, at, 1, 0, 0, 'a', 'body' FROM %[1]s.keys;
-INSERT INTO %[1]s.tally (lane, queue, route, n) VALUES (%[2]d, '%[3]s', '%[4]s', %[6]d)`, schema, lane, queue, route, ready, later+ready))
+INSERT INTO %[1]s.tally (lane, queue, route, n) VALUES (%[2]d, '%[3]s', '%[4]s', %[6]d)`, schema, partition, queue, route, ready, later+ready))
 }
 
 // TestClaimsUseIndexes: what waits for later costs a claim nothing.
@@ -143,10 +143,10 @@ func TestClaimsUseIndexes(t *testing.T) {
 }
 
 func claimsUseIndexes(t *testing.T, s *Store) {
-	lane := rows.LaneOf("turns", "order")
-	pick := func(name string, lanes []int64, most, maxPages int) {
+	partition := rows.PartitionOf("turns", "order")
+	pick := func(name string, partitions []int64, most, maxPages int) {
 		t.Helper()
-		p := &rows.Pick{Lanes: lanes, Max: most, MaxMessages: 1000, Lease: 1000, Tokens: make([]string, most)}
+		p := &rows.Pick{Partitions: partitions, Max: most, MaxMessages: 1000, Lease: 1000, Tokens: make([]string, most)}
 		for i := range p.Tokens {
 			p.Tokens[i] = fmt.Sprint(i)
 		}
@@ -154,16 +154,16 @@ func claimsUseIndexes(t *testing.T, s *Store) {
 		args[slices.Index(args, any(s.db.process))] = "'" + s.db.process + "'"
 		usesIndexes(t, name, explain(t, s, s.db.text.pick, args), maxPages)
 	}
-	pick("a pick of one", []int64{lane}, 1, 5000)
-	pick("a pick of 64", []int64{lane}, 64, 10_000)
-	pick("a pick of nothing", []int64{lane + 1}, 64, 50)
-	many := []int64{lane}
+	pick("a pick of one", []int64{partition}, 1, 5000)
+	pick("a pick of 64", []int64{partition}, 64, 10_000)
+	pick("a pick of nothing", []int64{partition + 1}, 64, 50)
+	many := []int64{partition}
 	for i := range int64(5000) {
 		many = append(many, i)
 	}
 	pick("a pick from many lanes", many, 64, 12_000)
-	usesIndexes(t, "a look", explain(t, s, s.db.text.look, []any{0, []int64{lane, 1, 2}}), 50)
-	usesIndexes(t, "a look for what has expired", explain(t, s, s.db.text.expired, []any{0, rows.LaneOf("turns", ""), 100}), 50)
+	usesIndexes(t, "a look", explain(t, s, s.db.text.look, []any{0, []int64{partition, 1, 2}}), 50)
+	usesIndexes(t, "a look for what has expired", explain(t, s, s.db.text.expired, []any{0, rows.PartitionOf("turns", ""), 100}), 50)
 	usesIndexes(t, "the statistics", explain(t, s, s.db.text.stats, []any{0, store.ReadyCap, "'none'"}), 3000)
 }
 

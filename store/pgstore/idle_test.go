@@ -13,19 +13,19 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// statements is a tracer that notes each statement.
-type statements struct {
+// statementLog is a tracer that records each statement.
+type statementLog struct {
 	mu   sync.Mutex
 	list []string
 }
 
-func (s *statements) add(sql string) {
+func (s *statementLog) add(sql string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.list = append(s.list, sql)
 }
 
-func (s *statements) take() []string {
+func (s *statementLog) take() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	list := s.list
@@ -33,22 +33,22 @@ func (s *statements) take() []string {
 	return list
 }
 
-func (s *statements) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
+func (s *statementLog) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
 	s.add(data.SQL)
 	return ctx
 }
 
-func (s *statements) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+func (s *statementLog) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
-func (s *statements) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
+func (s *statementLog) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
 	return ctx
 }
 
-func (s *statements) TraceBatchQuery(_ context.Context, _ *pgx.Conn, data pgx.TraceBatchQueryData) {
+func (s *statementLog) TraceBatchQuery(_ context.Context, _ *pgx.Conn, data pgx.TraceBatchQueryData) {
 	s.add(data.SQL)
 }
 
-func (s *statements) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
+func (s *statementLog) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
 
 // TestIdle: a process that waits for what is due much later, and awaits many records, asks
 // next to nothing: 12 statements in a minute are allowed, so that 5 are in 25 seconds. A
@@ -56,7 +56,7 @@ func (s *statements) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEnd
 // every 20, are 7 in a minute, and at most 4 in 25 seconds.
 func TestIdle(t *testing.T) {
 	t.Parallel()
-	seen := &statements{}
+	seen := &statementLog{}
 	s := open(t, newURL(t), Options{Tracer: seen})
 	fillKeys(t, s, 100_000, 0, "turns", "order")
 	ctx, cancel := context.WithCancel(t.Context())

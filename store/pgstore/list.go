@@ -15,8 +15,8 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// spot is a place in a list: the time of a record, then its number.
-type spot struct{ ms, num int64 }
+// position is a place in a list: the time of a record, then its number.
+type position struct{ ms, num int64 }
 
 // How many records a list passes over: in one statement at first, and in all, before it
 // returns what it has. A query that few records match keeps nobody waiting, and goes on
@@ -62,7 +62,7 @@ func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
 type lister struct {
 	db     *database
 	q      *store.Query
-	at     spot // how far it has come
+	at     position // how far it has come
 	limit  int
 	page   store.Page
 	size   int
@@ -80,9 +80,9 @@ func (l *lister) next(ctx context.Context, batch int) (more bool, err error) {
 	sql, args := l.db.listText(l.q, l.at)
 	args = append(args, batch, room, store.PageBytes-l.size, len(l.page.Records) == 0)
 	var looked, matched int
-	var last spot
+	var last position
 	var found []store.Record
-	var spots []spot
+	var spots []position
 	err = l.db.read(ctx, sql, args, func(r pgx.Rows) error {
 		found, spots = nil, nil
 		for r.Next() {
@@ -91,7 +91,7 @@ func (l *lister) next(ctx context.Context, batch int) (more bool, err error) {
 			if err := r.Scan(append([]any{&looked, &matched, &lastMS, &lastNum, &ms, &num}, rec.into()...)...); err != nil {
 				return err
 			}
-			last = spot{lastMS.Int64, lastNum.Int64}
+			last = position{lastMS.Int64, lastNum.Int64}
 			if !ms.Valid {
 				continue
 			}
@@ -99,7 +99,7 @@ func (l *lister) next(ctx context.Context, batch int) (more bool, err error) {
 			if err != nil {
 				return err
 			}
-			found, spots = append(found, record), append(spots, spot{ms.Int64, num.Int64})
+			found, spots = append(found, record), append(spots, position{ms.Int64, num.Int64})
 		}
 		return r.Err()
 	})
@@ -130,17 +130,17 @@ func (l *lister) next(ctx context.Context, batch int) (more bool, err error) {
 	return true, nil
 }
 
-// listText returns the statement of a list from a spot on, and its parameters but the last
+// listText returns the statement of a list from a position on, and its parameters but the last
 // four: how many records to look at, how many to return, how many bytes of them, and
 // whether one is returned that is larger than that.
-func (d *database) listText(q *store.Query, at spot) (string, []any) {
-	strands, where, args := strandsText(q)
+func (d *database) listText(q *store.Query, at position) (string, []any) {
+	streams, where, args := streamsText(q)
 	order, than := "ASC", ">"
 	if q.Descending {
 		order, than = "DESC", "<"
 	}
 	n := len(args)
-	sql := `WITH RECURSIVE ` + strands + `,
+	sql := `WITH RECURSIVE ` + streams + `,
 looked AS MATERIALIZED (
 	SELECT c.key, c.time, c.num FROM s CROSS JOIN LATERAL (
 		SELECT r.key, r.time, r.num FROM {schema}.records r
@@ -177,7 +177,7 @@ func reverse(order string) string {
 
 // strandsText returns a table s of the statuses that a query is about, what else is asked
 // of its records r, and the parameters of both.
-func strandsText(q *store.Query) (strands, where string, args []any) {
+func streamsText(q *store.Query) (streams, where string, args []any) {
 	args = []any{[]byte(q.Kind)}
 	where = "r.kind = $1::bytea"
 	if q.Tenant != nil {
@@ -220,7 +220,7 @@ func bounds(q *store.Query) (from, to int64) {
 }
 
 // cursor returns where a walk has come to, with a checksum that ties it to the query.
-func cursor(q *store.Query, at spot) string {
+func cursor(q *store.Query, at position) string {
 	b := binary.BigEndian.AppendUint64(nil, uint64(at.ms))
 	b = binary.BigEndian.AppendUint64(b, uint64(at.num))
 	b = binary.BigEndian.AppendUint32(b, cursorSum(q, b))
@@ -235,17 +235,17 @@ func cursorSum(q *store.Query, at []byte) uint32 {
 	return crc32.ChecksumIEEE(fmt.Appendf(slices.Clone(at), "%q %s %v", q.Kind, tenant, q.Descending))
 }
 
-// parseCursor returns the spot of a query's cursor, or the one before the first record.
-func parseCursor(q *store.Query) (spot, error) {
+// parseCursor returns the position of a query's cursor, or the one before the first record.
+func parseCursor(q *store.Query) (position, error) {
 	if q.Cursor == "" {
 		if q.Descending {
-			return spot{math.MaxInt64, math.MaxInt64}, nil
+			return position{math.MaxInt64, math.MaxInt64}, nil
 		}
-		return spot{-1, 0}, nil
+		return position{-1, 0}, nil
 	}
 	b, err := base64.RawURLEncoding.DecodeString(q.Cursor)
 	if err != nil || len(b) != 20 || binary.BigEndian.Uint32(b[16:]) != cursorSum(q, b[:16]) {
-		return spot{}, fmt.Errorf("store: list: cursor %q is not from this query: %w", q.Cursor, store.ErrInvalid)
+		return position{}, fmt.Errorf("store: list: cursor %q is not from this query: %w", q.Cursor, store.ErrInvalid)
 	}
-	return spot{int64(binary.BigEndian.Uint64(b)), int64(binary.BigEndian.Uint64(b[8:]))}, nil
+	return position{int64(binary.BigEndian.Uint64(b)), int64(binary.BigEndian.Uint64(b[8:]))}, nil
 }

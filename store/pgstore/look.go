@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	lookAtLanes = `SELECT {now}, least(
+	nextDue = `SELECT {now}, least(
 	(SELECT k.at FROM {schema}.keys k WHERE k.lane = l.lane AND k.token IS NULL AND k.at IS NOT NULL ORDER BY k.at LIMIT 1),
 	(SELECT k.at FROM {schema}.keys k WHERE k.lane = l.lane AND k.token IS NOT NULL AND k.at IS NOT NULL ORDER BY k.at LIMIT 1))
 FROM unnest($2::int8[]) WITH ORDINALITY AS l (lane, n) ORDER BY l.n`
@@ -31,10 +31,10 @@ ORDER BY k.at LIMIT $3::int8`
 WHERE r.key = $1::uuid`
 )
 
-// Look returns when there may be something to claim in lanes.
-func (d *database) Look(ctx context.Context, lanes []int64) (now int64, at []int64, err error) {
+// Look returns when there may be something to claim in partitions.
+func (d *database) Look(ctx context.Context, partitions []int64) (now int64, at []int64, err error) {
 	q, floor := d.ask()
-	err = d.read(ctx, d.text.look, []any{floor, lanes}, func(r pgx.Rows) error {
+	err = d.read(ctx, d.text.look, []any{floor, partitions}, func(r pgx.Rows) error {
 		at = at[:0]
 		var next *int64
 		_, err := pgx.ForEachRow(r, []any{&now, &next}, func() error {
@@ -47,8 +47,8 @@ func (d *database) Look(ctx context.Context, lanes []int64) (now int64, at []int
 		})
 		return err
 	})
-	if err == nil && len(at) != len(lanes) {
-		err = fmt.Errorf("%d answers for %d lanes", len(at), len(lanes))
+	if err == nil && len(at) != len(partitions) {
+		err = fmt.Errorf("%d answers for %d partitions", len(at), len(partitions))
 	}
 	if err != nil {
 		return 0, nil, failed("look", err)
@@ -59,7 +59,7 @@ func (d *database) Look(ctx context.Context, lanes []int64) (now int64, at []int
 // Expired returns messages that waited too long for a route.
 func (d *database) Expired(ctx context.Context, queue string, limit int) (refs []rows.Ref, keys []store.Key, err error) {
 	_, floor := d.ask()
-	err = d.read(ctx, d.text.expired, []any{floor, rows.LaneOf(queue, ""), limit}, func(r pgx.Rows) error {
+	err = d.read(ctx, d.text.expired, []any{floor, rows.PartitionOf(queue, ""), limit}, func(r pgx.Rows) error {
 		refs, keys = nil, nil
 		var key [16]byte
 		var queue, tenant, name, id []byte

@@ -162,7 +162,7 @@ func TestNewerFormat(t *testing.T) {
 			}()
 			eventually(t, "a claim waits", func() bool { return running.Waiting() == 1 })
 			later(t, schema, c.oldest)
-			if err := running.db.beSeen(t.Context()); err != nil {
+			if err := running.db.heartbeat(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			var want error

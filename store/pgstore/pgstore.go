@@ -28,7 +28,7 @@ var _ store.Portable = (*Store)(nil)
 func (s *Store) begin() {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel
-	s.tasks.Go(func() { s.db.keepSeen(ctx) })
+	s.tasks.Go(func() { s.db.heartbeats(ctx) })
 	s.tasks.Go(func() { s.db.keepTidy(ctx) })
 	if s.db.config.notify {
 		s.tasks.Go(func() { s.listen(ctx) })

@@ -24,9 +24,9 @@ const (
 	// is more than it can take.
 	maxSteps = 512
 
-	// manyLanes is how many lanes are looked into one by one. Of more, only those that have
+	// manyPartitions is how many partitions are looked into one by one. Of more, only those that have
 	// pending messages.
-	manyLanes = 200
+	manyPartitions = 200
 
 	// overLimit is how many messages of a key go to quarantine at once.
 	overLimit = 1000
@@ -53,7 +53,7 @@ func (d *database) Pick(ctx context.Context, p *rows.Pick) (*rows.Picked, error)
 	size := 2*p.Max + window
 	for range pickTries {
 		got, err := d.pickOnce(ctx, p, size)
-		if slices.Contains(codesAgain, code(err)) {
+		if slices.Contains(codesRetry, code(err)) {
 			continue // it was chosen to end a deadlock with an update
 		}
 		if err != nil {
@@ -108,8 +108,8 @@ type picked struct {
 // pickArgs returns the parameters of a pick with so many candidates.
 func (d *database) pickArgs(p *rows.Pick, floor int64, size int) []any {
 	return []any{
-		floor, p.Lanes, p.Expiring, p.Turn, p.Max, size, maxSteps, p.MaxMessages, p.MaxAttempts, p.Lease, p.Tokens,
-		store.PageBytes, pickBytes, overLimit, len(p.Lanes) > manyLanes, d.process, d.presence.gone.Milliseconds(),
+		floor, p.Partitions, p.Expiring, p.AfterTenant, p.Max, size, maxSteps, p.MaxMessages, p.MaxAttempts, p.Lease, p.Tokens,
+		store.PageBytes, pickBytes, overLimit, len(p.Partitions) > manyPartitions, d.process, d.presence.gone.Milliseconds(),
 	}
 }
 
@@ -125,14 +125,14 @@ func (d *database) pickOnce(ctx context.Context, p *rows.Pick, size int) (*picke
 		return nil, errExcluded
 	}
 	got.Now = d.answer(q, got.Now)
-	d.memory.picked(got.Keys)
+	d.cache.picked(got.Keys)
 	return got, nil
 }
 
 // read reads the rows of a pick: one for each message, with the names of its key in the
 // first of them; or a single one with neither.
 func (got *picked) read(r pgx.Rows, p *rows.Pick) error {
-	*got = picked{Picked: rows.Picked{Turn: p.Turn}}
+	*got = picked{Picked: rows.Picked{LastTenant: p.AfterTenant}}
 	var walked, n, turn, first, seq, count, logFirst, logLength, logTag pgtype.Int8
 	var mSeq, mVisible, mPut, mTTL pgtype.Int8
 	var mAttempt pgtype.Int4
@@ -155,7 +155,7 @@ func (got *picked) read(r pgx.Rows, p *rows.Pick) error {
 				LogFirst: int(logFirst.Int64), LogLength: int(logLength.Int64), LogTag: uint64(logTag.Int64),
 				Token: p.Tokens[n.Int64-1], Until: got.Now + p.Lease,
 			}})
-			got.Turn = turn.Int64
+			got.LastTenant = turn.Int64
 		}
 		if !mSeq.Valid {
 			return nil
@@ -167,7 +167,7 @@ func (got *picked) read(r pgx.Rows, p *rows.Pick) error {
 		}
 		body = nil // the next one gets bytes of its own
 		if over.Bool {
-			k.Over = append(k.Over, m)
+			k.Exhausted = append(k.Exhausted, m)
 			return nil
 		}
 		k.Messages = append(k.Messages, m)
@@ -175,7 +175,7 @@ func (got *picked) read(r pgx.Rows, p *rows.Pick) error {
 		return nil
 	})
 	if walked.Valid {
-		got.Turn = walked.Int64
+		got.LastTenant = walked.Int64
 	}
 	return err
 }

@@ -163,7 +163,7 @@ func TestTallyIsFolded(t *testing.T) {
 	s := open(t, newURL(t), Options{})
 	schema := s.db.config.quoted()
 	execute(t, s.db.config.conn.ConnString(), fmt.Sprintf(
-		`INSERT INTO %s.tally SELECT %d, 'turns', 'order', CASE WHEN i = 1 THEN 0 ELSE (i %% 2) * 2 - 1 END FROM generate_series(1, 9000) i`, schema, rows.LaneOf("turns", "order")))
+		`INSERT INTO %s.tally SELECT %d, 'turns', 'order', CASE WHEN i = 1 THEN 0 ELSE (i %% 2) * 2 - 1 END FROM generate_series(1, 9000) i`, schema, rows.PartitionOf("turns", "order")))
 	if err := s.Commit(t.Context(), put("turns", "order-1", "a", "order")); err != nil {
 		t.Fatal(err)
 	}
@@ -183,41 +183,41 @@ func TestTallyIsFolded(t *testing.T) {
 
 func TestHintText(t *testing.T) {
 	t.Parallel()
-	lanes, records := map[int64]int64{-5: 0, 9: 1_800_000_000_000}, map[int64]bool{-7: true, 77: true}
+	partitions, records := map[int64]int64{-5: 0, 9: 1_800_000_000_000}, map[int64]bool{-7: true, 77: true}
 	said := func(hints []string) (map[int64]int64, []int64) {
-		allLanes, allRecords := map[int64]int64{}, []int64{}
+		allPartitions, allRecords := map[int64]int64{}, []int64{}
 		for _, text := range hints {
-			process, lanes, records := decodeHint(text)
+			process, partitions, records := decodeHint(text)
 			if process != "me" || len(text) > maxNotification {
 				t.Errorf("%d bytes of %q", len(text), process)
 			}
-			maps.Copy(allLanes, lanes)
+			maps.Copy(allPartitions, partitions)
 			allRecords = append(allRecords, records...)
 		}
 		slices.Sort(allRecords)
-		return allLanes, allRecords
+		return allPartitions, allRecords
 	}
-	gotLanes, gotRecords := said(encodeHints("me", lanes, records))
-	if fmt.Sprint(gotLanes) != fmt.Sprint(lanes) || !slices.Equal(gotRecords, []int64{-7, 77}) {
-		t.Errorf("%v %v", gotLanes, gotRecords)
+	gotPartitions, gotRecords := said(encodeHints("me", partitions, records))
+	if fmt.Sprint(gotPartitions) != fmt.Sprint(partitions) || !slices.Equal(gotRecords, []int64{-7, 77}) {
+		t.Errorf("%v %v", gotPartitions, gotRecords)
 	}
 	for i := range int64(1000) {
-		lanes[i<<50], records[-i<<50] = i, true
+		partitions[i<<50], records[-i<<50] = i, true
 	}
-	hints := encodeHints("me", lanes, records)
-	gotLanes, gotRecords = said(hints)
-	if len(hints) < 2 || fmt.Sprint(gotLanes) != fmt.Sprint(lanes) || len(gotRecords) != len(records) {
-		t.Errorf("%d notifications say %d lanes and %d records, want %d and %d", len(hints), len(gotLanes), len(gotRecords), len(lanes), len(records))
+	hints := encodeHints("me", partitions, records)
+	gotPartitions, gotRecords = said(hints)
+	if len(hints) < 2 || fmt.Sprint(gotPartitions) != fmt.Sprint(partitions) || len(gotRecords) != len(records) {
+		t.Errorf("%d notifications say %d partitions and %d records, want %d and %d", len(hints), len(gotPartitions), len(gotRecords), len(partitions), len(records))
 	}
 	for i := range int64(10_000) {
-		lanes[i<<45] = i
+		partitions[i<<45] = i
 	}
-	if hints := encodeHints("me", lanes, nil); len(hints) != 1 || hints[0] != "me *" {
+	if hints := encodeHints("me", partitions, nil); len(hints) != 1 || hints[0] != "me *" {
 		t.Errorf("a very long one is %d notifications", len(hints))
 	}
 	for _, text := range []string{"me *", "me ", "me x", "me 1@", "me #", "me 1@2;3", strings.Repeat("x", 100)} {
-		if _, lanes, records := decodeHint(text); len(lanes) != 0 || len(records) != 0 {
-			t.Errorf("%q says %v %v, want that anything may have happened", text, lanes, records)
+		if _, partitions, records := decodeHint(text); len(partitions) != 0 || len(records) != 0 {
+			t.Errorf("%q says %v %v, want that anything may have happened", text, partitions, records)
 		}
 	}
 }

@@ -7,14 +7,14 @@ package pgstore
 // each change of a key or of its messages raises its rev, and what is locked must have
 // the rev of the snapshot.
 //
-// The parameters: $1 the floor of the time, $2 the lanes, $3 the lane of keys without a
+// The parameters: $1 the floor of the time, $2 the partitions, $3 the partition of keys without a
 // route, $4 whose turn it was last, $5 how many keys, $6 how many candidates, $7 how many
 // tenants are asked at most, $8 how many messages of a key, $9 how many attempts, $10 the
 // lease, $11 the tokens, $12 the bytes of a key, $13 those of all, $14 how many messages
-// of a key go to quarantine at most, $15 whether there are many lanes, $16 our process, $17
+// of a key go to quarantine at most, $15 whether there are many partitions, $16 our process, $17
 // after how many milliseconds one that was not seen is gone.
 //
-// While another process has excluded the others, no lane is looked at.
+// While another process has excluded the others, no partition is looked at.
 const pickKeys = `WITH RECURSIVE t AS MATERIALIZED (SELECT {now} AS now, EXISTS (SELECT FROM {schema}.processes p
 	WHERE p.exclusive AND p.id <> $16::text AND p.seen > clock_timestamp() - $17::int8 * interval '1 millisecond') AS excluded),
 

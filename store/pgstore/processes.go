@@ -88,9 +88,9 @@ func (d *database) amongProcesses(ctx context.Context, sql string, args ...any) 
 }
 
 // keepSeen says every so often that we are there, until ctx ends.
-func (d *database) keepSeen(ctx context.Context) {
+func (d *database) heartbeats(ctx context.Context) {
 	for base.Sleep(ctx, d.machine, d.presence.every) == nil {
-		if err := d.beSeen(ctx); err != nil && ctx.Err() == nil {
+		if err := d.heartbeat(ctx); err != nil && ctx.Err() == nil {
 			d.log.Warn("process record not renewed", "error", err)
 		}
 	}
@@ -100,7 +100,7 @@ func (d *database) keepSeen(ctx context.Context) {
 // whether this program may still work on the tables. A process
 // that was not seen for so long that it was counted as gone enters again; if that is
 // refused, every commit is too, until it is not.
-func (d *database) beSeen(ctx context.Context) error {
+func (d *database) heartbeat(ctx context.Context) error {
 	there, format, oldest := "", 0, 0
 	args := []any{d.process, d.presence.gone.Milliseconds(), d.format}
 	if err := d.readOne(ctx, d.text.seen, args, &there, &format, &oldest); err != nil {
@@ -110,14 +110,14 @@ func (d *database) beSeen(ctx context.Context) error {
 		return d.enter(ctx)
 	}
 	if err := store.CheckFormat(format, oldest, d.format); err != nil {
-		d.outgrown(fmt.Errorf("pgstore: schema %s: %w", d.config.schema, err))
+		d.setUnfit(fmt.Errorf("pgstore: schema %s: %w", d.config.schema, err))
 	}
 	return nil
 }
 
 // outgrown makes the store unusable: its tables have been changed, since it was opened, to a
 // format that this program must not work on.
-func (d *database) outgrown(err error) {
+func (d *database) setUnfit(err error) {
 	if d.unfit.CompareAndSwap(nil, &err) {
 		d.log.Error("store format is too new for this program", "error", err)
 		d.onUnfit()
@@ -137,7 +137,7 @@ func (d *database) fit() error {
 func (d *database) leave() error {
 	ctx, cancel := context.WithTimeout(context.Background(), leaveTime)
 	defer cancel()
-	d.announcer.tell(ctx)
+	d.announcer.send(ctx)
 	if err := d.read(ctx, d.text.leave, []any{d.process}, drain); err != nil {
 		d.log.Warn("process record not removed", "error", err)
 	}

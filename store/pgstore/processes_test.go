@@ -92,7 +92,7 @@ func within(t *testing.T, limit time.Duration, what string, f func()) {
 func hintedStores(t *testing.T) (a, b *Store) {
 	t.Helper()
 	u := newURL(t)
-	a, b = open(t, u, Options{}), open(t, u, Options{Tracer: &statements{}})
+	a, b = open(t, u, Options{}), open(t, u, Options{Tracer: &statementLog{}})
 	eventually(t, "both listen", func() bool { return a.db.Hinted() && b.db.Hinted() })
 	return a, b
 }
@@ -100,7 +100,7 @@ func hintedStores(t *testing.T) (a, b *Store) {
 // settles waits until a store of hintedStores that waits has looked, and asks nothing more.
 func settles(t *testing.T, s *Store) {
 	t.Helper()
-	seen := s.db.others.Config().ConnConfig.Tracer.(*statements)
+	seen := s.db.others.Config().ConnConfig.Tracer.(*statementLog)
 	for quiet := false; !quiet; {
 		seen.take()
 		<-time.After(300 * time.Millisecond)
@@ -323,7 +323,7 @@ func TestLastWords(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, lanes, _ := decodeHint(n.Payload); len(lanes) != 1 {
+	if _, partitions, _ := decodeHint(n.Payload); len(partitions) != 1 {
 		t.Errorf("told %q", n.Payload)
 	}
 }
@@ -337,7 +337,7 @@ func TestManyRecordsAtOnce(t *testing.T) {
 		t.Run(fmt.Sprint(records), func(t *testing.T) {
 			t.Parallel()
 			u := newURL(t)
-			seen := &statements{}
+			seen := &statementLog{}
 			a, b := open(t, u, Options{}), open(t, u, Options{Tracer: seen})
 			key := func(i int) store.RecordKey { return store.RecordKey{Kind: "instance", ID: fmt.Sprint(i)} }
 			const awaited = 1000

@@ -15,7 +15,7 @@ import (
 
 // connects is a tracer that notes statements and counts new connections.
 type connects struct {
-	statements
+	statementLog
 	n atomic.Int64
 }
 
@@ -69,7 +69,7 @@ func TestRefusedCommitsKeepTheirConnection(t *testing.T) {
 	}
 }
 
-// TestOnlyUncheckedRowsAreLoaded: of what is recalled, rows that are written are checked by
+// TestOnlyUncheckedRowsAreLoaded: of what is cached, rows that are written are checked by
 // that, and only the others are loaded.
 func TestOnlyUncheckedRowsAreLoaded(t *testing.T) {
 	t.Parallel()

@@ -60,13 +60,13 @@ func (s *Store) Commit(ctx context.Context, tx *store.Tx) error {
 	if err := s.Check(ctx, "commit"); err != nil {
 		return err
 	}
-	lanes, records, err := rows.CommitAlone(ctx, tx, func(ctx context.Context, need *rows.Need, decide func(int64, *rows.State) *rows.Changes) error {
+	partitions, records, err := rows.CommitAlone(ctx, tx, func(ctx context.Context, need *rows.Need, decide func(int64, *rows.State) *rows.Changes) error {
 		return s.db.updateIn(ctx, caller, need, decide)
 	})
 	if err != nil || !s.db.config.notify {
 		return err
 	}
-	return s.db.notifyIn(ctx, caller, lanes, records)
+	return s.db.notifyIn(ctx, caller, partitions, records)
 }
 
 // txTries is how often what is done inside a caller's transaction is tried if another one
@@ -77,11 +77,11 @@ const txTries = 10
 // fails leaves the transaction as it was.
 func (d *database) updateIn(ctx context.Context, caller pgx.Tx, need *rows.Need, decide func(int64, *rows.State) *rows.Changes) error {
 	if err := d.fit(); err != nil {
-		return undone(err)
+		return rolledBack(err)
 	}
 	for try := 1; ; try++ {
 		err := d.tryIn(ctx, caller, need, decide)
-		if !isAgain(err) || try == txTries {
+		if !isRetry(err) || try == txTries {
 			return err
 		}
 	}
@@ -94,7 +94,7 @@ func (d *database) tryIn(ctx context.Context, caller pgx.Tx, need *rows.Need, de
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(undone(err), inner.Rollback(ctx))
+			err = errors.Join(rolledBack(err), inner.Rollback(ctx))
 		}
 	}()
 	l, err := d.load(ctx, inner, nil, need, loading{lock: true})
@@ -119,15 +119,15 @@ func (d *database) tryIn(ctx context.Context, caller pgx.Tx, need *rows.Need, de
 const fromCallers = "-"
 
 // notifyIn has everybody told when the caller's transaction is committed.
-func (d *database) notifyIn(ctx context.Context, caller pgx.Tx, lanes map[int64]int64, records []int64) error {
+func (d *database) notifyIn(ctx context.Context, caller pgx.Tx, partitions map[int64]int64, records []int64) error {
 	numbers := make(map[int64]bool, len(records))
 	for _, number := range records {
 		numbers[number] = true
 	}
-	if len(lanes) == 0 && len(numbers) == 0 {
+	if len(partitions) == 0 && len(numbers) == 0 {
 		return nil
 	}
-	_, err := caller.Exec(ctx, notify, channel(d.config.schema), encodeHints(fromCallers, lanes, numbers))
+	_, err := caller.Exec(ctx, notify, channel(d.config.schema), encodeHints(fromCallers, partitions, numbers))
 	if err != nil {
 		return fmt.Errorf("pgstore: commit in a transaction: %w", err)
 	}

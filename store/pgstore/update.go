@@ -19,17 +19,17 @@ import (
 // one that writes and commits.
 func (d *database) Update(ctx context.Context, need *rows.Need, decide func(now int64, s *rows.State) *rows.Changes) error {
 	if err := d.fit(); err != nil {
-		return undone(err)
+		return rolledBack(err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
-	pool, begin := d.lane(need)
+	pool, begin := d.poolFor(need)
 	for try := 1; ; try++ {
 		conn, err := pool.Acquire(ctx)
 		if err != nil {
-			return undone(err)
+			return rolledBack(err)
 		}
-		l, err := d.load(ctx, conn, begin, need, loading{lock: d.careful(), recall: d.alone.Load() && !need.Fresh})
+		l, err := d.load(ctx, conn, begin, need, loading{lock: d.takeLockNext(), lookup: d.alone.Load() && !need.Fresh})
 		var changes *rows.Changes
 		if err == nil {
 			changes, err = d.decide(ctx, conn, need, l, decide)
@@ -40,14 +40,14 @@ func (d *database) Update(ctx context.Context, need *rows.Need, decide func(now 
 				return nil
 			}
 			d.interfered(err)
-			if !errors.Is(err, rows.ErrUndone) || !isStale(err) {
+			if !errors.Is(err, rows.ErrRolledBack) || !isStale(err) {
 				conn.Release()
 				return err
 			}
 		}
 		d.discard(ctx, conn, err)
 		if ctx.Err() != nil || errors.Is(err, store.ErrInUse) || !isGone(err) || try >= d.staleTries() {
-			return undone(err)
+			return rolledBack(err)
 		}
 	}
 }
@@ -60,15 +60,15 @@ func (d *database) decide(
 ) (*rows.Changes, error) {
 	for {
 		changes := decide(l.now, l.state)
-		unchecked := l.unchecked(need, changes)
-		if unchecked == nil {
+		unverified := l.unverified(need, changes)
+		if unverified == nil {
 			return changes, nil
 		}
-		more, err := d.load(ctx, conn, nil, unchecked, loading{})
+		more, err := d.load(ctx, conn, nil, unverified, loading{})
 		if err != nil {
 			return nil, err
 		}
-		l.replace(unchecked, more)
+		l.replace(unverified, more)
 	}
 }
 
@@ -98,20 +98,20 @@ func (d *database) demoted(err error) {
 
 // carefully is how many updates lock what they load after another transaction came in
 // between.
-const carefully = 16
+const lockAfterConflict = 16
 
 // careful reports whether to lock what is loaded.
-func (d *database) careful() bool {
-	if d.care.Load() <= 0 {
+func (d *database) takeLockNext() bool {
+	if d.lockNext.Load() <= 0 {
 		return false
 	}
-	return d.care.Add(-1) >= 0
+	return d.lockNext.Add(-1) >= 0
 }
 
 // interfered notes that another transaction came in between, if that is the error.
 func (d *database) interfered(err error) {
-	if isAgain(err) {
-		d.care.Store(carefully)
+	if isRetry(err) {
+		d.lockNext.Store(lockAfterConflict)
 	}
 }
 
@@ -121,15 +121,15 @@ type loaded struct {
 	state *rows.State
 	revs  map[rows.ID]int64
 
-	recalledKeys    []rows.ID
-	recalledRecords []store.RecordKey
+	cachedKeys    []rows.ID
+	cachedRecords []store.RecordKey
 }
 
 // errExcluded is the error of what is not done while another process excludes this one.
 var errExcluded = fmt.Errorf("another process has the store for itself: %w", store.ErrInUse)
 
 // loading is how to load: with locks, and without what is remembered to be there.
-type loading struct{ lock, recall bool }
+type loading struct{ lock, lookup bool }
 
 // load loads the rows that are needed, and locks them, in an order that all keep to, if that
 // is asked for. What is written is written only if it is still as it was loaded: each change
@@ -146,8 +146,8 @@ func (d *database) load(ctx context.Context, to sender, begin []string, need *ro
 		Records:  make(map[store.RecordKey]int64, len(need.Records)),
 	}}
 	keys, records := need.Keys, need.Records
-	if how.recall && !how.lock {
-		keys, records = d.memory.recall(need, l)
+	if how.lookup && !how.lock {
+		keys, records = d.cache.lookup(need, l)
 	}
 	b := &pgx.Batch{}
 	queue(b, begin)
@@ -277,23 +277,23 @@ func (d *database) writeAndCommit(ctx context.Context, conn *pgxpool.Conn, chang
 	switch reported, ok := errors.AsType[*pgconn.PgError](err); {
 	case err == nil && committed:
 		d.wroteTally(len(changes.Tally))
-		d.memory.written(changes, l)
+		d.cache.written(changes, l)
 		return nil
 	case err == nil:
-		err = undone(errors.New("the server rolled the transaction back"))
+		err = rolledBack(errors.New("the server rolled the transaction back"))
 	case ok && !fatal(reported) && isGone(err):
-		d.memory.mistaken(l)
-		return undone(err) // the caller closes the connection
+		d.cache.evict(l)
+		return rolledBack(err) // the caller closes the connection
 	case ok && (!fatal(reported) || !w.reached):
 		_, _ = conn.Exec(ctx, "ROLLBACK", pgx.QueryExecModeSimpleProtocol) // what fails here was rolled back
-		d.memory.mistaken(l)
-		return undone(err)
+		d.cache.evict(l)
+		return rolledBack(err)
 	case !ok && w.err == nil && pgconn.SafeToRetry(err):
-		err = undone(err)
+		err = rolledBack(err)
 	case w.err != nil:
-		err = undone(err)
+		err = rolledBack(err)
 	default:
-		d.memory.forget()
+		d.cache.clear()
 		err = fmt.Errorf("pgstore: update: the outcome is unknown: %w", err)
 	}
 	_ = conn.Conn().Close(ctx) // in whatever state it is, it is not used again

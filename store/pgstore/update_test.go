@@ -41,7 +41,7 @@ func TestNothingIsWrittenOverWhatOthersWrote(t *testing.T) {
 				t.Fatal(err)
 			}
 			id, recordNeed := rows.IDOf(key), []store.RecordKey{record}
-			a.db.care.Store(0)
+			a.db.lockNext.Store(0)
 			err := a.db.Update(t.Context(), &rows.Need{Keys: []rows.ID{id}, Names: []store.Key{key}, Records: recordNeed}, func(_ int64, s *rows.State) *rows.Changes {
 				if err := b.Commit(t.Context(), change); err != nil {
 					t.Error(err)
@@ -54,10 +54,10 @@ func TestNothingIsWrittenOverWhatOthersWrote(t *testing.T) {
 					UpdateRecords: []store.Record{{Key: record, Version: s.Records[record] + 1}},
 				}
 			})
-			if !errors.Is(err, rows.ErrAgain) {
+			if !errors.Is(err, rows.ErrRetry) {
 				t.Errorf("update: %v, want that it is tried again", err)
 			}
-			if !a.db.careful() {
+			if !a.db.takeLockNext() {
 				t.Error("the next update does not lock what it loads")
 			}
 			if page, err := a.ReadLog(t.Context(), key, 0); err != nil || len(page.Entries) > 1 {

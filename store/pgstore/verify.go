@@ -117,11 +117,11 @@ func (d *database) verifyDigests(ctx context.Context, tx pgx.Tx, report func(str
 		return err
 	}
 	var id [16]byte
-	var lane, turn int64
+	var partition, turn int64
 	var queue, tenant, name, route []byte
-	_, err = pgx.ForEachRow(found, []any{&id, &lane, &turn, &queue, &tenant, &name, &route}, func() error {
+	_, err = pgx.ForEachRow(found, []any{&id, &partition, &turn, &queue, &tenant, &name, &route}, func() error {
 		key := store.Key{Queue: string(queue), Tenant: string(tenant), Name: string(name)}
-		if id != rows.IDOf(key) || lane != rows.LaneOf(key.Queue, string(route)) || turn != rows.TurnOf(key.Tenant) {
+		if id != rows.IDOf(key) || partition != rows.PartitionOf(key.Queue, string(route)) || turn != rows.TenantOf(key.Tenant) {
 			report(fmt.Sprintf("key %v is not kept under its own number, or in its own lane", key))
 		}
 		return nil

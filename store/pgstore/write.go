@@ -14,7 +14,7 @@ import (
 // writer adds the statements that write changes to a batch: one for each list that is not
 // empty.
 type writer struct {
-	text    *texts
+	text    *statements
 	batch   *pgx.Batch
 	loaded  *loaded
 	err     error
@@ -119,14 +119,14 @@ func (w *writer) entries(c *rows.Changes) {
 
 // keyColumns are rows of keys, column by column.
 type keyColumns struct {
-	ids                               pgtype.FlatArray[pgtype.UUID]
-	lanes, turns, firsts, seqs, count []int64
-	logFirst, logLength, logTag       []int64
-	at                                pgtype.FlatArray[pgtype.Int8]
-	tokens, delivered                 pgtype.FlatArray[pgtype.Text]
-	routes                            blobs
-	refresh                           []bool
-	inline                            inlineColumns
+	ids                                    pgtype.FlatArray[pgtype.UUID]
+	partitions, turns, firsts, seqs, count []int64
+	logFirst, logLength, logTag            []int64
+	at                                     pgtype.FlatArray[pgtype.Int8]
+	tokens, delivered                      pgtype.FlatArray[pgtype.Text]
+	routes                                 blobs
+	refresh                                []bool
+	inline                                 inlineColumns
 }
 
 // inlineColumns are the messages that are kept in rows of keys, column by column: null
@@ -155,13 +155,13 @@ func (c *inlineColumns) set(i int, m *rows.MessageRow) {
 func newKeyColumns(list []*rows.KeyRow, refresh map[rows.ID]bool) *keyColumns {
 	n := len(list)
 	c := &keyColumns{
-		ids: make(pgtype.FlatArray[pgtype.UUID], n), lanes: make([]int64, n), turns: make([]int64, n), firsts: make([]int64, n),
+		ids: make(pgtype.FlatArray[pgtype.UUID], n), partitions: make([]int64, n), turns: make([]int64, n), firsts: make([]int64, n),
 		seqs: make([]int64, n), count: make([]int64, n), logFirst: make([]int64, n), logLength: make([]int64, n), logTag: make([]int64, n),
 		at: make(pgtype.FlatArray[pgtype.Int8], n), tokens: make(pgtype.FlatArray[pgtype.Text], n), delivered: make(pgtype.FlatArray[pgtype.Text], n),
 		routes: make(blobs, n), refresh: make([]bool, n), inline: newInlineColumns(n),
 	}
 	for i, k := range list {
-		c.ids[i], c.lanes[i], c.turns[i] = uuid(k.ID), k.Lane(), rows.TurnOf(k.Key.Tenant)
+		c.ids[i], c.partitions[i], c.turns[i] = uuid(k.ID), k.Partition(), rows.TenantOf(k.Key.Tenant)
 		c.at[i], c.firsts[i], c.seqs[i], c.count[i] = never(k.At()), k.First, k.Seq, int64(k.Count)
 		c.logFirst[i], c.logLength[i], c.logTag[i] = int64(k.LogFirst), int64(k.LogLength), int64(k.LogTag)
 		c.tokens[i], c.delivered[i] = pgtype.Text{String: k.Token, Valid: k.Token != ""}, deliveredText(k.Delivered)
@@ -198,7 +198,7 @@ func (w *writer) insertKeys(list []*rows.KeyRow) {
 	for i, k := range list {
 		queues[i], tenants[i], names[i] = []byte(k.Key.Queue), []byte(k.Key.Tenant), []byte(k.Key.Name)
 	}
-	w.batch.Queue(w.text.insertKeys, c.ids, c.lanes, c.turns, c.at, c.firsts, c.seqs, c.count, c.logFirst, c.logLength, c.logTag,
+	w.batch.Queue(w.text.insertKeys, c.ids, c.partitions, c.turns, c.at, c.firsts, c.seqs, c.count, c.logFirst, c.logLength, c.logTag,
 		c.tokens, c.delivered, c.routes, c.inline.seqs, c.inline.visible, c.inline.put, c.inline.ttl, c.inline.attempts, c.inline.ids, c.inline.bodies,
 		queues, tenants, names)
 }
@@ -212,7 +212,7 @@ func (w *writer) keys(c *rows.Changes) {
 	}
 	if len(c.Update) > 0 {
 		k := newKeyColumns(c.Update, refresh)
-		w.batch.Queue(w.text.updateKeys, k.ids, k.lanes, k.at, k.firsts, k.seqs, k.count, k.logFirst, k.logLength, k.logTag,
+		w.batch.Queue(w.text.updateKeys, k.ids, k.partitions, k.at, k.firsts, k.seqs, k.count, k.logFirst, k.logLength, k.logTag,
 			k.tokens, k.delivered, k.routes, k.inline.seqs, k.inline.visible, k.inline.put, k.inline.ttl, k.inline.attempts, k.inline.ids, k.inline.bodies,
 			k.refresh, w.revs(c.Update))
 	}
@@ -292,11 +292,11 @@ func (w *writer) tally(list []rows.Tally) {
 	if n == 0 {
 		return
 	}
-	lanes, more := make([]int64, n), make([]int64, n)
+	partitions, more := make([]int64, n), make([]int64, n)
 	queues, routes := make(blobs, n), make(blobs, n)
 	for i := range list {
 		t := &list[i]
-		lanes[i], more[i], queues[i], routes[i] = t.Lane, int64(t.More), []byte(t.Queue), []byte(t.Route)
+		partitions[i], more[i], queues[i], routes[i] = t.Partition, int64(t.More), []byte(t.Queue), []byte(t.Route)
 	}
-	w.batch.Queue(w.text.addTally, lanes, queues, routes, more)
+	w.batch.Queue(w.text.addTally, partitions, queues, routes, more)
 }

@@ -11,16 +11,16 @@ import (
 // What claims walk along. Of two bounds of a column the engine uses one, whichever: that
 // there is a first message is said as what it is not, so that the time is the only bound.
 const (
-	readyInLane = `SELECT num, turn, first FROM keys INDEXED BY keys_due
+	readyInPartition = `SELECT num, turn, first FROM keys INDEXED BY keys_due
 WHERE lane = ? AND token IS NULL AND first <> 9223372036854775807 AND first <= ? ORDER BY first LIMIT ?`
 
 	readyOfTenant = `SELECT num, turn, first FROM keys INDEXED BY keys_turn
 WHERE lane = ? AND turn = ? AND token IS NULL AND first <> 9223372036854775807 AND first <= ? ORDER BY first LIMIT ?`
 
-	nextInTurn = `SELECT num, turn, first FROM keys INDEXED BY keys_turn
+	nextTenantIn = `SELECT num, turn, first FROM keys INDEXED BY keys_turn
 WHERE lane = ? AND turn > ? AND turn <= ? AND token IS NULL AND first <> 9223372036854775807 ORDER BY turn, first LIMIT 1`
 
-	endedInLane = `SELECT num, delivered, coalesce(m_seq, -1) FROM keys INDEXED BY keys_leased
+	endedInPartition = `SELECT num, delivered, coalesce(m_seq, -1) FROM keys INDEXED BY keys_leased
 WHERE lane = ? AND token IS NOT NULL AND until <= ? LIMIT ?`
 )
 
@@ -31,7 +31,7 @@ type readyKey struct {
 	first int64
 }
 
-// window is how many ready keys of a lane are looked at together, besides twice as many as
+// window is how many ready keys of a partition are looked at together, besides twice as many as
 // are wanted. If there are no more, they are all that there are, and tenants take turns
 // among them.
 const window = 64
@@ -46,26 +46,26 @@ const maxSeeks = 2048
 func (k *picker) choose() ([]readyKey, error) {
 	var oldest []readyKey
 	whole, limit := true, window+2*k.p.Max
-	for _, lane := range k.p.Lanes {
+	for _, partition := range k.p.Partitions {
 		n := 0
-		err := k.each(readyInLane, func(s *sqlite.Stmt) error {
+		err := k.each(readyInPartition, func(s *sqlite.Stmt) error {
 			n++
 			oldest = append(oldest, readyKey{s.ColumnInt64(0), s.ColumnInt64(1), s.ColumnInt64(2)})
 			return nil
-		}, lane, k.now, limit)
+		}, partition, k.now, limit)
 		if err != nil {
 			return nil, err
 		}
 		whole = whole && n < limit
 	}
 	if whole {
-		return inTurn(oldest, k.p.Turn, k.p.Max), nil
+		return roundRobin(oldest, k.p.AfterTenant, k.p.Max), nil
 	}
 	found, end, err := k.walk()
 	if err != nil {
 		return nil, err
 	}
-	chosen := inTurn(found, k.p.Turn, k.p.Max)
+	chosen := roundRobin(found, k.p.AfterTenant, k.p.Max)
 	k.walked, k.walkedTo = len(chosen), end
 	if len(chosen) < k.p.Max { // tenants with nothing ready took all the looking
 		known := make(map[int64]bool, len(chosen))
@@ -73,13 +73,13 @@ func (k *picker) choose() ([]readyKey, error) {
 			known[r.num] = true
 		}
 		oldest = slices.DeleteFunc(oldest, func(r readyKey) bool { return known[r.num] })
-		chosen = append(chosen, inTurn(oldest, k.p.Turn, k.p.Max-len(chosen))...)
+		chosen = append(chosen, roundRobin(oldest, k.p.AfterTenant, k.p.Max-len(chosen))...)
 	}
 	return chosen, nil
 }
 
 // inTurn puts keys into the order in which they are leased.
-func inTurn(keys []readyKey, last int64, limit int) []readyKey {
+func roundRobin(keys []readyKey, last int64, limit int) []readyKey {
 	byTurn := map[int64][]readyKey{}
 	for _, r := range keys {
 		byTurn[r.turn] = append(byTurn[r.turn], r)
@@ -114,10 +114,10 @@ func inTurn(keys []readyKey, last int64, limit int) []readyKey {
 func (k *picker) walk() (found []readyKey, end *int64, err error) {
 	w := &walker{picker: k}
 	const lowest, highest = -1 << 63, 1<<63 - 1
-	if err := w.along(k.p.Turn, highest); err != nil {
+	if err := w.along(k.p.AfterTenant, highest); err != nil {
 		return nil, nil, err
 	}
-	if err := w.along(lowest, k.p.Turn); err != nil {
+	if err := w.along(lowest, k.p.AfterTenant); err != nil {
 		return nil, nil, err
 	}
 	if w.exhausted() {
@@ -131,7 +131,7 @@ func (k *picker) walk() (found []readyKey, end *int64, err error) {
 		err := k.each(readyOfTenant, func(s *sqlite.Stmt) error {
 			found = append(found, readyKey{s.ColumnInt64(0), s.ColumnInt64(1), s.ColumnInt64(2)})
 			return nil
-		}, t.lane, t.turn, k.now, each)
+		}, t.partition, t.turn, k.now, each)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -139,28 +139,28 @@ func (k *picker) walk() (found []readyKey, end *int64, err error) {
 	return found, end, nil
 }
 
-// walker looks at the first key of each tenant in each lane.
+// walker looks at the first key of each tenant in each partition.
 type walker struct {
 	*picker
-	next    map[int64]readyKey // by lane: the first key of the next tenant
-	ready   []turnIn
+	next    map[int64]readyKey // by partition: the first key of the next tenant
+	ready   []tenantIn
 	tenants int // that have something ready
 	seeks   int
 	end     *int64 // the turn of the last tenant that was looked at
 }
 
 // exhausted reports whether the walk has looked at as many tenants as it may.
-func (w *walker) exhausted() bool { return w.seeks >= maxSeeks+2*len(w.p.Lanes) }
+func (w *walker) exhausted() bool { return w.seeks >= maxSeeks+2*len(w.p.Partitions) }
 
-// turnIn is a tenant in a lane.
-type turnIn struct{ lane, turn int64 }
+// turnIn is a tenant in a partition.
+type tenantIn struct{ partition, turn int64 }
 
-// along walks along the tenants after one and up to another, in all lanes at once, until
+// along walks along the tenants after one and up to another, in all partitions at once, until
 // enough have something ready.
 func (w *walker) along(after, upTo int64) error {
-	w.next = make(map[int64]readyKey, len(w.p.Lanes))
-	for _, lane := range w.p.Lanes {
-		if err := w.seek(lane, after, upTo); err != nil {
+	w.next = make(map[int64]readyKey, len(w.p.Partitions))
+	for _, partition := range w.p.Partitions {
+		if err := w.seek(partition, after, upTo); err != nil {
 			return err
 		}
 	}
@@ -170,15 +170,15 @@ func (w *walker) along(after, upTo int64) error {
 			turn = min(turn, r.turn)
 		}
 		before := len(w.ready)
-		for _, lane := range w.p.Lanes {
-			r, ok := w.next[lane]
+		for _, partition := range w.p.Partitions {
+			r, ok := w.next[partition]
 			if !ok || r.turn != turn {
 				continue
 			}
 			if r.first <= w.now {
-				w.ready = append(w.ready, turnIn{lane, turn})
+				w.ready = append(w.ready, tenantIn{partition, turn})
 			}
-			if err := w.seek(lane, turn, upTo); err != nil {
+			if err := w.seek(partition, turn, upTo); err != nil {
 				return err
 			}
 		}
@@ -190,12 +190,12 @@ func (w *walker) along(after, upTo int64) error {
 	return nil
 }
 
-// seek finds the next tenant in a lane.
-func (w *walker) seek(lane, after, upTo int64) error {
+// seek finds the next tenant in a partition.
+func (w *walker) seek(partition, after, upTo int64) error {
 	w.seeks++
-	delete(w.next, lane)
-	_, err := w.one(nextInTurn, func(s *sqlite.Stmt) {
-		w.next[lane] = readyKey{s.ColumnInt64(0), s.ColumnInt64(1), s.ColumnInt64(2)}
-	}, lane, after, upTo)
+	delete(w.next, partition)
+	_, err := w.one(nextTenantIn, func(s *sqlite.Stmt) {
+		w.next[partition] = readyKey{s.ColumnInt64(0), s.ColumnInt64(1), s.ColumnInt64(2)}
+	}, partition, after, upTo)
 	return err
 }

@@ -69,9 +69,9 @@ func (l *lister) countOf(limit int, from string, args ...any) (n int, err error)
 			n++
 		}
 		if n == limit {
-			return errEnough
+			return errEnd
 		}
 		return nil
 	}, args...)
-	return n, enough(err)
+	return n, ignoreEnd(err)
 }

@@ -94,4 +94,4 @@ func (s *Store) check(ctx context.Context, verb string) error {
 }
 
 // undone marks an error after which nothing has changed.
-func undone(err error) error { return fmt.Errorf("%w: %w", err, rows.ErrUndone) }
+func rolledBack(err error) error { return fmt.Errorf("%w: %w", err, rows.ErrRolledBack) }

@@ -15,21 +15,21 @@ import (
 )
 
 // errEnough ends a walk over rows.
-var errEnough = errors.New("enough")
+var errEnd = errors.New("enough")
 
-func enough(err error) error {
-	if errors.Is(err, errEnough) {
+func ignoreEnd(err error) error {
+	if errors.Is(err, errEnd) {
 		return nil
 	}
 	return err
 }
 
-// spot is a place in a list: the time of a record, then its number.
-type spot struct {
+// position is a place in a list: the time of a record, then its number.
+type position struct {
 	ms, num int64
 }
 
-// cursor is a spot as callers keep it.
+// cursor is a position as callers keep it.
 type cursor struct {
 	MS   int64  `json:"ms"`
 	Num  int64  `json:"num"`
@@ -37,7 +37,7 @@ type cursor struct {
 	Kind string `json:"kind"`
 }
 
-func formatCursor(q *store.Query, at spot) string {
+func formatCursor(q *store.Query, at position) string {
 	b, err := json.Marshal(cursor{at.ms, at.num, q.Descending, kindOf(q)})
 	if err != nil {
 		panic(err) // text and numbers always marshal
@@ -49,12 +49,12 @@ func formatCursor(q *store.Query, at spot) string {
 func kindOf(q *store.Query) string { return base64.RawURLEncoding.EncodeToString([]byte(q.Kind)) }
 
 // start returns where a list begins.
-func start(q *store.Query) (spot, error) {
+func start(q *store.Query) (position, error) {
 	if q.Cursor == "" {
 		if q.Descending {
-			return spot{math.MaxInt64, math.MaxInt64}, nil
+			return position{math.MaxInt64, math.MaxInt64}, nil
 		}
-		return spot{-1, math.MaxInt64}, nil
+		return position{-1, math.MaxInt64}, nil
 	}
 	var c cursor
 	b, err := base64.RawURLEncoding.DecodeString(q.Cursor)
@@ -62,9 +62,9 @@ func start(q *store.Query) (spot, error) {
 		err = json.Unmarshal(b, &c)
 	}
 	if err != nil || c.Desc != q.Descending || c.Kind != kindOf(q) {
-		return spot{}, fmt.Errorf("store: list: cursor %q is not from this query: %w", q.Cursor, store.ErrInvalid)
+		return position{}, fmt.Errorf("store: list: cursor %q is not from this query: %w", q.Cursor, store.ErrInvalid)
 	}
-	return spot{c.MS, c.Num}, nil
+	return position{c.MS, c.Num}, nil
 }
 
 // maxPassed is how many records a list passes over before it returns what it has: a query
@@ -110,8 +110,8 @@ func (s *Store) List(ctx context.Context, q store.Query) (page store.Page, err e
 	return page, err
 }
 
-func (l *lister) list(at spot) (page store.Page, err error) {
-	strands, err := l.strands(at)
+func (l *lister) list(at position) (page store.Page, err error) {
+	streams, err := l.streams(at)
 	if err != nil {
 		return page, err
 	}
@@ -121,7 +121,7 @@ func (l *lister) list(at spot) (page store.Page, err error) {
 	}
 	size, passed := 0, 0
 	for {
-		st, err := l.first(strands)
+		st, err := l.first(streams)
 		if err != nil || st == nil {
 			return page, err
 		}

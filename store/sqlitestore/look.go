@@ -9,13 +9,13 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// Look returns, for each lane, the earliest time at which there may be something to pick.
-func (s *Store) Look(ctx context.Context, lanes []int64) (now int64, at []int64, err error) {
+// Look returns, for each partition, the earliest time at which there may be something to pick.
+func (s *Store) Look(ctx context.Context, partitions []int64) (now int64, at []int64, err error) {
 	err = s.read(ctx, "claim", func(c *conn) error {
-		at = make([]int64, len(lanes))
-		for i, lane := range lanes {
+		at = make([]int64, len(partitions))
+		for i, partition := range partitions {
 			var err error
-			if at[i], err = c.earliest(lane, s.lock.isAlone()); err != nil {
+			if at[i], err = c.earliest(partition, s.lock.isAlone()); err != nil {
 				return err
 			}
 		}
@@ -24,9 +24,9 @@ func (s *Store) Look(ctx context.Context, lanes []int64) (now int64, at []int64,
 	return s.now(), at, err
 }
 
-// earliest returns when there may be something to pick in a lane, or, unless that is to
+// earliest returns when there may be something to pick in a partition, or, unless that is to
 // wait, when something expires in one without a route.
-func (c *conn) earliest(lane int64, alone bool) (int64, error) {
+func (c *conn) earliest(partition int64, alone bool) (int64, error) {
 	at := int64(rows.Never)
 	scan := func(s *sqlite.Stmt) { at = min(at, s.ColumnInt64(0)) }
 	query := `SELECT first FROM keys INDEXED BY keys_due WHERE lane = ? AND token IS NULL AND first <> 9223372036854775807 ORDER BY first LIMIT 1`
@@ -34,18 +34,18 @@ func (c *conn) earliest(lane int64, alone bool) (int64, error) {
 		query = `SELECT CASE route WHEN '' THEN 9223372036854775807 ELSE first END FROM keys INDEXED BY keys_due
 WHERE lane = ? AND token IS NULL AND first <> 9223372036854775807 ORDER BY first LIMIT 1`
 	}
-	if _, err := c.one(query, scan, lane); err != nil {
+	if _, err := c.one(query, scan, partition); err != nil {
 		return 0, err
 	}
-	_, err := c.one(`SELECT until FROM keys INDEXED BY keys_leased WHERE lane = ? AND token IS NOT NULL ORDER BY until LIMIT 1`, scan, lane)
+	_, err := c.one(`SELECT until FROM keys INDEXED BY keys_leased WHERE lane = ? AND token IS NOT NULL ORDER BY until LIMIT 1`, scan, partition)
 	return at, err
 }
 
-// earliestOf returns when there may be something to pick in some of the lanes.
-func (c *conn) earliestOf(lanes []int64) (int64, error) {
+// earliestOf returns when there may be something to pick in some of the partitions.
+func (c *conn) earliestOf(partitions []int64) (int64, error) {
 	next := int64(rows.Never)
-	for _, lane := range lanes {
-		at, err := c.earliest(lane, false)
+	for _, partition := range partitions {
+		at, err := c.earliest(partition, false)
 		if err != nil {
 			return 0, err
 		}
@@ -54,7 +54,7 @@ func (c *conn) earliestOf(lanes []int64) (int64, error) {
 	return next, nil
 }
 
-// Messages of a lane that have expired: those that are kept in rows of keys, and the others.
+// Messages of a partition that have expired: those that are kept in rows of keys, and the others.
 const (
 	expiredInRows = `SELECT tenant, name, m_id FROM keys INDEXED BY keys_due
 WHERE lane = ? AND token IS NULL AND first <> 9223372036854775807 AND first <= ? AND m_put + CASE m_ttl WHEN 0 THEN ? ELSE m_ttl END <= ?
@@ -70,7 +70,7 @@ func (s *Store) Expired(ctx context.Context, queue string, limit int) (refs []ro
 	if s.lock.isAlone() {
 		return nil, nil, nil
 	}
-	now, lane := s.now(), rows.LaneOf(queue, "")
+	now, partition := s.now(), rows.PartitionOf(queue, "")
 	err = s.read(ctx, "claim", func(c *conn) error {
 		refs, keys = nil, nil
 		add := func(st *sqlite.Stmt) error {
@@ -79,11 +79,11 @@ func (s *Store) Expired(ctx context.Context, queue string, limit int) (refs []ro
 			refs = append(refs, rows.Ref{Key: rows.IDOf(key), ID: st.ColumnText(2)})
 			return nil
 		}
-		err := c.each(expiredInRows, add, lane, now, store.DefaultTTL.Milliseconds(), now, limit)
+		err := c.each(expiredInRows, add, partition, now, store.DefaultTTL.Milliseconds(), now, limit)
 		if err != nil || len(refs) == limit {
 			return err
 		}
-		return c.each(expired, add, lane, now, store.DefaultTTL.Milliseconds(), now, limit-len(refs))
+		return c.each(expired, add, partition, now, store.DefaultTTL.Milliseconds(), now, limit-len(refs))
 	})
 	return refs, keys, err
 }

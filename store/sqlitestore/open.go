@@ -35,12 +35,12 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	}
 	s.Start(s)
 	go s.watch()
-	go s.keep()
+	go s.runCheckpoints()
 	return s, nil
 }
 
 func newStore(path string, o Options) *Store {
-	s := &Store{path: path, clock: o.Clock, logger: o.Logger, o: o, readers: newPool(path), others: newWatcher(), keeper: newKeeper()}
+	s := &Store{path: path, clock: o.Clock, logger: o.Logger, o: o, readers: newPool(path), others: newWatcher(), checkpointer: newCheckpointer()}
 	if s.clock == nil {
 		s.clock = base.System{}
 	}
@@ -124,7 +124,7 @@ func (s *Store) prepare() error {
 		return err
 	}
 	if c := s.conversion; c != nil && c.dryRun {
-		return s.settleOnce()
+		return s.configureOnce()
 	}
 	mode := ""
 	if _, err := w.one("PRAGMA journal_mode = WAL", func(st *sqlite.Stmt) { mode = st.ColumnText(0) }); err != nil {
@@ -145,16 +145,16 @@ func (s *Store) prepare() error {
 			return err
 		}
 	}
-	return s.settleOnce()
+	return s.configureOnce()
 }
 
 // settleOnce is settle in a transaction.
-func (s *Store) settleOnce() error {
+func (s *Store) configureOnce() error {
 	w := s.writer
 	if err := w.exec("BEGIN IMMEDIATE"); err != nil {
 		return err
 	}
-	err := s.settle()
+	err := s.configure()
 	switch {
 	case err != nil:
 	case s.conversion != nil && s.conversion.dryRun:
@@ -170,7 +170,7 @@ func (s *Store) settleOnce() error {
 
 // settle makes the tables, or checks that they are those that this version reads, and
 // takes over the time. It runs in a transaction.
-func (s *Store) settle() error {
+func (s *Store) configure() error {
 	w := s.writer
 	what, err := w.wanted(s.path, s.conversion != nil)
 	if err != nil {
@@ -238,7 +238,7 @@ func (s *Store) Close() error {
 	}
 	s.end()
 	<-s.others.done
-	<-s.keeper.done
+	<-s.checkpointer.done
 	err := s.readers.close()
 	if s.failed() == nil {
 		// The last one to close it does this by itself; others leave a short log behind.

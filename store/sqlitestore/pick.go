@@ -33,10 +33,10 @@ type picker struct {
 // that came after it is lost too, and none of that was acknowledged.
 func (s *Store) Pick(ctx context.Context, p *rows.Pick) (*rows.Picked, error) {
 	alone := s.lock.isAlone() // then nothing expires
-	got := &rows.Picked{Turn: p.Turn}
+	got := &rows.Picked{LastTenant: p.AfterTenant}
 	if err := s.read(ctx, "claim", func(c *conn) (err error) {
 		got.Now = s.now()
-		if got.Next, err = c.earliestOf(p.Lanes); err != nil {
+		if got.Next, err = c.earliestOf(p.Partitions); err != nil {
 			return err
 		}
 		got.Expires, err = c.earliest(p.Expiring, alone)
@@ -48,7 +48,7 @@ func (s *Store) Pick(ctx context.Context, p *rows.Pick) (*rows.Picked, error) {
 		return got, nil
 	}
 	err := s.transact(ctx, "claim", false, func(w *writer) (bool, error) {
-		k := &picker{conn: w.conn, p: p, now: s.now(), got: &rows.Picked{Turn: p.Turn}}
+		k := &picker{conn: w.conn, p: p, now: s.now(), got: &rows.Picked{LastTenant: p.AfterTenant}}
 		got = k.got
 		err := k.run(alone)
 		return k.changed, err
@@ -78,9 +78,9 @@ func (k *picker) run(alone bool) error {
 		}
 	}
 	if k.walkedTo != nil && len(k.got.Keys) >= k.walked {
-		k.got.Turn = *k.walkedTo // tenants that were passed over have nothing ready
+		k.got.LastTenant = *k.walkedTo // tenants that were passed over have nothing ready
 	}
-	if k.got.Next, err = k.earliestOf(k.p.Lanes); err != nil {
+	if k.got.Next, err = k.earliestOf(k.p.Partitions); err != nil {
 		return err
 	}
 	if k.got.Next <= k.now || more {
@@ -97,17 +97,17 @@ const maxEnded = 10_000
 // may be more of them.
 func (k *picker) endLeases() (more bool, err error) {
 	n := 0
-	for _, lane := range k.p.Lanes {
+	for _, partition := range k.p.Partitions {
 		type over struct {
 			num       int64
 			delivered []int64
 			inline    int64 // the number of the message that is kept in the row, or -1
 		}
 		var found []over
-		err := k.each(endedInLane, func(s *sqlite.Stmt) error {
+		err := k.each(endedInPartition, func(s *sqlite.Stmt) error {
 			found = append(found, over{s.ColumnInt64(0), parseSeqs(s.ColumnText(1)), s.ColumnInt64(2)})
 			return nil
-		}, lane, k.now, maxEnded-n)
+		}, partition, k.now, maxEnded-n)
 		if err != nil {
 			return false, err
 		}
@@ -153,7 +153,7 @@ func (k *picker) lease(r readyKey) error {
 			break
 		}
 		if k.p.MaxAttempts > 0 && m.Attempt >= k.p.MaxAttempts {
-			picked.Over = append(picked.Over, m.MessageRow)
+			picked.Exhausted = append(picked.Exhausted, m.MessageRow)
 			continue
 		}
 		if m.Body == nil {
@@ -166,7 +166,7 @@ func (k *picker) lease(r readyKey) error {
 		picked.Messages = append(picked.Messages, m.MessageRow)
 	}
 	k.changed = true
-	if len(picked.Messages) == 0 && len(picked.Over) == 0 {
+	if len(picked.Messages) == 0 && len(picked.Exhausted) == 0 {
 		// The row promised a message that is not there. Verify tells of such a thing; here it
 		// must not be found ready for ever.
 		if row.First, err = k.firstOf(r.num, row); err != nil {
@@ -183,6 +183,6 @@ func (k *picker) lease(r readyKey) error {
 	k.size += size
 	picked.Row = *row
 	k.got.Keys = append(k.got.Keys, picked)
-	k.got.Turn = r.turn
+	k.got.LastTenant = r.turn
 	return nil
 }

@@ -42,12 +42,12 @@ func (c *conn) entries(num int64, from, limit int) (list [][]byte, err error) {
 	size := 0
 	err = c.each(`SELECT body FROM entries WHERE key = ? AND place >= ? ORDER BY place`, func(s *sqlite.Stmt) error {
 		if size += s.ColumnLen(0); size > limit && len(list) > 0 {
-			return errEnough
+			return errEnd
 		}
 		list = append(list, blob(s, 0))
 		return nil
 	}, num, from)
-	return list, enough(err)
+	return list, ignoreEnd(err)
 }
 
 // Pending returns the messages of a key.

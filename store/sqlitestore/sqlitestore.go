@@ -74,11 +74,11 @@ type Store struct {
 	logger *slog.Logger
 	o      Options
 
-	writer  *writer
-	readers *pool
-	others  *watcher
-	keeper  *keeper
-	lock    *processLock
+	writer       *writer
+	readers      *pool
+	others       *watcher
+	checkpointer *checkpointer
+	lock         *processLock
 
 	conversion *Conversion // nil unless the file is opened by Convert
 

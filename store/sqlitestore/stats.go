@@ -15,18 +15,18 @@ func (s *Store) Stats(ctx context.Context) (stats store.Stats, err error) {
 	err = s.read(ctx, "stats", func(c *conn) error {
 		now := s.now()
 		stats = store.Stats{Waiting: s.Waiting(), Bytes: s.bytes(), Now: store.FromMillis(now), ClockLead: s.time.Lead()}
-		var lanes []int64
+		var partitions []int64
 		err := c.each(`SELECT queue, route, lane, pending FROM tally WHERE pending > 0 ORDER BY queue, route`, func(st *sqlite.Stmt) error {
 			stats.Routes = append(stats.Routes, store.RouteStats{Queue: st.ColumnText(0), Route: st.ColumnText(1), Pending: st.ColumnInt(3)})
-			lanes = append(lanes, st.ColumnInt64(2))
+			partitions = append(partitions, st.ColumnInt64(2))
 			return nil
 		})
 		if err != nil {
 			return err
 		}
-		for i, lane := range lanes {
+		for i, partition := range partitions {
 			if r := &stats.Routes[i]; r.Route != "" {
-				if r.Ready, r.Oldest, err = c.readyIn(lane, now); err != nil {
+				if r.Ready, r.Oldest, err = c.readyIn(partition, now); err != nil {
 					return err
 				}
 			}
@@ -38,9 +38,9 @@ func (s *Store) Stats(ctx context.Context) (stats store.Stats, err error) {
 	return stats, err
 }
 
-// readyIn counts the messages of a lane that are visible, as far as is asked for, and
+// readyIn counts the messages of a partition that are visible, as far as is asked for, and
 // returns when the oldest one is. Keys that are leased have messages too.
-func (c *conn) readyIn(lane, now int64) (ready int, oldest time.Time, err error) {
+func (c *conn) readyIn(partition, now int64) (ready int, oldest time.Time, err error) {
 	first := int64(rows.Never)
 	type several struct{ num, seq, inline int64 } // when the message in the row is visible
 	var keys []several
@@ -59,17 +59,17 @@ func (c *conn) readyIn(lane, now int64) (ready int, oldest time.Time, err error)
 WHERE lane = ? AND token IS NULL AND first <> 9223372036854775807 ORDER BY first LIMIT ?`, func(s *sqlite.Stmt) error {
 		scan(s)
 		if s.ColumnInt64(0) > now {
-			return errEnough
+			return errEnd
 		}
 		return nil
-	}, lane, store.ReadyCap)
-	if err := enough(err); err != nil {
+	}, partition, store.ReadyCap)
+	if err := ignoreEnd(err); err != nil {
 		return 0, time.Time{}, err
 	}
 	err = c.each(`SELECT first, count, num, seq, coalesce(m_visible, 9223372036854775807) FROM keys INDEXED BY keys_leased WHERE lane = ? AND token IS NOT NULL`, func(s *sqlite.Stmt) error {
 		scan(s)
 		return nil
-	}, lane)
+	}, partition)
 	for _, k := range keys {
 		if err != nil || ready >= store.ReadyCap {
 			break

@@ -117,8 +117,8 @@ func (c *conn) verifyNumbers(report func(string)) error {
 	return c.each(`SELECT `+keyColumns+`, lane, turn FROM keys`, func(s *sqlite.Stmt) error {
 		num, row := scanKey(s)
 		identify(row, rows.IDOf(row.Key))
-		if lane, turn := s.ColumnInt64(21), s.ColumnInt64(22); lane != row.Lane() || turn != rows.TurnOf(row.Key.Tenant) {
-			report(fmt.Sprintf("key %v is in lane %d and turn %d, and belongs in %d and %d", row.Key, lane, turn, row.Lane(), rows.TurnOf(row.Key.Tenant)))
+		if partition, turn := s.ColumnInt64(21), s.ColumnInt64(22); partition != row.Partition() || turn != rows.TenantOf(row.Key.Tenant) {
+			report(fmt.Sprintf("key %v is in lane %d and turn %d, and belongs in %d and %d", row.Key, partition, turn, row.Partition(), rows.TenantOf(row.Key.Tenant)))
 		}
 		first, err := c.firstOf(num, row)
 		if err != nil {

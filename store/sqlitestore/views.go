@@ -16,9 +16,9 @@ func iso(ms string) string {
 }
 
 // byteAt returns SQL for the byte of a blob at a place, counted from 1.
-func byteAt(blob, place string) string {
+func byteAt(blob, position string) string {
 	digit := func(n int) string {
-		return fmt.Sprintf("(instr('0123456789ABCDEF', substr(hex(substr(%s, %s, 1)), %d, 1)) - 1)", blob, place, n)
+		return fmt.Sprintf("(instr('0123456789ABCDEF', substr(hex(substr(%s, %s, 1)), %d, 1)) - 1)", blob, position, n)
 	}
 	return "(16 * " + digit(1) + " + " + digit(2) + ")"
 }
@@ -71,8 +71,8 @@ func kindName(kind string) string {
 
 // textAt returns SQL for a string that stands in a blob after its length, which is less
 // than 128.
-func textAt(blob, place string) string {
-	return "CAST(substr(" + blob + ", " + place + " + 1, " + byteAt(blob, place) + ") AS TEXT)"
+func textAt(blob, position string) string {
+	return "CAST(substr(" + blob + ", " + position + " + 1, " + byteAt(blob, position) + ") AS TEXT)"
 }
 
 // views are what people read, by their names.

@@ -256,10 +256,10 @@ func TestIndexes(t *testing.T) {
 		byStatus + beyondDown: "(kind=? AND status=? AND tenant=? AND time>? AND time<?)",
 		nextStatus:            "(kind=? AND status>?)",
 		nextTenant:            "(kind=? AND status=? AND tenant>?)",
-		readyInLane:           "COVERING INDEX keys_due (lane=? AND first<?)",
+		readyInPartition:      "COVERING INDEX keys_due (lane=? AND first<?)",
 		readyOfTenant:         "COVERING INDEX keys_turn (lane=? AND turn=? AND first<?)",
-		nextInTurn:            "COVERING INDEX keys_turn (lane=? AND turn>? AND turn<?)",
-		endedInLane:           "INDEX keys_leased (lane=? AND until<?)",
+		nextTenantIn:          "COVERING INDEX keys_turn (lane=? AND turn>? AND turn<?)",
+		endedInPartition:      "INDEX keys_leased (lane=? AND until<?)",
 		expiredInRows:         "INDEX keys_due (lane=? AND first<?)",
 		expired:               "INDEX keys_due (lane=? AND first<?)",
 	} {

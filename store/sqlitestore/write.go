@@ -103,8 +103,8 @@ func (u *update) changeLogs(c *rows.Changes) error {
 	return nil
 }
 
-func (c *conn) insertEntry(num int64, place int, entry []byte) error {
-	return c.exec(`INSERT INTO entries (key, place, body) VALUES (?, ?, ?)`, num, place, entry)
+func (c *conn) insertEntry(num int64, position int, entry []byte) error {
+	return c.exec(`INSERT INTO entries (key, place, body) VALUES (?, ?, ?)`, num, position, entry)
 }
 
 func (u *update) changeKeys(c *rows.Changes) error {
@@ -186,7 +186,7 @@ func (c *conn) insertKey(num int64, row *rows.KeyRow) error {
 	return c.exec(`INSERT INTO keys (num, queue, tenant, name, route, lane, turn, seq, count, first, log_first, log_length, log_tag, token, until, delivered,
 m_seq, m_id, m_visible, m_put, m_ttl, m_attempt, m_body)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		num, row.Key.Queue, row.Key.Tenant, row.Key.Name, row.Route, row.Lane(), rows.TurnOf(row.Key.Tenant), row.Seq, row.Count, row.First,
+		num, row.Key.Queue, row.Key.Tenant, row.Key.Name, row.Route, row.Partition(), rows.TenantOf(row.Key.Tenant), row.Seq, row.Count, row.First,
 		row.LogFirst, row.LogLength, int64(row.LogTag), token, until, delivered, //nolint:gosec // its bits are kept as they are
 		m[0], m[1], m[2], m[3], m[4], m[5], m[6])
 }
@@ -204,7 +204,7 @@ func (c *conn) updateKey(num int64, row *rows.KeyRow) error {
 	m := inlined(row)
 	return c.exec(`UPDATE keys SET route = ?, lane = ?, seq = ?, count = ?, first = ?, log_first = ?, log_length = ?, log_tag = ?,
 token = ?, until = ?, delivered = ?, m_seq = ?, m_id = ?, m_visible = ?, m_put = ?, m_ttl = ?, m_attempt = ?, m_body = ? WHERE num = ?`,
-		row.Route, row.Lane(), row.Seq, row.Count, row.First, row.LogFirst, row.LogLength, int64(row.LogTag), //nolint:gosec // its bits are kept as they are
+		row.Route, row.Partition(), row.Seq, row.Count, row.First, row.LogFirst, row.LogLength, int64(row.LogTag), //nolint:gosec // its bits are kept as they are
 		token, until, delivered, m[0], m[1], m[2], m[3], m[4], m[5], m[6], num)
 }
 
@@ -264,5 +264,5 @@ func (u *update) changeTally(c *rows.Changes) error {
 
 func (c *conn) addTally(queue, route string, more int) error {
 	return c.exec(`INSERT INTO tally (queue, route, lane, pending) VALUES (?, ?, ?, ?)
-ON CONFLICT (queue, route) DO UPDATE SET pending = pending + excluded.pending`, queue, route, rows.LaneOf(queue, route), more)
+ON CONFLICT (queue, route) DO UPDATE SET pending = pending + excluded.pending`, queue, route, rows.PartitionOf(queue, route), more)
 }

@@ -18,18 +18,18 @@ type writer struct {
 	*conn
 	mu sync.Mutex
 
-	unsynced bool      // commits are not synced
-	version  int64     // of the file, as others have changed it
-	crowded  time.Time // when others were last seen to have changed it
+	unsynced  bool      // commits are not synced
+	version   int64     // of the file, as others have changed it
+	contended time.Time // when others were last seen to have changed it
 }
 
 // How long to wait before trying again to get the lock that another process has, and for
 // how long to leave it to others after a transaction while they write too.
 const (
-	lockPause    = 500 * time.Microsecond
-	lockSpread   = 7
-	lockCourtesy = time.Millisecond
-	crowdedTime  = time.Second
+	lockPause     = 500 * time.Microsecond
+	lockSpread    = 7
+	lockYield     = time.Millisecond
+	contendedTime = time.Second
 )
 
 // lockWarning is how long to wait for the lock before that is logged: transactions take
@@ -51,10 +51,10 @@ func (s *Store) transact(ctx context.Context, verb string, synced bool, f func(w
 		return err
 	}
 	if err := w.setSync(synced); err != nil {
-		return undone(s.explain(verb, err))
+		return rolledBack(s.explain(verb, err))
 	}
 	if err := s.begin(ctx, w); err != nil {
-		return undone(s.explain(verb, err))
+		return rolledBack(s.explain(verb, err))
 	}
 	changed, err := f(w)
 	if err != nil || !changed {
@@ -72,7 +72,7 @@ func (s *Store) transact(ctx context.Context, verb string, synced bool, f func(w
 		}
 		return s.broken(verb, err, true)
 	}
-	s.keeper.wrote()
+	s.checkpointer.wrote()
 	return nil
 }
 
@@ -81,7 +81,7 @@ func (s *Store) transact(ctx context.Context, verb string, synced bool, f func(w
 // out to be there when the file is opened again: the store has failed.
 func (s *Store) broken(verb string, err error, commit bool) error {
 	if !commit || isOurs(err) || isFull(err) || isCorrupt(err) || isBusy(err) {
-		return undone(s.explain(verb, err))
+		return rolledBack(s.explain(verb, err))
 	}
 	return s.fail(fmt.Errorf("%s: %w", verb, err))
 }
@@ -107,8 +107,8 @@ func (w *writer) setSync(synced bool) error {
 // others have done since the last one. While others write too, the lock is left to them
 // for a moment after each transaction: they try again and again, and would find it taken.
 func (s *Store) begin(ctx context.Context, w *writer) error {
-	if since(w.crowded) < crowdedTime {
-		if err := pause(ctx, lockCourtesy); err != nil {
+	if since(w.contended) < contendedTime {
+		if err := pause(ctx, lockYield); err != nil {
 			return err
 		}
 	}
@@ -177,7 +177,7 @@ func (s *Store) learn(w *writer) error {
 		return err
 	}
 	s.observe(mark)
-	w.version, w.crowded = version, base.System{}.Now()
+	w.version, w.contended = version, base.System{}.Now()
 	s.others.changed()
 	return nil
 }

@@ -14,7 +14,7 @@ import (
 // end. Its pages are written to the database itself every now and then by a commit, and
 // then it begins again, unless somebody reads it at that very moment. Under constant load
 // there may always be somebody: then all wait for a moment.
-type keeper struct {
+type checkpointer struct {
 	writes atomic.Int64
 	done   chan struct{}
 	warned time.Time
@@ -33,21 +33,21 @@ const (
 	// written to the database.
 	logHuge = 256 << 20
 
-	keepEvery  = 2 * time.Second
-	keepWait   = 500 * time.Millisecond
-	warnPeriod = 10 * time.Minute
+	checkpointEvery = 2 * time.Second
+	checkpointWait  = 500 * time.Millisecond
+	warnPeriod      = 10 * time.Minute
 )
 
-func newKeeper() *keeper { return &keeper{done: make(chan struct{})} }
+func newCheckpointer() *checkpointer { return &checkpointer{done: make(chan struct{})} }
 
-func (k *keeper) wrote() { k.writes.Add(1) }
+func (k *checkpointer) wrote() { k.writes.Add(1) }
 
 // keep looks at the log every now and then, if anything was written.
-func (s *Store) keep() {
-	defer close(s.keeper.done)
+func (s *Store) runCheckpoints() {
+	defer close(s.checkpointer.done)
 	seen := int64(0)
-	for pause(s.life, keepEvery) == nil {
-		if n := s.keeper.writes.Load(); n != seen && s.logBytes() > logHuge {
+	for pause(s.life, checkpointEvery) == nil {
+		if n := s.checkpointer.writes.Load(); n != seen && s.logBytes() > logHuge {
 			seen = n
 			s.shorten()
 		}
@@ -66,13 +66,13 @@ func (s *Store) logBytes() int64 {
 func (s *Store) shorten() {
 	w := s.writer
 	w.mu.Lock()
-	busy, err := w.checkpoint("TRUNCATE", keepWait)
+	busy, err := w.checkpoint("TRUNCATE", checkpointWait)
 	w.mu.Unlock()
 	if err == nil && !busy {
 		return
 	}
-	if since(s.keeper.warned) > warnPeriod {
-		s.keeper.warned = base.System{}.Now()
+	if since(s.checkpointer.warned) > warnPeriod {
+		s.checkpointer.warned = base.System{}.Now()
 		s.logger.Warn("sqlitestore: write-ahead log grows, a reader blocks its checkpoint",
 			"path", s.path+"-wal", "bytes", s.logBytes(), "error", err)
 	}

@@ -31,7 +31,7 @@ func translator(quoted string, clockGiven bool) *strings.Replacer {
 }
 
 // texts are the statements of a store.
-type texts struct {
+type statements struct {
 	loadKeys, lockKeys, loadRecords, lockRecords, loadMessages, clock string
 
 	insertKeys, updateKeys, refreshKeys, deleteKeys string
@@ -53,9 +53,9 @@ type texts struct {
 	translate *strings.Replacer // for those that are put together
 }
 
-func newTexts(quoted string, clockGiven bool) *texts {
+func newStatements(quoted string, clockGiven bool) *statements {
 	r := translator(quoted, clockGiven)
-	return &texts{
+	return &statements{
 		loadKeys:     r.Replace(loadKeys),
 		lockKeys:     r.Replace(loadKeys + " FOR UPDATE"),
 		loadRecords:  r.Replace(loadRecords),
@@ -88,7 +88,7 @@ func newTexts(quoted string, clockGiven bool) *texts {
 
 		pick:       r.Replace(pickKeys),
 		waitForKey: r.Replace(waitForKey),
-		look:       r.Replace(lookAtLanes),
+		look:       r.Replace(nextDue),
 		expired:    r.Replace(findExpired),
 
 		record:  r.Replace(readRecord),
@@ -161,10 +161,10 @@ FROM {schema}.processes p WHERE p.id <> $1::text AND p.seen > clock_timestamp() 
 // still so: a statement that finds fewer rows than it was given takes a sentence for a
 // number, and with that the transaction ends. The sentence is for who reads the server's log.
 const (
-	between = `another transaction came in between, so Abide does this again`
+	conflictText = `another transaction came in between, so Abide does this again`
 
 	guardBegin = `WITH done AS (`
-	guardEnd   = ` RETURNING 1) SELECT (CASE WHEN count(*) = cardinality($1::uuid[]) THEN '1' ELSE '` + between + `' END)::int4 FROM done`
+	guardEnd   = ` RETURNING 1) SELECT (CASE WHEN count(*) = cardinality($1::uuid[]) THEN '1' ELSE '` + conflictText + `' END)::int4 FROM done`
 )
 
 // What an update writes of keys.

@@ -7,53 +7,53 @@ import (
 	"zombiezen.com/go/sqlite"
 )
 
-// strand is records in the order of a list: those of one status and tenant, or all of a
-// kind. A list is strands, merged.
-type strand struct {
+// stream is records in the order of a list: those of one status and tenant, or all of a
+// kind. A list is streams, merged.
+type stream struct {
 	all            bool // of the kind
 	status, tenant string
 
-	at    spot   // how far it was read
-	ahead []spot // what comes next
-	done  bool   // and then nothing
+	at    position   // how far it was read
+	ahead []position // what comes next
+	done  bool       // and then nothing
 }
 
-// maxStrands is how many strands a list is merged of. If there are more, it goes over all
+// maxStrands is how many streams a list is merged of. If there are more, it goes over all
 // records of the kind.
-const maxStrands = 256
+const maxStreams = 256
 
-// strandAhead is how many records of a strand are read at once.
-const strandAhead = 128
+// strandAhead is how many records of a stream are read at once.
+const streamAhead = 128
 
-// strands returns those that the list is merged of.
-func (l *lister) strands(at spot) ([]*strand, error) {
-	all := []*strand{{all: true, at: at}}
+// streams returns those that the list is merged of.
+func (l *lister) streams(at position) ([]*stream, error) {
+	all := []*stream{{all: true, at: at}}
 	if l.q.Tenant == nil && len(l.q.Statuses) == 0 {
 		return all, nil
 	}
 	statuses := slices.Compact(slices.Sorted(slices.Values(l.q.Statuses)))
 	var err error
 	if len(statuses) == 0 {
-		if statuses, err = l.distinct(nextStatus, maxStrands+1, l.q.Kind); err != nil {
+		if statuses, err = l.distinct(nextStatus, maxStreams+1, l.q.Kind); err != nil {
 			return nil, err
 		}
 	}
-	var list []*strand
+	var list []*stream
 	for _, status := range statuses {
-		if len(list) > maxStrands {
+		if len(list) > maxStreams {
 			break
 		}
 		tenants := []string{}
 		if l.q.Tenant != nil {
 			tenants = append(tenants, *l.q.Tenant)
-		} else if tenants, err = l.distinct(nextTenant, maxStrands+1-len(list), l.q.Kind, status); err != nil {
+		} else if tenants, err = l.distinct(nextTenant, maxStreams+1-len(list), l.q.Kind, status); err != nil {
 			return nil, err
 		}
 		for _, tenant := range tenants {
-			list = append(list, &strand{status: status, tenant: tenant, at: at})
+			list = append(list, &stream{status: status, tenant: tenant, at: at})
 		}
 	}
-	if len(list) > maxStrands {
+	if len(list) > maxStreams {
 		l.filter = true
 		return all, nil
 	}
@@ -87,9 +87,9 @@ func (c *conn) distinct(query string, limit int, args ...any) (values []string, 
 	return values, nil
 }
 
-// first returns the strand whose next record comes first, or nil if there is none.
-func (l *lister) first(strands []*strand) (best *strand, err error) {
-	for _, st := range strands {
+// first returns the stream whose next record comes first, or nil if there is none.
+func (l *lister) first(streams []*stream) (best *stream, err error) {
+	for _, st := range streams {
 		if len(st.ahead) == 0 && !st.done {
 			if err := l.fill(st); err != nil {
 				return nil, err
@@ -102,16 +102,16 @@ func (l *lister) first(strands []*strand) (best *strand, err error) {
 	return best, nil
 }
 
-func (l *lister) before(a, b spot) bool {
+func (l *lister) before(a, b position) bool {
 	if l.q.Descending {
 		a, b = b, a
 	}
 	return a.ms < b.ms || (a.ms == b.ms && a.num < b.num)
 }
 
-// fill reads what comes next in a strand: first the rest of the records that have the
+// fill reads what comes next in a stream: first the rest of the records that have the
 // same time, of which there may be any number, then those beyond.
-func (l *lister) fill(st *strand) error {
+func (l *lister) fill(st *stream) error {
 	from := `SELECT time, num FROM records INDEXED BY records_status WHERE kind = ? AND status = ? AND tenant = ?`
 	args := []any{l.q.Kind, st.status, st.tenant}
 	if st.all {
@@ -119,7 +119,7 @@ func (l *lister) fill(st *strand) error {
 		args = args[:1]
 	}
 	scan := func(s *sqlite.Stmt) error {
-		st.ahead = append(st.ahead, spot{s.ColumnInt64(0), s.ColumnInt64(1)})
+		st.ahead = append(st.ahead, position{s.ColumnInt64(0), s.ColumnInt64(1)})
 		return nil
 	}
 	same, beyond := sameUp, beyondUp
@@ -127,17 +127,17 @@ func (l *lister) fill(st *strand) error {
 	if l.q.Descending {
 		same, beyond = sameDown, beyondDown
 		if end = l.from; at.ms >= l.to {
-			at = spot{l.to, -1}
+			at = position{l.to, -1}
 		}
 	} else if at.ms < l.from {
-		at = spot{l.from - 1, math.MaxInt64}
+		at = position{l.from - 1, math.MaxInt64}
 	}
 	if at.ms >= l.from && at.ms < l.to {
-		if err := l.each(from+same, scan, append(slices.Clone(args), at.ms, at.num, strandAhead)...); err != nil {
+		if err := l.each(from+same, scan, append(slices.Clone(args), at.ms, at.num, streamAhead)...); err != nil {
 			return err
 		}
 	}
-	if n := strandAhead - len(st.ahead); n > 0 {
+	if n := streamAhead - len(st.ahead); n > 0 {
 		if err := l.each(from+beyond, scan, append(slices.Clone(args), at.ms, end, n)...); err != nil {
 			return err
 		}
@@ -145,11 +145,11 @@ func (l *lister) fill(st *strand) error {
 	if n := len(st.ahead); n > 0 {
 		st.at = st.ahead[n-1]
 	}
-	st.done = len(st.ahead) < strandAhead
+	st.done = len(st.ahead) < streamAhead
 	return nil
 }
 
-// What follows a place in a strand: at the same time, and beyond it.
+// What follows a place in a stream: at the same time, and beyond it.
 const (
 	sameUp     = ` AND time = ? AND num > ? ORDER BY num LIMIT ?`
 	beyondUp   = ` AND time > ? AND time < ? ORDER BY time, num LIMIT ?`

@@ -6,14 +6,14 @@ import "slices"
 const few = 16
 
 // known is messages of a key, found by their IDs and by their numbers.
-type known struct {
+type messageSet struct {
 	list  []*messageWork
 	byID  map[string]*messageWork // of a list that is long
 	bySeq map[int64]*messageWork
 }
 
 // add adds a message. Of those of one ID at most the last is pending.
-func (s *known) add(m *messageWork) {
+func (s *messageSet) add(m *messageWork) {
 	s.list = append(s.list, m)
 	switch {
 	case s.bySeq != nil:
@@ -27,7 +27,7 @@ func (s *known) add(m *messageWork) {
 }
 
 // pending returns the pending message of an ID, or nil.
-func (s *known) pending(id string) *messageWork {
+func (s *messageSet) pending(id string) *messageWork {
 	if s.byID != nil {
 		if m := s.byID[id]; m != nil && !m.gone {
 			return m
@@ -43,7 +43,7 @@ func (s *known) pending(id string) *messageWork {
 }
 
 // numbered returns the message of a number, pending or gone, or nil.
-func (s *known) numbered(seq int64) *messageWork {
+func (s *messageSet) numbered(seq int64) *messageWork {
 	if s.bySeq != nil {
 		return s.bySeq[seq]
 	}
@@ -56,7 +56,7 @@ func (s *known) numbered(seq int64) *messageWork {
 }
 
 // wipe makes all of them gone.
-func (s *known) wipe() {
+func (s *messageSet) wipe() {
 	for _, m := range s.list {
 		m.gone = true
 	}

@@ -11,24 +11,24 @@ import (
 
 // wants is what an operation must have loaded: what it touches. The same may be in it
 // several times.
-type wants struct {
-	keys     []wantedKey
+type footprint struct {
+	keys     []footprintKey
 	messages []Ref
 	bodies   bool // of the messages
 	records  []store.RecordKey
 }
 
-type wantedKey struct {
+type footprintKey struct {
 	id  ID
 	key store.Key
 }
 
 // wanted returns what an operation touches. It is worked out once.
-func (op *operation) wanted() *wants {
-	if op.wants != nil {
-		return op.wants
+func (op *operation) touched() *footprint {
+	if op.footprint != nil {
+		return op.footprint
 	}
-	w := &wants{}
+	w := &footprint{}
 	switch {
 	case op.tx != nil:
 		w.tx(op.tx)
@@ -41,31 +41,31 @@ func (op *operation) wanted() *wants {
 		for i, key := range op.expire.keys {
 			w.ref(key, op.expire.refs[i].ID)
 		}
-	case op.over != nil:
+	case op.exhausted != nil:
 		w.bodies = true
-		for _, m := range op.over.messages {
-			w.ref(op.over.lease.Key, m.id)
+		for _, m := range op.exhausted.messages {
+			w.ref(op.exhausted.lease.Key, m.id)
 		}
 	}
-	op.wants = w
+	op.footprint = w
 	return w
 }
 
-func (w *wants) key(k store.Key) ID {
+func (w *footprint) key(k store.Key) ID {
 	for i := len(w.keys) - 1; i >= max(len(w.keys)-4, 0); i-- { // most come right after one another
 		if w.keys[i].key == k {
 			return w.keys[i].id
 		}
 	}
 	id := IDOf(k)
-	w.keys = append(w.keys, wantedKey{id, k})
+	w.keys = append(w.keys, footprintKey{id, k})
 	return id
 }
 
-func (w *wants) ref(k store.Key, id string) { w.messages = append(w.messages, Ref{w.key(k), id}) }
+func (w *footprint) ref(k store.Key, id string) { w.messages = append(w.messages, Ref{w.key(k), id}) }
 
-func (w *wants) tx(tx *store.Tx) {
-	w.keys = make([]wantedKey, 0, len(tx.Finish)+len(tx.DeleteKeys)+len(tx.Trim)+len(tx.Append)+len(tx.Put)+len(tx.Retime)+len(tx.Delete))
+func (w *footprint) tx(tx *store.Tx) {
+	w.keys = make([]footprintKey, 0, len(tx.Finish)+len(tx.DeleteKeys)+len(tx.Trim)+len(tx.Append)+len(tx.Put)+len(tx.Retime)+len(tx.Delete))
 	w.messages = make([]Ref, 0, len(tx.Put)+len(tx.Retime)+len(tx.Delete))
 	w.records = make([]store.RecordKey, 0, len(tx.PutRecords)+len(tx.DeleteRecords))
 	for i := range tx.Finish {
@@ -104,16 +104,16 @@ func (w *wants) tx(tx *store.Tx) {
 // need returns what must be loaded for operations that are worked out together.
 func need(ops []*operation) *Need {
 	n := &Need{}
-	var keys []wantedKey
+	var keys []footprintKey
 	for _, op := range ops {
-		w := op.wanted()
+		w := op.touched()
 		keys = append(keys, w.keys...)
 		n.Messages = append(n.Messages, w.messages...)
 		n.Bodies = n.Bodies || w.bodies
 		n.Records = append(n.Records, w.records...)
 	}
-	slices.SortFunc(keys, func(a, b wantedKey) int { return compareIDs(a.id, b.id) })
-	keys = slices.CompactFunc(keys, func(a, b wantedKey) bool { return a.id == b.id })
+	slices.SortFunc(keys, func(a, b footprintKey) int { return compareIDs(a.id, b.id) })
+	keys = slices.CompactFunc(keys, func(a, b footprintKey) bool { return a.id == b.id })
 	n.Keys, n.Names = make([]ID, len(keys)), make([]store.Key, len(keys))
 	for i, k := range keys {
 		n.Keys[i], n.Names[i] = k.id, k.key
@@ -126,15 +126,15 @@ func need(ops []*operation) *Need {
 }
 
 // busy counts the operations under way that touch a key or a record.
-type busy struct {
+type inFlight struct {
 	keys    map[ID]int
 	records map[store.RecordKey]int
 }
 
-func newBusy() busy { return busy{keys: map[ID]int{}, records: map[store.RecordKey]int{}} }
+func newInFlight() inFlight { return inFlight{keys: map[ID]int{}, records: map[store.RecordKey]int{}} }
 
 // add notes that one more operation touches all that is wanted, or, with -1, one less.
-func (b *busy) add(w *wants, n int) {
+func (b *inFlight) add(w *footprint, n int) {
 	for _, k := range w.keys {
 		count(b.keys, k.id, n)
 	}
@@ -150,11 +150,11 @@ func count[K comparable](counts map[K]int, key K, n int) {
 }
 
 // any reports whether anything is being worked on.
-func (b *busy) any() bool { return len(b.keys)+len(b.records) > 0 }
+func (b *inFlight) any() bool { return len(b.keys)+len(b.records) > 0 }
 
 // touches reports whether anything that is wanted is being worked on.
-func (b *busy) touches(w *wants) bool {
-	return slices.ContainsFunc(w.keys, func(k wantedKey) bool { return b.keys[k.id] > 0 }) ||
+func (b *inFlight) overlaps(w *footprint) bool {
+	return slices.ContainsFunc(w.keys, func(k footprintKey) bool { return b.keys[k.id] > 0 }) ||
 		slices.ContainsFunc(w.records, func(r store.RecordKey) bool { return b.records[r] > 0 })
 }
 

@@ -18,31 +18,31 @@ import (
 // written only if it is still so; an update for which it would decide anything else loads
 // instead. So it is never wrong about what became of a commit, and it takes away nothing but
 // time if it is wrong.
-type memory struct {
+type rowCache struct {
 	mu         sync.Mutex
 	young, old generation
 }
 
 // generation is what was written at about the same time.
 type generation struct {
-	keys    map[rows.ID]remembered
+	keys    map[rows.ID]cachedRow
 	records map[store.RecordKey]int64
 }
 
-type remembered struct {
+type cachedRow struct {
 	row *rows.KeyRow
 	rev int64
 }
 
 // maxRemembered is how many keys and records a generation has; there are two of them.
-const maxRemembered = 4096
+const maxCached = 4096
 
 func newGeneration() generation {
-	return generation{keys: map[rows.ID]remembered{}, records: map[store.RecordKey]int64{}}
+	return generation{keys: map[rows.ID]cachedRow{}, records: map[store.RecordKey]int64{}}
 }
 
-// recall adds what is remembered to what is loaded, and returns what is still to be loaded.
-func (m *memory) recall(need *rows.Need, l *loaded) (keys []rows.ID, records []store.RecordKey) {
+// lookup adds what is remembered to what is loaded, and returns what is still to be loaded.
+func (m *rowCache) lookup(need *rows.Need, l *loaded) (keys []rows.ID, records []store.RecordKey) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, id := range need.Keys {
@@ -54,7 +54,7 @@ func (m *memory) recall(need *rows.Need, l *loaded) (keys []rows.ID, records []s
 			}
 		}
 		l.state.Keys[id], l.revs[id] = k.row, k.rev
-		l.recalledKeys = append(l.recalledKeys, id)
+		l.cachedKeys = append(l.cachedKeys, id)
 	}
 	for _, key := range need.Records {
 		version, ok := m.young.records[key]
@@ -65,16 +65,16 @@ func (m *memory) recall(need *rows.Need, l *loaded) (keys []rows.ID, records []s
 			}
 		}
 		l.state.Records[key] = version
-		l.recalledRecords = append(l.recalledRecords, key)
+		l.cachedRecords = append(l.cachedRecords, key)
 	}
 	return keys, records
 }
 
 // written notes what was written.
-func (m *memory) written(c *rows.Changes, l *loaded) {
+func (m *rowCache) written(c *rows.Changes, l *loaded) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if len(m.young.keys) > maxRemembered || len(m.young.records) > maxRemembered || m.young.keys == nil {
+	if len(m.young.keys) > maxCached || len(m.young.records) > maxCached || m.young.keys == nil {
 		m.old, m.young = m.young, newGeneration()
 	}
 	refreshed := make(map[rows.ID]bool, len(c.Refresh)) // their rows are not as they were given
@@ -106,7 +106,7 @@ func (m *memory) written(c *rows.Changes, l *loaded) {
 
 // keep remembers a row, with a body of its own for its message: the other one will be
 // somebody's.
-func (m *memory) keep(row *rows.KeyRow, rev int64, refreshed bool) {
+func (m *rowCache) keep(row *rows.KeyRow, rev int64, refreshed bool) {
 	if refreshed {
 		m.drop(row.ID)
 		return
@@ -117,21 +117,21 @@ func (m *memory) keep(row *rows.KeyRow, rev int64, refreshed bool) {
 		inline.Body = bytes.Clone(inline.Body)
 		kept.Inline = &inline
 	}
-	m.young.keys[row.ID] = remembered{&kept, rev}
+	m.young.keys[row.ID] = cachedRow{&kept, rev}
 }
 
-func (m *memory) drop(id rows.ID) {
+func (m *rowCache) drop(id rows.ID) {
 	delete(m.young.keys, id)
 	delete(m.old.keys, id)
 }
 
-func (m *memory) dropRecord(key store.RecordKey) {
+func (m *rowCache) dropRecord(key store.RecordKey) {
 	delete(m.young.records, key)
 	delete(m.old.records, key)
 }
 
 // picked forgets keys that were leased by a pick.
-func (m *memory) picked(keys []rows.PickedKey) {
+func (m *rowCache) picked(keys []rows.PickedKey) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for i := range keys {
@@ -139,29 +139,29 @@ func (m *memory) picked(keys []rows.PickedKey) {
 	}
 }
 
-// mistaken forgets what an update that failed had recalled.
-func (m *memory) mistaken(l *loaded) {
+// mistaken forgets what an update that failed had cached.
+func (m *rowCache) evict(l *loaded) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, id := range l.recalledKeys {
+	for _, id := range l.cachedKeys {
 		m.drop(id)
 	}
-	for _, key := range l.recalledRecords {
+	for _, key := range l.cachedRecords {
 		m.dropRecord(key)
 	}
 }
 
 // forget forgets everything.
-func (m *memory) forget() {
+func (m *rowCache) clear() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.young, m.old = newGeneration(), generation{}
 }
 
-// unchecked returns the recalled rows that the changes do not write, or nil if there are
-// none: only a row that is written is found out to be as it was recalled.
-func (l *loaded) unchecked(need *rows.Need, c *rows.Changes) *rows.Need {
-	if len(l.recalledKeys)+len(l.recalledRecords) == 0 {
+// unchecked returns the cached rows that the changes do not write, or nil if there are
+// none: only a row that is written is found out to be as it was cached.
+func (l *loaded) unverified(need *rows.Need, c *rows.Changes) *rows.Need {
+	if len(l.cachedKeys)+len(l.cachedRecords) == 0 {
 		return nil
 	}
 	keys := make(map[rows.ID]bool, len(c.Update)+len(c.Delete))
@@ -180,13 +180,13 @@ func (l *loaded) unchecked(need *rows.Need, c *rows.Changes) *rows.Need {
 	}
 	n := &rows.Need{Bodies: need.Bodies}
 	again := map[rows.ID]bool{}
-	for _, id := range l.recalledKeys {
+	for _, id := range l.cachedKeys {
 		if !keys[id] {
 			n.Keys = append(n.Keys, id)
 			again[id] = true
 		}
 	}
-	for _, key := range l.recalledRecords {
+	for _, key := range l.cachedRecords {
 		if !records[key] {
 			n.Records = append(n.Records, key)
 		}
@@ -202,7 +202,7 @@ func (l *loaded) unchecked(need *rows.Need, c *rows.Changes) *rows.Need {
 	return n
 }
 
-// replace puts rows that were loaded in the place of those that were recalled.
+// replace puts rows that were loaded in the place of those that were cached.
 func (l *loaded) replace(n *rows.Need, more *loaded) {
 	l.now = more.now
 	keys, records := map[rows.ID]bool{}, map[store.RecordKey]bool{}
@@ -222,6 +222,6 @@ func (l *loaded) replace(n *rows.Need, more *loaded) {
 	maps.Copy(l.revs, more.revs)
 	maps.Copy(l.state.Messages, more.state.Messages)
 	maps.Copy(l.state.Records, more.state.Records)
-	l.recalledKeys = slices.DeleteFunc(l.recalledKeys, func(id rows.ID) bool { return keys[id] })
-	l.recalledRecords = slices.DeleteFunc(l.recalledRecords, func(key store.RecordKey) bool { return records[key] })
+	l.cachedKeys = slices.DeleteFunc(l.cachedKeys, func(id rows.ID) bool { return keys[id] })
+	l.cachedRecords = slices.DeleteFunc(l.cachedRecords, func(key store.RecordKey) bool { return records[key] })
 }

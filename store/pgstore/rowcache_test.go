@@ -94,7 +94,7 @@ func TestWhatWasWrittenIsNotLoaded(t *testing.T) {
 	recalls := func(s *Store) bool {
 		t.Helper()
 		l := &loaded{revs: map[rows.ID]int64{}, state: &rows.State{Keys: map[rows.ID]*rows.KeyRow{}}}
-		left, _ := s.db.memory.recall(&rows.Need{Keys: []rows.ID{rows.IDOf(key)}}, l)
+		left, _ := s.db.cache.lookup(&rows.Need{Keys: []rows.ID{rows.IDOf(key)}}, l)
 		return len(left) == 0 && s.db.alone.Load()
 	}
 	append1(s, 0)
@@ -102,8 +102,8 @@ func TestWhatWasWrittenIsNotLoaded(t *testing.T) {
 	if !recalls(s) {
 		t.Error("what was written is not remembered")
 	}
-	for i := range 2*maxRemembered + 2 {
-		s.db.memory.written(&rows.Changes{Insert: []*rows.KeyRow{{ID: rows.IDOf(store.Key{Name: fmt.Sprint(i)})}}}, &loaded{})
+	for i := range 2*maxCached + 2 {
+		s.db.cache.written(&rows.Changes{Insert: []*rows.KeyRow{{ID: rows.IDOf(store.Key{Name: fmt.Sprint(i)})}}}, &loaded{})
 	}
 	if recalls(s) {
 		t.Error("more is remembered than there is room for")

@@ -4,11 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"math"
-	"os"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -17,10 +14,9 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/internal/history"
 )
-
-var update = flag.Bool("update", false, "write the golden file anew")
 
 // throughJSON writes a history and reads it again.
 func throughJSON(t rapid.TB, h *History, indent string) []history.Event {
@@ -162,21 +158,9 @@ func TestHistoryJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join("testdata", "history.json")
-	if *update {
-		if err := os.WriteFile(file, append(got, '\n'), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := string(got) + "\n"; got != string(want) {
-		t.Errorf("a history is written as\n%s\nwant, as in %s,\n%s", got, file, want)
-	}
+	check.Golden(t, "testdata/history.json", string(got)+"\n")
 	var back History
-	if err := json.Unmarshal(want, &back); err != nil {
+	if err := json.Unmarshal(got, &back); err != nil {
 		t.Fatal(err)
 	}
 	read, err := back.events()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide/action"
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/internal/teststore"
 	"github.com/abidehq/abide/store"
 )
@@ -46,9 +47,7 @@ func TestCancelRunning(t *testing.T) {
 		pass(time.Hour)
 		wantAction(t, "an hour later", r.wantStatus("a", action.Cancelled, "cancelled"), got)
 		wantTime(t, "the end of the run", r.last().ended, r.at(4*time.Second))
-		if cause := r.last().cause; !errors.Is(cause, action.ErrCancelled) {
-			t.Errorf("the cause is %v", cause)
-		}
+		check.Error(t, r.last().cause, action.ErrCancelled)
 		wantEqual(t, "runs", len(r.all()), 1)
 	})
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/abidehq/abide/action"
 	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/internal/teststore"
 	"github.com/abidehq/abide/store"
 	"github.com/abidehq/abide/store/storetest"
@@ -21,9 +22,7 @@ func TestAFrozenProcessAsksBeforeItRuns(t *testing.T) {
 		w.behave, w.troubled = takes(faultLease), true
 		f := freezeAt(1, func(method string, after bool) bool { return method == "Commit" && !after })
 		for _, id := range []string{"a", "b"} {
-			if err := w.add(w.service("client", w.store), action.Request{ID: id, Idempotent: id == "a"}); err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, w.add(w.service("client", w.store), action.Request{ID: id, Idempotent: id == "a"}))
 		}
 		w.process("frozen", &hooked{Store: w.store, hook: f.hook})
 		<-f.frozen
@@ -31,9 +30,7 @@ func TestAFrozenProcessAsksBeforeItRuns(t *testing.T) {
 		close(f.thaw)
 		<-time.After(10 * faultLease)
 		w.check()
-		if n := len(w.runsOf("a")); n != 1 {
-			t.Errorf("what may be repeated has %d runs, want 1", n)
-		}
+		check.Equal(t, "what may be repeated has runs", len(w.runsOf("a")), 1)
 		if n := len(w.runsOf("b")); n != 0 { // it was marked running, and nobody can know that it was not
 			t.Errorf("what may not be repeated has %d runs, want 0", n)
 		}

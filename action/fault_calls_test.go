@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide/action"
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/store/storetest"
 )
 
@@ -137,9 +138,7 @@ func runScenario(t *testing.T, plan func(storetest.Call) storetest.Fault) (calls
 		<-time.After(time.Minute)
 		d.check()
 		d.wantUndisturbed()
-		if len(d.all()) != 13 {
-			t.Errorf("%d actions, want 13", len(d.all()))
-		}
+		check.Equal(t, "actions", len(d.all()), 13)
 	})
 	return calls
 }

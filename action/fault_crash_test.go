@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide/action"
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/internal/testenv"
 	"github.com/abidehq/abide/store"
 )
@@ -44,18 +45,14 @@ func crashService(t *testing.T, s store.Store, log *os.File) *action.Service {
 			return action.Outcome{}, err
 		})}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	return service
 }
 
 func openLog(t *testing.T, dir string) *os.File {
 	t.Helper()
 	log, err := os.OpenFile(filepath.Join(dir, "log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	t.Cleanup(func() { _ = log.Close() })
 	return log
 }
@@ -123,9 +120,7 @@ func TestKilledProcesses(t *testing.T) {
 	settleAll(t, s, service)
 
 	data, err := os.ReadFile(filepath.Join(dir, "log"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	begins, ends := map[string]int{}, map[string]int{}
 	bodies := map[string]string{}
 	for line := range strings.Lines(string(data)) {
@@ -185,22 +180,16 @@ func checkCrashed(t *testing.T, service *action.Service, a *action.Action, begin
 func runUntilKilled(t *testing.T, dir string, run, lines int, told map[string]bool) {
 	t.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	cmd := exec.CommandContext(t.Context(), self, "-test.run=^TestCrashChild$", "-test.timeout=2m")
 	cmd.Env = append(os.Environ(), crashDir+"="+dir, crashRun+"="+strconv.Itoa(run))
 	cmd.Stderr = os.Stderr
 	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	if _, err := cmd.StdinPipe(); err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, cmd.Start())
 	scanner := bufio.NewScanner(stdout)
 	for scanner.Scan() {
 		if !bytes.Contains(scanner.Bytes(), []byte("-")) {
@@ -209,9 +198,7 @@ func runUntilKilled(t *testing.T, dir string, run, lines int, told map[string]bo
 		}
 		told[scanner.Text()] = true
 		if lines--; lines == 0 {
-			if err := cmd.Process.Kill(); err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, cmd.Process.Kill())
 		}
 	}
 	if err := cmd.Wait(); err == nil {
@@ -227,9 +214,7 @@ func settleAll(t *testing.T, s store.Store, service *action.Service) {
 	go func() { done <- service.Run(ctx) }()
 	for begun := time.Now(); ; {
 		stats, err := s.Stats(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		if len(stats.Routes) == 0 {
 			break
 		}
@@ -250,9 +235,7 @@ func allActions(t *testing.T, service *action.Service) (all []action.Action) {
 	cursor := ""
 	for {
 		page, err := service.List(t.Context(), action.Filter{}, action.MaxPage, cursor)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		all = append(all, page.Actions...)
 		if cursor = page.Next; cursor == "" {
 			return all

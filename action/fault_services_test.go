@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide/action"
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/internal/testenv"
 	"github.com/abidehq/abide/store/storetest"
 )
@@ -41,14 +42,10 @@ func workTogether(t *testing.T, w *faultWorld, actions int, over time.Duration) 
 	_, err := client.AddSchedule(t.Context(), action.Plan{
 		Tenant: "acme", Slug: "app", Target: "do", ID: "s", Every: time.Second, CatchUp: action.CatchUpAll, Overlap: action.OverlapAllow, Until: w.at(over),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	rnd := rand.New(rand.NewPCG(seed, 2))
 	for i := range actions {
-		if err := w.add(client, action.Request{ID: strconv.Itoa(i), At: w.at(time.Duration(rnd.Int64N(int64(over))))}); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, w.add(client, action.Request{ID: strconv.Itoa(i), At: w.at(time.Duration(rnd.Int64N(int64(over))))}))
 	}
 	var commits [2]atomic.Int64
 	for i := range commits {
@@ -184,9 +181,7 @@ func TestAFrozenProcessRunsNothingThatItHasLost(t *testing.T) {
 				}
 				f := freezeAt(n, func(m string, isAfter bool) bool { return m == method && isAfter == after })
 				client := w.service("client", w.store)
-				if err := w.add(client, action.Request{ID: "a", Idempotent: true}); err != nil {
-					t.Fatal(err)
-				}
+				check.OK(t, w.add(client, action.Request{ID: "a", Idempotent: true}))
 				w.process("frozen", &hooked{Store: w.store, hook: f.hook})
 				<-f.frozen
 				<-time.After(faultLease + faultRate)
@@ -211,9 +206,7 @@ func TestCrashesAreRepeatedUpToALimit(t *testing.T) {
 		w := newFaultWorld(t)
 		w.troubled = true
 		w.behave = takes(time.Hour)
-		if err := w.add(w.service("client", w.store), action.Request{ID: "a", Idempotent: true}); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, w.add(w.service("client", w.store), action.Request{ID: "a", Idempotent: true}))
 		for i := range 5 {
 			p := w.crash(fmt.Sprint(i))
 			<-time.After(time.Second)
@@ -223,9 +216,7 @@ func TestCrashesAreRepeatedUpToALimit(t *testing.T) {
 		w.process("last", w.store)
 		<-time.After(2 * faultLease)
 		w.check()
-		if n := len(w.runsOf("a")); n != 3 {
-			t.Errorf("%d runs, want 3", n)
-		}
+		check.Equal(t, "runs", len(w.runsOf("a")), 3)
 		<-time.After(2 * time.Hour)
 	})
 }
@@ -236,9 +227,7 @@ func TestRecoveredFromRestart(t *testing.T) {
 		w := newFaultWorld(t)
 		w.behave = takes(time.Hour)
 		client := w.service("client", w.store)
-		if err := w.add(client, action.Request{ID: "a"}); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, w.add(client, action.Request{ID: "a"}))
 		die := w.crash("first")
 		<-time.After(time.Second)
 		die()
@@ -250,9 +239,7 @@ func TestRecoveredFromRestart(t *testing.T) {
 			t.Errorf("it is %+v, %v", a, err)
 		}
 		w.behave = nil
-		if err := w.retry(client, "a"); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, w.retry(client, "a"))
 		<-time.After(faultRate)
 		synctest.Wait()
 		if a, err = client.Get(t.Context(), "acme", "a"); err != nil || a.Status != action.Completed {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide/action"
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/internal/teststore"
 	"github.com/abidehq/abide/store"
 )
@@ -112,9 +113,7 @@ func (w *faultWorld) service(name string, s store.Store) *process {
 		Store: s, Rate: faultRate, LeaseDuration: faultLease, Slots: 4, Retention: -1, DrainTimeout: time.Second, Logger: slog.New(slog.DiscardHandler),
 		Targets: map[string]action.Definition{"do": {Target: f}, "again": {Target: f, Attempts: tries, Backoff: time.Second}},
 	})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	check.OK(w.t, err)
 	p.Service = service
 	return p
 }
@@ -238,9 +237,7 @@ func (w *faultWorld) all() []action.Action {
 	cursor := ""
 	for {
 		page, err := reader.List(context.Background(), action.Filter{}, action.MaxPage, cursor)
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		check.OK(w.t, err)
 		all = append(all, page.Actions...)
 		if cursor = page.Next; cursor == "" {
 			return all
@@ -259,9 +256,7 @@ func (w *faultWorld) check() {
 // findProblems returns what does not hold in the end.
 func (w *faultWorld) findProblems() []string {
 	stats, err := w.store.Stats(context.Background())
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	check.OK(w.t, err)
 	for _, r := range stats.Routes {
 		if r.Queue == "actions" {
 			w.problem("%d messages of actions are left", r.Pending)

@@ -4,22 +4,14 @@ import (
 	"bytes"
 	"encoding/hex"
 	"errors"
-	"flag"
-	"fmt"
-	"maps"
-	"os"
-	"path/filepath"
 	"reflect"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/internal/wire"
 	"github.com/abidehq/abide/store"
 )
-
-var update = flag.Bool("update", false, "write the golden file anew")
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
@@ -68,45 +60,20 @@ func TestFormatIsGolden(t *testing.T) {
 	}
 	s := exampleSchedule()
 	record, err := s.record()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	lines["schedule"] = string(record.Body)
-	var text strings.Builder
-	for _, name := range slices.Sorted(maps.Keys(lines)) {
-		fmt.Fprintf(&text, "%s\n  %s\n", name, lines[name])
-	}
-	file := filepath.Join("testdata", "format_1.txt")
-	if *update {
-		if err := os.MkdirAll("testdata", 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(text.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	golden, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if text.String() != string(golden) {
-		t.Errorf("the format has changed:\n%s\nwant\n%s", text.String(), golden)
-	}
+	check.GoldenTable(t, "testdata/format_1.txt", lines)
 }
 
 // TestNamesInTheStoreAreGolden: with another name, nothing that is there would be found.
 func TestNamesInTheStoreAreGolden(t *testing.T) {
 	t.Parallel()
 	a := exampleActions()["webhook"]
-	if want := (store.RecordKey{Kind: "action", Tenant: "acme", ID: "delivery-1"}); a.record().Key != want {
-		t.Errorf("the record is %v, want %v", a.record().Key, want)
-	}
+	check.Equal(t, "the record", a.record().Key, (store.RecordKey{Kind: "action", Tenant: "acme", ID: "delivery-1"}))
 	if r := a.record(); r.Status != "running" || r.Name != "shop" || !r.Time.Equal(a.StartedAt) {
 		t.Errorf("the record is listed by %s, %s, %v", r.Status, r.Name, r.Time)
 	}
-	if want := (store.RecordKey{Kind: "action.body", Tenant: "acme", ID: "delivery-1"}); a.bodyRecord(nil).Record.Key != want {
-		t.Errorf("the body is %v, want %v", a.bodyRecord(nil).Record.Key, want)
-	}
+	check.Equal(t, "the body", a.bodyRecord(nil).Record.Key, (store.RecordKey{Kind: "action.body", Tenant: "acme", ID: "delivery-1"}))
 	m := a.toMessage(nil)
 	want := store.MessageRef{Key: store.Key{Queue: "actions", Tenant: "acme", Name: "delivery-1"}, ID: "8c"}
 	if m.Ref() != want || m.Route != "deploy" || !m.VisibleAt.Equal(a.RetryAt) {
@@ -151,9 +118,7 @@ func TestFormatIsReadAsWritten(t *testing.T) {
 	}
 	want := exampleSchedule()
 	rec, err := want.record()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	rec.Version = want.Version
 	if got, err := parseSchedule(rec); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("schedule:\ngot  %+v, %v\nwant %+v", got, err, want)
@@ -178,20 +143,7 @@ func TestUnknownFormatsAreRefused(t *testing.T) {
 			return err
 		}, wire.ErrFormat},
 	} {
-		if err := tt.read(tt.data); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-		for _, version := range []byte{0, 2, 255} {
-			other := append([]byte{version}, tt.data[1:]...)
-			if err := tt.read(other); !errors.Is(err, tt.as) || !strings.Contains(err.Error(), fmt.Sprintf("format %d", version)) {
-				t.Errorf("%s of format %d: %v", name, version, err)
-			}
-		}
-		for n := range tt.data {
-			if tt.read(tt.data[:n]) == nil {
-				t.Errorf("the first %d bytes of a %s are read", n, name)
-			}
-		}
+		check.Format(t, name, tt.data, tt.read, tt.as)
 	}
 	if _, err := parseRecord(store.Record{Body: append(example.record().Body, 0)}); !errors.Is(err, store.ErrCorrupt) {
 		t.Errorf("a record with something behind it: %v", err)
@@ -252,9 +204,7 @@ func FuzzMessage(f *testing.F) {
 func FuzzSchedule(f *testing.F) {
 	s := exampleSchedule()
 	record, err := s.record()
-	if err != nil {
-		f.Fatal(err)
-	}
+	check.OK(f, err)
 	f.Add(record.Body)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		read, err := parseSchedule(store.Record{Key: scheduleKey("t", "k"), Body: data})

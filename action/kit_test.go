@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide/action"
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/internal/teststore"
 	"github.com/abidehq/abide/store"
 )
@@ -112,9 +112,7 @@ func (r *rig) tick() {
 func (r *rig) add(req action.Request) action.Action {
 	r.t.Helper()
 	a, _, err := r.Add(r.t.Context(), fill(req))
-	if err != nil {
-		r.t.Fatalf("Add: %v", err)
-	}
+	check.OK(r.t, err)
 	return a
 }
 
@@ -135,9 +133,7 @@ func fillIn(field *string, value string) {
 func (r *rig) receive(body, delivery string) action.Action {
 	r.t.Helper()
 	a, _, err := r.Receive(r.t.Context(), action.Received{Tenant: "acme", Slug: "app", Target: "do", Body: []byte(body), Delivery: delivery})
-	if err != nil {
-		r.t.Fatalf("Receive: %v", err)
-	}
+	check.OK(r.t, err)
 	return a
 }
 
@@ -145,27 +141,21 @@ func (r *rig) receive(body, delivery string) action.Action {
 func (r *rig) get(id string) action.Action {
 	r.t.Helper()
 	a, err := r.Get(r.t.Context(), "acme", id)
-	if err != nil {
-		r.t.Fatalf("Get: %v", err)
-	}
+	check.OK(r.t, err)
 	return a
 }
 
 func (r *rig) cancel(id, why string) action.Action {
 	r.t.Helper()
 	a, err := r.Cancel(r.t.Context(), "acme", id, why)
-	if err != nil {
-		r.t.Fatalf("Cancel: %v", err)
-	}
+	check.OK(r.t, err)
 	return a
 }
 
 func (r *rig) retry(id string) action.Action {
 	r.t.Helper()
 	a, err := r.Retry(r.t.Context(), "acme", id)
-	if err != nil {
-		r.t.Fatalf("Retry: %v", err)
-	}
+	check.OK(r.t, err)
 	return a
 }
 
@@ -202,9 +192,7 @@ func (r *rig) wantNoBody(id string) {
 func (r *rig) records(kind string) []store.Record {
 	r.t.Helper()
 	page, err := r.store.List(context.Background(), store.Query{Kind: kind, Limit: store.MaxPage})
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	check.OK(r.t, err)
 	return page.Records
 }
 
@@ -212,9 +200,7 @@ func (r *rig) records(kind string) []store.Record {
 func (r *rig) messages() int {
 	r.t.Helper()
 	stats, err := r.store.Stats(context.Background())
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	check.OK(r.t, err)
 	n := 0
 	for _, route := range stats.Routes {
 		n += route.Pending
@@ -297,9 +283,7 @@ func (j *journal) ids() []string {
 
 func (j *journal) wantIDs(want ...string) {
 	j.t.Helper()
-	if got := j.ids(); !slices.Equal(got, want) {
-		j.t.Errorf("%v were run, want %v", got, want)
-	}
+	check.Equal(j.t, "were run", j.ids(), want)
 }
 
 // last returns the last run.

@@ -18,6 +18,7 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/metric"
 
 	"github.com/abidehq/abide/action"
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/internal/meter"
 )
 
@@ -32,9 +33,7 @@ func newScraped(t *testing.T) *scraped {
 	t.Helper()
 	s := &scraped{t: t, registry: prometheus.NewRegistry()}
 	exporter, err := otelprometheus.New(otelprometheus.WithRegisterer(s.registry), otelprometheus.WithoutScopeInfo(), otelprometheus.WithoutTargetInfo())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	s.provider = sdk.NewMeterProvider(sdk.WithReader(exporter))
 	return s
 }
@@ -196,8 +195,6 @@ func TestEveryMetricIsScraped(t *testing.T) {
 				}
 			}
 		}
-		if n := strings.Count(text, "# TYPE abide_"); n != ours {
-			t.Errorf("%d metrics are scraped, and there are %d", n, ours)
-		}
+		check.Equal(t, "metrics are scraped, and there", strings.Count(text, "# TYPE abide_"), ours)
 	})
 }

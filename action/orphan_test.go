@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide/action"
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/internal/roster"
 	"github.com/abidehq/abide/store"
 	"github.com/abidehq/abide/store/storetest"
@@ -108,9 +109,7 @@ func TestActionsOfLiveWorkersAreLeftAlone(t *testing.T) {
 			r.run()
 			for range 10 {
 				w.SeenAt = time.Now()
-				if err := s.Commit(t.Context(), &store.Tx{PutRecords: []store.PutRecord{w.Put()}}); err != nil {
-					t.Fatal(err)
-				}
+				check.OK(t, s.Commit(t.Context(), &store.Tx{PutRecords: []store.PutRecord{w.Put()}}))
 				pass(roster.Every)
 			}
 			r.wantStatus("plain", action.Running, "") // until that one takes it over
@@ -124,7 +123,7 @@ func TestActionsOfLiveWorkersAreLeftAlone(t *testing.T) {
 func TestTargetsOfSchedules(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
-		check := func(when string, want map[string]int) {
+		wantOrphans := func(when string, want map[string]int) {
 			t.Helper()
 			got, err := roster.Scheduled(t.Context(), r.store)
 			if err != nil || !maps.Equal(got, want) {
@@ -133,17 +132,15 @@ func TestTargetsOfSchedules(t *testing.T) {
 		}
 		must := func(_ action.Schedule, err error) {
 			t.Helper()
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 		}
-		check("without schedules", nil)
+		wantOrphans("without schedules", nil)
 		for id, target := range map[string]string{"a": "one", "b": "two", "c": "two"} {
 			must(r.AddSchedule(t.Context(), action.Plan{Tenant: "acme", ID: id, Slug: "app", Target: target, Every: time.Hour, From: r.at(time.Hour)}))
 		}
-		check("active", map[string]int{"one": 1, "two": 2})
+		wantOrphans("active", map[string]int{"one": 1, "two": 2})
 		must(r.Pause(t.Context(), "acme", "a", ""))
-		check("with one paused", map[string]int{"two": 2})
+		wantOrphans("with one paused", map[string]int{"two": 2})
 	})
 }
 
@@ -171,9 +168,7 @@ func TestUnservedTargetsAreSeen(t *testing.T) {
 		wantEqual(t, "warning that is kept", r.get("a").Warning, "")
 		plan := action.Plan{Tenant: "acme", ID: "s", Slug: "app", Target: "else", Every: time.Hour, From: r.at(time.Hour)}
 		sch, err := r.AddSchedule(t.Context(), plan)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		wantEqual(t, "warning of a schedule", sch.Warning, text)
 		plan.Target = "third"
 		if sch, err = r.UpdateSchedule(t.Context(), plan, 0); err != nil {

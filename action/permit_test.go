@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide/action"
+	"github.com/abidehq/abide/internal/check"
 )
 
 // ofNorth configures targets of several owners: do is tenant acme's, north and hooked are
@@ -95,9 +96,7 @@ func TestForeignActionsFailWhenTheyAreDue(t *testing.T) {
 		pass(3 * rate)
 		for _, a := range []action.Action{foreign, unhooked} {
 			got, err := r.Get(ctx, a.Tenant, a.ID)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			if got.Status != action.Failed || got.Attempt != 1 || !strings.Contains(got.Reason, "is not for scheduled actions of tenant") || strings.Contains(got.Reason, "hooked,") {
 				t.Errorf("the action is %s after %d attempts: %q", got.Status, got.Attempt, got.Reason)
 			}

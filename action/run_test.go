@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide/action"
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/store"
 )
 
@@ -225,9 +226,7 @@ func TestTimeout(t *testing.T) {
 		got := r.wantStatus("a", action.Failed, "timed out after 5s: context canceled")
 		wantEqual(t, "duration", got.Outcome.Duration, 5*time.Second)
 		wantEqual(t, "output", got.Outcome.Output, "interrupted")
-		if cause := r.last().cause; !errors.Is(cause, action.ErrTimeout) {
-			t.Errorf("the cause is %v", cause)
-		}
+		check.Error(t, r.last().cause, action.ErrTimeout)
 	})
 }
 
@@ -350,9 +349,7 @@ func TestMalformedMessagesGoToQuarantine(t *testing.T) {
 			{Key: store.Key{Queue: "actions", Tenant: "acme", Name: name}, ID: "1", Route: "do", Body: []byte{9, 9}},
 			{Key: store.Key{Queue: "actions", Tenant: "acme", Name: "empty"}, ID: "1", Route: "do"},
 		}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		r.add(action.Request{ID: "a"})
 		r.tick()
 		r.wantStatus("a", action.Completed, "")
@@ -373,18 +370,12 @@ func TestAMessageWithoutItsActionIsDropped(t *testing.T) {
 		r := newRig(t)
 		r.add(action.Request{ID: "gone", Delay: time.Minute})
 		err := r.store.Commit(t.Context(), &store.Tx{DeleteRecords: []store.DeleteRecord{{Key: store.RecordKey{Kind: "action", Tenant: "acme", ID: "gone"}, Expect: 1}}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		r.add(action.Request{ID: "other", Delay: time.Minute})
 		pending, err := r.store.Pending(t.Context(), store.Key{Queue: "actions", Tenant: "acme", Name: "other"}, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		r.cancel("other", "")
-		if err := r.store.Commit(t.Context(), &store.Tx{Put: pending}); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, r.store.Commit(t.Context(), &store.Tx{Put: pending}))
 		pass(time.Minute)
 		r.tick()
 		r.wantIDs()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide/action"
+	"github.com/abidehq/abide/internal/check"
 )
 
 // plan returns a plan of acme with the ID s.
@@ -34,18 +35,14 @@ func catchUp(c action.CatchUp, window time.Duration, most int) func(*action.Plan
 func (r *rig) addSchedule(p action.Plan) action.Schedule {
 	r.t.Helper()
 	s, err := r.AddSchedule(r.t.Context(), p)
-	if err != nil {
-		r.t.Fatalf("AddSchedule: %v", err)
-	}
+	check.OK(r.t, err)
 	return s
 }
 
 func (r *rig) schedule() action.Schedule {
 	r.t.Helper()
 	s, err := r.GetSchedule(r.t.Context(), "acme", "s")
-	if err != nil {
-		r.t.Fatalf("GetSchedule: %v", err)
-	}
+	check.OK(r.t, err)
 	return s
 }
 
@@ -56,9 +53,7 @@ func (r *rig) made(statuses ...action.Status) []action.Action {
 	cursor := ""
 	for {
 		page, err := r.List(r.t.Context(), action.Filter{Statuses: statuses}, action.MaxPage, cursor)
-		if err != nil {
-			r.t.Fatal(err)
-		}
+		check.OK(r.t, err)
 		for _, a := range page.Actions {
 			if a.Schedule == "s" {
 				made = append(made, a)
@@ -107,7 +102,5 @@ func (r *rig) wantRunsAt(t *testing.T, want ...string) {
 	for _, a := range r.made(action.Completed) {
 		got = append(got, a.RunAt.Format(time.RFC3339))
 	}
-	if !slices.Equal(got, want) {
-		t.Errorf("runs at %v, want %v", got, want)
-	}
+	check.Equal(t, "runs at", got, want)
 }

@@ -1,12 +1,12 @@
 package action_test
 
 import (
-	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/abidehq/abide/action"
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/store"
 )
 
@@ -156,9 +156,7 @@ func TestOverlapCancel(t *testing.T) {
 		r.until(2*time.Minute + time.Second)
 		r.wantMade("cancelled 0s", "cancelled 1m0s", "running 2m0s")
 		wantEqual(t, "reason", r.made()[0].Reason, "overlap: the next run of schedule s is due")
-		if cause := r.all()[0].cause; !errors.Is(cause, action.ErrCancelled) {
-			t.Errorf("the cause is %v", cause)
-		}
+		check.Error(t, r.all()[0].cause, action.ErrCancelled)
 	})
 }
 
@@ -181,9 +179,7 @@ func TestCatchUpNone(t *testing.T) {
 		r.until(24 * time.Minute)
 		r.tick()
 		r.wantMade("completed 0s", "skipped 5m0s", "completed 10m0s", "skipped 15m0s")
-		if reason := r.made()[3].Reason; reason != "missed: nothing is caught up on (2 runs, from 2000-01-01T00:15:00Z to 2000-01-01T00:20:00Z)" {
-			t.Errorf("skipped: %s", reason)
-		}
+		check.Equal(t, "skipped", r.made()[3].Reason, "missed: nothing is caught up on (2 runs, from 2000-01-01T00:15:00Z to 2000-01-01T00:20:00Z)")
 		wantTime(t, "next", r.schedule().Next, r.at(25*time.Minute))
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide/action"
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/store"
 )
 
@@ -267,9 +268,7 @@ func TestRemoveSchedule(t *testing.T) {
 		r.addSchedule(plan(every(time.Minute)))
 		r.run()
 		pass(90 * time.Second)
-		if err := r.RemoveSchedule(t.Context(), "acme", "s"); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, r.RemoveSchedule(t.Context(), "acme", "s"))
 		wantEqual(t, "messages", r.messages(), 0)
 		pass(time.Hour)
 		r.wantMade("completed 0s", "completed 1m0s")
@@ -386,9 +385,7 @@ func TestPreviewIsWhatHappens(t *testing.T) {
 		r := newRig(t, func(c *action.Config) { c.Rate = time.Minute })
 		p := plan(cronAt("*/7 */5 * * *", "America/New_York"))
 		want, err := action.Preview(p, r.at(0), 30)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		r.addSchedule(p)
 		r.run()
 		pass(want[29].Sub(r.begun) + time.Minute)
@@ -464,9 +461,7 @@ func TestListSchedules(t *testing.T) {
 			cursor := ""
 			for {
 				page, err := r.ListSchedules(t.Context(), tenant, limit, cursor)
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.OK(t, err)
 				for i := range page.Schedules {
 					ids = append(ids, page.Schedules[i].ID)
 				}
@@ -492,9 +487,7 @@ func TestAScheduleThatIsOutOfOrder(t *testing.T) {
 			r.addSchedule(plan(every(time.Minute), func(p *action.Plan) { p.ID = fmt.Sprintf("s%03d", i) }))
 		}
 		page, err := r.store.List(t.Context(), store.Query{Kind: "schedule", Limit: 200})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		for _, rec := range page.Records {
 			if rec.Key.ID < "s064" {
 				body := []byte(strings.Replace(string(rec.Body), `"everyNs":60000000000`, `"cron":"* * * * *","zone":"Mars/Base"`, 1))
@@ -502,9 +495,7 @@ func TestAScheduleThatIsOutOfOrder(t *testing.T) {
 					body = []byte("{")
 				}
 				rec.Body = body
-				if err := r.store.Commit(t.Context(), &store.Tx{PutRecords: []store.PutRecord{{Record: rec, Expect: 1}}}); err != nil {
-					t.Fatal(err)
-				}
+				check.OK(t, r.store.Commit(t.Context(), &store.Tx{PutRecords: []store.PutRecord{{Record: rec, Expect: 1}}}))
 			}
 		}
 		r.tick()
@@ -514,9 +505,7 @@ func TestAScheduleThatIsOutOfOrder(t *testing.T) {
 		}
 		pass(time.Second)
 		got, err := r.UpdateSchedule(t.Context(), plan(every(time.Minute), func(p *action.Plan) { p.ID = "s001" }), 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		pass(time.Minute)
 		r.tick()
 		if got, err = r.GetSchedule(t.Context(), "acme", got.ID); err != nil || got.Runs != 1 {

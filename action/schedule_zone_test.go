@@ -7,6 +7,7 @@ import (
 
 	"github.com/abidehq/abide/action"
 	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/internal/teststore"
 )
 
@@ -52,9 +53,7 @@ func TestDaylightSaving(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				r := newRig(t)
 				begin, err := time.Parse(time.DateOnly, tt.begin)
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.OK(t, err)
 				pass(time.Until(begin.Add(12 * time.Hour)))
 				r.addSchedule(plan(cronAt(tt.cron, tt.zone), func(p *action.Plan) { p.Gap, p.Fold = tt.gap, tt.fold }))
 				for range 48 * 12 {

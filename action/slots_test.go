@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide/action"
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/store"
 	"github.com/abidehq/abide/store/pebblestore"
 )
@@ -53,9 +54,7 @@ func TestSlotsAreGivenBack(t *testing.T) {
 			for i := range 5 {
 				key := store.Key{Queue: "actions", Tenant: "acme", Name: fmt.Sprint("bad", round, i)}
 				err := r.store.Commit(t.Context(), &store.Tx{Put: []store.Message{{Key: key, ID: "1", Route: "do", Body: []byte("bad")}}})
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.OK(t, err)
 				r.will(func(context.Context, action.Run) (action.Outcome, error) { panic("no") })
 				r.add(action.Request{ID: fmt.Sprint(round, "-", i)})
 			}
@@ -98,9 +97,7 @@ func TestTenThousandDueActionsInOneTick(t *testing.T) {
 			return action.Outcome{}, nil
 		})}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	plan := action.Plan{Tenant: "acme", Slug: "app", Target: "do", ID: "s", Every: time.Second, From: from.AddDate(1000, 0, 0)}
 	if _, err := service.AddSchedule(t.Context(), plan); err != nil {
 		t.Fatal(err)
@@ -142,9 +139,7 @@ func TestTenThousandDueActionsInOneTick(t *testing.T) {
 func openPebble(t *testing.T, dir string) store.Store {
 	t.Helper()
 	s, err := pebblestore.Open(t.Context(), dir, pebblestore.Options{Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)

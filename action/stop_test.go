@@ -2,11 +2,11 @@ package action_test
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
 	"github.com/abidehq/abide/action"
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/store"
 	"github.com/abidehq/abide/store/storetest"
 )
@@ -56,9 +56,7 @@ func TestStopInterruptsRuns(t *testing.T) {
 		wantEqual(t, "attempt", got.Attempt, 0)
 		wantTime(t, "when it is due", got.Due(), r.at(11*time.Second))
 		for _, run := range r.all() {
-			if !errors.Is(run.cause, action.ErrStopping) {
-				t.Errorf("the cause is %v", run.cause)
-			}
+			check.Error(t, run.cause, action.ErrStopping)
 		}
 		r.will(nil)
 		newRigOn(t, r.store, r.journal).run()
@@ -189,11 +187,7 @@ func TestRunEndsWithItsStore(t *testing.T) {
 		done := make(chan error)
 		go func() { done <- r.Run(context.Background()) }()
 		pass(time.Second)
-		if err := r.store.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if err := <-done; !errors.Is(err, store.ErrClosed) {
-			t.Errorf("Run: %v", err)
-		}
+		check.OK(t, r.store.Close())
+		check.Error(t, <-done, store.ErrClosed)
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/remote"
 	"github.com/abidehq/abide/server"
 )
@@ -28,7 +29,7 @@ func far(t *testing.T, cfg abide.Config, f func(s *stage)) {
 func (s *stage) rig(between func(w http.ResponseWriter, r *http.Request, next http.Handler)) {
 	s.Helper()
 	h, err := server.New(server.Config{Store: s.store, Engine: s.engine})
-	s.check(err)
+	check.OK(s.T, err)
 	s.net.stop()
 	s.net.start(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { between(w, r, h) }))
 }
@@ -38,7 +39,7 @@ func TestAWaitOutlivesConnectionsAndServers(t *testing.T) {
 	flow := abide.NewOrchestration("flow", func(ctx abide.Context, _ abide.None) (string, error) { return event.Wait(ctx) })
 	far(t, abide.Config{Register: []abide.Definition{flow}}, func(s *stage) {
 		i, err := flow.Start(s.Context(), s, abide.None{}, abide.ID("i"))
-		s.check(err)
+		check.OK(s.T, err)
 		result := make(chan string, 1)
 		go func() {
 			got, err := i.Result(s.month())
@@ -58,7 +59,7 @@ func TestAWaitOutlivesConnectionsAndServers(t *testing.T) {
 		}
 		s.serve()
 		s.wait(10 * time.Second)
-		s.check(event.Raise(s.Context(), s, "i", "at last"))
+		check.OK(s.T, event.Raise(s.Context(), s, "i", "at last"))
 		select {
 		case got := <-result:
 			equal(s, "result", got, "at last")
@@ -115,7 +116,7 @@ func TestAStartIsTriedAgain(t *testing.T) {
 			_, _ = w.Write(answer.Body.Bytes())
 		})
 		_, err := s.List(s.Context(), abide.Filter{}) // it is there
-		s.check(err)
+		check.OK(s.T, err)
 		for n, tt := range []struct {
 			what string
 			opts []abide.StartOption
@@ -129,9 +130,9 @@ func TestAStartIsTriedAgain(t *testing.T) {
 			posts.Store(0)
 			lose.Store(2)
 			i, err := flow.Start(s.Context(), s, n, append(tt.opts, abide.ID(tt.what))...)
-			s.check(err)
+			check.OK(s.T, err)
 			got, err := i.Result(s.month())
-			s.check(err)
+			check.OK(s.T, err)
 			synctest.Wait()
 			equal(s, tt.what, got, n)
 			equal(s, tt.what+": runs", runs.Load(), tt.runs)
@@ -173,7 +174,7 @@ func TestAConnectionThatSaysNothingIsBroken(t *testing.T) {
 			next.ServeHTTP(w, r)
 		})
 		i, err := flow.Start(s.Context(), s, abide.None{})
-		s.check(err)
+		check.OK(s.T, err)
 		dead.Store(true)
 		done := make(chan error, 1)
 		go func() {
@@ -184,7 +185,7 @@ func TestAConnectionThatSaysNothingIsBroken(t *testing.T) {
 		dead.Store(false)
 		select {
 		case err := <-done:
-			s.check(err)
+			check.OK(s.T, err)
 		case <-time.After(2 * time.Minute):
 			s.Error("it still waits for an answer")
 		}
@@ -236,7 +237,7 @@ func TestChanges(t *testing.T) {
 		synctest.Wait()
 		start := func(id string) {
 			_, err := flow.Start(s.Context(), s, abide.None{}, abide.ID(id), abide.Tenant("acme"), abide.After(time.Minute))
-			s.check(err)
+			check.OK(s.T, err)
 			s.wait(time.Second)
 		}
 		start("a")
@@ -248,28 +249,28 @@ func TestChanges(t *testing.T) {
 			s.net.stop()
 		}
 		_, err := flow.Start(s.Context(), s.engine, abide.None{}, abide.ID("c"), abide.After(time.Minute))
-		s.check(err)
+		check.OK(s.T, err)
 		s.wait(30 * time.Second)
 		if s.net != nil {
 			s.serve()
 		}
 		s.wait(30 * time.Minute)
-		s.check(s.Terminate(s.Context(), abide.Ref{Tenant: "acme", ID: "a"}, ""))
+		check.OK(s.T, s.Terminate(s.Context(), abide.Ref{Tenant: "acme", ID: "a"}, ""))
 		s.wait(time.Second)
-		s.check(s.Delete(s.Context(), abide.Ref{Tenant: "acme", ID: "a"}))
+		check.OK(s.T, s.Delete(s.Context(), abide.Ref{Tenant: "acme", ID: "a"}))
 		s.wait(time.Second)
 		const want = "acme/a pending, acme/b pending, /c pending, acme/a running, acme/b running, /c running, acme/a terminated, acme/a deleted"
 		got, last, err := c.get()
-		s.check(err)
+		check.OK(s.T, err)
 		equal(s, "changes", got, want)
 		s.wait(24 * time.Hour)
 		got, _, err = c.get()
-		s.check(err)
+		check.OK(s.T, err)
 		equal(s, "changes", strings.TrimPrefix(got, want), ", acme/b completed, /c completed")
 		again := follow(ctx, s.Client.(abide.Watcher), last)
 		s.wait(time.Second)
 		got, _, err = again.get()
-		s.check(err)
+		check.OK(s.T, err)
 		equal(s, "changes after a cursor", got, "acme/b completed, /c completed")
 		bad := follow(ctx, s.Client.(abide.Watcher), "x-1")
 		<-bad.done
@@ -278,7 +279,7 @@ func TestChanges(t *testing.T) {
 		cancel()
 		<-c.done
 		_, _, err = c.get()
-		s.check(err)
+		check.OK(s.T, err)
 	})
 }
 
@@ -314,7 +315,7 @@ func TestAStreamThatSaysNothingIsMadeAgain(t *testing.T) {
 		synctest.Wait()
 		start := func(id string) {
 			_, err := flow.Start(s.Context(), s, 1, abide.ID(id), abide.After(time.Hour))
-			s.check(err)
+			check.OK(s.T, err)
 			s.wait(time.Second)
 		}
 		start("a")
@@ -325,7 +326,7 @@ func TestAStreamThatSaysNothingIsMadeAgain(t *testing.T) {
 		dead.Store(false)
 		s.wait(2 * time.Minute)
 		got, _, err := c.get()
-		s.check(err)
+		check.OK(s.T, err)
 		equal(s, "changes", got, "/a pending, /b pending")
 		cancel()
 		<-c.done
@@ -337,33 +338,33 @@ func TestWorkersAndStatistics(t *testing.T) {
 	act := abide.NewActivity("act", func(context.Context, int) (int, error) { return 0, nil })
 	far(t, abide.Config{Register: []abide.Definition{flow, act}, WorkerName: "desk"}, func(s *stage) {
 		_, err := abide.OrchestrationNamed[int, int]("nobody").Start(s.Context(), s, 1)
-		s.check(err)
+		check.OK(s.T, err)
 		s.wait(time.Second)
 		workers, err := s.Workers(s.Context())
-		s.check(err)
+		check.OK(s.T, err)
 		local, err := s.engine.Workers(s.Context())
-		s.check(err)
+		check.OK(s.T, err)
 		equal(s, "workers", text(s, workers), text(s, local))
 		equal(s, "number of workers", len(workers), 1)
 		unserved, err := s.Unserved(s.Context())
-		s.check(err)
+		check.OK(s.T, err)
 		there, err := s.engine.Unserved(s.Context())
-		s.check(err)
+		check.OK(s.T, err)
 		equal(s, "unserved", text(s, unserved), text(s, there))
 		equal(s, "number of what is unserved", len(unserved), 1)
 		h := &http.Client{Transport: &http.Transport{DialContext: s.net.dial}}
 		defer h.CloseIdleConnections()
 		c := remote.NewOver("http://abide", h)
 		known, err := c.Orchestrations(s.Context())
-		s.check(err)
+		check.OK(s.T, err)
 		equal(s, "orchestrations", len(known), 2)
 		equal(s, "the first", known[0].Name+"@"+known[0].Version+" "+known[0].Workers[0], "flow@2 "+workers[0].ID)
 		equal(s, "the second", known[1].Name, "nobody")
 		equal(s, "that waits", known[1].Pending, 1)
 		stats, err := c.Stats(s.Context())
-		s.check(err)
+		check.OK(s.T, err)
 		want, err := s.store.Stats(s.Context())
-		s.check(err)
+		check.OK(s.T, err)
 		equal(s, "statistics", text(s, stats), text(s, want))
 		equal(s, "rows", len(stats.Routes) > 0, true)
 	})

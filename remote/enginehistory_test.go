@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/internal/check"
 )
 
 func TestWaitsHistoryAndFork(t *testing.T) {
@@ -32,38 +33,38 @@ func TestWaitsHistoryAndFork(t *testing.T) {
 	})
 	both(t, []abide.Definition{flow, child, broken, loop}, func(s *stage) {
 		i, err := flow.Start(s.Context(), s, abide.None{})
-		s.check(err)
+		check.OK(s.T, err)
 		s.wait(90 * time.Minute)
 		waits, err := s.Waits(s.Context(), i.Ref())
-		s.check(err)
+		check.OK(s.T, err)
 		there, err := s.engine.Waits(s.Context(), i.Ref())
-		s.check(err)
+		check.OK(s.T, err)
 		equal(s, "waits", fmt.Sprint(waits), fmt.Sprint(there))
 		equal(s, "number of waits", len(waits), 3)
 		equal(s, "the error", waits[0].Err.Error(), "no paper")
 		_, err = i.Fork(s.Context(), 1<<40, "")
 		refuses(s, err, abide.ErrInvalid, "events 1 to")
 		fork, err := i.Fork(s.Context(), 3, "fork")
-		s.check(err)
+		check.OK(s.T, err)
 		equal(s, "fork", fork.Ref(), abide.Ref{ID: "fork"})
 		_, err = i.Fork(s.Context(), 3, "fork")
 		refuses(s, err, abide.ErrExists, "fork")
 		s.wait(time.Minute)
 		h, err := i.History(s.Context())
-		s.check(err)
+		check.OK(s.T, err)
 		local, err := s.engine.History(s.Context(), i.Ref(), 0)
-		s.check(err)
+		check.OK(s.T, err)
 		equal(s, "history", text(s, h), text(s, local))
 
 		l, err := loop.Start(s.Context(), s, 1, abide.ID("l"))
-		s.check(err)
+		check.OK(s.T, err)
 		_, err = l.Result(s.month())
-		s.check(err)
+		check.OK(s.T, err)
 		for _, execution := range []int{0, 2, 3} {
 			h, err := s.History(s.Context(), l.Ref(), execution)
-			s.check(err)
+			check.OK(s.T, err)
 			local, err := s.engine.History(s.Context(), l.Ref(), execution)
-			s.check(err)
+			check.OK(s.T, err)
 			equal(s, "history", text(s, h), text(s, local))
 			if execution == 0 {
 				execution = 3
@@ -80,7 +81,7 @@ func TestWaitsHistoryAndFork(t *testing.T) {
 func text(s *stage, v any) string {
 	s.Helper()
 	data, err := json.Marshal(v)
-	s.check(err)
+	check.OK(s.T, err)
 	return string(data)
 }
 
@@ -99,19 +100,19 @@ func TestLongHistoriesHaveAllEvents(t *testing.T) {
 	})
 	both(t, []abide.Definition{flow}, func(s *stage) {
 		i, err := flow.Start(s.Context(), s, abide.None{})
-		s.check(err)
+		check.OK(s.T, err)
 		n, err := i.Result(s.month())
-		s.check(err)
+		check.OK(s.T, err)
 		equal(s, "bytes", n, 9<<20)
 		h, err := i.History(s.Context())
-		s.check(err)
+		check.OK(s.T, err)
 		ids := make([]int, len(h.Events))
 		for i := range h.Events {
 			ids[i] = h.Events[i].ID
 		}
 		equal(s, "in order", slices.IsSorted(ids) && ids[0] == 1 && ids[len(ids)-1] == len(ids), true)
 		local, err := s.engine.History(s.Context(), i.Ref(), 0)
-		s.check(err)
+		check.OK(s.T, err)
 		equal(s, "history", text(s, h) == text(s, local), true)
 	})
 }
@@ -122,18 +123,18 @@ func TestQuarantineOfEvents(t *testing.T) {
 	both(t, []abide.Definition{flow}, func(s *stage) {
 		for _, tenant := range []string{"", "acme"} {
 			for _, id := range []string{"one", "two", "three"} {
-				s.check(event.Raise(s.Context(), s, id, "for "+id, abide.Tenant(tenant), abide.KeepFor(time.Minute)))
+				check.OK(s.T, event.Raise(s.Context(), s, id, "for "+id, abide.Tenant(tenant), abide.KeepFor(time.Minute)))
 			}
 		}
 		s.wait(time.Hour)
 		i, err := flow.Start(s.Context(), s, abide.None{}, abide.ID("other"))
-		s.check(err)
+		check.OK(s.T, err)
 		s.wait(time.Hour)
 		var all []abide.Quarantined
 		f := abide.QuarantineFilter{Limit: 2}
 		for {
 			page, err := s.Quarantine(s.Context(), f)
-			s.check(err)
+			check.OK(s.T, err)
 			all = append(all, page.Messages...)
 			if f.Cursor = page.Next; f.Cursor == "" {
 				break
@@ -141,32 +142,32 @@ func TestQuarantineOfEvents(t *testing.T) {
 		}
 		equal(s, "quarantined", len(all), 6)
 		local, err := s.engine.Quarantine(s.Context(), abide.QuarantineFilter{})
-		s.check(err)
+		check.OK(s.T, err)
 		equal(s, "messages", text(s, all), text(s, local.Messages))
 		ours, err := s.Quarantine(s.Context(), abide.QuarantineFilter{Tenant: new("acme")})
-		s.check(err)
+		check.OK(s.T, err)
 		equal(s, "quarantined of a tenant", len(ours.Messages), 3)
 		for _, q := range ours.Messages {
 			if q.Key == "one" {
-				s.check(s.Discard(s.Context(), q.Tenant, q.ID))
+				check.OK(s.T, s.Discard(s.Context(), q.Tenant, q.ID))
 				refuses(s, s.Discard(s.Context(), q.Tenant, q.ID), abide.ErrNotFound)
 			}
 			if q.Key == "two" {
-				s.check(s.Redrive(s.Context(), q.Tenant, q.ID))
+				check.OK(s.T, s.Redrive(s.Context(), q.Tenant, q.ID))
 			}
 		}
 		for _, q := range all {
 			if q.Tenant == "" && q.Key == "three" {
-				s.check(s.Redrive(s.Context(), "default", q.ID))
+				check.OK(s.T, s.Redrive(s.Context(), "default", q.ID))
 			}
 		}
 		for id, tenant := range map[string]string{"two": "acme", "three": "default"} {
 			j, err := flow.Start(s.Context(), s, abide.None{}, abide.ID(id), abide.Tenant(tenant))
-			s.check(err)
+			check.OK(s.T, err)
 			got, err := j.Result(s.month())
-			s.check(err)
+			check.OK(s.T, err)
 			equal(s, "result", got, "for "+id)
 		}
-		s.check(i.Terminate(s.Context(), ""))
+		check.OK(s.T, i.Terminate(s.Context(), ""))
 	})
 }

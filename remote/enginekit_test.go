@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/remote"
 	"github.com/abidehq/abide/server"
 	"github.com/abidehq/abide/store/memstore"
@@ -51,8 +52,8 @@ func onStage(t *testing.T, cfg abide.Config, far bool, f func(s *stage)) {
 		s := &stage{T: t, store: memstore.New(memstore.Options{})}
 		defer s.store.Close()
 		e, err := abide.New(s.store, cfg)
-		s.check(err)
-		defer func() { s.check(e.Close()) }()
+		check.OK(s.T, err)
+		defer func() { check.OK(s.T, e.Close()) }()
 		s.engine, s.Client = e, e
 		if far {
 			s.net = newNetwork()
@@ -69,7 +70,7 @@ func onStage(t *testing.T, cfg abide.Config, far bool, f func(s *stage)) {
 func (s *stage) serve() {
 	s.Helper()
 	h, err := server.New(server.Config{Store: s.store, Engine: s.engine, Logger: slog.New(slog.NewTextHandler(&book{}, nil))})
-	s.check(err)
+	check.OK(s.T, err)
 	s.net.start(h)
 }
 
@@ -78,13 +79,6 @@ func (s *stage) dial() *remote.Engine {
 	h := &http.Client{Transport: &http.Transport{DialContext: s.net.dial}}
 	s.Cleanup(h.CloseIdleConnections)
 	return remote.NewOver("http://abide", h).Engine()
-}
-
-func (s *stage) check(err error) {
-	s.Helper()
-	if err != nil {
-		s.Fatal(err)
-	}
 }
 
 // wait lets time pass, and what happens then come to rest.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/internal/operation"
 	"github.com/abidehq/abide/remote"
 	"github.com/abidehq/abide/server"
@@ -22,13 +23,9 @@ func TestOperations(t *testing.T) {
 	t.Cleanup(func() { _ = st.Close() })
 	quiet := slog.New(slog.DiscardHandler)
 	local, err := operation.New(operation.Config{Store: st, Client: abide.NewClient(st, nil), Logger: quiet})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	s, err := server.New(server.Config{Store: st, Operations: local, Logger: quiet})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	far := dial(t, "unix", s).Operations()
 	ctx := t.Context()
 	from := time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)

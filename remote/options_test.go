@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/remote"
 )
 
@@ -25,9 +26,7 @@ func who(w http.ResponseWriter, r *http.Request) {
 func ask(t *testing.T, address string, opts ...remote.Option) (string, error) {
 	t.Helper()
 	c, err := remote.New(address, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	t.Cleanup(c.Close)
 	out, err := c.Whoami(t.Context())
 	return out.Name, err

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide/action"
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/remote"
 	"github.com/abidehq/abide/server"
 	"github.com/abidehq/abide/store/memstore"
@@ -41,9 +42,7 @@ func dial(t *testing.T, transport string, h http.Handler) *remote.Client {
 		address = s.URL + "/"
 	}
 	c, err := remote.New(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	t.Cleanup(c.Close)
 	return c
 }
@@ -54,9 +53,7 @@ func newService(t *testing.T) *action.Service {
 	st := memstore.New(memstore.Options{})
 	t.Cleanup(func() { _ = st.Close() })
 	s, err := action.New(action.Config{Store: st})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	return s
 }
 
@@ -64,13 +61,9 @@ func newService(t *testing.T) *action.Service {
 func same(t *testing.T, verb string, got, want any) {
 	t.Helper()
 	g, err := json.Marshal(got)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	w, err := json.Marshal(want)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	if string(g) != string(w) {
 		t.Errorf("%s: got\n%s\nwant\n%s", verb, g, w)
 	}
@@ -97,9 +90,7 @@ func TestActions(t *testing.T) {
 					t.Fatalf("add %q: %v, %v", id, existed, err)
 				}
 				there, err := local.Get(ctx, r.Tenant, id)
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.OK(t, err)
 				if a.Warning == "" {
 					t.Errorf("add %q: no warning, and nobody serves the target", id)
 				}
@@ -124,9 +115,7 @@ func TestActions(t *testing.T) {
 			}
 			body := []byte("\x00\xff not text")
 			hook, _, err := local.Receive(ctx, action.Received{Tenant: "t", Slug: "s", Target: "none", Header: map[string]string{"A": "b"}, Body: body})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			if got, err := far.Body(ctx, "t", hook.ID); err != nil || string(got) != string(body) {
 				t.Errorf("body: %q, %v", got, err)
 			}
@@ -166,9 +155,7 @@ func TestListIsThatOfTheService(t *testing.T) {
 		{From: at.Add(time.Hour), To: at.Add(3*time.Hour + 1)},
 	} {
 		want, err := local.List(ctx, f, 0, "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		var got []action.Action
 		for cursor := ""; ; {
 			page, err := far.List(ctx, f, 2, cursor)
@@ -199,14 +186,10 @@ func TestSchedules(t *testing.T) {
 				From: time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC), Until: time.Date(2099, 1, 1, 0, 0, 0, 0, time.UTC),
 			}
 			made, err := far.AddSchedule(ctx, plan)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			same(t, "plan", made.Plan, plan)
 			there, err := local.GetSchedule(ctx, "t", "n/1")
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			got, err := far.GetSchedule(ctx, "t", "n/1")
 			if err != nil || !got.Next.Equal(there.Next) || got.CreatedAt != there.CreatedAt || got.Version != there.Version {
 				t.Errorf("got %+v, %v, want %+v", got, err, there)
@@ -288,9 +271,7 @@ func TestServersThatAreNotThereOrNotOurs(t *testing.T) {
 	gone.Close()
 	for _, address := range []string{gone.URL, "unix://" + filepath.Join(t.TempDir(), "none.sock")} {
 		c, err := remote.New(address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		if _, err := c.Actions().Get(t.Context(), "t", "a"); !errors.Is(err, remote.ErrUnreachable) {
 			t.Errorf("%s: %v", address, err)
 		}
@@ -319,8 +300,6 @@ func TestServersThatAreNotThereOrNotOurs(t *testing.T) {
 func serve(t *testing.T, actions *action.Service) *server.Server {
 	t.Helper()
 	s, err := server.New(server.Config{Actions: actions})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	return s
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/abidehq/abide/bus"
 	"github.com/abidehq/abide/bus/outbox"
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/remote"
 	"github.com/abidehq/abide/server"
 	"github.com/abidehq/abide/server/api"
@@ -31,13 +32,9 @@ func newTimers(t *testing.T, transport string) (*remote.Client, *timer.Service) 
 		Store: st, Sinks: []outbox.Sink{{Name: "local", Bus: &bus.Local{}}}, Logger: quiet,
 		QuotaOf: func(tenant string) int { return map[string]int{"small": 1}[tenant] },
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	s, err := server.New(server.Config{Store: store.Store(st), Timers: local, Logger: quiet})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	return dial(t, transport, s), local
 }
 
@@ -73,9 +70,7 @@ func TestTimers(t *testing.T) {
 					t.Fatalf("schedule %q: %v", key, err)
 				}
 				there, err := local.Get(ctx, r.Tenant, key)
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.OK(t, err)
 				same(t, "schedule", got, there)
 				if _, err = far.Schedule(ctx, r); !errors.Is(err, timer.ErrExists) || errors.Is(err, timer.ErrConflict) {
 					t.Errorf("schedule %q again: %v", key, err)
@@ -100,9 +95,7 @@ func TestTimers(t *testing.T) {
 					t.Errorf("cancel %q again: %+v, %v", key, got, err)
 				}
 				got, err = far.Get(ctx, r.Tenant, key)
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.OK(t, err)
 				there, _ = local.Get(ctx, r.Tenant, key)
 				same(t, "get", got, there)
 			}
@@ -147,9 +140,7 @@ func TestManyTimers(t *testing.T) {
 			}
 		}
 		page, err := local.List(ctx, f, 1000, "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		want = append(want, page.Timers...)
 		same(t, fmt.Sprintf("%+v", f), got, want)
 	}
@@ -233,9 +224,7 @@ func TestSinksAndDeliveries(t *testing.T) {
 		}
 		published := func() bool {
 			got, err := c.Timers().Get(ctx, "acme", key)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			return len(got.Deliveries) == 1 && got.Deliveries[0].State == outbox.Published
 		}
 		for !published() {

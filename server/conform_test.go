@@ -15,6 +15,7 @@ import (
 	"github.com/abidehq/abide/action"
 	"github.com/abidehq/abide/bus"
 	"github.com/abidehq/abide/bus/outbox"
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/server"
 	"github.com/abidehq/abide/server/auth"
 	"github.com/abidehq/abide/store"
@@ -105,14 +106,10 @@ func TestAnswersAreAsTheDocumentSays(t *testing.T) {
 	var timers *timer.Service
 	w := newWhole(t, func(c *server.Config) {
 		engine, err := abide.New(c.Store, abide.Config{Register: []abide.Definition{nap}, Logger: c.Logger, WorkerName: "test"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		t.Cleanup(func() { _ = engine.Close() })
 		timers, err = timer.New(timer.Config{Store: c.Store, Logger: c.Logger, Sinks: []outbox.Sink{{Name: "local", Bus: &bus.Local{}}}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		c.Engine, c.Timers, c.Store = engine, timers, backedUp{c.Store, nil}
 	})
 	ctx, stop := context.WithCancel(t.Context())
@@ -154,16 +151,12 @@ func TestAnswersAreAsTheDocumentSays(t *testing.T) {
 func (w *whole) prepare() map[string]string {
 	w.t.Helper()
 	a, _, err := w.actions.Receive(w.t.Context(), action.Received{Tenant: "default", Slug: "x", Target: "none", Delivery: "1", Body: []byte("{}")})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	check.OK(w.t, err)
 	ids := map[string]string{"delivery": a.ID}
 	for _, name := range []string{"first", "second"} {
 		m := store.Message{Key: store.Key{Queue: "outbox", Tenant: "acme", Name: "far/" + name}, ID: name, Body: []byte(name)}
 		q := store.Quarantine(m, "far", store.ReasonAttempts, time.Now())
-		if err := w.store.Commit(w.t.Context(), &store.Tx{PutRecords: []store.PutRecord{q}}); err != nil {
-			w.t.Fatal(err)
-		}
+		check.OK(w.t, w.store.Commit(w.t.Context(), &store.Tx{PutRecords: []store.PutRecord{q}}))
 		ids[name] = q.Record.Key.ID
 	}
 	w.login("reader")

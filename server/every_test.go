@@ -18,6 +18,7 @@ import (
 	"github.com/abidehq/abide/action"
 	"github.com/abidehq/abide/bus"
 	"github.com/abidehq/abide/bus/outbox"
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/server"
 	"github.com/abidehq/abide/server/auth"
 	"github.com/abidehq/abide/store"
@@ -50,9 +51,7 @@ func newWhole(t *testing.T, change ...func(*server.Config)) *whole {
 	var err error
 	must := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 	}
 	w.engine, err = abide.New(w.store, abide.Config{Register: []abide.Definition{idle}, Logger: log})
 	must(err)
@@ -96,9 +95,7 @@ func (w *whole) do(who, request, body string) answer {
 	w.t.Helper()
 	words := strings.Fields(request)
 	req, err := http.NewRequestWithContext(w.t.Context(), words[0], w.base+words[1], strings.NewReader(body))
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	check.OK(w.t, err)
 	if body != "" {
 		req.Header.Set("Content-Type", "application/json")
 	}
@@ -114,14 +111,10 @@ func (w *whole) do(who, request, body string) answer {
 	}
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	resp, err := client.Do(req)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	check.OK(w.t, err)
 	defer resp.Body.Close()
 	data, err := io.ReadAll(resp.Body)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	check.OK(w.t, err)
 	a := answer{status: resp.StatusCode, header: resp.Header, kind: resp.Header.Get("Content-Type"), body: string(data)}
 	_ = json.Unmarshal(data, &a.object) // not all of them are objects
 	return a
@@ -143,9 +136,7 @@ func (w *whole) routes() []apiRoute {
 			Security    []any  `json:"security"`
 		} `json:"paths"`
 	}
-	if err := json.Unmarshal([]byte(w.do("nobody", "GET /openapi.json", "").body), &doc); err != nil {
-		w.t.Fatal(err)
-	}
+	check.OK(w.t, json.Unmarshal([]byte(w.do("nobody", "GET /openapi.json", "").body), &doc))
 	var list []apiRoute
 	for _, path := range slices.Sorted(maps.Keys(doc.Paths)) {
 		for _, method := range slices.Sorted(maps.Keys(doc.Paths[path])) {
@@ -295,9 +286,7 @@ func TestCallsThatChangeSomethingAreInTheAuditLog(t *testing.T) {
 	w.do("reader", "POST /api/v1/instances", `{"orchestration":"idle"}`)
 	root := auth.With(t.Context(), auth.Identity{Kind: auth.Local, Subject: "root", Name: "root", Role: auth.Admin})
 	page, err := w.guard.Audit(root, auth.AuditQuery{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	byRequest := map[string]auth.Entry{}
 	for _, e := range page.Entries {
 		byRequest[e.RequestID] = e
@@ -333,9 +322,7 @@ func TestOpenAPIDocumentIsSound(t *testing.T) {
 	}
 	doc := w.do("nobody", "GET /openapi.json", "")
 	var tree any
-	if err := json.Unmarshal([]byte(doc.body), &tree); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, json.Unmarshal([]byte(doc.body), &tree))
 	components := tree.(map[string]any)["components"].(map[string]any)["schemas"].(map[string]any)
 	var walk func(v any)
 	walk = func(v any) {
@@ -384,9 +371,7 @@ func TestPagesOfOthersCanDoNothing(t *testing.T) {
 	w := newWhole(t, func(c *server.Config) {
 		var err error
 		c.Auth, err = auth.New(auth.Config{Store: c.Store, Anonymous: &auth.Identity{Kind: auth.Local, Subject: "local", Name: "local", Role: auth.Admin}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		c.Hosts = []string{"abide.internal", "Abide.Example"}
 	})
 	const start = "POST /api/v1/instances"

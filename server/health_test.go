@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/server"
 	"github.com/abidehq/abide/store"
 	"github.com/abidehq/abide/store/memstore"
@@ -49,9 +50,7 @@ func TestReadyCostsTheStoreOneReadASecond(t *testing.T) {
 		slow := &slowStore{Store: memstore.New(memstore.Options{})}
 		defer slow.Close()
 		handler, err := server.New(server.Config{Store: slow, Logger: slog.New(slog.DiscardHandler)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		ask := func(want int) {
 			t.Helper()
 			w := httptest.NewRecorder()
@@ -99,9 +98,7 @@ func TestReadyCostsTheStoreOneReadASecond(t *testing.T) {
 		for range 3 {
 			began := time.Now()
 			all(http.StatusServiceUnavailable)
-			if took := time.Since(began); took != 2*time.Second {
-				t.Errorf("the answer took %v", took)
-			}
+			check.Equal(t, "the answer took", time.Since(began), 2*time.Second)
 		}
 		reads(5)
 		slow.hold.Store(nil)

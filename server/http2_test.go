@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"testing"
 	"time"
+
+	"github.com/abidehq/abide/internal/check"
 )
 
 // browser opens a stream the way a browser does that talks to a server with TLS: with
@@ -20,13 +22,9 @@ func (b *bubble) browser(path string) (*listener, func()) {
 	transport.Protocols.SetUnencryptedHTTP2(true)
 	ctx, cancel := context.WithCancel(b.Context())
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://localhost"+path, http.NoBody)
-	if err != nil {
-		b.Fatal(err)
-	}
+	check.OK(b, err)
 	resp, err := (&http.Client{Transport: transport}).Do(req)
-	if err != nil {
-		b.Fatal(err)
-	}
+	check.OK(b, err)
 	if resp.StatusCode != http.StatusOK || resp.ProtoMajor != 2 {
 		b.Fatalf("%s: %d over %s", path, resp.StatusCode, resp.Proto)
 	}

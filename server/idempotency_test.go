@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide/action"
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/server"
 	"github.com/abidehq/abide/store"
 )
@@ -77,9 +78,7 @@ func TestWhichAnswersAreKept(t *testing.T) {
 	// The record of an action that cannot be read is a mistake of the server.
 	key := store.RecordKey{Kind: "action", Tenant: "default", ID: "broken"}
 	garbage := store.Record{Key: key, Status: "failed", Name: "x", Body: []byte("\xff garbage")}
-	if err := w.store.Commit(t.Context(), &store.Tx{PutRecords: []store.PutRecord{{Record: garbage}}}); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, w.store.Commit(t.Context(), &store.Tx{PutRecords: []store.PutRecord{{Record: garbage}}}))
 	if got := w.do("POST /api/v1/actions/default/broken/retry Idempotency-Key:broken", ""); got.status != http.StatusInternalServerError {
 		t.Errorf("%d %s", got.status, got.body)
 	}
@@ -132,9 +131,7 @@ func TestServerThatDiedBeforeItKeptTheAnswer(t *testing.T) {
 		r := page.Records[0]
 		request, _, _ := strings.Cut(strings.TrimSuffix(string(r.Body), "}"), `,"status"`)
 		r.Body, r.Status, r.Time = []byte(request+"}"), "pending", time.Now().Add(-age)
-		if err := w.store.Commit(t.Context(), &store.Tx{PutRecords: []store.PutRecord{{Record: r, Expect: r.Version}}}); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, w.store.Commit(t.Context(), &store.Tx{PutRecords: []store.PutRecord{{Record: r, Expect: r.Version}}}))
 	}
 	rewind(0)
 	if got := w.do("POST /api/v1/actions Idempotency-Key:one", body); got.status != http.StatusConflict || got.object["code"] != "under_way" {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/internal/check"
 )
 
 func TestInstanceRoutes(t *testing.T) {
@@ -242,9 +243,7 @@ func TestInstanceRoutesAreInTheDocument(t *testing.T) {
 	var spec struct {
 		Paths map[string]map[string]json.RawMessage `json:"paths"`
 	}
-	if err := json.Unmarshal([]byte(doc.body), &spec); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, json.Unmarshal([]byte(doc.body), &spec))
 	known := strings.NewReplacer("/TENANT/i", "/{tenant}/{id}", "/TENANT/q", "/{tenant}/{id}", "/events/go", "/events/{name}")
 	listed := map[string]bool{}
 	for _, r := range routesOfInstances {
@@ -341,9 +340,7 @@ func TestETagsOfInstances(t *testing.T) {
 	// With a wait that nothing happens in, it stays as it is.
 	h.want(http.StatusNotModified, "GET "+path+"?wait=10ms", "", "If-None-Match: "+tag)
 	unchanged := h.want(http.StatusOK, "GET "+path+"?wait=10ms&after="+fmt.Sprint(first.object["revision"]), "")
-	if unchanged.body != first.body {
-		t.Errorf("after a wait: %s", unchanged.body)
-	}
+	check.Equal(t, "after a wait", unchanged.body, first.body)
 	done := make(chan answer, 2)
 	for _, header := range []string{"If-None-Match: " + tag, "Accept: application/json"} {
 		go func() {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/server"
 	"github.com/abidehq/abide/server/auth"
 	"github.com/abidehq/abide/store/memstore"
@@ -61,14 +62,10 @@ func newHall(t *testing.T) *hall {
 	log := slog.New(slog.DiscardHandler)
 	var err error
 	h.engine, err = abide.New(h.store, abide.Config{Register: []abide.Definition{echoFlow, waitFlow, failFlow, stallFlow, loopFlow}, Logger: log, WorkerName: "desk"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	t.Cleanup(func() { _ = h.engine.Close() })
 	h.server, err = server.New(server.Config{Store: h.store, Engine: h.engine, Version: "v0.0.0-test", Logger: log})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	h.http = httptest.NewServer(asWho(h.server))
 	t.Cleanup(h.http.Close)
 	t.Cleanup(h.server.Drain)
@@ -96,9 +93,7 @@ func (h *hall) do(request, body string, headers ...string) answer {
 	resp := h.send(h.t.Context(), request, body, headers...)
 	defer resp.Body.Close()
 	data, err := io.ReadAll(resp.Body)
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	check.OK(h.t, err)
 	a := answer{status: resp.StatusCode, header: resp.Header, kind: resp.Header.Get("Content-Type"), body: string(data)}
 	_ = json.Unmarshal(data, &a.object) // not all of them are objects
 	return a
@@ -108,9 +103,7 @@ func (h *hall) send(ctx context.Context, request, body string, headers ...string
 	h.t.Helper()
 	method, path, _ := strings.Cut(request, " ")
 	req, err := http.NewRequestWithContext(ctx, method, h.http.URL+path, strings.NewReader(body))
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	check.OK(h.t, err)
 	if body != "" {
 		req.Header.Set("Content-Type", "application/json")
 	}
@@ -119,9 +112,7 @@ func (h *hall) send(ctx context.Context, request, body string, headers ...string
 		req.Header.Set(name, value)
 	}
 	resp, err := h.client.Do(req)
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	check.OK(h.t, err)
 	return resp
 }
 
@@ -164,9 +155,7 @@ func (h *hall) quarantine(tenant string) string {
 	deadline := time.Now().Add(20 * time.Second)
 	for time.Now().Before(deadline) {
 		page, err := h.engine.Quarantine(h.t.Context(), abide.QuarantineFilter{Tenant: &tenant})
-		if err != nil {
-			h.t.Fatal(err)
-		}
+		check.OK(h.t, err)
 		if len(page.Messages) > 0 {
 			return "/api/v1/quarantine/" + tenant + "/" + page.Messages[0].ID
 		}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/internal/telemetry"
 	"github.com/abidehq/abide/server"
 )
@@ -13,9 +14,7 @@ import (
 func TestRequestsAreMeasured(t *testing.T) {
 	t.Parallel()
 	telemetry, err := telemetry.New(telemetry.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	w := newWhole(t, func(c *server.Config) { c.Telemetry = telemetry })
 	w.do("reader", "GET /api/v1/instances", "")
 	w.do("reader", "GET /api/v1/instances", "")

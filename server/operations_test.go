@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/internal/operation"
 )
 
@@ -15,7 +16,7 @@ func (y *yard) start(tenant string, n int) {
 	y.t.Helper()
 	for i := range n {
 		_, err := waitFlow.Start(y.t.Context(), y.engine, abide.None{}, abide.ID(fmt.Sprint("i", i)), abide.Tenant(tenant))
-		y.check(err)
+		check.OK(y.t, err)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/abidehq/abide/action"
 	"github.com/abidehq/abide/bus"
 	"github.com/abidehq/abide/bus/outbox"
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/server"
 	"github.com/abidehq/abide/timer"
 )
@@ -24,17 +25,13 @@ func withOwners(t *testing.T) func(*server.Config) {
 			"north-deploy": {Target: run, Tenants: []string{"north"}},
 			"acme-hook":    {Target: run, Tenants: []string{"acme"}, HooksOnly: true},
 		}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		c.Timers, err = timer.New(timer.Config{
 			Store: c.Store, Logger: c.Logger,
 			Sinks:   []outbox.Sink{{Name: "acme-billing", Bus: &bus.Local{}}, {Name: "north-billing", Bus: &bus.Local{}}},
 			SinksOf: func(tenant string) []string { return []string{tenant + "-billing"} },
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 	}
 }
 

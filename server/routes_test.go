@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/abidehq/abide/action"
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/store"
 )
 
@@ -23,9 +24,7 @@ func TestRoutes(t *testing.T) {
 			w.seed()
 			delivery := ""
 			page, err := w.actions.List(t.Context(), action.Filter{Tenant: "default"}, 0, "")
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			for _, a := range page.Actions {
 				if a.Trigger.Kind == action.Webhook {
 					delivery = a.ID
@@ -153,9 +152,7 @@ func TestInternalErrorsStayInside(t *testing.T) {
 	w := newWorld(t, "tcp")
 	key := store.RecordKey{Kind: "action", Tenant: "default", ID: "broken"}
 	garbage := store.Record{Key: key, Status: "pending", Name: "secret-slug", Body: []byte("\xff garbage")}
-	if err := w.store.Commit(t.Context(), &store.Tx{PutRecords: []store.PutRecord{{Record: garbage}}}); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, w.store.Commit(t.Context(), &store.Tx{PutRecords: []store.PutRecord{{Record: garbage}}}))
 	got := w.do("GET /api/v1/actions/default/broken", "")
 	if got.status != http.StatusInternalServerError || got.object["code"] != "internal" || strings.Contains(got.body, "corrupt") {
 		t.Errorf("%d %s", got.status, got.body)
@@ -168,9 +165,7 @@ func TestInternalErrorsStayInside(t *testing.T) {
 func TestStoreThatIsClosedIsUnavailable(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "tcp")
-	if err := w.store.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, w.store.Close())
 	if got := w.do("GET /api/v1/actions", ""); got.status != http.StatusServiceUnavailable || got.object["code"] != "unavailable" {
 		t.Errorf("%d %s", got.status, got.body)
 	}

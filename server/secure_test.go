@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/internal/ratelimit"
 	"github.com/abidehq/abide/server"
 	"github.com/abidehq/abide/server/auth"
@@ -30,9 +31,7 @@ func rootContext(t *testing.T) context.Context {
 func (w *whole) kept() int {
 	w.t.Helper()
 	n, err := w.store.Count(w.t.Context(), store.Query{Kind: "idempotency"}, 100)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	check.OK(w.t, err)
 	return n
 }
 
@@ -60,9 +59,7 @@ func TestAnswersAreKeptOfOperationsAlone(t *testing.T) {
 			t.Errorf("%s %s: %d %.200s", tt.who, tt.request, got.status, got.body)
 		}
 	}
-	if n := w.kept(); n != 0 {
-		t.Errorf("%d answers are kept", n)
-	}
+	check.Equal(t, "answers are kept", w.kept(), 0)
 	if got := w.do("operator", start, `{"orchestration":"idle"}`); got.status != http.StatusCreated || w.kept() != 1 {
 		t.Errorf("%d %s, and %d answers are kept", got.status, got.body, w.kept())
 	}
@@ -91,9 +88,7 @@ func TestIdempotencyKeysOfACaller(t *testing.T) {
 	if got := start("admin", "d"); got.status != http.StatusCreated {
 		t.Errorf("another caller: %d %s", got.status, got.body)
 	}
-	if n := w.kept(); n != 4 {
-		t.Errorf("%d answers are kept", n)
-	}
+	check.Equal(t, "answers are kept", w.kept(), 4)
 }
 
 // TestStreamsAreCounted by caller, address, tenant and server.
@@ -145,25 +140,17 @@ func TestStreamsEndWithTheirToken(t *testing.T) {
 		defer st.Close()
 		log := slog.New(slog.DiscardHandler)
 		e, err := abide.New(st, abide.Config{Register: []abide.Definition{idle}, Logger: log})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		defer e.Close()
 		guard, err := auth.New(auth.Config{Store: st, Logger: log})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		s, err := server.New(server.Config{Store: st, Engine: e, Auth: guard, Logger: log, Page: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		var open [2]atomic.Int64
 		ids := [2]string{}
 		for i := range open {
 			made, secret, err := guard.CreateToken(rootContext(t), auth.NewToken{Name: "x", Role: auth.Read})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			ids[i] = made.ID
 			for _, path := range []string{"/api/v1/instances/stream", "/live?kinds=instances"} {
 				req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost"+path, nil)
@@ -188,9 +175,7 @@ func TestStreamsEndWithTheirToken(t *testing.T) {
 		}
 		<-time.After(5 * time.Minute)
 		want(2, 2)
-		if err := guard.RevokeToken(rootContext(t), ids[0]); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, guard.RevokeToken(rootContext(t), ids[0]))
 		<-time.After(30 * time.Second)
 		want(0, 2)
 		<-time.After(5 * time.Minute)
@@ -217,9 +202,7 @@ func TestAuditLogSaysWhatWasDone(t *testing.T) {
 	w.do("admin", "GET /api/v1/audit X-Request-Id:look", "")
 	w.do("reader", "POST /instances/acme/x/cancel X-Request-Id:page", "")
 	page, err := w.guard.Audit(rootContext(t), auth.AuditQuery{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	found := map[string]auth.Entry{}
 	for _, e := range page.Entries {
 		if strings.Contains(e.Detail, "4711") {
@@ -274,9 +257,7 @@ func TestRefusalsInTheAuditLogAreCapped(t *testing.T) {
 	}
 	w.do("nobody", "GET /api/v1/instances X-Forwarded-For:192.0.2.2", "")
 	page, err := w.guard.Audit(rootContext(t), auth.AuditQuery{Limit: 1000})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	count := map[string]int{}
 	for _, e := range page.Entries {
 		count[e.Remote]++
@@ -311,9 +292,7 @@ func TestAuditThatIsRequired(t *testing.T) {
 			broken = &brokenAudit{Store: c.Store}
 			var err error
 			c.Auth, err = auth.New(auth.Config{Store: broken, Logger: c.Logger, AuditRequired: required})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 		})
 		if got := w.do("operator", "POST /api/v1/instances X-Request-Id:first", `{"tenant":"acme","orchestration":"idle","id":"one"}`); got.status != http.StatusCreated {
 			t.Fatalf("%d %s", got.status, got.body)
@@ -326,9 +305,7 @@ func TestAuditThatIsRequired(t *testing.T) {
 		api := w.do("operator", "POST /api/v1/instances", `{"tenant":"acme","orchestration":"idle","id":"two"}`)
 		form := w.do("operator", "POST /instances/acme/one/terminate", "")
 		list, err := w.engine.List(t.Context(), abide.Filter{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		if required && (api.status != http.StatusServiceUnavailable || form.status != http.StatusServiceUnavailable || len(list.Instances) != 1) {
 			t.Errorf("required: %d, %d, and there are %d instances", api.status, form.status, len(list.Instances))
 		}
@@ -342,14 +319,10 @@ func TestAuditThatIsRequired(t *testing.T) {
 func (w *whole) login(who string) string {
 	w.t.Helper()
 	req, err := http.NewRequestWithContext(w.t.Context(), http.MethodPost, w.base+"/auth/login", strings.NewReader("token="+w.tokens[who]))
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	check.OK(w.t, err)
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	resp, err := http.DefaultTransport.RoundTrip(req)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	check.OK(w.t, err)
 	defer resp.Body.Close()
 	cookie, _, _ := strings.Cut(resp.Header.Get("Set-Cookie"), ";")
 	if resp.StatusCode != http.StatusSeeOther || cookie == "" {

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/abidehq/abide/action"
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/server"
 	"github.com/abidehq/abide/store"
 	"github.com/abidehq/abide/store/memstore"
@@ -42,13 +43,9 @@ func newWorld(t *testing.T, transport string) *world {
 	})
 	var err error
 	w.actions, err = action.New(action.Config{Store: w.store, Logger: log, Targets: map[string]action.Definition{"fail": {Target: done}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	handler, err := server.New(server.Config{Store: w.store, Actions: w.actions, Version: "v0.0.0-test", Logger: log})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	s := httptest.NewUnstartedServer(handler)
 	if transport == "unix" {
 		path := filepath.Join(t.TempDir(), "sock")
@@ -84,9 +81,7 @@ func (w *world) do(request, body string) answer {
 	words := strings.Fields(request)
 	method, path := words[0], words[1]
 	req, err := http.NewRequestWithContext(w.t.Context(), method, w.base+path, strings.NewReader(body))
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	check.OK(w.t, err)
 	if body != "" {
 		req.Header.Set("Content-Type", "application/json")
 	}
@@ -98,14 +93,10 @@ func (w *world) do(request, body string) answer {
 		req.Header.Add(name, value)
 	}
 	resp, err := w.client.Do(req)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	check.OK(w.t, err)
 	defer resp.Body.Close()
 	data, err := io.ReadAll(resp.Body)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	check.OK(w.t, err)
 	a := answer{status: resp.StatusCode, header: resp.Header, kind: resp.Header.Get("Content-Type"), body: string(data)}
 	_ = json.Unmarshal(data, &a.object) // not all of them are objects
 	return a
@@ -126,13 +117,9 @@ func (w *world) seed() {
 		w.t.Fatalf("add the schedule: %d %s", a.status, a.body)
 	}
 	_, _, err := w.actions.Receive(w.t.Context(), action.Received{Tenant: "default", Slug: "billing", Target: "none", Delivery: "1", Body: []byte("\x00\xffraw")})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	check.OK(w.t, err)
 	// It may take until the next millisecond before the action is due.
 	for w.do("GET /api/v1/actions/default/bad", "").object["status"] != "failed" {
-		if err := w.actions.Tick(w.t.Context()); err != nil {
-			w.t.Fatal(err)
-		}
+		check.OK(w.t, w.actions.Tick(w.t.Context()))
 	}
 }

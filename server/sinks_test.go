@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/timer"
 )
 
@@ -143,7 +144,7 @@ func TestDeliveriesLooksAtSomeAtATime(t *testing.T) {
 			requests[i] = timer.Request{Tenant: "far", Key: fmt.Sprint(batch, "/", i)}
 		}
 		_, err := y.timers.ScheduleAll(t.Context(), requests)
-		y.check(err)
+		check.OK(y.t, err)
 	}
 	y.until("GET /api/v1/timers?tenant=far&status=armed", `{"timers":[]}`)
 	got := y.do("GET /api/v1/deliveries?sink=nowhere&page_size=1000", "")

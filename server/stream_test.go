@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/internal/check"
 )
 
 const changesPath = "/api/v1/instances/stream"
@@ -52,9 +53,7 @@ func TestChangesGoOnWhereAConnectionWasCut(t *testing.T) {
 		for _, quick := range []string{"default/a wait pending, ", "default/a wait running, ", "acme/b fail pending, "} {
 			seen = strings.Replace(seen, quick, "", 1)
 		}
-		if seen != "acme/b fail failed" {
-			t.Errorf("seen: %s", seen)
-		}
+		check.Equal(t, "seen", seen, "acme/b fail failed")
 	}
 }
 
@@ -157,9 +156,7 @@ func TestAThousandClients(t *testing.T) {
 	ready.Wait()
 	h.started("fail", "acme", "f", abide.Failed)
 	done.Wait()
-	if len(frames) != 1 {
-		t.Errorf("%d different events", len(frames))
-	}
+	check.Equal(t, "different events", len(frames), 1)
 	for ev, n := range frames {
 		if n != clients || !strings.Contains(ev, `"id":"f"`) {
 			t.Errorf("%d clients got %s", n, ev)
@@ -259,9 +256,7 @@ func TestStreamsEnd(t *testing.T) {
 		b.wait(11 * time.Minute)
 		for _, c := range ends {
 			c.mu.Lock()
-			if got := c.ended.Sub(begin); got != 10*time.Minute {
-				b.Errorf("the stream went on for %v", got)
-			}
+			check.Equal(b, "the stream went on for", c.ended.Sub(begin), 10*time.Minute)
 			c.mu.Unlock()
 		}
 		l, conn := b.stream(changesPath)
@@ -321,9 +316,7 @@ func TestAStartWaitsLongerThanItsBodyMayTake(t *testing.T) {
 		defer near.Close()
 		body := `{"orchestration":"wait","id":"w"}`
 		_, err := fmt.Fprintf(near, "POST /api/v1/instances?wait=50s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
-		if err != nil {
-			b.Fatal(err)
-		}
+		check.OK(b, err)
 		answer := make(chan string, 1)
 		go func() {
 			resp, err := http.ReadResponse(bufio.NewReader(near), nil)
@@ -336,9 +329,7 @@ func TestAStartWaitsLongerThanItsBodyMayTake(t *testing.T) {
 			answer <- fmt.Sprint(resp.StatusCode, " ", string(data))
 		}()
 		b.wait(40 * time.Second)
-		if err := abide.NewEvent[string]("go").Raise(b.Context(), b.engine, "w", "on"); err != nil {
-			b.Fatal(err)
-		}
+		check.OK(b, abide.NewEvent[string]("go").Raise(b.Context(), b.engine, "w", "on"))
 		if got := <-answer; !strings.HasPrefix(got, "201 ") || !strings.Contains(got, `"result":"on"`) {
 			b.Error(got)
 		}

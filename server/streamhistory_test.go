@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/internal/check"
 )
 
 func historyPath(id string) string { return "/api/v1/instances/default/" + id + "/history/stream" }
@@ -58,12 +59,8 @@ func TestAHistoryIsFollowed(t *testing.T) {
 	}
 	all := begin + ", " + rest
 	history, err := h.engine.History(t.Context(), abide.Ref{ID: "w"}, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := strings.Count(all, ","); n != len(history.Events) {
-		t.Errorf("%d events of %d", n, len(history.Events))
-	}
+	check.OK(t, err)
+	check.Equal(t, "events of", strings.Count(all, ","), len(history.Events))
 	for i, place := range []string{"1.0", "1.1", "1.4", fmt.Sprintf("1.%d", len(history.Events))} {
 		headers, query := []string{"Last-Event-ID: " + place}, ""
 		if i%2 == 1 {
@@ -148,9 +145,7 @@ func TestALongHistoryIsFollowed(t *testing.T) {
 		b.start("wait", "w")
 		big := strings.Repeat("x", 1<<20)
 		for range 5 {
-			if err := abide.NewEvent[string]("other").Raise(b.Context(), b.engine, "w", big); err != nil {
-				b.Fatal(err)
-			}
+			check.OK(b, abide.NewEvent[string]("other").Raise(b.Context(), b.engine, "w", big))
 		}
 		b.wait(time.Second)
 		l, conn := b.stream(historyPath("w"))
@@ -159,16 +154,12 @@ func TestALongHistoryIsFollowed(t *testing.T) {
 		b.wait(9 * time.Minute)
 		events, comments := c.get()
 		history, err := b.engine.History(b.Context(), abide.Ref{ID: "w"}, 0)
-		if err != nil {
-			b.Fatal(err)
-		}
+		check.OK(b, err)
 		if len(events) != len(history.Events) || comments < 30 {
 			b.Errorf("%d events of %d, and %d beats", len(events), len(history.Events), comments)
 		}
 		// Not every turn changes the record: it is noticed all the same.
-		if err := abide.NewEvent[int]("other").Raise(b.Context(), b.engine, "w", 1); err != nil {
-			b.Fatal(err)
-		}
+		check.OK(b, abide.NewEvent[int]("other").Raise(b.Context(), b.engine, "w", 1))
 		b.wait(3 * time.Second)
 		if now, _ := c.get(); len(now) <= len(events) {
 			b.Error("an event that nobody waits for is not noticed")

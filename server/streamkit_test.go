@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/server"
 	"github.com/abidehq/abide/store/memstore"
 )
@@ -105,14 +106,10 @@ func inBubble(t *testing.T, f func(b *bubble)) {
 		defer st.Close()
 		log := slog.New(slog.DiscardHandler)
 		e, err := abide.New(st, abide.Config{Register: []abide.Definition{echoFlow, waitFlow, failFlow, loopFlow}, Logger: log})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		defer e.Close()
 		s, err := server.New(server.Config{Store: st, Engine: e, Logger: log, Page: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		b := &bubble{T: t, engine: e, server: s, conns: make(chan net.Conn)}
 		srv := &http.Server{Handler: asWho(s), Protocols: &http.Protocols{}}
 		srv.Protocols.SetHTTP1(true)
@@ -150,9 +147,7 @@ func (b *bubble) stream(path string, headers ...string) (*listener, net.Conn) {
 	b.Helper()
 	conn := b.dial(path, headers...)
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		b.Fatal(err)
-	}
+	check.OK(b, err)
 	if resp.StatusCode != http.StatusOK {
 		b.Fatalf("%s: %d", path, resp.StatusCode)
 	}
@@ -216,9 +211,7 @@ func (c *collected) last() (id string) {
 func (b *bubble) start(flow, id string, opts ...abide.StartOption) {
 	b.Helper()
 	_, err := abide.OrchestrationNamed[abide.None, abide.None](flow).Start(b.Context(), b.engine, abide.None{}, append(opts, abide.ID(id))...)
-	if err != nil {
-		b.Fatal(err)
-	}
+	check.OK(b, err)
 }
 
 // wait lets time pass, and what happens then come to rest.

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/remote"
 	"github.com/abidehq/abide/server"
 	"github.com/abidehq/abide/server/api"
@@ -39,9 +40,7 @@ func newTokenWorld(t *testing.T) *tokenWorld {
 		t.Fatal(err)
 	}
 	handler, err := server.New(server.Config{Store: w.store, Auth: w.guard, Version: "v0.0.0-test", Logger: log})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	w.s = httptest.NewTLSServer(handler)
 	t.Cleanup(w.s.Close)
 	return w
@@ -52,9 +51,7 @@ func (w *tokenWorld) token(role auth.Role, tenants ...string) string {
 	w.t.Helper()
 	local := auth.With(w.t.Context(), auth.Identity{Kind: auth.Local, Subject: "local", Role: auth.Admin})
 	_, secret, err := w.guard.CreateToken(local, auth.NewToken{Name: string(role), Role: role, Tenants: tenants})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	check.OK(w.t, err)
 	return secret
 }
 
@@ -63,9 +60,7 @@ func (w *tokenWorld) client(token string) *remote.Client {
 	w.t.Helper()
 	transport, _ := w.s.Client().Transport.(*http.Transport)
 	c, err := remote.New(w.s.URL, remote.WithToken(token), remote.WithTLS(transport.TLSClientConfig))
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	check.OK(w.t, err)
 	w.t.Cleanup(c.Close)
 	return c
 }
@@ -75,9 +70,7 @@ func (w *tokenWorld) do(request, token, body string) answer {
 	w.t.Helper()
 	method, path, _ := strings.Cut(request, " ")
 	req, err := http.NewRequestWithContext(w.t.Context(), method, w.s.URL+path, strings.NewReader(body))
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	check.OK(w.t, err)
 	if body != "" {
 		req.Header.Set("Content-Type", "application/json")
 	}
@@ -85,14 +78,10 @@ func (w *tokenWorld) do(request, token, body string) answer {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
 	resp, err := w.s.Client().Do(req)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	check.OK(w.t, err)
 	defer resp.Body.Close()
 	data, err := io.ReadAll(resp.Body)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	check.OK(w.t, err)
 	a := answer{status: resp.StatusCode, header: resp.Header, kind: resp.Header.Get("Content-Type"), body: string(data)}
 	_ = json.Unmarshal(data, &a.object) // not all of them are objects
 	return a
@@ -151,25 +140,19 @@ func TestSecretsAreNotKeptWithAnswers(t *testing.T) {
 	t.Parallel()
 	w := newTokenWorld(t)
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.s.URL+"/api/v1/tokens", strings.NewReader(`{"name":"x","role":"read"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	req.Header.Set("Authorization", "Bearer "+w.token(auth.Admin))
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Idempotency-Key", "once")
 	resp, err := w.s.Client().Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer resp.Body.Close()
 	data, err := io.ReadAll(resp.Body)
 	if err != nil || resp.StatusCode != http.StatusBadRequest || !strings.Contains(string(data), "Idempotency-Key") {
 		t.Errorf("%d %s, %v", resp.StatusCode, data, err)
 	}
 	kept, err := w.store.List(t.Context(), store.Query{Kind: "idempotency"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	for _, rec := range kept.Records {
 		if strings.Contains(string(rec.Body), "abide_") {
 			t.Errorf("kept %s", rec.Body)
@@ -226,9 +209,7 @@ func TestTokensFromAfar(t *testing.T) {
 	far := w.client(w.token(auth.Admin)).Tokens()
 	at := time.Date(2999, 1, 1, 0, 0, 0, 0, time.UTC)
 	made, err := far.Create(ctx, api.NewToken{Name: "the shop", Role: "operate", Tenants: []string{"a", "b"}, ExpiresAt: at, Rate: 100})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	if made.Name != "the shop" || made.Role != "operate" || !slices.Equal(made.Tenants, []string{"a", "b"}) || !made.ExpiresAt.Equal(at) || made.Rate != 100 ||
 		made.CreatedAt.IsZero() || made.CreatedBy == "" || made.Secret == "" {
 		t.Errorf("made %+v", made)
@@ -248,9 +229,7 @@ func TestTokensFromAfar(t *testing.T) {
 	if _, err := shop.Tokens().List(ctx, 0, ""); problemCode(err) != api.CodeForbidden {
 		t.Errorf("as an operator: %v", err)
 	}
-	if err := far.Revoke(ctx, made.ID); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, far.Revoke(ctx, made.ID))
 	if _, err := shop.Whoami(ctx); problemCode(err) != api.CodeUnauthenticated {
 		t.Errorf("after it was revoked: %v", err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/abidehq/abide"
 	"github.com/abidehq/abide/bus"
 	"github.com/abidehq/abide/bus/outbox"
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/internal/operation"
 	"github.com/abidehq/abide/server"
 	"github.com/abidehq/abide/store"
@@ -88,16 +89,16 @@ func newYard(t *testing.T) *yard {
 		},
 		QuotaOf: func(tenant string) int { return map[string]int{"small": 2}[tenant] },
 	})
-	y.check(err)
+	check.OK(y.t, err)
 	y.engine, err = abide.New(y.store, abide.Config{Register: []abide.Definition{echoFlow, waitFlow}, Logger: quiet})
-	y.check(err)
+	check.OK(y.t, err)
 	t.Cleanup(func() { _ = y.engine.Close() })
 	y.operations, err = operation.New(operation.Config{Store: y.store, Client: y.engine, Logger: quiet})
-	y.check(err)
+	check.OK(y.t, err)
 	handler, err := server.New(server.Config{
 		Store: y.store, Timers: y.timers, Engine: y.engine, Operations: y.operations, Version: "v0.0.0-test", Logger: log,
 	})
-	y.check(err)
+	check.OK(y.t, err)
 	s := httptest.NewServer(asWho(handler))
 	t.Cleanup(s.Close)
 	t.Cleanup(y.client.CloseIdleConnections)
@@ -118,19 +119,12 @@ func (y *yard) run() {
 	})
 }
 
-func (y *yard) check(err error) {
-	y.t.Helper()
-	if err != nil {
-		y.t.Fatal(err)
-	}
-}
-
 // do makes a request, written as "METHOD /path", with headers as "Name: value".
 func (y *yard) do(request, body string, headers ...string) answer {
 	y.t.Helper()
 	method, path, _ := strings.Cut(request, " ")
 	req, err := http.NewRequestWithContext(y.t.Context(), method, y.base+path, strings.NewReader(body))
-	y.check(err)
+	check.OK(y.t, err)
 	if body != "" {
 		req.Header.Set("Content-Type", "application/json")
 	}
@@ -139,10 +133,10 @@ func (y *yard) do(request, body string, headers ...string) answer {
 		req.Header.Set(name, value)
 	}
 	resp, err := y.client.Do(req)
-	y.check(err)
+	check.OK(y.t, err)
 	defer resp.Body.Close()
 	data, err := io.ReadAll(resp.Body)
-	y.check(err)
+	check.OK(y.t, err)
 	a := answer{status: resp.StatusCode, header: resp.Header, kind: resp.Header.Get("Content-Type"), body: string(data)}
 	_ = json.Unmarshal(data, &a.object) // not all of them are objects
 	return a
@@ -180,7 +174,7 @@ func (y *yard) until(request, text string) answer {
 		if strings.Contains(got.body, text) {
 			return got
 		}
-		y.check(y.t.Context().Err())
+		check.OK(y.t, y.t.Context().Err())
 	}
 }
 
@@ -211,7 +205,5 @@ func (y *yard) tryGuards(routes ...guarded) {
 // wantNothingLogged checks that no mistake of a client counts as one of the server.
 func (y *yard) wantNothingLogged() {
 	y.t.Helper()
-	if text := y.logged.String(); text != "" {
-		y.t.Errorf("mistakes of clients were logged as those of the server: %s", text)
-	}
+	check.Equal(y.t, "mistakes of clients were logged as those of the server", y.logged.String(), "")
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/store"
 	"github.com/abidehq/abide/store/memstore"
 	"github.com/abidehq/abide/store/pebblestore"
@@ -25,9 +26,7 @@ func many(tenant string, n int) []timer.Request {
 func (r *rig) armed() int {
 	r.t.Helper()
 	n, err := r.store.Count(r.t.Context(), store.Query{Kind: "timer", Statuses: []string{"armed"}}, store.MaxCount)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	check.OK(r.t, err)
 	return n
 }
 
@@ -37,9 +36,7 @@ func TestThousandsOfTimersAreOneCommit(t *testing.T) {
 		"in memory": func(*testing.T) store.Store { return memstore.New(memstore.Options{}) },
 		"on disk": func(t *testing.T) store.Store {
 			s, err := pebblestore.Open(t.Context(), t.TempDir(), pebblestore.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			return s
 		},
 	}
@@ -56,9 +53,7 @@ func TestThousandsOfTimersAreOneCommit(t *testing.T) {
 				return storetest.NoFault
 			}))
 			told, err := r.ScheduleAll(t.Context(), many("acme", timer.MaxBulk))
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			wantEqual(t, "commits", commits, 1)
 			wantEqual(t, "armed", r.armed(), timer.MaxBulk)
 			wantEqual(t, "timers that it tells of", len(told), timer.MaxBulk)
@@ -84,9 +79,7 @@ func TestBulkMovesAndArmsAgainAsSingleRequestsDo(t *testing.T) {
 		r.schedule(timer.Request{Key: "k00001", Delay: 2 * time.Hour})
 		r.pass(time.Minute)
 		told, err := r.ScheduleAll(t.Context(), many("acme", 3))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		wantEqual(t, "arming of one that had fired", told[0].Arming, 2)
 		wantEqual(t, "arming of one that is moved", told[1].Arming, 1)
 		wantEqual(t, "version of one that is moved", told[1].Version, 2)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/internal/teststore"
 	"github.com/abidehq/abide/store/storetest"
 	"github.com/abidehq/abide/timer"
@@ -16,9 +17,7 @@ import (
 func (r *rig) keys(status timer.Status) string {
 	r.t.Helper()
 	page, err := r.List(r.t.Context(), timer.Filter{Tenant: "acme", Statuses: []timer.Status{status}}, timer.MaxPage, "")
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	check.OK(r.t, err)
 	var keys []string
 	for _, got := range page.Timers {
 		keys = append(keys, got.Key)
@@ -65,9 +64,7 @@ func TestCancelAllCancelsWhatMatches(t *testing.T) {
 				filter := tt.filter(r)
 				filter.Tenant = "acme"
 				n, err := r.CancelAll(t.Context(), filter)
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.OK(t, err)
 				wantEqual(t, "number", n, len(strings.Fields(tt.want)))
 				wantEqual(t, "cancelled", r.keys(timer.Cancelled), tt.want)
 				r.pass(24 * time.Hour)

@@ -5,15 +5,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/timer"
 )
 
 func (r *rig) snooze(key string, d time.Duration) timer.Timer {
 	r.t.Helper()
 	got, err := r.Snooze(r.t.Context(), "acme", key, d)
-	if err != nil {
-		r.t.Fatalf("Snooze: %v", err)
-	}
+	check.OK(r.t, err)
 	return got
 }
 

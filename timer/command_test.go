@@ -12,6 +12,7 @@ import (
 	"github.com/abidehq/abide/bus"
 	"github.com/abidehq/abide/bus/outbox"
 	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/store"
 	"github.com/abidehq/abide/timer"
 )
@@ -201,9 +202,7 @@ func TestCommandsThatCanNeverBeAppliedAreRefused(t *testing.T) {
 func TestTroubleIsNoRefusal(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
-		if err := r.store.Close(); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, r.store.Close())
 		err := r.Handle(t.Context(), command(timer.TypeCancelTimer, `{"serviceCallId":"k"}`), at(1))
 		if !errors.Is(err, store.ErrClosed) || errors.Is(err, bus.ErrInvalid) {
 			t.Errorf("error %v", err)
@@ -228,9 +227,7 @@ func TestARefusedCommandCanBeRedriven(t *testing.T) {
 		}
 		for range 2 { // whoever does not know whether it was refused refuses it again
 			r.pass(time.Second)
-			if err := r.Refuse(t.Context(), "acme", data, at(5), err); err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, r.Refuse(t.Context(), "acme", data, at(5), err))
 		}
 		kept := r.quarantine()
 		if len(kept) != 1 {
@@ -266,28 +263,20 @@ func TestWhatIsNoCommandAtAllIsKept(t *testing.T) {
 			if i > 2 {
 				position = bus.Position{}
 			}
-			if err := r.Refuse(t.Context(), "acme", data, position, errors.New("no envelope")); err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, r.Refuse(t.Context(), "acme", data, position, errors.New("no envelope")))
 		}
 		kept := r.quarantine()
 		wantEqual(t, "messages in quarantine", len(kept), 5)
 		names := map[string]bool{}
 		for _, record := range kept {
 			m, err := store.Quarantined(record)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			if names[m.Key.Name] = true; len(m.Body) == store.MaxBody {
 				continue
 			}
 			tx, err := store.Redrive(record)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := r.store.Commit(t.Context(), tx); err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
+			check.OK(t, r.store.Commit(t.Context(), tx))
 		}
 		wantEqual(t, "names", len(names), 5)
 		r.pass(0)
@@ -301,9 +290,7 @@ func TestWhatIsNoCommandIsInTheQuarantineOfItsTenant(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		e := command("SendMail", `{}`)
 		data, err := e.Encode()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		for name, tt := range map[string]struct {
 			tenant, data, want string
 			kept               bool
@@ -315,18 +302,14 @@ func TestWhatIsNoCommandIsInTheQuarantineOfItsTenant(t *testing.T) {
 			"an envelope that no tenant is for": {"", `{"id":"1","type":"ScheduleTimer","payload":{"a":"secret"}}`, "", false},
 		} {
 			r := newRig(t)
-			if err := r.Refuse(t.Context(), tt.tenant, []byte(tt.data), at(1), errors.New("no envelope")); err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, r.Refuse(t.Context(), tt.tenant, []byte(tt.data), at(1), errors.New("no envelope")))
 			kept := r.quarantine()
 			if len(kept) != 1 || kept[0].Key.Tenant != tt.want {
 				t.Errorf("%s: quarantine holds %+v, want one message of tenant %q", name, kept, tt.want)
 				continue
 			}
 			m, err := store.Quarantined(kept[0])
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			if tt.kept && string(m.Body) != tt.data || !tt.kept && len(m.Body) > 0 {
 				t.Errorf("%s: quarantine keeps %q", name, m.Body)
 			}

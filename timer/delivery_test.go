@@ -9,6 +9,7 @@ import (
 
 	"github.com/abidehq/abide/bus"
 	"github.com/abidehq/abide/bus/outbox"
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/store"
 	"github.com/abidehq/abide/timer"
 )
@@ -163,9 +164,7 @@ func TestSinksOfSaysWhereATenantsEnvelopesGo(t *testing.T) {
 			"wrong": "a/b failed, sink published,  failed",
 		} {
 			got, err := r.Get(t.Context(), tenant, "k")
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			var states []string
 			for _, d := range got.Deliveries {
 				states = append(states, d.Sink+" "+string(d.State))

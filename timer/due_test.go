@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/internal/teststore"
 	"github.com/abidehq/abide/store"
 	"github.com/abidehq/abide/store/storetest"
@@ -72,9 +73,7 @@ func TestADelayIsNeverShortened(t *testing.T) {
 		wantTime(t, "due at", told.DueAt, r.at(11*time.Millisecond))
 		wantTime(t, "registered at", told.RegisteredAt, r.begun)
 		snoozed, err := r.Snooze(t.Context(), "acme", "k", 500*time.Microsecond)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		wantTime(t, "due at", snoozed.DueAt, r.at(12*time.Millisecond))
 	})
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/abidehq/abide/bus"
 	"github.com/abidehq/abide/bus/outbox"
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/store/storetest"
 	"github.com/abidehq/abide/timer"
 )
@@ -85,9 +86,7 @@ func (b *broker) run(t *testing.T, w *faultWorld) {
 	first := w.process(faulty, sinks)
 	client := w.service(w.store)
 	for i := range timers {
-		if err := w.schedule(client, "tenant"+strconv.Itoa(i%3), strconv.Itoa(i), w.at(time.Duration(5*i)*time.Millisecond)); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, w.schedule(client, "tenant"+strconv.Itoa(i%3), strconv.Itoa(i), w.at(time.Duration(5*i)*time.Millisecond)))
 	}
 	<-dead
 	first.cancel()
@@ -115,8 +114,6 @@ func (b *broker) run(t *testing.T, w *faultWorld) {
 func noteAll(t *testing.T, w *faultWorld, envelopes []bus.Envelope) {
 	t.Helper()
 	for _, e := range envelopes {
-		if err := w.sinks[0].note(e, time.Now()); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, w.sinks[0].note(e, time.Now()))
 	}
 }

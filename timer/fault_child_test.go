@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/timer"
 )
 
@@ -34,17 +35,13 @@ func TestCrashChild(t *testing.T) {
 		return // nobody has started it
 	}
 	run, err := strconv.Atoi(os.Getenv(crashRun))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	go func() { // it does not outlive who has started it
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		os.Exit(1)
 	}()
 	log, err := os.OpenFile(filepath.Join(dir, "log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	w := newFaultWorldOn(t, openPebble(t, filepath.Join(dir, "store")))
 	c := &child{run: run, log: log}
 	c.numbers.Store(int64(run) * 1_000_000)

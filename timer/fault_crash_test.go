@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide/bus"
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/internal/testenv"
 	"github.com/abidehq/abide/store/storetest"
 	"github.com/abidehq/abide/timer"
@@ -96,22 +97,16 @@ func TestKilledProcesses(t *testing.T) {
 func (a *account) runKilled(t *testing.T, dir string, run, lines int) {
 	t.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	cmd := exec.CommandContext(t.Context(), self, "-test.run=^TestCrashChild$", "-test.timeout=2m")
 	cmd.Env = append(os.Environ(), crashDir+"="+dir, crashRun+"="+strconv.Itoa(run))
 	cmd.Stderr = os.Stderr
 	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	if _, err := cmd.StdinPipe(); err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, cmd.Start())
 	open := map[int64]*asked{}
 	scanner := bufio.NewScanner(stdout)
 	for scanner.Scan() {
@@ -122,9 +117,7 @@ func (a *account) runKilled(t *testing.T, dir string, run, lines int) {
 		}
 		a.read(&l, open)
 		if lines--; lines == 0 {
-			if err := cmd.Process.Kill(); err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, cmd.Process.Kill())
 		}
 	}
 	if err := cmd.Wait(); err == nil {
@@ -163,9 +156,7 @@ func (a *account) read(l *line, open map[int64]*asked) {
 func readLog(t *testing.T, w *faultWorld, path string) (n int) {
 	t.Helper()
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	for text := range bytes.Lines(data) {
 		var l logged
 		if err := json.Unmarshal(text, &l); err != nil {
@@ -175,9 +166,7 @@ func readLog(t *testing.T, w *faultWorld, path string) (n int) {
 			if sink.name != l.Sink {
 				continue
 			}
-			if err := sink.note(l.Envelope, l.At); err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, sink.note(l.Envelope, l.At))
 			n++
 		}
 	}

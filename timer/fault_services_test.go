@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/internal/testenv"
 	"github.com/abidehq/abide/store"
 	"github.com/abidehq/abide/store/pebblestore"
@@ -47,9 +48,7 @@ func fireTogether(t *testing.T, w *faultWorld, timers int, wait func()) {
 	client := w.service(w.store)
 	for i := range timers {
 		due := w.at(500*time.Millisecond + time.Duration(rnd.IntN(1000))*time.Millisecond)
-		if err := w.schedule(client, "tenant"+strconv.Itoa(i%3), strconv.Itoa(i), due); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, w.schedule(client, "tenant"+strconv.Itoa(i%3), strconv.Itoa(i), due))
 	}
 	wait()
 	w.check()
@@ -102,9 +101,7 @@ func TestTwoProcessesFireEachTimerOnce(t *testing.T) {
 func openPebble(t *testing.T, dir string) store.Store {
 	t.Helper()
 	s, err := pebblestore.Open(t.Context(), dir, pebblestore.Options{Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -189,9 +186,7 @@ func TestFrozenProcessOnDisk(t *testing.T) {
 			w.process(&hooked{Store: w.store, hook: f.hook}, func(c *timer.Config) { c.LeaseDuration = time.Second })
 			client := w.service(w.store)
 			keys := []string{"a", "b", "c", "d", "e"}
-			if err := w.scheduleAll(client, "acme", keys, w.at(0)); err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, w.scheduleAll(client, "acme", keys, w.at(0)))
 			<-f.frozen
 			w.process(w.store)
 			idle := settled(w.store)
@@ -215,16 +210,12 @@ func TestProcessesWithDifferentSinks(t *testing.T) {
 		w.process(w.store, func(c *timer.Config) { c.Sinks = c.Sinks[:1]; c.SinksOf = nil })
 		both := w.process(w.store)
 		for i := range 20 {
-			if err := w.schedule(both.Service, "acme", strconv.Itoa(i), w.at(time.Duration(i)*time.Minute)); err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, w.schedule(both.Service, "acme", strconv.Itoa(i), w.at(time.Duration(i)*time.Minute)))
 		}
 		w.pass(time.Hour)
 		for i := range 20 {
 			got, err := both.Get(t.Context(), "acme", strconv.Itoa(i))
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			for _, d := range got.Deliveries {
 				if d.State != "published" {
 					t.Errorf("timer %d has delivery %+v", i, d)
@@ -274,13 +265,9 @@ func TestBatchesThatAreTooLargeAreTakenInParts(t *testing.T) {
 			for i := range 100 {
 				keys = append(keys, strconv.Itoa(i))
 			}
-			if err := w.scheduleAll(client, tenant, keys, w.at(time.Minute)); err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, w.scheduleAll(client, tenant, keys, w.at(time.Minute)))
 		}
-		if err := w.cancelAll(w.service(narrow{w.store, 7}), "other"); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, w.cancelAll(w.service(narrow{w.store, 7}), "other"))
 		w.pass(time.Hour)
 		w.check()
 	})
@@ -295,9 +282,7 @@ func TestAnArmedTimerHasOneMessage(t *testing.T) {
 		client := w.service(w.store)
 		pending := func() (n int) {
 			stats, err := w.store.Stats(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			for _, r := range stats.Routes {
 				n += r.Pending
 			}
@@ -309,18 +294,12 @@ func TestAnArmedTimerHasOneMessage(t *testing.T) {
 			func() error { return w.scheduleAll(client, "acme", []string{"a"}, w.at(2*time.Hour)) },
 			func() error { return w.snooze(client, "acme", "a", time.Hour) },
 		} {
-			if err := do(); err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, do())
 			if n := pending(); n != 1 {
 				t.Errorf("after step %d it has %d messages, want 1", i, n)
 			}
 		}
-		if err := w.cancel(client, "acme", "a"); err != nil {
-			t.Fatal(err)
-		}
-		if n := pending(); n != 0 {
-			t.Errorf("after it was cancelled it has %d messages", n)
-		}
+		check.OK(t, w.cancel(client, "acme", "a"))
+		check.Equal(t, "after it was cancelled it has messages", pending(), 0)
 	})
 }

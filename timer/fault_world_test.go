@@ -11,6 +11,7 @@ import (
 
 	"github.com/abidehq/abide/bus"
 	"github.com/abidehq/abide/bus/outbox"
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/internal/teststore"
 	"github.com/abidehq/abide/store"
 	"github.com/abidehq/abide/timer"
@@ -97,9 +98,7 @@ func (w *faultWorld) service(s store.Store, change ...func(*timer.Config)) *time
 		f(&cfg)
 	}
 	service, err := timer.New(cfg)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	check.OK(w.t, err)
 	return service
 }
 

@@ -1,7 +1,6 @@
 package timer_test
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -9,6 +8,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide/bus/outbox"
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/internal/teststore"
 	"github.com/abidehq/abide/store"
 	"github.com/abidehq/abide/store/pebblestore"
@@ -37,9 +37,7 @@ func TestHoursOfTimersFireInTheirOrder(t *testing.T) {
 func TestTimersFireOnDisk(t *testing.T) {
 	t.Parallel()
 	s, err := pebblestore.Open(t.Context(), t.TempDir(), pebblestore.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	r := newRigOn(t, s)
 	r.run()
@@ -75,9 +73,7 @@ func TestAMessageThatIsNotATimersIsInQuarantine(t *testing.T) {
 			Key: store.Key{Queue: "timers", Tenant: strings.Repeat("\x01", store.MaxName), Name: strings.Repeat("\x02", store.MaxName)},
 			ID:  "1", Route: "timer", Body: []byte("nonsense"),
 		}
-		if err := r.store.Commit(t.Context(), &store.Tx{Put: []store.Message{m}}); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, r.store.Commit(t.Context(), &store.Tx{Put: []store.Message{m}}))
 		r.schedule(timer.Request{Key: "k"})
 		r.run()
 		r.pass(0)
@@ -101,9 +97,7 @@ func TestARecordThatIsGoneLosesNoTimer(t *testing.T) {
 		r.schedule(timer.Request{Key: "k", Delay: time.Hour})
 		r.schedule(timer.Request{Key: "k", Delay: 2 * time.Hour, CorrelationID: "c", Payload: []byte("1")})
 		key := store.RecordKey{Kind: "timer", Tenant: "acme", ID: "k"}
-		if err := r.store.Commit(t.Context(), &store.Tx{DeleteRecords: []store.DeleteRecord{{Key: key, Expect: 2}}}); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, r.store.Commit(t.Context(), &store.Tx{DeleteRecords: []store.DeleteRecord{{Key: key, Expect: 2}}}))
 		r.pass(2 * time.Hour)
 		wantEqual(t, "envelopes", r.sink.count(), 1)
 		got := r.get("k")
@@ -120,13 +114,9 @@ func TestAMessageThatDoesNotMatchPublishesNothing(t *testing.T) {
 		r.run()
 		r.schedule(timer.Request{Key: "k", Delay: time.Hour})
 		rec, err := r.store.Get(t.Context(), store.RecordKey{Kind: "timer", Tenant: "acme", ID: "k"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		rec.Status = "cancelled"
-		if err := r.store.Commit(t.Context(), &store.Tx{PutRecords: []store.PutRecord{{Record: rec, Expect: 1}}}); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, r.store.Commit(t.Context(), &store.Tx{PutRecords: []store.PutRecord{{Record: rec, Expect: 1}}}))
 		r.pass(2 * time.Hour)
 		wantEqual(t, "envelopes", r.sink.count(), 0)
 		wantEqual(t, "version", r.get("k").Version, 2)
@@ -145,11 +135,7 @@ func TestRunEndsWithItsStore(t *testing.T) {
 		done := make(chan error)
 		go func() { done <- r.Run(t.Context()) }()
 		synctest.Wait()
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if err := <-done; !errors.Is(err, store.ErrClosed) {
-			t.Errorf("Run returns %v, want %v", err, store.ErrClosed)
-		}
+		check.OK(t, s.Close())
+		check.Error(t, <-done, store.ErrClosed)
 	})
 }

@@ -2,26 +2,16 @@ package timer
 
 import (
 	"bytes"
-	"encoding/hex"
 	"encoding/json"
-	"errors"
-	"flag"
-	"fmt"
-	"maps"
-	"os"
-	"path/filepath"
 	"reflect"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/abidehq/abide/bus/outbox"
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/internal/wire"
 	"github.com/abidehq/abide/store"
 )
-
-var update = flag.Bool("update", false, "write the golden file anew")
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
@@ -68,26 +58,7 @@ func TestFormatIsGolden(t *testing.T) {
 	}
 	_, o := exampleNote(2)
 	lines["note"], lines["payload of the envelope"] = o.Note, o.Envelope.Payload
-	var text strings.Builder
-	for _, name := range slices.Sorted(maps.Keys(lines)) {
-		fmt.Fprintf(&text, "%s\n  %s\n", name, hex.EncodeToString(lines[name]))
-	}
-	file := filepath.Join("testdata", "format_1.txt")
-	if *update {
-		if err := os.MkdirAll("testdata", 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(text.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	golden, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if text.String() != string(golden) {
-		t.Errorf("the format has changed:\n%s\nwant\n%s", text.String(), golden)
-	}
+	check.GoldenTable(t, "testdata/format_1.txt", lines)
 }
 
 // TestNamesInTheStoreAreGolden: with another name, nothing that is there would be found.
@@ -95,9 +66,7 @@ func TestNamesInTheStoreAreGolden(t *testing.T) {
 	t.Parallel()
 	example := exampleTimers()["armed"]
 	record, message := example.record(), example.message()
-	if want := (store.RecordKey{Kind: "timer", Tenant: "acme", ID: "call-1"}); record.Key != want {
-		t.Errorf("the record is %v, want %v", record.Key, want)
-	}
+	check.Equal(t, "the record", record.Key, (store.RecordKey{Kind: "timer", Tenant: "acme", ID: "call-1"}))
 	if record.Status != "armed" || record.Name != "request-1" || !record.Time.Equal(example.DueAt) {
 		t.Errorf("the record is listed by %s, %s, %v", record.Status, record.Name, record.Time)
 	}
@@ -105,9 +74,7 @@ func TestNamesInTheStoreAreGolden(t *testing.T) {
 	if message.Ref() != want || message.Route != "timer" || !message.VisibleAt.Equal(example.DueAt) {
 		t.Errorf("the message is %v by route %s at %v, want %v", message.Ref(), message.Route, message.VisibleAt, want)
 	}
-	if commands != "commands" {
-		t.Errorf("the queue of commands is %q", commands)
-	}
+	check.Equal(t, "the queue of commands", commands, "commands")
 }
 
 // TestFormatIsReadAsWritten: what is parsed is what was written.
@@ -167,20 +134,7 @@ func TestUnknownFormatsAreRefused(t *testing.T) {
 			return err
 		}, wire.ErrFormat},
 	} {
-		if err := tt.read(tt.data); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-		for _, version := range []byte{0, 2, 255} {
-			other := append([]byte{version}, tt.data[1:]...)
-			if err := tt.read(other); !errors.Is(err, tt.as) || !strings.Contains(err.Error(), fmt.Sprintf("format %d", version)) {
-				t.Errorf("%s of format %d: %v", name, version, err)
-			}
-		}
-		for n := range tt.data {
-			if tt.read(tt.data[:n]) == nil {
-				t.Errorf("the first %d bytes of a %s are read", n, name)
-			}
-		}
+		check.Format(t, name, tt.data, tt.read, tt.as)
 	}
 }
 

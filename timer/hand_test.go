@@ -9,6 +9,7 @@ import (
 
 	"github.com/abidehq/abide/bus"
 	"github.com/abidehq/abide/bus/outbox"
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/internal/teststore"
 	"github.com/abidehq/abide/store"
 	"github.com/abidehq/abide/store/storetest"
@@ -163,9 +164,7 @@ func TestProcessThatDiesWhileItPublishes(t *testing.T) {
 						}
 						n++
 						var event timer.DueTimeReached
-						if err := json.Unmarshal(e.Payload, &event); err != nil {
-							t.Fatal(err)
-						}
+						check.OK(t, json.Unmarshal(e.Payload, &event))
 						wantTime(t, "fired at", event.FiredAt, fired.FiredAt)
 						wantTime(t, "due at", event.DueAt, fired.DueAt)
 						wantEqual(t, "payload", string(event.Payload), "1")
@@ -240,9 +239,7 @@ func (s slowly) Publish(ctx context.Context, envelopes []bus.Envelope) error {
 func wantQuiet(t *testing.T, s store.Store) {
 	t.Helper()
 	stats, err := s.Stats(context.WithoutCancel(t.Context()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	if len(stats.Routes) != 0 {
 		t.Errorf("messages are left: %+v", stats.Routes)
 	}

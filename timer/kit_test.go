@@ -12,6 +12,7 @@ import (
 
 	"github.com/abidehq/abide/bus"
 	"github.com/abidehq/abide/bus/outbox"
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/internal/teststore"
 	"github.com/abidehq/abide/store"
 	"github.com/abidehq/abide/timer"
@@ -87,18 +88,14 @@ func (r *rig) schedule(req timer.Request) timer.Timer {
 		req.Tenant = "acme"
 	}
 	got, err := r.Schedule(r.t.Context(), req)
-	if err != nil {
-		r.t.Fatalf("Schedule: %v", err)
-	}
+	check.OK(r.t, err)
 	return got
 }
 
 func (r *rig) cancel(key string) timer.Timer {
 	r.t.Helper()
 	got, err := r.Cancel(r.t.Context(), "acme", key)
-	if err != nil {
-		r.t.Fatalf("Cancel: %v", err)
-	}
+	check.OK(r.t, err)
 	return got
 }
 
@@ -106,9 +103,7 @@ func (r *rig) cancel(key string) timer.Timer {
 func (r *rig) get(key string) timer.Timer {
 	r.t.Helper()
 	got, err := r.Get(r.t.Context(), "acme", key)
-	if err != nil {
-		r.t.Fatalf("Get: %v", err)
-	}
+	check.OK(r.t, err)
 	return got
 }
 
@@ -116,9 +111,7 @@ func (r *rig) get(key string) timer.Timer {
 func (r *rig) quarantine() []store.Record {
 	r.t.Helper()
 	page, err := r.store.List(r.t.Context(), store.Query{Kind: store.KindQuarantine})
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	check.OK(r.t, err)
 	return page.Records
 }
 
@@ -130,12 +123,8 @@ func (r *rig) redrive() {
 		r.t.Fatalf("%d messages are in quarantine, want 1", len(records))
 	}
 	tx, err := store.Redrive(records[0])
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	if err := r.store.Commit(r.t.Context(), tx); err != nil {
-		r.t.Fatal(err)
-	}
+	check.OK(r.t, err)
+	check.OK(r.t, r.store.Commit(r.t.Context(), tx))
 }
 
 // recorder is a sink that keeps what it accepts.

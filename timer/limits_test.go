@@ -9,6 +9,7 @@ import (
 
 	"github.com/abidehq/abide/bus"
 	"github.com/abidehq/abide/bus/outbox"
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/internal/teststore"
 	"github.com/abidehq/abide/timer"
 )
@@ -96,9 +97,7 @@ func TestNamesAreCheckedByEveryVerb(t *testing.T) {
 		} {
 			err := call("", "k")
 			wantError(t, err, timer.ErrInvalid, "timer: "+verb+": tenant is empty")
-			if !errors.Is(err, bus.ErrInvalid) {
-				t.Errorf("error %v does not match that of the bus", err)
-			}
+			check.Error(t, err, bus.ErrInvalid)
 			wantError(t, call("acme", "a\tb"), timer.ErrInvalid, "timer: "+verb+": key")
 		}
 	})
@@ -126,9 +125,7 @@ func TestConfigIsChecked(t *testing.T) {
 		t.Errorf("error %v of a sink that cannot be", err)
 	}
 	only, err := timer.New(timer.Config{Store: s})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	if _, err := only.Schedule(t.Context(), timer.Request{Tenant: "acme", Key: "k"}); err != nil {
 		t.Errorf("a service that only schedules: %v", err)
 	}

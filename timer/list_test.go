@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/internal/teststore"
 	"github.com/abidehq/abide/store"
 	"github.com/abidehq/abide/timer"
@@ -16,9 +17,7 @@ func (r *rig) list(f timer.Filter, limit int) string {
 	var text strings.Builder
 	for cursor := ""; ; {
 		page, err := r.List(r.t.Context(), f, limit, cursor)
-		if err != nil {
-			r.t.Fatal(err)
-		}
+		check.OK(r.t, err)
 		for _, got := range page.Timers {
 			text.WriteString(got.Tenant[:1] + "/" + got.Key + " ")
 		}
@@ -94,9 +93,7 @@ func TestWhatCannotBeReadIsSaid(t *testing.T) {
 		t.Cleanup(func() { _ = s.Close() })
 		r := newRigOn(t, s)
 		record := store.Record{Key: store.RecordKey{Kind: "timer", Tenant: "acme", ID: "k"}, Status: "armed", Body: []byte{9}}
-		if err := s.Commit(t.Context(), &store.Tx{PutRecords: []store.PutRecord{{Record: record}}}); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, s.Commit(t.Context(), &store.Tx{PutRecords: []store.PutRecord{{Record: record}}}))
 		_, err := r.Get(t.Context(), "acme", "k")
 		wantError(t, err, store.ErrCorrupt, "acme/k", "format 9")
 		_, err = r.List(t.Context(), timer.Filter{}, 0, "")

@@ -19,6 +19,7 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/metric"
 
 	"github.com/abidehq/abide/bus"
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/internal/meter"
 	"github.com/abidehq/abide/internal/teststore"
 	"github.com/abidehq/abide/store/storetest"
@@ -36,9 +37,7 @@ func newScraped(t *testing.T) *scraped {
 	t.Helper()
 	s := &scraped{t: t, registry: prometheus.NewRegistry()}
 	exporter, err := otelprometheus.New(otelprometheus.WithRegisterer(s.registry), otelprometheus.WithoutScopeInfo(), otelprometheus.WithoutTargetInfo())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	s.provider = sdk.NewMeterProvider(sdk.WithReader(exporter))
 	return s
 }
@@ -110,9 +109,7 @@ func TestMetricsAreWhatPrometheusReads(t *testing.T) {
 		r.handle(timer.TypeScheduleTimer, `{"serviceCallId":"command","delayMs":180000000}`, at(1))
 		r.handle(timer.TypeCancelTimer, `{"serviceCallId":"command"}`, at(2))
 		r.handle(timer.TypeCancelTimer, `{"serviceCallId":"command"}`, at(2))
-		if err := r.Refuse(t.Context(), "acme", nil, at(3), errors.New("empty")); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, r.Refuse(t.Context(), "acme", nil, at(3), errors.New("empty")))
 		r.pass(time.Hour + time.Minute)
 		m.want(map[string]float64{
 			"abide_timer_scheduled_total":                     7,

@@ -16,6 +16,7 @@ import (
 	"github.com/abidehq/abide/bus"
 	"github.com/abidehq/abide/bus/natsbus"
 	"github.com/abidehq/abide/bus/outbox"
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/store"
 	"github.com/abidehq/abide/store/storetest"
 	"github.com/abidehq/abide/timer"
@@ -47,9 +48,7 @@ func (s *natsServer) start() {
 	s.t.Helper()
 	options := s.options
 	running, err := natsserver.NewServer(&options)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	check.OK(s.t, err)
 	go running.Start()
 	if !running.ReadyForConnections(30 * time.Second) {
 		s.t.Fatal("the NATS server does not start")
@@ -75,9 +74,7 @@ func (s *natsServer) url() string { return fmt.Sprintf("nats://127.0.0.1:%d", s.
 func (s *natsServer) bus() *natsbus.Bus {
 	s.t.Helper()
 	b, err := natsbus.New(s.t.Context(), natsbus.Config{URL: s.url()})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	check.OK(s.t, err)
 	s.t.Cleanup(b.Close)
 	return b
 }
@@ -85,14 +82,10 @@ func (s *natsServer) bus() *natsbus.Bus {
 func (s *natsServer) jetstream() jetstream.JetStream {
 	s.t.Helper()
 	conn, err := nats.Connect(s.url(), nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	check.OK(s.t, err)
 	s.t.Cleanup(conn.Close)
 	js, err := jetstream.New(conn)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	check.OK(s.t, err)
 	return js
 }
 
@@ -100,18 +93,12 @@ func (s *natsServer) jetstream() jetstream.JetStream {
 func (s *natsServer) received() (list []bus.Envelope) {
 	s.t.Helper()
 	stream, err := s.jetstream().Stream(s.t.Context(), "abide_events")
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	check.OK(s.t, err)
 	for sequence := range stream.CachedInfo().State.LastSeq {
 		msg, err := stream.GetMsg(s.t.Context(), sequence+1)
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		check.OK(s.t, err)
 		e, err := bus.Decode(msg.Data)
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		check.OK(s.t, err)
 		list = append(list, e)
 	}
 	return list
@@ -171,9 +158,7 @@ func TestTimersWorkWithMessagesAlone(t *testing.T) {
 			TimestampMs: time.Now().UnixMilli(), Payload: []byte(payload),
 		}
 		data, err := e.Encode()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		if _, err := js.Publish(t.Context(), "abide.commands.acme."+kind, data, jetstream.WithMsgID(strconv.Itoa(sent)), jetstream.WithRetryAttempts(50)); err != nil {
 			t.Fatal(err)
 		}
@@ -214,9 +199,7 @@ func TestTimersWorkWithMessagesAlone(t *testing.T) {
 		}
 	}
 	page, err := w.store.List(t.Context(), store.Query{Kind: store.KindQuarantine})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	refused := map[string]bool{} // who does not know whether it was kept keeps it again
 	for _, r := range page.Records {
 		refused[r.Tags[store.TagKey]] = true

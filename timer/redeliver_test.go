@@ -10,6 +10,7 @@ import (
 
 	"github.com/abidehq/abide/bus"
 	"github.com/abidehq/abide/bus/outbox"
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/store"
 	"github.com/abidehq/abide/store/storetest"
 	"github.com/abidehq/abide/timer"
@@ -19,9 +20,7 @@ import (
 func (r *rig) redeliver(key, sink string) timer.Timer {
 	r.t.Helper()
 	got, err := r.Redeliver(r.t.Context(), "acme", key, sink)
-	if err != nil {
-		r.t.Fatalf("Redeliver: %v", err)
-	}
+	check.OK(r.t, err)
 	return got
 }
 
@@ -29,9 +28,7 @@ func TestSinksAreThoseOfTheProcess(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t, twoSinks(&recorder{}))
 		got := r.Sinks()
-		if !slices.Equal(got, []string{"sink", "second"}) {
-			t.Errorf("the sinks are %v", got)
-		}
+		check.Equal(t, "the sinks", got, []string{"sink", "second"})
 		got[0] = "changed"
 		wantEqual(t, "the first sink", r.Sinks()[0], "sink")
 	})
@@ -93,9 +90,7 @@ func TestRedeliverRedrivesWhatIsInQuarantine(t *testing.T) {
 
 		// What was discarded is published all the same: the record has what it takes.
 		rec := r.quarantine()[0]
-		if err := r.store.Commit(t.Context(), &store.Tx{DeleteRecords: []store.DeleteRecord{{Key: rec.Key, Expect: rec.Version}}}); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, r.store.Commit(t.Context(), &store.Tx{DeleteRecords: []store.DeleteRecord{{Key: rec.Key, Expect: rec.Version}}}))
 		r.redeliver("other", "sink")
 		r.pass(time.Second)
 		wantEqual(t, "envelopes", r.sink.count(), 2)
@@ -273,9 +268,7 @@ func TestListTheLatestFirst(t *testing.T) {
 			var got []string
 			for cursor := ""; ; {
 				page, err := r.List(t.Context(), timer.Filter{Tenant: "acme", Descending: descending}, 2, cursor)
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.OK(t, err)
 				for i := range page.Timers {
 					got = append(got, page.Timers[i].Key)
 				}

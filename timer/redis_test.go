@@ -9,6 +9,7 @@ import (
 
 	"github.com/abidehq/abide/bus"
 	"github.com/abidehq/abide/bus/redisbus"
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/internal/testenv"
 )
 
@@ -18,28 +19,20 @@ func TestRedisHasEachEnvelopeOnce(t *testing.T) {
 	t.Parallel()
 	server := testenv.Redis(t)
 	to, err := redisbus.New(redisbus.Config{Addresses: []string{server.Addr}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	t.Cleanup(to.Close)
 	b := &broker{
 		bus:     to,
 		trouble: func() { server.Kill(); server.Start() },
 		received: func() (list []bus.Envelope) {
 			client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr}, DisableCache: true})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			defer client.Close()
 			entries, err := client.Do(t.Context(), client.B().Xrange().Key("abide:events").Start("-").End("+").Build()).AsXRange()
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			for _, entry := range entries {
 				e, err := bus.Decode([]byte(entry.FieldValues["envelope"]))
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.OK(t, err)
 				list = append(list, e)
 			}
 			return list

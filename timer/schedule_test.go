@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide/bus/outbox"
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/timer"
 )
 
@@ -60,9 +61,7 @@ func TestAnEnvelopeTellsWhatWasScheduled(t *testing.T) {
 		wantEqual(t, "correlation ID", e.CorrelationID, "c")
 		wantTime(t, "timestamp", e.Time(), r.at(time.Hour))
 		var got timer.DueTimeReached
-		if err := json.Unmarshal(e.Payload, &got); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, json.Unmarshal(e.Payload, &got))
 		wantEqual(t, "serviceCallId", got.ServiceCallID, `k"<é>`)
 		wantTime(t, "dueAt", got.DueAt, r.at(time.Hour))
 		wantTime(t, "firedAt", got.FiredAt, r.at(time.Hour))
@@ -212,9 +211,7 @@ func TestTheEnvelopesIDHasTheTimeOfTheLastChange(t *testing.T) {
 		wantTime(t, "time of the ID when moved", idTime(t, moved.EnvelopeID), r.at(time.Minute))
 		r.pass(time.Minute)
 		snoozed, err := r.Snooze(t.Context(), "acme", "k", time.Hour)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		wantTime(t, "time of the ID when snoozed", idTime(t, snoozed.EnvelopeID), r.at(2*time.Minute))
 		r.pass(5 * time.Hour)
 		wantEqual(t, "envelopes", r.sink.count(), 1)
@@ -227,8 +224,6 @@ func TestTheEnvelopesIDHasTheTimeOfTheLastChange(t *testing.T) {
 func idTime(t *testing.T, id string) time.Time {
 	t.Helper()
 	ms, err := strconv.ParseInt(strings.ReplaceAll(id[:13], "-", ""), 16, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	return time.UnixMilli(ms)
 }

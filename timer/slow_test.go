@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/internal/teststore"
 	"github.com/abidehq/abide/store"
 	"github.com/abidehq/abide/timer"
@@ -45,8 +46,6 @@ func TestSlowReadsDoNotKeepTimersFromFiring(t *testing.T) {
 		r.pass(time.Second)
 		r.run()
 		r.pass(time.Minute)
-		if got := r.sink.count(); got != n {
-			t.Errorf("%d of %d are published", got, n)
-		}
+		check.Equal(t, "are published", r.sink.count(), n)
 	})
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/abidehq/abide/bus"
 	"github.com/abidehq/abide/bus/webhookbus"
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/internal/testenv"
 )
 
@@ -31,9 +32,7 @@ type receiver struct {
 func (r *receiver) start() {
 	r.t.Helper()
 	listener, err := net.Listen("tcp", r.addr)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	check.OK(r.t, err)
 	r.addr = listener.Addr().String()
 	r.server = &httptest.Server{Listener: listener, Config: &http.Server{Handler: r, ReadHeaderTimeout: time.Minute}}
 	r.server.Start()
@@ -102,9 +101,7 @@ func TestWebhookThatFailsHangsAndComesBack(t *testing.T) {
 	to, err := webhookbus.New(webhookbus.Config{
 		URL: "http://" + r.addr, AllowHTTP: true, AllowPrivate: true, Timeout: 200 * time.Millisecond,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	t.Cleanup(func() {
 		if err := to.Close(); err != nil {
 			t.Error(err)

@@ -15,15 +15,14 @@ import (
 
 	"github.com/abidehq/abide/action"
 	"github.com/abidehq/abide/action/hook"
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/internal/teststore"
 )
 
 func service(t testing.TB) *action.Service {
 	t.Helper()
 	s, err := action.New(action.Config{Store: teststore.New(t), Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	return s
 }
 
@@ -129,9 +128,7 @@ func TestSecretsFromElsewhere(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, content string) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, os.WriteFile(path, []byte(content), 0o600))
 		return "file:" + path
 	}
 	for text, says := range map[string]string{
@@ -169,14 +166,10 @@ func longText(s string) string { return strings.Repeat(s, 4097) }
 func TestSecretsDoNotPrint(t *testing.T) {
 	t.Parallel()
 	var s hook.Secret
-	if err := s.UnmarshalText([]byte(strings.Repeat("K", 30))); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, s.UnmarshalText([]byte(strings.Repeat("K", 30))))
 	cfg := hook.Hook{Slug: "s", Tenant: "t", Target: "x", Verify: hook.GitHub{Secrets: []hook.Secret{s}}}
 	handler, err := hook.New(hook.Config{Receiver: service(t), Hooks: []hook.Hook{cfg}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	var printed bytes.Buffer
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d"} {
 		for _, value := range []any{s, &s, cfg, &cfg, cfg.Verify, handler, open(t, cfg.Verify)} {
@@ -184,9 +177,7 @@ func TestSecretsDoNotPrint(t *testing.T) {
 		}
 	}
 	asJSON, err := json.Marshal(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	printed.Write(asJSON)
 	slog.New(slog.NewTextHandler(&printed, nil)).Info("text", "secret", s, "hook", cfg)
 	slog.New(slog.NewJSONHandler(&printed, nil)).Info("json", "secret", s, "hook", cfg)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/abidehq/abide/action"
 	"github.com/abidehq/abide/action/hook"
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/internal/testenv"
 	"github.com/abidehq/abide/store/pebblestore"
 )
@@ -31,13 +32,9 @@ func crashService(t *testing.T, dir string) (*action.Service, *pebblestore.Store
 	t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
 	s, err := pebblestore.Open(t.Context(), dir, pebblestore.Options{Logger: quiet})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	service, err := action.New(action.Config{Store: s, Logger: quiet})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	return service, s
 }
 
@@ -55,13 +52,9 @@ func TestCrashChild(t *testing.T) {
 	gh := githubHook("gh")
 	gh.Tenant, gh.Target, gh.Rate = tenant, "target", -1
 	handler, err := hook.New(hook.Config{Receiver: service, Hooks: []hook.Hook{gh}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	fmt.Println("http://" + listener.Addr().String() + "/hooks/gh")
 	t.Fatal(http.Serve(listener, handler))
 }
@@ -122,26 +115,18 @@ func (l *crashLoad) send(ctx context.Context, client *http.Client, url string, i
 func (l *crashLoad) run(dir string, kill int) {
 	l.t.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	check.OK(l.t, err)
 	cmd := exec.CommandContext(l.t.Context(), self, "-test.run=^TestCrashChild$", "-test.timeout=2m")
 	cmd.Env = append(os.Environ(), crashDir+"="+dir)
 	cmd.Stderr = os.Stderr
 	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	check.OK(l.t, err)
 	if _, err := cmd.StdinPipe(); err != nil {
 		l.t.Fatal(err)
 	}
-	if err := cmd.Start(); err != nil {
-		l.t.Fatal(err)
-	}
+	check.OK(l.t, cmd.Start())
 	line, err := bufio.NewReader(stdout).ReadString('\n')
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	check.OK(l.t, err)
 	url := strings.TrimSpace(line)
 
 	had := len(l.acked)
@@ -191,17 +176,13 @@ func (l *crashLoad) check(dir string) (kept int) {
 	}
 	for cursor := ""; ; {
 		page, err := service.List(l.t.Context(), action.Filter{Tenant: tenant}, action.MaxPage, cursor)
-		if err != nil {
-			l.t.Fatal(err)
-		}
+		check.OK(l.t, err)
 		kept += len(page.Actions)
 		if cursor = page.Next; cursor == "" {
 			break
 		}
 	}
-	if err := s.Close(); err != nil {
-		l.t.Fatal(err)
-	}
+	check.OK(l.t, s.Close())
 	return kept
 }
 

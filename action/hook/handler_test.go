@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/abidehq/abide/action"
 	"github.com/abidehq/abide/action/hook"
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/internal/ratelimit"
 )
 
@@ -33,9 +33,7 @@ func TestWebhookBecomesAnAction(t *testing.T) {
 	if !bytes.Equal(kept, body) || a.Trigger.Size != len(body) {
 		t.Errorf("kept are %d bytes, %q", a.Trigger.Size, kept)
 	}
-	if got := k.outcomes(); !maps.Equal(got, map[string]int64{"accepted": 1}) {
-		t.Errorf("counted are %v", got)
-	}
+	check.Equal(t, "counted", k.outcomes(), map[string]int64{"accepted": 1})
 }
 
 // TestBodiesAreKeptByteForByte, whatever is in them, and however they are sent.
@@ -108,9 +106,7 @@ func TestBodyLimit(t *testing.T) {
 		k.post(slug, nil, bytes.Repeat([]byte("x"), most+1)).want(t, http.StatusRequestEntityTooLarge, "body_too_large")
 		k.send(http.MethodPost, slug, nil, hide(most+1)).want(t, http.StatusRequestEntityTooLarge, "body_too_large")
 	}
-	if n := len(k.actions()); n != 4 {
-		t.Errorf("%d are kept, want 4", n)
-	}
+	check.Equal(t, "kept", len(k.actions()), 4)
 	if got := k.outcomes(); got["too_large"] != 4 || got["accepted"] != 4 {
 		t.Errorf("counted are %v", got)
 	}
@@ -129,16 +125,12 @@ func TestRateLimit(t *testing.T) {
 	for range 3 { // those that are refused do not count
 		got := k.post("gh", github("late", nil), nil)
 		got.want(t, http.StatusTooManyRequests, "rate_limited")
-		if got.Header.Get("Retry-After") != "2" {
-			t.Errorf("it may come again after %q", got.Header.Get("Retry-After"))
-		}
+		check.Equal(t, "it may come again after", got.Header.Get("Retry-After"), "2")
 	}
 	k.clock.Advance(1999 * time.Millisecond)
 	got := k.post("gh", github("late", nil), nil)
 	got.want(t, http.StatusTooManyRequests, "rate_limited")
-	if got.Header.Get("Retry-After") != "1" {
-		t.Errorf("it may come again after %q", got.Header.Get("Retry-After"))
-	}
+	check.Equal(t, "it may come again after", got.Header.Get("Retry-After"), "1")
 	k.clock.Advance(time.Millisecond)
 	if got := k.post("gh", github("late", nil), nil); got.Status != http.StatusAccepted {
 		t.Errorf("when it may come, the answer is %d", got.Status)
@@ -179,9 +171,7 @@ func TestUnsignedWebhooksDoNotUseUpTheRate(t *testing.T) {
 	for range 100 {
 		got := k.post("gh", forged(), []byte("{}"))
 		got.want(t, http.StatusTooManyRequests, "rate_limited")
-		if got.Header.Get("Retry-After") != "1" {
-			t.Errorf("it may come again after %q", got.Header.Get("Retry-After"))
-		}
+		check.Equal(t, "it may come again after", got.Header.Get("Retry-After"), "1")
 	}
 	for i := range 5 {
 		if got := k.post("gh", from(github(fmt.Sprint(i), nil), "192.0.2.1"), nil); got.Status != http.StatusAccepted {
@@ -239,9 +229,7 @@ func TestSignatureIsRefusedWithoutDetail(t *testing.T) {
 		}
 	}
 	k.none()
-	if got := k.outcomes(); !maps.Equal(got, map[string]int64{"unsigned": 1, "malformed": 1, "stale": 1, "signature": 1}) {
-		t.Errorf("counted are %v", got)
-	}
+	check.Equal(t, "counted", k.outcomes(), map[string]int64{"unsigned": 1, "malformed": 1, "stale": 1, "signature": 1})
 	for _, says := range []string{"missing header", "malformed header", "1h0m0s ago", "no matching signature", "slug=st"} {
 		if !strings.Contains(k.log.String(), says) {
 			t.Errorf("the log does not say %q:\n%s", says, k.log)
@@ -296,9 +284,7 @@ func TestDuplicates(t *testing.T) {
 	if got := k.post("stripe", signed(noon, "other"), []byte("other")); got.Status != http.StatusAccepted {
 		t.Errorf("another body is answered with %d", got.Status)
 	}
-	if n := len(k.actions()); n != 7 {
-		t.Errorf("there are %d actions, want 7", n)
-	}
+	check.Equal(t, "there are actions", len(k.actions()), 7)
 	if got := k.outcomes(); got["duplicate"] != 5 || got["accepted"] != 7 {
 		t.Errorf("counted are %v", got)
 	}
@@ -363,9 +349,7 @@ func TestReplayIsOneAction(t *testing.T) {
 			}
 			k.clock.Advance(time.Nanosecond)
 			k.post("h", recorded, []byte("{}")).want(t, http.StatusUnauthorized, "signature_invalid")
-			if n := len(k.actions()); n != 1 {
-				t.Errorf("there are %d actions", n)
-			}
+			check.Equal(t, "there are actions", len(k.actions()), 1)
 		})
 	}
 }
@@ -388,9 +372,7 @@ func TestKeptHeaders(t *testing.T) {
 		"Content-Type": "application/json", "User-Agent": "agent", "Content-Encoding": "br", "X-Custom": "a, b",
 		"X-Github-Delivery": "d-1", "X-Github-Event": "push",
 	}
-	if !maps.Equal(a.Trigger.Header, want) {
-		t.Errorf("kept are %v, want %v", a.Trigger.Header, want)
-	}
+	check.Equal(t, "kept", a.Trigger.Header, want)
 	if !strings.Contains(k.log.String(), "header=X-Long bytes=1025") {
 		t.Errorf("the log does not tell what was left out:\n%s", k.log)
 	}
@@ -400,9 +382,7 @@ func TestKeptHeaders(t *testing.T) {
 func TestStoreTrouble(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, githubHook("gh"))
-	if err := k.store.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, k.store.Close())
 	got := k.post("gh", github("d-1", nil), nil)
 	got.want(t, http.StatusServiceUnavailable, "unavailable")
 	if got.Header.Get("Retry-After") == "" {

@@ -24,6 +24,7 @@ import (
 	"github.com/abidehq/abide/action"
 	"github.com/abidehq/abide/action/hook"
 	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/internal/teststore"
 	"github.com/abidehq/abide/store"
 )
@@ -70,9 +71,7 @@ func newKitWith(t *testing.T, cfg hook.Config) *kit {
 		cfg.Hooks[i].Tenant, cfg.Hooks[i].Target = tenant, "target"
 	}
 	handler, err := hook.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	k.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		k.requests <- r.Context()
 		defer func() { k.served <- struct{}{} }()
@@ -100,9 +99,7 @@ func (k *kit) post(slug string, header http.Header, body []byte) answer {
 func (k *kit) send(method, slug string, header http.Header, body io.Reader) answer {
 	k.t.Helper()
 	got, err := send(k.t.Context(), method, k.server.URL+"/hooks/"+slug, header, body)
-	if err != nil {
-		k.t.Fatal(err)
-	}
+	check.OK(k.t, err)
 	return got
 }
 
@@ -149,9 +146,7 @@ func (a answer) want(t *testing.T, status int, code string) {
 func (k *kit) actions() []action.Action {
 	k.t.Helper()
 	page, err := k.service.List(k.t.Context(), action.Filter{Tenant: tenant}, action.MaxPage, "")
-	if err != nil {
-		k.t.Fatal(err)
-	}
+	check.OK(k.t, err)
 	return page.Actions
 }
 
@@ -167,13 +162,9 @@ func (k *kit) none() {
 func (k *kit) kept(id string) (action.Action, []byte) {
 	k.t.Helper()
 	a, err := k.service.Get(k.t.Context(), tenant, id)
-	if err != nil {
-		k.t.Fatal(err)
-	}
+	check.OK(k.t, err)
 	body, err := k.service.Body(k.t.Context(), tenant, id)
-	if err != nil {
-		k.t.Fatal(err)
-	}
+	check.OK(k.t, err)
 	return a, body
 }
 
@@ -181,9 +172,7 @@ func (k *kit) kept(id string) (action.Action, []byte) {
 func (k *kit) outcomes() map[string]int64 {
 	k.t.Helper()
 	var all metricdata.ResourceMetrics
-	if err := k.reader.Collect(context.Background(), &all); err != nil {
-		k.t.Fatal(err)
-	}
+	check.OK(k.t, k.reader.Collect(context.Background(), &all))
 	found := map[string]int64{}
 	for _, scope := range all.ScopeMetrics {
 		for _, m := range scope.Metrics {

@@ -14,15 +14,14 @@ import (
 	"time"
 
 	"github.com/abidehq/abide/action/hook"
+	"github.com/abidehq/abide/internal/check"
 )
 
 // open returns the scheme of a verifier.
 func open(t testing.TB, v hook.Verifier) hook.Scheme {
 	t.Helper()
 	s, err := v.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	return s
 }
 
@@ -324,9 +323,7 @@ func TestStripeHeader(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			_, err := scheme.Verify(header("Stripe-Signature", c.value), []byte("{}"), noon)
-			if !errors.Is(err, c.want) {
-				t.Errorf("the error is %v, want %v", err, c.want)
-			}
+			check.Error(t, err, c.want)
 		})
 	}
 }

@@ -12,15 +12,14 @@ import (
 
 	"github.com/abidehq/abide/action"
 	"github.com/abidehq/abide/action/hook"
+	"github.com/abidehq/abide/internal/check"
 )
 
 // dial opens a connection to the server of a kit, and sends what is given.
 func (k *kit) dial(format string, args ...any) net.Conn {
 	k.t.Helper()
 	conn, err := (&net.Dialer{}).DialContext(k.t.Context(), "tcp", k.server.Listener.Addr().String())
-	if err != nil {
-		k.t.Fatal(err)
-	}
+	check.OK(k.t, err)
 	k.t.Cleanup(func() { _ = conn.Close() })
 	if _, err := fmt.Fprintf(conn, format, args...); err != nil {
 		k.t.Fatal(err)
@@ -31,18 +30,12 @@ func (k *kit) dial(format string, args ...any) net.Conn {
 // read reads an answer.
 func (k *kit) read(conn net.Conn) answer {
 	k.t.Helper()
-	if err := conn.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
-		k.t.Fatal(err)
-	}
+	check.OK(k.t, conn.SetReadDeadline(time.Now().Add(30*time.Second)))
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		k.t.Fatal(err)
-	}
+	check.OK(k.t, err)
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		k.t.Fatal(err)
-	}
+	check.OK(k.t, err)
 	if resp.Close { // it is taken out of the headers
 		resp.Header.Set("Connection", "close")
 	}
@@ -66,9 +59,7 @@ func TestSenderThatLeaves(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			k := newKit(t, hook.Hook{Slug: "h", Unverified: true})
-			if err := k.dial("%s", text).Close(); err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, k.dial("%s", text).Close())
 			<-k.served
 			k.none()
 			if got := k.outcomes(); got["incomplete"] != 1 || len(got) != 1 {
@@ -135,9 +126,7 @@ func TestSenderThatLeavesAtTheEnd(t *testing.T) {
 	})
 	conn := k.dial("%sContent-Length: 2\r\n\r\n{}", head)
 	<-begun
-	if err := conn.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, conn.Close())
 	if err := <-stored; err != nil {
 		t.Errorf("it is given up with the sender: %v", err)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/abidehq/abide/action/target"
+	"github.com/abidehq/abide/internal/check"
 )
 
 func init() {
@@ -30,13 +31,9 @@ func TestDeath(t *testing.T) {
 	ready := pipe(t)
 	service := exec.Command(self(t), ready)
 	service.Env = append(os.Environ(), helper+"=service")
-	if err := service.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, service.Start())
 	command := said(t, ready)
-	if err := service.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, service.Process.Kill())
 	var exit *exec.ExitError
 	if err := service.Wait(); !errors.As(err, &exit) {
 		t.Error(err)

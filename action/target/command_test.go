@@ -16,6 +16,7 @@ import (
 
 	"github.com/abidehq/abide/action"
 	"github.com/abidehq/abide/action/target"
+	"github.com/abidehq/abide/internal/check"
 )
 
 // report is what the helper of that name prints: all that a command knows.
@@ -72,9 +73,7 @@ func reported(t *testing.T, c *target.Command, r action.Run) report {
 func script(t *testing.T, text string, change func(*target.CommandConfig)) *target.Command {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "script.sh")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, os.WriteFile(path, []byte(text), 0o600))
 	cfg := target.CommandConfig{Argv: []string{"/bin/sh", path, "{slug}"}}
 	if change != nil {
 		change(&cfg)
@@ -91,9 +90,7 @@ func TestArguments(t *testing.T) {
 	got := reported(t, reporting(t, nil, append(odd, "--for", "{slug}", "--{id}", "x{tenant}{attempt}")...), r)
 	odd[5] = "{}"
 	want := slices.Concat(odd, []string{"--for", "billing", `--i "$d`, "xthe tenant; true3"})
-	if !slices.Equal(got.Args, want) {
-		t.Errorf("the arguments are %q, want %q", got.Args, want)
-	}
+	check.Equal(t, "the arguments", got.Args, want)
 }
 
 // TestOptions: whoever may name an action must not be able to give options to a command.
@@ -237,9 +234,7 @@ func TestFlood(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	out, err := script(t, "echo begin; head -c 268435456 /dev/zero; echo; echo end", nil).Run(t.Context(), scheduled(""))
 	runtime.ReadMemStats(&after)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	same(t, "the length of the output", len(out.Output), target.Keep)
 	same(t, "what was cut", out.Cut, flood+int64(len("begin\n\nend\n"))-target.Keep)
 	if !strings.HasPrefix(out.Output, "begin\n\x00") || !strings.HasSuffix(out.Output, "\x00\nend\n") {
@@ -256,9 +251,7 @@ func TestMissing(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string, mode os.FileMode) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), mode); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, os.WriteFile(path, []byte(text), mode))
 		return path
 	}
 	plain := write("plain", "#!/bin/sh\n", 0o600)

@@ -3,7 +3,6 @@ package target_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"log/slog"
 	"strings"
 	"testing"
@@ -15,6 +14,7 @@ import (
 	"github.com/abidehq/abide/action/target"
 	"github.com/abidehq/abide/bus"
 	"github.com/abidehq/abide/bus/outbox"
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/store/memstore"
 	"github.com/abidehq/abide/timer"
 )
@@ -229,9 +229,7 @@ func TestTimer(t *testing.T) {
 		same(w.T, "how often it fired", len(sink), 1)
 		e := <-sink
 		var reached timer.DueTimeReached
-		if err := json.Unmarshal(e.Payload, &reached); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, json.Unmarshal(e.Payload, &reached))
 		if e.TenantID != "acme" || e.CorrelationID != "0190-1" || reached.ServiceCallID != "billing/0190-1" || !reached.DueAt.Equal(due) || string(reached.Payload) != "[1]" {
 			t.Errorf("the envelope is %+v, %+v", e, reached)
 		}
@@ -320,8 +318,6 @@ func TestEngineErrors(t *testing.T) {
 		run := webhook(`"`+strings.Repeat("x", action.MaxBody)+`"`, nil)
 		_, err = ok(w.T, s, err).Run(w.Context(), run)
 		fails(w.T, err, "target: start echo: ", "at most 2097152 are allowed")
-		if !errors.Is(err, abide.ErrInvalid) {
-			t.Errorf("the error is %v", err)
-		}
+		check.Error(t, err, abide.ErrInvalid)
 	})
 }

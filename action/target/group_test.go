@@ -19,6 +19,7 @@ import (
 	"github.com/abidehq/abide/action"
 	"github.com/abidehq/abide/action/target"
 	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/store/memstore"
 )
 
@@ -39,9 +40,7 @@ const linger = "n=0; while [ $n -lt 600 ]; do sleep 0.05; n=$((n+1)); done"
 func pipe(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "pipe")
-	if err := syscall.Mkfifo(path, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, syscall.Mkfifo(path, 0o600))
 	return path
 }
 
@@ -124,9 +123,7 @@ func TestTerminate(t *testing.T) {
 	cancel(action.ErrCancelled)
 	r := within(t, done)
 	fails(t, r.err, "cancelled: it exited with 0")
-	if !errors.Is(r.err, action.ErrCancelled) {
-		t.Errorf("the error is %v", r.err)
-	}
+	check.Error(t, r.err, action.ErrCancelled)
 	if !strings.HasSuffix(r.out.Output, "bye\n") { // a shell may say before that its child is no more
 		t.Errorf("the output is %q", r.out.Output)
 	}
@@ -233,9 +230,7 @@ func TestServiceCommand(t *testing.T) {
 	s, stop := serve(t, m, action.MinRate, action.Definition{Target: hang, Timeout: 300 * time.Millisecond})
 	defer stop()
 	a, _, err := s.Add(t.Context(), action.Request{Tenant: "acme", Slug: "billing", Target: "t"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	eventually(t, "the action has ended", func() bool {
 		a, err = s.Get(t.Context(), "acme", a.ID)
 		return err == nil && a.Status.Ended()

@@ -18,6 +18,7 @@ import (
 
 	"github.com/abidehq/abide/action"
 	"github.com/abidehq/abide/action/target"
+	"github.com/abidehq/abide/internal/check"
 )
 
 // receiver is a server that keeps what it gets.
@@ -249,9 +250,7 @@ func TestHangingServer(t *testing.T) {
 		})
 		_, err := calling(t, s.URL, nil).Run(ctx, scheduled(""))
 		fails(t, err, "timed out")
-		if !errors.Is(err, action.ErrTimeout) {
-			t.Errorf("the error is %v", err)
-		}
+		check.Error(t, err, action.ErrTimeout)
 	}
 }
 
@@ -320,9 +319,7 @@ func TestDots(t *testing.T) {
 func TestUnreachable(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	_ = l.Close() // nobody listens there now
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()

@@ -1,7 +1,6 @@
 package target_test
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -9,6 +8,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide/action"
+	"github.com/abidehq/abide/internal/check"
 )
 
 // helper is the variable that makes this binary one of the programs in helpers.
@@ -55,9 +55,7 @@ func webhook(body string, header map[string]string) action.Run {
 // ok returns what was made without an error.
 func ok[T any](t *testing.T, v T, err error) T {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	return v
 }
 
@@ -87,9 +85,7 @@ func fails(t *testing.T, err error, says ...string) {
 func refuses(t *testing.T, err error, says ...string) {
 	t.Helper()
 	fails(t, err, says...)
-	if !errors.Is(err, action.ErrInvalid) {
-		t.Errorf("the error is %v, which does not match ErrInvalid", err)
-	}
+	check.Error(t, err, action.ErrInvalid)
 }
 
 // eventually waits for what must come.

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/check"
 )
 
 // TestEndedBefore: a context that ends when the command has ended already makes no failure
@@ -14,9 +15,7 @@ import (
 func TestEndedBefore(t *testing.T) {
 	t.Parallel()
 	p, err := start("/bin/sh", []string{"sh", "-c", "sleep 60 & exit 0"}, nil, "", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	<-p.exited
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/abidehq/abide/action"
 	"github.com/abidehq/abide/action/target"
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/store"
 )
 
@@ -17,9 +18,7 @@ func serve(t *testing.T, s store.Store, rate time.Duration, d action.Definition)
 	service, err := action.New(action.Config{
 		Store: s, Targets: map[string]action.Definition{"t": d}, Rate: rate, Logger: slog.New(slog.DiscardHandler),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- service.Run(ctx) }()
@@ -38,13 +37,9 @@ func TestService(t *testing.T) {
 		s, stop := serve(w.T, w.store, time.Second, action.Definition{Target: ok(w.T, start, err), Idempotent: true})
 		defer stop()
 		a, _, err := s.Receive(w.Context(), action.Received{Tenant: "acme", Slug: "github", Target: "t", Body: []byte(`{"ref": "main"}`)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		bad, _, err := s.Receive(w.Context(), action.Received{Tenant: "acme", Slug: "github", Target: "t", Body: []byte("no JSON")})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		w.pass(2 * time.Second)
 		same(w.T, "the result", resultOf[string](w, "github/"+a.ID), `{"ref":"main"}`)
 		a, err = s.Get(w.Context(), "acme", a.ID)

@@ -2,7 +2,6 @@ package tick_test
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/abidehq/abide/action/tick"
 	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/check"
 )
 
 const rate = 10 * time.Second
@@ -69,9 +69,7 @@ func (r *rig) want(seconds ...float64) {
 	for _, at := range r.ticks {
 		got = append(got, at.Seconds())
 	}
-	if !slices.Equal(got, seconds) {
-		r.t.Errorf("ticks began at %v, want %v", got, seconds)
-	}
+	check.Equal(r.t, "ticks began at", got, seconds)
 }
 
 // take is what takes time.
@@ -129,9 +127,7 @@ func TestOneTickAtATime(t *testing.T) {
 			take(time.Second)
 			r.loop.Wake()
 		}
-		if most.Load() != 1 {
-			t.Errorf("%d ticks were under way at a time", most.Load())
-		}
+		check.Equal(t, "ticks were under way at a time", most.Load(), 1)
 		r.until(100 * time.Second)
 		r.want(0, 25, 50, 75, 100)
 	})
@@ -178,9 +174,7 @@ func TestWakeBeforeRunIsTheFirstTick(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), rate/2)
 		defer cancel()
 		loop.Run(ctx)
-		if n != 1 {
-			t.Errorf("%d ticks, want 1", n)
-		}
+		check.Equal(t, "ticks", n, 1)
 	})
 }
 
@@ -209,9 +203,7 @@ func TestStopBetweenTicksIsImmediate(t *testing.T) {
 		r.until(3 * time.Second)
 		r.stop()
 		<-r.done
-		if took := time.Since(r.begun); took != 3*time.Second {
-			t.Errorf("it has stopped after %v", took)
-		}
+		check.Equal(t, "it has stopped after", time.Since(r.begun), 3*time.Second)
 		r.want(0)
 	})
 }

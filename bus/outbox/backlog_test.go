@@ -8,6 +8,7 @@ import (
 
 	"github.com/abidehq/abide/bus"
 	"github.com/abidehq/abide/bus/outbox"
+	"github.com/abidehq/abide/internal/check"
 )
 
 // slow is a bus that takes a while for each Publish, and may fail.
@@ -44,9 +45,7 @@ func TestCatchUpWaitsWhileThereIsMoreThanABatch(t *testing.T) {
 				cfg.Notes = nil
 				cfg.Sinks = []outbox.Sink{{Name: "sink", Bus: slow{time.Second, tt.err}, Batch: 2, Publishers: 1}}
 				relay, err := outbox.New(cfg)
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.OK(t, err)
 				ctx, stop := context.WithCancel(context.Background())
 				done := make(chan error)
 				go func() { done <- relay.Run(ctx) }()
@@ -58,9 +57,7 @@ func TestCatchUpWaitsWhileThereIsMoreThanABatch(t *testing.T) {
 				r.pass(0)
 				began := time.Now()
 				relay.CatchUp(t.Context(), 10*time.Second)
-				if waited := time.Since(began); waited != tt.want {
-					t.Errorf("it waited for %v, want %v", waited, tt.want)
-				}
+				check.Equal(t, "it waited for", time.Since(began), tt.want)
 				stop()
 				if err := <-done; err != nil {
 					t.Error(err)

@@ -3,17 +3,13 @@ package outbox
 import (
 	"bytes"
 	"encoding/hex"
-	"flag"
-	"os"
-	"path/filepath"
 	"reflect"
 	"testing"
 
 	"github.com/abidehq/abide/bus"
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/store"
 )
-
-var update = flag.Bool("update", false, "write the golden file anew")
 
 func example() (bus.Envelope, []byte) {
 	return bus.Envelope{
@@ -31,23 +27,7 @@ func TestFormatIsGolden(t *testing.T) {
 	if m.Key != want || m.ID != e.ID || m.Route != "webhook" {
 		t.Errorf("the message is %v with route %s, want %v", m.Ref(), m.Route, want)
 	}
-	text := "message\n  " + hex.EncodeToString(m.Body) + "\n"
-	file := filepath.Join("testdata", "format_1.txt")
-	if *update {
-		if err := os.MkdirAll("testdata", 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	golden, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if text != string(golden) {
-		t.Errorf("the format has changed:\n%s\nwant\n%s", text, golden)
-	}
+	check.Golden(t, "testdata/format_1.txt", "message\n  "+hex.EncodeToString(m.Body)+"\n")
 }
 
 // TestFormatIsReadAsWritten, and nothing else is.

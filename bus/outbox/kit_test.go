@@ -11,6 +11,7 @@ import (
 
 	"github.com/abidehq/abide/bus"
 	"github.com/abidehq/abide/bus/outbox"
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/internal/teststore"
 	"github.com/abidehq/abide/store"
 )
@@ -52,9 +53,7 @@ func (r *rig) run(configure ...func(*outbox.Config)) (stop func()) {
 		f(&cfg)
 	}
 	relay, err := outbox.New(cfg)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	check.OK(r.t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- relay.Run(ctx) }()
@@ -93,9 +92,7 @@ func (r *rig) put(numbers ...int) {
 		e := envelope(n)
 		tx.Put = append(tx.Put, outbox.Put("sink", fmt.Sprint("name", n), &e, []byte{byte(n)}))
 	}
-	if err := r.store.Commit(r.t.Context(), tx); err != nil {
-		r.t.Fatal(err)
-	}
+	check.OK(r.t, r.store.Commit(r.t.Context(), tx))
 }
 
 // waiting returns the message of an envelope, and whether it is in the outbox.
@@ -104,9 +101,7 @@ func (r *rig) waiting(n int) (store.Message, bool) {
 	e := envelope(n)
 	m := outbox.Put("sink", fmt.Sprint("name", n), &e, nil)
 	list, err := r.store.Pending(r.t.Context(), m.Key, 1)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	check.OK(r.t, err)
 	if len(list) == 0 {
 		return store.Message{}, false
 	}
@@ -117,9 +112,7 @@ func (r *rig) waiting(n int) (store.Message, bool) {
 func (r *rig) quarantine() []store.Record {
 	r.t.Helper()
 	page, err := r.store.List(r.t.Context(), store.Query{Kind: store.KindQuarantine})
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	check.OK(r.t, err)
 	return page.Records
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/abidehq/abide/bus"
 	"github.com/abidehq/abide/bus/outbox"
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/store"
 )
 
@@ -17,9 +18,7 @@ func ledger(t *testing.T, r *rig) {
 	t.Helper()
 	for n := range 4 {
 		record := store.Record{Key: store.RecordKey{Kind: "ledger", ID: fmt.Sprint("name", n)}, Status: "new"}
-		if err := r.store.Commit(t.Context(), &store.Tx{PutRecords: []store.PutRecord{{Record: record}}}); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, r.store.Commit(t.Context(), &store.Tx{PutRecords: []store.PutRecord{{Record: record}}}))
 	}
 	r.notes.put = func(o *outbox.Outcome) []store.PutRecord {
 		return []store.PutRecord{{Record: store.Record{Key: store.RecordKey{Kind: "ledger", ID: o.Name}, Status: string(o.State)}, Expect: 1}}
@@ -29,9 +28,7 @@ func ledger(t *testing.T, r *rig) {
 func (r *rig) noted(n int) string {
 	r.t.Helper()
 	record, err := r.store.Get(r.t.Context(), store.RecordKey{Kind: "ledger", ID: fmt.Sprint("name", n)})
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	check.OK(r.t, err)
 	return record.Status
 }
 
@@ -54,9 +51,7 @@ func TestANoteInConflictKeepsNobodyElseFromBeingSettled(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		ledger(t, r)
 		moved := store.Record{Key: store.RecordKey{Kind: "ledger", ID: "name2"}, Status: "moved"}
-		if err := r.store.Commit(t.Context(), &store.Tx{PutRecords: []store.PutRecord{{Record: moved, Expect: 1}}}); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, r.store.Commit(t.Context(), &store.Tx{PutRecords: []store.PutRecord{{Record: moved, Expect: 1}}}))
 		r.put(0, 1, 2, 3)
 		r.run()
 		r.pass(10 * time.Second)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/abidehq/abide/bus"
 	"github.com/abidehq/abide/bus/outbox"
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/internal/teststore"
 	"github.com/abidehq/abide/store"
 	"github.com/abidehq/abide/store/storetest"
@@ -99,9 +100,7 @@ func TestAPublishThatTakesTooLongIsEnded(t *testing.T) {
 		last := r.notes.last(t)
 		wantEqual(t, "state", last.State, outbox.Retrying)
 		wantEqual(t, "at", last.At.Sub(r.begun), 5*time.Second)
-		if !errors.Is(last.Err, context.DeadlineExceeded) {
-			t.Errorf("the error is %v", last.Err)
-		}
+		check.Error(t, last.Err, context.DeadlineExceeded)
 	})
 }
 
@@ -110,9 +109,7 @@ func TestAMalformedMessageIsInQuarantine(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		for i, body := range [][]byte{nil, {99}, {1, 200}} {
 			m := store.Message{Key: store.Key{Queue: outbox.Queue, Tenant: "acme", Name: fmt.Sprint("sink/", i)}, ID: "x", Route: "sink", Body: body}
-			if err := r.store.Commit(t.Context(), &store.Tx{Put: []store.Message{m}}); err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, r.store.Commit(t.Context(), &store.Tx{Put: []store.Message{m}}))
 		}
 		r.put(1)
 		r.run()
@@ -206,18 +203,12 @@ func TestRunEndsWithItsStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := teststore.New(t)
 		relay, err := outbox.New(outbox.Config{Store: s, Sinks: []outbox.Sink{{Name: "sink", Bus: &bus.Local{}}}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		done := make(chan error)
 		go func() { done <- relay.Run(t.Context()) }()
 		synctest.Wait()
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if err := <-done; !errors.Is(err, store.ErrClosed) {
-			t.Errorf("Run returns %v, want %v", err, store.ErrClosed)
-		}
+		check.OK(t, s.Close())
+		check.Error(t, <-done, store.ErrClosed)
 	})
 }
 

@@ -2,12 +2,8 @@ package engine
 
 import (
 	"bytes"
-	"encoding/hex"
 	"errors"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -16,12 +12,11 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/internal/history"
 	"github.com/abidehq/abide/internal/wire"
 	"github.com/abidehq/abide/store"
 )
-
-var update = flag.Bool("update", false, "write the golden file anew")
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
@@ -105,26 +100,7 @@ func TestFormatIsGolden(t *testing.T) {
 	for name, spec := range exampleTasks() {
 		lines["task "+name] = spec.encode()
 	}
-	var text strings.Builder
-	for _, name := range sortedKeys(lines) {
-		fmt.Fprintf(&text, "%s\n  %s\n", name, hex.EncodeToString(lines[name]))
-	}
-	file := filepath.Join("testdata", "format_1.txt")
-	if *update {
-		if err := os.MkdirAll("testdata", 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(text.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	golden, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if text.String() != string(golden) {
-		t.Errorf("the format has changed:\n%s\nwant\n%s", text.String(), golden)
-	}
+	check.GoldenTable(t, "testdata/format_1.txt", lines)
 }
 
 // TestFormatIsReadAsWritten: what is decoded is what was encoded.

@@ -3,10 +3,8 @@ package history
 import (
 	"bytes"
 	"errors"
-	"flag"
 	"fmt"
 	"math"
-	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -15,9 +13,9 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"pgregory.net/rapid"
-)
 
-var update = flag.Bool("update", false, "write the golden file anew")
+	"github.com/abidehq/abide/internal/check"
+)
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
@@ -95,18 +93,7 @@ func TestWireFormatDoesNotChange(t *testing.T) {
 		fmt.Fprintf(&b, "%v\n  %x\n", &e, Append(nil, &e))
 	}
 	file := filepath.Join("testdata", fmt.Sprintf("wire_%d.txt", wireVersion))
-	if *update {
-		if err := os.WriteFile(file, b.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := b.String(); got != string(want) {
-		t.Errorf("the wire format has changed:\n%s\nwant:\n%s", got, want)
-	}
+	check.Golden(t, file, b.String())
 }
 
 func TestThereIsAnExampleOfEachKind(t *testing.T) {

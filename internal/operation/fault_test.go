@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/internal/operation"
 	"github.com/abidehq/abide/store"
 	"github.com/abidehq/abide/store/storetest"
@@ -113,13 +114,13 @@ func (r *rig) checkScenario(exact bool) {
 		ref := abide.Ref{Tenant: "c", ID: fmt.Sprintf("x%04d", i)}
 		// The record is replaced by a restart: begun, ended.
 		info, err := r.engine.Get(r.t.Context(), ref)
-		r.check(err)
+		check.OK(r.t, err)
 		if n := r.restarts(ref); n != 1 {
 			r.t.Errorf("%v was restarted %d times; it is %s", ref, n, info.Status)
 		}
 	}
 	stats, err := r.store.Stats(r.t.Context())
-	r.check(err)
+	check.OK(r.t, err)
 	for _, route := range stats.Routes {
 		if route.Queue == "operations" && route.Pending != 4 { // each is removed in a week
 			r.t.Errorf("%d messages are left", route.Pending)
@@ -132,7 +133,7 @@ func (r *rig) checkScenario(exact bool) {
 func (r *rig) restarts(ref abide.Ref) int {
 	r.t.Helper()
 	rec, err := r.store.Get(r.t.Context(), store.RecordKey{Kind: "instance", Tenant: ref.Tenant, ID: ref.ID})
-	r.check(err)
+	check.OK(r.t, err)
 	return int(rec.Version-2) / 2
 }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/internal/operation"
 	"github.com/abidehq/abide/internal/teststore"
 	"github.com/abidehq/abide/store"
@@ -50,7 +51,7 @@ func newRig(t *testing.T) *rig {
 	t.Cleanup(func() { _ = r.store.Close() })
 	var err error
 	r.engine, err = abide.New(r.store, abide.Config{Register: []abide.Definition{long, quick}, Logger: quiet, Retention: -1})
-	r.check(err)
+	check.OK(r.t, err)
 	t.Cleanup(func() { _ = r.engine.Close() })
 	r.client = &watched{Client: r.engine, calls: map[string]int{}}
 	r.Service = r.service(r.store, r.client)
@@ -60,15 +61,8 @@ func newRig(t *testing.T) *rig {
 func (r *rig) service(s store.Store, c abide.Client) *operation.Service {
 	r.t.Helper()
 	service, err := operation.New(operation.Config{Store: s, Client: c, Logger: quiet})
-	r.check(err)
+	check.OK(r.t, err)
 	return service
-}
-
-func (r *rig) check(err error) {
-	r.t.Helper()
-	if err != nil {
-		r.t.Fatal(err)
-	}
 }
 
 // run has a service go on with operations until the test ends, or stop is called.
@@ -100,11 +94,11 @@ func (r *rig) start(o *abide.Orchestration[abide.None, abide.None], tenant, pref
 		for i := from; i < min(from+1000, n); i++ {
 			id := fmt.Sprintf("%s%04d", prefix, i)
 			one, err := o.Prepare(r.engine, abide.None{}, append([]abide.StartOption{abide.ID(id), abide.Tenant(tenant)}, opts...)...)
-			r.check(err)
+			check.OK(r.t, err)
 			requests = append(requests, one)
 		}
 		_, err := r.engine.Start(r.t.Context(), requests...)
-		r.check(err)
+		check.OK(r.t, err)
 	}
 	r.pass(time.Second)
 }
@@ -113,14 +107,14 @@ func (r *rig) start(o *abide.Orchestration[abide.None, abide.None], tenant, pref
 func (r *rig) begin(req operation.Request) operation.Operation {
 	r.t.Helper()
 	o, err := r.Start(r.t.Context(), req)
-	r.check(err)
+	check.OK(r.t, err)
 	return o
 }
 
 func (r *rig) get(id string) operation.Operation {
 	r.t.Helper()
 	o, err := r.Get(r.t.Context(), r.under(id), id)
-	r.check(err)
+	check.OK(r.t, err)
 	return o
 }
 
@@ -128,7 +122,7 @@ func (r *rig) get(id string) operation.Operation {
 func (r *rig) under(id string) string {
 	r.t.Helper()
 	page, err := r.store.List(r.t.Context(), store.Query{Kind: "operation"})
-	r.check(err)
+	check.OK(r.t, err)
 	for i := range page.Records {
 		if key := page.Records[i].Key; key.ID == id {
 			return key.Tenant
@@ -156,7 +150,7 @@ func (r *rig) statuses(tenant string) string {
 	n := map[abide.Status]int{}
 	f := abide.Filter{Tenant: &tenant, Limit: 10_000}
 	page, err := r.engine.List(r.t.Context(), f)
-	r.check(err)
+	check.OK(r.t, err)
 	for i := range page.Instances {
 		n[page.Instances[i].Status]++
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/internal/operation"
 	"github.com/abidehq/abide/store"
 )
@@ -27,7 +28,7 @@ func TestEachKindDoesWhatItSays(t *testing.T) {
 				r.start(quick, "acme", "end", 4)
 				r.start(long, "acme", "sus", 2)
 				for i := range 2 {
-					r.check(r.engine.Suspend(r.t.Context(), abide.Ref{Tenant: "acme", ID: fmt.Sprintf("sus%04d", i)}, "so"))
+					check.OK(r.t, r.engine.Suspend(r.t.Context(), abide.Ref{Tenant: "acme", ID: fmt.Sprintf("sus%04d", i)}, "so"))
 				}
 				r.start(long, "other", "run", 2)
 				r.run(r.Service)
@@ -48,7 +49,7 @@ func TestEachKindDoesWhatItSays(t *testing.T) {
 				}
 				if kind == operation.Terminate {
 					info, err := r.engine.Get(t.Context(), abide.Ref{Tenant: "acme", ID: "run0000"})
-					r.check(err)
+					check.OK(r.t, err)
 					if info.Status != abide.Terminated || !strings.Contains(fmt.Sprint(info.Reason, info.Err), "repairs") {
 						t.Errorf("an instance does not say why: %q, %v", info.Reason, info.Err)
 					}
@@ -110,10 +111,8 @@ func TestFilterSaysWhichAreMeant(t *testing.T) {
 				}
 				for i := range 2 {
 					info, err := r.engine.Get(t.Context(), abide.Ref{Tenant: "acme", ID: fmt.Sprintf("later%04d", i)})
-					r.check(err)
-					if info.Status != abide.Running {
-						t.Errorf("an instance that was started after the operation is %s", info.Status)
-					}
+					check.OK(r.t, err)
+					check.Equal(t, "an instance that was started after the operation", info.Status, abide.Running)
 				}
 			})
 		})
@@ -230,14 +229,14 @@ func TestIDsAreThoseOfATenant(t *testing.T) {
 			wantError(t, err, operation.ErrExists, "one")
 		}
 		_, err := r.Cancel(t.Context(), "north", "one")
-		r.check(err)
+		check.OK(r.t, err)
 		r.run(r.Service)
 		r.pass(time.Second)
 		for tenant, want := range map[string]string{
 			"acme": "completed: 2 = 2 + 0 + 0", "north": "cancelled: 0 = 0 + 0 + 0", "default": "completed: 2 = 2 + 0 + 0", "": "completed: 6 = 0 + 6 + 0",
 		} {
 			o, err := r.Get(t.Context(), tenant, "one")
-			if r.check(err); counts(o) != want || o.Tenant() != tenant {
+			if check.OK(r.t, err); counts(o) != want || o.Tenant() != tenant {
 				t.Errorf("that of tenant %q is %s of tenant %q, want %s", tenant, counts(o), o.Tenant(), want)
 			}
 		}
@@ -258,7 +257,7 @@ func TestIDsAreThoseOfATenant(t *testing.T) {
 func (r *rig) putOld(o operation.Operation) {
 	r.t.Helper()
 	rec, err := r.store.Get(r.t.Context(), store.RecordKey{Kind: "operation", Tenant: o.Tenant(), ID: o.ID})
-	r.check(err)
+	check.OK(r.t, err)
 	key := store.Key{Queue: "operations", Tenant: o.Tenant(), Name: o.ID}
 	tx := &store.Tx{
 		DeleteRecords: []store.DeleteRecord{{Key: rec.Key, Expect: rec.Version}},
@@ -267,7 +266,7 @@ func (r *rig) putOld(o operation.Operation) {
 	}
 	rec.Key.Tenant = ""
 	tx.PutRecords = []store.PutRecord{{Record: rec}}
-	r.check(r.store.Commit(r.t.Context(), tx))
+	check.OK(r.t, r.store.Commit(r.t.Context(), tx))
 }
 
 // TestOperationsOfEarlierReleases, whose records have no tenant, are found, done, cancelled and
@@ -301,7 +300,7 @@ func TestOperationsOfEarlierReleases(t *testing.T) {
 		r.pass(time.Second)
 		for _, tenant := range []string{"acme", ""} { // callers with all tenants need not name it
 			o, err := r.Get(t.Context(), tenant, "old")
-			if r.check(err); counts(o) != "completed: 300 = 300 + 0 + 0" {
+			if check.OK(r.t, err); counts(o) != "completed: 300 = 300 + 0 + 0" {
 				t.Errorf("that of tenant %q is %s", tenant, counts(o))
 			}
 		}
@@ -330,7 +329,7 @@ func TestLists(t *testing.T) {
 			r.pass(time.Second)
 		}
 		_, err := r.Cancel(t.Context(), "acme", "1")
-		r.check(err)
+		check.OK(r.t, err)
 		for _, tt := range []struct {
 			q    operation.Query
 			want string
@@ -346,7 +345,7 @@ func TestLists(t *testing.T) {
 			var got []string
 			for q := tt.q; ; {
 				page, err := r.List(t.Context(), q)
-				r.check(err)
+				check.OK(r.t, err)
 				for i := range page.Operations {
 					got = append(got, page.Operations[i].ID)
 				}
@@ -393,7 +392,7 @@ func TestAnOperationIsKeptForAWeek(t *testing.T) {
 			wantError(t, err, operation.ErrNotFound)
 		}
 		stats, err := r.store.Stats(t.Context())
-		r.check(err)
+		check.OK(r.t, err)
 		for _, route := range stats.Routes {
 			if route.Queue == "operations" {
 				t.Errorf("%d messages are left", route.Pending)
@@ -408,9 +407,7 @@ func TestAServiceNeedsAStoreAndAClient(t *testing.T) {
 		wantError(t, err, operation.ErrInvalid, "Store")
 		_, err = operation.New(operation.Config{Store: r.store})
 		wantError(t, err, operation.ErrInvalid, "Client")
-		if closed := r.store.Close(); closed != nil {
-			t.Fatal(closed)
-		}
+		check.OK(t, r.store.Close())
 		wantError(t, r.Run(t.Context()), store.ErrClosed)
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/internal/operation"
 	"github.com/abidehq/abide/store"
 	"github.com/abidehq/abide/store/storetest"
@@ -94,9 +95,7 @@ func TestASmallOperationDoesNotWaitForALargeOne(t *testing.T) {
 		for _, id := range large {
 			r.wantCounts(id, "completed: 520 = 0 + 520 + 0")
 		}
-		if r.client.most != 16 {
-			t.Errorf("%d at a time", r.client.most)
-		}
+		check.Equal(t, "at a time", r.client.most, 16)
 	})
 }
 
@@ -154,7 +153,7 @@ func TestCancelBeforeAndAfter(t *testing.T) {
 		r.start(long, "acme", "a", 5)
 		o := r.begin(operation.Request{Kind: operation.Terminate, Filter: of("acme")})
 		_, err := r.Cancel(t.Context(), "acme", o.ID)
-		r.check(err)
+		check.OK(r.t, err)
 		r.run(r.Service)
 		r.pass(time.Second)
 		r.wantCounts(o.ID, "cancelled: 0 = 0 + 0 + 0")
@@ -302,9 +301,9 @@ func TestWhatCannotBeListedFailsTheOperation(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.start(long, "acme", "a", 3)
 		rec, err := r.store.Get(t.Context(), store.RecordKey{Kind: "instance", Tenant: "acme", ID: "a0001"})
-		r.check(err)
+		check.OK(r.t, err)
 		rec.Body = []byte("garbage")
-		r.check(r.store.Commit(t.Context(), &store.Tx{PutRecords: []store.PutRecord{{Record: rec, Expect: rec.Version}}}))
+		check.OK(r.t, r.store.Commit(t.Context(), &store.Tx{PutRecords: []store.PutRecord{{Record: rec, Expect: rec.Version}}}))
 		o := r.begin(operation.Request{Kind: operation.Cancel, Filter: of("acme")})
 		r.run(r.Service)
 		r.pass(time.Second)
@@ -398,9 +397,9 @@ func TestWhatCannotBeReadGoesToQuarantine(t *testing.T) {
 		r.start(long, "acme", "a", 3)
 		bad := r.begin(operation.Request{Kind: operation.Suspend, Filter: of("acme")})
 		rec, err := r.store.Get(t.Context(), store.RecordKey{Kind: "operation", Tenant: "acme", ID: bad.ID})
-		r.check(err)
+		check.OK(r.t, err)
 		rec.Body = append(rec.Body, "garbage"...)
-		r.check(r.store.Commit(t.Context(), &store.Tx{PutRecords: []store.PutRecord{{Record: rec, Expect: rec.Version}}}))
+		check.OK(r.t, r.store.Commit(t.Context(), &store.Tx{PutRecords: []store.PutRecord{{Record: rec, Expect: rec.Version}}}))
 		good := r.begin(operation.Request{Kind: operation.Suspend, Filter: of("acme")})
 		r.run(r.Service)
 		r.pass(time.Second)
@@ -408,7 +407,7 @@ func TestWhatCannotBeReadGoesToQuarantine(t *testing.T) {
 		_, err = r.Get(t.Context(), "acme", bad.ID)
 		wantError(t, err, store.ErrCorrupt, bad.ID)
 		page, err := r.store.List(t.Context(), store.Query{Kind: store.KindQuarantine})
-		r.check(err)
+		check.OK(r.t, err)
 		if len(page.Records) != 1 || page.Records[0].Status != "malformed" || page.Records[0].Name != "operations" {
 			t.Errorf("quarantine has %v", page.Records)
 		}

@@ -6,20 +6,16 @@ import (
 	"net/http"
 	"net/url"
 	"testing"
+
+	"github.com/abidehq/abide/internal/check"
 )
 
 func TestChromiumAnswers(t *testing.T) {
 	t.Parallel()
 	at, err := url.Parse(Chromium(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	answer, err := http.Get("http://" + at.Host + "/json/version")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
-		t.Errorf("it answers with status %d, want 200", answer.StatusCode)
-	}
+	check.Equal(t, "it answers with status", answer.StatusCode, http.StatusOK)
 }

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/abidehq/abide/internal/check"
 )
 
 // isThere reports whether a file or a folder is there.
@@ -28,27 +30,21 @@ func TestFoldersThatWereLeftAreRemoved(t *testing.T) {
 		folder := filepath.Join(parent, name)
 		lock := filepath.Join(folder, "lock")
 		at := time.Now().Add(-age)
-		if err := errors.Join(os.Mkdir(folder, 0o700), os.WriteFile(lock, nil, 0o600), os.Chtimes(lock, at, at)); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, errors.Join(os.Mkdir(folder, 0o700), os.WriteFile(lock, nil, 0o600), os.Chtimes(lock, at, at)))
 		return folder
 	}
 	left := add("abide-kind-left", time.Hour)
 	young := add("abide-kind-young", 0)
 	other := add("abide-other-left", time.Hour)
 	used, err := newFolder("kind", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	t.Cleanup(func() {
 		if err := used.remove(); err != nil || isThere(used.path) {
 			t.Errorf("a folder that was removed is there: %v", err)
 		}
 	})
 	old := time.Now().Add(-time.Hour)
-	if err := os.Chtimes(used.lock.Name(), old, old); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, os.Chtimes(used.lock.Name(), old, old))
 	removeLeft(parent, "kind")
 	removeLeft(filepath.Dir(used.path), "kind")
 	for path, want := range map[string]bool{left: false, young: true, other: true, used.path: true} {
@@ -61,9 +57,7 @@ func TestFoldersThatWereLeftAreRemoved(t *testing.T) {
 func TestFoldersAreOpenToOthers(t *testing.T) {
 	t.Parallel()
 	within := t.TempDir()
-	if err := os.Chmod(within, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, os.Chmod(within, 0o700))
 	if got, err := openToAll(within, "/"); err != nil || (os.Geteuid() == 0 && got != "/") {
 		t.Errorf("of one that is ours alone and one that is not: %s, %v", got, err)
 	}
@@ -90,19 +84,13 @@ func TestKilledChild(t *testing.T) {
 func TestServersEndWithAProcessThatIsKilled(t *testing.T) {
 	t.Parallel()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	child := exec.CommandContext(t.Context(), self, "-test.run=^TestKilledChild$", "-test.timeout=2m")
 	child.Env = append(os.Environ(), roleKilled+"=yes")
 	child.Stderr = os.Stderr
 	stdout, err := child.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := child.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
+	check.OK(t, child.Start())
 	var pid int
 	var paths [2]string
 	for lines := bufio.NewScanner(stdout); pid == 0 && lines.Scan(); {
@@ -115,9 +103,7 @@ func TestServersEndWithAProcessThatIsKilled(t *testing.T) {
 	if pid == 0 || !isPostgres(pid) {
 		t.Fatalf("process %d is not a server", pid)
 	}
-	if err := child.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, child.Process.Kill())
 	_ = child.Wait() // it was killed
 	if !waitFor(func() bool { return !isPostgres(pid) }) {
 		t.Error("the server outlives the process that started it")
@@ -125,14 +111,10 @@ func TestServersEndWithAProcessThatIsKilled(t *testing.T) {
 	// The next process that makes such a folder removes what is left.
 	old := time.Now().Add(-time.Hour)
 	for _, path := range paths {
-		if err := os.Chtimes(filepath.Join(path, "lock"), old, old); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, os.Chtimes(filepath.Join(path, "lock"), old, old))
 	}
 	next, err := newFolder("postgres", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer func() {
 		if err := next.remove(); err != nil {
 			t.Error(err)

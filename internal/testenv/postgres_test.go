@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/abidehq/abide/internal/check"
 )
 
 // value asks a database for one value.
@@ -32,9 +34,7 @@ func value[T any](ctx context.Context, url, query string) (T, error) {
 func execute(t *testing.T, url, statement string) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer conn.Close(t.Context()) //nolint:errcheck // what it said is known
 	if _, err := conn.Exec(t.Context(), statement); err != nil {
 		t.Fatalf("%s: %v", statement, err)
@@ -69,9 +69,7 @@ func TestPostgresKeepsItsDataThroughStopAndKill(t *testing.T) {
 	execute(t, url, "CREATE TABLE starts (n serial)")
 	for _, end := range []func(){server.Stop, server.Kill} {
 		before, err := value[int](t.Context(), url, "INSERT INTO starts DEFAULT VALUES RETURNING n")
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		end()
 		if conn, err := net.DialTimeout("tcp", server.Addr, time.Second); err == nil {
 			t.Cleanup(func() { _ = conn.Close() }) // nothing was written
@@ -89,13 +87,9 @@ func TestPostgresHangsUntilItIsResumed(t *testing.T) {
 	t.Parallel()
 	server := Postgres(t)
 	conn, err := pgx.Connect(t.Context(), server.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer conn.Close(t.Context()) //nolint:errcheck // the server goes too
-	if err := conn.Ping(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, conn.Ping(t.Context()))
 	resume := server.Hang()
 	// One that is connected gets no answer, and neither does one that comes.
 	answers := make(chan error, 2)

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/abidehq/abide/internal/check"
 )
 
 // echo starts a server that sends back each line that it gets, and says when the other
@@ -16,9 +18,7 @@ import (
 func echo(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	t.Cleanup(func() { _ = l.Close() }) // nothing was written
 	go func() {
 		for {
@@ -46,9 +46,7 @@ type line struct {
 func connect(t *testing.T, addr string) *line {
 	t.Helper()
 	c, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	t.Cleanup(func() { _ = c.Close() }) // the relay may have done so
 	return &line{TCPConn: c.(*net.TCPConn), in: bufio.NewReader(c)}
 }
@@ -56,9 +54,7 @@ func connect(t *testing.T, addr string) *line {
 // hears waits for a line.
 func (l *line) hears(t *testing.T, within time.Duration) (string, error) {
 	t.Helper()
-	if err := l.SetReadDeadline(time.Now().Add(within)); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, l.SetReadDeadline(time.Now().Add(within)))
 	return l.in.ReadString('\n')
 }
 
@@ -80,9 +76,7 @@ func TestProxyPassesOnBothWays(t *testing.T) {
 	a.echoes(t, "one")
 	b.echoes(t, "two")
 	a.echoes(t, strings.Repeat("long", 100_000))
-	if err := a.CloseWrite(); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, a.CloseWrite())
 	if got, err := a.hears(t, patience); got != "end\n" || err != nil {
 		t.Errorf("after the end of one direction: %q, %v", got, err)
 	}
@@ -104,9 +98,7 @@ func TestProxyCut(t *testing.T) {
 	// One that comes is dropped, if it comes about at all.
 	if c, err := net.Dial("tcp", p.Addr()); err == nil {
 		defer c.Close()
-		if err := c.SetReadDeadline(time.Now().Add(patience)); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, c.SetReadDeadline(time.Now().Add(patience)))
 		if _, err := c.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("a connection of while it is cut: %v", err)
 		}
@@ -143,16 +135,12 @@ func TestProxyStall(t *testing.T) {
 func TestProxyStallsTheAnswers(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer l.Close()
 	p := Proxy(t, l.Addr().String())
 	client := connect(t, p.Addr())
 	server, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer server.Close()
 	p.Stall()
 	if _, err := io.WriteString(server, "hello\n"); err != nil {

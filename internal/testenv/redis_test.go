@@ -8,6 +8,8 @@ import (
 	"net"
 	"testing"
 	"time"
+
+	"github.com/abidehq/abide/internal/check"
 )
 
 // ask sends one command, and returns the first line of the answer.
@@ -18,9 +20,7 @@ func ask(t *testing.T, addr, command string) (string, error) {
 		return "", err
 	}
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, conn.SetDeadline(time.Now().Add(patience)))
 	fmt.Fprint(conn, command+"\r\n")
 	return bufio.NewReader(conn).ReadString('\n')
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/internal/transfer"
 	"github.com/abidehq/abide/internal/wire"
 	"github.com/abidehq/abide/store"
@@ -14,11 +15,9 @@ import (
 // problems returns what a check finds.
 func problems(t *testing.T, s store.Portable) (found []transfer.Problem, checked transfer.Checked) {
 	t.Helper()
-	check := transfer.Check{Store: s, Report: func(p transfer.Problem) { found = append(found, p) }}
-	checked, err := check.Run(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := transfer.Check{Store: s, Report: func(p transfer.Problem) { found = append(found, p) }}
+	checked, err := c.Run(t.Context())
+	check.OK(t, err)
 	return found, checked
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/internal/transfer"
 	"github.com/abidehq/abide/store"
 )
@@ -22,9 +23,7 @@ func TestACopyHasAllOfEachTenant(t *testing.T) {
 	for i := range report.Tenants {
 		rows = append(rows, report.Tenants[i].Tenant)
 	}
-	if want := []string{"", "tenant-0", "tenant-1", "tenant-2"}; !slices.Equal(rows, want) {
-		t.Errorf("tenants are %q, want %q", rows, want)
-	}
+	check.Equal(t, "tenants", rows, []string{"", "tenant-0", "tenant-1", "tenant-2"})
 	sum := report.Tenants[1].To // of orders 0, 3 and 6
 	if sum.Keys != 3 || sum.Messages != 6 || sum.Entries != 9 || sum.Records != 3 {
 		t.Errorf("a tenant has %+v", sum)
@@ -96,11 +95,9 @@ func sameStores(t *testing.T, a, b store.Portable) {
 
 func sumOf(t *testing.T, s store.Portable) transfer.Sum {
 	t.Helper()
-	check := transfer.Check{Store: s, Report: func(transfer.Problem) {}}
-	checked, err := check.Run(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := transfer.Check{Store: s, Report: func(transfer.Problem) {}}
+	checked, err := c.Run(t.Context())
+	check.OK(t, err)
 	return checked.Sum
 }
 
@@ -148,15 +145,9 @@ func TestWhatDiffersIsFoundAndTheTargetIsNotWhole(t *testing.T) {
 				Put:    []store.Message{{Key: quiet, ID: "a", Route: "order"}}, Delete: []store.MessageRef{{Key: quiet, ID: "a"}},
 			})
 			report, err := run(t.Context(), from, edited{Portable: to, imported: change})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got := report.Differing(); !slices.Equal(got, []string{"tenant-1"}) {
-				t.Errorf("the tenants %q differ, want tenant-1", got)
-			}
-			if err := store.Whole(t.Context(), to); !errors.Is(err, store.ErrIncomplete) {
-				t.Errorf("the target is taken for whole: %v", err)
-			}
+			check.OK(t, err)
+			check.Equal(t, "the tenants differ", report.Differing(), []string{"tenant-1"})
+			check.Error(t, store.Whole(t.Context(), to), store.ErrIncomplete)
 		})
 	}
 }
@@ -238,9 +229,7 @@ func TestASourceThatHasChangedIsRefused(t *testing.T) {
 	if _, err := run(t.Context(), from, to); !errors.Is(err, transfer.ErrChanged) {
 		t.Errorf("error %v", err)
 	}
-	if err := store.Whole(t.Context(), to); !errors.Is(err, store.ErrIncomplete) {
-		t.Errorf("the target is taken for whole: %v", err)
-	}
+	check.Error(t, store.Whole(t.Context(), to), store.ErrIncomplete)
 }
 
 func TestAnUnfinishedCopyIsNotCopied(t *testing.T) {
@@ -296,9 +285,7 @@ func TestProgressGoesThroughTheStages(t *testing.T) {
 	if _, err := c.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if want := []transfer.Stage{transfer.Rereading, transfer.Copying, transfer.Comparing}; !slices.Equal(stages, want) {
-		t.Errorf("stages %v, want %v", stages, want)
-	}
+	check.Equal(t, "stages", stages, []transfer.Stage{transfer.Rereading, transfer.Copying, transfer.Comparing})
 	if last.Done != 16 || last.Of != 16 { // ten messages and six records
 		t.Errorf("it ends with %+v", last)
 	}

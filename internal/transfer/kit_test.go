@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/internal/transfer"
 	"github.com/abidehq/abide/store"
 	"github.com/abidehq/abide/store/memstore"
@@ -25,9 +26,7 @@ func newStore(t testing.TB) *memstore.Store {
 func commit(t testing.TB, s store.Store, txs ...*store.Tx) {
 	t.Helper()
 	for _, tx := range txs {
-		if err := s.Commit(t.Context(), tx); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, s.Commit(t.Context(), tx))
 	}
 }
 
@@ -62,15 +61,11 @@ func run(ctx context.Context, from, to store.Portable) (transfer.Report, error) 
 func copies(t testing.TB, from, to store.Portable) transfer.Report {
 	t.Helper()
 	report, err := run(t.Context(), from, to)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	if differing := report.Differing(); len(differing) > 0 || !report.Total.Same() {
 		t.Fatalf("the tenants %q differ", differing)
 	}
-	if err := store.Whole(t.Context(), to); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, store.Whole(t.Context(), to))
 	return report
 }
 

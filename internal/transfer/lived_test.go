@@ -13,6 +13,7 @@ import (
 	"github.com/abidehq/abide/action"
 	"github.com/abidehq/abide/bus"
 	"github.com/abidehq/abide/bus/outbox"
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/internal/operation"
 	"github.com/abidehq/abide/internal/transfer"
 	"github.com/abidehq/abide/server/auth"
@@ -55,13 +56,6 @@ type lived struct {
 	store *memstore.Store
 }
 
-func (l *lived) check(err error) {
-	l.t.Helper()
-	if err != nil {
-		l.t.Fatal(err)
-	}
-}
-
 // live has Abide work on the store.
 func (l *lived) live() {
 	ctx, cancel := context.WithCancel(context.Background())
@@ -69,10 +63,10 @@ func (l *lived) live() {
 	defer wg.Wait()
 	defer cancel()
 	engine, err := abide.New(l.store, abide.Config{Register: []abide.Definition{order, charge}, Logger: quiet, WorkerName: "w"})
-	l.check(err)
-	defer func() { l.check(engine.Close()) }()
+	check.OK(l.t, err)
+	defer func() { check.OK(l.t, engine.Close()) }()
 	timers, err := timer.New(timer.Config{Store: l.store, Logger: quiet, Sinks: []outbox.Sink{{Name: "bad", Bus: refusing{}}}})
-	l.check(err)
+	check.OK(l.t, err)
 	actions, err := action.New(action.Config{Store: l.store, Logger: quiet, Targets: map[string]action.Definition{
 		"do":   {Target: action.Func(func(context.Context, action.Run) (action.Outcome, error) { return action.Outcome{}, nil })},
 		"fail": {Target: action.Func(func(context.Context, action.Run) (action.Outcome, error) { return action.Outcome{}, errors.New("no") })},
@@ -81,46 +75,46 @@ func (l *lived) live() {
 			return action.Outcome{}, ctx.Err()
 		})},
 	}})
-	l.check(err)
+	check.OK(l.t, err)
 	operations, err := operation.New(operation.Config{Store: l.store, Client: engine, Logger: quiet})
-	l.check(err)
+	check.OK(l.t, err)
 	guard, err := auth.New(auth.Config{Store: l.store, Logger: quiet})
-	l.check(err)
+	check.OK(l.t, err)
 	for _, run := range []func(context.Context) error{timers.Run, actions.Run, operations.Run} {
 		wg.Go(func() { _ = run(ctx) })
 	}
 
 	for _, in := range []string{"", "event", "timer", "task", "suspended", "event before its instance"} {
 		_, err := order.Start(ctx, engine, in, abide.ID("order-"+in))
-		l.check(err)
+		check.OK(l.t, err)
 	}
-	l.check(approved.Raise(ctx, engine, "order-nobody", "yes"))
+	check.OK(l.t, approved.Raise(ctx, engine, "order-nobody", "yes"))
 	for key, d := range map[string]time.Duration{"soon": time.Minute, "later": 24 * time.Hour, "cancelled": time.Hour, "moved": time.Hour} {
 		_, err := timers.Schedule(ctx, timer.Request{Tenant: "acme", Key: key, Delay: d})
-		l.check(err)
+		check.OK(l.t, err)
 	}
 	_, err = timers.Cancel(ctx, "acme", "cancelled")
-	l.check(err)
+	check.OK(l.t, err)
 	_, err = timers.Snooze(ctx, "acme", "moved", time.Hour)
-	l.check(err)
+	check.OK(l.t, err)
 	for _, target := range []string{"do", "fail", "hang"} {
 		_, _, err := actions.Receive(ctx, action.Received{Tenant: "acme", Slug: "hook", Target: target, Body: []byte("raw")})
-		l.check(err)
+		check.OK(l.t, err)
 	}
 	_, _, err = actions.Add(ctx, action.Request{Tenant: "acme", Slug: "later", Target: "do", Delay: 24 * time.Hour})
-	l.check(err)
+	check.OK(l.t, err)
 	_, err = actions.AddSchedule(ctx, action.Plan{Tenant: "acme", ID: "s", Slug: "tick", Target: "do", Every: 7 * time.Minute})
-	l.check(err)
+	check.OK(l.t, err)
 	<-time.After(30 * time.Second) // by now each instance waits for what its name says
 	_, err = operations.Start(ctx, operation.Request{Kind: operation.Suspend, All: true, Reason: "a test"})
-	l.check(err)
+	check.OK(l.t, err)
 	<-time.After(time.Second)
 	_, err = order.Start(ctx, engine, "event", abide.ID("order-after"))
-	l.check(err)
+	check.OK(l.t, err)
 	admin := auth.With(ctx, auth.Identity{Kind: auth.Local, Subject: "local", Name: "local", Role: auth.Admin})
 	_, _, err = guard.CreateToken(admin, auth.NewToken{Name: "t", Role: auth.Admin})
-	l.check(err)
-	l.check(guard.Note(admin, auth.Entry{Operation: "create-token"}))
+	check.OK(l.t, err)
+	check.OK(l.t, guard.Note(admin, auth.Entry{Operation: "create-token"}))
 
 	<-time.After(time.Hour)
 	synctest.Wait()
@@ -132,7 +126,7 @@ func TestWhatAbideKeepsHasNoProblems(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := &lived{t, memstore.New(memstore.Options{})}
-		defer func() { l.check(l.store.Close()) }()
+		defer func() { check.OK(l.t, l.store.Close()) }()
 		l.live()
 		found, checked := problems(t, l.store)
 		for _, p := range found {
@@ -148,7 +142,7 @@ func TestWhatAbideKeepsHasNoProblems(t *testing.T) {
 			}
 		}
 		stats, err := l.store.Stats(t.Context())
-		l.check(err)
+		check.OK(l.t, err)
 		pending := map[string]int{}
 		for _, r := range stats.Routes {
 			pending[r.Queue] += r.Pending
@@ -160,7 +154,7 @@ func TestWhatAbideKeepsHasNoProblems(t *testing.T) {
 		}
 		// And it goes on the same in a copy.
 		to := memstore.New(memstore.Options{})
-		defer func() { l.check(to.Close()) }()
+		defer func() { check.OK(l.t, to.Close()) }()
 		c := transfer.Copy{From: l.store, To: to, Source: source}
 		if report, err := c.Run(t.Context()); err != nil || !report.Total.Same() {
 			t.Fatalf("%+v, %v", report.Total, err)
@@ -172,16 +166,16 @@ func TestWhatAbideKeepsHasNoProblems(t *testing.T) {
 // goOn has the instances of a copy go on to their end.
 func (l *lived) goOn(s store.Store) {
 	engine, err := abide.New(s, abide.Config{Register: []abide.Definition{order, charge, absent}, Logger: quiet})
-	l.check(err)
-	defer func() { l.check(engine.Close()) }()
+	check.OK(l.t, err)
+	defer func() { check.OK(l.t, engine.Close()) }()
 	ctx := context.Background()
 	for _, id := range []string{"order-event", "order-timer", "order-task"} {
 		ref := order.Instance(engine, id)
-		l.check(engine.Resume(ctx, ref.Ref()))
+		check.OK(l.t, engine.Resume(ctx, ref.Ref()))
 		if id == "order-event" {
-			l.check(approved.Raise(ctx, engine, id, "yes"))
+			check.OK(l.t, approved.Raise(ctx, engine, id, "yes"))
 		}
 		_, err := ref.Result(ctx)
-		l.check(err)
+		check.OK(l.t, err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/internal/transfer"
 	"github.com/abidehq/abide/store"
 	"github.com/abidehq/abide/store/pebblestore"
@@ -69,22 +70,14 @@ type process struct {
 func startCopier(t *testing.T, from, to string) *process {
 	t.Helper()
 	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	cmd := exec.CommandContext(t.Context(), exe)
 	cmd.Env = append(os.Environ(), envCopier+"="+from+"\n"+to)
 	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
+	check.OK(t, cmd.Start())
 	return &process{t, cmd, in, bufio.NewScanner(out)}
 }
 
@@ -100,9 +93,7 @@ func (p *process) goOn() { _, _ = p.in.Write([]byte{'\n'}) }
 
 func (p *process) kill() {
 	p.t.Helper()
-	if err := p.cmd.Process.Kill(); err != nil {
-		p.t.Fatal(err)
-	}
+	check.OK(p.t, p.cmd.Process.Kill())
 	_ = p.cmd.Wait() // it was killed
 }
 
@@ -133,9 +124,7 @@ func TestACopySurvivesKill(t *testing.T) {
 			if line != "done true true" { // it went on with another one, and all is the same
 				t.Fatalf("it ended with %q", line)
 			}
-			if err := p.cmd.Wait(); err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, p.cmd.Wait())
 			break
 		}
 		if round%2 == 1 {
@@ -160,9 +149,7 @@ func TestACopySurvivesKill(t *testing.T) {
 func openFolder(t *testing.T, dir string) *pebblestore.Store {
 	t.Helper()
 	s, err := pebblestore.Open(t.Context(), dir, pebblestore.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	return s
 }
@@ -171,7 +158,5 @@ func fillFolder(t *testing.T, dir string) {
 	t.Helper()
 	s := openFolder(t, dir)
 	fill(t, s, 12)
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, s.Close())
 }

@@ -10,14 +10,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/store"
 )
 
 func (r *rig) note(g *Guard, e Entry) {
 	r.t.Helper()
-	if err := g.Note(r.as(Operate), e); err != nil {
-		r.t.Fatal(err)
-	}
+	check.OK(r.t, g.Note(r.as(Operate), e))
 }
 
 // audit walks along the pages, and returns what was done, in one text.
@@ -26,9 +25,7 @@ func (r *rig) audit(g *Guard, q AuditQuery) string {
 	var out []string
 	for {
 		page, err := g.Audit(r.as(Admin), q)
-		if err != nil {
-			r.t.Fatal(err)
-		}
+		check.OK(r.t, err)
 		if q.Limit > 0 && len(page.Entries) > q.Limit {
 			r.t.Fatalf("a page of %d", len(page.Entries))
 		}
@@ -65,9 +62,7 @@ func TestNoteKeepsAllOfAnEntry(t *testing.T) {
 	}
 	r.note(g, Entry{Operation: "cancel-instance", Target: strings.Repeat("é", MaxAuditField)})
 	page, err = g.Audit(r.as(Admin), AuditQuery{Limit: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	got := page.Entries[0]
 	if got.Subject != "tester" || got.Name != "tester" || got.Kind != Local || got.Target != strings.Repeat("é", MaxAuditField/2) {
 		t.Errorf("from the context, and cut: %+v", got)
@@ -156,9 +151,7 @@ func TestAuditWhileWritten(t *testing.T) {
 	q := AuditQuery{Limit: 3}
 	for {
 		page, err := g.Audit(r.as(Admin), q)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		for _, e := range page.Entries {
 			got = append(got, e.Operation)
 		}
@@ -243,9 +236,7 @@ func TestNotesShareACommit(t *testing.T) {
 	if n := slow.commits.Load(); n != 2 {
 		t.Errorf("%d commits for %d entries", n, callers)
 	}
-	if got := len(strings.Fields(r.audit(g, AuditQuery{}))); got != callers {
-		t.Errorf("%d of %d entries", got, callers)
-	}
+	check.Equal(t, "entries", len(strings.Fields(r.audit(g, AuditQuery{}))), callers)
 }
 
 func TestNoteThatCannotBeWritten(t *testing.T) {
@@ -259,9 +250,7 @@ func TestNoteThatCannotBeWritten(t *testing.T) {
 		_ = r.store.Commit(t.Context(), tx) // it is there, but nobody is told
 		return broken
 	}
-	if err := g.Note(r.as(Operate), Entry{Operation: "during"}); !errors.Is(err, broken) {
-		t.Errorf("%v", err)
-	}
+	check.Error(t, g.Note(r.as(Operate), Entry{Operation: "during"}), broken)
 	if !strings.Contains(r.log.String(), `level=ERROR msg="audit: cannot be kept" operation=during`) {
 		t.Errorf("logged %s", r.log)
 	}
@@ -277,9 +266,7 @@ func TestNoteThatCannotBeWritten(t *testing.T) {
 	gone := make(chan error)
 	go func() { gone <- g.Note(ctx, Entry{Operation: "gone"}) }()
 	cancel()
-	if err := <-gone; !errors.Is(err, context.Canceled) {
-		t.Errorf("who gave up: %v", err)
-	}
+	check.Error(t, <-gone, context.Canceled)
 	stays := make(chan error)
 	go func() { stays <- g.Note(r.as(Operate), Entry{Operation: "stays"}) }()
 	close(hold)
@@ -289,9 +276,7 @@ func TestNoteThatCannotBeWritten(t *testing.T) {
 	g.audit.mu.Lock()
 	g.audit.writing, g.audit.waiting = true, make([]*waiting, MaxAuditWaiting)
 	g.audit.mu.Unlock()
-	if err := g.Note(r.as(Operate), Entry{Operation: "too many"}); !errors.Is(err, ErrFull) {
-		t.Errorf("with a long line: %v", err)
-	}
+	check.Error(t, g.Note(r.as(Operate), Entry{Operation: "too many"}), ErrFull)
 }
 
 // TestAuditLogsAreShort: one is begun after so many entries, so many bytes, and so much
@@ -321,9 +306,7 @@ func TestAuditLogsAreShort(t *testing.T) {
 			if err != nil || n != tt.logs {
 				t.Errorf("%d logs, %v", n, err)
 			}
-			if got := len(strings.Fields(r.audit(g, AuditQuery{Limit: MaxPage}))); got != tt.entries {
-				t.Errorf("%d of %d entries", got, tt.entries)
-			}
+			check.Equal(t, "entries", len(strings.Fields(r.audit(g, AuditQuery{Limit: MaxPage}))), tt.entries)
 		})
 	}
 }
@@ -402,21 +385,15 @@ func TestSweep(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := login{id: "l", expires: r.clock.Now().Add(LoginLife)}
-	if err := r.store.Commit(t.Context(), &store.Tx{PutRecords: []store.PutRecord{{Record: l.record()}}}); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, r.store.Commit(t.Context(), &store.Tx{PutRecords: []store.PutRecord{{Record: l.record()}}}))
 	count := func(kind string) int {
 		n, err := r.store.Count(t.Context(), store.Query{Kind: kind}, 1000)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		return n
 	}
 	clean := func() {
 		t.Helper()
-		if err := errors.Join(g.sweep(t.Context()), g.sweepTokens(t.Context())); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, errors.Join(g.sweep(t.Context()), g.sweepTokens(t.Context())))
 	}
 	clean()
 	if got := r.audit(g, AuditQuery{Limit: 1000}); len(strings.Fields(got)) != 48 || !strings.HasSuffix(got, " op12") {
@@ -436,9 +413,7 @@ func TestSweep(t *testing.T) {
 	if err != nil || len(page.Tokens) != 1 || page.Tokens[0].ID != kept.ID {
 		t.Errorf("%s is still there: %+v, %v", old.ID, page.Tokens, err)
 	}
-	if count(kindAudit) != 0 {
-		t.Errorf("%d logs", count(kindAudit))
-	}
+	check.Equal(t, "logs", count(kindAudit), 0)
 	r.note(g, Entry{Operation: "later"}) // although the log that it had is gone
 	forever := r.guard(Config{AuditRetention: -1})
 	r.clock.Advance(10 * 365 * 24 * time.Hour)
@@ -454,9 +429,7 @@ func TestSweptLogsLeaveNothing(t *testing.T) {
 	r.note(g, Entry{Operation: "x"})
 	name := g.audit.log.name
 	r.clock.Advance(DefaultAuditRetention + time.Millisecond)
-	if err := g.sweep(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, g.sweep(t.Context()))
 	if page, err := r.store.ReadLog(t.Context(), auditKey(name), 0); err != nil || page.Length != 0 {
 		t.Errorf("%d entries are left, %v", page.Length, err)
 	}

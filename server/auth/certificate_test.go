@@ -17,6 +17,8 @@ import (
 	"net/url"
 	"testing"
 	"time"
+
+	"github.com/abidehq/abide/internal/check"
 )
 
 // authority signs certificates.
@@ -36,9 +38,7 @@ func newAuthority(t *testing.T) *authority {
 		KeyUsage: x509.KeyUsageCertSign, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, a.key.Public(), a.key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	if a.cert, err = x509.ParseCertificate(der); err != nil {
 		t.Fatal(err)
 	}
@@ -48,9 +48,7 @@ func newAuthority(t *testing.T) *authority {
 func newKey(t *testing.T) *ecdsa.PrivateKey {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	return key
 }
 
@@ -71,9 +69,7 @@ func (a *authority) sign(change func(*x509.Certificate)) tls.Certificate {
 	change(template)
 	key := newKey(a.t)
 	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	check.OK(a.t, err)
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
@@ -90,9 +86,7 @@ func TestCertificates(t *testing.T) {
 	}}))
 	_, secret := r.token(g, NewToken{Name: "a service"})
 	session, err := g.startSession(t.Context(), session{kind: BySession, subject: "p1", name: "a person", role: Admin})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		who, err := g.Identify(r)
 		switch {
@@ -168,9 +162,7 @@ func TestCertificates(t *testing.T) {
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			if got := body(t, resp); len(got) < len(tt.want) || got[:len(tt.want)] != tt.want {
 				t.Errorf("%q, want %q", got, tt.want)
 			}

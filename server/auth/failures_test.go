@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/internal/ratelimit"
 )
 
@@ -114,9 +115,7 @@ func TestStaleSessionFallsBack(t *testing.T) {
 			t.Fatal(i, err)
 		}
 	}
-	if n := reads.gets.Load(); n != ratelimit.MaxFailures {
-		t.Errorf("%d reads of the store, want %d", n, ratelimit.MaxFailures)
-	}
+	check.Equal(t, "reads of the store", reads.gets.Load(), ratelimit.MaxFailures)
 }
 
 // TestFailedLoginsCount as failed proofs, and an address that has failed elsewhere does not
@@ -146,12 +145,8 @@ func TestFailedLoginsCount(t *testing.T) {
 		}
 		failed++
 	}
-	if failed != ratelimit.MaxFailures-1 {
-		t.Errorf("%d failures after one at the form, want %d", failed, ratelimit.MaxFailures-1)
-	}
-	if status := login(); status != http.StatusTooManyRequests {
-		t.Errorf("the form beyond the limit: status %d", status)
-	}
+	check.Equal(t, "failures after one at the form", failed, ratelimit.MaxFailures-1)
+	check.Equal(t, "the form beyond the limit: status", login(), http.StatusTooManyRequests)
 }
 
 // TestSessionsEndWithTheMapping: who has logged in at the provider has to do so again when its
@@ -168,9 +163,7 @@ func TestSessionsEndWithTheMapping(t *testing.T) {
 		return Config{URL: "http://abide.example.com", OIDC: &o}
 	}
 	cookie, err := r.guard(login(func(*OIDC) {})).startSession(t.Context(), session{kind: BySession, subject: "p1", name: "a person", role: Operate})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	req := func() *http.Request {
 		return request(http.MethodGet, "http://abide.example.com/", "Cookie: abide_session="+cookie)
 	}

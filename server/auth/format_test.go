@@ -1,24 +1,15 @@
 package auth
 
 import (
-	"bytes"
-	"encoding/hex"
 	"errors"
-	"flag"
-	"fmt"
-	"maps"
-	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/store"
 )
-
-var update = flag.Bool("update", false, "write the golden file anew")
 
 // Examples have something in each field.
 var (
@@ -48,23 +39,7 @@ func TestFormatIsGolden(t *testing.T) {
 		"login": exampleLogin.record().Body, "log": exampleLog.record().Body, "entry": exampleEntry.encode(),
 		"entry with a detail": detailedEntry.encode(),
 	}
-	var text strings.Builder
-	for _, name := range slices.Sorted(maps.Keys(lines)) {
-		fmt.Fprintf(&text, "%s\n  %s\n", name, hex.EncodeToString(lines[name]))
-	}
-	file := filepath.Join("testdata", "format_1.txt")
-	if *update {
-		if err := os.WriteFile(file, []byte(text.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(want, []byte(text.String())) {
-		t.Errorf("the format has changed; got\n%s", text.String())
-	}
+	check.GoldenTable(t, "testdata/format_1.txt", lines)
 }
 
 // parsers read what is kept, each into its own form.

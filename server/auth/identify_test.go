@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/abidehq/abide/internal/check"
 )
 
 const adminToken = "a-token-for-containers"
@@ -17,9 +19,7 @@ func TestIdentify(t *testing.T) {
 	g := people(r.guard(Config{AdminToken: adminToken}))
 	_, secret := r.token(g, NewToken{Name: "a service"})
 	cookie, err := g.startSession(t.Context(), session{kind: BySession, subject: "p1", name: "a person", role: Operate})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	bearer, session := "Authorization: Bearer ", "Cookie: abide_session="
 	for name, tt := range map[string]struct {
 		headers []string
@@ -123,9 +123,7 @@ func TestCrossOrigin(t *testing.T) {
 	g := people(r.guard(Config{URL: "https://abide.example.com"}))
 	_, secret := r.token(g, NewToken{})
 	cookie, err := g.startSession(t.Context(), session{kind: BySession, subject: "p1", name: "a person", role: Operate})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	session := "Cookie: __Host-abide_session=" + cookie
 	cross := "Sec-Fetch-Site: cross-site"
 	for name, tt := range map[string]struct {
@@ -162,9 +160,7 @@ func TestRate(t *testing.T) {
 				}
 				return n, limit.After
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 		}
 		return 1000, 0
 	}
@@ -187,16 +183,12 @@ func TestRate(t *testing.T) {
 	}
 	// A session of the token has no more than the token.
 	cookie, err := g.startSession(t.Context(), session{kind: ByToken, token: own.ID})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	if n, _ := pass(request(http.MethodGet, "/", "Cookie: abide_session="+cookie)); n != 0 {
 		t.Errorf("its session: %d", n)
 	}
 	person, err := g.startSession(t.Context(), session{kind: BySession, subject: "p1", name: "a person", role: Read})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	if n, _ := pass(request(http.MethodGet, "/", "Cookie: abide_session="+person)); n != 50 {
 		t.Errorf("a person: %d", n)
 	}

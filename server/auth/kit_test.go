@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/store"
 	"github.com/abidehq/abide/store/memstore"
 )
@@ -62,9 +63,7 @@ func (r *rig) guard(cfg Config) *Guard {
 	cfg.Clock = r.clock
 	cfg.Logger = slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	g, err := New(cfg)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	check.OK(r.t, err)
 	return g
 }
 
@@ -89,9 +88,7 @@ func (r *rig) token(g *Guard, n NewToken) (Token, string) {
 		n.Role = Read
 	}
 	t, secret, err := g.CreateToken(r.as(Admin), n)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	check.OK(r.t, err)
 	return t, secret
 }
 
@@ -116,15 +113,11 @@ func (r *rig) everything() string {
 	var out strings.Builder
 	for _, kind := range []string{kindToken, kindSession, kindLogin, kindAudit} {
 		page, err := r.store.List(r.t.Context(), store.Query{Kind: kind, Limit: store.MaxPage})
-		if err != nil {
-			r.t.Fatal(err)
-		}
+		check.OK(r.t, err)
 		for _, rec := range page.Records {
 			out.WriteString(rec.Key.String() + rec.Name + string(rec.Body))
 			for data, err := range store.Entries(r.t.Context(), r.store, auditKey(rec.Key.ID), 0) {
-				if err != nil {
-					r.t.Fatal(err)
-				}
+				check.OK(r.t, err)
 				out.Write(data)
 			}
 		}
@@ -137,8 +130,6 @@ func body(t *testing.T, resp *http.Response) string {
 	t.Helper()
 	defer resp.Body.Close()
 	data, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	return string(data)
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/abidehq/abide/internal/check"
 )
 
 // browser is somebody who keeps cookies, and follows no redirect on their own.
@@ -44,9 +46,7 @@ func browse(t *testing.T, g *Guard, secure bool) *browser {
 // fresh returns a browser without cookies.
 func (b *browser) fresh() *browser {
 	jar, err := cookiejar.New(nil)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	check.OK(b.t, err)
 	client := &http.Client{Transport: b.client.Transport, Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	return &browser{t: b.t, client: client, base: b.base}
 }
@@ -72,9 +72,7 @@ func (b *browser) do(method, path string, form url.Values, headers ...string) pa
 		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
 	resp, err := b.client.Do(req)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	check.OK(b.t, err)
 	return page{resp.StatusCode, resp.Header, body(b.t, resp)}
 }
 
@@ -150,15 +148,11 @@ func TestLoginWithAToken(t *testing.T) {
 		t.Errorf("after the logout: %+v", p)
 	}
 	log, err := g.Audit(r.as(Admin), AuditQuery{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	var said []string
 	for _, e := range log.Entries {
 		said = append(said, e.Operation+" "+e.Subject+" "+http.StatusText(e.Status))
-		if e.Remote != "127.0.0.1" {
-			t.Errorf("from %q", e.Remote)
-		}
+		check.Equal(t, "from", e.Remote, "127.0.0.1")
 	}
 	want := []string{"logout " + made.ID + " See Other", "login " + made.ID + " See Other"}
 	for range 5 {
@@ -194,9 +188,7 @@ func TestCookiesOverTLS(t *testing.T) {
 			if len(cookies) != 1 || !strings.HasPrefix(cookies[0], tt.start) || !strings.HasSuffix(cookies[0], tt.end) {
 				t.Errorf("cookies %q", cookies)
 			}
-			if want := tt.cfg.Prefix + "/"; in.header.Get("Location") != want {
-				t.Errorf("goes on to %q", in.header.Get("Location"))
-			}
+			check.Equal(t, "goes on to", in.header.Get("Location"), tt.cfg.Prefix+"/")
 			value, _, _ := strings.Cut(cookies[0], ";")
 			if p := b.fresh().get("/", "Cookie: "+value); p.status != http.StatusOK {
 				t.Errorf("with the cookie: %+v", p)
@@ -307,9 +299,7 @@ func TestSessionsEnd(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if err := here.RevokeToken(r.as(Admin), made.ID); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, here.RevokeToken(r.as(Admin), made.ID))
 	if _, err := here.Identify(third); !errors.Is(err, ErrUnknown) {
 		t.Errorf("the token was revoked here: %v", err)
 	}

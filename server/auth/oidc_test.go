@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/abidehq/abide/internal/check"
 )
 
 // pair is a browser before a server whose people log in at a provider.
@@ -234,9 +236,7 @@ func TestClaims(t *testing.T) {
 		"all by table":                      {OIDC{RoleClaim: "groups", TenantClaim: "t", Tenants: map[string][]string{"x": {"*"}}}, `{"groups":"ops","t":"x"}`, "operate all"},
 	} {
 		var claims map[string]any
-		if err := json.Unmarshal([]byte(tt.claims), &claims); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, json.Unmarshal([]byte(tt.claims), &claims))
 		tt.o.Roles = roles
 		who, err := tt.o.identity("p", claims)
 		got := ""

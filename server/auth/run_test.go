@@ -2,10 +2,10 @@ package auth
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/store"
 )
 
@@ -18,9 +18,7 @@ func TestRun(t *testing.T) {
 		t.Helper()
 		for {
 			n, err := r.store.Count(t.Context(), store.Query{Kind: kind}, 10)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			if n == 0 {
 				return
 			}
@@ -50,7 +48,5 @@ func TestRun(t *testing.T) {
 		t.Errorf("told to stop: %v", err)
 	}
 	_ = r.store.Close()
-	if err := g.Run(t.Context()); !errors.Is(err, store.ErrClosed) {
-		t.Errorf("the store is closed: %v", err)
-	}
+	check.Error(t, g.Run(t.Context()), store.ErrClosed)
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/store"
 )
 
@@ -19,20 +20,14 @@ func TestTokenIsShownOnceAndKeptHashed(t *testing.T) {
 	g := r.guard(Config{})
 	expires := noon.Add(48 * time.Hour)
 	made, secret, err := g.CreateToken(r.as(Admin), NewToken{Name: "the shop", Role: Operate, Tenants: []string{"b", "a", "b"}, Expires: expires, Rate: 2.5})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	_, private, err := readToken(secret)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	if all := r.everything(); strings.Contains(all, private) || strings.Contains(r.log.String(), private) {
 		t.Error("the secret is in the store, or in the log")
 	}
 	who, err := g.Identify(with(secret))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	if who.Kind != ByToken || who.Subject != made.ID || who.Name != "the shop" || who.Role != Operate || !slices.Equal(who.Tenants, []string{"a", "b"}) {
 		t.Errorf("identity %+v", who)
 	}
@@ -119,9 +114,7 @@ func TestNobodyMakesMoreThanThemselves(t *testing.T) {
 	}
 	all, _ := r.token(g, NewToken{Name: "of all"})
 	a, _ := r.token(g, NewToken{Name: "of a", Role: Admin, Tenants: []string{"a"}})
-	if err := g.RevokeToken(r.as(Admin, "a"), all.ID); !errors.Is(err, ErrNotFound) {
-		t.Errorf("an admin of one tenant revokes a token of all: %v", err)
-	}
+	check.Error(t, g.RevokeToken(r.as(Admin, "a"), all.ID), ErrNotFound)
 	page, err := g.Tokens(r.as(Admin, "a"), 0, "")
 	if err != nil || len(page.Tokens) != 1 || page.Tokens[0].ID != a.ID {
 		t.Errorf("an admin of one tenant sees %+v, %v", page.Tokens, err)
@@ -150,17 +143,13 @@ func TestTokensPage(t *testing.T) {
 	var names []string
 	for cursor, more := "", true; more; more = cursor != "" {
 		page, err := g.Tokens(r.as(Admin), 2, cursor)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		for _, token := range page.Tokens {
 			names = append(names, token.Name)
 		}
 		cursor = page.Next
 	}
-	if got := strings.Join(names, ""); got != "54321" {
-		t.Errorf("listed %s", got)
-	}
+	check.Equal(t, "listed", strings.Join(names, ""), "54321")
 	for _, limit := range []int{-1, MaxPage + 1} {
 		if _, err := g.Tokens(r.as(Admin), limit, ""); !errors.Is(err, ErrInvalid) {
 			t.Errorf("a page of %d: %v", limit, err)
@@ -188,9 +177,7 @@ func TestTokensEnd(t *testing.T) {
 	if _, err := g.Identify(with(revoked)); err != nil {
 		t.Error(err)
 	}
-	if err := g.RevokeToken(r.as(Admin), made.ID); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, g.RevokeToken(r.as(Admin), made.ID))
 	if _, err := g.Identify(with(revoked)); !errors.Is(err, ErrUnknown) {
 		t.Errorf("after it was revoked: %v", err)
 	}
@@ -215,9 +202,7 @@ func TestRevokedElsewhere(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := here.RevokeToken(r.as(Admin), made.ID); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, here.RevokeToken(r.as(Admin), made.ID))
 	if _, err := here.Identify(with(secret)); !errors.Is(err, ErrUnknown) {
 		t.Errorf("here, at once: %v", err)
 	}
@@ -270,13 +255,9 @@ func TestLastUsedIsWrittenOnceAnHour(t *testing.T) {
 		}
 		r.clock.Advance(15 * time.Minute) // 2 h 30 min in all
 	}
-	if n := counted.commits.Load(); n != 1+3 {
-		t.Errorf("%d commits, of which one has made the token", n)
-	}
+	check.Equal(t, "commits, of which one has made the token", counted.commits.Load(), 1+3)
 	rec, err := r.store.Get(t.Context(), tokenKey(made.ID))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	if got, err := parseToken(rec); err != nil || !got.UsedAt.Equal(noon.Add(2*time.Hour)) {
 		t.Errorf("used at %v, %v", got.UsedAt, err)
 	}
@@ -303,9 +284,7 @@ func TestRevokeWhileUsed(t *testing.T) {
 				}
 			})
 		}
-		if err := g.RevokeToken(r.as(Admin), made.ID); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, g.RevokeToken(r.as(Admin), made.ID))
 		if _, err := g.Identify(with(secret)); !errors.Is(err, ErrUnknown) {
 			t.Fatalf("after it was revoked: %v", err)
 		}

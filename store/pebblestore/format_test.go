@@ -2,19 +2,16 @@ package pebblestore
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"reflect"
 	"strconv"
 	"testing"
 	"time"
 
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/store"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 var (
 	goldenKey    = store.Key{Queue: "turns", Tenant: "acme", Name: "order-1"}
@@ -64,19 +61,7 @@ func goldenLines() []byte {
 func TestFormatDoesNotChange(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join("testdata", fmt.Sprintf("format_%d.txt", formatVersion))
-	got := goldenLines()
-	if *update {
-		if err := os.WriteFile(file, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(got, want) {
-		t.Errorf("the format has changed:\n%s\nwant:\n%s", got, want)
-	}
+	check.Golden(t, file, string(goldenLines()))
 }
 
 func TestValuesAreReadAsTheyWereWritten(t *testing.T) {

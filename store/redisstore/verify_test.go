@@ -2,10 +2,7 @@ package redisstore
 
 import (
 	"encoding/binary"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +10,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/internal/testenv"
 	"github.com/abidehq/abide/store"
 )
@@ -118,28 +116,13 @@ func TestVerifyFindsWhatContradictsItself(t *testing.T) {
 	}
 }
 
-var update = flag.Bool("update", false, "write testdata/format.txt anew: only with a new formatVersion")
-
 // TestFormat compares what is stored with what version 2 stores: a server keeps it for
 // years.
 func TestFormat(t *testing.T) {
 	t.Parallel()
 	server := testenv.SharedRedis(t)
 	s := lived(t, server)
-	got := dump(t, server, s)
-	path := filepath.Join("testdata", "format.txt")
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("what is stored has changed:\n%s\nwant:\n%s", got, want)
-	}
+	check.Golden(t, "testdata/format.txt", dump(t, server, s))
 }
 
 // dump returns all that a store has on a server, one line for each thing.

@@ -57,7 +57,7 @@ func Step[T any](ctx Context, name string, f func(ctx context.Context) (T, error
 // the execution and the latest event, so that a replay computes the same.
 func stepBackoff(ctx Context, how *history.Activity, attempt int) time.Duration {
 	seed, event := ctx.c.Position()
-	return engine.Backoff(how, fmt.Sprintf("%016x/%d", seed, event), attempt)
+	return engine.Backoff(how).Delay(fmt.Sprintf("%016x/%d", seed, event), attempt)
 }
 
 func runStep[T any](c context.Context, ctx Context, name string, limit time.Duration, f func(context.Context) (T, error)) (data []byte, failure *history.Failure) {

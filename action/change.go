@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/backoff"
 	"github.com/abidehq/abide/store"
 )
 
@@ -104,7 +104,7 @@ func (s *Service) change(ctx context.Context, verb, tenant, id string, f func(a 
 
 // retry calls f until nobody comes in between.
 func (s *Service) retry(ctx context.Context, f func() error) error {
-	err := base.Retry(ctx, s.clock, func(err error) bool { return errors.Is(err, store.ErrConflict) }, f)
+	err := backoff.Retry(ctx, s.clock, func(err error) bool { return errors.Is(err, store.ErrConflict) }, f)
 	if errors.Is(err, store.ErrConflict) {
 		return fmt.Errorf("%w: %w", err, ErrConflict)
 	}

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/backoff"
 )
 
 // Target is what does an action. Package [github.com/abidehq/abide/action/target] has
@@ -108,11 +108,7 @@ func (d *Definition) setDefaults(name string) error {
 
 // delay returns how long to wait after the latest attempt of an action that failed.
 func (d *Definition) delay(a *Action) time.Duration {
-	wait := d.Backoff
-	for i := 1; i < a.Attempt && wait < maxBackoff; i++ {
-		wait *= 2
-	}
-	return base.Jitter(min(wait, maxBackoff), a.Tenant+"/"+a.ID, a.Attempt)
+	return backoff.Exponential{First: d.Backoff, Max: maxBackoff, Factor: 2}.Delay(a.Tenant+"/"+a.ID, a.Attempt)
 }
 
 // permits reports whether the target does actions of a tenant that have that trigger.

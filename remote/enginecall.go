@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/internal/backoff"
 	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/internal/engine"
 	"github.com/abidehq/abide/server/api"
@@ -88,7 +89,7 @@ func again(err error) bool {
 // insist calls f until it succeeds or fails for good. A server that has never answered is
 // not waited for.
 func (e *Engine) insist(ctx context.Context, f func(ctx context.Context) error) error {
-	pause := base.Pause{Clock: e.clock, Least: pauseLeast, Most: pauseMost}
+	pause := backoff.Pause{Clock: e.clock, Min: pauseLeast, Max: pauseMost}
 	for {
 		err := e.within(ctx, f)
 		if err == nil {
@@ -149,7 +150,7 @@ func (e *Engine) start(ctx context.Context, idempotent bool, list api.NewInstanc
 	if !idempotent {
 		header.Set("Idempotency-Key", rand.Text())
 	}
-	pause := base.Pause{Clock: e.clock, Least: pauseLeast, Most: pauseMost}
+	pause := backoff.Pause{Clock: e.clock, Min: pauseLeast, Max: pauseMost}
 	for try := 1; ; try++ {
 		err := e.send(ctx, http.MethodPost, "/api/v1/instances/bulk", nil, header, list, out)
 		if err == nil || ctx.Err() != nil || !again(err) || errors.Is(err, abide.ErrInvalid) || !e.c.reached.Load() || try == startTries {

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide"
-	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/backoff"
 	"github.com/abidehq/abide/server/api"
 )
 
@@ -66,7 +66,7 @@ func (w *watch) close() {
 }
 
 func (w *watch) run(yield func(abide.Change, error) bool) {
-	pause := base.Pause{Clock: w.e.clock, Least: pauseLeast, Most: pauseMost}
+	pause := backoff.Pause{Clock: w.e.clock, Min: pauseLeast, Max: pauseMost}
 	for w.ctx.Err() == nil {
 		if w.events == nil && w.err == nil { // it is ranged over once more
 			w.connect()

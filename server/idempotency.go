@@ -16,7 +16,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
-	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/backoff"
 	"github.com/abidehq/abide/internal/sweep"
 	"github.com/abidehq/abide/server/api"
 	"github.com/abidehq/abide/server/auth"
@@ -152,7 +152,7 @@ type keyed struct {
 // that was given, or a problem.
 func (k *keyed) begin(ctx context.Context) (old *answered, p *api.Problem) {
 	conflict := func(err error) bool { return errors.Is(err, store.ErrConflict) }
-	err := base.Retry(ctx, k.s.clock, conflict, func() error {
+	err := backoff.Retry(ctx, k.s.clock, conflict, func() error {
 		old, p = nil, nil
 		r, err := k.s.cfg.Store.Get(ctx, k.record)
 		switch {

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide/bus"
-	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/backoff"
 	"github.com/abidehq/abide/store"
 )
 
@@ -88,7 +88,7 @@ func (s *Service) change(ctx context.Context, verb, tenant, key string, f func(o
 		return Timer{}, false, err
 	}
 	crowd := s.crowd()
-	for range base.Tries {
+	for range backoff.Tries {
 		old, err := s.get(ctx, verb, tenant, key)
 		if err != nil {
 			return Timer{}, false, err
@@ -109,8 +109,9 @@ func (s *Service) change(ctx context.Context, verb, tenant, key string, f func(o
 
 // crowd is the pause between two tries. What a commit conflicts with may not be durable
 // yet, and then nobody can read it: a store may take a while for that.
-func (s *Service) crowd() *base.Pause {
-	return &base.Pause{Clock: s.clock, Least: time.Millisecond, Most: 100 * time.Millisecond}
+func (s *Service) crowd() *backoff.Pause {
+	pause := backoff.Contention(s.clock)
+	return &pause
 }
 
 func (s *Service) commitChange(ctx context.Context, verb string, old, next *Timer) error {
@@ -139,7 +140,7 @@ func (s *Service) commitChange(ctx context.Context, verb string, old, next *Time
 func (s *Service) apply(ctx context.Context, tenant, key string, at bus.Position) (applied bool, err error) {
 	const verb = "cancel"
 	crowd := s.crowd()
-	for range base.Tries {
+	for range backoff.Tries {
 		old, err := s.get(ctx, verb, tenant, key)
 		if err != nil && !errors.Is(err, ErrNotFound) {
 			return false, err

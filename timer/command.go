@@ -11,6 +11,7 @@ import (
 
 	"github.com/abidehq/abide/bus"
 	"github.com/abidehq/abide/bus/outbox"
+	"github.com/abidehq/abide/internal/backoff"
 	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/store"
 )
@@ -190,7 +191,7 @@ func (s *Service) applyAll(ctx context.Context) error {
 		Queue: commands, Routes: []string{commands},
 		Max: 16, MaxMessages: 1, Lease: s.cfg.LeaseDuration, Wait: longPoll,
 	}
-	trouble := base.Pause{Clock: s.clock, Least: 50 * time.Millisecond, Most: 5 * time.Second}
+	trouble := backoff.Outage(s.clock)
 	for {
 		claims, err := s.store.Claim(ctx, req)
 		switch {
@@ -229,7 +230,7 @@ func (s *Service) redriven(ctx context.Context, c *store.Claim) error {
 		tx.PutRecords = append(tx.PutRecords, q)
 		s.meters.outcome(ctx, "refused")
 	default:
-		_ = s.store.Release(ctx, store.Release{Lease: c.Lease(), After: base.Jitter(time.Second, c.Key.Tenant+"/"+c.Key.Name, c.Attempt())})
+		_ = s.store.Release(ctx, store.Release{Lease: c.Lease(), After: backoff.Jitter(time.Second, c.Key.Tenant+"/"+c.Key.Name, c.Attempt())})
 		return err
 	}
 	return s.store.Commit(ctx, tx)

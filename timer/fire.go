@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide/bus/outbox"
+	"github.com/abidehq/abide/internal/backoff"
 	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/store"
 )
@@ -51,7 +52,7 @@ func (s *Service) fireAll(ctx context.Context, relay *outbox.Relay) error {
 		Queue: queue, Routes: []string{route},
 		Max: s.cfg.Batch, MaxMessages: 1, Lease: s.cfg.LeaseDuration, Wait: longPoll,
 	}
-	trouble := base.Pause{Clock: s.clock, Least: 50 * time.Millisecond, Most: 5 * time.Second}
+	trouble := backoff.Outage(s.clock)
 	pace := base.Pace{Clock: s.clock, Every: gather}
 	for {
 		pace.Wait(ctx)

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/abidehq/abide/bus/outbox"
-	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/backoff"
 	"github.com/abidehq/abide/store"
 )
 
@@ -29,7 +29,7 @@ func (s *Service) Redeliver(ctx context.Context, tenant, key, sink string) (Time
 		return Timer{}, err
 	}
 	crowd := s.crowd()
-	for range base.Tries {
+	for range backoff.Tries {
 		t, err := s.get(ctx, verb, tenant, key)
 		if err != nil {
 			return Timer{}, err

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide/bus/outbox"
+	"github.com/abidehq/abide/internal/backoff"
 	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/store"
 )
@@ -57,7 +58,7 @@ func (s *Service) schedule(ctx context.Context, verb string, requests []Request)
 	// Most timers are new: the first try takes all of them to be, and reads nothing.
 	read := slices.ContainsFunc(requests, func(r Request) bool { return r.IfVersion != 0 })
 	crowd := s.crowd()
-	for range base.Tries {
+	for range backoff.Tries {
 		applied, err := s.tryToSchedule(ctx, verb, requests, timers, read)
 		if err == nil {
 			s.meters.scheduled.Add(ctx, int64(applied))

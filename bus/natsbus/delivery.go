@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/abidehq/abide/bus"
+	"github.com/abidehq/abide/internal/backoff"
 	"github.com/abidehq/abide/internal/base"
 )
 
@@ -112,14 +113,11 @@ func (d *delivery) delay(err error, meta *jetstream.MsgMetadata) time.Duration {
 	if after, ok := bus.RetryDelay(err); ok {
 		return after
 	}
-	wait := d.cfg.RetryMin
 	if meta == nil {
-		return wait
+		return d.cfg.RetryMin
 	}
-	for n := uint64(1); n < meta.NumDelivered && wait < d.cfg.RetryMax; n++ {
-		wait *= 2
-	}
-	return base.Jitter(min(wait, d.cfg.RetryMax), meta.Stream+"/"+strconv.FormatUint(meta.Sequence.Stream, 10), int(meta.NumDelivered))
+	wait := backoff.Exponential{First: d.cfg.RetryMin, Max: d.cfg.RetryMax, Factor: 2}
+	return wait.Delay(meta.Stream+"/"+strconv.FormatUint(meta.Sequence.Stream, 10), int(meta.NumDelivered))
 }
 
 // reason returns what an operator sees in the server's advisory: one line, not long.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide/bus"
+	"github.com/abidehq/abide/internal/backoff"
 	"github.com/abidehq/abide/internal/base"
 )
 
@@ -20,7 +21,11 @@ const (
 type breaker struct {
 	mu    sync.Mutex
 	until time.Time
-	last  time.Duration
+	pause backoff.Pause
+}
+
+func newBreaker(clock base.Clock) *breaker {
+	return &breaker{pause: backoff.Pause{Clock: clock, Min: minBreak, Max: maxBreak}}
 }
 
 // wait returns when the sink may be tried, or ctx has ended.
@@ -49,13 +54,13 @@ func (b *breaker) note(items []*item, now time.Time) {
 	wish := time.Duration(0)
 	for _, it := range items {
 		if it.State != Retrying {
-			b.last, b.until = 0, time.Time{}
+			b.until = time.Time{}
+			b.pause.Reset()
 			return
 		}
 		if d, ok := bus.RetryDelay(it.Err); ok {
 			wish = max(wish, min(d, time.Minute))
 		}
 	}
-	b.last = min(max(minBreak, 2*b.last), maxBreak)
-	b.until = now.Add(max(base.Jitter(b.last, now.Format(time.RFC3339Nano), 0), wish))
+	b.until = now.Add(max(b.pause.Next(), wish))
 }

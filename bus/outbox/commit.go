@@ -7,7 +7,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/backoff"
 	"github.com/abidehq/abide/store"
 )
 
@@ -50,8 +50,8 @@ func (p *publisher) commit(items []*item) {
 // settle commits what became of items. It tries until it is known what became of that:
 // the envelopes are out, and would be published again.
 func (p *publisher) settle(ctx context.Context, items []*item) error {
-	trouble := base.Pause{Clock: p.r.clock, Least: 50 * time.Millisecond, Most: 5 * time.Second}
-	crowd := base.Pause{Clock: p.r.clock, Least: time.Millisecond, Most: 200 * time.Millisecond}
+	trouble := backoff.Outage(p.r.clock)
+	crowd := backoff.Pause{Clock: p.r.clock, Min: time.Millisecond, Max: 200 * time.Millisecond}
 	for conflicts := 0; ; {
 		tx, err := p.tx(ctx, items, conflicts)
 		if err == nil {

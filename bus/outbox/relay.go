@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/abidehq/abide/bus"
+	"github.com/abidehq/abide/internal/backoff"
 	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/internal/lease"
 	"github.com/abidehq/abide/internal/outage"
@@ -113,7 +114,7 @@ func New(cfg Config) (*Relay, error) {
 	}
 	for i := range cfg.Sinks {
 		sink := &cfg.Sinks[i]
-		r.publishers[sink.Name] = &publisher{r: r, sink: sink, breaker: &breaker{}, slots: make(chan struct{}, sink.Publishers)}
+		r.publishers[sink.Name] = &publisher{r: r, sink: sink, breaker: newBreaker(r.clock), slots: make(chan struct{}, sink.Publishers)}
 	}
 	return r, nil
 }
@@ -171,7 +172,7 @@ func (p *publisher) serve(claiming, work context.Context) error {
 		Max: p.sink.Batch, MaxMessages: 1,
 		Lease: p.r.cfg.LeaseDuration,
 	}
-	trouble := base.Pause{Clock: p.r.clock, Least: 50 * time.Millisecond, Most: 5 * time.Second}
+	trouble := backoff.Outage(p.r.clock)
 	pace := base.Pace{Clock: p.r.clock, Every: gather}
 	behind := 0 // 1 if there was more than could be claimed
 	note := func(now int) {

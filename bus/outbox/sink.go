@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide/bus"
-	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/backoff"
 )
 
 // Sink is where envelopes go.
@@ -136,11 +136,7 @@ func (r Retry) delay(attempt int, name string, err error) time.Duration {
 	if wish, ok := bus.RetryDelay(err); ok && wish > 0 {
 		return min(wish, MaxWait)
 	}
-	wait := r.First
-	for i := 1; i < attempt && wait < r.Cap; i++ {
-		wait *= 2
-	}
-	return base.Jitter(min(wait, r.Cap), name, attempt)
+	return backoff.Exponential{First: r.First, Max: r.Cap, Factor: 2}.Delay(name, attempt)
 }
 
 var errNoOutcome = errors.New("the attempts ended without an outcome: the process died, or lost its claim")

@@ -58,28 +58,3 @@ func TestSleepLeavesNoAlarm(t *testing.T) {
 		}
 	})
 }
-
-func TestPauseDoubles(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		p := Pause{Clock: System{}, Least: time.Second, Most: 5 * time.Second}
-		want := func(waits ...time.Duration) {
-			t.Helper()
-			for i, d := range waits {
-				began := time.Now()
-				err := p.Sleep(t.Context())
-				if got := time.Since(began); err != nil || got > d || got < d-d/5 {
-					t.Errorf("pause %d is %v, %v; want %v less a fifth at most", i, got, err, d)
-				}
-			}
-		}
-		want(time.Second, 2*time.Second, 4*time.Second, 5*time.Second, 5*time.Second)
-		p.Reset()
-		want(time.Second, 2*time.Second)
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		if err := p.Sleep(ctx); !errors.Is(err, context.Canceled) {
-			t.Errorf("error %v", err)
-		}
-	})
-}

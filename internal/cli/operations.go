@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/abidehq/abide/internal/backoff"
 	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/internal/operation"
 	"github.com/abidehq/abide/remote"
@@ -307,7 +308,7 @@ func waitForOperation(ctx context.Context, cmd *cobra.Command, operations operat
 	}
 	bar := newProgress(cmd.ErrOrStderr(), fmt.Sprintf("%s instances", o.Kind), total())
 	defer bar.end()
-	pause := base.Pause{Clock: base.System{}, Least: 20 * time.Millisecond, Most: time.Second}
+	pause := backoff.Pause{Clock: base.System{}, Min: 20 * time.Millisecond, Max: time.Second}
 	for !o.Ended() {
 		if err := pause.Sleep(ctx); err != nil {
 			return o, err

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/abidehq/abide/internal/backoff"
 	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/store"
 )
@@ -96,7 +97,7 @@ func (p place) exists() bool {
 // has it, it calls meanwhile, which may end the wait, and tries again for a while.
 func (p place) open(ctx context.Context, meanwhile func() (done bool)) (store.Store, error) {
 	clock := base.System{}
-	pause := base.Pause{Clock: clock, Least: 10 * time.Millisecond, Most: 200 * time.Millisecond}
+	pause := backoff.Pause{Clock: clock, Min: 10 * time.Millisecond, Max: 200 * time.Millisecond}
 	for until := clock.Now().Add(patience); ; {
 		st, err := store.Open(ctx, p.url)
 		switch {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/internal/backoff"
 	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/server/api"
 	"github.com/abidehq/abide/store"
@@ -128,7 +129,7 @@ type tally struct {
 
 // listen counts until ctx ends. What was missed is not counted, and said to be so.
 func (t *tally) listen(ctx context.Context, feed abide.Watcher) {
-	pause := base.Pause{Clock: base.System{}, Least: 100 * time.Millisecond, Most: 5 * time.Second}
+	pause := backoff.Pause{Clock: base.System{}, Min: 100 * time.Millisecond, Max: 5 * time.Second}
 	for ctx.Err() == nil {
 		t.set(true)
 		for change, err := range feed.Changes(ctx, "") {

@@ -17,6 +17,7 @@ import (
 	"github.com/abidehq/abide/bus/outbox"
 	"github.com/abidehq/abide/bus/redisbus"
 	"github.com/abidehq/abide/bus/webhookbus"
+	"github.com/abidehq/abide/internal/backoff"
 	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/internal/config"
 	"github.com/abidehq/abide/internal/demo"
@@ -236,7 +237,7 @@ func (p *parts) commands(d *daemon) func(context.Context) error {
 		},
 	}
 	return func(ctx context.Context) error {
-		pause := base.Pause{Clock: d.clock, Least: time.Second, Most: time.Minute}
+		pause := backoff.Pause{Clock: d.clock, Min: time.Second, Max: time.Minute}
 		for {
 			begun := d.clock.Now()
 			err := natsbus.Consume(ctx, cfg, p.timers.Handle)

@@ -12,7 +12,7 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/backoff"
 	"github.com/abidehq/abide/internal/history"
 	"github.com/abidehq/abide/store"
 )
@@ -215,7 +215,7 @@ func (t *Task) fail(failure *history.Failure, attempt int) {
 	failure.Attempt = int32(attempt)
 	how := t.spec.event.Activity
 	now := t.claim.Now.Add(t.e.clock.Now().Sub(t.begun))
-	next := now.Add(Backoff(how, t.claim.Key.Tenant+"/"+t.claim.Key.Name, attempt))
+	next := now.Add(Backoff(how).Delay(t.claim.Key.Tenant+"/"+t.claim.Key.Name, attempt))
 	again := !failure.Final && !slices.Contains(how.Final, failure.Type) &&
 		(how.MaxAttempts == 0 || attempt < int(how.MaxAttempts)) &&
 		(how.ScheduleToClose == 0 || next.Before(t.ScheduledAt.Add(how.ScheduleToClose)))
@@ -238,26 +238,13 @@ func (t *Task) fail(failure *history.Failure, attempt int) {
 	t.commit(&tx, failure, true)
 }
 
-// Backoff returns how long to wait after an attempt of what, with [base.Jitter].
-func Backoff(how *history.Activity, what string, attempt int) time.Duration {
-	return base.Jitter(longestBackoff(how, attempt), what, attempt)
-}
-
-// longestBackoff returns how long to wait after an attempt at most.
-func longestBackoff(how *history.Activity, attempt int) time.Duration {
-	d := float64(how.Backoff)
-	for i := range attempt {
-		if i > 0 {
-			d *= max(how.Factor, 1)
-		}
-		if how.BackoffMax > 0 && d >= float64(how.BackoffMax) {
-			return how.BackoffMax
-		}
-		if d >= float64(store.MaxDelay) {
-			return store.MaxDelay
-		}
+// Backoff returns the delays between the attempts of an activity or a step.
+func Backoff(how *history.Activity) backoff.Exponential {
+	e := backoff.Exponential{First: how.Backoff, Max: store.MaxDelay, Factor: how.Factor}
+	if how.BackoffMax > 0 {
+		e.Max = min(how.BackoffMax, e.Max)
 	}
-	return time.Duration(d)
+	return e
 }
 
 // answer finishes the task and tells the instance how.
@@ -279,7 +266,7 @@ func (t *Task) answer(e history.Event) {
 // and its result is worth some patience. What failed may be tried again.
 func (t *Task) commit(tx *store.Tx, failure *history.Failure, again bool) {
 	ended := t.e.clock.Now()
-	pause := base.Pause{Clock: t.e.clock, Least: minPause, Most: maxPause}
+	pause := backoff.Outage(t.e.clock)
 	for {
 		err := t.e.store.Commit(context.Background(), tx)
 		switch {

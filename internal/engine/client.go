@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/abidehq/abide/internal/backoff"
 	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/internal/history"
 	"github.com/abidehq/abide/store"
@@ -95,7 +96,7 @@ func (c *Client) start(ctx context.Context, starts []Start) ([]Started, error) {
 	}
 	origin := spanFrom(ctx)
 	replaced := make([]int64, len(starts)) // versions of records that make way
-	pause := base.Pause{Clock: c.clock, Least: time.Millisecond, Most: 100 * time.Millisecond}
+	pause := backoff.Contention(c.clock)
 	for range startTries {
 		err := c.store.Commit(ctx, c.startTx(starts, done, replaced, origin))
 		if !errors.Is(err, store.ErrConflict) {

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/backoff"
 	"github.com/abidehq/abide/internal/history"
 	"github.com/abidehq/abide/store"
 )
@@ -39,7 +39,7 @@ func (e *Engine) control(j *job) {
 	e.keeper.Keep(c, nil) // the commit tells whether it was lost
 	defer e.keeper.Drop(c.Lease())
 	err, info := store.ErrConflict, Info{Ref: refOf(c.Key)}
-	pause := base.Pause{Clock: e.clock, Least: minPause, Most: maxPause}
+	pause := backoff.Outage(e.clock)
 	for i := 0; i < controlTries && errors.Is(err, store.ErrConflict); i++ {
 		if i == handOver {
 			if err = e.handOver(e.working, c); err != nil {

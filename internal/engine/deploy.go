@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/abidehq/abide/internal/backoff"
 	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/internal/roster"
 	"github.com/abidehq/abide/internal/wire"
@@ -295,6 +296,6 @@ func (e *Engine) leaveToAnother(t *turn) {
 		e.log.Info("turn left to another build", t.about(), "build", e.cfg.Build)
 	}
 	wait := min(minDefer<<(max(times, 1)-1), maxDefer)
-	_ = base.Sleep(e.claiming, e.clock, base.Jitter(wait, t.claim.Key.Tenant+"/"+t.claim.Key.Name, times))
+	_ = base.Sleep(e.claiming, e.clock, backoff.Jitter(wait, t.claim.Key.Tenant+"/"+t.claim.Key.Name, times))
 	e.giveBack(t.claim)
 }

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/backoff"
 	"github.com/abidehq/abide/store"
 )
 
@@ -46,7 +46,7 @@ func (e *Engine) serve(req store.ClaimRequest, slots *slots, run func(*job)) {
 	req.Lease, req.Wait = e.cfg.LeaseDuration, longPoll
 	ready := make(chan *job) // to those that have nothing to do
 	defer close(ready)
-	pause := base.Pause{Clock: e.clock, Least: minPause, Most: maxPause}
+	pause := backoff.Outage(e.clock)
 	for {
 		select {
 		case slots.taken <- struct{}{}:
@@ -101,8 +101,3 @@ func (e *Engine) workOn(j *job, run func(*job)) {
 	}
 	run(j)
 }
-
-const (
-	minPause = 50 * time.Millisecond
-	maxPause = 5 * time.Second
-)

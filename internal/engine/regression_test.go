@@ -298,10 +298,10 @@ func TestBackoffHasItsLimitFromTheFirst(t *testing.T) {
 	t.Parallel()
 	how := &history.Activity{Backoff: 10 * time.Second, BackoffMax: 5 * time.Second, Factor: 2}
 	for attempt := 1; attempt < 4; attempt++ {
-		if got := longestBackoff(how, attempt); got != 5*time.Second {
+		if got := Backoff(how).Longest(attempt); got != 5*time.Second {
 			t.Errorf("after attempt %d: %v", attempt, got)
 		}
-		if got := Backoff(how, "task", attempt); got > 5*time.Second || got < 4*time.Second {
+		if got := Backoff(how).Delay("task", attempt); got > 5*time.Second || got < 4*time.Second {
 			t.Errorf("after attempt %d, with jitter: %v", attempt, got)
 		}
 	}

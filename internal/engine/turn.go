@@ -11,6 +11,7 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/abidehq/abide/internal/backoff"
 	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/internal/history"
 	"github.com/abidehq/abide/internal/replay"
@@ -171,7 +172,7 @@ func (e *Engine) turn(j *job) {
 // pauseHolding waits before a claim is released whose messages must stay in order: were they
 // released with a delay, those that arrive meanwhile would come before them.
 func (e *Engine) pauseHolding(c *store.Claim) {
-	_ = base.Sleep(e.claiming, e.clock, base.Jitter(2*time.Second, c.Key.Tenant+"/"+c.Key.Name, c.Attempt()))
+	_ = base.Sleep(e.claiming, e.clock, backoff.Jitter(2*time.Second, c.Key.Tenant+"/"+c.Key.Name, c.Attempt()))
 }
 
 // unreadable releases a claim on an instance whose record cannot be read. That counts: after

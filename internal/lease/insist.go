@@ -3,8 +3,8 @@ package lease
 import (
 	"context"
 	"errors"
-	"time"
 
+	"github.com/abidehq/abide/internal/backoff"
 	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/store"
 )
@@ -13,7 +13,7 @@ import (
 // for what has had its effect already, and would have it again. If the first try succeeded
 // without anybody learning of it, the second one has lost its claim, or meets a conflict.
 func Insist(ctx context.Context, s store.Store, clock base.Clock, tx *store.Tx) error {
-	trouble := base.Pause{Clock: clock, Least: 50 * time.Millisecond, Most: 5 * time.Second}
+	trouble := backoff.Outage(clock)
 	for {
 		err := s.Commit(ctx, tx)
 		if err == nil || known(err) || trouble.Sleep(ctx) != nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/internal/backoff"
 	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/store"
 )
@@ -116,7 +117,7 @@ func (s *Service) do(ctx context.Context, o *Operation, i *abide.Info) (outcome,
 	if !o.allows(i) {
 		return skipped, nil
 	}
-	pause := base.Pause{Clock: s.clock, Least: 10 * time.Millisecond, Most: time.Second}
+	pause := backoff.Pause{Clock: s.clock, Min: 10 * time.Millisecond, Max: time.Second}
 	for left := tries; ; {
 		err := s.apply(ctx, o, i.Ref)
 		switch {

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/backoff"
 	"github.com/abidehq/abide/internal/lease"
 	"github.com/abidehq/abide/store"
 )
@@ -59,7 +59,7 @@ func (s *Service) Run(ctx context.Context) error {
 // serve claims and goes on with operations, a page at a time.
 func (s *Service) serve(ctx context.Context) error {
 	req := store.ClaimRequest{Queue: queue, Routes: []string{route, routeTenant}, Max: 1, MaxMessages: 1, Lease: leaseLasts, Wait: longPoll}
-	trouble := base.Pause{Clock: s.clock, Least: 50 * time.Millisecond, Most: 5 * time.Second}
+	trouble := backoff.Outage(s.clock)
 	for {
 		claims, err := s.store.Claim(ctx, req)
 		switch {

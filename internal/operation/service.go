@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/internal/backoff"
 	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/internal/lease"
 	"github.com/abidehq/abide/internal/outage"
@@ -84,7 +85,7 @@ func (s *Service) Start(ctx context.Context, r Request) (Operation, error) {
 		Status: Pending, CreatedAt: now, UpdatedAt: now, Version: 1,
 	}
 	tx := &store.Tx{PutRecords: []store.PutRecord{{Record: o.record()}}, Put: []store.Message{o.message()}}
-	err = base.Retry(ctx, s.clock, isConflict, func() error {
+	err = backoff.Retry(ctx, s.clock, isConflict, func() error {
 		// An operation with that ID may be under the empty tenant, where the commit does not
 		// meet it.
 		old, missing := s.Get(ctx, o.under, r.ID)
@@ -206,7 +207,7 @@ func (s *Service) List(ctx context.Context, q Query) (Page, error) {
 // has ended otherwise Cancel returns [ErrState].
 func (s *Service) Cancel(ctx context.Context, tenant, id string) (o Operation, err error) {
 	const verb = "cancel"
-	err = base.Retry(ctx, s.clock, isConflict, func() error {
+	err = backoff.Retry(ctx, s.clock, isConflict, func() error {
 		var err error
 		if o, err = s.Get(ctx, tenant, id); err != nil {
 			return err

@@ -24,6 +24,7 @@ type layer struct {
 // first row that matches a package is the one that counts.
 var layers = []layer{
 	{path: "internal/base", alone: true},
+	{path: "internal/backoff", imports: []string{"internal/base"}, alone: true},
 	{path: "internal/ratelimit", imports: []string{"internal/base"}},
 	{path: "internal/tidy", alone: true},
 	{path: "internal/check"},
@@ -56,7 +57,7 @@ var layers = []layer{
 	},
 	{path: "internal/teststore", imports: []string{"internal/base", "internal/testenv", "store/..."}},
 	{path: "internal/sweep", imports: []string{"store"}, tests: []string{"store/..."}},
-	{path: "internal/lease", imports: []string{"internal/base", "store"}, tests: []string{"store/..."}},
+	{path: "internal/lease", imports: []string{"internal/backoff", "internal/base", "store"}, tests: []string{"store/..."}},
 	{path: "internal/roster", imports: []string{"internal/base", "internal/wire", "store"}},
 	{path: "internal/outage", imports: []string{"internal/base", "store"}, tests: []string{"store/..."}},
 
@@ -72,12 +73,12 @@ var layers = []layer{
 
 	{
 		path:    "bus/outbox",
-		imports: []string{"bus", "internal/base", "internal/lease", "internal/meter", "internal/outage", "internal/wire", "store"},
+		imports: []string{"bus", "internal/backoff", "internal/base", "internal/lease", "internal/meter", "internal/outage", "internal/wire", "store"},
 		tests:   []string{"internal/teststore", "store/..."},
 	},
 	{
 		path:    "timer",
-		imports: []string{"bus", "bus/outbox", "internal/base", "internal/meter", "internal/outage", "internal/sweep", "internal/wire", "store"},
+		imports: []string{"bus", "bus/outbox", "internal/backoff", "internal/base", "internal/meter", "internal/outage", "internal/sweep", "internal/wire", "store"},
 		tests:   []string{"bus/...", "internal/testenv", "internal/teststore", "store/..."},
 	},
 
@@ -86,7 +87,7 @@ var layers = []layer{
 	{
 		path: "internal/engine",
 		imports: []string{
-			"internal/base", "internal/history", "internal/lease", "internal/meter", "internal/outage", "internal/replay", "internal/roster", "internal/wire", "store",
+			"internal/backoff", "internal/base", "internal/history", "internal/lease", "internal/meter", "internal/outage", "internal/replay", "internal/roster", "internal/wire", "store",
 		},
 		tests: []string{"internal/teststore", "store/..."},
 	},
@@ -105,7 +106,7 @@ var layers = []layer{
 	{
 		path: "action",
 		imports: []string{
-			"action/tick", "bus", "internal/base", "internal/cron", "internal/lease", "internal/meter", "internal/outage", "internal/roster",
+			"action/tick", "bus", "internal/backoff", "internal/base", "internal/cron", "internal/lease", "internal/meter", "internal/outage", "internal/roster",
 			"internal/sweep", "internal/wire", "store",
 		},
 		tests: []string{"internal/testenv", "internal/teststore", "store/..."},
@@ -123,7 +124,7 @@ var layers = []layer{
 
 	{
 		path:    "internal/operation",
-		imports: []string{".", "internal/base", "internal/lease", "internal/outage", "internal/sweep", "internal/wire", "store"},
+		imports: []string{".", "internal/backoff", "internal/base", "internal/lease", "internal/outage", "internal/sweep", "internal/wire", "store"},
 		tests:   []string{"internal/testenv", "internal/teststore", "store/..."},
 	},
 	{path: "internal/telemetry", imports: []string{"internal/base", "internal/meter"}},
@@ -139,14 +140,14 @@ var layers = []layer{
 	{
 		path: "server",
 		imports: []string{
-			".", "action", "bus/outbox", "internal/base", "internal/meter", "internal/operation", "internal/ratelimit", "internal/sweep",
+			".", "action", "bus/outbox", "internal/backoff", "internal/base", "internal/meter", "internal/operation", "internal/ratelimit", "internal/sweep",
 			"internal/telemetry", "internal/wire", "server/api", "server/auth", "server/web", "store", "timer",
 		},
 		tests: []string{"bus", "internal/testenv", "remote", "store/..."},
 	},
 	{
 		path:    "remote",
-		imports: []string{".", "action", "internal/base", "internal/engine", "internal/history", "internal/registry", "server/api", "store", "timer"},
+		imports: []string{".", "action", "internal/backoff", "internal/base", "internal/engine", "internal/history", "internal/registry", "server/api", "store", "timer"},
 		tests:   []string{"bus", "bus/outbox", "internal/operation", "server", "store", "store/memstore"},
 	},
 	{path: "internal/demo", imports: []string{".", "action", "bus", "internal/base", "timer"}, tests: []string{"abidetest", "bus/outbox", "store/memstore"}},
@@ -154,7 +155,7 @@ var layers = []layer{
 	{
 		path: "internal/daemon",
 		imports: []string{
-			".", "action", "action/hook", "action/target", "bus/...", "internal/base", "internal/config", "internal/demo", "internal/operation",
+			".", "action", "action/hook", "action/target", "bus/...", "internal/backoff", "internal/base", "internal/config", "internal/demo", "internal/operation",
 			"internal/telemetry", "server", "server/api", "server/auth", "store/...", "timer",
 		},
 		tests: []string{"internal/testenv", "remote"},
@@ -183,7 +184,7 @@ var layers = []layer{
 	{
 		path: "internal/cli/...",
 		imports: []string{
-			".", "action", "action/target", "internal/base", "internal/bench/...", "internal/config", "internal/daemon", "internal/operation",
+			".", "action", "action/target", "internal/backoff", "internal/base", "internal/bench/...", "internal/config", "internal/daemon", "internal/operation",
 			"internal/transfer", "remote", "server", "server/api", "server/auth", "store/...", "timer", "vet/...",
 		},
 		tests: []string{"bus", "bus/outbox", "internal/testenv"},
@@ -199,7 +200,7 @@ var layers = []layer{
 func backend(folder string) layer {
 	return layer{
 		path:    folder + "/...",
-		imports: []string{"internal/base", "internal/rows", "store"},
+		imports: []string{"internal/backoff", "internal/base", "internal/rows", "store"},
 		tests:   []string{"internal/testenv", "store/storetest/...", "store/memstore/..."},
 	}
 }
@@ -209,7 +210,7 @@ func backend(folder string) layer {
 func sink(folder string) layer {
 	return layer{
 		path:    folder + "/...",
-		imports: []string{"bus", "internal/base"},
+		imports: []string{"bus", "internal/backoff", "internal/base"},
 		tests:   []string{"bus/bustest/...", "internal/testenv"},
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/abidehq/abide/internal/backoff"
 	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/internal/rows"
 )
@@ -194,7 +195,7 @@ func (s *Store) listen(ctx context.Context) {
 	}
 }
 
-func (s *Store) listenOnce(ctx context.Context, pause *base.Pause) error {
+func (s *Store) listenOnce(ctx context.Context, pause *backoff.Pause) error {
 	conn, err := pgx.ConnectConfig(ctx, s.db.config.conn)
 	if err != nil {
 		return err

@@ -4,7 +4,7 @@ import (
 	"context"
 	"sync"
 
-	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/backoff"
 	"github.com/abidehq/abide/internal/rows"
 	"github.com/abidehq/abide/store"
 )
@@ -60,6 +60,6 @@ func (s *Store) Close() error {
 }
 
 // pause returns how long to wait before a connection is tried again.
-func (d *database) pause() *base.Pause {
-	return &base.Pause{Clock: d.machine, Least: reconnectLeast, Most: reconnectMost}
+func (d *database) pause() *backoff.Pause {
+	return &backoff.Pause{Clock: d.machine, Min: reconnectLeast, Max: reconnectMost}
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/backoff"
 )
 
 // option returns how to reach the server at an address.
@@ -29,7 +29,7 @@ func (s *Store) option(addresses ...string) rueidis.ClientOption {
 // connect connects to the master. While a server reads its data, or none of several is
 // the master, it tries again, as long as there is patience.
 func (s *Store) connect(ctx context.Context) (*connection, error) {
-	pause := base.Pause{Clock: s.wall, Least: pauseLoading, Most: time.Second}
+	pause := backoff.Pause{Clock: s.wall, Min: pauseLoading, Max: time.Second}
 	for end := s.wall.Now().Add(patience); ; {
 		c, again, err := s.findMaster(ctx)
 		if err == nil {
@@ -139,7 +139,7 @@ func (s *Store) reconnect(failed *connection, readOnly bool) {
 	}
 	s.background.Go(func() {
 		defer s.reconnecting.Store(false)
-		pause := base.Pause{Clock: s.wall, Least: 10 * time.Millisecond, Most: time.Second}
+		pause := backoff.Pause{Clock: s.wall, Min: 10 * time.Millisecond, Max: time.Second}
 		for s.life.Err() == nil {
 			c, _, err := s.findMaster(s.life)
 			if err == nil {

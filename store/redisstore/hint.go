@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/abidehq/abide/internal/backoff"
 	"github.com/abidehq/abide/internal/base"
 )
 
@@ -31,7 +32,7 @@ func (s *Store) watch() {
 
 // listen receives hints, on a connection of its own.
 func (s *Store) listen() {
-	pause := base.Pause{Clock: s.wall, Least: 10 * time.Millisecond, Most: time.Second}
+	pause := backoff.Pause{Clock: s.wall, Min: 10 * time.Millisecond, Max: time.Second}
 	for s.life.Err() == nil {
 		if s.subscribe() {
 			pause.Reset()

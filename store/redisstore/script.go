@@ -12,7 +12,7 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/backoff"
 	"github.com/abidehq/abide/store"
 )
 
@@ -78,12 +78,12 @@ const (
 // tries counts how often a script was sent, and waits in between until there is no patience left.
 type tries struct {
 	made  int
-	pause base.Pause
+	pause backoff.Pause
 	end   time.Time
 }
 
 func (s *Store) newTries() *tries {
-	return &tries{pause: base.Pause{Clock: s.wall, Least: pauseLoading, Most: pauseLoading}, end: s.wall.Now().Add(patience)}
+	return &tries{pause: backoff.Pause{Clock: s.wall, Min: pauseLoading, Max: pauseLoading}, end: s.wall.Now().Add(patience)}
 }
 
 // eval runs a script and returns what it answers. A script that the server does not know,
@@ -115,7 +115,7 @@ func (s *Store) again(ctx context.Context, c *connection, sc *script, err error,
 		return false, ctx.Err()
 	}
 	switch kind := errorKind(err); {
-	case kind == "NOSCRIPT" && t.made < base.Tries:
+	case kind == "NOSCRIPT" && t.made < backoff.Tries:
 		if err = c.Do(ctx, c.B().ScriptLoad().Script(sc.text).Build()).Error(); err == nil {
 			return true, nil
 		}

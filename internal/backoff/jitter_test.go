@@ -1,9 +1,11 @@
-package base
+package backoff
 
 import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/abidehq/abide/internal/base"
 )
 
 // TestJitterKeepsItsBounds: never longer than the delay, never shorter by more than a fifth,
@@ -59,11 +61,11 @@ func TestJitterSpreads(t *testing.T) {
 // do not come back within one.
 func TestPausesOfProcessesDiffer(t *testing.T) {
 	t.Parallel()
-	m := NewManual(noon)
+	m := base.NewManual(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
 	var first, last time.Duration
 	for i := range 1_000 {
-		p := Pause{Clock: m, Least: time.Second, Most: time.Second}
-		d := p.next()
+		p := Pause{Clock: m, Min: time.Second, Max: time.Second}
+		d := p.Next()
 		if i == 0 {
 			first, last = d, d
 		}

@@ -1,4 +1,4 @@
-package base
+package backoff
 
 import (
 	"context"
@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/abidehq/abide/internal/base"
 )
 
 var (
@@ -31,7 +33,7 @@ func TestRetry(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				n := 0
-				err := Retry(t.Context(), System{}, func(err error) bool { return errors.Is(err, errAgain) }, func() error {
+				err := Retry(t.Context(), base.System{}, func(err error) bool { return errors.Is(err, errAgain) }, func() error {
 					n++
 					return tt.errs[min(n, len(tt.errs))-1]
 				})
@@ -49,7 +51,7 @@ func TestRetryPauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var gaps []time.Duration
 		last := time.Now()
-		_ = Retry(t.Context(), System{}, func(error) bool { return true }, func() error {
+		_ = Retry(t.Context(), base.System{}, func(error) bool { return true }, func() error {
 			gaps, last = append(gaps, time.Since(last)), time.Now()
 			return errAgain
 		})
@@ -70,9 +72,34 @@ func TestRetryEndsWithItsContext(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
 		defer cancel()
 		began := time.Now()
-		err := Retry(ctx, System{}, func(error) bool { return true }, func() error { return errAgain })
+		err := Retry(ctx, base.System{}, func(error) bool { return true }, func() error { return errAgain })
 		if !errors.Is(err, errAgain) || time.Since(began) != 5*time.Millisecond {
 			t.Errorf("error %v after %v", err, time.Since(began))
+		}
+	})
+}
+
+func TestPauseDoubles(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := Pause{Clock: base.System{}, Min: time.Second, Max: 5 * time.Second}
+		want := func(waits ...time.Duration) {
+			t.Helper()
+			for i, d := range waits {
+				began := time.Now()
+				err := p.Sleep(t.Context())
+				if got := time.Since(began); err != nil || got > d || got < d-d/5 {
+					t.Errorf("pause %d is %v, %v; want %v less a fifth at most", i, got, err, d)
+				}
+			}
+		}
+		want(time.Second, 2*time.Second, 4*time.Second, 5*time.Second, 5*time.Second)
+		p.Reset()
+		want(time.Second, 2*time.Second)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := p.Sleep(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("error %v", err)
 		}
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide/internal/check"
+	"github.com/abidehq/abide/internal/rig"
 	"github.com/abidehq/abide/store"
 	"github.com/abidehq/abide/store/memstore"
 	"github.com/abidehq/abide/store/pebblestore"
@@ -23,10 +24,10 @@ func many(tenant string, n int) []timer.Request {
 }
 
 // armed returns how many timers are armed.
-func (r *rig) armed() int {
-	r.t.Helper()
-	n, err := r.store.Count(r.t.Context(), store.Query{Kind: "timer", Statuses: []string{"armed"}}, store.MaxCount)
-	check.OK(r.t, err)
+func (r *fixture) armed() int {
+	r.T.Helper()
+	n, err := r.Store.Count(r.T.Context(), store.Query{Kind: "timer", Statuses: []string{"armed"}}, store.MaxCount)
+	check.OK(r.T, err)
 	return n
 }
 
@@ -46,7 +47,7 @@ func TestThousandsOfTimersAreOneCommit(t *testing.T) {
 			s := open(t)
 			t.Cleanup(func() { _ = s.Close() })
 			commits := 0
-			r := newRigOn(t, storetest.NewFaulty(s, func(c storetest.Call) storetest.Fault {
+			r := newFixtureOn(t, storetest.NewFaulty(s, func(c storetest.Call) storetest.Fault {
 				if c.Method == "Commit" {
 					commits++
 				}
@@ -54,45 +55,45 @@ func TestThousandsOfTimersAreOneCommit(t *testing.T) {
 			}))
 			told, err := r.ScheduleAll(t.Context(), many("acme", timer.MaxBulk))
 			check.OK(t, err)
-			wantEqual(t, "commits", commits, 1)
-			wantEqual(t, "armed", r.armed(), timer.MaxBulk)
-			wantEqual(t, "timers that it tells of", len(told), timer.MaxBulk)
-			wantEqual(t, "the last of them", told[timer.MaxBulk-1].Key, "k09999")
-			wantEqual(t, "the last of them", r.get("k09999").Version, 1)
+			check.Equal(t, "commits", commits, 1)
+			check.Equal(t, "armed", r.armed(), timer.MaxBulk)
+			check.Equal(t, "timers that it tells of", len(told), timer.MaxBulk)
+			check.Equal(t, "the last of them", told[timer.MaxBulk-1].Key, "k09999")
+			check.Equal(t, "the last of them", r.get("k09999").Version, 1)
 
 			_, err = r.ScheduleAll(t.Context(), many("acme", timer.MaxBulk+1))
-			wantError(t, err, timer.ErrInvalid, "10001 timers", "at most 10000")
+			check.ErrorOf(t, "timer", err, timer.ErrInvalid, "10001 timers", "at most 10000")
 			if told, err := r.ScheduleAll(t.Context(), nil); err != nil || len(told) != 0 {
 				t.Errorf("no requests make %d timers, %v", len(told), err)
 			}
-			wantEqual(t, "commits", commits, 1)
+			check.Equal(t, "commits", commits, 1)
 		})
 	}
 }
 
 // TestBulkMovesAndArmsAgainAsSingleRequestsDo.
 func TestBulkMovesAndArmsAgainAsSingleRequestsDo(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
+	rig.Bubble(t, func(t *testing.T) {
+		r := newFixture(t)
 		r.run()
 		r.schedule(timer.Request{Key: "k00000", Delay: time.Minute})
 		r.schedule(timer.Request{Key: "k00001", Delay: 2 * time.Hour})
-		r.pass(time.Minute)
+		rig.Pass(time.Minute)
 		told, err := r.ScheduleAll(t.Context(), many("acme", 3))
 		check.OK(t, err)
-		wantEqual(t, "arming of one that had fired", told[0].Arming, 2)
-		wantEqual(t, "arming of one that is moved", told[1].Arming, 1)
-		wantEqual(t, "version of one that is moved", told[1].Version, 2)
-		wantEqual(t, "version of a new one", told[2].Version, 1)
-		r.pass(time.Hour)
-		wantEqual(t, "envelopes", r.sink.count(), 4)
+		check.Equal(t, "arming of one that had fired", told[0].Arming, 2)
+		check.Equal(t, "arming of one that is moved", told[1].Arming, 1)
+		check.Equal(t, "version of one that is moved", told[1].Version, 2)
+		check.Equal(t, "version of a new one", told[2].Version, 1)
+		rig.Pass(time.Hour)
+		check.Equal(t, "envelopes", len(r.sink.Accepted()), 4)
 	})
 }
 
 // TestBulkIsAllOrNothing: what is wrong with one request is wrong with all of them.
 func TestBulkIsAllOrNothing(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t, func(c *timer.Config) { c.Quota = 5 })
+	rig.Bubble(t, func(t *testing.T) {
+		r := newFixture(t, func(c *timer.Config) { c.Quota = 5 })
 		r.schedule(timer.Request{Key: "k00001", Delay: 2 * time.Hour})
 		for name, tt := range map[string]struct {
 			spoil  func([]timer.Request)
@@ -108,18 +109,18 @@ func TestBulkIsAllOrNothing(t *testing.T) {
 			requests := many("acme", 3)
 			tt.spoil(requests)
 			told, err := r.ScheduleAll(t.Context(), requests)
-			wantError(t, err, tt.target, tt.says...)
-			wantEqual(t, name+": timers", len(told), 0)
-			wantEqual(t, name+": armed", r.keys(timer.Armed), "k00001")
-			wantTime(t, name+": due", r.get("k00001").DueAt, r.at(2*time.Hour))
+			check.ErrorOf(t, "timer", err, tt.target, tt.says...)
+			check.Equal(t, name+": timers", len(told), 0)
+			check.Equal(t, name+": armed", r.keys(timer.Armed), "k00001")
+			check.Equal(t, name+": due", r.get("k00001").DueAt, r.At(2*time.Hour))
 		}
 	})
 }
 
 // TestBulkThatIsTooLargeIsInvalid, so that nobody tries it again.
 func TestBulkThatIsTooLargeIsInvalid(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t, func(c *timer.Config) { c.MaxPayload = timer.MaxPayload })
+	rig.Bubble(t, func(t *testing.T) {
+		r := newFixture(t, func(c *timer.Config) { c.MaxPayload = timer.MaxPayload })
 		requests := many("acme", 65) // each of which is kept twice
 		payload := append(append([]byte{'"'}, make([]byte, timer.MaxPayload-2)...), '"')
 		for i := range payload[1 : len(payload)-1] {
@@ -129,7 +130,7 @@ func TestBulkThatIsTooLargeIsInvalid(t *testing.T) {
 			requests[i].Payload = payload
 		}
 		_, err := r.ScheduleAll(t.Context(), requests)
-		wantError(t, err, timer.ErrInvalid, "schedule all", "too large")
-		wantEqual(t, "armed", r.armed(), 0)
+		check.ErrorOf(t, "timer", err, timer.ErrInvalid, "schedule all", "too large")
+		check.Equal(t, "armed", r.armed(), 0)
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/abidehq/abide/bus/outbox"
 	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/internal/check"
+	"github.com/abidehq/abide/internal/rig"
 	"github.com/abidehq/abide/store"
 	"github.com/abidehq/abide/timer"
 )
@@ -28,10 +29,10 @@ func command(kind, payload string) bus.Envelope {
 func at(sequence uint64) bus.Position { return bus.Position{Source: "commands", Sequence: sequence} }
 
 // handle applies a command, which must be possible.
-func (r *rig) handle(kind, payload string, position bus.Position) {
-	r.t.Helper()
-	if err := r.Handle(r.t.Context(), command(kind, payload), position); err != nil {
-		r.t.Errorf("Handle: %v", err)
+func (r *fixture) handle(kind, payload string, position bus.Position) {
+	r.T.Helper()
+	if err := r.Handle(r.T.Context(), command(kind, payload), position); err != nil {
+		r.T.Errorf("Handle: %v", err)
 	}
 }
 
@@ -45,14 +46,14 @@ func TestAScheduleTimerCommandSchedules(t *testing.T) {
 		"time and no delay":    `"dueAt":"2000-01-01T01:00:00Z","delayMs":null`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				r := newRig(t)
+			rig.Bubble(t, func(t *testing.T) {
+				r := newFixture(t)
 				r.handle(timer.TypeScheduleTimer, `{"serviceCallId":"k",`+due+`,"payload":{"a": 1}}`, at(1))
 				got := r.get("k")
-				wantEqual(t, "status", got.Status, timer.Armed)
-				wantTime(t, "due at", got.DueAt, r.at(time.Hour))
-				wantEqual(t, "correlation ID", got.CorrelationID, "c")
-				wantEqual(t, "payload", string(got.Payload), `{"a": 1}`)
+				check.Equal(t, "status", got.Status, timer.Armed)
+				check.Equal(t, "due at", got.DueAt, r.At(time.Hour))
+				check.Equal(t, "correlation ID", got.CorrelationID, "c")
+				check.Equal(t, "payload", string(got.Payload), `{"a": 1}`)
 			})
 		})
 	}
@@ -60,109 +61,109 @@ func TestAScheduleTimerCommandSchedules(t *testing.T) {
 
 // TestACommandSaysNowWithADelayOfZero: leaving out the time is a mistake, zero is not.
 func TestACommandSaysNowWithADelayOfZero(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
+	rig.Bubble(t, func(t *testing.T) {
+		r := newFixture(t)
 		r.run()
 		r.handle(timer.TypeScheduleTimer, `{"serviceCallId":"k","delayMs":0}`, at(1))
-		r.pass(0)
-		wantEqual(t, "envelopes", r.sink.count(), 1)
+		rig.Pass(0)
+		check.Equal(t, "envelopes", len(r.sink.Accepted()), 1)
 	})
 }
 
 // TestTheEarliestDueTime of a command is refused below the limit and taken at it.
 func TestTheEarliestDueTime(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
+	rig.Bubble(t, func(t *testing.T) {
+		r := newFixture(t)
 		limit := timer.MinDueAt.UnixMilli()
 		err := r.Handle(t.Context(), command(timer.TypeScheduleTimer, fmt.Sprintf(`{"serviceCallId":"k","dueAt":%d}`, limit-1)), at(1))
-		wantError(t, err, timer.ErrInvalid, "1989-12-31T23:59:59.999Z", "1990-01-01T00:00:00Z", "milliseconds")
+		check.ErrorOf(t, "timer", err, timer.ErrInvalid, "1989-12-31T23:59:59.999Z", "1990-01-01T00:00:00Z", "milliseconds")
 		r.handle(timer.TypeScheduleTimer, fmt.Sprintf(`{"serviceCallId":"k","dueAt":%d}`, limit), at(1))
-		wantTime(t, "due at", r.get("k").DueAt, timer.MinDueAt)
+		check.Equal(t, "due at", r.get("k").DueAt, timer.MinDueAt)
 	})
 }
 
 func TestACancelTimerCommandCancels(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
+	rig.Bubble(t, func(t *testing.T) {
+		r := newFixture(t)
 		r.run()
 		r.schedule(timer.Request{Key: "k", Delay: time.Hour})
 		r.schedule(timer.Request{Key: "fired"})
-		r.pass(0)
+		rig.Pass(0)
 		r.handle(timer.TypeCancelTimer, `{"serviceCallId":"k"}`, at(1))
-		wantEqual(t, "status", r.get("k").Status, timer.Cancelled)
+		check.Equal(t, "status", r.get("k").Status, timer.Cancelled)
 		r.handle(timer.TypeCancelTimer, `{"serviceCallId":"fired"}`, at(2))
-		wantEqual(t, "status of one that has fired", r.get("fired").Status, timer.Fired)
-		r.pass(2 * time.Hour)
-		wantEqual(t, "envelopes", r.sink.count(), 1)
+		check.Equal(t, "status of one that has fired", r.get("fired").Status, timer.Fired)
+		rig.Pass(2 * time.Hour)
+		check.Equal(t, "envelopes", len(r.sink.Accepted()), 1)
 	})
 }
 
 // TestACommandIsAppliedOnce: one that is delivered again changes nothing, whatever became
 // of the timer.
 func TestACommandIsAppliedOnce(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
+	rig.Bubble(t, func(t *testing.T) {
+		r := newFixture(t)
 		r.run()
 		const schedule, cancel = `{"serviceCallId":"k","delayMs":60000}`, `{"serviceCallId":"k"}`
 		r.handle(timer.TypeScheduleTimer, schedule, at(7))
-		r.pass(time.Second)
+		rig.Pass(time.Second)
 		r.handle(timer.TypeScheduleTimer, schedule, at(7))
-		wantTime(t, "due at", r.get("k").DueAt, r.at(time.Minute))
-		r.pass(time.Minute)
+		check.Equal(t, "due at", r.get("k").DueAt, r.At(time.Minute))
+		rig.Pass(time.Minute)
 		fired := r.get("k")
-		wantEqual(t, "status", fired.Status, timer.Fired)
+		check.Equal(t, "status", fired.Status, timer.Fired)
 		r.handle(timer.TypeScheduleTimer, schedule, at(7))
-		wantEqual(t, "version after it fired", r.get("k").Version, fired.Version)
+		check.Equal(t, "version after it fired", r.get("k").Version, fired.Version)
 
 		r.handle(timer.TypeScheduleTimer, schedule, at(8))
 		r.handle(timer.TypeCancelTimer, cancel, at(9))
 		cancelled := r.get("k")
 		r.handle(timer.TypeScheduleTimer, schedule, at(8))
 		r.handle(timer.TypeCancelTimer, cancel, at(9))
-		wantEqual(t, "version after it was cancelled", r.get("k").Version, cancelled.Version)
-		r.pass(time.Hour)
-		wantEqual(t, "envelopes", r.sink.count(), 1)
+		check.Equal(t, "version after it was cancelled", r.get("k").Version, cancelled.Version)
+		rig.Pass(time.Hour)
+		check.Equal(t, "envelopes", len(r.sink.Accepted()), 1)
 	})
 }
 
 // TestCommandsCountInTheirOrder, and not in that of their arrival; other sources and
 // callers have orders of their own.
 func TestCommandsCountInTheirOrder(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
+	rig.Bubble(t, func(t *testing.T) {
+		r := newFixture(t)
 		r.handle(timer.TypeScheduleTimer, `{"serviceCallId":"k","delayMs":2000}`, at(2))
 		r.handle(timer.TypeScheduleTimer, `{"serviceCallId":"k","delayMs":1000}`, at(1))
-		wantTime(t, "due at", r.get("k").DueAt, r.at(2*time.Second))
+		check.Equal(t, "due at", r.get("k").DueAt, r.At(2*time.Second))
 		r.handle(timer.TypeCancelTimer, `{"serviceCallId":"k"}`, at(1))
-		wantEqual(t, "status", r.get("k").Status, timer.Armed)
+		check.Equal(t, "status", r.get("k").Status, timer.Armed)
 		r.schedule(timer.Request{Key: "k", Delay: 4 * time.Second})
 		r.handle(timer.TypeScheduleTimer, `{"serviceCallId":"k","delayMs":1000}`, at(1))
-		wantTime(t, "due at", r.get("k").DueAt, r.at(4*time.Second))
+		check.Equal(t, "due at", r.get("k").DueAt, r.At(4*time.Second))
 		r.handle(timer.TypeScheduleTimer, `{"serviceCallId":"k","delayMs":5000}`, bus.Position{Source: "other", Sequence: 1})
-		wantTime(t, "due at", r.get("k").DueAt, r.at(5*time.Second))
+		check.Equal(t, "due at", r.get("k").DueAt, r.At(5*time.Second))
 	})
 }
 
 // TestACancelBeforeItsScheduleCounts: the timer is never armed.
 func TestACancelBeforeItsScheduleCounts(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
+	rig.Bubble(t, func(t *testing.T) {
+		r := newFixture(t)
 		r.run()
 		r.handle(timer.TypeCancelTimer, `{"serviceCallId":"k"}`, at(2))
 		r.handle(timer.TypeScheduleTimer, `{"serviceCallId":"k","delayMs":1000}`, at(1))
 		got := r.get("k")
-		wantEqual(t, "status", got.Status, timer.Cancelled)
-		wantEqual(t, "arming", got.Arming, 0)
-		wantTime(t, "cancelled at", got.CancelledAt, r.begun)
+		check.Equal(t, "status", got.Status, timer.Cancelled)
+		check.Equal(t, "arming", got.Arming, 0)
+		check.Equal(t, "cancelled at", got.CancelledAt, r.Began)
 		r.handle(timer.TypeScheduleTimer, `{"serviceCallId":"k","delayMs":1000}`, at(3))
-		r.pass(time.Minute)
-		wantEqual(t, "envelopes", r.sink.count(), 1)
+		rig.Pass(time.Minute)
+		check.Equal(t, "envelopes", len(r.sink.Accepted()), 1)
 	})
 }
 
 func TestCommandsThatCanNeverBeAppliedAreRefused(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t, func(c *timer.Config) { c.MaxPayload = 10 })
+	rig.Bubble(t, func(t *testing.T) {
+		r := newFixture(t, func(c *timer.Config) { c.MaxPayload = 10 })
 		for name, tt := range map[string]struct {
 			envelope bus.Envelope
 			says     string
@@ -194,15 +195,15 @@ func TestCommandsThatCanNeverBeAppliedAreRefused(t *testing.T) {
 				t.Errorf("%s: error %v, want one that says %q", name, err, tt.says)
 			}
 		}
-		wantEqual(t, "armed", r.armed(), 0)
+		check.Equal(t, "armed", r.armed(), 0)
 	})
 }
 
 // TestTroubleIsNoRefusal: what the store could not do is worth another try.
 func TestTroubleIsNoRefusal(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		check.OK(t, r.store.Close())
+	rig.Bubble(t, func(t *testing.T) {
+		r := newFixture(t)
+		check.OK(t, r.Store.Close())
 		err := r.Handle(t.Context(), command(timer.TypeCancelTimer, `{"serviceCallId":"k"}`), at(1))
 		if !errors.Is(err, store.ErrClosed) || errors.Is(err, bus.ErrInvalid) {
 			t.Errorf("error %v", err)
@@ -211,9 +212,9 @@ func TestTroubleIsNoRefusal(t *testing.T) {
 }
 
 func TestARefusedCommandCanBeRedriven(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
 		quota := 1
-		r := newRig(t, func(c *timer.Config) { c.QuotaOf = func(string) int { return quota } })
+		r := newFixture(t, func(c *timer.Config) { c.QuotaOf = func(string) int { return quota } })
 		r.run()
 		r.schedule(timer.Request{Key: "first", Delay: time.Hour})
 		e := command(timer.TypeScheduleTimer, `{"serviceCallId":"k","delayMs":1000}`)
@@ -226,36 +227,36 @@ func TestARefusedCommandCanBeRedriven(t *testing.T) {
 			t.Fatal(encodeErr)
 		}
 		for range 2 { // whoever does not know whether it was refused refuses it again
-			r.pass(time.Second)
+			rig.Pass(time.Second)
 			check.OK(t, r.Refuse(t.Context(), "acme", data, at(5), err))
 		}
-		kept := r.quarantine()
+		kept := r.Quarantine()
 		if len(kept) != 1 {
 			t.Fatalf("%d messages are in quarantine, want 1", len(kept))
 		}
-		wantEqual(t, "tenant", kept[0].Key.Tenant, "acme")
-		wantEqual(t, "reason", kept[0].Status, outbox.ReasonRefused)
-		wantEqual(t, "key", kept[0].Tags[store.TagKey], "commands/5")
-		wantEqual(t, "error", kept[0].Tags[store.TagError], err.Error())
+		check.Equal(t, "tenant", kept[0].Key.Tenant, "acme")
+		check.Equal(t, "reason", kept[0].Status, outbox.ReasonRefused)
+		check.Equal(t, "key", kept[0].Tags[store.TagKey], "commands/5")
+		check.Equal(t, "error", kept[0].Tags[store.TagError], err.Error())
 
-		r.pass(time.Minute)
-		r.redrive() // too early
-		r.pass(0)
-		wantEqual(t, "messages in quarantine", len(r.quarantine()), 1)
+		rig.Pass(time.Minute)
+		r.Redrive() // too early
+		rig.Pass(0)
+		check.Equal(t, "messages in quarantine", len(r.Quarantine()), 1)
 		quota = 2
-		r.redrive()
-		r.pass(0)
-		wantEqual(t, "messages in quarantine", len(r.quarantine()), 0)
-		wantTime(t, "due at", r.get("k").DueAt, r.at(time.Minute+3*time.Second))
-		r.pass(time.Minute)
-		wantEqual(t, "envelopes", r.sink.count(), 1)
+		r.Redrive()
+		rig.Pass(0)
+		check.Equal(t, "messages in quarantine", len(r.Quarantine()), 0)
+		check.Equal(t, "due at", r.get("k").DueAt, r.At(time.Minute+3*time.Second))
+		rig.Pass(time.Minute)
+		check.Equal(t, "envelopes", len(r.sink.Accepted()), 1)
 	})
 }
 
 // TestWhatIsNoCommandAtAllIsKept, byte for byte, with and without a position.
 func TestWhatIsNoCommandAtAllIsKept(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
+	rig.Bubble(t, func(t *testing.T) {
+		r := newFixture(t)
 		r.run()
 		large := make([]byte, store.MaxBody+1)
 		for i, data := range [][]byte{{0xff, 0x00}, nil, large, []byte("a"), []byte("b")} {
@@ -265,8 +266,8 @@ func TestWhatIsNoCommandAtAllIsKept(t *testing.T) {
 			}
 			check.OK(t, r.Refuse(t.Context(), "acme", data, position, errors.New("no envelope")))
 		}
-		kept := r.quarantine()
-		wantEqual(t, "messages in quarantine", len(kept), 5)
+		kept := r.Quarantine()
+		check.Equal(t, "messages in quarantine", len(kept), 5)
 		names := map[string]bool{}
 		for _, record := range kept {
 			m, err := store.Quarantined(record)
@@ -276,18 +277,18 @@ func TestWhatIsNoCommandAtAllIsKept(t *testing.T) {
 			}
 			tx, err := store.Redrive(record)
 			check.OK(t, err)
-			check.OK(t, r.store.Commit(t.Context(), tx))
+			check.OK(t, r.Store.Commit(t.Context(), tx))
 		}
-		wantEqual(t, "names", len(names), 5)
-		r.pass(0)
-		wantEqual(t, "messages that are in quarantine again", len(r.quarantine()), 5)
+		check.Equal(t, "names", len(names), 5)
+		rig.Pass(0)
+		check.Equal(t, "messages that are in quarantine again", len(r.Quarantine()), 5)
 	})
 }
 
 // TestWhatIsNoCommandIsInTheQuarantineOfItsTenant: that of the envelope, else that of the
 // transport. If nobody knows the tenant, the default tenant gets no data of another one.
 func TestWhatIsNoCommandIsInTheQuarantineOfItsTenant(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
 		e := command("SendMail", `{}`)
 		data, err := e.Encode()
 		check.OK(t, err)
@@ -301,9 +302,9 @@ func TestWhatIsNoCommandIsInTheQuarantineOfItsTenant(t *testing.T) {
 			"no envelope and no such tenant":    {"a\x00b", "secret", "", false},
 			"an envelope that no tenant is for": {"", `{"id":"1","type":"ScheduleTimer","payload":{"a":"secret"}}`, "", false},
 		} {
-			r := newRig(t)
+			r := newFixture(t)
 			check.OK(t, r.Refuse(t.Context(), tt.tenant, []byte(tt.data), at(1), errors.New("no envelope")))
-			kept := r.quarantine()
+			kept := r.Quarantine()
 			if len(kept) != 1 || kept[0].Key.Tenant != tt.want {
 				t.Errorf("%s: quarantine holds %+v, want one message of tenant %q", name, kept, tt.want)
 				continue

@@ -7,6 +7,7 @@ import (
 
 	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/internal/check"
+	"github.com/abidehq/abide/internal/rig"
 	"github.com/abidehq/abide/internal/teststore"
 	"github.com/abidehq/abide/store"
 	"github.com/abidehq/abide/store/storetest"
@@ -14,36 +15,36 @@ import (
 )
 
 func TestADueTimeInThePastFiresAtOnce(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
+	rig.Bubble(t, func(t *testing.T) {
+		r := newFixture(t)
 		r.run()
-		r.pass(time.Hour)
+		rig.Pass(time.Hour)
 		for key, due := range map[string]time.Time{
-			"a minute ago": r.at(59 * time.Minute), "now": r.at(time.Hour), "long ago": time.Date(1066, 10, 14, 9, 0, 0, 0, time.UTC),
+			"a minute ago": r.At(59 * time.Minute), "now": r.At(time.Hour), "long ago": time.Date(1066, 10, 14, 9, 0, 0, 0, time.UTC),
 			"1970": time.Unix(0, 0), "a nanosecond after 1970": time.Unix(0, 1),
 		} {
 			told := r.schedule(timer.Request{Key: key, DueAt: due})
-			r.pass(0)
+			rig.Pass(0)
 			got := r.get(key)
-			wantEqual(t, key+": status", got.Status, timer.Fired)
-			wantTime(t, key+": fired at", got.FiredAt, r.at(time.Hour))
-			wantTime(t, key+": due at", got.DueAt, told.DueAt)
+			check.Equal(t, key+": status", got.Status, timer.Fired)
+			check.Equal(t, key+": fired at", got.FiredAt, r.At(time.Hour))
+			check.Equal(t, key+": due at", got.DueAt, told.DueAt)
 			if epoch := time.UnixMilli(1); due.After(epoch) {
-				wantTime(t, key+": due at", got.DueAt, due)
+				check.Equal(t, key+": due at", got.DueAt, due)
 			} else {
-				wantTime(t, key+": due at", got.DueAt, epoch)
+				check.Equal(t, key+": due at", got.DueAt, epoch)
 			}
 		}
 		r.schedule(timer.Request{Key: "no time and no delay"})
-		r.pass(0)
-		wantEqual(t, "status", r.get("no time and no delay").Status, timer.Fired)
+		rig.Pass(0)
+		check.Equal(t, "status", r.get("no time and no delay").Status, timer.Fired)
 	})
 }
 
 // TestADueTimeIsRoundedUp: to the millisecond, a timer is never early.
 func TestADueTimeIsRoundedUp(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
+	rig.Bubble(t, func(t *testing.T) {
+		r := newFixture(t)
 		r.run()
 		for _, tt := range []struct{ due, want time.Duration }{
 			{10 * time.Millisecond, 10 * time.Millisecond},
@@ -51,13 +52,13 @@ func TestADueTimeIsRoundedUp(t *testing.T) {
 			{30*time.Millisecond - 1, 30 * time.Millisecond},
 		} {
 			// Another zone changes nothing.
-			told := r.schedule(timer.Request{Key: tt.due.String(), DueAt: r.at(tt.due).In(time.FixedZone("", 3600))})
-			wantTime(t, "due at", told.DueAt, r.at(tt.want))
-			wantEqual(t, "zone", told.DueAt.Location(), time.UTC)
-			r.pass(tt.want - time.Since(r.begun) - 1)
-			wantEqual(t, tt.due.String()+": status a nanosecond before", r.get(tt.due.String()).Status, timer.Armed)
-			r.pass(1)
-			wantEqual(t, tt.due.String()+": status", r.get(tt.due.String()).Status, timer.Fired)
+			told := r.schedule(timer.Request{Key: tt.due.String(), DueAt: r.At(tt.due).In(time.FixedZone("", 3600))})
+			check.Equal(t, "due at", told.DueAt, r.At(tt.want))
+			check.Equal(t, "zone", told.DueAt.Location(), time.UTC)
+			rig.Pass(tt.want - time.Since(r.Began) - 1)
+			check.Equal(t, tt.due.String()+": status a nanosecond before", r.get(tt.due.String()).Status, timer.Armed)
+			rig.Pass(1)
+			check.Equal(t, tt.due.String()+": status", r.get(tt.due.String()).Status, timer.Fired)
 		}
 	})
 }
@@ -65,16 +66,16 @@ func TestADueTimeIsRoundedUp(t *testing.T) {
 // TestADelayIsNeverShortened: it begins when it was asked for, and not with the
 // millisecond of that.
 func TestADelayIsNeverShortened(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
+	rig.Bubble(t, func(t *testing.T) {
+		r := newFixture(t)
 		r.run()
-		r.pass(700 * time.Microsecond)
+		rig.Pass(700 * time.Microsecond)
 		told := r.schedule(timer.Request{Key: "k", Delay: 10 * time.Millisecond})
-		wantTime(t, "due at", told.DueAt, r.at(11*time.Millisecond))
-		wantTime(t, "registered at", told.RegisteredAt, r.begun)
+		check.Equal(t, "due at", told.DueAt, r.At(11*time.Millisecond))
+		check.Equal(t, "registered at", told.RegisteredAt, r.Began)
 		snoozed, err := r.Snooze(t.Context(), "acme", "k", 500*time.Microsecond)
 		check.OK(t, err)
-		wantTime(t, "due at", snoozed.DueAt, r.at(12*time.Millisecond))
+		check.Equal(t, "due at", snoozed.DueAt, r.At(12*time.Millisecond))
 	})
 }
 
@@ -89,16 +90,16 @@ func TestADelayIsCountedByTheStoresClock(t *testing.T) {
 			storeClock, ownClock := base.NewManual(noon), base.NewManual(noon.Add(off))
 			s := teststore.NewWithClock(t, storeClock)
 			t.Cleanup(func() { _ = s.Close() })
-			r := newRigOn(t, s, func(c *timer.Config) { c.Clock = ownClock })
+			r := newFixtureOn(t, s, func(c *timer.Config) { c.Clock = ownClock })
 			told := r.schedule(timer.Request{Key: "k", Delay: time.Hour})
-			wantTime(t, "due at", told.DueAt, noon.Add(time.Hour))
-			wantTime(t, "registered at", told.RegisteredAt, noon)
+			check.Equal(t, "due at", told.DueAt, noon.Add(time.Hour))
+			check.Equal(t, "registered at", told.RegisteredAt, noon)
 
 			// The clock of the process is set.
 			ownClock.Advance(20 * time.Minute)
 			storeClock.Advance(time.Minute)
 			told = r.schedule(timer.Request{Key: "k2", Delay: time.Hour})
-			wantTime(t, "due at", told.DueAt, noon.Add(61*time.Minute))
+			check.Equal(t, "due at", told.DueAt, noon.Add(61*time.Minute))
 			if told, err := r.Cancel(t.Context(), "acme", "k2"); err != nil || !told.CancelledAt.Equal(noon.Add(time.Minute)) {
 				t.Errorf("cancelled at %v, %v; want %v", told.CancelledAt, err, noon.Add(time.Minute))
 			}
@@ -108,12 +109,12 @@ func TestADelayIsCountedByTheStoresClock(t *testing.T) {
 			}
 			r.run()
 			storeClock.Advance(59*time.Minute - time.Millisecond)
-			wantEqual(t, "status a millisecond before", r.get("k").Status, timer.Armed)
+			check.Equal(t, "status a millisecond before", r.get("k").Status, timer.Armed)
 			storeClock.Advance(time.Millisecond)
 			if _, err := s.Await(t.Context(), store.RecordKey{Kind: "timer", Tenant: "acme", ID: "k"}, 1); err != nil {
 				t.Fatal(err)
 			}
-			wantTime(t, "fired at", r.get("k").FiredAt, noon.Add(time.Hour))
+			check.Equal(t, "fired at", r.get("k").FiredAt, noon.Add(time.Hour))
 		})
 	}
 }
@@ -135,29 +136,29 @@ func TestTheStoresTimeIsAskedForUntilItIsTold(t *testing.T) {
 		}
 		return storetest.NoFault
 	})
-	r := newRigOn(t, faulty, func(c *timer.Config) { c.Clock = base.NewManual(noon.Add(time.Hour)) })
+	r := newFixtureOn(t, faulty, func(c *timer.Config) { c.Clock = base.NewManual(noon.Add(time.Hour)) })
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, _ = r.Schedule(gone, timer.Request{Tenant: "acme", Key: "k", Delay: time.Hour})
-	wantTime(t, "due at", r.schedule(timer.Request{Key: "k", Delay: time.Hour}).DueAt, noon.Add(time.Hour))
+	check.Equal(t, "due at", r.schedule(timer.Request{Key: "k", Delay: time.Hour}).DueAt, noon.Add(time.Hour))
 	r.schedule(timer.Request{Key: "k", Delay: time.Hour})
-	wantEqual(t, "times that it was asked for", asked, 2)
+	check.Equal(t, "times that it was asked for", asked, 2)
 }
 
 // TestRunsOfServicesTakeTurns: what nobody fired meanwhile fires at once when somebody
 // does, and is as late as it is.
 func TestRunsOfServicesTakeTurns(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
+	rig.Bubble(t, func(t *testing.T) {
+		r := newFixture(t)
 		stop := r.run()
 		r.schedule(timer.Request{Key: "k", Delay: time.Hour})
 		stop()
-		r.pass(24 * time.Hour)
-		wantEqual(t, "status", r.get("k").Status, timer.Armed)
+		rig.Pass(24 * time.Hour)
+		check.Equal(t, "status", r.get("k").Status, timer.Armed)
 		r.run()
-		r.pass(0)
+		rig.Pass(0)
 		got := r.get("k")
-		wantTime(t, "due at", got.DueAt, r.at(time.Hour))
-		wantTime(t, "fired at", got.FiredAt, r.at(24*time.Hour))
+		check.Equal(t, "due at", got.DueAt, r.At(time.Hour))
+		check.Equal(t, "fired at", got.FiredAt, r.At(24*time.Hour))
 	})
 }

@@ -70,7 +70,7 @@ func brokerWorld(t *testing.T) *faultWorld {
 func (b *broker) run(t *testing.T, w *faultWorld) {
 	t.Helper()
 	const timers = 150
-	faulty := storetest.NewFaulty(w.store, nil)
+	faulty := storetest.NewFaulty(w.Store, nil)
 	dead := make(chan struct{})
 	publish := &deadly{EventBus: b.bus, left: 3, times: map[string]int{}, kill: func() {
 		faulty.Kill()
@@ -84,18 +84,16 @@ func (b *broker) run(t *testing.T, w *faultWorld) {
 		}}
 	}
 	first := w.process(faulty, sinks)
-	client := w.service(w.store)
+	client := w.service(w.Store)
 	for i := range timers {
-		check.OK(t, w.schedule(client, "tenant"+strconv.Itoa(i%3), strconv.Itoa(i), w.at(time.Duration(5*i)*time.Millisecond)))
+		check.OK(t, w.schedule(client, "tenant"+strconv.Itoa(i%3), strconv.Itoa(i), w.At(time.Duration(5*i)*time.Millisecond)))
 	}
 	<-dead
-	first.cancel()
-	w.process(w.store, sinks)
+	first.running.Cancel()
+	w.process(w.Store, sinks)
 	b.trouble()
-	w.passUntil(5 * timers * time.Millisecond)
-	if !settled(w.store) {
-		t.Error("there is work left after a long time")
-	}
+	w.WaitUntil(5 * timers * time.Millisecond)
+	w.WaitIdle()
 	if b.received != nil {
 		noteAll(t, w, b.received())
 		for about, times := range w.sinks[0].arrived() {

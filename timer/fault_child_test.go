@@ -3,7 +3,6 @@ package timer_test
 import (
 	"encoding/json"
 	"errors"
-	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide/internal/check"
+	"github.com/abidehq/abide/internal/rig"
 	"github.com/abidehq/abide/timer"
 )
 
@@ -30,19 +30,15 @@ type child struct {
 
 // TestCrashChild is not a test: it is what the other process does, until it is killed.
 func TestCrashChild(t *testing.T) {
-	dir := os.Getenv(crashDir)
-	if dir == "" {
+	dir, ok := rig.InChild()
+	if !ok {
 		return // nobody has started it
 	}
 	run, err := strconv.Atoi(os.Getenv(crashRun))
 	check.OK(t, err)
-	go func() { // it does not outlive who has started it
-		_, _ = io.Copy(io.Discard, os.Stdin)
-		os.Exit(1)
-	}()
 	log, err := os.OpenFile(filepath.Join(dir, "log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	check.OK(t, err)
-	w := newFaultWorldOn(t, openPebble(t, filepath.Join(dir, "store")))
+	w := newFaultWorldOn(t, rig.Disk(t, filepath.Join(dir, "store")))
 	c := &child{run: run, log: log}
 	c.numbers.Store(int64(run) * 1_000_000)
 	for _, sink := range w.sinks {
@@ -53,7 +49,7 @@ func TestCrashChild(t *testing.T) {
 			return c.write(sink)
 		})
 	}
-	c.service = w.process(w.store).Service
+	c.service = w.process(w.Store).Service
 	var wg sync.WaitGroup
 	for worker := range 8 {
 		wg.Go(func() { c.work(t, worker) })

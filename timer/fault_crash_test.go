@@ -1,13 +1,11 @@
 package timer_test
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"testing"
@@ -15,16 +13,14 @@ import (
 
 	"github.com/abidehq/abide/bus"
 	"github.com/abidehq/abide/internal/check"
+	"github.com/abidehq/abide/internal/rig"
 	"github.com/abidehq/abide/internal/testenv"
 	"github.com/abidehq/abide/store/storetest"
 	"github.com/abidehq/abide/timer"
 )
 
-// Environment variables with which this test starts itself as another process.
-const (
-	crashDir = "ABIDE_TIMER_CRASH_DIR"
-	crashRun = "ABIDE_TIMER_CRASH_RUN"
-)
+// crashRun is the environment variable that numbers the other processes.
+const crashRun = "ABIDE_TIMER_CRASH_RUN"
 
 // line is what the other process says: that it asks for something, or what it was told.
 type line struct {
@@ -59,21 +55,18 @@ func TestKilledProcesses(t *testing.T) {
 	}
 	rnd := rand.New(rand.NewPCG(testenv.Seed(t), 0))
 	dir := t.TempDir()
-	var a account
+	w := newFaultWorldOn(t, nil)
 	for run := range kills {
-		a.runKilled(t, dir, run, 1+rnd.IntN(most))
+		w.runKilled(t, dir, run, 1+rnd.IntN(most))
 	}
 	began := time.Now()
-	w := newFaultWorldOn(t, openPebble(t, filepath.Join(dir, "store")))
-	w.account = a
+	w.Store = rig.Disk(t, filepath.Join(dir, "store"))
 	times := readLog(t, w, filepath.Join(dir, "log"))
-	w.process(w.store)
-	if !settled(w.store) {
-		t.Error("there is work left after a long time")
-	}
+	w.process(w.Store)
+	w.WaitIdle()
 	w.check()
 	t.Logf("%d timers, of %d schedules; %d arrivals while processes were killed, and %d after that",
-		len(a.timers), a.schedules, times, len(w.sinks[0].arrivals())+len(w.sinks[1].arrivals())-times)
+		len(w.Keys()), w.schedules, times, len(w.sinks[0].arrivals())+len(w.sinks[1].arrivals())-times)
 	again, late := 0, 0
 	for _, sink := range w.sinks {
 		ids := map[string]bool{}
@@ -88,48 +81,30 @@ func TestKilledProcesses(t *testing.T) {
 		}
 	}
 	t.Logf("%d envelopes have arrived again, %d timers have fired after the last kill", again, late/2)
-	if times == 0 || len(a.timers) < kills {
+	if times == 0 || len(w.Keys()) < kills {
 		t.Error("the processes were killed before they did anything")
 	}
 }
 
 // runKilled starts the other process, and kills it when it has said so much.
-func (a *account) runKilled(t *testing.T, dir string, run, lines int) {
+func (a *ledger) runKilled(t *testing.T, dir string, run, lines int) {
 	t.Helper()
-	self, err := os.Executable()
-	check.OK(t, err)
-	cmd := exec.CommandContext(t.Context(), self, "-test.run=^TestCrashChild$", "-test.timeout=2m")
-	cmd.Env = append(os.Environ(), crashDir+"="+dir, crashRun+"="+strconv.Itoa(run))
-	cmd.Stderr = os.Stderr
-	stdout, err := cmd.StdoutPipe()
-	check.OK(t, err)
-	if _, err := cmd.StdinPipe(); err != nil {
-		t.Fatal(err)
-	}
-	check.OK(t, cmd.Start())
 	open := map[int64]*asked{}
-	scanner := bufio.NewScanner(stdout)
-	for scanner.Scan() {
+	rig.StartChild(t, dir, crashRun+"="+strconv.Itoa(run)).ReadAndKill(lines, func(text string) {
 		var l line
-		if err := json.Unmarshal(scanner.Bytes(), &l); err != nil {
-			t.Errorf("the other process says: %s", scanner.Text())
-			continue
+		if err := json.Unmarshal([]byte(text), &l); err != nil {
+			t.Errorf("the other process says: %s", text)
+			return
 		}
 		a.read(&l, open)
-		if lines--; lines == 0 {
-			check.OK(t, cmd.Process.Kill())
-		}
-	}
-	if err := cmd.Wait(); err == nil {
-		t.Error("the other process has come to an end by itself")
-	}
+	})
 	for _, c := range open {
 		c.ended, c.err = time.Now(), fmt.Errorf("killed: %w", storetest.ErrFault)
 	}
 }
 
 // read notes what the other process says. Open are the calls that have no answer.
-func (a *account) read(l *line, open map[int64]*asked) {
+func (a *ledger) read(l *line, open map[int64]*asked) {
 	if !l.Answer {
 		c := a.begin(l.Verb, l.Tenant, l.Key)
 		c.call, c.due, c.began = l.Number, l.Due, l.At

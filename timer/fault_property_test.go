@@ -13,6 +13,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/abidehq/abide/internal/rig"
 	"github.com/abidehq/abide/internal/testenv"
 	"github.com/abidehq/abide/store/storetest"
 	"github.com/abidehq/abide/timer"
@@ -85,21 +86,18 @@ type actor struct {
 	mu   sync.Mutex
 	now  *process
 	fs   *storetest.Faulty
-	thaw chan struct{} // closed unless it is frozen
+	gate rig.Gate
 }
 
 // start starts the process anew.
 func (a *actor) start() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.fs = storetest.NewFaulty(a.w.store, nil)
-	delay := delays(a.rnd.Uint64(), 3*time.Millisecond, new(atomic.Int64))
-	a.now = a.w.process(&hooked{Store: a.fs, hook: func(method string, after bool) {
+	a.fs = storetest.NewFaulty(a.w.Store, nil)
+	delay := rig.Delays(a.rnd.Uint64(), 3*time.Millisecond, new(atomic.Int64))
+	a.now = a.w.process(&rig.Hooked{Store: a.fs, Hook: func(method string, after bool) {
 		delay(method, after)
-		a.mu.Lock()
-		thaw := a.thaw
-		a.mu.Unlock()
-		<-thaw
+		a.gate.Hook(method, after)
 	}})
 }
 
@@ -115,36 +113,19 @@ func (a *actor) end(kill bool) {
 	if kill {
 		a.fs.Kill()
 	}
-	a.now.cancel()
+	a.now.running.Cancel()
 	a.mu.Unlock()
 	a.start()
 }
 
 // freeze holds up all calls for a while.
-func (a *actor) freeze(d time.Duration) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	select {
-	case <-a.thaw:
-	default:
-		return // it is frozen
-	}
-	thaw := make(chan struct{})
-	a.thaw = thaw
-	time.AfterFunc(d, func() { close(thaw) })
-}
+func (a *actor) freeze(d time.Duration) { time.AfterFunc(d, a.gate.Shut()) }
 
 // fail has calls fail once in so many times, until it is told otherwise.
 func (a *actor) fail(once int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	rnd := rand.New(rand.NewPCG(a.rnd.Uint64(), 0))
-	a.fs.Plan(func(storetest.Call) storetest.Fault {
-		if once == 0 || rnd.IntN(once) > 0 {
-			return storetest.NoFault
-		}
-		return storetest.FailBefore + storetest.Fault(rnd.IntN(2))
-	})
+	a.fs.Plan(rig.Sometimes(a.rnd.Uint64(), once))
 }
 
 // runSteps does all the steps, then has everything work, and returns what is wrong in the
@@ -154,15 +135,14 @@ func runSteps(t *testing.T, seed uint64, steps []step) []string {
 	rnd := rand.New(rand.NewPCG(seed, 0))
 	var all []*actor
 	for range actors {
-		a := &actor{w: w, rnd: rand.New(rand.NewPCG(rnd.Uint64(), 0)), thaw: make(chan struct{})}
-		close(a.thaw)
+		a := &actor{w: w, rnd: rand.New(rand.NewPCG(rnd.Uint64(), 0))}
 		a.start()
 		all = append(all, a)
 	}
 	for _, s := range steps {
 		w.do(s, all, rnd)
 	}
-	w.pass(30 * time.Second) // for what happens later
+	<-time.After(30 * time.Second) // for what happens later
 	for _, sink := range w.sinks {
 		sink.plan(nil)
 	}
@@ -170,12 +150,12 @@ func runSteps(t *testing.T, seed uint64, steps []step) []string {
 		a.mu.Lock()
 		last := a.now
 		a.mu.Unlock()
-		last.stop()
+		last.running.Stop()
 	}
-	w.process(w.store)
-	w.pass(5 * time.Minute)
-	w.account.check(w)
-	return w.problems
+	w.process(w.Store)
+	<-time.After(5 * time.Minute)
+	w.ledger.check(w)
+	return w.Problems()
 }
 
 // do does a step.
@@ -183,7 +163,7 @@ func (w *faultWorld) do(s step, all []*actor, rnd *rand.Rand) {
 	a := all[s.actor]
 	switch s.verb {
 	case "schedule":
-		_ = w.schedule(a.service(), s.tenant, s.key, w.soon(s.wait)) // what it says is in the account
+		_ = w.schedule(a.service(), s.tenant, s.key, w.soon(s.wait)) // what it says is in the ledger
 	case "schedule in":
 		_ = w.scheduleIn(a.service(), s.tenant, s.key, s.wait)
 	case "schedule all":
@@ -195,7 +175,7 @@ func (w *faultWorld) do(s step, all []*actor, rnd *rand.Rand) {
 	case "cancel all":
 		_ = w.cancelAll(a.service(), s.tenant)
 	case "pass":
-		w.pass(s.wait)
+		<-time.After(s.wait)
 	case "faults":
 		a.fail(s.once)
 	case "sink faults":

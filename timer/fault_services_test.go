@@ -3,37 +3,19 @@ package timer_test
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/abidehq/abide/internal/check"
+	"github.com/abidehq/abide/internal/rig"
 	"github.com/abidehq/abide/internal/testenv"
 	"github.com/abidehq/abide/store"
-	"github.com/abidehq/abide/store/pebblestore"
 	"github.com/abidehq/abide/timer"
 )
-
-// delays returns a hook that holds calls up for a while, each for another one, and counts
-// the commits.
-func delays(seed uint64, most time.Duration, commits *atomic.Int64) func(method string, after bool) {
-	var mu sync.Mutex
-	rnd := rand.New(rand.NewPCG(seed, 0))
-	return func(method string, after bool) {
-		mu.Lock()
-		wait := time.Duration(rnd.Int64N(int64(most)))
-		if method == "Commit" && after {
-			commits.Add(1)
-		}
-		mu.Unlock()
-		<-time.After(wait)
-	}
-}
 
 // fireTogether has two processes fire the same timers, and checks that each fires once.
 func fireTogether(t *testing.T, w *faultWorld, timers int, wait func()) {
@@ -41,13 +23,13 @@ func fireTogether(t *testing.T, w *faultWorld, timers int, wait func()) {
 	seed := testenv.Seed(t)
 	var commits [2]atomic.Int64
 	for i := range commits {
-		w.process(&hooked{Store: w.store, hook: delays(seed+uint64(i), 5*time.Millisecond, &commits[i])},
+		w.process(&rig.Hooked{Store: w.Store, Hook: rig.Delays(seed+uint64(i), 5*time.Millisecond, &commits[i])},
 			func(c *timer.Config) { c.Batch = 16 })
 	}
 	rnd := rand.New(rand.NewPCG(seed, 2))
-	client := w.service(w.store)
+	client := w.service(w.Store)
 	for i := range timers {
-		due := w.at(500*time.Millisecond + time.Duration(rnd.IntN(1000))*time.Millisecond)
+		due := w.At(500*time.Millisecond + time.Duration(rnd.IntN(1000))*time.Millisecond)
 		check.OK(t, w.schedule(client, "tenant"+strconv.Itoa(i%3), strconv.Itoa(i), due))
 	}
 	wait()
@@ -83,60 +65,17 @@ func TestTwoProcessesFireEachTimerOnce(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
 			w := newFaultWorld(t)
-			fireTogether(t, w, 500, func() { w.pass(time.Minute) })
+			fireTogether(t, w, 500, func() { <-time.After(time.Minute) })
 		})
 	})
 	t.Run("on disk", func(t *testing.T) {
 		t.Parallel()
-		w := newFaultWorldOn(t, openPebble(t, t.TempDir()))
+		w := newFaultWorldOn(t, rig.Disk(t, t.TempDir()))
 		fireTogether(t, w, 500, func() {
-			w.passUntil(1500 * time.Millisecond)
-			if !settled(w.store) {
-				t.Error("there is work left after a long time")
-			}
+			w.WaitUntil(1500 * time.Millisecond)
+			w.WaitIdle()
 		})
 	})
-}
-
-func openPebble(t *testing.T, dir string) store.Store {
-	t.Helper()
-	s, err := pebblestore.Open(t.Context(), dir, pebblestore.Options{Logger: slog.New(slog.DiscardHandler)})
-	check.OK(t, err)
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return s
-}
-
-// freezer is a hook that freezes a process: from one call on, none gets through until it
-// thaws.
-type freezer struct {
-	mu     sync.Mutex
-	left   int // how many calls are to come until then
-	is     func(method string, after bool) bool
-	frozen chan struct{}
-	thaw   chan struct{}
-}
-
-// freezeAt freezes at the nth call that is one of those.
-func freezeAt(n int, is func(method string, after bool) bool) *freezer {
-	return &freezer{left: n, is: is, frozen: make(chan struct{}), thaw: make(chan struct{})}
-}
-
-func (f *freezer) hook(method string, after bool) {
-	f.mu.Lock()
-	if f.left > 0 && f.is(method, after) {
-		if f.left--; f.left == 0 {
-			close(f.frozen)
-		}
-	}
-	stuck := f.left == 0
-	f.mu.Unlock()
-	if stuck {
-		<-f.thaw
-	}
 }
 
 // TestTimersSurviveAProcessThatFreezesAtEveryCall freezes a process at each of its calls to
@@ -144,34 +83,30 @@ func (f *freezer) hook(method string, after bool) {
 // done its work. Then it wakes up and goes on.
 func TestTimersSurviveAProcessThatFreezesAtEveryCall(t *testing.T) {
 	t.Parallel()
-	for _, after := range []bool{false, true} {
-		for k, more := 1, true; more; k++ {
-			more = false // also if it fails
-			t.Run(fmt.Sprintf("after %v %d", after, k), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					f := freezeAt(k, func(_ string, isAfter bool) bool { return isAfter == after })
-					d := &driver{faultWorld: newFaultWorld(t)}
-					d.use(d.faultWorld.service(d.store))
-					d.process(&hooked{Store: d.store, hook: f.hook})
-					d.process(d.store)
-					over := make(chan struct{})
-					go func() {
-						defer close(f.thaw)
-						select {
-						case <-f.frozen:
-							more = true
-							d.pass(3 * lease)
-						case <-over:
-						}
-					}()
-					d.scenario()
-					close(over)
-					d.pass(time.Minute)
-					d.check()
-				})
-			})
-		}
-	}
+	rig.AtEveryCall(t, func(t *testing.T, k int, after bool) (reached bool) {
+		synctest.Test(t, func(t *testing.T) {
+			f := rig.FreezeAt(k, func(_ string, isAfter bool) bool { return isAfter == after })
+			d := newDriver(t)
+			d.caller.Use(d.faultWorld.service(d.Store))
+			d.process(&rig.Hooked{Store: d.Store, Hook: f.Hook})
+			d.process(d.Store)
+			over := make(chan struct{})
+			go func() {
+				defer close(f.Thaw)
+				select {
+				case <-f.Frozen:
+					reached = true
+					<-time.After(3 * lease)
+				case <-over:
+				}
+			}()
+			d.scenario()
+			close(over)
+			<-time.After(time.Minute)
+			d.check()
+		})
+		return reached
+	})
 }
 
 // TestFrozenProcessOnDisk freezes a process when it is about to fire timers, and when it is
@@ -181,20 +116,17 @@ func TestFrozenProcessOnDisk(t *testing.T) {
 	for n, about := range map[int]string{1: "to fire", 2: "to finish"} {
 		t.Run("about "+about, func(t *testing.T) {
 			t.Parallel()
-			w := newFaultWorldOn(t, openPebble(t, t.TempDir()))
-			f := freezeAt(n, func(method string, after bool) bool { return method == "Commit" && !after })
-			w.process(&hooked{Store: w.store, hook: f.hook}, func(c *timer.Config) { c.LeaseDuration = time.Second })
-			client := w.service(w.store)
+			w := newFaultWorldOn(t, rig.Disk(t, t.TempDir()))
+			f := rig.FreezeAt(n, func(method string, after bool) bool { return method == "Commit" && !after })
+			w.process(&rig.Hooked{Store: w.Store, Hook: f.Hook}, func(c *timer.Config) { c.LeaseDuration = time.Second })
+			client := w.service(w.Store)
 			keys := []string{"a", "b", "c", "d", "e"}
-			check.OK(t, w.scheduleAll(client, "acme", keys, w.at(0)))
-			<-f.frozen
-			w.process(w.store)
-			idle := settled(w.store)
-			close(f.thaw)
-			if !idle {
-				t.Error("another process does not do the work of one that is frozen")
-			}
-			w.pass(50 * time.Millisecond) // for what it does when it wakes up
+			check.OK(t, w.scheduleAll(client, "acme", keys, w.At(0)))
+			<-f.Frozen
+			w.process(w.Store)
+			w.WaitIdle() // another process does the work of one that is frozen
+			close(f.Thaw)
+			<-time.After(50 * time.Millisecond) // for what it does when it wakes up
 			w.check()
 		})
 	}
@@ -206,13 +138,13 @@ func TestProcessesWithDifferentSinks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newFaultWorld(t)
-		w.sinks[1].plan(func(int, bool) error { w.pass(time.Second); return nil }) // the first one is faster
-		w.process(w.store, func(c *timer.Config) { c.Sinks = c.Sinks[:1]; c.SinksOf = nil })
-		both := w.process(w.store)
+		w.sinks[1].plan(func(int, bool) error { <-time.After(time.Second); return nil }) // the first one is faster
+		w.process(w.Store, func(c *timer.Config) { c.Sinks = c.Sinks[:1]; c.SinksOf = nil })
+		both := w.process(w.Store)
 		for i := range 20 {
-			check.OK(t, w.schedule(both.Service, "acme", strconv.Itoa(i), w.at(time.Duration(i)*time.Minute)))
+			check.OK(t, w.schedule(both.Service, "acme", strconv.Itoa(i), w.At(time.Duration(i)*time.Minute)))
 		}
-		w.pass(time.Hour)
+		<-time.After(time.Hour)
 		for i := range 20 {
 			got, err := both.Get(t.Context(), "acme", strconv.Itoa(i))
 			check.OK(t, err)
@@ -258,17 +190,17 @@ func TestBatchesThatAreTooLargeAreTakenInParts(t *testing.T) {
 			}
 			return nil
 		})
-		client := w.service(w.store)
-		w.process(narrow{w.store, 7})
+		client := w.service(w.Store)
+		w.process(narrow{w.Store, 7})
 		for _, tenant := range []string{"acme", "other"} {
 			var keys []string
 			for i := range 100 {
 				keys = append(keys, strconv.Itoa(i))
 			}
-			check.OK(t, w.scheduleAll(client, tenant, keys, w.at(time.Minute)))
+			check.OK(t, w.scheduleAll(client, tenant, keys, w.At(time.Minute)))
 		}
-		check.OK(t, w.cancelAll(w.service(narrow{w.store, 7}), "other"))
-		w.pass(time.Hour)
+		check.OK(t, w.cancelAll(w.service(narrow{w.Store, 7}), "other"))
+		<-time.After(time.Hour)
 		w.check()
 	})
 }
@@ -279,27 +211,19 @@ func TestAnArmedTimerHasOneMessage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newFaultWorld(t)
-		client := w.service(w.store)
-		pending := func() (n int) {
-			stats, err := w.store.Stats(t.Context())
-			check.OK(t, err)
-			for _, r := range stats.Routes {
-				n += r.Pending
-			}
-			return n
-		}
+		client := w.service(w.Store)
 		for i, do := range []func() error{
-			func() error { return w.schedule(client, "acme", "a", w.at(time.Hour)) },
-			func() error { return w.schedule(client, "acme", "a", w.at(time.Minute)) },
-			func() error { return w.scheduleAll(client, "acme", []string{"a"}, w.at(2*time.Hour)) },
+			func() error { return w.schedule(client, "acme", "a", w.At(time.Hour)) },
+			func() error { return w.schedule(client, "acme", "a", w.At(time.Minute)) },
+			func() error { return w.scheduleAll(client, "acme", []string{"a"}, w.At(2*time.Hour)) },
 			func() error { return w.snooze(client, "acme", "a", time.Hour) },
 		} {
 			check.OK(t, do())
-			if n := pending(); n != 1 {
+			if n := w.Pending(); n != 1 {
 				t.Errorf("after step %d it has %d messages, want 1", i, n)
 			}
 		}
 		check.OK(t, w.cancel(client, "acme", "a"))
-		check.Equal(t, "after it was cancelled it has messages", pending(), 0)
+		check.Equal(t, "after it was cancelled it has messages", w.Pending(), 0)
 	})
 }

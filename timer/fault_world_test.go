@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"sync"
 	"testing"
 	"time"
@@ -12,56 +11,29 @@ import (
 	"github.com/abidehq/abide/bus"
 	"github.com/abidehq/abide/bus/outbox"
 	"github.com/abidehq/abide/internal/check"
+	"github.com/abidehq/abide/internal/rig"
 	"github.com/abidehq/abide/internal/teststore"
 	"github.com/abidehq/abide/store"
 	"github.com/abidehq/abide/timer"
 )
 
-// faultWorld is a store, two sinks, and processes that use them. With a store in memory it
-// is made inside a synctest bubble, and its time is virtual.
+// faultWorld is a store, two sinks, and processes that use them, in virtual time or not.
 type faultWorld struct {
-	t     *testing.T
-	store store.Store
+	*rig.Rig
+	ledger
 	sinks []*faultSink
-	begun time.Time
-	account
 }
 
-func newFaultWorld(t *testing.T) *faultWorld {
-	s := teststore.New(t)
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return newFaultWorldOn(t, s)
-}
+func newFaultWorld(t *testing.T) *faultWorld { return newFaultWorldOn(t, teststore.New(t)) }
 
 func newFaultWorldOn(t *testing.T, s store.Store) *faultWorld {
-	return &faultWorld{
-		t: t, store: s, begun: time.Now().Truncate(time.Millisecond),
-		sinks: []*faultSink{newFaultSink("first"), newFaultSink("second")},
-	}
-}
-
-// at returns a time of the world.
-func (w *faultWorld) at(d time.Duration) time.Time { return w.begun.Add(d) }
-
-// pass lets time pass.
-func (*faultWorld) pass(d time.Duration) { <-time.After(d) }
-
-// passUntil lets time pass until it is d after the world began.
-func (w *faultWorld) passUntil(d time.Duration) {
-	if left := d - time.Since(w.begun); left > 0 {
-		w.pass(left)
-	}
+	return &faultWorld{Rig: rig.On(t, s), sinks: []*faultSink{newFaultSink("first"), newFaultSink("second")}}
 }
 
 // process is a service that runs as if it were the only one in its process.
 type process struct {
 	*timer.Service
-	cancel context.CancelFunc
-	done   chan struct{}
+	running *rig.Process
 }
 
 // lease is how long a process of the world has what it claims.
@@ -69,24 +41,15 @@ const lease = 2 * time.Second
 
 // process starts one on the world's store, or on a wrapper of it.
 func (w *faultWorld) process(s store.Store, change ...func(*timer.Config)) *process {
-	w.t.Helper()
+	w.T.Helper()
 	service := w.service(s, change...)
-	ctx, cancel := context.WithCancel(context.Background())
-	p := &process{Service: service, cancel: cancel, done: make(chan struct{})}
-	go func() {
-		defer close(p.done)
-		if err := service.Run(ctx); err != nil {
-			w.t.Errorf("a service has ended: %v", err)
-		}
-	}()
-	w.t.Cleanup(p.stop)
-	return p
+	return &process{service, rig.Run(w.T, service)}
 }
 
 // service makes a service that fires nothing.
 func (w *faultWorld) service(s store.Store, change ...func(*timer.Config)) *timer.Service {
-	w.t.Helper()
-	cfg := timer.Config{Store: s, LeaseDuration: lease, Retention: -1, Logger: slog.New(slog.DiscardHandler)}
+	w.T.Helper()
+	cfg := timer.Config{Store: s, LeaseDuration: lease, Retention: -1, Logger: rig.Quiet}
 	for _, sink := range w.sinks {
 		cfg.Sinks = append(cfg.Sinks, outbox.Sink{
 			Name: sink.name, Bus: &sink.bus,
@@ -98,7 +61,7 @@ func (w *faultWorld) service(s store.Store, change ...func(*timer.Config)) *time
 		f(&cfg)
 	}
 	service, err := timer.New(cfg)
-	check.OK(w.t, err)
+	check.OK(w.T, err)
 	return service
 }
 
@@ -116,12 +79,6 @@ func (w *faultWorld) sinksOf(tenant string) []string {
 // takes reports whether the envelopes of a tenant go to the sink.
 func (s *faultSink) takes(tenant string) bool {
 	return s.name == "first" || tenant != "other" && tenant != "tenant1"
-}
-
-// stop ends a process and returns when it has ended.
-func (p *process) stop() {
-	p.cancel()
-	<-p.done
 }
 
 // faultSink is where envelopes go: it stands for what others know of them.
@@ -200,55 +157,5 @@ func (s *faultSink) arrivals() []arrival {
 	return append([]arrival(nil), s.got...)
 }
 
-// hooked is a store with a hook that is called before and after each call. Other than the
-// plan of a faulty store, a hook may take its time. What is sent to the store arrives there
-// in the end, also if who has sent it has given up.
-type hooked struct {
-	store.Store
-	hook func(method string, after bool)
-}
-
-var _ store.Store = (*hooked)(nil)
-
-func (h *hooked) around(method string) func() {
-	h.hook(method, false)
-	return func() { h.hook(method, true) }
-}
-
-func (h *hooked) Commit(ctx context.Context, tx *store.Tx) error {
-	defer h.around("Commit")()
-	return h.Store.Commit(context.WithoutCancel(ctx), tx)
-}
-
-func (h *hooked) Claim(ctx context.Context, req store.ClaimRequest) ([]store.Claim, error) {
-	defer h.around("Claim")()
-	return h.Store.Claim(ctx, req)
-}
-
-func (h *hooked) Renew(ctx context.Context, d time.Duration, leases []store.Lease) ([]store.Lease, error) {
-	defer h.around("Renew")()
-	return h.Store.Renew(context.WithoutCancel(ctx), d, leases)
-}
-
-func (h *hooked) Release(ctx context.Context, r store.Release) error {
-	defer h.around("Release")()
-	return h.Store.Release(context.WithoutCancel(ctx), r)
-}
-
-func (h *hooked) Get(ctx context.Context, key store.RecordKey) (store.Record, error) {
-	defer h.around("Get")()
-	return h.Store.Get(ctx, key)
-}
-
-func (h *hooked) List(ctx context.Context, q store.Query) (store.Page, error) {
-	defer h.around("List")()
-	return h.Store.List(ctx, q)
-}
-
-func (h *hooked) Stats(ctx context.Context) (store.Stats, error) {
-	defer h.around("Stats")()
-	return h.Store.Stats(ctx)
-}
-
-// name is how the account names a timer.
+// name is how the ledger names a timer.
 func name(tenant, key string) string { return fmt.Sprintf("%s/%s", tenant, key) }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/abidehq/abide/bus/outbox"
 	"github.com/abidehq/abide/internal/check"
+	"github.com/abidehq/abide/internal/rig"
 	"github.com/abidehq/abide/internal/teststore"
 	"github.com/abidehq/abide/store"
 	"github.com/abidehq/abide/store/pebblestore"
@@ -17,18 +18,18 @@ import (
 
 // TestHoursOfTimersFireInTheirOrder: each in its millisecond, and none twice.
 func TestHoursOfTimersFireInTheirOrder(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
+	rig.Bubble(t, func(t *testing.T) {
+		r := newFixture(t)
 		r.run()
 		const n = 199
 		for i := range n {
 			at := time.Duration((i*7919)%n) * time.Minute // each minute once
-			r.schedule(timer.Request{Key: fmt.Sprint(i), DueAt: r.at(at + time.Minute)})
+			r.schedule(timer.Request{Key: fmt.Sprint(i), DueAt: r.At(at + time.Minute)})
 		}
-		r.pass(n * time.Minute)
-		wantEqual(t, "envelopes", r.sink.count(), n)
-		for i, e := range r.sink.got {
-			wantTime(t, fmt.Sprintf("time of the %d. envelope", i), e.Time(), r.at(time.Duration(i+1)*time.Minute))
+		rig.Pass(n * time.Minute)
+		check.Equal(t, "envelopes", len(r.sink.Accepted()), n)
+		for i, e := range r.sink.Accepted() {
+			check.Equal(t, fmt.Sprintf("time of the %d. envelope", i), e.Time(), r.At(time.Duration(i+1)*time.Minute))
 		}
 	})
 }
@@ -39,7 +40,7 @@ func TestTimersFireOnDisk(t *testing.T) {
 	s, err := pebblestore.Open(t.Context(), t.TempDir(), pebblestore.Options{})
 	check.OK(t, err)
 	t.Cleanup(func() { _ = s.Close() })
-	r := newRigOn(t, s)
+	r := newFixtureOn(t, s)
 	r.run()
 	moved := r.schedule(timer.Request{Key: "moved", Delay: time.Hour})
 	r.schedule(timer.Request{Key: "cancelled", Delay: 50 * time.Millisecond})
@@ -54,35 +55,35 @@ func TestTimersFireOnDisk(t *testing.T) {
 		if len(got.Deliveries) == 0 || got.Deliveries[0].State == outbox.Pending {
 			continue
 		}
-		wantEqual(t, "state", got.Deliveries[0].State, outbox.Published)
-		wantEqual(t, "payload", string(got.Payload), `"é"`)
+		check.Equal(t, "state", got.Deliveries[0].State, outbox.Published)
+		check.Equal(t, "payload", string(got.Payload), `"é"`)
 		if got.FiredAt.Before(got.DueAt) {
 			t.Errorf("it fired at %v, before %v", got.FiredAt, got.DueAt)
 		}
 		break
 	}
-	wantEqual(t, "envelopes", r.sink.count(), 1)
-	wantEqual(t, "status", r.get("cancelled").Status, timer.Cancelled)
+	check.Equal(t, "envelopes", len(r.sink.Accepted()), 1)
+	check.Equal(t, "status", r.get("cancelled").Status, timer.Cancelled)
 }
 
 // TestAMessageThatIsNotATimersIsInQuarantine, whatever its name is.
 func TestAMessageThatIsNotATimersIsInQuarantine(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
+	rig.Bubble(t, func(t *testing.T) {
+		r := newFixture(t)
 		m := store.Message{
 			Key: store.Key{Queue: "timers", Tenant: strings.Repeat("\x01", store.MaxName), Name: strings.Repeat("\x02", store.MaxName)},
 			ID:  "1", Route: "timer", Body: []byte("nonsense"),
 		}
-		check.OK(t, r.store.Commit(t.Context(), &store.Tx{Put: []store.Message{m}}))
+		check.OK(t, r.Store.Commit(t.Context(), &store.Tx{Put: []store.Message{m}}))
 		r.schedule(timer.Request{Key: "k"})
 		r.run()
-		r.pass(0)
-		wantEqual(t, "status of another", r.get("k").Status, timer.Fired)
-		kept := r.quarantine()
+		rig.Pass(0)
+		check.Equal(t, "status of another", r.get("k").Status, timer.Fired)
+		kept := r.Quarantine()
 		if len(kept) != 1 {
 			t.Fatalf("%d messages are in quarantine, want 1", len(kept))
 		}
-		wantEqual(t, "reason", kept[0].Status, outbox.ReasonMalformed)
+		check.Equal(t, "reason", kept[0].Status, outbox.ReasonMalformed)
 		if kept[0].Tags[store.TagError] == "" {
 			t.Error("quarantine does not say why")
 		}
@@ -91,36 +92,36 @@ func TestAMessageThatIsNotATimersIsInQuarantine(t *testing.T) {
 
 // TestARecordThatIsGoneLosesNoTimer: the message says all that firing needs.
 func TestARecordThatIsGoneLosesNoTimer(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
+	rig.Bubble(t, func(t *testing.T) {
+		r := newFixture(t)
 		r.run()
 		r.schedule(timer.Request{Key: "k", Delay: time.Hour})
 		r.schedule(timer.Request{Key: "k", Delay: 2 * time.Hour, CorrelationID: "c", Payload: []byte("1")})
 		key := store.RecordKey{Kind: "timer", Tenant: "acme", ID: "k"}
-		check.OK(t, r.store.Commit(t.Context(), &store.Tx{DeleteRecords: []store.DeleteRecord{{Key: key, Expect: 2}}}))
-		r.pass(2 * time.Hour)
-		wantEqual(t, "envelopes", r.sink.count(), 1)
+		check.OK(t, r.Store.Commit(t.Context(), &store.Tx{DeleteRecords: []store.DeleteRecord{{Key: key, Expect: 2}}}))
+		rig.Pass(2 * time.Hour)
+		check.Equal(t, "envelopes", len(r.sink.Accepted()), 1)
 		got := r.get("k")
-		wantEqual(t, "status", got.Status, timer.Fired)
-		wantEqual(t, "payload", string(got.Payload), "1")
-		wantEqual(t, "delivery", got.Deliveries[0].State, outbox.Published)
+		check.Equal(t, "status", got.Status, timer.Fired)
+		check.Equal(t, "payload", string(got.Payload), "1")
+		check.Equal(t, "delivery", got.Deliveries[0].State, outbox.Published)
 	})
 }
 
 // TestAMessageThatDoesNotMatchPublishesNothing: the version of the record is what counts.
 func TestAMessageThatDoesNotMatchPublishesNothing(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
+	rig.Bubble(t, func(t *testing.T) {
+		r := newFixture(t)
 		r.run()
 		r.schedule(timer.Request{Key: "k", Delay: time.Hour})
-		rec, err := r.store.Get(t.Context(), store.RecordKey{Kind: "timer", Tenant: "acme", ID: "k"})
+		rec, err := r.Store.Get(t.Context(), store.RecordKey{Kind: "timer", Tenant: "acme", ID: "k"})
 		check.OK(t, err)
 		rec.Status = "cancelled"
-		check.OK(t, r.store.Commit(t.Context(), &store.Tx{PutRecords: []store.PutRecord{{Record: rec, Expect: 1}}}))
-		r.pass(2 * time.Hour)
-		wantEqual(t, "envelopes", r.sink.count(), 0)
-		wantEqual(t, "version", r.get("k").Version, 2)
-		stats, err := r.store.Stats(t.Context())
+		check.OK(t, r.Store.Commit(t.Context(), &store.Tx{PutRecords: []store.PutRecord{{Record: rec, Expect: 1}}}))
+		rig.Pass(2 * time.Hour)
+		check.Equal(t, "envelopes", len(r.sink.Accepted()), 0)
+		check.Equal(t, "version", r.get("k").Version, 2)
+		stats, err := r.Store.Stats(t.Context())
 		if err != nil || len(stats.Routes) != 0 {
 			t.Errorf("there is work left: %+v, %v", stats.Routes, err)
 		}
@@ -129,9 +130,9 @@ func TestAMessageThatDoesNotMatchPublishesNothing(t *testing.T) {
 
 // TestRunEndsWithItsStore, and says so.
 func TestRunEndsWithItsStore(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
 		s := teststore.New(t)
-		r := newRigOn(t, s)
+		r := newFixtureOn(t, s)
 		done := make(chan error)
 		go func() { done <- r.Run(t.Context()) }()
 		synctest.Wait()

@@ -10,6 +10,7 @@ import (
 	"github.com/abidehq/abide/bus"
 	"github.com/abidehq/abide/bus/outbox"
 	"github.com/abidehq/abide/internal/check"
+	"github.com/abidehq/abide/internal/rig"
 	"github.com/abidehq/abide/internal/teststore"
 	"github.com/abidehq/abide/store"
 	"github.com/abidehq/abide/store/storetest"
@@ -34,19 +35,19 @@ func (c *countingPuts) Commit(ctx context.Context, tx *store.Tx) error {
 
 // A sink that is quick gets its envelopes from who fires the timers.
 func TestQuickSinksGetEnvelopesAtOnce(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
 		s := teststore.New(t)
 		defer s.Close()
 		counting := &countingPuts{Store: s}
-		r := newRigOn(t, counting)
+		r := newFixtureOn(t, counting)
 		stop := r.run()
 		for _, key := range []string{"a", "b", "c"} {
 			r.schedule(timer.Request{Key: key, Delay: time.Minute})
 		}
-		r.pass(time.Minute)
+		rig.Pass(time.Minute)
 		stop()
-		wantEqual(t, "envelopes", r.sink.count(), 3)
-		wantEqual(t, "messages in the outbox", counting.outbox, 0)
+		check.Equal(t, "envelopes", len(r.sink.Accepted()), 3)
+		check.Equal(t, "messages in the outbox", counting.outbox, 0)
 		for _, key := range []string{"a", "b", "c"} {
 			d := r.get(key).Deliveries
 			if len(d) != 1 || d[0].State != outbox.Published || d[0].Attempts != 1 {
@@ -60,35 +61,35 @@ func TestQuickSinksGetEnvelopesAtOnce(t *testing.T) {
 // What a sink does not accept at once is tried again from the outbox, and all attempts
 // count.
 func TestEnvelopeThatIsNotAcceptedAtOnceIsTriedAgain(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
 		s := teststore.New(t)
 		defer s.Close()
 		counting := &countingPuts{Store: s}
-		r := newRigOn(t, counting)
-		r.sink.set(func(bus.Envelope) error { return errors.New("not now") })
+		r := newFixtureOn(t, counting)
+		r.sink.Refuse(func(bus.Envelope) error { return errors.New("not now") })
 		stop := r.run()
 		r.schedule(timer.Request{Key: "k", Delay: time.Minute})
-		r.pass(time.Minute)
-		wantEqual(t, "messages in the outbox", counting.outbox, 1)
+		rig.Pass(time.Minute)
+		check.Equal(t, "messages in the outbox", counting.outbox, 1)
 		if d := r.get("k").Deliveries[0]; d.State != outbox.Retrying || d.Attempts != 1 || d.Error != "not now" {
 			t.Errorf("delivery is %+v after the first attempt", d)
 		}
-		r.sink.set(nil)
-		r.pass(time.Minute)
+		r.sink.Refuse(nil)
+		rig.Pass(time.Minute)
 		stop()
 		if d := r.get("k").Deliveries[0]; d.State != outbox.Published || d.Attempts != 2 {
 			t.Errorf("delivery is %+v after the second attempt", d)
 		}
-		wantEqual(t, "envelopes", r.sink.count(), 1)
-		wantEqual(t, "ID", r.sink.got[0].ID, r.get("k").EnvelopeID)
+		check.Equal(t, "envelopes", len(r.sink.Accepted()), 1)
+		check.Equal(t, "ID", r.sink.Accepted()[0].ID, r.get("k").EnvelopeID)
 		wantQuiet(t, s)
 	})
 }
 
 // A sink that takes its time does not hold up timers: its envelopes wait in the outbox.
 func TestSlowSinksDoNotHoldUpTimers(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t, func(c *timer.Config) {
+	rig.Bubble(t, func(t *testing.T) {
+		r := newFixture(t, func(c *timer.Config) {
 			slow := slowly{to: c.Sinks[0].Bus, d: 30 * time.Second}
 			c.Sinks = []outbox.Sink{{Name: "slow", Bus: slow, Publishers: 1, Batch: 1}}
 			c.Workers = 1
@@ -97,17 +98,17 @@ func TestSlowSinksDoNotHoldUpTimers(t *testing.T) {
 		for _, key := range []string{"a", "b", "c", "d"} {
 			r.schedule(timer.Request{Key: key, Delay: time.Minute})
 		}
-		r.pass(time.Minute)
+		rig.Pass(time.Minute)
 		r.schedule(timer.Request{Key: "next", Delay: time.Second})
-		r.pass(10 * time.Second) // the first one is given up by then, and not waited for again
+		rig.Pass(10 * time.Second) // the first one is given up by then, and not waited for again
 		for _, key := range []string{"a", "b", "c", "d", "next"} {
 			got := r.get(key)
-			wantEqual(t, key+": status", got.Status, timer.Fired)
+			check.Equal(t, key+": status", got.Status, timer.Fired)
 			if late := got.FiredAt.Sub(got.DueAt); late > 3*time.Second {
 				t.Errorf("%s fired %v late", key, late)
 			}
 		}
-		r.pass(time.Hour)
+		rig.Pass(time.Hour)
 		stop()
 		for _, key := range []string{"a", "b", "c", "d", "next"} {
 			if d := r.get(key).Deliveries[0]; d.State != outbox.Published {
@@ -121,21 +122,21 @@ func TestSlowSinksDoNotHoldUpTimers(t *testing.T) {
 // that. Whoever comes next publishes the same envelope, also if the timer was armed again,
 // or cancelled after that, in between.
 func TestProcessThatDiesWhileItPublishes(t *testing.T) {
-	between := map[string]func(*rig){
-		"nothing happens in between":          func(*rig) {},
-		"it is armed again":                   func(r *rig) { r.schedule(timer.Request{Key: "k", Delay: time.Hour, Payload: json.RawMessage(`2`)}) },
-		"it is armed again and cancelled":     func(r *rig) { r.schedule(timer.Request{Key: "k", Delay: time.Hour}); r.cancel("k") },
-		"it is armed again for a past moment": func(r *rig) { r.schedule(timer.Request{Key: "k", DueAt: time.Unix(1, 0)}) },
+	between := map[string]func(*fixture){
+		"nothing happens in between":          func(*fixture) {},
+		"it is armed again":                   func(r *fixture) { r.schedule(timer.Request{Key: "k", Delay: time.Hour, Payload: json.RawMessage(`2`)}) },
+		"it is armed again and cancelled":     func(r *fixture) { r.schedule(timer.Request{Key: "k", Delay: time.Hour}); r.cancel("k") },
+		"it is armed again for a past moment": func(r *fixture) { r.schedule(timer.Request{Key: "k", DueAt: time.Unix(1, 0)}) },
 	}
 	for name, meanwhile := range between {
 		for _, accepted := range []bool{false, true} {
 			t.Run(name+map[bool]string{true: ", accepted", false: ""}[accepted], func(t *testing.T) {
-				bubble(t, func(t *testing.T) {
+				rig.Bubble(t, func(t *testing.T) {
 					s := teststore.New(t)
 					defer s.Close()
 					faulty := storetest.NewFaulty(s, nil)
-					first := newRigOn(t, faulty)
-					first.sink.set(func(bus.Envelope) error {
+					first := newFixtureOn(t, faulty)
+					first.sink.Refuse(func(bus.Envelope) error {
 						faulty.Kill()
 						if accepted {
 							return nil
@@ -145,32 +146,32 @@ func TestProcessThatDiesWhileItPublishes(t *testing.T) {
 					ctx, cancel := context.WithCancel(t.Context())
 					done := make(chan error, 1)
 					go func() { done <- first.Run(ctx) }()
-					second := newRigOn(t, s)
+					second := newFixtureOn(t, s)
 					scheduled := second.schedule(timer.Request{Key: "k", Delay: time.Minute, CorrelationID: "c", Payload: json.RawMessage(`1`)})
-					second.pass(time.Minute + time.Second)
+					rig.Pass(time.Minute + time.Second)
 					cancel()
 					fired := second.get("k")
-					wantEqual(t, "status", fired.Status, timer.Fired)
-					wantEqual(t, "envelope ID", fired.EnvelopeID, scheduled.EnvelopeID)
+					check.Equal(t, "status", fired.Status, timer.Fired)
+					check.Equal(t, "envelope ID", fired.EnvelopeID, scheduled.EnvelopeID)
 					meanwhile(second)
 					stop := second.run()
-					second.pass(2 * time.Hour)
+					rig.Pass(2 * time.Hour)
 					stop()
 					<-done
 					n := 0
-					for _, e := range second.sink.got {
+					for _, e := range second.sink.Accepted() {
 						if e.ID != fired.EnvelopeID {
 							continue
 						}
 						n++
 						var event timer.DueTimeReached
 						check.OK(t, json.Unmarshal(e.Payload, &event))
-						wantTime(t, "fired at", event.FiredAt, fired.FiredAt)
-						wantTime(t, "due at", event.DueAt, fired.DueAt)
-						wantEqual(t, "payload", string(event.Payload), "1")
-						wantEqual(t, "correlation", e.CorrelationID, "c")
+						check.Equal(t, "fired at", event.FiredAt, fired.FiredAt)
+						check.Equal(t, "due at", event.DueAt, fired.DueAt)
+						check.Equal(t, "payload", string(event.Payload), "1")
+						check.Equal(t, "correlation", e.CorrelationID, "c")
 					}
-					wantEqual(t, "times that the envelope was published by the second process", n, 1)
+					check.Equal(t, "times that the envelope was published by the second process", n, 1)
 					if got := second.get("k"); got.Status == timer.Fired && got.Deliveries[0].State != outbox.Published {
 						t.Errorf("the timer has delivery %+v", got.Deliveries[0])
 					}
@@ -184,18 +185,18 @@ func TestProcessThatDiesWhileItPublishes(t *testing.T) {
 // A timer that was removed while its last message waited, and is scheduled anew, has
 // nothing of the old one.
 func TestTimerThatIsScheduledAnewHasNothingOfTheOldOne(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
 		s := teststore.New(t)
 		defer s.Close()
 		faulty := storetest.NewFaulty(s, nil)
-		first := newRigOn(t, faulty)
-		first.sink.set(func(bus.Envelope) error { faulty.Kill(); return nil })
+		first := newFixtureOn(t, faulty)
+		first.sink.Refuse(func(bus.Envelope) error { faulty.Kill(); return nil })
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- first.Run(ctx) }()
-		second := newRigOn(t, s)
+		second := newFixtureOn(t, s)
 		old := second.schedule(timer.Request{Key: "k", Delay: time.Minute, Payload: json.RawMessage(`"old"`)})
-		second.pass(time.Minute)
+		rig.Pass(time.Minute)
 		cancel()
 		if err := s.Commit(t.Context(), &store.Tx{DeleteRecords: []store.DeleteRecord{{
 			Key: store.RecordKey{Kind: "timer", Tenant: "acme", ID: "k"}, Expect: store.AnyVersion,
@@ -204,13 +205,13 @@ func TestTimerThatIsScheduledAnewHasNothingOfTheOldOne(t *testing.T) {
 		}
 		anew := second.schedule(timer.Request{Key: "k", Delay: time.Hour, Payload: json.RawMessage(`"new"`)})
 		stop := second.run()
-		second.pass(30 * time.Minute)
-		wantEqual(t, "status", second.get("k").Status, timer.Armed)
-		second.pass(time.Hour)
+		rig.Pass(30 * time.Minute)
+		check.Equal(t, "status", second.get("k").Status, timer.Armed)
+		rig.Pass(time.Hour)
 		stop()
 		<-done
 		ids := map[string]int{}
-		for _, e := range second.sink.got {
+		for _, e := range second.sink.Accepted() {
 			ids[e.ID]++
 		}
 		if len(ids) != 2 || ids[old.EnvelopeID] != 1 || ids[anew.EnvelopeID] != 1 {

@@ -10,6 +10,7 @@ import (
 	"github.com/abidehq/abide/bus"
 	"github.com/abidehq/abide/bus/outbox"
 	"github.com/abidehq/abide/internal/check"
+	"github.com/abidehq/abide/internal/rig"
 	"github.com/abidehq/abide/internal/teststore"
 	"github.com/abidehq/abide/timer"
 )
@@ -17,8 +18,8 @@ import (
 // TestRequestsKeepTheRules: what is at the edge is accepted, what is beyond is refused with
 // an error that names the field and what is allowed.
 func TestRequestsKeepTheRules(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t, func(c *timer.Config) { c.MaxPayload = 10 })
+	rig.Bubble(t, func(t *testing.T) {
+		r := newFixture(t, func(c *timer.Config) { c.MaxPayload = 10 })
 		text := func(n int) string { return strings.Repeat("x", n) }
 		for name, tt := range map[string]struct {
 			change func(*timer.Request)
@@ -55,13 +56,13 @@ func TestRequestsKeepTheRules(t *testing.T) {
 			tt.change(&request)
 			_, err := r.Schedule(t.Context(), request)
 			if tt.says == nil {
-				wantEqual(t, name+": error", err, nil)
+				check.Equal(t, name+": error", err, nil)
 				if _, err := r.Get(t.Context(), request.Tenant, request.Key); err != nil {
 					t.Errorf("%s: %v", name, err)
 				}
 				continue
 			}
-			if wantError(t, err, timer.ErrInvalid, append(tt.says, "timer: schedule: ")...); t.Failed() {
+			if check.ErrorOf(t, "timer", err, timer.ErrInvalid, append(tt.says, "timer: schedule: ")...); t.Failed() {
 				t.Fatalf("that was: %s", name)
 			}
 		}
@@ -70,17 +71,17 @@ func TestRequestsKeepTheRules(t *testing.T) {
 
 // TestWhatIsAsLargeAsItMayBeIsPublished.
 func TestWhatIsAsLargeAsItMayBeIsPublished(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t, func(c *timer.Config) { c.MaxPayload = timer.MaxPayload })
+	rig.Bubble(t, func(t *testing.T) {
+		r := newFixture(t, func(c *timer.Config) { c.MaxPayload = timer.MaxPayload })
 		r.run()
 		r.schedule(timer.Request{
 			Tenant: strings.Repeat("t", timer.MaxTenant), Key: strings.Repeat("<", timer.MaxKey),
 			CorrelationID: strings.Repeat("c", timer.MaxCorrelation),
 			Payload:       json.RawMessage(`"` + strings.Repeat("x", timer.MaxPayload-2) + `"`),
 		})
-		r.pass(0)
-		wantEqual(t, "envelopes", r.sink.count(), 1)
-		if err := r.sink.got[0].Validate(); err != nil {
+		rig.Pass(0)
+		check.Equal(t, "envelopes", len(r.sink.Accepted()), 1)
+		if err := r.sink.Accepted()[0].Validate(); err != nil {
 			t.Error(err)
 		}
 	})
@@ -88,17 +89,17 @@ func TestWhatIsAsLargeAsItMayBeIsPublished(t *testing.T) {
 
 // TestNamesAreCheckedByEveryVerb.
 func TestNamesAreCheckedByEveryVerb(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
+	rig.Bubble(t, func(t *testing.T) {
+		r := newFixture(t)
 		for verb, call := range map[string]func(tenant, key string) error{
 			"get":    func(tenant, key string) error { _, err := r.Get(t.Context(), tenant, key); return err },
 			"cancel": func(tenant, key string) error { _, err := r.Cancel(t.Context(), tenant, key); return err },
 			"snooze": func(tenant, key string) error { _, err := r.Snooze(t.Context(), tenant, key, 1); return err },
 		} {
 			err := call("", "k")
-			wantError(t, err, timer.ErrInvalid, "timer: "+verb+": tenant is empty")
+			check.ErrorOf(t, "timer", err, timer.ErrInvalid, "timer: "+verb+": tenant is empty")
 			check.Error(t, err, bus.ErrInvalid)
-			wantError(t, call("acme", "a\tb"), timer.ErrInvalid, "timer: "+verb+": key")
+			check.ErrorOf(t, "timer", call("acme", "a\tb"), timer.ErrInvalid, "timer: "+verb+": key")
 		}
 	})
 }
@@ -119,7 +120,7 @@ func TestConfigIsChecked(t *testing.T) {
 		cfg := timer.Config{Store: s}
 		change(&cfg)
 		_, err := timer.New(cfg)
-		wantError(t, err, timer.ErrInvalid, says)
+		check.ErrorOf(t, "timer", err, timer.ErrInvalid, says)
 	}
 	if _, err := timer.New(timer.Config{Store: s, Sinks: []outbox.Sink{{Name: "a sink"}}}); !errors.Is(err, bus.ErrInvalid) {
 		t.Errorf("error %v of a sink that cannot be", err)
@@ -129,5 +130,5 @@ func TestConfigIsChecked(t *testing.T) {
 	if _, err := only.Schedule(t.Context(), timer.Request{Tenant: "acme", Key: "k"}); err != nil {
 		t.Errorf("a service that only schedules: %v", err)
 	}
-	wantError(t, only.Run(t.Context()), timer.ErrInvalid, "Config.Sinks")
+	check.ErrorOf(t, "timer", only.Run(t.Context()), timer.ErrInvalid, "Config.Sinks")
 }

@@ -6,18 +6,19 @@ import (
 	"time"
 
 	"github.com/abidehq/abide/internal/check"
+	"github.com/abidehq/abide/internal/rig"
 	"github.com/abidehq/abide/internal/teststore"
 	"github.com/abidehq/abide/store"
 	"github.com/abidehq/abide/timer"
 )
 
 // list returns the names of timers along the cursors, a bar after each page.
-func (r *rig) list(f timer.Filter, limit int) string {
-	r.t.Helper()
+func (r *fixture) list(f timer.Filter, limit int) string {
+	r.T.Helper()
 	var text strings.Builder
 	for cursor := ""; ; {
-		page, err := r.List(r.t.Context(), f, limit, cursor)
-		check.OK(r.t, err)
+		page, err := r.List(r.T.Context(), f, limit, cursor)
+		check.OK(r.T, err)
 		for _, got := range page.Timers {
 			text.WriteString(got.Tenant[:1] + "/" + got.Key + " ")
 		}
@@ -29,15 +30,15 @@ func (r *rig) list(f timer.Filter, limit int) string {
 }
 
 func TestListShowsWhatMatches(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
+	rig.Bubble(t, func(t *testing.T) {
+		r := newFixture(t)
 		r.run()
 		r.fill()
-		r.schedule(timer.Request{Tenant: "other", Key: "a0", DueAt: r.at(30 * time.Minute), CorrelationID: "c"})
-		r.pass(45 * time.Minute)
+		r.schedule(timer.Request{Tenant: "other", Key: "a0", DueAt: r.At(30 * time.Minute), CorrelationID: "c"})
+		rig.Pass(45 * time.Minute)
 		r.cancel("b3") // it is listed by when it was cancelled
-		r.pass(15 * time.Minute)
-		hour := func(n int) time.Time { return r.at(time.Duration(n) * time.Hour) }
+		rig.Pass(15 * time.Minute)
+		hour := func(n int) time.Time { return r.At(time.Duration(n) * time.Hour) }
 		for name, tt := range map[string]struct {
 			filter timer.Filter
 			want   string
@@ -56,49 +57,49 @@ func TestListShowsWhatMatches(t *testing.T) {
 			"all that can be set": {timer.Filter{Tenant: "acme", Statuses: []timer.Status{timer.Armed}, From: hour(1), To: hour(3), CorrelationID: "c", KeyPrefix: "b"}, "a/b2"},
 			"nothing":             {timer.Filter{Tenant: "nobody"}, ""},
 		} {
-			wantEqual(t, name, r.list(tt.filter, 0), tt.want)
+			check.Equal(t, name, r.list(tt.filter, 0), tt.want)
 		}
-		wantEqual(t, "pages of 3", r.list(timer.Filter{}, 3), "o/a0 a/b3 a/a1 | a/b1 a/a2 a/b2 | a/a3")
-		wantEqual(t, "pages of 2 by prefix", r.list(timer.Filter{KeyPrefix: "a"}, 2), "o/a0 | a/a1 | a/a2 | a/a3")
+		check.Equal(t, "pages of 3", r.list(timer.Filter{}, 3), "o/a0 a/b3 a/a1 | a/b1 a/a2 a/b2 | a/a3")
+		check.Equal(t, "pages of 2 by prefix", r.list(timer.Filter{KeyPrefix: "a"}, 2), "o/a0 | a/a1 | a/a2 | a/a3")
 	})
 }
 
 func TestListHasLimits(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
+	rig.Bubble(t, func(t *testing.T) {
+		r := newFixture(t)
 		if _, err := r.ScheduleAll(t.Context(), many("acme", timer.MaxPage+1)); err != nil {
 			t.Fatal(err)
 		}
 		for limit, want := range map[int]int{0: timer.DefaultPage, 1: 1, timer.MaxPage: timer.MaxPage} {
 			page, err := r.List(t.Context(), timer.Filter{}, limit, "")
-			wantEqual(t, "error", err, nil)
-			wantEqual(t, "timers", len(page.Timers), want)
+			check.Equal(t, "error", err, nil)
+			check.Equal(t, "timers", len(page.Timers), want)
 		}
 		for _, limit := range []int{-1, timer.MaxPage + 1} {
 			_, err := r.List(t.Context(), timer.Filter{}, limit, "")
-			wantError(t, err, timer.ErrInvalid, "1 to 1000")
+			check.ErrorOf(t, "timer", err, timer.ErrInvalid, "1 to 1000")
 		}
 		_, err := r.List(t.Context(), timer.Filter{}, 1, "not a cursor")
-		wantError(t, err, timer.ErrInvalid, "cursor")
+		check.ErrorOf(t, "timer", err, timer.ErrInvalid, "cursor")
 		_, err = r.List(t.Context(), timer.Filter{Statuses: []timer.Status{"asleep"}}, 1, "")
-		wantError(t, err, timer.ErrInvalid, "asleep", "armed, fired and cancelled")
+		check.ErrorOf(t, "timer", err, timer.ErrInvalid, "asleep", "armed, fired and cancelled")
 	})
 }
 
 // TestWhatCannotBeReadIsSaid: a record that is damaged is an error, and not a timer that
 // is missing.
 func TestWhatCannotBeReadIsSaid(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
 		s := teststore.New(t)
 		t.Cleanup(func() { _ = s.Close() })
-		r := newRigOn(t, s)
+		r := newFixtureOn(t, s)
 		record := store.Record{Key: store.RecordKey{Kind: "timer", Tenant: "acme", ID: "k"}, Status: "armed", Body: []byte{9}}
 		check.OK(t, s.Commit(t.Context(), &store.Tx{PutRecords: []store.PutRecord{{Record: record}}}))
 		_, err := r.Get(t.Context(), "acme", "k")
-		wantError(t, err, store.ErrCorrupt, "acme/k", "format 9")
+		check.ErrorOf(t, "timer", err, store.ErrCorrupt, "acme/k", "format 9")
 		_, err = r.List(t.Context(), timer.Filter{}, 0, "")
-		wantError(t, err, store.ErrCorrupt, "acme/k")
+		check.ErrorOf(t, "timer", err, store.ErrCorrupt, "acme/k")
 		_, err = r.Schedule(t.Context(), timer.Request{Tenant: "acme", Key: "k"})
-		wantError(t, err, store.ErrCorrupt, "acme/k")
+		check.ErrorOf(t, "timer", err, store.ErrCorrupt, "acme/k")
 	})
 }

@@ -136,7 +136,7 @@ func TestTimersWorkWithMessagesAlone(t *testing.T) {
 	s := newNATS(t)
 	w := brokerWorld(t)
 	calls := 0
-	faulty := storetest.NewFaulty(w.store, func(c storetest.Call) storetest.Fault {
+	faulty := storetest.NewFaulty(w.Store, func(c storetest.Call) storetest.Fault {
 		if c.Method != "Commit" {
 			return storetest.NoFault
 		}
@@ -163,7 +163,7 @@ func TestTimersWorkWithMessagesAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	due, later := w.at(time.Second), w.at(2*time.Second)
+	due, later := w.At(time.Second), w.At(2*time.Second)
 	for i := range timers {
 		send(timer.TypeScheduleTimer, fmt.Sprintf(`{"serviceCallId":"%d","dueAt":%d,"payload":%d}`, i, due.UnixMilli(), i))
 		switch i % 3 {
@@ -180,10 +180,8 @@ func TestTimersWorkWithMessagesAlone(t *testing.T) {
 	w.process(faulty, func(c *timer.Config) {
 		c.Sinks = []outbox.Sink{{Name: w.sinks[0].name, Bus: s.bus(), Retry: outbox.Retry{First: 20 * time.Millisecond}}}
 	})
-	w.passUntil(2 * time.Second)
-	if !settled(w.store) {
-		t.Error("there is work left after a long time")
-	}
+	w.WaitUntil(2 * time.Second)
+	w.WaitIdle()
 	noteAll(t, w, s.received())
 	got := map[int]int{}
 	for _, e := range w.sinks[0].arrivals() {
@@ -198,7 +196,7 @@ func TestTimersWorkWithMessagesAlone(t *testing.T) {
 			t.Errorf("timer %d has %d envelopes, want %d", i, got[i], want)
 		}
 	}
-	page, err := w.store.List(t.Context(), store.Query{Kind: store.KindQuarantine})
+	page, err := w.Store.List(t.Context(), store.Query{Kind: store.KindQuarantine})
 	check.OK(t, err)
 	refused := map[string]bool{} // who does not know whether it was kept keeps it again
 	for _, r := range page.Records {

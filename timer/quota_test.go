@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/abidehq/abide/internal/check"
+	"github.com/abidehq/abide/internal/rig"
 	"github.com/abidehq/abide/internal/teststore"
 	"github.com/abidehq/abide/store"
 	"github.com/abidehq/abide/store/storetest"
@@ -17,33 +19,33 @@ import (
 func quota(n int) func(*timer.Config) { return func(c *timer.Config) { c.Quota = n } }
 
 // wantFree checks that so many more timers can be armed, and no more.
-func (r *rig) wantFree(n int) {
-	r.t.Helper()
+func (r *fixture) wantFree(n int) {
+	r.T.Helper()
 	before := r.armed()
 	for i := range n {
-		if _, err := r.Schedule(r.t.Context(), timer.Request{Tenant: "acme", Key: "free-" + strconv.Itoa(i), Delay: time.Hour}); err != nil {
-			r.t.Fatalf("the %d. of %d that should be free: %v", i+1, n, err)
+		if _, err := r.Schedule(r.T.Context(), timer.Request{Tenant: "acme", Key: "free-" + strconv.Itoa(i), Delay: time.Hour}); err != nil {
+			r.T.Fatalf("the %d. of %d that should be free: %v", i+1, n, err)
 		}
 	}
-	_, err := r.Schedule(r.t.Context(), timer.Request{Tenant: "acme", Key: "one too many", Delay: time.Hour})
-	wantError(r.t, err, timer.ErrQuota, "tenant acme")
-	wantEqual(r.t, "armed", r.armed(), before+n)
+	_, err := r.Schedule(r.T.Context(), timer.Request{Tenant: "acme", Key: "one too many", Delay: time.Hour})
+	check.ErrorOf(r.T, "timer", err, timer.ErrQuota, "tenant acme")
+	check.Equal(r.T, "armed", r.armed(), before+n)
 }
 
 func TestQuotaIsExact(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t, quota(3))
+	rig.Bubble(t, func(t *testing.T) {
+		r := newFixture(t, quota(3))
 		r.wantFree(3)
 		_, err := r.Schedule(t.Context(), timer.Request{Tenant: "acme", Key: "k"})
-		wantError(t, err, timer.ErrQuota, "has 3 armed timers and may have 3, so 1 more")
+		check.ErrorOf(t, "timer", err, timer.ErrQuota, "has 3 armed timers and may have 3, so 1 more")
 		r.schedule(timer.Request{Tenant: "other", Key: "k", Delay: time.Hour})
 	})
 }
 
 // TestQuotaIsExactForManyAtOnce: those who come together do not count the same room twice.
 func TestQuotaIsExactForManyAtOnce(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t, quota(10))
+	rig.Bubble(t, func(t *testing.T) {
+		r := newFixture(t, quota(10))
 		var wg sync.WaitGroup
 		for i := range 50 {
 			wg.Go(func() {
@@ -51,13 +53,13 @@ func TestQuotaIsExactForManyAtOnce(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		wantEqual(t, "armed", r.armed(), 10)
+		check.Equal(t, "armed", r.armed(), 10)
 	})
 }
 
 func TestMovingCountsNothing(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t, quota(2))
+	rig.Bubble(t, func(t *testing.T) {
+		r := newFixture(t, quota(2))
 		r.wantFree(2)
 		r.schedule(timer.Request{Key: "free-0", Delay: 2 * time.Hour})
 		if _, err := r.Snooze(t.Context(), "acme", "free-1", time.Hour); err != nil {
@@ -73,21 +75,21 @@ func TestMovingCountsNothing(t *testing.T) {
 }
 
 func TestArmingAgainCounts(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t, quota(2))
+	rig.Bubble(t, func(t *testing.T) {
+		r := newFixture(t, quota(2))
 		r.run()
 		r.schedule(timer.Request{Key: "fired"})
 		r.schedule(timer.Request{Key: "cancelled", Delay: time.Hour})
 		r.cancel("cancelled")
-		r.pass(0)
+		rig.Pass(0)
 		r.wantFree(2)
 		_, err := r.Snooze(t.Context(), "acme", "fired", time.Hour)
-		wantError(t, err, timer.ErrQuota, "snooze")
+		check.ErrorOf(t, "timer", err, timer.ErrQuota, "snooze")
 		for _, key := range []string{"fired", "cancelled"} {
 			_, err := r.Schedule(t.Context(), timer.Request{Tenant: "acme", Key: key, Delay: time.Hour})
-			wantError(t, err, timer.ErrQuota)
+			check.ErrorOf(t, "timer", err, timer.ErrQuota)
 		}
-		wantEqual(t, "status", r.get("fired").Status, timer.Fired)
+		check.Equal(t, "status", r.get("fired").Status, timer.Fired)
 		r.cancel("free-0")
 		if _, err := r.Snooze(t.Context(), "acme", "fired", time.Hour); err != nil {
 			t.Error(err)
@@ -97,18 +99,18 @@ func TestArmingAgainCounts(t *testing.T) {
 }
 
 func TestQuotaIsFreed(t *testing.T) {
-	for name, free := range map[string]func(*rig){
-		"by firing":     func(r *rig) { r.pass(time.Minute) },
-		"by cancelling": func(r *rig) { r.cancel("k00000"); r.cancel("k00001") },
-		"by cancelling all": func(r *rig) {
-			if _, err := r.CancelAll(r.t.Context(), timer.Filter{Tenant: "acme", To: r.at(time.Hour)}); err != nil {
-				r.t.Error(err)
+	for name, free := range map[string]func(*fixture){
+		"by firing":     func(r *fixture) { rig.Pass(time.Minute) },
+		"by cancelling": func(r *fixture) { r.cancel("k00000"); r.cancel("k00001") },
+		"by cancelling all": func(r *fixture) {
+			if _, err := r.CancelAll(r.T.Context(), timer.Filter{Tenant: "acme", To: r.At(time.Hour)}); err != nil {
+				r.T.Error(err)
 			}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				r := newRig(t, quota(4))
+			rig.Bubble(t, func(t *testing.T) {
+				r := newFixture(t, quota(4))
 				r.run()
 				requests := many("acme", 4)
 				requests[0].Delay, requests[1].Delay = 100*time.Millisecond, 200*time.Millisecond
@@ -124,14 +126,14 @@ func TestQuotaIsFreed(t *testing.T) {
 }
 
 func TestBulkOverTheQuotaChangesNothing(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t, quota(5))
+	rig.Bubble(t, func(t *testing.T) {
+		r := newFixture(t, quota(5))
 		r.schedule(timer.Request{Key: "k00000", Delay: 2 * time.Hour})
 		requests := append(many("other", 3), many("acme", 6)...)
 		_, err := r.ScheduleAll(t.Context(), requests)
-		wantError(t, err, timer.ErrQuota, "tenant acme has 1 armed timers and may have 5, so 5 more")
-		wantEqual(t, "armed", r.armed(), 1)
-		wantTime(t, "due at", r.get("k00000").DueAt, r.at(2*time.Hour))
+		check.ErrorOf(t, "timer", err, timer.ErrQuota, "tenant acme has 1 armed timers and may have 5, so 5 more")
+		check.Equal(t, "armed", r.armed(), 1)
+		check.Equal(t, "due at", r.get("k00000").DueAt, r.At(2*time.Hour))
 		if _, err := r.ScheduleAll(t.Context(), many("acme", 5)); err != nil { // one of which is there
 			t.Error(err)
 		}
@@ -142,8 +144,8 @@ func TestBulkOverTheQuotaChangesNothing(t *testing.T) {
 }
 
 func TestATenantHasItsOwnQuota(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t, func(c *timer.Config) {
+	rig.Bubble(t, func(t *testing.T) {
+		r := newFixture(t, func(c *timer.Config) {
 			c.Quota = 1
 			c.QuotaOf = func(tenant string) int { return map[string]int{"acme": 2, "huge": math.MaxInt}[tenant] }
 		})
@@ -158,8 +160,8 @@ func TestATenantHasItsOwnQuota(t *testing.T) {
 
 // TestTheLargestQuotaCanBeCounted.
 func TestTheLargestQuotaCanBeCounted(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t, quota(store.MaxCount))
+	rig.Bubble(t, func(t *testing.T) {
+		r := newFixture(t, quota(store.MaxCount))
 		r.schedule(timer.Request{Key: "k", Delay: time.Hour})
 	})
 }
@@ -167,20 +169,20 @@ func TestTheLargestQuotaCanBeCounted(t *testing.T) {
 // TestWhatOthersDoIsCountedAnew: after a minute for sure, and after a second if there
 // seems to be no room.
 func TestWhatOthersDoIsCountedAnew(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t, quota(5))
-		other := newRigOn(t, r.store)
+	rig.Bubble(t, func(t *testing.T) {
+		r := newFixture(t, quota(5))
+		other := newFixtureOn(t, r.Store)
 		r.wantFree(5)
 		if _, err := other.CancelAll(t.Context(), timer.Filter{Tenant: "acme"}); err != nil {
 			t.Fatal(err)
 		}
-		r.pass(time.Second)
+		rig.Pass(time.Second)
 		r.wantFree(5)
 
 		r.cancel("free-0")
 		r.cancel("free-1")
 		other.schedule(timer.Request{Key: "of another", Delay: time.Hour})
-		r.pass(time.Minute)
+		rig.Pass(time.Minute)
 		r.wantFree(1)
 	})
 }
@@ -188,12 +190,12 @@ func TestWhatOthersDoIsCountedAnew(t *testing.T) {
 // TestFarMoreThanTheQuotaAreNotForgotten: counting stops at the quota, and what is freed
 // is no room as long as there are more.
 func TestFarMoreThanTheQuotaAreNotForgotten(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		other := newRig(t)
+	rig.Bubble(t, func(t *testing.T) {
+		other := newFixture(t)
 		if _, err := other.ScheduleAll(t.Context(), many("acme", 20)); err != nil {
 			t.Fatal(err)
 		}
-		r := newRigOn(t, other.store, quota(5))
+		r := newFixtureOn(t, other.Store, quota(5))
 		r.wantFree(0)
 		for i := range 15 {
 			r.cancel("k000" + strconv.Itoa(i/10) + strconv.Itoa(i%10))
@@ -206,7 +208,7 @@ func TestFarMoreThanTheQuotaAreNotForgotten(t *testing.T) {
 
 // TestAFailedCommitTakesNothing of the quota.
 func TestAFailedCommitTakesNothing(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
 		s := teststore.New(t)
 		t.Cleanup(func() { _ = s.Close() })
 		fail := true
@@ -216,9 +218,9 @@ func TestAFailedCommitTakesNothing(t *testing.T) {
 			}
 			return storetest.NoFault
 		})
-		r := newRigOn(t, faulty, quota(2))
+		r := newFixtureOn(t, faulty, quota(2))
 		_, err := r.ScheduleAll(t.Context(), many("acme", 2))
-		wantError(t, err, storetest.ErrFault)
+		check.ErrorOf(t, "timer", err, storetest.ErrFault)
 		fail = false
 		synctest.Wait()
 		r.wantFree(2)

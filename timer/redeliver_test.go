@@ -11,26 +11,27 @@ import (
 	"github.com/abidehq/abide/bus"
 	"github.com/abidehq/abide/bus/outbox"
 	"github.com/abidehq/abide/internal/check"
+	"github.com/abidehq/abide/internal/rig"
 	"github.com/abidehq/abide/store"
 	"github.com/abidehq/abide/store/storetest"
 	"github.com/abidehq/abide/timer"
 )
 
 // redeliver has the envelope of a timer of acme published once more.
-func (r *rig) redeliver(key, sink string) timer.Timer {
-	r.t.Helper()
-	got, err := r.Redeliver(r.t.Context(), "acme", key, sink)
-	check.OK(r.t, err)
+func (r *fixture) redeliver(key, sink string) timer.Timer {
+	r.T.Helper()
+	got, err := r.Redeliver(r.T.Context(), "acme", key, sink)
+	check.OK(r.T, err)
 	return got
 }
 
 func TestSinksAreThoseOfTheProcess(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t, twoSinks(&recorder{}))
+	rig.Bubble(t, func(t *testing.T) {
+		r := newFixture(t, twoSinks(&rig.Recorder{}))
 		got := r.Sinks()
 		check.Equal(t, "the sinks", got, []string{"sink", "second"})
 		got[0] = "changed"
-		wantEqual(t, "the first sink", r.Sinks()[0], "sink")
+		check.Equal(t, "the first sink", r.Sinks()[0], "sink")
 	})
 }
 
@@ -38,29 +39,29 @@ func TestSinksAreThoseOfTheProcess(t *testing.T) {
 func TestRedeliverPublishesTheSameEnvelope(t *testing.T) {
 	for _, after := range []time.Duration{time.Second, time.Hour} {
 		t.Run(fmt.Sprint(after), func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				r := newRig(t)
+			rig.Bubble(t, func(t *testing.T) {
+				r := newFixture(t)
 				r.run()
-				r.pass(123 * time.Microsecond) // what is kept is kept in whole milliseconds
+				rig.Pass(123 * time.Microsecond) // what is kept is kept in whole milliseconds
 				r.schedule(timer.Request{Key: "a/ö \"q\"", CorrelationID: "corr", Payload: []byte(`{"a": [1, "<x>"]}`)})
-				r.pass(after)
+				rig.Pass(after)
 				fired := r.get("a/ö \"q\"")
 				for i := range 3 {
 					got := r.redeliver(fired.Key, "sink")
-					wantEqual(t, "state", got.Deliveries[0].State, outbox.Pending)
-					r.pass(time.Millisecond)
+					check.Equal(t, "state", got.Deliveries[0].State, outbox.Pending)
+					rig.Pass(time.Millisecond)
 					now := r.get(fired.Key)
-					wantEqual(t, "delivery", now.Deliveries[0], timer.Delivery{Sink: "sink", State: outbox.Published, Attempts: 1, At: now.Deliveries[0].At})
-					wantEqual(t, "envelopes", r.sink.count(), i+2)
-					first, last := r.sink.got[0], r.sink.got[i+1]
+					check.Equal(t, "delivery", now.Deliveries[0], timer.Delivery{Sink: "sink", State: outbox.Published, Attempts: 1, At: now.Deliveries[0].At})
+					check.Equal(t, "envelopes", len(r.sink.Accepted()), i+2)
+					first, last := r.sink.Accepted()[0], r.sink.Accepted()[i+1]
 					if first.ID != last.ID || first.CorrelationID != last.CorrelationID || first.TimestampMs != last.TimestampMs || string(first.Payload) != string(last.Payload) {
 						t.Errorf("the envelope is\n%+v %s\nand was\n%+v %s", last, last.Payload, first, first.Payload)
 					}
-					wantEqual(t, "status", now.Status, timer.Fired)
-					wantEqual(t, "payload", string(now.Payload), string(fired.Payload))
-					wantTime(t, "fired at", now.FiredAt, fired.FiredAt)
-					wantTime(t, "due at", now.DueAt, fired.DueAt)
-					wantEqual(t, "arming", now.Arming, fired.Arming)
+					check.Equal(t, "status", now.Status, timer.Fired)
+					check.Equal(t, "payload", string(now.Payload), string(fired.Payload))
+					check.Equal(t, "fired at", now.FiredAt, fired.FiredAt)
+					check.Equal(t, "due at", now.DueAt, fired.DueAt)
+					check.Equal(t, "arming", now.Arming, fired.Arming)
 				}
 			})
 		})
@@ -69,131 +70,130 @@ func TestRedeliverPublishesTheSameEnvelope(t *testing.T) {
 
 // TestRedeliverRedrivesWhatIsInQuarantine, and publishes nothing besides.
 func TestRedeliverRedrivesWhatIsInQuarantine(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		second := &recorder{}
-		r := newRig(t, twoSinks(second))
-		r.sink.set(func(bus.Envelope) error { return errDown })
+	rig.Bubble(t, func(t *testing.T) {
+		second := &rig.Recorder{}
+		r := newFixture(t, twoSinks(second))
+		r.sink.Refuse(func(bus.Envelope) error { return errDown })
 		r.run()
 		r.schedule(timer.Request{Key: "other"})
 		r.schedule(timer.Request{Key: "k"})
-		r.pass(time.Hour)
-		wantEqual(t, "messages in quarantine", len(r.quarantine()), 2)
-		r.sink.set(nil)
+		rig.Pass(time.Hour)
+		check.Equal(t, "messages in quarantine", len(r.Quarantine()), 2)
+		r.sink.Refuse(nil)
 		r.redeliver("k", "sink")
-		r.pass(time.Hour)
-		wantEqual(t, "messages in quarantine", len(r.quarantine()), 1)
-		wantEqual(t, "envelopes", r.sink.count(), 1)
-		wantEqual(t, "ID", r.sink.got[0].ID, r.get("k").EnvelopeID)
-		wantEqual(t, "state", r.delivery("k", "sink").State, outbox.Published)
-		wantEqual(t, "state of the other", r.delivery("other", "sink").State, outbox.Failed)
-		wantEqual(t, "envelopes of the second sink", second.count(), 2)
+		rig.Pass(time.Hour)
+		check.Equal(t, "messages in quarantine", len(r.Quarantine()), 1)
+		check.Equal(t, "envelopes", len(r.sink.Accepted()), 1)
+		check.Equal(t, "ID", r.sink.Accepted()[0].ID, r.get("k").EnvelopeID)
+		check.Equal(t, "state", r.delivery("k", "sink").State, outbox.Published)
+		check.Equal(t, "state of the other", r.delivery("other", "sink").State, outbox.Failed)
+		check.Equal(t, "envelopes of the second sink", len(second.Accepted()), 2)
 
 		// What was discarded is published all the same: the record has what it takes.
-		rec := r.quarantine()[0]
-		check.OK(t, r.store.Commit(t.Context(), &store.Tx{DeleteRecords: []store.DeleteRecord{{Key: rec.Key, Expect: rec.Version}}}))
+		rec := r.Quarantine()[0]
+		check.OK(t, r.Store.Commit(t.Context(), &store.Tx{DeleteRecords: []store.DeleteRecord{{Key: rec.Key, Expect: rec.Version}}}))
 		r.redeliver("other", "sink")
-		r.pass(time.Second)
-		wantEqual(t, "envelopes", r.sink.count(), 2)
-		wantEqual(t, "state of the other", r.delivery("other", "sink").State, outbox.Published)
+		rig.Pass(time.Second)
+		check.Equal(t, "envelopes", len(r.sink.Accepted()), 2)
+		check.Equal(t, "state of the other", r.delivery("other", "sink").State, outbox.Published)
 	})
 }
 
 // TestRedeliverDoesNotWait: what is to be tried again later is tried now, once.
 func TestRedeliverDoesNotWait(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		r.sink.set(func(bus.Envelope) error { return bus.RetryAfter(errDown, 5*time.Hour) })
+	rig.Bubble(t, func(t *testing.T) {
+		r := newFixture(t)
+		r.sink.Refuse(func(bus.Envelope) error { return bus.RetryAfter(errDown, 5*time.Hour) })
 		r.run()
 		r.schedule(timer.Request{Key: "k"})
-		r.pass(time.Hour)
-		wantEqual(t, "state", r.delivery("k", "sink").State, outbox.Retrying)
-		r.sink.set(nil)
+		rig.Pass(time.Hour)
+		check.Equal(t, "state", r.delivery("k", "sink").State, outbox.Retrying)
+		r.sink.Refuse(nil)
 		got := r.redeliver("k", "sink")
-		wantEqual(t, "state", got.Deliveries[0].State, outbox.Retrying)
-		wantEqual(t, "attempts", got.Deliveries[0].Attempts, 1)
-		r.pass(time.Second)
-		wantEqual(t, "attempts", r.delivery("k", "sink").Attempts, 2)
-		wantEqual(t, "state", r.delivery("k", "sink").State, outbox.Published)
-		r.pass(10 * time.Hour)
-		wantEqual(t, "envelopes", r.sink.count(), 1)
+		check.Equal(t, "state", got.Deliveries[0].State, outbox.Retrying)
+		check.Equal(t, "attempts", got.Deliveries[0].Attempts, 1)
+		rig.Pass(time.Second)
+		check.Equal(t, "attempts", r.delivery("k", "sink").Attempts, 2)
+		check.Equal(t, "state", r.delivery("k", "sink").State, outbox.Published)
+		rig.Pass(10 * time.Hour)
+		check.Equal(t, "envelopes", len(r.sink.Accepted()), 1)
 	})
 }
 
 // TestRedeliverOfWhatWaitsChangesNothing: it is published once, when there is somebody to.
 func TestRedeliverOfWhatWaitsChangesNothing(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t, func(c *timer.Config) { c.SinksOf = func(string) []string { return []string{"elsewhere"} } })
+	rig.Bubble(t, func(t *testing.T) {
+		r := newFixture(t, func(c *timer.Config) { c.SinksOf = func(string) []string { return []string{"elsewhere"} } })
 		r.run()
 		r.schedule(timer.Request{Key: "k"})
-		r.pass(time.Second)
+		rig.Pass(time.Second)
 		before := r.get("k")
 		for range 3 {
-			wantEqual(t, "version", r.redeliver("k", "elsewhere").Version, before.Version)
+			check.Equal(t, "version", r.redeliver("k", "elsewhere").Version, before.Version)
 		}
-		elsewhere := &recorder{}
-		other := newRigOn(t, r.store, func(c *timer.Config) { c.Sinks = []outbox.Sink{{Name: "elsewhere", Bus: elsewhere}} })
+		elsewhere := &rig.Recorder{}
+		other := newFixtureOn(t, r.Store, func(c *timer.Config) { c.Sinks = []outbox.Sink{{Name: "elsewhere", Bus: elsewhere}} })
 		other.run()
-		r.pass(time.Second)
-		wantEqual(t, "envelopes", elsewhere.count(), 1)
+		rig.Pass(time.Second)
+		check.Equal(t, "envelopes", len(elsewhere.Accepted()), 1)
 	})
 }
 
 // TestRedeliverToAnotherSink that the tenant has by now: it is one more delivery.
 func TestRedeliverToAnotherSink(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		second := &recorder{}
+	rig.Bubble(t, func(t *testing.T) {
+		second := &rig.Recorder{}
 		sinks := []string{"sink"}
-		r := newRig(t, twoSinks(second), func(c *timer.Config) { c.SinksOf = func(string) []string { return sinks } })
+		r := newFixture(t, twoSinks(second), func(c *timer.Config) { c.SinksOf = func(string) []string { return sinks } })
 		r.run()
 		r.schedule(timer.Request{Key: "k", Payload: []byte("1")})
-		r.pass(time.Second)
+		rig.Pass(time.Second)
 		sinks = []string{"second"}
 		r.redeliver("k", "sink") // it went there before
-		r.pass(time.Second)
-		wantEqual(t, "envelopes of the first", r.sink.count(), 2)
-		r.sink.got = r.sink.got[:1]
+		rig.Pass(time.Second)
+		check.Equal(t, "envelopes of the first", len(r.sink.Accepted()), 2)
 		r.redeliver("k", "second")
-		r.pass(time.Second)
-		wantEqual(t, "envelopes of the first", r.sink.count(), 1)
-		wantEqual(t, "envelopes of the second", second.count(), 1)
-		wantEqual(t, "ID", second.got[0].ID, r.sink.got[0].ID)
-		wantEqual(t, "state", r.delivery("k", "second").State, outbox.Published)
-		wantEqual(t, "deliveries", len(r.get("k").Deliveries), 2)
+		rig.Pass(time.Second)
+		check.Equal(t, "envelopes of the first", len(r.sink.Accepted()), 2)
+		check.Equal(t, "envelopes of the second", len(second.Accepted()), 1)
+		check.Equal(t, "ID", second.Accepted()[0].ID, r.sink.Accepted()[0].ID)
+		check.Equal(t, "state", r.delivery("k", "second").State, outbox.Published)
+		check.Equal(t, "deliveries", len(r.get("k").Deliveries), 2)
 	})
 }
 
 // TestRedeliverRefusesSinksOfOtherTenants: nothing is published there, and the error does not
 // name them.
 func TestRedeliverRefusesSinksOfOtherTenants(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		second := &recorder{}
-		r := newRig(t, twoSinks(second), func(c *timer.Config) {
+	rig.Bubble(t, func(t *testing.T) {
+		second := &rig.Recorder{}
+		r := newFixture(t, twoSinks(second), func(c *timer.Config) {
 			c.SinksOf = func(tenant string) []string {
 				return map[string][]string{"acme": {"sink"}, "north": {"second"}}[tenant]
 			}
 		})
 		r.run()
 		r.schedule(timer.Request{Key: "k"})
-		r.pass(time.Second)
+		rig.Pass(time.Second)
 		for _, sink := range []string{"second", "none"} {
 			_, err := r.Redeliver(t.Context(), "acme", "k", sink)
-			wantError(t, err, timer.ErrInvalid, "it can be one of: sink:")
+			check.ErrorOf(t, "timer", err, timer.ErrInvalid, "it can be one of: sink:")
 		}
-		r.pass(time.Hour)
-		wantEqual(t, "envelopes of the other tenant's sink", second.count(), 0)
+		rig.Pass(time.Hour)
+		check.Equal(t, "envelopes of the other tenant's sink", len(second.Accepted()), 0)
 	})
 }
 
 // TestRedeliverRefuses what has no envelope, and sinks that nobody has.
 func TestRedeliverRefuses(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
+	rig.Bubble(t, func(t *testing.T) {
+		r := newFixture(t)
 		r.run()
 		r.schedule(timer.Request{Key: "armed", Delay: time.Hour})
 		r.schedule(timer.Request{Key: "cancelled", Delay: time.Hour})
 		r.cancel("cancelled")
 		r.schedule(timer.Request{Key: "fired"})
-		r.pass(time.Second)
+		rig.Pass(time.Second)
 		for _, tt := range []struct {
 			key, sink string
 			is        error
@@ -208,9 +208,9 @@ func TestRedeliverRefuses(t *testing.T) {
 			{"a\x00b", "sink", timer.ErrInvalid, "control character"},
 		} {
 			_, err := r.Redeliver(t.Context(), "acme", tt.key, tt.sink)
-			wantError(t, err, tt.is, tt.says)
+			check.ErrorOf(t, "timer", err, tt.is, tt.says)
 		}
-		wantEqual(t, "envelopes", r.sink.count(), 1)
+		check.Equal(t, "envelopes", len(r.sink.Accepted()), 1)
 	})
 }
 
@@ -222,33 +222,33 @@ func TestRedeliverSurvivesAFaultAtEveryCall(t *testing.T) {
 		for k, more := 1, true; more; k++ {
 			t.Run(fmt.Sprint(how, " ", k), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					r := newRig(t)
-					r.sink.set(func(bus.Envelope) error { return errDown })
+					r := newFixture(t)
+					r.sink.Refuse(func(bus.Envelope) error { return errDown })
 					r.run()
 					r.schedule(timer.Request{Key: "k"})
-					r.pass(time.Hour)
-					r.sink.set(nil)
-					faulty := storetest.NewFaulty(r.store, func(c storetest.Call) storetest.Fault {
+					rig.Pass(time.Hour)
+					r.sink.Refuse(nil)
+					faulty := storetest.NewFaulty(r.Store, func(c storetest.Call) storetest.Fault {
 						if c.N == k {
 							return how
 						}
 						return storetest.NoFault
 					})
-					other := newRigOn(t, faulty)
+					other := newFixtureOn(t, faulty)
 					_, err := other.Redeliver(t.Context(), "acme", "k", "sink")
 					if more = faulty.Calls() >= k; err != nil {
 						if !errors.Is(err, storetest.ErrFault) {
 							t.Fatal(err)
 						}
-						r.pass(time.Second)
+						rig.Pass(time.Second)
 						if _, err = other.Redeliver(t.Context(), "acme", "k", "sink"); err != nil {
 							t.Fatal(err)
 						}
 					}
-					r.pass(time.Second)
-					wantEqual(t, "state", r.delivery("k", "sink").State, outbox.Published)
-					wantEqual(t, "messages in quarantine", len(r.quarantine()), 0)
-					if n := r.sink.count(); n < 1 || n > 2 {
+					rig.Pass(time.Second)
+					check.Equal(t, "state", r.delivery("k", "sink").State, outbox.Published)
+					check.Equal(t, "messages in quarantine", len(r.Quarantine()), 0)
+					if n := len(r.sink.Accepted()); n < 1 || n > 2 {
 						t.Errorf("%d envelopes", n)
 					}
 				})
@@ -259,8 +259,8 @@ func TestRedeliverSurvivesAFaultAtEveryCall(t *testing.T) {
 
 // TestListTheLatestFirst, page by page.
 func TestListTheLatestFirst(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
+	rig.Bubble(t, func(t *testing.T) {
+		r := newFixture(t)
 		for i := range 5 {
 			r.schedule(timer.Request{Key: fmt.Sprint("k", i), Delay: time.Duration(i+1) * time.Hour})
 		}

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/abidehq/abide/bus"
+	"github.com/abidehq/abide/internal/check"
+	"github.com/abidehq/abide/internal/rig"
 	"github.com/abidehq/abide/internal/teststore"
 	"github.com/abidehq/abide/store/storetest"
 	"github.com/abidehq/abide/timer"
@@ -17,32 +19,32 @@ func retention(d time.Duration) func(*timer.Config) {
 }
 
 // wantGone checks that there is no such timer of acme.
-func (r *rig) wantGone(key string) {
-	r.t.Helper()
-	if got, err := r.Get(r.t.Context(), "acme", key); !errors.Is(err, timer.ErrNotFound) {
-		r.t.Errorf("%s is %s, %v; it should be gone", key, got.Status, err)
+func (r *fixture) wantGone(key string) {
+	r.T.Helper()
+	if got, err := r.Get(r.T.Context(), "acme", key); !errors.Is(err, timer.ErrNotFound) {
+		r.T.Errorf("%s is %s, %v; it should be gone", key, got.Status, err)
 	}
 }
 
 func TestRetentionRemovesWhatIsNotArmed(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t, retention(time.Hour))
+	rig.Bubble(t, func(t *testing.T) {
+		r := newFixture(t, retention(time.Hour))
 		r.schedule(timer.Request{Key: "cancelled", Delay: 24 * time.Hour})
 		r.schedule(timer.Request{Key: "fired", Delay: 30 * time.Minute})
 		r.schedule(timer.Request{Key: "armed", Delay: 24 * time.Hour})
 		r.cancel("cancelled")
 		r.run()
-		r.pass(time.Hour)
-		wantEqual(t, "status after an hour", r.get("cancelled").Status, timer.Cancelled)
-		r.pass(time.Minute)
+		rig.Pass(time.Hour)
+		check.Equal(t, "status after an hour", r.get("cancelled").Status, timer.Cancelled)
+		rig.Pass(time.Minute)
 		r.wantGone("cancelled")
-		r.pass(29 * time.Minute)
-		wantEqual(t, "status an hour after it fired", r.get("fired").Status, timer.Fired)
-		r.pass(time.Minute)
+		rig.Pass(29 * time.Minute)
+		check.Equal(t, "status an hour after it fired", r.get("fired").Status, timer.Fired)
+		rig.Pass(time.Minute)
 		r.wantGone("fired")
-		r.pass(10 * time.Hour)
-		wantEqual(t, "status of one that was scheduled long ago", r.get("armed").Status, timer.Armed)
-		wantEqual(t, "version of one that is scheduled anew", r.schedule(timer.Request{Key: "fired", Delay: time.Hour}).Version, 1)
+		rig.Pass(10 * time.Hour)
+		check.Equal(t, "status of one that was scheduled long ago", r.get("armed").Status, timer.Armed)
+		check.Equal(t, "version of one that is scheduled anew", r.schedule(timer.Request{Key: "fired", Delay: time.Hour}).Version, 1)
 	})
 }
 
@@ -52,13 +54,13 @@ func TestRetentionIsAWeekUnlessItSaysOtherwise(t *testing.T) {
 		gone      bool
 	}{"default": {0, true}, "for ever": {-1, false}} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				r := newRig(t, retention(tt.retention))
+			rig.Bubble(t, func(t *testing.T) {
+				r := newFixture(t, retention(tt.retention))
 				r.schedule(timer.Request{Key: "k"})
 				r.run()
-				r.pass(7 * 24 * time.Hour)
+				rig.Pass(7 * 24 * time.Hour)
 				r.get("k")
-				r.pass(time.Minute)
+				rig.Pass(time.Minute)
 				if tt.gone {
 					r.wantGone("k")
 				} else {
@@ -71,10 +73,10 @@ func TestRetentionIsAWeekUnlessItSaysOtherwise(t *testing.T) {
 
 // TestRetentionLeavesWhatIsOverdue: a timer that nobody fires for long is still armed.
 func TestRetentionLeavesWhatIsOverdue(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
 		s := teststore.New(t)
 		t.Cleanup(func() { _ = s.Close() })
-		r := newRigOn(t, storetest.NewFaulty(s, func(c storetest.Call) storetest.Fault {
+		r := newFixtureOn(t, storetest.NewFaulty(s, func(c storetest.Call) storetest.Fault {
 			if c.Method == "Claim" {
 				return storetest.FailBefore
 			}
@@ -82,18 +84,18 @@ func TestRetentionLeavesWhatIsOverdue(t *testing.T) {
 		}), retention(time.Hour))
 		r.schedule(timer.Request{Key: "k"})
 		r.run()
-		r.pass(3 * time.Hour)
-		wantEqual(t, "status", r.get("k").Status, timer.Armed)
+		rig.Pass(3 * time.Hour)
+		check.Equal(t, "status", r.get("k").Status, timer.Armed)
 	})
 }
 
 // TestRetentionGoesOnInSmallCommits, so that others are not kept waiting.
 func TestRetentionGoesOnInSmallCommits(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
 		s := teststore.New(t)
 		t.Cleanup(func() { _ = s.Close() })
 		commits := 0
-		r := newRigOn(t, storetest.NewFaulty(s, func(c storetest.Call) storetest.Fault {
+		r := newFixtureOn(t, storetest.NewFaulty(s, func(c storetest.Call) storetest.Fault {
 			if c.Method == "Commit" {
 				commits++
 			}
@@ -107,20 +109,20 @@ func TestRetentionGoesOnInSmallCommits(t *testing.T) {
 		}
 		commits = 0
 		r.run()
-		r.pass(2 * time.Hour)
-		wantEqual(t, "commits", commits, 3)
-		wantEqual(t, "timers that are left", r.keys(timer.Cancelled), "")
+		rig.Pass(2 * time.Hour)
+		check.Equal(t, "commits", commits, 3)
+		check.Equal(t, "timers that are left", r.keys(timer.Cancelled), "")
 	})
 }
 
 // TestWhatIsArmedAgainDuringTheSweepSurvives, and the others are removed all the same.
 func TestWhatIsArmedAgainDuringTheSweepSurvives(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
 		s := teststore.New(t)
 		t.Cleanup(func() { _ = s.Close() })
-		other := newRigOn(t, s)
+		other := newFixtureOn(t, s)
 		sweeping := false
-		r := newRigOn(t, storetest.NewFaulty(s, func(c storetest.Call) storetest.Fault {
+		r := newFixtureOn(t, storetest.NewFaulty(s, func(c storetest.Call) storetest.Fault {
 			if c.Method == "Commit" && !sweeping {
 				sweeping = true
 				other.schedule(timer.Request{Key: "k3", Delay: 24 * time.Hour})
@@ -133,33 +135,33 @@ func TestWhatIsArmedAgainDuringTheSweepSurvives(t *testing.T) {
 			other.cancel(key)
 		}
 		r.run()
-		r.pass(2 * time.Hour)
-		wantEqual(t, "swept", sweeping, true)
-		wantEqual(t, "armed", r.keys(timer.Armed), "k3")
-		wantEqual(t, "cancelled", r.keys(timer.Cancelled), "")
-		r.pass(24 * time.Hour)
-		wantEqual(t, "envelopes", r.sink.count(), 1)
+		rig.Pass(2 * time.Hour)
+		check.Equal(t, "swept", sweeping, true)
+		check.Equal(t, "armed", r.keys(timer.Armed), "k3")
+		check.Equal(t, "cancelled", r.keys(timer.Cancelled), "")
+		rig.Pass(24 * time.Hour)
+		check.Equal(t, "envelopes", len(r.sink.Accepted()), 1)
 	})
 }
 
 // TestAnOldEnvelopeLeavesANewTimerAlone: a timer that was removed and scheduled anew may
 // have the version that the old one had when it fired.
 func TestAnOldEnvelopeLeavesANewTimerAlone(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t, retention(time.Hour))
-		r.sink.set(func(bus.Envelope) error { return bus.ErrPermanent })
+	rig.Bubble(t, func(t *testing.T) {
+		r := newFixture(t, retention(time.Hour))
+		r.sink.Refuse(func(bus.Envelope) error { return bus.ErrPermanent })
 		r.run()
 		r.schedule(timer.Request{Key: "k"})
-		r.pass(2 * time.Hour)
+		rig.Pass(2 * time.Hour)
 		r.wantGone("k")
-		r.sink.set(nil)
+		r.sink.Refuse(nil)
 		r.schedule(timer.Request{Key: "k", Delay: time.Hour})
 		r.schedule(timer.Request{Key: "k", Delay: 2 * time.Hour})
-		r.redrive()
-		r.pass(0)
-		wantEqual(t, "envelopes", r.sink.count(), 1)
-		wantEqual(t, "status", r.get("k").Status, timer.Armed)
-		r.pass(2 * time.Hour)
-		wantEqual(t, "envelopes", r.sink.count(), 2)
+		r.Redrive()
+		rig.Pass(0)
+		check.Equal(t, "envelopes", len(r.sink.Accepted()), 1)
+		check.Equal(t, "status", r.get("k").Status, timer.Armed)
+		rig.Pass(2 * time.Hour)
+		check.Equal(t, "envelopes", len(r.sink.Accepted()), 2)
 	})
 }

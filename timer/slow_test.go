@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide/internal/check"
+	"github.com/abidehq/abide/internal/rig"
 	"github.com/abidehq/abide/internal/teststore"
 	"github.com/abidehq/abide/store"
 	"github.com/abidehq/abide/timer"
@@ -30,22 +31,22 @@ func (s slowReads) Get(ctx context.Context, key store.RecordKey) (store.Record, 
 // Timers that somebody claimed and lost are looked at before they are fired. If that takes
 // longer than the lease for all of a batch, some of them are fired all the same.
 func TestSlowReadsDoNotKeepTimersFromFiring(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
 		st := teststore.New(t)
 		t.Cleanup(func() { _ = st.Close() })
-		r := newRigOn(t, slowReads{st, 100 * time.Millisecond}, func(c *timer.Config) { c.LeaseDuration = 2 * time.Second })
+		r := newFixtureOn(t, slowReads{st, 100 * time.Millisecond}, func(c *timer.Config) { c.LeaseDuration = 2 * time.Second })
 		const n = 200
 		for i := range n {
 			r.schedule(timer.Request{Key: fmt.Sprint(i), Delay: time.Second})
 		}
-		r.pass(time.Second)
+		rig.Pass(time.Second)
 		lost, err := st.Claim(t.Context(), store.ClaimRequest{Queue: "timers", Routes: []string{"timer"}, Max: n, Lease: time.Second})
 		if err != nil || len(lost) != n {
 			t.Fatalf("claimed %d, %v", len(lost), err)
 		}
-		r.pass(time.Second)
+		rig.Pass(time.Second)
 		r.run()
-		r.pass(time.Minute)
-		check.Equal(t, "are published", r.sink.count(), n)
+		rig.Pass(time.Minute)
+		check.Equal(t, "are published", len(r.sink.Accepted()), n)
 	})
 }

@@ -109,7 +109,7 @@ func TestWebhookThatFailsHangsAndComesBack(t *testing.T) {
 	})
 	b := &broker{bus: to, trouble: func() {
 		r.stop()
-		w.pass(300 * time.Millisecond)
+		<-time.After(300 * time.Millisecond)
 		r.start()
 	}}
 	b.run(t, w)

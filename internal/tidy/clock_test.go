@@ -16,6 +16,7 @@ var realTime = []struct{ folder, why string }{
 	{"internal/base", "this is where the clock is"},
 	{"internal/bench", "it measures the real machine"},
 	{"internal/check", "tests give up at last on what never comes"},
+	{"internal/rig", "tests read the clock of their bubble"},
 	{"cmd", "it runs on the real machine"},
 	{"examples", "users read the clock of their machine"},
 }

@@ -9,16 +9,16 @@ import (
 	"strings"
 	"time"
 
+	"github.com/abidehq/abide/internal/rig"
 	"github.com/abidehq/abide/store/storetest"
 	"github.com/abidehq/abide/timer"
 )
 
-// account is what callers have asked for, and what they were told. Calls about one timer
-// come one after another; a call that failed may have happened or not.
-type account struct {
+// ledger is what callers have asked for, and what they were told, by the name of the timer.
+// Calls about one timer come one after another; a call that failed may have happened or not.
+type ledger struct {
+	rig.Ledger[string, []*asked]
 	schedules int
-	timers    map[string][]*asked // by name
-	problems  []string
 }
 
 // asked is a call about one timer.
@@ -55,31 +55,23 @@ func number(t *timer.Timer) int {
 	return n
 }
 
-func (a *account) problem(format string, args ...any) {
-	if text := fmt.Sprintf(format, args...); len(a.problems) < 20 {
-		a.problems = append(a.problems, text)
-	}
-}
-
 // begin notes that somebody asks for something.
-func (a *account) begin(verb, tenant, key string) *asked {
+func (a *ledger) begin(verb, tenant, key string) *asked {
 	c := &asked{verb: verb, tenant: tenant, key: key, began: time.Now()}
-	if a.timers == nil {
-		a.timers = map[string][]*asked{}
-	}
-	a.timers[name(tenant, key)] = append(a.timers[name(tenant, key)], c)
+	calls := a.Entry(name(tenant, key))
+	*calls = append(*calls, c)
 	return c
 }
 
 // end notes what was told.
-func (a *account) end(c *asked, told timer.Timer, err error) {
+func (a *ledger) end(c *asked, told timer.Timer, err error) {
 	c.ended, c.told, c.err = time.Now(), told, err
 	state := errors.Is(err, timer.ErrState) || errors.Is(err, timer.ErrNotFound)
 	switch {
 	case err != nil && !errors.Is(err, storetest.ErrFault) && (!state || c.verb == "schedule"):
-		a.problem("%v", c)
+		a.Problem("%v", c)
 	case err == nil && c.verb == "schedule" && !c.mayBeDue(told.DueAt):
-		a.problem("%v: that is not what it asked for", c)
+		a.Problem("%v: that is not what it asked for", c)
 	}
 }
 
@@ -105,7 +97,7 @@ func (c *asked) asks(due time.Time) bool {
 }
 
 // request returns what asks for a schedule.
-func (c *asked) request(a *account) timer.Request {
+func (c *asked) request(a *ledger) timer.Request {
 	a.schedules++
 	c.call = a.schedules
 	return timer.Request{
@@ -114,7 +106,7 @@ func (c *asked) request(a *account) timer.Request {
 	}
 }
 
-func (a *account) schedule(s *timer.Service, tenant, key string, due time.Time) error {
+func (a *ledger) schedule(s *timer.Service, tenant, key string, due time.Time) error {
 	c := a.begin("schedule", tenant, key)
 	c.due = due
 	told, err := s.Schedule(context.Background(), c.request(a))
@@ -122,7 +114,7 @@ func (a *account) schedule(s *timer.Service, tenant, key string, due time.Time) 
 	return err
 }
 
-func (a *account) scheduleIn(s *timer.Service, tenant, key string, delay time.Duration) error {
+func (a *ledger) scheduleIn(s *timer.Service, tenant, key string, delay time.Duration) error {
 	c := a.begin("schedule", tenant, key)
 	c.delay = delay
 	told, err := s.Schedule(context.Background(), c.request(a))
@@ -130,7 +122,7 @@ func (a *account) scheduleIn(s *timer.Service, tenant, key string, delay time.Du
 	return err
 }
 
-func (a *account) scheduleAll(s *timer.Service, tenant string, keys []string, due time.Time) error {
+func (a *ledger) scheduleAll(s *timer.Service, tenant string, keys []string, due time.Time) error {
 	var calls []*asked
 	var requests []timer.Request
 	for _, key := range keys {
@@ -149,7 +141,7 @@ func (a *account) scheduleAll(s *timer.Service, tenant string, keys []string, du
 	return err
 }
 
-func (a *account) snooze(s *timer.Service, tenant, key string, d time.Duration) error {
+func (a *ledger) snooze(s *timer.Service, tenant, key string, d time.Duration) error {
 	c := a.begin("snooze", tenant, key)
 	c.delay = d
 	told, err := s.Snooze(context.Background(), tenant, key, d)
@@ -157,18 +149,18 @@ func (a *account) snooze(s *timer.Service, tenant, key string, d time.Duration) 
 	return err
 }
 
-func (a *account) cancel(s *timer.Service, tenant, key string) error {
+func (a *ledger) cancel(s *timer.Service, tenant, key string) error {
 	c := a.begin("cancel", tenant, key)
 	told, err := s.Cancel(context.Background(), tenant, key)
 	a.end(c, told, err)
 	return err
 }
 
-func (a *account) cancelAll(s *timer.Service, tenant string) error {
+func (a *ledger) cancelAll(s *timer.Service, tenant string) error {
 	var calls []*asked
-	for _, about := range a.timers {
-		if about[0].tenant == tenant {
-			calls = append(calls, a.begin("cancel all", tenant, about[0].key))
+	for _, about := range a.Keys() {
+		if first := (*a.Entry(about))[0]; first.tenant == tenant {
+			calls = append(calls, a.begin("cancel all", tenant, first.key))
 		}
 	}
 	_, err := s.CancelAll(context.Background(), timer.Filter{Tenant: tenant})
@@ -179,9 +171,9 @@ func (a *account) cancelAll(s *timer.Service, tenant string) error {
 }
 
 // story returns all that was asked about a timer, for people.
-func (a *account) story(timer string) string {
+func (a *ledger) story(timer string) string {
 	var b strings.Builder
-	for _, c := range a.timers[timer] {
+	for _, c := range *a.Entry(timer) {
 		fmt.Fprintf(&b, "\n    %v", c)
 	}
 	return b.String()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/waitlist"
 	"github.com/abidehq/abide/store"
 )
 
@@ -30,17 +31,20 @@ type bubble struct {
 	mu     sync.Mutex
 	closed bool
 	queues map[string]*queue
-	awaits map[store.RecordKey][]*await
+	waits  *waitlist.List[[]store.Claim]              // Claim calls
+	awaits waitlist.Records[store.RecordKey, *reader] // Await calls
 }
 
 var _ store.Store = (*bubble)(nil)
 
 // wrap returns a store for whoever lives by clock, of a backend that lives by hidden.
 func wrap(backend store.Store, clock base.Clock, hidden *base.Manual) *bubble {
-	return &bubble{
+	b := &bubble{
 		backend: backend, clock: clock, hidden: hidden,
-		queues: map[string]*queue{}, awaits: map[store.RecordKey][]*await{},
+		queues: map[string]*queue{}, awaits: waitlist.Records[store.RecordKey, *reader]{},
 	}
+	b.waits = waitlist.New[[]store.Claim](&b.mu, clock, b.serveWaiters)
+	return b
 }
 
 // hiddenClock returns a clock for a backend, which shows what clock shows.
@@ -153,10 +157,7 @@ func (b *bubble) Stats(ctx context.Context) (store.Stats, error) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	stats.Waiting = 0
-	for _, q := range b.queues {
-		stats.Waiting += len(q.waiters)
-	}
+	stats.Waiting = b.waits.Waiting()
 	return stats, nil
 }
 

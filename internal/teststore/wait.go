@@ -7,44 +7,29 @@ import (
 	"slices"
 	"time"
 
+	"github.com/abidehq/abide/internal/waitlist"
 	"github.com/abidehq/abide/store"
 )
 
-// queue is who waits for keys of a queue, and for what.
+// queue is what is known of a queue of the backend.
 type queue struct {
-	waiters []*waiter // in the order in which they came
-	times   times     // at which something in the queue may become ready
-	changes int       // how often something may have become ready
+	topic   waitlist.Topic[[]store.Claim] // that Claim calls wait for
+	alarm   *waitlist.Alarm               // goes off at the first of times, while a call waits
+	times   times                         // at which something in the queue may become ready
+	changes int                           // how often something may have become ready
 
-	// empty says, of what can be asked for, when it was last found that there is nothing:
-	// as long as nothing changes that need not be asked again. An idle engine asks every
-	// few minutes, and a test may be idle for a year.
+	// empty holds, for each kind of request, the value of changes at which an attempt found
+	// nothing: as long as nothing changes, the backend is not asked again. An idle engine
+	// asks every few minutes, and a test may be idle for a year.
 	empty map[string]int
-
-	stopAlarm func() bool
-}
-
-// waiter is a Claim call that waits. Whoever makes a key ready claims it on the waiter's
-// behalf.
-type waiter struct {
-	req store.ClaimRequest
-
-	// done is closed when the wait is over; claims and err are set before.
-	done   chan struct{}
-	claims []store.Claim
-	err    error
-}
-
-func (w *waiter) end(claims []store.Claim, err error) {
-	w.claims, w.err = claims, err
-	close(w.done)
 }
 
 // queue returns the queue of that name.
 func (b *bubble) queue(name string) *queue {
 	q := b.queues[name]
 	if q == nil {
-		q = &queue{empty: map[string]int{}, stopAlarm: func() bool { return false }}
+		q = &queue{empty: map[string]int{}}
+		q.alarm = waitlist.NewAlarm(b.clock, func() { b.ring(q) })
 		b.queues[name] = q
 	}
 	return q
@@ -97,7 +82,7 @@ func asked(req *store.ClaimRequest) string { return fmt.Sprint(req.MaxAttempts, 
 // The lock is held.
 func (b *bubble) isEmpty(q *queue, req *store.ClaimRequest) bool {
 	now := b.nowMS()
-	if len(q.waiters) == 0 && q.times.dropTo(now) { // with waiters, the alarm sees to it
+	if !q.topic.Waited() && q.times.dropTo(now) { // with waiters, the alarm sees to it
 		q.changes++
 	}
 	next, ok := q.times.first()
@@ -107,36 +92,37 @@ func (b *bubble) isEmpty(q *queue, req *store.ClaimRequest) bool {
 
 // waitFor waits until there is something to claim. The lock is held, and is released.
 func (b *bubble) waitFor(ctx context.Context, q *queue, req store.ClaimRequest, wait time.Duration) ([]store.Claim, error) {
-	w := &waiter{req: req, done: make(chan struct{})}
-	q.waiters = append(q.waiters, w)
+	req.Wait = wait
+	w := b.waits.Join(req, func() []*waitlist.Topic[[]store.Claim] { return []*waitlist.Topic[[]store.Claim]{&q.topic} })
 	b.setAlarm(q)
-	stop := b.clock.AfterFunc(wait, func() { b.giveUp(q, w, nil) })
 	b.mu.Unlock()
-	defer stop()
-
-	select {
-	case <-w.done:
-	case <-ctx.Done():
-		b.giveUp(q, w, ctx.Err())
-		<-w.done
-	}
-	return w.claims, w.err
+	return b.waits.Wait(ctx, w)
 }
 
-// giveUp ends a wait without claims, unless there are some after all.
-func (b *bubble) giveUp(q *queue, w *waiter, err error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if !slices.Contains(q.waiters, w) {
-		return
+// serveWaiters serves the waiters whose turn it is. The lock is held.
+func (b *bubble) serveWaiters() {
+	if !b.closed {
+		b.waits.Serve(b.attempt)
 	}
-	if next, ok := q.times.first(); ok && next <= b.nowMS() { // the alarm comes in this moment
-		b.serve(q)
+}
+
+// attempt claims on behalf of a waiter, unless nothing has changed since the backend had
+// nothing for such a request. The lock is held.
+func (b *bubble) attempt(w *waitlist.Waiter[[]store.Claim]) (o waitlist.Outcome, stop bool) {
+	req := w.Request
+	req.Wait = 0
+	q := b.queue(req.Queue)
+	if b.isEmpty(q, &req) {
+		return o, false
 	}
-	if i := slices.Index(q.waiters, w); i >= 0 {
-		q.waiters = slices.Delete(q.waiters, i, i+1)
-		w.end(nil, err)
+	w.Result, o.Err = b.claim(req)
+	b.claimed(q, w.Result)
+	o.Found = len(w.Result) > 0
+	o.More = o.Found || o.Err != nil
+	if !o.More {
+		q.empty[asked(&req)] = q.changes
 	}
+	return o, false
 }
 
 // claim leases what the backend finds ready. Nobody gives it up half-way: it does not wait,
@@ -194,44 +180,35 @@ func (b *bubble) committed(tx *store.Tx) {
 	}
 }
 
-// serve gives the queue's waiters what they wait for. The lock is held.
+// serve serves the waiters of a queue in which something may have become ready. The lock is
+// held.
 func (b *bubble) serve(q *queue) {
 	q.changes++
-	for i := 0; i < len(q.waiters); {
-		w := q.waiters[i]
-		claims, err := b.claim(w.req)
-		b.claimed(q, claims)
-		if len(claims) == 0 && err == nil {
-			q.empty[asked(&w.req)] = q.changes
-			i++
-			continue
-		}
-		q.waiters = slices.Delete(q.waiters, i, i+1)
-		w.end(claims, err)
-	}
+	b.waits.Ready(&q.topic)
+	b.serveWaiters()
 	b.setAlarm(q)
 }
 
-// setAlarm sees to it that the waiters are served at the next time at which something may
-// become ready. The lock is held.
+// setAlarm sets the alarm of a queue for the next time at which something may become ready.
+// The lock is held.
 func (b *bubble) setAlarm(q *queue) {
-	q.stopAlarm()
-	if len(q.waiters) == 0 {
-		q.stopAlarm = func() bool { return false }
+	next, ok := q.times.first()
+	if !ok || !q.topic.Waited() {
+		q.alarm.Stop()
 		return
 	}
-	if next, ok := q.times.first(); ok {
-		q.stopAlarm = b.clock.AfterFunc(store.FromMillis(next).Sub(b.clock.Now()), func() { b.alarm(q) })
-	}
+	at := store.FromMillis(next)
+	q.alarm.Set(at, at.Sub(b.clock.Now()))
 }
 
-// alarm serves the waiters of a queue when its time has come.
-func (b *bubble) alarm(q *queue) {
+// ring serves the waiters of a queue when its time has come.
+func (b *bubble) ring(q *queue) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
 		return
 	}
+	q.alarm.Rung()
 	q.times.dropTo(b.nowMS())
 	b.serve(q)
 }
@@ -242,14 +219,11 @@ func (b *bubble) endWaits() {
 	defer b.mu.Unlock()
 	b.closed = true
 	for _, q := range b.queues {
-		q.stopAlarm()
-		for _, w := range q.waiters {
-			w.end(nil, store.Closed("claim"))
-		}
-		q.waiters = nil
+		q.alarm.Stop()
 	}
-	for key := range b.awaits {
-		b.wake(key)
+	b.waits.Finish(store.Closed("claim"))
+	for _, r := range b.awaits.All() {
+		r.Tell(struct{}{})
 	}
 }
 

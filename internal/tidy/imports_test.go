@@ -42,6 +42,7 @@ var layers = []layer{
 		tests:   []string{"store/memstore", "store/storetest"},
 		alone:   true,
 	},
+	{path: "internal/waitlist", imports: []string{"internal/base", "store"}, alone: true},
 	{path: "internal/rows", imports: []string{"internal/base", "store"}, tests: []string{"store/memstore", "store/storetest"}, alone: true},
 	backend("store/memstore"),
 	{path: "store/storetest/...", imports: []string{"internal/base", "internal/testenv", "store", "store/memstore/..."}},
@@ -56,7 +57,7 @@ var layers = []layer{
 			".", "action", "bus", "bus/outbox", "internal/operation", "internal/testenv", "server/auth", "store/...", "timer",
 		},
 	},
-	{path: "internal/teststore", imports: []string{"internal/base", "internal/testenv", "store/..."}},
+	{path: "internal/teststore", imports: []string{"internal/base", "internal/testenv", "internal/waitlist", "store/..."}},
 	{path: "internal/sweep", imports: []string{"store"}, tests: []string{"store/..."}},
 	{path: "internal/lease", imports: []string{"internal/backoff", "internal/base", "store"}, tests: []string{"store/..."}},
 	{path: "internal/roster", imports: []string{"internal/base", "internal/wire", "store"}},
@@ -202,7 +203,7 @@ var layers = []layer{
 func backend(folder string) layer {
 	return layer{
 		path:    folder + "/...",
-		imports: []string{"internal/backoff", "internal/base", "internal/rows", "store"},
+		imports: []string{"internal/backoff", "internal/base", "internal/rows", "internal/waitlist", "store"},
 		tests:   []string{"internal/testenv", "store/storetest/...", "store/memstore/..."},
 	}
 }

@@ -3,27 +3,13 @@ package memstore
 import (
 	"cmp"
 	"context"
+	"math"
 	"slices"
 	"strconv"
 
+	"github.com/abidehq/abide/internal/waitlist"
 	"github.com/abidehq/abide/store"
 )
-
-// waiter is a Claim call that waits. Whoever makes a key ready claims it on the
-// waiter's behalf, so that no wake-up is lost and none is in vain.
-type waiter struct {
-	req store.ClaimRequest
-
-	// done is closed when the wait is over; claims and err are set before.
-	done   chan struct{}
-	claims []store.Claim
-	err    error
-}
-
-func (w *waiter) end(claims []store.Claim, err error) {
-	w.claims, w.err = claims, err
-	close(w.done)
-}
 
 // Claim leases keys that are ready.
 func (s *Store) Claim(ctx context.Context, req store.ClaimRequest) ([]store.Claim, error) {
@@ -45,55 +31,38 @@ func (s *Store) Claim(ctx context.Context, req store.ClaimRequest) ([]store.Clai
 		return claims, nil
 	}
 	req.Routes = slices.Clone(req.Routes)
-	w := &waiter{req: req, done: make(chan struct{})}
-	q.waiters = append(q.waiters, w)
+	w := s.waits.Join(req, func() []*waitlist.Topic[[]store.Claim] { return []*waitlist.Topic[[]store.Claim]{&q.topic} })
 	s.serve(q, nowMS)
-	stop := s.clock.AfterFunc(req.Wait, func() { s.giveUp(q, w, nil) })
 	s.mu.Unlock()
-	defer stop()
-
-	select {
-	case <-w.done:
-	case <-ctx.Done():
-		s.giveUp(q, w, ctx.Err())
-		<-w.done
-	}
-	return w.claims, w.err
+	return s.waits.Wait(ctx, w)
 }
 
-// giveUp ends a wait without claims, unless there are some after all.
-func (s *Store) giveUp(q *queue, w *waiter, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// expireWait ends waits whose time is over, unless there is something after all. The lock
+// is held.
+func (s *Store) expireWait() {
 	if !s.closed {
-		s.serve(q, s.advance())
-	}
-	if i := slices.Index(q.waiters, w); i >= 0 {
-		q.waiters = slices.Delete(q.waiters, i, i+1)
-		w.end(nil, err)
+		s.serveAll(s.advance())
 	}
 }
 
-// serveAll gives waiters of all queues what they wait for.
+// serveAll serves the waiters of all queues.
 func (s *Store) serveAll(nowMS int64) {
 	for _, q := range s.queues {
 		s.serve(q, nowMS)
 	}
 }
 
-// serve gives the queue's waiters what they wait for, and sets the alarm for the
-// next time at which something becomes ready by itself.
+// serve serves the waiters of a queue that has ready keys, and sets the alarm for the next
+// time at which the queue changes by itself.
 func (s *Store) serve(q *queue, nowMS int64) {
-	for i := 0; i < len(q.waiters) && q.ready.Len() > 0; {
-		w := q.waiters[i]
-		claims := s.claim(q, &w.req, nowMS)
-		if len(claims) == 0 {
-			i++
-			continue
-		}
-		q.waiters = slices.Delete(q.waiters, i, i+1)
-		w.end(claims, nil)
+	if q.ready.Len() > 0 {
+		s.waits.Ready(&q.topic)
 	}
+	s.waits.Serve(func(w *waitlist.Waiter[[]store.Claim]) (waitlist.Outcome, bool) {
+		w.Result = s.claim(s.queue(w.Request.Queue), &w.Request, nowMS)
+		found := len(w.Result) > 0
+		return waitlist.Outcome{Found: found, More: found}, false
+	})
 	s.setAlarm(q)
 }
 
@@ -101,43 +70,35 @@ func (s *Store) serve(q *queue, nowMS int64) {
 // message without a route expires, or, if a Claim call waits, a lease ends or a key
 // becomes ready.
 func (s *Store) setAlarm(q *queue) {
-	next := int64(0)
-	at := func(ms int64) {
-		if next == 0 || ms < next {
-			next = ms
-		}
-	}
+	next := int64(math.MaxInt64)
 	if m := q.nextExpiry(); m != nil && s.excluded == 0 {
-		at(m.place.ms)
+		next = m.place.ms
 	}
-	if len(q.waiters) > 0 {
+	if q.topic.Waited() {
 		if k, ok := q.leased.Min(); ok {
-			at(k.place.ms)
+			next = min(next, k.place.ms)
 		}
 		if k, ok := q.future.Min(); ok {
-			at(k.place.ms)
+			next = min(next, k.place.ms)
 		}
 	}
-	if next == q.alarmMS {
+	if next == math.MaxInt64 {
+		q.alarm.Stop()
 		return
 	}
-	q.stopAlarm()
-	q.alarmMS = next
-	if next > 0 {
-		// Sub saturates: a time in thousands of years is as far away as a Duration can be.
-		wait := store.FromMillis(next).Sub(s.clock.Now()) - s.time.Lead()
-		q.stopAlarm = s.clock.AfterFunc(wait, func() { s.alarm(q) })
-	}
+	// Sub saturates: a time in thousands of years is as far away as a Duration can be.
+	at := store.FromMillis(next)
+	q.alarm.Set(at, at.Sub(s.clock.Now())-s.time.Lead())
 }
 
-// alarm does what is due in a queue.
-func (s *Store) alarm(q *queue) {
+// ring does what is due in a queue.
+func (s *Store) ring(q *queue) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return
 	}
-	q.alarmMS = 0
+	q.alarm.Rung()
 	s.serve(q, s.advance())
 }
 

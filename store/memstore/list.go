@@ -10,6 +10,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/abidehq/abide/internal/waitlist"
 	"github.com/abidehq/abide/store"
 )
 
@@ -37,7 +38,8 @@ func (s *Store) Await(ctx context.Context, key store.RecordKey, after int64) (st
 	if err := store.ValidateAwait(key, after); err != nil {
 		return store.Record{}, err
 	}
-	for {
+	reader := waitlist.NewReader[struct{}]()
+	for joined := false; ; joined = true {
 		if err := ctx.Err(); err != nil {
 			return store.Record{}, err
 		}
@@ -47,22 +49,29 @@ func (s *Store) Await(ctx context.Context, key store.RecordKey, after int64) (st
 		r := s.records.byKey[key]
 		switch {
 		case r != nil && r.Version > after:
-			s.mu.Unlock()
+			defer s.mu.Unlock()
 			return copyRecord(r), nil
 		case r == nil && after > 0:
 			s.mu.Unlock()
 			return store.Record{}, store.NotFound("await", key)
 		}
-		changed := s.records.await(key)
+		if !joined {
+			s.records.awaited.Join(key, &reader)
+			defer s.leave(key, &reader)
+		}
 		s.mu.Unlock()
 		select {
-		case <-changed.done:
+		case <-reader.News:
 		case <-ctx.Done():
-			s.mu.Lock()
-			s.records.giveUp(key, changed)
-			s.mu.Unlock()
 		}
 	}
+}
+
+// leave ends an Await call that has waited.
+func (s *Store) leave(key store.RecordKey, r *waitlist.Reader[struct{}]) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.records.awaited.Leave(key, r)
 }
 
 // position is where a walk through a list has come to.

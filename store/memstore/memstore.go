@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/waitlist"
 	"github.com/abidehq/abide/store"
 )
 
@@ -51,6 +52,7 @@ type Store struct {
 	tokens   int64 // of the claim made last
 	queues   map[string]*queue
 	records  records
+	waits    *waitlist.List[[]store.Claim] // Claim calls that wait
 }
 
 var _ store.Store = (*Store)(nil)
@@ -60,7 +62,9 @@ func New(o Options) *Store {
 	if o.Clock == nil {
 		o.Clock = base.System{}
 	}
-	return &Store{clock: o.Clock, time: base.NewSteady(o.Clock, nil), queues: map[string]*queue{}, records: newRecords()}
+	s := &Store{clock: o.Clock, time: base.NewSteady(o.Clock, nil), queues: map[string]*queue{}, records: newRecords()}
+	s.waits = waitlist.New[[]store.Claim](&s.mu, o.Clock, s.expireWait)
+	return s
 }
 
 // lock locks the store for a call and brings it up to date: leases whose time is over
@@ -108,6 +112,7 @@ func (s *Store) queue(name string) *queue {
 	q := s.queues[name]
 	if q == nil {
 		q = newQueue()
+		q.alarm = waitlist.NewAlarm(s.clock, func() { s.ring(q) })
 		s.queues[name] = q
 	}
 	return q
@@ -140,16 +145,13 @@ func (s *Store) Close() error {
 		return nil
 	}
 	s.closed = true
-	for key := range s.records.awaited {
-		s.records.announce(key)
+	for _, r := range s.records.awaited.All() {
+		r.Tell(struct{}{})
 	}
 	for _, q := range s.queues {
-		q.stopAlarm()
-		for _, w := range q.waiters {
-			w.end(nil, store.Closed("claim"))
-		}
-		q.waiters = nil
+		q.alarm.Stop()
 	}
+	s.waits.Finish(store.Closed("claim"))
 	return nil
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tidwall/btree"
 
+	"github.com/abidehq/abide/internal/waitlist"
 	"github.com/abidehq/abide/store"
 )
 
@@ -17,9 +18,8 @@ import (
 // or ready. Time moves keys from leased and from future, in the order of the index;
 // everything else that moves a key is a call that names it.
 type queue struct {
-	keys    map[store.Key]*keyState
-	ids     map[messageID]*message
-	waiters []*waiter // in the order in which they came
+	keys map[store.Key]*keyState
+	ids  map[messageID]*message
 
 	messages *index[*message]  // by route and time; see keyState.insert
 	leased   *index[*keyState] // by the end of the lease
@@ -30,8 +30,8 @@ type queue struct {
 	// next.
 	lastTenant string
 
-	alarmMS   int64 // when the alarm goes off; 0 if none is set
-	stopAlarm func() bool
+	topic waitlist.Topic[[]store.Claim] // that Claim calls wait for
+	alarm *waitlist.Alarm               // goes off when the queue changes by itself
 }
 
 // index is an ordered index of items by their places.
@@ -74,13 +74,12 @@ func rank[T any](tree *btree.BTreeG[T], before func(T) bool) int {
 
 func newQueue() *queue {
 	return &queue{
-		keys:      map[store.Key]*keyState{},
-		ids:       map[messageID]*message{},
-		messages:  newIndex[*message](),
-		leased:    newIndex[*keyState](),
-		future:    newIndex[*keyState](),
-		ready:     newIndex[*keyState](),
-		stopAlarm: func() bool { return false },
+		keys:     map[store.Key]*keyState{},
+		ids:      map[messageID]*message{},
+		messages: newIndex[*message](),
+		leased:   newIndex[*keyState](),
+		future:   newIndex[*keyState](),
+		ready:    newIndex[*keyState](),
 	}
 }
 

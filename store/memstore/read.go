@@ -78,9 +78,8 @@ func (s *Store) Stats(ctx context.Context) (store.Stats, error) {
 		return store.Stats{}, err
 	}
 	defer s.mu.Unlock()
-	stats := store.Stats{Now: store.FromMillis(nowMS), ClockLead: s.time.Lead()}
+	stats := store.Stats{Now: store.FromMillis(nowMS), ClockLead: s.time.Lead(), Waiting: s.waits.Waiting()}
 	for name, q := range s.queues {
-		stats.Waiting += len(q.waiters)
 		stats.Leases += q.leased.Len()
 		for i := 0; i < q.messages.Len(); {
 			row := q.count(i, nowMS)

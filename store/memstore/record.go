@@ -8,6 +8,7 @@ import (
 
 	"github.com/tidwall/btree"
 
+	"github.com/abidehq/abide/internal/waitlist"
 	"github.com/abidehq/abide/store"
 )
 
@@ -20,13 +21,7 @@ type records struct {
 	byTenant *btree.BTreeG[*store.Record] // kind, tenant, status, time, ID
 	byStatus *btree.BTreeG[*store.Record] // kind, status, time, tenant, ID
 
-	awaited map[store.RecordKey]*change
-}
-
-// change is what Await calls for a record wait for.
-type change struct {
-	done  chan struct{} // closed when the record has changed, or the store is closed
-	calls int
+	awaited waitlist.Records[store.RecordKey, *waitlist.Reader[struct{}]] // Await calls
 }
 
 func newRecords() records {
@@ -37,7 +32,7 @@ func newRecords() records {
 		byKey:    map[store.RecordKey]*store.Record{},
 		byTenant: index(compareByTenant),
 		byStatus: index(compareByStatus),
-		awaited:  map[store.RecordKey]*change{},
+		awaited:  waitlist.Records[store.RecordKey, *waitlist.Reader[struct{}]]{},
 	}
 }
 
@@ -95,32 +90,8 @@ func (s *Store) setRecord(key store.RecordKey, r *store.Record) {
 		rs.byTenant.Set(r)
 		rs.byStatus.Set(r)
 	}
-	rs.announce(key)
-}
-
-// await returns the next change of a record.
-func (rs *records) await(key store.RecordKey) *change {
-	c := rs.awaited[key]
-	if c == nil {
-		c = &change{done: make(chan struct{})}
-		rs.awaited[key] = c
-	}
-	c.calls++
-	return c
-}
-
-// giveUp says that a call no longer waits for a change.
-func (rs *records) giveUp(key store.RecordKey, c *change) {
-	if c.calls--; c.calls == 0 && rs.awaited[key] == c {
-		delete(rs.awaited, key)
-	}
-}
-
-// announce ends the waits for a change of a record.
-func (rs *records) announce(key store.RecordKey) {
-	if c := rs.awaited[key]; c != nil {
-		delete(rs.awaited, key)
-		close(c.done)
+	for _, r := range rs.awaited.Of(key) {
+		r.Tell(struct{}{})
 	}
 }
 

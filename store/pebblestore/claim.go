@@ -76,22 +76,11 @@ func (s *Store) take(ctx context.Context, req store.ClaimRequest) (taken, error)
 		s.mu.Unlock()
 		return t, err
 	}
-	req.Routes = slices.Clone(req.Routes)
-	w := &waiter{req: req, done: make(chan struct{})}
-	w.after(t.group)
-	s.addWaiter(q, w)
+	w := s.join(q, req)
+	w.Result.after(t.group)
 	s.setAlarm(now)
-	stop := s.clock.AfterFunc(req.Wait, func() { s.giveUp(q, w, nil) })
 	s.mu.Unlock()
-	defer stop()
-
-	select {
-	case <-w.done:
-	case <-ctx.Done():
-		s.giveUp(q, w, ctx.Err())
-		<-w.done
-	}
-	return w.taken, w.err
+	return s.waits.Wait(ctx, w)
 }
 
 // hand completes what was taken, outside the lock, for the caller to see. It does not
@@ -171,9 +160,7 @@ func (s *Store) giveBack(t taken) {
 	}
 	_ = s.undo(live, nil)
 	_ = s.attempts.flush() // if it fails, the next one writes everything anew
-	for _, c := range live.claims {
-		s.serve(s.queue(c.Key.Queue), now)
-	}
+	s.serve()
 	s.setAlarm(now)
 }
 
@@ -235,6 +222,7 @@ func (s *Store) undo(t taken, err error) error {
 		}
 		s.endLease(k)
 		s.refresh(k, now)
+		s.ready(k)
 		s.unpinKey(k)
 	}
 	return err

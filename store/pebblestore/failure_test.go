@@ -225,7 +225,7 @@ func TestErrorWhileServing(t *testing.T) {
 	eventually(t, "three calls wait", func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		return s.waiting == 3
+		return s.waits.Waiting() == 3
 	})
 	clock.Advance(time.Minute)
 	within(t, func() string { return "calls that wait" }, func() {

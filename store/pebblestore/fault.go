@@ -28,18 +28,12 @@ func (s *Store) failLocked(err error) {
 	}
 	s.failure = fmt.Errorf("pebblestore: %s: %w: %w", s.dir, err, store.ErrFailed)
 	s.logger.Error("pebblestore: store failed, reopen it", "dir", s.dir, "error", err)
-	s.stopAlarm()
+	s.alarm.Stop()
 	for _, g := range s.inFlight {
 		g.err = s.failure
 		close(g.done)
 	}
-	for _, q := range s.queues {
-		for len(q.waiters) > 0 {
-			w := q.waiters[0]
-			s.removeWaiter(q, 0)
-			w.end(taken{}, s.failure)
-		}
-	}
+	s.waits.Finish(s.failure)
 	close(s.failed)
 	if !s.closed {
 		close(s.closing)

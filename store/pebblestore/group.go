@@ -205,21 +205,16 @@ func (s *Store) acknowledge(g *group) {
 		s.unpinKey(k)
 	}
 	s.acknowledgeRecords(g, seq)
-	queues := map[*queue]struct{}{}
-	for l := range g.lanes {
-		queues[l.queue] = struct{}{}
-		s.lanes.unpin(l.entry)
-	}
 	for _, k := range g.keys {
-		if q := s.queues[k.key.Queue]; q != nil {
-			queues[q] = struct{}{}
-		}
+		s.ready(k)
+	}
+	for l := range g.lanes {
+		s.waits.Ready(&l.rs.topic)
+		s.lanes.unpin(l.entry)
 	}
 	// Keys remember groups, which would remember keys, and so on.
 	g.arrivals, g.keys, g.records, g.awaited, g.dying, g.lanes = nil, nil, nil, nil, nil, nil
-	for q := range queues {
-		s.serve(q, now)
-	}
+	s.serve()
 	s.setAlarm(now)
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"github.com/abidehq/abide/internal/waitlist"
 	"github.com/abidehq/abide/store"
 )
 
@@ -52,11 +53,9 @@ type place struct {
 
 // queue is what is known of a queue.
 type queue struct {
-	name    string
-	routes  map[string]*routeState // that have lanes or are waited for
-	awaited map[string]*routeState // those of routes that Claim calls wait for
-	waiters []*waiter
-	turn    int // which of a request's routes comes first the next time
+	name   string
+	routes map[string]*routeState // that have lanes or are waited for
+	turn   int                    // which of a request's routes comes first the next time
 
 	swept   *group // that holds what was swept last
 	sweepAt int64  // nothing is swept before, because of an error or because the store is excluded
@@ -72,7 +71,7 @@ type routeState struct {
 	ring    []*lane        // lanes with ready keys, in the order of their turns
 	dropped int            // lanes in the ring that are dropped
 
-	waiters int // Claim calls that wait for this route
+	topic waitlist.Topic[taken] // that Claim calls for this route wait for
 
 	pending   int64   // messages of all lanes
 	windowed  []*lane // lanes with messages in their windows, in no order
@@ -82,7 +81,7 @@ type routeState struct {
 func (s *Store) queue(name string) *queue {
 	q := s.queues[name]
 	if q == nil {
-		q = &queue{name: name, routes: map[string]*routeState{}, awaited: map[string]*routeState{}, sweepAt: s.sweepAt}
+		q = &queue{name: name, routes: map[string]*routeState{}, sweepAt: s.sweepAt}
 		s.queues[name] = q
 	}
 	return q
@@ -105,7 +104,7 @@ func (s *Store) route(q *queue, name string) *routeState {
 
 // pruneRoute forgets a route that has no lanes and is not waited for.
 func (s *Store) pruneRoute(rs *routeState) {
-	if rs.lanes == 0 && rs.waiters == 0 {
+	if rs.lanes == 0 && !rs.topic.Waited() {
 		delete(rs.queue.routes, rs.name)
 		s.unlistRoute(rs)
 	}
@@ -263,7 +262,7 @@ func (s *Store) announce(k *keyState, r *ref, now int64) {
 // admits reports whether there is room in memory for another message of a lane. Where
 // nobody waits for the route, and there are many messages in memory, it stays on disk.
 func (s *Store) admits(l *lane) bool {
-	if s.attached >= s.limits.total && l.rs.waiters == 0 {
+	if s.attached >= s.limits.total && !l.rs.topic.Waited() {
 		return false
 	}
 	return l.window.live < s.few(s.limits.window)

@@ -146,7 +146,8 @@ func (s *Store) Release(ctx context.Context, r store.Release) error {
 		}
 	}
 	s.refresh(k, now)
-	s.serve(k.lane.queue, now)
+	s.ready(k)
+	s.serve()
 	s.setAlarm(now)
 	if r.After == 0 {
 		s.unpinKey(k)

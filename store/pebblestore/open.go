@@ -17,6 +17,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/bloom"
 
 	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/waitlist"
 	"github.com/abidehq/abide/store"
 )
 
@@ -66,7 +67,7 @@ func newStore(dir string, o Options) *Store {
 		closing:   make(chan struct{}),
 		failed:    make(chan struct{}),
 		gone:      make(chan struct{}),
-		stopAlarm: func() bool { return false },
+		awaited:   map[*routeState]struct{}{},
 		queues:    map[string]*queue{},
 		lanes:     newCache[laneName, *lane](lim.lanes),
 		unlisted:  map[*routeState]struct{}{},
@@ -90,6 +91,9 @@ func newStore(dir string, o Options) *Store {
 	if s.logger == nil {
 		s.logger = slog.Default()
 	}
+	s.waits = waitlist.New[taken](&s.mu, s.clock, s.expireWait)
+	s.waits.Detached = s.detached
+	s.alarm = waitlist.NewAlarm(s.clock, s.ring)
 	s.time = base.NewSteady(s.clock, func(lead time.Duration) {
 		s.logger.Warn("pebblestore: clock is behind the store's time", "dir", s.dir, "lead", lead)
 	})

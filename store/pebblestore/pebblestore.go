@@ -26,6 +26,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/waitlist"
 	"github.com/abidehq/abide/store"
 )
 
@@ -200,13 +201,13 @@ type Store struct {
 	full    bool // the disk is
 	lastNow int64
 	tokens  uint64
-	waiting int
 
 	excluded int   // how often Exclude was called and not released
 	sweepAt  int64 // that of new queues
 
-	alarmAt   int64
-	stopAlarm func() bool
+	waits   *waitlist.List[taken]    // Claim calls that wait
+	awaited map[*routeState]struct{} // the routes that they wait for
+	alarm   *waitlist.Alarm
 
 	nextID, reservedIDs uint64
 	lastLane            uint32
@@ -286,18 +287,12 @@ func (s *Store) Close() error {
 	}
 	s.closed = true
 	defer close(s.gone)
-	s.stopAlarm()
+	s.alarm.Stop()
 	if s.failure != nil {
 		s.mu.Unlock()
 		return s.failure
 	}
-	for _, q := range s.queues {
-		for len(q.waiters) > 0 {
-			w := q.waiters[0]
-			s.removeWaiter(q, 0)
-			w.end(taken{}, store.Closed("claim"))
-		}
-	}
+	s.waits.Finish(store.Closed("claim"))
 	close(s.closing)
 	s.kick()
 	close(s.gathered)

@@ -2,7 +2,6 @@ package pebblestore
 
 import (
 	"fmt"
-	"log/slog"
 	"sync"
 	"sync/atomic"
 
@@ -35,7 +34,7 @@ type rawInstance struct {
 
 // OpenRaw opens a database with the settings of a store.
 func OpenRaw(dir string) (*Raw, error) {
-	s := &Store{fs: vfs.Default, dir: dir, logger: slog.Default(), failed: make(chan struct{}), closing: make(chan struct{}), stopAlarm: func() bool { return false }}
+	s := newStore(dir, Options{fs: vfs.Default})
 	db, err := pebble.Open(dir, pebbleOptions(Options{}, s))
 	if err != nil {
 		return nil, fmt.Errorf("pebblestore: open %s: %w", dir, err)

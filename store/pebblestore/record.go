@@ -10,6 +10,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"github.com/abidehq/abide/internal/waitlist"
 	"github.com/abidehq/abide/store"
 )
 
@@ -21,13 +22,14 @@ type recordState struct {
 	status  string
 	name    uint32 // the sum of its name
 	ms      int64
-	waiters []*recordWaiter // of Await; each pins the record once
+	readers waitlist.Readers[*recordReader] // each pins the record once
 }
 
-// recordWaiter is an Await call that waits.
-type recordWaiter struct {
-	after int64             // the version that it has seen
-	news  chan store.Record // has room for one
+// recordReader is an Await call. It is told the record, or one of version 0: then it is to
+// read the record from disk.
+type recordReader struct {
+	waitlist.Reader[store.Record]
+	after int64 // the version that it has seen
 }
 
 // pinRecord returns the state of a record, pinned.
@@ -114,7 +116,7 @@ func (s *Store) putRecordAt(g *group, rec *store.Record, version int64) {
 	s.keyBuf = recordKey(s.keyBuf[:0], r.num)
 	s.valBuf = appendRecord(s.valBuf[:0], rec, r.version, ms)
 	_ = g.batch.Set(s.keyBuf, s.valBuf, nil)
-	if len(r.waiters) > 0 {
+	if r.readers.Len() > 0 {
 		awaited, err := parseRecord(s.keyBuf, s.valBuf)
 		if err != nil {
 			panic(err) // it was written just now
@@ -167,50 +169,41 @@ func (s *Store) acknowledgeRecords(g *group, seq uint64) {
 	for _, r := range g.records {
 		s.recent.addRecord(r.entry.key, seq)
 		s.records.unpin(r.entry)
-		if len(r.waiters) > 0 && r.entry.pins == len(r.waiters) {
+		if r.readers.Len() > 0 && r.entry.pins == r.readers.Len() {
 			// Nothing of it is under way: what the disk shows is durable.
 			r.look()
 		}
 	}
 }
 
-// tell gives those who wait for it the latest news of the record. The lock is held, so
-// nobody else puts into the channels.
+// tell gives each reader a copy of the record, if it is past the version that the reader has
+// seen.
 func (r *recordState) tell(news store.Record) {
-	for _, w := range r.waiters {
-		if news.Version <= w.after {
-			continue
+	for _, w := range r.readers.All() {
+		if news.Version > w.after {
+			news.Body, news.Tags = slices.Clone(news.Body), maps.Clone(news.Tags)
+			w.Tell(news)
 		}
-		select {
-		case <-w.news:
-		default:
-		}
-		news.Body, news.Tags = slices.Clone(news.Body), maps.Clone(news.Tags)
-		w.news <- news
 	}
 }
 
-// look has those look for themselves, by a record of version 0, who wait for what is on
-// disk by now and do not have it yet.
+// look has those readers read the disk whose wait what is there now ends, and who have not
+// been told it.
 func (r *recordState) look() {
-	for _, w := range r.waiters {
+	for _, w := range r.readers.All() {
 		if !w.satisfied(r.version) {
 			continue
 		}
-		select {
-		case old := <-w.news:
-			if old.Version == r.version {
-				w.news <- old
-				continue
-			}
-		default:
+		news, told := w.Untold()
+		if told && news.Version != r.version {
+			news = store.Record{}
 		}
-		w.news <- store.Record{}
+		w.Tell(news)
 	}
 }
 
 // satisfied reports whether the wait is over when the record has that version.
-func (w *recordWaiter) satisfied(version int64) bool {
+func (w *recordReader) satisfied(version int64) bool {
 	return version > w.after || (version == 0 && w.after > 0)
 }
 
@@ -252,17 +245,17 @@ func (s *Store) Await(ctx context.Context, key store.RecordKey, after int64) (st
 		s.mu.Unlock()
 		return store.Record{}, err
 	}
-	w := &recordWaiter{after: after, news: make(chan store.Record, 1)}
-	r.waiters = append(r.waiters, w)
-	if r.entry.pins == len(r.waiters) && w.satisfied(r.version) { // and nothing of it is under way
-		w.news <- store.Record{}
+	w := &recordReader{waitlist.NewReader[store.Record](), after}
+	r.readers.Join(w)
+	if r.entry.pins == r.readers.Len() && w.satisfied(r.version) { // and nothing of it is under way
+		w.Tell(store.Record{})
 	}
 	s.mu.Unlock()
 	defer s.stopAwaiting(r, w)
 	for {
 		var rec store.Record
 		select {
-		case rec = <-w.news:
+		case rec = <-w.News:
 		case <-s.closing:
 			return store.Record{}, s.ended("await")
 		case <-ctx.Done():
@@ -290,7 +283,7 @@ func (s *Store) durable(r *recordState, key store.RecordKey) (store.Record, erro
 	if s.closed || s.failure != nil {
 		return store.Record{}, s.endedLocked("await")
 	}
-	if r.entry.pins > len(r.waiters) {
+	if r.entry.pins > r.readers.Len() {
 		// More of it is under way, and will be told: until then it is as it was.
 		return store.Record{Version: -1}, nil
 	}
@@ -301,14 +294,9 @@ func (s *Store) durable(r *recordState, key store.RecordKey) (store.Record, erro
 	return rec, err
 }
 
-func (s *Store) stopAwaiting(r *recordState, w *recordWaiter) {
+func (s *Store) stopAwaiting(r *recordState, w *recordReader) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i, x := range r.waiters {
-		if x == w {
-			r.waiters = append(r.waiters[:i], r.waiters[i+1:]...)
-			break
-		}
-	}
+	r.readers.Leave(w)
 	s.records.unpin(r.entry)
 }

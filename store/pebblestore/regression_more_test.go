@@ -94,7 +94,11 @@ func TestCallsThatAwaitARecordShareNothing(t *testing.T) {
 	}
 	h.holds(t, "two calls have found nothing yet", func() bool {
 		e := h.records.get(key)
-		return e != nil && len(e.value.waiters) == 2 && len(e.value.waiters[0].news) == 0 && len(e.value.waiters[1].news) == 0
+		if e == nil || e.value.readers.Len() != 2 {
+			return false
+		}
+		readers := e.value.readers.All()
+		return len(readers[0].News) == 0 && len(readers[1].News) == 0
 	})
 	letOthersRun()
 	h.commit(&store.Tx{PutRecords: []store.PutRecord{{Record: store.Record{Key: key, Body: []byte("body"), Tags: map[string]string{"a": "b"}}}}})

@@ -126,7 +126,7 @@ func (s *Store) holds(t *testing.T, what string, is func() bool) {
 // calls waits until so many Claim calls wait.
 func (s *Store) calls(t *testing.T, n int) {
 	t.Helper()
-	s.holds(t, fmt.Sprintf("%d calls wait", n), func() bool { return s.waiting == n })
+	s.holds(t, fmt.Sprintf("%d calls wait", n), func() bool { return s.waits.Waiting() == n })
 }
 
 // leased waits until so many keys are leased.

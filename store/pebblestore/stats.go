@@ -63,7 +63,7 @@ func (s *Store) Stats(ctx context.Context) (store.Stats, error) {
 	defer release()
 	s.mu.Lock()
 	now := s.now()
-	stats := store.Stats{Waiting: s.waiting, Now: store.FromMillis(now), ClockLead: s.time.Lead()}
+	stats := store.Stats{Waiting: s.waits.Waiting(), Now: store.FromMillis(now), ClockLead: s.time.Lead()}
 	for _, l := range s.leases.items {
 		if now < l.until {
 			stats.Leases++

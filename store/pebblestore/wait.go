@@ -1,75 +1,139 @@
 package pebblestore
 
 import (
+	"math"
 	"slices"
+	"time"
 
+	"github.com/abidehq/abide/internal/waitlist"
 	"github.com/abidehq/abide/store"
 )
 
-// waiter is a Claim call that waits. Whoever makes a key ready claims it on the
-// waiter's behalf, so that no wake-up is lost and none is in vain.
-type waiter struct {
-	req  store.ClaimRequest
-	done chan struct{} // closed when the wait is over; taken and err are set before
-	taken
-	err error
-}
-
-func (w *waiter) end(t taken, err error) {
-	w.taken, w.err = t, err
-	close(w.done)
-}
-
-func (s *Store) addWaiter(q *queue, w *waiter) {
-	s.waiting++
-	q.waiters = append(q.waiters, w)
-	for _, route := range w.req.Routes {
-		rs := s.route(q, route)
-		rs.waiters++
-		q.awaited[route] = rs
-	}
-}
-
-func (s *Store) removeWaiter(q *queue, i int) {
-	s.waiting--
-	for _, route := range q.waiters[i].req.Routes {
-		rs := q.awaited[route]
-		if rs.waiters--; rs.waiters == 0 {
-			delete(q.awaited, route)
-			s.pruneRoute(rs)
+// join adds a Claim call for which nothing is ready to the waiters.
+func (s *Store) join(q *queue, req store.ClaimRequest) *waitlist.Waiter[taken] {
+	req.Routes = slices.Clone(req.Routes)
+	return s.waits.Join(req, func() []*waitlist.Topic[taken] {
+		topics := make([]*waitlist.Topic[taken], len(req.Routes))
+		for i, route := range req.Routes {
+			rs := s.route(q, route)
+			s.awaited[rs] = struct{}{}
+			topics[i] = &rs.topic
 		}
-	}
-	q.waiters = slices.Delete(q.waiters, i, i+1)
+		return topics
+	})
 }
 
-// giveUp ends a wait without claims, unless there are some after all.
-func (s *Store) giveUp(q *queue, w *waiter, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// detached forgets a route for which nobody waits any more.
+func (s *Store) detached(queue, route string) {
+	if rs := s.queues[queue].routes[route]; rs != nil && !rs.topic.Waited() {
+		delete(s.awaited, rs)
+		s.pruneRoute(rs)
+	}
+}
+
+// ready marks the waiters for the route of a key that may be ready.
+func (s *Store) ready(k *keyState) {
+	if k.lane != nil {
+		s.waits.Ready(&k.lane.rs.topic)
+	}
+}
+
+// serve makes attempts on behalf of the waiters that are marked.
+func (s *Store) serve() { s.waits.Serve(s.attempt) }
+
+// expireWait makes the last attempt for a wait whose time is over.
+func (s *Store) expireWait() {
 	if s.failure == nil && !s.closed {
-		s.serve(q, s.now())
-	}
-	if i := slices.Index(q.waiters, w); i >= 0 {
-		s.removeWaiter(q, i)
-		w.end(taken{}, err)
+		s.now()
+		s.serve()
 	}
 }
 
-// serve gives the queue's waiters what they wait for.
-func (s *Store) serve(q *queue, now int64) {
-	for i := 0; i < len(q.waiters); {
-		w := q.waiters[i]
-		t, err := s.claim(q, &w.req, now)
-		if s.failure != nil {
-			return // everybody has been told
+// attempt claims on behalf of a waiter, at the time of the call under way. After a failure
+// all waiters have been told.
+func (s *Store) attempt(w *waitlist.Waiter[taken]) (o waitlist.Outcome, stop bool) {
+	t, err := s.claim(s.queue(w.Request.Queue), &w.Request, s.lastNow)
+	t.after(w.Result.group)
+	w.Result = t
+	found := len(t.claims) > 0
+	return waitlist.Outcome{Found: found, More: found || err != nil, Err: err}, s.failure != nil
+}
+
+// now returns the time. It does not run backwards.
+func (s *Store) now() int64 {
+	s.lastNow = s.time.Now()
+	return s.lastNow
+}
+
+// maxAlarm is the longest time, in milliseconds, after which the clock is read again: the
+// timer of a machine that sleeps, or whose clock is set, goes off late.
+const maxAlarm = 60_000
+
+// setAlarm sets the alarm for the next event that no call brings: a message that somebody
+// waits for is due, a lease ends while somebody waits, or a message without a route expires.
+func (s *Store) setAlarm(now int64) {
+	next := int64(math.MaxInt64)
+	if s.waits.Waiting() > 0 && s.leases.len() > 0 {
+		next = s.leases.items[0].until
+	}
+	for _, q := range s.queues {
+		if rs := q.routes[""]; rs != nil && rs.due.len() > 0 {
+			next = min(next, max(rs.due.items[0].next.due, q.sweepAt))
 		}
-		if len(t.claims) == 0 && err == nil {
-			w.after(t.group)
-			i++
-			continue
+	}
+	for rs := range s.awaited {
+		if rs.due.len() > 0 {
+			next = min(next, rs.due.items[0].next.due)
 		}
-		t.after(w.group)
-		s.removeWaiter(q, i)
-		w.end(t, err)
+	}
+	if next == math.MaxInt64 {
+		return
+	}
+	ms := min(max(next, now+1), now+maxAlarm)
+	at := store.FromMillis(ms)
+	s.alarm.Set(at, min(at.Sub(s.clock.Now()), durationMS(ms-now)))
+}
+
+// ring does what is due.
+func (s *Store) ring() {
+	s.mu.Lock()
+	if s.closed || s.failure != nil {
+		s.mu.Unlock()
+		return
+	}
+	now := s.now()
+	s.alarm.Rung()
+	s.expireLeases(now)
+	var swept []*group
+	for _, q := range s.queues {
+		if q.sweepDue(now) {
+			s.sweep(q)
+			swept = append(swept, q.swept)
+		}
+	}
+	for rs := range s.awaited {
+		if rs.claimable(now) {
+			s.waits.Ready(&rs.topic)
+		}
+	}
+	s.serve()
+	s.setAlarm(now)
+	s.mu.Unlock()
+	for _, g := range swept { // so that whoever made the time pass finds it done
+		if g != nil {
+			<-g.done
+		}
 	}
 }
+
+// claimable reports whether a claim of the route may find something.
+func (rs *routeState) claimable(now int64) bool {
+	return len(rs.ring) > 0 || rs.due.len() > 0 && rs.due.items[0].next.due <= now
+}
+
+// millis returns a duration in milliseconds, rounded up.
+func millis(d time.Duration) int64 {
+	return int64((d + time.Millisecond - 1) / time.Millisecond)
+}
+
+func durationMS(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }

@@ -7,12 +7,14 @@ import (
 	"time"
 
 	"github.com/abidehq/abide/action"
+	"github.com/abidehq/abide/internal/check"
+	"github.com/abidehq/abide/internal/rig"
 )
 
 // TestAddIsIdempotentByID: the first one stays as it is, whatever became of it.
 func TestAddIsIdempotentByID(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
+	rig.Bubble(t, func(t *testing.T) {
+		r := newFixture(t)
 		first := r.add(action.Request{ID: "a", Slug: "one", Delay: time.Minute})
 		again := func(what string) {
 			t.Helper()
@@ -25,7 +27,7 @@ func TestAddIsIdempotentByID(t *testing.T) {
 		}
 		again("pending")
 		wantAction(t, "the first one", r.get("a"), first)
-		pass(time.Minute)
+		rig.Pass(time.Minute)
 		r.tick()
 		again("completed")
 		r.tick()
@@ -38,46 +40,46 @@ func TestAddIsIdempotentByID(t *testing.T) {
 }
 
 func TestAddMakesAnID(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
+	rig.Bubble(t, func(t *testing.T) {
+		r := newFixture(t)
 		ids := map[string]bool{}
 		for range 100 {
 			ids[r.add(action.Request{}).ID] = true
 		}
-		wantEqual(t, "IDs", len(ids), 100)
+		check.Equal(t, "IDs", len(ids), 100)
 	})
 }
 
 // TestWhenAnActionIsDue: a time that has passed, and none, mean now.
 func TestWhenAnActionIsDue(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
+	rig.Bubble(t, func(t *testing.T) {
+		r := newFixture(t)
 		for _, tt := range []struct {
 			name string
 			req  action.Request
 			want time.Time
 		}{
-			{"at once", action.Request{}, r.at(0)},
-			{"a delay", action.Request{Delay: time.Minute}, r.at(time.Minute)},
-			{"a delay is rounded up", action.Request{Delay: time.Minute + 1}, r.at(time.Minute + time.Millisecond)},
-			{"a time", action.Request{At: r.at(time.Hour)}, r.at(time.Hour)},
-			{"a time is rounded up", action.Request{At: r.at(time.Hour - 1)}, r.at(time.Hour)},
-			{"in another zone", action.Request{At: r.at(time.Hour).In(time.FixedZone("", 3600))}, r.at(time.Hour)},
-			{"the past", action.Request{At: r.at(-time.Hour)}, r.at(-time.Hour)},
+			{"at once", action.Request{}, r.At(0)},
+			{"a delay", action.Request{Delay: time.Minute}, r.At(time.Minute)},
+			{"a delay is rounded up", action.Request{Delay: time.Minute + 1}, r.At(time.Minute + time.Millisecond)},
+			{"a time", action.Request{At: r.At(time.Hour)}, r.At(time.Hour)},
+			{"a time is rounded up", action.Request{At: r.At(time.Hour - 1)}, r.At(time.Hour)},
+			{"in another zone", action.Request{At: r.At(time.Hour).In(time.FixedZone("", 3600))}, r.At(time.Hour)},
+			{"the past", action.Request{At: r.At(-time.Hour)}, r.At(-time.Hour)},
 			{"before 1970", action.Request{At: time.Date(1900, 1, 1, 0, 0, 0, 0, time.UTC)}, time.UnixMilli(1)},
 			{"far away", action.Request{At: time.Date(9998, 12, 31, 0, 0, 0, 0, time.UTC)}, time.Date(9998, 12, 31, 0, 0, 0, 0, time.UTC)},
 		} {
 			a := r.add(tt.req)
-			wantTime(t, tt.name, a.Trigger.At, tt.want)
-			wantTime(t, tt.name+", read again", r.get(a.ID).Due(), tt.want)
+			check.Equal(t, tt.name, a.Trigger.At, tt.want)
+			check.Equal(t, tt.name+", read again", r.get(a.ID).Due(), tt.want)
 		}
 	})
 }
 
 // TestLimitsAtTheirEdge: what just fits is accepted, and one more is not.
 func TestLimitsAtTheirEdge(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
+	rig.Bubble(t, func(t *testing.T) {
+		r := newFixture(t)
 		x := func(n int) string { return strings.Repeat("x", n) }
 		json := func(n int) []byte { return []byte(`"` + x(n-2) + `"`) }
 		for _, tt := range []struct {
@@ -96,16 +98,16 @@ func TestLimitsAtTheirEdge(t *testing.T) {
 				t.Errorf("%s of %d bytes: %v", tt.name, tt.most, err)
 			}
 			_, _, err := r.Add(t.Context(), fill(tt.build(tt.most+1)))
-			wantError(t, err, action.ErrInvalid, tt.says)
+			check.ErrorOf(t, "action", err, action.ErrInvalid, tt.says)
 		}
 	})
 }
 
 func TestRequestsThatAreRefused(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
+	rig.Bubble(t, func(t *testing.T) {
+		r := newFixture(t)
 		for says, req := range map[string]action.Request{
-			"a time and a delay":                   {At: r.at(0), Delay: 1},
+			"a time and a delay":                   {At: r.At(0), Delay: 1},
 			"the delay is -1ns":                    {Delay: -1},
 			"too far in the future":                {At: time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)},
 			"at most a hundred years":              {Delay: 101 * 365 * 24 * time.Hour},
@@ -123,15 +125,15 @@ func TestRequestsThatAreRefused(t *testing.T) {
 			`slug "{slug}" has '{' at byte 0; le`:  {Slug: "{slug}"},
 		} {
 			_, _, err := r.Add(t.Context(), fill(req))
-			wantError(t, err, action.ErrInvalid, "action: add: ", says)
+			check.ErrorOf(t, "action", err, action.ErrInvalid, "action: add: ", says)
 		}
 		for field, req := range map[string]action.Request{
 			"tenant": {Slug: "s", Target: "t"}, "slug": {Tenant: "t", Target: "t"}, "target": {Tenant: "t", Slug: "s"},
 		} {
 			_, _, err := r.Add(t.Context(), req)
-			wantError(t, err, action.ErrInvalid, field+" is empty")
+			check.ErrorOf(t, "action", err, action.ErrInvalid, field+" is empty")
 		}
-		wantEqual(t, "messages", r.messages(), 0)
+		check.Equal(t, "messages", r.Pending(), 0)
 	})
 }
 
@@ -176,10 +178,10 @@ func TestConfigurationsThatAreRefused(t *testing.T) {
 		"name of a target has 65 bytes":   func(c *action.Config) { c.Targets = map[string]action.Definition{strings.Repeat("x", 65): {Target: f}} },
 		"name of a target is empty":       func(c *action.Config) { c.Targets = map[string]action.Definition{"": {Target: f}} },
 	} {
-		cfg := action.Config{Store: newRig(t).store}
+		cfg := action.Config{Store: newFixture(t).Store}
 		change(&cfg)
 		_, err := action.New(cfg)
-		wantError(t, err, action.ErrInvalid, says)
+		check.ErrorOf(t, "action", err, action.ErrInvalid, says)
 	}
 	for name, change := range map[string]func(*action.Config){
 		"the longest rate": func(c *action.Config) { c.Rate = action.MaxRate }, "the shortest rate": func(c *action.Config) { c.Rate = action.MinRate },
@@ -187,7 +189,7 @@ func TestConfigurationsThatAreRefused(t *testing.T) {
 		"the longest output":  func(c *action.Config) { c.Output = action.MaxOutput },
 		"the longest backoff": do(action.Definition{Target: f, Backoff: time.Hour, Attempts: 1000}),
 	} {
-		cfg := action.Config{Store: newRig(t).store}
+		cfg := action.Config{Store: newFixture(t).Store}
 		change(&cfg)
 		if _, err := action.New(cfg); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -197,8 +199,8 @@ func TestConfigurationsThatAreRefused(t *testing.T) {
 
 // TestReceiveLimitsAtTheirEdge is about the body and the headers of a webhook.
 func TestReceiveLimitsAtTheirEdge(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
+	rig.Bubble(t, func(t *testing.T) {
+		r := newFixture(t)
 		headers := func(n int) map[string]string {
 			h := map[string]string{}
 			for i := range n {
@@ -222,12 +224,12 @@ func TestReceiveLimitsAtTheirEdge(t *testing.T) {
 				if i == 0 && err != nil {
 					t.Errorf("%s: %v", tt.name, err)
 				} else if i == 1 {
-					wantError(t, err, action.ErrInvalid, "action: receive: ", tt.says)
+					check.ErrorOf(t, "action", err, action.ErrInvalid, "action: receive: ", tt.says)
 				}
 			}
 		}
 		_, _, err := r.Receive(t.Context(), action.Received{Tenant: "acme", Slug: "a b", Target: "do"})
-		wantError(t, err, action.ErrInvalid, `slug "a b"`)
+		check.ErrorOf(t, "action", err, action.ErrInvalid, `slug "a b"`)
 		// The largest of them can be run, fail, be kept and be run again.
 		r.will(fails("no"))
 		r.tick()
@@ -240,6 +242,6 @@ func TestReceiveLimitsAtTheirEdge(t *testing.T) {
 		}
 		r.will(nil)
 		r.tick()
-		wantEqual(t, "messages", r.messages(), 0)
+		check.Equal(t, "messages", r.Pending(), 0)
 	})
 }

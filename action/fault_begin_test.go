@@ -8,6 +8,7 @@ import (
 	"github.com/abidehq/abide/action"
 	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/internal/check"
+	"github.com/abidehq/abide/internal/rig"
 	"github.com/abidehq/abide/internal/teststore"
 	"github.com/abidehq/abide/store"
 	"github.com/abidehq/abide/store/storetest"
@@ -17,17 +18,17 @@ import (
 // until its lease is over. Nobody else has come, so that it succeeds; but the action is not
 // its own any more, and it must claim it again.
 func TestAFrozenProcessAsksBeforeItRuns(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
 		w := newFaultWorld(t)
 		w.behave, w.troubled = takes(faultLease), true
-		f := freezeAt(1, func(method string, after bool) bool { return method == "Commit" && !after })
+		f := rig.FreezeAt(1, func(method string, after bool) bool { return method == "Commit" && !after })
 		for _, id := range []string{"a", "b"} {
-			check.OK(t, w.add(w.service("client", w.store), action.Request{ID: id, Idempotent: id == "a"}))
+			check.OK(t, w.add(w.service("client", w.Store), action.Request{ID: id, Idempotent: id == "a"}))
 		}
-		w.process("frozen", &hooked{Store: w.store, hook: f.hook})
-		<-f.frozen
+		w.process("frozen", &rig.Hooked{Store: w.Store, Hook: f.Hook})
+		<-f.Frozen
 		<-time.After(2 * faultLease)
-		close(f.thaw)
+		close(f.Thaw)
 		<-time.After(10 * faultLease)
 		w.check()
 		check.Equal(t, "what may be repeated has runs", len(w.runsOf("a")), 1)
@@ -41,7 +42,7 @@ func TestAFrozenProcessAsksBeforeItRuns(t *testing.T) {
 // an action, and another process runs it by the time it wakes up. It leaves it alone, since
 // the record tells that it was claimed after that.
 func TestASuspendedProcess(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
 		clock := base.NewManual(time.Now()) // of the store; all others stand still
 		s := teststore.NewWithClock(t, clock)
 		t.Cleanup(func() { _ = s.Close() })
@@ -49,20 +50,20 @@ func TestASuspendedProcess(t *testing.T) {
 		j.late = true
 		release := make(chan struct{})
 		j.will(blocks(release))
-		f := freezeAt(1, func(method string, after bool) bool { return method == "Commit" && !after })
-		suspended := newRigOn(t, &hooked{Store: s, hook: f.hook}, j)
-		other := newRigOn(t, s, j)
+		f := rig.FreezeAt(1, func(method string, after bool) bool { return method == "Commit" && !after })
+		suspended := newFixtureOn(t, &rig.Hooked{Store: s, Hook: f.Hook}, j)
+		other := newFixtureOn(t, s, j)
 		other.add(action.Request{ID: "a", Idempotent: true})
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
 			suspended.tick()
 		}()
-		<-f.frozen
+		<-f.Frozen
 		clock.Advance(time.Hour)
 		other.tick()
 		before := other.wantStatus("a", action.Running, "")
-		close(f.thaw)
+		close(f.Thaw)
 		<-done
 		wantAction(t, "it", other.get("a"), before)
 		close(release)
@@ -78,26 +79,26 @@ func TestSecondBeginningIsNoted(t *testing.T) {
 	t.Parallel()
 	for name, how := range map[string]storetest.Fault{"before": storetest.FailBefore, "after": storetest.FailAfter} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				r := newRig(t)
+			rig.Bubble(t, func(t *testing.T) {
+				r := newFixture(t)
 				r.add(action.Request{ID: "a"})
-				claims, err := r.store.Claim(t.Context(), store.ClaimRequest{Queue: "actions", Routes: []string{"do"}, Max: 1, Lease: time.Second})
+				claims, err := r.Store.Claim(t.Context(), store.ClaimRequest{Queue: "actions", Routes: []string{"do"}, Max: 1, Lease: time.Second})
 				if err != nil || len(claims) != 1 {
 					t.Fatalf("%d claims, %v", len(claims), err)
 				}
-				pass(time.Second)
+				rig.Pass(time.Second)
 				once := false
-				faulty := storetest.NewFaulty(r.store, func(c storetest.Call) storetest.Fault {
+				faulty := storetest.NewFaulty(r.Store, func(c storetest.Call) storetest.Fault {
 					if c.Method == "Commit" && !once {
 						once = true
 						return how
 					}
 					return storetest.NoFault
 				})
-				newRigOn(t, faulty, r.journal).run()
-				pass(time.Minute)
+				newFixtureOn(t, faulty, r.journal).run()
+				rig.Pass(time.Minute)
 				r.wantStatus("a", action.Completed, "")
-				wantEqual(t, "attempt", r.get("a").Attempt, 1)
+				check.Equal(t, "attempt", r.get("a").Attempt, 1)
 				r.wantIDs("a")
 			})
 		})

@@ -1,16 +1,11 @@
 package action_test
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"log/slog"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -20,22 +15,20 @@ import (
 
 	"github.com/abidehq/abide/action"
 	"github.com/abidehq/abide/internal/check"
+	"github.com/abidehq/abide/internal/rig"
 	"github.com/abidehq/abide/internal/testenv"
 	"github.com/abidehq/abide/store"
 )
 
-// Environment variables with which this test starts itself as another process.
-const (
-	crashDir = "ABIDE_ACTION_CRASH_DIR"
-	crashRun = "ABIDE_ACTION_CRASH_RUN"
-)
+// crashRun is the environment variable that numbers the other processes.
+const crashRun = "ABIDE_ACTION_CRASH_RUN"
 
 // crashService is the service of both processes. Its target writes into a file when a run
 // begins and when it ends: what is in the file survives the process.
 func crashService(t *testing.T, s store.Store, log *os.File) *action.Service {
 	t.Helper()
 	service, err := action.New(action.Config{
-		Store: s, Rate: 20 * time.Millisecond, Slots: 8, Retention: -1, Logger: slog.New(slog.DiscardHandler),
+		Store: s, Rate: 20 * time.Millisecond, Slots: 8, Retention: -1, Logger: rig.Quiet,
 		Targets: map[string]action.Definition{"do": {Target: action.Func(func(_ context.Context, r action.Run) (action.Outcome, error) {
 			if _, err := fmt.Fprintf(log, "begin %s %q\n", r.Action.ID, r.Body); err != nil {
 				return action.Outcome{}, err
@@ -59,15 +52,11 @@ func openLog(t *testing.T, dir string) *os.File {
 
 // TestCrashChild is not a test: it is what the other process does, until it is killed.
 func TestCrashChild(t *testing.T) {
-	dir := os.Getenv(crashDir)
-	if dir == "" {
+	dir, ok := rig.InChild()
+	if !ok {
 		return // nobody has started it
 	}
-	go func() { // it does not outlive who has started it
-		_, _ = io.Copy(io.Discard, os.Stdin)
-		os.Exit(1)
-	}()
-	service := crashService(t, openPebble(t, filepath.Join(dir, "store")), openLog(t, dir))
+	service := crashService(t, rig.Disk(t, filepath.Join(dir, "store")), openLog(t, dir))
 	go func() { _ = service.Run(t.Context()) }()
 	var wg sync.WaitGroup
 	for worker := range 8 {
@@ -113,11 +102,19 @@ func TestKilledProcesses(t *testing.T) {
 	dir := t.TempDir()
 	told := map[string]bool{}
 	for run := range kills {
-		runUntilKilled(t, dir, run, 1+rnd.IntN(most), told)
+		rig.StartChild(t, dir, crashRun+"="+strconv.Itoa(run)).ReadAndKill(1+rnd.IntN(most), func(line string) {
+			if !strings.Contains(line, "-") {
+				t.Errorf("the other process says: %s", line)
+				return
+			}
+			told[line] = true
+		})
 	}
-	s := openPebble(t, filepath.Join(dir, "store"))
+	s := rig.Disk(t, filepath.Join(dir, "store"))
 	service := crashService(t, s, openLog(t, dir))
-	settleAll(t, s, service)
+	running := rig.Run(t, service)
+	rig.On(t, s).WaitIdle()
+	running.Stop()
 
 	data, err := os.ReadFile(filepath.Join(dir, "log"))
 	check.OK(t, err)
@@ -173,60 +170,6 @@ func checkCrashed(t *testing.T, service *action.Service, a *action.Action, begin
 	kept, err := service.Body(t.Context(), a.Tenant, a.ID)
 	if gone := errors.Is(err, action.ErrNotFound); gone != (a.Status == action.Completed) || (!gone && string(kept) != want) {
 		t.Errorf("%s: its body is %q, %v", story, kept, err)
-	}
-}
-
-// runUntilKilled starts the other process, and kills it when it has said so much.
-func runUntilKilled(t *testing.T, dir string, run, lines int, told map[string]bool) {
-	t.Helper()
-	self, err := os.Executable()
-	check.OK(t, err)
-	cmd := exec.CommandContext(t.Context(), self, "-test.run=^TestCrashChild$", "-test.timeout=2m")
-	cmd.Env = append(os.Environ(), crashDir+"="+dir, crashRun+"="+strconv.Itoa(run))
-	cmd.Stderr = os.Stderr
-	stdout, err := cmd.StdoutPipe()
-	check.OK(t, err)
-	if _, err := cmd.StdinPipe(); err != nil {
-		t.Fatal(err)
-	}
-	check.OK(t, cmd.Start())
-	scanner := bufio.NewScanner(stdout)
-	for scanner.Scan() {
-		if !bytes.Contains(scanner.Bytes(), []byte("-")) {
-			t.Errorf("the other process says: %s", scanner.Text())
-			continue
-		}
-		told[scanner.Text()] = true
-		if lines--; lines == 0 {
-			check.OK(t, cmd.Process.Kill())
-		}
-	}
-	if err := cmd.Wait(); err == nil {
-		t.Error("the other process has come to an end by itself")
-	}
-}
-
-// settleAll runs a service until nothing is left to do.
-func settleAll(t *testing.T, s store.Store, service *action.Service) {
-	t.Helper()
-	ctx, stop := context.WithCancel(t.Context())
-	done := make(chan error)
-	go func() { done <- service.Run(ctx) }()
-	for begun := time.Now(); ; {
-		stats, err := s.Stats(t.Context())
-		check.OK(t, err)
-		if len(stats.Routes) == 0 {
-			break
-		}
-		if time.Since(begun) > time.Minute {
-			t.Error("there is work left after a long time")
-			break
-		}
-		<-time.After(10 * time.Millisecond)
-	}
-	stop()
-	if err := <-done; err != nil {
-		t.Error(err)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/abidehq/abide/action"
+	"github.com/abidehq/abide/internal/rig"
 	"github.com/abidehq/abide/internal/testenv"
 	"github.com/abidehq/abide/store/storetest"
 )
@@ -83,50 +84,15 @@ type actor struct {
 	rnd     *rand.Rand
 	faulty  *storetest.Faulty
 	process *process
-	gate    *gate
-}
-
-// gate holds calls up while it is shut.
-type gate struct {
-	mu   sync.Mutex
-	open chan struct{} // nil if it is open
-}
-
-func (g *gate) hook(string, bool) {
-	g.mu.Lock()
-	wait := g.open
-	g.mu.Unlock()
-	if wait != nil {
-		<-wait
-	}
-}
-
-func (g *gate) shut() (open func()) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	wait := make(chan struct{})
-	g.open = wait
-	return func() {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		g.open = nil
-		close(wait)
-	}
+	gate    *rig.Gate
 }
 
 // start starts the process.
 func (a *actor) start() {
-	a.gate = &gate{}
-	a.faulty = storetest.NewFaulty(&hooked{Store: a.w.store, hook: a.gate.hook}, nil)
+	a.gate = &rig.Gate{}
+	a.faulty = storetest.NewFaulty(&rig.Hooked{Store: a.w.Store, Hook: a.gate.Hook}, nil)
 	a.process = a.w.service(a.name, a.faulty)
-	p := a.process
-	ctx, cancel := context.WithCancel(context.Background())
-	p.cancel, p.done = cancel, make(chan struct{})
-	go func() {
-		defer close(p.done)
-		_ = p.Run(ctx)
-	}()
-	a.w.t.Cleanup(p.stop)
+	a.process.running = rig.Run(a.w.T, a.process)
 }
 
 // faults has calls fail once in so many times, except those that renew leases: who cannot
@@ -209,15 +175,15 @@ func (a *actor) happen(s step) {
 	case "kill":
 		a.faulty.Kill()
 		a.process.die()
-		a.process.cancel()
+		a.process.running.Kill()
 		<-time.After(s.wait)
 		a.start()
 	case "stop":
 		a.faults(0)
-		a.process.stop()
+		a.process.running.Stop()
 		a.start()
 	case "freeze":
-		open := a.gate.shut()
+		open := a.gate.Shut()
 		a.process.freeze(true)
 		<-time.After(s.wait)
 		a.process.freeze(false)

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -13,6 +11,7 @@ import (
 
 	"github.com/abidehq/abide/action"
 	"github.com/abidehq/abide/internal/check"
+	"github.com/abidehq/abide/internal/rig"
 	"github.com/abidehq/abide/internal/teststore"
 	"github.com/abidehq/abide/store"
 )
@@ -30,10 +29,10 @@ var errRun = errors.New("boom")
 // faultWorld is a store and processes that use it, in a bubble of virtual time or on disk.
 // It notes what happens outside of them: which runs there were.
 type faultWorld struct {
-	t     *testing.T
-	store *watched
-	begun time.Time
-	account
+	*rig.Rig
+	rig.Ledger[string, askedAction]
+	watched  *watched
+	troubled bool // processes have died, or were frozen
 
 	mu   sync.Mutex
 	runs []*worldRun
@@ -58,70 +57,43 @@ func (r *worldRun) active() bool {
 	return r.ended.IsZero() && !r.process.dead && !r.frozen && !r.interrupted
 }
 
-func newFaultWorld(t *testing.T) *faultWorld {
-	s := teststore.New(t)
-	t.Cleanup(func() { _ = s.Close() })
-	return newFaultWorldOn(t, s)
-}
+func newFaultWorld(t *testing.T) *faultWorld { return newFaultWorldOn(t, teststore.New(t)) }
 
 func newFaultWorldOn(t *testing.T, s store.Store) *faultWorld {
-	return &faultWorld{t: t, store: &watched{Store: s, started: map[string]int{}}, begun: time.Now().Truncate(time.Millisecond)}
-}
-
-func (w *faultWorld) at(d time.Duration) time.Time { return w.begun.Add(d) }
-
-// passUntil lets time pass until it is d after the world began.
-func (w *faultWorld) passUntil(d time.Duration) {
-	if left := d - time.Since(w.begun); left > 0 {
-		<-time.After(left)
-	}
+	watched := &watched{Store: s, started: map[string]int{}}
+	return &faultWorld{Rig: rig.On(t, watched), watched: watched}
 }
 
 // process is a service that runs as if it were the only one in its process.
 type process struct {
 	*action.Service
-	w      *faultWorld
-	name   string
-	cancel context.CancelFunc
-	done   chan struct{}
+	w       *faultWorld
+	name    string
+	running *rig.Process // nil if it does not run
 
 	dead, frozen bool // guarded by the world's lock
 }
 
 // process starts one on the world's store, or on a wrapper of it.
 func (w *faultWorld) process(name string, s store.Store) *process {
-	w.t.Helper()
+	w.T.Helper()
 	p := w.service(name, s)
-	ctx, cancel := context.WithCancel(context.Background())
-	p.cancel, p.done = cancel, make(chan struct{})
-	go func() {
-		defer close(p.done)
-		if err := p.Run(ctx); err != nil {
-			w.t.Errorf("a service has ended: %v", err)
-		}
-	}()
-	w.t.Cleanup(p.stop)
+	p.running = rig.Run(w.T, p)
 	return p
 }
 
 // service makes a service that does not tick.
 func (w *faultWorld) service(name string, s store.Store) *process {
-	w.t.Helper()
+	w.T.Helper()
 	p := &process{w: w, name: name}
 	f := action.Func(p.act)
 	service, err := action.New(action.Config{
-		Store: s, Rate: faultRate, LeaseDuration: faultLease, Slots: 4, Retention: -1, DrainTimeout: time.Second, Logger: slog.New(slog.DiscardHandler),
+		Store: s, Rate: faultRate, LeaseDuration: faultLease, Slots: 4, Retention: -1, DrainTimeout: time.Second, Logger: rig.Quiet,
 		Targets: map[string]action.Definition{"do": {Target: f}, "again": {Target: f, Attempts: tries, Backoff: time.Second}},
 	})
-	check.OK(w.t, err)
+	check.OK(w.T, err)
 	p.Service = service
 	return p
-}
-
-// stop ends a process and returns when it has ended.
-func (p *process) stop() {
-	p.cancel()
-	<-p.done
 }
 
 // die notes that the process is gone, with all that it was about to do.
@@ -155,14 +127,14 @@ func (p *process) act(ctx context.Context, r action.Run) (action.Outcome, error)
 	}
 	for _, other := range w.runs {
 		if other.id == run.id && other.active() {
-			w.problem("action %s runs in %s and in %s at the same time", run.id, other.process.name, p.name)
+			w.Problem("action %s runs in %s and in %s at the same time", run.id, other.process.name, p.name)
 		}
 	}
 	if due := r.Action.Due(); run.began.Before(due) {
-		w.problem("action %s runs at %v, before it is due at %v", run.id, run.began, due)
+		w.Problem("action %s runs at %v, before it is due at %v", run.id, run.began, due)
 	}
 	if want := bodyOf(&r.Action); string(r.Body) != want {
-		w.problem("action %s runs with the body %q, and %q was received", run.id, r.Body, want)
+		w.Problem("action %s runs with the body %q, and %q was received", run.id, r.Body, want)
 	}
 	run.frozen = p.frozen // it was about to run, and did not come to it
 	w.runs = append(w.runs, run)
@@ -231,13 +203,13 @@ func (s *watched) startedOf(id string) int {
 
 // all returns all actions that the store has.
 func (w *faultWorld) all() []action.Action {
-	w.t.Helper()
-	reader := w.service("reader", w.store)
+	w.T.Helper()
+	reader := w.service("reader", w.Store)
 	var all []action.Action
 	cursor := ""
 	for {
 		page, err := reader.List(context.Background(), action.Filter{}, action.MaxPage, cursor)
-		check.OK(w.t, err)
+		check.OK(w.T, err)
 		all = append(all, page.Actions...)
 		if cursor = page.Next; cursor == "" {
 			return all
@@ -247,19 +219,18 @@ func (w *faultWorld) all() []action.Action {
 
 // check checks all that must hold in the end.
 func (w *faultWorld) check() {
-	w.t.Helper()
-	for _, problem := range w.findProblems() {
-		w.t.Error(problem)
-	}
+	w.T.Helper()
+	w.findProblems()
+	w.Report(w.T)
 }
 
 // findProblems returns what does not hold in the end.
 func (w *faultWorld) findProblems() []string {
-	stats, err := w.store.Stats(context.Background())
-	check.OK(w.t, err)
+	stats, err := w.Store.Stats(context.Background())
+	check.OK(w.T, err)
 	for _, r := range stats.Routes {
 		if r.Queue == "actions" {
-			w.problem("%d messages of actions are left", r.Pending)
+			w.Problem("%d messages of actions are left", r.Pending)
 		}
 	}
 	there := map[string]bool{}
@@ -271,27 +242,25 @@ func (w *faultWorld) findProblems() []string {
 			continue
 		}
 		if other, twice := made[a.RunAt]; twice {
-			w.problem("the run of %v was made twice: %s and %s", a.RunAt, other, a.ID)
+			w.Problem("the run of %v was made twice: %s and %s", a.RunAt, other, a.ID)
 		}
 		made[a.RunAt] = a.ID
 	}
-	for id, asked := range w.actions {
-		if asked.added && !there[id] {
-			w.problem("action %s is lost", id)
+	for _, id := range w.Keys() {
+		if w.Find(id).added && !there[id] {
+			w.Problem("action %s is lost", id)
 		}
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return slices.Clone(w.problems)
+	return w.Problems()
 }
 
 // checkAction checks what must hold of an action in the end.
 func (w *faultWorld) checkAction(a *action.Action) {
-	asked := w.actions[a.ID]
+	asked := w.Find(a.ID)
 	if asked == nil {
 		asked = &askedAction{} // a schedule has made it
 	}
-	runs, started := w.runsOf(a.ID), w.store.startedOf(a.ID)
+	runs, started := w.runsOf(a.ID), w.watched.startedOf(a.ID)
 	failed, succeeded := 0, 0
 	for _, r := range runs {
 		if !r.ended.IsZero() && r.err == nil {
@@ -307,10 +276,10 @@ func (w *faultWorld) checkAction(a *action.Action) {
 		attempts = tries
 	}
 	if most := attempts * (1 + asked.retries); !a.Idempotent && len(runs) > most {
-		w.problem("%s: more than %d", story, most)
+		w.Problem("%s: more than %d", story, most)
 	}
 	if len(runs) > started {
-		w.problem("%s: it runs without that", story)
+		w.Problem("%s: it runs without that", story)
 	}
 	switch {
 	case a.Status == action.Completed && succeeded > 0:
@@ -320,13 +289,13 @@ func (w *faultWorld) checkAction(a *action.Action) {
 	case a.Status == action.Cancelled && asked.cancels > 0:
 	case a.Status == action.Skipped:
 	default:
-		w.problem("%s", story)
+		w.Problem("%s", story)
 	}
 	if a.Trigger.Kind != action.Webhook {
 		return
 	}
-	body, err := w.service("reader", w.store).Body(context.Background(), a.Tenant, a.ID)
+	body, err := w.service("reader", w.Store).Body(context.Background(), a.Tenant, a.ID)
 	if gone := errors.Is(err, action.ErrNotFound); gone != (a.Status == action.Completed) || (!gone && string(body) != bodyOf(a)) {
-		w.problem("%s: its body is %q, %v", story, body, err)
+		w.Problem("%s: its body is %q, %v", story, body, err)
 	}
 }

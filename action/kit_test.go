@@ -3,8 +3,6 @@ package action_test
 import (
 	"context"
 	"errors"
-	"log/slog"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -12,6 +10,7 @@ import (
 
 	"github.com/abidehq/abide/action"
 	"github.com/abidehq/abide/internal/check"
+	"github.com/abidehq/abide/internal/rig"
 	"github.com/abidehq/abide/internal/teststore"
 	"github.com/abidehq/abide/store"
 )
@@ -19,43 +18,33 @@ import (
 // rate is that of a rig's ticks.
 const rate = 10 * time.Second
 
-// rig is a service on a store in memory with one target, in a bubble of virtual time.
-type rig struct {
+func TestMain(m *testing.M) { teststore.Main(m) }
+
+// fixture is a service with one target.
+type fixture struct {
+	*rig.Rig
 	*action.Service
 	*journal
-	t     *testing.T
-	store store.Store
-	begun time.Time
 }
 
-// bubble runs a test in virtual time.
-func bubble(t *testing.T, f func(t *testing.T)) {
+func newFixture(t *testing.T, configure ...func(*action.Config)) *fixture {
 	t.Helper()
-	t.Parallel()
-	synctest.Test(t, f)
+	return newFixtureOn(t, teststore.New(t), newJournal(t), configure...)
 }
 
-func newRig(t *testing.T, configure ...func(*action.Config)) *rig {
+func newFixtureOn(t *testing.T, s store.Store, j *journal, configure ...func(*action.Config)) *fixture {
 	t.Helper()
-	s := teststore.New(t)
-	t.Cleanup(func() { _ = s.Close() })
-	return newRigOn(t, s, newJournal(t), configure...)
-}
-
-func newRigOn(t *testing.T, s store.Store, j *journal, configure ...func(*action.Config)) *rig {
-	t.Helper()
-	r := &rig{t: t, store: s, journal: j, begun: time.Now()}
+	r := &fixture{Rig: rig.On(t, s), journal: j}
 	cfg := action.Config{
-		Store: s, Rate: rate, Retention: -1, Logger: slog.New(slog.DiscardHandler),
+		Store: s, Rate: rate, Retention: -1, Logger: rig.Quiet,
 		Targets: map[string]action.Definition{"do": {Target: action.Func(j.act)}},
 	}
 	for _, f := range configure {
 		f(&cfg)
 	}
 	var err error
-	if r.Service, err = action.New(cfg); err != nil {
-		t.Fatal(err)
-	}
+	r.Service, err = action.New(cfg)
+	check.OK(t, err)
 	return r
 }
 
@@ -73,46 +62,28 @@ func idempotent(d *action.Definition) { d.Idempotent = true }
 func slots(n int) func(*action.Config) { return func(c *action.Config) { c.Slots = n } }
 
 // run has the service tick until the test ends, or stop is called.
-func (r *rig) run() (stop func()) {
-	ctx, cancel := context.WithCancel(r.t.Context())
-	done := make(chan error, 1)
-	go func() { done <- r.Run(ctx) }()
-	stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-done; err != nil {
-			r.t.Errorf("Run: %v", err)
-		}
-	})
-	r.t.Cleanup(stop)
+func (r *fixture) run() (stop func()) {
+	p := rig.Run(r.T, r.Service)
 	synctest.Wait()
-	return stop
+	return p.Stop
 }
-
-// pass lets time pass, and what happens then come to its end.
-func pass(d time.Duration) {
-	<-time.After(d)
-	synctest.Wait()
-}
-
-// at returns a time of the rig.
-func (r *rig) at(d time.Duration) time.Time { return r.begun.Add(d).UTC() }
 
 // until lets time pass until then.
-func (r *rig) until(d time.Duration) { pass(time.Until(r.at(d))) }
+func (r *fixture) until(d time.Duration) { rig.Pass(time.Until(r.At(d))) }
 
 // tick makes one tick, and lets what it began come to its end if that takes no time.
-func (r *rig) tick() {
-	r.t.Helper()
-	if err := r.Tick(r.t.Context()); err != nil {
-		r.t.Errorf("Tick: %v", err)
+func (r *fixture) tick() {
+	r.T.Helper()
+	if err := r.Tick(r.T.Context()); err != nil {
+		r.T.Errorf("Tick: %v", err)
 	}
 	synctest.Wait()
 }
 
-func (r *rig) add(req action.Request) action.Action {
-	r.t.Helper()
-	a, _, err := r.Add(r.t.Context(), fill(req))
-	check.OK(r.t, err)
+func (r *fixture) add(req action.Request) action.Action {
+	r.T.Helper()
+	a, _, err := r.Add(r.T.Context(), fill(req))
+	check.OK(r.T, err)
 	return a
 }
 
@@ -130,82 +101,62 @@ func fillIn(field *string, value string) {
 }
 
 // receive receives a webhook.
-func (r *rig) receive(body, delivery string) action.Action {
-	r.t.Helper()
-	a, _, err := r.Receive(r.t.Context(), action.Received{Tenant: "acme", Slug: "app", Target: "do", Body: []byte(body), Delivery: delivery})
-	check.OK(r.t, err)
+func (r *fixture) receive(body, delivery string) action.Action {
+	r.T.Helper()
+	a, _, err := r.Receive(r.T.Context(), action.Received{Tenant: "acme", Slug: "app", Target: "do", Body: []byte(body), Delivery: delivery})
+	check.OK(r.T, err)
 	return a
 }
 
 // get returns an action of acme.
-func (r *rig) get(id string) action.Action {
-	r.t.Helper()
-	a, err := r.Get(r.t.Context(), "acme", id)
-	check.OK(r.t, err)
+func (r *fixture) get(id string) action.Action {
+	r.T.Helper()
+	a, err := r.Get(r.T.Context(), "acme", id)
+	check.OK(r.T, err)
 	return a
 }
 
-func (r *rig) cancel(id, why string) action.Action {
-	r.t.Helper()
-	a, err := r.Cancel(r.t.Context(), "acme", id, why)
-	check.OK(r.t, err)
+func (r *fixture) cancel(id, why string) action.Action {
+	r.T.Helper()
+	a, err := r.Cancel(r.T.Context(), "acme", id, why)
+	check.OK(r.T, err)
 	return a
 }
 
-func (r *rig) retry(id string) action.Action {
-	r.t.Helper()
-	a, err := r.Retry(r.t.Context(), "acme", id)
-	check.OK(r.t, err)
+func (r *fixture) retry(id string) action.Action {
+	r.T.Helper()
+	a, err := r.Retry(r.T.Context(), "acme", id)
+	check.OK(r.T, err)
 	return a
 }
 
 // wantStatus checks the status and the reason of an action, and returns it.
-func (r *rig) wantStatus(id string, status action.Status, reason string) action.Action {
-	r.t.Helper()
+func (r *fixture) wantStatus(id string, status action.Status, reason string) action.Action {
+	r.T.Helper()
 	a := r.get(id)
 	if a.Status != status || a.Reason != reason {
-		r.t.Errorf("action %s is %s %q, want %s %q", id, a.Status, a.Reason, status, reason)
+		r.T.Errorf("action %s is %s %q, want %s %q", id, a.Status, a.Reason, status, reason)
 	}
 	return a
 }
 
 // wantBody checks the body that is kept of a webhook.
-func (r *rig) wantBody(id, want string) {
-	r.t.Helper()
-	got, err := r.Body(r.t.Context(), "acme", id)
+func (r *fixture) wantBody(id, want string) {
+	r.T.Helper()
+	got, err := r.Body(r.T.Context(), "acme", id)
 	if err != nil || string(got) != want {
-		r.t.Errorf("the body is %q, %v, want %q", got, err, want)
+		r.T.Errorf("the body is %q, %v, want %q", got, err, want)
 	}
 }
 
-func (r *rig) wantNoBody(id string) {
-	r.t.Helper()
-	if got, err := r.Body(r.t.Context(), "acme", id); !errors.Is(err, action.ErrNotFound) {
-		r.t.Errorf("the body is %q, %v, want %v", got, err, action.ErrNotFound)
+func (r *fixture) wantNoBody(id string) {
+	r.T.Helper()
+	if got, err := r.Body(r.T.Context(), "acme", id); !errors.Is(err, action.ErrNotFound) {
+		r.T.Errorf("the body is %q, %v, want %v", got, err, action.ErrNotFound)
 	}
-	if page := r.records("action.body"); len(page) > 0 {
-		r.t.Errorf("bodies are kept: %v", page)
+	if page := r.Records("action.body"); len(page) > 0 {
+		r.T.Errorf("bodies are kept: %v", page)
 	}
-}
-
-// records returns all records of a kind.
-func (r *rig) records(kind string) []store.Record {
-	r.t.Helper()
-	page, err := r.store.List(context.Background(), store.Query{Kind: kind, Limit: store.MaxPage})
-	check.OK(r.t, err)
-	return page.Records
-}
-
-// messages returns how many messages wait in all queues.
-func (r *rig) messages() int {
-	r.t.Helper()
-	stats, err := r.store.Stats(context.Background())
-	check.OK(r.t, err)
-	n := 0
-	for _, route := range stats.Routes {
-		n += route.Pending
-	}
-	return n
 }
 
 // ran is a run that a target has seen.
@@ -320,39 +271,5 @@ func blocks(release <-chan struct{}) action.Func {
 func fails(why string) action.Func {
 	return func(context.Context, action.Run) (action.Outcome, error) {
 		return action.Outcome{ExitCode: 3}, errors.New(why)
-	}
-}
-
-// wantEqual checks one thing.
-func wantEqual[T comparable](t *testing.T, what string, got, want T) {
-	t.Helper()
-	if got != want {
-		t.Errorf("%s is %v, want %v", what, got, want)
-	}
-}
-
-// wantTime checks a time.
-func wantTime(t *testing.T, what string, got, want time.Time) {
-	t.Helper()
-	if !got.Equal(want) {
-		t.Errorf("%s is %v, want %v", what, got, want)
-	}
-}
-
-// wantError checks that an error matches, is one line of this package, and says all of
-// these.
-func wantError(t *testing.T, err, want error, says ...string) {
-	t.Helper()
-	if !errors.Is(err, want) {
-		t.Errorf("error %v, want one that matches %v", err, want)
-		return
-	}
-	for _, text := range says {
-		if !strings.Contains(err.Error(), text) {
-			t.Errorf("error %q does not say %q", err, text)
-		}
-	}
-	if strings.Contains(err.Error(), "\n") || !strings.HasPrefix(err.Error(), "action: ") {
-		t.Errorf("error %q is not one line of this package", err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/abidehq/abide/action"
+	"github.com/abidehq/abide/internal/rig"
 	"github.com/abidehq/abide/internal/teststore"
 	"github.com/abidehq/abide/store"
 )
@@ -27,10 +28,10 @@ func (s *lateStore) Get(ctx context.Context, key store.RecordKey) (store.Record,
 
 // TestADuplicateWaitsForTheFirst: it is the same action, also while nobody can read it.
 func TestADuplicateWaitsForTheFirst(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
 		s := &lateStore{Store: teststore.New(t)}
 		t.Cleanup(func() { _ = s.Close() })
-		r := newRigOn(t, s, newJournal(t))
+		r := newFixtureOn(t, s, newJournal(t))
 		hook := action.Received{Tenant: "acme", Slug: "deploy", Target: "do", Delivery: "1", Body: []byte("{}")}
 		first, existed, err := r.Receive(t.Context(), hook)
 		if err != nil || existed {

@@ -9,13 +9,15 @@ import (
 	"time"
 
 	"github.com/abidehq/abide/action"
+	"github.com/abidehq/abide/internal/check"
+	"github.com/abidehq/abide/internal/rig"
 )
 
 // TestListFilters: all that is set must match, and the order is that of what happens or
 // happened last.
 func TestListFilters(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
+	rig.Bubble(t, func(t *testing.T) {
+		r := newFixture(t)
 		r.will(func(ctx context.Context, run action.Run) (action.Outcome, error) {
 			switch run.Action.Slug {
 			case "bad":
@@ -26,12 +28,12 @@ func TestListFilters(t *testing.T) {
 				return action.Outcome{}, nil
 			}
 		})
-		r.add(action.Request{ID: "completed", At: r.at(time.Minute)})
-		r.add(action.Request{ID: "failed", Slug: "bad", At: r.at(2 * time.Minute)})
-		r.add(action.Request{ID: "running", Slug: "slow", At: r.at(3 * time.Minute)})
-		r.add(action.Request{ID: "pending", At: r.at(time.Hour)})
-		r.add(action.Request{ID: "cancelled", At: r.at(30 * time.Minute)})
-		r.add(action.Request{ID: "other", Tenant: "other", At: r.at(50 * time.Minute)})
+		r.add(action.Request{ID: "completed", At: r.At(time.Minute)})
+		r.add(action.Request{ID: "failed", Slug: "bad", At: r.At(2 * time.Minute)})
+		r.add(action.Request{ID: "running", Slug: "slow", At: r.At(3 * time.Minute)})
+		r.add(action.Request{ID: "pending", At: r.At(time.Hour)})
+		r.add(action.Request{ID: "cancelled", At: r.At(30 * time.Minute)})
+		r.add(action.Request{ID: "other", Tenant: "other", At: r.At(50 * time.Minute)})
 		r.run()
 		r.until(4 * time.Minute)
 		r.cancel("cancelled", "")
@@ -46,9 +48,9 @@ func TestListFilters(t *testing.T) {
 			{"slug", action.Filter{Slug: "app", Tenant: "acme"}, []string{"completed", "cancelled", "pending"}},
 			{"status", action.Filter{Statuses: []action.Status{action.Pending}}, []string{"other", "pending"}},
 			{"statuses", action.Filter{Statuses: []action.Status{action.Failed, action.Cancelled, action.Running}}, []string{"failed", "running", "cancelled"}},
-			{"from", action.Filter{From: r.at(50 * time.Minute)}, []string{"other", "pending"}},
-			{"to", action.Filter{To: r.at(2 * time.Minute)}, []string{"completed"}},
-			{"from and to", action.Filter{From: r.at(2 * time.Minute), To: r.at(3 * time.Minute)}, []string{"failed"}},
+			{"from", action.Filter{From: r.At(50 * time.Minute)}, []string{"other", "pending"}},
+			{"to", action.Filter{To: r.At(2 * time.Minute)}, []string{"completed"}},
+			{"from and to", action.Filter{From: r.At(2 * time.Minute), To: r.At(3 * time.Minute)}, []string{"failed"}},
 			{"none", action.Filter{Slug: "nobody"}, nil},
 		} {
 			wantPage(t, tt.name, r, tt.f, tt.want)
@@ -62,7 +64,7 @@ func TestListFilters(t *testing.T) {
 }
 
 // wantPage lists with pages of any length, and checks that they are parts of the same.
-func wantPage(t *testing.T, name string, r *rig, f action.Filter, want []string) {
+func wantPage(t *testing.T, name string, r *fixture, f action.Filter, want []string) {
 	t.Helper()
 	for _, limit := range []int{0, 1, 2, action.MaxPage} {
 		var got []string
@@ -86,28 +88,28 @@ func wantPage(t *testing.T, name string, r *rig, f action.Filter, want []string)
 }
 
 func TestListsThatAreRefused(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
+	rig.Bubble(t, func(t *testing.T) {
+		r := newFixture(t)
 		_, err := r.List(t.Context(), action.Filter{}, action.MaxPage+1, "")
-		wantError(t, err, action.ErrInvalid, "a page of 1001; 1 to 1000 is allowed")
+		check.ErrorOf(t, "action", err, action.ErrInvalid, "a page of 1001; 1 to 1000 is allowed")
 		_, err = r.List(t.Context(), action.Filter{}, -1, "")
-		wantError(t, err, action.ErrInvalid, "a page of -1")
+		check.ErrorOf(t, "action", err, action.ErrInvalid, "a page of -1")
 		_, err = r.List(t.Context(), action.Filter{Statuses: []action.Status{"done"}}, 0, "")
-		wantError(t, err, action.ErrInvalid, `unknown status "done"`)
+		check.ErrorOf(t, "action", err, action.ErrInvalid, `unknown status "done"`)
 		_, err = r.List(t.Context(), action.Filter{}, 0, "no cursor")
-		wantError(t, err, action.ErrInvalid)
+		check.ErrorOf(t, "action", err, action.ErrInvalid)
 		_, err = r.Get(t.Context(), "acme", "")
-		wantError(t, err, action.ErrInvalid, "no ID")
+		check.ErrorOf(t, "action", err, action.ErrInvalid, "no ID")
 		_, err = r.Get(t.Context(), "acme", "a")
-		wantError(t, err, action.ErrNotFound, "action: get acme/a")
+		check.ErrorOf(t, "action", err, action.ErrNotFound, "action: get acme/a")
 	})
 }
 
 // TestRetention: what has ended goes when its time is over, with the bodies that were kept;
 // the rest stays.
 func TestRetention(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t, func(c *action.Config) { c.Retention = 5 * time.Minute })
+	rig.Bubble(t, func(t *testing.T) {
+		r := newFixture(t, func(c *action.Config) { c.Retention = 5 * time.Minute })
 		r.will(func(ctx context.Context, run action.Run) (action.Outcome, error) {
 			if run.Action.Trigger.Kind == action.Webhook {
 				return action.Outcome{}, errors.New("no")
@@ -128,17 +130,17 @@ func TestRetention(t *testing.T) {
 		for i := range 600 { // more than one commit of the sweep
 			r.add(action.Request{ID: fmt.Sprint(i)})
 		}
-		pass(5*time.Minute - time.Second)
-		wantEqual(t, "actions", len(r.records("action")), 606)
-		wantEqual(t, "bodies", len(r.records("action.body")), 2)
-		pass(3 * time.Minute)
+		rig.Pass(5*time.Minute - time.Second)
+		check.Equal(t, "actions", len(r.Records("action")), 606)
+		check.Equal(t, "bodies", len(r.Records("action.body")), 2)
+		rig.Pass(3 * time.Minute)
 		var left []string
-		for _, rec := range r.records("action") {
+		for _, rec := range r.Records("action") {
 			left = append(left, rec.Key.ID)
 		}
 		slices.Sort(left)
-		wantEqual(t, "what is left", fmt.Sprint(left), "[pending running]")
-		wantEqual(t, "bodies", len(r.records("action.body")), 0)
+		check.Equal(t, "what is left", fmt.Sprint(left), "[pending running]")
+		check.Equal(t, "bodies", len(r.Records("action.body")), 0)
 		if _, err := r.Body(t.Context(), "acme", failed.ID); !errors.Is(err, action.ErrNotFound) {
 			t.Errorf("its body: %v", err)
 		}
@@ -146,11 +148,11 @@ func TestRetention(t *testing.T) {
 }
 
 func TestRetentionForEver(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t, func(c *action.Config) { c.Rate = action.MaxRate })
+	rig.Bubble(t, func(t *testing.T) {
+		r := newFixture(t, func(c *action.Config) { c.Rate = action.MaxRate })
 		r.add(action.Request{ID: "a"})
 		r.run()
-		pass(action.DefaultRetention + time.Hour)
+		rig.Pass(action.DefaultRetention + time.Hour)
 		r.wantStatus("a", action.Completed, "")
 	})
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/abidehq/abide/action"
 	"github.com/abidehq/abide/internal/check"
+	"github.com/abidehq/abide/internal/rig"
 	"github.com/abidehq/abide/internal/roster"
 	"github.com/abidehq/abide/store"
 	"github.com/abidehq/abide/store/storetest"
@@ -27,9 +28,9 @@ func without(c *action.Config) {
 func abandoned(t *testing.T) (store.Store, map[string]action.Action) {
 	t.Helper()
 	j := newJournal(t)
-	r := newRig(t)
-	faulty := storetest.NewFaulty(r.store, nil)
-	first := newRigOn(t, faulty, j, func(c *action.Config) {
+	r := newFixture(t)
+	faulty := storetest.NewFaulty(r.Store, nil)
+	first := newFixtureOn(t, faulty, j, func(c *action.Config) {
 		c.Targets["sure"] = action.Definition{Target: c.Targets["do"].Target, Idempotent: true}
 	})
 	all := map[string]action.Action{
@@ -47,21 +48,21 @@ func abandoned(t *testing.T) (store.Store, map[string]action.Action) {
 	done := make(chan error, 1)
 	go func() { done <- first.Run(ctx) }()
 	synctest.Wait()
-	wantEqual(t, "actions that run", len(j.all()), 4)
+	check.Equal(t, "actions that run", len(j.all()), 4)
 	faulty.Kill()
 	t.Cleanup(func() { cancel(); <-done })
-	return r.store, all
+	return r.Store, all
 }
 
 // TestActionsOfAMissingTargetAreEnded: they were running when their process died, and nobody has
 // their target any more.
 func TestActionsOfAMissingTargetAreEnded(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
 		s, all := abandoned(t)
 		j := newJournal(t)
-		r := newRigOn(t, s, j, without)
+		r := newFixtureOn(t, s, j, without)
 		r.run()
-		pass(2 * time.Minute) // until the leases have ended, and a sweep
+		rig.Pass(2 * time.Minute) // until the leases have ended, and a sweep
 		r.wantStatus("plain", action.Failed, "recovered from restart")
 		r.wantStatus(all["webhook"].ID, action.Failed, "recovered from restart")
 		r.wantBody(all["webhook"].ID, "body")
@@ -70,50 +71,50 @@ func TestActionsOfAMissingTargetAreEnded(t *testing.T) {
 				t.Errorf("%s is %s after %d runs: %q", id, got.Status, got.Attempt, got.Reason)
 			}
 		}
-		wantEqual(t, "runs of what only waits", r.get("pending").Attempt, 0)
+		check.Equal(t, "runs of what only waits", r.get("pending").Attempt, 0)
 		j.wantIDs()
 
 		// A process that has the targets again does what is left.
-		again := newRigOn(t, s, j, func(c *action.Config) { c.Targets["sure"] = c.Targets["do"] })
+		again := newFixtureOn(t, s, j, func(c *action.Config) { c.Targets["sure"] = c.Targets["do"] })
 		again.run()
-		pass(rate)
+		rig.Pass(rate)
 		for _, id := range []string{"idempotent", "sure", "pending"} {
 			again.wantStatus(id, action.Completed, "")
 		}
-		wantEqual(t, "attempts", again.get("idempotent").Attempt, 2)
+		check.Equal(t, "attempts", again.get("idempotent").Attempt, 2)
 	})
 }
 
 // TestActionsOfLiveWorkersAreLeftAlone: what another process runs, or will take over itself, is
 // not ended by one that does not have the target.
 func TestActionsOfLiveWorkersAreLeftAlone(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
 		release := make(chan struct{})
-		first := newRig(t) // it does not show, so that nobody but the lease protects its action
+		first := newFixture(t) // it does not show, so that nobody but the lease protects its action
 		first.will(blocks(release))
 		first.add(action.Request{ID: "a"})
 		first.run()
-		other := newRigOn(t, first.store, newJournal(t), without)
+		other := newFixtureOn(t, first.Store, newJournal(t), without)
 		other.run()
-		pass(10 * time.Minute)
+		rig.Pass(10 * time.Minute)
 		first.wantStatus("a", action.Running, "")
 		close(release)
-		pass(0)
+		rig.Pass(0)
 		first.wantStatus("a", action.Completed, "")
 	})
 	t.Run("that show", func(t *testing.T) {
-		bubble(t, func(t *testing.T) {
+		rig.Bubble(t, func(t *testing.T) {
 			s, _ := abandoned(t)
 			w := roster.Worker{ID: "w", Name: "w", Targets: []string{"do", "sure"}}
-			r := newRigOn(t, s, newJournal(t), without)
+			r := newFixtureOn(t, s, newJournal(t), without)
 			r.run()
 			for range 10 {
 				w.SeenAt = time.Now()
 				check.OK(t, s.Commit(t.Context(), &store.Tx{PutRecords: []store.PutRecord{w.Put()}}))
-				pass(roster.Every)
+				rig.Pass(roster.Every)
 			}
 			r.wantStatus("plain", action.Running, "") // until that one takes it over
-			pass(10 * time.Minute)
+			rig.Pass(10 * time.Minute)
 			r.wantStatus("plain", action.Failed, "recovered from restart")
 		})
 	})
@@ -121,11 +122,11 @@ func TestActionsOfLiveWorkersAreLeftAlone(t *testing.T) {
 
 // TestTargetsOfSchedules: those of active schedules are found, as long as they are active.
 func TestTargetsOfSchedules(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
+	rig.Bubble(t, func(t *testing.T) {
+		r := newFixture(t)
 		wantOrphans := func(when string, want map[string]int) {
 			t.Helper()
-			got, err := roster.Scheduled(t.Context(), r.store)
+			got, err := roster.Scheduled(t.Context(), r.Store)
 			if err != nil || !maps.Equal(got, want) {
 				t.Errorf("%s: %v, %v; want %v", when, got, err, want)
 			}
@@ -136,7 +137,7 @@ func TestTargetsOfSchedules(t *testing.T) {
 		}
 		wantOrphans("without schedules", nil)
 		for id, target := range map[string]string{"a": "one", "b": "two", "c": "two"} {
-			must(r.AddSchedule(t.Context(), action.Plan{Tenant: "acme", ID: id, Slug: "app", Target: target, Every: time.Hour, From: r.at(time.Hour)}))
+			must(r.AddSchedule(t.Context(), action.Plan{Tenant: "acme", ID: id, Slug: "app", Target: target, Every: time.Hour, From: r.At(time.Hour)}))
 		}
 		wantOrphans("active", map[string]int{"one": 1, "two": 2})
 		must(r.Pause(t.Context(), "acme", "a", ""))
@@ -147,7 +148,7 @@ func TestTargetsOfSchedules(t *testing.T) {
 // TestUnservedTargetsAreSeen: who adds something for a target that no live worker serves is told,
 // and the log says it once, at the start and when it happens.
 func TestUnservedTargetsAreSeen(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
 		var log bytes.Buffer
 		logged := func(c *action.Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) }
 		warned := func(what string, want int) {
@@ -156,35 +157,35 @@ func TestUnservedTargetsAreSeen(t *testing.T) {
 				t.Errorf("%s: the log says %d times that a target is not served, want %d:\n%s", what, n, want, log.String())
 			}
 		}
-		r := newRig(t, logged)
+		r := newFixture(t, logged)
 		const text = `no live worker serves target "else"; it waits until one does`
 		if a := r.add(action.Request{}); a.Warning != "" {
 			t.Errorf("an action for a target of the service has the warning %q", a.Warning)
 		}
 		a := r.add(action.Request{ID: "a", Target: "else", Delay: time.Hour})
-		wantEqual(t, "warning", a.Warning, text)
+		check.Equal(t, "warning", a.Warning, text)
 		a, _, _ = r.Add(t.Context(), fill(action.Request{ID: "a", Target: "else"}))
-		wantEqual(t, "warning the second time", a.Warning, text)
-		wantEqual(t, "warning that is kept", r.get("a").Warning, "")
-		plan := action.Plan{Tenant: "acme", ID: "s", Slug: "app", Target: "else", Every: time.Hour, From: r.at(time.Hour)}
+		check.Equal(t, "warning the second time", a.Warning, text)
+		check.Equal(t, "warning that is kept", r.get("a").Warning, "")
+		plan := action.Plan{Tenant: "acme", ID: "s", Slug: "app", Target: "else", Every: time.Hour, From: r.At(time.Hour)}
 		sch, err := r.AddSchedule(t.Context(), plan)
 		check.OK(t, err)
-		wantEqual(t, "warning of a schedule", sch.Warning, text)
+		check.Equal(t, "warning of a schedule", sch.Warning, text)
 		plan.Target = "third"
 		if sch, err = r.UpdateSchedule(t.Context(), plan, 0); err != nil {
 			t.Fatal(err)
 		}
-		wantEqual(t, "warning of a schedule that is changed", sch.Warning, strings.Replace(text, "else", "third", 1))
+		check.Equal(t, "warning of a schedule that is changed", sch.Warning, strings.Replace(text, "else", "third", 1))
 		warned("when they are added", 2)
 
 		log.Reset() // another process
-		second := newRigOn(t, r.store, newJournal(t), logged)
+		second := newFixtureOn(t, r.Store, newJournal(t), logged)
 		second.run()
 		warned("at the start", 2)
 		if !strings.Contains(log.String(), "target=else actions=1 schedules=0") || !strings.Contains(log.String(), "target=third actions=0 schedules=1") {
 			t.Errorf("the log does not say what waits:\n%s", log.String())
 		}
-		pass(30 * time.Minute)
+		rig.Pass(30 * time.Minute)
 		warned("later", 2)
 		served, err := second.Served(t.Context(), "else")
 		if err != nil || served {
@@ -192,12 +193,12 @@ func TestUnservedTargetsAreSeen(t *testing.T) {
 		}
 
 		// A worker that shows serves it.
-		third := newRigOn(t, r.store, newJournal(t), func(c *action.Config) {
+		third := newFixtureOn(t, r.Store, newJournal(t), func(c *action.Config) {
 			c.WorkerName = "third"
 			c.Targets = map[string]action.Definition{"else": {Target: c.Targets["do"].Target}}
 		})
 		stop := third.run()
-		pass(2 * time.Minute)
+		rig.Pass(2 * time.Minute)
 		if a := r.add(action.Request{ID: "b", Target: "else", Delay: time.Hour}); a.Warning != "" {
 			t.Errorf("the warning is %q although a worker serves it", a.Warning)
 		}
@@ -205,8 +206,8 @@ func TestUnservedTargetsAreSeen(t *testing.T) {
 			t.Errorf("the log does not say that it is served again:\n%s", log.String())
 		}
 		stop()
-		pass(time.Minute)
+		rig.Pass(time.Minute)
 		a = r.add(action.Request{ID: "c", Target: "else", Delay: time.Hour})
-		wantEqual(t, "warning when the worker has ended", a.Warning, text)
+		check.Equal(t, "warning when the worker has ended", a.Warning, text)
 	})
 }

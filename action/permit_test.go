@@ -9,6 +9,7 @@ import (
 
 	"github.com/abidehq/abide/action"
 	"github.com/abidehq/abide/internal/check"
+	"github.com/abidehq/abide/internal/rig"
 )
 
 // ofNorth configures targets of several owners: do is tenant acme's, north and hooked are
@@ -38,11 +39,11 @@ func wantForbidden(t *testing.T, what string, err error, allowed string) {
 }
 
 func TestTargetsBelongToTenants(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
 		j := newJournal(t)
-		r := newRigOn(t, newRig(t).store, j, ofNorth(j))
+		r := newFixtureOn(t, newFixture(t).Store, j, ofNorth(j))
 		ctx := t.Context()
-		plan := action.Plan{Tenant: "acme", ID: "s", Slug: "app", Target: "do", Every: time.Minute, From: r.at(time.Hour)}
+		plan := action.Plan{Tenant: "acme", ID: "s", Slug: "app", Target: "do", Every: time.Minute, From: r.At(time.Hour)}
 		if _, err := r.AddSchedule(ctx, plan); err != nil {
 			t.Fatal(err)
 		}
@@ -80,10 +81,10 @@ func TestTargetsBelongToTenants(t *testing.T) {
 // TestForeignActionsFailWhenTheyAreDue: a process that does not have the target takes them, and
 // the one that has it does not do them, once and for all.
 func TestForeignActionsFailWhenTheyAreDue(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
 		j := newJournal(t)
-		other := newRig(t, func(c *action.Config) { c.Targets = nil })
-		r := newRigOn(t, other.store, j, ofNorth(j))
+		other := newFixture(t, func(c *action.Config) { c.Targets = nil })
+		r := newFixtureOn(t, other.Store, j, ofNorth(j))
 		ctx := t.Context()
 		foreign := other.add(action.Request{Target: "north"})
 		unhooked := other.add(action.Request{Tenant: "north", Target: "hooked"})
@@ -93,7 +94,7 @@ func TestForeignActionsFailWhenTheyAreDue(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.run()
-		pass(3 * rate)
+		rig.Pass(3 * rate)
 		for _, a := range []action.Action{foreign, unhooked} {
 			got, err := r.Get(ctx, a.Tenant, a.ID)
 			check.OK(t, err)
@@ -106,7 +107,7 @@ func TestForeignActionsFailWhenTheyAreDue(t *testing.T) {
 		}
 		for verb, try := range map[string]func() error{
 			"Trigger":  func() error { _, err := r.Trigger(ctx, "acme", "s"); return err },
-			"Backfill": func() error { _, err := r.Backfill(ctx, "acme", "s", r.begun, r.begun.Add(time.Minute)); return err },
+			"Backfill": func() error { _, err := r.Backfill(ctx, "acme", "s", r.Began, r.Began.Add(time.Minute)); return err },
 			"Resume": func() error {
 				if _, err := r.Pause(ctx, "acme", "s", ""); err != nil {
 					return err

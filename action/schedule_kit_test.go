@@ -32,28 +32,28 @@ func catchUp(c action.CatchUp, window time.Duration, most int) func(*action.Plan
 	return func(p *action.Plan) { p.CatchUp, p.Window, p.Cap = c, window, most }
 }
 
-func (r *rig) addSchedule(p action.Plan) action.Schedule {
-	r.t.Helper()
-	s, err := r.AddSchedule(r.t.Context(), p)
-	check.OK(r.t, err)
+func (r *fixture) addSchedule(p action.Plan) action.Schedule {
+	r.T.Helper()
+	s, err := r.AddSchedule(r.T.Context(), p)
+	check.OK(r.T, err)
 	return s
 }
 
-func (r *rig) schedule() action.Schedule {
-	r.t.Helper()
-	s, err := r.GetSchedule(r.t.Context(), "acme", "s")
-	check.OK(r.t, err)
+func (r *fixture) schedule() action.Schedule {
+	r.T.Helper()
+	s, err := r.GetSchedule(r.T.Context(), "acme", "s")
+	check.OK(r.T, err)
 	return s
 }
 
 // made returns the actions of schedule s in the order of the times that they stand for.
-func (r *rig) made(statuses ...action.Status) []action.Action {
-	r.t.Helper()
+func (r *fixture) made(statuses ...action.Status) []action.Action {
+	r.T.Helper()
 	var made []action.Action
 	cursor := ""
 	for {
-		page, err := r.List(r.t.Context(), action.Filter{Statuses: statuses}, action.MaxPage, cursor)
-		check.OK(r.t, err)
+		page, err := r.List(r.T.Context(), action.Filter{Statuses: statuses}, action.MaxPage, cursor)
+		check.OK(r.T, err)
 		for _, a := range page.Actions {
 			if a.Schedule == "s" {
 				made = append(made, a)
@@ -69,34 +69,34 @@ func (r *rig) made(statuses ...action.Status) []action.Action {
 
 // wantMade checks the times of the runs that were made, in this form: status and how long
 // after the rig was made, such as "completed 10s".
-func (r *rig) wantMade(want ...string) {
-	r.t.Helper()
+func (r *fixture) wantMade(want ...string) {
+	r.T.Helper()
 	var got []string
 	for _, a := range r.made() {
-		got = append(got, fmt.Sprintf("%s %v", a.Status, a.RunAt.Sub(r.begun)))
+		got = append(got, fmt.Sprintf("%s %v", a.Status, a.RunAt.Sub(r.Began)))
 	}
 	if !slices.Equal(got, want) {
-		r.t.Errorf("there are\n  %v, want\n  %v", strings.Join(got, ", "), strings.Join(want, ", "))
+		r.T.Errorf("there are\n  %v, want\n  %v", strings.Join(got, ", "), strings.Join(want, ", "))
 	}
 }
 
 // wantSkipped checks the reasons of runs that were skipped.
-func (r *rig) wantSkipped(want ...string) {
-	r.t.Helper()
+func (r *fixture) wantSkipped(want ...string) {
+	r.T.Helper()
 	var got []string
 	for _, a := range r.made(action.Skipped) {
 		got = append(got, a.Reason)
 		if a.EndedAt.IsZero() || !a.StartedAt.IsZero() || a.Attempt != 0 {
-			r.t.Errorf("skipped: %+v", a)
+			r.T.Errorf("skipped: %+v", a)
 		}
 	}
 	if !slices.Equal(got, want) {
-		r.t.Errorf("skipped are\n  %v, want\n  %v", strings.Join(got, "\n  "), strings.Join(want, "\n  "))
+		r.T.Errorf("skipped are\n  %v, want\n  %v", strings.Join(got, "\n  "), strings.Join(want, "\n  "))
 	}
 }
 
 // wantRunsAt checks when runs were made, by the times that they stand for.
-func (r *rig) wantRunsAt(t *testing.T, want ...string) {
+func (r *fixture) wantRunsAt(t *testing.T, want ...string) {
 	t.Helper()
 	var got []string
 	for _, a := range r.made(action.Completed) {

@@ -7,13 +7,14 @@ import (
 
 	"github.com/abidehq/abide/action"
 	"github.com/abidehq/abide/internal/check"
+	"github.com/abidehq/abide/internal/rig"
 	"github.com/abidehq/abide/store"
 )
 
 // TestOverlapSkip: what is due while the one before runs is not made, and says why.
 func TestOverlapSkip(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
+	rig.Bubble(t, func(t *testing.T) {
+		r := newFixture(t)
 		r.will(takes(150 * time.Second))
 		r.addSchedule(plan(every(time.Minute)))
 		r.run()
@@ -27,30 +28,30 @@ func TestOverlapSkip(t *testing.T) {
 // TestOverlapQueue: one waits for the one before to end, and follows at the next tick; the
 // others are skipped.
 func TestOverlapQueue(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
+	rig.Bubble(t, func(t *testing.T) {
+		r := newFixture(t)
 		r.will(takes(155 * time.Second))
 		r.addSchedule(plan(every(time.Minute), overlap(action.OverlapQueue)))
 		r.run()
 		r.until(90 * time.Second)
-		wantTime(t, "what waits", r.schedule().Queued, r.at(time.Minute))
+		check.Equal(t, "what waits", r.schedule().Queued, r.At(time.Minute))
 		r.until(165 * time.Second)
 		r.wantMade("completed 0s", "running 1m0s", "skipped 2m0s")
-		wantTime(t, "its beginning", r.last().began, r.at(160*time.Second))
+		check.Equal(t, "its beginning", r.last().began, r.At(160*time.Second))
 		if reason := r.made(action.Skipped)[0].Reason; !strings.Contains(reason, "has not ended, and the run of 2000-01-01T00:01:00Z waits for it") {
 			t.Errorf("skipped: %s", reason)
 		}
-		wantTime(t, "what waits", r.schedule().Queued, time.Time{})
+		check.Equal(t, "what waits", r.schedule().Queued, time.Time{})
 		r.until(190 * time.Second)
-		wantTime(t, "what waits", r.schedule().Queued, r.at(3*time.Minute))
+		check.Equal(t, "what waits", r.schedule().Queued, r.At(3*time.Minute))
 	})
 }
 
 // TestOverlapQueueKeepsTheOrder: a run that waits comes before one that becomes due at the
 // tick at which the one before has ended.
 func TestOverlapQueueKeepsTheOrder(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
+	rig.Bubble(t, func(t *testing.T) {
+		r := newFixture(t)
 		r.will(takes(115 * time.Second))
 		r.addSchedule(plan(every(time.Minute), overlap(action.OverlapQueue)))
 		r.run()
@@ -70,8 +71,8 @@ func TestOverlapQueueKeepsTheOrder(t *testing.T) {
 
 // TestOverlapQueueAfterCancel: an action that is cancelled has ended too.
 func TestOverlapQueueAfterCancel(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
+	rig.Bubble(t, func(t *testing.T) {
+		r := newFixture(t)
 		r.will(takes(time.Hour))
 		r.addSchedule(plan(every(time.Minute), overlap(action.OverlapQueue)))
 		r.run()
@@ -85,8 +86,8 @@ func TestOverlapQueueAfterCancel(t *testing.T) {
 // TestOverlapQueueAfterAChangeOfPlan: the action that runs does not know that somebody waits
 // for its end. What waits is made when the next run is due, and before that.
 func TestOverlapQueueAfterAChangeOfPlan(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
+	rig.Bubble(t, func(t *testing.T) {
+		r := newFixture(t)
 		r.will(takes(90 * time.Second))
 		r.addSchedule(plan(every(time.Minute), overlap(action.OverlapAllow)))
 		r.run()
@@ -96,7 +97,7 @@ func TestOverlapQueueAfterAChangeOfPlan(t *testing.T) {
 		}
 		r.until(125 * time.Second)
 		r.wantMade("completed 0s", "running 1m0s")
-		wantTime(t, "what waits", r.schedule().Queued, r.at(2*time.Minute))
+		check.Equal(t, "what waits", r.schedule().Queued, r.At(2*time.Minute))
 		r.until(225 * time.Second)
 		r.wantMade("completed 0s", "completed 1m0s", "running 2m0s", "skipped 3m0s")
 	})
@@ -104,8 +105,8 @@ func TestOverlapQueueAfterAChangeOfPlan(t *testing.T) {
 
 // TestPauseSkipsWhatWaits.
 func TestPauseSkipsWhatWaits(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
+	rig.Bubble(t, func(t *testing.T) {
+		r := newFixture(t)
 		r.will(takes(90 * time.Second))
 		r.addSchedule(plan(every(time.Minute), overlap(action.OverlapQueue)))
 		r.run()
@@ -121,23 +122,23 @@ func TestPauseSkipsWhatWaits(t *testing.T) {
 
 // TestCountIncludesWhatWaits.
 func TestCountIncludesWhatWaits(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
+	rig.Bubble(t, func(t *testing.T) {
+		r := newFixture(t)
 		r.will(takes(90 * time.Second))
 		r.addSchedule(plan(every(time.Minute), overlap(action.OverlapQueue), func(p *action.Plan) { p.Count = 2 }))
 		r.run()
 		r.until(65 * time.Second)
-		wantEqual(t, "status", r.schedule().Status, action.Ended)
+		check.Equal(t, "status", r.schedule().Status, action.Ended)
 		r.until(time.Hour)
 		r.wantMade("completed 0s", "completed 1m0s")
-		wantEqual(t, "runs", r.schedule().Runs, 2)
-		wantEqual(t, "messages", r.messages(), 0)
+		check.Equal(t, "runs", r.schedule().Runs, 2)
+		check.Equal(t, "messages", r.Pending(), 0)
 	})
 }
 
 func TestOverlapAllow(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
+	rig.Bubble(t, func(t *testing.T) {
+		r := newFixture(t)
 		r.will(takes(150 * time.Second))
 		r.addSchedule(plan(every(time.Minute), overlap(action.OverlapAllow)))
 		r.run()
@@ -148,22 +149,22 @@ func TestOverlapAllow(t *testing.T) {
 
 // TestOverlapCancel: the one before is cancelled, and says why.
 func TestOverlapCancel(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
+	rig.Bubble(t, func(t *testing.T) {
+		r := newFixture(t)
 		r.will(takes(150 * time.Second))
 		r.addSchedule(plan(every(time.Minute), overlap(action.OverlapCancel)))
 		r.run()
 		r.until(2*time.Minute + time.Second)
 		r.wantMade("cancelled 0s", "cancelled 1m0s", "running 2m0s")
-		wantEqual(t, "reason", r.made()[0].Reason, "overlap: the next run of schedule s is due")
+		check.Equal(t, "reason", r.made()[0].Reason, "overlap: the next run of schedule s is due")
 		check.Error(t, r.all()[0].cause, action.ErrCancelled)
 	})
 }
 
 // down has a service do its first run, and then nothing for a while.
-func down(t *testing.T, d time.Duration, change ...func(*action.Plan)) *rig {
+func down(t *testing.T, d time.Duration, change ...func(*action.Plan)) *fixture {
 	t.Helper()
-	r := newRig(t, slots(2000))
+	r := newFixture(t, slots(2000))
 	r.addSchedule(plan(append([]func(*action.Plan){every(time.Minute)}, change...)...))
 	r.tick()
 	r.until(d)
@@ -171,7 +172,7 @@ func down(t *testing.T, d time.Duration, change ...func(*action.Plan)) *rig {
 }
 
 func TestCatchUpNone(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
 		r := down(t, 10*time.Minute+30*time.Second, every(5*time.Minute), catchUp(action.CatchUpNone, 0, 0))
 		r.tick() // 30 s late is in time
 		r.wantMade("completed 0s", "skipped 5m0s", "completed 10m0s")
@@ -180,46 +181,46 @@ func TestCatchUpNone(t *testing.T) {
 		r.tick()
 		r.wantMade("completed 0s", "skipped 5m0s", "completed 10m0s", "skipped 15m0s")
 		check.Equal(t, "skipped", r.made()[3].Reason, "missed: nothing is caught up on (2 runs, from 2000-01-01T00:15:00Z to 2000-01-01T00:20:00Z)")
-		wantTime(t, "next", r.schedule().Next, r.at(25*time.Minute))
+		check.Equal(t, "next", r.schedule().Next, r.At(25*time.Minute))
 	})
 }
 
 // TestCatchUpOne is what happens if the plan does not say.
 func TestCatchUpOne(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
 		r := down(t, 24*time.Hour+30*time.Second)
 		r.tick()
 		r.wantMade("completed 0s", "skipped 1m0s", "completed 24h0m0s")
 		r.wantSkipped("missed: only the last one is caught up on (1439 runs, from 2000-01-01T00:01:00Z to 2000-01-01T23:59:00Z)")
 		r.until(24*time.Hour + 70*time.Second)
 		r.tick()
-		wantEqual(t, "runs", len(r.all()), 3)
+		check.Equal(t, "runs", len(r.all()), 3)
 	})
 }
 
 // TestCatchUpAll makes those within the window, beside each other.
 func TestCatchUpAll(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
 		r := down(t, 10*time.Minute+30*time.Second, catchUp(action.CatchUpAll, 3*time.Minute, 0))
 		r.will(takes(time.Second))
 		r.tick()
 		r.wantMade("completed 0s", "skipped 1m0s", "running 8m0s", "running 9m0s", "running 10m0s")
 		r.wantSkipped("missed: more than can be caught up on (7 runs, from 2000-01-01T00:01:00Z to 2000-01-01T00:07:00Z)")
-		pass(time.Second)
+		rig.Pass(time.Second)
 	})
 }
 
 func TestCatchUpAllWithinItsCap(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
 		r := down(t, 10*time.Minute+30*time.Second, catchUp(action.CatchUpAll, 0, 2))
 		r.tick()
 		r.wantMade("completed 0s", "skipped 1m0s", "completed 9m0s", "completed 10m0s")
-		wantEqual(t, "runs", r.schedule().Runs, 3)
+		check.Equal(t, "runs", r.schedule().Runs, 3)
 	})
 }
 
 func TestCatchUpAllOfWhatIsTooLongAgo(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
 		r := down(t, 50*time.Minute, every(30*time.Minute), catchUp(action.CatchUpAll, 10*time.Minute, 0))
 		r.tick()
 		r.wantMade("completed 0s", "skipped 30m0s")
@@ -229,11 +230,11 @@ func TestCatchUpAllOfWhatIsTooLongAgo(t *testing.T) {
 
 // TestCatchUpRespectsTheEnd and the count of a plan.
 func TestCatchUpRespectsTheEnd(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		r.addSchedule(plan(every(time.Minute), func(p *action.Plan) { p.Until = r.at(5 * time.Minute) }))
+	rig.Bubble(t, func(t *testing.T) {
+		r := newFixture(t)
+		r.addSchedule(plan(every(time.Minute), func(p *action.Plan) { p.Until = r.At(5 * time.Minute) }))
 		r.addSchedule(plan(every(time.Minute), catchUp(action.CatchUpAll, 0, 0), func(p *action.Plan) { p.ID, p.Count = "counted", 3 }))
-		pass(time.Hour)
+		rig.Pass(time.Hour)
 		r.tick()
 		r.wantMade("skipped 0s", "completed 4m0s")
 		r.wantSkipped("missed: only the last one is caught up on (4 runs, from 2000-01-01T00:00:00Z to 2000-01-01T00:03:00Z)")
@@ -255,15 +256,15 @@ func TestCatchUpMeetsWhatStillRuns(t *testing.T) {
 		action.OverlapCancel: {"cancelled 0s", "running 1m0s", "running 2m0s", "running 3m0s"},
 	} {
 		t.Run(string(how), func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				r := newRig(t)
+			rig.Bubble(t, func(t *testing.T) {
+				r := newFixture(t)
 				r.will(takes(time.Hour))
 				r.addSchedule(plan(every(time.Minute), catchUp(action.CatchUpAll, 0, 0), overlap(how)))
 				r.tick()
 				r.until(3*time.Minute + time.Second)
 				r.tick()
 				r.wantMade(want...)
-				pass(2 * time.Hour)
+				rig.Pass(2 * time.Hour)
 			})
 		})
 	}
@@ -272,12 +273,12 @@ func TestCatchUpMeetsWhatStillRuns(t *testing.T) {
 // TestASchedulesMessageIsNeverDoubled: whatever is done to a schedule, there is one message
 // that wakes it.
 func TestASchedulesMessageIsNeverDoubled(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
+	rig.Bubble(t, func(t *testing.T) {
+		r := newFixture(t)
 		key := store.Key{Queue: "schedules", Tenant: "acme", Name: "s"}
 		want := func(what string, n int) {
 			t.Helper()
-			pending, err := r.store.Pending(t.Context(), key, 10)
+			pending, err := r.Store.Pending(t.Context(), key, 10)
 			if err != nil || len(pending) != n {
 				t.Errorf("%s: %d messages, %v, want %d", what, len(pending), err, n)
 			}
@@ -303,18 +304,18 @@ func TestASchedulesMessageIsNeverDoubled(t *testing.T) {
 				t.Fatal(err)
 			}
 			want("resumed", 1)
-			pass(time.Minute)
+			rig.Pass(time.Minute)
 		}
 	})
 }
 
 // TestAChangeDuringAWake: the schedule is as it was changed, and goes on at the same tick.
 func TestAChangeDuringAWake(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
+	rig.Bubble(t, func(t *testing.T) {
+		r := newFixture(t)
 		r.addSchedule(plan(every(time.Minute)))
 		once := false
-		other := newRigOn(t, &hooked{Store: r.store, hook: func(method string, after bool) {
+		other := newFixtureOn(t, &rig.Hooked{Store: r.Store, Hook: func(method string, after bool) {
 			if method == "Commit" && !after && !once {
 				once = true
 				if _, err := r.UpdateSchedule(t.Context(), plan(every(time.Minute), func(p *action.Plan) { p.Slug = "web" }), 0); err != nil {
@@ -324,18 +325,18 @@ func TestAChangeDuringAWake(t *testing.T) {
 		}}, r.journal)
 		other.tick()
 		r.wantMade("skipped 0s")
-		pass(time.Minute)
+		rig.Pass(time.Minute)
 		other.tick()
 		r.wantMade("skipped 0s", "completed 1m0s")
-		wantEqual(t, "slug", r.last().Action.Slug, "web")
+		check.Equal(t, "slug", r.last().Action.Slug, "web")
 	})
 }
 
 // TestAnEndThatMeetsAChange is not lost: the run that waits follows soon, and not only when
 // the lease is over.
 func TestAnEndThatMeetsAChange(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
+	rig.Bubble(t, func(t *testing.T) {
+		r := newFixture(t)
 		r.will(takes(65 * time.Second))
 		r.addSchedule(plan(every(time.Minute), overlap(action.OverlapQueue)))
 		r.tick()
@@ -343,7 +344,7 @@ func TestAnEndThatMeetsAChange(t *testing.T) {
 		r.tick()
 		r.until(70 * time.Second)
 		once := false
-		other := newRigOn(t, &hooked{Store: r.store, hook: func(method string, after bool) {
+		other := newFixtureOn(t, &rig.Hooked{Store: r.Store, Hook: func(method string, after bool) {
 			if method == "Commit" && !after && !once {
 				once = true
 				if _, err := r.UpdateSchedule(t.Context(), plan(every(time.Minute), overlap(action.OverlapQueue)), 0); err != nil {
@@ -353,6 +354,6 @@ func TestAnEndThatMeetsAChange(t *testing.T) {
 		}}, r.journal)
 		other.tick()
 		r.wantMade("completed 0s", "running 1m0s")
-		pass(2 * time.Minute)
+		rig.Pass(2 * time.Minute)
 	})
 }

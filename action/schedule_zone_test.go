@@ -8,6 +8,7 @@ import (
 	"github.com/abidehq/abide/action"
 	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/internal/check"
+	"github.com/abidehq/abide/internal/rig"
 	"github.com/abidehq/abide/internal/teststore"
 )
 
@@ -50,14 +51,14 @@ func TestDaylightSaving(t *testing.T) {
 		{"Tokyo has none of it", "30 2 * * *", tokyo, "2000-03-25", action.GapSkip, action.FoldBoth, []string{"2000-03-25T17:30:00Z", "2000-03-26T17:30:00Z"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				r := newRig(t)
+			rig.Bubble(t, func(t *testing.T) {
+				r := newFixture(t)
 				begin, err := time.Parse(time.DateOnly, tt.begin)
 				check.OK(t, err)
-				pass(time.Until(begin.Add(12 * time.Hour)))
+				rig.Pass(time.Until(begin.Add(12 * time.Hour)))
 				r.addSchedule(plan(cronAt(tt.cron, tt.zone), func(p *action.Plan) { p.Gap, p.Fold = tt.gap, tt.fold }))
 				for range 48 * 12 {
-					pass(5 * time.Minute)
+					rig.Pass(5 * time.Minute)
 					r.tick()
 				}
 				r.wantRunsAt(t, tt.want...)
@@ -74,11 +75,11 @@ func TestDaylightSaving(t *testing.T) {
 
 // newSkewed returns a rig with a store whose clock is a manual one, beside the virtual time
 // of the bubble.
-func newSkewed(t *testing.T, clock *base.Manual) *rig {
+func newSkewed(t *testing.T, clock *base.Manual) *fixture {
 	t.Helper()
 	s := teststore.NewWithClock(t, clock)
 	t.Cleanup(func() { _ = s.Close() })
-	return newRigOn(t, s, newJournal(t))
+	return newFixtureOn(t, s, newJournal(t))
 }
 
 // TestTheStoresClockDecides: the process's clock is off by minutes, either way, and nothing
@@ -87,49 +88,49 @@ func TestTheStoresClockDecides(t *testing.T) {
 	t.Parallel()
 	for name, off := range map[string]time.Duration{"behind": -7 * time.Minute, "ahead": 7 * time.Minute} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
+			rig.Bubble(t, func(t *testing.T) {
 				there := time.Now().Add(-off) // our clock is off by so much
 				clock := base.NewManual(there)
 				r := newSkewed(t, clock)
 				r.journal.late = off < 0
 				a := r.addAt(action.Request{ID: "a", Delay: time.Minute}, there)
-				wantTime(t, "due", a.Trigger.At, there.Add(time.Minute))
+				check.Equal(t, "due", a.Trigger.At, there.Add(time.Minute))
 				r.addSchedule(plan(every(time.Minute), func(p *action.Plan) { p.From = there.Add(time.Minute) }))
 				step := func(d time.Duration) {
 					clock.Advance(d)
-					pass(d)
+					rig.Pass(d)
 					if err := r.Tick(t.Context()); err != nil {
 						t.Error(err)
 					}
 					synctest.Wait()
 				}
 				step(59 * time.Second)
-				wantEqual(t, "runs", len(r.all()), 0)
+				check.Equal(t, "runs", len(r.all()), 0)
 				step(time.Second)
-				wantEqual(t, "runs", len(r.all()), 2)
+				check.Equal(t, "runs", len(r.all()), 2)
 				got := r.get("a")
-				wantTime(t, "its beginning", got.StartedAt, there.Add(time.Minute))
-				wantTime(t, "its end", got.EndedAt, there.Add(time.Minute))
+				check.Equal(t, "its beginning", got.StartedAt, there.Add(time.Minute))
+				check.Equal(t, "its end", got.EndedAt, there.Add(time.Minute))
 				r.receive("x", "d")
 				step(time.Second)
-				wantEqual(t, "runs", len(r.all()), 3)
+				check.Equal(t, "runs", len(r.all()), 3)
 			})
 		})
 	}
 }
 
 // addAt adds an action, and checks when it was, by the clock of the store.
-func (r *rig) addAt(req action.Request, now time.Time) action.Action {
-	r.t.Helper()
+func (r *fixture) addAt(req action.Request, now time.Time) action.Action {
+	r.T.Helper()
 	a := r.add(req)
-	wantTime(r.t, "created", a.CreatedAt, now)
+	check.Equal(r.T, "created", a.CreatedAt, now)
 	return a
 }
 
 // TestTheStoresClockStepsForward by hours, as after downtime: what is due runs, late, and
 // schedules catch up.
 func TestTheStoresClockStepsForward(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
 		clock := base.NewManual(time.Now())
 		r := newSkewed(t, clock)
 		r.journal.late = true // by our clock, it is early
@@ -146,8 +147,8 @@ func TestTheStoresClockStepsForward(t *testing.T) {
 			}
 		}
 		// In a minute it is known how late it is.
-		pass(time.Minute)
+		rig.Pass(time.Minute)
 		clock.Advance(time.Minute)
-		wantTime(t, "the end", r.addAt(action.Request{ID: "b"}, clock.Now()).CreatedAt, r.at(5*time.Hour+2*time.Minute))
+		check.Equal(t, "the end", r.addAt(action.Request{ID: "b"}, clock.Now()).CreatedAt, r.At(5*time.Hour+2*time.Minute))
 	})
 }

@@ -10,23 +10,23 @@ import (
 
 	"github.com/abidehq/abide/action"
 	"github.com/abidehq/abide/internal/check"
+	"github.com/abidehq/abide/internal/rig"
 	"github.com/abidehq/abide/store"
-	"github.com/abidehq/abide/store/pebblestore"
 )
 
 // TestWhatFindsNoSlotFollowsWhenOneIsFree, and not only at the next tick. Until then it is
 // pending, and not claimed by a service that cannot run it.
 func TestWhatFindsNoSlotFollowsWhenOneIsFree(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t, slots(3), func(c *action.Config) { c.Rate = time.Hour })
+	rig.Bubble(t, func(t *testing.T) {
+		r := newFixture(t, slots(3), func(c *action.Config) { c.Rate = time.Hour })
 		r.will(takes(time.Second))
 		for i := range 10 {
-			r.add(action.Request{ID: fmt.Sprint(i), At: r.at(time.Duration(i) * time.Millisecond)})
+			r.add(action.Request{ID: fmt.Sprint(i), At: r.At(time.Duration(i) * time.Millisecond)})
 		}
-		pass(10 * time.Millisecond)
+		rig.Pass(10 * time.Millisecond)
 		began := time.Now()
 		r.run()
-		wantEqual(t, "runs", len(r.all()), 3)
+		check.Equal(t, "runs", len(r.all()), 3)
 		for i := range 10 {
 			want := action.Pending
 			if i < 3 {
@@ -34,47 +34,47 @@ func TestWhatFindsNoSlotFollowsWhenOneIsFree(t *testing.T) {
 			}
 			r.wantStatus(fmt.Sprint(i), want, "")
 		}
-		stats, err := r.store.Stats(t.Context())
+		stats, err := r.Store.Stats(t.Context())
 		if err != nil || stats.Leases != 3 {
 			t.Errorf("%d leases, %v", stats.Leases, err)
 		}
-		pass(time.Minute)
+		rig.Pass(time.Minute)
 		for i, run := range r.all() {
-			wantTime(t, fmt.Sprint("the beginning of run ", i), run.began, began.Add(time.Duration(i/3)*time.Second))
+			check.Equal(t, fmt.Sprint("the beginning of run ", i), run.began, began.Add(time.Duration(i/3)*time.Second))
 		}
-		wantEqual(t, "runs", len(r.all()), 10)
+		check.Equal(t, "runs", len(r.all()), 10)
 	})
 }
 
 // TestSlotsAreGivenBack by all that does not come to a run, too.
 func TestSlotsAreGivenBack(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t, slots(2))
+	rig.Bubble(t, func(t *testing.T) {
+		r := newFixture(t, slots(2))
 		for round := range 5 {
 			for i := range 5 {
 				key := store.Key{Queue: "actions", Tenant: "acme", Name: fmt.Sprint("bad", round, i)}
-				err := r.store.Commit(t.Context(), &store.Tx{Put: []store.Message{{Key: key, ID: "1", Route: "do", Body: []byte("bad")}}})
+				err := r.Store.Commit(t.Context(), &store.Tx{Put: []store.Message{{Key: key, ID: "1", Route: "do", Body: []byte("bad")}}})
 				check.OK(t, err)
 				r.will(func(context.Context, action.Run) (action.Outcome, error) { panic("no") })
 				r.add(action.Request{ID: fmt.Sprint(round, "-", i)})
 			}
 			r.tickAll()
 		}
-		wantEqual(t, "runs", len(r.all()), 25)
-		wantEqual(t, "messages in quarantine", len(r.records(store.KindQuarantine)), 25)
+		check.Equal(t, "runs", len(r.all()), 25)
+		check.Equal(t, "messages in quarantine", len(r.Records(store.KindQuarantine)), 25)
 	})
 }
 
 // tickAll ticks until nothing is left.
-func (r *rig) tickAll() {
-	r.t.Helper()
+func (r *fixture) tickAll() {
+	r.T.Helper()
 	for range 100 {
-		if r.messages() == 0 {
+		if r.Pending() == 0 {
 			return
 		}
 		r.tick()
 	}
-	r.t.Error("there is no end")
+	r.T.Error("there is no end")
 }
 
 // TestTenThousandDueActionsInOneTick, on the embedded store: each runs once, and in bounded
@@ -86,7 +86,7 @@ func TestTenThousandDueActionsInOneTick(t *testing.T) {
 	var count atomic.Int64
 	var runs [n]atomic.Int32
 	all := make(chan struct{})
-	s := openPebble(t, t.TempDir())
+	s := rig.Disk(t, t.TempDir())
 	service, err := action.New(action.Config{
 		Store: s, Rate: time.Hour, Slots: 1000, Logger: slog.New(slog.DiscardHandler),
 		Targets: map[string]action.Definition{"do": {Target: action.Func(func(_ context.Context, r action.Run) (action.Outcome, error) {
@@ -134,16 +134,4 @@ func TestTenThousandDueActionsInOneTick(t *testing.T) {
 	if stats, err := s.Stats(t.Context()); err != nil || stats.Leases > 0 {
 		t.Errorf("there are %d leases, %v", stats.Leases, err)
 	}
-}
-
-func openPebble(t *testing.T, dir string) store.Store {
-	t.Helper()
-	s, err := pebblestore.Open(t.Context(), dir, pebblestore.Options{Logger: slog.New(slog.DiscardHandler)})
-	check.OK(t, err)
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return s
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/abidehq/abide/action"
+	"github.com/abidehq/abide/internal/check"
+	"github.com/abidehq/abide/internal/rig"
 )
 
 // odd is a body that nobody can interpret.
@@ -15,10 +17,10 @@ const odd = "\x00\xff{\"a\":\r\n 1,,}\u2028 end\n"
 // TestWebhookRunsAtTheNextTick with its body and headers as they were received; then the
 // body is deleted.
 func TestWebhookRunsAtTheNextTick(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
+	rig.Bubble(t, func(t *testing.T) {
+		r := newFixture(t)
 		r.run()
-		pass(time.Second)
+		rig.Pass(time.Second)
 		header := map[string]string{"Content-Type": "x/y", "X-Event": "push"}
 		a, existed, err := r.Receive(t.Context(), action.Received{Tenant: "acme", Slug: "app", Target: "do", Body: []byte(odd), Header: header})
 		if err != nil || existed {
@@ -26,8 +28,8 @@ func TestWebhookRunsAtTheNextTick(t *testing.T) {
 		}
 		header["X-Event"] = "changed" // which is the caller's business
 		want := action.Action{
-			ID: a.ID, Tenant: "acme", Slug: "app", Target: "do", Status: action.Pending, CreatedAt: r.at(time.Second), UpdatedAt: r.at(time.Second), Version: 1,
-			Trigger: action.Trigger{Kind: action.Webhook, At: r.at(time.Second), Size: len(odd), Header: map[string]string{"Content-Type": "x/y", "X-Event": "push"}},
+			ID: a.ID, Tenant: "acme", Slug: "app", Target: "do", Status: action.Pending, CreatedAt: r.At(time.Second), UpdatedAt: r.At(time.Second), Version: 1,
+			Trigger: action.Trigger{Kind: action.Webhook, At: r.At(time.Second), Size: len(odd), Header: map[string]string{"Content-Type": "x/y", "X-Event": "push"}},
 		}
 		wantAction(t, "received", a, want)
 		wantAction(t, "received, read again", r.get(a.ID), want)
@@ -36,16 +38,16 @@ func TestWebhookRunsAtTheNextTick(t *testing.T) {
 		r.wantIDs()
 		r.until(rate)
 		r.wantIDs(a.ID)
-		wantEqual(t, "body", string(r.last().Body), odd)
+		check.Equal(t, "body", string(r.last().Body), odd)
 		r.wantStatus(a.ID, action.Completed, "")
 		r.wantNoBody(a.ID)
-		wantEqual(t, "header", r.get(a.ID).Trigger.Header["X-Event"], "push")
+		check.Equal(t, "header", r.get(a.ID).Trigger.Header["X-Event"], "push")
 	})
 }
 
 func TestWebhookWithoutABody(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
+	rig.Bubble(t, func(t *testing.T) {
+		r := newFixture(t)
 		r.will(fails("no"))
 		a := r.receive("", "")
 		r.wantBody(a.ID, "")
@@ -62,12 +64,12 @@ func TestWebhookWithoutABody(t *testing.T) {
 // TestAddCannotTakeTheIDOfADelivery: an action with that ID would make the delivery count as a
 // duplicate.
 func TestAddCannotTakeTheIDOfADelivery(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		id := newRig(t).receive("one", "d1").ID // the ID depends on slug and delivery only
-		r := newRig(t)
+	rig.Bubble(t, func(t *testing.T) {
+		id := newFixture(t).receive("one", "d1").ID // the ID depends on slug and delivery only
+		r := newFixture(t)
 		_, _, err := r.Add(t.Context(), fill(action.Request{ID: id}))
-		wantError(t, err, action.ErrInvalid, id, `begins with "delivery-"`)
-		wantEqual(t, "ID", r.receive("one", "d1").ID, id)
+		check.ErrorOf(t, "action", err, action.ErrInvalid, id, `begins with "delivery-"`)
+		check.Equal(t, "ID", r.receive("one", "d1").ID, id)
 		r.wantBody(id, "one")
 		// Only the whole prefix is reserved.
 		for _, free := range []string{"delivery", "Delivery-1", "a-delivery-1"} {
@@ -78,8 +80,8 @@ func TestAddCannotTakeTheIDOfADelivery(t *testing.T) {
 
 // TestReceiveIsIdempotentByDelivery within a slug, and not if the sender gives no name.
 func TestReceiveIsIdempotentByDelivery(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
+	rig.Bubble(t, func(t *testing.T) {
+		r := newFixture(t)
 		first := r.receive("one", "d1")
 		for range 2 {
 			got, existed, err := r.Receive(t.Context(), action.Received{Tenant: "acme", Slug: "app", Target: "do", Body: []byte("two"), Delivery: "d1"})
@@ -89,7 +91,7 @@ func TestReceiveIsIdempotentByDelivery(t *testing.T) {
 			r.tick() // also when it has ended
 		}
 		r.wantIDs(first.ID)
-		wantEqual(t, "body", string(r.last().Body), "one")
+		check.Equal(t, "body", string(r.last().Body), "one")
 
 		ids := map[string]bool{first.ID: true}
 		for _, other := range []action.Received{
@@ -113,22 +115,22 @@ func TestReceiveIsIdempotentByDelivery(t *testing.T) {
 
 // TestBodyIsKeptAfterFailure, and used when it is run again.
 func TestBodyIsKeptAfterFailure(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
+	rig.Bubble(t, func(t *testing.T) {
+		r := newFixture(t)
 		r.will(fails("no"))
 		a := r.receive(odd, "")
 		r.tick()
 		r.wantStatus(a.ID, action.Failed, "no")
 		r.wantBody(a.ID, odd)
-		wantEqual(t, "messages", r.messages(), 0)
-		pass(time.Hour)
+		check.Equal(t, "messages", r.Pending(), 0)
+		rig.Pass(time.Hour)
 		retried := r.retry(a.ID)
-		wantTime(t, "when it was received", retried.Trigger.At, r.at(0))
+		check.Equal(t, "when it was received", retried.Trigger.At, r.At(0))
 		r.wantBody(a.ID, odd)
-		wantEqual(t, "bodies beside their action", len(r.records("action.body")), 0)
+		check.Equal(t, "bodies beside their action", len(r.Records("action.body")), 0)
 		r.will(nil)
 		r.tick()
-		wantEqual(t, "body", string(r.last().Body), odd)
+		check.Equal(t, "body", string(r.last().Body), odd)
 		r.wantStatus(a.ID, action.Completed, "")
 		r.wantNoBody(a.ID)
 	})
@@ -136,18 +138,18 @@ func TestBodyIsKeptAfterFailure(t *testing.T) {
 
 // TestBodySurvivesBackoff: it goes from one message to the next.
 func TestBodySurvivesBackoff(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t, target(func(d *action.Definition) { d.Attempts = 3 }))
+	rig.Bubble(t, func(t *testing.T) {
+		r := newFixture(t, target(func(d *action.Definition) { d.Attempts = 3 }))
 		r.will(fails("no"))
 		a := r.receive(odd, "")
 		r.run()
 		for range 3 {
 			r.wantBody(a.ID, odd)
-			pass(rate)
+			rig.Pass(rate)
 		}
 		r.wantStatus(a.ID, action.Failed, "no")
 		for _, run := range r.all() {
-			wantEqual(t, "body", string(run.Body), odd)
+			check.Equal(t, "body", string(run.Body), odd)
 		}
 		r.wantBody(a.ID, odd)
 	})
@@ -155,8 +157,8 @@ func TestBodySurvivesBackoff(t *testing.T) {
 
 // TestBodyIsKeptAfterCancel, be it pending, running or waiting to be run again.
 func TestBodyIsKeptAfterCancel(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t, target(func(d *action.Definition) { d.Attempts = 2 }))
+	rig.Bubble(t, func(t *testing.T) {
+		r := newFixture(t, target(func(d *action.Definition) { d.Attempts = 2 }))
 		pending := r.receive(odd, "pending")
 		r.cancel(pending.ID, "")
 		r.wantBody(pending.ID, odd)
@@ -175,13 +177,13 @@ func TestBodyIsKeptAfterCancel(t *testing.T) {
 		r.cancel(again.ID, "")
 		r.wantBody(again.ID, odd)
 
-		pass(time.Minute)
+		rig.Pass(time.Minute)
 		r.will(nil)
 		for _, id := range []string{pending.ID, running.ID, again.ID} {
 			r.retry(id)
 			r.tick()
 			r.wantStatus(id, action.Completed, "")
-			wantEqual(t, "body", string(r.last().Body), odd)
+			check.Equal(t, "body", string(r.last().Body), odd)
 		}
 		r.wantNoBody(pending.ID)
 	})
@@ -189,12 +191,12 @@ func TestBodyIsKeptAfterCancel(t *testing.T) {
 
 // TestRetryNeedsTheBody: without it, it is not what was received.
 func TestRetryNeedsTheBody(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t, func(c *action.Config) { c.Retention = time.Hour })
+	rig.Bubble(t, func(t *testing.T) {
+		r := newFixture(t, func(c *action.Config) { c.Retention = time.Hour })
 		a := r.receive(odd, "")
 		r.cancel(a.ID, "")
 		r.run()
-		pass(2 * time.Hour)
+		rig.Pass(2 * time.Hour)
 		if _, err := r.Retry(t.Context(), "acme", a.ID); !errors.Is(err, action.ErrNotFound) {
 			t.Errorf("error %v", err)
 		}
@@ -203,8 +205,8 @@ func TestRetryNeedsTheBody(t *testing.T) {
 
 // TestOnlyWebhooksHaveABody.
 func TestOnlyWebhooksHaveABody(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
+	rig.Bubble(t, func(t *testing.T) {
+		r := newFixture(t)
 		r.add(action.Request{ID: "a", Payload: []byte("1")})
 		r.wantNoBody("a")
 		r.wantNoBody("nobody")

@@ -11,44 +11,17 @@ import (
 	"github.com/abidehq/abide/store/storetest"
 )
 
-// account is what callers have asked for, and what they were told. A call that failed may
-// have happened or not.
-type account struct {
-	actions  map[string]*askedAction
-	problems []string
-	troubled bool // processes have died, or were frozen
-}
-
-// askedAction is what was asked about one action.
+// askedAction is what was asked about one action. A call that failed may have happened or not.
 type askedAction struct {
 	added   bool // somebody was told so
 	cancels int  // that may have happened
 	retries int
 }
 
-func (w *faultWorld) problem(format string, args ...any) {
-	if len(w.problems) < 20 {
-		w.problems = append(w.problems, fmt.Sprintf(format, args...))
-	}
-}
-
-// ask returns the page of an action.
-func (w *faultWorld) ask(id string) *askedAction {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.actions == nil {
-		w.actions = map[string]*askedAction{}
-	}
-	if w.actions[id] == nil {
-		w.actions[id] = &askedAction{}
-	}
-	return w.actions[id]
-}
-
 func (w *faultWorld) add(s *process, req action.Request) error {
 	req.Tenant, req.Slug = "acme", "app"
 	fillIn(&req.Target, "do")
-	asked := w.ask(req.ID)
+	asked := w.Entry(req.ID)
 	a, _, err := s.Add(context.Background(), req)
 	if err == nil {
 		asked.added = true
@@ -66,13 +39,13 @@ func (w *faultWorld) receive(s *process, delivery, target string) (id string, er
 		Body: []byte("body of " + delivery), Header: map[string]string{"Delivery": delivery},
 	})
 	if err == nil {
-		w.ask(a.ID).added = true
+		w.Entry(a.ID).added = true
 	}
 	return a.ID, w.unexpected("receive", err)
 }
 
 func (w *faultWorld) cancel(s *process, id string) error {
-	asked := w.ask(id)
+	asked := w.Entry(id)
 	// From now on its run may be over or not: who runs it elsewhere learns it a little later.
 	w.interrupt(id, true)
 	_, err := s.Cancel(context.Background(), "acme", id, "")
@@ -96,7 +69,7 @@ func (w *faultWorld) interrupt(id string, interrupted bool) {
 }
 
 func (w *faultWorld) retry(s *process, id string) error {
-	asked := w.ask(id)
+	asked := w.Entry(id)
 	_, err := s.Retry(context.Background(), "acme", id)
 	if err == nil || errors.Is(err, storetest.ErrFault) {
 		asked.retries++
@@ -111,9 +84,7 @@ func (w *faultWorld) unexpected(verb string, err error, expected ...error) error
 			return err
 		}
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.problem("%s: %v", verb, err)
+	w.Problem("%s: %v", verb, err)
 	return err
 }
 

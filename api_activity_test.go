@@ -210,7 +210,7 @@ func TestChildPoliciesOfTheAPI(t *testing.T) {
 		for id, want := range map[string]abide.Status{
 			"cancel": abide.Cancelled, "terminate": abide.Terminated, "abandon": abide.Completed, "detached": abide.Completed,
 		} {
-			info, err := s.Wait(s.month(), abide.Ref{ID: id})
+			info, err := s.WaitEnd(s.month(), abide.Ref{ID: id})
 			s.check(err)
 			same(s, id, info.Status, want)
 		}

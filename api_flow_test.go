@@ -172,7 +172,7 @@ func TestScopesAndShield(t *testing.T) {
 	})
 	onStage(t, []abide.Definition{flow, act, leaf}, func(s *stage) {
 		expect(s, flow, abide.None{}, "5 <nil> <nil> cancelled: that will do cancelled: that will do")
-		info, err := s.Wait(s.month(), abide.Ref{ID: "leaf"})
+		info, err := s.WaitEnd(s.month(), abide.Ref{ID: "leaf"})
 		s.check(err)
 		same(s, "child", info.Status, abide.Cancelled)
 	})

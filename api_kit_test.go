@@ -73,7 +73,7 @@ func (s *stage) stalled(ref abide.Ref, words ...string) {
 	s.Helper()
 	info, err := s.Get(s.month(), ref)
 	for err == nil && info.Status != abide.Stalled && !info.Status.Ended() {
-		info, err = s.Await(s.month(), ref, info.Revision)
+		info, err = s.WaitChange(s.month(), ref, info.Revision)
 	}
 	s.check(err)
 	if info.Status != abide.Stalled {

@@ -116,7 +116,7 @@ func TestCrashChild(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range count {
 		wg.Go(func() {
-			if _, err := e.Wait(t.Context(), abide.Ref{ID: crashID(i)}); err != nil {
+			if _, err := e.WaitEnd(t.Context(), abide.Ref{ID: crashID(i)}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -134,7 +134,7 @@ func TestCrashChild(t *testing.T) {
 // crashPrepare starts what was not started, and raises what was not received. Nobody
 // serves meanwhile, so it is known which events were received: a raise with the ID of
 // one that waits is the same.
-func crashPrepare(t *testing.T, c abide.Client, count int) (left int) {
+func crashPrepare(t *testing.T, c *abide.Client, count int) (left int) {
 	var starts []abide.StartRequest
 	for i := range count {
 		id := crashID(i)

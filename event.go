@@ -3,8 +3,6 @@ package abide
 import (
 	"context"
 	"fmt"
-
-	"github.com/abidehq/abide/internal/engine"
 )
 
 // Event is a named message to an instance; other systems call it a signal. Events with the same
@@ -63,24 +61,23 @@ func (e *Event[T]) Send(ctx Context, id string, v T) {
 }
 
 // Raise raises the event for an instance. It returns when the event is durable.
-func (e *Event[T]) Raise(ctx context.Context, c Client, id string, v T, opts ...RaiseOption) error {
+func (e *Event[T]) Raise(ctx context.Context, c Caller, id string, v T, opts ...RaiseOption) error {
 	req, err := e.Prepare(c, id, v, opts...)
 	if err != nil {
 		return err
 	}
-	return c.Raise(ctx, req)
+	return c.AsClient().Raise(ctx, req)
 }
 
 // Prepare returns a request for [Client.Raise], which raises several events in one commit.
-func (e *Event[T]) Prepare(c Client, id string, v T, opts ...RaiseOption) (RaiseRequest, error) {
-	data, err := encode(c.Codec(), v)
+func (e *Event[T]) Prepare(c Caller, id string, v T, opts ...RaiseOption) (RaiseRequest, error) {
+	data, err := encode(c.AsClient().Codec(), v)
 	if err != nil {
 		return RaiseRequest{}, fmt.Errorf("abide: raise %s: %w: %w", e.name, err, ErrInvalid)
 	}
-	r := engine.Raise{Name: e.name, Data: data}
+	r := RaiseRequest{Ref: Ref{ID: id}, Event: e.name, Data: data}
 	for _, opt := range opts {
 		opt.raise(&r)
 	}
-	r.Ref.ID = id
-	return RaiseRequest{r}, nil
+	return r, nil
 }

@@ -23,7 +23,7 @@ import (
 type world struct {
 	t      *testing.T
 	store  store.Store
-	client abide.Client // on the store itself: what it does never fails
+	client *abide.Client // on the store itself: what it does never fails
 	serve  []abide.Definition
 	begun  time.Time
 }
@@ -93,10 +93,10 @@ func (w *world) soon(id, what string, is func(abide.Info) bool) abide.Info {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), 1000*time.Hour)
 	defer cancel()
-	info, err := w.client.Await(ctx, abide.Ref{ID: id}, 0)
+	info, err := w.client.WaitChange(ctx, abide.Ref{ID: id}, 0)
 	for err == nil && !is(info) {
 		var next abide.Info
-		if next, err = w.client.Await(ctx, abide.Ref{ID: id}, info.Revision); err == nil {
+		if next, err = w.client.WaitChange(ctx, abide.Ref{ID: id}, info.Revision); err == nil {
 			info = next
 		}
 	}

@@ -1,7 +1,6 @@
 package abide
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"strconv"
@@ -139,28 +138,6 @@ func (e *HistoryEvent) String() string {
 		return fmt.Sprintf("%d %s", e.ID, e.Kind)
 	}
 	return event.String()
-}
-
-// History returns the history of an execution, or of the latest one if execution is 0.
-func (c *client) History(ctx context.Context, ref Ref, execution int) (History, error) {
-	info, events, err := c.c.History(ctx, refOf(ref), clamp(execution))
-	if err != nil {
-		return History{}, err
-	}
-	if execution == 0 {
-		execution = int(info.Execution)
-	}
-	h := History{Ref: Ref(info.Ref), Orchestration: info.Name, Version: info.Version, Execution: execution}
-	h.Partial = info.Partial() && execution == int(info.Execution)
-	h.Events = make([]HistoryEvent, len(events))
-	for i := range events {
-		e := &events[i]
-		if e.Kind == history.ExecutionStarted && e.Start != nil { // the record may be of a later version
-			h.Orchestration, h.Version = e.Name, e.Start.Version
-		}
-		h.Events[i] = eventFrom(e)
-	}
-	return h, nil
 }
 
 // eventFrom returns an event for people.

@@ -49,7 +49,7 @@ type Info struct {
 	Result []byte
 	Err    error
 
-	// Revision grows with each change, see [Client.Await].
+	// Revision grows with each change, see [Client.WaitChange].
 	Revision int64
 
 	// TraceParent is the parent of all spans of the instance, as a traceparent header. Empty
@@ -90,11 +90,15 @@ func ResultOf[Out any](info Info) (Out, error) {
 	return out, nil
 }
 
-func infoFrom(i *engine.Info, codec Codec) Info {
+// infoFrom returns the state of an instance that the engine returned.
+func infoFrom(i engine.Info, err error) (Info, error) {
+	if err != nil {
+		return Info{}, asInvalid(err)
+	}
 	return Info{
 		Ref: Ref(i.Ref), Orchestration: i.Name, Version: i.Version, Status: Status(i.Status), Reason: i.Reason, StalledBuild: i.StalledBuild(),
 		Execution: int(i.Execution), StartedAt: i.CreatedAt, BegunAt: i.BegunAt, EndedAt: i.EndedAt, Parent: i.Parent,
 		Tags: i.Tags, StatusText: i.Text, Values: i.Values, Result: i.Result, Err: errorOf(i.Failure), Revision: i.Revision,
-		TraceParent: i.TraceParent(), codec: codec,
-	}
+		TraceParent: i.TraceParent(),
+	}, nil
 }

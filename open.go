@@ -13,7 +13,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/clock"
 	"github.com/abidehq/abide/internal/engine"
 	"github.com/abidehq/abide/internal/replay"
 	"github.com/abidehq/abide/store"
@@ -38,6 +38,10 @@ type Config struct {
 	// Logger receives warnings and errors that need an operator's attention. Nil means
 	// [slog.Default].
 	Logger *slog.Logger
+
+	// Clock is the clock of the engine. Nil means that of the machine. Messages become visible
+	// by the clock of the store in either case.
+	Clock clock.Clock
 
 	// MeterProvider receives the metrics of the engine, see docs/metrics.md. Nil means the
 	// global provider of OpenTelemetry, which discards them unless the program has set one.
@@ -124,17 +128,18 @@ type definitions struct {
 	activities     map[string]func(Codec) engine.Activity
 }
 
-// Engine runs orchestrations and activities until it is closed. It implements [Client],
-// [Watcher] and [HistoryReader].
+// Engine runs orchestrations and activities until it is closed.
 type Engine struct {
-	*client
+	// Client starts, inspects and controls instances on the store of the engine.
+	*Client
+
 	e     *engine.Engine
 	store store.Store
 	drain time.Duration
 	close func() error // closes the store if the engine has opened it
 }
 
-var _ Client = (*Engine)(nil)
+var _ Caller = (*Engine)(nil)
 
 // Open opens the store of the configuration and returns an engine on it. An invalid
 // configuration, such as a name that is registered twice, is an error that matches [ErrInvalid].
@@ -186,7 +191,7 @@ func New(s store.Store, cfg Config) (*Engine, error) {
 		activities[name] = f(cfg.Codec)
 	}
 	e, err := engine.New(engine.Config{
-		Store: s, Logger: cfg.Logger, MeterProvider: cfg.MeterProvider, TracerProvider: cfg.TracerProvider, Executor: code, Routes: routes, Activities: activities,
+		Store: s, Clock: cfg.Clock, Logger: cfg.Logger, MeterProvider: cfg.MeterProvider, TracerProvider: cfg.TracerProvider, Executor: code, Routes: routes, Activities: activities,
 		MaxTurns: cfg.MaxTurns, MaxActivities: cfg.MaxActivities, CacheSize: cfg.CacheSize, LeaseDuration: cfg.LeaseDuration,
 		Retention: cfg.Retention, StepCommitInterval: cfg.StepCommitInterval, DeadlockTimeout: cfg.DeadlockTimeout, MaxHistory: cfg.MaxHistory,
 		MaxHistoryBytes: cfg.MaxHistoryBytes, WorkerName: cfg.WorkerName, Build: cfg.Build, Quota: engine.Quota(cfg.Quota),
@@ -194,16 +199,22 @@ func New(s store.Store, cfg Config) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
+	t := &engineTransport{storeTransport{client: e.Client, engine: e, routes: routes, activities: names}}
 	return &Engine{
-		client: &client{e.Client, cfg.Codec, routes, names}, e: e, store: s, drain: cfg.DrainTimeout,
+		Client: ClientOver(t, cfg.Codec), e: e, store: s, drain: cfg.DrainTimeout,
 		close: func() error { return nil },
 	}, nil
 }
 
-// NewClient returns a client on a store. It runs no orchestrations and activities. A nil codec
-// means [JSON].
-func NewClient(s store.Store, codec Codec) Client {
-	return &client{c: engine.NewClient(s, base.System{}), codec: orJSON(codec)}
+// code returns the functions of the orchestrations, by route.
+func (d *definitions) code(codec Codec, logger *slog.Logger) engine.Code {
+	code := engine.Code{}
+	for route, f := range d.orchestrations {
+		code[route] = func(ref engine.Ref) replay.Code {
+			return f(environment{codec: codec, logger: logger, tenant: ref.Tenant})
+		}
+	}
+	return code
 }
 
 // define collects definitions and checks their names.

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/abidehq/abide/internal/engine"
 	"github.com/abidehq/abide/internal/history"
 )
 
@@ -24,7 +23,7 @@ type StepOption interface{ step(*activityOptions) }
 type ChildOption interface{ child(*childOptions) }
 
 // StartOption is an option of [Orchestration.Start].
-type StartOption interface{ start(*engine.Start) }
+type StartOption interface{ start(*StartRequest) }
 
 // TimerOption is an option of a timer.
 type TimerOption interface{ timer(*timerOptions) }
@@ -33,7 +32,7 @@ type TimerOption interface{ timer(*timerOptions) }
 type WaitOption interface{ wait(*waitOptions) }
 
 // RaiseOption is an option of [Event.Raise].
-type RaiseOption interface{ raise(*engine.Raise) }
+type RaiseOption interface{ raise(*RaiseRequest) }
 
 // InstanceOption is an option of [Orchestration.Instance].
 type InstanceOption interface{ instance(*Ref) }
@@ -69,9 +68,9 @@ func ID(id string) IDOption { return IDOption(id) }
 // IDOption is what [ID] returns.
 type IDOption string
 
-func (id IDOption) start(s *engine.Start) { s.ID = string(id) }
+func (id IDOption) start(s *StartRequest) { s.Ref.ID = string(id) }
 func (id IDOption) child(o *childOptions) { o.id = string(id) }
-func (id IDOption) raise(r *engine.Raise) { r.ID = string(id) }
+func (id IDOption) raise(r *RaiseRequest) { r.ID = string(id) }
 
 // Tenant sets the tenant. The default is the empty tenant, which [DefaultTenant] also names.
 func Tenant(t string) TenantOption { return TenantOption(t) }
@@ -79,23 +78,23 @@ func Tenant(t string) TenantOption { return TenantOption(t) }
 // TenantOption is what [Tenant] returns.
 type TenantOption string
 
-func (t TenantOption) start(s *engine.Start) { s.Tenant = tenantOf(string(t)) }
-func (t TenantOption) raise(r *engine.Raise) { r.Tenant = tenantOf(string(t)) }
+func (t TenantOption) start(s *StartRequest) { s.Ref.Tenant = tenantOf(string(t)) }
+func (t TenantOption) raise(r *RaiseRequest) { r.Ref.Tenant = tenantOf(string(t)) }
 func (t TenantOption) instance(r *Ref)       { r.Tenant = tenantOf(string(t)) }
 
-type startFunc func(*engine.Start)
+type startFunc func(*StartRequest)
 
-func (f startFunc) start(s *engine.Start) { f(s) }
+func (f startFunc) start(s *StartRequest) { f(s) }
 
 // After delays the first turn of the instance, counted from its start by the store's clock.
-func After(d time.Duration) StartOption { return startFunc(func(s *engine.Start) { s.After = d }) }
+func After(d time.Duration) StartOption { return startFunc(func(s *StartRequest) { s.After = d }) }
 
 // At delays the first turn of the instance until a time.
-func At(t time.Time) StartOption { return startFunc(func(s *engine.Start) { s.At = t }) }
+func At(t time.Time) StartOption { return startFunc(func(s *StartRequest) { s.At = t }) }
 
 // Tag adds a tag to the instance. Instances can be listed by tag, see [Filter].
 func Tag(name, value string) StartOption {
-	return startFunc(func(s *engine.Start) {
+	return startFunc(func(s *StartRequest) {
 		tags := maps.Clone(s.Tags)
 		if tags == nil {
 			tags = map[string]string{}
@@ -108,13 +107,13 @@ func Tag(name, value string) StartOption {
 // RejectExisting makes Start return [ErrExists] if an instance with that ID exists. Without it
 // Start is idempotent: it returns the existing instance.
 func RejectExisting() StartOption {
-	return startFunc(func(s *engine.Start) { s.IfExists = engine.Reject })
+	return startFunc(func(s *StartRequest) { s.IfExists = ExistsReject })
 }
 
 // ReplaceEnded makes Start replace an instance with that ID if it has ended. If the existing
 // instance has not ended, Start returns it unchanged.
 func ReplaceEnded() StartOption {
-	return startFunc(func(s *engine.Start) { s.IfExists = engine.Replace })
+	return startFunc(func(s *StartRequest) { s.IfExists = ExistsReplace })
 }
 
 // Named sets the name of a timer, which is shown and used by [Client.MoveTimer].
@@ -131,16 +130,16 @@ type timeoutOption time.Duration
 
 func (d timeoutOption) wait(o *waitOptions) { o.timeout = (*time.Duration)(&d) }
 
-type raiseFunc func(*engine.Raise)
+type raiseFunc func(*RaiseRequest)
 
-func (f raiseFunc) raise(r *engine.Raise) { f(r) }
+func (f raiseFunc) raise(r *RaiseRequest) { f(r) }
 
 // IfAwaited drops the event unless the instance waits for it when it arrives.
-func IfAwaited() RaiseOption { return raiseFunc(func(r *engine.Raise) { r.Awaited = true }) }
+func IfAwaited() RaiseOption { return raiseFunc(func(r *RaiseRequest) { r.IfAwaited = true }) }
 
 // KeepFor sets how long an event is kept for an instance that does not exist yet. After that it
 // goes to quarantine. The default is a week.
-func KeepFor(d time.Duration) RaiseOption { return raiseFunc(func(r *engine.Raise) { r.TTL = d }) }
+func KeepFor(d time.Duration) RaiseOption { return raiseFunc(func(r *RaiseRequest) { r.KeepFor = d }) }
 
 // RetryOption is what [Retry] returns.
 type RetryOption struct {

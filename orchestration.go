@@ -45,42 +45,42 @@ func (o *Orchestration[In, Out]) Version() string { return o.version }
 // Start starts an instance. It returns when the start is durable. The ID of the instance is
 // random unless [ID] sets it. If an instance with that ID exists, Start returns it; see
 // [RejectExisting] and [ReplaceEnded].
-func (o *Orchestration[In, Out]) Start(ctx context.Context, c Client, in In, opts ...StartOption) (*Instance[Out], error) {
+func (o *Orchestration[In, Out]) Start(ctx context.Context, c Caller, in In, opts ...StartOption) (*Instance[Out], error) {
 	req, err := o.Prepare(c, in, opts...)
 	if err != nil {
 		return nil, err
 	}
-	started, err := c.Start(ctx, req)
+	started, err := c.AsClient().Start(ctx, req)
 	if err != nil {
 		return nil, err
 	}
-	return &Instance[Out]{client: c, start: started[0]}, nil
+	return &Instance[Out]{client: c.AsClient(), start: started[0]}, nil
 }
 
 // Prepare returns a request for [Client.Start], which starts several instances in one commit.
-func (o *Orchestration[In, Out]) Prepare(c Client, in In, opts ...StartOption) (StartRequest, error) {
-	s := engine.Start{Name: o.name, Version: o.version}
+func (o *Orchestration[In, Out]) Prepare(c Caller, in In, opts ...StartOption) (StartRequest, error) {
+	s := StartRequest{Orchestration: o.name, Version: o.version}
 	for _, opt := range opts {
 		opt.start(&s)
 	}
-	if s.ID == "" {
-		s.ID = randomID()
+	if s.Ref.ID == "" {
+		s.Ref.ID = randomID()
 	}
-	data, err := encode(c.Codec(), in)
+	data, err := encode(c.AsClient().Codec(), in)
 	if err != nil {
 		return StartRequest{}, fmt.Errorf("abide: start %s: input: %w: %w", o.name, err, ErrInvalid)
 	}
 	s.Input = data
-	return StartRequest{s}, nil
+	return s, nil
 }
 
 // Instance returns a handle on an instance. It does not check whether the instance exists.
-func (o *Orchestration[In, Out]) Instance(c Client, id string, opts ...InstanceOption) *Instance[Out] {
+func (o *Orchestration[In, Out]) Instance(c Caller, id string, opts ...InstanceOption) *Instance[Out] {
 	ref := Ref{ID: id}
 	for _, opt := range opts {
 		opt.instance(&ref)
 	}
-	return &Instance[Out]{client: c, start: Started{Ref: ref}}
+	return &Instance[Out]{client: c.AsClient(), start: Started{Ref: ref}}
 }
 
 // Call starts a child and waits for its result.

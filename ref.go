@@ -22,6 +22,9 @@ func tenantOf(tenant string) string {
 	return tenant
 }
 
+// canonical returns the reference with its canonical tenant.
+func (r Ref) canonical() Ref { return Ref{Tenant: tenantOf(r.Tenant), ID: r.ID} }
+
 // refOf returns the reference with its canonical tenant.
 func refOf(r Ref) engine.Ref { return engine.Ref{Tenant: tenantOf(r.Tenant), ID: r.ID} }
 

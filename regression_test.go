@@ -359,7 +359,7 @@ func TestTerminateAnInstanceWhoseHistoryCannotBeRead(t *testing.T) {
 		w.do(w.client.Terminate(t.Context(), abide.Ref{ID: "i"}, ""))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
-		if info, err := w.client.Wait(ctx, abide.Ref{ID: "i"}); err != nil {
+		if info, err := w.client.WaitEnd(ctx, abide.Ref{ID: "i"}); err != nil {
 			t.Errorf("it is %s: %v", info.Status, err)
 		}
 	})

@@ -46,7 +46,7 @@ func TestDefaultTenantIsTheEmptyOne(t *testing.T) {
 		s.check(err)
 		same(s, "it exists", started.Existed(), true)
 
-		info, err = s.Await(ctx, ref, info.Revision-1)
+		info, err = s.WaitChange(ctx, ref, info.Revision-1)
 		s.check(err)
 		same(s, "awaited", info.Status, abide.Running)
 		waits, err := s.Waits(ctx, ref)
@@ -63,7 +63,7 @@ func TestDefaultTenantIsTheEmptyOne(t *testing.T) {
 		s.check(err)
 		same(s, "fork", fork, abide.Ref{ID: "fork"})
 		s.check(s.Cancel(ctx, abide.Ref{Tenant: "default", ID: "fork"}, "why"))
-		_, err = s.Wait(ctx, abide.Ref{Tenant: "default", ID: "fork"})
+		_, err = s.WaitEnd(ctx, abide.Ref{Tenant: "default", ID: "fork"})
 		s.check(err)
 		s.check(tenantGo.Raise(ctx, s, "a", "done", abide.Tenant("default")))
 		got, err := i.Result(ctx)
@@ -71,7 +71,7 @@ func TestDefaultTenantIsTheEmptyOne(t *testing.T) {
 		same(s, "result", got, "done")
 		s.check(s.Restart(ctx, ref))
 		s.check(s.Terminate(ctx, ref, "why"))
-		_, err = s.Wait(ctx, ref)
+		_, err = s.WaitEnd(ctx, ref)
 		s.check(err)
 		s.check(s.Delete(ctx, ref))
 		if _, err := s.Get(ctx, ref); !errors.Is(err, abide.ErrNotFound) {

@@ -36,7 +36,9 @@ type Change struct {
 	Deleted bool
 }
 
-// Watcher streams changes of instances. [Engine] implements it.
+// Watcher streams changes of instances. The transports of [Engine] and of package remote implement
+// it. An engine keeps the latest 16,384 changes, or fewer if they take more than 8 MB, for readers
+// that continue from a cursor. Before the first call it records no changes.
 type Watcher interface {
 	// Changes streams the changes of instances of all tenants that this process commits.
 	// Changes by other processes on the same store are not included.
@@ -53,24 +55,4 @@ type Watcher interface {
 	// missed, and with [ErrStopping] when the engine is closed. Readers do not slow down
 	// commits.
 	Changes(ctx context.Context, after string) iter.Seq2[Change, error]
-}
-
-var _ Watcher = (*Engine)(nil)
-
-// Changes streams the changes of instances that this engine commits, see [Watcher]. The latest
-// 16,384 changes, or fewer if they take more than 8 MB, are kept for readers that continue from a
-// cursor. Before the first call the engine records no changes.
-func (e *Engine) Changes(ctx context.Context, after string) iter.Seq2[Change, error] {
-	changes := e.e.Changes(ctx, after)
-	return func(yield func(Change, error) bool) {
-		for c, err := range changes {
-			change := Change{
-				Cursor: c.Cursor, Ref: Ref(c.Ref), Orchestration: c.Name, Version: c.Version, Status: Status(c.Status),
-				Revision: c.Revision, At: c.At, Deleted: c.Deleted,
-			}
-			if !yield(change, err) {
-				return
-			}
-		}
-	}
 }

@@ -1,7 +1,6 @@
 package abide
 
 import (
-	"context"
 	"fmt"
 	"time"
 	"unicode/utf8"
@@ -60,39 +59,6 @@ type Unserved struct {
 	// Schedules is the number of active schedules that make actions for a target. A target
 	// that only schedules use has no messages until a run is due.
 	Schedules int
-}
-
-// Workers returns the workers that have reported within the last minute.
-func (c *client) Workers(ctx context.Context) ([]Worker, error) {
-	seen, err := c.c.Workers(ctx)
-	if err != nil {
-		return nil, err
-	}
-	workers := make([]Worker, len(seen))
-	for i := range seen {
-		w := &seen[i]
-		workers[i] = Worker{
-			ID: w.ID, Name: w.Name, Host: w.Host, PID: w.PID, Version: w.Version, StartedAt: w.StartedAt, SeenAt: w.SeenAt,
-			Orchestrations: w.Routes, Activities: w.Activities, Targets: w.Targets, Turns: w.Turns, Running: w.Running, Build: w.Build,
-		}
-	}
-	return workers, nil
-}
-
-// Unserved returns the orchestrations, activities and targets that have pending messages or
-// schedules, and that neither a live worker nor this process runs.
-func (c *client) Unserved(ctx context.Context) ([]Unserved, error) {
-	routes, err := c.c.Unserved(ctx, c.routes, c.activities)
-	if err != nil {
-		return nil, err
-	}
-	unserved := make([]Unserved, len(routes))
-	for i, r := range routes {
-		unserved[i] = Unserved{
-			Route: r.Route, Activity: r.Queue == engine.QueueActivities, Target: r.Queue == engine.QueueActions, Pending: r.Pending, Oldest: r.Oldest, Schedules: r.Schedules,
-		}
-	}
-	return unserved, nil
 }
 
 // checkBuild returns an error if build is not a valid [Config.Build].

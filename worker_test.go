@@ -54,7 +54,7 @@ func TestWorkers(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		unserved := func(c abide.Client) string {
+		unserved := func(c *abide.Client) string {
 			rows, err := c.Unserved(t.Context())
 			if err != nil {
 				t.Fatal(err)
@@ -68,15 +68,15 @@ func TestWorkers(t *testing.T) {
 			}
 			return strings.Join(routes, " ")
 		}
-		check := func(when string, c abide.Client, want string) {
+		check := func(when string, c *abide.Client, want string) {
 			t.Helper()
 			if got := unserved(c); got != want {
 				t.Errorf("%s, unserved are %q, want %q", when, got, want)
 			}
 		}
 		check("to a client", client, "flow nobodys")
-		check("to a worker", two, "flow nobodys")
-		check("to an engine without a name", quiet, "nobodys")
+		check("to a worker", two.Client, "flow nobodys")
+		check("to an engine without a name", quiet.Client, "nobodys")
 		if err := one.Close(); err != nil {
 			t.Error(err)
 		}

@@ -134,12 +134,12 @@ func (env *Env) put(d definition) {
 	}
 }
 
-// registered returns the code that is served.
-func (env *Env) registered() (registered, error) {
+// replayer replays histories against the registered code.
+func (env *Env) replayer() (*abide.Replayer, error) {
 	env.mu.Lock()
 	list := env.definitions()
 	env.mu.Unlock()
-	return read(list, env.Config.Codec, env.Config.Logger)
+	return abide.NewReplayer(env.Config.Codec, env.Config.Logger, list...)
 }
 
 // definitions returns what is served. The lock is held.
@@ -152,12 +152,14 @@ func (env *Env) definitions() []abide.Definition {
 }
 
 // Client returns a client of the engine, for [abide.Orchestration.Start],
-// [abide.Event.Raise] and all else that takes one. Its Wait and Await give up when
-// [Env.Limit] is over, with an error that says what the instance waits for.
-func (env *Env) Client() abide.Client {
+// [abide.Event.Raise] and other functions that take one. Its waits give up after [Env.Limit],
+// with an error that says what the instance waits for.
+func (env *Env) Client() *abide.Client {
 	env.t.Helper()
 	env.open()
-	return &client{abide.NewClient(env.store, env.Config.Codec), env}
+	c := abide.NewClient(env.store, env.Config.Codec)
+	t := c.Transport().(operatorTransport)
+	return abide.ClientOver(&transport{t, env}, env.Config.Codec)
 }
 
 // open opens the engine if it is not open.
@@ -278,12 +280,12 @@ func (env *Env) close() {
 // code does not do what it did is known, and perhaps what the test is about.
 func (env *Env) replayAll() {
 	env.t.Helper()
-	registered, err := env.registered()
+	replayer, err := env.replayer()
 	if err != nil {
 		env.t.Fatalf("abidetest: %v", err)
 	}
 	c := abide.NewClient(env.store, env.Config.Codec)
-	for info, err := range instances(context.Background(), c, abide.Filter{}) {
+	for info, err := range c.All(context.Background(), abide.Filter{}) {
 		if err != nil {
 			env.t.Fatalf("abidetest: %v", err)
 		}
@@ -296,7 +298,7 @@ func (env *Env) replayAll() {
 			if err != nil {
 				env.t.Fatalf("abidetest: %v", err)
 			}
-			if err := registered.replay(&h); err != nil {
+			if _, err := replayer.Replay(&h); err != nil {
 				env.t.Errorf("abidetest: instance %v does not do the same thing when it is replayed: %v", info.Ref, err)
 			}
 		}

@@ -270,7 +270,7 @@ var failing = map[string]struct {
 			h := recordOrder(t)
 			abidetest.Replay(t, abidetest.Histories(h), abide.NewOrchestration("order", orderFlow, abide.Version("2")), Charge)
 		},
-		[]string{`this is a history of orchestration order, which is not among the definitions: there are order@2`},
+		[]string{`orchestration order is not among the definitions: there are order@2; register it as long as it has instances`},
 		nil,
 	},
 	"no histories": {

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -22,14 +21,14 @@ import (
 // The name of a file is made of the orchestration, its version, the tenant, the instance and
 // the execution, so that the same history comes into the same file. What is in it is what
 // the instance was given and returned: see that it may be kept.
-func Record(ctx context.Context, c abide.Client, ref abide.Ref, dir string) ([]string, error) {
-	latest, err := c.History(ctx, ref, 0)
+func Record(ctx context.Context, c abide.Caller, ref abide.Ref, dir string) ([]string, error) {
+	latest, err := c.AsClient().History(ctx, ref, 0)
 	if err != nil {
 		return nil, fmt.Errorf("abidetest: record %v: %w", ref, err)
 	}
 	histories := []abide.History{latest}
 	if latest.Execution > 1 {
-		before, err := c.History(ctx, ref, latest.Execution-1)
+		before, err := c.AsClient().History(ctx, ref, latest.Execution-1)
 		if err != nil && !errors.Is(err, abide.ErrNotFound) {
 			return nil, fmt.Errorf("abidetest: record %v: %w", ref, err)
 		}
@@ -51,9 +50,9 @@ func Record(ctx context.Context, c abide.Client, ref abide.Ref, dir string) ([]s
 
 // RecordAll records all instances that match a filter, and returns the files. Its Limit is
 // how many instances are read at a time.
-func RecordAll(ctx context.Context, c abide.Client, filter abide.Filter, dir string) ([]string, error) {
+func RecordAll(ctx context.Context, c abide.Caller, filter abide.Filter, dir string) ([]string, error) {
 	var files []string
-	for info, err := range instances(ctx, c, filter) {
+	for info, err := range c.AsClient().All(ctx, filter) {
 		if err != nil {
 			return files, fmt.Errorf("abidetest: record: %w", err)
 		}
@@ -64,28 +63,6 @@ func RecordAll(ctx context.Context, c abide.Client, filter abide.Filter, dir str
 		}
 	}
 	return files, nil
-}
-
-// instances walks over all instances that match a filter.
-func instances(ctx context.Context, c abide.Client, filter abide.Filter) iter.Seq2[abide.Info, error] {
-	return func(yield func(abide.Info, error) bool) {
-		for {
-			page, err := c.List(ctx, filter)
-			if err != nil {
-				yield(abide.Info{}, err)
-				return
-			}
-			for _, info := range page.Instances {
-				if !yield(info, nil) {
-					return
-				}
-			}
-			if page.Next == "" {
-				return
-			}
-			filter.Cursor = page.Next
-		}
-	}
 }
 
 func write(h *abide.History, dir string) (string, error) {

@@ -11,30 +11,27 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// client is a client whose waits have an end.
-type client struct {
-	abide.Client
+// operatorTransport is what the transport of a store offers.
+type operatorTransport interface {
+	abide.Transport
+	abide.Operator
+}
+
+// transport is one whose waits have a limit.
+type transport struct {
+	operatorTransport
 	env *Env
 }
 
 var errLimit = errors.New("abidetest: the limit is over")
 
-// Wait is that of the client, until the limit is over.
-func (c *client) Wait(ctx context.Context, ref abide.Ref) (abide.Info, error) {
-	return c.limited(ctx, ref, func(ctx context.Context) (abide.Info, error) { return c.Client.Wait(ctx, ref) })
-}
-
-// Await is that of the client, until the limit is over.
-func (c *client) Await(ctx context.Context, ref abide.Ref, after int64) (abide.Info, error) {
-	return c.limited(ctx, ref, func(ctx context.Context) (abide.Info, error) { return c.Client.Await(ctx, ref, after) })
-}
-
-func (c *client) limited(ctx context.Context, ref abide.Ref, wait func(context.Context) (abide.Info, error)) (abide.Info, error) {
-	limited, cancel := context.WithTimeoutCause(ctx, c.env.Limit, errLimit)
+// WaitChange waits until the limit is over.
+func (t *transport) WaitChange(ctx context.Context, ref abide.Ref, after int64) (abide.Info, error) {
+	limited, cancel := context.WithTimeoutCause(ctx, t.env.Limit, errLimit)
 	defer cancel()
-	info, err := wait(limited)
+	info, err := t.operatorTransport.WaitChange(limited, ref, after)
 	if err != nil && ctx.Err() == nil && errors.Is(context.Cause(limited), errLimit) {
-		return info, c.env.stuck(ref)
+		return info, t.env.stuck(ref)
 	}
 	return info, err
 }
@@ -49,7 +46,7 @@ func (env *Env) end(ref abide.Ref) abide.Info {
 	c := abide.NewClient(env.store, env.Config.Codec)
 	info, err := c.Get(ctx, ref)
 	for err == nil && !info.Status.Ended() && info.Status != abide.Stalled {
-		info, err = c.Await(ctx, ref, info.Revision)
+		info, err = c.WaitChange(ctx, ref, info.Revision)
 	}
 	switch {
 	case err != nil && ctx.Err() != nil:
@@ -117,20 +114,7 @@ func (env *Env) describe(info *abide.Info) string {
 		return b.String()
 	}
 	say("history", "%d events", len(h.Events))
-	b.WriteString(tail(h.Events, shownEvents))
-	return b.String()
-}
-
-// tail returns the last events, a line for each.
-func tail(events []abide.HistoryEvent, n int) string {
-	var b strings.Builder
-	if len(events) > n {
-		fmt.Fprintf(&b, "\n        …")
-		events = events[len(events)-n:]
-	}
-	for i := range events {
-		fmt.Fprintf(&b, "\n        %s", indent(events[i].String()))
-	}
+	b.WriteString(h.Tail(shownEvents))
 	return b.String()
 }
 
@@ -145,11 +129,11 @@ func (env *Env) waiting(ref abide.Ref) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	registered, err := env.registered()
+	replayer, err := env.replayer()
 	if err != nil {
 		return nil, err
 	}
-	return registered.waiting(&h)
+	return replayer.Replay(&h)
 }
 
 // unserved returns what waits for somebody who serves it.

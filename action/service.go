@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/abidehq/abide/action/tick"
+	"github.com/abidehq/abide/clock"
 	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/internal/lease"
 	"github.com/abidehq/abide/internal/outage"
@@ -68,7 +69,7 @@ type Config struct {
 
 	// Clock measures the rate and durations; due times are those of the store's clock. Nil
 	// means the system's clock.
-	Clock base.Clock
+	Clock clock.Clock
 }
 
 // Service adds actions and, while it runs, does them.

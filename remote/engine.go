@@ -13,48 +13,35 @@ import (
 	"github.com/abidehq/abide"
 	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/internal/engine"
-	"github.com/abidehq/abide/internal/registry"
 	"github.com/abidehq/abide/server/api"
 )
 
-// Engine is the engine of a server: with it, the handles of package abide do what they do
+// Engine is a client of the engine of a server: the handles of package abide work with it as
 // with an engine in this process, and return the same errors.
 //
 //	receipt, err := Order.Start(ctx, client.Engine(), order)
 //
-// A wait goes on until it is over or ctx ends, also while the server is restarted. A start
-// is tried again when the connection breaks: it starts one instance all the same, but of an
-// instance that it has started itself it may say that it existed. Everything else is tried
-// once.
-type Engine struct {
+// A wait continues until it is over or ctx ends, also while the server is restarted. A start
+// is retried when the connection breaks: it starts one instance, but may report an instance that
+// it started itself as existing. Other calls are not retried.
+func (c *Client) Engine() *abide.Client {
+	return abide.ClientOver(&transport{c: c, clock: base.System{}}, nil)
+}
+
+// transport carries the calls of an [abide.Client] to a server.
+type transport struct {
 	c     *Client
-	codec abide.Codec
 	clock base.Clock
 }
 
 var (
-	_ abide.Client  = (*Engine)(nil)
-	_ abide.Watcher = (*Engine)(nil)
+	_ abide.Transport = (*transport)(nil)
+	_ abide.Operator  = (*transport)(nil)
+	_ abide.Watcher   = (*transport)(nil)
 )
 
-// Engine returns the server's engine.
-func (c *Client) Engine() *Engine {
-	return &Engine{c: c, codec: abide.JSON, clock: base.System{}}
-}
-
-// WithCodec returns the same engine for values that another codec than [abide.JSON] turns
-// into bytes. It must be the one of the processes that serve the orchestrations.
-func (e *Engine) WithCodec(codec abide.Codec) *Engine {
-	other := *e
-	other.codec = codec
-	return &other
-}
-
-// Codec returns how values are turned into bytes.
-func (e *Engine) Codec() abide.Codec { return e.codec }
-
 // Start starts instances, all or none, in one commit.
-func (e *Engine) Start(ctx context.Context, requests ...abide.StartRequest) ([]abide.Started, error) {
+func (e *transport) Start(ctx context.Context, requests []abide.StartRequest) ([]abide.Started, error) {
 	if len(requests) == 0 {
 		return nil, nil
 	}
@@ -64,19 +51,18 @@ func (e *Engine) Start(ctx context.Context, requests ...abide.StartRequest) ([]a
 	list := api.NewInstances{Instances: make([]api.NewInstance, len(requests))}
 	idempotent := true
 	for i, r := range requests {
-		s := registry.Start(r)
-		idempotent = idempotent && s.IfExists == engine.Return
+		idempotent = idempotent && r.IfExists == abide.ExistsReturn
 		n := api.NewInstance{
-			Tenant: api.FromTenant(s.Tenant), ID: s.ID, Orchestration: s.Name, Version: s.Version,
-			Input: api.FromPayload(s.Input), Tags: s.Tags, StartAt: s.At, Delay: api.Duration(s.After),
+			Tenant: api.FromTenant(r.Ref.Tenant), ID: r.Ref.ID, Orchestration: r.Orchestration, Version: r.Version,
+			Input: api.FromPayload(r.Input), Tags: r.Tags, StartAt: r.At, Delay: api.Duration(r.After),
 		}
-		if s.After != 0 { // as an engine does
+		if r.After != 0 { // as an engine does
 			n.StartAt = time.Time{}
 		}
-		switch s.IfExists {
-		case engine.Reject:
+		switch r.IfExists {
+		case abide.ExistsReject:
 			n.OnExists = api.OnExistsReject
-		case engine.Replace:
+		case abide.ExistsReplace:
 			n.OnExists = api.OnExistsReplace
 		default:
 			n.OnExists = api.OnExistsExisting
@@ -98,44 +84,34 @@ func (e *Engine) Start(ctx context.Context, requests ...abide.StartRequest) ([]a
 }
 
 // Raise raises events, all or none, in one commit.
-func (e *Engine) Raise(ctx context.Context, requests ...abide.RaiseRequest) error {
+func (e *transport) Raise(ctx context.Context, requests []abide.RaiseRequest) error {
 	if len(requests) == 0 {
 		return nil
 	}
 	list := api.NewEvents{Events: make([]api.NewEvent, len(requests))}
-	for i, req := range requests {
-		r := registry.Raise(req)
-		if err := engine.CheckRef(r.Ref); err != nil {
+	for i, r := range requests {
+		if err := engine.CheckRef(engine.Ref(r.Ref)); err != nil {
 			return err
 		}
 		list.Events[i] = api.NewEvent{
-			Tenant: api.FromTenant(r.Tenant), Instance: r.Ref.ID, Name: r.Name, Data: api.FromPayload(r.Data),
-			IfAwaited: r.Awaited, KeepFor: api.Duration(r.TTL), ID: r.ID,
+			Tenant: api.FromTenant(r.Ref.Tenant), Instance: r.Ref.ID, Name: r.Event, Data: api.FromPayload(r.Data),
+			IfAwaited: r.IfAwaited, KeepFor: api.Duration(r.KeepFor), ID: r.ID,
 		}
 	}
 	return e.call(ctx, http.MethodPost, "/api/v1/instances/events", nil, list, nil)
 }
 
 // Get returns what is true of an instance.
-func (e *Engine) Get(ctx context.Context, ref abide.Ref) (abide.Info, error) {
+func (e *transport) Get(ctx context.Context, ref abide.Ref) (abide.Info, error) {
 	var out api.Instance
 	if err := e.one(ctx, http.MethodGet, ref, "", nil, nil, &out); err != nil {
 		return abide.Info{}, err
 	}
-	return e.info(&out)
+	return infoOf(&out)
 }
 
-// Wait returns what is true of an instance when it has ended.
-func (e *Engine) Wait(ctx context.Context, ref abide.Ref) (abide.Info, error) {
-	info, err := e.Get(ctx, ref)
-	for err == nil && !info.Status.Ended() {
-		info, err = e.Await(ctx, ref, info.Revision)
-	}
-	return info, err
-}
-
-// Waits returns what an instance waits for right now.
-func (e *Engine) Waits(ctx context.Context, ref abide.Ref) ([]abide.Waiting, error) {
+// Waits returns what an instance waits for. The server reads the history itself.
+func (e *transport) Waits(ctx context.Context, ref abide.Ref, _ []abide.HistoryEvent) ([]abide.Waiting, error) {
 	var out api.WaitList
 	if err := e.one(ctx, http.MethodGet, ref, "waits", nil, nil, &out); err != nil {
 		return nil, err
@@ -148,7 +124,7 @@ func (e *Engine) Waits(ctx context.Context, ref abide.Ref) ([]abide.Waiting, err
 }
 
 // List returns instances in the order in which they were started.
-func (e *Engine) List(ctx context.Context, f abide.Filter) (abide.Page, error) {
+func (e *transport) List(ctx context.Context, f abide.Filter) (abide.Page, error) {
 	q := url.Values{}
 	if f.Limit != 0 {
 		q.Set("page_size", strconv.Itoa(f.Limit))
@@ -181,99 +157,64 @@ func (e *Engine) List(ctx context.Context, f abide.Filter) (abide.Page, error) {
 	page := abide.Page{Instances: make([]abide.Info, len(out.Instances)), Next: out.NextPageToken}
 	for i := range out.Instances {
 		var err error
-		if page.Instances[i], err = e.info(&out.Instances[i]); err != nil {
+		if page.Instances[i], err = infoOf(&out.Instances[i]); err != nil {
 			return abide.Page{}, err
 		}
 	}
 	return page, nil
 }
 
-// History returns the history of an execution, or of the latest one if execution is 0.
-func (e *Engine) History(ctx context.Context, ref abide.Ref, execution int) (abide.History, error) {
-	var all abide.History
-	for token := ""; ; {
-		part, next, err := e.historyPage(ctx, ref, execution, token)
-		if err != nil {
-			return abide.History{}, err
-		}
-		if token == "" {
-			all = part
-		} else {
-			all.Events = append(all.Events, part.Events...)
-			all.Partial = part.Partial
-		}
-		if token = next; token == "" {
-			return all, nil
-		}
-		execution = part.Execution // another one may have begun meanwhile
-	}
-}
-
-func (e *Engine) historyPage(ctx context.Context, ref abide.Ref, execution int, token string) (abide.History, string, error) {
+// History returns a page of a history, as the server cuts it.
+func (e *transport) History(ctx context.Context, ref abide.Ref, part abide.HistoryRange) (h abide.History, more bool, err error) {
 	q := url.Values{}
-	if execution != 0 {
-		q.Set("execution", strconv.Itoa(execution))
+	switch {
+	case part.After > 0 && part.Execution == 0:
+		info, err := e.Get(ctx, ref)
+		if err != nil {
+			return abide.History{}, false, err
+		}
+		part.Execution = info.Execution
+		fallthrough
+	case part.After > 0:
+		q.Set("page_token", fmt.Sprintf("%d.%d", part.Execution, part.After))
+	case part.Execution != 0:
+		q.Set("execution", strconv.Itoa(part.Execution))
 	}
-	set(q, "page_token", token)
 	var out api.History
 	if err := e.one(ctx, http.MethodGet, ref, "history", q, nil, &out); err != nil {
-		return abide.History{}, "", err
+		return abide.History{}, false, err
 	}
-	return out.History(), out.NextPageToken, nil
+	return out.History(), out.NextPageToken != "", nil
 }
 
-// Cancel asks an instance to come to an end.
-func (e *Engine) Cancel(ctx context.Context, ref abide.Ref, why string) error {
-	return e.tell(ctx, ref, "cancel", why)
+// HistoryLength returns the number of events of an execution. It reads the history.
+func (e *transport) HistoryLength(ctx context.Context, ref abide.Ref, execution int) (int, error) {
+	h, err := abide.ClientOver(e, nil).History(ctx, ref, execution)
+	return len(h.Events), err
 }
 
-// Terminate ends an instance without asking its code.
-func (e *Engine) Terminate(ctx context.Context, ref abide.Ref, why string) error {
-	return e.tell(ctx, ref, "terminate", why)
-}
-
-// Suspend has an instance wait until it is resumed.
-func (e *Engine) Suspend(ctx context.Context, ref abide.Ref, why string) error {
-	return e.tell(ctx, ref, "suspend", why)
-}
-
-// Resume has a suspended or stalled instance go on.
-func (e *Engine) Resume(ctx context.Context, ref abide.Ref) error {
-	return e.tell(ctx, ref, "resume", "")
-}
-
-// Restart starts an instance that has ended once more, with the same input.
-func (e *Engine) Restart(ctx context.Context, ref abide.Ref) error {
-	return e.tell(ctx, ref, "restart", "")
-}
-
-func (e *Engine) tell(ctx context.Context, ref abide.Ref, verb, why string) error {
+// Control executes a command on an instance.
+func (e *transport) Control(ctx context.Context, ref abide.Ref, cmd abide.Command) error {
 	q := url.Values{}
-	set(q, "reason", why)
-	return e.one(ctx, http.MethodPost, ref, verb, q, nil, nil)
-}
-
-// Fork starts a new instance with the history of another one up to an event.
-func (e *Engine) Fork(ctx context.Context, from abide.Ref, event int, id string) (abide.Ref, error) {
-	var out api.Forked
-	if err := e.one(ctx, http.MethodPost, from, "fork", nil, api.NewFork{Event: event, ID: id}, &out); err != nil {
-		return abide.Ref{}, err
+	var body any
+	switch cmd.Verb {
+	case abide.VerbCancel, abide.VerbTerminate, abide.VerbSuspend:
+		set(q, "reason", cmd.Reason)
+	case abide.VerbResume, abide.VerbRestart:
+	case abide.VerbFork:
+		body = api.NewFork{Event: cmd.Event, ID: cmd.ForkID}
+	case abide.VerbMoveTimer:
+		body = api.TimerMove{Timer: cmd.Timer, At: cmd.At}
+	case abide.VerbDelete:
+		return e.one(ctx, http.MethodDelete, ref, "", nil, nil, nil)
+	default:
+		return fmt.Errorf("remote: control %v: unknown verb %q: %w", ref, cmd.Verb, abide.ErrInvalid)
 	}
-	return abide.Ref{Tenant: api.Tenant(out.Tenant), ID: out.ID}, nil
-}
-
-// MoveTimer gives the pending timers of a name another time.
-func (e *Engine) MoveTimer(ctx context.Context, ref abide.Ref, timer string, at time.Time) error {
-	return e.one(ctx, http.MethodPost, ref, "move-timer", nil, api.TimerMove{Timer: timer, At: at}, nil)
-}
-
-// Delete removes an instance that has ended, with its history.
-func (e *Engine) Delete(ctx context.Context, ref abide.Ref) error {
-	return e.one(ctx, http.MethodDelete, ref, "", nil, nil, nil)
+	return e.one(ctx, http.MethodPost, ref, string(cmd.Verb), q, body, nil)
 }
 
 // Workers returns the processes that serve something.
-func (e *Engine) Workers(ctx context.Context) ([]abide.Worker, error) {
+func (e *transport) Workers(ctx context.Context) ([]abide.Worker, error) {
 	var out api.WorkerList
 	if err := e.call(ctx, http.MethodGet, "/api/v1/workers", nil, nil, &out); err != nil {
 		return nil, err
@@ -286,7 +227,7 @@ func (e *Engine) Workers(ctx context.Context) ([]abide.Worker, error) {
 }
 
 // Unserved returns what has messages waiting and is served by nobody.
-func (e *Engine) Unserved(ctx context.Context) ([]abide.Unserved, error) {
+func (e *transport) Unserved(ctx context.Context) ([]abide.Unserved, error) {
 	var out api.UnservedList
 	if err := e.call(ctx, http.MethodGet, "/api/v1/unserved", nil, nil, &out); err != nil {
 		return nil, err
@@ -298,8 +239,8 @@ func (e *Engine) Unserved(ctx context.Context) ([]abide.Unserved, error) {
 	return unserved, nil
 }
 
-// info is the inverse of [api.FromInfo].
-func (e *Engine) info(i *api.Instance) (abide.Info, error) {
+// infoOf is the inverse of [api.FromInfo].
+func infoOf(i *api.Instance) (abide.Info, error) {
 	info := abide.Info{
 		Ref: abide.Ref{Tenant: api.Tenant(i.Tenant), ID: i.ID}, Orchestration: i.Orchestration, Version: i.Version,
 		Status: abide.Status(i.Status), Reason: i.Reason, StalledBuild: i.StalledBuild, Execution: i.Execution,
@@ -318,6 +259,5 @@ func (e *Engine) info(i *api.Instance) (abide.Info, error) {
 			return info, fmt.Errorf("remote: value %q of %v: %w", name, info.Ref, err)
 		}
 	}
-	registry.WithCodec(&info, e.codec)
 	return info, nil
 }

@@ -423,7 +423,7 @@ func TestTalkingToInstances(t *testing.T) {
 		check.OK(s.T, err)
 		equal(s, "restarted", info.Status, abide.Running)
 		check.OK(s.T, l.Terminate(s.Context(), "that is all"))
-		ended, err := s.Wait(s.month(), l.Ref())
+		ended, err := s.WaitEnd(s.month(), l.Ref())
 		check.OK(s.T, err)
 		equal(s, "terminated", fmt.Sprint(ended.Status, " ", ended.Reason), "terminated that is all")
 		check.OK(s.T, l.Delete(s.Context()))
@@ -445,7 +445,7 @@ func TestAwait(t *testing.T) {
 		await := func(after int64) chan answer {
 			c := make(chan answer, 1)
 			go func() {
-				info, err := s.Await(s.month(), ref, after)
+				info, err := s.WaitChange(s.month(), ref, after)
 				c <- answer{info, err}
 			}()
 			return c
@@ -473,7 +473,7 @@ func TestAwait(t *testing.T) {
 		refuses(s, a.err, abide.ErrNotFound, `"i"`)
 		short, cancel := context.WithTimeout(s.Context(), time.Minute)
 		defer cancel()
-		_, err = s.Await(short, ref, 0)
+		_, err = s.WaitChange(short, ref, 0)
 		refuses(s, err, context.DeadlineExceeded)
 	})
 }

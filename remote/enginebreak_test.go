@@ -75,17 +75,17 @@ func TestAServerThatNeverAnsweredIsNotWaitedFor(t *testing.T) {
 		s.net.setDown(true)
 		begin := time.Now()
 		flow := abide.OrchestrationNamed[int, int]("flow")
-		_, err := s.Await(s.Context(), abide.Ref{ID: "i"}, 1)
+		_, err := s.WaitChange(s.Context(), abide.Ref{ID: "i"}, 1)
 		refuses(s, err, remote.ErrUnreachable)
 		_, err = flow.Start(s.Context(), s, 1)
 		refuses(s, err, remote.ErrUnreachable)
-		for _, err := range s.Client.(abide.Watcher).Changes(s.Context(), "") {
+		for _, err := range s.Client.Changes(s.Context(), "") {
 			refuses(s, err, remote.ErrUnreachable)
 		}
 		equal(s, "time", time.Since(begin), 0)
 		ended, cancel := context.WithCancel(s.Context())
 		cancel()
-		_, err = s.Await(ended, abide.Ref{ID: "i"}, 1)
+		_, err = s.WaitChange(ended, abide.Ref{ID: "i"}, 1)
 		refuses(s, err, context.Canceled)
 	})
 }
@@ -233,7 +233,7 @@ func TestChanges(t *testing.T) {
 	both(t, []abide.Definition{flow}, func(s *stage) {
 		ctx, cancel := context.WithCancel(s.Context())
 		defer cancel()
-		c := follow(ctx, s.Client.(abide.Watcher), "")
+		c := follow(ctx, s.Client, "")
 		synctest.Wait()
 		start := func(id string) {
 			_, err := flow.Start(s.Context(), s, abide.None{}, abide.ID(id), abide.Tenant("acme"), abide.After(time.Minute))
@@ -267,12 +267,12 @@ func TestChanges(t *testing.T) {
 		got, _, err = c.get()
 		check.OK(s.T, err)
 		equal(s, "changes", strings.TrimPrefix(got, want), ", acme/b completed, /c completed")
-		again := follow(ctx, s.Client.(abide.Watcher), last)
+		again := follow(ctx, s.Client, last)
 		s.wait(time.Second)
 		got, _, err = again.get()
 		check.OK(s.T, err)
 		equal(s, "changes after a cursor", got, "acme/b completed, /c completed")
-		bad := follow(ctx, s.Client.(abide.Watcher), "x-1")
+		bad := follow(ctx, s.Client, "x-1")
 		<-bad.done
 		_, _, err = bad.get()
 		refuses(s, err, abide.ErrMissed)
@@ -287,7 +287,7 @@ func TestChanges(t *testing.T) {
 // could be named.
 func TestChangesThatCannotBeFoundAgainAreMissed(t *testing.T) {
 	far(t, abide.Config{}, func(s *stage) {
-		c := follow(s.Context(), s.Client.(abide.Watcher), "")
+		c := follow(s.Context(), s.Client, "")
 		s.wait(time.Minute)
 		s.net.cut()
 		<-c.done
@@ -311,7 +311,7 @@ func TestAStreamThatSaysNothingIsMadeAgain(t *testing.T) {
 		})
 		ctx, cancel := context.WithCancel(s.Context())
 		defer cancel()
-		c := follow(ctx, s.Client.(abide.Watcher), "")
+		c := follow(ctx, s.Client, "")
 		synctest.Wait()
 		start := func(id string) {
 			_, err := flow.Start(s.Context(), s, 1, abide.ID(id), abide.After(time.Hour))

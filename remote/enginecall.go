@@ -44,11 +44,11 @@ func problemOf(err error) *api.Problem {
 }
 
 // call makes a request to the engine.
-func (e *Engine) call(ctx context.Context, method, path string, q url.Values, in, out any) error {
+func (e *transport) call(ctx context.Context, method, path string, q url.Values, in, out any) error {
 	return e.send(ctx, method, path, q, nil, in, out)
 }
 
-func (e *Engine) send(ctx context.Context, method, path string, q url.Values, header http.Header, in, out any) error {
+func (e *transport) send(ctx context.Context, method, path string, q url.Values, header http.Header, in, out any) error {
 	_, err := e.c.send(ctx, method, path, q, header, in, out)
 	if err == nil || problemOf(err) != nil {
 		e.c.reached.Store(true)
@@ -60,7 +60,7 @@ func (e *Engine) send(ctx context.Context, method, path string, q url.Values, he
 }
 
 // one makes a request about an instance.
-func (e *Engine) one(ctx context.Context, method string, ref abide.Ref, verb string, q url.Values, in, out any) error {
+func (e *transport) one(ctx context.Context, method string, ref abide.Ref, verb string, q url.Values, in, out any) error {
 	path, err := instancePath(ref, verb)
 	if err != nil {
 		return err
@@ -88,7 +88,7 @@ func again(err error) bool {
 
 // insist calls f until it succeeds or fails for good. A server that has never answered is
 // not waited for.
-func (e *Engine) insist(ctx context.Context, f func(ctx context.Context) error) error {
+func (e *transport) insist(ctx context.Context, f func(ctx context.Context) error) error {
 	pause := backoff.Pause{Clock: e.clock, Min: pauseLeast, Max: pauseMost}
 	for {
 		err := e.within(ctx, f)
@@ -108,7 +108,7 @@ func (e *Engine) insist(ctx context.Context, f func(ctx context.Context) error) 
 }
 
 // within calls f with a context that ends when an answer takes too long.
-func (e *Engine) within(ctx context.Context, f func(ctx context.Context) error) error {
+func (e *transport) within(ctx context.Context, f func(ctx context.Context) error) error {
 	short, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer e.clock.AfterFunc(pollLimit, cancel)()
@@ -119,8 +119,8 @@ func (e *Engine) within(ctx context.Context, f func(ctx context.Context) error) 
 	return err
 }
 
-// Await returns what is true of an instance as soon as its revision is greater than after.
-func (e *Engine) Await(ctx context.Context, ref abide.Ref, after int64) (abide.Info, error) {
+// WaitChange returns the state of an instance as soon as its revision is greater than after.
+func (e *transport) WaitChange(ctx context.Context, ref abide.Ref, after int64) (abide.Info, error) {
 	path, err := instancePath(ref, "")
 	if err != nil {
 		return abide.Info{}, err
@@ -131,7 +131,7 @@ func (e *Engine) Await(ctx context.Context, ref abide.Ref, after int64) (abide.I
 		err := e.insist(ctx, func(ctx context.Context) error { return e.call(ctx, http.MethodGet, path, q, nil, &out) })
 		switch {
 		case err == nil && out.Revision > after:
-			return e.info(&out)
+			return infoOf(&out)
 		case errors.Is(err, abide.ErrNotFound) && after <= 0: // it is waited for
 		case err != nil:
 			return abide.Info{}, err
@@ -145,7 +145,7 @@ func (e *Engine) Await(ctx context.Context, ref abide.Ref, after int64) (abide.I
 // start starts instances. It is tried again when the connection breaks: an instance that
 // was started the first time is the one, or, where that would be another thing to do, the
 // server knows the request by a key.
-func (e *Engine) start(ctx context.Context, idempotent bool, list api.NewInstances, out *api.StartedList) error {
+func (e *transport) start(ctx context.Context, idempotent bool, list api.NewInstances, out *api.StartedList) error {
 	header := http.Header{}
 	if !idempotent {
 		header.Set("Idempotency-Key", rand.Text())

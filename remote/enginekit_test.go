@@ -24,7 +24,7 @@ import (
 // talks to a server.
 type stage struct {
 	*testing.T
-	abide.Client
+	*abide.Client
 	engine *abide.Engine
 	store  *memstore.Store
 	net    *network
@@ -54,7 +54,7 @@ func onStage(t *testing.T, cfg abide.Config, far bool, f func(s *stage)) {
 		e, err := abide.New(s.store, cfg)
 		check.OK(s.T, err)
 		defer func() { check.OK(s.T, e.Close()) }()
-		s.engine, s.Client = e, e
+		s.engine, s.Client = e, e.Client
 		if far {
 			s.net = newNetwork()
 			defer s.net.close()
@@ -75,7 +75,7 @@ func (s *stage) serve() {
 }
 
 // dial returns a client on the network.
-func (s *stage) dial() *remote.Engine {
+func (s *stage) dial() *abide.Client {
 	h := &http.Client{Transport: &http.Transport{DialContext: s.net.dial}}
 	s.Cleanup(h.CloseIdleConnections)
 	return remote.NewOver("http://abide", h).Engine()

@@ -31,7 +31,7 @@ const (
 // [abide.Watcher]. A connection that breaks is made again, and it goes on where it was. If
 // that is not possible, because nothing has changed yet by which the place could be named,
 // it ends with [abide.ErrMissed].
-func (e *Engine) Changes(ctx context.Context, after string) iter.Seq2[abide.Change, error] {
+func (e *transport) Changes(ctx context.Context, after string) iter.Seq2[abide.Change, error] {
 	// It counts from now on, also if it is ranged over later.
 	w := &watch{e: e, ctx: ctx, after: after}
 	w.connect()
@@ -43,7 +43,7 @@ func (e *Engine) Changes(ctx context.Context, after string) iter.Seq2[abide.Chan
 
 // watch is a reader of changes.
 type watch struct {
-	e     *Engine
+	e     *transport
 	ctx   context.Context
 	after string
 
@@ -128,7 +128,7 @@ type events struct {
 }
 
 // stream makes a connection for a stream. It returns when the server has begun to answer.
-func (e *Engine) stream(ctx context.Context, path, after string) (*events, error) {
+func (e *transport) stream(ctx context.Context, path, after string) (*events, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	silence := newSilence(e.clock, cancel)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, e.c.base+path, http.NoBody)

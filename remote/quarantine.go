@@ -13,7 +13,7 @@ import (
 )
 
 // Quarantine lists messages that could not be handled.
-func (e *Engine) Quarantine(ctx context.Context, f abide.QuarantineFilter) (abide.QuarantinePage, error) {
+func (e *transport) Quarantine(ctx context.Context, f abide.QuarantineFilter) (abide.QuarantinePage, error) {
 	q := url.Values{}
 	if f.Limit != 0 {
 		q.Set("page_size", strconv.Itoa(f.Limit))
@@ -34,16 +34,16 @@ func (e *Engine) Quarantine(ctx context.Context, f abide.QuarantineFilter) (abid
 }
 
 // Redrive puts a quarantined message back, as if it had never been tried.
-func (e *Engine) Redrive(ctx context.Context, tenant, id string) error {
+func (e *transport) Redrive(ctx context.Context, tenant, id string) error {
 	return e.quarantined(ctx, http.MethodPost, tenant, id, "redrive")
 }
 
 // Discard removes a quarantined message for good.
-func (e *Engine) Discard(ctx context.Context, tenant, id string) error {
+func (e *transport) Discard(ctx context.Context, tenant, id string) error {
 	return e.quarantined(ctx, http.MethodDelete, tenant, id)
 }
 
-func (e *Engine) quarantined(ctx context.Context, method, tenant, id string, verb ...string) error {
+func (e *transport) quarantined(ctx context.Context, method, tenant, id string, verb ...string) error {
 	if id == "" {
 		return fmt.Errorf("remote: quarantine: no ID: %w", abide.ErrInvalid)
 	}

@@ -44,12 +44,7 @@ func (s *Server) addInstances() {
 	s.addBackups()
 }
 
-// raw is a client whose values are bytes already: what a caller sends is handed on as it
-// is, whichever codec wrote it.
-type raw struct{ abide.Client }
-
-func (raw) Codec() abide.Codec { return rawCodec{} }
-
+// rawCodec passes on what a caller of the API sends as it is, whichever codec wrote it.
 type rawCodec struct{}
 
 func (rawCodec) Encode(v any) ([]byte, error) { return v.(abide.Payload), nil }
@@ -123,7 +118,7 @@ func (s *Server) start(ctx context.Context, list []api.NewInstance) ([]api.Start
 			return nil, s.problem(err)
 		}
 	}
-	done, err := s.cfg.Engine.Start(ctx, requests...)
+	done, err := s.engine.Start(ctx, requests...)
 	if err != nil {
 		return nil, s.problem(err)
 	}
@@ -157,7 +152,7 @@ func (s *Server) startRequest(n *api.NewInstance) (abide.StartRequest, error) {
 		opts = append(opts, abide.ReplaceEnded())
 	}
 	o := abide.OrchestrationNamed[abide.Payload, abide.None](n.Orchestration, abide.Version(n.Version))
-	return o.Prepare(raw{s.cfg.Engine}, input, opts...)
+	return o.Prepare(s.engine.WithCodec(rawCodec{}), input, opts...)
 }
 
 // verb is something that is done to an instance, and needs no more than a reason.
@@ -167,7 +162,7 @@ type verb struct {
 }
 
 func (s *Server) addControls() {
-	c := s.cfg.Engine
+	c := s.engine
 	const soon = "It is durable when the answer arrives, and is done soon after."
 	for _, v := range []verb{
 		{"cancel", "Ask an instance to come to an end", "Its code decides how. " + soon, c.Cancel},
@@ -281,9 +276,9 @@ func (s *Server) raise(ctx context.Context, list []api.NewEvent) error {
 		if e.IfAwaited {
 			opts = append(opts, abide.IfAwaited())
 		}
-		if requests[i], err = abide.NewEvent[abide.Payload](e.Name).Prepare(raw{s.cfg.Engine}, e.Instance, data, opts...); err != nil {
+		if requests[i], err = abide.NewEvent[abide.Payload](e.Name).Prepare(s.engine.WithCodec(rawCodec{}), e.Instance, data, opts...); err != nil {
 			return s.problem(err)
 		}
 	}
-	return s.problem(s.cfg.Engine.Raise(ctx, requests...))
+	return s.problem(s.engine.Raise(ctx, requests...))
 }

@@ -141,7 +141,7 @@ func (h *hall) until(tenant, id string, status abide.Status) {
 	ref := abide.Ref{Tenant: tenant, ID: id}
 	info, err := h.engine.Get(ctx, ref)
 	for err == nil && (info.Status != status || status == abide.Running && info.Orchestration == "wait" && info.StatusText == "") {
-		info, err = h.engine.Await(ctx, ref, info.Revision)
+		info, err = h.engine.WaitChange(ctx, ref, info.Revision)
 	}
 	if err != nil {
 		h.t.Fatalf("%v is %s: %v", ref, info.Status, err)

@@ -65,14 +65,14 @@ func (s *Server) patiently(ctx context.Context, d time.Duration, f func(ctx cont
 
 // ended returns what is true of an instance when it has ended or stalled, or after a wait.
 func (s *Server) ended(ctx context.Context, ref abide.Ref, wait time.Duration) (abide.Info, error) {
-	info, err := s.cfg.Engine.Get(ctx, ref)
+	info, err := s.engine.Get(ctx, ref)
 	if err != nil || wait <= 0 {
 		return info, err
 	}
 	last := info
 	info, late, err := s.patiently(ctx, wait, func(ctx context.Context) (abide.Info, error) {
 		for last.Status != abide.Stalled && !last.Status.Ended() {
-			next, err := s.cfg.Engine.Await(ctx, ref, last.Revision)
+			next, err := s.engine.WaitChange(ctx, ref, last.Revision)
 			if err != nil {
 				return last, err
 			}
@@ -127,7 +127,7 @@ func (q *instancesQuery) filter(ctx context.Context) (abide.Filter, error) {
 }
 
 func (s *Server) addInstanceReads() {
-	c := s.cfg.Engine
+	c := s.engine
 	route(s, auth.Read, huma.Operation{
 		OperationID: "list-instances", Method: http.MethodGet, Path: instancesPath, Summary: "List instances", Tags: []string{tagInstances},
 		Description: "In the order in which they were started. A page may have fewer than page_size, even none, and still a next_page_token: " +
@@ -204,12 +204,12 @@ func (s *Server) getInstance(ctx context.Context, in *struct {
 	if after == 0 {
 		after = revisionOf(in.Known)
 	}
-	info, err := s.cfg.Engine.Get(ctx, ref)
+	info, err := s.engine.Get(ctx, ref)
 	waits := err == nil && info.Revision <= after && (in.Known == "" || in.Known == instanceTag(&info)) ||
 		errors.Is(err, abide.ErrNotFound) && after == 0 // it may be started yet
 	if waits && in.Wait.d > 0 {
 		next, late, err2 := s.patiently(ctx, in.Wait.d, func(ctx context.Context) (abide.Info, error) {
-			return s.cfg.Engine.Await(ctx, ref, after)
+			return s.engine.WaitChange(ctx, ref, after)
 		})
 		if !late {
 			info, err = next, err2
@@ -271,7 +271,7 @@ func (s *Server) getHistory(ctx context.Context, in *struct {
 		}
 		execution, after = at.execution, at.event
 	}
-	part, more, err := s.histories.HistoryPart(ctx, ref(in.Tenant, in.ID), execution, after, historyBytes)
+	part, more, err := s.engine.HistoryPart(ctx, ref(in.Tenant, in.ID), abide.HistoryRange{Execution: execution, After: after, MaxBytes: historyBytes})
 	if err != nil {
 		return nil, s.problem(err)
 	}

@@ -18,11 +18,11 @@ func (s *Server) addOrchestrations() {
 		if err := allTenants(ctx); err != nil {
 			return nil, err
 		}
-		workers, err := s.cfg.Engine.Workers(ctx)
+		workers, err := s.engine.Workers(ctx)
 		if err != nil {
 			return nil, s.problem(err)
 		}
-		unserved, err := s.cfg.Engine.Unserved(ctx)
+		unserved, err := s.engine.Unserved(ctx)
 		if err != nil {
 			return nil, s.problem(err)
 		}

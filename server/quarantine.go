@@ -17,7 +17,7 @@ import (
 func (s *Server) addQuarantine() {
 	const path, tag = "/api/v1/quarantine", "quarantine"
 	const one = path + "/{tenant}/{id}"
-	c := s.cfg.Engine
+	c := s.engine
 	route(s, auth.Read, huma.Operation{
 		OperationID: "list-quarantine", Method: http.MethodGet, Path: path, Summary: "List quarantined messages", Tags: []string{tag},
 		Description: "Messages that could not be handled, and wait for a person.",

@@ -14,6 +14,7 @@ import (
 
 	"github.com/abidehq/abide"
 	"github.com/abidehq/abide/action"
+	"github.com/abidehq/abide/clock"
 	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/internal/operation"
 	"github.com/abidehq/abide/internal/ratelimit"
@@ -35,7 +36,7 @@ type Config struct {
 	Store store.Store
 
 	// Engine serves instances: an [abide.Engine], or a client of one.
-	Engine abide.Client
+	Engine abide.Caller
 
 	// Timers are served at /api/v1/timers.
 	Timers *timer.Service
@@ -79,25 +80,25 @@ type Config struct {
 	Logger *slog.Logger
 
 	// Clock tells the time. Nil means the system's.
-	Clock base.Clock
+	Clock clock.Clock
 }
 
 // Server is Abide over HTTP.
 type Server struct {
-	cfg       Config
-	histories abide.HistoryReader // of cfg.Engine
-	log       *slog.Logger
-	clock     base.Clock
-	mux       *http.ServeMux
-	api       huma.API
-	page      http.Handler // nil if there is none
-	handler   http.Handler // all of it, from the outside in
-	live      *live        // streams, and requests that wait
-	meters    *meters
-	draining  atomic.Bool
-	pings     pings              // of the store, by /readyz
-	refusals  *ratelimit.Buckets // entries of the audit log about requests that were refused
-	keys      *ratelimit.Buckets // idempotency keys, by caller
+	cfg      Config
+	engine   *abide.Client // of cfg.Engine, nil if there is none
+	log      *slog.Logger
+	clock    base.Clock
+	mux      *http.ServeMux
+	api      huma.API
+	page     http.Handler // nil if there is none
+	handler  http.Handler // all of it, from the outside in
+	live     *live        // streams, and requests that wait
+	meters   *meters
+	draining atomic.Bool
+	pings    pings              // of the store, by /readyz
+	refusals *ratelimit.Buckets // entries of the audit log about requests that were refused
+	keys     *ratelimit.Buckets // idempotency keys, by caller
 }
 
 var _ http.Handler = (*Server)(nil)
@@ -128,12 +129,15 @@ func New(cfg Config) (*Server, error) {
 	}
 	if cfg.Operations == nil && cfg.Store != nil && cfg.Engine != nil {
 		var err error
-		cfg.Operations, err = operation.New(operation.Config{Store: cfg.Store, Client: cfg.Engine, Clock: cfg.Clock, Logger: cfg.Logger})
+		cfg.Operations, err = operation.New(operation.Config{Store: cfg.Store, Client: cfg.Engine.AsClient(), Clock: cfg.Clock, Logger: cfg.Logger})
 		if err != nil {
 			return nil, fmt.Errorf("server: %w", err)
 		}
 	}
-	s := &Server{cfg: cfg, log: cfg.Logger, clock: cfg.Clock, mux: http.NewServeMux(), live: newLive(), histories: abide.HistoryReaderOf(cfg.Engine)}
+	s := &Server{cfg: cfg, log: cfg.Logger, clock: cfg.Clock, mux: http.NewServeMux(), live: newLive()}
+	if cfg.Engine != nil {
+		s.engine = cfg.Engine.AsClient()
+	}
 	s.refusals, s.keys = ratelimit.New(cfg.Clock), ratelimit.New(cfg.Clock)
 	var provider metric.MeterProvider // the global one
 	if cfg.Telemetry != nil {
@@ -167,7 +171,7 @@ func New(cfg Config) (*Server, error) {
 
 // addAll adds the routes of everything that is served.
 func (s *Server) addAll() error {
-	if s.cfg.Engine != nil {
+	if s.engine != nil {
 		s.addInstances()
 	}
 	if s.cfg.Actions != nil {
@@ -209,7 +213,7 @@ func (s *Server) addPage() error {
 		samples = s.cfg.Telemetry.Samples
 	}
 	page, err := web.New(web.Config{
-		Prefix: s.cfg.Prefix, Store: s.cfg.Store, Engine: s.cfg.Engine, Timers: s.cfg.Timers, Actions: s.cfg.Actions,
+		Prefix: s.cfg.Prefix, Store: s.cfg.Store, Engine: s.engine, Timers: s.cfg.Timers, Actions: s.cfg.Actions,
 		Operations: s.cfg.Operations, Samples: samples, Guarded: s.cfg.Auth != nil, Version: s.cfg.Version,
 		Logger: s.log, Clock: s.clock,
 		Note: func(ctx context.Context, operation, tenant, target, detail string, err error) {

@@ -14,7 +14,7 @@ import (
 )
 
 func (s *Server) addChangeStream() {
-	watcher, ok := s.cfg.Engine.(abide.Watcher)
+	watcher, ok := s.engine.Transport().(abide.Watcher)
 	if !ok {
 		return
 	}

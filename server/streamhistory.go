@@ -45,7 +45,7 @@ func (s *Server) addHistoryStream() {
 				return nil, newProblem(http.StatusBadRequest, api.CodeInvalid, "invalid request", err.Error())
 			}
 		}
-		info, err := s.cfg.Engine.Get(ctx, f.ref)
+		info, err := s.engine.Get(ctx, f.ref)
 		if err != nil {
 			return nil, s.problem(err)
 		}
@@ -76,7 +76,7 @@ func (f *follower) run(ctx context.Context, st *stream) {
 	st.open()
 	pause := followLeast
 	for ctx.Err() == nil {
-		info, err := f.s.cfg.Engine.Get(ctx, f.ref)
+		info, err := f.s.engine.Get(ctx, f.ref)
 		if err == nil {
 			before := f.at
 			err = f.catchUp(ctx, &info, st)
@@ -98,7 +98,7 @@ func (f *follower) run(ctx context.Context, st *stream) {
 			return
 		}
 		_, _, err = f.s.patiently(ctx, pause, func(ctx context.Context) (abide.Info, error) {
-			return f.s.cfg.Engine.Await(ctx, f.ref, info.Revision)
+			return f.s.engine.WaitChange(ctx, f.ref, info.Revision)
 		})
 		if err != nil && !errors.Is(err, abide.ErrNotFound) {
 			return
@@ -118,14 +118,14 @@ func (f *follower) catchUp(ctx context.Context, info *abide.Info, st *stream) er
 		if f.at.execution > info.Execution || f.at.execution < info.Execution-1 { // it is not kept
 			f.at, f.missed = position{max(info.Execution-1, 1), 0}, true
 		}
-		part, more, err := f.s.histories.HistoryPart(ctx, f.ref, f.at.execution, f.at.event, followBytes)
+		part, more, err := f.s.engine.HistoryPart(ctx, f.ref, abide.HistoryRange{Execution: f.at.execution, After: f.at.event, MaxBytes: followBytes})
 		if errors.Is(err, abide.ErrNotFound) {
 			// Either it is gone, or the history is another one.
-			if *info, err = f.s.cfg.Engine.Get(ctx, f.ref); err != nil {
+			if *info, err = f.s.engine.Get(ctx, f.ref); err != nil {
 				return err
 			}
 			f.at, f.missed, f.started = position{info.Execution, 0}, true, info.StartedAt
-			if part, more, err = f.s.histories.HistoryPart(ctx, f.ref, f.at.execution, 0, followBytes); errors.Is(err, abide.ErrNotFound) {
+			if part, more, err = f.s.engine.HistoryPart(ctx, f.ref, abide.HistoryRange{Execution: f.at.execution, After: 0, MaxBytes: followBytes}); errors.Is(err, abide.ErrNotFound) {
 				return nil // and once more another one: the next look will tell
 			}
 		}

@@ -19,7 +19,7 @@ func (s *Server) addWorkers() {
 		if err := allTenants(ctx); err != nil {
 			return nil, err
 		}
-		workers, err := s.cfg.Engine.Workers(ctx)
+		workers, err := s.engine.Workers(ctx)
 		if err != nil {
 			return nil, s.problem(err)
 		}
@@ -36,7 +36,7 @@ func (s *Server) addWorkers() {
 		if err := allTenants(ctx); err != nil {
 			return nil, err
 		}
-		unserved, err := s.cfg.Engine.Unserved(ctx)
+		unserved, err := s.engine.Unserved(ctx)
 		if err != nil {
 			return nil, s.problem(err)
 		}

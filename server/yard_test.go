@@ -93,7 +93,7 @@ func newYard(t *testing.T) *yard {
 	y.engine, err = abide.New(y.store, abide.Config{Register: []abide.Definition{echoFlow, waitFlow}, Logger: quiet})
 	check.OK(y.t, err)
 	t.Cleanup(func() { _ = y.engine.Close() })
-	y.operations, err = operation.New(operation.Config{Store: y.store, Client: y.engine, Logger: quiet})
+	y.operations, err = operation.New(operation.Config{Store: y.store, Client: y.engine.Client, Logger: quiet})
 	check.OK(y.t, err)
 	handler, err := server.New(server.Config{
 		Store: y.store, Timers: y.timers, Engine: y.engine, Operations: y.operations, Version: "v0.0.0-test", Logger: log,

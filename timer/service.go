@@ -8,6 +8,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/abidehq/abide/bus/outbox"
+	"github.com/abidehq/abide/clock"
 	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/internal/outage"
 	"github.com/abidehq/abide/store"
@@ -61,7 +62,7 @@ type Config struct {
 
 	// Clock measures waits. Delays are counted from its time, corrected by its offset from
 	// the store's clock. Nil means the system's clock.
-	Clock base.Clock
+	Clock clock.Clock
 }
 
 // Service schedules and fires timers.

@@ -15,7 +15,7 @@ import (
 
 	"github.com/abidehq/abide/action"
 	"github.com/abidehq/abide/bus"
-	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/clock"
 )
 
 // Limits of hooks, and what they are if a hook does not say.
@@ -87,7 +87,7 @@ type Config struct {
 
 	// Clock tells how old a signature is, and how many webhooks came in a second. Nil
 	// means the system's.
-	Clock base.Clock
+	Clock clock.Clock
 }
 
 // Hook is a place that a sender can send webhooks to.

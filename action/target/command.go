@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide/action"
+	"github.com/abidehq/abide/clock"
 	"github.com/abidehq/abide/internal/base"
 )
 
@@ -48,7 +49,7 @@ type CommandConfig struct {
 	Grace time.Duration
 
 	// Clock measures the grace. Nil means the system's.
-	Clock base.Clock
+	Clock clock.Clock
 }
 
 // Command runs a program. An exit code of 0 means that the action has completed.

@@ -72,7 +72,7 @@ func resultOf[Out any](w *world, id string) Out {
 	w.Helper()
 	ctx, cancel := context.WithTimeout(w.Context(), 24*time.Hour)
 	defer cancel()
-	info, err := w.Wait(ctx, abide.Ref{Tenant: "acme", ID: id})
+	info, err := w.WaitEnd(ctx, abide.Ref{Tenant: "acme", ID: id})
 	if err != nil {
 		w.Fatal(err)
 	}

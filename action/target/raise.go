@@ -14,7 +14,7 @@ import (
 type RaiseConfig struct {
 	// Client is where it is raised. Its codec must be [abide.JSON], or one that takes a
 	// [json.RawMessage] for what it is.
-	Client abide.Client
+	Client abide.Caller
 
 	// Event is the name of the event.
 	Event string
@@ -34,7 +34,7 @@ type RaiseConfig struct {
 // An action that is run again raises the same event, which is received once, unless the
 // instance has received it already: then it gets it twice.
 type Raise struct {
-	client   abide.Client
+	client   *abide.Client
 	event    *abide.Event[json.RawMessage]
 	instance template
 	all      bool
@@ -57,7 +57,7 @@ func NewRaise(cfg RaiseConfig) (*Raise, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Raise{client: cfg.Client, event: abide.NewEvent[json.RawMessage](cfg.Event), instance: instance, all: cfg.All}, nil
+	return &Raise{client: cfg.Client.AsClient(), event: abide.NewEvent[json.RawMessage](cfg.Event), instance: instance, all: cfg.All}, nil
 }
 
 // Run raises the event.

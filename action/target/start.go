@@ -17,7 +17,7 @@ const DefaultID = "{slug}/{id}"
 type StartConfig struct {
 	// Client is where it is started. Its codec must be [abide.JSON], or one that takes a
 	// [json.RawMessage] for what it is.
-	Client abide.Client
+	Client abide.Caller
 
 	// Orchestration and Version say which orchestration it is. Any process may serve it.
 	Orchestration string
@@ -37,7 +37,7 @@ type StartConfig struct {
 // An instance that exists with that ID is the one, and the action has completed. So it does
 // no harm to run such an action again: its definition should say that it is idempotent.
 type Start struct {
-	client        abide.Client
+	client        *abide.Client
 	orchestration *abide.Orchestration[json.RawMessage, json.RawMessage]
 	id            template
 	all           bool
@@ -64,7 +64,7 @@ func NewStart(cfg StartConfig) (*Start, error) {
 		return nil, err
 	}
 	return &Start{
-		client:        cfg.Client,
+		client:        cfg.Client.AsClient(),
 		orchestration: abide.OrchestrationNamed[json.RawMessage, json.RawMessage](cfg.Orchestration, abide.Version(cfg.Version)),
 		id:            id, all: cfg.All,
 	}, nil

@@ -5,6 +5,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/abidehq/abide/clock"
 	"github.com/abidehq/abide/internal/base"
 )
 
@@ -20,7 +21,7 @@ type Loop struct {
 	Do func(ctx context.Context)
 
 	// Clock measures. Nil means the system's.
-	Clock base.Clock
+	Clock clock.Clock
 
 	wake chan struct{}
 }

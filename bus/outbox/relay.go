@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/abidehq/abide/bus"
+	"github.com/abidehq/abide/clock"
 	"github.com/abidehq/abide/internal/backoff"
 	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/internal/lease"
@@ -40,7 +41,7 @@ type Config struct {
 
 	// Clock measures waits; due times are those of the store's clock. Nil means the system's
 	// clock.
-	Clock base.Clock
+	Clock clock.Clock
 
 	// LeaseDuration is how long a batch stays leased to this process without renewal. Zero
 	// means 30 s.

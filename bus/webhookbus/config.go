@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide/bus"
+	"github.com/abidehq/abide/clock"
 	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/internal/standardwebhooks"
 )
@@ -71,7 +72,7 @@ type Config struct {
 	TLS *tls.Config
 
 	// Clock dates the signatures and measures the timeout. Nil means the system's.
-	Clock base.Clock
+	Clock clock.Clock
 }
 
 func (c *Config) setDefaults() {

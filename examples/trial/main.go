@@ -51,8 +51,8 @@ func lock(_ context.Context, account Account) (abide.None, error) {
 }
 
 // extend has a trial end at another time.
-func extend(ctx context.Context, client abide.Client, id string, until time.Time) error {
-	return client.MoveTimer(ctx, abide.Ref{ID: id}, trialEnd, until)
+func extend(ctx context.Context, client abide.Caller, id string, until time.Time) error {
+	return client.AsClient().MoveTimer(ctx, abide.Ref{ID: id}, trialEnd, until)
 }
 
 func main() {

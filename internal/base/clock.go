@@ -2,20 +2,15 @@
 // of it.
 package base
 
-import "time"
+import (
+	"time"
 
-// Clock tells the time and calls back when some of it has passed. It is the only
-// way in which the project learns the time, so that tests can run hours in
+	"github.com/abidehq/abide/clock"
+)
+
+// Clock is the only way in which the project reads the time, so that tests run hours in
 // milliseconds.
-type Clock interface {
-	// Now returns the time.
-	Now() time.Time
-
-	// AfterFunc calls f in a goroutine of its own, or in that of whoever makes the
-	// time pass, once d has passed. Stop cancels it, and reports whether it came in
-	// time to do so.
-	AfterFunc(d time.Duration, f func()) (stop func() bool)
-}
+type Clock = clock.Clock
 
 // System is the clock of the machine, or that of a synctest bubble.
 type System struct{}

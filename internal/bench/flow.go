@@ -167,7 +167,7 @@ func (r *engineRun) newEvents() flow {
 }
 
 // complete runs an orchestration from its start to its result.
-func complete[In any, Out comparable](ctx context.Context, c abide.Client, o *abide.Orchestration[In, Out], in In, want Out) error {
+func complete[In any, Out comparable](ctx context.Context, c abide.Caller, o *abide.Orchestration[In, Out], in In, want Out) error {
 	i, err := o.Start(ctx, c, in, abide.Tenant(tenant))
 	if err != nil {
 		return fmt.Errorf("bench: start an orchestration: %w", err)

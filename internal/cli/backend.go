@@ -15,7 +15,7 @@ import (
 // backend is what the commands work on: a server, or a store that is open in this process.
 // Each noun has an interface of its own, which both of them have.
 type backend interface {
-	engine() (abide.Client, error)
+	engine() (*abide.Client, error)
 	actions() (actionsAPI, error)
 	timers() (timersAPI, error)
 	operations() (operationsAPI, error)

@@ -97,7 +97,7 @@ func (h *home) address() (string, error) {
 }
 
 // useEngine calls f with the instances.
-func (h *home) useEngine(cmd *cobra.Command, makes bool, f func(ctx context.Context, engine abide.Client) error) error {
+func (h *home) useEngine(cmd *cobra.Command, makes bool, f func(ctx context.Context, engine *abide.Client) error) error {
 	return h.use(cmd, makes, func(ctx context.Context, b backend) error {
 		engine, err := b.engine()
 		if err != nil {

@@ -28,7 +28,7 @@ package abidetest.`,
 			if execution < 0 {
 				return usage("--execution is %d; 1 or more is allowed, or 0 for the latest", execution)
 			}
-			return h.useEngine(cmd, false, func(ctx context.Context, engine abide.Client) error {
+			return h.useEngine(cmd, false, func(ctx context.Context, engine *abide.Client) error {
 				found, err := engine.History(ctx, h.ref(args[0]), execution)
 				if err != nil {
 					return err

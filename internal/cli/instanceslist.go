@@ -50,7 +50,7 @@ func (l *instancesList) run(cmd *cobra.Command, _ []string) error {
 		return err
 	}
 	filter.Descending = l.latest || l.watch
-	return l.useEngine(cmd, false, func(ctx context.Context, engine abide.Client) error {
+	return l.useEngine(cmd, false, func(ctx context.Context, engine *abide.Client) error {
 		read := func(ctx context.Context) ([]abide.Info, string, error) {
 			return readPages(l.paging, func(limit int, cursor string) ([]abide.Info, string, error) {
 				filter.Limit, filter.Cursor = limit, cursor

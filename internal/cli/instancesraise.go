@@ -68,7 +68,7 @@ func (r *instancesRaise) run(cmd *cobra.Command, args []string) error {
 	if r.id != "" {
 		opts = append(opts, abide.ID(r.id))
 	}
-	return r.useEngine(cmd, false, func(ctx context.Context, engine abide.Client) error {
+	return r.useEngine(cmd, false, func(ctx context.Context, engine *abide.Client) error {
 		if len(data) == 0 {
 			err = abide.NewEvent[abide.None](args[1]).Raise(ctx, engine, args[0], abide.None{}, opts...)
 		} else {
@@ -97,7 +97,7 @@ From there on it goes its own way. 'abide instances history' numbers the events.
 			if event < 1 {
 				return usage("--event is %d; the number of an event of the history is allowed, from 1 on", event)
 			}
-			return h.useEngine(cmd, false, func(ctx context.Context, engine abide.Client) error {
+			return h.useEngine(cmd, false, func(ctx context.Context, engine *abide.Client) error {
 				ref, err := engine.Fork(ctx, h.ref(args[0]), event, id)
 				if err != nil {
 					return err
@@ -134,7 +134,7 @@ that is bounded has a timer with the name of the event.
 			if err != nil {
 				return err
 			}
-			return h.useEngine(cmd, false, func(ctx context.Context, engine abide.Client) error {
+			return h.useEngine(cmd, false, func(ctx context.Context, engine *abide.Client) error {
 				ref := h.ref(args[0])
 				if err := engine.MoveTimer(ctx, ref, args[1], at); err != nil {
 					return err

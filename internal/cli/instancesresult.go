@@ -28,7 +28,7 @@ says how; if it has not ended, the exit code is 4, unless --wait has it wait for
   abide instances result order-1 --wait --timeout 5m`,
 		Args: oneArg(instanceID),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return h.useEngine(cmd, false, func(ctx context.Context, engine abide.Client) error {
+			return h.useEngine(cmd, false, func(ctx context.Context, engine *abide.Client) error {
 				return h.printResult(ctx, cmd, engine, h.ref(args[0]), wait, timeout)
 			})
 		},
@@ -50,7 +50,7 @@ and 1 if one ended otherwise, has stalled, or has not ended after --timeout.`,
 		Example: `  abide instances wait order-1 order-2 --timeout 10m`,
 		Args:    someArgs("the IDs of instances"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return h.useEngine(cmd, false, func(ctx context.Context, engine abide.Client) error {
+			return h.useEngine(cmd, false, func(ctx context.Context, engine *abide.Client) error {
 				ctx, stop := withTimeout(ctx, timeout)
 				defer stop()
 				var found []abide.Info
@@ -87,9 +87,9 @@ func withTimeout(ctx context.Context, d time.Duration) (context.Context, func())
 }
 
 // waitFor returns an instance when it has ended or stalled: a person has to look at that one.
-func waitFor(ctx context.Context, engine abide.Client, ref abide.Ref) (abide.Info, error) {
+func waitFor(ctx context.Context, engine *abide.Client, ref abide.Ref) (abide.Info, error) {
 	info, err := engine.Get(ctx, ref) // one that is not there is not waited for
-	for ; ; info, err = engine.Await(ctx, ref, info.Revision) {
+	for ; ; info, err = engine.WaitChange(ctx, ref, info.Revision) {
 		switch {
 		case err != nil && errors.Is(context.Cause(ctx), errTimeout):
 			return info, fmt.Errorf("instance %v: %w", ref, errTimeout)
@@ -112,7 +112,7 @@ func outcome(info abide.Info) error {
 }
 
 // printResult prints the result of an instance.
-func (h *home) printResult(ctx context.Context, cmd *cobra.Command, engine abide.Client, ref abide.Ref, wait bool, timeout time.Duration) error {
+func (h *home) printResult(ctx context.Context, cmd *cobra.Command, engine *abide.Client, ref abide.Ref, wait bool, timeout time.Duration) error {
 	read := engine.Get
 	if wait {
 		var stop func()

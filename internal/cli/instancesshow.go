@@ -39,7 +39,7 @@ happened in its latest execution, with times counted from its start.`,
 			if events < 0 {
 				return usage("--events is %d; 0 for all, or how many of the latest", events)
 			}
-			return h.useEngine(cmd, false, func(ctx context.Context, engine abide.Client) error {
+			return h.useEngine(cmd, false, func(ctx context.Context, engine *abide.Client) error {
 				i, err := readInstance(ctx, engine, h.ref(args[0]))
 				if err != nil {
 					return err
@@ -66,7 +66,7 @@ type instanceView struct {
 }
 
 // readInstance reads all there is about an instance.
-func readInstance(ctx context.Context, engine abide.Client, ref abide.Ref) (v instanceView, err error) {
+func readInstance(ctx context.Context, engine *abide.Client, ref abide.Ref) (v instanceView, err error) {
 	if v.info, err = engine.Get(ctx, ref); err != nil {
 		return v, err
 	}

@@ -65,7 +65,7 @@ func (s *instancesStart) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	return s.useEngine(cmd, true, func(ctx context.Context, engine abide.Client) error {
+	return s.useEngine(cmd, true, func(ctx context.Context, engine *abide.Client) error {
 		ref, existed, err := startInstance(ctx, engine, args[0], s.version, input, opts)
 		if err != nil {
 			return err
@@ -124,7 +124,7 @@ func (s *instancesStart) options() ([]abide.StartOption, error) {
 
 // startInstance starts an instance of an orchestration that is known by its name alone.
 func startInstance(
-	ctx context.Context, engine abide.Client, name, version string, input json.RawMessage, opts []abide.StartOption,
+	ctx context.Context, engine *abide.Client, name, version string, input json.RawMessage, opts []abide.StartOption,
 ) (ref abide.Ref, existed bool, err error) {
 	if len(input) == 0 {
 		return startWith(ctx, engine, name, version, abide.None{}, opts)
@@ -133,7 +133,7 @@ func startInstance(
 }
 
 func startWith[In any](
-	ctx context.Context, engine abide.Client, name, version string, in In, opts []abide.StartOption,
+	ctx context.Context, engine *abide.Client, name, version string, in In, opts []abide.StartOption,
 ) (ref abide.Ref, existed bool, err error) {
 	var register []abide.RegisterOption
 	if version != "" {

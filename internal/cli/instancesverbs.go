@@ -24,7 +24,7 @@ type instanceVerb struct {
 	kind   string // as operations call it
 	asks   bool   // it asks even about a single one
 	reads  bool   // what is left of an instance can be read afterwards
-	change func(ctx context.Context, engine abide.Client, ref abide.Ref, why string) error
+	change func(ctx context.Context, engine *abide.Client, ref abide.Ref, why string) error
 }
 
 // command makes the verb of a command.
@@ -68,13 +68,13 @@ func (v *instanceVerb) run(cmd *cobra.Command, ids []string) error {
 			return err
 		}
 	}
-	return v.useEngine(cmd, false, func(ctx context.Context, engine abide.Client) error {
+	return v.useEngine(cmd, false, func(ctx context.Context, engine *abide.Client) error {
 		return v.each(ctx, cmd, engine, ids)
 	})
 }
 
 // each does it to the instances that are named. It goes on after an error.
-func (v *instanceVerb) each(ctx context.Context, cmd *cobra.Command, engine abide.Client, ids []string) error {
+func (v *instanceVerb) each(ctx context.Context, cmd *cobra.Command, engine *abide.Client, ids []string) error {
 	var changed []abide.Info
 	var errs []error
 	for _, id := range ids {
@@ -120,7 +120,7 @@ func countOf(ids []string, noun string) string {
 }
 
 func newInstancesCancel() *cobra.Command {
-	v := &instanceVerb{reads: true, change: func(ctx context.Context, engine abide.Client, ref abide.Ref, why string) error {
+	v := &instanceVerb{reads: true, change: func(ctx context.Context, engine *abide.Client, ref abide.Ref, why string) error {
 		return engine.Cancel(ctx, ref, why)
 	}}
 	return v.command(&cobra.Command{
@@ -133,7 +133,7 @@ func newInstancesCancel() *cobra.Command {
 }
 
 func newInstancesTerminate() *cobra.Command {
-	v := &instanceVerb{asks: true, reads: true, change: func(ctx context.Context, engine abide.Client, ref abide.Ref, why string) error {
+	v := &instanceVerb{asks: true, reads: true, change: func(ctx context.Context, engine *abide.Client, ref abide.Ref, why string) error {
 		return engine.Terminate(ctx, ref, why)
 	}}
 	return v.command(&cobra.Command{
@@ -146,7 +146,7 @@ func newInstancesTerminate() *cobra.Command {
 }
 
 func newInstancesSuspend() *cobra.Command {
-	v := &instanceVerb{reads: true, change: func(ctx context.Context, engine abide.Client, ref abide.Ref, why string) error {
+	v := &instanceVerb{reads: true, change: func(ctx context.Context, engine *abide.Client, ref abide.Ref, why string) error {
 		return engine.Suspend(ctx, ref, why)
 	}}
 	return v.command(&cobra.Command{
@@ -159,7 +159,7 @@ func newInstancesSuspend() *cobra.Command {
 }
 
 func newInstancesResume() *cobra.Command {
-	v := &instanceVerb{reads: true, change: func(ctx context.Context, engine abide.Client, ref abide.Ref, _ string) error {
+	v := &instanceVerb{reads: true, change: func(ctx context.Context, engine *abide.Client, ref abide.Ref, _ string) error {
 		return engine.Resume(ctx, ref)
 	}}
 	return v.command(&cobra.Command{
@@ -172,7 +172,7 @@ func newInstancesResume() *cobra.Command {
 }
 
 func newInstancesRestart() *cobra.Command {
-	v := &instanceVerb{asks: true, reads: true, change: func(ctx context.Context, engine abide.Client, ref abide.Ref, _ string) error {
+	v := &instanceVerb{asks: true, reads: true, change: func(ctx context.Context, engine *abide.Client, ref abide.Ref, _ string) error {
 		return engine.Restart(ctx, ref)
 	}}
 	return v.command(&cobra.Command{
@@ -185,7 +185,7 @@ func newInstancesRestart() *cobra.Command {
 }
 
 func newInstancesDelete() *cobra.Command {
-	v := &instanceVerb{asks: true, change: func(ctx context.Context, engine abide.Client, ref abide.Ref, _ string) error {
+	v := &instanceVerb{asks: true, change: func(ctx context.Context, engine *abide.Client, ref abide.Ref, _ string) error {
 		return engine.Delete(ctx, ref)
 	}}
 	return v.command(&cobra.Command{

@@ -13,7 +13,7 @@ import (
 // instancesWatch watches instances.
 type instancesWatch struct {
 	*watch
-	engine  abide.Client
+	engine  *abide.Client
 	filter  abide.Filter
 	tenants bool
 	read    func(ctx context.Context) ([]abide.Info, string, error)
@@ -21,7 +21,7 @@ type instancesWatch struct {
 
 // run prints instances, and each that changes, until ctx ends.
 func (w *instancesWatch) run(ctx context.Context) error {
-	feed, ok := w.engine.(abide.Watcher)
+	feed, ok := w.engine.Transport().(abide.Watcher)
 	if !ok {
 		return w.poll(ctx, w.list)
 	}

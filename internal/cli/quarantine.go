@@ -76,7 +76,7 @@ func (q *quarantineFilter) matches(m *abide.Quarantined) bool {
 }
 
 // read returns a page of those messages that match.
-func (q *quarantineFilter) read(ctx context.Context, engine abide.Client, f abide.QuarantineFilter, limit int, cursor string) ([]abide.Quarantined, string, error) {
+func (q *quarantineFilter) read(ctx context.Context, engine *abide.Client, f abide.QuarantineFilter, limit int, cursor string) ([]abide.Quarantined, string, error) {
 	f.Limit, f.Cursor = limit, cursor
 	page, err := engine.Quarantine(ctx, f)
 	if err != nil {
@@ -122,7 +122,7 @@ func (l *quarantineList) run(cmd *cobra.Command, _ []string) error {
 	if err != nil {
 		return err
 	}
-	return l.useEngine(cmd, false, func(ctx context.Context, engine abide.Client) error {
+	return l.useEngine(cmd, false, func(ctx context.Context, engine *abide.Client) error {
 		read := func(ctx context.Context) ([]abide.Quarantined, string, error) {
 			return readPages(l.paging, func(limit int, cursor string) ([]abide.Quarantined, string, error) {
 				return l.flags.read(ctx, engine, filter, limit, cursor)
@@ -186,7 +186,7 @@ func newQuarantineShow() *cobra.Command {
   abide quarantine show 0198c0de --body | xxd`,
 		Args: oneArg(messageID),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return h.useEngine(cmd, false, func(ctx context.Context, engine abide.Client) error {
+			return h.useEngine(cmd, false, func(ctx context.Context, engine *abide.Client) error {
 				m, err := findQuarantined(ctx, engine, h.tenant, args[0])
 				if err != nil {
 					return err
@@ -226,7 +226,7 @@ func showQuarantined(w io.Writer, m *abide.Quarantined) error {
 }
 
 // findQuarantined returns a message by its ID.
-func findQuarantined(ctx context.Context, engine abide.Client, tenant, id string) (abide.Quarantined, error) {
+func findQuarantined(ctx context.Context, engine *abide.Client, tenant, id string) (abide.Quarantined, error) {
 	own := api.Tenant(tenant)
 	f := abide.QuarantineFilter{Tenant: &own, Limit: 1_000}
 	for {
@@ -255,11 +255,11 @@ type quarantineVerb struct {
 	all    bool
 	asks   bool // it asks even about a single one
 	past   string
-	change func(ctx context.Context, engine abide.Client, tenant, id string) error
+	change func(ctx context.Context, engine *abide.Client, tenant, id string) error
 }
 
 func newQuarantineRedrive() *cobra.Command {
-	v := &quarantineVerb{past: "redriven", change: func(ctx context.Context, engine abide.Client, tenant, id string) error {
+	v := &quarantineVerb{past: "redriven", change: func(ctx context.Context, engine *abide.Client, tenant, id string) error {
 		return engine.Redrive(ctx, tenant, id)
 	}}
 	return v.command(&cobra.Command{
@@ -271,7 +271,7 @@ func newQuarantineRedrive() *cobra.Command {
 }
 
 func newQuarantineDelete() *cobra.Command {
-	v := &quarantineVerb{asks: true, past: "deleted", change: func(ctx context.Context, engine abide.Client, tenant, id string) error {
+	v := &quarantineVerb{asks: true, past: "deleted", change: func(ctx context.Context, engine *abide.Client, tenant, id string) error {
 		return engine.Discard(ctx, tenant, id)
 	}}
 	return v.command(&cobra.Command{
@@ -318,7 +318,7 @@ func (v *quarantineVerb) run(cmd *cobra.Command, ids []string) error {
 			return err
 		}
 	}
-	return v.useEngine(cmd, false, func(ctx context.Context, engine abide.Client) error {
+	return v.useEngine(cmd, false, func(ctx context.Context, engine *abide.Client) error {
 		var n int
 		var err error
 		if v.all {
@@ -337,7 +337,7 @@ func (v *quarantineVerb) run(cmd *cobra.Command, ids []string) error {
 
 // every does it to all that match. What is redriven may come back: only what is there at the
 // beginning is meant.
-func (v *quarantineVerb) every(ctx context.Context, cmd *cobra.Command, engine abide.Client, filter abide.QuarantineFilter) (n int, err error) {
+func (v *quarantineVerb) every(ctx context.Context, cmd *cobra.Command, engine *abide.Client, filter abide.QuarantineFilter) (n int, err error) {
 	var all []abide.Ref // without what they say, which may be much
 	for cursor := ""; ; {
 		found, next, err := v.flags.read(ctx, engine, filter, 1_000, cursor)

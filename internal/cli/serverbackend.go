@@ -12,7 +12,7 @@ import (
 // serverBackend is a server, or the process that has a store open and answers at its socket.
 type serverBackend struct{ client *remote.Client }
 
-func (b serverBackend) engine() (abide.Client, error) { return b.client.Engine(), nil }
+func (b serverBackend) engine() (*abide.Client, error) { return b.client.Engine(), nil }
 
 func (b serverBackend) actions() (actionsAPI, error) { return b.client.Actions(), nil }
 

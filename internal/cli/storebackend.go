@@ -45,7 +45,7 @@ func (b *storeBackend) close() error {
 // person sees those.
 var silent = slog.New(slog.DiscardHandler)
 
-func (b *storeBackend) client() abide.Client { return abide.NewClient(b.store, nil) }
+func (b *storeBackend) client() *abide.Client { return abide.NewClient(b.store, nil) }
 
 // noting returns what keeps account of what is done to the store.
 func (b *storeBackend) noting() (noting, error) {
@@ -53,9 +53,9 @@ func (b *storeBackend) noting() (noting, error) {
 	return noting{guard}, err
 }
 
-func (b *storeBackend) engine() (abide.Client, error) {
+func (b *storeBackend) engine() (*abide.Client, error) {
 	n, err := b.noting()
-	return notedClient{b.client(), n}, err
+	return abide.ClientOver(notedTransport{b.client().Transport().(operatorTransport), n}, nil), err
 }
 
 func (b *storeBackend) actions() (actionsAPI, error) {

@@ -22,74 +22,51 @@ func (n noting) note(ctx context.Context, operation, tenant, target string, err 
 	return joined(err, noteLocal(ctx, n.guard, auth.Entry{Operation: operation, Tenant: api.FromTenant(tenant), Target: target}, err))
 }
 
-func (n noting) of(ctx context.Context, operation string, ref abide.Ref, why string, err error) error {
-	target := api.FromTenant(ref.Tenant) + "/" + ref.ID
-	if why != "" {
-		target += " reason=" + why
-	}
-	return n.note(ctx, operation, ref.Tenant, target, err)
+// operatorTransport is what the transport of a store offers.
+type operatorTransport interface {
+	abide.Transport
+	abide.Operator
 }
 
-// notedClient notes what is done to instances.
-type notedClient struct {
-	abide.Client
+// notedTransport writes an audit entry for each change of an instance.
+type notedTransport struct {
+	operatorTransport
 	noting
 }
 
-func (c notedClient) Start(ctx context.Context, requests ...abide.StartRequest) ([]abide.Started, error) {
-	started, err := c.Client.Start(ctx, requests...)
+func (t notedTransport) Start(ctx context.Context, requests []abide.StartRequest) ([]abide.Started, error) {
+	started, err := t.operatorTransport.Start(ctx, requests)
 	target := fmt.Sprintf("%d instances", len(requests))
 	tenant := ""
 	if len(started) > 0 {
 		tenant = started[0].Ref.Tenant
 		target += ", the first is " + api.FromTenant(tenant) + "/" + started[0].Ref.ID
 	}
-	return started, c.note(ctx, "start-instances", tenant, target, err)
+	return started, t.note(ctx, "start-instances", tenant, target, err)
 }
 
-func (c notedClient) Raise(ctx context.Context, requests ...abide.RaiseRequest) error {
-	return c.note(ctx, "raise-events", "", fmt.Sprintf("%d events", len(requests)), c.Client.Raise(ctx, requests...))
+func (t notedTransport) Raise(ctx context.Context, requests []abide.RaiseRequest) error {
+	return t.note(ctx, "raise-events", "", fmt.Sprintf("%d events", len(requests)), t.operatorTransport.Raise(ctx, requests))
 }
 
-func (c notedClient) Cancel(ctx context.Context, ref abide.Ref, why string) error {
-	return c.of(ctx, "cancel-instance", ref, why, c.Client.Cancel(ctx, ref, why))
+func (t notedTransport) Control(ctx context.Context, ref abide.Ref, cmd abide.Command) error {
+	operation := string(cmd.Verb) + "-instance"
+	if cmd.Verb == abide.VerbMoveTimer {
+		operation = "move-instance-timer"
+	}
+	target := api.FromTenant(ref.Tenant) + "/" + ref.ID
+	if cmd.Reason != "" {
+		target += " reason=" + cmd.Reason
+	}
+	return t.note(ctx, operation, ref.Tenant, target, t.operatorTransport.Control(ctx, ref, cmd))
 }
 
-func (c notedClient) Terminate(ctx context.Context, ref abide.Ref, why string) error {
-	return c.of(ctx, "terminate-instance", ref, why, c.Client.Terminate(ctx, ref, why))
+func (t notedTransport) Redrive(ctx context.Context, tenant, id string) error {
+	return t.note(ctx, "redrive-quarantined", tenant, id, t.operatorTransport.Redrive(ctx, tenant, id))
 }
 
-func (c notedClient) Suspend(ctx context.Context, ref abide.Ref, why string) error {
-	return c.of(ctx, "suspend-instance", ref, why, c.Client.Suspend(ctx, ref, why))
-}
-
-func (c notedClient) Resume(ctx context.Context, ref abide.Ref) error {
-	return c.of(ctx, "resume-instance", ref, "", c.Client.Resume(ctx, ref))
-}
-
-func (c notedClient) Restart(ctx context.Context, ref abide.Ref) error {
-	return c.of(ctx, "restart-instance", ref, "", c.Client.Restart(ctx, ref))
-}
-
-func (c notedClient) Fork(ctx context.Context, from abide.Ref, event int, id string) (abide.Ref, error) {
-	made, err := c.Client.Fork(ctx, from, event, id)
-	return made, c.of(ctx, "fork-instance", from, "", err)
-}
-
-func (c notedClient) MoveTimer(ctx context.Context, ref abide.Ref, name string, at time.Time) error {
-	return c.of(ctx, "move-instance-timer", ref, "", c.Client.MoveTimer(ctx, ref, name, at))
-}
-
-func (c notedClient) Delete(ctx context.Context, ref abide.Ref) error {
-	return c.of(ctx, "delete-instance", ref, "", c.Client.Delete(ctx, ref))
-}
-
-func (c notedClient) Redrive(ctx context.Context, tenant, id string) error {
-	return c.note(ctx, "redrive-quarantined", tenant, id, c.Client.Redrive(ctx, tenant, id))
-}
-
-func (c notedClient) Discard(ctx context.Context, tenant, id string) error {
-	return c.note(ctx, "discard-quarantined", tenant, id, c.Client.Discard(ctx, tenant, id))
+func (t notedTransport) Discard(ctx context.Context, tenant, id string) error {
+	return t.note(ctx, "discard-quarantined", tenant, id, t.operatorTransport.Discard(ctx, tenant, id))
 }
 
 // notedActions notes what is done to actions and schedules.

@@ -42,7 +42,7 @@ type overview struct {
 // watcher looks at a backend again and again.
 type watcher struct {
 	b      backend
-	engine abide.Client
+	engine *abide.Client
 	tally  *tally // nil if nobody tells what changes
 	last   time.Time
 	at     time.Time // by the local clock
@@ -57,7 +57,7 @@ func newWatcher(ctx context.Context, b backend) (*watcher, error) {
 		return nil, err
 	}
 	w := &watcher{b: b, engine: engine, clock: base.System{}}
-	if feed, ok := engine.(abide.Watcher); ok {
+	if feed, ok := engine.Transport().(abide.Watcher); ok {
 		w.tally = &tally{}
 		go w.tally.listen(ctx, feed)
 	}

@@ -48,7 +48,7 @@ func newWorkersList() *cobra.Command {
   abide workers list --watch`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return h.useEngine(cmd, false, func(ctx context.Context, engine abide.Client) error {
+			return h.useEngine(cmd, false, func(ctx context.Context, engine *abide.Client) error {
 				if watching.watch {
 					return newWatch(cmd, &h.out, titles...).poll(ctx, func(ctx context.Context) ([]item, bool, error) {
 						found, err := engine.Workers(ctx)
@@ -97,7 +97,7 @@ func newWorkersUnserved() *cobra.Command {
 		Example: "  abide workers unserved",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return h.useEngine(cmd, false, func(ctx context.Context, engine abide.Client) error {
+			return h.useEngine(cmd, false, func(ctx context.Context, engine *abide.Client) error {
 				found, err := engine.Unserved(ctx)
 				if err != nil {
 					return err
@@ -151,7 +151,7 @@ func newOrchestrationsList() *cobra.Command {
 		Example: "  abide orchestrations list",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return h.useEngine(cmd, false, func(ctx context.Context, engine abide.Client) error {
+			return h.useEngine(cmd, false, func(ctx context.Context, engine *abide.Client) error {
 				found, err := readOrchestrations(ctx, engine)
 				if err != nil {
 					return err
@@ -173,7 +173,7 @@ func newOrchestrationsList() *cobra.Command {
 }
 
 // readOrchestrations returns what workers serve and what waits for one, in the order of names.
-func readOrchestrations(ctx context.Context, engine abide.Client) ([]api.Orchestration, error) {
+func readOrchestrations(ctx context.Context, engine *abide.Client) ([]api.Orchestration, error) {
 	workers, err := engine.Workers(ctx)
 	if err != nil {
 		return nil, err
@@ -187,7 +187,7 @@ func readOrchestrations(ctx context.Context, engine abide.Client) ([]api.Orchest
 
 // isUnserved reports whether an instance waits for a process that serves it. Who cannot be
 // asked is taken to serve it.
-func isUnserved(ctx context.Context, engine abide.Client, info *abide.Info) bool {
+func isUnserved(ctx context.Context, engine *abide.Client, info *abide.Info) bool {
 	unserved, err := engine.Unserved(ctx)
 	return err == nil && slices.ContainsFunc(unserved, func(u abide.Unserved) bool {
 		return !u.Activity && !u.Target && u.Route == orchestrationOf(info)

@@ -114,7 +114,7 @@ func serveWorld(ctx context.Context, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	operations, err := operation.New(operation.Config{Store: st, Client: engine, Logger: log})
+	operations, err := operation.New(operation.Config{Store: st, Client: engine.Client, Logger: log})
 	if err != nil {
 		return err
 	}

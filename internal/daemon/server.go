@@ -9,7 +9,7 @@ import (
 )
 
 func (p *parts) makeServer(_ context.Context, d *daemon) (err error) {
-	p.operations, err = operation.New(operation.Config{Store: d.Store, Client: p.engine, Clock: d.clock, Logger: d.log})
+	p.operations, err = operation.New(operation.Config{Store: d.Store, Client: p.engine.Client, Clock: d.clock, Logger: d.log})
 	if err != nil {
 		return err
 	}

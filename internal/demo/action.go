@@ -20,7 +20,7 @@ const (
 )
 
 // Targets returns what the actions of the demo do.
-func Targets(client abide.Client) map[string]action.Definition {
+func Targets(client abide.Caller) map[string]action.Definition {
 	return map[string]action.Definition{
 		targetHello: {Target: action.Func(hello), Attempts: 2, Idempotent: true, Timeout: time.Minute},
 		TargetOrder: {Target: ordering(client), Idempotent: true, Timeout: time.Minute},
@@ -36,7 +36,7 @@ func hello(_ context.Context, r action.Run) (action.Outcome, error) {
 }
 
 // ordering starts an order for each webhook.
-func ordering(client abide.Client) action.Func {
+func ordering(client abide.Caller) action.Func {
 	return func(ctx context.Context, r action.Run) (action.Outcome, error) {
 		in := Order{Number: r.Action.Trigger.At.Unix(), Cents: 4200, Item: "whatever the webhook says"}
 		started, err := Orders.Start(ctx, client, in, abide.ID("webhook-"+r.Action.ID), abide.Tag("by", "webhook"))

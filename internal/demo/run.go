@@ -15,7 +15,7 @@ import (
 
 // Config is what the demo lives on.
 type Config struct {
-	Client  abide.Client
+	Client  abide.Caller
 	Timers  *timer.Service
 	Actions *action.Service
 
@@ -107,7 +107,7 @@ func id(kind string, n int64) abide.StartOption { return abide.ID(fmt.Sprintf("%
 
 // expense starts an approval, and decides about one that has waited for a while. Every
 // third is left to whoever looks at the page.
-func expense(ctx context.Context, client abide.Client, n int64) error {
+func expense(ctx context.Context, client abide.Caller, n int64) error {
 	in := Expense{What: items[n/10%int64(len(items))], Cents: int(500 + n%13*100)}
 	if _, err := Approvals.Start(ctx, client, in, id("expense", n), tagged); err != nil {
 		return err
@@ -116,7 +116,7 @@ func expense(ctx context.Context, client abide.Client, n int64) error {
 		return nil
 	}
 	waited := fmt.Sprintf("expense-%d", n-20)
-	if _, err := client.Get(ctx, abide.Ref{ID: waited}); errors.Is(err, abide.ErrNotFound) {
+	if _, err := client.AsClient().Get(ctx, abide.Ref{ID: waited}); errors.Is(err, abide.ErrNotFound) {
 		return nil // the demo has begun after that
 	}
 	return Approved.Raise(ctx, client, waited, Decision{Approved: n/10%5 != 0, By: "an operator"}, abide.IfAwaited())

@@ -34,7 +34,7 @@ type fleet struct {
 	ledger *ledger
 
 	store  store.Store
-	client abide.Client
+	client *abide.Client
 	timers *timer.Service
 
 	roster    sync.RWMutex // is held by who has a process do something
@@ -234,7 +234,7 @@ func (f *fleet) load(every time.Duration, start func(number int) string) (stop f
 func (f *fleet) await(number int) {
 	f.insist("await "+orderID(number), func(ctx context.Context) error {
 		for revision := int64(0); ; {
-			info, err := f.client.Await(ctx, abide.Ref{ID: orderID(number)}, revision)
+			info, err := f.client.WaitChange(ctx, abide.Ref{ID: orderID(number)}, revision)
 			if err != nil || info.Status.Ended() || info.Status == abide.Stalled {
 				return err
 			}

@@ -17,9 +17,6 @@ import (
 	"github.com/abidehq/abide/bus"
 	"github.com/abidehq/abide/bus/outbox"
 	"github.com/abidehq/abide/internal/base"
-	"github.com/abidehq/abide/internal/engine"
-	"github.com/abidehq/abide/internal/history"
-	"github.com/abidehq/abide/internal/registry"
 	"github.com/abidehq/abide/store"
 	"github.com/abidehq/abide/timer"
 )
@@ -118,51 +115,15 @@ func (w *worker) run(ctx context.Context) error {
 	return errors.Join(<-ended, w.close(drain), w.store.Close())
 }
 
-// openEngine begins to serve. A process whose clock is wrong has an engine that is put
-// together by hand: the public way to one has no clock to give.
+// openEngine opens the engine of the process, whose clock may be wrong.
 func (w *worker) openEngine() error {
-	if w.Skew == 0 {
-		e, err := abide.New(w.store, abide.Config{
-			Register: w.serve(), Logger: w.log, LeaseDuration: w.Lease, Retention: -1, MaxTurns: atOnce, MaxActivities: atOnce,
-		})
-		if err != nil {
-			return err
-		}
-		w.close = e.Shutdown
-		return nil
-	}
-	r, err := registry.Read(w.serve(), abide.JSON, w.log)
-	if err != nil {
-		return err
-	}
-	routes := []string{parcel.Name()}
-	for _, v := range w.Versions {
-		routes = append(routes, engine.Route("order", v))
-	}
-	e, err := engine.New(engine.Config{
-		Store: w.store, Clock: w.clock(), Logger: w.log, Executor: r.Code, Routes: routes, LeaseDuration: w.Lease, Retention: -1,
-		MaxTurns: atOnce, MaxActivities: atOnce,
-		Activities: map[string]engine.Activity{effect.Name(): func(ctx context.Context, t *engine.Task) ([]byte, *history.Failure) {
-			var d deed
-			err := json.Unmarshal(t.Input, &d)
-			receipt := ""
-			if err == nil {
-				receipt, err = theLedger.perform(ctx, attempt{t.Ref.ID, t.Key, t.Attempt}, d)
-			}
-			if err != nil {
-				return nil, &history.Failure{Message: err.Error()}
-			}
-			data, err := json.Marshal(receipt)
-			if err != nil {
-				return nil, &history.Failure{Message: err.Error(), Final: true}
-			}
-			return data, nil
-		}},
+	e, err := abide.New(w.store, abide.Config{
+		Register: w.serve(), Clock: w.clock(), Logger: w.log, LeaseDuration: w.Lease, Retention: -1, MaxTurns: atOnce, MaxActivities: atOnce,
 	})
 	if err != nil {
 		return err
 	}
-	w.close = e.Close
+	w.close = e.Shutdown
 	return nil
 }
 
@@ -217,7 +178,7 @@ func (w *worker) obey(ctx context.Context, ended chan error) error {
 
 // startOrder starts an order of a version. It can be done again if nobody knows whether
 // it was.
-func startOrder(ctx context.Context, c abide.Client, number int, version string) error {
+func startOrder(ctx context.Context, c *abide.Client, number int, version string) error {
 	o := order1
 	if version == "2" {
 		o = order2

@@ -220,7 +220,7 @@ func runKilled(t *testing.T, k int, after bool) (killed bool) {
 		go func() {
 			select {
 			case <-dead:
-				second := r.service(r.store, r.client)
+				second := r.service(r.store, abide.ClientOver(r.client, nil))
 				mu.Lock()
 				current, killed = second, true
 				mu.Unlock()

@@ -53,12 +53,12 @@ func newRig(t *testing.T) *rig {
 	r.engine, err = abide.New(r.store, abide.Config{Register: []abide.Definition{long, quick}, Logger: quiet, Retention: -1})
 	check.OK(r.t, err)
 	t.Cleanup(func() { _ = r.engine.Close() })
-	r.client = &watched{Client: r.engine, calls: map[string]int{}}
-	r.Service = r.service(r.store, r.client)
+	r.client = &watched{Transport: r.engine.Transport(), calls: map[string]int{}}
+	r.Service = r.service(r.store, abide.ClientOver(r.client, nil))
 	return r
 }
 
-func (r *rig) service(s store.Store, c abide.Client) *operation.Service {
+func (r *rig) service(s store.Store, c *abide.Client) *operation.Service {
 	r.t.Helper()
 	service, err := operation.New(operation.Config{Store: s, Client: c, Logger: quiet})
 	check.OK(r.t, err)
@@ -173,7 +173,7 @@ func of(tenant string) abide.Filter { return abide.Filter{Tenant: &tenant} }
 
 // watched is a client that counts what is done to each instance, and can meddle with it.
 type watched struct {
-	abide.Client
+	abide.Transport
 	before func(verb string, ref abide.Ref) error // nil means nothing
 
 	mu    sync.Mutex
@@ -212,28 +212,8 @@ func (w *watched) total() (calls, instances int) {
 	return calls, len(w.calls)
 }
 
-func (w *watched) Cancel(ctx context.Context, ref abide.Ref, why string) error {
-	return w.call("cancel", ref, func() error { return w.Client.Cancel(ctx, ref, why) })
-}
-
-func (w *watched) Terminate(ctx context.Context, ref abide.Ref, why string) error {
-	return w.call("terminate", ref, func() error { return w.Client.Terminate(ctx, ref, why) })
-}
-
-func (w *watched) Suspend(ctx context.Context, ref abide.Ref, why string) error {
-	return w.call("suspend", ref, func() error { return w.Client.Suspend(ctx, ref, why) })
-}
-
-func (w *watched) Resume(ctx context.Context, ref abide.Ref) error {
-	return w.call("resume", ref, func() error { return w.Client.Resume(ctx, ref) })
-}
-
-func (w *watched) Restart(ctx context.Context, ref abide.Ref) error {
-	return w.call("restart", ref, func() error { return w.Client.Restart(ctx, ref) })
-}
-
-func (w *watched) Delete(ctx context.Context, ref abide.Ref) error {
-	return w.call("delete", ref, func() error { return w.Client.Delete(ctx, ref) })
+func (w *watched) Control(ctx context.Context, ref abide.Ref, cmd abide.Command) error {
+	return w.call(string(cmd.Verb), ref, func() error { return w.Transport.Control(ctx, ref, cmd) })
 }
 
 // wantError checks that an error matches, and says all of these.

@@ -403,7 +403,7 @@ func TestAnOperationIsKeptForAWeek(t *testing.T) {
 
 func TestAServiceNeedsAStoreAndAClient(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		_, err := operation.New(operation.Config{Client: r.engine})
+		_, err := operation.New(operation.Config{Client: r.engine.Client})
 		wantError(t, err, operation.ErrInvalid, "Store")
 		_, err = operation.New(operation.Config{Store: r.store})
 		wantError(t, err, operation.ErrInvalid, "Client")

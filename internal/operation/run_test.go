@@ -29,7 +29,7 @@ func TestAThousandAreDeleted(t *testing.T) {
 		}
 		o := r.begin(operation.Request{Kind: operation.Delete, Filter: of("acme")})
 		r.run(r.Service)
-		r.run(r.service(r.store, r.client))
+		r.run(r.service(r.store, abide.ClientOver(r.client, nil)))
 		r.pass(time.Minute)
 		r.wantCounts(o.ID, "completed: 1010 = 1000 + 10 + 0")
 		r.wantStatuses("acme", "10 running")
@@ -52,7 +52,7 @@ func TestManyOperationsInTwoProcesses(t *testing.T) {
 			ids = append(ids, r.begin(operation.Request{Kind: operation.Terminate, Filter: of(tenant)}).ID)
 		}
 		r.run(r.Service)
-		r.run(r.service(r.store, r.client))
+		r.run(r.service(r.store, abide.ClientOver(r.client, nil)))
 		r.pass(time.Minute)
 		for _, id := range ids {
 			r.wantCounts(id, "completed: 100 = 100 + 0 + 0")
@@ -112,7 +112,7 @@ func TestAnOperationIsCancelledInTheMiddle(t *testing.T) {
 				}
 				by := r.Service
 				if !here {
-					by = r.service(r.store, r.client)
+					by = r.service(r.store, abide.ClientOver(r.client, nil))
 				}
 				r.run(r.Service)
 				o := r.begin(operation.Request{Kind: operation.Terminate, Filter: of("acme")})
@@ -231,7 +231,7 @@ func TestTroubleOfTheStoreIsNotTheInstances(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.start(long, "acme", "a", 300)
 		faulty := storetest.NewFaulty(r.store, nil)
-		client := &watched{Client: abide.NewClient(faulty, nil), calls: map[string]int{}}
+		client := &watched{Transport: abide.NewClient(faulty, nil).Transport(), calls: map[string]int{}}
 		done := atomic.Int64{}
 		client.before = func(string, abide.Ref) error {
 			if done.Add(1) == 100 {
@@ -241,7 +241,7 @@ func TestTroubleOfTheStoreIsNotTheInstances(t *testing.T) {
 			return nil
 		}
 		o := r.begin(operation.Request{Kind: operation.Terminate, Filter: of("acme")})
-		r.run(r.service(faulty, client))
+		r.run(r.service(faulty, abide.ClientOver(client, nil)))
 		r.pass(2 * time.Minute)
 		got := r.get(o.ID)
 		if got.Status != operation.Completed || got.Failed != 0 || got.Done+got.Skipped != 300 {
@@ -345,7 +345,7 @@ func TestStopLetsAPageComeToItsEnd(t *testing.T) {
 				if got := r.get(o.ID); tt.exact && (got.Done != calls || calls == 0 || calls == 600) {
 					t.Errorf("it has stopped at %s, and there were %d calls", counts(got), calls)
 				}
-				r.run(r.service(r.store, r.client))
+				r.run(r.service(r.store, abide.ClientOver(r.client, nil)))
 				r.pass(time.Minute)
 				got := r.get(o.ID)
 				if got.Status != operation.Completed || got.Done+got.Skipped != 600 || tt.exact && got.Skipped > 0 {
@@ -365,7 +365,7 @@ func TestAPageThatKillsItsProcessEachTimeFailsInTheEnd(t *testing.T) {
 		deaths := 0
 		for range 20 {
 			faulty := storetest.NewFaulty(r.store, nil)
-			client := &watched{Client: abide.NewClient(faulty, nil), calls: map[string]int{}}
+			client := &watched{Transport: abide.NewClient(faulty, nil).Transport(), calls: map[string]int{}}
 			var once sync.Once
 			client.before = func(string, abide.Ref) error {
 				once.Do(func() {
@@ -374,7 +374,7 @@ func TestAPageThatKillsItsProcessEachTimeFailsInTheEnd(t *testing.T) {
 				})
 				return nil
 			}
-			service := r.service(faulty, client)
+			service := r.service(faulty, abide.ClientOver(client, nil))
 			ctx, cancel := context.WithCancel(context.Background())
 			done := make(chan struct{})
 			go func() {
@@ -418,7 +418,7 @@ func TestWhatCannotBeReadGoesToQuarantine(t *testing.T) {
 func TestIdleIsIdle(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		faulty := storetest.NewFaulty(r.store, nil)
-		r.run(r.service(faulty, r.client))
+		r.run(r.service(faulty, abide.ClientOver(r.client, nil)))
 		r.pass(time.Hour)
 		if n := faulty.Calls(); n > 40 {
 			t.Errorf("%d calls in an hour", n)

@@ -22,7 +22,7 @@ type Config struct {
 	Store store.Store
 
 	// Client is what operations work with: that of the engine on the same store.
-	Client abide.Client
+	Client *abide.Client
 
 	// Clock measures waits; all times that are kept are the store's. Nil means the system's.
 	Clock base.Clock
@@ -34,7 +34,7 @@ type Config struct {
 // Service starts operations and, while it runs, does them.
 type Service struct {
 	store  store.Store
-	client abide.Client
+	client *abide.Client
 	clock  base.Clock
 	log    *slog.Logger
 	keeper *lease.Keeper

@@ -20,7 +20,7 @@ import (
 type program struct {
 	*world
 	client    *process
-	api       abide.Client
+	api       *abide.Client
 	next      int // number of the next event, call or ID
 	suspended map[string]bool
 	asking    int // calls of clients under way; guarded by the ledger's lock

@@ -76,7 +76,7 @@ func (l *lived) live() {
 		})},
 	}})
 	check.OK(l.t, err)
-	operations, err := operation.New(operation.Config{Store: l.store, Client: engine, Logger: quiet})
+	operations, err := operation.New(operation.Config{Store: l.store, Client: engine.Client, Logger: quiet})
 	check.OK(l.t, err)
 	guard, err := auth.New(auth.Config{Store: l.store, Logger: quiet})
 	check.OK(l.t, err)

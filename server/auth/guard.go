@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/abidehq/abide/clock"
 	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/internal/ratelimit"
 	"github.com/abidehq/abide/store"
@@ -68,7 +69,7 @@ type Config struct {
 
 	// Clock measures how long things take; when a token expires is up to the clock of the
 	// store. Nil means the system's.
-	Clock base.Clock
+	Clock clock.Clock
 }
 
 // Guard knows who makes a request, and keeps account of what was done.

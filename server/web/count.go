@@ -53,6 +53,6 @@ func tenantsOf(kind, name string) []string {
 
 // unserved returns how many routes nobody serves.
 func (s *site) unserved(ctx context.Context) (int, error) {
-	list, err := s.cfg.Engine.Unserved(ctx)
+	list, err := s.engine.Unserved(ctx)
 	return len(list), err
 }

@@ -67,7 +67,7 @@ func (s *site) instance(r *request) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	info, err := s.cfg.Engine.Get(r.ctx(), ref)
+	info, err := s.engine.Get(r.ctx(), ref)
 	if err != nil {
 		return view{}, err
 	}
@@ -114,7 +114,7 @@ func (s *site) waits(r *request, d *instanceData, shown *window) error {
 		d.WaitsOf = newest.words()
 	}
 	var err error
-	d.Waits, err = s.histories.WaitsAmong(r.ctx(), d.Info.Ref, newest.part.Events)
+	d.Waits, err = s.engine.WaitsAmong(r.ctx(), d.Info.Ref, newest.part.Events)
 	d.Quiet = len(d.Waits) == 0 && d.Info.Status == abide.Running
 	return err
 }
@@ -282,7 +282,7 @@ func (s *site) got(r *request) (abide.Info, error) {
 	if err != nil {
 		return abide.Info{}, err
 	}
-	return s.cfg.Engine.Get(r.ctx(), ref)
+	return s.engine.Get(r.ctx(), ref)
 }
 
 func (s *site) raiseVerb() verb {
@@ -318,9 +318,9 @@ func (s *site) raiseVerb() verb {
 				opts = append(opts, abide.IfAwaited())
 			}
 			if data == nil {
-				return d, abide.NewEvent[abide.None](r.value("name")).Raise(r.ctx(), s.cfg.Engine, ref.ID, abide.None{}, opts...)
+				return d, abide.NewEvent[abide.None](r.value("name")).Raise(r.ctx(), s.engine, ref.ID, abide.None{}, opts...)
 			}
-			return d, abide.NewEvent[json.RawMessage](r.value("name")).Raise(r.ctx(), s.cfg.Engine, ref.ID, data, opts...)
+			return d, abide.NewEvent[json.RawMessage](r.value("name")).Raise(r.ctx(), s.engine, ref.ID, data, opts...)
 		},
 	}
 }
@@ -353,7 +353,7 @@ func (s *site) forkVerb() verb {
 			if err != nil {
 				return d, err
 			}
-			fork, err := s.cfg.Engine.Fork(r.ctx(), ref, event, r.value("new"))
+			fork, err := s.engine.Fork(r.ctx(), ref, event, r.value("new"))
 			d.to = s.path(instancePath(fork))
 			return d, err
 		},
@@ -388,7 +388,7 @@ func (s *site) moveVerb() verb {
 			if err != nil {
 				return d, err
 			}
-			return d, s.cfg.Engine.MoveTimer(r.ctx(), ref, r.value("timer"), at)
+			return d, s.engine.MoveTimer(r.ctx(), ref, r.value("timer"), at)
 		},
 	}
 }

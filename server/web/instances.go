@@ -139,7 +139,7 @@ func (s *site) instances(r *request) (view, error) {
 	v := view{template: "instances", title: "Instances", section: "instances", live: "kinds=instances", data: &d}
 	if id := r.value("id"); id != "" {
 		ref := abide.Ref{Tenant: instanceTenant(q.Scope.Asked), ID: id}
-		if _, err := s.cfg.Engine.Get(r.ctx(), ref); err == nil {
+		if _, err := s.engine.Get(r.ctx(), ref); err == nil {
 			return view{}, &jump{to: s.path(instancePath(ref))}
 		}
 		d.JumpMissed = id
@@ -149,7 +149,7 @@ func (s *site) instances(r *request) (view, error) {
 		return v, nil
 	}
 	f.Descending, f.Limit, f.Cursor = true, rows, q.Cursor
-	page, err := s.cfg.Engine.List(r.ctx(), f)
+	page, err := s.engine.List(r.ctx(), f)
 	if err != nil {
 		return view{}, err
 	}
@@ -180,7 +180,7 @@ func (s *site) orchestrations(r *request) []string {
 	if !r.everything() {
 		return nil
 	}
-	workers, err := s.cfg.Engine.Workers(r.ctx())
+	workers, err := s.engine.Workers(r.ctx())
 	if err != nil {
 		return nil
 	}
@@ -319,7 +319,7 @@ func (s *site) selectedVerb() verb {
 
 // change does one of bulkKinds to one instance.
 func (s *site) change(ctx context.Context, kind string, ref abide.Ref, why string) error {
-	e := s.cfg.Engine
+	e := s.engine
 	switch kind {
 	case "suspend":
 		return e.Suspend(ctx, ref, why)

@@ -149,7 +149,7 @@ func newWorldOn(t *testing.T, st store.Store, change ...func(*web.Config)) *worl
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if w.ops, err = operation.New(operation.Config{Store: st, Client: w.engine, Logger: quiet}); err != nil {
+	if w.ops, err = operation.New(operation.Config{Store: st, Client: w.engine.Client, Logger: quiet}); err != nil {
 		t.Fatal(err)
 	}
 	cfg := web.Config{
@@ -290,7 +290,7 @@ func (w *world) until(ref abide.Ref, f func(abide.Info) bool) abide.Info {
 	ctx, cancel := context.WithTimeout(w.t.Context(), 20*time.Second)
 	defer cancel()
 	for after := int64(0); ; {
-		info, err := w.engine.Await(ctx, ref, after)
+		info, err := w.engine.WaitChange(ctx, ref, after)
 		if err != nil {
 			w.t.Fatalf("instance %v: %v", ref, err)
 		}

@@ -192,7 +192,9 @@ type hub struct {
 
 func newHub(s *site) *hub {
 	h := &hub{site: s, subs: map[*subscriber]bool{}}
-	h.watcher, _ = s.cfg.Engine.(abide.Watcher)
+	if s.engine != nil {
+		h.watcher, _ = s.engine.Transport().(abide.Watcher)
+	}
 	return h
 }
 

@@ -159,13 +159,19 @@ func TestLiveTicks(t *testing.T) {
 	})
 }
 
-// unwatched is a client that tells of no changes.
-type unwatched struct{ abide.Client }
+// unwatched is the transport of a store without its changes.
+type unwatched struct {
+	abide.Transport
+	abide.Operator
+}
 
 func TestLiveWithoutAWatcherLooksEveryTwoSeconds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, func(cfg *web.Config) { cfg.Engine = unwatched{cfg.Engine} })
+		w := newWorld(t, func(cfg *web.Config) {
+			t := cfg.Engine.AsClient().Transport()
+			cfg.Engine = abide.ClientOver(unwatched{t, t.(abide.Operator)}, nil)
+		})
 		s := w.listen("kinds=instances")
 		pass(4*time.Second + 500*time.Millisecond)
 		s.want("every two seconds", changed, changed)

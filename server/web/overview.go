@@ -62,7 +62,7 @@ func (s *site) attention(r *request, d *overviewData) error {
 		}
 		return err
 	}
-	if s.cfg.Engine != nil {
+	if s.engine != nil {
 		n, err := r.count(kindInstance, string(abide.Stalled))
 		if err := add(figure{Label: "stalled", Count: n, Href: s.with("/instances", "status", "stalled"), Status: "stalled",
 			Text: "Their code cannot go on. Mend it, and resume them."}, err); err != nil {
@@ -95,7 +95,7 @@ func (s *site) figures(r *request, d *overviewData) error {
 		label, kind, status, path string
 	}
 	var list []counted
-	if s.cfg.Engine != nil {
+	if s.engine != nil {
 		for _, status := range []abide.Status{abide.Running, abide.Pending, abide.Suspended, abide.Completed, abide.Failed} {
 			list = append(list, counted{string(status), kindInstance, string(status), "/instances"})
 		}
@@ -130,13 +130,13 @@ func (s *site) next(r *request, d *overviewData) error {
 	if err != nil {
 		return err
 	}
-	if s.cfg.Engine != nil {
+	if s.engine != nil {
 		f := abide.Filter{Descending: true, Limit: latest}
 		if sc.Asked != "" {
 			tenant := instanceTenant(sc.Asked)
 			f.Tenant = &tenant
 		}
-		page, err := s.cfg.Engine.List(r.ctx(), f)
+		page, err := s.engine.List(r.ctx(), f)
 		if err != nil {
 			return err
 		}

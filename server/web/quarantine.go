@@ -178,7 +178,7 @@ func (s *site) quarantineVerbs() []verb {
 				Title: "Redrive the message?", Submit: "Redrive",
 				Text: "It goes back into its queue, as if it had never been tried. If what was wrong is still wrong, it comes back here.",
 			}),
-			apply: do("redriven", func(r *request, row quarantineRow) error { return s.cfg.Engine.Redrive(r.ctx(), row.Tenant, row.ID) }),
+			apply: do("redriven", func(r *request, row quarantineRow) error { return s.engine.Redrive(r.ctx(), row.Tenant, row.ID) }),
 		},
 		{
 			pattern: "/quarantine/{tenant}/{id}/delete", section: "quarantine", operation: "discard-quarantined",
@@ -186,7 +186,7 @@ func (s *site) quarantineVerbs() []verb {
 				Title: "Delete the message?", Submit: "Delete", Danger: true,
 				Text: "It is gone for good, and nobody will ever handle it. An instance that waits for what it says waits for ever.",
 			}),
-			apply: do("discarded", func(r *request, row quarantineRow) error { return s.cfg.Engine.Discard(r.ctx(), row.Tenant, row.ID) }),
+			apply: do("discarded", func(r *request, row quarantineRow) error { return s.engine.Discard(r.ctx(), row.Tenant, row.ID) }),
 		},
 	}
 }

@@ -30,12 +30,12 @@ func (s *site) rawHistory(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	execution, _ := strconv.Atoi(req.value("execution")) // 0 is the latest
-	info, err := s.cfg.Engine.Get(r.Context(), ref)
+	info, err := s.engine.Get(r.Context(), ref)
 	if err != nil {
 		s.fail(w, r, err)
 		return
 	}
-	part, more, err := s.histories.HistoryPart(r.Context(), ref, max(0, execution), 0, rawBytes)
+	part, more, err := s.engine.HistoryPart(r.Context(), ref, abide.HistoryRange{Execution: max(0, execution), After: 0, MaxBytes: rawBytes})
 	if err != nil {
 		s.fail(w, r, err)
 		return
@@ -51,7 +51,7 @@ func (s *site) rawHistory(w http.ResponseWriter, r *http.Request) {
 			break
 		}
 		after := part.Events[len(part.Events)-1].ID
-		if part, more, err = s.histories.HistoryPart(r.Context(), ref, part.Execution, after, rawBytes); err == nil {
+		if part, more, err = s.engine.HistoryPart(r.Context(), ref, abide.HistoryRange{Execution: part.Execution, After: after, MaxBytes: rawBytes}); err == nil {
 			err = s.sameInstance(r.Context(), ref, &info)
 		}
 	}
@@ -72,7 +72,7 @@ var errRestarted = errors.New("web: the instance was restarted or replaced while
 // sameInstance returns an error if the instance was restarted since info was read: parts of
 // two histories do not make one.
 func (s *site) sameInstance(ctx context.Context, ref abide.Ref, info *abide.Info) error {
-	now, err := s.cfg.Engine.Get(ctx, ref)
+	now, err := s.engine.Get(ctx, ref)
 	if err == nil && !now.StartedAt.Equal(info.StartedAt) {
 		err = errRestarted
 	}

@@ -43,7 +43,7 @@ func (s *site) startVerb() verb {
 			if err != nil {
 				return d, err
 			}
-			started, err := s.cfg.Engine.Start(r.ctx(), request)
+			started, err := s.engine.Start(r.ctx(), request)
 			if err != nil {
 				return d, err
 			}
@@ -83,7 +83,7 @@ func (s *site) prepareStart(r *request, tenant string) (abide.StartRequest, erro
 	}
 	name, version, _ := strings.Cut(r.value("orchestration"), "@")
 	if input == nil {
-		return abide.OrchestrationNamed[abide.None, abide.None](name, abide.Version(version)).Prepare(s.cfg.Engine, abide.None{}, opts...)
+		return abide.OrchestrationNamed[abide.None, abide.None](name, abide.Version(version)).Prepare(s.engine, abide.None{}, opts...)
 	}
-	return abide.OrchestrationNamed[json.RawMessage, abide.None](name, abide.Version(version)).Prepare(s.cfg.Engine, input, opts...)
+	return abide.OrchestrationNamed[json.RawMessage, abide.None](name, abide.Version(version)).Prepare(s.engine, input, opts...)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/abidehq/abide"
 	"github.com/abidehq/abide/action"
+	"github.com/abidehq/abide/clock"
 	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/internal/operation"
 	"github.com/abidehq/abide/internal/telemetry"
@@ -29,7 +30,7 @@ type Config struct {
 
 	// Engine is for instances, quarantine and workers. If it is an [abide.Watcher], pages
 	// with instances change as soon as they do.
-	Engine abide.Client
+	Engine abide.Caller
 
 	Timers     *timer.Service
 	Actions    *action.Service
@@ -57,7 +58,7 @@ type Config struct {
 	Logger *slog.Logger
 
 	// Clock is what "in 3 min" is counted from. Nil means the system's.
-	Clock base.Clock
+	Clock clock.Clock
 }
 
 // site is the page, all of it.
@@ -69,7 +70,7 @@ type site struct {
 	pages     map[string]*template.Template
 	assets    map[string]asset
 	hub       *hub
-	histories abide.HistoryReader // of cfg.Engine
+	engine    *abide.Client // of cfg.Engine, nil if there is none
 	windows   windows
 	storeName string
 	sections  []section
@@ -91,7 +92,10 @@ func New(cfg Config) (http.Handler, error) {
 	if cfg.Prefix != "" && (!strings.HasPrefix(cfg.Prefix, "/") || strings.HasSuffix(cfg.Prefix, "/")) {
 		return nil, fmt.Errorf("web: prefix %q: it begins with a slash and does not end with one", cfg.Prefix)
 	}
-	s := &site{cfg: cfg, log: cfg.Logger, clock: cfg.Clock, mux: http.NewServeMux(), storeName: nameOf(cfg.Store), histories: abide.HistoryReaderOf(cfg.Engine)}
+	s := &site{cfg: cfg, log: cfg.Logger, clock: cfg.Clock, mux: http.NewServeMux(), storeName: nameOf(cfg.Store)}
+	if cfg.Engine != nil {
+		s.engine = cfg.Engine.AsClient()
+	}
 	if s.log == nil {
 		s.log = slog.Default()
 	}
@@ -116,7 +120,7 @@ func (s *site) routes() {
 	s.mux.HandleFunc("GET /live", s.live)
 	s.mux.HandleFunc("GET /static/{name}", s.static)
 	s.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { s.fail(w, r, errNoPage) })
-	if s.cfg.Engine != nil {
+	if s.engine != nil {
 		s.addInstances()
 	}
 	if s.cfg.Timers != nil {
@@ -129,7 +133,7 @@ func (s *site) routes() {
 	if s.cfg.Timers != nil {
 		s.addSinks()
 	}
-	if s.cfg.Engine != nil {
+	if s.engine != nil {
 		s.addQuarantine()
 		s.addWorkers()
 	}

@@ -88,7 +88,7 @@ func (s *site) readWindow(ctx context.Context, ref abide.Ref, execution, last, t
 	}
 	for count := min(maxWindow, last); ; count /= 4 {
 		after := max(0, last-max(1, count))
-		part, more, err := s.histories.HistoryPart(ctx, ref, execution, after, windowBytes)
+		part, more, err := s.engine.HistoryPart(ctx, ref, abide.HistoryRange{Execution: execution, After: after, MaxBytes: windowBytes})
 		if err != nil {
 			return nil, err
 		}
@@ -103,7 +103,7 @@ func (s *site) readWindow(ctx context.Context, ref abide.Ref, execution, last, t
 		w.total = w.last() // the next execution may have begun since the events were counted
 	}
 	if w.first() > 1 {
-		head, _, err := s.histories.HistoryPart(ctx, ref, execution, 0, headBytes)
+		head, _, err := s.engine.HistoryPart(ctx, ref, abide.HistoryRange{Execution: execution, After: 0, MaxBytes: headBytes})
 		if err != nil {
 			return nil, err
 		}
@@ -185,7 +185,7 @@ func (s *site) window(ctx context.Context, info *abide.Info, execution, last int
 	if ok && (info.Status.Ended() || execution != info.Execution) {
 		return kept.window, nil
 	}
-	total, err := s.histories.HistoryLength(ctx, info.Ref, execution)
+	total, err := s.engine.HistoryLength(ctx, info.Ref, execution)
 	if err != nil {
 		return nil, err
 	}

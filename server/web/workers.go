@@ -31,14 +31,14 @@ func (s *site) workers(r *request) (view, error) {
 		return view{}, err
 	}
 	var d workersData
-	workers, err := s.cfg.Engine.Workers(r.ctx())
+	workers, err := s.engine.Workers(r.ctx())
 	if err != nil {
 		return view{}, err
 	}
 	for i := range workers {
 		d.Workers = append(d.Workers, workerRow{Worker: workers[i], Silent: r.now().Sub(workers[i].SeenAt) > silentAfter})
 	}
-	if d.Unserved, err = s.cfg.Engine.Unserved(r.ctx()); err != nil {
+	if d.Unserved, err = s.engine.Unserved(r.ctx()); err != nil {
 		return view{}, err
 	}
 	return view{template: "workers", title: "Workers", section: "workers", live: "kinds=tick", data: &d}, nil

@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/abidehq/abide/clock"
 	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/internal/waitlist"
 	"github.com/abidehq/abide/store"
@@ -35,7 +36,7 @@ func open(_ context.Context, u *url.URL) (store.Store, error) {
 // Options of a store.
 type Options struct {
 	// Clock is the store's clock; nil means that of the machine.
-	Clock base.Clock
+	Clock clock.Clock
 }
 
 // Store is a store in memory.

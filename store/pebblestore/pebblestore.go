@@ -25,6 +25,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/abidehq/abide/clock"
 	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/internal/waitlist"
 	"github.com/abidehq/abide/store"
@@ -115,7 +116,7 @@ var defaultLimits = limits{
 // Options of a store.
 type Options struct {
 	// Clock is the store's clock; nil means that of the machine.
-	Clock base.Clock
+	Clock clock.Clock
 
 	// Logger gets what the store has to say; nil means slog.Default.
 	Logger *slog.Logger

@@ -17,7 +17,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/clock"
 	"github.com/abidehq/abide/internal/rows"
 	"github.com/abidehq/abide/store"
 )
@@ -54,7 +54,7 @@ const minConnections = 3
 type Options struct {
 	// Clock is for tests: the store's time is that of this clock instead of the database's.
 	// It must be nil where more than one process has the store open.
-	Clock base.Clock
+	Clock clock.Clock
 
 	// Logger is told what goes wrong behind the scenes: a connection that was lost, say.
 	// Nil means slog.Default.

@@ -19,6 +19,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/abidehq/abide/clock"
 	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/store"
 )
@@ -80,7 +81,7 @@ type Options struct {
 
 	// Clock is the store's clock. Nil means that of the server, which is what several
 	// processes need; tests give one.
-	Clock base.Clock
+	Clock clock.Clock
 
 	// Logger gets what the store has to say; nil means slog.Default.
 	Logger *slog.Logger

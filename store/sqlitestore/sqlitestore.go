@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/abidehq/abide/clock"
 	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/internal/rows"
 	"github.com/abidehq/abide/store"
@@ -45,7 +46,7 @@ func open(ctx context.Context, u *url.URL) (store.Store, error) {
 // Options of a store. The zero value is fine.
 type Options struct {
 	// Clock is the store's clock; nil means that of the machine.
-	Clock base.Clock
+	Clock clock.Clock
 
 	// Logger is told what happens in the background; nil means the default one.
 	Logger *slog.Logger

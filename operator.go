@@ -1,0 +1,157 @@
+package abide
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+)
+
+// Operator is what operators need of a [Transport] beyond instances. The transports of [Engine],
+// [NewClient] and package remote implement it; over one that does not, the methods of [Client]
+// with these names return [errors.ErrUnsupported].
+type Operator interface {
+	// Waits returns what the latest execution of an instance waits for. If events is not empty,
+	// it is the last part of the history; then only what these events began is returned, and
+	// the history is not read.
+	Waits(ctx context.Context, ref Ref, events []HistoryEvent) ([]Waiting, error)
+
+	// HistoryLength returns the number of events of an execution, without reading them.
+	HistoryLength(ctx context.Context, ref Ref, execution int) (int, error)
+
+	// Quarantine returns a page of messages that could not be processed.
+	Quarantine(ctx context.Context, filter QuarantineFilter) (QuarantinePage, error)
+
+	// Redrive puts a quarantined message back into its queue.
+	Redrive(ctx context.Context, tenant, id string) error
+
+	// Discard deletes a quarantined message.
+	Discard(ctx context.Context, tenant, id string) error
+
+	// Workers returns the workers that have reported within the last minute.
+	Workers(ctx context.Context) ([]Worker, error)
+
+	// Unserved returns the routes with pending work that no live worker serves.
+	Unserved(ctx context.Context) ([]Unserved, error)
+}
+
+// Waiting is an activity, timer or child that an instance waits for.
+type Waiting struct {
+	// Event is the ID of the history event that scheduled it, and Kind the kind of that
+	// event: ActivityScheduled, TimerCreated or ChildStarted.
+	Event int
+	Kind  string
+
+	// Name is the name of the activity, the timer or the child's orchestration.
+	Name string
+
+	// Child is the ID of a child.
+	Child string
+
+	// At is when the timer fires, or when the activity is attempted next.
+	At time.Time
+
+	// Attempt is the number of attempts of an activity that have begun, and Err the error of
+	// the last one.
+	Attempt int
+	Err     error
+}
+
+// Waits returns the activities, timers and children that an instance waits for. Events are not
+// included.
+func (c *Client) Waits(ctx context.Context, ref Ref) ([]Waiting, error) {
+	return c.WaitsAmong(ctx, ref, nil)
+}
+
+// WaitsAmong returns what the latest execution of an instance began in events and waits for. The
+// events are consecutive, and the last one is the last of the history. Unlike [Client.Waits] it
+// does not read the history.
+func (c *Client) WaitsAmong(ctx context.Context, ref Ref, events []HistoryEvent) ([]Waiting, error) {
+	o, err := c.operator("waits")
+	if err != nil {
+		return nil, err
+	}
+	return o.Waits(ctx, ref, events)
+}
+
+// HistoryLength returns the number of events of an execution, the latest one if execution is 0,
+// without reading them.
+func (c *Client) HistoryLength(ctx context.Context, ref Ref, execution int) (int, error) {
+	o, err := c.operator("history length")
+	if err != nil {
+		return 0, err
+	}
+	return o.HistoryLength(ctx, ref, execution)
+}
+
+// Quarantine returns a page of messages that could not be processed.
+func (c *Client) Quarantine(ctx context.Context, filter QuarantineFilter) (QuarantinePage, error) {
+	o, err := c.operator("quarantine")
+	if err != nil {
+		return QuarantinePage{}, err
+	}
+	return o.Quarantine(ctx, filter)
+}
+
+// AllQuarantined returns the quarantined messages that a filter selects, page by page. The
+// sequence ends after the first error.
+func (c *Client) AllQuarantined(ctx context.Context, filter QuarantineFilter) iter.Seq2[Quarantined, error] {
+	return pages(filter, func(f QuarantineFilter) ([]Quarantined, QuarantineFilter, bool, error) {
+		page, err := c.Quarantine(ctx, f)
+		f.Cursor = page.Next
+		return page.Messages, f, page.Next != "", err
+	})
+}
+
+// Redrive puts a quarantined message back into its queue, with its attempts reset. It returns
+// [ErrState] for the task of an activity whose result no instance waits for.
+func (c *Client) Redrive(ctx context.Context, tenant, id string) error {
+	o, err := c.operator("redrive")
+	if err != nil {
+		return err
+	}
+	return o.Redrive(ctx, tenant, id)
+}
+
+// Discard deletes a quarantined message.
+func (c *Client) Discard(ctx context.Context, tenant, id string) error {
+	o, err := c.operator("discard")
+	if err != nil {
+		return err
+	}
+	return o.Discard(ctx, tenant, id)
+}
+
+// Workers returns the workers that have reported within the last minute, see
+// [Config.WorkerName].
+func (c *Client) Workers(ctx context.Context) ([]Worker, error) {
+	o, err := c.operator("workers")
+	if err != nil {
+		return nil, err
+	}
+	return o.Workers(ctx)
+}
+
+// Unserved returns the orchestrations, activities and targets that have pending messages or
+// schedules and that neither a live worker nor this client, if it is that of an [Engine], runs.
+// Their messages wait until a process registers them.
+func (c *Client) Unserved(ctx context.Context) ([]Unserved, error) {
+	o, err := c.operator("unserved")
+	if err != nil {
+		return nil, err
+	}
+	return o.Unserved(ctx)
+}
+
+func (c *Client) operator(call string) (Operator, error) {
+	o, ok := c.transport.(Operator)
+	if !ok {
+		return nil, unsupported(call)
+	}
+	return o, nil
+}
+
+func unsupported(call string) error {
+	return fmt.Errorf("abide: %s: not offered by the transport of the client: %w", call, errors.ErrUnsupported)
+}

@@ -9,6 +9,7 @@ import (
 	"github.com/abidehq/abide/bus"
 	"github.com/abidehq/abide/bus/outbox"
 	"github.com/abidehq/abide/internal/check"
+	"github.com/abidehq/abide/internal/rig"
 )
 
 // slow is a bus that takes a while for each Publish, and may fail.
@@ -40,7 +41,7 @@ func TestCatchUpWaitsWhileThereIsMoreThanABatch(t *testing.T) {
 		{"a sink that accepts nothing", errors.New("down"), 60, time.Second},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, r *rig) {
+			bubble(t, func(t *testing.T, r *fixture) {
 				cfg := r.config()
 				cfg.Notes = nil
 				cfg.Sinks = []outbox.Sink{{Name: "sink", Bus: slow{time.Second, tt.err}, Batch: 2, Publishers: 1}}
@@ -54,7 +55,7 @@ func TestCatchUpWaitsWhileThereIsMoreThanABatch(t *testing.T) {
 					numbers[i] = i
 				}
 				r.put(numbers...)
-				r.pass(0)
+				rig.Pass(0)
 				began := time.Now()
 				relay.CatchUp(t.Context(), 10*time.Second)
 				check.Equal(t, "it waited for", time.Since(began), tt.want)

@@ -12,6 +12,7 @@ import (
 	"github.com/abidehq/abide/bus"
 	"github.com/abidehq/abide/bus/outbox"
 	"github.com/abidehq/abide/internal/check"
+	"github.com/abidehq/abide/internal/rig"
 	"github.com/abidehq/abide/internal/teststore"
 	"github.com/abidehq/abide/store"
 	"github.com/abidehq/abide/store/storetest"
@@ -20,14 +21,14 @@ import (
 // TestADeadSinkIsLeftAlone: what waits for it waits with it, and it is found out soon that
 // it is back.
 func TestADeadSinkIsLeftAlone(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
-		r.sink.fail(errDown)
+	bubble(t, func(t *testing.T, r *fixture) {
+		r.sink.Fail(errDown)
 		r.run(func(c *outbox.Config) { c.Sinks[0].Publishers, c.Sinks[0].Batch = 1, 1 })
 		for n := range 500 {
 			r.put(n)
 		}
-		r.pass(time.Minute)
-		_, calls := r.sink.published()
+		rig.Pass(time.Minute)
+		calls := len(r.sink.Calls())
 		// 100 ms, 200, 400, and so on up to 5 s: about 17 in a minute.
 		if calls < 10 || calls > 20 {
 			t.Errorf("it was tried %d times in a minute", calls)
@@ -41,21 +42,20 @@ func TestADeadSinkIsLeftAlone(t *testing.T) {
 		if tried > calls {
 			t.Errorf("%d envelopes have lost an attempt to %d calls", tried, calls)
 		}
-		r.sink.set(nil)
-		r.pass(5 * time.Second)
-		if accepted, _ := r.sink.published(); accepted < 450 {
+		r.sink.Respond(nil)
+		rig.Pass(5 * time.Second)
+		if accepted := len(r.sink.Accepted()); accepted < 450 {
 			t.Errorf("%d of 500 were published 5 s after it came back", accepted)
 		}
-		r.pass(2 * time.Hour)
-		accepted, _ := r.sink.published()
-		wantEqual(t, "envelopes in the end", accepted, 500)
+		rig.Pass(2 * time.Hour)
+		check.Equal(t, "envelopes in the end", len(r.sink.Accepted()), 500)
 	})
 }
 
 // TestASinkThatAcceptsSomethingIsNotDead: one bad envelope does not slow down the others.
 func TestASinkThatAcceptsSomethingIsNotDead(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
-		r.sink.set(func(_ context.Context, list []bus.Envelope) error {
+	bubble(t, func(t *testing.T, r *fixture) {
+		r.sink.Respond(func(_ context.Context, list []bus.Envelope) error {
 			outcomes := make([]error, len(list))
 			for i, e := range list {
 				if string(e.Payload) == "0" {
@@ -66,96 +66,92 @@ func TestASinkThatAcceptsSomethingIsNotDead(t *testing.T) {
 		})
 		r.put(0, 1)
 		r.run()
-		r.pass(0)
+		rig.Pass(0)
 		r.put(2, 3, 4)
-		r.pass(0)
-		accepted, _ := r.sink.published()
-		wantEqual(t, "envelopes", accepted, 4)
+		rig.Pass(0)
+		check.Equal(t, "envelopes", len(r.sink.Accepted()), 4)
 	})
 }
 
 func TestAPanicIsAnError(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
-		r.sink.set(func(context.Context, []bus.Envelope) error { panic("oh dear") })
+	bubble(t, func(t *testing.T, r *fixture) {
+		r.sink.Respond(func(context.Context, []bus.Envelope) error { panic("oh dear") })
 		r.run()
 		r.put(1)
-		r.pass(0)
+		rig.Pass(0)
 		last := r.notes.last(t)
-		wantEqual(t, "state", last.State, outbox.Retrying)
+		check.Equal(t, "state", last.State, outbox.Retrying)
 		if !strings.Contains(last.Err.Error(), "oh dear") || !strings.Contains(last.Err.Error(), `"sink"`) {
 			t.Errorf("the error is %v", last.Err)
 		}
-		r.sink.set(nil)
-		r.pass(time.Minute)
-		wantEqual(t, "state", r.notes.last(t).State, outbox.Published)
+		r.sink.Respond(nil)
+		rig.Pass(time.Minute)
+		check.Equal(t, "state", r.notes.last(t).State, outbox.Published)
 	})
 }
 
 func TestAPublishThatTakesTooLongIsEnded(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
-		r.sink.set(func(ctx context.Context, _ []bus.Envelope) error { <-ctx.Done(); return ctx.Err() })
+	bubble(t, func(t *testing.T, r *fixture) {
+		r.sink.Respond(func(ctx context.Context, _ []bus.Envelope) error { <-ctx.Done(); return ctx.Err() })
 		r.run(func(c *outbox.Config) { c.Sinks[0].Timeout = 5 * time.Second })
 		r.put(1)
-		r.pass(5 * time.Second)
+		rig.Pass(5 * time.Second)
 		last := r.notes.last(t)
-		wantEqual(t, "state", last.State, outbox.Retrying)
-		wantEqual(t, "at", last.At.Sub(r.begun), 5*time.Second)
+		check.Equal(t, "state", last.State, outbox.Retrying)
+		check.Equal(t, "at", last.At.Sub(r.Began), 5*time.Second)
 		check.Error(t, last.Err, context.DeadlineExceeded)
 	})
 }
 
 // TestAMalformedMessageIsInQuarantine, and keeps nobody from being published.
 func TestAMalformedMessageIsInQuarantine(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
+	bubble(t, func(t *testing.T, r *fixture) {
 		for i, body := range [][]byte{nil, {99}, {1, 200}} {
 			m := store.Message{Key: store.Key{Queue: outbox.Queue, Tenant: "acme", Name: fmt.Sprint("sink/", i)}, ID: "x", Route: "sink", Body: body}
-			check.OK(t, r.store.Commit(t.Context(), &store.Tx{Put: []store.Message{m}}))
+			check.OK(t, r.Store.Commit(t.Context(), &store.Tx{Put: []store.Message{m}}))
 		}
 		r.put(1)
 		r.run()
-		r.pass(0)
-		accepted, _ := r.sink.published()
-		wantEqual(t, "envelopes", accepted, 1)
-		kept := r.quarantine()
-		wantEqual(t, "messages in quarantine", len(kept), 3)
+		rig.Pass(0)
+		check.Equal(t, "envelopes", len(r.sink.Accepted()), 1)
+		kept := r.Quarantine()
+		check.Equal(t, "messages in quarantine", len(kept), 3)
 		for _, record := range kept {
-			wantEqual(t, "reason", record.Status, outbox.ReasonMalformed)
+			check.Equal(t, "reason", record.Status, outbox.ReasonMalformed)
 		}
 	})
 }
 
 // TestLeasesAreRenewedWhileASinkIsSlow: nobody else publishes what it has.
 func TestLeasesAreRenewedWhileASinkIsSlow(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
-		r.sink.set(func(context.Context, []bus.Envelope) error { <-time.After(50 * time.Second); return nil })
+	bubble(t, func(t *testing.T, r *fixture) {
+		r.sink.Respond(func(context.Context, []bus.Envelope) error { <-time.After(50 * time.Second); return nil })
 		for range 2 {
 			r.run(func(c *outbox.Config) { c.LeaseDuration = 3 * time.Second })
 		}
 		r.put(1, 2, 3)
-		r.pass(2 * time.Minute)
-		accepted, _ := r.sink.published()
-		wantEqual(t, "envelopes", accepted, 3)
+		rig.Pass(2 * time.Minute)
+		check.Equal(t, "envelopes", len(r.sink.Accepted()), 3)
 		m, waits := r.waiting(1)
-		wantEqual(t, "still waits", waits, false)
-		wantEqual(t, "attempt", m.Attempt, 0)
+		check.Equal(t, "still waits", waits, false)
+		check.Equal(t, "attempt", m.Attempt, 0)
 	})
 }
 
 // TestStopWaitsForWhatIsUnderWay.
 func TestStopWaitsForWhatIsUnderWay(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
-		r.sink.set(func(context.Context, []bus.Envelope) error { <-time.After(8 * time.Second); return nil })
+	bubble(t, func(t *testing.T, r *fixture) {
+		r.sink.Respond(func(context.Context, []bus.Envelope) error { <-time.After(8 * time.Second); return nil })
 		stop := r.run()
 		r.put(1)
-		r.pass(time.Second)
+		rig.Pass(time.Second)
 		r.put(2)
 		stop()
-		wantEqual(t, "when it has stopped", time.Since(r.begun), 9*time.Second)
-		accepted, _ := r.sink.published()
-		wantEqual(t, "envelopes", accepted, 2)
-		wantEqual(t, "state", r.notes.last(t).State, outbox.Published)
+		check.Equal(t, "when it has stopped", time.Since(r.Began), 9*time.Second)
+		check.Equal(t, "envelopes", len(r.sink.Accepted()), 2)
+		check.Equal(t, "state", r.notes.last(t).State, outbox.Published)
 		r.put(3)
-		r.pass(time.Hour)
+		rig.Pass(time.Hour)
 		if _, waits := r.waiting(3); !waits {
 			t.Error("a relay that has stopped goes on")
 		}
@@ -165,8 +161,8 @@ func TestStopWaitsForWhatIsUnderWay(t *testing.T) {
 // TestStopAbandonsWhatTakesTooLong: it is given back, and the attempt does not count. What
 // was accepted is done.
 func TestStopAbandonsWhatTakesTooLong(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
-		r.sink.set(func(ctx context.Context, list []bus.Envelope) error {
+	bubble(t, func(t *testing.T, r *fixture) {
+		r.sink.Respond(func(ctx context.Context, list []bus.Envelope) error {
 			<-ctx.Done()
 			outcomes := make([]error, len(list))
 			for i, e := range list {
@@ -178,9 +174,9 @@ func TestStopAbandonsWhatTakesTooLong(t *testing.T) {
 		})
 		r.put(1, 2, 3)
 		stop := r.run(func(c *outbox.Config) { c.DrainTimeout, c.Sinks[0].Publishers = 4*time.Second, 1 })
-		r.pass(time.Second)
+		rig.Pass(time.Second)
 		stop()
-		wantEqual(t, "when it has stopped", time.Since(r.begun), 5*time.Second)
+		check.Equal(t, "when it has stopped", time.Since(r.Began), 5*time.Second)
 		for _, n := range []int{1, 3} {
 			m, waits := r.waiting(n)
 			if !waits || m.Attempt != 0 || m.VisibleAt.After(time.Now()) {
@@ -190,11 +186,10 @@ func TestStopAbandonsWhatTakesTooLong(t *testing.T) {
 		if _, waits := r.waiting(2); waits {
 			t.Error("what was accepted is published again")
 		}
-		r.sink.set(nil)
+		r.sink.Respond(nil)
 		r.run()
-		r.pass(0) // it is free at once
-		accepted, _ := r.sink.published()
-		wantEqual(t, "envelopes", accepted, 3)
+		rig.Pass(0) // it is free at once
+		check.Equal(t, "envelopes", len(r.sink.Accepted()), 3)
 	})
 }
 
@@ -214,20 +209,20 @@ func TestRunEndsWithItsStore(t *testing.T) {
 
 // TestTroubleWithTheStorePasses: it is tried again, and each envelope is published once.
 func TestTroubleWithTheStorePasses(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
+	bubble(t, func(t *testing.T, r *fixture) {
 		r.put(1, 2)
 		broken := map[string]int{"Claim": 3, "Commit": 3}
-		r.store = storetest.NewFaulty(r.store, func(c storetest.Call) storetest.Fault {
+		r.Store = storetest.NewFaulty(r.Store, func(c storetest.Call) storetest.Fault {
 			if broken[c.Method]--; broken[c.Method] >= 0 {
 				return storetest.FailBefore
 			}
 			return storetest.NoFault
 		})
 		r.run(func(c *outbox.Config) { c.Sinks[0].Publishers = 1 })
-		r.pass(20 * time.Second)
-		accepted, calls := r.sink.published()
-		wantEqual(t, "envelopes", accepted, 2)
-		wantEqual(t, "calls", calls, 1)
+		rig.Pass(20 * time.Second)
+		accepted, calls := len(r.sink.Accepted()), len(r.sink.Calls())
+		check.Equal(t, "envelopes", accepted, 2)
+		check.Equal(t, "calls", calls, 1)
 		if _, waits := r.waiting(1); waits {
 			t.Error("it was not settled")
 		}

@@ -2,20 +2,18 @@ package operation_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/abidehq/abide"
 	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/internal/operation"
+	"github.com/abidehq/abide/internal/rig"
 	"github.com/abidehq/abide/internal/teststore"
 	"github.com/abidehq/abide/store"
 )
@@ -28,107 +26,86 @@ var (
 	quick = abide.NewOrchestration("quick", func(abide.Context, abide.None) (abide.None, error) { return abide.None{}, nil })
 )
 
-var quiet = slog.New(slog.DiscardHandler)
+func TestMain(m *testing.M) { teststore.Main(m) }
 
-// rig is an engine and operations on a store in memory, in a bubble of virtual time.
-type rig struct {
+// fixture is an engine, and operations on its instances.
+type fixture struct {
+	*rig.Rig
 	*operation.Service
-	t      *testing.T
-	store  store.Store
 	engine *abide.Engine
 	client *watched
 }
 
-func bubble(t *testing.T, f func(t *testing.T, r *rig)) {
+func bubble(t *testing.T, f func(t *testing.T, r *fixture)) {
 	t.Helper()
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) { f(t, newRig(t)) })
+	rig.Bubble(t, func(t *testing.T) { f(t, newFixture(t)) })
 }
 
-func newRig(t *testing.T) *rig {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	r := &rig{t: t, store: teststore.New(t)}
-	t.Cleanup(func() { _ = r.store.Close() })
+	r := &fixture{Rig: rig.New(t)}
 	var err error
-	r.engine, err = abide.New(r.store, abide.Config{Register: []abide.Definition{long, quick}, Logger: quiet, Retention: -1})
-	check.OK(r.t, err)
+	r.engine, err = abide.New(r.Store, abide.Config{Register: []abide.Definition{long, quick}, Logger: rig.Quiet, Retention: -1})
+	check.OK(t, err)
 	t.Cleanup(func() { _ = r.engine.Close() })
 	r.client = &watched{Transport: r.engine.Transport(), calls: map[string]int{}}
-	r.Service = r.service(r.store, abide.ClientOver(r.client, nil))
+	r.Service = r.service(r.Store, abide.ClientOver(r.client, nil))
 	return r
 }
 
-func (r *rig) service(s store.Store, c *abide.Client) *operation.Service {
-	r.t.Helper()
-	service, err := operation.New(operation.Config{Store: s, Client: c, Logger: quiet})
-	check.OK(r.t, err)
+func (r *fixture) service(s store.Store, c *abide.Client) *operation.Service {
+	r.T.Helper()
+	service, err := operation.New(operation.Config{Store: s, Client: c, Logger: rig.Quiet})
+	check.OK(r.T, err)
 	return service
 }
 
 // run has a service go on with operations until the test ends, or stop is called.
-func (r *rig) run(s *operation.Service) (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- s.Run(ctx) }()
-	stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-done; err != nil {
-			r.t.Errorf("Run: %v", err)
-		}
-	})
-	r.t.Cleanup(stop)
-	return stop
-}
-
-// pass lets time pass, and what happens then come to its end.
-func (*rig) pass(d time.Duration) {
-	<-time.After(d)
-	synctest.Wait()
-}
+func (r *fixture) run(s *operation.Service) (stop func()) { return rig.Run(r.T, s).Stop }
 
 // start starts n instances of an orchestration, and lets them come to where they wait or end.
-func (r *rig) start(o *abide.Orchestration[abide.None, abide.None], tenant, prefix string, n int, opts ...abide.StartOption) {
-	r.t.Helper()
+func (r *fixture) start(o *abide.Orchestration[abide.None, abide.None], tenant, prefix string, n int, opts ...abide.StartOption) {
+	r.T.Helper()
 	for from := 0; from < n; from += 1000 {
 		var requests []abide.StartRequest
 		for i := from; i < min(from+1000, n); i++ {
 			id := fmt.Sprintf("%s%04d", prefix, i)
 			one, err := o.Prepare(r.engine, abide.None{}, append([]abide.StartOption{abide.ID(id), abide.Tenant(tenant)}, opts...)...)
-			check.OK(r.t, err)
+			check.OK(r.T, err)
 			requests = append(requests, one)
 		}
-		_, err := r.engine.Start(r.t.Context(), requests...)
-		check.OK(r.t, err)
+		_, err := r.engine.Start(r.T.Context(), requests...)
+		check.OK(r.T, err)
 	}
-	r.pass(time.Second)
+	rig.Pass(time.Second)
 }
 
 // begin starts an operation.
-func (r *rig) begin(req operation.Request) operation.Operation {
-	r.t.Helper()
-	o, err := r.Start(r.t.Context(), req)
-	check.OK(r.t, err)
+func (r *fixture) begin(req operation.Request) operation.Operation {
+	r.T.Helper()
+	o, err := r.Start(r.T.Context(), req)
+	check.OK(r.T, err)
 	return o
 }
 
-func (r *rig) get(id string) operation.Operation {
-	r.t.Helper()
-	o, err := r.Get(r.t.Context(), r.under(id), id)
-	check.OK(r.t, err)
+func (r *fixture) get(id string) operation.Operation {
+	r.T.Helper()
+	o, err := r.Get(r.T.Context(), r.under(id), id)
+	check.OK(r.T, err)
 	return o
 }
 
 // under returns the tenant of the record of an operation, whose ID no other one has.
-func (r *rig) under(id string) string {
-	r.t.Helper()
-	page, err := r.store.List(r.t.Context(), store.Query{Kind: "operation"})
-	check.OK(r.t, err)
+func (r *fixture) under(id string) string {
+	r.T.Helper()
+	page, err := r.Store.List(r.T.Context(), store.Query{Kind: "operation"})
+	check.OK(r.T, err)
 	for i := range page.Records {
 		if key := page.Records[i].Key; key.ID == id {
 			return key.Tenant
 		}
 	}
-	r.t.Fatalf("there is no operation %s", id)
+	r.T.Fatalf("there is no operation %s", id)
 	return ""
 }
 
@@ -137,20 +114,20 @@ func counts(o operation.Operation) string {
 	return fmt.Sprintf("%s: %d = %d + %d + %d", o.Status, o.Matched, o.Done, o.Skipped, o.Failed)
 }
 
-func (r *rig) wantCounts(id, want string) {
-	r.t.Helper()
+func (r *fixture) wantCounts(id, want string) {
+	r.T.Helper()
 	if o := r.get(id); counts(o) != want {
-		r.t.Errorf("operation %s is %s, want %s (%s, %v)", id, counts(o), want, o.Error, o.Errors)
+		r.T.Errorf("operation %s is %s, want %s (%s, %v)", id, counts(o), want, o.Error, o.Errors)
 	}
 }
 
 // statuses says how many instances of a tenant have which status.
-func (r *rig) statuses(tenant string) string {
-	r.t.Helper()
+func (r *fixture) statuses(tenant string) string {
+	r.T.Helper()
 	n := map[abide.Status]int{}
 	f := abide.Filter{Tenant: &tenant, Limit: 10_000}
-	page, err := r.engine.List(r.t.Context(), f)
-	check.OK(r.t, err)
+	page, err := r.engine.List(r.T.Context(), f)
+	check.OK(r.T, err)
 	for i := range page.Instances {
 		n[page.Instances[i].Status]++
 	}
@@ -161,10 +138,10 @@ func (r *rig) statuses(tenant string) string {
 	return strings.Join(parts, ", ")
 }
 
-func (r *rig) wantStatuses(tenant, want string) {
-	r.t.Helper()
+func (r *fixture) wantStatuses(tenant, want string) {
+	r.T.Helper()
 	if got := r.statuses(tenant); got != want {
-		r.t.Errorf("the instances of %q are %s, want %s", tenant, got, want)
+		r.T.Errorf("the instances of %q are %s, want %s", tenant, got, want)
 	}
 }
 
@@ -214,18 +191,4 @@ func (w *watched) total() (calls, instances int) {
 
 func (w *watched) Control(ctx context.Context, ref abide.Ref, cmd abide.Command) error {
 	return w.call(string(cmd.Verb), ref, func() error { return w.Transport.Control(ctx, ref, cmd) })
-}
-
-// wantError checks that an error matches, and says all of these.
-func wantError(t *testing.T, err, target error, says ...string) {
-	t.Helper()
-	if !errors.Is(err, target) {
-		t.Errorf("error %v, want one that matches %v", err, target)
-		return
-	}
-	for _, text := range says {
-		if !strings.Contains(err.Error(), text) {
-			t.Errorf("error %q does not say %q", err, text)
-		}
-	}
 }

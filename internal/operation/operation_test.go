@@ -9,6 +9,7 @@ import (
 	"github.com/abidehq/abide"
 	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/internal/operation"
+	"github.com/abidehq/abide/internal/rig"
 	"github.com/abidehq/abide/store"
 )
 
@@ -23,12 +24,12 @@ func TestEachKindDoesWhatItSays(t *testing.T) {
 		operation.Delete:    {"completed: 9 = 4 + 5 + 0", "3 running, 2 suspended"},
 	} {
 		t.Run(string(kind), func(t *testing.T) {
-			bubble(t, func(t *testing.T, r *rig) {
+			bubble(t, func(t *testing.T, r *fixture) {
 				r.start(long, "acme", "run", 3)
 				r.start(quick, "acme", "end", 4)
 				r.start(long, "acme", "sus", 2)
 				for i := range 2 {
-					check.OK(r.t, r.engine.Suspend(r.t.Context(), abide.Ref{Tenant: "acme", ID: fmt.Sprintf("sus%04d", i)}, "so"))
+					check.OK(r.T, r.engine.Suspend(r.T.Context(), abide.Ref{Tenant: "acme", ID: fmt.Sprintf("sus%04d", i)}, "so"))
 				}
 				r.start(long, "other", "run", 2)
 				r.run(r.Service)
@@ -36,7 +37,7 @@ func TestEachKindDoesWhatItSays(t *testing.T) {
 				if o.Status != operation.Pending || o.ID == "" || o.By != "an operator" || o.Reason != "repairs" || o.CreatedAt.IsZero() || !o.EndedAt.IsZero() {
 					t.Errorf("it begins as %+v", o)
 				}
-				r.pass(10 * time.Second)
+				rig.Pass(10 * time.Second)
 				r.wantCounts(o.ID, want[0])
 				r.wantStatuses("other", "2 running")
 				got, expected := strings.Split(r.statuses("acme"), ", "), strings.Split(want[1], ", ")
@@ -49,7 +50,7 @@ func TestEachKindDoesWhatItSays(t *testing.T) {
 				}
 				if kind == operation.Terminate {
 					info, err := r.engine.Get(t.Context(), abide.Ref{Tenant: "acme", ID: "run0000"})
-					check.OK(r.t, err)
+					check.OK(r.T, err)
 					if info.Status != abide.Terminated || !strings.Contains(fmt.Sprint(info.Reason, info.Err), "repairs") {
 						t.Errorf("an instance does not say why: %q, %v", info.Reason, info.Err)
 					}
@@ -92,7 +93,7 @@ func TestFilterSaysWhichAreMeant(t *testing.T) {
 		"to, in the far future": {func(f *abide.Filter, begun time.Time) { f.To = begun.Add(time.Hour) }, false, 6, 6},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, r *rig) {
+			bubble(t, func(t *testing.T, r *fixture) {
 				begun := time.Now()
 				r.start(long, "acme", "a", 3)
 				r.start(quick, "acme", "b", 2)
@@ -102,16 +103,16 @@ func TestFilterSaysWhichAreMeant(t *testing.T) {
 				f := of("acme")
 				tt.change(&f, begun)
 				o := r.begin(operation.Request{Kind: operation.Terminate, Filter: f, All: tt.all})
-				r.pass(2 * time.Millisecond)
+				rig.Pass(2 * time.Millisecond)
 				r.start(long, "acme", "later", 2) // which nobody means
 				r.run(r.Service)
-				r.pass(time.Second)
+				rig.Pass(time.Second)
 				if got := r.get(o.ID); got.Status != operation.Completed || got.Matched != tt.want || got.Total != tt.total {
 					t.Errorf("it is %s with %d of %d instances, want %d of %d", got.Status, got.Matched, got.Total, tt.want, tt.total)
 				}
 				for i := range 2 {
 					info, err := r.engine.Get(t.Context(), abide.Ref{Tenant: "acme", ID: fmt.Sprintf("later%04d", i)})
-					check.OK(r.t, err)
+					check.OK(r.T, err)
 					check.Equal(t, "an instance that was started after the operation", info.Status, abide.Running)
 				}
 			})
@@ -121,7 +122,7 @@ func TestFilterSaysWhichAreMeant(t *testing.T) {
 
 // TestNobodyEndsEverythingByAccident, nor asks for what makes no sense.
 func TestNobodyEndsEverythingByAccident(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
+	bubble(t, func(t *testing.T, r *fixture) {
 		f := of("acme")
 		with := func(change func(*operation.Request)) operation.Request {
 			req := operation.Request{Kind: operation.Delete, Filter: f}
@@ -150,7 +151,7 @@ func TestNobodyEndsEverythingByAccident(t *testing.T) {
 			"65 tags and 0 orchestrations": with(func(req *operation.Request) { req.Filter.Tags = manyTags(65) }),
 		} {
 			_, err := r.Start(t.Context(), req)
-			wantError(t, err, operation.ErrInvalid, "operation: start: ", says)
+			check.Error(t, err, operation.ErrInvalid, "operation: start: ", says)
 		}
 		page, err := r.List(t.Context(), operation.Query{})
 		if err != nil || len(page.Operations) != 0 {
@@ -170,7 +171,7 @@ func manyTags(n int) map[string]string {
 // TestStartIsIdempotentByID, also when the operation has ended; but an ID stands for one
 // operation.
 func TestStartIsIdempotentByID(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
+	bubble(t, func(t *testing.T, r *fixture) {
 		r.start(long, "acme", "a", 3)
 		req := operation.Request{
 			ID: "one", Kind: operation.Terminate, Reason: "first", By: "me",
@@ -183,12 +184,12 @@ func TestStartIsIdempotentByID(t *testing.T) {
 			t.Errorf("the second start is %+v", again)
 		}
 		r.run(r.Service)
-		r.pass(time.Second)
+		rig.Pass(time.Second)
 		r.wantCounts("one", "completed: 3 = 3 + 0 + 0")
 		if again = r.begin(req); again.Status != operation.Completed {
 			t.Errorf("the third start is %s", again.Status)
 		}
-		r.pass(time.Second)
+		rig.Pass(time.Second)
 		if calls, _ := r.client.total(); calls != 3 {
 			t.Errorf("%d calls for 3 instances", calls)
 		}
@@ -203,7 +204,7 @@ func TestStartIsIdempotentByID(t *testing.T) {
 			if _, err := r.Start(t.Context(), other); err == nil {
 				t.Errorf("another %s has the same ID", name)
 			} else {
-				wantError(t, err, operation.ErrExists, "one", "terminate")
+				check.Error(t, err, operation.ErrExists, "one", "terminate")
 			}
 		}
 	})
@@ -212,7 +213,7 @@ func TestStartIsIdempotentByID(t *testing.T) {
 // TestIDsAreThoseOfATenant: operations of different tenants, and about all of them, can have the
 // same ID, and each is found, done and cancelled by itself.
 func TestIDsAreThoseOfATenant(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
+	bubble(t, func(t *testing.T, r *fixture) {
 		for _, tenant := range []string{"acme", "north", ""} {
 			r.start(long, tenant, "a", 2)
 		}
@@ -226,25 +227,25 @@ func TestIDsAreThoseOfATenant(t *testing.T) {
 			r.begin(req)
 			req.Kind = operation.Delete
 			_, err := r.Start(t.Context(), req)
-			wantError(t, err, operation.ErrExists, "one")
+			check.Error(t, err, operation.ErrExists, "one")
 		}
 		_, err := r.Cancel(t.Context(), "north", "one")
-		check.OK(r.t, err)
+		check.OK(r.T, err)
 		r.run(r.Service)
-		r.pass(time.Second)
+		rig.Pass(time.Second)
 		for tenant, want := range map[string]string{
 			"acme": "completed: 2 = 2 + 0 + 0", "north": "cancelled: 0 = 0 + 0 + 0", "default": "completed: 2 = 2 + 0 + 0", "": "completed: 6 = 0 + 6 + 0",
 		} {
 			o, err := r.Get(t.Context(), tenant, "one")
-			if check.OK(r.t, err); counts(o) != want || o.Tenant() != tenant {
+			if check.OK(r.T, err); counts(o) != want || o.Tenant() != tenant {
 				t.Errorf("that of tenant %q is %s of tenant %q, want %s", tenant, counts(o), o.Tenant(), want)
 			}
 		}
 		r.wantStatuses("acme", "2 suspended")
 		r.wantStatuses("north", "2 running")
 		_, err = r.Get(t.Context(), "other", "one")
-		wantError(t, err, operation.ErrNotFound, "one")
-		r.pass(operation.Retention)
+		check.Error(t, err, operation.ErrNotFound, "one")
+		rig.Pass(operation.Retention)
 		page, err := r.List(t.Context(), operation.Query{})
 		if err != nil || len(page.Operations) > 0 {
 			t.Errorf("%d operations are left, %v", len(page.Operations), err)
@@ -254,10 +255,10 @@ func TestIDsAreThoseOfATenant(t *testing.T) {
 
 // putOld rewrites an operation that nobody has begun as earlier releases kept it: record and
 // message have no tenant.
-func (r *rig) putOld(o operation.Operation) {
-	r.t.Helper()
-	rec, err := r.store.Get(r.t.Context(), store.RecordKey{Kind: "operation", Tenant: o.Tenant(), ID: o.ID})
-	check.OK(r.t, err)
+func (r *fixture) putOld(o operation.Operation) {
+	r.T.Helper()
+	rec, err := r.Store.Get(r.T.Context(), store.RecordKey{Kind: "operation", Tenant: o.Tenant(), ID: o.ID})
+	check.OK(r.T, err)
 	key := store.Key{Queue: "operations", Tenant: o.Tenant(), Name: o.ID}
 	tx := &store.Tx{
 		DeleteRecords: []store.DeleteRecord{{Key: rec.Key, Expect: rec.Version}},
@@ -266,13 +267,13 @@ func (r *rig) putOld(o operation.Operation) {
 	}
 	rec.Key.Tenant = ""
 	tx.PutRecords = []store.PutRecord{{Record: rec}}
-	check.OK(r.t, r.store.Commit(r.t.Context(), tx))
+	check.OK(r.T, r.Store.Commit(r.T.Context(), tx))
 }
 
 // TestOperationsOfEarlierReleases, whose records have no tenant, are found, done, cancelled and
 // removed, belong to their tenant, and do not keep others from their IDs.
 func TestOperationsOfEarlierReleases(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
+	bubble(t, func(t *testing.T, r *fixture) {
 		r.start(long, "acme", "a", 300) // more than a page
 		request := operation.Request{ID: "old", Kind: operation.Suspend, Filter: of("acme")}
 		for _, id := range []string{"old", "stopped"} {
@@ -286,27 +287,27 @@ func TestOperationsOfEarlierReleases(t *testing.T) {
 		}
 		request.Kind = operation.Delete
 		_, err := r.Start(t.Context(), request)
-		wantError(t, err, operation.ErrExists, "old")
+		check.Error(t, err, operation.ErrExists, "old")
 		_, err = r.Get(t.Context(), "north", "old")
-		wantError(t, err, operation.ErrNotFound, "old")
+		check.Error(t, err, operation.ErrNotFound, "old")
 		_, err = r.Cancel(t.Context(), "north", "old")
-		wantError(t, err, operation.ErrNotFound, "old")
+		check.Error(t, err, operation.ErrNotFound, "old")
 		request.Filter = of("north")
 		r.begin(request)
 		if _, err = r.Cancel(t.Context(), "acme", "stopped"); err != nil {
 			t.Error(err)
 		}
 		r.run(r.Service)
-		r.pass(time.Second)
+		rig.Pass(time.Second)
 		for _, tenant := range []string{"acme", ""} { // callers with all tenants need not name it
 			o, err := r.Get(t.Context(), tenant, "old")
-			if check.OK(r.t, err); counts(o) != "completed: 300 = 300 + 0 + 0" {
+			if check.OK(r.T, err); counts(o) != "completed: 300 = 300 + 0 + 0" {
 				t.Errorf("that of tenant %q is %s", tenant, counts(o))
 			}
 		}
 		r.wantCounts("stopped", "cancelled: 0 = 0 + 0 + 0")
 		r.wantStatuses("acme", "300 suspended")
-		r.pass(operation.Retention)
+		rig.Pass(operation.Retention)
 		page, err := r.List(t.Context(), operation.Query{})
 		if err != nil || len(page.Operations) > 0 {
 			t.Errorf("%d operations are left, %v", len(page.Operations), err)
@@ -316,7 +317,7 @@ func TestOperationsOfEarlierReleases(t *testing.T) {
 
 // TestLists are the latest first, by tenant, status and kind, page by page.
 func TestLists(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
+	bubble(t, func(t *testing.T, r *fixture) {
 		for i, req := range []operation.Request{
 			{Kind: operation.Cancel, Filter: of("acme")},
 			{Kind: operation.Delete, Filter: of("acme")},
@@ -326,10 +327,10 @@ func TestLists(t *testing.T) {
 		} {
 			req.ID = fmt.Sprint(i)
 			r.begin(req)
-			r.pass(time.Second)
+			rig.Pass(time.Second)
 		}
 		_, err := r.Cancel(t.Context(), "acme", "1")
-		check.OK(r.t, err)
+		check.OK(r.T, err)
 		for _, tt := range []struct {
 			q    operation.Query
 			want string
@@ -345,7 +346,7 @@ func TestLists(t *testing.T) {
 			var got []string
 			for q := tt.q; ; {
 				page, err := r.List(t.Context(), q)
-				check.OK(r.t, err)
+				check.OK(r.T, err)
 				for i := range page.Operations {
 					got = append(got, page.Operations[i].ID)
 				}
@@ -365,34 +366,34 @@ func TestLists(t *testing.T) {
 			"cursor":                {Cursor: "forged"},
 		} {
 			_, err := r.List(t.Context(), q)
-			wantError(t, err, operation.ErrInvalid, says)
+			check.Error(t, err, operation.ErrInvalid, says)
 		}
 		_, err = r.Get(t.Context(), "acme", "none")
-		wantError(t, err, operation.ErrNotFound, "none")
+		check.Error(t, err, operation.ErrNotFound, "none")
 		_, err = r.Get(t.Context(), "acme", "")
-		wantError(t, err, operation.ErrInvalid, "empty")
+		check.Error(t, err, operation.ErrInvalid, "empty")
 	})
 }
 
 // TestAnOperationIsKeptForAWeek after it has ended, and no longer.
 func TestAnOperationIsKeptForAWeek(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
+	bubble(t, func(t *testing.T, r *fixture) {
 		r.start(long, "acme", "a", 1)
 		r.run(r.Service)
 		done := r.begin(operation.Request{Kind: operation.Terminate, Filter: of("acme")})
-		r.pass(time.Second)
+		rig.Pass(time.Second)
 		stopped := r.begin(operation.Request{Kind: operation.Terminate, Filter: of("acme")})
-		r.pass(time.Second)
-		r.pass(operation.Retention - 3*time.Second)
+		rig.Pass(time.Second)
+		rig.Pass(operation.Retention - 3*time.Second)
 		r.get(done.ID)
 		r.get(stopped.ID)
-		r.pass(4 * time.Second)
+		rig.Pass(4 * time.Second)
 		for _, id := range []string{done.ID, stopped.ID} {
 			_, err := r.Get(t.Context(), "acme", id)
-			wantError(t, err, operation.ErrNotFound)
+			check.Error(t, err, operation.ErrNotFound)
 		}
-		stats, err := r.store.Stats(t.Context())
-		check.OK(r.t, err)
+		stats, err := r.Store.Stats(t.Context())
+		check.OK(r.T, err)
 		for _, route := range stats.Routes {
 			if route.Queue == "operations" {
 				t.Errorf("%d messages are left", route.Pending)
@@ -402,12 +403,12 @@ func TestAnOperationIsKeptForAWeek(t *testing.T) {
 }
 
 func TestAServiceNeedsAStoreAndAClient(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
+	bubble(t, func(t *testing.T, r *fixture) {
 		_, err := operation.New(operation.Config{Client: r.engine.Client})
-		wantError(t, err, operation.ErrInvalid, "Store")
-		_, err = operation.New(operation.Config{Store: r.store})
-		wantError(t, err, operation.ErrInvalid, "Client")
-		check.OK(t, r.store.Close())
-		wantError(t, r.Run(t.Context()), store.ErrClosed)
+		check.Error(t, err, operation.ErrInvalid, "Store")
+		_, err = operation.New(operation.Config{Store: r.Store})
+		check.Error(t, err, operation.ErrInvalid, "Client")
+		check.OK(t, r.Store.Close())
+		check.Error(t, r.Run(t.Context()), store.ErrClosed)
 	})
 }

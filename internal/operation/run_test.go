@@ -14,13 +14,14 @@ import (
 	"github.com/abidehq/abide"
 	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/internal/operation"
+	"github.com/abidehq/abide/internal/rig"
 	"github.com/abidehq/abide/store"
 	"github.com/abidehq/abide/store/storetest"
 )
 
 // TestAThousandAreDeleted by two processes on one store, each of them once, a few at a time.
 func TestAThousandAreDeleted(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
+	bubble(t, func(t *testing.T, r *fixture) {
 		r.start(quick, "acme", "a", 1000)
 		r.start(long, "acme", "b", 10)
 		r.client.before = func(string, abide.Ref) error {
@@ -29,8 +30,8 @@ func TestAThousandAreDeleted(t *testing.T) {
 		}
 		o := r.begin(operation.Request{Kind: operation.Delete, Filter: of("acme")})
 		r.run(r.Service)
-		r.run(r.service(r.store, abide.ClientOver(r.client, nil)))
-		r.pass(time.Minute)
+		r.run(r.service(r.Store, abide.ClientOver(r.client, nil)))
+		rig.Pass(time.Minute)
 		r.wantCounts(o.ID, "completed: 1010 = 1000 + 10 + 0")
 		r.wantStatuses("acme", "10 running")
 		if calls, instances := r.client.total(); calls != 1000 || instances != 1000 {
@@ -44,7 +45,7 @@ func TestAThousandAreDeleted(t *testing.T) {
 
 // TestManyOperationsInTwoProcesses: each goes through its instances once.
 func TestManyOperationsInTwoProcesses(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
+	bubble(t, func(t *testing.T, r *fixture) {
 		var ids []string
 		for i := range 6 {
 			tenant := fmt.Sprint("tenant ", i)
@@ -52,8 +53,8 @@ func TestManyOperationsInTwoProcesses(t *testing.T) {
 			ids = append(ids, r.begin(operation.Request{Kind: operation.Terminate, Filter: of(tenant)}).ID)
 		}
 		r.run(r.Service)
-		r.run(r.service(r.store, abide.ClientOver(r.client, nil)))
-		r.pass(time.Minute)
+		r.run(r.service(r.Store, abide.ClientOver(r.client, nil)))
+		rig.Pass(time.Minute)
 		for _, id := range ids {
 			r.wantCounts(id, "completed: 100 = 100 + 0 + 0")
 		}
@@ -65,7 +66,7 @@ func TestManyOperationsInTwoProcesses(t *testing.T) {
 
 // TestASmallOperationDoesNotWaitForALargeOne, however many large ones there are.
 func TestASmallOperationDoesNotWaitForALargeOne(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
+	bubble(t, func(t *testing.T, r *fixture) {
 		for i := range 5 {
 			r.start(long, fmt.Sprint("large ", i), "a", 520, abide.After(time.Hour))
 		}
@@ -82,16 +83,16 @@ func TestASmallOperationDoesNotWaitForALargeOne(t *testing.T) {
 		for i := range 5 {
 			large = append(large, r.begin(operation.Request{Kind: operation.Suspend, Filter: of(fmt.Sprint("large ", i))}).ID)
 		}
-		r.pass(100 * time.Millisecond)
+		rig.Pass(100 * time.Millisecond)
 		small := r.begin(operation.Request{Kind: operation.Suspend, Filter: of("small")})
-		r.pass(900 * time.Millisecond) // all of them take 1.6 s
+		rig.Pass(900 * time.Millisecond) // all of them take 1.6 s
 		r.wantCounts(small.ID, "completed: 5 = 5 + 0 + 0")
 		for _, id := range large {
 			if o := r.get(id); o.Status.Ended() || o.Total != 520 && o.Status == operation.Running {
 				t.Errorf("a large one is %s, with %d in all", o.Status, o.Total)
 			}
 		}
-		r.pass(time.Minute)
+		rig.Pass(time.Minute)
 		for _, id := range large {
 			r.wantCounts(id, "completed: 520 = 0 + 520 + 0")
 		}
@@ -104,7 +105,7 @@ func TestASmallOperationDoesNotWaitForALargeOne(t *testing.T) {
 func TestAnOperationIsCancelledInTheMiddle(t *testing.T) {
 	for name, here := range map[string]bool{"by who runs it": true, "by another process": false} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, r *rig) {
+			bubble(t, func(t *testing.T, r *fixture) {
 				r.start(long, "acme", "a", 1200)
 				r.client.before = func(string, abide.Ref) error {
 					<-time.After(100 * time.Millisecond)
@@ -112,11 +113,11 @@ func TestAnOperationIsCancelledInTheMiddle(t *testing.T) {
 				}
 				by := r.Service
 				if !here {
-					by = r.service(r.store, abide.ClientOver(r.client, nil))
+					by = r.service(r.Store, abide.ClientOver(r.client, nil))
 				}
 				r.run(r.Service)
 				o := r.begin(operation.Request{Kind: operation.Terminate, Filter: of("acme")})
-				r.pass(3 * time.Second)
+				rig.Pass(3 * time.Second)
 				if got := r.get(o.ID); got.Status != operation.Running || got.Done == 0 || got.Done%256 != 0 {
 					t.Errorf("after a while it is %s", counts(got))
 				}
@@ -125,12 +126,12 @@ func TestAnOperationIsCancelledInTheMiddle(t *testing.T) {
 					t.Errorf("it is %s, %v", stopped.Status, err)
 				}
 				before, _ := r.client.total()
-				r.pass(11 * time.Second) // in which another process learns of it
+				rig.Pass(11 * time.Second) // in which another process learns of it
 				after, _ := r.client.total()
 				if here && after > before+16 {
 					t.Errorf("%d calls when it was cancelled, and %d after that", before, after)
 				}
-				r.pass(time.Minute)
+				rig.Pass(time.Minute)
 				if now, _ := r.client.total(); now != after || now > 1199 {
 					t.Errorf("%d calls, and %d a minute later", after, now)
 				}
@@ -149,32 +150,32 @@ func TestAnOperationIsCancelledInTheMiddle(t *testing.T) {
 }
 
 func TestCancelBeforeAndAfter(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
+	bubble(t, func(t *testing.T, r *fixture) {
 		r.start(long, "acme", "a", 5)
 		o := r.begin(operation.Request{Kind: operation.Terminate, Filter: of("acme")})
 		_, err := r.Cancel(t.Context(), "acme", o.ID)
-		check.OK(r.t, err)
+		check.OK(r.T, err)
 		r.run(r.Service)
-		r.pass(time.Second)
+		rig.Pass(time.Second)
 		r.wantCounts(o.ID, "cancelled: 0 = 0 + 0 + 0")
 		r.wantStatuses("acme", "5 running")
 		o = r.begin(operation.Request{Kind: operation.Terminate, Filter: of("acme")})
-		r.pass(time.Second)
+		rig.Pass(time.Second)
 		_, err = r.Cancel(t.Context(), "acme", o.ID)
-		wantError(t, err, operation.ErrState, "completed", o.ID)
+		check.Error(t, err, operation.ErrState, "completed", o.ID)
 		_, err = r.Cancel(t.Context(), "acme", "none")
-		wantError(t, err, operation.ErrNotFound, "none")
+		check.Error(t, err, operation.ErrNotFound, "none")
 	})
 }
 
 // TestNoneIsRestartedTwice, although those that were have ended again when the operation comes
 // by once more.
 func TestNoneIsRestartedTwice(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
+	bubble(t, func(t *testing.T, r *fixture) {
 		r.start(quick, "acme", "a", 700)
 		o := r.begin(operation.Request{Kind: operation.Restart, Filter: of("acme")})
 		r.run(r.Service)
-		r.pass(time.Minute)
+		rig.Pass(time.Minute)
 		got := r.get(o.ID)
 		if got.Status != operation.Completed || got.Done != 700 {
 			t.Errorf("it is %s", counts(got))
@@ -189,7 +190,7 @@ func TestNoneIsRestartedTwice(t *testing.T) {
 // TestWhatDoesNotWorkIsCounted, with the first few errors, and does not keep the others from
 // being done.
 func TestWhatDoesNotWorkIsCounted(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
+	bubble(t, func(t *testing.T, r *fixture) {
 		r.start(long, "acme", "a", 300)
 		odd := errors.New("something odd: " + strings.Repeat("ä", 1000))
 		tried := atomic.Int64{}
@@ -211,7 +212,7 @@ func TestWhatDoesNotWorkIsCounted(t *testing.T) {
 		}
 		o := r.begin(operation.Request{Kind: operation.Terminate, Filter: of("acme")})
 		r.run(r.Service)
-		r.pass(time.Minute)
+		rig.Pass(time.Minute)
 		r.wantCounts(o.ID, "completed: 300 = 267 + 2 + 31")
 		got := r.get(o.ID)
 		if len(got.Errors) != operation.MaxErrors || got.Errors[0].Ref != (abide.Ref{Tenant: "acme", ID: "a0000"}) || got.Errors[1].Ref.ID != "a0007" {
@@ -228,9 +229,9 @@ func TestWhatDoesNotWorkIsCounted(t *testing.T) {
 
 // TestTroubleOfTheStoreIsNotTheInstances: it is waited for, however long it takes.
 func TestTroubleOfTheStoreIsNotTheInstances(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
+	bubble(t, func(t *testing.T, r *fixture) {
 		r.start(long, "acme", "a", 300)
-		faulty := storetest.NewFaulty(r.store, nil)
+		faulty := storetest.NewFaulty(r.Store, nil)
 		client := &watched{Transport: abide.NewClient(faulty, nil).Transport(), calls: map[string]int{}}
 		done := atomic.Int64{}
 		client.before = func(string, abide.Ref) error {
@@ -242,7 +243,7 @@ func TestTroubleOfTheStoreIsNotTheInstances(t *testing.T) {
 		}
 		o := r.begin(operation.Request{Kind: operation.Terminate, Filter: of("acme")})
 		r.run(r.service(faulty, abide.ClientOver(client, nil)))
-		r.pass(2 * time.Minute)
+		rig.Pass(2 * time.Minute)
 		got := r.get(o.ID)
 		if got.Status != operation.Completed || got.Failed != 0 || got.Done+got.Skipped != 300 {
 			t.Errorf("it is %s: %v", counts(got), got.Errors)
@@ -266,30 +267,30 @@ func (f *full) Commit(ctx context.Context, tx *store.Tx) error {
 
 // TestAFullStoreIsNotTheInstances: they wait until there is room.
 func TestAFullStoreIsNotTheInstances(t *testing.T) {
-	bubble(t, func(_ *testing.T, r *rig) {
+	bubble(t, func(_ *testing.T, r *fixture) {
 		r.start(long, "acme", "a", 100)
 		o := r.begin(operation.Request{Kind: operation.Terminate, Filter: of("acme")})
-		crammed := &full{Store: r.store, until: time.Now().Add(10 * time.Minute)}
+		crammed := &full{Store: r.Store, until: time.Now().Add(10 * time.Minute)}
 		r.run(r.service(crammed, abide.NewClient(crammed, nil)))
-		r.pass(time.Hour)
+		rig.Pass(time.Hour)
 		r.wantCounts(o.ID, "completed: 100 = 100 + 0 + 0")
 	})
 }
 
 // TestAStoreThatIsClosedEndsIt: soon, and in the middle of a page, which is not counted.
 func TestAStoreThatIsClosedEndsIt(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
+	bubble(t, func(t *testing.T, r *fixture) {
 		r.start(long, "acme", "a", 200)
 		r.begin(operation.Request{Kind: operation.Suspend, Filter: of("acme")})
 		n := atomic.Int64{}
 		r.client.before = func(string, abide.Ref) error {
 			if n.Add(1) == 100 {
-				_ = r.store.Close()
+				_ = r.Store.Close()
 			}
 			return nil
 		}
 		began := time.Now()
-		wantError(t, r.Run(context.Background()), store.ErrClosed)
+		check.Error(t, r.Run(context.Background()), store.ErrClosed)
 		if took := time.Since(began); took > 5*time.Second {
 			t.Errorf("it took %v", took)
 		}
@@ -298,21 +299,21 @@ func TestAStoreThatIsClosedEndsIt(t *testing.T) {
 
 // TestWhatCannotBeListedFailsTheOperation, and it says why.
 func TestWhatCannotBeListedFailsTheOperation(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
+	bubble(t, func(t *testing.T, r *fixture) {
 		r.start(long, "acme", "a", 3)
-		rec, err := r.store.Get(t.Context(), store.RecordKey{Kind: "instance", Tenant: "acme", ID: "a0001"})
-		check.OK(r.t, err)
+		rec, err := r.Store.Get(t.Context(), store.RecordKey{Kind: "instance", Tenant: "acme", ID: "a0001"})
+		check.OK(r.T, err)
 		rec.Body = []byte("garbage")
-		check.OK(r.t, r.store.Commit(t.Context(), &store.Tx{PutRecords: []store.PutRecord{{Record: rec, Expect: rec.Version}}}))
+		check.OK(r.T, r.Store.Commit(t.Context(), &store.Tx{PutRecords: []store.PutRecord{{Record: rec, Expect: rec.Version}}}))
 		o := r.begin(operation.Request{Kind: operation.Cancel, Filter: of("acme")})
 		r.run(r.Service)
-		r.pass(time.Second)
+		rig.Pass(time.Second)
 		got := r.get(o.ID)
 		if got.Status != operation.Failed || !strings.Contains(got.Error, "a0001") || got.EndedAt.IsZero() {
 			t.Errorf("it is %s: %q", got.Status, got.Error)
 		}
 		_, err = r.Cancel(t.Context(), "acme", o.ID)
-		wantError(t, err, operation.ErrState, "failed")
+		check.Error(t, err, operation.ErrState, "failed")
 	})
 }
 
@@ -327,7 +328,7 @@ func TestStopLetsAPageComeToItsEnd(t *testing.T) {
 		"slow": {time.Second, 11 * time.Second, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, r *rig) {
+			bubble(t, func(t *testing.T, r *fixture) {
 				r.start(long, "acme", "a", 600)
 				r.client.before = func(string, abide.Ref) error {
 					<-time.After(tt.takes)
@@ -335,7 +336,7 @@ func TestStopLetsAPageComeToItsEnd(t *testing.T) {
 				}
 				o := r.begin(operation.Request{Kind: operation.Suspend, Filter: of("acme")})
 				stop := r.run(r.Service)
-				r.pass(500 * time.Millisecond)
+				rig.Pass(500 * time.Millisecond)
 				began := time.Now()
 				stop()
 				if took := time.Since(began); took > tt.stops {
@@ -345,8 +346,8 @@ func TestStopLetsAPageComeToItsEnd(t *testing.T) {
 				if got := r.get(o.ID); tt.exact && (got.Done != calls || calls == 0 || calls == 600) {
 					t.Errorf("it has stopped at %s, and there were %d calls", counts(got), calls)
 				}
-				r.run(r.service(r.store, abide.ClientOver(r.client, nil)))
-				r.pass(time.Minute)
+				r.run(r.service(r.Store, abide.ClientOver(r.client, nil)))
+				rig.Pass(time.Minute)
 				got := r.get(o.ID)
 				if got.Status != operation.Completed || got.Done+got.Skipped != 600 || tt.exact && got.Skipped > 0 {
 					t.Errorf("in the end it is %s", counts(got))
@@ -359,12 +360,12 @@ func TestStopLetsAPageComeToItsEnd(t *testing.T) {
 
 // TestAPageThatKillsItsProcessEachTimeFailsInTheEnd.
 func TestAPageThatKillsItsProcessEachTimeFailsInTheEnd(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
+	bubble(t, func(t *testing.T, r *fixture) {
 		r.start(long, "acme", "a", 10)
 		o := r.begin(operation.Request{Kind: operation.Suspend, Filter: of("acme")})
 		deaths := 0
 		for range 20 {
-			faulty := storetest.NewFaulty(r.store, nil)
+			faulty := storetest.NewFaulty(r.Store, nil)
 			client := &watched{Transport: abide.NewClient(faulty, nil).Transport(), calls: map[string]int{}}
 			var once sync.Once
 			client.before = func(string, abide.Ref) error {
@@ -381,7 +382,7 @@ func TestAPageThatKillsItsProcessEachTimeFailsInTheEnd(t *testing.T) {
 				defer close(done)
 				_ = service.Run(ctx)
 			}()
-			r.pass(time.Minute)
+			rig.Pass(time.Minute)
 			cancel()
 			<-done
 		}
@@ -393,21 +394,21 @@ func TestAPageThatKillsItsProcessEachTimeFailsInTheEnd(t *testing.T) {
 
 // TestWhatCannotBeReadGoesToQuarantine, and other operations go on.
 func TestWhatCannotBeReadGoesToQuarantine(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
+	bubble(t, func(t *testing.T, r *fixture) {
 		r.start(long, "acme", "a", 3)
 		bad := r.begin(operation.Request{Kind: operation.Suspend, Filter: of("acme")})
-		rec, err := r.store.Get(t.Context(), store.RecordKey{Kind: "operation", Tenant: "acme", ID: bad.ID})
-		check.OK(r.t, err)
+		rec, err := r.Store.Get(t.Context(), store.RecordKey{Kind: "operation", Tenant: "acme", ID: bad.ID})
+		check.OK(r.T, err)
 		rec.Body = append(rec.Body, "garbage"...)
-		check.OK(r.t, r.store.Commit(t.Context(), &store.Tx{PutRecords: []store.PutRecord{{Record: rec, Expect: rec.Version}}}))
+		check.OK(r.T, r.Store.Commit(t.Context(), &store.Tx{PutRecords: []store.PutRecord{{Record: rec, Expect: rec.Version}}}))
 		good := r.begin(operation.Request{Kind: operation.Suspend, Filter: of("acme")})
 		r.run(r.Service)
-		r.pass(time.Second)
+		rig.Pass(time.Second)
 		r.wantCounts(good.ID, "completed: 3 = 3 + 0 + 0")
 		_, err = r.Get(t.Context(), "acme", bad.ID)
-		wantError(t, err, store.ErrCorrupt, bad.ID)
-		page, err := r.store.List(t.Context(), store.Query{Kind: store.KindQuarantine})
-		check.OK(r.t, err)
+		check.Error(t, err, store.ErrCorrupt, bad.ID)
+		page, err := r.Store.List(t.Context(), store.Query{Kind: store.KindQuarantine})
+		check.OK(r.T, err)
 		if len(page.Records) != 1 || page.Records[0].Status != "malformed" || page.Records[0].Name != "operations" {
 			t.Errorf("quarantine has %v", page.Records)
 		}
@@ -416,10 +417,10 @@ func TestWhatCannotBeReadGoesToQuarantine(t *testing.T) {
 
 // TestIdleIsIdle: nothing is asked of the store when there is nothing to do.
 func TestIdleIsIdle(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
-		faulty := storetest.NewFaulty(r.store, nil)
+	bubble(t, func(t *testing.T, r *fixture) {
+		faulty := storetest.NewFaulty(r.Store, nil)
 		r.run(r.service(faulty, abide.ClientOver(r.client, nil)))
-		r.pass(time.Hour)
+		rig.Pass(time.Hour)
 		if n := faulty.Calls(); n > 40 {
 			t.Errorf("%d calls in an hour", n)
 		}

@@ -183,7 +183,7 @@ func TestManyMessagesOfALease(t *testing.T) {
 			newCall(h.Context(), operation{tx: &store.Tx{Delete: del.Delete}}, 0),
 			newCall(h.Context(), operation{tx: del}, 0), newCall(h.Context(), operation{tx: tx}, 0),
 		}
-		f.run(calls)
+		f.run(calls, &trial{began: f.clock.Now()})
 		for i, c := range calls {
 			if c.err != nil {
 				t.Errorf("call %d: %v", i, c.err)
@@ -281,9 +281,9 @@ func TestRecordsWithOneNumber(t *testing.T) {
 		f := h.open()
 		found := h.await(f, instance, 0)
 		other := store.RecordKey{Kind: "instance", ID: "other"}
-		f.mu.Lock()
-		f.recordChanged(&change{other, RecordOf(instance), &recordWork{version: 1, record: &store.Record{Key: other, Version: 1}}})
-		f.mu.Unlock()
+		f.records.mu.Lock()
+		f.records.changed(&change{other, RecordOf(instance), &recordWork{version: 1, record: &store.Record{Key: other, Version: 1}}})
+		f.records.mu.Unlock()
 		if r := found(); r != nil {
 			t.Errorf("found %v", r)
 		}

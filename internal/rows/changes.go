@@ -146,9 +146,9 @@ func (p *plan) changed() (list []change) {
 	return list
 }
 
-// touched returns the partitions in which something can be claimed or expires sooner than
+// due returns the partitions in which something can be claimed or expires sooner than
 // before, as far as that is known, with when.
-func (p *plan) touched() (partitions map[int64]int64) {
+func (p *plan) due() (partitions map[int64]int64) {
 	names := map[[2]string]int64{}
 	for _, k := range p.keys {
 		if !k.dirty || !k.alive || k.row.Count == 0 {

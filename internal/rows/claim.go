@@ -1,16 +1,80 @@
 package rows
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
 	"github.com/abidehq/abide/store"
 )
 
-// Claim leases keys that are ready.
+// waiter is a Claim call, guarded by claimer.mu.
+type waiter struct {
+	req          store.ClaimRequest // without its routes
+	subscription *subscription
+	number       uint64      // in the order of arrival
+	since        uint64      // queries that had begun before it arrived
+	stop         func() bool // the timer of its wait
+
+	ended  bool
+	done   chan struct{} // closed when the call is over; claims and err are set before
+	claims []store.Claim
+	err    error
+
+	served  bool          // by a task or a group in flight; then it is not in waiters of its subscription
+	expired bool          // its wait is over: it ends as soon as it is not served any more
+	offered int           // keys that a group in flight leases to it
+	handoff []store.Claim // their claims, which are its own when the group is durable
+}
+
+// end ends the call, unless it has ended.
+func (w *waiter) end(claims []store.Claim, err error) {
+	if !w.ended {
+		w.ended = true
+		w.claims, w.err = claims, err
+		close(w.done)
+	}
+}
+
+// setServed notes whether the call is served. One that does not wait is not counted: its
+// caller may never make another one, and nothing is prefetched for it.
+func (w *waiter) setServed(served bool) {
+	switch {
+	case w.req.Wait == 0:
+	case served && !w.served:
+		w.subscription.served++
+		w.subscription.queue.served++
+	case !served && w.served:
+		w.subscription.served--
+		w.subscription.queue.served--
+		invariant(w.subscription.served >= 0, "%d calls of a subscription are served", w.subscription.served)
+	}
+	w.served = served
+}
+
+func compareWaiters(a, b *waiter) int { return cmp.Compare(a.number, b.number) }
+
+// enter makes the call idle, in the order of arrival.
+func (w *waiter) enter() {
+	s := w.subscription
+	i, _ := slices.BinarySearchFunc(s.waiters, w, compareWaiters)
+	s.waiters = slices.Insert(s.waiters, i, w)
+	s.queue.idle++
+}
+
+// leave takes the call from the idle ones, if it is one.
+func (w *waiter) leave() {
+	s := w.subscription
+	if i, ok := slices.BinarySearchFunc(s.waiters, w, compareWaiters); ok {
+		s.waiters = slices.Delete(s.waiters, i, i+1)
+		s.queue.idle--
+	}
+}
+
+// Claim leases keys that are ready, and waits for some if there are none.
 //
-// Whoever looks into the database does so for the call and not in it: a call that ends
-// leaves at once, and what is leased for it after that is let go.
+// A task queries for the call, not the call itself: a call whose context ends returns at once,
+// and what is leased for it after that is released.
 func (f *Frame) Claim(ctx context.Context, req store.ClaimRequest) ([]store.Claim, error) {
 	if err := req.Validate(); err != nil {
 		return nil, err
@@ -26,145 +90,200 @@ func (f *Frame) Claim(ctx context.Context, req store.ClaimRequest) ([]store.Clai
 	partitions = slices.Compact(partitions)
 	req.Routes = nil
 	w := &waiter{req: req, done: make(chan struct{})}
-	if !f.begin(w, viewID(partitions), partitions) {
+	if !f.claims.begin(w, subscriptionID(partitions), partitions) {
 		return nil, store.Closed("claim")
 	}
-	defer f.finish(w)
+	if w.req.Wait > 0 || w.req.Lax {
+		f.polls.ensure()
+	}
+	defer f.claims.finish(w)
 	select {
 	case <-w.done:
 	case <-ctx.Done():
-		f.giveUp(w, ctx.Err())
+		f.claims.giveUp(w, ctx.Err())
 		<-w.done
 	}
 	return w.claims, w.err
 }
 
-// begin has somebody look for a call, or lets it wait if it is known that there is
-// nothing. It reports false if the store is closed.
-func (f *Frame) begin(w *waiter, id ID, partitions []int64) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.closed {
+// begin starts a call: it gets prefetched leases if there are some, a task queries for it if
+// something may be due, and otherwise it waits. It reports false if the store is closed. It
+// takes the lock.
+func (c *claimer) begin(w *waiter, id ID, partitions []int64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
 		return false
 	}
-	f.waiters++
-	w.view, w.number, w.since = f.view(w.req.Queue, id, partitions), f.waiters, f.looks
-	w.view.users++
-	w.view.terms = w.req
+	c.arrivals++
+	w.subscription, w.number, w.since = c.subscription(w.req.Queue, id, partitions), c.arrivals, c.queries
+	s := w.subscription
+	s.users++
+	s.terms = w.req
 	if w.req.Wait == 0 {
 		w.expired = true
 	} else {
-		w.stop = f.clock.AfterFunc(w.req.Wait, func() { f.giveUp(w, nil) })
-		w.view.queue.waiting++
-		f.poll()
+		w.stop = c.clock.AfterFunc(w.req.Wait, func() { c.giveUp(w, nil) })
+		s.queue.waiting++
 	}
-	if f.fromStock(w) {
-		return true
-	}
-	if w.expired && w.req.Lax && f.knows(w.view) {
+	switch {
+	case c.fromPrefetch(w):
+	case w.expired && w.req.Lax && c.knownEmpty(s):
 		w.end(nil, nil)
-		return true
+	case w.expired || c.due(s):
+		c.query(w)
+	default:
+		w.enter()
+		c.serve(s.queue)
 	}
-	if w.expired || f.due(w.view) {
-		f.look(w)
-		return true
-	}
-	w.enter()
-	f.serve(w.view.queue)
 	return true
 }
 
-// knows reports whether it is known that there is nothing, for a call that is made again and
-// again: as long as it is, the partitions are looked at as if it waited.
-func (f *Frame) knows(v *view) bool {
-	v.asked = f.clock.Now()
-	f.poll()
-	return !f.due(v) && f.db.Hinted()
+// knownEmpty reports whether nothing can be claimed, for a lax call that does not wait. Such a
+// call is made again and again: until Options.Poll after the last one, the partitions are
+// polled as if it waited.
+func (c *claimer) knownEmpty(s *subscription) bool {
+	s.asked = c.clock.Now()
+	return !c.due(s) && c.db.Hinted()
 }
 
-// asks reports whether calls for the view are made again and again.
-func (f *Frame) asks(v *view) bool { return !v.asked.IsZero() && f.clock.Now().Sub(v.asked) < f.o.Poll }
+// repeated reports whether lax calls for the subscription are made again and again.
+func (c *claimer) repeated(s *subscription) bool {
+	return !s.asked.IsZero() && c.clock.Now().Sub(s.asked) < c.o.Poll
+}
 
-func (f *Frame) finish(w *waiter) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	w.view.users--
+// finish removes a call that is over. It takes the lock.
+func (c *claimer) finish(w *waiter) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	w.subscription.users--
 	if w.req.Wait > 0 {
 		w.stop()
-		w.view.queue.waiting--
+		w.subscription.queue.waiting--
 	}
 }
 
-// giveUp ends a call. If somebody looks for something for it at this moment, a wait that
-// has only come to its end still gets it; and it does not end before somebody has looked
-// since it began, or all that another process has put before that might be missed.
-func (f *Frame) giveUp(w *waiter, err error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+// giveUp ends a call: with err if its context has ended, without if its wait is over. In the
+// second case a call that is served still gets what is leased for it; and it does not end
+// before a query that began after it has ended, or what another process put before the call
+// might be missed. It takes the lock.
+func (c *claimer) giveUp(w *waiter, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	switch {
 	case w.ended:
 	case err != nil:
 		w.leave()
 		w.end(nil, err)
-	case w.busy:
-		w.expired = true // whoever is busy with it ends it
-	case f.due(w.view) || w.view.looked <= w.since || !f.db.Hinted():
+	case w.served:
+		w.expired = true
+	case c.due(w.subscription) || w.subscription.queried <= w.since || !c.db.Hinted():
 		w.leave()
 		w.expired = true
-		f.look(w)
+		c.query(w)
 	default:
 		w.leave()
 		w.end(nil, nil)
 	}
 }
 
-// look has somebody look for a waiter that is not in its view.
-func (f *Frame) look(w *waiter) {
-	w.setBusy(true)
-	f.tasks.Go(func() { f.lookFor(w) })
-}
-
-// again reports whether to look again for a call for which nothing was found: for one that
-// waits if there is something that came meanwhile, which is older than what is in stock; and
-// for one that is about to end if something was released. Otherwise it gets what is in stock.
-func (f *Frame) again(w *waiter, lettings uint64) bool {
-	if w.req.Wait > 0 && f.due(w.view) {
-		return true
+// query starts a task that queries for a call which is not idle.
+func (c *claimer) query(w *waiter) {
+	w.setServed(true)
+	if !c.life.spawn(func() { c.queryFor(w) }) {
+		w.setServed(false)
+		w.end(nil, store.Closed("claim"))
 	}
-	return !f.takeStock(w) && w.expired && w.view.queue.lettings != lettings
 }
 
-// awaitLet waits, for a call that is about to end, until keys are released that were leased
-// for nobody: they are ready, and what is ready is not missed. It returns how many there
-// were.
-func (f *Frame) awaitLet(w *waiter) uint64 {
-	f.mu.Lock()
-	over, let := w.expired, w.view.queue.let
-	lettings := w.view.queue.lettings
-	f.mu.Unlock()
-	if over && let != nil {
-		select {
-		case <-let:
-		case <-f.looking.Done():
-		}
-	}
-	return lettings
-}
-
-// lookFor looks for something for a waiter that is not in its view, and lets it wait on if
-// there is nothing. One whose time has come to its end meanwhile ends, unless there is
-// more that it does not know of.
-func (f *Frame) lookFor(w *waiter) {
+// queryFor leases keys for a call that is not idle, and makes it idle if there are none. One
+// whose wait is over ends, unless there is more that it does not know of. It is called under
+// no lock.
+func (c *claimer) queryFor(w *waiter) {
 	for {
-		lettings := f.awaitLet(w)
-		claims, err := f.pick(&w.req, w.view)
-		f.mu.Lock()
-		if len(claims) == 0 && err == nil && !w.ended && !f.closed && f.again(w, lettings) {
-			f.mu.Unlock()
+		orphans := c.awaitOrphans(w)
+		claims, err := c.pick(&w.req, w.subscription)
+		c.mu.Lock()
+		if len(claims) == 0 && err == nil && !w.ended && !c.closed && c.queryAgain(w, orphans) {
+			c.mu.Unlock()
 			continue
 		}
-		f.settleWait(w, claims, err)
-		f.mu.Unlock()
+		c.settle(w, claims, err)
+		c.mu.Unlock()
 		return
+	}
+}
+
+// queryAgain reports whether to query again for a call for which nothing was found: one that
+// waits, if something has come meanwhile, which is older than prefetched leases; and one
+// that is about to end, if orphaned leases were released meanwhile. Otherwise the call gets
+// prefetched leases.
+func (c *claimer) queryAgain(w *waiter, orphans uint64) bool {
+	if w.req.Wait > 0 && c.due(w.subscription) {
+		return true
+	}
+	return !c.takePrefetched(w) && w.expired && w.subscription.queue.orphansTotal != orphans
+}
+
+// awaitOrphans waits, for a call that is about to end, until orphaned leases of the queue are
+// released: their keys are ready, and a call must not return none while a key is ready. It
+// returns how many there were so far. It is called under no lock.
+func (c *claimer) awaitOrphans(w *waiter) uint64 {
+	c.mu.Lock()
+	q := w.subscription.queue
+	expired, gone, total := w.expired, q.orphansGone, q.orphansTotal
+	c.mu.Unlock()
+	if expired && gone != nil {
+		select {
+		case <-gone:
+		case <-c.life.querying.Done():
+		}
+	}
+	return total
+}
+
+// settle gives a served call what was leased for it, or makes it idle.
+func (c *claimer) settle(w *waiter, claims []store.Claim, err error) {
+	w.setServed(false)
+	w.offered, w.handoff = 0, nil
+	switch {
+	case w.ended || c.closed:
+		for i := range claims {
+			c.releaseOrphan(claims[i].Lease())
+		}
+		w.end(nil, store.Closed("claim"))
+	case len(claims) > 0 || err != nil || w.expired:
+		w.end(claims, err)
+	case c.takePrefetched(w):
+	default:
+		w.enter()
+		c.serve(w.subscription.queue)
+	}
+}
+
+// releaseOrphan releases a lease that no caller knows of, and does not count the attempt.
+// Nobody waits for it; a store that is being closed still does it.
+func (c *claimer) releaseOrphan(l store.Lease) {
+	release := newCall(c.life.ctx, operation{release: &store.Release{Lease: l, Uncounted: true}}, opSize)
+	if q := c.queues[l.Key.Queue]; q != nil {
+		if q.orphans == 0 {
+			q.orphansGone = make(chan struct{})
+		}
+		q.orphans++
+		q.orphansTotal++
+		release.then = func() { c.orphanReleased(q) }
+	}
+	c.commits.enqueueInternal(release)
+}
+
+// orphanReleased notes the end of a release. It takes the lock.
+func (c *claimer) orphanReleased(q *queue) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	q.orphans--
+	invariant(q.orphans >= 0, "%d orphaned leases of queue %s are being released", q.orphans, q.name)
+	if q.orphans == 0 {
+		close(q.orphansGone)
+		q.orphansGone = nil
 	}
 }

@@ -1,15 +1,170 @@
-// Package rows is what the stores on SQL databases share: everything of the contract
-// but SQL.
+// Package rows is what the stores on SQL databases share: the whole contract of
+// [github.com/abidehq/abide/store] except SQL.
 //
-// A store is three tables of rows: keys, messages and records, and one of log entries.
-// A backend is a [Database]: it loads and locks rows, writes changes that were worked out
-// for it, leases keys that are ready, and reads. The [Frame] is the rest of a
-// [github.com/abidehq/abide/store.Store]: commits that come at the same time are gathered
-// into one transaction, in which each has its own verdict; calls that wait are served by
-// commits of this process, by hints of other processes and by the next due time; a
-// message that is put for somebody who waits in this process is leased to them by the
-// very commit that puts it, and never looked for.
+// A store is four tables: keys, messages, records and log entries. A backend is a
+// [Database]: it loads rows, writes changes that were worked out for it, leases keys that are
+// ready, and reads. The [Frame] is the rest of a store. The rules of a commit are worked out
+// in memory by this package, on the rows that the database loaded: one place for both
+// backends, and no rule is written in SQL.
 //
-// The rules of a commit are worked out in memory, in this package, on the rows that the
-// database loaded: one place for both backends, and no rule is written in SQL.
+// # Parts
+//
+//	Frame        the methods of the store, and the order in which the parts are called
+//	committer    groups concurrent calls, and decides which groups may be in flight together
+//	claimer      serves Claim: bounds of due times, waiting calls, hand-off, prefetch
+//	watcher      serves Await: awaited records, cached versions
+//	poller       queries, while calls wait, for what no hint announced
+//	storeTime    estimates the database's clock between its answers
+//	lifecycle    open or closed; the goroutines to wait for
+//
+// The rest is pure: plan, keyWork and messageSet work out what a group changes, footprint
+// says which rows an operation touches, importer does the same for parcels.
+//
+// # Words
+//
+//	partition     the keys of one queue and one route: what is claimed together. Keys
+//	              without a route are one partition of each queue. Its number is the column
+//	              lane of both backends
+//	subscription  the set of partitions that a Claim call asks for; calls with the same
+//	              routes share one
+//	call          an operation (Tx, renewal, release, quarantine) with its caller
+//	group         the calls of one transaction
+//	hand-off      a group that makes a key ready leases it to a call that waits
+//	prefetch      the same for the next call of a caller that is being served
+//	orphan        a lease whose caller went away before it got it
+//	announcement  what a process tells the others after a commit; a hint at the other end
+//
+// # The commit pipeline
+//
+//	Commit ─▶ copyTx ─▶ committer.enqueue ──┐
+//	Renew, Release ─▶ (side queue) ─────────┤
+//	                                        ▼
+//	            committer.take: a group of calls that share no row with a group in flight
+//	                                        │
+//	  ┌─────────────────────────────────────▼──────────────────────── one transaction ─┐
+//	  │ Database.Update: load the rows of the group                                     │
+//	  │   decide(now, state): plan.do(op) for each call, each with a verdict of its own │
+//	  │           claimer.handOff: lease keys that became ready to calls that wait      │
+//	  │           plan.changes: what to write                                           │
+//	  │ write, sync                                                                     │
+//	  └─────────────────────────────────────┬───────────────────────────────────────────┘
+//	              ok                        │                    error
+//	     ┌──────────────────────────────────┴───────────────┬────────────────┐
+//	     ▼                                                  ▼                ▼
+//	Frame.publish                                     ErrLocked:       ErrRetry: again; rolled
+//	  watcher: records to Await calls                 to the side      back: each half by itself;
+//	  claimer: leases to Claim calls                  queue            else: outcome unknown
+//	  Database.Announce: to other processes
+//	     │
+//	     ▼
+//	each caller gets its verdict
+//
+// A caller learns of its commit after the calls that wait for it have been served, so that a
+// process that commits and then waits does not overtake its own messages.
+//
+// # The life of a lease
+//
+//	           Database.Pick      (a query of a task)
+//	ready ──┬─ hand-off           (the group that puts the message)
+//	        └─ prefetch           (the same, for the next call)
+//	              │
+//	              ▼       renew: Until moves
+//	           leased ◀──────────┐
+//	              ├──────────────┘
+//	              ├─ Commit with Finish ─▶ delivered messages are gone, kept ones ready
+//	              ├─ Release ───────────▶ ready, at once or after a delay
+//	              ├─ message or key deleted, message retimed ─▶ lease ended, attempts counted
+//	              └─ Until is over ─────▶ the next Pick leases it again, and counts the attempts
+//
+// A lease is columns of the row of its key: token, end, and the numbers of the delivered
+// messages. The attempt of a delivery is counted in the row of a message when its lease ends,
+// by whatever ends it, so that a lease costs one write of one row. A caller learns of a lease
+// that was made by a group only when the group is durable. If the caller has gone by then,
+// the lease is an orphan: it is released without counting the attempt, and a Claim that is
+// about to return none waits for that, because none must mean that nothing was ready.
+//
+// # Who wakes a claimer
+//
+// A Claim call that found nothing waits with a bound for each partition: nothing is due before
+// that time. It is woken by
+//
+//  1. the commit of this process that puts a message for it: with the lease, by hand-off;
+//  2. any other commit of this process that makes something ready, or due at a known time: the
+//     bound is lowered (claimer.touch), and a task queries when the time has come;
+//  3. the timer of its queue, at the least bound: a message becomes visible, a lease ends, a
+//     message without a route expires;
+//  4. a hint. On PostgreSQL the process that commits sends NOTIFY with the partitions, their
+//     times and the changed records, after the commit and gathered over 2 ms (pgstore
+//     announcer); every other process has one connection that LISTENs, and passes it to
+//     Frame.Hint, which does what 2 does. A process that is alone sends nothing. On SQLite a
+//     goroutine reads PRAGMA data_version, and a change is a hint without details;
+//  5. the poll: every 30 s while hints arrive, otherwise after 50 ms and then at up to 1 s. It
+//     covers lost notifications, lost connections and leases of processes that died. After
+//     each reconnect the backend hints that anything may have changed.
+//
+// # Locks
+//
+//	poller.mu  ▷  claimer.mu  ▷  committer.mu  ▷  lifecycle.mu, storeTime.mu
+//	poller.mu  ▷  watcher.mu  ▷  lifecycle.mu
+//
+// A lock may be taken while one to its left is held. No method of the Database is called under
+// a lock, except Hinted and Alone, which read a flag. The opposite is allowed: decide runs
+// inside a transaction and takes claimer.mu, which is safe because no holder of that lock
+// waits for a transaction. Callbacks (call.then, storeTime.setBack) run under no lock.
+//
+// # Crashes
+//
+// The process dies
+//
+//   - before the transaction is written: nothing has changed; the caller has no answer.
+//   - after that, before the caller knows: the commit is there, its outcome unknown to the
+//     caller, as the contract allows. Messages that it handed off are leased to a caller that
+//     is gone, and are claimed again when the lease is over. The attempt counts.
+//   - after the commit, before the announcement: other processes find it by their polls.
+//   - between claim and commit: as after a hand-off. The token fences the old caller: a commit
+//     with it fails with ErrClaimLost once somebody else has the key or the time is over.
+//   - with prefetched or orphaned leases: they end by time, like any other.
+//   - in the middle of a sweep: each batch is one transaction; the rest is swept later.
+//
+// The connection fails: if the database can tell that nothing was written, the group is tried
+// again or halved; otherwise each caller of the group gets the error, cached versions and
+// bounds of what it touched are dropped, calls that wait query, and leases that it may have
+// made are released.
+//
+// The machine is suspended, or its clock is set: due times are the database's; the estimate
+// goes by the monotonic clock and is corrected by each answer, and no timer is longer than a
+// minute. The database's clock is set back: all bounds are dropped.
+//
+// # Why it is so, and what was tried instead
+//
+// Group commit with verdicts in memory, and not one transaction per commit: a sync takes a
+// millisecond or more, whatever it writes. Statements that decide in SQL were tried first;
+// each rule then exists once per backend, and a group needs one statement per commit to have
+// verdicts of its own.
+//
+// Groups that share no rows: two groups with a common key wait for each other in the database,
+// or fail with ErrRetry and work out everything again. Leaving the second in the queue costs
+// nothing, since it gathers more calls meanwhile.
+//
+// Hand-off within the commit, instead of a wake-up followed by a query: it saves a transaction
+// per message, which for an orchestration that calls one activity after another is half of
+// all. Prefetch came from measuring hand-off: a claimer that is being served is not waiting,
+// and of a pair of groups that follow one another the second found nobody to hand off to.
+//
+// Bounds for each partition, shared by subscriptions: with one bound per call, thousands of
+// workers with overlapping routes each had to query after the same commit.
+//
+// internal/waitlist, which other stores use for calls that wait, is not used here. Its
+// attempt follows an event; here a lease is made before the event, inside the transaction
+// that may yet fail, and has to be taken back; due times are bounds that several
+// subscriptions share; and an awaited record is passed on from the group that wrote it
+// without being read. The list would have to be told about all three, and what is left of
+// this package's own queues is an ordered slice of calls.
+//
+// # Invariants as code
+//
+// Cheap ones are always checked: a negative count of rows in flight, an ended call that ends
+// again, or a negative count of waiting calls is a bug in this package, and panics. With the
+// build tag invariants the parts are checked as a whole after each group, and cached versions
+// and prefetched leases are compared with a database that can be inspected; see invariants.go.
 package rows

@@ -144,7 +144,9 @@ func (b *inFlight) add(w *footprint, n int) {
 }
 
 func count[K comparable](counts map[K]int, key K, n int) {
-	if counts[key] += n; counts[key] == 0 {
+	counts[key] += n
+	invariant(counts[key] >= 0, "%d operations in flight touch %v", counts[key], key)
+	if counts[key] == 0 {
 		delete(counts, key)
 	}
 }

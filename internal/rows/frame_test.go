@@ -432,13 +432,13 @@ func TestOneThatOthersAlwaysComeInBetweenOf(t *testing.T) {
 			calls = append(calls, newCall(h.Context(), operation{tx: &store.Tx{Put: []store.Message{m}}}, 0))
 		}
 		began := time.Now()
-		f.run(calls)
+		f.run(calls, &trial{began: f.clock.Now()})
 		for i, c := range calls {
 			if errors.Is(c.err, ErrRetry) != (i == 17) {
 				t.Errorf("commit %d: %v", i, c.err)
 			}
 		}
-		if took := time.Since(began); took < time.Duration(tries)*againPause/4 || took > time.Duration(tries)*againPause {
+		if took := time.Since(began); took < time.Duration(tries)*retryPause/4 || took > time.Duration(tries)*retryPause {
 			t.Errorf("%d tries took %v", tries, took)
 		}
 	})
@@ -477,7 +477,7 @@ func TestOneThatCannotBeWrittenDoesNotFailItsNeighbours(t *testing.T) {
 			}
 			calls = append(calls, newCall(h.Context(), operation{tx: &store.Tx{Put: []store.Message{m}}}, 0))
 		}
-		f.run(calls)
+		f.run(calls, &trial{began: f.clock.Now()})
 		for i, c := range calls {
 			if (c.err != nil) != (i == 17) {
 				t.Errorf("commit %d: %v", i, c.err)

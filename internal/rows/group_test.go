@@ -179,7 +179,7 @@ func (w *twins) group() {
 		c, f := w.operation()
 		calls, then = append(calls, c), append(then, f)
 	}
-	w.frame.run(calls)
+	w.frame.run(calls, &trial{began: w.frame.clock.Now()})
 	for i, f := range then {
 		want := f()
 		if got := calls[i].err; fmt.Sprint(got) != fmt.Sprint(want) {

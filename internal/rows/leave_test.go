@@ -369,11 +369,11 @@ func TestLanesThatNobodyAsksForAreForgotten(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if len(f.partitions) > 2*keepLanes || len(f.queues) > 25 {
-			t.Errorf("%d partitions and %d queues are cached", len(f.partitions), len(f.queues))
+		if len(f.claims.partitions) > 2*keepPartitions || len(f.claims.queues) > 25 {
+			t.Errorf("%d partitions and %d queues are cached", len(f.claims.partitions), len(f.claims.queues))
 		}
-		if n := len(f.partitions[PartitionOf("turns", "order")].views); n > 25 {
-			t.Errorf("a lane is in %d views", n)
+		if n := len(f.claims.partitions[PartitionOf("turns", "order")].subscriptions); n > 25 {
+			t.Errorf("a partition is in %d subscriptions", n)
 		}
 		h.put(f, "k")
 		h.got(c, "k")

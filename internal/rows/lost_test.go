@@ -156,10 +156,10 @@ func TestAFullGroupIsBegun(t *testing.T) {
 			return nil
 		})
 		many := calls("abc", 0)
-		go func() { _ = f.submit("commit", many...) }()
+		go func() { _ = f.commits.submit("commit", many...) }()
 		synctest.Wait()
 		large := calls("defghi", maxGroupBytes)
-		go func() { _ = f.submit("commit", large...) }()
+		go func() { _ = f.commits.submit("commit", large...) }()
 		synctest.Wait()
 		for i, c := range large[:4] { // until fewer are left than are under way
 			select {
@@ -189,7 +189,7 @@ func TestQuarantineBesideAPut(t *testing.T) {
 		h.db.fail(nil, func() error {
 			h.db.fail(nil, nil)
 			expire := &expiry{keys: []store.Key{key}, refs: []Ref{{IDOf(key), pending.ID}}}
-			return f.submit("claim", newCall(h.Context(), operation{expire: expire}, 0)) // the second version
+			return f.commits.submit("claim", newCall(h.Context(), operation{expire: expire}, 0)) // the second version
 		})
 		h.putRecord(f, record) // the first
 		began := time.Now()
@@ -206,7 +206,7 @@ func TestPollAsksForAllRecordsAtOnce(t *testing.T) {
 	withFixture(t, func(h *fixture) {
 		a, b := h.open(), h.open()
 		h.db.hintsLost.Store(true)
-		const n = versionsAtOnce + 10
+		const n = maxVersions + 10
 		key := func(i int) store.RecordKey { return store.RecordKey{Kind: "instance", ID: fmt.Sprint(i)} }
 		h.putRecord(b, key(1))
 		h.putRecord(a, key(2))
@@ -442,7 +442,7 @@ func TestBrokenDatabaseIsNotAskedForEachCall(t *testing.T) {
 				calls = append(calls, newCall(h.Context(), operation{tx: tx}, 0))
 			}
 			updates := h.db.updates.Load()
-			f.run(calls)
+			f.run(calls, &trial{began: f.clock.Now()})
 			n := h.db.updates.Load() - updates
 			if most := int64(200); n > most || (slow > 0 && n > 1) {
 				t.Errorf("%d updates, when each takes %v", n, slow)

@@ -166,14 +166,14 @@ func TestRecordsAreReadAgain(t *testing.T) {
 		h.putRecord(b, instance)
 		h.db.hintsDown.Store(true)
 		h.version("without hints", h.await(a, instance, 2)(), 3)
-		if len(a.awaiters) > 0 {
-			t.Errorf("%d records are awaited by nobody", len(a.awaiters))
+		if len(a.records.awaits) > 0 {
+			t.Errorf("%d records are awaited by nobody", len(a.records.awaits))
 		}
-		for i := range 3 * recentSize {
-			a.recent.note(int64(i), 1)
+		for i := range 3 * generationSize {
+			a.records.versions.put(int64(i), 1)
 		}
-		if n := len(a.recent.now) + len(a.recent.before); n > 2*recentSize {
-			t.Errorf("%d versions are remembered", n)
+		if n := len(a.records.versions.young) + len(a.records.versions.old); n > 2*generationSize {
+			t.Errorf("%d versions are cached", n)
 		}
 	})
 }
@@ -201,7 +201,7 @@ func TestPolls(t *testing.T) {
 		looks = h.db.looks.Load()
 		<-time.After(time.Hour)
 		h.same("looks while nobody waits", h.db.looks.Load()-looks, 0)
-		if a.polling {
+		if a.polls.active {
 			t.Error("it goes on while nobody waits")
 		}
 	})
@@ -240,7 +240,7 @@ func TestClockThatIsSet(t *testing.T) {
 		h.put(f, "k", func(m *store.Message) { m.VisibleAt = time.Now().Add(10 * time.Hour) })
 		c := h.claim(h.Context(), f, 100*time.Hour)
 		clock.by.Store(int64(10 * time.Hour))
-		<-time.After(maxAlarm * time.Millisecond)
+		<-time.After(maxTimer * time.Millisecond)
 		h.got(c, "k")
 	})
 }
@@ -263,15 +263,15 @@ func TestWallClockThatIsSetBack(t *testing.T) {
 	clock := &wallSet{}
 	f := New(Options{Clock: clock})
 	const now = 1_000_000
-	f.observe(f.question(), now)
+	f.time.answer(f.time.ask(), now)
 	clock.seconds.Store(3600)
 	if set := time.Since(clock.Now().Round(0)); set < time.Hour-time.Minute {
 		t.Fatalf("the wall clock was set back by %v", set)
 	}
 	deadline := time.Now().Add(10 * time.Second)
-	for f.now() < now+10 {
+	for f.time.now() < now+10 {
 		if time.Now().After(deadline) {
-			t.Fatalf("the time is %d, %v after it was %d", f.now(), 10*time.Second, now)
+			t.Fatalf("the time is %d, %v after it was %d", f.time.now(), 10*time.Second, now)
 		}
 		<-time.After(time.Millisecond)
 	}
@@ -284,29 +284,23 @@ func TestDatabaseClockThatIsSetBack(t *testing.T) {
 		f := h.open()
 		const day = 24 * 60 * 60 * 1000
 		now := time.Now().UnixMilli()
-		observe := func(q question, at int64) {
-			f.mu.Lock()
-			defer f.mu.Unlock()
-			f.observe(q, at)
-		}
+		observe := f.time.answer
 		wantNow := func(what string, want int64) {
 			h.Helper()
-			f.mu.Lock()
-			defer f.mu.Unlock()
-			if got := f.now(); got != want {
+			if got := f.time.now(); got != want {
 				h.Errorf("%s: the time is %d ms off", what, got-want)
 			}
 		}
-		observe(f.question(), now)
-		late := f.question()
-		observe(f.question(), now+60_000)
+		observe(f.time.ask(), now)
+		late := f.time.ask()
+		observe(f.time.ask(), now+60_000)
 		observe(late, now)
 		wantNow("after a late answer", now+60_000)
 
-		wrong := f.question()
-		observe(f.question(), now+day)
+		wrong := f.time.ask()
+		observe(f.time.ask(), now+day)
 		wantNow("after the clock was set ahead", now+day)
-		observe(f.question(), now+60_001)
+		observe(f.time.ask(), now+60_001)
 		wantNow("after it was set back", now+60_001)
 		observe(wrong, now+day+1)
 		wantNow("after a late answer of the wrong clock", now+60_001)
@@ -330,7 +324,7 @@ func TestVerdictsAreThoseOfTheLastTry(t *testing.T) {
 			h.db.failDecidedWith(nil)
 			h.putRecord(f, instance) // by the other writer
 		})
-		f.run([]*call{renew, put})
+		f.run([]*call{renew, put}, &trial{began: f.clock.Now()})
 		if put.err != nil || !renew.renew.lost {
 			t.Errorf("put: %v; lost: %v", put.err, renew.renew.lost)
 		}

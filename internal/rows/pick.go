@@ -7,90 +7,93 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// pick is a look into the database for keys to lease. It knows what came meanwhile: for
-// each partition, the earliest time.
+// pick is a query for keys to lease that is under way. It notes, for each partition of its
+// subscription, the earliest time of what has come since it began: it may not have seen that.
 type pick struct {
-	number  uint64
-	touched map[*partition]int64
+	number uint64
+	came   map[*partition]int64
 }
 
-func (p *pick) note(l *partition, at int64) {
-	if p.touched == nil {
-		p.touched = map[*partition]int64{}
+func (p *pick) note(part *partition, at int64) {
+	if p.came == nil {
+		p.came = map[*partition]int64{}
 	}
-	if known, ok := p.touched[l]; !ok || at < known {
-		p.touched[l] = at
+	if known, ok := p.came[part]; !ok || at < known {
+		p.came[part] = at
 	}
 }
 
-// errNothing says that all that was picked went to quarantine.
+// errNothing says that all that was leased went to quarantine.
 var errNothing = errors.New("nothing is left of what was picked")
 
-// pick leases keys, and notes what it learns about the partitions. Messages that were delivered
-// too often go to quarantine, and it looks again if nothing is left.
-func (f *Frame) pick(req *store.ClaimRequest, v *view) ([]store.Claim, error) {
+// pick leases keys for a request, and notes what it learns about the partitions. Messages that
+// have been delivered too often go to quarantine; if nothing else was leased, it queries again.
+// It is called under no lock.
+func (c *claimer) pick(req *store.ClaimRequest, s *subscription) ([]store.Claim, error) {
 	for {
-		claims, err := f.pickOnce(req, v)
+		claims, err := c.pickOnce(req, s)
 		if !errors.Is(err, errNothing) {
 			return claims, err
 		}
 	}
 }
 
-func (f *Frame) pickOnce(req *store.ClaimRequest, v *view) ([]store.Claim, error) {
-	ask := f.ask(req, v)
-	q, p := v.queue, &pick{}
-	f.mu.Lock()
-	if f.closed {
-		f.mu.Unlock()
+func (c *claimer) pickOnce(req *store.ClaimRequest, s *subscription) ([]store.Claim, error) {
+	request := c.pickRequest(req, s)
+	q, p := s.queue, &pick{}
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
 		return nil, store.Closed("claim")
 	}
-	f.looks++
-	p.number = f.looks
-	ask.AfterTenant = q.lastTenant
-	v.picks[p] = true
-	v.users++
-	f.mu.Unlock()
+	c.queries++
+	p.number = c.queries
+	request.AfterTenant = q.lastTenant
+	s.picks[p] = true
+	s.users++
+	c.mu.Unlock()
 
-	q0 := f.question()
-	got, err := f.db.Pick(f.looking, ask)
-	leased := leases(got)
+	asked := c.time.ask()
+	got, err := c.db.Pick(c.life.querying, request)
+	leased := leaseEnds(got)
+	if err == nil {
+		c.time.answer(asked, got.Now)
+	}
 
-	f.mu.Lock()
-	delete(v.picks, p)
-	v.users--
+	c.mu.Lock()
+	delete(s.picks, p)
+	s.users--
 	if err != nil {
-		defer f.mu.Unlock()
-		if f.closed {
+		defer c.mu.Unlock()
+		if c.closed {
 			return nil, store.Closed("claim")
 		}
 		return nil, err
 	}
-	f.observe(q0, got.Now)
 	q.lastTenant = got.LastTenant
-	f.learn(v, got, p, leased, q0.at)
-	f.mu.Unlock()
+	c.learn(s, got, p, leased, asked.at)
+	c.mu.Unlock()
 
 	if got.Expires <= got.Now {
-		if err := f.sweep(q, got.Now); err != nil {
-			f.giveBack(got)
+		if err := c.sweep(q, got.Now); err != nil {
+			c.releasePicked(got)
 			return nil, err
 		}
 	}
-	claims, err := f.deliver(got)
+	claims, err := c.deliver(got)
 	if err != nil && !errors.Is(err, errNothing) {
-		f.giveBack(got)
+		c.releasePicked(got)
 		return nil, err
 	}
 	return claims, err
 }
 
-// leases returns the earliest end of the leases that were made, by partition.
-func leases(got *Picked) map[int64]int64 {
+// leaseEnds returns the earliest end of the leases that were made, by partition.
+func leaseEnds(got *Picked) map[int64]int64 {
 	if got == nil || len(got.Keys) == 0 {
 		return nil
 	}
-	leased := map[int64]int64{}
+	ends := map[int64]int64{}
 	names := map[[2]string]int64{}
 	for i := range got.Keys {
 		row := &got.Keys[i].Row
@@ -100,76 +103,74 @@ func leases(got *Picked) map[int64]int64 {
 		}
 	}
 	for name, at := range names {
-		leased[PartitionOf(name[0], name[1])] = at
+		ends[PartitionOf(name[0], name[1])] = at
 	}
-	return leased
+	return ends
 }
 
-// learn notes what a pick says about the partitions: that there is nothing before Next, but for
-// what came meanwhile and what it leased.
-func (f *Frame) learn(v *view, got *Picked, p *pick, leased map[int64]int64, began time.Time) {
+// learn raises the bounds of the partitions to Next of a query, but not above what came since
+// it began, nor above the ends of the leases that it made. A query that leased nothing although
+// something was due met keys that others had locked: they are queried for a millisecond later.
+func (c *claimer) learn(s *subscription, got *Picked, p *pick, leased map[int64]int64, began time.Time) {
 	next := got.Next
-	v.backlog = next == 0
+	s.backlog = next == 0
 	if len(got.Keys) == 0 {
-		next = max(next, got.Now+1) // what is ready and was not to be had is looked for again, but not at once
-		if next <= f.monotonic(began)+f.offset {
-			f.offset, f.offsetAt = got.Now-f.monotonic(began), began // we believed it to be later than it is
-		}
+		next = max(next, got.Now+1)
+		c.time.ahead(next, got.Now, began)
 	}
-	expiring := v.queue.expiring
-	for _, l := range v.partitions {
+	for _, part := range s.partitions {
 		at := next
-		if l == expiring {
+		if part == s.queue.expiring {
 			at = got.Expires
 		}
-		if came, ok := p.touched[l]; ok {
+		if came, ok := p.came[part]; ok {
 			at = min(at, came)
 		}
-		l.set(at)
+		part.set(at)
 	}
-	v.looked = max(v.looked, p.number)
+	s.queried = max(s.queried, p.number)
 	for id, at := range leased {
-		if l := f.partitions[id]; l != nil {
-			f.lower(l, at)
+		if part := c.partitions[id]; part != nil {
+			c.lower(part, at)
 		}
 	}
-	if v.queue.idle > 0 && f.nextDue(v.queue) < v.queue.alarmAt {
-		f.serve(v.queue) // what others wait for may be sooner than they knew
+	if s.queue.idle > 0 && c.nextDue(s.queue) < s.queue.timerAt {
+		c.serve(s.queue) // other calls may be due sooner than they knew
 	}
 }
 
-// ask returns what a Pick is asked for.
-func (f *Frame) ask(req *store.ClaimRequest, v *view) *Pick {
-	ask := &Pick{
-		Queue: req.Queue, Partitions: v.ids, Expiring: PartitionOf(req.Queue, ""),
+// pickRequest returns what the database is asked for.
+func (c *claimer) pickRequest(req *store.ClaimRequest, s *subscription) *Pick {
+	p := &Pick{
+		Queue: req.Queue, Partitions: s.ids, Expiring: PartitionOf(req.Queue, ""),
 		Max: req.Max, MaxMessages: req.MaxMessages, MaxAttempts: req.MaxAttempts, Lease: millis(req.Lease),
 		Tokens: make([]string, req.Max),
 	}
-	if ask.MaxMessages == 0 {
-		ask.MaxMessages = store.DefaultMessages
+	if p.MaxMessages == 0 {
+		p.MaxMessages = store.DefaultMessages
 	}
-	for i := range ask.Tokens {
-		ask.Tokens[i] = f.token()
+	for i := range p.Tokens {
+		p.Tokens[i] = c.token()
 	}
-	return ask
+	return p
 }
 
-// deliver makes claims of what was picked. What was delivered too often goes to
-// quarantine before.
-func (f *Frame) deliver(got *Picked) ([]store.Claim, error) {
-	var over []*call
+// deliver makes claims of what was leased, after messages that have been delivered too often
+// have gone to quarantine. It is called under no lock.
+func (c *claimer) deliver(got *Picked) ([]store.Claim, error) {
+	var exhausted []*call
 	claims := make([]store.Claim, 0, len(got.Keys))
 	for i := range got.Keys {
 		k := &got.Keys[i]
 		if len(k.Exhausted) > 0 {
-			over = append(over, f.exhaustionCall(k))
+			exhausted = append(exhausted, c.exhaustionCall(k))
 		}
 		if len(k.Messages) > 0 {
 			claims = append(claims, claim(&k.Row, k.Messages, got.Now))
 		}
 	}
-	if len(over) > 0 {
-		if err := f.submit("claim", over...); err != nil {
+	if len(exhausted) > 0 {
+		if err := c.commits.submit("claim", exhausted...); err != nil {
 			return nil, err
 		}
 	}
@@ -179,22 +180,23 @@ func (f *Frame) deliver(got *Picked) ([]store.Claim, error) {
 	return claims, nil
 }
 
-// overrun is the call that puts what was delivered too often into quarantine.
-func (f *Frame) exhaustionCall(k *PickedKey) *call {
-	over := &exhaustion{lease: store.Lease{Key: k.Row.Key, Token: store.Token(k.Row.Token)}}
+// exhaustionCall returns the call that moves messages which have been delivered too often to
+// quarantine.
+func (c *claimer) exhaustionCall(k *PickedKey) *call {
+	e := &exhaustion{lease: store.Lease{Key: k.Row.Key, Token: store.Token(k.Row.Token)}}
 	size := 0
 	for i := range k.Exhausted {
-		over.messages = append(over.messages, exhaustedMessage{k.Exhausted[i].ID, k.Exhausted[i].Seq})
+		e.messages = append(e.messages, exhaustedMessage{k.Exhausted[i].ID, k.Exhausted[i].Seq})
 		size += len(k.Exhausted[i].Body) + opSize
 	}
-	return newCall(f.ctx, operation{exhausted: over}, size)
+	return newCall(c.life.ctx, operation{exhausted: e}, size)
 }
 
-// giveBack releases what was picked for nobody.
-func (f *Frame) giveBack(got *Picked) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+// releasePicked releases what was leased for a call that fails. It takes the lock.
+func (c *claimer) releasePicked(got *Picked) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	for i := range got.Keys {
-		f.letGo(store.Lease{Key: got.Keys[i].Row.Key, Token: store.Token(got.Keys[i].Row.Token)})
+		c.releaseOrphan(store.Lease{Key: got.Keys[i].Row.Key, Token: store.Token(got.Keys[i].Row.Token)})
 	}
 }

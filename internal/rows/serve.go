@@ -1,196 +1,87 @@
 package rows
 
-import (
-	"cmp"
-	"slices"
+// maxTimer is the longest timer, in milliseconds, after which the clock is read again: the
+// timer of a machine that was suspended, or whose clock is set, fires late.
+const maxTimer = 60_000
 
-	"github.com/abidehq/abide/store"
-)
-
-// waiter is a Claim call.
-type waiter struct {
-	req    store.ClaimRequest // without its routes
-	view   *view
-	number uint64      // in the order in which they came
-	since  uint64      // the looks that had begun before it came
-	stop   func() bool // the end of its wait
-
-	ended  bool
-	done   chan struct{} // closed when the call is over; claims and err are set before
-	claims []store.Claim
-	err    error
-
-	busy    bool          // somebody looks for something for it; it is not in its view then
-	expired bool          // its time is over: it ends when nobody is busy with it
-	handing int           // how many keys a group is about to hand to it
-	handed  []store.Claim // by a group that is not durable yet
-}
-
-func (w *waiter) end(claims []store.Claim, err error) {
-	if !w.ended {
-		w.ended = true
-		w.claims, w.err = claims, err
-		close(w.done)
-	}
-}
-
-// setBusy notes whether somebody is busy with the waiter. One that does not wait does not
-// count: whoever made the call may never make another one.
-func (w *waiter) setBusy(busy bool) {
-	switch {
-	case w.req.Wait == 0:
-	case busy && !w.busy:
-		w.view.busy++
-		w.view.queue.busy++
-	case !busy && w.busy:
-		w.view.busy--
-		w.view.queue.busy--
-	}
-	w.busy = busy
-}
-
-func compareWaiters(a, b *waiter) int { return cmp.Compare(a.number, b.number) }
-
-// enter adds a waiter to those whom nobody serves, in the order in which they came.
-func (w *waiter) enter() {
-	v := w.view
-	i, _ := slices.BinarySearchFunc(v.waiters, w, compareWaiters)
-	v.waiters = slices.Insert(v.waiters, i, w)
-	v.queue.idle++
-}
-
-// leave takes a waiter away from them, if it is one.
-func (w *waiter) leave() {
-	v := w.view
-	if i, ok := slices.BinarySearchFunc(v.waiters, w, compareWaiters); ok {
-		v.waiters = slices.Delete(v.waiters, i, i+1)
-		v.queue.idle--
-	}
-}
-
-// setAlarm has the queue served at a time, if somebody waits.
-func (f *Frame) setAlarm(q *queue, at int64) {
-	q.stopAlarm()
-	q.alarmAt = Never
+// setTimer has the queue served at a time of the database's clock, if a call is idle. The time
+// is read again after the timer is set: if it has advanced in between, the timer would be
+// late by as much.
+func (c *claimer) setTimer(q *queue, at int64) {
+	q.stop()
+	q.timerAt = Never
 	if at == Never || q.idle == 0 {
 		return
 	}
-	q.alarmAt = at
-	alarm := func() {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		q.alarmAt = Never
-		f.serve(q)
+	q.timerAt = at
+	fire := func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		q.timerAt = Never
+		c.serve(q)
 	}
 	for range 3 {
-		now := f.now()
-		q.stopAlarm = f.clock.AfterFunc(milliseconds(min(max(at-now, 0), maxAlarm)), alarm)
-		if f.now() == now {
+		now := c.time.now()
+		q.stop = c.clock.AfterFunc(milliseconds(min(max(at-now, 0), maxTimer)), fire)
+		if c.time.now() == now {
 			return
 		}
-		q.stopAlarm() // the clock went on in between, and the alarm would be late
+		q.stop()
 	}
-	q.stopAlarm = f.clock.AfterFunc(0, alarm)
+	q.stop = c.clock.AfterFunc(0, fire)
 }
 
-// maxAlarm is the longest time, in milliseconds, after which the clock is looked at again:
-// the timer of a machine that sleeps, or whose clock is set, goes off late.
-const maxAlarm = 60_000
-
-// nextDue returns when there may be something for those who wait in a queue.
-func (f *Frame) nextDue(q *queue) int64 {
+// nextDue returns the least bound of the subscriptions with idle calls.
+func (c *claimer) nextDue(q *queue) int64 {
 	next := int64(Never)
-	for _, v := range q.views {
-		if len(v.waiters) > 0 {
-			next = min(next, f.soonest(v))
+	for _, s := range q.subscriptions {
+		if len(s.waiters) > 0 {
+			next = min(next, c.soonest(s))
 		}
 	}
 	return next
 }
 
-// dueWaiter returns the first of those who wait for whom there may be something.
-func (f *Frame) dueWaiter(q *queue) (first *waiter) {
-	now := f.now()
-	for _, v := range q.views {
-		if len(v.waiters) > 0 && f.soonest(v) <= now && (first == nil || v.waiters[0].number < first.number) {
-			first = v.waiters[0]
+// dueWaiter returns the first of the idle calls for which something may be due, or nil.
+func (c *claimer) dueWaiter(q *queue) (first *waiter) {
+	now := c.time.now()
+	for _, s := range q.subscriptions {
+		if len(s.waiters) > 0 && c.soonest(s) <= now && (first == nil || s.waiters[0].number < first.number) {
+			first = s.waiters[0]
 		}
 	}
 	return first
 }
 
-// serve has somebody look for those who wait in the queue, if there may be something, and
-// sets the alarm for the next time that there may be otherwise.
-func (f *Frame) serve(q *queue) {
-	if q.serving || f.closed || q.idle == 0 {
+// serve starts a task that queries for the idle calls of a queue if something may be due, and
+// otherwise sets the timer for the next due time.
+func (c *claimer) serve(q *queue) {
+	if q.serving || c.closed || q.idle == 0 {
 		return
 	}
-	if f.dueWaiter(q) == nil {
-		f.setAlarm(q, f.nextDue(q))
+	if c.dueWaiter(q) == nil {
+		c.setTimer(q, c.nextDue(q))
 		return
 	}
-	q.serving = true
-	f.tasks.Go(func() { f.serveAll(q) })
+	q.serving = c.life.spawn(func() { c.serveAll(q) })
 }
 
-// serveAll looks for those who wait until nothing is due.
-func (f *Frame) serveAll(q *queue) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for !f.closed {
-		w := f.dueWaiter(q)
+// serveAll queries for one idle call after another until nothing is due. One task per queue is
+// enough, and keeps calls from leasing past one another.
+func (c *claimer) serveAll(q *queue) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for !c.closed {
+		w := c.dueWaiter(q)
 		if w == nil {
 			break
 		}
 		w.leave()
-		w.setBusy(true)
-		f.mu.Unlock()
-		f.lookFor(w)
-		f.mu.Lock()
+		w.setServed(true)
+		c.mu.Unlock()
+		c.queryFor(w)
+		c.mu.Lock()
 	}
 	q.serving = false
-	f.serve(q) // for the alarm
-}
-
-// settleWait gives a waiter what there is for it, or lets it wait on.
-func (f *Frame) settleWait(w *waiter, claims []store.Claim, err error) {
-	w.setBusy(false)
-	w.handing, w.handed = 0, nil
-	switch {
-	case w.ended || f.closed:
-		for i := range claims {
-			f.letGo(claims[i].Lease())
-		}
-		w.end(nil, store.Closed("claim"))
-	case len(claims) > 0 || err != nil || w.expired:
-		w.end(claims, err)
-	case f.takeStock(w):
-	default:
-		w.enter()
-		f.serve(w.view.queue)
-	}
-}
-
-// letGo releases a lease of which nobody knows. The attempt was not one. Nobody waits for
-// it, and a store that is being closed still does it.
-func (f *Frame) letGo(l store.Lease) {
-	c := newCall(f.ctx, operation{release: &store.Release{Lease: l, Uncounted: true}}, opSize)
-	if q := f.queues[l.Key.Queue]; q != nil {
-		if q.letting == 0 {
-			q.let = make(chan struct{})
-		}
-		q.letting++
-		q.lettings++
-		c.then = func() { f.hasLet(q) }
-	}
-	f.add(c)
-}
-
-func (f *Frame) hasLet(q *queue) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if q.letting--; q.letting == 0 {
-		close(q.let)
-		q.let = nil
-	}
+	c.serve(q) // for the timer
 }

@@ -1,58 +1,59 @@
 package rows
 
-// sweepBatch is how many messages go to quarantine in one commit.
+// sweepBatch is the most messages that go to quarantine in one commit.
 const sweepBatch = 500
 
 // sweepPause is how long, in milliseconds, a queue is not swept whose messages have expired
 // and stay.
 const sweepPause = 1000
 
-// sweep puts messages that had waited too long for a route at a time into quarantine. Of
-// several that want a queue swept, one does it, and the others wait for it.
-func (f *Frame) sweep(q *queue, now int64) error {
-	f.mu.Lock()
+// sweep moves messages that had waited too long for a route at a time to quarantine. Of
+// several calls that find a queue to be swept, one does it, and the others wait for it. It is
+// called under no lock.
+func (c *claimer) sweep(q *queue, now int64) error {
+	c.mu.Lock()
 	for q.sweeping != nil {
 		under := q.sweeping
-		f.mu.Unlock()
+		c.mu.Unlock()
 		<-under
-		f.mu.Lock()
+		c.mu.Lock()
 		if q.sweeping == nil && q.expiring.next > now {
-			f.mu.Unlock()
+			c.mu.Unlock()
 			return nil
 		}
 	}
-	if f.held {
-		f.mu.Unlock()
+	if c.held {
+		c.mu.Unlock()
 		return nil
 	}
 	done := make(chan struct{})
 	q.sweeping = done
-	f.mu.Unlock()
-	err := f.sweepAll(q, now)
-	f.mu.Lock()
+	c.mu.Unlock()
+	err := c.sweepAll(q, now)
+	c.mu.Lock()
 	q.sweeping = nil
-	f.mu.Unlock()
+	c.mu.Unlock()
 	close(done)
 	return err
 }
 
-// sweepAll puts what has expired into quarantine until nothing is left of it, and finds out
-// when the next expires. What had expired at a time and does not go is left alone for a
-// while: the database may be excluded, and then nothing changes by itself.
-func (f *Frame) sweepAll(q *queue, now int64) error {
+// sweepAll moves what has expired to quarantine until nothing is left of it, and finds out
+// when the next message expires. What had expired at now and does not go is left alone for
+// sweepPause: another process may have excluded the others, and then nothing changes by itself.
+func (c *claimer) sweepAll(q *queue, now int64) error {
 	for {
-		swept, err := f.sweepOnce(q)
+		swept, err := c.sweepOnce(q)
 		if err != nil {
 			return err
 		}
-		f.mu.Lock()
-		q.arrived = Never // what comes from now on may not be seen by the look
-		held := f.held
-		f.mu.Unlock()
+		c.mu.Lock()
+		q.arrived = Never // the query that follows may not see what comes from now on
+		held := c.held
+		c.mu.Unlock()
 		if held {
-			return nil // whoever holds waits for us
+			return nil // Hold waits for this sweep
 		}
-		later, at, err := f.db.Look(f.looking, []int64{PartitionOf(q.name, "")})
+		later, at, err := c.db.Look(c.life.querying, []int64{PartitionOf(q.name, "")})
 		if err != nil {
 			return err
 		}
@@ -62,19 +63,20 @@ func (f *Frame) sweepAll(q *queue, now int64) error {
 		if at[0] <= now {
 			at[0] = later + sweepPause
 		}
-		f.mu.Lock()
+		c.mu.Lock()
 		q.expiring.set(min(at[0], q.arrived))
-		f.mu.Unlock()
+		c.mu.Unlock()
 		return nil
 	}
 }
 
-// sweepOnce puts some of what has expired into quarantine, and returns how much that was.
-func (f *Frame) sweepOnce(q *queue) (swept int, err error) {
-	refs, keys, err := f.db.Expired(f.looking, q.name, sweepBatch)
+// sweepOnce moves some of what has expired to quarantine, and returns how many messages. It is
+// called under no lock.
+func (c *claimer) sweepOnce(q *queue) (swept int, err error) {
+	refs, keys, err := c.db.Expired(c.life.querying, q.name, sweepBatch)
 	if err != nil || len(refs) == 0 {
 		return 0, err
 	}
-	expire := newCall(f.ctx, operation{expire: &expiry{keys: keys, refs: refs}}, len(refs)*opSize)
-	return len(refs), f.submit("claim", expire)
+	expire := newCall(c.life.ctx, operation{expire: &expiry{keys: keys, refs: refs}}, len(refs)*opSize)
+	return len(refs), c.commits.submit("claim", expire)
 }

@@ -403,3 +403,25 @@ func (d *tables) Announce(partitions map[int64]int64, records []int64) {
 func (d *tables) Hinted() bool { return true }
 
 func (d *tables) Alone() bool { return !d.shared.Load() }
+
+// inspect returns what is stored, for the invariants. With several frames one may not know
+// what another one did.
+func (d *tables) inspect(keys []store.Key, records []int64) (tokens []string, versions []int64, ok bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, key := range keys {
+		token := ""
+		if row := d.keys[IDOf(key)]; row != nil {
+			token = row.Token
+		}
+		tokens = append(tokens, token)
+	}
+	stored := map[int64]int64{}
+	for key, r := range d.records {
+		stored[RecordOf(key)] = r.Version
+	}
+	for _, number := range records {
+		versions = append(versions, stored[number])
+	}
+	return tokens, versions, len(d.frames) <= 1
+}

@@ -49,7 +49,7 @@ func TestWhatNobodyCallsForIsLetGo(t *testing.T) {
 	withFixture(t, func(h *fixture) {
 		f, other := h.open(), h.open()
 		h.prefetch(f)
-		<-time.After(stockTime)
+		<-time.After(prefetchTime)
 		synctest.Wait()
 		h.got(h.claim(h.Context(), other, time.Second), "k1") // as its first attempt
 	})
@@ -108,7 +108,7 @@ func TestNothingIsLeasedAheadOfWhoDoesNotWait(t *testing.T) {
 // TestWhatIsInStockIsNotMissed: a call that does not wait has looked before there was
 // something in stock, and it still is, or was let go meanwhile.
 func TestWhatIsInStockIsNotMissed(t *testing.T) {
-	for name, after := range map[string]time.Duration{"in stock": 0, "let go": stockTime} {
+	for name, after := range map[string]time.Duration{"in stock": 0, "let go": prefetchTime} {
 		t.Run(name, func(t *testing.T) {
 			withFixture(t, func(h *fixture) {
 				f := h.open()
@@ -148,7 +148,7 @@ func TestWhatIsBeingReleasedIsNotMissed(t *testing.T) {
 				h.prefetchTwo(f, "k2", "k3")
 				hold := make(chan struct{})
 				h.db.fail(func(*Need) error { <-hold; return nil }, nil)
-				<-time.After(stockTime)
+				<-time.After(prefetchTime)
 				synctest.Wait()
 				c := claim()
 				if c.done {

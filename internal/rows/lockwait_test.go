@@ -19,7 +19,7 @@ type locks struct {
 	keys map[ID]bool
 }
 
-func (h *fixture) openAside() (*Frame, *locks) {
+func (h *fixture) openWithSideQueue() (*Frame, *locks) {
 	f := New(Options{Writers: 2, Aside: true})
 	h.db.frames = append(h.db.frames, f)
 	f.Start(h.db)
@@ -83,7 +83,7 @@ func TestLockedRowStopsOneCall(t *testing.T) {
 			t.Run(fmt.Sprint("other processes ", others, ", locked rows ", locked), func(t *testing.T) {
 				withFixture(t, func(h *fixture) {
 					h.db.shared.Store(others)
-					f, locks := h.openAside()
+					f, locks := h.openWithSideQueue()
 					var stuck, neighbours []*committing
 					for i := range locked {
 						locks.set(fmt.Sprint("locked ", i), true)
@@ -132,7 +132,7 @@ func TestLockedRowStopsOneCall(t *testing.T) {
 // are tried by themselves.
 func TestCallThatWaitsForALockTooLong(t *testing.T) {
 	withFixture(t, func(h *fixture) {
-		f, locks := h.openAside()
+		f, locks := h.openWithSideQueue()
 		locks.set("k", true)
 		first := h.commit(h.Context(), f, "k", "1")
 		synctest.Wait()
@@ -164,7 +164,7 @@ func TestRenewalBesideALockedRow(t *testing.T) {
 	for _, busy := range []bool{false, true} {
 		t.Run(fmt.Sprint("a commit waits for the row ", busy), func(t *testing.T) {
 			withFixture(t, func(h *fixture) {
-				f, locks := h.openAside()
+				f, locks := h.openWithSideQueue()
 				for i := range 8 {
 					h.put(f, fmt.Sprint(i))
 				}
@@ -209,7 +209,7 @@ func TestRenewalBesideALockedRow(t *testing.T) {
 // TestCloseDoesNotWaitForALock: a call that waits for one is tried once more.
 func TestCloseDoesNotWaitForALock(t *testing.T) {
 	withFixture(t, func(h *fixture) {
-		f, locks := h.openAside()
+		f, locks := h.openWithSideQueue()
 		locks.set("k", true)
 		c, behind := h.commit(h.Context(), f, "k", "1"), h.commit(h.Context(), f, "k", "2")
 		<-time.After(time.Second)
@@ -227,7 +227,7 @@ func TestCloseDoesNotWaitForALock(t *testing.T) {
 // they wait for their turn.
 func TestManyRenewals(t *testing.T) {
 	withFixture(t, func(h *fixture) {
-		f, _ := h.openAside()
+		f, _ := h.openWithSideQueue()
 		h.db.fail(func(*Need) error { <-time.After(2 * minRenewal); return nil }, nil)
 		leases := make([]store.Lease, 5*f.o.MaxGroup)
 		for i := range leases {

@@ -31,7 +31,7 @@ func CommitAlone(
 	for _, c := range p.changed() {
 		records = append(records, c.number)
 	}
-	partitions = p.touched()
+	partitions = p.due()
 	maps.DeleteFunc(partitions, func(_, at int64) bool { return at == Never })
 	return partitions, records, nil
 }

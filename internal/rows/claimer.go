@@ -1,0 +1,367 @@
+package rows
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/abidehq/abide/store"
+)
+
+// claimer serves Claim calls: with a query if there may be something due, with the leases that
+// a group of this process makes for them (handoff.go, prefetch.go), and otherwise by waiting
+// for the next due time.
+//
+// What it caches about the database is, for each partition, a lower bound of the time at
+// which something can be claimed there (partition.next). A bound that is too low costs a
+// query; one that is too high would lose a wake-up, so whatever may bring something forward
+// lowers it: a commit of this process, an announcement, a poll, the end of a lease.
+//
+// Invariants, all under mu:
+//
+//   - A waiter is in exactly one state: idle (in the waiters of its subscription), served (a
+//     task queries for it, or a group in flight has leased keys to it), or ended.
+//   - queue.idle is the number of idle waiters of its subscriptions, and queue.served that of
+//     served ones that wait.
+//   - subscription.next is the least bound of its partitions, unless stale is set.
+//   - A change that arrives while a query is under way is noted in the query, which must not
+//     raise the bound above it: it may not have seen the change.
+//   - A prefetched lease is in keys of one subscription, and its token in prefetched as long as
+//     the lease is known to be live.
+//   - While a queue has idle waiters, a task serves it, or its timer is set for the least
+//     bound of their subscriptions.
+//
+// Lock order: poller.mu, claimer.mu, committer.mu, lifecycle.mu and storeTime.mu. Methods
+// that query or submit are called under no lock, and say so.
+type claimer struct {
+	*env
+	commits *committer
+
+	mu             sync.Mutex
+	closed         bool
+	held           bool // expired messages stay: see Frame.Hold
+	queues         map[string]*queue
+	partitions     map[int64]*partition
+	partitionLimit int                  // at so many of them, unused ones are forgotten
+	arrivals       uint64               // calls so far
+	queries        uint64               // begun so far
+	prefetched     map[store.Token]bool // live prefetched leases
+}
+
+// queue is the Claim calls of a queue.
+type queue struct {
+	name          string
+	subscriptions map[ID]*subscription
+	idle          int        // idle waiters
+	served        int        // served ones that wait
+	waiting       int        // both
+	lastTenant    int64      // the tenant of the key that was leased last: the next one comes first
+	expiring      *partition // the keys without a route, whose messages expire
+
+	// Leases that no caller knows of, as their caller went away, and that are being released.
+	orphans      int
+	orphansTotal uint64        // so far
+	orphansGone  chan struct{} // closed when they are released; nil if there are none
+
+	serving  bool          // a task serves the idle waiters
+	sweeping chan struct{} // closed when the sweep under way has ended; nil if there is none
+	arrived  int64         // the least time noted for expiring during the sweep
+	stop     func() bool   // the timer
+	timerAt  int64         // when it fires, by the database's clock; Never if it is not set
+}
+
+// partition is what is cached about the keys of a queue and a route.
+type partition struct {
+	queue         *queue
+	subscriptions []*subscription // that include it
+	next          int64           // nothing can be claimed before this time; 0 if nothing is known
+}
+
+// subscription is the set of partitions that a Claim call asks for, with the partition in which
+// messages of the queue expire. Calls with the same routes share one, so that the bounds of
+// thousands of partitions are compared once, and not for each of thousands of calls.
+type subscription struct {
+	id         ID
+	queue      *queue
+	ids        []int64      // of the partitions, in order, without the expiring one
+	partitions []*partition // all of them
+	users      int          // calls and queries that use it
+
+	asked time.Time // by the last lax call that did not wait: see repeated
+
+	next  int64 // the least bound of the partitions, unless it is stale
+	stale bool
+
+	prefetch // leases ahead of its next calls
+
+	picks   map[*pick]bool // queries under way
+	queried uint64         // the number of the last query of all its partitions that has ended
+	waiters []*waiter      // idle, in the order of their arrival
+}
+
+func newClaimer(e *env, commits *committer) *claimer {
+	return &claimer{
+		env: e, commits: commits, queues: map[string]*queue{}, partitions: map[int64]*partition{}, prefetched: map[store.Token]bool{},
+	}
+}
+
+// queue returns the queue of a name. The caller holds the lock, as of all methods here that do
+// not take it.
+func (c *claimer) queue(name string) *queue {
+	q := c.queues[name]
+	if q == nil {
+		q = &queue{name: name, subscriptions: map[ID]*subscription{}, stop: func() bool { return false }, timerAt: Never, arrived: Never}
+		q.expiring = &partition{queue: q}
+		c.partitions[PartitionOf(name, "")] = q.expiring
+		c.queues[name] = q
+	}
+	return q
+}
+
+// subscriptionID names a subscription by its partitions.
+func subscriptionID(partitions []int64) (id ID) {
+	b := make([]byte, 0, 8*len(partitions))
+	for _, p := range partitions {
+		b = binary.BigEndian.AppendUint64(b, uint64(p))
+	}
+	sum := sha256.Sum256(b)
+	copy(id[:], sum[:])
+	return id
+}
+
+// subscription returns the subscription of a queue to these partitions, which are ordered.
+func (c *claimer) subscription(name string, id ID, partitions []int64) *subscription {
+	if s := c.queue(name).subscriptions[id]; s != nil {
+		return s
+	}
+	c.forgetUnused()
+	q := c.queue(name)
+	s := &subscription{
+		id: id, queue: q, ids: partitions, partitions: make([]*partition, 0, len(partitions)+1), picks: map[*pick]bool{}, stale: true,
+	}
+	for _, number := range partitions {
+		p := c.partitions[number]
+		if p == nil {
+			p = &partition{queue: q}
+			c.partitions[number] = p
+		}
+		s.partitions = append(s.partitions, p)
+	}
+	s.partitions = append(s.partitions, q.expiring)
+	for _, p := range s.partitions {
+		p.subscriptions = append(p.subscriptions, s)
+	}
+	q.subscriptions[id] = s
+	return s
+}
+
+// keepPartitions is how many partitions are cached at least, used or not.
+const keepPartitions = 20_000
+
+// forgetUnused drops subscriptions that no call uses, and their partitions, if there are many.
+// A call that asks for them again queries.
+func (c *claimer) forgetUnused() {
+	if len(c.partitions) < max(c.partitionLimit, keepPartitions) {
+		return
+	}
+	used := map[*partition]bool{}
+	for name, q := range c.queues {
+		for id, s := range q.subscriptions {
+			if s.unused() {
+				delete(q.subscriptions, id)
+				continue
+			}
+			for _, p := range s.partitions {
+				used[p] = true
+			}
+		}
+		if len(q.subscriptions) == 0 {
+			q.stop()
+			delete(c.queues, name)
+		}
+	}
+	for number, p := range c.partitions {
+		if !used[p] {
+			delete(c.partitions, number)
+			continue
+		}
+		p.subscriptions = slices.DeleteFunc(p.subscriptions, (*subscription).unused)
+	}
+	c.partitionLimit = 2 * len(c.partitions)
+}
+
+// unused reports whether no call, query or lease needs the subscription.
+func (s *subscription) unused() bool { return s.users == 0 && !s.prefetch.any() }
+
+// soonest returns the time before which there is nothing to claim for a subscription, and
+// nothing to sweep in its queue.
+func (c *claimer) soonest(s *subscription) int64 {
+	if s.stale {
+		s.next, s.stale = Never, false
+		for _, p := range s.partitions {
+			if !c.held || p != s.queue.expiring {
+				s.next = min(s.next, p.next)
+			}
+		}
+	}
+	return s.next
+}
+
+// due reports whether there may be something to claim for a subscription.
+func (c *claimer) due(s *subscription) bool { return c.soonest(s) <= c.time.now() }
+
+// lower notes that something can be claimed in a partition from a time on.
+func (c *claimer) lower(p *partition, at int64) {
+	expiring := p == p.queue.expiring
+	if expiring {
+		p.queue.arrived = min(p.queue.arrived, at)
+	}
+	for _, s := range p.subscriptions {
+		for query := range s.picks {
+			query.note(p, at)
+		}
+	}
+	if at >= p.next {
+		return
+	}
+	p.next = at
+	if expiring && c.held {
+		return
+	}
+	for _, s := range p.subscriptions {
+		s.next = min(s.next, at)
+	}
+}
+
+// set notes that nothing can be claimed in a partition before a time.
+func (p *partition) set(at int64) {
+	if at == p.next {
+		return
+	}
+	p.next = at
+	for _, s := range p.subscriptions {
+		s.stale = true
+	}
+}
+
+// awaited reports whether an idle waiter asks for the partition.
+func (p *partition) awaited() bool {
+	return slices.ContainsFunc(p.subscriptions, func(s *subscription) bool { return len(s.waiters) > 0 })
+}
+
+// touch lowers the bounds of partitions, and serves the waiters for which something is due.
+func (c *claimer) touch(partitions map[int64]int64) {
+	now := c.time.now()
+	for id, at := range partitions {
+		p := c.partitions[id]
+		if p == nil {
+			continue // no call has asked for it, and the first that does queries
+		}
+		c.lower(p, at)
+		switch {
+		case !p.awaited():
+		case at <= now:
+			c.serve(p.queue)
+		case at < p.queue.timerAt:
+			c.setTimer(p.queue, at)
+		}
+	}
+}
+
+// announced takes a hint of another process. It takes the lock.
+func (c *claimer) announced(partitions map[int64]int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.touch(partitions)
+}
+
+// announcedAll drops all bounds. It takes the lock.
+func (c *claimer) announcedAll() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	partitions := make(map[int64]int64, len(c.partitions))
+	for id := range c.partitions {
+		partitions[id] = 0
+	}
+	c.touch(partitions)
+}
+
+// committed gives the leases of a durable group to the calls that they were made for, and
+// lowers the bounds of the partitions that it changed. It takes the lock.
+func (c *claimer) committed(g *group, partitions map[int64]int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, w := range g.handoffs {
+		c.settle(w, w.handoff, nil)
+	}
+	c.invalidatePrefetched(g.plan)
+	c.addPrefetched(g.prefetch)
+	c.touch(partitions)
+}
+
+// failed takes back the leases of a group that failed. If its outcome is unknown they may be
+// in the database, and are released. It takes the lock.
+func (c *claimer) failed(g *group, partitions map[int64]int64, unknown bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.revoke(g.handoffs, unknown)
+	c.dropPrefetched(g.prefetch, unknown)
+	c.touch(partitions)
+}
+
+// hold is Frame.Hold. It takes the lock, and waits for sweeps without it.
+func (c *claimer) hold(hold bool) {
+	c.mu.Lock()
+	c.held = hold
+	var sweeps []chan struct{}
+	for _, q := range c.queues {
+		for _, s := range q.subscriptions {
+			s.stale = true
+		}
+		if q.sweeping != nil {
+			sweeps = append(sweeps, q.sweeping)
+		}
+		c.serve(q)
+	}
+	c.mu.Unlock()
+	if hold {
+		for _, done := range sweeps {
+			<-done
+		}
+	}
+}
+
+// waiting returns the number of calls that wait. It takes the lock.
+func (c *claimer) waiting() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := 0
+	for _, q := range c.queues {
+		n += q.waiting
+	}
+	return n
+}
+
+// endAll ends idle waiters with ErrClosed and releases prefetched leases. Served waiters end
+// when the task or group that serves them does. It takes the lock.
+func (c *claimer) endAll() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	for _, q := range c.queues {
+		q.stop()
+		for _, s := range q.subscriptions {
+			for _, w := range s.waiters {
+				w.end(nil, store.Closed("claim"))
+			}
+			s.waiters = nil
+			for _, k := range s.keys {
+				c.releaseOrphan(k.claim.Lease())
+			}
+			s.keys = nil
+		}
+		q.idle = 0
+	}
+}

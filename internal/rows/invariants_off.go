@@ -1,0 +1,5 @@
+//go:build !invariants
+
+package rows
+
+const checkInvariants = false // see invariants_on.go

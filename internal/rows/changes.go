@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// changes returns what the group changes, in the order in which rows are locked.
+// changes returns what the group changes. Keys and records are in the order in which every
+// update locks them, so that two updates do not deadlock.
 func (p *plan) changes() *Changes {
 	c := &Changes{UpsertRecords: p.upserts}
 	tally := tallies{}
@@ -32,7 +33,8 @@ func (p *plan) changes() *Changes {
 	return c
 }
 
-// write adds what changes of a key.
+// write adds the changes of a key. Of a key that was wiped, and perhaps created again, nothing
+// that is stored is named but by Wipe.
 func (k *keyWork) write(c *Changes, now int64) {
 	if !k.dirty {
 		return
@@ -79,7 +81,7 @@ func (k *keyWork) write(c *Changes, now int64) {
 	}
 }
 
-// appendMoves adds the moves of a key, the last one of each message.
+// appendMoves adds the last move of each message of a key.
 func (k *keyWork) appendMoves(list []Move) []Move {
 	last := make(map[int64]int, len(k.move))
 	for i, m := range k.move {
@@ -100,7 +102,7 @@ func appendSeqs(list []Seqs, id ID, seqs []int64) []Seqs {
 	return append(list, Seqs{id, seqs})
 }
 
-// Empty reports whether there is nothing to write.
+// Empty reports whether there is nothing to write, and so nothing to sync.
 func (c *Changes) Empty() bool {
 	return len(c.Wipe) == 0 && len(c.Raise) == 0 && len(c.Remove) == 0 && len(c.Count) == 0 && len(c.Move) == 0 &&
 		len(c.Put) == 0 && len(c.Trim) == 0 && len(c.Append) == 0 && len(c.Insert) == 0 && len(c.Update) == 0 &&
@@ -108,7 +110,7 @@ func (c *Changes) Empty() bool {
 		len(c.DeleteRecords) == 0 && len(c.UpsertRecords) == 0 && len(c.Tally) == 0
 }
 
-// tallies is how many more messages are pending, by queue and route.
+// tallies is the change of the number of pending messages, by queue and route.
 type tallies map[[2]string]int
 
 func (k *keyWork) tally(t tallies) {
@@ -132,7 +134,8 @@ func (t tallies) list() (list []Tally) {
 	return list
 }
 
-// changed returns the records that changed.
+// changed returns the records that the group changed. The version of a record that was upserted
+// is not known.
 func (p *plan) changed() (list []change) {
 	for key, r := range p.records {
 		if r.dirty {
@@ -146,8 +149,9 @@ func (p *plan) changed() (list []change) {
 	return list
 }
 
-// due returns the partitions in which something can be claimed or expires sooner than
-// before, as far as that is known, with when.
+// due returns the partitions whose bounds the group may lower, with the earliest time at which
+// something can be claimed, or expires, in a key that it changed. Where that depends on messages
+// that were not loaded, it is now.
 func (p *plan) due() (partitions map[int64]int64) {
 	names := map[[2]string]int64{}
 	for _, k := range p.keys {
@@ -156,7 +160,7 @@ func (p *plan) due() (partitions map[int64]int64) {
 		}
 		at := k.row.At()
 		if k.row.Token == "" && k.tableCount() > 0 && !k.firstKnown {
-			at = p.now // it may be anything
+			at = p.now
 		}
 		name := [2]string{k.row.Key.Queue, k.row.Route}
 		if known, ok := names[name]; !ok || at < known {

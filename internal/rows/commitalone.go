@@ -8,9 +8,10 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// CommitAlone applies tx in an update of its own, which is not the frame's: one inside a
-// transaction that the caller began. It returns what is to be announced with it: whoever
-// waits, in this process too, learns of it from the database.
+// CommitAlone applies tx in an update that does not belong to a frame: inside a transaction that
+// a user began. It returns the partitions and records to announce with that transaction: calls
+// that wait, of this process too, are woken by the database when it commits. Nothing is handed
+// off, because it may yet be rolled back.
 func CommitAlone(
 	ctx context.Context, tx *store.Tx, update func(context.Context, *Need, func(int64, *State) *Changes) error,
 ) (partitions map[int64]int64, records []int64, err error) {

@@ -8,10 +8,9 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// copyTx returns a Tx that shares nothing with the caller's but names. A caller whose
-// context ends has its slices back at once, while the group goes on with them: what it
-// writes into them then must not be what is committed. And what is handed to those who
-// wait need not be copied again.
+// copyTx returns a deep copy of a Tx. A caller whose context ends may reuse its slices at once,
+// while the group still reads them. The bodies of the copy belong to the frame, so that a
+// hand-off passes them on to a claim without another copy.
 func copyTx(tx *store.Tx) *store.Tx {
 	c := &store.Tx{
 		Finish:        slices.Clone(tx.Finish),
@@ -43,6 +42,7 @@ func copyTx(tx *store.Tx) *store.Tx {
 	return c
 }
 
+// copyRecord returns a deep copy of a record.
 func copyRecord(r *store.Record) store.Record {
 	c := *r
 	c.Tags, c.Body = maps.Clone(r.Tags), bytes.Clone(r.Body)

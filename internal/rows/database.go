@@ -9,75 +9,80 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// Database keeps the rows.
+// Database stores the rows. Its methods are called concurrently, under no lock of this package,
+// except Hinted and Alone.
 //
-// Its clock is the only one. Every method that returns the time returns one that is not
-// before any that it returned before it was called, unless the clock was set back by more
-// than [store.MaxClockLead].
+// Its clock is the only one. A method that returns the time returns none that is before one
+// that was returned before the call, unless the clock was set back by more than
+// [store.MaxClockLead].
 type Database interface {
 	// Update runs one transaction. It loads the rows that need names and that exist; calls
-	// decide with the time and with what it loaded; writes the changes, and returns when
-	// they are durable. It may call decide again, with rows that are more recent: the last
-	// changes are the ones to write. What it writes is written over what it loaded, and over
-	// nothing else: it locks the rows when it loads them, keys in the order of their IDs,
-	// then records in the order of theirs, so that two updates never wait for each other;
-	// or it checks when it writes that they are still the same. Instead of loading rows it may
-	// take them to be as it wrote them last, if it does check all of them. Changes that are empty are
-	// not written, and a transaction that only read may end without a sync. It does not keep
-	// the slices of the changes: bodies of messages are somebody's when it has returned.
+	// decide with the time and these rows; writes the changes; and returns when they are
+	// durable. It may call decide again with more recent rows: the last changes are written.
 	//
-	// An error that wraps ErrRetry says that nothing was changed because another
-	// transaction came in between: the frame calls Update again. One that wraps ErrRolledBack
-	// says that nothing was changed for certain; store.ErrFull says so too. After any other
-	// error the outcome is unknown.
+	// The changes must replace the rows that decide saw, and no others. Either Update locks the
+	// rows when it loads them, keys in the order of their IDs, then records in the order of
+	// theirs, so that two updates never wait for each other; or it checks, when it writes, that
+	// they are still the same. It may use cached rows instead of loading them if it checks all
+	// of them.
+	//
+	// Empty changes are not written, and a transaction that only read may end without a sync.
+	// Update does not keep the slices of the changes: the bodies of messages belong to the
+	// caller of a Claim once it has returned.
+	//
+	// An error that wraps ErrRetry says that nothing was changed because another transaction
+	// interfered: the frame calls Update again. One that wraps ErrRolledBack or store.ErrFull
+	// says that nothing was changed. After any other error the outcome is unknown.
 	Update(ctx context.Context, need *Need, decide func(now int64, s *State) *Changes) error
 
-	// Pick leases keys that are ready, and returns them with what is visible. What it
-	// writes need not be durable when it returns, if a crash loses it as a whole: then the
-	// lease was never there. But what it returns must be.
+	// Pick leases keys that are ready, and returns them with their visible messages. The
+	// leases need not be durable when it returns, if a crash loses them as a whole: then they
+	// were never there. The messages that it returns must be durable.
 	Pick(ctx context.Context, p *Pick) (*Picked, error)
 
-	// Look returns, for each partition, the earliest At of its rows, leased or not: when there
-	// may be something to pick. Never if there is none.
+	// Look returns, for each partition, the earliest KeyRow.At of its rows, leased or not: when
+	// there may be something to pick. Never if there is no row.
 	Look(ctx context.Context, partitions []int64) (now int64, at []int64, err error)
 
 	// Expired returns up to limit messages, with their keys, of keys without a route
-	// whose time to live has ended. It may return too many keys' worth: they are looked at
-	// again under lock.
+	// whose time to live has ended. It may return messages that have been routed or deleted
+	// since: the operation that follows checks each of them.
 	Expired(ctx context.Context, queue string, limit int) ([]Ref, []store.Key, error)
 
-	// Record returns a record, or store.ErrNotFound. It is durable.
+	// Record returns a durable record, or store.ErrNotFound.
 	Record(ctx context.Context, key store.RecordKey) (store.Record, error)
 
-	// Versions returns the versions of records, 0 of those that do not exist. They are
-	// durable.
+	// Versions returns the durable versions of records, in the order of keys; 0 of records
+	// that do not exist.
 	Versions(ctx context.Context, keys []store.RecordKey) ([]int64, error)
 
-	// Announce tells other processes that there is something to claim in these partitions, at
-	// these times, and that the records with these numbers have changed. It returns at once
-	// and may do nothing: it is a hint. Others learn of it through [Frame.Hint].
+	// Announce sends other processes a hint: something can be claimed in these partitions at
+	// these times, and the records with these numbers have changed. It returns at once and may
+	// do nothing. The backend of the other process passes the hint to [Frame.Hint].
 	Announce(partitions map[int64]int64, records []int64)
 
-	// Hinted reports whether hints of other processes arrive at the moment. While they do
-	// not, the frame looks much more often. It must not call the frame.
+	// Hinted reports whether hints of other processes arrive at the moment. While they do not,
+	// the frame polls more often. It is called under locks: it must not block, nor call the
+	// frame.
 	Hinted() bool
 
-	// Alone reports whether no other process has the database open, as far as is known. It
-	// must not call the frame.
+	// Alone reports whether no other process is known to have the database open. It is called
+	// under locks: it must not block, nor call the frame.
 	Alone() bool
 }
 
-// ErrRetry is returned by Update if it is to be called again.
+// ErrRetry is returned by Update if nothing was changed because another transaction changed a
+// row first. The same update may succeed.
 var ErrRetry = errors.New("another transaction came in between")
 
-// ErrRolledBack is returned by Update if nothing was changed, for certain.
+// ErrRolledBack is returned by Update if it is certain that nothing was changed.
 var ErrRolledBack = errors.New("nothing was changed")
 
-// ErrLocked is returned by Update if nothing was changed because another transaction had
-// locked a row for longer than the update was to wait.
+// ErrLocked is returned by Update if nothing was changed because another transaction held a
+// row lock for longer than Need.LockWait. Only a frame with Options.Aside expects it.
 var ErrLocked = fmt.Errorf("a row is locked by another transaction: %w", ErrRolledBack)
 
-// Need is what a group of operations must know.
+// Need is the rows that a group of operations reads: its read set.
 type Need struct {
 	Keys     []ID              // in order, each once; Changes name no other keys
 	Names    []store.Key       // of the keys
@@ -85,38 +90,41 @@ type Need struct {
 	Bodies   bool              // the messages are wanted with their bodies
 	Records  []store.RecordKey // in order, each once; their versions
 
-	// Fresh says that the update was tried before, in vain: nothing is to be taken to be as
-	// it was last known to be.
+	// Fresh says that the update has failed before: rows must be loaded, not taken from a
+	// cache.
 	Fresh bool
 
-	// LockWait is how long to wait for a row that another transaction has locked, on the
-	// connection that is kept for that. Zero means as long as groups of commits wait, on one
-	// of theirs: a few hundred milliseconds at most.
+	// LockWait is how long to wait for a row lock, on the connection of the side queue. Zero
+	// means on a connection of groups, for as long as the backend lets groups wait: a few
+	// hundred milliseconds at most.
 	LockWait time.Duration
 }
 
-// State is what there is of what is needed. What is missing does not exist.
+// State is the rows of a Need that exist. decide must not change it: its
+// rows may be shared with a cache.
 type State struct {
 	Keys     map[ID]*KeyRow
 	Messages map[Ref]*MessageRow
 	Records  map[store.RecordKey]int64
 }
 
-// Changes is what an Update writes. Its messages are those that have rows of their own: one
-// that is kept in the row of its key is written with that. It is applied in the order of
-// the fields, so that a message which is consumed can be put again under its ID, and each
-// row is named by one list at most, except where a list says otherwise. Each key whose messages or entries
-// change in any way is in Insert, Update or Delete too.
+// Changes is what an Update writes: its write set. Its messages are those that have rows of
+// their own; a message that is kept in the row of its key is written with that.
+//
+// Changes are applied in the order of the fields, so that a message that is consumed can be
+// put again under its ID. A row is named by one list at most, except where a list says
+// otherwise. Each key whose messages or entries change is in Insert, Update or Delete too, so
+// that a check of the rows of keys covers everything that belongs to them.
 type Changes struct {
-	// Wipe are keys of which all messages and entries that are stored are deleted.
+	// Wipe are keys whose stored messages and entries are all deleted.
 	Wipe []ID
 
-	// Raise makes messages that are stored and visible earlier visible at that time.
+	// Raise moves stored messages of a key that are visible before a time to that time.
 	Raise []Raise
 
-	// Remove deletes stored messages, Count adds one to their attempts, Move changes
-	// when they are visible. A message may be in several of them, once in each; one that was
-	// removed is not there any more, which is fine.
+	// Remove deletes stored messages, Count adds one to their attempts, Move changes when
+	// they are visible. A message may be in several of them, once in each; Count and Move
+	// ignore one that was removed.
 	Remove []Seqs
 	Count  []Seqs
 	Move   []Move
@@ -133,10 +141,10 @@ type Changes struct {
 	Update []*KeyRow
 	Delete []ID
 
-	// Refresh are keys, inserted or updated, whose First is known only as far as it is that
-	// of what is Inline or was put: it is to be lowered, after all else, to that of their
-	// rows of messages: the least Visible if the key has a route, the least end of a time to
-	// live otherwise.
+	// Refresh are keys, inserted or updated, whose First covers only Inline and messages that
+	// were put, because the other rows of messages were not loaded. After all other changes,
+	// First is to be lowered to that of these rows: the least Visible if the key has a route,
+	// the least end of a time to live otherwise.
 	Refresh []ID
 
 	// InsertRecords and UpdateRecords have the version that they get.
@@ -144,11 +152,11 @@ type Changes struct {
 	UpdateRecords []store.Record
 	DeleteRecords []store.RecordKey
 
-	// UpsertRecords are put whether they are there or not: their version is 1, or one more
-	// than the one that is stored. They were not loaded.
+	// UpsertRecords are inserted with version 1, or replace the stored record with the next
+	// version. They were not loaded.
 	UpsertRecords []store.Record
 
-	// Tally is how many more messages are pending in partitions.
+	// Tally is the change of the number of pending messages of partitions.
 	Tally []Tally
 }
 
@@ -184,7 +192,7 @@ type Entries struct {
 	Entries [][]byte
 }
 
-// Tally is how many more messages, or fewer, are pending for a route.
+// Tally is the change of the number of pending messages of a partition.
 type Tally struct {
 	Queue     string
 	Route     string
@@ -192,23 +200,26 @@ type Tally struct {
 	More      int
 }
 
-// Pick says what to lease.
+// Pick is a request to lease keys that are ready: their first message is visible, and they
+// have no live lease. Tenants take turns, and of a tenant the oldest message comes first.
 type Pick struct {
 	Queue string
 
-	// Partitions that are wanted, and Expiring, the partition of the queue's keys without a route.
+	// Partitions to lease keys of, and Expiring, the partition of the queue's keys without a
+	// route.
 	Partitions []int64
 	Expiring   int64
 
-	// Turn is the tenant whose turn it was last: those after it come first.
+	// AfterTenant is the number of the tenant that came last (TenantOf): those after it come
+	// first.
 	AfterTenant int64
 
 	Max         int
 	MaxMessages int
-	MaxAttempts int   // 0 is without end
+	MaxAttempts int   // 0 means no limit
 	Lease       int64 // milliseconds
 
-	// Tokens for the leases; Max of them.
+	// Tokens of the leases; Max of them.
 	Tokens []string
 }
 
@@ -217,28 +228,29 @@ type Picked struct {
 	Now  int64
 	Keys []PickedKey
 
-	// Turn is that of the next Pick.
+	// LastTenant is AfterTenant of the next Pick.
 	LastTenant int64
 
-	// Next is the earliest At of rows in the partitions that were not picked, leased or not; 0 if
-	// there may be more to pick at once. If nothing was picked and it is not later than Now,
-	// the frame looks again a millisecond later.
+	// Next is the earliest At of the rows in the partitions that were not picked, leased or
+	// not; 0 if there may be more to pick at once. If nothing was picked and it is not later
+	// than Now, because others had locked what is ready, the frame picks again a millisecond
+	// later.
 	Next int64
 
-	// Expires is the earliest At in the partition Expiring: when a message's time to live ends.
+	// Expires is the earliest At in the partition Expiring: when the next time to live ends.
 	Expires int64
 }
 
-// PickedKey is a key that was leased. A lease that it had had before was over: its
-// attempts were counted in the rows of its messages by Pick.
+// PickedKey is a key that was leased. If it had an expired lease, Pick has counted the
+// attempts of that in the rows of its messages.
 type PickedKey struct {
 	Row KeyRow // as it is now
 
-	// Messages were delivered, in order, as their rows are: the attempt of the new lease
-	// is not counted in them. Their bodies are the caller's.
+	// Messages are delivered, in order. The attempt of the new lease is not counted in them.
+	// Their bodies belong to the frame.
 	Messages []MessageRow
 
-	// Over are visible messages that were not delivered because they had been delivered
-	// MaxAttempts times. They do not count as one of MaxMessages.
+	// Exhausted are visible messages that were not delivered because they have been delivered
+	// MaxAttempts times. They do not count towards MaxMessages.
 	Exhausted []MessageRow
 }

@@ -9,8 +9,9 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// wants is what an operation must have loaded: what it touches. The same may be in it
-// several times.
+// footprint is the rows that an operation reads or writes. A row may be in it several times. A
+// group loads the union of the footprints of its calls, and groups in flight have disjoint
+// footprints, messages aside: they belong to their keys.
 type footprint struct {
 	keys     []footprintKey
 	messages []Ref
@@ -23,7 +24,7 @@ type footprintKey struct {
 	key store.Key
 }
 
-// wanted returns what an operation touches. It is worked out once.
+// touched returns the footprint of an operation. It is computed once.
 func (op *operation) touched() *footprint {
 	if op.footprint != nil {
 		return op.footprint
@@ -101,7 +102,8 @@ func (w *footprint) tx(tx *store.Tx) {
 	}
 }
 
-// need returns what must be loaded for operations that are worked out together.
+// need returns the rows to load for operations of one group: the union of their footprints, in
+// order.
 func need(ops []*operation) *Need {
 	n := &Need{}
 	var keys []footprintKey
@@ -125,7 +127,7 @@ func need(ops []*operation) *Need {
 	return n
 }
 
-// busy counts the operations under way that touch a key or a record.
+// inFlight counts, for each key and record, the operations in flight that touch it.
 type inFlight struct {
 	keys    map[ID]int
 	records map[store.RecordKey]int
@@ -133,7 +135,7 @@ type inFlight struct {
 
 func newInFlight() inFlight { return inFlight{keys: map[ID]int{}, records: map[store.RecordKey]int{}} }
 
-// add notes that one more operation touches all that is wanted, or, with -1, one less.
+// add counts one more operation with a footprint, or, with n = -1, one less.
 func (b *inFlight) add(w *footprint, n int) {
 	for _, k := range w.keys {
 		count(b.keys, k.id, n)
@@ -151,10 +153,10 @@ func count[K comparable](counts map[K]int, key K, n int) {
 	}
 }
 
-// any reports whether anything is being worked on.
+// any reports whether any operation is counted.
 func (b *inFlight) any() bool { return len(b.keys)+len(b.records) > 0 }
 
-// touches reports whether anything that is wanted is being worked on.
+// overlaps reports whether a counted operation touches a row of a footprint.
 func (b *inFlight) overlaps(w *footprint) bool {
 	return slices.ContainsFunc(w.keys, func(k footprintKey) bool { return b.keys[k.id] > 0 }) ||
 		slices.ContainsFunc(w.records, func(r store.RecordKey) bool { return b.records[r] > 0 })
@@ -164,7 +166,7 @@ func compareIDs(a, b ID) int { return bytes.Compare(a[:], b[:]) }
 
 func compareRefs(a, b Ref) int { return cmp.Or(compareIDs(a.Key, b.Key), strings.Compare(a.ID, b.ID)) }
 
-// CompareRecordKeys is the order in which records are locked.
+// CompareRecordKeys compares records in the order in which they are locked.
 func CompareRecordKeys(a, b store.RecordKey) int {
 	return cmp.Or(strings.Compare(a.Kind, b.Kind), strings.Compare(a.Tenant, b.Tenant), strings.Compare(a.ID, b.ID))
 }

@@ -10,8 +10,9 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// Import adds what a parcel holds and the store does not, in one update. It is the same
-// for all databases.
+// Import adds the contents of a parcel that the store does not have, in one update. It returns
+// store.ErrInvalid, and adds nothing, if the parcel contradicts the store: a key with messages
+// has another route, or log entries leave a gap. Importing a parcel twice is the same as once.
 func (f *Frame) Import(ctx context.Context, p store.Parcel) error {
 	if err := f.Check(ctx, "import"); err != nil {
 		return err
@@ -39,8 +40,8 @@ func (f *Frame) Import(ctx context.Context, p store.Parcel) error {
 	}
 }
 
-// importNeed returns what must be known to import a parcel: what a Tx would need that
-// names the same things.
+// importNeed returns the rows to load for a parcel: those of a Tx that names the same keys,
+// messages and records.
 func importNeed(p *store.Parcel) *Need {
 	tx := &store.Tx{Append: p.Entries, Put: p.Messages}
 	for i := range p.Keys {
@@ -52,10 +53,11 @@ func importNeed(p *store.Parcel) *Need {
 	return need([]*operation{{tx: tx}})
 }
 
-// importer works out what an import changes.
+// importer works out what an import changes. Unlike a plan it keeps the times, attempts and
+// versions of what it adds.
 type importer struct {
 	state      *State
-	keys       map[ID]*KeyRow // those that are new or change
+	keys       map[ID]*KeyRow // new or changed
 	known      map[Ref]bool
 	changes    *Changes
 	tally      tallies
@@ -71,7 +73,7 @@ func newImporter(state *State) *importer {
 	}
 }
 
-// add returns the changes; none if there is an error.
+// add returns the changes, which are empty if there is an error.
 func (im *importer) add(p *store.Parcel) *Changes {
 	for i := range p.Keys {
 		im.head(&p.Keys[i])
@@ -106,7 +108,7 @@ func (im *importer) add(p *store.Parcel) *Changes {
 	return im.changes
 }
 
-// key returns the row of a key, to be changed.
+// key returns the row of a key, which may be changed.
 func (im *importer) key(key store.Key) *KeyRow {
 	id := IDOf(key)
 	row := im.keys[id]
@@ -120,6 +122,7 @@ func (im *importer) key(key store.Key) *KeyRow {
 	return row
 }
 
+// head sets the route of a key, and where its log begins.
 func (im *importer) head(h *store.KeyHead) {
 	row := im.key(h.Key)
 	if row.Route != h.Route && row.Count > 0 {
@@ -128,12 +131,13 @@ func (im *importer) head(h *store.KeyHead) {
 	}
 	row.Route = h.Route
 	if row.LogLength == 0 && row.LogFirst == 0 {
-		// It is as long as its entries say, which come next; trimmed away as a whole, it has
-		// none.
+		// The entries follow and make it as long as it is. One that was trimmed as a whole
+		// has none.
 		row.LogTag, row.LogFirst, row.LogLength = h.LogTag, h.LogFirst, h.LogFirst
 	}
 }
 
+// entries appends the log entries that the store does not have.
 func (im *importer) entries(a *store.Append) {
 	row := im.key(a.Key)
 	if a.At > row.LogLength {
@@ -148,6 +152,7 @@ func (im *importer) entries(a *store.Append) {
 	row.LogLength += len(fresh)
 }
 
+// message adds a message, unless one with its ID is pending.
 func (im *importer) message(m *store.Message) {
 	row := im.key(m.Key)
 	ref := Ref{Key: row.ID, ID: m.ID}
@@ -174,6 +179,7 @@ func (im *importer) message(m *store.Message) {
 	im.tally[[2]string{row.Key.Queue, row.Route}]++
 }
 
+// record replaces a record, with the version that it has in the parcel.
 func (im *importer) record(r *store.Record) {
 	im.numbers = append(im.numbers, RecordOf(r.Key))
 	if im.state.Records[r.Key] == 0 {

@@ -6,26 +6,36 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// keyWork is a key while a group of operations is worked out.
+// keyWork is the state of a key within a plan: its row as it will be, and what has to be
+// written to get there.
+//
+// Only messages that operations name are loaded. The others are known by their count alone, so
+// that a key may have any number of them; what depends on them (First, the visibility after a
+// change of the route) is left to the database, by Refresh and Raise.
+//
+// Invariants: row.Count is the number of pending messages, loaded or not; a number (Seq) is
+// used once within a plan, also across a deletion of the key; an operation that changes
+// anything sets dirty.
 type keyWork struct {
 	row    KeyRow
 	stored KeyRow // as it was loaded
 	exists bool   // in the database
-	alive  bool   // now: it has messages or a log
+	alive  bool   // after the operations so far: it has messages or a log
 	dirty  bool
 
-	// firstKnown says that row.First of the stored messages is still right.
+	// firstKnown says that row.First is still that of the stored messages: none of them was
+	// removed or moved.
 	firstKnown bool
 
-	messages messageSet // those that were loaded, or put in this group
+	messages messageSet // loaded, or put by this group
 
-	inline *messageWork // the message that is kept in the row, pending or gone; nil if there was none
+	inline *messageWork // the message in the row, pending or gone; nil if there was none
 
-	fresh      []*messageWork // put in this group
-	freshCount int            // of them that are still there
+	fresh      []*messageWork // put by this group
+	freshCount int            // of them that are pending
 
-	removed   seqSet // of remove
-	delivered seqSet // of row.Delivered
+	removed   seqSet // index of remove
+	delivered seqSet // index of row.Delivered
 
 	wiped  bool
 	raise  bool
@@ -36,7 +46,7 @@ type keyWork struct {
 	log    []Entries
 }
 
-// messageWork is a message of a key while a group is worked out.
+// messageWork is the state of a message within a plan.
 type messageWork struct {
 	MessageRow
 	stored bool // in the database
@@ -58,7 +68,7 @@ func newKeyWork(key store.Key, id ID, row *KeyRow) *keyWork {
 	return k
 }
 
-// know adds a message that the database has, and that may be gone already.
+// know adds a loaded message. An earlier operation may have removed it by its number.
 func (k *keyWork) know(m *MessageRow) {
 	k.messages.add(&messageWork{MessageRow: *m, stored: true, gone: k.removed.has(k.remove, m.Seq)})
 }
@@ -66,12 +76,13 @@ func (k *keyWork) know(m *MessageRow) {
 // find returns a pending message, or nil.
 func (k *keyWork) find(id string) *messageWork { return k.messages.pending(id) }
 
+// live reports whether a token is that of a lease of the key that has not expired.
 func (k *keyWork) live(token store.Token, now int64) bool {
 	return k.row.Token != "" && k.row.Token == string(token) && now < k.row.Until
 }
 
-// endLease ends the lease. The attempts of what was delivered count, unless they are taken
-// back.
+// endLease ends the lease, live or not, and returns the numbers of the messages that were
+// delivered with it. Their attempts are counted, unless the lease was released uncounted.
 func (k *keyWork) endLease(counted bool) (delivered []int64) {
 	delivered = k.row.Delivered
 	if counted {
@@ -90,7 +101,7 @@ func (k *keyWork) endLease(counted bool) (delivered []int64) {
 	return delivered
 }
 
-// removeSeq takes a message away that the database has.
+// removeSeq removes a stored message, loaded or not.
 func (k *keyWork) removeSeq(seq int64) {
 	m := k.messages.numbered(seq)
 	if m != nil {
@@ -107,7 +118,7 @@ func (k *keyWork) removeSeq(seq int64) {
 	k.dirty = true
 }
 
-// drop takes a message away. A lease that it was delivered with is over.
+// drop removes a message, and ends the lease with which it was delivered.
 func (k *keyWork) drop(m *messageWork) {
 	k.unleaseIf(m.Seq)
 	if m.stored {
@@ -120,14 +131,16 @@ func (k *keyWork) drop(m *messageWork) {
 	k.dirty = true
 }
 
-// unleaseIf ends a lease with which the message was delivered.
+// unleaseIf ends the lease if the message was delivered with it: its caller must not finish a
+// message that was deleted or moved under it.
 func (k *keyWork) unleaseIf(seq int64) {
 	if k.row.Token != "" && k.delivered.has(k.row.Delivered, seq) {
 		k.endLease(true)
 	}
 }
 
-// moveTo makes a message visible at another time.
+// moveTo makes a message visible at another time, and ends the lease with which it was
+// delivered.
 func (k *keyWork) moveTo(m *messageWork, visible int64) {
 	k.unleaseIf(m.Seq)
 	m.Visible = visible
@@ -137,7 +150,7 @@ func (k *keyWork) moveTo(m *messageWork, visible int64) {
 	k.dirty = true
 }
 
-// moveSeq makes a message that the database has visible at another time.
+// moveSeq makes a stored message, loaded or not, visible at another time.
 func (k *keyWork) moveSeq(seq, visible int64) {
 	if m := k.inline; m != nil && m.Seq == seq {
 		m.Visible = visible
@@ -148,7 +161,8 @@ func (k *keyWork) moveSeq(seq, visible int64) {
 	k.dirty = true
 }
 
-// setRoute gives the key a route. No message is visible under it any earlier than now.
+// setRoute sets the route of the key. Messages that waited for a route are visible from now on,
+// not from when they were put: a claim delivers in the order of visibility.
 func (k *keyWork) setRoute(route string, now int64) {
 	if route == "" || route == k.row.Route {
 		return
@@ -162,10 +176,10 @@ func (k *keyWork) setRoute(route string, now int64) {
 	k.dirty = true
 }
 
-// storedCount is how many of the pending messages the database has.
+// storedCount returns how many of the pending messages are stored.
 func (k *keyWork) storedCount() int { return k.row.Count - k.freshCount }
 
-// tableCount is how many of those have rows of their own.
+// tableCount returns how many of those have rows of their own.
 func (k *keyWork) tableCount() int {
 	if k.inline != nil && k.inline.stored && !k.inline.gone {
 		return k.storedCount() - 1
@@ -173,6 +187,7 @@ func (k *keyWork) tableCount() int {
 	return k.storedCount()
 }
 
+// put adds a message. If one with its ID is pending, only the route is set.
 func (k *keyWork) put(p *store.Message, now int64) {
 	k.alive = true
 	k.setRoute(p.Route, now)
@@ -194,7 +209,7 @@ func (k *keyWork) put(p *store.Message, now int64) {
 	k.dirty = true
 }
 
-// wipe deletes the key with all that it has.
+// wipe deletes the key with its messages and its log.
 func (k *keyWork) wipe() {
 	if !k.alive {
 		return
@@ -210,8 +225,8 @@ func (k *keyWork) wipe() {
 	k.forgetIfGone()
 }
 
-// forgetIfGone makes a key that has neither messages nor a log a key that is not there.
-// Its numbers go on within the group, so that none is used twice in it.
+// forgetIfGone deletes a key that has neither messages nor a log. Its numbers go on within the
+// group, so that none is used twice in it.
 func (k *keyWork) forgetIfGone() {
 	if k.alive && k.row.Count == 0 && k.row.LogLength == 0 {
 		k.alive, k.dirty = false, true
@@ -220,6 +235,7 @@ func (k *keyWork) forgetIfGone() {
 	}
 }
 
+// trimBefore removes the entries before an index, also those that this group appended.
 func (k *keyWork) trimBefore(before int) {
 	if before <= k.row.LogFirst {
 		return
@@ -240,6 +256,7 @@ func (k *keyWork) trimBefore(before int) {
 	k.dirty = true
 }
 
+// append appends entries. The caller has checked the length.
 func (k *keyWork) append(a *store.Append) {
 	k.alive, k.dirty = true, true
 	if k.row.LogLength == 0 {
@@ -249,8 +266,8 @@ func (k *keyWork) append(a *store.Append) {
 	k.row.LogLength += len(a.Entries)
 }
 
-// ready returns the messages that are visible if the key can be claimed and all that it
-// has is known, so that nothing needs to be read for it.
+// ready returns the visible messages of a key that can be leased without reading anything: it
+// has a route and no lease, and all its messages were put by this group. Otherwise nil.
 func (k *keyWork) ready(now int64) (visible []*messageWork) {
 	if !k.alive || k.row.Route == "" || k.row.Token != "" || k.storedCount() > 0 {
 		return nil
@@ -264,6 +281,7 @@ func (k *keyWork) ready(now int64) (visible []*messageWork) {
 	return visible
 }
 
+// before compares messages in the order of delivery.
 func before(a, b *MessageRow) int {
 	if a.Visible != b.Visible {
 		return int(min(max(a.Visible-b.Visible, -1), 1))
@@ -271,7 +289,8 @@ func before(a, b *MessageRow) int {
 	return int(min(max(a.Seq-b.Seq, -1), 1))
 }
 
-// settle brings the row's First up to date, and reports whether that is known.
+// settle computes row.First, and reports whether it is exact. If it is not, stored messages that
+// were not loaded may be earlier, and the key goes to Changes.Refresh.
 func (k *keyWork) settle() bool {
 	known := k.tableCount() == 0 || k.firstKnown
 	if k.tableCount() == 0 || !k.firstKnown {
@@ -286,7 +305,7 @@ func (k *keyWork) settle() bool {
 	return known
 }
 
-// lower lowers the row's First to that of a message, if it is pending.
+// lower lowers row.First to when a message is visible, or expires, if it is pending.
 func (k *keyWork) lower(m *messageWork) {
 	if m.gone {
 		return
@@ -298,8 +317,8 @@ func (k *keyWork) lower(m *messageWork) {
 	k.row.First = min(k.row.First, at)
 }
 
-// claim builds what a caller gets of a key that was leased. The bodies are the caller's
-// from then on.
+// claim returns the claim of a key that was leased. Its messages include the attempt of the
+// lease. The bodies belong to the caller of Claim from then on.
 func claim(row *KeyRow, messages []MessageRow, now int64) store.Claim {
 	c := store.Claim{
 		Key: row.Key, Token: store.Token(row.Token), Route: row.Route, LogLength: row.LogLength, LogTag: row.LogTag,

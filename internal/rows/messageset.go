@@ -2,17 +2,18 @@ package rows
 
 import "slices"
 
-// few is how long a list is searched as it is.
+// few is the longest list that is searched without an index.
 const few = 16
 
-// known is messages of a key, found by their IDs and by their numbers.
+// messageSet is the messages of a key within a plan, found by ID and by number. Most keys have
+// one or two; a key with thousands gets an index.
 type messageSet struct {
 	list  []*messageWork
-	byID  map[string]*messageWork // of a list that is long
+	byID  map[string]*messageWork // nil for a short list
 	bySeq map[int64]*messageWork
 }
 
-// add adds a message. Of those of one ID at most the last is pending.
+// add adds a message. Of several with the same ID at most the last one is pending.
 func (s *messageSet) add(m *messageWork) {
 	s.list = append(s.list, m)
 	switch {
@@ -26,7 +27,7 @@ func (s *messageSet) add(m *messageWork) {
 	}
 }
 
-// pending returns the pending message of an ID, or nil.
+// pending returns the pending message with an ID, or nil.
 func (s *messageSet) pending(id string) *messageWork {
 	if s.byID != nil {
 		if m := s.byID[id]; m != nil && !m.gone {
@@ -42,7 +43,7 @@ func (s *messageSet) pending(id string) *messageWork {
 	return nil
 }
 
-// numbered returns the message of a number, pending or gone, or nil.
+// numbered returns the message with a number, pending or gone, or nil.
 func (s *messageSet) numbered(seq int64) *messageWork {
 	if s.bySeq != nil {
 		return s.bySeq[seq]
@@ -55,14 +56,14 @@ func (s *messageSet) numbered(seq int64) *messageWork {
 	return nil
 }
 
-// wipe makes all of them gone.
+// wipe marks all messages gone.
 func (s *messageSet) wipe() {
 	for _, m := range s.list {
 		m.gone = true
 	}
 }
 
-// seqSet finds numbers in a list that only grows, without going through it each time.
+// seqSet is an index of a list of numbers that only grows.
 type seqSet struct {
 	set     map[int64]bool
 	indexed int // how many of the list are in the set

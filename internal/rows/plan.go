@@ -6,8 +6,8 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// operation is something that is asked of the rows and done under lock. Exactly one of
-// its first fields is set.
+// operation is one unit of a group, with a verdict of its own. Exactly one of its first fields
+// is set. It is worked out by a plan, perhaps several times; the last verdict counts.
 type operation struct {
 	tx        *store.Tx
 	release   *store.Release
@@ -15,40 +15,44 @@ type operation struct {
 	expire    *expiry
 	exhausted *exhaustion
 
-	footprint *footprint // what it touches, once that is worked out
-	err       error      // what became of it
+	footprint *footprint // the rows that it touches; see touched
+	err       error      // the verdict
 }
 
-// renewal makes leases last longer.
+// renewal extends a lease to d from now, never shortens it. lost is its verdict.
 type renewal struct {
 	lease store.Lease
 	d     time.Duration
 	lost  bool
 }
 
-// expiry puts messages of keys without a route into quarantine, if their time to live
+// expiry moves messages to quarantine whose keys still have no route and whose time to live
 // has ended.
 type expiry struct {
 	keys []store.Key
 	refs []Ref
 }
 
-// overrun puts messages of a key that was just leased into quarantine, and ends the lease
-// if nothing was delivered with it.
+// exhaustion moves messages of a key that was just leased to quarantine because they have been
+// delivered too often, and ends the lease if nothing was delivered with it.
 type exhaustion struct {
 	lease    store.Lease
 	messages []exhaustedMessage
 }
 
-// overMessage is a message that was delivered too often. The number is that of the very
-// message: another one may have been put under its ID since.
+// exhaustedMessage is a message that has been delivered too often. seq tells it from another
+// message that was put under its ID since.
 type exhaustedMessage struct {
 	id  string
 	seq int64
 }
 
-// plan works out what a group of operations changes. Each operation sees what those
-// before it did, and has a verdict of its own: one that fails changes nothing.
+// plan works out what a group of operations changes. It does no I/O: it is a function of the
+// time, the loaded rows and the operations, in order.
+//
+// Each operation sees what those before it did, as if each were a transaction of its own, and
+// has a verdict of its own. An operation that fails changes nothing: it is checked as a whole
+// before anything is applied. The puts of a Tx come before its deletes.
 type plan struct {
 	now     int64
 	state   *State
@@ -57,10 +61,10 @@ type plan struct {
 	upserts []store.Record
 }
 
-// recordWork is a record while a group is worked out.
+// recordWork is the state of a record within a plan.
 type recordWork struct {
-	stored  int64 // its version in the database; 0 if it is not there
-	version int64 // as it is now; 0 if it is not there
+	stored  int64 // the version in the database; 0 if it does not exist
+	version int64 // the version after the operations so far; 0 if it does not exist
 	record  *store.Record
 	dirty   bool
 }
@@ -69,7 +73,7 @@ func newPlan(now int64, state *State) *plan {
 	return &plan{now: now, state: state, keys: map[store.Key]*keyWork{}, records: map[store.RecordKey]*recordWork{}}
 }
 
-// key returns the work on a key.
+// key returns the state of a key.
 func (p *plan) key(key store.Key) *keyWork {
 	k := p.keys[key]
 	if k == nil {
@@ -80,7 +84,8 @@ func (p *plan) key(key store.Key) *keyWork {
 	return k
 }
 
-// keyFor is key, with one message known if it is there.
+// keyFor returns the state of a key, after adding one of its messages if that was loaded and is
+// not there yet.
 func (p *plan) keyFor(key store.Key, id string) *keyWork {
 	k := p.key(key)
 	if m := p.state.Messages[Ref{k.row.ID, id}]; m != nil && k.exists && k.messages.numbered(m.Seq) == nil && !k.wiped {
@@ -99,7 +104,7 @@ func (p *plan) record(key store.RecordKey) *recordWork {
 	return r
 }
 
-// do works out one operation.
+// do works out one operation, and sets its verdict.
 func (p *plan) do(op *operation) {
 	switch {
 	case op.tx != nil:
@@ -128,8 +133,8 @@ func (p *plan) quarantine(k *keyWork, m *messageWork, reason string) {
 	p.upserts = append(p.upserts, store.Quarantine(m.Message(k.row.Key, k.row.Route), k.row.Route, reason, store.FromMillis(p.now)).Record)
 }
 
-// over does its work as long as nobody else has leased the key: also if the lease has
-// ended by time meanwhile, or a short one would have to be made again and again.
+// exhaust applies an exhaustion as long as the key has the same lease, live or expired: with a
+// short lease that had to be live it might never succeed.
 func (p *plan) exhaust(o *exhaustion) {
 	k := p.key(o.lease.Key)
 	if k.row.Token != string(o.lease.Token) {
@@ -169,7 +174,9 @@ func (p *plan) renew(r *renewal) {
 	}
 }
 
-// check reports whether tx can be applied. It changes nothing.
+// check returns the error with which tx cannot be applied: store.ErrClaimLost if a lease is not
+// live, store.ErrConflict if a length or a version is not the expected one. It changes nothing.
+// A key that tx deletes counts as having an empty log.
 func (p *plan) check(tx *store.Tx) error {
 	for i := range tx.Finish {
 		l := tx.Finish[i].Lease
@@ -212,7 +219,7 @@ func (p *plan) check(tx *store.Tx) error {
 	return nil
 }
 
-// apply applies a checked tx, in the order that the contract gives.
+// apply applies a tx that was checked, in the order of the contract.
 func (p *plan) apply(tx *store.Tx) {
 	for i := range tx.Finish {
 		p.finish(&tx.Finish[i])

@@ -8,11 +8,11 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// Never is a time that does not come.
+// Never is a time after all others.
 const Never = math.MaxInt64
 
-// ID names a key: the first 16 bytes of the SHA-256 of its names. Two names with the
-// same ID would take 2⁶⁴ tries to find, and harm nobody but who looked for them.
+// ID identifies a key: the first 16 bytes of the SHA-256 of its names. Finding two keys with
+// the same ID takes 2⁶⁴ tries, and the two would be keys of whoever searched for them.
 type ID [16]byte
 
 // IDOf returns the ID of a key.
@@ -22,21 +22,23 @@ func IDOf(k store.Key) (id ID) {
 	return id
 }
 
-// LaneOf returns the number of the partition of a queue and a route: what is claimed
-// together. Keys without a route are in the partition of the empty one.
+// PartitionOf returns the number of the partition of a queue and a route. Keys without a route
+// are in the partition of the empty route. Two partitions with the same number share a bound
+// and their hints, which costs queries and nothing else.
 func PartitionOf(queue, route string) int64 { return number(digest(queue, route)) }
 
-// TurnOf returns the number of a tenant, in whose order tenants take turns.
+// TenantOf returns the number of a tenant, which is its place in the round-robin of tenants.
 func TenantOf(tenant string) int64 { return number(digest(tenant)) }
 
-// RecordIDOf returns the ID of a record, as IDOf does that of a key.
+// RecordIDOf returns the ID of a record, which is derived as that of a key is.
 func RecordIDOf(k store.RecordKey) (id ID) {
 	sum := digest(k.Kind, k.Tenant, k.ID)
 	copy(id[:], sum[:])
 	return id
 }
 
-// RecordOf returns the number under which the change of a record is announced.
+// RecordOf returns the number of a record, by which changes are announced and versions cached.
+// Two records may have the same one: their names decide.
 func RecordOf(k store.RecordKey) int64 { return number(digest(k.Kind, k.Tenant, k.ID)) }
 
 func digest(names ...string) [sha256.Size]byte {
@@ -52,15 +54,15 @@ func number(sum [sha256.Size]byte) int64 {
 	return int64(binary.BigEndian.Uint64(sum[:]))
 }
 
-// KeyRow is all that a key has besides its messages and its entries. Times are in
-// milliseconds since 1970.
+// KeyRow is the row of a key: everything but its messages and its log entries. Times are in
+// milliseconds since 1970. A key with neither messages nor a log has no row.
 type KeyRow struct {
 	ID    ID
 	Key   store.Key
 	Route string
 
-	// Seq is the number of the next message that is put. Numbers are of the key, and a
-	// key that is deleted and made again starts again.
+	// Seq is the number of the next message that is put. A key that is deleted and created
+	// again starts again at 0.
 	Seq int64
 
 	// Count is the number of pending messages.
@@ -74,24 +76,25 @@ type KeyRow struct {
 	LogLength int
 	LogTag    uint64
 
-	// The lease, which may have ended by time: Token is empty if there is none. Delivered
-	// are the numbers of the messages that were delivered with it; the attempt is not
-	// counted in their rows before the lease has ended.
+	// The lease: Token is empty if there is none. It is live until Until; a lease that has
+	// expired stays in the row until the key is leased again or changed. Delivered are the
+	// numbers of the messages that were delivered with it; the attempt is counted in their
+	// rows when the lease ends.
 	Token     string
 	Until     int64
 	Delivered []int64
 
-	// Inline is a message that is kept in the row, and has no row of its own: the one that
-	// was put while the key had none, if it is small. Most keys never have another one
-	// beside it. Nil if there is none.
+	// Inline is a message that is kept in this row instead of one of its own: one that was
+	// put while the key had no messages, if it is small. Most keys never have a second
+	// message beside it, and then one row is written instead of two. Nil if there is none.
 	Inline *MessageRow
 }
 
-// MaxInline is the most bytes, of its ID and its body, that a message which is kept in the
-// row of its key has: the row is written anew with each change of the key.
+// MaxInline is the largest size, of ID and body, of a message that is kept in the row of its
+// key: that row is written anew with each change of the key.
 const MaxInline = 1024
 
-// At is when the row can be claimed next, or has something that expires: the end of the
+// At returns when the key can be claimed next, or has a message that expires: the end of its
 // lease if there is one, and First otherwise.
 func (k *KeyRow) At() int64 {
 	if k.Token != "" {
@@ -100,7 +103,7 @@ func (k *KeyRow) At() int64 {
 	return k.First
 }
 
-// Rows is how many of the pending messages have rows of their own.
+// Rows returns how many of the pending messages have rows of their own.
 func (k *KeyRow) Rows() int {
 	if k.Inline != nil {
 		return k.Count - 1
@@ -108,22 +111,22 @@ func (k *KeyRow) Rows() int {
 	return k.Count
 }
 
-// Lane is the number of the row's partition.
+// Partition returns the number of the partition of the key.
 func (k *KeyRow) Partition() int64 { return PartitionOf(k.Key.Queue, k.Route) }
 
-// MessageRow is a pending message.
+// MessageRow is a pending message. Visible, Put and TTL are in milliseconds.
 type MessageRow struct {
 	Key     ID
 	Seq     int64
 	ID      string
 	Visible int64
 	Put     int64 // when it was put
-	TTL     int64 // as it was given; 0 is the default
-	Attempt int   // counted so far; not that of the lease that delivered it last
+	TTL     int64 // 0 means store.DefaultTTL
+	Attempt int   // deliveries whose leases have ended
 	Body    []byte
 }
 
-// Expires is when the message goes to quarantine if its key has no route.
+// Expires returns when the message goes to quarantine if its key has no route by then.
 func (m *MessageRow) Expires() int64 {
 	if m.TTL == 0 {
 		return m.Put + store.DefaultTTL.Milliseconds()
@@ -134,7 +137,7 @@ func (m *MessageRow) Expires() int64 {
 // fits reports whether the message can be kept in the row of its key.
 func (m *MessageRow) fits() bool { return len(m.ID)+len(m.Body) <= MaxInline }
 
-// Message returns the message as the contract has it.
+// Message returns the message of the contract. It shares the body.
 func (m *MessageRow) Message(key store.Key, route string) store.Message {
 	return store.Message{
 		Key: key, ID: m.ID, Route: route, VisibleAt: store.FromMillis(m.Visible), TTL: milliseconds(m.TTL),
@@ -142,7 +145,7 @@ func (m *MessageRow) Message(key store.Key, route string) store.Message {
 	}
 }
 
-// Ref names a message by its ID.
+// Ref identifies a message by its ID.
 type Ref struct {
 	Key ID
 	ID  string

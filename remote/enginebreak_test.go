@@ -14,6 +14,7 @@ import (
 
 	"github.com/abidehq/abide"
 	"github.com/abidehq/abide/internal/check"
+	"github.com/abidehq/abide/internal/rig"
 	"github.com/abidehq/abide/remote"
 	"github.com/abidehq/abide/server"
 )
@@ -48,25 +49,25 @@ func TestAWaitOutlivesConnectionsAndServers(t *testing.T) {
 			}
 			result <- got
 		}()
-		s.wait(10 * time.Second)
+		rig.Pass(10 * time.Second)
 		s.net.cut()
-		s.wait(10 * time.Minute)
+		rig.Pass(10 * time.Minute)
 		s.net.stop()
-		s.wait(time.Hour)
+		rig.Pass(time.Hour)
 		tried := s.net.count()
 		if tried < 100 || tried > 2000 {
 			s.Errorf("the server was tried %d times in an hour", tried)
 		}
 		s.serve()
-		s.wait(10 * time.Second)
+		rig.Pass(10 * time.Second)
 		check.OK(s.T, event.Raise(s.Context(), s, "i", "at last"))
 		select {
 		case got := <-result:
-			equal(s, "result", got, "at last")
+			check.Equal(s.T, "result", got, "at last")
 		case <-time.After(time.Minute):
 			s.Error("it still waits")
 		}
-		equal(s, "tries while it could wait", s.net.count()-tried < 10, true)
+		check.Equal(s.T, "tries while it could wait", s.net.count()-tried < 10, true)
 	})
 }
 
@@ -76,17 +77,17 @@ func TestAServerThatNeverAnsweredIsNotWaitedFor(t *testing.T) {
 		begin := time.Now()
 		flow := abide.OrchestrationNamed[int, int]("flow")
 		_, err := s.WaitChange(s.Context(), abide.Ref{ID: "i"}, 1)
-		refuses(s, err, remote.ErrUnreachable)
+		check.Error(s.T, err, remote.ErrUnreachable)
 		_, err = flow.Start(s.Context(), s, 1)
-		refuses(s, err, remote.ErrUnreachable)
+		check.Error(s.T, err, remote.ErrUnreachable)
 		for _, err := range s.Client.Changes(s.Context(), "") {
-			refuses(s, err, remote.ErrUnreachable)
+			check.Error(s.T, err, remote.ErrUnreachable)
 		}
-		equal(s, "time", time.Since(begin), 0)
+		check.Equal(s.T, "time", time.Since(begin), 0)
 		ended, cancel := context.WithCancel(s.Context())
 		cancel()
 		_, err = s.WaitChange(ended, abide.Ref{ID: "i"}, 1)
-		refuses(s, err, context.Canceled)
+		check.Error(s.T, err, context.Canceled)
 	})
 }
 
@@ -134,16 +135,16 @@ func TestAStartIsTriedAgain(t *testing.T) {
 			got, err := i.Result(s.month())
 			check.OK(s.T, err)
 			synctest.Wait()
-			equal(s, tt.what, got, n)
-			equal(s, tt.what+": runs", runs.Load(), tt.runs)
-			equal(s, tt.what+": tries", posts.Load(), 3)
+			check.Equal(s.T, tt.what, got, n)
+			check.Equal(s.T, tt.what+": runs", runs.Load(), tt.runs)
+			check.Equal(s.T, tt.what+": tries", posts.Load(), 3)
 		}
 		// Not without end.
 		posts.Store(0)
 		lose.Store(1000)
 		_, err = flow.Start(s.Context(), s, 1)
-		refuses(s, err, remote.ErrUnreachable)
-		equal(s, "tries", posts.Load(), 4)
+		check.Error(s.T, err, remote.ErrUnreachable)
+		check.Equal(s.T, "tries", posts.Load(), 4)
 		// What cannot be told from another one is tried once.
 		for name, call := range map[string]func() error{
 			"raise":  func() error { return abide.NewEvent[int]("e").Raise(s.Context(), s, "i", 1) },
@@ -181,7 +182,7 @@ func TestAConnectionThatSaysNothingIsBroken(t *testing.T) {
 			_, err := i.Result(s.month())
 			done <- err
 		}()
-		s.wait(2 * time.Hour)
+		rig.Pass(2 * time.Hour)
 		dead.Store(false)
 		select {
 		case err := <-done:
@@ -238,7 +239,7 @@ func TestChanges(t *testing.T) {
 		start := func(id string) {
 			_, err := flow.Start(s.Context(), s, abide.None{}, abide.ID(id), abide.Tenant("acme"), abide.After(time.Minute))
 			check.OK(s.T, err)
-			s.wait(time.Second)
+			rig.Pass(time.Second)
 		}
 		start("a")
 		if s.net != nil {
@@ -250,32 +251,32 @@ func TestChanges(t *testing.T) {
 		}
 		_, err := flow.Start(s.Context(), s.engine, abide.None{}, abide.ID("c"), abide.After(time.Minute))
 		check.OK(s.T, err)
-		s.wait(30 * time.Second)
+		rig.Pass(30 * time.Second)
 		if s.net != nil {
 			s.serve()
 		}
-		s.wait(30 * time.Minute)
+		rig.Pass(30 * time.Minute)
 		check.OK(s.T, s.Terminate(s.Context(), abide.Ref{Tenant: "acme", ID: "a"}, ""))
-		s.wait(time.Second)
+		rig.Pass(time.Second)
 		check.OK(s.T, s.Delete(s.Context(), abide.Ref{Tenant: "acme", ID: "a"}))
-		s.wait(time.Second)
+		rig.Pass(time.Second)
 		const want = "acme/a pending, acme/b pending, /c pending, acme/a running, acme/b running, /c running, acme/a terminated, acme/a deleted"
 		got, last, err := c.get()
 		check.OK(s.T, err)
-		equal(s, "changes", got, want)
-		s.wait(24 * time.Hour)
+		check.Equal(s.T, "changes", got, want)
+		rig.Pass(24 * time.Hour)
 		got, _, err = c.get()
 		check.OK(s.T, err)
-		equal(s, "changes", strings.TrimPrefix(got, want), ", acme/b completed, /c completed")
+		check.Equal(s.T, "changes", strings.TrimPrefix(got, want), ", acme/b completed, /c completed")
 		again := follow(ctx, s.Client, last)
-		s.wait(time.Second)
+		rig.Pass(time.Second)
 		got, _, err = again.get()
 		check.OK(s.T, err)
-		equal(s, "changes after a cursor", got, "acme/b completed, /c completed")
+		check.Equal(s.T, "changes after a cursor", got, "acme/b completed, /c completed")
 		bad := follow(ctx, s.Client, "x-1")
 		<-bad.done
 		_, _, err = bad.get()
-		refuses(s, err, abide.ErrMissed)
+		check.Error(s.T, err, abide.ErrMissed)
 		cancel()
 		<-c.done
 		_, _, err = c.get()
@@ -288,11 +289,11 @@ func TestChanges(t *testing.T) {
 func TestChangesThatCannotBeFoundAgainAreMissed(t *testing.T) {
 	far(t, abide.Config{}, func(s *stage) {
 		c := follow(s.Context(), s.Client, "")
-		s.wait(time.Minute)
+		rig.Pass(time.Minute)
 		s.net.cut()
 		<-c.done
 		_, _, err := c.get()
-		refuses(s, err, abide.ErrMissed)
+		check.Error(s.T, err, abide.ErrMissed)
 	})
 }
 
@@ -316,18 +317,18 @@ func TestAStreamThatSaysNothingIsMadeAgain(t *testing.T) {
 		start := func(id string) {
 			_, err := flow.Start(s.Context(), s, 1, abide.ID(id), abide.After(time.Hour))
 			check.OK(s.T, err)
-			s.wait(time.Second)
+			rig.Pass(time.Second)
 		}
 		start("a")
 		dead.Store(true)
 		s.net.cut()
-		s.wait(time.Second)
+		rig.Pass(time.Second)
 		start("b")
 		dead.Store(false)
-		s.wait(2 * time.Minute)
+		rig.Pass(2 * time.Minute)
 		got, _, err := c.get()
 		check.OK(s.T, err)
-		equal(s, "changes", got, "/a pending, /b pending")
+		check.Equal(s.T, "changes", got, "/a pending, /b pending")
 		cancel()
 		<-c.done
 	})
@@ -339,33 +340,33 @@ func TestWorkersAndStatistics(t *testing.T) {
 	far(t, abide.Config{Register: []abide.Definition{flow, act}, WorkerName: "desk"}, func(s *stage) {
 		_, err := abide.OrchestrationNamed[int, int]("nobody").Start(s.Context(), s, 1)
 		check.OK(s.T, err)
-		s.wait(time.Second)
+		rig.Pass(time.Second)
 		workers, err := s.Workers(s.Context())
 		check.OK(s.T, err)
 		local, err := s.engine.Workers(s.Context())
 		check.OK(s.T, err)
-		equal(s, "workers", text(s, workers), text(s, local))
-		equal(s, "number of workers", len(workers), 1)
+		check.Equal(s.T, "workers", text(s, workers), text(s, local))
+		check.Equal(s.T, "number of workers", len(workers), 1)
 		unserved, err := s.Unserved(s.Context())
 		check.OK(s.T, err)
 		there, err := s.engine.Unserved(s.Context())
 		check.OK(s.T, err)
-		equal(s, "unserved", text(s, unserved), text(s, there))
-		equal(s, "number of what is unserved", len(unserved), 1)
+		check.Equal(s.T, "unserved", text(s, unserved), text(s, there))
+		check.Equal(s.T, "number of what is unserved", len(unserved), 1)
 		h := &http.Client{Transport: &http.Transport{DialContext: s.net.dial}}
 		defer h.CloseIdleConnections()
 		c := remote.NewOver("http://abide", h)
 		known, err := c.Orchestrations(s.Context())
 		check.OK(s.T, err)
-		equal(s, "orchestrations", len(known), 2)
-		equal(s, "the first", known[0].Name+"@"+known[0].Version+" "+known[0].Workers[0], "flow@2 "+workers[0].ID)
-		equal(s, "the second", known[1].Name, "nobody")
-		equal(s, "that waits", known[1].Pending, 1)
+		check.Equal(s.T, "orchestrations", len(known), 2)
+		check.Equal(s.T, "the first", known[0].Name+"@"+known[0].Version+" "+known[0].Workers[0], "flow@2 "+workers[0].ID)
+		check.Equal(s.T, "the second", known[1].Name, "nobody")
+		check.Equal(s.T, "that waits", known[1].Pending, 1)
 		stats, err := c.Stats(s.Context())
 		check.OK(s.T, err)
 		want, err := s.store.Stats(s.Context())
 		check.OK(s.T, err)
-		equal(s, "statistics", text(s, stats), text(s, want))
-		equal(s, "rows", len(stats.Routes) > 0, true)
+		check.Equal(s.T, "statistics", text(s, stats), text(s, want))
+		check.Equal(s.T, "rows", len(stats.Routes) > 0, true)
 	})
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/abidehq/abide"
 	"github.com/abidehq/abide/internal/check"
+	"github.com/abidehq/abide/internal/rig"
 )
 
 func TestWaitsHistoryAndFork(t *testing.T) {
@@ -34,27 +35,27 @@ func TestWaitsHistoryAndFork(t *testing.T) {
 	both(t, []abide.Definition{flow, child, broken, loop}, func(s *stage) {
 		i, err := flow.Start(s.Context(), s, abide.None{})
 		check.OK(s.T, err)
-		s.wait(90 * time.Minute)
+		rig.Pass(90 * time.Minute)
 		waits, err := s.Waits(s.Context(), i.Ref())
 		check.OK(s.T, err)
 		there, err := s.engine.Waits(s.Context(), i.Ref())
 		check.OK(s.T, err)
-		equal(s, "waits", fmt.Sprint(waits), fmt.Sprint(there))
-		equal(s, "number of waits", len(waits), 3)
-		equal(s, "the error", waits[0].Err.Error(), "no paper")
+		check.Equal(s.T, "waits", fmt.Sprint(waits), fmt.Sprint(there))
+		check.Equal(s.T, "number of waits", len(waits), 3)
+		check.Equal(s.T, "the error", waits[0].Err.Error(), "no paper")
 		_, err = i.Fork(s.Context(), 1<<40, "")
-		refuses(s, err, abide.ErrInvalid, "events 1 to")
+		check.Error(s.T, err, abide.ErrInvalid, "events 1 to")
 		fork, err := i.Fork(s.Context(), 3, "fork")
 		check.OK(s.T, err)
-		equal(s, "fork", fork.Ref(), abide.Ref{ID: "fork"})
+		check.Equal(s.T, "fork", fork.Ref(), abide.Ref{ID: "fork"})
 		_, err = i.Fork(s.Context(), 3, "fork")
-		refuses(s, err, abide.ErrExists, "fork")
-		s.wait(time.Minute)
+		check.Error(s.T, err, abide.ErrExists, "fork")
+		rig.Pass(time.Minute)
 		h, err := i.History(s.Context())
 		check.OK(s.T, err)
 		local, err := s.engine.History(s.Context(), i.Ref(), 0)
 		check.OK(s.T, err)
-		equal(s, "history", text(s, h), text(s, local))
+		check.Equal(s.T, "history", text(s, h), text(s, local))
 
 		l, err := loop.Start(s.Context(), s, 1, abide.ID("l"))
 		check.OK(s.T, err)
@@ -65,16 +66,16 @@ func TestWaitsHistoryAndFork(t *testing.T) {
 			check.OK(s.T, err)
 			local, err := s.engine.History(s.Context(), l.Ref(), execution)
 			check.OK(s.T, err)
-			equal(s, "history", text(s, h), text(s, local))
+			check.Equal(s.T, "history", text(s, h), text(s, local))
 			if execution == 0 {
 				execution = 3
 			}
-			equal(s, "execution", h.Execution, execution)
+			check.Equal(s.T, "execution", h.Execution, execution)
 		}
 		_, err = s.History(s.Context(), l.Ref(), 1)
-		refuses(s, err, abide.ErrNotFound, "execution 3")
+		check.Error(s.T, err, abide.ErrNotFound, "execution 3")
 		_, err = s.History(s.Context(), l.Ref(), -1)
-		equal(s, "an error", err != nil, true)
+		check.Equal(s.T, "an error", err != nil, true)
 	})
 }
 
@@ -103,17 +104,17 @@ func TestLongHistoriesHaveAllEvents(t *testing.T) {
 		check.OK(s.T, err)
 		n, err := i.Result(s.month())
 		check.OK(s.T, err)
-		equal(s, "bytes", n, 9<<20)
+		check.Equal(s.T, "bytes", n, 9<<20)
 		h, err := i.History(s.Context())
 		check.OK(s.T, err)
 		ids := make([]int, len(h.Events))
 		for i := range h.Events {
 			ids[i] = h.Events[i].ID
 		}
-		equal(s, "in order", slices.IsSorted(ids) && ids[0] == 1 && ids[len(ids)-1] == len(ids), true)
+		check.Equal(s.T, "in order", slices.IsSorted(ids) && ids[0] == 1 && ids[len(ids)-1] == len(ids), true)
 		local, err := s.engine.History(s.Context(), i.Ref(), 0)
 		check.OK(s.T, err)
-		equal(s, "history", text(s, h) == text(s, local), true)
+		check.Equal(s.T, "history", text(s, h) == text(s, local), true)
 	})
 }
 
@@ -126,10 +127,10 @@ func TestQuarantineOfEvents(t *testing.T) {
 				check.OK(s.T, event.Raise(s.Context(), s, id, "for "+id, abide.Tenant(tenant), abide.KeepFor(time.Minute)))
 			}
 		}
-		s.wait(time.Hour)
+		rig.Pass(time.Hour)
 		i, err := flow.Start(s.Context(), s, abide.None{}, abide.ID("other"))
 		check.OK(s.T, err)
-		s.wait(time.Hour)
+		rig.Pass(time.Hour)
 		var all []abide.Quarantined
 		f := abide.QuarantineFilter{Limit: 2}
 		for {
@@ -140,17 +141,17 @@ func TestQuarantineOfEvents(t *testing.T) {
 				break
 			}
 		}
-		equal(s, "quarantined", len(all), 6)
+		check.Equal(s.T, "quarantined", len(all), 6)
 		local, err := s.engine.Quarantine(s.Context(), abide.QuarantineFilter{})
 		check.OK(s.T, err)
-		equal(s, "messages", text(s, all), text(s, local.Messages))
+		check.Equal(s.T, "messages", text(s, all), text(s, local.Messages))
 		ours, err := s.Quarantine(s.Context(), abide.QuarantineFilter{Tenant: new("acme")})
 		check.OK(s.T, err)
-		equal(s, "quarantined of a tenant", len(ours.Messages), 3)
+		check.Equal(s.T, "quarantined of a tenant", len(ours.Messages), 3)
 		for _, q := range ours.Messages {
 			if q.Key == "one" {
 				check.OK(s.T, s.Discard(s.Context(), q.Tenant, q.ID))
-				refuses(s, s.Discard(s.Context(), q.Tenant, q.ID), abide.ErrNotFound)
+				check.Error(s.T, s.Discard(s.Context(), q.Tenant, q.ID), abide.ErrNotFound)
 			}
 			if q.Key == "two" {
 				check.OK(s.T, s.Redrive(s.Context(), q.Tenant, q.ID))
@@ -166,7 +167,7 @@ func TestQuarantineOfEvents(t *testing.T) {
 			check.OK(s.T, err)
 			got, err := j.Result(s.month())
 			check.OK(s.T, err)
-			equal(s, "result", got, "for "+id)
+			check.Equal(s.T, "result", got, "for "+id)
 		}
 		check.OK(s.T, i.Terminate(s.Context(), ""))
 	})

@@ -1,13 +1,10 @@
 package remote_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"log/slog"
 	"net"
 	"net/http"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -15,6 +12,7 @@ import (
 
 	"github.com/abidehq/abide"
 	"github.com/abidehq/abide/internal/check"
+	"github.com/abidehq/abide/internal/rig"
 	"github.com/abidehq/abide/remote"
 	"github.com/abidehq/abide/server"
 	"github.com/abidehq/abide/store/memstore"
@@ -47,7 +45,7 @@ func both(t *testing.T, serve []abide.Definition, f func(s *stage)) {
 func onStage(t *testing.T, cfg abide.Config, far bool, f func(s *stage)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		log := slog.New(slog.NewTextHandler(&book{}, nil))
+		log := rig.Quiet
 		cfg.Logger = log
 		s := &stage{T: t, store: memstore.New(memstore.Options{})}
 		defer s.store.Close()
@@ -69,7 +67,7 @@ func onStage(t *testing.T, cfg abide.Config, far bool, f func(s *stage)) {
 // serve has a server answer on the network.
 func (s *stage) serve() {
 	s.Helper()
-	h, err := server.New(server.Config{Store: s.store, Engine: s.engine, Logger: slog.New(slog.NewTextHandler(&book{}, nil))})
+	h, err := server.New(server.Config{Store: s.store, Engine: s.engine, Logger: rig.Quiet})
 	check.OK(s.T, err)
 	s.net.start(h)
 }
@@ -81,51 +79,11 @@ func (s *stage) dial() *abide.Client {
 	return remote.NewOver("http://abide", h).Engine()
 }
 
-// wait lets time pass, and what happens then come to rest.
-func (*stage) wait(d time.Duration) {
-	<-time.After(d)
-	synctest.Wait()
-}
-
 // month is a context that ends, so that what never comes is found out.
 func (s *stage) month() context.Context {
 	ctx, cancel := context.WithTimeout(s.Context(), 30*24*time.Hour)
 	s.Cleanup(cancel)
 	return ctx
-}
-
-// equal compares.
-func equal[T comparable](s *stage, what string, got, want T) {
-	s.Helper()
-	if got != want {
-		s.Errorf("%s: got %v, want %v", what, got, want)
-	}
-}
-
-// refuses checks that an error is of a kind, and says something.
-func refuses(s *stage, err, kind error, words ...string) {
-	s.Helper()
-	if !errors.Is(err, kind) {
-		s.Errorf("error %v, want %v", err, kind)
-		return
-	}
-	for _, w := range words {
-		if !strings.Contains(err.Error(), w) {
-			s.Errorf("error %q does not say %q", err, w)
-		}
-	}
-}
-
-// book is a log that nobody reads.
-type book struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *book) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
 }
 
 // network is one that is within the test, so that waiting for it is waiting in virtual

@@ -19,6 +19,7 @@ import (
 	"github.com/abidehq/abide/bus"
 	"github.com/abidehq/abide/bus/outbox"
 	"github.com/abidehq/abide/internal/check"
+	"github.com/abidehq/abide/internal/rig"
 	"github.com/abidehq/abide/server"
 	"github.com/abidehq/abide/server/auth"
 	"github.com/abidehq/abide/store"
@@ -33,7 +34,7 @@ type whole struct {
 	server  *server.Server
 	guard   *auth.Guard
 	engine  *abide.Engine
-	logged  *syncBuilder
+	logged  *rig.Log
 	base    string
 	tokens  map[string]string // by who has it
 	actions *action.Service
@@ -45,7 +46,7 @@ var idle = abide.NewOrchestration("idle", func(ctx abide.Context, _ abide.None) 
 
 func newWhole(t *testing.T, change ...func(*server.Config)) *whole {
 	t.Helper()
-	w := &whole{t: t, logged: &syncBuilder{}, tokens: map[string]string{}, store: memstore.New(memstore.Options{})}
+	w := &whole{t: t, logged: &rig.Log{}, tokens: map[string]string{}, store: memstore.New(memstore.Options{})}
 	log := slog.New(slog.NewTextHandler(w.logged, nil))
 	t.Cleanup(func() { _ = w.store.Close() })
 	var err error

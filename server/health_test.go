@@ -3,7 +3,6 @@ package server_test
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"sync"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide/internal/check"
+	"github.com/abidehq/abide/internal/rig"
 	"github.com/abidehq/abide/server"
 	"github.com/abidehq/abide/store"
 	"github.com/abidehq/abide/store/memstore"
@@ -49,7 +49,7 @@ func TestReadyCostsTheStoreOneReadASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := &slowStore{Store: memstore.New(memstore.Options{})}
 		defer slow.Close()
-		handler, err := server.New(server.Config{Store: slow, Logger: slog.New(slog.DiscardHandler)})
+		handler, err := server.New(server.Config{Store: slow, Logger: rig.Quiet})
 		check.OK(t, err)
 		ask := func(want int) {
 			t.Helper()

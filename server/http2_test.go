@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide/internal/check"
+	"github.com/abidehq/abide/internal/rig"
 )
 
 // browser opens a stream the way a browser does that talks to a server with TLS: with
@@ -41,7 +42,7 @@ func TestStreamsOverHTTP2OutliveASilence(t *testing.T) {
 		for _, path := range []string{changesPath, "/live?kinds=instances"} {
 			l, end := b.browser(path)
 			c := b.collect(l)
-			b.wait(time.Minute)
+			rig.Pass(time.Minute)
 			select {
 			case <-c.done:
 				b.Errorf("%s has ended after a silence", path)
@@ -61,9 +62,9 @@ func TestStreamsOfThePageEndWhenTheServerIsAboutToStop(t *testing.T) {
 		l, end := b.browser("/live?kinds=instances")
 		defer end()
 		c := b.collect(l)
-		b.wait(time.Minute)
+		rig.Pass(time.Minute)
 		b.server.Drain()
-		b.wait(time.Second)
+		rig.Pass(time.Second)
 		select {
 		case <-c.done:
 		default:

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/abidehq/abide"
 	"github.com/abidehq/abide/internal/check"
+	"github.com/abidehq/abide/internal/rig"
 	"github.com/abidehq/abide/server"
 	"github.com/abidehq/abide/server/auth"
 	"github.com/abidehq/abide/store/memstore"
@@ -59,7 +59,7 @@ func newHall(t *testing.T) *hall {
 	t.Helper()
 	h := &hall{t: t, store: memstore.New(memstore.Options{}), client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}}, logged: &strings.Builder{}}
 	t.Cleanup(func() { _ = h.store.Close() })
-	log := slog.New(slog.DiscardHandler)
+	log := rig.Quiet
 	var err error
 	h.engine, err = abide.New(h.store, abide.Config{Register: []abide.Definition{echoFlow, waitFlow, failFlow, stallFlow, loopFlow}, Logger: log, WorkerName: "desk"})
 	check.OK(t, err)

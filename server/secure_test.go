@@ -3,7 +3,6 @@ package server_test
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"github.com/abidehq/abide"
 	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/internal/ratelimit"
+	"github.com/abidehq/abide/internal/rig"
 	"github.com/abidehq/abide/server"
 	"github.com/abidehq/abide/server/auth"
 	"github.com/abidehq/abide/store"
@@ -138,7 +138,7 @@ func TestStreamsEndWithTheirToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New(memstore.Options{})
 		defer st.Close()
-		log := slog.New(slog.DiscardHandler)
+		log := rig.Quiet
 		e, err := abide.New(st, abide.Config{Register: []abide.Definition{idle}, Logger: log})
 		check.OK(t, err)
 		defer e.Close()

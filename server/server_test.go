@@ -14,6 +14,7 @@ import (
 
 	"github.com/abidehq/abide/action"
 	"github.com/abidehq/abide/internal/check"
+	"github.com/abidehq/abide/internal/rig"
 	"github.com/abidehq/abide/server"
 	"github.com/abidehq/abide/store"
 	"github.com/abidehq/abide/store/memstore"
@@ -24,7 +25,7 @@ type world struct {
 	t       *testing.T
 	store   store.Store
 	actions *action.Service
-	logged  *syncBuilder
+	logged  *rig.Log
 	base    string
 	client  *http.Client
 }
@@ -34,7 +35,7 @@ var transports = []string{"tcp", "unix"}
 
 func newWorld(t *testing.T, transport string) *world {
 	t.Helper()
-	w := &world{t: t, logged: &syncBuilder{}, base: "http://abide", client: &http.Client{}}
+	w := &world{t: t, logged: &rig.Log{}, base: "http://abide", client: &http.Client{}}
 	log := slog.New(slog.NewTextHandler(w.logged, nil))
 	w.store = memstore.New(memstore.Options{})
 	t.Cleanup(func() { _ = w.store.Close() })

@@ -13,6 +13,7 @@ import (
 
 	"github.com/abidehq/abide"
 	"github.com/abidehq/abide/internal/check"
+	"github.com/abidehq/abide/internal/rig"
 )
 
 const changesPath = "/api/v1/instances/stream"
@@ -179,31 +180,31 @@ func TestASlowClientIsDroppedAndHoldsUpNobody(t *testing.T) {
 				if err != nil || resp.StatusCode != http.StatusOK {
 					b.Fatal(resp, err)
 				}
-				b.wait(time.Second)
+				rig.Pass(time.Second)
 				if busy {
 					for i := range 100 {
 						b.start("wait", fmt.Sprint("i", i))
 					}
-					b.wait(time.Second)
+					rig.Pass(time.Second)
 					if events, _ := fast.get(); len(events) < 100 {
 						b.Errorf("the fast one has %d events while the slow one is there", len(events))
 					}
 				}
-				b.wait(time.Minute)
+				rig.Pass(time.Minute)
 				// The connection is closed: what is left in it can be read, and then it ends.
 				gone := make(chan error, 1)
 				go func() {
 					_, err := bufio.NewReader(slow).ReadString(0)
 					gone <- err
 				}()
-				b.wait(time.Second)
+				rig.Pass(time.Second)
 				select {
 				case <-gone:
 				default:
 					b.Error("the slow one is still served")
 				}
 				b.start("fail", "last")
-				b.wait(time.Second)
+				rig.Pass(time.Second)
 				events, _ := fast.get()
 				if n := len(events); n == 0 || !strings.Contains(events[n-1].data, `"last"`) {
 					b.Error("the fast one is served no more")
@@ -220,18 +221,18 @@ func TestStreamsBeat(t *testing.T) {
 		l, conn := b.stream(changesPath + "?status=failed")
 		defer conn.Close()
 		c := b.collect(l)
-		b.wait(time.Minute + time.Second)
+		rig.Pass(time.Minute + time.Second)
 		if _, comments := c.get(); comments != 4 {
 			b.Errorf("%d beats in a minute", comments)
 		}
 		b.start("wait", "w")
-		b.wait(time.Minute)
+		rig.Pass(time.Minute)
 		last := c.last()
 		if events, _ := c.get(); len(events) != 0 || last == "" {
 			b.Errorf("%d events, and the place to come back to is %q", len(events), last)
 		}
 		b.start("fail", "f")
-		b.wait(time.Second)
+		rig.Pass(time.Second)
 		again, conn2 := b.stream(changesPath, "Last-Event-ID: "+last)
 		defer conn2.Close()
 		if got := said(b.T, again.event(b.T)); !strings.HasPrefix(got, "default/f") {
@@ -245,7 +246,7 @@ func TestStreamsBeat(t *testing.T) {
 func TestStreamsEnd(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.start("wait", "w")
-		b.wait(time.Second)
+		rig.Pass(time.Second)
 		begin := time.Now()
 		var ends []*collected
 		for _, path := range []string{changesPath, "/api/v1/instances/default/w/history/stream"} {
@@ -253,7 +254,7 @@ func TestStreamsEnd(t *testing.T) {
 			b.Cleanup(func() { _ = conn.Close() })
 			ends = append(ends, b.collect(l))
 		}
-		b.wait(11 * time.Minute)
+		rig.Pass(11 * time.Minute)
 		for _, c := range ends {
 			c.mu.Lock()
 			check.Equal(b, "the stream went on for", c.ended.Sub(begin), 10*time.Minute)
@@ -266,10 +267,10 @@ func TestStreamsEnd(t *testing.T) {
 		for _, path := range []string{"w?wait=60s&after=99", "w/result?wait=60s", "none?wait=60s"} {
 			polls[path] = newPoll(b, "/api/v1/instances/default/"+path)
 		}
-		b.wait(time.Second)
+		rig.Pass(time.Second)
 		begin = time.Now()
 		b.server.Drain()
-		b.wait(time.Second)
+		rig.Pass(time.Second)
 		<-open.done
 		for path, want := range map[string]int{"w?wait=60s&after=99": 200, "w/result?wait=60s": 202, "none?wait=60s": 404} {
 			select {
@@ -328,7 +329,7 @@ func TestAStartWaitsLongerThanItsBodyMayTake(t *testing.T) {
 			data, _ := io.ReadAll(resp.Body) // what is missing is found below
 			answer <- fmt.Sprint(resp.StatusCode, " ", string(data))
 		}()
-		b.wait(40 * time.Second)
+		rig.Pass(40 * time.Second)
 		check.OK(b, abide.NewEvent[string]("go").Raise(b.Context(), b.engine, "w", "on"))
 		if got := <-answer; !strings.HasPrefix(got, "201 ") || !strings.Contains(got, `"result":"on"`) {
 			b.Error(got)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/abidehq/abide"
 	"github.com/abidehq/abide/internal/check"
+	"github.com/abidehq/abide/internal/rig"
 )
 
 func historyPath(id string) string { return "/api/v1/instances/default/" + id + "/history/stream" }
@@ -147,11 +148,11 @@ func TestALongHistoryIsFollowed(t *testing.T) {
 		for range 5 {
 			check.OK(b, abide.NewEvent[string]("other").Raise(b.Context(), b.engine, "w", big))
 		}
-		b.wait(time.Second)
+		rig.Pass(time.Second)
 		l, conn := b.stream(historyPath("w"))
 		defer conn.Close()
 		c := b.collect(l)
-		b.wait(9 * time.Minute)
+		rig.Pass(9 * time.Minute)
 		events, comments := c.get()
 		history, err := b.engine.History(b.Context(), abide.Ref{ID: "w"}, 0)
 		check.OK(b, err)
@@ -160,7 +161,7 @@ func TestALongHistoryIsFollowed(t *testing.T) {
 		}
 		// Not every turn changes the record: it is noticed all the same.
 		check.OK(b, abide.NewEvent[int]("other").Raise(b.Context(), b.engine, "w", 1))
-		b.wait(3 * time.Second)
+		rig.Pass(3 * time.Second)
 		if now, _ := c.get(); len(now) <= len(events) {
 			b.Error("an event that nobody waits for is not noticed")
 		}

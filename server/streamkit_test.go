@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"strings"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/abidehq/abide"
 	"github.com/abidehq/abide/internal/check"
+	"github.com/abidehq/abide/internal/rig"
 	"github.com/abidehq/abide/server"
 	"github.com/abidehq/abide/store/memstore"
 )
@@ -104,7 +104,7 @@ func inBubble(t *testing.T, f func(b *bubble)) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New(memstore.Options{})
 		defer st.Close()
-		log := slog.New(slog.DiscardHandler)
+		log := rig.Quiet
 		e, err := abide.New(st, abide.Config{Register: []abide.Definition{echoFlow, waitFlow, failFlow, loopFlow}, Logger: log})
 		check.OK(t, err)
 		defer e.Close()
@@ -212,12 +212,6 @@ func (b *bubble) start(flow, id string, opts ...abide.StartOption) {
 	b.Helper()
 	_, err := abide.OrchestrationNamed[abide.None, abide.None](flow).Start(b.Context(), b.engine, abide.None{}, append(opts, abide.ID(id))...)
 	check.OK(b, err)
-}
-
-// wait lets time pass, and what happens then come to rest.
-func (*bubble) wait(d time.Duration) {
-	<-time.After(d)
-	synctest.Wait()
 }
 
 // pipes is the network as a server sees it.

@@ -18,6 +18,7 @@ import (
 	"github.com/abidehq/abide/bus/outbox"
 	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/internal/operation"
+	"github.com/abidehq/abide/internal/rig"
 	"github.com/abidehq/abide/server"
 	"github.com/abidehq/abide/store"
 	"github.com/abidehq/abide/store/memstore"
@@ -34,25 +35,7 @@ type yard struct {
 	client     *http.Client
 	base       string
 	down       *outage // the sink "down"
-	logged     *syncBuilder
-}
-
-// syncBuilder is text that may be written while it is read.
-type syncBuilder struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (b *syncBuilder) Write(data []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(data)
-}
-
-func (b *syncBuilder) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
+	logged     *rig.Log
 }
 
 // outage is a sink that refuses all, for good, until it is mended.
@@ -76,10 +59,10 @@ func (o *outage) Publish(_ context.Context, envelopes []bus.Envelope) error {
 
 func newYard(t *testing.T) *yard {
 	t.Helper()
-	y := &yard{t: t, store: memstore.New(memstore.Options{}), client: &http.Client{}, down: &outage{}, logged: &syncBuilder{}}
+	y := &yard{t: t, store: memstore.New(memstore.Options{}), client: &http.Client{}, down: &outage{}, logged: &rig.Log{}}
 	t.Cleanup(func() { _ = y.store.Close() })
-	log := slog.New(slog.NewTextHandler(y.logged, &slog.HandlerOptions{Level: slog.LevelError}))
-	quiet := slog.New(slog.DiscardHandler)
+	log := y.logged.Logger(slog.LevelError)
+	quiet := rig.Quiet
 	var err error
 	y.timers, err = timer.New(timer.Config{
 		Store: y.store, Logger: quiet,

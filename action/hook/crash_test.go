@@ -1,17 +1,13 @@
 package hook_test
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"fmt"
 	"io"
-	"log/slog"
 	"math/rand/v2"
 	"net"
 	"net/http"
-	"os"
-	"os/exec"
 	"strings"
 	"sync"
 	"testing"
@@ -19,35 +15,27 @@ import (
 	"github.com/abidehq/abide/action"
 	"github.com/abidehq/abide/action/hook"
 	"github.com/abidehq/abide/internal/check"
+	"github.com/abidehq/abide/internal/rig"
 	"github.com/abidehq/abide/internal/testenv"
 	"github.com/abidehq/abide/store/pebblestore"
 )
 
-// crashDir is the environment variable with which this test starts itself as another
-// process.
-const crashDir = "ABIDE_HOOK_CRASH_DIR"
-
 // crashService opens a store on disk.
 func crashService(t *testing.T, dir string) (*action.Service, *pebblestore.Store) {
 	t.Helper()
-	quiet := slog.New(slog.DiscardHandler)
-	s, err := pebblestore.Open(t.Context(), dir, pebblestore.Options{Logger: quiet})
+	s, err := pebblestore.Open(t.Context(), dir, pebblestore.Options{Logger: rig.Quiet})
 	check.OK(t, err)
-	service, err := action.New(action.Config{Store: s, Logger: quiet})
+	service, err := action.New(action.Config{Store: s, Logger: rig.Quiet})
 	check.OK(t, err)
 	return service, s
 }
 
 // TestCrashChild is not a test: it is what the other process does, until it is killed.
 func TestCrashChild(t *testing.T) {
-	dir := os.Getenv(crashDir)
-	if dir == "" {
+	dir, ok := rig.InChild()
+	if !ok {
 		return // nobody has started it
 	}
-	go func() { // it does not outlive who has started it
-		_, _ = io.Copy(io.Discard, os.Stdin)
-		os.Exit(1)
-	}()
 	service, _ := crashService(t, dir)
 	gh := githubHook("gh")
 	gh.Tenant, gh.Target, gh.Rate = tenant, "target", -1
@@ -114,20 +102,11 @@ func (l *crashLoad) send(ctx context.Context, client *http.Client, url string, i
 // It kills the process once that many more are, unless kill is 0: then it waits for all.
 func (l *crashLoad) run(dir string, kill int) {
 	l.t.Helper()
-	self, err := os.Executable()
-	check.OK(l.t, err)
-	cmd := exec.CommandContext(l.t.Context(), self, "-test.run=^TestCrashChild$", "-test.timeout=2m")
-	cmd.Env = append(os.Environ(), crashDir+"="+dir)
-	cmd.Stderr = os.Stderr
-	stdout, err := cmd.StdoutPipe()
-	check.OK(l.t, err)
-	if _, err := cmd.StdinPipe(); err != nil {
-		l.t.Fatal(err)
+	child := rig.StartChild(l.t, dir)
+	url, ok := child.Line()
+	if !ok {
+		l.t.Fatal("the other process says nothing")
 	}
-	check.OK(l.t, cmd.Start())
-	line, err := bufio.NewReader(stdout).ReadString('\n')
-	check.OK(l.t, err)
-	url := strings.TrimSpace(line)
 
 	had := len(l.acked)
 	work := make(chan int, 2*l.count)
@@ -139,7 +118,6 @@ func (l *crashLoad) run(dir string, kill int) {
 	close(work)
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 8}}
 	defer client.CloseIdleConnections()
-	var once sync.Once
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
@@ -154,14 +132,14 @@ func (l *crashLoad) run(dir string, kill int) {
 				enough := kill > 0 && len(l.acked)-had >= kill
 				l.mu.Unlock()
 				if enough {
-					once.Do(func() { _ = cmd.Process.Kill() })
+					child.Kill()
 				}
 			}
 		})
 	}
 	wg.Wait()
-	once.Do(func() { _ = cmd.Process.Kill() })
-	_ = cmd.Wait()
+	child.Kill()
+	child.Wait()
 }
 
 // check opens the store, and holds what is in it against what was acknowledged.

@@ -20,7 +20,7 @@ import (
 
 func TestWebhookBecomesAnAction(t *testing.T) {
 	t.Parallel()
-	k := newKit(t, githubHook("gh"))
+	k := newFixture(t, githubHook("gh"))
 	body := []byte(`{"ref":"main"}`)
 	got := k.post("gh", github("d-1", body), body)
 	if got.Status != http.StatusAccepted || got.ID == "" || got.Header.Get("Content-Type") != "application/json" {
@@ -43,7 +43,7 @@ func TestBodiesAreKeptByteForByte(t *testing.T) {
 	for i := range 256 {
 		every = append(every, byte(i))
 	}
-	k := newKit(t, githubHook("gh"))
+	k := newFixture(t, githubHook("gh"))
 	for name, body := range map[string][]byte{
 		"empty":              {},
 		"every byte":         every,
@@ -72,7 +72,7 @@ func TestBodiesAreKeptByteForByte(t *testing.T) {
 
 func TestMethodsAndSlugs(t *testing.T) {
 	t.Parallel()
-	k := newKit(t, githubHook("gh"))
+	k := newFixture(t, githubHook("gh"))
 	for _, slug := range []string{"other", "", "gh/", "GH", "gh%2f", "gh%00", strings.Repeat("x", 2000)} {
 		k.send(http.MethodPost, slug, nil, strings.NewReader("{}")).want(t, http.StatusNotFound, "hook_not_found")
 	}
@@ -94,7 +94,7 @@ func TestMethodsAndSlugs(t *testing.T) {
 
 func TestBodyLimit(t *testing.T) {
 	t.Parallel()
-	k := newKit(t, hook.Hook{Slug: "small", Unverified: true, MaxBody: 1000}, hook.Hook{Slug: "large", Unverified: true, MaxBody: action.MaxBody})
+	k := newFixture(t, hook.Hook{Slug: "small", Unverified: true, MaxBody: 1000}, hook.Hook{Slug: "large", Unverified: true, MaxBody: action.MaxBody})
 	hide := func(n int) io.Reader { return struct{ io.Reader }{strings.NewReader(strings.Repeat("x", n))} }
 	for slug, most := range map[string]int{"small": 1000, "large": action.MaxBody} {
 		if got := k.post(slug, nil, bytes.Repeat([]byte("x"), most)); got.Status != http.StatusAccepted {
@@ -116,7 +116,7 @@ func TestRateLimit(t *testing.T) {
 	t.Parallel()
 	limited := githubHook("gh")
 	limited.Rate, limited.Burst = 0.5, 3
-	k := newKit(t, limited, hook.Hook{Slug: "open", Unverified: true}, hook.Hook{Slug: "any", Unverified: true, Rate: -1})
+	k := newFixture(t, limited, hook.Hook{Slug: "open", Unverified: true}, hook.Hook{Slug: "any", Unverified: true, Rate: -1})
 	for i := range 3 {
 		if got := k.post("gh", github(fmt.Sprint(i), nil), nil); got.Status != http.StatusAccepted {
 			t.Fatalf("number %d is answered with %d", i, got.Status)
@@ -156,7 +156,7 @@ func TestUnsignedWebhooksDoNotUseUpTheRate(t *testing.T) {
 	t.Parallel()
 	limited := githubHook("gh")
 	limited.Rate, limited.Burst = 1, 5
-	k := newKitWith(t, hook.Config{Hooks: []hook.Hook{limited}, Remote: func(r *http.Request) string { return r.Header.Get("X-From") }})
+	k := newFixtureWith(t, hook.Config{Hooks: []hook.Hook{limited}, Remote: func(r *http.Request) string { return r.Header.Get("X-From") }})
 	from := func(h http.Header, address string) http.Header {
 		h.Set("X-From", address)
 		return h
@@ -194,7 +194,7 @@ func TestUnsignedWebhooksDoNotUseUpTheRate(t *testing.T) {
 // would let any page do so.
 func TestWebPagesCannotUseHooksWithoutSignatures(t *testing.T) {
 	t.Parallel()
-	k := newKit(t, hook.Hook{Slug: "open", Unverified: true}, githubHook("gh"))
+	k := newFixture(t, hook.Hook{Slug: "open", Unverified: true}, githubHook("gh"))
 	for name, value := range map[string]string{"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"} {
 		k.post("open", header(name, value), nil).want(t, http.StatusForbidden, "cross_origin")
 		signed := github(name, nil)
@@ -212,7 +212,7 @@ func TestWebPagesCannotUseHooksWithoutSignatures(t *testing.T) {
 // but the secrets and signatures.
 func TestSignatureIsRefusedWithoutDetail(t *testing.T) {
 	t.Parallel()
-	k := newKit(t, hook.Hook{Slug: "st", Verify: hook.Stripe{Secrets: secrets(key)}})
+	k := newFixture(t, hook.Hook{Slug: "st", Verify: hook.Stripe{Secrets: secrets(key)}})
 	sign := func(key string, at time.Time) http.Header {
 		return header("Stripe-Signature", "t="+unix(at)+",v1="+hexSum(key, unix(at), ".{}"))
 	}
@@ -245,7 +245,7 @@ func TestDuplicates(t *testing.T) {
 		return header("Stripe-Signature", "t="+unix(at)+",v1="+hexSum(key, unix(at), ".", body),
 			"X-Slack-Request-Timestamp", unix(at), "X-Slack-Signature", "v0="+hexSum(key, "v0:", unix(at), ":", body))
 	}
-	k := newKit(t, githubHook("gh"), githubHook("gh2"),
+	k := newFixture(t, githubHook("gh"), githubHook("gh2"),
 		hook.Hook{Slug: "stripe", Verify: hook.Stripe{Secrets: secrets(key)}},
 		hook.Hook{Slug: "slack", Verify: hook.Slack{Secrets: secrets(key)}},
 		hook.Hook{Slug: "plain", Verify: hook.HMAC{Secrets: secrets(key), Header: "X-Sig"}},
@@ -293,7 +293,7 @@ func TestDuplicates(t *testing.T) {
 // TestConcurrentDuplicates: of many at the same time, one is the first.
 func TestConcurrentDuplicates(t *testing.T) {
 	t.Parallel()
-	k := newKit(t, githubHook("gh"))
+	k := newFixture(t, githubHook("gh"))
 	const deliveries, times = 5, 20
 	var mu sync.Mutex
 	ids, accepted := map[string]map[string]bool{}, 0
@@ -339,7 +339,7 @@ func TestReplayIsOneAction(t *testing.T) {
 		}
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
-			k := newKit(t, hook.Hook{Slug: "h", Verify: s.verifier(keyA)})
+			k := newFixture(t, hook.Hook{Slug: "h", Verify: s.verifier(keyA)})
 			recorded := s.sign(keyA, noon, "{}")
 			first := k.post("h", recorded, []byte("{}"))
 			k.clock.Advance(5 * time.Minute)
@@ -358,7 +358,7 @@ func TestKeptHeaders(t *testing.T) {
 	t.Parallel()
 	gh := githubHook("gh")
 	gh.Headers = []string{"x-custom", "X-Long", "Content-Type"}
-	k := newKit(t, gh)
+	k := newFixture(t, gh)
 	h := github("d-1", []byte("{}"))
 	for name, value := range map[string]string{
 		"Content-Type": "application/json", "User-Agent": "agent", "Content-Encoding": "br", "X-Other": "other", "Authorization": "Bearer x",
@@ -381,7 +381,7 @@ func TestKeptHeaders(t *testing.T) {
 // TestStoreTrouble: nobody is told that something is kept which is not.
 func TestStoreTrouble(t *testing.T) {
 	t.Parallel()
-	k := newKit(t, githubHook("gh"))
+	k := newFixture(t, githubHook("gh"))
 	check.OK(t, k.store.Close())
 	got := k.post("gh", github("d-1", nil), nil)
 	got.want(t, http.StatusServiceUnavailable, "unavailable")
@@ -404,7 +404,7 @@ func (f receiver) Receive(ctx context.Context, r action.Received) (action.Action
 // it again is of no use.
 func TestReceiverThatRefuses(t *testing.T) {
 	t.Parallel()
-	k := newKitWith(t, hook.Config{
+	k := newFixtureWith(t, hook.Config{
 		Hooks: []hook.Hook{{Slug: "h", Unverified: true}},
 		Receiver: receiver(func(context.Context, action.Received) (action.Action, bool, error) {
 			return action.Action{}, false, errors.Join(errors.New("no"), action.ErrInvalid)

@@ -13,7 +13,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strconv"
-	"sync"
 	"testing"
 	"time"
 
@@ -25,6 +24,7 @@ import (
 	"github.com/abidehq/abide/action/hook"
 	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/internal/check"
+	"github.com/abidehq/abide/internal/rig"
 	"github.com/abidehq/abide/internal/teststore"
 	"github.com/abidehq/abide/store"
 )
@@ -36,13 +36,15 @@ const (
 	key    = "a key that nobody may see"
 )
 
-// kit is a handler behind a real server, with a service and a store of its own.
-type kit struct {
+func TestMain(m *testing.M) { teststore.Main(m) }
+
+// fixture is a handler behind a real server, with a service and a store of its own.
+type fixture struct {
 	t       *testing.T
 	store   store.Store
 	service *action.Service
 	clock   *base.Manual
-	log     *lines
+	log     *rig.Log
 	reader  *sdk.ManualReader
 	server  *httptest.Server
 
@@ -50,15 +52,17 @@ type kit struct {
 	served   chan struct{}        // one for each request that was served
 }
 
-func newKit(t *testing.T, hooks ...hook.Hook) *kit { return newKitWith(t, hook.Config{Hooks: hooks}) }
+func newFixture(t *testing.T, hooks ...hook.Hook) *fixture {
+	return newFixtureWith(t, hook.Config{Hooks: hooks})
+}
 
-func newKitWith(t *testing.T, cfg hook.Config) *kit {
+func newFixtureWith(t *testing.T, cfg hook.Config) *fixture {
 	t.Helper()
-	k := &kit{
-		t: t, store: teststore.New(t), clock: base.NewManual(noon), log: &lines{},
+	k := &fixture{
+		t: t, store: teststore.New(t), clock: base.NewManual(noon), log: &rig.Log{},
 		reader: sdk.NewManualReader(), requests: make(chan context.Context, 1000), served: make(chan struct{}, 1000),
 	}
-	logger := slog.New(slog.NewTextHandler(k.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	logger := k.log.Logger(slog.LevelDebug)
 	var err error
 	if k.service, err = action.New(action.Config{Store: k.store, Logger: logger}); err != nil {
 		t.Fatal(err)
@@ -91,12 +95,12 @@ type answer struct {
 }
 
 // post sends a webhook.
-func (k *kit) post(slug string, header http.Header, body []byte) answer {
+func (k *fixture) post(slug string, header http.Header, body []byte) answer {
 	k.t.Helper()
 	return k.send(http.MethodPost, slug, header, bytes.NewReader(body))
 }
 
-func (k *kit) send(method, slug string, header http.Header, body io.Reader) answer {
+func (k *fixture) send(method, slug string, header http.Header, body io.Reader) answer {
 	k.t.Helper()
 	got, err := send(k.t.Context(), method, k.server.URL+"/hooks/"+slug, header, body)
 	check.OK(k.t, err)
@@ -143,7 +147,7 @@ func (a answer) want(t *testing.T, status int, code string) {
 }
 
 // actions returns all actions.
-func (k *kit) actions() []action.Action {
+func (k *fixture) actions() []action.Action {
 	k.t.Helper()
 	page, err := k.service.List(k.t.Context(), action.Filter{Tenant: tenant}, action.MaxPage, "")
 	check.OK(k.t, err)
@@ -151,7 +155,7 @@ func (k *kit) actions() []action.Action {
 }
 
 // none checks that nothing is kept.
-func (k *kit) none() {
+func (k *fixture) none() {
 	k.t.Helper()
 	if all := k.actions(); len(all) > 0 {
 		k.t.Errorf("%d webhooks are kept: %+v", len(all), all)
@@ -159,7 +163,7 @@ func (k *kit) none() {
 }
 
 // kept returns an action and its body.
-func (k *kit) kept(id string) (action.Action, []byte) {
+func (k *fixture) kept(id string) (action.Action, []byte) {
 	k.t.Helper()
 	a, err := k.service.Get(k.t.Context(), tenant, id)
 	check.OK(k.t, err)
@@ -169,7 +173,7 @@ func (k *kit) kept(id string) (action.Action, []byte) {
 }
 
 // outcomes returns how many requests were counted, by outcome.
-func (k *kit) outcomes() map[string]int64 {
+func (k *fixture) outcomes() map[string]int64 {
 	k.t.Helper()
 	var all metricdata.ResourceMetrics
 	check.OK(k.t, k.reader.Collect(context.Background(), &all))
@@ -185,24 +189,6 @@ func (k *kit) outcomes() map[string]int64 {
 		}
 	}
 	return found
-}
-
-// lines is a log that can be read while it is written.
-type lines struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
 }
 
 // sum is an HMAC, by nothing but the standard library.

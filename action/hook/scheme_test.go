@@ -363,7 +363,7 @@ func TestDeliveryIDs(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			k := newKit(t, githubHook("gh"))
+			k := newFixture(t, githubHook("gh"))
 			h := github("", []byte("{}"))
 			delete(h, "X-Github-Delivery")
 			if c.ids != nil {

@@ -16,7 +16,7 @@ import (
 )
 
 // dial opens a connection to the server of a kit, and sends what is given.
-func (k *kit) dial(format string, args ...any) net.Conn {
+func (k *fixture) dial(format string, args ...any) net.Conn {
 	k.t.Helper()
 	conn, err := (&net.Dialer{}).DialContext(k.t.Context(), "tcp", k.server.Listener.Addr().String())
 	check.OK(k.t, err)
@@ -28,7 +28,7 @@ func (k *kit) dial(format string, args ...any) net.Conn {
 }
 
 // read reads an answer.
-func (k *kit) read(conn net.Conn) answer {
+func (k *fixture) read(conn net.Conn) answer {
 	k.t.Helper()
 	check.OK(k.t, conn.SetReadDeadline(time.Now().Add(30*time.Second)))
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
@@ -58,7 +58,7 @@ func TestSenderThatLeaves(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			k := newKit(t, hook.Hook{Slug: "h", Unverified: true})
+			k := newFixture(t, hook.Hook{Slug: "h", Unverified: true})
 			check.OK(t, k.dial("%s", text).Close())
 			<-k.served
 			k.none()
@@ -72,7 +72,7 @@ func TestSenderThatLeaves(t *testing.T) {
 // TestSlowSender is told so when its time is over.
 func TestSlowSender(t *testing.T) {
 	t.Parallel()
-	k := newKitWith(t, hook.Config{Hooks: []hook.Hook{{Slug: "h", Unverified: true}}, ReadTimeout: 50 * time.Millisecond})
+	k := newFixtureWith(t, hook.Config{Hooks: []hook.Hook{{Slug: "h", Unverified: true}}, ReadTimeout: 50 * time.Millisecond})
 	got := k.read(k.dial("%sContent-Length: 100\r\n\r\n{", head))
 	got.want(t, http.StatusRequestTimeout, "body_timeout")
 	k.none()
@@ -86,8 +86,8 @@ func TestSlowSender(t *testing.T) {
 func TestDeadlineIsForReading(t *testing.T) {
 	t.Parallel()
 	const timeout = 50 * time.Millisecond
-	var k *kit
-	k = newKitWith(t, hook.Config{
+	var k *fixture
+	k = newFixtureWith(t, hook.Config{
 		Hooks: []hook.Hook{{Slug: "h", Unverified: true}}, ReadTimeout: timeout,
 		Receiver: receiver(func(context.Context, action.Received) (action.Action, bool, error) {
 			request := <-k.requests
@@ -114,8 +114,8 @@ func TestDeadlineIsForReading(t *testing.T) {
 func TestSenderThatLeavesAtTheEnd(t *testing.T) {
 	t.Parallel()
 	begun, stored := make(chan struct{}), make(chan error, 1)
-	var k *kit
-	k = newKitWith(t, hook.Config{
+	var k *fixture
+	k = newFixtureWith(t, hook.Config{
 		Hooks: []hook.Hook{{Slug: "h", Unverified: true}},
 		Receiver: receiver(func(ctx context.Context, _ action.Received) (action.Action, bool, error) {
 			close(begun)
@@ -137,7 +137,7 @@ func TestSenderThatLeavesAtTheEnd(t *testing.T) {
 // to be asked for it, is refused at once.
 func TestLargeBodyIsNotRead(t *testing.T) {
 	t.Parallel()
-	k := newKit(t, hook.Hook{Slug: "h", Unverified: true})
+	k := newFixture(t, hook.Hook{Slug: "h", Unverified: true})
 	conn := k.dial("%sContent-Length: %d\r\nExpect: 100-continue\r\n\r\n", head, hook.DefaultBody+1)
 	got := k.read(conn)
 	got.want(t, http.StatusRequestEntityTooLarge, "body_too_large")

@@ -113,7 +113,7 @@ func TestOptions(t *testing.T) {
 	}
 	r := scheduled("")
 	r.Action.Tenant = "-t" // it stands within the argument
-	same(t, "the last argument", reported(t, c, r).Args[2], "x-t")
+	check.Equal(t, "the last argument", reported(t, c, r).Args[2], "x-t")
 }
 
 // TestEnvironment: there is what is allowed, and nothing else.
@@ -146,7 +146,7 @@ func TestEnvironment(t *testing.T) {
 		if !slices.Equal(got.Env, want) {
 			t.Errorf("the environment is\n%q, want\n%q", got.Env, want)
 		}
-		same(t, "the directory", got.Dir, where)
+		check.Equal(t, "the directory", got.Dir, where)
 	}
 
 	t.Setenv("HOME", "/home/of/test")
@@ -208,7 +208,7 @@ func TestExitCode(t *testing.T) {
 		"kill -TERM $$; sleep 10": {143, "it was killed by SIGTERM"},
 	} {
 		out, err := script(t, text, nil).Run(t.Context(), scheduled(""))
-		same(t, "the exit code of "+text, out.ExitCode, c.code)
+		check.Equal(t, "the exit code of "+text, out.ExitCode, c.code)
 		if c.says != "" {
 			fails(t, err, c.says)
 		} else if err != nil {
@@ -222,8 +222,8 @@ func TestOutput(t *testing.T) {
 	t.Parallel()
 	out, err := script(t, "echo one; echo two >&2; printf 'three %s' \"$1\"; exit 1", nil).Run(t.Context(), scheduled(""))
 	fails(t, err)
-	same(t, "the output", out.Output, "one\ntwo\nthree billing")
-	same(t, "what was cut", out.Cut, 0)
+	check.Equal(t, "the output", out.Output, "one\ntwo\nthree billing")
+	check.Equal(t, "what was cut", out.Cut, 0)
 }
 
 // TestFlood: output without end is read all the same, and costs no memory.
@@ -235,8 +235,8 @@ func TestFlood(t *testing.T) {
 	out, err := script(t, "echo begin; head -c 268435456 /dev/zero; echo; echo end", nil).Run(t.Context(), scheduled(""))
 	runtime.ReadMemStats(&after)
 	check.OK(t, err)
-	same(t, "the length of the output", len(out.Output), target.Keep)
-	same(t, "what was cut", out.Cut, flood+int64(len("begin\n\nend\n"))-target.Keep)
+	check.Equal(t, "the length of the output", len(out.Output), target.Keep)
+	check.Equal(t, "what was cut", out.Cut, flood+int64(len("begin\n\nend\n"))-target.Keep)
 	if !strings.HasPrefix(out.Output, "begin\n\x00") || !strings.HasSuffix(out.Output, "\x00\nend\n") {
 		t.Error("the beginning or the end is not there")
 	}
@@ -275,7 +275,7 @@ func TestMissing(t *testing.T) {
 		command = ok(t, command, err)
 		out, err := command.Run(t.Context(), scheduled(""))
 		fails(t, err, c.says)
-		same(t, "the exit code", out.ExitCode, 0)
+		check.Equal(t, "the exit code", out.ExitCode, 0)
 		if c.checked {
 			fails(t, command.Check(), c.says)
 		}

@@ -98,7 +98,7 @@ func TestStart(t *testing.T) {
 			if err != nil || out.Output != `started instance "acme/billing/`+id+`"` || out.ExitCode != 0 {
 				t.Errorf("%s: %+v, %v", id, out, err)
 			}
-			same(w.T, "the result", resultOf[string](w, "billing/"+id), c.want)
+			check.Equal(w.T, "the result", resultOf[string](w, "billing/"+id), c.want)
 
 			c.run.Action.Attempt++ // nothing is started twice
 			out, err = s.Run(w.Context(), c.run)
@@ -107,7 +107,7 @@ func TestStart(t *testing.T) {
 			}
 		}
 		page, err := w.List(w.Context(), abide.Filter{})
-		same(w.T, "the number of instances", len(ok(w.T, page, err).Instances), 4)
+		check.Equal(w.T, "the number of instances", len(ok(w.T, page, err).Instances), 4)
 
 		_, err = s.Run(w.Context(), webhook("a=b&c", nil))
 		refuses(w.T, err, "target: start echo: the body of the webhook, of 5 bytes, is not JSON")
@@ -157,7 +157,7 @@ func TestRaise(t *testing.T) {
 		if _, err := listen.Start(w.Context(), w, abide.None{}, abide.ID("watch-billing"), abide.Tenant("acme")); err != nil {
 			t.Fatal(err)
 		}
-		same(w.T, "what was received", strings.Join(resultOf[[]string](w, "watch-billing"), " "), `{"v":1} "two"`)
+		check.Equal(w.T, "what was received", strings.Join(resultOf[[]string](w, "watch-billing"), " "), `{"v":1} "two"`)
 	})
 }
 
@@ -212,7 +212,7 @@ func TestTimer(t *testing.T) {
 		late = ok(w.T, late, err)
 		out, err := late.Run(w.Context(), scheduled(`[1]`))
 		due := time.Now().Add(time.Hour).UTC()
-		same(w.T, "the output", ok(w.T, out, err).Output, "timer billing/0190-1 is due at "+due.Format(time.RFC3339Nano))
+		check.Equal(w.T, "the output", ok(w.T, out, err).Output, "timer billing/0190-1 is due at "+due.Format(time.RFC3339Nano))
 
 		// It does no harm to run it again, before it fires and after.
 		again := scheduled(`[1]`)
@@ -226,7 +226,7 @@ func TestTimer(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.pass(2 * time.Hour)
-		same(w.T, "how often it fired", len(sink), 1)
+		check.Equal(w.T, "how often it fired", len(sink), 1)
 		e := <-sink
 		var reached timer.DueTimeReached
 		check.OK(t, json.Unmarshal(e.Payload, &reached))

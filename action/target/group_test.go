@@ -66,7 +66,7 @@ func said(t *testing.T, pipe string) int {
 // nobody has taken note of yet do not count.
 func groupIsGone(t *testing.T, group int) {
 	t.Helper()
-	eventually(t, fmt.Sprintf("group %d is gone", group), func() bool {
+	check.Eventually(t, fmt.Sprintf("group %d is gone", group), func() bool {
 		if errors.Is(syscall.Kill(-group, 0), syscall.ESRCH) {
 			return true
 		}
@@ -148,13 +148,13 @@ func TestHang(t *testing.T) {
 	if err := syscall.Kill(group, 0); err != nil || len(done) > 0 {
 		t.Fatalf("it was killed before its time: %v", err)
 	}
-	eventually(t, "the command is killed", func() bool {
+	check.Eventually(t, "the command is killed", func() bool {
 		clock.Advance(time.Minute)
 		return len(done) > 0
 	})
 	r := within(t, done)
 	fails(t, r.err, "timed out after 1s: it was killed by SIGKILL")
-	same(t, "the exit code", r.out.ExitCode, 137)
+	check.Equal(t, "the exit code", r.out.ExitCode, 137)
 	groupIsGone(t, group)
 }
 
@@ -197,7 +197,7 @@ func TestLeftBehind(t *testing.T) {
 			group, err := strconv.Atoi(first)
 			groupIsGone(t, ok(t, group, err))
 			if name == "writing later" {
-				same(t, "the rest of the output", rest, "later\n")
+				check.Equal(t, "the rest of the output", rest, "later\n")
 			}
 		})
 	}
@@ -231,13 +231,13 @@ func TestServiceCommand(t *testing.T) {
 	defer stop()
 	a, _, err := s.Add(t.Context(), action.Request{Tenant: "acme", Slug: "billing", Target: "t"})
 	check.OK(t, err)
-	eventually(t, "the action has ended", func() bool {
+	check.Eventually(t, "the action has ended", func() bool {
 		a, err = s.Get(t.Context(), "acme", a.ID)
 		return err == nil && a.Status.Ended()
 	})
-	same(t, "the status", a.Status, action.Failed)
-	same(t, "the reason", a.Reason, "target: run /bin/sh: timed out after 300ms: it was killed by SIGKILL")
-	same(t, "the exit code", a.Outcome.ExitCode, 137)
+	check.Equal(t, "the status", a.Status, action.Failed)
+	check.Equal(t, "the reason", a.Reason, "target: run /bin/sh: timed out after 300ms: it was killed by SIGKILL")
+	check.Equal(t, "the exit code", a.Outcome.ExitCode, 137)
 	first, _, _ := strings.Cut(a.Outcome.Output, "\n")
 	group, err := strconv.Atoi(first)
 	groupIsGone(t, ok(t, group, err))

@@ -97,14 +97,14 @@ func TestRequest(t *testing.T) {
 		t.Errorf("the outcome is %+v, %v", out, err)
 	}
 	got, body, _ := s.last(t)
-	same(t, "the method", got.Method, http.MethodPost)
-	same(t, "the URL", got.RequestURI, "/hooks/billing/a%2Fb%20c%3F%C3%A9?id=i%26d%3D1+%C3%A9&n=1")
-	same(t, "the body", body, `{"a": 1}`)
+	check.Equal(t, "the method", got.Method, http.MethodPost)
+	check.Equal(t, "the URL", got.RequestURI, "/hooks/billing/a%2Fb%20c%3F%C3%A9?id=i%26d%3D1+%C3%A9&n=1")
+	check.Equal(t, "the body", body, `{"a": 1}`)
 	for name, want := range map[string]string{
 		"Content-Type": "application/json", "Authorization": "Bearer t0ken", "User-Agent": "abide",
 		"Idempotency-Key": "a%2Fb%20c%3F%C3%A9/i&d=1%20%C3%A9",
 	} {
-		same(t, name, got.Header.Get(name), want)
+		check.Equal(t, name, got.Header.Get(name), want)
 	}
 
 	r.Action.Attempt = 2
@@ -112,7 +112,7 @@ func TestRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	again, _, _ := s.last(t)
-	same(t, "the key of the next attempt", again.Header.Get("Idempotency-Key"), got.Header.Get("Idempotency-Key"))
+	check.Equal(t, "the key of the next attempt", again.Header.Get("Idempotency-Key"), got.Header.Get("Idempotency-Key"))
 }
 
 // TestBody: what a webhook brought goes on as it came, and GET has no body.
@@ -157,7 +157,7 @@ func TestAnswers(t *testing.T) {
 			}
 		})
 		out, err := calling(t, s.URL+"/hunter2", nil).Run(t.Context(), scheduled(""))
-		same(t, "the exit code", out.ExitCode, status)
+		check.Equal(t, "the exit code", out.ExitCode, status)
 		if (err == nil) != good {
 			t.Errorf("%d: the error is %v", status, err)
 		}
@@ -266,7 +266,7 @@ func TestPrivate(t *testing.T) {
 		}
 	}
 	s.mu.Lock()
-	same(t, "the number of connections", s.conns, 0)
+	check.Equal(t, "the number of connections", s.conns, 0)
 	s.mu.Unlock()
 	allowed := calling(t, s.URL, func(c *target.HTTPConfig) {
 		c.AllowPrivate, c.AllowedPrefixes = false, []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
@@ -294,7 +294,7 @@ func TestTLS(t *testing.T) {
 		c.AllowHTTP, c.TLS = false, &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 	})
 	out, err := trusting.Run(t.Context(), scheduled(""))
-	same(t, "who called", ok(t, out, err).Output, "user p@ss")
+	check.Equal(t, "who called", ok(t, out, err).Output, "user p@ss")
 }
 
 // TestDots: no placeholder leads out of the path that the configuration names.

@@ -59,14 +59,6 @@ func ok[T any](t *testing.T, v T, err error) T {
 	return v
 }
 
-// same compares.
-func same[T comparable](t *testing.T, what string, got, want T) {
-	t.Helper()
-	if got != want {
-		t.Errorf("%s is %v, want %v", what, got, want)
-	}
-}
-
 // fails checks that there is an error, on one line, that says all of these.
 func fails(t *testing.T, err error, says ...string) {
 	t.Helper()
@@ -84,20 +76,5 @@ func fails(t *testing.T, err error, says ...string) {
 // refuses checks the error of a constructor.
 func refuses(t *testing.T, err error, says ...string) {
 	t.Helper()
-	fails(t, err, says...)
-	check.Error(t, err, action.ErrInvalid)
-}
-
-// eventually waits for what must come.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for late := time.After(20 * time.Second); !holds(); {
-		select {
-		case <-tick.C:
-		case <-late:
-			t.Fatal("it never came true that " + what)
-		}
-	}
+	check.ErrorOf(t, "target", err, action.ErrInvalid, says...)
 }

@@ -11,12 +11,13 @@ import (
 	"github.com/abidehq/abide/action/tick"
 	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/internal/check"
+	"github.com/abidehq/abide/internal/rig"
 )
 
 const rate = 10 * time.Second
 
-// rig is a loop in virtual time that notes when its ticks begin.
-type rig struct {
+// fixture is a loop in virtual time that notes when its ticks begin.
+type fixture struct {
 	t     *testing.T
 	begun time.Time
 	loop  *tick.Loop
@@ -28,9 +29,9 @@ type rig struct {
 }
 
 // start runs a loop. Work is what the nth tick does, beginning with 0.
-func start(t *testing.T, clock base.Clock, work func(r *rig, n int)) *rig {
+func start(t *testing.T, clock base.Clock, work func(r *fixture, n int)) *fixture {
 	t.Helper()
-	r := &rig{t: t, begun: time.Now(), done: make(chan struct{})}
+	r := &fixture{t: t, begun: time.Now(), done: make(chan struct{})}
 	r.loop = tick.New(rate, clock, func(context.Context) {
 		r.mu.Lock()
 		n := len(r.ticks)
@@ -54,14 +55,14 @@ func start(t *testing.T, clock base.Clock, work func(r *rig, n int)) *rig {
 }
 
 // until lets time pass until that long after the rig was made.
-func (r *rig) until(d time.Duration) {
+func (r *fixture) until(d time.Duration) {
 	r.t.Helper()
 	take(d - time.Since(r.begun))
 	synctest.Wait()
 }
 
 // want checks when ticks began, in seconds.
-func (r *rig) want(seconds ...float64) {
+func (r *fixture) want(seconds ...float64) {
 	r.t.Helper()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -75,14 +76,8 @@ func (r *rig) want(seconds ...float64) {
 // take is what takes time.
 func take(d time.Duration) { <-time.After(d) }
 
-func bubble(t *testing.T, f func(t *testing.T)) {
-	t.Helper()
-	t.Parallel()
-	synctest.Test(t, f)
-}
-
 func TestFirstTickComesAtOnce(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
 		r := start(t, nil, nil)
 		synctest.Wait()
 		r.want(0)
@@ -91,8 +86,8 @@ func TestFirstTickComesAtOnce(t *testing.T) {
 
 // TestSleepsWhatIsLeftOfTheRate: ticks that take their time do not make the others later.
 func TestSleepsWhatIsLeftOfTheRate(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := start(t, nil, func(_ *rig, n int) { take(time.Duration(n) * time.Second) })
+	rig.Bubble(t, func(t *testing.T) {
+		r := start(t, nil, func(_ *fixture, n int) { take(time.Duration(n) * time.Second) })
 		r.until(45 * time.Second)
 		r.want(0, 10, 20, 30, 40)
 	})
@@ -101,8 +96,8 @@ func TestSleepsWhatIsLeftOfTheRate(t *testing.T) {
 // TestATickThatTookTooLongIsFollowedAtOnceAndOnce: those that were missed do not pile up,
 // and what takes exactly as long as the rate is not late.
 func TestATickThatTookTooLongIsFollowedAtOnceAndOnce(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := start(t, nil, func(_ *rig, n int) {
+	rig.Bubble(t, func(t *testing.T) {
+		r := start(t, nil, func(_ *fixture, n int) {
 			switch n {
 			case 1:
 				take(35 * time.Second)
@@ -116,9 +111,9 @@ func TestATickThatTookTooLongIsFollowedAtOnceAndOnce(t *testing.T) {
 }
 
 func TestOneTickAtATime(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
 		var busy, most atomic.Int64
-		r := start(t, nil, func(*rig, int) {
+		r := start(t, nil, func(*fixture, int) {
 			most.Store(max(most.Load(), busy.Add(1)))
 			take(25 * time.Second)
 			busy.Add(-1)
@@ -135,7 +130,7 @@ func TestOneTickAtATime(t *testing.T) {
 
 // TestWakeHasTheNextTickFollowAtOnce, and the one after that a rate later.
 func TestWakeHasTheNextTickFollowAtOnce(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
 		r := start(t, nil, nil)
 		r.until(3 * time.Second)
 		r.loop.Wake()
@@ -148,8 +143,8 @@ func TestWakeHasTheNextTickFollowAtOnce(t *testing.T) {
 // TestWakeDuringATickCountsForTheNext: it may have come too late for the tick that is under
 // way. One tick follows, however often it was asked for.
 func TestWakeDuringATickCountsForTheNext(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := start(t, nil, func(r *rig, n int) {
+	rig.Bubble(t, func(t *testing.T) {
+		r := start(t, nil, func(r *fixture, n int) {
 			if n != 1 && n != 3 {
 				return
 			}
@@ -167,7 +162,7 @@ func TestWakeDuringATickCountsForTheNext(t *testing.T) {
 }
 
 func TestWakeBeforeRunIsTheFirstTick(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
 		n := 0
 		loop := tick.New(rate, nil, func(context.Context) { n++ })
 		loop.Wake()
@@ -180,7 +175,7 @@ func TestWakeBeforeRunIsTheFirstTick(t *testing.T) {
 
 // TestStopLetsATickFinish: its context does not end, and Run returns when it is over.
 func TestStopLetsATickFinish(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var after error
 		finished := false
@@ -198,7 +193,7 @@ func TestStopLetsATickFinish(t *testing.T) {
 }
 
 func TestStopBetweenTicksIsImmediate(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
 		r := start(t, nil, nil)
 		r.until(3 * time.Second)
 		r.stop()
@@ -209,7 +204,7 @@ func TestStopBetweenTicksIsImmediate(t *testing.T) {
 }
 
 func TestNoTickAfterStop(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		tick.New(rate, nil, func(context.Context) { t.Error("a tick") }).Run(ctx)
@@ -226,9 +221,9 @@ func (c *stepped) Now() time.Time { return c.System.Now().Add(time.Duration(c.by
 
 // TestAClockThatIsSetBack during a tick makes no tick wait for longer than the rate.
 func TestAClockThatIsSetBack(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
 		clock := &stepped{}
-		r := start(t, clock, func(_ *rig, n int) {
+		r := start(t, clock, func(_ *fixture, n int) {
 			if n == 1 {
 				clock.by.Add(-int64(time.Hour))
 			}
@@ -241,9 +236,9 @@ func TestAClockThatIsSetBack(t *testing.T) {
 // TestAClockThatIsSetForward during a tick makes one tick come early, and no others; while
 // the loop sleeps, none.
 func TestAClockThatIsSetForward(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
 		clock := &stepped{}
-		r := start(t, clock, func(_ *rig, n int) {
+		r := start(t, clock, func(_ *fixture, n int) {
 			if n == 1 {
 				clock.by.Add(int64(time.Hour))
 			}
@@ -258,7 +253,7 @@ func TestAClockThatIsSetForward(t *testing.T) {
 
 // TestAManualClockDrivesTheLoop: it measures by the clock that it is given, and by no other.
 func TestAManualClockDrivesTheLoop(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
 		clock := base.NewManual(time.Unix(0, 0))
 		r := start(t, clock, nil)
 		r.until(time.Hour)

@@ -14,13 +14,13 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-func (r *rig) note(g *Guard, e Entry) {
+func (r *fixture) note(g *Guard, e Entry) {
 	r.t.Helper()
 	check.OK(r.t, g.Note(r.as(Operate), e))
 }
 
 // audit walks along the pages, and returns what was done, in one text.
-func (r *rig) audit(g *Guard, q AuditQuery) string {
+func (r *fixture) audit(g *Guard, q AuditQuery) string {
 	r.t.Helper()
 	var out []string
 	for {
@@ -40,7 +40,7 @@ func (r *rig) audit(g *Guard, q AuditQuery) string {
 
 func TestNoteKeepsAllOfAnEntry(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	g := r.guard(Config{})
 	e := Entry{
 		RequestID: "r1", Subject: "s", Name: "a service", Kind: ByToken, Remote: "192.0.2.1", Operation: "start-instance",
@@ -72,7 +72,7 @@ func TestNoteKeepsAllOfAnEntry(t *testing.T) {
 // TestAuditIsInOrder: whatever process has written it.
 func TestAuditIsInOrder(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	guards := []*Guard{r.guard(Config{}), r.guard(Config{}), r.guard(Config{})}
 	var all []string
 	for i := range 300 {
@@ -124,7 +124,7 @@ func TestAuditIsInOrder(t *testing.T) {
 // TestAuditAtTheSameTime: entries of one millisecond are returned once each, page by page.
 func TestAuditAtTheSameTime(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	guards := []*Guard{r.guard(Config{}), r.guard(Config{})}
 	for i := range 40 {
 		r.note(guards[i%2], Entry{Operation: fmt.Sprint("op", i)})
@@ -141,7 +141,7 @@ func TestAuditAtTheSameTime(t *testing.T) {
 // TestAuditWhileWritten: what is noted meanwhile disturbs nobody who reads.
 func TestAuditWhileWritten(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	g := r.guard(Config{})
 	for i := range 50 {
 		r.note(g, Entry{Operation: fmt.Sprint("old", i)})
@@ -168,7 +168,7 @@ func TestAuditWhileWritten(t *testing.T) {
 
 func TestAuditShowsTenantsTheirOwn(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	g := r.guard(Config{})
 	for _, tenant := range []string{"a", "b", "", "a"} {
 		r.note(g, Entry{Operation: "op-" + tenant, Tenant: tenant})
@@ -192,7 +192,7 @@ func TestAuditShowsTenantsTheirOwn(t *testing.T) {
 // is told that an entry is durable before it is.
 func TestNotesShareACommit(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	const callers = 200
 	begun := make(chan struct{})
 	go1 := make(chan struct{})
@@ -241,7 +241,7 @@ func TestNotesShareACommit(t *testing.T) {
 
 func TestNoteThatCannotBeWritten(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	broken := errors.New("the disk is broken")
 	bad := &counting{Store: r.store}
 	g := r.guard(Config{Store: bad})
@@ -296,7 +296,7 @@ func TestAuditLogsAreShort(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t)
+			r := newFixture(t)
 			g := r.guard(Config{})
 			for range tt.entries {
 				r.note(g, Entry{Operation: "x", Target: tt.target})
@@ -315,7 +315,7 @@ func TestAuditLogsAreShort(t *testing.T) {
 // bounded piece of work, and reads nothing that a cursor has left behind.
 func TestAuditPageIsBounded(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	counted := &counting{Store: r.store}
 	g := r.guard(Config{Store: counted})
 	const logs = 1000
@@ -355,7 +355,7 @@ func TestAuditPageIsBounded(t *testing.T) {
 // left alone.
 func TestAuditOpensWhatItNeeds(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	for i := range 50 {
 		r.note(r.guard(Config{}), Entry{Operation: fmt.Sprint("op", i)})
 		r.clock.Advance(time.Second)
@@ -373,7 +373,7 @@ func TestAuditOpensWhatItNeeds(t *testing.T) {
 
 func TestSweep(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	g := r.guard(Config{AuditRetention: 48 * time.Hour})
 	for i := range 60 { // more than are removed at once
 		r.note(g, Entry{Operation: fmt.Sprint("op", i)})
@@ -424,7 +424,7 @@ func TestSweep(t *testing.T) {
 
 func TestSweptLogsLeaveNothing(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	g := r.guard(Config{})
 	r.note(g, Entry{Operation: "x"})
 	name := g.audit.log.name

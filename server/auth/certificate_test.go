@@ -76,7 +76,7 @@ func (a *authority) sign(change func(*x509.Certificate)) tls.Certificate {
 // TestCertificates talks TLS for real: what the server has not verified is never seen.
 func TestCertificates(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	ca, stranger := newAuthority(t), newAuthority(t)
 	g := people(r.guard(Config{Certificates: []Certificate{
 		{URI: "spiffe://example.com/shop/*", Role: Operate, Tenants: []string{"shop"}},
@@ -173,7 +173,7 @@ func TestCertificates(t *testing.T) {
 // TestCertificateThatExpiresMeanwhile: a connection lasts longer than a certificate may.
 func TestCertificateThatExpiresMeanwhile(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	g := r.guard(Config{Certificates: []Certificate{{CommonName: "backup", Role: Read}}, Rate: 1})
 	cert := &x509.Certificate{Subject: pkix.Name{CommonName: "backup"}, NotAfter: noon.Add(time.Hour)}
 	req := request(http.MethodGet, "/")

@@ -17,7 +17,7 @@ import (
 // once there are too many.
 func TestFailedProofsAreLimited(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	reads := &counting{Store: r.store}
 	g := r.guard(Config{Store: reads, AdminToken: adminToken})
 	_, good := r.token(g, NewToken{})
@@ -90,7 +90,7 @@ func TestFailedProofsAreLimited(t *testing.T) {
 // TestRequestsWithoutProofAreNotFailures: nobody is locked out for having no credentials.
 func TestRequestsWithoutProofAreNotFailures(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	g := r.guard(Config{AdminToken: adminToken})
 	for range 5 * ratelimit.MaxFailures {
 		if _, err := g.Identify(request(http.MethodGet, "/")); !errors.Is(err, ErrNone) {
@@ -106,7 +106,7 @@ func TestRequestsWithoutProofAreNotFailures(t *testing.T) {
 // where the request may be made without one.
 func TestStaleSessionFallsBack(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	reads := &counting{Store: r.store}
 	g := r.guard(Config{Store: reads, Anonymous: &Identity{Kind: Local, Subject: "local", Role: Read}})
 	for range 3 * ratelimit.MaxFailures {
@@ -122,7 +122,7 @@ func TestStaleSessionFallsBack(t *testing.T) {
 // get to the form.
 func TestFailedLoginsCount(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	g := r.guard(Config{AdminToken: adminToken})
 	login := func() int {
 		form := strings.NewReader(url.Values{"token": {"not-the-token"}}.Encode())
@@ -153,7 +153,7 @@ func TestFailedLoginsCount(t *testing.T) {
 // claims mean something else, or when it is gone.
 func TestSessionsEndWithTheMapping(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	login := func(change func(*OIDC)) Config {
 		o := OIDC{
 			Issuer: "https://login.example.com", ClientID: "abide", RoleClaim: "groups", Roles: map[Role][]string{Operate: {"on-call", "ops"}},

@@ -15,7 +15,7 @@ const adminToken = "a-token-for-containers"
 
 func TestIdentify(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	g := people(r.guard(Config{AdminToken: adminToken}))
 	_, secret := r.token(g, NewToken{Name: "a service"})
 	cookie, err := g.startSession(t.Context(), session{kind: BySession, subject: "p1", name: "a person", role: Operate})
@@ -80,7 +80,7 @@ func TestIdentify(t *testing.T) {
 
 func TestNoAdminTokenIsNotAnEmptyOne(t *testing.T) {
 	t.Parallel()
-	g := newRig(t).guard(Config{})
+	g := newFixture(t).guard(Config{})
 	if g.isAdminToken("") {
 		t.Error("the empty token is that of an admin")
 	}
@@ -88,7 +88,7 @@ func TestNoAdminTokenIsNotAnEmptyOne(t *testing.T) {
 
 func TestAnonymous(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	anonymous := Identity{Kind: Local, Subject: "local", Name: "local", Role: Operate, Tenants: []string{"a"}}
 	g := r.guard(Config{Anonymous: &anonymous})
 	_, secret := r.token(g, NewToken{Name: "a service"})
@@ -119,7 +119,7 @@ func TestAnonymous(t *testing.T) {
 // else has made it do so. A token is: a browser never adds one.
 func TestCrossOrigin(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	g := people(r.guard(Config{URL: "https://abide.example.com"}))
 	_, secret := r.token(g, NewToken{})
 	cookie, err := g.startSession(t.Context(), session{kind: BySession, subject: "p1", name: "a person", role: Operate})
@@ -146,7 +146,7 @@ func TestCrossOrigin(t *testing.T) {
 
 func TestRate(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	g := people(r.guard(Config{AdminToken: adminToken, Rate: 50}))
 	own, slow := r.token(g, NewToken{Rate: 0.5})
 	_, usual := r.token(g, NewToken{})
@@ -200,7 +200,7 @@ func TestRate(t *testing.T) {
 
 func TestRemote(t *testing.T) {
 	t.Parallel()
-	g := newRig(t).guard(Config{Proxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}})
+	g := newFixture(t).guard(Config{Proxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}})
 	for _, tt := range []struct {
 		from, forwarded, want string
 	}{
@@ -228,7 +228,7 @@ func TestRemote(t *testing.T) {
 
 func TestConfigIsChecked(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	rule := []Certificate{{CommonName: "a", Role: Read}}
 	good := OIDC{Issuer: "https://login.example.com", ClientID: "c", RoleClaim: "groups", Roles: map[Role][]string{Read: {"x"}}}
 	for name, tt := range map[string]struct {

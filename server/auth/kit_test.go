@@ -1,67 +1,48 @@
 package auth
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/internal/check"
+	"github.com/abidehq/abide/internal/rig"
 	"github.com/abidehq/abide/store"
 	"github.com/abidehq/abide/store/memstore"
 )
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// rig is a store in memory, with a clock that stands still, and guards on it.
-type rig struct {
+// fixture is a store in memory, with a clock that stands still, and guards on it.
+type fixture struct {
 	t     *testing.T
 	clock *base.Manual
 	store store.Store
-	log   *record
+	log   *rig.Log
 }
 
-// record is a log that tests can read while others write.
-type record struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (r *record) Write(p []byte) (int, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.text.Write(p)
-}
-
-func (r *record) String() string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.text.String()
-}
-
-func newRig(t *testing.T) *rig {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	r := &rig{t: t, clock: base.NewManual(noon), log: &record{}}
+	r := &fixture{t: t, clock: base.NewManual(noon), log: &rig.Log{}}
 	r.store = memstore.New(memstore.Options{Clock: r.clock})
 	t.Cleanup(func() { _ = r.store.Close() })
 	return r
 }
 
 // guard returns another guard on the same store, as another process has it.
-func (r *rig) guard(cfg Config) *Guard {
+func (r *fixture) guard(cfg Config) *Guard {
 	r.t.Helper()
 	if cfg.Store == nil {
 		cfg.Store = r.store
 	}
 	cfg.Clock = r.clock
-	cfg.Logger = slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	cfg.Logger = r.log.Logger(slog.LevelDebug)
 	g, err := New(cfg)
 	check.OK(r.t, err)
 	return g
@@ -74,12 +55,12 @@ func people(g *Guard) *Guard {
 }
 
 // as returns a context of somebody with a role, for some tenants or all.
-func (r *rig) as(role Role, tenants ...string) context.Context {
+func (r *fixture) as(role Role, tenants ...string) context.Context {
 	return With(r.t.Context(), Identity{Kind: Local, Subject: "tester", Name: "tester", Role: role, Tenants: tenants})
 }
 
 // token makes a token.
-func (r *rig) token(g *Guard, n NewToken) (Token, string) {
+func (r *fixture) token(g *Guard, n NewToken) (Token, string) {
 	r.t.Helper()
 	if n.Name == "" {
 		n.Name = "a service"
@@ -108,7 +89,7 @@ func with(token string) *http.Request {
 }
 
 // everything returns all that is stored: no secret must be in there.
-func (r *rig) everything() string {
+func (r *fixture) everything() string {
 	r.t.Helper()
 	var out strings.Builder
 	for _, kind := range []string{kindToken, kindSession, kindLogin, kindAudit} {

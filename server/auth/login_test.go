@@ -88,7 +88,7 @@ func (b *browser) login(token, next string, headers ...string) page {
 
 func TestLoginWithAToken(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	g := r.guard(Config{AdminToken: adminToken})
 	made, secret := r.token(g, NewToken{Name: "a person's", Role: Operate, Tenants: []string{"a"}})
 	b := browse(t, g, false)
@@ -179,7 +179,7 @@ func TestCookiesOverTLS(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t)
+			r := newFixture(t)
 			g := r.guard(tt.cfg)
 			_, secret := r.token(g, NewToken{})
 			b := browse(t, g, tt.secure)
@@ -202,7 +202,7 @@ func TestCookiesOverTLS(t *testing.T) {
 
 func TestNextIsALocalPath(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	g, prefixed := r.guard(Config{}), r.guard(Config{Prefix: "/abide"})
 	for next, want := range map[string]string{
 		"":                              "/",
@@ -251,7 +251,7 @@ func TestNextIsALocalPath(t *testing.T) {
 // TestSessionsEnd: after their time whatever is done, and with the token.
 func TestSessionsEnd(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	here, there := r.guard(Config{AdminToken: adminToken}), r.guard(Config{AdminToken: adminToken})
 	made, secret := r.token(here, NewToken{})
 	brief, expiring := r.token(here, NewToken{Expires: noon.Add(time.Hour)})
@@ -311,7 +311,7 @@ func TestSessionsEnd(t *testing.T) {
 
 func TestLoginsAreLimitedByAddress(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	g := r.guard(Config{})
 	_, secret := r.token(g, NewToken{})
 	h := g.Login()
@@ -353,7 +353,7 @@ func TestLoginsAreLimitedByAddress(t *testing.T) {
 
 func TestLoginIsNotForOthersPages(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	g := r.guard(Config{})
 	_, secret := r.token(g, NewToken{})
 	b := browse(t, g, false)

@@ -16,7 +16,7 @@ import (
 
 // pair is a browser before a server whose people log in at a provider.
 type pair struct {
-	*rig
+	*fixture
 	idp   *idp
 	guard *Guard
 	b     *browser
@@ -24,7 +24,7 @@ type pair struct {
 
 func newPair(t *testing.T, change func(*OIDC)) *pair {
 	t.Helper()
-	p := &pair{rig: newRig(t)}
+	p := &pair{fixture: newFixture(t)}
 	p.idp = newIDP(t, p.clock)
 	// The server must know its own address before it is there.
 	var handler http.Handler
@@ -37,7 +37,7 @@ func newPair(t *testing.T, change func(*OIDC)) *pair {
 	if change != nil {
 		change(&o)
 	}
-	p.guard = p.rig.guard(Config{URL: s.URL, OIDC: &o})
+	p.guard = p.fixture.guard(Config{URL: s.URL, OIDC: &o})
 	mux := http.NewServeMux()
 	mux.Handle("/auth/", p.guard.Login())
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {

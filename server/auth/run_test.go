@@ -12,7 +12,7 @@ import (
 // TestRun: it removes what is old, again and again, until it is told to stop.
 func TestRun(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	g := r.guard(Config{})
 	gone := func(kind string) {
 		t.Helper()

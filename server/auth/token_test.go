@@ -16,7 +16,7 @@ import (
 
 func TestTokenIsShownOnceAndKeptHashed(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	g := r.guard(Config{})
 	expires := noon.Add(48 * time.Hour)
 	made, secret, err := g.CreateToken(r.as(Admin), NewToken{Name: "the shop", Role: Operate, Tenants: []string{"b", "a", "b"}, Expires: expires, Rate: 2.5})
@@ -44,7 +44,7 @@ func TestTokenIsShownOnceAndKeptHashed(t *testing.T) {
 
 func TestCreateTokenChecks(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	g := r.guard(Config{})
 	long := strings.Repeat("x", MaxName)
 	many := make([]string, MaxTenants)
@@ -85,7 +85,7 @@ func TestCreateTokenChecks(t *testing.T) {
 // TestNobodyMakesMoreThanThemselves: nor sees, nor revokes.
 func TestNobodyMakesMoreThanThemselves(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	g := r.guard(Config{})
 	for name, tt := range map[string]struct {
 		who  context.Context
@@ -134,7 +134,7 @@ func second[T any](_ T, err error) error { return err }
 
 func TestTokensPage(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	g := r.guard(Config{})
 	for _, name := range []string{"1", "2", "3", "4", "5"} {
 		r.token(g, NewToken{Name: name})
@@ -159,7 +159,7 @@ func TestTokensPage(t *testing.T) {
 
 func TestTokensEnd(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	g := r.guard(Config{})
 	_, expiring := r.token(g, NewToken{Expires: noon.Add(time.Hour)})
 	made, revoked := r.token(g, NewToken{})
@@ -191,7 +191,7 @@ func TestTokensEnd(t *testing.T) {
 // TestRevokedElsewhere: another process knows within [CacheLife].
 func TestRevokedElsewhere(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	here, there := r.guard(Config{}), r.guard(Config{})
 	made, secret := r.token(here, NewToken{})
 	for _, g := range []*Guard{here, there} {
@@ -215,7 +215,7 @@ func TestRevokedElsewhere(t *testing.T) {
 // TestWrongSecretAndUnknownTokenAreAlike: in what they say, and in what the store is asked.
 func TestWrongSecretAndUnknownTokenAreAlike(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	counted := &counting{Store: r.store}
 	g := r.guard(Config{Store: counted})
 	made, _ := r.token(g, NewToken{})
@@ -243,7 +243,7 @@ func TestWrongSecretAndUnknownTokenAreAlike(t *testing.T) {
 
 func TestLastUsedIsWrittenOnceAnHour(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	counted := &counting{Store: r.store}
 	g := r.guard(Config{Store: counted})
 	made, secret := r.token(g, NewToken{})
@@ -267,7 +267,7 @@ func TestLastUsedIsWrittenOnceAnHour(t *testing.T) {
 // returned, and stays gone.
 func TestRevokeWhileUsed(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	g := r.guard(Config{})
 	for range 50 {
 		made, secret := r.token(g, NewToken{})
@@ -301,7 +301,7 @@ func TestRevokeWhileUsed(t *testing.T) {
 func TestRevokeDuringLookup(t *testing.T) {
 	t.Parallel()
 	for _, used := range []bool{true, false} {
-		r := newRig(t)
+		r := newFixture(t)
 		slow := &counting{Store: r.store}
 		g := r.guard(Config{Store: slow})
 		made, secret := r.token(g, NewToken{})
@@ -329,7 +329,7 @@ func TestRevokeDuringLookup(t *testing.T) {
 
 func TestStoreInTroubleIsNotAnUnknownToken(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	g := r.guard(Config{})
 	_, secret := r.token(g, NewToken{})
 	_ = r.store.Close()
@@ -341,7 +341,7 @@ func TestStoreInTroubleIsNotAnUnknownToken(t *testing.T) {
 
 func TestCacheIsBounded(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newFixture(t)
 	g := r.guard(Config{})
 	for range maxCached + 100 {
 		_, _ = g.Identify(with(writeToken(newID(), newSecret())))

@@ -1,9 +1,0 @@
-package hook_test
-
-import (
-	"testing"
-
-	"github.com/abidehq/abide/internal/teststore"
-)
-
-func TestMain(m *testing.M) { teststore.Main(m) }

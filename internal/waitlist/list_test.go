@@ -430,3 +430,29 @@ func TestReserve(t *testing.T) {
 		s.empty(t)
 	})
 }
+
+// TestACallThatIsOverTakesNobodyWithIt ends the context of a call as it returns, when
+// another one for the same waits by now.
+func TestACallThatIsOverTakesNobodyWithIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newToy(0)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		for i := range 20 { // which of the two is seen first is a matter of chance
+			s.mu.Lock()
+			req := store.ClaimRequest{Queue: "q", Routes: []string{"a"}, Wait: time.Hour}
+			w := s.list.Join(req, func() []*waitlist.Topic[[]int] { return []*waitlist.Topic[[]int]{s.topic("a")} })
+			s.put("a", 1)
+			s.mu.Unlock()
+			got := s.claims(t, 1, time.Hour, "a")
+			if keys, err := s.list.Wait(ctx, w); err != nil || !slices.Equal(keys, []int{1}) {
+				t.Errorf("the call that is over has got %v and %v", keys, err)
+			}
+			s.commit("a", i+2)
+			if key := <-got[0]; key != i+2 {
+				t.Errorf("the other call has got %d", key)
+			}
+		}
+		s.empty(t)
+	})
+}

@@ -69,6 +69,12 @@ func (l *List[R]) drop(s *Subscription[R]) {
 	}
 }
 
+// Subscription returns the subscription of a waiter, or nil if it does not wait.
+func (w *Waiter[R]) Subscription() *Subscription[R] { return w.sub }
+
+// Busy reports whether an attempt is under way or wanted.
+func (s *Subscription[R]) Busy() bool { return s.want > 0 || s.busy.first != nil }
+
 // Waited reports whether a subscription is attached to the topic.
 func (t *Topic[R]) Waited() bool { return len(t.subs) > 0 }
 

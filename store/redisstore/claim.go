@@ -10,7 +10,7 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// Claim leases keys that are ready. When none is, it waits: see group.
+// Claim leases keys that are ready. When none is, it waits: see waiter.
 func (s *Store) Claim(ctx context.Context, req store.ClaimRequest) ([]store.Claim, error) {
 	if err := req.Validate(); err != nil {
 		return nil, err
@@ -24,20 +24,11 @@ func (s *Store) Claim(ctx context.Context, req store.ClaimRequest) ([]store.Clai
 	if req.MaxMessages == 0 {
 		req.MaxMessages = store.DefaultMessages
 	}
-	w := &waiter{req: req, done: make(chan struct{})}
-	if !s.join(w) {
+	w := s.join(req)
+	if w == nil {
 		return nil, store.Closed("claim")
 	}
-	if req.Wait > 0 {
-		defer s.ticker().AfterFunc(req.Wait, func() { s.giveUp(w) })()
-	}
-	select {
-	case <-w.done:
-	case <-ctx.Done():
-		s.abandon(w, ctx.Err())
-		<-w.done
-	}
-	return w.claims, w.err
+	return s.waits.Wait(ctx, w)
 }
 
 // want writes what a claimer wants for a script.

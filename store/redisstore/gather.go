@@ -39,9 +39,6 @@ type call struct {
 	over func()
 }
 
-// target is where somebody may wait for what a commit puts.
-type target struct{ queue, route string }
-
 // submit adds a commit to those that gather.
 func (s *Store) submit(c *call) {
 	s.gather.Lock()
@@ -69,11 +66,11 @@ func (s *Store) fly() {
 	}
 }
 
-// ride has a call that is marked look with the next group of commits, if others are under
+// ride has a busy waiter look with the next group of commits, if others are under
 // way: what it finds is mostly what these put, and it gets that before it gets to a lane. It
 // reports whether there is one to wait for.
 func (s *Store) ride(w *waiter) bool {
-	if w.group == nil || s.replicas.Load() > 0 {
+	if w.Request.Wait == 0 || s.replicas.Load() > 0 {
 		return false
 	}
 	s.gather.Lock()
@@ -219,7 +216,7 @@ func (s *Store) groupArgs(group []*call, wants []*want) args {
 	}
 	a.len(len(wants))
 	for _, w := range wants {
-		a.want(&w.waiter.req, w.token)
+		a.want(&w.waiter.Request, w.token)
 	}
 	return a
 }

@@ -1,9 +1,6 @@
 package redisstore
 
-import (
-	"slices"
-	"strings"
-)
+import "slices"
 
 // want is a Claim call that waits for what a commit may make ready. The commit names it,
 // and its script claims on its behalf: that saves a call to the server.
@@ -28,17 +25,14 @@ func (s *Store) reserve(group []*call, looks []*waiter) (wants []*want) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.groups) == 0 || s.closed {
+	if len(s.topics) == 0 || s.closed {
 		return wants
 	}
 	for _, c := range group {
 		for _, t := range c.lanes {
-			for _, g := range s.groups[t.queue] {
-				if w := g.idle(t.route); w != nil && !slices.ContainsFunc(wants, func(x *want) bool { return x.waiter.group == g }) {
-					s.mark(w)
-					wants = append(wants, &want{waiter: w, token: s.newToken()})
-					break
-				}
+			if w := s.reserveFor(t, wants); w != nil {
+				s.calls.Add(1)
+				wants = append(wants, &want{waiter: w, token: s.newToken()})
 			}
 			if len(wants) >= maxWants {
 				return wants
@@ -48,16 +42,19 @@ func (s *Store) reserve(group []*call, looks []*waiter) (wants []*want) {
 	return wants
 }
 
-// idle returns a call that waits and does not look, if the group serves the route. A
-// message without one goes to the route that its key has, which is not known here.
-func (g *group) idle(route string) *waiter {
-	if route != "" {
-		if _, serves := slices.BinarySearchFunc(g.routes, route, strings.Compare); !serves {
-			return nil
-		}
+// reserveFor returns an idle waiter for what is put to a target, of a subscription of which
+// the commits name nobody yet. A message without a route goes to that of its key, which is
+// not known here. The lock is held.
+func (s *Store) reserveFor(t target, wants []*want) *waiter {
+	topic := s.topics[t]
+	if topic == nil {
+		return nil
 	}
-	for _, w := range g.waiters {
-		if !w.busy && w.waits {
+	for _, sub := range topic.Subscriptions() {
+		if slices.ContainsFunc(wants, func(x *want) bool { return x.waiter.Subscription() == sub }) {
+			continue
+		}
+		if w := s.waits.Reserve(sub); w != nil {
 			return w
 		}
 	}
@@ -82,7 +79,7 @@ func (s *Store) handOver(wants []*want, handed *answer, due bool) {
 			go s.settleLater(w, f)
 			continue
 		}
-		s.settle(w, f)
+		s.settle(w, f, false)
 	}
 }
 
@@ -92,10 +89,7 @@ func (s *Store) settleLater(w *want, f found) {
 	if err := s.sweep(s.life); err != nil && s.life.Err() == nil {
 		s.logger.Warn("redisstore: expired messages not quarantined", "error", err)
 	}
-	s.mu.Lock()
-	w.waiter.group.again = true
-	s.mu.Unlock()
-	s.settle(w, f)
+	s.settle(w, f, true)
 }
 
 // unreserve lets the calls go on waiting: the commit has not happened, or nobody knows. One
@@ -106,18 +100,19 @@ func (s *Store) unreserve(wants []*want) {
 			go s.lookFor(w.waiter)
 			continue
 		}
-		s.settle(w, found{next: -1})
+		s.settle(w, found{next: -1}, false)
 	}
 }
 
-func (s *Store) settle(w *want, f found) {
-	again, unwanted := s.looked(w.waiter, f, nil)
-	if again {
-		if !s.ride(w.waiter) {
-			go s.lookFor(w.waiter)
-		}
+// settle ends the claim of a commit on behalf of a call. One that has not looked before, and
+// for which there is nothing, has looked now; unless there may be something that only a
+// look finds: then it is to look again.
+func (s *Store) settle(w *want, f found, again bool) {
+	defer s.calls.Done()
+	again = again || len(f.spent) > 0
+	if len(f.claims) == 0 && (again || !w.looks) {
+		s.unlooked(w.waiter, f, again)
 		return
 	}
-	defer s.calls.Done()
-	s.giveBack(unwanted)
+	s.giveBack(s.looked(w.waiter, f, nil))
 }

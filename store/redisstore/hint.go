@@ -107,9 +107,8 @@ func (s *Store) tellDigests(digests []byte) {
 	for ; len(digests) >= 8; digests = digests[8:] {
 		d := binary.BigEndian.Uint64(digests)
 		s.known.forget(d)
-		for a := range s.awaiting[d] {
-			a.raw = "" // it may be another one by now
-			a.tell()
+		for _, a := range s.awaiting.Of(d) {
+			a.Tell("") // what it was told may be out of date by now
 		}
 	}
 }
@@ -126,16 +125,21 @@ func (s *Store) checkAwaited(ctx context.Context) {
 		}
 		m, err := s.eval(ctx, versionsScript, a)
 		if err != nil {
-			for _, w := range some { // they find out what is wrong
-				w.tell()
-			}
+			s.tellEach(some, func(*awaiter) bool { return true }) // they find out what is wrong
 			continue
 		}
 		answer := read(m)
-		for _, w := range some {
-			if v := answer.num(); v != w.seen.Load() || answer.err != nil {
-				w.tell()
-			}
+		s.tellEach(some, func(w *awaiter) bool { return answer.num() != w.seen.Load() || answer.err != nil })
+	}
+}
+
+// tellEach has those of the Await calls ask the server for which news is true.
+func (s *Store) tellEach(list []*awaiter, news func(*awaiter) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, a := range list {
+		if news(a) {
+			a.Tell("")
 		}
 	}
 }

@@ -188,14 +188,12 @@ func TestACommitHandsOverWhatItMakesReadyInTheSameCall(t *testing.T) {
 func idle(s *Store) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, groups := range s.groups {
-		for _, g := range groups {
-			if g.looking > 0 || g.again {
-				return false
-			}
-		}
-	}
-	return true
+	idle := true
+	s.waits.Subscriptions(func(sub *subscription) bool {
+		idle = !sub.Busy()
+		return idle
+	})
+	return idle
 }
 
 func TestACommitThatIsRefusedHandsNothingOverAndTheClaimWaitsOn(t *testing.T) {
@@ -282,23 +280,6 @@ func TestThoseWhoWaitForTheSameLookTogether(t *testing.T) {
 	eventually(t, "they have looked", func() bool { return calls(t, server, "evalsha") >= before+looks })
 	if d := time.Since(at); d < (looks-2)*poll {
 		t.Errorf("20 claims that wait looked %d times in %v, and should every %v", looks, d, poll)
-	}
-}
-
-func TestACallThatIsOverTakesNobodyWithIt(t *testing.T) {
-	t.Parallel()
-	s := open(t, Options{Addresses: []string{testenv.SharedRedis(t).Addr}, poll: never})
-	result := waitsFor(t, s, request("turns", time.Hour))
-	s.mu.Lock()
-	first := s.groups["turns"][groupName([]string{"order"})].waiters[0]
-	s.mu.Unlock()
-	put(t, s, message("turns", "order-1", "a"))
-	result()
-	result = waitsFor(t, s, request("turns", time.Hour))
-	s.abandon(first, context.Canceled) // its context ends as it returns
-	put(t, s, message("turns", "order-2", "b"))
-	if claims := result(); len(claims) != 1 {
-		t.Errorf("claimed %d keys, want one", len(claims))
 	}
 }
 

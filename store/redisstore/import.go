@@ -36,9 +36,7 @@ func (s *Store) Import(ctx context.Context, p store.Parcel) error {
 	ready := s.parseReady(a.sub())
 	s.noteExpiry(now, a.num())
 	s.wake(now, ready)
-	for _, w := range s.awaited() {
-		w.tell()
-	}
+	s.tellEach(s.awaited(), func(*awaiter) bool { return true })
 	if a.err != nil {
 		return fmt.Errorf("redisstore: import: %w", a.err)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/abidehq/abide/internal/waitlist"
 	"github.com/abidehq/abide/store"
 )
 
@@ -60,19 +61,12 @@ func (s *Store) getRaw(ctx context.Context, verb, rid string) (raw string, err e
 	return "", s.failed(c, verb, err)
 }
 
-// awaiter is an Await call.
+// awaiter is an Await call. It is told what a commit of this process has made the record, as
+// it is stored, or nothing: then it is to ask the server.
 type awaiter struct {
-	rid     string
-	seen    atomic.Int64 // the version that it saw last
-	changed chan struct{}
-	raw     string // what a commit of this process has made the record; the lock guards it
-}
-
-func (a *awaiter) tell() {
-	select {
-	case a.changed <- struct{}{}:
-	default: // it has not yet seen that it was told
-	}
+	waitlist.Reader[string]
+	rid  string
+	seen atomic.Int64 // the version that it saw last
 }
 
 // Await returns a record when it is past a version.
@@ -85,19 +79,20 @@ func (s *Store) Await(ctx context.Context, key store.RecordKey, after int64) (st
 		return store.Record{}, err
 	}
 	defer done()
-	a := &awaiter{rid: recordID(key), changed: make(chan struct{}, 1)}
+	a := &awaiter{Reader: waitlist.NewReader[string](), rid: recordID(key)}
 	leave, known := s.joinAwait(a, after)
 	defer leave()
 	for {
+		raw := ""
 		if known {
 			a.seen.Store(after)
 			select {
-			case <-a.changed:
+			case raw = <-a.News:
 			case <-ctx.Done():
 				return store.Record{}, ctx.Err()
 			}
 		}
-		r, ok, err := s.told(ctx, a, after)
+		r, ok, err := s.told(ctx, a, raw, after)
 		switch {
 		case err != nil:
 			return store.Record{}, err
@@ -115,11 +110,7 @@ func (s *Store) Await(ctx context.Context, key store.RecordKey, after int64) (st
 
 // told returns the record that a call waits for: as a commit has made it, if that is what
 // the call was told, or else as it is.
-func (s *Store) told(ctx context.Context, a *awaiter, after int64) (r store.Record, ok bool, err error) {
-	s.mu.Lock()
-	raw := a.raw
-	a.raw = ""
-	s.mu.Unlock()
+func (s *Store) told(ctx context.Context, a *awaiter, raw string, after int64) (r store.Record, ok bool, err error) {
 	if raw != "" {
 		r, err = parseRecord(a.rid, raw)
 		if err != nil || r.Version > after {
@@ -135,20 +126,14 @@ func (s *Store) joinAwait(a *awaiter, after int64) (leave func(), known bool) {
 	d := digest(a.rid)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.awaiting[d] == nil {
-		s.awaiting[d] = map[*awaiter]struct{}{}
-	}
-	s.awaiting[d][a] = struct{}{}
+	s.awaiting.Join(d, a)
 	if !s.closed {
 		s.watch()
 	}
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		delete(s.awaiting[d], a)
-		if len(s.awaiting[d]) == 0 {
-			delete(s.awaiting, d)
-		}
+		s.awaiting.Leave(d, a)
 	}, after > 0 && s.listening.Load() && s.known.version(d) == after
 }
 
@@ -219,12 +204,12 @@ func (s *Store) tellWritten(list []written) {
 		} else {
 			s.known.forget(w.digest)
 		}
-		for a := range s.awaiting[w.digest] {
-			a.raw = ""
+		for _, a := range s.awaiting.Of(w.digest) {
+			raw := ""
 			if a.rid == w.rid && w.version > 0 {
-				a.raw = w.raw()
+				raw = w.raw()
 			}
-			a.tell()
+			a.Tell(raw)
 		}
 	}
 }
@@ -236,15 +221,10 @@ func (s *Store) isClosed() bool {
 }
 
 // awaited returns the Await calls that wait.
-func (s *Store) awaited() (list []*awaiter) {
+func (s *Store) awaited() []*awaiter {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, waits := range s.awaiting {
-		for a := range waits {
-			list = append(list, a)
-		}
-	}
-	return list
+	return s.awaiting.All()
 }
 
 // tellRecords has those look who wait for records that have changed: digests of them, or
@@ -252,10 +232,10 @@ func (s *Store) awaited() (list []*awaiter) {
 func (s *Store) tellRecords(changed string) {
 	if changed == manyRecords {
 		s.mu.Lock()
+		defer s.mu.Unlock()
 		s.known.clear()
-		s.mu.Unlock()
-		for _, a := range s.awaited() {
-			a.tell()
+		for _, a := range s.awaiting.All() {
+			a.Tell("")
 		}
 		return
 	}

@@ -21,6 +21,7 @@ import (
 
 	"github.com/abidehq/abide/clock"
 	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/waitlist"
 	"github.com/abidehq/abide/store"
 )
 
@@ -137,14 +138,12 @@ type Store struct {
 	// mu guards what follows. Nothing is asked of the server while it is held.
 	mu       sync.Mutex
 	closed   bool
-	calls    sync.WaitGroup // under way; Add only with mu and not closed
-	groups   map[string]map[string]*group
-	awaiting map[uint64]map[*awaiter]struct{}
+	calls    sync.WaitGroup                     // under way; Add only with mu and not closed
+	waits    *waitlist.List[[]store.Claim]      // Claim calls
+	topics   map[target]*topic                  // that they wait for
+	awaiting waitlist.Records[uint64, *awaiter] // Await calls, by the digest of their record
 	known    versions
-	alarm    struct {
-		at   time.Time
-		stop func() bool
-	}
+	alarm    *waitlist.Alarm
 	expireAt time.Time // when a message without a route expires, by the ticker
 	watched  bool      // somebody has waited, so hints are wanted
 	export   *snapshot
@@ -245,7 +244,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	}
 	s := &Store{
 		options: o, prefix: "{" + o.Prefix + "}", clock: o.Clock, wall: base.System{}, logger: o.Logger,
-		groups: map[string]map[string]*group{}, awaiting: map[uint64]map[*awaiter]struct{}{},
+		topics: map[target]*topic{}, awaiting: waitlist.Records[uint64, *awaiter]{},
 	}
 	s.pollEvery, s.exactly, s.waitReplicas = cmp.Or(o.poll, pollEvery), cmp.Or(o.exactly, exactly), cmp.Or(o.waitReplicas, waitReplicas)
 	s.replicas.Store(int64(o.Replicas))
@@ -253,7 +252,9 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	var me [12]byte
 	_, _ = rand.Read(me[:]) // it never fails
 	s.me = hex.EncodeToString(me[:])
-	s.alarm.stop = func() bool { return false }
+	s.waits = waitlist.New[[]store.Claim](&s.mu, s.ticker(), s.startWanted)
+	s.waits.Detached = s.detached
+	s.alarm = waitlist.NewAlarm(s.ticker(), s.ring)
 	s.life, s.end = context.WithCancel(context.Background())
 	s.unending = context.WithoutCancel(s.life)
 	c, err := s.connect(ctx)
@@ -300,19 +301,10 @@ func (s *Store) Close() error {
 		return nil
 	}
 	s.closed = true
-	s.alarm.stop()
-	for _, groups := range s.groups {
-		for _, g := range groups {
-			for _, w := range g.waiters {
-				w.finish(nil, store.Closed("claim"))
-			}
-			g.waiters = nil
-		}
-	}
-	for _, waits := range s.awaiting {
-		for a := range waits {
-			a.tell()
-		}
+	s.alarm.Stop()
+	s.waits.Finish(store.Closed("claim"))
+	for _, a := range s.awaiting.All() {
+		a.Tell("")
 	}
 	s.mu.Unlock()
 	s.calls.Wait()

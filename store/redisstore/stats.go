@@ -51,19 +51,10 @@ func (s *Store) Stats(ctx context.Context) (store.Stats, error) {
 	return stats, nil
 }
 
-func (s *Store) waiting() (n int) {
+func (s *Store) waiting() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, groups := range s.groups {
-		for _, g := range groups {
-			for _, w := range g.waiters {
-				if w.waits {
-					n++
-				}
-			}
-		}
-	}
-	return n
+	return s.waits.Waiting()
 }
 
 // sizeFor is how long the size of the file is good for.

@@ -2,183 +2,126 @@ package redisstore
 
 import (
 	"context"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
+	"github.com/abidehq/abide/internal/waitlist"
 	"github.com/abidehq/abide/store"
 )
 
-// group is the Claim calls of this process that wait for the same: a queue and routes. One
-// of them looks at a time, when there is a reason to: a hint, a commit of this process, or
-// a time that has come. When it finds something, there may be more, and others look too.
-type group struct {
-	queue   string
-	routes  []string // sorted
-	waiters []*waiter
+// waiter is a Claim call, and subscription the waiting calls of one queue and the same
+// routes: see package waitlist. An attempt is a look: a round trip to the server, in a
+// goroutine of its own or as part of a group of commits, and always without the lock.
+type (
+	waiter       = waitlist.Waiter[[]store.Claim]
+	subscription = waitlist.Subscription[[]store.Claim]
+	topic        = waitlist.Topic[[]store.Claim]
+)
 
-	// looking is how many of them ask the server at the moment, or are named by a commit
-	// that does. A reason to look that comes meanwhile is noted, as their answer may be
-	// older.
-	looking int
-	again   bool
+// target is a queue and a route. Without a route it is the whole queue.
+type target struct{ queue, route string }
 
-	wakeAt time.Time // by the ticker; zero if there is no time to look
+// topic returns the topic of a target, for a subscription to be attached to.
+func (s *Store) topic(t target) *topic {
+	if s.topics[t] == nil {
+		s.topics[t] = &topic{}
+	}
+	return s.topics[t]
 }
 
-// waiter is a Claim call.
-type waiter struct {
-	req   store.ClaimRequest
-	group *group // nil for a call that does not wait
-
-	busy  bool // it is one of those that look
-	waits bool // it has looked in vain
-	last  bool // its Wait is over: it looks once more
-	over  bool // it has returned
-
-	done   chan struct{} // closed when the call is over; claims and err are set before
-	claims []store.Claim
-	err    error
-}
-
-// finish ends the call. The lock is held.
-func (w *waiter) finish(claims []store.Claim, err error) {
-	if !w.over {
-		w.over = true
-		w.claims, w.err = claims, err
-		close(w.done)
-	}
-}
-
-// join enters a call, which looks for the first time. It reports whether the store is
-// open.
-func (s *Store) join(w *waiter) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return false
-	}
-	if w.req.Wait == 0 {
-		s.start(w)
-		return true
-	}
-	groups := s.groups[w.req.Queue]
-	if groups == nil {
-		groups = map[string]*group{}
-		s.groups[w.req.Queue] = groups
-	}
-	name := groupName(w.req.Routes)
-	g := groups[name]
-	if g == nil {
-		g = &group{queue: w.req.Queue, routes: w.req.Routes}
-		groups[name] = g
-	}
-	w.group = g
-	g.waiters = append(g.waiters, w)
-	s.watch()
-	s.start(w)
-	return true
-}
-
-func groupName(routes []string) string {
-	var b []byte
-	for _, route := range routes {
-		b = long(b, route)
-	}
-	return string(b)
-}
-
-// drop takes a call out of its group. The lock is held.
-func (s *Store) drop(w *waiter) {
-	g := w.group
-	if g == nil {
-		return
-	}
-	g.waiters = slices.DeleteFunc(g.waiters, func(x *waiter) bool { return x == w })
-	name := groupName(g.routes)
-	if len(g.waiters) == 0 && g.looking == 0 && s.groups[g.queue][name] == g { // not one that took its place
-		delete(s.groups[g.queue], name)
-		if len(s.groups[g.queue]) == 0 {
-			delete(s.groups, g.queue)
+// detached forgets topics that no subscription is attached to. The lock is held.
+func (s *Store) detached(queue, route string) {
+	for _, t := range []target{{queue, route}, {queue, ""}} {
+		if topic := s.topics[t]; topic != nil && !topic.Waited() {
+			delete(s.topics, t)
 		}
 	}
 }
 
-// start has a call look, in a goroutine of its own or with the next commits. The lock is
-// held, and the store open.
+// join enters a call, which looks for the first time. It returns nil if the store is closed.
+func (s *Store) join(req store.ClaimRequest) *waiter {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil
+	}
+	w := s.waits.Begin(req, func() []*topic {
+		topics := []*topic{s.topic(target{queue: req.Queue})}
+		for _, route := range req.Routes {
+			topics = append(topics, s.topic(target{req.Queue, route}))
+		}
+		return topics
+	})
+	if req.Wait > 0 {
+		s.watch()
+	}
+	s.start(w)
+	return w
+}
+
+// start has a busy waiter look, with the next commits or by itself. The lock is held, and the
+// store open.
 func (s *Store) start(w *waiter) {
-	s.mark(w)
+	s.calls.Add(1)
 	if !s.ride(w) {
 		go s.lookFor(w)
 	}
 }
 
-// mark notes that a call looks. The lock is held, and the store open.
-func (s *Store) mark(w *waiter) {
-	s.calls.Add(1)
-	w.busy = true
-	if w.group != nil {
-		w.group.looking++
+// startWanted starts the looks that are wanted. The lock is held.
+func (s *Store) startWanted() {
+	for w := s.waits.Next(); w != nil; w = s.waits.Next() {
+		s.start(w)
 	}
 }
 
-// lookFor looks on behalf of a call that is marked, and ends the call or leaves it
-// waiting.
+// lookFor looks on behalf of a busy waiter.
 func (s *Store) lookFor(w *waiter) {
 	defer s.calls.Done()
-	for {
-		f, err := s.look(s.life, &w.req)
-		again, unwanted := s.looked(w, f, err)
-		s.giveBack(unwanted)
-		if !again {
-			return
-		}
-	}
+	f, err := s.look(s.life, &w.Request)
+	s.giveBack(s.looked(w, f, err))
 }
 
-// looked notes what a look, or a commit, has found for a call. It reports whether the call
-// must look again, and returns the claims that nobody is there for.
-func (s *Store) looked(w *waiter, f found, err error) (again bool, unwanted []store.Claim) {
+// looked ends a look, or a claim by a commit, and starts those that are wanted next. It
+// returns the claims that no caller is there for.
+func (s *Store) looked(w *waiter, f found, err error) (unwanted []store.Claim) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	w.busy = false
-	g := w.group
-	if g != nil {
-		g.looking--
-	}
 	for i := range f.claims {
 		s.noteLease(f.claims[i].Key.Queue, f.now, f.claims[i].Until)
 	}
-	switch {
-	case w.over:
+	o := waitlist.Outcome{Found: len(f.claims) > 0, More: f.more}
+	if !o.Found {
+		o.Err = err
+	}
+	w.Result = f.claims
+	if !s.waits.Done(w, o) {
 		unwanted = f.claims
-	case err != nil && len(f.claims) == 0:
-		w.finish(nil, err)
-	case len(f.claims) > 0 || g == nil:
-		w.finish(f.claims, nil)
-	case g.again || len(f.spent) > 0:
-		g.again = false
-		w.busy = true
-		g.looking++
-		return true, nil
-	case w.last:
-		w.finish(nil, nil)
-	default:
-		w.waits = true
 	}
-	if w.over {
-		s.drop(w)
+	s.noteNext(w, f)
+	return unwanted
+}
+
+// unlooked ends a claim by a commit that found nothing, and was no whole look. With again,
+// there may be something that only a look finds.
+func (s *Store) unlooked(w *waiter, f found, again bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if again {
+		s.waits.Wake(w.Subscription())
 	}
-	if g != nil {
-		g.at(s, f.now, f.next)
-		if f.more || g.again {
-			g.again = false
-			s.wakeSome(g, 2)
-		}
+	s.waits.Cancel(w)
+	s.noteNext(w, f)
+}
+
+// noteNext notes when a look may find something again, and starts the looks that are
+// wanted. The lock is held.
+func (s *Store) noteNext(w *waiter, f found) {
+	if sub := w.Subscription(); sub != nil {
+		s.noteDue(sub, f.now, f.next)
+		s.startWanted()
 		s.setAlarm()
 	}
-	return false, unwanted
 }
 
 // giveBack gives up claims that a call got after it had returned.
@@ -191,67 +134,23 @@ func (s *Store) giveBack(claims []store.Claim) {
 	}
 }
 
-// wakeSome has up to n calls of a group look. The lock is held.
-func (s *Store) wakeSome(g *group, n int) {
-	woken := false
-	for _, w := range g.waiters {
-		if n == 0 {
-			return
-		}
-		if !w.busy {
-			s.start(w)
-			n--
-			woken = true
-		}
-	}
-	if !woken && g.looking > 0 {
-		g.again = true
-	}
-}
-
-// at notes when there is something for the group. The lock is held.
-func (g *group) at(s *Store, now, next int64) {
+// noteDue notes a time at which a look of a subscription may find something; -1 is none. The
+// lock is held.
+func (s *Store) noteDue(sub *subscription, now, next int64) {
 	if next < 0 {
 		return
 	}
-	at := s.moment(now, next)
-	if g.wakeAt.IsZero() || at.Before(g.wakeAt) {
-		g.wakeAt = at
+	if at := s.moment(now, next); sub.DueAt.IsZero() || at.Before(sub.DueAt) {
+		sub.DueAt = at
 	}
 }
 
-// noteLease has those who wait look when a lease ends that began meanwhile. The lock is
-// held.
+// noteLease notes the end of a lease for all who wait in its queue. The lock is held.
 func (s *Store) noteLease(queue string, now int64, until time.Time) {
-	for _, g := range s.groups[queue] {
-		g.at(s, now, until.UnixMilli())
-	}
-}
-
-// giveUp ends a wait, after a last look.
-func (s *Store) giveUp(w *waiter) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if w.over {
-		return
-	}
-	w.last = true
-	if w.busy {
-		w.group.again = true
-		return
-	}
-	s.start(w)
-}
-
-// abandon ends a call whose context has ended.
-func (s *Store) abandon(w *waiter, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	w.finish(nil, err)
-	s.drop(w)
-	if g := w.group; g != nil && g.again {
-		g.again = false
-		s.wakeSome(g, 1)
+	if t := s.topics[target{queue: queue}]; t != nil {
+		for _, sub := range t.Subscriptions() {
+			s.noteDue(sub, now, until.UnixMilli())
+		}
 	}
 }
 
@@ -282,67 +181,53 @@ func (s *Store) wake(now int64, list []readiness) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, r := range list {
-		for _, g := range s.groups[r.queue] {
-			if _, serves := slices.BinarySearchFunc(g.routes, r.route, strings.Compare); !serves {
-				continue
-			}
-			if r.at <= now {
-				s.wakeSome(g, 1)
-			} else {
-				g.at(s, now, r.at)
+		t := s.topics[target{r.queue, r.route}]
+		switch {
+		case t == nil:
+		case r.at <= now:
+			s.waits.Ready(t)
+		default:
+			for _, sub := range t.Subscriptions() {
+				s.noteDue(sub, now, r.at)
 			}
 		}
 	}
+	s.startWanted()
 	s.setAlarm()
 }
 
-// setAlarm sees to it that ring is called when the next group has a reason to look. The
-// lock is held.
+// setAlarm sets the alarm for the next time at which a look may find something, or a message
+// without a route expires. The lock is held.
 func (s *Store) setAlarm() {
-	var next time.Time
-	for _, groups := range s.groups {
-		for _, g := range groups {
-			if len(g.waiters) > 0 && !g.wakeAt.IsZero() && (next.IsZero() || g.wakeAt.Before(next)) {
-				next = g.wakeAt
-			}
+	next := s.expireAt
+	s.waits.Subscriptions(func(sub *subscription) bool {
+		if !sub.DueAt.IsZero() && (next.IsZero() || sub.DueAt.Before(next)) {
+			next = sub.DueAt
 		}
+		return true
+	})
+	if !s.closed && !next.IsZero() {
+		s.alarm.Set(next, next.Sub(s.ticker().Now()))
 	}
-	if !s.expireAt.IsZero() && (next.IsZero() || s.expireAt.Before(next)) {
-		next = s.expireAt
-	}
-	if s.closed || next.IsZero() || !s.alarm.at.IsZero() && !next.Before(s.alarm.at) {
-		return // the alarm that is set comes first, and sets the next one
-	}
-	s.alarm.stop()
-	s.alarm.at = next
-	s.alarm.stop = s.ticker().AfterFunc(next.Sub(s.ticker().Now()), s.ring)
 }
 
-// ring has groups look whose time has come. It returns when they have, so that whoever
+// ring starts the looks whose time has come. It returns when they have ended, so that whoever
 // made the time pass finds it done.
 func (s *Store) ring() {
 	s.mu.Lock()
-	s.alarm.at = time.Time{}
+	s.alarm.Rung()
 	now := s.ticker().Now()
 	var looks sync.WaitGroup
-	for _, groups := range s.groups {
-		for _, g := range groups {
-			if g.wakeAt.IsZero() || g.wakeAt.After(now) {
-				continue
-			}
-			g.wakeAt = time.Time{}
-			if s.closed {
-				continue
-			}
-			i := slices.IndexFunc(g.waiters, func(w *waiter) bool { return !w.busy })
-			if i < 0 {
-				g.again = g.looking > 0
-				continue
-			}
-			w := g.waiters[i]
-			s.mark(w)
-			looks.Go(func() { s.lookFor(w) })
+	s.waits.Subscriptions(func(sub *subscription) bool {
+		if !sub.DueAt.IsZero() && !sub.DueAt.After(now) {
+			sub.DueAt = time.Time{}
+			s.waits.Wake(sub)
 		}
+		return true
+	})
+	for w := s.waits.Next(); w != nil; w = s.waits.Next() {
+		s.calls.Add(1)
+		looks.Go(func() { s.lookFor(w) })
 	}
 	if !s.closed && !s.expireAt.IsZero() && !s.expireAt.After(now) {
 		s.expireAt = time.Time{}
@@ -360,14 +245,14 @@ func (s *Store) ring() {
 	looks.Wait()
 }
 
-// lookAgain has everybody who waits look: hints may have been lost.
+// lookAgain has one call of each subscription look: hints may have been lost.
 func (s *Store) lookAgain() {
 	s.mu.Lock()
-	for _, groups := range s.groups {
-		for _, g := range groups {
-			s.wakeSome(g, 1)
-		}
-	}
+	s.waits.Subscriptions(func(sub *subscription) bool {
+		s.waits.Wake(sub)
+		return true
+	})
+	s.startWanted()
 	s.mu.Unlock()
 	s.checkAwaited(context.WithoutCancel(s.life))
 }

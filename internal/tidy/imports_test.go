@@ -43,6 +43,7 @@ var layers = []layer{
 		tests:   []string{"store/memstore", "store/storetest"},
 		alone:   true,
 	},
+	{path: "internal/cursor", imports: []string{"store"}, alone: true},
 	{path: "internal/waitlist", imports: []string{"internal/base", "store"}, alone: true},
 	{path: "internal/rows", imports: []string{"internal/base", "store"}, tests: []string{"store/memstore", "store/storetest"}, alone: true},
 	backend("store/memstore"),
@@ -203,7 +204,7 @@ var layers = []layer{
 func backend(folder string) layer {
 	return layer{
 		path:    folder + "/...",
-		imports: []string{"internal/backoff", "internal/base", "internal/rows", "internal/waitlist", "store"},
+		imports: []string{"internal/backoff", "internal/base", "internal/cursor", "internal/rows", "internal/waitlist", "store"},
 		tests:   []string{"internal/testenv", "store/storetest/...", "store/memstore/..."},
 	}
 }

@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/base64"
-	"encoding/json"
-	"fmt"
+	"encoding/binary"
 	"maps"
 	"slices"
+	"strings"
 
+	"github.com/abidehq/abide/internal/cursor"
 	"github.com/abidehq/abide/internal/waitlist"
 	"github.com/abidehq/abide/store"
 )
@@ -76,11 +76,8 @@ func (s *Store) leave(key store.RecordKey, r *waitlist.Reader[struct{}]) {
 
 // position is where a walk through a list has come to.
 type position struct {
-	MS     int64  `json:"ms"`
-	Tenant []byte `json:"tenant"`
-	ID     []byte `json:"id"`
-	Desc   bool   `json:"desc,omitempty"`
-	Kind   string `json:"kind"`
+	ms         int64
+	tenant, id string
 }
 
 // List returns records that match q.
@@ -88,7 +85,7 @@ func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
 	if err := q.Validate(); err != nil {
 		return store.Page{}, err
 	}
-	after, err := parseCursor(q)
+	after, err := parseCursor(&q)
 	if err != nil {
 		return store.Page{}, err
 	}
@@ -116,7 +113,7 @@ func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
 	for i := range found {
 		size += len(found[i].Body)
 		if i == limit || (i > 0 && size > store.PageBytes) {
-			page.Next = cursor(&q, found[i-1])
+			page.Next = formatCursor(&q, found[i-1])
 			break
 		}
 		page.Records = append(page.Records, copyRecord(found[i]))
@@ -152,41 +149,37 @@ func (s *Store) Count(ctx context.Context, q store.Query, limit int) (n int, err
 }
 
 func at(r *store.Record) position {
-	return position{MS: r.Time.UnixMilli(), Tenant: []byte(r.Key.Tenant), ID: []byte(r.Key.ID)}
+	return position{ms: r.Time.UnixMilli(), tenant: r.Key.Tenant, id: r.Key.ID}
 }
 
 // order compares two places in the list that q asks for.
 func order(q *store.Query, a, b position) int {
-	c := cmp.Or(cmp.Compare(a.MS, b.MS), bytes.Compare(a.Tenant, b.Tenant), bytes.Compare(a.ID, b.ID))
+	c := cmp.Or(cmp.Compare(a.ms, b.ms), strings.Compare(a.tenant, b.tenant), strings.Compare(a.id, b.id))
 	if q.Descending {
 		return -c
 	}
 	return c
 }
 
-func cursor(q *store.Query, r *store.Record) string {
+// formatCursor returns the cursor of a record. Records of the same time are told apart by
+// their tenant, with its length before it, and ID.
+func formatCursor(q *store.Query, r *store.Record) string {
 	p := at(r)
-	p.Desc, p.Kind = q.Descending, q.Kind
-	b, err := json.Marshal(p)
-	if err != nil {
-		panic(err) // bytes and numbers always marshal
-	}
-	return base64.RawURLEncoding.EncodeToString(b)
+	tie := binary.AppendUvarint(nil, uint64(len(p.tenant)))
+	return cursor.Format(q, cursor.Position{Millis: p.ms, Tie: append(append(tie, p.tenant...), p.id...)})
 }
 
-func parseCursor(q store.Query) (*position, error) {
-	if q.Cursor == "" {
-		return nil, nil
+func parseCursor(q *store.Query) (*position, error) {
+	p, ok, err := cursor.Parse(q, cursor.AnyTie)
+	if !ok || err != nil {
+		return nil, err
 	}
-	var p position
-	b, err := base64.RawURLEncoding.DecodeString(q.Cursor)
-	if err == nil {
-		err = json.Unmarshal(b, &p)
+	n, size := binary.Uvarint(p.Tie)
+	if size <= 0 || n > uint64(len(p.Tie)-size) {
+		return nil, cursor.Invalid(q)
 	}
-	if err != nil || p.Desc != q.Descending || p.Kind != q.Kind {
-		return nil, fmt.Errorf("store: list: cursor %q is not from this query: %w", q.Cursor, store.ErrInvalid)
-	}
-	return &p, nil
+	names := p.Tie[size:]
+	return &position{p.Millis, string(names[:n]), string(names[n:])}, nil
 }
 
 func matches(q *store.Query, r *store.Record) bool {

@@ -177,8 +177,8 @@ func (st strand) bounds(q *store.Query) (from, to int) {
 func (st strand) walk(q *store.Query, after *position, f func(r *store.Record) bool) {
 	from, to := st.bounds(q)
 	if after != nil {
-		at := st.at(store.FromMillis(after.MS))
-		at.Key.Tenant, at.Key.ID = string(after.Tenant), string(after.ID)
+		at := st.at(store.FromMillis(after.ms))
+		at.Key.Tenant, at.Key.ID = after.tenant, after.id
 		if q.Descending {
 			to = min(to, st.rank(at, false))
 		} else {

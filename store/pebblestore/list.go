@@ -3,26 +3,24 @@ package pebblestore
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
 	"encoding/binary"
 	"errors"
-	"fmt"
-	"hash/crc32"
 	"math"
 	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"github.com/abidehq/abide/internal/cursor"
 	"github.com/abidehq/abide/store"
 )
 
-// spot is a place in a list: the time of a record, then its number.
-type spot struct {
+// position is a place in a list: the time of a record, then its number.
+type position struct {
 	ms  int64
 	num uint64
 }
 
-func (a spot) less(b spot) bool {
+func (a position) less(b position) bool {
 	if a.ms != b.ms {
 		return a.ms < b.ms
 	}
@@ -35,7 +33,7 @@ func (a spot) less(b spot) bool {
 type strand struct {
 	prefix []byte
 	it     *pebble.Iterator // at the head, or nil if there are too many strands
-	head   spot
+	head   position
 	pass   bool // the record at the head has another name, for sure
 	index  int  // in the heap of strands
 }
@@ -60,7 +58,7 @@ func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
 	if err := q.Validate(); err != nil {
 		return store.Page{}, err
 	}
-	after, resume, err := parseCursor(&q)
+	at, resume, err := cursor.Parse(&q, 8)
 	if err != nil {
 		return store.Page{}, err
 	}
@@ -73,6 +71,10 @@ func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
 	if l.scan, err = s.scan(&q); err != nil {
 		return store.Page{}, s.readError("list", err)
 	}
+	var after position
+	if resume {
+		after = position{at.Millis, at.Number()}
+	}
 	page, err := s.list(ctx, &l, after, resume)
 	if err = l.close(err); err != nil {
 		return store.Page{}, s.readError("list", err)
@@ -80,7 +82,7 @@ func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
 	return page, nil
 }
 
-func (s *Store) list(ctx context.Context, l *lister, after spot, resume bool) (page store.Page, err error) {
+func (s *Store) list(ctx context.Context, l *lister, after position, resume bool) (page store.Page, err error) {
 	l.heap = indexed[*strand]{
 		place: func(x *strand) *int { return &x.index },
 		less: func(a, b *strand) bool {
@@ -91,9 +93,9 @@ func (s *Store) list(ctx context.Context, l *lister, after spot, resume bool) (p
 		},
 	}
 	if !resume {
-		after = spot{ms: l.from - 1, num: math.MaxUint64}
+		after = position{ms: l.from - 1, num: math.MaxUint64}
 		if l.q.Descending {
-			after = spot{ms: l.to}
+			after = position{ms: l.to}
 		}
 	}
 	for _, name := range l.q.Names {
@@ -127,7 +129,7 @@ func (s *Store) list(ctx context.Context, l *lister, after spot, resume bool) (p
 	for l.heap.len() > 0 {
 		st := l.heap.items[0]
 		if len(page.Records) == limit || passed == maxPassed {
-			page.Next = cursor(l.q, after)
+			page.Next = cursor.Format(l.q, cursor.Numbered(after.ms, after.num))
 			return page, nil
 		}
 		if err := ctx.Err(); err != nil {
@@ -141,7 +143,7 @@ func (s *Store) list(ctx context.Context, l *lister, after spot, resume bool) (p
 			}
 			if matches(l.q, &rec) {
 				if size += len(rec.Body); size > store.PageBytes && len(page.Records) > 0 {
-					page.Next = cursor(l.q, after)
+					page.Next = cursor.Format(l.q, cursor.Numbered(after.ms, after.num))
 					return page, nil
 				}
 				page.Records = append(page.Records, rec)
@@ -198,8 +200,8 @@ func (l *lister) lose(err error) error {
 	return err
 }
 
-// advance moves a strand to its first record after a spot, or takes it out.
-func (l *lister) advance(st *strand, after spot) {
+// advance moves a strand to its first record after a position, or takes it out.
+func (l *lister) advance(st *strand, after position) {
 	if st.it != nil {
 		var found bool
 		if l.q.Descending {
@@ -237,7 +239,7 @@ func (l *lister) advance(st *strand, after spot) {
 func (l *lister) settle(st *strand, it *pebble.Iterator, found bool) {
 	if found && len(it.Key()) == len(st.prefix)+16 && bytes.HasPrefix(it.Key(), st.prefix) {
 		k := it.Key()[len(st.prefix):]
-		st.head = spot{ms: int64(binary.BigEndian.Uint64(k)), num: binary.BigEndian.Uint64(k[8:])}
+		st.head = position{ms: int64(binary.BigEndian.Uint64(k)), num: binary.BigEndian.Uint64(k[8:])}
 		st.pass = false
 		if sum := it.Value(); l.sums != nil && len(sum) == 4 {
 			st.pass = !slices.Contains(l.sums, binary.BigEndian.Uint32(sum))
@@ -248,32 +250,4 @@ func (l *lister) settle(st *strand, it *pebble.Iterator, found bool) {
 		}
 	}
 	l.heap.remove(st)
-}
-
-// cursor returns where a walk has come to, with a checksum that ties it to the
-// query.
-func cursor(q *store.Query, at spot) string {
-	b := binary.BigEndian.AppendUint64(nil, uint64(at.ms))
-	b = binary.BigEndian.AppendUint64(b, at.num)
-	b = binary.BigEndian.AppendUint32(b, cursorSum(q, b))
-	return base64.RawURLEncoding.EncodeToString(b)
-}
-
-func cursorSum(q *store.Query, at []byte) uint32 {
-	tenant := "all"
-	if q.Tenant != nil {
-		tenant = fmt.Sprintf("%q", *q.Tenant)
-	}
-	return crc32.ChecksumIEEE(fmt.Appendf(slices.Clone(at), "%q %s %v", q.Kind, tenant, q.Descending))
-}
-
-func parseCursor(q *store.Query) (at spot, resume bool, err error) {
-	if q.Cursor == "" {
-		return spot{}, false, nil
-	}
-	b, err := base64.RawURLEncoding.DecodeString(q.Cursor)
-	if err != nil || len(b) != 20 || binary.BigEndian.Uint32(b[16:]) != cursorSum(q, b[:16]) {
-		return spot{}, false, fmt.Errorf("store: list: cursor %q is not from this query: %w", q.Cursor, store.ErrInvalid)
-	}
-	return spot{ms: int64(binary.BigEndian.Uint64(b)), num: binary.BigEndian.Uint64(b[8:])}, true, nil
 }

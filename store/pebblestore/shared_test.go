@@ -42,7 +42,7 @@ func TestQueriesOverAllTenantsAreCheap(t *testing.T) {
 		if l.scan, err = s.scan(&c.q); err != nil {
 			t.Fatal(err)
 		}
-		page, err := s.list(t.Context(), &l, spot{}, false)
+		page, err := s.list(t.Context(), &l, position{}, false)
 		checkMoves(t, "list of "+name, l.it, most)
 		if err := l.close(err); err != nil || len(page.Records) != c.want {
 			t.Errorf("list of %s: %d records, %v, want %d", name, len(page.Records), err, c.want)

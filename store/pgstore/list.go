@@ -2,16 +2,14 @@ package pgstore
 
 import (
 	"context"
-	"encoding/base64"
-	"encoding/binary"
 	"fmt"
-	"hash/crc32"
 	"math"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/abidehq/abide/internal/cursor"
 	"github.com/abidehq/abide/store"
 )
 
@@ -54,7 +52,7 @@ func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
 			return l.page, nil
 		}
 	}
-	l.page.Next = cursor(&q, l.at)
+	l.page.Next = formatCursor(&q, l.at)
 	return l.page, nil
 }
 
@@ -116,7 +114,7 @@ func (l *lister) next(ctx context.Context, batch int) (more bool, err error) {
 		if len(spots) > 0 {
 			l.at = spots[len(spots)-1]
 		}
-		l.page.Next = cursor(l.q, l.at)
+		l.page.Next = formatCursor(l.q, l.at)
 		return false, nil
 	case looked < batch:
 		return false, nil // that was all
@@ -124,7 +122,7 @@ func (l *lister) next(ctx context.Context, batch int) (more bool, err error) {
 		l.at = last
 	}
 	if len(l.page.Records) == l.limit {
-		l.page.Next = cursor(l.q, l.at)
+		l.page.Next = formatCursor(l.q, l.at)
 		return false, nil
 	}
 	return true, nil
@@ -219,33 +217,20 @@ func bounds(q *store.Query) (from, to int64) {
 	return from, to
 }
 
-// cursor returns where a walk has come to, with a checksum that ties it to the query.
-func cursor(q *store.Query, at position) string {
-	b := binary.BigEndian.AppendUint64(nil, uint64(at.ms))
-	b = binary.BigEndian.AppendUint64(b, uint64(at.num))
-	b = binary.BigEndian.AppendUint32(b, cursorSum(q, b))
-	return base64.RawURLEncoding.EncodeToString(b)
-}
-
-func cursorSum(q *store.Query, at []byte) uint32 {
-	tenant := "all"
-	if q.Tenant != nil {
-		tenant = fmt.Sprintf("%q", *q.Tenant)
-	}
-	return crc32.ChecksumIEEE(fmt.Appendf(slices.Clone(at), "%q %s %v", q.Kind, tenant, q.Descending))
+func formatCursor(q *store.Query, at position) string {
+	return cursor.Format(q, cursor.Numbered(at.ms, uint64(at.num)))
 }
 
 // parseCursor returns the position of a query's cursor, or the one before the first record.
 func parseCursor(q *store.Query) (position, error) {
-	if q.Cursor == "" {
-		if q.Descending {
-			return position{math.MaxInt64, math.MaxInt64}, nil
-		}
+	p, ok, err := cursor.Parse(q, 8)
+	switch {
+	case err != nil:
+		return position{}, err
+	case !ok && q.Descending:
+		return position{math.MaxInt64, math.MaxInt64}, nil
+	case !ok:
 		return position{-1, 0}, nil
 	}
-	b, err := base64.RawURLEncoding.DecodeString(q.Cursor)
-	if err != nil || len(b) != 20 || binary.BigEndian.Uint32(b[16:]) != cursorSum(q, b[:16]) {
-		return position{}, fmt.Errorf("store: list: cursor %q is not from this query: %w", q.Cursor, store.ErrInvalid)
-	}
-	return position{int64(binary.BigEndian.Uint64(b)), int64(binary.BigEndian.Uint64(b[8:]))}, nil
+	return position{p.Millis, int64(p.Number())}, nil
 }

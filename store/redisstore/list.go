@@ -2,12 +2,10 @@ package redisstore
 
 import (
 	"context"
-	"encoding/base64"
-	"encoding/binary"
 	"fmt"
-	"hash/crc32"
 	"slices"
 
+	"github.com/abidehq/abide/internal/cursor"
 	"github.com/abidehq/abide/store"
 )
 
@@ -21,9 +19,9 @@ const (
 // endOfTime is later than the time of any record.
 const endOfTime = int64(1) << 50
 
-// spot is a place in a list: the time of a record, and its tenant and ID as its index
+// position is a place in a list: the time of a record, and its tenant and ID as its index
 // has them.
-type spot struct {
+type position struct {
 	ms    int64
 	place string
 	set   bool
@@ -35,7 +33,7 @@ func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
 	if err := q.Validate(); err != nil {
 		return store.Page{}, err
 	}
-	after, err := parseCursor(&q)
+	after, err := cursorStart(&q)
 	if err != nil {
 		return store.Page{}, err
 	}
@@ -66,7 +64,7 @@ func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
 			after = w.spots[i]
 		}
 		if full {
-			page.Next = cursor(&q, after)
+			page.Next = cursor.Format(&q, cursor.Position{Millis: after.ms, Tie: []byte(after.place)})
 			return page, nil
 		}
 		after = w.after
@@ -75,7 +73,7 @@ func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
 		}
 		passed += w.passed
 		if len(page.Records) == limit || passed >= maxPassed || w.full {
-			page.Next = cursor(&q, after)
+			page.Next = cursor.Format(&q, cursor.Position{Millis: after.ms, Tie: []byte(after.place)})
 			return page, nil
 		}
 	}
@@ -84,8 +82,8 @@ func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
 // walked is a part of a walk along a list.
 type walked struct {
 	records []store.Record
-	spots   []spot
-	after   spot // where it ended
+	spots   []position
+	after   position // where it ended
 	counted int
 	passed  int   // how many records were looked at
 	changes int64 // how many changes of records there ever were
@@ -94,7 +92,7 @@ type walked struct {
 }
 
 // walk looks at records one by one, and returns or counts those that match.
-func (s *Store) walk(ctx context.Context, mode string, q *store.Query, after spot, limit, budget, most int) (w walked, err error) {
+func (s *Store) walk(ctx context.Context, mode string, q *store.Query, after position, limit, budget, most int) (w walked, err error) {
 	m, err := s.eval(ctx, listScript, walkArgs(mode, q, after, limit, budget, most))
 	if err != nil {
 		return w, err
@@ -119,15 +117,15 @@ func (s *Store) walk(ctx context.Context, mode string, q *store.Query, after spo
 	return w, nil
 }
 
-func spotOf(q *store.Query, r *store.Record) spot {
-	at := spot{ms: r.Time.UnixMilli(), place: r.Key.ID, set: true}
+func spotOf(q *store.Query, r *store.Record) position {
+	at := position{ms: r.Time.UnixMilli(), place: r.Key.ID, set: true}
 	if q.Tenant == nil {
 		at.place = string(append(long(nil, r.Key.Tenant), r.Key.ID...))
 	}
 	return at
 }
 
-func walkArgs(mode string, q *store.Query, after spot, limit, budget, most int) args {
+func walkArgs(mode string, q *store.Query, after position, limit, budget, most int) args {
 	a := args{mode, q.Kind}
 	a.tenant(q)
 	a.names(unique(q.Statuses))
@@ -209,7 +207,7 @@ func (s *Store) Count(ctx context.Context, q store.Query, limit int) (int, error
 // time, others have to wait after all.
 func (s *Store) countOneByOne(ctx context.Context, q *store.Query, limit int) (int, error) {
 	for range maxRestarts {
-		w, err := s.walk(ctx, "count", q, spot{}, limit, s.exactly, 0)
+		w, err := s.walk(ctx, "count", q, position{}, limit, s.exactly, 0)
 		if err != nil {
 			return 0, err
 		}
@@ -224,7 +222,7 @@ func (s *Store) countOneByOne(ctx context.Context, q *store.Query, limit int) (i
 			return n, nil
 		}
 	}
-	w, err := s.walk(ctx, "count", q, spot{}, limit, store.MaxCount, 0)
+	w, err := s.walk(ctx, "count", q, position{}, limit, store.MaxCount, 0)
 	return w.counted, err
 }
 
@@ -247,30 +245,8 @@ func (s *Store) countIndexed(ctx context.Context, q *store.Query, limit int) (in
 	return int(n), nil
 }
 
-// cursor returns where a walk has come to, with a checksum that ties it to the query.
-func cursor(q *store.Query, at spot) string {
-	b := binary.BigEndian.AppendUint64(nil, uint64(at.ms)) //nolint:gosec // times are not negative
-	b = append(b, at.place...)
-	b = binary.BigEndian.AppendUint32(b, cursorSum(q, b))
-	return base64.RawURLEncoding.EncodeToString(b)
-}
-
-func cursorSum(q *store.Query, at []byte) uint32 {
-	tenant := "all"
-	if q.Tenant != nil {
-		tenant = fmt.Sprintf("%q", *q.Tenant)
-	}
-	return crc32.ChecksumIEEE(fmt.Appendf(slices.Clone(at), "%q %s %v", q.Kind, tenant, q.Descending))
-}
-
-func parseCursor(q *store.Query) (at spot, err error) {
-	if q.Cursor == "" {
-		return spot{}, nil
-	}
-	b, err := base64.RawURLEncoding.DecodeString(q.Cursor)
-	n := len(b) - 4
-	if err != nil || n < 8 || binary.BigEndian.Uint32(b[n:]) != cursorSum(q, b[:n]) {
-		return spot{}, fmt.Errorf("store: list: cursor %q is not from this query: %w", q.Cursor, store.ErrInvalid)
-	}
-	return spot{ms: int64(binary.BigEndian.Uint64(b)), place: string(b[8:n]), set: true}, nil //nolint:gosec // times are not negative
+// cursorStart returns the position of a query's cursor.
+func cursorStart(q *store.Query) (position, error) {
+	p, ok, err := cursor.Parse(q, cursor.AnyTie)
+	return position{ms: p.Millis, place: string(p.Tie), set: ok}, err
 }

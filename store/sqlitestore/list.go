@@ -5,12 +5,12 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"math"
 	"slices"
 
 	"zombiezen.com/go/sqlite"
 
+	"github.com/abidehq/abide/internal/cursor"
 	"github.com/abidehq/abide/store"
 )
 
@@ -29,40 +29,37 @@ type position struct {
 	ms, num int64
 }
 
-// cursor is a position as callers keep it.
-type cursor struct {
-	MS   int64  `json:"ms"`
-	Num  int64  `json:"num"`
-	Desc bool   `json:"desc,omitempty"`
-	Kind string `json:"kind"`
-}
-
 func formatCursor(q *store.Query, at position) string {
-	b, err := json.Marshal(cursor{at.ms, at.num, q.Descending, kindOf(q)})
-	if err != nil {
-		panic(err) // text and numbers always marshal
-	}
-	return base64.RawURLEncoding.EncodeToString(b)
+	return cursor.Format(q, cursor.Numbered(at.ms, uint64(at.num)))
 }
-
-// kindOf returns the kind that a cursor is for, as text that JSON keeps as it is.
-func kindOf(q *store.Query) string { return base64.RawURLEncoding.EncodeToString([]byte(q.Kind)) }
 
 // start returns where a list begins.
 func start(q *store.Query) (position, error) {
-	if q.Cursor == "" {
-		if q.Descending {
-			return position{math.MaxInt64, math.MaxInt64}, nil
-		}
+	p, ok, err := cursor.Parse(q, 8)
+	switch {
+	case err != nil:
+		return startOfOld(q, err)
+	case !ok && q.Descending:
+		return position{math.MaxInt64, math.MaxInt64}, nil
+	case !ok:
 		return position{-1, math.MaxInt64}, nil
 	}
-	var c cursor
-	b, err := base64.RawURLEncoding.DecodeString(q.Cursor)
-	if err == nil {
-		err = json.Unmarshal(b, &c)
+	return position{p.Millis, int64(p.Number())}, nil
+}
+
+// startOfOld reads a cursor of the form that this store gave out at first, which is still
+// valid. It returns err if it is not one.
+func startOfOld(q *store.Query, err error) (position, error) {
+	var c struct {
+		MS   int64  `json:"ms"`
+		Num  int64  `json:"num"`
+		Desc bool   `json:"desc"`
+		Kind string `json:"kind"`
 	}
-	if err != nil || c.Desc != q.Descending || c.Kind != kindOf(q) {
-		return position{}, fmt.Errorf("store: list: cursor %q is not from this query: %w", q.Cursor, store.ErrInvalid)
+	kind := base64.RawURLEncoding.EncodeToString([]byte(q.Kind)) // JSON does not keep all text as it is
+	b, decodeErr := base64.RawURLEncoding.DecodeString(q.Cursor)
+	if decodeErr != nil || json.Unmarshal(b, &c) != nil || c.Desc != q.Descending || c.Kind != kind {
+		return position{}, err
 	}
 	return position{c.MS, c.Num}, nil
 }

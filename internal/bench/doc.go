@@ -1,53 +1,45 @@
-// Package bench measures a store as the engine uses it, and an engine, timers, actions and
-// a server as programs use them.
+// Package bench is the harness behind "abide bench": it opens a store, runs a [Workload] on
+// it, and reports figures.
 //
-// # Stores
+// A workload is a type with three methods: Validate checks its options, Open starts what
+// serves the store, and Measure runs the load and adds figures to the report. One that
+// fills the store first is a [Loader]; its store can be reopened, cleanly or after the
+// process that loaded it was killed, before it is measured. [Measure] does the rest: it
+// opens and closes the store, profiles, and reports memory, disk and opening time.
 //
-// [Run] opens a store, loads it, and runs one of two workloads:
+// Workloads have the same few tools:
 //
-//   - commit: claimers claim instances, and committers commit a turn for each:
-//     finish the claim, append three entries, put the record, put the message that
-//     makes the next turn. Throughput covers claim and commit; the latency is that
-//     of Commit alone.
-//   - claim: one message at a time is put and claimed, in a queue that may hold
-//     millions of messages which are not visible yet.
+//   - [Run.Loop] repeats an operation with many workers, closed (each starts the next when
+//     the one before has returned) or open (operations begin at a fixed rate), until enough
+//     were done or the time is up, and returns a [Sample]: count, time, CPU, bytes written
+//     and a histogram of latencies. A warm-up is run and not counted.
+//   - [Run.Batches] loads.
+//   - [Ledger] holds when numbered things were due, and how late each of them came.
+//   - [Run.Guard] and [Run.Await] end a run in which nothing happens any more.
 //
-// Everything lives in a queue, a tenant and a kind of records of its own, under
-// names that follow from their number. So a store that was loaded once can be
-// measured many times, and loading it again is harmless.
+// Everything that a workload stores has the tenant, queue or name [Name], or one that
+// begins with it, so that nothing else in the store is touched.
 //
-// With [Options.OpenRaw] the same turns also run on the engine below the store, in
-// turns with it, which says what the store adds. The machine may be noisy, so the
-// ratios say more than the absolute figures.
+// # Figures
 //
-// # Engines
+// A figure is a name and a value. The name is the key in JSON and says the unit:
+// latency_p99_ms, orchestrations_per_s, cpu_us_per_commit. The table for people is made of
+// the same names. Figures that several workloads have:
 //
-// [RunEngine] opens a store, serves an orchestration on it, and has clients in the same
-// process run it, through nothing but package abide: hello, sequence, fanout, events and
-// idle are loops in which each client waits for a result before it starts the next
-// orchestration; sleep starts instances first, and measures them when they are due, or
-// while they are not. Results are checked, instances that wake early are an error, and so
-// is a run in which nothing happens any more.
+//   - workload, store (the scheme of its URL), gomaxprocs, go, warmup_s
+//   - loaded, loaded_per_s: what was loaded by this process, and how fast
+//   - reopen, open_to_result_s, rss_reopened_mib: how the store was opened again, how long
+//     that took until a first result, and the memory then
+//   - idle_s, idle_cpu_ms, idle_cpu_percent: the CPU that the process used while nothing was
+//     due, in percent of one core
+//   - duration_s, cpu_us_per_…, written_bytes_per_…, bytes_counted_by: of what is measured;
+//     CPU is that of the whole process, and bytes are those that reached the disk
+//     (write_bytes) or, where that is not counted, those of system calls (wchar)
+//   - rss_mib, rss_peak_mib: memory after loading, or else at the end
+//   - store_mib, open_s: the size of the store, and how long it took to open it and start
+//     what serves it
 //
-// # Timers
+// A figure that cannot be measured is left out.
 //
-// [RunTimers] opens a store and schedules tenant timers on it, through nothing but package
-// timer: in bulk, and singly by clients in the same process. They are published to a
-// subscriber in the process, which measures how late each is. A timer that fires early, is
-// published twice, or is not published is an error.
-//
-// # Actions
-//
-// [RunActions] opens a store and measures package action on it: ticks that find nothing
-// due, actions that are due for a target in the same process which does nothing, and
-// webhooks that senders in the same process send over HTTP to package hook. An action that
-// is run twice, or not at all, is an error.
-//
-// # Server
-//
-// [RunServe] opens a store and serves it as the verb serve does, with page and audit log, on
-// a port of this machine. Clients in the same process start instances, ask for pages and
-// lists while the store is full, and follow what changes, all of it over HTTP. An answer that
-// says that something went wrong, one without what must be in it, an instance whose start was
-// answered and that has no result, and a change that does not reach a stream are errors.
+// Latencies are counted by hdrhistogram-go, with two significant digits.
 package bench

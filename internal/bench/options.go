@@ -5,161 +5,119 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/url"
 	"os/exec"
 	"time"
 
-	"github.com/abidehq/abide/store"
+	"github.com/spf13/pflag"
 )
 
-// ErrOptions matches the errors of options that make no sense. Nothing was run.
+// ErrOptions matches errors of invalid options. Nothing was run.
 var ErrOptions = errors.New("invalid options")
 
-// Options say what to measure.
-type Options struct {
-	// Store is the URL of the store. Its backend must be imported.
-	Store string
+// Config is what all workloads have in common.
+type Config struct {
+	// URL is that of the store. Its backend must be imported.
+	URL string
 
-	Workload Workload
-
-	// Committers is the number of goroutines that commit, and Claimers the number of
-	// those that claim for them.
-	Committers int
-	Claimers   int
-
-	// Instances is the number of keys that turns are committed for. A store that has
-	// more already keeps them.
-	Instances int
-
-	Keys KeyOrder
-
-	// Duration ends a measurement after a while, and Commits after so many commits
-	// or claims, whichever comes first. Zero is without end; one must be set.
-	Duration time.Duration
-	Commits  int64
-
-	// Pending is how many messages the queue holds that are not visible yet.
-	Pending int
-
-	// Consumed is how many messages are consumed between two measurements of the
-	// claim workload. Zero means a single measurement.
-	Consumed int
-
-	// Idle is how long to wait, doing nothing, while the CPU is measured.
+	// Idle is how long the CPU of the process is measured while nothing is due. Zero skips
+	// that.
 	Idle time.Duration
 
-	// Reopen says how the store is opened again once it is loaded.
+	// Reopen says how the store of a [Loader] is opened again before it is measured.
 	Reopen Reopen
 
-	// LoadCommand returns the command of a process that calls [Load] with the same
-	// options and prints [LoadedLine] to its standard output. It is needed for
-	// [ReopenCrash] alone.
+	// LoadCommand returns the command of a process that calls [Load] with the same options
+	// and prints [LoadedLine]. It is needed for [ReopenCrash] alone.
 	LoadCommand func(ctx context.Context) (*exec.Cmd, error)
 
-	// OpenRaw opens the engine below the store in an empty folder, which is made in
-	// RawParent. If it is not nil, it is measured in turns with the store, in as many
-	// Rounds.
-	OpenRaw   func(dir string) (RawDB, error)
-	RawParent string
-	Rounds    int
+	// Warmup is how long each [Run.Loop] runs before operations count.
+	Warmup time.Duration
 
-	// CPUProfile and MemProfile, if not nil, get profiles of what is measured; loading
-	// is left out.
+	// Patience is how long to wait when nothing happens any more. Defaults to 30 s.
+	Patience time.Duration
+
+	// CPUProfile and MemProfile, if not nil, receive profiles of what is measured.
 	CPUProfile io.Writer
 	MemProfile io.Writer
 
-	// Progress tells a person how it goes; nil is silent.
+	// Logger receives the log of what is measured. Defaults to none.
+	Logger *slog.Logger
+
+	// Progress shows the progress; nil is silent.
 	Progress *Progress
 }
 
-// Reopen says how a store is opened again once it is loaded.
+// Reopen is how a store is opened again once it is loaded.
 type Reopen string
 
-// Ways to open a store again.
+// Values of [Reopen].
 const (
 	ReopenNever Reopen = ""      // it stays open
 	ReopenClean Reopen = "clean" // after it was closed
 	ReopenCrash Reopen = "crash" // after the process that loaded it was killed
 )
 
-// Workload is what is measured.
-type Workload string
+// defaultPatience is longer than anything that a healthy store takes.
+const defaultPatience = 30 * time.Second
 
-// Workloads.
-const (
-	WorkloadCommit Workload = "commit"
-	WorkloadClaim  Workload = "claim"
-)
+// IdleFlag adds --idle to the flags of a workload that calls [Run.MeasureIdle].
+func (c *Config) IdleFlag(f *pflag.FlagSet, value time.Duration, usage string) {
+	f.DurationVar(&c.Idle, "idle", value, usage)
+}
 
-// Validate reports whether the options make sense. The error names what is allowed
-// and matches [ErrOptions].
-func (o *Options) Validate() error {
-	for _, check := range []func() error{o.checkNames, o.checkNumbers, o.checkTogether} {
-		if err := check(); err != nil {
-			return err
-		}
+// ReopenFlag adds --reopen to the flags of a [Loader].
+func (c *Config) ReopenFlag(f *pflag.FlagSet) {
+	f.Var((*reopenValue)(&c.Reopen), "reopen", "open the loaded store again before measuring: clean (closed before) or crash (its process killed)")
+	f.Lookup("reopen").NoOptDefVal = string(ReopenClean)
+}
+
+// WarmupFlag adds --warmup to the flags of a workload that is a [Loop].
+func (c *Config) WarmupFlag(f *pflag.FlagSet) {
+	f.DurationVar(&c.Warmup, "warmup", 0, "how long to run before operations are counted")
+}
+
+// reopenValue is the value of --reopen.
+type reopenValue Reopen
+
+// Set implements pflag.Value.
+func (v *reopenValue) Set(text string) error {
+	if r := Reopen(text); r != ReopenClean && r != ReopenCrash {
+		return errors.New("known are: clean, crash")
 	}
+	*v = reopenValue(text)
 	return nil
 }
 
-func (o *Options) checkNames() error {
+// String implements pflag.Value.
+func (v *reopenValue) String() string { return string(*v) }
+
+// Type implements pflag.Value.
+func (v *reopenValue) Type() string { return "string" }
+
+// Validate checks the options and those of a workload. Errors match [ErrOptions].
+func (c *Config) Validate(w Workload) error {
+	_, loads := w.(Loader)
 	switch {
-	case o.Store == "":
-		return invalid("no store")
-	case o.Workload != WorkloadCommit && o.Workload != WorkloadClaim:
-		return invalid("unknown workload %q; known are: commit, claim", o.Workload)
-	case o.Keys != KeysOrdered && o.Keys != KeysRandom:
-		return invalid("unknown order of keys %q; known are: ordered, random", o.Keys)
-	case o.Reopen != ReopenNever && o.Reopen != ReopenClean && o.Reopen != ReopenCrash:
-		return invalid("unknown way to reopen %q; known are: clean, crash", o.Reopen)
+	case c.URL == "":
+		return Invalid("no --store: its URL looks like memory:// or pebble://data")
+	case c.Idle < 0:
+		return Invalid("--idle is %v: must not be negative", c.Idle)
+	case c.Warmup < 0:
+		return Invalid("--warmup is %v: must not be negative", c.Warmup)
+	case c.Reopen != ReopenNever && !loads:
+		return Invalid("--reopen needs a workload that loads the store")
+	case c.Reopen != ReopenNever && Scheme(c.URL) == "memory":
+		return Invalid("--reopen is not possible with a memory: store, which does not outlive its process")
+	case c.Reopen == ReopenCrash && c.LoadCommand == nil:
+		return Invalid("--reopen=crash needs a command that loads the store")
 	}
-	return nil
+	return w.Validate(c)
 }
 
-func (o *Options) checkNumbers() error {
-	switch {
-	case o.Committers < 1 || o.Committers > store.MaxClaim:
-		return invalid("committers is %d; allowed are 1 to %d", o.Committers, store.MaxClaim)
-	case o.Claimers < 1 || o.Claimers > store.MaxClaim:
-		return invalid("claimers is %d; allowed are 1 to %d", o.Claimers, store.MaxClaim)
-	case o.Instances < o.Committers:
-		return invalid("instances is %d and committers %d: each committer needs an instance", o.Instances, o.Committers)
-	case o.Duration < 0:
-		return invalid("duration is %v: must not be negative", o.Duration)
-	case o.Commits < 0:
-		return invalid("commits is %d: must not be negative", o.Commits)
-	case o.Pending < 0:
-		return invalid("pending is %d: must not be negative", o.Pending)
-	case o.Consumed < 0:
-		return invalid("consumed is %d: must not be negative", o.Consumed)
-	case o.Idle < 0:
-		return invalid("idle is %v: must not be negative", o.Idle)
-	case o.Rounds < 1:
-		return invalid("rounds is %d; allowed are 1 and more", o.Rounds)
-	case o.Duration == 0 && o.Commits == 0:
-		return invalid("neither duration nor commits ends the measurement")
-	}
-	return nil
-}
-
-func (o *Options) checkTogether() error {
-	switch {
-	case o.Consumed > 0 && o.Workload != WorkloadClaim:
-		return invalid("consumed is for the workload %s; this one is %s", WorkloadClaim, o.Workload)
-	case o.OpenRaw != nil && o.Workload != WorkloadCommit:
-		return invalid("raw is for the workload %s; this one is %s", WorkloadCommit, o.Workload)
-	case o.OpenRaw != nil && o.Commits > 0 && o.Commits < int64(o.Rounds):
-		return invalid("commits is %d and rounds %d: each round needs a commit", o.Commits, o.Rounds)
-	case o.Reopen != ReopenNever && schemeOf(o.Store) == "memory":
-		return invalid("a memory: store does not outlive its process and cannot be reopened")
-	case o.Reopen == ReopenCrash && o.LoadCommand == nil:
-		return invalid("reopening after a crash needs a command that loads the store")
-	}
-	return nil
-}
-
-// schemeOf returns the scheme of a store's URL: the rest may hold a password.
-func schemeOf(storeURL string) string {
+// Scheme returns the scheme of a store's URL: the rest may hold a password.
+func Scheme(storeURL string) string {
 	u, err := url.Parse(storeURL)
 	if err != nil {
 		return ""
@@ -167,7 +125,7 @@ func schemeOf(storeURL string) string {
 	return u.Scheme
 }
 
-// optionsError matches [ErrOptions] and says only what its cause says.
+// optionsError matches [ErrOptions] and has the text of its cause.
 type optionsError struct{ error }
 
 func (e optionsError) Unwrap() error { return e.error }
@@ -175,6 +133,31 @@ func (e optionsError) Unwrap() error { return e.error }
 // Is reports whether target is [ErrOptions].
 func (e optionsError) Is(target error) bool { return target == ErrOptions }
 
-func invalid(format string, args ...any) error {
+// Invalid returns an error that matches [ErrOptions].
+func Invalid(format string, args ...any) error {
 	return optionsError{fmt.Errorf("bench: "+format, args...)}
 }
+
+// Within returns an error unless the value of a flag is within its bounds.
+func Within[T int | int64 | time.Duration](flag string, value, least, most T) error {
+	if value < least || value > most {
+		return Invalid("--%s is %v; allowed are %v to %v", flag, value, least, most)
+	}
+	return nil
+}
+
+// NotNegative returns an error if the value of a flag is below zero.
+func NotNegative[T int | int64 | time.Duration](flag string, value T) error {
+	if value < 0 {
+		return Invalid("--%s is %v: must not be negative", flag, value)
+	}
+	return nil
+}
+
+// Bounds of options that several workloads have.
+const (
+	MaxClients = 10_000
+	MaxLoad    = 100_000_000 // things that a store is loaded with
+	MaxDue     = 10_000_000  // things that are measured one by one
+	MaxOver    = 24 * time.Hour
+)

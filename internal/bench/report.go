@@ -6,46 +6,59 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
-// Report is what a run found out: figures, in the order in which they are shown. A
-// figure that could not be measured is not there.
+// Report is the figures of a run, in the order in which they are shown.
 type Report struct {
 	rows []row
 }
 
 type row struct {
-	figure figure
-	value  any // string, int64, float64 or []float64
+	name  string
+	value any // string, int64, float64 or []float64
 }
 
-func (r *Report) text(f figure, s string) { r.rows = append(r.rows, row{f, s}) }
-
-func (r *Report) count(f figure, n int64) { r.rows = append(r.rows, row{f, n}) }
-
-func (r *Report) number(f figure, n float64) {
-	r.rows = append(r.rows, row{f, f.round(n)})
-}
-
-func (r *Report) numbers(f figure, n []float64) {
-	rounded := make([]float64, len(n))
-	for i := range n {
-		rounded[i] = f.round(n[i])
-	}
-	r.rows = append(r.rows, row{f, rounded})
-}
-
-// Value returns a figure by its name in JSON: a string, an int64, a float64 or a
-// []float64.
-func (r *Report) Value(name string) (value any, ok bool) {
-	for _, row := range r.rows {
-		if row.figure.name == name {
-			return row.value, true
+// Add adds a figure. The value is a string, an int, an int64, a float64, a []float64, or a
+// duration, which is reported in the unit of the name. Numbers that are not integers are
+// rounded to what a measurement carries.
+func (r *Report) Add(name string, value any) {
+	_, u := labelOf(name)
+	switch v := value.(type) {
+	case int:
+		value = int64(v)
+	case time.Duration:
+		value = u.round(float64(v) / float64(u.duration))
+	case float64:
+		value = u.round(v)
+	case []float64:
+		rounded := make([]float64, len(v))
+		for i := range v {
+			rounded[i] = u.round(v[i])
 		}
+		value = rounded
 	}
-	return nil, false
+	r.rows = append(r.rows, row{name, value})
+}
+
+// Quantiles adds the median, the 99th percentile and the maximum of a histogram, in unit
+// "ms" or "us".
+func (r *Report) Quantiles(name, unit string, h *Histogram) {
+	r.Add(name+"_p50_"+unit, h.Quantile(0.50))
+	r.Add(name+"_p99_"+unit, h.Quantile(0.99))
+	r.Add(name+"_max_"+unit, h.Max())
+}
+
+// Value returns a figure: a string, an int64, a float64 or a []float64.
+func (r *Report) Value(name string) (value any, ok bool) {
+	i := slices.IndexFunc(r.rows, func(row row) bool { return row.name == name })
+	if i < 0 {
+		return nil, false
+	}
+	return r.rows[i].value, true
 }
 
 // MarshalJSON returns the figures as one object, in order.
@@ -58,9 +71,9 @@ func (r *Report) MarshalJSON() ([]byte, error) {
 		}
 		value, err := json.Marshal(row.value)
 		if err != nil {
-			return nil, fmt.Errorf("bench: encode figure %s: %w", row.figure.name, err)
+			return nil, fmt.Errorf("bench: encode figure %s: %w", row.name, err)
 		}
-		fmt.Fprintf(&b, "%q:%s", row.figure.name, value)
+		fmt.Fprintf(&b, "%q:%s", row.name, value)
 	}
 	b.WriteByte('}')
 	return b.Bytes(), nil
@@ -70,11 +83,12 @@ func (r *Report) MarshalJSON() ([]byte, error) {
 func (r *Report) WriteTable(w io.Writer) error {
 	labels, values := 0, 0
 	for _, row := range r.rows {
-		labels = max(labels, len(row.figure.label))
-		values = max(values, len(row.shown()))
+		label, u := labelOf(row.name)
+		labels, values = max(labels, len(label)), max(values, len(u.shown(row.value)))
 	}
 	for _, row := range r.rows {
-		line := fmt.Sprintf("%-*s  %*s %s", labels, row.figure.label, values, row.shown(), row.figure.unit)
+		label, u := labelOf(row.name)
+		line := fmt.Sprintf("%-*s  %*s %s", labels, label, values, u.shown(row.value), u.name)
 		if _, err := fmt.Fprintln(w, strings.TrimRight(line, " ")); err != nil {
 			return fmt.Errorf("bench: write table: %w", err)
 		}
@@ -82,41 +96,71 @@ func (r *Report) WriteTable(w io.Writer) error {
 	return nil
 }
 
-// shown returns the value for people.
-func (r row) shown() string {
-	switch v := r.value.(type) {
+// unit is that of a figure, and how many decimals mean something.
+type unit struct {
+	name     string
+	decimals int
+	duration time.Duration // of one, if it is a time
+}
+
+// units are those that names have a word for; a name without one is a count or a ratio.
+var (
+	units = map[string]unit{
+		"us":      {"µs", 2, time.Microsecond},
+		"ms":      {"ms", 3, time.Millisecond},
+		"s":       {"s", 4, time.Second},
+		"mib":     {"MiB", 1, 0},
+		"kib":     {"KiB", 1, 0},
+		"bytes":   {"B", 0, 0},
+		"percent": {"%", 3, 0},
+	}
+	perSecond = unit{"/s", 1, 0}
+	noUnit    = unit{"", 3, 0}
+)
+
+// labelOf returns what a figure is called in the table, and its unit: latency_p99_ms is
+// "latency p99" in ms, cpu_us_per_commit "cpu per commit" in µs.
+func labelOf(name string) (string, unit) {
+	if rate, ok := strings.CutSuffix(name, "_per_s"); ok {
+		return strings.ReplaceAll(rate, "_", " "), perSecond
+	}
+	words := strings.Split(name, "_")
+	for i, word := range words {
+		if u, ok := units[word]; ok && i > 0 {
+			return strings.Join(slices.Delete(words, i, i+1), " "), u
+		}
+	}
+	return strings.Join(words, " "), noUnit
+}
+
+// round cuts digits that the measurement does not carry. A value that is not a number, which
+// JSON cannot hold, becomes zero.
+func (u unit) round(n float64) float64 {
+	if math.IsNaN(n) || math.IsInf(n, 0) {
+		return 0
+	}
+	scale := math.Pow10(u.decimals)
+	return math.Round(n*scale) / scale
+}
+
+// shown returns a value for people.
+func (u unit) shown(value any) string {
+	switch v := value.(type) {
 	case int64:
 		return grouped(v)
 	case float64:
-		return r.figure.shown(v)
+		whole, rest, _ := strings.Cut(strconv.FormatFloat(v, 'f', u.decimals, 64), ".")
+		if i, err := strconv.ParseInt(whole, 10, 64); err == nil && !strings.HasPrefix(whole, "-") {
+			whole = grouped(i)
+		}
+		return strings.TrimSuffix(whole+"."+rest, ".")
 	case []float64:
 		texts := make([]string, len(v))
 		for i := range v {
-			texts[i] = r.figure.shown(v[i])
+			texts[i] = u.shown(v[i])
 		}
 		return strings.Join(texts, " ")
 	default:
 		return fmt.Sprint(v)
 	}
-}
-
-// round cuts digits that the measurement does not carry. A value that is not a
-// number, which JSON cannot hold, becomes zero.
-func (f figure) round(n float64) float64 {
-	if math.IsNaN(n) || math.IsInf(n, 0) {
-		return 0
-	}
-	scale := math.Pow10(f.decimals)
-	return math.Round(n*scale) / scale
-}
-
-func (f figure) shown(n float64) string {
-	whole, rest, _ := strings.Cut(strconv.FormatFloat(n, 'f', f.decimals, 64), ".")
-	if i, err := strconv.ParseInt(whole, 10, 64); err == nil && !strings.HasPrefix(whole, "-") {
-		whole = grouped(i)
-	}
-	if rest == "" {
-		return whole
-	}
-	return whole + "." + rest
 }

@@ -5,16 +5,18 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 )
 
 func sampleReport() *Report {
 	r := &Report{}
-	r.text(figStore, "memory")
-	r.count(figCommits, 1234567)
-	r.number(figThroughput, 51234.56)
-	r.number(figLatencyP99, 1234.56789)
-	r.numbers(figCPURounds, []float64{1.23456, 1.5})
-	r.number(figRSS, math.Inf(1))
+	r.Add("store", "memory")
+	r.Add("commits", 1234567)
+	r.Add("commits_per_s", 51234.56)
+	r.Add("latency_p99_ms", 1234567890*time.Nanosecond)
+	r.Add("cpu_ratio_rounds", []float64{1.23456, 1.5})
+	r.Add("cpu_us_per_commit", 1500*time.Nanosecond)
+	r.Add("rss_mib", math.Inf(1))
 	return r
 }
 
@@ -24,7 +26,7 @@ func TestReportJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `{"store":"memory","commits":1234567,"commits_per_s":51235,"latency_p99_ms":1234.568,"cpu_ratio_rounds":[1.235,1.5],"rss_mib":0}`
+	want := `{"store":"memory","commits":1234567,"commits_per_s":51234.6,"latency_p99_ms":1234.568,"cpu_ratio_rounds":[1.235,1.5],"cpu_us_per_commit":1.5,"rss_mib":0}`
 	if string(got) != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -37,12 +39,13 @@ func TestReportTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := strings.Join([]string{
-		"store                           memory",
-		"commits                      1,234,567",
-		"commits                         51,235 /s",
-		"commit latency p99           1,234.568 ms",
-		"CPU, store to raw, rounds  1.235 1.500",
-		"resident memory                    0.0 MiB",
+		"store                  memory",
+		"commits             1,234,567",
+		"commits              51,234.6 /s",
+		"latency p99         1,234.568 ms",
+		"cpu ratio rounds  1.235 1.500",
+		"cpu per commit           1.50 µs",
+		"rss                       0.0 MiB",
 		"",
 	}, "\n")
 	if b.String() != want {
@@ -50,22 +53,12 @@ func TestReportTable(t *testing.T) {
 	}
 }
 
-func TestMedianAndShare(t *testing.T) {
+func TestMedian(t *testing.T) {
 	t.Parallel()
-	if got := median([]float64{3, 1, 2}); got != 2 {
+	if got := Median([]float64{3, 1, 2}); got != 2 {
 		t.Errorf("the median of 3, 1, 2 is %v", got)
 	}
-	if got := median([]float64{4, 1, 2, 3}); got != 2.5 {
+	if got := Median([]float64{4, 1, 2, 3}); got != 2.5 {
 		t.Errorf("the median of 4, 1, 2, 3 is %v", got)
-	}
-	var sum int64
-	for round := range 3 {
-		sum += share(100, round, 3)
-	}
-	if sum != 100 {
-		t.Errorf("three shares of 100 are %d", sum)
-	}
-	if share(0, 1, 3) != 0 {
-		t.Error("a share of no limit is a limit")
 	}
 }

@@ -2,193 +2,317 @@ package bench
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime"
+	"runtime/debug"
+	"runtime/pprof"
+	"strconv"
+	"sync/atomic"
 	"time"
+
+	"github.com/spf13/pflag"
 
 	"github.com/abidehq/abide/store"
 )
 
-// run is a run of the benchmark.
-type run struct {
-	opts   *Options
-	store  store.Store
-	state  state
-	report Report
+// Spec describes a workload to the command line.
+type Spec struct {
+	Name, Short, Long, Example string
 
-	openTook time.Duration
-	loaded   int64 // messages that are not visible yet, put by this process
-	loadTook time.Duration
+	// NeedsStore forbids a temporary store.
+	NeedsStore bool
+
+	// Processes allows to divide the clients among several processes.
+	Processes bool
+
+	// New returns the workload, after it has added its flags to f. Its options are set when
+	// the flags are parsed.
+	New func(f *pflag.FlagSet, c *Config) Workload
 }
 
-// Run measures a store and reports what it found. The store is closed afterwards and
-// stays as it is.
-func Run(ctx context.Context, o Options) (*Report, error) {
-	if err := o.Validate(); err != nil {
+// Workload is something to measure on a store. Its methods are called in the order in which
+// they stand here.
+type Workload interface {
+	// Name is the name in reports.
+	Name() string
+
+	// Validate returns an error that matches [ErrOptions] if an option is out of bounds.
+	Validate(c *Config) error
+
+	// Open starts what serves r.Store, and returns a function that stops it. It is called
+	// again when the store is reopened. What it starts may call r.Fail.
+	Open(ctx context.Context, r *Run) (stop func() error, err error)
+
+	// Measure runs the load, and adds figures to r.Report. Wrong results are errors: the
+	// figures of a store or engine that is wrong mean nothing.
+	Measure(ctx context.Context, r *Run) error
+}
+
+// Loader is a workload that fills the store before it is measured.
+type Loader interface {
+	Workload
+
+	// Load brings the store to what the options ask for. It is called after Open, in this
+	// process or in another one.
+	Load(ctx context.Context, r *Run) error
+
+	// Verify is called after the store was reopened. It waits for a first result, if there
+	// are such, calls r.MarkResult, and returns an error if what was loaded is gone.
+	Verify(ctx context.Context, r *Run) error
+}
+
+// Run is a workload that is being run.
+type Run struct {
+	Config
+	ID     string // random: the names of what this run stores begin with it
+	Store  store.Store
+	Report Report
+
+	workload Workload
+	stop     func() error
+	openTook time.Duration
+	rss      float64 // in MiB, when the store was loaded
+	resultAt time.Time
+	pulse    atomic.Int64
+	fail     context.CancelCauseFunc
+}
+
+// Measure runs a workload and reports figures. The store is closed afterwards and keeps what
+// was put into it.
+func Measure(ctx context.Context, w Workload, c Config) (*Report, error) {
+	if err := c.Validate(w); err != nil {
 		return nil, err
 	}
-	r := &run{opts: &o}
-	defer r.close()
-	for _, step := range []func(context.Context) error{r.prepare, r.describe, r.idle, r.measure, r.conclude} {
+	r, ctx := NewRun(ctx, w, c)
+	defer r.fail(nil)
+	defer func() { _ = r.Close() }() // what was acknowledged is durable, so an error changes no figure
+	for _, step := range []func(context.Context) error{r.prepare, r.measure, r.conclude} {
 		if err := step(ctx); err != nil {
+			if cause := context.Cause(ctx); cause != nil {
+				err = cause
+			}
 			return nil, err
 		}
 	}
-	return &r.report, nil
+	return &r.Report, nil
 }
 
-// prepare opens the store, loads it and, if that is asked for, opens it again.
-func (r *run) prepare(ctx context.Context) error {
-	if r.opts.Reopen == ReopenCrash {
-		if err := loadAndCrash(ctx, r.opts.LoadCommand, r.opts.Progress); err != nil {
-			return err
-		}
-		if err := r.open(ctx); err != nil {
-			return err
-		}
-		return r.checkLoaded(ctx)
+// Load opens and loads the store as [Measure] would, calls loaded, and keeps the store open
+// until ctx ends. It is for a process that is going to be killed.
+func Load(ctx context.Context, w Loader, c Config, loaded func()) error {
+	if c.LoadCommand == nil {
+		c.LoadCommand = Never
 	}
-	if err := r.open(ctx); err != nil {
+	if err := c.Validate(w); err != nil {
 		return err
 	}
-	if err := r.load(ctx); err != nil {
+	r, ctx := NewRun(ctx, w, c)
+	defer r.fail(nil)
+	defer func() { _ = r.Close() }()
+	if err := r.Open(ctx); err != nil {
 		return err
 	}
-	if r.opts.Reopen == ReopenNever {
-		return nil
-	}
-	closed := r.store
-	r.store = nil
-	if err := closed.Close(); err != nil {
-		return fmt.Errorf("bench: close the loaded store: %w", err)
-	}
-	if err := r.open(ctx); err != nil {
+	if err := w.Load(ctx, r); err != nil {
 		return err
 	}
-	return r.checkLoaded(ctx)
-}
-
-func (r *run) open(ctx context.Context) error {
-	began := time.Now()
-	s, err := openStore(ctx, r.opts.Store)
-	if err != nil {
-		return err
-	}
-	r.store, r.openTook = s, time.Since(began)
+	loaded()
+	<-ctx.Done()
 	return nil
 }
 
-// openStore opens a store, unless it is an unfinished copy. A URL that makes no sense is a
-// mistake in the options.
-func openStore(ctx context.Context, url string) (store.Store, error) {
-	s, err := store.Open(ctx, url)
+// NewRun returns a run that is not open yet, and a context that ends with [Run.Fail]. It is
+// for tests that call the methods of a workload themselves.
+func NewRun(ctx context.Context, w Workload, c Config) (*Run, context.Context) {
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Patience == 0 {
+		c.Patience = defaultPatience
+	}
+	r := &Run{Config: c, ID: rand.Text()[:RunLength], workload: w}
+	ctx, r.fail = context.WithCancelCause(ctx)
+	return r, ctx
+}
+
+// Fail ends the run with an error.
+func (r *Run) Fail(err error) { r.fail(err) }
+
+// RunLength is the length of [Run.ID].
+const RunLength = 8
+
+// Key returns the name of thing i of this run.
+func (r *Run) Key(i int64) string { return r.ID + "-" + strconv.FormatInt(i, 10) }
+
+// ParseKey is the inverse of [Run.Key]. It reports false for a name of another run.
+func (r *Run) ParseKey(name string) (i int64, ours bool) {
+	if len(name) <= RunLength || name[:RunLength] != r.ID {
+		return 0, false
+	}
+	i, err := strconv.ParseInt(name[RunLength+1:], 10, 64)
+	return i, err == nil && i >= 0
+}
+
+// prepare opens the store and loads it, in another process if that is going to be killed.
+func (r *Run) prepare(ctx context.Context) error {
+	r.Report.Add("workload", r.workload.Name())
+	r.Report.Add("store", Scheme(r.URL))
+	r.Report.Add("gomaxprocs", runtime.GOMAXPROCS(0))
+	r.Report.Add("go", runtime.Version())
+	if r.Warmup > 0 {
+		r.Report.Add("warmup_s", r.Warmup)
+	}
+	if r.Reopen == ReopenCrash {
+		return loadAndCrash(ctx, r.LoadCommand, r.Progress)
+	}
+	if err := r.Open(ctx); err != nil {
+		return err
+	}
+	stats, err := r.Stats(ctx)
+	if err != nil {
+		return err
+	}
+	if len(stats.Routes) > 0 {
+		r.Progress.Say("the store is not empty: its messages stay, and may change the figures")
+	}
+	if l, ok := r.workload.(Loader); ok {
+		return l.Load(ctx, r)
+	}
+	return nil
+}
+
+// Open opens the store, and starts what serves it. A URL that is malformed is an invalid
+// option; an unfinished copy is refused.
+func (r *Run) Open(ctx context.Context) error {
+	began := time.Now()
+	s, err := store.Open(ctx, r.URL)
 	if errors.Is(err, store.ErrInvalid) {
-		return nil, invalid("open the store: %w", err)
+		return Invalid("open the store: %w", err)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("bench: open the store: %w", err)
+		return fmt.Errorf("bench: open the store: %w", err)
 	}
 	if err := store.Whole(ctx, s); err != nil {
-		return nil, errors.Join(fmt.Errorf("bench: open the store: %w", err), s.Close())
+		return errors.Join(fmt.Errorf("bench: open the store: %w", err), s.Close())
 	}
-	return s, nil
-}
-
-// close gives the store back. What was acknowledged is durable, so an error changes
-// no figure.
-func (r *run) close() {
-	if r.store != nil {
-		_ = r.store.Close()
+	r.Store = s
+	if r.stop, err = r.workload.Open(ctx, r); err != nil {
+		r.stop, r.Store = nil, nil
+		return errors.Join(fmt.Errorf("bench: open: %w", err), s.Close())
 	}
-}
-
-// checkLoaded makes sure that a store which was opened again is the one that was
-// loaded: figures of an empty store would be too good.
-func (r *run) checkLoaded(ctx context.Context) error {
-	st, found, err := readState(ctx, r.store)
-	if err != nil {
-		return err
-	}
-	short := st.Pending < r.opts.Pending || (r.opts.Workload == WorkloadCommit && st.Instances < r.opts.Instances)
-	if !found || short {
-		return fmt.Errorf("bench: the store was loaded and opened again, and has lost what was acknowledged: it holds %d instances and %d pending messages",
-			st.Instances, st.Pending)
-	}
-	r.state = st
+	r.openTook = time.Since(began)
 	return nil
 }
 
-// describe reports the circumstances.
-func (r *run) describe(ctx context.Context) error {
-	pending, err := r.pending(ctx)
+// Close stops what serves the store, and closes it.
+func (r *Run) Close() error {
+	if r.Store == nil {
+		return nil
+	}
+	err := errors.Join(r.stop(), r.Store.Close())
+	r.Store, r.stop = nil, nil
 	if err != nil {
-		return err
-	}
-	p := &r.report
-	p.text(figStore, schemeOf(r.opts.Store))
-	p.text(figWorkload, string(r.opts.Workload))
-	p.text(figKeys, string(r.opts.Keys))
-	if r.opts.Workload == WorkloadCommit {
-		p.count(figCommitters, int64(r.opts.Committers))
-		p.count(figClaimers, int64(r.opts.Claimers))
-		p.count(figInstances, int64(r.state.Instances))
-	}
-	p.count(figPending, pending)
-	p.count(figGOMAXPROCS, int64(runtime.GOMAXPROCS(0)))
-	p.text(figGo, runtime.Version())
-	if r.loaded > 0 {
-		p.count(figLoaded, r.loaded)
-		p.number(figLoadRate, float64(r.loaded)/r.loadTook.Seconds())
-	}
-	p.number(figOpen, r.openTook.Seconds())
-	if r.opts.Reopen != ReopenNever {
-		p.text(figReopen, string(r.opts.Reopen))
+		return fmt.Errorf("bench: close the store: %w", err)
 	}
 	return nil
 }
 
-// pending returns how many messages wait besides those of the instances, each of
-// which has one.
-func (r *run) pending(ctx context.Context) (int64, error) {
-	stats, err := r.store.Stats(ctx)
-	if err != nil {
-		return 0, fmt.Errorf("bench: count pending messages: %w", err)
+// measure reopens the store if that is asked for, and runs the workload, under the profiler.
+func (r *Run) measure(ctx context.Context) error {
+	if r.CPUProfile != nil {
+		if err := pprof.StartCPUProfile(r.CPUProfile); err != nil {
+			return fmt.Errorf("bench: profile the CPU: %w", err)
+		}
+		defer pprof.StopCPUProfile()
 	}
-	n := -r.state.Instances
-	for _, row := range stats.Routes {
-		if row.Queue == queue {
-			n += row.Pending
+	if r.Reopen != ReopenNever {
+		if err := r.reopen(ctx); err != nil {
+			return err
 		}
 	}
-	return int64(max(n, 0)), nil
+	return r.workload.Measure(ctx, r)
 }
 
-// measure runs the workload.
-func (r *run) measure(ctx context.Context) error {
-	stop, err := startProfile(r.opts.CPUProfile)
+// reopen closes the store, unless the process that had it was killed, and opens it again.
+func (r *Run) reopen(ctx context.Context) error {
+	if err := r.Close(); err != nil {
+		return err
+	}
+	debug.FreeOSMemory() // so that the store before is not counted again
+	began := time.Now()
+	if err := r.Open(ctx); err != nil {
+		return err
+	}
+	if err := r.workload.(Loader).Verify(ctx, r); err != nil {
+		return err
+	}
+	r.Report.Add("reopen", string(r.Reopen))
+	if !r.resultAt.IsZero() {
+		r.Report.Add("open_to_result_s", r.resultAt.Sub(began))
+	}
+	if now, _ := memory(); now > 0 {
+		r.Report.Add("rss_reopened_mib", now)
+	}
+	return nil
+}
+
+// Lost is the error of [Loader.Verify].
+func Lost(there, want int, what string) error {
+	return fmt.Errorf("bench: the store was opened again, and has lost what was acknowledged: %d of %d %s", there, want, what)
+}
+
+// MarkResult notes when there was a first result after the store was opened again.
+func (r *Run) MarkResult(at time.Time) { r.resultAt = at }
+
+// MarkMemory notes the memory that is reported: that of now instead of that at the end.
+func (r *Run) MarkMemory() { r.rss, _ = memory() }
+
+// conclude reports what the process and the store take in the end.
+func (r *Run) conclude(ctx context.Context) error {
+	now, peak := memory()
+	if r.rss == 0 {
+		r.rss = now
+	}
+	if r.rss > 0 {
+		r.Report.Add("rss_mib", r.rss)
+		r.Report.Add("rss_peak_mib", peak)
+	}
+	stats, err := r.Stats(ctx)
 	if err != nil {
 		return err
 	}
-	defer stop()
-	if r.opts.Workload == WorkloadClaim {
-		return r.measureClaims(ctx)
+	if stats.Bytes > 0 {
+		r.Report.Add("store_mib", float64(stats.Bytes)/mib)
 	}
-	return r.measureCommits(ctx)
+	r.Report.Add("open_s", r.openTook)
+	if r.MemProfile == nil {
+		return nil
+	}
+	runtime.GC() // memory in use is known as of the last collection
+	if err := pprof.Lookup("allocs").WriteTo(r.MemProfile, 0); err != nil {
+		return fmt.Errorf("bench: profile the memory: %w", err)
+	}
+	return nil
 }
 
-// conclude reports what the process and the store take in the end.
-func (r *run) conclude(ctx context.Context) error {
-	if now, peak := memory(); now > 0 {
-		r.report.number(figRSS, now)
-		r.report.number(figRSSPeak, peak)
-	}
-	stats, err := r.store.Stats(ctx)
+// Stats returns the statistics of the store.
+func (r *Run) Stats(ctx context.Context) (store.Stats, error) {
+	stats, err := r.Store.Stats(ctx)
 	if err != nil {
-		return fmt.Errorf("bench: ask for the store's size: %w", err)
+		return store.Stats{}, fmt.Errorf("bench: read statistics of the store: %w", err)
 	}
-	if stats.Bytes > 0 {
-		r.report.number(figDisk, float64(stats.Bytes)/mib)
+	return stats, nil
+}
+
+// Messages counts the messages of some routes: all, and those that are visible.
+func (r *Run) Messages(ctx context.Context, match func(queue, route string) bool) (pending, ready int, err error) {
+	stats, err := r.Stats(ctx)
+	for _, row := range stats.Routes {
+		if match(row.Queue, row.Route) {
+			pending, ready = pending+row.Pending, ready+row.Ready
+		}
 	}
-	return writeMemProfile(r.opts.MemProfile)
+	return pending, ready, err
 }

@@ -53,7 +53,7 @@ func TestUsageErrors(t *testing.T) {
 		{"two outputs", "bench store --store memory:// -o table --json", "contradict"},
 		{"reopen", "bench store --store pebble://x --reopen=gently", "known are: clean, crash"},
 		{"empty reopen", "bench store --store pebble://x --reopen=", "known are: clean, crash"},
-		{"reopen memory", "bench store --store memory:// --reopen", "cannot be reopened"},
+		{"reopen memory", "bench store --store memory:// --reopen", "--reopen is not possible with a memory: store"},
 		{"raw memory", "bench store --store memory:// --raw", "--raw is not possible with a memory: store"},
 		{"rounds", "bench store --store memory:// --rounds 2", "it needs --raw"},
 		{"consumed", "bench store --store memory:// --consumed 2", "for the workload claim"},

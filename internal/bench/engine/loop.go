@@ -1,0 +1,186 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/internal/bench"
+)
+
+const tenant = bench.Name
+
+// Bounds of options.
+const (
+	maxLength = 10_000 // each takes a few events of a history, whose length is limited
+	maxWidth  = 10_000
+)
+
+// Specs describes the workloads.
+func Specs() []bench.Spec {
+	specs := []bench.Spec{hello(), sequence(), fanout(), sleeping(), events(), idle()}
+	for i := range specs {
+		specs[i].Long += `
+
+One engine serves the orchestrations, and its clients are in the same process. Without
+--store the embedded store is measured, in a folder of the working directory that is
+removed afterwards. A store that is given keeps the instances, of the tenant
+abide-bench; what it holds besides is not touched.`
+	}
+	return specs
+}
+
+// loop is a workload of clients that run one orchestration after another.
+type loop struct {
+	name     string
+	n        int64
+	duration time.Duration
+	clients  int
+	length   int // of activities, steps or events of an orchestration
+	width    int // of a fan-out
+	steps    bool
+	flags    *pflag.FlagSet
+
+	build  func(r *bench.Run) flow
+	flow   flow
+	engine *abide.Engine
+}
+
+// flow is what an engine serves for a workload, and what a client does with it.
+type flow struct {
+	register []abide.Definition
+
+	// once runs one orchestration, from its start to its result.
+	once func(ctx context.Context, c abide.Caller) error
+
+	// each is how many activities, steps or events an orchestration has, and unit their name.
+	each int
+	unit string
+
+	raises *bench.Histogram // of calls that raise an event
+}
+
+var _ bench.Workload = (*loop)(nil)
+
+// newLoop adds the flags that all loops have. One that is not for many clients has one.
+func newLoop(f *pflag.FlagSet, c *bench.Config, name string, many bool) *loop {
+	l := &loop{name: name, clients: 1, flags: f}
+	f.Int64Var(&l.n, "n", 0, "end after so many orchestrations")
+	f.DurationVar(&l.duration, "duration", 10*time.Second, "how long to measure; without end if --n is given")
+	c.WarmupFlag(f)
+	if many {
+		f.IntVar(&l.clients, "clients", 64, "clients that start an orchestration, wait for its result, and start the next")
+	}
+	return l
+}
+
+// Name implements [bench.Workload].
+func (l *loop) Name() string { return l.name }
+
+// Validate implements [bench.Workload].
+func (l *loop) Validate(*bench.Config) error {
+	if l.n > 0 && !l.flags.Changed("duration") {
+		l.duration = 0
+	}
+	err := cmp.Or(
+		bench.NotNegative("n", l.n),
+		bench.NotNegative("duration", l.duration),
+		bench.Within("clients", l.clients, 1, bench.MaxClients),
+	)
+	if l.flags.Lookup("length") != nil {
+		err = cmp.Or(err, bench.Within("length", l.length, 1, maxLength))
+	}
+	if l.flags.Lookup("width") != nil {
+		err = cmp.Or(err, bench.Within("width", l.width, 1, maxWidth))
+	}
+	if err == nil && l.n == 0 && l.duration == 0 {
+		err = bench.Invalid("neither --n nor --duration ends the measurement")
+	}
+	return err
+}
+
+// Open implements [bench.Workload].
+func (l *loop) Open(_ context.Context, r *bench.Run) (stop func() error, err error) {
+	l.flow = l.build(r)
+	l.engine, err = abide.New(r.Store, abide.Config{Register: l.flow.register, Logger: r.Logger})
+	if err != nil {
+		return nil, err
+	}
+	return l.engine.Close, nil
+}
+
+// Measure implements [bench.Workload].
+func (l *loop) Measure(ctx context.Context, r *bench.Run) error {
+	before, err := r.Stats(ctx)
+	if err != nil {
+		return err
+	}
+	s, err := r.Loop(ctx, bench.Loop{
+		Doing: "running " + l.name, Unit: "orchestrations", Workers: l.clients, N: l.n, Duration: l.duration, Warmup: true,
+		Do:    func(ctx context.Context, _ *bench.Op) error { return l.flow.once(ctx, l.engine) },
+		Stuck: func(ctx context.Context) error { return stuck(ctx, l.engine, r.Patience) },
+	})
+	if err != nil {
+		return err
+	}
+	p := &r.Report
+	p.Add("n", s.Count)
+	p.Add("clients", l.clients)
+	if l.flags.Lookup("length") != nil {
+		p.Add("length", l.length)
+	}
+	if l.flags.Lookup("width") != nil {
+		p.Add("width", l.width)
+	}
+	p.Add("duration_s", s.Elapsed)
+	p.Add("orchestrations_per_s", s.Rate())
+	if l.flow.each > 0 {
+		p.Add(l.flow.unit+"_per_s", s.Rate()*float64(l.flow.each))
+	}
+	p.Quantiles("latency", "ms", &s.Latency)
+	if l.flow.raises != nil {
+		p.Quantiles("raise", "ms", l.flow.raises)
+	}
+	return r.Cost(ctx, s, "orchestration", before.Bytes)
+}
+
+// stuck returns the error of a run in which nothing happens any more, with a reason if
+// there is one.
+func stuck(ctx context.Context, c *abide.Engine, patience time.Duration) error {
+	ours := tenant
+	page, err := c.List(ctx, abide.Filter{Tenant: &ours, Statuses: []abide.Status{abide.Stalled}, Descending: true, Limit: 1})
+	if err == nil && len(page.Instances) > 0 {
+		i := page.Instances[0]
+		return fmt.Errorf("bench: instance %v of %s has stalled: %s", i.Ref, i.Orchestration, i.Reason)
+	}
+	return fmt.Errorf("bench: instances wait, and nothing has happened for %v", patience)
+}
+
+// complete runs an orchestration from its start to its result.
+func complete[In any, Out comparable](ctx context.Context, c abide.Caller, o *abide.Orchestration[In, Out], in In, want Out) error {
+	i, err := o.Start(ctx, c, in, abide.Tenant(tenant))
+	if err != nil {
+		return fmt.Errorf("bench: start an orchestration: %w", err)
+	}
+	return result(ctx, i, want)
+}
+
+// result waits for the result of an instance, and checks it.
+func result[Out comparable](ctx context.Context, i *abide.Instance[Out], want Out) error {
+	got, err := i.Result(ctx)
+	if err != nil {
+		return fmt.Errorf("bench: wait for a result: %w", err)
+	}
+	if got != want {
+		return fmt.Errorf("bench: the result of instance %v is %v, want %v", i.Ref(), got, want)
+	}
+	return nil
+}
+
+// errOrder is the failure of an instance that received an event out of order.
+var errOrder = errors.New("events are out of order")

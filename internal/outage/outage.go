@@ -101,6 +101,12 @@ func answered(err error) bool {
 	return partly
 }
 
+// Permanent reports whether an error says that the store will not serve again: it was closed,
+// or has failed.
+func Permanent(err error) bool {
+	return errors.Is(err, store.ErrClosed) || errors.Is(err, store.ErrFailed)
+}
+
 // broke notes that a call failed.
 func (s *Store) broke(call string, err error) {
 	s.mu.Lock()

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/abidehq/abide/internal/claimloop"
 	"github.com/abidehq/abide/internal/lease"
 	"github.com/abidehq/abide/store"
 )
@@ -63,7 +64,7 @@ func (s *Service) beginFresh(ctx context.Context, fresh []*task) (trouble error)
 	}
 	store.Split(fresh, func(tasks []*task) error {
 		if s.late(tasks[0]) {
-			s.giveBack(ctx, tasks...)
+			s.giveBack(tasks...)
 			return nil
 		}
 		tx := &store.Tx{}
@@ -83,7 +84,7 @@ func (s *Service) beginFresh(ctx context.Context, fresh []*task) (trouble error)
 			}
 		default:
 			trouble = wrap("begin", "actions", err)
-			s.giveBack(ctx, tasks...)
+			s.giveBack(tasks...)
 		}
 		return err
 	})
@@ -129,7 +130,7 @@ func (s *Service) dispatch(ctx context.Context, tasks []*task) {
 	}
 	for _, t := range tasks {
 		if lost[t.claim.Lease()] {
-			s.giveBack(ctx, t)
+			s.giveBack(t)
 			continue
 		}
 		s.running.Go(func() { s.run(t) })
@@ -145,7 +146,7 @@ func (s *Service) resume(ctx context.Context, t *task) error {
 			s.drop(ctx, t) // it was removed
 			return nil
 		case err != nil:
-			s.giveBack(ctx, t)
+			s.giveBack(t)
 			return err
 		case a.message != t.message:
 			s.drop(ctx, t) // the message is not the action's any more
@@ -160,7 +161,7 @@ func (s *Service) resume(ctx context.Context, t *task) error {
 			s.dispatch(ctx, []*task{t}) // it was this process, which did not learn that it had succeeded
 			return nil
 		case a.Status == Running && a.StartedAt.After(t.claim.Now), s.late(t):
-			s.giveBack(ctx, t) // somebody has claimed it after us, or may have
+			s.giveBack(t) // somebody has claimed it after us, or may have
 			return nil
 		case a.Status == Running && !s.mayRepeat(&a):
 			s.log.Error("action failed, its process died", "tenant", a.Tenant, "action", a.ID, "slug", a.Slug, "attempt", a.Attempt)
@@ -176,12 +177,12 @@ func (s *Service) resume(ctx context.Context, t *task) error {
 			return nil
 		}
 		if !errors.Is(err, store.ErrConflict) {
-			s.giveBack(ctx, t)
+			s.giveBack(t)
 			return wrap("begin", a.Tenant+"/"+a.ID, err)
 		}
 		// Somebody has changed it, or we have, and did not learn of it: look again.
 	}
-	s.giveBack(ctx, t)
+	s.giveBack(t)
 	return nil
 }
 
@@ -218,10 +219,12 @@ func (s *Service) discard(ctx context.Context, t *task, why error) {
 }
 
 // giveBack has actions claimed again soon, and not only when the lease ends.
-func (s *Service) giveBack(ctx context.Context, tasks ...*task) {
-	for _, t := range tasks {
-		_ = s.store.Release(context.WithoutCancel(ctx), store.Release{Lease: t.claim.Lease(), Uncounted: true})
+func (s *Service) giveBack(tasks ...*task) {
+	leases := make([]store.Lease, len(tasks))
+	for i, t := range tasks {
+		leases[i] = t.claim.Lease()
 	}
+	_ = claimloop.Release(s.store, s.cfg.LeaseDuration, leases...)
 	s.giveSlots(len(tasks))
 }
 

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/abidehq/abide/internal/claimloop"
 	"github.com/abidehq/abide/store"
 )
 
@@ -29,12 +30,8 @@ func (s *Service) endOrphans(ctx context.Context) (ended int, err error) {
 	if err != nil || running == 0 {
 		return 0, err
 	}
-	var others []*store.Claim
-	defer func() {
-		for _, c := range others {
-			_ = s.store.Release(context.WithoutCancel(ctx), store.Release{Lease: c.Lease(), Uncounted: true})
-		}
-	}()
+	var others []store.Lease
+	defer func() { _ = claimloop.Release(s.store, s.cfg.LeaseDuration, others...) }()
 	for ended < running && len(others) < maxOrphans {
 		claims, err := s.store.Claim(ctx, store.ClaimRequest{
 			Queue: queue, Routes: targets, Max: orphanBatch, MaxMessages: 1, Lease: s.cfg.LeaseDuration,
@@ -45,13 +42,13 @@ func (s *Service) endOrphans(ctx context.Context) (ended int, err error) {
 		for i := range claims {
 			orphan, err := s.endOrphan(ctx, &claims[i])
 			if err != nil {
-				others = append(others, &claims[i])
+				others = append(others, claims[i].Lease())
 				return ended, err
 			}
 			if orphan {
 				ended++
 			} else {
-				others = append(others, &claims[i])
+				others = append(others, claims[i].Lease())
 			}
 		}
 	}

@@ -4,10 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"strings"
 	"time"
 
+	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/claimloop"
 	"github.com/abidehq/abide/internal/lease"
 	"github.com/abidehq/abide/store"
 )
@@ -54,12 +55,10 @@ func (s *Service) logLost(t *task) {
 
 // safely makes an error of a panic.
 func safely(ctx context.Context, target Target, r Run) (out Outcome, err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			out, err = Outcome{Output: string(debug.Stack())}, fmt.Errorf("panic: %v", v)
-		}
-	}()
-	return target.Run(ctx, r)
+	if p := claimloop.Catch(func() { out, err = target.Run(ctx, r) }); p != nil {
+		return Outcome{Output: string(p.Stack)}, p
+	}
+	return out, err
 }
 
 // settle commits what came of a run.
@@ -96,7 +95,7 @@ func (s *Service) settle(t *task, out Outcome, err error) {
 func (t *task) end(now time.Time, out Outcome, err error, s *Service) {
 	a := &t.a
 	d := s.cfg.Targets[a.Target]
-	now = later(now, a.StartedAt) // clocks are compared only now and then
+	now = base.Later(now, a.StartedAt) // clocks are compared only now and then
 	a.UpdatedAt, a.EndedAt, a.Outcome, a.claim = now, now, out, ""
 	a.Version++
 	if err == nil {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/internal/cron"
 	"github.com/abidehq/abide/internal/roster"
 	"github.com/abidehq/abide/store"
@@ -224,7 +225,7 @@ func (p *Plan) lastDue(times cron.Times, first, now time.Time) time.Time {
 		end = p.Until
 	}
 	if last, ok := times.Prev(end); ok {
-		return later(first, last)
+		return base.Later(first, last)
 	}
 	return first
 }

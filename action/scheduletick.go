@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/claimloop"
 	"github.com/abidehq/abide/internal/cron"
 	"github.com/abidehq/abide/internal/lease"
 	"github.com/abidehq/abide/store"
@@ -21,23 +22,22 @@ const scheduleBatch = 64
 
 // tickSchedules makes the actions of schedules whose next run is due.
 func (s *Service) tickSchedules(ctx context.Context) error {
-	for {
-		claims, err := s.store.Claim(ctx, store.ClaimRequest{
+	loop := claimloop.Loop{
+		Store: s.store, Clock: s.clock,
+		Request: store.ClaimRequest{
 			Queue: queueSchedule, Routes: []string{routeSchedule}, Max: scheduleBatch, Lease: s.cfg.LeaseDuration, Lax: true,
-		})
-		if err != nil || len(claims) == 0 {
-			return err
-		}
-		var wg sync.WaitGroup
-		errs := make([]error, len(claims))
-		for i := range claims {
-			wg.Go(func() { errs[i] = s.wakeSchedule(ctx, &claims[i]) })
-		}
-		wg.Wait()
-		if err := errors.Join(errs...); err != nil {
-			return err
-		}
+		},
+		Handle: func(ctx context.Context, claims []store.Claim) error {
+			var wg sync.WaitGroup
+			errs := make([]error, len(claims))
+			for i := range claims {
+				wg.Go(func() { errs[i] = s.wakeSchedule(ctx, &claims[i]) })
+			}
+			wg.Wait()
+			return errors.Join(errs...)
+		},
 	}
+	return loop.Pass(ctx)
 }
 
 // wakeSchedule does what the messages of a schedule say.
@@ -143,7 +143,7 @@ func (w *waker) due() error {
 		}
 		made = made || now
 	}
-	w.sch.goOn(w.times, later(w.now, w.sch.Next))
+	w.sch.goOn(w.times, base.Later(w.now, w.sch.Next))
 	return nil
 }
 
@@ -163,7 +163,7 @@ func (w *waker) choose() []time.Time {
 	switch {
 	case w.sch.CatchUp == CatchUpAll:
 		from := w.now.Add(-w.sch.Window)
-		runs := w.lastRuns(later(first, from), last)
+		runs := w.lastRuns(base.Later(first, from), last)
 		if len(runs) > 0 && runs[0].After(first) {
 			w.skip(first, w.before(runs[0]), "missed: more than can be caught up on")
 		} else if len(runs) == 0 {
@@ -324,11 +324,4 @@ func (s *Schedule) action(at, now time.Time) Action {
 		Schedule: s.ID, RunAt: at.UTC(), CreatedAt: now, UpdatedAt: now,
 		Version: 1, message: 1, tells: s.Overlap == OverlapQueue,
 	}
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/claimloop"
+	"github.com/abidehq/abide/internal/outage"
 	"github.com/abidehq/abide/internal/roster"
 	"github.com/abidehq/abide/internal/sweep"
 	"github.com/abidehq/abide/store"
@@ -27,7 +29,7 @@ func (s *Service) Run(ctx context.Context) error {
 	s.loop.Run(ctx)
 	<-sweeping
 	s.drain()
-	if err := context.Cause(ctx); errors.Is(err, store.ErrClosed) || errors.Is(err, store.ErrFailed) {
+	if err := context.Cause(ctx); outage.Permanent(err) {
 		return err
 	}
 	return nil
@@ -48,7 +50,7 @@ func (s *Service) publish() *roster.Publisher {
 func (s *Service) tickOnce(ctx context.Context) {
 	err := s.Tick(ctx)
 	switch {
-	case errors.Is(err, store.ErrClosed), errors.Is(err, store.ErrFailed):
+	case outage.Permanent(err):
 		s.fail(err)
 	case err != nil:
 		s.log.Debug("tick failed, the next one tries again", "error", err)
@@ -85,23 +87,19 @@ func (s *Service) tickActions(ctx context.Context) error {
 	if len(s.targets) == 0 {
 		return nil
 	}
-	for {
-		slots := s.takeSlots(claimBatch)
-		if slots == 0 {
-			return nil
-		}
-		since := s.clock.Now()
-		claims, err := s.store.Claim(ctx, store.ClaimRequest{
-			Queue: queue, Routes: s.targets, Max: slots, MaxMessages: 1, Lease: s.cfg.LeaseDuration, Lax: true,
-		})
-		s.giveSlots(slots - len(claims))
-		if err != nil || len(claims) == 0 {
-			return err
-		}
-		if err := s.begin(ctx, since, claims); err != nil {
-			return err // what was given back would be claimed again, and again
-		}
+	var since time.Time
+	loop := claimloop.Loop{
+		Store: s.store, Clock: s.clock,
+		Request: store.ClaimRequest{Queue: queue, Routes: s.targets, MaxMessages: 1, Lease: s.cfg.LeaseDuration, Lax: true},
+		Prepare: func(_ context.Context, req *store.ClaimRequest) bool {
+			since, req.Max = s.clock.Now(), s.takeSlots(claimBatch)
+			return req.Max > 0
+		},
+		Claimed: func(most, n int) { s.giveSlots(most - n) },
+		// An error ends the pass: what was given back would be claimed again, and again.
+		Handle: func(ctx context.Context, claims []store.Claim) error { return s.begin(ctx, since, claims) },
 	}
+	return loop.Pass(ctx)
 }
 
 // takeSlots takes up to n free slots. If there is none, the one that becomes free next

@@ -8,6 +8,7 @@ import (
 
 	"github.com/abidehq/abide/bus"
 	"github.com/abidehq/abide/internal/backoff"
+	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/store"
 )
 
@@ -76,7 +77,7 @@ func (s *Service) cancel(ctx context.Context, r Request) (Timer, error) {
 // cancelled returns what becomes of an armed timer that is cancelled.
 func (t *Timer) cancelled(now time.Time) Timer {
 	next := *t
-	next.Status, next.CancelledAt = Cancelled, whole(now)
+	next.Status, next.CancelledAt = Cancelled, base.Millis(now)
 	next.Version++
 	return next
 }
@@ -148,7 +149,7 @@ func (s *Service) apply(ctx context.Context, tenant, key string, at bus.Position
 		if old.outdates(&Request{Position: at}) {
 			return false, nil
 		}
-		now := whole(s.now(ctx))
+		now := base.Millis(s.now(ctx))
 		next := old
 		if old.Status == Armed {
 			next = old.cancelled(now)

@@ -13,6 +13,7 @@ import (
 	"github.com/abidehq/abide/bus/outbox"
 	"github.com/abidehq/abide/internal/backoff"
 	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/claimloop"
 	"github.com/abidehq/abide/store"
 )
 
@@ -176,7 +177,7 @@ func (s *Service) Refuse(ctx context.Context, tenant string, data []byte, at bus
 	}
 	q := store.Quarantine(m, commands, outbox.ReasonRefused, now)
 	q.Record.Key.ID = "command-" + name // refused twice, it is there once
-	q.Record.Tags[store.TagError] = outbox.Shorten(why.Error(), store.MaxName)
+	q.Record.Tags[store.TagError] = base.Shorten(why.Error(), store.MaxName)
 	if err := s.store.Commit(ctx, &store.Tx{PutRecords: []store.PutRecord{q}}); err != nil {
 		return wrap("refuse command", tenant, m.Key.Name, err)
 	}
@@ -187,29 +188,22 @@ func (s *Service) Refuse(ctx context.Context, tenant string, data []byte, at bus
 
 // applyAll applies commands that were redriven, until ctx ends.
 func (s *Service) applyAll(ctx context.Context) error {
-	req := store.ClaimRequest{
-		Queue: commands, Routes: []string{commands},
-		Max: 16, MaxMessages: 1, Lease: s.cfg.LeaseDuration, Wait: longPoll,
-	}
-	trouble := backoff.Outage(s.clock)
-	for {
-		claims, err := s.store.Claim(ctx, req)
-		switch {
-		case len(claims) == 0 && ended(ctx):
-			return nil
-		case errors.Is(err, store.ErrClosed), errors.Is(err, store.ErrFailed):
+	loop := claimloop.Loop{
+		Store: s.store, Clock: s.clock,
+		Request: store.ClaimRequest{
+			Queue: commands, Routes: []string{commands}, Max: 16, MaxMessages: 1, Lease: s.cfg.LeaseDuration,
+		},
+		Handle: func(ctx context.Context, claims []store.Claim) (err error) {
+			for i := range claims {
+				err = errors.Join(err, s.redriven(ctx, &claims[i]))
+			}
+			if err != nil {
+				s.log.Debug("commands not applied, trying again", "error", err)
+			}
 			return err
-		}
-		for i := range claims {
-			err = errors.Join(err, s.redriven(ctx, &claims[i]))
-		}
-		if err != nil {
-			s.log.Debug("commands not applied, trying again", "error", err)
-			_ = trouble.Sleep(ctx)
-			continue
-		}
-		trouble.Reset()
+		},
 	}
+	return loop.Run(ctx)
 }
 
 // redriven applies a command that was redriven: as one that has just arrived, since
@@ -226,7 +220,7 @@ func (s *Service) redriven(ctx context.Context, c *store.Claim) error {
 	case err == nil:
 	case errors.Is(err, bus.ErrInvalid):
 		q := store.Quarantine(c.Messages[0], c.Route, outbox.ReasonRefused, c.Now)
-		q.Record.Tags[store.TagError] = outbox.Shorten(err.Error(), store.MaxName)
+		q.Record.Tags[store.TagError] = base.Shorten(err.Error(), store.MaxName)
 		tx.PutRecords = append(tx.PutRecords, q)
 		s.meters.outcome(ctx, "refused")
 	default:

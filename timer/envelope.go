@@ -62,7 +62,7 @@ func (t *Timer) fire(now time.Time, sinks []string) {
 		}
 		d := Delivery{Sink: sink, State: outbox.Pending}
 		if err := outbox.CheckSink(sink); err != nil {
-			d = Delivery{Sink: outbox.Shorten(sink, outbox.MaxSink), State: outbox.Failed, Error: outbox.Shorten(err.Error(), maxError)}
+			d = Delivery{Sink: base.Shorten(sink, outbox.MaxSink), State: outbox.Failed, Error: base.Shorten(err.Error(), maxError)}
 		}
 		t.Deliveries = append(t.Deliveries, d)
 	}

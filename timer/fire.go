@@ -9,13 +9,10 @@ import (
 	"time"
 
 	"github.com/abidehq/abide/bus/outbox"
-	"github.com/abidehq/abide/internal/backoff"
 	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/claimloop"
 	"github.com/abidehq/abide/store"
 )
-
-// longPoll is how long a claim waits at most. A commit or a due time ends the wait.
-const longPoll = 10 * time.Minute
 
 // shot is a timer that is being fired.
 type shot struct {
@@ -48,36 +45,21 @@ const gather = 5 * time.Millisecond
 
 // fireAll claims timers that are due, and fires them, until ctx ends.
 func (s *Service) fireAll(ctx context.Context, relay *outbox.Relay) error {
-	req := store.ClaimRequest{
-		Queue: queue, Routes: []string{route},
-		Max: s.cfg.Batch, MaxMessages: 1, Lease: s.cfg.LeaseDuration, Wait: longPoll,
-	}
-	trouble := backoff.Outage(s.clock)
-	pace := base.Pace{Clock: s.clock, Every: gather}
-	for {
-		pace.Wait(ctx)
-		claims, err := s.store.Claim(ctx, req)
-		pace.Took(len(claims))
-		switch {
-		case len(claims) == 0 && ended(ctx):
-			return nil
-		case errors.Is(err, store.ErrClosed), errors.Is(err, store.ErrFailed):
+	loop := claimloop.Loop{
+		Store: s.store, Clock: s.clock, Gather: gather,
+		Request: store.ClaimRequest{
+			Queue: queue, Routes: []string{route},
+			Max: s.cfg.Batch, MaxMessages: 1, Lease: s.cfg.LeaseDuration,
+		},
+		Handle: func(ctx context.Context, claims []store.Claim) error {
+			err := s.fire(ctx, relay, claims)
+			if err == nil && len(claims) == s.cfg.Batch {
+				relay.CatchUp(ctx, patience)
+			}
 			return err
-		case err != nil:
-			// The store's outage is logged once.
-		default:
-			err = s.fire(ctx, relay, claims)
-		}
-		if err != nil {
-			_ = trouble.Sleep(ctx)
-			continue
-		}
-		trouble.Reset()
-		if len(claims) == req.Max {
-			pace.Took(0) // there is more already
-			relay.CatchUp(ctx, patience)
-		}
+		},
 	}
+	return loop.Run(ctx)
 }
 
 // fire fires the timers of claims. It returns an error if the store is in trouble.
@@ -115,7 +97,7 @@ func (s *Service) fire(ctx context.Context, relay *outbox.Relay, claims []store.
 		default:
 			trouble = err
 			s.log.Debug("timers not fired, claims released", "timers", len(shots), "tenant", shots[0].timer.Tenant, "key", shots[0].timer.Key, "error", err)
-			s.giveBack(ctx, shots)
+			s.giveBack(shots)
 		}
 		return err
 	})
@@ -179,7 +161,7 @@ func (sh *shot) add(tx *store.Tx) {
 	tx.Finish = append(tx.Finish, store.Finish{Lease: sh.claim.Lease()})
 	if sh.err != nil {
 		q := store.Quarantine(*sh.m, sh.claim.Route, outbox.ReasonMalformed, sh.claim.Now)
-		q.Record.Tags[store.TagError] = outbox.Shorten(sh.err.Error(), store.MaxName)
+		q.Record.Tags[store.TagError] = base.Shorten(sh.err.Error(), store.MaxName)
 		tx.PutRecords = append(tx.PutRecords, q)
 		return
 	}
@@ -283,7 +265,7 @@ func (s *Service) lookAll(ctx context.Context, doubtful []*shot) (known []*shot,
 			rest = append(rest, doubtful[i])
 		}
 	}
-	s.giveBack(ctx, rest)
+	s.giveBack(rest)
 	if len(known) == 0 && len(rest) > 0 {
 		trouble = errors.Join(trouble, half.Err())
 	}
@@ -330,10 +312,10 @@ func (s *Service) look(ctx context.Context, sh *shot) error {
 }
 
 // giveBack has timers claimed again soon, and not only when their leases end.
-func (s *Service) giveBack(ctx context.Context, shots []*shot) {
-	for _, sh := range shots {
-		if err := s.store.Release(ctx, store.Release{Lease: sh.claim.Lease(), Uncounted: true}); err != nil && !errors.Is(err, store.ErrClaimLost) {
-			return
-		}
+func (s *Service) giveBack(shots []*shot) {
+	leases := make([]store.Lease, len(shots))
+	for i, sh := range shots {
+		leases[i] = sh.claim.Lease()
 	}
+	_ = claimloop.Release(s.store, s.cfg.LeaseDuration, leases...)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/abidehq/abide/bus/outbox"
+	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/store"
 )
 
@@ -57,7 +58,7 @@ func (t *Timer) deliver(o *outbox.Outcome) bool {
 		}
 		*d = Delivery{Sink: o.Sink, State: o.State, Attempts: o.Attempt, At: o.At, Next: o.Next}
 		if o.Err != nil {
-			d.Error = outbox.Shorten(o.Err.Error(), maxError)
+			d.Error = base.Shorten(o.Err.Error(), maxError)
 		}
 		return true
 	}

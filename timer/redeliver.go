@@ -9,6 +9,7 @@ import (
 
 	"github.com/abidehq/abide/bus/outbox"
 	"github.com/abidehq/abide/internal/backoff"
+	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/store"
 )
 
@@ -94,7 +95,7 @@ func (s *Service) redelivery(ctx context.Context, t *Timer, sink string) (*store
 	case waiting != nil && !waiting.VisibleAt.After(now), waiting == nil && d.State == outbox.Pending:
 		return tx, nil // in the second case it is on its way without having been in the outbox
 	case waiting != nil:
-		d.State, d.Next = outbox.Retrying, whole(now)
+		d.State, d.Next = outbox.Retrying, base.Millis(now)
 		tx.Retime = []store.Retime{{Ref: message.Ref()}}
 	default:
 		*d = Delivery{Sink: sink, State: outbox.Pending}

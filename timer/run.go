@@ -2,8 +2,8 @@ package timer
 
 import (
 	"context"
-	"errors"
-	"sync"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // Run fires timers that are due, publishes their envelopes, applies commands and removes
@@ -20,31 +20,12 @@ func (s *Service) Run(ctx context.Context) error {
 	stopGauges := s.meters.observe(s)
 	defer stopGauges()
 
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	var (
-		wg   sync.WaitGroup
-		mu   sync.Mutex
-		errs []error
-	)
-	run := func(f func(context.Context) error) {
-		wg.Go(func() {
-			if err := f(ctx); err != nil {
-				mu.Lock()
-				errs = append(errs, err)
-				mu.Unlock()
-				stop()
-			}
-		})
-	}
-	run(s.sweepAll)
-	run(relay.Run)
-	run(s.applyAll)
+	loops, ctx := errgroup.WithContext(ctx)
+	loops.Go(func() error { return s.sweepAll(ctx) })
+	loops.Go(func() error { return relay.Run(ctx) })
+	loops.Go(func() error { return s.applyAll(ctx) })
 	for range s.cfg.Workers {
-		run(func(ctx context.Context) error { return s.fireAll(ctx, relay) })
+		loops.Go(func() error { return s.fireAll(ctx, relay) })
 	}
-	wg.Wait()
-	return errors.Join(errs...)
+	return loops.Wait()
 }
-
-func ended(ctx context.Context) bool { return ctx.Err() != nil }

@@ -165,6 +165,3 @@ func (s *Service) sinksOf(tenant string) []string {
 
 // now returns the store's time, as well as it can be told without asking each time.
 func (s *Service) now(ctx context.Context) time.Time { return s.time.Now(ctx) }
-
-// whole returns a time in whole milliseconds, as it is kept.
-func whole(t time.Time) time.Time { return t.Truncate(time.Millisecond) }

@@ -2,10 +2,10 @@ package timer
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/outage"
 	"github.com/abidehq/abide/internal/sweep"
 	"github.com/abidehq/abide/store"
 )
@@ -22,9 +22,9 @@ func (s *Service) sweepAll(ctx context.Context) error {
 			s.log.Debug("removed timers whose retention is over", "timers", n)
 		}
 		switch {
-		case ended(ctx):
+		case ctx.Err() != nil:
 			return nil
-		case errors.Is(err, store.ErrClosed), errors.Is(err, store.ErrFailed):
+		case outage.Permanent(err):
 			return err
 		case err != nil:
 			s.log.Debug("sweep of timers failed", "error", err)

@@ -3,11 +3,10 @@ package outbox
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/abidehq/abide/internal/backoff"
+	"github.com/abidehq/abide/internal/outage"
 	"github.com/abidehq/abide/store"
 )
 
@@ -64,7 +63,7 @@ func (p *publisher) settle(ctx context.Context, items []*item) error {
 				return err
 			}
 		case err == nil, errors.Is(err, store.ErrConflict), errors.Is(err, store.ErrClaimLost),
-			errors.Is(err, store.ErrClosed), errors.Is(err, store.ErrFailed), errors.Is(err, store.ErrInvalid):
+			outage.Permanent(err), errors.Is(err, store.ErrInvalid):
 			return err
 		default:
 			if trouble.Sleep(ctx) != nil {
@@ -105,18 +104,4 @@ func outcomes(items []*item) []*Outcome {
 		}
 	}
 	return list
-}
-
-// Shorten cuts a text to so many bytes, and leaves no half of a character.
-func Shorten(s string, most int) string {
-	if len(s) > most {
-		s = s[:most]
-		for len(s) > 0 && !utf8.RuneStart(s[len(s)-1]) {
-			s = s[:len(s)-1]
-		}
-		if len(s) > 0 {
-			s = s[:len(s)-1]
-		}
-	}
-	return strings.ToValidUTF8(s, "?")
 }

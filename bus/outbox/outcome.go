@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide/bus"
+	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/store"
 )
 
@@ -108,7 +109,7 @@ func (it *item) add(tx *store.Tx) {
 			m.Body = encode(&it.Envelope, it.Note, 0) // whoever redrives it begins anew
 		}
 		q := store.Quarantine(m, it.Sink, it.reason, it.At)
-		q.Record.Tags[store.TagError] = Shorten(it.Err.Error(), store.MaxName)
+		q.Record.Tags[store.TagError] = base.Shorten(it.Err.Error(), store.MaxName)
 		tx.PutRecords = append(tx.PutRecords, q)
 	default:
 		tx.Finish = append(tx.Finish, store.Finish{Lease: it.claim.Lease()})

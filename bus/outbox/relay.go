@@ -2,19 +2,18 @@ package outbox
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
-	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/metric"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/abidehq/abide/bus"
 	"github.com/abidehq/abide/clock"
-	"github.com/abidehq/abide/internal/backoff"
 	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/claimloop"
 	"github.com/abidehq/abide/internal/lease"
 	"github.com/abidehq/abide/internal/outage"
 	"github.com/abidehq/abide/store"
@@ -123,35 +122,16 @@ func New(cfg Config) (*Relay, error) {
 // Run publishes until ctx ends, then waits for what is under way, and returns nil. It
 // returns an error only if the store was closed or has failed.
 func (r *Relay) Run(ctx context.Context) error {
-	// What is under way when ctx ends has a while to come to its end.
-	work, abandon := context.WithCancel(context.WithoutCancel(ctx))
+	work, abandon := claimloop.Drain(ctx, r.clock, r.cfg.DrainTimeout)
 	defer abandon()
-	stopDrain := context.AfterFunc(ctx, func() { r.clock.AfterFunc(r.cfg.DrainTimeout, abandon) })
-	defer stopDrain()
-
-	claiming, stop := context.WithCancel(ctx)
-	defer stop()
-	var (
-		wg   sync.WaitGroup
-		once sync.Once
-		died error
-	)
+	loops, claiming := errgroup.WithContext(ctx)
 	for _, p := range r.publishers {
 		for range p.sink.Publishers {
-			wg.Go(func() {
-				if err := p.serve(claiming, work); err != nil {
-					once.Do(func() { died = err })
-					stop()
-				}
-			})
+			loops.Go(func() error { return p.serve(claiming, work) })
 		}
 	}
-	wg.Wait()
-	return died
+	return loops.Wait()
 }
-
-// longPoll is how long a claim waits at most. A commit or a due time ends the wait.
-const longPoll = 10 * time.Minute
 
 // gather is how much time there is between two batches of a publisher that are neither
 // small nor full: many small ones cost more than a few large ones.
@@ -168,52 +148,36 @@ type publisher struct {
 
 // serve claims and publishes until claiming ends.
 func (p *publisher) serve(claiming, work context.Context) error {
-	req := store.ClaimRequest{
-		Queue: Queue, Routes: []string{p.sink.Name},
-		Max: p.sink.Batch, MaxMessages: 1,
-		Lease: p.r.cfg.LeaseDuration,
-	}
-	trouble := backoff.Outage(p.r.clock)
-	pace := base.Pace{Clock: p.r.clock, Every: gather}
 	behind := 0 // 1 if there was more than could be claimed
 	note := func(now int) {
 		p.r.backlog.add(now - behind)
 		behind = now
 	}
 	defer note(0)
-	for {
-		if p.breaker.open(p.r.clock) {
-			note(0) // nobody needs to wait for a sink that accepts nothing
-		}
-		p.breaker.wait(claiming, p.r.clock)
-		if ended(claiming) {
-			return nil
-		}
-		if behind == 0 {
-			pace.Wait(claiming)
-		}
-		// Who was behind looks first whether it still is.
-		req.Wait = longPoll * time.Duration(1-behind)
-		claims, err := p.r.cfg.Store.Claim(claiming, req)
-		pace.Took(len(claims))
-		note(len(claims) / req.Max)
-		switch {
-		case len(claims) == 0 && ended(claiming):
-			return nil
-		case errors.Is(err, store.ErrClosed), errors.Is(err, store.ErrFailed):
-			return err
-		case err != nil:
-			_ = trouble.Sleep(claiming)
-			continue
-		}
-		trouble.Reset()
-		if len(claims) > 0 {
+	loop := claimloop.Loop{
+		Store: p.r.cfg.Store, Clock: p.r.clock, Gather: gather,
+		Request: store.ClaimRequest{
+			Queue: Queue, Routes: []string{p.sink.Name},
+			Max: p.sink.Batch, MaxMessages: 1, Lease: p.r.cfg.LeaseDuration,
+		},
+		Prepare: func(ctx context.Context, req *store.ClaimRequest) bool {
+			if p.breaker.open(p.r.clock) {
+				note(0) // nobody needs to wait for a sink that accepts nothing
+			}
+			p.breaker.wait(ctx, p.r.clock)
+			if behind > 0 {
+				req.Wait = 0 // who was behind looks first whether it still is
+			}
+			return ctx.Err() == nil
+		},
+		Claimed: func(most, n int) { note(n / most) },
+		Handle: func(_ context.Context, claims []store.Claim) error {
 			p.publish(work, claims)
-		}
+			return nil
+		},
 	}
+	return loop.Run(claiming)
 }
-
-func ended(ctx context.Context) bool { return ctx.Err() != nil }
 
 // publish publishes the envelopes of claims, and settles what became of them.
 func (p *publisher) publish(ctx context.Context, claims []store.Claim) {
@@ -267,24 +231,22 @@ func (p *publisher) safely(ctx context.Context, envelopes []bus.Envelope) (err e
 	case <-ctx.Done():
 		return fmt.Errorf("outbox: sink %q is busy: %w", p.sink.Name, ctx.Err())
 	}
-	defer func() {
-		if v := recover(); v != nil {
-			err = fmt.Errorf("outbox: sink %q panicked: %v", p.sink.Name, v)
-		}
-	}()
-	return p.sink.Bus.Publish(ctx, envelopes)
+	if caught := claimloop.Catch(func() { err = p.sink.Bus.Publish(ctx, envelopes) }); caught != nil {
+		err = fmt.Errorf("outbox: sink %q panicked: %v", p.sink.Name, caught.Value)
+	}
+	return err
 }
 
 // giveBack lets another process have what this one did not come to an end with, and
 // returns the others.
 func (p *publisher) giveBack(items []*item) (others []*item) {
-	ctx, cancel := context.WithTimeout(context.Background(), p.r.cfg.LeaseDuration)
-	defer cancel()
-	return slices.DeleteFunc(items, func(it *item) bool {
+	var unsettled []store.Lease
+	items = slices.DeleteFunc(items, func(it *item) bool {
 		if it.State == lost {
-			// If it fails, the lease ends by itself.
-			_ = p.r.cfg.Store.Release(ctx, store.Release{Lease: it.claim.Lease(), Uncounted: true})
+			unsettled = append(unsettled, it.claim.Lease())
 		}
 		return it.State == lost
 	})
+	_ = claimloop.Release(p.r.cfg.Store, p.r.cfg.LeaseDuration, unsettled...)
+	return items
 }

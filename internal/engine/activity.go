@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -13,7 +12,9 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/abidehq/abide/internal/backoff"
+	"github.com/abidehq/abide/internal/claimloop"
 	"github.com/abidehq/abide/internal/history"
+	"github.com/abidehq/abide/internal/outage"
 	"github.com/abidehq/abide/store"
 )
 
@@ -139,12 +140,10 @@ func (t *Task) run() {
 
 // call runs the activity. A panic is a failure like any other.
 func (t *Task) call() (data []byte, failure *history.Failure) {
-	defer func() {
-		if v := recover(); v != nil {
-			data, failure = nil, &history.Failure{Type: TypePanic, Message: fmt.Sprintf("panic: %v\n%s", v, debug.Stack())}
-		}
-	}()
-	return t.e.cfg.Activities[t.Name](t.ctx, t)
+	if p := claimloop.Catch(func() { data, failure = t.e.cfg.Activities[t.Name](t.ctx, t) }); p != nil {
+		return nil, &history.Failure{Type: TypePanic, Message: fmt.Sprintf("%v\n%s", p, p.Stack)}
+	}
+	return data, failure
 }
 
 // setAlarms watches over how long the activity takes, and how long it is silent.
@@ -287,7 +286,7 @@ func (t *Task) commit(tx *store.Tx, failure *history.Failure, again bool) {
 		case errors.Is(err, store.ErrInvalid):
 			t.e.log.Error("activity outcome refused by the store, it will run again", t.about(), "error", err)
 			return
-		case errors.Is(err, store.ErrClosed), errors.Is(err, store.ErrFailed), t.e.working.Err() != nil, errors.Is(context.Cause(t.ctx), ErrLost):
+		case outage.Permanent(err), t.e.working.Err() != nil, errors.Is(context.Cause(t.ctx), ErrLost):
 			t.e.lose(QueueActivities)
 			t.e.log.Debug("activity outcome not committed, it will run again", t.about(), "error", err)
 			return

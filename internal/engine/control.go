@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide/internal/backoff"
+	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/internal/history"
 	"github.com/abidehq/abide/store"
 )
@@ -140,7 +141,7 @@ func (t *turn) applyAsked() error {
 // quietEntries returns the turn of which the code does not learn.
 func (c *control) quietEntries() [][]byte {
 	t := c.turn
-	return quietTurn(later(t.claim.Now, t.in.ledger.now), t.in.ledger.lastID, 0, c.quiet...)
+	return quietTurn(base.Later(t.claim.Now, t.in.ledger.now), t.in.ledger.lastID, 0, c.quiet...)
 }
 
 // newControl returns what changes an instance without its code.

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"time"
 
+	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/internal/history"
 	"github.com/abidehq/abide/internal/replay"
 	"github.com/abidehq/abide/store"
@@ -163,7 +164,7 @@ func (i *Info) setValue(e *history.Event) error {
 
 // end ends the instance without its code.
 func (t *turn) end(e *history.Event, status Status) {
-	for _, event := range []*history.Event{{Kind: history.TurnStarted, At: later(t.claim.Now, t.in.ledger.now)}, e} {
+	for _, event := range []*history.Event{{Kind: history.TurnStarted, At: base.Later(t.claim.Now, t.in.ledger.now)}, e} {
 		event.ID = t.in.ledger.lastID + 1
 		t.append(event)
 	}

@@ -1,17 +1,13 @@
 package engine
 
 import (
-	"errors"
+	"context"
 	"maps"
 	"slices"
-	"time"
 
-	"github.com/abidehq/abide/internal/backoff"
+	"github.com/abidehq/abide/internal/claimloop"
 	"github.com/abidehq/abide/store"
 )
-
-// longPoll is how long a claim waits at most. A commit or a due time ends the wait.
-const longPoll = 10 * time.Minute
 
 // maxControls is how many instances are controlled at a time.
 const maxControls = 16
@@ -43,48 +39,38 @@ func (e *Engine) serveActivities() {
 
 // serve claims, and has run work on each claim, as many at a time as there are slots.
 func (e *Engine) serve(req store.ClaimRequest, slots *slots, run func(*job)) {
-	req.Lease, req.Wait = e.cfg.LeaseDuration, longPoll
-	ready := make(chan *job) // to those that have nothing to do
-	defer close(ready)
-	pause := backoff.Outage(e.clock)
-	for {
-		select {
-		case slots.taken <- struct{}{}:
-		case <-e.claiming.Done():
-			return
-		}
-		req.Max = 1
-		for req.Max < maxClaims && slots.tryTake() {
-			req.Max++
-		}
-		claims, err := e.store.Claim(e.claiming, req)
-		slots.give(req.Max - len(claims))
-		switch {
-		case e.claiming.Err() != nil && err != nil, errors.Is(err, store.ErrClosed), errors.Is(err, store.ErrFailed):
-			return
-		case err != nil:
-			_ = pause.Sleep(e.claiming)
-			continue
-		}
-		pause.Reset()
-		jobs := make([]job, len(claims))
-		for i := range claims {
-			j := &jobs[i]
-			j.Claim, j.slots = &claims[i], slots
-			e.work.Add(1)
-			select {
-			case ready <- j:
-			default:
-				go e.worker(j, ready, run)
+	req.Lease = e.cfg.LeaseDuration
+	idle := make(chan *job) // to workers that have nothing to do
+	defer close(idle)
+	loop := claimloop.Loop{
+		Store: e.store, Clock: e.clock, Request: req,
+		Prepare: func(ctx context.Context, req *store.ClaimRequest) bool {
+			req.Max = slots.take(ctx, maxClaims)
+			return req.Max > 0
+		},
+		Claimed: func(most, n int) { slots.give(most - n) },
+		Handle: func(_ context.Context, claims []store.Claim) error {
+			jobs := make([]job, len(claims))
+			for i := range claims {
+				j := &jobs[i]
+				j.Claim, j.slots = &claims[i], slots
+				e.work.Add(1)
+				select {
+				case idle <- j:
+				default:
+					go e.worker(j, idle, run)
+				}
 			}
-		}
+			return nil
+		},
 	}
+	_ = loop.Run(e.claiming) // the outage of a store that has failed ends the engine
 }
 
 // worker works on a job, and then on those that it is given while it has nothing to
 // do. Its stack has grown by then, which makes it cheaper than a new one.
-func (e *Engine) worker(j *job, ready <-chan *job, run func(*job)) {
-	for more := true; more; j, more = <-ready {
+func (e *Engine) worker(j *job, idle <-chan *job, run func(*job)) {
+	for more := true; more; j, more = <-idle {
 		e.workOn(j, run)
 	}
 }

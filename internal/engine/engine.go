@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/claimloop"
 	"github.com/abidehq/abide/internal/history"
 	"github.com/abidehq/abide/internal/lease"
 	"github.com/abidehq/abide/internal/outage"
@@ -268,8 +269,10 @@ func (e *Engine) stop(ctx context.Context) error {
 	err := e.await(ctx, worked, late, "work was still under way")
 	e.stopWorking(ErrStopping)
 	e.dog.stop()
-	for _, lease := range e.keeper.Stop() {
-		e.letGo(lease)
+	if left := e.keeper.Stop(); len(left) > 0 { // of work that did not stop when it was told to
+		if err := claimloop.Release(e.store, time.Second, left...); err != nil {
+			e.log.Debug("claims not released, their leases expire", "claims", len(left), "error", err)
+		}
 	}
 	e.cache.end()
 	if unclosed := e.await(ctx, e.closers.wait(), late, "deferred functions of orchestrations were still running"); err == nil {
@@ -296,15 +299,6 @@ func (e *Engine) await(ctx context.Context, done <-chan struct{}, late func() <-
 	case <-late():
 	}
 	return fmt.Errorf("abide: close: %s: %w", what, ctx.Err())
-}
-
-// letGo releases a lease of work that did not stop when it was told to.
-func (e *Engine) letGo(lease store.Lease) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	if err := e.store.Release(ctx, store.Release{Lease: lease, Uncounted: true}); err != nil && !expected(err) {
-		e.log.Debug("claim not released, its lease expires", aboutKey(lease.Key, ""), "error", err)
-	}
 }
 
 // expected reports whether an error says that somebody else has the work now.

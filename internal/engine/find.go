@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/internal/history"
 	"github.com/abidehq/abide/store"
 )
@@ -272,10 +273,10 @@ func (m *message) since(book *ledger) time.Time {
 	if len(m.events) == 1 {
 		e := &m.events[0]
 		if timer := book.open[e.Ref]; e.Kind == history.TimerFired && timer != nil {
-			return later(m.PutAt, timer.At)
+			return base.Later(m.PutAt, timer.At)
 		}
 		if e.Kind == history.ActivityFailed { // the end of an activity's time, if it has a time
-			return later(m.PutAt, e.At)
+			return base.Later(m.PutAt, e.At)
 		}
 	}
 	return m.PutAt

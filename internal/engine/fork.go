@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/internal/history"
 	"github.com/abidehq/abide/store"
 )
@@ -56,7 +57,7 @@ func (c *Client) Fork(ctx context.Context, from Ref, event int32, to string) err
 		CreatedAt: stats.Now, BegunAt: info.BegunAt, Tags: info.Tags, run: newSeed(), partial: true,
 		Text: said.Text, Values: said.Values, origin: spanFrom(ctx),
 	}
-	book.now = later(stats.Now, book.now)
+	book.now = base.Later(stats.Now, book.now)
 	var tx store.Tx
 	if err := askAgain(&tx, &fork, &book, events); err != nil {
 		return err

@@ -3,6 +3,7 @@ package engine
 import (
 	"time"
 
+	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/internal/history"
 )
 
@@ -27,7 +28,7 @@ func (l *ledger) note(e *history.Event) {
 	switch e.Kind {
 	case history.TurnStarted:
 		l.before, l.yielded = l.yielded, false
-		l.now = later(e.At, l.now) // a turn of which the code does not learn may have an earlier time
+		l.now = base.Later(e.At, l.now) // a turn of which the code does not learn may have an earlier time
 		if e.Span != 0 {
 			l.span = e.Span
 		}

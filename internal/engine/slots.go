@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -38,14 +39,22 @@ func newSlots(e *Engine, what string, limit int) *slots {
 	return &slots{clock: e.clock, log: e.log, what: what, taken: make(chan struct{}, limit)}
 }
 
-// tryTake takes a slot if one is free.
-func (s *slots) tryTake() bool {
+// take waits for a free slot, takes up to most of them, and returns how many: none if ctx
+// ends first.
+func (s *slots) take(ctx context.Context, most int) int {
 	select {
 	case s.taken <- struct{}{}:
-		return true
-	default:
-		return false
+	case <-ctx.Done():
+		return 0
 	}
+	for n := 1; n < most; n++ {
+		select {
+		case s.taken <- struct{}{}:
+		default:
+			return n
+		}
+	}
+	return most
 }
 
 // give gives n slots back.

@@ -3,6 +3,7 @@ package engine
 import (
 	"strings"
 
+	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/internal/history"
 	"github.com/abidehq/abide/store"
 )
@@ -119,7 +120,7 @@ func (t *turn) answer(m message, e, asked *history.Event) {
 		if asked.At.After(t.claim.Now) {
 			return // it was moved by a turn within this claim, and has a message of its own
 		}
-		t.fired = append(t.fired, firing{asked.Name, asked.At, max(t.claim.Now.Sub(later(asked.At, m.PutAt)), 0)})
+		t.fired = append(t.fired, firing{asked.Name, asked.At, max(t.claim.Now.Sub(base.Later(asked.At, m.PutAt)), 0)})
 	case history.ActivityScheduled:
 		if asked.Activity.ScheduleToClose > 0 {
 			deadline := store.MessageRef{Key: t.claim.Key, ID: messageID(prefixDeadline, info.run, e.Ref)}

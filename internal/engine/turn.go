@@ -432,7 +432,7 @@ func (t *turn) flush() error {
 	incoming := make([]history.Event, 0, len(t.incoming)+1)
 	size := t.size(exec)
 	incoming = append(incoming, history.Event{
-		Kind: history.TurnStarted, At: later(t.claim.Now, t.in.ledger.now), Span: t.spanID(),
+		Kind: history.TurnStarted, At: base.Later(t.claim.Now, t.in.ledger.now), Span: t.spanID(),
 		HistoryEvents: int32(size.Events), HistoryBytes: size.Bytes, Suggested: size.Suggested,
 	})
 	incoming = append(incoming, t.incoming...)
@@ -447,13 +447,6 @@ func (t *turn) flush() error {
 	return t.watched(exec, func(live replay.Live) ([]history.Event, error) {
 		return exec.Turn(live, incoming)
 	})
-}
-
-func later(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return b
-	}
-	return a
 }
 
 // watched runs the code, under the eye of the watchdog, and takes down what it did.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/internal/base"
 )
 
 // Kind is what is done to each instance.
@@ -164,7 +165,7 @@ func tenantName(f *abide.Filter) string {
 
 // copied returns a filter that shares nothing with f, with the empty tenant for "default".
 func copied(f *abide.Filter) abide.Filter {
-	c := abide.Filter{From: whole(f.From), To: whole(f.To)}
+	c := abide.Filter{From: base.Millis(f.From), To: base.Millis(f.To)}
 	if f.Tenant != nil {
 		tenant := *f.Tenant
 		if tenant == defaultTenant {

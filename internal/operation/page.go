@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/abidehq/abide"
 	"github.com/abidehq/abide/internal/backoff"
 	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/outage"
 	"github.com/abidehq/abide/store"
 )
 
@@ -55,7 +55,7 @@ func (s *Service) turnPage(ctx context.Context, o *Operation) error {
 		}
 		o.count(what)
 		if what == failed && len(o.Errors) < MaxErrors {
-			o.Errors = append(slices.Clip(o.Errors), Failure{page.Instances[i].Ref, shorten(errs[i].Error(), MaxError)})
+			o.Errors = append(slices.Clip(o.Errors), Failure{page.Instances[i].Ref, base.Shorten(errs[i].Error(), MaxError)})
 		}
 	}
 	o.cursor = page.Next
@@ -111,7 +111,7 @@ func (o *Operation) allows(i *abide.Info) bool {
 // do does to an instance what is to be done. If that does not work, it is tried again: a few
 // times if the store answers, and as often as it takes if it does not, or is full.
 func (s *Service) do(ctx context.Context, o *Operation, i *abide.Info) (outcome, error) {
-	if ended(ctx) {
+	if ctx.Err() != nil {
 		return unknown, nil
 	}
 	if !o.allows(i) {
@@ -125,9 +125,9 @@ func (s *Service) do(ctx context.Context, o *Operation, i *abide.Info) (outcome,
 			return done, nil
 		case errors.Is(err, abide.ErrState), errors.Is(err, abide.ErrNotFound):
 			return skipped, nil
-		case ended(ctx):
+		case ctx.Err() != nil:
 			return unknown, nil
-		case errors.Is(err, store.ErrClosed), errors.Is(err, store.ErrFailed):
+		case outage.Permanent(err):
 			return unknown, err
 		case errors.Is(err, abide.ErrInvalid), errors.Is(err, store.ErrCorrupt):
 			return failed, err
@@ -158,7 +158,7 @@ func (s *Service) wasDone(ctx context.Context, o *Operation, ref abide.Ref) (boo
 			return !o.allows(&i), nil
 		case errors.Is(err, abide.ErrNotFound):
 			return true, nil
-		case ended(ctx), errors.Is(err, store.ErrClosed), errors.Is(err, store.ErrFailed), errors.Is(err, store.ErrCorrupt):
+		case ctx.Err() != nil, outage.Permanent(err), errors.Is(err, store.ErrCorrupt):
 			return false, err
 		}
 		_ = base.Sleep(ctx, s.clock, 50*time.Millisecond)
@@ -209,13 +209,4 @@ func (s *Service) total(ctx context.Context, o *Operation) int {
 // isTrouble reports whether an error is the store's, and may pass.
 func isTrouble(err error) bool {
 	return err != nil && !errors.Is(err, abide.ErrInvalid) && !errors.Is(err, store.ErrCorrupt)
-}
-
-// shorten cuts a text to so many bytes, and leaves no half of a character.
-func shorten(text string, most int) string {
-	text = strings.ToValidUTF8(text, "?")
-	if len(text) > most {
-		text = strings.ToValidUTF8(text[:most], "")
-	}
-	return text
 }

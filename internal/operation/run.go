@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
-	"github.com/abidehq/abide/internal/backoff"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/claimloop"
 	"github.com/abidehq/abide/internal/lease"
+	"github.com/abidehq/abide/internal/outage"
 	"github.com/abidehq/abide/store"
 )
 
@@ -23,9 +26,6 @@ const (
 	// leaseLasts is how long a page belongs to a process after it was last heard of.
 	leaseLasts = 30 * time.Second
 
-	// longPoll is how long a claim waits at most. A commit or a due time ends the wait.
-	longPoll = 10 * time.Minute
-
 	// drain is how long a page may take to its end when Run is to stop.
 	drain = 10 * time.Second
 
@@ -37,55 +37,29 @@ const (
 // Run goes on with operations until ctx ends. Then it waits for what is under way, and returns
 // nil. It returns an error if the store was closed or has failed.
 func (s *Service) Run(ctx context.Context) error {
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	var (
-		wg   sync.WaitGroup
-		once sync.Once
-		died error
-	)
-	for range workers {
-		wg.Go(func() {
-			if err := s.serve(ctx); err != nil {
-				once.Do(func() { died = err })
-				stop()
+	loop := claimloop.Loop{
+		Store: s.store, Clock: s.clock,
+		Request: store.ClaimRequest{Queue: queue, Routes: []string{route, routeTenant}, Max: 1, MaxMessages: 1, Lease: leaseLasts},
+		Handle: func(ctx context.Context, claims []store.Claim) error {
+			err := s.work(ctx, &claims[0]) // a page
+			if err != nil && !outage.Permanent(err) {
+				s.log.Debug("operation interrupted, trying again", "error", err)
 			}
-		})
-	}
-	wg.Wait()
-	return died
-}
-
-// serve claims and goes on with operations, a page at a time.
-func (s *Service) serve(ctx context.Context) error {
-	req := store.ClaimRequest{Queue: queue, Routes: []string{route, routeTenant}, Max: 1, MaxMessages: 1, Lease: leaseLasts, Wait: longPoll}
-	trouble := backoff.Outage(s.clock)
-	for {
-		claims, err := s.store.Claim(ctx, req)
-		switch {
-		case len(claims) > 0:
-			err = s.work(ctx, &claims[0])
-		case ended(ctx):
-			return nil
-		}
-		switch {
-		case err == nil:
-			trouble.Reset()
-		case errors.Is(err, store.ErrClosed), errors.Is(err, store.ErrFailed):
 			return err
-		default:
-			s.log.Debug("operation interrupted, trying again", "error", err)
-			_ = trouble.Sleep(ctx)
-		}
+		},
 	}
+	loops, ctx := errgroup.WithContext(ctx)
+	for range workers {
+		loops.Go(func() error { return loop.Run(ctx) })
+	}
+	return loops.Wait()
 }
 
 // work does what a claim asks for. It returns an error if the store is in trouble.
 func (s *Service) work(ctx context.Context, c *store.Claim) error {
 	// A page that was begun comes to its end, also if ctx ends meanwhile.
-	page, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	page, cancel := claimloop.Drain(ctx, s.clock, drain)
 	defer cancel()
-	defer context.AfterFunc(ctx, func() { s.clock.AfterFunc(drain, cancel) })()
 	s.keeper.Keep(c, cancel)
 	defer s.keeper.Drop(c.Lease())
 	t := &turn{s: s, claim: c, began: s.clock.Now()}
@@ -124,7 +98,7 @@ type turn struct {
 
 // now returns the store's time.
 func (t *turn) now() time.Time {
-	now := whole(t.claim.Now.Add(t.s.clock.Now().Sub(t.began)))
+	now := base.Millis(t.claim.Now.Add(t.s.clock.Now().Sub(t.began)))
 	if now.Before(t.before.UpdatedAt) {
 		return t.before.UpdatedAt
 	}
@@ -139,7 +113,7 @@ func (t *turn) goOn(ctx context.Context) error {
 	}
 	err := t.s.turnPage(ctx, &t.next)
 	switch {
-	case ended(ctx): // it is somebody else's, or there is no more time
+	case ctx.Err() != nil: // it is somebody else's, or there is no more time
 		t.giveBack()
 		t.addToCancelled()
 		return nil
@@ -155,7 +129,7 @@ func (t *turn) goOn(ctx context.Context) error {
 func (t *turn) give(failed error) error {
 	switch {
 	case failed != nil:
-		t.next.Error = shorten(failed.Error(), MaxError)
+		t.next.Error = base.Shorten(failed.Error(), MaxError)
 		t.next.end(Failed, t.now())
 	case t.next.cursor == "":
 		t.next.end(Completed, t.now())
@@ -219,15 +193,13 @@ func (t *turn) discard(why error) error {
 	c := t.claim
 	t.s.log.Error("operation undecodable, quarantined", "operation", c.Key.Name, "error", why)
 	q := store.Quarantine(c.Messages[0], c.Route, "malformed", c.Now)
-	q.Record.Tags[store.TagError] = shorten(why.Error(), store.MaxName)
+	q.Record.Tags[store.TagError] = base.Shorten(why.Error(), store.MaxName)
 	return t.settle(&store.Tx{PutRecords: []store.PutRecord{q}})
 }
 
 // giveBack has the page claimed again soon, and not only when the lease ends.
 func (t *turn) giveBack() {
-	ctx, cancel := context.WithTimeout(context.Background(), leaseLasts)
-	defer cancel()
-	_ = t.s.store.Release(ctx, store.Release{Lease: t.claim.Lease(), Uncounted: true})
+	_ = claimloop.Release(t.s.store, leaseLasts, t.claim.Lease())
 }
 
 // report says what a person should know.
@@ -242,5 +214,3 @@ func (s *Service) report(o *Operation) {
 	}
 	s.log.Info("operation completed", attrs...)
 }
-
-func ended(ctx context.Context) bool { return ctx.Err() != nil }

@@ -79,7 +79,7 @@ func (s *Service) Start(ctx context.Context, r Request) (Operation, error) {
 	if r.ID == "" {
 		r.ID = base.NewUUID(stats.Now)
 	}
-	now := whole(stats.Now)
+	now := base.Millis(stats.Now)
 	o := Operation{
 		ID: r.ID, under: tenantName(&r.Filter), Kind: r.Kind, Filter: r.Filter, All: r.All, Reason: r.Reason, By: r.By,
 		Status: Pending, CreatedAt: now, UpdatedAt: now, Version: 1,
@@ -110,9 +110,6 @@ func (s *Service) Start(ctx context.Context, r Request) (Operation, error) {
 }
 
 func isConflict(err error) bool { return errors.Is(err, store.ErrConflict) }
-
-// whole returns a time in whole milliseconds, as it is kept.
-func whole(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
 
 // Get returns an operation of a tenant, or [ErrNotFound]. The tenant is that of
 // [Operation.Tenant]; with the empty one, Get also returns an operation about one tenant that an
@@ -223,7 +220,7 @@ func (s *Service) Cancel(ctx context.Context, tenant, id string) (o Operation, e
 			return err
 		}
 		run := o.message()
-		o.end(Cancelled, whole(stats.Now))
+		o.end(Cancelled, base.Millis(stats.Now))
 		// Whoever goes on with it loses the claim by this.
 		tx := &store.Tx{Delete: []store.MessageRef{run.Ref()}, Put: []store.Message{o.message()}}
 		tx.PutRecords = []store.PutRecord{{Record: o.record(), Expect: o.Version - 1}}

@@ -64,6 +64,11 @@ var layers = []layer{
 	{path: "internal/lease", imports: []string{"internal/backoff", "internal/base", "store"}, tests: []string{"store/..."}},
 	{path: "internal/roster", imports: []string{"internal/base", "internal/wire", "store"}},
 	{path: "internal/outage", imports: []string{"internal/base", "store"}, tests: []string{"store/..."}},
+	{
+		path:    "internal/claimloop",
+		imports: []string{"internal/backoff", "internal/base", "internal/outage", "store"},
+		tests:   []string{"internal/lease", "store/..."},
+	},
 
 	{path: "bus", tests: []string{"bus/bustest"}, alone: true},
 	{path: "bus/bustest/...", imports: []string{"bus", "internal/base"}},
@@ -78,12 +83,12 @@ var layers = []layer{
 
 	{
 		path:    "bus/outbox",
-		imports: []string{"bus", "internal/backoff", "internal/base", "internal/lease", "internal/meter", "internal/outage", "internal/wire", "store"},
+		imports: []string{"bus", "internal/backoff", "internal/base", "internal/claimloop", "internal/lease", "internal/meter", "internal/outage", "internal/wire", "store"},
 		tests:   []string{"internal/teststore", "store/..."},
 	},
 	{
 		path:    "timer",
-		imports: []string{"bus", "bus/outbox", "internal/backoff", "internal/base", "internal/meter", "internal/outage", "internal/sweep", "internal/wire", "store"},
+		imports: []string{"bus", "bus/outbox", "internal/backoff", "internal/base", "internal/claimloop", "internal/meter", "internal/outage", "internal/sweep", "internal/wire", "store"},
 		tests:   []string{"bus/...", "internal/testenv", "internal/teststore", "store/..."},
 	},
 
@@ -92,7 +97,7 @@ var layers = []layer{
 	{
 		path: "internal/engine",
 		imports: []string{
-			"internal/backoff", "internal/base", "internal/history", "internal/lease", "internal/meter", "internal/outage", "internal/replay", "internal/roster", "internal/wire", "store",
+			"internal/backoff", "internal/base", "internal/claimloop", "internal/history", "internal/lease", "internal/meter", "internal/outage", "internal/replay", "internal/roster", "internal/wire", "store",
 		},
 		tests: []string{"internal/teststore", "store/..."},
 	},
@@ -110,7 +115,7 @@ var layers = []layer{
 	{
 		path: "action",
 		imports: []string{
-			"action/tick", "bus", "internal/backoff", "internal/base", "internal/cron", "internal/lease", "internal/meter", "internal/outage", "internal/roster",
+			"action/tick", "bus", "internal/backoff", "internal/base", "internal/claimloop", "internal/cron", "internal/lease", "internal/meter", "internal/outage", "internal/roster",
 			"internal/sweep", "internal/wire", "store",
 		},
 		tests: []string{"internal/testenv", "internal/teststore", "store/..."},
@@ -128,7 +133,7 @@ var layers = []layer{
 
 	{
 		path:    "internal/operation",
-		imports: []string{".", "internal/backoff", "internal/base", "internal/lease", "internal/outage", "internal/sweep", "internal/wire", "store"},
+		imports: []string{".", "internal/backoff", "internal/base", "internal/claimloop", "internal/lease", "internal/outage", "internal/sweep", "internal/wire", "store"},
 		tests:   []string{"internal/testenv", "internal/teststore", "store/..."},
 	},
 	{path: "internal/telemetry", imports: []string{"internal/base", "internal/meter"}},

@@ -14,12 +14,9 @@ func (l *loader) decode() {
 	config := reflect.ValueOf(&l.loaded.Config).Elem()
 	for i := range schema {
 		at := &schema[i]
-		index, said := l.merged.Get(at.path).(int)
-		if !said {
-			continue
+		if s, set := l.merged[at.path]; set {
+			l.value(at.path, s, at.field.Tag, config.FieldByIndex(at.index))
 		}
-		s := l.settings[index]
-		l.value(at.path, s, at.field.Tag, config.FieldByIndex(at.index))
 	}
 }
 
@@ -76,7 +73,7 @@ func (l *loader) table(path string, s setting, tag reflect.StructTag, v reflect.
 
 // group decodes an element of a list that holds keys, with those that are not there.
 func (l *loader) group(path string, s setting, v reflect.Value) {
-	said := layer{}
+	said := map[string]*yaml.Node{}
 	switch {
 	case isNull(s.node):
 	case s.node.Kind != yaml.MappingNode:
@@ -95,7 +92,7 @@ func (l *loader) group(path string, s setting, v reflect.Value) {
 		f := v.Type().Field(i)
 		key := f.Tag.Get("key")
 		below := path + "." + key
-		if node, ok := said[key].(*yaml.Node); ok {
+		if node, ok := said[key]; ok {
 			l.value(below, setting{node, s.where}, f.Tag, v.Field(i))
 		} else if isGroup(f.Type) {
 			l.value(below, setting{&yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null", Line: s.node.Line}, s.where}, f.Tag, v.Field(i))
@@ -108,12 +105,12 @@ func (l *loader) group(path string, s setting, v reflect.Value) {
 }
 
 // belongs finds keys that are missing, and those that do not go with the kind.
-func (l *loader) belongs(path string, s setting, said layer, v reflect.Value) {
-	kind, _ := said["kind"].(*yaml.Node)
+func (l *loader) belongs(path string, s setting, said map[string]*yaml.Node, v reflect.Value) {
+	kind := said["kind"]
 	for i := range v.NumField() {
 		f := v.Type().Field(i)
 		key := f.Tag.Get("key")
-		node, has := said[key].(*yaml.Node)
+		node, has := said[key]
 		if !has && f.Tag.Get("required") != "" {
 			why := "it is missing"
 			if allowed := f.Tag.Get("allowed"); allowed != "" {

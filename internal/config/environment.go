@@ -49,7 +49,7 @@ func (l *loader) environment() layer {
 			}
 		}
 		if set && value != "" {
-			l.sayText(to, at, value, where)
+			to.setText(at, value, where)
 		}
 	}
 	l.strangers(known, names)

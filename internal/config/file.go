@@ -77,7 +77,7 @@ func (l *loader) walk(to layer, n *yaml.Node, prefix string, t reflect.Type, whe
 			l.mistake(path, "", where(e.key), "there is no such key%s", nearest(e.key.Value, keysOf(t)))
 		case isNull(e.value): // nothing is said
 		case !isGroup(f.Type):
-			l.say(to, path, e.value, where)
+			to[path] = setting{e.value, where}
 		case e.value.Kind != yaml.MappingNode:
 			l.mistake(path, "", where(e.value), "it must hold keys: %s", strings.Join(keysOf(f.Type), ", "))
 		default:

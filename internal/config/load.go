@@ -4,12 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"reflect"
 	"strings"
 
-	"github.com/knadh/koanf/maps"
-	"github.com/knadh/koanf/v2"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -63,8 +62,7 @@ type setting struct {
 type loader struct {
 	src      Source
 	env      map[string]string
-	settings []setting // koanf has their indexes
-	merged   *koanf.Koanf
+	merged   layer
 	mistakes Mistakes
 	loaded   *Loaded
 }
@@ -72,7 +70,7 @@ type loader struct {
 // Load reads a configuration. An error is [Mistakes].
 func Load(src Source) (*Loaded, error) {
 	l := &loader{
-		src: src, env: map[string]string{}, merged: koanf.New("."),
+		src: src, env: map[string]string{}, merged: layer{},
 		loaded: &Loaded{where: map[string]string{}},
 	}
 	for _, entry := range src.Environ {
@@ -81,9 +79,7 @@ func Load(src Source) (*Loaded, error) {
 		}
 	}
 	for _, read := range []func() layer{l.defaults, l.file, l.environment, l.flags} { // later ones win
-		if err := l.merged.Load(read(), nil); err != nil {
-			return nil, Mistakes{{Why: err.Error()}}
-		}
+		maps.Copy(l.merged, read())
 	}
 	l.decode()
 	l.loaded.settle()
@@ -96,26 +92,11 @@ func Load(src Source) (*Loaded, error) {
 	return l.loaded, nil
 }
 
-// layer is what one source says: the index of a setting for each key, nested. It is a
-// provider of koanf, which puts the layers on top of each other.
-type layer map[string]any
+// layer is the settings of one source, by key.
+type layer map[string]setting
 
-var _ koanf.Provider = layer{}
-
-// Read returns the layer.
-func (l layer) Read() (map[string]any, error) { return maps.Unflatten(l, "."), nil }
-
-// ReadBytes is not needed: nothing is parsed by koanf.
-func (layer) ReadBytes() ([]byte, error) { return nil, errors.New("a layer is no text") }
-
-// say adds what a source says about a key to its layer.
-func (l *loader) say(to layer, path string, node *yaml.Node, where func(*yaml.Node) string) {
-	to[path] = len(l.settings)
-	l.settings = append(l.settings, setting{node, where})
-}
-
-// sayText does so for a value that is a text. A list has commas between its elements.
-func (l *loader) sayText(to layer, at *leaf, text, where string) {
+// setText sets a key to a value that is a text. A list has commas between its elements.
+func (to layer) setText(at *leaf, text, where string) {
 	node := &yaml.Node{Kind: yaml.ScalarNode, Value: text}
 	if at.field.Type.Kind() == reflect.Slice {
 		node = &yaml.Node{Kind: yaml.SequenceNode}
@@ -125,7 +106,7 @@ func (l *loader) sayText(to layer, at *leaf, text, where string) {
 			}
 		}
 	}
-	l.say(to, at.path, node, func(*yaml.Node) string { return where })
+	to[at.path] = setting{node, func(*yaml.Node) string { return where }}
 }
 
 func (l *loader) mistake(key, value, where, format string, args ...any) {
@@ -139,7 +120,7 @@ func (l *loader) defaults() layer {
 	to := layer{}
 	for i := range schema {
 		if text, has := schema[i].field.Tag.Lookup("default"); has {
-			l.sayText(to, &schema[i], text, fromDefault)
+			to.setText(&schema[i], text, fromDefault)
 		}
 	}
 	return to
@@ -158,7 +139,7 @@ func (l *loader) flags() layer {
 		case at.field.Type == secretType:
 			l.mistake(path, "", "flag "+f.Name, "flags are shown to other users of this machine, by ps for one: set it in the file, or with $%s or $%s_FILE", at.variable(), at.variable())
 		default:
-			l.sayText(to, at, f.Value, "flag "+f.Name)
+			to.setText(at, f.Value, "flag "+f.Name)
 		}
 	}
 	return to

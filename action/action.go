@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Status is what an action does.
+// Status is the status of an action.
 type Status string
 
 // Statuses of an action.
@@ -18,10 +18,10 @@ const (
 	Skipped   Status = "skipped"   // a run of a schedule that was due and not made; Reason says why
 )
 
-// Statuses are all of them.
+// Statuses lists all statuses of an action.
 var Statuses = []Status{Pending, Running, Completed, Failed, Cancelled, Skipped}
 
-// Ended reports whether nothing happens to such an action any more by itself.
+// Ended reports whether the status is final.
 func (s Status) Ended() bool { return s != Pending && s != Running }
 
 // Action is a unit of work.
@@ -29,13 +29,13 @@ type Action struct {
 	ID     string `json:"id"`
 	Tenant string `json:"tenant"`
 
-	// Slug is what the action is for, such as the name of a service.
+	// Slug is a label of the caller's choice, such as the name of a service.
 	Slug string `json:"slug"`
 
-	// Target is the name of what does it, in the configuration of the process that does.
+	// Target is the name of the target, see [Config.Targets].
 	Target string `json:"target"`
 
-	// Trigger is why it happens.
+	// Trigger is what caused the action.
 	Trigger Trigger `json:"trigger"`
 
 	Status Status `json:"status"`
@@ -44,18 +44,18 @@ type Action struct {
 	// Payload is a JSON value for the target.
 	Payload json.RawMessage `json:"payload,omitempty"`
 
-	// Idempotent actions can be run again if nobody knows how far they came.
+	// Idempotent actions are run again if the process that ran them died.
 	Idempotent bool `json:"idempotent,omitempty"`
 
-	// Attempt counts how often it was run.
+	// Attempt is the number of runs so far.
 	Attempt int `json:"attempt,omitempty"`
 
-	// RetryAt is when it was, or will be, run again: after a run that failed, or because
-	// somebody wants it. It is zero before that.
+	// RetryAt is the due time of the latest retry, automatic or by [Service.Retry]. It is zero
+	// before the first retry.
 	RetryAt time.Time `json:"retryAt,omitzero"`
 
-	// Schedule is the ID of the schedule that made it, and RunAt the time of the schedule
-	// that it stands for.
+	// Schedule is the ID of the schedule that created the action, and RunAt the nominal time of
+	// the run.
 	Schedule string    `json:"schedule,omitempty"`
 	RunAt    time.Time `json:"runAt,omitzero"`
 
@@ -64,14 +64,13 @@ type Action struct {
 	StartedAt time.Time `json:"startedAt,omitzero"`
 	EndedAt   time.Time `json:"endedAt,omitzero"`
 
-	// Outcome is what came of the last run.
+	// Outcome is the outcome of the last run.
 	Outcome Outcome `json:"outcome,omitzero"`
 
-	// Version grows with each change.
+	// Version increases with every change.
 	Version int64 `json:"version"`
 
-	// Warning is set in the answer to who adds an action that nobody will do right now: no live
-	// worker serves its target. It is not kept.
+	// Warning is set by [Service.Add] if no live worker serves the target. It is not stored.
 	Warning string `json:"warning,omitempty"`
 
 	message int64  // the version with which its message was put
@@ -79,16 +78,16 @@ type Action struct {
 	tells   bool   // its schedule wants to know when it has ended
 }
 
-// Trigger is why an action happens: its time has come, or a webhook arrived.
+// Trigger is what caused an action: its due time or a webhook.
 type Trigger struct {
 	Kind TriggerKind `json:"kind"`
 
-	// At is the time of a scheduled action: it happens at the first tick that is not
-	// before. Of a webhook, it is when that was received.
+	// At is the due time of a scheduled action, which runs at the first tick at or after it, or
+	// the time at which a webhook was received.
 	At time.Time `json:"at"`
 
-	// Header has those headers of a webhook that matter, and Size is the length of its
-	// body, in bytes. See [Service.Body].
+	// Header holds the kept headers of a webhook, and Size is the length of its body, in bytes.
+	// See [Service.Body].
 	Header map[string]string `json:"header,omitempty"`
 	Size   int               `json:"size,omitempty"`
 }
@@ -102,22 +101,22 @@ const (
 	Webhook   TriggerKind = "webhook"
 )
 
-// Outcome is what came of a run.
+// Outcome is the outcome of a run.
 type Outcome struct {
-	// ExitCode is that of a command, or the status of an HTTP response; 0 if there is none.
+	// ExitCode is the exit code of a command or the status of an HTTP response, or 0.
 	ExitCode int `json:"exitCode"`
 
-	// Duration is how long it ran.
+	// Duration is the duration of the run.
 	Duration time.Duration `json:"durationNs"`
 
-	// Output is what it printed or answered, and Cut how many bytes of it were not kept: the
-	// middle of it.
+	// Output is the output of a command or the body of a response. Cut is how many bytes were
+	// removed from its middle.
 	Output string `json:"output,omitempty"`
 	Cut    int64  `json:"cut,omitempty"`
 }
 
-// Due returns when the action is due, or was for the last time: at the time of its trigger,
-// or when it is to be run again.
+// Due returns the due time of the current or last run: that of the trigger, or of the latest
+// retry.
 func (a Action) Due() time.Time {
 	if a.RetryAt.IsZero() {
 		return a.Trigger.At

@@ -11,8 +11,8 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// Add adds an action. When it returns, the action is durable. If there is one with that ID,
-// it is returned as it is, and existed is true.
+// Add adds an action; when it returns, the action is durable. If an action with that ID exists,
+// it is returned unchanged, and existed is true.
 func (s *Service) Add(ctx context.Context, r Request) (a Action, existed bool, err error) {
 	const verb = "add"
 	if err := r.check(verb); err != nil {
@@ -34,18 +34,17 @@ func (s *Service) Add(ctx context.Context, r Request) (a Action, existed bool, e
 	return s.add(ctx, verb, a, nil)
 }
 
-// Received is a webhook that arrived.
+// Received is a webhook that was received.
 type Received struct {
-	// Tenant, Slug and Target are those of the [Action] that it becomes.
+	// Tenant, Slug and Target are those of the [Action] that is created.
 	Tenant string
 	Slug   string
 	Target string
 
-	// Delivery is the sender's name for the delivery, or empty: one that is received twice
-	// becomes one action.
+	// Delivery is the sender's ID of the delivery, used for deduplication. It may be empty.
 	Delivery string
 
-	// Header has the headers that matter, and Body is what was received, byte for byte.
+	// Header holds the headers to keep, and Body the body as it was received.
 	Header map[string]string
 	Body   []byte
 }
@@ -54,9 +53,9 @@ type Received struct {
 // with it: such an action would make the delivery count as a duplicate.
 const deliveryPrefix = "delivery-"
 
-// Receive keeps a webhook for the next tick. When it returns, it is durable. Nothing of it
-// is interpreted. If the delivery was received before, existed is true, and the action is
-// that of the first time.
+// Receive stores a webhook as an action for the next tick; when it returns, the action is
+// durable. The body is not interpreted. If the delivery was received before, Receive returns the
+// action of the first time, and existed is true.
 func (s *Service) Receive(ctx context.Context, r Received) (a Action, existed bool, err error) {
 	const verb = "receive"
 	if err := checkWork(verb, r.Tenant, r.Slug, r.Target, nil); err != nil {
@@ -83,7 +82,7 @@ func (s *Service) Receive(ctx context.Context, r Received) (a Action, existed bo
 		Status:  Pending, CreatedAt: now, UpdatedAt: now, Version: 1, message: 1,
 	}
 	if r.Delivery != "" {
-		// The same delivery has the same ID, whoever receives it.
+		// The same delivery has the same ID in every process.
 		sum := sha256.Sum256([]byte(r.Slug + "\x00" + r.Delivery))
 		a.ID = deliveryPrefix + hex.EncodeToString(sum[:16])
 	}

@@ -57,7 +57,7 @@ func (s *Service) begin(ctx context.Context, since time.Time, claims []store.Cla
 	return nil
 }
 
-// beginFresh begins actions that nobody has had before, in one commit.
+// beginFresh begins actions that were never claimed before, in one commit.
 func (s *Service) beginFresh(ctx context.Context, fresh []*task) (trouble error) {
 	for _, t := range fresh {
 		t.start(s.idempotent(&t.a))
@@ -91,11 +91,11 @@ func (s *Service) beginFresh(ctx context.Context, fresh []*task) (trouble error)
 	return trouble
 }
 
-// patience is how long it may take to begin what was claimed: so long that nobody else has
+// patience is how long it may take to begin what was claimed: so long that no other process has
 // it meanwhile.
 func (s *Service) patience() time.Duration { return s.cfg.LeaseDuration / 3 }
 
-// late reports whether it has taken so long that somebody else may have it soon, or has it.
+// late reports whether it has taken so long that the lease may have been lost.
 func (s *Service) late(t *task) bool { return s.clock.Now().Sub(t.since) >= s.patience() }
 
 // start makes the action one that runs under the claim. That it is idempotent is noted, since
@@ -137,7 +137,7 @@ func (s *Service) dispatch(ctx context.Context, tasks []*task) {
 	}
 }
 
-// resume begins an action that somebody has had before, as its record says.
+// resume begins an action that was claimed before, according to its record.
 func (s *Service) resume(ctx context.Context, t *task) error {
 	for range 3 {
 		a, err := s.get(ctx, "begin", t.a.Tenant, t.a.ID)
@@ -180,7 +180,8 @@ func (s *Service) resume(ctx context.Context, t *task) error {
 			s.giveBack(t)
 			return wrap("begin", a.Tenant+"/"+a.ID, err)
 		}
-		// Somebody has changed it, or we have, and did not learn of it: look again.
+		// Another process has changed it, or our commit was applied and its answer lost: read it
+		// again.
 	}
 	s.giveBack(t)
 	return nil

@@ -10,9 +10,9 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// Cancel has an action not happen, or interrupts it if it runs; what it has done by then is
-// done. Why becomes its reason. Cancelling one that was cancelled does nothing; for one
-// that has ended otherwise it is too late, which is [ErrState].
+// Cancel cancels a pending action, or interrupts a running one. Why becomes its reason.
+// Cancelling a cancelled action does nothing; for an action that has ended it returns
+// [ErrState].
 func (s *Service) Cancel(ctx context.Context, tenant, id, why string) (Action, error) {
 	const verb = "cancel"
 	if why == "" {
@@ -32,7 +32,7 @@ func (s *Service) Cancel(ctx context.Context, tenant, id, why string) (Action, e
 			}
 			defer func() { tx.PutRecords = append(tx.PutRecords, a.bodyRecord(body)) }()
 		}
-		// Whoever runs it, or is about to, loses the claim by this.
+		// A process that runs it, or is about to, loses its claim.
 		tx.Delete = append(tx.Delete, messageRef(tenant, id, a.message))
 		a.Status, a.Reason, a.claim = Cancelled, shorten(why, MaxReason), ""
 		a.EndedAt = now
@@ -41,7 +41,8 @@ func (s *Service) Cancel(ctx context.Context, tenant, id, why string) (Action, e
 	})
 }
 
-// Retry has an action that has failed or was cancelled happen at the next tick.
+// Retry runs a failed or cancelled action again, at the next tick. For other actions it returns
+// [ErrState].
 func (s *Service) Retry(ctx context.Context, tenant, id string) (Action, error) {
 	const verb = "retry"
 	return s.change(ctx, verb, tenant, id, func(a *Action, now time.Time, tx *store.Tx) error {
@@ -72,7 +73,8 @@ func (s *Service) Retry(ctx context.Context, tenant, id string) (Action, error) 
 // errUnchanged: there is nothing to change.
 var errUnchanged = errors.New("unchanged")
 
-// change has f change an action and fill in the rest of tx, until nobody comes in between.
+// change has f change an action and fill in the rest of tx, until no concurrent change
+// interferes.
 func (s *Service) change(ctx context.Context, verb, tenant, id string, f func(a *Action, now time.Time, tx *store.Tx) error) (a Action, err error) {
 	err = s.retry(ctx, func() error {
 		if a, err = s.get(ctx, verb, tenant, id); err != nil {
@@ -102,7 +104,7 @@ func (s *Service) change(ctx context.Context, verb, tenant, id string, f func(a 
 	return a, nil
 }
 
-// retry calls f until nobody comes in between.
+// retry calls f until no concurrent change interferes.
 func (s *Service) retry(ctx context.Context, f func() error) error {
 	err := backoff.Retry(ctx, s.clock, func(err error) bool { return errors.Is(err, store.ErrConflict) }, f)
 	if errors.Is(err, store.ErrConflict) {

@@ -7,31 +7,31 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// Sentinel errors. Test for them with [errors.Is]; the error that is returned says
-// more.
+// Sentinel errors, to be tested with [errors.Is].
 var (
-	// ErrInvalid: the call breaks a rule, and would break it again.
+	// ErrInvalid: an argument is invalid. Repeating the call does not help.
 	ErrInvalid = errors.New("invalid")
 
-	// ErrNotFound: there is no such action or schedule.
+	// ErrNotFound: the action or schedule does not exist.
 	ErrNotFound = errors.New("not found")
 
-	// ErrExists: there is a schedule with that ID already.
+	// ErrExists: a schedule with that ID exists.
 	ErrExists = errors.New("exists")
 
-	// ErrForbidden: the target is not for the tenant, or for webhooks alone.
+	// ErrForbidden: the target does not serve the tenant, or serves webhooks only.
 	ErrForbidden = errors.New("forbidden")
 
-	// ErrState: the status of the action or schedule does not allow it.
+	// ErrState: the status of the action or schedule does not allow the call.
 	ErrState = errors.New("not possible in this state")
 
-	// ErrConflict: it was changed by others meanwhile.
+	// ErrConflict: the version is not the expected one, or another process changed it
+	// concurrently.
 	ErrConflict = errors.New("changed meanwhile")
 )
 
-// Why the context of a run ended. See [context.Cause].
+// Causes with which the context of a run ends, see [context.Cause].
 var (
-	// ErrTimeout: it took longer than the target allows.
+	// ErrTimeout: the run exceeded [Definition.Timeout].
 	ErrTimeout = errors.New("timed out")
 
 	// ErrCancelled is the cause with which the context of a run ends when the action was

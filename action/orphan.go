@@ -18,7 +18,7 @@ const (
 )
 
 // endOrphans ends actions that were running when their process died and whose target no live
-// worker serves, so that nobody claims them: such as after the target was taken out of the
+// worker serves, so that no process claims them: such as after the target was taken out of the
 // configuration. They are failed, or pending again if they are idempotent. It returns how many
 // there were.
 //

@@ -25,9 +25,8 @@ func (s *Service) get(ctx context.Context, verb, tenant, id string) (Action, err
 	return parseRecord(rec)
 }
 
-// Body returns the body of a webhook, byte for byte, as long as it is kept: until the
-// action has completed, or was removed. After that, and for actions that are no webhooks,
-// it is [ErrNotFound].
+// Body returns the body of a webhook as it was received. It is kept until the action completes
+// or is removed; after that, and for actions that are no webhooks, Body returns [ErrNotFound].
 func (s *Service) Body(ctx context.Context, tenant, id string) ([]byte, error) {
 	const verb = "read body"
 	for range 2 { // it may move while we look
@@ -57,7 +56,7 @@ func (s *Service) Body(ctx context.Context, tenant, id string) ([]byte, error) {
 	return nil, wrap(verb, tenant+"/"+id, store.ErrNotFound)
 }
 
-// Filter says which actions are meant: those that match all that is set.
+// Filter selects actions that match all fields that are set.
 type Filter struct {
 	Tenant   string
 	Slug     string
@@ -67,20 +66,21 @@ type Filter struct {
 	// From <= t < To.
 	From, To time.Time
 
-	// Descending lists the latest first.
+	// Descending reverses the order: latest first.
 	Descending bool
 }
 
-// Page is a part of a list.
+// Page is one page of a list.
 type Page struct {
 	Actions []Action
 
-	// Next is the cursor of the next page, and empty if there is none.
+	// Next is the cursor of the next page; it is empty on the last page.
 	Next string
 }
 
-// List returns actions in the order of when they are due, began or ended. Limit is how many
-// at most, [DefaultPage] if it is 0. Cursor is the Next of the page before.
+// List returns a page of the actions that match f, ordered by the time at which they are due,
+// began or ended. Limit is the size of the page; 0 means [DefaultPage]. Cursor is the Next of
+// the previous page.
 func (s *Service) List(ctx context.Context, f Filter, limit int, cursor string) (Page, error) {
 	const verb = "list"
 	q, err := f.query(verb, limit, cursor)

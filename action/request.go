@@ -8,31 +8,31 @@ import (
 	"github.com/abidehq/abide/bus"
 )
 
-// Request says what to do, and when.
+// Request describes an action to add.
 type Request struct {
 	// Tenant, Slug and Target are those of the [Action].
 	Tenant string
 	Slug   string
 	Target string
 
-	// ID names the action: adding one that exists changes nothing, and returns it. Empty
-	// means a new one. IDs that begin with "delivery-" are reserved for webhooks.
+	// ID is the ID of the action; if an action with that ID exists, it is returned unchanged.
+	// Empty means a new ID. IDs that begin with "delivery-" are reserved for webhooks.
 	ID string
 
-	// At is when it is due; a time in the past, or zero, means at the next tick. It is
-	// kept in whole milliseconds, rounded up. Delay is how long from now, if At is zero.
+	// At is when the action is due, rounded up to milliseconds; a time in the past means the
+	// next tick. If it is zero, the action is due after Delay.
 	At    time.Time
 	Delay time.Duration
 
-	// Payload is a JSON value for the target, or empty.
+	// Payload is a JSON value for the target. It may be empty.
 	Payload json.RawMessage
 
 	// Idempotent: see [Action.Idempotent].
 	Idempotent bool
 }
 
-// CheckSlug returns an error that matches [ErrInvalid] unless a slug can be an argument of
-// a command: letters, digits, dots, dashes and underscores, and no dash or dot first.
+// CheckSlug returns an error that matches [ErrInvalid] unless a slug consists of letters,
+// digits, dots, dashes and underscores, and begins with neither a dash nor a dot.
 func CheckSlug(slug string) error { return checkSlug("check", slug) }
 
 func checkSlug(verb, slug string) error {

@@ -10,9 +10,10 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// Plan says what to do again and again.
+// Plan describes a schedule.
 type Plan struct {
-	// Tenant, Slug, Target, Payload and Idempotent are those of the actions that are made.
+	// Tenant, Slug, Target, Payload and Idempotent are copied to the actions that the schedule
+	// creates.
 	Tenant     string          `json:"tenant"`
 	Slug       string          `json:"slug"`
 	Target     string          `json:"target"`
@@ -22,83 +23,82 @@ type Plan struct {
 	// ID names the schedule within its tenant.
 	ID string `json:"id"`
 
-	// Cron is a cron expression of five fields, or six with the seconds first. Every, if
-	// there is none, is a distance: the runs are so far from each other, counted from
-	// From or from when the schedule was added.
+	// Cron is a cron expression of five fields, or of six with the seconds first. If it is
+	// empty, Every is the interval between runs, counted from From or from when the schedule was
+	// added.
 	Cron  string        `json:"cron,omitempty"`
 	Every time.Duration `json:"everyNs,omitempty"`
 
-	// Zone is the time zone of the expression, such as Europe/Berlin; UTC if it is empty.
-	// Gap says what becomes of runs at local times that are skipped when clocks are set
-	// forward, and Fold of those at local times that come twice when clocks are set back.
-	// Expressions whose hour is * or a step of it go on in real time.
+	// Zone is the time zone of the expression, such as Europe/Berlin. Empty means UTC. Gap is
+	// the policy for local times that are skipped when clocks are set forward, and Fold for
+	// those that occur twice when clocks are set back. Expressions whose hour is * or a step of
+	// * follow elapsed time.
 	Zone string `json:"zone,omitempty"`
 	Gap  Gap    `json:"gap,omitempty"`
 	Fold Fold   `json:"fold,omitempty"`
 
-	// Jitter is by how much runs may be late, each by another part of it, so that
-	// schedules with the same times do not all run at once. A run is always made before
-	// the next one is due.
+	// Jitter delays each run by a different fraction of this duration, so that schedules with
+	// the same times do not run at once. A run is always created before the next one is due.
 	Jitter time.Duration `json:"jitterNs,omitempty"`
 
-	// Overlap says what becomes of a run that is due while the one before has not ended.
+	// Overlap is the policy for a run that is due while the previous one has not ended.
 	Overlap Overlap `json:"overlap,omitempty"`
 
-	// CatchUp says what becomes of runs that were due while nobody was there to make them.
-	// Window is how long ago they may have been due, a day unless it says otherwise, and
-	// Cap how many of them there may be, 100 unless it says otherwise, with [CatchUpAll].
+	// CatchUp is the policy for runs that were missed because no service was running. Window is
+	// the largest age of a missed run; zero means a day. Cap is the largest number of runs that
+	// [CatchUpAll] makes up for; zero means 100.
 	CatchUp CatchUp       `json:"catchUp,omitempty"`
 	Window  time.Duration `json:"windowNs,omitempty"`
 	Cap     int           `json:"cap,omitempty"`
 
-	// From and Until bound the runs: From <= t < Until. Count is how many there are at
-	// most. Zero means unbounded.
+	// From and Until bound the runs: From <= t < Until. Count is the largest number of runs.
+	// Zero means unbounded.
 	From  time.Time `json:"from,omitzero"`
 	Until time.Time `json:"until,omitzero"`
 	Count int       `json:"count,omitempty"`
 }
 
-// Gap is what becomes of runs at local times that do not exist.
+// Gap is the policy for runs at local times that do not exist, when clocks are set forward.
 type Gap = cron.Gap
 
-// What can become of them.
+// Gap policies. The default is [GapRunAfter].
 const (
-	GapRunAfter = cron.RunAfter // they are made once, at the first moment after the gap
-	GapSkip     = cron.Skip     // they are not made
+	GapRunAfter = cron.RunAfter // run once, right after the gap
+	GapSkip     = cron.Skip     // do not run
 )
 
-// Fold is what becomes of runs at local times that exist twice.
+// Fold is the policy for runs at local times that occur twice, when clocks are set back.
 type Fold = cron.Fold
 
-// What can become of them.
+// Fold policies. The default is [FoldFirst].
 const (
-	FoldFirst  = cron.First  // they are made the first time
-	FoldSecond = cron.Second // they are made the second time
-	FoldBoth   = cron.Both   // they are made both times
+	FoldFirst  = cron.First  // run at the first occurrence
+	FoldSecond = cron.Second // run at the second occurrence
+	FoldBoth   = cron.Both   // run at both
 )
 
-// Overlap is what becomes of a run that is due while the one before has not ended.
+// Overlap is the policy for a run that is due while the previous one has not ended.
 type Overlap string
 
-// What can become of it. Empty means OverlapSkip.
+// Overlap policies. Empty means [OverlapSkip].
 const (
-	OverlapSkip   Overlap = "skip"   // it is skipped
-	OverlapQueue  Overlap = "queue"  // it follows when the other has ended; one can wait like that
-	OverlapAllow  Overlap = "allow"  // it runs beside the other
-	OverlapCancel Overlap = "cancel" // the other one is cancelled
+	OverlapSkip   Overlap = "skip"   // skip the new run
+	OverlapQueue  Overlap = "queue"  // run it after the previous one has ended; at most one is queued
+	OverlapAllow  Overlap = "allow"  // run it concurrently
+	OverlapCancel Overlap = "cancel" // cancel the previous run
 )
 
-// CatchUp is what becomes of runs that were missed.
+// CatchUp is the policy for missed runs of a schedule.
 type CatchUp string
 
-// What can become of them. Empty means CatchUpOne.
+// CatchUp policies. Empty means [CatchUpOne].
 const (
-	CatchUpNone CatchUp = "none" // they are skipped
-	CatchUpOne  CatchUp = "one"  // the last one is made
-	CatchUpAll  CatchUp = "all"  // those within Window are made, the last Cap of them, beside each other
+	CatchUpNone CatchUp = "none" // skip all missed runs
+	CatchUpOne  CatchUp = "one"  // make up for the last one
+	CatchUpAll  CatchUp = "all"  // make up for the last Cap runs within Window, concurrently
 )
 
-// ScheduleStatus is what a schedule does.
+// ScheduleStatus is the status of a schedule.
 type ScheduleStatus string
 
 // Statuses of a schedule.
@@ -108,7 +108,7 @@ const (
 	Ended  ScheduleStatus = "ended" // there are no more runs
 )
 
-// Schedule makes actions again and again.
+// Schedule creates actions at the times of its plan.
 type Schedule struct {
 	Plan
 
@@ -117,24 +117,24 @@ type Schedule struct {
 
 	PausedAt time.Time `json:"pausedAt,omitzero"`
 
-	// Next is the time of the next run; zero if there is none. NextJitter is by how much it
-	// will be late on purpose.
+	// Next is the nominal time of the next run; it is zero if there is none. NextJitter is the
+	// delay of that run by [Plan.Jitter].
 	Next       time.Time     `json:"next,omitzero"`
 	NextJitter time.Duration `json:"nextJitterNs,omitempty"`
 
-	// Last is the time of the last run that was made, and Runs how many were.
+	// Last is the nominal time of the last run, and Runs the number of runs so far.
 	Last time.Time `json:"last,omitzero"`
 	Runs int       `json:"runs"`
 
-	// Current is the ID of the action that was made last, and Queued the time of the run
-	// that waits for it to end.
+	// Current is the ID of the last action, and Queued the nominal time of the run that waits
+	// for it to end.
 	Current string    `json:"current,omitempty"`
 	Queued  time.Time `json:"queued,omitzero"`
 
 	CreatedAt time.Time `json:"createdAt"`
 	UpdatedAt time.Time `json:"updatedAt"`
 
-	// Version grows with each change.
+	// Version increases with every change.
 	Version int64 `json:"version"`
 
 	// Warning is that of the actions that it makes: see [Action.Warning].

@@ -41,9 +41,9 @@ func (s *Service) AddSchedule(ctx context.Context, p Plan) (Schedule, error) {
 	return sch, nil
 }
 
-// UpdateSchedule gives a schedule another plan. What it has done stays as it is; one that
-// is paused stays so. What is due and not yet made is skipped. If version is not 0, the
-// schedule must have it: [ErrConflict].
+// UpdateSchedule replaces the plan of a schedule. Its counters and status are kept; due runs
+// that were not made are skipped. If version is not 0 and not that of the schedule, it returns
+// [ErrConflict].
 func (s *Service) UpdateSchedule(ctx context.Context, p Plan, version int64) (Schedule, error) {
 	const verb = "update schedule"
 	p.setDefaults()
@@ -71,8 +71,8 @@ func (s *Service) UpdateSchedule(ctx context.Context, p Plan, version int64) (Sc
 	return sch, err
 }
 
-// Pause has a schedule make no actions until it is resumed. What is due and not yet made,
-// or waits for another run to end, is skipped.
+// Pause pauses a schedule: it creates no actions until it is resumed. Runs that are due or
+// queued are skipped.
 func (s *Service) Pause(ctx context.Context, tenant, id, why string) (Schedule, error) {
 	const verb = "pause"
 	return s.changeSchedule(ctx, verb, tenant, id, func(sch *Schedule, now time.Time, tx *store.Tx) error {
@@ -109,7 +109,7 @@ func (s *Schedule) skipDue(verb string, now time.Time, tx *store.Tx, why string)
 	tx.PutRecords = append(tx.PutRecords, s.skipped(times, s.Next, last, now, why))
 }
 
-// Resume has a paused schedule go on from now. What was due meanwhile is skipped: see
+// Resume resumes a paused schedule. Runs that were due while it was paused are skipped, see
 // [Service.Backfill].
 func (s *Service) Resume(ctx context.Context, tenant, id string) (Schedule, error) {
 	const verb = "resume"
@@ -149,7 +149,7 @@ func (s *Service) RemoveSchedule(ctx context.Context, tenant, id string) error {
 	})
 }
 
-// Trigger makes an action of a schedule now, as if a run were due, whatever runs beside it.
+// Trigger creates an action of a schedule immediately, regardless of its overlap policy.
 func (s *Service) Trigger(ctx context.Context, tenant, id string) (Action, error) {
 	const verb = "trigger"
 	sch, err := s.schedule(ctx, verb, tenant, id)
@@ -166,9 +166,9 @@ func (s *Service) Trigger(ctx context.Context, tenant, id string) (Action, error
 	return made, err
 }
 
-// Backfill makes the actions of a schedule whose runs were, or will be, due between two
-// times, from <= t < to, now and beside each other; at most [MaxRuns]. It does not matter
-// whether some of them were made before, or are beyond the bounds of the plan.
+// Backfill creates the actions of all runs of a schedule with from <= t < to, at most [MaxRuns],
+// to be run now and concurrently. Runs that were made before are made again, and the bounds of
+// the plan do not apply.
 func (s *Service) Backfill(ctx context.Context, tenant, id string, from, to time.Time) ([]Action, error) {
 	const verb = "backfill"
 	sch, err := s.schedule(ctx, verb, tenant, id)
@@ -208,8 +208,8 @@ func (s *Service) Backfill(ctx context.Context, tenant, id string, from, to time
 	return actions, nil
 }
 
-// changeSchedule has f change a schedule, until nobody comes in between. What wakes it is
-// replaced.
+// changeSchedule has f change a schedule, until no concurrent change interferes. What wakes it
+// is replaced.
 func (s *Service) changeSchedule(ctx context.Context, verb, tenant, id string, f func(sch *Schedule, now time.Time, tx *store.Tx) error) (sch Schedule, err error) {
 	var tx *store.Tx
 	err = s.retry(ctx, func() error {

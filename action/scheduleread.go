@@ -24,17 +24,17 @@ func (s *Service) schedule(ctx context.Context, verb, tenant, id string) (Schedu
 	return parseSchedule(rec)
 }
 
-// SchedulePage is a part of a list of schedules.
+// SchedulePage is one page of a list of schedules.
 type SchedulePage struct {
 	Schedules []Schedule
 
-	// Next is the cursor of the next page, and empty if there is none.
+	// Next is the cursor of the next page; it is empty on the last page.
 	Next string
 }
 
-// ListSchedules returns the schedules of a tenant, or of all if it is empty, in the order of
-// their next run. Limit is how many at most, [DefaultPage] if it is 0. Cursor is the Next
-// of the page before.
+// ListSchedules returns a page of the schedules of a tenant, or of all tenants if it is empty,
+// ordered by their next run. Limit is the size of the page; 0 means [DefaultPage]. Cursor is the
+// Next of the previous page.
 func (s *Service) ListSchedules(ctx context.Context, tenant string, limit int, cursor string) (SchedulePage, error) {
 	const verb = "list schedules"
 	if limit == 0 {
@@ -62,8 +62,8 @@ func (s *Service) ListSchedules(ctx context.Context, tenant string, limit int, c
 	return page, nil
 }
 
-// Preview returns the next n runs of a plan from a time on, in the zone of the plan; fewer
-// if there are no more. It needs no schedule.
+// Preview returns the times of the first n runs of a plan at or after from, in the zone of the
+// plan. It returns fewer if the plan ends before. It needs no schedule.
 func Preview(p Plan, from time.Time, n int) ([]time.Time, error) {
 	const verb = "preview"
 	if n < 1 || n > MaxRuns {

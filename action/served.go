@@ -51,8 +51,8 @@ func (s *Service) served(ctx context.Context) (map[string]bool, error) {
 	return all, nil
 }
 
-// Served reports whether this service or a live worker has a target. A service shows among
-// workers if [Config.WorkerName] is set. What it says may be two seconds old.
+// Served reports whether this service or a live worker serves a target. Services are workers if
+// [Config.WorkerName] is set. The answer may be two seconds old.
 func (s *Service) Served(ctx context.Context, target string) (bool, error) {
 	if _, ours := s.cfg.Targets[target]; ours {
 		return true, nil

@@ -72,7 +72,7 @@ type Config struct {
 	Clock clock.Clock
 }
 
-// Service adds actions and, while it runs, does them.
+// Service adds actions and, while Run is active, runs them.
 type Service struct {
 	cfg      Config
 	store    store.Store
@@ -95,7 +95,8 @@ type Service struct {
 	giveUp   context.CancelFunc
 }
 
-// New returns a service. It does nothing until [Service.Run].
+// New returns a service, or an error that matches [ErrInvalid]. It runs no actions until
+// [Service.Run].
 func New(cfg Config) (*Service, error) {
 	if err := cfg.setDefaults(); err != nil {
 		return nil, err

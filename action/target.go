@@ -12,56 +12,55 @@ import (
 	"github.com/abidehq/abide/internal/backoff"
 )
 
-// Target is what does an action. Package [github.com/abidehq/abide/action/target] has
-// commands, HTTP requests and more.
+// Target runs actions. Package [github.com/abidehq/abide/action/target] has commands, HTTP
+// requests and more.
 type Target interface {
-	// Run does it. If it returns an error, the action has failed, with what else is in the
-	// outcome. It returns soon after ctx has ended; [context.Cause] says why it did.
+	// Run runs an action. If it returns an error, the action fails; the outcome is stored in
+	// either case. It must return soon after ctx ends; [context.Cause] returns the reason.
 	Run(ctx context.Context, r Run) (Outcome, error)
 }
 
-// Run is what a target is to do.
+// Run is the input of a target.
 type Run struct {
-	// Action as it is while it runs.
+	// Action is the action, whose status is running.
 	Action Action
 
-	// Body is that of a webhook, byte for byte as it was received.
+	// Body is the body of the webhook as it was received.
 	Body []byte
 }
 
-// Func is a function that is a target.
+// Func adapts a function to [Target].
 type Func func(ctx context.Context, r Run) (Outcome, error)
 
 // Run calls f.
 func (f Func) Run(ctx context.Context, r Run) (Outcome, error) { return f(ctx, r) }
 
-// Definition says how a target is used.
+// Definition is a target and how it is run.
 type Definition struct {
 	Target Target
 
-	// Timeout is how long a run may take: an hour, unless it says otherwise.
+	// Timeout is the largest duration of a run. Zero means an hour.
 	Timeout time.Duration
 
-	// Attempts is how often an action is run that fails: once, unless it says otherwise.
-	// After the first time it waits for Backoff, a second unless it says otherwise, then
-	// twice as long each time, up to an hour. Each wait is shortened by up to a fifth, by a
-	// hash of the action and the attempt, so that actions that failed together are not all
-	// run again at the same instant.
+	// Attempts is the largest number of runs of an action that fails. Zero means 1. Backoff is
+	// the delay before the second run; zero means a second. It doubles with each further run, up
+	// to an hour. Each delay is shortened by up to a fifth, by a hash of the action and the
+	// attempt, so that actions that failed together are not retried together.
 	Attempts int
 	Backoff  time.Duration
 
-	// Tenants are those whose actions the target does; nil means all tenants. What is for
-	// another tenant is refused with [ErrForbidden] when it is added, and fails if it was
-	// added by a process that does not know the target.
+	// Tenants are the tenants that the target serves; nil means all. An action of another tenant
+	// is refused with [ErrForbidden] when it is added, and fails if it was added by a process
+	// that does not have the target.
 	Tenants []string
 
-	// HooksOnly has the target do actions of webhooks alone: see [Service.Receive]. Adding an
-	// action or a schedule for it is refused with [ErrForbidden], so that nothing gets past
-	// the verification of the webhook.
+	// HooksOnly restricts the target to actions of webhooks, see [Service.Receive]. Adding an
+	// action or a schedule for it is refused with [ErrForbidden], so that nothing bypasses the
+	// verification of the webhook.
 	HooksOnly bool
 
-	// Idempotent says that all actions of the target are: they are run again, three times
-	// at most or as often as Attempts says, if the process died that ran them.
+	// Idempotent makes all actions of the target idempotent: they are run again if the process
+	// that ran them died, up to three times or Attempts, whichever is more.
 	Idempotent bool
 }
 

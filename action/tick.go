@@ -13,8 +13,8 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// Run ticks until ctx ends, and then waits for the actions that run: see [Config.DrainTimeout]. It
-// returns an error if the store was closed or has failed. It is called once.
+// Run ticks until ctx ends, and then waits for running actions, see [Config.DrainTimeout]. It
+// returns an error if the store is closed or fails permanently. It may be called once.
 func (s *Service) Run(ctx context.Context) error {
 	ctx, s.fail = context.WithCancelCause(ctx)
 	defer s.fail(nil)
@@ -73,9 +73,9 @@ func (s *Service) drain() {
 	s.running.Wait()
 }
 
-// Tick does what is due: it makes the actions of schedules whose time has come, claims all
-// actions that are due, in the order of time and as far as there are slots, marks them
-// running, and hands them to the pool. It does not wait for them. [Service.Run] calls it.
+// Tick performs one tick: it creates the actions of due schedules, claims due actions in the
+// order of their due times while slots are free, marks them running, and starts them. It does
+// not wait for them. [Service.Run] calls it.
 func (s *Service) Tick(ctx context.Context) error {
 	began := s.clock.Now()
 	err := errors.Join(s.tickSchedules(ctx), s.tickActions(ctx))
@@ -139,8 +139,8 @@ func (s *Service) giveSlots(n int) {
 // sweepEvery is how often there is a sweep. There is one at the start.
 const sweepEvery = time.Minute
 
-// sweepAll ends actions whose process died and whose target nobody serves, logs targets that no
-// worker serves, and removes actions whose retention is over, until ctx ends.
+// sweepAll ends actions whose process died and whose target no worker serves, logs targets that
+// no worker serves, and removes actions whose retention is over, until ctx ends.
 func (s *Service) sweepAll(ctx context.Context) {
 	for {
 		if n, err := s.endOrphans(ctx); err != nil && ctx.Err() == nil {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// EventBus takes envelopes to a sink. All methods are safe for concurrent use.
+// EventBus publishes envelopes to a sink. Its methods are safe for concurrent use.
 type EventBus interface {
 	// Publish returns nil when the sink has accepted all the envelopes, as durably as
 	// it accepts anything. They are given to it in their order.
@@ -16,26 +16,25 @@ type EventBus interface {
 	// need be published again. After any other error none is known to have been
 	// accepted, and any may have been.
 	//
-	// An error is worth another try unless it matches [ErrPermanent]; one from
-	// [RetryAfter] says how long to wait. If ctx ends first, Publish returns soon, and
-	// the outcome is unknown.
+	// An error is retryable unless it matches [ErrPermanent]; one from [RetryAfter] holds the
+	// delay. If ctx ends first, Publish returns soon, and the outcome is unknown.
 	//
-	// Publish neither keeps nor changes what it is given.
+	// Publish neither retains nor modifies the envelopes.
 	Publish(ctx context.Context, envelopes []Envelope) error
 }
 
-// Position is where a command or an event stands in the log that it was read from:
-// of two with the same source, the one with the greater sequence came later.
+// Position is the position of a message in the log that it was read from. Of two positions with
+// the same source, the one with the greater sequence is later.
 type Position struct {
 	Source   string
 	Sequence uint64
 }
 
-// Errors is the error of a Publish that accepted some of the envelopes. It has an
-// element for each, which is nil if that envelope was accepted.
+// Errors is the error of a Publish that accepted some of the envelopes. It has one element per
+// envelope, which is nil if the envelope was accepted.
 type Errors []error
 
-// Error says how many envelopes failed, and the first reason.
+// Error returns the number of envelopes that failed, and the first error.
 func (e Errors) Error() string {
 	failed, first := 0, error(nil)
 	for _, err := range e {
@@ -60,7 +59,7 @@ func (e Errors) Unwrap() []error {
 	return errs
 }
 
-// Join returns what Publish returns for these outcomes, one for each envelope: nil if
+// Join returns the error of a Publish with these outcomes, one for each envelope. It is nil if
 // all were accepted.
 func Join(outcomes []error) error {
 	for _, err := range outcomes {
@@ -71,8 +70,8 @@ func Join(outcomes []error) error {
 	return nil
 }
 
-// Outcomes is the inverse of [Join]: what became of each of n envelopes, if Publish
-// returned err.
+// Outcomes is the inverse of [Join]: it returns the outcome of each of n envelopes for the error
+// of a Publish.
 func Outcomes(err error, n int) []error {
 	if each, ok := err.(Errors); ok && len(each) == n { //nolint:errorlint // one that is wrapped says more than its elements
 		return each
@@ -84,14 +83,13 @@ func Outcomes(err error, n int) []error {
 	return outcomes
 }
 
-// ErrPermanent says that the sink will never accept the envelope, so there is no use
-// in trying again.
+// ErrPermanent means that the sink will never accept the envelope. Retrying does not help.
 var ErrPermanent = errors.New("permanent")
 
-// RetryAfter returns err with the sink's wish to be left alone for that long.
+// RetryAfter returns err with the delay that the sink asks for before the next attempt.
 func RetryAfter(err error, after time.Duration) error { return &retryAfter{err, after} }
 
-// RetryDelay returns how long a sink wishes to be left alone, and whether it said so.
+// RetryDelay returns the delay of [RetryAfter], and whether err has one.
 func RetryDelay(err error) (time.Duration, bool) {
 	if r, ok := errors.AsType[*retryAfter](err); ok {
 		return r.after, true

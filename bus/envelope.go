@@ -8,50 +8,47 @@ import (
 	"unicode/utf8"
 )
 
-// Limits of an envelope's fields, in bytes. They leave room for what an adapter adds
-// where it makes names of them.
+// Limits of an envelope's fields, in bytes. Adapters that build names from fields rely on them.
 const (
 	MaxID          = 128
 	MaxType        = 128
 	MaxTenant      = 256
 	MaxCorrelation = 256
 
-	// MaxPayload is the largest payload. What carries envelopes may take less: NATS
-	// refuses messages of more than 1 MiB unless it is told otherwise.
+	// MaxPayload is the largest payload. A transport may accept less: NATS refuses messages of
+	// more than 1 MiB by default.
 	MaxPayload = 1 << 20
 )
 
-// Envelope is an event with all that is needed to route it, trace it and recognise
-// it.
+// Envelope is an event with its routing, tracing and deduplication data.
 type Envelope struct {
 	// ID is a UUIDv7. Two envelopes with the same ID are the same event.
 	ID string `json:"id"`
 
-	// Type says what happened, such as DueTimeReached.
+	// Type is the type of the event, such as DueTimeReached.
 	Type string `json:"type"`
 
-	// TenantID is whose event it is.
+	// TenantID is the tenant of the event.
 	TenantID string `json:"tenantId"`
 
-	// CorrelationID is that of the request which led to the event, or empty.
+	// CorrelationID is the correlation ID of the request that caused the event. It may be empty.
 	CorrelationID string `json:"correlationId,omitempty"`
 
-	// TimestampMs is when it happened, in milliseconds since 1970.
+	// TimestampMs is the time of the event, in milliseconds since 1970.
 	TimestampMs int64 `json:"timestampMs"`
 
-	// Payload is what happened: a JSON value whose shape follows from Type.
+	// Payload is a JSON value whose schema is determined by Type.
 	Payload json.RawMessage `json:"payload"`
 }
 
 // Time returns when the event happened.
 func (e *Envelope) Time() time.Time { return time.UnixMilli(e.TimestampMs).UTC() }
 
-// ErrInvalid says that an envelope or what it holds breaks a rule, and would break it
-// again.
+// ErrInvalid means that an envelope or its content is invalid. Repeating the call does not help.
 var ErrInvalid = errors.New("invalid")
 
-// Validate returns an error that matches [ErrInvalid], and names the field, if an
-// envelope breaks a rule.
+// Validate returns an error that matches [ErrInvalid] and names the field if an envelope is
+// invalid.
 func (e *Envelope) Validate() error {
 	for _, f := range []struct {
 		name, value string
@@ -78,9 +75,8 @@ func (e *Envelope) Validate() error {
 	return nil
 }
 
-// CheckName returns an error that matches [ErrInvalid] unless a name is text that
-// every carrier can take: not empty, of at most that many bytes, UTF-8, and without
-// control characters.
+// CheckName returns an error that matches [ErrInvalid] unless a name is valid on every
+// transport: not empty, at most that many bytes, UTF-8, and without control characters.
 func CheckName(field, value string, most int) error {
 	switch {
 	case value == "":
@@ -98,7 +94,7 @@ func CheckName(field, value string, most int) error {
 	return nil
 }
 
-// Decode reads an envelope from its JSON form, and validates it.
+// Decode decodes an envelope from JSON and validates it.
 func Decode(data []byte) (Envelope, error) {
 	var e Envelope
 	if err := json.Unmarshal(data, &e); err != nil {
@@ -110,9 +106,8 @@ func Decode(data []byte) (Envelope, error) {
 	return e, nil
 }
 
-// Encode returns the JSON form of a valid envelope, which [Decode] reads and every
-// adapter sends unless it says otherwise. The payload is in it byte for byte: what
-// was signed or hashed somewhere else still is.
+// Encode returns the JSON form of a valid envelope, which [Decode] reads and which adapters send
+// by default. The payload is included unchanged, so that signatures and hashes of it stay valid.
 func (e *Envelope) Encode() ([]byte, error) {
 	if err := e.Validate(); err != nil {
 		return nil, err

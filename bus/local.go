@@ -9,15 +9,14 @@ import (
 	"sync"
 )
 
-// Handler is told of an event. It may be told more than once, so it does nothing the
-// second time that it sees an [Envelope.ID], or something that can be done twice.
-// The envelope is shared with other handlers and belongs to who published it: it is
-// not to be changed, and a handler that keeps the payload keeps a copy.
+// Handler handles an event. An event may be delivered more than once, so a handler is idempotent
+// or ignores an [Envelope.ID] that it has seen. The envelope is shared with other handlers and
+// owned by the publisher: a handler must not modify it, and must copy the payload to retain it.
 type Handler func(ctx context.Context, e Envelope) error
 
-// Local is a bus to subscribers in this process. An envelope is accepted when every
-// subscriber whose subscription matches has returned nil; if one of them fails, all
-// of them are told again later. With no subscriber that matches it is accepted too.
+// Local is a bus to subscribers in this process. An envelope is accepted when the handlers of
+// all matching subscriptions have returned nil, also if there are none. If one of them fails, a
+// retry calls all of them again.
 //
 // The zero value is ready to use.
 type Local struct {
@@ -32,8 +31,7 @@ type subscription struct {
 
 var _ EventBus = (*Local)(nil)
 
-// Filter says which envelopes a subscription is about: those that match all that is
-// set.
+// Filter selects envelopes that match all fields that are set.
 type Filter struct {
 	Type     string
 	TenantID string
@@ -43,9 +41,9 @@ func (f Filter) matches(e *Envelope) bool {
 	return (f.Type == "" || f.Type == e.Type) && (f.TenantID == "" || f.TenantID == e.TenantID)
 }
 
-// Subscribe has h told of all envelopes that match f from now on, one after another in
-// each Publish, and perhaps of several at a time. Cancel ends that; calls that are
-// under way still come to their end.
+// Subscribe calls h for each envelope that matches f and is published from now on: sequentially
+// within a Publish, concurrently for concurrent ones. Cancel ends the subscription; calls in
+// progress are completed.
 func (l *Local) Subscribe(f Filter, h Handler) (cancel func()) {
 	s := &subscription{filter: f, handler: h}
 	l.mu.Lock()
@@ -61,7 +59,7 @@ func (l *Local) Subscribe(f Filter, h Handler) (cancel func()) {
 	}
 }
 
-// Publish tells the subscribers.
+// Publish calls the handlers of matching subscriptions.
 func (l *Local) Publish(ctx context.Context, envelopes []Envelope) error {
 	l.mu.RLock()
 	subscriptions := l.subscriptions

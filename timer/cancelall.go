@@ -8,10 +8,10 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// CancelAll cancels the armed timers of a tenant that match f, whose Statuses must be
-// empty, and returns how many it cancelled. It goes on in small commits, so that others
-// are not kept waiting; after an error, what it returns is how far it came, and calling
-// it again goes on from there.
+// CancelAll cancels the armed timers of a tenant that match f, whose Statuses must be empty, and
+// returns how many it cancelled. It works in small commits, so that it does not block other
+// callers. After an error it returns how many were cancelled; calling it again continues from
+// there.
 func (s *Service) CancelAll(ctx context.Context, f Filter) (int, error) {
 	const verb = "cancel all"
 	switch {

@@ -12,14 +12,13 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// Cancel has an armed timer never fire. Cancelling one that was cancelled does nothing;
-// for one that has fired it is too late, which is [ErrState].
+// Cancel cancels an armed timer. Cancelling a cancelled timer does nothing; for a timer that has
+// fired it returns [ErrState].
 func (s *Service) Cancel(ctx context.Context, tenant, key string) (Timer, error) {
 	return s.cancel(ctx, Request{Tenant: tenant, Key: key})
 }
 
-// CancelIf cancels a timer that has that version, and returns [ErrConflict] if it has
-// another one.
+// CancelIf cancels a timer if it has the given version, and returns [ErrConflict] otherwise.
 func (s *Service) CancelIf(ctx context.Context, tenant, key string, version int64) (Timer, error) {
 	if version < 1 {
 		return Timer{}, invalid("cancel", "%s/%s is to have version %d; versions begin at 1", tenant, key, version)
@@ -27,9 +26,8 @@ func (s *Service) CancelIf(ctx context.Context, tenant, key string, version int6
 	return s.cancel(ctx, Request{Tenant: tenant, Key: key, IfVersion: version})
 }
 
-// Snooze has a timer fire d later: later than it was due if it is yet to be due, and
-// later than now if it is due or has fired, which arms it again. One that was cancelled
-// stays so: [ErrState].
+// Snooze postpones a timer by d, counted from its due time, or from now if it is overdue or has
+// fired; a fired timer is armed again. For a cancelled timer it returns [ErrState].
 func (s *Service) Snooze(ctx context.Context, tenant, key string, d time.Duration) (Timer, error) {
 	const verb = "snooze"
 	if d <= 0 || d > MaxDelay {
@@ -82,8 +80,8 @@ func (t *Timer) cancelled(now time.Time) Timer {
 	return next
 }
 
-// change has f make something of a timer that exists, until nobody comes in between. What
-// has the version that it had is not changed.
+// change has f make something of a timer that exists, until no concurrent change interferes.
+// What has the version that it had is not changed.
 func (s *Service) change(ctx context.Context, verb, tenant, key string, f func(old *Timer, now time.Time) (Timer, error)) (t Timer, changed bool, err error) {
 	if err := checkName(verb, tenant, key); err != nil {
 		return Timer{}, false, err
@@ -108,8 +106,8 @@ func (s *Service) change(ctx context.Context, verb, tenant, key string, f func(o
 	return Timer{}, false, fmt.Errorf("timer: %s %s/%s: others change it all the time: %w", verb, tenant, key, ErrConflict)
 }
 
-// crowd is the pause between two tries. What a commit conflicts with may not be durable
-// yet, and then nobody can read it: a store may take a while for that.
+// crowd is the pause between two tries. What a commit conflicts with may not be durable yet, and
+// is not visible until then: a store may take a while for that.
 func (s *Service) crowd() *backoff.Pause {
 	pause := backoff.Contention(s.clock)
 	return &pause

@@ -17,7 +17,7 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// Types of the envelopes that are commands.
+// Types of envelopes that carry commands, see [Service.Handle].
 const (
 	TypeScheduleTimer = "ScheduleTimer"
 	TypeCancelTimer   = "CancelTimer"
@@ -46,8 +46,7 @@ type CancelTimer struct {
 	ServiceCallID string `json:"serviceCallId"`
 }
 
-// Instant is a time that JSON has as RFC 3339 text or as a number of milliseconds since
-// 1970.
+// Instant is a time whose JSON form is RFC 3339 text or a number of milliseconds since 1970.
 type Instant struct{ time.Time }
 
 // UnmarshalJSON reads either form.
@@ -62,12 +61,11 @@ func (i *Instant) UnmarshalJSON(data []byte) error {
 // commands is the queue of commands that were redriven from quarantine, and their route.
 const commands = "commands"
 
-// Handle applies a command that arrived as an envelope. At is where it stands in the log
-// that it was read from: a command that is delivered again, or after one that stands
-// behind it, changes nothing.
+// Handle applies a command that arrived as an envelope. At is its position in the log that it
+// was read from: a command that is delivered again, or out of order, changes nothing.
 //
-// An error that matches [bus.ErrInvalid] means that the command can never be applied:
-// see [Service.Refuse]. After any other it is worth another try.
+// An error that matches [bus.ErrInvalid] means that the command can never be applied: see
+// [Service.Refuse]. After any other error the call should be retried.
 func (s *Service) Handle(ctx context.Context, e bus.Envelope, at bus.Position) error {
 	applied, err := s.handle(ctx, e, at)
 	switch {
@@ -148,8 +146,8 @@ func unmarshal(e *bus.Envelope, into any, allowed string) error {
 	return nil
 }
 
-// Refuse puts a command that can never be applied into quarantine, from where it can be
-// redriven once its cause is mended. Data is what arrived, byte for byte.
+// Refuse puts a command that can never be applied into quarantine, from where it can be redriven
+// once the cause is fixed. Data is the message as it was received.
 //
 // The quarantine is that of the envelope's tenant. If data is no envelope it is that of
 // tenant, which the transport knows, such as from a subject of NATS. If tenant is empty as
@@ -206,8 +204,8 @@ func (s *Service) applyAll(ctx context.Context) error {
 	return loop.Run(ctx)
 }
 
-// redriven applies a command that was redriven: as one that has just arrived, since
-// whoever redrives it wants it to be applied.
+// redriven applies a command that was redriven: as one that has just arrived, since an operator
+// redrives it to have it applied.
 func (s *Service) redriven(ctx context.Context, c *store.Claim) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.LeaseDuration)
 	defer cancel()

@@ -10,10 +10,11 @@ import (
 	"github.com/abidehq/abide/internal/base"
 )
 
-// TypeDueTimeReached is the type of the envelope that a timer makes when it fires.
+// TypeDueTimeReached is the type of the envelope that is published when a timer fires. Its
+// payload is a [DueTimeReached].
 const TypeDueTimeReached = "DueTimeReached"
 
-// DueTimeReached is the payload of such an envelope.
+// DueTimeReached is the payload of the envelope that is published when a timer fires.
 type DueTimeReached struct {
 	ServiceCallID string    `json:"serviceCallId"` // the timer's key
 	DueAt         time.Time `json:"dueAt"`

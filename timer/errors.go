@@ -8,25 +8,24 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// Sentinel errors. Test for them with [errors.Is]; the error that is returned says
-// more.
+// Sentinel errors, to be tested with [errors.Is].
 var (
-	// ErrInvalid: the call breaks a rule, and would break it again.
+	// ErrInvalid: an argument is invalid. Repeating the call does not help.
 	ErrInvalid = errors.New("invalid")
 
-	// ErrNotFound: there is no such timer.
+	// ErrNotFound: the timer does not exist.
 	ErrNotFound = errors.New("timer not found")
 
-	// ErrExists: there is a timer already, and the request asked for that to be an error.
+	// ErrExists: the timer exists, and [Request.IfAbsent] is set.
 	ErrExists = errors.New("timer exists")
 
-	// ErrState: the timer has fired or was cancelled, so that it cannot be done.
+	// ErrState: the status of the timer does not allow the call.
 	ErrState = errors.New("not possible in this state")
 
-	// ErrConflict: the timer has another version than the request expected.
+	// ErrConflict: the version of the timer is not the expected one.
 	ErrConflict = errors.New("timer was changed")
 
-	// ErrQuota: the tenant has as many armed timers as it may have.
+	// ErrQuota: the tenant has reached its quota of armed timers.
 	ErrQuota = errors.New("quota of armed timers is used up")
 )
 

@@ -153,8 +153,8 @@ func (sh *shot) load(s *Service) {
 // add puts into tx what fires the timer.
 func (sh *shot) add(tx *store.Tx) {
 	if sh.how == hand {
-		// The claim is finished when the envelope is published. Until then, whoever claims
-		// the message finds that the timer has fired, and publishes the same envelope.
+		// The claim is finished when the envelope is published. Until then, a process that
+		// claims the message finds that the timer has fired, and publishes the same envelope.
 		tx.PutRecords = append(tx.PutRecords, store.PutRecord{Record: sh.timer.record(), Expect: sh.timer.Version - 1})
 		return
 	}
@@ -275,10 +275,10 @@ func (s *Service) lookAll(ctx context.Context, doubtful []*shot) (known []*shot,
 // look finds out what to do with a message by the record of its timer: it was claimed
 // before, or the record is another one than it says.
 //
-// A message whose timer is moved or cancelled is deleted. So one that is there, and whose
-// timer is not armed any more, or is armed again, is one that has fired, by somebody who
-// died before the envelope was published; or the timer was removed after that, when it had
-// been kept long enough.
+// A message whose timer is moved or cancelled is deleted. So one that is there, and whose timer
+// is not armed any more, or is armed again, is one that has fired, by a process that died before
+// the envelope was published; or the timer was removed after that, when it had been kept long
+// enough.
 func (s *Service) look(ctx context.Context, sh *shot) error {
 	message, err := parseMessage(sh.m)
 	if err != nil {

@@ -155,9 +155,9 @@ func parseMessage(m *store.Message) (Timer, error) {
 	return t, nil
 }
 
-// note returns what the fired timer's record can be told from, together with its
-// envelope. Payload is where the caller's payload begins in that of the envelope. Of a late
-// one, the record is somebody else's by now.
+// note returns what the fired timer's record can be told from, together with its envelope.
+// Payload is where the caller's payload begins in that of the envelope. Of a late one, another
+// process owns the record by now.
 func (t *Timer) note(payload int, late bool) []byte {
 	out := append(make([]byte, 0, 48), noteFormat)
 	out = wire.AppendNumber(out, uint64(t.Version))

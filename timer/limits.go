@@ -2,31 +2,30 @@ package timer
 
 import "time"
 
-// Limits of timers. Each is checked before anything is done, and the error names it.
+// Limits of timers. They are checked before anything is written; the error names the limit.
 const (
-	// MaxKey is the largest length of a key, in bytes, MaxTenant that of a tenant, and
-	// MaxCorrelation that of a correlation ID.
+	// MaxKey, MaxTenant and MaxCorrelation are the largest lengths of a key, a tenant and a
+	// correlation ID, in bytes.
 	MaxKey         = 512
 	MaxTenant      = 256
 	MaxCorrelation = 256
 
-	// MaxPayload is the largest payload that [Config.MaxPayload] can allow, and
-	// DefaultPayload is what it allows if it does not say, in bytes.
+	// MaxPayload is the largest value of [Config.MaxPayload], and DefaultPayload its default, in
+	// bytes.
 	MaxPayload     = 512 << 10
 	DefaultPayload = 64 << 10
 
-	// MaxBulk is how many timers can be scheduled in one commit.
+	// MaxBulk is the largest number of requests of [Service.ScheduleAll].
 	MaxBulk = 10_000
 
-	// MaxDelay is how far in the future a timer can be due, by its delay.
+	// MaxDelay is the largest [Request.Delay].
 	MaxDelay = 100 * 365 * 24 * time.Hour
 
-	// MaxPage is the largest page of a list, and DefaultPage the one of a list that does
-	// not say.
+	// MaxPage is the largest page of a list, and DefaultPage the default.
 	MaxPage     = 1_000
 	DefaultPage = 100
 
-	// DefaultRetention is how long fired and cancelled timers are kept.
+	// DefaultRetention is how long fired and cancelled timers are kept by default.
 	DefaultRetention = 7 * 24 * time.Hour
 )
 

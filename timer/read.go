@@ -25,12 +25,12 @@ func (s *Service) get(ctx context.Context, verb, tenant, key string) (Timer, err
 	return parseRecord(rec)
 }
 
-// Filter says which timers are meant: those that match all that is set.
+// Filter selects timers that match all fields that are set.
 type Filter struct {
 	// Tenant, if not empty.
 	Tenant string
 
-	// Statuses, if not empty: one of them.
+	// Statuses selects timers with one of these, unless it is empty.
 	Statuses []Status
 
 	// From and To bound when the timer is due, or when it fired or was cancelled:
@@ -40,25 +40,25 @@ type Filter struct {
 	// CorrelationID, if not empty.
 	CorrelationID string
 
-	// KeyPrefix is what the key begins with.
+	// KeyPrefix selects keys with this prefix.
 	KeyPrefix string
 
-	// Descending lists the latest first.
+	// Descending reverses the order: latest first.
 	Descending bool
 }
 
-// Page is a part of a list.
+// Page is one page of a list.
 type Page struct {
 	Timers []Timer
 
-	// Next is the cursor of the next page, and empty if there is none. A page may hold
-	// fewer timers than it could, even none, and still have a Next.
+	// Next is the cursor of the next page; it is empty on the last page. A page may hold fewer
+	// timers than the limit, even none, and still have a Next.
 	Next string
 }
 
-// List returns timers in the order in which they are due, or have fired or were
-// cancelled, or the other way round. Limit is how many at most, [DefaultPage] if it is 0. Cursor is the Next of
-// the page before.
+// List returns a page of the timers that match f, ordered by the time at which they are due,
+// fired or were cancelled. Limit is the size of the page; 0 means [DefaultPage]. Cursor is the
+// Next of the previous page.
 func (s *Service) List(ctx context.Context, f Filter, limit int, cursor string) (Page, error) {
 	const verb = "list"
 	if limit == 0 {

@@ -16,14 +16,13 @@ import (
 // Sinks returns the names of the sinks that this process publishes to.
 func (s *Service) Sinks() []string { return slices.Clone(s.sinks) }
 
-// Redeliver has the envelope of a timer that has fired published to a sink, once more if it
-// was published before: with the same ID, so that a broker or a receiver that drops
-// duplicates may drop it. The sink is one of the tenant's ([Config.SinksOf]), or one that the
-// envelope went to before; any other is [ErrInvalid].
+// Redeliver publishes the envelope of a fired timer to a sink again, with the same ID, so that a
+// broker or receiver with deduplication may drop it. The sink must be one of the tenant's
+// ([Config.SinksOf]) or one that the envelope was published to before; otherwise Redeliver
+// returns [ErrInvalid].
 //
-// If the envelope is in quarantine it is redriven, and if it is to be tried again later it is
-// tried now: nothing is published twice by that. A timer that was armed again, or was
-// cancelled, has no envelope: [ErrState].
+// An envelope in quarantine is redriven, and a pending retry is made immediately; neither
+// publishes the envelope twice. For a timer that is armed or cancelled it returns [ErrState].
 func (s *Service) Redeliver(ctx context.Context, tenant, key, sink string) (Timer, error) {
 	const verb = "redeliver"
 	if err := checkName(verb, tenant, key); err != nil {

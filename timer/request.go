@@ -8,33 +8,32 @@ import (
 	"github.com/abidehq/abide/bus"
 )
 
-// Request says what to schedule.
+// Request describes a timer to schedule.
 type Request struct {
 	// Tenant and Key name the timer.
 	Tenant string
 	Key    string
 
-	// DueAt is when it fires; a time in the past means at once. It is kept in whole
-	// milliseconds, rounded up. Delay is how long from now, if DueAt is zero.
+	// DueAt is when the timer fires, rounded up to milliseconds; a time in the past means
+	// immediately. If it is zero, the timer fires after Delay.
 	DueAt time.Time
 	Delay time.Duration
 
-	// CorrelationID is that of the request which led to this, or empty.
+	// CorrelationID is the correlation ID of the request that caused the timer. It may be empty.
 	CorrelationID string
 
-	// Payload is a JSON value that goes into the envelope, or empty.
+	// Payload is a JSON value for the envelope. It may be empty.
 	Payload json.RawMessage
 
-	// IfVersion, if not 0, is the version that the timer must have: see [ErrConflict].
+	// IfVersion, if not 0, is the expected version of the timer: see [ErrConflict].
 	IfVersion int64
 
-	// IfAbsent has a timer that exists left as it is, whatever its status: see
-	// [ErrExists].
+	// IfAbsent refuses the request with [ErrExists] if the timer exists, whatever its status.
 	IfAbsent bool
 
-	// Position, if it has a source, says where the request stands in the log that it was
-	// read from. One that is not after the last one that was applied to the timer from
-	// the same source changes nothing: it was delivered twice, or came too late.
+	// Position, if it has a source, is the position of the request in the log that it was read
+	// from. A request at or before the last applied position of the same source is a duplicate
+	// or out of order, and changes nothing.
 	Position bus.Position
 }
 

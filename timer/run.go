@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Run fires timers that are due, publishes their envelopes, applies commands and removes
-// what was kept long enough, until ctx ends. Then it waits for what is under way, and
-// returns nil. It returns an error if the store was closed or has failed.
+// Run fires due timers, publishes their envelopes, applies commands and removes timers past
+// their retention until ctx ends. It then waits for work in progress and returns nil. It returns
+// an error if the store is closed or fails permanently.
 func (s *Service) Run(ctx context.Context) error {
 	if len(s.cfg.Sinks) == 0 {
 		return invalid("run", "Config.Sinks is empty, and there is nothing to publish to")

@@ -13,9 +13,9 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// Schedule arms a timer. If there is one with that tenant and key, it is moved, and its
-// correlation ID and payload are replaced; if that one has fired or was cancelled, it is
-// armed again. When it returns, the timer is durable.
+// Schedule arms a timer; when it returns, the timer is durable. If a timer with that tenant and
+// key exists, it is moved, and its correlation ID and payload are replaced; if it has fired or
+// was cancelled, it is armed again.
 func (s *Service) Schedule(ctx context.Context, r Request) (Timer, error) {
 	timers, _, err := s.schedule(ctx, "schedule", []Request{r})
 	if err != nil {
@@ -24,8 +24,8 @@ func (s *Service) Schedule(ctx context.Context, r Request) (Timer, error) {
 	return timers[0], nil
 }
 
-// ScheduleAll schedules up to [MaxBulk] timers, all in one commit or none. No two of
-// them may be the same.
+// ScheduleAll schedules up to [MaxBulk] timers in one commit: all of them or none. Each must
+// have a different tenant and key.
 func (s *Service) ScheduleAll(ctx context.Context, requests []Request) ([]Timer, error) {
 	const verb = "schedule all"
 	if len(requests) > MaxBulk {
@@ -170,7 +170,7 @@ func (t *Timer) replace(tx *store.Tx, old *Timer) {
 		tx.Put = append(tx.Put, t.message())
 	}
 	if old.Status == Armed {
-		// Whoever is about to fire it loses the claim by this.
+		// A process that is about to fire it loses its claim.
 		tx.Delete = append(tx.Delete, old.messageRef())
 	}
 }

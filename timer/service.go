@@ -14,26 +14,25 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// Config is what a service is made of.
+// Config configures a [Service].
 type Config struct {
-	// Store keeps the timers. It stays the caller's.
+	// Store holds the timers. The service does not close it.
 	Store store.Store
 
-	// Sinks are where envelopes go. A service that only schedules needs none; one that
-	// runs needs at least one.
+	// Sinks are the sinks that this process publishes to. A service that runs needs at least
+	// one; one that only schedules needs none.
 	Sinks []outbox.Sink
 
-	// SinksOf returns the names of the sinks that a tenant's envelopes go to, which may be
-	// sinks of other processes; with none, timers fire and nothing is published. Nil means
-	// all of Sinks.
+	// SinksOf returns the names of a tenant's sinks, including sinks of other processes. If it
+	// returns none, the tenant's timers fire and nothing is published. Nil means all of Sinks.
 	SinksOf func(tenant string) []string
 
-	// Quota is how many armed timers a tenant may have; 0 means any number. QuotaOf, if not
+	// Quota is the largest number of armed timers of a tenant; 0 means no limit. QuotaOf, if not
 	// nil, returns the quota of a tenant. See [ErrQuota].
 	//
-	// The number of armed timers is counted when a service first needs it, and kept up to
-	// date with what the service itself does. What other processes do is noticed within
-	// a minute, so that much more than the quota may be armed by all of them together.
+	// Armed timers are counted when the service first needs the number, which it then updates
+	// with its own changes. Changes by other processes are seen within a minute, so several
+	// processes together may exceed the quota.
 	Quota   int
 	QuotaOf func(tenant string) int
 
@@ -77,7 +76,8 @@ type Service struct {
 	time   *base.Remote // the store's
 }
 
-// New returns a service. It fires nothing until [Service.Run].
+// New returns a service, or an error that matches [ErrInvalid]. It fires no timers until
+// [Service.Run].
 func New(cfg Config) (*Service, error) {
 	if err := cfg.setDefaults(); err != nil {
 		return nil, err

@@ -7,7 +7,7 @@ import (
 	"github.com/abidehq/abide/bus/outbox"
 )
 
-// Status is what a timer does.
+// Status is the status of a timer.
 type Status string
 
 // Statuses of a timer.
@@ -17,7 +17,7 @@ const (
 	Cancelled Status = "cancelled"
 )
 
-// Timer is an appointment of a tenant.
+// Timer is a durable timer of a tenant.
 type Timer struct {
 	// Tenant and Key name the timer. On the bus, the key is the serviceCallId.
 	Tenant string `json:"tenant"`
@@ -25,29 +25,29 @@ type Timer struct {
 
 	Status Status `json:"status"`
 
-	// DueAt is when it fires or should have fired, in whole milliseconds.
+	// DueAt is when the timer is or was due, in whole milliseconds.
 	DueAt time.Time `json:"dueAt"`
 
-	// RegisteredAt is when it was scheduled for the first time since it last fired or was
-	// cancelled. FiredAt and CancelledAt are zero unless it was.
+	// RegisteredAt is when the timer was armed; moving it does not change it. FiredAt and
+	// CancelledAt are zero unless the timer has fired or was cancelled.
 	RegisteredAt time.Time `json:"registeredAt"`
 	FiredAt      time.Time `json:"firedAt,omitzero"`
 	CancelledAt  time.Time `json:"cancelledAt,omitzero"`
 
-	// CorrelationID and Payload are the caller's, and go into the envelope.
+	// CorrelationID and Payload are those of the request, and are copied into the envelope.
 	CorrelationID string          `json:"correlationId,omitempty"`
 	Payload       json.RawMessage `json:"payload,omitempty"`
 
-	// EnvelopeID is the ID of the envelope that is published when it fires: a UUIDv7 of the
-	// time at which the timer was last armed or moved. Deliveries are what became of the
-	// envelope, one for each sink.
+	// EnvelopeID is the ID of the envelope that is published when it fires: a UUIDv7 of the time
+	// at which the timer was last armed or moved. Deliveries holds the state of the envelope at
+	// each sink.
 	EnvelopeID string     `json:"envelopeId,omitempty"`
 	Deliveries []Delivery `json:"deliveries,omitempty"`
 
-	// Arming counts how often the timer was armed. Moving it does not count.
+	// Arming counts how often the timer was armed; moving it does not count.
 	Arming int64 `json:"arming"`
 
-	// Version grows with each change of any kind.
+	// Version increases with every change.
 	Version int64 `json:"version"`
 
 	position position
@@ -57,7 +57,7 @@ type Timer struct {
 	unsettled time.Time
 }
 
-// Delivery is what became of a timer's envelope at a sink.
+// Delivery is the state of a timer's envelope at a sink.
 type Delivery struct {
 	Sink     string       `json:"sink"`
 	State    outbox.State `json:"state"`

@@ -18,7 +18,7 @@ import (
 	"github.com/abidehq/abide/clock"
 )
 
-// Limits of hooks, and what they are if a hook does not say.
+// Limits and defaults of hooks.
 const (
 	// MaxHooks is how many hooks a handler can have.
 	MaxHooks = 10_000
@@ -53,7 +53,7 @@ const (
 // hook it is about, and never shows a secret.
 var ErrConfig = errors.New("invalid configuration")
 
-// Receiver keeps what was received. It is an [action.Service].
+// Receiver stores webhooks. [action.Service] implements it.
 type Receiver interface {
 	// Receive returns when the webhook is durable. If its delivery was received before, it
 	// returns the action of the first time, and true. It does not keep the body's slice.
@@ -62,16 +62,15 @@ type Receiver interface {
 
 var _ Receiver = (*action.Service)(nil)
 
-// Config is what a handler is made of.
+// Config configures a [Handler].
 type Config struct {
-	// Receiver keeps what arrives.
+	// Receiver stores the webhooks.
 	Receiver Receiver
 
-	// Hooks are what there is to send to. Their slugs differ.
+	// Hooks are the endpoints. Each has a different slug.
 	Hooks []Hook
 
-	// ReadTimeout is how long a sender may take for the body: [DefaultReadTimeout], unless
-	// it says otherwise.
+	// ReadTimeout is the timeout for reading a body. Zero means [DefaultReadTimeout].
 	ReadTimeout time.Duration
 
 	// Remote returns the address that a request comes from, with or without a port. Nil means
@@ -90,7 +89,7 @@ type Config struct {
 	Clock clock.Clock
 }
 
-// Hook is a place that a sender can send webhooks to.
+// Hook is an endpoint for webhooks.
 type Hook struct {
 	// Slug is the last element of the hook's path, and the slug of its actions.
 	Slug string
@@ -106,15 +105,13 @@ type Hook struct {
 	Verify     Verifier
 	Unverified bool
 
-	// MaxBody is how large a body may be, in bytes: [DefaultBody], unless it says
-	// otherwise.
+	// MaxBody is the largest body, in bytes. Zero means [DefaultBody].
 	MaxBody int
 
-	// Rate is how many webhooks there may be in a second: [DefaultRate], unless it says
-	// otherwise; negative means any number. Burst is how many may come at once after
-	// it was quiet: twice the rate, unless it says otherwise. A webhook counts once its
-	// signature was found to be good: those of others cannot use up the rate. An address
-	// may send [ratelimit.MaxFailures] a second that are refused.
+	// Rate is the largest number of webhooks per second. Zero means [DefaultRate], and a
+	// negative value means no limit. Burst is the size of the token bucket; zero means twice the
+	// rate. Only webhooks with a valid signature count, so that nobody else can exhaust the
+	// rate. An address may send [ratelimit.MaxFailures] invalid ones per second.
 	Rate  float64
 	Burst int
 
@@ -135,7 +132,7 @@ type hook struct {
 	keep       []string // headers, in their canonical form
 }
 
-// neverKept are headers that open doors: what is kept can be read by whoever may read
+// neverKept are headers that open doors: what is kept can be read by everyone who may read
 // actions.
 var neverKept = []string{
 	"Authorization", "Proxy-Authorization", "Cookie", "X-Api-Key", "X-Gitlab-Token",

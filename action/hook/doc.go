@@ -1,9 +1,8 @@
-// Package hook receives webhooks: POST /hooks/{slug} becomes an action of package
-// [github.com/abidehq/abide/action], which happens at the next tick.
+// Package hook receives webhooks: POST /hooks/{slug} adds an action of package
+// [github.com/abidehq/abide/action], which runs at the next tick.
 //
-// What arrives is kept byte for byte, with the few headers that matter, and is durable
-// before the sender is answered. Nothing of the body is looked into on the way: whoever
-// does the action knows what it means. A sender is answered
+// A webhook is stored unchanged, with selected headers, and is durable before the response is
+// sent. The body is not interpreted; that is the target's task. The response is
 //
 //   - 202 and the ID of the action, if it is new,
 //   - 200 and the ID of the first one, if the delivery was received before,
@@ -16,7 +15,7 @@
 //
 // Each refusal is a problem of RFC 9457, in JSON, with a code that stays the same.
 //
-// Who sent it is proved by a signature: see [Verifier]. What a signature does not cover
-// is not proved. GitHub signs the body only, so that whoever has recorded a request can
-// send it again under another delivery ID; the others sign the time too.
+// Senders are authenticated by a signature, see [Verifier]. What a signature does not cover is
+// not authenticated. GitHub signs the body only, so that a recorded request can be replayed with
+// another delivery ID; the other schemes sign the time too.
 package hook

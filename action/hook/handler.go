@@ -200,7 +200,7 @@ func (h *Handler) kept(hook *hook, header http.Header) map[string]string {
 	return kept
 }
 
-// note logs why a webhook was refused, as loud as somebody has to do something about it.
+// note logs why a webhook was refused, at a level that depends on whether an operator must act.
 func (h *Handler) note(r *http.Request, slug string, o outcome, err error) {
 	if len(slug) > action.MaxSlug {
 		slug = slug[:action.MaxSlug]

@@ -48,24 +48,25 @@ type HMAC struct {
 	Header string
 	Prefix string
 
-	// Algorithm is [SHA256], and Encoding is [Hex], unless they say otherwise.
+	// Algorithm is the hash, and Encoding the encoding of the signature. Empty means [SHA256]
+	// and [Hex].
 	Algorithm Algorithm
 	Encoding  Encoding
 
-	// TimestampHeader is the one with the time of the signature, in seconds since 1970. If
-	// it is empty, there is none, and nothing is ever stale. Tolerance is by how much it
-	// may differ from ours, either way: [DefaultTolerance], unless it says otherwise.
+	// TimestampHeader is the one with the time of the signature, in seconds since 1970. If it is
+	// empty, there is none, and nothing is ever stale. Tolerance is the largest difference from
+	// the clock, in either direction. Zero means [DefaultTolerance].
 	TimestampHeader string
 	Tolerance       time.Duration
 
-	// Template is what is signed: {body} and, if there is a header for it, {timestamp},
-	// each once, with other text around them as it is. It is {body}, or with a time
-	// {timestamp}.{body}, unless it says otherwise.
+	// Template is what is signed: {body} and, if there is a header for it, {timestamp}, each
+	// once, with other text around them as it is. Empty means {body}, or {timestamp}.{body} if
+	// there is a timestamp.
 	Template string
 
-	// DeliveryHeader is the one with the name of the delivery. If it is empty, there is
-	// none, and what is sent twice becomes two actions. Nobody signs that name: whoever
-	// must not act on a recording needs a time, too.
+	// DeliveryHeader is the one with the name of the delivery. If it is empty, there is none,
+	// and what is sent twice becomes two actions. The name is not signed: to reject replays, use
+	// a timestamp, too.
 	DeliveryHeader string
 }
 

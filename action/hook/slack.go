@@ -10,14 +10,14 @@ import (
 // X-Slack-Signature. Slack names its events in the body only, so that the body itself
 // tells whether a delivery came before.
 //
-// Before it sends events to a new address, Slack asks it to repeat a word. A hook does
-// not look into the body, and does not: that question is for somebody else to answer.
+// Before it sends events to a new address, Slack asks it to repeat a word. A hook does not
+// interpret bodies, so that request must be answered elsewhere.
 type Slack struct {
 	// Secrets are the app's signing secret and, while it is replaced, the one before.
 	Secrets []Secret
 
-	// Tolerance is by how much the time of a signature may differ from ours, either way:
-	// [DefaultTolerance], unless it says otherwise.
+	// Tolerance is the largest difference between the time of a signature and the clock, in
+	// either direction. Zero means [DefaultTolerance].
 	Tolerance time.Duration
 }
 

@@ -15,8 +15,8 @@ type StandardWebhooks struct {
 	// it is replaced, the one before.
 	Secrets []Secret
 
-	// Tolerance is by how much the time of a signature may differ from ours, either way:
-	// [DefaultTolerance], unless it says otherwise.
+	// Tolerance is the largest difference between the time of a signature and the clock, in
+	// either direction. Zero means [DefaultTolerance].
 	Tolerance time.Duration
 }
 

@@ -23,8 +23,8 @@ var (
 	// ErrMalformed: such a header is there twice, or is not what it should be.
 	ErrMalformed = standardwebhooks.ErrMalformed
 
-	// ErrStale: it was signed too long ago, or too far in the future. It may be a
-	// recording that somebody plays back, or the clocks differ.
+	// ErrStale: it was signed too long ago, or too far in the future. It may be a replay, or the
+	// clocks differ.
 	ErrStale = standardwebhooks.ErrStale
 
 	// ErrSignature: no signature is by any of the secrets.
@@ -35,8 +35,8 @@ var (
 	ErrDelivery = errors.New("no usable delivery ID")
 )
 
-// Verifier says how the senders of a hook prove who they are. It is [StandardWebhooks],
-// [GitHub], [Stripe], [Slack], [HMAC], or somebody's own.
+// Verifier authenticates the senders of a hook: [StandardWebhooks], [GitHub], [Stripe], [Slack],
+// [HMAC], or an implementation of the caller's.
 type Verifier interface {
 	// Open reads the secrets, and returns what verifies with them. It is called once, by
 	// [New].
@@ -45,10 +45,10 @@ type Verifier interface {
 
 // Scheme verifies webhooks.
 type Scheme struct {
-	// Verify returns the name of the delivery if the webhook was signed with one of the
-	// secrets. It is the same when the sender sends it again, and empty if the sender
-	// gives it none: then nobody knows duplicates. Verify does not change its arguments,
-	// and is called from several goroutines. Errors never show a secret or a signature.
+	// Verify returns the name of the delivery if the webhook was signed with one of the secrets.
+	// It is the same when the sender sends it again, and empty if the sender gives it none: then
+	// duplicates are not recognised. Verify does not change its arguments, and is called from
+	// several goroutines. Errors never show a secret or a signature.
 	Verify func(header http.Header, body []byte, now time.Time) (delivery string, err error)
 
 	// Keep are the names of headers that are kept with the action, and Hide of those that

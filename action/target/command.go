@@ -25,7 +25,7 @@ const (
 	MaxGrace     = 10 * time.Minute
 )
 
-// CommandConfig says what to run.
+// CommandConfig configures a [Command].
 type CommandConfig struct {
 	// Argv is the program and its arguments, such as "sdlc", "next", "--for", "{slug}". The
 	// arguments are templates; the program is not. There is no shell: an argument arrives as
@@ -35,7 +35,7 @@ type CommandConfig struct {
 	// that is not absolute is relative to Dir.
 	Argv []string
 
-	// Dir is the working directory: that of this process, unless it says otherwise.
+	// Dir is the working directory. Empty means that of this process.
 	Dir string
 
 	// Inherit are the names of the variables that the command gets from the environment of
@@ -44,8 +44,7 @@ type CommandConfig struct {
 	Inherit []string
 	Env     []string
 
-	// Grace is how long the command has to come to its end after it was told to: 5 s, unless
-	// it says otherwise.
+	// Grace is the time between SIGTERM and SIGKILL. Zero means [DefaultGrace].
 	Grace time.Duration
 
 	// Clock measures the grace. Nil means the system's.

@@ -1,5 +1,4 @@
-// Package target has the targets of actions: what can be done when an action's time has
-// come.
+// Package target provides targets of actions.
 //
 //   - [Command] runs a program.
 //   - [HTTP] sends a request.
@@ -7,8 +6,8 @@
 //   - [Raise] raises an event for an instance.
 //   - [Timer] schedules a timer of the action's tenant.
 //
-// Each is made from configuration, by whoever runs the process. What comes with an action
-// fills in placeholders and is the input, and cannot say what is run or who is called.
+// Targets are configured by the operator of the process. An action supplies the values of
+// placeholders and the input; it cannot choose what is run or which address is called.
 //
 // # Templates
 //

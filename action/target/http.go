@@ -22,10 +22,9 @@ import (
 // worth another try, because the receiver's name may get another address.
 var ErrPrivate = safehttp.ErrPrivate
 
-// HTTPConfig says what to send, and where.
+// HTTPConfig configures an [HTTP] target.
 type HTTPConfig struct {
-	// Method is POST, unless it says otherwise; GET, PUT, PATCH and DELETE are allowed. GET
-	// has no body.
+	// Method is the method: POST, GET, PUT, PATCH or DELETE. Empty means POST. GET has no body.
 	Method string
 
 	// URL gets the requests. It is a template in its path and its query, where what

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// terminate tells the group to come to its end.
+// terminate sends SIGTERM to the process group.
 func (p *process) terminate() { _ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGTERM) }
 
 // kill kills the group.

@@ -10,7 +10,7 @@ import (
 	"github.com/abidehq/abide/internal/engine"
 )
 
-// RaiseConfig says which event to raise, and for whom.
+// RaiseConfig configures a [Raise] target.
 type RaiseConfig struct {
 	// Client is where it is raised. Its codec must be [abide.JSON], or one that takes a
 	// [json.RawMessage] for what it is.

@@ -10,10 +10,10 @@ import (
 	"github.com/abidehq/abide/internal/engine"
 )
 
-// DefaultID is the template of IDs and keys that a configuration does not set.
+// DefaultID is the default template of IDs and keys.
 const DefaultID = "{slug}/{id}"
 
-// StartConfig says what to start.
+// StartConfig configures a [Start] target.
 type StartConfig struct {
 	// Client is where it is started. Its codec must be [abide.JSON], or one that takes a
 	// [json.RawMessage] for what it is.
@@ -23,7 +23,7 @@ type StartConfig struct {
 	Orchestration string
 	Version       string
 
-	// ID is the template of the ID of the instance: [DefaultID], unless it says otherwise.
+	// ID is the template of the ID of the instance. Empty means [DefaultID].
 	ID string
 
 	// All has the orchestration get an [Input], with the headers of a webhook and with a body

@@ -12,13 +12,13 @@ import (
 	"github.com/abidehq/abide/timer"
 )
 
-// TimerConfig says which timer to schedule.
+// TimerConfig configures a [Timer] target.
 type TimerConfig struct {
 	// Service schedules it.
 	Service *timer.Service
 
-	// Key is the template of the key of the timer: [DefaultID], unless it says otherwise. With
-	// a key such as {slug}, a later action moves the timer.
+	// Key is the template of the key of the timer. Empty means [DefaultID]. With a key such as
+	// {slug}, a later action moves the timer.
 	Key string
 
 	// Delay is how long from the run of the action the timer is due. An input that is an

@@ -1,4 +1,4 @@
-// Package tick is the loop that does something again and again, at a rate.
+// Package tick provides a loop that calls a function at a fixed rate.
 package tick
 
 import (
@@ -9,24 +9,23 @@ import (
 	"github.com/abidehq/abide/internal/base"
 )
 
-// Loop calls Do once in each Rate. Only one call is under way at a time. After a call it
-// sleeps for what is left of the rate; if the call took longer than that, the next one
-// follows at once, and only that one: the ticks that were missed do not pile up.
+// Loop calls Do once per Rate, one call at a time. A call that takes longer than Rate is
+// followed immediately by one call; further missed ticks are dropped.
 type Loop struct {
-	// Rate is how often Do is called.
+	// Rate is the interval between calls of Do.
 	Rate time.Duration
 
-	// Do is what a tick does. It gets a context that does not end with that of Run, so
-	// that a tick which has begun comes to its end.
+	// Do performs a tick. Its context does not end with that of Run, so that a tick in progress
+	// is completed.
 	Do func(ctx context.Context)
 
-	// Clock measures. Nil means the system's.
+	// Clock measures the interval. Nil means the system's clock.
 	Clock clock.Clock
 
 	wake chan struct{}
 }
 
-// New returns a loop. Its fields are not to be changed once it runs.
+// New returns a loop. Its fields must not be changed once it runs.
 func New(rate time.Duration, clock base.Clock, do func(ctx context.Context)) *Loop {
 	if clock == nil {
 		clock = base.System{}
@@ -34,7 +33,7 @@ func New(rate time.Duration, clock base.Clock, do func(ctx context.Context)) *Lo
 	return &Loop{Rate: rate, Do: do, Clock: clock, wake: make(chan struct{}, 1)}
 }
 
-// Wake has the next tick follow at once, and not only when the rate is over.
+// Wake makes the next tick follow immediately.
 func (l *Loop) Wake() {
 	select {
 	case l.wake <- struct{}{}:
@@ -42,8 +41,7 @@ func (l *Loop) Wake() {
 	}
 }
 
-// Run ticks until ctx ends, at once for the first time. It returns when the tick that is
-// under way has come to its end.
+// Run ticks until ctx ends, immediately for the first time, and waits for a tick in progress.
 func (l *Loop) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		select {

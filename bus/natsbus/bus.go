@@ -21,7 +21,7 @@ const (
 	answerWait = 5 * time.Second
 )
 
-// Config is where envelopes go.
+// Config configures a [Bus].
 type Config struct {
 	// URL is the address of a server, or those of several with commas between. Either
 	// this or Conn is set.
@@ -32,16 +32,14 @@ type Config struct {
 	// the process, and is published again anyway.
 	Conn *nats.Conn
 
-	// Prefix is how subjects start: abide, unless it says otherwise.
+	// Prefix is the first token of all subjects. Empty means abide.
 	Prefix string
 
-	// Stream is the name of the stream: that of the prefix with _events, unless it
-	// says otherwise. If there is none, it is created in files, for the subjects
-	// <prefix>.events.>.
+	// Stream is the name of the stream. Empty means the prefix followed by _events. A missing
+	// stream is created with file storage, for the subjects <prefix>.events.>.
 	Stream string
 
-	// Window is how long a stream that is created recognises an envelope which is
-	// published again: 2 minutes, unless it says otherwise.
+	// Window is the deduplication window of a stream that is created. Zero means 2 minutes.
 	Window time.Duration
 }
 
@@ -201,8 +199,8 @@ func (b *Bus) send(ctx context.Context, messages []*nats.Msg, outcomes []error) 
 	}
 }
 
-// takeSlot waits until one more message may be in flight. Who has messages in flight
-// settles its own first, so that nobody waits for who waits for it.
+// takeSlot waits until one more message may be in flight. Who has messages in flight settles its
+// own first, so that no two wait for each other.
 func (b *Bus) takeSlot(ctx context.Context, settleOne func() bool) error {
 	for {
 		select {

@@ -13,7 +13,7 @@ import (
 	"github.com/abidehq/abide/bus"
 )
 
-// ConsumeConfig is where commands come from, and how.
+// ConsumeConfig configures [Consume].
 type ConsumeConfig struct {
 	// URL is the address of a server, or those of several with commas between. Either
 	// this or Conn is set.
@@ -22,38 +22,35 @@ type ConsumeConfig struct {
 	// Conn is a connection that stays the caller's.
 	Conn *nats.Conn
 
-	// Prefix is how subjects start: abide, unless it says otherwise.
+	// Prefix is the first token of all subjects. Empty means abide.
 	Prefix string
 
-	// Stream is the name of the stream: that of the prefix with _commands, unless it
-	// says otherwise. If there is none, it is created in files, for the subjects
-	// <prefix>.commands.>, as a work queue: what was handled is removed from it.
+	// Stream is the name of the stream. Empty means the prefix followed by _commands. A missing
+	// stream is created with file storage, for the subjects <prefix>.commands.>, as a work
+	// queue: commands are removed once they are handled.
 	Stream string
 
-	// Consumer is the name of the durable consumer: abide, unless it says otherwise.
-	// All who use the same one share the commands.
+	// Consumer is the name of the durable consumer. Empty means abide. Processes with the same
+	// consumer share the commands.
 	Consumer string
 
-	// Concurrency is how many commands are handled at a time: 32, unless it says
-	// otherwise.
+	// Concurrency is the number of commands that are handled concurrently. Zero means 32.
 	Concurrency int
 
-	// MaxAckPending is how many commands a consumer that is created gives out, to all
-	// who share it, before one of them is settled: 1000, unless it says otherwise.
-	// Commands that wait to be tried again count.
+	// MaxAckPending is the number of unsettled commands, over all processes, of a consumer that
+	// is created. Commands that wait for a retry count. Zero means 1000.
 	MaxAckPending int
 
-	// AckWait is how long a consumer that is created waits for who has a command and
-	// says nothing any more, until it gives the command to another: 30 s, unless it
-	// says otherwise.
+	// AckWait is how long a consumer that is created waits for a sign of life of a handler
+	// before it redelivers the command. Zero means 30 s.
 	AckWait time.Duration
 
-	// RetryMin and RetryMax bound the wait until a command is tried again. It starts
-	// at 1 s and doubles up to 1 minute, unless they say otherwise.
+	// RetryMin and RetryMax bound the delay before a command is retried, which doubles with each
+	// attempt. Zero means 1 s and 1 minute.
 	RetryMin, RetryMax time.Duration
 
-	// Refused is told of what will never be handled, before the stream forgets it. If
-	// it fails, or the process stops after it, it is told again. It must be set.
+	// Refused is called for each message that can never be handled, before it is removed from
+	// the stream. If it fails, or the process dies after it, it is called again. It must be set.
 	Refused func(context.Context, Refused) error
 }
 

@@ -1,4 +1,4 @@
-// Package natsbus takes envelopes to NATS JetStream, and brings commands from there.
+// Package natsbus publishes envelopes to NATS JetStream, and consumes commands from it.
 //
 // [Bus] publishes an envelope in its JSON form under the subject
 //

@@ -30,10 +30,9 @@ func (b *backlog) add(n int) {
 	}
 }
 
-// CatchUp waits until the relay has published most of what waits for it, but not longer
-// than d. Whoever puts a lot into the outbox is well advised to call it now and then: what
-// is published soon after it was put costs less than what has been written to disk and
-// must be read again.
+// CatchUp waits until the relay has published most of what waits for it, but not longer than d.
+// A producer of many messages should call it now and then: what is published soon after it was
+// put costs less than what has been written to disk and must be read again.
 func (r *Relay) CatchUp(ctx context.Context, d time.Duration) {
 	r.backlog.mu.Lock()
 	over, behind := r.backlog.over, r.backlog.behind

@@ -58,7 +58,7 @@ func (p *publisher) settle(ctx context.Context, items []*item) error {
 		}
 		switch {
 		case errors.Is(err, store.ErrConflict) && (conflicts < batchTries || (len(items) == 1 && conflicts < noteTries)):
-			// What it conflicts with may not be durable yet, and then nobody can read it.
+			// The conflicting commit may not be durable yet, and not visible until then.
 			if conflicts++; crowd.Sleep(ctx) != nil {
 				return err
 			}
@@ -92,7 +92,7 @@ func (p *publisher) tx(ctx context.Context, items []*item, conflicts int) (*stor
 	return tx, err
 }
 
-// lost is the state of an envelope that somebody else settles.
+// lost is the state of an envelope that another process settles.
 const lost State = "lost"
 
 // outcomes returns what became of items.

@@ -1,9 +1,9 @@
-// Package outbox takes envelopes from a store to their sinks.
+// Package outbox publishes envelopes from a store to their sinks: the transactional outbox
+// pattern.
 //
-// Whoever has something to tell puts the message of [Put] into the commit that makes
-// it true. A [Relay] claims such messages, publishes their envelopes and finishes
-// them, in this order: a process that dies in between publishes the same envelopes
-// again, with the same IDs, and none is lost. What a sink does not accept is tried
-// again, later each time, and in the end goes to quarantine, from where it can be
-// redriven.
+// A producer adds the message of [Put] to the commit of the change that an event reports. A
+// [Relay] claims such messages, publishes their envelopes and finishes them, in this order:
+// after a crash in between, the same envelopes are published again with the same IDs, and none
+// is lost. An envelope that a sink does not accept is retried with backoff, and finally put into
+// quarantine, from where it can be redriven.
 package outbox

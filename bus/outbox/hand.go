@@ -10,12 +10,11 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// Handed is an envelope that is published by whoever has made it, at once. Before it is
-// handed over, it can be made again from what is in the store.
+// Handed is an envelope that bypasses the outbox: the relay publishes it immediately. Until it
+// is settled, it can be rebuilt from the store.
 type Handed struct {
-	// Claim is what the envelope was made of. It is finished when the envelope is settled,
-	// and not before: if the process dies, somebody else claims it, and makes the same
-	// envelope of it.
+	// Claim is what the envelope was made of. It is finished when the envelope is settled, and
+	// not before: if the process dies, another one claims it and builds the same envelope of it.
 	Claim *store.Claim
 
 	// Name, Envelope and Note are those of [Put].
@@ -25,11 +24,11 @@ type Handed struct {
 }
 
 const (
-	// quick is how long a sink may take for a batch, so that nobody minds to wait for it.
+	// quick is the largest duration of a batch at a sink that callers wait for.
 	quick = 20 * time.Millisecond
 
-	// handTimeout is how long a sink that was quick may take. What it has not accepted by
-	// then is tried again from the outbox, where nobody waits for it.
+	// handTimeout is how long a sink that was quick may take. What it has not accepted by then
+	// is retried from the outbox, where no caller waits for it.
 	handTimeout = 2 * time.Second
 )
 
@@ -100,7 +99,7 @@ func (s *speed) note(took time.Duration, err error) {
 	s.last.Store(max(int64(took), 1))
 }
 
-// quick reports whether the sink is quick. Of one that nobody has tried, it says so once.
+// quick reports whether the sink is quick. A sink that was never tried counts as quick once.
 func (s *speed) quick() bool {
 	last := s.last.Load()
 	return last > 0 && last < int64(quick) || last == 0 && s.tried.CompareAndSwap(false, true)

@@ -8,8 +8,7 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// Queue is where messages wait for a relay. The route of a message is the name of its
-// sink.
+// Queue is the queue of the outbox. The route of a message is the name of its sink.
 const Queue = "outbox"
 
 // Limits of names, in bytes.
@@ -21,10 +20,9 @@ const (
 // messageFormat is the first byte of a message's body.
 const messageFormat = 1
 
-// Put returns the message that has an envelope published by a sink. Name is what the
-// envelope is about: envelopes of one tenant, sink and name are published one after
-// another, in the order in which they were put, unless one must be tried again. Note
-// is given back in the [Outcome].
+// Put returns a message that publishes an envelope to a sink. Name is an ordering key: envelopes
+// of one tenant, sink and name are published one after another, in the order in which they were
+// put, except for retries. Note is returned in the [Outcome].
 func Put(sink, name string, e *bus.Envelope, note []byte) store.Message {
 	return store.Message{
 		Key:   store.Key{Queue: Queue, Tenant: e.TenantID, Name: sink + "/" + name},

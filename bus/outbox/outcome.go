@@ -11,7 +11,7 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// State is what became of an envelope at a sink.
+// State is the state of an envelope at a sink.
 type State string
 
 // States of an envelope at a sink.
@@ -22,7 +22,7 @@ const (
 	Failed    State = "failed"    // it is in quarantine
 )
 
-// Outcome is what became of an attempt to publish.
+// Outcome is the outcome of an attempt to publish an envelope.
 type Outcome struct {
 	Sink     string
 	Name     string // that the envelope was put with
@@ -35,12 +35,11 @@ type Outcome struct {
 	Err      error     // why it was not accepted
 }
 
-// Notes keeps account of what becomes of envelopes.
+// Notes records the outcomes of envelopes.
 type Notes interface {
-	// Note returns the records to put in the commit that settles the outcomes. If that
-	// commit meets a conflict, it is called again, with again set: then it reads the
-	// records before it writes them. It may leave out outcomes that nobody asks about any
-	// more.
+	// Note returns the records to put in the commit that settles the outcomes. If that commit
+	// meets a conflict, it is called again, with again set: then it reads the records before it
+	// writes them. It may leave out outcomes that are obsolete.
 	Note(ctx context.Context, outcomes []*Outcome, again bool) ([]store.PutRecord, error)
 }
 

@@ -9,49 +9,47 @@ import (
 	"github.com/abidehq/abide/internal/backoff"
 )
 
-// Sink is where envelopes go.
+// Sink is a destination of envelopes.
 type Sink struct {
 	// Name is stored with every envelope that waits for the sink, so it stays the same
 	// for as long as there are any. It holds letters, digits, dots, dashes and
 	// underscores.
 	Name string
 
-	// Bus takes envelopes there.
+	// Bus publishes to the sink.
 	Bus bus.EventBus
 
-	// Batch is how many envelopes are published at once at most: what the Bus says if it
-	// has a method Batch() int, or else 256, unless it says otherwise. Publishers is how
-	// many batches are under way at a time: 2, unless it says otherwise.
+	// Batch is the largest number of envelopes of one Publish. Zero means the result of the
+	// method Batch() int of the Bus, if it has one, or else 256. Publishers is the number of
+	// concurrent batches. Zero means 2.
 	Batch      int
 	Publishers int
 
-	// Timeout is how long publishing a batch may take: a minute, unless it says
-	// otherwise.
+	// Timeout is the timeout of one Publish. Zero means a minute.
 	Timeout time.Duration
 
-	// Retry says when to try again, and how often. Zero fields are those of
-	// [DefaultRetry].
+	// Retry is the retry policy. Zero fields are those of [DefaultRetry].
 	Retry Retry
 }
 
-// Retry says how often an envelope is tried, and how long to wait in between.
+// Retry is a retry policy.
 type Retry struct {
-	// Attempts is how often an envelope is tried before it goes to quarantine, a
-	// process that died while it tried included.
+	// Attempts is the number of attempts before an envelope is put into quarantine. An attempt
+	// during which the process died counts.
 	Attempts int
 
-	// First is the wait after the first attempt. It doubles each time, up to Cap. Each wait is
-	// shortened by up to a fifth, by a hash of the envelope and the attempt, so that envelopes
-	// that failed together do not come back together. A sink that says how long it wants to be
-	// left alone is left alone for that long.
+	// First is the delay after the first attempt. It doubles with each attempt, up to Cap. Each
+	// delay is shortened by up to a fifth, by a hash of the envelope and the attempt, so that
+	// envelopes that failed together are not retried together. A delay of [bus.RetryAfter] takes
+	// precedence.
 	First time.Duration
 	Cap   time.Duration
 }
 
-// DefaultRetry tries for about a day.
+// DefaultRetry retries for about a day.
 var DefaultRetry = Retry{Attempts: 36, First: time.Second, Cap: time.Hour}
 
-// What the fields of a sink may be at most.
+// Limits of the fields of a [Sink].
 const (
 	MaxBatch      = 10_000
 	MaxPublishers = 256
@@ -82,8 +80,7 @@ func (s *Sink) setDefaults() {
 	}
 }
 
-// CheckSink returns an error that matches [bus.ErrInvalid] unless a sink can have that
-// name.
+// CheckSink returns an error that matches [bus.ErrInvalid] unless the name of a sink is valid.
 func CheckSink(name string) error {
 	if err := bus.CheckName("name of a sink", name, MaxSink); err != nil {
 		return fmt.Errorf("outbox: %w", err)

@@ -1,5 +1,5 @@
-// Package redisbus takes envelopes to a stream of Redis (or of what speaks its
-// language, such as Valkey).
+// Package redisbus publishes envelopes to a stream of Redis or of a compatible server, such as
+// Valkey.
 //
 // Each envelope is an entry with the fields id, type, tenant, correlation, time (in
 // milliseconds since 1970) and envelope, which is the whole envelope in its JSON form.
@@ -41,7 +41,7 @@ const (
 	maxBatchBytes = 1 << 20
 )
 
-// Config is where envelopes go.
+// Config configures a [Bus].
 type Config struct {
 	// Client is a connection that stays the caller's. Either this or Addresses is set.
 	Client rueidis.Client
@@ -56,16 +56,15 @@ type Config struct {
 	// TLS is not nil for servers that are talked to through TLS.
 	TLS *tls.Config
 
-	// Stream is the key of the stream: abide:events, unless it says otherwise.
+	// Stream is the key of the stream. Empty means abide:events.
 	Stream string
 
-	// MaxLen is how many entries the stream keeps, and some more where that costs the
-	// server less: a million, unless it says otherwise. The oldest ones go, whether
-	// somebody has read them or not. If it is negative, they all stay.
+	// MaxLen is the approximate number of entries that the stream keeps. Older entries are
+	// removed, read or unread. Zero means a million, and a negative value means that all are
+	// kept.
 	MaxLen int64
 
-	// Window is how long an envelope that is published again is recognised: 10
-	// minutes, unless it says otherwise.
+	// Window is the deduplication window. Zero means 10 minutes.
 	Window time.Duration
 }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/abidehq/abide/internal/standardwebhooks"
 )
 
-// Mode is how an event is laid out in a request.
+// Mode is how an event is encoded in a request.
 type Mode string
 
 // Modes of a request.
@@ -25,24 +25,23 @@ const (
 	Binary     Mode = "binary"     // the body is the payload, headers hold the rest
 )
 
-// What the fields of a Config may be at most.
+// Limits of the fields of a [Config].
 const (
 	MaxTimeout     = 10 * time.Minute
 	MaxConcurrency = 256
 )
 
-// Config says where events go, and how.
+// Config configures a [Bus].
 type Config struct {
 	// URL gets the requests. It begins with https://, or with http:// if AllowHTTP is
 	// set. A user and password in it become a header of basic authentication.
 	URL       string
 	AllowHTTP bool
 
-	// Mode is [Structured], unless it says otherwise.
+	// Mode is the CloudEvents mode. Empty means [Structured].
 	Mode Mode
 
-	// Source is the source of the events, a URI or a part of one: abide, unless it says
-	// otherwise.
+	// Source is the source of the events, a URI reference. Empty means abide.
 	Source string
 
 	// Secrets sign the requests: whsec_ and then 24 to 64 bytes in base64. While one is
@@ -53,13 +52,11 @@ type Config struct {
 	// that an event, a signature or HTTP itself needs.
 	Header http.Header
 
-	// Timeout is how long a request may take, answer included: 15 s, unless it says
-	// otherwise.
+	// Timeout is the timeout of a request, including the response. Zero means 15 s.
 	Timeout time.Duration
 
-	// Concurrency is how many requests of one Publish are under way at a time: 16, unless
-	// it says otherwise. They are begun in the order of the envelopes; only with 1 do
-	// they also arrive in it.
+	// Concurrency is the number of concurrent requests of one Publish. Zero means 16. Requests
+	// begin in the order of the envelopes; only with 1 do they also arrive in that order.
 	Concurrency int
 
 	// AllowPrivate allows all addresses, AllowedPrefixes these in addition to the public
@@ -71,7 +68,7 @@ type Config struct {
 	// the authorities that the system trusts.
 	TLS *tls.Config
 
-	// Clock dates the signatures and measures the timeout. Nil means the system's.
+	// Clock is the time of signatures and measures the timeout. Nil means the system's clock.
 	Clock clock.Clock
 }
 

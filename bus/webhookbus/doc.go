@@ -1,5 +1,5 @@
-// Package webhookbus takes envelopes to a receiver on the web: each one is a CloudEvent
-// 1.0 that is posted to a URL, and accepted by an answer of 2xx.
+// Package webhookbus publishes envelopes as webhooks: each envelope is posted to a URL as a
+// CloudEvent 1.0, and accepted by a response of 2xx.
 //
 // An envelope becomes an event like this:
 //
@@ -18,11 +18,10 @@
 // already. The signature is that of the body: in mode [Structured] it holds the whole
 // event, in mode [Binary] only the payload, and not the tenant.
 //
-// Whoever may choose the URL must not reach what only this machine can reach. So an
-// address that is not public is refused, after its name was resolved and before a
-// connection is made, unless it is allowed; redirects are not followed, and proxies
-// of the environment are not used.
+// Against server-side request forgery, addresses that are not public are refused after the name
+// is resolved and before a connection is made, unless they are allowed; redirects are not
+// followed, and proxies of the environment are not used.
 //
-// Nothing is tried twice here. That is up to
-// [github.com/abidehq/abide/bus/outbox], which is told whether it is worth it.
+// The bus does not retry. Package [github.com/abidehq/abide/bus/outbox] does, for errors that
+// are retryable.
 package webhookbus

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/abidehq/abide/internal/sqlitetools"
 	"github.com/abidehq/abide/store/sqlitestore"
 )
 
@@ -36,7 +37,7 @@ not at all. With --dry-run nothing is changed.`,
 			if !ok || path == "" || strings.Contains(path, "?") {
 				return usage("name the file as sqlite:///absolute/file.db or sqlite://relative/file.db; only SQLite databases are converted")
 			}
-			c, err := sqlitestore.Convert(cmd.Context(), path, sqlitestore.Options{}, dryRun)
+			c, err := sqlitetools.Convert(cmd.Context(), path, sqlitestore.Options{}, dryRun)
 			if err != nil {
 				return err
 			}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/abidehq/abide/internal/history"
 	"github.com/abidehq/abide/internal/wire"
+	"github.com/abidehq/abide/store"
 )
 
 // bodyFormat is the first byte of every message body.
@@ -55,6 +56,14 @@ const (
 type parentMark struct {
 	run   uint64
 	event int32
+}
+
+// EventMessage returns a message that raises an event for whichever execution an instance of the
+// default tenant has, now or when it is started. It is for databases that are converted to a
+// store; clients raise events with Raise.
+func EventMessage(instance, id, name string, payload []byte) store.Message {
+	b := body{kind: bodyEvents, events: []history.Event{{Kind: history.EventReceived, Name: name, Data: payload}}}
+	return store.Message{Key: store.Key{Queue: queueTurns, Name: instance}, ID: id, Body: b.encode()}
 }
 
 func (b *body) encode() []byte {

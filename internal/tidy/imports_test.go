@@ -102,6 +102,11 @@ var layers = []layer{
 		tests: []string{"internal/teststore", "store/..."},
 	},
 	{
+		path:    "internal/sqlitetools",
+		imports: []string{"internal/engine", "internal/history", "store", "store/sqlitestore"},
+		tests:   []string{"internal/base"},
+	},
+	{
 		path:    ".",
 		imports: []string{"internal/base", "internal/engine", "internal/history", "internal/replay", "store"},
 		tests:   []string{"abidetest", "internal/testenv", "internal/teststore", "store/..."},
@@ -194,7 +199,7 @@ var layers = []layer{
 		path: "internal/cli/...",
 		imports: []string{
 			".", "action", "action/target", "internal/backoff", "internal/base", "internal/bench/...", "internal/config", "internal/daemon", "internal/operation",
-			"internal/transfer", "remote", "server", "server/api", "server/auth", "store/...", "timer", "vet/...",
+			"internal/sqlitetools", "internal/transfer", "remote", "server", "server/api", "server/auth", "store/...", "timer", "vet/...",
 		},
 		tests: []string{"bus", "bus/outbox", "internal/testenv"},
 	},

@@ -14,7 +14,7 @@ import (
 // first.
 func TestOldCursorsStayValid(t *testing.T) {
 	t.Parallel()
-	s := openLegacy(t, newPath(t), base.NewManual(begin), quiet())
+	s := openWith(t, newPath(t), base.NewManual(begin), quiet())
 	for _, id := range []string{"a", "b"} {
 		err := s.Commit(t.Context(), &store.Tx{PutRecords: []store.PutRecord{{Record: store.Record{Key: store.RecordKey{Kind: "kind", ID: id}, Time: begin}}}})
 		if err != nil {

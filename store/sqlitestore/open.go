@@ -120,7 +120,7 @@ func (s *Store) patiently(ctx context.Context, f func() error) error {
 // that it can be called again after somebody else was in the way.
 func (s *Store) prepare() error {
 	w := s.writer
-	if err := w.recognize(s.path, s.conversion != nil); err != nil {
+	if err := s.recognize(); err != nil {
 		return err
 	}
 	if c := s.conversion; c != nil && c.dryRun {
@@ -148,7 +148,7 @@ func (s *Store) prepare() error {
 	return s.configureOnce()
 }
 
-// settleOnce is settle in a transaction.
+// configureOnce runs configure in a transaction.
 func (s *Store) configureOnce() error {
 	w := s.writer
 	if err := w.exec("BEGIN IMMEDIATE"); err != nil {
@@ -168,16 +168,16 @@ func (s *Store) configureOnce() error {
 	return err
 }
 
-// settle makes the tables, or checks that they are those that this version reads, and
-// takes over the time. It runs in a transaction.
+// configure creates the tables, or checks that this version reads those of the file, and reads
+// the latest time. It runs in a transaction.
 func (s *Store) configure() error {
 	w := s.writer
-	what, err := w.wanted(s.path, s.conversion != nil)
+	what, err := s.wanted()
 	if err != nil {
 		return err
 	}
-	if what == shapeLegacy {
-		if s.conversion.Tables, err = w.renameLegacy(); err != nil {
+	if what == shapeForeign {
+		if s.conversion.tables, err = w.renameForeign(); err != nil {
 			return err
 		}
 	}
@@ -192,12 +192,12 @@ func (s *Store) configure() error {
 			return err
 		}
 	}
-	if what == shapeLegacy {
+	if what == shapeForeign {
 		if err := s.convert(); err != nil {
 			return err
 		}
 	}
-	if err := w.refreshViews(); err != nil {
+	if err := w.refreshViews(extended()); err != nil {
 		return err
 	}
 	if err := w.exec("DELETE FROM tally WHERE pending = 0"); err != nil {

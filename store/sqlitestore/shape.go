@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"strconv"
 
-	"zombiezen.com/go/sqlite"
-
 	"github.com/abidehq/abide/store"
 )
 
@@ -13,15 +11,15 @@ import (
 type shape int
 
 const (
-	shapeEmpty  shape = iota // nothing
-	shapeOurs                // the tables of this version
-	shapeFirst               // those of format 1
-	shapeLegacy              // those of an older design
+	shapeEmpty   shape = iota // nothing
+	shapeOurs                 // the tables of this version
+	shapeFirst                // those of format 1
+	shapeForeign              // those of another design that can be converted
 )
 
-// shape returns what is in the file, or [store.ErrFormat] if it is nothing that this
-// version reads.
-func (c *conn) shape() (shape, error) {
+// shape returns what is in the file, or [store.ErrFormat] if this version does not read it.
+// foreign, if not nil, is the design that can be converted.
+func (c *conn) shape(foreign *Foreign) (shape, error) {
 	id, err := c.number("PRAGMA application_id")
 	if err != nil {
 		return 0, err
@@ -38,18 +36,14 @@ func (c *conn) shape() (shape, error) {
 		}
 		return 0, fmt.Errorf("it has format %d, and this version of Abide reads format %d: %w", format, formatVersion, store.ErrFormat)
 	}
-	tables := map[string]bool{}
-	if err := c.each("SELECT name FROM sqlite_master WHERE type = 'table'", func(s *sqlite.Stmt) error {
-		tables[s.ColumnText(0)] = true
-		return nil
-	}); err != nil {
+	tables, err := c.tableColumns()
+	switch {
+	case err != nil:
 		return 0, err
-	}
-	if id == 0 && len(tables) == 0 {
+	case id == 0 && len(tables) == 0:
 		return shapeEmpty, nil
-	}
-	if legacy, err := c.isLegacy(tables); err != nil || (id == 0 && legacy) {
-		return shapeLegacy, err
+	case id == 0 && foreign != nil && foreign.Recognize(tables):
+		return shapeForeign, nil
 	}
 	return 0, fmt.Errorf("it is a database of something else than Abide (application ID %#x): %w", id, store.ErrFormat)
 }
@@ -68,14 +62,15 @@ func (c *conn) format() (format, oldest int, err error) {
 	return int(n), int(o), err
 }
 
-// recognize returns an error if the file is nothing that this version reads or, with
-// convert, converts, before anything in it is changed. It looks at one moment: somebody else
-// may be making it.
-func (c *conn) recognize(path string, convert bool) error {
+// recognize returns an error if this version does not read the file or, for Convert, does not
+// convert it, before anything in it is changed. It reads in one transaction: another process
+// may be creating the tables.
+func (s *Store) recognize() error {
+	c := s.writer.conn
 	if err := c.exec("BEGIN"); err != nil {
 		return err
 	}
-	_, err := c.wanted(path, convert)
+	_, err := s.wanted()
 	if !c.db.AutocommitEnabled() {
 		if end := c.exec("COMMIT"); err == nil {
 			err = end
@@ -84,15 +79,19 @@ func (c *conn) recognize(path string, convert bool) error {
 	return err
 }
 
-// wanted is shape, and returns an error if that is an older design, or with convert anything
-// else.
-func (c *conn) wanted(path string, convert bool) (shape, error) {
-	what, err := c.shape()
+// wanted returns what is in the file, or an error if that is not what the store is opened for: a
+// store, or for Convert a foreign database.
+func (s *Store) wanted() (shape, error) {
+	foreign := extended().Foreign
+	if s.conversion != nil {
+		foreign = s.conversion.foreign
+	}
+	what, err := s.writer.shape(foreign)
 	switch {
 	case err != nil:
-	case what == shapeLegacy && !convert:
-		err = fmt.Errorf("it is a database of an older design; stop the program that wrote it, and convert it with: abide store convert sqlite://%s: %w", path, store.ErrFormat)
-	case what != shapeLegacy && convert:
+	case what == shapeForeign && s.conversion == nil:
+		err = fmt.Errorf("it is a database of an older design; stop the program that wrote it, and convert it with: abide store convert sqlite://%s: %w", s.path, store.ErrFormat)
+	case what != shapeForeign && s.conversion != nil:
 		err = fmt.Errorf("there is nothing to convert: it is empty, or a store of Abide already: %w", store.ErrInvalid)
 	}
 	return what, err

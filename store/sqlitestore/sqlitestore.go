@@ -81,7 +81,7 @@ type Store struct {
 	checkpointer *checkpointer
 	lock         *processLock
 
-	conversion *Conversion // nil unless the file is opened by Convert
+	conversion *conversion // nil unless the file is opened by Convert
 
 	life context.Context // ends when the store is closed
 	end  context.CancelFunc

@@ -21,7 +21,7 @@ func TestManyMessages(t *testing.T) {
 	t.Parallel()
 	rnd := rand.New(rand.NewPCG(testenv.Seed(t), 0))
 	clock := base.NewManual(begin)
-	s := openLegacy(t, newPath(t), clock, quiet())
+	s := openWith(t, newPath(t), clock, quiet())
 	model := memstore.New(memstore.Options{Clock: clock})
 	defer model.Close() //nolint:errcheck // it is in memory
 	key := store.Key{Queue: "q", Tenant: "acme", Name: "k"}
@@ -101,7 +101,7 @@ func TestManyMessages(t *testing.T) {
 func TestTenantsTakeTurns(t *testing.T) {
 	t.Parallel()
 	clock := base.NewManual(begin)
-	s := openLegacy(t, newPath(t), clock, quiet())
+	s := openWith(t, newPath(t), clock, quiet())
 	tx := &store.Tx{}
 	add := func(tenant, name, route string, at time.Time) {
 		tx.Put = append(tx.Put, store.Message{Key: store.Key{Queue: "q", Tenant: tenant, Name: name}, ID: "m", Route: route, VisibleAt: at})
@@ -157,7 +157,7 @@ func TestTenantsTakeTurns(t *testing.T) {
 func TestManyStrands(t *testing.T) {
 	t.Parallel()
 	clock := base.NewManual(begin)
-	s := openLegacy(t, newPath(t), clock, quiet())
+	s := openWith(t, newPath(t), clock, quiet())
 	model := memstore.New(memstore.Options{Clock: clock})
 	defer model.Close() //nolint:errcheck // it is in memory
 	rnd := rand.New(rand.NewPCG(testenv.Seed(t), 0))
@@ -219,7 +219,7 @@ func walkList(t *testing.T, s store.Store, q store.Query) (ids []string) {
 // keeping somebody waiting.
 func TestListPassesOver(t *testing.T) {
 	t.Parallel()
-	s := openLegacy(t, newPath(t), base.NewManual(begin), quiet())
+	s := openWith(t, newPath(t), base.NewManual(begin), quiet())
 	tx := &store.Tx{}
 	for i := range maxPassed + 10 {
 		name := "common"

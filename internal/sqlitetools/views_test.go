@@ -1,17 +1,11 @@
-package sqlitestore
+package sqlitetools
 
 import (
 	"encoding/binary"
 	"fmt"
-	"os"
-	"path/filepath"
-	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
-
-	"zombiezen.com/go/sqlite"
 
 	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/store"
@@ -28,7 +22,8 @@ func event(fields ...any) []byte {
 			b = binary.AppendUvarint(b, uint64(v))
 		case string:
 			b = binary.AppendUvarint(b, number<<3|2)
-			b = appendBytes(b, []byte(v))
+			b = binary.AppendUvarint(b, uint64(len(v)))
+			b = append(b, v...)
 		case uint64:
 			b = binary.AppendUvarint(b, number<<3|1)
 			b = binary.LittleEndian.AppendUint64(b, v)
@@ -37,43 +32,12 @@ func event(fields ...any) []byte {
 	return b
 }
 
-// table returns what a query finds, a line for each row.
-func table(t *testing.T, path, query string) string {
-	t.Helper()
-	c, err := openReader(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var b strings.Builder
-	err = c.each(query, func(s *sqlite.Stmt) error {
-		for i := range s.ColumnCount() {
-			if i > 0 {
-				b.WriteByte('|')
-			}
-			if s.ColumnType(i) == sqlite.TypeNull {
-				b.WriteString("-")
-			} else {
-				b.WriteString(s.ColumnText(i))
-			}
-		}
-		b.WriteByte('\n')
-		return nil
-	})
-	if err != nil {
-		t.Fatalf("%s: %v", query, err)
-	}
-	if err := c.close(); err != nil {
-		t.Fatal(err)
-	}
-	return b.String()
-}
-
 // TestViews looks at a store the way people do, while it is open.
 func TestViews(t *testing.T) {
 	t.Parallel()
 	path := newPath(t)
 	clock := base.NewManual(begin)
-	s := openLegacy(t, path, clock, quiet())
+	s := openStore(t, path, clock, quiet())
 	long := strings.Repeat("long ", 60)
 	key := store.Key{Queue: "turns", Tenant: "acme", Name: "order-1"}
 	if err := s.Commit(t.Context(), &store.Tx{
@@ -134,32 +98,14 @@ func TestViews(t *testing.T) {
 func TestViewsAreRenewed(t *testing.T) {
 	t.Parallel()
 	path := newPath(t)
-	s := openAt(t, path)
+	s := openStore(t, path, nil, quiet())
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
 	run(t, path, "DROP VIEW instances", "CREATE VIEW instances AS SELECT 1 AS old", "DROP VIEW quarantine", "PRAGMA user_version = 0")
-	openAt(t, path)
+	openStore(t, path, nil, quiet())
 	if got := table(t, path, "SELECT count(*) FROM instances, quarantine WHERE orchestration IS NULL"); got != "0\n" {
 		t.Errorf("the views are not those of this version: %s", got)
-	}
-}
-
-// TestEventKinds compares the names of events with those that the engine has.
-func TestEventKinds(t *testing.T) {
-	t.Parallel()
-	source, err := os.ReadFile(filepath.Join("..", "..", "internal", "history", "kind.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	found := regexp.MustCompile(`(?m)^\t(\w+) Kind = (\d+)$`).FindAllStringSubmatch(string(source), -1)
-	if len(found) != len(eventKinds) {
-		t.Errorf("there are %d kinds of events, and %d have a name here", len(found), len(eventKinds))
-	}
-	for _, f := range found {
-		if n, _ := strconv.Atoi(f[2]); eventKinds[n] != f[1] {
-			t.Errorf("kind %d is %s, and has the name %q here", n, f[1], eventKinds[n])
-		}
 	}
 }
 
@@ -167,7 +113,7 @@ func TestEventKinds(t *testing.T) {
 func TestViewsUseIndexes(t *testing.T) {
 	t.Parallel()
 	path := newPath(t)
-	openAt(t, path)
+	openStore(t, path, nil, quiet())
 	for _, query := range []string{
 		"SELECT * FROM history WHERE tenant = 'acme' AND instance = 'order-1'",
 		"SELECT * FROM pending_messages WHERE queue = 'turns' AND tenant = 'acme' AND key = 'order-1'",

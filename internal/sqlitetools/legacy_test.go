@@ -1,4 +1,4 @@
-package sqlitestore
+package sqlitetools
 
 import (
 	"bytes"
@@ -16,10 +16,10 @@ import (
 	"testing"
 	"time"
 
-	"zombiezen.com/go/sqlite"
-
 	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/engine"
 	"github.com/abidehq/abide/store"
+	"github.com/abidehq/abide/store/sqlitestore"
 )
 
 // legacySchema is the older shape: a queue of timers beside that of orchestrations.
@@ -82,24 +82,11 @@ func makeLegacy(t *testing.T, path string) {
 
 func convertLegacy(t *testing.T, path string, clock base.Clock) Conversion {
 	t.Helper()
-	c, err := Convert(t.Context(), path, Options{Clock: clock, Logger: quiet()}, false)
+	c, err := Convert(t.Context(), path, sqlitestore.Options{Clock: clock, Logger: quiet()}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return c
-}
-
-func openLegacy(t *testing.T, path string, clock base.Clock, log *slog.Logger) *Store {
-	t.Helper()
-	if _, err := Convert(t.Context(), path, Options{Clock: clock, Logger: quiet()}, false); err != nil && !errors.Is(err, store.ErrInvalid) && !errors.Is(err, os.ErrNotExist) {
-		t.Fatal(err)
-	}
-	s, err := Open(t.Context(), path, Options{Clock: clock, Logger: log})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close() })
-	return s
 }
 
 // converted are the messages that the older file becomes: by instance, each with the time
@@ -123,7 +110,7 @@ var converted = map[string][]struct {
 	"order-4": nil,
 }
 
-func isConverted(t *testing.T, s *Store) {
+func isConverted(t *testing.T, s *sqlitestore.Store) {
 	t.Helper()
 	for instance, want := range converted {
 		got, err := s.Pending(t.Context(), store.Key{Queue: "turns", Name: instance}, 0)
@@ -155,10 +142,10 @@ func TestLegacy(t *testing.T) {
 	before := contents(t, path)
 
 	// Neither Open nor a dry run changes anything.
-	if _, err := Open(t.Context(), path, Options{Clock: clock, Logger: quiet()}); !errors.Is(err, store.ErrFormat) || !strings.Contains(err.Error(), "abide store convert sqlite://"+path) {
+	if _, err := sqlitestore.Open(t.Context(), path, sqlitestore.Options{Clock: clock, Logger: quiet()}); !errors.Is(err, store.ErrFormat) || !strings.Contains(err.Error(), "abide store convert sqlite://"+path) {
 		t.Errorf("open: %v", err)
 	}
-	tried, err := Convert(t.Context(), path, Options{Clock: clock, Logger: quiet()}, true)
+	tried, err := Convert(t.Context(), path, sqlitestore.Options{Clock: clock, Logger: quiet()}, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,23 +158,17 @@ func TestLegacy(t *testing.T) {
 			t.Errorf("converted %+v", c)
 		}
 	}
-	s := openLegacy(t, path, clock, slog.New(slog.NewTextHandler(&log, nil)))
+	s := openStore(t, path, clock, slog.New(slog.NewTextHandler(&log, nil)))
 	isConverted(t, s)
 
 	// Nothing of the older tables is gone.
-	c, err := openReader(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for table, want := range map[string]int64{
-		"legacy_timer_queue": 5, "legacy_orchestrator_queue": 3, "legacy_worker_queue": 1, "legacy_history": 2, "legacy_instances": 2, "legacy_executions": 2,
+	for name, want := range map[string]string{
+		"legacy_timer_queue": "5\n", "legacy_orchestrator_queue": "3\n", "legacy_worker_queue": "1\n", "legacy_history": "2\n", "legacy_instances": "2\n",
+		"legacy_executions": "2\n",
 	} {
-		if n, err := c.number("SELECT count(*) FROM " + table); n != want || err != nil {
-			t.Errorf("%s has %d rows, want %d: %v", table, n, want, err)
+		if got := table(t, path, "SELECT count(*) FROM "+name); got != want {
+			t.Errorf("%s has %s rows, want %s", name, got, want)
 		}
-	}
-	if err := c.close(); err != nil {
-		t.Fatal(err)
 	}
 
 	// It happens once.
@@ -195,7 +176,7 @@ func TestLegacy(t *testing.T) {
 		t.Fatal(err)
 	}
 	log.Reset()
-	s = openLegacy(t, path, clock, slog.New(slog.NewTextHandler(&log, nil)))
+	s = openStore(t, path, clock, slog.New(slog.NewTextHandler(&log, nil)))
 	isConverted(t, s)
 	if log.Len() > 0 {
 		t.Errorf("opened again, it says %s", log.String())
@@ -232,7 +213,7 @@ func TestLegacyNobodyStarts(t *testing.T) {
 	path := newPath(t)
 	makeLegacy(t, path)
 	clock := base.NewManual(begin)
-	s := openLegacy(t, path, clock, quiet())
+	s := openStore(t, path, clock, quiet())
 	quarantined := func() int {
 		t.Helper()
 		if _, err := s.Claim(t.Context(), store.ClaimRequest{Queue: "turns", Routes: []string{"order"}, Max: 1, Lease: time.Minute}); err != nil {
@@ -267,7 +248,7 @@ func TestLegacyConvertedOnce(t *testing.T) {
 	var did atomic.Int64
 	for range 4 {
 		wg.Go(func() {
-			switch _, err := Convert(t.Context(), path, Options{Clock: base.NewManual(begin), Logger: quiet()}, false); {
+			switch _, err := Convert(t.Context(), path, sqlitestore.Options{Clock: base.NewManual(begin), Logger: quiet()}, false); {
 			case err == nil:
 				did.Add(1)
 			case !errors.Is(err, store.ErrInvalid):
@@ -279,11 +260,11 @@ func TestLegacyConvertedOnce(t *testing.T) {
 	if did.Load() != 1 {
 		t.Errorf("converted %d times", did.Load())
 	}
-	isConverted(t, openLegacy(t, path, base.NewManual(begin), quiet()))
+	isConverted(t, openStore(t, path, base.NewManual(begin), quiet()))
 }
 
 // pendingOf returns the messages of an instance.
-func pendingOf(t *testing.T, s *Store, instance string) []store.Message {
+func pendingOf(t *testing.T, s *sqlitestore.Store, instance string) []store.Message {
 	t.Helper()
 	got, err := s.Pending(t.Context(), store.Key{Queue: "turns", Name: instance}, 0)
 	if err != nil {
@@ -306,7 +287,7 @@ SELECT json_extract(work_item, '$.TimerSchedule.instance'), json_set(work_item, 
 	if c := convertLegacy(t, path, clock); c.Converted != 6 || c.Left["orchestrator_queue"] != 1 {
 		t.Errorf("converted %+v", c)
 	}
-	s := openLegacy(t, path, clock, quiet())
+	s := openStore(t, path, clock, quiet())
 	got := pendingOf(t, s, "order-1")
 	if len(got) != 2 || got[0].VisibleAt.UnixMilli() != beginMS+secondMS || got[1].VisibleAt.UnixMilli() != beginMS+hourMS || !bytes.Equal(got[0].Body, converted["order-1"][0].body) {
 		t.Errorf("order-1 has %+v", got)
@@ -330,7 +311,7 @@ attempts INTEGER, parameters BLOB, return_value BLOB, timer_fire_at INTEGER, tim
 	if c := convertLegacy(t, path, clock); c.Converted != 3 || c.Left["execution_log"] != 3 {
 		t.Errorf("converted %+v", c)
 	}
-	s := openLegacy(t, path, clock, quiet())
+	s := openStore(t, path, clock, quiet())
 	for instance, want := range map[string]struct {
 		at      int64
 		payload string
@@ -365,56 +346,6 @@ func contents(t *testing.T, path string) []byte {
 	return b
 }
 
-// TestLegacyHalfway: a conversion that does not come to its end changes nothing.
-func TestLegacyHalfway(t *testing.T) {
-	t.Parallel()
-	path := newPath(t)
-	makeLegacy(t, path)
-	// There is room for the tables, and not for what becomes of the timers.
-	for i := range 40 {
-		run(t, path, fmt.Sprintf(`INSERT INTO timer_queue (work_item, fire_at) VALUES ('{"TimerSchedule":{"instance":"big-%d","fire_at_ms":1,"pad":%q}}', 1)`,
-			i, strings.Repeat("x", 20_000)))
-	}
-	pages, err := pageCount(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Convert(t.Context(), path, Options{Logger: quiet(), maxPages: int(pages) + 60}, false); !errors.Is(err, store.ErrFull) {
-		t.Fatalf("open without room: %v, want %v", err, store.ErrFull)
-	}
-	c, err := openConn(path, sqlite.OpenReadWrite)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for query, want := range map[string]int64{
-		"SELECT count(*) FROM timer_queue":                                      45,
-		"SELECT count(*) FROM sqlite_master WHERE name LIKE 'legacy%'":          0,
-		"SELECT count(*) FROM sqlite_master WHERE name IN ('keys', 'messages')": 0,
-		"PRAGMA application_id":                                                 0,
-	} {
-		if n, err := c.number(query); n != want || err != nil {
-			t.Errorf("%s: %d, want %d: %v", query, n, want, err)
-		}
-	}
-	if err := c.close(); err != nil {
-		t.Fatal(err)
-	}
-	s := openLegacy(t, path, base.NewManual(begin), quiet())
-	isConverted(t, s)
-	if m, err := s.Pending(t.Context(), store.Key{Queue: "turns", Name: "big-39"}, 0); len(m) != 1 || err != nil {
-		t.Errorf("%d messages for the last one, want 1: %v", len(m), err)
-	}
-}
-
-func pageCount(path string) (int64, error) {
-	c, err := openConn(path, sqlite.OpenReadWrite)
-	if err != nil {
-		return 0, err
-	}
-	n, err := c.number("PRAGMA page_count")
-	return n, errors.Join(err, c.close())
-}
-
 // TestLegacyTimes: the time in the item counts, then that in the row, as a number or as
 // text.
 func TestLegacyTimes(t *testing.T) {
@@ -438,6 +369,11 @@ func TestLegacyTimes(t *testing.T) {
 			t.Errorf("%v, %v: %d, want %d", c.item, c.column, got, c.want)
 		}
 	}
+}
+
+// eventBody returns the body of a message that raises an event.
+func eventBody(name string, payload []byte) []byte {
+	return engine.EventMessage("", "", name, payload).Body
 }
 
 // TestEventBody compares the body that is made here with the example that the engine

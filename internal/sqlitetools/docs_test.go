@@ -1,4 +1,4 @@
-package sqlitestore
+package sqlitetools
 
 import (
 	"os"
@@ -16,7 +16,7 @@ func TestDocs(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := newPath(t)
-	openAt(t, path)
+	openStore(t, path, nil, quiet())
 	queries := 0
 	for i, part := range strings.Split(string(text), "```") {
 		block, ok := strings.CutPrefix(part, "sql\n")
@@ -31,22 +31,14 @@ func TestDocs(t *testing.T) {
 	if queries < 9 {
 		t.Errorf("only %d queries were found", queries)
 	}
-	c, err := openReader(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.close() //nolint:errcheck // it is not what the test is about
 	for _, v := range views {
-		columns, err := c.columns(v[0])
-		if err != nil {
-			t.Fatal(err)
-		}
-		row := "| `" + v[0] + "` | "
+		columns := strings.Fields(table(t, path, "SELECT name FROM pragma_table_info('"+v.Name+"')"))
+		row := "| `" + v.Name + "` | "
 		_, rest, _ := strings.Cut(string(text), row)
 		line, _, _ := strings.Cut(rest, "\n")
 		for _, column := range columns {
 			if !strings.Contains(line, column) {
-				t.Errorf("the documentation of view %s does not name column %s", v[0], column)
+				t.Errorf("the documentation of view %s does not name column %s", v.Name, column)
 			}
 		}
 	}

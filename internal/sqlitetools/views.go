@@ -1,21 +1,35 @@
-package sqlitestore
+// Package sqlitetools adds to files of store/sqlitestore what needs knowledge of both the store's
+// tables and the engine's bytes: views that decode instances and histories for people who read
+// the file with SQL, and the conversion of databases of an older design.
+//
+// A program that imports it has the views created, or renewed, in each file that it opens. The
+// abide command does; docs/sqlite.md says what other programs get.
+package sqlitetools
 
 import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/abidehq/abide/internal/history"
+	"github.com/abidehq/abide/store/sqlitestore"
 )
 
-// viewsVersion is raised when the views change: whoever opens an older file makes them
-// anew. They are for people, and nothing here reads them.
+// viewsVersion is raised when the views change: a file with older ones gets those of the program
+// that opens it. Nothing here reads them.
 const viewsVersion = 1
 
-// iso returns SQL for a time in milliseconds as text.
+func init() {
+	sqlitestore.Extend(sqlitestore.Extension{Views: views, ViewsVersion: viewsVersion, Foreign: &foreign})
+}
+
+// iso returns the SQL of a time in milliseconds as ISO 8601 text.
 func iso(ms string) string {
 	return `strftime('%Y-%m-%dT%H:%M:%fZ', (` + ms + `) / 1000.0, 'unixepoch')`
 }
 
-// byteAt returns SQL for the byte of a blob at a place, counted from 1.
+// byteAt returns the SQL of the byte of a blob at a position, counted from 1. SQLite has no
+// function for it: the byte is found by its hexadecimal digits.
 func byteAt(blob, position string) string {
 	digit := func(n int) string {
 		return fmt.Sprintf("(instr('0123456789ABCDEF', substr(hex(substr(%s, %s, 1)), %d, 1)) - 1)", blob, position, n)
@@ -23,9 +37,19 @@ func byteAt(blob, position string) string {
 	return "(16 * " + digit(1) + " + " + digit(2) + ")"
 }
 
-// fields returns SQL for the fields of an event of a history, as internal/history describes
-// it: a JSON object, with the numbers of the fields as names. What is not a number is
-// taken for text. What has another format has no fields.
+// fields returns the SQL of the fields of an event of a history (internal/history/history.proto):
+// a JSON object, with the numbers of the fields as names. A field that is not a number is taken
+// for text. An event of another format has no fields.
+//
+// It is a decoder of the protobuf wire format as a recursive query. Each row is a step:
+//
+//	place  the position of the next byte
+//	state  0: the byte is a tag   1: it is part of a varint   2: a field is complete
+//	tag    the number of the field, and in its three lowest bits its type
+//	value  of the varint so far: the number itself, or the length of the bytes that follow
+//	shift  of the next seven bits of the varint
+//
+// Fields of 8 bytes (type 1) are skipped, and so are messages within the event (8 to 11).
 func fields(blob string) string {
 	b := byteAt(blob, "place")
 	return `(WITH RECURSIVE walk (place, state, tag, value, shift) AS (
@@ -48,72 +72,49 @@ SELECT json_group_object(tag / 8, CASE WHEN tag % 8 = 2 THEN CAST(substr(` + blo
 FROM walk WHERE state = 2 AND tag / 8 NOT IN (8, 9, 10, 11))`
 }
 
-// eventKinds are the names of the kinds of events, by their numbers.
-var eventKinds = map[int]string{
-	1: "TurnStarted", 2: "ExecutionStarted", 3: "ActivityScheduled", 4: "ActivityCompleted", 5: "ActivityFailed", 6: "ActivityCancelled",
-	7: "TimerCreated", 8: "TimerFired", 9: "TimerCancelled", 10: "TimerMoved", 11: "ChildStarted", 12: "ChildCompleted", 13: "ChildFailed",
-	14: "ChildCancelled", 15: "DetachedStarted", 16: "EventReceived", 17: "EventSent", 18: "StepCompleted", 19: "StepFailed", 20: "ChangeMarked",
-	21: "StatusSet", 22: "ValueSet", 23: "CancelRequested", 24: "ExecutionCompleted", 25: "ExecutionFailed", 26: "ExecutionCancelled",
-	27: "ExecutionTerminated", 28: "ExecutionContinued", 29: "TimerMoveReceived", 30: "TurnYielded", 31: "ExecutionSuspended",
-	32: "ExecutionResumed", 33: "ParentEnded", 34: "ExecutionStalled",
-}
-
-// kindName returns SQL for the name of a kind.
+// kindName returns the SQL of the name of a kind, or its number if this program does not know it.
 func kindName(kind string) string {
 	var b strings.Builder
 	b.WriteString("CASE " + kind)
-	for n := 1; n <= len(eventKinds); n++ {
-		b.WriteString(" WHEN " + strconv.Itoa(n) + " THEN '" + eventKinds[n] + "'")
+	for k := history.Kind(1); k.Known(); k++ {
+		b.WriteString(" WHEN " + strconv.Itoa(int(k)) + " THEN '" + k.String() + "'")
 	}
 	b.WriteString(" ELSE " + kind + " END")
 	return b.String()
 }
 
-// textAt returns SQL for a string that stands in a blob after its length, which is less
-// than 128.
+// textAt returns the SQL of a string in a blob that follows its length, which is less than 128.
 func textAt(blob, position string) string {
 	return "CAST(substr(" + blob + ", " + position + " + 1, " + byteAt(blob, position) + ") AS TEXT)"
 }
 
-// views are what people read, by their names.
-var views = [][2]string{
-	{"instances", `SELECT tenant, id, name AS orchestration,
+// allMessages are all pending messages: those with rows of their own, and those in the rows of
+// keys.
+const allMessages = `(SELECT key, seq, id, visible, put, ttl, attempt, body FROM messages
+  UNION ALL SELECT num, m_seq, m_id, m_visible, m_put, m_ttl, m_attempt, m_body FROM keys WHERE m_id IS NOT NULL)`
+
+// views are documented in docs/sqlite.md.
+var views = []sqlitestore.View{
+	{Name: "instances", Query: `SELECT tenant, id, name AS orchestration,
   CASE WHEN substr(body, 1, 1) = x'01' THEN ` + textAt("body", "2") + ` END AS version,
   status, ` + iso("time") + ` AS started, tags, version AS revision
 FROM records WHERE kind = 'instance'`},
 
-	{"history", `SELECT tenant, instance, place, ` + kindName("json_extract(fields, '$.2')") + ` AS event,
+	{Name: "history", Query: `SELECT tenant, instance, place, ` + kindName("json_extract(fields, '$.2')") + ` AS event,
   json_extract(fields, '$.1') AS event_id, json_extract(fields, '$.3') AS ref, json_extract(fields, '$.4') AS name,
   json_extract(fields, '$.5') AS target, ` + iso("json_extract(fields, '$.6')") + ` AS at, json_extract(fields, '$.7') AS data
 FROM (SELECT k.tenant, k.name AS instance, e.place, ` + fields("e.body") + ` AS fields
   FROM keys k JOIN entries e ON e.key = k.num WHERE k.queue = 'turns')`},
 
-	{"pending_messages", `SELECT k.queue, k.tenant, k.name AS key, m.id, k.route, ` + iso("m.visible") + ` AS visible_at, ` + iso("m.put") + ` AS put_at,
+	{Name: "pending_messages", Query: `SELECT k.queue, k.tenant, k.name AS key, m.id, k.route, ` + iso("m.visible") + ` AS visible_at, ` + iso("m.put") + ` AS put_at,
   CASE WHEN k.route = '' THEN ` + iso("m.put + CASE m.ttl WHEN 0 THEN 604800000 ELSE m.ttl END") + ` END AS expires_at,
   m.attempt + (k.token IS NOT NULL AND EXISTS (SELECT 1 FROM json_each(k.delivered) d WHERE d.value = m.seq)) AS attempt,
   CASE WHEN k.token IS NOT NULL THEN ` + iso("k.until") + ` END AS leased_until, length(m.body) AS bytes, m.body
 FROM ` + allMessages + ` m JOIN keys k ON k.num = m.key`},
 
-	{"quarantine", `SELECT tenant, id, ` + iso("time") + ` AS since, status AS reason, name AS queue,
+	{Name: "quarantine", Query: `SELECT tenant, id, ` + iso("time") + ` AS since, status AS reason, name AS queue,
   json_extract(tags, '$.key') AS key, json_extract(tags, '$.message') AS message, json_extract(tags, '$.route') AS route,
   json_extract(tags, '$.error') AS error, json_extract(CAST(body AS TEXT), '$.attempt') AS attempt,
   ` + iso("json_extract(CAST(body AS TEXT), '$.put_at_ms')") + ` AS put_at
 FROM records WHERE kind = 'quarantine'`},
-}
-
-// refreshViews makes the views, or makes them anew if those in the file are older.
-func (c *conn) refreshViews() error {
-	version, err := c.number("PRAGMA user_version")
-	if err != nil || version >= viewsVersion {
-		return err
-	}
-	for _, v := range views {
-		if err := c.once("DROP VIEW IF EXISTS " + v[0]); err != nil {
-			return err
-		}
-		if err := c.once("CREATE VIEW " + v[0] + " AS " + v[1]); err != nil {
-			return err
-		}
-	}
-	return c.once("PRAGMA user_version = " + strconv.Itoa(viewsVersion))
 }

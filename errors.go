@@ -7,12 +7,13 @@ import (
 	"strings"
 
 	"github.com/abidehq/abide/internal/engine"
+	"github.com/abidehq/abide/internal/errs"
 	"github.com/abidehq/abide/internal/history"
 	"github.com/abidehq/abide/internal/replay"
-	"github.com/abidehq/abide/store"
 )
 
-// Errors of calls. Test for them with [errors.Is].
+// Errors of calls. Test for them with [errors.Is]. The errors of packages timer and action with the
+// same names are the same.
 var (
 	// ErrNotFound is returned if the instance, timer or message does not exist.
 	ErrNotFound = engine.ErrNotFound
@@ -35,7 +36,7 @@ var (
 	ErrQuota = engine.ErrQuota
 
 	// ErrConflict is returned if a concurrent change has won. A retry may succeed.
-	ErrConflict = store.ErrConflict
+	ErrConflict = errs.ErrConflict
 
 	// ErrStopping is the cause with which the context of an activity ends when the engine is
 	// closed. The activity is executed again.

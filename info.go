@@ -93,7 +93,7 @@ func ResultOf[Out any](info Info) (Out, error) {
 // infoFrom returns the state of an instance that the engine returned.
 func infoFrom(i engine.Info, err error) (Info, error) {
 	if err != nil {
-		return Info{}, asInvalid(err)
+		return Info{}, err
 	}
 	return Info{
 		Ref: Ref(i.Ref), Orchestration: i.Name, Version: i.Version, Status: Status(i.Status), Reason: i.Reason, StalledBuild: i.StalledBuild(),

@@ -44,7 +44,7 @@ func (t *storeTransport) Start(ctx context.Context, requests []StartRequest) ([]
 	}
 	done, err := t.client.Start(ctx, starts...)
 	if err != nil {
-		return nil, asInvalid(err)
+		return nil, err
 	}
 	started := make([]Started, len(done))
 	for i := range done {
@@ -59,7 +59,7 @@ func (t *storeTransport) Raise(ctx context.Context, requests []RaiseRequest) err
 		r := &requests[i]
 		raises[i] = engine.Raise{Ref: refOf(r.Ref), Name: r.Event, Data: r.Data, ID: r.ID, Awaited: r.IfAwaited, TTL: r.KeepFor}
 	}
-	return asInvalid(t.client.Raise(ctx, raises...))
+	return t.client.Raise(ctx, raises...)
 }
 
 func (t *storeTransport) Get(ctx context.Context, ref Ref) (Info, error) {
@@ -80,7 +80,7 @@ func (t *storeTransport) List(ctx context.Context, f Filter) (Page, error) {
 		Tags: f.Tags, Descending: f.Descending, Limit: f.Limit, Cursor: f.Cursor,
 	})
 	if err != nil {
-		return Page{}, asInvalid(err)
+		return Page{}, err
 	}
 	page := Page{Instances: make([]Info, len(infos)), Next: next}
 	for i := range infos {
@@ -138,7 +138,7 @@ func (t *storeTransport) Control(ctx context.Context, ref Ref, cmd Command) erro
 	case VerbFork:
 		return c.Fork(ctx, r, clamp(max(cmd.Event, 0)), cmd.ForkID)
 	case VerbMoveTimer:
-		return asInvalid(c.MoveTimer(ctx, r, cmd.Timer, cmd.At))
+		return c.MoveTimer(ctx, r, cmd.Timer, cmd.At)
 	case VerbDelete:
 		return c.Delete(ctx, r)
 	}
@@ -179,7 +179,7 @@ func (t *storeTransport) HistoryLength(ctx context.Context, ref Ref, execution i
 func (t *storeTransport) Quarantine(ctx context.Context, filter QuarantineFilter) (QuarantinePage, error) {
 	list, next, err := t.quarantine(ctx, filter)
 	if err != nil {
-		return QuarantinePage{}, asInvalid(err)
+		return QuarantinePage{}, err
 	}
 	page := QuarantinePage{Messages: make([]Quarantined, len(list)), Next: next}
 	for i := range list {
@@ -238,7 +238,7 @@ func quarantined(tenant string, do func(tenant string) error) error {
 	if tenant == "" && errors.Is(err, ErrNotFound) {
 		err = do(DefaultTenant)
 	}
-	return asInvalid(err)
+	return err
 }
 
 func (t *storeTransport) Workers(ctx context.Context) ([]Worker, error) {
@@ -284,12 +284,4 @@ func (t *engineTransport) Changes(ctx context.Context, after string) iter.Seq2[C
 			}
 		}
 	}
-}
-
-// asInvalid lets what the store calls invalid match [ErrInvalid] as well.
-func asInvalid(err error) error {
-	if errors.Is(err, store.ErrInvalid) {
-		return errors.Join(err, ErrInvalid)
-	}
-	return err
 }

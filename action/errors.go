@@ -4,29 +4,29 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/abidehq/abide/internal/errs"
 	"github.com/abidehq/abide/store"
 )
 
 // Sentinel errors, to be tested with [errors.Is].
 var (
-	// ErrInvalid: an argument is invalid. Repeating the call does not help.
-	ErrInvalid = errors.New("invalid")
+	// ErrInvalid is returned for invalid arguments. A retry fails again.
+	ErrInvalid = errs.ErrInvalid
 
-	// ErrNotFound: the action or schedule does not exist.
-	ErrNotFound = errors.New("not found")
+	// ErrNotFound is returned if the action or schedule does not exist.
+	ErrNotFound = errs.ErrNotFound
 
-	// ErrExists: a schedule with that ID exists.
-	ErrExists = errors.New("exists")
+	// ErrExists is returned if a schedule with that ID exists.
+	ErrExists = errs.ErrExists
 
 	// ErrForbidden: the target does not serve the tenant, or serves webhooks only.
 	ErrForbidden = errors.New("forbidden")
 
-	// ErrState: the status of the action or schedule does not allow the call.
-	ErrState = errors.New("not possible in this state")
+	// ErrState is returned if the status of the action or schedule does not allow the call.
+	ErrState = errs.ErrState
 
-	// ErrConflict: the version is not the expected one, or another process changed it
-	// concurrently.
-	ErrConflict = errors.New("changed meanwhile")
+	// ErrConflict is returned if a concurrent change has won.
+	ErrConflict = errs.ErrConflict
 )
 
 // Causes with which the context of a run ends, see [context.Cause].
@@ -38,8 +38,8 @@ var (
 	// cancelled, or when this process has lost its lease on the action.
 	ErrCancelled = errors.New("cancelled")
 
-	// ErrStopping: the service is stopping.
-	ErrStopping = errors.New("the service is stopping")
+	// ErrStopping is the cause when the service is closed.
+	ErrStopping = errs.ErrStopping
 )
 
 func invalid(verb, format string, args ...any) error {
@@ -53,15 +53,7 @@ func wrap(verb, what string, err error) error {
 		return nil
 	case errors.Is(err, store.ErrNotFound):
 		return fmt.Errorf("action: %s %s: %w", verb, what, ErrNotFound)
-	case errors.Is(err, store.ErrInvalid):
-		return fmt.Errorf("action: %s %s: %w", verb, what, &refusal{err})
 	default:
 		return fmt.Errorf("action: %s %s: %w", verb, what, err)
 	}
 }
-
-// refusal has what the store calls invalid match [ErrInvalid] as well, with the text that
-// it has.
-type refusal struct{ error }
-
-func (r *refusal) Unwrap() []error { return []error{r.error, ErrInvalid} }

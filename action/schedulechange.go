@@ -49,7 +49,7 @@ func (s *Service) UpdateSchedule(ctx context.Context, p Plan, version int64) (Sc
 	p.setDefaults()
 	sch, err := s.changeSchedule(ctx, verb, p.Tenant, p.ID, func(sch *Schedule, now time.Time, tx *store.Tx) error {
 		if version != 0 && version != sch.Version {
-			return fmt.Errorf("action: %s %s/%s: it has version %d, expected %d: %w", verb, p.Tenant, p.ID, sch.Version, version, ErrConflict)
+			return fmt.Errorf("action: %s %s/%s: it was changed: it has version %d, expected %d: %w", verb, p.Tenant, p.ID, sch.Version, version, ErrConflict)
 		}
 		times, err := p.check(verb, sch.CreatedAt)
 		if err != nil {

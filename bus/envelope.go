@@ -2,10 +2,11 @@ package bus
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 	"unicode/utf8"
+
+	"github.com/abidehq/abide/internal/errs"
 )
 
 // Limits of an envelope's fields, in bytes. Adapters that build names from fields rely on them.
@@ -45,7 +46,7 @@ type Envelope struct {
 func (e *Envelope) Time() time.Time { return time.UnixMilli(e.TimestampMs).UTC() }
 
 // ErrInvalid means that an envelope or its content is invalid. Repeating the call does not help.
-var ErrInvalid = errors.New("invalid")
+var ErrInvalid = errs.ErrInvalid
 
 // Validate returns an error that matches [ErrInvalid] and names the field if an envelope is
 // invalid.

@@ -112,7 +112,7 @@ func (c *Client) send(ctx context.Context, method, path string, query url.Values
 		return 0, fmt.Errorf("remote: read the answer: %w", err)
 	}
 	if resp.StatusCode >= http.StatusMultipleChoices {
-		return resp.StatusCode, failure(path, resp.StatusCode, data)
+		return resp.StatusCode, failure(resp.StatusCode, data)
 	}
 	switch out := out.(type) {
 	case nil:

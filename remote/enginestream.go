@@ -147,7 +147,7 @@ func (e *transport) stream(ctx context.Context, path, after string) (*events, er
 			}
 			data, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer)) // what cannot be read is not a problem of ours
 			_ = resp.Body.Close()
-			err = failure(path, resp.StatusCode, data)
+			err = failure(resp.StatusCode, data)
 		} else {
 			err = fmt.Errorf("remote: %w: %w", err, ErrUnreachable)
 		}

@@ -12,7 +12,6 @@ import (
 	"github.com/abidehq/abide/action"
 	"github.com/abidehq/abide/server/api"
 	"github.com/abidehq/abide/store"
-	"github.com/abidehq/abide/timer"
 )
 
 // problems says what errors become, the first that matches.
@@ -23,25 +22,13 @@ var problems = []struct {
 	title  string
 }{
 	{abide.ErrNotFound, http.StatusNotFound, api.CodeNotFound, "not found"},
-	{action.ErrNotFound, http.StatusNotFound, api.CodeNotFound, "not found"},
-	{timer.ErrNotFound, http.StatusNotFound, api.CodeNotFound, "not found"},
 	{abide.ErrExists, http.StatusConflict, api.CodeExists, "already exists"},
-	{action.ErrExists, http.StatusConflict, api.CodeExists, "already exists"},
-	{timer.ErrExists, http.StatusConflict, api.CodeExists, "already exists"},
 	{abide.ErrState, http.StatusConflict, api.CodeState, "wrong state"},
-	{action.ErrState, http.StatusConflict, api.CodeState, "wrong state"},
-	{timer.ErrState, http.StatusConflict, api.CodeState, "wrong state"},
 	{abide.ErrConflict, http.StatusConflict, api.CodeConflict, "conflicting change"},
-	{action.ErrConflict, http.StatusConflict, api.CodeConflict, "conflicting change"},
-	{timer.ErrConflict, http.StatusConflict, api.CodeConflict, "conflicting change"},
 	{abide.ErrQuota, http.StatusTooManyRequests, api.CodeQuota, "tenant quota exceeded"},
 	{action.ErrForbidden, http.StatusForbidden, api.CodeForbidden, "target not allowed"},
-	{timer.ErrQuota, http.StatusTooManyRequests, api.CodeQuota, "tenant quota exceeded"},
 	{store.ErrTooLarge, http.StatusRequestEntityTooLarge, api.CodeTooLarge, "request too large"},
 	{abide.ErrInvalid, http.StatusBadRequest, api.CodeInvalid, "invalid request"},
-	{action.ErrInvalid, http.StatusBadRequest, api.CodeInvalid, "invalid request"},
-	{timer.ErrInvalid, http.StatusBadRequest, api.CodeInvalid, "invalid request"},
-	{store.ErrInvalid, http.StatusBadRequest, api.CodeInvalid, "invalid request"},
 	{store.ErrReadOnly, http.StatusConflict, api.CodeState, "store is read-only"},
 	{store.ErrFull, http.StatusServiceUnavailable, api.CodeUnavailable, "store is full"},
 	{store.ErrClosed, http.StatusServiceUnavailable, api.CodeUnavailable, "store is closed"},

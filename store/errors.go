@@ -3,23 +3,25 @@ package store
 import (
 	"errors"
 	"fmt"
+
+	"github.com/abidehq/abide/internal/errs"
 )
 
 // Sentinel errors. Test for them with [errors.Is]; the error that a store returns
 // says more.
 var (
 	// ErrConflict: a log's length or a record's version is not the expected one.
-	ErrConflict = errors.New("conflict")
+	ErrConflict = fmt.Errorf("%w", errs.ErrConflict)
 
 	// ErrClaimLost: the lease is no longer live. The messages are, or will be,
 	// delivered to somebody else.
 	ErrClaimLost = errors.New("claim lost")
 
 	// ErrNotFound: there is no such record.
-	ErrNotFound = errors.New("not found")
+	ErrNotFound = fmt.Errorf("%w", errs.ErrNotFound)
 
 	// ErrInvalid: the call breaks a rule of the contract and would break it again.
-	ErrInvalid = errors.New("invalid")
+	ErrInvalid = fmt.Errorf("%w", errs.ErrInvalid)
 
 	// ErrTooLarge: the call exceeds a limit. It matches ErrInvalid too.
 	ErrTooLarge = fmt.Errorf("too large: %w", ErrInvalid)

@@ -58,7 +58,7 @@ func (s *Service) cancel(ctx context.Context, r Request) (Timer, error) {
 	t, changed, err := s.change(ctx, verb, r.Tenant, r.Key, func(old *Timer, now time.Time) (Timer, error) {
 		switch {
 		case r.IfVersion != 0 && r.IfVersion != old.Version:
-			return Timer{}, fmt.Errorf("timer: %s %s/%s: it has version %d, expected %d: %w", verb, r.Tenant, r.Key, old.Version, r.IfVersion, ErrConflict)
+			return Timer{}, fmt.Errorf("timer: %s %s/%s: it was changed: it has version %d, expected %d: %w", verb, r.Tenant, r.Key, old.Version, r.IfVersion, ErrConflict)
 		case old.Status == Fired:
 			return Timer{}, fmt.Errorf("timer: %s %s/%s: it fired at %s: %w", verb, r.Tenant, r.Key, old.FiredAt.Format(time.RFC3339Nano), ErrState)
 		case old.Status == Cancelled:
@@ -103,7 +103,7 @@ func (s *Service) change(ctx context.Context, verb, tenant, key string, f func(o
 			return Timer{}, false, wrap(verb, tenant, key, err)
 		}
 	}
-	return Timer{}, false, fmt.Errorf("timer: %s %s/%s: others change it all the time: %w", verb, tenant, key, ErrConflict)
+	return Timer{}, false, fmt.Errorf("timer: %s %s/%s: too many concurrent changes: %w", verb, tenant, key, ErrConflict)
 }
 
 // crowd is the pause between two tries. What a commit conflicts with may not be durable yet, and
@@ -172,5 +172,5 @@ func (s *Service) apply(ctx context.Context, tenant, key string, at bus.Position
 		}
 		return err == nil, err
 	}
-	return false, fmt.Errorf("timer: %s %s/%s: others change it all the time: %w", verb, tenant, key, ErrConflict)
+	return false, fmt.Errorf("timer: %s %s/%s: too many concurrent changes: %w", verb, tenant, key, ErrConflict)
 }

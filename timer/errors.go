@@ -4,29 +4,29 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/abidehq/abide/bus"
+	"github.com/abidehq/abide/internal/errs"
 	"github.com/abidehq/abide/store"
 )
 
-// Sentinel errors, to be tested with [errors.Is].
+// Errors of calls. Test for them with [errors.Is]. They are those of package abide.
 var (
-	// ErrInvalid: an argument is invalid. Repeating the call does not help.
-	ErrInvalid = errors.New("invalid")
+	// ErrInvalid is returned for invalid arguments. A retry fails again.
+	ErrInvalid = errs.ErrInvalid
 
-	// ErrNotFound: the timer does not exist.
-	ErrNotFound = errors.New("timer not found")
+	// ErrNotFound is returned if the timer does not exist.
+	ErrNotFound = errs.ErrNotFound
 
-	// ErrExists: the timer exists, and [Request.IfAbsent] is set.
-	ErrExists = errors.New("timer exists")
+	// ErrExists is returned if a timer with that key exists and the request rejects that.
+	ErrExists = errs.ErrExists
 
-	// ErrState: the status of the timer does not allow the call.
-	ErrState = errors.New("not possible in this state")
+	// ErrState is returned if the timer has fired or was cancelled.
+	ErrState = errs.ErrState
 
-	// ErrConflict: the version of the timer is not the expected one.
-	ErrConflict = errors.New("timer was changed")
+	// ErrConflict is returned if the timer has another version than the request expects.
+	ErrConflict = errs.ErrConflict
 
-	// ErrQuota: the tenant has reached its quota of armed timers.
-	ErrQuota = errors.New("quota of armed timers is used up")
+	// ErrQuota is returned if the tenant has as many armed timers as its quota allows.
+	ErrQuota = errs.ErrQuota
 )
 
 func invalid(verb, format string, args ...any) error {
@@ -38,22 +38,9 @@ func wrap(verb, tenant, key string, err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, store.ErrNotFound):
-		return fmt.Errorf("timer: %s %s/%s: %w", verb, tenant, key, ErrNotFound)
+	case errors.Is(err, store.ErrNotFound): // whose text names a record
+		return fmt.Errorf("timer: %s %s/%s: timer %w", verb, tenant, key, ErrNotFound)
 	default:
-		return fmt.Errorf("timer: %s %s/%s: %w", verb, tenant, key, refused(err))
+		return fmt.Errorf("timer: %s %s/%s: %w", verb, tenant, key, err)
 	}
 }
-
-// refused has what another package calls invalid match [ErrInvalid] as well, with the
-// text that it has.
-func refused(err error) error {
-	if errors.Is(err, store.ErrInvalid) || errors.Is(err, bus.ErrInvalid) {
-		return &refusal{err}
-	}
-	return err
-}
-
-type refusal struct{ error }
-
-func (r *refusal) Unwrap() []error { return []error{r.error, ErrInvalid} }

@@ -54,7 +54,7 @@ func (s *Service) Redeliver(ctx context.Context, tenant, key, sink string) (Time
 			return Timer{}, wrap(verb, tenant, key, err)
 		}
 	}
-	return Timer{}, fmt.Errorf("timer: %s %s/%s: others change it all the time: %w", verb, tenant, key, ErrConflict)
+	return Timer{}, fmt.Errorf("timer: %s %s/%s: too many concurrent changes: %w", verb, tenant, key, ErrConflict)
 }
 
 // checkSink returns an error unless the sink is one of the tenant's, or one that the envelope

@@ -99,5 +99,5 @@ func invalidName(verb string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("timer: %s: %w", verb, refused(err))
+	return fmt.Errorf("timer: %s: %w", verb, err)
 }

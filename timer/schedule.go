@@ -76,7 +76,7 @@ func (s *Service) schedule(ctx context.Context, verb string, requests []Request)
 			return nil, 0, fmt.Errorf("timer: %s: %w", verb, err)
 		}
 	}
-	return nil, 0, fmt.Errorf("timer: %s: others change the same timers all the time: %w", verb, ErrConflict)
+	return nil, 0, fmt.Errorf("timer: %s: too many concurrent changes: %w", verb, ErrConflict)
 }
 
 // tryToSchedule fills in timers, and returns how many it has changed. Unless it is to read
@@ -99,7 +99,7 @@ func (s *Service) tryToSchedule(ctx context.Context, verb string, requests []Req
 		}
 		switch {
 		case r.IfVersion != 0 && r.IfVersion != old.Version:
-			return 0, fmt.Errorf("timer: %s %s/%s: it has version %d, expected %d: %w", verb, r.Tenant, r.Key, old.Version, r.IfVersion, ErrConflict)
+			return 0, fmt.Errorf("timer: %s %s/%s: it was changed: it has version %d, expected %d: %w", verb, r.Tenant, r.Key, old.Version, r.IfVersion, ErrConflict)
 		case r.IfAbsent && old.Version > 0:
 			return 0, fmt.Errorf("timer: %s %s/%s: it is %s: %w", verb, r.Tenant, r.Key, old.Status, ErrExists)
 		}
@@ -119,7 +119,7 @@ func (s *Service) tryToSchedule(ctx context.Context, verb string, requests []Req
 	}
 	if err := s.store.Commit(ctx, tx); err != nil {
 		release()
-		return 0, fmt.Errorf("timer: %s: %w", verb, refused(err))
+		return 0, fmt.Errorf("timer: %s: %w", verb, err)
 	}
 	return applied, nil
 }

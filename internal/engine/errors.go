@@ -3,25 +3,26 @@ package engine
 import (
 	"errors"
 
+	"github.com/abidehq/abide/internal/errs"
 	"github.com/abidehq/abide/internal/history"
 )
 
 // Errors of the engine. Those of the store pass through.
 var (
 	// ErrExists: there is an instance with that ID.
-	ErrExists = errors.New("instance exists")
+	ErrExists = errs.ErrExists
 
 	// ErrNotFound: there is no such instance, or nothing of the kind.
-	ErrNotFound = errors.New("not found")
+	ErrNotFound = errs.ErrNotFound
 
 	// ErrState: the instance's status does not allow it.
-	ErrState = errors.New("not possible in this state")
+	ErrState = errs.ErrState
 
 	// ErrInvalid: the call breaks a rule, and would break it again.
-	ErrInvalid = errors.New("invalid")
+	ErrInvalid = errs.ErrInvalid
 
 	// ErrQuota: the tenant has as much as it may have.
-	ErrQuota = errors.New("quota used up")
+	ErrQuota = errs.ErrQuota
 
 	// ErrUnavailable: the executor cannot be reached; nothing is wrong with the instance.
 	ErrUnavailable = errors.New("executor is not available")
@@ -40,7 +41,7 @@ var (
 	ErrTimeout error = timeoutError{}
 
 	// ErrStopping: the engine is closed. The activity will be run again.
-	ErrStopping = errors.New("the engine is closed")
+	ErrStopping = errs.ErrStopping
 )
 
 // timeoutError is an error of the type that timeouts have in history.

@@ -38,8 +38,6 @@ func wrap(verb, id string, err error) error {
 		return nil
 	case errors.Is(err, store.ErrNotFound):
 		return fmt.Errorf("operation: %s %s: there is no such operation: %w", verb, id, ErrNotFound)
-	case errors.Is(err, store.ErrInvalid) && !errors.Is(err, ErrInvalid):
-		return fmt.Errorf("operation: %s %s: %w: %w", verb, id, err, ErrInvalid)
 	default:
 		return fmt.Errorf("operation: %s %s: %w", verb, id, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/abidehq/abide/internal/errs"
 	"github.com/abidehq/abide/store"
 )
 
@@ -28,10 +29,10 @@ var (
 	ErrCrossOrigin = fmt.Errorf("cross-origin request: %w", ErrForbidden)
 
 	// ErrInvalid: the call breaks a rule, and would break it again.
-	ErrInvalid = errors.New("invalid")
+	ErrInvalid = errs.ErrInvalid
 
 	// ErrNotFound: there is no such token or session.
-	ErrNotFound = errors.New("not found")
+	ErrNotFound = errs.ErrNotFound
 
 	// ErrFull: there are as many tokens as there can be, or more entries wait for the audit
 	// log than can wait.
@@ -70,15 +71,7 @@ func wrap(verb string, err error) error {
 		return nil
 	case errors.Is(err, store.ErrNotFound):
 		return fmt.Errorf("auth: %s: %w", verb, ErrNotFound)
-	case errors.Is(err, store.ErrInvalid):
-		return fmt.Errorf("auth: %s: %w", verb, &refusal{err})
 	default:
 		return fmt.Errorf("auth: %s: %w", verb, err)
 	}
 }
-
-// refusal has what the store calls invalid match [ErrInvalid] as well, with the text that
-// it has.
-type refusal struct{ error }
-
-func (r *refusal) Unwrap() []error { return []error{r.error, ErrInvalid} }

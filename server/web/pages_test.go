@@ -308,7 +308,7 @@ func TestActionsAndSchedules(t *testing.T) {
 	w.contains(form, `value="0 9 * * *"`, `value="Europe/Berlin"`, `<option value="second" selected>`)
 	w.done("/schedules/default/billing-daily/edit", "slug", "billing", "target", "command", "every", "1h", "version", "0")
 	w.contains(w.see("/schedules"), "every 1h")
-	w.contains(w.post("/schedules/default/billing-daily/edit", "slug", "billing", "target", "command", "every", "2h", "version", "1").body, "changed meanwhile")
+	w.contains(w.post("/schedules/default/billing-daily/edit", "slug", "billing", "target", "command", "every", "2h", "version", "1").body, "it was changed: it has version")
 	w.contains(w.see(w.done("/schedules/default/billing-daily/trigger")), "billing-daily", "This is the run")
 	w.done("/schedules/default/billing-daily/backfill", "from", "-3h", "to", "-0s")
 	w.contains(w.see("/schedules/preview?cron=30+2+*+*+*&zone=Europe%2FBerlin"), "The next runs", "02:30:00 CE")

@@ -1,0 +1,20 @@
+// Package errs has the errors that several packages return, so that they match across packages:
+// abide.ErrNotFound, timer.ErrNotFound and action.ErrNotFound are the same value. Each package
+// documents in which cases it returns them.
+//
+// The errors of package store with these names wrap them: a conflict of a commit matches
+// ErrConflict, and a changed timer is no conflict of a commit, which its caller would retry.
+package errs
+
+import "errors"
+
+// Errors that several packages return.
+var (
+	ErrInvalid  = errors.New("invalid")
+	ErrNotFound = errors.New("not found")
+	ErrExists   = errors.New("exists")
+	ErrState    = errors.New("not possible in this state")
+	ErrConflict = errors.New("conflict")
+	ErrQuota    = errors.New("quota exceeded")
+	ErrStopping = errors.New("the service is stopping")
+)

@@ -29,7 +29,7 @@ func (b *bubble) queue(name string) *queue {
 	q := b.queues[name]
 	if q == nil {
 		q = &queue{empty: map[string]int{}}
-		q.alarm = waitlist.NewAlarm(b.clock, func() { b.ring(q) })
+		q.alarm = waitlist.NewAlarm(b.clock, func() { b.onAlarm(q) })
 		b.queues[name] = q
 	}
 	return q
@@ -201,8 +201,8 @@ func (b *bubble) setAlarm(q *queue) {
 	q.alarm.Set(at, at.Sub(b.clock.Now()))
 }
 
-// ring serves the waiters of a queue when its time has come.
-func (b *bubble) ring(q *queue) {
+// onAlarm serves the waiters of a queue when its time has come.
+func (b *bubble) onAlarm(q *queue) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {

@@ -91,8 +91,8 @@ func (s *Store) setAlarm(q *queue) {
 	q.alarm.Set(at, at.Sub(s.clock.Now())-s.time.Lead())
 }
 
-// ring does what is due in a queue.
-func (s *Store) ring(q *queue) {
+// onAlarm does what is due in a queue.
+func (s *Store) onAlarm(q *queue) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {

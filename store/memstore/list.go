@@ -98,8 +98,8 @@ func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
 	defer s.mu.Unlock()
 	limit := cmp.Or(q.Limit, store.DefaultPage)
 	var found []*store.Record
-	for _, st := range s.records.strands(&q) {
-		enough := len(found) + limit + 1 // of each strand, since the others may have none
+	for _, st := range s.records.streams(&q) {
+		enough := len(found) + limit + 1 // of each stream, since the others may have none
 		st.walk(&q, after, func(r *store.Record) bool {
 			if matches(&q, r) {
 				found = append(found, r)
@@ -133,7 +133,7 @@ func (s *Store) Count(ctx context.Context, q store.Query, limit int) (n int, err
 		return 0, err
 	}
 	defer s.mu.Unlock()
-	for _, st := range s.records.strands(&q) {
+	for _, st := range s.records.streams(&q) {
 		if len(q.Names) == 0 && len(q.Tags) == 0 {
 			n += st.count(&q)
 			continue

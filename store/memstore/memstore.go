@@ -113,7 +113,7 @@ func (s *Store) queue(name string) *queue {
 	q := s.queues[name]
 	if q == nil {
 		q = newQueue()
-		q.alarm = waitlist.NewAlarm(s.clock, func() { s.ring(q) })
+		q.alarm = waitlist.NewAlarm(s.clock, func() { s.onAlarm(q) })
 		s.queues[name] = q
 	}
 	return q

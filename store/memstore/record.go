@@ -95,9 +95,9 @@ func (s *Store) setRecord(key store.RecordKey, r *store.Record) {
 	}
 }
 
-// strand is the records of one kind and status, of one tenant or of all, in the order
+// stream is the records of one kind and status, of one tenant or of all, in the order
 // of their time.
-type strand struct {
+type stream struct {
 	index  *btree.BTreeG[*store.Record]
 	kind   string
 	tenant *string // nil for all
@@ -107,9 +107,9 @@ type strand struct {
 // beyond is later than the time of any record.
 var beyond = time.UnixMilli(math.MaxInt64 / 2).UTC()
 
-// strands returns the strands that hold the records which q asks for.
-func (rs *records) strands(q *store.Query) (strands []strand) {
-	st := strand{index: rs.byStatus, kind: q.Kind}
+// streams returns the streams that hold the records which q asks for.
+func (rs *records) streams(q *store.Query) (streams []stream) {
+	st := stream{index: rs.byStatus, kind: q.Kind}
 	if q.Tenant != nil {
 		st.index, st.tenant = rs.byTenant, q.Tenant
 	}
@@ -118,13 +118,13 @@ func (rs *records) strands(q *store.Query) (strands []strand) {
 		statuses = st.statuses()
 	}
 	for _, st.status = range statuses {
-		strands = append(strands, st)
+		streams = append(streams, st)
 	}
-	return strands
+	return streams
 }
 
 // statuses returns every status that records of the kind, and of the tenant, have.
-func (st strand) statuses() (statuses []string) {
+func (st stream) statuses() (statuses []string) {
 	for from, more := st.at(time.Time{}), true; more; {
 		more = false
 		st.index.Ascend(from, func(r *store.Record) bool {
@@ -139,8 +139,8 @@ func (st strand) statuses() (statuses []string) {
 	return statuses
 }
 
-// at returns a record with the strand's fields and that time, to compare others with.
-func (st strand) at(t time.Time) *store.Record {
+// at returns a record with the stream's fields and that time, to compare others with.
+func (st stream) at(t time.Time) *store.Record {
 	r := &store.Record{Key: store.RecordKey{Kind: st.kind}, Status: st.status, Time: t}
 	if st.tenant != nil {
 		r.Key.Tenant = *st.tenant
@@ -148,22 +148,22 @@ func (st strand) at(t time.Time) *store.Record {
 	return r
 }
 
-// holds reports whether a record belongs to the strand.
-func (st strand) holds(r *store.Record) bool {
+// holds reports whether a record belongs to the stream.
+func (st stream) holds(r *store.Record) bool {
 	return r.Key.Kind == st.kind && r.Status == st.status && (st.tenant == nil || r.Key.Tenant == *st.tenant)
 }
 
 // rank returns how many records of the index come before r or, with orAt, are not
 // behind it.
-func (st strand) rank(r *store.Record, orAt bool) int {
+func (st stream) rank(r *store.Record, orAt bool) int {
 	return rank(st.index, func(o *store.Record) bool {
 		return st.index.Less(o, r) || (orAt && !st.index.Less(r, o))
 	})
 }
 
-// bounds returns where in the index those records of the strand begin and end whose
+// bounds returns where in the index those records of the stream begin and end whose
 // time q asks for.
-func (st strand) bounds(q *store.Query) (from, to int) {
+func (st stream) bounds(q *store.Query) (from, to int) {
 	end := beyond
 	if !q.To.IsZero() {
 		end = q.To
@@ -172,9 +172,9 @@ func (st strand) bounds(q *store.Query) (from, to int) {
 	return from, max(from, st.rank(st.at(end), false))
 }
 
-// walk calls f for the records of the strand whose time q asks for, in the order of q,
+// walk calls f for the records of the stream whose time q asks for, in the order of q,
 // behind the position after if that is not nil, until f returns false.
-func (st strand) walk(q *store.Query, after *position, f func(r *store.Record) bool) {
+func (st stream) walk(q *store.Query, after *position, f func(r *store.Record) bool) {
 	from, to := st.bounds(q)
 	if after != nil {
 		at := st.at(store.FromMillis(after.ms))
@@ -196,8 +196,8 @@ func (st strand) walk(q *store.Query, after *position, f func(r *store.Record) b
 	}
 }
 
-// count returns the number of records of the strand whose time q asks for.
-func (st strand) count(q *store.Query) int {
+// count returns the number of records of the stream whose time q asks for.
+func (st stream) count(q *store.Query) int {
 	from, to := st.bounds(q)
 	return to - from
 }

@@ -30,7 +30,7 @@ func (t *taken) after(g *group) {
 // body is a body of a claimed message that must be read from disk.
 type body struct {
 	claim, message int
-	at             place
+	at             location
 }
 
 // Claim leases keys that are ready.
@@ -49,7 +49,7 @@ func (s *Store) Claim(ctx context.Context, req store.ClaimRequest) ([]store.Clai
 		if err != nil {
 			return nil, err
 		}
-		claims, err := s.hand(t)
+		claims, err := s.deliver(t)
 		if err != nil || len(claims) > 0 || len(t.claims) == 0 {
 			return claims, err
 		}
@@ -83,9 +83,9 @@ func (s *Store) take(ctx context.Context, req store.ClaimRequest) (taken, error)
 	return s.waits.Wait(ctx, w)
 }
 
-// hand completes what was taken, outside the lock, for the caller to see. It does not
+// deliver completes what was taken, outside the lock, for the caller to see. It does not
 // look at the caller's context: what was claimed is handed over, or given back.
-func (s *Store) hand(t taken) ([]store.Claim, error) {
+func (s *Store) deliver(t taken) ([]store.Claim, error) {
 	if t.group != nil {
 		if <-t.group.done; t.group.err != nil {
 			return nil, t.group.err
@@ -104,7 +104,7 @@ func (s *Store) hand(t taken) ([]store.Claim, error) {
 		if c.Messages == nil {
 			continue
 		}
-		d, err := s.readMsg(s.db, msgKey(nil, b.at.lane, b.at.pos))
+		d, err := s.readMsg(s.db, msgKey(nil, b.at.partition, b.at.pos))
 		if errors.Is(err, pebble.ErrNotFound) {
 			d, err = s.moved(c, c.Messages[b.message].ID)
 		}
@@ -164,7 +164,7 @@ func (s *Store) giveBack(t taken) {
 	s.setAlarm(now)
 }
 
-// claim leases what is ready and qualifies. The lanes of the routes take turns.
+// claim leases what is ready and qualifies. The partitions of the routes take turns.
 func (s *Store) claim(q *queue, req *store.ClaimRequest, now int64) (t taken, err error) {
 	s.expireLeases(now)
 	q.turn++
@@ -218,7 +218,7 @@ func (s *Store) undo(t taken, err error) error {
 		s.keys.pin(k.entry)
 		for _, r := range k.lease.delivered {
 			r.attempt--
-			s.attempts.note(place{k.lane.id, r.pos}, r.attempt)
+			s.attempts.note(location{k.partition.id, r.pos}, r.attempt)
 		}
 		s.endLease(k)
 		s.refresh(k, now)
@@ -228,15 +228,15 @@ func (s *Store) undo(t taken, err error) error {
 	return err
 }
 
-// loadLanes is how many lanes that have become due are loaded for one key, if there
+// loadPartitions is how many partitions that have become due are loaded for one key, if there
 // are ready ones: so that each tenant's turn comes, and a thousand that are due at
 // once do not come into memory at once.
-const loadLanes = 8
+const loadPartitions = 8
 
 // nextReady returns the ready key of a route whose turn it is, or nil.
 func (s *Store) nextReady(rs *routeState, now int64) (*keyState, error) {
 	for loaded := 0; rs.due.len() > 0 && rs.due.items[0].next.due <= now; loaded++ {
-		if loaded >= loadLanes && rs.anyReady() {
+		if loaded >= loadPartitions && rs.anyReady() {
 			break
 		}
 		if err := s.load(rs.due.items[0], now); err != nil {
@@ -256,7 +256,7 @@ func (s *Store) nextReady(rs *routeState, now int64) (*keyState, error) {
 	return l.ready.items[0], nil
 }
 
-// anyReady reports whether a lane has a ready key. Then the first one in the ring has.
+// anyReady reports whether a partition has a ready key. Then the first one in the ring has.
 func (rs *routeState) anyReady() bool {
 	for len(rs.ring) > 0 {
 		l := rs.ring[0]
@@ -328,7 +328,7 @@ func (s *Store) claimKey(k *keyState, req *store.ClaimRequest, t *taken, now int
 	}
 	for i, r := range deliver {
 		r.attempt++
-		at := place{k.lane.id, r.pos}
+		at := location{k.partition.id, r.pos}
 		s.attempts.note(at, r.attempt)
 		d := r.data
 		if d == nil {

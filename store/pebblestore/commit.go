@@ -326,7 +326,7 @@ func (s *Store) endOfTx(g *group, k *keyState, now int64) {
 	}
 	s.refresh(k, now)
 	if k.count == 0 {
-		k.complete, k.lane = true, nil
+		k.complete, k.partition = true, nil
 		if !k.hasLog {
 			k.route = ""
 		}
@@ -360,8 +360,8 @@ func (s *Store) deleteKey(g *group, k *keyState) error {
 		s.removeMessage(g, k, r)
 	}
 	if k.readyIndex != 0 {
-		k.lane.ready.remove(k)
-		k.lane.settle()
+		k.partition.ready.remove(k)
+		k.partition.settle()
 		s.unpinKey(k)
 	}
 	if k.hasLog {
@@ -369,7 +369,7 @@ func (s *Store) deleteKey(g *group, k *keyState) error {
 		k.hasLog, k.log, k.logTag, k.logBase, k.logLen = false, 0, 0, 0, 0
 		k.headerDirty = true
 	}
-	k.route, k.lane, k.complete = "", nil, true
+	k.route, k.partition, k.complete = "", nil, true
 	return nil
 }
 
@@ -381,12 +381,12 @@ func (s *Store) lookupAll(k *keyState) error {
 		return s.readError("read key", err)
 	}
 	for it.First(); it.Valid(); it.Next() {
-		lane, p, parseErr := parsePending(it.Key(), it.Value())
+		partition, p, parseErr := parsePending(it.Key(), it.Value())
 		if parseErr != nil {
 			err = parseErr
 			break
 		}
-		if find(k.refs, p) == nil && !s.isDying(lane, p) {
+		if find(k.refs, p) == nil && !s.isTombstone(partition, p) {
 			s.insert(k, &ref{id: string(it.Key()[len(prefix):]), pos: p, durable: true, attempt: unknownAttempt})
 		}
 	}

@@ -65,7 +65,7 @@ func buildStore(t *testing.T, seed uint64) *builtStore {
 }
 
 // write writes the files into a new directory, without one, or with another one in
-// its place.
+// its location.
 func (b *builtStore) write(t *testing.T, name string, data []byte) (dir string) {
 	t.Helper()
 	dir = t.TempDir()

@@ -53,26 +53,26 @@ func (c *counter) count(ctx context.Context) error {
 	return nil
 }
 
-// countUnder counts what has an index key with this prefix. It goes from strand to
-// strand as it finds them, so that a count with a small limit does not look for all.
+// countUnder counts what has an index key with this prefix. It goes from stream to
+// stream as it finds them, so that a count with a small limit does not look for all.
 func (c *counter) countUnder(ctx context.Context, root []byte) error {
-	var strandPrefix []byte
+	var streamPrefix []byte
 	found := c.it.SeekGE(root)
 	for found && bytes.HasPrefix(c.it.Key(), root) {
 		if err := c.pause(ctx); err != nil {
 			return err
 		}
-		names, place := c.it.Key()[:len(c.it.Key())-16], c.it.Key()[len(c.it.Key())-16:]
-		strandPrefix = append(strandPrefix[:0], names...)
-		switch ms := int64(binary.BigEndian.Uint64(place)); {
+		names, location := c.it.Key()[:len(c.it.Key())-16], c.it.Key()[len(c.it.Key())-16:]
+		streamPrefix = append(streamPrefix[:0], names...)
+		switch ms := int64(binary.BigEndian.Uint64(location)); {
 		case ms >= c.to:
-			found = c.it.SeekGE(upper(strandPrefix))
+			found = c.it.SeekGE(upper(streamPrefix))
 			continue
 		case ms < c.from:
-			found = c.it.SeekGE(binary.BigEndian.AppendUint64(slices.Clone(strandPrefix), uint64(c.from)))
+			found = c.it.SeekGE(binary.BigEndian.AppendUint64(slices.Clone(streamPrefix), uint64(c.from)))
 			continue
 		}
-		match, err := c.matches(binary.BigEndian.Uint64(place[8:]))
+		match, err := c.matches(binary.BigEndian.Uint64(location[8:]))
 		if err != nil {
 			return err
 		}

@@ -21,21 +21,21 @@ const formatVersion = 2
 // The first byte of a database key says what it is. Numbers in keys are big-endian,
 // so that byte order is number order.
 const (
-	tagMeta   byte = 1 // name → value
-	tagLane   byte = 2 // lane → queue, tenant, route, count, floor
-	tagKey    byte = 3 // queue, tenant, name, then one of the key* bytes below
-	tagMsg    byte = 4 // lane, due, seq → message
-	tagLog    byte = 5 // log, index of the first entry → entries
-	tagName   byte = 6 // kind, tenant, id → number of the record
-	tagRecord byte = 7 // number → record
-	tagIndex  byte = 8 // kind, tenant, status, time, number → sum of the name
-	tagShared byte = 9 // kind, status, time, number → sum of the name: records of all tenants but ""
+	tagMeta      byte = 1 // name → value
+	tagPartition byte = 2 // partition → queue, tenant, route, count, floor
+	tagKey       byte = 3 // queue, tenant, name, then one of the key* bytes below
+	tagMsg       byte = 4 // partition, due, seq → message
+	tagLog       byte = 5 // log, index of the first entry → entries
+	tagName      byte = 6 // kind, tenant, id → number of the record
+	tagRecord    byte = 7 // number → record
+	tagIndex     byte = 8 // kind, tenant, status, time, number → sum of the name
+	tagShared    byte = 9 // kind, status, time, number → sum of the name: records of all tenants but ""
 )
 
 // What follows a key's names in a database key.
 const (
 	keyHeader  byte = 0 // → log number, trimmed entries, tag, route: there if the key has a log
-	keyPending byte = 1 // message ID → lane, due, seq
+	keyPending byte = 1 // message ID → partition, due, seq
 )
 
 var (
@@ -45,7 +45,7 @@ var (
 	metaIDs    = []byte{tagMeta, 'i'} // numbers below this one may be taken
 )
 
-// pos is where a message stands in its lane: by time, then by when it was put.
+// pos is where a message stands in its partition: by time, then by when it was put.
 type pos struct {
 	due int64 // in milliseconds; of a message without a route, when it expires
 	seq uint64
@@ -95,8 +95,8 @@ func appendString(b []byte, s string) []byte {
 	return append(b, s...)
 }
 
-func laneKey(b []byte, lane uint32) []byte {
-	return binary.BigEndian.AppendUint32(append(b, tagLane), lane)
+func partitionKey(b []byte, partition uint32) []byte {
+	return binary.BigEndian.AppendUint32(append(b, tagPartition), partition)
 }
 
 func keyPrefix(b []byte, k store.Key) []byte {
@@ -112,13 +112,13 @@ func pendingKey(b []byte, k store.Key, id string) []byte {
 	return append(append(keyPrefix(b, k), keyPending), id...)
 }
 
-func msgKey(b []byte, lane uint32, p pos) []byte {
-	b = binary.BigEndian.AppendUint32(append(b, tagMsg), lane)
+func msgKey(b []byte, partition uint32, p pos) []byte {
+	b = binary.BigEndian.AppendUint32(append(b, tagMsg), partition)
 	b = binary.BigEndian.AppendUint64(b, uint64(p.due))
 	return binary.BigEndian.AppendUint64(b, p.seq)
 }
 
-// parseMsgKey returns the place in the lane that a message's database key names.
+// parseMsgKey returns the location in the partition that a message's database key names.
 func parseMsgKey(k []byte) pos {
 	return pos{due: int64(binary.BigEndian.Uint64(k[5:])), seq: binary.BigEndian.Uint64(k[13:])}
 }
@@ -157,9 +157,9 @@ func indexKey(b []byte, k store.RecordKey, status string, ms int64, num uint64) 
 
 // sharedIndexKey returns the key of a record in the shared index.
 //
-// A query over all tenants would look at as many places of the index as there are tenants:
+// A query over all tenants would look at as many locations of the index as there are tenants:
 // the shared index has them all in one. The empty tenant, which is the only one of most
-// stores, is not in it: its records are in one place already, and are not written twice.
+// stores, is not in it: its records are in one location already, and are not written twice.
 func sharedIndexKey(b []byte, k store.RecordKey, status string, ms int64, num uint64) []byte {
 	b = appendString(append(b, tagShared), k.Kind)
 	b = appendString(b, status)
@@ -233,7 +233,7 @@ func (r *reader) check(what string, key []byte) error {
 	return nil
 }
 
-// msgFlagHidden marks a message without a route: its place says when it expires,
+// msgFlagHidden marks a message without a route: its location says when it expires,
 // so its value says when it is visible.
 const msgFlagHidden byte = 1
 
@@ -281,18 +281,18 @@ func parseMsg(key, v []byte) (name, id string, d msgData, err error) {
 	return name, id, d, r.check("message", key)
 }
 
-func appendPending(b []byte, lane uint32, p pos) []byte {
-	b = binary.AppendUvarint(b, uint64(lane))
+func appendPending(b []byte, partition uint32, p pos) []byte {
+	b = binary.AppendUvarint(b, uint64(partition))
 	b = binary.AppendUvarint(b, uint64(p.due))
 	return binary.AppendUvarint(b, p.seq)
 }
 
-func parsePending(key, v []byte) (lane uint32, p pos, err error) {
+func parsePending(key, v []byte) (partition uint32, p pos, err error) {
 	r := reader{b: v}
-	lane = uint32(r.uvarint())
+	partition = uint32(r.uvarint())
 	p.due = int64(r.uvarint())
 	p.seq = r.uvarint()
-	return lane, p, r.check("pending message", key)
+	return partition, p, r.check("pending message", key)
 }
 
 // header is what the value of a key that has a log says.
@@ -319,7 +319,7 @@ func parseHeader(key, v []byte) (h header, err error) {
 	return h, r.check("header", key)
 }
 
-func appendLane(b []byte, l *lane, floor pos) []byte {
+func appendPartition(b []byte, l *partition, floor pos) []byte {
 	b = appendString(b, l.queue.name)
 	b = appendString(b, l.tenant)
 	b = appendString(b, l.route)

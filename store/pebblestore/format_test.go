@@ -30,14 +30,14 @@ var (
 func goldenLines() []byte {
 	var b bytes.Buffer
 	line := func(name string, bytes []byte) { fmt.Fprintf(&b, "%-16s %x\n", name, bytes) }
-	l := &lane{queue: &queue{name: "turns"}, tenant: "acme", route: "order@1", count: 12}
+	l := &partition{queue: &queue{name: "turns"}, tenant: "acme", route: "order@1", count: 12}
 	line("format", []byte(strconv.Itoa(formatVersion)))
 	line("meta format", metaFormat)
 	line("meta oldest", metaOldest)
 	line("meta shared", metaShared)
 	line("meta ids", metaIDs)
-	line("lane key", laneKey(nil, 5))
-	line("lane", appendLane(nil, l, goldenPos))
+	line("partition key", partitionKey(nil, 5))
+	line("partition", appendPartition(nil, l, goldenPos))
 	line("header key", headerKey(nil, goldenKey))
 	line("header", appendHeader(nil, goldenHead))
 	line("pending key", pendingKey(nil, goldenKey, "start"))
@@ -52,7 +52,7 @@ func goldenLines() []byte {
 	line("record", appendRecord(nil, &goldenRecord, 4, goldenRecord.Time.UnixMilli()))
 	line("index key", indexKey(nil, goldenRecord.Key, "running", goldenRecord.Time.UnixMilli(), 99))
 	line("shared index key", sharedIndexKey(nil, goldenRecord.Key, "running", goldenRecord.Time.UnixMilli(), 99))
-	line("attempts", appendJournalEntry(nil, place{5, goldenPos}, 3))
+	line("attempts", appendJournalEntry(nil, location{5, goldenPos}, 3))
 	return b.Bytes()
 }
 
@@ -75,9 +75,9 @@ func TestValuesAreReadAsTheyWereWritten(t *testing.T) {
 	if got := parseMsgKey(msgKey(nil, 5, goldenPos)); got != goldenPos {
 		t.Errorf("message key: %v", got)
 	}
-	lane, p, err := parsePending(nil, appendPending(nil, 5, goldenPos))
-	if err != nil || lane != 5 || p != goldenPos {
-		t.Errorf("pending: %v %v %v", lane, p, err)
+	partition, p, err := parsePending(nil, appendPending(nil, 5, goldenPos))
+	if err != nil || partition != 5 || p != goldenPos {
+		t.Errorf("pending: %v %v %v", partition, p, err)
 	}
 	if head, err := parseHeader(nil, appendHeader(nil, goldenHead)); err != nil || head != goldenHead {
 		t.Errorf("header: %+v %v", head, err)

@@ -262,7 +262,7 @@ func TestFullDiskCanBeEmptied(t *testing.T) {
 	}
 }
 
-// TestDiskWithoutReserve lets the disk get full in earnest, at many places: commits
+// TestDiskWithoutReserve lets the disk get full in earnest, at many moments: commits
 // fail, and when there is room and the store is opened again, nothing is lost.
 func TestDiskWithoutReserve(t *testing.T) {
 	t.Parallel()

@@ -27,15 +27,15 @@ type group struct {
 	durable bool
 
 	// What becomes known when the group is durable.
-	arrivals []arrival
-	keys     []*keyState    // pinned
-	records  []*recordState // pinned
-	awaited  []*store.Record
-	dying    []place
-	lanes    map[*lane]pos // touched lanes, each with the first place that was put to
+	arrivals   []arrival
+	keys       []*keyState    // pinned
+	records    []*recordState // pinned
+	awaited    []*store.Record
+	tombstones []location
+	partitions map[*partition]pos // touched partitions, each with the first location that was put to
 }
 
-// arrival is a message at a place that it takes when the group is durable.
+// arrival is a message at a location that it takes when the group is durable.
 type arrival struct {
 	key *keyState
 	ref *ref
@@ -45,7 +45,7 @@ type arrival struct {
 func (s *Store) newGroup() *group {
 	s.groups++
 	g := &group{
-		batch: s.db.NewBatch(), number: s.groups, lanes: map[*lane]pos{},
+		batch: s.db.NewBatch(), number: s.groups, partitions: map[*partition]pos{},
 		taken: make(chan struct{}), done: make(chan struct{}),
 	}
 	s.inFlight = append(s.inFlight, g)
@@ -77,24 +77,24 @@ func (s *Store) gather(ctx context.Context) (*group, error) {
 	return s.gathering, nil
 }
 
-// touch notes that the group changes a lane, which is kept until the group is durable.
-func (s *Store) touch(g *group, l *lane) { s.putAt(g, l, maxPos) }
+// touch notes that the group changes a partition, which is kept until the group is durable.
+func (s *Store) touch(g *group, l *partition) { s.putAt(g, l, maxPos) }
 
-// putAt notes that the group puts a message at a place of a lane.
-func (s *Store) putAt(g *group, l *lane, p pos) {
-	first, ok := g.lanes[l]
+// putAt notes that the group puts a message at a location of a partition.
+func (s *Store) putAt(g *group, l *partition, p pos) {
+	first, ok := g.partitions[l]
 	if !ok {
-		s.lanes.pin(l.entry)
+		s.partitions.pin(l.entry)
 	}
 	if !ok || p.less(first) {
-		g.lanes[l] = p
+		g.partitions[l] = p
 	}
 }
 
-// isDying reports whether the message at a place of a lane has left it in a group
+// isTombstone reports whether the message at a location of a partition has left it in a group
 // that is not applied yet, so that the disk still shows it.
-func (s *Store) isDying(lane uint32, p pos) bool {
-	_, ok := s.dying[place{lane, p}]
+func (s *Store) isTombstone(partition uint32, p pos) bool {
+	_, ok := s.tombstones[location{partition, p}]
 	return ok
 }
 
@@ -133,9 +133,9 @@ func (s *Store) applyGroups() {
 			s.mu.Unlock()
 			continue
 		}
-		for l := range g.lanes {
-			s.keyBuf = laneKey(s.keyBuf[:0], l.id)
-			s.valBuf = appendLane(s.valBuf[:0], l, s.floor(l))
+		for l := range g.partitions {
+			s.keyBuf = partitionKey(s.keyBuf[:0], l.id)
+			s.valBuf = appendPartition(s.valBuf[:0], l, s.floor(l))
 			_ = g.batch.Set(s.keyBuf, s.valBuf, nil)
 		}
 		g.written = !g.batch.Empty()
@@ -152,9 +152,9 @@ func (s *Store) applyGroups() {
 		}
 		s.mu.Lock()
 		g.applied = true
-		for _, p := range g.dying {
-			if s.dying[p] == g {
-				delete(s.dying, p)
+		for _, p := range g.tombstones {
+			if s.tombstones[p] == g {
+				delete(s.tombstones, p)
 			}
 		}
 		s.mu.Unlock()
@@ -192,7 +192,7 @@ func (s *Store) acknowledge(g *group) {
 	g.durable = true
 	now := s.now()
 	for _, a := range g.arrivals {
-		// It may have come back to this place, in this group or in a later one.
+		// It may have come back to this location, in this group or in a later one.
 		if a.ref.gone || a.ref.pos != a.pos || a.ref.group != g {
 			continue
 		}
@@ -208,12 +208,12 @@ func (s *Store) acknowledge(g *group) {
 	for _, k := range g.keys {
 		s.ready(k)
 	}
-	for l := range g.lanes {
+	for l := range g.partitions {
 		s.waits.Ready(&l.rs.topic)
-		s.lanes.unpin(l.entry)
+		s.partitions.unpin(l.entry)
 	}
 	// Keys remember groups, which would remember keys, and so on.
-	g.arrivals, g.keys, g.records, g.awaited, g.dying, g.lanes = nil, nil, nil, nil, nil, nil
+	g.arrivals, g.keys, g.records, g.awaited, g.tombstones, g.partitions = nil, nil, nil, nil, nil, nil
 	s.serve()
 	s.setAlarm(now)
 }

@@ -3,16 +3,16 @@ package pebblestore
 // indexed is a binary heap whose items know where they are, so that an item can be
 // moved or removed when what it is ordered by changes.
 type indexed[T any] struct {
-	items []T
-	less  func(a, b T) bool
-	place func(T) *int // where the item keeps its index plus one; 0 means not in the heap
+	items    []T
+	less     func(a, b T) bool
+	location func(T) *int // where the item keeps its index plus one; 0 means not in the heap
 }
 
 func (h *indexed[T]) len() int { return len(h.items) }
 
 // push adds an item, or moves it if it is there already.
 func (h *indexed[T]) push(x T) {
-	p := h.place(x)
+	p := h.location(x)
 	if *p == 0 {
 		h.items = append(h.items, x)
 		*p = len(h.items)
@@ -24,7 +24,7 @@ func (h *indexed[T]) push(x T) {
 
 // remove takes an item out, if it is there.
 func (h *indexed[T]) remove(x T) {
-	p := h.place(x)
+	p := h.location(x)
 	i := *p - 1
 	if i < 0 {
 		return
@@ -42,8 +42,8 @@ func (h *indexed[T]) remove(x T) {
 
 func (h *indexed[T]) swap(i, j int) {
 	h.items[i], h.items[j] = h.items[j], h.items[i]
-	*h.place(h.items[i]) = i + 1
-	*h.place(h.items[j]) = j + 1
+	*h.location(h.items[i]) = i + 1
+	*h.location(h.items[j]) = j + 1
 }
 
 func (h *indexed[T]) up(i int) {

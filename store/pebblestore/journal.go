@@ -15,13 +15,13 @@ const (
 	journalName = "ATTEMPTS"
 	journalTemp = "ATTEMPTS.new"
 
-	// journalEntry is the length of an entry: lane, due, seq, attempts, checksum.
+	// journalEntry is the length of an entry: partition, due, seq, attempts, checksum.
 	journalEntry = 28
 )
 
-// journal remembers how often messages were claimed at the place where they are. A
-// message that moves to another place takes its attempts along, on disk, and what
-// the journal says about the old place means nothing any more. The journal is a file beside the database to which a claim
+// journal remembers how often messages were claimed at the location where they are. A
+// message that moves to another location takes its attempts along, on disk, and what
+// the journal says about the old location means nothing any more. The journal is a file beside the database to which a claim
 // appends a few bytes, without a sync: they are the operating system's before the
 // claim is handed out, so a killed process loses none. A machine that loses power
 // may lose some, and then a message has more attempts than it should: a claim that
@@ -32,13 +32,13 @@ type journal struct {
 	limit int // how large the file grows before it is written anew
 	file  vfs.File
 	size  int
-	at    map[place]int // the latest entry of each message that is still at its place
+	at    map[location]int // the latest entry of each message that is still at its location
 	buf   []byte
 }
 
 // openJournal reads what an earlier process left, and starts a new file.
 func openJournal(fs vfs.FS, dir string, limit int) (*journal, error) {
-	j := &journal{fs: fs, dir: dir, limit: limit, at: map[place]int{}}
+	j := &journal{fs: fs, dir: dir, limit: limit, at: map[location]int{}}
 	f, err := fs.Open(fs.PathJoin(dir, journalName))
 	switch {
 	case err == nil:
@@ -53,7 +53,7 @@ func openJournal(fs vfs.FS, dir string, limit int) (*journal, error) {
 			if crc32.ChecksumIEEE(b[:24]) != binary.LittleEndian.Uint32(b[24:]) {
 				break // the end was not written before the machine stopped
 			}
-			at := place{binary.LittleEndian.Uint32(b), pos{int64(binary.LittleEndian.Uint64(b[4:])), binary.LittleEndian.Uint64(b[12:])}}
+			at := location{binary.LittleEndian.Uint32(b), pos{int64(binary.LittleEndian.Uint64(b[4:])), binary.LittleEndian.Uint64(b[12:])}}
 			j.at[at] = int(binary.LittleEndian.Uint32(b[20:]))
 		}
 	case !isNotExist(err):
@@ -62,23 +62,23 @@ func openJournal(fs vfs.FS, dir string, limit int) (*journal, error) {
 	return j, nil
 }
 
-// get returns the attempts of the message at a place, if they are known here.
-func (j *journal) get(at place) (int, bool) {
+// get returns the attempts of the message at a location, if they are known here.
+func (j *journal) get(at location) (int, bool) {
 	n, ok := j.at[at]
 	return n, ok
 }
 
 // note notes the attempts of a message; flush hands it to the operating system.
-func (j *journal) note(at place, attempts int) {
+func (j *journal) note(at location, attempts int) {
 	j.at[at] = attempts
 	j.buf = appendJournalEntry(j.buf, at, attempts)
 }
 
-// forget drops what is known of a place that a message has left.
-func (j *journal) forget(at place) { delete(j.at, at) }
+// forget drops what is known of a location that a message has left.
+func (j *journal) forget(at location) { delete(j.at, at) }
 
-// keep drops all places that are not wanted.
-func (j *journal) keep(wanted func(at place) (bool, error)) error {
+// keep drops all locations that are not wanted.
+func (j *journal) keep(wanted func(at location) (bool, error)) error {
 	for at := range j.at {
 		ok, err := wanted(at)
 		if err != nil {
@@ -91,9 +91,9 @@ func (j *journal) keep(wanted func(at place) (bool, error)) error {
 	return nil
 }
 
-func appendJournalEntry(b []byte, at place, attempts int) []byte {
+func appendJournalEntry(b []byte, at location, attempts int) []byte {
 	start := len(b)
-	b = binary.LittleEndian.AppendUint32(b, at.lane)
+	b = binary.LittleEndian.AppendUint32(b, at.partition)
 	b = binary.LittleEndian.AppendUint64(b, uint64(at.pos.due))
 	b = binary.LittleEndian.AppendUint64(b, at.pos.seq)
 	b = binary.LittleEndian.AppendUint32(b, uint32(attempts))
@@ -140,7 +140,7 @@ func (j *journal) rewrite() error {
 		return fmt.Errorf("pebblestore: write %s: %w", journalName, err)
 	}
 	// A map that once was large stays large: take a new one of the right size.
-	at := make(map[place]int, len(j.at))
+	at := make(map[location]int, len(j.at))
 	maps.Copy(at, j.at)
 	j.at = at
 	j.file, j.size, j.buf = f, len(j.buf), j.buf[:0]

@@ -16,19 +16,19 @@ type keyState struct {
 	entry *cached[store.Key, *keyState]
 	key   store.Key
 
-	// partial: only messages that were loaded from the lane are known yet, and
-	// nothing else but the lane.
+	// partial: only messages that were loaded from the partition are known yet, and
+	// nothing else but the partition.
 	partial bool
 
 	// complete: refs has all pending messages of the key.
 	complete bool
 
 	count int    // of pending messages
-	refs  []*ref // in the order of their places
+	refs  []*ref // in the order of their locations
 
-	route    string
-	lane     *lane // of all pending messages; nil if there were none yet
-	attached int   // how many refs are in the window of the lane
+	route     string
+	partition *partition // of all pending messages; nil if there were none yet
+	attached  int        // how many refs are in the window of the partition
 
 	hasLog      bool
 	log         uint64 // number of the log
@@ -41,8 +41,8 @@ type keyState struct {
 	lease   *lease
 	changed *group // the last one that consumed messages, or changed the log
 
-	readyPos   pos // place of the first message that can be delivered
-	readyIndex int // in the lane's heap of ready keys
+	readyPos   pos // location of the first message that can be delivered
+	readyIndex int // in the partition's heap of ready keys
 }
 
 // ref is a pending message.
@@ -52,10 +52,10 @@ type ref struct {
 	attempt int
 	size    int // of the body; known if attempt is
 
-	durable bool   // it is on disk at this place
-	group   *group // that brings it to this place; nil when it is durable
-	gone    bool   // it was consumed or deleted
-	window  *lane  // the lane in whose window it is, or nil
+	durable bool       // it is on disk at this location
+	group   *group     // that brings it to this location; nil when it is durable
+	gone    bool       // it was consumed or deleted
+	window  *partition // the partition in whose window it is, or nil
 	leased  *lease
 
 	// data is nil if it must be read from disk. Before the message is durable it is
@@ -111,7 +111,7 @@ func (s *Store) fill(k *keyState) error {
 		return s.readError("read key", err)
 	}
 	count, known, refs := 0, k.refs, []*ref(nil)
-	var laneID uint32
+	var partitionID uint32
 	for it.SeekPrefixGE(prefix); it.Valid(); it.Next() {
 		suffix := it.Key()[len(prefix):]
 		if suffix[0] == keyHeader {
@@ -123,7 +123,7 @@ func (s *Store) fill(k *keyState) error {
 			continue
 		}
 		var p pos
-		if laneID, p, err = parsePending(it.Key(), it.Value()); err != nil {
+		if partitionID, p, err = parsePending(it.Key(), it.Value()); err != nil {
 			break
 		}
 		if count++; count <= s.limits.refs {
@@ -138,9 +138,9 @@ func (s *Store) fill(k *keyState) error {
 	if err == nil && k.hasLog {
 		k.logLen, err = s.logLength(s.db, k.log)
 	}
-	l := s.lanesByID[laneID]
+	l := s.partitionsByID[partitionID]
 	if err == nil && count > 0 && l == nil {
-		err = fmt.Errorf("messages of %v are in lane %d, which is not there: %w", k.key, laneID, store.ErrCorrupt)
+		err = fmt.Errorf("messages of %v are in partition %d, which is not there: %w", k.key, partitionID, store.ErrCorrupt)
 	}
 	if err != nil {
 		return s.readError("read key", err)
@@ -156,7 +156,7 @@ func (s *Store) fill(k *keyState) error {
 		k.refs = refs
 	}
 	if count > 0 {
-		k.lane = l
+		k.partition = l
 		k.route = l.route
 	}
 	return nil
@@ -165,7 +165,7 @@ func (s *Store) fill(k *keyState) error {
 // unknownAttempt is the attempt of a ref whose message was not read yet.
 const unknownAttempt = -1
 
-// find returns the ref at a place.
+// find returns the ref at a location.
 func find(refs []*ref, p pos) *ref {
 	if i, ok := search(refs, p); ok {
 		return refs[i]
@@ -222,14 +222,14 @@ func (s *Store) lookup(k *keyState, id string) (*ref, error) {
 	if err != nil {
 		return nil, s.readError("read message", err)
 	}
-	lane, p, err := parsePending(s.keyBuf, v)
+	partition, p, err := parsePending(s.keyBuf, v)
 	if closeErr := closer.Close(); closeErr != nil { // only now Pebble says that it could not read the value
 		err = s.readError("read message", closeErr)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if s.isDying(lane, p) {
+	if s.isTombstone(partition, p) {
 		return nil, nil
 	}
 	r := &ref{id: id, pos: p, durable: true, attempt: unknownAttempt}
@@ -243,7 +243,7 @@ func (s *Store) data(k *keyState, r *ref) (msgData, error) {
 	if r.data != nil {
 		d = *r.data
 	} else {
-		s.keyBuf = msgKey(s.keyBuf[:0], k.lane.id, r.pos)
+		s.keyBuf = msgKey(s.keyBuf[:0], k.partition.id, r.pos)
 		read, err := s.readMsg(s.db, s.keyBuf)
 		if errors.Is(err, pebble.ErrNotFound) {
 			err = fmt.Errorf("pebblestore: message %q of %v is not there: %w", r.id, k.key, store.ErrCorrupt)
@@ -251,7 +251,7 @@ func (s *Store) data(k *keyState, r *ref) (msgData, error) {
 		if err != nil {
 			return d, err
 		}
-		s.learn(k.lane, r, read)
+		s.learn(k.partition, r, read)
 		d = *read
 	}
 	d.attempt = r.attempt
@@ -260,12 +260,12 @@ func (s *Store) data(k *keyState, r *ref) (msgData, error) {
 
 // learn takes over what the disk says of a message that was not read yet. The
 // attempts that were counted since it was written are in the journal.
-func (s *Store) learn(l *lane, r *ref, d *msgData) {
+func (s *Store) learn(l *partition, r *ref, d *msgData) {
 	if r.attempt != unknownAttempt {
 		return
 	}
 	r.attempt, r.size = d.attempt, len(d.body)
-	if n, ok := s.attempts.get(place{l.id, r.pos}); ok {
+	if n, ok := s.attempts.get(location{l.id, r.pos}); ok {
 		r.attempt = n
 	}
 }
@@ -288,8 +288,8 @@ func (s *Store) readMsg(from source, key []byte) (*msgData, error) {
 func (k *keyState) visible(now int64, yield func(*ref) bool) {
 	end := maxPos
 	if !k.complete {
-		end = k.lane.next
-		if p, ok := k.lane.spill[k]; ok && p.less(end) {
+		end = k.partition.next
+		if p, ok := k.partition.overflow[k]; ok && p.less(end) {
 			end = p
 		}
 	}
@@ -309,7 +309,7 @@ func (k *keyState) visible(now int64, yield func(*ref) bool) {
 	}
 }
 
-// lastAttached returns the place of the last message that is in the window.
+// lastAttached returns the location of the last message that is in the window.
 func (k *keyState) lastAttached() pos {
 	for _, r := range slices.Backward(k.refs) {
 		if r.window != nil {

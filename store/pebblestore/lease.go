@@ -132,7 +132,7 @@ func (s *Store) Release(ctx context.Context, r store.Release) error {
 	if r.Uncounted {
 		for _, ref := range delivered {
 			ref.attempt--
-			s.attempts.note(place{k.lane.id, ref.pos}, ref.attempt)
+			s.attempts.note(location{k.partition.id, ref.pos}, ref.attempt)
 		}
 		err = s.attempts.flush()
 	}

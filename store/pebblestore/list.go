@@ -14,7 +14,7 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// position is a place in a list: the time of a record, then its number.
+// position is a location in a list: the time of a record, then its number.
 type position struct {
 	ms  int64
 	num uint64
@@ -27,21 +27,21 @@ func (a position) less(b position) bool {
 	return a.num < b.num
 }
 
-// strand is the records of one tenant and status, or of all tenants but the empty one and
-// one status, in the order of their time. A list is the strands that the query is about,
+// stream is the records of one tenant and status, or of all tenants but the empty one and
+// one status, in the order of their time. A list is the streams that the query is about,
 // merged.
-type strand struct {
+type stream struct {
 	prefix []byte
-	it     *pebble.Iterator // at the head, or nil if there are too many strands
+	it     *pebble.Iterator // at the head, or nil if there are too many streams
 	head   position
 	pass   bool // the record at the head has another name, for sure
-	index  int  // in the heap of strands
+	index  int  // in the heap of streams
 }
 
 // lister is a List call.
 type lister struct {
 	scan
-	heap indexed[*strand]
+	heap indexed[*stream]
 	own  []*pebble.Iterator
 	sums []uint32 // of the names that the query is about; nil if it is about all
 	err  error    // of a move that failed: the next one would forget it
@@ -83,9 +83,9 @@ func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
 }
 
 func (s *Store) list(ctx context.Context, l *lister, after position, resume bool) (page store.Page, err error) {
-	l.heap = indexed[*strand]{
-		place: func(x *strand) *int { return &x.index },
-		less: func(a, b *strand) bool {
+	l.heap = indexed[*stream]{
+		location: func(x *stream) *int { return &x.index },
+		less: func(a, b *stream) bool {
 			if l.q.Descending {
 				return b.head.less(a.head)
 			}
@@ -103,7 +103,7 @@ func (s *Store) list(ctx context.Context, l *lister, after position, resume bool
 	}
 	prefixes := l.prefixes()
 	for _, prefix := range prefixes {
-		l.advance(&strand{prefix: prefix}, after)
+		l.advance(&stream{prefix: prefix}, after)
 	}
 	if len(prefixes) <= maxIterators {
 		defer func() { err = l.lose(err) }()
@@ -114,7 +114,7 @@ func (s *Store) list(ctx context.Context, l *lister, after position, resume bool
 			l.own = append(l.own, st.it)
 			key := binary.BigEndian.AppendUint64(slices.Clone(st.prefix), uint64(st.head.ms))
 			if !st.it.SeekGE(binary.BigEndian.AppendUint64(key, st.head.num)) {
-				return page, errors.Join(st.it.Error(), errLostPlace)
+				return page, errors.Join(st.it.Error(), errLostLocation)
 			}
 		}
 	}
@@ -158,18 +158,18 @@ func (s *Store) list(ctx context.Context, l *lister, after position, resume bool
 	return page, nil
 }
 
-// prefixes returns the index prefixes of the strands that the query is about.
+// prefixes returns the index prefixes of the streams that the query is about.
 func (l *lister) prefixes() (found [][]byte) {
-	roots, strands := l.roots()
-	if strands {
+	roots, streams := l.roots()
+	if streams {
 		return roots
 	}
 	for _, root := range roots {
-		// Each seek lands on the first record of the next strand.
+		// Each seek lands on the first record of the next stream.
 		for l.it.SeekGE(root); l.it.Valid() && bytes.HasPrefix(l.it.Key(), root); {
-			strandPrefix := slices.Clone(l.it.Key()[:len(l.it.Key())-16])
-			found = append(found, strandPrefix)
-			l.it.SeekGE(upper(strandPrefix))
+			streamPrefix := slices.Clone(l.it.Key()[:len(l.it.Key())-16])
+			found = append(found, streamPrefix)
+			l.it.SeekGE(upper(streamPrefix))
 		}
 		l.note()
 	}
@@ -183,14 +183,14 @@ func (l *lister) note() {
 	}
 }
 
-// maxIterators is how many strands have an iterator of their own. With more, a single one
+// maxIterators is how many streams have an iterator of their own. With more, a single one
 // goes to and fro, which is slower and takes no more memory.
 const maxIterators = 64
 
-// errLostPlace: what was there a moment ago, in the same view, is not.
-var errLostPlace = errors.New("pebblestore: an iterator has lost its place")
+// errLostLocation: what was there a moment ago, in the same view, is not.
+var errLostLocation = errors.New("pebblestore: an iterator has lost its location")
 
-// lose closes the iterators of strands, and returns the first error of theirs, or else
+// lose closes the iterators of streams, and returns the first error of theirs, or else
 // err.
 func (l *lister) lose(err error) error {
 	for _, it := range l.own {
@@ -200,8 +200,8 @@ func (l *lister) lose(err error) error {
 	return err
 }
 
-// advance moves a strand to its first record after a position, or takes it out.
-func (l *lister) advance(st *strand, after position) {
+// advance moves a stream to its first record after a position, or takes it out.
+func (l *lister) advance(st *stream, after position) {
 	if st.it != nil {
 		var found bool
 		if l.q.Descending {
@@ -235,8 +235,8 @@ func (l *lister) advance(st *strand, after position) {
 	l.settle(st, l.it, found)
 }
 
-// settle puts a strand where its iterator is, or takes it out if that is beyond its end.
-func (l *lister) settle(st *strand, it *pebble.Iterator, found bool) {
+// settle puts a stream where its iterator is, or takes it out if that is beyond its end.
+func (l *lister) settle(st *stream, it *pebble.Iterator, found bool) {
 	if found && len(it.Key()) == len(st.prefix)+16 && bytes.HasPrefix(it.Key(), st.prefix) {
 		k := it.Key()[len(st.prefix):]
 		st.head = position{ms: int64(binary.BigEndian.Uint64(k)), num: binary.BigEndian.Uint64(k[8:])}

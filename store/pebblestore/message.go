@@ -8,48 +8,48 @@ import (
 
 // removeMessage takes a pending message away.
 func (s *Store) removeMessage(g *group, k *keyState, r *ref) {
-	s.leavePlace(g, k, r)
+	s.vacate(g, k, r)
 	s.keyBuf = pendingKey(s.keyBuf[:0], k.key, r.id)
 	_ = g.batch.Delete(s.keyBuf, nil)
 	k.count--
 	r.gone = true
 }
 
-// leavePlace takes a pending message away from its place.
-func (s *Store) leavePlace(g *group, k *keyState, r *ref) {
+// vacate takes a pending message away from its location.
+func (s *Store) vacate(g *group, k *keyState, r *ref) {
 	if r.leased != nil {
 		s.endLease(k)
 	}
 	k.drop(r)
 	s.detach(k, r)
-	s.touch(g, k.lane)
-	s.addCount(k.lane, -1)
-	s.keyBuf = msgKey(s.keyBuf[:0], k.lane.id, r.pos)
+	s.touch(g, k.partition)
+	s.addCount(k.partition, -1)
+	s.keyBuf = msgKey(s.keyBuf[:0], k.partition.id, r.pos)
 	_ = g.batch.Delete(s.keyBuf, nil)
-	p := place{k.lane.id, r.pos}
+	p := location{k.partition.id, r.pos}
 	s.attempts.forget(p)
-	s.dying[p] = g
-	g.dying = append(g.dying, p)
+	s.tombstones[p] = g
+	g.tombstones = append(g.tombstones, p)
 }
 
-// takePlace gives a pending message a place in the lane of its key.
-func (s *Store) takePlace(g *group, k *keyState, r *ref, p pos) {
+// occupy gives a pending message a location in the partition of its key.
+func (s *Store) occupy(g *group, k *keyState, r *ref, p pos) {
 	if r.pos.seq != 0 && p.due <= s.lastNow {
 		// It may have been here before, in this millisecond: then the file of the journal
 		// still has the attempts that it had.
-		s.attempts.note(place{k.lane.id, p}, r.attempt)
+		s.attempts.note(location{k.partition.id, p}, r.attempt)
 	}
 	r.pos, r.durable, r.group = p, false, g
 	s.insert(k, r)
-	s.putAt(g, k.lane, p)
-	s.addCount(k.lane, 1)
-	delete(s.dying, place{k.lane.id, p}) // it may be back where it was
+	s.putAt(g, k.partition, p)
+	s.addCount(k.partition, 1)
+	delete(s.tombstones, location{k.partition.id, p}) // it may be back where it was
 	r.data.attempt = r.attempt
-	s.keyBuf = msgKey(s.keyBuf[:0], k.lane.id, p)
+	s.keyBuf = msgKey(s.keyBuf[:0], k.partition.id, p)
 	s.valBuf = appendMsg(s.valBuf[:0], k.key.Name, r.id, r.data)
 	_ = g.batch.Set(s.keyBuf, s.valBuf, nil)
 	s.keyBuf = pendingKey(s.keyBuf[:0], k.key, r.id)
-	s.valBuf = appendPending(s.valBuf[:0], k.lane.id, p)
+	s.valBuf = appendPending(s.valBuf[:0], k.partition.id, p)
 	_ = g.batch.Set(s.keyBuf, s.valBuf, nil)
 	g.arrivals = append(g.arrivals, arrival{k, r, p})
 }
@@ -67,8 +67,8 @@ func (s *Store) put(g *group, m *store.Message, now int64) error {
 	if r, err := s.lookup(k, m.ID); r != nil || err != nil {
 		return err
 	}
-	if k.lane == nil {
-		k.lane = s.lane(g, k.key, k.route)
+	if k.partition == nil {
+		k.partition = s.partition(g, k.key, k.route)
 	}
 	r := &ref{id: m.ID, size: len(m.Body), data: &msgData{putMS: now, ttlMS: millis(m.TTL), body: slices.Clone(m.Body)}}
 	p := pos{due: max(now, store.Millis(m.VisibleAt)), seq: s.newID(g)}
@@ -81,14 +81,14 @@ func (s *Store) put(g *group, m *store.Message, now int64) error {
 		p.due = now + ttl
 	}
 	k.count++
-	s.takePlace(g, k, r, p)
+	s.occupy(g, k, r, p)
 	return nil
 }
 
-// setRoute gives a key a route: all its messages move to the lane of that route. A
+// setRoute gives a key a route: all its messages move to the partition of that route. A
 // message that has waited for a route for too long goes to quarantine instead.
 func (s *Store) setRoute(g *group, k *keyState, route string, now int64) error {
-	old := k.lane
+	old := k.partition
 	k.headerDirty = k.headerDirty || k.hasLog
 	if !k.complete {
 		if err := s.lookupAll(k); err != nil {
@@ -114,7 +114,7 @@ func (s *Store) setRoute(g *group, k *keyState, route string, now int64) error {
 		}
 		lease := r.leased // a lease outlasts a change of the route
 		r.leased = nil
-		s.leavePlace(g, k, r)
+		s.vacate(g, k, r)
 		r.leased = lease
 		r.data = &d
 		kept = append(kept, r)
@@ -124,14 +124,14 @@ func (s *Store) setRoute(g *group, k *keyState, route string, now int64) error {
 		old.settle()
 		s.unpinKey(k)
 	}
-	k.route, k.lane = route, s.lane(g, k.key, route)
+	k.route, k.partition = route, s.partition(g, k.key, route)
 	for _, r := range kept {
 		p := pos{due: max(now, r.pos.due), seq: r.pos.seq}
 		if r.data.hidden {
 			p.due = max(now, r.data.visibleMS)
 			r.data.hidden = false
 		}
-		s.takePlace(g, k, r, p)
+		s.occupy(g, k, r, p)
 	}
 	return nil
 }
@@ -155,9 +155,9 @@ func (s *Store) moveTo(g *group, k *keyState, r *ref, visibleMS int64) error {
 	if d.hidden {
 		d.visibleMS, p.due = visibleMS, r.pos.due
 	}
-	s.leavePlace(g, k, r)
+	s.vacate(g, k, r)
 	r.data = &d
-	s.takePlace(g, k, r, p)
+	s.occupy(g, k, r, p)
 	return nil
 }
 

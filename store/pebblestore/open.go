@@ -61,27 +61,27 @@ func newStore(dir string, o Options) *Store {
 	}
 	s := &Store{
 		dir: dir, fs: o.fs, clock: o.Clock, logger: o.Logger, reserve: o.Reserve, limits: lim,
-		gathered:  make(chan struct{}, 1),
-		applied:   make(chan *group),
-		stopped:   make(chan struct{}),
-		closing:   make(chan struct{}),
-		failed:    make(chan struct{}),
-		gone:      make(chan struct{}),
-		awaited:   map[*routeState]struct{}{},
-		queues:    map[string]*queue{},
-		lanes:     newCache[laneName, *lane](lim.lanes),
-		unlisted:  map[*routeState]struct{}{},
-		lanesByID: map[uint32]*lane{},
-		keys:      newCache[store.Key, *keyState](lim.keys),
-		records:   newCache[store.RecordKey, *recordState](lim.records),
-		dying:     map[place]*group{},
-		recent:    newRecent(),
+		gathered:       make(chan struct{}, 1),
+		applied:        make(chan *group),
+		stopped:        make(chan struct{}),
+		closing:        make(chan struct{}),
+		failed:         make(chan struct{}),
+		gone:           make(chan struct{}),
+		awaited:        map[*routeState]struct{}{},
+		queues:         map[string]*queue{},
+		partitions:     newCache[partitionName, *partition](lim.partitions),
+		unlisted:       map[*routeState]struct{}{},
+		partitionsByID: map[uint32]*partition{},
+		keys:           newCache[store.Key, *keyState](lim.keys),
+		records:        newCache[store.RecordKey, *recordState](lim.records),
+		tombstones:     map[location]*group{},
+		recent:         newRecent(),
 		leases: indexed[*lease]{
-			less:  func(a, b *lease) bool { return a.until < b.until },
-			place: func(l *lease) *int { return &l.index },
+			less:     func(a, b *lease) bool { return a.until < b.until },
+			location: func(l *lease) *int { return &l.index },
 		},
 	}
-	s.lanes.forgot = s.dropLane
+	s.partitions.forgot = s.dropPartition
 	if s.fs == nil {
 		s.fs = disk
 	}
@@ -93,7 +93,7 @@ func newStore(dir string, o Options) *Store {
 	}
 	s.waits = waitlist.New[taken](&s.mu, s.clock, s.expireWait)
 	s.waits.Detached = s.detached
-	s.alarm = waitlist.NewAlarm(s.clock, s.ring)
+	s.alarm = waitlist.NewAlarm(s.clock, s.onAlarm)
 	s.time = base.NewSteady(s.clock, func(lead time.Duration) {
 		s.logger.Warn("pebblestore: clock is behind the store's time", "dir", s.dir, "lead", lead)
 	})
@@ -249,7 +249,7 @@ func (s *Store) open(ctx context.Context, o Options) error {
 		err = s.readIDs()
 	}
 	if err == nil {
-		err = s.readLanes()
+		err = s.readPartitions()
 	}
 	if err == nil {
 		err = s.readAttempts()
@@ -310,33 +310,33 @@ func (s *Store) readIDs() error {
 	return nil
 }
 
-// readLanes reads what lanes there are. What is in them stays on disk. Those that are
+// readPartitions reads what partitions there are. What is in them stays on disk. Those that are
 // empty are forgotten.
-func (s *Store) readLanes() error {
+func (s *Store) readPartitions() error {
 	s.mu.Lock() // Pebble may find out in the background that the store has failed
 	defer s.mu.Unlock()
 	var empty []uint32
-	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte{tagLane}, UpperBound: []byte{tagLane + 1}})
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte{tagPartition}, UpperBound: []byte{tagPartition + 1}})
 	if err != nil {
 		return s.readError("open", err)
 	}
 	for it.First(); it.Valid() && err == nil; it.Next() {
 		r := reader{b: it.Value()}
-		name := laneName{r.string(), r.string(), r.string()}
+		name := partitionName{r.string(), r.string(), r.string()}
 		id := binary.BigEndian.Uint32(it.Key()[1:])
 		count := int64(r.uvarint())
 		floor := pos{due: int64(r.uvarint()), seq: r.uvarint()}
-		if err = r.check("lane", it.Key()); err != nil {
+		if err = r.check("partition", it.Key()); err != nil {
 			break
 		}
-		s.lastLane = max(s.lastLane, id)
+		s.lastPartition = max(s.lastPartition, id)
 		if count == 0 {
 			empty = append(empty, id)
 			continue
 		}
-		l := s.addLane(id, name)
+		l := s.addPartition(id, name)
 		s.addCount(l, count)
-		s.lanes.unpin(l.entry) // its messages keep it
+		s.partitions.unpin(l.entry) // its messages keep it
 		l.cursor = floor
 		l.setNext(floor)
 	}
@@ -344,7 +344,7 @@ func (s *Store) readLanes() error {
 		return s.readError("open", err)
 	}
 	for _, id := range empty {
-		if err := s.db.Delete(laneKey(nil, id), pebble.NoSync); err != nil {
+		if err := s.db.Delete(partitionKey(nil, id), pebble.NoSync); err != nil {
 			return fmt.Errorf("pebblestore: open %s: %w", s.dir, err)
 		}
 	}
@@ -357,8 +357,8 @@ func (s *Store) readAttempts() (err error) {
 	if s.attempts, err = openJournal(s.fs, s.dir, s.limits.journal); err != nil {
 		return err
 	}
-	return s.attempts.keep(func(at place) (bool, error) {
-		_, closer, err := s.db.Get(msgKey(nil, at.lane, at.pos))
+	return s.attempts.keep(func(at location) (bool, error) {
+		_, closer, err := s.db.Get(msgKey(nil, at.partition, at.pos))
 		if errors.Is(err, pebble.ErrNotFound) {
 			return false, nil
 		}

@@ -8,9 +8,9 @@
 // claimed. So what the disk shows is always a little older than what the memory
 // knows, and never newer.
 //
-// Only what is in use is in memory: messages that are due (a window of each lane),
+// Only what is in use is in memory: messages that are due (a window of each partition),
 // keys that are leased or have changes under way, and a bounded number of keys and
-// records that were used last. See lane, keyState, group and journal, in this order.
+// records that were used last. See partition, keyState, group and journal, in this order.
 package pebblestore
 
 import (
@@ -55,11 +55,11 @@ const (
 
 // limits bound what is kept in memory.
 type limits struct {
-	// window is how many messages of a lane are kept as they arrive. Those that
+	// window is how many messages of a partition are kept as they arrive. Those that
 	// arrive when there are more stay on disk until their turn comes.
 	window int
 
-	// load is how many ready keys of a lane are brought into memory at once.
+	// load is how many ready keys of a partition are brought into memory at once.
 	load int
 
 	// refs is how many pending messages of one key are known in memory. A key with
@@ -70,11 +70,11 @@ type limits struct {
 	// so that a claim need not read it.
 	body int
 
-	// keys and records are how many of them that are not in use are remembered, and lanes
+	// keys and records are how many of them that are not in use are remembered, and partitions
 	// how many that are empty.
-	keys, records, lanes int
+	keys, records, partitions int
 
-	// total is how many messages of all lanes are kept. With more, each lane keeps and
+	// total is how many messages of all partitions are kept. With more, each partition keeps and
 	// loads only a few.
 	total int
 
@@ -93,20 +93,20 @@ type limits struct {
 	// migrateBytes.
 	migrate int
 
-	// places is how many messages of one key an export puts in order at a time. Zero means
-	// exportPlaces.
-	places int
+	// locations is how many messages of one key an export puts in order at a time. Zero means
+	// exportLocations.
+	locations int
 }
 
 var defaultLimits = limits{
-	window:  4096,
-	load:    256,
-	refs:    store.DefaultMessages,
-	body:    1 << 10,
-	keys:    16 << 10,
-	records: 16 << 10,
-	lanes:   4 << 10,
-	journal: 256 << 10,
+	window:     4096,
+	load:       256,
+	refs:       store.DefaultMessages,
+	body:       1 << 10,
+	keys:       16 << 10,
+	records:    16 << 10,
+	partitions: 4 << 10,
+	journal:    256 << 10,
 
 	total:    64 << 10,
 	idleRefs: 16,
@@ -211,26 +211,26 @@ type Store struct {
 	alarm   *waitlist.Alarm
 
 	nextID, reservedIDs uint64
-	lastLane            uint32
+	lastPartition       uint32
 
 	listed   []*routeState            // that Stats reports one by one
 	unlisted map[*routeState]struct{} // that Stats only sums up
 	rest     int64                    // messages of unlisted routes
 
-	queues    map[string]*queue
-	lanes     *cache[laneName, *lane] // pinned while it has messages or a group changes it
-	lanesByID map[uint32]*lane
-	keys      *cache[store.Key, *keyState]
-	records   *cache[store.RecordKey, *recordState]
-	leases    indexed[*lease]
-	attempts  *journal
+	queues         map[string]*queue
+	partitions     *cache[partitionName, *partition] // pinned while it has messages or a group changes it
+	partitionsByID map[uint32]*partition
+	keys           *cache[store.Key, *keyState]
+	records        *cache[store.RecordKey, *recordState]
+	leases         indexed[*lease]
+	attempts       *journal
 
-	attached  int     // messages in all windows
-	groups    uint64  // how many there were
-	recent    *recent // keys and records
-	gathering *group
-	inFlight  []*group // from the oldest that is not durable to the one that gathers
-	dying     map[place]*group
+	attached   int     // messages in all windows
+	groups     uint64  // how many there were
+	recent     *recent // keys and records
+	gathering  *group
+	inFlight   []*group // from the oldest that is not durable to the one that gathers
+	tombstones map[location]*group
 
 	keyBuf, valBuf []byte    // scratch
 	lastPinned     *keyState // the key that a Tx under way named last

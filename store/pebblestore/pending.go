@@ -30,24 +30,24 @@ func (s *Store) Pending(ctx context.Context, key store.Key, limit int) ([]store.
 		return nil, s.readError("pending", err)
 	}
 	defer view.close()
-	places, err := s.places(view, key)
-	if err != nil || len(places) == 0 {
+	locations, err := s.locations(view, key)
+	if err != nil || len(locations) == 0 {
 		return nil, err
 	}
-	name, err := s.laneName(view, places[0].lane)
+	name, err := s.partitionName(view, locations[0].partition)
 	if err != nil {
 		return nil, err
 	}
-	if name.route == "" { // their places say when they expire, and not when they are visible
-		if err := s.orderHidden(view, places); err != nil {
+	if name.route == "" { // their locations say when they expire, and not when they are visible
+		if err := s.orderHidden(view, locations); err != nil {
 			return nil, err
 		}
 	} else {
-		slices.SortFunc(places, comparePlaces)
+		slices.SortFunc(locations, compareLocations)
 	}
 	var messages []store.Message
 	size := 0
-	for _, at := range places[:min(limit, len(places))] {
+	for _, at := range locations[:min(limit, len(locations))] {
 		m, err := s.messageAt(view, key, name.route, at)
 		if err != nil {
 			return nil, err
@@ -60,48 +60,48 @@ func (s *Store) Pending(ctx context.Context, key store.Key, limit int) ([]store.
 	return messages, nil
 }
 
-// orderHidden orders the places of messages without a route by when they are visible.
-func (s *Store) orderHidden(from source, places []place) error {
-	visible := make(map[place]int64, len(places))
-	for _, at := range places {
-		d, err := s.readMsg(from, msgKey(nil, at.lane, at.pos))
+// orderHidden orders the locations of messages without a route by when they are visible.
+func (s *Store) orderHidden(from source, locations []location) error {
+	visible := make(map[location]int64, len(locations))
+	for _, at := range locations {
+		d, err := s.readMsg(from, msgKey(nil, at.partition, at.pos))
 		if err != nil {
 			return err
 		}
 		visible[at] = d.visibleMS
 	}
-	slices.SortFunc(places, func(a, b place) int {
+	slices.SortFunc(locations, func(a, b location) int {
 		return cmp.Or(cmp.Compare(visible[a], visible[b]), cmp.Compare(a.pos.seq, b.pos.seq))
 	})
 	return nil
 }
 
-func comparePlaces(a, b place) int {
+func compareLocations(a, b location) int {
 	return cmp.Or(cmp.Compare(a.pos.due, b.pos.due), cmp.Compare(a.pos.seq, b.pos.seq))
 }
 
-// places returns where the pending messages of a key are.
-func (s *Store) places(from source, key store.Key) (places []place, err error) {
+// locations returns where the pending messages of a key are.
+func (s *Store) locations(from source, key store.Key) (locations []location, err error) {
 	prefix := append(keyPrefix(nil, key), keyPending)
 	it, err := from.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: upper(prefix)})
 	if err != nil {
 		return nil, s.readError("pending", err)
 	}
 	for it.First(); it.Valid() && err == nil; it.Next() {
-		var at place
-		at.lane, at.pos, err = parsePending(it.Key(), it.Value())
-		places = append(places, at)
+		var at location
+		at.partition, at.pos, err = parsePending(it.Key(), it.Value())
+		locations = append(locations, at)
 	}
 	err = closeIter(it, err)
 	if err != nil {
 		return nil, s.readError("pending", err)
 	}
-	return places, nil
+	return locations, nil
 }
 
-// messageAt returns the message at a place, with the attempts that the journal has.
-func (s *Store) messageAt(from source, key store.Key, route string, at place) (store.Message, error) {
-	dbKey := msgKey(nil, at.lane, at.pos)
+// messageAt returns the message at a location, with the attempts that the journal has.
+func (s *Store) messageAt(from source, key store.Key, route string, at location) (store.Message, error) {
+	dbKey := msgKey(nil, at.partition, at.pos)
 	v, closer, err := from.Get(dbKey)
 	if err != nil {
 		return store.Message{}, s.readError("pending", err)
@@ -122,18 +122,18 @@ func (s *Store) messageAt(from source, key store.Key, route string, at place) (s
 	return k.message(&r, &d), nil
 }
 
-// laneName returns what a lane is for, as the disk says: the lane may be gone since.
-func (s *Store) laneName(from source, lane uint32) (laneName, error) {
-	key := laneKey(nil, lane)
+// partitionName returns what a partition is for, as the disk says: the partition may be gone since.
+func (s *Store) partitionName(from source, partition uint32) (partitionName, error) {
+	key := partitionKey(nil, partition)
 	v, closer, err := from.Get(key)
 	if errors.Is(err, pebble.ErrNotFound) {
-		return laneName{}, fmt.Errorf("pebblestore: lane %d has messages and is not there: %w", lane, store.ErrCorrupt)
+		return partitionName{}, fmt.Errorf("pebblestore: partition %d has messages and is not there: %w", partition, store.ErrCorrupt)
 	}
 	if err != nil {
-		return laneName{}, s.readError("read lane", err)
+		return partitionName{}, s.readError("read partition", err)
 	}
 	r := reader{b: v}
-	name := laneName{r.string(), r.string(), r.string()}
+	name := partitionName{r.string(), r.string(), r.string()}
 	_ = closer.Close()
-	return name, r.check("lane", key)
+	return name, r.check("partition", key)
 }

@@ -193,8 +193,8 @@ func (s *Store) importMessage(g *group, m *store.Message) error {
 	if k.route == "" {
 		k.route = m.Route // its head came in an earlier parcel, and left nothing but this
 	}
-	if k.lane == nil {
-		k.lane = s.lane(g, k.key, k.route)
+	if k.partition == nil {
+		k.partition = s.partition(g, k.key, k.route)
 	}
 	r := &ref{
 		id: m.ID, size: len(m.Body), attempt: m.Attempt,
@@ -210,6 +210,6 @@ func (s *Store) importMessage(g *group, m *store.Message) error {
 		p.due = r.data.putMS + ttl
 	}
 	k.count++
-	s.takePlace(g, k, r, p)
+	s.occupy(g, k, r, p)
 	return nil
 }

@@ -20,9 +20,9 @@ const (
 	// so that parcels of empty messages end too.
 	exportItem = 64
 
-	// exportPlaces is how many messages of one key are put in order at a time, so that a
+	// exportLocations is how many messages of one key are put in order at a time, so that a
 	// key with millions of them does not take memory for all.
-	exportPlaces = 1 << 15
+	exportLocations = 1 << 15
 )
 
 // What the cursor of an export says first: what comes next.
@@ -60,11 +60,11 @@ func parseExportCursor(cursor string) (exportCursor, error) {
 
 // export is an Export call.
 type export struct {
-	store  *Store
-	view   view
-	lanes  map[uint32]laneName
-	parcel store.Parcel
-	size   int
+	store      *Store
+	view       view
+	partitions map[uint32]partitionName
+	parcel     store.Parcel
+	size       int
 }
 
 // Export returns a part of all that there is, as it is at one moment.
@@ -78,7 +78,7 @@ func (s *Store) Export(ctx context.Context, cursor string) (store.Parcel, error)
 		return store.Parcel{}, err
 	}
 	defer release()
-	x := export{store: s, lanes: map[uint32]laneName{}}
+	x := export{store: s, partitions: map[uint32]partitionName{}}
 	if x.view, err = s.view(); err != nil {
 		return store.Parcel{}, s.readError("export", err)
 	}
@@ -97,15 +97,15 @@ func (s *Store) Export(ctx context.Context, cursor string) (store.Parcel, error)
 	return x.parcel, nil
 }
 
-// lane returns what a lane is for.
-func (x *export) lane(id uint32) (laneName, error) {
-	name, ok := x.lanes[id]
+// partition returns what a partition is for.
+func (x *export) partition(id uint32) (partitionName, error) {
+	name, ok := x.partitions[id]
 	if ok {
 		return name, nil
 	}
-	name, err := x.store.laneName(x.view, id)
+	name, err := x.store.partitionName(x.view, id)
 	if err == nil {
-		x.lanes[id] = name
+		x.partitions[id] = name
 	}
 	return name, err
 }
@@ -173,7 +173,7 @@ type exportedKey struct {
 	queued bool // it has messages
 }
 
-// readKey reads what a key is. The route is that of the lane its messages are in, or
+// readKey reads what a key is. The route is that of the partition its messages are in, or
 // else that of its header.
 func (x *export) readKey(prefix []byte) (k exportedKey, err error) {
 	if k.head.Key, err = parseKeyPrefix(prefix); err != nil {
@@ -191,10 +191,10 @@ func (x *export) readKey(prefix []byte) (k exportedKey, err error) {
 		}
 	}
 	if err == nil && it.Valid() {
-		var lane uint32
-		if lane, _, err = parsePending(it.Key(), it.Value()); err == nil {
-			var name laneName
-			name, err = x.lane(lane)
+		var partition uint32
+		if partition, _, err = parsePending(it.Key(), it.Value()); err == nil {
+			var name partitionName
+			name, err = x.partition(partition)
 			k.queued, k.head.Route = true, name.route
 		}
 	}
@@ -248,14 +248,14 @@ func (x *export) messages(k exportedKey, at exportCursor) (full bool, err error)
 		return false, nil
 	}
 	for {
-		places, more, err := x.places(at)
+		locations, more, err := x.locations(at)
 		if err != nil {
 			return false, err
 		}
-		for _, p := range places {
+		for _, p := range locations {
 			m, err := x.store.messageAt(x.view, k.head.Key, k.head.Route, p)
 			if errors.Is(err, pebble.ErrNotFound) {
-				err = fmt.Errorf("pebblestore: a message of %v is not in lane %d: %w", k.head.Key, p.lane, store.ErrCorrupt)
+				err = fmt.Errorf("pebblestore: a message of %v is not in partition %d: %w", k.head.Key, p.partition, store.ErrCorrupt)
 			}
 			if err != nil {
 				return false, err
@@ -272,31 +272,31 @@ func (x *export) messages(k exportedKey, at exportCursor) (full bool, err error)
 	}
 }
 
-// places returns where the next messages of a key are that were put after a number, in
+// locations returns where the next messages of a key are that were put after a number, in
 // that order, and whether there are more.
-func (x *export) places(at exportCursor) (places []place, more bool, err error) {
+func (x *export) locations(at exportCursor) (locations []location, more bool, err error) {
 	prefix := append(slices.Clone(at.prefix), keyPending)
 	it, err := x.view.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: upper(prefix)})
 	if err != nil {
 		return nil, false, err
 	}
-	most := cmp.Or(x.store.limits.places, exportPlaces)
+	most := cmp.Or(x.store.limits.locations, exportLocations)
 	keepFirst := func() {
-		slices.SortFunc(places, func(a, b place) int { return cmp.Compare(a.pos.seq, b.pos.seq) })
-		if len(places) > most {
-			places, more = places[:most], true
+		slices.SortFunc(locations, func(a, b location) int { return cmp.Compare(a.pos.seq, b.pos.seq) })
+		if len(locations) > most {
+			locations, more = locations[:most], true
 		}
 	}
 	for it.First(); it.Valid() && err == nil; it.Next() {
-		var p place
-		if p.lane, p.pos, err = parsePending(it.Key(), it.Value()); err == nil && p.pos.seq > at.number {
-			if places = append(places, p); len(places) == 2*most {
+		var p location
+		if p.partition, p.pos, err = parsePending(it.Key(), it.Value()); err == nil && p.pos.seq > at.number {
+			if locations = append(locations, p); len(locations) == 2*most {
 				keepFirst()
 			}
 		}
 	}
 	keepFirst()
-	return places, more, closeIter(it, err)
+	return locations, more, closeIter(it, err)
 }
 
 // records adds records from a number on.

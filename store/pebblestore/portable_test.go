@@ -20,7 +20,7 @@ type broken struct {
 	*Store
 	t *testing.T
 
-	lane      uint32 // of the message "due" of order-1
+	partition uint32 // of the message "due" of order-1
 	pos       pos
 	log       uint64 // of order-1
 	record    uint64 // number of the record
@@ -52,7 +52,7 @@ func newBroken(t *testing.T) *broken {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.lane, b.pos, err = parsePending(nil, b.value(pendingKey(nil, brokenKey, "due")))
+	b.partition, b.pos, err = parsePending(nil, b.value(pendingKey(nil, brokenKey, "due")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,43 +116,43 @@ func TestVerifyFindsWhatIsBroken(t *testing.T) {
 		found  []string // parts of what is found, in any order
 	}{
 		{"nothing", func(*broken) {}, nil},
-		{"a message is lost", func(b *broken) { b.del(msgKey(nil, b.lane, b.pos)) }, []string{"counts 2 messages and has 1", "turns/acme/order-1#due is not where its key says"}},
+		{"a message is lost", func(b *broken) { b.del(msgKey(nil, b.partition, b.pos)) }, []string{"counts 2 messages and has 1", "turns/acme/order-1#due is not where its key says"}},
 		{"a message is not known to its key", func(b *broken) { b.del(pendingKey(nil, brokenKey, "due")) }, []string{"turns/acme/order-1#due is not among the messages of its key"}},
-		{"a message is in two places", func(b *broken) {
-			b.set(msgKey(nil, b.lane, pos{b.pos.due + 1, b.pos.seq}), b.value(msgKey(nil, b.lane, b.pos)))
-		}, []string{"counts 2 messages and has 3", "turns/acme/order-1#due is in two places"}},
+		{"a message is in two locations", func(b *broken) {
+			b.set(msgKey(nil, b.partition, pos{b.pos.due + 1, b.pos.seq}), b.value(msgKey(nil, b.partition, b.pos)))
+		}, []string{"counts 2 messages and has 3", "turns/acme/order-1#due is in two locations"}},
 		{"a message is another one", func(b *broken) {
-			b.set(msgKey(nil, b.lane, b.pos), appendMsg(nil, "order-3", "x", &msgData{}))
+			b.set(msgKey(nil, b.partition, b.pos), appendMsg(nil, "order-3", "x", &msgData{}))
 		}, []string{`turns/acme/order-3#x is not among`, `where message turns/acme/order-1#due should be is message "x" of "order-3"`}},
 		{"a message is hidden", func(b *broken) {
-			b.set(msgKey(nil, b.lane, b.pos), appendMsg(nil, "order-1", "due", &msgData{hidden: true}))
+			b.set(msgKey(nil, b.partition, b.pos), appendMsg(nil, "order-1", "due", &msgData{hidden: true}))
 		}, []string{`turns/acme/order-1#due has route "order", and is kept as if`}},
-		{"a message is cut short", func(b *broken) { b.set(msgKey(nil, b.lane, b.pos), []byte{0}) }, []string{"value is cut short", "counts 2 messages and has 1", "value is cut short"}},
+		{"a message is cut short", func(b *broken) { b.set(msgKey(nil, b.partition, b.pos), []byte{0}) }, []string{"value is cut short", "counts 2 messages and has 1", "value is cut short"}},
 		{"a count is wrong", func(b *broken) {
-			b.set(laneKey(nil, b.lane), appendLane(nil, &lane{queue: &queue{name: "turns"}, tenant: "acme", route: "order", count: 7}, pos{}))
+			b.set(partitionKey(nil, b.partition), appendPartition(nil, &partition{queue: &queue{name: "turns"}, tenant: "acme", route: "order", count: 7}, pos{}))
 		}, []string{`counts 7 messages and has 2`}},
 		{"a floor is too high", func(b *broken) {
-			b.set(laneKey(nil, b.lane), appendLane(nil, &lane{queue: &queue{name: "turns"}, tenant: "acme", route: "order", count: 2}, b.pos.next()))
+			b.set(partitionKey(nil, b.partition), appendPartition(nil, &partition{queue: &queue{name: "turns"}, tenant: "acme", route: "order", count: 2}, b.pos.next()))
 		}, []string{"turns/acme/order-1#due is before the floor"}},
-		{"a lane is lost", func(b *broken) { b.del(laneKey(nil, b.lane)) }, []string{
-			`message "due" of "order-1" is in lane 1, which is not there`, `message "later" of "order-1" is in lane 1`,
-			"order-1#due should be in lane 1", "order-1#later should be in lane 1",
+		{"a partition is lost", func(b *broken) { b.del(partitionKey(nil, b.partition)) }, []string{
+			`message "due" of "order-1" is in partition 1, which is not there`, `message "later" of "order-1" is in partition 1`,
+			"order-1#due should be in partition 1", "order-1#later should be in partition 1",
 		}},
-		{"a lane is of another tenant", func(b *broken) {
-			b.set(laneKey(nil, b.lane), appendLane(nil, &lane{queue: &queue{name: "turns"}, tenant: "other", route: "order", count: 2}, pos{}))
+		{"a partition is of another tenant", func(b *broken) {
+			b.set(partitionKey(nil, b.partition), appendPartition(nil, &partition{queue: &queue{name: "turns"}, tenant: "other", route: "order", count: 2}, pos{}))
 		}, []string{
 			"turns/other/order-1#due is not among", "turns/other/order-1#later is not among",
-			`order-1#due is in the lane of queue "turns" and tenant "other"`, `order-1#later is in the lane of`,
+			`order-1#due is in the partition of queue "turns" and tenant "other"`, `order-1#later is in the partition of`,
 		}},
 		{"a route is another one", func(b *broken) {
 			b.set(headerKey(nil, brokenKey), appendHeader(nil, header{log: b.log, route: "other"}))
 		}, []string{`order-1#due has route "order", and its key "other"`, `order-1#later has route "order", and its key "other"`}},
-		{"a key is in two lanes", func(b *broken) {
+		{"a key is in two partitions", func(b *broken) {
 			key := store.Key{Queue: "turns", Tenant: "acme", Name: "order-2"}
 			p := pos{b.pos.due, b.nextID - 1}
-			b.set(msgKey(nil, b.lane, p), appendMsg(nil, "order-2", "x", &msgData{}))
-			b.set(pendingKey(nil, key, "x"), appendPending(nil, b.lane, p))
-		}, []string{"counts 2 messages and has 3", `order-2#x has route "order", and its key ""`, "order-2#x is in another lane"}},
+			b.set(msgKey(nil, b.partition, p), appendMsg(nil, "order-2", "x", &msgData{}))
+			b.set(pendingKey(nil, key, "x"), appendPending(nil, b.partition, p))
+		}, []string{"counts 2 messages and has 3", `order-2#x has route "order", and its key ""`, "order-2#x is in another partition"}},
 		{"a number will be used again", func(b *broken) { b.set(metaIDs, binary.BigEndian.AppendUint64(nil, b.record)) }, []string{
 			"record instance/acme/order-1 has number",
 		}},
@@ -248,11 +248,11 @@ func TestVerifyFindsALeaseOfNothing(t *testing.T) {
 // in another order than that of their IDs and times.
 func TestExportOfAKeyWithManyMessages(t *testing.T) {
 	t.Parallel()
-	const places = 500
+	const locations = 500
 	lim := defaultLimits
-	lim.places = places
+	lim.locations = locations
 	b := newHouse(t, lim)
-	const n = 5*places + 10
+	const n = 5*locations + 10
 	key := store.Key{Queue: "turns", Tenant: "acme", Name: "many"}
 	var want []string
 	for i := 0; i < n; {

@@ -14,7 +14,7 @@ import (
 )
 
 // verifier is a Verify call: it walks over each range of the disk once, and looks up
-// what belongs to what it finds. It keeps nothing in mind but a number for each lane,
+// what belongs to what it finds. It keeps nothing in mind but a number for each partition,
 // and two for all logs.
 type verifier struct {
 	ctx    context.Context //nolint:containedctx // of the call that the verifier is
@@ -23,14 +23,14 @@ type verifier struct {
 	report func(problem string)
 	steps  int
 
-	lanes   map[uint32]*verifiedLane
-	logs    logSum // of the logs that keys have
-	numbers uint64 // below this one, numbers may be taken
+	partitions map[uint32]*verifiedPartition
+	logs       logSum // of the logs that keys have
+	numbers    uint64 // below this one, numbers may be taken
 }
 
-// verifiedLane is what a lane says, and how many messages were found in it.
-type verifiedLane struct {
-	name  laneName
+// verifiedPartition is what a partition says, and how many messages were found in it.
+type verifiedPartition struct {
+	name  partitionName
 	count int64
 	floor pos
 	found int64
@@ -58,14 +58,14 @@ func (s *Store) Verify(ctx context.Context, report func(problem string)) error {
 		return err
 	}
 	defer release()
-	v := verifier{ctx: ctx, store: s, report: report, lanes: map[uint32]*verifiedLane{}}
+	v := verifier{ctx: ctx, store: s, report: report, partitions: map[uint32]*verifiedPartition{}}
 	if v.view, err = s.view(); err != nil {
 		return s.readError("verify", err)
 	}
 	defer v.view.close()
 	for _, look := range []func() error{
 		v.readNumbers,
-		func() error { return v.each(tagLane, v.lane) },
+		func() error { return v.each(tagPartition, v.partition) },
 		func() error { return v.each(tagMsg, v.message) },
 		v.counts,
 		v.keys,
@@ -154,14 +154,14 @@ func (v *verifier) taken(what string, number uint64) {
 	}
 }
 
-func (v *verifier) lane(key, value []byte) error {
+func (v *verifier) partition(key, value []byte) error {
 	r := reader{b: value}
-	l := &verifiedLane{name: laneName{r.string(), r.string(), r.string()}, count: int64(r.uvarint())}
+	l := &verifiedPartition{name: partitionName{r.string(), r.string(), r.string()}, count: int64(r.uvarint())}
 	l.floor = pos{due: int64(r.uvarint()), seq: r.uvarint()}
-	if err := r.check("lane", key); err != nil {
+	if err := r.check("partition", key); err != nil {
 		return err
 	}
-	v.lanes[binary.BigEndian.Uint32(key[1:])] = l
+	v.partitions[binary.BigEndian.Uint32(key[1:])] = l
 	return nil
 }
 
@@ -172,16 +172,16 @@ func (v *verifier) message(key, value []byte) error {
 	if err != nil {
 		return err
 	}
-	l := v.lanes[id]
+	l := v.partitions[id]
 	if l == nil {
-		v.say("message %q of %q is in lane %d, which is not there", msgID, name, id)
+		v.say("message %q of %q is in partition %d, which is not there", msgID, name, id)
 		return nil
 	}
 	l.found++
 	ref := store.MessageRef{Key: store.Key{Queue: l.name.queue, Tenant: l.name.tenant, Name: name}, ID: msgID}
 	v.taken(fmt.Sprintf("message %v", ref), at.seq)
 	if at.less(l.floor) {
-		v.say("message %v is before the floor of its lane, where nobody looks for it", ref)
+		v.say("message %v is before the floor of its partition, where nobody looks for it", ref)
 	}
 	if d.hidden != (l.name.route == "") {
 		v.say("message %v has route %q, and is kept as if that were otherwise", ref, l.name.route)
@@ -194,18 +194,18 @@ func (v *verifier) message(key, value []byte) error {
 		v.say("message %v is not among the messages of its key", ref)
 		return nil
 	}
-	lane, p, err := parsePending(key, pending)
-	if err == nil && (lane != id || p != at) {
-		v.say("message %v is in two places", ref)
+	partition, p, err := parsePending(key, pending)
+	if err == nil && (partition != id || p != at) {
+		v.say("message %v is in two locations", ref)
 	}
 	return err
 }
 
-// counts checks how many messages the lanes say that they have.
+// counts checks how many messages the partitions say that they have.
 func (v *verifier) counts() error {
-	for id, l := range v.lanes {
+	for id, l := range v.partitions {
 		if l.found != l.count {
-			v.say("lane %d, of queue %q, tenant %q and route %q, counts %d messages and has %d", id, l.name.queue, l.name.tenant, l.name.route, l.count, l.found)
+			v.say("partition %d, of queue %q, tenant %q and route %q, counts %d messages and has %d", id, l.name.queue, l.name.tenant, l.name.route, l.count, l.found)
 		}
 	}
 	return nil
@@ -237,10 +237,10 @@ func (v *verifier) keys() error {
 
 // verifiedKey is what was found of a key so far.
 type verifiedKey struct {
-	prefix []byte
-	key    store.Key
-	header *header
-	lane   uint32
+	prefix    []byte
+	key       store.Key
+	header    *header
+	partition uint32
 }
 
 // header checks that a log is there, from the first entry that counts to the last.
@@ -279,29 +279,29 @@ func (v *verifier) header(k *verifiedKey, key, value []byte) error {
 }
 
 // pendingMessage checks that a message is where its key says, and that all messages of
-// a key are in one lane, of the route that the key has.
+// a key are in one partition, of the route that the key has.
 func (v *verifier) pendingMessage(k *verifiedKey, id string, key, value []byte) error {
-	lane, at, err := parsePending(key, value)
+	partition, at, err := parsePending(key, value)
 	if err != nil {
 		return err
 	}
 	ref := store.MessageRef{Key: k.key, ID: id}
-	l := v.lanes[lane]
+	l := v.partitions[partition]
 	if l == nil {
-		v.say("message %v should be in lane %d, which is not there", ref, lane)
+		v.say("message %v should be in partition %d, which is not there", ref, partition)
 		return nil
 	}
 	if l.name.queue != k.key.Queue || l.name.tenant != k.key.Tenant {
-		v.say("message %v is in the lane of queue %q and tenant %q", ref, l.name.queue, l.name.tenant)
+		v.say("message %v is in the partition of queue %q and tenant %q", ref, l.name.queue, l.name.tenant)
 	}
 	if k.header != nil && k.header.route != l.name.route {
 		v.say("message %v has route %q, and its key %q", ref, l.name.route, k.header.route)
 	}
-	if k.lane != 0 && k.lane != lane {
-		v.say("message %v is in another lane than the message before it", ref)
+	if k.partition != 0 && k.partition != partition {
+		v.say("message %v is in another partition than the message before it", ref)
 	}
-	k.lane = lane
-	msg, err := v.get(msgKey(nil, lane, at))
+	k.partition = partition
+	msg, err := v.get(msgKey(nil, partition, at))
 	if err != nil {
 		return err
 	}

@@ -27,7 +27,7 @@ type Raw struct {
 // rawInstance is what was written for an instance.
 type rawInstance struct {
 	log, record uint64
-	lane        uint32
+	partition   uint32
 	pending     pos // of its message
 	id          string
 }
@@ -49,7 +49,7 @@ func (r *Raw) Turn(instance int, tx *store.Tx) error {
 	r.mu.Lock()
 	in := r.instances[instance]
 	if in == nil {
-		in = &rawInstance{log: r.seq.Add(1), record: r.seq.Add(1), lane: uint32(instance%4) + 1, id: "0"}
+		in = &rawInstance{log: r.seq.Add(1), record: r.seq.Add(1), partition: uint32(instance%4) + 1, id: "0"}
 		r.instances[instance] = in
 	}
 	r.mu.Unlock()
@@ -58,15 +58,15 @@ func (r *Raw) Turn(instance int, tx *store.Tx) error {
 	defer b.Close() //nolint:errcheck // it was committed, or its error was returned
 	var k, v [2048]byte
 	ops := []error{
-		b.Delete(msgKey(k[:0], in.lane, in.pending), nil),
+		b.Delete(msgKey(k[:0], in.partition, in.pending), nil),
 		b.Delete(pendingKey(k[:0], log.Key, in.id), nil),
 		b.Set(logKey(k[:0], in.log, log.At), appendEntries(v[:0], log.Entries), nil),
 	}
 	p := pos{due: r.clock.Now().UnixMilli(), seq: r.seq.Add(1)}
 	d := msgData{putMS: p.due, body: m.Body}
 	ops = append(ops,
-		b.Set(msgKey(k[:0], in.lane, p), appendMsg(v[:0], m.Key.Name, m.ID, &d), nil),
-		b.Set(pendingKey(k[:0], m.Key, m.ID), appendPending(v[:0], in.lane, p), nil),
+		b.Set(msgKey(k[:0], in.partition, p), appendMsg(v[:0], m.Key.Name, m.ID, &d), nil),
+		b.Set(pendingKey(k[:0], m.Key, m.ID), appendPending(v[:0], in.partition, p), nil),
 		b.Set(recordKey(k[:0], in.record), appendRecord(v[:0], rec, int64(log.At), rec.Time.UnixMilli()), nil),
 	)
 	for _, err := range ops {

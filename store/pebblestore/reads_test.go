@@ -59,7 +59,7 @@ func cold(o *pebble.Options) {
 }
 
 // fill puts messages, logs and records, and moves the messages about, so that there
-// are old values of them, which lie in places of their own.
+// are old values of them, which lie in locations of their own.
 func (c *coldStore) fill() {
 	c.t.Helper()
 	for n := range coldEach {

@@ -62,7 +62,7 @@ func TestAReleaseSetsTheAlarmForTheLeaseThatItStarts(t *testing.T) {
 }
 
 // TestAFinishThatKeepsAllMessagesWakesAWaitingCall finishes a claim without consuming
-// anything: no lane changes, and still the key can be claimed again.
+// anything: no partition changes, and still the key can be claimed again.
 func TestAFinishThatKeepsAllMessagesWakesAWaitingCall(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, defaultLimits)
@@ -194,10 +194,10 @@ func TestQuarantineIsThereWhenClaimReturns(t *testing.T) {
 	}
 }
 
-// TestKeysKeepTheirOrderWhenTheLaneIsRewound puts messages that come before one that
+// TestKeysKeepTheirOrderWhenThePartitionIsRewound puts messages that come before one that
 // was claimed meanwhile: once they are durable, they come before all that is left,
 // those that were on disk early and those that were not.
-func TestKeysKeepTheirOrderWhenTheLaneIsRewound(t *testing.T) {
+func TestKeysKeepTheirOrderWhenThePartitionIsRewound(t *testing.T) {
 	t.Parallel()
 	g, clock := newGate(), base.NewManual(start)
 	s := openOn(t, g, clock, defaultLimits)
@@ -246,7 +246,7 @@ func TestWhatCannotGoToQuarantineFailsOnlyTheClaim(t *testing.T) {
 	h.calls(t, 1)
 	h.mu.Lock()
 	k := h.keys.get(c.Key).value
-	at := msgKey(nil, k.lane.id, k.refs[0].pos)
+	at := msgKey(nil, k.partition.id, k.refs[0].pos)
 	h.mu.Unlock()
 	if err := h.db.Delete(at, nil); err != nil {
 		t.Fatal(err)
@@ -354,9 +354,9 @@ func TestAMessageThatIsNotDurableKeepsTheBacklogOnDisk(t *testing.T) {
 	}
 }
 
-// TestAClaimDoesNotLoadAllLanes claims one key where many tenants have some: it must
+// TestAClaimDoesNotLoadAllPartitions claims one key where many tenants have some: it must
 // not cost more memory the more tenants there are.
-func TestAClaimDoesNotLoadAllLanes(t *testing.T) {
+func TestAClaimDoesNotLoadAllPartitions(t *testing.T) {
 	t.Parallel()
 	const tenants, each, most = 100, 100, 1_000
 	h := newHouse(t, defaultLimits)

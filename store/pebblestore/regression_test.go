@@ -369,7 +369,7 @@ func TestAClaimWhoseContextEndsLeavesNoLease(t *testing.T) {
 }
 
 // TestAClaimOutlastsAChangeOfTheRouteBeforeItsBodiesAreRead moves a message to another
-// lane between the lease and the read of the body, where the body is no more.
+// partition between the lease and the read of the body, where the body is no more.
 func TestAClaimOutlastsAChangeOfTheRouteBeforeItsBodiesAreRead(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, tiny)
@@ -389,7 +389,7 @@ func TestAClaimOutlastsAChangeOfTheRouteBeforeItsBodiesAreRead(t *testing.T) {
 	other := message(0, 1, time.Time{})
 	other.Route = "other"
 	h.commit(&store.Tx{Put: []store.Message{other}})
-	claims, err := h.hand(taken)
+	claims, err := h.deliver(taken)
 	if err != nil || len(claims) != 1 || len(claims[0].Messages) != 1 || string(claims[0].Messages[0].Body) != string(m.Body) {
 		t.Fatalf("claimed %v, %v, want the message that was leased", claims, err)
 	}

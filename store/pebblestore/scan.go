@@ -46,9 +46,9 @@ func (sc *scan) close(err error) error {
 }
 
 // roots returns the index prefixes, in their order, under which all records are that the
-// query is about: those of its strands if it names statuses, or else those of all strands.
+// query is about: those of its streams if it names statuses, or else those of all streams.
 // A query over all tenants goes through the shared index and the empty tenant.
-func (sc *scan) roots() (roots [][]byte, strands bool) {
+func (sc *scan) roots() (roots [][]byte, streams bool) {
 	kind := func(tag byte) []byte { return appendString([]byte{tag}, sc.q.Kind) }
 	if sc.q.Tenant != nil {
 		roots = [][]byte{appendString(kind(tagIndex), *sc.q.Tenant)}

@@ -12,13 +12,13 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// laneStats is a lane whose visible messages are counted on disk.
-type laneStats struct {
+// partitionStats is a partition whose visible messages are counted on disk.
+type partitionStats struct {
 	id    uint32
 	floor pos
 }
 
-// maxRepairs is how many lanes Stats asks the disk for their first message before others
+// maxRepairs is how many partitions Stats asks the disk for their first message before others
 // get the lock.
 const maxRepairs = 64
 
@@ -53,7 +53,7 @@ func (s *Store) unlistRoute(rs *routeState) {
 }
 
 // Stats returns what the store holds. Its cost depends on how many routes it reports, and
-// on how many messages are visible up to store.ReadyCap, and neither on how many lanes
+// on how many messages are visible up to store.ReadyCap, and neither on how many partitions
 // there are nor on how many messages wait for their time.
 func (s *Store) Stats(ctx context.Context) (store.Stats, error) {
 	release, err := s.read(ctx, "stats")
@@ -87,8 +87,8 @@ func (s *Store) Stats(ctx context.Context) (store.Stats, error) {
 		if err != nil {
 			break
 		}
-		row, lanes := s.lookAt(rs, now)
-		for _, l := range lanes {
+		row, partitions := s.lookAt(rs, now)
+		for _, l := range partitions {
 			if l.countReady(it, &row, now); it.Error() != nil {
 				break
 			}
@@ -109,9 +109,9 @@ func (s *Store) Stats(ctx context.Context) (store.Stats, error) {
 	return stats, nil
 }
 
-// lookAt returns what memory knows of a route, and the lanes whose visible messages are
+// lookAt returns what memory knows of a route, and the partitions whose visible messages are
 // to be counted on disk.
-func (s *Store) lookAt(rs *routeState, now int64) (row store.RouteStats, onDisk []laneStats) {
+func (s *Store) lookAt(rs *routeState, now int64) (row store.RouteStats, onDisk []partitionStats) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	row = store.RouteStats{Queue: rs.queue.name, Route: rs.name, Pending: int(rs.pending)}
@@ -122,8 +122,8 @@ func (s *Store) lookAt(rs *routeState, now int64) (row store.RouteStats, onDisk 
 		noteOldest(&row, rs.due.items[0].next)
 	}
 	for _, l := range rs.windowed {
-		if l.next.due <= now || len(l.spill) > 0 {
-			onDisk = append(onDisk, laneStats{l.id, s.floor(l)})
+		if l.next.due <= now || len(l.overflow) > 0 {
+			onDisk = append(onDisk, partitionStats{l.id, s.floor(l)})
 			continue
 		}
 		row.Ready = min(row.Ready+l.window.live, store.ReadyCap)
@@ -131,12 +131,12 @@ func (s *Store) lookAt(rs *routeState, now int64) (row store.RouteStats, onDisk 
 			noteOldest(&row, first)
 		}
 	}
-	return row, s.dueLanes(rs, 0, now, onDisk)
+	return row, s.duePartitions(rs, 0, now, onDisk)
 }
 
-// repairFirst makes the first of the lanes without ready keys one that has a message where
+// repairFirst makes the first of the partitions without ready keys one that has a message where
 // it says, and reports whether it is. A message that was deleted before its time leaves
-// the lane where it was; each lane is repaired once for that.
+// the partition where it was; each partition is repaired once for that.
 func (s *Store) repairFirst(rs *routeState) (done bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -160,15 +160,15 @@ func (s *Store) repairFirst(rs *routeState) (done bool, err error) {
 	return false, nil
 }
 
-// firstOnDisk returns the place of the first message from where the lane says on.
-func (s *Store) firstOnDisk(l *lane) (pos, error) {
+// firstOnDisk returns the location of the first message from where the partition says on.
+func (s *Store) firstOnDisk(l *partition) (pos, error) {
 	first := maxPos
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: msgKey(nil, l.id, l.next), UpperBound: msgKey(nil, l.id+1, pos{})})
 	if err != nil {
 		return first, err
 	}
 	for it.First(); it.Valid(); it.Next() {
-		if p := parseMsgKey(it.Key()); !s.isDying(l.id, p) {
+		if p := parseMsgKey(it.Key()); !s.isTombstone(l.id, p) {
 			first = p
 			break
 		}
@@ -176,20 +176,20 @@ func (s *Store) firstOnDisk(l *lane) (pos, error) {
 	return first, closeIter(it, nil)
 }
 
-// dueLanes adds the lanes of a route, from a place of its heap on, that have something on
+// duePartitions adds the partitions of a route, from a location of its heap on, that have something on
 // disk which is due and nothing in memory, until there are store.ReadyCap.
-func (s *Store) dueLanes(rs *routeState, i int, now int64, lanes []laneStats) []laneStats {
-	if i >= rs.due.len() || rs.due.items[i].next.due > now || len(lanes) >= store.ReadyCap {
-		return lanes
+func (s *Store) duePartitions(rs *routeState, i int, now int64, partitions []partitionStats) []partitionStats {
+	if i >= rs.due.len() || rs.due.items[i].next.due > now || len(partitions) >= store.ReadyCap {
+		return partitions
 	}
 	if l := rs.due.items[i]; l.window.live == 0 {
-		lanes = append(lanes, laneStats{l.id, s.floor(l)})
+		partitions = append(partitions, partitionStats{l.id, s.floor(l)})
 	}
-	lanes = s.dueLanes(rs, 2*i+1, now, lanes)
-	return s.dueLanes(rs, 2*i+2, now, lanes)
+	partitions = s.duePartitions(rs, 2*i+1, now, partitions)
+	return s.duePartitions(rs, 2*i+2, now, partitions)
 }
 
-// noteOldest notes a place where there is a message.
+// noteOldest notes a location where there is a message.
 func noteOldest(row *store.RouteStats, p pos) {
 	if due := store.FromMillis(p.due); row.Oldest.IsZero() || due.Before(row.Oldest) {
 		row.Oldest = due
@@ -219,8 +219,8 @@ func (s *Store) diskBytes() (int64, error) {
 	return sum, nil
 }
 
-// countReady adds the visible messages of a lane to a row.
-func (l *laneStats) countReady(it *pebble.Iterator, row *store.RouteStats, now int64) {
+// countReady adds the visible messages of a partition to a row.
+func (l *partitionStats) countReady(it *pebble.Iterator, row *store.RouteStats, now int64) {
 	end := msgKey(nil, l.id+1, pos{})
 	for it.SeekGE(msgKey(nil, l.id, l.floor)); it.Valid() && string(it.Key()) < string(end); it.Next() {
 		p := parseMsgKey(it.Key())

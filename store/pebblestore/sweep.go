@@ -43,7 +43,7 @@ func (s *Store) sweepAll(q *queue) {
 func (s *Store) sweep(q *queue) {
 	now := s.now()
 	var t taken
-	if err := s.sweepLane(q.routes[""].due.items[0], &t, now); err != nil {
+	if err := s.sweepPartition(q.routes[""].due.items[0], &t, now); err != nil {
 		q.sweepAt = now + sweepPause
 		s.logger.Error("pebblestore: expired messages not quarantined", "queue", q.name, "error", err)
 	}
@@ -59,7 +59,7 @@ type expired struct {
 	pos      pos
 }
 
-func (s *Store) sweepLane(l *lane, t *taken, now int64) error {
+func (s *Store) sweepPartition(l *partition, t *taken, now int64) error {
 	found, next, err := s.findExpired(l, now)
 	if err != nil {
 		return s.readError("load messages", err)
@@ -77,9 +77,9 @@ func (s *Store) sweepLane(l *lane, t *taken, now int64) error {
 	return nil
 }
 
-// findExpired returns the first messages of a lane that have expired, and the place
+// findExpired returns the first messages of a partition that have expired, and the location
 // of what comes next.
-func (s *Store) findExpired(l *lane, now int64) (found []expired, next pos, err error) {
+func (s *Store) findExpired(l *partition, now int64) (found []expired, next pos, err error) {
 	it, err := s.db.NewIter(&pebble.IterOptions{
 		LowerBound: msgKey(nil, l.id, l.cursor),
 		UpperBound: msgKey(nil, l.id+1, pos{}),
@@ -91,7 +91,7 @@ func (s *Store) findExpired(l *lane, now int64) (found []expired, next pos, err 
 	size := 0
 	for it.First(); it.Valid(); it.Next() {
 		p := parseMsgKey(it.Key())
-		if s.isDying(l.id, p) {
+		if s.isTombstone(l.id, p) {
 			continue
 		}
 		if p.due > now || len(found) == sweepBatch || size > sweepBytes {
@@ -109,7 +109,7 @@ func (s *Store) findExpired(l *lane, now int64) (found []expired, next pos, err 
 }
 
 // expire puts one message of a key without a route into quarantine.
-func (s *Store) expire(l *lane, e expired, t *taken, now int64) error {
+func (s *Store) expire(l *partition, e expired, t *taken, now int64) error {
 	k, err := s.pinKey(store.Key{Queue: l.queue.name, Tenant: l.tenant, Name: e.name})
 	if err != nil {
 		return err

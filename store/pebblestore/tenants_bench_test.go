@@ -22,7 +22,7 @@ func heapBytes() float64 {
 }
 
 // BenchmarkIdleTenants measures what many tenants cost that have one timer each, which is
-// not due: a record, and a message in a lane of its own.
+// not due: a record, and a message in a partition of its own.
 func BenchmarkIdleTenants(b *testing.B) {
 	const tenants = 200_000
 	s, err := Open(b.Context(), "data", Options{Clock: base.NewManual(start), Logger: quiet(), fs: vfs.NewMem()})
@@ -49,14 +49,14 @@ func BenchmarkIdleTenants(b *testing.B) {
 		}
 		commit(&tx)
 	}
-	perLane := (heapBytes() - empty) / tenants
+	perPartition := (heapBytes() - empty) / tenants
 	b.Run("stats", func(b *testing.B) {
 		for b.Loop() {
 			if _, err := s.Stats(b.Context()); err != nil {
 				b.Fatal(err)
 			}
 		}
-		b.ReportMetric(perLane, "heap-B/tenant")
+		b.ReportMetric(perPartition, "heap-B/tenant")
 	})
 	for name, q := range map[string]store.Query{
 		"page of ten":       {Kind: "timer", Limit: 10},

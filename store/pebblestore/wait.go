@@ -33,8 +33,8 @@ func (s *Store) detached(queue, route string) {
 
 // ready marks the waiters for the route of a key that may be ready.
 func (s *Store) ready(k *keyState) {
-	if k.lane != nil {
-		s.waits.Ready(&k.lane.rs.topic)
+	if k.partition != nil {
+		s.waits.Ready(&k.partition.rs.topic)
 	}
 }
 
@@ -94,8 +94,8 @@ func (s *Store) setAlarm(now int64) {
 	s.alarm.Set(at, min(at.Sub(s.clock.Now()), durationMS(ms-now)))
 }
 
-// ring does what is due.
-func (s *Store) ring() {
+// onAlarm does what is due.
+func (s *Store) onAlarm() {
 	s.mu.Lock()
 	if s.closed || s.failure != nil {
 		s.mu.Unlock()

@@ -227,34 +227,34 @@ func TestKeyWithMoreMessagesThanAreKnown(t *testing.T) {
 	}
 }
 
-// msgPlaces returns the places of all messages on disk.
-func (h *house) msgPlaces() (places []pos) {
+// msgLocations returns the locations of all messages on disk.
+func (h *house) msgLocations() (locations []pos) {
 	h.t.Helper()
 	it, err := h.db.NewIter(&pebble.IterOptions{LowerBound: []byte{tagMsg}, UpperBound: []byte{tagMsg + 1}})
 	if err != nil {
 		h.t.Fatal(err)
 	}
 	for it.First(); it.Valid(); it.Next() {
-		places = append(places, parseMsgKey(it.Key()))
+		locations = append(locations, parseMsgKey(it.Key()))
 	}
 	if err := closeIter(it, nil); err != nil {
 		h.t.Fatal(err)
 	}
-	return places
+	return locations
 }
 
-// cursor returns from where on the only lane is looked at. A lane that is not there
+// cursor returns from where on the only partition is looked at. A partition that is not there
 // any more is not looked at at all.
 func (h *house) cursor() pos {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, l := range h.lanesByID {
+	for _, l := range h.partitionsByID {
 		return l.cursor
 	}
 	return maxPos
 }
 
-// TestConsumedMessagesAreNotLookedAtAgain is about the place from which on a lane is
+// TestConsumedMessagesAreNotLookedAtAgain is about the location from which on a partition is
 // loaded after a restart: after all that was consumed, but not after what was not.
 func TestConsumedMessagesAreNotLookedAtAgain(t *testing.T) {
 	t.Parallel()
@@ -265,13 +265,13 @@ func TestConsumedMessagesAreNotLookedAtAgain(t *testing.T) {
 		messages = append(messages, message(i, 0, time.Time{}))
 	}
 	h.putAll(messages)
-	places := h.msgPlaces()
+	locations := h.msgLocations()
 	for done := 0; done < kept; done += 100 {
 		h.finish(h.claim(100, 0))
 	}
 	h.reopen()
-	if c := h.cursor(); places[kept].less(c) || c.less(places[kept-1]) {
-		t.Errorf("after %d of %d messages were consumed, the lane is loaded from %v on, want %v", kept, count, c, places[kept])
+	if c := h.cursor(); locations[kept].less(c) || c.less(locations[kept-1]) {
+		t.Errorf("after %d of %d messages were consumed, the partition is loaded from %v on, want %v", kept, count, c, locations[kept])
 	}
 	rest := h.claim(count, 0)
 	if len(rest) != count-kept {
@@ -280,8 +280,8 @@ func TestConsumedMessagesAreNotLookedAtAgain(t *testing.T) {
 	// The first that is left stays, and all that come after it go.
 	h.finish(rest[1:])
 	h.reopen()
-	if c := h.cursor(); places[kept].less(c) {
-		t.Errorf("the lane is loaded from %v on, and there is a message at %v", c, places[kept])
+	if c := h.cursor(); locations[kept].less(c) {
+		t.Errorf("the partition is loaded from %v on, and there is a message at %v", c, locations[kept])
 	}
 	last := h.claim(count, 0)
 	if len(last) != 1 || last[0].Key != rest[0].Key {
@@ -291,16 +291,16 @@ func TestConsumedMessagesAreNotLookedAtAgain(t *testing.T) {
 	h.putAll([]store.Message{message(0, 1, time.Time{})})
 	h.finish(h.claim(1, 0))
 	h.reopen()
-	if c := h.cursor(); c.less(places[count-1]) {
-		t.Errorf("after all messages were consumed, the lane is loaded from %v on, want %v", c, places[count-1])
+	if c := h.cursor(); c.less(locations[count-1]) {
+		t.Errorf("after all messages were consumed, the partition is loaded from %v on, want %v", c, locations[count-1])
 	}
 }
 
-// inMemory returns how many keys and how many messages of lanes are in memory.
+// inMemory returns how many keys and how many messages of partitions are in memory.
 func (h *house) inMemory() (keys, messages int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, l := range h.lanesByID {
+	for _, l := range h.partitionsByID {
 		messages += l.window.live
 	}
 	return len(h.keys.byKey), messages

@@ -254,7 +254,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	s.me = hex.EncodeToString(me[:])
 	s.waits = waitlist.New[[]store.Claim](&s.mu, s.ticker(), s.startWanted)
 	s.waits.Detached = s.detached
-	s.alarm = waitlist.NewAlarm(s.ticker(), s.ring)
+	s.alarm = waitlist.NewAlarm(s.ticker(), s.onAlarm)
 	s.life, s.end = context.WithCancel(context.Background())
 	s.unending = context.WithoutCancel(s.life)
 	c, err := s.connect(ctx)

@@ -211,9 +211,9 @@ func (s *Store) setAlarm() {
 	}
 }
 
-// ring starts the looks whose time has come. It returns when they have ended, so that whoever
+// onAlarm starts the looks whose time has come. It returns when they have ended, so that whoever
 // made the time pass finds it done.
-func (s *Store) ring() {
+func (s *Store) onAlarm() {
 	s.mu.Lock()
 	s.alarm.Rung()
 	now := s.ticker().Now()

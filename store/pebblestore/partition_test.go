@@ -19,10 +19,10 @@ func tenantMessage(tenant int, route string) store.Message {
 	}
 }
 
-// lanesOnDisk returns how many lanes the disk has.
-func (h *house) lanesOnDisk() (n int) {
+// partitionsOnDisk returns how many partitions the disk has.
+func (h *house) partitionsOnDisk() (n int) {
 	h.t.Helper()
-	it, err := h.db.NewIter(&pebble.IterOptions{LowerBound: []byte{tagLane}, UpperBound: []byte{tagLane + 1}})
+	it, err := h.db.NewIter(&pebble.IterOptions{LowerBound: []byte{tagPartition}, UpperBound: []byte{tagPartition + 1}})
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -35,17 +35,17 @@ func (h *house) lanesOnDisk() (n int) {
 	return n
 }
 
-// lanesInMemory returns how many lanes, routes and listed routes there are in memory.
-func (h *house) lanesInMemory() (lanes, routes, listed int) {
+// partitionsInMemory returns how many partitions, routes and listed routes there are in memory.
+func (h *house) partitionsInMemory() (partitions, routes, listed int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, q := range h.queues {
 		routes += len(q.routes)
 	}
-	if len(h.lanesByID) != len(h.lanes.byKey) {
-		h.t.Errorf("%d lanes by number, %d by name", len(h.lanesByID), len(h.lanes.byKey))
+	if len(h.partitionsByID) != len(h.partitions.byKey) {
+		h.t.Errorf("%d partitions by number, %d by name", len(h.partitionsByID), len(h.partitions.byKey))
 	}
-	return len(h.lanesByID), routes, len(h.listed) + len(h.unlisted)
+	return len(h.partitionsByID), routes, len(h.listed) + len(h.unlisted)
 }
 
 func (h *house) stats() store.Stats {
@@ -57,7 +57,7 @@ func (h *house) stats() store.Stats {
 	return stats
 }
 
-// TestTenantsWithNothingPendingCostNothing: the lanes of tenants and routes that have no
+// TestTenantsWithNothingPendingCostNothing: the partitions of tenants and routes that have no
 // messages left are dropped, but for a few, whether the messages were due or not, and
 // whether they were claimed or deleted.
 func TestTenantsWithNothingPendingCostNothing(t *testing.T) {
@@ -77,7 +77,7 @@ func TestTenantsWithNothingPendingCostNothing(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			lim := defaultLimits
-			lim.lanes = kept
+			lim.partitions = kept
 			h := newHouse(t, lim)
 			for round := range 3 {
 				var tx store.Tx
@@ -87,8 +87,8 @@ func TestTenantsWithNothingPendingCostNothing(t *testing.T) {
 					tx.Put, refs = append(tx.Put, m), append(refs, store.MessageRef{Key: m.Key, ID: m.ID})
 				}
 				h.commit(&tx)
-				if lanes, _, _ := h.lanesInMemory(); lanes < tenants {
-					t.Fatalf("round %d: %d lanes", round, lanes)
+				if partitions, _, _ := h.partitionsInMemory(); partitions < tenants {
+					t.Fatalf("round %d: %d partitions", round, partitions)
 				}
 				if test.due {
 					h.clock.Advance(time.Hour)
@@ -103,11 +103,11 @@ func TestTenantsWithNothingPendingCostNothing(t *testing.T) {
 					h.commit(&store.Tx{Delete: refs})
 				}
 				h.commit(&store.Tx{PutRecords: []store.PutRecord{{Record: store.Record{Key: store.RecordKey{Kind: "k", ID: "i"}}, Expect: store.AnyVersion}}})
-				if lanes, routes, listed := h.lanesInMemory(); lanes > kept || routes > kept+1 || listed > kept+1 {
-					t.Errorf("round %d: %d lanes, %d routes, %d listed are left in memory", round, lanes, routes, listed)
+				if partitions, routes, listed := h.partitionsInMemory(); partitions > kept || routes > kept+1 || listed > kept+1 {
+					t.Errorf("round %d: %d partitions, %d routes, %d listed are left in memory", round, partitions, routes, listed)
 				}
-				if n := h.lanesOnDisk(); n > kept {
-					t.Errorf("round %d: %d lanes are left on disk", round, n)
+				if n := h.partitionsOnDisk(); n > kept {
+					t.Errorf("round %d: %d partitions are left on disk", round, n)
 				}
 				if stats := h.stats(); len(stats.Routes) != 0 || stats.Rest.Pending != 0 {
 					t.Errorf("round %d: stats %+v", round, stats)
@@ -150,7 +150,7 @@ func TestStatsDoNotLookAtIdleTenants(t *testing.T) {
 	rs := h.queues["q"].routes["r"]
 	h.mu.Unlock()
 	if _, onDisk := h.lookAt(rs, start.UnixMilli()); len(onDisk) != 0 {
-		t.Errorf("%d lanes are read", len(onDisk))
+		t.Errorf("%d partitions are read", len(onDisk))
 	}
 	var refs []store.MessageRef
 	for i := range 150 {
@@ -171,7 +171,7 @@ func TestStatsReportALimitedNumberOfRoutes(t *testing.T) {
 	t.Parallel()
 	const more = 25
 	lim := defaultLimits
-	lim.lanes = 0
+	lim.partitions = 0
 	h := newHouse(t, lim)
 	put := func(from, to int) (refs []store.MessageRef) {
 		var tx store.Tx

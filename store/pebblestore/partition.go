@@ -10,21 +10,21 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// lane is all messages of one queue, tenant and route, in the order of their
-// places. What is due in it is one range of the disk, and who serves other routes
+// partition is all messages of one queue, tenant and route, in the order of their
+// locations. What is due in it is one range of the disk, and who serves other routes
 // never looks at it.
 //
 // Messages before the cursor are in memory, in the window, or gone. Messages from
 // the cursor on are on disk. A message that comes in before the cursor moves the
 // cursor back.
 //
-// The lane of messages whose keys have no route has an empty route. Its places are
+// The partition of messages whose keys have no route has an empty route. Its locations are
 // the times at which they expire, and it has no window.
 //
-// A lane that is empty and in no group is one of a few that are remembered, or dropped,
+// A partition that is empty and in no group is one of a few that are remembered, or dropped,
 // from disk too: a tenant that has nothing pending costs nothing.
-type lane struct {
-	entry  *cached[laneName, *lane]
+type partition struct {
+	entry  *cached[partitionName, *partition]
 	id     uint32
 	queue  *queue
 	rs     *routeState
@@ -32,50 +32,50 @@ type lane struct {
 	route  string
 	count  int64 // of pending messages
 
-	cursor pos
-	next   pos // nothing on disk is at or after the cursor and before next
-	window window
-	spill  map[*keyState]pos // first message that is not in the window because its key has too many there; all before it are
+	cursor   pos
+	next     pos // nothing on disk is at or after the cursor and before next
+	window   window
+	overflow map[*keyState]pos // first message that is not in the window because its key has too many there; all before it are
 
 	ready    indexed[*keyState] // keys that can be claimed, by their first message
 	inRing   bool               // in the ring of its route
 	dropped  bool               // it may still be in the ring
 	dueIndex int                // in the heap of its route
 
-	windowIndex int // in the windowed lanes of its route, plus one
+	windowIndex int // in the windowed partitions of its route, plus one
 }
 
-// place is a place on disk.
-type place struct {
-	lane uint32
-	pos  pos
+// location is where a message is on disk: a partition, and a position in it.
+type location struct {
+	partition uint32
+	pos       pos
 }
 
 // queue is what is known of a queue.
 type queue struct {
 	name   string
-	routes map[string]*routeState // that have lanes or are waited for
+	routes map[string]*routeState // that have partitions or are waited for
 	turn   int                    // which of a request's routes comes first the next time
 
 	swept   *group // that holds what was swept last
 	sweepAt int64  // nothing is swept before, because of an error or because the store is excluded
 }
 
-// routeState is the lanes of one route of a queue.
+// routeState is the partitions of one route of a queue.
 type routeState struct {
-	queue *queue
-	name  string
-	lanes int // how many there are
+	queue      *queue
+	name       string
+	partitions int // how many there are
 
-	due     indexed[*lane] // lanes without ready keys, by next
-	ring    []*lane        // lanes with ready keys, in the order of their turns
-	dropped int            // lanes in the ring that are dropped
+	due     indexed[*partition] // partitions without ready keys, by next
+	ring    []*partition        // partitions with ready keys, in the order of their turns
+	dropped int                 // partitions in the ring that are dropped
 
 	topic waitlist.Topic[taken] // that Claim calls for this route wait for
 
-	pending   int64   // messages of all lanes
-	windowed  []*lane // lanes with messages in their windows, in no order
-	listIndex int     // in the store's listed routes, plus one
+	pending   int64        // messages of all partitions
+	windowed  []*partition // partitions with messages in their windows, in no order
+	listIndex int          // in the store's listed routes, plus one
 }
 
 func (s *Store) queue(name string) *queue {
@@ -87,14 +87,14 @@ func (s *Store) queue(name string) *queue {
 	return q
 }
 
-// route returns the state of a route of a queue. One without lanes and waiters is to be
+// route returns the state of a route of a queue. One without partitions and waiters is to be
 // given back to pruneRoute.
 func (s *Store) route(q *queue, name string) *routeState {
 	rs := q.routes[name]
 	if rs == nil {
-		rs = &routeState{queue: q, name: name, due: indexed[*lane]{
-			less:  func(a, b *lane) bool { return a.next.less(b.next) },
-			place: func(l *lane) *int { return &l.dueIndex },
+		rs = &routeState{queue: q, name: name, due: indexed[*partition]{
+			less:     func(a, b *partition) bool { return a.next.less(b.next) },
+			location: func(l *partition) *int { return &l.dueIndex },
 		}}
 		q.routes[name] = rs
 		s.listRoute(rs)
@@ -102,74 +102,74 @@ func (s *Store) route(q *queue, name string) *routeState {
 	return rs
 }
 
-// pruneRoute forgets a route that has no lanes and is not waited for.
+// pruneRoute forgets a route that has no partitions and is not waited for.
 func (s *Store) pruneRoute(rs *routeState) {
-	if rs.lanes == 0 && !rs.topic.Waited() {
+	if rs.partitions == 0 && !rs.topic.Waited() {
 		delete(rs.queue.routes, rs.name)
 		s.unlistRoute(rs)
 	}
 }
 
-// laneName is what a lane is for.
-type laneName struct{ queue, tenant, route string }
+// partitionName is what a partition is for.
+type partitionName struct{ queue, tenant, route string }
 
-// lane returns the lane of a key with that route, for a group to change.
-func (s *Store) lane(g *group, key store.Key, route string) *lane {
-	name := laneName{key.Queue, key.Tenant, route}
-	if e := s.lanes.get(name); e != nil {
+// partition returns the partition of a key with that route, for a group to change.
+func (s *Store) partition(g *group, key store.Key, route string) *partition {
+	name := partitionName{key.Queue, key.Tenant, route}
+	if e := s.partitions.get(name); e != nil {
 		s.touch(g, e.value)
 		return e.value
 	}
-	// Numbers come again after four billion lanes. The last one is not used: the range of a
-	// lane ends where that of the next number begins.
-	for s.lastLane++; s.lastLane == 0 || s.lastLane == math.MaxUint32 || s.lanesByID[s.lastLane] != nil; {
-		s.lastLane++
+	// Numbers come again after four billion partitions. The last one is not used: the range of a
+	// partition ends where that of the next number begins.
+	for s.lastPartition++; s.lastPartition == 0 || s.lastPartition == math.MaxUint32 || s.partitionsByID[s.lastPartition] != nil; {
+		s.lastPartition++
 	}
-	l := s.addLane(s.lastLane, name)
-	l.cursor = pos{due: s.lastNow} // what an earlier lane of this number has left is not looked at
+	l := s.addPartition(s.lastPartition, name)
+	l.cursor = pos{due: s.lastNow} // what an earlier partition of this number has left is not looked at
 	s.touch(g, l)
-	s.lanes.unpin(l.entry)
+	s.partitions.unpin(l.entry)
 	return l
 }
 
-// addLane adds a lane, pinned.
-func (s *Store) addLane(id uint32, name laneName) *lane {
+// addPartition adds a partition, pinned.
+func (s *Store) addPartition(id uint32, name partitionName) *partition {
 	q := s.queue(name.queue)
 	rs := s.route(q, name.route)
-	name.queue, name.route = q.name, rs.name // the same strings for all lanes
-	l := &lane{id: id, queue: q, rs: rs, tenant: name.tenant, route: rs.name, next: maxPos}
+	name.queue, name.route = q.name, rs.name // the same strings for all partitions
+	l := &partition{id: id, queue: q, rs: rs, tenant: name.tenant, route: rs.name, next: maxPos}
 	l.ready = indexed[*keyState]{
-		less:  func(a, b *keyState) bool { return a.readyPos.less(b.readyPos) },
-		place: func(k *keyState) *int { return &k.readyIndex },
+		less:     func(a, b *keyState) bool { return a.readyPos.less(b.readyPos) },
+		location: func(k *keyState) *int { return &k.readyIndex },
 	}
-	rs.lanes++
-	l.entry = s.lanes.add(name, l)
-	s.lanesByID[id] = l
+	rs.partitions++
+	l.entry = s.partitions.add(name, l)
+	s.partitionsByID[id] = l
 	return l
 }
 
-// dropLane forgets a lane that is empty, in memory and, with the group that gathers, on
+// dropPartition forgets a partition that is empty, in memory and, with the group that gathers, on
 // disk.
-func (s *Store) dropLane(l *lane) {
-	delete(s.lanesByID, l.id)
+func (s *Store) dropPartition(l *partition) {
+	delete(s.partitionsByID, l.id)
 	l.dropped = true
 	rs := l.rs
 	rs.due.remove(l)
 	if l.inRing {
 		if rs.dropped++; 2*rs.dropped > len(rs.ring) {
-			rs.ring = slices.DeleteFunc(rs.ring, func(l *lane) bool { return l.dropped })
+			rs.ring = slices.DeleteFunc(rs.ring, func(l *partition) bool { return l.dropped })
 			rs.dropped = 0
 		}
 	}
-	rs.lanes--
+	rs.partitions--
 	s.pruneRoute(rs)
-	s.keyBuf = laneKey(s.keyBuf[:0], l.id)
+	s.keyBuf = partitionKey(s.keyBuf[:0], l.id)
 	_ = s.gathering.batch.Delete(s.keyBuf, nil)
 }
 
-// addCount adds to the number of pending messages of a lane. While there are some, the
-// lane is pinned.
-func (s *Store) addCount(l *lane, n int64) {
+// addCount adds to the number of pending messages of a partition. While there are some, the
+// partition is pinned.
+func (s *Store) addCount(l *partition, n int64) {
 	before := l.count
 	l.count += n
 	l.rs.pending += n
@@ -178,20 +178,20 @@ func (s *Store) addCount(l *lane, n int64) {
 	}
 	switch {
 	case before == 0 && l.count > 0:
-		s.lanes.pin(l.entry)
+		s.partitions.pin(l.entry)
 	case before > 0 && l.count == 0:
-		s.lanes.unpin(l.entry)
+		s.partitions.unpin(l.entry)
 	}
 }
 
 // setNext notes from where on the disk has something to load.
-func (l *lane) setNext(p pos) {
+func (l *partition) setNext(p pos) {
 	l.next = p
 	l.settle()
 }
 
-// settle puts the lane where claims look for it.
-func (l *lane) settle() {
+// settle puts the partition where claims look for it.
+func (l *partition) settle() {
 	rs := l.rs
 	if l.ready.len() > 0 {
 		if !l.inRing {
@@ -210,7 +210,7 @@ func (l *lane) settle() {
 
 // refresh puts a key where it belongs after something about it has changed.
 func (s *Store) refresh(k *keyState, now int64) {
-	l := k.lane
+	l := k.partition
 	if l == nil || l.route == "" {
 		return
 	}
@@ -235,15 +235,15 @@ func (s *Store) refresh(k *keyState, now int64) {
 	l.settle()
 }
 
-// announce takes note of a message that is now durable at its place.
+// announce takes note of a message that is now durable at its location.
 func (s *Store) announce(k *keyState, r *ref, now int64) {
-	l := k.lane
+	l := k.partition
 	if r.pos.less(l.cursor) && r.window == nil {
 		l.cursor = r.pos
 		l.setNext(r.pos)
 	}
 	switch {
-	case l.route != "" && r.window == nil && r.pos.due <= now && r.pos.less(l.next) && s.spills(l, k, r.pos):
+	case l.route != "" && r.window == nil && r.pos.due <= now && r.pos.less(l.next) && s.overflows(l, k, r.pos):
 	case l.route != "" && r.window == nil && r.pos.due <= now && r.pos.less(l.next) && s.admits(l):
 		s.attach(l, k, r)
 		l.cursor = r.pos.next()
@@ -259,17 +259,17 @@ func (s *Store) announce(k *keyState, r *ref, now int64) {
 	}
 }
 
-// admits reports whether there is room in memory for another message of a lane. Where
+// admits reports whether there is room in memory for another message of a partition. Where
 // nobody waits for the route, and there are many messages in memory, it stays on disk.
-func (s *Store) admits(l *lane) bool {
+func (s *Store) admits(l *partition) bool {
 	if s.attached >= s.limits.total && !l.rs.topic.Waited() {
 		return false
 	}
 	return l.window.live < s.few(s.limits.window)
 }
 
-// few returns how many of up to limit messages of a lane to keep in memory: not many
-// if there are many lanes.
+// few returns how many of up to limit messages of a partition to keep in memory: not many
+// if there are many partitions.
 func (s *Store) few(limit int) int {
 	if s.attached >= s.limits.total {
 		return min(limit, 16)
@@ -278,7 +278,7 @@ func (s *Store) few(limit int) int {
 }
 
 // attach brings a message into the window.
-func (s *Store) attach(l *lane, k *keyState, r *ref) {
+func (s *Store) attach(l *partition, k *keyState, r *ref) {
 	r.window = l
 	k.attached++
 	s.attached++
@@ -306,33 +306,33 @@ func (s *Store) detach(k *keyState, r *ref) {
 	}
 	k.attached--
 	s.attached--
-	if from, ok := l.spill[k]; ok && k.attached < s.limits.refs/2 {
-		delete(l.spill, k)
+	if from, ok := l.overflow[k]; ok && k.attached < s.limits.refs/2 {
+		delete(l.overflow, k)
 		s.unpinKey(k)
 		l.rewind(from)
 	}
 	s.unpinKey(k)
 }
 
-// spills reports whether a message of a key stays on disk because the key has too
+// overflows reports whether a message of a key stays on disk because the key has too
 // many in the window: then it is the first of those, or comes after it.
-func (s *Store) spills(l *lane, k *keyState, p pos) bool {
-	if from, ok := l.spill[k]; ok {
+func (s *Store) overflows(l *partition, k *keyState, p pos) bool {
+	if from, ok := l.overflow[k]; ok {
 		return !p.less(from)
 	}
 	if k.attached < s.limits.refs || !k.lastAttached().less(p) {
 		return false
 	}
-	if l.spill == nil {
-		l.spill = map[*keyState]pos{}
+	if l.overflow == nil {
+		l.overflow = map[*keyState]pos{}
 	}
-	l.spill[k] = p
+	l.overflow[k] = p
 	s.keys.pin(k.entry)
 	return true
 }
 
-// rewind makes the next load look at the disk from a place on again.
-func (l *lane) rewind(p pos) {
+// rewind makes the next load look at the disk from a location on again.
+func (l *partition) rewind(p pos) {
 	if p.less(l.cursor) {
 		l.cursor = p
 	}
@@ -343,7 +343,7 @@ func (l *lane) rewind(p pos) {
 
 // load brings messages that are due from disk into the window, until there are
 // enough ready keys, and notes what comes next.
-func (s *Store) load(l *lane, now int64) error {
+func (s *Store) load(l *partition, now int64) error {
 	it, err := s.db.NewIter(&pebble.IterOptions{
 		LowerBound: msgKey(nil, l.id, l.cursor),
 		UpperBound: msgKey(nil, l.id+1, pos{}),
@@ -359,7 +359,7 @@ func (s *Store) load(l *lane, now int64) error {
 			break
 		}
 		l.cursor, l.next = p.next(), p.next()
-		if s.isDying(l.id, p) {
+		if s.isTombstone(l.id, p) {
 			continue
 		}
 		if err = s.loadMsg(l, p, it.Key(), it.Value(), now); err != nil {
@@ -378,7 +378,7 @@ func (s *Store) load(l *lane, now int64) error {
 }
 
 // loadMsg brings one message into the window.
-func (s *Store) loadMsg(l *lane, p pos, key, value []byte, now int64) error {
+func (s *Store) loadMsg(l *partition, p pos, key, value []byte, now int64) error {
 	name, id, d, err := parseMsg(key, value)
 	if err != nil {
 		return err
@@ -386,12 +386,12 @@ func (s *Store) loadMsg(l *lane, p pos, key, value []byte, now int64) error {
 	k := s.pinPartial(store.Key{Queue: l.queue.name, Tenant: l.tenant, Name: name})
 	defer s.unpinKey(k)
 	r := find(k.refs, p)
-	if (r == nil || r.window == nil) && s.spills(l, k, p) {
+	if (r == nil || r.window == nil) && s.overflows(l, k, p) {
 		return nil
 	}
 	if r == nil {
 		r = &ref{id: id, pos: p, durable: true, attempt: unknownAttempt}
-		k.lane, k.route = l, l.route
+		k.partition, k.route = l, l.route
 		s.insert(k, r)
 	}
 	if r.window == nil {
@@ -408,31 +408,31 @@ func (s *Store) loadMsg(l *lane, p pos, key, value []byte, now int64) error {
 	return nil
 }
 
-// floor is the place before which the lane has no message on disk. It is stored, so
+// floor is the location before which the partition has no message on disk. It is stored, so
 // that after a restart nobody wades through what was consumed long ago.
-func (s *Store) floor(l *lane) pos {
+func (s *Store) floor(l *partition) pos {
 	floor := l.next // nothing is between the cursor and next
 	if first, ok := l.window.first(l); ok && first.less(floor) {
 		floor = first
 	}
-	for _, p := range l.spill {
+	for _, p := range l.overflow {
 		if p.less(floor) {
 			floor = p
 		}
 	}
 	for _, g := range s.inFlight {
-		if p, ok := g.lanes[l]; ok && p.less(floor) {
+		if p, ok := g.partitions[l]; ok && p.less(floor) {
 			floor = p
 		}
 	}
-	if floor == maxPos { // the lane is empty
+	if floor == maxPos { // the partition is empty
 		floor = l.cursor
 	}
 	return floor
 }
 
-// window is the messages of a lane that are in memory, in the order of their
-// places. Those that have left are taken out when they come to the front.
+// window is the messages of a partition that are in memory, in the order of their
+// locations. Those that have left are taken out when they come to the front.
 type window struct {
 	items []windowItem
 	head  int
@@ -444,7 +444,7 @@ type windowItem struct {
 	ref *ref
 }
 
-func (w *window) add(l *lane, r *ref) {
+func (w *window) add(l *partition, r *ref) {
 	w.live++
 	if len(w.items) > 2*w.live+64 { // most of them have left
 		w.items = slices.DeleteFunc(w.items, func(item windowItem) bool { return !item.there(l) })
@@ -457,13 +457,13 @@ func (w *window) add(l *lane, r *ref) {
 	w.items = slices.Insert(w.items, i, windowItem{r.pos, r})
 }
 
-// there reports whether the message is still in the window of l, at this place.
-func (i windowItem) there(l *lane) bool {
+// there reports whether the message is still in the window of l, at this location.
+func (i windowItem) there(l *partition) bool {
 	return i.ref != nil && i.ref.window == l && i.ref.pos == i.pos
 }
 
-// first returns the place of the first message that is still there.
-func (w *window) first(l *lane) (pos, bool) {
+// first returns the location of the first message that is still there.
+func (w *window) first(l *partition) (pos, bool) {
 	for w.head < len(w.items) {
 		if item := w.items[w.head]; item.there(l) {
 			return item.pos, true

@@ -242,13 +242,17 @@ func (s *Store) announce(k *keyState, r *ref, now int64) {
 		l.cursor = r.pos
 		l.setNext(r.pos)
 	}
-	switch {
-	case l.route != "" && r.window == nil && r.pos.due <= now && r.pos.less(l.next) && s.overflows(l, k, r.pos):
-	case l.route != "" && r.window == nil && r.pos.due <= now && r.pos.less(l.next) && s.admits(l):
-		s.attach(l, k, r)
-		l.cursor = r.pos.next()
-	case r.window == nil && r.pos.less(l.next):
-		l.setNext(r.pos)
+	if r.window == nil && r.pos.less(l.next) {
+		due := l.route != "" && r.pos.due <= now
+		switch {
+		case due && s.overflows(l, k, r.pos):
+			// It stays on disk: overflows has noted from where on the key is loaded later.
+		case due && s.admits(l):
+			s.attach(l, k, r)
+			l.cursor = r.pos.next()
+		default:
+			l.setNext(r.pos)
+		}
 	}
 	if r.window == nil || len(r.data.body) > s.limits.body {
 		r.data = nil

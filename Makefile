@@ -38,11 +38,21 @@ test: compiler servers ## run all tests, with the race detector
 	$(RACE) -timeout $(TEST_TIMEOUT) $(RACED)
 	$(RACE) -timeout $(TEST_TIMEOUT) -skip '$(PEBBLE_UNRACED)' $(PEBBLE)
 	go test -timeout $(TEST_TIMEOUT) $(UNRACED) $(PEBBLE)
+	@$(MAKE) --no-print-directory test-invariants
 	@$(MAKE) --no-print-directory test-backends ON_BACKENDS="$(SOME_ON_BACKENDS)" SKIP="$(IN_MEMORY_ONLY)"
 
+# With the build tag, the embedded store compares its memory with a scan of it, and with the
+# disk, after each group. The tests that are not run damage the disk on purpose.
+INVARIANTS := Suite|Model|Window|Partition|Regression|Claim
+DAMAGING := TestVerifyFindsWhatIsBroken|TestWhatCannotGoToQuarantineFailsOnlyTheClaim
+
+.PHONY: test-invariants
+test-invariants: ## run tests of the embedded store with its invariants checked
+	go test -timeout $(TEST_TIMEOUT) -tags invariants -run '$(INVARIANTS)' -skip '$(DAMAGING)' $(PEBBLE)
+
 # The tests that need no services and no C compiler: what is run before each commit.
-UNSERVED := . ./abidetest ./action/tick ./bus ./examples/... ./internal/base ./internal/cron ./internal/engine ./internal/history \
-  ./internal/lease ./internal/outage ./internal/replay ./internal/rows ./internal/tidy ./internal/wire ./store ./store/memstore ./timer
+UNSERVED := . ./abidetest ./action/tick ./bus ./examples/... ./internal/base ./internal/cron ./internal/cursor ./internal/engine ./internal/history \
+  ./internal/lease ./internal/outage ./internal/replay ./internal/rows ./internal/tidy ./internal/waitlist ./internal/wire ./store ./store/memstore ./timer
 
 .PHONY: check
 check: ## run vet and the tests that need no services, before each commit

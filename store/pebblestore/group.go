@@ -216,6 +216,7 @@ func (s *Store) acknowledge(g *group) {
 	g.arrivals, g.keys, g.records, g.awaited, g.tombstones, g.partitions = nil, nil, nil, nil, nil, nil
 	s.serve()
 	s.setAlarm(now)
+	s.checkInvariants()
 }
 
 // seq returns the sequence number of the group's batch, which was applied: 0 if it is

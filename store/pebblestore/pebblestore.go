@@ -1,16 +1,3 @@
-// Package pebblestore is the embedded store: one directory, owned by one process,
-// on Pebble. It is opened as pebble://path.
-//
-// All that a commit needs to know is in memory, and the truth is there: commits are
-// checked and applied to it under one lock, and gathered into a batch. The disk
-// follows, one batch and one sync for all commits that came while the batch before
-// was being synced; then their callers are told, and what they have put can be
-// claimed. So what the disk shows is always a little older than what the memory
-// knows, and never newer.
-//
-// Only what is in use is in memory: messages that are due (a window of each partition),
-// keys that are leased or have changes under way, and a bounded number of keys and
-// records that were used last. See partition, keyState, group and journal, in this order.
 package pebblestore
 
 import (

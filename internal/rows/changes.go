@@ -113,6 +113,8 @@ func (c *Changes) Empty() bool {
 // tallies is the change of the number of pending messages, by queue and route.
 type tallies map[[2]string]int
 
+// tally counts the pending messages of a key for the partition that it was in, and the one that
+// it is in now: a route may have been set.
 func (k *keyWork) tally(t tallies) {
 	if k.exists {
 		t[[2]string{k.row.Key.Queue, k.stored.Route}] -= k.stored.Count
@@ -122,6 +124,7 @@ func (k *keyWork) tally(t tallies) {
 	}
 }
 
+// list returns the changes that are not zero, in order.
 func (t tallies) list() (list []Tally) {
 	for partition, more := range t {
 		if more != 0 {

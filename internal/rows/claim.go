@@ -8,23 +8,41 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// waiter is a Claim call, guarded by claimer.mu.
+// waiter is a Claim call, guarded by claimer.mu. Its states:
+//
+//	begin ─┬─▶ idle ◀──────── nothing found ────────┐
+//	       │    ├─ due, handed off to ─▶ served ────┤
+//	       └────┼─ something may be due ──▶ served ─┼─ found, or an error ─▶ ended
+//	            │                                   └─ wait over ──────────▶ ended
+//	            └─ wait over, after a query found nothing; context over; closed ─▶ ended
+//
+// A call whose context ends while it is served ends at once. Whoever serves it finds out when it
+// has something for it, and releases that.
 type waiter struct {
 	req          store.ClaimRequest // without its routes
 	subscription *subscription
-	number       uint64      // in the order of arrival
-	since        uint64      // queries that had begun before it arrived
 	stop         func() bool // the timer of its wait
 
+	// Its place in the order of arrival, and how many queries had begun before it.
+	number uint64
+	since  uint64
+
+	// The outcome: claims and err are set before done is closed.
 	ended  bool
-	done   chan struct{} // closed when the call is over; claims and err are set before
+	done   chan struct{}
 	claims []store.Claim
 	err    error
 
-	served  bool          // by a task or a group in flight; then it is not in waiters of its subscription
-	expired bool          // its wait is over: it ends as soon as it is not served any more
-	offered int           // keys that a group in flight leases to it
-	handoff []store.Claim // their claims, which are its own when the group is durable
+	// served says that a task or a group in flight serves it; then it is not in the waiters of
+	// its subscription. expired says that its wait is over: it ends as soon as it is not served
+	// any more.
+	served  bool
+	expired bool
+
+	// Keys that a group in flight leases to it, and their claims, which become its own when the
+	// group is durable.
+	offered int
+	handoff []store.Claim
 }
 
 // end ends the call, unless it has ended.
@@ -52,6 +70,7 @@ func (w *waiter) setServed(served bool) {
 	w.served = served
 }
 
+// compareWaiters compares calls in the order of arrival.
 func compareWaiters(a, b *waiter) int { return cmp.Compare(a.number, b.number) }
 
 // enter makes the call idle, in the order of arrival.

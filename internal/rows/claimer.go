@@ -54,22 +54,32 @@ type claimer struct {
 type queue struct {
 	name          string
 	subscriptions map[ID]*subscription
-	idle          int        // idle waiters
-	served        int        // served ones that wait
-	waiting       int        // both
-	lastTenant    int64      // the tenant of the key that was leased last: the next one comes first
-	expiring      *partition // the keys without a route, whose messages expire
 
-	// Leases that no caller knows of, as their caller went away, and that are being released.
+	// Calls that wait: idle ones, served ones, and both.
+	idle, served, waiting int
+
+	// The tenant of the key that was leased last: the next query begins after it.
+	lastTenant int64
+
+	// Leases that no caller knows of, because their caller went away, and that are being
+	// released: how many there are, how many there were so far, and a channel that is closed
+	// when there are none any more (nil if there are none).
 	orphans      int
-	orphansTotal uint64        // so far
-	orphansGone  chan struct{} // closed when they are released; nil if there are none
+	orphansTotal uint64
+	orphansGone  chan struct{}
 
-	serving  bool          // a task serves the idle waiters
-	sweeping chan struct{} // closed when the sweep under way has ended; nil if there is none
-	arrived  int64         // the least time noted for expiring during the sweep
-	stop     func() bool   // the timer
-	timerAt  int64         // when it fires, by the database's clock; Never if it is not set
+	// The partition of the keys without a route, whose messages expire; the sweep of it that is
+	// under way, as a channel that is closed at its end, or nil; and the least time that was
+	// noted for the partition during that sweep, which may not have seen it.
+	expiring *partition
+	sweeping chan struct{}
+	arrived  int64
+
+	// How idle calls are served: by a task, or a timer that starts one. timerAt is when it fires
+	// by the database's clock, Never if it is not set.
+	serving bool
+	stop    func() bool
+	timerAt int64
 }
 
 // partition is what is cached about the keys of a queue and a route.
@@ -87,18 +97,26 @@ type subscription struct {
 	queue      *queue
 	ids        []int64      // of the partitions, in order, without the expiring one
 	partitions []*partition // all of them
-	users      int          // calls and queries that use it
+	users      int          // calls and queries that use it: it is not forgotten meanwhile
 
-	asked time.Time // by the last lax call that did not wait: see repeated
+	// When the last lax call that did not wait was made: see repeated.
+	asked time.Time
 
-	next  int64 // the least bound of the partitions, unless it is stale
+	// The least bound of the partitions, unless stale is set: then it is computed when it is
+	// needed. Lowering a bound lowers next; raising one makes it stale.
+	next  int64
 	stale bool
 
-	prefetch // leases ahead of its next calls
+	// Leases ahead of its next calls.
+	prefetch
 
-	picks   map[*pick]bool // queries under way
-	queried uint64         // the number of the last query of all its partitions that has ended
-	waiters []*waiter      // idle, in the order of their arrival
+	// Queries under way, and the number of the last query of all its partitions that has ended:
+	// a call that is about to end needs one that began after it.
+	picks   map[*pick]bool
+	queried uint64
+
+	// Idle calls, in the order of their arrival.
+	waiters []*waiter
 }
 
 func newClaimer(e *env, commits *committer) *claimer {

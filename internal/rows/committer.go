@@ -35,6 +35,14 @@ import (
 //   - With nothing in flight a single call starts at once: grouping never delays a commit of an
 //     idle store.
 //
+// When a group starts is a trade between latency and size, decided by worthwhile and choose:
+//
+//	in flight                     a group starts with
+//	nothing                       whatever is queued
+//	groups that are quick         as many calls as are in flight, among other processes at least
+//	                              minSharedGroup; or a full group
+//	a group slower than patience  whatever is queued
+//
 // Lock order: claimer.mu comes before committer.mu, because orphaned leases are released under
 // it. Nothing but lifecycle is locked under committer.mu, and call.end is not called under it.
 type committer struct {

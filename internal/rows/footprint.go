@@ -52,8 +52,10 @@ func (op *operation) touched() *footprint {
 	return w
 }
 
+// key adds a key, and returns its ID. A Tx names the same key several times in a row: the last
+// few are compared, which saves most of the hashing.
 func (w *footprint) key(k store.Key) ID {
-	for i := len(w.keys) - 1; i >= max(len(w.keys)-4, 0); i-- { // most come right after one another
+	for i := len(w.keys) - 1; i >= max(len(w.keys)-4, 0); i-- {
 		if w.keys[i].key == k {
 			return w.keys[i].id
 		}
@@ -63,8 +65,11 @@ func (w *footprint) key(k store.Key) ID {
 	return id
 }
 
+// ref adds a message, and its key.
 func (w *footprint) ref(k store.Key, id string) { w.messages = append(w.messages, Ref{w.key(k), id}) }
 
+// tx adds everything that a Tx names. A message that is put is loaded too: one with its ID may be
+// pending.
 func (w *footprint) tx(tx *store.Tx) {
 	w.keys = make([]footprintKey, 0, len(tx.Finish)+len(tx.DeleteKeys)+len(tx.Trim)+len(tx.Append)+len(tx.Put)+len(tx.Retime)+len(tx.Delete))
 	w.messages = make([]Ref, 0, len(tx.Put)+len(tx.Retime)+len(tx.Delete))

@@ -15,7 +15,19 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// watched is tables that count what is asked of them, and fail when they are told to.
+// watched is tables that count the calls of the frame, and fail where a test says so. The hooks:
+//
+//	hintsDown      Hinted is false, and nothing is announced: hints do not arrive, and it is known
+//	hintsLost      announcements are dropped, while Hinted is true
+//	expiredHidden  Expired finds nothing
+//	readsFail      Expired, Record and Versions fail with errBroken
+//	decideTwice    Update calls decide twice, and writes the second changes
+//	before         called before an update; if it fails, nothing is changed
+//	failDecided    the error of updates that are decided and not written; onFailDecided is called
+//	               before it is returned
+//	after          called after an update was written; if it fails, the outcome is unknown
+//	onPicked, onLooked, onExpired
+//	               called with the result of a query, before the frame knows it
 type watched struct {
 	*tables
 	picks, looks, updates atomic.Int64

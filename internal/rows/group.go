@@ -7,7 +7,8 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// group is one transaction of several calls.
+// group is one transaction of several calls. Each try of the transaction is a group of its own: it
+// is registered with the watcher before it starts, and ends in exactly one of publish and failed.
 type group struct {
 	asked question
 	plan  *plan
@@ -79,7 +80,9 @@ func rolledBack(err error) bool {
 	return errors.Is(err, ErrRolledBack) || errors.Is(err, store.ErrFull)
 }
 
-// update runs the calls in one transaction. Its context is that of the frame: a caller that
+// update runs the calls in one transaction, and again while others interfere. A try that fails
+// has changed nothing in memory but what failed takes back, so that the next one starts from rows
+// that are loaded anew (Need.Fresh), with other verdicts perhaps. Its context is that of the frame: a caller that
 // stops waiting must not fail the others.
 func (f *Frame) update(calls []*call, lockWait time.Duration) (*group, error) {
 	ops := make([]*operation, len(calls))

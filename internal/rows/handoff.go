@@ -24,6 +24,11 @@ type offer struct {
 // read, and for calls for which nothing else is due: a call for which something is due
 // queries, so that the oldest message comes first and tenants take turns.
 //
+// The leases are part of the changes of the group. Until it is durable they exist in memory only,
+// and each way in which it can end has its method: committed gives them to the calls, withdraw
+// takes them back because the group is decided again, and failed because it was not written, or
+// perhaps was: then they are released.
+//
 // If the calls that ask for a partition are being served, the key is leased ahead of the next
 // one; see prefetch. It takes the lock, within the transaction of the group.
 func (c *claimer) handOff(p *plan) (handoffs []*waiter, prefetched []prefetchedLease) {

@@ -54,6 +54,7 @@ type messageWork struct {
 	gone   bool
 }
 
+// newKeyWork returns the state of a key with a loaded row, or nil if it does not exist.
 func newKeyWork(key store.Key, id ID, row *KeyRow) *keyWork {
 	k := &keyWork{row: KeyRow{ID: id, Key: key, First: Never}, firstKnown: true}
 	if row != nil {

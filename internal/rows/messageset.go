@@ -69,6 +69,7 @@ type seqSet struct {
 	indexed int // how many of the list are in the set
 }
 
+// has reports whether a number is in the list, which must be the one of all earlier calls, grown.
 func (s *seqSet) has(list []int64, seq int64) bool {
 	if len(list) <= few {
 		return slices.Contains(list, seq)

@@ -14,6 +14,7 @@ type pick struct {
 	came   map[*partition]int64
 }
 
+// note notes that something can be claimed in a partition from a time on.
 func (p *pick) note(part *partition, at int64) {
 	if p.came == nil {
 		p.came = map[*partition]int64{}
@@ -38,6 +39,15 @@ func (c *claimer) pick(req *store.ClaimRequest, s *subscription) ([]store.Claim,
 	}
 }
 
+// pickOnce is one query. Its steps, and what may happen in between:
+//
+//  1. The query is registered in its subscription, under the lock: from now on every change of a
+//     bound is noted in it.
+//  2. The database leases keys. Commits of this process and hints may arrive meanwhile.
+//  3. Under the lock: the query is unregistered, and bounds are raised to what it found, or to
+//     what was noted, whichever is earlier. Both in one step, so that nothing falls in between.
+//  4. Expired messages are swept, and exhausted ones go to quarantine. If either fails, the keys
+//     that were leased are released, and the call fails.
 func (c *claimer) pickOnce(req *store.ClaimRequest, s *subscription) ([]store.Claim, error) {
 	request := c.pickRequest(req, s)
 	q, p := s.queue, &pick{}

@@ -53,11 +53,22 @@ type exhaustedMessage struct {
 // Each operation sees what those before it did, as if each were a transaction of its own, and
 // has a verdict of its own. An operation that fails changes nothing: it is checked as a whole
 // before anything is applied. The puts of a Tx come before its deletes.
+//
+// What the operations of a group may assume of one another follows from that: a message that one
+// of them puts can be finished, moved or deleted by a later one, and is then never written; a
+// version that one of them raises fails a later one that expects the old version; two appends to
+// one log are in order. Only hand-off is decided after all of them, since a later operation might
+// delete what an earlier one has put.
 type plan struct {
-	now     int64
-	state   *State
+	now   int64
+	state *State
+
+	// The keys and records that operations have touched so far, with what becomes of them.
 	keys    map[store.Key]*keyWork
 	records map[store.RecordKey]*recordWork
+
+	// Records of messages in quarantine. They were not loaded: their names are known only when
+	// the messages are.
 	upserts []store.Record
 }
 
@@ -94,6 +105,7 @@ func (p *plan) keyFor(key store.Key, id string) *keyWork {
 	return k
 }
 
+// record returns the state of a record.
 func (p *plan) record(key store.RecordKey) *recordWork {
 	r := p.records[key]
 	if r == nil {
@@ -128,6 +140,7 @@ func (p *plan) do(op *operation) {
 	}
 }
 
+// quarantine removes a message and puts the record of its quarantine.
 func (p *plan) quarantine(k *keyWork, m *messageWork, reason string) {
 	k.drop(m)
 	p.upserts = append(p.upserts, store.Quarantine(m.Message(k.row.Key, k.row.Route), k.row.Route, reason, store.FromMillis(p.now)).Record)
@@ -151,6 +164,7 @@ func (p *plan) exhaust(o *exhaustion) {
 	k.forgetIfGone()
 }
 
+// release ends a lease, and moves what was delivered with it by r.After.
 func (p *plan) release(r *store.Release) error {
 	k := p.key(r.Lease.Key)
 	if !k.live(r.Lease.Token, p.now) {
@@ -164,6 +178,8 @@ func (p *plan) release(r *store.Release) error {
 	return nil
 }
 
+// renew extends a lease. One that has expired is lost, also if nobody else has the key: its
+// messages may have been seen as ready.
 func (p *plan) renew(r *renewal) {
 	k := p.key(r.lease.Key)
 	if r.lost = !k.live(r.lease.Token, p.now); r.lost {
@@ -262,6 +278,8 @@ func (p *plan) apply(tx *store.Tx) {
 	}
 }
 
+// finish ends a lease, and removes the delivered messages but for those that are kept. Messages
+// that were put since the claim are not touched.
 func (p *plan) finish(f *store.Finish) {
 	k := p.key(f.Lease.Key)
 	keep := make(map[int64]bool, len(f.Keep))
@@ -282,6 +300,8 @@ func (p *plan) finish(f *store.Finish) {
 	k.endLease(true)
 }
 
+// putRecords applies puts, then deletes of records. A record that is put and deleted in one Tx is
+// gone.
 func (p *plan) putRecords(tx *store.Tx) {
 	for i := range tx.PutRecords {
 		put := &tx.PutRecords[i].Record
@@ -301,6 +321,8 @@ func (p *plan) putRecords(tx *store.Tx) {
 	}
 }
 
+// millis rounds a duration up to milliseconds: a lease must not end early, nor a message be visible
+// early.
 func millis(d time.Duration) int64 { return int64((d + time.Millisecond - 1) / time.Millisecond) }
 
 func milliseconds(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }

@@ -12,6 +12,16 @@ import (
 // what they put would need a query: a caller that loops calls again as soon as it has its
 // claims. Leases that no call takes are released after prefetchTime.
 //
+// An example, with one worker that claims one key at a time:
+//
+//	group 1 puts a      ─▶ handed off to the call that waits; the call is served
+//	group 2 puts b      ─▶ nobody is idle, the subscription is served: b is prefetched
+//	group 1 is durable  ─▶ the call returns with a
+//	group 2 is durable  ─▶ b is in keys
+//	the worker calls    ─▶ gets b at once
+//
+// Without it, the worker's second call would find that something is due and query for b.
+//
 // There are never more of them than the latest call asked for, and none while the database
 // has more to claim than one call takes: then the oldest message comes first.
 type prefetch struct {

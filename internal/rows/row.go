@@ -41,6 +41,7 @@ func RecordIDOf(k store.RecordKey) (id ID) {
 // Two records may have the same one: their names decide.
 func RecordOf(k store.RecordKey) int64 { return number(digest(k.Kind, k.Tenant, k.ID)) }
 
+// digest hashes names, each with its length, so that no two lists of names are the same bytes.
 func digest(names ...string) [sha256.Size]byte {
 	b := make([]byte, 0, 128)
 	for _, name := range names {
@@ -50,6 +51,7 @@ func digest(names ...string) [sha256.Size]byte {
 	return sha256.Sum256(b)
 }
 
+// number returns the first 8 bytes of a digest.
 func number(sum [sha256.Size]byte) int64 {
 	return int64(binary.BigEndian.Uint64(sum[:]))
 }

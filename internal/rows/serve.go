@@ -1,5 +1,14 @@
 package rows
 
+// How idle calls are served. A queue has at most one task and one timer:
+//
+//	bound lowered ─▶ touch ─┬─ due now ───▶ serve ─▶ task: serveAll
+//	                        └─ due later ─▶ setTimer ─▶ (fires) ─▶ serve
+//
+// The task takes the first due call in the order of arrival, queries for it, and goes on until
+// nothing is due for any idle call; then it sets the timer. A call that begins when something is
+// due does not wait for the task: it queries by itself (claimer.begin).
+
 // maxTimer is the longest timer, in milliseconds, after which the clock is read again: the
 // timer of a machine that was suspended, or whose clock is set, fires late.
 const maxTimer = 60_000

@@ -15,6 +15,10 @@ import (
 // unless its clock was set back by more than store.MaxClockLead; and it advances with the
 // monotonic clock of the machine, so that setting the machine's clock changes nothing.
 //
+// A question remembers the latest time when it was asked. The database answers after that, so that
+// an earlier time in its answer shows that its clock was set back, however late the answer
+// arrives; comparing answers with each other would take a slow answer for a clock set back.
+//
 // Its mutex is a leaf: nothing is called under it but the machine's clock. setBack is called
 // without it.
 type storeTime struct {

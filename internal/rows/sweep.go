@@ -1,5 +1,10 @@
 package rows
 
+// Messages of a key without a route wait for one, for as long as their time to live. Nobody owns
+// such a key, so that nobody would notice the end of that time: every Claim of the queue does. Pick
+// returns when the next message expires, and the call that finds one expired sweeps the queue
+// before it returns. On a queue without claims nothing expires, which does no harm.
+
 // sweepBatch is the most messages that go to quarantine in one commit.
 const sweepBatch = 500
 

@@ -26,6 +26,16 @@ import (
 //   - A wake-up is never lost: the call is registered before it reads, and wake has room for
 //     one.
 //
+// The states of a cached version, and of a call that awaits the record:
+//
+//	event                                   version     call
+//	group of this process committed         put         gets the record
+//	 … and somebody else may have too       dropped     reads
+//	group failed, outcome unknown           dropped     reads
+//	announced by another process            dropped     reads
+//	anything may have changed               dropped     reads if a query finds another version
+//	record put into quarantine              dropped     reads
+//
 // Its mutex is held for map operations only. No other lock of the package is taken under it
 // but that of lifecycle.
 type watcher struct {
@@ -129,6 +139,7 @@ func (w *watcher) add(number int64, a *await) bool {
 	return ok && hinted && version == a.after
 }
 
+// remove unregisters a call.
 func (w *watcher) remove(number int64, a *await) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -327,6 +338,7 @@ const generationSize = 8192
 
 func newVersionCache() versionCache { return versionCache{young: map[int64]int64{}} }
 
+// put caches a version.
 func (c *versionCache) put(number, version int64) {
 	if len(c.young) >= generationSize {
 		c.young, c.old = map[int64]int64{}, c.young
@@ -334,11 +346,13 @@ func (c *versionCache) put(number, version int64) {
 	c.young[number] = version
 }
 
+// drop removes the version of a record.
 func (c *versionCache) drop(number int64) {
 	delete(c.young, number)
 	delete(c.old, number)
 }
 
+// get returns the version of a record, if it is cached.
 func (c *versionCache) get(number int64) (int64, bool) {
 	if v, ok := c.young[number]; ok {
 		return v, true

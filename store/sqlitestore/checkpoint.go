@@ -10,10 +10,10 @@ import (
 	"github.com/abidehq/abide/internal/base"
 )
 
-// keeper keeps the log of the database, the file that ends in -wal, from growing without
-// end. Its pages are written to the database itself every now and then by a commit, and
-// then it begins again, unless somebody reads it at that very moment. Under constant load
-// there may always be somebody: then all wait for a moment.
+// checkpointer keeps the write-ahead log (-wal) from growing without bound. A commit that finds
+// checkpointPages in it copies them to the database, and the log starts over, unless a reader still
+// uses it at that moment. Under constant load there may always be one: above logHuge, writers are
+// held up until readers are done.
 type checkpointer struct {
 	writes atomic.Int64
 	done   chan struct{}
@@ -25,12 +25,11 @@ const (
 	// database: 64 MiB. A page that was changed often meanwhile is written there once.
 	checkpointPages = 16384
 
-	// logKept is how much of the file of the log is kept for the next time: to write over
-	// what is there is faster than to make a file longer.
+	// logKept is how much of the log file is kept when it starts over: overwriting is faster
+	// than extending.
 	logKept = 64 << 20
 
-	// logHuge is how large the log may get before everybody has to wait for it to be
-	// written to the database.
+	// logHuge is the size of the log above which writers wait for a checkpoint.
 	logHuge = 256 << 20
 
 	checkpointEvery = 2 * time.Second
@@ -42,7 +41,7 @@ func newCheckpointer() *checkpointer { return &checkpointer{done: make(chan stru
 
 func (k *checkpointer) wrote() { k.writes.Add(1) }
 
-// keep looks at the log every now and then, if anything was written.
+// runCheckpoints checks the size of the log every checkpointEvery, if anything was written.
 func (s *Store) runCheckpoints() {
 	defer close(s.checkpointer.done)
 	seen := int64(0)
@@ -62,7 +61,7 @@ func (s *Store) logBytes() int64 {
 	return info.Size()
 }
 
-// shorten writes the log to the database and has it begin again, while nobody writes.
+// shorten copies the log to the database and truncates it, while no transaction runs.
 func (s *Store) shorten() {
 	w := s.writer
 	w.mu.Lock()
@@ -78,8 +77,8 @@ func (s *Store) shorten() {
 	}
 }
 
-// checkpoint writes the log to the database, and reports whether others kept it from
-// doing so. It waits for them that long.
+// checkpoint copies the log to the database, waiting for readers and other writers for wait, and
+// reports whether they kept it from completing.
 func (c *conn) checkpoint(mode string, wait time.Duration) (busy bool, err error) {
 	c.db.SetBusyTimeout(wait)
 	defer c.db.SetBusyTimeout(0)

@@ -8,8 +8,10 @@ import (
 	"zombiezen.com/go/sqlite"
 )
 
-// What claims walk along. Of two bounds of a column the engine uses one, whichever: that
-// there is a first message is said as what it is not, so that the time is the only bound.
+// The index ranges of a claim. Of two bounds of a column SQLite uses one for the range and filters
+// by the other, and it may choose the wrong one: then a claim reads the index of everything that is
+// pending, and with a million timers took 350 ms. So the condition of the partial index is
+// repeated as an inequality, and the time is the only bound.
 const (
 	readyInPartition = `SELECT num, turn, first FROM keys INDEXED BY keys_due
 WHERE lane = ? AND token IS NULL AND first <> 9223372036854775807 AND first <= ? ORDER BY first LIMIT ?`
@@ -31,18 +33,16 @@ type readyKey struct {
 	first int64
 }
 
-// window is how many ready keys of a partition are looked at together, besides twice as many as
-// are wanted. If there are no more, they are all that there are, and tenants take turns
-// among them.
+// window is how many ready keys of a partition are read, besides twice as many as are wanted. If
+// fewer are there, they are all, and tenants take turns among them. Otherwise the oldest may all
+// belong to one tenant, and the tenants are visited one by one (walk).
 const window = 64
 
-// maxSeeks bounds how many tenants are looked at, one after another, when there are more
-// ready keys than fit into the window: some of them may have nothing that is ready.
+// maxSeeks bounds how many tenants a walk visits: some may have only messages for later.
 const maxSeeks = 2048
 
-// choose returns the keys to lease, in order: one of each tenant, beginning with the
-// tenant after that whose turn it was last, then the next one of each; of a tenant, the key
-// with the oldest message first.
+// choose returns the keys to lease, in order: one of each tenant, beginning after AfterTenant, then
+// the next one of each; of a tenant, the key with the oldest message first.
 func (k *picker) choose() ([]readyKey, error) {
 	var oldest []readyKey
 	whole, limit := true, window+2*k.p.Max
@@ -78,7 +78,7 @@ func (k *picker) choose() ([]readyKey, error) {
 	return chosen, nil
 }
 
-// inTurn puts keys into the order in which they are leased.
+// roundRobin orders keys as choose returns them, and cuts the list off at limit.
 func roundRobin(keys []readyKey, last int64, limit int) []readyKey {
 	byTurn := map[int64][]readyKey{}
 	for _, r := range keys {
@@ -107,10 +107,9 @@ func roundRobin(keys []readyKey, last int64, limit int) []readyKey {
 	return chosen
 }
 
-// walk goes from tenant to tenant, beginning after that whose turn it was last, and
-// returns ready keys of as many as it needs: one of each is enough if they are many. If it
-// gave up before, end is the turn of the last tenant that it looked at, and otherwise that
-// of the last key: the next walk begins after it.
+// walk visits one tenant after another, beginning after AfterTenant, and returns ready keys of as
+// many as are needed: one of each if there are many. If it ran out of seeks, end is the tenant
+// that it visited last, after which the next walk begins.
 func (k *picker) walk() (found []readyKey, end *int64, err error) {
 	w := &walker{picker: k}
 	const lowest, highest = -1 << 63, 1<<63 - 1
@@ -139,7 +138,7 @@ func (k *picker) walk() (found []readyKey, end *int64, err error) {
 	return found, end, nil
 }
 
-// walker looks at the first key of each tenant in each partition.
+// walker visits the tenants of several partitions at once, in the order of their numbers.
 type walker struct {
 	*picker
 	next    map[int64]readyKey // by partition: the first key of the next tenant
@@ -149,7 +148,7 @@ type walker struct {
 	end     *int64 // the turn of the last tenant that was looked at
 }
 
-// exhausted reports whether the walk has looked at as many tenants as it may.
+// exhausted reports whether the walk has used up its seeks.
 func (w *walker) exhausted() bool { return w.seeks >= maxSeeks+2*len(w.p.Partitions) }
 
 // turnIn is a tenant in a partition.

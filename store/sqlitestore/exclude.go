@@ -10,9 +10,9 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// processLock is a file beside the database that each store which has it open has locked,
-// together with the others; one that keeps the others out has locked it alone. A program
-// that opens the database with SQLite alone is not asked.
+// processLock is a file beside the database that every store which has it open holds a shared lock
+// of. Exclude turns that into an exclusive lock. Programs that open the database with SQLite
+// alone do not take part.
 type processLock struct {
 	file *os.File
 
@@ -20,11 +20,11 @@ type processLock struct {
 	alone int // how often Exclude was called and not released
 }
 
-// processesSuffix is that of the name of the file which is locked.
+// processesSuffix is the suffix of the name of the lock file.
 const processesSuffix = "-processes"
 
-// lockProcesses locks the file, which gets the permissions of the database, unless
-// another store keeps us out.
+// lockProcesses takes the shared lock, or returns store.ErrInUse if another store has excluded the
+// others. The file gets the permissions of the database.
 func lockProcesses(path string, mode fs.FileMode) (*processLock, error) {
 	f, err := os.OpenFile(path+processesSuffix, os.O_CREATE|os.O_RDWR, mode)
 	if err != nil {
@@ -43,14 +43,14 @@ func lockProcesses(path string, mode fs.FileMode) (*processLock, error) {
 
 func (l *processLock) close() error { return l.file.Close() }
 
-// isAlone reports whether others are kept out.
+// isAlone reports whether this store has excluded the others.
 func (l *processLock) isAlone() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.alone > 0
 }
 
-// exclude locks the file alone.
+// exclude takes the exclusive lock, or returns store.ErrInUse and takes the shared one again.
 func (l *processLock) exclude(path string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -72,10 +72,11 @@ func (l *processLock) exclude(path string) error {
 	return fmt.Errorf("sqlitestore: exclude: %s is open elsewhere: %w", path, store.ErrInUse)
 }
 
-// Exclude keeps all others out until release is called.
+// Exclude keeps other stores out of the file until release is called, or returns store.ErrInUse if
+// one has it open.
 //
-// The lock of the file is lost for a moment when it turns out that others have it too. So
-// nobody else may try at the same moment: whoever does holds the lock of the database.
+// An attempt that fails loses the shared lock for a moment. Two attempts at the same time could
+// both find the file free, so that an attempt is made under the write lock of the database.
 func (s *Store) Exclude(ctx context.Context) (release func() error, err error) {
 	if err := s.check(ctx, "exclude"); err != nil {
 		return nil, err

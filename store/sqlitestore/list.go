@@ -14,7 +14,7 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// errEnough ends a walk over rows.
+// errEnd ends a walk over rows early, without being an error.
 var errEnd = errors.New("enough")
 
 func ignoreEnd(err error) error {
@@ -24,7 +24,7 @@ func ignoreEnd(err error) error {
 	return err
 }
 
-// position is a place in a list: the time of a record, then its number.
+// position is where a list goes on: after a record with this time and number.
 type position struct {
 	ms, num int64
 }
@@ -68,7 +68,7 @@ func startOfOld(q *store.Query, err error) (position, error) {
 // that few records match keeps nobody waiting, and goes on with the next page.
 const maxPassed = 10_000
 
-// lister is a List call.
+// lister is a List call in its read transaction.
 type lister struct {
 	*conn
 	q      *store.Query

@@ -9,10 +9,10 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// pickBytes is about how much is delivered with one Pick: the rest is picked next.
+// pickBytes is about how many bytes of messages a Pick returns; the rest is left for the next one.
 const pickBytes = 64 << 20
 
-// picker is a Pick that has found something.
+// picker is a Pick in its transaction.
 type picker struct {
 	*conn
 	p    *rows.Pick
@@ -28,9 +28,9 @@ type picker struct {
 	changed bool
 }
 
-// Pick leases keys that are ready. It looks first, with a connection that reads, and takes
-// the lock only if there is something. A lease is not synced: if the machine loses it, all
-// that came after it is lost too, and none of that was acknowledged.
+// Pick leases keys that are ready. It reads first, on a connection that takes no lock, and takes
+// the write lock only if something is due. The transaction is not synced: if the machine loses
+// power, the lease is lost together with everything after it, none of which was acknowledged.
 func (s *Store) Pick(ctx context.Context, p *rows.Pick) (*rows.Picked, error) {
 	alone := s.lock.isAlone() // then nothing expires
 	got := &rows.Picked{LastTenant: p.AfterTenant}
@@ -90,11 +90,11 @@ func (k *picker) run(alone bool) error {
 	return err
 }
 
-// maxEnded is how many leases that are over a Pick ends at once.
+// maxEnded is how many expired leases a Pick ends at once.
 const maxEnded = 10_000
 
-// endLeases ends leases that are over, and counts the attempts. It reports whether there
-// may be more of them.
+// endLeases ends expired leases and counts their attempts, so that their keys are ready like any
+// other. It reports whether there may be more of them.
 func (k *picker) endLeases() (more bool, err error) {
 	n := 0
 	for _, partition := range k.p.Partitions {
@@ -134,7 +134,7 @@ func (k *picker) endLeases() (more bool, err error) {
 	return false, nil
 }
 
-// lease leases a key, with what is visible of it.
+// lease leases a key, and reads its visible messages.
 func (k *picker) lease(r readyKey) error {
 	var row *rows.KeyRow
 	if _, err := k.one(`SELECT `+keyColumns+` FROM keys WHERE num = ?`, func(s *sqlite.Stmt) { _, row = scanKey(s) }, r.num); err != nil || row == nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// pool is the connections that read. Each sees what was committed when it begins, and
-// waits for nobody.
+// pool is the connections for reads. In write-ahead mode each transaction of theirs sees the file
+// as of its start, and waits for no writer.
 type pool struct {
 	path string
 	room chan struct{} // one token for each that may be in use
@@ -19,8 +19,8 @@ type pool struct {
 	over chan struct{} // closed at the end
 }
 
-// readerCache is how much a connection that reads keeps in memory, in KiB. It loses all of
-// it with each commit.
+// readerCache is the page cache of a connection for reads, in KiB. It is small because SQLite
+// empties it whenever another connection has committed.
 const readerCache = 4 << 10
 
 func newPool(path string) *pool {
@@ -78,8 +78,8 @@ func (p *pool) close() (err error) {
 	}
 }
 
-// read runs f on a connection that sees one moment of the file. It may run it again, if
-// the file was locked for a moment while another process recovered or closed it.
+// read runs f in a read transaction. f may be run again: the file is locked for a moment while
+// another process recovers the log or closes the file as the last one.
 func (s *Store) read(ctx context.Context, verb string, f func(c *conn) error) error {
 	if err := s.check(ctx, verb); err != nil {
 		return err
@@ -119,7 +119,7 @@ func (s *Store) readOnce(ctx context.Context, f func(c *conn) error) error {
 	return err
 }
 
-// scan is read for what takes long: it ends when ctx does, or the store is closed.
+// scan is read for long queries: it is interrupted when ctx ends or the store is closed.
 func (s *Store) scan(ctx context.Context, verb string, f func(c *conn) error) error {
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()

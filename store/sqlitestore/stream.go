@@ -7,8 +7,8 @@ import (
 	"zombiezen.com/go/sqlite"
 )
 
-// stream is records in the order of a list: those of one status and tenant, or all of a
-// kind. A list is streams, merged.
+// stream is one range of an index, in the order of a list: the records of one status and tenant, or
+// all of a kind. A list is a merge of streams.
 type stream struct {
 	all            bool // of the kind
 	status, tenant string
@@ -18,14 +18,14 @@ type stream struct {
 	done  bool       // and then nothing
 }
 
-// maxStrands is how many streams a list is merged of. If there are more, it goes over all
-// records of the kind.
+// maxStreams is the most streams of a list. If there would be more, the list reads all records of
+// the kind and filters them.
 const maxStreams = 256
 
-// strandAhead is how many records of a stream are read at once.
+// streamAhead is how many records of a stream are read at once.
 const streamAhead = 128
 
-// streams returns those that the list is merged of.
+// streams returns the streams of the list.
 func (l *lister) streams(at position) ([]*stream, error) {
 	all := []*stream{{all: true, at: at}}
 	if l.q.Tenant == nil && len(l.q.Statuses) == 0 {
@@ -109,8 +109,8 @@ func (l *lister) before(a, b position) bool {
 	return a.ms < b.ms || (a.ms == b.ms && a.num < b.num)
 }
 
-// fill reads what comes next in a stream: first the rest of the records that have the
-// same time, of which there may be any number, then those beyond.
+// fill reads the next records of a stream: first the rest of those with the same time, of which
+// there may be any number, then those beyond.
 func (l *lister) fill(st *stream) error {
 	from := `SELECT time, num FROM records INDEXED BY records_status WHERE kind = ? AND status = ? AND tenant = ?`
 	args := []any{l.q.Kind, st.status, st.tenant}
@@ -149,7 +149,7 @@ func (l *lister) fill(st *stream) error {
 	return nil
 }
 
-// What follows a place in a stream: at the same time, and beyond it.
+// What follows a position in a stream: at the same time, and beyond it.
 const (
 	sameUp     = ` AND time = ? AND num > ? ORDER BY num LIMIT ?`
 	beyondUp   = ` AND time > ? AND time < ? ORDER BY time, num LIMIT ?`

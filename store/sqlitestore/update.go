@@ -9,7 +9,9 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// Update runs one transaction, which is synced.
+// Update runs one synced transaction. It holds the write lock of the file from before it loads the
+// rows until it has written them, so that nothing is locked row by row, and it never returns
+// rows.ErrRetry or rows.ErrLocked.
 func (s *Store) Update(ctx context.Context, need *rows.Need, decide func(now int64, st *rows.State) *rows.Changes) error {
 	return s.transact(ctx, "commit", true, func(w *writer) (bool, error) {
 		u := &update{conn: w.conn, nums: make(map[rows.ID]int64, len(need.Keys))}
@@ -29,14 +31,14 @@ func (s *Store) Update(ctx context.Context, need *rows.Need, decide func(now int
 	})
 }
 
-// update is a transaction that changes rows.
+// update is an Update in its transaction.
 type update struct {
 	*conn
 	nums map[rows.ID]int64 // of the keys that are there, or will be
 	next int64             // of the next key that is made; 0 if that is not known
 }
 
-// load returns what there is of what is needed.
+// load returns the rows of a need that exist.
 func (u *update) load(need *rows.Need) (*rows.State, error) {
 	st := &rows.State{
 		Keys:     make(map[rows.ID]*rows.KeyRow, len(need.Keys)),
@@ -95,7 +97,7 @@ func (c *conn) message(num int64, row *rows.KeyRow, id string, body bool) (m *ro
 	return m, err
 }
 
-// num returns the number of a key, which is a new one if the key is not there yet.
+// num returns the number of a key, a new one if the key does not exist.
 func (u *update) num(id rows.ID) (int64, error) {
 	if num, ok := u.nums[id]; ok {
 		return num, nil

@@ -9,26 +9,26 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// watcher looks whether another process has changed the file. It asks the connection that
-// writes: for that one, the version of the file is that of the others' commits alone.
+// watcher finds out whether another process has changed the file, by PRAGMA data_version on the
+// connection that writes. SQLite has no notifications; reading the version costs a few
+// microseconds and no lock.
 type watcher struct {
 	news  atomic.Bool
 	awake chan struct{} // with room for one
 	done  chan struct{}
 }
 
-// How often the file is looked at: soon after something has happened, and less and less
-// often while nothing does.
+// Bounds of the interval: short after a change, and doubled while nothing changes.
 const (
 	watchSoon  = 20 * time.Millisecond
 	watchLater = 250 * time.Millisecond
 )
 
-// formatEvery is how often the format is looked at while others change the file.
+// formatEvery is the least interval of checks of the format, while others change the file.
 const formatEvery = time.Second
 
-// checkFormat makes the store unusable if another process has changed the file to a format
-// that this program must not work on.
+// checkFormat fails the store if another process has migrated the file to a format that this
+// program must not work on.
 func (s *Store) checkFormat() {
 	w := s.writer
 	w.mu.Lock()
@@ -46,7 +46,7 @@ func newWatcher() *watcher {
 	return &watcher{awake: make(chan struct{}, 1), done: make(chan struct{})}
 }
 
-// changed is called by whoever has seen that others have changed the file.
+// changed notes that another process has changed the file.
 func (o *watcher) changed() {
 	o.news.Store(true)
 	select {
@@ -55,8 +55,9 @@ func (o *watcher) changed() {
 	}
 }
 
-// watch tells the frame of what others have changed. It does so every now and then, not
-// with each of their commits.
+// watch hints to the frame that other processes have changed the file: at most once per interval, and
+// not with each of their commits. The hint has no details, because the file does not say what
+// changed.
 func (s *Store) watch() {
 	defer close(s.others.done)
 	gap := watchLater
@@ -83,8 +84,7 @@ func (s *Store) watch() {
 	}
 }
 
-// rest waits, unless somebody has seen that there is news, and reports whether the store
-// is still open.
+// rest waits for d, or until changed is called, and reports whether the store is still open.
 func (s *Store) rest(d time.Duration) bool {
 	if d <= 0 {
 		return true
@@ -101,8 +101,7 @@ func (s *Store) rest(d time.Duration) bool {
 	return true
 }
 
-// ask looks at the version of the file, if nobody writes at the moment: whoever does
-// looks too.
+// ask reads the version of the file, unless a transaction is under way, which does so itself.
 func (s *Store) ask() {
 	w := s.writer
 	if !w.mu.TryLock() {

@@ -12,8 +12,10 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// writer is the connection that writes. Its cache is worth something only because nobody
-// else of this process writes: a commit of another connection empties it.
+// writer is the one connection of this process that writes. SQLite keeps its page cache as long as no
+// other connection commits, which is why there is one, and why writes of several callers share
+// its transactions. mu is held for a whole transaction; it comes after the locks of rows, which
+// are never held during one.
 type writer struct {
 	*conn
 	mu sync.Mutex
@@ -23,8 +25,10 @@ type writer struct {
 	contended time.Time // when others were last seen to have changed it
 }
 
-// How long to wait before trying again to get the lock that another process has, and for
-// how long to leave it to others after a transaction while they write too.
+// The write lock of the file has no queue: a process that finds it taken tries again after
+// lockPause and a bit, at a different time than others (lockSpread). So that they get it at all,
+// a process leaves it free for lockYield before each transaction, while it was contended within
+// the last contendedTime.
 const (
 	lockPause     = 500 * time.Microsecond
 	lockSpread    = 7
@@ -39,10 +43,9 @@ const lockWarning = 5 * time.Second
 // closePatience is for how long a store that is being closed waits for the lock.
 const closePatience = 10 * time.Second
 
-// transact runs f in a transaction that holds the lock of the file, with the connection
-// that writes. If f reports that there is nothing to write, or fails, nothing is written.
-// A transaction that is not synced is durable with the next one that is, and lost as a
-// whole before.
+// transact runs f in a transaction that holds the write lock of the file. If f reports that nothing
+// changed, or fails, it is rolled back. A transaction that is not synced becomes durable with the
+// next one that is; a crash before that loses it as a whole, with everything after it.
 func (s *Store) transact(ctx context.Context, verb string, synced bool, f func(w *writer) (changed bool, err error)) error {
 	w := s.writer
 	w.mu.Lock()
@@ -76,9 +79,9 @@ func (s *Store) transact(ctx context.Context, verb string, synced bool, f func(w
 	return nil
 }
 
-// broken says what an error within a transaction means. Before the commit nothing has
-// changed. After one that could not be written or synced, what was written may yet turn
-// out to be there when the file is opened again: the store has failed.
+// broken returns the error of a transaction that failed. Before the commit nothing has changed. A
+// commit that could not be written or synced may yet turn out to be there when the file is opened
+// again: then the outcome is unknown, and the store fails all further calls.
 func (s *Store) broken(verb string, err error, commit bool) error {
 	if !commit || isOurs(err) || isFull(err) || isCorrupt(err) || isBusy(err) {
 		return rolledBack(s.explain(verb, err))
@@ -103,9 +106,9 @@ func (w *writer) setSync(synced bool) error {
 	return nil
 }
 
-// begin begins a transaction as soon as nobody else has one that writes, and learns what
-// others have done since the last one. While others write too, the lock is left to them
-// for a moment after each transaction: they try again and again, and would find it taken.
+// begin takes the write lock, however long another process has it, and finds out what others have
+// committed since the last transaction. It returns the error of ctx when that ends, and
+// store.ErrClosed if the store is being closed and the lock is not to be had.
 func (s *Store) begin(ctx context.Context, w *writer) error {
 	if since(w.contended) < contendedTime {
 		if err := pause(ctx, lockYield); err != nil {
@@ -166,7 +169,9 @@ func (l *lockWait) end() {
 	}
 }
 
-// learn finds out whether others have changed the file, and what time they have seen.
+// learn finds out whether other processes have committed since the last call, and if so takes over the
+// latest time in the file and has the watcher hint. data_version of this connection changes with
+// commits of other connections only, and no other connection of this process writes.
 func (s *Store) learn(w *writer) error {
 	version, err := w.number("PRAGMA data_version")
 	if err != nil || version == w.version {

@@ -14,22 +14,26 @@ import (
 	"github.com/abidehq/abide/internal/rows"
 )
 
-// A notification is the ID of the process that sent it, a space, and what changed: partitions
-// with when there is something to claim in them, "partition@time", then records, "#number",
-// with commas in between, all in base 36. What is too long for one goes into several; what is
-// too long for maxNotifications is a star, which says that anything may have changed.
+// A notification is the ID of the process that sent it, a space, and a list of what changed,
+// separated by commas, with numbers in base 36: "partition@time" says that something can be
+// claimed in a partition at a time, "#number" that a record has changed. A list that is too long
+// for one notification is split; one that is too long for maxNotifications is sent as a star,
+// which says that anything may have changed.
+//
+// Notifications are hints. They are sent after commits and not in them: NOTIFY takes a lock that
+// is held until the transaction ends, and would have all commits of all processes wait for one
+// another's syncs. A process that dies in between has told nobody, and the others find out by
+// polling.
 const (
 	everything       = "*"
 	maxNotification  = 7500 // PostgreSQL allows 8,000 bytes
 	maxNotifications = 16   // some thousand partitions and records
 
-	// announceEvery is how long notifications are gathered: each takes a lock that all who
-	// notify in the database share, so that few are better than many.
+	// announceEvery is how long announcements are gathered into one statement.
 	announceEvery = 2 * time.Millisecond
 )
 
-// announcer gathers what other processes are to be told, and tells them after the commits,
-// never in them.
+// announcer gathers announcements, and sends them from a goroutine of its own.
 type announcer struct {
 	db   *database
 	wake chan struct{} // with room for one
@@ -43,18 +47,18 @@ func newAnnouncer(d *database) *announcer {
 	return &announcer{db: d, wake: make(chan struct{}, 1), partitions: map[int64]int64{}, records: map[int64]bool{}}
 }
 
-// Announce tells other processes what changed, if there are any: one that has just come looks
-// at everything by itself.
+// Announce sends a hint to other processes. While this process is alone it sends nothing: a
+// process that opens the store queries for everything by itself.
 func (d *database) Announce(partitions map[int64]int64, records []int64) {
 	if d.config.notify && !d.alone.Load() {
 		d.announcer.add(partitions, records)
 	}
 }
 
-// Hinted reports whether hints arrive at the moment.
+// Hinted reports whether the listening connection is up.
 func (d *database) Hinted() bool { return d.hinted.Load() }
 
-// Alone reports whether nobody else has the store open.
+// Alone reports whether no other process has the store open, as of the last update.
 func (d *database) Alone() bool { return d.alone.Load() }
 
 func (a *announcer) add(partitions map[int64]int64, records []int64) {
@@ -74,8 +78,7 @@ func (a *announcer) add(partitions map[int64]int64, records []int64) {
 	}
 }
 
-// run tells what was gathered, until ctx ends. What is left then is told by whoever closes
-// the store.
+// run sends what was gathered, until ctx ends. The rest is sent when the store is closed.
 func (a *announcer) run(ctx context.Context) {
 	for {
 		select {
@@ -90,8 +93,8 @@ func (a *announcer) run(ctx context.Context) {
 	}
 }
 
-// tell tells what was gathered, if there is anything. If it cannot, others look by
-// themselves, a little later.
+// send sends what was gathered, if there is anything. If that fails, the other processes find out
+// by polling.
 func (a *announcer) send(ctx context.Context) {
 	partitions, records := a.take()
 	if len(partitions) == 0 && len(records) == 0 {
@@ -145,8 +148,8 @@ func encodeHints(process string, partitions map[int64]int64, records map[int64]b
 	return hints
 }
 
-// decodeHint returns what a notification says, and who sent it. What cannot be read says
-// that anything may have happened: it may be of a newer program.
+// decodeHint returns the contents of a notification and its sender. One that cannot be decoded
+// may be of a newer program: it says that anything may have changed.
 func decodeHint(payload string) (process string, partitions map[int64]int64, records []int64) {
 	process, list, _ := strings.Cut(payload, " ")
 	partitions = map[int64]int64{}
@@ -171,14 +174,16 @@ func decodeHint(payload string) (process string, partitions map[int64]int64, rec
 	return process, partitions, records
 }
 
-// How long to wait before a connection is tried again.
+// Bounds of the delay before the next attempt to connect.
 const (
 	reconnectLeast = 50 * time.Millisecond
 	reconnectMost  = 5 * time.Second
 )
 
-// listen hears what other processes tell, on a connection of its own, until ctx ends. After
-// each connect the frame looks at everything: what was told before is lost.
+// listen passes notifications of other processes to the frame, on a connection of its own, until
+// ctx ends. After each connect the frame is told that anything may have changed, because
+// notifications that were sent before are lost; and again when the connection is lost, so that it
+// polls at short intervals from then on.
 func (s *Store) listen(ctx context.Context) {
 	pause := s.db.pause()
 	for ctx.Err() == nil {
@@ -187,7 +192,7 @@ func (s *Store) listen(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		s.Hint(nil, nil) // so that it is looked often from now on
+		s.Hint(nil, nil)
 		s.db.log.Warn("listening connection lost, polling", "error", err)
 		if pause.Sleep(ctx) != nil {
 			return

@@ -152,7 +152,7 @@ func claimsUseIndexes(t *testing.T, s *Store) {
 		}
 		args := s.db.pickArgs(p, 0, 2*p.Max+window)
 		args[slices.Index(args, any(s.db.process))] = "'" + s.db.process + "'"
-		usesIndexes(t, name, explain(t, s, s.db.text.pick, args), maxPages)
+		usesIndexes(t, name, explain(t, s, s.db.text.sql(pickKeys), args), maxPages)
 	}
 	pick("a pick of one", []int64{partition}, 1, 5000)
 	pick("a pick of 64", []int64{partition}, 64, 10_000)
@@ -162,9 +162,9 @@ func claimsUseIndexes(t *testing.T, s *Store) {
 		many = append(many, i)
 	}
 	pick("a pick from many lanes", many, 64, 12_000)
-	usesIndexes(t, "a look", explain(t, s, s.db.text.look, []any{0, []int64{partition, 1, 2}}), 50)
-	usesIndexes(t, "a look for what has expired", explain(t, s, s.db.text.expired, []any{0, rows.PartitionOf("turns", ""), 100}), 50)
-	usesIndexes(t, "the statistics", explain(t, s, s.db.text.stats, []any{0, store.ReadyCap, "'none'"}), 3000)
+	usesIndexes(t, "a look", explain(t, s, s.db.text.sql(nextDue), []any{0, []int64{partition, 1, 2}}), 50)
+	usesIndexes(t, "a look for what has expired", explain(t, s, s.db.text.sql(findExpired), []any{0, rows.PartitionOf("turns", ""), 100}), 50)
+	usesIndexes(t, "the statistics", explain(t, s, s.db.text.sql(readStats), []any{0, store.ReadyCap, "'none'"}), 3000)
 }
 
 // TestListsUseIndexes: a page costs what is on it, whatever else there is.

@@ -131,14 +131,14 @@ func (m *mark) after() (key [16]byte, at int64) {
 // beginning of the next table if there are no more.
 func (e *exporter) add(ctx context.Context, d *database, m *mark) error {
 	key, at := m.after()
-	sql, args, scan := d.text.exportKeys, []any{key}, addHead
+	sql, args, scan := d.text.sql(exportKeys), []any{key}, addHead
 	switch m.Table {
 	case "entries":
-		sql, args, scan = d.text.exportEntries, []any{key, at}, addEntries
+		sql, args, scan = d.text.sql(exportEntries), []any{key, at}, addEntries
 	case "messages":
-		sql, args, scan = d.text.exportMessages, []any{key, at}, addMessage
+		sql, args, scan = d.text.sql(exportMessages), []any{key, at}, addMessage
 	case "records":
-		sql, args, scan = d.text.exportRecords, []any{key}, addRecord
+		sql, args, scan = d.text.sql(exportRecords), []any{key}, addRecord
 	}
 	args = append(args, e.rows, e.bytes)
 	var last mark

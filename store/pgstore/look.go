@@ -31,10 +31,11 @@ ORDER BY k.at LIMIT $3::int8`
 WHERE r.key = $1::uuid`
 )
 
-// Look returns when there may be something to claim in partitions.
+// Look returns, for each partition, the earliest time at which something can be claimed. Each is two
+// descents of an index, one for keys that are leased and one for the others.
 func (d *database) Look(ctx context.Context, partitions []int64) (now int64, at []int64, err error) {
 	q, floor := d.ask()
-	err = d.read(ctx, d.text.look, []any{floor, partitions}, func(r pgx.Rows) error {
+	err = d.read(ctx, d.text.sql(nextDue), []any{floor, partitions}, func(r pgx.Rows) error {
 		at = at[:0]
 		var next *int64
 		_, err := pgx.ForEachRow(r, []any{&now, &next}, func() error {
@@ -56,10 +57,10 @@ func (d *database) Look(ctx context.Context, partitions []int64) (now int64, at 
 	return d.answer(q, now), at, nil
 }
 
-// Expired returns messages that waited too long for a route.
+// Expired returns messages whose time to live has ended while their keys had no route.
 func (d *database) Expired(ctx context.Context, queue string, limit int) (refs []rows.Ref, keys []store.Key, err error) {
 	_, floor := d.ask()
-	err = d.read(ctx, d.text.expired, []any{floor, rows.PartitionOf(queue, ""), limit}, func(r pgx.Rows) error {
+	err = d.read(ctx, d.text.sql(findExpired), []any{floor, rows.PartitionOf(queue, ""), limit}, func(r pgx.Rows) error {
 		refs, keys = nil, nil
 		var key [16]byte
 		var queue, tenant, name, id []byte
@@ -77,7 +78,7 @@ func (d *database) Expired(ctx context.Context, queue string, limit int) (refs [
 // others after it was synced.
 func (d *database) Record(ctx context.Context, key store.RecordKey) (store.Record, error) {
 	var found []store.Record
-	err := d.read(ctx, d.text.record, []any{uuid(rows.RecordIDOf(key))}, func(r pgx.Rows) (err error) {
+	err := d.read(ctx, d.text.sql(readRecord), []any{uuid(rows.RecordIDOf(key))}, func(r pgx.Rows) (err error) {
 		found, err = scanRecords(r)
 		return err
 	})
@@ -93,7 +94,7 @@ func (d *database) Record(ctx context.Context, key store.RecordKey) (store.Recor
 // Versions returns the versions of records, in one query.
 func (d *database) Versions(ctx context.Context, keys []store.RecordKey) ([]int64, error) {
 	versions := make([]int64, len(keys))
-	err := d.read(ctx, d.text.loadRecords, []any{recordIDs(keys)}, func(r pgx.Rows) error {
+	err := d.read(ctx, d.text.sql(loadRecords), []any{recordIDs(keys)}, func(r pgx.Rows) error {
 		clear(versions)
 		var n, version int64
 		_, err := pgx.ForEachRow(r, []any{&n, &version}, func() error {

@@ -14,39 +14,40 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// How far a pick looks.
+// Limits of a pick.
 const (
-	// window is how many candidates there are at least: some are locked by others who pick
-	// at the same moment.
+	// window is the least number of candidates: some are locked by picks of other processes at
+	// the same moment.
 	window = 32
 
-	// maxSteps is how many tenants a pick asks whether they have something ready, if there
-	// is more than it can take.
+	// maxSteps is how many tenants a pick visits in turn, if more is ready than it takes.
 	maxSteps = 512
 
-	// manyPartitions is how many partitions are looked into one by one. Of more, only those that have
-	// pending messages.
+	// manyPartitions is how many partitions are visited one by one. Of more, only those with
+	// pending messages are.
 	manyPartitions = 200
 
-	// overLimit is how many messages of a key go to quarantine at once.
+	// overLimit is how many exhausted messages of a key are returned at once.
 	overLimit = 1000
 
-	// pickBytes is about how much a pick returns: keys that would be more are left for the
-	// next one.
+	// pickBytes is about how many bytes of messages a pick returns; further keys are left for
+	// the next one.
 	pickBytes = 64 << 20
 
-	// pickTries is how often a pick looks again that found nothing but what others hold at
-	// that moment, and maxWindow is how many candidates it looks at then.
+	// pickTries is how often a pick is repeated that found only keys which others had locked,
+	// and maxWindow is how many candidates it grows to.
 	pickTries = 100
 	maxWindow = 4096
 )
 
-// errHeld is the error of a pick that met others each time.
+// errHeld is the error of a pick that found only locked keys each time.
 var errHeld = errors.New("all that is ready is held by other transactions")
 
-// Pick leases what is ready. If all that it found is held by others, it looks further, and
-// then waits for one of them and looks again: what they hold may be ready when they let go
-// of it, and a caller who is told that there is nothing believes it.
+// Pick leases keys that are ready, in one statement, which skips keys that other transactions have
+// locked. If it finds only locked keys, it is repeated with more candidates, and then after
+// waiting for one of the locks: such a key may be ready when its lock is released, and none must
+// mean that nothing was ready, not that a race was lost. The leases are not synced: if the server
+// crashes they are lost, and nobody acts on a lease that was lost, since its token fences.
 func (d *database) Pick(ctx context.Context, p *rows.Pick) (*rows.Picked, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
@@ -73,36 +74,35 @@ func (d *database) Pick(ctx context.Context, p *rows.Pick) (*rows.Picked, error)
 	return nil, failed("pick", errHeld)
 }
 
-// keyWait is how long a pick waits for a key before it looks again: another one may have
-// become ready.
+// keyWait is how long a pick waits for the lock of a key: another key may become ready meanwhile.
 const keyWait = 200 * time.Millisecond
 
-// awaitKey waits until nobody holds a key, or for keyWait.
+// awaitKey waits until the lock of a key is released, for at most keyWait.
 func (d *database) awaitKey(ctx context.Context, key pgtype.UUID) error {
 	err := pgx.BeginFunc(ctx, d.others, func(tx pgx.Tx) error {
 		b := &pgx.Batch{}
 		b.Queue(fmt.Sprintf("SET LOCAL lock_timeout = %d", keyWait.Milliseconds()))
-		b.Queue(d.text.waitForKey, key)
+		b.Queue(d.text.sql(waitForKey), key)
 		return tx.SendBatch(ctx, b).Close()
 	})
 	d.demoted(err)
 	if code(err) == codeLocked || isStale(err) {
-		return nil // it is looked again
+		return nil // the pick is repeated
 	}
 	return err
 }
 
-// drain reads to the end.
+// drain discards the rows of a statement.
 func drain(r pgx.Rows) error {
 	r.Close()
 	return r.Err()
 }
 
-// picked is what a pick came to.
+// picked is the result of a pick.
 type picked struct {
 	rows.Picked
-	held     pgtype.UUID // a key that it could not get, if it got none
-	excluded bool        // another process has the store for itself
+	held     pgtype.UUID // a key that was locked, if none was leased
+	excluded bool        // another process has excluded this one
 }
 
 // pickArgs returns the parameters of a pick with so many candidates.
@@ -118,7 +118,7 @@ func (d *database) pickOnce(ctx context.Context, p *rows.Pick, size int) (*picke
 	q, floor := d.ask()
 	// It is sent again only if nothing came back: then what it leased, if it did, is
 	// nobody's, and can be claimed again when the lease is over.
-	if err := d.read(ctx, d.text.pick, d.pickArgs(p, floor, size), func(r pgx.Rows) error { return got.read(r, p) }); err != nil {
+	if err := d.read(ctx, d.text.sql(pickKeys), d.pickArgs(p, floor, size), func(r pgx.Rows) error { return got.read(r, p) }); err != nil {
 		return nil, err
 	}
 	if got.excluded {

@@ -14,8 +14,10 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// presence is how processes know of each other: each says every so often that it is there,
-// and is gone if it was not seen for a while.
+// presence is the timing of the table of processes. Each process that has the store open has a row
+// there, which it renews every so often; one that was not renewed for longer than gone counts
+// as dead. The table decides whether a process is alone, which lets it use the row cache and
+// leave out notifications, and carries the exclusive flag of Exclude.
 type presence struct{ every, gone time.Duration }
 
 var defaultPresence = presence{every: 20 * time.Second, gone: time.Minute}
@@ -25,7 +27,7 @@ const (
 
 	sweepProcesses = `DELETE FROM {schema}.processes WHERE id <> $1::text AND seen < clock_timestamp() - $2::int8 * interval '1 millisecond'`
 
-	// Nobody enters while somebody has the store alone.
+	// No process enters while another one is exclusive.
 	enterProcess = `INSERT INTO {schema}.processes (id, host, pid, opened, seen, exclusive)
 SELECT $1::text, $2::text, $3::int4, clock_timestamp(), clock_timestamp(), false
 WHERE NOT EXISTS (SELECT FROM {schema}.processes WHERE exclusive AND id <> $1::text)
@@ -45,7 +47,7 @@ WHERE id = $1::text AND NOT EXISTS (SELECT FROM {schema}.processes WHERE id <> $
 	includeOthers = `UPDATE {schema}.processes SET exclusive = false, seen = clock_timestamp() WHERE id = $1::text`
 )
 
-// enter notes that we have the store open.
+// enter inserts the row of this process. It returns store.ErrInUse if another one is exclusive.
 func (d *database) enter(ctx context.Context) error {
 	if d.process == "" {
 		d.process = base.NewUUID(d.machine.Now())
@@ -54,7 +56,7 @@ func (d *database) enter(ctx context.Context) error {
 	if err != nil {
 		host = "unknown"
 	}
-	n, err := d.amongProcesses(ctx, d.text.enter, d.process, host, os.Getpid())
+	n, err := d.amongProcesses(ctx, d.text.sql(enterProcess), d.process, host, os.Getpid())
 	if err != nil {
 		return failed("open", err)
 	}
@@ -64,8 +66,8 @@ func (d *database) enter(ctx context.Context) error {
 	return nil
 }
 
-// amongProcesses runs a statement while nobody enters or leaves, after those that are gone
-// were removed, and returns how many rows it changed.
+// amongProcesses runs a statement on the table of processes under a lock that keeps others from
+// entering, after the rows of dead processes were removed, and returns how many rows it changed.
 func (d *database) amongProcesses(ctx context.Context, sql string, args ...any) (n int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
@@ -87,7 +89,7 @@ func (d *database) amongProcesses(ctx context.Context, sql string, args ...any) 
 	return n, err
 }
 
-// keepSeen says every so often that we are there, until ctx ends.
+// heartbeats renews the row of this process until ctx ends.
 func (d *database) heartbeats(ctx context.Context) {
 	for base.Sleep(ctx, d.machine, d.presence.every) == nil {
 		if err := d.heartbeat(ctx); err != nil && ctx.Err() == nil {
@@ -96,14 +98,13 @@ func (d *database) heartbeats(ctx context.Context) {
 	}
 }
 
-// beSeen says that we are there, removes the rows of processes that are gone, and looks
-// whether this program may still work on the tables. A process
-// that was not seen for so long that it was counted as gone enters again; if that is
-// refused, every commit is too, until it is not.
+// heartbeat renews the row of this process, removes those of dead ones, and checks that this
+// program may still work on the tables. A process whose row was removed, because it was suspended
+// for longer than a minute, say, enters again; while that is refused, so is every commit.
 func (d *database) heartbeat(ctx context.Context) error {
 	there, format, oldest := "", 0, 0
 	args := []any{d.process, d.presence.gone.Milliseconds(), d.format}
-	if err := d.readOne(ctx, d.text.seen, args, &there, &format, &oldest); err != nil {
+	if err := d.readOne(ctx, d.text.sql(seeProcess), args, &there, &format, &oldest); err != nil {
 		return err
 	}
 	if there == "" {
@@ -115,8 +116,8 @@ func (d *database) heartbeat(ctx context.Context) error {
 	return nil
 }
 
-// outgrown makes the store unusable: its tables have been changed, since it was opened, to a
-// format that this program must not work on.
+// setUnfit makes the store unusable: since it was opened, its tables have been migrated to a format
+// that this program must not work on.
 func (d *database) setUnfit(err error) {
 	if d.unfit.CompareAndSwap(nil, &err) {
 		d.log.Error("store format is too new for this program", "error", err)
@@ -124,7 +125,7 @@ func (d *database) setUnfit(err error) {
 	}
 }
 
-// fit returns the error of a store that is unusable, or nil.
+// fit returns the error with which all calls of an unusable store fail, or nil.
 func (d *database) fit() error {
 	if err := d.unfit.Load(); err != nil {
 		return *err
@@ -132,29 +133,30 @@ func (d *database) fit() error {
 	return nil
 }
 
-// leave says what is left to say to other processes, and that we do not have the store open
-// any more. If nobody can be told, we are gone in a minute.
+// leave sends the last announcements, and removes the row of this process. If the server does not
+// answer, the others count it as dead in a minute.
 func (d *database) leave() error {
 	ctx, cancel := context.WithTimeout(context.Background(), leaveTime)
 	defer cancel()
 	d.announcer.send(ctx)
-	if err := d.read(ctx, d.text.leave, []any{d.process}, drain); err != nil {
+	if err := d.read(ctx, d.text.sql(leaveProcess), []any{d.process}, drain); err != nil {
 		d.log.Warn("process record not removed", "error", err)
 	}
 	return nil
 }
 
-// leaveTime is how long closing a store waits for a server that does not answer.
+// leaveTime is the longest that closing a store waits for the server.
 const leaveTime = 5 * time.Second
 
-// Exclude keeps all others out.
+// Exclude keeps other processes out until release is called. It returns store.ErrInUse if another
+// process has the store open. While it lasts nothing expires to quarantine.
 func (s *Store) Exclude(ctx context.Context) (release func() error, err error) {
 	if err := s.Check(ctx, "exclude"); err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n, err := s.db.amongProcesses(ctx, s.db.text.exclude, s.db.process)
+	n, err := s.db.amongProcesses(ctx, s.db.text.sql(excludeOthers), s.db.process)
 	if err != nil {
 		return nil, s.failed("exclude", err)
 	}
@@ -170,7 +172,7 @@ func (s *Store) Exclude(ctx context.Context) (release func() error, err error) {
 	}, nil
 }
 
-// include lets others in again.
+// include ends the exclusion, with the last release.
 func (s *Store) include() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -183,6 +185,6 @@ func (s *Store) include() error {
 	if err := s.Check(ctx, "release"); errors.Is(err, store.ErrClosed) {
 		return nil // closing it has let them in
 	}
-	_, err := s.db.amongProcesses(ctx, s.db.text.include, s.db.process)
+	_, err := s.db.amongProcesses(ctx, s.db.text.sql(includeOthers), s.db.process)
 	return s.failed("release", err)
 }

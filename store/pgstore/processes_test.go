@@ -357,7 +357,7 @@ func TestManyRecordsAtOnce(t *testing.T) {
 			reads := 0
 			eventually(t, "all were read, and are awaited", func() bool {
 				for _, sql := range seen.take() {
-					if sql == b.db.text.record {
+					if sql == b.db.text.sql(readRecord) {
 						reads++
 					}
 				}

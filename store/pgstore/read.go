@@ -78,7 +78,7 @@ func (p *logReader) next(ctx context.Context, d *database, key store.Key) (more 
 	there := false
 	var first, length, tag int64
 	args := []any{uuid(rows.IDOf(key)), at, max(store.LogPageBytes-p.size, 0), logRows}
-	err = d.read(ctx, d.text.readLog, args, func(r pgx.Rows) error {
+	err = d.read(ctx, d.text.sql(readEntries), args, func(r pgx.Rows) error {
 		found, there = nil, false
 		var start pgtype.Int8
 		var n pgtype.Int4
@@ -144,7 +144,7 @@ func (s *Store) Pending(ctx context.Context, key store.Key, limit int) ([]store.
 		limit = store.MaxPage
 	}
 	var found []store.Message
-	err := s.db.read(ctx, s.db.text.pending, []any{uuid(rows.IDOf(key)), limit, store.PageBytes}, func(r pgx.Rows) error {
+	err := s.db.read(ctx, s.db.text.sql(readPending), []any{uuid(rows.IDOf(key)), limit, store.PageBytes}, func(r pgx.Rows) error {
 		found = nil
 		for r.Next() {
 			var route, id []byte

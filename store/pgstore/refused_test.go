@@ -60,7 +60,7 @@ func TestRefusedCommitsKeepTheirConnection(t *testing.T) {
 		switch sql {
 		case "BEGIN":
 			begins++
-		case s.db.text.loadRecords:
+		case s.db.text.sql(loadRecords):
 			loads++
 		}
 	}

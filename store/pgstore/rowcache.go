@@ -10,20 +10,27 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// memory is rows as this process has written them last, so that they need not be loaded: a
-// key is written several times within moments, and while nobody else has the store open,
-// by us each time.
+// rowCache has the rows of keys and the versions of records that this process wrote last, so that
+// they need not be loaded: a key is written several times within moments, and while no other
+// process has the store open, by this process each time. It saves a round trip's worth of rows
+// per update, not the round trip itself, which also reads the clock.
 //
-// What is remembered may be wrong by now. It is good for what is written only, as that is
-// written only if it is still so; an update for which it would decide anything else loads
-// instead. So it is never wrong about what became of a commit, and it takes away nothing but
-// time if it is wrong.
+// A cached row may be out of date, and that must cost time only. Two rules see to it:
+//
+//   - A row that an update writes is compared with its revision by the statement that writes it.
+//     If it has changed, the transaction ends, the rows are evicted, and the update is tried
+//     again with Need.Fresh, which loads everything.
+//   - A row that an update only reads is loaded after all (database.decide), so that no caller is
+//     refused, or told anything, because of a cached row.
+//
+// It is two generations of at most maxCached keys and records: when the young one is full, the
+// old one is dropped. Its mutex is held for map operations only.
 type rowCache struct {
 	mu         sync.Mutex
 	young, old generation
 }
 
-// generation is what was written at about the same time.
+// generation is the rows that were written at about the same time.
 type generation struct {
 	keys    map[rows.ID]cachedRow
 	records map[store.RecordKey]int64
@@ -34,14 +41,14 @@ type cachedRow struct {
 	rev int64
 }
 
-// maxRemembered is how many keys and records a generation has; there are two of them.
+// maxCached is how many keys and records a generation has.
 const maxCached = 4096
 
 func newGeneration() generation {
 	return generation{keys: map[rows.ID]cachedRow{}, records: map[store.RecordKey]int64{}}
 }
 
-// lookup adds what is remembered to what is loaded, and returns what is still to be loaded.
+// lookup adds cached rows to l, and returns the keys and records that are still to be loaded.
 func (m *rowCache) lookup(need *rows.Need, l *loaded) (keys []rows.ID, records []store.RecordKey) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -70,7 +77,7 @@ func (m *rowCache) lookup(need *rows.Need, l *loaded) (keys []rows.ID, records [
 	return keys, records
 }
 
-// written notes what was written.
+// written caches the rows of a transaction that was committed.
 func (m *rowCache) written(c *rows.Changes, l *loaded) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -104,8 +111,8 @@ func (m *rowCache) written(c *rows.Changes, l *loaded) {
 	}
 }
 
-// keep remembers a row, with a body of its own for its message: the other one will be
-// somebody's.
+// keep caches a row, with a copy of the body of its inline message, which belongs to the caller
+// of a Claim from now on. A row whose First the database has computed is not known.
 func (m *rowCache) keep(row *rows.KeyRow, rev int64, refreshed bool) {
 	if refreshed {
 		m.drop(row.ID)
@@ -130,7 +137,7 @@ func (m *rowCache) dropRecord(key store.RecordKey) {
 	delete(m.old.records, key)
 }
 
-// picked forgets keys that were leased by a pick.
+// picked evicts keys that were leased by a pick.
 func (m *rowCache) picked(keys []rows.PickedKey) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -139,7 +146,7 @@ func (m *rowCache) picked(keys []rows.PickedKey) {
 	}
 }
 
-// mistaken forgets what an update that failed had cached.
+// evict drops the cached rows that an update which failed had used.
 func (m *rowCache) evict(l *loaded) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -151,15 +158,15 @@ func (m *rowCache) evict(l *loaded) {
 	}
 }
 
-// forget forgets everything.
+// clear drops everything: another process has opened the store.
 func (m *rowCache) clear() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.young, m.old = newGeneration(), generation{}
 }
 
-// unchecked returns the cached rows that the changes do not write, or nil if there are
-// none: only a row that is written is found out to be as it was cached.
+// unverified returns the cached rows that the changes do not write, or nil if there are none:
+// only a row that is written is compared with the database.
 func (l *loaded) unverified(need *rows.Need, c *rows.Changes) *rows.Need {
 	if len(l.cachedKeys)+len(l.cachedRecords) == 0 {
 		return nil
@@ -202,7 +209,7 @@ func (l *loaded) unverified(need *rows.Need, c *rows.Changes) *rows.Need {
 	return n
 }
 
-// replace puts rows that were loaded in the place of those that were cached.
+// replace replaces cached rows by loaded ones.
 func (l *loaded) replace(n *rows.Need, more *loaded) {
 	l.now = more.now
 	keys, records := map[rows.ID]bool{}, map[store.RecordKey]bool{}

@@ -9,12 +9,13 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// databaseTime is the time of the database in milliseconds.
+// databaseTime is the clock of the server in milliseconds. It is that of the statement and not of the
+// transaction: a time that was read before a wait for a lock would be in the past.
 const databaseTime = `floor(extract(epoch FROM clock_timestamp()) * 1000)::int8`
 
-// translator makes statements of what they are written as: {schema} is the schema, {now}
-// the time as the statement takes it (base.Question.Time), with the floor of the time as its
-// first parameter, and {never} a time that does not come.
+// translator replaces the placeholders of templates: {schema} by the quoted schema; {now} by the
+// time of the store (base.Question.Time), for which the first parameter of the statement is the
+// time that it must not be before; {never} by rows.Never; {ttl} by the default time to live.
 func translator(quoted string, clockGiven bool) *strings.Replacer {
 	now := fmt.Sprintf(`(SELECT CASE WHEN $1::int8 - c.ms > %d THEN c.ms ELSE greatest($1::int8, c.ms) END FROM (SELECT %s AS ms) c)`,
 		store.MaxClockLead.Milliseconds(), databaseTime)
@@ -30,92 +31,82 @@ func translator(quoted string, clockGiven bool) *strings.Replacer {
 	)
 }
 
-// texts are the statements of a store.
+// templates are all statements with a fixed text, by name: the tests look at the plan of each.
+var templates = map[string]string{
+	"loadKeys":       loadKeys,
+	"lockKeys":       lockKeys,
+	"loadRecords":    loadRecords,
+	"lockRecords":    lockRecords,
+	"loadMessages":   loadMessages,
+	"readClock":      readClock,
+	"insertKeys":     insertKeys,
+	"updateKeys":     updateKeys,
+	"refreshKeys":    refreshKeys,
+	"deleteKeys":     deleteKeys,
+	"wipeMessages":   wipeMessages,
+	"wipeEntries":    wipeEntries,
+	"raiseMessages":  raiseMessages,
+	"removeMessages": removeMessages,
+	"countMessages":  countMessages,
+	"moveMessages":   moveMessages,
+	"putMessages":    putMessages,
+	"trimEntries":    trimEntries,
+	"appendEntries":  appendEntries,
+	"insertRecords":  insertRecords,
+	"updateRecords":  updateRecords,
+	"deleteRecords":  deleteRecords,
+	"upsertRecords":  upsertRecords,
+	"addTally":       addTally,
+	"foldTally":      foldTally,
+	"pickKeys":       pickKeys,
+	"waitForKey":     waitForKey,
+	"nextDue":        nextDue,
+	"findExpired":    findExpired,
+	"readRecord":     readRecord,
+	"readEntries":    readEntries,
+	"readPending":    readPending,
+	"readStats":      readStats,
+	"exportKeys":     exportKeys,
+	"exportEntries":  exportEntries,
+	"exportMessages": exportMessages,
+	"exportRecords":  exportRecords,
+	"enterProcess":   enterProcess,
+	"seeProcess":     seeProcess,
+	"leaveProcess":   leaveProcess,
+	"excludeOthers":  excludeOthers,
+	"includeOthers":  includeOthers,
+}
+
+// statements are the templates as a store sends them. They are translated once.
 type statements struct {
-	loadKeys, lockKeys, loadRecords, lockRecords, loadMessages, clock string
-
-	insertKeys, updateKeys, refreshKeys, deleteKeys string
-
-	wipeMessages, wipeEntries, raise, remove, count, move, putMessages, trim, appendEntries string
-
-	insertRecords, updateRecords, deleteRecords, upsertRecords string
-
-	addTally, foldTally string
-
-	pick, waitForKey, look, expired string
-
-	record, readLog, pending, stats string
-
-	exportKeys, exportEntries, exportMessages, exportRecords string
-
-	enter, seen, leave, exclude, include string
-
-	translate *strings.Replacer // for those that are put together
+	texts     map[string]string // by template
+	translate *strings.Replacer // of statements that are put together
 }
 
 func newStatements(quoted string, clockGiven bool) *statements {
-	r := translator(quoted, clockGiven)
-	return &statements{
-		loadKeys:     r.Replace(loadKeys),
-		lockKeys:     r.Replace(loadKeys + " FOR UPDATE"),
-		loadRecords:  r.Replace(loadRecords),
-		lockRecords:  r.Replace(loadRecords + " FOR UPDATE OF r"),
-		loadMessages: r.Replace(loadMessages),
-		clock:        r.Replace(readClock),
-
-		insertKeys:  r.Replace(insertKeys),
-		updateKeys:  r.Replace(updateKeys),
-		refreshKeys: r.Replace(refreshKeys),
-		deleteKeys:  r.Replace(deleteKeys),
-
-		wipeMessages:  r.Replace(wipeMessages),
-		wipeEntries:   r.Replace(wipeEntries),
-		raise:         r.Replace(raiseMessages),
-		remove:        r.Replace(removeMessages),
-		count:         r.Replace(countMessages),
-		move:          r.Replace(moveMessages),
-		putMessages:   r.Replace(putMessages),
-		trim:          r.Replace(trimEntries),
-		appendEntries: r.Replace(appendEntries),
-
-		insertRecords: r.Replace(insertRecords),
-		updateRecords: r.Replace(updateRecords),
-		deleteRecords: r.Replace(deleteRecords),
-		upsertRecords: r.Replace(upsertRecords),
-
-		addTally:  r.Replace(addTally),
-		foldTally: r.Replace(foldTally),
-
-		pick:       r.Replace(pickKeys),
-		waitForKey: r.Replace(waitForKey),
-		look:       r.Replace(nextDue),
-		expired:    r.Replace(findExpired),
-
-		record:  r.Replace(readRecord),
-		readLog: r.Replace(readEntries),
-		pending: r.Replace(readPending),
-		stats:   r.Replace(readStats),
-
-		exportKeys:     r.Replace(exportKeys),
-		exportEntries:  r.Replace(exportEntries),
-		exportMessages: r.Replace(exportMessages),
-		exportRecords:  r.Replace(exportRecords),
-
-		enter:   r.Replace(enterProcess),
-		seen:    r.Replace(seeProcess),
-		leave:   r.Replace(leaveProcess),
-		exclude: r.Replace(excludeOthers),
-		include: r.Replace(includeOthers),
-
-		translate: r,
+	s := &statements{texts: make(map[string]string, len(templates)), translate: translator(quoted, clockGiven)}
+	for _, template := range templates {
+		s.texts[template] = s.translate.Replace(template)
 	}
+	return s
 }
 
-// A plan is made for what the server knows of a table when it plans, and kept. Of a queue it
-// often knows that it is empty, and then it would read the whole of it, and for each row all
-// that a statement was given. So statements leave it one way: to look up one row after
-// another, in the index that is meant. What they are given comes as arrays, and is joined
-// with keys and records by
+// sql returns the text of a template. One that is not in templates has no tested plan, and is a
+// bug of this package.
+func (s *statements) sql(template string) string {
+	text, ok := s.texts[template]
+	if !ok {
+		panic("pgstore: not a template: " + template)
+	}
+	return text
+}
+
+// The server plans a statement for the statistics that it has of a table, and keeps the plan. A
+// table that holds a queue is often analyzed while it is empty; for that, the best plan reads
+// the whole table, and for each row all parameters. A moment later the table has a million rows.
+// So the statements leave the server one plan: to look up one row after another, in the intended
+// index, whatever the statistics are. Parameters come as arrays, and are joined with keys and
+// records by
 //
 //	k.id = ANY (ARRAY[w.id])
 //
@@ -141,10 +132,14 @@ const (
 FROM {schema}.keys k WHERE k.id = ANY ($1::uuid[])
 ORDER BY k.id`
 
+	lockKeys = loadKeys + " FOR UPDATE"
+
 	loadRecords = `SELECT w.n, r.version
 FROM unnest($1::uuid[]) WITH ORDINALITY AS w (key, n)
 JOIN {schema}.records r ON r.key = ANY (ARRAY[w.key])
 ORDER BY w.n`
+
+	lockRecords = loadRecords + " FOR UPDATE OF r"
 
 	loadMessages = `SELECT m.key, m.seq, m.id, m.visible, m.put, m.ttl, m.attempt, CASE WHEN $3::boolean THEN m.body END
 FROM unnest($1::uuid[], $2::bytea[]) AS w (key, id)

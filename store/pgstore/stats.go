@@ -56,7 +56,7 @@ func (s *Store) Stats(ctx context.Context) (store.Stats, error) {
 	tallyRows := 0
 	q, floor := d.ask()
 	var now, clock int64
-	err := d.read(ctx, d.text.stats, []any{floor, store.ReadyCap, d.config.schema}, func(r pgx.Rows) error {
+	err := d.read(ctx, d.text.sql(readStats), []any{floor, store.ReadyCap, d.config.schema}, func(r pgx.Rows) error {
 		stats.Routes = nil
 		var queue, route []byte
 		var pending, ready, oldest pgtype.Int8
@@ -132,7 +132,7 @@ func (d *database) keepTidy(ctx context.Context) {
 // fold replaces rows of the tally by their sums. Nothing depends on it but how fast the
 // table is read.
 func (d *database) fold(ctx context.Context) {
-	if err := d.read(ctx, d.text.foldTally, nil, drain); err != nil && ctx.Err() == nil {
+	if err := d.read(ctx, d.text.sql(foldTally), nil, drain); err != nil && ctx.Err() == nil {
 		d.log.Warn("message counters not merged", "error", err)
 	}
 }

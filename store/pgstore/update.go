@@ -15,8 +15,16 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// Update runs one transaction in two round trips: one that begins it, locks and loads, and
-// one that writes and commits.
+// Update runs one transaction in two round trips: one that begins it and loads the rows, and one
+// that writes and commits. It is optimistic: rows are not locked when they are loaded, unless
+// transactions have interfered just before (lockNext), and a row that is not as it was loaded
+// when it is written ends the transaction with rows.ErrRetry. While no other process has the
+// store open, rows that this process wrote last are not loaded at all (rowCache).
+//
+// A connection that turns out to be lost before anything was sent on it is replaced, so that a
+// restart of the server costs its first callers nothing but time. After the commit was sent, a
+// lost connection leaves the outcome unknown, and Update returns an error that does not wrap
+// rows.ErrRolledBack.
 func (d *database) Update(ctx context.Context, need *rows.Need, decide func(now int64, s *rows.State) *rows.Changes) error {
 	if err := d.fit(); err != nil {
 		return rolledBack(err)
@@ -52,9 +60,10 @@ func (d *database) Update(ctx context.Context, need *rows.Need, decide func(now 
 	}
 }
 
-// decide works out the changes. Recalled rows that they do not write would not be checked
-// by the commit, a version that a commit was refused for, say: those are loaded, in the same
-// transaction, and the changes are worked out again.
+// decide works out the changes. A cached row that they do not write would not be verified by the
+// commit: the version because of which a commit is refused, say. Those rows are loaded, in the
+// same transaction, and the changes are worked out again. So a wrong cache never decides what a
+// caller is told.
 func (d *database) decide(
 	ctx context.Context, conn sender, need *rows.Need, l *loaded, decide func(int64, *rows.State) *rows.Changes,
 ) (*rows.Changes, error) {
@@ -72,8 +81,8 @@ func (d *database) decide(
 	}
 }
 
-// discard gives back a connection on which a transaction failed: rolled back, or closed if
-// it cannot be.
+// discard releases a connection on which a transaction failed, after a rollback. It is closed if
+// it cannot be rolled back.
 func (d *database) discard(ctx context.Context, conn *pgxpool.Conn, err error) {
 	defer conn.Release()
 	if !isGone(err) {
@@ -85,9 +94,8 @@ func (d *database) discard(ctx context.Context, conn *pgxpool.Conn, err error) {
 	d.demoted(err)
 }
 
-// demoted closes all connections if the error says that the server takes no writes: they
-// are to the same server, and what they read may be out of date. The next ones look for
-// the primary.
+// demoted closes all connections if the error says that the server is read-only: it has become a
+// replica, and what it returns may be out of date. New connections look for the primary.
 func (d *database) demoted(err error) {
 	if code(err) == codeReadOnly {
 		d.commits.Reset()
@@ -96,11 +104,11 @@ func (d *database) demoted(err error) {
 	}
 }
 
-// carefully is how many updates lock what they load after another transaction came in
-// between.
+// lockAfterConflict is how many updates lock the rows that they load after a conflict: two
+// processes that write the same rows would otherwise fail each other again and again.
 const lockAfterConflict = 16
 
-// careful reports whether to lock what is loaded.
+// takeLockNext reports whether to lock the rows that are loaded, and counts that update.
 func (d *database) takeLockNext() bool {
 	if d.lockNext.Load() <= 0 {
 		return false
@@ -108,14 +116,15 @@ func (d *database) takeLockNext() bool {
 	return d.lockNext.Add(-1) >= 0
 }
 
-// interfered notes that another transaction came in between, if that is the error.
+// interfered has the next updates lock their rows, if the error is a conflict.
 func (d *database) interfered(err error) {
 	if isRetry(err) {
 		d.lockNext.Store(lockAfterConflict)
 	}
 }
 
-// loaded is what was there, or is remembered to have been.
+// loaded is the rows of an update: loaded, or cached. revs are the revisions of keys, which each
+// change of a key raises, and which the statements that write compare.
 type loaded struct {
 	now   int64
 	state *rows.State
@@ -131,14 +140,14 @@ var errExcluded = fmt.Errorf("another process has the store for itself: %w", sto
 // loading is how to load: with locks, and without what is remembered to be there.
 type loading struct{ lock, lookup bool }
 
-// load loads the rows that are needed, and locks them, in an order that all keep to, if that
-// is asked for. What is written is written only if it is still as it was loaded: each change
-// of a key, its messages or its entries raises its rev. So it does not matter that each
-// statement sees what was committed before it began, and not all of them the same.
+// load loads the rows of a need, and locks them in the common order if how.lock is set. Each
+// statement sees what was committed before it began, so that rows may be of different moments.
+// That does no harm: a change of a key, its messages or its entries raises the revision of the
+// key, and rows are written only if their revision is the loaded one.
 func (d *database) load(ctx context.Context, to sender, begin []string, need *rows.Need, how loading) (*loaded, error) {
-	loadKeys, loadRecords := d.text.loadKeys, d.text.loadRecords
+	keysText, recordsText := d.text.sql(loadKeys), d.text.sql(loadRecords)
 	if how.lock {
-		loadKeys, loadRecords = d.text.lockKeys, d.text.lockRecords
+		keysText, recordsText = d.text.sql(lockKeys), d.text.sql(lockRecords)
 	}
 	l := &loaded{revs: make(map[rows.ID]int64, len(need.Keys)), state: &rows.State{
 		Keys:     make(map[rows.ID]*rows.KeyRow, len(need.Keys)),
@@ -152,16 +161,16 @@ func (d *database) load(ctx context.Context, to sender, begin []string, need *ro
 	b := &pgx.Batch{}
 	queue(b, begin)
 	if len(keys) > 0 {
-		b.Queue(loadKeys, uuids(keys)).Query(func(r pgx.Rows) error { return l.readKeys(r) })
+		b.Queue(keysText, uuids(keys)).Query(func(r pgx.Rows) error { return l.readKeys(r) })
 	}
 	if len(records) > 0 {
-		b.Queue(loadRecords, recordIDs(records)).Query(func(r pgx.Rows) error { return l.readVersions(r, records) })
+		b.Queue(recordsText, recordIDs(records)).Query(func(r pgx.Rows) error { return l.readVersions(r, records) })
 	}
 	if keys, ids := l.unknown(need.Messages); len(keys) > 0 {
-		b.Queue(d.text.loadMessages, uuids(keys), ids, need.Bodies).Query(func(r pgx.Rows) error { return l.readMessages(r) })
+		b.Queue(d.text.sql(loadMessages), uuids(keys), ids, need.Bodies).Query(func(r pgx.Rows) error { return l.readMessages(r) })
 	}
 	excluded, alone := false, false
-	b.Queue(d.text.clock, d.process, d.presence.gone.Milliseconds()).QueryRow(func(r pgx.Row) error { return r.Scan(&l.now, &excluded, &alone) })
+	b.Queue(d.text.sql(readClock), d.process, d.presence.gone.Milliseconds()).QueryRow(func(r pgx.Row) error { return r.Scan(&l.now, &excluded, &alone) })
 	q := d.time.Ask()
 	if err := to.SendBatch(ctx, b).Close(); err != nil {
 		return nil, err

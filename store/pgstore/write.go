@@ -11,18 +11,19 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// writer adds the statements that write changes to a batch: one for each list that is not
-// empty.
+// writer adds the statements that write changes to a batch: one for each list of the changes that
+// is not empty, with its rows as arrays. So a group costs as many statements whether it has one
+// commit or five hundred.
 type writer struct {
 	text    *statements
 	batch   *pgx.Batch
 	loaded  *loaded
 	err     error
-	reached bool // all that was written was answered: what comes next is the commit
+	reached bool // all statements were answered but the commit: from here on an error leaves the outcome unknown
 }
 
-// write queues the changes. Rows of new keys come first: whoever else is about to make the
-// same key waits there, and holds nothing else that anybody would wait for.
+// write queues the changes. Rows of new keys come first: another transaction that inserts the same
+// key waits there, and holds no lock that anybody else would wait for.
 func (d *database) write(b *pgx.Batch, c *rows.Changes, l *loaded) *writer {
 	w := &writer{text: d.text, batch: b, loaded: l}
 	w.insertKeys(c.Insert)
@@ -43,25 +44,25 @@ func (d *database) write(b *pgx.Batch, c *rows.Changes, l *loaded) *writer {
 
 func (w *writer) messages(c *rows.Changes) {
 	if len(c.Wipe) > 0 {
-		w.batch.Queue(w.text.wipeMessages, uuids(c.Wipe))
-		w.batch.Queue(w.text.wipeEntries, uuids(c.Wipe))
+		w.batch.Queue(w.text.sql(wipeMessages), uuids(c.Wipe))
+		w.batch.Queue(w.text.sql(wipeEntries), uuids(c.Wipe))
 	}
 	if n := len(c.Raise); n > 0 {
 		ids, visible := make([]rows.ID, n), make([]int64, n)
 		for i, r := range c.Raise {
 			ids[i], visible[i] = r.Key, r.Visible
 		}
-		w.batch.Queue(w.text.raise, uuids(ids), visible)
+		w.batch.Queue(w.text.sql(raiseMessages), uuids(ids), visible)
 	}
-	w.bySeq(w.text.remove, c.Remove)
-	w.bySeq(w.text.count, c.Count)
+	w.bySeq(w.text.sql(removeMessages), c.Remove)
+	w.bySeq(w.text.sql(countMessages), c.Count)
 	if n := len(c.Move); n > 0 {
 		// The last one counts, if a message is moved twice.
 		ids, seqs, visible := make([]rows.ID, n), make([]int64, n), make([]int64, n)
 		for i, m := range c.Move {
 			ids[i], seqs[i], visible[i] = m.Key, m.Seq, m.Visible
 		}
-		w.batch.Queue(w.text.move, uuids(ids), seqs, visible)
+		w.batch.Queue(w.text.sql(moveMessages), uuids(ids), seqs, visible)
 	}
 	w.put(c.Put)
 }
@@ -92,7 +93,7 @@ func (w *writer) put(list []rows.MessageRow) {
 		keys[i], seqs[i], visible[i], put[i], ttl[i] = uuid(m.Key), m.Seq, m.Visible, m.Put, m.TTL
 		attempts[i], ids[i], bodies[i] = int32(m.Attempt), []byte(m.ID), solid(m.Body)
 	}
-	w.batch.Queue(w.text.putMessages, keys, seqs, visible, put, ttl, attempts, ids, bodies)
+	w.batch.Queue(w.text.sql(putMessages), keys, seqs, visible, put, ttl, attempts, ids, bodies)
 }
 
 func (w *writer) entries(c *rows.Changes) {
@@ -101,7 +102,7 @@ func (w *writer) entries(c *rows.Changes) {
 		for i, t := range c.Trim {
 			ids[i], before[i] = t.Key, int64(t.Before)
 		}
-		w.batch.Queue(w.text.trim, uuids(ids), before)
+		w.batch.Queue(w.text.sql(trimEntries), uuids(ids), before)
 	}
 	var keys pgtype.FlatArray[pgtype.UUID]
 	var at []int64
@@ -113,7 +114,7 @@ func (w *writer) entries(c *rows.Changes) {
 		}
 	}
 	if len(keys) > 0 {
-		w.batch.Queue(w.text.appendEntries, keys, at, ns, data)
+		w.batch.Queue(w.text.sql(appendEntries), keys, at, ns, data)
 	}
 }
 
@@ -198,7 +199,7 @@ func (w *writer) insertKeys(list []*rows.KeyRow) {
 	for i, k := range list {
 		queues[i], tenants[i], names[i] = []byte(k.Key.Queue), []byte(k.Key.Tenant), []byte(k.Key.Name)
 	}
-	w.batch.Queue(w.text.insertKeys, c.ids, c.partitions, c.turns, c.at, c.firsts, c.seqs, c.count, c.logFirst, c.logLength, c.logTag,
+	w.batch.Queue(w.text.sql(insertKeys), c.ids, c.partitions, c.turns, c.at, c.firsts, c.seqs, c.count, c.logFirst, c.logLength, c.logTag,
 		c.tokens, c.delivered, c.routes, c.inline.seqs, c.inline.visible, c.inline.put, c.inline.ttl, c.inline.attempts, c.inline.ids, c.inline.bodies,
 		queues, tenants, names)
 }
@@ -212,7 +213,7 @@ func (w *writer) keys(c *rows.Changes) {
 	}
 	if len(c.Update) > 0 {
 		k := newKeyColumns(c.Update, refresh)
-		w.batch.Queue(w.text.updateKeys, k.ids, k.partitions, k.at, k.firsts, k.seqs, k.count, k.logFirst, k.logLength, k.logTag,
+		w.batch.Queue(w.text.sql(updateKeys), k.ids, k.partitions, k.at, k.firsts, k.seqs, k.count, k.logFirst, k.logLength, k.logTag,
 			k.tokens, k.delivered, k.routes, k.inline.seqs, k.inline.visible, k.inline.put, k.inline.ttl, k.inline.attempts, k.inline.ids, k.inline.bodies,
 			k.refresh, w.revs(c.Update))
 	}
@@ -223,14 +224,14 @@ func (w *writer) keys(c *rows.Changes) {
 		}
 	}
 	if len(inserted) > 0 {
-		w.batch.Queue(w.text.refreshKeys, uuids(inserted))
+		w.batch.Queue(w.text.sql(refreshKeys), uuids(inserted))
 	}
 	if len(c.Delete) > 0 {
 		revs := make([]int64, len(c.Delete))
 		for i, id := range c.Delete {
 			revs[i] = w.loaded.revs[id]
 		}
-		w.batch.Queue(w.text.deleteKeys, uuids(c.Delete), revs)
+		w.batch.Queue(w.text.sql(deleteKeys), uuids(c.Delete), revs)
 	}
 }
 
@@ -244,17 +245,17 @@ func (w *writer) revs(list []*rows.KeyRow) []int64 {
 }
 
 func (w *writer) records(c *rows.Changes) {
-	w.putRecords(w.text.insertRecords, c.InsertRecords)
-	w.putRecords(w.text.updateRecords, c.UpdateRecords)
+	w.putRecords(w.text.sql(insertRecords), c.InsertRecords)
+	w.putRecords(w.text.sql(updateRecords), c.UpdateRecords)
 	if n := len(c.DeleteRecords); n > 0 {
 		versions := make([]int64, n)
 		for i, key := range c.DeleteRecords {
 			versions[i] = w.loaded.state.Records[key]
 		}
-		w.batch.Queue(w.text.deleteRecords, recordIDs(c.DeleteRecords), versions)
+		w.batch.Queue(w.text.sql(deleteRecords), recordIDs(c.DeleteRecords), versions)
 	}
 	for i := range c.UpsertRecords { // one by one: two of them may be the same
-		w.putRecords(w.text.upsertRecords, c.UpsertRecords[i:i+1])
+		w.putRecords(w.text.sql(upsertRecords), c.UpsertRecords[i:i+1])
 	}
 }
 
@@ -276,7 +277,7 @@ func (w *writer) putRecords(sql string, list []store.Record) {
 		statuses[i], names[i], bodies[i] = []byte(r.Status), []byte(r.Name), solid(r.Body)
 		tags[i] = tagsText(r.Tags)
 	}
-	if sql == w.text.updateRecords {
+	if sql == w.text.sql(updateRecords) {
 		old := make([]int64, n)
 		for i := range list {
 			old[i] = w.loaded.state.Records[list[i].Key]
@@ -298,5 +299,5 @@ func (w *writer) tally(list []rows.Tally) {
 		t := &list[i]
 		partitions[i], more[i], queues[i], routes[i] = t.Partition, int64(t.More), []byte(t.Queue), []byte(t.Route)
 	}
-	w.batch.Queue(w.text.addTally, partitions, queues, routes, more)
+	w.batch.Queue(w.text.sql(addTally), partitions, queues, routes, more)
 }

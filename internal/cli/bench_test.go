@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/abidehq/abide/internal/cli/connect"
 )
 
 // figures runs a verb that measures, and returns what it printed as JSON.
@@ -31,7 +33,7 @@ func figures(t *testing.T, args string) map[string]any {
 
 // TestBenchUsageErrors: mistakes are found before anything is opened or made.
 func TestBenchUsageErrors(t *testing.T) {
-	t.Setenv(envStore, "")
+	t.Setenv(connect.EnvStore, "")
 	t.Chdir(t.TempDir())
 	for args, want := range map[string]string{
 		"hello world":                                    "takes no arguments",
@@ -200,7 +202,7 @@ func TestBenchTable(t *testing.T) {
 
 // TestBenchOnATemporaryStore: it is an embedded one, and removed.
 func TestBenchOnATemporaryStore(t *testing.T) {
-	t.Setenv(envStore, "")
+	t.Setenv(connect.EnvStore, "")
 	t.Chdir(t.TempDir())
 	for _, args := range []string{
 		"hello --n 3", "timers --herd 200", "actions --n 50 --duration 0", "serve --duration 1ms --instances 0 --idle 0 --streams 0",
@@ -215,7 +217,7 @@ func TestBenchOnATemporaryStore(t *testing.T) {
 }
 
 func TestBenchFromEnvironment(t *testing.T) {
-	t.Setenv(envStore, "memory://")
+	t.Setenv(connect.EnvStore, "memory://")
 	for _, args := range []string{"hello --n 3", "store --commits 10 --committers 4 --instances 20"} {
 		if got := figures(t, args); got["store"] != "memory" {
 			t.Errorf("%s: store is %v", args, got["store"])
@@ -309,7 +311,7 @@ func TestBenchProfiles(t *testing.T) {
 
 func TestBenchInterrupted(t *testing.T) {
 	t.Chdir(t.TempDir())
-	t.Setenv(envStore, "")
+	t.Setenv(connect.EnvStore, "")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, args := range []string{"bench hello --quiet", "bench store --store memory:// --instances 64 --quiet"} {

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/abidehq/abide/internal/cli/connect"
+
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
@@ -33,7 +35,7 @@ func invoke(t *testing.T, args ...string) (code int, stdout, stderr string) {
 }
 
 func TestUsageErrors(t *testing.T) {
-	t.Setenv(envStore, "")
+	t.Setenv(connect.EnvStore, "")
 	for _, tt := range []struct {
 		name string
 		args string
@@ -89,7 +91,7 @@ func TestGroupsShowTheirHelp(t *testing.T) {
 }
 
 func TestHelpDoesNotShowThePassword(t *testing.T) {
-	t.Setenv(envStore, "postgres://user:secret@host/db")
+	t.Setenv(connect.EnvStore, "postgres://user:secret@host/db")
 	if _, stdout, _ := invoke(t, "bench", "store", "--help"); strings.Contains(stdout, "secret") {
 		t.Error("the help shows ABIDE_STORE")
 	}

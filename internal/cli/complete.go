@@ -6,6 +6,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/abidehq/abide/internal/cli/connect"
+	"github.com/abidehq/abide/internal/cli/console"
+	"github.com/abidehq/abide/internal/cli/instances"
+	"github.com/abidehq/abide/internal/cli/sinks"
+	"github.com/abidehq/abide/internal/cli/timers"
+	"github.com/abidehq/abide/internal/cli/workers"
+
 	"github.com/spf13/cobra"
 
 	"github.com/abidehq/abide"
@@ -26,7 +33,7 @@ const (
 )
 
 // completer returns what an argument or a flag can be, in the store or at the server.
-type completer func(ctx context.Context, b backend, h *home) ([]string, error)
+type completer func(ctx context.Context, b connect.Backend, h *connect.Home) ([]string, error)
 
 // completeArgs has what the arguments of commands can be, by the commands' paths.
 var completeArgs = map[string]completer{
@@ -54,13 +61,13 @@ var completeMany = []string{"cancel", "delete", "redeliver", "redrive", "restart
 // without a noun is the same everywhere.
 var completeFlags = map[string][]string{
 	"output":            {"table", "json"},
-	"instances status":  strings.Split(listOf(instanceStatuses), ", "),
+	"instances status":  strings.Split(console.ListOf(instances.InstanceStatuses), ", "),
 	"actions status":    {"pending", "running", "completed", "failed", "cancelled", "skipped"},
-	"timers status":     strings.Split(listOf(timerStatuses), ", "),
-	"operations status": strings.Split(listOf(operation.Statuses), ", "),
-	"operations kind":   strings.Split(listOf(operation.Kinds), ", "),
-	"deliveries state":  deliveryStates,
-	"tokens role":       strings.Split(listOf(auth.Roles), ", "),
+	"timers status":     strings.Split(console.ListOf(timers.TimerStatuses), ", "),
+	"operations status": strings.Split(console.ListOf(operation.Statuses), ", "),
+	"operations kind":   strings.Split(console.ListOf(operation.Kinds), ", "),
+	"deliveries state":  sinks.DeliveryStates,
+	"tokens role":       strings.Split(console.ListOf(auth.Roles), ", "),
 	"on-exists":         {api.OnExistsExisting, api.OnExistsReject, api.OnExistsReplace},
 	"format":            {"csv", "jsonl"},
 }
@@ -100,7 +107,7 @@ func completion(f completer, many bool) cobra.CompletionFunc {
 		cmd.SetContext(ctx)
 		h := homeOf(cmd)
 		var found []string
-		err := h.reach(cmd, false, func(ctx context.Context, b backend) error {
+		err := h.Reach(cmd, false, func(ctx context.Context, b connect.Backend) error {
 			var err error
 			found, err = f(ctx, b, h)
 			return err
@@ -109,17 +116,17 @@ func completion(f completer, many bool) cobra.CompletionFunc {
 			return nil, cobra.ShellCompDirectiveNoFileComp // a shell has no place for what went wrong
 		}
 		found = slices.DeleteFunc(found, func(name string) bool {
-			return !strings.HasPrefix(name, begin) || slices.Contains(args, name) || oneLine(name) != name
+			return !strings.HasPrefix(name, begin) || slices.Contains(args, name) || console.OneLine(name) != name
 		})
 		return found, cobra.ShellCompDirectiveNoFileComp
 	}
 }
 
 // homeOf returns where a command would look, by its flags.
-func homeOf(cmd *cobra.Command) *home {
-	h := &home{tenant: abide.DefaultTenant}
+func homeOf(cmd *cobra.Command) *connect.Home {
+	h := &connect.Home{Tenant: abide.DefaultTenant}
 	for name, to := range map[string]*string{
-		"server": &h.server.url, "ca": &h.server.ca, "cert": &h.server.cert, "key": &h.server.key, "db": &h.path, "tenant": &h.tenant,
+		"server": &h.Server.URL, "ca": &h.Server.CA, "cert": &h.Server.Cert, "key": &h.Server.Key, "db": &h.Path, "tenant": &h.Tenant,
 	} {
 		if f := cmd.Flags().Lookup(name); f != nil {
 			*to = f.Value.String()
@@ -137,73 +144,73 @@ func names[T any](of []T, name func(*T) string) []string {
 	return all
 }
 
-func instanceIDs(ctx context.Context, b backend, h *home) ([]string, error) {
-	engine, err := b.engine()
+func instanceIDs(ctx context.Context, b connect.Backend, h *connect.Home) ([]string, error) {
+	engine, err := b.Engine()
 	if err != nil {
 		return nil, err
 	}
-	tenant := api.Tenant(h.tenant)
+	tenant := api.Tenant(h.Tenant)
 	page, err := engine.List(ctx, abide.Filter{Tenant: &tenant, Descending: true, Limit: completeLimit})
 	return names(page.Instances, func(i *abide.Info) string { return i.Ref.ID }), err
 }
 
-func orchestrationNames(ctx context.Context, b backend, _ *home) ([]string, error) {
-	engine, err := b.engine()
+func orchestrationNames(ctx context.Context, b connect.Backend, _ *connect.Home) ([]string, error) {
+	engine, err := b.Engine()
 	if err != nil {
 		return nil, err
 	}
-	found, err := readOrchestrations(ctx, engine)
+	found, err := workers.ReadOrchestrations(ctx, engine)
 	return slices.Compact(names(found, func(o *api.Orchestration) string { return o.Name })), err
 }
 
-func quarantineIDs(ctx context.Context, b backend, h *home) ([]string, error) {
-	engine, err := b.engine()
+func quarantineIDs(ctx context.Context, b connect.Backend, h *connect.Home) ([]string, error) {
+	engine, err := b.Engine()
 	if err != nil {
 		return nil, err
 	}
-	tenant := api.Tenant(h.tenant)
+	tenant := api.Tenant(h.Tenant)
 	page, err := engine.Quarantine(ctx, abide.QuarantineFilter{Tenant: &tenant, Limit: completeLimit})
 	return names(page.Messages, func(m *abide.Quarantined) string { return m.ID }), err
 }
 
-func actionIDs(ctx context.Context, b backend, h *home) ([]string, error) {
-	actions, err := b.actions()
+func actionIDs(ctx context.Context, b connect.Backend, h *connect.Home) ([]string, error) {
+	actions, err := b.Actions()
 	if err != nil {
 		return nil, err
 	}
-	page, err := actions.List(ctx, action.Filter{Tenant: h.tenant, Descending: true}, completeLimit, "")
+	page, err := actions.List(ctx, action.Filter{Tenant: h.Tenant, Descending: true}, completeLimit, "")
 	return names(page.Actions, func(a *action.Action) string { return a.ID }), err
 }
 
-func scheduleIDs(ctx context.Context, b backend, h *home) ([]string, error) {
-	actions, err := b.actions()
+func scheduleIDs(ctx context.Context, b connect.Backend, h *connect.Home) ([]string, error) {
+	actions, err := b.Actions()
 	if err != nil {
 		return nil, err
 	}
-	page, err := actions.ListSchedules(ctx, h.tenant, completeLimit, "")
+	page, err := actions.ListSchedules(ctx, h.Tenant, completeLimit, "")
 	return names(page.Schedules, func(s *action.Schedule) string { return s.ID }), err
 }
 
-func timerKeys(ctx context.Context, b backend, h *home) ([]string, error) {
-	timers, err := b.timers()
+func timerKeys(ctx context.Context, b connect.Backend, h *connect.Home) ([]string, error) {
+	timers, err := b.Timers()
 	if err != nil {
 		return nil, err
 	}
-	page, err := timers.List(ctx, timer.Filter{Tenant: h.tenant, Descending: true}, completeLimit, "")
+	page, err := timers.List(ctx, timer.Filter{Tenant: h.Tenant, Descending: true}, completeLimit, "")
 	return names(page.Timers, func(t *timer.Timer) string { return t.Key }), err
 }
 
-func operationIDs(ctx context.Context, b backend, h *home) ([]string, error) {
-	operations, err := b.operations()
+func operationIDs(ctx context.Context, b connect.Backend, h *connect.Home) ([]string, error) {
+	operations, err := b.Operations()
 	if err != nil {
 		return nil, err
 	}
-	page, err := operations.List(ctx, remote.OperationFilter{Tenant: h.tenant}, completeLimit, "")
+	page, err := operations.List(ctx, remote.OperationFilter{Tenant: h.Tenant}, completeLimit, "")
 	return names(page.Operations, func(o *api.Operation) string { return o.ID }), err
 }
 
-func tokenIDs(ctx context.Context, b backend, _ *home) ([]string, error) {
-	tokens, err := b.tokens()
+func tokenIDs(ctx context.Context, b connect.Backend, _ *connect.Home) ([]string, error) {
+	tokens, err := b.Tokens()
 	if err != nil {
 		return nil, err
 	}

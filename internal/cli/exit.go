@@ -3,9 +3,10 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"strings"
+
+	"github.com/abidehq/abide/internal/cli/console"
 
 	"github.com/abidehq/abide"
 	"github.com/abidehq/abide/action"
@@ -28,17 +29,6 @@ const (
 	ExitConflict    = 4 // somebody else changed it, or holds it, or its status does not allow it
 	ExitUnreachable = 5 // the server or the store cannot be reached
 )
-
-// usageError is a mistake in the command line.
-type usageError struct{ err error }
-
-func (e *usageError) Error() string { return e.err.Error() }
-
-func (e *usageError) Unwrap() error { return e.err }
-
-func usage(format string, args ...any) error {
-	return &usageError{fmt.Errorf(format, args...)}
-}
 
 // exits has the sentinel errors that have a code, in the order in which they are looked for.
 var exits = []struct {
@@ -70,7 +60,7 @@ var exitProblems = map[string]int{
 
 // exitCode returns the code for the error that a command returned.
 func exitCode(err error) int {
-	var mistake *usageError
+	var mistake *console.UsageError
 	var failed *abide.InstanceError
 	var problem *api.Problem
 	switch {
@@ -102,5 +92,5 @@ func explain(err error) string {
 	if errors.Is(err, context.Canceled) {
 		return "interrupted"
 	}
-	return strings.TrimPrefix(printable(err.Error()), "abide: ") // which is how the line begins
+	return strings.TrimPrefix(console.Printable(err.Error()), "abide: ") // which is how the line begins
 }

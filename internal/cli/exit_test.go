@@ -6,6 +6,8 @@ import (
 	"net"
 	"testing"
 
+	"github.com/abidehq/abide/internal/cli/console"
+
 	"github.com/abidehq/abide"
 	"github.com/abidehq/abide/action"
 	"github.com/abidehq/abide/internal/bench"
@@ -25,7 +27,7 @@ func TestExitCodes(t *testing.T) {
 	}{
 		{nil, ExitOK},
 		{errors.New("anything"), ExitFailure},
-		{usage("wrong"), ExitUsage},
+		{console.Usage("wrong"), ExitUsage},
 		{bench.ErrOptions, ExitUsage},
 		{store.ErrNotFound, ExitNotFound},
 		{store.ErrConflict, ExitConflict},

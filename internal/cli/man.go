@@ -6,6 +6,8 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/abidehq/abide/internal/cli/console"
+
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
 )
@@ -18,14 +20,14 @@ func newMan() *cobra.Command {
 date is that of the version, or of $SOURCE_DATE_EPOCH.`,
 		Example: `  abide man /usr/local/share/man/man1
   abide man . && man ./abide-instances.1`,
-		Args: oneArg("a folder"),
+		Args: console.OneArg("a folder"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := os.MkdirAll(args[0], 0o755); err != nil {
 				return fmt.Errorf("write manual pages: %w", err)
 			}
 			root := cmd.Root()
 			root.DisableAutoGenTag = true // the same version writes the same pages
-			header := &doc.GenManHeader{Section: "1", Source: "Abide " + readVersion().Version, Manual: "Abide", Date: versionDate()}
+			header := &doc.GenManHeader{Section: "1", Source: "Abide " + console.ReadVersion().Version, Manual: "Abide", Date: versionDate()}
 			if err := doc.GenManTree(root, header, args[0]); err != nil {
 				return fmt.Errorf("write manual pages: %w", err)
 			}

@@ -8,12 +8,16 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/abidehq/abide/internal/cli/store"
+
+	"github.com/abidehq/abide/internal/cli/connect"
+
 	"github.com/abidehq/abide/internal/testenv"
 )
 
 // TestMigrate runs the commands on a server, as an operator does.
 func TestMigrate(t *testing.T) {
-	t.Setenv(envStore, "")
+	t.Setenv(connect.EnvStore, "")
 	u, err := url.Parse(testenv.Postgres(t).URL())
 	if err != nil {
 		t.Fatal(err)
@@ -21,24 +25,24 @@ func TestMigrate(t *testing.T) {
 	query := u.Query()
 	query.Set("schema", "orders")
 	u.RawQuery = query.Encode()
-	store := u.String()
+	place := u.String()
 
-	code, out := runMigrate(t, "status", "--store", store)
+	code, out := runMigrate(t, "status", "--store", place)
 	if code != ExitFailure || strings.Count(out, "missing") < 2 {
 		t.Errorf("status of an empty database: code %d\n%s", code, out)
 	}
-	code, out = runMigrate(t, "up", "--store", store)
+	code, out = runMigrate(t, "up", "--store", place)
 	if code != ExitOK || !strings.HasPrefix(out, "applied 1 tables\napplied 2 views\n") {
 		t.Errorf("up: code %d\n%s", code, out)
 	}
-	code, out = runMigrate(t, "up", "--store", store)
+	code, out = runMigrate(t, "up", "--store", place)
 	if code != ExitOK || !strings.HasPrefix(out, "nothing to do") {
 		t.Errorf("up again: code %d\n%s", code, out)
 	}
-	t.Setenv(envStore, store)
+	t.Setenv(connect.EnvStore, place)
 	code, out = runMigrate(t, "status", "-o", "json")
 	var status struct {
-		Migrations []migrated
+		Migrations []store.Migrated
 		Missing    int
 	}
 	if err := json.Unmarshal([]byte(out), &status); err != nil || code != ExitOK || status.Missing != 0 ||

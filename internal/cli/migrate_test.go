@@ -7,6 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/abidehq/abide/internal/cli/connect"
+	"github.com/abidehq/abide/internal/cli/console"
+	"github.com/abidehq/abide/internal/cli/store"
+
 	"github.com/spf13/cobra"
 
 	"github.com/abidehq/abide/store/pgstore"
@@ -16,11 +20,11 @@ import (
 func runMigrate(t *testing.T, args ...string) (code int, stdout string) {
 	t.Helper()
 	var out bytes.Buffer
-	root := group(&cobra.Command{Use: "abide", SilenceUsage: true, SilenceErrors: true}, newMigrate())
+	root := console.Group(&cobra.Command{Use: "abide", SilenceUsage: true, SilenceErrors: true}, store.NewMigrate())
 	root.SetArgs(append([]string{"migrate"}, args...))
 	root.SetOut(&out)
 	root.SetErr(&out)
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return console.AsUsage(err) })
 	err := root.ExecuteContext(context.Background())
 	if err != nil {
 		t.Log(err)
@@ -43,19 +47,19 @@ func TestMigrateStatusNamesWhatIsMissing(t *testing.T) {
 		{Migration: pgstore.Migration{Number: 2, Name: "views"}},
 	}
 	var out bytes.Buffer
-	err := printStatus(&out, &output{format: "json"}, all)
+	err := store.PrintStatus(&out, &console.Output{Format: "json"}, all)
 	want := `{"migrations":[{"number":1,"name":"tables","applied":"2026-03-01T12:00:00Z"},{"number":2,"name":"views"}],"missing":1}` + "\n"
 	if out.String() != want || exitCode(err) != ExitFailure {
 		t.Errorf("printed %s, error %v; want %s, and a failure", out.String(), err, want)
 	}
 	out.Reset()
-	if err := printStatus(&out, &output{format: "table"}, all[:1]); err != nil || !strings.Contains(out.String(), "1       tables") {
+	if err := store.PrintStatus(&out, &console.Output{Format: "table"}, all[:1]); err != nil || !strings.Contains(out.String(), "1       tables") {
 		t.Errorf("printed %s, error %v", out.String(), err)
 	}
 }
 
 func TestMigrateMistakes(t *testing.T) {
-	t.Setenv(envStore, "")
+	t.Setenv(connect.EnvStore, "")
 	for _, c := range []struct {
 		name string
 		args []string

@@ -3,12 +3,14 @@ package cli
 import (
 	"strings"
 	"testing"
+
+	"github.com/abidehq/abide/internal/cli/connect"
 )
 
 // What makes no sense is said before anything is done.
 func TestMistakesAboutActions(t *testing.T) {
 	t.Chdir(t.TempDir())
-	t.Setenv(envStore, "")
+	t.Setenv(connect.EnvStore, "")
 	if code, _, stderr := invoke(t, "actions", "add", "billing"); code != ExitOK {
 		t.Fatal(stderr)
 	}

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/abidehq/abide/internal/cli/connect"
+
 	"github.com/spf13/cobra"
 
 	"github.com/abidehq/abide/server/api"
@@ -14,7 +16,7 @@ import (
 func inNewStore(t *testing.T) {
 	t.Helper()
 	t.Chdir(t.TempDir())
-	for _, name := range []string{envStore, envServer, envToken, envTokenFile} {
+	for _, name := range []string{connect.EnvStore, connect.EnvServer, connect.EnvToken, connect.EnvTokenFile} {
 		t.Setenv(name, "")
 	}
 	if code, _, stderr := invoke(t, "instances", "start", "order", "--id", "x"); code != ExitOK {
@@ -144,24 +146,6 @@ func TestCommandsHaveHelp(t *testing.T) {
 	for path := range completeArgs {
 		if cmd, _, err := root.Find(strings.Fields(path)); err != nil || cmd.ValidArgsFunction == nil {
 			t.Errorf("%s has no completion: %v", path, err)
-		}
-	}
-}
-
-// A token does not go over the network in the clear without a word.
-func TestInTheClear(t *testing.T) {
-	t.Parallel()
-	for address, want := range map[string]bool{
-		"http://127.0.0.1:7171":    false,
-		"http://[::1]:7171":        false,
-		"http://localhost:7171":    false,
-		"https://abide.example":    false,
-		"http://abide.example":     true,
-		"http://192.0.2.7:7171/x":  true,
-		"unix:///run/abide.socket": false,
-	} {
-		if got := inTheClear(address); got != want {
-			t.Errorf("%s: %v", address, got)
 		}
 	}
 }

@@ -6,9 +6,22 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 	_ "time/tzdata" // schedules have zones, on a bare machine too
+
+	"github.com/abidehq/abide/internal/cli/actions"
+	"github.com/abidehq/abide/internal/cli/bench"
+	"github.com/abidehq/abide/internal/cli/console"
+	"github.com/abidehq/abide/internal/cli/instances"
+	"github.com/abidehq/abide/internal/cli/quarantine"
+	"github.com/abidehq/abide/internal/cli/serve"
+	"github.com/abidehq/abide/internal/cli/sinks"
+	"github.com/abidehq/abide/internal/cli/stats"
+	"github.com/abidehq/abide/internal/cli/store"
+	"github.com/abidehq/abide/internal/cli/timers"
+	"github.com/abidehq/abide/internal/cli/tokens"
+	"github.com/abidehq/abide/internal/cli/top"
+	"github.com/abidehq/abide/internal/cli/workers"
 
 	"github.com/spf13/cobra"
 
@@ -47,7 +60,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 }
 
 func newRoot() *cobra.Command {
-	root := group(&cobra.Command{
+	root := console.Group(&cobra.Command{
 		Use:   "abide",
 		Short: "Durable execution for Go",
 		Long: `Abide makes ordinary Go functions wait for days, survive crashes and deploys,
@@ -57,37 +70,10 @@ Exit codes: 0 ok, 1 failure, 2 usage, 3 not found, 4 conflict, 5 unreachable.`,
 		SilenceUsage:  true, // a wrong flag is one line, not a page
 		SilenceErrors: true, // run prints them, once
 	},
-		newActions(), newAudit(), newBench(), newConfig(), newDeliveries(), newHealth(), newInstances(), newMan(), newMigrate(), newOperations(), newOrchestrate(), newOrchestrations(),
-		newQuarantine(), newSchedules(), newServe(), newSessions(), newSinks(), newStats(), newStore(), newTimers(), newTokens(), newTop(), newVersion(), newVet(), newWorkers(),
+		actions.New(), tokens.NewAudit(), bench.New(), serve.NewConfig(), sinks.NewDeliveries(), serve.NewHealth(), instances.New(), newMan(), store.NewMigrate(), instances.NewOperations(), serve.NewOrchestrate(), workers.NewOrchestrations(),
+		quarantine.New(), actions.NewSchedules(), serve.New(), tokens.NewSessions(), sinks.New(), stats.New(), store.New(), timers.New(), tokens.New(), top.New(), newVersion(), newVet(), workers.New(),
 	)
 	addCompletions(root)
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return console.AsUsage(err) })
 	return root
-}
-
-// group makes cmd a command that only holds others: alone it shows its help.
-func group(cmd *cobra.Command, verbs ...*cobra.Command) *cobra.Command {
-	cmd.AddCommand(verbs...)
-	cmd.Args = cobra.ArbitraryArgs
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			return cmd.Help()
-		}
-		var names []string
-		for _, verb := range cmd.Commands() {
-			if verb.IsAvailableCommand() {
-				names = append(names, verb.Name())
-			}
-		}
-		return usage("unknown command %q for %q; known are: %s", args[0], cmd.CommandPath(), strings.Join(names, ", "))
-	}
-	return cmd
-}
-
-// noArgs is for commands that take flags alone.
-func noArgs(cmd *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return usage("%q takes no arguments, only flags; got %q", cmd.CommandPath(), args[0])
-	}
-	return nil
 }

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/abidehq/abide/internal/cli/connect"
+
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
@@ -37,7 +39,7 @@ func TestScripts(t *testing.T) {
 		},
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("TZ", "Europe/Berlin")
-			for _, name := range []string{envStore, envServer, envToken, envTokenFile, "NO_COLOR"} {
+			for _, name := range []string{connect.EnvStore, connect.EnvServer, connect.EnvToken, connect.EnvTokenFile, "NO_COLOR"} {
 				env.Setenv(name, "")
 			}
 			env.Setenv("USER", "somebody")

@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/abidehq/abide/internal/cli/connect"
+	clistore "github.com/abidehq/abide/internal/cli/store"
+
 	"github.com/abidehq/abide/internal/transfer"
 	"github.com/abidehq/abide/store"
 	"github.com/abidehq/abide/store/pebblestore"
@@ -62,13 +65,13 @@ func (s *stopping) Import(ctx context.Context, p store.Parcel) error {
 // interrupted begins a copy of one folder into another, and leaves it in the middle.
 func interrupted(t *testing.T, from, to string) {
 	t.Helper()
-	p, err := findStore(from)
+	p, err := connect.FindStore(from)
 	if err != nil {
 		t.Fatal(err)
 	}
 	inFolder(t, from, func(source *pebblestore.Store) {
 		inFolder(t, to, func(target *pebblestore.Store) {
-			c := transfer.Copy{From: source, To: &stopping{target, 2}, Source: p.identity()}
+			c := transfer.Copy{From: source, To: &stopping{target, 2}, Source: clistore.Identity(p)}
 			if _, err := c.Run(t.Context()); !errors.Is(err, errStop) {
 				t.Fatal(err)
 			}
@@ -184,7 +187,7 @@ func TestStoreCheckSaysWhatIsWrong(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
 	inFolder(t, dir, func(s *pebblestore.Store) {
 		tx := &store.Tx{Append: []store.Append{{Key: store.Key{Queue: "turns", Tenant: "acme", Name: "lost"}, Entries: [][]byte{nil}}}}
-		for i := range shownProblems {
+		for i := range clistore.ShownProblems {
 			tx.PutRecords = append(tx.PutRecords, store.PutRecord{Record: store.Record{Key: store.RecordKey{Kind: "timer", ID: fmt.Sprint(i)}, Status: "armed", Body: []byte{1}}})
 		}
 		commitTo(t, s, tx)

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/abidehq/abide/internal/cli/console"
+
 	"github.com/spf13/cobra"
 
 	"github.com/abidehq/abide/vet"
@@ -22,7 +24,7 @@ type vetFinding struct {
 }
 
 func newVet() *cobra.Command {
-	var out output
+	var out console.Output
 	cmd := &cobra.Command{
 		Use:   "vet [PACKAGES]",
 		Short: "Report non-deterministic code in orchestrations",
@@ -39,7 +41,7 @@ above:
 Exit code 1 means that something was found.`,
 		Example: "  abide vet ./...",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := out.check(cmd); err != nil {
+			if err := out.Check(cmd); err != nil {
 				return err
 			}
 			if len(args) == 0 {
@@ -56,7 +58,7 @@ Exit code 1 means that something was found.`,
 					Category: string(f.Category), Message: f.Message,
 				}
 			}
-			if err := out.print(cmd.OutOrStdout(), findings, func(w io.Writer) error { return writeFindings(w, findings) }); err != nil {
+			if err := out.Print(cmd.OutOrStdout(), findings, func(w io.Writer) error { return writeFindings(w, findings) }); err != nil {
 				return err
 			}
 			if len(findings) > 0 {
@@ -65,7 +67,7 @@ Exit code 1 means that something was found.`,
 			return nil
 		},
 	}
-	out.addTo(cmd)
+	out.AddTo(cmd)
 	return cmd
 }
 

@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/abidehq/abide/internal/cli/connect"
+
 	"github.com/abidehq/abide"
 	"github.com/abidehq/abide/action"
 	"github.com/abidehq/abide/bus"
@@ -123,7 +125,7 @@ func serveWorld(ctx context.Context, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	socket, err := listen(ctx, dir)
+	socket, err := connect.Listen(ctx, dir)
 	if err != nil {
 		return err
 	}

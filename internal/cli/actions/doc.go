@@ -1,0 +1,2 @@
+// Package actions has the commands about actions and schedules.
+package actions

@@ -1,0 +1,164 @@
+package actions
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/abidehq/abide/internal/cli/connect"
+	"github.com/abidehq/abide/internal/cli/console"
+
+	"github.com/spf13/cobra"
+
+	"github.com/abidehq/abide/action"
+	"github.com/abidehq/abide/server/api"
+)
+
+// NewSchedules returns the command abide schedules.
+func NewSchedules() *cobra.Command {
+	return console.Group(
+		&cobra.Command{
+			Use:     "schedules",
+			Aliases: []string{"schedule"},
+			Short:   "Run actions periodically",
+			Long: `Schedules make actions again and again: by a cron expression in a time zone, or at a fixed
+distance. The tick loop makes them when they are due: see 'abide orchestrate'.
+
+` + connect.HomeHelp,
+		},
+		newSchedulesAdd(), newSchedulesList(), newSchedulesShow(), newSchedulesPreview(),
+		newSchedulesPause(), newSchedulesResume(), newSchedulesTrigger(), newSchedulesBackfill(),
+		newSchedulesUpdate(), newSchedulesRemove(),
+	)
+}
+
+// scheduleID is what most of the commands take.
+const scheduleID = "the ID of a schedule"
+
+// scheduleVerb makes a command that does something to a schedule and prints it. F may be
+// given more flags.
+func scheduleVerb(cmd *cobra.Command, f func(ctx context.Context, actions connect.ActionsAPI, tenant, id string) (action.Schedule, error)) *cobra.Command {
+	var d connect.Home
+	cmd.Args = console.OneArg(scheduleID)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return d.UseActions(cmd, false, func(ctx context.Context, actions connect.ActionsAPI) error {
+			s, err := f(ctx, actions, d.Tenant, args[0])
+			if err != nil {
+				return err
+			}
+			return printSchedule(&d, cmd, s)
+		})
+	}
+	d.AddTo(cmd)
+	return cmd
+}
+
+func newSchedulesPause() *cobra.Command {
+	var why string
+	cmd := scheduleVerb(&cobra.Command{
+		Use:     "pause ID",
+		Short:   "Pause a schedule",
+		Example: `  abide schedules pause nightly --reason "the disk is being replaced"`,
+	}, func(ctx context.Context, actions connect.ActionsAPI, tenant, id string) (action.Schedule, error) {
+		return actions.Pause(ctx, tenant, id, why)
+	})
+	cmd.Flags().StringVar(&why, "reason", "", "why")
+	return cmd
+}
+
+func newSchedulesResume() *cobra.Command {
+	return scheduleVerb(&cobra.Command{
+		Use:     "resume ID",
+		Short:   "Resume a paused schedule",
+		Long:    "Have a paused schedule go on from now. What was due meanwhile is skipped; 'abide schedules\nbackfill' makes it.",
+		Example: "  abide schedules resume nightly",
+	}, func(ctx context.Context, actions connect.ActionsAPI, tenant, id string) (action.Schedule, error) {
+		return actions.Resume(ctx, tenant, id)
+	})
+}
+
+func newSchedulesTrigger() *cobra.Command {
+	var d connect.Home
+	cmd := &cobra.Command{
+		Use:     "trigger ID",
+		Short:   "Run a schedule now",
+		Long:    "Make an action of a schedule now, whatever else of it runs. The schedule goes on as it would have.",
+		Example: "  abide schedules trigger nightly",
+		Args:    console.OneArg(scheduleID),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return d.UseActions(cmd, false, func(ctx context.Context, actions connect.ActionsAPI) error {
+				a, err := actions.Trigger(ctx, d.Tenant, args[0])
+				if err != nil {
+					return err
+				}
+				return printAction(&d, cmd, a)
+			})
+		},
+	}
+	d.AddTo(cmd)
+	return cmd
+}
+
+func newSchedulesRemove() *cobra.Command {
+	var d connect.Home
+	var sure console.Consent
+	cmd := &cobra.Command{
+		Use:     "remove ID",
+		Short:   "Delete a schedule",
+		Long:    "Remove a schedule. The actions that it has made stay.\n\n" + console.ConsentHelp,
+		Example: "  abide schedules remove nightly --yes",
+		Args:    console.OneArg(scheduleID),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := sure.Ask(cmd, fmt.Sprintf("Remove schedule %s of tenant %s?", args[0], d.Tenant)); err != nil {
+				return err
+			}
+			return d.UseActions(cmd, false, func(ctx context.Context, actions connect.ActionsAPI) error {
+				return actions.RemoveSchedule(ctx, d.Tenant, args[0])
+			})
+		},
+	}
+	sure.AddTo(cmd)
+	d.AddTo(cmd)
+	return cmd
+}
+
+// printSchedule prints a schedule as it is in a list.
+func printSchedule(h *connect.Home, cmd *cobra.Command, s action.Schedule) error {
+	return h.Out.Print(cmd.OutOrStdout(), api.FromSchedule(s), schedulesTable([]action.Schedule{s}))
+}
+
+// scheduleTitles are the columns of schedules.
+var scheduleTitles = []string{"ID", "SLUG", "RHYTHM", "STATUS", "NEXT", "LAST", "RUNS"}
+
+func scheduleRow(s *action.Schedule) []console.Cell {
+	return []console.Cell{
+		console.Plain(s.ID), console.Plain(s.Slug), console.Plain(rhythmOf(&s.Plan)), console.StatusCell(s.Status),
+		console.Plain(console.LocalTime(s.Next)), console.Plain(console.LocalTime(s.Last)), console.Plain(fmt.Sprint(s.Runs)),
+	}
+}
+
+// schedulesTable returns what prints schedules as a table.
+func schedulesTable(schedules []action.Schedule) func(io.Writer) error {
+	return func(w io.Writer) error {
+		if len(schedules) == 0 {
+			return nil
+		}
+		t := console.NewTable(w, scheduleTitles...)
+		for i := range schedules {
+			t.Add(scheduleRow(&schedules[i])...)
+		}
+		return t.Write(w)
+	}
+}
+
+// rhythmOf says in words when a plan has runs.
+func rhythmOf(p *action.Plan) string {
+	if p.Every != 0 {
+		return "every " + console.Readable(p.Every)
+	}
+	zone := p.Zone
+	if zone == "" {
+		zone = "UTC"
+	}
+	return p.Cron + " " + zone
+}

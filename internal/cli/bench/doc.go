@@ -1,0 +1,2 @@
+// Package bench has the commands that measure; the workloads are in internal/bench.
+package bench

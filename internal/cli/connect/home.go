@@ -1,0 +1,162 @@
+package connect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/abidehq/abide/internal/cli/console"
+
+	"github.com/spf13/cobra"
+
+	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/remote"
+	"github.com/abidehq/abide/store"
+)
+
+// Home is where a command finds what it is about: at a server, or in a store. It says whose
+// that is too, and how to print it.
+type Home struct {
+	Server serverFlags
+	Path   string
+	Tenant string
+	Out    console.Output
+}
+
+// AddTo gives a command the flags.
+func (h *Home) AddTo(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&h.Tenant, "tenant", abide.DefaultTenant, "whose it is")
+	h.AddPlaceTo(cmd)
+}
+
+// AddPlaceTo gives a command the flags, for what belongs to no tenant.
+func (h *Home) AddPlaceTo(cmd *cobra.Command) {
+	f := cmd.Flags()
+	h.Server.AddTo(cmd)
+	f.StringVar(&h.Path, "db", "", "folder of the store, or its URL; $ABIDE_STORE if not given, or ./"+DefaultDB)
+	h.Out.AddTo(cmd)
+}
+
+// Use calls f with what is at the server or in the store. A store that is not there is made
+// only if f is to put something into it.
+func (h *Home) Use(cmd *cobra.Command, makes bool, f func(ctx context.Context, b Backend) error) error {
+	if err := h.Out.Check(cmd); err != nil {
+		return err
+	}
+	return h.Reach(cmd, makes, f)
+}
+
+// Reach is use, for a command that has looked at its flags.
+func (h *Home) Reach(cmd *cobra.Command, makes bool, f func(ctx context.Context, b Backend) error) (err error) {
+	ctx := cmd.Context()
+	address, err := h.Address()
+	if err != nil {
+		return err
+	}
+	if address != "" {
+		return h.useServer(cmd, address, f)
+	}
+	p, err := FindStore(h.Path)
+	if err != nil {
+		return err
+	}
+	if !makes && !p.Exists() {
+		return fmt.Errorf("there is no store in %s: %w", p.Shown, store.ErrNotFound)
+	}
+	reached := false
+	st, err := p.Open(ctx, func() bool {
+		reached = p.SocketAnswers(ctx)
+		return reached
+	})
+	switch {
+	case reached:
+		return useSocket(ctx, p, f)
+	case errors.Is(err, store.ErrInUse) && p.Dir != "":
+		return fmt.Errorf("another process has the store in %s open, and does not answer at %s: %w", p.Shown, socketBeside(p.Dir), remote.ErrUnreachable)
+	case err != nil:
+		return err
+	}
+	b := NewStoreBackend(st)
+	defer func() { err = errors.Join(err, b.Close()) }()
+	return f(ctx, b)
+}
+
+// Address returns that of the server to talk to, or nothing if there is none. What the
+// command line says comes before what the environment says, and there a server comes before
+// a store.
+func (h *Home) Address() (string, error) {
+	switch {
+	case h.Server.URL != "" && h.Path != "":
+		return "", console.Usage("--server and --db exclude each other")
+	case h.Server.URL != "":
+		return h.Server.URL, nil
+	case h.Path != "":
+		return "", nil
+	default:
+		return os.Getenv(EnvServer), nil
+	}
+}
+
+// UseEngine calls f with the instances.
+func (h *Home) UseEngine(cmd *cobra.Command, makes bool, f func(ctx context.Context, engine *abide.Client) error) error {
+	return h.Use(cmd, makes, func(ctx context.Context, b Backend) error {
+		engine, err := b.Engine()
+		if err != nil {
+			return err
+		}
+		return f(ctx, engine)
+	})
+}
+
+// UseActions calls f with the actions and schedules.
+func (h *Home) UseActions(cmd *cobra.Command, makes bool, f func(ctx context.Context, actions ActionsAPI) error) error {
+	return h.Use(cmd, makes, func(ctx context.Context, b Backend) error {
+		actions, err := b.Actions()
+		if err != nil {
+			return err
+		}
+		return f(ctx, actions)
+	})
+}
+
+// UseTimers calls f with the timers.
+func (h *Home) UseTimers(cmd *cobra.Command, makes bool, f func(ctx context.Context, timers TimersAPI) error) error {
+	return h.Use(cmd, makes, func(ctx context.Context, b Backend) error {
+		timers, err := b.Timers()
+		if err != nil {
+			return err
+		}
+		return f(ctx, timers)
+	})
+}
+
+// SocketAnswers reports whether the process that has the store open can be talked to.
+func (p Place) SocketAnswers(ctx context.Context) bool {
+	if p.Dir == "" {
+		return false
+	}
+	path, err := findSocket(p.Dir)
+	return err == nil && answers(ctx, path)
+}
+
+// HomeHelp is what the help of each noun says about where things are.
+const HomeHelp = `The commands talk to the server that --server or $ABIDE_SERVER names, with the token in
+$ABIDE_TOKEN or in the file that $ABIDE_TOKEN_FILE names. Without one they open the store, or
+talk to the process that has it open.`
+
+// PrintAll prints a list that has no pages.
+func (h *Home) PrintAll(cmd *cobra.Command, what string, list any, n int, titles []string, row func(i int) []console.Cell) error {
+	if n == 0 && !h.Out.IsJSON() {
+		cmd.PrintErrf("there are no %s\n", what)
+		return nil
+	}
+	return h.Out.Print(cmd.OutOrStdout(), list, func(w io.Writer) error {
+		t := console.NewTable(w, titles...)
+		for i := range n {
+			t.Add(row(i)...)
+		}
+		return t.Write(w)
+	})
+}

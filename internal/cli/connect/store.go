@@ -1,0 +1,189 @@
+package connect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/abidehq/abide/internal/cli/console"
+
+	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/action"
+	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/operation"
+	"github.com/abidehq/abide/remote"
+	"github.com/abidehq/abide/server"
+	"github.com/abidehq/abide/server/api"
+	"github.com/abidehq/abide/server/auth"
+	"github.com/abidehq/abide/store"
+	"github.com/abidehq/abide/timer"
+)
+
+// storeBackend is a store that this process has opened.
+type storeBackend struct {
+	store  store.Store
+	ending []func() error // what to do before the store is closed
+}
+
+// NewStoreBackend returns the backend of a store that is open in this process. It closes the store.
+func NewStoreBackend(st store.Store) *storeBackend { return &storeBackend{store: st} }
+
+// Close ends what was begun on the store, the latest first, and closes it.
+func (b *storeBackend) Close() error {
+	var errs []error
+	for _, end := range slices.Backward(b.ending) {
+		errs = append(errs, end())
+	}
+	return errors.Join(append(errs, b.store.Close())...)
+}
+
+// silent is for services that only do what they are told: their errors are returned, and a
+// person sees those.
+var silent = slog.New(slog.DiscardHandler)
+
+func (b *storeBackend) Client() *abide.Client { return abide.NewClient(b.store, nil) }
+
+// Noting returns what keeps account of what is done to the store.
+func (b *storeBackend) Noting() (noting, error) {
+	guard, err := auth.New(auth.Config{Store: b.store, Logger: silent})
+	return noting{guard}, err
+}
+
+func (b *storeBackend) Engine() (*abide.Client, error) {
+	n, err := b.Noting()
+	return abide.ClientOver(notedTransport{b.Client().Transport().(operatorTransport), n}, nil), err
+}
+
+func (b *storeBackend) Actions() (ActionsAPI, error) {
+	n, err := b.Noting()
+	if err != nil {
+		return nil, err
+	}
+	s, err := action.New(action.Config{Store: b.store, Logger: silent})
+	return notedActions{s, n}, err
+}
+
+func (b *storeBackend) TimerService() (*timer.Service, error) {
+	return timer.New(timer.Config{Store: b.store, Logger: silent})
+}
+
+func (b *storeBackend) Timers() (TimersAPI, error) {
+	n, err := b.Noting()
+	if err != nil {
+		return nil, err
+	}
+	s, err := b.TimerService()
+	return notedTimers{s, n}, err
+}
+
+func (b *storeBackend) OperationService() (*operation.Service, error) {
+	return operation.New(operation.Config{Store: b.store, Client: b.Client(), Logger: silent})
+}
+
+func (b *storeBackend) Operations() (OperationsAPI, error) {
+	n, err := b.Noting()
+	if err != nil {
+		return nil, err
+	}
+	s, err := b.OperationService()
+	return storeOperations{s, n}, err
+}
+
+func (b *storeBackend) Tokens() (TokensAPI, error) {
+	guard, err := auth.New(auth.Config{Store: b.store, Logger: silent})
+	return StoreTokens{guard}, err
+}
+
+func (b *storeBackend) Stats(ctx context.Context) (store.Stats, error) { return b.store.Stats(ctx) }
+
+// Work has operations done by this process: there is no other that has the store, or if there
+// is, they share the work.
+func (b *storeBackend) Work(ctx context.Context) (stop func() error, err error) {
+	s, err := b.OperationService()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	return func() error {
+		cancel()
+		return <-ended
+	}, nil
+}
+
+func (b *storeBackend) Sinks(ctx context.Context) ([]api.Sink, error) {
+	client, err := b.serve(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return client.Sinks(ctx)
+}
+
+func (b *storeBackend) Deliveries(ctx context.Context, f remote.DeliveryFilter, limit int, cursor string) (api.DeliveryList, error) {
+	client, err := b.serve(ctx)
+	if err != nil {
+		return api.DeliveryList{}, err
+	}
+	return client.Deliveries(ctx, f, limit, cursor)
+}
+
+// serve returns a client of a server in this process, for what only a server puts together.
+// It listens at a socket in a folder that nobody else can enter.
+func (b *storeBackend) serve(ctx context.Context) (*remote.Client, error) {
+	timers, err := b.TimerService()
+	if err != nil {
+		return nil, err
+	}
+	handler, err := server.New(server.Config{Store: b.store, Timers: timers, Version: console.ReadVersion().Version, Logger: silent})
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "abide-")
+	if err != nil {
+		return nil, fmt.Errorf("make a folder for a socket: %w", err)
+	}
+	path := filepath.Join(dir, "sock")
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "unix", path)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("listen at a socket: %w", err), os.Remove(dir))
+	}
+	s := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = s.Serve(listener) // it ends with Close
+	}()
+	client, err := remote.New((&url.URL{Scheme: "unix", Path: path}).String())
+	b.ending = append(b.ending, func() error {
+		err := s.Close()
+		<-ended
+		return errors.Join(err, ignoreMissing(os.Remove(dir)))
+	})
+	return client, err
+}
+
+func (b *storeBackend) Backup(ctx context.Context, dest string) (api.Backup, error) {
+	made := api.Backup{Path: dest, CreatedAt: base.System{}.Now().UTC()}
+	n, err := b.Noting()
+	if err != nil {
+		return made, err
+	}
+	s, ok := b.store.(store.Backuper)
+	if !ok {
+		return made, console.Usage("only the embedded store is backed up into a folder, others with the tools of their databases: see docs/backup.md")
+	}
+	err = s.Backup(ctx, dest)
+	if errors.Is(err, store.ErrInvalid) {
+		err = console.AsUsage(err)
+	}
+	return made, StoreTokens(n).Note(ctx, "create-backup", dest, err)
+}

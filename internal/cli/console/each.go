@@ -1,0 +1,19 @@
+package console
+
+import "errors"
+
+// Each calls f for each of several names. It goes on after an error, and returns what it got
+// and all errors.
+func Each[T any](names []string, f func(name string) (T, error)) ([]T, error) {
+	var got []T
+	var errs []error
+	for _, name := range names {
+		v, err := f(name)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		got = append(got, v)
+	}
+	return got, errors.Join(errs...)
+}

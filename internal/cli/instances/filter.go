@@ -1,0 +1,89 @@
+package instances
+
+import (
+	"strings"
+	"time"
+
+	"github.com/abidehq/abide/internal/cli/console"
+
+	"github.com/spf13/cobra"
+
+	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/server/api"
+)
+
+// InstanceStatuses are those that instances can have.
+var InstanceStatuses = []abide.Status{
+	abide.Pending, abide.Running, abide.Suspended, abide.Stalled,
+	abide.Completed, abide.Failed, abide.Cancelled, abide.Terminated,
+}
+
+// instanceFilter says which instances are meant.
+type instanceFilter struct {
+	orchestrations, statuses, tags []string
+	from, to                       string
+	tenants                        bool
+}
+
+// AddTo gives a command the flags.
+func (i *instanceFilter) AddTo(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringSliceVar(&i.orchestrations, "orchestration", nil, "those of one of these orchestrations")
+	f.StringSliceVar(&i.statuses, "status", nil, "those with one of these statuses: "+console.ListOf(InstanceStatuses))
+	f.StringVar(&i.from, "from", "", "those started at that time or later")
+	f.StringVar(&i.to, "to", "", "those started before that time")
+	f.StringArrayVar(&i.tags, "tag", nil, "those with that tag, as NAME=VALUE; can be given more than once")
+	f.BoolVar(&i.tenants, "all-tenants", false, "those of all tenants")
+}
+
+// named reports whether a flag of the filter was given.
+func (i *instanceFilter) named(cmd *cobra.Command) string {
+	for _, name := range []string{"orchestration", "status", "from", "to", "tag", "all-tenants"} {
+		if cmd.Flags().Changed(name) {
+			return name
+		}
+	}
+	return ""
+}
+
+// filter returns what the flags say.
+func (i *instanceFilter) filter(cmd *cobra.Command, tenant string) (abide.Filter, error) {
+	f := abide.Filter{Orchestrations: i.orchestrations}
+	if i.tenants && cmd.Flags().Changed("tenant") {
+		return f, console.Usage("--tenant and --all-tenants exclude each other")
+	}
+	if !i.tenants {
+		tenant = api.Tenant(tenant)
+		f.Tenant = &tenant
+	}
+	var err error
+	if f.Statuses, err = console.OneOf("status", i.statuses, InstanceStatuses); err != nil {
+		return f, err
+	}
+	if f.Tags, err = parseTags(i.tags); err != nil {
+		return f, err
+	}
+	now := base.System{}.Now()
+	if f.From, err = console.ParseTime("from", i.from, now, time.Local); err != nil {
+		return f, err
+	}
+	f.To, err = console.ParseTime("to", i.to, now, time.Local)
+	return f, err
+}
+
+// parseTags reads tags.
+func parseTags(texts []string) (map[string]string, error) {
+	var tags map[string]string
+	for _, text := range texts {
+		name, value, ok := strings.Cut(text, "=")
+		if !ok || name == "" {
+			return nil, console.Usage("--tag is %q; NAME=VALUE is allowed", text)
+		}
+		if tags == nil {
+			tags = map[string]string{}
+		}
+		tags[name] = value
+	}
+	return tags, nil
+}

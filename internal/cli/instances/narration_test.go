@@ -1,0 +1,77 @@
+package instances
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/abidehq/abide/internal/cli/console"
+
+	"github.com/abidehq/abide"
+)
+
+// TestHistoryInWords has an event of each kind, and compares with a file.
+func TestHistoryInWords(t *testing.T) {
+	t.Parallel()
+	data, err := os.ReadFile(filepath.Join("testdata", "history.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var h abide.History
+	if err := json.Unmarshal(data, &h); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := writeHistory(&out, &h, time.Time{}, 0); err != nil {
+		t.Fatal(err)
+	}
+	golden := filepath.Join("testdata", "history.golden")
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// What people read is in their zone; the file has times in braces.
+	want = regexp.MustCompile(`\{2[^}]+Z\}`).ReplaceAllFunc(want, func(text []byte) []byte {
+		at, err := time.Parse(time.RFC3339, strings.Trim(string(text), "{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return []byte(console.LocalTime(at))
+	})
+	if out.String() != string(want) {
+		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
+	}
+	out.Reset()
+	if err := writeHistory(&out, &h, time.Time{}, 2); err != nil {
+		t.Fatal(err)
+	}
+	if n := bytes.Count(out.Bytes(), []byte("\n")); n != 4 {
+		t.Errorf("the latest 2 lines are\n%s", out.String())
+	}
+}
+
+// An execution has one end, of several.
+func TestEndsInWords(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		event abide.HistoryEvent
+		want  string
+	}{
+		{abide.HistoryEvent{Kind: "ExecutionFailed", Failure: &abide.HistoryFailure{Type: "declined", Message: "no money"}}, "failed|no money (declined)"},
+		{abide.HistoryEvent{Kind: "ExecutionFailed", Failure: &abide.HistoryFailure{Cause: &abide.HistoryFailure{Message: "behind it"}}}, "failed|behind it"},
+		{abide.HistoryEvent{Kind: "ExecutionCancelled", Failure: &abide.HistoryFailure{Message: "asked to"}}, "cancelled|asked to"},
+		{abide.HistoryEvent{Kind: "ExecutionTerminated", Name: "by hand"}, "terminated|by hand"},
+		{abide.HistoryEvent{Kind: "ExecutionContinued", Data: abide.Payload("7")}, "continued as the next execution|7"},
+	} {
+		h := &abide.History{Events: []abide.HistoryEvent{tt.event}}
+		what, detail, _ := newStory(h, time.Time{}).tell(0)
+		if got := what + "|" + detail; got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.event.Kind, got, tt.want)
+		}
+	}
+}

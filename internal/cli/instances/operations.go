@@ -1,0 +1,328 @@
+package instances
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/abidehq/abide/internal/cli/connect"
+	"github.com/abidehq/abide/internal/cli/console"
+
+	"github.com/spf13/cobra"
+
+	"github.com/abidehq/abide/internal/backoff"
+	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/operation"
+	"github.com/abidehq/abide/remote"
+	"github.com/abidehq/abide/server/api"
+)
+
+// NewOperations returns the command abide operations.
+func NewOperations() *cobra.Command {
+	return console.Group(
+		&cobra.Command{
+			Use:     "operations",
+			Aliases: []string{"operation"},
+			Short:   "Show and cancel operations on many instances",
+			Long: `An operation does one thing to many instances: 'abide instances cancel --all' starts one, and so
+do terminate, suspend, resume, restart and delete. It goes on where it was if its process dies,
+and is kept for a week after it has ended.
+
+` + connect.HomeHelp,
+		},
+		newOperationsList(), newOperationsShow(), newOperationsWatch(), newOperationsCancel(),
+	)
+}
+
+// operationID is what most of the commands take.
+const operationID = "the ID of an operation"
+
+// useOperations calls f with the operations.
+func useOperations(h *connect.Home, cmd *cobra.Command, f func(ctx context.Context, b connect.Backend, operations connect.OperationsAPI) error) error {
+	return h.Use(cmd, false, func(ctx context.Context, b connect.Backend) error {
+		operations, err := b.Operations()
+		if err != nil {
+			return err
+		}
+		return f(ctx, b, operations)
+	})
+}
+
+// operationHome has the flags of a command that names an operation.
+type operationHome struct {
+	connect.Home
+	tenants bool
+}
+
+func (h *operationHome) AddTo(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&h.tenants, "all-tenants", false, "an operation about all tenants")
+	h.Home.AddTo(cmd)
+}
+
+// useNamed calls f with the operations, after tenant was set to that of the operation.
+func (h *operationHome) useNamed(cmd *cobra.Command, f func(ctx context.Context, b connect.Backend, operations connect.OperationsAPI) error) error {
+	if h.tenants {
+		if cmd.Flags().Changed("tenant") {
+			return console.Usage("--tenant and --all-tenants exclude each other")
+		}
+		h.Tenant = ""
+	}
+	return useOperations(&h.Home, cmd, f)
+}
+
+// operationsList is the verb: abide operations list.
+type operationsList struct {
+	connect.Home
+	console.Paging
+	console.Watching
+	statuses, kinds []string
+	tenants         bool
+}
+
+func newOperationsList() *cobra.Command {
+	l := &operationsList{}
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List operations, the latest first",
+		Example: `  abide operations list
+  abide operations list --status running --all-tenants --watch`,
+		Args: console.NoArgs,
+		RunE: l.run,
+	}
+	f := cmd.Flags()
+	f.SortFlags = false
+	f.StringSliceVar(&l.statuses, "status", nil, "those with one of these statuses: "+console.ListOf(operation.Statuses))
+	f.StringSliceVar(&l.kinds, "kind", nil, "those of one of these kinds: "+console.ListOf(operation.Kinds))
+	f.BoolVar(&l.tenants, "all-tenants", false, "those about all tenants too, and about each")
+	l.Paging.AddTo(cmd)
+	l.Watching.AddTo(cmd)
+	l.Home.AddTo(cmd)
+	return cmd
+}
+
+// filter returns what the flags say.
+func (l *operationsList) filter(cmd *cobra.Command) (f remote.OperationFilter, err error) {
+	f.Tenant = l.Tenant
+	if l.tenants {
+		if cmd.Flags().Changed("tenant") {
+			return f, console.Usage("--tenant and --all-tenants exclude each other")
+		}
+		f.Tenant = ""
+	}
+	if _, err := console.OneOf("status", l.statuses, operation.Statuses); err != nil {
+		return f, err
+	}
+	if _, err := console.OneOf("kind", l.kinds, operation.Kinds); err != nil {
+		return f, err
+	}
+	f.Statuses, f.Kinds = l.statuses, l.kinds
+	return f, nil
+}
+
+func (l *operationsList) run(cmd *cobra.Command, _ []string) error {
+	filter, err := l.filter(cmd)
+	if err != nil {
+		return err
+	}
+	return useOperations(&l.Home, cmd, func(ctx context.Context, _ connect.Backend, operations connect.OperationsAPI) error {
+		read := func(ctx context.Context) ([]api.Operation, string, error) {
+			return console.ReadPages(l.Paging, func(limit int, cursor string) ([]api.Operation, string, error) {
+				page, err := operations.List(ctx, filter, limit, cursor)
+				return page.Operations, page.NextPageToken, err
+			})
+		}
+		if l.Watch {
+			return console.NewWatch(cmd, &l.Out, operationTitles...).Poll(ctx, func(ctx context.Context) ([]console.Item, bool, error) {
+				found, next, err := read(ctx)
+				return console.ItemsOf(found, func(o *api.Operation) console.Item {
+					return console.Item{Key: [2]string{o.Filter.Tenant, o.ID}, Value: *o, Row: operationRow(o)}
+				}), next == "", err
+			})
+		}
+		found, next, err := read(ctx)
+		if err != nil {
+			return err
+		}
+		list := api.OperationList{Operations: append([]api.Operation{}, found...), NextPageToken: next}
+		if err := l.Out.Print(cmd.OutOrStdout(), list, operationsTable(found)); err != nil {
+			return err
+		}
+		l.Paging.SayMore(cmd, &l.Out, "operations", len(found), next)
+		return nil
+	})
+}
+
+// operationTitles are the columns of operations.
+var operationTitles = []string{"ID", "KIND", "TENANT", "STATUS", "STARTED", "DONE", "SKIPPED", "FAILED", "BY", "REASON"}
+
+func operationRow(o *api.Operation) []console.Cell {
+	return []console.Cell{
+		console.Plain(o.ID), console.Plain(o.Kind), console.Plain(tenantsOf(o)), console.StatusCell(o.Status), console.Plain(console.LocalTime(o.CreatedAt)),
+		console.Plain(strconv.Itoa(o.Done)), console.Plain(strconv.Itoa(o.Skipped)), console.Plain(strconv.Itoa(o.Failed)), console.Plain(o.By), console.Plain(console.Shorten(o.Reason, 60)),
+	}
+}
+
+// tenantsOf says whose instances an operation is about.
+func tenantsOf(o *api.Operation) string {
+	if o.Filter.Tenant == "" {
+		return "(all)"
+	}
+	return o.Filter.Tenant
+}
+
+// operationsTable returns what prints operations as a table.
+func operationsTable(found []api.Operation) func(io.Writer) error {
+	return func(w io.Writer) error {
+		if len(found) == 0 {
+			return nil
+		}
+		t := console.NewTable(w, operationTitles...)
+		for i := range found {
+			t.Add(operationRow(&found[i])...)
+		}
+		return t.Write(w)
+	}
+}
+
+// printOperation prints an operation as it is in a list.
+func printOperation(h *connect.Home, cmd *cobra.Command, o api.Operation) error {
+	return h.Out.Print(cmd.OutOrStdout(), o, operationsTable([]api.Operation{o}))
+}
+
+func newOperationsShow() *cobra.Command {
+	var h operationHome
+	cmd := &cobra.Command{
+		Use:     "show ID",
+		Short:   "Show an operation",
+		Example: "  abide operations show 0198c0de",
+		Args:    console.OneArg(operationID),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return h.useNamed(cmd, func(ctx context.Context, _ connect.Backend, operations connect.OperationsAPI) error {
+				o, err := operations.Get(ctx, h.Tenant, args[0])
+				if err != nil {
+					return err
+				}
+				return h.Out.Print(cmd.OutOrStdout(), o, func(w io.Writer) error { return showOperation(w, &o) })
+			})
+		},
+	}
+	h.AddTo(cmd)
+	return cmd
+}
+
+// showOperation prints all there is about an operation.
+func showOperation(w io.Writer, o *api.Operation) error {
+	total := ""
+	if o.Total > 0 {
+		total = "about " + strconv.Itoa(o.Total)
+	}
+	f := &o.Filter
+	fields := [][2]string{
+		{"id", o.ID},
+		{"kind", o.Kind},
+		{"tenant", tenantsOf(o)},
+		{"orchestrations", console.ListOf(f.Orchestrations)},
+		{"statuses", console.ListOf(f.Statuses)},
+		{"started from", console.LocalTime(f.From)},
+		{"started before", console.LocalTime(f.To)},
+		{"status", o.Status},
+		{"error", o.Error},
+		{"reason", o.Reason},
+		{"by", o.By},
+		{"created", console.LocalTime(o.CreatedAt)},
+		{"begun", console.LocalTime(o.BegunAt)},
+		{"ended", console.LocalTime(o.EndedAt)},
+		{"instances", total},
+		{"matched", strconv.Itoa(o.Matched)},
+		{"done", strconv.Itoa(o.Done)},
+		{"skipped", strconv.Itoa(o.Skipped)},
+		{"failed", strconv.Itoa(o.Failed)},
+	}
+	for _, name := range slices.Sorted(maps.Keys(f.Tags)) {
+		fields = append(fields, [2]string{"tag", name + "=" + f.Tags[name]})
+	}
+	for _, e := range o.Errors {
+		fields = append(fields, [2]string{"failed with", e.Tenant + "/" + e.ID + ": " + e.Error})
+	}
+	return console.WriteFields(w, fields)
+}
+
+func newOperationsCancel() *cobra.Command {
+	var h operationHome
+	cmd := &cobra.Command{
+		Use:     "cancel ID",
+		Short:   "Cancel an operation",
+		Long:    "Have an operation stop. What is done is done.",
+		Example: "  abide operations cancel 0198c0de",
+		Args:    console.OneArg(operationID),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return h.useNamed(cmd, func(ctx context.Context, _ connect.Backend, operations connect.OperationsAPI) error {
+				o, err := operations.Cancel(ctx, h.Tenant, args[0])
+				if err != nil {
+					return err
+				}
+				return printOperation(&h.Home, cmd, o)
+			})
+		},
+	}
+	h.AddTo(cmd)
+	return cmd
+}
+
+func newOperationsWatch() *cobra.Command {
+	var h operationHome
+	cmd := &cobra.Command{
+		Use:   "watch ID",
+		Short: "Show the progress of an operation until it has ended",
+		Long: `Show how an operation gets on, until it has ended, and print it. The exit code is 0 if it has
+completed and worked with all instances.
+
+At a store that nobody serves, this has the operation done.`,
+		Example: "  abide operations watch 0198c0de",
+		Args:    console.OneArg(operationID),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return h.useNamed(cmd, func(ctx context.Context, b connect.Backend, operations connect.OperationsAPI) error {
+				o, err := operations.Get(ctx, h.Tenant, args[0])
+				if err != nil {
+					return err
+				}
+				if o.Ended() {
+					return errors.Join(printOperation(&h.Home, cmd, o), operationOutcome(&o))
+				}
+				return follow(ctx, &h.Home, cmd, b, operations, o)
+			})
+		},
+	}
+	h.AddTo(cmd)
+	return cmd
+}
+
+// waitForOperation shows how an operation gets on until it has ended.
+func waitForOperation(ctx context.Context, cmd *cobra.Command, operations connect.OperationsAPI, o api.Operation) (api.Operation, error) {
+	total := func() int {
+		if o.Total > 0 {
+			return max(o.Total, o.Matched)
+		}
+		return -1
+	}
+	bar := console.NewProgress(cmd.ErrOrStderr(), fmt.Sprintf("%s instances", o.Kind), total())
+	defer bar.End()
+	pause := backoff.Pause{Clock: base.System{}, Min: 20 * time.Millisecond, Max: time.Second}
+	for !o.Ended() {
+		if err := pause.Sleep(ctx); err != nil {
+			return o, err
+		}
+		next, err := operations.Get(ctx, o.Filter.Tenant, o.ID)
+		if err != nil {
+			return o, errors.Join(err, ctx.Err())
+		}
+		o = next
+		bar.Set(o.Matched, total())
+	}
+	return o, nil
+}

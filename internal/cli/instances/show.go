@@ -1,0 +1,185 @@
+package instances
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/abidehq/abide/internal/cli/connect"
+	"github.com/abidehq/abide/internal/cli/console"
+
+	"github.com/spf13/cobra"
+
+	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/server/api"
+)
+
+// shownInstance is all there is about an instance, as programs read it.
+type shownInstance struct {
+	api.Instance
+	Waits   []api.Wait    `json:"waits"`
+	History abide.History `json:"history"`
+}
+
+func newInstancesShow() *cobra.Command {
+	var h connect.Home
+	var events int
+	cmd := &cobra.Command{
+		Use:   "show ID",
+		Short: "Show an instance, its history and what it waits for",
+		Long: `Show an instance in words: what is true of it, what it waits for right now, and what has
+happened in its latest execution, with times counted from its start.`,
+		Example: `  abide instances show order-1
+  abide instances show order-1 --events 20
+  abide instances show order-1 -o json`,
+		Args: console.OneArg(instanceID),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if events < 0 {
+				return console.Usage("--events is %d; 0 for all, or how many of the latest", events)
+			}
+			return h.UseEngine(cmd, false, func(ctx context.Context, engine *abide.Client) error {
+				i, err := ReadInstance(ctx, engine, refOf(&h, args[0]))
+				if err != nil {
+					return err
+				}
+				value := shownInstance{Instance: wireInstance(i.info), Waits: make([]api.Wait, len(i.waits)), History: i.history}
+				for n := range i.waits {
+					value.Waits[n] = api.FromWait(&i.waits[n])
+				}
+				return h.Out.Print(cmd.OutOrStdout(), value, func(w io.Writer) error { return i.Write(w, events) })
+			})
+		},
+	}
+	cmd.Flags().IntVar(&events, "events", 0, "how many of the latest events to show; 0 means all")
+	h.AddTo(cmd)
+	return cmd
+}
+
+// instanceView is all there is about an instance, for people.
+type instanceView struct {
+	info     abide.Info
+	waits    []abide.Waiting
+	history  abide.History
+	unserved bool // nobody serves it
+}
+
+// ReadInstance reads all there is about an instance.
+func ReadInstance(ctx context.Context, engine *abide.Client, ref abide.Ref) (v instanceView, err error) {
+	if v.info, err = engine.Get(ctx, ref); err != nil {
+		return v, err
+	}
+	v.history, err = engine.History(ctx, ref, 0)
+	if err != nil && !errors.Is(err, abide.ErrNotFound) {
+		return v, err // one that has not begun has none
+	}
+	if v.info.Status.Ended() {
+		return v, nil
+	}
+	if v.waits, err = engine.Waits(ctx, ref); err != nil && !errors.Is(err, abide.ErrNotFound) {
+		return v, err
+	}
+	v.unserved = isUnserved(ctx, engine, &v.info)
+	return v, nil
+}
+
+// Write prints it, with so many of the latest events; 0 means all.
+func (v *instanceView) Write(w io.Writer, events int) error {
+	if err := console.WriteFields(w, v.fields()); err != nil {
+		return err
+	}
+	if err := v.writeWaits(w); err != nil {
+		return err
+	}
+	return writeHistory(w, &v.history, v.info.StartedAt, events)
+}
+
+func (v *instanceView) fields() [][2]string {
+	i := &v.info
+	fields := [][2]string{
+		{"id", i.Ref.ID},
+		{"tenant", api.FromTenant(i.Ref.Tenant)},
+		{"orchestration", orchestrationOf(i)},
+		{"status", string(i.Status)},
+		{"reason", i.Reason},
+		{"build", i.StalledBuild},
+		{"says", i.StatusText},
+		{"parent", i.Parent},
+		{"started", console.LocalTime(i.StartedAt)},
+		{"begun", console.LocalTime(i.BegunAt)},
+		{"ended", console.LocalTime(i.EndedAt)},
+	}
+	if i.Status.Ended() && !i.EndedAt.IsZero() {
+		fields = append(fields, [2]string{"took", console.Readable(i.EndedAt.Sub(i.StartedAt))})
+	}
+	if i.Execution > 1 {
+		fields = append(fields, [2]string{"execution", strconv.Itoa(i.Execution)})
+	}
+	for _, name := range slices.Sorted(maps.Keys(i.Tags)) {
+		fields = append(fields, [2]string{"tag", name + "=" + i.Tags[name]})
+	}
+	for _, name := range slices.Sorted(maps.Keys(i.Values)) {
+		fields = append(fields, [2]string{"value", name + " = " + payloadText(i.Values[name])})
+	}
+	if input, ok := inputOf(&v.history); ok {
+		fields = append(fields, [2]string{"input", payloadText(input)})
+	}
+	fields = append(fields, [2]string{"result", payloadText(i.Result)})
+	for err := i.Err; err != nil; err = errors.Unwrap(err) {
+		fields = append(fields, [2]string{"error", err.Error()})
+	}
+	return append(fields, [2]string{"next", v.next()})
+}
+
+// inputOf returns what an execution was started with.
+func inputOf(h *abide.History) (abide.Payload, bool) {
+	for i := range h.Events {
+		if e := &h.Events[i]; e.Kind == "ExecutionStarted" {
+			return e.Data, len(e.Data) > 0
+		}
+	}
+	return nil, false
+}
+
+// next says what a person can do about an instance that will not go on by itself.
+func (v *instanceView) next() string {
+	id := v.info.Ref.ID
+	switch v.info.Status {
+	case abide.Suspended:
+		return "it goes on when it is resumed: abide instances resume " + id
+	case abide.Stalled:
+		return "it goes on when it is resumed after a fix: abide instances resume " + id
+	case abide.Failed, abide.Cancelled, abide.Terminated:
+		return "nothing, unless it is restarted: abide instances restart " + id
+	case abide.Pending, abide.Running:
+		if v.unserved {
+			return "it waits for a process that serves " + orchestrationOf(&v.info) + ": there is none"
+		}
+	}
+	return ""
+}
+
+// writeWaits prints what an instance waits for.
+func (v *instanceView) writeWaits(w io.Writer) error {
+	if v.info.Status != abide.Running && v.info.Status != abide.Suspended && v.info.Status != abide.Stalled {
+		return nil
+	}
+	if len(v.waits) == 0 {
+		_, err := fmt.Fprintf(w, "\nwaits for\n  nothing that has been asked for: for an event, or for its next turn\n")
+		return err
+	}
+	if _, err := fmt.Fprintf(w, "\nwaits for\n"); err != nil {
+		return err
+	}
+	t := &console.Table{Width: console.TerminalWidth(w)}
+	now := base.System{}.Now()
+	for i := range v.waits {
+		wait := &v.waits[i]
+		t.Add(console.Plain("  "+waitText(wait)), console.Plain("#"+strconv.Itoa(wait.Event)), console.Plain(whenText(wait, now)))
+	}
+	return t.Write(w)
+}

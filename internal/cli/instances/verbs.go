@@ -1,0 +1,193 @@
+package instances
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/abidehq/abide/internal/cli/connect"
+	"github.com/abidehq/abide/internal/cli/console"
+
+	"github.com/spf13/cobra"
+
+	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/server/api"
+)
+
+// instanceVerb is a verb that changes instances: those whose IDs are given, or all that match
+// a filter.
+type instanceVerb struct {
+	connect.Home
+	flags  instanceFilter
+	sure   console.Consent
+	all    bool
+	noWait bool
+	reason string
+
+	kind   string // as operations call it
+	asks   bool   // it asks even about a single one
+	reads  bool   // what is left of an instance can be read afterwards
+	change func(ctx context.Context, engine *abide.Client, ref abide.Ref, why string) error
+}
+
+// command makes the verb of a command.
+func (v *instanceVerb) command(cmd *cobra.Command, takesReason bool) *cobra.Command {
+	v.kind = cmd.Name()
+	cmd.Use = v.kind + " ID... | --all [filters]"
+	cmd.Long += `
+
+With --all it is done to all instances of the tenant that match the filters, and were started
+before: that is an operation, which goes on at the server if this command is interrupted (see
+'abide operations'). ` + console.ConsentHelp
+	cmd.Args = cobra.ArbitraryArgs
+	cmd.RunE = v.run
+	f := cmd.Flags()
+	f.SortFlags = false
+	if takesReason {
+		f.StringVar(&v.reason, "reason", "", "why")
+	}
+	f.BoolVar(&v.all, "all", false, "all that match the filters")
+	v.flags.AddTo(cmd)
+	f.BoolVar(&v.noWait, "no-wait", false, "with --all: do not wait until it is done")
+	v.sure.AddTo(cmd)
+	v.Home.AddTo(cmd)
+	return cmd
+}
+
+func (v *instanceVerb) run(cmd *cobra.Command, ids []string) error {
+	switch {
+	case v.all && len(ids) > 0:
+		return console.Usage("%q takes IDs or --all, not both", cmd.CommandPath())
+	case v.all:
+		return v.runAll(cmd)
+	case len(ids) == 0:
+		return console.Usage("%q needs the IDs of instances, or --all", cmd.CommandPath())
+	}
+	if name := v.flags.named(cmd); name != "" {
+		return console.Usage("--%s is a filter, which needs --all", name)
+	}
+	if v.asks {
+		if err := v.sure.Ask(cmd, fmt.Sprintf("%s %s of tenant %s?", console.Title(v.kind), console.CountOf(ids, "instance"), v.Tenant)); err != nil {
+			return err
+		}
+	}
+	return v.UseEngine(cmd, false, func(ctx context.Context, engine *abide.Client) error {
+		return v.each(ctx, cmd, engine, ids)
+	})
+}
+
+// each does it to the instances that are named. It goes on after an error.
+func (v *instanceVerb) each(ctx context.Context, cmd *cobra.Command, engine *abide.Client, ids []string) error {
+	var changed []abide.Info
+	var errs []error
+	for _, id := range ids {
+		ref := refOf(&v.Home, id)
+		if err := v.change(ctx, engine, ref, v.reason); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		info := abide.Info{Ref: ref}
+		if v.reads {
+			var err error
+			if info, err = engine.Get(ctx, ref); err != nil {
+				errs = append(errs, err)
+				continue
+			}
+		}
+		changed = append(changed, info)
+	}
+	return errors.Join(v.report(cmd, changed), errors.Join(errs...))
+}
+
+// report prints what has become of instances.
+func (v *instanceVerb) report(cmd *cobra.Command, changed []abide.Info) error {
+	if v.reads {
+		return v.Out.Print(cmd.OutOrStdout(), WireInstances(changed, "").Instances, instancesTable(changed, false))
+	}
+	if !v.Out.IsJSON() {
+		return nil
+	}
+	list := make([]console.Gone, len(changed))
+	for i, info := range changed {
+		list[i] = console.Gone{Tenant: api.FromTenant(info.Ref.Tenant), ID: info.Ref.ID, Deleted: true}
+	}
+	return v.Out.Print(cmd.OutOrStdout(), list, nil)
+}
+
+func newInstancesCancel() *cobra.Command {
+	v := &instanceVerb{reads: true, change: func(ctx context.Context, engine *abide.Client, ref abide.Ref, why string) error {
+		return engine.Cancel(ctx, ref, why)
+	}}
+	return v.command(&cobra.Command{
+		Use:   "cancel",
+		Short: "Cancel instances",
+		Long:  "Ask instances to come to an end. Their code decides how.",
+		Example: `  abide instances cancel order-1 --reason "the customer has called"
+  abide instances cancel --all --orchestration order --tag customer=7 --yes`,
+	}, true)
+}
+
+func newInstancesTerminate() *cobra.Command {
+	v := &instanceVerb{asks: true, reads: true, change: func(ctx context.Context, engine *abide.Client, ref abide.Ref, why string) error {
+		return engine.Terminate(ctx, ref, why)
+	}}
+	return v.command(&cobra.Command{
+		Use:   "terminate",
+		Short: "Terminate instances",
+		Long:  "End instances at once, without asking their code: nothing that they began is undone.",
+		Example: `  abide instances terminate order-1 --reason "its code is gone"
+  abide instances terminate --all --status stalled --from -24h --yes`,
+	}, true)
+}
+
+func newInstancesSuspend() *cobra.Command {
+	v := &instanceVerb{reads: true, change: func(ctx context.Context, engine *abide.Client, ref abide.Ref, why string) error {
+		return engine.Suspend(ctx, ref, why)
+	}}
+	return v.command(&cobra.Command{
+		Use:   "suspend",
+		Short: "Suspend instances",
+		Long:  "Have instances wait until they are resumed. What reaches them meanwhile is kept.",
+		Example: `  abide instances suspend order-1 --reason "the warehouse is closed"
+  abide instances suspend --all --orchestration order --status running --yes`,
+	}, true)
+}
+
+func newInstancesResume() *cobra.Command {
+	v := &instanceVerb{reads: true, change: func(ctx context.Context, engine *abide.Client, ref abide.Ref, _ string) error {
+		return engine.Resume(ctx, ref)
+	}}
+	return v.command(&cobra.Command{
+		Use:   "resume",
+		Short: "Resume suspended or stalled instances",
+		Long:  "Have instances go on that were suspended, or that have stalled, once their code is right again.",
+		Example: `  abide instances resume order-1
+  abide instances resume --all --status stalled --orchestration order --yes`,
+	}, false)
+}
+
+func newInstancesRestart() *cobra.Command {
+	v := &instanceVerb{asks: true, reads: true, change: func(ctx context.Context, engine *abide.Client, ref abide.Ref, _ string) error {
+		return engine.Restart(ctx, ref)
+	}}
+	return v.command(&cobra.Command{
+		Use:   "restart",
+		Short: "Restart ended instances",
+		Long:  "Start instances that have ended once more, with the same input. Their old history goes.",
+		Example: `  abide instances restart order-1 --yes
+  abide instances restart --all --status failed --from -1h --yes`,
+	}, false)
+}
+
+func newInstancesDelete() *cobra.Command {
+	v := &instanceVerb{asks: true, change: func(ctx context.Context, engine *abide.Client, ref abide.Ref, _ string) error {
+		return engine.Delete(ctx, ref)
+	}}
+	return v.command(&cobra.Command{
+		Use:   "delete",
+		Short: "Delete ended instances and their history",
+		Long:  "Remove instances that have ended, with their history.",
+		Example: `  abide instances delete order-1 --yes
+  abide instances delete --all --status completed --to -720h --yes`,
+	}, false)
+}

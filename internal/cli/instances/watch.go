@@ -1,0 +1,122 @@
+package instances
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"slices"
+
+	"github.com/abidehq/abide/internal/cli/console"
+
+	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/server/api"
+)
+
+// instancesWatch watches instances.
+type instancesWatch struct {
+	*console.Watch
+	engine  *abide.Client
+	filter  abide.Filter
+	tenants bool
+	read    func(ctx context.Context) ([]abide.Info, string, error)
+}
+
+// run prints instances, and each that changes, until ctx ends.
+func (w *instancesWatch) run(ctx context.Context) error {
+	feed, ok := w.engine.Transport().(abide.Watcher)
+	if !ok {
+		return w.Poll(ctx, w.list)
+	}
+	for {
+		changes := feed.Changes(ctx, "") // before the list, so that nothing is missed
+		items, all, err := w.list(ctx)
+		if err != nil {
+			return console.Ended(ctx, err)
+		}
+		if err := w.Show(items, all); err != nil {
+			return err
+		}
+		if err := w.follow(ctx, changes); !errors.Is(err, abide.ErrMissed) {
+			return console.Ended(ctx, err)
+		}
+	}
+}
+
+// list reads the instances that match.
+func (w *instancesWatch) list(ctx context.Context) ([]console.Item, bool, error) {
+	found, next, err := w.read(ctx)
+	return console.ItemsOf(found, w.item), next == "", err
+}
+
+func (w *instancesWatch) item(info *abide.Info) console.Item {
+	return console.Item{Key: keyOf(info.Ref), Value: wireInstance(*info), Row: InstanceRow(info, w.tenants)}
+}
+
+func keyOf(ref abide.Ref) [2]string { return [2]string{api.FromTenant(ref.Tenant), ref.ID} }
+
+// follow prints what changes.
+func (w *instancesWatch) follow(ctx context.Context, changes iter.Seq2[abide.Change, error]) error {
+	for change, err := range changes {
+		if err == nil {
+			err = w.changed(ctx, change)
+		}
+		if err == nil {
+			err = w.Flush()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// changed prints an instance that has changed, if it matches, or did so far.
+func (w *instancesWatch) changed(ctx context.Context, c abide.Change) error {
+	key := keyOf(c.Ref)
+	_, was := w.Known[key]
+	if c.Deleted {
+		return w.Remove(key)
+	}
+	if !was && !w.couldMatch(&c) {
+		return nil
+	}
+	info, err := w.engine.Get(ctx, c.Ref)
+	switch {
+	case errors.Is(err, abide.ErrNotFound):
+		return w.Remove(key)
+	case err != nil:
+		return err
+	}
+	is := w.matches(&info)
+	if !is && !was {
+		return nil
+	}
+	if err := w.One(w.item(&info)); err != nil || is {
+		return err
+	}
+	delete(w.Known, key) // it was told that it does not match any more
+	return nil
+}
+
+// couldMatch reports whether it is worth to look at an instance, by what is told of it.
+func (w *instancesWatch) couldMatch(c *abide.Change) bool {
+	f := &w.filter
+	return (f.Tenant == nil || api.Tenant(*f.Tenant) == c.Ref.Tenant) &&
+		(len(f.Orchestrations) == 0 || slices.Contains(f.Orchestrations, c.Orchestration)) &&
+		(len(f.Statuses) == 0 || slices.Contains(f.Statuses, c.Status))
+}
+
+// matches reports whether an instance is one of those that a list would have.
+func (w *instancesWatch) matches(info *abide.Info) bool {
+	f := &w.filter
+	c := abide.Change{Ref: info.Ref, Orchestration: info.Orchestration, Status: info.Status}
+	if !w.couldMatch(&c) || info.StartedAt.Before(f.From) || (!f.To.IsZero() && !info.StartedAt.Before(f.To)) {
+		return false
+	}
+	for name, value := range f.Tags {
+		if got, ok := info.Tags[name]; !ok || got != value {
+			return false
+		}
+	}
+	return true
+}

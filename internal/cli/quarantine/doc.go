@@ -1,0 +1,2 @@
+// Package quarantine has the commands about messages in quarantine.
+package quarantine

@@ -1,0 +1,376 @@
+package quarantine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/abidehq/abide/internal/cli/connect"
+	"github.com/abidehq/abide/internal/cli/console"
+
+	"github.com/spf13/cobra"
+
+	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/server/api"
+)
+
+// New returns the command abide quarantine.
+func New() *cobra.Command {
+	return console.Group(
+		&cobra.Command{
+			Use:   "quarantine",
+			Short: "List, redrive and discard messages that could not be processed",
+			Long: `Quarantine holds messages that could not be handled, and wait for a person: an activity that
+took its process down time and again, an event whose instance never came, a delivery that a
+sink refuses, a message that cannot be read.
+
+` + connect.HomeHelp,
+		},
+		newQuarantineList(), newQuarantineShow(), newQuarantineRedrive(), newQuarantineDelete(),
+	)
+}
+
+// messageID is what most of the commands take.
+const messageID = "the ID of a quarantined message"
+
+// quarantineFilter says which messages are meant.
+type quarantineFilter struct {
+	queue, route, reason string
+	tenants              bool
+}
+
+// AddTo gives a command the flags.
+func (q *quarantineFilter) AddTo(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&q.queue, "queue", "", "those of that queue")
+	f.StringVar(&q.route, "route", "", "those of that route: an orchestration, an activity or a sink")
+	f.StringVar(&q.reason, "reason", "", "those whose reason has that in it")
+	f.BoolVar(&q.tenants, "all-tenants", false, "those of all tenants")
+}
+
+// named returns a flag of the filter that was given.
+func (q *quarantineFilter) named(cmd *cobra.Command) string {
+	for _, name := range []string{"queue", "route", "reason", "all-tenants"} {
+		if cmd.Flags().Changed(name) {
+			return name
+		}
+	}
+	return ""
+}
+
+// filter returns what the flags say of tenants.
+func (q *quarantineFilter) filter(cmd *cobra.Command, tenant string) (abide.QuarantineFilter, error) {
+	if q.tenants {
+		if cmd.Flags().Changed("tenant") {
+			return abide.QuarantineFilter{}, console.Usage("--tenant and --all-tenants exclude each other")
+		}
+		return abide.QuarantineFilter{}, nil
+	}
+	tenant = api.Tenant(tenant)
+	return abide.QuarantineFilter{Tenant: &tenant}, nil
+}
+
+// matches reports whether a message is meant.
+func (q *quarantineFilter) matches(m *abide.Quarantined) bool {
+	return (q.queue == "" || m.Queue == q.queue) && (q.route == "" || m.Route == q.route) &&
+		strings.Contains(m.Reason, q.reason)
+}
+
+// read returns a page of those messages that match.
+func (q *quarantineFilter) read(ctx context.Context, engine *abide.Client, f abide.QuarantineFilter, limit int, cursor string) ([]abide.Quarantined, string, error) {
+	f.Limit, f.Cursor = limit, cursor
+	page, err := engine.Quarantine(ctx, f)
+	if err != nil {
+		return nil, "", err
+	}
+	var found []abide.Quarantined
+	for i := range page.Messages {
+		if q.matches(&page.Messages[i]) {
+			found = append(found, page.Messages[i])
+		}
+	}
+	return found, page.Next, nil
+}
+
+// quarantineList is the verb: abide quarantine list.
+type quarantineList struct {
+	connect.Home
+	console.Paging
+	console.Watching
+	flags quarantineFilter
+}
+
+func newQuarantineList() *cobra.Command {
+	l := &quarantineList{}
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List quarantined messages",
+		Example: `  abide quarantine list
+  abide quarantine list --all-tenants --reason attempts -o json`,
+		Args: console.NoArgs,
+		RunE: l.run,
+	}
+	cmd.Flags().SortFlags = false
+	l.flags.AddTo(cmd)
+	l.Paging.AddTo(cmd)
+	l.Watching.AddTo(cmd)
+	l.Home.AddTo(cmd)
+	return cmd
+}
+
+func (l *quarantineList) run(cmd *cobra.Command, _ []string) error {
+	filter, err := l.flags.filter(cmd, l.Tenant)
+	if err != nil {
+		return err
+	}
+	return l.UseEngine(cmd, false, func(ctx context.Context, engine *abide.Client) error {
+		read := func(ctx context.Context) ([]abide.Quarantined, string, error) {
+			return console.ReadPages(l.Paging, func(limit int, cursor string) ([]abide.Quarantined, string, error) {
+				return l.flags.read(ctx, engine, filter, limit, cursor)
+			})
+		}
+		if l.Watch {
+			return console.NewWatch(cmd, &l.Out, quarantineTitles...).Poll(ctx, func(ctx context.Context) ([]console.Item, bool, error) {
+				found, next, err := read(ctx)
+				return console.ItemsOf(found, func(m *abide.Quarantined) console.Item {
+					return console.Item{Key: [2]string{api.FromTenant(m.Tenant), m.ID}, Value: api.FromQuarantined(m), Row: quarantineRow(m)}
+				}), next == "", err
+			})
+		}
+		found, next, err := read(ctx)
+		if err != nil {
+			return err
+		}
+		list := api.QuarantineList{Messages: make([]api.Quarantined, len(found)), NextPageToken: next}
+		for i := range found {
+			list.Messages[i] = api.FromQuarantined(&found[i])
+		}
+		if err := l.Out.Print(cmd.OutOrStdout(), list, quarantineTable(found)); err != nil {
+			return err
+		}
+		l.Paging.SayMore(cmd, &l.Out, "messages in quarantine", len(found), next)
+		return nil
+	})
+}
+
+// quarantineTitles are the columns of quarantined messages.
+var quarantineTitles = []string{"ID", "TENANT", "SINCE", "QUEUE", "ROUTE", "KEY", "ATTEMPTS", "REASON"}
+
+func quarantineRow(m *abide.Quarantined) []console.Cell {
+	return []console.Cell{
+		console.Plain(m.ID), console.Plain(api.FromTenant(m.Tenant)), console.Plain(console.LocalTime(m.At)), console.Plain(m.Queue), console.Plain(m.Route), console.Plain(m.Key),
+		console.Plain(strconv.Itoa(m.Attempts)), {Text: console.Shorten(m.Reason, 80), Colour: console.Red},
+	}
+}
+
+// quarantineTable returns what prints messages as a table.
+func quarantineTable(found []abide.Quarantined) func(io.Writer) error {
+	return func(w io.Writer) error {
+		if len(found) == 0 {
+			return nil
+		}
+		t := console.NewTable(w, quarantineTitles...)
+		for i := range found {
+			t.Add(quarantineRow(&found[i])...)
+		}
+		return t.Write(w)
+	}
+}
+
+func newQuarantineShow() *cobra.Command {
+	var h connect.Home
+	var body bool
+	cmd := &cobra.Command{
+		Use:   "show ID",
+		Short: "Show a quarantined message",
+		Example: `  abide quarantine show 0198c0de
+  abide quarantine show 0198c0de --body | xxd`,
+		Args: console.OneArg(messageID),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return h.UseEngine(cmd, false, func(ctx context.Context, engine *abide.Client) error {
+				m, err := findQuarantined(ctx, engine, h.Tenant, args[0])
+				if err != nil {
+					return err
+				}
+				if body {
+					_, err := cmd.OutOrStdout().Write(m.Body)
+					return err
+				}
+				return h.Out.Print(cmd.OutOrStdout(), api.FromQuarantined(&m), func(w io.Writer) error { return showQuarantined(w, &m) })
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&body, "body", false, "only what it says, byte for byte")
+	h.AddTo(cmd)
+	return cmd
+}
+
+// showQuarantined prints all there is about a message.
+func showQuarantined(w io.Writer, m *abide.Quarantined) error {
+	tenant := ""
+	if m.Tenant != "" {
+		tenant = " --tenant " + m.Tenant
+	}
+	return console.WriteFields(w, [][2]string{
+		{"id", m.ID},
+		{"tenant", api.FromTenant(m.Tenant)},
+		{"reason", m.Reason},
+		{"since", console.LocalTime(m.At)},
+		{"queue", m.Queue},
+		{"route", m.Route},
+		{"key", m.Key},
+		{"message", m.Message},
+		{"attempts", strconv.Itoa(m.Attempts)},
+		{"body", fmt.Sprintf("%d bytes", len(m.Body))},
+		{"next", "it is handled again once it is redriven: abide quarantine redrive " + m.ID + tenant},
+	})
+}
+
+// findQuarantined returns a message by its ID.
+func findQuarantined(ctx context.Context, engine *abide.Client, tenant, id string) (abide.Quarantined, error) {
+	own := api.Tenant(tenant)
+	f := abide.QuarantineFilter{Tenant: &own, Limit: 1_000}
+	for {
+		page, err := engine.Quarantine(ctx, f)
+		if err != nil {
+			return abide.Quarantined{}, err
+		}
+		for _, m := range page.Messages {
+			if m.ID == id {
+				return m, nil
+			}
+		}
+		if page.Next == "" {
+			return abide.Quarantined{}, fmt.Errorf("message %s of tenant %s is not in quarantine: %w", id, tenant, abide.ErrNotFound)
+		}
+		f.Cursor = page.Next
+	}
+}
+
+// quarantineVerb is a verb that does something to quarantined messages: those whose IDs are
+// given, or all that match a filter.
+type quarantineVerb struct {
+	connect.Home
+	flags  quarantineFilter
+	sure   console.Consent
+	all    bool
+	asks   bool // it asks even about a single one
+	past   string
+	change func(ctx context.Context, engine *abide.Client, tenant, id string) error
+}
+
+func newQuarantineRedrive() *cobra.Command {
+	v := &quarantineVerb{past: "redriven", change: func(ctx context.Context, engine *abide.Client, tenant, id string) error {
+		return engine.Redrive(ctx, tenant, id)
+	}}
+	return v.command(&cobra.Command{
+		Use:   "redrive",
+		Short: "Put quarantined messages back into their queues",
+		Example: `  abide quarantine redrive 0198c0de
+  abide quarantine redrive --all --route charge --yes`,
+	})
+}
+
+func newQuarantineDelete() *cobra.Command {
+	v := &quarantineVerb{asks: true, past: "deleted", change: func(ctx context.Context, engine *abide.Client, tenant, id string) error {
+		return engine.Discard(ctx, tenant, id)
+	}}
+	return v.command(&cobra.Command{
+		Use:   "delete",
+		Short: "Discard quarantined messages",
+		Example: `  abide quarantine delete 0198c0de --yes
+  abide quarantine delete --all --reason "cannot be read" --yes`,
+	})
+}
+
+// command makes the verb of a command.
+func (v *quarantineVerb) command(cmd *cobra.Command) *cobra.Command {
+	cmd.Long = cmd.Short + ": those whose IDs are given,\nor with --all those that match.\n\n" + console.ConsentHelp
+	cmd.Use += " ID... | --all [filters]"
+	cmd.Args = cobra.ArbitraryArgs
+	cmd.RunE = v.run
+	cmd.Flags().SortFlags = false
+	cmd.Flags().BoolVar(&v.all, "all", false, "all that match the filters")
+	v.flags.AddTo(cmd)
+	v.sure.AddTo(cmd)
+	v.Home.AddTo(cmd)
+	return cmd
+}
+
+func (v *quarantineVerb) run(cmd *cobra.Command, ids []string) error {
+	switch {
+	case v.all && len(ids) > 0:
+		return console.Usage("%q takes IDs or --all, not both", cmd.CommandPath())
+	case !v.all && len(ids) == 0:
+		return console.Usage("%q needs the IDs of quarantined messages, or --all", cmd.CommandPath())
+	case !v.all && v.flags.named(cmd) != "":
+		return console.Usage("--%s is a filter, which needs --all", v.flags.named(cmd))
+	}
+	filter, err := v.flags.filter(cmd, v.Tenant)
+	if err != nil {
+		return err
+	}
+	if v.all || v.asks {
+		what := console.CountOf(ids, "message")
+		if v.all {
+			what = "all quarantined messages that match"
+		}
+		if err := v.sure.Ask(cmd, console.Title(cmd.Name())+" "+what+"?"); err != nil {
+			return err
+		}
+	}
+	return v.UseEngine(cmd, false, func(ctx context.Context, engine *abide.Client) error {
+		var n int
+		var err error
+		if v.all {
+			n, err = v.every(ctx, cmd, engine, filter)
+		} else {
+			var done []string
+			done, err = console.Each(ids, func(id string) (string, error) { return id, v.change(ctx, engine, api.Tenant(v.Tenant), id) })
+			n = len(done)
+		}
+		return errors.Join(v.Out.Print(cmd.OutOrStdout(), map[string]int{v.past: n}, func(w io.Writer) error {
+			_, err := fmt.Fprintf(w, "%s %s\n", console.CountText(n, "message"), v.past)
+			return err
+		}), err)
+	})
+}
+
+// every does it to all that match. What is redriven may come back: only what is there at the
+// beginning is meant.
+func (v *quarantineVerb) every(ctx context.Context, cmd *cobra.Command, engine *abide.Client, filter abide.QuarantineFilter) (n int, err error) {
+	var all []abide.Ref // without what they say, which may be much
+	for cursor := ""; ; {
+		found, next, err := v.flags.read(ctx, engine, filter, 1_000, cursor)
+		if err != nil {
+			return 0, err
+		}
+		for i := range found {
+			all = append(all, abide.Ref{Tenant: found[i].Tenant, ID: found[i].ID})
+		}
+		if cursor = next; next == "" {
+			break
+		}
+	}
+	bar := console.NewProgress(cmd.ErrOrStderr(), cmd.Name(), len(all))
+	defer bar.End()
+	var errs []error
+	for i := range all {
+		err := v.change(ctx, engine, all[i].Tenant, all[i].ID)
+		switch {
+		case err == nil:
+			n++
+		case errors.Is(err, abide.ErrNotFound): // somebody else was faster
+		default:
+			errs = append(errs, err)
+		}
+		if ctx.Err() != nil || len(errs) > 10 {
+			return n, errors.Join(errs...)
+		}
+		bar.Set(i+1, len(all))
+	}
+	return n, errors.Join(errs...)
+}

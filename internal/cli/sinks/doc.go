@@ -1,0 +1,2 @@
+// Package sinks has the commands about sinks and deliveries.
+package sinks

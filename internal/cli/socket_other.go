@@ -1,8 +1,0 @@
-//go:build !unix
-
-package cli
-
-import "syscall"
-
-// onlyOwner does nothing: files belong to their owner here.
-func onlyOwner(_, _ string, _ syscall.RawConn) error { return nil }

@@ -1,0 +1,2 @@
+// Package stats has the command that counts what a store holds.
+package stats

@@ -1,0 +1,124 @@
+package stats
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/abidehq/abide/internal/cli/connect"
+	"github.com/abidehq/abide/internal/cli/console"
+
+	"github.com/spf13/cobra"
+
+	"github.com/abidehq/abide/server/api"
+	"github.com/abidehq/abide/store"
+)
+
+// New returns the command abide stats.
+func New() *cobra.Command {
+	var h connect.Home
+	var watching console.Watching
+	cmd := &cobra.Command{
+		Use:   "stats",
+		Short: "Show statistics of the store: queues, their age, leases and size",
+		Long: `Show what the store holds: for each queue and route how many messages are pending, how many of
+them are ready, and how long the oldest one has been waiting.
+
+` + connect.HomeHelp,
+		Example: `  abide stats
+  abide stats -o json
+  abide stats --watch`,
+		Args: console.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return h.Use(cmd, false, func(ctx context.Context, b connect.Backend) error {
+				if watching.Watch {
+					return console.NewWatch(cmd, &h.Out, RouteTitles...).Poll(ctx, func(ctx context.Context) ([]console.Item, bool, error) {
+						s, err := b.Stats(ctx)
+						return console.ItemsOf(s.Routes, func(r *store.RouteStats) console.Item {
+							return console.Item{Key: [2]string{r.Queue, r.Route}, Value: api.RouteStats(*r), Row: RouteRow(r, &s)}
+						}), true, err
+					})
+				}
+				s, err := b.Stats(ctx)
+				if err != nil {
+					return err
+				}
+				return h.Out.Print(cmd.OutOrStdout(), api.FromStats(&s), func(w io.Writer) error { return WriteStats(w, &s) })
+			})
+		},
+	}
+	watching.AddTo(cmd)
+	h.AddPlaceTo(cmd)
+	return cmd
+}
+
+// RouteTitles are the columns of queues.
+var RouteTitles = []string{"QUEUE", "ROUTE", "PENDING", "READY", "AGE"}
+
+// RouteRow returns the row of a route in a table of statistics.
+func RouteRow(r *store.RouteStats, s *store.Stats) []console.Cell {
+	route := console.Plain(r.Route)
+	if r.Route == "" {
+		route = console.Cell{Text: "(not started)", Colour: console.Faint}
+	}
+	return []console.Cell{console.Plain(r.Queue), route, console.Plain(strconv.Itoa(r.Pending)), console.Plain(strconv.Itoa(r.Ready)), console.Plain(ageOf(r, s))}
+}
+
+// ageOf says how long the oldest message of a queue has been visible, or when it will be.
+func ageOf(r *store.RouteStats, s *store.Stats) string {
+	switch {
+	case r.Oldest.IsZero():
+		return ""
+	case r.Oldest.After(s.Now):
+		return "in " + console.Readable(r.Oldest.Sub(s.Now))
+	default:
+		return console.Readable(s.Now.Sub(r.Oldest))
+	}
+}
+
+// WriteStats prints what a store holds.
+func WriteStats(w io.Writer, s *store.Stats) error {
+	size := ""
+	if s.Bytes > 0 {
+		size = BytesText(s.Bytes)
+	}
+	behind := ""
+	if s.ClockLead > 0 {
+		behind = s.ClockLead.String()
+	}
+	err := console.WriteFields(w, [][2]string{
+		{"time", console.LocalTime(s.Now)},
+		{"size", size},
+		{"leases", strconv.Itoa(s.Leases)},
+		{"clock behind by", behind},
+	})
+	if err != nil || len(s.Routes) == 0 {
+		return err
+	}
+	if _, err := fmt.Fprintln(w); err != nil {
+		return err
+	}
+	t := console.NewTable(w, RouteTitles...)
+	for i := range s.Routes {
+		t.Add(RouteRow(&s.Routes[i], s)...)
+	}
+	if err := t.Write(w); err != nil || s.Rest.Routes == 0 {
+		return err
+	}
+	_, err = fmt.Fprintf(w, "%s more with %s\n", console.Counted(s.Rest.Routes, "route"), console.Counted(s.Rest.Pending, "pending message"))
+	return err
+}
+
+// BytesText is how people read a size.
+func BytesText(n int64) string {
+	const unit = 1024
+	if n < unit {
+		return fmt.Sprintf("%d B", n)
+	}
+	size, prefixes := float64(n)/unit, "KMGTPE"
+	for size >= unit && len(prefixes) > 1 {
+		size, prefixes = size/unit, prefixes[1:]
+	}
+	return fmt.Sprintf("%.1f %ciB", size, prefixes[0])
+}

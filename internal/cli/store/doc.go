@@ -1,0 +1,3 @@
+// Package store has the commands about a store as a whole: backup, check, copy, clock,
+// migration.
+package store

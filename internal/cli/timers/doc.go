@@ -1,0 +1,2 @@
+// Package timers has the commands about tenant timers.
+package timers

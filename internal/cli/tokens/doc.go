@@ -1,0 +1,2 @@
+// Package tokens has the commands about access: tokens, sessions and the audit log.
+package tokens

@@ -47,11 +47,12 @@ INVARIANTS := Suite|Model|Window|Partition|Regression|Claim
 DAMAGING := TestVerifyFindsWhatIsBroken|TestWhatCannotGoToQuarantineFailsOnlyTheClaim
 
 .PHONY: test-invariants
-test-invariants: ## run tests of the embedded store with its invariants checked
+test-invariants: ## run tests of the embedded store and the engine with their invariants checked
+	go test -timeout $(TEST_TIMEOUT) -tags invariants ./internal/engine
 	go test -timeout $(TEST_TIMEOUT) -tags invariants -run '$(INVARIANTS)' -skip '$(DAMAGING)' $(PEBBLE)
 
 # The tests that need no services and no C compiler: what is run before each commit.
-UNSERVED := . ./abidetest ./action/tick ./bus ./examples/... ./internal/base ./internal/cron ./internal/cursor ./internal/engine ./internal/history \
+UNSERVED := . ./abidetest ./action/tick ./bus ./examples/... ./internal/backoff ./internal/base ./internal/claimloop ./internal/cron ./internal/cursor ./internal/engine ./internal/history \
   ./internal/lease ./internal/outage ./internal/replay ./internal/rows ./internal/tidy ./internal/waitlist ./internal/wire ./store ./store/memstore ./timer
 
 .PHONY: check

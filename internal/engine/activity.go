@@ -18,7 +18,31 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// Task is one attempt at an activity.
+// Task is one attempt at an activity: a claim on its message in the queue "activities".
+//
+// Several goroutines touch it: the one that runs the activity's function, the timers for
+// start-to-close and heartbeats, the keeper when the lease is lost, and goroutines of the activity
+// that call Heartbeat. owner decides which of them settles the attempt: the function's return, a
+// timeout, or nobody, when the lease is lost. mu guards the fields below it and is held while a
+// heartbeat is saved, so that what was said last is what is kept. All other fields are set before
+// the function runs.
+//
+// An attempt ends in one of these ways:
+//
+//   - the function returns a result: the task is finished, and the instance gets ActivityCompleted.
+//   - it returns a failure, and there are attempts left: the task is put again, visible after the
+//     back-off, with the failure and the count of attempts.
+//   - it returns a failure, and there are none, or the failure is final: the instance gets
+//     ActivityFailed.
+//   - it does not return in time: the same as a failure of type TypeTimeout, at once. The function's
+//     context ends, and what it returns later is ignored.
+//   - the instance does not want it any more (cancelled, ended): the turn that says so deletes the
+//     task, so the lease is lost. The context ends with ErrLost, and nothing is committed.
+//   - the process dies: the lease expires, and the next claim of the message counts as an attempt.
+//     TaskCrashes in a row are a final failure, so that an activity that kills its process does not
+//     do so for ever.
+//   - the engine closes: the task is released without counting, unless the function has returned a
+//     result.
 type Task struct {
 	Ref         Ref    // of the instance that asked for it
 	Execution   int32  // of that instance
@@ -261,8 +285,11 @@ func (t *Task) answer(e history.Event) {
 	t.commit(&tx, e.Failure, false)
 }
 
-// commit tries until it is known what became of it: the activity has had its effect,
-// and its result is worth some patience. What failed may be tried again.
+// commit commits the outcome of the attempt, and tries again until it is known what became of the
+// commit: the activity has had its effect, and its result is worth some patience. It gives up when the
+// store is gone, the engine closes or the lease is lost; then the activity runs again elsewhere. If the
+// store refuses the outcome, because it is too large, the instance gets a failure that says so
+// instead: otherwise the activity would run again and again, and fail in the same way.
 func (t *Task) commit(tx *store.Tx, failure *history.Failure, again bool) {
 	ended := t.e.clock.Now()
 	pause := backoff.Outage(t.e.clock)
@@ -341,8 +368,10 @@ func (t *Task) Heartbeat(details []byte) error {
 	return nil
 }
 
-// save makes the details durable, unless another attempt has done so meanwhile, or the
-// activity was cancelled.
+// save makes the details durable. The record of the details has no claim that guards it, so the first
+// save of an attempt renews the lease before it reads the version: an attempt whose lease was lost must
+// not overwrite the details of its successor. From then on the version is expected, and a conflict means
+// that the lease is lost. Not to read the version again saves two calls for each heartbeat.
 func (t *Task) save() error {
 	ctx, cancel := context.WithTimeout(t.ctx, t.e.cfg.LeaseDuration/4)
 	defer cancel()
@@ -369,8 +398,9 @@ func (t *Task) save() error {
 	return nil
 }
 
-// sweep removes the details of an attempt that was lost if the task is gone: a heartbeat may
-// have been saved after the commit that deleted the task and its record.
+// sweep removes the details of an attempt that was lost, if the task is gone: a heartbeat may have been
+// saved after the commit that deleted the task and its record, as the two are not one transaction.
+// Without sweep such a record would stay for ever.
 func (t *Task) sweep() {
 	t.mu.Lock()
 	saved := !t.savedAt.IsZero()

@@ -32,7 +32,9 @@ const (
 	bodyParked    bodyKind = 9 // keeps the route of a suspended or stalled instance
 )
 
-// body is what a message to an instance says.
+// body is the body of a message to an instance, in the queue "turns" or "control". The store does not
+// look into it. Its format has a version byte; fields that were added later are guarded by flags, so that
+// a release reads what earlier ones wrote, and recognises what a later one wrote (errLater).
 type body struct {
 	kind    bodyKind
 	run     uint64 // of the execution that it is for; 0 means whichever there is

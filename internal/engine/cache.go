@@ -8,7 +8,13 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// instance is an instance that somebody works on, or that waits in the cache.
+// instance is what a process knows of an instance, between two turns or during one. It has no lock: it
+// is in the cache or belongs to one turn, and taking it out of the cache is what gives it to a turn.
+//
+// info, ledger and exec are three views of the same history: the record as it was last put, what is
+// open without running code, and the code itself. All three are those of the log at length. A turn
+// changes them as it goes, before its commit; so after a commit that failed, or of which the outcome
+// is unknown, the whole instance is thrown away and read again.
 type instance struct {
 	info   Info
 	length int    // of the log; negative if it is not known yet
@@ -18,8 +24,16 @@ type instance struct {
 	exec   Execution // nil until the code is needed
 }
 
-// cache keeps the code of instances that wait, the most recently used ones. Who works
-// on an instance takes it out, so that nobody else has it.
+// cache keeps the most recently used instances that wait. The package comment says when one is thrown
+// away. A turn takes its instance out and puts it back, so an instance that is in use is not in the
+// cache and cannot be evicted.
+//
+// Whether a cached instance is current is not decided here but by the turn that takes it (find): only
+// the claim knows how long the log is. A stale one may stay for long, as long as other processes take
+// the turns of the instance; it is found then, or evicted.
+//
+// mu is held for map and list operations only. close is called without it, as it may run deferred
+// functions of users' code.
 type cache struct {
 	mu    sync.Mutex
 	close func(*instance) // is called for those that are kept no more
@@ -43,7 +57,8 @@ func newCache(size int, end func(*instance)) *cache {
 	return &cache{size: size, close: end, byKey: map[store.Key]*list.Element{}, flights: map[store.Key]chan struct{}{}}
 }
 
-// fly says that the instance will be put back in a moment, or not at all.
+// fly announces that the instance will be put back in a moment, or not at all. Each fly is followed
+// by one land.
 func (c *cache) fly(key store.Key) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -52,7 +67,7 @@ func (c *cache) fly(key store.Key) {
 	}
 }
 
-// land says that it was.
+// land ends fly: the instance was put back before, or will not be. Waiters look into the cache now.
 func (c *cache) land(key store.Key) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

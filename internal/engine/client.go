@@ -13,8 +13,14 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// Client starts instances, talks to them, and tells what is true of them. It needs
-// nothing but the store.
+// Client starts, inspects and controls orchestration instances. It needs nothing but the store: a
+// process that only starts instances has no engine.
+//
+// A client changes an instance in two ways only. It puts a message, to the instance or to its control
+// queue, and a turn or a control claim does the rest; that never conflicts. Or, to start, fork, restart
+// and delete, it puts or deletes the record with the version that it expects, together with the log and
+// the messages that go with it; that meets a conflict if another process came first, and is tried
+// again a bounded number of times.
 type Client struct {
 	store  store.Store
 	clock  base.Clock
@@ -26,10 +32,10 @@ func NewClient(s store.Store, clock base.Clock) *Client {
 	return &Client{store: s, clock: clock}
 }
 
-// IfExists says what to do about an ID that exists.
+// IfExists is the policy of [Client.Start] for an ID that exists.
 type IfExists int
 
-// What to do about an ID that exists.
+// Policies for an ID that exists.
 const (
 	Return  IfExists = iota // it is the same instance, if it is of the same orchestration
 	Reject                  // it is an error
@@ -84,7 +90,13 @@ func (c *Client) Start(ctx context.Context, starts ...Start) ([]Started, error) 
 	return done, err
 }
 
-// start starts what keeps the rules and the quotas.
+// start starts instances that keep the rules and the quotas, all in one commit.
+//
+// The first try takes all IDs to be free, so a start costs no read. A conflict means that one of them
+// is taken: then all are looked up (findExisting), those that exist and are returned as they are drop
+// out, and the others are tried again. What a commit conflicts with may not be readable yet, as stores
+// acknowledge a commit only when it is durable; so a conflict for which no record is found is followed
+// by a pause.
 func (c *Client) start(ctx context.Context, starts []Start) ([]Started, error) {
 	starts = slices.Clone(starts)
 	if err := c.setTimes(ctx, starts); err != nil {

@@ -39,6 +39,22 @@ func (t *turn) putChild(e *history.Event) {
 }
 
 // commit makes all of the turn durable, or nothing.
+//
+// It first claims the right to decide (owner): the watchdog may have stalled the instance while the
+// code was on its way back. The transaction is then completed with what is known last: the entries,
+// at the length at which the instance was claimed, and the record.
+//
+// The record is put without a version, although it is read-modify-write, because the log guards it:
+// whoever else puts it appends, and then the length differs. Where the turn appends nothing there is
+// no such guard, and the version is expected.
+//
+// The context is not that of the turn. If the lease is lost the store refuses the commit, and if it is
+// not, then a turn that has run to its end should not be wasted because the engine is closing. The
+// outage wrapper bounds the call to two leases.
+//
+// The cache is told before the call (fly): from the moment at which the commit is durable, another
+// worker of this process may claim the next turn, and it should wait for the instance. If the commit
+// fails, land without put tells it that there is nothing to wait for.
 func (t *turn) commit() error {
 	if !t.owner.CompareAndSwap(false, true) {
 		return errAbandoned
@@ -77,15 +93,22 @@ func (t *turn) commit() error {
 	t.committed()
 	in := t.in
 	in.length += len(t.entries)
+	t.checkCommitted()
 	if in.ledger.ended || in.info.Status.Ended() {
 		t.e.closers.end(in)
 	}
 	return nil
 }
 
-// commitWithChildren commits the turn with the instances that it starts. Those whose
-// IDs belong to somebody else are not started, and if the turn's code waits for them
-// it learns why.
+// commitWithChildren commits the turn together with the instances that it starts. A child whose ID is
+// taken is not started, and the code that waits for it gets a failure of type TypeExists.
+//
+// That an ID is taken is found out by a conflict: the transaction expects that the child has no
+// record. To read each record first would cost a call for each child of each turn, for a case that is
+// rare; and the record could be put between the read and the commit anyway. A conflict names the
+// record, so up to fewTaken children are found one commit at a time, and then all are looked up. The
+// transaction is built anew from the same parts each time. If no child is in the way, it is the turn
+// itself that has the conflict.
 func (t *turn) commitWithChildren(ctx context.Context) error {
 	if len(t.children) == 0 {
 		return t.e.store.Commit(ctx, &t.tx)

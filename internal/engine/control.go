@@ -34,7 +34,17 @@ const (
 	controlTries = 20
 )
 
-// control works on a claim of what was asked about an instance.
+// control works on a claim of control requests of an instance: suspend, resume, terminate, cancel, and the
+// end of a parent.
+//
+// They have a queue of their own because they must work although no process serves the orchestration,
+// and must not wait for the messages before them. The price is that a control request races with turns
+// of the instance: both write the record and the log. The log's length arbitrates, so one of them meets
+// a conflict. A turn that loses is rebased or taken again. A control request that loses is tried again
+// with what it finds then, controlTries times; but an instance whose turns follow each other without a
+// pause can win every time, as a request reads the history first. So after handOver conflicts the request
+// is put to the instance as a message too, and the next turn applies it within its own transaction
+// (applyAsked). Whoever comes first deletes the other's copy.
 func (e *Engine) control(j *job) {
 	c := j.Claim
 	e.keeper.Keep(c, nil) // the commit tells whether it was lost

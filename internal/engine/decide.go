@@ -13,7 +13,22 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// decide takes down what the code did, and what is to come of it.
+// decide appends an event that the code produced, and adds to the transaction what it causes:
+//
+//	ActivityScheduled      a task; and a deadline message if schedule-to-close is limited
+//	ActivityCancelled      the task and its deadline are deleted
+//	TimerCreated, -Moved   a message to the instance, visible when the timer is due
+//	TimerCancelled         that message is deleted
+//	ChildStarted           the record and the start message of another instance
+//	ChildCancelled         a control message to the child
+//	EventSent              a message to another instance
+//	TurnYielded            a wake message to the instance itself
+//	StatusSet, ValueSet    the record
+//	ExecutionContinued     a new run: the log goes on, the start of the next execution
+//	Execution… (an end)    the record; all that is open is deleted; an expiry message
+//
+// In a transaction puts apply before deletes, so an activity that is scheduled and cancelled in one turn
+// leaves nothing behind, whatever the order of the two here.
 func (t *turn) decide(e *history.Event) error {
 	asked := t.in.ledger.open[e.Ref]
 	t.append(e)

@@ -15,8 +15,11 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// While a new build is deployed, processes of both builds serve the same routes, and an
-// instance may meet code that cannot replay it. Three rules have it go on by itself:
+// While a new build is deployed, processes of both builds serve the same routes, and an instance may meet
+// code that cannot replay it: old code that meets a history of new code, or new code with a mistake that old
+// code does not have. A stall for a person to look at would be right for the second and a nuisance for the
+// first, of which a rolling deployment has many. An engine cannot tell the two apart; but it can try another
+// build. Three rules make such an instance go on without an operator:
 //
 //   - A stall that another build may not have (nondeterminism, a panic, blocked code) keeps
 //     the build in the record. Engines of other builds look for such instances and resume
@@ -26,9 +29,11 @@ import (
 //   - A build that finds a mismatch leaves the turn to another build, if the roster has a
 //     live worker of one that serves the route.
 //
-// A turn is left maxDeferrals times at most, and the instance is resumed by one build
-// maxResumes times at most, until a turn of the instance is committed: from then on what
-// was tried before does not count.
+// A turn is left maxDeferrals times at most, and the instance is resumed by one build maxResumes times at
+// most, until a turn of the instance is committed: from then on what was tried before does not count. Both
+// bounds end the search: an instance that no build can replay stalls for good, and a person sees it. What
+// was tried is in the record (trial), so that it survives restarts; how often a turn was left is in memory
+// (deferrals), as it only delays.
 
 // Causes of stalls that another build may not have.
 const (

@@ -37,7 +37,13 @@ func (e *Engine) serveActivities() {
 	e.serve(req, e.acting, e.activity)
 }
 
-// serve claims, and has run work on each claim, as many at a time as there are slots.
+// serve claims, and has run work on each claim, as many at a time as there are slots. A slot is taken
+// before the claim: a process leases only what it can begin at once, and leaves the rest to others.
+//
+// Each claim has a goroutine, but not a new one if a worker is idle. An idle worker waits on an
+// unbuffered channel, so that a claim goes to a new goroutine only if no worker is there to receive it.
+// There are never more workers than slots, but for code that was abandoned. When the loop ends the
+// channel is closed, and the workers end with their work.
 func (e *Engine) serve(req store.ClaimRequest, slots *slots, run func(*job)) {
 	req.Lease = e.cfg.LeaseDuration
 	idle := make(chan *job) // to workers that have nothing to do

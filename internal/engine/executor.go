@@ -16,8 +16,12 @@ type Executor interface {
 	Load(ctx context.Context, ref Ref, name, version string) (Execution, error)
 }
 
-// Execution is code and how far it has come. One goroutine at a time uses it, except
-// for Progress.
+// Execution is code and how far it has come. One goroutine at a time uses it, except for Progress.
+//
+// It owns no durable state: it is a function of the events that it was given. After any error, and after a
+// commit that was not applied, the engine closes it and loads another. The engine owns the slices that it
+// passes in and those that are returned; an execution keeps what it needs of them until it is closed, and
+// changes none.
 type Execution interface {
 	// Replay brings the code to where its history ends. The events are whole turns. After
 	// an error, such as a [*replay.Mismatch], the execution is of no use.

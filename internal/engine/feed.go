@@ -54,8 +54,12 @@ type Change struct {
 	Deleted bool
 }
 
-// feed is the store that the engine works on, and tells readers which instances have
-// changed by what is committed through it.
+// feed wraps the store that the engine works on, and tells readers which instances were changed by what is
+// committed through it.
+//
+// An instance goes through three stages: marked (a commit has touched it), looked up (a reader has read its
+// record), and in the ring (a numbered change, which every reader that has come in time gets). A mark is in
+// one queue; the ring is bounded, and a reader that falls behind it gets ErrMissed and lists again.
 //
 // A commit only notes which instances it has changed; a reader that has nothing else to
 // do looks at their records, and tells all. So what is told is what was found in the

@@ -13,10 +13,16 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// find gets the instance: from the cache, from its start, or from its record.
+// find gets the instance: from the cache, from its start message, or from its record.
 //
-// Whoever writes the record appends to the log in the same commit. So what is in the
-// cache is true if the log is the same one, and as long.
+// Whoever writes the record appends to the log in the same commit. So a cached instance is current if
+// the log is the same one (the tag) and as long as it was. The claim brings both along: a turn of a
+// cached instance reads nothing. The tag is needed because an instance may be deleted and started
+// again under the same ID, with a log that happens to be as long.
+//
+// A first turn reads nothing either: the message that starts an instance carries its record, and that
+// is current if nothing was appended since. An instance that has neither costs one read of the record,
+// and one of the log.
 func (t *turn) find(messages []message) error {
 	in := t.e.cache.take(t.ctx, t.claim.Key)
 	if in != nil && in.tag == t.claim.LogTag && in.length == t.claim.LogLength {
@@ -60,7 +66,9 @@ func (t *turn) startInfo(messages []message) *Info {
 	return nil
 }
 
-// load reads the execution's history into the ledger.
+// load reads the execution's history into the ledger. The code is not replayed here but by execute, when
+// there is something for it to do: a turn that only drops stale messages needs no code, and control
+// requests work in processes that have none.
 func (t *turn) load() error {
 	if t.in.loaded {
 		return nil
@@ -166,7 +174,12 @@ func (t *turn) measure() error {
 	return nil
 }
 
-// execute returns the code, at where history ends.
+// execute returns the code, at where history ends: that of the cache, or a new one that replays.
+//
+// The distinction of errors matters. An error of the code (a mismatch, a panic) stalls the instance. An
+// error of the store while history is read does not, and neither does an executor that is away or a
+// lease that was lost: the turn is tried again. readError tells the two apart, since both come out of
+// replay.
 func (t *turn) execute() (Execution, error) {
 	in := t.in
 	if in.exec != nil {

@@ -19,6 +19,11 @@ import (
 // A history that is too large for one commit is copied in several. The new instance is
 // suspended until that is done, and stays so if it is interrupted: then it is to be
 // terminated.
+//
+// The event may be in the middle of a turn. The new instance is then partial: its history ends within
+// a turn, with which its first turn goes on ([replay.Execution.GoOn]). While it is partial nothing else
+// may be appended, or the broken turn would not be the last; so quiet remarks are left out, and the
+// version of the record guards changes that append nothing.
 func (c *Client) Fork(ctx context.Context, from Ref, event int32, to string) error {
 	ref := Ref{Tenant: from.Tenant, ID: to}
 	if err := checkRef(ref); err != nil {

@@ -12,7 +12,8 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// holdings is what the store held when somebody last asked.
+// holdings are the statistics of the store as of the last observation. They are read at most once in askEvery,
+// however many readers observe the gauges; mu is held meanwhile, so that others wait for the one read.
 type holdings struct {
 	mu          sync.Mutex
 	askedAt     time.Time
@@ -29,7 +30,7 @@ const (
 	countQuarantine = 10_000
 )
 
-// observe shows what is true now to those who look at the gauges, until it is stopped.
+// observe reports the current values of the gauges to their readers, until it is stopped.
 func (e *Engine) observe() (stop func()) {
 	m, held := e.meters, &holdings{}
 	return m.set.Observe(func(ctx context.Context, o metric.Observer) error {

@@ -12,6 +12,10 @@ import (
 // as fit into bytes, at least one if there is one, and whether there are more. A history
 // that has not come that far is [ErrNotFound]: it is not the one that the caller knows.
 // The info is that of the instance, whichever its execution is.
+//
+// The record and the log are two reads, and the instance may continue as new in between. The event IDs
+// tell: those of the next execution begin with 1 again, so an entry with another ID than its index ends
+// the part.
 func (c *Client) HistoryPart(ctx context.Context, ref Ref, execution, after int32, bytes int) (info Info, part []history.Event, more bool, err error) {
 	if info, err = c.Get(ctx, ref); err != nil {
 		return info, nil, false, err

@@ -13,7 +13,12 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// Info is what is true of an instance now: its record.
+// Info is the current state of an instance: its record.
+//
+// The exported fields are for readers. The others belong to the engine, and a turn needs them before it
+// has read the log: which run the instance is at, where in the log its execution begins, and how many
+// deliveries are forgiven. They are in the record rather than derived from the log, so that a turn of an
+// instance that is not cached costs one read before it knows whether it has anything to do.
 type Info struct {
 	Ref
 

@@ -9,10 +9,15 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// While Abide itself is upgraded, a process of the old release may claim what one of the new
-// release has written: a message or an event of a kind, or with a flag, that it does not
-// know. It leaves the claim to the others, for Config.Unknown, and only then takes it for
-// something that cannot be read.
+// While Abide itself is upgraded, a process of the old release may claim what one of the new release has
+// written: a message or an event of a kind, or with a flag, that it does not know. To quarantine the message
+// or to stall the instance would be wrong, as other processes can read it; to release it at once would be a
+// busy loop between the old processes. So the old process holds the claim for a moment, releases it, and
+// does so for Config.Unknown. If it still gets the same key then, no newer process is there to take it (the
+// upgrade was rolled back), and what it cannot read is treated as unreadable.
+//
+// What was seen is remembered in memory, per process, for keys that come again within seenAgain. A restart
+// begins anew, which only delays the verdict.
 
 // causeLater is the cause of a stall because of an event of a later release.
 const causeLater = "later release"

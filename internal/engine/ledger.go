@@ -7,8 +7,18 @@ import (
 	"github.com/abidehq/abide/internal/history"
 )
 
-// ledger is what an execution's history says without its code: how long it is, and
-// what was asked for and has not come yet.
+// ledger is what an execution's history says without its code: how long it is, and which activities,
+// timers and children are open. It is a fold of the events (note), so that it can be made from the log
+// alone, by processes that have not the code, and kept up to date event by event.
+//
+// Invariant: open holds what was scheduled, created or started, and neither answered nor cancelled
+// since. leaving holds children that were asked to cancel and have not answered: the code has had its
+// answer, but the close policy still applies to them. No ID is in both. For the code, open equals
+// replay.Execution.Open.
+//
+// take and answer change open before the events that say so are appended; note then finds the change
+// made. That is needed because several messages of one turn may answer the same question, and only
+// the first one counts.
 type ledger struct {
 	lastID  int32
 	bytes   int64     // of the entries so far

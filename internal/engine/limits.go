@@ -6,7 +6,9 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// Limits of the engine.
+// Limits of the engine. Each has a soft limit below it where that makes sense: a warning first, and then the
+// instance stalls with its messages kept. Work is never killed by a limit, and goes on after the limit is
+// raised or the instance is forked.
 const (
 	// MaxName is the largest length of the name of an orchestration, activity, event,
 	// timer, step, change or value, in bytes, and MaxVersion that of a version.

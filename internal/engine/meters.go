@@ -12,8 +12,10 @@ import (
 	"github.com/abidehq/abide/internal/meter"
 )
 
-// meters are the engine's instruments. What they are called with is made once: a label
-// costs more than what is counted.
+// meters are the engine's instruments. Label sets are made once, since making one costs more than counting.
+// What a turn or an attempt did is counted after its commit: what is tried twice is counted once, and what
+// comes to nothing is not counted, but for the counters of lost claims and replays, which are about just
+// that. After a crash between a commit and its count, the count is missing.
 type meters struct {
 	set *meter.Set
 

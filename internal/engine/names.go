@@ -82,8 +82,9 @@ func heartbeatKey(task store.Key) store.RecordKey {
 	return store.RecordKey{Kind: kindHeartbeat, Tenant: task.Tenant, ID: task.Name}
 }
 
-// messageID returns an ID for a message about an event of an execution. No other
-// execution of any instance has the same.
+// messageID returns the ID of a message about an event of an execution. It is derived from the run and the
+// event alone, so that whoever puts, moves or deletes the message, in any process and after any crash, names
+// the same one; and the run makes sure that no other execution of any instance has the same.
 func messageID(prefix string, run uint64, event int32) string {
 	b := make([]byte, 0, len(prefix)+28)
 	b = append(b, prefix...)

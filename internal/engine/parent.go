@@ -5,11 +5,16 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// A parent that ends tells its children so, in their control queues, and a child that
-// ends sends its result to its parent. Both may happen at the same time, and the parent
-// may be deleted at any time after its end. So the result is sent with IfRouted: the
-// commit that ends the child drops it if the parent is gone, and a parent that has ended
-// but is kept acknowledges it.
+// A parent that ends tells its children so, in their control queues, and a child that ends sends its result
+// to its parent. Both may happen at the same time, and the parent may be deleted at any time after its end.
+// So the result is sent with IfRouted: the commit that ends the child drops it if the parent is gone, and a
+// parent that has ended but is kept acknowledges it. Without IfRouted, a message to a deleted parent would
+// be the first of a key without a route, and wait there until its time to live is over.
+//
+// A child's ID is chosen by users, so the instance with that ID may not be the child any more: it was
+// deleted and started again, by another parent or by none. Every control message to a child therefore names
+// the run of the parent and the event that started the child (parentMark), and a child with another mark
+// drops it.
 
 // of reports whether the mark is that of the instance's parent.
 func (p *parentMark) of(info *Info) bool {

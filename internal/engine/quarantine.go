@@ -9,7 +9,9 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// Quarantined is a message that could not be handled, and waits for a person.
+// Quarantined is a message that could not be handled, and waits for an operator. The store puts a message
+// there that was delivered too often; the engine puts one there that it cannot decode, or whose instance has
+// no record or an unreadable one. Nothing is dropped silently, and nothing loops.
 type Quarantined struct {
 	Tenant string
 	ID     string // of the quarantined message

@@ -38,9 +38,14 @@ const (
 	sweepTenants = 1024
 )
 
-// quotas counts what each tenant has started. Counts are those of this process between two
-// looks at the store, so that a start costs no read. Lock order: tenantQuota.mu, then
-// quotas.mu.
+// quotas counts what each tenant has started. Counts are those of this process between two counts of the
+// store, so that a start costs no read. They are exact for one process and approximate for several: each of
+// them may admit what the others have admitted within the last recountOpen. A quota protects a store from a
+// tenant that runs away, which is orders of magnitude more than that; exact limits would make every start
+// of a tenant conflict with every other.
+//
+// Lock order: tenantQuota.mu, then quotas.mu. tenantQuota.mu is held while the store is asked to count, so
+// that starts of one tenant wait for one count instead of making one each; other tenants do not wait.
 type quotas struct {
 	client *Client
 	limit  Quota

@@ -11,13 +11,25 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// A turn appends to the log at the length at which it was claimed. What is asked about the
-// instance meanwhile appends too, so the commit of the turn has a conflict. If all that was
-// appended are turns of which the code does not learn (the instance was suspended or
-// resumed, its parent has ended), what the code did is still right, and a step that has run
-// need not run again. So the turn is done once more at the end of the longer log: it takes
-// its messages anew, and the code's part is what the code did the first time, with event
-// IDs that go on from there. The code in memory has the old IDs and is not kept.
+// A turn appends to the log at the length at which it was claimed. A control request that is committed
+// meanwhile appends too, so the commit of the turn has a conflict. If all that was appended are quiet
+// turns, of which the code does not learn (the instance was suspended or resumed, its parent has ended),
+// what the code did is still right, and a step that has run need not run again. So the turn is rebased:
+// built once more at the end of the longer log. It takes its messages anew, and the code's part is what
+// the code did the first time, with event IDs that go on from there. The code in memory has the old IDs
+// and is not kept.
+//
+// The alternative, to give the claim back, is always right: the
+// messages come again, and the code replays. But then a step that takes longer than the interval between
+// two control requests never becomes durable, and it runs again each time.
+//
+// What must be the same in both attempts is whatever the code was told: the time of the turn, the size
+// of its history, and whether an event was awaited. The first attempt records these (did, told, awaits),
+// and recorded plays them back. If the second attempt asks for something that was not recorded, the
+// messages do not add up to the same turn, and the rebase fails as a conflict.
+//
+// Not rebased are: a turn of another run, an instance that has ended or stalled meanwhile, and one whose
+// history ends within a turn.
 
 // maxRebases is how often a turn is done once more.
 const maxRebases = 10

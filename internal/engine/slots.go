@@ -101,7 +101,10 @@ func (s *slots) returned(freed bool) {
 	}
 }
 
-// job is a claim that is worked on, and its slot.
+// job is a claim that is worked on, and its slot. Its states are running, asked to end (an alarm is set),
+// abandoned, and ended; abandoned code that returns after all becomes ended too. The slot is given back
+// once: by abandon if there is room for one more abandoned goroutine, or else by end. mu is taken before
+// slots.mu.
 type job struct {
 	*store.Claim
 	slots *slots

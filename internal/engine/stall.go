@@ -36,8 +36,10 @@ func stallOf(err error) error {
 	}
 }
 
-// stall ends the turn without anything that its code did: the instance waits, with
-// its messages, until it is resumed.
+// stall ends the turn without anything that its code did: the instance waits, with its messages, until it
+// is resumed. The claim is finished with all messages kept, and one that is never due re-routes the key to
+// the route of parked instances, which no engine claims. So a stalled instance costs nothing, and its
+// messages stay in the store, in order. A remark in the history tells why.
 func (t *turn) stall(why *stallError) error {
 	if !t.owner.CompareAndSwap(false, true) {
 		return errAbandoned
@@ -61,8 +63,9 @@ func (t *turn) blocked() {
 	}
 }
 
-// stallNow makes an instance that was claimed wait. It wants nothing of the turn that came
-// to nothing but its span, and reads what it needs.
+// stallNow parks an instance that was claimed. It uses nothing of the turn that failed but its claim and its
+// span, and reads the record again: the fields of the failed turn are in the middle of a change, and if the
+// watchdog calls, the goroutine that owns them is still running.
 func (t *turn) stallNow(why *stallError) error {
 	e, ctx, c, failed := t.e, t.ctx, t.claim, t
 	reason := history.Cut(why.reason)

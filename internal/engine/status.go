@@ -1,9 +1,19 @@
 package engine
 
-// Status is what an instance is doing.
+// Status is the state of an instance:
+//
+//	pending ──▶ running ──▶ completed, failed, cancelled
+//	   │           │  ▲
+//	   │   suspend,│  │resume        terminate: from any
+//	   │   stall   ▼  │              state that is not an end
+//	   └────▶ suspended, stalled ──▶ terminated
+//
+// Suspended and stalled instances are parked: they keep the status to go back to (Info.Before) and their
+// messages. Continued is the status of an execution that was succeeded by the next one; the instance is
+// running.
 type Status string
 
-// What an instance can be doing.
+// States of an instance.
 const (
 	Pending    Status = "pending"    // it was started, and its code has not begun
 	Running    Status = "running"    // its code has begun

@@ -8,7 +8,9 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// turns are those that are under way in this process, by instance.
+// turns are those that are running in this process, by instance. A key has one live lease, so it has one
+// turn that matters; a turn whose lease was lost may overlap with its successor here, and remove leaves the
+// successor's entry alone.
 type turns struct {
 	mu    sync.Mutex
 	byKey map[store.Key]*turn
@@ -38,10 +40,14 @@ func (u *turns) of(key store.Key) *turn {
 	return u.byKey[key]
 }
 
-// stepContext is the context of the steps of a turn. It ends when a request to cancel the
-// instance is on its way: the code gets the request with a later turn, and its step should
-// not keep it waiting. Who commits the request in this process says so; one that another
-// process has committed is found by looking for it while a step runs.
+// stepContext is the context of the steps of a turn. It ends when a request to cancel the instance is
+// pending: the code gets the request with a later turn, which must wait for this one, and its step should
+// not keep it waiting. A request that is committed by this process ends the context at once
+// (control.commit). One that another process has committed is found by a look at the pending messages,
+// once a second, while a step runs; there is no other way, as nobody tells the holder of a claim what
+// arrives for it. Turns without steps pay nothing: the context is made by the first step.
+//
+// mu guards all fields. It is not held while the store is called.
 type stepContext struct {
 	mu    sync.Mutex
 	run   uint64          // of the execution

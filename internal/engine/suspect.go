@@ -8,11 +8,14 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// What was delivered several times and never came to an end may be what takes its
-// process down; or it was only there when something else did. So that the one does not
-// take the other to quarantine with it, suspects are worked on one at a time: each gets
-// some time to show that it does no harm. The others are given back meanwhile, and that
-// they were claimed does not count.
+// A message that was delivered several times and never led to a commit may be what takes its process
+// down; or it was only there when another one did. Both have the same count. So that the one does not
+// take the other to quarantine with it, suspects are worked on one at a time in each process: each gets
+// some time alone (probation). If the process dies then, only the suspect's count has grown. The others
+// are released meanwhile, and that they were claimed does not count.
+//
+// Probation is bounded in time rather than by the end of the work: an activity may run for hours, and code
+// that has run for five seconds has most likely passed the point at which it kills its process.
 const (
 	// suspectAfter is after how many deliveries something is suspect.
 	suspectAfter = 3
@@ -24,7 +27,7 @@ const (
 	suspectDelay = 100 * time.Millisecond
 )
 
-// suspects is a place for one.
+// suspects is the probation of a process: it has room for one.
 type suspects struct {
 	mu    sync.Mutex
 	taken bool

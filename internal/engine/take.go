@@ -8,8 +8,15 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// take gathers what a message brings to the code. What history has already, or what
-// is meant for another execution, is dropped: the message is consumed all the same.
+// take turns a message into incoming events. Messages are delivered at least once, in any order
+// and at any time, and history must have each event once. So take drops, and the commit consumes,
+//
+//   - messages for another run: the execution has ended, continued as new, or was deleted;
+//   - answers to what is not open: history has the answer already, or it was cancelled, or it is a
+//     second answer, such as the result of an activity whose deadline came first;
+//   - a second start.
+//
+// The ledger decides all of that, without running code: a duplicate costs no replay.
 func (t *turn) take(m message) error {
 	info, ledger := &t.in.info, &t.in.ledger
 	if ledger.ended || t.yielded {
@@ -87,8 +94,10 @@ func (t *turn) takeEvent(m message, e *history.Event) error {
 	return nil
 }
 
-// takeAwaited takes an event only if the code waits for it by then: when it has seen
-// all that came before.
+// takeAwaited takes an event only if the code waits for it, after it has seen all that came before:
+// the answer must not depend on how messages happen to share a turn. So the code is run first with
+// what was taken so far. That costs a flush for each such event, and is why they are asked for
+// explicitly.
 func (t *turn) takeAwaited(e *history.Event) error {
 	if err := t.flush(); err != nil {
 		return err
@@ -111,8 +120,13 @@ func (t *turn) takeAwaited(e *history.Event) error {
 	return nil
 }
 
-// answer takes what was asked for. That of a child that was asked to cancel is for history
-// only: the code has had its answer.
+// answer takes the completion of an activity, timer or child, and removes it from the ledger at
+// once: a second answer within the same claim must find nothing open. The answer of a child that was
+// asked to cancel is for history only: the code has had its answer.
+//
+// A timer's message may arrive although the timer was moved to a later time in an earlier flush of
+// this very turn: the move has not been committed, so the message is still the old one. It is
+// dropped, and the moved timer has a message of its own.
 func (t *turn) answer(m message, e, asked *history.Event) {
 	info := &t.in.info
 	switch asked.Kind {

@@ -9,7 +9,9 @@ import (
 	"github.com/abidehq/abide/internal/wire"
 )
 
-// task is the body of the message that an activity waits in.
+// task is the body of an activity's message. It has all that an attempt needs, so that a worker reads
+// neither the record nor the history of the instance: an activity can run in a process that does not
+// serve its orchestration. A retry puts the same task with a higher attempts and the last failure.
 type task struct {
 	instance    string
 	execution   int32

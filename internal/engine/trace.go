@@ -27,9 +27,14 @@ const (
 	attrAttempt       = "abide.attempt"
 )
 
-// A span is begun before the code of users runs, because theirs are to be below it, and
-// ended when what it stands for is committed. What is not committed leaves its span
-// behind: nobody holds it, so it is collected like other garbage, and never emitted.
+// A span is begun before the code of users runs, because theirs are to be below it, and ended when what it
+// stands for is committed. What is not committed leaves its span behind: nobody holds it, so it is collected
+// like other garbage, and never emitted. So a trace shows each turn and each attempt once, however often it
+// was tried, and nothing that did not happen.
+//
+// All spans of an instance are below one, its origin: the span of the caller that started it, or of its first
+// turn. Its name is in the record and in every task, since turns and attempts run in any process, days
+// later. The span of a turn is in its TurnStarted, so that a turn is linked to the one before it.
 
 // newTracer returns what makes spans, or nil if nobody asked for them.
 func newTracer(p trace.TracerProvider) trace.Tracer {

@@ -18,7 +18,23 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// turn is a claim on an instance, and what is made of it.
+// turn is a claim on an instance, and the transaction that is made of it. The package comment
+// has its stages.
+//
+// One goroutine, a worker of the claim loop, runs a turn. Three others may touch it:
+//
+//   - the keeper calls lost when the lease is lost. It only ends ctx and sets an alarm on the job.
+//   - the watchdog calls blocked when the code has made no progress for DeadlockTimeout. It may
+//     set owner, and then stalls the instance with a turn of its own, while this one is stuck in
+//     code. Whatever the code does when it comes back is dropped: see watched and commit.
+//   - a control request, or a look for one, ends the context of steps.
+//
+// All they share with the goroutine of the turn are owner, job, ctx (after beginSpan it is not
+// assigned any more), steps and progress, each of which is safe for that. Every other field
+// belongs to the goroutine of the turn.
+//
+// The fields below tx describe one attempt to build the transaction. rebase resets them and
+// builds it again, from the same messages, at the end of a log that has grown.
 type turn struct {
 	e     *Engine
 	job   *job
@@ -118,7 +134,28 @@ type message struct {
 	body
 }
 
-// turn works on a claim of an instance.
+// turn works on a claim of an instance, from the claim to its end.
+//
+// The order of what comes after run matters. The instance goes back into the cache before land
+// is called: a turn that was claimed meanwhile waits for land, and must find it there. The claim
+// is released after the instance was thrown away: the next turn, in this process, must not find
+// an instance whose code has gone on although nothing was committed.
+//
+// Errors of run, and what becomes of the claim:
+//
+//   - nil: the commit has finished it.
+//   - ErrConflict: the log or the record has changed, and the turn could not be rebased. The claim
+//     is released and the messages come again at once: the next turn sees the change.
+//   - errLater: a message or an event of a later release. The claim is held for a while and then
+//     released, so that a process of that release can have it.
+//   - errElsewhere: another build should take the turn. The same.
+//   - ErrClaimLost, ErrLost, errAbandoned: the claim is not this turn's any more. There is nothing
+//     to release.
+//   - ErrCorrupt: the record cannot be read. The release counts as an attempt, so that the messages
+//     reach quarantine and do not loop.
+//   - others: the store is in trouble, or the executor is away. Nothing is known to be committed. The
+//     claim is held for two seconds, so that an outage is not made worse, and then released without
+//     counting: the instance is not at fault.
 func (e *Engine) turn(j *job) {
 	c := j.Claim
 	t := &turn{e: e, job: j, claim: c, started: e.clock.Now()}
@@ -215,8 +252,20 @@ func (e *Engine) releaseAs(r store.Release) {
 	}
 }
 
-// run does what is to be done about the claim, and commits it. An error means that
-// nothing was committed.
+// run builds the transaction of the claim and commits it. An error means that nothing was
+// committed, or, if it is an error of the store, that it is not known to be.
+//
+// What is done depends on the state of the instance, which may have changed since it was claimed:
+//
+//   - ended: late messages are acknowledged, and an expiry deletes the instance.
+//   - parked (suspended or stalled): a control request came first. Its messages stay, under the
+//     route of parked instances; this claim is given up as a conflict.
+//   - another route: the instance continued as another version, and its messages were put under
+//     the old route. They are kept, and a message with the new route re-routes the key.
+//   - delivered too often: the instance stalls as poison. Deliveries that are known to have been
+//     harmless are forgiven (keepAll, resume).
+//   - stalled under this build before: the turn is left to the build that resumed it.
+//   - otherwise: work.
 func (t *turn) run() error {
 	messages, err := t.decode()
 	if err != nil {
@@ -341,7 +390,12 @@ func (t *turn) orphaned(messages []message) error {
 	return t.e.store.Commit(t.ctx, &t.tx)
 }
 
-// work gives the messages to the code, and takes down what it does.
+// work gives the messages to the code, and builds the transaction from what it does.
+//
+// Limits are checked before the code runs, on the history as it is: an instance that is over a
+// limit stalls with its messages untouched, so that it goes on when the limit is raised. A request
+// to terminate that was handed over by the control queue discards what the code would do: it
+// could start activities that nobody wants.
 func (t *turn) work(messages []message) error {
 	if err := t.load(); err != nil {
 		return err
@@ -420,7 +474,11 @@ func (t *turn) goOn() error {
 	})
 }
 
-// flush runs the code with what has reached it.
+// flush runs the code with the events that were taken, behind one TurnStarted.
+//
+// TurnStarted carries all that the code can observe besides its events, so that a replay observes
+// the same: the time, which is the store's and never earlier than that of the turn before, and the
+// size of the history as the code may ask for it.
 func (t *turn) flush() error {
 	if t.in.ledger.ended || (len(t.incoming) == 0 && !t.wake) {
 		return nil
@@ -449,7 +507,12 @@ func (t *turn) flush() error {
 	})
 }
 
-// watched runs the code, under the eye of the watchdog, and takes down what it did.
+// watched runs the code under the watchdog, and decides what each event that it returns causes.
+//
+// When the code returns, the first thing to check is owner: if the watchdog has it, the instance
+// was stalled meanwhile, and t.in may be used by nobody. The next is the context: if the lease was
+// lost while a step ran, the step has failed for that reason alone, and its failure must not become
+// history.
 func (t *turn) watched(exec Execution, run func(replay.Live) ([]history.Event, error)) error {
 	t.e.dog.watch(t, exec)
 	did, err := run(replay.Live{Context: t.ctx, Steps: t.stepsContext, Yield: t.yield, Full: t.fills()})
@@ -470,6 +533,9 @@ func (t *turn) watched(exec Execution, run func(replay.Live) ([]history.Event, e
 	t.did = append(t.did, did)
 	before := len(t.in.ledger.open)
 	for i := range did {
+		if want := t.in.ledger.lastID + 1; did[i].ID != want { // an executor may be another program
+			return stallf("the executor returned an event with ID %d, expected %d", did[i].ID, want)
+		}
 		if err := t.decide(&did[i]); err != nil {
 			return err
 		}
@@ -484,12 +550,18 @@ func (t *turn) watched(exec Execution, run func(replay.Live) ([]history.Event, e
 	return nil
 }
 
-// yield reports whether what steps have done should be made durable now.
+// yield reports whether the turn should end here, so that the results of its steps become durable:
+// after StepCommitInterval, or when the instance is to be cancelled. A step that has run and is not
+// committed runs again after a crash. A commit for each step costs a sync each; one for all steps of
+// a turn risks all of them. The interval bounds what is risked by time.
 func (t *turn) yield() bool {
 	return t.e.clock.Now().Sub(t.started) >= t.e.cfg.StepCommitInterval || t.steps.cancelled()
 }
 
-// fills returns what reports whether the code has done as much as one commit should hold.
+// fills returns a function that reports whether the code has done as much as one commit should
+// hold. It only estimates, since the exact size is known after the events are encoded: an event is
+// in the log and most often in a message too, with the key of the instance. turnBytes and turnOps
+// leave room below the limits of the store for what is not estimated.
 func (t *turn) fills() func(produced []history.Event) bool {
 	key, n := len(t.claim.Key.Tenant)+len(t.claim.Key.Name), 0
 	return func(produced []history.Event) bool {

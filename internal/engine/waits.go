@@ -7,7 +7,8 @@ import (
 	"github.com/abidehq/abide/internal/history"
 )
 
-// Wait is something that an instance waits for.
+// Wait is an activity, timer or child that an instance waits for. It is derived from the history by the
+// ledger, without the code; attempts of activities are read from their tasks.
 type Wait struct {
 	// Event is the ID of the event by which it was asked for, and Kind that event's.
 	Event int32

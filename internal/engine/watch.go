@@ -19,7 +19,9 @@ func (e *Engine) Changes(ctx context.Context, after string) iter.Seq2[Change, er
 	return e.feed.read(ctx, after)
 }
 
-// place is where a reader is.
+// place is the position of a reader in the ring. A reader without a cursor gets changes from the call on, and
+// since tells these from changes that were committed before and looked up after. A reader that resumes after
+// a cursor may get a change twice, and misses none.
 type place struct {
 	next    uint64 // the number of the change to read next
 	since   uint64 // what was marked no later is not for the reader
@@ -117,8 +119,9 @@ func (f *feed) take(at *place) (changes []Change, news <-chan struct{}, err erro
 	return changes, news, nil
 }
 
-// look looks at some of what is marked, and tells all readers. One does so at a time, so
-// that of two looks at an instance the later one is told later.
+// look looks up a batch of marked instances, and publishes what it finds to all readers. One reader does so
+// at a time, so that of two looks at an instance the later one is published later. mu is not held while the
+// store is read: marks that are made meanwhile are for the next look.
 func (f *feed) look(ctx context.Context) {
 	f.mu.Lock()
 	if f.looking {

@@ -7,7 +7,18 @@ import (
 	"github.com/abidehq/abide/internal/base"
 )
 
-// watchdog finds code of orchestrations that makes no progress, and has its turn given up.
+// watchdog finds code of orchestrations that makes no progress, and has its instance stalled. Code that
+// waits for a channel, a mutex or a sleep of its own would otherwise hold its claim for ever: the lease is
+// renewed for as long as the turn runs.
+//
+// Progress is a counter that the execution increments with everything that the code does through its
+// context. It is sampled once in every; a counter that stands still for limit, and for minTicks samples, is
+// blocked code. Within a step the clock does not run, as a step may take its time. The sample is one atomic
+// load, so code pays nothing for being watched.
+//
+// The watchdog cannot stop code. It takes the claim away from the turn, which finds out when its code
+// returns, and its goroutine counts as abandoned until then. mu is not held while an instance is stalled:
+// that has a goroutine of its own.
 type watchdog struct {
 	clock base.Clock
 	limit time.Duration // how long code may make no progress; not positive means for ever

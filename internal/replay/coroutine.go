@@ -13,7 +13,9 @@ import (
 	"github.com/abidehq/abide/internal/history"
 )
 
-// coroutine is code that runs until it waits.
+// coroutine is a stack of the code that runs until it waits. The package comment has its states. resume and
+// stop are those of iter.Pull, and are called by the execution; suspend is the yield of the same pair, and is
+// called on the coroutine's own stack.
 type coroutine struct {
 	number  int // in the order in which they were made
 	resume  func() (struct{}, bool)
@@ -61,7 +63,8 @@ func (x *Execution) wake(co *coroutine) {
 	}
 }
 
-// run runs the coroutines until all of them wait, or the turn is full.
+// run runs the coroutines until all of them wait, or the turn is full. It is the scheduler: first in, first
+// out, and no coroutine is interrupted. A panic of one fails the execution, and the others are stopped.
 func (x *Execution) run() {
 	for len(x.runnable) > 0 && x.err == nil && !x.ended && !x.full {
 		co := x.runnable[0]

@@ -29,7 +29,8 @@ type Continue struct {
 	Input   []byte
 }
 
-// Execution is code and how far it has come. It is not safe for concurrent use.
+// Execution is code and how far it has come. The package comment has its states and invariants. It is not
+// safe for concurrent use, but for Progress.
 type Execution struct {
 	code Code
 	self string // the instance's ID
@@ -275,7 +276,9 @@ func (x *Execution) fail(err error) error {
 	return x.err
 }
 
-// receive does what an incoming event does.
+// receive applies an incoming event: it resolves futures, delivers to inboxes and spawns what a request to
+// cancel does, and runs no code itself. Code runs after each event, until all of it waits, so that of two
+// events of one turn the code sees the first one before the second is there.
 func (x *Execution) receive(e *history.Event) error {
 	if x.ended {
 		switch e.Kind { // nobody waits any more, so it goes along
@@ -370,8 +373,10 @@ func (x *Execution) end(o Outcome) {
 	x.ended = true
 }
 
-// emit notes something that the code does, and returns its event ID. In a replayed
-// turn it is compared with history; if it is not the same, the code is stopped here.
+// emit records an event that the code produces, and returns its ID. It is the only way in which code acts.
+// In a replayed turn the event is compared with the next one of history; if it differs, emit does not return:
+// the code is stopped here, before it can act on it. Markers of retired changes are skipped on the way, as
+// code may no longer set them.
 func (x *Execution) emit(e history.Event) int32 {
 	x.mustLive()
 	if e.Kind == history.ChangeMarked {
@@ -396,7 +401,8 @@ func (x *Execution) emit(e history.Event) int32 {
 	return e.ID
 }
 
-// replaying reports whether what the code does now was done before.
+// replaying reports whether what the code does now was done before. In a turn that history breaks off, it
+// becomes false when the last expected event was matched: from there on the code is live.
 func (x *Execution) replaying() bool {
 	if x.replayed && x.goOn && len(x.expected) == 0 {
 		x.replayed = false

@@ -9,8 +9,9 @@ import (
 	"github.com/abidehq/abide/internal/history"
 )
 
-// Future is something that will be known: an activity's result, a timer, a child, an
-// event that was not raised yet.
+// Future is the pending result of an activity, a timer, a child, an event or a coroutine. It is resolved
+// once: by an incoming event, by its cancellation, or at once if its scope is cancelled already. Waiters are
+// woken in the order in which they began to wait.
 type Future struct {
 	x      *Execution
 	id     int32        // of the event that made it; 0 if it is not in history
@@ -65,7 +66,8 @@ func (f *Future) String() string {
 	return fmt.Sprintf("%s %q", what, f.name)
 }
 
-// settle makes it known, and wakes who waits for it.
+// settle resolves the future and wakes its waiters. A future that is resolved stays as it is: the answer of an
+// activity that was cancelled comes too late.
 func (f *Future) settle(data []byte, failure *history.Failure) {
 	if f.done {
 		return

@@ -7,8 +7,11 @@ import (
 	"github.com/abidehq/abide/internal/history"
 )
 
-// Scope is what is cancelled together: everything that was asked for under it, and
-// the scopes below it.
+// Scope is what is cancelled together: all futures that were made under it, and the scopes below it. Scopes
+// are a tree whose root is that of the execution; a shielded scope has no parent. A scope that was left, and
+// has nothing open, is dropped from its parent, so that a long-running execution does not collect them.
+//
+// Cancelling emits events, in the order in which the futures were made, so it is deterministic.
 type Scope struct {
 	x         *Execution
 	parent    *Scope

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/vet"
 )
 
@@ -131,9 +132,7 @@ func TestCheck(t *testing.T) {
 	t.Parallel()
 	dir := writeShop(t)
 	got, err := vet.Check(t.Context(), dir, "./...")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	if len(got) != len(found) {
 		t.Errorf("%d findings, want %d:\n%v", len(got), len(found), got)
 	}
@@ -187,9 +186,7 @@ func TestTool(t *testing.T) {
 					lines = append(lines, strings.TrimSpace(line))
 				}
 			}
-			if len(lines) != len(found) {
-				t.Errorf("%d findings, want %d", len(lines), len(found))
-			}
+			check.Equal(t, "findings", len(lines), len(found))
 			for _, want := range found {
 				if !slices.ContainsFunc(lines, func(line string) bool {
 					return strings.Contains(line, want.place+": ") && strings.Contains(line, want.message)
@@ -213,19 +210,13 @@ func writeShop(t *testing.T) string {
 		writeFile(t, filepath.Join(dir, name), text)
 	}
 	stub, err := os.ReadFile("testdata/src/github.com/abidehq/abide/abide.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	writeFile(t, filepath.Join(dir, "abide", "abide.go"), string(stub))
 	return dir
 }
 
 func writeFile(t *testing.T, name, text string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, os.MkdirAll(filepath.Dir(name), 0o755))
+	check.OK(t, os.WriteFile(name, []byte(text), 0o600))
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"golang.org/x/tools/go/packages"
+
+	"github.com/abidehq/abide/internal/check"
 )
 
 // TestTableNamesWhatExists: a name with a slip of the pen would find nothing, or
@@ -22,9 +24,7 @@ func TestTableNamesWhatExists(t *testing.T) {
 	}
 	mode := packages.NeedName | packages.NeedTypes | packages.NeedImports | packages.NeedDeps | packages.NeedExportFile
 	pkgs, err := packages.Load(&packages.Config{Mode: mode}, paths...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	if len(pkgs) != len(paths) {
 		t.Fatalf("%d packages loaded, want %d", len(pkgs), len(paths))
 	}

@@ -16,14 +16,13 @@ import (
 	"github.com/abidehq/abide/bus"
 	"github.com/abidehq/abide/bus/bustest"
 	"github.com/abidehq/abide/bus/natsbus"
+	"github.com/abidehq/abide/internal/check"
 )
 
 func newBus(t *testing.T, cfg natsbus.Config) *natsbus.Bus {
 	t.Helper()
 	b, err := natsbus.New(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	t.Cleanup(b.Close)
 	return b
 }
@@ -50,9 +49,7 @@ func TestBusPassesTheSuiteOnAConnectionOfTheCaller(t *testing.T) {
 	bustest.Run(t, func(t *testing.T) bustest.Sink {
 		s := newServer(t)
 		conn, err := nats.Connect(s.url(), nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond)) // with a buffer
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		t.Cleanup(conn.Close)
 		return bustest.Sink{
 			Bus:          newBus(t, natsbus.Config{Conn: conn, Prefix: "my.prefix", Stream: "mine"}),
@@ -70,25 +67,15 @@ func TestSubjectsSayTenantAndType(t *testing.T) {
 	b := newBus(t, natsbus.Config{URL: s.url()})
 	conn := s.connect()
 	sub, err := conn.SubscribeSync("abide.events.a%2Eb.*")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := conn.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
+	check.OK(t, conn.Flush())
 	e := envelope(1)
 	e.TenantID, e.Type = "a.b", "a/b"
 	other := envelope(2)
-	if err := b.Publish(t.Context(), []bus.Envelope{other, e}); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, b.Publish(t.Context(), []bus.Envelope{other, e}))
 	msg, err := sub.NextMsg(patience)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want := "abide.events.a%2Eb.a%2Fb"; msg.Subject != want {
-		t.Errorf("the subject is %s, want %s", msg.Subject, want)
-	}
+	check.OK(t, err)
+	check.Equal(t, "the subject", msg.Subject, "abide.events.a%2Eb.a%2Fb")
 }
 
 func TestNewCreatesAStreamThatLasts(t *testing.T) {
@@ -100,9 +87,7 @@ func TestNewCreatesAStreamThatLasts(t *testing.T) {
 	}
 	wg.Wait()
 	stream, err := s.jetstream().Stream(t.Context(), "a_b_events")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	cfg := stream.CachedInfo().Config
 	if !slices.Equal(cfg.Subjects, []string{"a.b.events.>"}) || cfg.Storage != jetstream.FileStorage || cfg.Duplicates != time.Hour {
 		t.Errorf("the stream is %+v", cfg)
@@ -127,9 +112,7 @@ func TestNewTakesAStreamAsItIs(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.cfg.Name = "stream_" + tt.name
 			before, err := js.CreateStream(t.Context(), tt.cfg)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			b, err := natsbus.New(t.Context(), natsbus.Config{URL: s.url(), Prefix: tt.name, Stream: tt.cfg.Name, Window: time.Minute})
 			switch {
 			case tt.fits && err != nil:
@@ -140,9 +123,7 @@ func TestNewTakesAStreamAsItIs(t *testing.T) {
 				t.Errorf("New: %v, want ErrInvalid", err)
 			}
 			after, err := js.Stream(t.Context(), tt.cfg.Name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			was, is := before.CachedInfo().Config, after.CachedInfo().Config
 			if was.Duplicates != is.Duplicates || was.Storage != is.Storage || !slices.Equal(was.Subjects, is.Subjects) {
 				t.Errorf("the stream was %+v and is %+v", was, is)
@@ -179,16 +160,12 @@ func TestTheWindowOutlivesTheServer(t *testing.T) {
 	s := newServer(t)
 	list := envelopes(0, 100)
 	first := newBus(t, natsbus.Config{URL: s.url()})
-	if err := first.Publish(t.Context(), list); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, first.Publish(t.Context(), list))
 	first.Close()
 	s.stop()
 	s.start()
 	second := newBus(t, natsbus.Config{URL: s.url()})
-	if err := second.Publish(t.Context(), append(list, envelope(100))); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, second.Publish(t.Context(), append(list, envelope(100))))
 	if got := s.received("abide_events"); len(got) != 101 {
 		t.Errorf("the stream has %d envelopes, want 101", len(got))
 	}
@@ -200,10 +177,8 @@ func TestTheWindowEnds(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)
 	b := newBus(t, natsbus.Config{URL: s.url(), Window: 100 * time.Millisecond})
-	eventually(t, "an envelope to come again after the window", func() bool {
-		if err := b.Publish(t.Context(), envelopes(0, 1)); err != nil {
-			t.Fatal(err)
-		}
+	check.Eventually(t, "an envelope to come again after the window", func() bool {
+		check.OK(t, b.Publish(t.Context(), envelopes(0, 1)))
 		return len(s.received("abide_events")) > 1
 	})
 }
@@ -223,7 +198,7 @@ func TestTheServerRestartsDuringPublishing(t *testing.T) {
 				if n++; n == batches/2 {
 					halfway <- struct{}{}
 				}
-				eventually(t, "a batch to be accepted", func() bool { return b.Publish(t.Context(), batch) == nil })
+				check.Eventually(t, "a batch to be accepted", func() bool { return b.Publish(t.Context(), batch) == nil })
 			}
 		})
 	}
@@ -260,9 +235,7 @@ func TestPublishEndsWithItsContextIfNobodyReads(t *testing.T) {
 		go func() { outcome <- b.Publish(ctx, list) }()
 		select {
 		case err := <-outcome:
-			if !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("Publish: %v, want that the time was up", err)
-			}
+			check.Error(t, err, context.DeadlineExceeded)
 		case <-time.After(8 * time.Second): // sooner than the connection gives up by itself
 			t.Error("Publish goes on after its context has ended")
 		}
@@ -299,9 +272,7 @@ func TestWhatAStreamSaysIsTheOutcome(t *testing.T) {
 	if !errors.Is(outcomes[0], bus.ErrPermanent) || !errors.Is(outcomes[1], bus.ErrPermanent) || outcomes[2] != nil {
 		t.Errorf("too large for the stream, not JSON, and fine: %q", outcomes)
 	}
-	if err := js.DeleteStream(t.Context(), "abide_events"); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, js.DeleteStream(t.Context(), "abide_events"))
 	if err := b.Publish(t.Context(), list[2:]); err == nil || errors.Is(err, bus.ErrPermanent) {
 		t.Errorf("without a stream: %v, want an error that goes away", err)
 	}

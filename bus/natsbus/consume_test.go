@@ -14,6 +14,7 @@ import (
 
 	"github.com/abidehq/abide/bus"
 	"github.com/abidehq/abide/bus/natsbus"
+	"github.com/abidehq/abide/internal/check"
 )
 
 const commands = "abide_commands"
@@ -62,9 +63,7 @@ func (s *server) command(list ...bus.Envelope) {
 	js := s.createStream()
 	for i := range list {
 		data, err := list[i].Encode()
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		check.OK(s.t, err)
 		if _, err := js.Publish(s.t.Context(), "abide.commands."+list[i].TenantID, data); err != nil {
 			s.t.Fatal(err)
 		}
@@ -85,7 +84,7 @@ func (s *server) createStream() jetstream.JetStream {
 func (s *server) wantEmpty() {
 	s.t.Helper()
 	js := s.jetstream()
-	eventually(s.t, "the stream of commands to be empty", func() bool { return s.left(js, commands) == 0 })
+	check.Eventually(s.t, "the stream of commands to be empty", func() bool { return s.left(js, commands) == 0 })
 }
 
 func TestConsumeHandlesEveryCommand(t *testing.T) {
@@ -139,7 +138,7 @@ func TestConsumeCreatesWhatIsMissing(t *testing.T) {
 	})
 	js := s.jetstream()
 	var has *jetstream.ConsumerInfo
-	eventually(t, "the consumer to be created", func() bool {
+	check.Eventually(t, "the consumer to be created", func() bool {
 		consumer, err := js.Consumer(t.Context(), "a_b_commands", "c")
 		if err == nil {
 			has = consumer.CachedInfo()
@@ -150,24 +149,18 @@ func TestConsumeCreatesWhatIsMissing(t *testing.T) {
 		t.Errorf("the consumer is %+v", has.Config)
 	}
 	stream, err := js.Stream(t.Context(), "a_b_commands")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	is := stream.CachedInfo().Config
 	if !slices.Equal(is.Subjects, []string{"a.b.commands.>"}) || is.Storage != jetstream.FileStorage || is.Retention != jetstream.WorkQueuePolicy {
 		t.Errorf("the stream is %+v", is)
 	}
 	e := envelope(1)
 	data, err := e.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	if _, err := js.Publish(t.Context(), "a.b.commands.x.y", data); err != nil {
 		t.Fatal(err)
 	}
-	if at := receive(t, "the command", handled); at != (bus.Position{Source: "a_b_commands", Sequence: 1}) {
-		t.Errorf("the command is at %+v", at)
-	}
+	check.Equal(t, "the command is at", receive(t, "the command", handled), (bus.Position{Source: "a_b_commands", Sequence: 1}))
 	c.wantEnd(t)
 }
 
@@ -196,9 +189,7 @@ func TestACrashBeforeTheAcknowledgementDeliversAgain(t *testing.T) {
 		again <- at
 		return nil
 	})
-	if is := receive(t, "the command again", again); is != was {
-		t.Errorf("the command was at %+v, and is at %+v", was, is)
-	}
+	check.Equal(t, "the position of the command that came again", receive(t, "the command again", again), was)
 	s.wantEmpty()
 	c.wantEnd(t)
 }
@@ -313,9 +304,7 @@ func TestWhoTakesLongIsNotTakenForDead(t *testing.T) {
 	s.wantEmpty()
 	c.wantEnd(t)
 	other.wantEnd(t)
-	if n := times.Load(); n != 3 {
-		t.Errorf("3 commands were handled %d times", n)
-	}
+	check.Equal(t, "how often 3 commands were handled", times.Load(), 3)
 }
 
 func TestStoppingFinishesWhatIsUnderWay(t *testing.T) {
@@ -330,7 +319,7 @@ func TestStoppingFinishesWhatIsUnderWay(t *testing.T) {
 	})
 	first := receive(t, "a command to be under way", began)
 	js := s.jetstream()
-	eventually(t, "all commands to be given out", func() bool {
+	check.Eventually(t, "all commands to be given out", func() bool {
 		consumer, err := js.Consumer(t.Context(), commands, "abide")
 		return err == nil && consumer.CachedInfo().NumAckPending == 5
 	})
@@ -345,7 +334,7 @@ func TestStoppingFinishesWhatIsUnderWay(t *testing.T) {
 		return nil
 	})
 	start := time.Now()
-	eventually(t, "the other commands to be handled", func() bool { return s.left(js, commands) == 1 })
+	check.Eventually(t, "the other commands to be handled", func() bool { return s.left(js, commands) == 1 })
 	if took := time.Since(start); took > 20*time.Second {
 		t.Errorf("the other commands were handled after %v", took)
 	}
@@ -358,9 +347,7 @@ func TestStoppingFinishesWhatIsUnderWay(t *testing.T) {
 	if err := receive(t, "Consume to return", c.end); err != nil {
 		t.Errorf("Consume: %v", err)
 	}
-	if n := s.left(js, commands); n != 0 {
-		t.Errorf("%d commands are left after Consume has returned", n)
-	}
+	check.Equal(t, "commands are left after Consume has returned", s.left(js, commands), 0)
 	other.wantEnd(t)
 	if len(rest) != 4 || slices.Contains(rest, first.Sequence) {
 		t.Errorf("%d was handled by the first, %v by the other", first.Sequence, rest)
@@ -397,9 +384,7 @@ func TestTheServerRestartsDuringConsuming(t *testing.T) {
 	s.start()
 	s.wantEmpty()
 	c.wantEnd(t)
-	if len(handled) != count {
-		t.Errorf("%d of %d commands were handled", len(handled), count)
-	}
+	check.Equal(t, "commands were handled", len(handled), count)
 }
 
 func TestConsumeSaysWhenItsConsumerIsTakenAway(t *testing.T) {
@@ -413,12 +398,8 @@ func TestConsumeSaysWhenItsConsumerIsTakenAway(t *testing.T) {
 	})
 	receive(t, "the command", began)
 	s.wantEmpty()
-	if err := s.jetstream().DeleteConsumer(t.Context(), commands, "abide"); err != nil {
-		t.Fatal(err)
-	}
-	if err := receive(t, "Consume to return", c.end); !errors.Is(err, jetstream.ErrConsumerDeleted) {
-		t.Errorf("Consume: %v, want that the consumer was deleted", err)
-	}
+	check.OK(t, s.jetstream().DeleteConsumer(t.Context(), commands, "abide"))
+	check.Error(t, receive(t, "Consume to return", c.end), jetstream.ErrConsumerDeleted)
 }
 
 func TestConsumeRefusesWhatWouldLoseCommands(t *testing.T) {
@@ -452,8 +433,6 @@ func TestConsumeRefusesWhatWouldLoseCommands(t *testing.T) {
 		natsbus.Consume(t.Context(), natsbus.ConsumeConfig{URL: s.url(), Refused: refused, Prefix: "*"}, handler),
 		natsbus.Consume(t.Context(), natsbus.ConsumeConfig{URL: s.url(), Refused: refused, RetryMin: time.Hour}, handler),
 	} {
-		if !errors.Is(err, bus.ErrInvalid) {
-			t.Errorf("Consume: %v, want ErrInvalid", err)
-		}
+		check.Error(t, err, bus.ErrInvalid)
 	}
 }

@@ -1,7 +1,6 @@
 package natsbus_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -14,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/abidehq/abide/bus"
+	"github.com/abidehq/abide/internal/check"
 )
 
 // patience is how long a test waits for what must come.
@@ -46,9 +46,7 @@ func (s *server) start() {
 	s.t.Helper()
 	options := s.options
 	running, err := natsserver.NewServer(&options)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	check.OK(s.t, err)
 	go running.Start()
 	if !running.ReadyForConnections(patience) {
 		s.t.Fatal("the NATS server does not start")
@@ -69,9 +67,7 @@ func (s *server) url() string { return "nats://" + s.addr() }
 func (s *server) connect() *nats.Conn {
 	s.t.Helper()
 	conn, err := nats.Connect(s.url(), nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond), nats.ReconnectBufSize(-1))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	check.OK(s.t, err)
 	s.t.Cleanup(conn.Close)
 	return conn
 }
@@ -79,9 +75,7 @@ func (s *server) connect() *nats.Conn {
 func (s *server) jetstream() jetstream.JetStream {
 	s.t.Helper()
 	js, err := jetstream.New(s.connect())
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	check.OK(s.t, err)
 	return js
 }
 
@@ -90,22 +84,14 @@ func (s *server) jetstream() jetstream.JetStream {
 func (s *server) received(stream string) []bus.Envelope {
 	s.t.Helper()
 	from, err := s.jetstream().Stream(s.t.Context(), stream)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	check.OK(s.t, err)
 	var list []bus.Envelope
 	for sequence := range from.CachedInfo().State.LastSeq {
 		msg, err := from.GetMsg(s.t.Context(), sequence+1)
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		check.OK(s.t, err)
 		e, err := bus.Decode(msg.Data)
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		if id := msg.Header.Get("Nats-Msg-Id"); id != e.ID {
-			s.t.Errorf("envelope %s has the message ID %s", e.ID, id)
-		}
+		check.OK(s.t, err)
+		check.Equal(s.t, "envelope has the message ID", msg.Header.Get("Nats-Msg-Id"), e.ID)
 		list = append(list, e)
 	}
 	return list
@@ -115,9 +101,7 @@ func (s *server) received(stream string) []bus.Envelope {
 func (s *server) left(js jetstream.JetStream, stream string) uint64 {
 	s.t.Helper()
 	from, err := js.Stream(s.t.Context(), stream)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	check.OK(s.t, err)
 	return from.CachedInfo().State.Msgs
 }
 
@@ -133,9 +117,7 @@ type proxy struct {
 func newProxy(t *testing.T, target string) *proxy {
 	t.Helper()
 	listen, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	t.Cleanup(func() { _ = listen.Close() })
 	p := &proxy{target: target, listen: listen}
 	go func() {
@@ -180,22 +162,6 @@ func (p *proxy) serve(client net.Conn) {
 func (p *proxy) hang() (resume func()) {
 	p.gate.Lock()
 	return p.gate.Unlock
-}
-
-// eventually waits until something holds.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for !holds() {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatalf("in vain: %s", what)
-		}
-	}
 }
 
 // receive returns what comes from a channel, or gives up at last.

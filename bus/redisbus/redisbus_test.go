@@ -15,6 +15,7 @@ import (
 	"github.com/abidehq/abide/bus"
 	"github.com/abidehq/abide/bus/bustest"
 	"github.com/abidehq/abide/bus/redisbus"
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/internal/testenv"
 )
 
@@ -23,9 +24,7 @@ const patience = 30 * time.Second
 func newBus(t *testing.T, cfg redisbus.Config) *redisbus.Bus {
 	t.Helper()
 	b, err := redisbus.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	t.Cleanup(b.Close)
 	return b
 }
@@ -34,9 +33,7 @@ func newBus(t *testing.T, cfg redisbus.Config) *redisbus.Bus {
 func newClient(t *testing.T, addr string) rueidis.Client {
 	t.Helper()
 	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{addr}, DisableCache: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	t.Cleanup(client.Close)
 	return client
 }
@@ -48,16 +45,12 @@ func received(t *testing.T, addr, stream string) []bus.Envelope {
 	client := newClient(t, addr)
 	defer client.Close()
 	entries, err := client.Do(t.Context(), client.B().Xrange().Key(stream).Start("-").End("+").Build()).AsXRange()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	var list []bus.Envelope
 	for _, entry := range entries {
 		f := entry.FieldValues
 		e, err := bus.Decode([]byte(f["envelope"]))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		if len(f) != 6 || f["id"] != e.ID || f["type"] != e.Type || f["tenant"] != e.TenantID || f["correlation"] != e.CorrelationID ||
 			f["time"] != strconv.FormatInt(e.TimestampMs, 10) {
 			t.Errorf("the fields beside envelope %s are %q", e.ID, f)
@@ -76,18 +69,6 @@ func do(t *testing.T, addr string, command ...string) rueidis.RedisResult {
 		t.Fatalf("%q: %v", command, err)
 	}
 	return result
-}
-
-// eventually waits until something holds.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for end := time.Now().Add(patience); !holds(); <-tick.C {
-		if time.Now().After(end) {
-			t.Fatalf("in vain: %s", what)
-		}
-	}
 }
 
 func envelopes(first, count int) []bus.Envelope {
@@ -148,7 +129,7 @@ func TestTheServerIsKilledDuringPublishing(t *testing.T) {
 				if n++; n == batches/2 {
 					halfway <- struct{}{}
 				}
-				eventually(t, "a batch to be accepted", func() bool { return b.Publish(t.Context(), batch) == nil })
+				check.Eventually(t, "a batch to be accepted", func() bool { return b.Publish(t.Context(), batch) == nil })
 			}
 		})
 	}
@@ -181,9 +162,7 @@ func TestAnEntryThatFailsIsNotTakenForADuplicate(t *testing.T) {
 		}
 	}
 	do(t, server.Addr, "DEL", "abide:events")
-	if err := b.Publish(t.Context(), list); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, b.Publish(t.Context(), list))
 	if got := received(t, server.Addr, "abide:events"); len(got) != len(list) {
 		t.Errorf("the stream has %d envelopes, want %d", len(got), len(list))
 	}
@@ -200,9 +179,7 @@ func TestAFullServerFailsAndLosesNothing(t *testing.T) {
 		t.Errorf("Publish: %v, want an error that goes away", err)
 	}
 	do(t, server.Addr, "CONFIG", "SET", "maxmemory", "0")
-	if err := b.Publish(t.Context(), list); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, b.Publish(t.Context(), list))
 	if got := received(t, server.Addr, "abide:events"); len(got) != len(list) {
 		t.Errorf("the stream has %d envelopes, want %d", len(got), len(list))
 	}
@@ -212,14 +189,12 @@ func TestTheWindowEnds(t *testing.T) {
 	t.Parallel()
 	server := testenv.Redis(t)
 	b := newBus(t, redisbus.Config{Addresses: []string{server.Addr}, Window: 100 * time.Millisecond})
-	eventually(t, "an envelope to come again after the window", func() bool {
-		if err := b.Publish(t.Context(), envelopes(0, 1)); err != nil {
-			t.Fatal(err)
-		}
+	check.Eventually(t, "an envelope to come again after the window", func() bool {
+		check.OK(t, b.Publish(t.Context(), envelopes(0, 1)))
 		return len(received(t, server.Addr, "abide:events")) > 1
 	})
 	// Nothing stays but the stream.
-	eventually(t, "the keys to go", func() bool {
+	check.Eventually(t, "the keys to go", func() bool {
 		n, err := do(t, server.Addr, "DBSIZE").AsInt64()
 		return err == nil && n == 1
 	})
@@ -238,9 +213,7 @@ func TestTheStreamIsTrimmed(t *testing.T) {
 	} {
 		stream := fmt.Sprintf("events:%d", tt.maxLen)
 		b := newBus(t, redisbus.Config{Addresses: []string{server.Addr}, Stream: stream, MaxLen: tt.maxLen})
-		if err := b.Publish(t.Context(), envelopes(0, 2000)); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, b.Publish(t.Context(), envelopes(0, 2000)))
 		n, err := do(t, server.Addr, "XLEN", stream).AsInt64()
 		if err != nil || n < tt.least || n > tt.most {
 			t.Errorf("with MaxLen %d, the stream has %d entries, %v; want %d to %d", tt.maxLen, n, err, tt.least, tt.most)
@@ -276,9 +249,7 @@ func TestKeysShareASlot(t *testing.T) {
 		b := newBus(t, redisbus.Config{Addresses: []string{server.Addr}, Stream: stream})
 		e := envelopes(0, 1)
 		e[0].ID = "{x}{"
-		if err := b.Publish(t.Context(), e); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, b.Publish(t.Context(), e))
 		keys, err := do(t, server.Addr, "KEYS", "*").AsStrSlice()
 		if err != nil || len(keys) != 2 {
 			t.Fatalf("the keys are %q, %v", keys, err)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide/bus"
+	"github.com/abidehq/abide/internal/check"
 )
 
 // TestConfig: an error names the field and what is allowed, and shows no secret: all of
@@ -84,9 +85,7 @@ func TestConfig(t *testing.T) {
 func TestDefaults(t *testing.T) {
 	t.Parallel()
 	b, err := New(Config{URL: "https://a.example"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	if c := b.cfg; c.Mode != Structured || c.Source != "abide" || c.Timeout != 15*time.Second || c.Concurrency != 16 || c.Clock == nil {
 		t.Errorf("the defaults are %v, %q, %v, %d, %v", c.Mode, c.Source, c.Timeout, c.Concurrency, c.Clock)
 	}
@@ -100,9 +99,7 @@ func TestHeader(t *testing.T) {
 	given["X-Many"][0] = "changed later"
 	withUser := newBus(t, strings.Replace(r.URL, "http://", "http://user:p%40ss@", 1), func(c *Config) { c.Header = http.Header{"User-Agent": {"me"}} })
 	for _, b := range []*Bus{b, withUser} {
-		if err := publishOne(t, b, envelope("id-1")); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, publishOne(t, b, envelope("id-1")))
 	}
 	first, second := r.got()[0].Header, r.got()[1].Header
 	if a, m, u := first.Get("Authorization"), first.Values("X-Many"), first.Get("User-Agent"); a != "Bearer t0ken" || strings.Join(m, " ") != "a b" || u != "abide" {

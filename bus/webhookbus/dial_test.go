@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/abidehq/abide/bus"
+	"github.com/abidehq/abide/internal/check"
 )
 
 // quiet is for servers whose clients are meant to break off.
@@ -31,16 +32,12 @@ func TestPrivateAddresses(t *testing.T) {
 			t.Parallel()
 			r := unstarted(t, nil)
 			l, err := net.Listen("tcp", listen)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			_ = r.Listener.Close()
 			r.Listener = l
 			r.Start()
 			u, err := url.Parse(r.URL)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			target := "http://" + host + ":" + u.Port()
 
 			other := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}

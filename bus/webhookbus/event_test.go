@@ -17,6 +17,7 @@ import (
 	cehttp "github.com/cloudevents/sdk-go/v2/protocol/http"
 
 	"github.com/abidehq/abide/bus"
+	"github.com/abidehq/abide/internal/check"
 )
 
 var modes = []Mode{Structured, Binary}
@@ -26,9 +27,7 @@ func TestStructuredRequest(t *testing.T) {
 	t.Parallel()
 	r := newReceiver(t, nil)
 	b := newBus(t, r.URL+"/hook?key=1#top", nil)
-	if err := publishOne(t, b, envelope("id-1")); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, publishOne(t, b, envelope("id-1")))
 	req := r.got()[0]
 	want := `{"specversion":"1.0","id":"id-1","type":"DueTimeReached","source":"abide","subject":"call-1",` +
 		`"time":"2026-03-01T12:00:00.007Z","datacontenttype":"application/json","tenantid":"acme","correlationid":"corr-1",` +
@@ -36,9 +35,7 @@ func TestStructuredRequest(t *testing.T) {
 	if string(req.body) != want {
 		t.Errorf("the body is\n%s\nwant\n%s", req.body, want)
 	}
-	if got := req.Header.Get("Content-Type"); got != "application/cloudevents+json" {
-		t.Errorf("the content type is %q", got)
-	}
+	check.Equal(t, "the content type", req.Header.Get("Content-Type"), "application/cloudevents+json")
 	if req.Method != http.MethodPost || req.RequestURI != "/hook?key=1" || "http://"+req.Host != r.URL {
 		t.Errorf("the request is %s %s to %s", req.Method, req.RequestURI, req.Host)
 	}
@@ -56,9 +53,7 @@ func TestBinaryRequest(t *testing.T) {
 	b := newBus(t, r.URL, func(c *Config) { c.Mode, c.Source = Binary, "https://abide.example/a%20b" })
 	e := envelope("id-1")
 	e.TenantID = "Euro € 😀"
-	if err := publishOne(t, b, e); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, publishOne(t, b, e))
 	req := r.got()[0]
 	for name, want := range map[string]string{
 		"Content-Type":     "application/json",
@@ -91,13 +86,9 @@ func read(t *testing.T, req request, mode Mode) *cloudevent.Event {
 	if mode == Binary {
 		want = binding.EncodingBinary
 	}
-	if m.ReadEncoding() != want {
-		t.Errorf("the SDK reads mode %v", m.ReadEncoding())
-	}
+	check.Equal(t, "the SDK reads mode", m.ReadEncoding(), want)
 	v, err := binding.ToEvent(context.WithoutCancel(t.Context()), m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	if err := v.Validate(); err != nil {
 		t.Errorf("the SDK finds fault: %v", err)
 	}
@@ -120,14 +111,10 @@ func TestAgainstTheSDK(t *testing.T) {
 			var sent []bus.Envelope
 			for _, name := range names {
 				call, err := json.Marshal(map[string]string{"serviceCallId": name})
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.OK(t, err)
 				sent = append(sent, bus.Envelope{ID: name, Type: name, TenantID: name, CorrelationID: name, TimestampMs: 1, Payload: call})
 			}
-			if err := b.Publish(t.Context(), sent); err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, b.Publish(t.Context(), sent))
 			for i, req := range r.got() {
 				v := read(t, req, mode)
 				for what, got := range map[string]any{
@@ -174,9 +161,7 @@ func TestWithoutCorrelation(t *testing.T) {
 			r := newReceiver(t, nil)
 			e := envelope("id-1")
 			e.CorrelationID, e.Payload = "", json.RawMessage(`[1]`)
-			if err := publishOne(t, newBus(t, r.URL, func(c *Config) { c.Mode = mode }), e); err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, publishOne(t, newBus(t, r.URL, func(c *Config) { c.Mode = mode }), e))
 			req := r.got()[0]
 			if _, there := read(t, req, mode).Extensions()["correlationid"]; there {
 				t.Error("there is an empty correlationid")

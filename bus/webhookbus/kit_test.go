@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/abidehq/abide/bus"
+	"github.com/abidehq/abide/internal/check"
 )
 
 // request is one that a receiver has got.
@@ -92,9 +93,7 @@ func newBus(t *testing.T, url string, change func(*Config)) *Bus {
 		change(&cfg)
 	}
 	b, err := New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	t.Cleanup(func() {
 		if err := b.Close(); err != nil {
 			t.Error(err)

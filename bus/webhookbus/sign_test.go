@@ -10,6 +10,7 @@ import (
 
 	"github.com/abidehq/abide/bus"
 	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/check"
 )
 
 func secret(letter string) string {
@@ -30,27 +31,19 @@ func TestSigned(t *testing.T) {
 			for _, id := range ids {
 				list = append(list, envelope(id))
 			}
-			if err := b.Publish(t.Context(), list); err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, b.Publish(t.Context(), list))
 			for i, want := range []string{ids[0], "with%20space", "M%C3%BCller", "a%2E1%2Eb"} {
 				req := r.got()[i]
-				if got := req.Header.Get("webhook-id"); got != want {
-					t.Errorf("webhook-id is %q, want %q", got, want)
-				}
+				check.Equal(t, "webhook-id", req.Header.Get("webhook-id"), want)
 				for _, s := range []string{secret("a"), secret("b")} {
 					theirs, err := sdk.NewWebhook(s)
-					if err != nil {
-						t.Fatal(err)
-					}
+					check.OK(t, err)
 					if err := theirs.Verify(req.body, req.Header); err != nil {
 						t.Errorf("the SDK refuses %s: %v", want, err)
 					}
 				}
 				stranger, err := sdk.NewWebhook(secret("c"))
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.OK(t, err)
 				if stranger.Verify(req.body, req.Header) == nil {
 					t.Error("the SDK accepts it with a secret that did not sign it")
 				}
@@ -66,9 +59,7 @@ func TestSignedAgain(t *testing.T) {
 	clock := base.NewManual(time.Unix(1772366400, 0))
 	b := newBus(t, r.URL, func(c *Config) { c.Secrets, c.Clock = []string{secret("a")}, clock })
 	for range 2 {
-		if err := publishOne(t, b, envelope("id-1")); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, publishOne(t, b, envelope("id-1")))
 		clock.Advance(time.Hour)
 	}
 	for i, want := range []string{"1772366400", "1772370000"} {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/abidehq/abide/bus"
 	"github.com/abidehq/abide/bus/bustest"
+	"github.com/abidehq/abide/internal/check"
 )
 
 // TestSuite runs the suite of all adapters. One request at a time keeps the order that
@@ -53,9 +54,7 @@ func (s *sink) start() {
 		address = "127.0.0.1:0"
 	}
 	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	check.OK(s.t, err)
 	s.address = listener.Addr().String()
 	s.server = &http.Server{Handler: s, ErrorLog: quiet, ReadHeaderTimeout: time.Minute}
 	go func(server *http.Server) { _ = server.Serve(listener) }(s.server)

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/server/auth"
 	"github.com/abidehq/abide/store"
 	"github.com/abidehq/abide/timer"
@@ -40,9 +41,7 @@ func TestItServes(t *testing.T) {
 	if err := r.wait(); err != nil {
 		t.Error(err)
 	}
-	if got := r.states.String(); got != "READY=1 STOPPING=1 " {
-		t.Errorf("the service manager was told %q", got)
-	}
+	check.Equal(t, "the service manager was told", r.states.String(), "READY=1 STOPPING=1 ")
 }
 
 // TestBehindAProxyWithAnotherName: a browser that says no more than where a page is from is
@@ -52,15 +51,11 @@ func TestBehindAProxyWithAnotherName(t *testing.T) {
 	r := start(t, configure(t, "url: http://abide.lan/\n"), nil)
 	for origin, want := range map[string]int{"http://abide.lan": http.StatusSeeOther, "http://evil.example": http.StatusForbidden} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.serving.URL+"timers/new", strings.NewReader("key=k&at=%2B1h"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		req.Header.Set("Origin", origin)
 		answer, err := http.DefaultTransport.RoundTrip(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		_ = answer.Body.Close()
 		if answer.StatusCode != want {
 			t.Errorf("a form of %s: status %d, want %d", origin, answer.StatusCode, want)
@@ -73,18 +68,12 @@ func TestTheAdminPortIsForThisMachine(t *testing.T) {
 	t.Parallel()
 	r := start(t, configure(t, "admin_addr: 127.0.0.1:0"), nil)
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, r.serving.Admin+"/metrics", http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	req.Host = "evil.example.com"
 	answer, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusForbidden {
-		t.Errorf("status %d", answer.StatusCode)
-	}
+	check.Equal(t, "status", answer.StatusCode, http.StatusForbidden)
 }
 
 // slow is a server that answers when it may.
@@ -112,9 +101,7 @@ func TestDrain(t *testing.T) {
 	})
 	mux.HandleFunc("/hello", func(http.ResponseWriter, *http.Request) {})
 	l, err := listenTCP(t.Context(), "127.0.0.1:0", 10)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	d.log = discard()
 	d.fail = func(err error) { t.Error(err) }
 	f.add("http", l, d.outside(mux))
@@ -143,7 +130,7 @@ func TestDrain(t *testing.T) {
 		f.stop(t.Context(), d)
 		close(stopped)
 	}()
-	eventually(t, "nobody is let in any more", func() bool {
+	check.Eventually(t, "nobody is let in any more", func() bool {
 		_, _, err := r.try(&http.Client{}, "/hello")
 		return err != nil
 	})
@@ -153,9 +140,7 @@ func TestDrain(t *testing.T) {
 	default:
 	}
 	close(s.may)
-	if got := <-answers; got != "done<nil>" {
-		t.Errorf("the request that was under way got %q", got)
-	}
+	check.Equal(t, "the request that was under way got", <-answers, "done<nil>")
 	<-stopped
 }
 
@@ -168,9 +153,7 @@ func TestTheEndIsTheEnd(t *testing.T) {
 	f := &front{}
 	begun := make(chan struct{})
 	l, err := listenTCP(t.Context(), "127.0.0.1:0", 10)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	f.add("http", l, d.outside(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		close(begun)
 		<-r.Context().Done()
@@ -195,9 +178,7 @@ func TestAPartThatFailsEndsAll(t *testing.T) {
 	t.Parallel()
 	var st store.Store
 	r := start(t, configure(t, ""), func(o *Options) { st = o.Store })
-	if err := st.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, st.Close())
 	if err := r.wait(); err == nil || !strings.Contains(r.logs.String(), "component failed") {
 		t.Errorf("it ended with %v\n%s", err, r.logs)
 	}
@@ -207,9 +188,7 @@ func TestAPartThatFailsEndsAll(t *testing.T) {
 func TestAPortThatIsTaken(t *testing.T) {
 	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer taken.Close()
 	cfg := configure(t, "")
 	cfg.Addr = taken.Addr().String()
@@ -265,14 +244,12 @@ func TestTimersGoToTheirSinks(t *testing.T) {
 	}
 	r := start(t, configure(t, ""), func(o *Options) {
 		s, err := timer.New(timer.Config{Store: o.Store, SinksOf: func(string) []string { return []string{logSink} }})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		if _, err := s.Schedule(t.Context(), timer.Request{Tenant: "north", Key: "a", CorrelationID: "to-be-found", Delay: time.Millisecond}); err != nil {
 			t.Fatal(err)
 		}
 	})
-	eventually(t, "the event is in the log", func() bool { return strings.Contains(r.logs.String(), "to-be-found") })
+	check.Eventually(t, "the event is in the log", func() bool { return strings.Contains(r.logs.String(), "to-be-found") })
 }
 
 // TestASinkThatIsAwayDoesNotKeepTheServerFromStarting.
@@ -311,14 +288,10 @@ hooks:
 	} {
 		body := fmt.Sprintf(`{"tenant":%q,"slug":"x","target":%q,"delay":"1h"}`, tt.tenant, tt.target)
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.serving.URL+"/api/v1/actions", strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		req.Header.Set("Content-Type", "application/json")
 		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		_ = resp.Body.Close()
 		if resp.StatusCode != tt.status {
 			t.Errorf("an action of %s for target %s: status %d, want %d", tt.tenant, tt.target, resp.StatusCode, tt.status)
@@ -340,9 +313,7 @@ hooks:
 func TestTheGuardKnows(t *testing.T) {
 	t.Parallel()
 	pem := filepath.Join(t.TempDir(), "a.pem")
-	if err := os.WriteFile(pem, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, os.WriteFile(pem, nil, 0o600))
 	cfg := configure(t, fmt.Sprintf(`
 url: https://abide.example.com
 tls: {cert: %[1]s, key: %[1]s, client_ca: %[1]s}
@@ -352,13 +323,9 @@ auth:
   certificates: [{common_name: billing, role: operate, tenants: [north]}]
 `, pem))
 	p := &parts{}
-	if err := p.makeGuard(t.Context(), &daemon{Options: Options{Store: memory(t)}, cfg: cfg, log: discard(), clock: timeless{}}); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, p.makeGuard(t.Context(), &daemon{Options: Options{Store: memory(t)}, cfg: cfg, log: discard(), clock: timeless{}}))
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	if _, err := p.guard.Identify(req); !errors.Is(err, auth.ErrNone) {
 		t.Errorf("somebody without anything is let in: %v", err)
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/internal/config"
 	"github.com/abidehq/abide/store/memstore"
 )
@@ -25,16 +26,12 @@ const patient = 30 * time.Second
 func configure(t *testing.T, text string, environ ...string) *config.Config {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "abide.yaml")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, os.WriteFile(file, []byte(text), 0o600))
 	loaded, err := config.Load(config.Source{
 		File: file, Environ: environ,
 		Flags: map[string]config.Flag{"addr": {Name: "--addr", Value: "127.0.0.1:0"}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	return &loaded.Config
 }
 
@@ -124,9 +121,7 @@ func (r *running) wait() error {
 func (r *running) get(client *http.Client, path string) (int, string) {
 	r.t.Helper()
 	status, body, err := r.try(client, path)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	check.OK(r.t, err)
 	return status, body
 }
 
@@ -142,14 +137,4 @@ func (r *running) try(client *http.Client, path string) (int, string, error) {
 	defer answer.Body.Close()
 	body, err := io.ReadAll(answer.Body)
 	return answer.StatusCode, string(body), err
-}
-
-// eventually waits for a condition.
-func eventually(t *testing.T, what string, f func() bool) {
-	t.Helper()
-	for until := time.Now().Add(patient); !f(); <-time.After(5 * time.Millisecond) {
-		if time.Now().After(until) {
-			t.Fatalf("it has not happened: %s", what)
-		}
-	}
 }

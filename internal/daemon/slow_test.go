@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/abidehq/abide/internal/check"
 )
 
 // quick is a server with little patience.
@@ -18,9 +20,7 @@ func quick(t *testing.T, most int, h http.HandlerFunc) (address string) {
 	d := &daemon{cfg: configure(t, ""), clock: timeless{}, log: discard(), fail: func(error) {}}
 	d.draining, d.drain = context.WithCancel(context.Background())
 	l, err := listenTCP(t.Context(), "127.0.0.1:0", most)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	f := &front{}
 	s := f.add("http", l, d.outside(h))
 	s.http.ReadHeaderTimeout, s.http.ReadTimeout, s.http.IdleTimeout = patience, patience, patience
@@ -39,13 +39,9 @@ const patience = 100 * time.Millisecond
 func dial(t *testing.T, address string) net.Conn {
 	t.Helper()
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
-	if err := conn.SetDeadline(time.Now().Add(patient)); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, conn.SetDeadline(time.Now().Add(patient)))
 	return conn
 }
 

@@ -17,6 +17,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/abidehq/abide/internal/check"
 )
 
 // authority signs certificates.
@@ -40,13 +42,9 @@ func newAuthority(t *testing.T) *authority {
 func (a *authority) sign(name string, isCA bool) (*x509.Certificate, *ecdsa.PrivateKey) {
 	a.t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	check.OK(a.t, err)
 	serial, err := rand.Int(rand.Reader, big.NewInt(1<<62))
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	check.OK(a.t, err)
 	template := &x509.Certificate{
 		SerialNumber: serial, Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: isCA, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
@@ -57,22 +55,16 @@ func (a *authority) sign(name string, isCA bool) (*x509.Certificate, *ecdsa.Priv
 		parent, signer = template, key
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	check.OK(a.t, err)
 	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	check.OK(a.t, err)
 	return cert, key
 }
 
 func (a *authority) write(name, kind string, der []byte) string {
 	a.t.Helper()
 	path := filepath.Join(a.dir, name)
-	if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
-		a.t.Fatal(err)
-	}
+	check.OK(a.t, os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
 	return path
 }
 
@@ -81,13 +73,9 @@ func (a *authority) issue(name, file string) tls.Certificate {
 	a.t.Helper()
 	cert, key := a.sign(name, false)
 	der, err := x509.MarshalECPrivateKey(key)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	check.OK(a.t, err)
 	pair, err := tls.LoadX509KeyPair(a.write(file+".crt", "CERTIFICATE", cert.Raw), a.write(file+".key", "EC PRIVATE KEY", der))
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	check.OK(a.t, err)
 	return pair
 }
 
@@ -116,33 +104,25 @@ func TestTLS(t *testing.T) {
 	}
 	name := func() string {
 		conn, err := tls.Dial("tcp", strings.TrimSuffix(strings.TrimPrefix(r.serving.URL, "https://"), "/"), &tls.Config{RootCAs: a.pool, NextProtos: []string{"h2"}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		defer conn.Close()
 		state := conn.ConnectionState()
 		return state.PeerCertificates[0].Subject.CommonName + " " + state.NegotiatedProtocol
 	}
-	if got := name(); got != "first h2" {
-		t.Errorf("the certificate is of %q", got)
-	}
+	check.Equal(t, "the certificate is of", name(), "first h2")
 	if status, _ := r.get(a.client(), "/openapi.json"); status != http.StatusOK {
 		t.Errorf("status %d", status)
 	}
 	a.issue("second", "server")
 	r.reload <- struct{}{}
-	eventually(t, "the other certificate is used", func() bool { return name() == "second h2" })
+	check.Eventually(t, "the other certificate is used", func() bool { return name() == "second h2" })
 	a.write("server.crt", "NOTHING", nil)
 	r.reload <- struct{}{}
-	eventually(t, "the mistake is in the log", func() bool { return strings.Contains(r.logs.String(), "certificates not reloaded") })
-	if got := name(); got != "second h2" {
-		t.Errorf("after a mistake the certificate is of %q", got)
-	}
+	check.Eventually(t, "the mistake is in the log", func() bool { return strings.Contains(r.logs.String(), "certificates not reloaded") })
+	check.Equal(t, "after a mistake the certificate is of", name(), "second h2")
 	if answer, err := http.Get(strings.Replace(r.serving.URL, "https", "http", 1)); err == nil { //nolint:noctx // nobody answers it
 		_ = answer.Body.Close()
-		if answer.StatusCode != http.StatusBadRequest {
-			t.Errorf("without TLS: status %d", answer.StatusCode)
-		}
+		check.Equal(t, "without TLS: status", answer.StatusCode, http.StatusBadRequest)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/server/auth"
 	"github.com/abidehq/abide/store/memstore"
 )
@@ -45,16 +46,12 @@ func TestFirstGuardedStartListsTokensMadeWithoutProof(t *testing.T) {
 	t.Parallel()
 	st := memstore.New(memstore.Options{})
 	guard, err := auth.New(auth.Config{Store: st, Logger: discard()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	ids := map[string]string{}
 	for subject, name := range map[string]string{"local": "back door", "local:operator": "from the store", "admin": "by the admin"} {
 		who := auth.With(t.Context(), auth.Identity{Kind: auth.Local, Subject: subject, Name: subject, Role: auth.Admin})
 		made, _, err := guard.CreateToken(who, auth.NewToken{Name: name, Role: auth.Admin})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		ids[subject] = made.ID
 	}
 	for i, want := range []int{0, 1, 0} {
@@ -65,9 +62,7 @@ func TestFirstGuardedStartListsTokensMadeWithoutProof(t *testing.T) {
 		logs := func() string {
 			r := start(t, configure(t, text), func(o *Options) { o.Store = keepOpen{st} })
 			r.stop()
-			if err := r.wait(); err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, r.wait())
 			return r.logs.String()
 		}()
 		if n := strings.Count(logs, "token created while authentication was off"); n != want {

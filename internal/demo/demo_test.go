@@ -13,6 +13,7 @@ import (
 	"github.com/abidehq/abide/abidetest"
 	"github.com/abidehq/abide/action"
 	"github.com/abidehq/abide/bus/outbox"
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/store/memstore"
 	"github.com/abidehq/abide/timer"
 )
@@ -65,12 +66,8 @@ func TestAReportHasChildren(t *testing.T) {
 	abidetest.Run(t, func(t *testing.T, env *abidetest.Env) {
 		env.Register(Serve()...)
 		report := abidetest.Start(env, Reports, Report{Pages: 3})
-		if got := report.Result(); got != "3 pages, 792 words" {
-			t.Errorf("the report is %q", got)
-		}
-		if got := abidetest.Find(env, Pages, report.ID()+"/page-2").Result(); got != 264 {
-			t.Errorf("a page has %d words", got)
-		}
+		check.Equal(t, "the report", report.Result(), "3 pages, 792 words")
+		check.Equal(t, "a page has words", abidetest.Find(env, Pages, report.ID()+"/page-2").Result(), 264)
 	})
 }
 
@@ -80,9 +77,7 @@ func TestAnImportFails(t *testing.T) {
 	abidetest.Run(t, func(t *testing.T, env *abidetest.Env) {
 		env.Register(Serve()...)
 		started, err := Imports.Start(t.Context(), env.Client(), "a.csv")
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		_, err = started.Result(t.Context())
 		if err == nil || !strings.Contains(err.Error(), "attempt 2") || !strings.Contains(err.Error(), "will not be") {
 			t.Errorf("it ended with %v", err)
@@ -118,19 +113,13 @@ func open(t *testing.T, ctx context.Context) *world {
 	log := slog.New(slog.DiscardHandler)
 	st := memstore.New(memstore.Options{})
 	engine, err := abide.New(st, abide.Config{Register: Serve(), Logger: log, Retention: 15 * time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	timers, err := timer.New(timer.Config{
 		Store: st, Logger: log, Sinks: []outbox.Sink{{Name: SinkName, Bus: Sink{Logger: log}}}, Retention: 15 * time.Minute,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	actions, err := action.New(action.Config{Store: st, Logger: log, Targets: Targets(engine), Rate: time.Second, Retention: 15 * time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 3)
 	go func() { ended <- timers.Run(ctx) }()
@@ -155,9 +144,7 @@ func (w *world) count(t *testing.T, f abide.Filter) int {
 	t.Helper()
 	f.Limit = 10_000
 	page, err := w.engine.List(t.Context(), f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	return len(page.Instances)
 }
 
@@ -215,15 +202,11 @@ func TestWhatIsBrokenGoesOn(t *testing.T) {
 		w := open(t, t.Context())
 		defer w.stop()
 		in, err := Broken.Start(t.Context(), w.engine, abide.None{}, abide.ID("broken-of-a-test"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		if _, err := in.Result(t.Context()); !errors.Is(err, abide.ErrStalled) || !strings.Contains(err.Error(), "on purpose") {
 			t.Fatalf("it ended with %v", err)
 		}
-		if err := in.Resume(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, in.Resume(t.Context()))
 		if got, err := in.Result(t.Context()); err != nil || got != "it went on where it was" {
 			t.Errorf("it ended with %q, %v", got, err)
 		}
@@ -237,9 +220,7 @@ func TestAWebhookIsAnOrder(t *testing.T) {
 		w := open(t, t.Context())
 		defer w.stop()
 		a, _, err := w.actions.Receive(t.Context(), action.Received{Tenant: "default", Slug: HookSlug, Target: TargetOrder, Body: []byte("{}")})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		<-time.After(3 * time.Second) // virtual
 		synctest.Wait()
 		if _, err := w.engine.Get(t.Context(), abide.Ref{ID: "webhook-" + a.ID}); err != nil {

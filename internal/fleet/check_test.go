@@ -14,6 +14,7 @@ import (
 	"github.com/abidehq/abide"
 	"github.com/abidehq/abide/abidetest"
 	"github.com/abidehq/abide/bus"
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/store"
 	"github.com/abidehq/abide/timer"
 )
@@ -103,23 +104,15 @@ func (f *fleet) longest() time.Duration { return 2*(f.outage+lease) + slack }
 func (f *fleet) checkLedger() {
 	f.t.Helper()
 	problems, err := f.ledger.problems(f.t.Context(), f.alone())
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	check.OK(f.t, err)
 	for _, p := range problems {
 		f.t.Error(p)
 	}
 	steps, instances, err := f.ledger.weighed(f.t.Context())
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	if instances != len(f.orders) {
-		f.t.Errorf("%d orders were weighed, want %d", instances, len(f.orders))
-	}
+	check.OK(f.t, err)
+	check.Equal(f.t, "orders were weighed", instances, len(f.orders))
 	gap, err := f.ledger.longestGap(f.t.Context())
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	check.OK(f.t, err)
 	f.t.Logf("%d orders, %d of which were weighed once more; the longest wait for another attempt was %v", len(f.orders), steps-instances, gap)
 }
 
@@ -128,9 +121,7 @@ func (f *fleet) checkLedger() {
 func (f *fleet) checkOrders() {
 	f.t.Helper()
 	all, err := f.ledger.effects(f.t.Context())
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	check.OK(f.t, err)
 	receipts := map[string]map[string]string{} // by instance and step
 	for _, e := range all {
 		if receipts[e.instance] == nil {
@@ -155,9 +146,7 @@ func (f *fleet) checkOrders() {
 		}
 		f.checkOrder(number, version, resultOf(version, 3*number, number%7, of))
 	}
-	if len(all) != want {
-		f.t.Errorf("the world has seen %d effects, want %d", len(all), want)
-	}
+	check.Equal(f.t, "the world has seen effects", len(all), want)
 	if got, want := len(f.instances()), 2*len(f.orders); got != want {
 		f.t.Errorf("there are %d instances, want %d: the orders, and a child of each", got, want)
 	}
@@ -166,9 +155,7 @@ func (f *fleet) checkOrders() {
 func (f *fleet) checkOrder(number int, version, want string) {
 	f.t.Helper()
 	info, err := f.client.Get(f.t.Context(), abide.Ref{ID: orderID(number)})
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	check.OK(f.t, err)
 	if got, err := abide.ResultOf[string](info); err != nil || got != want {
 		f.t.Errorf("%s: %q, %v, want %q", orderID(number), got, err, want)
 	}
@@ -303,9 +290,7 @@ func (f *fleet) checkTimers() {
 func (f *fleet) published(process string) []publication {
 	f.t.Helper()
 	file, err := os.Open(f.sink(process))
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	check.OK(f.t, err)
 	defer file.Close()
 	var all []publication
 	for lines := bufio.NewScanner(file); lines.Scan(); {
@@ -331,9 +316,7 @@ func (f *fleet) published(process string) []publication {
 func (f *fleet) checkStore() {
 	f.t.Helper()
 	stats, err := f.store.Stats(f.t.Context())
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	check.OK(f.t, err)
 	for _, r := range stats.Routes {
 		f.t.Errorf("%d messages for %q are left in queue %s", r.Pending, r.Route, r.Queue)
 	}
@@ -341,9 +324,7 @@ func (f *fleet) checkStore() {
 		f.t.Errorf("%d leases are left", stats.Leases)
 	}
 	page, err := f.store.List(f.t.Context(), store.Query{Kind: store.KindQuarantine})
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	check.OK(f.t, err)
 	for _, r := range page.Records {
 		f.t.Errorf("in quarantine, %s: %s of %s", r.Status, r.Tags[store.TagMessage], r.Tags[store.TagKey])
 	}

@@ -6,6 +6,8 @@ import (
 	"net"
 	"sync"
 	"testing"
+
+	"github.com/abidehq/abide/internal/check"
 )
 
 // deaf starts a relay to a database that passes on everything but notifications, as some
@@ -13,9 +15,7 @@ import (
 func deaf(t *testing.T, target string) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	var all sync.WaitGroup
 	t.Cleanup(func() {
 		_ = l.Close() // nothing was written

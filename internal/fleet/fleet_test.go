@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/internal/testenv"
 	"github.com/abidehq/abide/store"
 	"github.com/abidehq/abide/timer"
@@ -310,9 +311,7 @@ func (f *fleet) wantWork(p *process) {
 func (f *fleet) wantTakenOver() {
 	f.t.Helper()
 	n, err := f.ledger.takenOver(f.t.Context())
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	check.OK(f.t, err)
 	if n == 0 {
 		f.t.Error("nothing was taken over from a process that was lost")
 	}

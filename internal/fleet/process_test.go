@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/internal/testenv"
 )
 
@@ -40,19 +41,13 @@ type process struct {
 func startProcess(t *testing.T, s setup) *process {
 	t.Helper()
 	text, err := json.Marshal(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	p := &process{t: t, setup: s, cmd: exec.Command(self), said: map[string]bool{}, log: s.Sink + ".log"}
 	p.cmd.Env = append(os.Environ(), workerVariable+"="+string(text))
 	log, err := os.Create(p.log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer log.Close()
 	p.cmd.Stdout, p.cmd.Stderr = p, log
 	if p.stdin, err = p.cmd.StdinPipe(); err != nil {

@@ -2,11 +2,11 @@ package ratelimit
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/check"
 )
 
 func TestBucketsAreBounded(t *testing.T) {
@@ -78,7 +78,5 @@ func TestSamplerCountsWhatItLeavesOut(t *testing.T) {
 	note()
 	clock.Advance(3 * time.Second)
 	note()
-	if want := []int{1, 4, 1, 1}; !slices.Equal(lines, want) {
-		t.Errorf("lines for %v events, want %v", lines, want)
-	}
+	check.Equal(t, "lines for events", lines, []int{1, 4, 1, 1})
 }

@@ -9,6 +9,8 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+
+	"github.com/abidehq/abide/internal/check"
 )
 
 // secretOf returns a secret of n bytes in its text form. Its bytes are letters, so that
@@ -20,9 +22,7 @@ func secretOf(n int) string {
 func parse(t *testing.T, text string) Secret {
 	t.Helper()
 	s, err := ParseSecret(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	return s
 }
 
@@ -82,9 +82,7 @@ func TestSecretsDoNotPrint(t *testing.T) {
 		}
 	}
 	asJSON, err := json.Marshal(inside)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	printed.Write(asJSON)
 	slog.New(slog.NewTextHandler(&printed, nil)).Info("text", "secret", s, "inside", inside)
 	slog.New(slog.NewJSONHandler(&printed, nil)).Info("json", "secret", s, "inside", inside)

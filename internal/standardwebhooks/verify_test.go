@@ -11,6 +11,8 @@ import (
 
 	sdk "github.com/standard-webhooks/standard-webhooks/libraries/go"
 	"pgregory.net/rapid"
+
+	"github.com/abidehq/abide/internal/check"
 )
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -219,9 +221,7 @@ func TestRotation(t *testing.T) {
 	t.Parallel()
 	before, after, other := parse(t, secretOf(24)), parse(t, secretOf(25)), parse(t, secretOf(26))
 	header := Sign("msg_1", noon, []byte("{}"), before, after)
-	if n := len(strings.Fields(header.Get(HeaderSignature))); n != 2 {
-		t.Errorf("two secrets made %d signatures", n)
-	}
+	check.Equal(t, "signatures of two secrets", len(strings.Fields(header.Get(HeaderSignature))), 2)
 	for _, c := range []struct {
 		name  string
 		known []Secret

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/internal/sweep"
 	"github.com/abidehq/abide/store"
 	"github.com/abidehq/abide/store/memstore"
@@ -26,17 +27,13 @@ func newStore(t *testing.T) *memstore.Store {
 func put(t *testing.T, s store.Store, kind, id, status string, at time.Time) {
 	t.Helper()
 	rec := store.Record{Key: store.RecordKey{Kind: kind, ID: id}, Status: status, Time: at}
-	if err := s.Commit(t.Context(), &store.Tx{PutRecords: []store.PutRecord{{Record: rec, Expect: store.AnyVersion}}}); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, s.Commit(t.Context(), &store.Tx{PutRecords: []store.PutRecord{{Record: rec, Expect: store.AnyVersion}}}))
 }
 
 func ids(t *testing.T, s store.Store, kind string) (ids []string) {
 	t.Helper()
 	page, err := s.List(t.Context(), store.Query{Kind: kind, Limit: store.MaxPage})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	for _, r := range page.Records {
 		ids = append(ids, r.Key.ID)
 	}
@@ -74,9 +71,7 @@ func TestRemovesWhatMatches(t *testing.T) {
 		if err != nil || n != 50 {
 			t.Errorf("%d are removed, %v", n, err)
 		}
-		if got := fmt.Sprint(ids(t, s, "thing"), ids(t, s, "part")); got != "[busy young] [young]" {
-			t.Errorf("there is left %s", got)
-		}
+		check.Equal(t, "there is left", fmt.Sprint(ids(t, s, "thing"), ids(t, s, "part")), "[busy young] [young]")
 		if want := (50 + limit - 1) / limit; commits != want {
 			t.Errorf("%d commits with pages of %d, want %d", commits, limit, want)
 		}
@@ -126,9 +121,7 @@ func TestWhatIsChangedMeanwhileStays(t *testing.T) {
 	if err != nil || n != 18 {
 		t.Errorf("%d are removed, %v", n, err)
 	}
-	if got := fmt.Sprint(ids(t, s, "thing"), ids(t, s, "part")); got != "[7] [7 8]" {
-		t.Errorf("there is left %s", got)
-	}
+	check.Equal(t, "there is left", fmt.Sprint(ids(t, s, "thing"), ids(t, s, "part")), "[7] [7 8]")
 }
 
 // TestTroubleEndsIt: it says so, and how many were removed by then.

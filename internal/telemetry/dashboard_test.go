@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/abidehq/abide/internal/check"
 )
 
 // TestTheDashboardShowsWhatThereIs: every metric in it is one that a server shows, and the
@@ -13,9 +15,7 @@ import (
 func TestTheDashboardShowsWhatThereIs(t *testing.T) {
 	t.Parallel()
 	data, err := os.ReadFile("../../packaging/grafana.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	var dashboard struct {
 		Panels []struct {
 			Title   string
@@ -24,9 +24,7 @@ func TestTheDashboardShowsWhatThereIs(t *testing.T) {
 		}
 		Templating struct{ List []struct{ Definition string } }
 	}
-	if err := json.Unmarshal(data, &dashboard); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, json.Unmarshal(data, &dashboard))
 	tel := open(t, Config{})
 	everything(t, tel)
 	shown := map[string]bool{}

@@ -18,6 +18,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/internal/meter"
 )
 
@@ -25,9 +26,7 @@ import (
 func open(t *testing.T, cfg Config) *Telemetry {
 	t.Helper()
 	tel, err := New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
@@ -77,9 +76,7 @@ func TestPrometheusShowsTheNamesOfTheDocument(t *testing.T) {
 	everything(t, tel)
 	text := scrape(t, tel)
 	document, err := os.ReadFile("../../docs/metrics.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	rows := regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| (counter|histogram|gauge) ").FindAllStringSubmatch(string(document), -1)
 	if len(rows) == 0 {
 		t.Fatal("the document has no rows")
@@ -111,9 +108,7 @@ func TestSamplesAreRates(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		tel, err := New(Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- tel.Run(ctx) }()
@@ -187,9 +182,7 @@ func TestTheStoreIsAskedSeldom(t *testing.T) {
 			}
 			return Backlog{Ready: int(asked.Load()), Age: 3 * time.Second}, nil
 		}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		set := meter.New(tel.Meter())
 		g := set.Gauge(meter.TimersArmed)
 		set.Observe(func(context.Context, metric.Observer) error { observed.Add(1); return nil }, g)
@@ -208,18 +201,14 @@ func TestTheStoreIsAskedSeldom(t *testing.T) {
 		asked.Store(0)
 		<-time.After(20 * time.Second) // virtual
 		synctest.Wait()
-		if n := asked.Load(); n != 10 {
-			t.Errorf("somebody looks, and the store was asked %d times in 20 s", n)
-		}
+		check.Equal(t, "how often the store was asked in 20 s", asked.Load(), 10)
 		answer.Store(&fails)
 		<-time.After(10 * time.Second) // virtual
 		synctest.Wait()
 		if got := tel.Samples(); got[len(got)-1].QueueAge != 3 {
 			t.Error("a store that does not answer takes back what it said")
 		}
-		if n := observed.Load(); n != 0 {
-			t.Errorf("gauges were observed %d times for samples", n)
-		}
+		check.Equal(t, "how often gauges were observed", observed.Load(), 0)
 		if scrape(t, tel); observed.Load() == 0 {
 			t.Error("gauges are not observed for Prometheus")
 		}
@@ -265,24 +254,18 @@ func TestOTLP(t *testing.T) {
 			c := newCollector(t)
 			tt.otlp.Endpoint, tt.otlp.Headers = c.URL+"/", map[string]string{"Authorization": "hush"}
 			tel, err := New(Config{OTLP: tt.otlp})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			meter.New(tel.Meter()).Counter(meter.TimersFired).Add(t.Context(), 1)
 			_, span := tel.Tracer().Tracer("test").Start(t.Context(), "turn")
 			span.End()
-			if err := tel.Close(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, tel.Close(t.Context()))
 			close(c.got)
 			var got []string
 			for line := range c.got {
 				got = append(got, line)
 			}
 			slices.Sort(got)
-			if !slices.Equal(got, tt.want) {
-				t.Errorf("the collector got %q, want %q", got, tt.want)
-			}
+			check.Equal(t, "the collector got", got, tt.want)
 		})
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/internal/testenv"
 )
 
@@ -57,9 +58,7 @@ func openTab(t *testing.T, browser context.Context, w *world, l look) *tab {
 	b := &tab{world: w, t: t, ctx: ctx, base: server.URL, look: l}
 	chromedp.ListenTarget(ctx, b.listen)
 	// The tab lasts as long as the context that it is opened with.
-	if err := chromedp.Run(ctx); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, chromedp.Run(ctx))
 	b.run(
 		runtime.Enable(), log.Enable(),
 		emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{
@@ -88,9 +87,7 @@ func newBrowser(t *testing.T) context.Context {
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewContext(ctx, silent)
 	t.Cleanup(cancel)
-	if err := chromedp.Run(ctx); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, chromedp.Run(ctx))
 	return ctx
 }
 
@@ -219,13 +216,9 @@ func (b *tab) shoot(name string) {
 	if folder == "" {
 		folder = b.t.ArtifactDir()
 	}
-	if err := os.MkdirAll(folder, 0o755); err != nil {
-		b.t.Fatal(err)
-	}
+	check.OK(b.t, os.MkdirAll(folder, 0o755))
 	name = strings.ReplaceAll(name, "/", "_") + "-" + b.look.String() + ".png"
-	if err := os.WriteFile(filepath.Join(folder, name), picture, 0o600); err != nil {
-		b.t.Fatal(err)
-	}
+	check.OK(b.t, os.WriteFile(filepath.Join(folder, name), picture, 0o600))
 }
 
 //go:embed testdata/check.js

@@ -14,6 +14,7 @@ import (
 
 	"github.com/abidehq/abide"
 	"github.com/abidehq/abide/action"
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/internal/telemetry"
 	"github.com/abidehq/abide/timer"
 )
@@ -25,9 +26,7 @@ func furnish(w *world) {
 	now := time.Now()
 	must := func(err error) {
 		w.t.Helper()
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		check.OK(w.t, err)
 	}
 	for i := range 120 {
 		x := float64(i)
@@ -145,9 +144,7 @@ func (b *tab) startAndWatch() {
 	b.wait(`document.getElementById("live-words").textContent === "live"`)
 	b.run(chromedp.Evaluate("window.stayed = true", nil))
 	// Somebody else raises an event that it does not wait for: the page shows it by itself.
-	if err := abide.NewEvent[string]("hello").Raise(b.t.Context(), b.engine, "order-1", "there"); err != nil {
-		b.t.Fatal(err)
-	}
+	check.OK(b.t, abide.NewEvent[string]("hello").Raise(b.t.Context(), b.engine, "order-1", "there"))
 	b.shows("Event hello was received")
 	if !b.is("window.stayed") {
 		b.t.Error("the page was loaded again")
@@ -226,9 +223,7 @@ func TestKeyboardInABrowser(t *testing.T) {
 	b := openTab(t, newBrowser(t), w, looks[0])
 	b.open("/timers")
 	b.run(chromedp.KeyEvent(kb.Tab))
-	if got := b.text("document.activeElement.textContent"); got != "Skip to the content" {
-		t.Errorf("the first stop is %q", got)
-	}
+	check.Equal(t, "the first stop", b.text("document.activeElement.textContent"), "Skip to the content")
 	b.run(chromedp.KeyEvent(kb.Enter))
 	b.wait(`document.activeElement.id === "main"`)
 
@@ -251,9 +246,7 @@ func TestKeyboardInABrowser(t *testing.T) {
 		if got == "end" {
 			break
 		}
-		if got != "" {
-			t.Errorf("a stop is %s", got)
-		}
+		check.Equal(t, "a stop", got, "")
 	}
 	if !b.is("stops > 20") {
 		t.Errorf("there are only %s stops", b.text("String(stops)"))
@@ -296,9 +289,7 @@ func TestThemeIsKept(t *testing.T) {
 		t.Errorf("both themes have the ground %s", light)
 	}
 	b.open("/instances")
-	if got := ground(); got != dark {
-		t.Errorf("on the next page the ground is %s, want %s", got, dark)
-	}
+	check.Equal(t, "on the next page the ground", ground(), dark)
 	b.check("chosen")
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/abidehq/abide"
 	"github.com/abidehq/abide/action"
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/server/auth"
 	"github.com/abidehq/abide/server/web"
 	"github.com/abidehq/abide/timer"
@@ -33,9 +34,7 @@ func TestNothingIsTakenForAPage(t *testing.T) {
 	tenant := "tenant " + evil
 	must := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 	}
 	for _, name := range []string{"nap", "broken"} {
 		request, err := abide.OrchestrationNamed[string, abide.None](name).Prepare(w.engine, evil, abide.ID(name+id), abide.Tenant(tenant), abide.Tag("tag "+evil, evil))
@@ -163,9 +162,7 @@ func TestNothingChangesByGET(t *testing.T) {
 	w := newWorld(t)
 	ref := w.start("nap", "nap-1", "", abide.Running)
 	before, err := w.engine.Get(t.Context(), ref)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	for _, v := range []string{"cancel", "terminate", "suspend", "restart", "delete", "resume", "raise", "fork", "move"} {
 		w.see("/instances/default/nap-1/" + v + "?name=approved&reason=x&event=2&timer=return-window&at=%2B1s")
 	}
@@ -316,9 +313,7 @@ func TestErrorsAreExplained(t *testing.T) {
 		}
 		w.contains(a.body, want, "request-17", "To the overview")
 	}
-	if err := w.store.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, w.store.Close())
 	a := w.get("/instances")
 	if a.status != http.StatusServiceUnavailable || !strings.Contains(w.log.String(), "request-17") {
 		t.Errorf("status %d; log: %s", a.status, w.log.String())
@@ -337,9 +332,7 @@ func TestPrefixStandsBeforeEveryLink(t *testing.T) {
 			}
 		}
 	}
-	if to := w.done("/timers/default/timer-1/cancel"); to != "/abide/timers/default/timer-1?done=cancelled" {
-		t.Errorf("a form leads to %s", to)
-	}
+	check.Equal(t, "a form leads to", w.done("/timers/default/timer-1/cancel"), "/abide/timers/default/timer-1?done=cancelled")
 	for _, prefix := range []string{"abide", "/abide/", "/"} {
 		if _, err := web.New(web.Config{Store: w.store, Prefix: prefix}); err == nil {
 			t.Errorf("the prefix %q is accepted", prefix)
@@ -364,9 +357,7 @@ func TestOddNamesHavePages(t *testing.T) {
 	}
 	// What is to be copied asks the API, which knows no marks.
 	w.contains(w.see("/instances/default/~~"), "/api/v1/instances/default/~&#39;")
-	if found != 8 {
-		t.Errorf("%d links, want 8", found)
-	}
+	check.Equal(t, "links", found, 8)
 }
 
 // A form in parts, which a browser sends with files, is read with any method. No more of it
@@ -376,9 +367,7 @@ func TestLargeFormsInPartsAreNotRead(t *testing.T) {
 	w := newWorld(t)
 	var body bytes.Buffer
 	form := multipart.NewWriter(&body)
-	if err := errors.Join(form.WriteField("filler", strings.Repeat("x", 3<<20)), form.WriteField("status", "nonsense"), form.Close()); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, errors.Join(form.WriteField("filler", strings.Repeat("x", 3<<20)), form.WriteField("status", "nonsense"), form.Close()))
 	r := httptest.NewRequest(http.MethodGet, "/instances", &body)
 	r.Header.Set("Content-Type", form.FormDataContentType())
 	if a := w.do(r); strings.Contains(a.body, "nonsense") {

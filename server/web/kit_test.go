@@ -19,6 +19,7 @@ import (
 	"github.com/abidehq/abide/action"
 	"github.com/abidehq/abide/bus"
 	"github.com/abidehq/abide/bus/outbox"
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/internal/operation"
 	"github.com/abidehq/abide/internal/telemetry"
 	"github.com/abidehq/abide/server/auth"
@@ -162,9 +163,7 @@ func newWorldOn(t *testing.T, st store.Store, change ...func(*web.Config)) *worl
 		f(&cfg)
 	}
 	page, err := web.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	w.handler = http.NewCrossOriginProtection().Handler(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		rw.Header().Set("X-Request-Id", "request-17")
 		page.ServeHTTP(rw, r.WithContext(auth.With(r.Context(), w.who)))
@@ -203,9 +202,7 @@ func (w *world) do(r *http.Request) answer {
 	rec := httptest.NewRecorder()
 	w.handler.ServeHTTP(rec, r)
 	body, err := io.ReadAll(rec.Result().Body)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	check.OK(w.t, err)
 	return answer{rec.Code, rec.Header(), string(body)}
 }
 
@@ -271,13 +268,9 @@ func (w *world) lacks(body string, parts ...string) {
 func (w *world) start(name, id, tenant string, statuses ...abide.Status) abide.Ref {
 	w.t.Helper()
 	request, err := abide.OrchestrationNamed[json.RawMessage, abide.None](name).Prepare(w.engine, json.RawMessage(`{"order":17}`), abide.ID(id), abide.Tenant(tenant))
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	check.OK(w.t, err)
 	started, err := w.engine.Start(w.t.Context(), request)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	check.OK(w.t, err)
 	w.until(started[0].Ref, func(i abide.Info) bool {
 		return len(statuses) == 0 || slices.Contains(statuses, i.Status)
 	})
@@ -306,8 +299,6 @@ func (w *world) quarantine(tenant, key, reason string, body []byte) string {
 	w.t.Helper()
 	m := store.Message{Key: store.Key{Queue: "turns", Tenant: tenant, Name: key}, ID: "e/message-1", Body: body, Attempt: 20, PutAt: time.Now()}
 	put := store.Quarantine(m, "order", reason, time.Now())
-	if err := w.store.Commit(w.t.Context(), &store.Tx{PutRecords: []store.PutRecord{put}}); err != nil {
-		w.t.Fatal(err)
-	}
+	check.OK(w.t, w.store.Commit(w.t.Context(), &store.Tx{PutRecords: []store.PutRecord{put}}))
 	return put.Record.Key.ID
 }

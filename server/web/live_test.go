@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/server/web"
 )
 
@@ -62,9 +63,7 @@ func (w *world) listen(query string) *stream {
 		w.handler.ServeHTTP(&pipe{http.Header{}, &linesWriter{events: s.events}}, r)
 	}()
 	synctest.Wait()
-	if got := <-s.events; got != "retry: 2000" {
-		w.t.Errorf("it begins with %q", got)
-	}
+	check.Equal(w.t, "it begins with", <-s.events, "retry: 2000")
 	return s
 }
 
@@ -151,9 +150,7 @@ func TestLiveTicks(t *testing.T) {
 		pass(40 * time.Second)
 		quiet.want("signs of life", ":", ":")
 		// When the engine is closed, so are the streams: whoever serves them waits for them.
-		if err := w.engine.Close(); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, w.engine.Close())
 		<-quiet.over
 		<-s.over
 	})
@@ -187,13 +184,9 @@ func TestLiveOverHTTP(t *testing.T) {
 	server := httptest.NewServer(w.handler)
 	t.Cleanup(server.Close)
 	answer, err := http.Get(server.URL + "/live?kinds=instances")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer answer.Body.Close()
-	if kind := answer.Header.Get("Content-Type"); kind != "text/event-stream" {
-		t.Errorf("it is %s", kind)
-	}
+	check.Equal(t, "the content type", answer.Header.Get("Content-Type"), "text/event-stream")
 	lines := bufio.NewScanner(answer.Body)
 	for lines.Scan() && lines.Text() != "" {
 		continue

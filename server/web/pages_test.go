@@ -8,6 +8,7 @@ import (
 
 	"github.com/abidehq/abide"
 	"github.com/abidehq/abide/action"
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/timer"
 )
 
@@ -103,22 +104,16 @@ func TestInstancesArePaged(t *testing.T) {
 	var requests []abide.StartRequest
 	for i := range 60 {
 		r, err := abide.OrchestrationNamed[abide.None, abide.None]("elsewhere").Prepare(w.engine, abide.None{}, abide.ID("order-"+string(rune('a'+i/26))+string(rune('a'+i%26))))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		requests = append(requests, r)
 	}
 	if _, err := w.engine.Start(t.Context(), requests...); err != nil {
 		t.Fatal(err)
 	}
 	first := w.see("/instances?orchestration=elsewhere")
-	if n := strings.Count(first, `name="instance"`); n != 50 {
-		t.Errorf("the first page has %d rows, want 50", n)
-	}
+	check.Equal(t, "the first page has rows", strings.Count(first, `name="instance"`), 50)
 	second := w.see(link(t, first, "Next page"))
-	if n := strings.Count(second, `name="instance"`); n != 10 {
-		t.Errorf("the second page has %d rows, want 10", n)
-	}
+	check.Equal(t, "the second page has rows", strings.Count(second, `name="instance"`), 10)
 	w.contains(second, "First page", `value="elsewhere"`)
 	w.lacks(second, "Next page")
 }
@@ -173,9 +168,7 @@ func TestOneInstanceFromStartToEnd(t *testing.T) {
 	w.contains(fork, "/instances/default/order-2")
 	w.until(abide.Ref{ID: "order-2"}, func(i abide.Info) bool { return i.Status == abide.Running })
 	w.contains(w.see(fork), "This is the fork")
-	if got := strings.Join(w.noted, "; "); got != "start-instance default/order-1; raise-event default/order-1; fork-instance default/order-1" {
-		t.Errorf("noted: %s", got)
-	}
+	check.Equal(t, "noted", strings.Join(w.noted, "; "), "start-instance default/order-1; raise-event default/order-1; fork-instance default/order-1")
 }
 
 func TestWhatIsDoneToAnInstance(t *testing.T) {
@@ -232,9 +225,7 @@ func TestTimers(t *testing.T) {
 	get := func() timer.Timer {
 		t.Helper()
 		tm, err := w.timers.Get(t.Context(), "acme", "invoice/17")
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		return tm
 	}
 	before := get()
@@ -281,9 +272,7 @@ func TestActionsAndSchedules(t *testing.T) {
 	hook, _, err := w.actions.Receive(t.Context(), action.Received{
 		Tenant: "default", Slug: "paid", Target: "elsewhere", Header: map[string]string{"X-Shop": "17"}, Body: []byte("<b>paid</b>"),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	at := "/actions/default/" + hook.ID
 	w.contains(w.see(at), "webhook", "X-Shop", "&lt;b&gt;paid&lt;/b&gt;", "Download 11 B")
 	body := w.get(at + "/body")
@@ -357,9 +346,7 @@ func TestBulk(t *testing.T) {
 	w.contains(w.see("/instances/selected?kind=suspend&instance=acme%2Fnap-1&instance=acme%2Fnap-2"), "Suspend 2 instances", `value="acme/nap-2"`)
 	w.noted = nil
 	w.done("/instances/selected", "kind", "suspend", "instance", "acme/nap-1", "instance", "acme/nap-2", "reason", "lunch")
-	if got := strings.Join(w.noted, "; "); got != "suspend-instance acme/nap-1; suspend-instance acme/nap-2" {
-		t.Errorf("noted %s", got)
-	}
+	check.Equal(t, "noted", strings.Join(w.noted, "; "), "suspend-instance acme/nap-1; suspend-instance acme/nap-2")
 	w.until(abide.Ref{Tenant: "acme", ID: "nap-2"}, func(i abide.Info) bool { return i.Status == abide.Suspended })
 	if a := w.post("/instances/selected", "kind", "delete", "instance", "acme/nap-1"); a.status != http.StatusConflict {
 		t.Errorf("to delete one that has not ended: status %d", a.status)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/internal/testenv"
 	"github.com/abidehq/abide/store/pebblestore"
 	"github.com/abidehq/abide/timer"
@@ -21,9 +22,7 @@ func TestPagesStayFastWithMuchInTheStore(t *testing.T) {
 		instances, timers, limit = 100_000, 1_000_000, 200*time.Millisecond
 	}
 	st, err := pebblestore.Open(t.Context(), t.TempDir(), pebblestore.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	t.Cleanup(func() { _ = st.Close() })
 	w := newWorldOn(t, st)
 	ctx := t.Context()

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/internal/check"
 )
 
 // TestSnippetsNameFieldsOfTheConfiguration: the page shows an operator which fields to set, and
@@ -14,9 +15,7 @@ import (
 func TestSnippetsNameFieldsOfTheConfiguration(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("templates/workers.html")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	snippet := regexp.MustCompile(`"abide\.Config\{.*?\}"`).FindString(string(text))
 	fields := regexp.MustCompile(`(\w+): `).FindAllStringSubmatch(snippet, -1)
 	if len(fields) == 0 {

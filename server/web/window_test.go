@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/store"
 	"github.com/abidehq/abide/store/memstore"
 )
@@ -79,9 +80,7 @@ func (w *world) untilStep(n int) (events int) {
 func (w *world) longHistory() abide.History {
 	w.t.Helper()
 	h, err := w.engine.History(w.t.Context(), abide.Ref{ID: "long-1"}, 0)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	check.OK(w.t, err)
 	return h
 }
 
@@ -132,9 +131,7 @@ func TestALongHistoryIsShownInPart(t *testing.T) {
 		t.Errorf("%d pages list %d events, want %d", pages, seen, total)
 	}
 	w.contains(body, "Started a child of parcel:", "Set timer window", "Newer", "Newest")
-	if at := link(t, body, "Newest"); at != longPage+"#events" {
-		t.Errorf("the newest ones are at %s", at)
-	}
+	check.Equal(t, "the newest ones are at", link(t, body, "Newest"), longPage+"#events")
 	body = w.see(longPage + "?events=1500")
 	w.contains(body, "Only of events 501 to 1,500 of "+comma(total), "Events 1,301 to 1,500 of "+comma(total))
 }
@@ -147,9 +144,7 @@ func TestAWindowEndsAtItsLimit(t *testing.T) {
 		t.Helper()
 		for total < n {
 			next := stepOf(w.longHistory()) + 1
-			if err := approved.Raise(t.Context(), w.engine, "long-1", json.RawMessage("1")); err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, approved.Raise(t.Context(), w.engine, "long-1", json.RawMessage("1")))
 			total = w.untilStep(next)
 		}
 	}
@@ -177,9 +172,7 @@ func TestARefreshReadsWhatHasChanged(t *testing.T) {
 			}
 		}
 	}
-	if err := approved.Raise(t.Context(), w.engine, "long-1", json.RawMessage(`{"by":"an operator"}`)); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, approved.Raise(t.Context(), w.engine, "long-1", json.RawMessage(`{"by":"an operator"}`)))
 	grown := w.untilStep(3000)
 	var body string
 	if reads, _, _ := c.counted(func() { body = w.see(longPage) }); reads == 0 || reads > 5 {
@@ -222,13 +215,9 @@ func TestRawHistoryIsSentInParts(t *testing.T) {
 	server := httptest.NewServer(w.handler)
 	t.Cleanup(server.Close)
 	h, err := w.engine.History(t.Context(), abide.Ref{ID: "long-1"}, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	want, err := json.MarshalIndent(h, "", "  ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	var got answer
 	reads, _, _ := c.counted(func() { got = w.get(longPage + "/history.json") })
 	if reads < 4 {
@@ -247,9 +236,7 @@ func TestRawHistoryIsSentInParts(t *testing.T) {
 
 	c.failAt.Store(30)
 	resp, err := http.Get(server.URL + longPage + "/history.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer resp.Body.Close()
 	var v any
 	if err := json.NewDecoder(resp.Body).Decode(&v); err == nil {

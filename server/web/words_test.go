@@ -9,6 +9,7 @@ import (
 
 	"github.com/abidehq/abide"
 	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/check"
 )
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -179,9 +180,7 @@ func TestTimeline(t *testing.T) {
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	if ticks := strings.Join(tl.Ticks, " "); ticks != "0 25 s 50 s 1 min 15 s 1 min 40 s" {
-		t.Errorf("ticks: %s", ticks)
-	}
+	check.Equal(t, "ticks", strings.Join(tl.Ticks, " "), "0 25 s 50 s 1 min 15 s 1 min 40 s")
 	if empty := newTimeline(s, abide.Info{}, whole(at(turn(0))), nil, noon); len(empty.Rows) != 0 || len(empty.Ticks) != 0 {
 		t.Errorf("of nothing: %+v", empty)
 	}
@@ -248,9 +247,7 @@ func TestAPartIsToldWithoutTheRest(t *testing.T) {
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	if state := told.state(9); state != "unknown" {
-		t.Errorf("the state of what is answered later is %s", state)
-	}
+	check.Equal(t, "the state of what is answered later", told.state(9), "unknown")
 	s := &site{clock: base.NewManual(noon.Add(100 * time.Second))}
 	tl := newTimeline(s, abide.Info{Execution: 1}, w, nil, noon.Add(100*time.Second))
 	if len(tl.Rows) != 1 || tl.Rows[0].Label != "ship" || tl.Rows[0].State != "unknown" || tl.Rows[0].Open || tl.Since != "1 min" {

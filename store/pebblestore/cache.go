@@ -2,6 +2,22 @@ package pebblestore
 
 // cache keeps values that are in use, and a bounded number of those that were used
 // last. A value is in use while it is pinned.
+//
+// Pins are counted. Who pins what, and for how long:
+//
+//	a group in flight    the keys, records and partitions it changes
+//	a lease              its key
+//	a ready key          itself, while it is in the heap of its partition
+//	a message in the     its key
+//	window
+//	a key that overflows itself
+//	a partition with     itself
+//	messages
+//	an Await call        its record
+//
+// Values without pins are in a ring from the one used last to the one to forget
+// first. A glance lets a reader work without the mutex: what it has read is
+// still true if nothing that was in use since can have been forgotten.
 type cache[K comparable, V any] struct {
 	limit int // of values that are not in use
 	byKey map[K]*cached[K, V]

@@ -11,6 +11,10 @@ import (
 )
 
 // taken is what a claim took, as long as the lock was held.
+//
+// A claim has three parts: take, under the mutex, decides and leases; then the
+// groups that it depends on become durable; then deliver reads bodies, without
+// the mutex. A call that waits gets its taken from whoever made the key ready.
 type taken struct {
 	claims []store.Claim
 	bodies []body // that must be read from disk
@@ -85,6 +89,11 @@ func (s *Store) take(ctx context.Context, req store.ClaimRequest) (taken, error)
 
 // deliver completes what was taken, outside the lock, for the caller to see. It does not
 // look at the caller's context: what was claimed is handed over, or given back.
+//
+// Between the claim and here a message may have moved, because its key was
+// given another route, or may have been deleted, which ends the lease. Then
+// its database key is not there: moved finds out which of the two. If all
+// that was claimed was deleted, Claim begins again.
 func (s *Store) deliver(t taken) ([]store.Claim, error) {
 	if t.group != nil {
 		if <-t.group.done; t.group.err != nil {
@@ -165,6 +174,13 @@ func (s *Store) giveBack(t taken) {
 }
 
 // claim leases what is ready and qualifies. The partitions of the routes take turns.
+//
+// A claim takes keys one by one, of one route after another, and of one
+// partition after another within a route, beginning with another route each
+// time: no route and no tenant waits for another one's backlog. It ends when
+// it has Max keys, or when no route has a ready key left, so that an empty
+// answer means that nothing was ready. An error gives back what was taken:
+// the caller sees all of it or none.
 func (s *Store) claim(q *queue, req *store.ClaimRequest, now int64) (t taken, err error) {
 	s.expireLeases(now)
 	q.turn++
@@ -208,6 +224,9 @@ func (s *Store) counted(t taken) error {
 }
 
 // undo gives back what was taken before an error.
+//
+// Attempts are taken back, in memory and in the journal: nobody has seen the
+// messages.
 func (s *Store) undo(t taken, err error) error {
 	now := s.now()
 	if t.group != nil {
@@ -234,6 +253,12 @@ func (s *Store) undo(t taken, err error) error {
 const loadPartitions = 8
 
 // nextReady returns the ready key of a route whose turn it is, or nil.
+//
+// First it loads partitions that have become due, so that they take part in the
+// turns; then it takes the first partition of the ring, and moves it to the end.
+// If that partition has something on disk that is older than its first ready
+// key, it is loaded first: messages of a partition come in the order of their
+// positions, whether they were in memory or not.
 func (s *Store) nextReady(rs *routeState, now int64) (*keyState, error) {
 	for loaded := 0; rs.due.len() > 0 && rs.due.items[0].next.due <= now; loaded++ {
 		if loaded >= loadPartitions && rs.anyReady() {
@@ -274,6 +299,10 @@ func (rs *routeState) anyReady() bool {
 
 // claimKey leases a ready key, unless all its visible messages have been delivered
 // too often and go to quarantine.
+//
+// The key may be partial: then it is completed from disk first, because a
+// claim returns the length of its log. Bodies that are not in memory are read
+// after the mutex is released: see deliver.
 func (s *Store) claimKey(k *keyState, req *store.ClaimRequest, t *taken, now int64) error {
 	s.keys.pin(k.entry)
 	defer s.unpinKey(k)

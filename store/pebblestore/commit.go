@@ -52,6 +52,10 @@ func (s *Store) Commit(ctx context.Context, tx *store.Tx) error {
 }
 
 // commit checks tx and adds it to the group.
+//
+// Nothing is changed before check and prepare have succeeded. The keys and
+// records of tx stay pinned by the group, also those that turn out unchanged:
+// telling them apart costs more than to keep them for a moment.
 func (s *Store) commit(g *group, tx *store.Tx, now int64) error {
 	keys, records := len(g.keys), len(g.records)
 	defer func() { s.lastPinned = nil }()
@@ -82,6 +86,9 @@ func (s *Store) commit(g *group, tx *store.Tx, now int64) error {
 
 // pinAll brings all that tx is about into memory, where it stays until the group is
 // durable. From here on nothing needs to be read for most Txs.
+//
+// If it fails, commit releases what it has pinned. Keys that follow each other in
+// a Tx are pinned once: most Txs name one key several times.
 func (s *Store) pinAll(g *group, tx *store.Tx) error {
 	var err error
 	first := len(g.keys)
@@ -199,6 +206,10 @@ func setOf[K comparable](values []K) func(K) bool {
 
 // prepare reads what applying tx needs and memory does not have, so that an error of
 // the disk is found while nothing has changed.
+//
+// A put needs a read only if it changes the route of a key that has messages,
+// which must be written again; a retime needs the message; a delete needs its
+// location; a delete of a key needs all of its messages.
 func (s *Store) prepare(tx *store.Tx) error {
 	for i := range tx.DeleteKeys {
 		if k := s.pinned(tx.DeleteKeys[i]); !k.complete {
@@ -268,6 +279,10 @@ func (s *Store) prepareData(k *keyState, r *ref) error {
 
 // apply adds a checked tx, whose keys are those of the group from the first on, to
 // the group, in the order that the contract gives.
+//
+// Errors of the batch are ignored: a batch is memory, and Pebble returns errors
+// of it only for options that are not used here. Puts come before deletes, so
+// that what a Tx both puts and deletes is not there afterwards.
 func (s *Store) apply(g *group, tx *store.Tx, first int, now int64) error {
 	for i := range tx.Finish {
 		s.finish(g, &tx.Finish[i])
@@ -333,6 +348,11 @@ func (s *Store) endOfTx(g *group, k *keyState, now int64) {
 	}
 }
 
+// finish ends a lease, and consumes what was delivered with it, except for the
+// messages that are kept: those are ready again, with the attempt counted. The
+// key is marked as changed by the group, so that a claim of it that comes before
+// the group is durable is held back until it is: otherwise a crash could lose the
+// finish after somebody has acted on what followed from it.
 func (s *Store) finish(g *group, f *store.Finish) {
 	k := s.pinned(f.Lease.Key)
 	delivered := k.lease.delivered
@@ -346,6 +366,8 @@ func (s *Store) finish(g *group, f *store.Finish) {
 	}
 }
 
+// deleteKey removes a key with its messages, its log and its lease. The state
+// stays in the cache, empty and complete, until the group is durable.
 func (s *Store) deleteKey(g *group, k *keyState) error {
 	if k.lease != nil {
 		s.endLease(k)
@@ -374,6 +396,10 @@ func (s *Store) deleteKey(g *group, k *keyState) error {
 }
 
 // lookupAll brings all pending messages of a key into memory.
+//
+// What groups in flight have put is among refs already, and what they have
+// removed has a tombstone: so the result is the state in memory, and not that
+// of the disk.
 func (s *Store) lookupAll(k *keyState) error {
 	prefix := append(keyPrefix(nil, k.key), keyPending)
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: upper(prefix)})

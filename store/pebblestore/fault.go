@@ -22,6 +22,10 @@ func (s *Store) fail(err error) {
 	s.failLocked(err)
 }
 
+// failLocked is fail with the mutex held. The first error counts. All groups in
+// flight end with it, since it is not known which of them are durable; all
+// waiting calls end with it; closing is closed so that those who wait for room
+// in a group, or for news of a record, notice.
 func (s *Store) failLocked(err error) {
 	if s.failure != nil {
 		return
@@ -41,6 +45,9 @@ func (s *Store) failLocked(err error) {
 }
 
 // readError adds to an error what was being read. What is corrupt is marked so.
+//
+// An error of a read does not make the store fail: nothing was changed. Pebble
+// says by itself, through DataCorruption, when a table is damaged: that does.
 func (s *Store) readError(verb string, err error) error {
 	if err == pebble.ErrNotFound { //nolint:errorlint // the value itself, as Pebble returns it: no more needs to be said, and often
 		return err
@@ -78,6 +85,9 @@ func frees(tx *store.Tx) bool {
 
 // room returns an error if there is no room to commit. A commit that frees room may go
 // below the reserve.
+//
+// full is set by the goroutine that applies groups, after each one, and is
+// looked at again here, so that a store with room again goes on by itself.
 func (s *Store) room(frees bool) error {
 	if s.full {
 		s.full = s.spaceBelow(s.reserve)

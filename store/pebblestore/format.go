@@ -46,6 +46,9 @@ var (
 )
 
 // pos is where a message stands in its partition: by time, then by when it was put.
+//
+// Positions are unique within a partition: seq is never used twice. Their order
+// is that of the database keys, so that a range of time is a range of keys.
 type pos struct {
 	due int64 // in milliseconds; of a message without a route, when it expires
 	seq uint64

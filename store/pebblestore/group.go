@@ -57,6 +57,11 @@ const maxGroup = 64 << 20
 
 // gather returns the group to add to, when there is one with room. The lock is held
 // when it is called and when it returns, but not all the time.
+//
+// A group that has grown beyond maxGroup takes nothing more: callers wait until
+// the applying goroutine has taken it. That is the only back pressure on commits
+// besides that of Pebble itself, which delays ApplyNoSyncWait when memtables or
+// tables pile up.
 func (s *Store) gather(ctx context.Context) (*group, error) {
 	for s.gathering.batch.Len() > maxGroup {
 		g := s.gathering
@@ -124,6 +129,14 @@ func (s *Store) kick() {
 }
 
 // applyGroups applies one group after another.
+//
+// It is one of the two goroutines of the pipeline. It closes the group that
+// gathers, writes the headers of the partitions that the group has touched,
+// with their counts and floors as they are now, and hands the batch to Pebble.
+// The channel applied has no room: the next group is closed only when the sync
+// of the one before has ended, and gathers until then. So the size of groups
+// adapts to the disk: a slow sync makes larger groups, an idle store syncs each
+// commit by itself.
 func (s *Store) applyGroups() {
 	defer close(s.applied)
 	for range s.gathered {
@@ -184,6 +197,11 @@ func (s *Store) syncGroups() {
 }
 
 // acknowledge makes known what a durable group has brought.
+//
+// The order matters. Arrivals are announced first, so that the waiting calls
+// that are served last find them. Pins are released before calls are served,
+// because a claim may evict keys. Await calls are told before done is closed,
+// so that a caller whose commit has returned has nothing to race with.
 func (s *Store) acknowledge(g *group) {
 	if s.inFlight[0] != g {
 		panic("pebblestore: groups are acknowledged out of order")
@@ -232,6 +250,8 @@ func (g *group) seq() uint64 {
 }
 
 // wait waits for a group to be durable.
+//
+// If ctx ends first the commit goes on, and its outcome is unknown to the caller.
 func (s *Store) wait(ctx context.Context, g *group) error {
 	select {
 	case <-g.done:

@@ -27,6 +27,10 @@ import (
 // which they were made, which some file systems do not promise. A marker names the
 // list of files that counts: so what it names is made durable before the marker is
 // there, and the marker before the one that it replaces is gone.
+//
+// In a goroutine that stays where it is, deferred functions do not run and locks
+// that it holds are not released: so failing must come before Pebble takes a lock
+// that readers need, and Close of a failed store does not wait for Pebble.
 type guardFS struct {
 	vfs.FS
 	fail   func(error)

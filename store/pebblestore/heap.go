@@ -2,17 +2,20 @@ package pebblestore
 
 // indexed is a binary heap whose items know where they are, so that an item can be
 // moved or removed when what it is ordered by changes.
+//
+// container/heap would need an interface for each type and a boxed item for each
+// call; this is on the path of every claim and commit.
 type indexed[T any] struct {
-	items    []T
-	less     func(a, b T) bool
-	location func(T) *int // where the item keeps its index plus one; 0 means not in the heap
+	items []T
+	less  func(a, b T) bool
+	slot  func(T) *int // where the item keeps its index plus one; 0 means not in the heap
 }
 
 func (h *indexed[T]) len() int { return len(h.items) }
 
 // push adds an item, or moves it if it is there already.
 func (h *indexed[T]) push(x T) {
-	p := h.location(x)
+	p := h.slot(x)
 	if *p == 0 {
 		h.items = append(h.items, x)
 		*p = len(h.items)
@@ -24,7 +27,7 @@ func (h *indexed[T]) push(x T) {
 
 // remove takes an item out, if it is there.
 func (h *indexed[T]) remove(x T) {
-	p := h.location(x)
+	p := h.slot(x)
 	i := *p - 1
 	if i < 0 {
 		return
@@ -42,8 +45,8 @@ func (h *indexed[T]) remove(x T) {
 
 func (h *indexed[T]) swap(i, j int) {
 	h.items[i], h.items[j] = h.items[j], h.items[i]
-	*h.location(h.items[i]) = i + 1
-	*h.location(h.items[j]) = j + 1
+	*h.slot(h.items[i]) = i + 1
+	*h.slot(h.items[j]) = j + 1
 }
 
 func (h *indexed[T]) up(i int) {

@@ -26,6 +26,15 @@ const (
 // claim is handed out, so a killed process loses none. A machine that loses power
 // may lose some, and then a message has more attempts than it should: a claim that
 // waited for a sync would cost every message that much.
+//
+// The file has entries of fixed length with a checksum each. Reading stops at
+// the first one that is damaged: what follows was written later, and is lost
+// with it. The file is rewritten when it has grown beyond its limit and beyond
+// twice what still counts, so the cost of rewriting is constant per entry.
+//
+// Attempts are also in the message itself, as of when it was put at its
+// location; the journal has the larger number, and wins. When a message moves,
+// its attempts go along in its new value, and the old location is forgotten.
 type journal struct {
 	fs    vfs.FS
 	dir   string

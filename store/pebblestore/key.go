@@ -12,6 +12,19 @@ import (
 
 // keyState is what is known about a key. It is the truth: the disk follows when the
 // group that holds the changes is applied, and until then the key is pinned.
+//
+// What is known of a key grows in three steps:
+//
+//	partial    messages that load found in the partition. Enough to keep the
+//	           order of ready keys; not enough to claim or to commit
+//	filled     the header, the number of messages and the first limits.refs
+//	           of them (fill). Enough for everything; a message that is not
+//	           among refs is looked up on disk
+//	complete   refs has all messages. A message that is not there does not
+//	           exist, so a put needs no read
+//
+// A key that is not complete is forgotten as soon as it is not pinned: what
+// would have to be kept up to date for it is on disk.
 type keyState struct {
 	entry *cached[store.Key, *keyState]
 	key   store.Key

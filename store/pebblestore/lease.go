@@ -10,6 +10,11 @@ import (
 
 // lease is a live claim of a key. Leases are only in memory: one process owns the
 // directory, so when it ends nobody can hold a claim any more.
+//
+// The lease of a key covers the messages that were delivered with it. What is
+// put during the lease waits. If a delivered message is deleted or moved by
+// somebody else, the lease ends: a claim that no longer is what its holder was
+// told must not be finished.
 type lease struct {
 	key       *keyState
 	token     store.Token
@@ -55,6 +60,9 @@ func (s *Store) endLease(k *keyState) {
 }
 
 // expireLeases ends the leases whose time is over.
+//
+// It is called before each claim and by the alarm, so that a claim sees keys
+// whose lease has just ended, with or without an alarm.
 func (s *Store) expireLeases(now int64) {
 	for s.leases.len() > 0 && s.leases.items[0].until <= now {
 		k := s.leases.items[0].key

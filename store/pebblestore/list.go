@@ -14,7 +14,7 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// position is a location in a list: the time of a record, then its number.
+// position is where a list has come to: the time of a record, then its number.
 type position struct {
 	ms  int64
 	num uint64
@@ -30,6 +30,9 @@ func (a position) less(b position) bool {
 // stream is the records of one tenant and status, or of all tenants but the empty one and
 // one status, in the order of their time. A list is the streams that the query is about,
 // merged.
+//
+// A query for several statuses is a stream for each. The shared index spans
+// tenants, so that a query over all tenants does not cost a stream for each.
 type stream struct {
 	prefix []byte
 	it     *pebble.Iterator // at the head, or nil if there are too many streams
@@ -39,6 +42,10 @@ type stream struct {
 }
 
 // lister is a List call.
+//
+// Up to maxIterators streams have an iterator each, and are merged by a heap, as
+// an LSM merges its levels. With more streams one iterator goes from one to the
+// other, and seeks for each record: slower, and bounded in memory.
 type lister struct {
 	scan
 	heap indexed[*stream]
@@ -84,7 +91,7 @@ func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
 
 func (s *Store) list(ctx context.Context, l *lister, after position, resume bool) (page store.Page, err error) {
 	l.heap = indexed[*stream]{
-		location: func(x *stream) *int { return &x.index },
+		slot: func(x *stream) *int { return &x.index },
 		less: func(a, b *stream) bool {
 			if l.q.Descending {
 				return b.head.less(a.head)

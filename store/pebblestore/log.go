@@ -15,6 +15,9 @@ import (
 // deletion costs every later read a little, and most logs are short.
 const pointDeletes = 64
 
+// append adds entries to a log, as one value under the index of the first. The
+// header has the number of the log and not its length, so that it is written only
+// when a log begins or is trimmed; the length is told by the last value.
 func (s *Store) append(g *group, a *store.Append) {
 	k := s.pinned(a.Key)
 	if !k.hasLog {
@@ -50,6 +53,9 @@ func (s *Store) trim(g *group, k *keyState, before int) {
 
 // deleteLog deletes a log: value by value if they are few and can be found, and
 // otherwise as a range.
+//
+// The number of a log is never used again, so nothing can be put where it was:
+// a range deletion hides nothing that comes later.
 func (s *Store) deleteLog(g *group, k *keyState) {
 	bounds := logBounds(k.log)
 	// What was appended in a group that is not applied yet cannot be found.
@@ -92,6 +98,9 @@ func (s *Store) logLength(from source, log uint64) (int, error) {
 }
 
 // ReadLog returns entries of a log.
+//
+// Header and entries are read from one view: a log that is trimmed, deleted or
+// begun anew meanwhile is read as it was before or as it is afterwards.
 func (s *Store) ReadLog(ctx context.Context, key store.Key, from int) (store.LogPage, error) {
 	if err := store.ValidateReadLog(key, from); err != nil {
 		return store.LogPage{}, err

@@ -7,6 +7,9 @@ import (
 )
 
 // removeMessage takes a pending message away.
+// The key stays pinned by the group. A ref that is gone may still be in the
+// delivered messages of a lease that another Tx ends; whoever goes through
+// those must look at gone.
 func (s *Store) removeMessage(g *group, k *keyState, r *ref) {
 	s.vacate(g, k, r)
 	s.keyBuf = pendingKey(s.keyBuf[:0], k.key, r.id)
@@ -16,6 +19,11 @@ func (s *Store) removeMessage(g *group, k *keyState, r *ref) {
 }
 
 // vacate takes a pending message away from its location.
+//
+// A lease that covers the message ends: its holder was told of a message that
+// is no longer there, or no longer visible. The location gets a tombstone until
+// the group is applied, because load and lookupAll read the database, which
+// shows the message until then. The journal forgets the location at once.
 func (s *Store) vacate(g *group, k *keyState, r *ref) {
 	if r.leased != nil {
 		s.endLease(k)
@@ -33,6 +41,12 @@ func (s *Store) vacate(g *group, k *keyState, r *ref) {
 }
 
 // occupy gives a pending message a location in the partition of its key.
+//
+// The message is not durable there before the group is: it is in group.arrivals,
+// and announce makes it known. If it moves again before that, arrival.pos and
+// ref.pos differ, and acknowledge passes the older arrival over. Both database
+// keys are written: the message at its location, and the location under the key
+// and ID, by which a put finds out that an ID is taken.
 func (s *Store) occupy(g *group, k *keyState, r *ref, p pos) {
 	if r.pos.seq != 0 && p.due <= s.lastNow {
 		// It may have been here before, in this millisecond: then the file of the journal
@@ -54,6 +68,10 @@ func (s *Store) occupy(g *group, k *keyState, r *ref, p pos) {
 	g.arrivals = append(g.arrivals, arrival{k, r, p})
 }
 
+// put adds a message, unless its ID is taken: a message ID put twice is one
+// message. The first message with a route moves all earlier ones of its key to
+// the partition of that route. A message of a key without a route is hidden: its
+// position is the time at which it expires, and its due time is in its value.
 func (s *Store) put(g *group, m *store.Message, now int64) error {
 	k := s.pinned(m.Key)
 	if m.IfRouted && k.route == "" {
@@ -136,6 +154,8 @@ func (s *Store) setRoute(g *group, k *keyState, route string, now int64) error {
 	return nil
 }
 
+// retime makes a pending message visible at another time. One that is not there
+// is not an error: it was consumed, and the caller cannot know.
 func (s *Store) retime(g *group, t *store.Retime, now int64) error {
 	k := s.pinned(t.Ref.Key)
 	r, err := s.lookup(k, t.Ref.ID)
@@ -161,6 +181,8 @@ func (s *Store) moveTo(g *group, k *keyState, r *ref, visibleMS int64) error {
 	return nil
 }
 
+// deleteMessage removes a pending message, if it is there. If it was delivered
+// with a claim, that claim is lost.
 func (s *Store) deleteMessage(g *group, ref store.MessageRef) error {
 	k := s.pinned(ref.Key)
 	r, err := s.lookup(k, ref.ID)

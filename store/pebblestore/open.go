@@ -77,8 +77,8 @@ func newStore(dir string, o Options) *Store {
 		tombstones:     map[location]*group{},
 		recent:         newRecent(),
 		leases: indexed[*lease]{
-			less:     func(a, b *lease) bool { return a.until < b.until },
-			location: func(l *lease) *int { return &l.index },
+			less: func(a, b *lease) bool { return a.until < b.until },
+			slot: func(l *lease) *int { return &l.index },
 		},
 	}
 	s.partitions.forgot = s.dropPartition
@@ -178,6 +178,16 @@ func maxCompactions(cores int) int { return min(max(cores/2, 2), 8) }
 
 // pebbleOptions returns the settings of Pebble. docs/performance.md says what they
 // are worth.
+//
+// What differs from Pebble's defaults, and why:
+//
+//   - large memtables: most messages are put and consumed within one, and their
+//     deletes then never reach a table;
+//   - an early compaction of level 0 and a late stop: reads look into each
+//     sublevel, and a stop is a stall of commits;
+//   - filters on all levels: most keys that are looked up do not exist;
+//   - a comparer with a prefix (split), so that filters work for the prefix of a
+//     key as well as for a whole database key.
 func pebbleOptions(o Options, s *Store) *pebble.Options {
 	p := &pebble.Options{
 		FS:                          s.fs,
@@ -219,6 +229,19 @@ func pebbleOptions(o Options, s *Store) *pebble.Options {
 }
 
 // open opens the database and brings what must be known of it into memory.
+//
+// In this order, each step relying on those before:
+//
+//  1. checkBackup: a backup is not opened for writing.
+//  2. checkFiles: the files that Pebble needs are there.
+//  3. breakSeal: after a clean Close every file is as it was left. The seal is
+//     removed before anything is changed.
+//  4. Pebble replays its log, through guardFS.
+//  5. readFormat and migrate: the format is one that this version reads.
+//  6. readIDs: numbers that an earlier process may have used are skipped.
+//  7. readPartitions: one small value per partition that has messages. Their
+//     messages stay on disk: the time to open does not grow with what is pending.
+//  8. readAttempts: the journal, without entries for messages that are gone.
 func (s *Store) open(ctx context.Context, o Options) error {
 	err := s.checkBackup(o.Inspect)
 	if err == nil {
@@ -292,6 +315,8 @@ func (s *Store) suspects(text string) string {
 	return " (in one of " + strings.Join(files, ", ") + ")"
 }
 
+// readIDs continues with the first number that no earlier process can have used:
+// numbers are reserved on disk in blocks before they are used, in the same group.
 func (s *Store) readIDs() error {
 	s.nextID, s.reservedIDs = 1, 1
 	v, closer, err := s.db.Get(metaIDs)
@@ -312,6 +337,10 @@ func (s *Store) readIDs() error {
 
 // readPartitions reads what partitions there are. What is in them stays on disk. Those that are
 // empty are forgotten.
+//
+// A partition starts with nothing in its window, and its cursor and next at the
+// floor. Whether something is there is found out when it is loaded: next may be
+// too early, never too late.
 func (s *Store) readPartitions() error {
 	s.mu.Lock() // Pebble may find out in the background that the store has failed
 	defer s.mu.Unlock()

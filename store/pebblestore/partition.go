@@ -23,6 +23,25 @@ import (
 //
 // A partition that is empty and in no group is one of a few that are remembered, or dropped,
 // from disk too: a tenant that has nothing pending costs nothing.
+//
+// How a message travels, with the field that says where it is:
+//
+//	put, not durable   ref.group is the group that brings it; not in the window
+//	durable, later     on disk only, at or after next
+//	durable, due       loaded by load, or attached as it arrives (announce):
+//	                   ref.window is the partition
+//	leased             still in the window; ref.leased is the lease
+//	consumed, deleted  ref.gone; a tombstone until its group is applied
+//
+// On disk, from left to right in the order of positions:
+//
+//	       floor            cursor            next
+//	gone  |  in the window  |  nothing there  |  not loaded yet
+//	      |  or overflowing |                 |
+//
+// A claim loads a partition when next is due and it has no ready key, or when
+// next is before its first ready key: so that the oldest message comes first
+// even when some of the partition stayed on disk.
 type partition struct {
 	entry  *cached[partitionName, *partition]
 	id     uint32
@@ -62,6 +81,12 @@ type queue struct {
 }
 
 // routeState is the partitions of one route of a queue.
+//
+// Claims take one key of the first partition in the ring, which then goes to
+// its end: tenants take turns, whatever the number of their messages. A
+// partition that becomes due joins the ring when it is loaded, and at most
+// loadPartitions are loaded for one key, so that a thousand tenants that are
+// due in the same millisecond do not come into memory at once.
 type routeState struct {
 	queue      *queue
 	name       string
@@ -93,8 +118,8 @@ func (s *Store) route(q *queue, name string) *routeState {
 	rs := q.routes[name]
 	if rs == nil {
 		rs = &routeState{queue: q, name: name, due: indexed[*partition]{
-			less:     func(a, b *partition) bool { return a.next.less(b.next) },
-			location: func(l *partition) *int { return &l.dueIndex },
+			less: func(a, b *partition) bool { return a.next.less(b.next) },
+			slot: func(l *partition) *int { return &l.dueIndex },
 		}}
 		q.routes[name] = rs
 		s.listRoute(rs)
@@ -114,6 +139,11 @@ func (s *Store) pruneRoute(rs *routeState) {
 type partitionName struct{ queue, tenant, route string }
 
 // partition returns the partition of a key with that route, for a group to change.
+//
+// A new partition has a number that no partition in memory has. Its cursor
+// starts at the present: numbers come again after a wrap, and what an earlier
+// partition of that number has left in the journal, or in tables that are not
+// yet compacted, is at earlier positions.
 func (s *Store) partition(g *group, key store.Key, route string) *partition {
 	name := partitionName{key.Queue, key.Tenant, route}
 	if e := s.partitions.get(name); e != nil {
@@ -139,8 +169,8 @@ func (s *Store) addPartition(id uint32, name partitionName) *partition {
 	name.queue, name.route = q.name, rs.name // the same strings for all partitions
 	l := &partition{id: id, queue: q, rs: rs, tenant: name.tenant, route: rs.name, next: maxPos}
 	l.ready = indexed[*keyState]{
-		less:     func(a, b *keyState) bool { return a.readyPos.less(b.readyPos) },
-		location: func(k *keyState) *int { return &k.readyIndex },
+		less: func(a, b *keyState) bool { return a.readyPos.less(b.readyPos) },
+		slot: func(k *keyState) *int { return &k.readyIndex },
 	}
 	rs.partitions++
 	l.entry = s.partitions.add(name, l)
@@ -209,6 +239,12 @@ func (l *partition) settle() {
 }
 
 // refresh puts a key where it belongs after something about it has changed.
+//
+// It is the only place that makes a key ready or not, and is called after
+// every change of a key's lease, messages or route, with the key pinned. A
+// message that is visible and not in the window does not make its key ready:
+// then older messages of the partition may be on disk too, and the key would
+// overtake them. load brings all of them in order.
 func (s *Store) refresh(k *keyState, now int64) {
 	l := k.partition
 	if l == nil || l.route == "" {
@@ -236,6 +272,16 @@ func (s *Store) refresh(k *keyState, now int64) {
 }
 
 // announce takes note of a message that is now durable at its location.
+//
+// Until now nobody could claim it. There are four cases:
+//
+//   - it is before the cursor: the cursor moves back, so that the next load
+//     finds it;
+//   - it is due, and its key has too many messages in the window: it
+//     overflows, and stays on disk;
+//   - it is due, before everything that is on disk only, and there is room: it
+//     goes into the window, and needs no read;
+//   - else next is lowered to it, and it is loaded when its turn comes.
 func (s *Store) announce(k *keyState, r *ref, now int64) {
 	l := k.partition
 	if r.pos.less(l.cursor) && r.window == nil {
@@ -320,6 +366,12 @@ func (s *Store) detach(k *keyState, r *ref) {
 
 // overflows reports whether a message of a key stays on disk because the key has too
 // many in the window: then it is the first of those, or comes after it.
+//
+// A key with a hundred thousand messages would fill the window, and the memory,
+// by itself. So a key has limits.refs messages in the window at most; from the
+// first of the others on it overflows. When half of those in the window are
+// gone, detach moves the cursor back to that position, and the rest is loaded.
+// overflows has an effect: the first message that overflows is noted.
 func (s *Store) overflows(l *partition, k *keyState, p pos) bool {
 	if from, ok := l.overflow[k]; ok {
 		return !p.less(from)
@@ -347,6 +399,12 @@ func (l *partition) rewind(p pos) {
 
 // load brings messages that are due from disk into the window, until there are
 // enough ready keys, and notes what comes next.
+//
+// It goes on until it meets a message that is not due, or has enough ready
+// keys and every further message is younger than the oldest of them. An error
+// leaves the cursor before the message that could not be read: the next load
+// begins with it again. Messages with a tombstone are passed over: the disk
+// shows them, and a group in flight has removed them.
 func (s *Store) load(l *partition, now int64) error {
 	it, err := s.db.NewIter(&pebble.IterOptions{
 		LowerBound: msgKey(nil, l.id, l.cursor),
@@ -414,6 +472,11 @@ func (s *Store) loadMsg(l *partition, p pos, key, value []byte, now int64) error
 
 // floor is the location before which the partition has no message on disk. It is stored, so
 // that after a restart nobody wades through what was consumed long ago.
+//
+// It is the least of what is not loaded yet, the first message in the window,
+// the first of each key that overflows, and what groups in flight put. It is
+// written with each group that touches the partition, so it costs no write of
+// its own.
 func (s *Store) floor(l *partition) pos {
 	floor := l.next // nothing is between the cursor and next
 	if first, ok := l.window.first(l); ok && first.less(floor) {

@@ -13,6 +13,9 @@ import (
 )
 
 // Pending returns the messages of a key.
+//
+// It reads the disk and not memory, so that it does not hold up commits: it shows
+// what is applied, with the attempts that the journal has.
 func (s *Store) Pending(ctx context.Context, key store.Key, limit int) ([]store.Message, error) {
 	if err := store.ValidatePending(key, limit); err != nil {
 		return nil, err

@@ -10,6 +10,12 @@ import (
 
 // prefetched is what was read for a Tx without the lock. It is the truth if nobody has
 // changed it meanwhile: whoever did would have left it in the cache.
+//
+// A Tx that puts hundreds of records to new keys would read each of them under
+// the mutex. So they are read before, from tables alone where recent says that
+// a memtable cannot have them, and adopted under the mutex if the caches still
+// remember everything that has been in use since: whoever changed one of them
+// meanwhile has left it in the cache, where it takes precedence.
 type prefetched struct {
 	recordsAt glance
 	keysAt    glance

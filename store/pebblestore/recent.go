@@ -32,6 +32,9 @@ type recent struct {
 }
 
 // filter is a Bloom filter.
+//
+// begun and seq bound what it covers: batches after the flush that begun names,
+// up to seq. It can be dropped when flushed has reached seq.
 type filter struct {
 	begun uint64 // recent.flushed when it was begun
 	seq   uint64 // sequence number of the last batch that it covers

@@ -15,6 +15,10 @@ import (
 )
 
 // recordState is what a commit needs to know about a record.
+//
+// It has what an update must remove from the indexes, and nothing of the body.
+// Await calls hold a pin each: if there are no other pins, no group in flight
+// changes the record, and what the disk shows is durable.
 type recordState struct {
 	entry   *cached[store.RecordKey, *recordState]
 	num     uint64 // 0 if it was never put
@@ -161,6 +165,11 @@ func (s *Store) deleteIndex(g *group, key store.RecordKey, r *recordState) {
 
 // acknowledgeRecords tells those who await records of a durable group, whose batch has a
 // sequence number.
+//
+// A reader is given the record as its commit wrote it, which saves a read. If
+// the record was deleted, or the version that was put is no longer the latest,
+// the reader is told to look when nothing of the record is in flight any more:
+// only then is it certain that the disk shows what is durable.
 func (s *Store) acknowledgeRecords(g *group, seq uint64) {
 	for _, rec := range g.awaited {
 		r := s.pinnedRecord(rec.Key)

@@ -12,6 +12,10 @@ import (
 
 // scan is what a query goes through: the index, and where it does not say enough the
 // records, at one moment.
+//
+// All of a page is read from one view, so that an index key and its record agree.
+// Pages are read from different views: what changes between them may be seen in
+// its old or its new place in the list, or in both.
 type scan struct {
 	q        *store.Query
 	view     view

@@ -23,6 +23,10 @@ type partitionStats struct {
 const maxRepairs = 64
 
 // listRoute adds a route to those that Stats reports one by one, if there is room.
+//
+// A store can have any number of routes, and a page of statistics cannot. So the
+// first MaxRouteStats are reported one by one, and the others are summed up in
+// rest; addCount keeps both.
 func (s *Store) listRoute(rs *routeState) {
 	if len(s.listed) == store.MaxRouteStats {
 		s.unlisted[rs] = struct{}{}
@@ -55,6 +59,11 @@ func (s *Store) unlistRoute(rs *routeState) {
 // Stats returns what the store holds. Its cost depends on how many routes it reports, and
 // on how many messages are visible up to store.ReadyCap, and neither on how many partitions
 // there are nor on how many messages wait for their time.
+//
+// Counts of pending messages are kept by addCount. Visible ones are counted on
+// disk, up to a limit, without the mutex. Where next is too early, because what
+// was there is gone, repairFirst asks the disk for the first message, some
+// partitions at a time.
 func (s *Store) Stats(ctx context.Context) (store.Stats, error) {
 	release, err := s.read(ctx, "stats")
 	if err != nil {

@@ -28,6 +28,11 @@ func (q *queue) sweepDue(now int64) bool {
 // sweepAll puts all messages of a queue that have waited too long for a route into
 // quarantine. What cannot be read is tried again later: claims do not depend on it.
 // The lock is held when it is called and when it returns, but not all the time.
+//
+// Messages without a route are in partitions of their own, ordered by when they
+// expire. They are swept by the alarm, and by a claim of their queue: so that
+// an expired message is in quarantine when a call that could have seen it
+// returns. Each batch is a group of its own, and the mutex is free in between.
 func (s *Store) sweepAll(q *queue) {
 	for s.failure == nil && !s.closed && q.sweepDue(s.now()) {
 		s.sweep(q)
@@ -128,6 +133,10 @@ func (s *Store) expire(l *partition, e expired, t *taken, now int64) error {
 
 // quarantineAll makes records of messages of one key, in the group that gathers. All
 // that it needs is read before anything is changed.
+//
+// It is part of no Tx: it adds to the group that gathers, and its caller sees to
+// it that the group is kicked and, where a caller must not see more than the
+// disk, awaited.
 func (s *Store) quarantineAll(k *keyState, refs []*ref, reason string, t *taken, now int64) error {
 	g := s.gathering
 	puts := make([]store.PutRecord, 0, len(refs))

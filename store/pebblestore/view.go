@@ -16,6 +16,9 @@ type source interface {
 // view is the database at one moment, for a reader. Pebble has snapshots for that,
 // but closing one waits while Pebble syncs its list of files, and a reader should
 // wait for nobody's sync.
+//
+// An iterator pins the state of the database as of its creation; reads through
+// it do not see later groups, so that a record and its index agree.
 type view struct {
 	it *pebble.Iterator
 }

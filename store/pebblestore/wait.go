@@ -71,6 +71,11 @@ const maxAlarm = 60_000
 
 // setAlarm sets the alarm for the next event that no call brings: a message that somebody
 // waits for is due, a lease ends while somebody waits, or a message without a route expires.
+//
+// There is one alarm for the store. It is set when a call begins to wait, and
+// after each group, release and alarm: those are the moments at which the next
+// event can come nearer. Without waiting calls only expiry needs it: what is due
+// or has expired is found by the next claim.
 func (s *Store) setAlarm(now int64) {
 	next := int64(math.MaxInt64)
 	if s.waits.Waiting() > 0 && s.leases.len() > 0 {
@@ -95,6 +100,9 @@ func (s *Store) setAlarm(now int64) {
 }
 
 // onAlarm does what is due.
+//
+// It returns when what it has swept is durable: under a manual clock, whoever
+// advances the time finds everything done that was due.
 func (s *Store) onAlarm() {
 	s.mu.Lock()
 	if s.closed || s.failure != nil {

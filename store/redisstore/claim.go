@@ -63,6 +63,12 @@ type spent struct {
 // look claims what is ready, once. Messages whose time to live has ended, and those that
 // were delivered too often, go to quarantine first: their records are made here, so that
 // takes another call.
+//
+// A script cannot make the records of messages that go to quarantine: their
+// bodies are encoded here. So it returns such messages (spent) and leaves them
+// where they are; quarantine moves them, by their number, so that a message that
+// another process has moved meanwhile is not moved twice; then it claims again,
+// until it has Max keys or a script finds nothing to quarantine.
 func (s *Store) look(ctx context.Context, req *store.ClaimRequest) (all found, err error) {
 	left := *req
 	for {

@@ -47,6 +47,10 @@ func (s *Store) connect(ctx context.Context) (*connection, error) {
 // findMaster connects to the server that is the master. If several are, because one came
 // back that had been replaced, it is the one that was written to last. It reports whether
 // it is worth while to try again.
+//
+// With several addresses it does what a sentinel would be asked for: it dials all
+// of them. A former master that comes back and does not yet know that it was
+// replaced calls itself a master; its state is older.
 func (s *Store) findMaster(ctx context.Context) (found *connection, again bool, err error) {
 	var errs []error
 	latest := int64(-1)
@@ -124,6 +128,11 @@ func (s *Store) checkRole(ctx context.Context, c *connection) error {
 // failed: its server is gone, or is not the master any more. To a single server that is gone
 // the client connects again by itself. A connection that was replaced already stays replaced:
 // the calls that fail because it was closed say nothing of its successor.
+//
+// One attempt runs at a time. Calls go on with the old connection meanwhile, and
+// fail: they are not held up for a server that may not come back. When there is a
+// new one, the subscription to hints moves over (left is closed), and everybody
+// who waits looks again: hints were lost.
 func (s *Store) reconnect(failed *connection, readOnly bool) {
 	if !readOnly && len(s.options.Addresses) < 2 {
 		return

@@ -25,14 +25,19 @@ const (
 )
 
 // call is a commit that somebody waits for.
+//
+// A call is written by Commit until it is submitted, then by the goroutine of
+// its group, until done is closed; then Commit reads err. over gives back the
+// reference that keeps the store open; it is called by the group and not by the
+// caller, who may have left.
 type call struct {
-	ctx    context.Context //nolint:containedctx // it is that of who waits
-	tx     string          // for the script
-	things int
-	grows  bool
-	puts   int
-	writes []written // records that it changes
-	lanes  []target  // where it puts something that is ready
+	ctx        context.Context //nolint:containedctx // it is that of who waits
+	tx         string          // for the script
+	things     int
+	grows      bool
+	puts       int
+	writes     []written // records that it changes
+	partitions []target  // where it puts something that is ready
 
 	done chan struct{} // closed when it is over; err is set before
 	err  error
@@ -49,6 +54,11 @@ func (s *Store) submit(c *call) {
 
 // fly sends what has gathered, unless so many are under way that it pays to wait for more.
 // The lock of those that gather is held.
+//
+// The rule len(calls) >= running is what makes groups grow under load. With one
+// group in flight, a second one is sent only if it is at least as large: callers
+// of the first come back with their next commit about when it returns, and a
+// small group that goes ahead of them would split them for good.
 func (s *Store) fly() {
 	g := &s.gather
 	for len(g.calls) > 0 && (g.flights == 0 || g.flights < maxFlights && len(g.calls) >= g.running) {
@@ -67,8 +77,13 @@ func (s *Store) fly() {
 }
 
 // ride has a busy waiter look with the next group of commits, if others are under
-// way: what it finds is mostly what these put, and it gets that before it gets to a lane. It
+// way: what it finds is mostly what these put, and it gets that before it gets to a partition. It
 // reports whether there is one to wait for.
+//
+// Without it a busy process would send a claim script between any two groups,
+// which mostly finds nothing: what is put is leased to waiting calls by the
+// script that puts it. With replicas to wait for, a claim would wait for them
+// too, so it goes alone.
 func (s *Store) ride(w *waiter) bool {
 	if w.Request.Wait == 0 || s.replicas.Load() > 0 {
 		return false
@@ -103,6 +118,9 @@ func (g *gathering) take() []*call {
 }
 
 // flight has a group done, with calls that look along.
+//
+// It yields before it sends the next group: callers that were told something
+// get to run, and their next commits come along.
 func (s *Store) flight(group []*call, looks []*waiter) {
 	n := len(group)
 	group = slices.DeleteFunc(group, func(c *call) bool {
@@ -134,6 +152,13 @@ func (c *call) end(err error) {
 }
 
 // commitGroup has the script run, and tells everybody what came of it.
+//
+// The order of what follows the answer is part of the contract. Await calls are
+// told, and claims handed over, before the commits return: a caller whose commit
+// has returned must not find a waiting call that does not know of it yet. If the
+// answer is lost or cannot be read, nothing is known: reservations are cancelled
+// (what was leased for them ends by time), the records are in doubt, and every
+// caller gets the error.
 func (s *Store) commitGroup(group []*call, looks []*waiter) {
 	wants := s.reserve(group, looks)
 	a := s.groupArgs(group, wants)
@@ -253,8 +278,8 @@ func (s *Store) newCall(ctx context.Context, tx *store.Tx, ops, bytes int) *call
 				continue
 			}
 		}
-		if t := (target{m.Key.Queue, m.Route}); !slices.Contains(c.lanes, t) {
-			c.lanes = append(c.lanes, t)
+		if t := (target{m.Key.Queue, m.Route}); !slices.Contains(c.partitions, t) {
+			c.partitions = append(c.partitions, t)
 		}
 	}
 	return c

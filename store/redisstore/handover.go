@@ -4,6 +4,10 @@ import "slices"
 
 // want is a Claim call that waits for what a commit may make ready. The commit names it,
 // and its script claims on its behalf: that saves a call to the server.
+//
+// It is the owner of a busy waiter while the group is in flight. The token is
+// made here, and the script makes one of it for each key, so that a claim can be
+// told from those of other calls even if the answer is lost.
 type want struct {
 	waiter *waiter
 	token  string
@@ -19,6 +23,11 @@ const (
 
 // reserve finds calls that wait for what commits put. Each waits because nothing is ready
 // for it, so it takes nobody's turn; and the script lets tenants take turns all the same.
+//
+// One call of a subscription is named at most: it can take as many keys as it
+// has asked for, and if there are more, the answer says so and others look. Of
+// several subscriptions of a partition the first one with an idle call is taken;
+// which one that is changes, since idle calls come and go.
 func (s *Store) reserve(group []*call, looks []*waiter) (wants []*want) {
 	for _, w := range looks {
 		wants = append(wants, &want{waiter: w, token: s.newToken(), looks: true})
@@ -29,7 +38,7 @@ func (s *Store) reserve(group []*call, looks []*waiter) (wants []*want) {
 		return wants
 	}
 	for _, c := range group {
-		for _, t := range c.lanes {
+		for _, t := range c.partitions {
 			if w := s.reserveFor(t, wants); w != nil {
 				s.calls.Add(1)
 				wants = append(wants, &want{waiter: w, token: s.newToken()})
@@ -85,6 +94,10 @@ func (s *Store) handOver(wants []*want, handed *answer, due bool) {
 
 // settleLater has leases that have ended and messages that expire seen to, and lets the call
 // look again if it has nothing.
+//
+// The script of a commit does not end leases and does not expire messages: both
+// need records to be written whose bodies are made here. So a look that rode
+// with it may have missed a key whose lease has just ended.
 func (s *Store) settleLater(w *want, f found) {
 	if err := s.sweep(s.life); err != nil && s.life.Err() == nil {
 		s.logger.Warn("redisstore: expired messages not quarantined", "error", err)

@@ -44,6 +44,10 @@ func (s *Store) listen() {
 }
 
 // subscribe listens until the connection is lost, and reports whether there was one.
+//
+// Between two connections hints are lost. So when it hears again, known versions
+// are forgotten, and one call of each subscription and every Await call asks the
+// server. listening is set only then: a version is not relied on before.
 func (s *Store) subscribe() bool {
 	conn := s.client.Load()
 	c, _ := conn.Dedicate()
@@ -71,6 +75,12 @@ func (s *Store) subscribe() bool {
 }
 
 // hint reads what another process says has changed.
+//
+// A hint has the name of its sender, whose own calls have been told already; the
+// time of the server; eight bytes for each record that changed, or that there
+// were many; and the partitions that have something, with the time from which on.
+// It comes in the goroutine of the connection, so nothing is asked of the server
+// here.
 func (s *Store) hint(text string) {
 	r := reader{s: text}
 	if r.short() == s.me {

@@ -43,11 +43,11 @@ func parseRecordKey(id string) (store.RecordKey, error) {
 	return k, r.check("record", id)
 }
 
-// parseLane returns the queue and the route that a lane is of.
-func parseLane(lane string) (queue, route string, err error) {
-	r := reader{s: lane}
+// parsePartition returns the queue and the route that a partition is of.
+func parsePartition(partition string) (queue, route string, err error) {
+	r := reader{s: partition}
 	queue, route = r.short(), r.long()
-	return queue, route, r.check("lane", lane)
+	return queue, route, r.check("partition", partition)
 }
 
 // digest is how hints name a record. Two records with the same one are looked at in vain

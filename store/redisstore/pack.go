@@ -56,6 +56,10 @@ func (p *packer) bytes(b []byte) {
 }
 
 // keyList is the keys of a Tx, each once: what the Tx does names them by their places.
+//
+// A Tx names the same key in several of its parts. The script reads the heads of
+// all keys with one command, so each key goes along once, and is named by its
+// number.
 type keyList struct {
 	keys   []store.Key
 	ids    []string

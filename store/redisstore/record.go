@@ -144,6 +144,9 @@ const maxKnown = 4096
 // waits for such a record to change reads nothing before: others say when they change it,
 // and if that is not heard, whoever waits looks every few seconds. Nobody is told a version
 // from here.
+//
+// There are two generations, so that forgetting costs nothing: when the young
+// one is full it becomes the old one, and the old one is dropped.
 type versions struct{ young, old map[uint64]int64 }
 
 func (v *versions) version(d uint64) int64 {
@@ -172,6 +175,10 @@ func (v *versions) forget(d uint64) {
 func (v *versions) clear() { v.young, v.old = nil, nil }
 
 // written is a record that a commit puts or deletes.
+//
+// It holds the parts of which the stored form is made, so that an Await call can
+// be given the record without a read; the whole is put together only if somebody
+// waits.
 type written struct {
 	rid     string
 	digest  uint64

@@ -150,6 +150,10 @@ type Store struct {
 }
 
 // gathering is the commits that wait for others to return.
+//
+// flights and running are what fly decides by: how many groups are in flight, and
+// how many commits are in them. Its mutex is its own, so that a commit that is
+// submitted does not contend with calls that wait.
 type gathering struct {
 	sync.Mutex
 	calls   []*call
@@ -279,6 +283,9 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 }
 
 // begin starts a call. The call ends with done.
+//
+// While a call is under way the connection stays open: Close waits for all of
+// them. Calls that wait are ended first, so that it does not wait for long.
 func (s *Store) begin(ctx context.Context, verb string) (done func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -293,6 +300,11 @@ func (s *Store) begin(ctx context.Context, verb string) (done func(), err error)
 }
 
 // Close ends waiting calls, waits for those under way and leaves the server.
+//
+// In this order: no new call begins; waiting calls end; calls and attempts that
+// are under way return, with the connection still open; the process is taken off
+// the list of those that have the store open; background work ends; the
+// connection is closed.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	if s.closed {
@@ -333,6 +345,10 @@ func (s *Store) ticker() base.Clock {
 
 // moment is when a time of the store comes, by the ticker. The answer that says so may be
 // late: a clock that both go by may have moved on meanwhile.
+//
+// With a clock of the server, now is what the answer says; the delay until at is
+// counted from when the answer is read, so a look is never early by the server's
+// clock, and late by the time that the answer took.
 func (s *Store) moment(now, at int64) time.Time {
 	at = max(at, now+1)
 	if s.clock != nil {
@@ -343,6 +359,9 @@ func (s *Store) moment(now, at int64) time.Time {
 
 // newToken returns what the tokens of a claim call begin with. No other call of any
 // process has the same.
+//
+// me is random and new for each open store, so tokens are unique over processes
+// and restarts without asking the server.
 func (s *Store) newToken() string {
 	return s.me + "-" + strconv.FormatUint(s.tokens.Add(1), 36) + "-"
 }

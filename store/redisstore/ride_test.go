@@ -60,7 +60,7 @@ func TestAClaimThatComesWhileCommitsAreUnderWayGoesWithTheNext(t *testing.T) {
 	put(t, s, message("turns", "warm-up", "a")) // the server knows the script
 	warm()
 	put(t, s, message("turns", "order-1", "a"))
-	before, lanes := calls(t, server, "evalsha"), calls(t, server, "zrangebyscore")
+	before, partitions := calls(t, server, "evalsha"), calls(t, server, "zrangebyscore")
 	hold(s)
 	result := rides(t, s, request("turns", time.Hour))
 	committed := gathers(t, s, &store.Tx{Put: []store.Message{message("turns", "order-2", "b"), message("turns", "order-3", "c")}})
@@ -75,8 +75,8 @@ func TestAClaimThatComesWhileCommitsAreUnderWayGoesWithTheNext(t *testing.T) {
 	if n := calls(t, server, "evalsha") - before; n != 1 {
 		t.Errorf("the commit and the claim took %d calls, want one", n)
 	}
-	if n := calls(t, server, "zrangebyscore") - lanes; n != 2 {
-		t.Errorf("lanes were looked at %d times, want twice, for what was there before", n)
+	if n := calls(t, server, "zrangebyscore") - partitions; n != 2 {
+		t.Errorf("partitions were looked at %d times, want twice, for what was there before", n)
 	}
 	verifies(t, s)
 }

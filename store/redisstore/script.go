@@ -47,8 +47,8 @@ func newScript(verb string, timed, reads bool, files ...string) *script {
 
 var (
 	commitScript     = newScript("commit", true, false, "head", "time", "key", "record", "hint", "commit", "plain", "committed")
-	handOverScript   = newScript("commit", true, false, "head", "time", "key", "record", "hint", "claimkey", "lanes", "commit", "handover", "committed")
-	claimScript      = newScript("claim", true, false, "head", "time", "key", "hint", "claimkey", "lanes", "claim")
+	handOverScript   = newScript("commit", true, false, "head", "time", "key", "record", "hint", "claimkey", "partitions", "commit", "handover", "committed")
+	claimScript      = newScript("claim", true, false, "head", "time", "key", "hint", "claimkey", "partitions", "claim")
 	renewScript      = newScript("renew", true, false, "head", "time", "key", "renew")
 	releaseScript    = newScript("release", true, false, "head", "time", "key", "hint", "release")
 	quarantineScript = newScript("claim", true, false, "head", "time", "key", "record", "hint", "quarantine")
@@ -89,6 +89,15 @@ func (s *Store) newTries() *tries {
 // eval runs a script and returns what it answers. A script that the server does not know,
 // because it was restarted, is sent as a whole. One that may have run is never run again
 // unless it only reads.
+//
+// What can go wrong, and what is done:
+//
+//	NOSCRIPT             it has not run: load it, and run it
+//	LOADING, BUSY        it has not run: wait, as long as there is patience
+//	OOM                  it has not run: ErrFull
+//	READONLY, MASTERDOWN it has not run: look for the master, and return the error
+//	no answer            it may have run: again only if it only reads; else the
+//	                     error, and the outcome is unknown
 func (s *Store) eval(ctx context.Context, sc *script, a args) (rueidis.RedisMessage, error) {
 	if sc.timed {
 		a = append(args{s.me, s.clockArg()}, a...)
@@ -175,6 +184,9 @@ func inUse(verb string, m rueidis.RedisMessage) error {
 
 // answer reads what a script answers. The first thing that is not as it should be is
 // noted, and the rest reads as empty.
+//
+// It is read from left to right, as the script has written it; so a reader is a
+// list of calls without checks, and one check at the end.
 type answer struct {
 	list []rueidis.RedisMessage
 	err  error
@@ -238,6 +250,11 @@ func (a *answer) note(err error) {
 func (a *answer) more() bool { return a.err == nil && len(a.list) > 0 }
 
 // evalWait is eval, and waits for replicas on the same connection.
+//
+// WAIT counts the replicas that have everything written on its connection, so
+// both commands go on one connection, as one pipeline. If too few replicas have
+// it in time, the commit is done on the master and is reported as an error: it
+// may be undone by a failover.
 func (s *Store) evalWait(ctx context.Context, sc *script, a args) (rueidis.RedisMessage, error) {
 	a = append(args{s.me, s.clockArg()}, a...)
 	tries := s.newTries()

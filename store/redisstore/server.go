@@ -43,6 +43,9 @@ func readInfo(ctx context.Context, c *connection) (map[string]string, error) {
 
 // inspect looks at what may change while the server runs, its clock and its settings, and logs
 // a change for the worse, once. Commits go on: an operator decides what to do.
+//
+// It runs with the heartbeat of the process. Settings can be changed by CONFIG SET
+// at any time, and a replica that is promoted has settings of its own.
 func (s *Store) inspect(ctx context.Context) {
 	s.noteClock(ctx)
 	c := s.client.Load()
@@ -61,6 +64,9 @@ func (s *Store) inspect(ctx context.Context) {
 
 // checkSettings returns an error that matches store.ErrInvalid if the server may lose what it
 // has acknowledged.
+//
+// Eviction is checked whatever the durability: a server that throws away single
+// keys under memory pressure breaks the store rather than losing its tail.
 func (s *Store) checkSettings(ctx context.Context, c *connection, info map[string]string) error {
 	config, err := c.Do(ctx, c.B().ConfigGet().Parameter("append*", "no-appendfsync-on-rewrite", "maxmemory*").Build()).AsStrMap()
 	if err != nil {

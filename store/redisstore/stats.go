@@ -29,9 +29,9 @@ func (s *Store) Stats(ctx context.Context) (store.Stats, error) {
 	stats := store.Stats{Now: store.FromMillis(a.num()), Leases: int(a.num())}
 	for rows := a.sub(); rows.more(); {
 		r := rows.sub()
-		lane, pending, ready, oldest := r.text(), r.num(), r.num(), r.num()
+		partition, pending, ready, oldest := r.text(), r.num(), r.num(), r.num()
 		row := store.RouteStats{Pending: int(pending)}
-		if row.Queue, row.Route, err = parseLane(lane); err != nil {
+		if row.Queue, row.Route, err = parsePartition(partition); err != nil {
 			return store.Stats{}, err
 		}
 		if row.Route != "" {

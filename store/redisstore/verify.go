@@ -40,11 +40,11 @@ type verifier struct {
 	report func(problem string)
 	names  map[byte][]string // of what is stored, by their first letter
 
-	messages, bodies, leases, expiries, lanes int64
+	messages, bodies, leases, expiries, partitions int64
 }
 
 func (v *verifier) run(ctx context.Context) error {
-	for what, letter := range map[string]byte{"key": 'k', "lane": 'z', "record": 'r'} {
+	for what, letter := range map[string]byte{"key": 'k', "partition": 'z', "record": 'r'} {
 		if err := v.look(ctx, what, v.names[letter]); err != nil {
 			return err
 		}
@@ -77,7 +77,7 @@ func (v *verifier) look(ctx context.Context, what string, ids []string) error {
 		v.bodies += answer.num()
 		v.leases += answer.num()
 		v.expiries += answer.num()
-		v.lanes += answer.num()
+		v.partitions += answer.num()
 		if answer.err != nil {
 			return fmt.Errorf("redisstore: verify: %w", answer.err)
 		}
@@ -96,8 +96,8 @@ func (v *verifier) problem(what, id, text string) {
 		if k, err := parseRecordKey(id); err == nil {
 			shown = k.String()
 		}
-	case "lane":
-		if queue, route, err := parseLane(id); err == nil {
+	case "partition":
+		if queue, route, err := parsePartition(id); err == nil {
 			shown = fmt.Sprintf("%q of queue %q", route, queue)
 		}
 	}
@@ -122,7 +122,7 @@ func (v *verifier) sums(ctx context.Context) error {
 		{"messages that are counted for a route", "ZCARD", members("v"), v.messages},
 		{"leases that are to end", "ZCARD", []string{"l"}, v.leases},
 		{"messages that are to expire", "ZCARD", []string{"x"}, v.expiries},
-		{"keys to claim", "ZCARD", members("z"), v.lanes},
+		{"keys to claim", "ZCARD", members("z"), v.partitions},
 		{"records in the lists of all tenants", "ZCARD", members("j"), int64(len(v.names['r']))},
 		{"records in the lists of a tenant", "ZCARD", members("i"), int64(len(v.names['r']))},
 	} {

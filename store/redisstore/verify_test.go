@@ -43,7 +43,7 @@ func lived(t *testing.T, server *testenv.RedisServer) *Store {
 }
 
 // head is what is stored of a key on a route that has a number of messages, a place in the
-// lane and a single message, but no log; and until when it is leased.
+// partition and a single message, but no log; and until when it is leased.
 func head(messages byte, place, single string, until byte) string {
 	token := ""
 	if until > 0 {
@@ -59,7 +59,7 @@ func TestVerifyFindsWhatContradictsItself(t *testing.T) {
 	server := testenv.SharedRedis(t)
 	ready, noRoute, leased, later := keyID(message("turns", "ready", "").Key), keyID(message("turns", "no route", "").Key),
 		keyID(message("activities", "leased", "").Key), keyID(message("turns", "later", "").Key)
-	lane := string(long(short(nil, "turns"), "order"))
+	partition := string(long(short(nil, "turns"), "order"))
 	place := string(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, uint64(start.UnixMilli())), 1))
 	single := place + strings.Repeat("\x00", 16) + "\x00\x01abody"
 	rid := recordID(store.RecordKey{Kind: "instance", Tenant: "acme", ID: "r"})
@@ -79,8 +79,8 @@ func TestVerifyFindsWhatContradictsItself(t *testing.T) {
 		{"a single message beside others by their ID", []string{"HSET", "n" + later, "b", "1234567812345678"}, "a single one and 1 in order"},
 		{"a single message that is cut off", []string{"SET", "k" + later, head(1, place, "short", 0)}, "too short"},
 		{"a lease that ends at another time", []string{"SET", "k" + leased, head(1, "", single, 1)}, "its lease ends"},
-		{"a message that no route counts", []string{"DEL", "v" + lane}, "not counted for its route"},
-		{"a message that a route counts too much", []string{"ZADD", "v" + lane, "1", "12345678"}, "counted for a route"},
+		{"a message that no route counts", []string{"DEL", "v" + partition}, "not counted for its route"},
+		{"a message that a route counts too much", []string{"ZADD", "v" + partition, "1", "12345678"}, "counted for a route"},
 		{"a message that never expires", []string{"DEL", "x"}, "expires at -1"},
 		{"something that expires and is not there", []string{"ZADD", "x", "1", "12345678\x00\x01a" + noRoute}, "to expire"},
 		{"a lease that never ends", []string{"DEL", "l"}, "its lease ends"},
@@ -89,9 +89,9 @@ func TestVerifyFindsWhatContradictsItself(t *testing.T) {
 		{"a log that is too short", []string{"RPOP", "e" + later}, "its log has 1 entries"},
 		{"messages without their key", []string{"HSET", "n" + keyID(store.Key{Queue: "q", Name: "n"}), "a", "x"}, "of its messages there is"},
 		{"a log without its key", []string{"RPUSH", "e" + keyID(store.Key{Queue: "q", Name: "n"}), "x"}, "of its log there is"},
-		{"a key that nobody can claim", []string{"DEL", "z" + lane + "acme"}, "not among the keys to claim"},
-		{"a key that is claimed in vain", []string{"ZADD", "z" + lane + "acme", "1", "12345678x"}, "keys to claim"},
-		{"a tenant without a turn", []string{"DEL", "t" + lane}, "no turn"},
+		{"a key that nobody can claim", []string{"DEL", "z" + partition + "acme"}, "not among the keys to claim"},
+		{"a key that is claimed in vain", []string{"ZADD", "z" + partition + "acme", "1", "12345678x"}, "keys to claim"},
+		{"a tenant without a turn", []string{"DEL", "t" + partition}, "no turn"},
 		{"a route without a time", []string{"DEL", "wturns"}, "no time"},
 		{"a place that is not that of the first message", []string{"SET", "k" + ready, head(2, "1234567812345678", "", 0)}, "first message"},
 		{"a key that has nothing", []string{"SET", "k" + keyID(store.Key{Queue: "q", Name: "n"}), head(0, "", "", 0)}, "neither messages nor a log"},

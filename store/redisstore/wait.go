@@ -84,6 +84,9 @@ func (s *Store) lookFor(w *waiter) {
 
 // looked ends a look, or a claim by a commit, and starts those that are wanted next. It
 // returns the claims that no caller is there for.
+//
+// What was leased is noted for all subscriptions of the queue even if this call
+// got it: when the lease ends by time, it is one of the others that must look.
 func (s *Store) looked(w *waiter, f found, err error) (unwanted []store.Claim) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,7 +157,7 @@ func (s *Store) noteLease(queue string, now int64, until time.Time) {
 	}
 }
 
-// readiness is a lane that has something, now or later.
+// readiness is a partition that has something, now or later.
 type readiness struct {
 	queue, route string
 	at           int64
@@ -162,10 +165,10 @@ type readiness struct {
 
 func (s *Store) parseReady(a *answer) (list []readiness) {
 	for a.more() {
-		lane, at := a.text(), a.num()
-		queue, route, err := parseLane(lane)
+		partition, at := a.text(), a.num()
+		queue, route, err := parsePartition(partition)
 		if err != nil {
-			s.logger.Error("redisstore: script returned an invalid lane", "error", err)
+			s.logger.Error("redisstore: script returned an invalid partition", "error", err)
 			continue
 		}
 		list = append(list, readiness{queue, route, at})
@@ -174,6 +177,10 @@ func (s *Store) parseReady(a *answer) (list []readiness) {
 }
 
 // wake tells those who wait what has become ready.
+//
+// It is called with what the answer of a script of this process says, and with
+// what hints of others say. A partition that is ready now marks its
+// subscriptions; one that will be ready later only brings their alarm forward.
 func (s *Store) wake(now int64, list []readiness) {
 	if len(list) == 0 {
 		return

@@ -203,7 +203,7 @@ local function leave(c)
   for i = 2, c[1] + 1 do
     local k = c[i]
     if k.c == 0 and k.n == 0 and (k.r ~= '' or k.g ~= '0') then
-      k.r, k.f, k.g, k.l = '', 0, '0', laneOf(k.queue, '')
+      k.r, k.f, k.g, k.l = '', 0, '0', partitionOf(k.queue, '')
     end
   end
 end

@@ -34,7 +34,7 @@ end
 -- before the next time.
 local function taken(w)
   for _, route in ipairs(w.routes) do
-    local l = lane(w.queue, route)
+    local l = partition(w.queue, route)
     if readyAt[l] and readyAt[l] <= now then
       readyAt[l] = w.next
     end

@@ -6,21 +6,21 @@ local bodies, leases, expiries = P .. 'b', P .. 'l', P .. 'x'
 local smallBody = 4096 -- a single message up to this size is kept in its key
 local keys, touched = {}, {}
 local soonest = nil -- when the first of the messages that were put here expires
-local ready, readyAt = {}, {} -- the lanes that got something, and when it is ready
+local ready, readyAt = {}, {} -- the partitions that got something, and when it is ready
 local sets, dels = {}, {} -- what is to be set, names and values, and what is to be deleted
 local adds, rems = {}, {} -- what is to be added to sorted sets and removed from them, by the name of the set
 
-local function lane(queue, route)
+local function partition(queue, route)
   return short(queue) .. long(route)
 end
 
--- laneOf is the same for a queue that has its length before it.
-local lanes = {}
-local function laneOf(queue, route)
-  local of = lanes[queue]
+-- partitionOf is the same for a queue that has its length before it.
+local partitions = {}
+local function partitionOf(queue, route)
+  local of = partitions[queue]
   if not of then
     of = {}
-    lanes[queue] = of
+    partitions[queue] = of
   end
   local l = of[route]
   if not l then
@@ -30,7 +30,7 @@ local function laneOf(queue, route)
   return l
 end
 
--- counted is the name of the set that counts the messages of a lane.
+-- counted is the name of the set that counts the messages of a partition.
 local counters = {}
 local function counted(l)
   local name = counters[l]
@@ -102,7 +102,7 @@ end
 -- emptied makes a key one that is not there.
 local function emptied(k)
   k.r, k.n, k.f, k.g, k.c, k.z, k.m, k.dirty = '', 0, 0, '0', 0, '', false, false
-  k.l, k.first, k.looks, k.raw = laneOf(k.queue, ''), nil, false, nil
+  k.l, k.first, k.looks, k.raw = partitionOf(k.queue, ''), nil, false, nil
   endLease(k)
   unsingle(k)
 end
@@ -114,7 +114,7 @@ local function newKey(id, hash, raw)
   local k
   if raw then
     local r, n, f, g, c, z, a, s, tok, u, d = unpackHead(raw)
-    local l = laneOf(queue, r)
+    local l = partitionOf(queue, r)
     k = {
       id = id, hash = hash, queue = queue, r = r, n = n, f = f, g = g, c = c, z = z, a = a, l = l,
       m = false, dirty = false, looks = false, raw = raw, inz = z, inl = l,
@@ -135,7 +135,7 @@ local function newKey(id, hash, raw)
       k.looks = c > 0 -- messages that are not known here may be there
     end
   else
-    local l = laneOf(queue, '')
+    local l = partitionOf(queue, '')
     k = {
       id = id, hash = hash, queue = queue, r = '', n = 0, f = 0, g = '0', c = 0, z = '', a = 0, l = l,
       m = false, dirty = false, looks = false, raw = nil, inz = '', inl = l, -- inz and inl are where it is among the keys to claim; inu is where among the leases
@@ -301,7 +301,7 @@ end
 
 -- setRoute gives a key a route. No message is visible under it any earlier.
 local function setRoute(k, route)
-  local l = laneOf(k.queue, route)
+  local l = partitionOf(k.queue, route)
   if k.c > 0 then
     spill(k)
     drainSets()
@@ -326,15 +326,15 @@ local function setRoute(k, route)
   k.r, k.l = route, l
 end
 
-local lanesKnown = {}
+local partitionsKnown = {}
 
 -- insert adds a message that is not there.
 local function insert(k, mid, visible, putAt, ttl, attempt, body)
   seq = seq + 1
   local sid, at, l = pack('>I8', seq), text(visible), k.l
   zadd(counted(l), at, sid)
-  if not lanesKnown[l] then
-    lanesKnown[l] = true
+  if not partitionsKnown[l] then
+    partitionsKnown[l] = true
     call('SADD', P .. 'lanes', l)
   end
   if k.r == '' then
@@ -414,7 +414,7 @@ local function sooner(name, z, at, member)
   end
 end
 
--- enter puts a key into the lane of its route, where claims find it: by the time of its
+-- enter puts a key into the partition of its route, where claims find it: by the time of its
 -- first message, then by the number of it. k.z is both. The times of tenants
 -- and routes may be too early, never too late: a claim that looks corrects them.
 local function enter(k)

@@ -26,7 +26,7 @@ end
 -- route meanwhile has had its turn.
 local function head(w, r)
   while true do
-    local h = call('ZRANGE', P .. 'y' .. r.lane, 0, 0, 'WITHSCORES')
+    local h = call('ZRANGE', P .. 'y' .. r.partition, 0, 0, 'WITHSCORES')
     if #h == 0 then
       r.tenant = nil
       return
@@ -37,15 +37,15 @@ local function head(w, r)
       r.tenant, r.turn = h[1], at
       return
     end
-    call('ZADD', P .. 'y' .. r.lane, served, h[1])
+    call('ZADD', P .. 'y' .. r.partition, served, h[1])
   end
 end
 
 -- serve claims keys of the tenant whose turn it is on a route, and ends its turn.
 local function serve(w, r)
-  local z, q = P .. 'z' .. r.lane .. r.tenant, short(w.queue) .. long(r.tenant)
+  local z, q = P .. 'z' .. r.partition .. r.tenant, short(w.queue) .. long(r.tenant)
   local take = 1
-  if w.alone and call('ZCARD', P .. 'y' .. r.lane) == 1 then
+  if w.alone and call('ZCARD', P .. 'y' .. r.partition) == 1 then
     take = math.min(w.max - #claims, 100)
   end
   local out, all, ids = {}, true, {}
@@ -60,7 +60,7 @@ local function serve(w, r)
       all = false
       break
     end
-    if k.l == r.lane and not claimKey(k, w) and #spent > 0 then
+    if k.l == r.partition and not claimKey(k, w) and #spent > 0 then
       all = false
       break
     end
@@ -89,11 +89,11 @@ local function serve(w, r)
   local first = call('ZRANGE', z, 0, 0, 'WITHSCORES')
   local at = tonumber(first[2] or nil)
   if at and at <= now then
-    call('ZADD', P .. 'y' .. r.lane, turn, r.tenant)
+    call('ZADD', P .. 'y' .. r.partition, turn, r.tenant)
   else
-    call('ZREM', P .. 'y' .. r.lane, r.tenant)
+    call('ZREM', P .. 'y' .. r.partition, r.tenant)
     if at then
-      call('ZADD', P .. 't' .. r.lane, at, r.tenant)
+      call('ZADD', P .. 't' .. r.partition, at, r.tenant)
     end
   end
   return true
@@ -101,11 +101,11 @@ end
 
 -- settle writes down when a route has something again.
 local function settle(w, r)
-  if call('EXISTS', P .. 'y' .. r.lane) == 1 then
+  if call('EXISTS', P .. 'y' .. r.partition) == 1 then
     w.more = true
     return
   end
-  local first = call('ZRANGE', P .. 't' .. r.lane, 0, 0, 'WITHSCORES')
+  local first = call('ZRANGE', P .. 't' .. r.partition, 0, 0, 'WITHSCORES')
   if first[2] then
     call('ZADD', P .. 'w' .. w.queue, first[2], r.route)
     if tonumber(first[2]) <= now then
@@ -127,7 +127,7 @@ local function claim(w)
   for i = 1, #w.routes do
     local at = tonumber(times[i] or nil)
     if at and at <= now then
-      candidates[#candidates + 1] = {route = w.routes[i], lane = lane(w.queue, w.routes[i])}
+      candidates[#candidates + 1] = {route = w.routes[i], partition = partition(w.queue, w.routes[i])}
     else
       later(w, at)
     end
@@ -139,7 +139,7 @@ local function claim(w)
   w.several, w.alone, w.served = #w.routes > 1, #candidates == 1, {}
   local share = math.ceil(promoted / #candidates)
   for _, r in ipairs(candidates) do
-    promote(r.lane, share)
+    promote(r.partition, share)
     head(w, r)
   end
   while #claims < w.max and replied < maxReply and #spent == 0 do
@@ -172,7 +172,7 @@ local function wanted()
 end
 
 -- handOver leases what is ready to those who wait for it, and then what has been put here,
--- before it gets to its lane, from which it would be taken at once. That is nobody else's
+-- before it gets to its partition, from which it would be taken at once. That is nobody else's
 -- turn if the routes have nothing else, and w takes all of it. It reports whether it was so.
 local function handOver(w)
   claim(w)
@@ -181,7 +181,7 @@ local function handOver(w)
   end
   local served, q = {}, short(w.queue)
   for i = 1, #w.routes do
-    served[laneOf(q, w.routes[i])] = true
+    served[partitionOf(q, w.routes[i])] = true
   end
   local list, times, numbers, sorted, last = {}, {}, {}, true, 0
   for i = 1, #touched do
@@ -205,7 +205,7 @@ local function handOver(w)
   for i = 1, #list do
     local k = list[i]
     if replied >= maxReply or not claimKey(k, w) then
-      w.more = true -- what stays gets to its lane
+      w.more = true -- what stays gets to its partition
       break
     end
     tenants[named(k)] = true

@@ -1,7 +1,7 @@
--- What contradicts itself in some keys, lanes or records. It answers with what it found,
+-- What contradicts itself in some keys, partitions or records. It answers with what it found,
 -- and with how much there was, which the caller adds up.
 local what, problems = arg(), {}
-local n = {messages = 0, bodies = 0, leases = 0, expiries = 0, lanes = 0}
+local n = {messages = 0, bodies = 0, leases = 0, expiries = 0, partitions = 0}
 
 local function wrong(id, text, ...)
   problems[#problems + 1] = id
@@ -107,15 +107,15 @@ local function verifyKey(id)
   if z ~= h[6] then
     wrong(id, 'its place among the keys to claim is not that of its first message')
   elseif z ~= '' then
-    n.lanes = n.lanes + 1
+    n.partitions = n.partitions + 1
     if tonumber(call('ZSCORE', P .. 'z' .. short(q) .. long(r) .. t, sub(z, 9) .. name) or nil) ~= tonumber(list[2]) then
       wrong(id, 'it is not among the keys to claim')
     end
   end
 end
 
--- verifyLane checks that claims find what a tenant has on a route.
-local function verifyLane(id)
+-- verifyPartition checks that claims find what a tenant has on a route.
+local function verifyPartition(id)
   local ql = byte(id, 1)
   local hi, lo = byte(id, ql + 2, ql + 3)
   local q, r, t = sub(id, 2, ql + 1), sub(id, ql + 4, ql + 3 + hi * 256 + lo), sub(id, ql + 4 + hi * 256 + lo)
@@ -150,8 +150,8 @@ local function verifyRecord(rid)
   end
 end
 
-local verify = {key = verifyKey, lane = verifyLane, record = verifyRecord}
+local verify = {key = verifyKey, partition = verifyPartition, record = verifyRecord}
 for _ = 1, num() do
   verify[what](arg())
 end
-return {problems, n.messages, n.bodies, n.leases, n.expiries, n.lanes}
+return {problems, n.messages, n.bodies, n.leases, n.expiries, n.partitions}

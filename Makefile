@@ -47,8 +47,8 @@ INVARIANTS := Suite|Model|Window|Partition|Regression|Claim
 DAMAGING := TestVerifyFindsWhatIsBroken|TestWhatCannotGoToQuarantineFailsOnlyTheClaim
 
 .PHONY: test-invariants
-test-invariants: ## run tests of the embedded store and the engine with their invariants checked
-	go test -timeout $(TEST_TIMEOUT) -tags invariants ./internal/engine
+test-invariants: ## run tests of the stores and the engine with their invariants checked
+	go test -timeout $(TEST_TIMEOUT) -tags invariants ./internal/engine ./internal/rows
 	go test -timeout $(TEST_TIMEOUT) -tags invariants -run '$(INVARIANTS)' -skip '$(DAMAGING)' $(PEBBLE)
 
 # The tests that need no services and no C compiler: what is run before each commit.

@@ -93,7 +93,7 @@ func (c *committer) submit(verb string, calls ...*call) error {
 // enqueue adds calls, unless the store is closed.
 func (c *committer) enqueue(verb string, calls ...*call) error {
 	for _, call := range calls {
-		call.touched() // hashing the names of its keys is done here, where nobody waits for it
+		call.touched() // hashing the names of its keys is done here, under no lock
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -60,7 +60,7 @@ func (c *claimer) handOff(p *plan) (handoffs []*waiter, prefetched []prefetchedL
 	c.mu.Unlock()
 	for i := range offers {
 		switch o := &offers[i]; {
-		case o.to != nil: // a served waiter is written to by whoever serves it only
+		case o.to != nil: // a served waiter is written only by what serves it
 			o.to.handoff = append(o.to.handoff, c.lease(o.key, o.visible, &o.to.req, p.now))
 		case o.ahead != nil:
 			prefetched = append(prefetched, prefetchedLease{o.ahead, o.terms, c.lease(o.key, o.visible, &o.terms, p.now)})

@@ -37,7 +37,7 @@ func newPoller(e *env, claims *claimer, records *watcher) *poller {
 	return &poller{env: e, claims: claims, records: records, cancelTimer: func() bool { return false }}
 }
 
-// ensure starts polling if nobody polls. The caller holds no lock and has added its waiter.
+// ensure starts polling unless it is active. The caller holds no lock and has added its waiter.
 func (p *poller) ensure() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

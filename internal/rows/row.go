@@ -12,7 +12,7 @@ import (
 const Never = math.MaxInt64
 
 // ID identifies a key: the first 16 bytes of the SHA-256 of its names. Finding two keys with
-// the same ID takes 2⁶⁴ tries, and the two would be keys of whoever searched for them.
+// the same ID takes 2⁶⁴ tries, and harms only the program that searched for them.
 type ID [16]byte
 
 // IDOf returns the ID of a key.

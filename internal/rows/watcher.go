@@ -14,14 +14,14 @@ import (
 // that this process committed last, and which groups are in flight.
 //
 // A record that a group of this process commits is passed to the calls that await it, without
-// a query. A record that somebody else may have changed (an announcement, a lost hint, a
+// a query. A record that another process may have changed (an announcement, a lost hint, a
 // group whose outcome is unknown) is read by each call that awaits it.
 //
 // Invariants:
 //
 //   - versions has a version only if no transaction that is known to have changed the record
 //     since is missing in it: it is dropped by every announcement and every unknown outcome.
-//   - A group that changes a record while somebody else changes it too is marked in doubt for
+//   - A group that changes a record while another process changes it too is marked in doubt for
 //     that record: which of the two came first is not known, so neither is cached.
 //   - A wake-up is never lost: the call is registered before it reads, and wake has room for
 //     one.
@@ -30,7 +30,7 @@ import (
 //
 //	event                                   version     call
 //	group of this process committed         put         gets the record
-//	 … and somebody else may have too       dropped     reads
+//	 … and another process may have too    dropped     reads
 //	group failed, outcome unknown           dropped     reads
 //	announced by another process            dropped     reads
 //	anything may have changed               dropped     reads if a query finds another version

@@ -99,7 +99,7 @@ func (d *database) close() {
 	d.aside.Close()
 }
 
-// partition returns the connections for an update, and what its transaction begins with.
+// poolFor returns the connections for an update, and the statements that its transaction begins with.
 func (d *database) poolFor(need *rows.Need) (*pgxpool.Pool, []string) {
 	if need.LockWait == 0 {
 		return d.commits, d.begin
@@ -130,8 +130,8 @@ func (d *database) answer(q base.Question, now int64) int64 {
 	return latest
 }
 
-// sender is what statements can be sent to: a connection, a pool of them, or a transaction,
-// which may be somebody else's.
+// sender is what statements can be sent to: a connection, a pool of them, or a transaction, also
+// one that a user began.
 type sender interface {
 	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 }

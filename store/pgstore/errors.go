@@ -76,7 +76,8 @@ func fatal(reported *pgconn.PgError) bool {
 	return severity != "ERROR"
 }
 
-// undone returns the error of an update that changed nothing, for certain.
+// rolledBack returns the error of an update that is certain to have changed nothing, wrapped in the
+// sentinel of rows that says what to do about it.
 func rolledBack(err error) error {
 	switch c := code(err); {
 	case slices.Contains(codesRetry, c) || isConflict(err):
@@ -89,7 +90,7 @@ func rolledBack(err error) error {
 	return fmt.Errorf("pgstore: update: %w: %w", rows.ErrRolledBack, err)
 }
 
-// cameBetween reports whether another transaction has changed a row first: see guardEnd.
+// isConflict reports whether another transaction has changed a row first: see guardEnd.
 func isConflict(err error) bool {
 	reported, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && strings.Contains(reported.Message, conflictText)
@@ -103,5 +104,5 @@ func failed(verb string, err error) error {
 	return fmt.Errorf("pgstore: %s: %w", verb, err)
 }
 
-// isAgain reports whether the same again goes through.
+// isRetry reports whether the update failed because of another transaction, and may be repeated.
 func isRetry(err error) bool { return errors.Is(err, rows.ErrRetry) }

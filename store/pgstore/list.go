@@ -173,7 +173,7 @@ func reverse(order string) string {
 	return "ASC"
 }
 
-// strandsText returns a table s of the statuses that a query is about, what else is asked
+// streamsText returns a table s of the statuses that a query is about, what else is asked
 // of its records r, and the parameters of both.
 func streamsText(q *store.Query) (streams, where string, args []any) {
 	args = []any{[]byte(q.Kind)}

@@ -108,7 +108,7 @@ INSERT INTO %[1]s.migrations (number, name, checksum, oldest_reader) VALUES (%[2
 	return fmt.Sprintf("INSERT INTO %s.migrations (number, name, checksum) VALUES (%d, '%s', '%s');\n", quoted, m.Number, m.Name, m.checksum)
 }
 
-// lockNumber is the advisory lock of whoever migrates a schema.
+// lockNumber is the advisory lock under which a schema is migrated.
 func lockNumber(schema string) int64 {
 	sum := sha256.Sum256([]byte("abide migrations of " + schema))
 	n := int64(0)

@@ -2,10 +2,9 @@ package pgstore
 
 // pickKeys leases keys that are ready and returns them with their messages.
 //
-// It works on one snapshot. A key that somebody changed after the snapshot was taken, and
-// has let go of since, could be locked, but its messages would be read as they were: so
-// each change of a key or of its messages raises its rev, and what is locked must have
-// the rev of the snapshot.
+// It works on one snapshot. A key that another transaction changed after the snapshot was taken, and
+// unlocked since, could be locked, but its messages would be read as they were: so each change of a
+// key or of its messages raises its rev, and a locked key must have the rev of the snapshot.
 //
 // The parameters: $1 the floor of the time, $2 the partitions, $3 the partition of keys without a
 // route, $4 whose turn it was last, $5 how many keys, $6 how many candidates, $7 how many
@@ -176,5 +175,5 @@ SELECT h.now, h.excluded, h.next, h.expires, h.held, h.walked,
 FROM head h LEFT JOIN visible v ON v.n = 1 OR coalesce(v.before, 0) < $13::int8
 ORDER BY v.n, v.nth_row`
 
-// waitForKey waits for whoever holds a key.
+// waitForKey waits until the lock of a key is released.
 const waitForKey = `SELECT FROM {schema}.keys WHERE id = $1::uuid FOR UPDATE`

@@ -151,7 +151,7 @@ type walker struct {
 // exhausted reports whether the walk has used up its seeks.
 func (w *walker) exhausted() bool { return w.seeks >= maxSeeks+2*len(w.p.Partitions) }
 
-// turnIn is a tenant in a partition.
+// tenantIn is a tenant in a partition.
 type tenantIn struct{ partition, turn int64 }
 
 // along walks along the tenants after one and up to another, in all partitions at once, until

@@ -11,7 +11,7 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// isBusy reports whether somebody else holds a lock, and trying again helps.
+// isBusy reports whether another connection holds a lock, so that a retry may succeed.
 func isBusy(err error) bool {
 	switch sqlite.ErrCode(err).ToPrimary() {
 	case sqlite.ResultBusy, sqlite.ResultLocked, sqlite.ResultProtocol:
@@ -73,7 +73,7 @@ func (s *Store) fail(err error) error {
 	if s.failure == nil {
 		s.failure = fmt.Errorf("sqlitestore: %s: %w: %w", s.path, err, store.ErrFailed)
 		s.logger.Error("sqlitestore: store failed, reopen it", "path", s.path, "error", err)
-		go s.Hint(nil, nil) // whoever waits looks, and learns of it; not here, where locks are held
+		go s.Hint(nil, nil) // calls that wait query, and fail; not here, where locks are held
 	}
 	return s.failure
 }
@@ -93,5 +93,5 @@ func (s *Store) check(ctx context.Context, verb string) error {
 	return s.failed()
 }
 
-// undone marks an error after which nothing has changed.
+// rolledBack marks an error after which nothing has changed.
 func rolledBack(err error) error { return fmt.Errorf("%w: %w", err, rows.ErrRolledBack) }

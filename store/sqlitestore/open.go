@@ -103,7 +103,7 @@ func (s *Store) open(ctx context.Context) (err error) {
 	return nil
 }
 
-// patiently calls f until nobody else is in its way.
+// patiently calls f until no other process has the file locked.
 func (s *Store) patiently(ctx context.Context, f func() error) error {
 	for {
 		err := f()
@@ -116,8 +116,8 @@ func (s *Store) patiently(ctx context.Context, f func() error) error {
 	}
 }
 
-// prepare makes the file one that can be used. What is already so it does not touch, so
-// that it can be called again after somebody else was in the way.
+// prepare brings the file into the state that the store needs. It is idempotent: it is called again
+// after another process had the file locked.
 func (s *Store) prepare() error {
 	w := s.writer
 	if err := s.recognize(); err != nil {
@@ -253,7 +253,7 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// closeFiles closes the connection that writes, and lets go of the lock.
+// closeFiles closes the connection that writes, and releases the lock of the process.
 func (s *Store) closeFiles() (err error) {
 	if s.writer != nil {
 		err = s.writer.close()

@@ -38,7 +38,7 @@ func (s *Store) checkFormat() {
 		err = store.CheckFormat(format, oldest, formatVersion)
 	}
 	if errors.Is(err, store.ErrFormat) {
-		_ = s.fail(err) // whoever calls next is told
+		_ = s.fail(err) // the next call returns it
 	}
 }
 

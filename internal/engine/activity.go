@@ -64,17 +64,23 @@ type Task struct {
 	span  trace.Span  // nil if there is no tracer
 	owner atomic.Bool // somebody has decided what becomes of the attempt
 
-	mu      sync.Mutex
-	beat    time.Time // when the activity was last heard of
-	details []byte    // what it said then
-	savedAt time.Time // when that was last made durable
-	unsaved bool
+	refused bool          // the store does not take the outcome
+	called  bool          // its function was
 	alarms  []func() bool // stop what watches over how long it takes
-	silence func() bool   // stops what watches over how long it is silent
-	version int64         // of the record that keeps the details, if it is known
+
+	heartbeats
+}
+
+// heartbeats is what an activity has said of itself.
+type heartbeats struct {
+	mu      sync.Mutex // also held while details are saved, so that the last ones are kept
+	beat    time.Time  // when the activity was last heard of
+	details []byte     // what it said then
+	savedAt time.Time  // when that was last made durable
+	unsaved bool
+	silence func() bool // stops what watches over how long it is silent
+	version int64       // of the record that keeps the details, if it is known
 	known   bool
-	refused bool // the store does not take the outcome
-	called  bool // its function was
 }
 
 // activity works on a claim of a task.

@@ -157,7 +157,7 @@ func (c *control) quietEntries() [][]byte {
 // newControl returns what changes an instance without its code.
 func (e *Engine) newControl(ctx context.Context, info Info, tx store.Tx, now time.Time) *control {
 	return &control{turn: &turn{
-		e: e, ctx: ctx, tx: tx, claim: &store.Claim{Key: info.Ref.key(), Now: now},
+		e: e, ctx: ctx, draft: draft{tx: tx}, claim: &store.Claim{Key: info.Ref.key(), Now: now},
 		in: &instance{info: info, length: -1},
 	}}
 }

@@ -157,6 +157,12 @@ type Engine struct {
 	unknown  seenKeys
 	peers    peers
 
+	lifecycle
+}
+
+// lifecycle is how an engine ends: it stops claiming, waits for its loops and then for its work, and is
+// done. A store that has failed makes it done at once; Close still waits for the work.
+type lifecycle struct {
 	claiming     context.Context //nolint:containedctx // ends when the engine claims no more
 	stopClaiming context.CancelFunc
 	working      context.Context //nolint:containedctx // ends when what is under way should stop
@@ -185,7 +191,7 @@ func New(cfg Config) (*Engine, error) {
 	if cfg.Store == nil {
 		return nil, fmt.Errorf("abide: no store: %w", ErrInvalid)
 	}
-	e := &Engine{cfg: cfg, log: cfg.Logger, clock: cfg.Clock, done: make(chan struct{})}
+	e := &Engine{cfg: cfg, log: cfg.Logger, clock: cfg.Clock, lifecycle: lifecycle{done: make(chan struct{})}}
 	e.turning, e.acting = newSlots(e, "orchestration", cfg.MaxTurns), newSlots(e, "activity", cfg.MaxActivities)
 	e.closers.slots = e.turning
 	e.cache = newCache(cfg.CacheSize, e.closers.end)

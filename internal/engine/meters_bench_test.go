@@ -24,7 +24,7 @@ func TestToMeasureAllocatesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		e := &Engine{meters: m}
-		turn := &turn{e: e, ctx: t.Context(), starts: true, ends: true, expires: true, in: &instance{info: Info{Status: Completed}}}
+		turn := &turn{e: e, ctx: t.Context(), draft: draft{effects: effects{starts: true, ends: true, expires: true}}, in: &instance{info: Info{Status: Completed}}}
 		turn.fired = append(turn.firedRoom[:0], firing{late: time.Second}, firing{late: time.Minute})
 		task := &Task{e: e, Name: "charge", ctx: t.Context(), called: true}
 		again := failure("no money")

@@ -126,12 +126,8 @@ func (t *turn) appendedQuietly(from int) (int, error) {
 func (t *turn) reset(in *instance, unreadable []store.PutRecord) {
 	t.owner.Store(false)
 	t.in, t.outdated = in, true
-	t.tx = store.Tx{PutRecords: slices.Clip(unreadable)}
-	t.keep, t.entries, t.incoming, t.broken, t.events = nil, nil, nil, nil, nil
-	t.children, t.next, t.dropped, t.cancelled, t.asked = nil, nil, nil, nil, nil
-	t.did, t.told, t.awaits, t.fired, t.long = nil, nil, nil, t.firedRoom[:0], false
-	t.timersSet, t.timersMoved, t.timersCancelled = 0, 0, 0
-	t.wake, t.changed, t.yielded, t.begins, t.starts, t.ends, t.expires = false, false, false, false, false, false, false
+	t.draft = draft{tx: store.Tx{PutRecords: slices.Clip(unreadable)}}
+	t.fired = t.firedRoom[:0]
 }
 
 // recorded is an execution that does what another one did, with later event IDs.

@@ -33,8 +33,8 @@ import (
 // assigned any more), steps and progress, each of which is safe for that. Every other field
 // belongs to the goroutine of the turn.
 //
-// The fields below tx describe one attempt to build the transaction. rebase resets them and
-// builds it again, from the same messages, at the end of a log that has grown.
+// All that rebase drops is in draft: it builds the transaction again, from the same messages, at the
+// end of a log that has grown.
 type turn struct {
 	e     *Engine
 	job   *job
@@ -44,33 +44,50 @@ type turn struct {
 	stop  context.CancelCauseFunc
 	owner atomic.Bool // somebody has decided what becomes of the claim
 
+	draft
+
+	started  time.Time // by the clock of this process
+	begun    begun
+	flying   bool     // the cache expects the instance
+	forked   bool     // it is the first turn of a fork
+	outdated bool     // the code has not the event IDs of history, and is not kept
+	bytes    int      // that the code has added to the commit, about
+	ops      int      // the same in operations
+	progress progress // of the code, as the watchdog has seen it
+	steps    stepContext
+
+	span   trace.Span // nil if there is no tracer
+	traced bool       // it has been begun
+	rooted bool       // the instance has no other
+}
+
+// draft is one attempt to build the transaction of a turn. A rebase drops it and builds another one.
+type draft struct {
 	tx       store.Tx
-	keep     []string // messages that are not consumed
-	entries  [][]byte // for the log
-	incoming []history.Event
+	keep     []string        // messages that are not consumed
+	entries  [][]byte        // for the log
+	incoming []history.Event // that the code has not seen
 	broken   []history.Event // of a turn that history breaks off
 	events   []history.Event // of the log, until the code has seen them
 	wake     bool            // the code has something to do although nothing has reached it
 	changed  bool            // the record is to be put
-	started  time.Time       // by the clock of this process
 	children []*childStart
 	next     *history.Event // with which the next execution starts
 	dropped  map[int32]bool // activities whose tasks were taken back
-	flying   bool           // the cache expects the instance
-	forked   bool           // it is the first turn of a fork
-	bytes    int            // that the code has added to the commit, about
-	ops      int            // the same in operations
 	long     bool           // the history has passed a length from which on there is a warning
-	progress progress       // of the code, as the watchdog has seen it
 	yielded  bool           // the code waits for what it did to be durable
-	asked    []message      // about the instance, which the control queue has handed over
-	begun    begun
-	did      [][]history.Event // what the code did, each time that it ran
-	told     []replay.Size     // what it was told then of the size of its history
-	awaits   []bool            // whether the code waited for events, each time that it was asked
-	outdated bool              // the code has not the event IDs of history, and is not kept
+	asked    []message      // control requests that were handed over
 
-	// What is counted and told when it is committed.
+	// What the code did and was told, each time that it ran: a rebase plays it back.
+	did    [][]history.Event
+	told   []replay.Size // of the size of its history
+	awaits []bool        // whether it waited for an event, each time that it was asked
+
+	effects
+}
+
+// effects are counted and reported when a turn is committed.
+type effects struct {
 	begins    bool
 	starts    bool // the instance: its code begins, or goes on with the history of another one
 	ends      bool
@@ -80,12 +97,6 @@ type turn struct {
 	firedRoom [2]firing   // for those
 
 	timersSet, timersMoved, timersCancelled int64
-
-	steps stepContext
-
-	span   trace.Span // nil if there is no tracer
-	traced bool       // it has been begun
-	rooted bool       // the instance has no other
 }
 
 // firing is a timer that fired. It was due at a time, and late by so much.

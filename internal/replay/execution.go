@@ -35,31 +35,21 @@ type Execution struct {
 	code Code
 	self string // the instance's ID
 
-	started  bool
-	ended    bool
-	lastID   int32     // of the events so far
-	now      time.Time // of the turn
-	turns    int       // so far, with this one
-	start    history.Start
-	name     string
-	err      error // why it cannot go on
-	closed   bool
-	expected []history.Event // what history says that the code did next, in a replayed turn
-	replayed bool            // the turn is one that history has
-	goOn     bool            // history ends within this turn, and the code goes on from there
-	produced []history.Event // what the code did, in a new turn
-	live     Live            // of a new turn
-	yielded  []*coroutine    // that go on in the next turn
-	full     bool            // nothing more runs in this turn
-	size     Size            // of the history before the turn
+	started bool
+	ended   bool
+	lastID  int32     // of the events so far
+	now     time.Time // of the turn
+	turns   int       // so far, with this one
+	start   history.Start
+	name    string
+	err     error // why it cannot go on
+	closed  bool
 
 	progress atomic.Uint64 // grows with everything that the code does
 	inStep   atomic.Bool
 
-	runnable []*coroutine // in the order in which they were woken
-	current  *coroutine
-	alive    map[*coroutine]struct{} // that have not ended
-	spawned  int
+	turnState
+	scheduler
 
 	futures  map[int32]*Future // that are not resolved yet, by the event that made them
 	made     int               // how many were made in a scope, so that their order is known
@@ -69,6 +59,27 @@ type Execution struct {
 	changes  map[string]bool
 	root     *Scope
 	random   uint64 // state of the generator
+}
+
+// turnState is the turn that runs, or ran last. It is live or replays: see the package comment.
+type turnState struct {
+	replayed bool            // the turn is one that history has
+	goOn     bool            // history ends within this turn, and the code goes on from there
+	expected []history.Event // what history says that the code did next, in a replayed turn
+	produced []history.Event // what the code did, in a new turn
+	live     Live            // of a new turn
+	full     bool            // nothing more runs in this turn
+	size     Size            // of the history before the turn
+}
+
+// scheduler has the coroutines of an execution. A coroutine is in runnable if and only if it is woken,
+// and in alive until it has ended.
+type scheduler struct {
+	runnable []*coroutine // in the order in which they were woken
+	current  *coroutine
+	alive    map[*coroutine]struct{} // that have not ended
+	yielded  []*coroutine            // that go on in the next turn
+	spawned  int
 }
 
 // Live is what the code of a new turn needs of the world.
@@ -100,10 +111,10 @@ type Size struct {
 // New returns an execution, of the instance with that ID, that has not begun.
 func New(self string, code Code) *Execution {
 	x := &Execution{
-		code:    code,
-		self:    self,
-		futures: map[int32]*Future{},
-		alive:   map[*coroutine]struct{}{},
+		code:      code,
+		self:      self,
+		futures:   map[int32]*Future{},
+		scheduler: scheduler{alive: map[*coroutine]struct{}{}},
 	}
 	x.root = &Scope{x: x}
 	return x

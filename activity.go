@@ -151,19 +151,19 @@ func Heartbeat(ctx context.Context, details any) error {
 	return t.Heartbeat(data)
 }
 
-// LastHeartbeat decodes the details of the previous attempt's last heartbeat into v, and reports
-// whether there are any.
-func LastHeartbeat(ctx context.Context, v any) (bool, error) {
+// LastHeartbeat returns the details of the previous attempt's last heartbeat, and whether there
+// are any.
+func LastHeartbeat[T any](ctx context.Context) (details T, ok bool, err error) {
 	t, ok := ctx.Value(taskKey{}).(*activityTask)
 	if !ok {
-		return false, fmt.Errorf("abide: last heartbeat: not the context of an activity: %w", ErrInvalid)
+		return details, false, fmt.Errorf("abide: last heartbeat: not the context of an activity: %w", ErrInvalid)
 	}
 	data, err := t.Details()
 	if err != nil || data == nil {
-		return false, err
+		return details, false, err
 	}
-	if err := t.codec.Decode(data, v); err != nil {
-		return false, fmt.Errorf("abide: last heartbeat: details: %w: %w", err, ErrInvalid)
+	if err := t.codec.Decode(data, &details); err != nil {
+		return details, false, fmt.Errorf("abide: last heartbeat: details: %w: %w", err, ErrInvalid)
 	}
-	return true, nil
+	return details, true, nil
 }

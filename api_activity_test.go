@@ -156,8 +156,7 @@ func TestActivityInfoAndHeartbeats(t *testing.T) {
 			return "", abide.Final(fmt.Errorf("info: %+v", info))
 		}
 		keys[info.Key] = true
-		var last []int
-		had, err := abide.LastHeartbeat(ctx, &last)
+		last, had, err := abide.LastHeartbeat[[]int](ctx)
 		if err != nil {
 			return "", abide.Final(err)
 		}
@@ -185,7 +184,7 @@ func TestActivityInfoAndHeartbeats(t *testing.T) {
 		_, ok := abide.ActivityOf(s.Context())
 		same(s, "outside of an activity", ok, false)
 		refuses(s.T, abide.Heartbeat(s.Context(), nil), abide.ErrInvalid)
-		_, err = abide.LastHeartbeat(s.Context(), nil)
+		_, _, err = abide.LastHeartbeat[int](s.Context())
 		refuses(s.T, err, abide.ErrInvalid)
 	})
 }

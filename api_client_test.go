@@ -136,7 +136,7 @@ func TestBatchOfTheAPI(t *testing.T) {
 		refuses(s.T, err, abide.ErrExists)
 		_, err = s.Get(s.Context(), abide.Ref{ID: "b"})
 		refuses(s.T, err, abide.ErrNotFound)
-		started, err := s.Start(s.Context(), request("b"), request("a"), request("c", abide.After(time.Hour), abide.Tenant("acme"), abide.Tag("color", "red"), abide.Tag("size", "xl")))
+		started, err := s.Start(s.Context(), request("b"), request("a"), request("c", abide.StartAfter(time.Hour), abide.Tenant("acme"), abide.Tag("color", "red"), abide.Tag("size", "xl")))
 		s.check(err)
 		same(s, "existed", fmt.Sprint(started[0].Existed, started[1].Existed, started[2].Existed), "false true false")
 		s.wait(time.Minute)
@@ -167,8 +167,8 @@ func TestLimitsWithinAnOrchestration(t *testing.T) {
 		words []string
 	}{
 		{"status text", func(ctx abide.Context) { abide.SetStatus(ctx, text(1024)) }, func(ctx abide.Context) { abide.SetStatus(ctx, text(1025)) }, []string{"status text", "1025", "1024"}},
-		{"value", func(ctx abide.Context) { abide.SetValue(ctx, "v", text(4094)) }, func(ctx abide.Context) { abide.SetValue(ctx, "v", text(4095)) }, []string{`value "v"`, "4097", "4096"}},
-		{"value's name", func(ctx abide.Context) { abide.SetValue(ctx, text(128), 1) }, func(ctx abide.Context) { abide.SetValue(ctx, text(129), 1) }, []string{"value", "129", "128"}},
+		{"value", func(ctx abide.Context) { abide.NewValue[string]("v").Set(ctx, text(4094)) }, func(ctx abide.Context) { abide.NewValue[string]("v").Set(ctx, text(4095)) }, []string{`value "v"`, "4097", "4096"}},
+		{"value's name", func(ctx abide.Context) { abide.NewValue[int](text(128)).Set(ctx, 1) }, func(ctx abide.Context) { abide.NewValue[int](text(129)).Set(ctx, 1) }, []string{"value", "129", "128"}},
 		{"activity's input", func(ctx abide.Context) { act.Go(ctx, text(payload-2)) }, func(ctx abide.Context) { act.Go(ctx, text(payload-1)) }, []string{`activity "act"`, fmt.Sprint(payload + 1), fmt.Sprint(payload)}},
 		{"child's input", func(ctx abide.Context) { child.Go(ctx, text(payload-2)) }, func(ctx abide.Context) { child.Go(ctx, text(payload-1)) }, []string{`child`, fmt.Sprint(payload + 1), fmt.Sprint(payload)}},
 		{"child's ID", func(ctx abide.Context) { child.Go(ctx, "", abide.ID(text(512))) }, func(ctx abide.Context) { child.Go(ctx, "", abide.ID(text(513))) }, []string{"ID", "513", "512"}},
@@ -181,7 +181,7 @@ func TestLimitsWithinAnOrchestration(t *testing.T) {
 		{"step's name", func(abide.Context) {}, func(ctx abide.Context) {
 			_, _ = abide.Step(ctx, "", func(context.Context) (int, error) { return 0, nil })
 		}, []string{"step", "empty"}},
-		{"what has no JSON", func(abide.Context) {}, func(ctx abide.Context) { abide.SetValue(ctx, "v", func() {}) }, []string{`value "v"`, "encoded"}},
+		{"what has no JSON", func(abide.Context) {}, func(ctx abide.Context) { abide.NewValue[func()]("v").Set(ctx, func() {}) }, []string{`value "v"`, "encoded"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -213,9 +213,9 @@ func TestBadInputOfCalls(t *testing.T) {
 		refuses(s.T, event.Raise(s.Context(), s.Engine, "", 1), abide.ErrInvalid, "ID")
 		_, err = flow.Start(s.Context(), s.Engine, strings.Repeat("x", 2<<20))
 		refuses(s.T, err, abide.ErrInvalid, fmt.Sprint(2<<20))
-		_, err = flow.Start(s.Context(), s.Engine, 1, abide.After(-time.Second))
+		_, err = flow.Start(s.Context(), s.Engine, 1, abide.StartAfter(-time.Second))
 		refuses(s.T, err, abide.ErrInvalid, "negative")
-		_, err = flow.Start(s.Context(), s.Engine, 1, abide.At(time.Date(10001, 1, 1, 0, 0, 0, 0, time.UTC)))
+		_, err = flow.Start(s.Context(), s.Engine, 1, abide.StartAt(time.Date(10001, 1, 1, 0, 0, 0, 0, time.UTC)))
 		refuses(s.T, err, abide.ErrInvalid)
 		_, err = flow.Start(s.Context(), s.Engine, 1, abide.Tag("", "x"))
 		if err != nil {
@@ -244,9 +244,12 @@ func TestBadInputOfCalls(t *testing.T) {
 
 func TestValuesOfTheAPI(t *testing.T) {
 	type progress struct{ Done, Of int }
+	published, cleared := abide.NewValue[progress]("progress"), abide.NewValue[string]("cleared")
 	flow := abide.NewOrchestration("flow", func(ctx abide.Context, _ abide.None) (abide.None, error) {
 		abide.SetStatus(ctx, "packing")
-		abide.SetValue(ctx, "progress", progress{1, 2})
+		published.Set(ctx, progress{1, 2})
+		cleared.Set(ctx, "soon gone")
+		cleared.Clear(ctx)
 		return abide.None{}, abide.Sleep(ctx, time.Hour)
 	})
 	onStage(t, []abide.Definition{flow}, func(s *stage) {
@@ -255,14 +258,13 @@ func TestValuesOfTheAPI(t *testing.T) {
 		s.wait(time.Minute)
 		info, err := i.Info(s.Context())
 		s.check(err)
-		var p progress
-		ok, err := info.Value("progress", &p)
+		p, ok, err := published.Get(info)
 		s.check(err)
 		same(s, "value", fmt.Sprint(ok, p, info.StatusText), "true {1 2}packing")
-		ok, err = info.Value("nothing", &p)
+		_, ok, err = cleared.Get(info)
 		s.check(err)
 		same(s, "there is one", ok, false)
-		_, err = info.Value("progress", new(string))
+		_, _, err = abide.NewValue[string](published.Name()).Get(info)
 		same(s, "into another type", err != nil, true)
 		_, err = abide.ResultOf[abide.None](info)
 		refuses(s.T, err, abide.ErrState, "running")

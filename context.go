@@ -116,25 +116,6 @@ func SetStatus(ctx Context, text string) {
 	ctx.c.SetStatus(text)
 }
 
-// SetValue publishes a small value that clients can read, see [Info.Value].
-func SetValue(ctx Context, name string, v any) {
-	ctx.check("value", name)
-	data, err := ctx.env.codec.Encode(v)
-	if err != nil {
-		ctx.stallf("value %q cannot be encoded: %v", name, err)
-	}
-	if len(data) > engine.MaxValue {
-		ctx.stallf("limit: value %q has %d bytes, at most %d are allowed", name, len(data), engine.MaxValue)
-	}
-	ctx.c.SetValue(name, data)
-}
-
-// ClearValue removes a value that was set.
-func ClearValue(ctx Context, name string) {
-	ctx.check("value", name)
-	ctx.c.SetValue(name, nil)
-}
-
 // checkID stalls the instance if id is not a valid instance ID.
 func (ctx Context) checkID(what, id string) {
 	if err := engine.CheckRef(engine.Ref{Tenant: ctx.env.tenant, ID: id}); err != nil {

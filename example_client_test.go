@@ -12,9 +12,10 @@ import (
 
 // hello takes no time, and patient waits for an event.
 var (
+	letters   = abide.NewValue[int]("letters")
 	helloFlow = abide.NewOrchestration("hello", func(ctx abide.Context, name string) (string, error) {
 		abide.SetStatus(ctx, "greeting")
-		abide.SetValue(ctx, "letters", len(name))
+		letters.Set(ctx, len(name))
 		return "hello " + name, nil
 	})
 	goAhead     = abide.NewEvent[string]("go ahead")
@@ -94,7 +95,7 @@ func ExampleEvent_Raise() {
 }
 
 // An orchestration publishes its progress as a status text and as values.
-func ExampleSetValue() {
+func ExampleNewValue() {
 	ctx := context.Background()
 	e := open(helloFlow)
 	defer e.Close()
@@ -106,11 +107,11 @@ func ExampleSetValue() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	var letters int
-	if _, err := info.Value("letters", &letters); err != nil {
+	n, _, err := letters.Get(info)
+	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(info.Status, info.StatusText, letters)
+	fmt.Println(info.Status, info.StatusText, n)
 	// Output: completed greeting 3
 }
 

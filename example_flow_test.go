@@ -205,8 +205,7 @@ func ExampleStep() {
 // A long activity says that it is alive, and the next attempt goes on where the last one failed.
 func ExampleHeartbeat() {
 	imports := abide.NewActivity("import", func(ctx context.Context, rows int) (string, error) {
-		first := 0
-		resumed, err := abide.LastHeartbeat(ctx, &first)
+		first, resumed, err := abide.LastHeartbeat[int](ctx)
 		if err != nil {
 			return "", err
 		}

@@ -338,8 +338,7 @@ func deadlinesFlow(f *effects) ([]abide.Definition, func(*world)) {
 	stuck := worker(f, "stuck")
 	beat := abide.NewActivity("beat", func(ctx context.Context, _ abide.None) (string, error) {
 		f.do("beat")
-		var details int
-		if known, err := abide.LastHeartbeat(ctx, &details); err != nil || known {
+		if _, known, err := abide.LastHeartbeat[int](ctx); err != nil || known {
 			return "beaten", err
 		}
 		if err := abide.Heartbeat(ctx, 1); err != nil {

@@ -9,6 +9,9 @@ import (
 	"github.com/abidehq/abide"
 )
 
+// simGot is what a collector has received.
+var simGot = abide.NewValue[[]int]("got")
+
 // simState is what an execution of a collector begins with.
 type simState struct {
 	Got []int
@@ -87,7 +90,7 @@ func (f *simFlows) runCollector(ctx abide.Context, in simState) (int, error) {
 			return len(in.Got), nil
 		default:
 			in.Got = append(in.Got, v)
-			abide.SetValue(ctx, "got", in.Got)
+			simGot.Set(ctx, in.Got)
 		}
 	}
 	return 0, abide.ContinueAsNew(ctx, in)

@@ -141,7 +141,7 @@ func (s *sim) start(id string) {
 	}
 	opts := []abide.StartOption{abide.ID(id)}
 	if s.rnd.IntN(3) == 0 {
-		opts = append(opts, abide.After(time.Duration(s.rnd.IntN(5))*time.Second))
+		opts = append(opts, abide.StartAfter(time.Duration(s.rnd.IntN(5))*time.Second))
 	}
 	replace := s.rnd.IntN(2) == 0
 	if replace {
@@ -286,8 +286,8 @@ func (s *sim) checkInstance(info abide.Info) {
 	s.t.Helper()
 	switch info.Orchestration {
 	case "collector":
-		var got []int
-		if _, err := info.Value("got", &got); err != nil {
+		got, _, err := simGot.Get(info)
+		if err != nil {
 			s.t.Fatal(err)
 		}
 		raised := s.ids[info.Ref.ID].raised

@@ -41,7 +41,7 @@ type Info struct {
 	// StatusText is the text that the code has set, see [SetStatus].
 	StatusText string
 
-	// Values are the encoded values that the code has published, see [Info.Value].
+	// Values are the encoded values that the code has published, see [Value].
 	Values map[string][]byte
 
 	// Result is the encoded result of a completed instance, and Err the error of one that
@@ -57,18 +57,6 @@ type Info struct {
 	TraceParent string
 
 	codec Codec
-}
-
-// Value decodes a value that the code has published into v, and reports whether there is one.
-func (i *Info) Value(name string, v any) (bool, error) {
-	data, ok := i.Values[name]
-	if !ok {
-		return false, nil
-	}
-	if err := orJSON(i.codec).Decode(data, v); err != nil {
-		return true, fmt.Errorf("abide: value %q of instance %v: %w", name, i.Ref, err)
-	}
-	return true, nil
 }
 
 // ResultOf returns the result of an ended instance. The error is an [*InstanceError] if the

@@ -86,11 +86,11 @@ type startFunc func(*StartRequest)
 
 func (f startFunc) start(s *StartRequest) { f(s) }
 
-// After delays the first turn of the instance, counted from its start by the store's clock.
-func After(d time.Duration) StartOption { return startFunc(func(s *StartRequest) { s.After = d }) }
+// StartAfter delays the first turn of the instance, counted from its start by the store's clock.
+func StartAfter(d time.Duration) StartOption { return startFunc(func(s *StartRequest) { s.After = d }) }
 
-// At delays the first turn of the instance until a time.
-func At(t time.Time) StartOption { return startFunc(func(s *StartRequest) { s.At = t }) }
+// StartAt delays the first turn of the instance until a time.
+func StartAt(t time.Time) StartOption { return startFunc(func(s *StartRequest) { s.At = t }) }
 
 // Tag adds a tag to the instance. Instances can be listed by tag, see [Filter].
 func Tag(name, value string) StartOption {

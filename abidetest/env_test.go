@@ -120,7 +120,7 @@ func TestWhatAnInstanceWaitsFor(t *testing.T) {
 			return a.By, err
 		})
 		env.Register(o)
-		i := abidetest.Start(env, o, abide.None{}, abide.ID("i"), abide.After(time.Hour))
+		i := abidetest.Start(env, o, abide.None{}, abide.ID("i"), abide.StartAfter(time.Hour))
 		check := func(status abide.Status, want ...string) {
 			t.Helper()
 			if got := i.Waiting(); !slices.Equal(got, want) {

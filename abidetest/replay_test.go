@@ -42,7 +42,7 @@ func TestRecordedHistoriesAreReplayed(t *testing.T) {
 		for id, in := range map[string]OrderIn{"completed": {Cents: 1}, "failed": {}, "cancelled": {Cents: 1}, "terminated": {Cents: 1}, "running": {Cents: 1}} {
 			abidetest.Start(env, Order, in, abide.ID(id))
 		}
-		abidetest.Start(env, Order, OrderIn{Cents: 1}, abide.ID("pending"), abide.After(365*24*time.Hour))
+		abidetest.Start(env, Order, OrderIn{Cents: 1}, abide.ID("pending"), abide.StartAfter(365*24*time.Hour))
 		abidetest.Start(env, loop, 3, abide.ID("ended"), abide.Tenant("acme"))
 		env.Advance(25 * time.Hour)
 		for _, id := range []string{"completed", "failed"} {

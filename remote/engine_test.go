@@ -102,7 +102,7 @@ func TestBatches(t *testing.T) {
 		_, err = s.Get(s.Context(), abide.Ref{ID: "b"})
 		check.Error(s.T, err, abide.ErrNotFound)
 		started, err := s.Start(s.Context(), request("b"), request("a"),
-			request("c", abide.After(time.Hour), abide.Tenant("acme"), abide.Tag("co:l%or", "r:ed"), abide.Tag("size", "xl")))
+			request("c", abide.StartAfter(time.Hour), abide.Tenant("acme"), abide.Tag("co:l%or", "r:ed"), abide.Tag("size", "xl")))
 		check.OK(s.T, err)
 		check.Equal(s.T, "existed", fmt.Sprint(started[0].Existed, started[1].Existed, started[2].Existed), "false true false")
 		check.Equal(s.T, "revisions", fmt.Sprint(started[0].Revision, started[1].Revision, started[2].Revision), "1 0 1")
@@ -170,10 +170,10 @@ func TestBadInput(t *testing.T) {
 		check.Error(s.T, abide.NewEvent[int]("a@b").Raise(s.Context(), s, "i", 1), abide.ErrInvalid, "@")
 		_, err = flow.Start(s.Context(), s, strings.Repeat("x", 2<<20))
 		check.Error(s.T, err, abide.ErrInvalid, fmt.Sprint(2<<20))
-		_, err = flow.Start(s.Context(), s, 1, abide.After(-time.Second))
+		_, err = flow.Start(s.Context(), s, 1, abide.StartAfter(-time.Second))
 		check.Error(s.T, err, abide.ErrInvalid, "negative")
 		for year := range map[int]bool{9999: true, 10001: true, -1: true} {
-			_, err = flow.Start(s.Context(), s, 1, abide.At(time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC)))
+			_, err = flow.Start(s.Context(), s, 1, abide.StartAt(time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC)))
 			if year == 10001 {
 				check.Error(s.T, err, abide.ErrInvalid)
 			}
@@ -224,9 +224,10 @@ func TestBadInput(t *testing.T) {
 
 func TestValuesAndPayloads(t *testing.T) {
 	type progress struct{ Done, Of int }
+	published := abide.NewValue[progress]("progress")
 	flow := abide.NewOrchestration("flow", func(ctx abide.Context, in json.RawMessage) (json.RawMessage, error) {
 		abide.SetStatus(ctx, "packing")
-		abide.SetValue(ctx, "progress", progress{1, 2})
+		published.Set(ctx, progress{1, 2})
 		return in, abide.Sleep(ctx, time.Hour)
 	})
 	both(t, []abide.Definition{flow}, func(s *stage) {
@@ -236,14 +237,13 @@ func TestValuesAndPayloads(t *testing.T) {
 			rig.Pass(time.Minute)
 			info, err := i.Info(s.Context())
 			check.OK(s.T, err)
-			var p progress
-			ok, err := info.Value("progress", &p)
+			p, ok, err := published.Get(info)
 			check.OK(s.T, err)
 			check.Equal(s.T, "value", fmt.Sprint(ok, p, info.StatusText), "true {1 2}packing")
-			ok, err = info.Value("nothing", &p)
+			_, ok, err = abide.NewValue[int]("nothing").Get(info)
 			check.OK(s.T, err)
 			check.Equal(s.T, "there is one", ok, false)
-			_, err = info.Value("progress", new(string))
+			_, _, err = abide.NewValue[string]("progress").Get(info)
 			check.Equal(s.T, "into another type", err != nil, true)
 			_, err = abide.ResultOf[abide.None](info)
 			check.Error(s.T, err, abide.ErrState, "running")
@@ -277,9 +277,9 @@ func (reversed) Decode(data []byte, v any) error {
 
 // TestAnotherCodec: what it wrote arrives as it is, whatever the server thinks of it.
 func TestAnotherCodec(t *testing.T) {
-	event := abide.NewEvent[string]("e")
+	event, value := abide.NewEvent[string]("e"), abide.NewValue[string]("v")
 	flow := abide.NewOrchestration("flow", func(ctx abide.Context, in string) (string, error) {
-		abide.SetValue(ctx, "v", in+"!")
+		value.Set(ctx, in+"!")
 		more, err := event.Wait(ctx)
 		return in + more, err
 	})
@@ -290,8 +290,7 @@ func TestAnotherCodec(t *testing.T) {
 		rig.Pass(time.Minute)
 		info, err := i.Info(s.Context())
 		check.OK(s.T, err)
-		var v string
-		_, err = info.Value("v", &v)
+		v, _, err := value.Get(info)
 		check.OK(s.T, err)
 		check.Equal(s.T, "value", v, "abc!")
 		check.OK(s.T, event.Raise(s.Context(), e, "i", "def"))

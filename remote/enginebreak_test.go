@@ -237,7 +237,7 @@ func TestChanges(t *testing.T) {
 		c := follow(ctx, s.Client, "")
 		synctest.Wait()
 		start := func(id string) {
-			_, err := flow.Start(s.Context(), s, abide.None{}, abide.ID(id), abide.Tenant("acme"), abide.After(time.Minute))
+			_, err := flow.Start(s.Context(), s, abide.None{}, abide.ID(id), abide.Tenant("acme"), abide.StartAfter(time.Minute))
 			check.OK(s.T, err)
 			rig.Pass(time.Second)
 		}
@@ -249,7 +249,7 @@ func TestChanges(t *testing.T) {
 		if s.net != nil { // the server is restarted, and the engine is not
 			s.net.stop()
 		}
-		_, err := flow.Start(s.Context(), s.engine, abide.None{}, abide.ID("c"), abide.After(time.Minute))
+		_, err := flow.Start(s.Context(), s.engine, abide.None{}, abide.ID("c"), abide.StartAfter(time.Minute))
 		check.OK(s.T, err)
 		rig.Pass(30 * time.Second)
 		if s.net != nil {
@@ -315,7 +315,7 @@ func TestAStreamThatSaysNothingIsMadeAgain(t *testing.T) {
 		c := follow(ctx, s.Client, "")
 		synctest.Wait()
 		start := func(id string) {
-			_, err := flow.Start(s.Context(), s, 1, abide.ID(id), abide.After(time.Hour))
+			_, err := flow.Start(s.Context(), s, 1, abide.ID(id), abide.StartAfter(time.Hour))
 			check.OK(s.T, err)
 			rig.Pass(time.Second)
 		}

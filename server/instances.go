@@ -141,7 +141,7 @@ func (s *Server) startRequest(n *api.NewInstance) (abide.StartRequest, error) {
 	if id == "" {
 		id = rand.Text()
 	}
-	opts := []abide.StartOption{abide.ID(id), abide.Tenant(api.Tenant(n.Tenant)), abide.At(n.StartAt), abide.After(time.Duration(n.Delay))}
+	opts := []abide.StartOption{abide.ID(id), abide.Tenant(api.Tenant(n.Tenant)), abide.StartAt(n.StartAt), abide.StartAfter(time.Duration(n.Delay))}
 	for name, value := range n.Tags {
 		opts = append(opts, abide.Tag(name, value))
 	}

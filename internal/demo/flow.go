@@ -55,6 +55,9 @@ var (
 // Serve returns what an engine runs for the demo.
 func Serve() []abide.Definition { return definition }
 
+// charged is the ID of the charge of an order.
+var charged = abide.NewValue[string]("charge")
+
 // order charges, packs for a few seconds, and ships.
 func order(ctx abide.Context, in Order) (Receipt, error) {
 	abide.SetStatus(ctx, "charging")
@@ -62,7 +65,7 @@ func order(ctx abide.Context, in Order) (Receipt, error) {
 	if err != nil {
 		return Receipt{}, err
 	}
-	abide.SetValue(ctx, "charge", charge)
+	charged.Set(ctx, charge)
 	abide.SetStatus(ctx, "packing")
 	if err := abide.Sleep(ctx, time.Duration(3+in.Number%9)*time.Second, abide.Named("packing")); err != nil {
 		return Receipt{}, err

@@ -68,7 +68,7 @@ func TestManyOperationsInTwoProcesses(t *testing.T) {
 func TestASmallOperationDoesNotWaitForALargeOne(t *testing.T) {
 	bubble(t, func(t *testing.T, r *fixture) {
 		for i := range 5 {
-			r.start(long, fmt.Sprint("large ", i), "a", 520, abide.After(time.Hour))
+			r.start(long, fmt.Sprint("large ", i), "a", 520, abide.StartAfter(time.Hour))
 		}
 		r.start(long, "small", "a", 5)
 		r.client.before = func(_ string, ref abide.Ref) error {

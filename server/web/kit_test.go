@@ -57,7 +57,7 @@ var (
 		if _, err := parcel.Call(ctx, abide.None{}, abide.ID(abide.Self(ctx).ID+"-parcel")); err != nil {
 			return nil, err
 		}
-		abide.SetValue(ctx, "charge", id)
+		abide.NewValue[string]("charge").Set(ctx, id)
 		abide.SetStatus(ctx, "done")
 		return map[string]any{"charge": id}, nil
 	})

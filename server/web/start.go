@@ -69,7 +69,7 @@ func (s *site) prepareStart(r *request, tenant string) (abide.StartRequest, erro
 		return abide.StartRequest{}, err
 	}
 	if !at.IsZero() {
-		opts = append(opts, abide.At(at))
+		opts = append(opts, abide.StartAt(at))
 	}
 	if id := r.value("id"); id != "" {
 		opts = append(opts, abide.ID(id))

@@ -109,9 +109,9 @@ func (s *instancesStart) options() ([]abide.StartOption, error) {
 	case s.in > 0 && s.at != "":
 		return nil, console.Usage("--at and --in exclude each other")
 	case s.in > 0:
-		opts = append(opts, abide.After(s.in))
+		opts = append(opts, abide.StartAfter(s.in))
 	case s.at != "":
-		opts = append(opts, abide.At(at))
+		opts = append(opts, abide.StartAt(at))
 	}
 	switch s.onExists {
 	case "existing":

@@ -24,9 +24,9 @@ import (
 const (
 	ExitOK          = 0
 	ExitFailure     = 1
-	ExitUsage       = 2 // the command line makes no sense; nothing was done
+	ExitUsage       = 2 // invalid command line; nothing was done
 	ExitNotFound    = 3 // what was asked for does not exist
-	ExitConflict    = 4 // somebody else changed it, or holds it, or its status does not allow it
+	ExitConflict    = 4 // changed or held by another process, or not allowed in its status
 	ExitUnreachable = 5 // the server or the store cannot be reached
 )
 

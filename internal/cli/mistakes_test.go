@@ -76,7 +76,7 @@ func TestMistakesAboutActions(t *testing.T) {
 		{"orchestrate|--log-level|loud|--|true", "known are: debug, info, warn, error"},
 		{"orchestrate|--|echo|{slag}", "{slug}, {id}, {tenant} and {attempt} are allowed"},
 		{"orchestrate|--|{slug}", "must not have placeholders"},
-		{"orchestrate|--db|memory://|--|true", "nobody else could add actions"},
+		{"orchestrate|--db|memory://|--|true", "no other process can add actions"},
 		{"orchestrate|--db|paper://x|--|true", `unknown scheme "paper"`},
 	} {
 		t.Run(tt.line, func(t *testing.T) {

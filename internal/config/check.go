@@ -58,7 +58,7 @@ func (l *loader) checkServing(c *Config) {
 		l.wrong("admin_addr", c.Admin, "it is the same as addr; it needs a port of its own")
 	}
 	if c.Admin != "" && !c.Insecure && !IsLoopback(c.Admin) {
-		l.wrong("admin_addr", c.Admin, "profiles and metrics are shown to whoever asks there: only loopback is allowed, such as 127.0.0.1:7172, unless insecure is true")
+		l.wrong("admin_addr", c.Admin, "profiles and metrics are served there without authentication: only loopback is allowed, such as 127.0.0.1:7172, unless insecure is true")
 	}
 	if u, err := url.Parse(strings.TrimSuffix(c.URL, "/")); c.URL != "" && (err != nil || *u != url.URL{Scheme: u.Scheme, Host: u.Host}) {
 		shown := c.URL
@@ -96,7 +96,7 @@ func IsLoopback(addr string) bool {
 	return err == nil && ip.IsLoopback()
 }
 
-// Guarded reports whether there is a way to prove who somebody is.
+// Guarded reports whether a way to authenticate is configured.
 func (c *Config) Guarded() bool {
 	return !c.Auth.AdminToken.IsZero() || c.Auth.OIDC.Issuer != "" || len(c.Auth.Certificates) > 0 || c.Auth.Required
 }
@@ -243,7 +243,7 @@ func (l *loader) checkSinks(c *Config) {
 	}
 }
 
-// isEmpty reports whether a value is one that nobody has set.
+// isEmpty reports whether a value is not set.
 func isEmpty(v reflect.Value) bool {
 	if z, ok := reflect.TypeAssert[interface{ IsZero() bool }](v); ok {
 		return z.IsZero()

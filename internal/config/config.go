@@ -3,7 +3,7 @@ package config
 import "time"
 
 // Config is all that a server can be told. The tags say what each key is called, what it
-// is if nobody says, and what is allowed.
+// is by default, and what is allowed.
 type Config struct {
 	Store    Place         `key:"store" default:"./abide-data"`
 	Addr     string        `key:"addr" default:"127.0.0.1:7171" is:"address"`
@@ -45,13 +45,13 @@ type TLS struct {
 	Cert string `key:"cert"`
 	Key  string `key:"key"`
 
-	// ClientCA are the authorities whose certificates prove who somebody is. With
-	// RequireClient nobody else is let in.
+	// ClientCA are the authorities whose certificates authenticate clients. With
+	// RequireClient all clients need one.
 	ClientCA      string `key:"client_ca"`
 	RequireClient bool   `key:"require_client"`
 }
 
-// Auth says who is let in.
+// Auth is how clients are authenticated.
 type Auth struct {
 	// AdminToken opens everything. It is how the first other token is made.
 	AdminToken Secret `key:"admin_token"`
@@ -92,7 +92,7 @@ type OIDC struct {
 	Tenants     map[string][]string `key:"tenants"`
 }
 
-// Certificate says what somebody may do who has a certificate. A * stands for any text.
+// Certificate is the role of clients with a certificate. A * stands for any text.
 type Certificate struct {
 	Name       string   `key:"name"`
 	CommonName string   `key:"common_name"`
@@ -103,7 +103,7 @@ type Certificate struct {
 	Tenants    []string `key:"tenants"`
 }
 
-// Audit is the account of what was changed, and by whom.
+// Audit is the log of calls that change something.
 type Audit struct {
 	Retention time.Duration `key:"retention" default:"30d" min:"24h" forever:"true"`
 

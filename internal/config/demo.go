@@ -2,7 +2,7 @@ package config
 
 import "time"
 
-// DemoStore is where the demo keeps its state unless somebody says otherwise: not among
+// DemoStore is the default folder of the demo: not among
 // what is real.
 const DemoStore = "./abide-demo"
 

@@ -1,5 +1,5 @@
 // Package config reads what a server is told: by flags, by the environment, by a file, in
-// this order, and by its own defaults where nobody says anything.
+// this order, and by its defaults.
 //
 // Nothing is guessed. A key that does not exist and a value that is not allowed are
 // mistakes, and a mistake names the key, the value, where it came from and what is

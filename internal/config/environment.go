@@ -17,7 +17,7 @@ var othersVariables = []string{
 // called abide, and those of tests.
 var othersPrefixes = []string{"ABIDE_PORT", "ABIDE_SERVICE_", "ABIDE_TEST_", "ABIDE_CLI_TEST_"}
 
-// environment is what the environment says. A variable that nobody knows is a mistake:
+// environment is what the environment says. An unknown variable is a mistake:
 // if it is a secret that is spelled wrong, the door would stay open.
 func (l *loader) environment() layer {
 	to := layer{}
@@ -56,7 +56,7 @@ func (l *loader) environment() layer {
 	return to
 }
 
-// strangers finds variables that nobody knows.
+// strangers finds unknown variables.
 func (l *loader) strangers(known map[string]bool, names []string) {
 	for _, name := range slices.Sorted(maps.Keys(l.env)) {
 		foreign := slices.ContainsFunc(othersPrefixes, func(p string) bool { return strings.HasPrefix(name, p) })

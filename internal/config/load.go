@@ -12,7 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// DefaultFile is the file that is read if nobody names another, and it is there.
+// DefaultFile is read, if it exists, when no other file is named.
 const DefaultFile = "abide.yaml"
 
 // envFile names the file.
@@ -113,7 +113,7 @@ func (l *loader) mistake(key, value, where, format string, args ...any) {
 	l.mistakes = append(l.mistakes, &Mistake{Key: key, Value: value, Where: where, Why: fmt.Sprintf(format, args...)})
 }
 
-// fromDefault is where a value comes from that nobody has set.
+// fromDefault is the source of values that are not set.
 const fromDefault = "default"
 
 func (l *loader) defaults() layer {

@@ -48,7 +48,7 @@ func TestMistakes(t *testing.T) {
 		{name: "prefix", file: "prefix: abide/", want: `FILE:1: prefix is "abide/"; it must be a path such as /abide`},
 		{name: "exposed", env: "ABIDE_ADDR=0.0.0.0:7171", want: `$ABIDE_ADDR: addr is "0.0.0.0:7171"; whoever reaches it could do everything`},
 		{name: "exposed everywhere", env: "ABIDE_ADDR=:7171", want: `whoever reaches it could do everything`},
-		{name: "admin", file: "admin_addr: 0.0.0.0:1", want: `FILE:1: admin_addr is "0.0.0.0:1"; profiles and metrics are shown to whoever asks`},
+		{name: "admin", file: "admin_addr: 0.0.0.0:1", want: `FILE:1: admin_addr is "0.0.0.0:1"; profiles and metrics are served there without authentication`},
 		{name: "two ports", file: "admin_addr: 127.0.0.1:7171", want: `it needs a port of its own`},
 		{name: "half of TLS", file: "tls: {cert: a}", want: "tls: cert and key go together"},
 		{name: "clients without TLS", file: "tls: {client_ca: a}", want: `tls.client_ca is "a"; certificates are only asked for with tls.cert`},

@@ -17,7 +17,7 @@ const hidden = "********"
 // maxSecret is the largest secret, in bytes. A file that is longer is another one.
 const maxSecret = 64 << 10
 
-// Secret is a text that nobody sees by accident: it does not print, neither by itself nor
+// Secret is a text that is not shown by accident: it does not print, neither by itself nor
 // as a field of something else. In a configuration it is the text itself, or where it is:
 // env:NAME for a variable of the environment, file:/path for a file, whose line break at
 // the end does not count.

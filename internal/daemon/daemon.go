@@ -13,7 +13,7 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// Options are what a daemon is given by whoever starts it.
+// Options are given by the program that starts a daemon.
 type Options struct {
 	Config *config.Config
 
@@ -61,11 +61,11 @@ type daemon struct {
 	draining context.Context //nolint:containedctx // that of all streams
 	drain    context.CancelFunc
 
-	fail context.CancelCauseFunc // ends the daemon because a part of it cannot go on
+	fail context.CancelCauseFunc // ends the daemon because a part of it has failed
 }
 
 // Run serves until ctx ends, and then comes to an end in good order. It returns an error
-// if it cannot begin, or if a part of it cannot go on.
+// if it cannot begin, or if a part of it fails.
 func Run(ctx context.Context, o Options) error {
 	d := &daemon{Options: o, cfg: o.Config, log: o.Logger, clock: o.Clock}
 	if d.clock == nil {

@@ -42,7 +42,7 @@ type served struct {
 	tls    bool
 }
 
-// open begins to listen, and answers nobody yet.
+// open begins to listen; nothing is answered yet.
 func (d *daemon) open(ctx context.Context) (*front, error) {
 	f := &front{}
 	if err := d.openAll(ctx, f); err != nil {
@@ -118,7 +118,7 @@ func (f *front) serve(d *daemon) {
 	}
 }
 
-// leave has connections not be used again: who comes back finds somebody else.
+// leave closes connections after their answer, so that clients reconnect to another server.
 func (f *front) leave() {
 	for _, s := range f.servers {
 		s.http.SetKeepAlivesEnabled(false)

@@ -138,7 +138,7 @@ func (p *parts) makeEngine(_ context.Context, d *daemon) (err error) {
 		MeterProvider: p.telemetry.Meter(),
 	}
 	if d.cfg.Telemetry.OTLP.Endpoint != "" && d.cfg.Telemetry.OTLP.TraceRatio > 0 {
-		cfg.TracerProvider = p.telemetry.Tracer() // nil where nobody would see the traces
+		cfg.TracerProvider = p.telemetry.Tracer() // nil if traces are not exported
 	}
 	if d.cfg.Demo {
 		cfg.Register = demo.Serve()

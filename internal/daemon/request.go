@@ -13,7 +13,7 @@ func (d *daemon) outside(next http.Handler) http.Handler {
 		// for the client to say: it could keep any answer waiting for ever.
 		_ = http.NewResponseController(w).SetWriteDeadline(d.clock.Now().Add(answerTimeout)) // a connection can do that
 		if isStream(r) {
-			// Whoever is told of what happens is not waited for when the server stops.
+			// Streams are not waited for when the server stops.
 			ctx, cancel := context.WithCancel(r.Context())
 			defer cancel()
 			defer context.AfterFunc(d.draining, cancel)()
@@ -23,7 +23,7 @@ func (d *daemon) outside(next http.Handler) http.Handler {
 	})
 }
 
-// isStream reports whether somebody wants to be told what happens from now on.
+// isStream reports whether a request is for a stream of events.
 func isStream(r *http.Request) bool {
 	return strings.Contains(r.Header.Get("Accept"), "text/event-stream") || strings.HasSuffix(r.URL.Path, "/stream")
 }

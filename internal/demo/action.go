@@ -62,7 +62,7 @@ func plans() []action.Plan {
 	}
 }
 
-// schedule adds the schedules that are not there. One that somebody has paused or changed
+// schedule adds the schedules that are not there. One that was paused or changed
 // stays as it is.
 func schedule(ctx context.Context, actions *action.Service) error {
 	for _, p := range plans() {

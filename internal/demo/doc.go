@@ -1,4 +1,4 @@
-// Package demo brings a server to life for somebody who has just started it: a few
+// Package demo fills a server that was just started with examples: a few
 // orchestrations, timers of two tenants, schedules and a hook, at a modest pace, so that
 // there is something to see on the page within a minute.
 //

@@ -22,7 +22,7 @@ type Receipt struct {
 	Shipped string `json:"shipped"`
 }
 
-// Expense is what somebody wants to have back.
+// Expense is a claim for reimbursement.
 type Expense struct {
 	What  string `json:"what"`
 	Cents int    `json:"cents"`
@@ -142,7 +142,7 @@ func importAll(ctx abide.Context, name string) (int, error) {
 // met are those who have come to where the code was broken: IDs that instances have drawn.
 var met sync.Map
 
-// broken has a mistake, which is mended when somebody resumes it: it panics the first
+// broken has a mistake, which is mended when it is resumed: it panics the first
 // time, and the instance stalls. Code that is not for a show never asks a variable.
 func broken(ctx abide.Context, _ abide.None) (string, error) {
 	if err := abide.Sleep(ctx, 2*time.Second); err != nil {

@@ -106,7 +106,7 @@ var items = []string{"a kettle", "two lamps", "a ladder", "coffee", "a bicycle p
 func id(kind string, n int64) abide.StartOption { return abide.ID(fmt.Sprintf("%s-%d", kind, n)) }
 
 // expense starts an approval, and decides about one that has waited for a while. Every
-// third is left to whoever looks at the page.
+// third is left to the user of the page.
 func expense(ctx context.Context, client abide.Caller, n int64) error {
 	in := Expense{What: items[n/10%int64(len(items))], Cents: int(500 + n%13*100)}
 	if _, err := Approvals.Start(ctx, client, in, id("expense", n), tagged); err != nil {

@@ -38,7 +38,7 @@ func (f *follower) next() (streamEvent, error) {
 		line, err := f.lines.ReadString('\n')
 		if err != nil {
 			if errors.Is(err, io.EOF) {
-				err = io.ErrUnexpectedEOF // a stream goes on
+				err = io.ErrUnexpectedEOF // a stream does not end
 			}
 			return e, fmt.Errorf("bench: read a stream: %w", err)
 		}

@@ -67,7 +67,7 @@ const (
 	helloResult = "Hello, world"
 )
 
-// openStack serves a store. A part that cannot go on calls fail.
+// openStack serves a store. A part that fails calls fail.
 func openStack(ctx context.Context, s store.Store, log *slog.Logger, fail func(error)) (*stack, error) {
 	h := &stack{store: s}
 	if err := h.build(log); err != nil {
@@ -101,8 +101,8 @@ func (h *stack) build(log *slog.Logger) (err error) {
 	if h.actions, err = action.New(action.Config{Store: h.store, Logger: log, MeterProvider: meter}); err != nil {
 		return err
 	}
-	anybody := auth.Identity{Kind: auth.Local, Subject: "local", Name: "local", Role: auth.Admin}
-	guard, err := auth.New(auth.Config{Store: h.store, Anonymous: &anybody, Logger: log})
+	local := auth.Identity{Kind: auth.Local, Subject: "local", Name: "local", Role: auth.Admin}
+	guard, err := auth.New(auth.Config{Store: h.store, Anonymous: &local, Logger: log})
 	if err != nil {
 		return err
 	}

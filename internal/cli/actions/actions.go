@@ -75,7 +75,7 @@ or --in says otherwise. SLUG is what it is for, such as the name of a service.
 	f.StringVar(&payload, "payload", "", "JSON for the command's standard input; @FILE for that of a file, @- for standard input")
 	f.StringVar(&r.Target, "target", CommandTarget, "what does it: "+CommandTarget+" is the command of 'abide orchestrate'")
 	f.StringVar(&r.ID, "id", "", "a name of your own: adding the same one twice adds one action")
-	f.BoolVar(&r.Idempotent, "idempotent", false, "it can be run again if nobody knows how far it came")
+	f.BoolVar(&r.Idempotent, "idempotent", false, "it may be run again if its outcome is unknown")
 	d.AddTo(cmd)
 	return cmd
 }

@@ -70,7 +70,7 @@ func newSchedulesResume() *cobra.Command {
 	return scheduleVerb(&cobra.Command{
 		Use:     "resume ID",
 		Short:   "Resume a paused schedule",
-		Long:    "Have a paused schedule go on from now. What was due meanwhile is skipped; 'abide schedules\nbackfill' makes it.",
+		Long:    "Resume a paused schedule from now on. Runs that were due meanwhile are skipped; 'abide schedules\nbackfill' adds them.",
 		Example: "  abide schedules resume nightly",
 	}, func(ctx context.Context, actions connect.ActionsAPI, tenant, id string) (action.Schedule, error) {
 		return actions.Resume(ctx, tenant, id)
@@ -82,7 +82,7 @@ func newSchedulesTrigger() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "trigger ID",
 		Short:   "Run a schedule now",
-		Long:    "Make an action of a schedule now, whatever else of it runs. The schedule goes on as it would have.",
+		Long:    "Add an action of a schedule now, even if others of it run. The schedule itself does not change.",
 		Example: "  abide schedules trigger nightly",
 		Args:    console.OneArg(scheduleID),
 		RunE: func(cmd *cobra.Command, args []string) error {

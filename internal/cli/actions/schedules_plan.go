@@ -73,7 +73,7 @@ func (p *planFlags) AddTo(cmd *cobra.Command) {
 	f.StringVar(&p.plan.Slug, "slug", "", "what the actions are for, such as the name of a service")
 	p.rhythm.AddTo(cmd)
 	f.StringVar(&p.overlap, "overlap", "", "a run that is due while the one before has not ended: skip, queue, allow or cancel (default skip)")
-	f.StringVar(&p.catchUp, "catch-up", "", "runs that were due while nobody was there: none, one or all (default one)")
+	f.StringVar(&p.catchUp, "catch-up", "", "runs that were due while no worker was running: none, one or all (default one)")
 	console.DurationVar(f, &p.plan.Window, "window", 0, "how long ago runs may have been due to be caught up on, with --catch-up all (default 24h)")
 	f.IntVar(&p.plan.Cap, "cap", 0, "how many runs are caught up on at most, with --catch-up all (default 100)")
 	console.DurationVar(f, &p.plan.Jitter, "jitter", 0, "by how much runs may be late on purpose, each by another part of it")
@@ -82,7 +82,7 @@ func (p *planFlags) AddTo(cmd *cobra.Command) {
 	f.IntVar(&p.plan.Count, "count", 0, "how many runs there are at most")
 	f.StringVar(&p.payload, "payload", "", "JSON for the command's standard input; @FILE for that of a file, @- for standard input")
 	f.StringVar(&p.plan.Target, "target", CommandTarget, "what does the actions: "+CommandTarget+" is the command of 'abide orchestrate'")
-	f.BoolVar(&p.plan.Idempotent, "idempotent", false, "a run can be repeated if nobody knows how far it came")
+	f.BoolVar(&p.plan.Idempotent, "idempotent", false, "a run whose outcome is unknown may be repeated")
 }
 
 // apply changes a plan as the flags say.

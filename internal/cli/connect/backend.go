@@ -35,7 +35,7 @@ type Backend interface {
 	// Backup backs up the embedded store into a folder on the machine that has it open.
 	Backup(ctx context.Context, dest string) (api.Backup, error)
 
-	// Work has operations done, until stop is called, if nobody else does them.
+	// Work runs operations until stop is called, unless a server does.
 	Work(ctx context.Context) (stop func() error, err error)
 }
 

@@ -18,7 +18,7 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// DefaultDB is where the store is unless somebody says otherwise.
+// DefaultDB is the default folder of the store.
 const DefaultDB = "abide-data"
 
 // patience is how long a command waits for a store that another process has open: one that

@@ -17,7 +17,7 @@ import (
 	"github.com/abidehq/abide/remote"
 )
 
-// Variables of the environment that say which server to talk to, and as whom.
+// Environment variables that name the server and the token to use.
 const (
 	EnvServer    = "ABIDE_SERVER"
 	EnvToken     = "ABIDE_TOKEN"

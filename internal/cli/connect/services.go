@@ -68,7 +68,7 @@ func localUser() string {
 // server have. Who can open the store may do everything.
 type StoreTokens struct{ guard *auth.Guard }
 
-// asLocal returns a context of somebody who may do everything.
+// asLocal returns a context with the identity of a local administrator.
 func asLocal(ctx context.Context) context.Context {
 	name := localUser()
 	return auth.With(ctx, auth.Identity{Kind: auth.Local, Subject: "local:" + name, Name: name, Role: auth.Admin})

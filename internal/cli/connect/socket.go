@@ -17,7 +17,7 @@ import (
 // maxSocket is the longest path of a socket that all systems take, in bytes.
 const maxSocket = 100
 
-// Whoever has the embedded store open listens beside it, so that others can ask for what is
+// The process that has the embedded store open listens beside it, so that others can ask for what is
 // in it. If the path of the socket is too long, it is elsewhere, and a file beside the store
 // says where.
 func socketBeside(dir string) string  { return dir + ".sock" }
@@ -71,7 +71,7 @@ func Listen(ctx context.Context, dir string) (*Socket, error) {
 func (s *Socket) Close() error {
 	err := s.Listener.Close()
 	if errors.Is(err, net.ErrClosed) {
-		err = nil // whoever served on it has closed it
+		err = nil // the server has closed it
 	}
 	return errors.Join(err, s.removeFiles())
 }
@@ -104,7 +104,7 @@ func findSocket(dir string) (string, error) {
 	}
 }
 
-// answers reports whether somebody listens at a socket.
+// answers reports whether a process listens at a socket.
 func answers(ctx context.Context, path string) bool {
 	dialer := net.Dialer{Timeout: time.Second}
 	conn, err := dialer.DialContext(ctx, "unix", path)

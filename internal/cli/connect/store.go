@@ -137,7 +137,7 @@ func (b *storeBackend) Deliveries(ctx context.Context, f remote.DeliveryFilter, 
 }
 
 // serve returns a client of a server in this process, for what only a server puts together.
-// It listens at a socket in a folder that nobody else can enter.
+// It listens at a socket in a folder that only its owner can enter.
 func (b *storeBackend) serve(ctx context.Context) (*remote.Client, error) {
 	timers, err := b.TimerService()
 	if err != nil {

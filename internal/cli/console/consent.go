@@ -28,7 +28,7 @@ func (c *Consent) Ask(cmd *cobra.Command, question string) error {
 	case c.yes:
 		return nil
 	case !IsTerminal(cmd.InOrStdin()):
-		return Usage("%q cannot be undone, and there is nobody to ask: give --yes", cmd.CommandPath())
+		return Usage("%q cannot be undone, and there is no terminal to ask at: give --yes", cmd.CommandPath())
 	}
 	cmd.PrintErr(Printable(question) + " [y/N] ")
 	answer, _ := bufio.NewReader(cmd.InOrStdin()).ReadString('\n')

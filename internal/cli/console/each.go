@@ -2,8 +2,8 @@ package console
 
 import "errors"
 
-// Each calls f for each of several names. It goes on after an error, and returns what it got
-// and all errors.
+// Each calls f for each name. It continues after an error, and returns the values and all
+// errors.
 func Each[T any](names []string, f func(name string) (T, error)) ([]T, error) {
 	var got []T
 	var errs []error

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Logs is how a command that goes on says what happens.
+// Logs are the flags of the log of a command that keeps running.
 type Logs struct {
 	Format string
 	Level  string

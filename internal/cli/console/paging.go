@@ -15,7 +15,7 @@ type Paging struct {
 // AddTo gives a command the flags.
 func (p *Paging) AddTo(cmd *cobra.Command) {
 	cmd.Flags().IntVar(&p.limit, "limit", 50, "how many at most")
-	cmd.Flags().StringVar(&p.token, "page-token", "", "go on where another list ended")
+	cmd.Flags().StringVar(&p.token, "page-token", "", "start after the page that returned this token")
 }
 
 // ReadPages reads pages until there is as much as is wanted, or no more.

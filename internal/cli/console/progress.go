@@ -25,7 +25,7 @@ type Progress struct {
 const lineEvery = 5 * time.Second
 
 // NewProgress returns the progress of something. Total is how much there is to do, or
-// negative if nobody knows.
+// negative if unknown.
 func NewProgress(w io.Writer, what string, total int) *Progress {
 	p := &Progress{w: w, what: what, clock: base.System{}}
 	p.next = p.clock.Now().Add(lineEvery)
@@ -44,7 +44,7 @@ func NewProgress(w io.Writer, what string, total int) *Progress {
 	return p
 }
 
-// Set says how much is done, of how much; of is negative if nobody knows.
+// Set says how much is done, of how much; of is negative if unknown.
 func (p *Progress) Set(done, of int) {
 	if p.bar != nil {
 		if of > 0 && p.bar.GetMax() != of {

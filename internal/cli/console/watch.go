@@ -16,7 +16,7 @@ import (
 	"github.com/abidehq/abide/internal/base"
 )
 
-// PollEvery is how often a list is read that is watched, where nobody tells what changes.
+// PollEvery is the interval at which a watched list is read where there is no stream of changes.
 const PollEvery = 2 * time.Second
 
 // Watching is the flag of lists that can be watched.
@@ -24,7 +24,7 @@ type Watching struct{ Watch bool }
 
 // AddTo gives a command the flag.
 func (w *Watching) AddTo(cmd *cobra.Command) {
-	cmd.Flags().BoolVarP(&w.Watch, "watch", "w", false, "go on, and print what changes")
+	cmd.Flags().BoolVarP(&w.Watch, "watch", "w", false, "keep running, and print changes")
 }
 
 // Item is something in a list that is watched.

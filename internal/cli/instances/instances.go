@@ -23,7 +23,7 @@ func New() *cobra.Command {
 			Short:   "Start, inspect and control instances",
 			Long: `An instance is one run of an orchestration, under an ID, within a tenant. It is pending until
 its code begins, running while it works or waits, and then completed, failed, cancelled or
-terminated; meanwhile it can be suspended, or stall because its code cannot go on.
+terminated; meanwhile it can be suspended, or stall because its code cannot continue.
 
 ` + connect.HomeHelp,
 		},

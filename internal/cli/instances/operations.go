@@ -30,7 +30,7 @@ func NewOperations() *cobra.Command {
 			Aliases: []string{"operation"},
 			Short:   "Show and cancel operations on many instances",
 			Long: `An operation does one thing to many instances: 'abide instances cancel --all' starts one, and so
-do terminate, suspend, resume, restart and delete. It goes on where it was if its process dies,
+do terminate, suspend, resume, restart and delete. It continues if its process dies,
 and is kept for a week after it has ended.
 
 ` + connect.HomeHelp,
@@ -282,7 +282,7 @@ func newOperationsWatch() *cobra.Command {
 		Long: `Show how an operation gets on, until it has ended, and print it. The exit code is 0 if it has
 completed and worked with all instances.
 
-At a store that nobody serves, this has the operation done.`,
+On a store without a running server, this command runs the operation.`,
 		Example: "  abide operations watch 0198c0de",
 		Args:    console.OneArg(operationID),
 		RunE: func(cmd *cobra.Command, args []string) error {

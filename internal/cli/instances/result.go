@@ -26,7 +26,7 @@ func newInstancesResult() *cobra.Command {
 		Use:   "result ID",
 		Short: "Print the result of an instance",
 		Long: `Print what an instance has returned. If it ended otherwise, the exit code is 1, and the error
-says how; if it has not ended, the exit code is 4, unless --wait has it wait for that.`,
+says how; if it has not ended, the exit code is 4; --wait waits for the end.`,
 		Example: `  abide instances result order-1
   abide instances result order-1 --wait --timeout 5m`,
 		Args: console.OneArg(instanceID),

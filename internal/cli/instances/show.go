@@ -32,7 +32,7 @@ func newInstancesShow() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show ID",
 		Short: "Show an instance, its history and what it waits for",
-		Long: `Show an instance in words: what is true of it, what it waits for right now, and what has
+		Long: `Show an instance in words: its state, what it waits for right now, and what has
 happened in its latest execution, with times counted from its start.`,
 		Example: `  abide instances show order-1
   abide instances show order-1 --events 20
@@ -65,7 +65,7 @@ type instanceView struct {
 	info     abide.Info
 	waits    []abide.Waiting
 	history  abide.History
-	unserved bool // nobody serves it
+	unserved bool // no worker serves it
 }
 
 // ReadInstance reads all there is about an instance.
@@ -145,7 +145,7 @@ func inputOf(h *abide.History) (abide.Payload, bool) {
 	return nil, false
 }
 
-// next says what a person can do about an instance that will not go on by itself.
+// next names the command that continues an instance which does not continue by itself.
 func (v *instanceView) next() string {
 	id := v.info.Ref.ID
 	switch v.info.Status {

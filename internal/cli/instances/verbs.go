@@ -37,7 +37,7 @@ func (v *instanceVerb) command(cmd *cobra.Command, takesReason bool) *cobra.Comm
 	cmd.Long += `
 
 With --all it is done to all instances of the tenant that match the filters, and were started
-before: that is an operation, which goes on at the server if this command is interrupted (see
+before: that is an operation, which continues at the server if this command is interrupted (see
 'abide operations'). ` + console.ConsentHelp
 	cmd.Args = cobra.ArbitraryArgs
 	cmd.RunE = v.run
@@ -76,7 +76,7 @@ func (v *instanceVerb) run(cmd *cobra.Command, ids []string) error {
 	})
 }
 
-// each does it to the instances that are named. It goes on after an error.
+// each changes the instances that are named. It continues after an error.
 func (v *instanceVerb) each(ctx context.Context, cmd *cobra.Command, engine *abide.Client, ids []string) error {
 	var changed []abide.Info
 	var errs []error
@@ -160,7 +160,7 @@ func newInstancesResume() *cobra.Command {
 	return v.command(&cobra.Command{
 		Use:   "resume",
 		Short: "Resume suspended or stalled instances",
-		Long:  "Have instances go on that were suspended, or that have stalled, once their code is right again.",
+		Long:  "Resume instances that were suspended, or that have stalled and whose code was fixed.",
 		Example: `  abide instances resume order-1
   abide instances resume --all --status stalled --orchestration order --yes`,
 	}, false)

@@ -363,7 +363,7 @@ func (v *quarantineVerb) every(ctx context.Context, cmd *cobra.Command, engine *
 		switch {
 		case err == nil:
 			n++
-		case errors.Is(err, abide.ErrNotFound): // somebody else was faster
+		case errors.Is(err, abide.ErrNotFound): // another command was faster
 		default:
 			errs = append(errs, err)
 		}

@@ -23,17 +23,17 @@ type configured struct {
 
 // serveFlags are the flags that have a name of their own; --set takes all other keys.
 var serveFlags = []struct{ name, key, help string }{
-	{"store", "store", "folder of the store, or its URL; ./abide-data if nobody says"},
-	{"addr", "addr", "where to listen; 127.0.0.1:7171 if nobody says"},
+	{"store", "store", "folder of the store, or its URL (default ./abide-data)"},
+	{"addr", "addr", "address to listen on (default 127.0.0.1:7171)"},
 	{"admin-addr", "admin_addr", "where to show profiles and metrics besides; on loopback"},
 	{"demo", "demo", "run a few examples, so that there is something to see"},
-	{"insecure", "insecure", "let in whoever reaches the server, without asking who it is"},
-	{"tick-rate", "actions.tick_rate", "how often there is a tick for actions; 1s if nobody says"},
-	{"slots", "actions.slots", "how many actions run at a time; 16 if nobody says"},
+	{"insecure", "insecure", "accept requests without authentication"},
+	{"tick-rate", "actions.tick_rate", "interval between ticks for actions (default 1s)"},
+	{"slots", "actions.slots", "how many actions run at a time (default 16)"},
 	{"tls-cert", "tls.cert", "file with the certificate of the server; read again on SIGHUP"},
 	{"tls-key", "tls.key", "file with its key"},
 	{"tls-client-ca", "tls.client_ca", "file with the authorities of certificates of clients"},
-	{"drain", "drain", "how long what is under way may take to end when the server stops; 15s if nobody says"},
+	{"drain", "drain", "how long running work may take to end when the server stops (default 15s)"},
 	{"log-format", "log.format", "how to log, to standard error: text or json"},
 	{"log-level", "log.level", "from which level on: debug, info, warn or error"},
 }

@@ -31,7 +31,7 @@ func NewHealth() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "health [URL]",
 		Short: "Check the health of a server",
-		Long: `Ask a server whether it is well: the exit code is 0 if it is, 5 if nobody answers, and 1
+		Long: `Check the health of a server: the exit code is 0 if it is healthy, 5 if it does not answer, and 1
 if it says that it is not.
 
 Without a URL, it is the server on this machine that has the same configuration: the
@@ -81,7 +81,7 @@ func (h *health) find(args []string) (string, *http.Client, error) {
 	scheme := "http"
 	if loaded.TLS.Cert != "" {
 		scheme = "https"
-		transport.TLSClientConfig = &tls.Config{InsecureSkipVerify: true} // it is ourselves whom we call
+		transport.TLSClientConfig = &tls.Config{InsecureSkipVerify: true} // the server is this machine
 	}
 	transport.Proxy = nil
 	return scheme + "://" + net.JoinHostPort(host, port) + loaded.Prefix, client, nil

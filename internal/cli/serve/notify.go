@@ -7,8 +7,8 @@ import (
 	"os"
 )
 
-// notify tells systemd, or whoever else waits at NOTIFY_SOCKET, how this process is doing.
-// If nobody does, nothing happens.
+// notify sends the state of this process to NOTIFY_SOCKET, as systemd expects. Without that
+// variable it does nothing.
 func notify(ctx context.Context, state string) error {
 	address := os.Getenv("NOTIFY_SOCKET")
 	if address == "" {

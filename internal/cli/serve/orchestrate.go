@@ -90,7 +90,7 @@ func (o *orchestrate) addFlags(cmd *cobra.Command) {
 	f.IntVar(&o.slots, "slots", 16, "how many actions run at a time")
 	console.DurationVar(f, &o.timeout, "timeout", time.Hour, "how long a run may take")
 	f.IntVar(&o.attempts, "attempts", 1, "how often an action is run that fails")
-	f.BoolVar(&o.idempotent, "idempotent", false, "all actions can be run again if nobody knows how far they came")
+	f.BoolVar(&o.idempotent, "idempotent", false, "all actions may be run again if their outcome is unknown")
 	f.StringSliceVar(&o.tenants, "tenants", nil, "tenants whose actions are run, with commas between; all if not given")
 	f.StringArrayVar(&o.env, "env", nil, "name of a variable that the command gets too; can be given more than once")
 	console.DurationVar(f, &o.retention, "retention", action.DefaultRetention, "how long actions are kept that have ended; negative means for ever")
@@ -116,7 +116,7 @@ func (o *orchestrate) run(cmd *cobra.Command, argv []string) (err error) {
 		return err
 	}
 	if strings.HasPrefix(p.URL, "memory:") {
-		return console.Usage("a store in memory is of no use here: nobody else could add actions to it")
+		return console.Usage("a store in memory is of no use here: no other process can add actions to it")
 	}
 	ctx := cmd.Context()
 	st, err := p.Open(ctx, func() bool { return p.SocketAnswers(ctx) })

@@ -34,11 +34,11 @@ It is told what to do by flags, by the environment (ABIDE_STORE, ABIDE_ADDR, …
 file, in this order: 'abide config example' shows all keys, 'abide config check' finds
 mistakes, and 'abide config print' shows what holds, and why.
 
-Whoever is on this machine is let in, and nobody else: to listen anywhere but on loopback
+On loopback, users of this machine need no authentication. To listen on any other address
 takes an admin token, a login or certificates, or --insecure.
 
 On SIGTERM or SIGINT /readyz fails, nothing new begins, and what is under way has --drain
-to end. A second signal ends the server at once. What was not finished goes on when the
+to end. A second signal ends the server at once. Unfinished work resumes when the
 store is served again. On SIGHUP certificates are read again.
 
 systemd is told when the server is ready, with Type=notify, and can hand over the port.`,
@@ -171,7 +171,7 @@ func greet(w io.Writer, loaded *config.Loaded, p connect.Place, s *daemon.Servin
 		line("admin", s.Admin+"/debug/pprof/ and /metrics")
 	}
 	if s.Exposed && !s.Guarded {
-		line("WARNING", "whoever reaches this server can do everything with it")
+		line("WARNING", "authentication is off: every client of this server is an administrator")
 	}
 	fmt.Fprintln(w)
 	if loaded.Demo {
@@ -181,6 +181,6 @@ func greet(w io.Writer, loaded *config.Loaded, p connect.Place, s *daemon.Servin
 		line("try", "abide serve --demo, in another folder, to see some life")
 		line("", "abide instances list --server "+strings.TrimSuffix(s.URL, "/"))
 	}
-	line("stop", "Ctrl-C; what is under way goes on when it is started again")
+	line("stop", "Ctrl-C; running work resumes when it is started again")
 	fmt.Fprintln(w)
 }

@@ -22,7 +22,7 @@ func New() *cobra.Command {
 			Use:     "sinks",
 			Aliases: []string{"sink"},
 			Short:   "List sinks of timers and their backlog",
-			Long: `A sink is where what timers publish goes: a broker, or a webhook of somebody.
+			Long: `A sink is a destination of the events that timers publish: a broker or a webhook.
 
 ` + connect.HomeHelp,
 		},
@@ -70,7 +70,7 @@ func NewDeliveries() *cobra.Command {
 			Use:     "deliveries",
 			Aliases: []string{"delivery"},
 			Short:   "List deliveries of fired timers and publish them again",
-			Long: `A delivery is what became of the envelope of a timer that has fired, at one of its sinks: it is
+			Long: `A delivery is the state of the envelope of a fired timer at one of its sinks: it is
 pending, published, retrying, or has failed.
 
 ` + connect.HomeHelp,
@@ -183,7 +183,7 @@ func newDeliveriesRedeliver() *cobra.Command {
 		Use:   "redeliver KEY... --sink SINK",
 		Short: "Publish the envelope of a fired timer again",
 		Long: `Publish the envelopes of timers that have fired to a sink once more, with the same envelope ID. At
-a store that nobody serves, that happens when somebody does.`,
+a store without a running server, that happens when one is started.`,
 		Example: "  abide deliveries redeliver reminder-7 --sink billing --tenant acme",
 		Args:    console.SomeArgs("the keys of timers"),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -27,7 +27,7 @@ histories, pending messages with their times and attempts, timers, actions, sche
 quarantine, tokens and the audit log. The source stays as it is.
 
 Nothing may run on either store meanwhile: one that is in use is refused. If the copy is
-interrupted, however hard, the same command goes on with it; until it has ended, nothing runs on
+interrupted, even by a crash, the same command continues it; until it has ended, nothing runs on
 the target. At the end both stores are read and compared, tenant by tenant. The exit code is 1 if
 a tenant is not the same on both sides, and 4 if a store is in use, the target is not empty, or
 the source has changed since the copy was begun.

@@ -24,7 +24,7 @@ func NewMigrate() *cobra.Command {
 			Use:   "migrate",
 			Short: "Create or migrate the tables of a PostgreSQL store",
 			Long: `A store in PostgreSQL makes its tables when it is opened. Where the program must not do so, its
-URL says migrate=off, and whoever may does it with these commands, or with the SQL that they print.`,
+URL says migrate=off, and a role with the rights runs these commands, or the SQL that they print.`,
 		},
 		newMigratePrint(), newMigrateUp(), newMigrateStatus(),
 	)
@@ -68,7 +68,7 @@ func newMigratePrint() *cobra.Command {
 		Use:   "print",
 		Short: "Print the SQL of the migrations",
 		Long: `Print the SQL of the migrations, in order, each a transaction that also notes that it was applied.
-It connects to nothing: the output is for whoever reviews it, or gives it to psql.`,
+It does not connect: the output is for review, or for psql.`,
 		Example: `  abide migrate print --schema abide > abide.sql
   abide migrate print | psql -v ON_ERROR_STOP=1 -d production`,
 		Args: console.NoArgs,

@@ -86,7 +86,7 @@ func openAlone(ctx context.Context, p connect.Place) (*opened, error) {
 	return o, nil
 }
 
-// inUse says what to do about a store that somebody else uses.
+// inUse adds advice to the error of a store that another process uses.
 func inUse(p connect.Place, err error) error {
 	return fmt.Errorf("%s is in use: stop what runs on it first: %w", p.Shown, err)
 }

@@ -104,7 +104,7 @@ func (c *tokensCreate) run(cmd *cobra.Command, args []string) error {
 	})
 }
 
-// tenantsOfToken says whom a token is for.
+// tenantsOfToken returns the tenants that a token allows, in words.
 func tenantsOfToken(t *api.Token) string {
 	if t.Tenants == nil {
 		return "all tenants"

@@ -38,7 +38,7 @@ type overview struct {
 	quarantined int
 	latest      []abide.Info
 
-	// Rates are per second, since the overview before. Negative means that nobody knows.
+	// Rates are per second, since the overview before. Negative means unknown.
 	started, ended, failed float64
 }
 
@@ -46,7 +46,7 @@ type overview struct {
 type watcher struct {
 	b      connect.Backend
 	engine *abide.Client
-	tally  *tally // nil if nobody tells what changes
+	tally  *tally // nil if the backend has no stream of changes
 	last   time.Time
 	at     time.Time // by the local clock
 	clock  base.Clock

@@ -76,7 +76,7 @@ func titles(names ...string) []console.Cell {
 	return row
 }
 
-// queues are what is pending, those first that somebody should serve.
+// queues shows the pending messages by route, routes without a worker first.
 func (o *overview) queues() *section {
 	s := &section{title: "queues"}
 	if len(o.stats.Routes) == 0 {

@@ -114,6 +114,8 @@ func (t *Task) end(why error) {
 	t.job.shouldEnd()
 }
 
+// quarantineTask puts a task that cannot be decoded into quarantine. Its instance is not told, as nobody knows
+// which one it is: it goes on waiting until the task is redriven or the activity's deadline comes.
 func (e *Engine) quarantineTask(c *store.Claim, why error) {
 	e.log.Error("task undecodable, quarantined", aboutClaim(c), "error", why)
 	tx := store.Tx{Finish: []store.Finish{{Lease: c.Lease()}}}
@@ -125,6 +127,12 @@ func (e *Engine) quarantineTask(c *store.Claim, why error) {
 	}
 }
 
+// run runs the attempt, unless its process was lost too often, and settles it.
+//
+// The order of cases matters when the function returns. If a timeout has settled the attempt, the result
+// is too late. If the lease was lost, another attempt may be running, and nothing may be committed although
+// the store might still accept it. If the engine is closing, a failure is most likely that of the context,
+// and does not count; a result does.
 func (t *Task) run() {
 	if limit := int(t.spec.event.Activity.MaxAttempts); limit > 0 && t.Attempt > limit {
 		t.owner.Store(true)
@@ -211,6 +219,7 @@ func (t *Task) listen(limit time.Duration) {
 	t.silence = t.e.clock.AfterFunc(left, func() { t.listen(limit) })
 }
 
+// clearAlarms stops the timers of the attempt. One that has fired already finds owner taken, or takes it first.
 func (t *Task) clearAlarms() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -160,6 +160,7 @@ func (t *turn) markTaken(err error) bool {
 	return false
 }
 
+// findTaken looks up which children have a record, and reports whether there is one of which that was not known.
 func (t *turn) findTaken(ctx context.Context) (found bool, err error) {
 	for _, c := range t.children {
 		if c.taken {
@@ -177,6 +178,9 @@ func (t *turn) findTaken(ctx context.Context) (found bool, err error) {
 	return found, nil
 }
 
+// add puts the child into a transaction: its record, which must not exist, and its start; or, if its ID is
+// taken, the failure for its parent. The failure is a message rather than an event of this turn, since the
+// code has run already, and its decisions must not change any more.
 func (c *childStart) add(t *turn, tx *store.Tx) {
 	switch {
 	case !c.taken:

@@ -226,6 +226,8 @@ type peers struct {
 	workers []Worker
 }
 
+// get returns the workers of the roster, read again if they are older than rosterFresh. Two callers may read at
+// once; both results are good.
 func (p *peers) get(ctx context.Context, e *Engine, now time.Time) ([]Worker, error) {
 	here := e.clock.Now()
 	p.mu.Lock()

@@ -259,6 +259,15 @@ func (e *Engine) Close(ctx context.Context) error {
 	return err
 }
 
+// stop stops the engine. The order is:
+//
+//  1. No more claims. The loops end, so that nothing is added to work from here on.
+//  2. Work that is running comes to its end, until ctx ends; then its context ends with ErrStopping, and it
+//     has one more second.
+//  3. The keeper stops, and leases of work that did not return are released, so that other processes need
+//     not wait for them to expire. From here on such work cannot commit.
+//  4. The cache closes the code of all instances that wait, whose deferred functions run.
+//  5. The roster, readers of changes and gauges end, and Done is closed.
 func (e *Engine) stop(ctx context.Context) error {
 	e.stopClaiming()
 	e.loops.Wait()

@@ -215,6 +215,7 @@ func (r *reader) startInfo() *Info {
 	return i
 }
 
+// infoOf decodes the record of an instance. The error matches store.ErrCorrupt if it cannot be read.
 func infoOf(r store.Record) (Info, error) {
 	i := Info{
 		Ref:  Ref{Tenant: r.Key.Tenant, ID: r.Key.ID},

@@ -143,6 +143,9 @@ func (q *quotas) sweep() {
 	q.sweepAt = max(sweepTenants, 2*len(q.tenants))
 }
 
+// take counts starts of one tenant, or returns ErrQuota and counts none. If the count says that the quota is
+// used up, the store is asked once more before a start is refused, at most once in recountFull: instances may
+// have ended in other processes.
 func (q *quotas) take(ctx context.Context, tenant string, names []string) error {
 	t, release := q.tenant(tenant)
 	defer release()

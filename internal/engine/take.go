@@ -66,6 +66,9 @@ func (t *turn) begin(events []history.Event) {
 	t.begins, t.starts = true, info.Execution == 1
 }
 
+// takeEvent takes one event of a message. An event that was raised needs no question to be open; an answer
+// does. A request to cancel an instance whose code has not begun ends the instance at once: there is no code
+// that could come to an end by itself, and to start it only for that would have it do something first.
 func (t *turn) takeEvent(m message, e *history.Event) error {
 	ledger := &t.in.ledger
 	switch e.Kind {

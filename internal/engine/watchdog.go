@@ -82,6 +82,8 @@ func (w *watchdog) stop() {
 	}
 }
 
+// tick samples all code that runs. It schedules the next tick only while there is something to watch, so that an
+// idle engine has no timer.
 func (w *watchdog) tick() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

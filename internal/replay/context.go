@@ -10,8 +10,12 @@ import (
 	"github.com/abidehq/abide/internal/history"
 )
 
-// Context is the world as code sees it. What it does goes through here, and nothing
-// else may.
+// Context is what code acts through: it gives access to time, randomness, history and everything that
+// becomes an event. Code that acts in any other way is not deterministic.
+//
+// Each method that emits an event may also end the turn (breathe), if the turn has done as much as one
+// commit should hold. To the code that is invisible, but for the time. So no method may assume that it
+// returns in the turn in which it was called.
 type Context struct {
 	x     *Execution
 	scope *Scope
@@ -94,8 +98,9 @@ func (c *Context) Detach(name, id string, input []byte, how history.Child) strin
 // do not grow from child to child for ever.
 const maxSelf = 400
 
-// target returns the ID of an instance to start. One that was made up is in history:
-// the instance that replays it may be a fork, with an ID of its own.
+// target returns the ID of an instance to start. One that was generated is taken from history when the
+// turn is replayed: the instance that replays it may be a fork, whose own ID differs. The random number is
+// drawn in both cases, so that the sequence of random numbers stays the same.
 func (c *Context) target(kind history.Kind, id string) string {
 	if id != "" {
 		return id
@@ -205,9 +210,10 @@ func (c *Context) runStep(f func(context.Context) ([]byte, *history.Failure)) ([
 	return data, failure.Bounded()
 }
 
-// Changed reports whether the code after the change with that ID is to run: always in
-// an execution that comes to it for the first time, never in one that came past here
-// before the change was made.
+// Changed reports whether the code after the change with that ID is to run: always in an execution that comes to
+// it for the first time, never in one that came past here before the change was made. The first answer is
+// kept for the execution, so that code that asks again, such as in a loop, gets the same one although history
+// has no marker there.
 func (c *Context) Changed(id string) bool {
 	x := c.x
 	if changed, known := x.changes[id]; known {
@@ -279,8 +285,10 @@ func (c *Context) Wait(futures ...*Future) {
 	}
 }
 
-// WaitAny waits for one of the futures, and returns its index. Of several that are
-// known it is the one that was known first, by history.
+// WaitAny waits for one of the futures, and returns its index. Of several that are resolved it is the one that
+// history resolved first: that is what makes a select deterministic, and independent of the order in which
+// completions arrived in memory. The coroutine is removed from the waiters of the others when it goes on, or
+// they would wake it later for nothing.
 func (c *Context) WaitAny(futures ...*Future) int {
 	for {
 		first := -1

@@ -126,7 +126,8 @@ func (f *Future) cancel(why *history.Failure) {
 	f.settle(nil, why)
 }
 
-// inbox keeps events of one name, in order, until somebody receives them.
+// inbox keeps events of one name, in order, until code receives them. Of events and waiting one is always
+// empty: an event that finds a waiter is delivered at once, and a receiver that finds an event does not wait.
 type inbox struct {
 	events  [][]byte
 	waiting []*Future

@@ -8,7 +8,9 @@ import (
 	"github.com/abidehq/abide/internal/history"
 )
 
-// Mismatch says that the code does not do what its history says that it did.
+// Mismatch is the error of code that does not do what its history says that it did: it did something else, it
+// did more, or it did less in the same turn. It is an error of the deployment and not of the instance: with
+// the code that made the history, or with a fix, the instance goes on.
 type Mismatch struct {
 	// Expected is what history says; its Kind is 0 if history says that the code did
 	// no more in this turn.
@@ -33,7 +35,8 @@ func (m *Mismatch) Error() string {
 	return fmt.Sprintf("replay: the code differs from its history: history has [%s], the code did [%s] at %s", expected, did, m.Source)
 }
 
-// sameDeed reports whether the code did what history says. Inputs, times and words for
+// sameDeed reports whether the code did what history says. Compared is what decides how results find their
+// way back: the kind, the name, the target and the event that is referred to. Inputs, times and texts for
 // people may differ: they are in history, and what is there counts.
 func sameDeed(h, did *history.Event) bool {
 	sameName := h.Name == did.Name || h.Kind == history.StatusSet

@@ -71,7 +71,7 @@ test-long: compiler servers ## run the same tests with much longer random and cr
 # Virtual time stands still while a backend is at work, so that only the machine decides
 # how long this takes: name some backends, or a package, to run less.
 BACKENDS ?= pebble sqlite postgres redis
-ON_BACKENDS ?= . ./internal/engine ./timer ./bus/outbox ./action ./action/hook ./internal/operation
+ON_BACKENDS ?= . ./internal/engine ./timer ./bus/outbox ./action ./action/hook ./server/operation
 
 # `make test` runs some packages on the backends, and leaves tests out there: those of very
 # many or very large things, those that do the same again for each call or at random, and

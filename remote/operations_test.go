@@ -10,10 +10,10 @@ import (
 
 	"github.com/abidehq/abide"
 	"github.com/abidehq/abide/internal/check"
-	"github.com/abidehq/abide/internal/operation"
 	"github.com/abidehq/abide/remote"
 	"github.com/abidehq/abide/server"
 	"github.com/abidehq/abide/server/api"
+	"github.com/abidehq/abide/server/operation"
 	"github.com/abidehq/abide/store/memstore"
 )
 

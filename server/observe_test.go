@@ -7,8 +7,8 @@ import (
 
 	"github.com/abidehq/abide"
 	"github.com/abidehq/abide/internal/check"
-	"github.com/abidehq/abide/internal/telemetry"
 	"github.com/abidehq/abide/server"
+	"github.com/abidehq/abide/server/telemetry"
 )
 
 func TestRequestsAreMeasured(t *testing.T) {

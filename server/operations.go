@@ -6,9 +6,9 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/abidehq/abide/internal/operation"
 	"github.com/abidehq/abide/server/api"
 	"github.com/abidehq/abide/server/auth"
+	"github.com/abidehq/abide/server/operation"
 )
 
 const (

@@ -8,7 +8,7 @@ import (
 
 	"github.com/abidehq/abide"
 	"github.com/abidehq/abide/internal/check"
-	"github.com/abidehq/abide/internal/operation"
+	"github.com/abidehq/abide/server/operation"
 )
 
 // start starts instances that wait.

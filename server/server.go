@@ -16,10 +16,10 @@ import (
 	"github.com/abidehq/abide/action"
 	"github.com/abidehq/abide/clock"
 	"github.com/abidehq/abide/internal/base"
-	"github.com/abidehq/abide/internal/operation"
 	"github.com/abidehq/abide/internal/ratelimit"
-	"github.com/abidehq/abide/internal/telemetry"
 	"github.com/abidehq/abide/server/auth"
+	"github.com/abidehq/abide/server/operation"
+	"github.com/abidehq/abide/server/telemetry"
 	"github.com/abidehq/abide/server/web"
 	"github.com/abidehq/abide/store"
 	"github.com/abidehq/abide/timer"
@@ -141,7 +141,7 @@ func New(cfg Config) (*Server, error) {
 	s.refusals, s.keys = ratelimit.New(cfg.Clock), ratelimit.New(cfg.Clock)
 	var provider metric.MeterProvider // the global one
 	if cfg.Telemetry != nil {
-		provider = cfg.Telemetry.Meter()
+		provider = cfg.Telemetry.MeterProvider()
 	}
 	var err error
 	if s.meters, err = newMeters(provider); err != nil {

@@ -1,5 +1,5 @@
-// Command mounted is a shop with a web page of its own, in which Abide runs: its page, its
-// API and its webhooks are mounted beside the shop's routes, at /abide/.
+// Command mounted is a shop with a web page of its own, in which Abide runs: its page with charts,
+// its API, its metrics and its webhooks are mounted beside the shop's routes, at /abide/.
 //
 //	go run ./examples/mounted
 //	curl -X POST http://127.0.0.1:8080/orders/17
@@ -18,6 +18,7 @@ import (
 
 	"github.com/abidehq/abide"
 	"github.com/abidehq/abide/server"
+	"github.com/abidehq/abide/server/telemetry"
 
 	_ "github.com/abidehq/abide/store/pebblestore" // the embedded store
 )
@@ -42,12 +43,15 @@ var Ship = abide.NewActivity("ship", func(_ context.Context, number string) (str
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	engine, err := abide.Open(ctx, abide.Config{Register: []abide.Definition{Order, Ship}, WorkerName: "shop"})
+	measured, err := telemetry.New(telemetry.Config{Service: "shop"})
+	check(err)
+	engine, err := abide.Open(ctx, abide.Config{Register: []abide.Definition{Order, Ship}, MeterProvider: measured.MeterProvider()})
 	check(err)
 	defer engine.Close()
-	mux, abideServer, err := routes(engine)
+	mux, abideServer, err := routes(engine, measured)
 	check(err)
 	go func() { check(abideServer.Run(ctx)) }()
+	go func() { check(measured.Run(ctx)) }()
 
 	web := &http.Server{Addr: "127.0.0.1:8080", Handler: mux, ReadHeaderTimeout: 10 * time.Second}
 	web.RegisterOnShutdown(abideServer.Drain) // or those who watch would hold it up
@@ -59,9 +63,9 @@ func main() {
 }
 
 // routes returns the routes of the shop, with Abide beside them. There is no guard:
-// whoever reaches /abide/ may do everything, so put the shop's own login in front of it, or
+// everybody who reaches /abide/ may do everything, so put the shop's own login in front of it, or
 // give server.Config an Auth.
-func routes(engine *abide.Engine) (*http.ServeMux, *server.Server, error) {
+func routes(engine *abide.Engine, measured *telemetry.Telemetry) (*http.ServeMux, *server.Server, error) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /orders/{number}", func(w http.ResponseWriter, r *http.Request) {
 		number := r.PathValue("number")
@@ -71,7 +75,7 @@ func routes(engine *abide.Engine) (*http.ServeMux, *server.Server, error) {
 		}
 		w.WriteHeader(http.StatusAccepted)
 	})
-	s, err := server.New(server.Config{Prefix: "/abide", Store: engine.Store(), Engine: engine, Page: true})
+	s, err := server.New(server.Config{Prefix: "/abide", Store: engine.Store(), Engine: engine, Telemetry: measured, Page: true})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -1,14 +1,17 @@
 package main
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/abidehq/abide"
 	"github.com/abidehq/abide/remote"
+	"github.com/abidehq/abide/server/telemetry"
 
 	_ "github.com/abidehq/abide/store/memstore"
 )
@@ -17,12 +20,18 @@ import (
 // same handles through the API.
 func TestMounted(t *testing.T) {
 	t.Parallel()
-	engine, err := abide.Open(t.Context(), abide.Config{Store: "memory://", Register: []abide.Definition{Order, Ship}, WorkerName: "shop"})
+	measured, err := telemetry.New(telemetry.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	engine, err := abide.Open(t.Context(), abide.Config{
+		Store: "memory://", Register: []abide.Definition{Order, Ship}, MeterProvider: measured.MeterProvider(),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer engine.Close()
-	mux, _, err := routes(engine)
+	mux, _, err := routes(engine, measured)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,13 +56,28 @@ func TestMounted(t *testing.T) {
 		t.Errorf("%q, %v", result, err)
 	}
 
-	resp, err = http.Get(web.URL + "/abide/instances/default/order-17")
-	if err != nil {
-		t.Fatal(err)
+	get := func(path string) string {
+		resp, err := http.Get(web.URL + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		page, err := io.ReadAll(resp.Body)
+		if err != nil || resp.StatusCode != http.StatusOK {
+			t.Fatalf("%s: %d %v %.500s", path, resp.StatusCode, err, page)
+		}
+		return string(page)
 	}
-	defer resp.Body.Close()
-	page, err := io.ReadAll(resp.Body)
-	if err != nil || resp.StatusCode != http.StatusOK || !strings.Contains(string(page), "parcel of order 17") {
-		t.Errorf("%d %v %.500s", resp.StatusCode, err, page)
+	if page := get("/abide/instances/default/order-17"); !strings.Contains(page, "parcel of order 17") {
+		t.Errorf("the page of the instance: %.500s", page)
+	}
+	if page := get("/abide/metrics"); !strings.Contains(page, "abide_") {
+		t.Errorf("the metrics: %.500s", page)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	go func() { _ = measured.Run(ctx) }()
+	for charts, tick := false, time.Tick(100*time.Millisecond); !charts; <-tick { // they need two samples
+		charts = strings.Contains(get("/abide/"), `id="charts"`)
 	}
 }

@@ -17,10 +17,10 @@ import (
 
 	"github.com/abidehq/abide"
 	"github.com/abidehq/abide/action"
-	"github.com/abidehq/abide/internal/operation"
 	"github.com/abidehq/abide/remote"
 	"github.com/abidehq/abide/server/api"
 	"github.com/abidehq/abide/server/auth"
+	"github.com/abidehq/abide/server/operation"
 	"github.com/abidehq/abide/timer"
 )
 

@@ -20,9 +20,9 @@ import (
 	"github.com/abidehq/abide/action"
 	"github.com/abidehq/abide/bus"
 	"github.com/abidehq/abide/bus/outbox"
-	"github.com/abidehq/abide/internal/operation"
 	"github.com/abidehq/abide/server"
 	"github.com/abidehq/abide/server/auth"
+	"github.com/abidehq/abide/server/operation"
 	"github.com/abidehq/abide/store"
 	"github.com/abidehq/abide/timer"
 )

@@ -15,11 +15,10 @@ import (
 	"github.com/abidehq/abide/action/hook"
 	"github.com/abidehq/abide/internal/config"
 	"github.com/abidehq/abide/internal/demo"
-	"github.com/abidehq/abide/internal/operation"
-	"github.com/abidehq/abide/internal/telemetry"
 	"github.com/abidehq/abide/server"
 	"github.com/abidehq/abide/server/auth"
-	"github.com/abidehq/abide/store"
+	"github.com/abidehq/abide/server/operation"
+	"github.com/abidehq/abide/server/telemetry"
 	"github.com/abidehq/abide/timer"
 )
 
@@ -103,42 +102,20 @@ func (p *parts) makeTelemetry(_ context.Context, d *daemon) (err error) {
 		OTLP: telemetry.OTLP{
 			Endpoint: t.OTLP.Endpoint, Headers: reveal(t.OTLP.Headers), Interval: interval, Ratio: t.OTLP.TraceRatio,
 		},
-		Store: backlog(d.Store), Clock: d.clock, Logger: d.log,
+		Store: telemetry.BacklogOf(d.Store), Clock: d.clock, Logger: d.log,
 	})
 	return err
 }
-
-// backlog says what waits in a store.
-func backlog(s store.Store) func(context.Context) (telemetry.Backlog, error) {
-	return func(ctx context.Context) (telemetry.Backlog, error) {
-		stats, err := s.Stats(ctx)
-		if err != nil {
-			return telemetry.Backlog{}, err
-		}
-		var b telemetry.Backlog
-		for _, r := range stats.Routes {
-			if r.Ready > 0 && !parked(r.Route) {
-				b.Ready += r.Ready
-				b.Age = max(b.Age, stats.Now.Sub(r.Oldest))
-			}
-		}
-		return b, nil
-	}
-}
-
-// parked reports whether messages of a route wait for a person: those of suspended and
-// stalled instances. Their routes begin with a dot.
-func parked(route string) bool { return len(route) > 0 && route[0] == '.' }
 
 func (p *parts) makeEngine(_ context.Context, d *daemon) (err error) {
 	cfg := abide.Config{
 		Logger: d.log, MaxTurns: d.cfg.Instances.MaxTurns, MaxActivities: d.cfg.Instances.MaxActivities,
 		Retention: d.cfg.Instances.Retention, DrainTimeout: d.cfg.Drain, WorkerName: worker(d.cfg),
 		Quota:         abide.Quota{Open: d.cfg.Instances.Quota, Unserved: d.cfg.Instances.UnservedQuota},
-		MeterProvider: p.telemetry.Meter(),
+		MeterProvider: p.telemetry.MeterProvider(),
 	}
 	if d.cfg.Telemetry.OTLP.Endpoint != "" && d.cfg.Telemetry.OTLP.TraceRatio > 0 {
-		cfg.TracerProvider = p.telemetry.Tracer() // nil if traces are not exported
+		cfg.TracerProvider = p.telemetry.TracerProvider() // nil if traces are not exported
 	}
 	if d.cfg.Demo {
 		cfg.Register = demo.Serve()
@@ -166,7 +143,7 @@ func (p *parts) makeTimers(ctx context.Context, d *daemon) error {
 	t := &d.cfg.Timers
 	cfg := timer.Config{
 		Store: d.Store, Sinks: sinks, SinksOf: sinksOf(d.cfg, sinks), Quota: t.Quota, MaxPayload: int(t.MaxPayload),
-		Retention: t.Retention, Logger: d.log, MeterProvider: p.telemetry.Meter(), Clock: d.clock,
+		Retention: t.Retention, Logger: d.log, MeterProvider: p.telemetry.MeterProvider(), Clock: d.clock,
 	}
 	if len(t.Quotas) > 0 {
 		cfg.QuotaOf = func(tenant string) int {
@@ -197,7 +174,7 @@ func (p *parts) makeActions(_ context.Context, d *daemon) error {
 	}
 	p.actions, err = action.New(action.Config{
 		Store: d.Store, Targets: targets, Rate: a.TickRate, Slots: a.Slots, DrainTimeout: d.cfg.Drain, Output: output,
-		Retention: a.Retention, WorkerName: worker(d.cfg), Logger: d.log, MeterProvider: p.telemetry.Meter(), Clock: d.clock,
+		Retention: a.Retention, WorkerName: worker(d.cfg), Logger: d.log, MeterProvider: p.telemetry.MeterProvider(), Clock: d.clock,
 	})
 	if err != nil {
 		return err
@@ -226,7 +203,7 @@ func (p *parts) makeHooks(_ context.Context, d *daemon) error {
 		})
 	}
 	handler, err := hook.New(hook.Config{
-		Receiver: p.actions, Hooks: hooks, Logger: d.log, MeterProvider: p.telemetry.Meter(), Clock: d.clock, Remote: p.guard.Remote,
+		Receiver: p.actions, Hooks: hooks, Logger: d.log, MeterProvider: p.telemetry.MeterProvider(), Clock: d.clock, Remote: p.guard.Remote,
 	})
 	if err != nil {
 		return err

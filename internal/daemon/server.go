@@ -4,8 +4,8 @@ import (
 	"context"
 	"strings"
 
-	"github.com/abidehq/abide/internal/operation"
 	"github.com/abidehq/abide/server"
+	"github.com/abidehq/abide/server/operation"
 )
 
 func (p *parts) makeServer(_ context.Context, d *daemon) (err error) {

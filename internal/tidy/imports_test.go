@@ -57,7 +57,7 @@ var layers = []layer{
 		path:    "internal/transfer",
 		imports: []string{"internal/base", "internal/wire", "store"},
 		tests: []string{
-			".", "action", "bus", "bus/outbox", "internal/operation", "internal/testenv", "server/auth", "store/...", "timer",
+			".", "action", "bus", "bus/outbox", "server/operation", "internal/testenv", "server/auth", "store/...", "timer",
 		},
 	},
 	{path: "internal/teststore", imports: []string{"internal/base", "internal/testenv", "internal/waitlist", "store/..."}},
@@ -138,40 +138,40 @@ var layers = []layer{
 	},
 
 	{
-		path:    "internal/operation",
+		path:    "server/operation",
 		imports: []string{".", "internal/backoff", "internal/base", "internal/claimloop", "internal/lease", "internal/outage", "internal/sweep", "internal/wire", "store"},
 		tests:   []string{"internal/testenv", "internal/teststore", "store/..."},
 	},
-	{path: "internal/telemetry", imports: []string{"internal/base", "internal/meter"}},
-	{path: "server/api", imports: []string{".", "action", "bus/outbox", "internal/operation", "store", "timer"}},
+	{path: "server/telemetry", imports: []string{"internal/base", "internal/meter", "store"}},
+	{path: "server/api", imports: []string{".", "action", "bus/outbox", "server/operation", "store", "timer"}},
 	{path: "server/auth", imports: []string{"internal/base", "internal/ratelimit", "internal/sweep", "internal/wire", "store"}, tests: []string{"store/..."}},
 	{
 		path: "server/web",
 		imports: []string{
-			".", "action", "bus/outbox", "internal/base", "internal/operation", "internal/telemetry", "server/api", "server/auth", "store", "timer",
+			".", "action", "bus/outbox", "internal/base", "server/operation", "server/telemetry", "server/api", "server/auth", "store", "timer",
 		},
 		tests: []string{"bus", "internal/testenv", "server", "store/..."},
 	},
 	{
 		path: "server",
 		imports: []string{
-			".", "action", "bus/outbox", "internal/backoff", "internal/base", "internal/meter", "internal/operation", "internal/ratelimit", "internal/sweep",
-			"internal/telemetry", "internal/wire", "server/api", "server/auth", "server/web", "store", "timer",
+			".", "action", "bus/outbox", "internal/backoff", "internal/base", "internal/meter", "server/operation", "internal/ratelimit", "internal/sweep",
+			"server/telemetry", "internal/wire", "server/api", "server/auth", "server/web", "store", "timer",
 		},
 		tests: []string{"bus", "internal/testenv", "remote", "store/..."},
 	},
 	{
 		path:    "remote",
 		imports: []string{".", "action", "internal/backoff", "internal/base", "internal/engine", "internal/history", "server/api", "store", "timer"},
-		tests:   []string{"bus", "bus/outbox", "internal/operation", "server", "store", "store/memstore"},
+		tests:   []string{"bus", "bus/outbox", "server/operation", "server", "store", "store/memstore"},
 	},
 	{path: "internal/demo", imports: []string{".", "action", "bus", "internal/base", "timer"}, tests: []string{"abidetest", "bus/outbox", "store/memstore"}},
 	{path: "internal/config", imports: []string{"action", "action/hook", "internal/base", "server/api", "server/auth", "store"}},
 	{
 		path: "internal/daemon",
 		imports: []string{
-			".", "action", "action/hook", "action/target", "bus/...", "internal/backoff", "internal/base", "internal/config", "internal/demo", "internal/operation",
-			"internal/telemetry", "server", "server/api", "server/auth", "store/...", "timer",
+			".", "action", "action/hook", "action/target", "bus/...", "internal/backoff", "internal/base", "internal/config", "internal/demo", "server/operation",
+			"server/telemetry", "server", "server/api", "server/auth", "store/...", "timer",
 		},
 		tests: []string{"internal/testenv", "remote"},
 	},
@@ -193,13 +193,13 @@ var layers = []layer{
 	{
 		path: "internal/bench/...",
 		imports: []string{
-			".", "action", "action/hook", "bus/...", "internal/base", "internal/telemetry", "server", "server/api", "server/auth", "store/...", "timer",
+			".", "action", "action/hook", "bus/...", "internal/base", "server/telemetry", "server", "server/api", "server/auth", "store/...", "timer",
 		},
 	},
 	{
 		path: "internal/cli/...",
 		imports: []string{
-			".", "action", "action/target", "internal/backoff", "internal/base", "internal/bench/...", "internal/config", "internal/daemon", "internal/operation",
+			".", "action", "action/target", "internal/backoff", "internal/base", "internal/bench/...", "internal/config", "internal/daemon", "server/operation",
 			"internal/sqlitetools", "internal/transfer", "remote", "server", "server/api", "server/auth", "store/...", "timer", "vet/...",
 		},
 		tests: []string{"bus", "bus/outbox", "internal/testenv"},
@@ -207,7 +207,7 @@ var layers = []layer{
 	{path: "cmd/...", imports: []string{"internal/base", "internal/cli/...", "store/..."}},
 
 	// An example imports what a user can import.
-	{path: "examples/...", imports: []string{".", "bus/...", "server", "store/...", "timer"}, tests: []string{"abidetest", "remote"}},
+	{path: "examples/...", imports: []string{".", "bus/...", "server", "server/telemetry", "store/...", "timer"}, tests: []string{"abidetest", "remote"}},
 }
 
 // backend is the row of a store: it imports the contract, its driver and nothing of

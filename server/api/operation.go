@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide"
-	"github.com/abidehq/abide/internal/operation"
+	"github.com/abidehq/abide/server/operation"
 )
 
 // InstanceFilter says which instances are meant: those that match all that is set.

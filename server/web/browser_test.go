@@ -15,7 +15,7 @@ import (
 	"github.com/abidehq/abide"
 	"github.com/abidehq/abide/action"
 	"github.com/abidehq/abide/internal/check"
-	"github.com/abidehq/abide/internal/telemetry"
+	"github.com/abidehq/abide/server/telemetry"
 	"github.com/abidehq/abide/timer"
 )
 

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/abidehq/abide/internal/telemetry"
+	"github.com/abidehq/abide/server/telemetry"
 )
 
 // chart is some numbers over the last minutes, drawn on the server.

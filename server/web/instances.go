@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide"
-	"github.com/abidehq/abide/internal/operation"
+	"github.com/abidehq/abide/server/operation"
 )
 
 // rows is how many things a page of a list shows.

@@ -3,7 +3,7 @@ package web
 import (
 	"strings"
 
-	"github.com/abidehq/abide/internal/operation"
+	"github.com/abidehq/abide/server/operation"
 )
 
 func (s *site) addOperations() {

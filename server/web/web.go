@@ -13,8 +13,8 @@ import (
 	"github.com/abidehq/abide/action"
 	"github.com/abidehq/abide/clock"
 	"github.com/abidehq/abide/internal/base"
-	"github.com/abidehq/abide/internal/operation"
-	"github.com/abidehq/abide/internal/telemetry"
+	"github.com/abidehq/abide/server/operation"
+	"github.com/abidehq/abide/server/telemetry"
 	"github.com/abidehq/abide/store"
 	"github.com/abidehq/abide/timer"
 )

@@ -15,9 +15,9 @@ import (
 	"github.com/abidehq/abide/bus"
 	"github.com/abidehq/abide/bus/outbox"
 	"github.com/abidehq/abide/internal/bench"
-	"github.com/abidehq/abide/internal/telemetry"
 	"github.com/abidehq/abide/server"
 	"github.com/abidehq/abide/server/auth"
+	"github.com/abidehq/abide/server/telemetry"
 	"github.com/abidehq/abide/store"
 	"github.com/abidehq/abide/timer"
 )
@@ -84,10 +84,10 @@ func openStack(ctx context.Context, s store.Store, log *slog.Logger, fail func(e
 
 // build makes all parts. Nothing runs yet but the engine.
 func (h *stack) build(log *slog.Logger) (err error) {
-	if h.telemetry, err = telemetry.New(telemetry.Config{Service: bench.Prefix + "serve", Store: h.backlog, Logger: log}); err != nil {
+	if h.telemetry, err = telemetry.New(telemetry.Config{Service: bench.Prefix + "serve", Store: telemetry.BacklogOf(h.store), Logger: log}); err != nil {
 		return err
 	}
-	meter := h.telemetry.Meter()
+	meter := h.telemetry.MeterProvider()
 	h.engine, err = abide.New(h.store, abide.Config{Register: []abide.Definition{hello, greet, sleeper}, Logger: log, MeterProvider: meter, WorkerName: tenant})
 	if err != nil {
 		return err
@@ -111,22 +111,6 @@ func (h *stack) build(log *slog.Logger) (err error) {
 		Page: true, Version: "bench", Logger: log,
 	})
 	return err
-}
-
-// backlog says what waits in the store, for the charts of the page.
-func (h *stack) backlog(ctx context.Context) (telemetry.Backlog, error) {
-	stats, err := h.store.Stats(ctx)
-	if err != nil {
-		return telemetry.Backlog{}, err
-	}
-	var b telemetry.Backlog
-	for _, r := range stats.Routes {
-		if r.Ready > 0 {
-			b.Ready += r.Ready
-			b.Age = max(b.Age, stats.Now.Sub(r.Oldest))
-		}
-	}
-	return b, nil
 }
 
 // serve runs all parts until the stack is closed.

@@ -9,11 +9,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/abidehq/abide/internal/operation"
 	"github.com/abidehq/abide/remote"
 	"github.com/abidehq/abide/server"
 	"github.com/abidehq/abide/server/api"
 	"github.com/abidehq/abide/server/auth"
+	"github.com/abidehq/abide/server/operation"
 )
 
 // storeOperations are the operations of a store, in the form that those of a server have.

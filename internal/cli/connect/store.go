@@ -18,11 +18,11 @@ import (
 	"github.com/abidehq/abide"
 	"github.com/abidehq/abide/action"
 	"github.com/abidehq/abide/internal/base"
-	"github.com/abidehq/abide/internal/operation"
 	"github.com/abidehq/abide/remote"
 	"github.com/abidehq/abide/server"
 	"github.com/abidehq/abide/server/api"
 	"github.com/abidehq/abide/server/auth"
+	"github.com/abidehq/abide/server/operation"
 	"github.com/abidehq/abide/store"
 	"github.com/abidehq/abide/timer"
 )

@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/abidehq/abide/internal/operation"
 	"github.com/abidehq/abide/server/api"
+	"github.com/abidehq/abide/server/operation"
 )
 
 // runAll does it to all instances that match, as an operation.

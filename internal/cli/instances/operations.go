@@ -17,9 +17,9 @@ import (
 
 	"github.com/abidehq/abide/internal/backoff"
 	"github.com/abidehq/abide/internal/base"
-	"github.com/abidehq/abide/internal/operation"
 	"github.com/abidehq/abide/remote"
 	"github.com/abidehq/abide/server/api"
+	"github.com/abidehq/abide/server/operation"
 )
 
 // NewOperations returns the command abide operations.

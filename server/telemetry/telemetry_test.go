@@ -49,7 +49,7 @@ func scrape(t *testing.T, tel *Telemetry) string {
 // everything measures something with each metric that there is.
 func everything(t *testing.T, tel *Telemetry) {
 	t.Helper()
-	set := meter.New(tel.Meter())
+	set := meter.New(tel.MeterProvider())
 	for _, m := range meter.All() {
 		switch m.Kind {
 		case meter.KindCounter:
@@ -97,7 +97,7 @@ func TestPrometheusShowsTheNamesOfTheDocument(t *testing.T) {
 func TestTwoInOneProcess(t *testing.T) {
 	t.Parallel()
 	one, two := open(t, Config{}), open(t, Config{})
-	meter.New(one.Meter()).Counter(meter.TimersFired).Add(t.Context(), 5)
+	meter.New(one.MeterProvider()).Counter(meter.TimersFired).Add(t.Context(), 5)
 	if strings.Contains(scrape(t, two), "abide_timer_fired_total 5") || !strings.Contains(scrape(t, one), "abide_timer_fired_total 5") {
 		t.Error("what one measures is seen at the other")
 	}
@@ -113,7 +113,7 @@ func TestSamplesAreRates(t *testing.T) {
 		done := make(chan error, 1)
 		go func() { done <- tel.Run(ctx) }()
 		synctest.Wait()
-		set := meter.New(tel.Meter())
+		set := meter.New(tel.MeterProvider())
 		labelled := func(m meter.Metric, value string, n int64) {
 			set.Counter(m).Add(ctx, n, metric.WithAttributes(attribute.String(m.Label, value)))
 		}
@@ -183,7 +183,7 @@ func TestTheStoreIsAskedSeldom(t *testing.T) {
 			return Backlog{Ready: int(asked.Load()), Age: 3 * time.Second}, nil
 		}})
 		check.OK(t, err)
-		set := meter.New(tel.Meter())
+		set := meter.New(tel.MeterProvider())
 		g := set.Gauge(meter.TimersArmed)
 		set.Observe(func(context.Context, metric.Observer) error { observed.Add(1); return nil }, g)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -255,8 +255,8 @@ func TestOTLP(t *testing.T) {
 			tt.otlp.Endpoint, tt.otlp.Headers = c.URL+"/", map[string]string{"Authorization": "hush"}
 			tel, err := New(Config{OTLP: tt.otlp})
 			check.OK(t, err)
-			meter.New(tel.Meter()).Counter(meter.TimersFired).Add(t.Context(), 1)
-			_, span := tel.Tracer().Tracer("test").Start(t.Context(), "turn")
+			meter.New(tel.MeterProvider()).Counter(meter.TimersFired).Add(t.Context(), 1)
+			_, span := tel.TracerProvider().Tracer("test").Start(t.Context(), "turn")
 			span.End()
 			check.OK(t, tel.Close(t.Context()))
 			close(c.got)
@@ -274,7 +274,7 @@ func TestOTLP(t *testing.T) {
 func TestNobodyIsSentAnything(t *testing.T) {
 	t.Parallel()
 	tel := open(t, Config{})
-	_, span := tel.Tracer().Tracer("test").Start(t.Context(), "turn")
+	_, span := tel.TracerProvider().Tracer("test").Start(t.Context(), "turn")
 	if span.IsRecording() || span.SpanContext().IsValid() {
 		t.Error("a trace is made that nobody sees")
 	}

@@ -3,6 +3,7 @@ package telemetry
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/store"
 )
 
 // Sample is what happened in two seconds.
@@ -32,12 +34,32 @@ type Sample struct {
 	Ready    int
 }
 
-// Backlog is what waits in a store.
+// Backlog is the ready messages of a store.
 type Backlog struct {
 	// Ready is the number of messages that are visible, and Age how long the oldest of
 	// them waits.
 	Ready int
 	Age   time.Duration
+}
+
+// BacklogOf returns a function that reads the backlog of a store, for [Config.Store]. Messages of
+// suspended and stalled instances, whose routes begin with a dot, wait for an operator and are
+// left out.
+func BacklogOf(s store.Store) func(context.Context) (Backlog, error) {
+	return func(ctx context.Context) (Backlog, error) {
+		stats, err := s.Stats(ctx)
+		if err != nil {
+			return Backlog{}, err
+		}
+		var b Backlog
+		for _, r := range stats.Routes {
+			if r.Ready > 0 && !strings.HasPrefix(r.Route, ".") {
+				b.Ready += r.Ready
+				b.Age = max(b.Age, stats.Now.Sub(r.Oldest))
+			}
+		}
+		return b, nil
+	}
 }
 
 const (

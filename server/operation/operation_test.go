@@ -8,8 +8,8 @@ import (
 
 	"github.com/abidehq/abide"
 	"github.com/abidehq/abide/internal/check"
-	"github.com/abidehq/abide/internal/operation"
 	"github.com/abidehq/abide/internal/rig"
+	"github.com/abidehq/abide/server/operation"
 	"github.com/abidehq/abide/store"
 )
 

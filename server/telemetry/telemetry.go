@@ -18,32 +18,35 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
 
+	"github.com/abidehq/abide/clock"
 	"github.com/abidehq/abide/internal/base"
 )
 
-// Config is what a process measures itself with.
+// Config configures a [Telemetry].
 type Config struct {
-	// Service is what the process is called among others: abide if it is empty. Version is
-	// that of the program, and Attributes say more about it, in the words of OpenTelemetry:
-	// deployment.environment.name, for example.
+	// Service is the name of the service; empty means abide. Version is the version of the
+	// program, and Attributes are further resource attributes of OpenTelemetry, such as
+	// deployment.environment.name.
 	Service    string
 	Version    string
 	Attributes map[string]string
 
-	// OTLP says where metrics and traces are sent to, if anywhere.
+	// OTLP configures where metrics and traces are sent.
 	OTLP OTLP
 
-	// Store says what waits in the store, for the samples. Nil leaves that out.
+	// Store returns the backlog of the store for the samples, see [BacklogOf]. Nil means none.
 	Store func(ctx context.Context) (Backlog, error)
 
-	// Clock is that of the process if it is nil.
-	Clock base.Clock
+	// Clock is the clock of the process. Nil means that of the machine.
+	Clock clock.Clock
 
-	// Logger gets what a person should know. Nil means [slog.Default].
+	// Logger receives errors of exporters. Nil means [slog.Default].
 	Logger *slog.Logger
 }
 
-// Telemetry shows what a process measures.
+// Telemetry collects the metrics and traces of a process, serves them to Prometheus, sends them
+// by OTLP, and keeps the last ten minutes for the charts of the page. Give its providers to the
+// engine and the services, and itself to server.Config.
 type Telemetry struct {
 	cfg      Config
 	clock    base.Clock
@@ -56,8 +59,7 @@ type Telemetry struct {
 	sampler  *sampler
 }
 
-// New begins to measure. Nobody is asked for anything yet, and nothing is sent before
-// there is something to send.
+// New returns a telemetry. Call Run for the charts, and Close to flush what is to be sent.
 func New(cfg Config) (*Telemetry, error) {
 	if err := cfg.OTLP.check(); err != nil {
 		return nil, err
@@ -126,15 +128,14 @@ func (t *Telemetry) openTraces(who *resource.Resource) error {
 	return nil
 }
 
-// Meter makes the instruments of those who measure something.
-func (t *Telemetry) Meter() metric.MeterProvider { return t.meter }
+// MeterProvider returns the provider of meters, for [abide.Config] and the services.
+func (t *Telemetry) MeterProvider() metric.MeterProvider { return t.meter }
 
-// Tracer makes the traces of those who follow something. Unless traces are sent
-// somewhere, it makes none.
-func (t *Telemetry) Tracer() trace.TracerProvider { return t.tracer }
+// TracerProvider returns the provider of tracers. Without an OTLP endpoint it records nothing.
+func (t *Telemetry) TracerProvider() trace.TracerProvider { return t.tracer }
 
-// Handler shows all metrics in the format of Prometheus, with those of the Go runtime and
-// of the process.
+// Handler serves all metrics in the format of Prometheus, with those of the Go runtime and of the
+// process.
 func (t *Telemetry) Handler() http.Handler {
 	return promhttp.HandlerFor(t.registry, promhttp.HandlerOpts{
 		ErrorLog: slog.NewLogLogger(t.log.Handler(), slog.LevelWarn),
@@ -147,16 +148,16 @@ func (t *Telemetry) Handler() http.Handler {
 // maxScrapes is how many look at the metrics at a time. Each of them asks the store.
 const maxScrapes = 4
 
-// Samples returns the last ten minutes, the oldest first, two seconds apart.
+// Samples returns the samples of the last ten minutes, oldest first, two seconds apart.
 func (t *Telemetry) Samples() []Sample { return t.sampler.samples() }
 
-// Run takes samples until ctx ends, and says what goes wrong with sending.
+// Run takes samples, and logs errors of exporters, until ctx ends.
 func (t *Telemetry) Run(ctx context.Context) error {
 	t.handleErrors()
 	return t.sampler.run(ctx, t.log)
 }
 
-// Close sends what was not sent yet, as far as there is time.
+// Close sends what has not been sent, until ctx ends.
 func (t *Telemetry) Close(ctx context.Context) error {
 	var errs []error
 	if t.spans != nil {

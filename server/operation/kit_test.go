@@ -12,9 +12,9 @@ import (
 
 	"github.com/abidehq/abide"
 	"github.com/abidehq/abide/internal/check"
-	"github.com/abidehq/abide/internal/operation"
 	"github.com/abidehq/abide/internal/rig"
 	"github.com/abidehq/abide/internal/teststore"
+	"github.com/abidehq/abide/server/operation"
 	"github.com/abidehq/abide/store"
 )
 

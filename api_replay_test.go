@@ -245,7 +245,7 @@ func TestStepHasATimeout(t *testing.T) {
 			return "", c.Err()
 		}, abide.StartToClose(time.Minute), abide.Retry(2).Backoff(time.Second, 1, time.Second))
 		if !errors.Is(err, abide.ErrTimeout) {
-			return "", fmt.Errorf("the error is %v", err)
+			return "", fmt.Errorf("the error is %w", err)
 		}
 		if err := abide.Sleep(ctx, time.Second); err != nil {
 			return "", err

@@ -3,6 +3,7 @@ package server
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/url"
 	"reflect"
 	"slices"
@@ -27,9 +28,7 @@ func detail(query string, in any) string {
 	if v := reflect.Indirect(reflect.ValueOf(in)); v.Kind() == reflect.Struct {
 		if body := v.FieldByName("Body"); body.IsValid() {
 			if fields, ok := plain(body).(map[string]any); ok {
-				for name, value := range fields {
-					all[name] = value
-				}
+				maps.Copy(all, fields)
 			}
 		}
 	}
@@ -95,9 +94,7 @@ func fields(v reflect.Value) any {
 		}
 		value := plain(v.Field(i))
 		if inner, ok := value.(map[string]any); ok && f.Anonymous {
-			for key, value := range inner {
-				all[key] = value
-			}
+			maps.Copy(all, inner)
 		} else if value != nil && name != "" {
 			all[name] = value
 		}
@@ -129,8 +126,7 @@ func madeBy(out any) string {
 		return id.String()
 	}
 	var ids []string
-	for i := range body.NumField() {
-		list := body.Field(i)
+	for _, list := range body.Fields() {
 		if list.Kind() != reflect.Slice || list.Type().Elem().Kind() != reflect.Struct {
 			continue
 		}

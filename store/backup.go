@@ -20,11 +20,11 @@ type Backuper interface {
 }
 
 var (
-	// ErrBackup: the store is a backup, on which nothing must run: it would do again what was
+	// ErrBackup means that the store is a backup, on which nothing must run: it would do again what was
 	// done since the backup was made. It can be read, and be made a store again.
 	ErrBackup = errors.New("store is a backup")
 
-	// ErrReadOnly: the store was opened to be read only.
+	// ErrReadOnly is returned by calls that change a store that was opened to be read only.
 	ErrReadOnly = errors.New("store is read-only")
 )
 

@@ -100,7 +100,7 @@ func TestArmingAgainCounts(t *testing.T) {
 
 func TestQuotaIsFreed(t *testing.T) {
 	for name, free := range map[string]func(*fixture){
-		"by firing":     func(r *fixture) { rig.Pass(time.Minute) },
+		"by firing":     func(*fixture) { rig.Pass(time.Minute) },
 		"by cancelling": func(r *fixture) { r.cancel("k00000"); r.cancel("k00001") },
 		"by cancelling all": func(r *fixture) {
 			if _, err := r.CancelAll(r.T.Context(), timer.Filter{Tenant: "acme", To: r.At(time.Hour)}); err != nil {

@@ -115,7 +115,7 @@ func TestScheduleWithoutThemTakesThemAway(t *testing.T) {
 
 func TestScheduleArmsAgain(t *testing.T) {
 	for name, end := range map[string]func(*fixture){
-		"after it fired":         func(r *fixture) { rig.Pass(time.Hour) },
+		"after it fired":         func(*fixture) { rig.Pass(time.Hour) },
 		"after it was cancelled": func(r *fixture) { r.cancel("k") },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -23,7 +23,7 @@ func (s *Service) sweepAll(ctx context.Context) error {
 		}
 		switch {
 		case ctx.Err() != nil:
-			return nil
+			return nil //nolint:nilerr // of a call that was stopped
 		case outage.Permanent(err):
 			return err
 		case err != nil:

@@ -19,8 +19,6 @@ import (
 	"github.com/abidehq/abide/internal/testenv"
 )
 
-const patience = 30 * time.Second
-
 func newBus(t *testing.T, cfg redisbus.Config) *redisbus.Bus {
 	t.Helper()
 	b, err := redisbus.New(cfg)

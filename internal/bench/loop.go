@@ -141,7 +141,7 @@ func (r *Run) Batches(ctx context.Context, l Loading, load func(ctx context.Cont
 	}
 	err := g.Wait()
 	stop()
-	if err = cmp.Or(err, context.Cause(ctx)); err != nil {
+	if err := cmp.Or(err, context.Cause(ctx)); err != nil {
 		return err
 	}
 	if l.Workers == 8 { // not of what is measured

@@ -47,7 +47,7 @@ func TestConfigThatMakesNoSense(t *testing.T) {
 			t.Errorf("%v is not ErrOptions", err)
 		}
 	}
-	benchtest.Fails(t, spec(nothing{}), bench.Config{URL: "other://", Reopen: bench.ReopenClean}, "", "needs a workload that loads")
+	_ = benchtest.Fails(t, spec(nothing{}), bench.Config{URL: "other://", Reopen: bench.ReopenClean}, "", "needs a workload that loads")
 }
 
 func TestALoaderThatFails(t *testing.T) {

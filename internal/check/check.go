@@ -35,7 +35,7 @@ func Equal[T any](t testing.TB, what string, got, want T, opts ...cmp.Option) {
 }
 
 // Zone is an option of Equal that has times differ that are the same instant in two zones.
-var Zone = cmp.Comparer(func(a, b time.Time) bool { return a == b })
+var Zone = cmp.Comparer(func(a, b time.Time) bool { return a == b }) //nolint:staticcheck // it is the zone that Equal leaves out
 
 // Error checks that err matches target, as errors.Is does, and that its text contains all of
 // these. A nil target is matched by no error at all.

@@ -54,7 +54,7 @@ func (l *Loop) Run(ctx context.Context) error {
 		pace.wait(ctx)
 		claims, most, err := l.claim(ctx, LongPoll)
 		if len(claims) == 0 && (most == 0 || ctx.Err() != nil) {
-			return nil
+			return nil //nolint:nilerr // of a call that was stopped
 		}
 		pace.took(len(claims), len(claims) == most)
 		if len(claims) > 0 {

@@ -41,8 +41,8 @@ func TestRetryBackoff(t *testing.T) {
 				r.begin("i", "flow", "")
 				info := r.until("i", Failed)
 				want(r, "attempts", len(times), len(tt.want)+1)
-				for i, longest := range tt.want {
-					longest *= time.Second
+				for i, seconds := range tt.want {
+					longest := time.Duration(seconds) * time.Second
 					if wait := times[i+1].Sub(times[i]); wait > longest || wait < longest*4/5 {
 						r.Errorf("after attempt %d it waited for %v, want %v less a fifth at most", i+1, wait, longest)
 					}

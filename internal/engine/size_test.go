@@ -22,7 +22,7 @@ func TestLargeFanOutInOneTurn(t *testing.T) {
 		})
 		r.flow("flow", func(c *replay.Context, _ []byte) replay.Outcome {
 			var order []int
-			c.Go(func(c *replay.Context) { order = append(order, -1) }) // runs where the code waits, not between
+			c.Go(func(*replay.Context) { order = append(order, -1) }) // runs where the code waits, not between
 			input := make([]byte, size)
 			var calls []*replay.Future
 			for i := range n {

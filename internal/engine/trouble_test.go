@@ -226,7 +226,7 @@ func TestHeartbeatOfUnknownOutcome(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		s := &troubled{Store: r.tape}
 		r.flow("flow", calling(history.Activity{MaxAttempts: 1}))
-		r.act("act", func(ctx context.Context, task *Task) ([]byte, *history.Failure) {
+		r.act("act", func(_ context.Context, task *Task) ([]byte, *history.Failure) {
 			for i := range 5 {
 				if err := task.Heartbeat(fmt.Append(nil, i)); err != nil {
 					return nil, failure("heartbeat %d: %v", i, err)
@@ -264,7 +264,7 @@ func TestHeartbeatWithoutAnAnswer(t *testing.T) {
 		s := &troubled{Store: r.tape}
 		r.flow("flow", calling(history.Activity{MaxAttempts: 1}))
 		var took time.Duration
-		r.act("act", func(ctx context.Context, task *Task) ([]byte, *history.Failure) {
+		r.act("act", func(_ context.Context, task *Task) ([]byte, *history.Failure) {
 			s.on(func(ctx context.Context, method string, _ *store.Tx) error {
 				if method == "Get" {
 					return noAnswer(ctx)

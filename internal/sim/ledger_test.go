@@ -32,7 +32,6 @@ type ledger struct {
 	instances map[string]*told
 	timers    map[string][]*timerCall
 	actions   map[string]*actionAsked
-	calls     int
 }
 
 // effectRun is one attempt at an activity.
@@ -134,7 +133,7 @@ func (l *ledger) drawNonce(*process) int {
 
 // active reports whether a run is under way in a process that can work and has not been told
 // to stop.
-func active(p *process, ctx context.Context, over bool) bool {
+func active(ctx context.Context, p *process, over bool) bool {
 	return !over && ctx.Err() == nil && !p.gone() && !p.frozen()
 }
 
@@ -153,7 +152,7 @@ func (l *ledger) beginEffect(ctx context.Context, p *process, in effectIn) *effe
 		if other.p == p {
 			slots++
 		}
-		if other.in == in && other.of == run.of && other.p != p && active(other.p, other.ctx, other.over) && !p.gone() && !l.jumped {
+		if other.in == in && other.of == run.of && other.p != p && active(other.ctx, other.p, other.over) && !p.gone() && !l.jumped {
 			l.problemLocked("effect %+v runs in %v and in %v at the same time", in, other.p, p)
 		}
 	}
@@ -199,7 +198,7 @@ func (l *ledger) act(ctx context.Context, p *process, r action.Run) (action.Outc
 			slots++
 		}
 		cancelled := l.actions[a.ID] != nil && l.actions[a.ID].cancels > 0 // and tried again before its run knew
-		if other.id == a.ID && active(other.p, other.ctx, other.over) && !l.jumped && !cancelled {
+		if other.id == a.ID && active(other.ctx, other.p, other.over) && !l.jumped && !cancelled {
 			l.problemLocked("action %s runs in %v and in %v at the same time", a.ID, other.p, p)
 		}
 	}

@@ -319,7 +319,7 @@ func (w *world) pass(until time.Time) {
 	for _, c := range w.late {
 		earlier(c.held)
 	}
-	ahead := w.clock.Now().Sub(time.Now())
+	ahead := time.Until(w.clock.Now())
 	for _, d := range w.due {
 		earlier(d.at.Add(-ahead))
 	}

@@ -112,7 +112,7 @@ func (o *Operation) allows(i *abide.Info) bool {
 // times if the store answers, and as often as it takes if it does not, or is full.
 func (s *Service) do(ctx context.Context, o *Operation, i *abide.Info) (outcome, error) {
 	if ctx.Err() != nil {
-		return unknown, nil
+		return unknown, nil //nolint:nilerr // the caller looks at ctx
 	}
 	if !o.allows(i) {
 		return skipped, nil
@@ -126,7 +126,7 @@ func (s *Service) do(ctx context.Context, o *Operation, i *abide.Info) (outcome,
 		case errors.Is(err, abide.ErrState), errors.Is(err, abide.ErrNotFound):
 			return skipped, nil
 		case ctx.Err() != nil:
-			return unknown, nil
+			return unknown, nil //nolint:nilerr // the caller looks at ctx
 		case outage.Permanent(err):
 			return unknown, err
 		case errors.Is(err, abide.ErrInvalid), errors.Is(err, store.ErrCorrupt):

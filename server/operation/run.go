@@ -116,7 +116,7 @@ func (t *turn) goOn(ctx context.Context) error {
 	case ctx.Err() != nil: // it is somebody else's, or there is no more time
 		t.giveBack()
 		t.addToCancelled()
-		return nil
+		return nil //nolint:nilerr // the operation goes on elsewhere
 	case isTrouble(err):
 		t.giveBack()
 		return fmt.Errorf("operation: %s: %w", t.before.ID, err)

@@ -55,7 +55,8 @@ func newLongWorld(t *testing.T, steps, bytes int) (*world, *logCounter, int) {
 	c := &logCounter{Store: memstore.New(memstore.Options{})}
 	t.Cleanup(func() { _ = c.Close() })
 	w := newWorldOn(t, c)
-	return w, c, w.startLong(steps, bytes)
+	events := w.startLong(steps, bytes)
+	return w, c, events
 }
 
 // startLong starts long-1, and returns the number of events of its history when it waits.

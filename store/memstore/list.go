@@ -49,15 +49,16 @@ func (s *Store) Await(ctx context.Context, key store.RecordKey, after int64) (st
 		r := s.records.byKey[key]
 		switch {
 		case r != nil && r.Version > after:
-			defer s.mu.Unlock()
-			return copyRecord(r), nil
+			found := copyRecord(r)
+			s.mu.Unlock()
+			return found, nil
 		case r == nil && after > 0:
 			s.mu.Unlock()
 			return store.Record{}, store.NotFound("await", key)
 		}
 		if !joined {
 			s.records.awaited.Join(key, &reader)
-			defer s.leave(key, &reader)
+			defer s.leave(key, &reader) //nolint:gocritic // once: joined is set below
 		}
 		s.mu.Unlock()
 		select {

@@ -124,7 +124,7 @@ func TestAStalledInstanceIsNamed(t *testing.T) {
 	s, url := benchtest.New()
 	// Instances whose input is no number stand for whatever makes code stall.
 	broken := abide.OrchestrationNamed[string, int](bench.Prefix + "sequence")
-	s.OnCommit = func(tx *store.Tx) error {
+	s.OnCommit = func(*store.Tx) error {
 		s.OnCommit = func(tx *store.Tx) error { // nothing else gets through
 			if len(tx.Finish) == 0 {
 				return nil

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -228,11 +229,11 @@ func (w *sleep) messages(ctx context.Context, r *bench.Run) (pending, ready int,
 // awaitQuiet waits until nothing is to be done for any instance that sleeps: the message
 // that starts or wakes one is there until its turn is committed.
 func (w *sleep) awaitQuiet(ctx context.Context, r *bench.Run) error {
-	ready := 0
-	return r.Await(ctx, func() string { return fmt.Sprintf("%d instances have turns to do", ready) }, func() (bool, int64, error) {
-		var err error
-		_, ready, err = w.messages(ctx, r)
-		return ready == 0, int64(ready), err
+	var ready atomic.Int64
+	return r.Await(ctx, func() string { return fmt.Sprintf("%d instances have turns to do", ready.Load()) }, func() (bool, int64, error) {
+		_, n, err := w.messages(ctx, r)
+		ready.Store(int64(n))
+		return n == 0, int64(n), err
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -161,11 +162,11 @@ func (w *workload) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	ready := 0
-	err = w.run.Await(ctx, func() string { return fmt.Sprintf("%d instances are to fall asleep", ready) }, func() (bool, int64, error) {
-		var err error
-		_, ready, err = w.run.Messages(ctx, func(_, route string) bool { return route == sleeper.Name() })
-		return ready == 0, int64(ready), err
+	var ready atomic.Int64
+	err = w.run.Await(ctx, func() string { return fmt.Sprintf("%d instances are to fall asleep", ready.Load()) }, func() (bool, int64, error) {
+		_, n, err := w.run.Messages(ctx, func(_, route string) bool { return route == sleeper.Name() })
+		ready.Store(int64(n))
+		return n == 0, int64(n), err
 	})
 	if err != nil {
 		return err

@@ -181,7 +181,7 @@ func TestServeThatDoesNotSucceed(t *testing.T) {
 				return nil
 			}
 			c := bench.Config{URL: storeURL, Patience: time.Second}
-			benchtest.Fails(t, Spec(), c, little+noIdle+tt.args, tt.want)
+			_ = benchtest.Fails(t, Spec(), c, little+noIdle+tt.args, tt.want)
 		})
 	}
 }

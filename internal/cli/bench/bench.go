@@ -128,7 +128,7 @@ func (b *benchVerb) measure(cmd *cobra.Command) (err error) {
 			return fmt.Errorf("create a profile: %w", createErr)
 		}
 		*w = f
-		defer func() { err = errors.Join(err, f.Close()) }()
+		defer func() { err = errors.Join(err, f.Close()) }() //nolint:gocritic // at most two profiles, open until the end
 	}
 	report, err := bench.Measure(cmd.Context(), b.workload, b.config)
 	if err != nil {

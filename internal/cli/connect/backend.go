@@ -41,7 +41,7 @@ type Backend interface {
 
 var (
 	_ Backend = serverBackend{}
-	_ Backend = (*storeBackend)(nil)
+	_ Backend = (*StoreBackend)(nil)
 )
 
 // ActionsAPI is what the commands about actions and schedules need.

@@ -27,17 +27,17 @@ import (
 	"github.com/abidehq/abide/timer"
 )
 
-// storeBackend is a store that this process has opened.
-type storeBackend struct {
+// StoreBackend is a store that this process has opened.
+type StoreBackend struct {
 	store  store.Store
 	ending []func() error // what to do before the store is closed
 }
 
 // NewStoreBackend returns the backend of a store that is open in this process. It closes the store.
-func NewStoreBackend(st store.Store) *storeBackend { return &storeBackend{store: st} }
+func NewStoreBackend(st store.Store) *StoreBackend { return &StoreBackend{store: st} }
 
 // Close ends what was begun on the store, the latest first, and closes it.
-func (b *storeBackend) Close() error {
+func (b *StoreBackend) Close() error {
 	var errs []error
 	for _, end := range slices.Backward(b.ending) {
 		errs = append(errs, end())
@@ -49,20 +49,23 @@ func (b *storeBackend) Close() error {
 // person sees those.
 var silent = slog.New(slog.DiscardHandler)
 
-func (b *storeBackend) Client() *abide.Client { return abide.NewClient(b.store, nil) }
+// Client returns a client of the instances.
+func (b *StoreBackend) Client() *abide.Client { return abide.NewClient(b.store, nil) }
 
 // Noting returns what keeps account of what is done to the store.
-func (b *storeBackend) Noting() (noting, error) {
+func (b *StoreBackend) Noting() (noting, error) {
 	guard, err := auth.New(auth.Config{Store: b.store, Logger: silent})
 	return noting{guard}, err
 }
 
-func (b *storeBackend) Engine() (*abide.Client, error) {
+// Engine returns a client that writes audit entries.
+func (b *StoreBackend) Engine() (*abide.Client, error) {
 	n, err := b.Noting()
 	return abide.ClientOver(notedTransport{b.Client().Transport().(operatorTransport), n}, nil), err
 }
 
-func (b *storeBackend) Actions() (ActionsAPI, error) {
+// Actions returns actions and schedules, with audit entries.
+func (b *StoreBackend) Actions() (ActionsAPI, error) {
 	n, err := b.Noting()
 	if err != nil {
 		return nil, err
@@ -71,11 +74,13 @@ func (b *storeBackend) Actions() (ActionsAPI, error) {
 	return notedActions{s, n}, err
 }
 
-func (b *storeBackend) TimerService() (*timer.Service, error) {
+// TimerService returns the timers.
+func (b *StoreBackend) TimerService() (*timer.Service, error) {
 	return timer.New(timer.Config{Store: b.store, Logger: silent})
 }
 
-func (b *storeBackend) Timers() (TimersAPI, error) {
+// Timers returns timers, with audit entries.
+func (b *StoreBackend) Timers() (TimersAPI, error) {
 	n, err := b.Noting()
 	if err != nil {
 		return nil, err
@@ -84,11 +89,13 @@ func (b *storeBackend) Timers() (TimersAPI, error) {
 	return notedTimers{s, n}, err
 }
 
-func (b *storeBackend) OperationService() (*operation.Service, error) {
+// OperationService returns the operations.
+func (b *StoreBackend) OperationService() (*operation.Service, error) {
 	return operation.New(operation.Config{Store: b.store, Client: b.Client(), Logger: silent})
 }
 
-func (b *storeBackend) Operations() (OperationsAPI, error) {
+// Operations returns bulk operations.
+func (b *StoreBackend) Operations() (OperationsAPI, error) {
 	n, err := b.Noting()
 	if err != nil {
 		return nil, err
@@ -97,16 +104,18 @@ func (b *storeBackend) Operations() (OperationsAPI, error) {
 	return storeOperations{s, n}, err
 }
 
-func (b *storeBackend) Tokens() (TokensAPI, error) {
+// Tokens returns tokens.
+func (b *StoreBackend) Tokens() (TokensAPI, error) {
 	guard, err := auth.New(auth.Config{Store: b.store, Logger: silent})
 	return StoreTokens{guard}, err
 }
 
-func (b *storeBackend) Stats(ctx context.Context) (store.Stats, error) { return b.store.Stats(ctx) }
+// Stats returns what the store holds.
+func (b *StoreBackend) Stats(ctx context.Context) (store.Stats, error) { return b.store.Stats(ctx) }
 
 // Work has operations done by this process: there is no other that has the store, or if there
 // is, they share the work.
-func (b *storeBackend) Work(ctx context.Context) (stop func() error, err error) {
+func (b *StoreBackend) Work(ctx context.Context) (stop func() error, err error) {
 	s, err := b.OperationService()
 	if err != nil {
 		return nil, err
@@ -120,7 +129,8 @@ func (b *storeBackend) Work(ctx context.Context) (stop func() error, err error) 
 	}, nil
 }
 
-func (b *storeBackend) Sinks(ctx context.Context) ([]api.Sink, error) {
+// Sinks returns the sinks of the outbox.
+func (b *StoreBackend) Sinks(ctx context.Context) ([]api.Sink, error) {
 	client, err := b.serve(ctx)
 	if err != nil {
 		return nil, err
@@ -128,7 +138,8 @@ func (b *storeBackend) Sinks(ctx context.Context) ([]api.Sink, error) {
 	return client.Sinks(ctx)
 }
 
-func (b *storeBackend) Deliveries(ctx context.Context, f remote.DeliveryFilter, limit int, cursor string) (api.DeliveryList, error) {
+// Deliveries returns deliveries of a sink.
+func (b *StoreBackend) Deliveries(ctx context.Context, f remote.DeliveryFilter, limit int, cursor string) (api.DeliveryList, error) {
 	client, err := b.serve(ctx)
 	if err != nil {
 		return api.DeliveryList{}, err
@@ -138,7 +149,7 @@ func (b *storeBackend) Deliveries(ctx context.Context, f remote.DeliveryFilter, 
 
 // serve returns a client of a server in this process, for what only a server puts together.
 // It listens at a socket in a folder that only its owner can enter.
-func (b *storeBackend) serve(ctx context.Context) (*remote.Client, error) {
+func (b *StoreBackend) serve(ctx context.Context) (*remote.Client, error) {
 	timers, err := b.TimerService()
 	if err != nil {
 		return nil, err
@@ -171,7 +182,8 @@ func (b *storeBackend) serve(ctx context.Context) (*remote.Client, error) {
 	return client, err
 }
 
-func (b *storeBackend) Backup(ctx context.Context, dest string) (api.Backup, error) {
+// Backup backs up the store.
+func (b *StoreBackend) Backup(ctx context.Context, dest string) (api.Backup, error) {
 	made := api.Backup{Path: dest, CreatedAt: base.System{}.Now().UTC()}
 	n, err := b.Noting()
 	if err != nil {

@@ -7,7 +7,8 @@ import (
 	"runtime/debug"
 )
 
-type version struct {
+// Version is the version of the binary, as `abide version` prints it.
+type Version struct {
 	Version  string `json:"version"`
 	Commit   string `json:"commit,omitempty"`
 	Modified bool   `json:"modified,omitempty"`
@@ -16,8 +17,8 @@ type version struct {
 }
 
 // ReadVersion returns what the Go tool wrote into the binary.
-func ReadVersion() version {
-	v := version{Version: "unknown", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+func ReadVersion() Version {
+	v := Version{Version: "unknown", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return v
@@ -36,7 +37,8 @@ func ReadVersion() version {
 	return v
 }
 
-func (v version) WriteTable(w io.Writer) error {
+// WriteTable writes the version for people.
+func (v Version) WriteTable(w io.Writer) error {
 	commit := ""
 	if v.Commit != "" {
 		commit = " " + v.Commit

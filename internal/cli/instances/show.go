@@ -60,8 +60,8 @@ happened in its latest execution, with times counted from its start.`,
 	return cmd
 }
 
-// instanceView is all there is about an instance, for people.
-type instanceView struct {
+// View is all there is about an instance, for people.
+type View struct {
 	info     abide.Info
 	waits    []abide.Waiting
 	history  abide.History
@@ -69,7 +69,7 @@ type instanceView struct {
 }
 
 // ReadInstance reads all there is about an instance.
-func ReadInstance(ctx context.Context, engine *abide.Client, ref abide.Ref) (v instanceView, err error) {
+func ReadInstance(ctx context.Context, engine *abide.Client, ref abide.Ref) (v View, err error) {
 	if v.info, err = engine.Get(ctx, ref); err != nil {
 		return v, err
 	}
@@ -88,7 +88,7 @@ func ReadInstance(ctx context.Context, engine *abide.Client, ref abide.Ref) (v i
 }
 
 // Write prints it, with so many of the latest events; 0 means all.
-func (v *instanceView) Write(w io.Writer, events int) error {
+func (v *View) Write(w io.Writer, events int) error {
 	if err := console.WriteFields(w, v.fields()); err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func (v *instanceView) Write(w io.Writer, events int) error {
 	return writeHistory(w, &v.history, v.info.StartedAt, events)
 }
 
-func (v *instanceView) fields() [][2]string {
+func (v *View) fields() [][2]string {
 	i := &v.info
 	fields := [][2]string{
 		{"id", i.Ref.ID},
@@ -146,7 +146,7 @@ func inputOf(h *abide.History) (abide.Payload, bool) {
 }
 
 // next names the command that continues an instance which does not continue by itself.
-func (v *instanceView) next() string {
+func (v *View) next() string {
 	id := v.info.Ref.ID
 	switch v.info.Status {
 	case abide.Suspended:
@@ -164,7 +164,7 @@ func (v *instanceView) next() string {
 }
 
 // writeWaits prints what an instance waits for.
-func (v *instanceView) writeWaits(w io.Writer) error {
+func (v *View) writeWaits(w io.Writer) error {
 	if v.info.Status != abide.Running && v.info.Status != abide.Suspended && v.info.Status != abide.Stalled {
 		return nil
 	}

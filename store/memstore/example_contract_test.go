@@ -1,4 +1,4 @@
-package store_test
+package memstore_test
 
 import (
 	"context"
@@ -44,7 +44,7 @@ func ExampleStore() {
 }
 
 // A record is replaced only if it has the expected version.
-func ExamplePutRecord() {
+func ExampleStore_records() {
 	ctx := context.Background()
 	s, err := store.Open(ctx, "memory:")
 	if err != nil {

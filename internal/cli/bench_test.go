@@ -186,17 +186,31 @@ func TestBenchVerbs(t *testing.T) {
 
 func TestBenchTable(t *testing.T) {
 	t.Parallel()
-	code, stdout, stderr := invoke(t, strings.Fields("bench store --store memory:// --committers 4 --instances 20 --commits 50")...)
-	if code != ExitOK {
-		t.Fatalf("exit code %d: %s", code, stderr)
-	}
-	for _, line := range []string{"latency p99", "cpu per commit", "rss"} {
-		if !strings.Contains(stdout, line) {
-			t.Errorf("no line %q in\n%s", line, stdout)
-		}
-	}
-	if !strings.Contains(stderr, "loading: 20 instances") || strings.Contains(stderr, "\r") {
-		t.Errorf("progress is %q", stderr)
+	for args, want := range map[string]struct {
+		lines    []string
+		progress string
+	}{
+		"store --committers 4 --instances 20 --commits 50": {[]string{"latency p99", "cpu per commit", "rss"}, "loading: 20 instances"},
+		"hello --n 3":                 {[]string{"latency p99", "cpu per orchestration", "rss"}, ""},
+		"timers --herd 200":           {[]string{"lateness p99", "cpu per timer", "other lateness p99"}, ""},
+		"actions --n 50 --duration 0": {[]string{"tick p99", "cpu per dispatched", "dispatched"}, ""},
+		"serve --duration 1ms --instances 20 --timers 20 --idle 0 --streams 0": {[]string{"latency p99", "cpu per start", "page instances p99", "list p99"}, ""},
+	} {
+		t.Run(args, func(t *testing.T) {
+			t.Parallel()
+			code, stdout, stderr := invoke(t, strings.Fields("bench "+args+" --store memory://")...)
+			if code != ExitOK {
+				t.Fatalf("exit code %d: %s", code, stderr)
+			}
+			for _, line := range want.lines {
+				if !strings.Contains(stdout, "\n"+line+" ") {
+					t.Errorf("no line %q in\n%s", line, stdout)
+				}
+			}
+			if !strings.Contains(stderr, want.progress) || strings.Contains(stderr, "\r") {
+				t.Errorf("progress is %q", stderr)
+			}
+		})
 	}
 }
 

@@ -56,7 +56,7 @@ func TestALoaderThatFails(t *testing.T) {
 	c.LoadCommand = func(ctx context.Context) (*exec.Cmd, error) {
 		return exec.CommandContext(ctx, "sh", "-c", "exit 7"), nil
 	}
-	benchtest.Fails(t, spec(loader{}), c, "", "exit status 7")
+	_ = benchtest.Fails(t, spec(loader{}), c, "", "exit status 7")
 }
 
 func TestProfiles(t *testing.T) {

@@ -15,14 +15,14 @@ func TestRetryBackoff(t *testing.T) {
 	tests := []struct {
 		name string
 		how  history.Activity
-		want []time.Duration // the seconds between attempts, less a fifth at most
+		want []int // the seconds between attempts, less a fifth at most
 	}{
-		{"doubling", history.Activity{MaxAttempts: 5, Backoff: time.Second, Factor: 2}, []time.Duration{1, 2, 4, 8}},
-		{"up to a limit", history.Activity{MaxAttempts: 6, Backoff: time.Second, Factor: 3, BackoffMax: 5 * time.Second}, []time.Duration{1, 3, 5, 5, 5}},
-		{"constant", history.Activity{MaxAttempts: 3, Backoff: 10 * time.Second}, []time.Duration{10, 10}},
-		{"at once", history.Activity{MaxAttempts: 3}, []time.Duration{0, 0}},
+		{"doubling", history.Activity{MaxAttempts: 5, Backoff: time.Second, Factor: 2}, []int{1, 2, 4, 8}},
+		{"up to a limit", history.Activity{MaxAttempts: 6, Backoff: time.Second, Factor: 3, BackoffMax: 5 * time.Second}, []int{1, 3, 5, 5, 5}},
+		{"constant", history.Activity{MaxAttempts: 3, Backoff: 10 * time.Second}, []int{10, 10}},
+		{"at once", history.Activity{MaxAttempts: 3}, []int{0, 0}},
 		{"once", history.Activity{MaxAttempts: 1, Backoff: time.Second}, nil},
-		{"until there is no time left", history.Activity{Backoff: time.Second, Factor: 2, ScheduleToClose: 5 * time.Second}, []time.Duration{1, 2}},
+		{"until there is no time left", history.Activity{Backoff: time.Second, Factor: 2, ScheduleToClose: 5 * time.Second}, []int{1, 2}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -76,7 +76,7 @@ func (t *turn) stallNow(why *stallError) error {
 	if info.Status.Ended() || info.Status.parked() {
 		return fmt.Errorf("abide: %v is %s: %w", info.Ref, info.Status, store.ErrConflict)
 	}
-	t = &turn{ctx: ctx, claim: c, in: &instance{info: info, length: c.LogLength}}
+	t = &turn{claim: c, in: &instance{info: info, length: c.LogLength}}
 	tx := &t.tx
 	keep := make([]string, len(c.Messages))
 	for i := range c.Messages {

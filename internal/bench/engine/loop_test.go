@@ -116,7 +116,7 @@ func TestAnEngineThatCannotGoOnIsAnError(t *testing.T) {
 		return nil
 	}
 	c := bench.Config{URL: url, Patience: 50 * time.Millisecond}
-	benchtest.Fails(t, spec("hello"), c, "--n 5", "nothing has happened for 50ms")
+	_ = benchtest.Fails(t, spec("hello"), c, "--n 5", "nothing has happened for 50ms")
 }
 
 func TestAStalledInstanceIsNamed(t *testing.T) {
@@ -142,7 +142,7 @@ func TestAStalledInstanceIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := bench.Config{URL: url, Patience: 500 * time.Millisecond}
-	benchtest.Fails(t, spec("sequence"), c, "--n 5", "has stalled: ")
+	_ = benchtest.Fails(t, spec("sequence"), c, "--n 5", "has stalled: ")
 }
 
 func TestAWrongResultIsAnError(t *testing.T) {

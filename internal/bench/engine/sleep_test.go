@@ -12,7 +12,7 @@ import (
 
 func TestALeadThatIsTooShort(t *testing.T) {
 	t.Parallel()
-	benchtest.Fails(t, spec("sleep"), bench.Config{URL: "memory:"}, "--n 5 --lead 1ns", "give a longer --lead")
+	_ = benchtest.Fails(t, spec("sleep"), bench.Config{URL: "memory:"}, "--n 5 --lead 1ns", "give a longer --lead")
 }
 
 // asleepKeys are those of instances that sleep for longer than the run takes.
@@ -55,7 +55,7 @@ func TestReopenFindsThatInstancesAreLost(t *testing.T) {
 	t.Parallel()
 	s, url := benchtest.New()
 	s.Forget = true
-	benchtest.Fails(t, spec("sleep"), bench.Config{URL: url}, "--n 5 --reopen", "0 of 5 instances sleep")
+	_ = benchtest.Fails(t, spec("sleep"), bench.Config{URL: url}, "--n 5 --reopen", "0 of 5 instances sleep")
 }
 
 func TestReopenAfterTheLoaderWasKilled(t *testing.T) {

@@ -227,7 +227,7 @@ func TestReopenFindsALoss(t *testing.T) {
 	t.Parallel()
 	s, url := benchtest.New()
 	s.Forget = true
-	benchtest.Fails(t, Spec(), bench.Config{URL: url}, small+"--reopen", "has lost what was acknowledged: 0 of 10 instances are there")
+	_ = benchtest.Fails(t, Spec(), bench.Config{URL: url}, small+"--reopen", "has lost what was acknowledged: 0 of 10 instances are there")
 }
 
 func TestReopenCrash(t *testing.T) {

@@ -159,7 +159,7 @@ func TestReopenFindsThatTimersAreLost(t *testing.T) {
 	t.Parallel()
 	s, url := benchtest.New()
 	s.Forget = true
-	benchtest.Fails(t, Spec(), bench.Config{URL: url}, spread+"--pending 300 --reopen", "0 of 300 timers are pending")
+	_ = benchtest.Fails(t, Spec(), bench.Config{URL: url}, spread+"--pending 300 --reopen", "0 of 300 timers are pending")
 }
 
 func TestReopenAfterTheLoaderWasKilled(t *testing.T) {
@@ -179,7 +179,7 @@ func TestReopenAfterTheLoaderWasKilled(t *testing.T) {
 
 func TestTimersThatAreScheduledTooLate(t *testing.T) {
 	t.Parallel()
-	benchtest.Fails(t, Spec(), bench.Config{URL: "memory://"}, spread+"--lead 1ns", "give a longer --lead")
+	_ = benchtest.Fails(t, Spec(), bench.Config{URL: "memory://"}, spread+"--lead 1ns", "give a longer --lead")
 }
 
 func TestTimersThatCannotBeFired(t *testing.T) {
@@ -192,7 +192,7 @@ func TestTimersThatCannotBeFired(t *testing.T) {
 		return nil
 	}
 	c := bench.Config{URL: url, Patience: 50 * time.Millisecond}
-	benchtest.Fails(t, Spec(), c, spread, "0 of 200 timers were published, and nothing has happened for 50ms")
+	_ = benchtest.Fails(t, Spec(), c, spread, "0 of 200 timers were published, and nothing has happened for 50ms")
 }
 
 // TestAStoreThatHasFailed: the run ends with the error of the service, and does not wait in

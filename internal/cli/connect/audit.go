@@ -13,13 +13,13 @@ import (
 	"github.com/abidehq/abide/timer"
 )
 
-// noting keeps account of what is done to a store that this process has opened, as a server
+// Audit writes audit entries of what is done to a store that this process has opened, as a server
 // does of what is done through it. The operations have the names that they have there.
-type noting struct{ guard *auth.Guard }
+type Audit struct{ guard *auth.Guard }
 
 // Note notes what was done to something of a tenant, and returns err, or that it could not be
 // noted.
-func (n noting) Note(ctx context.Context, operation, tenant, target string, err error) error {
+func (n Audit) Note(ctx context.Context, operation, tenant, target string, err error) error {
 	return errors.Join(err, noteLocal(ctx, n.guard, auth.Entry{Operation: operation, Tenant: api.FromTenant(tenant), Target: target}, err))
 }
 
@@ -32,7 +32,7 @@ type operatorTransport interface {
 // notedTransport writes an audit entry for each change of an instance.
 type notedTransport struct {
 	operatorTransport
-	noting
+	Audit
 }
 
 func (t notedTransport) Start(ctx context.Context, requests []abide.StartRequest) ([]abide.Started, error) {
@@ -73,7 +73,7 @@ func (t notedTransport) Discard(ctx context.Context, tenant, id string) error {
 // notedActions notes what is done to actions and schedules.
 type notedActions struct {
 	ActionsAPI
-	noting
+	Audit
 }
 
 func (a notedActions) Add(ctx context.Context, r action.Request) (action.Action, bool, error) {
@@ -128,7 +128,7 @@ func (a notedActions) Backfill(ctx context.Context, tenant, id string, from, to 
 // notedTimers notes what is done to timers.
 type notedTimers struct {
 	TimersAPI
-	noting
+	Audit
 }
 
 func (t notedTimers) Schedule(ctx context.Context, r timer.Request) (timer.Timer, error) {

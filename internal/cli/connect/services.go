@@ -19,7 +19,7 @@ import (
 // storeOperations are the operations of a store, in the form that those of a server have.
 type storeOperations struct {
 	s *operation.Service
-	noting
+	Audit
 }
 
 func (o storeOperations) Start(ctx context.Context, n api.NewOperation) (api.Operation, error) {

@@ -53,9 +53,9 @@ var silent = slog.New(slog.DiscardHandler)
 func (b *StoreBackend) Client() *abide.Client { return abide.NewClient(b.store, nil) }
 
 // Noting returns what keeps account of what is done to the store.
-func (b *StoreBackend) Noting() (noting, error) {
+func (b *StoreBackend) Noting() (Audit, error) {
 	guard, err := auth.New(auth.Config{Store: b.store, Logger: silent})
-	return noting{guard}, err
+	return Audit{guard}, err
 }
 
 // Engine returns a client that writes audit entries.

@@ -39,10 +39,8 @@ var layers = []layer{
 	{path: "internal/meter"},
 
 	{
-		path:    "store",
-		imports: []string{"internal/base"},
-		tests:   []string{"store/memstore", "store/storetest"},
-		alone:   true,
+		path:  "store",
+		alone: true,
 	},
 	{path: "internal/cursor", imports: []string{"store"}, alone: true},
 	{path: "internal/waitlist", imports: []string{"internal/base", "store"}, alone: true},
@@ -55,9 +53,9 @@ var layers = []layer{
 	backend("store/redisstore"),
 	{
 		path:    "internal/transfer",
-		imports: []string{"internal/base", "internal/wire", "store"},
+		imports: []string{"internal/wire", "store"},
 		tests: []string{
-			".", "action", "bus", "bus/outbox", "server/operation", "internal/testenv", "server/auth", "store/...", "timer",
+			".", "action", "bus", "bus/outbox", "server/operation", "server/auth", "store/...", "timer",
 		},
 	},
 	{path: "internal/teststore", imports: []string{"internal/base", "internal/testenv", "internal/waitlist", "store/..."}},
@@ -110,11 +108,11 @@ var layers = []layer{
 	{
 		path:    ".",
 		imports: []string{"internal/base", "internal/engine", "internal/history", "internal/replay", "store"},
-		tests:   []string{"abidetest", "internal/testenv", "internal/teststore", "store/..."},
+		tests:   []string{"internal/testenv", "internal/teststore", "store/..."},
 	},
 	{
 		path:    "abidetest",
-		imports: []string{".", "internal/base", "internal/engine", "internal/history", "internal/replay", "store", "store/memstore"},
+		imports: []string{".", "internal/base", "internal/engine", "store", "store/memstore"},
 	},
 
 	{path: "action/tick", imports: []string{"internal/base"}},
@@ -139,8 +137,8 @@ var layers = []layer{
 
 	{
 		path:    "server/operation",
-		imports: []string{".", "internal/backoff", "internal/base", "internal/claimloop", "internal/lease", "internal/outage", "internal/sweep", "internal/wire", "store"},
-		tests:   []string{"internal/testenv", "internal/teststore", "store/..."},
+		imports: []string{".", "internal/backoff", "internal/base", "internal/claimloop", "internal/lease", "internal/outage", "internal/wire", "store"},
+		tests:   []string{"internal/teststore", "store/..."},
 	},
 	{path: "server/telemetry", imports: []string{"internal/base", "internal/meter", "store"}},
 	{path: "server/api", imports: []string{".", "action", "bus/outbox", "server/operation", "store", "timer"}},
@@ -148,38 +146,37 @@ var layers = []layer{
 	{
 		path: "server/web",
 		imports: []string{
-			".", "action", "bus/outbox", "internal/base", "server/operation", "server/telemetry", "server/api", "server/auth", "store", "timer",
+			".", "action", "bus/outbox", "internal/base", "server/operation", "server/telemetry", "server/auth", "store", "timer",
 		},
-		tests: []string{"bus", "internal/testenv", "server", "store/..."},
+		tests: []string{"bus", "internal/testenv", "store/..."},
 	},
 	{
 		path: "server",
 		imports: []string{
 			".", "action", "bus/outbox", "internal/backoff", "internal/base", "internal/meter", "server/operation", "internal/ratelimit", "internal/sweep",
-			"server/telemetry", "internal/wire", "server/api", "server/auth", "server/web", "store", "timer",
+			"server/telemetry", "server/api", "server/auth", "server/web", "store", "timer",
 		},
-		tests: []string{"bus", "internal/testenv", "remote", "store/..."},
+		tests: []string{"bus", "remote", "store/..."},
 	},
 	{
 		path:    "remote",
-		imports: []string{".", "action", "internal/backoff", "internal/base", "internal/engine", "internal/history", "server/api", "store", "timer"},
+		imports: []string{".", "action", "internal/backoff", "internal/base", "internal/engine", "server/api", "store", "timer"},
 		tests:   []string{"bus", "bus/outbox", "server/operation", "server", "store", "store/memstore"},
 	},
 	{path: "internal/demo", imports: []string{".", "action", "bus", "internal/base", "timer"}, tests: []string{"abidetest", "bus/outbox", "store/memstore"}},
-	{path: "internal/config", imports: []string{"action", "action/hook", "internal/base", "server/api", "server/auth", "store"}},
+	{path: "internal/config", imports: []string{"action", "action/hook", "server/api", "server/auth"}},
 	{
 		path: "internal/daemon",
 		imports: []string{
 			".", "action", "action/hook", "action/target", "bus/...", "internal/backoff", "internal/base", "internal/config", "internal/demo", "server/operation",
-			"server/telemetry", "server", "server/api", "server/auth", "store/...", "timer",
+			"server/telemetry", "server", "server/auth", "store/...", "timer",
 		},
-		tests: []string{"internal/testenv", "remote"},
 	},
 
 	{
 		path: "internal/fleet",
 		tests: []string{
-			".", "abidetest", "bus", "bus/outbox", "internal/base", "internal/engine", "internal/history", "internal/testenv",
+			".", "abidetest", "bus", "bus/outbox", "internal/base", "internal/testenv",
 			"store", "store/pgstore", "timer",
 		},
 	},
@@ -193,7 +190,7 @@ var layers = []layer{
 	{
 		path: "internal/bench/...",
 		imports: []string{
-			".", "action", "action/hook", "bus/...", "internal/base", "server/telemetry", "server", "server/api", "server/auth", "store/...", "timer",
+			".", "action", "action/hook", "bus/...", "server/telemetry", "server", "server/api", "server/auth", "store/...", "timer",
 		},
 	},
 	{
@@ -204,7 +201,7 @@ var layers = []layer{
 		},
 		tests: []string{"bus", "bus/outbox", "internal/testenv"},
 	},
-	{path: "cmd/...", imports: []string{"internal/base", "internal/cli/...", "store/..."}},
+	{path: "cmd/...", imports: []string{"internal/cli/..."}},
 
 	// An example imports what a user can import.
 	{path: "examples/...", imports: []string{".", "bus/...", "server", "server/telemetry", "store/...", "timer"}, tests: []string{"abidetest", "remote"}},

@@ -51,11 +51,11 @@ func TestImportRule(t *testing.T) {
 		return file(name, "package p", "", `import _ "`+imported+`"`)
 	}
 	runSamples(t, checkImports, []sample{
-		{"store imports base", importing("store/a.go", module+"/internal/base"), nil},
+		{"rows imports base", importing("internal/rows/a.go", module+"/internal/base"), nil},
 		{"store imports the standard library", importing("store/a.go", "net/url"), nil},
 		{"base imports store", importing("internal/base/a.go", module+"/store"), []string{"internal/base/a.go:3"}},
 		{"store imports a backend", importing("store/a.go", module+"/store/memstore"), []string{"store/a.go:3"}},
-		{"a test of store imports a backend", importing("store/a_test.go", module+"/store/memstore"), nil},
+		{"a test of rows imports a backend", importing("internal/rows/a_test.go", module+"/store/memstore"), nil},
 		{"store imports another module", importing("store/a.go", "example.com/m"), []string{"store/a.go:3"}},
 		{"a test of store imports another module", importing("store/a_test.go", "example.com/m"), nil},
 		{"a backend imports its driver", importing("store/pebblestore/a.go", "example.com/m"), nil},

@@ -87,6 +87,15 @@ test-backends: servers ## run the tests of the engine, timers, actions and opera
 	  ABIDE_TEST_STORE=$$kind go test -vet=off -count=1 -timeout $(LONG_TIMEOUT) -skip '$(SKIP)' $(ON_BACKENDS) || exit 1; \
 	done
 
+# What CI checks besides the tests.
+PLATFORMS := linux/386 linux/arm64 darwin/arm64 windows/amd64
+
+.PHONY: verify
+verify: lint ## check the code, go.mod, the examples, and the code for other systems
+	go mod tidy -diff
+	go run ./cmd/abide vet ./examples/...
+	go run ./internal/tidy/platforms $(PLATFORMS)
+
 .PHONY: lint
 lint: golangci-lint ## check the code with golangci-lint
 	"$(GOLANGCI_LINT)" run ./...

@@ -251,7 +251,10 @@ func (s *sim) live() {
 				s.t.Errorf("instance %v has stalled: %s\n%s", info.Ref, info.Reason, s.dump(info.Ref.ID))
 			}
 			if info.Status == abide.Suspended || info.Status == abide.Stalled {
-				s.do(s.client.Resume(s.t.Context(), info.Ref))
+				// A request that waited may have ended it since it was listed.
+				if err := s.client.Resume(s.t.Context(), info.Ref); !errors.Is(err, abide.ErrState) {
+					s.do(err)
+				}
 			}
 		}
 	}

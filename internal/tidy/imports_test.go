@@ -30,6 +30,7 @@ var layers = []layer{
 	{path: "internal/backoff", imports: []string{"internal/base"}, alone: true},
 	{path: "internal/ratelimit", imports: []string{"internal/base"}},
 	{path: "internal/tidy", alone: true},
+	{path: "internal/tidy/platforms"},
 	{path: "internal/check"},
 	{path: "internal/testenv", imports: []string{"internal/base"}, alone: true},
 	{path: "internal/standardwebhooks", alone: true},

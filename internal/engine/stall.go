@@ -67,7 +67,7 @@ func (t *turn) blocked() {
 // span, and reads the record again: the fields of the failed turn are in the middle of a change, and if the
 // watchdog calls, the goroutine that owns them is still running.
 func (t *turn) stallNow(why *stallError) error {
-	e, ctx, c, failed := t.e, t.ctx, t.claim, t
+	e, ctx, c := t.e, t.ctx, t.claim
 	reason := history.Cut(why.reason)
 	info, err := e.Client.Get(ctx, refOf(c.Key))
 	if err != nil {
@@ -76,14 +76,14 @@ func (t *turn) stallNow(why *stallError) error {
 	if info.Status.Ended() || info.Status.parked() {
 		return fmt.Errorf("abide: %v is %s: %w", info.Ref, info.Status, store.ErrConflict)
 	}
-	t = &turn{claim: c, in: &instance{info: info, length: c.LogLength}}
-	tx := &t.tx
+	tx := &store.Tx{}
+	var entries [][]byte
 	keep := make([]string, len(c.Messages))
 	for i := range c.Messages {
 		keep[i] = c.Messages[i].ID
 	}
 	if !info.origin.valid() {
-		info.origin = failed.under()
+		info.origin = t.under()
 	}
 	info.Before, info.Status, info.Reason = info.Status, Stalled, reason
 	info.trial.stall(why.cause, e.cfg.Build)
@@ -92,11 +92,8 @@ func (t *turn) stallNow(why *stallError) error {
 	if !info.partial { // a turn that history breaks off must stay the last
 		lastID := int32(c.LogLength - info.offset)
 		remark := history.Event{Kind: history.ExecutionStalled, Name: reason, Build: info.trial.build}
-		tx.Append = []store.Append{{
-			Key: c.Key, At: c.LogLength, Tag: info.run,
-			Entries: quietTurn(c.Now, lastID, failed.spanID(), remark),
-		}}
-		t.entries = tx.Append[0].Entries
+		entries = quietTurn(c.Now, lastID, t.spanID(), remark)
+		tx.Append = []store.Append{{Key: c.Key, At: c.LogLength, Tag: info.run, Entries: entries}}
 	}
 	tx.PutRecords = append(tx.PutRecords, info.putRecord(info.Revision))
 	if err := e.store.Commit(ctx, tx); err != nil {
@@ -104,8 +101,8 @@ func (t *turn) stallNow(why *stallError) error {
 	}
 	e.count.Stalls.Add(1)
 	e.meters.stalled.Add(ctx, 1)
-	e.log.Error("instance stalled", about(info.Ref, info.Route(), info.Execution, failed.under()), "reason", reason, "build", e.cfg.Build)
-	failed.endStalled(reason, len(t.entries))
+	e.log.Error("instance stalled", about(info.Ref, info.Route(), info.Execution, t.under()), "reason", reason, "build", e.cfg.Build)
+	t.endStalled(reason, len(entries))
 	return nil
 }
 

@@ -215,19 +215,40 @@ func unfit(has jetstream.ConsumerConfig, subject string) string {
 func (d *delivery) run(ctx context.Context, messages jetstream.MessagesContext) error {
 	var underWay sync.WaitGroup
 	defer underWay.Wait()
-	for {
-		msg, err := messages.Next(jetstream.NextContext(ctx))
+	for wait := pullCheck; ; {
+		msg, err := next(ctx, messages, wait)
 		switch {
 		case err == nil:
 			underWay.Go(func() { d.deliver(ctx, msg) })
-		case ctx.Err() == nil:
-			messages.Stop()
-			return fmt.Errorf("natsbus: consume: %w", err)
-		default:
+			wait = pullCheck
+		case ctx.Err() != nil:
 			giveBack(ctx, messages)
 			return nil
+		case errors.Is(err, context.DeadlineExceeded):
+			wait = 0
+		default:
+			messages.Stop()
+			return fmt.Errorf("natsbus: consume: %w", err)
 		}
 	}
+}
+
+// pullCheck is how long the first wait for a message lasts after another one. The client
+// sends its next pull request when it is asked for a message, but not while it is still
+// sending the one before (nats.go 1.55): if all messages of that one arrive first, it
+// waits for the missing heartbeat, 30 s, before it sends another. Asking it again sends
+// the request at once.
+const pullCheck = 50 * time.Millisecond
+
+// next returns the next message, or [context.DeadlineExceeded] after the wait; zero waits
+// for as long as it takes. Only calls that wait long notice missing heartbeats.
+func next(ctx context.Context, messages jetstream.MessagesContext, wait time.Duration) (jetstream.Msg, error) {
+	if wait > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, wait)
+		defer cancel()
+	}
+	return messages.Next(jetstream.NextContext(ctx))
 }
 
 // giveBack lets others have at once what was given to us and will not be handled here.

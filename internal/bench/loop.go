@@ -18,7 +18,7 @@ type Loop struct {
 	Workers int
 
 	// N ends the loop after so many operations, and Duration after a while, whichever comes
-	// first. Zero is without end.
+	// first. Zero is without end. At least one operation counts, however short the duration.
 	N        int64
 	Duration time.Duration
 
@@ -65,7 +65,8 @@ func (r *Run) Loop(ctx context.Context, l Loop) (*Sample, error) {
 		if w == nil {
 			return true, false
 		}
-		return (l.Duration == 0 || time.Since(w.start) < l.Duration) && (l.N == 0 || taken.Add(1) <= l.N), true
+		n := taken.Add(1)
+		return (l.Duration == 0 || n == 1 || time.Since(w.start) < l.Duration) && (l.N == 0 || n <= l.N), true
 	}
 	work := func(ctx context.Context, worker int) error {
 		for {

@@ -30,13 +30,31 @@ URL says migrate=off, and a role with the rights runs these commands, or the SQL
 	)
 }
 
-// migrateStore is the flag of the verbs that need a database.
+// migrateStore has the flags of the verbs that need a database.
 type migrateStore struct {
 	url string
+	out console.Output
 }
 
-func (m *migrateStore) AddTo(cmd *cobra.Command) {
+// command makes cmd a verb that calls f with the URL of the database.
+func (m *migrateStore) command(cmd *cobra.Command, f func(cmd *cobra.Command, url string) error) *cobra.Command {
+	cmd.Args = console.NoArgs
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := m.out.Check(cmd); err != nil {
+			return err
+		}
+		url, err := m.place()
+		if err != nil {
+			return err
+		}
+		if err = f(cmd, url); errors.Is(err, store.ErrInvalid) {
+			err = console.AsUsage(err)
+		}
+		return err
+	}
 	cmd.Flags().StringVar(&m.url, "store", "", "URL of the store, postgres://user@host/database?schema=abide; that of $"+connect.EnvStore+" if not given")
+	m.out.AddTo(cmd)
+	return cmd
 }
 
 // place returns the URL.
@@ -52,14 +70,6 @@ func (m *migrateStore) place() (string, error) {
 		return "", console.Usage("only stores in PostgreSQL have migrations: a URL looks like postgres://user@host/database")
 	}
 	return place, nil
-}
-
-// migrateError returns an error with what its exit code goes by.
-func migrateError(err error) error {
-	if errors.Is(err, store.ErrInvalid) {
-		return console.AsUsage(err)
-	}
-	return err
 }
 
 func newMigratePrint() *cobra.Command {
@@ -93,75 +103,49 @@ type Migrated struct {
 }
 
 func newMigrateUp() *cobra.Command {
-	var place migrateStore
-	var out console.Output
-	cmd := &cobra.Command{
+	m := &migrateStore{}
+	return m.command(&cobra.Command{
 		Use:   "up",
 		Short: "Apply pending migrations",
 		Long: `Apply the migrations that the database does not have, and print them. It can be run again, and by
 several at once: each migration is applied once.`,
 		Example: `  abide migrate up --store postgres://owner@db.internal/production`,
-		Args:    console.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := out.Check(cmd); err != nil {
-				return err
+	}, func(cmd *cobra.Command, url string) error {
+		applied, err := pgstore.Migrate(cmd.Context(), url)
+		if err != nil {
+			return err
+		}
+		list := []Migrated{}
+		for _, m := range applied {
+			list = append(list, Migrated{Number: m.Number, Name: m.Name})
+		}
+		return m.out.Print(cmd.OutOrStdout(), map[string]any{"applied": list}, func(w io.Writer) error {
+			for _, m := range list {
+				fmt.Fprintf(w, "applied %d %s\n", m.Number, m.Name)
 			}
-			url, err := place.place()
-			if err != nil {
-				return err
+			if len(list) == 0 {
+				fmt.Fprintln(w, "nothing to do: the tables are up to date")
 			}
-			applied, err := pgstore.Migrate(cmd.Context(), url)
-			if err != nil {
-				return migrateError(err)
-			}
-			list := []Migrated{}
-			for _, m := range applied {
-				list = append(list, Migrated{Number: m.Number, Name: m.Name})
-			}
-			return out.Print(cmd.OutOrStdout(), map[string]any{"applied": list}, func(w io.Writer) error {
-				for _, m := range list {
-					fmt.Fprintf(w, "applied %d %s\n", m.Number, m.Name)
-				}
-				if len(list) == 0 {
-					fmt.Fprintln(w, "nothing to do: the tables are up to date")
-				}
-				return nil
-			})
-		},
-	}
-	place.AddTo(cmd)
-	out.AddTo(cmd)
-	return cmd
+			return nil
+		})
+	})
 }
 
 func newMigrateStatus() *cobra.Command {
-	var place migrateStore
-	var out console.Output
-	cmd := &cobra.Command{
+	m := &migrateStore{}
+	return m.command(&cobra.Command{
 		Use:   "status",
 		Short: "Show the migrations of the database",
 		Long: `Show the migrations of this program, and when the database got each of them. The exit code is 0 if
 it has them all, and 1 if some are missing, or if it is of a newer program.`,
 		Example: `  abide migrate status --store postgres://reader@db.internal/production -o json`,
-		Args:    console.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := out.Check(cmd); err != nil {
-				return err
-			}
-			url, err := place.place()
-			if err != nil {
-				return err
-			}
-			all, err := pgstore.Status(cmd.Context(), url)
-			if err != nil {
-				return migrateError(err)
-			}
-			return PrintStatus(cmd.OutOrStdout(), &out, all)
-		},
-	}
-	place.AddTo(cmd)
-	out.AddTo(cmd)
-	return cmd
+	}, func(cmd *cobra.Command, url string) error {
+		all, err := pgstore.Status(cmd.Context(), url)
+		if err != nil {
+			return err
+		}
+		return PrintStatus(cmd.OutOrStdout(), &m.out, all)
+	})
 }
 
 // PrintStatus prints the migrations, and returns an error if some are missing.

@@ -11,7 +11,6 @@ import (
 
 	"github.com/abidehq/abide/action"
 	"github.com/abidehq/abide/internal/base"
-	"github.com/abidehq/abide/server/api"
 )
 
 // New returns the command abide actions.
@@ -64,7 +63,7 @@ or --in says otherwise. SLUG is what it is for, such as the name of a service.
 					cmd.PrintErrf("action %s is there already, and stays as it is\n", a.ID)
 				}
 				printWarning(cmd, a.Warning)
-				return printAction(&d, cmd, a)
+				return actionRows.PrintOne(cmd, &d.Out, a)
 			})
 		},
 	}
@@ -81,48 +80,36 @@ or --in says otherwise. SLUG is what it is for, such as the name of a service.
 }
 
 func newActionsCancel() *cobra.Command {
-	var d connect.Home
 	var why string
-	cmd := &cobra.Command{
+	cmd := actionVerb(&cobra.Command{
 		Use:     "cancel ID",
 		Short:   "Cancel an action",
 		Long:    "Cancel an action that is pending, or interrupt one that runs: its command gets SIGTERM, and\nSIGKILL later.",
 		Example: `  abide actions cancel invoices-2026 --reason "sent by hand"`,
-		Args:    console.OneArg("the ID of an action"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return d.UseActions(cmd, false, func(ctx context.Context, actions connect.ActionsAPI) error {
-				a, err := actions.Cancel(ctx, d.Tenant, args[0], why)
-				if err != nil {
-					return err
-				}
-				return printAction(&d, cmd, a)
-			})
-		},
-	}
+	}, actionID, func(ctx context.Context, actions connect.ActionsAPI, tenant, id string) (action.Action, error) {
+		return actions.Cancel(ctx, tenant, id, why)
+	})
 	cmd.Flags().StringVar(&why, "reason", "", "why")
-	d.AddTo(cmd)
 	return cmd
 }
 
 func newActionsRetry() *cobra.Command {
-	var d connect.Home
-	cmd := &cobra.Command{
+	return actionVerb(&cobra.Command{
 		Use:     "retry ID",
 		Short:   "Retry an action that has failed or was cancelled",
 		Example: "  abide actions retry invoices-2026",
-		Args:    console.OneArg("the ID of an action"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return d.UseActions(cmd, false, func(ctx context.Context, actions connect.ActionsAPI) error {
-				a, err := actions.Retry(ctx, d.Tenant, args[0])
-				if err != nil {
-					return err
-				}
-				return printAction(&d, cmd, a)
-			})
-		},
-	}
-	d.AddTo(cmd)
-	return cmd
+	}, actionID, func(ctx context.Context, actions connect.ActionsAPI, tenant, id string) (action.Action, error) {
+		return actions.Retry(ctx, tenant, id)
+	})
+}
+
+// actionID is what most of the commands take.
+const actionID = "the ID of an action"
+
+// actionVerb makes a command that does something to what is named, and prints the action that
+// comes of it.
+func actionVerb(cmd *cobra.Command, what string, do func(ctx context.Context, actions connect.ActionsAPI, tenant, id string) (action.Action, error)) *cobra.Command {
+	return connect.Verb(cmd, what, connect.Backend.Actions, do, actionRows.PrintOne)
 }
 
 // printWarning prints a warning, if there is one.
@@ -130,11 +117,6 @@ func printWarning(cmd *cobra.Command, text string) {
 	if text != "" {
 		cmd.PrintErrf("warning: %s\n", console.Printable(text))
 	}
-}
-
-// printAction prints an action as it is in a list.
-func printAction(h *connect.Home, cmd *cobra.Command, a action.Action) error {
-	return h.Out.Print(cmd.OutOrStdout(), api.FromAction(a), actionsTable([]action.Action{a}))
 }
 
 // CommandTarget is the name of the target that orchestrate has.

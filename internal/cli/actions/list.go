@@ -2,7 +2,6 @@ package actions
 
 import (
 	"context"
-	"io"
 	"time"
 
 	"github.com/abidehq/abide/internal/cli/connect"
@@ -11,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/abidehq/abide/action"
-	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/server/api"
 )
 
@@ -22,7 +20,7 @@ type actionsList struct {
 	console.Watching
 	filter   action.Filter
 	statuses []string
-	from, to string
+	period   console.Period
 }
 
 func newActionsList() *cobra.Command {
@@ -44,8 +42,7 @@ run, and ended otherwise.
 	f.SortFlags = false
 	f.StringVar(&l.filter.Slug, "slug", "", "those with that slug")
 	f.StringSliceVar(&l.statuses, "status", nil, "those with one of these statuses: pending, running, completed, failed, cancelled, skipped")
-	f.StringVar(&l.from, "from", "", "those due, begun or ended at that time or later")
-	f.StringVar(&l.to, "to", "", "those due, begun or ended before that time")
+	l.period.AddTo(cmd, "those due, begun or ended at that time or later", "those due, begun or ended before that time")
 	f.BoolVar(&l.filter.Descending, "latest", false, "the latest first")
 	l.Paging.AddTo(cmd)
 	l.Watching.AddTo(cmd)
@@ -59,65 +56,27 @@ func (l *actionsList) run(cmd *cobra.Command, _ []string) error {
 		l.filter.Statuses = append(l.filter.Statuses, action.Status(status))
 	}
 	var err error
-	now := base.System{}.Now()
-	if l.filter.From, err = console.ParseTime("from", l.from, now, time.Local); err != nil {
-		return err
-	}
-	if l.filter.To, err = console.ParseTime("to", l.to, now, time.Local); err != nil {
+	if l.filter.From, l.filter.To, err = l.period.Parse(); err != nil {
 		return err
 	}
 	return l.UseActions(cmd, false, func(ctx context.Context, actions connect.ActionsAPI) error {
-		read := func(ctx context.Context) ([]action.Action, string, error) {
-			return console.ReadPages(l.Paging, func(limit int, cursor string) ([]action.Action, string, error) {
-				page, err := actions.List(ctx, l.filter, limit, cursor)
-				return page.Actions, page.Next, err
-			})
-		}
-		if l.Watch {
-			return console.NewWatch(cmd, &l.Out, actionTitles...).Poll(ctx, func(ctx context.Context) ([]console.Item, bool, error) {
-				found, next, err := read(ctx)
-				return console.ItemsOf(found, func(a *action.Action) console.Item {
-					return console.Item{Key: [2]string{a.Tenant, a.ID}, Value: api.FromAction(*a), Row: actionRow(a)}
-				}), next == "", err
-			})
-		}
-		found, next, err := read(ctx)
-		if err != nil {
-			return err
-		}
-		list := api.ActionList{Actions: make([]api.Action, len(found)), NextPageToken: next}
-		for i, a := range found {
-			list.Actions[i] = api.FromAction(a)
-		}
-		if err := l.Out.Print(cmd.OutOrStdout(), list, actionsTable(found)); err != nil {
-			return err
-		}
-		l.Paging.SayMore(cmd, &l.Out, "actions", len(found), next)
-		return nil
+		return actionRows.PrintPages(ctx, cmd, &l.Out, l.Paging, l.Watch, func(ctx context.Context, limit int, cursor string) ([]action.Action, string, error) {
+			page, err := actions.List(ctx, l.filter, limit, cursor)
+			return page.Actions, page.Next, err
+		})
 	})
 }
 
-// actionTitles are the columns of actions.
-var actionTitles = []string{"ID", "SLUG", "STATUS", "WHEN", "TOOK", "REASON"}
-
-func actionRow(a *action.Action) []console.Cell {
-	return []console.Cell{
-		console.Plain(a.ID), console.Plain(a.Slug), console.StatusCell(a.Status), console.Plain(console.LocalTime(whenOf(a))), console.Plain(tookOf(a)), console.Plain(console.Shorten(a.Reason, 60)),
-	}
-}
-
-// actionsTable returns what prints actions as a table.
-func actionsTable(actions []action.Action) func(io.Writer) error {
-	return func(w io.Writer) error {
-		if len(actions) == 0 {
-			return nil
-		}
-		t := console.NewTable(w, actionTitles...)
-		for i := range actions {
-			t.Add(actionRow(&actions[i])...)
-		}
-		return t.Write(w)
-	}
+// actionRows prints actions.
+var actionRows = console.Rows[action.Action, api.Action]{
+	Noun:   "actions",
+	Titles: []string{"ID", "SLUG", "STATUS", "WHEN", "TOOK", "REASON"},
+	Row: func(a *action.Action) []console.Cell {
+		return console.Row(a.ID, a.Slug, console.StatusCell(a.Status), whenOf(a), tookOf(a), console.Shorten(a.Reason, 60))
+	},
+	Wire: func(a *action.Action) api.Action { return api.FromAction(*a) },
+	Key:  func(a *action.Action) [2]string { return [2]string{a.Tenant, a.ID} },
+	Page: func(all []api.Action, next string) any { return api.ActionList{Actions: all, NextPageToken: next} },
 }
 
 // whenOf returns when an action is due, began or ended.

@@ -3,7 +3,6 @@ package actions
 import (
 	"context"
 	"fmt"
-	"io"
 
 	"github.com/abidehq/abide/internal/cli/connect"
 	"github.com/abidehq/abide/internal/cli/console"
@@ -35,22 +34,9 @@ distance. The tick loop makes them when they are due: see 'abide orchestrate'.
 // scheduleID is what most of the commands take.
 const scheduleID = "the ID of a schedule"
 
-// scheduleVerb makes a command that does something to a schedule and prints it. F may be
-// given more flags.
-func scheduleVerb(cmd *cobra.Command, f func(ctx context.Context, actions connect.ActionsAPI, tenant, id string) (action.Schedule, error)) *cobra.Command {
-	var d connect.Home
-	cmd.Args = console.OneArg(scheduleID)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return d.UseActions(cmd, false, func(ctx context.Context, actions connect.ActionsAPI) error {
-			s, err := f(ctx, actions, d.Tenant, args[0])
-			if err != nil {
-				return err
-			}
-			return printSchedule(&d, cmd, s)
-		})
-	}
-	d.AddTo(cmd)
-	return cmd
+// scheduleVerb makes a command that does something to a schedule and prints it.
+func scheduleVerb(cmd *cobra.Command, do func(ctx context.Context, actions connect.ActionsAPI, tenant, id string) (action.Schedule, error)) *cobra.Command {
+	return connect.Verb(cmd, scheduleID, connect.Backend.Actions, do, scheduleRows.PrintOne)
 }
 
 func newSchedulesPause() *cobra.Command {
@@ -78,25 +64,14 @@ func newSchedulesResume() *cobra.Command {
 }
 
 func newSchedulesTrigger() *cobra.Command {
-	var d connect.Home
-	cmd := &cobra.Command{
+	return actionVerb(&cobra.Command{
 		Use:     "trigger ID",
 		Short:   "Run a schedule now",
 		Long:    "Add an action of a schedule now, even if others of it run. The schedule itself does not change.",
 		Example: "  abide schedules trigger nightly",
-		Args:    console.OneArg(scheduleID),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return d.UseActions(cmd, false, func(ctx context.Context, actions connect.ActionsAPI) error {
-				a, err := actions.Trigger(ctx, d.Tenant, args[0])
-				if err != nil {
-					return err
-				}
-				return printAction(&d, cmd, a)
-			})
-		},
-	}
-	d.AddTo(cmd)
-	return cmd
+	}, scheduleID, func(ctx context.Context, actions connect.ActionsAPI, tenant, id string) (action.Action, error) {
+		return actions.Trigger(ctx, tenant, id)
+	})
 }
 
 func newSchedulesRemove() *cobra.Command {
@@ -122,33 +97,18 @@ func newSchedulesRemove() *cobra.Command {
 	return cmd
 }
 
-// printSchedule prints a schedule as it is in a list.
-func printSchedule(h *connect.Home, cmd *cobra.Command, s action.Schedule) error {
-	return h.Out.Print(cmd.OutOrStdout(), api.FromSchedule(s), schedulesTable([]action.Schedule{s}))
-}
-
-// scheduleTitles are the columns of schedules.
-var scheduleTitles = []string{"ID", "SLUG", "RHYTHM", "STATUS", "NEXT", "LAST", "RUNS"}
-
-func scheduleRow(s *action.Schedule) []console.Cell {
-	return []console.Cell{
-		console.Plain(s.ID), console.Plain(s.Slug), console.Plain(rhythmOf(&s.Plan)), console.StatusCell(s.Status),
-		console.Plain(console.LocalTime(s.Next)), console.Plain(console.LocalTime(s.Last)), console.Plain(fmt.Sprint(s.Runs)),
-	}
-}
-
-// schedulesTable returns what prints schedules as a table.
-func schedulesTable(schedules []action.Schedule) func(io.Writer) error {
-	return func(w io.Writer) error {
-		if len(schedules) == 0 {
-			return nil
-		}
-		t := console.NewTable(w, scheduleTitles...)
-		for i := range schedules {
-			t.Add(scheduleRow(&schedules[i])...)
-		}
-		return t.Write(w)
-	}
+// scheduleRows prints schedules.
+var scheduleRows = console.Rows[action.Schedule, api.Schedule]{
+	Noun:   "schedules",
+	Titles: []string{"ID", "SLUG", "RHYTHM", "STATUS", "NEXT", "LAST", "RUNS"},
+	Row: func(s *action.Schedule) []console.Cell {
+		return console.Row(s.ID, s.Slug, rhythmOf(&s.Plan), console.StatusCell(s.Status), s.Next, s.Last, s.Runs)
+	},
+	Wire: func(s *action.Schedule) api.Schedule { return api.FromSchedule(*s) },
+	Key:  func(s *action.Schedule) [2]string { return [2]string{s.Tenant, s.ID} },
+	Page: func(all []api.Schedule, next string) any {
+		return api.ScheduleList{Schedules: all, NextPageToken: next}
+	},
 }
 
 // rhythmOf says in words when a plan has runs.

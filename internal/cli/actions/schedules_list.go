@@ -28,33 +28,10 @@ func newSchedulesList() *cobra.Command {
 		Args: console.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return d.UseActions(cmd, false, func(ctx context.Context, actions connect.ActionsAPI) error {
-				read := func(ctx context.Context) ([]action.Schedule, string, error) {
-					return console.ReadPages(p, func(limit int, cursor string) ([]action.Schedule, string, error) {
-						page, err := actions.ListSchedules(ctx, d.Tenant, limit, cursor)
-						return page.Schedules, page.Next, err
-					})
-				}
-				if watching.Watch {
-					return console.NewWatch(cmd, &d.Out, scheduleTitles...).Poll(ctx, func(ctx context.Context) ([]console.Item, bool, error) {
-						found, next, err := read(ctx)
-						return console.ItemsOf(found, func(s *action.Schedule) console.Item {
-							return console.Item{Key: [2]string{s.Tenant, s.ID}, Value: api.FromSchedule(*s), Row: scheduleRow(s)}
-						}), next == "", err
-					})
-				}
-				found, next, err := read(ctx)
-				if err != nil {
-					return err
-				}
-				list := api.ScheduleList{Schedules: make([]api.Schedule, len(found)), NextPageToken: next}
-				for i, s := range found {
-					list.Schedules[i] = api.FromSchedule(s)
-				}
-				if err := d.Out.Print(cmd.OutOrStdout(), list, schedulesTable(found)); err != nil {
-					return err
-				}
-				p.SayMore(cmd, &d.Out, "schedules", len(found), next)
-				return nil
+				return scheduleRows.PrintPages(ctx, cmd, &d.Out, p, watching.Watch, func(ctx context.Context, limit int, cursor string) ([]action.Schedule, string, error) {
+					page, err := actions.ListSchedules(ctx, d.Tenant, limit, cursor)
+					return page.Schedules, page.Next, err
+				})
 			})
 		},
 	}
@@ -65,24 +42,15 @@ func newSchedulesList() *cobra.Command {
 }
 
 func newSchedulesShow() *cobra.Command {
-	var d connect.Home
-	cmd := &cobra.Command{
+	return connect.Verb(&cobra.Command{
 		Use:     "show ID",
 		Short:   "Show a schedule and its next runs",
 		Example: "  abide schedules show nightly",
-		Args:    console.OneArg(scheduleID),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return d.UseActions(cmd, false, func(ctx context.Context, actions connect.ActionsAPI) error {
-				s, err := actions.GetSchedule(ctx, d.Tenant, args[0])
-				if err != nil {
-					return err
-				}
-				return d.Out.Print(cmd.OutOrStdout(), api.FromSchedule(s), func(w io.Writer) error { return showSchedule(w, &s) })
-			})
-		},
-	}
-	d.AddTo(cmd)
-	return cmd
+	}, scheduleID, connect.Backend.Actions, func(ctx context.Context, actions connect.ActionsAPI, tenant, id string) (action.Schedule, error) {
+		return actions.GetSchedule(ctx, tenant, id)
+	}, func(cmd *cobra.Command, out *console.Output, s action.Schedule) error {
+		return out.Print(cmd.OutOrStdout(), api.FromSchedule(s), func(w io.Writer) error { return showSchedule(w, &s) })
+	})
 }
 
 // showSchedule prints all there is about a schedule.

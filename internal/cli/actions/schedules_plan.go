@@ -163,7 +163,7 @@ func newSchedulesAdd() *cobra.Command {
 					return err
 				}
 				printWarning(cmd, s.Warning)
-				return printSchedule(&d, cmd, s)
+				return scheduleRows.PrintOne(cmd, &d.Out, s)
 			})
 		},
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/abidehq/abide/action"
-	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/server/api"
 )
 
@@ -164,7 +163,7 @@ func clockChanges(after, upTo time.Time) []string {
 
 func newSchedulesBackfill() *cobra.Command {
 	var d connect.Home
-	var from, to string
+	var period console.Period
 	cmd := &cobra.Command{
 		Use:   "backfill ID --from TIME --to TIME",
 		Short: "Backfill the runs of a schedule for a range of time",
@@ -176,36 +175,26 @@ other; at most 1,000. It does not matter whether some of them were made before.
   abide schedules backfill nightly --from -72h --to now`,
 		Args: console.OneArg(scheduleID),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if from == "" || to == "" {
+			if !period.Bounded() {
 				return console.Usage("--from and --to are needed")
 			}
-			now := base.System{}.Now()
-			begin, err := console.ParseTime("from", from, now, time.Local)
-			if err != nil {
-				return err
-			}
-			end, err := console.ParseTime("to", to, now, time.Local)
+			from, to, err := period.Parse()
 			if err != nil {
 				return err
 			}
 			return d.UseActions(cmd, false, func(ctx context.Context, actions connect.ActionsAPI) error {
-				made, err := actions.Backfill(ctx, d.Tenant, args[0], begin, end)
+				made, err := actions.Backfill(ctx, d.Tenant, args[0], from, to)
 				if err != nil {
 					return err
 				}
-				list := api.ActionList{Actions: make([]api.Action, len(made))}
-				for i, a := range made {
-					list.Actions[i] = api.FromAction(a)
-				}
-				return d.Out.Print(cmd.OutOrStdout(), list, func(w io.Writer) error {
-					_, err := fmt.Fprintf(w, "%d actions were made, for the runs of schedule %s from %s to %s\n", len(made), args[0], console.LocalTime(begin), console.LocalTime(end))
+				return d.Out.Print(cmd.OutOrStdout(), api.ActionList{Actions: actionRows.Wires(made)}, func(w io.Writer) error {
+					_, err := fmt.Fprintf(w, "%d actions were made, for the runs of schedule %s from %s to %s\n", len(made), args[0], console.LocalTime(from), console.LocalTime(to))
 					return err
 				})
 			})
 		},
 	}
-	cmd.Flags().StringVar(&from, "from", "", "the first run is not before that time")
-	cmd.Flags().StringVar(&to, "to", "", "the last run is before that time")
+	period.AddTo(cmd, "the first run is not before that time", "the last run is before that time")
 	d.AddTo(cmd)
 	return cmd
 }

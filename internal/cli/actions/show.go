@@ -27,7 +27,7 @@ func newActionsShow() *cobra.Command {
 		Example: `  abide actions show invoices-2026
   abide actions show invoices-2026 -o json
   abide actions show delivery-5f2c1a9be0d34c77a1c0de5544332211 --body > body.json`,
-		Args: console.OneArg("the ID of an action"),
+		Args: console.OneArg(actionID),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return d.UseActions(cmd, false, func(ctx context.Context, actions connect.ActionsAPI) error {
 				if body {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 
 	"github.com/abidehq/abide/internal/cli/console"
@@ -99,37 +98,58 @@ func (h *Home) Address() (string, error) {
 	}
 }
 
-// UseEngine calls f with the instances.
+// using calls f with the client of a noun.
+func using[C any](h *Home, cmd *cobra.Command, makes bool, client func(Backend) (C, error), f func(ctx context.Context, c C) error) error {
+	return h.Use(cmd, makes, func(ctx context.Context, b Backend) error {
+		c, err := client(b)
+		if err != nil {
+			return err
+		}
+		return f(ctx, c)
+	})
+}
+
+// UseEngine calls f with the client of instances.
 func (h *Home) UseEngine(cmd *cobra.Command, makes bool, f func(ctx context.Context, engine *abide.Client) error) error {
-	return h.Use(cmd, makes, func(ctx context.Context, b Backend) error {
-		engine, err := b.Engine()
-		if err != nil {
-			return err
-		}
-		return f(ctx, engine)
-	})
+	return using(h, cmd, makes, Backend.Engine, f)
 }
 
-// UseActions calls f with the actions and schedules.
+// UseActions calls f with the client of actions and schedules.
 func (h *Home) UseActions(cmd *cobra.Command, makes bool, f func(ctx context.Context, actions ActionsAPI) error) error {
-	return h.Use(cmd, makes, func(ctx context.Context, b Backend) error {
-		actions, err := b.Actions()
-		if err != nil {
-			return err
-		}
-		return f(ctx, actions)
-	})
+	return using(h, cmd, makes, Backend.Actions, f)
 }
 
-// UseTimers calls f with the timers.
+// UseTimers calls f with the client of timers.
 func (h *Home) UseTimers(cmd *cobra.Command, makes bool, f func(ctx context.Context, timers TimersAPI) error) error {
-	return h.Use(cmd, makes, func(ctx context.Context, b Backend) error {
-		timers, err := b.Timers()
-		if err != nil {
-			return err
-		}
-		return f(ctx, timers)
-	})
+	return using(h, cmd, makes, Backend.Timers, f)
+}
+
+// UseTokens calls f with the client of tokens, sessions and the audit log.
+func (h *Home) UseTokens(cmd *cobra.Command, makes bool, f func(ctx context.Context, tokens TokensAPI) error) error {
+	return using(h, cmd, makes, Backend.Tokens, f)
+}
+
+// Verb makes cmd a command with one argument, the name of something that a tenant has. It calls
+// do with the client that the noun has, and show with what do returned. What describes the argument
+// in error messages. The caller may add flags to cmd.
+func Verb[C, T any](
+	cmd *cobra.Command, what string, client func(Backend) (C, error),
+	do func(ctx context.Context, c C, tenant, name string) (T, error),
+	show func(cmd *cobra.Command, out *console.Output, v T) error,
+) *cobra.Command {
+	h := &Home{}
+	cmd.Args = console.OneArg(what)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return using(h, cmd, false, client, func(ctx context.Context, c C) error {
+			v, err := do(ctx, c, h.Tenant, args[0])
+			if err != nil {
+				return err
+			}
+			return show(cmd, &h.Out, v)
+		})
+	}
+	h.AddTo(cmd)
+	return cmd
 }
 
 // SocketAnswers reports whether the process that has the store open can be talked to.
@@ -145,18 +165,3 @@ func (p Place) SocketAnswers(ctx context.Context) bool {
 const HomeHelp = `The commands talk to the server that --server or $ABIDE_SERVER names, with the token in
 $ABIDE_TOKEN or in the file that $ABIDE_TOKEN_FILE names. Without one they open the store, or
 talk to the process that has it open.`
-
-// PrintAll prints a list that has no pages.
-func (h *Home) PrintAll(cmd *cobra.Command, what string, list any, n int, titles []string, row func(i int) []console.Cell) error {
-	if n == 0 && !h.Out.IsJSON() {
-		cmd.PrintErrf("there are no %s\n", what)
-		return nil
-	}
-	return h.Out.Print(cmd.OutOrStdout(), list, func(w io.Writer) error {
-		t := console.NewTable(w, titles...)
-		for i := range n {
-			t.Add(row(i)...)
-		}
-		return t.Write(w)
-	})
-}

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/abidehq/abide/internal/base"
 )
 
 // Moment is a time that two flags can give.
@@ -34,6 +36,41 @@ func (m *Moment) Needed(now time.Time) (time.Time, error) {
 		return at, Usage("--at or --in is needed")
 	default:
 		return at, nil
+	}
+}
+
+// Period is a range of time that the flags --from and --to give.
+type Period struct{ from, to string }
+
+// AddTo gives a command the flags.
+func (p *Period) AddTo(cmd *cobra.Command, fromHelp, toHelp string) {
+	cmd.Flags().StringVar(&p.from, "from", "", fromHelp)
+	cmd.Flags().StringVar(&p.to, "to", "", toHelp)
+}
+
+// Bounded reports whether both flags are given.
+func (p *Period) Bounded() bool { return p.from != "" && p.to != "" }
+
+// Parse returns the bounds. One that is not given is zero.
+func (p *Period) Parse() (from, to time.Time, err error) {
+	now := base.System{}.Now()
+	if from, err = ParseTime("from", p.from, now, time.Local); err != nil {
+		return from, to, err
+	}
+	to, err = ParseTime("to", p.to, now, time.Local)
+	return from, to, err
+}
+
+// TenantOrAll returns tenant, or nothing if the flag --all-tenants is given, which excludes
+// --tenant.
+func TenantOrAll(cmd *cobra.Command, tenant string, all bool) (string, error) {
+	switch {
+	case !all:
+		return tenant, nil
+	case cmd.Flags().Changed("tenant"):
+		return "", Usage("--tenant and --all-tenants exclude each other")
+	default:
+		return "", nil
 	}
 }
 

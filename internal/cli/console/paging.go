@@ -1,6 +1,8 @@
 package console
 
 import (
+	"context"
+
 	"github.com/spf13/cobra"
 
 	"github.com/abidehq/abide/action"
@@ -18,14 +20,17 @@ func (p *Paging) AddTo(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&p.token, "page-token", "", "start after the page that returned this token")
 }
 
+// ReadPage reads a page of a list. Next is the cursor of the page after it, or empty.
+type ReadPage[T any] func(ctx context.Context, limit int, cursor string) (page []T, next string, err error)
+
 // ReadPages reads pages until there is as much as is wanted, or no more.
-func ReadPages[T any](p Paging, read func(limit int, cursor string) (page []T, next string, err error)) (all []T, next string, err error) {
+func ReadPages[T any](ctx context.Context, p Paging, read ReadPage[T]) (all []T, next string, err error) {
 	if p.limit < 1 {
 		return nil, "", Usage("--limit is %d; 1 or more is allowed", p.limit)
 	}
 	for next = p.token; ; {
 		var page []T
-		page, next, err = read(min(p.limit-len(all), action.MaxPage), next)
+		page, next, err = read(ctx, min(p.limit-len(all), action.MaxPage), next)
 		all = append(all, page...)
 		if err != nil || next == "" || len(all) >= p.limit {
 			return all, next, err

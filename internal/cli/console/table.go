@@ -3,6 +3,7 @@ package console
 import (
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -147,6 +148,15 @@ var statusColours = map[string]string{
 
 // StatusCell returns a cell with a status, in its colour.
 func StatusCell[T ~string](status T) Cell { return Cell{string(status), statusColours[string(status)]} }
+
+// Alarm returns a cell with a count, in red unless it is zero.
+func Alarm(n int) Cell {
+	c := Plain(strconv.Itoa(n))
+	if n > 0 {
+		c.Colour = Red
+	}
+	return c
+}
 
 // LocalTime is how people read a time: in their zone, with its offset.
 func LocalTime(t time.Time) string {

@@ -160,12 +160,3 @@ func (w *Watch) Flush() error {
 	w.table.rows, w.table.written = nil, 0
 	return nil
 }
-
-// ItemsOf makes items of what was read.
-func ItemsOf[T any](found []T, itemOf func(*T) Item) []Item {
-	var items []Item
-	for i := range found {
-		items = append(items, itemOf(&found[i]))
-	}
-	return items
-}

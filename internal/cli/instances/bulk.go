@@ -38,7 +38,7 @@ func (v *instanceVerb) runAll(cmd *cobra.Command) error {
 			return err
 		}
 		if v.noWait {
-			return printOperation(&v.Home, cmd, o)
+			return operationRows.PrintOne(cmd, &v.Out, o)
 		}
 		return follow(ctx, &v.Home, cmd, b, operations, o)
 	})
@@ -61,7 +61,7 @@ func follow(ctx context.Context, h *connect.Home, cmd *cobra.Command, b connect.
 		}
 		return err
 	}
-	return errors.Join(printOperation(h, cmd, o), operationOutcome(&o))
+	return errors.Join(operationRows.PrintOne(cmd, &h.Out, o), operationOutcome(&o))
 }
 
 // operationOutcome returns what is wrong with an operation that has ended.

@@ -2,14 +2,12 @@ package instances
 
 import (
 	"strings"
-	"time"
 
 	"github.com/abidehq/abide/internal/cli/console"
 
 	"github.com/spf13/cobra"
 
 	"github.com/abidehq/abide"
-	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/server/api"
 )
 
@@ -22,7 +20,7 @@ var InstanceStatuses = []abide.Status{
 // instanceFilter says which instances are meant.
 type instanceFilter struct {
 	orchestrations, statuses, tags []string
-	from, to                       string
+	period                         console.Period
 	tenants                        bool
 }
 
@@ -31,8 +29,7 @@ func (i *instanceFilter) AddTo(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringSliceVar(&i.orchestrations, "orchestration", nil, "those of one of these orchestrations")
 	f.StringSliceVar(&i.statuses, "status", nil, "those with one of these statuses: "+console.ListOf(InstanceStatuses))
-	f.StringVar(&i.from, "from", "", "those started at that time or later")
-	f.StringVar(&i.to, "to", "", "those started before that time")
+	i.period.AddTo(cmd, "those started at that time or later", "those started before that time")
 	f.StringArrayVar(&i.tags, "tag", nil, "those with that tag, as NAME=VALUE; can be given more than once")
 	f.BoolVar(&i.tenants, "all-tenants", false, "those of all tenants")
 }
@@ -50,25 +47,21 @@ func (i *instanceFilter) named(cmd *cobra.Command) string {
 // filter returns what the flags say.
 func (i *instanceFilter) filter(cmd *cobra.Command, tenant string) (abide.Filter, error) {
 	f := abide.Filter{Orchestrations: i.orchestrations}
-	if i.tenants && cmd.Flags().Changed("tenant") {
-		return f, console.Usage("--tenant and --all-tenants exclude each other")
+	tenant, err := console.TenantOrAll(cmd, tenant, i.tenants)
+	if err != nil {
+		return f, err
 	}
 	if !i.tenants {
 		tenant = api.Tenant(tenant)
 		f.Tenant = &tenant
 	}
-	var err error
 	if f.Statuses, err = console.OneOf("status", i.statuses, InstanceStatuses); err != nil {
 		return f, err
 	}
 	if f.Tags, err = parseTags(i.tags); err != nil {
 		return f, err
 	}
-	now := base.System{}.Now()
-	if f.From, err = console.ParseTime("from", i.from, now, time.Local); err != nil {
-		return f, err
-	}
-	f.To, err = console.ParseTime("to", i.to, now, time.Local)
+	f.From, f.To, err = i.period.Parse()
 	return f, err
 }
 

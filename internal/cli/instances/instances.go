@@ -2,7 +2,6 @@ package instances
 
 import (
 	"context"
-	"io"
 	"slices"
 
 	"github.com/abidehq/abide/internal/cli/connect"
@@ -16,6 +15,8 @@ import (
 
 // New returns the command abide instances.
 func New() *cobra.Command {
+	verbs := append(newInstanceVerbs(), newInstancesStart(), newInstancesList(), newInstancesShow(), newInstancesHistory(),
+		newInstancesResult(), newInstancesWait(), newInstancesRaise(), newInstancesFork(), newInstancesMoveTimer())
 	return console.Group(
 		&cobra.Command{
 			Use:     "instances",
@@ -27,10 +28,7 @@ terminated; meanwhile it can be suspended, or stall because its code cannot cont
 
 ` + connect.HomeHelp,
 		},
-		newInstancesStart(), newInstancesList(), newInstancesShow(), newInstancesHistory(),
-		newInstancesResult(), newInstancesWait(), newInstancesRaise(),
-		newInstancesCancel(), newInstancesTerminate(), newInstancesSuspend(), newInstancesResume(),
-		newInstancesRestart(), newInstancesFork(), newInstancesMoveTimer(), newInstancesDelete(),
+		verbs...,
 	)
 }
 
@@ -62,48 +60,31 @@ func noteOf(info *abide.Info) string {
 	}
 }
 
-// instanceTitles are the columns of instances in a table.
-func instanceTitles(tenants bool) []string {
-	titles := []string{"ID", "ORCHESTRATION", "STATUS", "STARTED", "TOOK", "NOTE"}
-	if tenants {
-		titles = append([]string{"TENANT"}, titles...)
-	}
-	return titles
-}
-
-// InstanceRow is an instance in a table.
-func InstanceRow(info *abide.Info, tenants bool) []console.Cell {
-	took := ""
-	if info.Status.Ended() && !info.EndedAt.IsZero() {
-		took = console.Readable(info.EndedAt.Sub(info.StartedAt))
-	}
-	row := []console.Cell{
-		console.Plain(info.Ref.ID), console.Plain(orchestrationOf(info)), console.StatusCell(info.Status), console.Plain(console.LocalTime(info.StartedAt)),
-		console.Plain(took), console.Plain(console.Shorten(noteOf(info), 60)),
-	}
-	if tenants {
-		row = append([]console.Cell{console.Plain(api.FromTenant(info.Ref.Tenant))}, row...)
-	}
-	return row
-}
-
-// instancesTable returns what prints instances as a table.
-func instancesTable(instances []abide.Info, tenants bool) func(io.Writer) error {
-	return func(w io.Writer) error {
-		if len(instances) == 0 {
-			return nil
+// Rows prints instances.
+var Rows = console.Rows[abide.Info, api.Instance]{
+	Noun:   "instances",
+	Titles: []string{"ID", "ORCHESTRATION", "STATUS", "STARTED", "TOOK", "NOTE"},
+	Row: func(info *abide.Info) []console.Cell {
+		took := ""
+		if info.Status.Ended() && !info.EndedAt.IsZero() {
+			took = console.Readable(info.EndedAt.Sub(info.StartedAt))
 		}
-		t := console.NewTable(w, instanceTitles(tenants)...)
-		for i := range instances {
-			t.Add(InstanceRow(&instances[i], tenants)...)
-		}
-		return t.Write(w)
-	}
+		return console.Row(info.Ref.ID, orchestrationOf(info), console.StatusCell(info.Status), info.StartedAt, took, console.Shorten(noteOf(info), 60))
+	},
+	Wire: api.FromInfo,
+	Key:  func(info *abide.Info) [2]string { return keyOf(info.Ref) },
+	Page: func(all []api.Instance, next string) any {
+		return api.InstanceList{Instances: all, NextPageToken: next}
+	},
 }
 
-// printInstance prints an instance as it is in a list.
-func printInstance(h *connect.Home, cmd *cobra.Command, info abide.Info) error {
-	return h.Out.Print(cmd.OutOrStdout(), wireInstance(info), instancesTable([]abide.Info{info}, false))
+// printCurrent reads an instance and prints it as it is in a list.
+func printCurrent(ctx context.Context, h *connect.Home, cmd *cobra.Command, engine *abide.Client, ref abide.Ref) error {
+	info, err := engine.Get(ctx, ref)
+	if err != nil {
+		return err
+	}
+	return Rows.PrintOne(cmd, &h.Out, info)
 }
 
 // isUnserved reports whether an instance waits for a process that serves it. Who cannot be

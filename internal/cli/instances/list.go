@@ -53,29 +53,20 @@ func (l *instancesList) run(cmd *cobra.Command, _ []string) error {
 		return err
 	}
 	filter.Descending = l.latest || l.Watch
+	rows := Rows
+	if l.flags.tenants {
+		rows = rows.WithTenant()
+	}
 	return l.UseEngine(cmd, false, func(ctx context.Context, engine *abide.Client) error {
-		read := func(ctx context.Context) ([]abide.Info, string, error) {
-			return console.ReadPages(l.Paging, func(limit int, cursor string) ([]abide.Info, string, error) {
-				filter.Limit, filter.Cursor = limit, cursor
-				page, err := engine.List(ctx, filter)
-				return page.Instances, page.Next, err
-			})
+		read := func(ctx context.Context, limit int, cursor string) ([]abide.Info, string, error) {
+			filter.Limit, filter.Cursor = limit, cursor
+			page, err := engine.List(ctx, filter)
+			return page.Instances, page.Next, err
 		}
-		if l.Watch {
-			w := &instancesWatch{
-				Watch: console.NewWatch(cmd, &l.Out, instanceTitles(l.flags.tenants)...), engine: engine, filter: filter, tenants: l.flags.tenants, read: read,
-			}
-			return w.run(ctx)
+		if feed, ok := engine.Transport().(abide.Watcher); ok && l.Watch {
+			w := &instancesWatch{Watch: console.NewWatch(cmd, &l.Out, rows.Titles...), engine: engine, filter: filter, rows: rows, paging: l.Paging, read: read}
+			return w.run(ctx, feed)
 		}
-		found, next, err := read(ctx)
-		if err != nil {
-			return err
-		}
-		list := WireInstances(found, next)
-		if err := l.Out.Print(cmd.OutOrStdout(), list, instancesTable(found, l.flags.tenants)); err != nil {
-			return err
-		}
-		l.Paging.SayMore(cmd, &l.Out, "instances", len(found), next)
-		return nil
+		return rows.PrintPages(ctx, cmd, &l.Out, l.Paging, l.Watch, read)
 	})
 }

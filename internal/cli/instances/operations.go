@@ -66,11 +66,9 @@ func (h *operationHome) AddTo(cmd *cobra.Command) {
 
 // useNamed calls f with the operations, after tenant was set to that of the operation.
 func (h *operationHome) useNamed(cmd *cobra.Command, f func(ctx context.Context, b connect.Backend, operations connect.OperationsAPI) error) error {
-	if h.tenants {
-		if cmd.Flags().Changed("tenant") {
-			return console.Usage("--tenant and --all-tenants exclude each other")
-		}
-		h.Tenant = ""
+	var err error
+	if h.Tenant, err = console.TenantOrAll(cmd, h.Tenant, h.tenants); err != nil {
+		return err
 	}
 	return useOperations(&h.Home, cmd, f)
 }
@@ -107,12 +105,8 @@ func newOperationsList() *cobra.Command {
 
 // filter returns what the flags say.
 func (l *operationsList) filter(cmd *cobra.Command) (f remote.OperationFilter, err error) {
-	f.Tenant = l.Tenant
-	if l.tenants {
-		if cmd.Flags().Changed("tenant") {
-			return f, console.Usage("--tenant and --all-tenants exclude each other")
-		}
-		f.Tenant = ""
+	if f.Tenant, err = console.TenantOrAll(cmd, l.Tenant, l.tenants); err != nil {
+		return f, err
 	}
 	if _, err := console.OneOf("status", l.statuses, operation.Statuses); err != nil {
 		return f, err
@@ -130,41 +124,25 @@ func (l *operationsList) run(cmd *cobra.Command, _ []string) error {
 		return err
 	}
 	return useOperations(&l.Home, cmd, func(ctx context.Context, _ connect.Backend, operations connect.OperationsAPI) error {
-		read := func(ctx context.Context) ([]api.Operation, string, error) {
-			return console.ReadPages(l.Paging, func(limit int, cursor string) ([]api.Operation, string, error) {
-				page, err := operations.List(ctx, filter, limit, cursor)
-				return page.Operations, page.NextPageToken, err
-			})
-		}
-		if l.Watch {
-			return console.NewWatch(cmd, &l.Out, operationTitles...).Poll(ctx, func(ctx context.Context) ([]console.Item, bool, error) {
-				found, next, err := read(ctx)
-				return console.ItemsOf(found, func(o *api.Operation) console.Item {
-					return console.Item{Key: [2]string{o.Filter.Tenant, o.ID}, Value: *o, Row: operationRow(o)}
-				}), next == "", err
-			})
-		}
-		found, next, err := read(ctx)
-		if err != nil {
-			return err
-		}
-		list := api.OperationList{Operations: append([]api.Operation{}, found...), NextPageToken: next}
-		if err := l.Out.Print(cmd.OutOrStdout(), list, operationsTable(found)); err != nil {
-			return err
-		}
-		l.Paging.SayMore(cmd, &l.Out, "operations", len(found), next)
-		return nil
+		return operationRows.PrintPages(ctx, cmd, &l.Out, l.Paging, l.Watch, func(ctx context.Context, limit int, cursor string) ([]api.Operation, string, error) {
+			page, err := operations.List(ctx, filter, limit, cursor)
+			return page.Operations, page.NextPageToken, err
+		})
 	})
 }
 
-// operationTitles are the columns of operations.
-var operationTitles = []string{"ID", "KIND", "TENANT", "STATUS", "STARTED", "DONE", "SKIPPED", "FAILED", "BY", "REASON"}
-
-func operationRow(o *api.Operation) []console.Cell {
-	return []console.Cell{
-		console.Plain(o.ID), console.Plain(o.Kind), console.Plain(tenantsOf(o)), console.StatusCell(o.Status), console.Plain(console.LocalTime(o.CreatedAt)),
-		console.Plain(strconv.Itoa(o.Done)), console.Plain(strconv.Itoa(o.Skipped)), console.Plain(strconv.Itoa(o.Failed)), console.Plain(o.By), console.Plain(console.Shorten(o.Reason, 60)),
-	}
+// operationRows prints operations.
+var operationRows = console.Rows[api.Operation, api.Operation]{
+	Noun:   "operations",
+	Titles: []string{"ID", "KIND", "TENANT", "STATUS", "STARTED", "DONE", "SKIPPED", "FAILED", "BY", "REASON"},
+	Row: func(o *api.Operation) []console.Cell {
+		return console.Row(o.ID, o.Kind, tenantsOf(o), console.StatusCell(o.Status), o.CreatedAt, o.Done, o.Skipped, o.Failed, o.By, console.Shorten(o.Reason, 60))
+	},
+	Wire: console.Same[api.Operation],
+	Key:  func(o *api.Operation) [2]string { return [2]string{o.Filter.Tenant, o.ID} },
+	Page: func(all []api.Operation, next string) any {
+		return api.OperationList{Operations: all, NextPageToken: next}
+	},
 }
 
 // tenantsOf says whose instances an operation is about.
@@ -173,25 +151,6 @@ func tenantsOf(o *api.Operation) string {
 		return "(all)"
 	}
 	return o.Filter.Tenant
-}
-
-// operationsTable returns what prints operations as a table.
-func operationsTable(found []api.Operation) func(io.Writer) error {
-	return func(w io.Writer) error {
-		if len(found) == 0 {
-			return nil
-		}
-		t := console.NewTable(w, operationTitles...)
-		for i := range found {
-			t.Add(operationRow(&found[i])...)
-		}
-		return t.Write(w)
-	}
-}
-
-// printOperation prints an operation as it is in a list.
-func printOperation(h *connect.Home, cmd *cobra.Command, o api.Operation) error {
-	return h.Out.Print(cmd.OutOrStdout(), o, operationsTable([]api.Operation{o}))
 }
 
 func newOperationsShow() *cobra.Command {
@@ -266,7 +225,7 @@ func newOperationsCancel() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return printOperation(&h.Home, cmd, o)
+				return operationRows.PrintOne(cmd, &h.Out, o)
 			})
 		},
 	}
@@ -292,7 +251,7 @@ On a store without a running server, this command runs the operation.`,
 					return err
 				}
 				if o.Ended() {
-					return errors.Join(printOperation(&h.Home, cmd, o), operationOutcome(&o))
+					return errors.Join(operationRows.PrintOne(cmd, &h.Out, o), operationOutcome(&o))
 				}
 				return follow(ctx, &h.Home, cmd, b, operations, o)
 			})

@@ -105,11 +105,7 @@ From there on it goes its own way. 'abide instances history' numbers the events.
 				if err != nil {
 					return err
 				}
-				info, err := engine.Get(ctx, ref)
-				if err != nil {
-					return err
-				}
-				return printInstance(&h, cmd, info)
+				return printCurrent(ctx, &h, cmd, engine, ref)
 			})
 		},
 	}
@@ -142,11 +138,7 @@ that is bounded has a timer with the name of the event.
 				if err := engine.MoveTimer(ctx, ref, args[1], at); err != nil {
 					return err
 				}
-				info, err := engine.Get(ctx, ref)
-				if err != nil {
-					return err
-				}
-				return printInstance(&h, cmd, info)
+				return printCurrent(ctx, &h, cmd, engine, ref)
 			})
 		},
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/abidehq/abide"
 	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/server/api"
 )
 
 func newInstancesResult() *cobra.Command {
@@ -67,7 +68,7 @@ and 1 if one ended otherwise, has stalled, or has not ended after --timeout.`,
 					found = append(found, info)
 					errs = append(errs, outcome(info))
 				}
-				return errors.Join(h.Out.Print(cmd.OutOrStdout(), WireInstances(found, "").Instances, instancesTable(found, false)), errors.Join(errs...))
+				return errors.Join(Rows.PrintEach(cmd, &h.Out, found), errors.Join(errs...))
 			})
 		},
 	}
@@ -128,11 +129,11 @@ func printResult(ctx context.Context, h *connect.Home, cmd *cobra.Command, engin
 		return err
 	}
 	if info.Status == abide.Completed {
-		return h.Out.Print(cmd.OutOrStdout(), wireInstance(info), func(w io.Writer) error { return writeJSON(w, info.Result) })
+		return h.Out.Print(cmd.OutOrStdout(), api.FromInfo(&info), func(w io.Writer) error { return writeJSON(w, info.Result) })
 	}
 	err = outcome(info)
 	if h.Out.IsJSON() && info.Status.Ended() {
-		err = errors.Join(h.Out.Print(cmd.OutOrStdout(), wireInstance(info), nil), err)
+		err = errors.Join(h.Out.Print(cmd.OutOrStdout(), api.FromInfo(&info), nil), err)
 	}
 	return err
 }

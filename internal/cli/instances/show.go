@@ -47,7 +47,7 @@ happened in its latest execution, with times counted from its start.`,
 				if err != nil {
 					return err
 				}
-				value := shownInstance{Instance: wireInstance(i.info), Waits: make([]api.Wait, len(i.waits)), History: i.history}
+				value := shownInstance{Instance: api.FromInfo(&i.info), Waits: make([]api.Wait, len(i.waits)), History: i.history}
 				for n := range i.waits {
 					value.Waits[n] = api.FromWait(&i.waits[n])
 				}

@@ -79,11 +79,7 @@ func (s *instancesStart) run(cmd *cobra.Command, args []string) error {
 		if s.wait {
 			return printResult(ctx, &s.Home, cmd, engine, ref, true, s.timeout)
 		}
-		info, err := engine.Get(ctx, ref)
-		if err != nil {
-			return err
-		}
-		return printInstance(&s.Home, cmd, info)
+		return printCurrent(ctx, &s.Home, cmd, engine, ref)
 	})
 }
 

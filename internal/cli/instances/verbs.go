@@ -24,10 +24,10 @@ type instanceVerb struct {
 	noWait bool
 	reason string
 
-	kind   string // as operations call it
-	asks   bool   // it asks even about a single one
-	reads  bool   // what is left of an instance can be read afterwards
-	change func(ctx context.Context, engine *abide.Client, ref abide.Ref, why string) error
+	kind   string                                                                           // as operations call it
+	asks   bool                                                                             // it asks even about a single one
+	reads  bool                                                                             // what is left of an instance can be read afterwards
+	change func(engine *abide.Client, ctx context.Context, ref abide.Ref, why string) error // a method of the client
 }
 
 // command makes the verb of a command.
@@ -82,7 +82,7 @@ func (v *instanceVerb) each(ctx context.Context, cmd *cobra.Command, engine *abi
 	var errs []error
 	for _, id := range ids {
 		ref := refOf(&v.Home, id)
-		if err := v.change(ctx, engine, ref, v.reason); err != nil {
+		if err := v.change(engine, ctx, ref, v.reason); err != nil {
 			errs = append(errs, err)
 			continue
 		}
@@ -102,7 +102,7 @@ func (v *instanceVerb) each(ctx context.Context, cmd *cobra.Command, engine *abi
 // report prints what has become of instances.
 func (v *instanceVerb) report(cmd *cobra.Command, changed []abide.Info) error {
 	if v.reads {
-		return v.Out.Print(cmd.OutOrStdout(), WireInstances(changed, "").Instances, instancesTable(changed, false))
+		return Rows.PrintEach(cmd, &v.Out, changed)
 	}
 	if !v.Out.IsJSON() {
 		return nil
@@ -114,80 +114,61 @@ func (v *instanceVerb) report(cmd *cobra.Command, changed []abide.Info) error {
 	return v.Out.Print(cmd.OutOrStdout(), list, nil)
 }
 
-func newInstancesCancel() *cobra.Command {
-	v := &instanceVerb{reads: true, change: func(ctx context.Context, engine *abide.Client, ref abide.Ref, why string) error {
-		return engine.Cancel(ctx, ref, why)
-	}}
-	return v.command(&cobra.Command{
-		Use:   "cancel",
-		Short: "Cancel instances",
-		Long:  "Ask instances to come to an end. Their code decides how.",
-		Example: `  abide instances cancel order-1 --reason "the customer has called"
+// newInstanceVerbs returns the verbs that change instances.
+func newInstanceVerbs() []*cobra.Command {
+	noReason := func(f func(*abide.Client, context.Context, abide.Ref) error) func(*abide.Client, context.Context, abide.Ref, string) error {
+		return func(engine *abide.Client, ctx context.Context, ref abide.Ref, _ string) error {
+			return f(engine, ctx, ref)
+		}
+	}
+	cancel := &instanceVerb{reads: true, change: (*abide.Client).Cancel}
+	terminate := &instanceVerb{asks: true, reads: true, change: (*abide.Client).Terminate}
+	suspend := &instanceVerb{reads: true, change: (*abide.Client).Suspend}
+	resume := &instanceVerb{reads: true, change: noReason((*abide.Client).Resume)}
+	restart := &instanceVerb{asks: true, reads: true, change: noReason((*abide.Client).Restart)}
+	remove := &instanceVerb{asks: true, change: noReason((*abide.Client).Delete)}
+	return []*cobra.Command{
+		cancel.command(&cobra.Command{
+			Use:   "cancel",
+			Short: "Cancel instances",
+			Long:  "Ask instances to come to an end. Their code decides how.",
+			Example: `  abide instances cancel order-1 --reason "the customer has called"
   abide instances cancel --all --orchestration order --tag customer=7 --yes`,
-	}, true)
-}
-
-func newInstancesTerminate() *cobra.Command {
-	v := &instanceVerb{asks: true, reads: true, change: func(ctx context.Context, engine *abide.Client, ref abide.Ref, why string) error {
-		return engine.Terminate(ctx, ref, why)
-	}}
-	return v.command(&cobra.Command{
-		Use:   "terminate",
-		Short: "Terminate instances",
-		Long:  "End instances at once, without asking their code: nothing that they began is undone.",
-		Example: `  abide instances terminate order-1 --reason "its code is gone"
+		}, true),
+		terminate.command(&cobra.Command{
+			Use:   "terminate",
+			Short: "Terminate instances",
+			Long:  "End instances at once, without asking their code: nothing that they began is undone.",
+			Example: `  abide instances terminate order-1 --reason "its code is gone"
   abide instances terminate --all --status stalled --from -24h --yes`,
-	}, true)
-}
-
-func newInstancesSuspend() *cobra.Command {
-	v := &instanceVerb{reads: true, change: func(ctx context.Context, engine *abide.Client, ref abide.Ref, why string) error {
-		return engine.Suspend(ctx, ref, why)
-	}}
-	return v.command(&cobra.Command{
-		Use:   "suspend",
-		Short: "Suspend instances",
-		Long:  "Have instances wait until they are resumed. What reaches them meanwhile is kept.",
-		Example: `  abide instances suspend order-1 --reason "the warehouse is closed"
+		}, true),
+		suspend.command(&cobra.Command{
+			Use:   "suspend",
+			Short: "Suspend instances",
+			Long:  "Have instances wait until they are resumed. What reaches them meanwhile is kept.",
+			Example: `  abide instances suspend order-1 --reason "the warehouse is closed"
   abide instances suspend --all --orchestration order --status running --yes`,
-	}, true)
-}
-
-func newInstancesResume() *cobra.Command {
-	v := &instanceVerb{reads: true, change: func(ctx context.Context, engine *abide.Client, ref abide.Ref, _ string) error {
-		return engine.Resume(ctx, ref)
-	}}
-	return v.command(&cobra.Command{
-		Use:   "resume",
-		Short: "Resume suspended or stalled instances",
-		Long:  "Resume instances that were suspended, or that have stalled and whose code was fixed.",
-		Example: `  abide instances resume order-1
+		}, true),
+		resume.command(&cobra.Command{
+			Use:   "resume",
+			Short: "Resume suspended or stalled instances",
+			Long:  "Resume instances that were suspended, or that have stalled and whose code was fixed.",
+			Example: `  abide instances resume order-1
   abide instances resume --all --status stalled --orchestration order --yes`,
-	}, false)
-}
-
-func newInstancesRestart() *cobra.Command {
-	v := &instanceVerb{asks: true, reads: true, change: func(ctx context.Context, engine *abide.Client, ref abide.Ref, _ string) error {
-		return engine.Restart(ctx, ref)
-	}}
-	return v.command(&cobra.Command{
-		Use:   "restart",
-		Short: "Restart ended instances",
-		Long:  "Start instances that have ended once more, with the same input. Their old history goes.",
-		Example: `  abide instances restart order-1 --yes
+		}, false),
+		restart.command(&cobra.Command{
+			Use:   "restart",
+			Short: "Restart ended instances",
+			Long:  "Start instances that have ended once more, with the same input. Their old history goes.",
+			Example: `  abide instances restart order-1 --yes
   abide instances restart --all --status failed --from -1h --yes`,
-	}, false)
-}
-
-func newInstancesDelete() *cobra.Command {
-	v := &instanceVerb{asks: true, change: func(ctx context.Context, engine *abide.Client, ref abide.Ref, _ string) error {
-		return engine.Delete(ctx, ref)
-	}}
-	return v.command(&cobra.Command{
-		Use:   "delete",
-		Short: "Delete ended instances and their history",
-		Long:  "Remove instances that have ended, with their history.",
-		Example: `  abide instances delete order-1 --yes
+		}, false),
+		remove.command(&cobra.Command{
+			Use:   "delete",
+			Short: "Delete ended instances and their history",
+			Long:  "Remove instances that have ended, with their history.",
+			Example: `  abide instances delete order-1 --yes
   abide instances delete --all --status completed --to -720h --yes`,
-	}, false)
+		}, false),
+	}
 }

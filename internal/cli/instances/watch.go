@@ -12,44 +12,31 @@ import (
 	"github.com/abidehq/abide/server/api"
 )
 
-// instancesWatch watches instances.
+// instancesWatch watches instances by their feed of changes.
 type instancesWatch struct {
 	*console.Watch
-	engine  *abide.Client
-	filter  abide.Filter
-	tenants bool
-	read    func(ctx context.Context) ([]abide.Info, string, error)
+	engine *abide.Client
+	filter abide.Filter
+	rows   console.Rows[abide.Info, api.Instance]
+	paging console.Paging
+	read   console.ReadPage[abide.Info]
 }
 
 // run prints instances, and each that changes, until ctx ends.
-func (w *instancesWatch) run(ctx context.Context) error {
-	feed, ok := w.engine.Transport().(abide.Watcher)
-	if !ok {
-		return w.Poll(ctx, w.list)
-	}
+func (w *instancesWatch) run(ctx context.Context, feed abide.Watcher) error {
 	for {
 		changes := feed.Changes(ctx, "") // before the list, so that nothing is missed
-		items, all, err := w.list(ctx)
+		found, next, err := console.ReadPages(ctx, w.paging, w.read)
 		if err != nil {
 			return console.Ended(ctx, err)
 		}
-		if err := w.Show(items, all); err != nil {
+		if err := w.Show(w.rows.Items(found), next == ""); err != nil {
 			return err
 		}
 		if err := w.follow(ctx, changes); !errors.Is(err, abide.ErrMissed) {
 			return console.Ended(ctx, err)
 		}
 	}
-}
-
-// list reads the instances that match.
-func (w *instancesWatch) list(ctx context.Context) ([]console.Item, bool, error) {
-	found, next, err := w.read(ctx)
-	return console.ItemsOf(found, w.item), next == "", err
-}
-
-func (w *instancesWatch) item(info *abide.Info) console.Item {
-	return console.Item{Key: keyOf(info.Ref), Value: wireInstance(*info), Row: InstanceRow(info, w.tenants)}
 }
 
 func keyOf(ref abide.Ref) [2]string { return [2]string{api.FromTenant(ref.Tenant), ref.ID} }
@@ -91,7 +78,7 @@ func (w *instancesWatch) changed(ctx context.Context, c abide.Change) error {
 	if !is && !was {
 		return nil
 	}
-	if err := w.One(w.item(&info)); err != nil || is {
+	if err := w.One(w.rows.Item(&info)); err != nil || is {
 		return err
 	}
 	delete(w.Known, key) // it was told that it does not match any more

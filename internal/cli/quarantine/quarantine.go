@@ -63,11 +63,9 @@ func (q *quarantineFilter) named(cmd *cobra.Command) string {
 
 // filter returns what the flags say of tenants.
 func (q *quarantineFilter) filter(cmd *cobra.Command, tenant string) (abide.QuarantineFilter, error) {
-	if q.tenants {
-		if cmd.Flags().Changed("tenant") {
-			return abide.QuarantineFilter{}, console.Usage("--tenant and --all-tenants exclude each other")
-		}
-		return abide.QuarantineFilter{}, nil
+	tenant, err := console.TenantOrAll(cmd, tenant, q.tenants)
+	if err != nil || q.tenants {
+		return abide.QuarantineFilter{}, err
 	}
 	tenant = api.Tenant(tenant)
 	return abide.QuarantineFilter{Tenant: &tenant}, nil
@@ -127,57 +125,24 @@ func (l *quarantineList) run(cmd *cobra.Command, _ []string) error {
 		return err
 	}
 	return l.UseEngine(cmd, false, func(ctx context.Context, engine *abide.Client) error {
-		read := func(ctx context.Context) ([]abide.Quarantined, string, error) {
-			return console.ReadPages(l.Paging, func(limit int, cursor string) ([]abide.Quarantined, string, error) {
-				return l.flags.read(ctx, engine, filter, limit, cursor)
-			})
-		}
-		if l.Watch {
-			return console.NewWatch(cmd, &l.Out, quarantineTitles...).Poll(ctx, func(ctx context.Context) ([]console.Item, bool, error) {
-				found, next, err := read(ctx)
-				return console.ItemsOf(found, func(m *abide.Quarantined) console.Item {
-					return console.Item{Key: [2]string{api.FromTenant(m.Tenant), m.ID}, Value: api.FromQuarantined(m), Row: quarantineRow(m)}
-				}), next == "", err
-			})
-		}
-		found, next, err := read(ctx)
-		if err != nil {
-			return err
-		}
-		list := api.QuarantineList{Messages: make([]api.Quarantined, len(found)), NextPageToken: next}
-		for i := range found {
-			list.Messages[i] = api.FromQuarantined(&found[i])
-		}
-		if err := l.Out.Print(cmd.OutOrStdout(), list, quarantineTable(found)); err != nil {
-			return err
-		}
-		l.Paging.SayMore(cmd, &l.Out, "messages in quarantine", len(found), next)
-		return nil
+		return quarantineRows.PrintPages(ctx, cmd, &l.Out, l.Paging, l.Watch, func(ctx context.Context, limit int, cursor string) ([]abide.Quarantined, string, error) {
+			return l.flags.read(ctx, engine, filter, limit, cursor)
+		})
 	})
 }
 
-// quarantineTitles are the columns of quarantined messages.
-var quarantineTitles = []string{"ID", "TENANT", "SINCE", "QUEUE", "ROUTE", "KEY", "ATTEMPTS", "REASON"}
-
-func quarantineRow(m *abide.Quarantined) []console.Cell {
-	return []console.Cell{
-		console.Plain(m.ID), console.Plain(api.FromTenant(m.Tenant)), console.Plain(console.LocalTime(m.At)), console.Plain(m.Queue), console.Plain(m.Route), console.Plain(m.Key),
-		console.Plain(strconv.Itoa(m.Attempts)), {Text: console.Shorten(m.Reason, 80), Colour: console.Red},
-	}
-}
-
-// quarantineTable returns what prints messages as a table.
-func quarantineTable(found []abide.Quarantined) func(io.Writer) error {
-	return func(w io.Writer) error {
-		if len(found) == 0 {
-			return nil
-		}
-		t := console.NewTable(w, quarantineTitles...)
-		for i := range found {
-			t.Add(quarantineRow(&found[i])...)
-		}
-		return t.Write(w)
-	}
+// quarantineRows prints messages in quarantine.
+var quarantineRows = console.Rows[abide.Quarantined, api.Quarantined]{
+	Noun:   "messages in quarantine",
+	Titles: []string{"ID", "TENANT", "SINCE", "QUEUE", "ROUTE", "KEY", "ATTEMPTS", "REASON"},
+	Row: func(m *abide.Quarantined) []console.Cell {
+		return console.Row(m.ID, api.FromTenant(m.Tenant), m.At, m.Queue, m.Route, m.Key, m.Attempts, console.Cell{Text: console.Shorten(m.Reason, 80), Colour: console.Red})
+	},
+	Wire: api.FromQuarantined,
+	Key:  func(m *abide.Quarantined) [2]string { return [2]string{api.FromTenant(m.Tenant), m.ID} },
+	Page: func(all []api.Quarantined, next string) any {
+		return api.QuarantineList{Messages: all, NextPageToken: next}
+	},
 }
 
 func newQuarantineShow() *cobra.Command {
@@ -259,13 +224,11 @@ type quarantineVerb struct {
 	all    bool
 	asks   bool // it asks even about a single one
 	past   string
-	change func(ctx context.Context, engine *abide.Client, tenant, id string) error
+	change func(engine *abide.Client, ctx context.Context, tenant, id string) error // a method of the client
 }
 
 func newQuarantineRedrive() *cobra.Command {
-	v := &quarantineVerb{past: "redriven", change: func(ctx context.Context, engine *abide.Client, tenant, id string) error {
-		return engine.Redrive(ctx, tenant, id)
-	}}
+	v := &quarantineVerb{past: "redriven", change: (*abide.Client).Redrive}
 	return v.command(&cobra.Command{
 		Use:   "redrive",
 		Short: "Put quarantined messages back into their queues",
@@ -275,9 +238,7 @@ func newQuarantineRedrive() *cobra.Command {
 }
 
 func newQuarantineDelete() *cobra.Command {
-	v := &quarantineVerb{asks: true, past: "deleted", change: func(ctx context.Context, engine *abide.Client, tenant, id string) error {
-		return engine.Discard(ctx, tenant, id)
-	}}
+	v := &quarantineVerb{asks: true, past: "deleted", change: (*abide.Client).Discard}
 	return v.command(&cobra.Command{
 		Use:   "delete",
 		Short: "Discard quarantined messages",
@@ -329,7 +290,7 @@ func (v *quarantineVerb) run(cmd *cobra.Command, ids []string) error {
 			n, err = v.every(ctx, cmd, engine, filter)
 		} else {
 			var done []string
-			done, err = console.Each(ids, func(id string) (string, error) { return id, v.change(ctx, engine, api.Tenant(v.Tenant), id) })
+			done, err = console.Each(ids, func(id string) (string, error) { return id, v.change(engine, ctx, api.Tenant(v.Tenant), id) })
 			n = len(done)
 		}
 		return errors.Join(v.Out.Print(cmd.OutOrStdout(), map[string]int{v.past: n}, func(w io.Writer) error {
@@ -359,7 +320,7 @@ func (v *quarantineVerb) every(ctx context.Context, cmd *cobra.Command, engine *
 	defer bar.End()
 	var errs []error
 	for i := range all {
-		err := v.change(ctx, engine, all[i].Tenant, all[i].ID)
+		err := v.change(engine, ctx, all[i].Tenant, all[i].ID)
 		switch {
 		case err == nil:
 			n++

@@ -3,8 +3,7 @@ package sinks
 import (
 	"context"
 	"errors"
-	"io"
-	"strconv"
+	"slices"
 
 	"github.com/abidehq/abide/internal/cli/connect"
 	"github.com/abidehq/abide/internal/cli/console"
@@ -44,23 +43,23 @@ func newSinksList() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return h.PrintAll(cmd, "sinks", api.SinkList{Sinks: append([]api.Sink{}, found...)}, len(found),
-					[]string{"NAME", "CONFIGURED", "PENDING", "READY", "OLDEST", "FAILED"}, func(i int) []console.Cell {
-						s := &found[i]
-						failed := console.Plain(strconv.Itoa(s.Failed))
-						if s.Failed > 0 {
-							failed.Colour = console.Red
-						}
-						return []console.Cell{
-							console.Plain(s.Name), console.Plain(console.YesNo(s.Configured)), console.Plain(strconv.Itoa(s.Pending)), console.Plain(strconv.Itoa(s.Ready)),
-							console.Plain(console.LocalTime(s.Oldest)), failed,
-						}
-					})
+				return sinkRows.PrintAll(cmd, &h.Out, found)
 			})
 		},
 	}
 	h.AddPlaceTo(cmd)
 	return cmd
+}
+
+// sinkRows prints sinks.
+var sinkRows = console.Rows[api.Sink, api.Sink]{
+	Noun:   "sinks",
+	Titles: []string{"NAME", "CONFIGURED", "PENDING", "READY", "OLDEST", "FAILED"},
+	Row: func(s *api.Sink) []console.Cell {
+		return console.Row(s.Name, console.YesNo(s.Configured), s.Pending, s.Ready, s.Oldest, console.Alarm(s.Failed))
+	},
+	Wire: console.Same[api.Sink],
+	Page: func(all []api.Sink, _ string) any { return api.SinkList{Sinks: all} },
 }
 
 // NewDeliveries returns the command abide deliveries.
@@ -113,12 +112,9 @@ func newDeliveriesList() *cobra.Command {
 }
 
 func (l *deliveriesList) run(cmd *cobra.Command, _ []string) error {
-	l.filter.Tenant = l.Tenant
-	if l.tenants {
-		if cmd.Flags().Changed("tenant") {
-			return console.Usage("--tenant and --all-tenants exclude each other")
-		}
-		l.filter.Tenant = ""
+	var err error
+	if l.filter.Tenant, err = console.TenantOrAll(cmd, l.Tenant, l.tenants); err != nil {
+		return err
 	}
 	if l.filter.State != "" {
 		if _, err := console.OneOf("state", []string{l.filter.State}, DeliveryStates); err != nil {
@@ -126,54 +122,25 @@ func (l *deliveriesList) run(cmd *cobra.Command, _ []string) error {
 		}
 	}
 	return l.Use(cmd, false, func(ctx context.Context, b connect.Backend) error {
-		read := func(ctx context.Context) ([]api.Delivery, string, error) {
-			return console.ReadPages(l.Paging, func(limit int, cursor string) ([]api.Delivery, string, error) {
-				page, err := b.Deliveries(ctx, l.filter, limit, cursor)
-				return page.Deliveries, page.NextPageToken, err
-			})
-		}
-		if l.Watch {
-			return console.NewWatch(cmd, &l.Out, deliveryTitles...).Poll(ctx, func(ctx context.Context) ([]console.Item, bool, error) {
-				found, next, err := read(ctx)
-				return console.ItemsOf(found, func(d *api.Delivery) console.Item {
-					return console.Item{Key: [2]string{d.Tenant, d.EnvelopeID + " " + d.Sink}, Value: *d, Row: deliveryRow(d)}
-				}), next == "", err
-			})
-		}
-		found, next, err := read(ctx)
-		if err != nil {
-			return err
-		}
-		list := api.DeliveryList{Deliveries: append([]api.Delivery{}, found...), NextPageToken: next}
-		if err := l.Out.Print(cmd.OutOrStdout(), list, deliveriesTable(found)); err != nil {
-			return err
-		}
-		l.Paging.SayMore(cmd, &l.Out, "deliveries", len(found), next)
-		return nil
+		return deliveryRows.PrintPages(ctx, cmd, &l.Out, l.Paging, l.Watch, func(ctx context.Context, limit int, cursor string) ([]api.Delivery, string, error) {
+			page, err := b.Deliveries(ctx, l.filter, limit, cursor)
+			return page.Deliveries, page.NextPageToken, err
+		})
 	})
 }
 
-// deliveryTitles are the columns of deliveries.
-var deliveryTitles = []string{"KEY", "TENANT", "SINK", "STATE", "FIRED", "ATTEMPTS", "NEXT", "ERROR"}
-
-func deliveryRow(d *api.Delivery) []console.Cell {
-	return []console.Cell{
-		console.Plain(d.Key), console.Plain(d.Tenant), console.Plain(d.Sink), console.StatusCell(d.State), console.Plain(console.LocalTime(d.FiredAt)),
-		console.Plain(strconv.Itoa(d.Attempts)), console.Plain(console.LocalTime(d.Next)), console.Plain(console.Shorten(d.Error, 80)),
-	}
-}
-
-func deliveriesTable(found []api.Delivery) func(io.Writer) error {
-	return func(w io.Writer) error {
-		if len(found) == 0 {
-			return nil
-		}
-		t := console.NewTable(w, deliveryTitles...)
-		for i := range found {
-			t.Add(deliveryRow(&found[i])...)
-		}
-		return t.Write(w)
-	}
+// deliveryRows prints deliveries.
+var deliveryRows = console.Rows[api.Delivery, api.Delivery]{
+	Noun:   "deliveries",
+	Titles: []string{"KEY", "TENANT", "SINK", "STATE", "FIRED", "ATTEMPTS", "NEXT", "ERROR"},
+	Row: func(d *api.Delivery) []console.Cell {
+		return console.Row(d.Key, d.Tenant, d.Sink, console.StatusCell(d.State), d.FiredAt, d.Attempts, d.Next, console.Shorten(d.Error, 80))
+	},
+	Wire: console.Same[api.Delivery],
+	Key:  func(d *api.Delivery) [2]string { return [2]string{d.Tenant, d.EnvelopeID + " " + d.Sink} },
+	Page: func(all []api.Delivery, next string) any {
+		return api.DeliveryList{Deliveries: all, NextPageToken: next}
+	},
 }
 
 func newDeliveriesRedeliver() *cobra.Command {
@@ -201,11 +168,7 @@ a store without a running server, that happens when one is started.`,
 					}
 					return own, err
 				})
-				all := []api.Delivery{}
-				for _, own := range found {
-					all = append(all, own...)
-				}
-				return errors.Join(h.Out.Print(cmd.OutOrStdout(), all, deliveriesTable(all)), err)
+				return errors.Join(deliveryRows.PrintEach(cmd, &h.Out, slices.Concat(found...)), err)
 			})
 		},
 	}

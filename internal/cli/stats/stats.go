@@ -33,11 +33,10 @@ them are ready, and how long the oldest one has been waiting.
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return h.Use(cmd, false, func(ctx context.Context, b connect.Backend) error {
 				if watching.Watch {
-					return console.NewWatch(cmd, &h.Out, RouteTitles...).Poll(ctx, func(ctx context.Context) ([]console.Item, bool, error) {
-						s, err := b.Stats(ctx)
-						return console.ItemsOf(s.Routes, func(r *store.RouteStats) console.Item {
-							return console.Item{Key: [2]string{r.Queue, r.Route}, Value: api.RouteStats(*r), Row: RouteRow(r, &s)}
-						}), true, err
+					var s store.Stats
+					return RouteRows(&s).Watch(ctx, cmd, &h.Out, func(ctx context.Context) (_ []store.RouteStats, _ bool, err error) {
+						s, err = b.Stats(ctx)
+						return s.Routes, true, err
 					})
 				}
 				s, err := b.Stats(ctx)
@@ -53,16 +52,20 @@ them are ready, and how long the oldest one has been waiting.
 	return cmd
 }
 
-// RouteTitles are the columns of queues.
-var RouteTitles = []string{"QUEUE", "ROUTE", "PENDING", "READY", "AGE"}
-
-// RouteRow returns the row of a route in a table of statistics.
-func RouteRow(r *store.RouteStats, s *store.Stats) []console.Cell {
-	route := console.Plain(r.Route)
-	if r.Route == "" {
-		route = console.Cell{Text: "(not started)", Colour: console.Faint}
+// RouteRows prints the routes of s, with ages at its time.
+func RouteRows(s *store.Stats) console.Rows[store.RouteStats, api.RouteStats] {
+	return console.Rows[store.RouteStats, api.RouteStats]{
+		Titles: []string{"QUEUE", "ROUTE", "PENDING", "READY", "AGE"},
+		Row: func(r *store.RouteStats) []console.Cell {
+			route := console.Plain(r.Route)
+			if r.Route == "" {
+				route = console.Cell{Text: "(not started)", Colour: console.Faint}
+			}
+			return console.Row(r.Queue, route, r.Pending, r.Ready, ageOf(r, s))
+		},
+		Wire: func(r *store.RouteStats) api.RouteStats { return api.RouteStats(*r) },
+		Key:  func(r *store.RouteStats) [2]string { return [2]string{r.Queue, r.Route} },
 	}
-	return []console.Cell{console.Plain(r.Queue), route, console.Plain(strconv.Itoa(r.Pending)), console.Plain(strconv.Itoa(r.Ready)), console.Plain(ageOf(r, s))}
 }
 
 // ageOf says how long the oldest message of a queue has been visible, or when it will be.
@@ -99,11 +102,7 @@ func WriteStats(w io.Writer, s *store.Stats) error {
 	if _, err := fmt.Fprintln(w); err != nil {
 		return err
 	}
-	t := console.NewTable(w, RouteTitles...)
-	for i := range s.Routes {
-		t.Add(RouteRow(&s.Routes[i], s)...)
-	}
-	if err := t.Write(w); err != nil || s.Rest.Routes == 0 {
+	if err := RouteRows(s).WriteTable(w, s.Routes); err != nil || s.Rest.Routes == 0 {
 		return err
 	}
 	_, err = fmt.Fprintf(w, "%s more with %s\n", console.Counted(s.Rest.Routes, "route"), console.Counted(s.Rest.Pending, "pending message"))

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/url"
-	"strconv"
 	"strings"
 
 	"github.com/abidehq/abide/internal/cli/connect"
@@ -204,10 +203,7 @@ func (v *tenantView) cells(name console.Cell) []console.Cell {
 	if !v.Same {
 		same = console.Cell{Text: "no", Colour: console.Red}
 	}
-	return []console.Cell{
-		name, console.Plain(strconv.Itoa(v.Keys)), console.Plain(strconv.Itoa(v.Messages)), console.Plain(strconv.Itoa(v.Entries)),
-		console.Plain(strconv.Itoa(v.Records)), console.Plain(v.Checksum[:16]), same,
-	}
+	return console.Row(name, v.Keys, v.Messages, v.Entries, v.Records, v.Checksum[:16], same)
 }
 
 // namesOf returns the names of tenants for a sentence.

@@ -6,14 +6,12 @@ import (
 	"fmt"
 	"io"
 	"strconv"
-	"time"
 
 	"github.com/abidehq/abide/internal/cli/connect"
 	"github.com/abidehq/abide/internal/cli/console"
 
 	"github.com/spf13/cobra"
 
-	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/server/api"
 	"github.com/abidehq/abide/timer"
 )
@@ -23,14 +21,14 @@ var TimerStatuses = []timer.Status{timer.Armed, timer.Fired, timer.Cancelled}
 
 // timerFilter says which timers are meant.
 type timerFilter struct {
-	from, to, correlation, prefix string
+	period              console.Period
+	correlation, prefix string
 }
 
 // AddTo gives a command the flags.
 func (t *timerFilter) AddTo(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&t.from, "from", "", "those due, fired or cancelled at that time or later")
-	f.StringVar(&t.to, "to", "", "those due, fired or cancelled before that time")
+	t.period.AddTo(cmd, "those due, fired or cancelled at that time or later", "those due, fired or cancelled before that time")
 	f.StringVar(&t.correlation, "correlation-id", "", "those with that correlation ID")
 	f.StringVar(&t.prefix, "prefix", "", "those whose key begins so")
 }
@@ -39,11 +37,7 @@ func (t *timerFilter) AddTo(cmd *cobra.Command) {
 func (t *timerFilter) filter(tenant string) (timer.Filter, error) {
 	f := timer.Filter{Tenant: tenant, CorrelationID: t.correlation, KeyPrefix: t.prefix}
 	var err error
-	now := base.System{}.Now()
-	if f.From, err = console.ParseTime("from", t.from, now, time.Local); err != nil {
-		return f, err
-	}
-	f.To, err = console.ParseTime("to", t.to, now, time.Local)
+	f.From, f.To, err = t.period.Parse()
 	return f, err
 }
 
@@ -90,31 +84,15 @@ func (l *timersList) run(cmd *cobra.Command, _ []string) error {
 	if err != nil {
 		return err
 	}
+	rows := timerRows
+	if l.tenants {
+		rows = rows.WithTenant()
+	}
 	return l.UseTimers(cmd, false, func(ctx context.Context, timers connect.TimersAPI) error {
-		read := func(ctx context.Context) ([]timer.Timer, string, error) {
-			return console.ReadPages(l.Paging, func(limit int, cursor string) ([]timer.Timer, string, error) {
-				page, err := timers.List(ctx, filter, limit, cursor)
-				return page.Timers, page.Next, err
-			})
-		}
-		if l.Watch {
-			w := console.NewWatch(cmd, &l.Out, timerTitles(l.tenants)...)
-			return w.Poll(ctx, func(ctx context.Context) ([]console.Item, bool, error) {
-				found, next, err := read(ctx)
-				return console.ItemsOf(found, func(t *timer.Timer) console.Item {
-					return console.Item{Key: [2]string{t.Tenant, t.Key}, Value: api.FromTimer(t), Row: timerRow(t, l.tenants)}
-				}), next == "", err
-			})
-		}
-		found, next, err := read(ctx)
-		if err != nil {
-			return err
-		}
-		if err := l.Out.Print(cmd.OutOrStdout(), api.FromTimers(found, next), timersTable(found, l.tenants)); err != nil {
-			return err
-		}
-		l.Paging.SayMore(cmd, &l.Out, "timers", len(found), next)
-		return nil
+		return rows.PrintPages(ctx, cmd, &l.Out, l.Paging, l.Watch, func(ctx context.Context, limit int, cursor string) ([]timer.Timer, string, error) {
+			page, err := timers.List(ctx, filter, limit, cursor)
+			return page.Timers, page.Next, err
+		})
 	})
 }
 
@@ -124,11 +102,8 @@ func (l *timersList) filter(cmd *cobra.Command) (timer.Filter, error) {
 	if err != nil {
 		return filter, err
 	}
-	if l.tenants {
-		if cmd.Flags().Changed("tenant") {
-			return filter, console.Usage("--tenant and --all-tenants exclude each other")
-		}
-		filter.Tenant = ""
+	if filter.Tenant, err = console.TenantOrAll(cmd, l.Tenant, l.tenants); err != nil {
+		return filter, err
 	}
 	filter.Descending = l.latest
 	filter.Statuses, err = console.OneOf("status", l.statuses, TimerStatuses)
@@ -136,24 +111,15 @@ func (l *timersList) filter(cmd *cobra.Command) (timer.Filter, error) {
 }
 
 func newTimersShow() *cobra.Command {
-	var h connect.Home
-	cmd := &cobra.Command{
+	return connect.Verb(&cobra.Command{
 		Use:     "show KEY",
 		Short:   "Show a timer and its deliveries",
 		Example: "  abide timers show reminder-7 --tenant acme",
-		Args:    console.OneArg(timerKey),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return h.UseTimers(cmd, false, func(ctx context.Context, timers connect.TimersAPI) error {
-				t, err := timers.Get(ctx, h.Tenant, args[0])
-				if err != nil {
-					return err
-				}
-				return h.Out.Print(cmd.OutOrStdout(), api.FromTimer(&t), func(w io.Writer) error { return showTimer(w, &t) })
-			})
-		},
-	}
-	h.AddTo(cmd)
-	return cmd
+	}, timerKey, connect.Backend.Timers, func(ctx context.Context, timers connect.TimersAPI, tenant, key string) (timer.Timer, error) {
+		return timers.Get(ctx, tenant, key)
+	}, func(cmd *cobra.Command, out *console.Output, t timer.Timer) error {
+		return out.Print(cmd.OutOrStdout(), api.FromTimer(&t), func(w io.Writer) error { return showTimer(w, &t) })
+	})
 }
 
 // showTimer prints all there is about a timer.
@@ -184,7 +150,7 @@ func showTimer(w io.Writer, t *timer.Timer) error {
 	}
 	tab := console.NewTable(w, "SINK", "STATE", "ATTEMPTS", "AT", "NEXT", "ERROR")
 	for _, d := range t.Deliveries {
-		tab.Add(console.Plain(d.Sink), console.StatusCell(d.State), console.Plain(strconv.Itoa(d.Attempts)), console.Plain(console.LocalTime(d.At)), console.Plain(console.LocalTime(d.Next)), console.Plain(d.Error))
+		tab.Add(console.Row(d.Sink, console.StatusCell(d.State), d.Attempts, d.At, d.Next, d.Error)...)
 	}
 	return tab.Write(w)
 }

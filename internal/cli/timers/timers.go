@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/abidehq/abide/internal/cli/connect"
@@ -70,7 +69,7 @@ ID are replaced; if that one has fired or was cancelled, it is armed again.
 				if err != nil {
 					return err
 				}
-				return printTimer(&h, cmd, t)
+				return timerRows.PrintOne(cmd, &h.Out, t)
 			})
 		},
 	}
@@ -85,22 +84,9 @@ ID are replaced; if that one has fired or was cancelled, it is armed again.
 	return cmd
 }
 
-// timerVerb makes a command that does something to a timer and prints it. F may be given
-// more flags.
-func timerVerb(cmd *cobra.Command, f func(ctx context.Context, timers connect.TimersAPI, tenant, key string) (timer.Timer, error)) *cobra.Command {
-	var h connect.Home
-	cmd.Args = console.OneArg(timerKey)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return h.UseTimers(cmd, false, func(ctx context.Context, timers connect.TimersAPI) error {
-			t, err := f(ctx, timers, h.Tenant, args[0])
-			if err != nil {
-				return err
-			}
-			return printTimer(&h, cmd, t)
-		})
-	}
-	h.AddTo(cmd)
-	return cmd
+// timerVerb makes a command that does something to a timer and prints it.
+func timerVerb(cmd *cobra.Command, do func(ctx context.Context, timers connect.TimersAPI, tenant, key string) (timer.Timer, error)) *cobra.Command {
+	return connect.Verb(cmd, timerKey, connect.Backend.Timers, do, timerRows.PrintOne)
 }
 
 func newTimersSnooze() *cobra.Command {
@@ -159,7 +145,7 @@ func newTimersCancel() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return h.UseTimers(cmd, false, func(ctx context.Context, timers connect.TimersAPI) error {
 				done, err := console.Each(args, func(key string) (timer.Timer, error) { return timers.Cancel(ctx, h.Tenant, key) })
-				return errors.Join(h.Out.Print(cmd.OutOrStdout(), api.FromTimers(done, "").Timers, timersTable(done, false)), err)
+				return errors.Join(timerRows.PrintEach(cmd, &h.Out, done), err)
 			})
 		},
 	}
@@ -167,42 +153,14 @@ func newTimersCancel() *cobra.Command {
 	return cmd
 }
 
-// printTimer prints a timer as it is in a list.
-func printTimer(h *connect.Home, cmd *cobra.Command, t timer.Timer) error {
-	return h.Out.Print(cmd.OutOrStdout(), api.FromTimer(&t), timersTable([]timer.Timer{t}, false))
-}
-
-// timersTable returns what prints timers as a table.
-func timersTable(timers []timer.Timer, tenants bool) func(io.Writer) error {
-	return func(w io.Writer) error {
-		if len(timers) == 0 {
-			return nil
-		}
-		t := console.NewTable(w, timerTitles(tenants)...)
-		for i := range timers {
-			t.Add(timerRow(&timers[i], tenants)...)
-		}
-		return t.Write(w)
-	}
-}
-
-// timerTitles are the columns of timers in a table.
-func timerTitles(tenants bool) []string {
-	titles := []string{"KEY", "STATUS", "DUE", "FIRED", "CORRELATION", "PAYLOAD"}
-	if tenants {
-		titles = append([]string{"TENANT"}, titles...)
-	}
-	return titles
-}
-
-// timerRow is a timer in a table.
-func timerRow(t *timer.Timer, tenants bool) []console.Cell {
-	row := []console.Cell{
-		console.Plain(t.Key), console.StatusCell(t.Status), console.Plain(console.LocalTime(t.DueAt)), console.Plain(console.LocalTime(t.FiredAt)),
-		console.Plain(t.CorrelationID), console.Plain(console.Shorten(string(t.Payload), 60)),
-	}
-	if tenants {
-		row = append([]console.Cell{console.Plain(t.Tenant)}, row...)
-	}
-	return row
+// timerRows prints timers.
+var timerRows = console.Rows[timer.Timer, api.Timer]{
+	Noun:   "timers",
+	Titles: []string{"KEY", "STATUS", "DUE", "FIRED", "CORRELATION", "PAYLOAD"},
+	Row: func(t *timer.Timer) []console.Cell {
+		return console.Row(t.Key, console.StatusCell(t.Status), t.DueAt, t.FiredAt, t.CorrelationID, console.Shorten(string(t.Payload), 60))
+	},
+	Wire: api.FromTimer,
+	Key:  func(t *timer.Timer) [2]string { return [2]string{t.Tenant, t.Key} },
+	Page: func(all []api.Timer, next string) any { return api.TimerList{Timers: all, NextPageToken: next} },
 }

@@ -1,17 +1,15 @@
 package tokens
 
 import (
+	"cmp"
 	"context"
-	"io"
 	"strconv"
-	"time"
 
 	"github.com/abidehq/abide/internal/cli/connect"
 	"github.com/abidehq/abide/internal/cli/console"
 
 	"github.com/spf13/cobra"
 
-	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/remote"
 	"github.com/abidehq/abide/server/api"
 )
@@ -35,8 +33,8 @@ what, and how it ended.
 type auditList struct {
 	connect.Home
 	console.Paging
-	q        remote.AuditQuery
-	from, to string
+	q      remote.AuditQuery
+	period console.Period
 }
 
 func newAuditList() *cobra.Command {
@@ -52,8 +50,7 @@ func newAuditList() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.StringVar(&l.from, "from", "", "what was done at that time or later")
-	f.StringVar(&l.to, "to", "", "what was done before that time")
+	l.period.AddTo(cmd, "what was done at that time or later", "what was done before that time")
 	f.StringVar(&l.q.Subject, "subject", "", "what that one did: the ID of a token, or the subject of a login or of a certificate")
 	f.StringVar(&l.q.Operation, "operation", "", "what was done: start-instance, revoke-token and so on")
 	f.StringVar(&l.q.Tenant, "of-tenant", "", "what was done to that tenant's")
@@ -64,49 +61,30 @@ func newAuditList() *cobra.Command {
 
 func (l *auditList) run(cmd *cobra.Command, _ []string) error {
 	var err error
-	now := base.System{}.Now()
-	if l.q.From, err = console.ParseTime("from", l.from, now, time.Local); err != nil {
+	if l.q.From, l.q.To, err = l.period.Parse(); err != nil {
 		return err
 	}
-	if l.q.To, err = console.ParseTime("to", l.to, now, time.Local); err != nil {
-		return err
-	}
-	return useTokens(&l.Home, cmd, false, func(ctx context.Context, tokens connect.TokensAPI) error {
-		found, next, err := console.ReadPages(l.Paging, func(limit int, cursor string) ([]api.AuditEntry, string, error) {
+	return l.UseTokens(cmd, false, func(ctx context.Context, tokens connect.TokensAPI) error {
+		return auditRows.PrintPages(ctx, cmd, &l.Out, l.Paging, false, func(ctx context.Context, limit int, cursor string) ([]api.AuditEntry, string, error) {
 			l.q.Limit, l.q.Cursor = limit, cursor
 			page, err := tokens.Audit(ctx, l.q)
 			return page.Entries, page.NextPageToken, err
 		})
-		if err != nil {
-			return err
-		}
-		list := api.AuditList{Entries: append([]api.AuditEntry{}, found...), NextPageToken: next}
-		if err := l.Out.Print(cmd.OutOrStdout(), list, auditTable(found)); err != nil {
-			return err
-		}
-		l.Paging.SayMore(cmd, &l.Out, "entries", len(found), next)
-		return nil
 	})
 }
 
-// auditTable returns what prints entries of the audit log as a table.
-func auditTable(found []api.AuditEntry) func(io.Writer) error {
-	return func(w io.Writer) error {
-		if len(found) == 0 {
-			return nil
+// auditRows prints entries of the audit log.
+var auditRows = console.Rows[api.AuditEntry, api.AuditEntry]{
+	Noun:   "entries",
+	Titles: []string{"WHEN", "WHO", "OPERATION", "TENANT", "TARGET", "STATUS", "FROM", "DETAIL", "ERROR"},
+	Row: func(e *api.AuditEntry) []console.Cell {
+		status := ""
+		if e.Status != 0 {
+			status = strconv.Itoa(e.Status)
 		}
-		t := console.NewTable(w, "WHEN", "WHO", "OPERATION", "TENANT", "TARGET", "STATUS", "FROM", "DETAIL", "ERROR")
-		for _, e := range found {
-			who, status := e.Name, console.Plain("")
-			if who == "" {
-				who = e.Subject
-			}
-			if e.Status != 0 {
-				status.Text = strconv.Itoa(e.Status)
-			}
-			t.Add(console.Plain(console.LocalTime(e.At)), console.Plain(who), console.Plain(e.Operation), console.Plain(e.Tenant), console.Plain(e.Target), status,
-				console.Plain(e.Remote), console.Plain(console.Shorten(e.Detail, 120)), console.Cell{Text: console.Shorten(e.Error, 80), Colour: console.Red})
-		}
-		return t.Write(w)
-	}
+		return console.Row(e.At, cmp.Or(e.Name, e.Subject), e.Operation, e.Tenant, e.Target, status, e.Remote, console.Shorten(e.Detail, 120),
+			console.Cell{Text: console.Shorten(e.Error, 80), Colour: console.Red})
+	},
+	Wire: console.Same[api.AuditEntry],
+	Page: func(all []api.AuditEntry, next string) any { return api.AuditList{Entries: all, NextPageToken: next} },
 }

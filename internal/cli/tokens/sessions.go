@@ -39,20 +39,11 @@ func newSessionsList() *cobra.Command {
 		Example: "  abide sessions list --subject 248289761001",
 		Args:    console.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return useTokens(&h, cmd, false, func(ctx context.Context, tokens connect.TokensAPI) error {
-				found, next, err := console.ReadPages(p, func(limit int, cursor string) ([]api.Session, string, error) {
+			return h.UseTokens(cmd, false, func(ctx context.Context, tokens connect.TokensAPI) error {
+				return sessionRows.PrintPages(ctx, cmd, &h.Out, p, false, func(ctx context.Context, limit int, cursor string) ([]api.Session, string, error) {
 					page, err := tokens.Sessions(ctx, subject, limit, cursor)
 					return page.Sessions, page.NextPageToken, err
 				})
-				if err != nil {
-					return err
-				}
-				list := api.SessionList{Sessions: append([]api.Session{}, found...), NextPageToken: next}
-				if err := h.Out.Print(cmd.OutOrStdout(), list, sessionsTable(found)); err != nil {
-					return err
-				}
-				p.SayMore(cmd, &h.Out, "sessions", len(found), next)
-				return nil
 			})
 		},
 	}
@@ -62,24 +53,19 @@ func newSessionsList() *cobra.Command {
 	return cmd
 }
 
-// sessionsTable returns what prints sessions as a table.
-func sessionsTable(found []api.Session) func(io.Writer) error {
-	return func(w io.Writer) error {
-		if len(found) == 0 {
-			return nil
+// sessionRows prints sessions.
+var sessionRows = console.Rows[api.Session, api.Session]{
+	Noun:   "sessions",
+	Titles: []string{"ID", "NAME", "SUBJECT", "ROLE", "TENANTS", "OPENED WITH", "CREATED", "EXPIRES"},
+	Row: func(s *api.Session) []console.Cell {
+		with := "provider"
+		if s.Kind == "token" {
+			with = "token"
 		}
-		t := console.NewTable(w, "ID", "NAME", "SUBJECT", "ROLE", "TENANTS", "OPENED WITH", "CREATED", "EXPIRES")
-		for i := range found {
-			s := &found[i]
-			with := "provider"
-			if s.Kind == "token" {
-				with = "token"
-			}
-			t.Add(console.Plain(s.ID), console.Plain(s.Name), console.Plain(s.Subject), console.Plain(s.Role), console.Plain(tenantsOfToken(&api.Token{Tenants: s.Tenants})), console.Plain(with),
-				console.Plain(console.LocalTime(s.CreatedAt)), console.Plain(console.LocalTime(s.ExpiresAt)))
-		}
-		return t.Write(w)
-	}
+		return console.Row(s.ID, s.Name, s.Subject, s.Role, tenantsText(s.Tenants), with, s.CreatedAt, s.ExpiresAt)
+	},
+	Wire: console.Same[api.Session],
+	Page: func(all []api.Session, next string) any { return api.SessionList{Sessions: all, NextPageToken: next} },
 }
 
 func newSessionsRevoke() *cobra.Command {
@@ -105,7 +91,7 @@ seconds in others. Streams that were opened with them end within half a minute.
 			if err := sure.Ask(cmd, "Revoke "+what+"?"); err != nil {
 				return err
 			}
-			return useTokens(&h, cmd, false, func(ctx context.Context, tokens connect.TokensAPI) error {
+			return h.UseTokens(cmd, false, func(ctx context.Context, tokens connect.TokensAPI) error {
 				if subject != "" {
 					n, err := tokens.RevokeSessions(ctx, subject)
 					return errors.Join(h.Out.Print(cmd.OutOrStdout(), api.RevokedSessions{Revoked: n}, func(w io.Writer) error {
@@ -113,13 +99,7 @@ seconds in others. Streams that were opened with them end within half a minute.
 						return err
 					}), err)
 				}
-				done, err := console.Each(args, func(id string) (console.Gone, error) {
-					return console.Gone{ID: id, Deleted: true}, tokens.RevokeSession(ctx, id)
-				})
-				return errors.Join(h.Out.Print(cmd.OutOrStdout(), append([]console.Gone{}, done...), func(w io.Writer) error {
-					_, err := fmt.Fprintf(w, "%s revoked\n", console.CountText(len(done), "session"))
-					return err
-				}), err)
+				return revokeEach(ctx, cmd, &h.Out, args, "session", tokens.RevokeSession)
 			})
 		},
 	}

@@ -36,17 +36,6 @@ open the store, or reach its socket, may do everything: that is how the first to
 	)
 }
 
-// useTokens calls f with the tokens.
-func useTokens(h *connect.Home, cmd *cobra.Command, makes bool, f func(ctx context.Context, tokens connect.TokensAPI) error) error {
-	return h.Use(cmd, makes, func(ctx context.Context, b connect.Backend) error {
-		tokens, err := b.Tokens()
-		if err != nil {
-			return err
-		}
-		return f(ctx, tokens)
-	})
-}
-
 // tokensCreate is the verb: abide tokens create.
 type tokensCreate struct {
 	connect.Home
@@ -91,25 +80,25 @@ func (c *tokensCreate) run(cmd *cobra.Command, args []string) error {
 	if c.n.ExpiresAt, err = console.ParseTime("expires", c.expires, base.System{}.Now(), time.Local); err != nil {
 		return err
 	}
-	return useTokens(&c.Home, cmd, true, func(ctx context.Context, tokens connect.TokensAPI) error {
+	return c.UseTokens(cmd, true, func(ctx context.Context, tokens connect.TokensAPI) error {
 		made, err := tokens.Create(ctx, c.n)
 		if err != nil {
 			return err
 		}
 		return c.Out.Print(cmd.OutOrStdout(), made, func(w io.Writer) error {
-			cmd.PrintErrf("token %s: role %s, for %s. It is shown this once:\n", made.ID, made.Role, tenantsOfToken(&made.Token))
+			cmd.PrintErrf("token %s: role %s, for %s. It is shown this once:\n", made.ID, made.Role, tenantsText(made.Tenants))
 			_, err := fmt.Fprintln(w, made.Secret)
 			return err
 		})
 	})
 }
 
-// tenantsOfToken returns the tenants that a token allows, in words.
-func tenantsOfToken(t *api.Token) string {
-	if t.Tenants == nil {
+// tenantsText returns the tenants that a token or a session allows, in words.
+func tenantsText(tenants []string) string {
+	if tenants == nil {
 		return "all tenants"
 	}
-	return strings.Join(t.Tenants, ", ")
+	return strings.Join(tenants, ", ")
 }
 
 func newTokensList() *cobra.Command {
@@ -121,20 +110,11 @@ func newTokensList() *cobra.Command {
 		Example: "  abide tokens list",
 		Args:    console.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return useTokens(&h, cmd, false, func(ctx context.Context, tokens connect.TokensAPI) error {
-				found, next, err := console.ReadPages(p, func(limit int, cursor string) ([]api.Token, string, error) {
+			return h.UseTokens(cmd, false, func(ctx context.Context, tokens connect.TokensAPI) error {
+				return tokenRows.PrintPages(ctx, cmd, &h.Out, p, false, func(ctx context.Context, limit int, cursor string) ([]api.Token, string, error) {
 					page, err := tokens.List(ctx, limit, cursor)
 					return page.Tokens, page.NextPageToken, err
 				})
-				if err != nil {
-					return err
-				}
-				list := api.TokenList{Tokens: append([]api.Token{}, found...), NextPageToken: next}
-				if err := h.Out.Print(cmd.OutOrStdout(), list, tokensTable(found)); err != nil {
-					return err
-				}
-				p.SayMore(cmd, &h.Out, "tokens", len(found), next)
-				return nil
 			})
 		},
 	}
@@ -143,25 +123,19 @@ func newTokensList() *cobra.Command {
 	return cmd
 }
 
-// tokensTable returns what prints tokens as a table.
-func tokensTable(found []api.Token) func(io.Writer) error {
-	return func(w io.Writer) error {
-		if len(found) == 0 {
-			return nil
+// tokenRows prints tokens.
+var tokenRows = console.Rows[api.Token, api.Token]{
+	Noun:   "tokens",
+	Titles: []string{"ID", "NAME", "ROLE", "TENANTS", "CREATED", "EXPIRES", "USED"},
+	Row: func(t *api.Token) []console.Cell {
+		expires := console.Plain(console.LocalTime(t.ExpiresAt))
+		if !t.ExpiresAt.IsZero() && !t.ExpiresAt.After(base.System{}.Now()) {
+			expires.Colour = console.Red
 		}
-		t := console.NewTable(w, "ID", "NAME", "ROLE", "TENANTS", "CREATED", "EXPIRES", "USED")
-		now := base.System{}.Now()
-		for i := range found {
-			token := &found[i]
-			expires := console.Plain(console.LocalTime(token.ExpiresAt))
-			if !token.ExpiresAt.IsZero() && !token.ExpiresAt.After(now) {
-				expires.Colour = console.Red
-			}
-			t.Add(console.Plain(token.ID), console.Plain(token.Name), console.Plain(token.Role), console.Plain(tenantsOfToken(token)),
-				console.Plain(console.LocalTime(token.CreatedAt)), expires, console.Plain(console.LocalTime(token.UsedAt)))
-		}
-		return t.Write(w)
-	}
+		return console.Row(t.ID, t.Name, t.Role, tenantsText(t.Tenants), t.CreatedAt, expires, t.UsedAt)
+	},
+	Wire: console.Same[api.Token],
+	Page: func(all []api.Token, next string) any { return api.TokenList{Tokens: all, NextPageToken: next} },
 }
 
 func newTokensRevoke() *cobra.Command {
@@ -180,18 +154,23 @@ within seconds in others.
 			if err := sure.Ask(cmd, "Revoke "+console.CountOf(args, "token")+"?"); err != nil {
 				return err
 			}
-			return useTokens(&h, cmd, false, func(ctx context.Context, tokens connect.TokensAPI) error {
-				done, err := console.Each(args, func(id string) (console.Gone, error) {
-					return console.Gone{ID: id, Deleted: true}, tokens.Revoke(ctx, id)
-				})
-				return errors.Join(h.Out.Print(cmd.OutOrStdout(), append([]console.Gone{}, done...), func(w io.Writer) error {
-					_, err := fmt.Fprintf(w, "%s revoked\n", console.CountText(len(done), "token"))
-					return err
-				}), err)
+			return h.UseTokens(cmd, false, func(ctx context.Context, tokens connect.TokensAPI) error {
+				return revokeEach(ctx, cmd, &h.Out, args, "token", tokens.Revoke)
 			})
 		},
 	}
 	sure.AddTo(cmd)
 	h.AddPlaceTo(cmd)
 	return cmd
+}
+
+// revokeEach revokes tokens or sessions, and prints how many. It continues after an error.
+func revokeEach(ctx context.Context, cmd *cobra.Command, out *console.Output, ids []string, noun string, revoke func(ctx context.Context, id string) error) error {
+	done, err := console.Each(ids, func(id string) (console.Gone, error) {
+		return console.Gone{ID: id, Deleted: true}, revoke(ctx, id)
+	})
+	return errors.Join(out.Print(cmd.OutOrStdout(), append([]console.Gone{}, done...), func(w io.Writer) error {
+		_, err := fmt.Fprintf(w, "%s revoked\n", console.CountText(len(done), noun))
+		return err
+	}), err)
 }

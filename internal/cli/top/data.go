@@ -207,7 +207,7 @@ type topWire struct {
 func (o *overview) wire() topWire {
 	w := topWire{
 		At: o.at, Stats: api.FromStats(&o.stats), Stalled: o.stalled, Quarantined: o.quarantined,
-		Workers: []api.Worker{}, Unserved: []api.Unserved{}, Latest: instances.WireInstances(o.latest, "").Instances,
+		Workers: []api.Worker{}, Unserved: []api.Unserved{}, Latest: instances.Rows.Wires(o.latest),
 	}
 	for i := range o.workers {
 		w.Workers = append(w.Workers, api.FromWorker(&o.workers[i]))

@@ -3,7 +3,6 @@ package top
 import (
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 
 	"github.com/abidehq/abide/internal/cli/console"
@@ -49,21 +48,15 @@ func (o *overview) head() *section {
 	if o.stats.Bytes > 0 {
 		size = stats.BytesText(o.stats.Bytes)
 	}
-	alarm := func(n, most int) console.Cell {
-		c := console.Plain(capped(n, most))
-		if n > 0 {
-			c.Colour = console.Red
-		}
+	alarm := func(n int) console.Cell {
+		c := console.Alarm(n)
+		c.Text = capped(n, topCount)
 		return c
 	}
-	unserved := console.Plain(strconv.Itoa(len(o.unserved)))
-	if len(o.unserved) > 0 {
-		unserved.Colour = console.Red
-	}
 	return &section{rows: [][]console.Cell{
-		{console.Plain("time"), console.Plain(console.LocalTime(o.at)), console.Plain("started/s"), console.Plain(rateText(o.started)), console.Plain("pending"), console.Plain(strconv.Itoa(pending)), console.Plain("stalled"), alarm(o.stalled, topCount)},
-		{console.Plain("store"), console.Plain(size), console.Plain("ended/s"), console.Plain(rateText(o.ended)), console.Plain("ready"), console.Plain(strconv.Itoa(ready)), console.Plain("quarantine"), alarm(o.quarantined, topCount)},
-		{console.Plain("leases"), console.Plain(strconv.Itoa(o.stats.Leases)), console.Plain("failed/s"), console.Plain(rateText(o.failed)), console.Plain("age"), console.Plain(console.Readable(age)), console.Plain("unserved"), unserved},
+		console.Row("time", o.at, "started/s", rateText(o.started), "pending", pending, "stalled", alarm(o.stalled)),
+		console.Row("store", size, "ended/s", rateText(o.ended), "ready", ready, "quarantine", alarm(o.quarantined)),
+		console.Row("leases", o.stats.Leases, "failed/s", rateText(o.failed), "age", console.Readable(age), "unserved", console.Alarm(len(o.unserved))),
 	}}
 }
 
@@ -79,10 +72,11 @@ func titles(names ...string) []console.Cell {
 // queues shows the pending messages by route, routes without a worker first.
 func (o *overview) queues() *section {
 	s := &section{title: "queues"}
+	routes := stats.RouteRows(&o.stats)
 	if len(o.stats.Routes) == 0 {
 		return s
 	}
-	s.rows = append(s.rows, titles(stats.RouteTitles...))
+	s.rows = append(s.rows, titles(routes.Titles...))
 	unserved := map[string]bool{}
 	for _, u := range o.unserved {
 		unserved[u.Route] = true
@@ -93,7 +87,7 @@ func (o *overview) queues() *section {
 			if unserved[r.Route] != first {
 				continue
 			}
-			row := stats.RouteRow(r, &o.stats)
+			row := routes.Row(r)
 			if first {
 				row[1] = console.Cell{Text: r.Route + " (nobody serves it)", Colour: console.Red}
 			}
@@ -112,10 +106,7 @@ func (o *overview) processes() *section {
 	s.rows = append(s.rows, titles("NAME", "HOST", "PID", "TURNS", "ACTIVITIES", "SEEN", "SERVES"))
 	for i := range o.workers {
 		w := &o.workers[i]
-		s.rows = append(s.rows, []console.Cell{
-			console.Plain(w.Name), console.Plain(w.Host), console.Plain(strconv.Itoa(w.PID)), console.Plain(strconv.Itoa(w.Turns)), console.Plain(strconv.Itoa(w.Running)),
-			console.Plain(console.FromNow(w.SeenAt, o.at)), console.Plain(strings.Join(w.Orchestrations, ", ")),
-		})
+		s.rows = append(s.rows, console.Row(w.Name, w.Host, w.PID, w.Turns, w.Running, console.FromNow(w.SeenAt, o.at), strings.Join(w.Orchestrations, ", ")))
 	}
 	return s
 }
@@ -129,7 +120,7 @@ func (o *overview) instances() *section {
 	s.rows = append(s.rows, titles("ID", "TENANT", "ORCHESTRATION", "STATUS", "STARTED", "TOOK", "NOTE"))
 	for i := range o.latest {
 		info := &o.latest[i]
-		row := instances.InstanceRow(info, false)
+		row := instances.Rows.Row(info)
 		row[3] = console.Plain(console.FromNow(info.StartedAt, o.at))
 		row = append([]console.Cell{row[0], console.Plain(api.FromTenant(info.Ref.Tenant))}, row[1:]...)
 		s.rows = append(s.rows, row)

@@ -36,14 +36,6 @@ or schedules, and is served by none of them waits until one comes.
 func newWorkersList() *cobra.Command {
 	var h connect.Home
 	var watching console.Watching
-	titles := []string{"ID", "NAME", "HOST", "PID", "VERSION", "STARTED", "SEEN", "TURNS", "ACTIVITIES", "SERVES"}
-	row := func(w *abide.Worker) []console.Cell {
-		return []console.Cell{
-			console.Plain(w.ID), console.Plain(w.Name), console.Plain(w.Host), console.Plain(strconv.Itoa(w.PID)), console.Plain(w.Version), console.Plain(console.LocalTime(w.StartedAt)),
-			console.Plain(console.FromNow(w.SeenAt, base.System{}.Now())), console.Plain(strconv.Itoa(w.Turns)), console.Plain(strconv.Itoa(w.Running)),
-			console.Plain(strings.Join(slices.Concat(w.Orchestrations, w.Activities, w.Targets), ", ")),
-		}
-	}
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List workers",
@@ -53,28 +45,35 @@ func newWorkersList() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return h.UseEngine(cmd, false, func(ctx context.Context, engine *abide.Client) error {
 				if watching.Watch {
-					return console.NewWatch(cmd, &h.Out, titles...).Poll(ctx, func(ctx context.Context) ([]console.Item, bool, error) {
+					return workerRows.Watch(ctx, cmd, &h.Out, func(ctx context.Context) ([]abide.Worker, bool, error) {
 						found, err := engine.Workers(ctx)
-						return console.ItemsOf(found, func(w *abide.Worker) console.Item {
-							return console.Item{Key: [2]string{"", w.ID}, Value: api.FromWorker(w), Row: row(w)}
-						}), true, err
+						return found, true, err
 					})
 				}
 				found, err := engine.Workers(ctx)
 				if err != nil {
 					return err
 				}
-				list := api.WorkerList{Workers: make([]api.Worker, len(found))}
-				for i := range found {
-					list.Workers[i] = api.FromWorker(&found[i])
-				}
-				return h.PrintAll(cmd, "workers", list, len(found), titles, func(i int) []console.Cell { return row(&found[i]) })
+				return workerRows.PrintAll(cmd, &h.Out, found)
 			})
 		},
 	}
 	watching.AddTo(cmd)
 	h.AddPlaceTo(cmd)
 	return cmd
+}
+
+// workerRows prints workers.
+var workerRows = console.Rows[abide.Worker, api.Worker]{
+	Noun:   "workers",
+	Titles: []string{"ID", "NAME", "HOST", "PID", "VERSION", "STARTED", "SEEN", "TURNS", "ACTIVITIES", "SERVES"},
+	Row: func(w *abide.Worker) []console.Cell {
+		return console.Row(w.ID, w.Name, w.Host, w.PID, w.Version, w.StartedAt, console.FromNow(w.SeenAt, base.System{}.Now()), w.Turns, w.Running,
+			strings.Join(slices.Concat(w.Orchestrations, w.Activities, w.Targets), ", "))
+	},
+	Wire: api.FromWorker,
+	Key:  func(w *abide.Worker) [2]string { return [2]string{"", w.ID} },
+	Page: func(all []api.Worker, _ string) any { return api.WorkerList{Workers: all} },
 }
 
 func newWorkersUnserved() *cobra.Command {
@@ -90,20 +89,23 @@ func newWorkersUnserved() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				list := api.UnservedList{Unserved: make([]api.Unserved, len(found))}
-				for i, u := range found {
-					list.Unserved[i] = api.Unserved(u)
-				}
-				return h.PrintAll(cmd, "orchestrations, activities or targets that nobody serves", list, len(found),
-					[]string{"ROUTE", "KIND", "PENDING", "OLDEST", "SCHEDULES"}, func(i int) []console.Cell {
-						u := &found[i]
-						return []console.Cell{console.Plain(u.Route), console.Plain(kindOf(u)), console.Plain(strconv.Itoa(u.Pending)), console.Plain(console.LocalTime(u.Oldest)), console.Plain(strconv.Itoa(u.Schedules))}
-					})
+				return unservedRows.PrintAll(cmd, &h.Out, found)
 			})
 		},
 	}
 	h.AddPlaceTo(cmd)
 	return cmd
+}
+
+// unservedRows prints routes that no worker serves.
+var unservedRows = console.Rows[abide.Unserved, api.Unserved]{
+	Noun:   "orchestrations, activities or targets that nobody serves",
+	Titles: []string{"ROUTE", "KIND", "PENDING", "OLDEST", "SCHEDULES"},
+	Row: func(u *abide.Unserved) []console.Cell {
+		return console.Row(u.Route, kindOf(u), u.Pending, u.Oldest, u.Schedules)
+	},
+	Wire: func(u *abide.Unserved) api.Unserved { return api.Unserved(*u) },
+	Page: func(all []api.Unserved, _ string) any { return api.UnservedList{Unserved: all} },
 }
 
 func kindOf(u *abide.Unserved) string {
@@ -145,20 +147,27 @@ func newOrchestrationsList() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return h.PrintAll(cmd, "orchestrations that somebody serves or waits for", api.OrchestrationList{Orchestrations: found}, len(found),
-					[]string{"NAME", "VERSION", "WORKERS", "WAITING", "OLDEST"}, func(i int) []console.Cell {
-						o := &found[i]
-						workers := console.Cell{Text: strconv.Itoa(len(o.Workers))}
-						if len(o.Workers) == 0 {
-							workers.Colour = console.Red
-						}
-						return []console.Cell{console.Plain(o.Name), console.Plain(o.Version), workers, console.Plain(strconv.Itoa(o.Pending)), console.Plain(console.LocalTime(o.Oldest))}
-					})
+				return orchestrationRows.PrintAll(cmd, &h.Out, found)
 			})
 		},
 	}
 	h.AddPlaceTo(cmd)
 	return cmd
+}
+
+// orchestrationRows prints orchestrations; one without a worker has a red 0.
+var orchestrationRows = console.Rows[api.Orchestration, api.Orchestration]{
+	Noun:   "orchestrations that somebody serves or waits for",
+	Titles: []string{"NAME", "VERSION", "WORKERS", "WAITING", "OLDEST"},
+	Row: func(o *api.Orchestration) []console.Cell {
+		workers := console.Plain(strconv.Itoa(len(o.Workers)))
+		if len(o.Workers) == 0 {
+			workers.Colour = console.Red
+		}
+		return console.Row(o.Name, o.Version, workers, o.Pending, o.Oldest)
+	},
+	Wire: console.Same[api.Orchestration],
+	Page: func(all []api.Orchestration, _ string) any { return api.OrchestrationList{Orchestrations: all} },
 }
 
 // ReadOrchestrations returns what workers serve and what waits for one, in the order of names.

@@ -1,7 +1,7 @@
--- A claim. First the leases that have ended are ended, and the messages whose time to live
--- has ended are handed back to go to quarantine.
+-- A claim. First it ends the leases that have expired, and returns the messages whose time
+-- to live is over, to be quarantined by the client.
 local atOnce = 500
-local w = wanted()
+local w = readRequest()
 local ended = call('ZRANGEBYSCORE', leases, '-inf', now, 'LIMIT', 0, atOnce)
 if #ended > 0 then
   evenIfFull()
@@ -11,17 +11,17 @@ if #ended > 0 then
   end
   drain()
 end
--- While the store is kept for one process nothing goes to quarantine by itself.
-local due = owner == me and {} or call('ZRANGEBYSCORE', expiries, '-inf', now, 'LIMIT', 0, maxSpent)
+-- While one process holds the store exclusively, nothing is quarantined on its own.
+local due = owner == me and {} or call('ZRANGEBYSCORE', expiries, '-inf', now, 'LIMIT', 0, maxQuarantine)
 for _, member in ipairs(due) do
   local sid, hi, lo = sub(member, 1, 8), byte(member, 9, 10)
   local mid, id = sub(member, 11, 10 + hi * 256 + lo), sub(member, 11 + hi * 256 + lo)
   local k = key(id)
   local m = find(k, mid)
   if m and m[1] == sid and k.r == '' then
-    spend(k, sid .. mid, m, 0, 'expired')
+    quarantineLater(k, sid .. mid, m, 0, 'expired')
   else
-    call('ZREM', expiries, member) -- it is not there, which cannot be
+    call('ZREM', expiries, member) -- no message for it: does not happen in a consistent store
   end
   if replied >= maxReply then
     break
@@ -29,7 +29,7 @@ for _, member in ipairs(due) do
 end
 if #ended == atOnce then
   w.more = true
-elseif #spent == 0 then
+elseif #quarantined == 0 then
   claim(w)
   drain()
   later(w, tonumber(call('ZRANGE', leases, 0, 0, 'WITHSCORES')[2] or nil))

@@ -1,16 +1,16 @@
--- A group of commits, one after another. All that can be wrong with one is checked before
--- anything of it is done: a script is not undone when it fails. One that is refused leaves
--- nothing behind, and its neighbours go on.
+-- A group of commits, one after another. Each is checked completely before any of it is
+-- applied, because the server does not undo a script that fails. A refused commit changes
+-- nothing, and the others of the group are not affected.
 local listening, hinted, puts, mutations, grows = arg(), arg(), num(), num(), arg() == '1'
 local commits, answers = {}, {}
-local versions = {} -- of records that were put at any version
+local versions = {} -- new versions of records put without an expected one
 
--- A commit is a flat list: its keys, by whose places what follows names them; whether it
+-- A commit is a flat list: its keys, which the rest refers to by their index; whether it
 -- needs memory; finishes, drops, trims and appends; records to put and to delete; messages
--- to put, to re-time and to delete. Before all of these is how many there are. When it is
--- checked, the keys are there instead of their IDs.
+-- to put, to re-time and to delete. Each part begins with its number of elements. The
+-- check replaces the IDs of the keys by their states.
 local function flat(s)
-  if #s < 7000 then -- so it has fewer things than Lua can return at once
+  if #s < 7000 then -- few enough elements to be returned at once in Lua
     return {cmsgpack.unpack(s)}
   end
   local all, at = {}, 0
@@ -28,7 +28,8 @@ local function lengthOf(c, i)
   return c.dropped and c.dropped[i] and 0 or c[i + 1].n
 end
 
--- refused is why a commit cannot be: what is wrong, its place, and what there is instead.
+-- refused returns why a commit is refused: the verdict, the index of the element, and the
+-- actual length or version; or nil.
 local function refused(c)
   local at = c[1] + 4
   for i = 1, c[at - 1] do
@@ -80,7 +81,7 @@ local function refused(c)
   end
 end
 
--- finish consumes what was delivered with the lease of a key, but what is to be kept.
+-- finish consumes the messages delivered with the lease of a key, except those to keep.
 local function finish(k, kept)
   if k.s then
     if not kept[k.mid] then
@@ -89,7 +90,7 @@ local function finish(k, kept)
     endLease(k)
     return
   end
-  local done = places(k)
+  local done = leasedMembers(k)
   endLease(k)
   for i = 1, #done do
     local mid = sub(done[i], 9)
@@ -99,7 +100,7 @@ local function finish(k, kept)
   end
 end
 
--- push appends entries to a log: those of a commit from a place on.
+-- push appends entries to a log: n elements of the commit, from an index on.
 local function push(k, c, at, n)
   local name = P .. 'e' .. k.id
   for i = at, at + n - 1, step do
@@ -110,7 +111,7 @@ end
 
 local nothing = {}
 
--- applyKeys finishes, drops, trims and appends. It returns the place after these.
+-- applyKeys finishes, drops, trims and appends. It returns the index after them.
 local function applyKeys(c)
   local at = c[1] + 4
   for _ = 1, c[at - 1] do
@@ -197,8 +198,8 @@ local function apply(c)
   applyMessages(c, at)
 end
 
--- leave makes keys of a commit that have nothing any more such as are not there: the next
--- commit finds no route.
+-- leave resets the keys of a commit that have become empty, so that the next commit of the
+-- group finds no route there, as it would in a script of its own.
 local function leave(c)
   for i = 2, c[1] + 1 do
     local k = c[i]
@@ -218,8 +219,8 @@ for i = 1, num() do
 end
 load(ids)
 
--- What needs memory writes first what a server that is full refuses; what only frees some
--- is let through.
+-- A commit that needs memory first makes a write that a server at its memory limit refuses;
+-- a commit that only frees memory is always accepted.
 local full = false
 changes = changes + mutations
 if grows then
@@ -227,7 +228,7 @@ if grows then
   if type(said) == 'table' and said.err then
     full = string.find(said.err, 'OOM', 1, true)
     if not full then
-      return remember(seq + puts) -- it says the same again
+      return remember(seq + puts) -- fails with the same error, and so does the script
     end
   end
 end

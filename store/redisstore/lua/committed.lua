@@ -1,4 +1,4 @@
--- The end of commits.
+-- The end of a group of commits: hints, and the answer.
 if done > 0 then
   publish(listening, hinted)
 end

@@ -66,7 +66,7 @@ local function single(s)
 end
 
 -- packHead writes what is stored of a key: its route, the length, first entry and tag of its
--- log, how many messages it has, its place in the partition, the attempts of a single message
+-- log, how many messages it has, its position in the partition, the attempts of a single message
 -- and that message, and of its lease the token, the end and the messages. Without a lease
 -- these are empty.
 local function packHead(r, n, f, g, c, z, a, s, tok, u, d)

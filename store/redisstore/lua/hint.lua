@@ -1,5 +1,5 @@
--- Hints: who waits in another process is told what has become ready, and which records
--- have changed. One of the subscribers is the caller itself, which needs no hint.
+-- Hints tell other processes which partitions have become ready, and which records have
+-- changed. listening is how many of the subscribers are the calling process, which needs none.
 local function publish(listening, records)
   if #ready == 0 and records == '' then
     return
@@ -18,7 +18,7 @@ local function publish(listening, records)
   call('PUBLISH', channel, table.concat(text))
 end
 
--- readyList is the same for the caller.
+-- readyList returns the partitions that have become ready, for the answer.
 local function readyList()
   local list = {}
   for i = 1, #ready do
@@ -30,8 +30,8 @@ local function readyList()
   return list
 end
 
--- taken notes that nothing of what w asked for is ready any more: nobody else need look
--- before the next time.
+-- taken records that w has claimed everything that was ready on its routes, so that no other
+-- call is woken for them before the next due time.
 local function taken(w)
   for _, route in ipairs(w.routes) do
     local l = partition(w.queue, route)

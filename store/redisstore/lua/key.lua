@@ -1,20 +1,20 @@
 -- Keys and their messages. A key is read once, changed here, and written back by flush.
--- What the server does for a script costs by the command, so what can wait is gathered, and
--- written by drain: a command for many keys.
+-- The cost of a script is mostly the number of its commands, so writes are collected where
+-- possible, and drain writes them with one command for many keys.
 local defaultTTL = 7 * 24 * 3600 * 1000
 local bodies, leases, expiries = P .. 'b', P .. 'l', P .. 'x'
 local smallBody = 4096 -- a single message up to this size is kept in its key
 local keys, touched = {}, {}
-local soonest = nil -- when the first of the messages that were put here expires
-local ready, readyAt = {}, {} -- the partitions that got something, and when it is ready
-local sets, dels = {}, {} -- what is to be set, names and values, and what is to be deleted
-local adds, rems = {}, {} -- what is to be added to sorted sets and removed from them, by the name of the set
+local soonest = nil -- earliest expiry of the messages put by this script
+local ready, readyAt = {}, {} -- partitions with new messages, and when these are ready
+local sets, dels = {}, {} -- collected writes: names and values to set, names to delete
+local adds, rems = {}, {} -- collected additions to sorted sets and removals, by set
 
 local function partition(queue, route)
   return short(queue) .. long(route)
 end
 
--- partitionOf is the same for a queue that has its length before it.
+-- partitionOf does the same for a queue that is already prefixed with its length.
 local partitions = {}
 local function partitionOf(queue, route)
   local of = partitions[queue]
@@ -60,8 +60,8 @@ local function zrem(name, member)
   list[#list + 1] = member
 end
 
--- drainSets writes what was gathered for sorted sets. What was added and removed is not
--- there; whoever adds again what was removed before drains in between.
+-- drainSets writes the collected changes of sorted sets. Removals come last: a caller that
+-- adds a member again after removing it must drain in between.
 local function drainSets()
   for name, list in pairs(adds) do
     many('ZADD', name, list)
@@ -72,7 +72,7 @@ local function drainSets()
   adds, rems = {}, {}
 end
 
--- drain writes all that was gathered.
+-- drain writes everything that was collected.
 local function drain()
   if #dels > 0 then
     wide('DEL', dels)
@@ -86,29 +86,29 @@ local function drain()
 end
 
 -- expiry is the member of expiries for a message: its number, its ID and its key.
-local function expiry(place, id)
-  return sub(place, 1, 8) .. long(sub(place, 9)) .. id
+local function expiry(member, id)
+  return sub(member, 1, 8) .. long(sub(member, 9)) .. id
 end
 
 local function endLease(k)
   k.tok, k.u, k.d, k.delivered = nil, nil, nil, nil
 end
 
--- unsingle forgets the single message of a key.
+-- unsingle removes the single message of a key from its state.
 local function unsingle(k)
   k.s, k.sid, k.mid, k.a = nil, nil, nil, 0
 end
 
--- emptied makes a key one that is not there.
+-- emptied resets the state of a key to that of a key that does not exist.
 local function emptied(k)
   k.r, k.n, k.f, k.g, k.c, k.z, k.m, k.dirty = '', 0, 0, '0', 0, '', false, false
-  k.l, k.first, k.looks, k.raw = partitionOf(k.queue, ''), nil, false, nil
+  k.l, k.first, k.unread, k.raw = partitionOf(k.queue, ''), nil, false, nil
   endLease(k)
   unsingle(k)
 end
 
--- newKey is the state of a key of which raw is stored. A lease that has ended is none. A
--- single message that is small is in s, with all that belongs to it but the attempts.
+-- newKey returns the state of a key from its stored head. A lease that has ended is dropped.
+-- A single small message is in s, with everything but its attempts.
 local function newKey(id, hash, raw)
   local queue = sub(id, 1, byte(id, 1) + 1)
   local k
@@ -117,7 +117,7 @@ local function newKey(id, hash, raw)
     local l = partitionOf(queue, r)
     k = {
       id = id, hash = hash, queue = queue, r = r, n = n, f = f, g = g, c = c, z = z, a = a, l = l,
-      m = false, dirty = false, looks = false, raw = raw, inz = z, inl = l,
+      m = false, dirty = false, unread = false, raw = raw, inz = z, inl = l,
     }
     if z ~= '' then
       k.first = z
@@ -132,13 +132,13 @@ local function newKey(id, hash, raw)
       local hi, lo = byte(s, 33, 34)
       k.s, k.sid, k.mid = s, sub(s, 9, 16), sub(s, 35, 34 + hi * 256 + lo)
     else
-      k.looks = c > 0 -- messages that are not known here may be there
+      k.unread = c > 0 -- messages that this script has not read may exist
     end
   else
     local l = partitionOf(queue, '')
     k = {
       id = id, hash = hash, queue = queue, r = '', n = 0, f = 0, g = '0', c = 0, z = '', a = 0, l = l,
-      m = false, dirty = false, looks = false, raw = nil, inz = '', inl = l, -- inz and inl are where it is among the keys to claim; inu is where among the leases
+      m = false, dirty = false, unread = false, raw = nil, inz = '', inl = l, -- inz and inl are where it is among the keys to claim; inu is where among the leases
     }
   end
   keys[id] = k
@@ -146,7 +146,7 @@ local function newKey(id, hash, raw)
   return k
 end
 
--- named is the tenant and the name of a key.
+-- named returns the tenant and the name of a key.
 local function named(k)
   if not k.t then
     local id, ql = k.id, #k.queue
@@ -157,7 +157,7 @@ local function named(k)
   return k.t, k.name
 end
 
--- load reads keys that are not known yet.
+-- load reads the keys that this script has not read yet, with one command.
 local function load(ids)
   local missing, names = {}, {}
   for i = 1, #ids do
@@ -176,7 +176,7 @@ local function load(ids)
   end
 end
 
--- key is the state of a key.
+-- key returns the state of a key, and reads it if necessary.
 local function key(id)
   local k = keys[id]
   if k then
@@ -186,41 +186,40 @@ local function key(id)
   return newKey(id, hash, call('GET', hash))
 end
 
--- places is what was delivered with the lease of a key.
-local function places(k)
+-- leasedMembers returns the members of the messages delivered with the lease of a key.
+local function leasedMembers(k)
   if k.s then
     return {k.sid .. k.mid}
   end
   return cmsgpack.unpack(k.d)
 end
 
--- delivered is the same as a set.
+-- delivered returns the same as a set.
 local function delivered(k)
   if not k.delivered then
     k.delivered = {}
     if k.tok then
-      for _, place in ipairs(places(k)) do
-        k.delivered[place] = true
+      for _, member in ipairs(leasedMembers(k)) do
+        k.delivered[member] = true
       end
     end
   end
   return k.delivered
 end
 
--- singleBody is what is stored of a single message: when it was put, its time to live and
--- its body.
+-- singleBody returns the stored form of a single message: put at, time to live and body.
 local function singleBody(k)
   return sub(k.s, 17, 32) .. sub(k.s, 35 + #k.mid)
 end
 
--- find is a pending message: its number, how often it was claimed, and the size of its body.
+-- find returns a pending message: its number, its attempts, and the size of its body.
 local function find(k, mid)
   if k.s then
     return mid == k.mid and {k.sid, k.a, #k.s - 34 - #mid}
   end
   local m = k.m and k.m[mid]
   if m == nil or not k.m then
-    local v = k.looks and call('HGET', P .. 'n' .. k.id, mid)
+    local v = k.unread and call('HGET', P .. 'n' .. k.id, mid)
     if not v then
       return false
     end
@@ -249,11 +248,11 @@ local function spill(k)
   if not k.s then
     return
   end
-  local place, mid, m = k.sid .. k.mid, k.mid, find(k, k.mid)
+  local member, mid, m = k.sid .. k.mid, k.mid, find(k, k.mid)
   call('HSET', bodies, k.sid, singleBody(k))
-  call('ZADD', P .. 'o' .. k.id, text(unpackStruct('>I8', k.s)), place)
+  call('ZADD', P .. 'o' .. k.id, text(unpackStruct('>I8', k.s)), member)
   if k.tok then
-    k.d = cmsgpack.pack({place})
+    k.d = cmsgpack.pack({member})
   end
   unsingle(k)
   setMessage(k, mid, m)
@@ -268,7 +267,7 @@ local function move(k, mid, m, visible)
   k.first = nil
 end
 
--- remove takes a message away. A lease that it was delivered with is over.
+-- remove deletes a message. It ends the lease that the message was delivered with.
 local function remove(k, mid)
   local sid
   if k.s then
@@ -299,7 +298,7 @@ local function remove(k, mid)
   k.first = nil
 end
 
--- setRoute gives a key a route. No message is visible under it any earlier.
+-- setRoute gives a key a route. Messages become visible no earlier than now.
 local function setRoute(k, route)
   local l = partitionOf(k.queue, route)
   if k.c > 0 then
@@ -308,16 +307,16 @@ local function setRoute(k, route)
     local old, new = P .. 'v' .. k.l, P .. 'v' .. l
     local list = call('ZRANGE', P .. 'o' .. k.id, 0, -1, 'WITHSCORES')
     for i = 1, #list, 2 do
-      local place, visible = list[i], tonumber(list[i + 1])
-      local sid = sub(place, 1, 8)
+      local member, visible = list[i], tonumber(list[i + 1])
+      local sid = sub(member, 1, 8)
       if visible < now then
         visible = now
-        call('ZADD', P .. 'o' .. k.id, visible, place)
+        call('ZADD', P .. 'o' .. k.id, visible, member)
       end
       call('ZREM', old, sid)
       call('ZADD', new, visible, sid)
       if k.r == '' then
-        call('ZREM', expiries, expiry(place, k.id))
+        call('ZREM', expiries, expiry(member, k.id))
       end
     end
     call('SADD', P .. 'lanes', l)
@@ -328,7 +327,7 @@ end
 
 local partitionsKnown = {}
 
--- insert adds a message that is not there.
+-- insert adds a message whose ID the key does not have.
 local function insert(k, mid, visible, putAt, ttl, attempt, body)
   seq = seq + 1
   local sid, at, l = pack('>I8', seq), text(visible), k.l
@@ -376,20 +375,20 @@ local function put(k, mid, route, visible, ttl, body)
   end
 end
 
--- deleteKey leaves nothing of a key.
+-- deleteKey deletes a key with its messages, its log and its lease.
 local function deleteKey(k)
   if k.s then
     remove(k, k.mid)
   elseif k.c > 0 then
-    for _, place in ipairs(call('ZRANGE', P .. 'o' .. k.id, 0, -1)) do
-      call('HDEL', bodies, sub(place, 1, 8))
-      zrem(counted(k.l), sub(place, 1, 8))
+    for _, member in ipairs(call('ZRANGE', P .. 'o' .. k.id, 0, -1)) do
+      call('HDEL', bodies, sub(member, 1, 8))
+      zrem(counted(k.l), sub(member, 1, 8))
       if k.r == '' then
-        call('ZREM', expiries, expiry(place, k.id))
+        call('ZREM', expiries, expiry(member, k.id))
       end
     end
   end
-  if k.looks or k.m then -- there are several messages, or there were
+  if k.unread or k.m then -- several messages exist, or did
     call('DEL', P .. 'o' .. k.id, P .. 'n' .. k.id)
   end
   if k.n > k.f then
@@ -416,7 +415,7 @@ end
 
 -- enter puts a key into the partition of its route, where claims find it: by the time of its
 -- first message, then by the number of it. k.z is both. The times of tenants
--- and routes may be too early, never too late: a claim that looks corrects them.
+-- and routes may be too early, never too late: the next claim corrects them.
 local function enter(k)
   local l, z = k.l, unpackStruct('>I8', k.z)
   local at, tenant, name = text(z), named(k)
@@ -452,8 +451,9 @@ local function writeMessages(k)
   k.dirty = false
 end
 
--- place is when the first message of a key is visible, and its number. The key has one.
-local function place(k)
+-- firstMember returns the visible time and the number of the first message of a key, which
+-- must have one.
+local function firstMember(k)
   if k.s then
     return sub(k.s, 1, 16)
   end
@@ -464,16 +464,16 @@ local function place(k)
   return k.first
 end
 
--- visibleAt is the same as two numbers.
+-- visibleAt returns the same as two numbers.
 local function visibleAt(k)
-  return unpackStruct('>I8I8', k.s or place(k))
+  return unpackStruct('>I8I8', k.s or firstMember(k))
 end
 
--- flush has a key written back, when all is drained.
+-- flush collects the writes of a key; drain performs them.
 local function flush(k)
   local z = ''
   if k.c > 0 and not k.tok and k.r ~= '' then
-    z = place(k)
+    z = firstMember(k)
   end
   k.z = z
   if z ~= k.inz or k.l ~= k.inl then

@@ -1,5 +1,5 @@
--- A page of a list, or a count that looks at each record. The strands are the indexes of
--- the statuses that the query is about, merged by time and place.
+-- A page of a list, or a count that reads each record. Each status of the query has an index,
+-- and a cursor on it; the cursors are merged by time, then by member.
 local mode, kind, tenant = arg(), arg(), nil
 if arg() == '1' then
   tenant = arg()
@@ -23,11 +23,11 @@ for i = 1, num() do
   tags[i] = {arg(), arg()}
 end
 local from, to, descending = num(), num(), arg() == '1'
-local afterTime, afterPlace = nil, nil
+local afterTime, afterMember = nil, nil
 if arg() == '1' then
-  afterTime, afterPlace = num(), arg()
+  afterTime, afterMember = num(), arg()
 end
-local limit, budget, most = num(), num(), num()
+local limit, budget, maxBytes = num(), num(), num()
 local root = tenant and P .. 'i' .. short(kind) .. long(tenant) or P .. 'j' .. short(kind)
 local state = call('HGET', P .. 'meta', 'state')
 local changes = state and unpackStruct('>I8', sub(state, 25)) or 0
@@ -41,7 +41,7 @@ local function high(t)
   return string.format('%.0f', t)
 end
 
--- less compares bytes: the operator of Lua goes by the language of the server.
+-- less compares bytes: the operator of Lua depends on the locale of the server.
 local function less(a, b)
   for i = 1, math.min(#a, #b) do
     local x, y = byte(a, i), byte(b, i)
@@ -52,13 +52,13 @@ local function less(a, b)
   return #a < #b
 end
 
--- rank is how many members of a strand are at or before a place, or only before it.
-local function rank(z, time, place, inclusive)
+-- rank returns how many members of an index are before a position, or also at it if inclusive.
+local function rank(z, time, member, inclusive)
   local lo, hi = call('ZCOUNT', z, '-inf', low(time)), call('ZCOUNT', z, '-inf', high(time))
   while lo < hi do
     local mid = math.floor((lo + hi) / 2)
     local m = call('ZRANGE', z, mid, mid)[1]
-    if less(m, place) or inclusive and m == place then
+    if less(m, member) or inclusive and m == member then
       lo = mid + 1
     else
       hi = mid
@@ -67,26 +67,26 @@ local function rank(z, time, place, inclusive)
   return lo
 end
 
--- open is a strand at its first member, from which it goes on to its last.
+-- open returns a cursor over the members of an index that are in the range of the query.
 local function open(z)
   local s = {z = z, at = 0, list = {}, i = 0}
   s.first = call('ZCOUNT', z, '-inf', low(from))
   s.last = call('ZCOUNT', z, '-inf', low(to)) - 1
   if afterTime and descending then
-    s.last = math.min(s.last, rank(z, afterTime, afterPlace, false) - 1)
+    s.last = math.min(s.last, rank(z, afterTime, afterMember, false) - 1)
   elseif afterTime then
-    s.first = math.max(s.first, rank(z, afterTime, afterPlace, true))
+    s.first = math.max(s.first, rank(z, afterTime, afterMember, true))
   end
   return s
 end
 
--- step moves a strand to its next member.
+-- step moves a cursor to its next member.
 local chunk = math.min(limit, 200)
 local function step(s)
   s.i = s.i + 2
   if s.i > #s.list then
     if s.first > s.last then
-      s.place = nil
+      s.member = nil
       return
     end
     local n = math.min(chunk, s.last - s.first + 1)
@@ -100,17 +100,17 @@ local function step(s)
     end
     s.i = 2
   end
-  s.place, s.time = s.list[s.i - 1], tonumber(s.list[s.i])
+  s.member, s.time = s.list[s.i - 1], tonumber(s.list[s.i])
 end
 
 local function before(a, b)
   if a.time ~= b.time then
     return descending ~= (a.time < b.time)
   end
-  return descending ~= less(a.place, b.place)
+  return descending ~= less(a.member, b.member)
 end
 
--- matches looks at what the index does not know.
+-- matches checks the name and the tags of a record, which are in no index.
 local function matches(rid)
   if not names and #tags == 0 then
     return true
@@ -148,15 +148,15 @@ end
 if to <= from then
   return {0, {}, '', 0, 0, 0, changes}
 end
-local found, size, passed, heads = {}, 0, 0, {}
+local found, size, scanned, heads = {}, 0, 0, {}
 for _, status in ipairs(statuses) do
   local s = open(root .. status)
   step(s)
-  if s.place then
+  if s.member then
     heads[#heads + 1] = s
   end
 end
-local counted, lastPlace, lastTime = 0, afterPlace or '', afterTime or 0
+local counted, lastMember, lastTime = 0, afterMember or '', afterTime or 0
 while #heads > 0 do
   local best = 1
   for i = 2, #heads do
@@ -165,17 +165,17 @@ while #heads > 0 do
     end
   end
   local s = heads[best]
-  if counted >= limit or passed >= budget then
-    return {1, found, lastPlace, lastTime, counted, passed, changes}
+  if counted >= limit or scanned >= budget then
+    return {1, found, lastMember, lastTime, counted, scanned, changes}
   end
-  local rid = lead .. s.place
+  local rid = lead .. s.member
   if matches(rid) then
     if mode == 'list' then
       local raw = call('GET', P .. 'r' .. rid)
       local statusLength = unpackStruct('>I2', raw, 17)
       local length = #raw - 22 - statusLength - unpackStruct('>I4', raw, 19 + statusLength)
-      if size + length > most and #found > 0 then
-        return {1, found, lastPlace, lastTime, counted, passed, changes}
+      if size + length > maxBytes and #found > 0 then
+        return {1, found, lastMember, lastTime, counted, scanned, changes}
       end
       size = size + length
       found[#found + 1] = rid
@@ -183,11 +183,11 @@ while #heads > 0 do
     end
     counted = counted + 1
   end
-  passed = passed + 1
-  lastPlace, lastTime = s.place, s.time
+  scanned = scanned + 1
+  lastMember, lastTime = s.member, s.time
   step(s)
-  if not s.place then
+  if not s.member then
     table.remove(heads, best)
   end
 end
-return {0, found, lastPlace, lastTime, counted, passed, changes}
+return {0, found, lastMember, lastTime, counted, scanned, changes}

@@ -1,17 +1,17 @@
--- Whose turn it is. Of each route there are the tenants with something due later, by time,
--- and those with something ready, by turn. A tenant that is served goes to the end.
+-- The round-robin of tenants. A route has the tenants with messages due later, by time, and
+-- the tenants with ready messages, by turn. A tenant that was served goes to the end.
 local function later(w, at)
   if at and (not w.next or at < w.next) then
     w.next = at
   end
 end
 
--- promoted is how many tenants that have become ready one claim moves, at most: others
--- wait while a script runs.
+-- promoted limits how many tenants one claim promotes: the server serves no other client
+-- while a script runs.
 local promoted = 1000
 
--- promote moves up to limit tenants that have become ready to the end of those who wait for
--- a turn, the earliest first.
+-- promote moves up to limit tenants that have become ready to the end of the round-robin, the
+-- earliest first.
 local function promote(l, limit)
   local due = call('ZRANGEBYSCORE', P .. 't' .. l, '-inf', now, 'LIMIT', 0, limit)
   for i = 1, #due do
@@ -22,8 +22,8 @@ local function promote(l, limit)
   end
 end
 
--- head is the tenant of a route whose turn is next. A tenant that was served on another
--- route meanwhile has had its turn.
+-- head returns the next tenant of a route. A tenant that was served on another route in the
+-- meantime has used its turn.
 local function head(w, r)
   while true do
     local h = call('ZRANGE', P .. 'y' .. r.partition, 0, 0, 'WITHSCORES')
@@ -41,7 +41,7 @@ local function head(w, r)
   end
 end
 
--- serve claims keys of the tenant whose turn it is on a route, and ends its turn.
+-- serve claims keys of the next tenant of a route, and ends its turn.
 local function serve(w, r)
   local z, q = P .. 'z' .. r.partition .. r.tenant, short(w.queue) .. long(r.tenant)
   local take = 1
@@ -49,24 +49,24 @@ local function serve(w, r)
     take = math.min(w.max - #claims, 100)
   end
   local out, all, ids = {}, true, {}
-  local places = call('ZRANGEBYSCORE', z, '-inf', nowText, 'LIMIT', 0, take)
-  for i = 1, #places do
-    ids[i] = q .. sub(places[i], 9)
+  local members = call('ZRANGEBYSCORE', z, '-inf', nowText, 'LIMIT', 0, take)
+  for i = 1, #members do
+    ids[i] = q .. sub(members[i], 9)
   end
   load(ids)
-  for i = 1, #places do
+  for i = 1, #members do
     local k = keys[ids[i]]
     if replied >= maxReply then
       all = false
       break
     end
-    if k.l == r.partition and not claimKey(k, w) and #spent > 0 then
+    if k.l == r.partition and not claimKey(k, w) and #quarantined > 0 then
       all = false
       break
     end
-    -- Also one that is not ready after all: commits of this script may have changed it, and
-    -- have it flushed.
-    out[#out + 1] = places[i]
+    -- Also a key that turns out not to be ready: a commit of this script may have changed it,
+    -- and flushes it.
+    out[#out + 1] = members[i]
     k.inz = ''
     if k.tok then
       flush(k)
@@ -99,7 +99,7 @@ local function serve(w, r)
   return true
 end
 
--- settle writes down when a route has something again.
+-- settle stores when a route has a ready message next.
 local function settle(w, r)
   if call('EXISTS', P .. 'y' .. r.partition) == 1 then
     w.more = true
@@ -109,7 +109,7 @@ local function settle(w, r)
   if first[2] then
     call('ZADD', P .. 'w' .. w.queue, first[2], r.route)
     if tonumber(first[2]) <= now then
-      w.more = true -- it was not promoted yet
+      w.more = true -- a tenant that is not promoted yet
     end
     later(w, tonumber(first[2]))
   else
@@ -142,7 +142,7 @@ local function claim(w)
     promote(r.partition, share)
     head(w, r)
   end
-  while #claims < w.max and replied < maxReply and #spent == 0 do
+  while #claims < w.max and replied < maxReply and #quarantined == 0 do
     local best = nil
     for _, r in ipairs(candidates) do
       if r.tenant and w.served[r.tenant] and w.served[r.tenant] > r.turn then
@@ -162,8 +162,8 @@ local function claim(w)
   end
 end
 
--- wanted reads what a claimer wants.
-local function wanted()
+-- readRequest reads the arguments of a claim.
+local function readRequest()
   local w = {queue = arg(), max = num(), messages = num(), attempts = num(), lease = num(), token = arg(), routes = {}}
   for i = 1, num() do
     w.routes[i] = arg()
@@ -171,13 +171,14 @@ local function wanted()
   return w
 end
 
--- handOver leases what is ready to those who wait for it, and then what has been put here,
--- before it gets to its partition, from which it would be taken at once. That is nobody else's
--- turn if the routes have nothing else, and w takes all of it. It reports whether it was so.
+-- handOver claims what is ready for w, and then leases the keys that this script has put
+-- messages to, without a detour through their partitions. The latter bypasses the
+-- round-robin, so it is done only if the routes of w have nothing else ready and w can take
+-- all of it. It reports whether w needs no further claim in this script.
 local function handOver(w)
   claim(w)
-  if w.more or #spent > 0 or #w.routes == 0 then
-    return true -- there is more, and whoever waits looks again
+  if w.more or #quarantined > 0 or #w.routes == 0 then
+    return true -- more is ready, and a waiting call tries again
   end
   local served, q = {}, short(w.queue)
   for i = 1, #w.routes do
@@ -205,7 +206,7 @@ local function handOver(w)
   for i = 1, #list do
     local k = list[i]
     if replied >= maxReply or not claimKey(k, w) then
-      w.more = true -- what stays gets to its partition
+      w.more = true -- the rest goes to its partition
       break
     end
     tenants[named(k)] = true
@@ -223,5 +224,5 @@ local function handOver(w)
 end
 
 local function claimed(w)
-  return {now, w.next or -1, w.more and 1 or 0, claims, spent, soonest or -1}
+  return {now, w.next or -1, w.more and 1 or 0, claims, quarantined, soonest or -1}
 end

@@ -1,4 +1,4 @@
--- Messages of a key, in order, from a place on: no more than limit, and no more than fit.
+-- Messages of a key, in order, from an index on: up to limit, and up to the bytes allowed.
 local id, from, limit, most = arg(), num(), num(), num()
 local h, s = keyHead(id)
 local answer, size = {h[1]}, 0

@@ -1,5 +1,5 @@
--- Who has the store open, by the server's own clock: a process that has not been heard of
--- for a while is gone. One of them may keep the store for itself.
+-- The list of processes that have the store open, by the server's own clock. A process
+-- without a heartbeat for the timeout is taken off. One process may hold the store exclusively.
 local verb, me, format, patience = arg(), arg(), arg(), num()
 local t = call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)

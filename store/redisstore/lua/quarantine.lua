@@ -1,5 +1,5 @@
--- Messages that go to quarantine, with the records that they become. One that is not as it
--- was when it was found stays.
+-- Moves messages to quarantine, with the records that the client has made of them. A message
+-- that was changed, leased or removed since it was found stays as it is.
 local listening, hint, moved = arg(), arg(), 0
 evenIfFull()
 for _ = 1, num() do

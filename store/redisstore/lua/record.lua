@@ -47,7 +47,7 @@ local function deleteRecord(r)
 end
 
 -- indexes are the two by which lists find a record, without the status that their names end
--- with, and its place in each: by kind, and by kind and tenant. The last is the set of the
+-- with, and its member in each: by kind, and by kind and tenant. The last is the set of the
 -- statuses of its kind.
 local function indexes(rid)
   local kind = 1 + byte(rid, 1)
@@ -56,8 +56,8 @@ local function indexes(rid)
   return P .. 'j' .. sub(rid, 1, kind), sub(rid, kind + 1), P .. 'i' .. sub(rid, 1, tenant), sub(rid, tenant + 1), P .. 's' .. sub(rid, 2, kind)
 end
 
--- flushRecords has records written as they have become, with the lists that find them.
--- It returns the statuses to look after when that is done.
+-- flushRecords collects the writes of changed records and of their indexes. It returns the
+-- statuses whose index may be empty afterwards, for unlist.
 local function flushRecords()
   local left, listed = {}, {}
   for i = 1, #changed do
@@ -69,16 +69,16 @@ local function flushRecords()
       sets[#sets + 1] = r.raw
     end
     if (r.v > 0 or r.v0 > 0) and not (r.v > 0 and r.v0 > 0 and r.s == r.s0 and r.t == r.t0) then
-      local all, place, own, id, statuses = indexes(r.rid)
+      local all, member, own, id, statuses = indexes(r.rid)
       if r.v0 > 0 and (r.v == 0 or r.s ~= r.s0) then
         local old = all .. r.s0
-        zrem(old, place)
+        zrem(old, member)
         zrem(own .. r.s0, id)
         left[old] = {statuses, r.s0}
       end
       if r.v > 0 then
         local name, at = all .. r.s, text(r.t)
-        zadd(name, at, place)
+        zadd(name, at, member)
         zadd(own .. r.s, at, id)
         if not listed[name] then
           listed[name] = true
@@ -92,7 +92,7 @@ local function flushRecords()
   return left
 end
 
--- unlist forgets statuses that no record has any more.
+-- unlist removes statuses that no record has any more.
 local function unlist(left)
   for name, status in pairs(left) do
     if call('EXISTS', name) == 0 then
@@ -101,7 +101,7 @@ local function unlist(left)
   end
 end
 
--- write has all keys and records written.
+-- writeAll writes all changed keys and records.
 local function writeAll()
   local left = flushRecords()
   flushAll()

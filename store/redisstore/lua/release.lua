@@ -5,12 +5,12 @@ if k.tok ~= arg() then
   return {'lost'}
 end
 if after > 0 then
-  remember() -- a server that is full refuses it here, with nothing done
+  remember() -- a server at its memory limit refuses here, before anything is changed
 else
   evenIfFull()
 end
-for _, place in ipairs(places(k)) do
-  local mid = sub(place, 9)
+for _, member in ipairs(leasedMembers(k)) do
+  local mid = sub(member, 9)
   local m = find(k, mid)
   if after > 0 then
     move(k, mid, m, now + after)

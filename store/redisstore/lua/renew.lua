@@ -1,4 +1,4 @@
--- A renewal of many leases. It answers with the places of those that are lost.
+-- A renewal of many leases. It answers with the indexes of those that are lost.
 local d, lost = num(), {}
 evenIfFull()
 for i = 1, num() do

@@ -1,7 +1,8 @@
--- The time, which does not run backwards, and whether the store is somebody else's.
+-- The store's time, which never runs backwards, and the check that no other process holds the
+-- store exclusively.
 local me, clock = arg(), arg()
 local meta = call('HMGET', P .. 'meta', 'state', 'owner', 'owned')
-local stored, seq, turn, changes = 0, 0, 0, 0 -- of records, so that a count knows whether there were any
+local stored, seq, turn, changes = 0, 0, 0, 0 -- changes: of records, so that a count detects concurrent ones
 if meta[1] then
   stored, seq, turn, changes = unpackStruct('>I8I8I8I8', meta[1])
 end
@@ -19,8 +20,8 @@ if clock == '' then
 else
   now, nowText = tonumber(clock), clock
 end
--- A server whose clock is far behind what is stored has a clock that is right, and what is
--- stored is from one that was wrong: see store.MaxClockLead.
+-- If the server's clock is far behind the stored time, the stored time is taken to be wrong,
+-- and is ignored: see store.MaxClockLead.
 local lead = math.max(0, stored - now)
 if lead > 10000 then
   lead = 0
@@ -48,8 +49,8 @@ end
 
 local seq0, turn0, changes0 = seq, turn, changes
 
--- remember writes down what the next script must know. With pcall it returns what the
--- server says if it refuses to.
+-- remember stores the state that the next script reads. With pcall as how, it returns the
+-- server's error if the write is refused.
 local function remember(upTo, how)
   seq0 = math.max(seq, upTo or 0)
   turn0, changes0 = turn, changes
@@ -63,9 +64,9 @@ local function rememberChanges()
   end
 end
 
--- evenIfFull has the script go on when the server is at its memory limit: it refuses only
--- the first write of a script, and only one that needs memory. What frees memory, or has
--- somebody work on what there is, must go on.
+-- evenIfFull lets a script write although the server is at its memory limit: the server
+-- refuses only the first write of a script, and only a command that may need memory, so this
+-- one deletes. Scripts that free memory, or lease what is stored already, must not be refused.
 local function evenIfFull()
   call('DEL', P .. 'none')
 end

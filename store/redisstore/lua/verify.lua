@@ -79,8 +79,8 @@ local function verifyLease(id, token, ends, d, isSingle, list)
     for i = 1, #list, 2 do
       there[list[i]] = true
     end
-    for _, place in ipairs(cmsgpack.unpack(d)) do
-      if not there[place] then
+    for _, member in ipairs(cmsgpack.unpack(d)) do
+      if not there[member] then
         wrong(id, 'its lease is of a message that is not there')
       end
     end

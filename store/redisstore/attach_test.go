@@ -11,14 +11,14 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// outcome is what a call has come to.
+// outcome is the result of a Claim call.
 type outcome struct {
 	claims []store.Claim
 	err    error
 }
 
-// rides starts a claim that goes with the next group of commits, which hold has gather.
-func rides(t testing.TB, s *Store, req store.ClaimRequest) (result func() ([]store.Claim, error)) {
+// attachClaim starts a claim that is attached to the next group of commits, after hold.
+func attachClaim(t testing.TB, s *Store, req store.ClaimRequest) (result func() ([]store.Claim, error)) {
 	t.Helper()
 	done := make(chan outcome, 1)
 	go func() {
@@ -26,9 +26,9 @@ func rides(t testing.TB, s *Store, req store.ClaimRequest) (result func() ([]sto
 		done <- outcome{claims, err}
 	}()
 	eventually(t, "the claim waits for commits", func() bool {
-		s.gather.Lock()
-		defer s.gather.Unlock()
-		return len(s.gather.looks) == 1
+		s.commits.Lock()
+		defer s.commits.Unlock()
+		return len(s.commits.attempts) == 1
 	})
 	return func() ([]store.Claim, error) {
 		t.Helper()
@@ -42,12 +42,12 @@ func rides(t testing.TB, s *Store, req store.ClaimRequest) (result func() ([]sto
 	}
 }
 
-// gathers starts a commit, which hold has gather.
-func gathers(t testing.TB, s *Store, tx *store.Tx) (result func() error) {
+// queueCommit starts a commit that is queued, after hold.
+func queueCommit(t testing.TB, s *Store, tx *store.Tx) (result func() error) {
 	t.Helper()
 	done := make(chan error, 1)
 	go func() { done <- s.Commit(context.Background(), tx) }()
-	eventually(t, "the commit waits for others", func() bool { return gathered(s) == 1 })
+	eventually(t, "the commit waits for others", func() bool { return pendingCommits(s) == 1 })
 	return func() error { return <-done }
 }
 
@@ -56,15 +56,15 @@ func TestAClaimThatComesWhileCommitsAreUnderWayGoesWithTheNext(t *testing.T) {
 	server := testenv.Redis(t)
 	s := open(t, Options{Addresses: []string{server.Addr}, poll: never})
 	warm := waitsFor(t, s, request("turns", time.Hour))
-	eventually(t, "hints are heard and nobody looks", func() bool { return s.listening.Load() && idle(s) })
+	eventually(t, "hints are received and no attempt is made", func() bool { return s.listening.Load() && idle(s) })
 	put(t, s, message("turns", "warm-up", "a")) // the server knows the script
 	warm()
 	put(t, s, message("turns", "order-1", "a"))
 	before, partitions := calls(t, server, "evalsha"), calls(t, server, "zrangebyscore")
 	hold(s)
-	result := rides(t, s, request("turns", time.Hour))
-	committed := gathers(t, s, &store.Tx{Put: []store.Message{message("turns", "order-2", "b"), message("turns", "order-3", "c")}})
-	letGo(s)
+	result := attachClaim(t, s, request("turns", time.Hour))
+	committed := queueCommit(t, s, &store.Tx{Put: []store.Message{message("turns", "order-2", "b"), message("turns", "order-3", "c")}})
+	unhold(s)
 	if err := committed(); err != nil {
 		t.Fatal(err)
 	}
@@ -86,22 +86,22 @@ func TestAClaimThatNoCommitTakesAlongLooksByItself(t *testing.T) {
 	s := open(t, Options{Addresses: []string{testenv.SharedRedis(t).Addr}, poll: never})
 	put(t, s, message("turns", "order-1", "a"))
 	hold(s)
-	result := rides(t, s, request("turns", time.Hour))
-	letGo(s)
+	result := attachClaim(t, s, request("turns", time.Hour))
+	unhold(s)
 	if claims, err := result(); err != nil || len(claims) != 1 {
 		t.Errorf("claimed %v, error %v, want one key", claims, err)
 	}
 	hold(s)
-	result = rides(t, s, request("turns", time.Hour))
+	result = attachClaim(t, s, request("turns", time.Hour))
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- s.Commit(ctx, &store.Tx{Put: []store.Message{message("turns", "order-2", "b")}}) }()
-	eventually(t, "the commit waits for others", func() bool { return gathered(s) == 1 })
+	eventually(t, "the commit waits for others", func() bool { return pendingCommits(s) == 1 })
 	cancel()
 	if err := <-done; !errors.Is(err, context.Canceled) {
 		t.Fatalf("got %v, want that it was cancelled", err)
 	}
-	letGo(s) // nothing is left of the group
+	unhold(s) // nothing is left of the group
 	put(t, s, message("turns", "order-3", "c"))
 	if claims, err := result(); err != nil || len(claims) != 1 || claims[0].Key.Name != "order-3" {
 		t.Errorf("claimed %v, error %v, want order-3", claims, err)
@@ -123,15 +123,15 @@ func TestAClaimThatGoesWithCommitsSeesToWhatIsDueFirst(t *testing.T) {
 	if claims := claim(t, other, request("turns", 0)); len(claims) != 1 {
 		t.Fatalf("claimed %v, want one key", claims)
 	}
-	if err := other.Close(); err != nil { // nobody else knows what is due when
+	if err := other.Close(); err != nil { // no other process knows the due times
 		t.Fatal(err)
 	}
 	clock.Advance(2 * time.Minute)
 	for range 2 { // the second time only the lease of the first has ended
 		hold(s)
-		result := rides(t, s, request("turns", time.Hour))
-		committed := gathers(t, s, &store.Tx{Put: []store.Message{message("other", "x", "c")}})
-		letGo(s)
+		result := attachClaim(t, s, request("turns", time.Hour))
+		committed := queueCommit(t, s, &store.Tx{Put: []store.Message{message("other", "x", "c")}})
+		unhold(s)
 		if err := committed(); err != nil {
 			t.Fatal(err)
 		}
@@ -151,11 +151,11 @@ func TestAClaimThatGoesWithCommitsThatFailFindsOutWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	server := testenv.SharedRedis(t)
 	s := open(t, Options{Addresses: []string{server.Addr}, poll: never})
-	must(t, server, "HSET", s.prefix+"meta", "owner", "somebody", "owned", itoa(time.Now().Add(time.Hour).UnixMilli()))
+	must(t, server, "HSET", s.prefix+"meta", "owner", "another process", "owned", itoa(time.Now().Add(time.Hour).UnixMilli()))
 	hold(s)
-	result := rides(t, s, request("turns", time.Hour))
-	committed := gathers(t, s, &store.Tx{Put: []store.Message{message("turns", "x", "c")}})
-	letGo(s)
+	result := attachClaim(t, s, request("turns", time.Hour))
+	committed := queueCommit(t, s, &store.Tx{Put: []store.Message{message("turns", "x", "c")}})
+	unhold(s)
 	if err := committed(); !isErr(err, store.ErrInUse) {
 		t.Errorf("commit: got %v, want that the store is in use", err)
 	}
@@ -172,12 +172,12 @@ func TestAClaimThatGoesWithCommitsGetsNothingThatTheyTakeAway(t *testing.T) {
 	moved, later := message("turns", "moved", "e"), message("turns", "later", "c")
 	moved.Route = "other"
 	hold(s)
-	result := rides(t, s, request("turns", time.Hour))
-	committed := gathers(t, s, &store.Tx{
+	result := attachClaim(t, s, request("turns", time.Hour))
+	committed := queueCommit(t, s, &store.Tx{
 		Put: []store.Message{moved}, DeleteKeys: []store.Key{message("turns", "deleted", "").Key},
 		Retime: []store.Retime{{Ref: later.Ref(), VisibleAt: time.Now().Add(time.Hour)}},
 	})
-	letGo(s)
+	unhold(s)
 	if err := committed(); err != nil {
 		t.Fatal(err)
 	}
@@ -199,9 +199,9 @@ func TestWhatDoesNotFitAClaimThatGoesWithCommitsIsLeftForOthers(t *testing.T) {
 	small := request("turns", time.Hour)
 	small.Max = 2
 	hold(s)
-	result := rides(t, s, small)
-	committed := gathers(t, s, &store.Tx{Put: []store.Message{message("turns", "1", "a"), message("turns", "2", "b"), message("turns", "3", "c")}})
-	letGo(s)
+	result := attachClaim(t, s, small)
+	committed := queueCommit(t, s, &store.Tx{Put: []store.Message{message("turns", "1", "a"), message("turns", "2", "b"), message("turns", "3", "c")}})
+	unhold(s)
 	if err := committed(); err != nil {
 		t.Fatal(err)
 	}

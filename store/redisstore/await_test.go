@@ -36,7 +36,7 @@ func awaits(t testing.TB, s *Store, id string, after int64) (result func() store
 			}
 			return o.record
 		case <-time.After(limit):
-			t.Fatal("nobody was told")
+			t.Fatal("no Await call returned")
 		}
 		return store.Record{}
 	}
@@ -78,7 +78,7 @@ func TestWhoWaitsForARecordOfTheSameProcessReadsNothing(t *testing.T) {
 		t.Errorf("got version %d with %q, want the fourth", r.Version, r.Body)
 	}
 	result = awaits(t, s, "r", 4)
-	errs := together(t, s,
+	errs := commitTogether(t, s,
 		&store.Tx{PutRecords: []store.PutRecord{putRecord("other"), putRecord("another")}},
 		&store.Tx{PutRecords: []store.PutRecord{{Record: putRecord("r").Record, Expect: 1}}},
 		&store.Tx{PutRecords: []store.PutRecord{putRecord("r")}})
@@ -105,7 +105,7 @@ func TestWhatAnotherProcessWroteIsNotWaitedFor(t *testing.T) {
 	if err != nil || r.Version != 2 {
 		t.Errorf("got version %d, error %v, want 2", r.Version, err)
 	}
-	// What is deleted is not there, whoever did it.
+	// A deleted record is not found, whichever process deleted it.
 	for i, s := range []*Store{a, b} {
 		id := string(rune('x' + i))
 		write(t, a, id, "first", 0)

@@ -10,7 +10,9 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// Claim leases keys that are ready. When none is, it waits: see waiter.
+// Claim leases keys that are ready. When none is, it waits: see waiter. The routes are sorted
+// copies, so that calls with the same routes in another order share a subscription, and the
+// caller may change its slice.
 func (s *Store) Claim(ctx context.Context, req store.ClaimRequest) ([]store.Claim, error) {
 	if err := req.Validate(); err != nil {
 		return nil, err
@@ -31,8 +33,9 @@ func (s *Store) Claim(ctx context.Context, req store.ClaimRequest) ([]store.Clai
 	return s.waits.Wait(ctx, w)
 }
 
-// want writes what a claimer wants for a script.
-func (a *args) want(req *store.ClaimRequest, token string) {
+// claimRequest adds the arguments of a claim; readRequest in partitions.lua reads them. token
+// is what the tokens of the leased keys begin with.
+func (a *args) claimRequest(req *store.ClaimRequest, token string) {
 	a.add(req.Queue)
 	a.len(req.Max)
 	a.len(req.MaxMessages)
@@ -43,43 +46,47 @@ func (a *args) want(req *store.ClaimRequest, token string) {
 	a.add(req.Routes...)
 }
 
-// found is what a look at the queue has found.
-type found struct {
-	claims []store.Claim
-	spent  []spent
-	now    int64
-	next   int64 // when there is something again, or -1
-	more   bool  // there is more than was claimed
-	expiry int64 // when a message without a route expires, or -1
+// claimResult is what one claim by a script has found. Times are milliseconds of the server's
+// clock.
+type claimResult struct {
+	claims     []store.Claim
+	quarantine []quarantineItem // messages that must be quarantined before others are claimed
+	now        int64            // when the script ran
+	next       int64            // when the routes have something to claim next, or -1
+	more       bool             // more is ready than was claimed
+	expiry     int64            // when a message without a route expires, or -1
 }
 
-// spent is a message that is to go to quarantine.
-type spent struct {
+// quarantineItem is a message that is to be quarantined: it has reached the limit of
+// attempts, or its time to live ended before its key had a route.
+type quarantineItem struct {
 	message store.Message
-	number  string // that the store gave it
-	reason  string
+	number  string // given by the store, unique even if the ID is put again
+	reason  string // "attempts" or "expired"
 }
 
-// look claims what is ready, once. Messages whose time to live has ended, and those that
-// were delivered too often, go to quarantine first: their records are made here, so that
-// takes another call.
+// claimOnce makes one full claim, without waiting.
 //
-// A script cannot make the records of messages that go to quarantine: their
-// bodies are encoded here. So it returns such messages (spent) and leaves them
-// where they are; quarantine moves them, by their number, so that a message that
-// another process has moved meanwhile is not moved twice; then it claims again,
-// until it has Max keys or a script finds nothing to quarantine.
-func (s *Store) look(ctx context.Context, req *store.ClaimRequest) (all found, err error) {
+// A script cannot encode the records of messages that are to be quarantined. So it returns
+// such messages and leaves them where they are; quarantine moves them, by their number, so
+// that a message that another process has moved meanwhile is not moved twice; then it claims
+// again, until it has Max keys or a script finds nothing to quarantine. It also claims again
+// if a script has leased nothing and says that there is more: one script ends a limited
+// number of leases, and promotes a limited number of tenants.
+//
+// On an error, all holds the keys that were leased before it: the caller must hand
+// them over or release them.
+func (s *Store) claimOnce(ctx context.Context, req *store.ClaimRequest) (all claimResult, err error) {
 	left := *req
 	for {
 		var a args
-		a.want(&left, s.newToken())
+		a.claimRequest(&left, s.newToken())
 		m, err := s.eval(ctx, claimScript, a)
 		if err != nil {
 			return all, err
 		}
 		answer := read(m)
-		f := parseFound(answer)
+		f := parseClaimResult(answer)
 		if answer.err != nil {
 			return all, fmt.Errorf("redisstore: claim: %w", answer.err)
 		}
@@ -87,19 +94,19 @@ func (s *Store) look(ctx context.Context, req *store.ClaimRequest) (all found, e
 		f.claims = append(all.claims, f.claims...)
 		all = f
 		left.Max = req.Max - len(all.claims)
-		if len(f.spent) > 0 {
-			if err := s.quarantine(ctx, f.spent, f.now); err != nil {
+		if len(f.quarantine) > 0 {
+			if err := s.quarantine(ctx, f.quarantine, f.now); err != nil {
 				return all, err
 			}
 		}
-		if left.Max == 0 || len(f.spent) == 0 && (len(all.claims) > 0 || !f.more) {
+		if left.Max == 0 || len(f.quarantine) == 0 && (len(all.claims) > 0 || !f.more) {
 			return all, nil
 		}
 	}
 }
 
-// parseFound reads what the claim of a script has found.
-func parseFound(a *answer) (f found) {
+// parseClaimResult reads the answer of a claim. An error is noted in a.
+func parseClaimResult(a *answer) (f claimResult) {
 	f.now, f.next, f.more = a.num(), a.num(), a.num() == 1
 	for claims := a.sub(); claims.more(); {
 		c, err := parseClaim(claims.sub(), f.now)
@@ -107,14 +114,15 @@ func parseFound(a *answer) (f found) {
 		f.claims = append(f.claims, c)
 	}
 	for list := a.sub(); list.more(); {
-		sp, err := parseSpent(list.sub())
+		sp, err := parseQuarantineItem(list.sub())
 		a.note(err)
-		f.spent = append(f.spent, sp)
+		f.quarantine = append(f.quarantine, sp)
 	}
 	f.expiry = a.num()
 	return f
 }
 
+// parseClaim reads one leased key. The messages come as a flat list, four elements each.
 func parseClaim(a *answer, now int64) (c store.Claim, err error) {
 	if c.Key, err = parseKey(a.text()); err != nil {
 		return c, err
@@ -138,7 +146,8 @@ func parseClaim(a *answer, now int64) (c store.Claim, err error) {
 	return c, a.err
 }
 
-func parseSpent(a *answer) (sp spent, err error) {
+// parseQuarantineItem reads one message that is to be quarantined.
+func parseQuarantineItem(a *answer) (sp quarantineItem, err error) {
 	key, err := parseKey(a.text())
 	if err != nil {
 		return sp, err
@@ -153,8 +162,11 @@ func parseSpent(a *answer) (sp spent, err error) {
 	return sp, a.err
 }
 
-// quarantine moves messages to records.
-func (s *Store) quarantine(ctx context.Context, list []spent, now int64) error {
+// quarantine moves messages to quarantine records, atomically each. The script skips a message
+// whose number or attempts have changed, that was leased, or that expired and has got a route
+// since it was found. A crash before the script leaves the messages where they are, for the
+// next claim to find.
+func (s *Store) quarantine(ctx context.Context, list []quarantineItem, now int64) error {
 	var hint []byte
 	var a args
 	a.len(len(list))
@@ -168,7 +180,7 @@ func (s *Store) quarantine(ctx context.Context, list []spent, now int64) error {
 		a.add(sp.reason, rid)
 		a.record(&record)
 	}
-	m, err := s.evalDurably(ctx, quarantineScript, append(args{s.listens(), string(hint)}, a...))
+	m, err := s.evalDurably(ctx, quarantineScript, append(args{s.listenArg(), string(hint)}, a...))
 	if err != nil {
 		return err
 	}
@@ -176,7 +188,7 @@ func (s *Store) quarantine(ctx context.Context, list []spent, now int64) error {
 	answer.text()
 	at := answer.num()
 	s.wake(at, s.parseReady(answer.sub()))
-	s.tellDigests(hint)
+	s.notifyDigests(hint)
 	if answer.err != nil {
 		return fmt.Errorf("redisstore: claim: %w", answer.err)
 	}

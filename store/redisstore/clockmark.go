@@ -15,7 +15,8 @@ var (
 	resetClockScript = newScript("reset the clock", true, false, "head", "time", "clock")
 )
 
-// ClockMark returns the latest time that is stored, and that of the server.
+// ClockMark returns the latest time that is stored, and that of the server. The stored time
+// may be ahead if the server's clock was set back, or a replica with another clock took over.
 func (s *Store) ClockMark(ctx context.Context) (store.ClockMark, error) {
 	return s.clockMark(ctx, clockScript, "look")
 }

@@ -10,9 +10,11 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// whole makes a call that others of this process wait for: they are told what came of it
-// even if the caller does not wait.
-func whole(ctx context.Context, done func(), call func(ctx context.Context) error) error {
+// runDetached makes a call to its end even if the context of its caller ends before: other
+// calls of this process depend on its answer, as waiting calls do on what a release makes
+// ready. The caller gets the error of its context then, and done is called when the call
+// has ended. A context that cannot end needs no goroutine.
+func runDetached(ctx context.Context, done func(), call func(ctx context.Context) error) error {
 	if ctx.Done() == nil {
 		defer done()
 		return call(ctx)
@@ -30,18 +32,20 @@ func whole(ctx context.Context, done func(), call func(ctx context.Context) erro
 	}
 }
 
-// refusal is why a commit changed nothing: what is wrong with which part of the Tx.
+// refusal is why the script refused a commit, which has changed nothing then. The group knows
+// no more, since it has only the encoded Tx: errorFor makes the error of the contract.
 type refusal struct {
-	verdict string
-	index   int
-	actual  int64
+	verdict string // lost, trim, append, put, drop or full
+	index   int    // of the element in the part of the Tx that the verdict names
+	actual  int64  // the length of the log, or the version of the record
 }
 
-// Error is not seen: whoever has the Tx says more.
+// Error is for completeness: callers get what errorFor returns.
 func (r *refusal) Error() string { return "redisstore: commit: refused: " + r.verdict }
 
-// of returns the error for whoever has the Tx.
-func (r *refusal) of(tx *store.Tx) error {
+// errorFor returns the error of a refused Tx: [store.ErrClaimLost], [store.ErrConflict] or
+// [store.ErrFull]. A verdict that does not fit the Tx is reported as an invalid answer.
+func (r *refusal) errorFor(tx *store.Tx) error {
 	i := r.index
 	if r.verdict == "lost" && i >= 0 && i < len(tx.Finish) {
 		return store.ClaimLost("commit", tx.Finish[i].Lease)
@@ -63,22 +67,26 @@ func (r *refusal) of(tx *store.Tx) error {
 	return fmt.Errorf("redisstore: commit: the script answers %q: %w", r.verdict, errShort)
 }
 
+// record adds a record, as setRecord in record.lua takes it.
 func (a *args) record(r *store.Record) {
 	a.num(store.RecordMillis(r.Time))
 	a.add(r.Status, restOf(r))
 }
 
-// maxHinted is how many records a hint names. Of more it says only that there are many.
+// maxHinted is how many records a hint names, at eight bytes each. With more it has
+// manyRecords instead, and every Await call of other processes reads.
 const maxHinted = 200
 
-// manyRecords is in a hint what stands for all records.
+// manyRecords stands for all records in a hint. It is no list of digests, whose length is a
+// multiple of eight.
 const manyRecords = "*"
 
-// waitReplicas is how long a commit waits for replicas.
+// waitReplicas is how long a commit waits for replicas before its outcome is unknown.
 const waitReplicas = 5 * time.Second
 
-// evalDurably runs a script, and waits until as many replicas as were asked for have what
-// it wrote.
+// evalDurably runs a script that writes, and waits until [Options.Replicas] replicas have
+// confirmed what it wrote. Claims and renewals do not use it: a lease that a failover loses
+// is lost in time, and a commit under it is refused.
 func (s *Store) evalDurably(ctx context.Context, sc *script, a args) (rueidis.RedisMessage, error) {
 	if s.replicas.Load() == 0 {
 		return s.eval(ctx, sc, a)

@@ -12,25 +12,25 @@ import (
 	"github.com/abidehq/abide/internal/backoff"
 )
 
-// option returns how to reach the server at an address.
+// option returns the options of a client. Its own cache and retries are off.
 func (s *Store) option(addresses ...string) rueidis.ClientOption {
 	return rueidis.ClientOption{
 		InitAddress: addresses, SelectDB: s.options.DB, TLSConfig: s.options.TLS,
 		Username: s.options.Username, Password: s.options.Password,
 		ClientName: "abide", DisableCache: true,
-		// A script that may have run is not to run again: what may is tried again by eval.
+		// A script that may have run must not run again: eval decides what is retried.
 		DisableRetry: true,
-		// The largest commit keeps a server busy for seconds, and everybody waits for it.
+		// The largest commit blocks the server for seconds, and other calls must not time out.
 		ConnWriteTimeout: 20 * time.Second,
 		Dialer:           net.Dialer{Timeout: 10 * time.Second},
 	}
 }
 
-// connect connects to the master. While a server reads its data, or none of several is
-// the master, it tries again, as long as there is patience.
+// connect connects to the master. While a server loads its data, or none of several is the
+// master, it tries again, up to retryTimeout.
 func (s *Store) connect(ctx context.Context) (*connection, error) {
-	pause := backoff.Pause{Clock: s.wall, Min: pauseLoading, Max: time.Second}
-	for end := s.wall.Now().Add(patience); ; {
+	pause := backoff.Pause{Clock: s.wall, Min: retryPause, Max: time.Second}
+	for end := s.wall.Now().Add(retryTimeout); ; {
 		c, again, err := s.findMaster(ctx)
 		if err == nil {
 			return c, nil
@@ -45,11 +45,10 @@ func (s *Store) connect(ctx context.Context) (*connection, error) {
 }
 
 // findMaster connects to the server that is the master. If several are, because one came
-// back that had been replaced, it is the one that was written to last. It reports whether
-// it is worth while to try again.
+// back that had been replaced, it takes the one that was written to last. It reports whether
+// a later attempt may succeed.
 //
-// With several addresses it does what a sentinel would be asked for: it dials all
-// of them. A former master that comes back and does not yet know that it was
+// With several addresses it does what a sentinel would do: it dials all of them. A former master that comes back and does not yet know that it was
 // replaced calls itself a master; its state is older.
 func (s *Store) findMaster(ctx context.Context) (found *connection, again bool, err error) {
 	var errs []error
@@ -105,11 +104,11 @@ func (s *Store) dial(ctx context.Context, address string) (*connection, int64, e
 		}
 		return nil, 0, err
 	}
-	state := reader{s: at} // of a store that is empty there is none
+	state := reader{s: at} // empty for an empty store
 	return c, state.int64(), nil
 }
 
-// checkRole returns an error unless a server is a master, or does not tell.
+// checkRole returns errReplica unless a server is a master, or does not permit the question.
 func (s *Store) checkRole(ctx context.Context, c *connection) error {
 	role, err := c.Do(ctx, c.B().Role().Build()).ToArray()
 	if err != nil || len(role) == 0 {
@@ -124,20 +123,21 @@ func (s *Store) checkRole(ctx context.Context, c *connection) error {
 	return nil
 }
 
-// reconnect looks for the master anew, in the background, after a call over the connection
+// reconnect finds the master again, in the background, after a call over the connection
 // failed: its server is gone, or is not the master any more. To a single server that is gone
-// the client connects again by itself. A connection that was replaced already stays replaced:
-// the calls that fail because it was closed say nothing of its successor.
+// the client reconnects by itself. A connection that was already replaced is ignored: calls
+// that failed because it was closed say nothing about its successor. Without that rule a
+// call in flight during a failover closed the new connection too.
 //
-// One attempt runs at a time. Calls go on with the old connection meanwhile, and
-// fail: they are not held up for a server that may not come back. When there is a
-// new one, the subscription to hints moves over (left is closed), and everybody
-// who waits looks again: hints were lost.
+// One attempt runs at a time. Calls keep using the old connection meanwhile, and
+// fail: they do not wait for a server that may not come back. When there is a
+// new one, the subscription to hints moves over (left is closed), and all waiting calls
+// are retried, since hints were lost.
 func (s *Store) reconnect(failed *connection, readOnly bool) {
 	if !readOnly && len(s.options.Addresses) < 2 {
 		return
 	}
-	if s.life.Err() != nil || !s.reconnecting.CompareAndSwap(false, true) {
+	if s.lifetime.Err() != nil || !s.reconnecting.CompareAndSwap(false, true) {
 		return
 	}
 	s.mu.Lock()
@@ -149,16 +149,16 @@ func (s *Store) reconnect(failed *connection, readOnly bool) {
 	s.background.Go(func() {
 		defer s.reconnecting.Store(false)
 		pause := backoff.Pause{Clock: s.wall, Min: 10 * time.Millisecond, Max: time.Second}
-		for s.life.Err() == nil {
-			c, _, err := s.findMaster(s.life)
+		for s.lifetime.Err() == nil {
+			c, _, err := s.findMaster(s.lifetime)
 			if err == nil {
 				old := s.client.Swap(c)
 				close(old.left)
-				s.lookAgain()
+				s.retryAll()
 				old.Close()
 				return
 			}
-			if pause.Sleep(s.life) != nil {
+			if pause.Sleep(s.lifetime) != nil {
 				return
 			}
 		}

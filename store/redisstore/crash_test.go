@@ -93,7 +93,7 @@ func TestAClaimThatWaitsOutlivesARestart(t *testing.T) {
 			t.Errorf("claimed %d keys, want one", len(claims))
 		}
 	case <-time.After(limit):
-		t.Fatal("nobody was told")
+		t.Fatal("no waiting call returned")
 	}
 }
 

@@ -23,14 +23,16 @@ var (
 	exportRecordsScript = newScript("export", false, true, "head", "exportrecords")
 )
 
-// snapshot is the IDs of all keys and records, in order. An export walks along them, and
-// makes them anew when it begins.
+// snapshot is the IDs of all keys and records, sorted. An export makes it with its first
+// parcel and follows it to the end. A process that continues an export of another process,
+// or after a restart, makes a new one: the cursor holds IDs and not indexes.
 type snapshot struct {
 	keys, records []string
 }
 
-// mark is how far an export has come.
-type mark struct {
+// exportPosition is how far an export has come. As JSON with a checksum, which includes the
+// prefix of the store, it is the cursor.
+type exportPosition struct {
 	Key    []byte `json:"key,omitempty"`    // the next key
 	Entry  int    `json:"entry,omitempty"`  // how many of its entries were exported, or trimmed
 	After  string `json:"after,omitempty"`  // the number of the last of its messages that was
@@ -39,7 +41,7 @@ type mark struct {
 	Sum    uint32 `json:"sum"`
 }
 
-func (s *Store) cursor(m mark) string {
+func (s *Store) formatExportCursor(m exportPosition) string {
 	m.Sum = s.sumOf(m)
 	b, err := json.Marshal(m)
 	if err != nil {
@@ -48,13 +50,13 @@ func (s *Store) cursor(m mark) string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-func (s *Store) sumOf(m mark) uint32 {
+func (s *Store) sumOf(m exportPosition) uint32 {
 	return crc32.ChecksumIEEE(fmt.Appendf(nil, "%s %q %d %s %v %q", s.prefix, m.Key, m.Entry, m.After, m.Begun, m.Record))
 }
 
-func (s *Store) parseMark(cursor string) (m mark, err error) {
+func (s *Store) parseExportCursor(cursor string) (m exportPosition, err error) {
 	if cursor == "" {
-		return mark{}, nil
+		return exportPosition{}, nil
 	}
 	b, err := base64.RawURLEncoding.DecodeString(cursor)
 	if err == nil {
@@ -66,9 +68,10 @@ func (s *Store) parseMark(cursor string) (m mark, err error) {
 	return m, nil
 }
 
-// Export returns a part of all that the store holds.
+// Export returns the next parcel of everything that the store holds. Exports are meant for
+// a store that is held exclusively: see Exclude.
 func (s *Store) Export(ctx context.Context, cursor string) (store.Parcel, error) {
-	m, err := s.parseMark(cursor)
+	m, err := s.parseExportCursor(cursor)
 	if err != nil {
 		return store.Parcel{}, err
 	}
@@ -88,7 +91,7 @@ func (s *Store) Export(ctx context.Context, cursor string) (store.Parcel, error)
 			return store.Parcel{}, err
 		}
 		if more {
-			e.parcel.Next = s.cursor(next)
+			e.parcel.Next = s.formatExportCursor(next)
 			return e.parcel, nil
 		}
 	}
@@ -97,7 +100,7 @@ func (s *Store) Export(ctx context.Context, cursor string) (store.Parcel, error)
 		return store.Parcel{}, err
 	}
 	if more {
-		e.parcel.Next = s.cursor(mark{Record: []byte(next)})
+		e.parcel.Next = s.formatExportCursor(exportPosition{Record: []byte(next)})
 		return e.parcel, nil
 	}
 	s.mu.Lock()
@@ -106,8 +109,7 @@ func (s *Store) Export(ctx context.Context, cursor string) (store.Parcel, error)
 	return e.parcel, nil
 }
 
-// snapshot returns the IDs of all that there is: those that are known, unless they are to
-// be made anew.
+// snapshot returns the snapshot of the export under way, or a new one.
 func (s *Store) snapshot(ctx context.Context, anew bool) (*snapshot, error) {
 	s.mu.Lock()
 	known := s.export
@@ -151,27 +153,27 @@ func (s *Store) scan(ctx context.Context, pattern string, f func(name string)) e
 	}
 }
 
-// exporter fills a parcel.
+// exporter fills one parcel.
 type exporter struct {
 	store  *Store
 	all    *snapshot
 	parcel store.Parcel
-	left   int  // how many bytes fit
-	any    bool // there is something in it
+	left   int  // bytes that still fit
+	any    bool // the parcel is not empty, so it may end before the next item
 }
 
-// itemBytes is what a thing counts besides its names and its body, so that parcels of
-// empty messages end too. The script counts the same.
+// itemBytes is what each item counts besides its names and its body, so that parcels of
+// empty messages are limited too. The script counts the same.
 const itemBytes = 64
 
-// keysAtOnce is how many keys are asked for in one call.
-const keysAtOnce = 200
+// exportBatch is how many keys or records one script exports.
+const exportBatch = 200
 
-// exportKeys adds keys from a mark on. It returns where it ended and whether there is more.
-func (e *exporter) exportKeys(ctx context.Context, m mark) (next mark, more bool, err error) {
+// exportKeys adds keys from a position on. It returns where it ended and whether there is more.
+func (e *exporter) exportKeys(ctx context.Context, m exportPosition) (next exportPosition, more bool, err error) {
 	i, _ := slices.BinarySearch(e.all.keys, string(m.Key))
 	for i < len(e.all.keys) {
-		ids := e.all.keys[i:min(i+keysAtOnce, len(e.all.keys))]
+		ids := e.all.keys[i:min(i+exportBatch, len(e.all.keys))]
 		a := args{itoa(int64(e.left)), yesNo(!e.any), itoa(int64(m.Entry)), cmp.Or(m.After, "0"), yesNo(m.Begun)}
 		a.len(len(ids))
 		a.add(ids...)
@@ -194,17 +196,17 @@ func (e *exporter) exportKeys(ctx context.Context, m mark) (next mark, more bool
 			return m, false, fmt.Errorf("redisstore: export: %w", answer.err)
 		}
 		if n < len(ids) {
-			return mark{Key: []byte(ids[n])}, true, nil
+			return exportPosition{Key: []byte(ids[n])}, true, nil
 		}
 		i += n
-		m = mark{}
+		m = exportPosition{}
 	}
 	return m, false, nil
 }
 
-// addKey adds what came of a key. It reports whether that is the rest of it, or else where
-// to go on.
-func (e *exporter) addKey(id string, a *answer, begun bool) (next mark, whole bool, err error) {
+// addKey adds the part of a key that an answer has. It reports whether that is the rest of
+// the key, or else where to continue: a long log spans several parcels.
+func (e *exporter) addKey(id string, a *answer, begun bool) (next exportPosition, whole bool, err error) {
 	key, err := parseKey(id)
 	if err != nil {
 		return next, false, err
@@ -240,7 +242,7 @@ func (e *exporter) addKey(id string, a *answer, begun bool) (next mark, whole bo
 	if a.err != nil {
 		return next, false, fmt.Errorf("redisstore: export: %w", a.err)
 	}
-	return mark{Key: []byte(id), Entry: end, After: after, Begun: true}, whole, nil
+	return exportPosition{Key: []byte(id), Entry: end, After: after, Begun: true}, whole, nil
 }
 
 func (e *exporter) count(bytes int) {
@@ -253,7 +255,7 @@ func (e *exporter) count(bytes int) {
 func (e *exporter) exportRecords(ctx context.Context, from string) (next string, more bool, err error) {
 	i, _ := slices.BinarySearch(e.all.records, from)
 	for i < len(e.all.records) {
-		some := e.all.records[i:min(i+keysAtOnce, len(e.all.records))]
+		some := e.all.records[i:min(i+exportBatch, len(e.all.records))]
 		a := args{itoa(int64(e.left)), yesNo(!e.any)}
 		a.names(some)
 		m, err := e.store.eval(ctx, exportRecordsScript, a)

@@ -92,13 +92,13 @@ func TestALateErrorOfAnOldConnectionDoesNotReplaceTheNewOne(t *testing.T) {
 	})
 	eventually(t, "the old connection is closed", func() bool { return !s.reconnecting.Load() })
 	current := s.client.Load()
-	if err := s.failed(old, "claim", rueidis.ErrClosing); err == nil {
+	if err := s.callError(old, "claim", rueidis.ErrClosing); err == nil {
 		t.Error("a failed call has no error")
 	}
 	if s.reconnecting.Load() || s.client.Load() != current {
 		t.Error("an error of the connection that was replaced replaces its successor")
 	}
-	if err := s.failed(current, "claim", rueidis.ErrClosing); err == nil {
+	if err := s.callError(current, "claim", rueidis.ErrClosing); err == nil {
 		t.Error("a failed call has no error")
 	}
 	eventually(t, "a lost connection is replaced", func() bool { return s.client.Load() != current })

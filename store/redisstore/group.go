@@ -12,165 +12,189 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// Commits of this process that come while others are under way gather, and go to the
-// server together: one script applies them one after another, and says of each what became
-// of it. What a script costs besides its work, and a sync, is shared by all of them. The
-// server does nothing else meanwhile, so a group ends at so many things or bytes; a commit
-// that is larger goes alone.
+// Commits of this process that arrive while others are in flight are queued, and go to the
+// server as a group: one script applies them one after another, and reports the outcome of
+// each. They share the fixed cost of a script and the sync. The server serves no other
+// client while a script runs, so the operations and bytes of a group are limited; a commit
+// that is larger than the limits goes alone.
 const (
-	maxFlights    = 2    // groups that are under way
-	maxTogether   = 64   // commits in a group
-	maxThings     = 1000 // that the commits of a group do
-	maxGroupBytes = 1 << 20
+	maxGroupsInFlight = 2    // one runs on the server while the next is on its way
+	maxGroupCommits   = 64   // commits in a group
+	maxGroupOps       = 1000 // operations of the commits of a group
+	maxGroupBytes     = 1 << 20
 )
 
-// call is a commit that somebody waits for.
+// pendingCommit is a Commit call, from submit until its group has ended.
 //
-// A call is written by Commit until it is submitted, then by the goroutine of
-// its group, until done is closed; then Commit reads err. over gives back the
-// reference that keeps the store open; it is called by the group and not by the
-// caller, who may have left.
-type call struct {
-	ctx        context.Context //nolint:containedctx // it is that of who waits
-	tx         string          // for the script
-	things     int
-	grows      bool
-	puts       int
-	writes     []written // records that it changes
-	partitions []target  // where it puts something that is ready
+// It is written by Commit until it is submitted, then by the goroutine of its
+// group, until done is closed; then Commit reads err. It holds no part of the
+// caller's Tx: tx is an encoded copy, so that the caller may change the Tx as soon
+// as Commit has returned, although the group may still be in flight.
+type pendingCommit struct {
+	ctx        context.Context //nolint:containedctx // of the Commit call
+	tx         string          // encoded for the script
+	ops        int             // counted against maxGroupOps
+	grows      bool            // it needs memory on the server: see grows
+	puts       int             // messages, each of which takes a number
+	writes     []written       // records that it changes, puts before deletes
+	partitions []target        // where it puts messages that are visible now
 
-	done chan struct{} // closed when it is over; err is set before
-	err  error
-	over func()
+	done    chan struct{} // closed when the outcome is known; err is set before
+	err     error         // nil, a *refusal, or why the outcome is unknown
+	release func()        // allows Close to proceed; called by the group, as the caller may have left
 }
 
-// submit adds a commit to those that gather.
-func (s *Store) submit(c *call) {
-	s.gather.Lock()
-	defer s.gather.Unlock()
-	s.gather.calls = append(s.gather.calls, c)
-	s.fly()
+// submit adds a commit to the queue, and sends it if a group may go now.
+func (s *Store) submit(c *pendingCommit) {
+	s.commits.Lock()
+	defer s.commits.Unlock()
+	s.commits.pending = append(s.commits.pending, c)
+	s.sendGroups()
 }
 
-// fly sends what has gathered, unless so many are under way that it pays to wait for more.
-// The lock of those that gather is held.
+// sendGroups sends the pending commits as groups, unless so many are in flight that it pays
+// to wait for more. The lock of the queue is held.
 //
-// The rule len(calls) >= running is what makes groups grow under load. With one
-// group in flight, a second one is sent only if it is at least as large: callers
+// The rule len(pending) >= commitsInFlight is what makes groups grow under load. With
+// one group in flight, a second one is sent only if it is at least as large: callers
 // of the first come back with their next commit about when it returns, and a
 // small group that goes ahead of them would split them for good.
-func (s *Store) fly() {
-	g := &s.gather
-	for len(g.calls) > 0 && (g.flights == 0 || g.flights < maxFlights && len(g.calls) >= g.running) {
-		group, looks := g.take(), g.looks
-		g.looks = nil
-		g.flights++
-		g.running += len(group)
-		go s.flight(group, looks)
+//
+// Attached attempts go with the first group that is sent. If no group is in
+// flight and none is pending, no later group is certain to come, so each gets an
+// attempt of its own: an attached attempt never waits for a commit that may not
+// happen.
+func (s *Store) sendGroups() {
+	g := &s.commits
+	for len(g.pending) > 0 && (g.groupsInFlight == 0 || g.groupsInFlight < maxGroupsInFlight && len(g.pending) >= g.commitsInFlight) {
+		group, attempts := g.nextGroup(), g.attempts
+		g.attempts = nil
+		g.groupsInFlight++
+		g.commitsInFlight += len(group)
+		go s.runGroup(group, attempts)
 	}
-	if g.flights == 0 { // nothing will take them along
-		for _, w := range g.looks {
-			go s.lookFor(w)
+	if g.groupsInFlight == 0 { // no group will take them
+		for _, w := range g.attempts {
+			go s.attempt(w)
 		}
-		g.looks = nil
+		g.attempts = nil
 	}
 }
 
-// ride has a busy waiter look with the next group of commits, if others are under
-// way: what it finds is mostly what these put, and it gets that before it gets to a partition. It
-// reports whether there is one to wait for.
+// attachToGroup makes the attempt of a busy waiter part of the next group of commits, if a
+// group is in flight. It reports whether it has; if not, the caller makes the attempt.
 //
 // Without it a busy process would send a claim script between any two groups,
 // which mostly finds nothing: what is put is leased to waiting calls by the
-// script that puts it. With replicas to wait for, a claim would wait for them
-// too, so it goes alone.
-func (s *Store) ride(w *waiter) bool {
+// script that puts it. What an attached attempt finds is mostly what its group
+// puts, and it leases that before it gets to a partition.
+//
+// It does not apply to a call with Wait 0, which must not wait for a commit; to
+// stores with replicas, where the claim would have to wait for them as the commits
+// do; and beyond maxReservations, since each one makes the script longer.
+func (s *Store) attachToGroup(w *waiter) bool {
 	if w.Request.Wait == 0 || s.replicas.Load() > 0 {
 		return false
 	}
-	s.gather.Lock()
-	defer s.gather.Unlock()
-	if s.gather.flights == 0 || len(s.gather.looks) == maxWants {
+	s.commits.Lock()
+	defer s.commits.Unlock()
+	if s.commits.groupsInFlight == 0 || len(s.commits.attempts) == maxReservations {
 		return false
 	}
-	s.gather.looks = append(s.gather.looks, w)
+	s.commits.attempts = append(s.commits.attempts, w)
 	return true
 }
 
-// take returns the commits that go together next.
-func (g *gathering) take() []*call {
+// nextGroup removes the commits of the next group from the queue, in the order of their
+// arrival. The group has at least one commit, even if that one exceeds the limits.
+func (g *commitQueue) nextGroup() []*pendingCommit {
 	n, bytes, things := 0, 0, 0
-	for n < len(g.calls) && n < maxTogether {
-		c := g.calls[n]
+	for n < len(g.pending) && n < maxGroupCommits {
+		c := g.pending[n]
 		bytes += len(c.tx)
-		things += c.things
-		if n > 0 && (bytes > maxGroupBytes || things > maxThings) {
+		things += c.ops
+		if n > 0 && (bytes > maxGroupBytes || things > maxGroupOps) {
 			break
 		}
 		n++
 	}
-	taken := g.calls[:n:n]
-	g.calls = g.calls[n:]
-	if len(g.calls) == 0 {
-		g.calls = nil
+	taken := g.pending[:n:n]
+	g.pending = g.pending[n:]
+	if len(g.pending) == 0 {
+		g.pending = nil
 	}
 	return taken
 }
 
-// flight has a group done, with calls that look along.
+// runGroup sends a group with the attempts that are attached to it, and ends its commits.
 //
-// It yields before it sends the next group: callers that were told something
-// get to run, and their next commits come along.
-func (s *Store) flight(group []*call, looks []*waiter) {
+// A commit whose context has ended by now is ended here, without being sent: it is the
+// last moment at which its outcome is certain. If no commit is left, the attached
+// attempts are made one by one.
+//
+// It yields before it sends the next group: callers whose commit or claim has just
+// returned get to run, and their next commits come along.
+func (s *Store) runGroup(group []*pendingCommit, attempts []*waiter) {
 	n := len(group)
-	group = slices.DeleteFunc(group, func(c *call) bool {
+	group = slices.DeleteFunc(group, func(c *pendingCommit) bool {
 		err := c.ctx.Err()
-		if err != nil { // nobody waits for it any more, and it has not begun
+		if err != nil { // its caller has left, and it was not sent
 			c.end(err)
 		}
 		return err != nil
 	})
 	if len(group) > 0 {
-		s.commitGroup(group, looks)
+		s.commitGroup(group, attempts)
 	} else {
-		for _, w := range looks {
-			go s.lookFor(w)
+		for _, w := range attempts {
+			go s.attempt(w)
 		}
 	}
-	runtime.Gosched() // whoever was told something goes on, and comes along
-	s.gather.Lock()
-	defer s.gather.Unlock()
-	s.gather.flights--
-	s.gather.running -= n
-	s.fly()
+	runtime.Gosched()
+	s.commits.Lock()
+	defer s.commits.Unlock()
+	s.commits.groupsInFlight--
+	s.commits.commitsInFlight -= n
+	s.sendGroups()
 }
 
-func (c *call) end(err error) {
+// end sets the outcome and wakes the caller. The reference to the store is released last,
+// so that Close does not return before the caller can see the outcome.
+func (c *pendingCommit) end(err error) {
 	c.err = err
 	close(c.done)
-	c.over()
+	c.release()
 }
 
-// commitGroup has the script run, and tells everybody what came of it.
+// commitGroup runs the script of a group and distributes its answer.
 //
 // The order of what follows the answer is part of the contract. Await calls are
-// told, and claims handed over, before the commits return: a caller whose commit
+// notified, and claims handed over, before the commits return: a caller whose commit
 // has returned must not find a waiting call that does not know of it yet. If the
-// answer is lost or cannot be read, nothing is known: reservations are cancelled
-// (what was leased for them ends by time), the records are in doubt, and every
-// caller gets the error.
-func (s *Store) commitGroup(group []*call, looks []*waiter) {
-	wants := s.reserve(group, looks)
-	a := s.groupArgs(group, wants)
+// answer is lost or cannot be read, the outcome is unknown: reservations are cancelled
+// (what was leased for them ends by time), the versions of the records count as
+// unknown, and every caller gets the error.
+//
+// The script runs under uncancelled: the commits of several callers share it, so that
+// none of their contexts may end it, and Close waits for it.
+//
+// The answer is, in this order: "ok"; the store's time; the partitions that have become
+// ready; for each reservation what was claimed; the earliest expiry of the messages
+// that were put; the refusals, each with the number of its commit; the versions of
+// records put at any version; whether leases or messages have expired (due); the
+// earliest expiry of all. committed.lua writes it.
+func (s *Store) commitGroup(group []*pendingCommit, attempts []*waiter) {
+	reservations := s.reserve(group, attempts)
+	a := s.groupArgs(group, reservations)
 	sc := commitScript
-	if len(wants) > 0 {
+	if len(reservations) > 0 {
 		sc = handOverScript
 	}
-	m, err := s.evalDurably(s.unending, sc, a)
+	m, err := s.evalDurably(s.uncancelled, sc, a)
 	if err != nil {
-		s.unreserve(wants)
+		s.cancelReservations(reservations)
 		for _, c := range group {
-			s.doubt(c.writes)
+			s.markUnknown(c.writes)
 			c.end(err)
 		}
 		return
@@ -192,28 +216,31 @@ func (s *Store) commitGroup(group []*call, looks []*waiter) {
 	versions := answer.sub()
 	for _, c := range group {
 		if c.err == nil {
-			c.learn(versions)
+			c.readVersions(versions)
 			answer.note(versions.err)
 		}
 		switch {
 		case answer.err != nil:
-			s.doubt(c.writes)
+			s.markUnknown(c.writes)
 			c.err = fmt.Errorf("redisstore: commit: %w", answer.err)
 		case c.err == nil:
-			s.tellWritten(c.writes)
+			s.notifyWritten(c.writes)
 		}
 	}
 	due := answer.num() == 1
 	s.noteExpiry(now, answer.num())
-	s.handOver(wants, handed, due)
+	s.handOver(reservations, handed, due)
 	s.wake(now, ready)
 	for _, c := range group {
 		c.end(c.err)
 	}
 }
 
-// groupArgs writes a group for the script.
-func (s *Store) groupArgs(group []*call, wants []*want) args {
+// groupArgs encodes a group for the script. What the script needs to know before it reads
+// the commits comes first: how many message numbers to set aside, how many records will
+// change, and whether to check the memory limit. The hint is made here, of the records that
+// the commits would change: the digests of refused ones cost other processes a read.
+func (s *Store) groupArgs(group []*pendingCommit, reservations []*reservation) args {
 	puts, writes, grows := 0, 0, false
 	for _, c := range group {
 		puts += c.puts
@@ -230,8 +257,8 @@ func (s *Store) groupArgs(group []*call, wants []*want) args {
 		}
 		hint = string(digests)
 	}
-	a := make(args, 0, 8+len(group)+8*len(wants))
-	a.add(s.listens(), hint)
+	a := make(args, 0, 8+len(group)+8*len(reservations))
+	a.add(s.listenArg(), hint)
 	a.len(puts)
 	a.len(writes)
 	a.yesNo(grows)
@@ -239,15 +266,17 @@ func (s *Store) groupArgs(group []*call, wants []*want) args {
 	for _, c := range group {
 		a.add(c.tx)
 	}
-	a.len(len(wants))
-	for _, w := range wants {
-		a.want(&w.waiter.Request, w.token)
+	a.len(len(reservations))
+	for _, w := range reservations {
+		a.claimRequest(&w.waiter.Request, w.token)
 	}
 	return a
 }
 
-// learn takes down the versions of records that were put at any version.
-func (c *call) learn(versions *answer) {
+// readVersions takes the versions of records that were put at any version from the answer,
+// in the order of the commits that were applied. Other versions are known before: the
+// expected one, plus one.
+func (c *pendingCommit) readVersions(versions *answer) {
 	for i := range c.writes {
 		if w := &c.writes[i]; w.put && w.version == 0 {
 			w.version = versions.num()
@@ -255,17 +284,23 @@ func (c *call) learn(versions *answer) {
 	}
 }
 
-// doubt has those look who wait for records of which nobody knows what they are now.
-func (s *Store) doubt(list []written) {
+// markUnknown forgets the versions of records whose commit has an unknown outcome, and makes
+// the Await calls of these records read them.
+func (s *Store) markUnknown(list []written) {
 	for i := range list {
 		list[i].version = 0
 	}
-	s.tellWritten(list)
+	s.notifyWritten(list)
 }
 
-// newCall writes a Tx down, which is the caller's again then.
-func (s *Store) newCall(ctx context.Context, tx *store.Tx, ops, bytes int) *call {
-	c := &call{ctx: ctx, things: ops + len(tx.Append), grows: grows(tx), puts: len(tx.Put), done: make(chan struct{})}
+// newCommit encodes a Tx. The result refers to no part of it.
+//
+// It also notes the partitions to which the Tx puts messages that are visible at once,
+// for reserve: of the first maxPuts messages only, and by the clock of this process. Both
+// are guesses that cost nothing if wrong. The script decides what is ready; a call that
+// was reserved in vain waits on, and one that was not is woken by the answer.
+func (s *Store) newCommit(ctx context.Context, tx *store.Tx, ops, bytes int) *pendingCommit {
+	c := &pendingCommit{ctx: ctx, ops: ops + len(tx.Append), grows: grows(tx), puts: len(tx.Put), done: make(chan struct{})}
 	c.tx, c.writes = packTx(tx, 48*ops+bytes)
 	var now time.Time
 	for i := range tx.Put[:min(len(tx.Put), maxPuts)] {
@@ -285,8 +320,12 @@ func (s *Store) newCall(ctx context.Context, tx *store.Tx, ops, bytes int) *call
 	return c
 }
 
-// Commit applies tx: one script, which checks everything before it changes anything. What
-// it makes ready for a Claim that waits in this process is claimed by the same script.
+// Commit applies tx, as part of a group: see the package comment. What it makes ready for a
+// Claim that waits in this process is claimed by the same script.
+//
+// It returns [store.ErrClaimLost] and [store.ErrConflict] as the contract says, and
+// [store.ErrFull] if the server is at its memory limit: then nothing has changed. After the
+// error of ctx, a connection error, or too few replicas in time, the outcome is unknown.
 func (s *Store) Commit(ctx context.Context, tx *store.Tx) error {
 	ops, bytes, err := tx.Size()
 	if err != nil {
@@ -300,16 +339,16 @@ func (s *Store) Commit(ctx context.Context, tx *store.Tx) error {
 		done()
 		return nil
 	}
-	c := s.newCall(ctx, tx, ops, bytes)
-	c.over = done
+	c := s.newCommit(ctx, tx, ops, bytes)
+	c.release = done
 	s.submit(c)
 	select {
 	case <-c.done:
 	case <-ctx.Done():
-		return ctx.Err() // it goes on, if it has begun
+		return ctx.Err() // it is applied nevertheless if it was sent
 	}
 	if r, refused := errors.AsType[*refusal](c.err); refused {
-		return r.of(tx)
+		return r.errorFor(tx)
 	}
 	return c.err
 }

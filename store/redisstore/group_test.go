@@ -18,8 +18,8 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// together commits several Txs as one group, in their order, and returns what became of each.
-func together(t testing.TB, s *Store, txs ...*store.Tx) []error {
+// commitTogether commits several Txs as one group, in their order, and returns the outcome of each.
+func commitTogether(t testing.TB, s *Store, txs ...*store.Tx) []error {
 	t.Helper()
 	hold(s)
 	errs := make([]error, len(txs))
@@ -29,31 +29,31 @@ func together(t testing.TB, s *Store, txs ...*store.Tx) []error {
 			t.Fatalf("%+v does not get to a group", tx)
 		}
 		results.Go(func() { errs[i] = s.Commit(context.Background(), tx) })
-		eventually(t, "the commit waits for others", func() bool { return gathered(s) == i+1 })
+		eventually(t, "the commit waits for others", func() bool { return pendingCommits(s) == i+1 })
 	}
-	letGo(s)
+	unhold(s)
 	results.Wait()
 	return errs
 }
 
-// hold has commits gather until letGo.
+// hold makes commits queue until unhold.
 func hold(s *Store) {
-	s.gather.Lock()
-	defer s.gather.Unlock()
-	s.gather.flights += maxFlights
+	s.commits.Lock()
+	defer s.commits.Unlock()
+	s.commits.groupsInFlight += maxGroupsInFlight
 }
 
-func letGo(s *Store) {
-	s.gather.Lock()
-	defer s.gather.Unlock()
-	s.gather.flights -= maxFlights
-	s.fly()
+func unhold(s *Store) {
+	s.commits.Lock()
+	defer s.commits.Unlock()
+	s.commits.groupsInFlight -= maxGroupsInFlight
+	s.sendGroups()
 }
 
-func gathered(s *Store) int {
-	s.gather.Lock()
-	defer s.gather.Unlock()
-	return len(s.gather.calls)
+func pendingCommits(s *Store) int {
+	s.commits.Lock()
+	defer s.commits.Unlock()
+	return len(s.commits.pending)
 }
 
 func TestAGroupIsOneScriptAndOneConflictFailsNobodyElse(t *testing.T) {
@@ -71,7 +71,7 @@ func TestAGroupIsOneScriptAndOneConflictFailsNobodyElse(t *testing.T) {
 	}
 	gone := &store.Tx{Finish: []store.Finish{{Lease: store.Lease{Key: message("turns", "a", "").Key, Token: "no token"}}}}
 	before := calls(t, server, "evalsha")
-	errs := together(t, s, entry("a", 0), entry("a", 0), entry("a", 1), record("r", 0), record("r", 0), gone, record("r", 1), entry("b", 0))
+	errs := commitTogether(t, s, entry("a", 0), entry("a", 0), entry("a", 1), record("r", 0), record("r", 0), gone, record("r", 1), entry("b", 0))
 	if n := calls(t, server, "evalsha") - before; n != 1 {
 		t.Errorf("the group took %d scripts, want one", n)
 	}
@@ -93,23 +93,25 @@ func TestAGroupIsOneScriptAndOneConflictFailsNobodyElse(t *testing.T) {
 
 func TestAGroupEndsAtSoManyThings(t *testing.T) {
 	t.Parallel()
-	of := func(things, size int) *call { return &call{things: things, tx: string(make([]byte, size))} }
+	of := func(things, size int) *pendingCommit {
+		return &pendingCommit{ops: things, tx: string(make([]byte, size))}
+	}
 	for _, row := range []struct {
 		name  string
-		calls []*call
+		calls []*pendingCommit
 		want  int
 	}{
-		{"few", []*call{of(1, 1), of(1, 1)}, 2},
-		{"many", slices.Repeat([]*call{of(1, 1)}, maxTogether+1), maxTogether},
-		{"things", []*call{of(maxThings-1, 1), of(1, 1), of(1, 1)}, 2},
-		{"bytes", []*call{of(1, maxGroupBytes-1), of(1, 1), of(1, 1)}, 2},
-		{"a large one comes second", []*call{of(1, 1), of(maxThings, 1)}, 1},
-		{"a large one comes first", []*call{of(2*maxThings, 1), of(1, 1)}, 1},
-		{"a heavy one comes first", []*call{of(1, 2*maxGroupBytes), of(1, 1)}, 1},
+		{"few", []*pendingCommit{of(1, 1), of(1, 1)}, 2},
+		{"many", slices.Repeat([]*pendingCommit{of(1, 1)}, maxGroupCommits+1), maxGroupCommits},
+		{"things", []*pendingCommit{of(maxGroupOps-1, 1), of(1, 1), of(1, 1)}, 2},
+		{"bytes", []*pendingCommit{of(1, maxGroupBytes-1), of(1, 1), of(1, 1)}, 2},
+		{"a large one comes second", []*pendingCommit{of(1, 1), of(maxGroupOps, 1)}, 1},
+		{"a large one comes first", []*pendingCommit{of(2*maxGroupOps, 1), of(1, 1)}, 1},
+		{"a heavy one comes first", []*pendingCommit{of(1, 2*maxGroupBytes), of(1, 1)}, 1},
 	} {
-		g := gathering{calls: row.calls}
-		if n := len(g.take()); n != row.want || len(g.calls) != len(row.calls)-row.want {
-			t.Errorf("%s: took %d of %d and left %d, want %d", row.name, n, len(row.calls), len(g.calls), row.want)
+		g := commitQueue{pending: row.calls}
+		if n := len(g.nextGroup()); n != row.want || len(g.pending) != len(row.calls)-row.want {
+			t.Errorf("%s: took %d of %d and left %d, want %d", row.name, n, len(row.calls), len(g.pending), row.want)
 		}
 	}
 }
@@ -121,12 +123,12 @@ func TestACommitThatNobodyWaitsForBeforeItBeginsIsNotMade(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- s.Commit(ctx, &store.Tx{Put: []store.Message{message("turns", "a", "a")}}) }()
-	eventually(t, "the commit waits for others", func() bool { return gathered(s) == 1 })
+	eventually(t, "the commit waits for others", func() bool { return pendingCommits(s) == 1 })
 	cancel()
 	if err := <-done; !errors.Is(err, context.Canceled) {
 		t.Fatalf("got %v, want that it was cancelled", err)
 	}
-	letGo(s)
+	unhold(s)
 	put(t, s, message("turns", "b", "b"))
 	if claims := claim(t, s, request("turns", 0)); len(claims) != 1 || claims[0].Key.Name != "b" {
 		t.Errorf("claimed %v, want only what was committed", claims)
@@ -146,7 +148,7 @@ func TestAFullServerRefusesOfAGroupOnlyWhatNeedsMemory(t *testing.T) {
 	finish := func(i int) *store.Tx { return &store.Tx{Finish: []store.Finish{{Lease: claims[i].Lease()}}} }
 	grow := &store.Tx{Put: []store.Message{message("turns", "c", "c")}}
 	lost := &store.Tx{Finish: []store.Finish{{Lease: claims[0].Lease()}}, Put: grow.Put}
-	errs := together(t, s, finish(0), grow, lost, finish(1))
+	errs := commitTogether(t, s, finish(0), grow, lost, finish(1))
 	must(t, server, "CONFIG", "SET", "maxmemory", "0")
 	want := []error{nil, store.ErrFull, store.ErrClaimLost, nil}
 	for i := range want {
@@ -161,7 +163,7 @@ func TestAFullServerRefusesOfAGroupOnlyWhatNeedsMemory(t *testing.T) {
 }
 
 // TestAGroupDoesWhatItsCommitsDoOneByOne commits the same at random to two stores: in groups,
-// with somebody who waits for what they put, and one by one. What became of each, what is
+// with a call that waits for what they put, and one by one. The outcome of each, what is
 // claimed and all that there is must be the same.
 func TestAGroupDoesWhatItsCommitsDoOneByOne(t *testing.T) {
 	t.Parallel()
@@ -177,7 +179,7 @@ func TestAGroupDoesWhatItsCommitsDoOneByOne(t *testing.T) {
 		waiting := waitsFor(t, in, anything(time.Hour))
 		collect := func() {
 			t.Helper()
-			eventually(t, "nobody looks", func() bool { return idle(in) })
+			eventually(t, "no attempt is made", func() bool { return idle(in) })
 			var got []store.Claim
 			if in.waiting() == 0 {
 				got = waiting()
@@ -200,7 +202,7 @@ func TestAGroupDoesWhatItsCommitsDoOneByOne(t *testing.T) {
 					txs[i] = append(txs[i], randomTx(rand.New(rand.NewPCG(state, 1)), claims[i])) //nolint:gosec // the same for both
 				}
 			}
-			got := together(t, in, txs[0]...)
+			got := commitTogether(t, in, txs[0]...)
 			for i, tx := range txs[1] {
 				if want := by.Commit(t.Context(), tx); fmt.Sprint(got[i]) != fmt.Sprint(want) {
 					t.Fatalf("%s: commit %d of a group: %v; alone: %v", when, i, got[i], want)

@@ -2,65 +2,73 @@ package redisstore
 
 import "slices"
 
-// want is a Claim call that waits for what a commit may make ready. The commit names it,
-// and its script claims on its behalf: that saves a call to the server.
+// reservation is a Claim call that a group of commits names, so that the script of the group
+// claims on its behalf: that saves a round trip.
 //
 // It is the owner of a busy waiter while the group is in flight. The token is
-// made here, and the script makes one of it for each key, so that a claim can be
+// made here, and the script derives one from it for each key, so that a claim can be
 // told from those of other calls even if the answer is lost.
-type want struct {
-	waiter *waiter
-	token  string
-	looks  bool // it has not yet looked
+//
+// There are two kinds. An attached attempt (attempt is true) is a call that has had no
+// answer since it came or was woken: if nothing is found, the attempt counts as a full
+// claim, and a call whose wait is over ends with it. The other kind is an idle call that
+// the group might have something for: if nothing is found, it waits on as if it had not
+// been named.
+type reservation struct {
+	waiter  *waiter
+	token   string
+	attempt bool // it is an attached attempt
 }
 
-// A group names maxWants calls at most, and looks for them by the first maxPuts messages of
-// each commit.
+// A group has at most maxReservations, since each makes its script longer; and the idle calls
+// among them are chosen by the first maxPuts messages of each commit.
 const (
-	maxWants = 8
-	maxPuts  = 256
+	maxReservations = 8
+	maxPuts         = 256
 )
 
-// reserve finds calls that wait for what commits put. Each waits because nothing is ready
-// for it, so it takes nobody's turn; and the script lets tenants take turns all the same.
+// reserve returns the reservations of a group: the attached attempts, and idle calls that
+// wait for what the commits put. An idle call waits because nothing is ready for it, so it
+// is served ahead of no other call; and the script keeps the round-robin of tenants.
 //
 // One call of a subscription is named at most: it can take as many keys as it
-// has asked for, and if there are more, the answer says so and others look. Of
+// has asked for, and if there are more, the answer says so and others try. Of
 // several subscriptions of a partition the first one with an idle call is taken;
 // which one that is changes, since idle calls come and go.
-func (s *Store) reserve(group []*call, looks []*waiter) (wants []*want) {
-	for _, w := range looks {
-		wants = append(wants, &want{waiter: w, token: s.newToken(), looks: true})
+func (s *Store) reserve(group []*pendingCommit, attempts []*waiter) (reservations []*reservation) {
+	for _, w := range attempts {
+		reservations = append(reservations, &reservation{waiter: w, token: s.newToken(), attempt: true})
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.topics) == 0 || s.closed {
-		return wants
+		return reservations
 	}
 	for _, c := range group {
 		for _, t := range c.partitions {
-			if w := s.reserveFor(t, wants); w != nil {
+			if w := s.reserveFor(t, reservations); w != nil {
 				s.calls.Add(1)
-				wants = append(wants, &want{waiter: w, token: s.newToken()})
+				reservations = append(reservations, &reservation{waiter: w, token: s.newToken()})
 			}
-			if len(wants) >= maxWants {
-				return wants
+			if len(reservations) >= maxReservations {
+				return reservations
 			}
 		}
 	}
-	return wants
+	return reservations
 }
 
-// reserveFor returns an idle waiter for what is put to a target, of a subscription of which
-// the commits name nobody yet. A message without a route goes to that of its key, which is
-// not known here. The lock is held.
-func (s *Store) reserveFor(t target, wants []*want) *waiter {
+// reserveFor returns an idle waiter for what is put to a target, of a subscription that has
+// no reservation in this group yet, or nil. A message without a route goes to the route of
+// its key, which is not known here, so nothing is reserved for it: the answer wakes the
+// calls of that route. The lock is held.
+func (s *Store) reserveFor(t target, reservations []*reservation) *waiter {
 	topic := s.topics[t]
 	if topic == nil {
 		return nil
 	}
 	for _, sub := range topic.Subscriptions() {
-		if slices.ContainsFunc(wants, func(x *want) bool { return x.waiter.Subscription() == sub }) {
+		if slices.ContainsFunc(reservations, func(x *reservation) bool { return x.waiter.Subscription() == sub }) {
 			continue
 		}
 		if w := s.waits.Reserve(sub); w != nil {
@@ -70,62 +78,66 @@ func (s *Store) reserveFor(t target, wants []*want) *waiter {
 	return nil
 }
 
-// handOver gives the calls what the commits have claimed for them. If there is something due
-// that only a claim sees to, those that look do not return before.
-func (s *Store) handOver(wants []*want, handed *answer, due bool) {
-	for _, w := range wants {
-		f := found{next: -1}
+// handOver gives the calls what the script of a group has claimed for them. With due, leases
+// or messages have expired, which only a claim script handles: attached attempts are settled
+// after a sweep, in goroutines of their own, so that the commits of the group do not wait
+// for it.
+func (s *Store) handOver(reservations []*reservation, handed *answer, due bool) {
+	for _, w := range reservations {
+		f := claimResult{next: -1}
 		var err error
 		if handed.more() {
 			a := handed.sub()
-			f = parseFound(a)
+			f = parseClaimResult(a)
 			err = a.err
 		}
 		if err != nil {
 			s.logger.Error("redisstore: claim of a commit undecodable", "error", err)
 		}
-		if w.looks && due {
-			go s.settleLater(w, f)
+		if w.attempt && due {
+			go s.sweepThenSettle(w, f)
 			continue
 		}
 		s.settle(w, f, false)
 	}
 }
 
-// settleLater has leases that have ended and messages that expire seen to, and lets the call
-// look again if it has nothing.
+// sweepThenSettle ends expired leases and quarantines expired messages, and then settles a
+// reservation, which tries again if it has nothing.
 //
-// The script of a commit does not end leases and does not expire messages: both
-// need records to be written whose bodies are made here. So a look that rode
-// with it may have missed a key whose lease has just ended.
-func (s *Store) settleLater(w *want, f found) {
-	if err := s.sweep(s.life); err != nil && s.life.Err() == nil {
+// The script of a commit does neither: ending many leases would make commits slow, and
+// quarantine records are encoded here, which takes another script. So an attached attempt
+// may have missed a key whose lease has just ended.
+func (s *Store) sweepThenSettle(w *reservation, f claimResult) {
+	if err := s.sweep(s.lifetime); err != nil && s.lifetime.Err() == nil {
 		s.logger.Warn("redisstore: expired messages not quarantined", "error", err)
 	}
 	s.settle(w, f, true)
 }
 
-// unreserve lets the calls go on waiting: the commit has not happened, or nobody knows. One
-// that has not yet looked finds out what is wrong.
-func (s *Store) unreserve(wants []*want) {
-	for _, w := range wants {
-		if w.looks {
-			go s.lookFor(w.waiter)
+// cancelReservations ends the reservations of a group whose script failed, or whose outcome is
+// unknown. Idle calls wait on. An attached attempt is made alone: it succeeds, or its
+// error becomes that of its call.
+func (s *Store) cancelReservations(reservations []*reservation) {
+	for _, w := range reservations {
+		if w.attempt {
+			go s.attempt(w.waiter)
 			continue
 		}
-		s.settle(w, found{next: -1}, false)
+		s.settle(w, claimResult{next: -1}, false)
 	}
 }
 
-// settle ends the claim of a commit on behalf of a call. One that has not looked before, and
-// for which there is nothing, has looked now; unless there may be something that only a
-// look finds: then it is to look again.
-func (s *Store) settle(w *want, f found, again bool) {
+// settle ends a reservation. An attached attempt that found nothing counts as a full claim,
+// unless again says that a full claim may find something; messages to quarantine that
+// the script has returned say the same, since a claim script returns them again and the
+// attempt then moves them.
+func (s *Store) settle(w *reservation, f claimResult, again bool) {
 	defer s.calls.Done()
-	again = again || len(f.spent) > 0
-	if len(f.claims) == 0 && (again || !w.looks) {
-		s.unlooked(w.waiter, f, again)
+	again = again || len(f.quarantine) > 0
+	if len(f.claims) == 0 && (again || !w.attempt) {
+		s.cancelAttempt(w.waiter, f, again)
 		return
 	}
-	s.giveBack(s.looked(w.waiter, f, nil))
+	s.releaseUnwanted(s.finishAttempt(w.waiter, f, nil))
 }

@@ -11,33 +11,36 @@ import (
 	"github.com/abidehq/abide/internal/base"
 )
 
-// pollEvery is how long nobody waits longer than, whatever became of the hints.
+// pollEvery is the longest time by which a lost hint delays a waiting call.
 const pollEvery = 5 * time.Second
 
-// listens says to scripts how many of those who listen to hints are this process.
-func (s *Store) listens() string {
+// listenArg tells scripts how many of the subscribers to hints are this process: 1, 0, or
+// "all" if that cannot be known. A script publishes nothing if there are no others, which
+// spares a single process all hints.
+func (s *Store) listenArg() string {
 	if s.client.Load().cluster {
-		return "all" // those who listen may do so at another server
+		return "all" // subscribers may be connected to another node
 	}
 	return yesNo(s.listening.Load())
 }
 
-// watch begins to listen to hints when somebody waits for the first time. The lock is held.
-func (s *Store) watch() {
-	if !s.watched {
-		s.watched = true
+// startListening subscribes to hints when the first call waits. The lock is held.
+func (s *Store) startListening() {
+	if !s.listenStarted {
+		s.listenStarted = true
 		s.background.Go(s.listen)
 	}
 }
 
-// listen receives hints, on a connection of its own.
+// listen receives hints, on a connection of its own, and reconnects when that is lost. It
+// ends with the store.
 func (s *Store) listen() {
 	pause := backoff.Pause{Clock: s.wall, Min: 10 * time.Millisecond, Max: time.Second}
-	for s.life.Err() == nil {
+	for s.lifetime.Err() == nil {
 		if s.subscribe() {
 			pause.Reset()
 		}
-		if pause.Sleep(s.life) != nil {
+		if pause.Sleep(s.lifetime) != nil {
 			return
 		}
 	}
@@ -45,45 +48,46 @@ func (s *Store) listen() {
 
 // subscribe listens until the connection is lost, and reports whether there was one.
 //
-// Between two connections hints are lost. So when it hears again, known versions
+// Between two connections hints are lost. So once it is subscribed again, known versions
 // are forgotten, and one call of each subscription and every Await call asks the
-// server. listening is set only then: a version is not relied on before.
+// server. listening is set after the versions are cleared, and cleared itself before the
+// next subscription: a version is relied on only while every hint about it is received.
 func (s *Store) subscribe() bool {
 	conn := s.client.Load()
 	c, _ := conn.Dedicate()
-	// Closed, and not given back: that would unsubscribe first, and the client panics if a server
-	// that is busy with a script refuses it.
+	// Closed, and not returned to the pool: the client would unsubscribe first, and panics if a
+	// server that is busy with a script refuses that.
 	defer c.Close()
 	lost := c.SetPubSubHooks(rueidis.PubSubHooks{
 		OnMessage: func(m rueidis.PubSubMessage) { s.hint(m.Message) },
 	})
-	if err := c.Do(s.life, c.B().Subscribe().Channel(s.prefix+"hints").Build()).Error(); err != nil {
+	if err := c.Do(s.lifetime, c.B().Subscribe().Channel(s.prefix+"hints").Build()).Error(); err != nil {
 		return false
 	}
 	s.mu.Lock()
-	s.known.clear() // others may have changed anything
+	s.known.clear() // other processes may have changed any record
 	s.mu.Unlock()
 	s.listening.Store(true)
 	defer s.listening.Store(false)
-	s.lookAgain() // what was said before was not heard
+	s.retryAll() // hints before this moment were lost
 	select {
 	case <-lost:
 	case <-conn.left:
-	case <-s.life.Done():
+	case <-s.lifetime.Done():
 	}
 	return true
 }
 
-// hint reads what another process says has changed.
+// hint handles a hint of another process.
 //
-// A hint has the name of its sender, whose own calls have been told already; the
-// time of the server; eight bytes for each record that changed, or that there
-// were many; and the partitions that have something, with the time from which on.
-// It comes in the goroutine of the connection, so nothing is asked of the server
-// here.
+// A hint has the ID of its sender, whose own calls need none; the
+// time of the server; eight bytes for each record that changed, or manyRecords; and the
+// partitions that have messages, with the time from which on. It is called in the
+// goroutine of the connection, so it sends nothing to the server itself: attempts run in
+// goroutines of their own, and Await calls read in theirs.
 func (s *Store) hint(text string) {
 	r := reader{s: text}
-	if r.short() == s.me {
+	if r.short() == s.openID {
 		return
 	}
 	now := r.int64()
@@ -97,18 +101,19 @@ func (s *Store) hint(text string) {
 		return
 	}
 	s.wake(now, list)
-	s.tellRecords(records)
+	s.notifyRecords(records)
 }
 
-// poll has everybody who waits look now and then.
+// poll retries all waiting calls every few seconds, in case hints were lost.
 func (s *Store) poll() {
-	for base.Sleep(s.life, s.wall, s.pollEvery) == nil {
-		s.lookAgain()
+	for base.Sleep(s.lifetime, s.wall, s.pollEvery) == nil {
+		s.retryAll()
 	}
 }
 
-// tellDigests has those who wait for records look.
-func (s *Store) tellDigests(digests []byte) {
+// notifyDigests makes the Await calls read whose record has one of the digests. A record that
+// merely shares the digest is read in vain.
+func (s *Store) notifyDigests(digests []byte) {
 	if len(digests) == 0 {
 		return
 	}
@@ -118,12 +123,14 @@ func (s *Store) tellDigests(digests []byte) {
 		d := binary.BigEndian.Uint64(digests)
 		s.known.forget(d)
 		for _, a := range s.awaiting.Of(d) {
-			a.Tell("") // what it was told may be out of date by now
+			a.Tell("") // replaces a record that it was given and has not received: it may be outdated
 		}
 	}
 }
 
-// checkAwaited looks whether records that somebody waits for have changed unheard.
+// checkAwaited compares the versions of all awaited records with those that their calls have
+// seen, and makes the calls read whose record has changed. It reads versions only, 1,000 in
+// a script, so that a thousand waiting calls cost one round trip in a poll.
 func (s *Store) checkAwaited(ctx context.Context) {
 	const atOnce = 1000
 	waits := s.awaited()
@@ -135,16 +142,16 @@ func (s *Store) checkAwaited(ctx context.Context) {
 		}
 		m, err := s.eval(ctx, versionsScript, a)
 		if err != nil {
-			s.tellEach(some, func(*awaiter) bool { return true }) // they find out what is wrong
+			s.notifyEach(some, func(*awaiter) bool { return true }) // each gets the error from its own read
 			continue
 		}
 		answer := read(m)
-		s.tellEach(some, func(w *awaiter) bool { return answer.num() != w.seen.Load() || answer.err != nil })
+		s.notifyEach(some, func(w *awaiter) bool { return answer.num() != w.seen.Load() || answer.err != nil })
 	}
 }
 
-// tellEach has those of the Await calls ask the server for which news is true.
-func (s *Store) tellEach(list []*awaiter, news func(*awaiter) bool) {
+// notifyEach makes those Await calls of a list read their record for which news is true.
+func (s *Store) notifyEach(list []*awaiter, news func(*awaiter) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, a := range list {

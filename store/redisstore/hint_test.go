@@ -11,7 +11,7 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// never is how often somebody looks without a hint in tests that are about hints.
+// never is the interval of the poll in tests that are about hints.
 const never = 24 * time.Hour
 
 // two opens a store twice, as two processes do.
@@ -86,7 +86,7 @@ func TestARecordOfAnotherProcessEndsAnAwait(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		case <-time.After(limit):
-			t.Fatalf("%s: nobody was told", name)
+			t.Fatalf("%s: no call was woken", name)
 		}
 	}
 }
@@ -108,7 +108,7 @@ func TestNobodyWaitsLongWhenHintsAreLost(t *testing.T) {
 		_, err := a.Await(context.Background(), putRecord("r").Record.Key, 0)
 		awaited <- err
 	}()
-	eventually(t, "somebody waits for the record", func() bool { return len(a.awaited()) == 1 })
+	eventually(t, "a call awaits the record", func() bool { return len(a.awaited()) == 1 })
 	err := b.Commit(t.Context(), &store.Tx{
 		Put: []store.Message{message("turns", "order-1", "a")}, PutRecords: []store.PutRecord{putRecord("r")},
 	})
@@ -134,7 +134,7 @@ func TestHintsThatAreCutComeAgain(t *testing.T) {
 		result := waitsFor(t, a, request("turns", time.Hour))
 		eventually(t, "hints are heard", a.listening.Load)
 		must(t, server, "CLIENT", "KILL", "TYPE", "pubsub")
-		// What is said while nobody listens is not heard: whoever listens again looks.
+		// Hints sent while the process does not listen are lost: waiting calls retry when it does again.
 		put(t, b, message("turns", fmt.Sprint("order-", i), "a"))
 		if claims := result(); len(claims) != 1 {
 			t.Fatalf("round %d: claimed %d keys, want one", i, len(claims))
@@ -148,13 +148,13 @@ func TestACommitHandsOverWhatItMakesReadyInTheSameCall(t *testing.T) {
 	s := open(t, Options{Addresses: []string{server.Addr}, poll: never})
 	warm := waitsFor(t, s, request("turns", time.Hour))
 	eventually(t, "hints are heard", s.listening.Load)
-	eventually(t, "nobody looks", func() bool { return idle(s) })
+	eventually(t, "no attempt is made", func() bool { return idle(s) })
 	put(t, s, message("turns", "warm-up", "a")) // the server knows the scripts
 	warm()
 	for _, route := range []string{"order", ""} { // a message without a route goes to that of its key
 		result := waitsFor(t, s, request("turns", time.Hour))
 		eventually(t, "hints are heard", s.listening.Load)
-		eventually(t, "nobody looks", func() bool { return idle(s) })
+		eventually(t, "no attempt is made", func() bool { return idle(s) })
 		before, keys := calls(t, server, "evalsha"), []string{"order-1", "order-2"}
 		tx := &store.Tx{}
 		for _, name := range keys {
@@ -184,7 +184,7 @@ func TestACommitHandsOverWhatItMakesReadyInTheSameCall(t *testing.T) {
 	verifies(t, s)
 }
 
-// idle reports whether nobody asks the server for something to claim.
+// idle reports whether no attempt to claim is under way.
 func idle(s *Store) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -10,7 +10,9 @@ import (
 
 var importScript = newScript("import", true, false, "head", "time", "key", "record", "hint", "import")
 
-// Import adds what a parcel holds and the store does not.
+// Import adds what a parcel holds and the store does not have yet, in one script. A parcel may
+// be imported again, after an unknown outcome. It returns [store.ErrInvalid] if entries would
+// leave a gap in a log.
 func (s *Store) Import(ctx context.Context, p store.Parcel) error {
 	if err := validate(&p); err != nil {
 		return err
@@ -36,14 +38,14 @@ func (s *Store) Import(ctx context.Context, p store.Parcel) error {
 	ready := s.parseReady(a.sub())
 	s.noteExpiry(now, a.num())
 	s.wake(now, ready)
-	s.tellEach(s.awaited(), func(*awaiter) bool { return true })
+	s.notifyEach(s.awaited(), func(*awaiter) bool { return true })
 	if a.err != nil {
 		return fmt.Errorf("redisstore: import: %w", a.err)
 	}
 	return nil
 }
 
-// validate checks each thing in a parcel by the rules of commits.
+// validate checks each item of a parcel by the rules of commits: a parcel may come from a file.
 func validate(p *store.Parcel) error {
 	check := func(tx store.Tx) error {
 		if err := tx.Validate(); err != nil {
@@ -79,6 +81,7 @@ func validate(p *store.Parcel) error {
 	return nil
 }
 
+// importArgs encodes a parcel; import.lua reads it.
 func (s *Store) importArgs(p *store.Parcel) args {
 	var hint []byte
 	for i := range p.Records {
@@ -87,7 +90,7 @@ func (s *Store) importArgs(p *store.Parcel) args {
 	if len(p.Records) > maxHinted {
 		hint = []byte(manyRecords)
 	}
-	a := args{s.listens(), string(hint)}
+	a := args{s.listenArg(), string(hint)}
 	a.len(len(p.Keys))
 	for _, h := range p.Keys {
 		a.add(keyID(h.Key), h.Route, fmt.Sprint(h.LogTag))

@@ -158,7 +158,7 @@ type ledger struct {
 	stop  chan struct{}
 	load  sync.WaitGroup
 	total int
-	lost  int // commits of which nobody knows
+	lost  int // commits with an unknown outcome
 }
 
 func newLedger(s store.Store, accounts int) *ledger {
@@ -174,7 +174,7 @@ func (l *ledger) account(name string) store.Key {
 	return store.Key{Queue: "accounts", Tenant: "acme", Name: name}
 }
 
-// run makes one commit after another, and finds out what became of one that failed.
+// run makes one commit after another, and determines the outcome of one that failed.
 func (l *ledger) run(name string) {
 	for n := 0; ; {
 		select {
@@ -231,7 +231,7 @@ func (l *ledger) end(t testing.TB, s *Store) {
 		l.check(t, s, name)
 	}
 	verifies(t, s)
-	t.Logf("%d commits, of %d nobody knew", l.total, l.lost)
+	t.Logf("%d commits, %d with an unknown outcome", l.total, l.lost)
 }
 
 func (l *ledger) check(t testing.TB, s *Store, name string) {

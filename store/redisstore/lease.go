@@ -8,7 +8,8 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// Renew makes leases last longer.
+// Renew makes leases last for d from now, and returns those that were lost before. It renews
+// in batches of 2,000; after an error some may have been renewed.
 func (s *Store) Renew(ctx context.Context, d time.Duration, leases []store.Lease) (lost []store.Lease, err error) {
 	if err := store.ValidateRenew(d, leases); err != nil {
 		return nil, err
@@ -41,7 +42,7 @@ func (s *Store) Renew(ctx context.Context, d time.Duration, leases []store.Lease
 	return lost, nil
 }
 
-// Release gives up a lease.
+// Release ends a lease without consuming its messages, or returns [store.ErrClaimLost].
 func (s *Store) Release(ctx context.Context, r store.Release) error {
 	if err := r.Validate(); err != nil {
 		return err
@@ -50,11 +51,11 @@ func (s *Store) Release(ctx context.Context, r store.Release) error {
 	if err != nil {
 		return err
 	}
-	return whole(ctx, done, func(ctx context.Context) error { return s.release(ctx, r) })
+	return runDetached(ctx, done, func(ctx context.Context) error { return s.release(ctx, r) })
 }
 
 func (s *Store) release(ctx context.Context, r store.Release) error {
-	a := args{s.listens(), itoa(millis(r.After)), yesNo(r.Uncounted), keyID(r.Lease.Key), string(r.Lease.Token)}
+	a := args{s.listenArg(), itoa(millis(r.After)), yesNo(r.Uncounted), keyID(r.Lease.Key), string(r.Lease.Token)}
 	m, err := s.evalDurably(ctx, releaseScript, a)
 	if err != nil {
 		return err

@@ -9,26 +9,30 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// A list looks at maxPassed records for a page, and at passAtOnce of them in one script, so
-// that others get their turn.
+// A list reads at most maxScanned records for a page, and scanBatch of them in one script, so
+// that the server serves other clients in between. A page may therefore have fewer records
+// than asked for, or none, and a cursor all the same.
 const (
-	maxPassed  = 32_768
-	passAtOnce = 2_000
+	maxScanned = 32_768
+	scanBatch  = 2_000
 )
 
 // endOfTime is later than the time of any record.
 const endOfTime = int64(1) << 50
 
-// position is a place in a list: the time of a record, and its tenant and ID as its index
-// has them.
+// position is a position in the order of a list: the time of a record, and as a tie-breaker
+// the member that its index has for it.
 type position struct {
-	ms    int64
-	place string
-	set   bool
+	ms  int64
+	tie string // tenant and ID, or the ID alone in the index of one tenant
+	set bool   // false: before the first
 }
 
 // List returns records that match q. The indexes are by kind, status and time, and by
-// kind, tenant, status and time; names and tags are looked at record by record.
+// kind, tenant, status and time; names and tags are compared record by record.
+//
+// A page is not of one moment: it takes as many scripts as it needs, each of which sees the
+// store as it is then. A record that moves in the order meanwhile may be missed or come twice.
 func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
 	if err := q.Validate(); err != nil {
 		return store.Page{}, err
@@ -49,7 +53,7 @@ func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
 	var page store.Page
 	size := 0
 	for passed := 0; ; {
-		w, err := s.walk(ctx, "list", &q, after, limit-len(page.Records), min(passAtOnce, maxPassed-passed), store.PageBytes-size)
+		w, err := s.walk(ctx, "list", &q, after, limit-len(page.Records), min(scanBatch, maxScanned-passed), store.PageBytes-size)
 		if err != nil {
 			return store.Page{}, err
 		}
@@ -61,39 +65,40 @@ func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
 			}
 			size += len(w.records[i].Body)
 			page.Records = append(page.Records, w.records[i])
-			after = w.spots[i]
+			after = w.positions[i]
 		}
 		if full {
-			page.Next = cursor.Format(&q, cursor.Position{Millis: after.ms, Tie: []byte(after.place)})
+			page.Next = cursor.Format(&q, cursor.Position{Millis: after.ms, Tie: []byte(after.tie)})
 			return page, nil
 		}
 		after = w.after
 		if !w.more {
 			return page, nil
 		}
-		passed += w.passed
-		if len(page.Records) == limit || passed >= maxPassed || w.full {
-			page.Next = cursor.Format(&q, cursor.Position{Millis: after.ms, Tie: []byte(after.place)})
+		passed += w.scanned
+		if len(page.Records) == limit || passed >= maxScanned || w.full {
+			page.Next = cursor.Format(&q, cursor.Position{Millis: after.ms, Tie: []byte(after.tie)})
 			return page, nil
 		}
 	}
 }
 
-// walked is a part of a walk along a list.
-type walked struct {
-	records []store.Record
-	spots   []position
-	after   position // where it ended
-	counted int
-	passed  int   // how many records were looked at
-	changes int64 // how many changes of records there ever were
-	more    bool  // there may be more after it
-	full    bool  // what comes next does not fit
+// walkResult is what one script has read of a list.
+type walkResult struct {
+	records   []store.Record
+	positions []position
+	after     position // where it ended
+	counted   int
+	scanned   int   // how many records were read
+	changes   int64 // the store's counter of changes of records
+	more      bool  // the index has more after it
+	full      bool  // the next record exceeds the bytes of the page
 }
 
-// walk looks at records one by one, and returns or counts those that match.
-func (s *Store) walk(ctx context.Context, mode string, q *store.Query, after position, limit, budget, most int) (w walked, err error) {
-	m, err := s.eval(ctx, listScript, walkArgs(mode, q, after, limit, budget, most))
+// walk reads up to budget records after a position, in one script, and returns (mode "list")
+// or counts (mode "count") those that match: up to limit of them, and up to maxBytes of bodies.
+func (s *Store) walk(ctx context.Context, mode string, q *store.Query, after position, limit, budget, maxBytes int) (w walkResult, err error) {
+	m, err := s.eval(ctx, listScript, walkArgs(mode, q, after, limit, budget, maxBytes))
 	if err != nil {
 		return w, err
 	}
@@ -106,26 +111,28 @@ func (s *Store) walk(ctx context.Context, mode string, q *store.Query, after pos
 			return w, err
 		}
 		w.records = append(w.records, r)
-		w.spots = append(w.spots, spotOf(q, &r))
+		w.positions = append(w.positions, positionOf(q, &r))
 	}
-	w.after.place, w.after.ms, w.after.set = a.text(), a.num(), true
-	w.counted, w.passed, w.changes = int(a.num()), int(a.num()), a.num()
-	w.full = w.more && w.counted < limit && w.passed < budget
+	w.after.tie, w.after.ms, w.after.set = a.text(), a.num(), true
+	w.counted, w.scanned, w.changes = int(a.num()), int(a.num()), a.num()
+	w.full = w.more && w.counted < limit && w.scanned < budget
 	if a.err != nil {
 		return w, fmt.Errorf("redisstore: %s: %w", mode, a.err)
 	}
 	return w, nil
 }
 
-func spotOf(q *store.Query, r *store.Record) position {
-	at := position{ms: r.Time.UnixMilli(), place: r.Key.ID, set: true}
+// positionOf returns the position of a record in the index that the query uses.
+func positionOf(q *store.Query, r *store.Record) position {
+	at := position{ms: r.Time.UnixMilli(), tie: r.Key.ID, set: true}
 	if q.Tenant == nil {
-		at.place = string(append(long(nil, r.Key.Tenant), r.Key.ID...))
+		at.tie = string(append(long(nil, r.Key.Tenant), r.Key.ID...))
 	}
 	return at
 }
 
-func walkArgs(mode string, q *store.Query, after position, limit, budget, most int) args {
+// walkArgs encodes a walk; list.lua reads it.
+func walkArgs(mode string, q *store.Query, after position, limit, budget, maxBytes int) args {
 	a := args{mode, q.Kind}
 	a.tenant(q)
 	a.names(unique(q.Statuses))
@@ -141,11 +148,11 @@ func walkArgs(mode string, q *store.Query, after position, limit, budget, most i
 	a.yesNo(after.set)
 	if after.set {
 		a.num(after.ms)
-		a.add(after.place)
+		a.add(after.tie)
 	}
 	a.len(limit)
 	a.len(budget)
-	a.len(most)
+	a.len(maxBytes)
 	return a
 }
 
@@ -178,11 +185,11 @@ func bounds(q *store.Query) (from, to int64) {
 	return from, to
 }
 
-// A count looks at exactly so many records in one script, and begins anew at most
-// maxRestarts times.
+// A count reads defaultCountBatch records in one script, and starts over at most maxRestarts
+// times before it reads all of them in one.
 const (
-	exactly     = 10_000
-	maxRestarts = 4
+	defaultCountBatch = 10_000
+	maxRestarts       = 4
 )
 
 // Count counts the records that match q, up to limit.
@@ -201,19 +208,20 @@ func (s *Store) Count(ctx context.Context, q store.Query, limit int) (int, error
 	return s.countOneByOne(ctx, &q, limit)
 }
 
-// countOneByOne counts what no index knows. The number must be that of one moment, and a
-// script that looks at very many records keeps everybody else waiting: so it looks at some
-// at a time, and begins anew if records have changed meanwhile. If they change all the
-// time, others have to wait after all.
+// countOneByOne counts the records of a query with names or tags, which no index has. The
+// number must be that of one moment, and a script that reads very many records blocks the
+// server: so it reads a batch at a time, and starts over if any record of the store has
+// changed in between. If they keep changing, the last try is one script, which blocks other
+// clients for as long as it takes.
 func (s *Store) countOneByOne(ctx context.Context, q *store.Query, limit int) (int, error) {
 	for range maxRestarts {
-		w, err := s.walk(ctx, "count", q, position{}, limit, s.exactly, 0)
+		w, err := s.walk(ctx, "count", q, position{}, limit, s.countBatch, 0)
 		if err != nil {
 			return 0, err
 		}
 		n, changes := w.counted, w.changes
 		for w.more && n < limit && w.changes == changes {
-			if w, err = s.walk(ctx, "count", q, w.after, limit-n, s.exactly, 0); err != nil {
+			if w, err = s.walk(ctx, "count", q, w.after, limit-n, s.countBatch, 0); err != nil {
 				return 0, err
 			}
 			n += w.counted
@@ -226,6 +234,7 @@ func (s *Store) countOneByOne(ctx context.Context, q *store.Query, limit int) (i
 	return w.counted, err
 }
 
+// countIndexed counts by the sizes of ranges of the indexes, without reading records.
 func (s *Store) countIndexed(ctx context.Context, q *store.Query, limit int) (int, error) {
 	a := args{q.Kind}
 	a.tenant(q)
@@ -248,5 +257,5 @@ func (s *Store) countIndexed(ctx context.Context, q *store.Query, limit int) (in
 // cursorStart returns the position of a query's cursor.
 func cursorStart(q *store.Query) (position, error) {
 	p, ok, err := cursor.Parse(q, cursor.AnyTie)
-	return position{ms: p.Millis, place: string(p.Tie), set: ok}, err
+	return position{ms: p.Millis, tie: string(p.Tie), set: ok}, err
 }

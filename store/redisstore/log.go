@@ -7,7 +7,8 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// ReadLog returns entries of a log.
+// ReadLog returns entries of a log, as many as fit into [store.LogPageBytes], with the first
+// entry and the length in the same moment.
 func (s *Store) ReadLog(ctx context.Context, key store.Key, from int) (store.LogPage, error) {
 	if err := store.ValidateReadLog(key, from); err != nil {
 		return store.LogPage{}, err
@@ -20,8 +21,8 @@ func (s *Store) ReadLog(ctx context.Context, key store.Key, from int) (store.Log
 	return s.readLog(ctx, keyID(key), from, store.LogPageBytes)
 }
 
-func (s *Store) readLog(ctx context.Context, id string, from, most int) (page store.LogPage, err error) {
-	m, err := s.eval(ctx, readLogScript, args{id, itoa(int64(from)), itoa(int64(most))})
+func (s *Store) readLog(ctx context.Context, id string, from, maxBytes int) (page store.LogPage, err error) {
+	m, err := s.eval(ctx, readLogScript, args{id, itoa(int64(from)), itoa(int64(maxBytes))})
 	if err != nil {
 		return page, err
 	}
@@ -36,7 +37,7 @@ func (s *Store) readLog(ctx context.Context, id string, from, most int) (page st
 	return page, nil
 }
 
-// Pending returns the messages of a key.
+// Pending returns the messages of a key, leased ones included, in the order of delivery.
 func (s *Store) Pending(ctx context.Context, key store.Key, limit int) ([]store.Message, error) {
 	if err := store.ValidatePending(key, limit); err != nil {
 		return nil, err
@@ -52,10 +53,10 @@ func (s *Store) Pending(ctx context.Context, key store.Key, limit int) ([]store.
 	return s.pending(ctx, key, 0, limit, store.PageBytes)
 }
 
-// pending returns messages of a key, in the order of delivery: those from the place from
-// to the place to, or fewer if they have more than most bytes.
-func (s *Store) pending(ctx context.Context, key store.Key, from, to, most int) (list []store.Message, err error) {
-	m, err := s.eval(ctx, pendingScript, args{keyID(key), itoa(int64(from)), itoa(int64(to)), itoa(int64(most))})
+// pending returns messages of a key, in the order of delivery: those with index from up to
+// index to, or fewer if they have more than maxBytes.
+func (s *Store) pending(ctx context.Context, key store.Key, from, to, maxBytes int) (list []store.Message, err error) {
+	m, err := s.eval(ctx, pendingScript, args{keyID(key), itoa(int64(from)), itoa(int64(to)), itoa(int64(maxBytes))})
 	if err != nil {
 		return nil, err
 	}

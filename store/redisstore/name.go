@@ -27,6 +27,8 @@ func triple(first, tenant, last string) string {
 	return string(append(long(short(b, first), tenant), last...))
 }
 
+// keyID is the name of a key on the server, after the letter of its kind. Keys of a queue and
+// of a tenant share a prefix, which no script relies on.
 func keyID(k store.Key) string { return triple(k.Queue, k.Tenant, k.Name) }
 
 func recordID(k store.RecordKey) string { return triple(k.Kind, k.Tenant, k.ID) }
@@ -50,8 +52,8 @@ func parsePartition(partition string) (queue, route string, err error) {
 	return queue, route, r.check("partition", partition)
 }
 
-// digest is how hints name a record. Two records with the same one are looked at in vain
-// now and then.
+// digest is how hints name a record. If two records share one, a change of either makes the
+// Await calls of the other read in vain.
 func digest(rid string) uint64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(rid)) // it never fails
@@ -107,8 +109,8 @@ func parseMessage(key store.Key, route, id, raw string, visible, attempt int64) 
 	return m, r.check("message", id)
 }
 
-// reader reads what is written with lengths. What is too short reads as empty, and check
-// says so.
+// reader decodes names, records and messages. Input that is too short reads as empty, and
+// check reports it at the end as [store.ErrCorrupt].
 type reader struct {
 	s        string
 	tooShort bool

@@ -7,7 +7,8 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// packer writes MessagePack, which a script reads faster than as many arguments.
+// packer writes MessagePack, which a script reads faster than as many arguments. It writes
+// the forms that cmsgpack reads: small integers in a byte, others in eight.
 type packer []byte
 
 func (p *packer) num(n int64) {
@@ -31,7 +32,7 @@ func (p *packer) yesNo(set bool) {
 	}
 }
 
-// size begins a text of so many bytes.
+// size writes the header of a text of n bytes.
 func (p *packer) size(n int) {
 	switch {
 	case n < 32:
@@ -55,24 +56,24 @@ func (p *packer) bytes(b []byte) {
 	*p = append(*p, b...)
 }
 
-// keyList is the keys of a Tx, each once: what the Tx does names them by their places.
+// keyList is the keys of a Tx, each once. The parts of the Tx refer to them by index, from 1
+// as in Lua.
 //
 // A Tx names the same key in several of its parts. The script reads the heads of
-// all keys with one command, so each key goes along once, and is named by its
-// number.
+// all keys with one command, so each key is sent once.
 type keyList struct {
-	keys   []store.Key
-	ids    []string
-	places map[store.Key]int // of many
+	keys    []store.Key
+	ids     []string          // keyID of each
+	indexes map[store.Key]int // nil up to fewKeys, which are compared one by one
 }
 
-// fewKeys is how many keys are found by looking at each.
+// fewKeys is up to how many keys a linear search is faster than a map. Most Txs have fewer.
 const fewKeys = 8
 
-// place returns the place of a key, which begins with 1.
-func (l *keyList) place(k store.Key) int64 {
-	if l.places != nil {
-		if i, known := l.places[k]; known {
+// index returns the index of a key, and adds the key if it is new.
+func (l *keyList) index(k store.Key) int64 {
+	if l.indexes != nil {
+		if i, known := l.indexes[k]; known {
 			return int64(i)
 		}
 	} else {
@@ -86,23 +87,25 @@ func (l *keyList) place(k store.Key) int64 {
 	l.ids = append(l.ids, keyID(k))
 	n := len(l.keys)
 	switch {
-	case l.places != nil:
-		l.places[k] = n
+	case l.indexes != nil:
+		l.indexes[k] = n
 	case n > fewKeys:
-		l.places = make(map[store.Key]int, 2*n)
+		l.indexes = make(map[store.Key]int, 2*n)
 		for i := range l.keys {
-			l.places[l.keys[i]] = i + 1
+			l.indexes[l.keys[i]] = i + 1
 		}
 	}
 	return int64(n)
 }
 
-// grows reports whether a Tx needs memory on the server.
+// grows reports whether a Tx needs memory on the server. At the memory limit the script refuses
+// such a Tx, and applies the others: they make room.
 func grows(tx *store.Tx) bool {
 	return len(tx.Append)+len(tx.Put)+len(tx.Retime)+len(tx.PutRecords) > 0
 }
 
-// packTx writes a Tx, of about so many bytes, for the script: commit.lua says what is where.
+// packTx encodes a Tx, of about so many bytes, for the script: commit.lua describes the
+// layout. It also returns the records that the Tx changes. Both are copies.
 func packTx(tx *store.Tx, about int) (text string, records []written) {
 	var l keyList
 	body := make(packer, 0, 256+about)
@@ -110,7 +113,7 @@ func packTx(tx *store.Tx, about int) (text string, records []written) {
 	body.len(len(tx.Finish))
 	for i := range tx.Finish {
 		f := &tx.Finish[i]
-		body.num(l.place(f.Lease.Key))
+		body.num(l.index(f.Lease.Key))
 		body.text(string(f.Lease.Token))
 		body.len(len(f.Keep))
 		for _, id := range f.Keep {
@@ -119,17 +122,17 @@ func packTx(tx *store.Tx, about int) (text string, records []written) {
 	}
 	body.len(len(tx.DeleteKeys))
 	for _, key := range tx.DeleteKeys {
-		body.num(l.place(key))
+		body.num(l.index(key))
 	}
 	body.len(len(tx.Trim))
 	for _, t := range tx.Trim {
-		body.num(l.place(t.Key))
+		body.num(l.index(t.Key))
 		body.num(int64(t.Before))
 	}
 	body.len(len(tx.Append))
 	for i := range tx.Append {
 		a := &tx.Append[i]
-		body.num(l.place(a.Key))
+		body.num(l.index(a.Key))
 		body.num(int64(a.At))
 		body.text(strconv.FormatUint(a.Tag, 10))
 		body.len(len(a.Entries))
@@ -151,6 +154,9 @@ func packTx(tx *store.Tx, about int) (text string, records []written) {
 	return string(append(all, body...)), records
 }
 
+// records encodes the records of a Tx, and returns what Await calls are told of them. The
+// version is the expected one plus one; it is 0, unknown, for deletions, and for puts at any
+// version, whose Expect is [store.AnyVersion]: see readVersions.
 func (p *packer) records(tx *store.Tx) (list []written) {
 	if n := len(tx.PutRecords) + len(tx.DeleteRecords); n > 0 {
 		list = make([]written, 0, n)
@@ -183,11 +189,12 @@ func (p *packer) records(tx *store.Tx) (list []written) {
 // ifRouted is written as the TTL of a message with IfRouted, which has none.
 const ifRouted = -1
 
+// messages encodes the messages that a Tx puts, re-times and deletes.
 func (p *packer) messages(tx *store.Tx, l *keyList) {
 	p.len(len(tx.Put))
 	for i := range tx.Put {
 		m := &tx.Put[i]
-		p.num(l.place(m.Key))
+		p.num(l.index(m.Key))
 		p.text(m.ID)
 		p.text(m.Route)
 		p.num(store.Millis(m.VisibleAt))
@@ -200,13 +207,13 @@ func (p *packer) messages(tx *store.Tx, l *keyList) {
 	}
 	p.len(len(tx.Retime))
 	for _, r := range tx.Retime {
-		p.num(l.place(r.Ref.Key))
+		p.num(l.index(r.Ref.Key))
 		p.text(r.Ref.ID)
 		p.num(store.Millis(r.VisibleAt))
 	}
 	p.len(len(tx.Delete))
 	for _, ref := range tx.Delete {
-		p.num(l.place(ref.Key))
+		p.num(l.index(ref.Key))
 		p.text(ref.ID)
 	}
 }

@@ -9,20 +9,23 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// formatVersion is that of what is stored. A store of another one is not opened.
+// formatVersion is the version of the format of what is stored. Open refuses another one.
 const formatVersion = "2"
 
-// A process is heard of every beatEvery, and gone when it was not heard of for goneAfter.
+// A process sends a heartbeat every heartbeatInterval. One without a heartbeat for
+// processTimeout counts as dead: it is no obstacle to Exclude, and its exclusive hold ends.
 const (
-	beatEvery = 15 * time.Second
-	goneAfter = 45 * time.Second
+	heartbeatInterval = 15 * time.Second
+	processTimeout    = 45 * time.Second
 )
 
 var processScript = newScript("open", false, false, "head", "process")
 
-// process tells the server something about this process.
-func (s *Store) process(ctx context.Context, verb string) error {
-	m, err := s.eval(ctx, processScript, args{verb, s.me, formatVersion, itoa(goneAfter.Milliseconds())})
+// processCommand changes the entry of this process in the list of those that have the store
+// open. The commands are enter, beat, exclude, release and leave; enter also checks the
+// format, and writes it into an empty store.
+func (s *Store) processCommand(ctx context.Context, verb string) error {
+	m, err := s.eval(ctx, processScript, args{verb, s.openID, formatVersion, itoa(processTimeout.Milliseconds())})
 	if err != nil {
 		return err
 	}
@@ -33,36 +36,39 @@ func (s *Store) process(ctx context.Context, verb string) error {
 	return a.err
 }
 
-func (s *Store) enter(ctx context.Context) error { return s.process(ctx, "enter") }
+func (s *Store) register(ctx context.Context) error { return s.processCommand(ctx, "enter") }
 
-// leave is best effort: a process that does not say that it leaves is gone after a while.
-func (s *Store) leave() {
-	ctx, cancel := context.WithTimeout(s.life, time.Second)
+// unregister is best effort: the entry of a process that is still there ends by processTimeout.
+func (s *Store) unregister() {
+	ctx, cancel := context.WithTimeout(s.lifetime, time.Second)
 	defer cancel()
-	if err := s.process(ctx, "leave"); err != nil {
+	if err := s.processCommand(ctx, "leave"); err != nil {
 		s.logger.Debug("redisstore: process record not removed", "error", err)
 	}
 }
 
-// beat tells the server now and then that this process is there.
-func (s *Store) beat() {
-	for base.Sleep(s.life, s.wall, beatEvery) == nil {
-		if err := s.process(s.life, "beat"); err != nil && s.life.Err() == nil {
+// heartbeat keeps the entry of this process alive, and inspects the server.
+func (s *Store) heartbeat() {
+	for base.Sleep(s.lifetime, s.wall, heartbeatInterval) == nil {
+		if err := s.processCommand(s.lifetime, "beat"); err != nil && s.lifetime.Err() == nil {
 			s.logger.Warn("redisstore: server unreachable", "error", err)
 			continue
 		}
-		s.inspect(s.life)
+		s.inspect(s.lifetime)
 	}
 }
 
-// Exclude keeps other processes out.
+// Exclude holds the store exclusively until release is called, or this process has died and
+// processTimeout has passed. It returns [store.ErrInUse] if another process has the store
+// open. While it lasts, calls of other processes are refused by their scripts (time.lua), and
+// nothing is quarantined on its own, so that a copy is exact.
 func (s *Store) Exclude(ctx context.Context) (release func() error, err error) {
 	done, err := s.begin(ctx, "exclude")
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	if err := s.process(ctx, "exclude"); err != nil {
+	if err := s.processCommand(ctx, "exclude"); err != nil {
 		return nil, fmt.Errorf("redisstore: exclude: %w", err)
 	}
 	return func() error {
@@ -71,9 +77,9 @@ func (s *Store) Exclude(ctx context.Context) (release func() error, err error) {
 			return nil // a store that was closed is no longer excluded
 		}
 		defer done()
-		if err := s.process(context.Background(), "release"); err != nil {
+		if err := s.processCommand(context.Background(), "release"); err != nil {
 			return err
 		}
-		return s.sweep(context.Background()) // what has waited for the release
+		return s.sweep(context.Background()) // messages that have expired meanwhile
 	}, nil
 }

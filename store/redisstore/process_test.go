@@ -12,18 +12,18 @@ import (
 // age makes the server think that a process was last heard of a while ago.
 func age(t *testing.T, server *testenv.RedisServer, s *Store, by time.Duration) {
 	t.Helper()
-	must(t, server, "ZADD", s.prefix+"p", itoa(time.Now().Add(-by).UnixMilli()), s.me)
+	must(t, server, "ZADD", s.prefix+"p", itoa(time.Now().Add(-by).UnixMilli()), s.openID)
 }
 
 func TestAProcessThatIsNotHeardOfIsGone(t *testing.T) {
 	t.Parallel()
 	server := testenv.SharedRedis(t)
 	a, b := two(t, server, never)
-	age(t, server, b, goneAfter-10*time.Second)
+	age(t, server, b, processTimeout-10*time.Second)
 	if _, err := a.Exclude(t.Context()); !isErr(err, store.ErrInUse) {
 		t.Fatalf("a process that was heard of: %v, want ErrInUse", err)
 	}
-	age(t, server, b, goneAfter+time.Second)
+	age(t, server, b, processTimeout+time.Second)
 	release, err := a.Exclude(t.Context())
 	if err != nil {
 		t.Fatalf("a process that was not heard of: %v", err)
@@ -48,7 +48,7 @@ func TestAnExclusionEndsWithItsProcess(t *testing.T) {
 	t.Parallel()
 	server := testenv.SharedRedis(t)
 	a, b := two(t, server, never)
-	age(t, server, b, goneAfter+time.Second)
+	age(t, server, b, processTimeout+time.Second)
 	if _, err := a.Exclude(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func TestAnExclusionEndsWithItsProcess(t *testing.T) {
 		t.Errorf("commit: %v", err)
 	}
 	// A beat makes it last.
-	if err := a.process(t.Context(), "beat"); err != nil {
+	if err := a.processCommand(t.Context(), "beat"); err != nil {
 		t.Fatal(err)
 	}
 	if err := b.Commit(t.Context(), &store.Tx{PutRecords: []store.PutRecord{putRecord("r")}}); !isErr(err, store.ErrInUse) {
@@ -68,7 +68,7 @@ func TestAnExclusionEndsWithItsProcess(t *testing.T) {
 
 func TestACountInPartsIsThatOfOneMoment(t *testing.T) {
 	t.Parallel()
-	s := open(t, Options{Addresses: []string{testenv.SharedRedis(t).Addr}, exactly: 7})
+	s := open(t, Options{Addresses: []string{testenv.SharedRedis(t).Addr}, countBatch: 7})
 	tx := &store.Tx{}
 	for i := range 100 {
 		r := putRecord(fmt.Sprint(i))

@@ -13,7 +13,7 @@ import (
 
 var versionsScript = newScript("await", false, true, "head", "versions")
 
-// Get returns a record.
+// Get returns a record, or [store.ErrNotFound].
 func (s *Store) Get(ctx context.Context, key store.RecordKey) (store.Record, error) {
 	if err := store.ValidateGet(key); err != nil {
 		return store.Record{}, err
@@ -30,7 +30,7 @@ func (s *Store) Get(ctx context.Context, key store.RecordKey) (store.Record, err
 	return r, err
 }
 
-// get reads a record, and reports whether there is one.
+// get reads a record, and reports whether it exists.
 func (s *Store) get(ctx context.Context, verb, rid string) (r store.Record, ok bool, err error) {
 	raw, err := s.getRaw(ctx, verb, rid)
 	if err != nil || raw == "" {
@@ -40,6 +40,9 @@ func (s *Store) get(ctx context.Context, verb, rid string) (r store.Record, ok b
 	return r, err == nil, err
 }
 
+// getRaw returns the stored form of a record, or "" if it does not exist. It is a plain GET,
+// which the server answers faster than a script. While the server loads its
+// data it waits by means of eval, which has the rules for that.
 func (s *Store) getRaw(ctx context.Context, verb, rid string) (raw string, err error) {
 	var c *connection
 	for range 3 { // it only reads, so it may be tried again
@@ -58,18 +61,24 @@ func (s *Store) getRaw(ctx context.Context, verb, rid string) (raw string, err e
 			}
 		}
 	}
-	return "", s.failed(c, verb, err)
+	return "", s.callError(c, verb, err)
 }
 
-// awaiter is an Await call. It is told what a commit of this process has made the record, as
-// it is stored, or nothing: then it is to ask the server.
+// awaiter is an Await call. Its news is the record in its stored form, from a commit of this
+// process, or "": then it reads the record.
 type awaiter struct {
 	waitlist.Reader[string]
 	rid  string
-	seen atomic.Int64 // the version that it saw last
+	seen atomic.Int64 // the version it knows, for checkAwaited
 }
 
-// Await returns a record when it is past a version.
+// Await returns a record when it is past a version. It returns [store.ErrNotFound] if the
+// record does not exist, or is deleted, and after is above zero.
+//
+// The call joins before it reads, so that no change between the read and the wait is
+// missed. If the record is known to be at the version after, it does not read at all
+// before it is told of a change: that is the common case of a process that awaits what
+// it has itself written.
 func (s *Store) Await(ctx context.Context, key store.RecordKey, after int64) (store.Record, error) {
 	if err := store.ValidateAwait(key, after); err != nil {
 		return store.Record{}, err
@@ -92,7 +101,7 @@ func (s *Store) Await(ctx context.Context, key store.RecordKey, after int64) (st
 				return store.Record{}, ctx.Err()
 			}
 		}
-		r, ok, err := s.told(ctx, a, raw, after)
+		r, ok, err := s.awaitedRecord(ctx, a, raw, after)
 		switch {
 		case err != nil:
 			return store.Record{}, err
@@ -108,9 +117,10 @@ func (s *Store) Await(ctx context.Context, key store.RecordKey, after int64) (st
 	}
 }
 
-// told returns the record that a call waits for: as a commit has made it, if that is what
-// the call was told, or else as it is.
-func (s *Store) told(ctx context.Context, a *awaiter, raw string, after int64) (r store.Record, ok bool, err error) {
+// awaitedRecord returns the record that a call waits for: from the news, if that has a later
+// version, or from the server. News may be older than what the call has seen, because commits
+// are announced after the server has answered.
+func (s *Store) awaitedRecord(ctx context.Context, a *awaiter, raw string, after int64) (r store.Record, ok bool, err error) {
 	if raw != "" {
 		r, err = parseRecord(a.rid, raw)
 		if err != nil || r.Version > after {
@@ -120,15 +130,16 @@ func (s *Store) told(ctx context.Context, a *awaiter, raw string, after int64) (
 	return s.get(ctx, "await", a.rid)
 }
 
-// joinAwait enters a call. It reports whether the record is known to be at a version: then
-// nothing need be read before the call is told that it has changed.
+// joinAwait adds a call. It reports whether the record is known to be at the version after:
+// then the call need not read before it is told of a change. That holds only while hints
+// are received, which would report changes by other processes.
 func (s *Store) joinAwait(a *awaiter, after int64) (leave func(), known bool) {
 	d := digest(a.rid)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.awaiting.Join(d, a)
 	if !s.closed {
-		s.watch()
+		s.startListening()
 	}
 	return func() {
 		s.mu.Lock()
@@ -137,13 +148,13 @@ func (s *Store) joinAwait(a *awaiter, after int64) (leave func(), known bool) {
 	}, after > 0 && s.listening.Load() && s.known.version(d) == after
 }
 
-// maxKnown is how many records a store knows the version of, twice at most.
+// maxKnown is the size of a generation of known versions; there are two.
 const maxKnown = 4096
 
-// versions are those of records that this process has written last, by their digests. Who
-// waits for such a record to change reads nothing before: others say when they change it,
-// and if that is not heard, whoever waits looks every few seconds. Nobody is told a version
-// from here.
+// versions holds the versions of the records that this process has written last, by their
+// digests. An Await call for such a record does not read it first: hints report changes by
+// other processes, and the poll finds those whose hint was lost. No call is answered from
+// here, so that a stale version delays an Await by a poll at most.
 //
 // There are two generations, so that forgetting costs nothing: when the young
 // one is full it becomes the old one, and the old one is dropped.
@@ -156,7 +167,8 @@ func (v *versions) version(d uint64) int64 {
 	return v.old[d]
 }
 
-// note takes a version down, unless a later one is known: who says so may be late.
+// note adds a version, unless a later one is known: the goroutines of two groups announce
+// their commits in any order.
 func (v *versions) note(d uint64, version int64) {
 	if v.version(d) > version {
 		return
@@ -177,19 +189,18 @@ func (v *versions) clear() { v.young, v.old = nil, nil }
 // written is a record that a commit puts or deletes.
 //
 // It holds the parts of which the stored form is made, so that an Await call can
-// be given the record without a read; the whole is put together only if somebody
-// waits.
+// be given the record without a read; the whole is assembled only if a call waits.
 type written struct {
 	rid     string
 	digest  uint64
 	put     bool
-	version int64 // or 0 if that is not known
+	version int64 // after the commit; 0 if unknown, or deleted
 	at      int64
 	status  string
-	rest    string // what is stored of it besides
+	rest    string // name, tags and body, as restOf encodes them
 }
 
-// raw is what is stored of the record.
+// raw returns the stored form of the record, as the script writes it.
 func (w *written) raw() string {
 	b := make([]byte, 0, 18+len(w.status)+len(w.rest))
 	b = binary.BigEndian.AppendUint64(b, uint64(w.version)) //nolint:gosec // it is not negative
@@ -197,8 +208,10 @@ func (w *written) raw() string {
 	return string(append(long(b, w.status), w.rest...))
 }
 
-// tellWritten tells those who wait for records what a commit has made them.
-func (s *Store) tellWritten(list []written) {
+// notifyWritten gives the Await calls of records what a commit of this process has made of
+// them, and notes the versions. Of a record whose version is unknown, and of a deleted one,
+// the calls only learn that they must read.
+func (s *Store) notifyWritten(list []written) {
 	if len(list) == 0 {
 		return
 	}
@@ -227,16 +240,15 @@ func (s *Store) isClosed() bool {
 	return s.closed
 }
 
-// awaited returns the Await calls that wait.
+// awaited returns all Await calls.
 func (s *Store) awaited() []*awaiter {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.awaiting.All()
 }
 
-// tellRecords has those look who wait for records that have changed: digests of them, or
-// that there are many.
-func (s *Store) tellRecords(changed string) {
+// notifyRecords handles the records of a hint: digests, or manyRecords.
+func (s *Store) notifyRecords(changed string) {
 	if changed == manyRecords {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -246,5 +258,5 @@ func (s *Store) tellRecords(changed string) {
 		}
 		return
 	}
-	s.tellDigests([]byte(changed))
+	s.notifyDigests([]byte(changed))
 }

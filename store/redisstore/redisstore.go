@@ -38,138 +38,145 @@ func init() {
 // DefaultPrefix is what the names of all keys begin with, in braces.
 const DefaultPrefix = "abide"
 
-// Durability says what the store asks of the server.
+// Durability is what the store requires of the server.
 type Durability string
 
-// What can be asked of a server. See docs/redis.md for what is lost when.
+// Values of Durability. docs/redis.md says what is lost in which failure.
 const (
 	// Strict refuses a server that does not sync each write before it answers:
 	// appendonly yes and appendfsync always.
 	Strict Durability = "strict"
 
-	// Trusted takes the operator's word for it, where the server does not tell.
+	// Trusted accepts a server that does not reveal its configuration, as managed ones do:
+	// the operator vouches that it is as Strict requires.
 	Trusted Durability = "trusted"
 
-	// Relaxed accepts any server: what was acknowledged may be lost.
+	// Relaxed accepts any server: acknowledged commits may be lost when it crashes.
 	Relaxed Durability = "relaxed"
 )
 
 // Options of a store.
 type Options struct {
-	// Addresses of the server, each as host:port. With several, they are of a master and its
-	// replicas, and the store talks to the one that is the master.
+	// Addresses of the server, each as host:port. Several are those of a master and its
+	// replicas; the store connects to the one that is the master.
 	Addresses []string
 
-	// DB is the number of the database.
+	// DB is the number of the database. In a cluster it must be 0.
 	DB int
 
-	// Username and Password are for servers that ask for them.
+	// Username and Password authenticate the connection. Both may be empty.
 	Username, Password string
 
-	// TLS is not nil for servers that are talked to through TLS.
+	// TLS configures encrypted connections. Nil means plain TCP.
 	TLS *tls.Config
 
 	// Prefix is what the names of all keys begin with; empty means [DefaultPrefix]. Stores
 	// with different prefixes share a server and nothing else.
 	Prefix string
 
-	// Durability is what the store asks of the server; empty means [Strict].
+	// Durability is what the store requires of the server; empty means [Strict].
 	Durability Durability
 
 	// Replicas is how many replicas must have a commit before it is acknowledged. Zero means
 	// that the master is enough.
 	Replicas int
 
-	// Clock is the store's clock. Nil means that of the server, which is what several
-	// processes need; tests give one.
+	// Clock is the store's clock. Nil means that of the server, which several processes need
+	// in order to agree on the time; tests set it.
 	Clock clock.Clock
 
-	// Logger gets what the store has to say; nil means slog.Default.
+	// Logger receives warnings and errors; nil means slog.Default().
 	Logger *slog.Logger
 
 	// poll, exactly and waitReplicas are for tests: other values than those of the constants.
 	poll         time.Duration
-	exactly      int
+	countBatch   int
 	waitReplicas time.Duration
 }
 
 // Store is a store on a Redis server.
+//
+// Most of its state is on the server. In memory it has what this process needs to batch and
+// to wait: queued commits, waiting calls, and versions of records that it has written. All
+// of that is lost in a crash without consequence.
 type Store struct {
 	options Options
 	prefix  string
-	me      string     // names this open store among others
+	openID  string     // random; names this open store among all processes and times
 	clock   base.Clock // nil: the server's
-	wall    base.Clock // for what the clock of the store is not about
+	wall    base.Clock // for pauses, polls and heartbeats, which a test's clock does not drive
 	logger  *slog.Logger
 	client  atomic.Pointer[connection]
 
-	pollEvery time.Duration // how often those who wait look without a hint
-	exactly   int           // how many records a count looks at at once
+	pollEvery  time.Duration // how often waiting calls retry without a hint
+	countBatch int           // records that one script of a count reads
 
-	replicas     atomic.Int64
-	waitReplicas time.Duration
+	replicas     atomic.Int64  // that must confirm a commit; changed by tests only
+	waitReplicas time.Duration // how long a commit waits for them
 
-	tokens atomic.Uint64 // of the claim call made last
+	tokens atomic.Uint64 // number of the latest token: see newToken
 
-	// What is known of the server: see inspect.
-	behind base.Behind
-	unfit  atomic.Bool
+	// Findings of inspect, each logged when it changes.
+	behind base.Behind // how far the server's clock is behind the store's time
+	unfit  atomic.Bool // the server's settings are not as durable as required
 
-	// life ends when the store is closed.
-	life context.Context //nolint:containedctx // it is that of the goroutines of the store
-	end  context.CancelFunc
+	// lifetime ends when the store is closed, after the last call has returned.
+	lifetime context.Context //nolint:containedctx // it is that of the goroutines of the store
+	end      context.CancelFunc
 
-	// unending is for what goes on whoever waits for it.
-	unending context.Context //nolint:containedctx // it is that of groups of commits
+	// uncancelled never ends: groups of commits run under it, whose callers may leave.
+	uncancelled context.Context //nolint:containedctx // it is that of groups of commits
 
 	background sync.WaitGroup // goroutines that end with life
 
-	gather gathering
+	commits commitQueue
 
-	size struct { // of the server's file, now and then
+	size struct { // of the server's append-only file, cached for sizeMaxAge
 		sync.Mutex
 		at    time.Time
 		bytes int64
 	}
 
-	reconnecting atomic.Bool
-	listening    atomic.Bool // hints of others come in
+	reconnecting atomic.Bool // reconnect runs, one at a time
+	listening    atomic.Bool // hints are being received: see subscribe
 
-	// mu guards what follows. Nothing is asked of the server while it is held.
-	mu       sync.Mutex
-	closed   bool
-	calls    sync.WaitGroup                     // under way; Add only with mu and not closed
-	waits    *waitlist.List[[]store.Claim]      // Claim calls
-	topics   map[target]*topic                  // that they wait for
-	awaiting waitlist.Records[uint64, *awaiter] // Await calls, by the digest of their record
-	known    versions
-	alarm    *waitlist.Alarm
-	expireAt time.Time // when a message without a route expires, by the ticker
-	watched  bool      // somebody has waited, so hints are wanted
-	export   *snapshot
+	// mu guards what follows. It is not held during a call to the server.
+	mu            sync.Mutex
+	closed        bool
+	calls         sync.WaitGroup                     // calls and attempts under way; Add only with mu held and not closed
+	waits         *waitlist.List[[]store.Claim]      // waiting Claim calls
+	topics        map[target]*topic                  // what they wait for; only those with a subscription
+	awaiting      waitlist.Records[uint64, *awaiter] // Await calls, by the digest of their record
+	known         versions                           // of records that this process wrote last
+	alarm         *waitlist.Alarm                    // for the earliest DueAt of a subscription, or expireAt
+	expireAt      time.Time                          // when a message without a route expires, by the ticker
+	listenStarted bool                               // the goroutine that receives hints was started
+	export        *snapshot                          // of the export under way, or nil
 }
 
-// gathering is the commits that wait for others to return.
+// commitQueue holds the commits that wait for a group in flight to return.
 //
-// flights and running are what fly decides by: how many groups are in flight, and
-// how many commits are in them. Its mutex is its own, so that a commit that is
-// submitted does not contend with calls that wait.
-type gathering struct {
+// Its mutex is its own, so that a commit that is submitted does not contend with calls
+// that wait. Invariant: 0 <= groupsInFlight <= maxGroupsInFlight; attempts is empty
+// whenever groupsInFlight is 0 and the mutex is free.
+type commitQueue struct {
 	sync.Mutex
-	calls   []*call
-	flights int // groups under way
-	running int // commits in them
+	pending         []*pendingCommit
+	groupsInFlight  int // groups whose script has been sent
+	commitsInFlight int // commits in these groups, as they were taken from pending
 
-	// looks are calls that look for something to claim, and go with the next group.
-	looks []*waiter
+	// attempts are busy waiters whose attempt goes with the next group.
+	attempts []*waiter
 }
 
-// connection is what commands go through.
+// connection is a client of one server, or of one cluster. Calls load it once and use it to
+// their end, so one that was replaced may still be in use; it is closed after the
+// subscription to hints has been told to move (left).
 type connection struct {
 	rueidis.Client
 	address string
 	cluster bool
-	left    chan struct{} // closed when the store talks to another one
+	left    chan struct{} // closed when the store has another connection
 }
 
 var _ store.Store = (*Store)(nil)
@@ -221,8 +228,13 @@ func (d Durability) known() bool {
 	return d == "" || d == Strict || d == Trusted || d == Relaxed
 }
 
-// Open opens the store on a server. It returns an error that says why if the server is not
-// as durable as [Options.Durability] asks.
+// Open opens the store on a server. It returns [store.ErrInvalid] with the reason if the
+// server is not as durable as [Options.Durability] requires, [store.ErrFormat] if the data has
+// another format, and [store.ErrInUse] if another process holds the store exclusively.
+//
+// It waits up to retryTimeout for a server that is loading its data, and for one of several
+// to be the master. Before it returns it ends expired leases and quarantines expired
+// messages once, so that the alarm knows the next expiry even if no call ever waits.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	if o.Prefix == "" {
 		o.Prefix = DefaultPrefix
@@ -250,24 +262,24 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		options: o, prefix: "{" + o.Prefix + "}", clock: o.Clock, wall: base.System{}, logger: o.Logger,
 		topics: map[target]*topic{}, awaiting: waitlist.Records[uint64, *awaiter]{},
 	}
-	s.pollEvery, s.exactly, s.waitReplicas = cmp.Or(o.poll, pollEvery), cmp.Or(o.exactly, exactly), cmp.Or(o.waitReplicas, waitReplicas)
+	s.pollEvery, s.countBatch, s.waitReplicas = cmp.Or(o.poll, pollEvery), cmp.Or(o.countBatch, defaultCountBatch), cmp.Or(o.waitReplicas, waitReplicas)
 	s.replicas.Store(int64(o.Replicas))
 	s.behind.Report = s.reportBehind
 	var me [12]byte
 	_, _ = rand.Read(me[:]) // it never fails
-	s.me = hex.EncodeToString(me[:])
-	s.waits = waitlist.New[[]store.Claim](&s.mu, s.ticker(), s.startWanted)
+	s.openID = hex.EncodeToString(me[:])
+	s.waits = waitlist.New[[]store.Claim](&s.mu, s.ticker(), s.startAttempts)
 	s.waits.Detached = s.detached
 	s.alarm = waitlist.NewAlarm(s.ticker(), s.onAlarm)
-	s.life, s.end = context.WithCancel(context.Background())
-	s.unending = context.WithoutCancel(s.life)
+	s.lifetime, s.end = context.WithCancel(context.Background())
+	s.uncancelled = context.WithoutCancel(s.lifetime)
 	c, err := s.connect(ctx)
 	if err != nil {
 		s.end()
 		return nil, err
 	}
 	s.client.Store(c)
-	if err := s.enter(ctx); err != nil {
+	if err := s.register(ctx); err != nil {
 		s.end()
 		c.Close()
 		return nil, err
@@ -277,12 +289,13 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		c.Close()
 		return nil, err
 	}
-	s.background.Go(s.beat)
+	s.background.Go(s.heartbeat)
 	s.background.Go(s.poll)
 	return s, nil
 }
 
-// begin starts a call. The call ends with done.
+// begin starts a call, or returns [store.ErrClosed] or the error of ctx. The call ends with
+// done, which must be called exactly once.
 //
 // While a call is under way the connection stays open: Close waits for all of
 // them. Calls that wait are ended first, so that it does not wait for long.
@@ -299,7 +312,7 @@ func (s *Store) begin(ctx context.Context, verb string) (done func(), err error)
 	return s.calls.Done, nil
 }
 
-// Close ends waiting calls, waits for those under way and leaves the server.
+// Close ends waiting calls, waits for those under way and disconnects. It may be called twice.
 //
 // In this order: no new call begins; waiting calls end; calls and attempts that
 // are under way return, with the connection still open; the process is taken off
@@ -320,14 +333,14 @@ func (s *Store) Close() error {
 	}
 	s.mu.Unlock()
 	s.calls.Wait()
-	s.leave()
+	s.unregister()
 	s.end()
 	s.background.Wait()
 	s.client.Load().Close()
 	return nil
 }
 
-// clockArg is the time for scripts: empty if they ask the server.
+// clockArg is the time argument of scripts: empty if they use the server's clock.
 func (s *Store) clockArg() string {
 	if s.clock == nil {
 		return ""
@@ -343,12 +356,12 @@ func (s *Store) ticker() base.Clock {
 	return s.clock
 }
 
-// moment is when a time of the store comes, by the ticker. The answer that says so may be
-// late: a clock that both go by may have moved on meanwhile.
+// moment converts a time of the store to one of the ticker. now is the store's time when the
+// script ran; at is moved to after now, since an attempt at now has been made.
 //
-// With a clock of the server, now is what the answer says; the delay until at is
-// counted from when the answer is read, so a look is never early by the server's
-// clock, and late by the time that the answer took.
+// With the server's clock, the delay until at is counted from when the answer is
+// read, so an attempt is never early by the server's clock, and late by the time that
+// the answer took. Clocks of this machine and of the server need not agree.
 func (s *Store) moment(now, at int64) time.Time {
 	at = max(at, now+1)
 	if s.clock != nil {
@@ -357,13 +370,11 @@ func (s *Store) moment(now, at int64) time.Time {
 	return s.wall.Now().Add(durationMS(at - now))
 }
 
-// newToken returns what the tokens of a claim call begin with. No other call of any
-// process has the same.
-//
-// me is random and new for each open store, so tokens are unique over processes
-// and restarts without asking the server.
+// newToken returns the prefix of the tokens of one claim: the script appends a number for
+// each key. openID is random and new for each open store, so tokens are unique over
+// processes and restarts without a call to the server.
 func (s *Store) newToken() string {
-	return s.me + "-" + strconv.FormatUint(s.tokens.Add(1), 36) + "-"
+	return s.openID + "-" + strconv.FormatUint(s.tokens.Add(1), 36) + "-"
 }
 
 // millis returns a duration in milliseconds, rounded up.

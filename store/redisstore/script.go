@@ -19,13 +19,18 @@ import (
 //go:embed lua/*.lua
 var sources embed.FS
 
-// script is a program that runs on the server, alone and as a whole.
+// script is a Lua program, which the server runs alone and as a whole.
+//
+// It is a concatenation of files of lua/, each of which defines functions for those that
+// follow. Scripts are cut to what they need, because the server runs the definitions
+// with every call: a commit without reservations leaves out what claims need.
 type script struct {
-	verb string
+	verb string // for errors
 	text string
-	sha  string
+	sha  string // by which the server names it
 
-	// timed: it begins with who calls it and what time it is.
+	// timed: its first arguments are openID and the time, for time.lua, which also refuses
+	// the call if another process holds the store exclusively.
 	timed bool
 
 	// reads: it changes nothing, so it may run again when its answer was lost.
@@ -59,7 +64,7 @@ var (
 	countScript      = newScript("count", false, true, "head", "count")
 )
 
-// args are the arguments of a script, one by one.
+// args are the arguments of a script, as texts, in the order in which it reads them.
 type args []string
 
 func (a *args) add(texts ...string) { *a = append(*a, texts...) }
@@ -67,40 +72,41 @@ func (a *args) num(n int64)         { *a = append(*a, itoa(n)) }
 func (a *args) len(n int)           { *a = append(*a, itoa(int64(n))) }
 func (a *args) yesNo(set bool)      { *a = append(*a, yesNo(set)) }
 
-// patience is how long a call waits for a server that is reading its data, or is busy with
-// a script of somebody else, and pauseLoading how long before it asks again. Such a server
-// has done nothing.
+// retryTimeout is how long a call waits for a server that is loading its data, or is busy with
+// a script of another client, and retryPause how long it pauses before it sends the script
+// again. Such a server has not run the script.
 const (
-	patience     = 30 * time.Second
-	pauseLoading = 20 * time.Millisecond
+	retryTimeout = 30 * time.Second
+	retryPause   = 20 * time.Millisecond
 )
 
-// tries counts how often a script was sent, and waits in between until there is no patience left.
+// tries is the retry state of one call of a script.
 type tries struct {
-	made  int
+	made  int // how often the script was sent
 	pause backoff.Pause
-	end   time.Time
+	end   time.Time // when retryTimeout is over
 }
 
 func (s *Store) newTries() *tries {
-	return &tries{pause: backoff.Pause{Clock: s.wall, Min: pauseLoading, Max: pauseLoading}, end: s.wall.Now().Add(patience)}
+	return &tries{pause: backoff.Pause{Clock: s.wall, Min: retryPause, Max: retryPause}, end: s.wall.Now().Add(retryTimeout)}
 }
 
-// eval runs a script and returns what it answers. A script that the server does not know,
-// because it was restarted, is sent as a whole. One that may have run is never run again
-// unless it only reads.
+// eval runs a script and returns its answer. A script that the server does not have,
+// because it was restarted, is loaded first. A script that may have run is never run again
+// unless it only reads: the second run of a commit would mostly be refused because of the
+// first, and its caller would get a conflict for a commit that has succeeded.
 //
 // What can go wrong, and what is done:
 //
 //	NOSCRIPT             it has not run: load it, and run it
-//	LOADING, BUSY        it has not run: wait, as long as there is patience
+//	LOADING, BUSY        it has not run: wait, up to retryTimeout
 //	OOM                  it has not run: ErrFull
-//	READONLY, MASTERDOWN it has not run: look for the master, and return the error
+//	READONLY, MASTERDOWN it has not run: find the master, and return the error
 //	no answer            it may have run: again only if it only reads; else the
 //	                     error, and the outcome is unknown
 func (s *Store) eval(ctx context.Context, sc *script, a args) (rueidis.RedisMessage, error) {
 	if sc.timed {
-		a = append(args{s.me, s.clockArg()}, a...)
+		a = append(args{s.openID, s.clockArg()}, a...)
 	}
 	tries := s.newTries()
 	for {
@@ -109,7 +115,7 @@ func (s *Store) eval(ctx context.Context, sc *script, a args) (rueidis.RedisMess
 		if err == nil {
 			return m, inUse(sc.verb, m)
 		}
-		if again, err := s.again(ctx, c, sc, err, tries); !again {
+		if again, err := s.retryable(ctx, c, sc, err, tries); !again {
 			return m, err
 		}
 	}
@@ -118,7 +124,7 @@ func (s *Store) eval(ctx context.Context, sc *script, a args) (rueidis.RedisMess
 // again reports whether a script that failed with err has not run, or only reads, and can
 // be run again; otherwise it returns the error of the call. It loads a script that the
 // server does not know, and pauses for one that is not ready.
-func (s *Store) again(ctx context.Context, c *connection, sc *script, err error, t *tries) (bool, error) {
+func (s *Store) retryable(ctx context.Context, c *connection, sc *script, err error, t *tries) (bool, error) {
 	t.made++
 	if ctx.Err() != nil {
 		return false, ctx.Err()
@@ -136,11 +142,11 @@ func (s *Store) again(ctx context.Context, c *connection, sc *script, err error,
 	case kind == "" && sc.reads && t.made < 3:
 		return true, nil
 	}
-	return false, s.failed(c, sc.verb, err)
+	return false, s.callError(c, sc.verb, err)
 }
 
 // errorKind is the first word of what a server says is wrong, and empty for an error that
-// is not a server's: then nobody knows what became of the call.
+// is not a server's: then the outcome of the call is unknown.
 func errorKind(err error) string {
 	var refused *rueidis.RedisError
 	if !errors.As(err, &refused) {
@@ -157,8 +163,9 @@ func errorKind(err error) string {
 	return kind
 }
 
-// failed returns the error of a call over a connection, and replaces the connection if it is of no use.
-func (s *Store) failed(c *connection, verb string, err error) error {
+// callError returns the error of a call over a connection, and replaces the connection if it
+// is lost, or leads to a server that is no longer the master.
+func (s *Store) callError(c *connection, verb string, err error) error {
 	switch errorKind(err) {
 	case "OOM":
 		return fmt.Errorf("redisstore: %s: the server is at its memory limit (maxmemory): %w: %w", verb, err, store.ErrFull)
@@ -170,7 +177,8 @@ func (s *Store) failed(c *connection, verb string, err error) error {
 	return fmt.Errorf("redisstore: %s: %w", verb, err)
 }
 
-// inUse returns the error of a call to a store that is kept for somebody else.
+// inUse returns [store.ErrInUse] if the script was refused because another process holds the
+// store exclusively: see Exclude.
 func inUse(verb string, m rueidis.RedisMessage) error {
 	answer, err := m.ToArray()
 	if err != nil || len(answer) != 1 {
@@ -182,14 +190,12 @@ func inUse(verb string, m rueidis.RedisMessage) error {
 	return nil
 }
 
-// answer reads what a script answers. The first thing that is not as it should be is
-// noted, and the rest reads as empty.
-//
-// It is read from left to right, as the script has written it; so a reader is a
-// list of calls without checks, and one check at the end.
+// answer decodes the answer of a script, from left to right. The first error is kept, and
+// the rest reads as empty; so decoding is a list of calls without checks, and one check of
+// err at the end. A caller that must not act on half an answer checks before it acts.
 type answer struct {
-	list []rueidis.RedisMessage
-	err  error
+	list []rueidis.RedisMessage // what is left
+	err  error                  // the first error
 }
 
 func read(m rueidis.RedisMessage) *answer {
@@ -230,7 +236,8 @@ func (a *answer) num() int64 {
 	return n
 }
 
-// sub is an answer within the answer.
+// sub returns the next element, which is a list. Its errors are its own, except that it is
+// no list: a caller that reads more than whether it is empty notes them.
 func (a *answer) sub() *answer {
 	m := a.next()
 	if a.err != nil {
@@ -249,14 +256,14 @@ func (a *answer) note(err error) {
 
 func (a *answer) more() bool { return a.err == nil && len(a.list) > 0 }
 
-// evalWait is eval, and waits for replicas on the same connection.
+// evalWait runs a script that writes, and waits for replicas.
 //
 // WAIT counts the replicas that have everything written on its connection, so
 // both commands go on one connection, as one pipeline. If too few replicas have
-// it in time, the commit is done on the master and is reported as an error: it
-// may be undone by a failover.
+// it in time, the commit is applied on the master and is reported as an error: it
+// may be undone by a failover, so its outcome is unknown.
 func (s *Store) evalWait(ctx context.Context, sc *script, a args) (rueidis.RedisMessage, error) {
-	a = append(args{s.me, s.clockArg()}, a...)
+	a = append(args{s.openID, s.clockArg()}, a...)
 	tries := s.newTries()
 	for {
 		c := s.client.Load()
@@ -265,7 +272,7 @@ func (s *Store) evalWait(ctx context.Context, sc *script, a args) (rueidis.Redis
 			c.B().Wait().Numreplicas(s.replicas.Load()).Timeout(s.waitReplicas.Milliseconds()).Build())
 		m, err := answers[0].ToMessage()
 		if err != nil {
-			if again, err := s.again(ctx, c, sc, err, tries); !again {
+			if again, err := s.retryable(ctx, c, sc, err, tries); !again {
 				return m, err
 			}
 			continue

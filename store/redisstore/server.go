@@ -26,7 +26,7 @@ func (s *Store) checkServer(ctx context.Context, c *connection) error {
 	return s.checkSettings(ctx, c, info)
 }
 
-// readInfo returns what a server tells of itself.
+// readInfo returns the fields of INFO.
 func readInfo(ctx context.Context, c *connection) (map[string]string, error) {
 	text, err := c.Do(ctx, c.B().Info().Build()).ToString()
 	if err != nil {
@@ -41,8 +41,8 @@ func readInfo(ctx context.Context, c *connection) (map[string]string, error) {
 	return info, nil
 }
 
-// inspect looks at what may change while the server runs, its clock and its settings, and logs
-// a change for the worse, once. Commits go on: an operator decides what to do.
+// inspect checks what may change while the server runs, its clock and its settings, and logs
+// a change for the worse, once. Commits continue: an operator decides what to do.
 //
 // It runs with the heartbeat of the process. Settings can be changed by CONFIG SET
 // at any time, and a replica that is promoted has settings of its own.
@@ -84,8 +84,8 @@ func (s *Store) checkSettings(ctx context.Context, c *connection, info map[strin
 	return checkDurability(config, s.options.Durability)
 }
 
-// checkDurability returns an error unless a server with this configuration has a write on
-// disk before it answers.
+// checkDurability returns [store.ErrInvalid], with the setting and the remedy, unless a server
+// with this configuration has a write on disk before it answers.
 func checkDurability(config map[string]string, d Durability) error {
 	const how = "or open the store with durability=relaxed, and lose in a crash what docs/redis.md says"
 	switch fsync := config["appendfsync"]; {
@@ -94,7 +94,7 @@ func checkDurability(config map[string]string, d Durability) error {
 	case fsync == "" && d == Trusted:
 		return nil
 	case fsync == "":
-		return fmt.Errorf("the server does not tell its configuration, so nobody knows whether it syncs each write: open the store with durability=trusted if it does (appendfsync always), %s: %w", how, store.ErrInvalid)
+		return fmt.Errorf("the server does not reveal its configuration, so it is unknown whether it syncs each write: open the store with durability=trusted if it does (appendfsync always), %s: %w", how, store.ErrInvalid)
 	case fsync != "always":
 		return fmt.Errorf("appendfsync is %s, so the server answers before a write is on disk, and a crash of its machine loses the last second or more of what was acknowledged: set appendfsync always, %s: %w", fsync, how, store.ErrInvalid)
 	case config["no-appendfsync-on-rewrite"] == "yes":
@@ -103,7 +103,7 @@ func checkDurability(config map[string]string, d Durability) error {
 	return nil
 }
 
-// atLeast reports whether a version like 7.0.15 is as least major.minor.
+// atLeast reports whether a version like 7.0.15 is at least major.minor.
 func atLeast(version string, major, minor int) bool {
 	first, rest, _ := strings.Cut(version, ".")
 	second, _, _ := strings.Cut(rest, ".")

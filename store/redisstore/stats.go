@@ -12,8 +12,8 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// Stats returns what the store holds. Bytes is the size of the append-only file, which all
-// that the server holds is in.
+// Stats returns what the store holds. Bytes is the size of the append-only file, which has
+// everything on the server, other prefixes and databases included.
 func (s *Store) Stats(ctx context.Context) (store.Stats, error) {
 	done, err := s.begin(ctx, "stats")
 	if err != nil {
@@ -57,15 +57,15 @@ func (s *Store) waiting() int {
 	return s.waits.Waiting()
 }
 
-// sizeFor is how long the size of the file is good for.
-const sizeFor = time.Minute
+// sizeMaxAge is how long the size of the file is cached.
+const sizeMaxAge = time.Minute
 
 // bytes returns about the size of the append-only file, and 0 if there is none or the server
 // does not tell.
 func (s *Store) bytes(ctx context.Context) int64 {
 	s.size.Lock()
 	defer s.size.Unlock()
-	if now := s.wall.Now(); s.size.at.IsZero() || now.Sub(s.size.at) > sizeFor {
+	if now := s.wall.Now(); s.size.at.IsZero() || now.Sub(s.size.at) > sizeMaxAge {
 		s.size.at, s.size.bytes = now, s.fileSize(ctx)
 	}
 	return s.size.bytes

@@ -6,8 +6,9 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// noteExpiry sees to it that a message which waits too long for a route goes to quarantine
-// in time, also if nobody claims from its queue.
+// noteExpiry sets the alarm for the expiry of a message without a route, so that it is
+// quarantined in time even if no call claims from its queue. at is -1 for none. Every process
+// that learns of the message notes it, so no particular one needs to live until then.
 func (s *Store) noteExpiry(now, at int64) {
 	if at < 0 {
 		return
@@ -21,9 +22,9 @@ func (s *Store) noteExpiry(now, at int64) {
 	}
 }
 
-// sweep has all messages go to quarantine that have waited too long: a claim of nothing
-// does that first.
+// sweep ends expired leases and quarantines expired messages: a claim without routes does
+// that first, and leases nothing.
 func (s *Store) sweep(ctx context.Context) error {
-	_, err := s.look(ctx, &store.ClaimRequest{Max: 1})
+	_, err := s.claimOnce(ctx, &store.ClaimRequest{Max: 1})
 	return err
 }

@@ -11,7 +11,9 @@ var (
 	sizesScript  = newScript("verify", false, true, "head", "sizes")
 )
 
-// Verify looks at all that the store holds, for what contradicts itself.
+// Verify checks everything that the store holds for consistency, and reports each problem. It
+// reads in many scripts, so a store that changes meanwhile may show problems that it does
+// not have: it is meant for a store that is held exclusively.
 func (s *Store) Verify(ctx context.Context, report func(problem string)) error {
 	done, err := s.begin(ctx, "verify")
 	if err != nil {
@@ -45,7 +47,7 @@ type verifier struct {
 
 func (v *verifier) run(ctx context.Context) error {
 	for what, letter := range map[string]byte{"key": 'k', "partition": 'z', "record": 'r'} {
-		if err := v.look(ctx, what, v.names[letter]); err != nil {
+		if err := v.check(ctx, what, v.names[letter]); err != nil {
 			return err
 		}
 	}
@@ -59,8 +61,9 @@ func (v *verifier) run(ctx context.Context) error {
 	return v.sums(ctx)
 }
 
-// look verifies things of one kind, some at a time.
-func (v *verifier) look(ctx context.Context, what string, ids []string) error {
+// check verifies items of one kind, a hundred in a script, and adds up what they say must
+// exist elsewhere, for sums.
+func (v *verifier) check(ctx context.Context, what string, ids []string) error {
 	for some := range slices.Chunk(ids, 100) {
 		a := args{what}
 		a.names(some)
@@ -104,7 +107,8 @@ func (v *verifier) problem(what, id, text string) {
 	v.report(fmt.Sprintf("%s %s: %s", what, shown, text))
 }
 
-// sums compares how much there is of something with how much others know of.
+// sums compares the sizes of indexes and sets with what the keys and records add up to. That
+// finds members that no key accounts for, which check cannot see.
 func (v *verifier) sums(ctx context.Context) error {
 	members := func(letter string) (names []string) {
 		for _, name := range v.names[letter[0]] {

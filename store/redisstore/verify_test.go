@@ -157,7 +157,7 @@ func dump(t *testing.T, server *testenv.RedisServer, s *Store) string {
 		}
 		for _, f := range fields {
 			// Names of processes are random.
-			fmt.Fprintf(&lines, "\t%s\n", strings.ReplaceAll(f, s.me, "process"))
+			fmt.Fprintf(&lines, "\t%s\n", strings.ReplaceAll(f, s.openID, "process"))
 		}
 	}
 	return strings.ReplaceAll(lines.String(), "\t\"process\" = "+lastBeat(t, server, s), "\t\"process\" = now")
@@ -165,7 +165,7 @@ func dump(t *testing.T, server *testenv.RedisServer, s *Store) string {
 
 func lastBeat(t *testing.T, server *testenv.RedisServer, s *Store) string {
 	t.Helper()
-	m := must(t, server, "ZSCORE", s.prefix+"p", s.me)
+	m := must(t, server, "ZSCORE", s.prefix+"p", s.openID)
 	score, err := m.AsFloat64()
 	if err != nil {
 		t.Fatal(err)

@@ -10,18 +10,29 @@ import (
 )
 
 // waiter is a Claim call, and subscription the waiting calls of one queue and the same
-// routes: see package waitlist. An attempt is a look: a round trip to the server, in a
-// goroutine of its own or as part of a group of commits, and always without the lock.
+// routes: see package waitlist. An attempt is a round trip to the server, in a goroutine of
+// its own or as part of a group of commits, and always without the lock.
+//
+// The life of an attempt, whichever way it takes:
+//
+//	waitlist marks the waiter busy          join, startAttempts, onAlarm, reserve
+//	Store.calls.Add(1)                      under mu, with the store open
+//	script, without mu                      attempt, or commitGroup
+//	finishAttempt or cancelAttempt          under mu: result, next due time, alarm
+//	releaseUnwanted                         without mu, if the caller has left
+//	Store.calls.Done()
 type (
 	waiter       = waitlist.Waiter[[]store.Claim]
 	subscription = waitlist.Subscription[[]store.Claim]
 	topic        = waitlist.Topic[[]store.Claim]
 )
 
-// target is a queue and a route. Without a route it is the whole queue.
+// target is a queue and a route, which is what messages are put to. With an empty route it
+// is the whole queue: ends of leases are noted there, since the route of the key that
+// becomes free is not looked up.
 type target struct{ queue, route string }
 
-// topic returns the topic of a target, for a subscription to be attached to.
+// topic returns the topic of a target, for a subscription to be attached to. The lock is held.
 func (s *Store) topic(t target) *topic {
 	if s.topics[t] == nil {
 		s.topics[t] = &topic{}
@@ -29,7 +40,9 @@ func (s *Store) topic(t target) *topic {
 	return s.topics[t]
 }
 
-// detached forgets topics that no subscription is attached to. The lock is held.
+// detached removes the topics of a subscription that has ended if no other one is attached
+// to them, so that the map does not grow with routes that are no longer waited for. The lock
+// is held.
 func (s *Store) detached(queue, route string) {
 	for _, t := range []target{{queue, route}, {queue, ""}} {
 		if topic := s.topics[t]; topic != nil && !topic.Waited() {
@@ -38,7 +51,9 @@ func (s *Store) detached(queue, route string) {
 	}
 }
 
-// join enters a call, which looks for the first time. It returns nil if the store is closed.
+// join adds a Claim call and starts its first attempt. It returns nil if the store is closed.
+// The first call that waits also starts to listen for hints: a process that never waits
+// does not subscribe.
 func (s *Store) join(req store.ClaimRequest) *waiter {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -53,41 +68,50 @@ func (s *Store) join(req store.ClaimRequest) *waiter {
 		return topics
 	})
 	if req.Wait > 0 {
-		s.watch()
+		s.startListening()
 	}
 	s.start(w)
 	return w
 }
 
-// start has a busy waiter look, with the next commits or by itself. The lock is held, and the
-// store open.
+// start starts the attempt of a busy waiter, as part of the next group or alone. The lock is
+// held, and the store is open.
 func (s *Store) start(w *waiter) {
 	s.calls.Add(1)
-	if !s.ride(w) {
-		go s.lookFor(w)
+	if !s.attachToGroup(w) {
+		go s.attempt(w)
 	}
 }
 
-// startWanted starts the looks that are wanted. The lock is held.
-func (s *Store) startWanted() {
+// startAttempts starts an attempt for each waiter that the list returns. The lock is held. It
+// is also the serve function of the list, which calls it when a wait is over. Close finishes
+// all calls of the list, so nothing is started on a closed store.
+func (s *Store) startAttempts() {
 	for w := s.waits.Next(); w != nil; w = s.waits.Next() {
 		s.start(w)
 	}
 }
 
-// lookFor looks on behalf of a busy waiter.
-func (s *Store) lookFor(w *waiter) {
+// attempt makes a full claim on behalf of a busy waiter. It runs under lifetime, not under
+// the caller's context: a script that was sent may lease keys, and its answer is needed to
+// release them if the caller has left.
+func (s *Store) attempt(w *waiter) {
 	defer s.calls.Done()
-	f, err := s.look(s.life, &w.Request)
-	s.giveBack(s.looked(w, f, err))
+	f, err := s.claimOnce(s.lifetime, &w.Request)
+	s.releaseUnwanted(s.finishAttempt(w, f, err))
 }
 
-// looked ends a look, or a claim by a commit, and starts those that are wanted next. It
-// returns the claims that no caller is there for.
+// finishAttempt ends a full claim, or one that found something, and starts the attempts that
+// follow. It returns the claims that have no caller, which the caller of finishAttempt
+// releases.
 //
-// What was leased is noted for all subscriptions of the queue even if this call
-// got it: when the lease ends by time, it is one of the others that must look.
-func (s *Store) looked(w *waiter, f found, err error) (unwanted []store.Claim) {
+// The end of each lease is noted for all subscriptions of the queue, also if this call
+// got it: when the lease ends by time, one of the others must try.
+//
+// An error counts only if nothing was leased before it. A call that has leased some keys,
+// and failed to quarantine a message then, returns the keys: the error will come back with
+// the next attempt.
+func (s *Store) finishAttempt(w *waiter, f claimResult, err error) (unwanted []store.Claim) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range f.claims {
@@ -105,9 +129,10 @@ func (s *Store) looked(w *waiter, f found, err error) (unwanted []store.Claim) {
 	return unwanted
 }
 
-// unlooked ends a claim by a commit that found nothing, and was no whole look. With again,
-// there may be something that only a look finds.
-func (s *Store) unlooked(w *waiter, f found, again bool) {
+// cancelAttempt ends an attempt that found nothing and was not a full claim, so that the call
+// waits on. With again, a full claim may find something: the subscription is marked first, so
+// that the waiter, which becomes idle, is the candidate for it.
+func (s *Store) cancelAttempt(w *waiter, f claimResult, again bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if again {
@@ -117,28 +142,31 @@ func (s *Store) unlooked(w *waiter, f found, again bool) {
 	s.noteNext(w, f)
 }
 
-// noteNext notes when a look may find something again, and starts the looks that are
-// wanted. The lock is held.
-func (s *Store) noteNext(w *waiter, f found) {
+// noteNext notes when an attempt may find something again, and starts the attempts that are
+// due now. A call with Wait 0 has no subscription, and no use for either. The lock is held.
+func (s *Store) noteNext(w *waiter, f claimResult) {
 	if sub := w.Subscription(); sub != nil {
 		s.noteDue(sub, f.now, f.next)
-		s.startWanted()
+		s.startAttempts()
 		s.setAlarm()
 	}
 }
 
-// giveBack gives up claims that a call got after it had returned.
-func (s *Store) giveBack(claims []store.Claim) {
+// releaseUnwanted releases claims whose call returned before they came. The attempt is not
+// counted: no worker has seen the messages. If that fails the leases expire, and the
+// attempt stays counted.
+func (s *Store) releaseUnwanted(claims []store.Claim) {
 	for i := range claims {
-		err := s.release(s.life, store.Release{Lease: claims[i].Lease(), Uncounted: true})
-		if err != nil && s.life.Err() == nil {
+		err := s.release(s.lifetime, store.Release{Lease: claims[i].Lease(), Uncounted: true})
+		if err != nil && s.lifetime.Err() == nil {
 			s.logger.Debug("redisstore: claim without a caller not released, its lease expires", "key", claims[i].Key, "error", err)
 		}
 	}
 }
 
-// noteDue notes a time at which a look of a subscription may find something; -1 is none. The
-// lock is held.
+// noteDue notes a time, by the server's clock, at which an attempt of a subscription may find
+// something; -1 is none. now is the server's time in the same answer. Only the earliest time
+// is kept: the attempt then made learns the next one. The lock is held.
 func (s *Store) noteDue(sub *subscription, now, next int64) {
 	if next < 0 {
 		return
@@ -148,7 +176,10 @@ func (s *Store) noteDue(sub *subscription, now, next int64) {
 	}
 }
 
-// noteLease notes the end of a lease for all who wait in its queue. The lock is held.
+// noteLease notes the end of a lease for all subscriptions of its queue, although only those
+// with the key's route can claim it. The note is not withdrawn when the lease is finished or
+// renewed. Both may cost an attempt in vain, which is allowed; an attempt that is not made
+// is not. The lock is held.
 func (s *Store) noteLease(queue string, now int64, until time.Time) {
 	if t := s.topics[target{queue: queue}]; t != nil {
 		for _, sub := range t.Subscriptions() {
@@ -157,12 +188,14 @@ func (s *Store) noteLease(queue string, now int64, until time.Time) {
 	}
 }
 
-// readiness is a partition that has something, now or later.
+// readiness is a partition that has a message to claim, and since when or from when on.
 type readiness struct {
 	queue, route string
-	at           int64
+	at           int64 // by the server's clock
 }
 
+// parseReady reads the partitions of an answer. One that is invalid is logged and left out:
+// the commit that the answer is for has been applied.
 func (s *Store) parseReady(a *answer) (list []readiness) {
 	for a.more() {
 		partition, at := a.text(), a.num()
@@ -176,10 +209,10 @@ func (s *Store) parseReady(a *answer) (list []readiness) {
 	return list
 }
 
-// wake tells those who wait what has become ready.
+// wake wakes the calls that wait for partitions which have become ready.
 //
-// It is called with what the answer of a script of this process says, and with
-// what hints of others say. A partition that is ready now marks its
+// The list comes from the answer of a script of this process, or from a hint of
+// another. A partition that is ready now marks its
 // subscriptions; one that will be ready later only brings their alarm forward.
 func (s *Store) wake(now int64, list []readiness) {
 	if len(list) == 0 {
@@ -199,12 +232,13 @@ func (s *Store) wake(now int64, list []readiness) {
 			}
 		}
 	}
-	s.startWanted()
+	s.startAttempts()
 	s.setAlarm()
 }
 
-// setAlarm sets the alarm for the next time at which a look may find something, or a message
-// without a route expires. The lock is held.
+// setAlarm sets the alarm for the next time at which an attempt may find something, or a
+// message without a route expires. It visits all subscriptions, of which a process has few:
+// one for each set of routes that its workers serve. The lock is held.
 func (s *Store) setAlarm() {
 	next := s.expireAt
 	s.waits.Subscriptions(func(sub *subscription) bool {
@@ -218,13 +252,14 @@ func (s *Store) setAlarm() {
 	}
 }
 
-// onAlarm starts the looks whose time has come. It returns when they have ended, so that whoever
-// made the time pass finds it done.
+// onAlarm starts the attempts that are due. It returns when they have ended, so that a test
+// that advances a manual clock finds their effects when the clock returns. For that reason
+// they are not attached to groups.
 func (s *Store) onAlarm() {
 	s.mu.Lock()
 	s.alarm.Rung()
 	now := s.ticker().Now()
-	var looks sync.WaitGroup
+	var attempts sync.WaitGroup
 	s.waits.Subscriptions(func(sub *subscription) bool {
 		if !sub.DueAt.IsZero() && !sub.DueAt.After(now) {
 			sub.DueAt = time.Time{}
@@ -234,14 +269,14 @@ func (s *Store) onAlarm() {
 	})
 	for w := s.waits.Next(); w != nil; w = s.waits.Next() {
 		s.calls.Add(1)
-		looks.Go(func() { s.lookFor(w) })
+		attempts.Go(func() { s.attempt(w) })
 	}
 	if !s.closed && !s.expireAt.IsZero() && !s.expireAt.After(now) {
 		s.expireAt = time.Time{}
 		s.calls.Add(1)
-		looks.Go(func() {
+		attempts.Go(func() {
 			defer s.calls.Done()
-			if err := s.sweep(s.life); err != nil && s.life.Err() == nil {
+			if err := s.sweep(s.lifetime); err != nil && s.lifetime.Err() == nil {
 				s.logger.Warn("redisstore: expired messages not quarantined", "error", err)
 				s.noteExpiry(0, pollEvery.Milliseconds())
 			}
@@ -249,17 +284,19 @@ func (s *Store) onAlarm() {
 	}
 	s.setAlarm()
 	s.mu.Unlock()
-	looks.Wait()
+	attempts.Wait()
 }
 
-// lookAgain has one call of each subscription look: hints may have been lost.
-func (s *Store) lookAgain() {
+// retryAll makes one attempt for each subscription, and compares the versions of all records
+// that are awaited, because hints may have been lost. It is called by the poll, when the
+// subscription to hints is established, and after a change of the connection.
+func (s *Store) retryAll() {
 	s.mu.Lock()
 	s.waits.Subscriptions(func(sub *subscription) bool {
 		s.waits.Wake(sub)
 		return true
 	})
-	s.startWanted()
+	s.startAttempts()
 	s.mu.Unlock()
-	s.checkAwaited(context.WithoutCancel(s.life))
+	s.checkAwaited(context.WithoutCancel(s.lifetime))
 }

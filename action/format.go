@@ -2,8 +2,6 @@ package action
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strconv"
 	"time"
 
@@ -60,13 +58,7 @@ func (a *Action) appendBody(out []byte) []byte {
 	out = wire.AppendString(out, a.Target)
 	out = wire.AppendString(out, a.Trigger.Kind)
 	out = wire.AppendTime(out, a.Trigger.At)
-	out = wire.AppendNumber(out, uint64(len(a.Trigger.Header)))
-	if len(a.Trigger.Header) > 0 {
-		for _, name := range slices.Sorted(maps.Keys(a.Trigger.Header)) {
-			out = wire.AppendString(out, name)
-			out = wire.AppendString(out, a.Trigger.Header[name])
-		}
-	}
+	out = wire.AppendMap(out, a.Trigger.Header)
 	out = wire.AppendNumber(out, uint64(a.Trigger.Size))
 	out = wire.AppendString(out, a.Reason)
 	out = wire.AppendString(out, a.Payload)
@@ -76,10 +68,7 @@ func (a *Action) appendBody(out []byte) []byte {
 	out = wire.AppendString(out, a.Schedule)
 	out = wire.AppendTime(out, a.RunAt)
 	out = wire.AppendFlag(out, a.tells)
-	out = wire.AppendTime(out, a.CreatedAt)
-	out = wire.AppendTime(out, a.UpdatedAt)
-	out = wire.AppendTime(out, a.StartedAt)
-	out = wire.AppendTime(out, a.EndedAt)
+	out = wire.AppendTimes(out, a.CreatedAt, a.UpdatedAt, a.StartedAt, a.EndedAt)
 	out = wire.AppendNumber(out, uint64(a.Outcome.ExitCode))
 	out = wire.AppendNumber(out, uint64(a.Outcome.Duration))
 	out = wire.AppendString(out, a.Outcome.Output)
@@ -94,16 +83,7 @@ func (a *Action) read(r *wire.Reader) {
 	a.Target = r.String()
 	a.Trigger.Kind = TriggerKind(r.String())
 	a.Trigger.At = r.Time()
-	if n := r.Number(); n > 0 && r.Err == nil {
-		a.Trigger.Header = map[string]string{}
-		for range n {
-			if r.Err != nil {
-				break
-			}
-			name := r.String()
-			a.Trigger.Header[name] = r.String()
-		}
-	}
+	a.Trigger.Header = r.Map()
 	a.Trigger.Size = int(r.Number())
 	a.Reason = r.String()
 	if payload := r.Bytes(); len(payload) > 0 {
@@ -115,10 +95,7 @@ func (a *Action) read(r *wire.Reader) {
 	a.Schedule = r.String()
 	a.RunAt = r.Time()
 	a.tells = r.Flag()
-	a.CreatedAt = r.Time()
-	a.UpdatedAt = r.Time()
-	a.StartedAt = r.Time()
-	a.EndedAt = r.Time()
+	a.CreatedAt, a.UpdatedAt, a.StartedAt, a.EndedAt = r.Time(), r.Time(), r.Time(), r.Time()
 	a.Outcome.ExitCode = int(r.Number())
 	a.Outcome.Duration = time.Duration(r.Number())
 	a.Outcome.Output = r.String()

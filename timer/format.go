@@ -106,11 +106,7 @@ func parseRecord(rec store.Record) (Timer, error) {
 	t.readCore(&r)
 	t.FiredAt = r.Time()
 	t.CancelledAt = r.Time()
-	n := r.Number()
-	for range n {
-		if r.Err != nil {
-			break
-		}
+	for range r.Items() {
 		t.Deliveries = append(t.Deliveries, Delivery{
 			Sink: r.String(), State: outbox.State(r.String()), Attempts: int(r.Number()),
 			At: r.Time(), Next: r.Time(), Error: r.String(),

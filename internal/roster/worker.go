@@ -73,18 +73,10 @@ func (w *Worker) encode() []byte {
 	out = wire.AppendTime(out, w.StartedAt)
 	out = wire.AppendNumber(out, uint64(w.Turns))
 	out = wire.AppendNumber(out, uint64(w.Running))
-	out = appendNames(out, w.Routes)
-	out = appendNames(out, w.Activities)
+	out = wire.AppendStrings(out, w.Routes)
+	out = wire.AppendStrings(out, w.Activities)
 	out = wire.AppendString(out, w.Build)
-	return appendNames(out, w.Targets)
-}
-
-func appendNames(out []byte, names []string) []byte {
-	out = wire.AppendNumber(out, uint64(len(names)))
-	for _, name := range names {
-		out = wire.AppendString(out, name)
-	}
-	return out
+	return wire.AppendStrings(out, w.Targets)
 }
 
 // Parse reads a record. One that was written by another release may say more, or say it in
@@ -97,24 +89,16 @@ func Parse(r store.Record) Worker {
 		Host: d.String(), PID: int(d.Int32()), Version: d.String(), StartedAt: d.Time(),
 		Turns: int(d.Int32()), Running: int(d.Int32()),
 	}
-	w.Routes = names(&d)
-	w.Activities = names(&d)
+	w.Routes = wire.Strings[string](&d)
+	w.Activities = wire.Strings[string](&d)
 	if len(d.Data) > 0 { // an earlier release does not say
 		w.Build = d.String()
 	}
 	if len(d.Data) > 0 {
-		w.Targets = names(&d)
+		w.Targets = wire.Strings[string](&d)
 	}
 	if d.Err != nil {
 		return Worker{ID: w.ID, Name: w.Name, SeenAt: w.SeenAt}
 	}
 	return w
-}
-
-func names(d *wire.Reader) []string {
-	var list []string
-	for n := d.Number(); n > 0 && d.Err == nil; n-- {
-		list = append(list, d.String())
-	}
-	return list
 }

@@ -6,6 +6,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"iter"
+	"maps"
+	"slices"
 	"time"
 )
 
@@ -27,6 +30,36 @@ func AppendTime(out []byte, t time.Time) []byte {
 		return append(out, 0)
 	}
 	return binary.AppendUvarint(out, uint64(t.UnixMilli()))
+}
+
+// AppendTimes appends times one after the other.
+func AppendTimes(out []byte, times ...time.Time) []byte {
+	for _, t := range times {
+		out = AppendTime(out, t)
+	}
+	return out
+}
+
+// AppendStrings appends how many strings there are, and each of them.
+func AppendStrings[S ~string](out []byte, list []S) []byte {
+	out = AppendNumber(out, uint64(len(list)))
+	for _, s := range list {
+		out = AppendString(out, s)
+	}
+	return out
+}
+
+// AppendMap appends how many entries there are, and each name and value in the order of names.
+func AppendMap(out []byte, m map[string]string) []byte {
+	out = AppendNumber(out, uint64(len(m)))
+	if len(m) == 0 {
+		return out
+	}
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		out = AppendString(out, name)
+		out = AppendString(out, m[name])
+	}
+	return out
 }
 
 // AppendFlag appends 1 if it is set, and 0 if not.
@@ -128,6 +161,38 @@ func (r *Reader) Flag() bool {
 		r.Fail("not a flag")
 	}
 	return n == 1
+}
+
+// Items reads a count, and yields once for each item, which the caller reads. It ends early at the
+// first error, so that a bad count does not make the caller allocate without end.
+func (r *Reader) Items() iter.Seq[struct{}] {
+	return func(yield func(struct{}) bool) {
+		for n := r.Number(); n > 0 && r.Err == nil; n-- {
+			if !yield(struct{}{}) {
+				return
+			}
+		}
+	}
+}
+
+// Strings reads what [AppendStrings] wrote. It returns nil if there are none.
+func Strings[S ~string](r *Reader) (list []S) {
+	for range r.Items() {
+		list = append(list, S(r.String()))
+	}
+	return list
+}
+
+// Map reads what [AppendMap] wrote. It returns nil if there are no entries.
+func (r *Reader) Map() (m map[string]string) {
+	for range r.Items() {
+		if m == nil {
+			m = map[string]string{}
+		}
+		name := r.String()
+		m[name] = r.String()
+	}
+	return m
 }
 
 // End fails unless all was read, and returns the first error.

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"maps"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -54,6 +56,38 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 	}
 	if err := r.End(); err != nil {
 		t.Error(err)
+	}
+}
+
+// Lists and maps have their length before them; maps are in the order of names. A count that is
+// too high ends at the end of the bytes.
+func TestListsAndMaps(t *testing.T) {
+	t.Parallel()
+	tags := map[string]string{"b": "2", "a": "", "c": "3"}
+	out := AppendStrings(nil, []string{"x", ""})
+	out = AppendStrings[string](out, nil)
+	out = AppendTimes(out, noon, time.Time{})
+	out = AppendMap(out, tags)
+	out = AppendMap(out, nil)
+	if want := "\x02\x01x\x00\x00"; !strings.HasPrefix(string(out), want) || !strings.HasSuffix(string(out), "\x03\x01a\x00\x01b\x012\x01c\x013\x00") {
+		t.Errorf("the bytes are %q", out)
+	}
+	r := Reader{Data: out}
+	if got, none := Strings[string](&r), Strings[string](&r); !slices.Equal(got, []string{"x", ""}) || none != nil {
+		t.Errorf("the strings are %q and %q", got, none)
+	}
+	if got := r.Time(); !got.Equal(noon) || !r.Time().IsZero() {
+		t.Errorf("the time is %v", got)
+	}
+	if got, none := r.Map(), r.Map(); !maps.Equal(got, tags) || none != nil {
+		t.Errorf("the maps are %q and %q", got, none)
+	}
+	if err := r.End(); err != nil {
+		t.Error(err)
+	}
+	r = Reader{Data: AppendString(AppendNumber(nil, math.MaxUint64), "x")}
+	if got := Strings[string](&r); len(got) > 2 || !errors.Is(r.End(), ErrFormat) {
+		t.Errorf("%d strings, %v", len(got), r.Err)
 	}
 }
 

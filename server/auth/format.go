@@ -61,11 +61,7 @@ func appendScope(out []byte, role Role, tenants []string) []byte {
 	if tenants == nil {
 		return out
 	}
-	out = wire.AppendNumber(out, uint64(len(tenants)))
-	for _, t := range tenants {
-		out = wire.AppendString(out, t)
-	}
-	return out
+	return wire.AppendStrings(out, tenants)
 }
 
 // readScope reads what appendScope wrote. After an error it is nobody's: an empty list of
@@ -75,14 +71,7 @@ func readScope(r *wire.Reader) (Role, []string) {
 	if !r.Flag() && r.Err == nil {
 		return role, nil
 	}
-	tenants := []string{}
-	for range r.Number() {
-		if r.Err != nil {
-			break
-		}
-		tenants = append(tenants, r.String())
-	}
-	return role, tenants
+	return role, append([]string{}, wire.Strings[string](r)...)
 }
 
 func readHash(r *wire.Reader, sum *[32]byte) {

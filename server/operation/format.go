@@ -2,8 +2,6 @@ package operation
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 
 	"github.com/abidehq/abide"
 	"github.com/abidehq/abide/internal/wire"
@@ -59,10 +57,7 @@ func (o *Operation) appendBody(out []byte) []byte {
 	out = wire.AppendString(out, o.Reason)
 	out = wire.AppendString(out, o.By)
 	out = wire.AppendString(out, o.Error)
-	out = wire.AppendTime(out, o.CreatedAt)
-	out = wire.AppendTime(out, o.BegunAt)
-	out = wire.AppendTime(out, o.EndedAt)
-	out = wire.AppendTime(out, o.UpdatedAt)
+	out = wire.AppendTimes(out, o.CreatedAt, o.BegunAt, o.EndedAt, o.UpdatedAt)
 	for _, n := range []int{o.Total, o.Matched, o.Done, o.Skipped, o.Failed, o.pages} {
 		out = wire.AppendNumber(out, uint64(n))
 	}
@@ -80,22 +75,10 @@ func appendFilter(out []byte, f *abide.Filter) []byte {
 	if f.Tenant != nil {
 		out = wire.AppendString(out, *f.Tenant)
 	}
-	out = wire.AppendNumber(out, uint64(len(f.Orchestrations)))
-	for _, name := range f.Orchestrations {
-		out = wire.AppendString(out, name)
-	}
-	out = wire.AppendNumber(out, uint64(len(f.Statuses)))
-	for _, status := range f.Statuses {
-		out = wire.AppendString(out, status)
-	}
-	out = wire.AppendTime(out, f.From)
-	out = wire.AppendTime(out, f.To)
-	out = wire.AppendNumber(out, uint64(len(f.Tags)))
-	for _, name := range slices.Sorted(maps.Keys(f.Tags)) {
-		out = wire.AppendString(out, name)
-		out = wire.AppendString(out, f.Tags[name])
-	}
-	return out
+	out = wire.AppendStrings(out, f.Orchestrations)
+	out = wire.AppendStrings(out, f.Statuses)
+	out = wire.AppendTimes(out, f.From, f.To)
+	return wire.AppendMap(out, f.Tags)
 }
 
 func parseRecord(rec store.Record) (Operation, error) {
@@ -109,7 +92,7 @@ func parseRecord(rec store.Record) (Operation, error) {
 	for _, n := range []*int{&o.Total, &o.Matched, &o.Done, &o.Skipped, &o.Failed, &o.pages} {
 		*n = int(r.Number())
 	}
-	for n := r.Number(); n > 0 && r.Err == nil; n-- {
+	for range r.Items() {
 		o.Errors = append(o.Errors, Failure{abide.Ref{Tenant: r.String(), ID: r.String()}, r.String()})
 	}
 	o.cursor = r.String()
@@ -124,20 +107,10 @@ func readFilter(r *wire.Reader) (f abide.Filter) {
 		tenant := r.String()
 		f.Tenant = &tenant
 	}
-	for n := r.Number(); n > 0 && r.Err == nil; n-- {
-		f.Orchestrations = append(f.Orchestrations, r.String())
-	}
-	for n := r.Number(); n > 0 && r.Err == nil; n-- {
-		f.Statuses = append(f.Statuses, abide.Status(r.String()))
-	}
+	f.Orchestrations = wire.Strings[string](r)
+	f.Statuses = wire.Strings[abide.Status](r)
 	f.From, f.To = r.Time(), r.Time()
-	for n := r.Number(); n > 0 && r.Err == nil; n-- {
-		if f.Tags == nil {
-			f.Tags = map[string]string{}
-		}
-		name := r.String()
-		f.Tags[name] = r.String()
-	}
+	f.Tags = r.Map()
 	return f
 }
 

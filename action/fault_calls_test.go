@@ -148,30 +148,15 @@ func runKilled(t *testing.T, k int, after bool) (killed bool) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDriver(t)
 		d.troubled = true
-		dead, over := make(chan struct{}), make(chan struct{})
-		var faulty *storetest.Faulty
 		var first *process
-		// The hook is below what is killed, so that a call can have happened and nobody hears
-		// of it.
-		faulty = storetest.NewFaulty(&rig.Hooked{Store: d.Store, Hook: rig.NthCall(k, after, func() {
-			faulty.Kill()
-			first.die()
-			close(dead)
-		})}, nil)
+		faulty := rig.NewMortal(d.Store, func() { first.die() }, func(kill func()) rig.Hook { return rig.NthCall(k, after, kill) })
 		first = d.service("first", faulty)
 		d.caller.Use(first)
 		running := rig.Run(t, first)
-		go func() {
-			select {
-			case <-dead:
-				killed = true
-				running.Kill()
-				d.caller.Use(d.process("second", d.Store))
-			case <-over:
-			}
-		}()
-		d.scenario()
-		close(over)
+		killed = faulty.Survive(d.scenario, func() {
+			running.Kill()
+			d.caller.Use(d.process("second", d.Store))
+		})
 		<-time.After(time.Minute)
 		d.check()
 	})

@@ -90,20 +90,11 @@ func TestActionsSurviveAProcessThatFreezesAtEveryCall(t *testing.T) {
 			d.troubled = true
 			frozen := d.process("frozen", &rig.Hooked{Store: d.Store, Hook: f.Hook})
 			d.caller.Use(d.process("other", d.Store))
-			over := make(chan struct{})
-			go func() {
-				defer close(f.Thaw)
-				select {
-				case <-f.Frozen:
-					reached = true
-					frozen.freeze(true)
-					<-time.After(3 * faultLease)
-					frozen.freeze(false)
-				case <-over:
-				}
-			}()
-			d.scenario()
-			close(over)
+			reached = f.Survive(d.scenario, func() {
+				frozen.freeze(true)
+				<-time.After(3 * faultLease)
+				frozen.freeze(false)
+			})
 			<-time.After(time.Minute)
 			d.check()
 		})

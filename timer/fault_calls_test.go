@@ -2,7 +2,6 @@ package timer_test
 
 import (
 	"errors"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -132,35 +131,18 @@ func TestTimersSurviveAProcessThatDiesWhilePublishing(t *testing.T) {
 func runKilled(t *testing.T, when func(kill func()) (hook rig.Hook, meddle func(n int, accepted bool) error)) (killed bool) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDriver(t)
-		dead := make(chan struct{})
-		var faulty *storetest.Faulty
-		hook, meddle := when(sync.OnceFunc(func() {
-			faulty.Kill()
-			close(dead)
-		}))
-		d.sinks[0].plan(meddle)
-		// The hook is below what is killed, so that a call can have happened and nobody hears
-		// of it.
-		inner := d.Store
-		if hook != nil {
-			inner = &rig.Hooked{Store: inner, Hook: hook}
-		}
-		faulty = storetest.NewFaulty(inner, nil)
+		faulty := rig.NewMortal(d.Store, nil, func(kill func()) rig.Hook {
+			hook, meddle := when(kill)
+			d.sinks[0].plan(meddle)
+			return hook
+		})
 		first := d.process(faulty)
 		d.caller.Use(first.Service)
-		over := make(chan struct{})
-		go func() {
-			select {
-			case <-dead:
-				killed = true
-				first.running.Cancel()
-				second := d.process(d.Store)
-				d.caller.Use(second.Service)
-			case <-over:
-			}
-		}()
-		d.scenario()
-		close(over)
+		killed = faulty.Survive(d.scenario, func() {
+			first.running.Cancel()
+			second := d.process(d.Store)
+			d.caller.Use(second.Service)
+		})
 		<-time.After(time.Minute)
 		d.check()
 	})

@@ -90,18 +90,7 @@ func TestTimersSurviveAProcessThatFreezesAtEveryCall(t *testing.T) {
 			d.caller.Use(d.faultWorld.service(d.Store))
 			d.process(&rig.Hooked{Store: d.Store, Hook: f.Hook})
 			d.process(d.Store)
-			over := make(chan struct{})
-			go func() {
-				defer close(f.Thaw)
-				select {
-				case <-f.Frozen:
-					reached = true
-					<-time.After(3 * lease)
-				case <-over:
-				}
-			}()
-			d.scenario()
-			close(over)
+			reached = f.Survive(d.scenario, func() { <-time.After(3 * lease) })
 			<-time.After(time.Minute)
 			d.check()
 		})

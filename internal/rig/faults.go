@@ -128,6 +128,19 @@ func (f *Freezer) Hook(method string, after bool) {
 	}
 }
 
+// Survive runs a scenario, and while as soon as the process is frozen, which wakes up when while
+// returns. It reports whether it froze before the scenario was over.
+func (f *Freezer) Survive(scenario, while func()) (froze bool) {
+	froze = during(scenario, f.Frozen, func() {
+		while()
+		close(f.Thaw)
+	})
+	if !froze {
+		close(f.Thaw)
+	}
+	return froze
+}
+
 // Gate is a hook that holds calls up while it is shut. The zero value is open.
 type Gate struct {
 	mu   sync.Mutex
@@ -205,4 +218,55 @@ func AtEveryCall(t *testing.T, run func(t *testing.T, k int, after bool) (reache
 			t.Run(fmt.Sprintf("after %v %d", after, k), func(t *testing.T) { more = run(t, k, after) })
 		}
 	}
+}
+
+// Mortal is the store of a process that dies during a scenario: from then on all calls fail.
+type Mortal struct {
+	*storetest.Faulty
+	dead chan struct{}
+}
+
+// NewMortal returns the store of a process that dies when kill is called. When is given kill, and
+// returns the hook that calls it at a call to the store, or nil if something else does. The hook
+// is below what fails, so that a call can have had its effect without the process hearing of it.
+// Dying, if not nil, is called when the store is dead, before another process can take over.
+func NewMortal(st store.Store, dying func(), when func(kill func()) Hook) *Mortal {
+	m := &Mortal{dead: make(chan struct{})}
+	hook := when(sync.OnceFunc(func() {
+		m.Kill()
+		if dying != nil {
+			dying()
+		}
+		close(m.dead)
+	}))
+	if hook != nil {
+		st = &Hooked{Store: st, Hook: hook}
+	}
+	m.Faulty = storetest.NewFaulty(st, nil)
+	return m
+}
+
+// Survive runs a scenario, and takeOver as soon as the process has died. It reports whether it
+// died before the scenario was over.
+func (m *Mortal) Survive(scenario, takeOver func()) (died bool) {
+	return during(scenario, m.dead, takeOver)
+}
+
+// during runs a scenario, and then as soon as happened is closed. It reports whether that was
+// before the scenario was over.
+func during(scenario func(), happened <-chan struct{}, then func()) (reached bool) {
+	over, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		select {
+		case <-happened:
+			reached = true
+			then()
+		case <-over:
+		}
+	}()
+	scenario()
+	close(over)
+	<-done
+	return reached
 }

@@ -122,27 +122,15 @@ func runKilled(t *testing.T, k int, after bool) (killed bool) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFixture(t)
 		r.seed()
-		var faulty *storetest.Faulty
-		dead, over := make(chan struct{}), make(chan struct{})
-		faulty = storetest.NewFaulty(&rig.Hooked{Store: r.Store, Hook: rig.NthCall(k, after, func() {
-			faulty.Kill()
-			close(dead)
-		})}, nil)
+		faulty := rig.NewMortal(r.Store, nil, func(kill func()) rig.Hook { return rig.NthCall(k, after, kill) })
 		first := r.service(faulty, abide.NewClient(faulty, nil))
 		caller, running := rig.NewCaller(t, first), rig.Run(t, first)
-		go func() {
-			select {
-			case <-dead:
-				killed = true
-				running.Kill()
-				second := r.service(r.Store, abide.ClientOver(r.client, nil))
-				caller.Use(second)
-				r.run(second)
-			case <-over:
-			}
-		}()
-		r.scenario(caller)
-		close(over)
+		killed = faulty.Survive(func() { r.scenario(caller) }, func() {
+			running.Kill()
+			second := r.service(r.Store, abide.ClientOver(r.client, nil))
+			caller.Use(second)
+			r.run(second)
+		})
 		r.checkScenario(false)
 	})
 	return killed

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/abidehq/abide/history"
 	"github.com/abidehq/abide/internal/engine"
-	"github.com/abidehq/abide/internal/history"
 )
 
 // Activity is a named function with side effects. It is executed at least once: if its process

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/history"
 )
 
 // deployed has an instance begin with one definition and end with another, in a new engine.
@@ -207,9 +208,9 @@ func TestStepRetryIsTheSameWhenItIsReplayed(t *testing.T) {
 			var turn time.Time
 			for i, e := range h.Events {
 				switch e.Kind {
-				case "TurnStarted":
+				case history.TurnStarted:
 					turn, before = e.At, i
-				case "TimerCreated":
+				case history.TimerCreated:
 					return e.At.Sub(turn), before
 				}
 			}

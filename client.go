@@ -138,7 +138,7 @@ func (c *Client) History(ctx context.Context, ref Ref, execution int) (History, 
 	for err == nil && more {
 		var part History
 		last := all.Events[len(all.Events)-1].ID
-		part, more, err = c.transport.History(ctx, ref, HistoryRange{Execution: all.Execution, After: last})
+		part, more, err = c.transport.History(ctx, ref, HistoryRange{Execution: all.Execution, After: int(last)})
 		all.Events, all.Partial = append(all.Events, part.Events...), part.Partial
 	}
 	if err != nil {

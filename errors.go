@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/abidehq/abide/history"
 	"github.com/abidehq/abide/internal/engine"
 	"github.com/abidehq/abide/internal/errs"
-	"github.com/abidehq/abide/internal/history"
 	"github.com/abidehq/abide/internal/replay"
 )
 

@@ -1,16 +1,15 @@
 package abide
 
+import "github.com/abidehq/abide/history"
+
 // FailureOf returns the form in which an error is recorded in history: its type, message and
 // causes. Programs that transmit the errors of instances transmit this.
-func FailureOf(err error) *HistoryFailure {
+func FailureOf(err error) *history.Failure {
 	if err == nil {
 		return nil
 	}
-	return failureFrom(failureOf(err))
+	return failureOf(err)
 }
 
-// Err is the inverse of [FailureOf]. [errors.Is] recognises the error by its type.
-func (f *HistoryFailure) Err() error {
-	var n narrow // an attempt that does not fit is not part of the error
-	return errorOf(f.failure(&n))
-}
+// ErrorOf is the inverse of [FailureOf], nil for nil. [errors.Is] recognises the error by its type.
+func ErrorOf(f *history.Failure) error { return errorOf(f) }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/history"
 	"github.com/abidehq/abide/internal/testenv"
 	"github.com/abidehq/abide/store"
 	"github.com/abidehq/abide/store/storetest"
@@ -199,7 +200,7 @@ func (s *sim) inherited(ref abide.Ref) []int {
 	h, err := s.client.History(s.t.Context(), ref, 0)
 	s.do(err)
 	for i := range h.Events {
-		if e := &h.Events[i]; e.Kind == "ExecutionStarted" {
+		if e := &h.Events[i]; e.Kind == history.ExecutionStarted {
 			var in simState
 			s.do(s.client.Codec().Decode(e.Data, &in))
 			return in.Got

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/history"
 	"github.com/abidehq/abide/internal/teststore"
 	"github.com/abidehq/abide/store"
 	"github.com/abidehq/abide/store/storetest"
@@ -217,41 +218,41 @@ func (w *world) checkNoQuarantine() {
 }
 
 // answersOf says which kinds of events answer which.
-var answersOf = map[string]string{
-	"ActivityCompleted": "ActivityScheduled", "ActivityFailed": "ActivityScheduled",
-	"TimerFired":     "TimerCreated",
-	"ChildCompleted": "ChildStarted", "ChildFailed": "ChildStarted",
+var answersOf = map[history.Kind]history.Kind{
+	history.ActivityCompleted: history.ActivityScheduled, history.ActivityFailed: history.ActivityScheduled,
+	history.TimerFired:     history.TimerCreated,
+	history.ChildCompleted: history.ChildStarted, history.ChildFailed: history.ChildStarted,
 }
 
 // quietTurn reports whether the events behind a TurnStarted are a turn that the code does
 // not learn of. Such a turn may have a later time than the one behind it: a turn during
 // which its instance was suspended is appended behind the suspension, with the time that
 // its code was told.
-func quietTurn(events []abide.HistoryEvent) bool {
-	n := slices.IndexFunc(events, func(e abide.HistoryEvent) bool { return !e.Quiet() })
-	return n > 0 && events[n].Kind == "TurnStarted" || n < 0 && len(events) > 0
+func quietTurn(events []history.Event) bool {
+	n := slices.IndexFunc(events, func(e history.Event) bool { return !e.Kind.Quiet() })
+	return n > 0 && events[n].Kind == history.TurnStarted || n < 0 && len(events) > 0
 }
 
 // checkHistory checks that a history is one: IDs without gaps, whole turns, no answer
 // twice or without a question, no timer early, time that goes forward, one end.
 func checkHistory(h abide.History, ended bool) error {
-	asked := map[int]string{}    // kinds by ID, of what is not answered
-	due := map[int]time.Time{}   // of timers
-	answered := map[int]string{} // by whom
-	firedAt := map[int]int{}     // at which place
-	turn, did := -1, false       // where the turn began, and whether its code has done something
-	now, end := time.Time{}, ""  // of the turn, and how it ended
+	asked := map[int32]history.Kind{} // kinds by ID, of what is not answered
+	due := map[int32]time.Time{}      // of timers
+	answered := map[int32]string{}    // by whom
+	firedAt := map[int32]int{}        // at which place
+	turn, did := -1, false            // where the turn began, and whether its code has done something
+	now, end := time.Time{}, ""       // of the turn, and how it ended
 	for i := range h.Events {
 		e := &h.Events[i]
 		fail := func(format string, args ...any) error {
 			return fmt.Errorf("event %s: %s", e.String(), fmt.Sprintf(format, args...))
 		}
 		switch {
-		case e.ID != i+1:
+		case int(e.ID) != i+1:
 			return fail("should have ID %d", i+1)
 		case end != "":
 			return fail("comes after %s", end)
-		case e.Kind == "TurnStarted":
+		case e.Kind == history.TurnStarted:
 			turn, did = i, false
 			if quietTurn(h.Events[i+1:]) { // the code is not told its time
 				continue
@@ -263,40 +264,40 @@ func checkHistory(h abide.History, ended bool) error {
 			continue
 		case turn < 0:
 			return fail("comes before a turn has started")
-		case e.Incoming() && did:
+		case e.Kind.Incoming() && did:
 			return fail("reaches the instance in the midst of a turn")
-		case !e.Incoming():
+		case !e.Kind.Incoming():
 			did = true
 		}
 		switch kind := answersOf[e.Kind]; {
-		case kind != "":
+		case kind != 0:
 			if asked[e.Ref] != kind {
 				return fail("answers what is not open (answered by %q)", answered[e.Ref])
 			}
-			if at := due[e.Ref]; kind == "TimerCreated" && now.Before(at) {
+			if at := due[e.Ref]; kind == history.TimerCreated && now.Before(at) {
 				return fail("is early: it was due at %v, in a turn at %v", at, now)
 			}
 			delete(asked, e.Ref)
 			answered[e.Ref], firedAt[e.Ref] = e.String(), i
-		case e.Kind == "ChildCancelled": // it answers all the same, once
-		case e.Kind == "ActivityCancelled" || e.Kind == "TimerCancelled":
+		case e.Kind == history.ChildCancelled: // it answers all the same, once
+		case e.Kind == history.ActivityCancelled || e.Kind == history.TimerCancelled:
 			delete(asked, e.Ref)
 			answered[e.Ref] = e.String()
 		case slices.Contains(slices.Collect(maps.Values(answersOf)), e.Kind):
 			asked[e.ID], due[e.ID] = e.Kind, e.At
-		case e.Kind == "TimerMoved" || e.Kind == "TimerMoveReceived":
-			if e.Kind == "TimerMoved" && answered[e.Ref] != "" {
+		case e.Kind == history.TimerMoved || e.Kind == history.TimerMoveReceived:
+			if e.Kind == history.TimerMoved && answered[e.Ref] != "" {
 				// What the code moves may fire in the same turn, after what made it move: that
 				// does not count.
 				if firedAt[e.Ref] <= turn {
 					return fail("moves what was answered by %s", answered[e.Ref])
 				}
-				asked[e.Ref] = "TimerCreated"
+				asked[e.Ref] = history.TimerCreated
 				delete(answered, e.Ref)
 			}
 			due[e.Ref] = e.At
 		}
-		if e.Ends() {
+		if e.Kind.Ends() {
 			end = e.String()
 		}
 	}

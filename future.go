@@ -4,8 +4,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/abidehq/abide/history"
 	"github.com/abidehq/abide/internal/engine"
-	"github.com/abidehq/abide/internal/history"
 	"github.com/abidehq/abide/internal/replay"
 )
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/history"
 )
 
 // TestHistoryPartsMakeTheWhole: from any place, in parts of any size.
@@ -19,7 +20,7 @@ func TestHistoryPartsMakeTheWhole(t *testing.T) {
 		return n, abide.ContinueAsNew(ctx, n+1)
 	})
 	onStage(t, []abide.Definition{flow}, func(s *stage) {
-		text := func(events []abide.HistoryEvent) string {
+		text := func(events []history.Event) string {
 			data, err := json.Marshal(events)
 			s.check(err)
 			return string(data)
@@ -36,7 +37,7 @@ func TestHistoryPartsMakeTheWhole(t *testing.T) {
 			want, err := s.History(s.Context(), i.Ref(), execution)
 			s.check(err)
 			for _, size := range []int{0, 1, 50, 1 << 20} {
-				var got []abide.HistoryEvent
+				var got []history.Event
 				for more := true; more; {
 					var part abide.History
 					part, more, err = s.HistoryPart(s.Context(), abide.Ref{Tenant: abide.DefaultTenant, ID: "i"}, abide.HistoryRange{Execution: execution, After: len(got), MaxBytes: size})
@@ -107,12 +108,11 @@ func TestFailuresAreErrorsAgain(t *testing.T) {
 	if f.Type != "declined" || f.Message != "charge: the card was declined" || !f.Final {
 		t.Errorf("%+v", f)
 	}
-	refuses(t, f.Err(), declined, "charge: the card was declined")
-	if again := abide.FailureOf(f.Err()); fmt.Sprint(*again) != fmt.Sprint(*f) {
+	refuses(t, abide.ErrorOf(f), declined, "charge: the card was declined")
+	if again := abide.FailureOf(abide.ErrorOf(f)); fmt.Sprint(*again) != fmt.Sprint(*f) {
 		t.Errorf("%+v, want %+v", again, f)
 	}
-	var none *abide.HistoryFailure
-	if abide.FailureOf(nil) != nil || none.Err() != nil {
+	if abide.FailureOf(nil) != nil || abide.ErrorOf(nil) != nil {
 		t.Error("no error is one")
 	}
 }

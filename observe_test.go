@@ -3,6 +3,7 @@ package abide_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -82,7 +83,7 @@ func TestObserve(t *testing.T) {
 			t.Errorf("the instance is of %q, %v, want %q", info.TraceParent, err, want)
 		}
 		history, err := e.History(t.Context(), abide.Ref{Tenant: "acme", ID: "order-1"}, 0)
-		if err != nil || history.Events[0].Span != byName["turn order"][0].SpanID().String() {
+		if err != nil || fmt.Sprintf("%016x", history.Events[0].Span) != byName["turn order"][0].SpanID().String() {
 			t.Errorf("history begins with %+v, %v", history.Events[0], err)
 		}
 
@@ -152,8 +153,8 @@ func TestObserveNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, event := range history.Events {
-			if event.Span != "" {
-				t.Errorf("event %d names the span %s", event.ID, event.Span)
+			if event.Span != 0 {
+				t.Errorf("event %d names the span %x", event.ID, event.Span)
 			}
 		}
 		if text := out.String(); strings.Contains(text, "trace_id") || strings.Contains(text, "span_id") || !strings.Contains(text, `"tenant":"default","instance":"a"`) {

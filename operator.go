@@ -1,6 +1,8 @@
 package abide
 
 import (
+	"github.com/abidehq/abide/history"
+
 	"context"
 	"errors"
 	"fmt"
@@ -15,7 +17,7 @@ type Operator interface {
 	// Waits returns what the latest execution of an instance waits for. If events is not empty,
 	// it is the last part of the history; then only what these events began is returned, and
 	// the history is not read.
-	Waits(ctx context.Context, ref Ref, events []HistoryEvent) ([]Waiting, error)
+	Waits(ctx context.Context, ref Ref, events []history.Event) ([]Waiting, error)
 
 	// HistoryLength returns the number of events of an execution, without reading them.
 	HistoryLength(ctx context.Context, ref Ref, execution int) (int, error)
@@ -41,7 +43,7 @@ type Waiting struct {
 	// Event is the ID of the history event that scheduled it, and Kind the kind of that
 	// event: ActivityScheduled, TimerCreated or ChildStarted.
 	Event int
-	Kind  string
+	Kind  history.Kind
 
 	// Name is the name of the activity, the timer or the child's orchestration.
 	Name string
@@ -67,7 +69,7 @@ func (c *Client) Waits(ctx context.Context, ref Ref) ([]Waiting, error) {
 // WaitsAmong returns what the latest execution of an instance began in events and waits for. The
 // events are consecutive, and the last one is the last of the history. Unlike [Client.Waits] it
 // does not read the history.
-func (c *Client) WaitsAmong(ctx context.Context, ref Ref, events []HistoryEvent) ([]Waiting, error) {
+func (c *Client) WaitsAmong(ctx context.Context, ref Ref, events []history.Event) ([]Waiting, error) {
 	o, err := c.operator("waits")
 	if err != nil {
 		return nil, err

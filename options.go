@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/abidehq/abide/internal/history"
+	"github.com/abidehq/abide/history"
 )
 
 // RegisterOption is an option of [NewOrchestration].
@@ -241,15 +241,15 @@ func (f childFunc) child(o *childOptions) { f(o) }
 
 // OnParentClose sets what happens to a child whose parent ends first.
 func OnParentClose(policy ClosePolicy) ChildOption {
-	return childFunc(func(o *childOptions) { o.how.OnClose = history.OnClose(policy) })
+	return childFunc(func(o *childOptions) { o.how.OnClose = history.ClosePolicy(policy) })
 }
 
 // ClosePolicy determines what happens to a child whose parent ends first.
-type ClosePolicy int
+type ClosePolicy = history.ClosePolicy
 
 // Close policies.
 const (
-	CancelChild    = ClosePolicy(history.CancelChild)    // cancel the child, the default
-	TerminateChild = ClosePolicy(history.TerminateChild) // terminate the child
-	AbandonChild   = ClosePolicy(history.AbandonChild)   // let the child run
+	CancelChild    = history.CancelChild    // cancel the child, the default
+	TerminateChild = history.TerminateChild // terminate the child
+	AbandonChild   = history.AbandonChild   // let the child run
 )

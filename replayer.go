@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/abidehq/abide/history"
 	"github.com/abidehq/abide/internal/engine"
-	"github.com/abidehq/abide/internal/history"
 	"github.com/abidehq/abide/internal/replay"
 )
 
@@ -109,7 +109,7 @@ func explain(h *History, err error) error {
 // Tail returns the last n events, a line for each.
 func (h *History) Tail(n int) string { return tail(h.Events, n) }
 
-func tail(events []HistoryEvent, n int) string {
+func tail(events []history.Event, n int) string {
 	var b strings.Builder
 	if len(events) > n {
 		b.WriteString("\n        …")

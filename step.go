@@ -8,8 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/abidehq/abide/history"
 	"github.com/abidehq/abide/internal/engine"
-	"github.com/abidehq/abide/internal/history"
 )
 
 // Step runs f inside the turn and records its result in history. A replay returns the recorded

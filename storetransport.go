@@ -9,8 +9,8 @@ import (
 	"math"
 	"strings"
 
+	"github.com/abidehq/abide/history"
 	"github.com/abidehq/abide/internal/engine"
-	"github.com/abidehq/abide/internal/history"
 	"github.com/abidehq/abide/store"
 )
 
@@ -108,13 +108,11 @@ func (t *storeTransport) History(ctx context.Context, ref Ref, part HistoryRange
 	}
 	h = History{Ref: Ref(info.Ref), Orchestration: info.Name, Version: info.Version, Execution: execution}
 	h.Partial = info.Partial() && execution == int(info.Execution)
-	h.Events = make([]HistoryEvent, len(events))
+	h.Events = events
 	for i := range events {
-		e := &events[i]
-		if e.Kind == history.ExecutionStarted && e.Start != nil { // the record may be of a later version
+		if e := &events[i]; e.Kind == history.ExecutionStarted && e.Start != nil { // the record may be of a later version
 			h.Orchestration, h.Version = e.Name, e.Start.Version
 		}
-		h.Events[i] = eventFrom(e)
 	}
 	return h, more, nil
 }
@@ -145,31 +143,28 @@ func (t *storeTransport) Control(ctx context.Context, ref Ref, cmd Command) erro
 	return fmt.Errorf("abide: control %v: unknown verb %q: %w", ref, cmd.Verb, ErrInvalid)
 }
 
-func (t *storeTransport) Waits(ctx context.Context, ref Ref, events []HistoryEvent) ([]Waiting, error) {
+func (t *storeTransport) Waits(ctx context.Context, ref Ref, events []history.Event) ([]Waiting, error) {
 	open, err := t.waits(ctx, ref, events)
 	waits := make([]Waiting, len(open))
 	for i, w := range open {
 		waits[i] = Waiting{
-			Event: int(w.Event), Kind: w.Kind.String(), Name: w.Name, Child: w.Child, At: w.At,
+			Event: int(w.Event), Kind: w.Kind, Name: w.Name, Child: w.Child, At: w.At,
 			Attempt: w.Attempt, Err: errorOf(w.Last),
 		}
 	}
 	return waits, err
 }
 
-func (t *storeTransport) waits(ctx context.Context, ref Ref, events []HistoryEvent) ([]engine.Wait, error) {
+func (t *storeTransport) waits(ctx context.Context, ref Ref, events []history.Event) ([]engine.Wait, error) {
 	if len(events) == 0 {
 		return t.client.Waits(ctx, refOf(ref))
 	}
-	part := make([]history.Event, len(events))
 	for i := range events {
-		e, err := events[i].event()
-		if err != nil {
+		if err := events[i].Validate(); err != nil {
 			return nil, fmt.Errorf("abide: waits of %v: event %d: %w", ref, events[i].ID, err)
 		}
-		part[i] = e
 	}
-	return t.client.WaitsAmong(ctx, refOf(ref), part)
+	return t.client.WaitsAmong(ctx, refOf(ref), events)
 }
 
 func (t *storeTransport) HistoryLength(ctx context.Context, ref Ref, execution int) (int, error) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/abidehq/abide"
 	"github.com/abidehq/abide/abidetest"
+	"github.com/abidehq/abide/history"
 )
 
 // TestVirtualTime: 73 hours, and months, pass at once, and to the millisecond.
@@ -146,7 +147,7 @@ func TestWhatAnInstanceWaitsFor(t *testing.T) {
 		if got := i.Result(); got != "eve" {
 			t.Errorf("got %q", got)
 		}
-		if h := i.History(); h.Events[len(h.Events)-1].Kind != "ExecutionCompleted" {
+		if h := i.History(); h.Events[len(h.Events)-1].Kind != history.ExecutionCompleted {
 			t.Errorf("the last event is %v", &h.Events[len(h.Events)-1])
 		}
 	})

@@ -13,6 +13,7 @@ import (
 
 	"github.com/abidehq/abide"
 	"github.com/abidehq/abide/abidetest"
+	"github.com/abidehq/abide/history"
 )
 
 // loop continues as new until it has counted down.
@@ -80,7 +81,7 @@ func TestRecordedHistoriesAreReplayed(t *testing.T) {
 	}; !slices.Equal(names, want) {
 		t.Errorf("recorded %q, want %q", names, want)
 	}
-	last := map[string]string{}
+	last := map[string]history.Kind{}
 	for _, file := range files {
 		data, err := os.ReadFile(file)
 		must(t, err)
@@ -91,10 +92,10 @@ func TestRecordedHistoriesAreReplayed(t *testing.T) {
 		must(t, json.Unmarshal(data, &h))
 		last[filepath.Base(file)] = h.Events[len(h.Events)-1].Kind
 	}
-	for name, want := range map[string]string{
-		"order~completed~1.json": "ExecutionCompleted", "order~failed~1.json": "ExecutionFailed", "order~cancelled~1.json": "ExecutionCancelled",
-		"order~terminated~1.json": "ExecutionTerminated", "order~running~1.json": "TimerCreated",
-		"loop@2~acme~ended~3.json": "ExecutionContinued", "loop@2~acme~ended~4.json": "ExecutionCompleted",
+	for name, want := range map[string]history.Kind{
+		"order~completed~1.json": history.ExecutionCompleted, "order~failed~1.json": history.ExecutionFailed, "order~cancelled~1.json": history.ExecutionCancelled,
+		"order~terminated~1.json": history.ExecutionTerminated, "order~running~1.json": history.TimerCreated,
+		"loop@2~acme~ended~3.json": history.ExecutionContinued, "loop@2~acme~ended~4.json": history.ExecutionCompleted,
 	} {
 		if last[name] != want {
 			t.Errorf("%s ends with %s, want %s", name, last[name], want)

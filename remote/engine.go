@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/history"
 	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/internal/engine"
 	"github.com/abidehq/abide/server/api"
@@ -111,7 +112,7 @@ func (e *transport) Get(ctx context.Context, ref abide.Ref) (abide.Info, error) 
 }
 
 // Waits returns what an instance waits for. The server reads the history itself.
-func (e *transport) Waits(ctx context.Context, ref abide.Ref, _ []abide.HistoryEvent) ([]abide.Waiting, error) {
+func (e *transport) Waits(ctx context.Context, ref abide.Ref, _ []history.Event) ([]abide.Waiting, error) {
 	var out api.WaitList
 	if err := e.one(ctx, http.MethodGet, ref, "waits", nil, nil, &out); err != nil {
 		return nil, err

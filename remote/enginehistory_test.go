@@ -109,7 +109,7 @@ func TestLongHistoriesHaveAllEvents(t *testing.T) {
 		check.OK(s.T, err)
 		ids := make([]int, len(h.Events))
 		for i := range h.Events {
-			ids[i] = h.Events[i].ID
+			ids[i] = int(h.Events[i].ID)
 		}
 		check.Equal(s.T, "in order", slices.IsSorted(ids) && ids[0] == 1 && ids[len(ids)-1] == len(ids), true)
 		local, err := s.engine.History(s.Context(), i.Ref(), 0)

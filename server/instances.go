@@ -12,6 +12,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/history"
 	"github.com/abidehq/abide/server/api"
 	"github.com/abidehq/abide/server/auth"
 )
@@ -47,7 +48,7 @@ func (s *Server) addInstances() {
 // rawCodec passes on what a caller of the API sends as it is, whichever codec wrote it.
 type rawCodec struct{}
 
-func (rawCodec) Encode(v any) ([]byte, error) { return v.(abide.Payload), nil }
+func (rawCodec) Encode(v any) ([]byte, error) { return v.(history.Payload), nil }
 
 func (rawCodec) Decode([]byte, any) error { return errors.ErrUnsupported }
 
@@ -151,7 +152,7 @@ func (s *Server) startRequest(n *api.NewInstance) (abide.StartRequest, error) {
 	case api.OnExistsReplace:
 		opts = append(opts, abide.ReplaceEnded())
 	}
-	o := abide.OrchestrationNamed[abide.Payload, abide.None](n.Orchestration, abide.Version(n.Version))
+	o := abide.OrchestrationNamed[history.Payload, abide.None](n.Orchestration, abide.Version(n.Version))
 	return o.Prepare(s.engine.WithCodec(rawCodec{}), input, opts...)
 }
 
@@ -276,7 +277,7 @@ func (s *Server) raise(ctx context.Context, list []api.NewEvent) error {
 		if e.IfAwaited {
 			opts = append(opts, abide.IfAwaited())
 		}
-		if requests[i], err = abide.NewEvent[abide.Payload](e.Name).Prepare(s.engine.WithCodec(rawCodec{}), e.Instance, data, opts...); err != nil {
+		if requests[i], err = abide.NewEvent[history.Payload](e.Name).Prepare(s.engine.WithCodec(rawCodec{}), e.Instance, data, opts...); err != nil {
 			return s.problem(err)
 		}
 	}

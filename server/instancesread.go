@@ -277,7 +277,7 @@ func (s *Server) getHistory(ctx context.Context, in *struct {
 	}
 	out := api.FromHistory(&part)
 	if more {
-		out.NextPageToken = position{part.Execution, part.Events[len(part.Events)-1].ID}.String()
+		out.NextPageToken = position{part.Execution, int(part.Events[len(part.Events)-1].ID)}.String()
 	}
 	return &answer[api.History]{http.StatusOK, out}, nil
 }

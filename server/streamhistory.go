@@ -137,8 +137,8 @@ func (f *follower) catchUp(ctx context.Context, info *abide.Info, st *stream) er
 				f.send(st, "missed", "", struct{}{})
 				f.missed = false
 			}
-			e := api.HistoryEvent{HistoryEvent: part.Events[i]}
-			f.at.event = e.ID
+			e := api.HistoryEvent{Event: part.Events[i]}
+			f.at.event = int(e.ID)
 			f.send(st, "event", f.at.String(), e)
 		}
 		if more {

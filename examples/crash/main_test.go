@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/history"
 )
 
 // runMain in the environment makes the test binary the program itself.
@@ -113,13 +114,13 @@ func completed(t *testing.T, dir string) int {
 		t.Fatal(err)
 	}
 	defer engine.Close()
-	history, err := engine.History(t.Context(), abide.Ref{ID: "pot-1"}, 0)
+	h, err := engine.History(t.Context(), abide.Ref{ID: "pot-1"}, 0)
 	if err != nil && !errors.Is(err, abide.ErrNotFound) {
 		t.Fatal(err)
 	}
 	done := 0
-	for _, event := range history.Events {
-		if event.Kind == "ActivityCompleted" {
+	for _, event := range h.Events {
+		if event.Kind == history.ActivityCompleted {
 			done++
 		}
 	}

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/abidehq/abide/history"
 	"github.com/abidehq/abide/internal/backoff"
 	"github.com/abidehq/abide/internal/base"
-	"github.com/abidehq/abide/internal/history"
 	"github.com/abidehq/abide/store"
 )
 

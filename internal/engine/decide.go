@@ -7,8 +7,8 @@ import (
 	"maps"
 	"time"
 
+	"github.com/abidehq/abide/history"
 	"github.com/abidehq/abide/internal/base"
-	"github.com/abidehq/abide/internal/history"
 	"github.com/abidehq/abide/internal/replay"
 	"github.com/abidehq/abide/store"
 )

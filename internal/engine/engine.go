@@ -11,9 +11,9 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/abidehq/abide/history"
 	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/internal/claimloop"
-	"github.com/abidehq/abide/internal/history"
 	"github.com/abidehq/abide/internal/lease"
 	"github.com/abidehq/abide/internal/outage"
 	"github.com/abidehq/abide/internal/roster"

@@ -3,8 +3,8 @@ package engine
 import (
 	"errors"
 
+	"github.com/abidehq/abide/history"
 	"github.com/abidehq/abide/internal/errs"
-	"github.com/abidehq/abide/internal/history"
 )
 
 // Errors of the engine. Those of the store pass through.

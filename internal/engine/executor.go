@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/abidehq/abide/internal/history"
+	"github.com/abidehq/abide/history"
 	"github.com/abidehq/abide/internal/replay"
 )
 

@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/abidehq/abide/internal/history"
+	"github.com/abidehq/abide/history"
 	"github.com/abidehq/abide/internal/replay"
 	"github.com/abidehq/abide/store"
 	_ "github.com/abidehq/abide/store/pebblestore" // pebble: URLs

@@ -12,8 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/abidehq/abide/history"
 	"github.com/abidehq/abide/internal/base"
-	"github.com/abidehq/abide/internal/history"
 	"github.com/abidehq/abide/internal/replay"
 	"github.com/abidehq/abide/internal/teststore"
 	"github.com/abidehq/abide/store"

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/abidehq/abide/history"
 	"github.com/abidehq/abide/internal/base"
-	"github.com/abidehq/abide/internal/history"
 	"github.com/abidehq/abide/store"
 )
 

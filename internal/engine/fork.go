@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/abidehq/abide/history"
 	"github.com/abidehq/abide/internal/base"
-	"github.com/abidehq/abide/internal/history"
 	"github.com/abidehq/abide/store"
 )
 

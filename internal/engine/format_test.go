@@ -12,8 +12,8 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/abidehq/abide/history"
 	"github.com/abidehq/abide/internal/check"
-	"github.com/abidehq/abide/internal/history"
 	"github.com/abidehq/abide/internal/wire"
 	"github.com/abidehq/abide/store"
 )

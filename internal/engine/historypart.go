@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/abidehq/abide/internal/history"
+	"github.com/abidehq/abide/history"
 )
 
 // HistoryPart returns events of an execution that come after one, 0 for all: about as many

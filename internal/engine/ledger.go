@@ -3,8 +3,8 @@ package engine
 import (
 	"time"
 
+	"github.com/abidehq/abide/history"
 	"github.com/abidehq/abide/internal/base"
-	"github.com/abidehq/abide/internal/history"
 )
 
 // ledger is what an execution's history says without its code: how long it is, and which activities,

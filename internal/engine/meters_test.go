@@ -18,7 +18,7 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
-	"github.com/abidehq/abide/internal/history"
+	"github.com/abidehq/abide/history"
 	"github.com/abidehq/abide/internal/meter"
 	"github.com/abidehq/abide/internal/replay"
 	"github.com/abidehq/abide/store"

@@ -1,7 +1,7 @@
 package engine
 
 import (
-	"github.com/abidehq/abide/internal/history"
+	"github.com/abidehq/abide/history"
 	"github.com/abidehq/abide/store"
 )
 

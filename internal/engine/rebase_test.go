@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/abidehq/abide/internal/history"
+	"github.com/abidehq/abide/history"
 	"github.com/abidehq/abide/internal/replay"
 	"github.com/abidehq/abide/store"
 )
@@ -142,7 +142,7 @@ func TestTurnThatContinuesAsNewWhileItsInstanceIsSuspended(t *testing.T) {
 
 // TestStepIsKeptWhenItsParentEnds, whatever becomes of the child then.
 func TestStepIsKeptWhenItsParentEnds(t *testing.T) {
-	for name, policy := range map[string]history.OnClose{"abandon": history.AbandonChild, "cancel": history.CancelChild} {
+	for name, policy := range map[string]history.ClosePolicy{"abandon": history.AbandonChild, "cancel": history.CancelChild} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(r *rig) {
 				h := newHeld()

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/abidehq/abide/internal/history"
+	"github.com/abidehq/abide/history"
 	"github.com/abidehq/abide/internal/replay"
 	"github.com/abidehq/abide/store"
 )
@@ -164,7 +164,7 @@ func TestBlockedReplayStalls(t *testing.T) {
 // TestParentDoesNotTouchAnInstanceThatIsNotItsChild: an ID that it wanted for a child
 // and that belongs to somebody else.
 func TestParentDoesNotTouchAnInstanceThatIsNotItsChild(t *testing.T) {
-	for name, how := range map[string]history.OnClose{"cancel": history.CancelChild, "terminate": history.TerminateChild} {
+	for name, how := range map[string]history.ClosePolicy{"cancel": history.CancelChild, "terminate": history.TerminateChild} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(r *rig) {
 				r.flow("other", waiter)

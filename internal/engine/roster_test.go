@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/abidehq/abide/history"
 	"github.com/abidehq/abide/internal/base"
-	"github.com/abidehq/abide/internal/history"
 	"github.com/abidehq/abide/internal/roster"
 	"github.com/abidehq/abide/internal/teststore"
 	"github.com/abidehq/abide/store"

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/abidehq/abide/internal/history"
+	"github.com/abidehq/abide/history"
 	"github.com/abidehq/abide/internal/replay"
 	"github.com/abidehq/abide/store"
 )

@@ -3,8 +3,8 @@ package engine
 import (
 	"strings"
 
+	"github.com/abidehq/abide/history"
 	"github.com/abidehq/abide/internal/base"
-	"github.com/abidehq/abide/internal/history"
 	"github.com/abidehq/abide/store"
 )
 

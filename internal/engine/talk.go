@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/abidehq/abide/internal/history"
+	"github.com/abidehq/abide/history"
 	"github.com/abidehq/abide/store"
 )
 

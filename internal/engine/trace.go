@@ -9,7 +9,7 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/abidehq/abide/internal/history"
+	"github.com/abidehq/abide/history"
 )
 
 // scope is what OpenTelemetry calls the part of a program that makes spans.

@@ -13,7 +13,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
 
-	"github.com/abidehq/abide/internal/history"
+	"github.com/abidehq/abide/history"
 	"github.com/abidehq/abide/internal/replay"
 	"github.com/abidehq/abide/store"
 )

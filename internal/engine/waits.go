@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/abidehq/abide/internal/history"
+	"github.com/abidehq/abide/history"
 )
 
 // Wait is an activity, timer or child that an instance waits for. It is derived from the history by the

@@ -14,6 +14,7 @@ import (
 	"github.com/abidehq/abide"
 	"github.com/abidehq/abide/abidetest"
 	"github.com/abidehq/abide/bus"
+	"github.com/abidehq/abide/history"
 	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/store"
 	"github.com/abidehq/abide/timer"
@@ -186,10 +187,10 @@ func (f *fleet) checkHistories() {
 }
 
 // answers says which kinds of events answer which.
-var answers = map[string]string{
-	"ActivityCompleted": "ActivityScheduled",
-	"TimerFired":        "TimerCreated",
-	"ChildCompleted":    "ChildStarted",
+var answers = map[history.Kind]history.Kind{
+	history.ActivityCompleted: history.ActivityScheduled,
+	history.TimerFired:        history.TimerCreated,
+	history.ChildCompleted:    history.ChildStarted,
 }
 
 // checkHistory checks that a history of an execution that has ended is one: events without
@@ -198,35 +199,35 @@ var answers = map[string]string{
 // the latest thing was.
 func checkHistory(h abide.History, longest time.Duration) (latest time.Duration, err error) {
 	type question struct {
-		kind string
+		kind history.Kind
 		due  time.Time
 	}
-	asked := map[int]question{}
+	asked := map[int32]question{}
 	now := time.Time{}
 	for i := range h.Events {
 		e := &h.Events[i]
 		q := asked[e.Ref]
 		switch {
-		case e.ID != i+1:
+		case int(e.ID) != i+1:
 			return latest, fmt.Errorf("event %d has ID %d", i+1, e.ID)
-		case e.Kind == "TurnStarted":
+		case e.Kind == history.TurnStarted:
 			if e.At.Before(now) {
 				return latest, fmt.Errorf("event %s is earlier than the turn before, at %v", e.String(), now)
 			}
 			now = e.At
-		case e.Kind == "TimerCreated":
+		case e.Kind == history.TimerCreated:
 			asked[e.ID] = question{e.Kind, e.At}
-		case e.Kind == "ActivityScheduled", e.Kind == "ChildStarted":
+		case e.Kind == history.ActivityScheduled, e.Kind == history.ChildStarted:
 			asked[e.ID] = question{e.Kind, now}
-		case answers[e.Kind] == "":
+		case answers[e.Kind] == 0:
 		case q.kind != answers[e.Kind]:
 			return latest, fmt.Errorf("event %s answers what is not open", e.String())
 		case now.Before(q.due):
 			return latest, fmt.Errorf("event %s, in a turn at %v, is early: it was due at %v", e.String(), now, q.due)
-		case e.Kind != "ChildCompleted" && now.Sub(q.due) > longest:
+		case e.Kind != history.ChildCompleted && now.Sub(q.due) > longest:
 			return latest, fmt.Errorf("event %s, in a turn at %v, comes %v late", e.String(), now, now.Sub(q.due))
 		default:
-			if e.Kind != "ChildCompleted" {
+			if e.Kind != history.ChildCompleted {
 				latest = max(latest, now.Sub(q.due))
 			}
 			delete(asked, e.Ref)
@@ -236,7 +237,7 @@ func checkHistory(h abide.History, longest time.Duration) (latest time.Duration,
 		return latest, fmt.Errorf("%d things were not answered: %v", len(asked), asked)
 	}
 	last := h.Events[len(h.Events)-1].Kind
-	if last != "ExecutionCompleted" && last != "ExecutionContinued" {
+	if last != history.ExecutionCompleted && last != history.ExecutionContinued {
 		return latest, fmt.Errorf("it ends with %s", last)
 	}
 	return latest, nil

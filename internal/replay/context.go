@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/abidehq/abide/internal/history"
+	"github.com/abidehq/abide/history"
 )
 
 // Context is what code acts through: it gives access to time, randomness, history and everything that

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/abidehq/abide/internal/history"
+	"github.com/abidehq/abide/history"
 )
 
 // coroutine is a stack of the code that runs until it waits. The package comment has its states. resume and

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/abidehq/abide/internal/history"
+	"github.com/abidehq/abide/history"
 )
 
 // Future is the pending result of an activity, a timer, a child, an event or a coroutine. It is resolved

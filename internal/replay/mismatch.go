@@ -5,7 +5,7 @@ import (
 	"runtime"
 	"strings"
 
-	"github.com/abidehq/abide/internal/history"
+	"github.com/abidehq/abide/history"
 )
 
 // Mismatch is the error of code that does not do what its history says that it did: it did something else, it

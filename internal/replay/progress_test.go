@@ -6,7 +6,7 @@ import (
 	"runtime"
 	"testing"
 
-	"github.com/abidehq/abide/internal/history"
+	"github.com/abidehq/abide/history"
 	"github.com/abidehq/abide/internal/replay"
 )
 

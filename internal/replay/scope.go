@@ -4,7 +4,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/abidehq/abide/internal/history"
+	"github.com/abidehq/abide/history"
 )
 
 // Scope is what is cancelled together: all futures that were made under it, and the scopes below it. Scopes

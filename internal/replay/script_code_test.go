@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/abidehq/abide/internal/history"
+	"github.com/abidehq/abide/history"
 	"github.com/abidehq/abide/internal/replay"
 )
 

@@ -14,7 +14,7 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 
-	"github.com/abidehq/abide/internal/history"
+	"github.com/abidehq/abide/history"
 	"github.com/abidehq/abide/internal/replay"
 )
 

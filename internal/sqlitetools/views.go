@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/abidehq/abide/internal/history"
+	"github.com/abidehq/abide/history"
 	"github.com/abidehq/abide/store/sqlitestore"
 )
 
@@ -37,7 +37,7 @@ func byteAt(blob, position string) string {
 	return "(16 * " + digit(1) + " + " + digit(2) + ")"
 }
 
-// fields returns the SQL of the fields of an event of a history (internal/history/history.proto):
+// fields returns the SQL of the fields of an event of a history (history/history.proto):
 // a JSON object, with the numbers of the fields as names. A field that is not a number is taken
 // for text. An event of another format has no fields.
 //

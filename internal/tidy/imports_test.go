@@ -92,28 +92,30 @@ var layers = []layer{
 		tests:   []string{"bus/...", "internal/testenv", "internal/teststore", "store/..."},
 	},
 
-	{path: "internal/history"},
-	{path: "internal/replay", imports: []string{"internal/history"}},
+	{path: "history"},
+	{path: "internal/narrate", imports: []string{"history"}},
+	{path: "internal/replay", imports: []string{"history"}},
 	{
 		path: "internal/engine",
 		imports: []string{
-			"internal/backoff", "internal/base", "internal/claimloop", "internal/history", "internal/lease", "internal/meter", "internal/outage", "internal/replay", "internal/roster", "internal/wire", "store",
+			"internal/backoff", "internal/base", "internal/claimloop", "history", "internal/lease", "internal/meter", "internal/outage", "internal/replay", "internal/roster", "internal/wire", "store",
 		},
 		tests: []string{"internal/teststore", "store/..."},
 	},
 	{
 		path:    "internal/sqlitetools",
-		imports: []string{"internal/engine", "internal/history", "store", "store/sqlitestore"},
+		imports: []string{"internal/engine", "history", "store", "store/sqlitestore"},
 		tests:   []string{"internal/base"},
 	},
 	{
 		path:    ".",
-		imports: []string{"internal/base", "internal/engine", "internal/history", "internal/replay", "store"},
+		imports: []string{"internal/base", "internal/engine", "history", "internal/replay", "store"},
 		tests:   []string{"internal/testenv", "internal/teststore", "store/..."},
 	},
 	{
 		path:    "abidetest",
 		imports: []string{".", "internal/base", "internal/engine", "store", "store/memstore"},
+		tests:   []string{"history"},
 	},
 
 	{path: "action/tick", imports: []string{"internal/base"}},
@@ -142,26 +144,26 @@ var layers = []layer{
 		tests:   []string{"internal/teststore", "store/..."},
 	},
 	{path: "server/telemetry", imports: []string{"internal/base", "internal/meter", "store"}},
-	{path: "server/api", imports: []string{".", "action", "bus/outbox", "server/operation", "store", "timer"}},
+	{path: "server/api", imports: []string{".", "action", "bus/outbox", "history", "server/operation", "store", "timer"}},
 	{path: "server/auth", imports: []string{"internal/base", "internal/ratelimit", "internal/sweep", "internal/wire", "store"}, tests: []string{"store/..."}},
 	{
 		path: "server/web",
 		imports: []string{
-			".", "action", "bus/outbox", "internal/base", "server/operation", "server/telemetry", "server/auth", "store", "timer",
+			".", "action", "bus/outbox", "history", "internal/base", "internal/narrate", "server/operation", "server/telemetry", "server/auth", "store", "timer",
 		},
 		tests: []string{"bus", "internal/testenv", "store/..."},
 	},
 	{
 		path: "server",
 		imports: []string{
-			".", "action", "bus/outbox", "internal/backoff", "internal/base", "internal/meter", "server/operation", "internal/ratelimit", "internal/sweep",
+			".", "action", "bus/outbox", "history", "internal/backoff", "internal/base", "internal/meter", "server/operation", "internal/ratelimit", "internal/sweep",
 			"server/telemetry", "server/api", "server/auth", "server/web", "store", "timer",
 		},
 		tests: []string{"bus", "remote", "store/..."},
 	},
 	{
 		path:    "remote",
-		imports: []string{".", "action", "internal/backoff", "internal/base", "internal/engine", "server/api", "store", "timer"},
+		imports: []string{".", "action", "history", "internal/backoff", "internal/base", "internal/engine", "server/api", "store", "timer"},
 		tests:   []string{"bus", "bus/outbox", "server/operation", "server", "store", "store/memstore"},
 	},
 	{path: "internal/demo", imports: []string{".", "action", "bus", "internal/base", "timer"}, tests: []string{"abidetest", "bus/outbox", "store/memstore"}},
@@ -177,7 +179,7 @@ var layers = []layer{
 	{
 		path: "internal/fleet",
 		tests: []string{
-			".", "abidetest", "bus", "bus/outbox", "internal/base", "internal/testenv",
+			".", "abidetest", "bus", "bus/outbox", "history", "internal/base", "internal/testenv",
 			"store", "store/pgstore", "timer",
 		},
 	},
@@ -197,7 +199,7 @@ var layers = []layer{
 	{
 		path: "internal/cli/...",
 		imports: []string{
-			".", "action", "action/target", "internal/backoff", "internal/base", "internal/bench/...", "internal/config", "internal/daemon", "server/operation",
+			".", "action", "action/target", "history", "internal/backoff", "internal/base", "internal/bench/...", "internal/config", "internal/daemon", "internal/narrate", "server/operation",
 			"internal/sqlitetools", "internal/transfer", "remote", "server", "server/api", "server/auth", "store/...", "timer", "vet/...",
 		},
 		tests: []string{"bus", "bus/outbox", "internal/testenv"},
@@ -205,7 +207,7 @@ var layers = []layer{
 	{path: "cmd/...", imports: []string{"internal/cli/..."}},
 
 	// An example imports what a user can import.
-	{path: "examples/...", imports: []string{".", "bus/...", "server", "server/telemetry", "store/...", "timer"}, tests: []string{"abidetest", "remote"}},
+	{path: "examples/...", imports: []string{".", "bus/...", "server", "server/telemetry", "store/...", "timer"}, tests: []string{"abidetest", "history", "remote"}},
 }
 
 // backend is the row of a store: it imports the contract, its driver and nothing of

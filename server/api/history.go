@@ -8,6 +8,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/history"
 )
 
 // History is what an execution has been through, or a part of it: an [abide.History], with
@@ -45,17 +46,17 @@ func FromHistory(h *abide.History) History {
 func (h *History) History() abide.History {
 	out := abide.History{
 		Ref: abide.Ref(h.Instance), Orchestration: h.Orchestration, Version: h.Version, Execution: h.Execution,
-		Partial: h.Partial, Events: make([]abide.HistoryEvent, len(h.Events)),
+		Partial: h.Partial, Events: make([]history.Event, len(h.Events)),
 	}
 	for i := range h.Events {
-		out.Events[i] = h.Events[i].HistoryEvent
+		out.Events[i] = h.Events[i].Event
 	}
 	return out
 }
 
-// HistoryEvent is one thing that happened. Its JSON is that of [abide.HistoryEvent], which
+// HistoryEvent is one thing that happened. Its JSON is that of [history.Event], which
 // no schema can be read off.
-type HistoryEvent struct{ abide.HistoryEvent }
+type HistoryEvent struct{ history.Event }
 
 var _ huma.SchemaProvider = HistoryEvent{}
 

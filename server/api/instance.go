@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/history"
 )
 
 // What becomes of a start with an ID that exists.
@@ -161,14 +162,16 @@ type WaitList struct {
 // FromWait returns something that an instance waits for for the wire.
 func FromWait(w *abide.Waiting) Wait {
 	return Wait{
-		Event: w.Event, Kind: w.Kind, Name: w.Name, Child: w.Child, At: w.At, Attempt: w.Attempt, Failure: FromError(w.Err),
+		Event: w.Event, Kind: w.Kind.String(), Name: w.Name, Child: w.Child, At: w.At, Attempt: w.Attempt, Failure: FromError(w.Err),
 	}
 }
 
-// Waiting is the inverse of [FromWait].
+// Waiting is the inverse of [FromWait]. A kind that this version does not know is zero.
 func (w *Wait) Waiting() abide.Waiting {
+	var kind history.Kind
+	_ = kind.UnmarshalText([]byte(w.Kind))
 	return abide.Waiting{
-		Event: w.Event, Kind: w.Kind, Name: w.Name, Child: w.Child, At: w.At, Attempt: w.Attempt, Err: w.Failure.Err(),
+		Event: w.Event, Kind: kind, Name: w.Name, Child: w.Child, At: w.At, Attempt: w.Attempt, Err: w.Failure.Err(),
 	}
 }
 

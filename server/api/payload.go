@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/history"
 )
 
 // FromPayload returns bytes that a codec wrote for the wire: as they are if they are JSON,
@@ -13,7 +14,7 @@ func FromPayload(data []byte) json.RawMessage {
 	if len(data) == 0 {
 		return nil
 	}
-	out, err := abide.Payload(data).MarshalJSON()
+	out, err := history.Payload(data).MarshalJSON()
 	if err != nil { // there is nothing that it could not write
 		return nil
 	}
@@ -25,7 +26,7 @@ func Payload(value json.RawMessage) ([]byte, error) {
 	if len(value) == 0 {
 		return nil, nil
 	}
-	var p abide.Payload
+	var p history.Payload
 	if err := p.UnmarshalJSON(value); err != nil {
 		return nil, fmt.Errorf("%w: %w", err, abide.ErrInvalid)
 	}
@@ -59,7 +60,7 @@ type Failure struct {
 // FromError returns an error for the wire.
 func FromError(err error) *Failure { return fromFailure(abide.FailureOf(err)) }
 
-func fromFailure(f *abide.HistoryFailure) *Failure {
+func fromFailure(f *history.Failure) *Failure {
 	if f == nil {
 		return nil
 	}
@@ -71,12 +72,12 @@ func (f *Failure) Err() error {
 	if f == nil {
 		return nil
 	}
-	return f.failure().Err()
+	return abide.ErrorOf(f.failure())
 }
 
-func (f *Failure) failure() *abide.HistoryFailure {
+func (f *Failure) failure() *history.Failure {
 	if f == nil {
 		return nil
 	}
-	return &abide.HistoryFailure{Type: f.Type, Message: f.Message, Final: f.Final, Cause: f.Cause.failure()}
+	return &history.Failure{Type: f.Type, Message: f.Message, Final: f.Final, Cause: f.Cause.failure()}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/history"
 	"github.com/abidehq/abide/server/api"
 )
 
@@ -55,8 +56,8 @@ func TestTags(t *testing.T) {
 func TestFailuresKeepTheirChain(t *testing.T) {
 	t.Parallel()
 	declined := abide.NewError("declined", "the card was declined")
-	f := &abide.HistoryFailure{Type: "outer", Message: "no luck", Cause: abide.FailureOf(abide.Final(declined))}
-	err := api.FromError(f.Err()).Err()
+	f := &history.Failure{Type: "outer", Message: "no luck", Cause: abide.FailureOf(abide.Final(declined))}
+	err := api.FromError(abide.ErrorOf(f)).Err()
 	if !errors.Is(err, declined) || !errors.Is(err, abide.NewError("outer", "")) || err.Error() != "no luck" {
 		t.Errorf("%v", err)
 	}

@@ -145,7 +145,7 @@ func (b *tab) startAndWatch() {
 	b.run(chromedp.Evaluate("window.stayed = true", nil))
 	// Somebody else raises an event that it does not wait for: the page shows it by itself.
 	check.OK(b.t, abide.NewEvent[string]("hello").Raise(b.t.Context(), b.engine, "order-1", "there"))
-	b.shows("Event hello was received")
+	b.shows("Event hello received")
 	if !b.is("window.stayed") {
 		b.t.Error("the page was loaded again")
 	}
@@ -163,7 +163,7 @@ func (b *tab) startAndWatch() {
 
 func (b *tab) forkIt() {
 	b.t.Helper()
-	b.run(chromedp.Evaluate(`[...document.querySelectorAll(".fork")].find(e => e.parentElement.textContent.includes("Event hello was received")).click()`, nil))
+	b.run(chromedp.Evaluate(`[...document.querySelectorAll(".fork")].find(e => e.parentElement.textContent.includes("Event hello received")).click()`, nil))
 	b.fill("ID of the new instance", "order-2")
 	b.press("Fork")
 	b.shows("This is the fork")

@@ -15,6 +15,7 @@ import (
 
 	"github.com/abidehq/abide"
 	"github.com/abidehq/abide/action"
+	"github.com/abidehq/abide/history"
 	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/server/auth"
 	"github.com/abidehq/abide/server/web"
@@ -46,7 +47,7 @@ func TestNothingIsTakenForAPage(t *testing.T) {
 	must(abide.NewEvent[string](evil).Raise(ctx, w.engine, ref.ID, evil, abide.Tenant(tenant)))
 	w.eventually(func() bool {
 		h, err := w.engine.History(ctx, ref, 0)
-		return err == nil && slices.ContainsFunc(h.Events, func(e abide.HistoryEvent) bool { return e.Kind == "EventReceived" })
+		return err == nil && slices.ContainsFunc(h.Events, func(e history.Event) bool { return e.Kind == history.EventReceived })
 	})
 	must(w.engine.Suspend(ctx, ref, evil))
 	w.until(ref, func(i abide.Info) bool { return i.Status == abide.Suspended })

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/history"
 )
 
 // instanceData is what the page of one instance shows.
@@ -129,12 +130,12 @@ func (s *site) tell(r *request, d *instanceData, w *window) {
 		d.Part = w.words()
 	}
 	d.Timeline = newTimeline(s, d.Info, w, d.Waits, end)
-	told := narrate(w)
+	told := narrateWindow(w)
 	d.Events, d.EventPages = s.eventPage(r, d, w, told)
 	d.Input = w.input()
 	for i := range w.part.Events {
 		e := &w.part.Events[i]
-		if (e.Kind == "ChildStarted" || e.Kind == "DetachedStarted") && len(d.Children) < maxChildren {
+		if (e.Kind == history.ChildStarted || e.Kind == history.DetachedStarted) && len(d.Children) < maxChildren {
 			d.Children = append(d.Children, child{
 				Ref: abide.Ref{Tenant: d.Info.Ref.Tenant, ID: e.Target}, Orchestration: e.Name, State: told.state(e.ID),
 			})

@@ -155,8 +155,8 @@ func TestOneInstanceFromStartToEnd(t *testing.T) {
 	to = w.done("/instances/default/order-1/raise", "name", "approved", "data", `{"by":"an operator"}`)
 	w.until(ref, func(i abide.Info) bool { return i.Status == abide.Completed })
 	body = w.see(to)
-	w.contains(body, "completed", "charge-17", "Event approved was received", "Asked for activity charge", "Activity charge completed",
-		"Step price completed", "Started a child of parcel:", "/instances/default/order-1-parcel", "Timeline", "Restart", "Fork from here", "Output", "Set value charge")
+	w.contains(body, "completed", "charge-17", "Event approved received", "Activity charge scheduled", "Activity charge completed",
+		"Step price completed", "Child parcel started:", "/instances/default/order-1-parcel", "Timeline", "Restart", "Fork from here", "Output", "Value charge set")
 	w.lacks(body, "Waits for", "/order-1/cancel")
 	w.contains(w.see("/instances/default/order-1-parcel"), "Parent", "/instances/default/order-1")
 	raw := w.get("/instances/default/order-1/history.json")

@@ -10,6 +10,7 @@ import (
 	"strconv"
 
 	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/history"
 	"github.com/abidehq/abide/server/auth"
 )
 
@@ -51,7 +52,7 @@ func (s *site) rawHistory(w http.ResponseWriter, r *http.Request) {
 			break
 		}
 		after := part.Events[len(part.Events)-1].ID
-		if part, more, err = s.engine.HistoryPart(r.Context(), ref, abide.HistoryRange{Execution: part.Execution, After: after, MaxBytes: rawBytes}); err == nil {
+		if part, more, err = s.engine.HistoryPart(r.Context(), ref, abide.HistoryRange{Execution: part.Execution, After: int(after), MaxBytes: rawBytes}); err == nil {
 			err = s.sameInstance(r.Context(), ref, &info)
 		}
 	}
@@ -88,7 +89,7 @@ type historyWriter struct {
 
 // begin writes all but the events.
 func (o *historyWriter) begin(h abide.History) error {
-	h.Events = []abide.HistoryEvent{}
+	h.Events = []history.Event{}
 	data, err := json.MarshalIndent(h, "", "  ")
 	if err != nil {
 		return err
@@ -100,7 +101,7 @@ func (o *historyWriter) begin(h abide.History) error {
 	return o.write(open)
 }
 
-func (o *historyWriter) events(events []abide.HistoryEvent) error {
+func (o *historyWriter) events(events []history.Event) error {
 	for i := range events {
 		data, err := json.MarshalIndent(events[i], "    ", "  ")
 		if err != nil {

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/history"
+	"github.com/abidehq/abide/internal/narrate"
 )
 
 // timeline is history as bars on an axis of time. It is drawn as one small picture for each
@@ -50,12 +52,12 @@ func newTimeline(s *site, info abide.Info, w *window, waits []abide.Waiting, end
 		end = last
 	}
 	for _, wait := range waits {
-		if b := bars[wait.Event]; b != nil {
+		if b := bars[int32(wait.Event)]; b != nil {
 			b.failed = max(0, wait.Attempt-1)
 			if wait.Err != nil {
 				b.Words = "attempt " + number(wait.Attempt) + " failed: " + wait.Err.Error()
 			}
-			if wait.Kind == "TimerCreated" {
+			if wait.Kind == history.TimerCreated {
 				b.Words = "due " + relative(wait.At, s.clock.Now())
 			}
 		}
@@ -117,8 +119,8 @@ func (b *bar) describe() {
 // collect returns a bar for each event that began something, by its ID and in order, when
 // the first turn of the part began and when the last one did. Events before the first turn
 // have no known time and no bar.
-func collect(s *site, info abide.Info, h *abide.History) (bars map[int]*bar, order []*bar, from, at time.Time) {
-	bars = map[int]*bar{}
+func collect(s *site, info abide.Info, h *abide.History) (bars map[int32]*bar, order []*bar, from, at time.Time) {
+	bars = map[int32]*bar{}
 	var before time.Time // when the turn before was
 	var pause *bar
 	for i := range h.Events {
@@ -129,47 +131,47 @@ func collect(s *site, info abide.Info, h *abide.History) (bars map[int]*bar, ord
 			order = append(order, b)
 			return b
 		}
-		if from.IsZero() && e.Kind != "TurnStarted" {
+		if from.IsZero() && e.Kind != history.TurnStarted {
 			continue
 		}
 		switch e.Kind {
-		case "TurnStarted":
+		case history.TurnStarted:
 			before, at = at, e.At
 			if from.IsZero() {
 				from, before = at, at
 			}
-		case "ActivityScheduled":
+		case history.ActivityScheduled:
 			begin("activity", e.Name)
-		case "TimerCreated":
+		case history.TimerCreated:
 			label := e.Name
 			if label == "" {
 				label = "timer"
 			}
 			begin("timer", label)
-		case "ChildStarted":
+		case history.ChildStarted:
 			begin("child", e.Target).Href = s.path(instancePath(abide.Ref{Tenant: info.Ref.Tenant, ID: e.Target}))
-		case "EventReceived":
+		case history.EventReceived:
 			b := begin("event", e.Name)
 			b.start, b.end, b.State = before, at, "completed"
 			b.Words = "received after " + lasting(at.Sub(before))
-		case "StepCompleted", "StepFailed":
+		case history.StepCompleted, history.StepFailed:
 			b := begin("step", e.Name)
 			b.end, b.State = at, "completed"
-			if e.Kind == "StepFailed" {
+			if e.Kind == history.StepFailed {
 				b.State = "failed"
 			}
-		case "ExecutionSuspended", "ExecutionStalled":
-			pause = begin("pause", map[string]string{"ExecutionSuspended": "suspended", "ExecutionStalled": "stalled"}[e.Kind])
+		case history.ExecutionSuspended, history.ExecutionStalled:
+			pause = begin("pause", map[history.Kind]string{history.ExecutionSuspended: "suspended", history.ExecutionStalled: "stalled"}[e.Kind])
 			pause.State = pause.Label
-		case "ExecutionResumed":
+		case history.ExecutionResumed:
 			if pause != nil {
 				pause.end = at
 			}
 		default:
-			if b := bars[e.Ref]; b != nil && outcomes[e.Kind] != "" {
-				b.end, b.State = at, outcomes[e.Kind]
+			if b := bars[e.Ref]; b != nil && narrate.Outcome(e.Kind) != "" {
+				b.end, b.State = at, narrate.Outcome(e.Kind)
 				if e.Failure != nil {
-					b.failed = e.Failure.Attempt
+					b.failed = int(e.Failure.Attempt)
 				}
 			}
 		}

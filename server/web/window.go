@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/history"
 )
 
 const (
@@ -30,9 +31,9 @@ const (
 // window is a part of a history, of consecutive events.
 type window struct {
 	part  abide.History
-	head  []abide.HistoryEvent // the first events of the history, none if they are in part
-	total int                  // events of the history
-	bytes int                  // about what it takes in memory
+	head  []history.Event // the first events of the history, none if they are in part
+	total int             // events of the history
+	bytes int             // about what it takes in memory
 }
 
 // first and last are the IDs of the first and the last event; first is last+1 if there is none.
@@ -40,16 +41,16 @@ func (w *window) first() int {
 	if len(w.part.Events) == 0 {
 		return 1
 	}
-	return w.part.Events[0].ID
+	return int(w.part.Events[0].ID)
 }
 
 func (w *window) last() int { return w.first() + len(w.part.Events) - 1 }
 
 // began returns when the first turn of the history began, as far as it is known.
 func (w *window) began() time.Time {
-	for _, events := range [][]abide.HistoryEvent{w.head, w.part.Events} {
+	for _, events := range [][]history.Event{w.head, w.part.Events} {
 		for i := range events {
-			if events[i].Kind == "TurnStarted" {
+			if events[i].Kind == history.TurnStarted {
 				return events[i].At
 			}
 		}
@@ -59,9 +60,9 @@ func (w *window) began() time.Time {
 
 // input returns what the execution was started with.
 func (w *window) input() []byte {
-	for _, events := range [][]abide.HistoryEvent{w.head, w.part.Events} {
+	for _, events := range [][]history.Event{w.head, w.part.Events} {
 		for i := range events {
-			if events[i].Kind == "ExecutionStarted" {
+			if events[i].Kind == history.ExecutionStarted {
 				return events[i].Data
 			}
 		}
@@ -109,7 +110,7 @@ func (s *site) readWindow(ctx context.Context, ref abide.Ref, execution, last, t
 		}
 		w.head = head.Events[:min(len(head.Events), w.first()-1)]
 	}
-	for _, events := range [][]abide.HistoryEvent{w.part.Events, w.head} {
+	for _, events := range [][]history.Event{w.part.Events, w.head} {
 		for i := range events {
 			w.bytes += eventBytes + len(events[i].Data) + len(events[i].Name)
 		}

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/history"
 	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/store"
 	"github.com/abidehq/abide/store/memstore"
@@ -73,7 +74,7 @@ func (w *world) untilStep(n int) (events int) {
 	w.eventually(func() bool {
 		h := w.longHistory()
 		events = len(h.Events)
-		return stepOf(h) == n && h.Events[events-1].Kind != "TurnYielded"
+		return stepOf(h) == n && h.Events[events-1].Kind != history.TurnYielded
 	})
 	return events
 }
@@ -131,7 +132,7 @@ func TestALongHistoryIsShownInPart(t *testing.T) {
 	if seen != total {
 		t.Errorf("%d pages list %d events, want %d", pages, seen, total)
 	}
-	w.contains(body, "Started a child of parcel:", "Set timer window", "Newer", "Newest")
+	w.contains(body, "Child parcel started:", "Timer window set", "Newer", "Newest")
 	check.Equal(t, "the newest ones are at", link(t, body, "Newest"), longPage+"#events")
 	body = w.see(longPage + "?events=1500")
 	w.contains(body, "Only of events 501 to 1,500 of "+comma(total), "Events 1,301 to 1,500 of "+comma(total))
@@ -185,12 +186,12 @@ func TestARefreshReadsWhatHasChanged(t *testing.T) {
 	}
 	w.done(longPage+"/terminate", "reason", "enough")
 	w.until(abide.Ref{ID: "long-1"}, func(i abide.Info) bool { return i.Status == abide.Terminated })
-	w.contains(w.see(longPage), "Was terminated: enough")
+	w.contains(w.see(longPage), "Terminated: enough")
 	if reads, _, _ := c.counted(func() { w.see(longPage) }); reads != 0 {
 		t.Errorf("it has ended, and nothing has changed: %d reads", reads)
 	}
 	w.done(longPage + "/restart")
-	w.eventually(func() bool { return !strings.Contains(w.see(longPage), "Was terminated") })
+	w.eventually(func() bool { return !strings.Contains(w.see(longPage), "Terminated: enough") })
 }
 
 // TestLargeEventsMakeASmallWindow: bytes bound what is read, too.

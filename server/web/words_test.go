@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/history"
 	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/internal/check"
 )
@@ -133,10 +134,10 @@ func TestCauses(t *testing.T) {
 }
 
 // at returns a history in which each event of a list happens so many seconds after noon.
-func at(events ...abide.HistoryEvent) *abide.History {
+func at(events ...history.Event) *abide.History {
 	h := &abide.History{Execution: 1}
 	for _, e := range events {
-		e.ID = len(h.Events) + 1
+		e.ID = int32(len(h.Events) + 1)
 		h.Events = append(h.Events, e)
 	}
 	return h
@@ -145,8 +146,8 @@ func at(events ...abide.HistoryEvent) *abide.History {
 // whole returns a window of all of a history.
 func whole(h *abide.History) *window { return &window{part: *h, total: len(h.Events)} }
 
-func turn(after time.Duration) abide.HistoryEvent {
-	return abide.HistoryEvent{Kind: "TurnStarted", At: noon.Add(after)}
+func turn(after time.Duration) history.Event {
+	return history.Event{Kind: history.TurnStarted, At: noon.Add(after)}
 }
 
 func TestTimeline(t *testing.T) {
@@ -154,17 +155,17 @@ func TestTimeline(t *testing.T) {
 	s := &site{clock: base.NewManual(noon.Add(100 * time.Second))}
 	h := at(
 		turn(0),
-		abide.HistoryEvent{Kind: "ExecutionStarted", Name: "order", Start: &abide.HistoryStart{Execution: 1}},
-		abide.HistoryEvent{Kind: "ActivityScheduled", Name: "charge"},                             // 3
-		abide.HistoryEvent{Kind: "TimerCreated", Name: "window", At: noon.Add(200 * time.Second)}, // 4
+		history.Event{Kind: history.ExecutionStarted, Name: "order", Start: &history.Start{Execution: 1}},
+		history.Event{Kind: history.ActivityScheduled, Name: "charge"},                             // 3
+		history.Event{Kind: history.TimerCreated, Name: "window", At: noon.Add(200 * time.Second)}, // 4
 		turn(50*time.Second),
-		abide.HistoryEvent{Kind: "ActivityFailed", Ref: 3, Failure: &abide.HistoryFailure{Message: "no", Attempt: 3}},
-		abide.HistoryEvent{Kind: "ChildStarted", Name: "parcel", Target: "parcel-1"}, // 7
+		history.Event{Kind: history.ActivityFailed, Ref: 3, Failure: &history.Failure{Message: "no", Attempt: 3}},
+		history.Event{Kind: history.ChildStarted, Name: "parcel", Target: "parcel-1"}, // 7
 		turn(75*time.Second),
-		abide.HistoryEvent{Kind: "EventReceived", Name: "approved"},
-		abide.HistoryEvent{Kind: "StepCompleted", Name: "price"},
+		history.Event{Kind: history.EventReceived, Name: "approved"},
+		history.Event{Kind: history.StepCompleted, Name: "price"},
 	)
-	waits := []abide.Waiting{{Event: 4, Kind: "TimerCreated", At: noon.Add(200 * time.Second)}, {Event: 7, Kind: "ChildStarted"}}
+	waits := []abide.Waiting{{Event: 4, Kind: history.TimerCreated, At: noon.Add(200 * time.Second)}, {Event: 7, Kind: history.ChildStarted}}
 	tl := newTimeline(s, abide.Info{Execution: 1}, whole(h), waits, noon.Add(100*time.Second))
 	var got []string
 	for _, b := range tl.Rows {
@@ -189,9 +190,9 @@ func TestTimeline(t *testing.T) {
 func TestLongHistoriesAreCut(t *testing.T) {
 	t.Parallel()
 	s := &site{clock: base.NewManual(noon)}
-	events := []abide.HistoryEvent{turn(0)}
+	events := []history.Event{turn(0)}
 	for range 500 {
-		events = append(events, abide.HistoryEvent{Kind: "StepCompleted", Name: "x"})
+		events = append(events, history.Event{Kind: history.StepCompleted, Name: "x"})
 	}
 	tl := newTimeline(s, abide.Info{Execution: 1}, whole(at(events...)), nil, noon)
 	if len(tl.Rows) != maxBars || tl.More != 500-maxBars {
@@ -216,33 +217,33 @@ func TestAPartIsToldWithoutTheRest(t *testing.T) {
 	t.Parallel()
 	h := at(
 		turn(0),
-		abide.HistoryEvent{Kind: "ExecutionStarted", Name: "order", Data: []byte("17"), Start: &abide.HistoryStart{Execution: 1}},
-		abide.HistoryEvent{Kind: "ActivityScheduled", Name: "charge"},                // 3
-		abide.HistoryEvent{Kind: "ChildStarted", Name: "parcel", Target: "parcel-1"}, // 4
-		abide.HistoryEvent{Kind: "StepCompleted", Name: "price"},                     // 5
+		history.Event{Kind: history.ExecutionStarted, Name: "order", Data: []byte("17"), Start: &history.Start{Execution: 1}},
+		history.Event{Kind: history.ActivityScheduled, Name: "charge"},                // 3
+		history.Event{Kind: history.ChildStarted, Name: "parcel", Target: "parcel-1"}, // 4
+		history.Event{Kind: history.StepCompleted, Name: "price"},                     // 5
 		turn(60*time.Second),
-		abide.HistoryEvent{Kind: "ActivityCompleted", Ref: 3},
-		abide.HistoryEvent{Kind: "ChildFailed", Ref: 4, Failure: &abide.HistoryFailure{Message: "no"}},
-		abide.HistoryEvent{Kind: "ActivityScheduled", Name: "ship"}, // 9
+		history.Event{Kind: history.ActivityCompleted, Ref: 3},
+		history.Event{Kind: history.ChildFailed, Ref: 4, Failure: &history.Failure{Message: "no"}},
+		history.Event{Kind: history.ActivityScheduled, Name: "ship"}, // 9
 		turn(90*time.Second),
-		abide.HistoryEvent{Kind: "ActivityCompleted", Ref: 9},
+		history.Event{Kind: history.ActivityCompleted, Ref: 9},
 	)
 	w := &window{part: *h, head: h.Events[:2], total: len(h.Events)}
 	w.part.Events = h.Events[4:9]
 	if got := w.words(); got != "5 to 9 of 11" || w.whole() || string(w.input()) != "17" {
 		t.Errorf("%s, %v, %s", got, w.whole(), w.input())
 	}
-	told := narrate(w)
+	told := narrateWindow(w)
 	var got []string
 	for _, row := range told.rows {
 		got = append(got, fmt.Sprintf("%d %s%s at=%v", row.ID, row.Words, row.Child, !row.At.IsZero()))
 	}
 	want := []string{
 		"5 Step price completed at=false",
-		"6 A turn began at=true",
-		"7 Activity of event 3 completed at=true",
-		"8 Child of event 4 failed at=true",
-		"9 Asked for activity ship at=true",
+		"6 Turn started at=true",
+		"7 Activity #3 completed at=true",
+		"8 Child #4 failed at=true",
+		"9 Activity ship scheduled at=true",
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

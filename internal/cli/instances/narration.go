@@ -3,18 +3,19 @@ package instances
 import (
 	"fmt"
 	"io"
-	"strconv"
+	"slices"
 	"time"
 
-	"github.com/abidehq/abide/internal/cli/console"
-
 	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/history"
+	"github.com/abidehq/abide/internal/cli/console"
+	"github.com/abidehq/abide/internal/narrate"
 )
 
 // startOf returns when the first turn of an execution was.
 func startOf(h *abide.History) time.Time {
 	for i := range h.Events {
-		if h.Events[i].Kind == "TurnStarted" {
+		if h.Events[i].Kind == history.TurnStarted {
 			return h.Events[i].At
 		}
 	}
@@ -27,8 +28,12 @@ func writeHistory(w io.Writer, h *abide.History, start time.Time, latest int) er
 	if len(h.Events) == 0 {
 		return nil
 	}
-	s := newStory(h, start)
-	lines := s.lines()
+	if start.IsZero() {
+		start = startOf(h)
+	}
+	lines := slices.DeleteFunc(narrate.Events(h.Events), func(l narrate.Line) bool {
+		return l.Event.Kind == history.TurnStarted || l.Event.Kind == history.TurnYielded
+	})
 	title := fmt.Sprintf("\nhistory of execution %d\n", h.Execution)
 	if latest > 0 && len(lines) > latest {
 		title = fmt.Sprintf("\nhistory of execution %d, the latest %d of %d lines\n", h.Execution, latest, len(lines))
@@ -38,196 +43,55 @@ func writeHistory(w io.Writer, h *abide.History, start time.Time, latest int) er
 		return err
 	}
 	t := &console.Table{Colours: console.Colours(w), Width: console.TerminalWidth(w)}
-	for _, line := range lines {
-		t.Add(line...)
+	for i := range lines {
+		t.Add(row(&lines[i], start)...)
 	}
 	return t.Write(w)
-}
-
-// story tells a history.
-type story struct {
-	h     *abide.History
-	start time.Time
-	at    []time.Time                 // when the turn of each event was
-	by    map[int]*abide.HistoryEvent // events by their ID
-}
-
-func newStory(h *abide.History, start time.Time) *story {
-	s := &story{h: h, start: start, at: make([]time.Time, len(h.Events)), by: make(map[int]*abide.HistoryEvent, len(h.Events))}
-	if s.start.IsZero() {
-		s.start = startOf(h)
-	}
-	var now time.Time
-	for i := range h.Events {
-		e := &h.Events[i]
-		if e.Kind == "TurnStarted" {
-			now = e.At
-		}
-		s.at[i], s.by[e.ID] = now, e
-	}
-	return s
-}
-
-// lines returns a line for each event that says something to people.
-func (s *story) lines() [][]console.Cell {
-	var lines [][]console.Cell
-	for i := range s.h.Events {
-		e := &s.h.Events[i]
-		if e.Kind == "TurnStarted" || e.Kind == "TurnYielded" {
-			continue
-		}
-		what, detail, colour := s.tell(i)
-		lines = append(lines, []console.Cell{
-			console.Plain(fmt.Sprintf("  %7s", s.since(s.at[i]))), console.Plain(fmt.Sprintf("%4s", "#"+strconv.Itoa(e.ID))),
-			{Text: what, Colour: colour}, console.Plain(console.Shorten(detail, maxDetail)),
-		})
-	}
-	return lines
 }
 
 // maxDetail is how much of what an event carries is shown.
 const maxDetail = 120
 
-// since says how long after the start something was.
-func (s *story) since(at time.Time) string {
-	if at.IsZero() {
-		return ""
-	}
-	return "+" + console.Readable(at.Sub(s.start).Round(time.Millisecond))
+var colours = map[narrate.Tone]string{
+	narrate.Good: console.Green, narrate.Bad: console.Red, narrate.Attention: console.Yellow, narrate.Faint: console.Faint,
 }
 
-// about returns the name of what an event is about.
-func (s *story) about(e *abide.HistoryEvent) string {
-	if e.Name != "" {
-		return e.Name
+// row returns the cells of a line.
+func row(l *narrate.Line, start time.Time) []console.Cell {
+	since, text := "", l.Text
+	if !l.At.IsZero() {
+		since = "+" + console.Readable(l.At.Sub(start).Round(time.Millisecond))
 	}
-	if of := s.by[e.Ref]; of != nil {
-		if of.Name == "" && of.Kind == "TimerCreated" {
-			return "#" + strconv.Itoa(of.ID)
-		}
-		return of.Name
+	if l.Answers && narrate.Outcome(l.Event.Kind) != "cancelled" && l.Event.Kind != history.TimerFired {
+		text += " after " + console.Readable(l.Took)
 	}
-	return "#" + strconv.Itoa(e.Ref)
+	return []console.Cell{
+		console.Plain(fmt.Sprintf("  %7s", since)), console.Plain(fmt.Sprintf("%4s", fmt.Sprintf("#%d", l.Event.ID))),
+		{Text: text, Colour: colours[l.Tone]}, console.Plain(console.Shorten(detail(l), maxDetail)),
+	}
 }
 
-// took says how long it took from the event that asked for something to the answer.
-func (s *story) took(i int) string {
-	ref := s.h.Events[i].Ref
-	if ref < 1 || ref > len(s.at) || s.at[ref-1].IsZero() {
-		return ""
+// detail returns what an event carries.
+func detail(l *narrate.Line) string {
+	e := l.Event
+	switch {
+	case e.Failure != nil:
+		return narrate.Failure(e.Failure)
+	case e.Kind == history.TimerCreated:
+		return "for " + console.LocalTime(l.Due) + ", in " + console.Readable(l.Due.Sub(l.At))
+	case !l.Due.IsZero():
+		return "to " + console.LocalTime(l.Due)
+	case l.Note != "":
+		return l.Note
 	}
-	return " after " + console.Readable(s.at[i].Sub(s.at[ref-1]))
-}
-
-// tell returns an event in words, what it carries, and the colour of the words.
-func (s *story) tell(i int) (what, detail, colour string) {
-	e := &s.h.Events[i]
-	name := s.about(e)
 	data := payloadText(e.Data)
-	switch e.Kind {
-	case "ExecutionStarted":
-		return "started " + name, data, ""
-	case "ActivityScheduled":
-		return "activity " + name + " asked for", data, ""
-	case "ActivityCompleted":
-		return "activity " + name + " completed" + s.took(i), data, console.Green
-	case "ActivityFailed":
-		return "activity " + name + " failed" + s.took(i) + attempts(e.Failure), failureText(e.Failure), console.Red
-	case "ActivityCancelled":
-		return "activity " + name + " given up", "", console.Faint
-	case "TimerCreated":
-		return timerName(e) + " set", "for " + console.LocalTime(e.At) + ", in " + console.Readable(e.At.Sub(s.at[i])), ""
-	case "TimerFired":
-		return "timer " + name + " fired", "", console.Green
-	case "TimerCancelled":
-		return "timer " + name + " taken back", "", console.Faint
-	case "TimerMoved":
-		return "timer " + name + " moved", "to " + console.LocalTime(e.At), ""
-	case "TimerMoveReceived":
-		return "timer " + name + " moved from outside", "to " + console.LocalTime(e.At), console.Yellow
-	case "ChildStarted":
-		return "child " + name + " started", e.Target + " " + data, ""
-	case "ChildCompleted":
-		return "child " + name + " completed" + s.took(i), data, console.Green
-	case "ChildFailed":
-		return "child " + name + " failed" + s.took(i), failureText(e.Failure), console.Red
-	case "ChildCancelled":
-		return "child " + name + " asked to end", "", console.Faint
-	case "DetachedStarted":
-		return "instance of " + name + " started", e.Target + " " + data, ""
-	default:
-		return s.tellMore(e, data)
+	if e.Target != "" {
+		data = e.Target + " " + data
 	}
-}
-
-func (s *story) tellMore(e *abide.HistoryEvent, data string) (what, detail, colour string) {
-	switch e.Kind {
-	case "EventReceived":
-		return "event " + e.Name + " received", data, console.Yellow
-	case "EventSent":
-		return "event " + e.Name + " sent", "to " + e.Target + " " + data, ""
-	case "StepCompleted":
-		return "step " + e.Name + " completed", data, console.Green
-	case "StepFailed":
-		return "step " + e.Name + " failed" + attempts(e.Failure), failureText(e.Failure), console.Red
-	case "ChangeMarked":
-		return "change " + e.Name + " taken", "", console.Faint
-	case "StatusSet":
-		return "says", e.Name, ""
-	case "ValueSet":
-		return "value " + e.Name + " set", data, ""
-	case "ExecutionSuspended":
-		return "suspended", e.Name, console.Yellow
-	case "ExecutionResumed":
-		return "resumed", "", ""
-	case "ParentEnded":
-		return "its parent has ended", "", ""
-	case "ExecutionStalled":
-		return "stalled", e.Name, console.Red
-	case "CancelRequested":
-		return "asked to end", e.Name, console.Yellow
-	case "ExecutionCompleted":
-		return "completed", data, console.Green
-	case "ExecutionFailed":
-		return "failed", failureText(e.Failure), console.Red
-	case "ExecutionCancelled":
-		return "cancelled", failureText(e.Failure), console.Faint
-	case "ExecutionTerminated":
-		return "terminated", e.Name, console.Faint
-	case "ExecutionContinued":
-		return "continued as the next execution", data, console.Green
-	default:
-		return e.String(), data, ""
+	if e.Kind == history.EventSent {
+		data = "to " + data
 	}
-}
-
-func timerName(e *abide.HistoryEvent) string {
-	if e.Name == "" {
-		return "timer #" + strconv.Itoa(e.ID)
-	}
-	return "timer " + e.Name
-}
-
-// attempts says how often something was tried, if that was more than once.
-func attempts(f *abide.HistoryFailure) string {
-	if f == nil || f.Attempt < 2 {
-		return ""
-	}
-	return ", tried " + console.Times(f.Attempt)
-}
-
-// failureText says what went wrong, with what was behind it where that says more.
-func failureText(f *abide.HistoryFailure) string {
-	if f == nil {
-		return ""
-	}
-	if f.Message == "" && f.Cause != nil {
-		return failureText(f.Cause)
-	}
-	if f.Type != "" && f.Message != "" {
-		return f.Message + " (" + f.Type + ")"
-	}
-	return f.Message + f.Type
+	return data
 }
 
 // payloadText is what a codec wrote, for people.
@@ -235,7 +99,7 @@ func payloadText(p []byte) string {
 	if len(p) == 0 {
 		return ""
 	}
-	text, err := abide.Payload(p).MarshalJSON()
+	text, err := history.Payload(p).MarshalJSON()
 	if err != nil {
 		return fmt.Sprintf("%d bytes", len(p))
 	}
@@ -245,17 +109,17 @@ func payloadText(p []byte) string {
 // waitText says what an instance waits for.
 func waitText(w *abide.Waiting) string {
 	switch w.Kind {
-	case "ActivityScheduled":
+	case history.ActivityScheduled:
 		return "activity " + w.Name
-	case "TimerCreated":
+	case history.TimerCreated:
 		if w.Name == "" {
 			return "a timer"
 		}
 		return "timer " + w.Name
-	case "ChildStarted":
+	case history.ChildStarted:
 		return "child " + w.Name + ", " + w.Child
 	default:
-		return w.Kind + " " + w.Name
+		return w.Kind.String() + " " + w.Name
 	}
 }
 

@@ -10,9 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/abidehq/abide/internal/cli/console"
-
 	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/history"
+	"github.com/abidehq/abide/internal/cli/console"
+	"github.com/abidehq/abide/internal/narrate"
 )
 
 // TestHistoryInWords has an event of each kind, and compares with a file.
@@ -59,18 +60,17 @@ func TestHistoryInWords(t *testing.T) {
 func TestEndsInWords(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
-		event abide.HistoryEvent
+		event history.Event
 		want  string
 	}{
-		{abide.HistoryEvent{Kind: "ExecutionFailed", Failure: &abide.HistoryFailure{Type: "declined", Message: "no money"}}, "failed|no money (declined)"},
-		{abide.HistoryEvent{Kind: "ExecutionFailed", Failure: &abide.HistoryFailure{Cause: &abide.HistoryFailure{Message: "behind it"}}}, "failed|behind it"},
-		{abide.HistoryEvent{Kind: "ExecutionCancelled", Failure: &abide.HistoryFailure{Message: "asked to"}}, "cancelled|asked to"},
-		{abide.HistoryEvent{Kind: "ExecutionTerminated", Name: "by hand"}, "terminated|by hand"},
-		{abide.HistoryEvent{Kind: "ExecutionContinued", Data: abide.Payload("7")}, "continued as the next execution|7"},
+		{history.Event{Kind: history.ExecutionFailed, Failure: &history.Failure{Type: "declined", Message: "no money"}}, "failed|no money (declined)"},
+		{history.Event{Kind: history.ExecutionFailed, Failure: &history.Failure{Cause: &history.Failure{Message: "behind it"}}}, "failed|behind it"},
+		{history.Event{Kind: history.ExecutionCancelled, Failure: &history.Failure{Message: "asked to"}}, "cancelled|asked to"},
+		{history.Event{Kind: history.ExecutionTerminated, Name: "by hand"}, "terminated|by hand"},
+		{history.Event{Kind: history.ExecutionContinued, Data: history.Payload("7")}, "continued as new|7"},
 	} {
-		h := &abide.History{Events: []abide.HistoryEvent{tt.event}}
-		what, detail, _ := newStory(h, time.Time{}).tell(0)
-		if got := what + "|" + detail; got != tt.want {
+		l := narrate.Events([]history.Event{tt.event})[0]
+		if got := l.Text + "|" + detail(&l); got != tt.want {
 			t.Errorf("%s: %q, want %q", tt.event.Kind, got, tt.want)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/history"
 	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/server/api"
 )
@@ -136,9 +137,9 @@ func (v *View) fields() [][2]string {
 }
 
 // inputOf returns what an execution was started with.
-func inputOf(h *abide.History) (abide.Payload, bool) {
+func inputOf(h *abide.History) (history.Payload, bool) {
 	for i := range h.Events {
-		if e := &h.Events[i]; e.Kind == "ExecutionStarted" {
+		if e := &h.Events[i]; e.Kind == history.ExecutionStarted {
 			return e.Data, len(e.Data) > 0
 		}
 	}

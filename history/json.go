@@ -1,18 +1,18 @@
-package abide
+package history
 
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
+	"strconv"
 	"time"
 	"unicode/utf8"
-
-	"github.com/abidehq/abide/internal/history"
 )
 
-// Payload is bytes that a codec wrote. In JSON it is the value itself, if it is JSON, or
-// base64 in an object.
+// Payload is a value as a codec has encoded it. In JSON it is the value itself, if that is
+// JSON, or an object with its base64: {"$base64": "…"}.
 type Payload []byte
 
 type opaque struct {
@@ -39,7 +39,7 @@ func (p *Payload) UnmarshalJSON(data []byte) error {
 	if bytes.HasPrefix(data, []byte(`{"$base64"`)) {
 		var o opaque
 		if err := json.Unmarshal(data, &o); err != nil {
-			return fmt.Errorf("abide: payload: $base64 is not base64: %w", err)
+			return fmt.Errorf("history: payload: $base64 is not base64: %w", err)
 		}
 		*p = o.Base64
 		return nil
@@ -61,78 +61,93 @@ func compact(data []byte) ([]byte, error) {
 
 // eventJSON is an event in JSON.
 type eventJSON struct {
-	ID       int              `json:"id"`
-	Kind     string           `json:"kind"`
-	Ref      int              `json:"ref,omitempty"`
-	Name     string           `json:"name,omitempty"`
-	Target   string           `json:"target,omitempty"`
-	At       time.Time        `json:"at,omitzero"`
-	Data     Payload          `json:"data,omitempty"`
-	Failure  *HistoryFailure  `json:"failure,omitempty"`
-	Start    *HistoryStart    `json:"start,omitempty"`
-	Activity *HistoryActivity `json:"activity,omitempty"`
-	Child    *HistoryChild    `json:"child,omitempty"`
-	Span     string           `json:"span,omitempty"`
-	Build    string           `json:"build,omitempty"`
-	Retired  bool             `json:"retired,omitempty"`
+	ID       int32     `json:"id"`
+	Kind     Kind      `json:"kind"`
+	Ref      int32     `json:"ref,omitempty"`
+	Name     string    `json:"name,omitempty"`
+	Target   string    `json:"target,omitempty"`
+	At       time.Time `json:"at,omitzero"`
+	Data     Payload   `json:"data,omitempty"`
+	Failure  *Failure  `json:"failure,omitempty"`
+	Start    *Start    `json:"start,omitempty"`
+	Activity *Activity `json:"activity,omitempty"`
+	Child    *Child    `json:"child,omitempty"`
+	Span     string    `json:"span,omitempty"`
+	Build    string    `json:"build,omitempty"`
+	Retired  bool      `json:"retired,omitempty"`
 
-	HistoryEvents int   `json:"history_events,omitempty"`
+	HistoryEvents int32 `json:"history_events,omitempty"`
 	HistoryBytes  int64 `json:"history_bytes,omitempty"`
 	Suggested     bool  `json:"suggested,omitempty"`
 
-	// Wire is all of the event as it is on disk, if JSON cannot say it: text that is not
-	// UTF-8, a time that is not in a calendar. It counts, and the rest is for people.
+	// Wire is the wire form of the whole event, if JSON cannot represent it: text that is not
+	// UTF-8, a time after the year 9999. It takes precedence over the other fields.
 	Wire []byte `json:"wire,omitempty"`
 }
 
 // MarshalJSON returns the event in a form that people can read and edit.
-func (e HistoryEvent) MarshalJSON() ([]byte, error) {
+func (e Event) MarshalJSON() ([]byte, error) {
 	out := eventJSON{
 		ID: e.ID, Kind: e.Kind, Ref: e.Ref, Name: e.Name, Target: e.Target, At: e.At, Data: e.Data,
-		Failure: e.Failure, Start: e.Start, Activity: e.Activity, Child: e.Child, Span: e.Span, Build: e.Build, Retired: e.Retired,
+		Failure: e.Failure, Start: e.Start, Activity: e.Activity, Child: e.Child, Build: e.Build, Retired: e.Retired,
 		HistoryEvents: e.HistoryEvents, HistoryBytes: e.HistoryBytes, Suggested: e.Suggested,
 	}
-	if !e.sayable() {
-		event, err := e.event()
-		if err != nil {
-			return nil, fmt.Errorf("abide: history: event %d: %w", e.ID, err)
+	if e.Span != 0 {
+		out.Span = fmt.Sprintf("%016x", e.Span)
+	}
+	if !e.representable() {
+		if err := e.Validate(); err != nil {
+			return nil, fmt.Errorf("history: event %d: %w", e.ID, err)
 		}
 		out = eventJSON{
 			ID: e.ID, Kind: e.Kind, Ref: e.Ref, Name: e.Name, Target: e.Target, Data: e.Data,
-			Failure: e.Failure, Wire: history.Append(nil, &event),
+			Failure: e.Failure, Wire: Append(nil, &e),
 		}
 	}
 	return json.Marshal(out)
 }
 
 // UnmarshalJSON is the inverse of MarshalJSON. An event of an unknown kind, or without
-// what its kind must have, is an error that matches [ErrInvalid].
-func (e *HistoryEvent) UnmarshalJSON(data []byte) error {
+// a field that its kind requires, is an error that matches [ErrInvalid].
+func (e *Event) UnmarshalJSON(data []byte) error {
 	var in eventJSON
 	if err := json.Unmarshal(data, &in); err != nil {
-		return fmt.Errorf("abide: history: event %d: %w: %w", in.ID, err, ErrInvalid)
+		if !errors.Is(err, ErrInvalid) {
+			err = fmt.Errorf("%w: %w", err, ErrInvalid)
+		}
+		return fmt.Errorf("history: event %d: %w", in.ID, err)
 	}
 	if len(in.Wire) > 0 {
-		event, err := history.Parse(in.Wire)
+		event, err := Parse(in.Wire)
 		if err != nil {
-			return fmt.Errorf("abide: history: event %d: wire: %w: %w", in.ID, err, ErrInvalid)
+			return fmt.Errorf("history: event %d: wire: %w: %w", in.ID, err, ErrInvalid)
 		}
-		*e = eventFrom(&event)
+		*e = event
 		return nil
 	}
-	*e = HistoryEvent{
-		ID: in.ID, Kind: in.Kind, Ref: in.Ref, Name: in.Name, Target: in.Target, At: in.At, Data: in.Data,
-		Failure: in.Failure, Start: in.Start, Activity: in.Activity, Child: in.Child, Span: in.Span, Build: in.Build, Retired: in.Retired,
+	*e = Event{
+		ID: in.ID, Kind: in.Kind, Ref: in.Ref, Name: in.Name, Target: in.Target, Data: in.Data,
+		Failure: in.Failure, Start: in.Start, Activity: in.Activity, Child: in.Child, Build: in.Build, Retired: in.Retired,
 		HistoryEvents: in.HistoryEvents, HistoryBytes: in.HistoryBytes, Suggested: in.Suggested,
 	}
-	if _, err := e.event(); err != nil {
-		return fmt.Errorf("abide: history: event %d: %w", e.ID, err)
+	if !in.At.IsZero() {
+		e.At = in.At.UTC()
+	}
+	if in.Span != "" {
+		span, err := strconv.ParseUint(in.Span, 16, 64)
+		if err != nil {
+			return fmt.Errorf("history: event %d: span %q is not a number of 16 hexadecimal digits: %w", e.ID, in.Span, ErrInvalid)
+		}
+		e.Span = span
+	}
+	if err := e.Validate(); err != nil {
+		return fmt.Errorf("history: event %d: %w", e.ID, err)
 	}
 	return nil
 }
 
-// sayable reports whether JSON has words for all of the event.
-func (e *HistoryEvent) sayable() bool {
+// representable reports whether JSON can represent all of the event.
+func (e *Event) representable() bool {
 	texts := []string{e.Name, e.Target, e.Build}
 	for f := e.Failure; f != nil; f = f.Cause {
 		texts = append(texts, f.Type, f.Message)
@@ -160,13 +175,13 @@ func (e *HistoryEvent) sayable() bool {
 	return e.At.Year() >= 0 && e.At.Year() <= 9999
 }
 
-// activityJSON is a [HistoryActivity] in JSON: durations are written as people write
+// activityJSON is a [Activity] in JSON: durations are written as people write
 // them.
 type activityJSON struct {
 	StartToClose    string   `json:"start_to_close,omitempty"`
 	ScheduleToClose string   `json:"schedule_to_close,omitempty"`
 	Heartbeat       string   `json:"heartbeat,omitempty"`
-	MaxAttempts     int      `json:"max_attempts,omitempty"`
+	MaxAttempts     int32    `json:"max_attempts,omitempty"`
 	Backoff         string   `json:"backoff,omitempty"`
 	BackoffMax      string   `json:"backoff_max,omitempty"`
 	Factor          float64  `json:"factor,omitempty"`
@@ -174,7 +189,7 @@ type activityJSON struct {
 }
 
 // MarshalJSON writes durations as 1m30s.
-func (a HistoryActivity) MarshalJSON() ([]byte, error) {
+func (a Activity) MarshalJSON() ([]byte, error) {
 	text := func(d time.Duration) string {
 		if d == 0 {
 			return ""
@@ -188,12 +203,12 @@ func (a HistoryActivity) MarshalJSON() ([]byte, error) {
 }
 
 // UnmarshalJSON is the inverse of MarshalJSON.
-func (a *HistoryActivity) UnmarshalJSON(data []byte) error {
+func (a *Activity) UnmarshalJSON(data []byte) error {
 	var in activityJSON
 	if err := json.Unmarshal(data, &in); err != nil {
 		return err
 	}
-	*a = HistoryActivity{MaxAttempts: in.MaxAttempts, Factor: in.Factor, Final: in.Final}
+	*a = Activity{MaxAttempts: in.MaxAttempts, Factor: in.Factor, Final: in.Final}
 	for _, field := range []struct {
 		name string
 		text string
@@ -215,33 +230,4 @@ func (a *HistoryActivity) UnmarshalJSON(data []byte) error {
 		*field.to = d
 	}
 	return nil
-}
-
-var closePolicies = [...]string{CancelChild: "cancel", TerminateChild: "terminate", AbandonChild: "abandon"}
-
-// String returns the policy in a word.
-func (p ClosePolicy) String() string {
-	if p < 0 || int(p) >= len(closePolicies) {
-		return fmt.Sprintf("ClosePolicy(%d)", int(p))
-	}
-	return closePolicies[p]
-}
-
-// MarshalText returns the policy in a word.
-func (p ClosePolicy) MarshalText() ([]byte, error) {
-	if p < 0 || int(p) >= len(closePolicies) {
-		return nil, fmt.Errorf("abide: %v is not known: %w", p, ErrInvalid)
-	}
-	return []byte(closePolicies[p]), nil
-}
-
-// UnmarshalText is the inverse of MarshalText.
-func (p *ClosePolicy) UnmarshalText(text []byte) error {
-	for policy, word := range closePolicies {
-		if word == string(text) {
-			*p = ClosePolicy(policy)
-			return nil
-		}
-	}
-	return fmt.Errorf("abide: %q is not what can happen to a child: %q: %w", text, closePolicies, ErrInvalid)
 }

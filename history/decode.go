@@ -163,7 +163,7 @@ func parseChild(f *field) *Child {
 		case 1:
 			x.Version = string(f.bytes())
 		case 2:
-			x.OnClose = OnClose(f.int32())
+			x.OnClose = ClosePolicy(f.int32())
 		}
 	})
 	return &x

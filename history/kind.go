@@ -2,50 +2,50 @@ package history
 
 import "fmt"
 
-// Kind says what an event is. The numbers are on disk: they never change, and are
-// never used again.
+// Kind is the kind of an event. The numbers are part of the wire format: they never change
+// and are never reused. In JSON a kind is its name.
 type Kind int32
 
-// What can happen. Behind each stands which fields of [Event] it has.
+// Kinds of events. Each comment names the fields of [Event] that are set.
 const (
-	// TurnStarted begins a turn: At is the orchestration's time.
+	// TurnStarted begins a turn: At is the orchestration's time; HistoryEvents, HistoryBytes,
+	// Suggested and Span.
 	TurnStarted Kind = 1
 
-	// ExecutionStarted is the first event that the code sees: Name and Start say what
-	// is executed, Data is its input.
+	// ExecutionStarted is the first event that the code sees: Name (of the orchestration),
+	// Start, Data (its input).
 	ExecutionStarted Kind = 2
 
-	// ActivityScheduled asks for an activity: Name, Data (its input), Activity.
+	// ActivityScheduled schedules an activity: Name, Data (its input), Activity.
 	ActivityScheduled Kind = 3
 	// ActivityCompleted is its result: Ref, Data.
 	ActivityCompleted Kind = 4
 	// ActivityFailed is its last failure: Ref, Failure.
 	ActivityFailed Kind = 5
-	// ActivityCancelled is what the code gave up: Ref.
+	// ActivityCancelled abandons an activity: Ref.
 	ActivityCancelled Kind = 6
 
 	// TimerCreated sets a timer: Name (may be empty), At.
 	TimerCreated Kind = 7
-	// TimerFired says that its time has come: Ref.
+	// TimerFired is the expiry of a timer: Ref.
 	TimerFired Kind = 8
-	// TimerCancelled takes it back: Ref.
+	// TimerCancelled cancels a timer: Ref.
 	TimerCancelled Kind = 9
-	// TimerMoved gives it another time: Ref, At.
+	// TimerMoved reschedules a timer: Ref, At.
 	TimerMoved Kind = 10
-	// TimerMoveReceived is another time that it was given from outside: Ref, At.
+	// TimerMoveReceived reschedules a timer on behalf of an operator: Ref, At.
 	TimerMoveReceived Kind = 29
 
-	// ChildStarted starts another instance that this one waits for: Name, Target,
-	// Data, Child.
+	// ChildStarted starts a child, whose result comes back: Name, Target, Data, Child.
 	ChildStarted Kind = 11
 	// ChildCompleted is its result: Ref, Data.
 	ChildCompleted Kind = 12
-	// ChildFailed is how it failed: Ref, Failure.
+	// ChildFailed is its failure: Ref, Failure.
 	ChildFailed Kind = 13
-	// ChildCancelled asks it to end: Ref.
+	// ChildCancelled requests its cancellation: Ref.
 	ChildCancelled Kind = 14
-	// DetachedStarted starts another instance and forgets it: Name, Target, Data,
-	// Child.
+	// DetachedStarted starts an instance whose result does not come back: Name, Target,
+	// Data, Child.
 	DetachedStarted Kind = 15
 
 	// EventReceived is an event that was raised: Name, Data.
@@ -53,35 +53,35 @@ const (
 	// EventSent raises an event for another instance: Name, Target, Data.
 	EventSent Kind = 17
 
-	// StepCompleted is the result of code that ran inside the turn: Name, Data.
+	// StepCompleted is the result of a step, which ran within the turn: Name, Data.
 	StepCompleted Kind = 18
-	// StepFailed is how it failed: Name, Failure.
+	// StepFailed is the failure of a step: Name, Failure.
 	StepFailed Kind = 19
 
-	// ChangeMarked says that the code after a change is what runs: Name, Retired.
+	// ChangeMarked records that the code runs with a change: Name, Retired.
 	ChangeMarked Kind = 20
-	// StatusSet says something about the instance to people: Name.
+	// StatusSet sets the status text of the instance: Name.
 	StatusSet Kind = 21
-	// ValueSet keeps a small value where others can read it: Name, Data.
+	// ValueSet publishes a value of the instance: Name, Data.
 	ValueSet Kind = 22
 
-	// TurnYielded ends a turn so that what it did becomes durable before the code goes
-	// on, in the next turn, from here: Name is empty after a step, and [Full] if the turn
-	// has done as much as one commit should hold. Then no other coroutine runs before the
-	// one that was stopped goes on.
+	// TurnYielded ends a turn so that its events become durable before the code continues
+	// here in the next turn: Name is empty after a step, and [Full] if the turn has reached
+	// the size of one commit. Then the interrupted coroutine continues before any other.
 	TurnYielded Kind = 30
 
-	// ExecutionSuspended says that the instance was told to wait: Name (why). The code
-	// does not learn of it, nor of the next three.
+	// ExecutionSuspended suspends the instance: Name (reason). The code does not see this
+	// event, nor the next three.
 	ExecutionSuspended Kind = 31
-	// ExecutionResumed says that it may go on: Build, if an engine resumed it by itself.
+	// ExecutionResumed resumes the instance: Build, if an engine resumed it automatically.
 	ExecutionResumed Kind = 32
-	// ParentEnded says that nobody waits for its result any more.
+	// ParentEnded records that the parent has ended and takes no result any more.
 	ParentEnded Kind = 33
-	// ExecutionStalled says that its code could not go on: Name (why), Build.
+	// ExecutionStalled records that replay or the code could not continue: Name (reason),
+	// Build.
 	ExecutionStalled Kind = 34
 
-	// CancelRequested asks the code to come to an end: Name (why).
+	// CancelRequested requests cancellation: Name (reason).
 	CancelRequested Kind = 23
 
 	// ExecutionCompleted, with its result in Data, ends the execution, as do the next
@@ -89,9 +89,9 @@ const (
 	ExecutionCompleted Kind = 24
 	// ExecutionFailed ends it with a Failure.
 	ExecutionFailed Kind = 25
-	// ExecutionCancelled ends it because it was asked to: Failure.
+	// ExecutionCancelled ends it after a request for cancellation: Failure.
 	ExecutionCancelled Kind = 26
-	// ExecutionTerminated ends it without asking: Name (why).
+	// ExecutionTerminated ends it without running its code: Name (reason).
 	ExecutionTerminated Kind = 27
 	// ExecutionContinued ends it and begins the next one: Name, Start, Data (the next
 	// one's input).
@@ -101,7 +101,6 @@ const (
 // Full is the Name of a TurnYielded that ends a turn because of its size.
 const Full = "full"
 
-// kindNames are for people.
 var kindNames = [...]string{
 	TurnStarted:         "TurnStarted",
 	ExecutionStarted:    "ExecutionStarted",
@@ -152,8 +151,36 @@ func (k Kind) String() string {
 	return fmt.Sprintf("Kind(%d)", int32(k))
 }
 
+// kinds are the kinds of events by their names.
+var kinds = func() map[string]Kind {
+	m := map[string]Kind{}
+	for k := Kind(1); k.Known(); k++ {
+		m[k.String()] = k
+	}
+	return m
+}()
+
+// MarshalText returns the kind's name. A kind that this version does not know is an error that
+// matches [ErrInvalid].
+func (k Kind) MarshalText() ([]byte, error) {
+	if !k.Known() {
+		return nil, fmt.Errorf("unknown kind %d: %w", int32(k), ErrInvalid)
+	}
+	return []byte(k.String()), nil
+}
+
+// UnmarshalText is the inverse of MarshalText.
+func (k *Kind) UnmarshalText(text []byte) error {
+	kind, ok := kinds[string(text)]
+	if !ok {
+		return fmt.Errorf("unknown kind %q: %w", text, ErrInvalid)
+	}
+	*k = kind
+	return nil
+}
+
 // Incoming reports whether an event of this kind reaches the instance from outside.
-// The others are what its code does.
+// Events of the other kinds are recorded by its code.
 func (k Kind) Incoming() bool {
 	switch k {
 	case TurnStarted, ExecutionStarted, ActivityCompleted, ActivityFailed, TimerFired, TimerMoveReceived,
@@ -164,8 +191,8 @@ func (k Kind) Incoming() bool {
 	}
 }
 
-// Quiet reports whether an event of this kind reaches the instance and the code does
-// not learn of it. Such events have turns of their own.
+// Quiet reports whether an event of this kind reaches the instance without being seen by
+// its code. Such events have turns of their own.
 func (k Kind) Quiet() bool { return k >= ExecutionSuspended && k <= ExecutionStalled }
 
 // Ends reports whether an event of this kind is the last one of an execution.

@@ -159,7 +159,7 @@ func drawEvent(t *rapid.T) Event {
 		e.Activity = drawActivity(t)
 	}
 	if rapid.Bool().Draw(t, "is a child") {
-		e.Child = &Child{Version: rapid.String().Draw(t, "version"), OnClose: OnClose(rapid.Int32().Draw(t, "on close"))}
+		e.Child = &Child{Version: rapid.String().Draw(t, "version"), OnClose: ClosePolicy(rapid.Int32().Draw(t, "on close"))}
 	}
 	if rapid.Bool().Draw(t, "is traced") {
 		e.Span = rapid.Uint64().Draw(t, "span")

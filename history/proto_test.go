@@ -144,7 +144,7 @@ func asMessage(event protoreflect.MessageDescriptor, e *Event) *dynamicpb.Messag
 	if !e.At.IsZero() {
 		m.set("at_ms", e.At.UnixMilli())
 	}
-	m.set("data", e.Data)
+	m.set("data", []byte(e.Data))
 	if e.Failure != nil {
 		setFailure(m.sub("failure"), e.Failure)
 	}
@@ -187,7 +187,7 @@ func setFailure(m message, f *Failure) {
 	m.set("message", f.Message)
 	m.set("final", f.Final)
 	m.set("attempt", f.Attempt)
-	m.set("details", f.Details)
+	m.set("details", []byte(f.Details))
 	if f.Cause != nil {
 		setFailure(m.sub("cause"), f.Cause)
 	}

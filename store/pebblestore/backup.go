@@ -29,15 +29,24 @@ const (
 
 var _ store.Backuper = (*Store)(nil)
 
-// Backup writes what the store holds at one moment during the call to a new folder, which
-// everything is in that was committed before. Commits go on meanwhile. Tables are hard
+// Backup writes the state of the store at one moment during the call to a new folder. It has
+// everything that was committed before the call. Commits continue meanwhile. Tables are hard
 // links, if the folder is on the same file system, and copies if it is not.
 //
 // The folder has the name dir + ".partial" until it is complete. It is marked, before
-// anything else is in it, as one that is not finished, and in the end as a backup: neither
-// is opened by [Open], unless a backup is to be inspected. An error removes the folder, and
-// has nothing to do with the store, which works on. Nothing removes what a killed process has
-// left.
+// anything else is in it, as an unfinished backup, and at the end as a finished one: [Open]
+// refuses both, the second unless it is opened for inspection. An error removes the folder
+// and does not affect the store. What a killed process has left must be removed by hand.
+//
+// In this order, so that a crash at any point leaves nothing that could be taken for a
+// store or for a finished backup:
+//
+//	the folder, with BACKUP "unfinished"    synced (guardFS.MkdirAll)
+//	checkpoint of Pebble                    tables, list of files, log
+//	ATTEMPTS, LOCK, BACKUP.new "finished"   synced
+//	SEAL                                    synced, with the directory
+//	BACKUP.new renamed to BACKUP            directory synced
+//	dir.partial renamed to dir              parent synced
 func (s *Store) Backup(ctx context.Context, dir string) error {
 	release, err := s.read(ctx, "backup")
 	if err != nil {
@@ -58,7 +67,8 @@ func (s *Store) Backup(ctx context.Context, dir string) error {
 	return err
 }
 
-// backupDir returns a folder for a backup by its one name, or why it cannot be one.
+// backupDir returns the absolute name of a folder for a backup, without symbolic links, or
+// [store.ErrInvalid] if it exists, is inside the store, or has no parent.
 func (s *Store) backupDir(dir string) (string, error) {
 	parent := s.fs.PathDir(dir)
 	if s.fs == disk {
@@ -99,7 +109,7 @@ func (s *Store) writeBackup(ctx context.Context, dir string) (err error) {
 	attempts := s.attempts.entries(nil)
 	s.mu.Unlock()
 	defer func() {
-		if err != nil && !errors.Is(err, store.ErrFailed) { // or Pebble may still be at it
+		if err != nil && !errors.Is(err, store.ErrFailed) { // after a failure Pebble may still write to it
 			err = errors.Join(err, s.fs.RemoveAll(partial))
 		}
 	}()
@@ -131,11 +141,12 @@ func (s *Store) writeBackup(ctx context.Context, dir string) (err error) {
 	return syncDir(s.fs, s.fs.PathDir(dir))
 }
 
-// checkpoint has Pebble write what it holds to a folder.
+// checkpoint makes Pebble write a checkpoint to a folder. If the store fails meanwhile, the
+// goroutine may be blocked for good, so its result is not awaited.
 func (s *Store) checkpoint(dir string) error {
 	s.guarded.backup.Store(&dir)
 	done := make(chan error, 1)
-	go func() { // which does not come back if the store fails meanwhile
+	go func() {
 		done <- checkpoint(s.db, dir)
 	}()
 	select {
@@ -147,8 +158,8 @@ func (s *Store) checkpoint(dir string) error {
 	}
 }
 
-// checkpoint has Pebble write what it holds to a folder. Pebble panics with the error if it
-// cannot sync the folder, and has let go of all that it held by then.
+// checkpoint makes Pebble write a checkpoint to a folder. Pebble panics with the error if it
+// cannot sync the folder, and has released its locks by then.
 func checkpoint(db *pebble.DB, dir string) (err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -161,7 +172,7 @@ func checkpoint(db *pebble.DB, dir string) (err error) {
 	return db.Checkpoint(dir, pebble.WithFlushedWAL())
 }
 
-// markUnfinished marks a folder as a backup that is not finished.
+// markUnfinished marks a folder as an unfinished backup.
 func markUnfinished(fs vfs.FS, dir string) error {
 	if err := writeSynced(fs, fs.PathJoin(dir, backupName), []byte(backupBegun+"\n")); err != nil {
 		return err
@@ -169,8 +180,9 @@ func markUnfinished(fs vfs.FS, dir string) error {
 	return syncDir(fs, dir)
 }
 
-// checkBackup returns an error if the folder is a backup that is not finished, or one that is
-// not to be inspected.
+// checkBackup returns [store.ErrIncomplete] if the folder is an unfinished backup, and
+// [store.ErrBackup] if it is a finished one that is not to be inspected: a program that
+// worked on a backup would do again what was done since.
 func (s *Store) checkBackup(inspect bool) error {
 	f, err := s.fs.Open(s.fs.PathJoin(s.dir, backupName))
 	if isNotExist(err) {

@@ -128,7 +128,7 @@ func (b *builder) append() {
 func (b *builder) appendShared() {
 	b.sharedAt = int(b.w.load.sharedLen.Load())
 	if b.sharedAt < 0 {
-		return // somebody has to read it again
+		return // it must be read again
 	}
 	b.shared = true
 	b.tx.Append = append(b.tx.Append, store.Append{Key: sharedKey, At: b.sharedAt, Entries: [][]byte{b.number()}})

@@ -15,19 +15,22 @@ package pebblestore
 //	messages
 //	an Await call        its record
 //
-// Values without pins are in a ring from the one used last to the one to forget
-// first. A glance lets a reader work without the mutex: what it has read is
-// still true if nothing that was in use since can have been forgotten.
+// Values without pins (idle ones) are in a list from the one used last to the one that is
+// evicted first. A stamp lets a reader work without the mutex: what it has read is
+// still true if nothing that was in use since can have been evicted.
+//
+// A cache is guarded by the store's mutex. A pin protects a value, not what the value
+// says: the holder of the mutex changes it.
 type cache[K comparable, V any] struct {
-	limit int // of values that are not in use
+	limit int // of idle values
 	byKey map[K]*cached[K, V]
-	idle  cached[K, V] // a ring: next is the one used last, prev the one to forget first
-	count int          // of the ring
+	idle  cached[K, V] // head of the list: next is the one used last, prev the next to be evicted
+	count int          // of idle values
 
-	forgot func(V) // called when a value is no longer kept; may be nil
+	onEvict func(V) // called when a value is no longer kept; may be nil. It must not use the cache
 
-	idled   int // how often a value has become idle
-	dropped int // how often one was forgotten before its turn
+	idled        int // how often a value has become idle, ever
+	evictedEarly int // how often evict was called, ever
 }
 
 // cached is the part of a value that its cache needs.
@@ -38,15 +41,15 @@ type cached[K comparable, V any] struct {
 	next, prev *cached[K, V] // not nil while the value is idle
 }
 
-// glance is when somebody looked at a cache.
-type glance struct{ idled, dropped int }
+// cacheStamp is a moment in the history of a cache.
+type cacheStamp struct{ idled, dropped int }
 
-func (c *cache[K, V]) glance() glance { return glance{c.idled, c.dropped} }
+func (c *cache[K, V]) stamp() cacheStamp { return cacheStamp{c.idled, c.evictedEarly} }
 
-// remembers reports whether each value that was in use since a glance is still kept: so
-// few have become idle since that none of them can have been forgotten.
-func (c *cache[K, V]) remembers(m glance) bool {
-	return c.dropped == m.dropped && c.idled-m.idled < c.limit
+// retainedSince reports whether each value that was in use since a stamp is still kept: fewer
+// values have become idle since than the cache keeps, so none of them was evicted.
+func (c *cache[K, V]) retainedSince(m cacheStamp) bool {
+	return c.evictedEarly == m.dropped && c.idled-m.idled < c.limit
 }
 
 func newCache[K comparable, V any](limit int) *cache[K, V] {
@@ -55,7 +58,7 @@ func newCache[K comparable, V any](limit int) *cache[K, V] {
 	return c
 }
 
-// get returns what is kept for the key, or nil.
+// get returns the entry of a key, or nil. It is not pinned.
 func (c *cache[K, V]) get(key K) *cached[K, V] { return c.byKey[key] }
 
 // add keeps a value, pinned once.
@@ -65,6 +68,7 @@ func (c *cache[K, V]) add(key K, value V) *cached[K, V] {
 	return e
 }
 
+// pin keeps a value until the matching unpin.
 func (c *cache[K, V]) pin(e *cached[K, V]) {
 	e.pins++
 	if e.next != nil {
@@ -72,6 +76,8 @@ func (c *cache[K, V]) pin(e *cached[K, V]) {
 	}
 }
 
+// unpin ends a pin. The last one makes the value idle, and may evict another. An entry that is
+// no longer in the cache stays out.
 func (c *cache[K, V]) unpin(e *cached[K, V]) {
 	if e.pins--; e.pins > 0 || c.byKey[e.key] != e {
 		return
@@ -80,23 +86,24 @@ func (c *cache[K, V]) unpin(e *cached[K, V]) {
 	e.next.prev, e.prev.next = e, e
 	c.idled++
 	if c.count++; c.count > c.limit {
-		c.drop(c.idle.prev)
+		c.remove(c.idle.prev)
 	}
 }
 
-// forget drops a value that is not in use.
-func (c *cache[K, V]) forget(e *cached[K, V]) {
-	c.dropped++
-	c.drop(e)
+// evict removes an idle value before its turn.
+func (c *cache[K, V]) evict(e *cached[K, V]) {
+	c.evictedEarly++
+	c.remove(e)
 }
 
-func (c *cache[K, V]) drop(e *cached[K, V]) {
+// remove removes an idle value.
+func (c *cache[K, V]) remove(e *cached[K, V]) {
 	if e.next != nil {
 		c.unlink(e)
 	}
 	delete(c.byKey, e.key)
-	if c.forgot != nil {
-		c.forgot(e.value)
+	if c.onEvict != nil {
+		c.onEvict(e.value)
 	}
 }
 

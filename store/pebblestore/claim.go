@@ -10,22 +10,25 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// taken is what a claim took, as long as the lock was held.
+// claimResult is what a claim has leased while the mutex was held.
 //
-// A claim has three parts: take, under the mutex, decides and leases; then the
-// groups that it depends on become durable; then deliver reads bodies, without
-// the mutex. A call that waits gets its taken from whoever made the key ready.
-type taken struct {
-	claims []store.Claim
-	bodies []body // that must be read from disk
+// A Claim call has three parts: claimOrWait, under the mutex, decides and leases; then the
+// groups that the result depends on become durable; then deliver reads bodies, without
+// the mutex. A call that waits gets its result from the attempt of the call that made a key
+// ready: a commit, a release or the alarm.
+type claimResult struct {
+	claims []store.Claim // complete but for the bodies below
+	bodies []body        // that must be read from disk
 
 	// group is the last one that must be durable before the caller sees anything: it
-	// holds what went to quarantine on the way, or what made a claimed key as it is.
+	// has messages that were quarantined on the way, or changes of a claimed key. Without
+	// that a caller could act on a state that a crash takes back.
 	group *group
 }
 
-// after makes the caller wait for a group.
-func (t *taken) after(g *group) {
+// waitFor makes the caller wait for a group, unless it is durable or nil. Groups become
+// durable in their order, so the latest one is enough.
+func (t *claimResult) waitFor(g *group) {
 	if g != nil && !g.durable && (t.group == nil || g.number > t.group.number) {
 		t.group = g
 	}
@@ -33,11 +36,12 @@ func (t *taken) after(g *group) {
 
 // body is a body of a claimed message that must be read from disk.
 type body struct {
-	claim, message int
-	at             location
+	claim, message int      // indexes in claims, and in its messages
+	at             location // when it was claimed; it may have moved since
 }
 
-// Claim leases keys that are ready.
+// Claim leases keys that are ready, and waits for them as the contract says. If it returns
+// an error after keys were leased, they are released, and their attempts are not counted.
 func (s *Store) Claim(ctx context.Context, req store.ClaimRequest) ([]store.Claim, error) {
 	if err := req.Validate(); err != nil {
 		return nil, err
@@ -49,7 +53,7 @@ func (s *Store) Claim(ctx context.Context, req store.ClaimRequest) ([]store.Clai
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		t, err := s.take(ctx, req)
+		t, err := s.claimOrWait(ctx, req)
 		if err != nil {
 			return nil, err
 		}
@@ -57,44 +61,45 @@ func (s *Store) Claim(ctx context.Context, req store.ClaimRequest) ([]store.Clai
 		if err != nil || len(claims) > 0 || len(t.claims) == 0 {
 			return claims, err
 		}
-		// All of it was deleted before it could be read: as if it had not been there.
+		// All of it was deleted before it could be read: the claim starts over.
 	}
 }
 
-// take leases keys that are ready, or waits for some.
-func (s *Store) take(ctx context.Context, req store.ClaimRequest) (taken, error) {
+// claimOrWait leases keys that are ready, or waits for some. The first attempt is made under
+// the same lock as the join, so no key can become ready in between.
+func (s *Store) claimOrWait(ctx context.Context, req store.ClaimRequest) (claimResult, error) {
 	if _, err := s.lock("claim"); err != nil {
-		return taken{}, err
+		return claimResult{}, err
 	}
 	q := s.queue(req.Queue)
 	s.sweepAll(q)
 	if s.closed || s.failure != nil {
-		err := s.endedLocked("claim")
+		err := s.closedErrorLocked("claim")
 		s.mu.Unlock()
-		return taken{}, err
+		return claimResult{}, err
 	}
 	now := s.now()
 	t, err := s.claim(q, &req, now)
-	t.after(q.swept)
+	t.waitFor(q.swept)
 	if len(t.claims) > 0 || req.Wait == 0 || err != nil {
 		s.mu.Unlock()
 		return t, err
 	}
 	w := s.join(q, req)
-	w.Result.after(t.group)
+	w.Result.waitFor(t.group)
 	s.setAlarm(now)
 	s.mu.Unlock()
 	return s.waits.Wait(ctx, w)
 }
 
-// deliver completes what was taken, outside the lock, for the caller to see. It does not
-// look at the caller's context: what was claimed is handed over, or given back.
+// deliver completes a result, without the mutex, for the caller to see. It ignores the
+// caller's context: what was leased is returned, or released.
 //
 // Between the claim and here a message may have moved, because its key was
 // given another route, or may have been deleted, which ends the lease. Then
 // its database key is not there: moved finds out which of the two. If all
 // that was claimed was deleted, Claim begins again.
-func (s *Store) deliver(t taken) ([]store.Claim, error) {
+func (s *Store) deliver(t claimResult) ([]store.Claim, error) {
 	if t.group != nil {
 		if <-t.group.done; t.group.err != nil {
 			return nil, t.group.err
@@ -115,10 +120,10 @@ func (s *Store) deliver(t taken) ([]store.Claim, error) {
 		}
 		d, err := s.readMsg(s.db, msgKey(nil, b.at.partition, b.at.pos))
 		if errors.Is(err, pebble.ErrNotFound) {
-			d, err = s.moved(c, c.Messages[b.message].ID)
+			d, err = s.rereadMoved(c, c.Messages[b.message].ID)
 		}
 		if err != nil {
-			s.giveBack(t)
+			s.releaseTaken(t)
 			return nil, err
 		}
 		if d == nil {
@@ -131,10 +136,10 @@ func (s *Store) deliver(t taken) ([]store.Claim, error) {
 	return slices.DeleteFunc(t.claims, func(c store.Claim) bool { return c.Messages == nil }), nil
 }
 
-// moved returns what a claimed message says that is not where it was when it was
-// claimed: its key has another route since. If it was deleted instead, the claim is
-// lost, and moved returns nil.
-func (s *Store) moved(c *store.Claim, id string) (*msgData, error) {
+// rereadMoved returns the data of a claimed message that is no longer at its location: its
+// key has another route since. If it was deleted instead, the claim is lost, and the result
+// is nil.
+func (s *Store) rereadMoved(c *store.Claim, id string) (*msgData, error) {
 	now, err := s.lock("claim")
 	if err != nil {
 		return nil, err
@@ -154,34 +159,35 @@ func (s *Store) moved(c *store.Claim, id string) (*msgData, error) {
 	return nil, nil
 }
 
-// giveBack gives back what was taken and cannot be handed over.
-func (s *Store) giveBack(t taken) {
+// releaseTaken releases what was leased for a call that fails in deliver. A lease that has
+// been lost in the meantime is left out: undo relies on live leases.
+func (s *Store) releaseTaken(t claimResult) {
 	now, err := s.lock("claim")
 	if err != nil {
 		return
 	}
 	defer s.mu.Unlock()
-	live := taken{group: t.group}
+	live := claimResult{group: t.group}
 	for _, c := range t.claims {
 		if e := s.keys.get(c.Key); e != nil && e.value.live(c.Token, now) {
 			live.claims = append(live.claims, c)
 		}
 	}
 	_ = s.undo(live, nil)
-	_ = s.attempts.flush() // if it fails, the next one writes everything anew
+	_ = s.attempts.flush() // if it fails, the next one rewrites the journal
 	s.serve()
 	s.setAlarm(now)
 }
 
-// claim leases what is ready and qualifies. The partitions of the routes take turns.
+// claim leases keys that are ready on the routes of a request, in turns.
 //
 // A claim takes keys one by one, of one route after another, and of one
 // partition after another within a route, beginning with another route each
 // time: no route and no tenant waits for another one's backlog. It ends when
 // it has Max keys, or when no route has a ready key left, so that an empty
-// answer means that nothing was ready. An error gives back what was taken:
-// the caller sees all of it or none.
-func (s *Store) claim(q *queue, req *store.ClaimRequest, now int64) (t taken, err error) {
+// answer means that nothing was ready. An error releases what was leased:
+// the caller gets all of it or none.
+func (s *Store) claim(q *queue, req *store.ClaimRequest, now int64) (t claimResult, err error) {
 	s.expireLeases(now)
 	q.turn++
 	for {
@@ -203,17 +209,19 @@ func (s *Store) claim(q *queue, req *store.ClaimRequest, now int64) (t taken, er
 				return t, s.undo(t, err)
 			}
 			if len(t.claims) == req.Max {
-				return t, s.counted(t)
+				return t, s.flushAttempts(t)
 			}
 		}
 		if !progress {
-			return t, s.counted(t)
+			return t, s.flushAttempts(t)
 		}
 	}
 }
 
-// counted sees to it that the attempts of what was taken survive a killed process.
-func (s *Store) counted(t taken) error {
+// flushAttempts hands the attempts of a result to the operating system, so that they survive
+// a killed process, before the caller sees it. It also sends the group with quarantined
+// messages on its way.
+func (s *Store) flushAttempts(t claimResult) error {
 	if t.group != nil {
 		s.kick()
 	}
@@ -223,11 +231,11 @@ func (s *Store) counted(t taken) error {
 	return nil
 }
 
-// undo gives back what was taken before an error.
+// undo releases what was leased before an error, which it returns.
 //
-// Attempts are taken back, in memory and in the journal: nobody has seen the
-// messages.
-func (s *Store) undo(t taken, err error) error {
+// Attempts are not counted, in memory and in the journal: no caller has seen the
+// messages. What was quarantined on the way stays there.
+func (s *Store) undo(t claimResult, err error) error {
 	now := s.now()
 	if t.group != nil {
 		s.kick()
@@ -247,9 +255,9 @@ func (s *Store) undo(t taken, err error) error {
 	return err
 }
 
-// loadPartitions is how many partitions that have become due are loaded for one key, if there
-// are ready ones: so that each tenant's turn comes, and a thousand that are due at
-// once do not come into memory at once.
+// loadPartitions is how many partitions that have become due are loaded for one key, if
+// others are ready: enough for every tenant to get its turn, and few enough that a thousand
+// partitions due in the same millisecond are not loaded at once.
 const loadPartitions = 8
 
 // nextReady returns the ready key of a route whose turn it is, or nil.
@@ -273,7 +281,7 @@ func (s *Store) nextReady(rs *routeState, now int64) (*keyState, error) {
 	}
 	l := rs.ring[0]
 	rs.ring = append(rs.ring[1:], l)
-	if l.next.due <= now && l.next.less(l.ready.items[0].readyPos) { // the disk has something older
+	if l.next.due <= now && l.next.less(l.ready.items[0].readyPos) { // an older message is on disk
 		if err := s.load(l, now); err != nil {
 			return nil, err
 		}
@@ -281,7 +289,8 @@ func (s *Store) nextReady(rs *routeState, now int64) (*keyState, error) {
 	return l.ready.items[0], nil
 }
 
-// anyReady reports whether a partition has a ready key. Then the first one in the ring has.
+// anyReady reports whether a partition of the route has a ready key. If so, the first one in
+// the ring has. It removes partitions without ready keys from the front of the ring.
 func (rs *routeState) anyReady() bool {
 	for len(rs.ring) > 0 {
 		l := rs.ring[0]
@@ -303,7 +312,12 @@ func (rs *routeState) anyReady() bool {
 // The key may be partial: then it is completed from disk first, because a
 // claim returns the length of its log. Bodies that are not in memory are read
 // after the mutex is released: see deliver.
-func (s *Store) claimKey(k *keyState, req *store.ClaimRequest, t *taken, now int64) error {
+//
+// It delivers visible messages in order, up to MaxMessages and store.PageBytes; the first
+// one is delivered whatever its size. Messages that have reached MaxAttempts are quarantined
+// on the way, and the rest is delivered: one bad message does not hold up its key. If only
+// such messages are visible, the key is not leased, and t has the group of their records.
+func (s *Store) claimKey(k *keyState, req *store.ClaimRequest, t *claimResult, now int64) error {
 	s.keys.pin(k.entry)
 	defer s.unpinKey(k)
 	if k.partial {
@@ -348,7 +362,7 @@ func (s *Store) claimKey(k *keyState, req *store.ClaimRequest, t *taken, now int
 		s.refresh(k, now)
 		return nil
 	}
-	t.after(k.changed)
+	t.waitFor(k.changed)
 	l := s.startLease(k, deliver, now+millis(req.Lease))
 	c := store.Claim{
 		Key: k.key, Token: l.token, Route: k.route, LogLength: k.logLen, LogTag: k.logTag,

@@ -9,7 +9,13 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// Commit applies tx in a group with others, and waits for its sync.
+// Commit applies tx in a group with others, and waits until the group is durable.
+//
+// It returns [store.ErrClaimLost], [store.ErrConflict] and [store.ErrFull] with nothing
+// changed, and so an error of a read. If ctx ends while it waits, the outcome is unknown.
+// After [store.ErrFailed] it is unknown too, until the store is opened again.
+//
+// An empty Tx is checked like any other and waits for nothing.
 func (s *Store) Commit(ctx context.Context, tx *store.Tx) error {
 	if err := tx.Validate(); err != nil {
 		return err
@@ -32,15 +38,15 @@ func (s *Store) Commit(ctx context.Context, tx *store.Tx) error {
 		s.mu.Unlock()
 		return nil
 	}
-	if err := s.room(frees(tx)); err != nil {
+	if err := s.checkRoom(onlyRemoves(tx)); err != nil {
 		s.mu.Unlock()
 		return err
 	}
-	g, err := s.gather(ctx)
+	g, err := s.joinGroup(ctx)
 	if err == nil {
 		s.adopt(read)
 		err = s.commit(g, tx, max(now, s.lastNow))
-		s.abandon(read)
+		s.unpinAdopted(read)
 	}
 	if err != nil {
 		s.mu.Unlock()
@@ -84,8 +90,8 @@ func (s *Store) commit(g *group, tx *store.Tx, now int64) error {
 	return nil
 }
 
-// pinAll brings all that tx is about into memory, where it stays until the group is
-// durable. From here on nothing needs to be read for most Txs.
+// pinAll pins the state of every key and record that tx names, and reads what memory lacks.
+// It stays pinned until the group is durable. Most Txs need no other read.
 //
 // If it fails, commit releases what it has pinned. Keys that follow each other in
 // a Tx are pinned once: most Txs name one key several times.
@@ -141,7 +147,7 @@ func (s *Store) pinAll(g *group, tx *store.Tx) error {
 	return err
 }
 
-// pinned returns a key that is pinned.
+// pinned returns the state of a key that pinAll has pinned.
 func (s *Store) pinned(key store.Key) *keyState {
 	if k := s.lastPinned; k != nil && k.key == key { // most Txs are about one key
 		return k
@@ -149,7 +155,9 @@ func (s *Store) pinned(key store.Key) *keyState {
 	return s.keys.get(key).value
 }
 
-// check reports whether tx can be applied. It changes nothing.
+// check returns the error of a Tx that cannot be applied. It changes nothing. Lengths are
+// those after DeleteKeys, because that is applied first; versions and leases are as they are
+// in memory, with all groups in flight.
 func (s *Store) check(tx *store.Tx, now int64) error {
 	for i := range tx.Finish {
 		if l := &tx.Finish[i].Lease; !s.pinned(l.Key).live(l.Token, now) {
@@ -188,8 +196,8 @@ func (s *Store) check(tx *store.Tx, now int64) error {
 	return nil
 }
 
-// setOf returns whether a value is among others, in a time that does not depend on
-// how many they are.
+// setOf returns a function that reports whether a value is among values: a linear search for
+// a few, a map for many.
 func setOf[K comparable](values []K) func(K) bool {
 	if len(values) <= 8 {
 		return func(k K) bool { return slices.Contains(values, k) }
@@ -204,8 +212,8 @@ func setOf[K comparable](values []K) func(K) bool {
 	}
 }
 
-// prepare reads what applying tx needs and memory does not have, so that an error of
-// the disk is found while nothing has changed.
+// prepare reads what apply needs and memory does not have, so that an error of the disk is
+// found while nothing has changed.
 //
 // A put needs a read only if it changes the route of a key that has messages,
 // which must be written again; a retime needs the message; a delete needs its
@@ -241,7 +249,7 @@ func (s *Store) prepare(tx *store.Tx) error {
 	return nil
 }
 
-// prepareMove reads all messages of a key.
+// prepareMove reads all messages of a key, which are going to be written to another partition.
 func (s *Store) prepareMove(k *keyState) error {
 	if !k.complete {
 		if err := s.lookupAll(k); err != nil {
@@ -322,7 +330,7 @@ func (s *Store) apply(g *group, tx *store.Tx, first int, now int64) error {
 	for _, k := range g.keys[first:] {
 		s.endOfTx(g, k, now)
 	}
-	_ = s.attempts.flush() // if it fails, the next one writes everything anew
+	_ = s.attempts.flush() // if it fails, the next one rewrites the journal
 	return nil
 }
 
@@ -352,7 +360,7 @@ func (s *Store) endOfTx(g *group, k *keyState, now int64) {
 // messages that are kept: those are ready again, with the attempt counted. The
 // key is marked as changed by the group, so that a claim of it that comes before
 // the group is durable is held back until it is: otherwise a crash could lose the
-// finish after somebody has acted on what followed from it.
+// finish after the next claimer has acted on what followed from it.
 func (s *Store) finish(g *group, f *store.Finish) {
 	k := s.pinned(f.Lease.Key)
 	delivered := k.lease.delivered
@@ -383,7 +391,7 @@ func (s *Store) deleteKey(g *group, k *keyState) error {
 	}
 	if k.readyIndex != 0 {
 		k.partition.ready.remove(k)
-		k.partition.settle()
+		k.partition.reschedule()
 		s.unpinKey(k)
 	}
 	if k.hasLog {

@@ -170,14 +170,14 @@ func TestDamagedFiles(t *testing.T) {
 }
 
 // judge decides whether a store with a damaged file did what it should. Without a
-// seal nobody can tell whether the log or the list of files has always ended there,
+// seal it is unknown whether the log or the list of files has always ended there,
 // as after a crash, and a broken list makes tables look as if they were missing.
 func judge(name string, err error, closed bool) error {
 	_, violated := errors.AsType[violation](err)
 	ends := !closed && (strings.HasSuffix(name, ".log") || strings.HasPrefix(name, "MANIFEST-"))
 	named := strings.TrimSuffix(name, ".sst") // Pebble has only the number, now and then
 	if strings.HasPrefix(name, "marker.") {
-		named = strings.Join(strings.Split(name, ".")[:2], ".") // of one that is not there, nobody knows the rest
+		named = strings.Join(strings.Split(name, ".")[:2], ".") // the rest of the name of a missing file is unknown
 	}
 	switch {
 	case err == nil, violated && ends:

@@ -9,8 +9,8 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// countSteps is how many keys of the index a count looks at before it asks whether
-// anybody still wants to know.
+// countSteps is how many keys a count or a verification reads before it checks whether its
+// context has ended or the store is being closed.
 const countSteps = 1024
 
 // counter is a Count call.
@@ -18,12 +18,13 @@ type counter struct {
 	scan
 	store *Store
 	limit int
-	n     int
-	steps int
+	n     int // records counted so far
+	steps int // keys read so far
 }
 
-// Count counts keys of the index, and reads records only if q filters by what the
-// index does not know. It holds nothing that a commit needs.
+// Count counts keys of the index, and reads records only if q filters by names or tags,
+// which the index does not have. It counts in one view of the database, without the mutex,
+// so that it delays no commit and the number is that of one moment.
 func (s *Store) Count(ctx context.Context, q store.Query, limit int) (int, error) {
 	if err := store.ValidateCount(&q, limit); err != nil {
 		return 0, err
@@ -43,6 +44,7 @@ func (s *Store) Count(ctx context.Context, q store.Query, limit int) (int, error
 	return c.n, nil
 }
 
+// count counts one index prefix after another, until the limit is reached.
 func (c *counter) count(ctx context.Context) error {
 	roots, _ := c.roots()
 	for _, root := range roots {
@@ -53,13 +55,14 @@ func (c *counter) count(ctx context.Context) error {
 	return nil
 }
 
-// countUnder counts what has an index key with this prefix. It goes from stream to
-// stream as it finds them, so that a count with a small limit does not look for all.
+// countUnder counts the records with this index prefix. It goes from stream to
+// stream as it finds them, so that a count with a small limit does not visit all.
+// Within a stream it seeks to the first record in the range of time, and past its end.
 func (c *counter) countUnder(ctx context.Context, root []byte) error {
 	var streamPrefix []byte
 	found := c.it.SeekGE(root)
 	for found && bytes.HasPrefix(c.it.Key(), root) {
-		if err := c.pause(ctx); err != nil {
+		if err := c.checkEnded(ctx); err != nil {
 			return err
 		}
 		names, location := c.it.Key()[:len(c.it.Key())-16], c.it.Key()[len(c.it.Key())-16:]
@@ -83,11 +86,11 @@ func (c *counter) countUnder(ctx context.Context, root []byte) error {
 		}
 		found = c.it.Next()
 	}
-	return c.it.Error() // the next move would forget it
+	return c.it.Error() // the next move would clear it
 }
 
-// matches reports whether the record with a number, which the index says is one to
-// count, matches what the index does not know.
+// matches reports whether the record with a number, which the index has found, matches the
+// names and tags of the query.
 func (c *counter) matches(num uint64) (bool, error) {
 	if !c.readsRecords() {
 		return true, nil
@@ -96,15 +99,15 @@ func (c *counter) matches(num uint64) (bool, error) {
 	return err == nil && matches(c.q, &rec), err
 }
 
-// pause returns an error, now and then, if ctx has ended or the store is being closed:
-// a count may take seconds, and closing waits for it.
-func (c *counter) pause(ctx context.Context) error {
+// checkEnded returns an error, every countSteps calls, if ctx has ended or the store is being
+// closed: a count may take seconds, and Close waits for it.
+func (c *counter) checkEnded(ctx context.Context) error {
 	if c.steps++; c.steps%countSteps != 0 {
 		return nil
 	}
 	select {
 	case <-c.store.closing:
-		return c.store.ended("count")
+		return c.store.closedError("count")
 	default:
 		return ctx.Err()
 	}

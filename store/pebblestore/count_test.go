@@ -14,7 +14,7 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// pausing is a context that calls something each time somebody asks whether it has
+// pausing is a context that calls a function each time it is asked whether it has
 // ended. A count asks now and then, so this happens in its midst.
 type pausing struct {
 	context.Context //nolint:containedctx // it is one

@@ -75,7 +75,7 @@ func (c *crasher) at(when, path string) {
 }
 
 // TestPowerLoss loses the power before and after syncs of files, under load, and
-// looks at what is left each time. The last power loss is where it goes on from.
+// checks what is left each time. It continues from the last power loss.
 func TestPowerLoss(t *testing.T) {
 	t.Parallel()
 	generations, workers, steps, losses := 3, 6, 50, 20

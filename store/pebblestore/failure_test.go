@@ -191,7 +191,7 @@ func failing(fs vfs.FS, fails func(op errorfs.Op) bool) (vfs.FS, *errorfs.Toggle
 }
 
 // TestErrorWhileServing makes the disk fail while calls that wait are served, at a
-// moment when nobody else is calling: an attempt too many sends a message to
+// moment when no other call is under way: an attempt too many sends a message to
 // quarantine, and it cannot be read.
 func TestErrorWhileServing(t *testing.T) {
 	t.Parallel()
@@ -256,7 +256,7 @@ func closeFailed(t *testing.T, s *Store) {
 	})
 }
 
-// TestTablesThatCannotBeWritten lets all tables fail, but not the log: commits go on
+// TestTablesThatCannotBeWritten lets all tables fail, but not the log: commits continue
 // as long as there is room in memory, and then fail, and do not wait without end.
 func TestTablesThatCannotBeWritten(t *testing.T) {
 	t.Parallel()

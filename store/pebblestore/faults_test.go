@@ -153,8 +153,8 @@ func (f *faulty) worked(err error) error {
 	return nil
 }
 
-// rounds lets the workers work. One whose step has failed finds out what became of
-// it, and goes on.
+// rounds lets the workers work. One whose step has failed determines the outcome
+// and continues.
 func (l *workload) rounds(ctx context.Context, s *Store) error {
 	l.sharedLen.Store(-1)
 	for range 3 {

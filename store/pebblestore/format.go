@@ -45,7 +45,7 @@ var (
 	metaIDs    = []byte{tagMeta, 'i'} // numbers below this one may be taken
 )
 
-// pos is where a message stands in its partition: by time, then by when it was put.
+// pos is the position of a message in its partition: by time, then by when it was put.
 //
 // Positions are unique within a partition: seq is never used twice. Their order
 // is that of the database keys, so that a range of time is a range of keys.
@@ -65,8 +65,9 @@ func (p pos) less(q pos) bool {
 
 func (p pos) next() pos { return pos{due: p.due, seq: p.seq + 1} }
 
-// split tells Pebble which part of a database key its Bloom filters look at: all
-// that is stored under one key of the contract can be asked for at once.
+// split tells Pebble which part of a database key its Bloom filters cover. Of the values of a
+// key of the contract it is the key's names, so that one probe tells whether the key has
+// anything; of all others it is the whole database key.
 func split(k []byte) int {
 	if len(k) == 0 || k[0] != tagKey {
 		return len(k)
@@ -82,7 +83,8 @@ func split(k []byte) int {
 	return i
 }
 
-// comparer orders database keys by their bytes.
+// comparer orders database keys by their bytes. Its name is stored: Pebble refuses to open a
+// database with another one.
 var comparer = func() *pebble.Comparer {
 	c := *pebble.DefaultComparer
 	c.Name = "abide.1"
@@ -93,6 +95,8 @@ var comparer = func() *pebble.Comparer {
 	return &c
 }()
 
+// appendString appends a string with its length before it, so that strings may hold any bytes
+// and no name is a prefix of another.
 func appendString(b []byte, s string) []byte {
 	b = binary.AppendUvarint(b, uint64(len(s)))
 	return append(b, s...)
@@ -102,6 +106,7 @@ func partitionKey(b []byte, partition uint32) []byte {
 	return binary.BigEndian.AppendUint32(append(b, tagPartition), partition)
 }
 
+// keyPrefix returns what all database keys of a key begin with.
 func keyPrefix(b []byte, k store.Key) []byte {
 	b = append(b, tagKey)
 	b = appendString(b, k.Queue)
@@ -111,26 +116,33 @@ func keyPrefix(b []byte, k store.Key) []byte {
 
 func headerKey(b []byte, k store.Key) []byte { return append(keyPrefix(b, k), keyHeader) }
 
+// pendingKey returns the database key under which the location of a message is found by its
+// key and ID: how a put finds out that an ID is taken, and a delete what to delete.
 func pendingKey(b []byte, k store.Key, id string) []byte {
 	return append(append(keyPrefix(b, k), keyPending), id...)
 }
 
+// msgKey returns the database key of a location. The messages of a partition are one range, in
+// the order in which they become due.
 func msgKey(b []byte, partition uint32, p pos) []byte {
 	b = binary.BigEndian.AppendUint32(append(b, tagMsg), partition)
 	b = binary.BigEndian.AppendUint64(b, uint64(p.due))
 	return binary.BigEndian.AppendUint64(b, p.seq)
 }
 
-// parseMsgKey returns the location in the partition that a message's database key names.
+// parseMsgKey returns the position in the database key of a message.
 func parseMsgKey(k []byte) pos {
 	return pos{due: int64(binary.BigEndian.Uint64(k[5:])), seq: binary.BigEndian.Uint64(k[13:])}
 }
 
+// logKey returns the database key of the value whose first entry has an index.
 func logKey(b []byte, log uint64, index int) []byte {
 	b = binary.BigEndian.AppendUint64(append(b, tagLog), log)
 	return binary.BigEndian.AppendUint64(b, uint64(index))
 }
 
+// nameKey returns the database key of a record's number. Bodies are under the number, so that
+// the indexes, which have the number, find them without the names.
 func nameKey(b []byte, k store.RecordKey) []byte {
 	b = appendString(append(b, tagName), k.Kind)
 	b = appendString(b, k.Tenant)
@@ -148,8 +160,8 @@ func indexPrefix(b []byte, kind, tenant, status string) []byte {
 	return appendString(b, status)
 }
 
-// nameSum returns what the index has of a record's name: enough to pass over most of those
-// that a query is not about without reading them.
+// nameSum returns the checksum of a record's name that the index has. With it a list by name
+// skips nearly all other records without reading them.
 func nameSum(name string) uint32 { return crc32.ChecksumIEEE([]byte(name)) }
 
 func indexKey(b []byte, k store.RecordKey, status string, ms int64, num uint64) []byte {
@@ -160,9 +172,9 @@ func indexKey(b []byte, k store.RecordKey, status string, ms int64, num uint64) 
 
 // sharedIndexKey returns the key of a record in the shared index.
 //
-// A query over all tenants would look at as many locations of the index as there are tenants:
+// A query over all tenants would read as many ranges of the index as there are tenants:
 // the shared index has them all in one. The empty tenant, which is the only one of most
-// stores, is not in it: its records are in one location already, and are not written twice.
+// stores, is not in it: its records are one range already, and are not written twice.
 func sharedIndexKey(b []byte, k store.RecordKey, status string, ms int64, num uint64) []byte {
 	b = appendString(append(b, tagShared), k.Kind)
 	b = appendString(b, status)
@@ -186,7 +198,7 @@ func upper(prefix []byte) []byte {
 
 var errShort = errors.New("value is cut short")
 
-// reader takes a value apart. After an error it returns zero values, so that only
+// reader decodes a value. After an error it returns zero values, so that only
 // the end needs a check.
 type reader struct {
 	b   []byte
@@ -228,7 +240,7 @@ func (r *reader) byte() byte {
 	return b
 }
 
-// check returns the error of a value that could not be taken apart.
+// check returns [store.ErrCorrupt] for a value that could not be decoded.
 func (r *reader) check(what string, key []byte) error {
 	if r.err != nil {
 		return fmt.Errorf("pebblestore: %s at %x: %w: %w", what, key, r.err, store.ErrCorrupt)
@@ -236,20 +248,22 @@ func (r *reader) check(what string, key []byte) error {
 	return nil
 }
 
-// msgFlagHidden marks a message without a route: its location says when it expires,
-// so its value says when it is visible.
+// msgFlagHidden marks a message without a route: its position is its expiry, so its value has
+// the time at which it is visible.
 const msgFlagHidden byte = 1
 
-// msgData is what a message's value says.
+// msgData is the value of a message, without the names that refs and keys have.
 type msgData struct {
-	attempt   int
+	attempt   int // when it was put at its location; the journal may have a later number
 	putMS     int64
-	ttlMS     int64
+	ttlMS     int64 // 0 means store.DefaultTTL, while it has no route
 	visibleMS int64 // only if hidden
-	hidden    bool
+	hidden    bool  // its key has no route
 	body      []byte
 }
 
+// appendMsg encodes the value of a message. It has the name of the key and the ID, so that load
+// needs no other value: queue and tenant are those of the partition.
 func appendMsg(b []byte, name, id string, d *msgData) []byte {
 	flags := byte(0)
 	if d.hidden {
@@ -267,7 +281,7 @@ func appendMsg(b []byte, name, id string, d *msgData) []byte {
 	return append(b, d.body...)
 }
 
-// parseMsg takes a message's value apart. The body is part of v.
+// parseMsg decodes the value of a message. The body is part of v.
 func parseMsg(key, v []byte) (name, id string, d msgData, err error) {
 	r := reader{b: v}
 	flags := r.byte()
@@ -298,7 +312,8 @@ func parsePending(key, v []byte) (partition uint32, p pos, err error) {
 	return partition, p, r.check("pending message", key)
 }
 
-// header is what the value of a key that has a log says.
+// header is the value of a key that has a log. A key without a log has no header: its route is
+// that of the partition of its messages.
 type header struct {
 	log   uint64 // its number
 	base  int    // how many entries were trimmed
@@ -322,6 +337,8 @@ func parseHeader(key, v []byte) (h header, err error) {
 	return h, r.check("header", key)
 }
 
+// appendPartition encodes the header of a partition. It is written with each group that
+// touches the partition, so that count and floor are always those of the same batch.
 func appendPartition(b []byte, l *partition, floor pos) []byte {
 	b = appendString(b, l.queue.name)
 	b = appendString(b, l.tenant)
@@ -361,6 +378,8 @@ func countEntries(key, v []byte) (int, error) {
 	return n, r.check("log entries", key)
 }
 
+// appendRecord encodes the value of a record, with its key, so that a list needs no other value.
+// Tags are sorted: the same record always has the same bytes.
 func appendRecord(b []byte, r *store.Record, version, ms int64) []byte {
 	b = binary.AppendUvarint(b, uint64(version))
 	b = binary.AppendUvarint(b, uint64(ms))
@@ -379,7 +398,7 @@ func appendRecord(b []byte, r *store.Record, version, ms int64) []byte {
 	return append(b, r.Body...)
 }
 
-// parseRecord takes a record's value apart; nothing in it is part of v.
+// parseRecord decodes the value of a record. The result is a copy.
 func parseRecord(key, v []byte) (store.Record, error) {
 	r := reader{b: v}
 	rec := store.Record{Version: int64(r.uvarint()), Time: store.FromMillis(int64(r.uvarint()))}

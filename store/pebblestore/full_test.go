@@ -145,7 +145,7 @@ func (b *ballast) check(ctx context.Context, s *Store) error {
 }
 
 // TestFullDisk fills the disk up to the reserve: then commits are refused, all else
-// works, and it goes on when there is room again.
+// works, and the store recovers when there is room again.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	ctx, seed := t.Context(), testenv.Seed(t)

@@ -16,68 +16,76 @@ import (
 
 // guardFS is the file system as Pebble sees it.
 //
-// When Pebble cannot write its log, its list of files or its options, it panics, some
-// of it in goroutines and with locks where nothing can be done about it, or it stops
-// opening the database and takes away what goroutines that it has started still use.
-// So such an error never gets there: the store fails, and the goroutine stays where
-// it is for good, before it takes a lock that readers need. Errors of tables are
-// Pebble's to handle, and so are those of reading.
+// When Pebble cannot write its log, its list of files or its options, it panics, partly
+// in goroutines and with locks held, where no caller can recover; or it stops opening the
+// database and frees what goroutines that it has started still use. So such an error
+// never reaches Pebble: the store fails, and the goroutine blocks for good, before it takes
+// a lock that readers need. Errors of tables are Pebble's to handle, and so are those of
+// reading.
 //
-// Pebble also counts on the entries of a directory reaching the disk in the order in
-// which they were made, which some file systems do not promise. A marker names the
-// list of files that counts: so what it names is made durable before the marker is
-// there, and the marker before the one that it replaces is gone.
+// Pebble also relies on the entries of a directory reaching the disk in the order in
+// which they were made, which some file systems do not guarantee. A marker file names the
+// current list of files: so what it names is made durable before the marker is created,
+// and the new marker before the old one is removed.
 //
-// In a goroutine that stays where it is, deferred functions do not run and locks
+// In a goroutine that is blocked for good, deferred functions do not run and locks
 // that it holds are not released: so failing must come before Pebble takes a lock
 // that readers need, and Close of a failed store does not wait for Pebble.
+//
+// What is guarded, by the kind of file:
+//
+//	tables (.sst)       not guarded: Pebble retries, and throttle slows it down
+//	files of a backup   not guarded: an error fails the backup, not the store
+//	directories         sync succeeds, or does not return
+//	everything else     create, write, sync, stat, close and rename succeed, or
+//	                    do not return
 type guardFS struct {
 	vfs.FS
-	fail   func(error)
-	failed <-chan struct{}
+	fail   func(error)     // makes the store fail; takes the store's mutex
+	failed <-chan struct{} // closed when the store has failed
 
-	backup   atomic.Pointer[string] // the folder that a backup is written to, if there is one
-	wrote    atomic.Bool            // something was written, so goroutines may have been started
-	troubles atomic.Int32           // how often in a row something in the background has failed
+	backup           atomic.Pointer[string] // the folder of the backup under way, or nil
+	wrote            atomic.Bool            // Pebble has begun to write, so that goroutines of it may run
+	backgroundErrors atomic.Int32           // failed flushes and compactions in a row
 }
 
-// Pebble tries again at once, and without end, when it cannot write a table. It has
-// to wait a little each time, and after a while the store fails: until then, commits
-// wait for room in memory.
+// Pebble retries at once, and without end, when it cannot write a table. guardFS delays each
+// retry by backgroundErrorPause, and after maxBackgroundErrors in a row, some seconds, the
+// store fails: until then, commits that need a new memtable wait.
 const (
-	maxTroubles  = 50
-	troublePause = 100 * time.Millisecond
+	maxBackgroundErrors  = 50
+	backgroundErrorPause = 100 * time.Millisecond
 )
 
-// guard puts itself between Pebble and the file system.
+// guard puts a guardFS between Pebble and the file system, and counts background errors.
 func (s *Store) guard(o *pebble.Options) {
 	g := &guardFS{FS: o.FS, fail: s.fail, failed: s.failed}
 	o.FS, s.guarded = g, g
 	listener := pebble.TeeEventListener(*o.EventListener, pebble.EventListener{
 		BackgroundError: func(err error) {
-			if g.troubles.Add(1) == maxTroubles {
+			if g.backgroundErrors.Add(1) == maxBackgroundErrors {
 				go g.fail(fmt.Errorf("background work has failed too often: %w", err))
 			}
 		},
-		FlushEnd:      func(info pebble.FlushInfo) { g.ended(info.Err) },
-		CompactionEnd: func(info pebble.CompactionInfo) { g.ended(info.Err) },
+		FlushEnd:      func(info pebble.FlushInfo) { g.backgroundDone(info.Err) },
+		CompactionEnd: func(info pebble.CompactionInfo) { g.backgroundDone(info.Err) },
 	})
 	o.EventListener = &listener
 }
 
-func (g *guardFS) ended(err error) {
+func (g *guardFS) backgroundDone(err error) {
 	if err == nil {
-		g.troubles.Store(0)
+		g.backgroundErrors.Store(0)
 	}
 }
 
-// hold lets Pebble make another table after a while if it is in trouble, and nothing
-// any more if the store has failed.
-func (g *guardFS) hold(name string) {
+// throttle delays the creation of a table after background errors, and blocks any creation
+// for good when the store has failed.
+func (g *guardFS) throttle(name string) {
 	g.wrote.Store(true)
-	if g.troubles.Load() > 0 && isTable(name) {
+	if g.backgroundErrors.Load() > 0 && isTable(name) {
 		over := make(chan struct{})
-		stop := base.System{}.AfterFunc(troublePause, func() { close(over) })
+		stop := base.System{}.AfterFunc(backgroundErrorPause, func() { close(over) })
 		select {
 		case <-over:
 		case <-g.failed:
@@ -91,16 +99,19 @@ func (g *guardFS) hold(name string) {
 	}
 }
 
-// isTable reports whether Pebble can go on without having written a file.
+// isTable reports whether a file is a table, without which Pebble can continue: it keeps the
+// memtable, or the tables that were to be merged.
 func isTable(name string) bool { return strings.HasSuffix(name, ".sst") }
 
+// isMarker reports whether a file is one of those whose name says which list of files, and
+// which format, is the current one.
 func (g *guardFS) isMarker(name string) bool {
 	return strings.HasPrefix(g.PathBase(name), "marker.")
 }
 
-// outside reports whether a file or a folder is that of a backup, or the folder that the
+// inBackup reports whether a file or a folder belongs to a backup, or is the folder that the
 // backup is in. Its errors are those of the backup, and not of the store.
-func (g *guardFS) outside(name string) bool {
+func (g *guardFS) inBackup(name string) bool {
 	backup := g.backup.Load()
 	return backup != nil && (name == *backup || g.PathDir(name) == *backup || name == g.PathDir(*backup))
 }
@@ -119,7 +130,7 @@ func (g *guardFS) MkdirAll(dir string, perm os.FileMode) error {
 
 // check does not return if err is one that Pebble must not see.
 func (g *guardFS) check(verb, name string, err error) error {
-	if err != nil && !isTable(name) && !g.outside(name) {
+	if err != nil && !isTable(name) && !g.inBackup(name) {
 		g.stop(verb, name, err)
 	}
 	return err
@@ -142,7 +153,7 @@ func (g *guardFS) syncDir(name string) error {
 
 // Create makes a file; before a marker, what it names is made durable.
 func (g *guardFS) Create(name string, category vfs.DiskWriteCategory) (f vfs.File, err error) {
-	g.hold(name)
+	g.throttle(name)
 	if g.isMarker(name) {
 		err = g.syncDir(name)
 	}
@@ -173,7 +184,8 @@ func (g *guardFS) Rename(oldName, newName string) error {
 	return g.check("rename", oldName, g.FS.Rename(oldName, newName))
 }
 
-// List lists a directory.
+// List lists a directory. Before Pebble has written anything an error is harmless, and is what
+// Open returns.
 func (g *guardFS) List(name string) ([]string, error) {
 	files, err := g.FS.List(name)
 	if g.wrote.Load() {
@@ -182,13 +194,13 @@ func (g *guardFS) List(name string) ([]string, error) {
 	return files, err
 }
 
-// OpenDir opens a directory. That it cannot be synced is never for Pebble to see.
+// OpenDir opens a directory, whose sync succeeds or does not return.
 func (g *guardFS) OpenDir(name string) (vfs.File, error) {
 	f, err := g.FS.OpenDir(name)
 	if err != nil {
 		return nil, err
 	}
-	if g.outside(name) {
+	if g.inBackup(name) {
 		return f, nil
 	}
 	return &guardDir{f, g, name}, nil
@@ -197,16 +209,18 @@ func (g *guardFS) OpenDir(name string) (vfs.File, error) {
 // Unwrap returns the file system below.
 func (g *guardFS) Unwrap() vfs.FS { return g.FS }
 
+// wrap guards a new file, unless it is a table or belongs to a backup.
 func (g *guardFS) wrap(verb, name string, f vfs.File, err error) (vfs.File, error) {
 	if err := g.check(verb, name, err); err != nil {
 		return nil, err
 	}
-	if isTable(name) || g.outside(name) {
+	if isTable(name) || g.inBackup(name) {
 		return f, nil
 	}
 	return &guardFile{f, g, name}, nil
 }
 
+// guardDir is a directory other than that of a backup.
 type guardDir struct {
 	vfs.File
 	guard *guardFS
@@ -221,7 +235,7 @@ func (d *guardDir) Sync() error {
 	return nil
 }
 
-// guardFile is a file that Pebble cannot go on without.
+// guardFile is a file without which Pebble cannot continue.
 type guardFile struct {
 	vfs.File
 	guard *guardFS

@@ -1,7 +1,7 @@
 package pebblestore
 
-// indexed is a binary heap whose items know where they are, so that an item can be
-// moved or removed when what it is ordered by changes.
+// indexed is a binary heap whose items hold their index, so that an item can be
+// moved or removed when what it is ordered by changes. The first item is the least.
 //
 // container/heap would need an interface for each type and a boxed item for each
 // call; this is on the path of every claim and commit.

@@ -31,11 +31,13 @@ func (s *Store) checkInvariants() {
 	s.checkPartitions()
 	s.checkKeys()
 	s.checkLeases()
-	if g := s.gathering; len(s.inFlight) == 1 && !g.used && g.batch.Empty() {
-		s.checkDisk() // nothing is under way, so that the disk shows what memory knows
+	if g := s.openGroup; len(s.inFlight) == 1 && !g.used && g.batch.Empty() {
+		s.checkDisk() // nothing is in flight, so that the disk agrees with memory
 	}
 }
 
+// violated panics with the number of a rule. A panic and not an error: the state in memory is
+// wrong, and the next commit would write it to disk.
 func violated(rule int, format string, args ...any) {
 	panic(fmt.Sprintf("pebblestore: invariant %d does not hold: ", rule) + fmt.Sprintf(format, args...))
 }
@@ -47,8 +49,8 @@ func (s *Store) checkGroups() {
 			violated(2, "group %d of %d in flight has number %d, durable %v", i, len(s.inFlight), g.number, g.durable)
 		}
 	}
-	if s.inFlight[len(s.inFlight)-1] != s.gathering {
-		violated(2, "the last group in flight is not the one that gathers")
+	if s.inFlight[len(s.inFlight)-1] != s.openGroup {
+		violated(2, "the last group in flight is not the open one")
 	}
 }
 
@@ -62,7 +64,7 @@ func (s *Store) checkPartitions() {
 		case ready && (!l.inRing || due):
 			violated(6, "partition %d has ready keys: in the ring %v, in the heap %v", id, l.inRing, due)
 		case !ready && due != (l.next != maxPos):
-			violated(6, "partition %d has no ready keys and goes on at %v: in the heap %v", id, l.next, due)
+			violated(6, "partition %d has no ready keys and next is %v: in the heap %v", id, l.next, due)
 		case l.count < 0 || l.count > 0 && l.entry.pins == 0:
 			violated(10, "partition %d counts %d messages and has %d pins", id, l.count, l.entry.pins)
 		}

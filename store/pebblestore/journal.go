@@ -19,33 +19,36 @@ const (
 	journalEntry = 28
 )
 
-// journal remembers how often messages were claimed at the location where they are. A
-// message that moves to another location takes its attempts along, on disk, and what
-// the journal says about the old location means nothing any more. The journal is a file beside the database to which a claim
-// appends a few bytes, without a sync: they are the operating system's before the
-// claim is handed out, so a killed process loses none. A machine that loses power
-// may lose some, and then a message has more attempts than it should: a claim that
-// waited for a sync would cost every message that much.
+// journal records how often messages were claimed at the location where they are. It is a
+// file beside the database to which a claim appends a few bytes, without a sync: they are
+// the operating system's before the claim is handed out, so a killed process loses none. A
+// machine that loses power may lose some, and then a message is delivered more often than
+// MaxAttempts allows: a sync for each claim would cost every message that much.
 //
 // The file has entries of fixed length with a checksum each. Reading stops at
 // the first one that is damaged: what follows was written later, and is lost
 // with it. The file is rewritten when it has grown beyond its limit and beyond
-// twice what still counts, so the cost of rewriting is constant per entry.
+// twice its live entries, so the cost of rewriting is constant per entry.
 //
 // Attempts are also in the message itself, as of when it was put at its
-// location; the journal has the larger number, and wins. When a message moves,
-// its attempts go along in its new value, and the old location is forgotten.
+// location. The journal has the later number, and wins. When a message moves,
+// its attempts are in its new value, and the entry of the old location is dropped. An
+// entry may remain in the file after that: location and sequence number are
+// never used for another message, and Open drops entries without a message.
+//
+// It is guarded by the store's mutex. Writing under the mutex is acceptable because the
+// operating system only copies the bytes.
 type journal struct {
 	fs    vfs.FS
 	dir   string
-	limit int // how large the file grows before it is written anew
-	file  vfs.File
-	size  int
+	limit int              // size at which the file may be rewritten
+	file  vfs.File         // nil before the first flush, and after an error
+	size  int              // of the file
 	at    map[location]int // the latest entry of each message that is still at its location
-	buf   []byte
+	buf   []byte           // entries that were not flushed yet
 }
 
-// openJournal reads what an earlier process left, and starts a new file.
+// openJournal reads what an earlier process has left. The first flush starts a new file.
 func openJournal(fs vfs.FS, dir string, limit int) (*journal, error) {
 	j := &journal{fs: fs, dir: dir, limit: limit, at: map[location]int{}}
 	f, err := fs.Open(fs.PathJoin(dir, journalName))
@@ -60,7 +63,7 @@ func openJournal(fs vfs.FS, dir string, limit int) (*journal, error) {
 		}
 		for ; len(b) >= journalEntry; b = b[journalEntry:] {
 			if crc32.ChecksumIEEE(b[:24]) != binary.LittleEndian.Uint32(b[24:]) {
-				break // the end was not written before the machine stopped
+				break // an incomplete write before a power failure
 			}
 			at := location{binary.LittleEndian.Uint32(b), pos{int64(binary.LittleEndian.Uint64(b[4:])), binary.LittleEndian.Uint64(b[12:])}}
 			j.at[at] = int(binary.LittleEndian.Uint32(b[20:]))
@@ -71,22 +74,22 @@ func openJournal(fs vfs.FS, dir string, limit int) (*journal, error) {
 	return j, nil
 }
 
-// get returns the attempts of the message at a location, if they are known here.
+// get returns the attempts of the message at a location, if the journal has an entry.
 func (j *journal) get(at location) (int, bool) {
 	n, ok := j.at[at]
 	return n, ok
 }
 
-// note notes the attempts of a message; flush hands it to the operating system.
+// note records the attempts of a message; flush hands the entry to the operating system.
 func (j *journal) note(at location, attempts int) {
 	j.at[at] = attempts
 	j.buf = appendJournalEntry(j.buf, at, attempts)
 }
 
-// forget drops what is known of a location that a message has left.
+// forget drops the entry of a location that a message has left.
 func (j *journal) forget(at location) { delete(j.at, at) }
 
-// keep drops all locations that are not wanted.
+// keep drops all entries whose location wanted does not report.
 func (j *journal) keep(wanted func(at location) (bool, error)) error {
 	for at := range j.at {
 		ok, err := wanted(at)
@@ -109,7 +112,8 @@ func appendJournalEntry(b []byte, at location, attempts int) []byte {
 	return binary.LittleEndian.AppendUint32(b, crc32.ChecksumIEEE(b[start:]))
 }
 
-// flush hands what was noted to the operating system.
+// flush writes the new entries to the file, without a sync. After an error nothing is lost
+// but time: the entries are in memory, and the next flush rewrites the file.
 func (j *journal) flush() error {
 	if len(j.buf) == 0 {
 		return nil
@@ -128,7 +132,8 @@ func (j *journal) flush() error {
 	return nil
 }
 
-// rewrite starts a new file that holds only what still counts.
+// rewrite replaces the file by one that has only live entries. The new file is renamed into
+// place when it is complete, so that a killed process leaves the old one or the new one.
 func (j *journal) rewrite() error {
 	if err := j.close(); err != nil {
 		return err
@@ -156,7 +161,7 @@ func (j *journal) rewrite() error {
 	return nil
 }
 
-// entries appends what still counts.
+// entries appends the live entries.
 func (j *journal) entries(b []byte) []byte {
 	for at, attempts := range j.at {
 		b = appendJournalEntry(b, at, attempts)

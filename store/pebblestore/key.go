@@ -10,7 +10,7 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// keyState is what is known about a key. It is the truth: the disk follows when the
+// keyState is the state of a key. Memory is authoritative: the disk follows when the
 // group that holds the changes is applied, and until then the key is pinned.
 //
 // What is known of a key grows in three steps:
@@ -23,7 +23,7 @@ import (
 //	complete   refs has all messages. A message that is not there does not
 //	           exist, so a put needs no read
 //
-// A key that is not complete is forgotten as soon as it is not pinned: what
+// A key that is not complete is evicted as soon as it is not pinned: what
 // would have to be kept up to date for it is on disk.
 type keyState struct {
 	entry *cached[store.Key, *keyState]
@@ -36,40 +36,41 @@ type keyState struct {
 	// complete: refs has all pending messages of the key.
 	complete bool
 
-	count int    // of pending messages
-	refs  []*ref // in the order of their locations
+	count int    // of pending messages; not set while partial
+	refs  []*ref // in the order of their positions
 
-	route     string
-	partition *partition // of all pending messages; nil if there were none yet
+	route     string     // empty if it has none yet
+	partition *partition // of all pending messages; nil if there are none
 	attached  int        // how many refs are in the window of the partition
 
 	hasLog      bool
 	log         uint64 // number of the log
 	logTag      uint64 // that the log was begun with
 	logBase     int    // how many entries were trimmed
-	logLen      int
-	logGroup    *group // that was appended to last
+	logLen      int    // entries, trimmed ones included
+	logGroup    *group // with the latest append
 	headerDirty bool   // the header must be written at the end of the Tx
 
-	lease   *lease
-	changed *group // the last one that consumed messages, or changed the log
+	lease   *lease // nil if it is not leased
+	changed *group // the last one that consumed messages or changed the log; a claim waits for it
 
-	readyPos   pos // location of the first message that can be delivered
-	readyIndex int // in the partition's heap of ready keys
+	readyPos   pos // position of its first visible message, while it is ready
+	readyIndex int // in the partition's heap of ready keys, plus one; 0 if not ready
 }
 
-// ref is a pending message.
+// ref is a pending message. It is shared by the refs of its key, the window of its partition
+// and the lease it was delivered with; each of them drops it on its own.
 type ref struct {
 	id      string
 	pos     pos
-	attempt int
+	attempt int // how often it was claimed, or unknownAttempt
 	size    int // of the body; known if attempt is
 
 	durable bool       // it is on disk at this location
 	group   *group     // that brings it to this location; nil when it is durable
 	gone    bool       // it was consumed or deleted
 	window  *partition // the partition in whose window it is, or nil
-	leased  *lease
+	leased  *lease     // that it was delivered with, or nil
 
 	// data is nil if it must be read from disk. Before the message is durable it is
 	// never nil.
@@ -99,17 +100,23 @@ func (s *Store) pinPartial(key store.Key) *keyState {
 	return k
 }
 
-// unpinKey lets go of a key. What is known of it is forgotten at once if it could
-// not be completed later, or is so much that it is better read again.
+// unpinKey ends a pin of a key. Without pins, the state is evicted at once if it is not
+// complete, since it would miss changes, or if it has so many messages that it is better
+// read again.
 func (s *Store) unpinKey(k *keyState) {
 	s.keys.unpin(k.entry)
 	if k.entry.pins == 0 && !k.partial && (!k.complete || len(k.refs) > s.limits.idleRefs) {
-		s.keys.forget(k.entry)
+		s.keys.evict(k.entry)
 	}
 }
 
-// fill reads what the disk says about a key of which only loaded messages are
-// known. No group that is under way can hold changes of it, or it would be pinned.
+// fill completes a partial state from the disk. No group in flight has changes of the key, or
+// it would have been pinned, and not partial.
+//
+// One scan of the key's prefix finds the header and the pending messages. Tables are asked
+// by their filters, and memtables are left out if recent says that the key cannot be in one:
+// a key that does not exist, the common case, costs no read. Refs that are in the window
+// are kept: others refer to them.
 func (s *Store) fill(k *keyState) error {
 	s.keyBuf = keyPrefix(s.keyBuf[:0], k.key)
 	prefix := s.keyBuf
@@ -175,10 +182,10 @@ func (s *Store) fill(k *keyState) error {
 	return nil
 }
 
-// unknownAttempt is the attempt of a ref whose message was not read yet.
+// unknownAttempt is the attempt of a ref whose message has not been read yet.
 const unknownAttempt = -1
 
-// find returns the ref at a location.
+// find returns the ref at a position, or nil.
 func find(refs []*ref, p pos) *ref {
 	if i, ok := search(refs, p); ok {
 		return refs[i]
@@ -198,7 +205,8 @@ func search(refs []*ref, p pos) (int, bool) {
 	})
 }
 
-// insert adds a ref that is not among the refs.
+// insert adds a ref that is not among the refs. A key with more than limits.refs is no longer
+// complete: from then on messages may be on disk only.
 func (s *Store) insert(k *keyState, r *ref) {
 	i := len(k.refs)
 	if i > 0 && r.pos.less(k.refs[i-1].pos) {
@@ -210,14 +218,15 @@ func (s *Store) insert(k *keyState, r *ref) {
 	}
 }
 
-// drop takes a ref out.
+// drop removes a ref from the refs of its key.
 func (k *keyState) drop(r *ref) {
 	if i, ok := search(k.refs, r.pos); ok && k.refs[i] == r {
 		k.refs = slices.Delete(k.refs, i, i+1)
 	}
 }
 
-// lookup returns the pending message of that ID, or nil.
+// lookup returns the pending message with an ID, or nil. Of a key that is not complete it
+// reads the disk, and ignores what has a tombstone.
 func (s *Store) lookup(k *keyState, id string) (*ref, error) {
 	for _, r := range k.refs {
 		if r.id == id {
@@ -250,7 +259,8 @@ func (s *Store) lookup(k *keyState, id string) (*ref, error) {
 	return r, nil
 }
 
-// data returns what the message says, from memory or from disk.
+// data returns the value of a message, from memory or from disk, with the attempts that memory
+// has. The body is shared with the ref if it comes from memory: callers do not change it.
 func (s *Store) data(k *keyState, r *ref) (msgData, error) {
 	var d msgData
 	if r.data != nil {
@@ -264,16 +274,16 @@ func (s *Store) data(k *keyState, r *ref) (msgData, error) {
 		if err != nil {
 			return d, err
 		}
-		s.learn(k.partition, r, read)
+		s.setFromDisk(k.partition, r, read)
 		d = *read
 	}
 	d.attempt = r.attempt
 	return d, nil
 }
 
-// learn takes over what the disk says of a message that was not read yet. The
-// attempts that were counted since it was written are in the journal.
-func (s *Store) learn(l *partition, r *ref, d *msgData) {
+// setFromDisk sets attempts and size of a message that was not read before. Attempts counted
+// since it was written are in the journal.
+func (s *Store) setFromDisk(l *partition, r *ref, d *msgData) {
 	if r.attempt != unknownAttempt {
 		return
 	}
@@ -283,7 +293,7 @@ func (s *Store) learn(l *partition, r *ref, d *msgData) {
 	}
 }
 
-// readMsg reads a message from disk. What it returns is the caller's.
+// readMsg reads a message from disk. The result is a copy.
 func (s *Store) readMsg(from source, key []byte) (*msgData, error) {
 	v, closer, err := from.Get(key)
 	if err != nil {
@@ -311,7 +321,7 @@ func (k *keyState) visible(now int64, yield func(*ref) bool) {
 			return
 		}
 		if !r.durable {
-			return // what comes after it must wait for it
+			return // later messages wait for it: they are delivered in order
 		}
 		if !k.complete && r.window == nil {
 			continue
@@ -322,7 +332,7 @@ func (k *keyState) visible(now int64, yield func(*ref) bool) {
 	}
 }
 
-// lastAttached returns the location of the last message that is in the window.
+// lastAttached returns the position of the last message that is in the window.
 func (k *keyState) lastAttached() pos {
 	for _, r := range slices.Backward(k.refs) {
 		if r.window != nil {

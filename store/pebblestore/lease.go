@@ -9,26 +9,28 @@ import (
 )
 
 // lease is a live claim of a key. Leases are only in memory: one process owns the
-// directory, so when it ends nobody can hold a claim any more.
+// directory, so when it ends no claim is held any more.
 //
 // The lease of a key covers the messages that were delivered with it. What is
-// put during the lease waits. If a delivered message is deleted or moved by
-// somebody else, the lease ends: a claim that no longer is what its holder was
-// told must not be finished.
+// put during the lease waits. If a delivered message is deleted or re-timed by
+// another commit, the lease ends: its holder must not finish a claim whose messages
+// have changed. A change of the key's route moves the messages, and leaves the lease.
 type lease struct {
-	key       *keyState
+	key       *keyState // pinned once for the lease
 	token     store.Token
-	until     int64
-	delivered []*ref
-	index     int // in the heap of leases
+	until     int64  // when it expires, in milliseconds
+	delivered []*ref // some may be gone: see ref.gone
+	index     int    // in the heap of leases, plus one
 }
 
-// live reports whether the key is leased under that token.
+// live reports whether the key is leased under a token, and the lease has not expired. It
+// compares with the time itself, so that an expired lease is dead before expireLeases ends it.
 func (k *keyState) live(token store.Token, now int64) bool {
 	return k.lease != nil && k.lease.token == token && now < k.lease.until
 }
 
-// newToken returns a token that no process has used.
+// newToken returns a token that no process has used: random bytes of this process, and a
+// counter.
 func (s *Store) newToken() store.Token {
 	s.tokens++
 	b := make([]byte, 0, 24)
@@ -36,7 +38,7 @@ func (s *Store) newToken() store.Token {
 	return store.Token(binary.BigEndian.AppendUint64(b, s.tokens))
 }
 
-// startLease leases a key, with the messages that are delivered.
+// startLease leases a key with the messages that are delivered. The caller refreshes the key.
 func (s *Store) startLease(k *keyState, delivered []*ref, until int64) *lease {
 	l := &lease{key: k, token: s.newToken(), until: until, delivered: delivered}
 	k.lease = l
@@ -73,7 +75,8 @@ func (s *Store) expireLeases(now int64) {
 	}
 }
 
-// Renew makes leases last longer.
+// Renew makes leases last for d from now, and returns those that are lost. It never shortens
+// one, and writes nothing.
 func (s *Store) Renew(ctx context.Context, d time.Duration, leases []store.Lease) (lost []store.Lease, err error) {
 	if err := store.ValidateRenew(d, leases); err != nil {
 		return nil, err
@@ -99,7 +102,12 @@ func (s *Store) Renew(ctx context.Context, d time.Duration, leases []store.Lease
 	return lost, nil
 }
 
-// Release gives up a lease.
+// Release ends a lease without consuming its messages, or returns [store.ErrClaimLost].
+//
+// Without a delay it changes only memory, and the journal if the attempt is not to count: it
+// waits for no sync. With a delay the messages move to a later position, in the open group,
+// and it returns when that is durable. What the move needs is read before anything is
+// changed.
 func (s *Store) Release(ctx context.Context, r store.Release) error {
 	if err := r.Validate(); err != nil {
 		return err
@@ -116,9 +124,9 @@ func (s *Store) Release(ctx context.Context, r store.Release) error {
 		s.mu.Unlock()
 		return store.ClaimLost("release", r.Lease)
 	}
-	k, g := e.value, s.gathering
+	k, g := e.value, s.openGroup
 	if r.After > 0 {
-		if err := s.room(false); err != nil {
+		if err := s.checkRoom(false); err != nil {
 			s.mu.Unlock()
 			return err
 		}

@@ -14,7 +14,8 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// position is where a list has come to: the time of a record, then its number.
+// position is a position in the order of a list: the time of a record, then its number,
+// which is unique. A cursor encodes it.
 type position struct {
 	ms  int64
 	num uint64
@@ -28,17 +29,17 @@ func (a position) less(b position) bool {
 }
 
 // stream is the records of one tenant and status, or of all tenants but the empty one and
-// one status, in the order of their time. A list is the streams that the query is about,
-// merged.
+// one status, in the order of their time: one range of an index. A list merges the streams
+// of its query.
 //
 // A query for several statuses is a stream for each. The shared index spans
 // tenants, so that a query over all tenants does not cost a stream for each.
 type stream struct {
-	prefix []byte
+	prefix []byte           // of its index keys
 	it     *pebble.Iterator // at the head, or nil if there are too many streams
-	head   position
-	pass   bool // the record at the head has another name, for sure
-	index  int  // in the heap of streams
+	head   position         // of its next record
+	skip   bool             // by its name sum, the record at the head does not match
+	index  int              // in the heap of streams, plus one
 }
 
 // lister is a List call.
@@ -48,19 +49,22 @@ type stream struct {
 // other, and seeks for each record: slower, and bounded in memory.
 type lister struct {
 	scan
-	heap indexed[*stream]
-	own  []*pebble.Iterator
-	sums []uint32 // of the names that the query is about; nil if it is about all
-	err  error    // of a move that failed: the next one would forget it
+	heap      indexed[*stream] // streams with a record left, by its position
+	iterators []*pebble.Iterator
+	nameSums  []uint32 // of the names that the query is about; nil if it is about all
+	err       error    // of a move that failed: the next one would forget it
 }
 
-// maxPassed is how many records a list passes over before it returns what it has: a query
-// that few records match keeps nobody waiting, and goes on with the next page.
-const maxPassed = 32_768
+// maxScanned is how many records that do not match a list skips before it returns what it has,
+// with a cursor: the time for a page is bounded, even for a query that few records match.
+const maxScanned = 32_768
 
 // List returns records that match q. The indexes are by tenant, status and time, and by
-// status and time, so these cost nothing to filter by, and a name costs little; what is left
-// is filtered record by record.
+// status and time, so a filter by these costs nothing. A filter by name reads few other
+// records, because the index has a checksum of the name; tags are compared record by record.
+//
+// It reads one view of the database without the mutex. Records of a group that is applied
+// and not yet durable may be in a page: a list is not a basis for a claim.
 func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
 	if err := q.Validate(); err != nil {
 		return store.Page{}, err
@@ -89,6 +93,9 @@ func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
 	return page, nil
 }
 
+// list fills a page. First it seeks each stream to its first record after the position;
+// with few streams, each then gets an iterator of its own at that record. After that it
+// takes the least head again and again.
 func (s *Store) list(ctx context.Context, l *lister, after position, resume bool) (page store.Page, err error) {
 	l.heap = indexed[*stream]{
 		slot: func(x *stream) *int { return &x.index },
@@ -106,19 +113,19 @@ func (s *Store) list(ctx context.Context, l *lister, after position, resume bool
 		}
 	}
 	for _, name := range l.q.Names {
-		l.sums = append(l.sums, nameSum(name))
+		l.nameSums = append(l.nameSums, nameSum(name))
 	}
 	prefixes := l.prefixes()
 	for _, prefix := range prefixes {
 		l.advance(&stream{prefix: prefix}, after)
 	}
 	if len(prefixes) <= maxIterators {
-		defer func() { err = l.lose(err) }()
+		defer func() { err = l.closeStreams(err) }()
 		for _, st := range l.heap.items {
 			if st.it, err = l.view.NewIter(&pebble.IterOptions{LowerBound: st.prefix, UpperBound: upper(st.prefix)}); err != nil {
 				return page, err
 			}
-			l.own = append(l.own, st.it)
+			l.iterators = append(l.iterators, st.it)
 			key := binary.BigEndian.AppendUint64(slices.Clone(st.prefix), uint64(st.head.ms))
 			if !st.it.SeekGE(binary.BigEndian.AppendUint64(key, st.head.num)) {
 				return page, errors.Join(st.it.Error(), errLostLocation)
@@ -135,7 +142,7 @@ func (s *Store) list(ctx context.Context, l *lister, after position, resume bool
 	size, passed := 0, 0
 	for l.heap.len() > 0 {
 		st := l.heap.items[0]
-		if len(page.Records) == limit || passed == maxPassed {
+		if len(page.Records) == limit || passed == maxScanned {
 			page.Next = cursor.Format(l.q, cursor.Numbered(after.ms, after.num))
 			return page, nil
 		}
@@ -143,7 +150,7 @@ func (s *Store) list(ctx context.Context, l *lister, after position, resume bool
 			return page, err
 		}
 		passed++
-		if !st.pass {
+		if !st.skip {
 			rec, err := s.readRecordAt(l.view, st.head.num)
 			if err != nil {
 				return page, err
@@ -165,7 +172,8 @@ func (s *Store) list(ctx context.Context, l *lister, after position, resume bool
 	return page, nil
 }
 
-// prefixes returns the index prefixes of the streams that the query is about.
+// prefixes returns the index prefixes of the streams of the query. If it names no statuses,
+// they are found by a seek for each stream.
 func (l *lister) prefixes() (found [][]byte) {
 	roots, streams := l.roots()
 	if streams {
@@ -178,36 +186,36 @@ func (l *lister) prefixes() (found [][]byte) {
 			found = append(found, streamPrefix)
 			l.it.SeekGE(upper(streamPrefix))
 		}
-		l.note()
+		l.noteError()
 	}
 	return found
 }
 
-// note notes the error of a move.
-func (l *lister) note() {
+// noteError keeps the first error of the shared iterator: its next move would clear it.
+func (l *lister) noteError() {
 	if err := l.it.Error(); err != nil && l.err == nil {
 		l.err = err
 	}
 }
 
-// maxIterators is how many streams have an iterator of their own. With more, a single one
-// goes to and fro, which is slower and takes no more memory.
+// maxIterators is up to how many streams have an iterator of their own. With more, a single
+// one seeks for each record, which is slower and takes no more memory.
 const maxIterators = 64
 
-// errLostLocation: what was there a moment ago, in the same view, is not.
+// errLostLocation: a key that was found before in the same view is not found.
 var errLostLocation = errors.New("pebblestore: an iterator has lost its location")
 
-// lose closes the iterators of streams, and returns the first error of theirs, or else
-// err.
-func (l *lister) lose(err error) error {
-	for _, it := range l.own {
+// closeStreams closes the iterators of streams, and returns their first error, or else err.
+func (l *lister) closeStreams(err error) error {
+	for _, it := range l.iterators {
 		err = closeIter(it, err)
 	}
-	l.own = nil
+	l.iterators = nil
 	return err
 }
 
-// advance moves a stream to its first record after a position, or takes it out.
+// advance moves a stream to its first record after a position, in the direction of the
+// query, or removes it if it has none.
 func (l *lister) advance(st *stream, after position) {
 	if st.it != nil {
 		var found bool
@@ -219,7 +227,7 @@ func (l *lister) advance(st *stream, after position) {
 		if err := st.it.Error(); !found && err != nil && l.err == nil {
 			l.err = err
 		}
-		l.settle(st, st.it, found)
+		l.reinsert(st, st.it, found)
 		return
 	}
 	key := binary.BigEndian.AppendUint64(slices.Clone(st.prefix), uint64(max(after.ms, 0)))
@@ -237,19 +245,20 @@ func (l *lister) advance(st *stream, after position) {
 		}
 	}
 	if !found {
-		l.note()
+		l.noteError()
 	}
-	l.settle(st, l.it, found)
+	l.reinsert(st, l.it, found)
 }
 
-// settle puts a stream where its iterator is, or takes it out if that is beyond its end.
-func (l *lister) settle(st *stream, it *pebble.Iterator, found bool) {
+// reinsert updates the position of a stream from its iterator, and its place in the heap. It
+// removes the stream if the iterator is beyond its end, or beyond the query's range of time.
+func (l *lister) reinsert(st *stream, it *pebble.Iterator, found bool) {
 	if found && len(it.Key()) == len(st.prefix)+16 && bytes.HasPrefix(it.Key(), st.prefix) {
 		k := it.Key()[len(st.prefix):]
 		st.head = position{ms: int64(binary.BigEndian.Uint64(k)), num: binary.BigEndian.Uint64(k[8:])}
-		st.pass = false
-		if sum := it.Value(); l.sums != nil && len(sum) == 4 {
-			st.pass = !slices.Contains(l.sums, binary.BigEndian.Uint32(sum))
+		st.skip = false
+		if sum := it.Value(); l.nameSums != nil && len(sum) == 4 {
+			st.skip = !slices.Contains(l.nameSums, binary.BigEndian.Uint32(sum))
 		}
 		if st.head.ms >= l.from && st.head.ms < l.to {
 			l.heap.push(st)

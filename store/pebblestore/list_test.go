@@ -8,11 +8,11 @@ import (
 )
 
 // TestListsDoNotKeepAnybodyWaiting: a query that few records match returns what it has found
-// among so many, and goes on from there.
+// among so many, and the next page continues there.
 func TestListsDoNotKeepAnybodyWaiting(t *testing.T) {
 	t.Parallel()
 	s := openUnwritten(t)
-	const n = 2*maxPassed + 10
+	const n = 2*maxScanned + 10
 	for i := 0; i < n; i += 1000 {
 		tx := &store.Tx{}
 		for j := i; j < min(i+1000, n); j++ {

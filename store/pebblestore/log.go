@@ -11,13 +11,17 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// pointDeletes is up to how many values a log is deleted one by one: a range
+// pointDeletes is up to how many values a log is deleted value by value: a range
 // deletion costs every later read a little, and most logs are short.
 const pointDeletes = 64
 
 // append adds entries to a log, as one value under the index of the first. The
 // header has the number of the log and not its length, so that it is written only
-// when a log begins or is trimmed; the length is told by the last value.
+// when a log begins or is trimmed; the length follows from the last value.
+//
+// A log has a number, and not the key's names, in its database keys: they are shorter, and
+// a log that is deleted and begun again has a new number, so that the deletion of the old
+// one cannot hide it.
 func (s *Store) append(g *group, a *store.Append) {
 	k := s.pinned(a.Key)
 	if !k.hasLog {
@@ -30,9 +34,10 @@ func (s *Store) append(g *group, a *store.Append) {
 	k.logGroup, k.changed = g, g
 }
 
-// trim forgets the entries before an index. The value that holds the entry before
-// it stays, so that the length of the log can be told from the last value. If that
-// cannot be found, the values stay, and take room: the header says what counts.
+// trim drops the entries before an index. The header says which entry is the first, so
+// removing values only frees room: an error of the disk leaves them. The value with the last
+// entry that is dropped stays, so that the length of the log follows from the last value
+// even if all entries are trimmed.
 func (s *Store) trim(g *group, k *keyState, before int) {
 	if before <= k.logBase {
 		return
@@ -55,7 +60,8 @@ func (s *Store) trim(g *group, k *keyState, before int) {
 // otherwise as a range.
 //
 // The number of a log is never used again, so nothing can be put where it was:
-// a range deletion hides nothing that comes later.
+// a range deletion hides nothing that comes later. An error of the disk while the values
+// are searched is therefore no error of the commit: the range deletion needs no search.
 func (s *Store) deleteLog(g *group, k *keyState) {
 	bounds := logBounds(k.log)
 	// What was appended in a group that is not applied yet cannot be found.
@@ -82,7 +88,7 @@ func logBounds(log uint64) *pebble.IterOptions {
 	return &pebble.IterOptions{LowerBound: logKey(nil, log, 0), UpperBound: logKey(nil, log+1, 0)}
 }
 
-// logLength returns the length of a log, which its last value tells.
+// logLength returns the length of a log, from its last value.
 func (s *Store) logLength(from source, log uint64) (int, error) {
 	it, err := from.NewIter(logBounds(log))
 	if err != nil {
@@ -97,7 +103,8 @@ func (s *Store) logLength(from source, log uint64) (int, error) {
 	return length, err
 }
 
-// ReadLog returns entries of a log.
+// ReadLog returns a page of entries of a log, of up to [store.LogPageBytes]. A key without a
+// log has an empty page.
 //
 // Header and entries are read from one view: a log that is trimmed, deleted or
 // begun anew meanwhile is read as it was before or as it is afterwards.
@@ -138,7 +145,7 @@ func (s *Store) ReadLog(ctx context.Context, key store.Key, from int) (store.Log
 	return page, nil
 }
 
-// readEntries returns a page of entries from an index on.
+// readEntries returns a page of entries from an index on, as copies.
 func readEntries(from source, log uint64, first int) (entries [][]byte, err error) {
 	it, err := from.NewIter(logBounds(log))
 	if err != nil {

@@ -6,10 +6,11 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// removeMessage takes a pending message away.
+// removeMessage removes a pending message, consumed or deleted.
+//
 // The key stays pinned by the group. A ref that is gone may still be in the
-// delivered messages of a lease that another Tx ends; whoever goes through
-// those must look at gone.
+// delivered messages of a lease that the same Tx has ended: code that iterates over those
+// must check gone.
 func (s *Store) removeMessage(g *group, k *keyState, r *ref) {
 	s.vacate(g, k, r)
 	s.keyBuf = pendingKey(s.keyBuf[:0], k.key, r.id)
@@ -18,10 +19,10 @@ func (s *Store) removeMessage(g *group, k *keyState, r *ref) {
 	r.gone = true
 }
 
-// vacate takes a pending message away from its location.
+// vacate removes a pending message from its location, to delete it or to move it.
 //
-// A lease that covers the message ends: its holder was told of a message that
-// is no longer there, or no longer visible. The location gets a tombstone until
+// A lease that covers the message ends: its holder was given a message that
+// no longer exists, or is no longer visible. The location gets a tombstone until
 // the group is applied, because load and lookupAll read the database, which
 // shows the message until then. The journal forgets the location at once.
 func (s *Store) vacate(g *group, k *keyState, r *ref) {
@@ -49,8 +50,8 @@ func (s *Store) vacate(g *group, k *keyState, r *ref) {
 // and ID, by which a put finds out that an ID is taken.
 func (s *Store) occupy(g *group, k *keyState, r *ref, p pos) {
 	if r.pos.seq != 0 && p.due <= s.lastNow {
-		// It may have been here before, in this millisecond: then the file of the journal
-		// still has the attempts that it had.
+		// It may have been at this location before, in this millisecond: then the journal's
+		// file still has the attempts of that time.
 		s.attempts.note(location{k.partition.id, p}, r.attempt)
 	}
 	r.pos, r.durable, r.group = p, false, g
@@ -104,7 +105,11 @@ func (s *Store) put(g *group, m *store.Message, now int64) error {
 }
 
 // setRoute gives a key a route: all its messages move to the partition of that route. A
-// message that has waited for a route for too long goes to quarantine instead.
+// message that has waited for a route for too long is quarantined instead. Everything is
+// read before anything is changed; prepare has made sure that it is in memory.
+//
+// Messages keep their sequence numbers, so that their order within the key stays. They
+// become visible no earlier than now, as if they had been put when the key got its route.
 func (s *Store) setRoute(g *group, k *keyState, route string, now int64) error {
 	old := k.partition
 	k.headerDirty = k.headerDirty || k.hasLog
@@ -139,7 +144,7 @@ func (s *Store) setRoute(g *group, k *keyState, route string, now int64) error {
 	}
 	if old != nil && k.readyIndex != 0 {
 		old.ready.remove(k)
-		old.settle()
+		old.reschedule()
 		s.unpinKey(k)
 	}
 	k.route, k.partition = route, s.partition(g, k.key, route)
@@ -154,8 +159,8 @@ func (s *Store) setRoute(g *group, k *keyState, route string, now int64) error {
 	return nil
 }
 
-// retime makes a pending message visible at another time. One that is not there
-// is not an error: it was consumed, and the caller cannot know.
+// retime makes a pending message visible at another time. One that does not exist
+// is not an error: it was consumed, which the caller cannot know.
 func (s *Store) retime(g *group, t *store.Retime, now int64) error {
 	k := s.pinned(t.Ref.Key)
 	r, err := s.lookup(k, t.Ref.ID)
@@ -165,7 +170,8 @@ func (s *Store) retime(g *group, t *store.Retime, now int64) error {
 	return s.moveTo(g, k, r, max(now, store.Millis(t.VisibleAt)))
 }
 
-// moveTo makes a pending message visible at another time.
+// moveTo makes a pending message visible at another time. One of a key without a route keeps
+// its position, which is its expiry.
 func (s *Store) moveTo(g *group, k *keyState, r *ref, visibleMS int64) error {
 	d, err := s.data(k, r)
 	if err != nil {
@@ -181,7 +187,7 @@ func (s *Store) moveTo(g *group, k *keyState, r *ref, visibleMS int64) error {
 	return nil
 }
 
-// deleteMessage removes a pending message, if it is there. If it was delivered
+// deleteMessage removes a pending message, if it exists. If it was delivered
 // with a claim, that claim is lost.
 func (s *Store) deleteMessage(g *group, ref store.MessageRef) error {
 	k := s.pinned(ref.Key)
@@ -193,7 +199,7 @@ func (s *Store) deleteMessage(g *group, ref store.MessageRef) error {
 	return nil
 }
 
-// quarantine makes a pending message a record.
+// quarantine replaces a pending message by a quarantine record, as part of a Tx.
 func (s *Store) quarantine(g *group, k *keyState, r *ref, reason string, now int64) error {
 	d, err := s.data(k, r)
 	if err != nil {
@@ -211,7 +217,7 @@ func (s *Store) quarantine(g *group, k *keyState, r *ref, reason string, now int
 	return nil
 }
 
-// message returns a pending message for a caller to keep, if d is.
+// message returns a pending message as the contract has it. It shares the body with d.
 func (k *keyState) message(r *ref, d *msgData) store.Message {
 	m := store.Message{
 		Key: k.key, ID: r.id, Route: k.route, VisibleAt: store.FromMillis(r.pos.due),

@@ -25,10 +25,18 @@ const (
 // migrate brings a store of an older format to this one.
 //
 // Format 1 has no shared index. The first batch raises the format, so that no program that
-// would not maintain the shared index can open the store from then on, and notes that
-// nothing is in the index. Each further batch adds some entries and notes where to go on,
-// and the last one removes the note. So a migration that ends early, however it ends, goes
-// on when the store is opened again.
+// would not maintain the shared index can open the store from then on, and writes a note
+// (metaShared) that the index is empty. Each further batch adds some entries and moves the
+// note, and the last one removes it. So a migration that is interrupted, at any point, is
+// continued when the store is opened again:
+//
+//	format  note        state
+//	1       none        not begun
+//	2       index key   entries before the key are in the shared index
+//	2       none        complete, or a store that was created with format 2
+//
+// It runs within Open, before any call can read or write, so that no other code knows of an
+// incomplete index.
 func (s *Store) migrate(ctx context.Context, format int) error {
 	next, err := s.beginMigration(format)
 	if err != nil {
@@ -55,8 +63,8 @@ func (s *Store) migrate(ctx context.Context, format int) error {
 	return nil
 }
 
-// beginMigration raises the format if it is an older one, and returns the index key from
-// which on records are to be added to the shared index: nil if all are in it.
+// beginMigration raises the format if it is older, and returns the index key from which on
+// records are to be added to the shared index: nil if all are in it.
 func (s *Store) beginMigration(format int) ([]byte, error) {
 	if format < formatVersion {
 		b := s.db.NewBatch()
@@ -76,8 +84,8 @@ func (s *Store) beginMigration(format int) ([]byte, error) {
 	return slices.Clone(v), closer.Close()
 }
 
-// migrateIndex adds records to the shared index from an index key on, in one batch, and
-// returns how many, and the index key to go on with: nil if there is none.
+// migrateIndex adds records to the shared index from an index key on, in one synced batch, and
+// returns how many, and the index key to continue with: nil if it was the last batch.
 func (s *Store) migrateIndex(from []byte) (entries int, next []byte, err error) {
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: []byte{tagIndex + 1}})
 	if err != nil {

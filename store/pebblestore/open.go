@@ -21,8 +21,10 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// Open opens the store in a directory, and makes it if it is not there. It returns
-// [store.ErrInUse] if another process has it open.
+// Open opens the store in a directory, which it creates if it does not exist. It returns
+// [store.ErrInUse] if the directory is open, in another process or in this one,
+// [store.ErrFormat] if it is not a store or has a newer format, [store.ErrCorrupt] if files are
+// missing or damaged, and [store.ErrBackup] or [store.ErrIncomplete] for a backup.
 func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -33,7 +35,7 @@ func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 	if err := s.lockDir(); err != nil {
 		return nil, err
 	}
-	// Pebble gives up by calling Fatalf, which does not return: so it works in a
+	// An error may block the goroutine of Pebble for good (guardFS, Fatalf): so it opens in a
 	// goroutine of its own.
 	opened := make(chan error, 1)
 	go func() { opened <- s.open(ctx, o) }()
@@ -54,6 +56,7 @@ func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 	return s, nil
 }
 
+// newStore returns a store without its database, with the defaults of o.
 func newStore(dir string, o Options) *Store {
 	lim := defaultLimits
 	if o.limits != nil {
@@ -61,12 +64,12 @@ func newStore(dir string, o Options) *Store {
 	}
 	s := &Store{
 		dir: dir, fs: o.fs, clock: o.Clock, logger: o.Logger, reserve: o.Reserve, limits: lim,
-		gathered:       make(chan struct{}, 1),
+		wakeApply:      make(chan struct{}, 1),
 		applied:        make(chan *group),
 		stopped:        make(chan struct{}),
 		closing:        make(chan struct{}),
 		failed:         make(chan struct{}),
-		gone:           make(chan struct{}),
+		closeDone:      make(chan struct{}),
 		awaited:        map[*routeState]struct{}{},
 		queues:         map[string]*queue{},
 		partitions:     newCache[partitionName, *partition](lim.partitions),
@@ -81,7 +84,7 @@ func newStore(dir string, o Options) *Store {
 			slot: func(l *lease) *int { return &l.index },
 		},
 	}
-	s.partitions.forgot = s.dropPartition
+	s.partitions.onEvict = s.dropPartition
 	if s.fs == nil {
 		s.fs = disk
 	}
@@ -91,7 +94,7 @@ func newStore(dir string, o Options) *Store {
 	if s.logger == nil {
 		s.logger = slog.Default()
 	}
-	s.waits = waitlist.New[taken](&s.mu, s.clock, s.expireWait)
+	s.waits = waitlist.New[claimResult](&s.mu, s.clock, s.expireWait)
 	s.waits.Detached = s.detached
 	s.alarm = waitlist.NewAlarm(s.clock, s.onAlarm)
 	s.time = base.NewSteady(s.clock, func(lead time.Duration) {
@@ -104,12 +107,13 @@ func newStore(dir string, o Options) *Store {
 	return s
 }
 
-// lockDir makes the directory and keeps other processes out.
+// lockDir creates the directory and locks it. The lock is that of the operating system on the
+// file LOCK, so it ends with the process.
 func (s *Store) lockDir() error {
 	if err := s.makeDir(); err != nil {
 		return fmt.Errorf("pebblestore: make directory %s: %w", s.dir, err)
 	}
-	if s.fs == disk { // the lock is on a name, of which a directory may have several
+	if s.fs == disk { // the lock is by name, of which a directory may have several
 		dir, err := filepath.Abs(s.dir)
 		if err == nil {
 			dir, err = filepath.EvalSymlinks(dir)
@@ -133,8 +137,9 @@ func (s *Store) lockDir() error {
 	return nil
 }
 
-// makeDir makes the directory and those above it, for their owner alone, and syncs what it
-// made them in: Pebble does so only for what it makes itself.
+// makeDir creates the directory and those above it, for their owner alone, and syncs the
+// directories that they were created in: Pebble does so only for what it creates itself. A
+// store whose first commit is durable must not vanish because its directory was not.
 func (s *Store) makeDir() error {
 	var changed []string
 	for dir := s.dir; ; dir = changed[len(changed)-1] {
@@ -164,11 +169,11 @@ func (s *Store) makeDir() error {
 
 const (
 	// sublevelsPerCompaction is how many sublevels of level 0 make Pebble run one more
-	// compaction at a time, up to maxCompactions. Usually there are one or two.
+	// compaction at a time, up to maxCompactions. Usually there are one or two sublevels.
 	sublevelsPerCompaction = 4
 
 	// maxSublevels is at how many sublevels commits wait for compactions: each of them is
-	// one more table in which a key is looked for. All compactions run long before.
+	// one more table in which a key is searched. All compactions run long before.
 	maxSublevels = 64
 )
 
@@ -183,7 +188,7 @@ func maxCompactions(cores int) int { return min(max(cores/2, 2), 8) }
 //
 //   - large memtables: most messages are put and consumed within one, and their
 //     deletes then never reach a table;
-//   - an early compaction of level 0 and a late stop: reads look into each
+//   - an early compaction of level 0 and a late stop: reads search each
 //     sublevel, and a stop is a stall of commits;
 //   - filters on all levels: most keys that are looked up do not exist;
 //   - a comparer with a prefix (split), so that filters work for the prefix of a
@@ -204,8 +209,8 @@ func pebbleOptions(o Options, s *Store) *pebble.Options {
 	}
 	p.Experimental.L0CompactionConcurrency = sublevelsPerCompaction
 	// Pebble takes the memory of its memtables out of the cache: without an extra
-	// share for them, the filters that tell new keys from old ones are read from disk
-	// time and again.
+	// share for them, the filters that tell new keys from old ones were read from disk
+	// again and again, and loading ten million messages took three times as long.
 	p.CacheSize = o.CacheBytes
 	if p.CacheSize == 0 {
 		p.CacheSize = DefaultCache
@@ -218,7 +223,7 @@ func pebbleOptions(o Options, s *Store) *pebble.Options {
 		FlushEnd:        s.recent.flushEnd,
 		BackgroundError: func(err error) { s.logger.Error("pebblestore: background work failed", "dir", s.dir, "error", err) },
 		DataCorruption: func(info pebble.DataCorruptionInfo) {
-			// Whoever was reading may hold the lock.
+			// The reader may hold the mutex, which fail takes.
 			go s.fail(fmt.Errorf("%s: %w: %w", info.Path, info.Details, store.ErrCorrupt))
 		},
 	}
@@ -228,7 +233,7 @@ func pebbleOptions(o Options, s *Store) *pebble.Options {
 	return p
 }
 
-// open opens the database and brings what must be known of it into memory.
+// open opens the database and reads what must be in memory.
 //
 // In this order, each step relying on those before:
 //
@@ -263,7 +268,7 @@ func (s *Store) open(ctx context.Context, o Options) error {
 	s.db = db
 	// Pebble has written what was in its log into tables, and begins with one memtable
 	// that is empty.
-	s.recent.blind = db.Metrics().MemTable.Count > 1
+	s.recent.oldMemtables = db.Metrics().MemTable.Count > 1
 	format, err := s.readFormat()
 	if err == nil {
 		err = s.migrate(ctx, format)
@@ -282,11 +287,12 @@ func (s *Store) open(ctx context.Context, o Options) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.gathering = s.newGroup()
+	s.openGroup = s.newGroup()
 	return nil
 }
 
-// openError says what is wrong with a directory that Pebble does not open.
+// openError returns the error of a directory that Pebble does not open, with the sentinel that
+// fits: Pebble has no sentinels for these, so its texts are matched.
 func (s *Store) openError(err error) error {
 	text := err.Error()
 	switch {
@@ -298,7 +304,7 @@ func (s *Store) openError(err error) error {
 	return fmt.Errorf("pebblestore: open %s: %w", s.dir, err)
 }
 
-// suspects names the files that an error of Pebble's is about, where it does not.
+// suspects names the files that an error of Pebble may be about, where the error does not.
 func (s *Store) suspects(text string) string {
 	ending := ""
 	switch {
@@ -309,14 +315,14 @@ func (s *Store) suspects(text string) string {
 	default:
 		return ""
 	}
-	files, _ := s.fs.List(s.dir) // without a list nobody is suspected
+	files, _ := s.fs.List(s.dir) // best effort: the error is complete without
 	files = slices.DeleteFunc(files, func(name string) bool { return !strings.Contains(name, ending) })
 	slices.Sort(files)
 	return " (in one of " + strings.Join(files, ", ") + ")"
 }
 
-// readIDs continues with the first number that no earlier process can have used:
-// numbers are reserved on disk in blocks before they are used, in the same group.
+// readIDs continues with the first number that no earlier process can have used: a block of
+// numbers is reserved on disk in the same group as its first use.
 func (s *Store) readIDs() error {
 	s.nextID, s.reservedIDs = 1, 1
 	v, closer, err := s.db.Get(metaIDs)
@@ -335,14 +341,14 @@ func (s *Store) readIDs() error {
 	return nil
 }
 
-// readPartitions reads what partitions there are. What is in them stays on disk. Those that are
-// empty are forgotten.
+// readPartitions reads the headers of all partitions. Their messages stay on disk. Empty ones
+// are deleted.
 //
 // A partition starts with nothing in its window, and its cursor and next at the
 // floor. Whether something is there is found out when it is loaded: next may be
 // too early, never too late.
 func (s *Store) readPartitions() error {
-	s.mu.Lock() // Pebble may find out in the background that the store has failed
+	s.mu.Lock() // the store may fail concurrently, in the background work of Pebble
 	defer s.mu.Unlock()
 	var empty []uint32
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte{tagPartition}, UpperBound: []byte{tagPartition + 1}})
@@ -365,7 +371,7 @@ func (s *Store) readPartitions() error {
 		}
 		l := s.addPartition(id, name)
 		s.addCount(l, count)
-		s.partitions.unpin(l.entry) // its messages keep it
+		s.partitions.unpin(l.entry) // addCount has pinned it
 		l.cursor = floor
 		l.setNext(floor)
 	}
@@ -380,8 +386,9 @@ func (s *Store) readPartitions() error {
 	return nil
 }
 
-// readAttempts reads how often messages were claimed that an earlier process did
-// not finish.
+// readAttempts reads the journal, and drops entries without a message. It reads the database
+// once for each entry: the journal has entries only for messages that were claimed, and is
+// bounded by limits.journal and the number of those.
 func (s *Store) readAttempts() (err error) {
 	if s.attempts, err = openJournal(s.fs, s.dir, s.limits.journal); err != nil {
 		return err

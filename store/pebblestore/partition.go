@@ -11,18 +11,18 @@ import (
 )
 
 // partition is all messages of one queue, tenant and route, in the order of their
-// locations. What is due in it is one range of the disk, and who serves other routes
-// never looks at it.
+// positions. What is due in it is one range of the disk, and claims of other routes
+// never read it.
 //
 // Messages before the cursor are in memory, in the window, or gone. Messages from
 // the cursor on are on disk. A message that comes in before the cursor moves the
 // cursor back.
 //
-// The partition of messages whose keys have no route has an empty route. Its locations are
+// The partition of messages whose keys have no route has an empty route. Its positions are
 // the times at which they expire, and it has no window.
 //
-// A partition that is empty and in no group is one of a few that are remembered, or dropped,
-// from disk too: a tenant that has nothing pending costs nothing.
+// A partition that is empty and in no group is idle in the cache, or is dropped from memory
+// and from disk: a tenant that has nothing pending costs nothing.
 //
 // How a message travels, with the field that says where it is:
 //
@@ -46,20 +46,20 @@ type partition struct {
 	entry  *cached[partitionName, *partition]
 	id     uint32
 	queue  *queue
-	rs     *routeState
+	rs     *routeState // of queue and route
 	tenant string
 	route  string
 	count  int64 // of pending messages
 
-	cursor   pos
+	cursor   pos // up to which the window is loaded
 	next     pos // nothing on disk is at or after the cursor and before next
 	window   window
 	overflow map[*keyState]pos // first message that is not in the window because its key has too many there; all before it are
 
 	ready    indexed[*keyState] // keys that can be claimed, by their first message
-	inRing   bool               // in the ring of its route
-	dropped  bool               // it may still be in the ring
-	dueIndex int                // in the heap of its route
+	inRing   bool               // in the ring of its route; it may be without ready keys until its turn
+	dropped  bool               // removed by dropPartition; it may still be in the ring
+	dueIndex int                // in the heap due of its route, plus one
 
 	windowIndex int // in the windowed partitions of its route, plus one
 }
@@ -70,14 +70,14 @@ type location struct {
 	pos       pos
 }
 
-// queue is what is known of a queue.
+// queue is the state of a queue. It is never forgotten: programs have few queues.
 type queue struct {
 	name   string
-	routes map[string]*routeState // that have partitions or are waited for
-	turn   int                    // which of a request's routes comes first the next time
+	routes map[string]*routeState // with partitions, or with waiting calls
+	turn   int                    // rotates the routes of requests: see claim
 
-	swept   *group // that holds what was swept last
-	sweepAt int64  // nothing is swept before, because of an error or because the store is excluded
+	swept   *group // with the latest swept messages; claims wait for it
+	sweepAt int64  // no sweep before this time, after an error or while the store is excluded
 }
 
 // routeState is the partitions of one route of a queue.
@@ -94,15 +94,16 @@ type routeState struct {
 
 	due     indexed[*partition] // partitions without ready keys, by next
 	ring    []*partition        // partitions with ready keys, in the order of their turns
-	dropped int                 // partitions in the ring that are dropped
+	dropped int                 // dropped partitions in the ring; compacted when they are more than half
 
-	topic waitlist.Topic[taken] // that Claim calls for this route wait for
+	topic waitlist.Topic[claimResult] // for Claim calls that wait for this route
 
 	pending   int64        // messages of all partitions
 	windowed  []*partition // partitions with messages in their windows, in no order
 	listIndex int          // in the store's listed routes, plus one
 }
 
+// queue returns the state of a queue, which it adds if necessary.
 func (s *Store) queue(name string) *queue {
 	q := s.queues[name]
 	if q == nil {
@@ -112,8 +113,8 @@ func (s *Store) queue(name string) *queue {
 	return q
 }
 
-// route returns the state of a route of a queue. One without partitions and waiters is to be
-// given back to pruneRoute.
+// route returns the state of a route of a queue, which it adds if necessary. A caller that
+// adds neither a partition nor a waiter must call pruneRoute.
 func (s *Store) route(q *queue, name string) *routeState {
 	rs := q.routes[name]
 	if rs == nil {
@@ -127,7 +128,7 @@ func (s *Store) route(q *queue, name string) *routeState {
 	return rs
 }
 
-// pruneRoute forgets a route that has no partitions and is not waited for.
+// pruneRoute removes a route that has no partitions and no waiting calls.
 func (s *Store) pruneRoute(rs *routeState) {
 	if rs.partitions == 0 && !rs.topic.Waited() {
 		delete(rs.queue.routes, rs.name)
@@ -135,7 +136,7 @@ func (s *Store) pruneRoute(rs *routeState) {
 	}
 }
 
-// partitionName is what a partition is for.
+// partitionName identifies a partition by what it is for.
 type partitionName struct{ queue, tenant, route string }
 
 // partition returns the partition of a key with that route, for a group to change.
@@ -156,13 +157,13 @@ func (s *Store) partition(g *group, key store.Key, route string) *partition {
 		s.lastPartition++
 	}
 	l := s.addPartition(s.lastPartition, name)
-	l.cursor = pos{due: s.lastNow} // what an earlier partition of this number has left is not looked at
+	l.cursor = pos{due: s.lastNow} // after everything that an earlier partition of this number has left
 	s.touch(g, l)
 	s.partitions.unpin(l.entry)
 	return l
 }
 
-// addPartition adds a partition, pinned.
+// addPartition adds a partition, pinned once for the caller.
 func (s *Store) addPartition(id uint32, name partitionName) *partition {
 	q := s.queue(name.queue)
 	rs := s.route(q, name.route)
@@ -178,8 +179,9 @@ func (s *Store) addPartition(id uint32, name partitionName) *partition {
 	return l
 }
 
-// dropPartition forgets a partition that is empty, in memory and, with the group that gathers, on
-// disk.
+// dropPartition removes an empty partition, from memory and, with the open group, from disk.
+// The cache calls it when it evicts one. The group need not be awaited: if a crash loses the
+// deletion, Open finds a partition with count 0 and removes it.
 func (s *Store) dropPartition(l *partition) {
 	delete(s.partitionsByID, l.id)
 	l.dropped = true
@@ -194,7 +196,7 @@ func (s *Store) dropPartition(l *partition) {
 	rs.partitions--
 	s.pruneRoute(rs)
 	s.keyBuf = partitionKey(s.keyBuf[:0], l.id)
-	_ = s.gathering.batch.Delete(s.keyBuf, nil)
+	_ = s.openGroup.batch.Delete(s.keyBuf, nil)
 }
 
 // addCount adds to the number of pending messages of a partition. While there are some, the
@@ -214,14 +216,16 @@ func (s *Store) addCount(l *partition, n int64) {
 	}
 }
 
-// setNext notes from where on the disk has something to load.
+// setNext sets the position from which on the disk has something to load.
 func (l *partition) setNext(p pos) {
 	l.next = p
-	l.settle()
+	l.reschedule()
 }
 
-// settle puts the partition where claims look for it.
-func (l *partition) settle() {
+// reschedule puts the partition into the ring or into the heap due of its route, as invariant
+// 6 says. It does not remove a partition from the ring, which would be a search: anyReady does
+// when its turn comes.
+func (l *partition) reschedule() {
 	rs := l.rs
 	if l.ready.len() > 0 {
 		if !l.inRing {
@@ -238,7 +242,7 @@ func (l *partition) settle() {
 	}
 }
 
-// refresh puts a key where it belongs after something about it has changed.
+// refresh makes a key ready, or not, after its state has changed.
 //
 // It is the only place that makes a key ready or not, and is called after
 // every change of a key's lease, messages or route, with the key pinned. A
@@ -268,12 +272,11 @@ func (s *Store) refresh(k *keyState, now int64) {
 		l.ready.remove(k)
 		s.unpinKey(k)
 	}
-	l.settle()
+	l.reschedule()
 }
 
-// announce takes note of a message that is now durable at its location.
-//
-// Until now nobody could claim it. There are four cases:
+// announce makes a message claimable that is now durable at its location. There are four
+// cases:
 //
 //   - it is before the cursor: the cursor moves back, so that the next load
 //     finds it;
@@ -309,25 +312,27 @@ func (s *Store) announce(k *keyState, r *ref, now int64) {
 	}
 }
 
-// admits reports whether there is room in memory for another message of a partition. Where
-// nobody waits for the route, and there are many messages in memory, it stays on disk.
+// admits reports whether there is room in memory for another message of a partition. If many
+// messages are in memory and no call waits for the route, it stays on disk.
 func (s *Store) admits(l *partition) bool {
 	if s.attached >= s.limits.total && !l.rs.topic.Waited() {
 		return false
 	}
-	return l.window.live < s.few(s.limits.window)
+	return l.window.live < s.windowLimit(s.limits.window)
 }
 
-// few returns how many of up to limit messages of a partition to keep in memory: not many
-// if there are many partitions.
-func (s *Store) few(limit int) int {
+// windowLimit returns how many of up to limit messages of a partition to keep in memory: 16
+// when all windows together have reached limits.total, so that many partitions with a
+// backlog each have a few keys ready.
+func (s *Store) windowLimit(limit int) int {
 	if s.attached >= s.limits.total {
 		return min(limit, 16)
 	}
 	return limit
 }
 
-// attach brings a message into the window.
+// attach adds a message to the window. Its key is pinned once for each message there, so that
+// a key with a message in the window is always in memory.
 func (s *Store) attach(l *partition, k *keyState, r *ref) {
 	r.window = l
 	k.attached++
@@ -340,7 +345,8 @@ func (s *Store) attach(l *partition, k *keyState, r *ref) {
 	}
 }
 
-// detach takes a message out of the window.
+// detach removes a message from the window, if it is there. When half of the messages of a
+// key that overflows are gone, the rest is loaded again from its first overflowing position.
 func (s *Store) detach(k *keyState, r *ref) {
 	l := r.window
 	if l == nil {
@@ -387,7 +393,7 @@ func (s *Store) overflows(l *partition, k *keyState, p pos) bool {
 	return true
 }
 
-// rewind makes the next load look at the disk from a location on again.
+// rewind makes the next load read the disk from an earlier position on.
 func (l *partition) rewind(p pos) {
 	if p.less(l.cursor) {
 		l.cursor = p
@@ -400,7 +406,7 @@ func (l *partition) rewind(p pos) {
 // load brings messages that are due from disk into the window, until there are
 // enough ready keys, and notes what comes next.
 //
-// It goes on until it meets a message that is not due, or has enough ready
+// It continues until it meets a message that is not due, or has enough ready
 // keys and every further message is younger than the oldest of them. An error
 // leaves the cursor before the message that could not be read: the next load
 // begins with it again. Messages with a tombstone are passed over: the disk
@@ -416,7 +422,7 @@ func (s *Store) load(l *partition, now int64) error {
 	next := maxPos
 	for it.First(); it.Valid(); it.Next() {
 		p := parseMsgKey(it.Key())
-		if p.due > now || (l.ready.len() >= s.few(s.limits.load) && !p.less(l.ready.items[0].readyPos)) {
+		if p.due > now || (l.ready.len() >= s.windowLimit(s.limits.load) && !p.less(l.ready.items[0].readyPos)) {
 			next = p
 			break
 		}
@@ -430,7 +436,7 @@ func (s *Store) load(l *partition, now int64) error {
 		}
 	}
 	if err = closeIter(it, err); err != nil {
-		next = l.cursor // what comes is not known
+		next = l.cursor // what follows is unknown: the next load tries again
 	}
 	l.setNext(next)
 	if err != nil {
@@ -439,7 +445,9 @@ func (s *Store) load(l *partition, now int64) error {
 	return nil
 }
 
-// loadMsg brings one message into the window.
+// loadMsg adds one message that was read from disk to the window. The key may be unknown so
+// far: then its state is partial, and is kept by the pin of the window. A message that
+// memory knows keeps its state there, which may be newer than the disk.
 func (s *Store) loadMsg(l *partition, p pos, key, value []byte, now int64) error {
 	name, id, d, err := parseMsg(key, value)
 	if err != nil {
@@ -459,7 +467,7 @@ func (s *Store) loadMsg(l *partition, p pos, key, value []byte, now int64) error
 	if r.window == nil {
 		s.attach(l, k, r)
 		if r.data == nil {
-			s.learn(l, r, &d)
+			s.setFromDisk(l, r, &d)
 			if len(d.body) <= s.limits.body {
 				d.body = slices.Clone(d.body)
 				r.data = &d
@@ -470,15 +478,16 @@ func (s *Store) loadMsg(l *partition, p pos, key, value []byte, now int64) error
 	return nil
 }
 
-// floor is the location before which the partition has no message on disk. It is stored, so
-// that after a restart nobody wades through what was consumed long ago.
+// floor is the position before which the partition has no message on disk. It is stored, so
+// that the first load after a restart does not scan the tombstones of what was consumed long
+// ago.
 //
-// It is the least of what is not loaded yet, the first message in the window,
+// It is the minimum of what is not loaded yet, the first message in the window,
 // the first of each key that overflows, and what groups in flight put. It is
 // written with each group that touches the partition, so it costs no write of
 // its own.
 func (s *Store) floor(l *partition) pos {
-	floor := l.next // nothing is between the cursor and next
+	floor := l.next // nothing but overflowing messages is between the cursor and next
 	if first, ok := l.window.first(l); ok && first.less(floor) {
 		floor = first
 	}
@@ -499,22 +508,26 @@ func (s *Store) floor(l *partition) pos {
 }
 
 // window is the messages of a partition that are in memory, in the order of their
-// locations. Those that have left are taken out when they come to the front.
+// positions. It is a queue: messages mostly arrive at its end and leave at its front. One
+// that leaves from the middle is recognised by its ref, and removed when it comes to the
+// front, or when most of the items have left.
 type window struct {
 	items []windowItem
-	head  int
-	live  int // how many are still there
+	head  int // items before it are removed
+	live  int // messages that are still in the window
 }
 
+// windowItem is a message at a position. It has left the window if its ref says otherwise.
 type windowItem struct {
 	pos pos
 	ref *ref
 }
 
+// add inserts a message. The search for its place begins at the end, where it mostly is.
 func (w *window) add(l *partition, r *ref) {
 	w.live++
 	if len(w.items) > 2*w.live+64 { // most of them have left
-		w.items = slices.DeleteFunc(w.items, func(item windowItem) bool { return !item.there(l) })
+		w.items = slices.DeleteFunc(w.items, func(item windowItem) bool { return !item.live(l) })
 		w.head = 0
 	}
 	i := len(w.items)
@@ -524,15 +537,15 @@ func (w *window) add(l *partition, r *ref) {
 	w.items = slices.Insert(w.items, i, windowItem{r.pos, r})
 }
 
-// there reports whether the message is still in the window of l, at this location.
-func (i windowItem) there(l *partition) bool {
+// live reports whether the message is still in the window of l, at this position.
+func (i windowItem) live(l *partition) bool {
 	return i.ref != nil && i.ref.window == l && i.ref.pos == i.pos
 }
 
-// first returns the location of the first message that is still there.
+// first returns the position of the first message in the window.
 func (w *window) first(l *partition) (pos, bool) {
 	for w.head < len(w.items) {
-		if item := w.items[w.head]; item.there(l) {
+		if item := w.items[w.head]; item.live(l) {
 			return item.pos, true
 		}
 		w.items[w.head] = windowItem{}

@@ -149,7 +149,7 @@ func TestStatsDoNotLookAtIdleTenants(t *testing.T) {
 	h.mu.Lock()
 	rs := h.queues["q"].routes["r"]
 	h.mu.Unlock()
-	if _, onDisk := h.lookAt(rs, start.UnixMilli()); len(onDisk) != 0 {
+	if _, onDisk := h.routeStats(rs, start.UnixMilli()); len(onDisk) != 0 {
 		t.Errorf("%d partitions are read", len(onDisk))
 	}
 	var refs []store.MessageRef
@@ -207,7 +207,7 @@ func TestStatsReportALimitedNumberOfRoutes(t *testing.T) {
 	}
 }
 
-// TestUnservedMessagesStayOnDisk: messages that are due and that nobody waits for are in
+// TestUnservedMessagesStayOnDisk: messages that are due and that no call waits for are in
 // memory up to a limit, however many tenants they are of, and all can be claimed.
 func TestUnservedMessagesStayOnDisk(t *testing.T) {
 	t.Parallel()

@@ -14,8 +14,8 @@ import (
 
 // Pending returns the messages of a key.
 //
-// It reads the disk and not memory, so that it does not hold up commits: it shows
-// what is applied, with the attempts that the journal has.
+// It reads the disk and not memory, so that it does not delay commits: it shows
+// what is applied, with the attempts that the journal has. Leased messages are included.
 func (s *Store) Pending(ctx context.Context, key store.Key, limit int) ([]store.Message, error) {
 	if err := store.ValidatePending(key, limit); err != nil {
 		return nil, err
@@ -41,7 +41,7 @@ func (s *Store) Pending(ctx context.Context, key store.Key, limit int) ([]store.
 	if err != nil {
 		return nil, err
 	}
-	if name.route == "" { // their locations say when they expire, and not when they are visible
+	if name.route == "" { // positions are expiries, and not visible times
 		if err := s.orderHidden(view, locations); err != nil {
 			return nil, err
 		}
@@ -63,7 +63,8 @@ func (s *Store) Pending(ctx context.Context, key store.Key, limit int) ([]store.
 	return messages, nil
 }
 
-// orderHidden orders the locations of messages without a route by when they are visible.
+// orderHidden sorts the locations of messages without a route by when they are visible, for
+// which it has to read them.
 func (s *Store) orderHidden(from source, locations []location) error {
 	visible := make(map[location]int64, len(locations))
 	for _, at := range locations {
@@ -125,7 +126,8 @@ func (s *Store) messageAt(from source, key store.Key, route string, at location)
 	return k.message(&r, &d), nil
 }
 
-// partitionName returns what a partition is for, as the disk says: the partition may be gone since.
+// partitionName returns what a partition is for, from the same view as its messages: in
+// memory the partition may have been dropped since.
 func (s *Store) partitionName(from source, partition uint32) (partitionName, error) {
 	key := partitionKey(nil, partition)
 	v, closer, err := from.Get(key)

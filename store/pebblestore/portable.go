@@ -11,8 +11,9 @@ import (
 
 var _ store.Portable = (*Store)(nil)
 
-// Exclude keeps messages from going to quarantine by themselves. There is nobody to keep
-// out: the directory is locked.
+// Exclude stops the quarantine of expired messages until release is called, so that a copy is
+// exact. It may be called several times; the last release ends it. Other processes are kept
+// out by the lock of the directory anyway.
 func (s *Store) Exclude(ctx context.Context) (release func() error, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -39,7 +40,8 @@ func (s *Store) Exclude(ctx context.Context) (release func() error, err error) {
 	}, nil
 }
 
-// firstSweep returns when messages may go to quarantine: never, if the store is inspected.
+// firstSweep returns from when on expired messages are quarantined: never, if the store is
+// opened for inspection.
 func (s *Store) firstSweep() int64 {
 	if s.inspecting {
 		return math.MaxInt64
@@ -47,7 +49,7 @@ func (s *Store) firstSweep() int64 {
 	return 0
 }
 
-// sweepFrom lets no message go to quarantine before a time.
+// sweepFrom stops the quarantine of expired messages, in all queues, until a time.
 func (s *Store) sweepFrom(ms int64) {
 	s.sweepAt = ms
 	for _, q := range s.queues {
@@ -55,8 +57,10 @@ func (s *Store) sweepFrom(ms int64) {
 	}
 }
 
-// Import adds what a parcel holds and the store does not, in a group with others, and
-// waits for its sync.
+// Import adds what a parcel holds and the store does not have yet, in a group with others, and
+// waits until the group is durable. A parcel may be imported again after an unknown outcome.
+// It returns [store.ErrInvalid] if entries would leave a gap in a log; then nothing has
+// changed.
 func (s *Store) Import(ctx context.Context, p store.Parcel) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -68,11 +72,11 @@ func (s *Store) Import(ctx context.Context, p store.Parcel) error {
 	if err != nil {
 		return err
 	}
-	if err := s.room(false); err != nil {
+	if err := s.checkRoom(false); err != nil {
 		s.mu.Unlock()
 		return err
 	}
-	g, err := s.gather(ctx)
+	g, err := s.joinGroup(ctx)
 	if err == nil {
 		err = s.importParcel(g, &p, max(now, s.lastNow))
 	}
@@ -85,9 +89,10 @@ func (s *Store) Import(ctx context.Context, p store.Parcel) error {
 	return s.wait(ctx, g)
 }
 
-// importParcel checks a parcel and adds it to the group.
+// importParcel checks a parcel and adds it to the group, in the steps of a commit: pin, check,
+// apply. It shares pinAll by means of a Tx that names the same keys and records, and is not
+// applied.
 func (s *Store) importParcel(g *group, p *store.Parcel, now int64) error {
-	// What a parcel is about is brought into memory as that of a Tx is.
 	tx := &store.Tx{Append: p.Entries, Put: p.Messages}
 	for _, h := range p.Keys {
 		tx.Trim = append(tx.Trim, store.Trim{Key: h.Key})
@@ -122,7 +127,8 @@ func (s *Store) importParcel(g *group, p *store.Parcel, now int64) error {
 	return nil
 }
 
-// checkParcel reports whether a parcel follows on what is there. It changes nothing.
+// checkParcel returns [store.ErrInvalid] if the entries of a parcel do not follow those of the
+// store and of the parcel itself. It changes nothing.
 func (s *Store) checkParcel(p *store.Parcel) error {
 	lengths := map[store.Key]int{}
 	for _, h := range p.Keys {
@@ -139,6 +145,8 @@ func (s *Store) checkParcel(p *store.Parcel) error {
 	return nil
 }
 
+// applyParcel adds what the store does not have: heads, the entries behind the end of each log,
+// messages whose ID is free, and records with another version.
 func (s *Store) applyParcel(g *group, p *store.Parcel) error {
 	for i := range p.Keys {
 		s.importHead(g, &p.Keys[i])
@@ -165,7 +173,8 @@ func (s *Store) applyParcel(g *group, p *store.Parcel) error {
 	return nil
 }
 
-// importHead gives a key the log and the route that it has elsewhere.
+// importHead gives a key the route, and the log without its entries, that it had in the store
+// it was exported from. A key that has a log already keeps it.
 func (s *Store) importHead(g *group, h *store.KeyHead) {
 	k := s.pinned(h.Key)
 	if k.route == "" {
@@ -178,20 +187,22 @@ func (s *Store) importHead(g *group, h *store.KeyHead) {
 	k.hasLog, k.log, k.logTag, k.logBase, k.headerDirty = true, s.newID(g), h.LogTag, h.LogFirst, true
 	k.changed = g
 	if h.LogFirst > 0 {
-		// The length of a log is told from its last value, also if all were trimmed.
+		// The length of a log follows from its last value, so a log whose entries are all
+		// trimmed has one, empty, before its first entry.
 		k.logLen = h.LogFirst - 1
 		s.append(g, &store.Append{Key: h.Key, Entries: [][]byte{nil}})
 	}
 }
 
-// importMessage puts a message as it is elsewhere, unless it is there.
+// importMessage puts a message with the times and the attempts that it had, unless its ID is
+// taken.
 func (s *Store) importMessage(g *group, m *store.Message) error {
 	k := s.pinned(m.Key)
 	if r, err := s.lookup(k, m.ID); r != nil || err != nil {
 		return err
 	}
 	if k.route == "" {
-		k.route = m.Route // its head came in an earlier parcel, and left nothing but this
+		k.route = m.Route // its head was in an earlier parcel, and a route alone is not stored
 	}
 	if k.partition == nil {
 		k.partition = s.partition(g, k.key, k.route)

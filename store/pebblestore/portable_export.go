@@ -16,16 +16,17 @@ import (
 )
 
 const (
-	// exportItem is what each thing in a parcel counts besides its names and its body,
-	// so that parcels of empty messages end too.
+	// exportItem is what each item in a parcel counts besides its names and its body,
+	// so that parcels of empty messages are limited too.
 	exportItem = 64
 
-	// exportLocations is how many messages of one key are put in order at a time, so that a
-	// key with millions of them does not take memory for all.
+	// exportLocations is how many messages of one key are sorted at a time, so that a key
+	// with millions of them does not take memory for all. Each further batch scans the key
+	// again.
 	exportLocations = 1 << 15
 )
 
-// What the cursor of an export says first: what comes next.
+// Stages of an export: the first byte of its cursor.
 const (
 	exportKeys     byte = 'k' // the key with this prefix, or the first one after it
 	exportLog      byte = 'l' // of that key, the entries from an index on, and its messages
@@ -33,11 +34,12 @@ const (
 	exportRecords  byte = 'r' // the records from a number on
 )
 
-// exportCursor is where an export goes on: keys in the order in which they are on disk,
-// then records in the order of their numbers.
+// exportCursor is where an export continues: keys in the order in which they are on disk,
+// then records in the order of their numbers. It needs no state in the store, so an export
+// may be continued after a restart.
 type exportCursor struct {
 	stage  byte
-	number uint64
+	number uint64 // of an entry, a put or a record, by the stage
 	prefix []byte // of the key
 }
 
@@ -46,6 +48,8 @@ func (c exportCursor) String() string {
 	return base64.RawURLEncoding.EncodeToString(append(b, c.prefix...))
 }
 
+// parseExportCursor decodes a cursor, or returns [store.ErrInvalid]. The empty one is the
+// beginning.
 func parseExportCursor(cursor string) (exportCursor, error) {
 	if cursor == "" {
 		return exportCursor{stage: exportKeys, prefix: []byte{tagKey}}, nil
@@ -62,12 +66,14 @@ func parseExportCursor(cursor string) (exportCursor, error) {
 type export struct {
 	store      *Store
 	view       view
-	partitions map[uint32]partitionName
+	partitions map[uint32]partitionName // that were read so far
 	parcel     store.Parcel
-	size       int
+	size       int // bytes in the parcel
 }
 
-// Export returns a part of all that there is, as it is at one moment.
+// Export returns the next parcel of everything in the store, in one view of the database. The
+// parcels of an export are from different views: for an exact copy the store must not change
+// in between.
 func (s *Store) Export(ctx context.Context, cursor string) (store.Parcel, error) {
 	at, err := parseExportCursor(cursor)
 	if err != nil {
@@ -97,7 +103,7 @@ func (s *Store) Export(ctx context.Context, cursor string) (store.Parcel, error)
 	return x.parcel, nil
 }
 
-// partition returns what a partition is for.
+// partition returns what a partition is for, and caches it.
 func (x *export) partition(id uint32) (partitionName, error) {
 	name, ok := x.partitions[id]
 	if ok {
@@ -144,7 +150,8 @@ func (x *export) keys(ctx context.Context, at exportCursor) (full bool, err erro
 	return full, closeIter(it, err)
 }
 
-// key adds a key, or the rest of it.
+// key adds a key, or the rest of it, in three stages: head, entries, messages. It reports
+// whether the parcel is full.
 func (x *export) key(at exportCursor) (full bool, err error) {
 	k, err := x.readKey(at.prefix)
 	if err != nil {
@@ -166,15 +173,15 @@ func (x *export) key(at exportCursor) (full bool, err error) {
 	return x.messages(k, at)
 }
 
-// exportedKey is what an export knows of a key.
+// exportedKey is a key that is being exported.
 type exportedKey struct {
 	head   store.KeyHead
-	log    uint64
-	queued bool // it has messages
+	log    uint64 // number of its log, or 0
+	queued bool   // it has messages
 }
 
-// readKey reads what a key is. The route is that of the partition its messages are in, or
-// else that of its header.
+// readKey reads the head of a key. The route is that of the partition of its messages, or, if
+// it has none, that of its header.
 func (x *export) readKey(prefix []byte) (k exportedKey, err error) {
 	if k.head.Key, err = parseKeyPrefix(prefix); err != nil {
 		return k, err
@@ -272,8 +279,9 @@ func (x *export) messages(k exportedKey, at exportCursor) (full bool, err error)
 	}
 }
 
-// locations returns where the next messages of a key are that were put after a number, in
-// that order, and whether there are more.
+// locations returns the locations of the next messages of a key that were put after a number,
+// in that order, and whether there are more. On disk they are in the order of their IDs, so
+// it scans all of them and keeps the first, at most twice as many as it returns.
 func (x *export) locations(at exportCursor) (locations []location, more bool, err error) {
 	prefix := append(slices.Clone(at.prefix), keyPending)
 	it, err := x.view.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: upper(prefix)})

@@ -133,7 +133,7 @@ func TestVerifyFindsWhatIsBroken(t *testing.T) {
 		}, []string{`counts 7 messages and has 2`}},
 		{"a floor is too high", func(b *broken) {
 			b.set(partitionKey(nil, b.partition), appendPartition(nil, &partition{queue: &queue{name: "turns"}, tenant: "acme", route: "order", count: 2}, b.pos.next()))
-		}, []string{"turns/acme/order-1#due is before the floor"}},
+		}, []string{"turns/acme/order-1#due is below the floor"}},
 		{"a partition is lost", func(b *broken) { b.del(partitionKey(nil, b.partition)) }, []string{
 			`message "due" of "order-1" is in partition 1, which is not there`, `message "later" of "order-1" is in partition 1`,
 			"order-1#due should be in partition 1", "order-1#later should be in partition 1",
@@ -156,7 +156,7 @@ func TestVerifyFindsWhatIsBroken(t *testing.T) {
 		{"a number will be used again", func(b *broken) { b.set(metaIDs, binary.BigEndian.AppendUint64(nil, b.record)) }, []string{
 			"record instance/acme/order-1 has number",
 		}},
-		{"a log has a hole", func(b *broken) { b.set(logKey(nil, b.log, 4), appendEntries(nil, [][]byte{{5}})) }, []string{"the log of turns/acme/order-1 goes on with entry 4 after 3"}},
+		{"a log has a hole", func(b *broken) { b.set(logKey(nil, b.log, 4), appendEntries(nil, [][]byte{{5}})) }, []string{"the log of turns/acme/order-1 continues with entry 4 after 3"}},
 		{"a log has lost its beginning", func(b *broken) { b.del(logKey(nil, b.log, 0)) }, []string{"the log of turns/acme/order-1 begins at entry 2, and should at 0"}},
 		{"a log is lost", func(b *broken) {
 			b.del(logKey(nil, b.log, 0))
@@ -165,7 +165,7 @@ func TestVerifyFindsWhatIsBroken(t *testing.T) {
 		{"a log is trimmed beyond its end", func(b *broken) {
 			b.set(headerKey(nil, brokenKey), appendHeader(nil, header{log: b.log, base: 4, route: "order"}))
 		}, []string{"the log of turns/acme/order-1 has 3 entries, and 4 of them are trimmed"}},
-		{"a log is of nobody", func(b *broken) { b.set(logKey(nil, b.record, 0), appendEntries(nil, [][]byte{{1}})) }, []string{"is of no key"}},
+		{"a log is of no key", func(b *broken) { b.set(logKey(nil, b.record, 0), appendEntries(nil, [][]byte{{1}})) }, []string{"is of no key"}},
 		{"a log is of two keys", func(b *broken) {
 			b.set(headerKey(nil, store.Key{Queue: "turns", Tenant: "acme", Name: "order-3"}), appendHeader(nil, header{log: b.log}))
 		}, []string{"2 keys have the same log"}},

@@ -13,22 +13,37 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// verifier is a Verify call: it walks over each range of the disk once, and looks up
-// what belongs to what it finds. It keeps nothing in mind but a number for each partition,
-// and two for all logs.
+// verifier is a Verify call. It reads each range of the database once, and for each value the
+// others that must exist with it. In memory it has only a few numbers for each partition,
+// and two for all logs, so that it works on stores of any size.
+//
+// What is checked, by the range that is read:
+//
+//	partitions   they decode
+//	messages     partition exists; position not below its floor; the pending
+//	             entry of the key points back; hidden if and only if the
+//	             partition has no route; sequence number is reserved
+//	             (then: the counts of the partitions)
+//	keys         pending entries point at messages of that key, all in one
+//	             partition of the right route; logs have no gaps
+//	logs         each belongs to one key
+//	names        point at the record of that name
+//	records      name and index entries exist; number is reserved
+//	indexes      entries point at a record with that status and time
+//	leases       of messages that exist (in memory)
 type verifier struct {
 	ctx    context.Context //nolint:containedctx // of the call that the verifier is
 	store  *Store
 	view   view
 	report func(problem string)
-	steps  int
+	steps  int // values read so far
 
 	partitions map[uint32]*verifiedPartition
-	logs       logSum // of the logs that keys have
-	numbers    uint64 // below this one, numbers may be taken
+	logs       logSum // of the logs that keys refer to
+	numbers    uint64 // those below are reserved
 }
 
-// verifiedPartition is what a partition says, and how many messages were found in it.
+// verifiedPartition is the header of a partition, and how many messages were found in it.
 type verifiedPartition struct {
 	name  partitionName
 	count int64
@@ -36,7 +51,8 @@ type verifiedPartition struct {
 	found int64
 }
 
-// logSum tells whether two sets of logs are the same, without keeping them.
+// logSum is a checksum of a set of logs, whatever their order. Two sets with the same sum are
+// the same but for a collision of 64 bits.
 type logSum struct {
 	count int
 	sum   uint64
@@ -51,7 +67,8 @@ func (l *logSum) add(log uint64) {
 	l.sum += x ^ (x >> 31)
 }
 
-// Verify looks at all that is on disk, as it is at one moment.
+// Verify checks everything on disk for consistency, in one view of the database, and reports
+// each problem. It may run while the store is in use.
 func (s *Store) Verify(ctx context.Context, report func(problem string)) error {
 	release, err := s.read(ctx, "verify")
 	if err != nil {
@@ -63,7 +80,7 @@ func (s *Store) Verify(ctx context.Context, report func(problem string)) error {
 		return s.readError("verify", err)
 	}
 	defer v.view.close()
-	for _, look := range []func() error{
+	for _, step := range []func() error{
 		v.readNumbers,
 		func() error { return v.each(tagPartition, v.partition) },
 		func() error { return v.each(tagMsg, v.message) },
@@ -75,7 +92,7 @@ func (s *Store) Verify(ctx context.Context, report func(problem string)) error {
 		func() error { return v.each(tagIndex, v.index) },
 		func() error { return v.each(tagShared, v.index) },
 	} {
-		if err := look(); err != nil {
+		if err := step(); err != nil {
 			return s.readError("verify", err)
 		}
 	}
@@ -83,24 +100,25 @@ func (s *Store) Verify(ctx context.Context, report func(problem string)) error {
 	return nil
 }
 
-func (v *verifier) say(format string, args ...any) { v.report(fmt.Sprintf(format, args...)) }
+func (v *verifier) problem(format string, args ...any) { v.report(fmt.Sprintf(format, args...)) }
 
-// pause returns an error, now and then, if nobody wants to know any more.
-func (v *verifier) pause() error {
+// checkEnded returns an error, every countSteps calls, if the context has ended or the store is
+// being closed.
+func (v *verifier) checkEnded() error {
 	if v.steps++; v.steps%countSteps != 0 {
 		return nil
 	}
 	select {
 	case <-v.store.closing:
-		return v.store.ended("verify")
+		return v.store.closedError("verify")
 	default:
 		return v.ctx.Err()
 	}
 }
 
-// each calls look with each key of a kind and its value. What cannot be taken apart is a
-// problem and no error.
-func (v *verifier) each(tag byte, look func(key, value []byte) error) error {
+// each calls check with each database key of a kind and its value. A value that cannot be
+// decoded is a problem to report, and not an error of Verify.
+func (v *verifier) each(tag byte, check func(key, value []byte) error) error {
 	it, err := v.view.NewIter(&pebble.IterOptions{LowerBound: []byte{tag}, UpperBound: []byte{tag + 1}})
 	if err != nil {
 		return err
@@ -110,23 +128,23 @@ func (v *verifier) each(tag byte, look func(key, value []byte) error) error {
 		if err = readErr; err != nil {
 			break
 		}
-		if err = v.pause(); err == nil {
-			err = v.tell(look(it.Key(), value))
+		if err = v.checkEnded(); err == nil {
+			err = v.reportCorrupt(check(it.Key(), value))
 		}
 	}
 	return closeIter(it, err)
 }
 
-// tell reports a value that cannot be taken apart, and returns any other error.
-func (v *verifier) tell(err error) error {
+// reportCorrupt reports a value that cannot be decoded, and returns any other error.
+func (v *verifier) reportCorrupt(err error) error {
 	if errors.Is(err, errShort) {
-		v.say("%v", err)
+		v.problem("%v", err)
 		return nil
 	}
 	return err
 }
 
-// get returns a value, or nil if there is none.
+// get returns a copy of a value, or nil if it does not exist.
 func (v *verifier) get(key []byte) ([]byte, error) {
 	value, closer, err := v.view.Get(key)
 	if errors.Is(err, pebble.ErrNotFound) {
@@ -147,10 +165,10 @@ func (v *verifier) readNumbers() error {
 	return err
 }
 
-// taken checks that a number that is in use will not be given out again.
-func (v *verifier) taken(what string, number uint64) {
+// checkNumber checks that a number in use is reserved, so that newID does not return it again.
+func (v *verifier) checkNumber(what string, number uint64) {
 	if number == 0 || number >= v.numbers {
-		v.say("%s has number %d, and those from %d on are free", what, number, v.numbers)
+		v.problem("%s has number %d, and those from %d on are free", what, number, v.numbers)
 	}
 }
 
@@ -165,7 +183,7 @@ func (v *verifier) partition(key, value []byte) error {
 	return nil
 }
 
-// message checks that the key of a message knows where it is.
+// message checks a message against its partition and the pending entry of its key.
 func (v *verifier) message(key, value []byte) error {
 	id, at := binary.BigEndian.Uint32(key[1:]), parseMsgKey(key)
 	name, msgID, d, err := parseMsg(key, value)
@@ -174,50 +192,50 @@ func (v *verifier) message(key, value []byte) error {
 	}
 	l := v.partitions[id]
 	if l == nil {
-		v.say("message %q of %q is in partition %d, which is not there", msgID, name, id)
+		v.problem("message %q of %q is in partition %d, which is not there", msgID, name, id)
 		return nil
 	}
 	l.found++
 	ref := store.MessageRef{Key: store.Key{Queue: l.name.queue, Tenant: l.name.tenant, Name: name}, ID: msgID}
-	v.taken(fmt.Sprintf("message %v", ref), at.seq)
+	v.checkNumber(fmt.Sprintf("message %v", ref), at.seq)
 	if at.less(l.floor) {
-		v.say("message %v is before the floor of its partition, where nobody looks for it", ref)
+		v.problem("message %v is below the floor of its partition, and is never loaded", ref)
 	}
 	if d.hidden != (l.name.route == "") {
-		v.say("message %v has route %q, and is kept as if that were otherwise", ref, l.name.route)
+		v.problem("message %v has route %q, and is kept as if that were otherwise", ref, l.name.route)
 	}
 	pending, err := v.get(pendingKey(nil, ref.Key, ref.ID))
 	if err != nil {
 		return err
 	}
 	if pending == nil {
-		v.say("message %v is not among the messages of its key", ref)
+		v.problem("message %v is not among the messages of its key", ref)
 		return nil
 	}
 	partition, p, err := parsePending(key, pending)
 	if err == nil && (partition != id || p != at) {
-		v.say("message %v is in two locations", ref)
+		v.problem("message %v is in two locations", ref)
 	}
 	return err
 }
 
-// counts checks how many messages the partitions say that they have.
+// counts compares the counts of the partitions with the messages that were found.
 func (v *verifier) counts() error {
 	for id, l := range v.partitions {
 		if l.found != l.count {
-			v.say("partition %d, of queue %q, tenant %q and route %q, counts %d messages and has %d", id, l.name.queue, l.name.tenant, l.name.route, l.count, l.found)
+			v.problem("partition %d, of queue %q, tenant %q and route %q, counts %d messages and has %d", id, l.name.queue, l.name.tenant, l.name.route, l.count, l.found)
 		}
 	}
 	return nil
 }
 
-// keys checks what each key says of its messages and its log.
+// keys checks the pending entries and the log of each key.
 func (v *verifier) keys() error {
 	var k verifiedKey
 	err := v.each(tagKey, func(key, value []byte) error {
 		n := split(key)
 		if n == len(key) {
-			v.say("%x is not the key of anything", key)
+			v.problem("%x is not the key of anything", key)
 			return nil
 		}
 		if !bytes.Equal(k.prefix, key[:n]) {
@@ -235,15 +253,16 @@ func (v *verifier) keys() error {
 	return err
 }
 
-// verifiedKey is what was found of a key so far.
+// verifiedKey is the key whose values are being read: the header comes first, then its pending
+// entries.
 type verifiedKey struct {
 	prefix    []byte
 	key       store.Key
-	header    *header
-	partition uint32
+	header    *header // nil if it has none
+	partition uint32  // of the pending entry before, or 0
 }
 
-// header checks that a log is there, from the first entry that counts to the last.
+// header checks that a log is complete, from its first entry that is not trimmed to its last.
 func (v *verifier) header(k *verifiedKey, key, value []byte) error {
 	h, err := parseHeader(key, value)
 	if err != nil {
@@ -251,7 +270,7 @@ func (v *verifier) header(k *verifiedKey, key, value []byte) error {
 	}
 	k.header = &h
 	v.logs.add(h.log)
-	v.taken(fmt.Sprintf("the log of %v", k.key), h.log)
+	v.checkNumber(fmt.Sprintf("the log of %v", k.key), h.log)
 	it, err := v.view.NewIter(logBounds(h.log))
 	if err != nil {
 		return err
@@ -261,25 +280,25 @@ func (v *verifier) header(k *verifiedKey, key, value []byte) error {
 		start, n := int(binary.BigEndian.Uint64(it.Key()[9:])), 0
 		switch {
 		case !found && start > h.base:
-			v.say("the log of %v begins at entry %d, and should at %d", k.key, start, h.base)
+			v.problem("the log of %v begins at entry %d, and should at %d", k.key, start, h.base)
 		case found && start != next:
-			v.say("the log of %v goes on with entry %d after %d of them", k.key, start, next)
+			v.problem("the log of %v continues with entry %d after %d of them", k.key, start, next)
 		}
 		parseErr := parseEntries(it.Key(), it.Value(), func(int, []byte) bool {
 			n++
 			return true
 		})
-		err = v.tell(parseErr)
+		err = v.reportCorrupt(parseErr)
 		next, found = start+n, true
 	}
 	if err = closeIter(it, err); err == nil && (!found || next < h.base) {
-		v.say("the log of %v has %d entries, and %d of them are trimmed", k.key, next, h.base)
+		v.problem("the log of %v has %d entries, and %d of them are trimmed", k.key, next, h.base)
 	}
 	return err
 }
 
-// pendingMessage checks that a message is where its key says, and that all messages of
-// a key are in one partition, of the route that the key has.
+// pendingMessage checks that a message is at the location of its pending entry, and that all
+// messages of a key are in one partition, of the route that the key has.
 func (v *verifier) pendingMessage(k *verifiedKey, id string, key, value []byte) error {
 	partition, at, err := parsePending(key, value)
 	if err != nil {
@@ -288,17 +307,17 @@ func (v *verifier) pendingMessage(k *verifiedKey, id string, key, value []byte) 
 	ref := store.MessageRef{Key: k.key, ID: id}
 	l := v.partitions[partition]
 	if l == nil {
-		v.say("message %v should be in partition %d, which is not there", ref, partition)
+		v.problem("message %v should be in partition %d, which is not there", ref, partition)
 		return nil
 	}
 	if l.name.queue != k.key.Queue || l.name.tenant != k.key.Tenant {
-		v.say("message %v is in the partition of queue %q and tenant %q", ref, l.name.queue, l.name.tenant)
+		v.problem("message %v is in the partition of queue %q and tenant %q", ref, l.name.queue, l.name.tenant)
 	}
 	if k.header != nil && k.header.route != l.name.route {
-		v.say("message %v has route %q, and its key %q", ref, l.name.route, k.header.route)
+		v.problem("message %v has route %q, and its key %q", ref, l.name.route, k.header.route)
 	}
 	if k.partition != 0 && k.partition != partition {
-		v.say("message %v is in another partition than the message before it", ref)
+		v.problem("message %v is in another partition than the message before it", ref)
 	}
 	k.partition = partition
 	msg, err := v.get(msgKey(nil, partition, at))
@@ -306,27 +325,27 @@ func (v *verifier) pendingMessage(k *verifiedKey, id string, key, value []byte) 
 		return err
 	}
 	if msg == nil {
-		v.say("message %v is not where its key says", ref)
+		v.problem("message %v is not where its key says", ref)
 		return nil
 	}
 	name, msgID, _, err := parseMsg(key, msg)
 	if err == nil && (name != k.key.Name || msgID != id) {
-		v.say("where message %v should be is message %q of %q", ref, msgID, name)
+		v.problem("where message %v should be is message %q of %q", ref, msgID, name)
 	}
 	return err
 }
 
-// leases checks that the leases of this process are of messages that are there.
+// leases checks that the leases of this process are of messages that exist.
 func (v *verifier) leases() {
 	v.store.mu.Lock()
 	defer v.store.mu.Unlock()
 	for _, l := range v.store.leases.items {
 		if l.key.lease != l {
-			v.say("there is a lease of %v, which is not leased", l.key.key)
+			v.problem("there is a lease of %v, which is not leased", l.key.key)
 		}
 		for _, r := range l.delivered {
 			if r.gone {
-				v.say("the lease of %v is of message %q, which is not there", l.key.key, r.id)
+				v.problem("the lease of %v is of message %q, which is not there", l.key.key, r.id)
 			}
 		}
 	}

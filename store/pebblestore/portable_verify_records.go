@@ -11,9 +11,9 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// unownedLogs looks for logs that no key has. There is no way from a log to its key: so
-// the logs are compared with those that keys have as a whole, and only if they differ
-// it takes memory to tell which.
+// unownedLogs reports logs that no key refers to, or that several do. A log does not name its
+// key: so a checksum of all logs is compared with one of those that keys refer to, and only
+// if they differ is a map of all logs built to find which.
 func (v *verifier) unownedLogs() error {
 	var found logSum
 	if err := v.eachLog(func(log uint64) { found.add(log) }); err != nil {
@@ -38,12 +38,12 @@ func (v *verifier) unownedLogs() error {
 	}
 	for log, n := range owners {
 		if n > 1 {
-			v.say("%d keys have the same log, number %d", n, log)
+			v.problem("%d keys have the same log, number %d", n, log)
 		}
 	}
 	return v.eachLog(func(log uint64) {
 		if owners[log] == 0 {
-			v.say("log number %d is of no key", log)
+			v.problem("log number %d is of no key", log)
 		}
 	})
 }
@@ -57,16 +57,16 @@ func (v *verifier) eachLog(yield func(log uint64)) error {
 	for found := it.First(); found && err == nil; {
 		log := binary.BigEndian.Uint64(it.Key()[1:])
 		yield(log)
-		err = v.pause()
+		err = v.checkEnded()
 		found = it.SeekGE(logKey(nil, log+1, 0))
 	}
 	return closeIter(it, err)
 }
 
-// recordName checks that the record is there that a name is of.
+// recordName checks that the record of a name exists, and has that name.
 func (v *verifier) recordName(key, value []byte) error {
 	if len(value) != 8 {
-		v.say("the name %x of a record has %d bytes, and should have 8", key, len(value))
+		v.problem("the name %x of a record has %d bytes, and should have 8", key, len(value))
 		return nil
 	}
 	num := binary.BigEndian.Uint64(value)
@@ -75,12 +75,12 @@ func (v *verifier) recordName(key, value []byte) error {
 		return err
 	}
 	if b == nil {
-		v.say("record number %d has the name %x and is not there", num, key)
+		v.problem("record number %d has the name %x and is not there", num, key)
 		return nil
 	}
 	rec, err := parseRecord(key, b)
 	if err == nil && !bytes.Equal(nameKey(nil, rec.Key), key) {
-		v.say("record %v can be found by the name of another one, %x", rec.Key, key)
+		v.problem("record %v can be found by the name of another one, %x", rec.Key, key)
 	}
 	return err
 }
@@ -92,16 +92,16 @@ func (v *verifier) record(key, value []byte) error {
 	if err != nil {
 		return err
 	}
-	v.taken(fmt.Sprintf("record %v", rec.Key), num)
+	v.checkNumber(fmt.Sprintf("record %v", rec.Key), num)
 	if rec.Version < 1 {
-		v.say("record %v has version %d", rec.Key, rec.Version)
+		v.problem("record %v has version %d", rec.Key, rec.Version)
 	}
 	name, err := v.get(nameKey(nil, rec.Key))
 	if err != nil {
 		return err
 	}
 	if len(name) != 8 || binary.BigEndian.Uint64(name) != num {
-		v.say("record %v, number %d, cannot be found by its name", rec.Key, num)
+		v.problem("record %v, number %d, cannot be found by its name", rec.Key, num)
 	}
 	for _, key := range v.indexKeys(&rec, num) {
 		entry, err := v.get(key)
@@ -109,13 +109,13 @@ func (v *verifier) record(key, value []byte) error {
 			return err
 		}
 		if len(entry) != 4 || binary.BigEndian.Uint32(entry) != nameSum(rec.Name) {
-			v.say("record %v is not in the index as it is", rec.Key)
+			v.problem("record %v is not in the index as it is", rec.Key)
 		}
 	}
 	return nil
 }
 
-// indexKeys returns the keys that the indexes have of a record.
+// indexKeys returns the database keys of a record in the indexes.
 func (v *verifier) indexKeys(rec *store.Record, num uint64) [][]byte {
 	keys := [][]byte{indexKey(nil, rec.Key, rec.Status, rec.Time.UnixMilli(), num)}
 	if isShared(rec.Key.Tenant) {
@@ -124,7 +124,7 @@ func (v *verifier) indexKeys(rec *store.Record, num uint64) [][]byte {
 	return keys
 }
 
-// index checks that what an index names is there, as it says.
+// index checks that the record of an index entry exists, with that status and time.
 func (v *verifier) index(key, _ []byte) error {
 	num := binary.BigEndian.Uint64(key[len(key)-8:])
 	b, err := v.get(recordKey(nil, num))
@@ -132,12 +132,12 @@ func (v *verifier) index(key, _ []byte) error {
 		return err
 	}
 	if b == nil {
-		v.say("the index has record number %d, which is not there", num)
+		v.problem("the index has record number %d, which is not there", num)
 		return nil
 	}
 	rec, err := parseRecord(key, b)
 	if err == nil && !slices.ContainsFunc(v.indexKeys(&rec, num), func(k []byte) bool { return bytes.Equal(k, key) }) {
-		v.say("the index has record %v with another status or time than it has", rec.Key)
+		v.problem("the index has record %v with another status or time than it has", rec.Key)
 	}
 	return err
 }

@@ -8,33 +8,40 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// prefetched is what was read for a Tx without the lock. It is the truth if nobody has
-// changed it meanwhile: whoever did would have left it in the cache.
+// prefetched is what was read for a Tx without the mutex.
 //
 // A Tx that puts hundreds of records to new keys would read each of them under
 // the mutex. So they are read before, from tables alone where recent says that
 // a memtable cannot have them, and adopted under the mutex if the caches still
-// remember everything that has been in use since: whoever changed one of them
-// meanwhile has left it in the cache, where it takes precedence.
+// have everything that was in use since. A commit that has changed one of them
+// in the meantime has left it in the cache, and that state takes precedence; if the cache
+// may have evicted something, all of it is dropped and read again under the mutex.
+//
+//	lock    stamp the caches; note which keys and records they lack
+//	unlock  read those
+//	lock    adopt: stamps still valid, and still not in the cache
+//	        commit: pinAll finds them in memory
+//	        unpinAdopted
 type prefetched struct {
-	recordsAt glance
-	keysAt    glance
-	records   []*recordState // each with its entry
-	keys      []*keyState    // that hold nothing
+	recordsAt cacheStamp
+	keysAt    cacheStamp
+	records   []*recordState // as read; version 0 if they do not exist
+	keys      []*keyState    // that have neither messages nor a log; others are not prefetched
 
-	pinnedRecords []*recordState
+	pinnedRecords []*recordState // adopted, until unpinAdopted
 	pinnedKeys    []*keyState
 }
 
-// missing is what a Tx needs and memory does not have.
+// missing is a record or a key that a Tx needs and memory does not have.
 type missing struct {
-	record store.RecordKey
+	record store.RecordKey // or
 	key    store.Key
 	recent bool // it may be in a memtable
 }
 
-// prefetch reads the records that a large Tx puts, and finds out which keys it puts
-// messages to are new, while others can go on. An error of the disk is left for later.
+// prefetch reads the records that a large Tx puts, and finds out which of the keys that it
+// puts messages to are new, without the mutex. It returns nil for a small Tx. An error of the
+// disk is not returned: the read under the mutex meets it again.
 func (s *Store) prefetch(tx *store.Tx) (*prefetched, error) {
 	if len(tx.PutRecords)+len(tx.Put) < s.limits.prefetch {
 		return nil, nil
@@ -42,7 +49,7 @@ func (s *Store) prefetch(tx *store.Tx) (*prefetched, error) {
 	if _, err := s.lock("commit"); err != nil {
 		return nil, err
 	}
-	p := &prefetched{recordsAt: s.records.glance(), keysAt: s.keys.glance()}
+	p := &prefetched{recordsAt: s.records.stamp(), keysAt: s.keys.stamp()}
 	var records, keys []missing
 	for i := range tx.PutRecords {
 		if key := tx.PutRecords[i].Record.Key; s.records.get(key) == nil {
@@ -68,6 +75,7 @@ func (s *Store) prefetch(tx *store.Tx) (*prefetched, error) {
 	return p, nil
 }
 
+// prefetchRecord reads the state of a record, or returns nil after an error.
 func (s *Store) prefetchRecord(m missing) *recordState {
 	r := &recordState{entry: &cached[store.RecordKey, *recordState]{key: m.record}}
 	from := source(s.db)
@@ -84,7 +92,9 @@ func (s *Store) prefetchRecord(m missing) *recordState {
 	return r
 }
 
-// prefetchKeys returns those of the keys that hold nothing.
+// prefetchKeys returns those of the keys that have nothing on disk. Most keys of a large Tx are
+// new, and one iterator with filters finds that out fastest; the others are left to fill.
+// Keys that may be in a memtable are read with another iterator, which includes these.
 func (s *Store) prefetchKeys(keys []missing) []*keyState {
 	var empty []*keyState
 	for _, recent := range []bool{false, true} {
@@ -113,13 +123,12 @@ func (s *Store) prefetchKeys(keys []missing) []*keyState {
 	return empty
 }
 
-// adopt takes over what was read in advance, unless it may have changed meanwhile. It stays
-// in memory until it is abandoned.
+// adopt adds what was prefetched to the caches, pinned, unless it may have changed since.
 func (s *Store) adopt(p *prefetched) {
 	if p == nil {
 		return
 	}
-	if s.records.remembers(p.recordsAt) {
+	if s.records.retainedSince(p.recordsAt) {
 		for _, r := range p.records {
 			if key := r.entry.key; s.records.get(key) == nil {
 				r.entry = s.records.add(key, r)
@@ -127,7 +136,7 @@ func (s *Store) adopt(p *prefetched) {
 			}
 		}
 	}
-	if s.keys.remembers(p.keysAt) {
+	if s.keys.retainedSince(p.keysAt) {
 		for _, k := range p.keys {
 			if s.keys.get(k.key) == nil {
 				k.entry = s.keys.add(k.key, k)
@@ -137,8 +146,8 @@ func (s *Store) adopt(p *prefetched) {
 	}
 }
 
-// abandon lets go of what was adopted: what the Tx needs is pinned by its group.
-func (s *Store) abandon(p *prefetched) {
+// unpinAdopted ends the pins of adopt: what the Tx needs is pinned by its group by now.
+func (s *Store) unpinAdopted(p *prefetched) {
 	if p == nil {
 		return
 	}

@@ -28,7 +28,7 @@ const (
 func TestChildProcess(t *testing.T) {
 	role := os.Getenv(childRole)
 	if role == "" {
-		return // nobody has started it
+		return // it was not started
 	}
 	s, err := Open(t.Context(), os.Getenv(childDir), Options{Logger: quiet(), tune: busy})
 	if err != nil {
@@ -85,7 +85,7 @@ func (c *child) expect(t *testing.T, want string) {
 	}
 }
 
-// holdStore commits when it is told to, and ends when nobody tells it anything more.
+// holdStore commits for each line of its input, and ends with it.
 func holdStore(t *testing.T, s *Store) {
 	in := bufio.NewScanner(os.Stdin)
 	for in.Scan() {

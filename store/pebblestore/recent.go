@@ -10,9 +10,10 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// recent knows which keys and records may be in a memtable of Pebble. A key that it does
-// not know is in tables or nowhere, so the memtables need not be searched for it. That
-// search is most of the cost of a commit to a new key, and most keys are new.
+// recent tells which keys and records may be in a memtable of Pebble. Any other key is in
+// tables or does not exist, so the memtables need not be searched for it. That
+// search is most of the cost of a commit to a new key, and most keys are new: tables have
+// filters, and memtables have none.
 //
 // It is a list of Bloom filters: it may report a key that was not written, and never
 // misses one that was. Each filter covers the commits between two flushes, and knows the
@@ -27,8 +28,11 @@ type recent struct {
 	flushed atomic.Uint64 // the greatest sequence number that a flush has written
 	filters []*filter     // the oldest first; the last one is being filled
 
-	blind bool   // memtables may hold what was written before the store was opened
-	first uint64 // sequence number of the first batch since then; 0 if there was none
+	// oldMemtables: memtables may hold what was written before the store was opened, of which
+	// the filters know nothing. Until the first batch since then is flushed, every key may be
+	// in one.
+	oldMemtables bool
+	first        uint64 // sequence number of the first batch since then; 0 if there was none
 }
 
 // filter is a Bloom filter.
@@ -69,7 +73,8 @@ func (r *recent) flushEnd(info pebble.FlushInfo) {
 	}
 }
 
-// addKey notes that the batch with a sequence number has changed the key.
+// addKey notes that the batch with a sequence number may have changed the key. Keys that a Tx
+// has only pinned are noted too.
 func (r *recent) addKey(key store.Key, seq uint64) { r.add(maphash.Comparable(r.seed, key), seq) }
 
 // addRecord notes that the batch with a sequence number has changed the record.
@@ -93,7 +98,7 @@ func (r *recent) add(hash, seq uint64) {
 
 func (r *recent) has(hash uint64) bool {
 	flushed := r.flushed.Load()
-	if r.blind && (r.first == 0 || flushed < r.first) {
+	if r.oldMemtables && (r.first == 0 || flushed < r.first) {
 		return true
 	}
 	for _, f := range r.filters {
@@ -118,8 +123,15 @@ func probe(hash, i uint64) uint64 {
 	return (hash + i*(hash>>32|1)) % filterBits
 }
 
-// current returns the filter for a batch. If a flush has ended since the last one was
-// begun, it is a new one, and those that cover only what is in tables are dropped.
+// current returns the filter for a batch. If a flush has ended since the last filter was
+// begun, it is a new one, and filters that cover only what is in tables are dropped.
+//
+// The number of a batch may be unknown (unknownSeq): then its filter is kept until the next
+// batch with a known number, which is greater, and takes over that number as its bound. A
+// bound that is too great only keeps a filter longer. An empty batch (0) wrote nothing.
+//
+// A batch is added here when it is acknowledged, which is after it was applied. That is not
+// too late: until then its keys and records are pinned, so that none of them is read.
 func (r *recent) current(seq uint64) *filter {
 	flushed := r.flushed.Load()
 	last := r.filters[len(r.filters)-1]

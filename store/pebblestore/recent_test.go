@@ -118,7 +118,7 @@ func TestRecentIsRarelyWrong(t *testing.T) {
 func TestBlindRecentKnowsEverything(t *testing.T) {
 	t.Parallel()
 	r := newRecent()
-	r.blind = true
+	r.oldMemtables = true
 	for _, flushed := range []int{10, 20, 29} {
 		r.flushEnd(flushTo(flushed))
 		if !r.hasKey(store.Key{Queue: "q", Name: "never written"}) {

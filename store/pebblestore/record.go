@@ -14,29 +14,36 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// recordState is what a commit needs to know about a record.
+// recordState is what a commit needs to know about a record: its version, and what an update
+// must remove from the indexes. The body is on disk only.
 //
-// It has what an update must remove from the indexes, and nothing of the body.
 // Await calls hold a pin each: if there are no other pins, no group in flight
 // changes the record, and what the disk shows is durable.
 type recordState struct {
 	entry   *cached[store.RecordKey, *recordState]
-	num     uint64 // 0 if it was never put
+	num     uint64 // of the database key; 0 if it does not exist
 	version int64  // 0 if it does not exist
 	status  string
-	name    uint32 // the sum of its name
-	ms      int64
+	name    uint32                          // nameSum of its name
+	ms      int64                           // its time
 	readers waitlist.Readers[*recordReader] // each pins the record once
 }
 
-// recordReader is an Await call. It is told the record, or one of version 0: then it is to
-// read the record from disk.
+// recordReader is an Await call. Its news is the record, or one of version 0: then it reads
+// the record from disk.
+//
+//	joined, version not past after     waits
+//	group with a put is durable        given the record (notify)
+//	group with a delete is durable,    made to read, when no group in flight
+//	or a later put is in flight        changes the record (notifyRead, durable)
+//	store closed or failed             ends with the error
 type recordReader struct {
 	waitlist.Reader[store.Record]
 	after int64 // the version that it has seen
 }
 
-// pinRecord returns the state of a record, pinned.
+// pinRecord returns the state of a record, pinned. It reads it if it is not in the cache: then
+// no group in flight changes it, and the disk has its latest version.
 func (s *Store) pinRecord(key store.RecordKey) (*recordState, error) {
 	if e := s.records.get(key); e != nil {
 		s.records.pin(e)
@@ -54,8 +61,8 @@ func (s *Store) pinRecord(key store.RecordKey) (*recordState, error) {
 	return r, nil
 }
 
-// latest returns where to look for a record that is not in use: in the tables alone, if
-// it was not written lately.
+// latest returns where to read a record that is not in the cache: tables alone, if no memtable
+// can have it.
 func (s *Store) latest(key store.RecordKey) source {
 	if s.recent.hasRecord(key) {
 		return s.db
@@ -84,6 +91,7 @@ func (s *Store) readRecord(from source, key store.RecordKey) (store.Record, uint
 	return rec, num, err
 }
 
+// readRecordAt reads the record with a number. The result is a copy.
 func (s *Store) readRecordAt(from source, num uint64) (store.Record, error) {
 	key := recordKey(nil, num)
 	v, closer, err := from.Get(key)
@@ -95,11 +103,13 @@ func (s *Store) readRecordAt(from source, num uint64) (store.Record, error) {
 	return rec, err
 }
 
+// putRecord puts a record at its next version. A record that was deleted begins at 1 again.
 func (s *Store) putRecord(g *group, rec *store.Record) {
 	s.putRecordAt(g, rec, s.pinnedRecord(rec.Key).version+1)
 }
 
-// putRecordAt puts a record, with a version.
+// putRecordAt puts a record at a version. The indexes are written only if status, time or name
+// have changed. If Await calls wait, a copy goes into the group for them.
 func (s *Store) putRecordAt(g *group, rec *store.Record, version int64) {
 	r := s.pinnedRecord(rec.Key)
 	ms, name := store.RecordMillis(rec.Time), nameSum(rec.Name)
@@ -129,6 +139,8 @@ func (s *Store) putRecordAt(g *group, rec *store.Record, version int64) {
 	}
 }
 
+// deleteRecord deletes a record, its name and its index entries. One that does not exist is not
+// an error. The number is not used again.
 func (s *Store) deleteRecord(g *group, key store.RecordKey) {
 	r := s.pinnedRecord(key)
 	if r.version == 0 {
@@ -163,31 +175,31 @@ func (s *Store) deleteIndex(g *group, key store.RecordKey, r *recordState) {
 	}
 }
 
-// acknowledgeRecords tells those who await records of a durable group, whose batch has a
-// sequence number.
+// acknowledgeRecords notifies the Await calls for records of a durable group, and releases the
+// pins of the group. seq is the sequence number of its batch.
 //
 // A reader is given the record as its commit wrote it, which saves a read. If
 // the record was deleted, or the version that was put is no longer the latest,
-// the reader is told to look when nothing of the record is in flight any more:
+// the reader is made to read when nothing of the record is in flight any more:
 // only then is it certain that the disk shows what is durable.
 func (s *Store) acknowledgeRecords(g *group, seq uint64) {
 	for _, rec := range g.awaited {
 		r := s.pinnedRecord(rec.Key)
-		r.tell(*rec)
+		r.notify(*rec)
 	}
 	for _, r := range g.records {
 		s.recent.addRecord(r.entry.key, seq)
 		s.records.unpin(r.entry)
 		if r.readers.Len() > 0 && r.entry.pins == r.readers.Len() {
-			// Nothing of it is under way: what the disk shows is durable.
-			r.look()
+			// No group in flight changes it: what the disk shows is durable.
+			r.notifyRead()
 		}
 	}
 }
 
-// tell gives each reader a copy of the record, if it is past the version that the reader has
-// seen.
-func (r *recordState) tell(news store.Record) {
+// notify gives each reader its own copy of the record, if it is past the version that the
+// reader has seen.
+func (r *recordState) notify(news store.Record) {
 	for _, w := range r.readers.All() {
 		if news.Version > w.after {
 			news.Body, news.Tags = slices.Clone(news.Body), maps.Clone(news.Tags)
@@ -196,9 +208,9 @@ func (r *recordState) tell(news store.Record) {
 	}
 }
 
-// look has those readers read the disk whose wait what is there now ends, and who have not
-// been told it.
-func (r *recordState) look() {
+// notifyRead makes those readers read the disk whose wait ends with the current version, and
+// that have not been given it.
+func (r *recordState) notifyRead() {
 	for _, w := range r.readers.All() {
 		if !w.satisfied(r.version) {
 			continue
@@ -216,7 +228,8 @@ func (w *recordReader) satisfied(version int64) bool {
 	return version > w.after || (version == 0 && w.after > 0)
 }
 
-// Get returns a record.
+// Get returns a record, or [store.ErrNotFound]. It reads the disk, so it may return a version
+// whose group is applied and not yet durable.
 func (s *Store) Get(ctx context.Context, key store.RecordKey) (store.Record, error) {
 	if err := store.ValidateGet(key); err != nil {
 		return store.Record{}, err
@@ -238,7 +251,9 @@ func (s *Store) Get(ctx context.Context, key store.RecordKey) (store.Record, err
 	return rec, err
 }
 
-// Await returns a record when it is past a version.
+// Await returns a record when it is past a version, or [store.ErrNotFound] when it does not
+// exist and after is above zero. Unlike Get it returns only what is durable: its caller may
+// act on it as on a message.
 func (s *Store) Await(ctx context.Context, key store.RecordKey, after int64) (store.Record, error) {
 	if err := store.ValidateAwait(key, after); err != nil {
 		return store.Record{}, err
@@ -256,7 +271,7 @@ func (s *Store) Await(ctx context.Context, key store.RecordKey, after int64) (st
 	}
 	w := &recordReader{waitlist.NewReader[store.Record](), after}
 	r.readers.Join(w)
-	if r.entry.pins == r.readers.Len() && w.satisfied(r.version) { // and nothing of it is under way
+	if r.entry.pins == r.readers.Len() && w.satisfied(r.version) { // and no group in flight changes it
 		w.Tell(store.Record{})
 	}
 	s.mu.Unlock()
@@ -266,7 +281,7 @@ func (s *Store) Await(ctx context.Context, key store.RecordKey, after int64) (st
 		select {
 		case rec = <-w.News:
 		case <-s.closing:
-			return store.Record{}, s.ended("await")
+			return store.Record{}, s.closedError("await")
 		case <-ctx.Done():
 			return store.Record{}, ctx.Err()
 		}
@@ -285,15 +300,15 @@ func (s *Store) Await(ctx context.Context, key store.RecordKey, after int64) (st
 }
 
 // durable returns what the disk shows of a record, if that is durable, and a record
-// of version 0 if it does not exist.
+// of version 0 if it does not exist. If a group in flight changes the record it returns
+// version -1, which ends no wait: acknowledgeRecords will notify the reader.
 func (s *Store) durable(r *recordState, key store.RecordKey) (store.Record, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed || s.failure != nil {
-		return store.Record{}, s.endedLocked("await")
+		return store.Record{}, s.closedErrorLocked("await")
 	}
 	if r.entry.pins > r.readers.Len() {
-		// More of it is under way, and will be told: until then it is as it was.
 		return store.Record{Version: -1}, nil
 	}
 	rec, _, err := s.readRecord(s.db, key)
@@ -303,6 +318,7 @@ func (s *Store) durable(r *recordState, key store.RecordKey) (store.Record, erro
 	return rec, err
 }
 
+// stopAwaiting removes a reader and its pin.
 func (s *Store) stopAwaiting(r *recordState, w *recordReader) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -113,7 +113,7 @@ func TestCallsThatAwaitARecordShareNothing(t *testing.T) {
 }
 
 // TestQuarantineIsThereWhenClaimReturns holds up the sync of what goes to quarantine:
-// whoever has called Claim counts on finding it there.
+// a caller of Claim relies on finding it there.
 func TestQuarantineIsThereWhenClaimReturns(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -232,7 +232,7 @@ func TestKeysKeepTheirOrderWhenThePartitionIsRewound(t *testing.T) {
 }
 
 // TestWhatCannotGoToQuarantineFailsOnlyTheClaim takes a message away from the disk that
-// has too many attempts: the call that waits is told, and the store goes on.
+// has too many attempts: the waiting call gets the error, and the store keeps working.
 func TestWhatCannotGoToQuarantineFailsOnlyTheClaim(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, tiny)
@@ -287,7 +287,7 @@ func TestGroupsAndKeysAreForgotten(t *testing.T) {
 			length[n]++
 		}
 		h.mu.Lock()
-		groups = append(groups, weak.Make(h.gathering))
+		groups = append(groups, weak.Make(h.openGroup))
 		h.mu.Unlock()
 		h.commit(tx)
 		h.mu.Lock()

@@ -136,7 +136,7 @@ func (s *Store) leased(t *testing.T, n int) {
 }
 
 // underWay waits until changes of so many keys are under way. As long as nothing is
-// synced, the first two groups are applied, and all that comes later gathers.
+// synced, the first two groups are applied, and later commits are in the open one.
 func (s *Store) underWay(t *testing.T, n int) {
 	t.Helper()
 	s.holds(t, fmt.Sprintf("changes of %d keys are under way", n), func() bool {
@@ -151,7 +151,7 @@ func (s *Store) underWay(t *testing.T, n int) {
 	})
 }
 
-// letOthersRun gives goroutines that could go on the time to do so.
+// letOthersRun gives other runnable goroutines the time to run.
 func letOthersRun() {
 	for range 10_000 {
 		runtime.Gosched()
@@ -279,7 +279,7 @@ func TestAReleaseWhileMessagesExpireKeepsThePinsInBalance(t *testing.T) {
 }
 
 // TestAKeyWithAChangeUnderWayIsNotForgottenAfterARelease fills the cache of keys while
-// a message is consumed: whoever forgets the key then finds the message on disk again.
+// a message is consumed: a state that is evicted then finds the message on disk again.
 func TestAKeyWithAChangeUnderWayIsNotForgottenAfterARelease(t *testing.T) {
 	t.Parallel()
 	clock, g, lim := newLateClock(), newGate(), defaultLimits
@@ -348,7 +348,7 @@ func (c *lateContext) Err() error {
 }
 
 // TestAClaimWhoseContextEndsLeavesNoLease ends the context when the key is leased and
-// its body is not read yet: a lease that nobody was told of would lock the key until
+// its body is not read yet: a lease without a holder would lock the key until
 // it ends.
 func TestAClaimWhoseContextEndsLeavesNoLease(t *testing.T) {
 	t.Parallel()

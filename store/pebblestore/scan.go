@@ -10,12 +10,12 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// scan is what a query goes through: the index, and where it does not say enough the
-// records, at one moment.
+// scan is the read side of a query: the index, and the records where the index is not enough,
+// in one view of the database.
 //
 // All of a page is read from one view, so that an index key and its record agree.
-// Pages are read from different views: what changes between them may be seen in
-// its old or its new place in the list, or in both.
+// Pages are read from different views: a record that changes between them may be seen at
+// its old position in the list, at its new one, at both or at neither.
 type scan struct {
 	q        *store.Query
 	view     view
@@ -49,9 +49,9 @@ func (sc *scan) close(err error) error {
 	return err
 }
 
-// roots returns the index prefixes, in their order, under which all records are that the
-// query is about: those of its streams if it names statuses, or else those of all streams.
-// A query over all tenants goes through the shared index and the empty tenant.
+// roots returns the index prefixes, in their order, of all records that the query may match:
+// those of its streams if it names statuses, or else prefixes that cover all streams.
+// A query over all tenants reads the shared index and the index of the empty tenant.
 func (sc *scan) roots() (roots [][]byte, streams bool) {
 	kind := func(tag byte) []byte { return appendString([]byte{tag}, sc.q.Kind) }
 	if sc.q.Tenant != nil {
@@ -72,10 +72,10 @@ func (sc *scan) roots() (roots [][]byte, streams bool) {
 	return slices.CompactFunc(found, bytes.Equal), true
 }
 
-// readsRecords reports whether the index does not say all that the query asks.
+// readsRecords reports whether the query has filters that the index cannot decide.
 func (sc *scan) readsRecords() bool { return len(sc.q.Names) > 0 || len(sc.q.Tags) > 0 }
 
-// matches reports whether a record matches what the index does not know.
+// matches reports whether a record matches the names and the tags of a query.
 func matches(q *store.Query, r *store.Record) bool {
 	if len(q.Names) > 0 && !slices.Contains(q.Names, r.Name) {
 		return false

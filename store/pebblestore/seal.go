@@ -20,20 +20,20 @@ const (
 )
 
 // A store that is closed leaves a seal: the name, the length and the checksum of each
-// file. It is broken when the store is opened, before anything is changed. So whoever
-// damages a file in between, or takes one away, is found out, and the file is named.
-// Pebble alone takes the end of its log, or of its list of files, that is not there
-// for one that was never written, as it is after a crash, where there is no seal.
+// file. It is checked and removed when the store is opened, before anything is changed. So
+// a file that was damaged or removed in between is found, and named in the error.
+// Pebble alone cannot tell: it takes a truncated log, or list of files, for one whose end
+// was never written, as after a crash. After a crash there is no seal.
 
-// unsealed reports whether a file is not part of the seal: nothing is lost without.
+// unsealed reports whether a file is not part of the seal, because the store can do without.
 func unsealed(name string) bool {
 	return slices.Contains([]string{sealName, sealTemp, journalName, journalTemp, backupName, backupTemp, "LOCK"}, name)
 }
 
-// seal leaves the seal. A store without one works as well.
+// seal writes the seal. A store without one opens as after a crash.
 func (s *Store) seal() error { return sealDir(s.fs, s.dir) }
 
-// sealDir leaves the seal in a directory.
+// sealDir writes the seal of a directory, and syncs both.
 func sealDir(fs vfs.FS, dir string) error {
 	files, err := fs.List(dir)
 	if err != nil {
@@ -73,7 +73,7 @@ func writeSynced(fs vfs.FS, name string, b []byte) error {
 }
 
 // fingerprint returns the length of a file and its checksum. Tables have checksums
-// of their own, so only their length is looked at.
+// of their own, and may be large, so only their length is taken.
 func fingerprint(fs vfs.FS, name string) (size int64, sum uint32, err error) {
 	f, err := fs.Open(name)
 	if err != nil {
@@ -100,7 +100,8 @@ func syncDir(fs vfs.FS, dir string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// breakSeal checks the seal, if there is one, and takes it away for good.
+// breakSeal checks the seal, if there is one, and removes it durably: a crash later on must not
+// be followed by a check of a seal that is out of date. It returns [store.ErrCorrupt].
 func (s *Store) breakSeal() error {
 	f, err := s.fs.Open(s.fs.PathJoin(s.dir, sealName))
 	if isNotExist(err) {
@@ -122,6 +123,7 @@ func (s *Store) breakSeal() error {
 	return syncDir(s.fs, s.dir)
 }
 
+// checkSeal compares the files with a seal. A seal that is damaged itself is ignored.
 func (s *Store) checkSeal(seal []byte) error {
 	end := bytes.LastIndexByte(bytes.TrimSuffix(seal, []byte("\n")), '\n') + 1
 	if string(seal[end:]) != fmt.Sprintf("%08x\n", crc32.ChecksumIEEE(seal[:end])) {
@@ -150,9 +152,9 @@ func (s *Store) checkSeal(seal []byte) error {
 	return nil
 }
 
-// checkFiles looks for what no crash explains. The options are the last file that is
-// made with a store: where they are, the others must be, or Pebble starts an empty
-// store in place of the one that is there.
+// checkFiles returns [store.ErrCorrupt] if files are missing that no crash explains. The
+// options are the last file that is created with a store: if they exist, the others must, or
+// Pebble would create an empty store in place of the one that was there.
 func (s *Store) checkFiles() error {
 	files, err := s.fs.List(s.dir)
 	if err != nil {
@@ -160,7 +162,7 @@ func (s *Store) checkFiles() error {
 	}
 	has := func(match func(name string) bool) bool { return slices.ContainsFunc(files, match) }
 	if has(func(name string) bool { return name == "CURRENT" }) {
-		return nil // it is of another database, as Pebble will say
+		return nil // another database, which Pebble refuses
 	}
 	if !has(func(name string) bool { return strings.HasPrefix(name, "OPTIONS-") }) {
 		return nil

@@ -18,8 +18,8 @@ type partitionStats struct {
 	floor pos
 }
 
-// maxRepairs is how many partitions Stats asks the disk for their first message before others
-// get the lock.
+// maxRepairs is how many partitions Stats reads the first message of before it releases the
+// mutex for other calls.
 const maxRepairs = 64
 
 // listRoute adds a route to those that Stats reports one by one, if there is room.
@@ -36,7 +36,7 @@ func (s *Store) listRoute(rs *routeState) {
 	rs.listIndex = len(s.listed)
 }
 
-// unlistRoute takes out a route without messages. Another one takes its place.
+// unlistRoute removes a route without messages from those that Stats reports.
 func (s *Store) unlistRoute(rs *routeState) {
 	if rs.listIndex == 0 {
 		delete(s.unlisted, rs)
@@ -96,7 +96,7 @@ func (s *Store) Stats(ctx context.Context) (store.Stats, error) {
 		if err != nil {
 			break
 		}
-		row, partitions := s.lookAt(rs, now)
+		row, partitions := s.routeStats(rs, now)
 		for _, l := range partitions {
 			if l.countReady(it, &row, now); it.Error() != nil {
 				break
@@ -118,9 +118,9 @@ func (s *Store) Stats(ctx context.Context) (store.Stats, error) {
 	return stats, nil
 }
 
-// lookAt returns what memory knows of a route, and the partitions whose visible messages are
-// to be counted on disk.
-func (s *Store) lookAt(rs *routeState, now int64) (row store.RouteStats, onDisk []partitionStats) {
+// routeStats returns the row of a route as far as memory has it, and the partitions whose
+// visible messages must be counted on disk.
+func (s *Store) routeStats(rs *routeState, now int64) (row store.RouteStats, onDisk []partitionStats) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	row = store.RouteStats{Queue: rs.queue.name, Route: rs.name, Pending: int(rs.pending)}
@@ -143,9 +143,10 @@ func (s *Store) lookAt(rs *routeState, now int64) (row store.RouteStats, onDisk 
 	return row, s.duePartitions(rs, 0, now, onDisk)
 }
 
-// repairFirst makes the first of the partitions without ready keys one that has a message where
-// it says, and reports whether it is. A message that was deleted before its time leaves
-// the partition where it was; each partition is repaired once for that.
+// repairFirst corrects next of the partitions without ready keys until the first of them has a
+// message there, so that the oldest message is right, and reports whether it is done. A
+// message that is deleted before its time leaves next too early; each partition is
+// corrected once for that.
 func (s *Store) repairFirst(rs *routeState) (done bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -169,7 +170,7 @@ func (s *Store) repairFirst(rs *routeState) (done bool, err error) {
 	return false, nil
 }
 
-// firstOnDisk returns the location of the first message from where the partition says on.
+// firstOnDisk returns the position of the first message at or after next.
 func (s *Store) firstOnDisk(l *partition) (pos, error) {
 	first := maxPos
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: msgKey(nil, l.id, l.next), UpperBound: msgKey(nil, l.id+1, pos{})})
@@ -198,7 +199,7 @@ func (s *Store) duePartitions(rs *routeState, i int, now int64, partitions []par
 	return s.duePartitions(rs, 2*i+2, now, partitions)
 }
 
-// noteOldest notes a location where there is a message.
+// noteOldest lowers the oldest due time of a row to that of a message.
 func noteOldest(row *store.RouteStats, p pos) {
 	if due := store.FromMillis(p.due); row.Oldest.IsZero() || due.Before(row.Oldest) {
 		row.Oldest = due

@@ -9,25 +9,24 @@ import (
 )
 
 const (
-	// sweepBatch is how many messages that have waited too long for a route go to
-	// quarantine at once, and sweepBytes about how large they are together. Others get
-	// the lock in between.
+	// sweepBatch is how many expired messages are quarantined in one group, and sweepBytes
+	// about how large they are together. The mutex is released in between.
 	sweepBatch = 1000
 	sweepBytes = 16 << 20
 
-	// sweepPause is for how many milliseconds nothing is swept after an error.
+	// sweepPause is how many milliseconds after an error the queue is swept again.
 	sweepPause = 1000
 )
 
-// sweepDue reports whether messages of the queue have waited too long for a route.
+// sweepDue reports whether messages of the queue may have expired without a route.
 func (q *queue) sweepDue(now int64) bool {
 	rs := q.routes[""]
 	return rs != nil && rs.due.len() > 0 && rs.due.items[0].next.due <= now && now >= q.sweepAt
 }
 
-// sweepAll puts all messages of a queue that have waited too long for a route into
-// quarantine. What cannot be read is tried again later: claims do not depend on it.
-// The lock is held when it is called and when it returns, but not all the time.
+// sweepAll quarantines all messages of a queue that have expired without a route. After an
+// error of a read it tries again later: claims do not depend on it.
+// The mutex is held when it is called and when it returns, but not all the time.
 //
 // Messages without a route are in partitions of their own, ordered by when they
 // expire. They are swept by the alarm, and by a claim of their queue: so that
@@ -44,10 +43,10 @@ func (s *Store) sweepAll(q *queue) {
 	}
 }
 
-// sweep puts some of them into quarantine.
+// sweep quarantines a batch of the partition with the earliest expiry, in the open group.
 func (s *Store) sweep(q *queue) {
 	now := s.now()
-	var t taken
+	var t claimResult
 	if err := s.sweepPartition(q.routes[""].due.items[0], &t, now); err != nil {
 		q.sweepAt = now + sweepPause
 		s.logger.Error("pebblestore: expired messages not quarantined", "queue", q.name, "error", err)
@@ -58,13 +57,15 @@ func (s *Store) sweep(q *queue) {
 	}
 }
 
-// expired is a message that has waited too long for a route.
+// expired is a message that has expired without a route.
 type expired struct {
 	name, id string
 	pos      pos
 }
 
-func (s *Store) sweepPartition(l *partition, t *taken, now int64) error {
+// sweepPartition quarantines a batch of expired messages, and moves the cursor behind them. It
+// has no window to maintain: partitions without a route have none.
+func (s *Store) sweepPartition(l *partition, t *claimResult, now int64) error {
 	found, next, err := s.findExpired(l, now)
 	if err != nil {
 		return s.readError("load messages", err)
@@ -82,8 +83,8 @@ func (s *Store) sweepPartition(l *partition, t *taken, now int64) error {
 	return nil
 }
 
-// findExpired returns the first messages of a partition that have expired, and the location
-// of what comes next.
+// findExpired returns the first messages of a partition that have expired, up to a batch, and
+// the position of the message that follows, or maxPos.
 func (s *Store) findExpired(l *partition, now int64) (found []expired, next pos, err error) {
 	it, err := s.db.NewIter(&pebble.IterOptions{
 		LowerBound: msgKey(nil, l.id, l.cursor),
@@ -113,8 +114,9 @@ func (s *Store) findExpired(l *partition, now int64) (found []expired, next pos,
 	return found, next, closeIter(it, err)
 }
 
-// expire puts one message of a key without a route into quarantine.
-func (s *Store) expire(l *partition, e expired, t *taken, now int64) error {
+// expire quarantines one message of a key without a route. A message that is not durable yet,
+// or that was removed since it was found, is left out.
+func (s *Store) expire(l *partition, e expired, t *claimResult, now int64) error {
 	k, err := s.pinKey(store.Key{Queue: l.queue.name, Tenant: l.tenant, Name: e.name})
 	if err != nil {
 		return err
@@ -131,14 +133,13 @@ func (s *Store) expire(l *partition, e expired, t *taken, now int64) error {
 	return s.quarantineAll(k, []*ref{r}, store.ReasonExpired, t, now)
 }
 
-// quarantineAll makes records of messages of one key, in the group that gathers. All
+// quarantineAll replaces messages of one key by quarantine records, in the open group. Everything
 // that it needs is read before anything is changed.
 //
-// It is part of no Tx: it adds to the group that gathers, and its caller sees to
-// it that the group is kicked and, where a caller must not see more than the
-// disk, awaited.
-func (s *Store) quarantineAll(k *keyState, refs []*ref, reason string, t *taken, now int64) error {
-	g := s.gathering
+// It is part of no Tx. Its caller must kick the group and, where a call must not return
+// before that is durable, wait for it: t is made to.
+func (s *Store) quarantineAll(k *keyState, refs []*ref, reason string, t *claimResult, now int64) error {
+	g := s.openGroup
 	puts := make([]store.PutRecord, 0, len(refs))
 	records := make([]*recordState, 0, len(refs))
 	for _, r := range refs {
@@ -164,6 +165,6 @@ func (s *Store) quarantineAll(k *keyState, refs []*ref, reason string, t *taken,
 		s.putRecord(g, &puts[i].Record)
 	}
 	s.endOfTx(g, k, now)
-	t.after(g)
+	t.waitFor(g)
 	return nil
 }

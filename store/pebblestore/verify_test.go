@@ -120,7 +120,7 @@ func (l *workload) after(m *moment) *moment {
 	return m
 }
 
-// resume makes the workers go on with what they had after these steps.
+// resume makes the workers continue with what they had after these steps.
 func (l *workload) resume(m *moment, found []int) {
 	for i, w := range l.workers {
 		w.start(m.steps[i], found[i])

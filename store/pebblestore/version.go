@@ -47,7 +47,8 @@ func (s *Store) readVersion(what string, key []byte) (int, error) {
 	return n, nil
 }
 
-// writeFormat writes the format into a store that holds nothing.
+// writeFormat writes the format into an empty store. A database with other content is not a
+// store, and is refused.
 func (s *Store) writeFormat() error {
 	it, err := s.db.NewIter(nil)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// source is what can be read from: the database, or a view of it.
+// source is what can be read: the database, a view of it, or its tables.
 type source interface {
 	Get(key []byte) (value []byte, closer io.Closer, err error)
 	NewIter(o *pebble.IterOptions) (*pebble.Iterator, error)
@@ -15,7 +15,7 @@ type source interface {
 
 // view is the database at one moment, for a reader. Pebble has snapshots for that,
 // but closing one waits while Pebble syncs its list of files, and a reader should
-// wait for nobody's sync.
+// not wait for a sync.
 //
 // An iterator pins the state of the database as of its creation; reads through
 // it do not see later groups, so that a record and its index agree.
@@ -25,12 +25,13 @@ type view struct {
 
 var _ source = view{}
 
+// view returns the database as it is now, for one goroutine. The caller closes it.
 func (s *Store) view() (view, error) {
 	it, err := s.db.NewIter(nil)
 	return view{it}, err
 }
 
-// Get returns a value, which is good until the next call.
+// Get returns a value, which is valid until the next call of Get.
 func (v view) Get(key []byte) ([]byte, io.Closer, error) {
 	if !v.it.SeekPrefixGE(key) || !bytes.Equal(v.it.Key(), key) {
 		if err := v.it.Error(); err != nil {
@@ -47,12 +48,12 @@ func (v view) NewIter(o *pebble.IterOptions) (*pebble.Iterator, error) {
 	return v.it.Clone(pebble.CloneOptions{IterOptions: o})
 }
 
-// tables is what Pebble has written into tables, without what it still has in memory.
+// tables is what Pebble has written to tables, without its memtables: see recent.
 type tables struct{ db *pebble.DB }
 
 var _ source = tables{}
 
-// Get returns a value, which is the caller's.
+// Get returns a value, as a copy.
 func (t tables) Get(key []byte) ([]byte, io.Closer, error) {
 	it, err := t.NewIter(&pebble.IterOptions{UseL6Filters: true})
 	if err != nil {
@@ -73,5 +74,5 @@ func (t tables) NewIter(o *pebble.IterOptions) (*pebble.Iterator, error) {
 	return t.db.NewIter(&options)
 }
 
-// close ends the view. What could not be read was said when it was asked for.
+// close ends the view. Errors of reads have been returned by the reads.
 func (v view) close() { _ = v.it.Close() }

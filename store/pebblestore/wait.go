@@ -9,11 +9,13 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// join adds a Claim call for which nothing is ready to the waiters.
-func (s *Store) join(q *queue, req store.ClaimRequest) *waitlist.Waiter[taken] {
+// join adds a Claim call for which nothing is ready to the waiting ones. The routes are
+// copied: the caller may change its slice after Claim has returned, and an attempt may still
+// read them.
+func (s *Store) join(q *queue, req store.ClaimRequest) *waitlist.Waiter[claimResult] {
 	req.Routes = slices.Clone(req.Routes)
-	return s.waits.Join(req, func() []*waitlist.Topic[taken] {
-		topics := make([]*waitlist.Topic[taken], len(req.Routes))
+	return s.waits.Join(req, func() []*waitlist.Topic[claimResult] {
+		topics := make([]*waitlist.Topic[claimResult], len(req.Routes))
 		for i, route := range req.Routes {
 			rs := s.route(q, route)
 			s.awaited[rs] = struct{}{}
@@ -23,7 +25,7 @@ func (s *Store) join(q *queue, req store.ClaimRequest) *waitlist.Waiter[taken] {
 	})
 }
 
-// detached forgets a route for which nobody waits any more.
+// detached removes a route from those with waiting calls when the last one has gone.
 func (s *Store) detached(queue, route string) {
 	if rs := s.queues[queue].routes[route]; rs != nil && !rs.topic.Waited() {
 		delete(s.awaited, rs)
@@ -38,7 +40,16 @@ func (s *Store) ready(k *keyState) {
 	}
 }
 
-// serve makes attempts on behalf of the waiters that are marked.
+// serve makes attempts on behalf of the marked waiters, under the mutex. A call that makes a
+// key ready thus leases it to a waiting call itself, without a context switch.
+//
+// What marks waiters, and where:
+//
+//	a group is durable       acknowledge: routes of its keys and partitions
+//	a lease is released      Release, undo
+//	a lease has expired,     onAlarm: routes that are claimable now
+//	a message is due
+//	a wait is over           package waitlist: one last attempt
 func (s *Store) serve() { s.waits.Serve(s.attempt) }
 
 // expireWait makes the last attempt for a wait whose time is over.
@@ -49,17 +60,19 @@ func (s *Store) expireWait() {
 	}
 }
 
-// attempt claims on behalf of a waiter, at the time of the call under way. After a failure
-// all waiters have been told.
-func (s *Store) attempt(w *waitlist.Waiter[taken]) (o waitlist.Outcome, stop bool) {
+// attempt claims on behalf of a waiter, at the time of the call under way. An error is that of
+// the waiter's call, and another waiter is tried: what cannot be read may concern other
+// routes only. After a failure of the store all waiters have been ended.
+func (s *Store) attempt(w *waitlist.Waiter[claimResult]) (o waitlist.Outcome, stop bool) {
 	t, err := s.claim(s.queue(w.Request.Queue), &w.Request, s.lastNow)
-	t.after(w.Result.group)
+	t.waitFor(w.Result.group)
 	w.Result = t
 	found := len(t.claims) > 0
 	return waitlist.Outcome{Found: found, More: found || err != nil, Err: err}, s.failure != nil
 }
 
-// now returns the time. It does not run backwards.
+// now reads the clock, in milliseconds. It does not run backwards: see base.Steady. Everything
+// that happens under one lock uses one reading, lastNow.
 func (s *Store) now() int64 {
 	s.lastNow = s.time.Now()
 	return s.lastNow
@@ -69,8 +82,8 @@ func (s *Store) now() int64 {
 // timer of a machine that sleeps, or whose clock is set, goes off late.
 const maxAlarm = 60_000
 
-// setAlarm sets the alarm for the next event that no call brings: a message that somebody
-// waits for is due, a lease ends while somebody waits, or a message without a route expires.
+// setAlarm sets the alarm for the next event that no call causes: a message is due on a route
+// with waiting calls, a lease ends while calls wait, or a message without a route expires.
 //
 // There is one alarm for the store. It is set when a call begins to wait, and
 // after each group, release and alarm: those are the moments at which the next
@@ -99,10 +112,10 @@ func (s *Store) setAlarm(now int64) {
 	s.alarm.Set(at, min(at.Sub(s.clock.Now()), durationMS(ms-now)))
 }
 
-// onAlarm does what is due.
+// onAlarm handles the events that are due.
 //
-// It returns when what it has swept is durable: under a manual clock, whoever
-// advances the time finds everything done that was due.
+// It returns when what it has swept is durable: a test that advances a manual
+// clock finds everything done that was due.
 func (s *Store) onAlarm() {
 	s.mu.Lock()
 	if s.closed || s.failure != nil {
@@ -127,14 +140,15 @@ func (s *Store) onAlarm() {
 	s.serve()
 	s.setAlarm(now)
 	s.mu.Unlock()
-	for _, g := range swept { // so that whoever made the time pass finds it done
+	for _, g := range swept {
 		if g != nil {
 			<-g.done
 		}
 	}
 }
 
-// claimable reports whether a claim of the route may find something.
+// claimable reports whether a claim of the route may find something. It may be wrong, as next
+// may be too early; it is never wrong the other way.
 func (rs *routeState) claimable(now int64) bool {
 	return len(rs.ring) > 0 || rs.due.len() > 0 && rs.due.items[0].next.due <= now
 }

@@ -243,8 +243,8 @@ func (h *house) msgLocations() (locations []pos) {
 	return locations
 }
 
-// cursor returns from where on the only partition is looked at. A partition that is not there
-// any more is not looked at at all.
+// cursor returns the cursor of the only partition, or the greatest position if the partition
+// was dropped.
 func (h *house) cursor() pos {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -396,7 +396,7 @@ func TestFloorStaysBeforeWhatIsUnderWay(t *testing.T) {
 	h.commit(&store.Tx{Put: []store.Message{later}})
 
 	// One group is being synced, the next one is applied and waits for it, and all that
-	// comes gathers in a third one.
+	// comes is added to a third one.
 	open := g.close(func(path string) bool { return strings.HasSuffix(path, ".log") })
 	var wg sync.WaitGroup
 	commit := func(tx *store.Tx) {
@@ -418,10 +418,10 @@ func TestFloorStaysBeforeWhatIsUnderWay(t *testing.T) {
 		return len(h.inFlight) == 3 && h.inFlight[1].applied
 	})
 	commit(&store.Tx{Put: []store.Message{earlier}})
-	eventually(t, "the third one gathers", func() bool {
+	eventually(t, "the third one is open", func() bool {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		return h.gathering.used
+		return h.openGroup.used
 	})
 	h.clock.Advance(10 * time.Millisecond)
 	claims := h.claim(10, 0)

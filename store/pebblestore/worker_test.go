@@ -263,7 +263,7 @@ func ids(c store.Claim) []string {
 
 func (w *worker) pick(names []string) string { return names[w.rnd.IntN(len(names))] }
 
-// resync finds out what the store holds after an error that did not say, and goes on
+// resync reads what the store holds after an error with an unknown outcome, and continues
 // from there.
 func (w *worker) resync(ctx context.Context, s *Store) error {
 	got, err := w.read(ctx, s)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/internal/engine"
+	"github.com/abidehq/abide/internal/pages"
 	"github.com/abidehq/abide/store"
 )
 
@@ -104,31 +105,12 @@ func (c *Client) List(ctx context.Context, filter Filter) (Page, error) {
 // All returns the instances that a filter selects, page by page. [Filter.Limit] is the size of a
 // page. The sequence ends after the first error.
 func (c *Client) All(ctx context.Context, filter Filter) iter.Seq2[Info, error] {
-	return pages(filter, func(f Filter) ([]Info, Filter, bool, error) {
+	return pages.All(filter.Cursor, func(cursor string) ([]Info, string, error) {
+		f := filter
+		f.Cursor = cursor
 		page, err := c.List(ctx, f)
-		f.Cursor = page.Next
-		return page.Instances, f, page.Next != "", err
+		return page.Instances, page.Next, err
 	})
-}
-
-// pages yields the items of a list, whose pages next returns with the filter of the page after.
-func pages[F, T any](filter F, next func(F) (items []T, after F, more bool, err error)) iter.Seq2[T, error] {
-	return func(yield func(T, error) bool) {
-		for f, more := filter, true; more; {
-			var items []T
-			var err error
-			if items, f, more, err = next(f); err != nil {
-				var zero T
-				yield(zero, err)
-				return
-			}
-			for _, item := range items {
-				if !yield(item, nil) {
-					return
-				}
-			}
-		}
-	}
 }
 
 // History returns the history of an execution, or of the latest one if execution is 0. The

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"iter"
 	"time"
+
+	"github.com/abidehq/abide/internal/pages"
 )
 
 // Operator is what operators need of a [Transport] beyond instances. The transports of [Engine],
@@ -99,10 +101,11 @@ func (c *Client) Quarantine(ctx context.Context, filter QuarantineFilter) (Quara
 // AllQuarantined returns the quarantined messages that a filter selects, page by page. The
 // sequence ends after the first error.
 func (c *Client) AllQuarantined(ctx context.Context, filter QuarantineFilter) iter.Seq2[Quarantined, error] {
-	return pages(filter, func(f QuarantineFilter) ([]Quarantined, QuarantineFilter, bool, error) {
+	return pages.All(filter.Cursor, func(cursor string) ([]Quarantined, string, error) {
+		f := filter
+		f.Cursor = cursor
 		page, err := c.Quarantine(ctx, f)
-		f.Cursor = page.Next
-		return page.Messages, f, page.Next != "", err
+		return page.Messages, page.Next, err
 	})
 }
 

@@ -37,6 +37,7 @@ var layers = []layer{
 	{path: "internal/safehttp"},
 	{path: "internal/cron", alone: true},
 	{path: "internal/wire", alone: true},
+	{path: "internal/pages", alone: true},
 	{path: "internal/meter"},
 
 	{
@@ -88,7 +89,7 @@ var layers = []layer{
 	},
 	{
 		path:    "timer",
-		imports: []string{"bus", "bus/outbox", "internal/backoff", "internal/base", "internal/claimloop", "internal/meter", "internal/outage", "internal/sweep", "internal/wire", "store"},
+		imports: []string{"bus", "bus/outbox", "internal/backoff", "internal/base", "internal/claimloop", "internal/meter", "internal/outage", "internal/pages", "internal/sweep", "internal/wire", "store"},
 		tests:   []string{"bus/...", "internal/testenv", "internal/teststore", "store/..."},
 	},
 
@@ -109,7 +110,7 @@ var layers = []layer{
 	},
 	{
 		path:    ".",
-		imports: []string{"internal/base", "internal/engine", "history", "internal/replay", "store"},
+		imports: []string{"internal/base", "internal/engine", "history", "internal/pages", "internal/replay", "store"},
 		tests:   []string{"internal/testenv", "internal/teststore", "store/..."},
 	},
 	{
@@ -122,7 +123,7 @@ var layers = []layer{
 	{
 		path: "action",
 		imports: []string{
-			"action/tick", "bus", "internal/backoff", "internal/base", "internal/claimloop", "internal/cron", "internal/lease", "internal/meter", "internal/outage", "internal/roster",
+			"action/tick", "bus", "internal/backoff", "internal/base", "internal/claimloop", "internal/cron", "internal/lease", "internal/meter", "internal/outage", "internal/pages", "internal/roster",
 			"internal/sweep", "internal/wire", "store",
 		},
 		tests: []string{"internal/testenv", "internal/teststore", "store/..."},
@@ -163,7 +164,7 @@ var layers = []layer{
 	},
 	{
 		path:    "remote",
-		imports: []string{".", "action", "history", "internal/backoff", "internal/base", "internal/engine", "server/api", "store", "timer"},
+		imports: []string{".", "action", "history", "internal/backoff", "internal/base", "internal/engine", "internal/pages", "server/api", "store", "timer"},
 		tests:   []string{"bus", "bus/outbox", "server/operation", "server", "store", "store/memstore"},
 	},
 	{path: "internal/demo", imports: []string{".", "action", "bus", "internal/base", "timer"}, tests: []string{"abidetest", "bus/outbox", "store/memstore"}},

@@ -197,22 +197,15 @@ func showQuarantined(w io.Writer, m *abide.Quarantined) error {
 // findQuarantined returns a message by its ID.
 func findQuarantined(ctx context.Context, engine *abide.Client, tenant, id string) (abide.Quarantined, error) {
 	own := api.Tenant(tenant)
-	f := abide.QuarantineFilter{Tenant: &own, Limit: 1_000}
-	for {
-		page, err := engine.Quarantine(ctx, f)
+	for m, err := range engine.AllQuarantined(ctx, abide.QuarantineFilter{Tenant: &own, Limit: 1_000}) {
 		if err != nil {
 			return abide.Quarantined{}, err
 		}
-		for _, m := range page.Messages {
-			if m.ID == id {
-				return m, nil
-			}
+		if m.ID == id {
+			return m, nil
 		}
-		if page.Next == "" {
-			return abide.Quarantined{}, fmt.Errorf("message %s of tenant %s is not in quarantine: %w", id, tenant, abide.ErrNotFound)
-		}
-		f.Cursor = page.Next
 	}
+	return abide.Quarantined{}, fmt.Errorf("message %s of tenant %s is not in quarantine: %w", id, tenant, abide.ErrNotFound)
 }
 
 // quarantineVerb is a verb that does something to quarantined messages: those whose IDs are
@@ -304,16 +297,13 @@ func (v *quarantineVerb) run(cmd *cobra.Command, ids []string) error {
 // beginning is meant.
 func (v *quarantineVerb) every(ctx context.Context, cmd *cobra.Command, engine *abide.Client, filter abide.QuarantineFilter) (n int, err error) {
 	var all []abide.Ref // without what they say, which may be much
-	for cursor := ""; ; {
-		found, next, err := v.flags.read(ctx, engine, filter, 1_000, cursor)
+	filter.Limit = 1_000
+	for m, err := range engine.AllQuarantined(ctx, filter) {
 		if err != nil {
 			return 0, err
 		}
-		for i := range found {
-			all = append(all, abide.Ref{Tenant: found[i].Tenant, ID: found[i].ID})
-		}
-		if cursor = next; next == "" {
-			break
+		if v.flags.matches(&m) {
+			all = append(all, abide.Ref{Tenant: m.Tenant, ID: m.ID})
 		}
 	}
 	bar := console.NewProgress(cmd.ErrOrStderr(), cmd.Name(), len(all))

@@ -233,7 +233,7 @@ func TestReceiveLimitsAtTheirEdge(t *testing.T) {
 		// The largest of them can be run, fail, be kept and be run again.
 		r.will(fails("no"))
 		r.tick()
-		page, err := r.List(t.Context(), action.Filter{Statuses: []action.Status{action.Failed}}, 0, "")
+		page, err := r.List(t.Context(), action.Filter{Statuses: []action.Status{action.Failed}})
 		if err != nil || len(page.Actions) != 4 {
 			t.Fatalf("%d actions have failed, %v", len(page.Actions), err)
 		}

@@ -76,3 +76,48 @@ func ExamplePreview() {
 	// 2026-03-29 03:00 +0200
 	// 2026-03-30 02:30 +0200
 }
+
+// All iterates over the actions that match a filter, here over those that are due on a day.
+func ExampleService_All() {
+	ctx := context.Background()
+	s := newService(nil)
+	day := time.Date(2100, 3, 1, 0, 0, 0, 0, time.UTC)
+	for id, at := range map[string]time.Duration{"evening": 20 * time.Hour, "morning": 8 * time.Hour, "tomorrow": 30 * time.Hour} {
+		_, _, err := s.Add(ctx, action.Request{Tenant: "acme", Slug: "billing", Target: "report", ID: id, At: day.Add(at)})
+		if err != nil {
+			log.Fatal(err)
+		}
+	}
+	for a, err := range s.All(ctx, action.Filter{Tenant: "acme", From: day, To: day.AddDate(0, 0, 1)}) {
+		if err != nil {
+			log.Fatal(err) // the sequence has ended
+		}
+		fmt.Println(a.ID, a.Status, a.Due().Format(time.TimeOnly))
+	}
+	// Output:
+	// morning pending 08:00:00
+	// evening pending 20:00:00
+}
+
+// AllSchedules iterates over schedules in the order of their next runs.
+func ExampleService_AllSchedules() {
+	ctx := context.Background()
+	s := newService(nil)
+	from := time.Date(2100, 3, 1, 0, 0, 0, 0, time.UTC)
+	for id, cron := range map[string]string{"nightly": "30 2 * * *", "hourly": "0 * * * *", "weekly": "0 9 * * MON"} {
+		_, err := s.AddSchedule(ctx, action.Plan{Tenant: "acme", Slug: "billing", Target: "report", ID: id, Cron: cron, From: from})
+		if err != nil {
+			log.Fatal(err)
+		}
+	}
+	for schedule, err := range s.AllSchedules(ctx, action.ScheduleFilter{Tenant: "acme"}) {
+		if err != nil {
+			log.Fatal(err) // the sequence has ended
+		}
+		fmt.Println(schedule.ID, schedule.Next.UTC().Format("Monday 15:04"))
+	}
+	// Output:
+	// hourly Monday 00:00
+	// nightly Monday 02:30
+	// weekly Monday 09:00
+}

@@ -133,7 +133,7 @@ func TestKilledProcesses(t *testing.T) {
 		bodies[id] = body
 	}
 	counts := map[string]int{}
-	for _, a := range allActions(t, service) {
+	for _, a := range check.All(t, service.All(t.Context(), action.Filter{Limit: action.MaxPage})) {
 		delete(told, a.ID)
 		counts[string(a.Status)]++
 		checkCrashed(t, service, &a, begins[a.ID], ends[a.ID], bodies[a.ID])
@@ -170,18 +170,5 @@ func checkCrashed(t *testing.T, service *action.Service, a *action.Action, begin
 	kept, err := service.Body(t.Context(), a.Tenant, a.ID)
 	if gone := errors.Is(err, action.ErrNotFound); gone != (a.Status == action.Completed) || (!gone && string(kept) != want) {
 		t.Errorf("%s: its body is %q, %v", story, kept, err)
-	}
-}
-
-func allActions(t *testing.T, service *action.Service) (all []action.Action) {
-	t.Helper()
-	cursor := ""
-	for {
-		page, err := service.List(t.Context(), action.Filter{}, action.MaxPage, cursor)
-		check.OK(t, err)
-		all = append(all, page.Actions...)
-		if cursor = page.Next; cursor == "" {
-			return all
-		}
 	}
 }

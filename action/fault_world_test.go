@@ -205,16 +205,7 @@ func (s *watched) startedOf(id string) int {
 func (w *faultWorld) all() []action.Action {
 	w.T.Helper()
 	reader := w.service("reader", w.Store)
-	var all []action.Action
-	cursor := ""
-	for {
-		page, err := reader.List(context.Background(), action.Filter{}, action.MaxPage, cursor)
-		check.OK(w.T, err)
-		all = append(all, page.Actions...)
-		if cursor = page.Next; cursor == "" {
-			return all
-		}
-	}
+	return check.All(w.T, reader.All(context.Background(), action.Filter{Limit: action.MaxPage}))
 }
 
 // check checks all that must hold in the end.

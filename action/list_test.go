@@ -55,7 +55,7 @@ func TestListFilters(t *testing.T) {
 		} {
 			wantPage(t, tt.name, r, tt.f, tt.want)
 		}
-		page, err := r.List(t.Context(), action.Filter{Slug: "bad"}, 0, "")
+		page, err := r.List(t.Context(), action.Filter{Slug: "bad"})
 		if err != nil || len(page.Actions) != 1 {
 			t.Fatalf("%+v, %v", page, err)
 		}
@@ -68,18 +68,9 @@ func wantPage(t *testing.T, name string, r *fixture, f action.Filter, want []str
 	t.Helper()
 	for _, limit := range []int{0, 1, 2, action.MaxPage} {
 		var got []string
-		cursor := ""
-		for {
-			page, err := r.List(t.Context(), f, limit, cursor)
-			if err != nil {
-				t.Fatalf("%s: %v", name, err)
-			}
-			for i := range page.Actions {
-				got = append(got, page.Actions[i].ID)
-			}
-			if cursor = page.Next; cursor == "" {
-				break
-			}
+		f.Limit = limit
+		for _, a := range check.All(t, r.All(t.Context(), f)) {
+			got = append(got, a.ID)
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("%s in pages of %d: %v, want %v", name, limit, got, want)
@@ -90,13 +81,13 @@ func wantPage(t *testing.T, name string, r *fixture, f action.Filter, want []str
 func TestListsThatAreRefused(t *testing.T) {
 	rig.Bubble(t, func(t *testing.T) {
 		r := newFixture(t)
-		_, err := r.List(t.Context(), action.Filter{}, action.MaxPage+1, "")
+		_, err := r.List(t.Context(), action.Filter{Limit: action.MaxPage + 1})
 		check.ErrorOf(t, "action", err, action.ErrInvalid, "a page of 1001; 1 to 1000 is allowed")
-		_, err = r.List(t.Context(), action.Filter{}, -1, "")
+		_, err = r.List(t.Context(), action.Filter{Limit: -1})
 		check.ErrorOf(t, "action", err, action.ErrInvalid, "a page of -1")
-		_, err = r.List(t.Context(), action.Filter{Statuses: []action.Status{"done"}}, 0, "")
+		_, err = r.List(t.Context(), action.Filter{Statuses: []action.Status{"done"}})
 		check.ErrorOf(t, "action", err, action.ErrInvalid, `unknown status "done"`)
-		_, err = r.List(t.Context(), action.Filter{}, 0, "no cursor")
+		_, err = r.List(t.Context(), action.Filter{Cursor: "no cursor"})
 		check.ErrorOf(t, "action", err, action.ErrInvalid)
 		_, err = r.Get(t.Context(), "acme", "")
 		check.ErrorOf(t, "action", err, action.ErrInvalid, "no ID")

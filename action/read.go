@@ -1,11 +1,14 @@
 package action
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"iter"
 	"slices"
 	"time"
 
+	"github.com/abidehq/abide/internal/pages"
 	"github.com/abidehq/abide/store"
 )
 
@@ -68,6 +71,12 @@ type Filter struct {
 
 	// Descending reverses the order: latest first.
 	Descending bool
+
+	// Limit is the size of a page, at most [MaxPage]; 0 means [DefaultPage].
+	Limit int
+
+	// Cursor is the Next of the previous page; it is empty for the first page.
+	Cursor string
 }
 
 // Page is one page of a list.
@@ -79,40 +88,43 @@ type Page struct {
 }
 
 // List returns a page of the actions that match f, ordered by the time at which they are due,
-// began or ended. Limit is the size of the page; 0 means [DefaultPage]. Cursor is the Next of
-// the previous page.
-func (s *Service) List(ctx context.Context, f Filter, limit int, cursor string) (Page, error) {
+// began or ended. It returns [ErrInvalid] if f has an unknown status, a limit that is out of range
+// or a cursor that is not from such a list.
+func (s *Service) List(ctx context.Context, f Filter) (Page, error) {
 	const verb = "list"
-	q, err := f.query(verb, limit, cursor)
+	q, err := f.query(verb)
 	if err != nil {
 		return Page{}, err
 	}
-	records, err := s.store.List(ctx, q)
-	if err != nil {
-		return Page{}, wrap(verb, "actions", err)
-	}
-	page := Page{Next: records.Next, Actions: make([]Action, 0, len(records.Records))}
-	for _, rec := range records.Records {
-		a, err := parseRecord(rec)
-		if err != nil {
-			return Page{}, err
-		}
-		page.Actions = append(page.Actions, a)
-	}
-	return page, nil
+	actions, next, err := readPage(ctx, s.store, q, verb, "actions", parseRecord)
+	return Page{Actions: actions, Next: next}, err
 }
 
-func (f *Filter) query(verb string, limit int, cursor string) (store.Query, error) {
-	q := store.Query{Kind: kind, From: f.From, To: f.To, Descending: f.Descending, Limit: limit, Cursor: cursor}
-	if limit == 0 {
-		q.Limit = DefaultPage
+// All returns the actions that match f, in the order of [Service.List], and reads them page by page
+// while the caller iterates. [Filter.Limit] is the size of a page and does not bound the sequence;
+// [Filter.Cursor], if not empty, is where it begins.
+//
+// The sequence is no snapshot. An action that matches f throughout, and whose status and time do
+// not change, is yielded exactly once. One that is added, begins, ends or is retried meanwhile may
+// be yielded once, twice with different states, or not at all.
+//
+// The sequence ends after the first error, which it yields with a zero Action: an error of
+// [Service.List], or that of ctx.
+func (s *Service) All(ctx context.Context, f Filter) iter.Seq2[Action, error] {
+	return pages.All(f.Cursor, func(cursor string) ([]Action, string, error) {
+		f := f
+		f.Cursor = cursor
+		page, err := s.List(ctx, f)
+		return page.Actions, page.Next, err
+	})
+}
+
+func (f *Filter) query(verb string) (store.Query, error) {
+	q, err := pageQuery(verb, kind, f.Tenant, f.Limit, f.Cursor)
+	if err != nil {
+		return q, err
 	}
-	if q.Limit < 0 || q.Limit > MaxPage {
-		return q, invalid(verb, "a page of %d; 1 to %d is allowed", limit, MaxPage)
-	}
-	if f.Tenant != "" {
-		q.Tenant = &f.Tenant
-	}
+	q.From, q.To, q.Descending = f.From, f.To, f.Descending
 	if f.Slug != "" {
 		q.Names = []string{f.Slug}
 	}
@@ -123,6 +135,34 @@ func (f *Filter) query(verb string, limit int, cursor string) (store.Query, erro
 		q.Statuses = append(q.Statuses, string(status))
 	}
 	return q, nil
+}
+
+// pageQuery returns the query of a page of records of a kind: those of a tenant, or of all tenants
+// if it is empty.
+func pageQuery(verb, kind, tenant string, limit int, cursor string) (store.Query, error) {
+	q := store.Query{Kind: kind, Limit: cmp.Or(limit, DefaultPage), Cursor: cursor}
+	if q.Limit < 0 || q.Limit > MaxPage {
+		return q, invalid(verb, "a page of %d; 1 to %d is allowed", limit, MaxPage)
+	}
+	if tenant != "" {
+		q.Tenant = &tenant
+	}
+	return q, nil
+}
+
+// readPage returns the page of records that q asks for, parsed, and the cursor of the next one.
+func readPage[T any](ctx context.Context, s store.Store, q store.Query, verb, what string, parse func(store.Record) (T, error)) ([]T, string, error) {
+	records, err := s.List(ctx, q)
+	if err != nil {
+		return nil, "", wrap(verb, what, err)
+	}
+	items := make([]T, len(records.Records))
+	for i, rec := range records.Records {
+		if items[i], err = parse(rec); err != nil {
+			return nil, "", err
+		}
+	}
+	return items, records.Next, nil
 }
 
 func (s Status) valid() bool { return slices.Contains(Statuses, s) }

@@ -50,17 +50,9 @@ func (r *fixture) schedule() action.Schedule {
 func (r *fixture) made(statuses ...action.Status) []action.Action {
 	r.T.Helper()
 	var made []action.Action
-	cursor := ""
-	for {
-		page, err := r.List(r.T.Context(), action.Filter{Statuses: statuses}, action.MaxPage, cursor)
-		check.OK(r.T, err)
-		for _, a := range page.Actions {
-			if a.Schedule == "s" {
-				made = append(made, a)
-			}
-		}
-		if cursor = page.Next; cursor == "" {
-			break
+	for _, a := range check.All(r.T, r.All(r.T.Context(), action.Filter{Statuses: statuses, Limit: action.MaxPage})) {
+		if a.Schedule == "s" {
+			made = append(made, a)
 		}
 	}
 	slices.SortStableFunc(made, func(a, b action.Action) int { return a.RunAt.Compare(b.RunAt) })

@@ -459,23 +459,16 @@ func TestListSchedules(t *testing.T) {
 			}))
 		}
 		ids := func(tenant string, limit int) (ids []string) {
-			cursor := ""
-			for {
-				page, err := r.ListSchedules(t.Context(), tenant, limit, cursor)
-				check.OK(t, err)
-				for i := range page.Schedules {
-					ids = append(ids, page.Schedules[i].ID)
-				}
-				if cursor = page.Next; cursor == "" {
-					return ids
-				}
+			for _, s := range check.All(t, r.AllSchedules(t.Context(), action.ScheduleFilter{Tenant: tenant, Limit: limit})) {
+				ids = append(ids, s.ID)
 			}
+			return ids
 		}
 		for _, limit := range []int{0, 1} {
 			check.Equal(t, "all", fmt.Sprint(ids("", limit)), "[2 1 0]")
 			check.Equal(t, "of acme", fmt.Sprint(ids("acme", limit)), "[2 0]")
 		}
-		_, err := r.ListSchedules(t.Context(), "", action.MaxPage+1, "")
+		_, err := r.ListSchedules(t.Context(), action.ScheduleFilter{Limit: action.MaxPage + 1})
 		check.ErrorOf(t, "action", err, action.ErrInvalid, "a page of 1001")
 	})
 }

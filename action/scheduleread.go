@@ -2,10 +2,11 @@ package action
 
 import (
 	"context"
+	"iter"
 	"time"
 
 	"github.com/abidehq/abide/internal/cron"
-	"github.com/abidehq/abide/store"
+	"github.com/abidehq/abide/internal/pages"
 )
 
 // GetSchedule returns a schedule, or [ErrNotFound].
@@ -24,6 +25,17 @@ func (s *Service) schedule(ctx context.Context, verb, tenant, id string) (Schedu
 	return parseSchedule(rec)
 }
 
+// ScheduleFilter selects schedules that match all fields that are set.
+type ScheduleFilter struct {
+	Tenant string
+
+	// Limit is the size of a page, at most [MaxPage]; 0 means [DefaultPage].
+	Limit int
+
+	// Cursor is the Next of the previous page; it is empty for the first page.
+	Cursor string
+}
+
 // SchedulePage is one page of a list of schedules.
 type SchedulePage struct {
 	Schedules []Schedule
@@ -32,34 +44,35 @@ type SchedulePage struct {
 	Next string
 }
 
-// ListSchedules returns a page of the schedules of a tenant, or of all tenants if it is empty,
-// ordered by their next run. Limit is the size of the page; 0 means [DefaultPage]. Cursor is the
-// Next of the previous page.
-func (s *Service) ListSchedules(ctx context.Context, tenant string, limit int, cursor string) (SchedulePage, error) {
+// ListSchedules returns a page of the schedules that match f, ordered by their next run. It returns
+// [ErrInvalid] if f has a limit that is out of range or a cursor that is not from such a list.
+func (s *Service) ListSchedules(ctx context.Context, f ScheduleFilter) (SchedulePage, error) {
 	const verb = "list schedules"
-	if limit == 0 {
-		limit = DefaultPage
-	}
-	if limit < 0 || limit > MaxPage {
-		return SchedulePage{}, invalid(verb, "a page of %d; 1 to %d is allowed", limit, MaxPage)
-	}
-	q := store.Query{Kind: kindSchedule, Limit: limit, Cursor: cursor}
-	if tenant != "" {
-		q.Tenant = &tenant
-	}
-	records, err := s.store.List(ctx, q)
+	q, err := pageQuery(verb, kindSchedule, f.Tenant, f.Limit, f.Cursor)
 	if err != nil {
-		return SchedulePage{}, wrap(verb, tenant, err)
+		return SchedulePage{}, err
 	}
-	page := SchedulePage{Next: records.Next, Schedules: make([]Schedule, 0, len(records.Records))}
-	for _, rec := range records.Records {
-		sch, err := parseSchedule(rec)
-		if err != nil {
-			return SchedulePage{}, err
-		}
-		page.Schedules = append(page.Schedules, sch)
-	}
-	return page, nil
+	schedules, next, err := readPage(ctx, s.store, q, verb, f.Tenant, parseSchedule)
+	return SchedulePage{Schedules: schedules, Next: next}, err
+}
+
+// AllSchedules returns the schedules that match f, in the order of [Service.ListSchedules], and
+// reads them page by page while the caller iterates. [ScheduleFilter.Limit] is the size of a page
+// and does not bound the sequence; [ScheduleFilter.Cursor], if not empty, is where it begins.
+//
+// The sequence is no snapshot. A schedule that matches f and whose next run does not change is
+// yielded exactly once. One that is added, runs, or is updated, paused or resumed meanwhile may be
+// yielded once, twice with different states, or not at all.
+//
+// The sequence ends after the first error, which it yields with a zero Schedule: an error of
+// [Service.ListSchedules], or that of ctx.
+func (s *Service) AllSchedules(ctx context.Context, f ScheduleFilter) iter.Seq2[Schedule, error] {
+	return pages.All(f.Cursor, func(cursor string) ([]Schedule, string, error) {
+		f := f
+		f.Cursor = cursor
+		page, err := s.ListSchedules(ctx, f)
+		return page.Schedules, page.Next, err
+	})
 }
 
 // Preview returns the times of the first n runs of a plan at or after from, in the zone of the

@@ -2,12 +2,14 @@ package remote
 
 import (
 	"context"
+	"iter"
 	"net/http"
 	"net/url"
 	"strconv"
 	"time"
 
 	"github.com/abidehq/abide/action"
+	"github.com/abidehq/abide/internal/pages"
 	"github.com/abidehq/abide/server/api"
 )
 
@@ -34,9 +36,9 @@ func (a *Actions) Body(ctx context.Context, tenant, id string) ([]byte, error) {
 	return body, err
 }
 
-// List returns actions.
-func (a *Actions) List(ctx context.Context, f action.Filter, limit int, cursor string) (action.Page, error) {
-	q := page(limit, cursor)
+// List returns a page of the actions that match f, as [action.Service.List] does.
+func (a *Actions) List(ctx context.Context, f action.Filter) (action.Page, error) {
+	q := page(f.Limit, f.Cursor)
 	set(q, "tenant", f.Tenant)
 	set(q, "slug", f.Slug)
 	for i, status := range f.Statuses {
@@ -56,6 +58,17 @@ func (a *Actions) List(ctx context.Context, f action.Filter, limit int, cursor s
 		return action.Page{}, err
 	}
 	return action.Page{Actions: actions(list), Next: list.NextPageToken}, nil
+}
+
+// All returns the actions that match f, page by page. It is [action.Service.All] of the server: the
+// sequence is no snapshot, and ends after the first error.
+func (a *Actions) All(ctx context.Context, f action.Filter) iter.Seq2[action.Action, error] {
+	return pages.All(f.Cursor, func(cursor string) ([]action.Action, string, error) {
+		f := f
+		f.Cursor = cursor
+		page, err := a.List(ctx, f)
+		return page.Actions, page.Next, err
+	})
 }
 
 // Cancel cancels an action.

@@ -154,19 +154,10 @@ func TestListIsThatOfTheService(t *testing.T) {
 		{Statuses: []action.Status{action.Cancelled, action.Pending}},
 		{From: at.Add(time.Hour), To: at.Add(3*time.Hour + 1)},
 	} {
-		want, err := local.List(ctx, f, 0, "")
+		want, err := local.List(ctx, f)
 		check.OK(t, err)
-		var got []action.Action
-		for cursor := ""; ; {
-			page, err := far.List(ctx, f, 2, cursor)
-			if err != nil {
-				t.Fatalf("%+v: %v", f, err)
-			}
-			if got = append(got, page.Actions...); page.Next == "" {
-				break
-			}
-			cursor = page.Next
-		}
+		f.Limit = 2
+		got := check.All(t, far.All(ctx, f))
 		same(t, "list", slices.Concat([]action.Action{}, got), slices.Concat([]action.Action{}, want.Actions))
 	}
 }
@@ -194,7 +185,7 @@ func TestSchedules(t *testing.T) {
 			if err != nil || !got.Next.Equal(there.Next) || got.CreatedAt != there.CreatedAt || got.Version != there.Version {
 				t.Errorf("got %+v, %v, want %+v", got, err, there)
 			}
-			page, err := far.ListSchedules(ctx, "t", 10, "")
+			page, err := far.ListSchedules(ctx, action.ScheduleFilter{Tenant: "t", Limit: 10})
 			if err != nil || len(page.Schedules) != 1 || page.Schedules[0].ID != "n/1" {
 				t.Errorf("list: %+v, %v", page, err)
 			}
@@ -218,7 +209,7 @@ func TestSchedules(t *testing.T) {
 			if err := far.RemoveSchedule(ctx, "t", "n/1"); err != nil {
 				t.Error(err)
 			}
-			if page, err := far.ListSchedules(ctx, "", 0, ""); err != nil || len(page.Schedules) != 0 {
+			if page, err := far.ListSchedules(ctx, action.ScheduleFilter{}); err != nil || len(page.Schedules) != 0 {
 				t.Errorf("what is left: %+v, %v", page, err)
 			}
 		})
@@ -251,7 +242,7 @@ func TestErrors(t *testing.T) {
 			_, _, err := far.Add(ctx, action.Request{Tenant: "t", Slug: "-x", Target: "none"})
 			return err
 		}, action.ErrInvalid, "slug"},
-		"form": {func() error { _, err := far.List(ctx, action.Filter{}, 5000, ""); return err }, action.ErrInvalid, "page_size"},
+		"form": {func() error { _, err := far.List(ctx, action.Filter{Limit: 5000}); return err }, action.ErrInvalid, "page_size"},
 		"size": {func() error {
 			_, _, err := far.Add(ctx, action.Request{Tenant: "t", Slug: "x", Target: "none", Payload: json.RawMessage(`"` + strings.Repeat("x", 2<<20) + `"`)})
 			return err

@@ -2,12 +2,14 @@ package remote
 
 import (
 	"context"
+	"iter"
 	"net/http"
 	"net/url"
 	"strconv"
 	"time"
 
 	"github.com/abidehq/abide/action"
+	"github.com/abidehq/abide/internal/pages"
 	"github.com/abidehq/abide/server/api"
 )
 
@@ -69,10 +71,10 @@ func (a *Actions) Backfill(ctx context.Context, tenant, id string, from, to time
 	return actions(list), nil
 }
 
-// ListSchedules returns schedules.
-func (a *Actions) ListSchedules(ctx context.Context, tenant string, limit int, cursor string) (action.SchedulePage, error) {
-	q := page(limit, cursor)
-	set(q, "tenant", tenant)
+// ListSchedules returns a page of the schedules that match f, as [action.Service.ListSchedules] does.
+func (a *Actions) ListSchedules(ctx context.Context, f action.ScheduleFilter) (action.SchedulePage, error) {
+	q := page(f.Limit, f.Cursor)
+	set(q, "tenant", f.Tenant)
 	var list api.ScheduleList
 	if _, err := a.c.call(ctx, http.MethodGet, "/api/v1/schedules", q, nil, &list); err != nil {
 		return action.SchedulePage{}, err
@@ -85,6 +87,17 @@ func (a *Actions) ListSchedules(ctx context.Context, tenant string, limit int, c
 		}
 	}
 	return out, nil
+}
+
+// AllSchedules returns the schedules that match f, page by page. It is [action.Service.AllSchedules] of the server: the
+// sequence is no snapshot, and ends after the first error.
+func (a *Actions) AllSchedules(ctx context.Context, f action.ScheduleFilter) iter.Seq2[action.Schedule, error] {
+	return pages.All(f.Cursor, func(cursor string) ([]action.Schedule, string, error) {
+		f := f
+		f.Cursor = cursor
+		page, err := a.ListSchedules(ctx, f)
+		return page.Schedules, page.Next, err
+	})
 }
 
 func (a *Actions) schedule(ctx context.Context, method, path string, q url.Values, in any) (action.Schedule, error) {

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
 
+	"github.com/abidehq/abide/internal/pages"
 	"github.com/abidehq/abide/server/api"
 	"github.com/abidehq/abide/timer"
 )
@@ -64,9 +66,9 @@ func (t *Timers) Get(ctx context.Context, tenant, key string) (timer.Timer, erro
 	return t.verb(ctx, "get", http.MethodGet, tenant, key, nil, nil)
 }
 
-// List returns timers.
-func (t *Timers) List(ctx context.Context, f timer.Filter, limit int, cursor string) (timer.Page, error) {
-	q := page(limit, cursor)
+// List returns a page of the timers that match f, as [timer.Service.List] does.
+func (t *Timers) List(ctx context.Context, f timer.Filter) (timer.Page, error) {
+	q := page(f.Limit, f.Cursor)
 	set(q, "tenant", f.Tenant)
 	statuses := make([]string, len(f.Statuses))
 	for i, status := range f.Statuses {
@@ -85,6 +87,17 @@ func (t *Timers) List(ctx context.Context, f timer.Filter, limit int, cursor str
 		return timer.Page{}, err
 	}
 	return timer.Page{Timers: list.All(), Next: list.NextPageToken}, nil
+}
+
+// All returns the timers that match f, page by page. It is [timer.Service.All] of the server: the
+// sequence is no snapshot, and ends after the first error.
+func (t *Timers) All(ctx context.Context, f timer.Filter) iter.Seq2[timer.Timer, error] {
+	return pages.All(f.Cursor, func(cursor string) ([]timer.Timer, string, error) {
+		f := f
+		f.Cursor = cursor
+		page, err := t.List(ctx, f)
+		return page.Timers, page.Next, err
+	})
 }
 
 // Cancel cancels a timer.
@@ -107,6 +120,8 @@ func (t *Timers) CancelAll(ctx context.Context, f timer.Filter) (int, error) {
 		return 0, refuse(verb, "no tenant: timers are cancelled for one tenant at a time")
 	case len(f.Statuses) > 0:
 		return 0, refuse(verb, "statuses are given, and only armed timers can be cancelled")
+	case f.Limit != 0 || f.Cursor != "":
+		return 0, refuse(verb, "a limit or a cursor is given, and all timers that match are cancelled")
 	}
 	for _, name := range []string{f.Tenant, f.CorrelationID, f.KeyPrefix} {
 		if !utf8.ValidString(name) {

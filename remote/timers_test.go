@@ -129,20 +129,10 @@ func TestManyTimers(t *testing.T) {
 		{Statuses: []timer.Status{timer.Armed, timer.Fired}}, {Statuses: []timer.Status{timer.Cancelled}},
 		{From: made[10].DueAt, To: made[20].DueAt},
 	} {
-		var got, want []timer.Timer
-		for cursor := ""; ; {
-			page, err := far.List(ctx, f, 70, cursor)
-			if err != nil {
-				t.Fatalf("%+v: %v", f, err)
-			}
-			if got, cursor = append(got, page.Timers...), page.Next; cursor == "" {
-				break
-			}
-		}
-		page, err := local.List(ctx, f, 1000, "")
-		check.OK(t, err)
-		want = append(want, page.Timers...)
-		same(t, fmt.Sprintf("%+v", f), got, want)
+		f.Limit = 1000
+		want := check.All(t, local.All(ctx, f))
+		f.Limit = 70
+		same(t, fmt.Sprintf("%+v", f), check.All(t, far.All(ctx, f)), want)
 	}
 	if n, err := far.CancelAll(ctx, timer.Filter{Tenant: "acme", CorrelationID: "c2"}); n != 100 || err != nil {
 		t.Errorf("%d are cancelled, %v", n, err)
@@ -189,9 +179,10 @@ func TestTimerErrors(t *testing.T) {
 		"position":        {schedule(timer.Request{Tenant: "t", Key: "b", Position: bus.Position{Source: "s"}}), timer.ErrInvalid, "position"},
 		"version":         {func() error { _, err := far.CancelIf(ctx, "t", "a", -1); return err }, timer.ErrInvalid, "If-Match"},
 		"snooze":          {func() error { _, err := far.Snooze(ctx, "t", "a", -time.Hour); return err }, timer.ErrInvalid, "more than 0"},
-		"page":            {func() error { _, err := far.List(ctx, timer.Filter{}, 5000, ""); return err }, timer.ErrInvalid, "page_size"},
-		"cursor":          {func() error { _, err := far.List(ctx, timer.Filter{}, 0, "forged"); return err }, timer.ErrInvalid, "cursor"},
+		"page":            {func() error { _, err := far.List(ctx, timer.Filter{Limit: 5000}); return err }, timer.ErrInvalid, "page_size"},
+		"cursor":          {func() error { _, err := far.List(ctx, timer.Filter{Cursor: "forged"}); return err }, timer.ErrInvalid, "cursor"},
 		"cancel all":      {func() error { _, err := far.CancelAll(ctx, timer.Filter{}); return err }, timer.ErrInvalid, "tenant"},
+		"cancel some":     {func() error { _, err := far.CancelAll(ctx, timer.Filter{Tenant: "t", Limit: 5}); return err }, timer.ErrInvalid, "a limit"},
 		"cancel statuses": {func() error {
 			_, err := far.CancelAll(ctx, timer.Filter{Tenant: "t", Statuses: []timer.Status{timer.Fired}})
 			return err

@@ -68,11 +68,11 @@ func (s *Server) addActions() {
 		if err != nil {
 			return nil, err
 		}
-		f := action.Filter{Tenant: tenant, Slug: in.Slug, From: in.From, To: in.To, Descending: in.Latest}
+		f := action.Filter{Tenant: tenant, Slug: in.Slug, From: in.From, To: in.To, Descending: in.Latest, Limit: in.PageSize, Cursor: in.PageToken}
 		for _, status := range in.Status {
 			f.Statuses = append(f.Statuses, action.Status(status))
 		}
-		page, err := actions.List(ctx, f, in.PageSize, in.PageToken)
+		page, err := actions.List(ctx, f)
 		if err != nil {
 			return nil, s.problem(err)
 		}

@@ -162,7 +162,7 @@ func TestKeysOfOthers(t *testing.T) {
 
 func (w *world) wantActions(want int) {
 	w.t.Helper()
-	page, err := w.actions.List(context.WithoutCancel(w.t.Context()), action.Filter{}, 0, "")
+	page, err := w.actions.List(context.WithoutCancel(w.t.Context()), action.Filter{})
 	if err != nil || len(page.Actions) != want {
 		w.t.Errorf("there are %d actions (%v), want %d", len(page.Actions), err, want)
 	}

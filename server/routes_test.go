@@ -23,7 +23,7 @@ func TestRoutes(t *testing.T) {
 			w := newWorld(t, transport)
 			w.seed()
 			delivery := ""
-			page, err := w.actions.List(t.Context(), action.Filter{Tenant: "default"}, 0, "")
+			page, err := w.actions.List(t.Context(), action.Filter{Tenant: "default"})
 			check.OK(t, err)
 			for _, a := range page.Actions {
 				if a.Trigger.Kind == action.Webhook {

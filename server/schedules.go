@@ -43,7 +43,7 @@ func (s *Server) addSchedules() {
 		if err != nil {
 			return nil, err
 		}
-		page, err := actions.ListSchedules(ctx, tenant, in.PageSize, in.PageToken)
+		page, err := actions.ListSchedules(ctx, action.ScheduleFilter{Tenant: tenant, Limit: in.PageSize, Cursor: in.PageToken})
 		if err != nil {
 			return nil, s.problem(err)
 		}

@@ -116,9 +116,10 @@ func (s *Server) deliveries(ctx context.Context, q *deliveriesQuery) (api.Delive
 	if err != nil {
 		return list, err
 	}
-	f := timer.Filter{Tenant: q.Tenant, Statuses: []timer.Status{timer.Fired}, Descending: true}
+	f := timer.Filter{Tenant: q.Tenant, Statuses: []timer.Status{timer.Fired}, Descending: true, Limit: q.PageSize}
 	for looked := 0; looked < maxLook; {
-		page, err := s.cfg.Timers.List(ctx, f, q.PageSize, cursor)
+		f.Cursor = cursor
+		page, err := s.cfg.Timers.List(ctx, f)
 		if err != nil {
 			return list, err
 		}

@@ -62,11 +62,12 @@ func (s *Server) addTimerReads() {
 		}
 		f := timer.Filter{
 			Tenant: tenant, From: in.From, To: in.To, CorrelationID: in.CorrelationID, KeyPrefix: in.KeyPrefix, Descending: in.Latest,
+			Limit: in.PageSize, Cursor: in.PageToken,
 		}
 		for _, status := range in.Status {
 			f.Statuses = append(f.Statuses, timer.Status(status))
 		}
-		page, err := timers.List(ctx, f, in.PageSize, in.PageToken)
+		page, err := timers.List(ctx, f)
 		if err != nil {
 			return nil, s.problem(err)
 		}

@@ -179,7 +179,7 @@ func TestKeysOfAnyText(t *testing.T) {
 			y.try(try{request: request + " /api/v1/timers/acme/" + key, body: body, status: 400, code: "invalid", want: says})
 		}
 	}
-	page, err := y.timers.List(t.Context(), timer.Filter{Tenant: "acme"}, 0, "")
+	page, err := y.timers.List(t.Context(), timer.Filter{Tenant: "acme"})
 	if err != nil || len(page.Timers) != 0 {
 		t.Errorf("there are %v, %v", page.Timers, err)
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// CancelAll cancels the armed timers of a tenant that match f, whose Statuses must be empty, and
-// returns how many it cancelled. It works in small commits, so that it does not block other
+// CancelAll cancels the armed timers of a tenant that match f, whose Statuses, Limit and Cursor must
+// be empty, and returns how many it cancelled. It works in small commits, so that it does not block other
 // callers. After an error it returns how many were cancelled; calling it again continues from
 // there.
 func (s *Service) CancelAll(ctx context.Context, f Filter) (int, error) {
@@ -19,6 +19,8 @@ func (s *Service) CancelAll(ctx context.Context, f Filter) (int, error) {
 		return 0, invalid(verb, "no tenant: timers are cancelled for one tenant at a time")
 	case len(f.Statuses) > 0:
 		return 0, invalid(verb, "statuses are given, and only armed timers can be cancelled")
+	case f.Limit != 0 || f.Cursor != "":
+		return 0, invalid(verb, "a limit or a cursor is given, and all timers that match are cancelled")
 	}
 	f.Statuses = []Status{Armed}
 	q, err := f.query(verb)

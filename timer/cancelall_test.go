@@ -17,7 +17,7 @@ import (
 // keys returns the keys of timers of acme with that status, in the order of their names.
 func (r *fixture) keys(status timer.Status) string {
 	r.T.Helper()
-	page, err := r.List(r.T.Context(), timer.Filter{Tenant: "acme", Statuses: []timer.Status{status}}, timer.MaxPage, "")
+	page, err := r.List(r.T.Context(), timer.Filter{Tenant: "acme", Statuses: []timer.Status{status}, Limit: timer.MaxPage})
 	check.OK(r.T, err)
 	var keys []string
 	for _, got := range page.Timers {
@@ -157,5 +157,9 @@ func TestCancelAllIsRefused(t *testing.T) {
 		check.ErrorOf(t, "timer", err, timer.ErrInvalid, "tenant")
 		_, err = r.CancelAll(t.Context(), timer.Filter{Tenant: "acme", Statuses: []timer.Status{timer.Armed}})
 		check.ErrorOf(t, "timer", err, timer.ErrInvalid, "statuses")
+		for _, f := range []timer.Filter{{Tenant: "acme", Limit: 5}, {Tenant: "acme", Cursor: "x"}} {
+			_, err = r.CancelAll(t.Context(), f)
+			check.ErrorOf(t, "timer", err, timer.ErrInvalid, "a limit or a cursor")
+		}
 	})
 }

@@ -88,3 +88,26 @@ func ExampleRequest_ifAbsent() {
 	// 13:00:00 1
 	// true
 }
+
+// All iterates over the timers that match a filter, in the order of their times, and reads the
+// next page only when it is needed.
+func ExampleService_All() {
+	ctx := context.Background()
+	s := newService(&bus.Local{})
+	noon := time.Date(2100, 3, 1, 12, 0, 0, 0, time.UTC)
+	for i, key := range []string{"invoice-9", "invoice-8", "reminder-1", "invoice-7"} {
+		if _, err := s.Schedule(ctx, timer.Request{Tenant: "acme", Key: key, DueAt: noon.Add(-time.Duration(i) * time.Hour)}); err != nil {
+			log.Fatal(err)
+		}
+	}
+	for t, err := range s.All(ctx, timer.Filter{Tenant: "acme", KeyPrefix: "invoice-", Limit: 2}) {
+		if err != nil {
+			log.Fatal(err) // the sequence has ended
+		}
+		fmt.Println(t.Key, t.DueAt.Format(time.TimeOnly))
+	}
+	// Output:
+	// invoice-7 09:00:00
+	// invoice-8 11:00:00
+	// invoice-9 12:00:00
+}

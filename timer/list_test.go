@@ -16,13 +16,14 @@ import (
 func (r *fixture) list(f timer.Filter, limit int) string {
 	r.T.Helper()
 	var text strings.Builder
-	for cursor := ""; ; {
-		page, err := r.List(r.T.Context(), f, limit, cursor)
+	f.Limit = limit
+	for {
+		page, err := r.List(r.T.Context(), f)
 		check.OK(r.T, err)
 		for _, got := range page.Timers {
 			text.WriteString(got.Tenant[:1] + "/" + got.Key + " ")
 		}
-		if cursor = page.Next; cursor == "" {
+		if f.Cursor = page.Next; f.Cursor == "" {
 			return strings.TrimSpace(text.String())
 		}
 		text.WriteString("| ")
@@ -71,17 +72,17 @@ func TestListHasLimits(t *testing.T) {
 			t.Fatal(err)
 		}
 		for limit, want := range map[int]int{0: timer.DefaultPage, 1: 1, timer.MaxPage: timer.MaxPage} {
-			page, err := r.List(t.Context(), timer.Filter{}, limit, "")
+			page, err := r.List(t.Context(), timer.Filter{Limit: limit})
 			check.Equal(t, "error", err, nil)
 			check.Equal(t, "timers", len(page.Timers), want)
 		}
 		for _, limit := range []int{-1, timer.MaxPage + 1} {
-			_, err := r.List(t.Context(), timer.Filter{}, limit, "")
+			_, err := r.List(t.Context(), timer.Filter{Limit: limit})
 			check.ErrorOf(t, "timer", err, timer.ErrInvalid, "1 to 1000")
 		}
-		_, err := r.List(t.Context(), timer.Filter{}, 1, "not a cursor")
+		_, err := r.List(t.Context(), timer.Filter{Cursor: "not a cursor"})
 		check.ErrorOf(t, "timer", err, timer.ErrInvalid, "cursor")
-		_, err = r.List(t.Context(), timer.Filter{Statuses: []timer.Status{"asleep"}}, 1, "")
+		_, err = r.List(t.Context(), timer.Filter{Statuses: []timer.Status{"asleep"}})
 		check.ErrorOf(t, "timer", err, timer.ErrInvalid, "asleep", "armed, fired and cancelled")
 	})
 }
@@ -97,7 +98,7 @@ func TestWhatCannotBeReadIsSaid(t *testing.T) {
 		check.OK(t, s.Commit(t.Context(), &store.Tx{PutRecords: []store.PutRecord{{Record: record}}}))
 		_, err := r.Get(t.Context(), "acme", "k")
 		check.ErrorOf(t, "timer", err, store.ErrCorrupt, "acme/k", "format 9")
-		_, err = r.List(t.Context(), timer.Filter{}, 0, "")
+		_, err = r.List(t.Context(), timer.Filter{})
 		check.ErrorOf(t, "timer", err, store.ErrCorrupt, "acme/k")
 		_, err = r.Schedule(t.Context(), timer.Request{Tenant: "acme", Key: "k"})
 		check.ErrorOf(t, "timer", err, store.ErrCorrupt, "acme/k")

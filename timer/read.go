@@ -1,10 +1,13 @@
 package timer
 
 import (
+	"cmp"
 	"context"
+	"iter"
 	"strings"
 	"time"
 
+	"github.com/abidehq/abide/internal/pages"
 	"github.com/abidehq/abide/store"
 )
 
@@ -45,6 +48,12 @@ type Filter struct {
 
 	// Descending reverses the order: latest first.
 	Descending bool
+
+	// Limit is the size of a page, at most [MaxPage]; 0 means [DefaultPage].
+	Limit int
+
+	// Cursor is the Next of the previous page; it is empty for the first page.
+	Cursor string
 }
 
 // Page is one page of a list.
@@ -57,22 +66,38 @@ type Page struct {
 }
 
 // List returns a page of the timers that match f, ordered by the time at which they are due,
-// fired or were cancelled. Limit is the size of the page; 0 means [DefaultPage]. Cursor is the
-// Next of the previous page.
-func (s *Service) List(ctx context.Context, f Filter, limit int, cursor string) (Page, error) {
+// fired or were cancelled. It returns [ErrInvalid] if f has an unknown status, a limit that is out
+// of range or a cursor that is not from such a list.
+func (s *Service) List(ctx context.Context, f Filter) (Page, error) {
 	const verb = "list"
-	if limit == 0 {
-		limit = DefaultPage
-	}
-	if limit < 0 || limit > MaxPage {
-		return Page{}, invalid(verb, "a page of %d timers; 1 to %d is allowed", limit, MaxPage)
+	if f.Limit < 0 || f.Limit > MaxPage {
+		return Page{}, invalid(verb, "a page of %d timers; 1 to %d is allowed", f.Limit, MaxPage)
 	}
 	q, err := f.query(verb)
 	if err != nil {
 		return Page{}, err
 	}
-	q.Limit, q.Cursor = limit, cursor
+	q.Limit, q.Cursor = cmp.Or(f.Limit, DefaultPage), f.Cursor
 	return s.list(ctx, verb, f, q)
+}
+
+// All returns the timers that match f, in the order of [Service.List], and reads them page by page
+// while the caller iterates. [Filter.Limit] is the size of a page and does not bound the sequence;
+// [Filter.Cursor], if not empty, is where it begins.
+//
+// The sequence is no snapshot. A timer that matches f throughout, and whose time does not change,
+// is yielded exactly once. One that is scheduled, moved, fired or cancelled meanwhile may be
+// yielded once, twice with different states, or not at all.
+//
+// The sequence ends after the first error, which it yields with a zero Timer: an error of
+// [Service.List], or that of ctx.
+func (s *Service) All(ctx context.Context, f Filter) iter.Seq2[Timer, error] {
+	return pages.All(f.Cursor, func(cursor string) ([]Timer, string, error) {
+		f := f
+		f.Cursor = cursor
+		page, err := s.List(ctx, f)
+		return page.Timers, page.Next, err
+	})
 }
 
 func (s *Service) list(ctx context.Context, verb string, f Filter, q store.Query) (Page, error) {

@@ -266,15 +266,8 @@ func TestListTheLatestFirst(t *testing.T) {
 		}
 		for _, descending := range []bool{false, true} {
 			var got []string
-			for cursor := ""; ; {
-				page, err := r.List(t.Context(), timer.Filter{Tenant: "acme", Descending: descending}, 2, cursor)
-				check.OK(t, err)
-				for i := range page.Timers {
-					got = append(got, page.Timers[i].Key)
-				}
-				if cursor = page.Next; cursor == "" {
-					break
-				}
+			for _, listed := range check.All(t, r.All(t.Context(), timer.Filter{Tenant: "acme", Descending: descending, Limit: 2})) {
+				got = append(got, listed.Key)
 			}
 			want := []string{"k0", "k1", "k2", "k3", "k4"}
 			if descending {

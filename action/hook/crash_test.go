@@ -152,14 +152,7 @@ func (l *crashLoad) check(dir string) (kept int) {
 			l.t.Errorf("webhook %d was acknowledged as %s, and kept are %d bytes of %d, %v", i, id, len(body), len(l.body(i)), err)
 		}
 	}
-	for cursor := ""; ; {
-		page, err := service.List(l.t.Context(), action.Filter{Tenant: tenant}, action.MaxPage, cursor)
-		check.OK(l.t, err)
-		kept += len(page.Actions)
-		if cursor = page.Next; cursor == "" {
-			break
-		}
-	}
+	kept = len(check.All(l.t, service.All(l.t.Context(), action.Filter{Tenant: tenant, Limit: action.MaxPage})))
 	check.OK(l.t, s.Close())
 	return kept
 }

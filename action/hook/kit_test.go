@@ -149,9 +149,7 @@ func (a answer) want(t *testing.T, status int, code string) {
 // actions returns all actions.
 func (k *fixture) actions() []action.Action {
 	k.t.Helper()
-	page, err := k.service.List(k.t.Context(), action.Filter{Tenant: tenant}, action.MaxPage, "")
-	check.OK(k.t, err)
-	return page.Actions
+	return check.All(k.t, k.service.All(k.t.Context(), action.Filter{Tenant: tenant}))
 }
 
 // none checks that nothing is kept.

@@ -2,6 +2,7 @@ package check
 
 import (
 	"errors"
+	"iter"
 	"reflect"
 	"strings"
 	"testing"
@@ -16,6 +17,16 @@ func OK(t testing.TB, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// All returns what a sequence yields, and ends the test at its first error.
+func All[T any](t testing.TB, seq iter.Seq2[T, error]) (all []T) {
+	t.Helper()
+	for v, err := range seq {
+		OK(t, err)
+		all = append(all, v)
+	}
+	return all
 }
 
 // Equal reports the difference between two values, if there is one. Unexported fields

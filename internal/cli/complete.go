@@ -178,7 +178,7 @@ func actionIDs(ctx context.Context, b connect.Backend, h *connect.Home) ([]strin
 	if err != nil {
 		return nil, err
 	}
-	page, err := actions.List(ctx, action.Filter{Tenant: h.Tenant, Descending: true}, completeLimit, "")
+	page, err := actions.List(ctx, action.Filter{Tenant: h.Tenant, Descending: true, Limit: completeLimit})
 	return names(page.Actions, func(a *action.Action) string { return a.ID }), err
 }
 
@@ -187,7 +187,7 @@ func scheduleIDs(ctx context.Context, b connect.Backend, h *connect.Home) ([]str
 	if err != nil {
 		return nil, err
 	}
-	page, err := actions.ListSchedules(ctx, h.Tenant, completeLimit, "")
+	page, err := actions.ListSchedules(ctx, action.ScheduleFilter{Tenant: h.Tenant, Limit: completeLimit})
 	return names(page.Schedules, func(s *action.Schedule) string { return s.ID }), err
 }
 
@@ -196,7 +196,7 @@ func timerKeys(ctx context.Context, b connect.Backend, h *connect.Home) ([]strin
 	if err != nil {
 		return nil, err
 	}
-	page, err := timers.List(ctx, timer.Filter{Tenant: h.Tenant, Descending: true}, completeLimit, "")
+	page, err := timers.List(ctx, timer.Filter{Tenant: h.Tenant, Descending: true, Limit: completeLimit})
 	return names(page.Timers, func(t *timer.Timer) string { return t.Key }), err
 }
 

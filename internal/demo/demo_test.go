@@ -169,17 +169,17 @@ func TestThereIsLifeWithinAMinute(t *testing.T) {
 		}
 		for _, tenant := range tenants {
 			for _, status := range []timer.Status{timer.Armed, timer.Fired} {
-				page, err := w.timers.List(t.Context(), timer.Filter{Tenant: tenant, Statuses: []timer.Status{status}}, 10, "")
+				page, err := w.timers.List(t.Context(), timer.Filter{Tenant: tenant, Statuses: []timer.Status{status}, Limit: 10})
 				if err != nil || len(page.Timers) == 0 {
 					t.Errorf("no timer of %s is %s, %v", tenant, status, err)
 				}
 			}
 		}
-		done, err := w.actions.List(t.Context(), action.Filter{Statuses: []action.Status{action.Completed}}, 10, "")
+		done, err := w.actions.List(t.Context(), action.Filter{Statuses: []action.Status{action.Completed}, Limit: 10})
 		if err != nil || len(done.Actions) < 5 {
 			t.Errorf("%d actions have completed, %v", len(done.Actions), err)
 		}
-		schedules, err := w.actions.ListSchedules(t.Context(), "", 10, "")
+		schedules, err := w.actions.ListSchedules(t.Context(), action.ScheduleFilter{Limit: 10})
 		if err != nil || len(schedules.Schedules) != len(plans()) {
 			t.Errorf("there are %d schedules, %v", len(schedules.Schedules), err)
 		}

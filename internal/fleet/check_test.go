@@ -40,7 +40,7 @@ func (f *fleet) settle() {
 		f.t.Fatalf("%d instances do not come to an end", open)
 	}
 	if !until(func() bool {
-		page, err := f.timers.List(f.t.Context(), timer.Filter{Statuses: []timer.Status{timer.Armed}}, 1, "")
+		page, err := f.timers.List(f.t.Context(), timer.Filter{Statuses: []timer.Status{timer.Armed}, Limit: 1})
 		return err == nil && len(page.Timers) == 0 && f.pending() == 0
 	}) {
 		f.t.Errorf("%d messages are left", f.pending())

@@ -25,17 +25,14 @@ func (g *program) check() {
 func (g *program) all() []abide.Info {
 	direct := abide.NewClient(g.store, nil)
 	var all []abide.Info
-	for cursor := ""; ; {
-		page, err := direct.List(context.Background(), abide.Filter{Cursor: cursor})
+	for info, err := range direct.All(context.Background(), abide.Filter{}) {
 		if err != nil {
 			g.problem("list: %v", err)
 			return nil
 		}
-		all = append(all, page.Instances...)
-		if cursor = page.Next; cursor == "" {
-			return all
-		}
+		all = append(all, info)
 	}
+	return all
 }
 
 // ended reports whether all instances, timers and actions have ended.
@@ -250,17 +247,14 @@ func (g *program) allActions() []action.Action {
 		return nil
 	}
 	var all []action.Action
-	for cursor := ""; ; {
-		page, err := direct.List(context.Background(), action.Filter{}, action.MaxPage, cursor)
+	for a, err := range direct.All(context.Background(), action.Filter{Limit: action.MaxPage}) {
 		if err != nil {
 			g.problem("list actions: %v", err)
 			return nil
 		}
-		all = append(all, page.Actions...)
-		if cursor = page.Next; cursor == "" {
-			return all
-		}
+		all = append(all, a)
 	}
+	return all
 }
 
 func (g *program) checkActions() {

@@ -56,7 +56,8 @@ func (s *site) actions(r *request) (view, error) {
 		f.Statuses = []action.Status{action.Status(d.Status)}
 		f.Descending = action.Status(d.Status) != action.Pending // what comes next is first
 	}
-	page, err := s.cfg.Actions.List(r.ctx(), f, rows, r.value("cursor"))
+	f.Limit, f.Cursor = rows, r.value("cursor")
+	page, err := s.cfg.Actions.List(r.ctx(), f)
 	if err != nil {
 		return view{}, err
 	}

@@ -151,7 +151,7 @@ func (s *site) next(r *request, d *overviewData) error {
 		d.Next = append(d.Next, appointment{"timer", t.Tenant, t.Key, s.path(timerPath(t.Tenant, t.Key)), t.DueAt})
 	}
 	if s.cfg.Actions != nil {
-		page, err := s.cfg.Actions.ListSchedules(r.ctx(), sc.Asked, appointments, "")
+		page, err := s.cfg.Actions.ListSchedules(r.ctx(), action.ScheduleFilter{Tenant: sc.Asked, Limit: appointments})
 		if err != nil {
 			return err
 		}

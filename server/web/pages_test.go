@@ -307,7 +307,7 @@ func TestActionsAndSchedules(t *testing.T) {
 
 	w.runs()
 	w.eventually(func() bool {
-		page, err := w.actions.List(t.Context(), action.Filter{Slug: "fails", Statuses: []action.Status{action.Failed}}, 1, "")
+		page, err := w.actions.List(t.Context(), action.Filter{Slug: "fails", Statuses: []action.Status{action.Failed}, Limit: 1})
 		return err == nil && len(page.Actions) == 1
 	})
 	body = w.get(link(t, w.see("/actions?slug=fails"), "fails"))

@@ -70,7 +70,7 @@ func (s *site) schedules(r *request) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	page, err := s.cfg.Actions.ListSchedules(r.ctx(), sc.Asked, rows, r.value("cursor"))
+	page, err := s.cfg.Actions.ListSchedules(r.ctx(), action.ScheduleFilter{Tenant: sc.Asked, Limit: rows, Cursor: r.value("cursor")})
 	if err != nil {
 		return view{}, err
 	}

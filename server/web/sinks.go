@@ -56,7 +56,7 @@ func (s *site) sinks(r *request) (view, error) {
 			return view{}, err
 		}
 	}
-	page, err := s.cfg.Timers.List(r.ctx(), timer.Filter{Tenant: sc.Asked, Statuses: []timer.Status{timer.Fired}, Descending: true}, rows, r.value("cursor"))
+	page, err := s.cfg.Timers.List(r.ctx(), timer.Filter{Tenant: sc.Asked, Statuses: []timer.Status{timer.Fired}, Descending: true, Limit: rows, Cursor: r.value("cursor")})
 	if err != nil {
 		return view{}, err
 	}

@@ -55,7 +55,8 @@ func (s *site) timers(r *request) (view, error) {
 		Tenant: sc.Asked, Statuses: []timer.Status{timer.Status(d.Status)}, KeyPrefix: d.Prefix, CorrelationID: d.Correlation,
 		Descending: d.Status != string(timer.Armed),
 	}
-	page, err := s.cfg.Timers.List(r.ctx(), f, rows, r.value("cursor"))
+	f.Limit, f.Cursor = rows, r.value("cursor")
+	page, err := s.cfg.Timers.List(r.ctx(), f)
 	if err != nil {
 		return view{}, err
 	}
@@ -275,7 +276,7 @@ func (s *site) upcoming(r *request, n int) ([]timer.Timer, error) {
 	}
 	var list []timer.Timer
 	for _, t := range tenants {
-		page, err := s.cfg.Timers.List(r.ctx(), timer.Filter{Tenant: t, Statuses: []timer.Status{timer.Armed}}, n, "")
+		page, err := s.cfg.Timers.List(r.ctx(), timer.Filter{Tenant: t, Statuses: []timer.Status{timer.Armed}, Limit: n})
 		if err != nil {
 			return nil, err
 		}

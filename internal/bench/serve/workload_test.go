@@ -111,7 +111,7 @@ func armedTimers(t *testing.T, s store.Store) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	page, err := service.List(t.Context(), timer.Filter{}, timer.MaxPage, "")
+	page, err := service.List(t.Context(), timer.Filter{Limit: timer.MaxPage})
 	if err != nil {
 		t.Fatal(err)
 	}

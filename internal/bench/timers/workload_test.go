@@ -74,19 +74,14 @@ func timersOf(t *testing.T, s store.Store) map[byte][]timer.Timer {
 		t.Fatal(err)
 	}
 	byMark := map[byte][]timer.Timer{}
-	for cursor := ""; ; {
-		page, err := service.List(t.Context(), timer.Filter{}, timer.MaxPage, cursor)
+	for tm, err := range service.All(t.Context(), timer.Filter{Limit: timer.MaxPage}) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, tm := range page.Timers {
-			mark := tm.Key[keyLength-digits-1]
-			byMark[mark] = append(byMark[mark], tm)
-		}
-		if cursor = page.Next; cursor == "" {
-			return byMark
-		}
+		mark := tm.Key[keyLength-digits-1]
+		byMark[mark] = append(byMark[mark], tm)
 	}
+	return byMark
 }
 
 // TestTimersArePublishedOnce looks at the timers that a run left in the store.

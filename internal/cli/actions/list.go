@@ -61,7 +61,8 @@ func (l *actionsList) run(cmd *cobra.Command, _ []string) error {
 	}
 	return l.UseActions(cmd, false, func(ctx context.Context, actions connect.ActionsAPI) error {
 		return actionRows.PrintPages(ctx, cmd, &l.Out, l.Paging, l.Watch, func(ctx context.Context, limit int, cursor string) ([]action.Action, string, error) {
-			page, err := actions.List(ctx, l.filter, limit, cursor)
+			l.filter.Limit, l.filter.Cursor = limit, cursor
+			page, err := actions.List(ctx, l.filter)
 			return page.Actions, page.Next, err
 		})
 	})

@@ -29,7 +29,7 @@ func newSchedulesList() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return d.UseActions(cmd, false, func(ctx context.Context, actions connect.ActionsAPI) error {
 				return scheduleRows.PrintPages(ctx, cmd, &d.Out, p, watching.Watch, func(ctx context.Context, limit int, cursor string) ([]action.Schedule, string, error) {
-					page, err := actions.ListSchedules(ctx, d.Tenant, limit, cursor)
+					page, err := actions.ListSchedules(ctx, action.ScheduleFilter{Tenant: d.Tenant, Limit: limit, Cursor: cursor})
 					return page.Schedules, page.Next, err
 				})
 			})

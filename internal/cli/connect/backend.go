@@ -53,7 +53,7 @@ type ActionsAPI interface {
 	// Body returns the body of the webhook that triggered an action.
 	Body(ctx context.Context, tenant, id string) ([]byte, error)
 	// List lists a page of actions.
-	List(ctx context.Context, f action.Filter, limit int, cursor string) (action.Page, error)
+	List(ctx context.Context, f action.Filter) (action.Page, error)
 	// Cancel cancels an action, with a reason.
 	Cancel(ctx context.Context, tenant, id, why string) (action.Action, error)
 	// Retry runs an action again that has failed.
@@ -64,7 +64,7 @@ type ActionsAPI interface {
 	// GetSchedule returns a schedule.
 	GetSchedule(ctx context.Context, tenant, id string) (action.Schedule, error)
 	// ListSchedules lists a page of schedules.
-	ListSchedules(ctx context.Context, tenant string, limit int, cursor string) (action.SchedulePage, error)
+	ListSchedules(ctx context.Context, f action.ScheduleFilter) (action.SchedulePage, error)
 	// UpdateSchedule replaces the plan of a schedule that has this version.
 	UpdateSchedule(ctx context.Context, p action.Plan, version int64) (action.Schedule, error)
 	// RemoveSchedule removes a schedule.
@@ -88,7 +88,7 @@ type TimersAPI interface {
 	// Get returns a timer.
 	Get(ctx context.Context, tenant, key string) (timer.Timer, error)
 	// List lists a page of timers.
-	List(ctx context.Context, f timer.Filter, limit int, cursor string) (timer.Page, error)
+	List(ctx context.Context, f timer.Filter) (timer.Page, error)
 	// Snooze moves a timer to a time from now.
 	Snooze(ctx context.Context, tenant, key string, d time.Duration) (timer.Timer, error)
 	// Cancel cancels a timer.

@@ -90,7 +90,8 @@ func (l *timersList) run(cmd *cobra.Command, _ []string) error {
 	}
 	return l.UseTimers(cmd, false, func(ctx context.Context, timers connect.TimersAPI) error {
 		return rows.PrintPages(ctx, cmd, &l.Out, l.Paging, l.Watch, func(ctx context.Context, limit int, cursor string) ([]timer.Timer, string, error) {
-			page, err := timers.List(ctx, filter, limit, cursor)
+			filter.Limit, filter.Cursor = limit, cursor
+			page, err := timers.List(ctx, filter)
 			return page.Timers, page.Next, err
 		})
 	})

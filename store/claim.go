@@ -84,7 +84,7 @@ type Token string
 // A lease ends when it is finished by a commit, released, or expired; when its
 // key is deleted; or when one of the messages that were delivered with it is
 // deleted or re-timed by a commit that does not finish it. From then on its
-// token is not live, and whoever holds it has lost the claim. A new route of the key
+// token is not live, and its holder has lost the claim. A new route of the key
 // does not end it.
 type Lease struct {
 	Key   Key

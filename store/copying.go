@@ -17,11 +17,11 @@ var CopyMark = RecordKey{Kind: KindCopy, ID: "copy"}
 
 // ErrIncomplete is the error of a store into which a copy was begun and is not finished.
 // Nothing must run on such a store: it would act on a part of the truth, and what it
-// changes would be lost or doubled when the copy goes on.
+// changes would be lost or doubled when the copy is continued.
 var ErrIncomplete = errors.New("store is an unfinished copy")
 
-// Whole returns [ErrIncomplete] if a copy into s was begun and is not finished. Whoever
-// is about to work on a store asks it first.
+// Whole returns [ErrIncomplete] if a copy into s was begun and is not finished. A program
+// calls it before it works on a store.
 func Whole(ctx context.Context, s Store) error {
 	_, err := s.Get(ctx, CopyMark)
 	switch {

@@ -46,9 +46,9 @@
 // clock of a caller.
 //
 // The time of a store does not run backwards when its clock is set back by up to
-// [MaxClockLead]: it goes on at half speed, or stands still, until the clock has caught
+// [MaxClockLead]: it runs at half speed, or stands still, until the clock has caught
 // up. If the clock is set back by more, it was wrong before. A store whose clock is that of a
-// server follows it back. A store whose clock is that of the process goes on at half speed
+// server follows it back. A store whose clock is that of the process runs at half speed
 // while it is open, and has the time of the clock when it is opened again: a latest time that
 // was stored counts only if it is ahead of the clock by no more than MaxClockLead. In no case
 // does the time stand still for longer: leases end, and messages become visible. What was put

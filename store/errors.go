@@ -14,7 +14,7 @@ var (
 	ErrConflict = fmt.Errorf("%w", errs.ErrConflict)
 
 	// ErrClaimLost: the lease is no longer live. The messages are, or will be,
-	// delivered to somebody else.
+	// delivered to another claimer.
 	ErrClaimLost = errors.New("claim lost")
 
 	// ErrNotFound: there is no such record.

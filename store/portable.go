@@ -19,8 +19,8 @@ type Portable interface {
 	// the versions of records, the attempts and times of messages, the tags and lengths of
 	// logs, the order in which the messages of a key were put. It is for a store that nobody
 	// else uses and that held nothing of what the parcels hold before the first of them;
-	// parcels come in the order of Export. Importing one again changes nothing, so that
-	// whoever does not know whether an import went through repeats it. It is durable when it
+	// parcels come in the order of Export. Importing one again changes nothing, so that an
+	// import with an unknown outcome can be repeated. It is durable when it
 	// returns. What is imported counts as put from then on: it can be claimed, and what has
 	// waited too long for a route goes to quarantine, unless the store is excluded.
 	Import(ctx context.Context, p Parcel) error
@@ -47,7 +47,7 @@ type Portable interface {
 // Parcel is a part of what a store holds. The head of a key comes in the same parcel as
 // the first of its entries and messages, or in an earlier one. The entries of a key come
 // in their order, and its messages in the order in which they were put, which is not
-// that in which they are visible: whoever imports them puts them in this order, and
+// that in which they are visible: an import puts them in this order, and
 // messages that are moved to the same time later come as they would have come.
 type Parcel struct {
 	Keys     []KeyHead
@@ -55,8 +55,8 @@ type Parcel struct {
 	Messages []Message // with all fields; Route and VisibleAt are those that claims return
 	Records  []Record  // with Version
 
-	// Next is the cursor of the next parcel, and empty if there is none. It is also what
-	// a copy that was interrupted goes on from.
+	// Next is the cursor of the next parcel, and empty if there is none. An interrupted copy
+	// continues from it.
 	Next string
 }
 

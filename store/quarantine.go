@@ -19,7 +19,7 @@ const (
 	TagKey     = "key"
 	TagMessage = "message"
 	TagRoute   = "route"
-	TagError   = "error" // what went wrong last, if whoever put it there knows
+	TagError   = "error" // the last error, if it is known
 )
 
 // Reasons for which a store puts messages into quarantine. Callers may have more.

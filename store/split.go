@@ -4,7 +4,7 @@ import "errors"
 
 // Split calls commit with all the items. If that returns [ErrClaimLost], [ErrConflict] or
 // [ErrTooLarge], so that nothing has changed because of at least one of them, or because
-// they are too many, it goes on with each half of them by itself: one that cannot be
+// they are too many, it continues with each half of them separately: one that cannot be
 // committed does not keep the others from it, and is found in a number of commits that
 // grows with the logarithm of how many there are. What commit makes of a single item is
 // up to commit.

@@ -55,7 +55,7 @@ type Store interface {
 
 	// ReadLog returns entries of a key's log, starting at index from. It returns as
 	// many as fit in [LogPageBytes], but at least one if there is one: a caller
-	// that wants more goes on from where the page ends, as [Entries] does. A log
+	// that wants more continues where the page ends, as [Entries] does. A log
 	// that does not exist has length 0, and reading it is not an error.
 	ReadLog(ctx context.Context, key Key, from int) (LogPage, error)
 

@@ -55,7 +55,7 @@ type Append struct {
 
 	// Tag is kept with a log that this append begins, for as long as the log exists,
 	// and comes back as [Claim.LogTag]. An append to a log that exists ignores it. It
-	// means nothing to the store: whoever begins logs chooses tags that differ, and
+	// means nothing to the store: the creator of logs chooses tags that differ, and
 	// can tell from them, where the length may be the same by chance, whether a log is
 	// still the one that it knows.
 	Tag uint64

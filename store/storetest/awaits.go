@@ -224,7 +224,7 @@ func (p *awaiter) failed(target error) {
 	p.w.isErr("await", p.err, target)
 }
 
-// watchedContext tells when somebody asks for its Done channel, which a call does
+// watchedContext reports when its Done channel is asked for, which a call does
 // when it is about to wait. It only makes it likely that a call waits: no case
 // depends on it.
 type watchedContext struct {

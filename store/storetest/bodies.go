@@ -56,7 +56,7 @@ var bodyCases = []propertyCase{
 		w.sameBytes("body", w.claimOne().Messages[0].Body, body[:store.MaxBody])
 	}},
 
-	{name: "what is delivered with a key ends before it exceeds PageBytes, and goes on with the next claim", run: func(w *world) {
+	{name: "what is delivered with a key ends before it exceeds PageBytes, and continues with the next claim", run: func(w *world) {
 		k := key("order-1")
 		body := bigBytes(1, store.MaxBody)
 		w.putMessages(msg(k, "1", withBody(body)), msg(k, "2", withBody(body)))
@@ -72,7 +72,7 @@ var bodyCases = []propertyCase{
 		w.claimKey(k, []string{"5", "6"})
 	}},
 
-	{name: "a page of records ends before it exceeds PageBytes, and the next one goes on", run: func(w *world) {
+	{name: "a page of records ends before it exceeds PageBytes, and the next one continues", run: func(w *world) {
 		body := bigBytes(1, store.MaxRecord)
 		for i := range 3 {
 			r := store.Record{Key: recordKey(fmt.Sprintf("r%d", i)), Time: w.now().Add(time.Duration(i) * time.Hour), Body: body}

@@ -33,7 +33,7 @@ var claimCases = []propertyCase{
 			for i := range callers {
 				w.put(key(fmt.Sprintf("order-%d-%d", round, i)), "a")
 			}
-			// There is a key for each of them, whoever comes first.
+			// There is a key for each of them, in whichever order they come.
 			for i, got := range together(callers, w.tryClaim(upTo(1))) {
 				if len(got) != 1 {
 					w.t.Fatalf("caller %d of %d claimed %v, want one of the %d ready keys", i, callers, describe(got), callers)

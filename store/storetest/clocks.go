@@ -38,7 +38,7 @@ var clockCases = []propertyCase{
 		}
 	}},
 
-	{name: "time goes on after the clock was a day ahead for one commit", needsClock: true, run: func(w *world) {
+	{name: "time advances after the clock was a day ahead for one commit", needsClock: true, run: func(w *world) {
 		w.SetClock(24 * time.Hour)
 		w.commit(putTx(store.RecordKey{Kind: theKind, ID: "r"}, 0, "on"))
 		w.SetClock(-24 * time.Hour)

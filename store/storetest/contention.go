@@ -174,7 +174,7 @@ func (w *world) putOneByOne(n int) error {
 }
 
 // appendInTurn appends n entries to a log, one by one, reading its length again
-// whenever somebody else was faster.
+// whenever another writer was faster.
 func (w *world) appendInTurn(k store.Key, writer, n int) error {
 	length := 0
 	for i := range n {

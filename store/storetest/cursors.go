@@ -10,7 +10,7 @@ import (
 )
 
 var cursorCases = []propertyCase{
-	{name: "a walk goes on when the record that its cursor points at is deleted", run: func(w *world) {
+	{name: "a walk continues when the record that its cursor points at is deleted", run: func(w *world) {
 		for _, descending := range []bool{false, true} {
 			for _, statuses := range [][]string{nil, {"running"}} {
 				w.putAgain(12)

@@ -11,7 +11,7 @@ import (
 )
 
 // ErrFault is the error of a call that was made to fail. It matches none of the
-// store's sentinels, so its caller cannot know what became of the call.
+// store's sentinels, so the outcome of the call is unknown to its caller.
 var ErrFault = errors.New("storetest: injected fault")
 
 // Fault is how a call to a [Faulty] store fails.
@@ -157,5 +157,5 @@ func (f *Faulty) Stats(ctx context.Context) (store.Stats, error) {
 	return call(ctx, f, "Stats", f.store.Stats)
 }
 
-// Close does nothing: the store belongs to whoever has others use it as well.
+// Close does nothing: the store belongs to the test, which uses it besides.
 func (*Faulty) Close() error { return nil }

@@ -60,7 +60,7 @@ var leaseCases = []propertyCase{
 		w.equal("log", w.logTexts(k), []string{})
 	}},
 
-	{name: "a claim that expired cannot be finished when somebody else has it", run: func(w *world) {
+	{name: "a claim that expired cannot be finished when another claimer has it", run: func(w *world) {
 		k := key("order-1")
 		w.put(k, "a")
 		old := w.claimOne()

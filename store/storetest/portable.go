@@ -24,7 +24,7 @@ var exportCases = []propertyCase{
 		w.isWholeExport(w.exportAll())
 	}},
 
-	{name: "the same parcels come again, whoever asks", needsPortable: true, run: func(w *world) {
+	{name: "the same parcels come again for another caller", needsPortable: true, run: func(w *world) {
 		w.fill()
 		first := w.exportAll()
 		w.sameParcels(w.exportAll(), first)
@@ -107,7 +107,7 @@ var importCases = []propertyCase{
 		w.isCopy(to)
 	}},
 
-	{name: "a copy that is interrupted after each parcel goes on where it was", needsPortable: true, run: func(w *world) {
+	{name: "a copy that is interrupted after each parcel continues where it was", needsPortable: true, run: func(w *world) {
 		w.fill()
 		to := w.another()
 		for cursor, more := "", true; more; more = cursor != "" {
@@ -116,7 +116,7 @@ var importCases = []propertyCase{
 			if to.Reopen != nil {
 				to.Reopen()
 			}
-			to.importParcel(w.export(cursor)) // nobody knows that it went through
+			to.importParcel(w.export(cursor)) // as after an unknown outcome
 			cursor = p.Next
 		}
 		w.isCopy(to)

@@ -57,7 +57,7 @@ func (c *comparison) renderExport(s *memstore.Store) (lines []string) {
 	return lines
 }
 
-// move goes on with a new backend that has imported all that the old one exports, after
+// move continues with a new backend that has imported all that the old one exports, after
 // all leases have ended: they stay behind.
 func (c *comparison) move(t *rapid.T) {
 	end := c.now()

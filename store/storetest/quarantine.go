@@ -94,7 +94,7 @@ var attemptCases = []propertyCase{
 		w.isQuarantined("a")
 	}},
 
-	{name: "a claim goes on to other keys when all messages of one go to quarantine", run: func(w *world) {
+	{name: "a claim continues with other keys when all messages of one go to quarantine", run: func(w *world) {
 		for i := range 50 {
 			w.put(key(fmt.Sprintf("poison-%d", i)), "a", "b")
 		}

@@ -31,7 +31,7 @@ var trimCases = []propertyCase{
 		w.isLog(k, 2, "c", "d")
 	}},
 
-	{name: "a log can be trimmed to its end and goes on from there", run: func(w *world) {
+	{name: "a log can be trimmed to its end and continues from there", run: func(w *world) {
 		k := key("order-1")
 		w.append(k, 0, "a", "b", "c")
 		w.trim(k, 3)

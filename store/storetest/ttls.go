@@ -151,7 +151,7 @@ var ttlCases = []propertyCase{
 		w.isQuarantined("q1", "q2")
 	}},
 
-	{name: "a TTL goes on when the process ends", needsReopen: true, run: func(w *world) {
+	{name: "a TTL keeps running when the process ends", needsReopen: true, run: func(w *world) {
 		w.putMessages(msg(key("order-1"), "a", noRoute(), withTTL(time.Hour)))
 		w.Advance(30 * time.Minute)
 		w.Reopen()

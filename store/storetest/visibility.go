@@ -99,7 +99,7 @@ var visibilityCases = []propertyCase{
 		w.claimKey(k, []string{"kept"})
 	}},
 
-	{name: "thousands of messages are delivered in the order of their times as time goes on", run: func(w *world) {
+	{name: "thousands of messages are delivered in the order of their times as time advances", run: func(w *world) {
 		w.deliversInOrder(func() {})
 	}},
 

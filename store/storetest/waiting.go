@@ -230,7 +230,7 @@ var waitingCases = []propertyCase{
 		w.claimsExactly(claims, keys...)
 	}},
 
-	{name: "a waiting claim that finds its key taken goes on waiting", run: func(w *world) {
+	{name: "a waiting claim that finds its key taken keeps waiting", run: func(w *world) {
 		p, q := w.wait(), w.wait()
 		w.put(key("order-1"), "a")
 		w.areWaiting(1)

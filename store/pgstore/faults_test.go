@@ -19,8 +19,8 @@ import (
 // quiet is for stores whose troubles are made on purpose.
 var quiet = slog.New(slog.DiscardHandler)
 
-// counter is somebody who counts, in a log and in a record at once, and remembers what it
-// was told. If it was not told whether a step went through it tries that step again: what
+// counter counts, in a log and in a record at once, and remembers which steps were
+// acknowledged. If the outcome of a step is unknown it tries that step again: what
 // is under way on the server may still come to an end, so that looking alone says nothing.
 type counter struct {
 	store  *Store
@@ -59,7 +59,7 @@ func (c *counter) step(ctx context.Context) error {
 		c.unsure = false
 		return c.look(ctx)
 	case errors.Is(err, store.ErrConflict):
-		return fmt.Errorf("%v: somebody else has counted: %w", c.key, err)
+		return fmt.Errorf("%v: another writer has counted: %w", c.key, err)
 	default:
 		c.open++
 		c.unsure = true
@@ -86,8 +86,8 @@ func (c *counter) look(ctx context.Context) error {
 	return err
 }
 
-// countThrough has counters count while trouble is made, and looks at what became of it.
-// Who makes the trouble can wait until so many commits more have gone through.
+// countThrough runs counters while faults are injected, and checks the result. The function
+// that injects faults can wait until so many more commits have succeeded.
 func countThrough(t *testing.T, s *Store, counters int, trouble func(goesOn func(n int64))) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)

@@ -17,8 +17,8 @@ import (
 type position struct{ ms, num int64 }
 
 // How many records a list passes over: in one statement at first, and in all, before it
-// returns what it has. A query that few records match keeps nobody waiting, and goes on
-// with the next page.
+// returns what it has. The time for a page is bounded, and a query that few records match
+// continues with the next page.
 const (
 	firstPassed = 512
 	maxPassed   = 10_000

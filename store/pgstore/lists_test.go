@@ -9,7 +9,7 @@ import (
 )
 
 // TestListPassesOverALot: a list of few among many returns what it has after having passed
-// over some, and goes on from there.
+// over some, and the next page continues there.
 func TestListPassesOverALot(t *testing.T) {
 	t.Parallel()
 	s := open(t, newURL(t), Options{})

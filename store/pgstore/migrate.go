@@ -180,7 +180,7 @@ func applied(ctx context.Context, conn queryer, schema string) (map[int]stored, 
 	have := map[int]stored{}
 	var there bool
 	// The catalogue is read as a table: what is looked up in it otherwise may be as it was
-	// before we waited for somebody else's migration.
+	// before we waited for the migration of another process.
 	err := conn.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_catalog.pg_tables WHERE schemaname = $1 AND tablename = 'migrations')`, schema).Scan(&there)
 	if err != nil {
 		return nil, failed("read migrations", err)

@@ -82,7 +82,7 @@ func put(queue, name, id, route string) *store.Tx {
 }
 
 // TestMigrateOff: a program that must not migrate says what is missing, and works once
-// somebody has run what it prints.
+// an operator has run what it prints.
 func TestMigrateOff(t *testing.T) {
 	t.Parallel()
 	u, schema := freshURL(t, "migrate", "off")
@@ -205,7 +205,7 @@ func TestOptions(t *testing.T) {
 	for _, options := range []string{
 		"connections=2", "connections=x", "notify=maybe", "migrate=later", "pooler=session", "schema=" + strings.Repeat("x", 64), "sslmode=perhaps", "unknown=1",
 	} {
-		_, err := store.Open(t.Context(), "postgres://somebody:secret@127.0.0.1:1/x?"+options)
+		_, err := store.Open(t.Context(), "postgres://user:secret@127.0.0.1:1/x?"+options)
 		if !errors.Is(err, store.ErrInvalid) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %v, want ErrInvalid", options, err)
 		}

@@ -14,7 +14,7 @@ import (
 )
 
 // TestNoneMeansNothingIsReady: a key that another transaction holds at the moment of a
-// claim is waited for, if there is nothing else: it may be ready when it is let go of.
+// claim is waited for, if there is nothing else: it may be ready when the lock is released.
 func TestNoneMeansNothingIsReady(t *testing.T) {
 	t.Parallel()
 	s := open(t, newURL(t), Options{})

@@ -300,7 +300,7 @@ func TestLastWords(t *testing.T) {
 	t.Parallel()
 	u := newURL(t)
 	s := open(t, u, Options{})
-	open(t, u, Options{}) // somebody to be told
+	open(t, u, Options{}) // a process to be notified
 	conn, err := pgx.ConnectConfig(t.Context(), s.db.config.conn)
 	if err != nil {
 		t.Fatal(err)

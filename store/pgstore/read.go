@@ -14,7 +14,7 @@ import (
 
 const (
 	// A page of a log: the row of the key, and the rows of entries that are on it. There are
-	// at most $4 of them; where they are small, another statement goes on.
+	// at most $4 of them; where they are small, another statement continues.
 	readEntries = `SELECT k.log_first, k.log_length, k.log_tag, e.at, e.n, e.data
 FROM {schema}.keys k LEFT JOIN LATERAL (
 	SELECT c.at, c.n, c.data FROM (

@@ -12,7 +12,7 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// elsewhere commits what the frame does not know of: in a transaction of somebody's own.
+// elsewhere commits what the frame does not know of: in a transaction of its caller.
 func elsewhere(t *testing.T, s *Store, change *store.Tx) {
 	t.Helper()
 	err := pgx.BeginFunc(t.Context(), s.db.others, func(tx pgx.Tx) error { return s.Commit(WithTx(t.Context(), tx), change) })
@@ -79,7 +79,7 @@ func TestWhatIsRememberedDecidesNothing(t *testing.T) {
 }
 
 // TestWhatWasWrittenIsNotLoaded: what this process has written is known to it, unless
-// somebody else has the store open.
+// another process has the store open.
 func TestWhatWasWrittenIsNotLoaded(t *testing.T) {
 	t.Parallel()
 	u := newURL(t, "connections", "5")
@@ -111,11 +111,11 @@ func TestWhatWasWrittenIsNotLoaded(t *testing.T) {
 	append1(s, 2)
 	other := open(t, u, Options{})
 	append1(other, 3)
-	append1(s, 4) // finds out that somebody is there
+	append1(s, 4) // learns of the other process
 	append1(other, 5)
 	append1(s, 6)
 	if recalls(s) {
-		t.Error("what is remembered is used while somebody else is there")
+		t.Error("cached rows are used while another process has the store open")
 	}
 }
 
@@ -142,7 +142,7 @@ func TestRememberedKeysWithRows(t *testing.T) {
 		}
 		claimed <- claims
 	}()
-	eventually(t, "somebody waits", func() bool {
+	eventually(t, "a call waits", func() bool {
 		stats, err := s.Stats(t.Context())
 		return err == nil && stats.Waiting == 1
 	})

@@ -263,8 +263,8 @@ ON CONFLICT (key) DO UPDATE SET version = r.version + 1, time = excluded.time, s
 	addTally = `INSERT INTO {schema}.tally (lane, queue, route, n)
 SELECT * FROM unnest($1::int8[], $2::bytea[], $3::bytea[], $4::int8[])`
 
-	// Rows that a commit is adding are not seen, and those that somebody else folds are left
-	// to them, so that nobody waits.
+	// Rows that a commit is adding are not seen, and rows that another process folds are
+	// skipped, so that no transaction waits.
 	foldTally = `WITH gone AS (
 	DELETE FROM {schema}.tally t WHERE t.ctid = ANY (ARRAY(
 		SELECT ctid FROM {schema}.tally LIMIT 20000 FOR UPDATE SKIP LOCKED))

@@ -27,8 +27,8 @@ import (
 // The order and the instance that fulfils it are there together, or neither of them is.
 // So it is with all that is put by a commit of the store: an instance is started, an event
 // raised, a timer scheduled or cancelled, an action added. What is read with that context
-// is read in the transaction, which sees what it wrote itself. Whoever waits for something
-// learns of it when the transaction is committed.
+// is read in the transaction, which sees what it wrote itself. Waiting calls are
+// woken when the transaction is committed.
 //
 // A call that fails, because an instance exists already, say, leaves the transaction as it
 // was before: it can go on. Keep it short. What it has touched is locked until it ends:

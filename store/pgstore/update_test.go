@@ -68,7 +68,7 @@ func TestNothingIsWrittenOverWhatOthersWrote(t *testing.T) {
 }
 
 // TestManyProcessesOnOneKey: what several processes append to one log at the same time is
-// there once, whoever was first.
+// there once, in whichever order.
 func TestManyProcessesOnOneKey(t *testing.T) {
 	t.Parallel()
 	u := newURL(t, "connections", "5")

@@ -11,8 +11,8 @@ type conn struct {
 	db *sqlite.Conn
 }
 
-// openConn opens a connection. It does not wait when another one holds a lock: whoever
-// uses it does, and knows for how long.
+// openConn opens a connection. It does not wait when another one holds a lock: its
+// user does, and decides for how long.
 func openConn(path string, flags sqlite.OpenFlags, pragmas ...string) (*conn, error) {
 	db, err := sqlite.OpenConn(path, flags)
 	if err != nil {

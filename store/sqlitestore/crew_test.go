@@ -82,7 +82,7 @@ func crewTurn(t *testing.T, s *Store, c *store.Claim) error {
 }
 
 // TestSeveralProcesses has three processes work on one file: each key does its rounds
-// exactly once, whoever does them, and nobody is told that the file is locked.
+// exactly once, in whichever process, and no call returns that the file is locked.
 func TestSeveralProcesses(t *testing.T) {
 	t.Parallel()
 	path := newPath(t)

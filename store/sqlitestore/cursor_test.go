@@ -10,7 +10,7 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// TestOldCursorsStayValid goes on from a cursor of the form that this store gave out at
+// TestOldCursorsStayValid continues from a cursor of the form that this store returned at
 // first.
 func TestOldCursorsStayValid(t *testing.T) {
 	t.Parallel()

@@ -12,7 +12,7 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// exportPosition is where an export goes on: with the head of a key, its entries or its messages,
+// exportPosition is where an export continues: with the head of a key, its entries or its messages,
 // or with records.
 type exportPosition struct {
 	part byte  // one of those below

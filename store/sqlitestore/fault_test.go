@@ -31,7 +31,7 @@ func put(t *testing.T, s *Store, id string) {
 }
 
 // TestFull: a commit for which there is no room changes nothing, its neighbours in the
-// group go through, and all goes on when there is room.
+// group succeed, and commits succeed again when there is room.
 func TestFull(t *testing.T) {
 	t.Parallel()
 	s, err := Open(t.Context(), newPath(t), Options{Logger: quiet(), maxPages: 100})
@@ -209,7 +209,7 @@ func TestNewerFormat(t *testing.T) {
 	}
 }
 
-// TestDamaged: a file with a damaged page is found out, by whoever reads the page.
+// TestDamaged: a file with a damaged page is detected by a call that reads the page.
 func TestDamaged(t *testing.T) {
 	t.Parallel()
 	path := newPath(t)
@@ -360,7 +360,7 @@ func TestLogBeginsAgain(t *testing.T) {
 	put(t, s, "a")
 	s.shorten()
 	if n := s.logBytes(); n == 0 {
-		t.Error("the log begins again although somebody reads it")
+		t.Error("the log begins again although a reader uses it")
 	}
 	put(t, s, "b")
 	if err := reader.exec("COMMIT"); err != nil {
@@ -374,8 +374,8 @@ func TestLogBeginsAgain(t *testing.T) {
 	verifies(t, s)
 }
 
-// TestLockedByOthers: a lock that somebody else has is waited for, as long as the caller
-// does, and readers do not even notice.
+// TestLockedByOthers: a commit waits for a lock of another connection, as long as its caller
+// does, and readers do not wait.
 func TestLockedByOthers(t *testing.T) {
 	t.Parallel()
 	path := newPath(t)
@@ -392,30 +392,30 @@ func TestLockedByOthers(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if err := s.Commit(ctx, &store.Tx{PutRecords: []store.PutRecord{record("b", 1)}}); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("commit while somebody has the lock: %v, want %v", err, context.DeadlineExceeded)
+		t.Errorf("commit while the file is locked: %v, want %v", err, context.DeadlineExceeded)
 	}
 	if _, err := s.Get(t.Context(), store.RecordKey{Kind: "order", ID: "a"}); err != nil {
-		t.Errorf("get while somebody has the lock: %v", err)
+		t.Errorf("get while the file is locked: %v", err)
 	}
 	if claims, err := s.Claim(t.Context(), store.ClaimRequest{Queue: "q", Routes: []string{"r"}, Max: 1, Lease: time.Second}); len(claims) > 0 || err != nil {
-		t.Errorf("a claim that finds nothing while somebody has the lock: %v", err)
+		t.Errorf("a claim that finds nothing while the file is locked: %v", err)
 	}
 	done := make(chan error, 1)
 	go func() { done <- s.Commit(t.Context(), &store.Tx{PutRecords: []store.PutRecord{record("c", 1)}}) }()
 	select {
 	case err := <-done:
-		t.Errorf("commit while somebody has the lock: %v", err)
+		t.Errorf("commit while the file is locked: %v", err)
 	case <-time.After(100 * time.Millisecond):
 	}
 	if err := other.exec("COMMIT"); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-done; err != nil {
-		t.Errorf("commit when nobody has the lock: %v", err)
+		t.Errorf("commit when the file is unlocked: %v", err)
 	}
 }
 
-// TestReadersDoNotWait: whoever reads sees what was committed last while a transaction is
+// TestReadersDoNotWait: a reader sees what was committed last while a transaction is
 // under way, in this process too.
 func TestReadersDoNotWait(t *testing.T) {
 	t.Parallel()
@@ -474,7 +474,7 @@ func TestSynced(t *testing.T) {
 	}
 }
 
-// TestTimeDoesNotGoBack: a process whose clock is behind goes on from the time that others
+// TestTimeDoesNotGoBack: a process whose clock is behind continues from the time that others
 // have seen.
 func TestTimeDoesNotGoBack(t *testing.T) {
 	t.Parallel()
@@ -510,7 +510,7 @@ func TestTimeDoesNotGoBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := now(open(behind)); got.Before(ahead.Now()) {
-		t.Errorf("the time is %v when the file is opened after somebody has seen %v", got, ahead.Now())
+		t.Errorf("the time is %v when the file is opened after another process has seen %v", got, ahead.Now())
 	}
 }
 

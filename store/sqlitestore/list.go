@@ -24,7 +24,7 @@ func ignoreEnd(err error) error {
 	return err
 }
 
-// position is where a list goes on: after a record with this time and number.
+// position is where a list continues: after a record with this time and number.
 type position struct {
 	ms, num int64
 }
@@ -64,8 +64,8 @@ func startOfOld(q *store.Query, err error) (position, error) {
 	return position{c.MS, c.Num}, nil
 }
 
-// maxPassed is how many records a list passes over before it returns what it has: a query
-// that few records match keeps nobody waiting, and goes on with the next page.
+// maxPassed is how many records a list skips before it returns what it has: the time for a
+// page is bounded, and a query that few records match continues with the next page.
 const maxPassed = 10_000
 
 // lister is a List call in its read transaction.

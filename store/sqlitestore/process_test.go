@@ -33,7 +33,7 @@ var roles = map[string]func(t *testing.T, s *Store){
 func TestChildProcess(t *testing.T) {
 	role := os.Getenv(childRole)
 	if role == "" {
-		return // nobody has started it
+		return // it was not started
 	}
 	s, err := Open(t.Context(), os.Getenv(childPath), Options{Logger: quiet()})
 	if err != nil {
@@ -147,7 +147,7 @@ func verifies(t *testing.T, s *Store) {
 	}
 }
 
-// holdStore commits when it is told to, and ends when nobody tells it anything more.
+// holdStore commits for each line of its input, and ends with it.
 func holdStore(t *testing.T, s *Store) {
 	in := bufio.NewScanner(os.Stdin)
 	for in.Scan() {
@@ -163,8 +163,8 @@ func holdStore(t *testing.T, s *Store) {
 	}
 }
 
-// TestWaitersSeeWhatOtherProcessesCommit: whoever awaits a record here is told soon of a
-// commit over there.
+// TestWaitersSeeWhatOtherProcessesCommit: an Await call here returns soon after a
+// commit of another process.
 func TestWaitersSeeWhatOtherProcessesCommit(t *testing.T) {
 	t.Parallel()
 	path := newPath(t)
@@ -192,7 +192,7 @@ func TestWaitersSeeWhatOtherProcessesCommit(t *testing.T) {
 	c.end(t)
 }
 
-// excludeStore keeps others out until nobody tells it anything more.
+// excludeStore keeps other processes out until its input ends.
 func excludeStore(t *testing.T, s *Store) {
 	if _, err := s.Exclude(t.Context()); err != nil {
 		t.Fatal(err)

@@ -215,8 +215,8 @@ func walkList(t *testing.T, s store.Store, q store.Query) (ids []string) {
 	}
 }
 
-// TestListPassesOver: a query that few records match goes on with the next page instead of
-// keeping somebody waiting.
+// TestListPassesOver: a query that few records match continues with the next page instead of
+// taking long for one.
 func TestListPassesOver(t *testing.T) {
 	t.Parallel()
 	s := openWith(t, newPath(t), base.NewManual(begin), quiet())
@@ -268,7 +268,7 @@ func TestIndexes(t *testing.T) {
 			t.Errorf("%s:\n%swant %s", query, got, want)
 		}
 		if program := table(t, path, "EXPLAIN "+query); strings.Contains(want, "<?") && !endsByParameter(program) {
-			t.Errorf("%s: goes on beyond what is asked for:\n%s", query, program)
+			t.Errorf("%s: continues beyond what is asked for:\n%s", query, program)
 		}
 	}
 }

@@ -187,7 +187,7 @@ func (s *Store) learn(w *writer) error {
 	return nil
 }
 
-// markEvery is how far time goes on before it is written down, in milliseconds.
+// markEvery is how far time advances before it is stored, in milliseconds.
 const markEvery = 100
 
 // writeMark notes the time in the file, so that another process whose clock is behind

@@ -53,7 +53,7 @@ func (h *fixture) delete(f *Frame, name string) {
 	}
 }
 
-// TestLeaseBetweenLookAndQuarantine: the lease is over and somebody else has the key, with
+// TestLeaseBetweenLookAndQuarantine: the lease is over and another claimer has the key, with
 // the message that the first one found to be delivered too often.
 func TestLeaseBetweenLookAndQuarantine(t *testing.T) {
 	withFixture(t, func(h *fixture) {
@@ -231,7 +231,7 @@ func TestLeaseThatALookMadeEnds(t *testing.T) {
 	})
 }
 
-// TestWaitThatEndsWhileOthersAreServed: somebody looks for it all the same, and nothing that
+// TestWaitThatEndsWhileOthersAreServed: a query is made for it all the same, and nothing that
 // is put meanwhile comes before what was there.
 func TestWaitThatEndsWhileOthersAreServed(t *testing.T) {
 	withFixture(t, func(h *fixture) {
@@ -244,7 +244,7 @@ func TestWaitThatEndsWhileOthersAreServed(t *testing.T) {
 			c.claims, c.err = a.Claim(h.Context(), req)
 			c.done = true
 		}()
-		<-time.After(15 * time.Second) // somebody has looked since they came
+		<-time.After(15 * time.Second) // a query was made since they came
 		hold := make(chan struct{})
 		h.db.onPick(func(*Picked) {
 			h.db.onPick(nil)

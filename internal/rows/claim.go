@@ -16,8 +16,8 @@ import (
 //	            │                                   └─ wait over ──────────▶ ended
 //	            └─ wait over, after a query found nothing; context over; closed ─▶ ended
 //
-// A call whose context ends while it is served ends at once. Whoever serves it finds out when it
-// has something for it, and releases that.
+// A call whose context ends while it is served ends at once. The server
+// of the call notices when it has keys for it, and releases them.
 type waiter struct {
 	req          store.ClaimRequest // without its routes
 	subscription *subscription

@@ -122,7 +122,7 @@
 //     is gone, and are claimed again when the lease is over. The attempt counts.
 //   - after the commit, before the announcement: other processes find it by their polls.
 //   - between claim and commit: as after a hand-off. The token fences the old caller: a commit
-//     with it fails with ErrClaimLost once somebody else has the key or the time is over.
+//     with it fails with ErrClaimLost once another claimer has the key or the time is over.
 //   - with prefetched or orphaned leases: they end by time, like any other.
 //   - in the middle of a sweep: each batch is one transaction; the rest is swept later.
 //

@@ -245,7 +245,7 @@ func (w *twins) compare() {
 }
 
 // timeless returns records without when they went to quarantine: the model sees to that at
-// the very moment, the frame when somebody claims.
+// the very moment, the frame when the next claim is made.
 func timeless(records []store.Record) []store.Record {
 	all := append([]store.Record{}, records...)
 	for i := range all {

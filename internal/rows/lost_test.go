@@ -32,7 +32,7 @@ func (h *fixture) version(what string, r *store.Record, want int64) {
 var instance = store.RecordKey{Kind: "instance", ID: "1"}
 
 // TestHintOfARecordThatNobodyAwaitsIsNotForgotten: another process changes a record that
-// this one put, and then somebody here awaits the change.
+// this one put, and then a call of this process awaits the change.
 func TestHintOfARecordThatNobodyAwaitsIsNotForgotten(t *testing.T) {
 	for _, all := range []bool{false, true} {
 		t.Run(fmt.Sprintf("all %v", all), func(t *testing.T) {
@@ -173,8 +173,8 @@ func TestAFullGroupIsBegun(t *testing.T) {
 	})
 }
 
-// TestQuarantineBesideAPut: a message goes to quarantine, whose record somebody else of this
-// process puts in the same moment: which of them was first is not known.
+// TestQuarantineBesideAPut: a message goes to quarantine, whose record another call of
+// this process puts in the same moment: which of them was first is not known.
 func TestQuarantineBesideAPut(t *testing.T) {
 	withFixture(t, func(h *fixture) {
 		f := h.open()

@@ -202,7 +202,7 @@ func TestPolls(t *testing.T) {
 		<-time.After(time.Hour)
 		h.same("looks while nobody waits", h.db.looks.Load()-looks, 0)
 		if a.polls.active {
-			t.Error("it goes on while nobody waits")
+			t.Error("it keeps polling while no call waits")
 		}
 	})
 }
@@ -257,7 +257,7 @@ func (c *wallSet) Now() time.Time {
 	return t
 }
 
-// TestWallClockThatIsSetBack: the time of the database goes on as it would have.
+// TestWallClockThatIsSetBack: the time of the database advances as it would have.
 func TestWallClockThatIsSetBack(t *testing.T) {
 	t.Parallel()
 	clock := &wallSet{}

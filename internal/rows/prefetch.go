@@ -95,7 +95,7 @@ func (c *claimer) takePrefetched(w *waiter) bool {
 		}
 		delete(c.prefetched, k.claim.Token)
 		if k.claim.Until.UnixMilli() <= c.time.now() {
-			continue // it has expired, and somebody else may have the key
+			continue // it has expired, and another claimer may have the key
 		}
 		if k.terms.Lease != w.req.Lease || k.terms.MaxMessages != w.req.MaxMessages {
 			c.releaseOrphan(k.claim.Lease())

@@ -91,8 +91,8 @@ func (h *fixture) holdPick() (release func()) {
 	return func() { close(hold) }
 }
 
-// TestNothingIsLeasedAheadOfWhoDoesNotWait: whoever makes a call that does not wait may never
-// make another one, and other processes are there.
+// TestNothingIsLeasedAheadOfWhoDoesNotWait: a caller that does not wait may never
+// call again, and other processes have the store open.
 func TestNothingIsLeasedAheadOfWhoDoesNotWait(t *testing.T) {
 	withFixture(t, func(h *fixture) {
 		f, other := h.open(), h.open()

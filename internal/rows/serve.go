@@ -5,7 +5,7 @@ package rows
 //	bound lowered ─▶ touch ─┬─ due now ───▶ serve ─▶ task: serveAll
 //	                        └─ due later ─▶ setTimer ─▶ (fires) ─▶ serve
 //
-// The task takes the first due call in the order of arrival, queries for it, and goes on until
+// The task takes the first due call in the order of arrival, queries for it, and continues until
 // nothing is due for any idle call; then it sets the timer. A call that begins when something is
 // due does not wait for the task: it queries by itself (claimer.begin).
 

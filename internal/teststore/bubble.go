@@ -15,13 +15,13 @@ import (
 // outside, with connections, files and goroutines that know nothing of virtual time, and
 // its clock shows the bubble's time whenever it is called.
 //
-// No call waits outside. A Claim or an Await that finds nothing waits here, until a call
-// of somebody else or the time may have changed that: all calls come through here, so
+// No call waits outside. A Claim or an Await that finds nothing waits here, until another
+// call or the time may have changed that: all calls come through here, so
 // that it is known when. Like memstore it claims on behalf of those who wait, in their
 // order, so that a test sees the same whatever the backend is.
 type bubble struct {
 	backend store.Store
-	clock   base.Clock // of whoever uses the store: that of the bubble
+	clock   base.Clock // of the users of the store: that of the bubble
 
 	moving sync.Mutex   // held while hidden is moved
 	hidden *base.Manual // the backend's clock
@@ -37,7 +37,7 @@ type bubble struct {
 
 var _ store.Store = (*bubble)(nil)
 
-// wrap returns a store for whoever lives by clock, of a backend that lives by hidden.
+// wrap returns a store whose users go by clock, of a backend that goes by hidden.
 func wrap(backend store.Store, clock base.Clock, hidden *base.Manual) *bubble {
 	b := &bubble{
 		backend: backend, clock: clock, hidden: hidden,
@@ -83,11 +83,11 @@ func (b *bubble) moveTo(now time.Time) {
 // Commit applies tx, and serves those who wait for what it made ready.
 func (b *bubble) Commit(ctx context.Context, tx *store.Tx) error {
 	err := tell(ctx, b, func(ctx context.Context) error { return b.settled(ctx, b.backend.Commit(ctx, tx)) })
-	b.committed(tx) // also after an error, which may say that nobody knows
+	b.committed(tx) // also after an error, whose outcome may be unknown
 	return err
 }
 
-// settled returns err when it is settled what became of a call that somebody gave up: it
+// settled returns err when the outcome of a call whose context ended is settled: it
 // may have its effect after it returned, and a bubble's time must not pass before. What is
 // committed next comes after it.
 func (b *bubble) settled(ctx context.Context, err error) error {

@@ -100,20 +100,20 @@ func TestAWaitIsAsLongAsItMustBe(t *testing.T) {
 				t.Fatal(err)
 			}
 		},
-		"somebody who commits": func(t *testing.T, s store.Store) {
+		"a commit": func(t *testing.T, s store.Store) {
 			later(long, func() error { return s.Commit(t.Context(), &store.Tx{Put: []store.Message{message("m")}}) })
 		},
-		"somebody who gives up a lease": func(t *testing.T, s store.Store) {
+		"a release": func(t *testing.T, s store.Store) {
 			lease := holdFor(t, s, store.MaxLease)
 			later(long, func() error { return s.Release(t.Context(), store.Release{Lease: lease}) })
 		},
-		"somebody who keeps a message": func(t *testing.T, s store.Store) {
+		"a finish that keeps a message": func(t *testing.T, s store.Store) {
 			lease := holdFor(t, s, store.MaxLease)
 			later(long, func() error {
 				return s.Commit(t.Context(), &store.Tx{Finish: []store.Finish{{Lease: lease, Keep: []string{"m"}}}})
 			})
 		},
-		"somebody who deletes a message that was delivered": func(t *testing.T, s store.Store) {
+		"a delete of a delivered message": func(t *testing.T, s store.Store) {
 			holdFor(t, s, store.MaxLease)
 			commit(t, s, &store.Tx{Put: []store.Message{message("n")}})
 			later(long, func() error {
@@ -186,7 +186,7 @@ func TestAWaitHasAnEnd(t *testing.T) {
 	})
 }
 
-// TestQuarantineIsSeen by who waits for it, at the latest when somebody claims.
+// TestQuarantineIsSeen by calls that await it, at the latest with the next claim.
 func TestQuarantineIsSeen(t *testing.T) {
 	inBubbles(t, func(t *testing.T, s store.Store) {
 		begun := time.Now()
@@ -216,7 +216,7 @@ func TestQuarantineIsSeen(t *testing.T) {
 // slow is a backend that takes its time to put messages, outside of all bubbles.
 type slow struct {
 	store.Store
-	begins chan struct{} // somebody has called
+	begins chan struct{} // a call has begun
 	ends   chan struct{} // the call may return
 }
 

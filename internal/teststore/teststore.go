@@ -1,4 +1,4 @@
-// Package teststore gives tests a store of the kind that whoever runs them asks for.
+// Package teststore gives tests a store of the kind that the environment of the run asks for.
 //
 // Most tests of the engine, the timers and the actions run in virtual time, inside a
 // bubble of testing/synctest. The store in memory can live there, and nothing else can: a

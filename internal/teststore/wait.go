@@ -67,7 +67,7 @@ func (b *bubble) Claim(ctx context.Context, req store.ClaimRequest) ([]store.Cla
 			b.mu.Unlock()
 			return nil, store.Closed("claim")
 		case q.changes != before:
-			b.mu.Unlock() // somebody made something ready that was not there to be found
+			b.mu.Unlock() // a concurrent call made something ready that the claim could not find
 		default:
 			q.empty[asked(&req)] = q.changes
 			return b.waitFor(ctx, q, req, wait)

@@ -187,7 +187,7 @@ func (env *Env) open() {
 }
 
 // Restart closes the engine and opens another one, as a deploy does: all code is replayed
-// before it goes on. Definitions take the place of those of the same name and version, or
+// before it continues. Definitions take the place of those of the same name and version, or
 // come to those that there are. Activities that are under way have [abide.Config.DrainTimeout] to
 // come to their end.
 func (env *Env) Restart(definitions ...abide.Definition) {

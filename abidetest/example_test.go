@@ -101,7 +101,7 @@ func ExampleRecordAll() {
 }
 
 // TestTrialGoesOn tests a change of code against what is under way, without a recording:
-// the trial begins with the old code, and goes on with the new.
+// the trial begins with the old code, and continues with the new.
 func TestTrialGoesOn(t *testing.T) {
 	t.Parallel()
 	before := abide.NewOrchestration("trial", func(ctx abide.Context, _ abide.None) (string, error) {

@@ -75,7 +75,7 @@ func (i *Instance[Out]) Err() error {
 	return &abide.InstanceError{Ref: i.ref, Status: info.Status, Err: info.Err}
 }
 
-// Info returns what is true of the instance when everything has happened that happens by
+// Info returns the state of the instance when everything has happened that is due by
 // now.
 func (i *Instance[Out]) Info() abide.Info {
 	i.env.t.Helper()

@@ -36,7 +36,7 @@ func (t *transport) WaitChange(ctx context.Context, ref abide.Ref, after int64) 
 	return info, err
 }
 
-// end returns what is true of an instance when it has ended. One that does not, or cannot,
+// end returns the state of an instance when it has ended. One that does not, or cannot,
 // fails the test.
 func (env *Env) end(ref abide.Ref) abide.Info {
 	env.t.Helper()
@@ -136,7 +136,7 @@ func (env *Env) waiting(ref abide.Ref) ([]string, error) {
 	return replayer.Replay(&h)
 }
 
-// unserved returns what waits for somebody who serves it.
+// unserved returns what waits for a definition that is not registered.
 func (env *Env) unserved() []string {
 	stats, err := env.store.Stats(context.Background())
 	if err != nil {
@@ -151,7 +151,7 @@ func (env *Env) unserved() []string {
 	var unserved []string
 	for _, r := range stats.Routes {
 		if what := whatWaits(r); what != "" && !served[what] {
-			unserved = append(unserved, what+": it waits for somebody who serves it: give it to env.Serve, or stub it")
+			unserved = append(unserved, what+": not served: give it to env.Serve, or stub it")
 		}
 	}
 	return unserved

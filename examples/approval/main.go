@@ -62,8 +62,8 @@ func settle(ctx abide.Context, report Report) (int, error) {
 	return cents, nil
 }
 
-// approve asks one approver after the other, and takes the first decision, whoever made
-// it.
+// approve asks one approver after the other, and takes the first decision of any
+// of them.
 func approve(ctx abide.Context, item Item) (bool, error) {
 	decision := Decided.Receive(ctx)
 	for _, approver := range item.Approvers {

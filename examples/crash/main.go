@@ -1,5 +1,5 @@
-// Command crash makes a pot of tea. Kill it at any moment and run it again: it goes on
-// where it stopped.
+// Command crash makes a pot of tea. Kill it at any moment and run it again: it
+// continues where it stopped.
 package main
 
 import (

@@ -3,7 +3,7 @@
 //
 //	go run ./examples/loop
 //
-// Stop it with Ctrl-C. Started again, it goes on counting, and makes up for the report
+// Stop it with Ctrl-C. Started again, it continues counting, and makes up for the report
 // that was due meanwhile.
 package main
 

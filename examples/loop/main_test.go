@@ -39,7 +39,7 @@ func TestReports(t *testing.T) {
 	})
 }
 
-// Who was away for four days makes up for one report, and goes on with the next.
+// After four days of absence one report is made up for, and the next one is on time.
 func TestReportsAfterPause(t *testing.T) {
 	t.Parallel()
 	abidetest.Run(t, func(t *testing.T, env *abidetest.Env) {

@@ -1,4 +1,4 @@
-// Command order takes an order that somebody has to approve. As long as nobody does, it
+// Command order takes an order that has to be approved. Until it is, it
 // sends reminders; after the third one it waits once more and then gives the order up.
 //
 //	go run ./examples/order
@@ -62,7 +62,7 @@ func place(ctx abide.Context, order Order) (Receipt, error) {
 
 const maxReminders = 3
 
-// approval waits until somebody approves the order, and reminds them.
+// approval waits until the order is approved, and sends reminders.
 func approval(ctx abide.Context, order Order) (who string, err error) {
 	for sent := 0; ; sent++ {
 		abide.SetStatus(ctx, fmt.Sprintf("waiting for approval, %d reminders sent", sent))
@@ -84,8 +84,8 @@ func remind(_ context.Context, order Order) (abide.None, error) {
 	return abide.None{}, nil
 }
 
-// charge may be tried more than once. The key is the same each time, so that whoever
-// moves the money moves it once.
+// charge may be tried more than once. The key is the same each time, so that the
+// payment provider moves the money once.
 func charge(ctx context.Context, order Order) (string, error) {
 	info, _ := abide.ActivityOf(ctx)
 	fmt.Printf("charged %d cents\n", order.Cents)

@@ -68,7 +68,7 @@ func main() {
 		info, err := account.Info(ctx)
 		check(err)
 		check(extend(ctx, engine, account.ID(), info.StartedAt.Add(21*day)))
-		fmt.Println("the trial goes on for another week")
+		fmt.Println("the trial is extended by a week")
 	}()
 	plan, err := account.Result(ctx)
 	check(err)

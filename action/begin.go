@@ -42,7 +42,7 @@ func (s *Service) begin(ctx context.Context, since time.Time, claims []store.Cla
 		}
 		t.message = t.a.Version
 		if m.Attempt > 1 {
-			wg.Go(func() { errs[i] = s.resume(ctx, t) }) // somebody has had it before
+			wg.Go(func() { errs[i] = s.resume(ctx, t) }) // it was claimed before
 			continue
 		}
 		fresh = append(fresh, t)
@@ -77,7 +77,7 @@ func (s *Service) beginFresh(ctx context.Context, fresh []*task) (trouble error)
 			s.dispatch(ctx, tasks)
 		case errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrTooLarge):
 			if len(tasks) > 1 {
-				break // it goes on with each half
+				break // each half is tried separately
 			}
 			if err := s.resume(ctx, tasks[0]); err != nil {
 				trouble = err
@@ -161,7 +161,7 @@ func (s *Service) resume(ctx context.Context, t *task) error {
 			s.dispatch(ctx, []*task{t}) // it was this process, which did not learn that it had succeeded
 			return nil
 		case a.Status == Running && a.StartedAt.After(t.claim.Now), s.late(t):
-			s.giveBack(t) // somebody has claimed it after us, or may have
+			s.giveBack(t) // another process has claimed it after us, or may have
 			return nil
 		case a.Status == Running && !s.mayRepeat(&a):
 			s.log.Error("action failed, its process died", "tenant", a.Tenant, "action", a.ID, "slug", a.Slug, "attempt", a.Attempt)

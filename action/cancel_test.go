@@ -53,7 +53,7 @@ func TestCancelRunning(t *testing.T) {
 	})
 }
 
-// TestCancelFromAnotherService: whoever runs it learns that from the lost lease.
+// TestCancelFromAnotherService: the service that runs it learns that from the lost lease.
 func TestCancelFromAnotherService(t *testing.T) {
 	rig.Bubble(t, func(t *testing.T) {
 		r := newFixture(t)

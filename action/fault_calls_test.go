@@ -25,7 +25,7 @@ func newDriver(t *testing.T) *driver {
 	return &driver{w, rig.NewCaller[*process](t, nil)}
 }
 
-// try makes a call until it is known what became of it, which is in the ledger.
+// try makes a call until its outcome is known, which is in the ledger.
 func (d *driver) try(call func(*process) error) {
 	d.T.Helper()
 	_ = d.caller.Do(call)

@@ -147,7 +147,7 @@ func TestKilledProcesses(t *testing.T) {
 	}
 }
 
-// checkCrashed checks what became of an action.
+// checkCrashed checks the outcome of an action.
 func checkCrashed(t *testing.T, service *action.Service, a *action.Action, begins, ends int, body string) {
 	t.Helper()
 	story := fmt.Sprintf("action %s is %s %q after %d runs, %d of which came to their end", a.ID, a.Status, a.Reason, begins, ends)

@@ -13,7 +13,7 @@ import (
 
 // askedAction is what was asked about one action. A call that failed may have happened or not.
 type askedAction struct {
-	added   bool // somebody was told so
+	added   bool // a call returned so
 	cancels int  // that may have happened
 	retries int
 }

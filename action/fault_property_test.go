@@ -18,7 +18,7 @@ import (
 	"github.com/abidehq/abide/store/storetest"
 )
 
-// step is something that somebody does, or that happens.
+// step is a call of a client, or an event.
 type step struct {
 	verb  string
 	actor int // which process does it, or which one it happens to

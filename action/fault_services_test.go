@@ -79,8 +79,8 @@ func TestTwoProcessesRunEachActionOnce(t *testing.T) {
 
 // TestActionsSurviveAProcessThatFreezesAtEveryCall freezes a process at each of its calls to
 // the store, before it happens and after, until its leases have ended and another one has
-// done its work. Then it wakes up and goes on: what it had begun it may go on with, until it
-// learns that it has lost it, but it begins nothing that is not its own any more.
+// done its work. Then it wakes up and continues: it may finish what it had begun, until it
+// learns of the lost lease, but it begins nothing under that lease any more.
 func TestActionsSurviveAProcessThatFreezesAtEveryCall(t *testing.T) {
 	t.Parallel()
 	rig.AtEveryCall(t, func(t *testing.T, k int, after bool) (reached bool) {

@@ -171,8 +171,8 @@ func (w *faultWorld) runsOf(id string) []*worldRun {
 	return runs
 }
 
-// watched is a store that counts how often actions were marked running, whoever did it and
-// whatever they were told about it.
+// watched is a store that counts how often actions were marked running, by any process
+// and with any outcome.
 type watched struct {
 	store.Store
 	mu      sync.Mutex

@@ -259,7 +259,7 @@ func takes(d time.Duration) action.Func {
 	}
 }
 
-// blocks returns what goes on until it is released.
+// blocks returns a function that runs until it is released.
 func blocks(release <-chan struct{}) action.Func {
 	return func(context.Context, action.Run) (action.Outcome, error) {
 		<-release

@@ -83,7 +83,7 @@ func TestOverlapQueueAfterCancel(t *testing.T) {
 	})
 }
 
-// TestOverlapQueueAfterAChangeOfPlan: the action that runs does not know that somebody waits
+// TestOverlapQueueAfterAChangeOfPlan: the running action does not know that a run waits
 // for its end. What waits is made when the next run is due, and before that.
 func TestOverlapQueueAfterAChangeOfPlan(t *testing.T) {
 	rig.Bubble(t, func(t *testing.T) {
@@ -309,7 +309,7 @@ func TestASchedulesMessageIsNeverDoubled(t *testing.T) {
 	})
 }
 
-// TestAChangeDuringAWake: the schedule is as it was changed, and goes on at the same tick.
+// TestAChangeDuringAWake: the schedule is as it was changed, and continues at the same tick.
 func TestAChangeDuringAWake(t *testing.T) {
 	rig.Bubble(t, func(t *testing.T) {
 		r := newFixture(t)

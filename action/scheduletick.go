@@ -50,7 +50,7 @@ func (s *Service) wakeSchedule(ctx context.Context, c *store.Claim) error {
 	case err == nil, errors.Is(err, store.ErrClaimLost):
 		return nil
 	case errors.Is(err, store.ErrConflict):
-		err = nil // somebody has changed it meanwhile: once more, as it is now
+		err = nil // changed concurrently: once more, as it is now
 	case errors.Is(err, store.ErrCorrupt), errors.Is(err, ErrInvalid), errors.Is(err, store.ErrInvalid):
 		s.log.Error("schedule not processed", "tenant", c.Key.Tenant, "schedule", c.Key.Name, "error", err)
 		release.After, err = outOfOrder, nil // others are not

@@ -226,7 +226,7 @@ func TestARefusedCommandCanBeRedriven(t *testing.T) {
 		if encodeErr != nil {
 			t.Fatal(encodeErr)
 		}
-		for range 2 { // whoever does not know whether it was refused refuses it again
+		for range 2 { // a refusal with an unknown outcome is repeated
 			rig.Pass(time.Second)
 			check.OK(t, r.Refuse(t.Context(), "acme", data, at(5), err))
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/abidehq/abide/timer"
 )
 
-// delivery returns what became of the envelope of a timer of acme at a sink.
+// delivery returns the delivery of the envelope of a timer of acme to a sink.
 func (r *fixture) delivery(key, sink string) timer.Delivery {
 	r.T.Helper()
 	for _, d := range r.get(key).Deliveries {

@@ -145,8 +145,8 @@ func TestTheStoresTimeIsAskedForUntilItIsTold(t *testing.T) {
 	check.Equal(t, "times that it was asked for", asked, 2)
 }
 
-// TestRunsOfServicesTakeTurns: what nobody fired meanwhile fires at once when somebody
-// does, and is as late as it is.
+// TestRunsOfServicesTakeTurns: timers that became due while no service ran fire at once when one
+// does, and report how late they are.
 func TestRunsOfServicesTakeTurns(t *testing.T) {
 	rig.Bubble(t, func(t *testing.T) {
 		r := newFixture(t)

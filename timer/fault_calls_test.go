@@ -22,7 +22,7 @@ func newDriver(t *testing.T) *driver {
 	return &driver{w, rig.NewCaller[*timer.Service](t, nil)}
 }
 
-// try makes a call until it is known what became of it, which is in the ledger.
+// try makes a call until its outcome is known, which is in the ledger.
 func (d *driver) try(call func(*timer.Service) error) {
 	d.T.Helper()
 	_ = d.caller.Do(call)

@@ -91,8 +91,8 @@ func (a *ledger) collect(sinks []*faultSink) *seen {
 	return s
 }
 
-// checkEnvelopes checks that somebody has asked for each envelope of a timer, and that
-// nobody had been told otherwise by the time that it was made.
+// checkEnvelopes checks that each envelope of a timer was asked for by a call, and that no
+// call had returned otherwise by the time that it was made.
 func (a *ledger) checkEnvelopes(about string, s *seen) {
 	calls := *a.Find(about)
 	for what, id := range s.ids {
@@ -118,7 +118,7 @@ func (a *ledger) checkEnvelopes(about string, s *seen) {
 		}
 		for _, c := range calls[owner+1:] {
 			if c.err == nil && e.event.FiredAt.After(c.ended) {
-				a.Problem("envelope %s, of call %d, is from %s, and at %s somebody was told: %v", id, e.call, clock(e.event.FiredAt), clock(c.ended), c)
+				a.Problem("envelope %s, of call %d, is from %s, and at %s a call returned: %v", id, e.call, clock(e.event.FiredAt), clock(c.ended), c)
 			}
 		}
 	}

@@ -55,7 +55,7 @@ func number(t *timer.Timer) int {
 	return n
 }
 
-// begin notes that somebody asks for something.
+// begin records the beginning of a call.
 func (a *ledger) begin(verb, tenant, key string) *asked {
 	c := &asked{verb: verb, tenant: tenant, key: key, began: time.Now()}
 	calls := a.Entry(name(tenant, key))

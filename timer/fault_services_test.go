@@ -80,7 +80,7 @@ func TestTwoProcessesFireEachTimerOnce(t *testing.T) {
 
 // TestTimersSurviveAProcessThatFreezesAtEveryCall freezes a process at each of its calls to
 // the store, before it happens and after, until its leases have ended and another one has
-// done its work. Then it wakes up and goes on.
+// done its work. Then it wakes up and continues.
 func TestTimersSurviveAProcessThatFreezesAtEveryCall(t *testing.T) {
 	t.Parallel()
 	rig.AtEveryCall(t, func(t *testing.T, k int, after bool) (reached bool) {

@@ -72,7 +72,7 @@ func (s *Service) fire(ctx context.Context, relay *outbox.Relay, claims []store.
 	for _, sink := range s.sinks {
 		quick[sink] = relay.Quick(sink)
 	}
-	var doubtful []*shot // which somebody may have fired before
+	var doubtful []*shot // that another process may have fired
 	for i := range claims {
 		sh := s.aim(&claims[i], quick)
 		if sh.m.Attempt > 1 && sh.err == nil {

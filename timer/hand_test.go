@@ -119,7 +119,7 @@ func TestSlowSinksDoNotHoldUpTimers(t *testing.T) {
 }
 
 // A process dies when its timer has fired and before its envelope was published, or after
-// that. Whoever comes next publishes the same envelope, also if the timer was armed again,
+// that. The next process publishes the same envelope, also if the timer was armed again,
 // or cancelled after that, in between.
 func TestProcessThatDiesWhileItPublishes(t *testing.T) {
 	between := map[string]func(*fixture){

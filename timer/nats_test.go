@@ -225,7 +225,7 @@ func consume(t *testing.T, s *natsServer, service *timer.Service) {
 			t.Error(err)
 		}
 	})
-	// The stream is there once somebody consumes it.
+	// The stream exists once it has a consumer.
 	js := s.jetstream()
 	for end := time.Now().Add(30 * time.Second); ; <-time.After(5 * time.Millisecond) {
 		if _, err := js.Consumer(t.Context(), "abide_commands", "abide"); err == nil {

@@ -14,7 +14,7 @@ type notes struct{ s *Service }
 
 var _ outbox.Notes = notes{}
 
-// Note returns the records of timers with what became of their envelopes. With one sink it
+// Note returns the records of timers with the outcomes of their envelopes. With one sink it
 // takes those that have just fired to be, the first time, as they were then, so that
 // nothing need be read; that is wrong only for a timer that was armed again meanwhile,
 // whose version tells. Later it reads them: one that was removed and scheduled anew may

@@ -116,7 +116,7 @@ func (s *Service) redelivery(ctx context.Context, t *Timer, sink string) (*store
 	return tx, nil
 }
 
-// delivery returns what became of a timer's envelope at a sink, which may be a new one.
+// delivery returns the delivery of a timer's envelope to a sink, which may be a new one.
 func (t *Timer) delivery(sink string) *Delivery {
 	i := slices.IndexFunc(t.Deliveries, func(d Delivery) bool { return d.Sink == sink })
 	if i < 0 {

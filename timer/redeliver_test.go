@@ -120,7 +120,7 @@ func TestRedeliverDoesNotWait(t *testing.T) {
 	})
 }
 
-// TestRedeliverOfWhatWaitsChangesNothing: it is published once, when there is somebody to.
+// TestRedeliverOfWhatWaitsChangesNothing: it is published once, when a relay runs.
 func TestRedeliverOfWhatWaitsChangesNothing(t *testing.T) {
 	rig.Bubble(t, func(t *testing.T) {
 		r := newFixture(t, func(c *timer.Config) { c.SinksOf = func(string) []string { return []string{"elsewhere"} } })

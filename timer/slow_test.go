@@ -28,7 +28,7 @@ func (s slowReads) Get(ctx context.Context, key store.RecordKey) (store.Record, 
 	}
 }
 
-// Timers that somebody claimed and lost are looked at before they are fired. If that takes
+// Timers whose claim was lost before are read before they are fired. If that takes
 // longer than the lease for all of a batch, some of them are fired all the same.
 func TestSlowReadsDoNotKeepTimersFromFiring(t *testing.T) {
 	rig.Bubble(t, func(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 	"github.com/abidehq/abide/internal/testenv"
 )
 
-// receiver is somebody on the web who cannot be relied upon.
+// receiver is an unreliable server.
 type receiver struct {
 	t    *testing.T
 	sink *faultSink

@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// outcome is what became of a request. It is the label of a metric.
+// outcome is the result of a request, and the label of a metric.
 type outcome string
 
 const (

@@ -27,7 +27,7 @@ func (h *Handler) read(w http.ResponseWriter, r *http.Request, most int64) ([]by
 	body.Grow(int(min(max(r.ContentLength, 0), firstRead)) + bytes.MinRead)
 	_, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, most))
 	if err == nil {
-		// The server goes on reading, to notice when the sender leaves. The deadline must not
+		// The server keeps reading, to notice when the sender disconnects. The deadline must not
 		// end the request while it is being stored, which it would if there is no body.
 		h.setDeadline(w, time.Time{})
 		return body.Bytes(), "", nil

@@ -116,7 +116,7 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// broken is a verifier that somebody has not finished.
+// broken is an incomplete verifier.
 type broken struct{}
 
 func (broken) Open() (hook.Scheme, error) { return hook.Scheme{}, nil }

@@ -190,7 +190,7 @@ func TestUnsignedWebhooksDoNotUseUpTheRate(t *testing.T) {
 	k.post("gh", forged(), []byte("{}")).want(t, http.StatusUnauthorized, "signature_invalid")
 }
 
-// TestWebPagesCannotUseHooksWithoutSignatures: the browser of somebody who reaches the hook
+// TestWebPagesCannotUseHooksWithoutSignatures: the browser of a user who can reach the hook
 // would let any page do so.
 func TestWebPagesCannotUseHooksWithoutSignatures(t *testing.T) {
 	t.Parallel()

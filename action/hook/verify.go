@@ -108,8 +108,8 @@ func deliveryOf(body []byte) string {
 // maxValue is how long the header of a signature may be, in bytes.
 const maxValue = 4096
 
-// single returns the value of a header that must be there once: of two, somebody else
-// might read the other.
+// single returns the value of a header that must be present once: of two, another reader
+// might take the other.
 func single(header http.Header, name string) (string, error) {
 	values := header.Values(name)
 	switch {

@@ -93,7 +93,7 @@ func TestArguments(t *testing.T) {
 	check.Equal(t, "the arguments", got.Args, want)
 }
 
-// TestOptions: whoever may name an action must not be able to give options to a command.
+// TestOptions: a client that may name an action must not be able to give options to a command.
 func TestOptions(t *testing.T) {
 	t.Parallel()
 	c := reporting(t, nil, "{slug}", "{id}", "x{tenant}")
@@ -182,8 +182,8 @@ func TestInput(t *testing.T) {
 	}
 }
 
-// TestUnreadInput: a command need not read its input, and its end is not waited for by
-// whoever writes it.
+// TestUnreadInput: a command need not read its input, and the
+// writer does not wait for its end.
 func TestUnreadInput(t *testing.T) {
 	t.Parallel()
 	body := strings.Repeat("x", action.MaxBody)

@@ -109,8 +109,8 @@ func NewHTTP(cfg HTTPConfig) (*HTTP, error) {
 	return h, nil
 }
 
-// parse reads the URL. Its parts may be secret in any place where somebody mistyped it, so
-// an error shows none of them.
+// parse reads the URL. In a mistyped URL any part may hold the secret, so an error shows none
+// of them.
 func (h *HTTP) parse(cfg *HTTPConfig) error {
 	const field = "HTTPConfig.URL"
 	allowed := "it must look like https://host/path/{slug}?id={id}"

@@ -115,7 +115,7 @@ func TestRequest(t *testing.T) {
 	check.Equal(t, "the key of the next attempt", again.Header.Get("Idempotency-Key"), got.Header.Get("Idempotency-Key"))
 }
 
-// TestBody: what a webhook brought goes on as it came, and GET has no body.
+// TestBody: the body of a webhook is forwarded unchanged, and GET has no body.
 func TestBody(t *testing.T) {
 	t.Parallel()
 	s := receive(t, nil)

@@ -116,7 +116,7 @@ func (p *process) wait(ctx context.Context, clock base.Clock, grace time.Duratio
 	// The command itself has not been reaped, so that the number of the group is still its.
 	p.kill()
 	<-p.exited
-	p.close() // somebody who has left the group may hold the other ends open
+	p.close() // a process that has left the group may hold the other ends open
 	<-p.copied
 	<-p.fed
 	p.reap()

@@ -144,7 +144,7 @@ func (b *Bus) message(e *bus.Envelope) (*nats.Msg, error) {
 	return m, nil
 }
 
-// send publishes the messages in their order, and writes down what became of each.
+// send publishes the messages in their order, and records the outcome of each.
 // Nil messages have their outcome already. After one that fails for a reason that may
 // go away, those that have not been sent yet are not sent: they would overtake it, and
 // most likely fail too.

@@ -237,7 +237,7 @@ func TestPublishEndsWithItsContextIfNobodyReads(t *testing.T) {
 		case err := <-outcome:
 			check.Error(t, err, context.DeadlineExceeded)
 		case <-time.After(8 * time.Second): // sooner than the connection gives up by itself
-			t.Error("Publish goes on after its context has ended")
+			t.Error("Publish does not return after its context has ended")
 		}
 		cancel()
 	}

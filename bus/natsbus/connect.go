@@ -56,7 +56,7 @@ func openStream(ctx context.Context, js jetstream.JetStream, cfg jetstream.Strea
 	stream, err := js.Stream(ctx, cfg.Name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		stream, err = js.CreateStream(ctx, cfg)
-		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // somebody was faster
+		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // created concurrently
 			stream, err = js.Stream(ctx, cfg.Name)
 		}
 	}

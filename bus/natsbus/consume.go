@@ -178,7 +178,7 @@ func (cfg *ConsumeConfig) open(ctx context.Context, js jetstream.JetStream) (jet
 			MaxAckPending: cfg.MaxAckPending,
 			FilterSubject: subject,
 		})
-		if errors.Is(err, jetstream.ErrConsumerExists) { // somebody was faster
+		if errors.Is(err, jetstream.ErrConsumerExists) { // created concurrently
 			consumer, err = stream.Consumer(ctx, cfg.Consumer)
 		}
 	}

@@ -118,7 +118,7 @@ func TestConsumeHandlesEveryCommand(t *testing.T) {
 			}
 		}
 		mu.Unlock()
-		<-full // nobody goes on until as many are being handled as may be
+		<-full // all wait until as many are being handled as may be
 		mu.Lock()
 		defer mu.Unlock()
 		now--

@@ -46,7 +46,7 @@ func (p *publisher) commit(items []*item) {
 	})
 }
 
-// settle commits what became of items. It tries until it is known what became of that:
+// settle commits the outcomes of items. It tries until the outcome of the commit is known:
 // the envelopes are out, and would be published again.
 func (p *publisher) settle(ctx context.Context, items []*item) error {
 	trouble := backoff.Outage(p.r.clock)
@@ -95,7 +95,7 @@ func (p *publisher) tx(ctx context.Context, items []*item, conflicts int) (*stor
 // lost is the state of an envelope that another process settles.
 const lost State = "lost"
 
-// outcomes returns what became of items.
+// outcomes returns the outcomes of items.
 func outcomes(items []*item) []*Outcome {
 	list := make([]*Outcome, 0, len(items))
 	for _, it := range items {

@@ -26,7 +26,7 @@ func newMeters(p metric.MeterProvider) (*meters, error) {
 	return m, set.Err
 }
 
-// count measures what became of a batch, and says what a person should know.
+// count records the outcomes of a batch in metrics, and logs what needs attention.
 func (p *publisher) count(items []*item) {
 	ctx, sink := context.Background(), p.attributes()
 	n := map[State]int{}

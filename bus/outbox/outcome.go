@@ -105,7 +105,7 @@ func (it *item) add(tx *store.Tx) {
 		tx.Finish = append(tx.Finish, store.Finish{Lease: it.claim.Lease()})
 		m := *it.m
 		if it.reason != ReasonMalformed {
-			m.Body = encode(&it.Envelope, it.Note, 0) // whoever redrives it begins anew
+			m.Body = encode(&it.Envelope, it.Note, 0) // a redrive begins with the first attempt
 		}
 		q := store.Quarantine(m, it.Sink, it.reason, it.At)
 		q.Record.Tags[store.TagError] = base.Shorten(it.Err.Error(), store.MaxName)

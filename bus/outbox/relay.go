@@ -179,7 +179,7 @@ func (p *publisher) serve(claiming, work context.Context) error {
 	return loop.Run(claiming)
 }
 
-// publish publishes the envelopes of claims, and settles what became of them.
+// publish publishes the envelopes of claims, and commits their outcomes.
 func (p *publisher) publish(ctx context.Context, claims []store.Claim) {
 	items := make([]*item, len(claims))
 	for i := range claims {
@@ -188,7 +188,7 @@ func (p *publisher) publish(ctx context.Context, claims []store.Claim) {
 	p.deliver(ctx, items, p.sink.Timeout)
 }
 
-// deliver publishes the envelopes of items, and settles what became of them.
+// deliver publishes the envelopes of items, and commits their outcomes.
 func (p *publisher) deliver(ctx context.Context, items []*item, timeout time.Duration) {
 	leases := make([]store.Lease, len(items))
 	var envelopes []bus.Envelope

@@ -153,7 +153,7 @@ func TestStopWaitsForWhatIsUnderWay(t *testing.T) {
 		r.put(3)
 		rig.Pass(time.Hour)
 		if _, waits := r.waiting(3); !waits {
-			t.Error("a relay that has stopped goes on")
+			t.Error("a relay that was stopped still runs")
 		}
 	})
 }

@@ -197,7 +197,7 @@ func (p *portion) add(index int, e *bus.Envelope, key, data string) {
 	p.bytes += len(data)
 }
 
-// send calls the script, and writes down what became of each envelope. It returns an
+// send calls the script, and records the outcome of each envelope. It returns an
 // error if that is unknown.
 func (b *Bus) send(ctx context.Context, p *portion, outcomes []error) error {
 	answers, err := script.Exec(ctx, b.client, p.keys, p.args).AsStrSlice()

@@ -120,8 +120,8 @@ func validSource(s string) bool {
 	return err == nil && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' || r == '"' })
 }
 
-// target parses the URL. Its parts may be secret in any place where somebody mistyped
-// it, so an error shows none of them.
+// target parses the URL. In a mistyped URL any part may hold the secret, so an error shows
+// none of them.
 func (c *Config) target() (*url.URL, error) {
 	schemes, allowed := []string{"https"}, "it must look like https://host/path; AllowHTTP allows http://"
 	if c.AllowHTTP {

@@ -110,7 +110,7 @@ func envelope(id string) bus.Envelope {
 	}
 }
 
-// publishOne publishes an envelope and returns what became of it.
+// publishOne publishes an envelope and returns its outcome.
 func publishOne(t *testing.T, b *Bus, e bus.Envelope) error {
 	t.Helper()
 	return bus.Outcomes(b.Publish(t.Context(), []bus.Envelope{e}), 1)[0]

@@ -198,7 +198,7 @@ func TestTLS(t *testing.T) {
 	https := func(c *Config) { c.AllowHTTP = false }
 	wantError(t, publishOne(t, newBus(t, r.URL, https), envelope("id-1")), "certificate")
 	if n := len(r.got()); n > 0 {
-		t.Errorf("%d requests were made to somebody unknown", n)
+		t.Errorf("%d requests were made to an unknown server", n)
 	}
 	b := newBus(t, r.URL, func(c *Config) { c.AllowHTTP, c.TLS = false, &tls.Config{RootCAs: known, MinVersion: tls.VersionTLS12} })
 	if err := publishOne(t, b, envelope("id-1")); err != nil {

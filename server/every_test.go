@@ -91,7 +91,7 @@ func newWhole(t *testing.T, change ...func(*server.Config)) *whole {
 	return w
 }
 
-// do makes a request of somebody, written as "METHOD /path Header:value …".
+// do makes a request with an identity, written as "METHOD /path Header:value …".
 func (w *whole) do(who, request, body string) answer {
 	w.t.Helper()
 	words := strings.Fields(request)
@@ -365,8 +365,8 @@ func TestRequestsHaveAnID(t *testing.T) {
 	}
 }
 
-// Whoever is on this machine may do everything if the configuration says so. A page of
-// somebody else is not on this machine, whatever its name points to.
+// Clients on this machine may do everything if the configuration says so. A page of
+// another origin is not on this machine, whatever its name points to.
 func TestPagesOfOthersCanDoNothing(t *testing.T) {
 	t.Parallel()
 	w := newWhole(t, func(c *server.Config) {

@@ -68,7 +68,7 @@ func TestStreamsOfThePageEndWhenTheServerIsAboutToStop(t *testing.T) {
 		select {
 		case <-c.done:
 		default:
-			b.Error("the stream goes on")
+			b.Error("the stream does not end")
 		}
 	})
 }

@@ -117,7 +117,7 @@ func TestRequestsWithOneKeyAtATime(t *testing.T) {
 }
 
 // A server that died after it did what was asked, and before it kept the answer, leaves a
-// key that is under way. Whoever asks again later gets the same thing, not a second one.
+// key that is under way. A later request gets the same thing, not a second one.
 func TestServerThatDiedBeforeItKeptTheAnswer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "tcp")

@@ -268,7 +268,7 @@ func TestInstanceRoutesAreInTheDocument(t *testing.T) {
 }
 
 // TestInstanceRolesAndTenants: each route, with a role that is too low, with none, and for a
-// tenant that is somebody else's.
+// tenant that the caller may not use.
 func TestInstanceRolesAndTenants(t *testing.T) {
 	t.Parallel()
 	h := newHall(t)
@@ -309,7 +309,7 @@ func TestInstanceRolesAndTenants(t *testing.T) {
 		refused("the default tenant is another", ask("operate:acme", "default"))
 		refused("another tenant than default", ask("operate:default", "acme"))
 	}
-	// Without a tenant it is the default one, or the only one that somebody has.
+	// Without a tenant it is the default one, or the only one that the caller has.
 	for _, body := range []string{`{"orchestration":"echo"}`, `{"orchestration":"echo","tenant":""}`} {
 		h.want(http.StatusForbidden, "POST /api/v1/instances", body, who+": operate:acme")
 		h.want(http.StatusCreated, "POST /api/v1/instances", body, who+": operate:default")

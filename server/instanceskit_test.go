@@ -73,11 +73,11 @@ func newHall(t *testing.T) *hall {
 	return h
 }
 
-// asWho lets a request be somebody's.
+// asWho gives a request the identity in its header.
 func asWho(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if role, tenants, ok := strings.Cut(r.Header.Get(who), ":"); ok {
-			i := auth.Identity{Kind: auth.ByToken, Subject: "t1", Name: "somebody", Role: auth.Role(role)}
+			i := auth.Identity{Kind: auth.ByToken, Subject: "t1", Name: "user", Role: auth.Role(role)}
 			if tenants != "*" {
 				i.Tenants = strings.Split(tenants, ",")
 			}

@@ -63,7 +63,7 @@ func (s *Server) patiently(ctx context.Context, d time.Duration, f func(ctx cont
 	return info, false, err
 }
 
-// ended returns what is true of an instance when it has ended or stalled, or after a wait.
+// ended returns the state of an instance when it has ended or stalled, or after a wait.
 func (s *Server) ended(ctx context.Context, ref abide.Ref, wait time.Duration) (abide.Info, error) {
 	info, err := s.engine.Get(ctx, ref)
 	if err != nil || wait <= 0 {

@@ -47,8 +47,8 @@ func (m *meters) know(operation string) {
 	m.names[operation] = metric.WithAttributeSet(attribute.NewSet(attribute.String(meter.HTTPDuration.Label, operation)))
 }
 
-// observe measures a request until done is called, and has it go on with the trace that
-// its client is in. Done returns the status of the answer, or 0 if there was none.
+// observe measures a request until done is called, and continues the trace of its
+// client. Done returns the status of the answer, or 0 if there was none.
 func (s *Server) observe(w http.ResponseWriter, r *http.Request, q *request) (_ http.ResponseWriter, _ *http.Request, done func() (status int)) {
 	began := s.clock.Now()
 	watched := &watched{ResponseWriter: w}

@@ -153,6 +153,6 @@ func TestOperationsAskWhoItIs(t *testing.T) {
 		try{request: "GET /api/v1/operations", status: 403, code: "forbidden", want: "tenant=", headers: as("read:acme,other")},
 	)
 	if got := y.do("GET /api/v1/operations", "", as("read:acme")...); strings.Contains(got.body, `"all"`) {
-		t.Errorf("somebody sees what is about all tenants: %s", got.body)
+		t.Errorf("a token of one tenant sees an operation on all: %s", got.body)
 	}
 }

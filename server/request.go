@@ -31,8 +31,8 @@ type request struct {
 	// query is what stands behind the path.
 	query string
 
-	// who makes it, once that is known. Told means that whoever mounts the server, or the
-	// socket that it came through, has said so.
+	// who makes it, once that is known. Told means that the program that mounts the server, or
+	// the socket that it came through, has set it.
 	who  auth.Identity
 	told bool
 
@@ -51,7 +51,7 @@ func (q *request) tenant() string {
 	return ""
 }
 
-// about notes that the request is about a tenant, whoever's that is.
+// about notes that the request is about a tenant, which the caller may not have access to.
 func (q *request) about(tenant string) {
 	if !slices.Contains(q.tenants, tenant) {
 		q.tenants = append(q.tenants, tenant)
@@ -122,7 +122,7 @@ func idempotentID(ctx context.Context) string {
 }
 
 // isLocalHost reports whether the Host of a request is one that only this machine is
-// reached by. A page of somebody else, whose name was made to point here, has another one.
+// reached by. A page of another origin, whose name was made to point here, has another one.
 func isLocalHost(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name

@@ -15,7 +15,7 @@ import (
 	"github.com/abidehq/abide/server/auth"
 )
 
-// route adds a route to the API. Whoever adds one says which role it takes: without that
+// route adds a route to the API, with the role that it takes: without that
 // role, or for a tenant in the path that is not the caller's, the handler is not called.
 // A handler that gets its tenant elsewhere, in the query or in the body, calls [tenant] or
 // [scope] first.

@@ -21,7 +21,7 @@ import (
 	"github.com/abidehq/abide/store/memstore"
 )
 
-// rootContext is that of somebody who may do everything.
+// rootContext is that of an identity that may do everything.
 func rootContext(t *testing.T) context.Context {
 	t.Helper()
 	return auth.With(t.Context(), auth.Identity{Kind: auth.Local, Subject: "root", Name: "root", Role: auth.Admin})

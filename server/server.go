@@ -51,8 +51,8 @@ type Config struct {
 	Hooks http.Handler
 
 	// Auth says who may do what. Its tokens are served at /api/v1/tokens. Nil means that
-	// everybody may do everything: then whoever mounts the server sees to it that only
-	// those reach it who may.
+	// everybody may do everything: then the program that mounts the server must restrict
+	// who reaches it.
 	Auth *auth.Guard
 
 	// Telemetry measures, and is served at /metrics.

@@ -49,7 +49,7 @@ func (s *Server) addSinks() {
 		return &answer[api.SinkList]{http.StatusOK, api.SinkList{Sinks: sinks}}, nil
 	})
 	route(s, auth.Read, huma.Operation{
-		OperationID: "list-deliveries", Method: http.MethodGet, Path: "/api/v1/deliveries", Summary: "List what became of envelopes", Tags: []string{tagSinks},
+		OperationID: "list-deliveries", Method: http.MethodGet, Path: "/api/v1/deliveries", Summary: "List deliveries of envelopes", Tags: []string{tagSinks},
 		Description: "Of timers that have fired, the latest first.",
 	}, func(ctx context.Context, in *deliveriesQuery) (*answer[api.DeliveryList], error) {
 		tenant, err := scope(ctx, in.Tenant)
@@ -109,7 +109,7 @@ func (s *Server) sinks(ctx context.Context) ([]api.Sink, error) {
 // look at each.
 const maxLook = 5_000
 
-// deliveries returns a page of what became of envelopes.
+// deliveries returns a page of deliveries of envelopes.
 func (s *Server) deliveries(ctx context.Context, q *deliveriesQuery) (api.DeliveryList, error) {
 	list := api.DeliveryList{Deliveries: []api.Delivery{}}
 	skip, cursor, err := readPlace(q.PageToken)

@@ -33,7 +33,7 @@ const (
 	// is dropped.
 	streamWrite = 10 * time.Second
 
-	// streamLife is how long a stream goes on. A client comes back to where it was, and has
+	// streamLife is how long a stream lasts. A client comes back to where it was, and has
 	// to show its token once more.
 	streamLife = 10 * time.Minute
 
@@ -55,7 +55,7 @@ const (
 	MaxStreamsOfTenant  = 4_000
 )
 
-// live is what goes on for longer than a request should: streams, and waits.
+// live is the requests that last long: streams, and waits.
 type live struct {
 	draining context.Context
 	drain    context.CancelFunc

@@ -22,7 +22,7 @@ func (s *Server) addChangeStream() {
 		OperationID: "stream-instances", Method: http.MethodGet, Path: instancesPath + "/stream", Summary: "Follow instances", Tags: []string{tagInstances},
 		Description: "Server-sent events. An instance that was changed by the server's process, through the API or by code that runs there, is an event of the type change. " +
 			"The stream begins with what happens from now on, or after the event that Last-Event-ID or after names. " +
-			"An event of the type missed means that changes were missed: list the instances again; the stream goes on with what happens from then on. " +
+			"An event of the type missed means that changes were missed: list the instances again; the stream continues with what happens from then on. " +
 			"An instance that is deleted is in each stream of its tenant, whatever else the stream is limited to.",
 		Responses: s.eventsSchema("Events of the types change and missed."),
 	}, func(ctx context.Context, in *struct {

@@ -28,7 +28,7 @@ func (s *Server) addHistoryStream() {
 	route(s, auth.Read, huma.Operation{
 		OperationID: "stream-history", Method: http.MethodGet, Path: instancePath + "/history/stream", Summary: "Follow the history of an instance", Tags: []string{tagInstances},
 		Description: "Server-sent events. An event of the history is an event of the type event, its data is as in the history, and its ID is execution.event. " +
-			"The stream begins with the first event of the latest execution, or after the one that Last-Event-ID or after names, and goes on with the executions that follow. " +
+			"The stream begins with the first event of the latest execution, or after the one that Last-Event-ID or after names, and continues with the executions that follow. " +
 			"An event of the type missed means that what comes next does not follow what came before: the history is not kept any more, or the instance was restarted. " +
 			"An event of the type end is the last one: the instance has ended, or was deleted.",
 		Responses: s.eventsSchema("Events of the types event, missed and end."),

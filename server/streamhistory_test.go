@@ -56,7 +56,7 @@ func TestAHistoryIsFollowed(t *testing.T) {
 		t.Errorf("after that: %s", rest)
 	}
 	if _, ok := l.next(); ok {
-		t.Error("it goes on after the end")
+		t.Error("it continues after the end")
 	}
 	all := begin + ", " + rest
 	history, err := h.engine.History(t.Context(), abide.Ref{ID: "w"}, 0)

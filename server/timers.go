@@ -193,7 +193,7 @@ func (s *Server) addManyTimers() {
 	})
 	route(s, auth.Operate, huma.Operation{
 		OperationID: "cancel-timers", Method: http.MethodPost, Path: timersPath + "/cancel", Summary: "Cancel many timers", Tags: []string{tagTimers},
-		Description: "The armed ones of a tenant that match, in small commits. Who does not get an answer sends it again: it goes on from there.",
+		Description: "The armed ones of a tenant that match, in small commits. A client without an answer sends the request again: it continues from there.",
 	}, func(ctx context.Context, in *struct{ Body api.TimerCancellation }) (*answer[api.TimersCancelled], error) {
 		b := &in.Body
 		if err := tenant(ctx, b.Tenant); err != nil {

@@ -46,7 +46,7 @@ func newTokenWorld(t *testing.T) *tokenWorld {
 	return w
 }
 
-// token makes a token, as somebody with access to the store does.
+// token makes a token, as an operator with access to the store does.
 func (w *tokenWorld) token(role auth.Role, tenants ...string) string {
 	w.t.Helper()
 	local := auth.With(w.t.Context(), auth.Identity{Kind: auth.Local, Subject: "local", Role: auth.Admin})

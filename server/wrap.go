@@ -101,7 +101,7 @@ func stripped(r *http.Request, prefix string) *http.Request {
 
 // tidied returns an address without empty elements and dots in its path, and whether it was
 // like that. Multiplexers would send clients there too, and leave out the prefix, of which
-// they do not know: to somebody else's routes.
+// they do not know: to routes of another handler.
 func tidied(u *url.URL) (to string, ok bool) {
 	have := u.EscapedPath()
 	to = path.Clean(have)
@@ -142,8 +142,8 @@ func isOpen(path string) bool {
 	return strings.HasPrefix(path, "/auth/") || strings.HasPrefix(path, "/hooks/") || strings.HasPrefix(path, "/static/")
 }
 
-// identified lets through those who may be here, with who they are. A page of somebody
-// else cannot have a browser change things in a person's name.
+// identified lets requests through that have an identity. A page of another origin cannot
+// make a browser change things in a user's name.
 func (s *Server) identified(origin *http.CrossOriginProtection, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		path := r.URL.Path
@@ -173,8 +173,8 @@ func (s *Server) identified(origin *http.CrossOriginProtection, next http.Handle
 	})
 }
 
-// isOurs reports whether the Host of a request is a name of this server. Whoever mounts the
-// server without a guard sees to that.
+// isOurs reports whether the Host of a request is a name of this server. A program that mounts the
+// server without a guard checks that itself.
 func (s *Server) isOurs(host string) bool {
 	return s.cfg.Auth == nil || isLocalHost(host) ||
 		slices.ContainsFunc(s.cfg.Hosts, func(name string) bool { return strings.EqualFold(name, hostName(host)) })
@@ -182,7 +182,7 @@ func (s *Server) isOurs(host string) bool {
 
 func (s *Server) identify(r *http.Request) (auth.Identity, error) {
 	if who, ok := auth.Of(r.Context()); ok {
-		return who, nil // whoever mounts the server has said it, or how it was reached
+		return who, nil // set by the program that mounts the server, or by the socket
 	}
 	if s.cfg.Auth == nil {
 		return auth.Identity{Kind: auth.Local, Subject: "local", Name: "local", Role: auth.Admin}, nil

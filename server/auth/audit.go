@@ -14,7 +14,7 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// Entry is something that somebody did, or tried to do.
+// Entry is an action of an identity, or an attempt of one.
 type Entry struct {
 	// At is when. [Guard.Note] sets it.
 	At time.Time
@@ -133,9 +133,9 @@ type auditor struct {
 
 	mu      sync.Mutex
 	waiting []*waiting
-	writing bool // somebody writes what waits
+	writing bool // a goroutine is writing the waiting entries
 
-	// Of whoever writes.
+	// Owned by the goroutine that writes.
 	log  auditLog
 	last time.Time // no entry is older than the one before it
 }

@@ -26,7 +26,7 @@ func (r Role) Includes(other Role) bool {
 	return need >= 0 && have >= need
 }
 
-// Kind is how somebody is known.
+// Kind is how an identity was established.
 type Kind string
 
 // Kinds of identities.
@@ -34,7 +34,7 @@ const (
 	ByToken       Kind = "token"       // an API token
 	BySession     Kind = "session"     // a person who has logged in
 	ByCertificate Kind = "certificate" // a client certificate
-	Local         Kind = "local"       // somebody on this machine, with no proof asked for
+	Local         Kind = "local"       // a client on this machine, without credentials
 )
 
 // Identity is who makes a request.

@@ -67,8 +67,8 @@ func (c *cache[V]) drop(key string) {
 	delete(c.entries, key)
 }
 
-// makeRoom removes an entry, any that comes first, if there are too many. Whoever still
-// needs it reads it again.
+// makeRoom removes an entry, any that comes first, if there are too many. It is read
+// again when it is needed.
 func (c *cache[V]) makeRoom() {
 	if len(c.entries) < maxCached {
 		return

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Certificate says who somebody with a client certificate is. All that is set of
+// Certificate maps client certificates to an identity. All that is set of
 // CommonName, DNS, URI and Email must match, and at least one must be set. A * in them
 // stands for any text, once.
 type Certificate struct {

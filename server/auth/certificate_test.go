@@ -127,17 +127,17 @@ func TestCertificates(t *testing.T) {
 		"by name and DNS": {cert: new(ca.sign(func(c *x509.Certificate) {
 			c.Subject.CommonName, c.DNSNames = "backup", []string{"a.example.com", "1.backup.example.com"}
 		})), want: "certificate|1.backup.example.com|the backup|read|[]"},
-		"by name alone":        {cert: new(ca.sign(cn("backup"))), want: "none"},
-		"by email":             {cert: new(ca.sign(func(c *x509.Certificate) { c.EmailAddresses = []string{"operator@example.com"} })), want: "certificate|operator@example.com|operator@example.com|admin|[]"},
-		"no name":              {cert: new(ca.sign(func(*x509.Certificate) {})), want: "none"},
-		"no certificate":       {want: "none"},
-		"with a token":         {cert: new(ca.sign(cn("anything"))), headers: []string{"Authorization: Bearer " + secret}, want: "malformed"},
-		"unknown, and a token": {cert: new(ca.sign(cn("other"))), headers: []string{"Authorization: Bearer " + secret}, want: "token"},
-		"with a session":       {cert: new(ca.sign(cn("anything"))), headers: []string{"Cookie: __Host-abide_session=" + session}, want: "session|p1"},
-		"with an old session":  {cert: new(ca.sign(cn("anything"))), headers: []string{"Cookie: __Host-abide_session=" + newSecret()}, want: "certificate|anything"},
-		"somebody else's page": {cert: new(ca.sign(cn("anything"))), headers: []string{"Sec-Fetch-Site: cross-site"}, method: http.MethodPost, want: "cross-origin"},
-		"of another authority": {cert: new(stranger.sign(cn("anything")))},
-		"expired":              {cert: new(ca.sign(func(c *x509.Certificate) { c.Subject.CommonName, c.NotAfter = "anything", time.Now().Add(-time.Minute) }))},
+		"by name alone":          {cert: new(ca.sign(cn("backup"))), want: "none"},
+		"by email":               {cert: new(ca.sign(func(c *x509.Certificate) { c.EmailAddresses = []string{"operator@example.com"} })), want: "certificate|operator@example.com|operator@example.com|admin|[]"},
+		"no name":                {cert: new(ca.sign(func(*x509.Certificate) {})), want: "none"},
+		"no certificate":         {want: "none"},
+		"with a token":           {cert: new(ca.sign(cn("anything"))), headers: []string{"Authorization: Bearer " + secret}, want: "malformed"},
+		"unknown, and a token":   {cert: new(ca.sign(cn("other"))), headers: []string{"Authorization: Bearer " + secret}, want: "token"},
+		"with a session":         {cert: new(ca.sign(cn("anything"))), headers: []string{"Cookie: __Host-abide_session=" + session}, want: "session|p1"},
+		"with an old session":    {cert: new(ca.sign(cn("anything"))), headers: []string{"Cookie: __Host-abide_session=" + newSecret()}, want: "certificate|anything"},
+		"page of another origin": {cert: new(ca.sign(cn("anything"))), headers: []string{"Sec-Fetch-Site: cross-site"}, method: http.MethodPost, want: "cross-origin"},
+		"of another authority":   {cert: new(stranger.sign(cn("anything")))},
+		"expired":                {cert: new(ca.sign(func(c *x509.Certificate) { c.Subject.CommonName, c.NotAfter = "anything", time.Now().Add(-time.Minute) }))},
 		"of a server": {cert: new(ca.sign(func(c *x509.Certificate) {
 			c.Subject.CommonName, c.ExtKeyUsage = "anything", []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
 		}))},

@@ -24,7 +24,7 @@ var (
 	// ErrForbidden: who asks is known, and may not do that.
 	ErrForbidden = errors.New("forbidden")
 
-	// ErrCrossOrigin: a page of somebody else has sent the request. It matches
+	// ErrCrossOrigin: a page of another origin has sent the request. It matches
 	// ErrForbidden too.
 	ErrCrossOrigin = fmt.Errorf("cross-origin request: %w", ErrForbidden)
 
@@ -39,7 +39,7 @@ var (
 	ErrFull = errors.New("too many")
 )
 
-// RateError means that somebody makes more requests than is allowed.
+// RateError means that a client has made more requests than it may.
 type RateError struct {
 	// After is how long to wait before the next one.
 	After time.Duration

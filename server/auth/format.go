@@ -94,7 +94,7 @@ func corrupt(key store.RecordKey, err error) error {
 // session is a login. The cookie has a secret, of which the record's ID is the hash.
 type session struct {
 	id      string
-	kind    Kind   // ByToken, or BySession for somebody who has logged in elsewhere
+	kind    Kind   // ByToken, or BySession after a login at a provider
 	token   string // the ID of the token, or empty for the one in the configuration
 	proof   [32]byte
 	subject string
@@ -131,7 +131,7 @@ func parseSession(rec store.Record) (session, error) {
 	return s, corrupt(rec.Key, r.End())
 }
 
-// login is what must be known when somebody comes back who logs in elsewhere. A cookie has
+// login is the state of a login at a provider, until the user comes back. A cookie has
 // a secret, of which the record's ID is the hash.
 type login struct {
 	id       string

@@ -16,11 +16,11 @@ import (
 const adminSubject = "admin"
 
 // Identify returns who makes a request: the owner of the token in its header Authorization,
-// or whoever has the session in its cookie, or the client certificate of its connection, or
+// or that of the session in its cookie, or of the client certificate of its connection, or
 // [Config.Anonymous].
 //
 // It returns [ErrNone] if there are no credentials, [ErrUnknown] if they are not good,
-// [ErrMalformed] if they make no sense, [ErrCrossOrigin] if a page of somebody else has made
+// [ErrMalformed] if they make no sense, [ErrCrossOrigin] if a page of another origin has made
 // a browser send them, and a [*RateError] if there were too many requests. Other errors are
 // those of the store.
 //
@@ -101,9 +101,9 @@ func (g *Guard) identify(r *http.Request) (Identity, error) {
 	if !hasSession && !hasCertificate && g.cfg.Anonymous == nil {
 		return Identity{}, fmt.Errorf("auth: the request says not who makes it; send a token as Authorization: Bearer …: %w", ErrNone)
 	}
-	// A browser sends all of these on its own, whoever's page it shows.
+	// A browser sends all of these on its own, for a page of any origin.
 	if err := g.origins.Check(r); err != nil {
-		return Identity{}, fmt.Errorf("auth: the page of somebody else has sent the request: %w", ErrCrossOrigin)
+		return Identity{}, fmt.Errorf("auth: a page of another origin has sent the request: %w", ErrCrossOrigin)
 	}
 	if hasSession {
 		i, err := g.attemptSession(r, cookie)
@@ -112,7 +112,7 @@ func (g *Guard) identify(r *http.Request) (Identity, error) {
 		case !fallback || err != nil && !tooMany && !errors.Is(err, ErrUnknown), err == nil:
 			return i, err
 		case !tooMany:
-			_ = g.fail(g.Remote(r), err) // the request goes on without the session
+			_ = g.fail(g.Remote(r), err) // the request continues without the session
 		}
 	}
 	if hasCertificate {

@@ -97,16 +97,16 @@ func TestAnonymous(t *testing.T) {
 		want string
 		err  error
 	}{
-		"nothing":                       {request(http.MethodGet, "/"), "local", nil},
-		"a program posts":               {request(http.MethodPost, "/"), "local", nil},
-		"a token":                       {with(secret), "a service", nil},
-		"a wrong token":                 {with(secret[:30]), "", ErrMalformed},
-		"a cookie of another server":    {request(http.MethodGet, "/", "Cookie: abide_session="+newSecret()), "local", nil},
-		"our page posts":                {request(http.MethodPost, "/", "Sec-Fetch-Site: same-origin"), "local", nil},
-		"somebody else's page posts":    {request(http.MethodPost, "/", "Sec-Fetch-Site: cross-site"), "", ErrCrossOrigin},
-		"an old browser's page posts":   {request(http.MethodPost, "http://a.example/", "Origin: http://b.example"), "", ErrCrossOrigin},
-		"somebody else's page deletes":  {request(http.MethodDelete, "/", "Sec-Fetch-Site: same-site"), "", ErrCrossOrigin},
-		"somebody else's page links us": {request(http.MethodGet, "/", "Sec-Fetch-Site: cross-site"), "local", nil},
+		"nothing":                        {request(http.MethodGet, "/"), "local", nil},
+		"a program posts":                {request(http.MethodPost, "/"), "local", nil},
+		"a token":                        {with(secret), "a service", nil},
+		"a wrong token":                  {with(secret[:30]), "", ErrMalformed},
+		"a cookie of another server":     {request(http.MethodGet, "/", "Cookie: abide_session="+newSecret()), "local", nil},
+		"our page posts":                 {request(http.MethodPost, "/", "Sec-Fetch-Site: same-origin"), "local", nil},
+		"another origin's page posts":    {request(http.MethodPost, "/", "Sec-Fetch-Site: cross-site"), "", ErrCrossOrigin},
+		"an old browser's page posts":    {request(http.MethodPost, "http://a.example/", "Origin: http://b.example"), "", ErrCrossOrigin},
+		"another origin's page deletes":  {request(http.MethodDelete, "/", "Sec-Fetch-Site: same-site"), "", ErrCrossOrigin},
+		"another origin's page links us": {request(http.MethodGet, "/", "Sec-Fetch-Site: cross-site"), "local", nil},
 	} {
 		who, err := g.Identify(tt.r)
 		if !errors.Is(err, tt.err) || who.Name != tt.want {
@@ -115,8 +115,8 @@ func TestAnonymous(t *testing.T) {
 	}
 }
 
-// TestCrossOrigin: what a browser sends on its own is not enough when a page of somebody
-// else has made it do so. A token is: a browser never adds one.
+// TestCrossOrigin: what a browser sends on its own is not enough when a page of another
+// origin has made it do so. A token is: a browser never adds one.
 func TestCrossOrigin(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)

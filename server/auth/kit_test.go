@@ -54,7 +54,7 @@ func people(g *Guard) *Guard {
 	return g
 }
 
-// as returns a context of somebody with a role, for some tenants or all.
+// as returns the context of an identity with a role, for some tenants or all.
 func (r *fixture) as(role Role, tenants ...string) context.Context {
 	return With(r.t.Context(), Identity{Kind: Local, Subject: "tester", Name: "tester", Role: role, Tenants: tenants})
 }

@@ -47,10 +47,10 @@ const (
 	// SessionLife is how long a login is good for, whatever its owner does.
 	SessionLife = 12 * time.Hour
 
-	// LoginLife is how long somebody can take to log in elsewhere and come back.
+	// LoginLife is how long a login at a provider may take.
 	LoginLife = 10 * time.Minute
 
-	// LoginBurst is how often somebody can try to log in from an address at once, and
+	// LoginBurst is how many logins can be tried from an address at once, and
 	// LoginEvery how long each further try takes.
 	LoginBurst = 20
 	LoginEvery = 3 * time.Second

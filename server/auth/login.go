@@ -171,7 +171,7 @@ func (g *Guard) takeUp(r *http.Request) (login, error) {
 	return l, nil
 }
 
-// open starts a session and goes on to next, or says why not. Either is noted.
+// open starts a session and redirects to next, or answers with the error. Both are audited.
 func (g *Guard) open(w http.ResponseWriter, r *http.Request, next string, s session, err error) {
 	secret := ""
 	if err == nil {
@@ -261,7 +261,7 @@ func (g *Guard) answer(w http.ResponseWriter, status int, next, message string) 
 }
 
 // localPath returns a path of this server to go on to: the one that was asked for, if it is
-// one, or the first page. An address of somebody else would have people type their token
+// one, or the first page. An address of another server would make people type their token
 // there.
 func (g *Guard) localPath(next string) string {
 	home := g.cfg.Prefix + "/"

@@ -13,7 +13,7 @@ import (
 	"github.com/abidehq/abide/internal/check"
 )
 
-// browser is somebody who keeps cookies, and follows no redirect on their own.
+// browser is a client that keeps cookies, and follows no redirects.
 type browser struct {
 	t      *testing.T
 	client *http.Client
@@ -188,7 +188,7 @@ func TestCookiesOverTLS(t *testing.T) {
 			if len(cookies) != 1 || !strings.HasPrefix(cookies[0], tt.start) || !strings.HasSuffix(cookies[0], tt.end) {
 				t.Errorf("cookies %q", cookies)
 			}
-			check.Equal(t, "goes on to", in.header.Get("Location"), tt.cfg.Prefix+"/")
+			check.Equal(t, "redirects to", in.header.Get("Location"), tt.cfg.Prefix+"/")
 			value, _, _ := strings.Cut(cookies[0], ";")
 			if p := b.fresh().get("/", "Cookie: "+value); p.status != http.StatusOK {
 				t.Errorf("with the cookie: %+v", p)

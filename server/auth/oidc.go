@@ -217,7 +217,7 @@ func exchangeError(err error) error {
 	return err
 }
 
-// identity returns who somebody with these claims is.
+// identity returns the identity of a user with these claims.
 func (o *OIDC) identity(subject string, claims map[string]any) (Identity, error) {
 	i := Identity{Kind: BySession, Subject: subject, Name: subject}
 	for _, name := range []string{"email", "preferred_username", "name"} { // the last that is there

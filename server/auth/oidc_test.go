@@ -128,7 +128,7 @@ func TestLoginElsewhereIsRefused(t *testing.T) {
 		"expired":                  {broken: func(c map[string]any) { c["exp"] = p.clock.Now().Add(-time.Second).Unix() }, status: http.StatusUnauthorized},
 		"unsigned":                 {sign: func(payload []byte) string { return unsigned(`{"alg":"none"}`, payload) }, status: http.StatusUnauthorized},
 		"unsigned, with our key":   {sign: func(payload []byte) string { return unsigned(`{"alg":"none","kid":"k1"}`, payload) + "eA" }, status: http.StatusUnauthorized},
-		"signed by somebody else":  {sign: func(payload []byte) string { return p.idp.signed(other, "k1", payload) }, status: http.StatusUnauthorized},
+		"signed with another key":  {sign: func(payload []byte) string { return p.idp.signed(other, "k1", payload) }, status: http.StatusUnauthorized},
 		"no ID token":              {sign: func([]byte) string { return "" }, status: http.StatusUnauthorized},
 		"another state":            {back: func(a string) string { return replaced(a, "state", newSecret()) }, status: http.StatusUnauthorized},
 		"no state":                 {back: func(a string) string { return replaced(a, "state", "") }, status: http.StatusUnauthorized},
@@ -170,8 +170,8 @@ func TestLoginElsewhereIsRefused(t *testing.T) {
 	}
 }
 
-// TestReplayedCode: what somebody has overheard of a login is of no use in a login of
-// their own.
+// TestReplayedCode: what was intercepted of a login is of no use in another
+// login.
 func TestReplayedCode(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, nil)

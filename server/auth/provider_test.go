@@ -25,7 +25,7 @@ const (
 )
 
 // idp is a small provider of OpenID Connect, as the standard has it: discovery, keys, codes
-// that are good once and only with what was agreed at the beginning. Whoever comes is
+// that are good once and only with what was agreed at the beginning. Every user is
 // logged in at once, with the claims that the test has set.
 type idp struct {
 	t     *testing.T
@@ -40,7 +40,7 @@ type idp struct {
 	sign   func(payload []byte) string // nil: as it should be
 }
 
-// grant is what was agreed when somebody logged in.
+// grant is what was agreed at a login.
 type grant struct {
 	nonce, challenge, redirect string
 	used                       bool

@@ -17,8 +17,8 @@ func roleNames() string {
 	return strings.Join(names, ", ")
 }
 
-// covers reports whether an identity may do all that somebody with that role and these
-// tenants may do.
+// covers reports whether an identity may do everything that an identity with that role and
+// these tenants may do.
 func (i *Identity) covers(role Role, tenants []string) bool {
 	if !i.Role.Includes(role) {
 		return false

@@ -19,7 +19,7 @@ const (
 
 // cookie returns a cookie that this server alone gets back. SameSite is not Strict: who
 // comes back from logging in elsewhere, or follows a link in a mail, would seem to be
-// logged out. Browsers do not send it with what a page of somebody else posts, and
+// logged out. Browsers do not send it with what a page of another origin posts, and
 // [Guard.Identify] refuses that besides.
 func (g *Guard) cookie(r *http.Request, name, value string, seconds int) *http.Cookie {
 	path := g.cfg.Prefix

@@ -226,8 +226,8 @@ func (g *Guard) token(ctx context.Context, id string) (Token, bool, error) {
 	return t, exists && (t.Expires.IsZero() || g.now(ctx).Before(t.Expires)), nil
 }
 
-// byToken returns the token that somebody has sent. For one that nobody knows it does what
-// it does for one with a wrong secret, so that the time it takes does not tell them apart.
+// byToken returns the token of a request. For an unknown ID it does the same work as for a
+// wrong secret, so that the two cannot be told apart by the time.
 func (g *Guard) byToken(ctx context.Context, text string) (Token, error) {
 	id, secret, err := readToken(text)
 	if err != nil {

@@ -33,7 +33,7 @@ const (
 	Pending   Status = "pending"   // nobody has begun
 	Running   Status = "running"   // some may be done
 	Completed Status = "completed" // all are done, skipped or failed
-	Cancelled Status = "cancelled" // somebody has stopped it; what is done is done
+	Cancelled Status = "cancelled" // cancelled by a client; what is done is not undone
 	Failed    Status = "failed"    // it cannot go on
 )
 
@@ -80,7 +80,7 @@ type Operation struct {
 	// Error is why it has failed.
 	Error string
 
-	// CreatedAt is when it was asked for, BegunAt when somebody began, and EndedAt when it
+	// CreatedAt is when it was asked for, BegunAt when a process began, and EndedAt when it
 	// ended, by the store's clock; zero if that has not happened. UpdatedAt is when any of
 	// what is here changed.
 	CreatedAt time.Time

@@ -14,7 +14,7 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// outcome is what became of an instance.
+// outcome is the result of an operation for one instance.
 type outcome int
 
 const (

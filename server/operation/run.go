@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// workers is how many operations a process goes on with at a time, atOnce how many
+	// workers is how many operations a process works on at a time, atOnce how many
 	// instances it does something to at a time, for all of them together, and pageSize how
 	// many instances there are between two commits of how far an operation is.
 	workers  = 4
@@ -34,7 +34,7 @@ const (
 	maxAttempts = 10
 )
 
-// Run goes on with operations until ctx ends. Then it waits for what is under way, and returns
+// Run works on operations until ctx ends. Then it waits for what is under way, and returns
 // nil. It returns an error if the store was closed or has failed.
 func (s *Service) Run(ctx context.Context) error {
 	loop := claimloop.Loop{
@@ -113,10 +113,10 @@ func (t *turn) goOn(ctx context.Context) error {
 	}
 	err := t.s.turnPage(ctx, &t.next)
 	switch {
-	case ctx.Err() != nil: // it is somebody else's, or there is no more time
+	case ctx.Err() != nil: // another process has it, or there is no more time
 		t.giveBack()
 		t.addToCancelled()
-		return nil //nolint:nilerr // the operation goes on elsewhere
+		return nil //nolint:nilerr // another process continues the operation
 	case isTrouble(err):
 		t.giveBack()
 		return fmt.Errorf("operation: %s: %w", t.before.ID, err)
@@ -168,15 +168,15 @@ func (t *turn) addToCancelled() {
 	}
 }
 
-// settle commits what becomes of the claim, if somebody else has not seen to it.
+// settle commits the end of the claim, unless another process has.
 func (t *turn) settle(tx *store.Tx) error {
 	_, err := t.commit(tx)
 	return err
 }
 
-// commit finishes the claim. It tries until it is known what became of that, as what was done
-// would be done again. Taken means that the claim is somebody else's, or that the operation was
-// cancelled; or that this commit has succeeded before, and nobody has learned of it.
+// commit finishes the claim. It tries until its outcome is known, as what was done
+// would be done again. Taken means that another process has the claim, or that the operation
+// was cancelled; or that an earlier try of this commit has succeeded without an answer.
 func (t *turn) commit(tx *store.Tx) (taken bool, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), leaseLasts)
 	defer cancel()

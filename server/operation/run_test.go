@@ -252,7 +252,7 @@ func TestTroubleOfTheStoreIsNotTheInstances(t *testing.T) {
 	})
 }
 
-// full is a store that has no room until somebody makes some.
+// full is a store that has no room until it is given some.
 type full struct {
 	store.Store
 	until time.Time

@@ -221,7 +221,7 @@ func (s *Service) Cancel(ctx context.Context, tenant, id string) (o Operation, e
 		}
 		run := o.message()
 		o.end(Cancelled, base.Millis(stats.Now))
-		// Whoever goes on with it loses the claim by this.
+		// The process that works on it loses the claim by this.
 		tx := &store.Tx{Delete: []store.MessageRef{run.Ref()}, Put: []store.Message{o.message()}}
 		tx.PutRecords = []store.PutRecord{{Record: o.record(), Expect: o.Version - 1}}
 		if err := s.store.Commit(ctx, tx); err != nil {

@@ -3,5 +3,5 @@
 //
 // All of it comes from one set of instruments: those that package meter names. A process
 // that does nothing is measured at next to no cost: every two seconds the differences of
-// a few counters are noted, and the store is asked only as often as somebody looks.
+// a few counters are recorded, and the store is read only as often as samples are requested.
 package telemetry

@@ -32,8 +32,8 @@ type OTLP struct {
 	// they are not: for those who have Prometheus, and want the traces alone.
 	Interval time.Duration
 
-	// Ratio is the share of traces that are kept, 0 to 1. With 0 there are none. Whoever
-	// hands in a trace has decided about it already.
+	// Ratio is the share of traces that are kept, 0 to 1. With 0 there are none. It does
+	// not apply to traces that clients begin.
 	Ratio float64
 }
 

@@ -7,7 +7,7 @@ import (
 )
 
 // quiet keeps the sampler from asking the store: gauges are observed for those who show
-// them, and the samples do not. OpenTelemetry would call whoever observes something for
+// them, and the samples do not. OpenTelemetry would call the callback for
 // each reader.
 type quiet struct{ metric.MeterProvider }
 
@@ -23,7 +23,7 @@ func (q quiet) Meter(name string, opts ...metric.MeterOption) metric.Meter {
 	return quietMeter{q.MeterProvider.Meter(name, opts...)}
 }
 
-// RegisterCallback has f called whenever somebody but the sampler looks.
+// RegisterCallback registers f for all readers but the sampler.
 func (q quietMeter) RegisterCallback(f metric.Callback, of ...metric.Observable) (metric.Registration, error) {
 	return q.Meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
 		if ctx.Value(samplingKey{}) != nil {

@@ -67,8 +67,8 @@ const (
 	sampleEvery = 2 * time.Second
 	sampleCount = 300
 
-	// A sample asks the store while somebody has looked at samples of late; otherwise it
-	// is asked now and then, so that there is something to see for who looks next.
+	// A sample reads the store if samples were requested lately; otherwise the store is read
+	// at a longer interval, so that the next request finds some.
 	lookedFor  = 30 * time.Second
 	storeEvery = 30 * time.Second
 )

@@ -109,7 +109,7 @@ func (t *Telemetry) openMetrics(who *resource.Resource) error {
 	return nil
 }
 
-// openTraces makes traces, if there is somebody to send them to.
+// openTraces starts the export of traces, if a collector is configured.
 func (t *Telemetry) openTraces(who *resource.Resource) error {
 	t.tracer = noop.NewTracerProvider()
 	if !t.cfg.OTLP.sendsTraces() {

@@ -167,7 +167,7 @@ func TestSamplesAreRates(t *testing.T) {
 	})
 }
 
-// TestTheStoreIsAskedSeldom: often while somebody looks, now and then otherwise, and never
+// TestTheStoreIsAskedSeldom: often while samples are requested, seldom otherwise, and never
 // by the gauges of others.
 func TestTheStoreIsAskedSeldom(t *testing.T) {
 	t.Parallel()

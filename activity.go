@@ -124,7 +124,7 @@ func ActivityOf(ctx context.Context) (ActivityInfo, bool) {
 		return ActivityInfo{}, false
 	}
 	return ActivityInfo{
-		Instance: Ref(t.Ref), Name: t.Name, Attempt: t.Attempt, ScheduledAt: t.ScheduledAt,
+		Instance: refFrom(t.Ref), Name: t.Name, Attempt: t.Attempt, ScheduledAt: t.ScheduledAt,
 		Key: t.Key,
 	}, true
 }

@@ -23,7 +23,7 @@ type Caller interface {
 // has one on its own store, [NewClient] returns one on a store, and package remote one on a
 // server. The methods of [Orchestration], [Instance] and [Event] offer the same with types.
 //
-// A tenant that is empty is [DefaultTenant]. A method that changes an instance returns when the
+// An empty tenant means [DefaultTenant]. A method that changes an instance returns when the
 // change is durable. It returns [ErrNotFound] if there is no such instance, and [ErrState] if
 // the status of the instance does not allow the change.
 type Client struct {
@@ -58,25 +58,25 @@ func (c *Client) WithCodec(codec Codec) *Client { return ClientOver(c.transport,
 
 // Start starts up to 1,000 instances in one commit: all of them or none.
 func (c *Client) Start(ctx context.Context, requests ...StartRequest) ([]Started, error) {
-	return c.transport.Start(ctx, requests)
+	return c.transport.Start(ctx, named(requests, func(r *StartRequest) *Ref { return &r.Ref }))
 }
 
 // Raise raises events in one commit: all of them or none. An event for an instance that does not
 // exist is kept until the instance is started, see [KeepFor]; an event for an instance that has
 // ended is dropped.
 func (c *Client) Raise(ctx context.Context, requests ...RaiseRequest) error {
-	return c.transport.Raise(ctx, requests)
+	return c.transport.Raise(ctx, named(requests, func(r *RaiseRequest) *Ref { return &r.Ref }))
 }
 
 // Get returns the current state of an instance, or [ErrNotFound].
 func (c *Client) Get(ctx context.Context, ref Ref) (Info, error) {
-	return c.info(c.transport.Get(ctx, ref))
+	return c.info(c.transport.Get(ctx, ref.canonical()))
 }
 
 // WaitChange waits until the revision of an instance is greater than after, and returns its
 // state. With 0 it also waits for an instance that does not exist yet.
 func (c *Client) WaitChange(ctx context.Context, ref Ref, after int64) (Info, error) {
-	return c.info(c.transport.WaitChange(ctx, ref, after))
+	return c.info(c.transport.WaitChange(ctx, ref.canonical(), after))
 }
 
 // WaitEnd waits until an instance has ended, and returns its state.
@@ -95,6 +95,7 @@ func (c *Client) info(info Info, err error) (Info, error) {
 
 // List returns a page of instances, ordered by the time of their start.
 func (c *Client) List(ctx context.Context, filter Filter) (Page, error) {
+	filter.Tenant = canonicalFilter(filter.Tenant)
 	page, err := c.transport.List(ctx, filter)
 	for i := range page.Instances {
 		page.Instances[i].codec = c.codec
@@ -116,11 +117,11 @@ func (c *Client) All(ctx context.Context, filter Filter) iter.Seq2[Info, error] 
 // History returns the history of an execution, or of the latest one if execution is 0. The
 // histories of the latest two executions are kept.
 func (c *Client) History(ctx context.Context, ref Ref, execution int) (History, error) {
-	all, more, err := c.transport.History(ctx, ref, HistoryRange{Execution: execution})
+	all, more, err := c.transport.History(ctx, ref.canonical(), HistoryRange{Execution: execution})
 	for err == nil && more {
 		var part History
 		last := all.Events[len(all.Events)-1].ID
-		part, more, err = c.transport.History(ctx, ref, HistoryRange{Execution: all.Execution, After: int(last)})
+		part, more, err = c.transport.History(ctx, ref.canonical(), HistoryRange{Execution: all.Execution, After: int(last)})
 		all.Events, all.Partial = append(all.Events, part.Events...), part.Partial
 	}
 	if err != nil {
@@ -133,34 +134,34 @@ func (c *Client) History(ctx context.Context, ref Ref, execution int) (History, 
 // than what it returns, so a long history can be followed while it grows. A history that has no
 // event [HistoryRange.After] is [ErrNotFound]: the instance was restarted meanwhile.
 func (c *Client) HistoryPart(ctx context.Context, ref Ref, part HistoryRange) (h History, more bool, err error) {
-	return c.transport.History(ctx, ref, part)
+	return c.transport.History(ctx, ref.canonical(), part)
 }
 
 // Cancel requests the cancellation of an instance: what its code waits for returns
 // [ErrCancelled], and the code decides how the instance ends.
 func (c *Client) Cancel(ctx context.Context, ref Ref, why string) error {
-	return c.transport.Control(ctx, ref, Command{Verb: VerbCancel, Reason: why})
+	return c.transport.Control(ctx, ref.canonical(), Command{Verb: VerbCancel, Reason: why})
 }
 
 // Terminate ends an instance at once. Its code is not run again.
 func (c *Client) Terminate(ctx context.Context, ref Ref, why string) error {
-	return c.transport.Control(ctx, ref, Command{Verb: VerbTerminate, Reason: why})
+	return c.transport.Control(ctx, ref.canonical(), Command{Verb: VerbTerminate, Reason: why})
 }
 
 // Suspend stops an instance from making progress until it is resumed. Messages for it are kept.
 func (c *Client) Suspend(ctx context.Context, ref Ref, why string) error {
-	return c.transport.Control(ctx, ref, Command{Verb: VerbSuspend, Reason: why})
+	return c.transport.Control(ctx, ref.canonical(), Command{Verb: VerbSuspend, Reason: why})
 }
 
 // Resume resumes a suspended or stalled instance.
 func (c *Client) Resume(ctx context.Context, ref Ref) error {
-	return c.transport.Control(ctx, ref, Command{Verb: VerbResume})
+	return c.transport.Control(ctx, ref.canonical(), Command{Verb: VerbResume})
 }
 
 // Restart starts an ended instance again, with the same ID and input. The history of the ended
 // instance, its result and its values are deleted.
 func (c *Client) Restart(ctx context.Context, ref Ref) error {
-	return c.transport.Control(ctx, ref, Command{Verb: VerbRestart})
+	return c.transport.Control(ctx, ref.canonical(), Command{Verb: VerbRestart})
 }
 
 // Fork starts a new instance with a copy of another instance's history, up to an event of its
@@ -169,19 +170,19 @@ func (c *Client) Restart(ctx context.Context, ref Ref) error {
 // instances draw the same random numbers from there on, see [NewID] and [Rand].
 func (c *Client) Fork(ctx context.Context, from Ref, event int, id string) (Ref, error) {
 	id = cmp.Or(id, randomID())
-	err := c.transport.Control(ctx, from, Command{Verb: VerbFork, Event: event, ForkID: id})
+	err := c.transport.Control(ctx, from.canonical(), Command{Verb: VerbFork, Event: event, ForkID: id})
 	return Ref{Tenant: from.Tenant, ID: id}.canonical(), err
 }
 
 // MoveTimer changes when the pending timers with a name fire. Without such a timer it returns
 // [ErrNotFound]. The timer of [Event.Wait] has the name of the event.
 func (c *Client) MoveTimer(ctx context.Context, ref Ref, timer string, at time.Time) error {
-	return c.transport.Control(ctx, ref, Command{Verb: VerbMoveTimer, Timer: timer, At: at})
+	return c.transport.Control(ctx, ref.canonical(), Command{Verb: VerbMoveTimer, Timer: timer, At: at})
 }
 
 // Delete deletes an ended instance and its history.
 func (c *Client) Delete(ctx context.Context, ref Ref) error {
-	return c.transport.Control(ctx, ref, Command{Verb: VerbDelete})
+	return c.transport.Control(ctx, ref.canonical(), Command{Verb: VerbDelete})
 }
 
 // Changes streams changes of instances, see [Watcher]. Over a transport that is no Watcher the

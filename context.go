@@ -32,7 +32,7 @@ type environment struct {
 func Now(ctx Context) time.Time { return ctx.c.Now() }
 
 // Self returns the tenant and ID of the instance.
-func Self(ctx Context) Ref { return Ref{Tenant: ctx.env.tenant, ID: ctx.c.Self()} }
+func Self(ctx Context) Ref { return refFrom(engine.Ref{Tenant: ctx.env.tenant, ID: ctx.c.Self()}) }
 
 // Execution returns the number of the current execution: 1 for the first, and one more each
 // time that the instance continues as new.

@@ -79,5 +79,6 @@ func (e *Event[T]) Prepare(c Caller, id string, v T, opts ...RaiseOption) (Raise
 	for _, opt := range opts {
 		opt.raise(&r)
 	}
+	r.Ref = r.Ref.canonical()
 	return r, nil
 }

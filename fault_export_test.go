@@ -20,7 +20,7 @@ func ReplayHistory(h History, serve []Definition) error {
 	if code == nil {
 		return fmt.Errorf("orchestration %s is not served", route)
 	}
-	x := replay.New(h.Ref.ID, code(environment{codec: JSON, logger: slog.New(slog.DiscardHandler), tenant: h.Ref.Tenant}))
+	x := replay.New(h.Ref.ID, code(environment{codec: JSON, logger: slog.New(slog.DiscardHandler), tenant: storedTenant(h.Ref.Tenant)}))
 	defer x.Close()
 	return x.Replay(h.Events)
 }

@@ -84,7 +84,7 @@ func infoFrom(i engine.Info, err error) (Info, error) {
 		return Info{}, err
 	}
 	return Info{
-		Ref: Ref(i.Ref), Orchestration: i.Name, Version: i.Version, Status: Status(i.Status), Reason: i.Reason, StalledBuild: i.StalledBuild(),
+		Ref: refFrom(i.Ref), Orchestration: i.Name, Version: i.Version, Status: Status(i.Status), Reason: i.Reason, StalledBuild: i.StalledBuild(),
 		Execution: int(i.Execution), StartedAt: i.CreatedAt, BegunAt: i.BegunAt, EndedAt: i.EndedAt, Parent: i.Parent,
 		Tags: i.Tags, StatusText: i.Text, Values: i.Values, Result: i.Result, Err: errorOf(i.Failure), Revision: i.Revision,
 		TraceParent: i.TraceParent(),

@@ -17,7 +17,7 @@ import (
 func Logger(ctx Context) *slog.Logger {
 	name, start := ctx.c.Start()
 	return slog.New(&replayHandler{Handler: ctx.env.logger.Handler(), c: ctx.c}).With(
-		engine.About(engine.Ref(Self(ctx)), engine.Route(name, start.Version), start.Execution)...)
+		engine.About(refOf(Self(ctx)), engine.Route(name, start.Version), start.Execution)...)
 }
 
 // replayHandler drops records while the code is replayed, and adds the current turn's span to the

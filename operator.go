@@ -1,6 +1,7 @@
 package abide
 
 import (
+	"cmp"
 	"github.com/abidehq/abide/history"
 
 	"context"
@@ -76,7 +77,7 @@ func (c *Client) WaitsAmong(ctx context.Context, ref Ref, events []history.Event
 	if err != nil {
 		return nil, err
 	}
-	return o.Waits(ctx, ref, events)
+	return o.Waits(ctx, ref.canonical(), events)
 }
 
 // HistoryLength returns the number of events of an execution, the latest one if execution is 0,
@@ -86,7 +87,7 @@ func (c *Client) HistoryLength(ctx context.Context, ref Ref, execution int) (int
 	if err != nil {
 		return 0, err
 	}
-	return o.HistoryLength(ctx, ref, execution)
+	return o.HistoryLength(ctx, ref.canonical(), execution)
 }
 
 // Quarantine returns a page of messages that could not be processed.
@@ -95,6 +96,7 @@ func (c *Client) Quarantine(ctx context.Context, filter QuarantineFilter) (Quara
 	if err != nil {
 		return QuarantinePage{}, err
 	}
+	filter.Tenant = canonicalFilter(filter.Tenant)
 	return o.Quarantine(ctx, filter)
 }
 
@@ -116,7 +118,7 @@ func (c *Client) Redrive(ctx context.Context, tenant, id string) error {
 	if err != nil {
 		return err
 	}
-	return o.Redrive(ctx, tenant, id)
+	return o.Redrive(ctx, cmp.Or(tenant, DefaultTenant), id)
 }
 
 // Discard deletes a quarantined message.
@@ -125,7 +127,7 @@ func (c *Client) Discard(ctx context.Context, tenant, id string) error {
 	if err != nil {
 		return err
 	}
-	return o.Discard(ctx, tenant, id)
+	return o.Discard(ctx, cmp.Or(tenant, DefaultTenant), id)
 }
 
 // Workers returns the workers that have reported within the last minute, see

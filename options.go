@@ -72,15 +72,15 @@ func (id IDOption) start(s *StartRequest) { s.Ref.ID = string(id) }
 func (id IDOption) child(o *childOptions) { o.id = string(id) }
 func (id IDOption) raise(r *RaiseRequest) { r.ID = string(id) }
 
-// Tenant sets the tenant. The default is the empty tenant, which [DefaultTenant] also names.
+// Tenant sets the tenant. The default is [DefaultTenant].
 func Tenant(t string) TenantOption { return TenantOption(t) }
 
 // TenantOption is what [Tenant] returns.
 type TenantOption string
 
-func (t TenantOption) start(s *StartRequest) { s.Ref.Tenant = tenantOf(string(t)) }
-func (t TenantOption) raise(r *RaiseRequest) { r.Ref.Tenant = tenantOf(string(t)) }
-func (t TenantOption) instance(r *Ref)       { r.Tenant = tenantOf(string(t)) }
+func (t TenantOption) start(s *StartRequest) { s.Ref.Tenant = string(t) }
+func (t TenantOption) raise(r *RaiseRequest) { r.Ref.Tenant = string(t) }
+func (t TenantOption) instance(r *Ref)       { r.Tenant = string(t) }
 
 type startFunc func(*StartRequest)
 

@@ -70,7 +70,7 @@ func (o *Orchestration[In, Out]) Prepare(c Caller, in In, opts ...StartOption) (
 	if err != nil {
 		return StartRequest{}, fmt.Errorf("abide: start %s: input: %w: %w", o.name, err, ErrInvalid)
 	}
-	s.Input = data
+	s.Input, s.Ref = data, s.Ref.canonical()
 	return s, nil
 }
 
@@ -80,7 +80,7 @@ func (o *Orchestration[In, Out]) Instance(c Caller, id string, opts ...InstanceO
 	for _, opt := range opts {
 		opt.instance(&ref)
 	}
-	return &Instance[Out]{client: c.AsClient(), start: Started{Ref: ref}}
+	return &Instance[Out]{client: c.AsClient(), start: Started{Ref: ref.canonical()}}
 }
 
 // Call starts a child and waits for its result.

@@ -28,9 +28,8 @@ type Quarantined struct {
 
 // QuarantineFilter selects quarantined messages.
 type QuarantineFilter struct {
-	// Tenant selects the messages of a tenant. Nil means those of all tenants. The empty
-	// tenant and [DefaultTenant] include the messages of timers and actions of the tenant with
-	// that name.
+	// Tenant selects the messages of a tenant. Nil means those of all tenants. Those of
+	// the default tenant include the messages of its timers and actions.
 	Tenant *string
 
 	// Limit is the largest number of messages in a page, at most 10,000. Zero means 100.

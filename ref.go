@@ -1,35 +1,65 @@
 package abide
 
-import "github.com/abidehq/abide/internal/engine"
+import (
+	"cmp"
+	"slices"
 
-// DefaultTenant is another name of the empty tenant, for places where a name cannot be empty,
-// such as URLs. All functions accept it as the tenant of an instance. Results such as [Info] have
-// the empty tenant.
+	"github.com/abidehq/abide/internal/engine"
+)
+
+// DefaultTenant is the tenant of instances that are started without one. All functions accept an
+// empty tenant in its place; results such as [Info] always have the name.
 const DefaultTenant = "default"
 
-// Ref identifies an instance by its tenant and ID. An empty tenant and [DefaultTenant] are the
-// same.
+// Ref identifies an instance by its tenant and ID. An empty tenant means [DefaultTenant].
 type Ref struct {
 	Tenant string `json:"tenant,omitempty"`
 	ID     string `json:"id"`
 }
 
-// tenantOf returns the canonical tenant: the empty one for [DefaultTenant].
-func tenantOf(tenant string) string {
+// canonical returns the reference with the name of its tenant.
+func (r Ref) canonical() Ref { return Ref{Tenant: cmp.Or(r.Tenant, DefaultTenant), ID: r.ID} }
+
+// named returns requests with the names of their tenants, a copy if one of them lacks it.
+func named[R any](requests []R, ref func(*R) *Ref) []R {
+	copied := false
+	for i := range requests {
+		if ref(&requests[i]).Tenant != "" {
+			continue
+		}
+		if !copied {
+			requests, copied = slices.Clone(requests), true
+		}
+		ref(&requests[i]).Tenant = DefaultTenant
+	}
+	return requests
+}
+
+// canonicalFilter returns the name of the tenant by which to filter, if any.
+func canonicalFilter(tenant *string) *string {
+	if tenant == nil {
+		return nil
+	}
+	return new(cmp.Or(*tenant, DefaultTenant))
+}
+
+// String returns the tenant and ID as text, without the default tenant.
+func (r Ref) String() string { return refOf(r).String() }
+
+// storedTenant returns the tenant as stores and the engine have it: the default tenant is empty
+// there.
+func storedTenant(tenant string) string {
 	if tenant == DefaultTenant {
 		return ""
 	}
 	return tenant
 }
 
-// canonical returns the reference with its canonical tenant.
-func (r Ref) canonical() Ref { return Ref{Tenant: tenantOf(r.Tenant), ID: r.ID} }
+// refOf returns the reference for the engine.
+func refOf(r Ref) engine.Ref { return engine.Ref{Tenant: storedTenant(r.Tenant), ID: r.ID} }
 
-// refOf returns the reference with its canonical tenant.
-func refOf(r Ref) engine.Ref { return engine.Ref{Tenant: tenantOf(r.Tenant), ID: r.ID} }
-
-// String returns the tenant and ID as text.
-func (r Ref) String() string { return engine.Ref(r).String() }
+// refFrom is the inverse of refOf.
+func refFrom(r engine.Ref) Ref { return Ref(r).canonical() }
 
 // Status is the status of an instance.
 type Status string

@@ -48,7 +48,7 @@ func (t *storeTransport) Start(ctx context.Context, requests []StartRequest) ([]
 	}
 	started := make([]Started, len(done))
 	for i := range done {
-		started[i] = Started{Ref: Ref(done[i].Ref), Existed: done[i].Existed, Revision: done[i].Revision}
+		started[i] = Started{Ref: refFrom(done[i].Ref), Existed: done[i].Existed, Revision: done[i].Revision}
 	}
 	return started, nil
 }
@@ -94,7 +94,7 @@ func filterOf(tenant *string) *string {
 	if tenant == nil {
 		return nil
 	}
-	return new(tenantOf(*tenant))
+	return new(storedTenant(*tenant))
 }
 
 func (t *storeTransport) History(ctx context.Context, ref Ref, part HistoryRange) (h History, more bool, err error) {
@@ -106,7 +106,7 @@ func (t *storeTransport) History(ctx context.Context, ref Ref, part HistoryRange
 	if execution == 0 {
 		execution = int(info.Execution)
 	}
-	h = History{Ref: Ref(info.Ref), Orchestration: info.Name, Version: info.Version, Execution: execution}
+	h = History{Ref: refFrom(info.Ref), Orchestration: info.Name, Version: info.Version, Execution: execution}
 	h.Partial = info.Partial() && execution == int(info.Execution)
 	h.Events = events
 	for i := range events {
@@ -179,6 +179,7 @@ func (t *storeTransport) Quarantine(ctx context.Context, filter QuarantineFilter
 	page := QuarantinePage{Messages: make([]Quarantined, len(list)), Next: next}
 	for i := range list {
 		page.Messages[i] = Quarantined(list[i])
+		page.Messages[i].Tenant = cmp.Or(list[i].Tenant, DefaultTenant)
 	}
 	return page, nil
 }
@@ -192,7 +193,7 @@ const (
 )
 
 func (t *storeTransport) quarantine(ctx context.Context, filter QuarantineFilter) ([]engine.Quarantined, string, error) {
-	if filter.Tenant == nil || tenantOf(*filter.Tenant) != "" {
+	if filter.Tenant == nil || storedTenant(*filter.Tenant) != "" {
 		return t.client.Quarantine(ctx, filter.Tenant, filter.Limit, filter.Cursor)
 	}
 	var list []engine.Quarantined
@@ -228,7 +229,7 @@ func (t *storeTransport) Discard(ctx context.Context, tenant, id string) error {
 // quarantined does something to a message of a tenant. That of the default tenant may be
 // kept under either of its names.
 func quarantined(tenant string, do func(tenant string) error) error {
-	tenant = tenantOf(tenant)
+	tenant = storedTenant(tenant)
 	err := do(tenant)
 	if tenant == "" && errors.Is(err, ErrNotFound) {
 		err = do(DefaultTenant)
@@ -271,7 +272,7 @@ func (t *engineTransport) Changes(ctx context.Context, after string) iter.Seq2[C
 	return func(yield func(Change, error) bool) {
 		for c, err := range changes {
 			change := Change{
-				Cursor: c.Cursor, Ref: Ref(c.Ref), Orchestration: c.Name, Version: c.Version, Status: Status(c.Status),
+				Cursor: c.Cursor, Ref: refFrom(c.Ref), Orchestration: c.Name, Version: c.Version, Status: Status(c.Status),
 				Revision: c.Revision, At: c.At, Deleted: c.Deleted,
 			}
 			if !yield(change, err) {

@@ -25,19 +25,23 @@ var (
 	})
 )
 
-// TestDefaultTenantIsTheEmptyOne wherever it is handed in, and what comes out is empty.
-func TestDefaultTenantIsTheEmptyOne(t *testing.T) {
+// TestAnEmptyTenantIsTheDefaultOne: both name the same instance in every call, and results have
+// the name.
+func TestAnEmptyTenantIsTheDefaultOne(t *testing.T) {
 	onStage(t, []abide.Definition{tenantFlow, tenantKid}, func(s *stage) {
 		ctx := s.month()
 		i, err := tenantFlow.Start(ctx, s, "", abide.ID("a"), abide.Tenant(abide.DefaultTenant))
 		s.check(err)
-		same(s, "the handle's", i.Ref(), abide.Ref{ID: "a"})
-		same(s, "another handle's", tenantFlow.Instance(s, "a", abide.Tenant("default")).Ref(), abide.Ref{ID: "a"})
+		same(s, "the handle's", i.Ref(), abide.Ref{Tenant: "default", ID: "a"})
+		same(s, "another handle's", tenantFlow.Instance(s, "a", abide.Tenant("default")).Ref(), abide.Ref{Tenant: "default", ID: "a"})
 		ref := abide.Ref{Tenant: "default", ID: "a"}
 		s.wait(time.Second)
 		info, err := s.Get(ctx, ref)
 		s.check(err)
-		same(s, "what comes out", info.Ref, abide.Ref{ID: "a"})
+		same(s, "what comes out", info.Ref, abide.Ref{Tenant: "default", ID: "a"})
+		info, err = s.Get(ctx, abide.Ref{ID: "a"})
+		s.check(err)
+		same(s, "by no tenant", info.Ref, ref)
 		stored, err := s.store.Get(ctx, store.RecordKey{Kind: "instance", ID: "a"})
 		s.check(err)
 		same(s, "what is stored", stored.Version, info.Revision)
@@ -54,14 +58,14 @@ func TestDefaultTenantIsTheEmptyOne(t *testing.T) {
 		same(s, "waits", len(waits), 1)
 		history, err := s.History(ctx, ref, 0)
 		s.check(err)
-		same(s, "history of", history.Ref, abide.Ref{ID: "a"})
+		same(s, "history of", history.Ref, abide.Ref{Tenant: "default", ID: "a"})
 		s.check(s.Suspend(ctx, ref, "why"))
 		s.wait(time.Second)
 		s.check(s.Resume(ctx, ref))
 		s.check(s.MoveTimer(ctx, ref, "late", time.Now()))
 		fork, err := s.Fork(ctx, ref, 2, "fork")
 		s.check(err)
-		same(s, "fork", fork, abide.Ref{ID: "fork"})
+		same(s, "fork", fork, abide.Ref{Tenant: "default", ID: "fork"})
 		s.check(s.Cancel(ctx, abide.Ref{Tenant: "default", ID: "fork"}, "why"))
 		_, err = s.WaitEnd(ctx, abide.Ref{Tenant: "default", ID: "fork"})
 		s.check(err)

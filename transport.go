@@ -9,7 +9,8 @@ import (
 // an [Operator] offers what operators need, and one that is a [Watcher] streams changes.
 //
 // Wrap one to observe or refuse calls, and write one to fake a client in a test: see
-// [ClientOver]. Requests and results are as documented at the methods of [Client].
+// [ClientOver]. Requests and results are as documented at the methods of [Client]; references
+// and filters have the name of the default tenant, in both directions.
 type Transport interface {
 	// Start starts instances in one commit: all of them or none.
 	Start(ctx context.Context, requests []StartRequest) ([]Started, error)

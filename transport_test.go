@@ -60,6 +60,28 @@ func TestAClientCanBeFaked(t *testing.T) {
 	}
 }
 
+// TestATransportSeesTheNameOfTheDefaultTenant, also where a request is made by hand, which is
+// not changed.
+func TestATransportSeesTheNameOfTheDefaultTenant(t *testing.T) {
+	t.Parallel()
+	fake := &fakeTransport{}
+	client := abide.ClientOver(fake, nil)
+	starts := []abide.StartRequest{{Ref: abide.Ref{Tenant: "acme", ID: "a"}}, {Ref: abide.Ref{ID: "b"}}}
+	if _, err := client.Start(t.Context(), starts...); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.Raise(t.Context(), abide.RaiseRequest{Ref: abide.Ref{ID: "c"}, Event: "e"}); err != nil {
+		t.Fatal(err)
+	}
+	want := abide.Ref{Tenant: abide.DefaultTenant, ID: "b"}
+	if fake.started[0].Ref.Tenant != "acme" || fake.started[1].Ref != want || fake.raised[0].Ref.Tenant != abide.DefaultTenant || starts[1].Ref.Tenant != "" {
+		t.Errorf("%+v, %+v, given %+v", fake.started, fake.raised, starts)
+	}
+	if info, err := client.WaitChange(t.Context(), abide.Ref{ID: "b"}, 0); err != nil || info.Ref != want {
+		t.Errorf("%v, %v", info.Ref, err)
+	}
+}
+
 func TestATransportThatIsNoOperator(t *testing.T) {
 	t.Parallel()
 	client := abide.ClientOver(&fakeTransport{}, nil)

@@ -83,7 +83,7 @@ const maxFileName = 200
 // fileName returns a name that says which history it is, and is that of no other.
 func fileName(h *abide.History) string {
 	parts := []string{routeOf(h.Orchestration, h.Version), h.Ref.ID, strconv.Itoa(h.Execution)}
-	if h.Ref.Tenant != "" {
+	if h.Ref.Tenant != abide.DefaultTenant {
 		parts = []string{parts[0], h.Ref.Tenant, parts[1], parts[2]}
 	}
 	for i := range parts {

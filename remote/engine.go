@@ -54,7 +54,7 @@ func (e *transport) Start(ctx context.Context, requests []abide.StartRequest) ([
 	for i, r := range requests {
 		idempotent = idempotent && r.IfExists == abide.ExistsReturn
 		n := api.NewInstance{
-			Tenant: api.FromTenant(r.Ref.Tenant), ID: r.Ref.ID, Orchestration: r.Orchestration, Version: r.Version,
+			Tenant: r.Ref.Tenant, ID: r.Ref.ID, Orchestration: r.Orchestration, Version: r.Version,
 			Input: api.FromPayload(r.Input), Tags: r.Tags, StartAt: r.At, Delay: api.Duration(r.After),
 		}
 		if r.After != 0 { // as an engine does
@@ -95,7 +95,7 @@ func (e *transport) Raise(ctx context.Context, requests []abide.RaiseRequest) er
 			return err
 		}
 		list.Events[i] = api.NewEvent{
-			Tenant: api.FromTenant(r.Ref.Tenant), Instance: r.Ref.ID, Name: r.Event, Data: api.FromPayload(r.Data),
+			Tenant: r.Ref.Tenant, Instance: r.Ref.ID, Name: r.Event, Data: api.FromPayload(r.Data),
 			IfAwaited: r.IfAwaited, KeepFor: api.Duration(r.KeepFor), ID: r.ID,
 		}
 	}
@@ -132,7 +132,7 @@ func (e *transport) List(ctx context.Context, f abide.Filter) (abide.Page, error
 	}
 	set(q, "page_token", f.Cursor)
 	if f.Tenant != nil {
-		q.Set("tenant", api.FromTenant(*f.Tenant))
+		q.Set("tenant", *f.Tenant)
 	}
 	q["orchestration"] = f.Orchestrations
 	statuses := make([]string, len(f.Statuses))
@@ -243,7 +243,7 @@ func (e *transport) Unserved(ctx context.Context) ([]abide.Unserved, error) {
 // infoOf is the inverse of [api.FromInfo].
 func infoOf(i *api.Instance) (abide.Info, error) {
 	info := abide.Info{
-		Ref: abide.Ref{Tenant: api.Tenant(i.Tenant), ID: i.ID}, Orchestration: i.Orchestration, Version: i.Version,
+		Ref: abide.Ref{Tenant: i.Tenant, ID: i.ID}, Orchestration: i.Orchestration, Version: i.Version,
 		Status: abide.Status(i.Status), Reason: i.Reason, StalledBuild: i.StalledBuild, Execution: i.Execution,
 		StartedAt: i.StartedAt, BegunAt: i.BegunAt, EndedAt: i.EndedAt, Parent: i.Parent, Tags: i.Tags,
 		StatusText: i.StatusText, Err: i.Failure.Err(), Revision: i.Revision,

@@ -1,6 +1,7 @@
 package remote_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -76,7 +77,7 @@ func TestOddIDs(t *testing.T) {
 				check.Equal(s.T, "result", got, id+"!")
 				info, err := i.Info(s.Context())
 				check.OK(s.T, err)
-				want := abide.Ref{Tenant: strings.TrimPrefix(tenant, "default"), ID: id}
+				want := abide.Ref{Tenant: cmp.Or(tenant, abide.DefaultTenant), ID: id}
 				check.Equal(s.T, "ref", info.Ref, want)
 				check.Equal(s.T, "version", info.Version, "1/2")
 				h, err := i.History(s.Context())

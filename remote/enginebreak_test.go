@@ -260,19 +260,19 @@ func TestChanges(t *testing.T) {
 		rig.Pass(time.Second)
 		check.OK(s.T, s.Delete(s.Context(), abide.Ref{Tenant: "acme", ID: "a"}))
 		rig.Pass(time.Second)
-		const want = "acme/a pending, acme/b pending, /c pending, acme/a running, acme/b running, /c running, acme/a terminated, acme/a deleted"
+		const want = "acme/a pending, acme/b pending, default/c pending, acme/a running, acme/b running, default/c running, acme/a terminated, acme/a deleted"
 		got, last, err := c.get()
 		check.OK(s.T, err)
 		check.Equal(s.T, "changes", got, want)
 		rig.Pass(24 * time.Hour)
 		got, _, err = c.get()
 		check.OK(s.T, err)
-		check.Equal(s.T, "changes", strings.TrimPrefix(got, want), ", acme/b completed, /c completed")
+		check.Equal(s.T, "changes", strings.TrimPrefix(got, want), ", acme/b completed, default/c completed")
 		again := follow(ctx, s.Client, last)
 		rig.Pass(time.Second)
 		got, _, err = again.get()
 		check.OK(s.T, err)
-		check.Equal(s.T, "changes after a cursor", got, "acme/b completed, /c completed")
+		check.Equal(s.T, "changes after a cursor", got, "acme/b completed, default/c completed")
 		bad := follow(ctx, s.Client, "x-1")
 		<-bad.done
 		_, _, err = bad.get()
@@ -328,7 +328,7 @@ func TestAStreamThatSaysNothingIsMadeAgain(t *testing.T) {
 		rig.Pass(2 * time.Minute)
 		got, _, err := c.get()
 		check.OK(s.T, err)
-		check.Equal(s.T, "changes", got, "/a pending, /b pending")
+		check.Equal(s.T, "changes", got, "default/a pending, default/b pending")
 		cancel()
 		<-c.done
 	})

@@ -74,9 +74,9 @@ func instancePath(ref abide.Ref, verb string) (string, error) {
 		return "", err
 	}
 	if verb == "" {
-		return where("instances", api.FromTenant(ref.Tenant), ref.ID), nil
+		return where("instances", ref.Tenant, ref.ID), nil
 	}
-	return where("instances", api.FromTenant(ref.Tenant), ref.ID, verb), nil
+	return where("instances", ref.Tenant, ref.ID, verb), nil
 }
 
 // again reports whether the same may be answered otherwise another time: the connection

@@ -47,7 +47,7 @@ func TestWaitsHistoryAndFork(t *testing.T) {
 		check.Error(s.T, err, abide.ErrInvalid, "events 1 to")
 		fork, err := i.Fork(s.Context(), 3, "fork")
 		check.OK(s.T, err)
-		check.Equal(s.T, "fork", fork.Ref(), abide.Ref{ID: "fork"})
+		check.Equal(s.T, "fork", fork.Ref(), abide.Ref{Tenant: abide.DefaultTenant, ID: "fork"})
 		_, err = i.Fork(s.Context(), 3, "fork")
 		check.Error(s.T, err, abide.ErrExists, "fork")
 		rig.Pass(time.Minute)
@@ -158,7 +158,7 @@ func TestQuarantineOfEvents(t *testing.T) {
 			}
 		}
 		for _, q := range all {
-			if q.Tenant == "" && q.Key == "three" {
+			if q.Tenant == abide.DefaultTenant && q.Key == "three" {
 				check.OK(s.T, s.Redrive(s.Context(), "default", q.ID))
 			}
 		}

@@ -20,7 +20,7 @@ func (e *transport) Quarantine(ctx context.Context, f abide.QuarantineFilter) (a
 	}
 	set(q, "page_token", f.Cursor)
 	if f.Tenant != nil {
-		q.Set("tenant", api.FromTenant(*f.Tenant))
+		q.Set("tenant", *f.Tenant)
 	}
 	var out api.QuarantineList
 	if err := e.call(ctx, http.MethodGet, "/api/v1/quarantine", q, nil, &out); err != nil {
@@ -47,7 +47,7 @@ func (e *transport) quarantined(ctx context.Context, method, tenant, id string, 
 	if id == "" {
 		return fmt.Errorf("remote: quarantine: no ID: %w", abide.ErrInvalid)
 	}
-	return e.call(ctx, method, where("quarantine", api.FromTenant(tenant), id, verb...), nil, nil, nil)
+	return e.call(ctx, method, where("quarantine", tenant, id, verb...), nil, nil, nil)
 }
 
 // Stats returns what the server's store holds.

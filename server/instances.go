@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -53,7 +54,7 @@ func (rawCodec) Encode(v any) ([]byte, error) { return v.(history.Payload), nil 
 func (rawCodec) Decode([]byte, any) error { return errors.ErrUnsupported }
 
 // ref returns which instance a path names.
-func ref(tenant, id string) abide.Ref { return abide.Ref{Tenant: api.Tenant(tenant), ID: id} }
+func ref(tenant, id string) abide.Ref { return abide.Ref{Tenant: tenant, ID: id} }
 
 func (s *Server) addStarts() {
 	route(s, auth.Operate, huma.Operation{
@@ -111,7 +112,7 @@ func (s *Server) addStarts() {
 func (s *Server) start(ctx context.Context, list []api.NewInstance) ([]api.Started, error) {
 	requests := make([]abide.StartRequest, len(list))
 	for i := range list {
-		if err := tenant(ctx, api.FromTenant(list[i].Tenant)); err != nil {
+		if err := tenant(ctx, cmp.Or(list[i].Tenant, abide.DefaultTenant)); err != nil {
 			return nil, err
 		}
 		var err error
@@ -142,7 +143,7 @@ func (s *Server) startRequest(n *api.NewInstance) (abide.StartRequest, error) {
 	if id == "" {
 		id = rand.Text()
 	}
-	opts := []abide.StartOption{abide.ID(id), abide.Tenant(api.Tenant(n.Tenant)), abide.StartAt(n.StartAt), abide.StartAfter(time.Duration(n.Delay))}
+	opts := []abide.StartOption{abide.ID(id), abide.Tenant(n.Tenant), abide.StartAt(n.StartAt), abide.StartAfter(time.Duration(n.Delay))}
 	for name, value := range n.Tags {
 		opts = append(opts, abide.Tag(name, value))
 	}
@@ -215,7 +216,7 @@ func (s *Server) addControls() {
 		if err != nil {
 			return nil, s.problem(err)
 		}
-		return &answer[api.Forked]{http.StatusCreated, api.Forked{Tenant: api.FromTenant(made.Tenant), ID: made.ID}}, nil
+		return &answer[api.Forked]{http.StatusCreated, api.Forked{Tenant: made.Tenant, ID: made.ID}}, nil
 	})
 	route(s, auth.Operate, huma.Operation{
 		OperationID: "move-instance-timer", Method: http.MethodPost, Path: instancePath + "/move-timer", Summary: "Move timers of an instance", Tags: []string{tagInstances},
@@ -263,7 +264,7 @@ func (s *Server) raise(ctx context.Context, list []api.NewEvent) error {
 	key := idempotentID(ctx)
 	requests := make([]abide.RaiseRequest, len(list))
 	for i, e := range list {
-		if err := tenant(ctx, api.FromTenant(e.Tenant)); err != nil {
+		if err := tenant(ctx, cmp.Or(e.Tenant, abide.DefaultTenant)); err != nil {
 			return err
 		}
 		data, err := api.Payload(e.Data)
@@ -273,7 +274,7 @@ func (s *Server) raise(ctx context.Context, list []api.NewEvent) error {
 		if e.ID == "" && key != "" {
 			e.ID = fmt.Sprintf("%s-%d", key, i+1)
 		}
-		opts := []abide.RaiseOption{abide.Tenant(api.Tenant(e.Tenant)), abide.ID(e.ID), abide.KeepFor(time.Duration(e.KeepFor))}
+		opts := []abide.RaiseOption{abide.Tenant(e.Tenant), abide.ID(e.ID), abide.KeepFor(time.Duration(e.KeepFor))}
 		if e.IfAwaited {
 			opts = append(opts, abide.IfAwaited())
 		}

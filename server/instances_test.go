@@ -46,7 +46,7 @@ func TestInstanceRoutes(t *testing.T) {
 		{"GET /api/v1/instances/default/s", "", 200, `"reason":"`},
 		{"GET /api/v1/instances/default/e/result?wait=20s", "", 200, `{"tenant":"default","id":"e","status":"completed","result":2}`},
 		{"GET /api/v1/instances/default/w/result", "", 202, `{"tenant":"default","id":"w","status":"running"}`},
-		{"GET /api/v1/instances/default/w/history", "", 200, `{"instance":{"id":"w"},"orchestration":"wait","execution":1,"events":[{"id":1,`},
+		{"GET /api/v1/instances/default/w/history", "", 200, `{"instance":{"tenant":"default","id":"w"},"orchestration":"wait","execution":1,"events":[{"id":1,`},
 		{"GET /api/v1/instances/acme/w%2F1/history?execution=1", "", 200, `{"instance":{"tenant":"acme","id":"w/1"}`},
 		{"GET /api/v1/instances/default/w/waits", "", 200, `"kind":"TimerCreated","name":"go","at":"`},
 		{"POST /api/v1/instances/default/w/move-timer", `{"timer":"go","at":"2099-01-01T00:00:00+02:00"}`, 204, ""},

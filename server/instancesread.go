@@ -107,8 +107,7 @@ func (q *instancesQuery) filter(ctx context.Context) (abide.Filter, error) {
 		return f, err
 	}
 	if name != "" {
-		tenant := api.Tenant(name)
-		f.Tenant = &tenant
+		f.Tenant = &name
 	}
 	for _, status := range q.Statuses {
 		f.Statuses = append(f.Statuses, abide.Status(status))

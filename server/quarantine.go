@@ -67,13 +67,14 @@ func (s *Server) addQuarantine() {
 	})
 }
 
-// quarantined returns a quarantined message. That of the default tenant may be kept under
-// either of its names: those of instances have none, those of timers and actions have it.
+// quarantined returns a quarantined message. In the store, those of
+// the default tenant have its name if they are of timers and actions, and no tenant if they are
+// of instances.
 func (s *Server) quarantined(ctx context.Context, tenant, id string) (abide.Quarantined, error) {
-	key := store.RecordKey{Kind: store.KindQuarantine, Tenant: api.Tenant(tenant), ID: id}
+	key := store.RecordKey{Kind: store.KindQuarantine, Tenant: tenant, ID: id}
 	r, err := s.cfg.Store.Get(ctx, key)
-	if errors.Is(err, store.ErrNotFound) && key.Tenant == "" {
-		key.Tenant = tenant
+	if errors.Is(err, store.ErrNotFound) && tenant == abide.DefaultTenant {
+		key.Tenant = ""
 		r, err = s.cfg.Store.Get(ctx, key)
 	}
 	if errors.Is(err, store.ErrNotFound) {
@@ -84,7 +85,7 @@ func (s *Server) quarantined(ctx context.Context, tenant, id string) (abide.Quar
 	}
 	m, err := store.Quarantined(r)
 	return abide.Quarantined{
-		Tenant: r.Key.Tenant, ID: r.Key.ID, Reason: r.Status, At: r.Time,
+		Tenant: tenant, ID: r.Key.ID, Reason: r.Status, At: r.Time,
 		Queue: m.Key.Queue, Key: m.Key.Name, Route: m.Route, Message: m.ID, Attempts: m.Attempt, Body: m.Body,
 	}, err
 }

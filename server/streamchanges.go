@@ -39,7 +39,7 @@ func (s *Server) addChangeStream() {
 			}
 		}
 		wants := func(c *abide.Change) bool {
-			name := api.FromTenant(c.Ref.Tenant)
+			name := c.Ref.Tenant
 			if !who.Allows(name) || in.Tenant != "" && in.Tenant != name {
 				return false
 			}

@@ -149,7 +149,7 @@ func instanceIDs(ctx context.Context, b connect.Backend, h *connect.Home) ([]str
 	if err != nil {
 		return nil, err
 	}
-	tenant := api.Tenant(h.Tenant)
+	tenant := h.Tenant
 	page, err := engine.List(ctx, abide.Filter{Tenant: &tenant, Descending: true, Limit: completeLimit})
 	return names(page.Instances, func(i *abide.Info) string { return i.Ref.ID }), err
 }
@@ -168,7 +168,7 @@ func quarantineIDs(ctx context.Context, b connect.Backend, h *connect.Home) ([]s
 	if err != nil {
 		return nil, err
 	}
-	tenant := api.Tenant(h.Tenant)
+	tenant := h.Tenant
 	page, err := engine.Quarantine(ctx, abide.QuarantineFilter{Tenant: &tenant, Limit: completeLimit})
 	return names(page.Messages, func(m *abide.Quarantined) string { return m.ID }), err
 }

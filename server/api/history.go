@@ -23,8 +23,8 @@ type History struct {
 	NextPageToken string          `json:"next_page_token,omitempty" doc:"What to ask for the next events with; not there with the last ones."`
 }
 
-// HistoryInstance names the instance of a history, in the form that recorded histories
-// have: without the default tenant.
+// HistoryInstance identifies the instance of a history, in the form that recorded histories
+// have.
 type HistoryInstance struct {
 	Tenant string `json:"tenant,omitempty"`
 	ID     string `json:"id"`

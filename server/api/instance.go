@@ -47,12 +47,12 @@ type Started struct {
 
 // FromStarted returns what became of a start for the wire.
 func FromStarted(s abide.Started) Started {
-	return Started{Tenant: FromTenant(s.Ref.Tenant), ID: s.Ref.ID, Existed: s.Existed, Revision: s.Revision}
+	return Started{Tenant: s.Ref.Tenant, ID: s.Ref.ID, Existed: s.Existed, Revision: s.Revision}
 }
 
 // Started is the inverse of [FromStarted].
 func (s *Started) Started() abide.Started {
-	return abide.Started{Ref: abide.Ref{Tenant: Tenant(s.Tenant), ID: s.ID}, Existed: s.Existed, Revision: s.Revision}
+	return abide.Started{Ref: abide.Ref{Tenant: s.Tenant, ID: s.ID}, Existed: s.Existed, Revision: s.Revision}
 }
 
 // StartedList is what became of [NewInstances], in their order.
@@ -85,7 +85,7 @@ type Instance struct {
 // FromInfo returns an instance for the wire.
 func FromInfo(i *abide.Info) Instance {
 	out := Instance{
-		Tenant: FromTenant(i.Ref.Tenant), ID: i.Ref.ID, Orchestration: i.Orchestration, Version: i.Version,
+		Tenant: i.Ref.Tenant, ID: i.Ref.ID, Orchestration: i.Orchestration, Version: i.Version,
 		Status: string(i.Status), Reason: i.Reason, StalledBuild: i.StalledBuild, Execution: i.Execution,
 		StartedAt: i.StartedAt, BegunAt: i.BegunAt, EndedAt: i.EndedAt, Parent: i.Parent, Tags: i.Tags,
 		StatusText: i.StatusText, Result: FromPayload(i.Result), Failure: FromError(i.Err), Revision: i.Revision,

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/abidehq/abide"
@@ -21,7 +22,7 @@ type InstanceFilter struct {
 func (f *InstanceFilter) Filter() abide.Filter {
 	out := abide.Filter{Orchestrations: f.Orchestrations, From: f.From, To: f.To, Tags: f.Tags}
 	if f.Tenant != "" {
-		tenant := Tenant(f.Tenant)
+		tenant := f.Tenant
 		out.Tenant = &tenant
 	}
 	for _, status := range f.Statuses {
@@ -34,7 +35,7 @@ func (f *InstanceFilter) Filter() abide.Filter {
 func FromFilter(f *abide.Filter) InstanceFilter {
 	out := InstanceFilter{Orchestrations: f.Orchestrations, From: f.From, To: f.To, Tags: f.Tags}
 	if f.Tenant != nil {
-		out.Tenant = FromTenant(*f.Tenant)
+		out.Tenant = cmp.Or(*f.Tenant, abide.DefaultTenant)
 	}
 	for _, status := range f.Statuses {
 		out.Statuses = append(out.Statuses, string(status))
@@ -101,7 +102,7 @@ func FromOperation(o *operation.Operation) Operation {
 	}
 	for i := range o.Errors {
 		e := &o.Errors[i]
-		out.Errors = append(out.Errors, OperationFailure{FromTenant(e.Ref.Tenant), e.Ref.ID, e.Error})
+		out.Errors = append(out.Errors, OperationFailure{cmp.Or(e.Ref.Tenant, abide.DefaultTenant), e.Ref.ID, e.Error})
 	}
 	return out
 }

@@ -33,22 +33,6 @@ func Payload(value json.RawMessage) ([]byte, error) {
 	return p, nil
 }
 
-// FromTenant returns what a tenant is called on the wire.
-func FromTenant(tenant string) string {
-	if tenant == "" {
-		return abide.DefaultTenant
-	}
-	return tenant
-}
-
-// Tenant is the inverse of [FromTenant].
-func Tenant(name string) string {
-	if name == abide.DefaultTenant {
-		return ""
-	}
-	return name
-}
-
 // Failure is how an instance or an activity failed.
 type Failure struct {
 	Type    string   `json:"type,omitempty" doc:"Tells errors apart, and lasts."`

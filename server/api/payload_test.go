@@ -68,12 +68,3 @@ func TestFailuresKeepTheirChain(t *testing.T) {
 		t.Error("no error is one")
 	}
 }
-
-func TestTenants(t *testing.T) {
-	t.Parallel()
-	for tenant, name := range map[string]string{"": "default", "acme": "acme"} {
-		if api.FromTenant(tenant) != name || api.Tenant(name) != tenant {
-			t.Errorf("%q is called %q, and back %q", tenant, api.FromTenant(tenant), api.Tenant(name))
-		}
-	}
-}

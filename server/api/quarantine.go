@@ -22,16 +22,12 @@ type Quarantined struct {
 
 // FromQuarantined returns a quarantined message for the wire.
 func FromQuarantined(q *abide.Quarantined) Quarantined {
-	out := Quarantined(*q)
-	out.Tenant = FromTenant(q.Tenant)
-	return out
+	return Quarantined(*q)
 }
 
 // Quarantined is the inverse of [FromQuarantined].
 func (q *Quarantined) Quarantined() abide.Quarantined {
-	out := abide.Quarantined(*q)
-	out.Tenant = Tenant(q.Tenant)
-	return out
+	return abide.Quarantined(*q)
 }
 
 // QuarantineList is a page of quarantined messages.

@@ -90,7 +90,7 @@ type Change struct {
 // FromChange returns a change for the wire. Its cursor is the ID of the event.
 func FromChange(c *abide.Change) Change {
 	return Change{
-		Tenant: FromTenant(c.Ref.Tenant), ID: c.Ref.ID, Orchestration: c.Orchestration, Version: c.Version,
+		Tenant: c.Ref.Tenant, ID: c.Ref.ID, Orchestration: c.Orchestration, Version: c.Version,
 		Status: string(c.Status), Revision: c.Revision, At: c.At, Deleted: c.Deleted,
 	}
 }
@@ -98,7 +98,7 @@ func FromChange(c *abide.Change) Change {
 // Change is the inverse of [FromChange].
 func (c *Change) Change(cursor string) abide.Change {
 	return abide.Change{
-		Cursor: cursor, Ref: abide.Ref{Tenant: Tenant(c.Tenant), ID: c.ID}, Orchestration: c.Orchestration, Version: c.Version,
+		Cursor: cursor, Ref: abide.Ref{Tenant: c.Tenant, ID: c.ID}, Orchestration: c.Orchestration, Version: c.Version,
 		Status: abide.Status(c.Status), Revision: c.Revision, At: c.At, Deleted: c.Deleted,
 	}
 }

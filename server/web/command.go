@@ -38,7 +38,7 @@ func (s *site) tool(r *request, args string) string {
 
 // tenantFlag returns the flag that names a tenant, unless it is the default.
 func tenantFlag(tenant string) string {
-	if tenantName(tenant) == defaultTenant {
+	if tenantName(tenant) == abide.DefaultTenant {
 		return ""
 	}
 	return " --tenant " + shellQuote(tenant)

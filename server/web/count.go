@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 
+	"github.com/abidehq/abide"
 	"github.com/abidehq/abide/store"
 )
 
@@ -40,14 +41,14 @@ func (r *request) count(kind string, statuses ...string) (int, error) {
 // for instances, and has its name everywhere else. In quarantine there are both.
 func tenantsOf(kind, name string) []string {
 	switch {
-	case name != defaultTenant:
+	case name != abide.DefaultTenant:
 		return []string{name}
 	case kind == kindInstance:
 		return []string{""}
 	case kind == store.KindQuarantine:
-		return []string{"", defaultTenant}
+		return []string{"", abide.DefaultTenant}
 	default:
-		return []string{defaultTenant}
+		return []string{abide.DefaultTenant}
 	}
 }
 

@@ -60,7 +60,7 @@ type verbLink struct {
 // ref returns the instance in the path, which must be the caller's.
 func (r *request) ref() (abide.Ref, error) {
 	tenant, err := r.owner()
-	return abide.Ref{Tenant: instanceTenant(tenant), ID: r.named("id")}, err
+	return abide.Ref{Tenant: tenantName(tenant), ID: r.named("id")}, err
 }
 
 func (s *site) instance(r *request) (view, error) {
@@ -98,7 +98,7 @@ func (s *site) instance(r *request) (view, error) {
 	}
 	return view{
 		template: "instance", title: ref.ID, section: "instances", data: &d,
-		live: "kinds=" + kinds + "&tenant=" + segment(tenantName(ref.Tenant)) + "&id=" + segment(ref.ID),
+		live: "kinds=" + kinds + "&tenant=" + segment(ref.Tenant) + "&id=" + segment(ref.ID),
 	}, nil
 }
 
@@ -275,7 +275,7 @@ func (s *site) instanceVerbs() []verb {
 }
 
 // target returns an instance for the audit log.
-func target(ref abide.Ref) string { return tenantName(ref.Tenant) + "/" + ref.ID }
+func target(ref abide.Ref) string { return ref.Tenant + "/" + ref.ID }
 
 // got returns the instance in the path.
 func (s *site) got(r *request) (abide.Info, error) {

@@ -36,7 +36,7 @@ func (s *site) addInstances() {
 }
 
 func instancePath(ref abide.Ref) string {
-	return "/instances/" + segment(tenantName(ref.Tenant)) + "/" + segment(ref.ID)
+	return "/instances/" + segment(ref.Tenant) + "/" + segment(ref.ID)
 }
 
 // search is what the list of instances was asked for, as it stands in the address.
@@ -74,8 +74,7 @@ func (q search) filter(now time.Time) (abide.Filter, error) {
 	var f abide.Filter
 	var err error
 	if q.Scope.Asked != "" {
-		tenant := instanceTenant(q.Scope.Asked)
-		f.Tenant = &tenant
+		f.Tenant = &q.Scope.Asked
 	}
 	if q.Orchestration != "" {
 		f.Orchestrations = []string{q.Orchestration}
@@ -138,7 +137,7 @@ func (s *site) instances(r *request) (view, error) {
 	d := instancesData{Search: q, Statuses: statuses, Kinds: bulkKinds, Orchestrations: s.orchestrations(r)}
 	v := view{template: "instances", title: "Instances", section: "instances", live: "kinds=instances", data: &d}
 	if id := r.value("id"); id != "" {
-		ref := abide.Ref{Tenant: instanceTenant(q.Scope.Asked), ID: id}
+		ref := abide.Ref{Tenant: tenantName(q.Scope.Asked), ID: id}
 		if _, err := s.engine.Get(r.ctx(), ref); err == nil {
 			return view{}, &jump{to: s.path(instancePath(ref))}
 		}
@@ -302,9 +301,9 @@ func (s *site) selectedVerb() verb {
 			var failed []string
 			for _, ref := range refs {
 				err := s.change(r.ctx(), k.Kind, ref, r.value("reason"))
-				s.note(r, k.Kind+"-instance", tenantName(ref.Tenant), target(ref), err)
+				s.note(r, k.Kind+"-instance", ref.Tenant, target(ref), err)
 				if err != nil {
-					failed = append(failed, tenantName(ref.Tenant)+"/"+ref.ID+": "+explain(err).text)
+					failed = append(failed, ref.Tenant+"/"+ref.ID+": "+explain(err).text)
 				}
 			}
 			if len(failed) > 0 {

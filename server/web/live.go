@@ -49,7 +49,7 @@ func (s *site) live(w http.ResponseWriter, r *http.Request) {
 	}
 	if id := req.value("id"); id != "" {
 		tenant := strings.TrimPrefix(req.value("tenant"), mark)
-		sub.only = &abide.Ref{Tenant: instanceTenant(tenant), ID: strings.TrimPrefix(id, mark)}
+		sub.only = &abide.Ref{Tenant: tenantName(tenant), ID: strings.TrimPrefix(id, mark)}
 	}
 	defer s.hub.add(sub)()
 
@@ -168,7 +168,7 @@ func (sub *subscriber) ticked(unwatched bool) []string {
 
 // tell notes that an instance has changed, if the page is about it.
 func (sub *subscriber) tell(ref abide.Ref) {
-	if !sub.wants[liveInstances] || sub.only != nil && *sub.only != ref || !sub.who.Allows(tenantName(ref.Tenant)) {
+	if !sub.wants[liveInstances] || sub.only != nil && *sub.only != ref || !sub.who.Allows(ref.Tenant) {
 		return
 	}
 	sub.mu.Lock()
@@ -261,7 +261,7 @@ func (sub *subscriber) wake() {
 		return
 	}
 	for _, tenant := range sub.who.Tenants {
-		sub.tell(abide.Ref{Tenant: instanceTenant(tenant)})
+		sub.tell(abide.Ref{Tenant: tenant})
 	}
 	if sub.who.Tenants == nil {
 		sub.tell(abide.Ref{})

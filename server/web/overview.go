@@ -133,8 +133,7 @@ func (s *site) next(r *request, d *overviewData) error {
 	if s.engine != nil {
 		f := abide.Filter{Descending: true, Limit: latest}
 		if sc.Asked != "" {
-			tenant := instanceTenant(sc.Asked)
-			f.Tenant = &tenant
+			f.Tenant = &sc.Asked
 		}
 		page, err := s.engine.List(r.ctx(), f)
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/abidehq/abide"
 	"github.com/abidehq/abide/action"
 )
 
@@ -140,7 +141,7 @@ func (s *site) preview(r *request) (view, error) {
 	if d.Asked {
 		every, err := parseSpan("Every", d.Every)
 		if err == nil {
-			p := action.Plan{Tenant: defaultTenant, ID: "preview", Slug: "preview", Target: "preview", Cron: d.Cron, Zone: d.Zone, Every: every}
+			p := action.Plan{Tenant: abide.DefaultTenant, ID: "preview", Slug: "preview", Target: "preview", Cron: d.Cron, Zone: d.Zone, Every: every}
 			d.Runs, err = action.Preview(p, r.now(), previewRuns)
 		}
 		if err != nil {

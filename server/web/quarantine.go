@@ -1,10 +1,12 @@
 package web
 
 import (
+	"cmp"
 	"encoding/base64"
 	"errors"
 	"strings"
 
+	"github.com/abidehq/abide"
 	"github.com/abidehq/abide/store"
 )
 
@@ -46,7 +48,7 @@ var reasons = map[string]string{
 // quarantineOf reads a record. One that cannot be read is shown as far as it can.
 func quarantineOf(rec store.Record) quarantineRow {
 	row := quarantineRow{
-		Tenant: rec.Key.Tenant, ID: rec.Key.ID, Path: quarantinePath(rec.Key), Reason: rec.Status, Record: rec, Error: rec.Tags[store.TagError],
+		Tenant: cmp.Or(rec.Key.Tenant, abide.DefaultTenant), ID: rec.Key.ID, Path: quarantinePath(rec.Key), Reason: rec.Status, Record: rec, Error: rec.Tags[store.TagError],
 		Words: reasons[rec.Status],
 	}
 	m, err := store.Quarantined(rec)
@@ -75,10 +77,10 @@ func (s *site) quarantine(r *request) (view, error) {
 	// The default tenant has two names in here: one list follows the other.
 	names := []string{sc.Asked}
 	queries := []store.Query{quarantineQuery(sc.Asked)}
-	if sc.Asked == defaultTenant {
+	if sc.Asked == abide.DefaultTenant {
 		empty := quarantineQuery("")
 		empty.Tenant = new(string)
-		names, queries = []string{"", defaultTenant}, []store.Query{empty, quarantineQuery(defaultTenant)}
+		names, queries = []string{"", abide.DefaultTenant}, []store.Query{empty, quarantineQuery(abide.DefaultTenant)}
 	}
 	first := 0
 	if list, rest, found := strings.Cut(cursor, "."); found && list == "1" && len(queries) == 2 {
@@ -135,7 +137,7 @@ func (s *site) quarantined(r *request) (view, error) {
 		}
 	}
 	d.Commands = []command{
-		{"Copy as curl", s.curl(r, "/quarantine/"+segment(tenantName(row.Tenant))+"/"+segment(row.ID))},
+		{"Copy as curl", s.curl(r, "/quarantine/"+segment(row.Tenant)+"/"+segment(row.ID))},
 		{"Copy as command", s.tool(r, "quarantine show "+shellQuote(row.ID)+tenantFlag(row.Tenant))},
 	}
 	return view{template: "quarantined", title: "Quarantined message", section: "quarantine", data: &d}, nil
@@ -168,7 +170,7 @@ func (s *site) quarantineVerbs() []verb {
 			if err != nil {
 				return done{}, err
 			}
-			return done{target: tenantName(row.Tenant) + "/" + row.ID, to: s.path("/quarantine"), notice: notice}, f(r, row)
+			return done{target: row.Tenant + "/" + row.ID, to: s.path("/quarantine"), notice: notice}, f(r, row)
 		}
 	}
 	return []verb{

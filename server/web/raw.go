@@ -61,7 +61,7 @@ func (s *site) rawHistory(w http.ResponseWriter, r *http.Request) {
 	}
 	if err != nil {
 		if !gone(r, err) && !out.failed {
-			s.log.ErrorContext(r.Context(), "history not sent", "tenant", tenantName(ref.Tenant), "instance", ref.ID, "error", err)
+			s.log.ErrorContext(r.Context(), "history not sent", "tenant", ref.Tenant, "instance", ref.ID, "error", err)
 		}
 		panic(http.ErrAbortHandler) // closes the connection
 	}

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/abidehq/abide"
 	"github.com/abidehq/abide/server/auth"
 )
 
@@ -49,24 +51,8 @@ func (r *request) now() time.Time { return r.site.clock.Now() }
 // value returns what a query or a form says, without the white space around it.
 func (r *request) value(name string) string { return strings.TrimSpace(r.FormValue(name)) }
 
-// defaultTenant is what the empty tenant of instances is called.
-const defaultTenant = "default"
-
-// tenantName returns what a tenant is called on the page.
-func tenantName(tenant string) string {
-	if tenant == "" {
-		return defaultTenant
-	}
-	return tenant
-}
-
-// instanceTenant is the inverse of tenantName, for instances.
-func instanceTenant(name string) string {
-	if name == defaultTenant {
-		return ""
-	}
-	return name
-}
+// tenantName returns the tenant of a form field or of the scope, which may be empty.
+func tenantName(tenant string) string { return cmp.Or(tenant, abide.DefaultTenant) }
 
 // A segment of a path is any name. A browser takes the names . and .. out of a path, and
 // an empty one is no segment, so these get a mark in front, and so do those that have it.

@@ -16,7 +16,7 @@ func (s *site) startVerb() verb {
 			if err != nil {
 				return form{}, err
 			}
-			tenant := field{Name: "tenant", Label: "Tenant", Kind: "text", Value: sc.Asked, Example: defaultTenant}
+			tenant := field{Name: "tenant", Label: "Tenant", Kind: "text", Value: sc.Asked, Example: abide.DefaultTenant}
 			if sc.Choices != nil {
 				tenant.Kind, tenant.Options = "choice", options(sc.Choices...)
 			}
@@ -59,7 +59,7 @@ func (s *site) startVerb() verb {
 
 // prepareStart returns the start that a form asks for.
 func (s *site) prepareStart(r *request, tenant string) (abide.StartRequest, error) {
-	opts := []abide.StartOption{abide.Tenant(instanceTenant(tenant))}
+	opts := []abide.StartOption{abide.Tenant(tenant)}
 	input, err := parseJSON("Input", r.value("input"))
 	if err != nil {
 		return abide.StartRequest{}, err

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/abidehq/abide"
 	"github.com/abidehq/abide/timer"
 )
 
@@ -168,7 +169,7 @@ func tenantField(sc scope, value string) field {
 	if value == "" {
 		value = sc.Asked
 	}
-	f := field{Name: "tenant", Label: "Tenant", Kind: "text", Value: value, Example: defaultTenant}
+	f := field{Name: "tenant", Label: "Tenant", Kind: "text", Value: value, Example: abide.DefaultTenant}
 	if sc.Choices != nil {
 		f.Kind, f.Options = "choice", options(sc.Choices...)
 	}

@@ -1,6 +1,7 @@
 package connect
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,7 +9,6 @@ import (
 
 	"github.com/abidehq/abide"
 	"github.com/abidehq/abide/action"
-	"github.com/abidehq/abide/server/api"
 	"github.com/abidehq/abide/server/auth"
 	"github.com/abidehq/abide/timer"
 )
@@ -20,7 +20,7 @@ type Audit struct{ guard *auth.Guard }
 // Note notes what was done to something of a tenant, and returns err, or that it could not be
 // noted.
 func (n Audit) Note(ctx context.Context, operation, tenant, target string, err error) error {
-	return errors.Join(err, noteLocal(ctx, n.guard, auth.Entry{Operation: operation, Tenant: api.FromTenant(tenant), Target: target}, err))
+	return errors.Join(err, noteLocal(ctx, n.guard, auth.Entry{Operation: operation, Tenant: cmp.Or(tenant, abide.DefaultTenant), Target: target}, err))
 }
 
 // operatorTransport is what the transport of a store offers.
@@ -41,7 +41,7 @@ func (t notedTransport) Start(ctx context.Context, requests []abide.StartRequest
 	tenant := ""
 	if len(started) > 0 {
 		tenant = started[0].Ref.Tenant
-		target += ", the first is " + api.FromTenant(tenant) + "/" + started[0].Ref.ID
+		target += ", the first is " + tenant + "/" + started[0].Ref.ID
 	}
 	return started, t.Note(ctx, "start-instances", tenant, target, err)
 }
@@ -55,7 +55,7 @@ func (t notedTransport) Control(ctx context.Context, ref abide.Ref, cmd abide.Co
 	if cmd.Verb == abide.VerbMoveTimer {
 		operation = "move-instance-timer"
 	}
-	target := api.FromTenant(ref.Tenant) + "/" + ref.ID
+	target := ref.Tenant + "/" + ref.ID
 	if cmd.Reason != "" {
 		target += " reason=" + cmd.Reason
 	}

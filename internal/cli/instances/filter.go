@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/abidehq/abide"
-	"github.com/abidehq/abide/server/api"
 )
 
 // InstanceStatuses are those that instances can have.
@@ -52,7 +51,6 @@ func (i *instanceFilter) filter(cmd *cobra.Command, tenant string) (abide.Filter
 		return f, err
 	}
 	if !i.tenants {
-		tenant = api.Tenant(tenant)
 		f.Tenant = &tenant
 	}
 	if f.Statuses, err = console.OneOf("status", i.statuses, InstanceStatuses); err != nil {

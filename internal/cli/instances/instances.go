@@ -37,7 +37,7 @@ const instanceID = "the ID of an instance"
 
 // ref names an instance of the tenant.
 func refOf(h *connect.Home, id string) abide.Ref {
-	return abide.Ref{Tenant: api.Tenant(h.Tenant), ID: id}
+	return abide.Ref{Tenant: h.Tenant, ID: id}
 }
 
 // orchestrationOf is what an instance is one of, with its version.

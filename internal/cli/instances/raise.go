@@ -12,7 +12,6 @@ import (
 
 	"github.com/abidehq/abide"
 	"github.com/abidehq/abide/internal/base"
-	"github.com/abidehq/abide/server/api"
 )
 
 // instancesRaise is the verb: abide instances raise.
@@ -58,7 +57,7 @@ func (r *instancesRaise) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	opts := []abide.RaiseOption{abide.Tenant(api.Tenant(r.Tenant))}
+	opts := []abide.RaiseOption{abide.Tenant(r.Tenant)}
 	if r.ifAwaited {
 		opts = append(opts, abide.IfAwaited())
 	}

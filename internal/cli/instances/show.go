@@ -103,7 +103,7 @@ func (v *View) fields() [][2]string {
 	i := &v.info
 	fields := [][2]string{
 		{"id", i.Ref.ID},
-		{"tenant", api.FromTenant(i.Ref.Tenant)},
+		{"tenant", i.Ref.Tenant},
 		{"orchestration", orchestrationOf(i)},
 		{"status", string(i.Status)},
 		{"reason", i.Reason},

@@ -12,7 +12,6 @@ import (
 
 	"github.com/abidehq/abide"
 	"github.com/abidehq/abide/internal/base"
-	"github.com/abidehq/abide/server/api"
 )
 
 // instancesStart is the verb: abide instances start.
@@ -85,7 +84,7 @@ func (s *instancesStart) run(cmd *cobra.Command, args []string) error {
 
 // options returns what the flags say.
 func (s *instancesStart) options() ([]abide.StartOption, error) {
-	opts := []abide.StartOption{abide.Tenant(api.Tenant(s.Tenant))}
+	opts := []abide.StartOption{abide.Tenant(s.Tenant)}
 	if s.id != "" {
 		opts = append(opts, abide.ID(s.id))
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/abidehq/abide"
-	"github.com/abidehq/abide/server/api"
 )
 
 // instanceVerb is a verb that changes instances: those whose IDs are given, or all that match
@@ -109,7 +108,7 @@ func (v *instanceVerb) report(cmd *cobra.Command, changed []abide.Info) error {
 	}
 	list := make([]console.Gone, len(changed))
 	for i, info := range changed {
-		list[i] = console.Gone{Tenant: api.FromTenant(info.Ref.Tenant), ID: info.Ref.ID, Deleted: true}
+		list[i] = console.Gone{Tenant: info.Ref.Tenant, ID: info.Ref.ID, Deleted: true}
 	}
 	return v.Out.Print(cmd.OutOrStdout(), list, nil)
 }

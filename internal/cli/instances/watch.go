@@ -39,7 +39,7 @@ func (w *instancesWatch) run(ctx context.Context, feed abide.Watcher) error {
 	}
 }
 
-func keyOf(ref abide.Ref) [2]string { return [2]string{api.FromTenant(ref.Tenant), ref.ID} }
+func keyOf(ref abide.Ref) [2]string { return [2]string{ref.Tenant, ref.ID} }
 
 // follow prints what changes.
 func (w *instancesWatch) follow(ctx context.Context, changes iter.Seq2[abide.Change, error]) error {
@@ -88,7 +88,7 @@ func (w *instancesWatch) changed(ctx context.Context, c abide.Change) error {
 // couldMatch reports whether it is worth to look at an instance, by what is told of it.
 func (w *instancesWatch) couldMatch(c *abide.Change) bool {
 	f := &w.filter
-	return (f.Tenant == nil || api.Tenant(*f.Tenant) == c.Ref.Tenant) &&
+	return (f.Tenant == nil || *f.Tenant == c.Ref.Tenant) &&
 		(len(f.Orchestrations) == 0 || slices.Contains(f.Orchestrations, c.Orchestration)) &&
 		(len(f.Statuses) == 0 || slices.Contains(f.Statuses, c.Status))
 }

@@ -12,9 +12,9 @@ func TestWatchedInstancesMatch(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)
 	info := abide.Info{
-		Ref: abide.Ref{ID: "a"}, Orchestration: "order", Status: abide.Running, StartedAt: at, Tags: map[string]string{"customer": "7"},
+		Ref: abide.Ref{Tenant: abide.DefaultTenant, ID: "a"}, Orchestration: "order", Status: abide.Running, StartedAt: at, Tags: map[string]string{"customer": "7"},
 	}
-	tenant, empty, other := "default", "", "acme"
+	tenant, other := "default", "acme"
 	for _, tt := range []struct {
 		name   string
 		filter abide.Filter
@@ -22,7 +22,6 @@ func TestWatchedInstancesMatch(t *testing.T) {
 	}{
 		{"everything", abide.Filter{}, true},
 		{"the default tenant", abide.Filter{Tenant: &tenant}, true},
-		{"the empty tenant", abide.Filter{Tenant: &empty}, true},
 		{"another tenant", abide.Filter{Tenant: &other}, false},
 		{"orchestration", abide.Filter{Orchestrations: []string{"mail", "order"}}, true},
 		{"another orchestration", abide.Filter{Orchestrations: []string{"mail"}}, false},

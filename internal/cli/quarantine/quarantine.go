@@ -67,7 +67,6 @@ func (q *quarantineFilter) filter(cmd *cobra.Command, tenant string) (abide.Quar
 	if err != nil || q.tenants {
 		return abide.QuarantineFilter{}, err
 	}
-	tenant = api.Tenant(tenant)
 	return abide.QuarantineFilter{Tenant: &tenant}, nil
 }
 
@@ -136,10 +135,10 @@ var quarantineRows = console.Rows[abide.Quarantined, api.Quarantined]{
 	Noun:   "messages in quarantine",
 	Titles: []string{"ID", "TENANT", "SINCE", "QUEUE", "ROUTE", "KEY", "ATTEMPTS", "REASON"},
 	Row: func(m *abide.Quarantined) []console.Cell {
-		return console.Row(m.ID, api.FromTenant(m.Tenant), m.At, m.Queue, m.Route, m.Key, m.Attempts, console.Cell{Text: console.Shorten(m.Reason, 80), Colour: console.Red})
+		return console.Row(m.ID, m.Tenant, m.At, m.Queue, m.Route, m.Key, m.Attempts, console.Cell{Text: console.Shorten(m.Reason, 80), Colour: console.Red})
 	},
 	Wire: api.FromQuarantined,
-	Key:  func(m *abide.Quarantined) [2]string { return [2]string{api.FromTenant(m.Tenant), m.ID} },
+	Key:  func(m *abide.Quarantined) [2]string { return [2]string{m.Tenant, m.ID} },
 	Page: func(all []api.Quarantined, next string) any {
 		return api.QuarantineList{Messages: all, NextPageToken: next}
 	},
@@ -176,12 +175,12 @@ func newQuarantineShow() *cobra.Command {
 // showQuarantined prints all there is about a message.
 func showQuarantined(w io.Writer, m *abide.Quarantined) error {
 	tenant := ""
-	if m.Tenant != "" {
+	if m.Tenant != abide.DefaultTenant {
 		tenant = " --tenant " + m.Tenant
 	}
 	return console.WriteFields(w, [][2]string{
 		{"id", m.ID},
-		{"tenant", api.FromTenant(m.Tenant)},
+		{"tenant", m.Tenant},
 		{"reason", m.Reason},
 		{"since", console.LocalTime(m.At)},
 		{"queue", m.Queue},
@@ -196,8 +195,7 @@ func showQuarantined(w io.Writer, m *abide.Quarantined) error {
 
 // findQuarantined returns a message by its ID.
 func findQuarantined(ctx context.Context, engine *abide.Client, tenant, id string) (abide.Quarantined, error) {
-	own := api.Tenant(tenant)
-	for m, err := range engine.AllQuarantined(ctx, abide.QuarantineFilter{Tenant: &own, Limit: 1_000}) {
+	for m, err := range engine.AllQuarantined(ctx, abide.QuarantineFilter{Tenant: &tenant, Limit: 1_000}) {
 		if err != nil {
 			return abide.Quarantined{}, err
 		}
@@ -283,7 +281,7 @@ func (v *quarantineVerb) run(cmd *cobra.Command, ids []string) error {
 			n, err = v.every(ctx, cmd, engine, filter)
 		} else {
 			var done []string
-			done, err = console.Each(ids, func(id string) (string, error) { return id, v.change(engine, ctx, api.Tenant(v.Tenant), id) })
+			done, err = console.Each(ids, func(id string) (string, error) { return id, v.change(engine, ctx, v.Tenant, id) })
 			n = len(done)
 		}
 		return errors.Join(v.Out.Print(cmd.OutOrStdout(), map[string]int{v.past: n}, func(w io.Writer) error {

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -12,8 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/abidehq/abide"
 	"github.com/abidehq/abide/internal/transfer"
-	"github.com/abidehq/abide/server/api"
 )
 
 func newStoreCopy() *cobra.Command {
@@ -158,7 +159,7 @@ func viewCopy(r *transfer.Report) copyView {
 	view := copyView{Resumed: r.Resumed, Same: len(r.Differing()) == 0, Total: viewTenant(&r.Total), Tenants: []tenantView{}}
 	for i := range r.Tenants {
 		row := viewTenant(&r.Tenants[i])
-		row.Tenant = api.FromTenant(r.Tenants[i].Tenant)
+		row.Tenant = cmp.Or(r.Tenants[i].Tenant, abide.DefaultTenant)
 		view.Tenants = append(view.Tenants, row)
 	}
 	return view
@@ -210,7 +211,7 @@ func (v *tenantView) cells(name console.Cell) []console.Cell {
 func namesOf(tenants []string) []string {
 	names := make([]string, len(tenants))
 	for i, tenant := range tenants {
-		names[i] = api.FromTenant(tenant)
+		names[i] = cmp.Or(tenant, abide.DefaultTenant)
 	}
 	return names
 }

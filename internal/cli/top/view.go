@@ -8,8 +8,6 @@ import (
 	"github.com/abidehq/abide/internal/cli/console"
 	"github.com/abidehq/abide/internal/cli/instances"
 	"github.com/abidehq/abide/internal/cli/stats"
-
-	"github.com/abidehq/abide/server/api"
 )
 
 // Write prints an overview as a text.
@@ -122,7 +120,7 @@ func (o *overview) instances() *section {
 		info := &o.latest[i]
 		row := instances.Rows.Row(info)
 		row[3] = console.Plain(console.FromNow(info.StartedAt, o.at))
-		row = append([]console.Cell{row[0], console.Plain(api.FromTenant(info.Ref.Tenant))}, row[1:]...)
+		row = append([]console.Cell{row[0], console.Plain(info.Ref.Tenant)}, row[1:]...)
 		s.rows = append(s.rows, row)
 	}
 	return s

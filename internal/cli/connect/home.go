@@ -165,3 +165,20 @@ func (p Place) SocketAnswers(ctx context.Context) bool {
 const HomeHelp = `The commands talk to the server that --server or $ABIDE_SERVER names, with the token in
 $ABIDE_TOKEN or in the file that $ABIDE_TOKEN_FILE names. Without one they open the store, or
 talk to the process that has it open.`
+
+// ListAll makes cmd a command that prints a list which has no pages and belongs to no tenant.
+func ListAll[T, W any](cmd *cobra.Command, rows console.Rows[T, W], read func(ctx context.Context, b Backend) ([]T, error)) *cobra.Command {
+	h := &Home{}
+	cmd.Args = console.NoArgs
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		return h.Use(cmd, false, func(ctx context.Context, b Backend) error {
+			found, err := read(ctx, b)
+			if err != nil {
+				return err
+			}
+			return rows.PrintAll(cmd, &h.Out, found)
+		})
+	}
+	h.AddPlaceTo(cmd)
+	return cmd
+}

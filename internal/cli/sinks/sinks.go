@@ -30,25 +30,12 @@ func New() *cobra.Command {
 }
 
 func newSinksList() *cobra.Command {
-	var h connect.Home
-	cmd := &cobra.Command{
+	return connect.ListAll(&cobra.Command{
 		Use:     "list",
 		Short:   "List sinks",
 		Long:    "List the sinks that the server is configured with, and those for which something waits.",
 		Example: "  abide sinks list",
-		Args:    console.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return h.Use(cmd, false, func(ctx context.Context, b connect.Backend) error {
-				found, err := b.Sinks(ctx)
-				if err != nil {
-					return err
-				}
-				return sinkRows.PrintAll(cmd, &h.Out, found)
-			})
-		},
-	}
-	h.AddPlaceTo(cmd)
-	return cmd
+	}, sinkRows, func(ctx context.Context, b connect.Backend) ([]api.Sink, error) { return b.Sinks(ctx) })
 }
 
 // sinkRows prints sinks.

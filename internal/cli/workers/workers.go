@@ -77,24 +77,17 @@ var workerRows = console.Rows[abide.Worker, api.Worker]{
 }
 
 func newWorkersUnserved() *cobra.Command {
-	var h connect.Home
-	cmd := &cobra.Command{
+	return connect.ListAll(&cobra.Command{
 		Use:     "unserved",
 		Short:   "List names with pending work that no worker serves",
 		Example: "  abide workers unserved",
-		Args:    console.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return h.UseEngine(cmd, false, func(ctx context.Context, engine *abide.Client) error {
-				found, err := engine.Unserved(ctx)
-				if err != nil {
-					return err
-				}
-				return unservedRows.PrintAll(cmd, &h.Out, found)
-			})
-		},
-	}
-	h.AddPlaceTo(cmd)
-	return cmd
+	}, unservedRows, func(ctx context.Context, b connect.Backend) ([]abide.Unserved, error) {
+		engine, err := b.Engine()
+		if err != nil {
+			return nil, err
+		}
+		return engine.Unserved(ctx)
+	})
 }
 
 // unservedRows prints routes that no worker serves.
@@ -135,24 +128,17 @@ serve it.
 }
 
 func newOrchestrationsList() *cobra.Command {
-	var h connect.Home
-	cmd := &cobra.Command{
+	return connect.ListAll(&cobra.Command{
 		Use:     "list",
 		Short:   "List orchestrations that a worker runs or that have pending instances",
 		Example: "  abide orchestrations list",
-		Args:    console.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return h.UseEngine(cmd, false, func(ctx context.Context, engine *abide.Client) error {
-				found, err := ReadOrchestrations(ctx, engine)
-				if err != nil {
-					return err
-				}
-				return orchestrationRows.PrintAll(cmd, &h.Out, found)
-			})
-		},
-	}
-	h.AddPlaceTo(cmd)
-	return cmd
+	}, orchestrationRows, func(ctx context.Context, b connect.Backend) ([]api.Orchestration, error) {
+		engine, err := b.Engine()
+		if err != nil {
+			return nil, err
+		}
+		return ReadOrchestrations(ctx, engine)
+	})
 }
 
 // orchestrationRows prints orchestrations; one without a worker has a red 0.

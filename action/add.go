@@ -24,7 +24,7 @@ func (s *Service) Add(ctx context.Context, r Request) (a Action, existed bool, e
 	now := s.now(ctx)
 	a = Action{
 		ID: r.ID, Tenant: r.Tenant, Slug: r.Slug, Target: r.Target,
-		Trigger: Trigger{Kind: Scheduled, At: r.due(s.time.Now(ctx))},
+		Trigger: Trigger{Kind: Scheduled, At: base.Due(r.At, r.Delay, s.time.Now(ctx))},
 		Status:  Pending, Payload: r.Payload, Idempotent: r.Idempotent,
 		CreatedAt: now, UpdatedAt: now, Version: 1, message: 1,
 	}

@@ -96,19 +96,3 @@ func (r *Request) check(verb string) error {
 	}
 	return nil
 }
-
-// due returns when the action is due, in whole milliseconds, rounded up, so that it is
-// never early.
-func (r *Request) due(now time.Time) time.Time {
-	at := r.At
-	if at.IsZero() {
-		at = now.Add(r.Delay)
-	}
-	if epoch := time.UnixMilli(1); at.Before(epoch) {
-		at = epoch
-	}
-	if whole := at.Truncate(time.Millisecond); !whole.Equal(at) {
-		at = whole.Add(time.Millisecond)
-	}
-	return at.UTC()
-}

@@ -72,21 +72,6 @@ func (r *Request) check(verb string, maxPayload int) error {
 	return nil
 }
 
-// due returns the due time in whole milliseconds, rounded up, so that it is never early.
-func (r *Request) due(now time.Time) time.Time {
-	due := r.DueAt
-	if due.IsZero() {
-		due = now.Add(r.Delay)
-	}
-	if epoch := time.UnixMilli(1); due.Before(epoch) {
-		due = epoch
-	}
-	if whole := due.Truncate(time.Millisecond); !whole.Equal(due) {
-		due = whole.Add(time.Millisecond)
-	}
-	return due.UTC()
-}
-
 func checkName(verb, tenant, key string) error {
 	err := bus.CheckName("tenant", tenant, MaxTenant)
 	if err == nil {

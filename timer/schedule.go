@@ -134,7 +134,7 @@ func (t *Timer) outdates(r *Request) bool {
 func (t *Timer) rescheduled(r *Request, now time.Time) Timer {
 	next := Timer{
 		Tenant: r.Tenant, Key: r.Key, Status: Armed,
-		DueAt: r.due(now), RegisteredAt: base.Millis(now),
+		DueAt: base.Due(r.DueAt, r.Delay, now), RegisteredAt: base.Millis(now),
 		CorrelationID: r.CorrelationID, Payload: r.Payload,
 		Arming: t.Arming + 1, Version: t.Version + 1,
 		position: t.position,

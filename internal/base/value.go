@@ -25,3 +25,19 @@ func Shorten(text string, most int) string {
 	}
 	return text
 }
+
+// Due returns when something is due: at, or after delay from now if at is zero. It is in whole
+// milliseconds, rounded up, so that nothing is due early, and after the epoch, whose number is that
+// of no time.
+func Due(at time.Time, delay time.Duration, now time.Time) time.Time {
+	if at.IsZero() {
+		at = now.Add(delay)
+	}
+	if epoch := time.UnixMilli(1); at.Before(epoch) {
+		at = epoch
+	}
+	if whole := at.Truncate(time.Millisecond); !whole.Equal(at) {
+		at = whole.Add(time.Millisecond)
+	}
+	return at.UTC()
+}

@@ -158,18 +158,9 @@ func FuzzRecord(f *testing.F) {
 		f.Add(example.record().Body)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		read, err := parseRecord(store.Record{Key: recordKey("t", "k"), Status: "fired", Body: data})
-		if err != nil {
-			return
-		}
-		first := read.record()
-		again, err := parseRecord(first)
-		if err != nil {
-			t.Fatalf("%x was read, and %x is not: %v", data, first.Body, err)
-		}
-		if second := again.record(); !bytes.Equal(first.Body, second.Body) {
-			t.Errorf("%x and %x", first.Body, second.Body)
-		}
+		check.RoundTrip(t, data, func(data []byte) (Timer, error) {
+			return parseRecord(store.Record{Key: recordKey("t", "k"), Status: "fired", Body: data})
+		}, func(read Timer) []byte { return read.record().Body })
 	})
 }
 
@@ -179,18 +170,9 @@ func FuzzMessage(f *testing.F) {
 		f.Add(example.message().Body)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		read, err := parseMessage(&store.Message{Body: data})
-		if err != nil {
-			return
-		}
-		first := read.message()
-		again, err := parseMessage(&first)
-		if err != nil {
-			t.Fatalf("%x was read, and %x is not: %v", data, first.Body, err)
-		}
-		if second := again.message(); !bytes.Equal(first.Body, second.Body) {
-			t.Errorf("%x and %x", first.Body, second.Body)
-		}
+		check.RoundTrip(t, data, func(data []byte) (Timer, error) {
+			return parseMessage(&store.Message{Body: data})
+		}, func(read Timer) []byte { return read.message().Body })
 	})
 }
 

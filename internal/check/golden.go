@@ -1,6 +1,7 @@
 package check
 
 import (
+	"bytes"
 	"errors"
 	"flag"
 	"fmt"
@@ -58,5 +59,23 @@ func Format(t testing.TB, what string, data []byte, decode func([]byte) error, t
 		if decode(data[:n]) == nil {
 			t.Errorf("the first %d bytes of a %s are decoded", n, what)
 		}
+	}
+}
+
+// RoundTrip checks that what decode reads of data is encoded and decoded again to the same bytes.
+// Data that decode refuses is fine.
+func RoundTrip[T any](t testing.TB, data []byte, decode func([]byte) (T, error), encode func(T) []byte) {
+	t.Helper()
+	v, err := decode(data)
+	if err != nil {
+		return
+	}
+	first := encode(v)
+	again, err := decode(first)
+	if err != nil {
+		t.Fatalf("%q was decoded, and %q is not: %v", data, first, err)
+	}
+	if second := encode(again); !bytes.Equal(first, second) {
+		t.Errorf("%q was decoded, encoded as %q and then as %q", data, first, second)
 	}
 }

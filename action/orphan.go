@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/abidehq/abide/internal/claimloop"
+	"github.com/abidehq/abide/internal/pages"
 	"github.com/abidehq/abide/store"
 )
 
@@ -60,22 +61,18 @@ func (s *Service) endOrphans(ctx context.Context) (ended int, err error) {
 func (s *Service) orphaned(ctx context.Context) (targets []string, running int, err error) {
 	found := map[string]int{}
 	q := store.Query{Kind: kind, Statuses: []string{string(Running)}, Limit: store.MaxPage}
-	for more := true; more; more = q.Cursor != "" {
-		page, err := s.store.List(ctx, q)
+	for rec, err := range pages.Records(ctx, s.store, q) {
 		if err != nil {
 			return nil, 0, err
 		}
-		for _, rec := range page.Records {
-			a, err := parseRecord(rec)
-			if err != nil {
-				s.log.Error("action record unreadable", "tenant", rec.Key.Tenant, "action", rec.Key.ID, "error", err)
-				continue
-			}
-			if _, ours := s.cfg.Targets[a.Target]; !ours {
-				found[a.Target]++
-			}
+		a, err := parseRecord(rec)
+		if err != nil {
+			s.log.Error("action record unreadable", "tenant", rec.Key.Tenant, "action", rec.Key.ID, "error", err)
+			continue
 		}
-		q.Cursor = page.Next
+		if _, ours := s.cfg.Targets[a.Target]; !ours {
+			found[a.Target]++
+		}
 	}
 	if len(found) == 0 {
 		return nil, 0, nil

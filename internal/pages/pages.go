@@ -1,7 +1,12 @@
 // Package pages iterates over lists that are read a page at a time.
 package pages
 
-import "iter"
+import (
+	"context"
+	"iter"
+
+	"github.com/abidehq/abide/store"
+)
 
 // All yields the items of a list from cursor on, which is empty for the first page. Read returns
 // the page that begins at a cursor, and the cursor of the page after it, which is empty after the
@@ -27,4 +32,15 @@ func All[T any](cursor string, read func(cursor string) (items []T, next string,
 			}
 		}
 	}
+}
+
+// Records yields the records that match q, from its cursor on, in the order of [store.Store.List].
+// The limit of q is the size of a page.
+func Records(ctx context.Context, s store.Store, q store.Query) iter.Seq2[store.Record, error] {
+	return All(q.Cursor, func(cursor string) ([]store.Record, string, error) {
+		q := q
+		q.Cursor = cursor
+		page, err := s.List(ctx, q)
+		return page.Records, page.Next, err
+	})
 }

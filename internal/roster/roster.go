@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/pages"
 	"github.com/abidehq/abide/store"
 )
 
@@ -119,21 +120,17 @@ func Live(ctx context.Context, s store.Store, now time.Time) ([]Worker, error) {
 	var workers []Worker
 	seen := map[string]int{} // a worker may be seen anew while the pages are read
 	q := store.Query{Kind: Kind, From: now.Add(-Alive), Limit: Page}
-	for more := true; more; more = q.Cursor != "" {
-		page, err := s.List(ctx, q)
+	for r, err := range pages.Records(ctx, s, q) {
 		if err != nil {
 			return nil, err
 		}
-		for _, r := range page.Records {
-			w := Parse(r)
-			if i, there := seen[w.ID]; there {
-				workers[i] = w
-				continue
-			}
-			seen[w.ID] = len(workers)
-			workers = append(workers, w)
+		w := Parse(r)
+		if i, there := seen[w.ID]; there {
+			workers[i] = w
+			continue
 		}
-		q.Cursor = page.Next
+		seen[w.ID] = len(workers)
+		workers = append(workers, w)
 	}
 	return workers, forget(ctx, s, now)
 }

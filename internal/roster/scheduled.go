@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 
+	"github.com/abidehq/abide/internal/pages"
 	"github.com/abidehq/abide/store"
 )
 
@@ -15,20 +16,16 @@ const schedulePage = 100
 func Scheduled(ctx context.Context, s store.Store) (map[string]int, error) {
 	targets := map[string]int{}
 	q := store.Query{Kind: KindSchedule, Statuses: []string{ActiveSchedule}, Limit: schedulePage}
-	for more := true; more; more = q.Cursor != "" {
-		page, err := s.List(ctx, q)
+	for r, err := range pages.Records(ctx, s, q) {
 		if err != nil {
 			return nil, err
 		}
-		for i := range page.Records {
-			var schedule struct {
-				Target string `json:"target"`
-			}
-			if json.Unmarshal(page.Records[i].Body, &schedule) == nil {
-				targets[schedule.Target]++
-			}
+		var schedule struct {
+			Target string `json:"target"`
 		}
-		q.Cursor = page.Next
+		if json.Unmarshal(r.Body, &schedule) == nil {
+			targets[schedule.Target]++
+		}
 	}
 	return targets, nil
 }

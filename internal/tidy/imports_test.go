@@ -37,7 +37,6 @@ var layers = []layer{
 	{path: "internal/safehttp"},
 	{path: "internal/cron", alone: true},
 	{path: "internal/wire", alone: true},
-	{path: "internal/pages", alone: true},
 	{path: "internal/meter"},
 
 	{
@@ -45,6 +44,7 @@ var layers = []layer{
 		alone: true,
 	},
 	{path: "internal/cursor", imports: []string{"store"}, alone: true},
+	{path: "internal/pages", imports: []string{"store"}, alone: true},
 	{path: "internal/waitlist", imports: []string{"internal/base", "store"}, alone: true},
 	{path: "internal/rows", imports: []string{"internal/base", "store"}, tests: []string{"store/memstore", "store/storetest"}, alone: true},
 	backend("store/memstore"),
@@ -55,7 +55,7 @@ var layers = []layer{
 	backend("store/redisstore"),
 	{
 		path:    "internal/transfer",
-		imports: []string{"internal/wire", "store"},
+		imports: []string{"internal/pages", "internal/wire", "store"},
 		tests: []string{
 			".", "action", "bus", "bus/outbox", "server/operation", "server/auth", "store/...", "timer",
 		},
@@ -63,7 +63,7 @@ var layers = []layer{
 	{path: "internal/teststore", imports: []string{"internal/base", "internal/testenv", "internal/waitlist", "store/..."}},
 	{path: "internal/sweep", imports: []string{"store"}, tests: []string{"store/..."}},
 	{path: "internal/lease", imports: []string{"internal/backoff", "internal/base", "store"}, tests: []string{"store/..."}},
-	{path: "internal/roster", imports: []string{"internal/base", "internal/wire", "store"}},
+	{path: "internal/roster", imports: []string{"internal/base", "internal/pages", "internal/wire", "store"}},
 	{path: "internal/outage", imports: []string{"internal/base", "store"}, tests: []string{"store/..."}},
 	{
 		path:    "internal/claimloop",
@@ -146,7 +146,7 @@ var layers = []layer{
 	},
 	{path: "server/telemetry", imports: []string{"internal/base", "internal/meter", "store"}},
 	{path: "server/api", imports: []string{".", "action", "bus/outbox", "history", "server/operation", "store", "timer"}},
-	{path: "server/auth", imports: []string{"internal/base", "internal/ratelimit", "internal/sweep", "internal/wire", "store"}, tests: []string{"store/..."}},
+	{path: "server/auth", imports: []string{"internal/base", "internal/pages", "internal/ratelimit", "internal/sweep", "internal/wire", "store"}, tests: []string{"store/..."}},
 	{
 		path: "server/web",
 		imports: []string{

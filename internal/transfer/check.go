@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/maphash"
 
+	"github.com/abidehq/abide/internal/pages"
 	"github.com/abidehq/abide/store"
 )
 
@@ -246,13 +247,8 @@ func (c *checker) has(key store.Key, wanted func(id string) bool) (bool, error) 
 // quarantined reports whether a message of a key is in quarantine.
 func (c *checker) quarantined(key store.Key) (bool, error) {
 	q := store.Query{Kind: store.KindQuarantine, Tenant: &key.Tenant, Names: []string{key.Queue}, Tags: map[string]string{store.TagKey: key.Name}}
-	for {
-		page, err := c.Store.List(c.ctx, q)
-		if err != nil || len(page.Records) > 0 {
-			return err == nil, err
-		}
-		if q.Cursor = page.Next; q.Cursor == "" {
-			return false, nil
-		}
+	for _, err := range pages.Records(c.ctx, c.Store, q) {
+		return err == nil, err // the first one is enough
 	}
+	return false, nil
 }

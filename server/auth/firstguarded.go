@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/abidehq/abide/internal/pages"
 	"github.com/abidehq/abide/store"
 )
 
@@ -25,22 +26,16 @@ func (g *Guard) FirstGuarded(ctx context.Context) ([]Token, error) {
 		return nil, wrap(verb, err)
 	}
 	var found []Token
-	for q := (store.Query{Kind: kindToken, Limit: MaxPage}); ; {
-		page, err := g.store.List(ctx, q)
+	for rec, err := range pages.Records(ctx, g.store, store.Query{Kind: kindToken, Limit: MaxPage}) {
 		if err != nil {
 			return nil, wrap(verb, err)
 		}
-		for _, rec := range page.Records {
-			t, err := parseToken(rec)
-			if err != nil {
-				return nil, err
-			}
-			if t.CreatedBy == localSubject {
-				found = append(found, t)
-			}
+		t, err := parseToken(rec)
+		if err != nil {
+			return nil, err
 		}
-		if q.Cursor = page.Next; q.Cursor == "" {
-			break
+		if t.CreatedBy == localSubject {
+			found = append(found, t)
 		}
 	}
 	err = g.store.Commit(ctx, &store.Tx{PutRecords: []store.PutRecord{{Record: store.Record{Key: marker, Time: g.now(ctx)}}}})

@@ -43,7 +43,7 @@ func (s *stage) open(serve ...abide.Definition) {
 	if s.Engine != nil {
 		s.check(s.Engine.Close())
 	}
-	e, err := abide.New(s.store, abide.Config{Register: serve, Logger: slog.New(slog.NewTextHandler(s.log, nil))})
+	e, err := abide.New(s.store, abide.Config{Register: serve, Unlisted: true, Logger: slog.New(slog.NewTextHandler(s.log, nil))})
 	s.check(err)
 	s.Engine = e
 }

@@ -44,7 +44,7 @@ func newWorld(t *testing.T, serve ...abide.Definition) *world {
 // engine starts an engine on a store that is the world's, or a wrapper of it.
 func (w *world) engine(s store.Store, change ...func(*abide.Config)) *abide.Engine {
 	w.t.Helper()
-	cfg := abide.Config{Register: w.serve, Retention: -1, Logger: slog.New(slog.DiscardHandler)}
+	cfg := abide.Config{Register: w.serve, Unlisted: true, Retention: -1, Logger: slog.New(slog.DiscardHandler)}
 	for _, f := range change {
 		f(&cfg)
 	}

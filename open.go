@@ -100,8 +100,14 @@ type Config struct {
 	Quota Quota
 
 	// WorkerName is the name of this process among the workers, see [Client.Workers]. Empty
-	// means that it is not listed. A listed process commits three small records a minute.
+	// means the name of the host and the number of the process, for example web-1:4711; a process
+	// that registers nothing is then not listed. A listed process commits three small records a
+	// minute.
 	WorkerName string
+
+	// Unlisted keeps the process out of the list of workers, so that an idle process commits
+	// nothing. Other processes then report what it registers as unserved.
+	Unlisted bool
 }
 
 // Quota limits the instances of each tenant. A start beyond it returns [ErrQuota]. Children do not
@@ -194,7 +200,7 @@ func New(s store.Store, cfg Config) (*Engine, error) {
 		Store: s, Clock: cfg.Clock, Logger: cfg.Logger, MeterProvider: cfg.MeterProvider, TracerProvider: cfg.TracerProvider, Executor: code, Routes: routes, Activities: activities,
 		MaxTurns: cfg.MaxTurns, MaxActivities: cfg.MaxActivities, CacheSize: cfg.CacheSize, LeaseDuration: cfg.LeaseDuration,
 		Retention: cfg.Retention, StepCommitInterval: cfg.StepCommitInterval, DeadlockTimeout: cfg.DeadlockTimeout, MaxHistory: cfg.MaxHistory,
-		MaxHistoryBytes: cfg.MaxHistoryBytes, WorkerName: cfg.WorkerName, Build: cfg.Build, Quota: engine.Quota(cfg.Quota),
+		MaxHistoryBytes: cfg.MaxHistoryBytes, WorkerName: cfg.workerName(), Build: cfg.Build, Quota: engine.Quota(cfg.Quota),
 	})
 	if err != nil {
 		return nil, err

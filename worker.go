@@ -2,6 +2,8 @@ package abide
 
 import (
 	"fmt"
+	"os"
+	"strconv"
 	"time"
 	"unicode/utf8"
 
@@ -70,6 +72,21 @@ func checkBuild(build string) error {
 		return fmt.Errorf("abide: config: Build is %q: must be UTF-8: %w", build, ErrInvalid)
 	}
 	return nil
+}
+
+// workerName returns the name under which the process is listed, empty if it is not.
+func (c *Config) workerName() string {
+	switch {
+	case c.Unlisted:
+		return ""
+	case c.WorkerName != "" || len(c.Register) == 0:
+		return c.WorkerName
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "abide"
+	}
+	return host + ":" + strconv.Itoa(os.Getpid())
 }
 
 // checkWorker returns an error if name is not a valid [Config.WorkerName].

@@ -2,6 +2,7 @@ package abide_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -13,6 +14,28 @@ import (
 	"github.com/abidehq/abide/internal/teststore"
 )
 
+// TestAWorkerIsListedByItsHostAndProcess, unless it says otherwise or registers nothing.
+func TestAWorkerIsListedByItsHostAndProcess(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := teststore.New(t)
+		defer s.Close()
+		for _, cfg := range []abide.Config{{Register: []abide.Definition{watched}}, {Register: []abide.Definition{watched}, Unlisted: true, WorkerName: "x"}, {}} {
+			e, err := abide.New(s, cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = e.Close() }()
+		}
+		<-time.After(time.Second)
+		synctest.Wait()
+		workers, err := abide.NewClient(s, nil).Workers(t.Context())
+		if err != nil || len(workers) != 1 || workers[0].Name != fmt.Sprintf("%s:%d", workers[0].Host, os.Getpid()) {
+			t.Errorf("workers: %+v, %v", workers, err)
+		}
+	})
+}
+
 // TestWorkers: processes with a name know of each other, and of what nobody serves.
 func TestWorkers(t *testing.T) {
 	t.Parallel()
@@ -21,7 +44,7 @@ func TestWorkers(t *testing.T) {
 		defer s.Close()
 		mail := abide.NewActivity("mail", func(context.Context, string) (string, error) { return "", nil })
 		open := func(name string, serve ...abide.Definition) *abide.Engine {
-			e, err := abide.New(s, abide.Config{WorkerName: name, Register: serve})
+			e, err := abide.New(s, abide.Config{WorkerName: name, Unlisted: name == "", Register: serve})
 			if err != nil {
 				t.Fatal(err)
 			}

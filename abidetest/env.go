@@ -62,6 +62,7 @@ func newEnv(t *testing.T) *Env {
 	return &Env{
 		Config: abide.Config{
 			Retention: -1,
+			Unlisted:  true, // a day of virtual time would have thousands of reports
 			Logger:    slog.New(slog.NewTextHandler(t.Output(), nil)),
 		},
 		Limit: DefaultLimit,

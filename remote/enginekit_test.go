@@ -36,7 +36,7 @@ func both(t *testing.T, serve []abide.Definition, f func(s *stage)) {
 	for _, kind := range []string{"engine", "remote"} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			onStage(t, abide.Config{Register: serve}, kind == "remote", f)
+			onStage(t, abide.Config{Register: serve, Unlisted: true}, kind == "remote", f)
 		})
 	}
 }

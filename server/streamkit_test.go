@@ -105,7 +105,7 @@ func inBubble(t *testing.T, f func(b *bubble)) {
 		st := memstore.New(memstore.Options{})
 		defer st.Close()
 		log := rig.Quiet
-		e, err := abide.New(st, abide.Config{Register: []abide.Definition{echoFlow, waitFlow, failFlow, loopFlow}, Logger: log})
+		e, err := abide.New(st, abide.Config{Register: []abide.Definition{echoFlow, waitFlow, failFlow, loopFlow}, Unlisted: true, Logger: log})
 		check.OK(t, err)
 		defer e.Close()
 		s, err := server.New(server.Config{Store: st, Engine: e, Logger: log, Page: true})

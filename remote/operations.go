@@ -42,12 +42,16 @@ type OperationFilter struct {
 	Tenant   string   // whose instances they are about
 	Statuses []string // one of them
 	Kinds    []string // one of them
+
+	// Limit is the size of a page; 0 leaves it to the server. Cursor is the NextPageToken of the
+	// previous page; it is empty for the first page.
+	Limit  int
+	Cursor string
 }
 
-// List returns operations, the latest first. Limit is how many at most; 0 leaves it to the
-// server. Cursor is the NextPageToken of the page before, or empty.
-func (o *Operations) List(ctx context.Context, f OperationFilter, limit int, cursor string) (api.OperationList, error) {
-	q := page(limit, cursor)
+// List returns a page of the operations that match f, the latest first.
+func (o *Operations) List(ctx context.Context, f OperationFilter) (api.OperationList, error) {
+	q := page(f.Limit, f.Cursor)
 	set(q, "tenant", f.Tenant)
 	set(q, "status", strings.Join(f.Statuses, ","))
 	set(q, "kind", strings.Join(f.Kinds, ","))

@@ -68,7 +68,7 @@ func TestOperations(t *testing.T) {
 	}
 	cancel()
 	<-done
-	list, err := far.List(ctx, remote.OperationFilter{}, 1, "")
+	list, err := far.List(ctx, remote.OperationFilter{Limit: 1})
 	if err != nil || len(list.Operations) != 1 || list.NextPageToken == "" {
 		t.Fatalf("%+v, %v", list, err)
 	}
@@ -82,7 +82,7 @@ func TestOperations(t *testing.T) {
 		{remote.OperationFilter{Statuses: []string{"completed"}}, 1},
 		{remote.OperationFilter{Kinds: []string{"cancel"}}, 1},
 	} {
-		if list, err := far.List(ctx, tt.f, 0, ""); err != nil || len(list.Operations) != tt.want {
+		if list, err := far.List(ctx, tt.f); err != nil || len(list.Operations) != tt.want {
 			t.Errorf("%+v: %d, %v", tt.f, len(list.Operations), err)
 		}
 	}

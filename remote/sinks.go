@@ -19,13 +19,17 @@ type DeliveryFilter struct {
 	Tenant string
 	Sink   string
 	State  string // pending, published, retrying or failed
+
+	// Limit is the size of a page; 0 leaves it to the server. Cursor is the NextPageToken of the
+	// previous page; it is empty for the first page.
+	Limit  int
+	Cursor string
 }
 
-// Deliveries returns what became of the envelopes of timers that have fired, the latest
-// first. Limit is how many at most; 0 leaves it to the server. Cursor is the NextPageToken of
-// the page before, or empty.
-func (c *Client) Deliveries(ctx context.Context, f DeliveryFilter, limit int, cursor string) (api.DeliveryList, error) {
-	q := page(limit, cursor)
+// Deliveries returns a page of the deliveries of fired timers that match f, the latest first. A page
+// may be empty and have a NextPageToken.
+func (c *Client) Deliveries(ctx context.Context, f DeliveryFilter) (api.DeliveryList, error) {
+	q := page(f.Limit, f.Cursor)
 	set(q, "tenant", f.Tenant)
 	set(q, "sink", f.Sink)
 	set(q, "state", f.State)

@@ -224,18 +224,18 @@ func TestSinksAndDeliveries(t *testing.T) {
 			}
 		}
 	}
-	list, err := c.Deliveries(ctx, remote.DeliveryFilter{Tenant: "acme", Sink: "local", State: "published"}, 1, "")
+	list, err := c.Deliveries(ctx, remote.DeliveryFilter{Tenant: "acme", Sink: "local", State: "published", Limit: 1})
 	if err != nil || len(list.Deliveries) != 1 || list.Deliveries[0].Key != "b" || list.NextPageToken == "" {
 		t.Fatalf("the deliveries are %+v, %v", list, err)
 	}
-	list, err = c.Deliveries(ctx, remote.DeliveryFilter{Tenant: "acme", Sink: "local", State: "published"}, 1, list.NextPageToken)
+	list, err = c.Deliveries(ctx, remote.DeliveryFilter{Tenant: "acme", Sink: "local", State: "published", Limit: 1, Cursor: list.NextPageToken})
 	if err != nil || len(list.Deliveries) != 1 || list.Deliveries[0].Key != "a" || list.Deliveries[0].Sink != "local" {
 		t.Fatalf("the deliveries are %+v, %v", list, err)
 	}
-	if list, err = c.Deliveries(ctx, remote.DeliveryFilter{State: "failed"}, 0, ""); err != nil || len(list.Deliveries) != 0 {
+	if list, err = c.Deliveries(ctx, remote.DeliveryFilter{State: "failed"}); err != nil || len(list.Deliveries) != 0 {
 		t.Errorf("the failed ones are %+v, %v", list, err)
 	}
-	if _, err = c.Deliveries(ctx, remote.DeliveryFilter{State: "lost"}, 0, ""); !errors.Is(err, timer.ErrInvalid) {
+	if _, err = c.Deliveries(ctx, remote.DeliveryFilter{State: "lost"}); !errors.Is(err, timer.ErrInvalid) {
 		t.Errorf("a state that is none: %v", err)
 	}
 	if got, err := c.Timers().Redeliver(ctx, "acme", "a", "local"); err != nil || got.EnvelopeID != "" && got.Status != timer.Fired {

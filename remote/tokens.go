@@ -23,11 +23,18 @@ func (t *Tokens) Create(ctx context.Context, n api.NewToken) (api.CreatedToken, 
 	return out, err
 }
 
-// List returns tokens, the latest first. Limit is how many at most; 0 leaves it to the
-// server. Cursor is the NextPageToken of the page before, or empty.
-func (t *Tokens) List(ctx context.Context, limit int, cursor string) (api.TokenList, error) {
+// TokenFilter selects a page of the tokens.
+type TokenFilter struct {
+	// Limit is the size of a page; 0 leaves it to the server. Cursor is the NextPageToken of the
+	// previous page; it is empty for the first page.
+	Limit  int
+	Cursor string
+}
+
+// List returns a page of the tokens, the latest first.
+func (t *Tokens) List(ctx context.Context, f TokenFilter) (api.TokenList, error) {
 	var out api.TokenList
-	_, err := t.c.call(ctx, http.MethodGet, "/api/v1/tokens", page(limit, cursor), nil, &out)
+	_, err := t.c.call(ctx, http.MethodGet, "/api/v1/tokens", page(f.Limit, f.Cursor), nil, &out)
 	return out, err
 }
 
@@ -37,11 +44,20 @@ func (t *Tokens) Revoke(ctx context.Context, id string) error {
 	return err
 }
 
-// Sessions returns logins to the page, those that end last first; of one subject, if it is not
-// empty. Limit and cursor are as for List.
-func (t *Tokens) Sessions(ctx context.Context, subject string, limit int, cursor string) (api.SessionList, error) {
-	values := page(limit, cursor)
-	set(values, "subject", subject)
+// SessionFilter selects sessions that match all fields that are set.
+type SessionFilter struct {
+	Subject string
+
+	// Limit is the size of a page; 0 leaves it to the server. Cursor is the NextPageToken of the
+	// previous page; it is empty for the first page.
+	Limit  int
+	Cursor string
+}
+
+// Sessions returns a page of the logins to the page that match f, those that end last first.
+func (t *Tokens) Sessions(ctx context.Context, f SessionFilter) (api.SessionList, error) {
+	values := page(f.Limit, f.Cursor)
+	set(values, "subject", f.Subject)
 	var out api.SessionList
 	_, err := t.c.call(ctx, http.MethodGet, "/api/v1/sessions", values, nil, &out)
 	return out, err

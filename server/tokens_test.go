@@ -219,14 +219,14 @@ func TestTokensFromAfar(t *testing.T) {
 	if err != nil || who.Subject != made.ID || who.Kind != "token" || who.Role != "operate" || !slices.Equal(who.Tenants, []string{"a", "b"}) {
 		t.Errorf("whoami: %+v, %v", who, err)
 	}
-	list, err := far.List(ctx, 1, "")
+	list, err := far.List(ctx, remote.TokenFilter{Limit: 1})
 	if err != nil || len(list.Tokens) != 1 || list.Tokens[0].ID != made.ID || list.Tokens[0].UsedAt.IsZero() || list.NextPageToken == "" {
 		t.Errorf("list: %+v, %v", list, err)
 	}
-	if list, err = far.List(ctx, 1, list.NextPageToken); err != nil || len(list.Tokens) != 1 || list.Tokens[0].ID == made.ID {
+	if list, err = far.List(ctx, remote.TokenFilter{Limit: 1, Cursor: list.NextPageToken}); err != nil || len(list.Tokens) != 1 || list.Tokens[0].ID == made.ID {
 		t.Errorf("next page: %+v, %v", list, err)
 	}
-	if _, err := shop.Tokens().List(ctx, 0, ""); problemCode(err) != api.CodeForbidden {
+	if _, err := shop.Tokens().List(ctx, remote.TokenFilter{}); problemCode(err) != api.CodeForbidden {
 		t.Errorf("as an operator: %v", err)
 	}
 	check.OK(t, far.Revoke(ctx, made.ID))

@@ -205,7 +205,7 @@ func operationIDs(ctx context.Context, b connect.Backend, h *connect.Home) ([]st
 	if err != nil {
 		return nil, err
 	}
-	page, err := operations.List(ctx, remote.OperationFilter{Tenant: h.Tenant}, completeLimit, "")
+	page, err := operations.List(ctx, remote.OperationFilter{Tenant: h.Tenant, Limit: completeLimit})
 	return names(page.Operations, func(o *api.Operation) string { return o.ID }), err
 }
 
@@ -214,6 +214,6 @@ func tokenIDs(ctx context.Context, b connect.Backend, _ *connect.Home) ([]string
 	if err != nil {
 		return nil, err
 	}
-	page, err := tokens.List(ctx, completeLimit, "")
+	page, err := tokens.List(ctx, remote.TokenFilter{Limit: completeLimit})
 	return names(page.Tokens, func(t *api.Token) string { return t.ID }), err
 }

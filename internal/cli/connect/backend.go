@@ -28,7 +28,7 @@ type Backend interface {
 	// Sinks lists the sinks.
 	Sinks(ctx context.Context) ([]api.Sink, error)
 	// Deliveries lists a page of deliveries.
-	Deliveries(ctx context.Context, f remote.DeliveryFilter, limit int, cursor string) (api.DeliveryList, error)
+	Deliveries(ctx context.Context, f remote.DeliveryFilter) (api.DeliveryList, error)
 	// Stats counts what the store holds.
 	Stats(ctx context.Context) (store.Stats, error)
 
@@ -106,7 +106,7 @@ type OperationsAPI interface {
 	// Get returns an operation.
 	Get(ctx context.Context, tenant, id string) (api.Operation, error)
 	// List lists a page of operations.
-	List(ctx context.Context, f remote.OperationFilter, limit int, cursor string) (api.OperationList, error)
+	List(ctx context.Context, f remote.OperationFilter) (api.OperationList, error)
 	// Cancel cancels an operation.
 	Cancel(ctx context.Context, tenant, id string) (api.Operation, error)
 }
@@ -116,13 +116,13 @@ type TokensAPI interface {
 	// Create creates a token, and returns its secret.
 	Create(ctx context.Context, n api.NewToken) (api.CreatedToken, error)
 	// List lists a page of tokens.
-	List(ctx context.Context, limit int, cursor string) (api.TokenList, error)
+	List(ctx context.Context, f remote.TokenFilter) (api.TokenList, error)
 	// Revoke revokes a token.
 	Revoke(ctx context.Context, id string) error
 	// Audit lists a page of the audit log.
 	Audit(ctx context.Context, q remote.AuditQuery) (api.AuditList, error)
 	// Sessions lists a page of sessions.
-	Sessions(ctx context.Context, subject string, limit int, cursor string) (api.SessionList, error)
+	Sessions(ctx context.Context, f remote.SessionFilter) (api.SessionList, error)
 	// RevokeSession ends a session.
 	RevokeSession(ctx context.Context, id string) error
 	// RevokeSessions ends the sessions of a subject, and returns how many.

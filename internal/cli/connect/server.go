@@ -24,8 +24,8 @@ func (b serverBackend) Tokens() (TokensAPI, error) { return b.client.Tokens(), n
 
 func (b serverBackend) Sinks(ctx context.Context) ([]api.Sink, error) { return b.client.Sinks(ctx) }
 
-func (b serverBackend) Deliveries(ctx context.Context, f remote.DeliveryFilter, limit int, cursor string) (api.DeliveryList, error) {
-	return b.client.Deliveries(ctx, f, limit, cursor)
+func (b serverBackend) Deliveries(ctx context.Context, f remote.DeliveryFilter) (api.DeliveryList, error) {
+	return b.client.Deliveries(ctx, f)
 }
 
 func (b serverBackend) Stats(ctx context.Context) (store.Stats, error) { return b.client.Stats(ctx) }

@@ -36,8 +36,8 @@ func (o storeOperations) Cancel(ctx context.Context, tenant, id string) (api.Ope
 	return wireOperation(done, o.Note(ctx, "cancel-operation", tenant, id, err))
 }
 
-func (o storeOperations) List(ctx context.Context, f remote.OperationFilter, limit int, cursor string) (api.OperationList, error) {
-	query := operation.Query{Tenant: f.Tenant, Limit: limit, Cursor: cursor}
+func (o storeOperations) List(ctx context.Context, f remote.OperationFilter) (api.OperationList, error) {
+	query := operation.Query{Tenant: f.Tenant, Limit: f.Limit, Cursor: f.Cursor}
 	for _, status := range f.Statuses {
 		query.Statuses = append(query.Statuses, operation.Status(status))
 	}
@@ -99,8 +99,8 @@ func (t StoreTokens) Create(ctx context.Context, n api.NewToken) (api.CreatedTok
 }
 
 // List implements [TokensAPI].
-func (t StoreTokens) List(ctx context.Context, limit int, cursor string) (api.TokenList, error) {
-	page, err := t.guard.Tokens(asLocal(ctx), limit, cursor)
+func (t StoreTokens) List(ctx context.Context, f remote.TokenFilter) (api.TokenList, error) {
+	page, err := t.guard.Tokens(asLocal(ctx), f.Limit, f.Cursor)
 	list := api.TokenList{Tokens: make([]api.Token, len(page.Tokens)), NextPageToken: page.Next}
 	for i := range page.Tokens {
 		list.Tokens[i] = wireToken(&page.Tokens[i])
@@ -114,8 +114,8 @@ func (t StoreTokens) Revoke(ctx context.Context, id string) error {
 }
 
 // Sessions implements [TokensAPI].
-func (t StoreTokens) Sessions(ctx context.Context, subject string, limit int, cursor string) (api.SessionList, error) {
-	page, err := t.guard.Sessions(asLocal(ctx), auth.SessionQuery{Subject: subject, Limit: limit, Cursor: cursor})
+func (t StoreTokens) Sessions(ctx context.Context, f remote.SessionFilter) (api.SessionList, error) {
+	page, err := t.guard.Sessions(asLocal(ctx), auth.SessionQuery(f))
 	return server.FromSessions(page), err
 }
 

@@ -139,12 +139,12 @@ func (b *StoreBackend) Sinks(ctx context.Context) ([]api.Sink, error) {
 }
 
 // Deliveries returns deliveries of a sink.
-func (b *StoreBackend) Deliveries(ctx context.Context, f remote.DeliveryFilter, limit int, cursor string) (api.DeliveryList, error) {
+func (b *StoreBackend) Deliveries(ctx context.Context, f remote.DeliveryFilter) (api.DeliveryList, error) {
 	client, err := b.serve(ctx)
 	if err != nil {
 		return api.DeliveryList{}, err
 	}
-	return client.Deliveries(ctx, f, limit, cursor)
+	return client.Deliveries(ctx, f)
 }
 
 // serve returns a client of a server in this process, for what only a server puts together.

@@ -125,7 +125,8 @@ func (l *operationsList) run(cmd *cobra.Command, _ []string) error {
 	}
 	return useOperations(&l.Home, cmd, func(ctx context.Context, _ connect.Backend, operations connect.OperationsAPI) error {
 		return operationRows.PrintPages(ctx, cmd, &l.Out, l.Paging, l.Watch, func(ctx context.Context, limit int, cursor string) ([]api.Operation, string, error) {
-			page, err := operations.List(ctx, filter, limit, cursor)
+			filter.Limit, filter.Cursor = limit, cursor
+			page, err := operations.List(ctx, filter)
 			return page.Operations, page.NextPageToken, err
 		})
 	})

@@ -110,7 +110,8 @@ func (l *deliveriesList) run(cmd *cobra.Command, _ []string) error {
 	}
 	return l.Use(cmd, false, func(ctx context.Context, b connect.Backend) error {
 		return deliveryRows.PrintPages(ctx, cmd, &l.Out, l.Paging, l.Watch, func(ctx context.Context, limit int, cursor string) ([]api.Delivery, string, error) {
-			page, err := b.Deliveries(ctx, l.filter, limit, cursor)
+			l.filter.Limit, l.filter.Cursor = limit, cursor
+			page, err := b.Deliveries(ctx, l.filter)
 			return page.Deliveries, page.NextPageToken, err
 		})
 	})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/abidehq/abide/remote"
 	"github.com/abidehq/abide/server/api"
 )
 
@@ -41,7 +42,7 @@ func newSessionsList() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return h.UseTokens(cmd, false, func(ctx context.Context, tokens connect.TokensAPI) error {
 				return sessionRows.PrintPages(ctx, cmd, &h.Out, p, false, func(ctx context.Context, limit int, cursor string) ([]api.Session, string, error) {
-					page, err := tokens.Sessions(ctx, subject, limit, cursor)
+					page, err := tokens.Sessions(ctx, remote.SessionFilter{Subject: subject, Limit: limit, Cursor: cursor})
 					return page.Sessions, page.NextPageToken, err
 				})
 			})

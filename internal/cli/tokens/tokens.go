@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/remote"
 	"github.com/abidehq/abide/server/api"
 	"github.com/abidehq/abide/server/auth"
 )
@@ -112,7 +113,7 @@ func newTokensList() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return h.UseTokens(cmd, false, func(ctx context.Context, tokens connect.TokensAPI) error {
 				return tokenRows.PrintPages(ctx, cmd, &h.Out, p, false, func(ctx context.Context, limit int, cursor string) ([]api.Token, string, error) {
-					page, err := tokens.List(ctx, limit, cursor)
+					page, err := tokens.List(ctx, remote.TokenFilter{Limit: limit, Cursor: cursor})
 					return page.Tokens, page.NextPageToken, err
 				})
 			})

@@ -14,7 +14,7 @@ func routeless(ttl time.Duration) func(*store.Message) {
 	return func(m *store.Message) { m.Route, m.TTL = "", ttl }
 }
 
-func (h *fixture) nothing(f *Frame) {
+func (h *fixture) nothing(f *Core) {
 	h.Helper()
 	if claims, err := f.Claim(h.Context(), request(0)); len(claims) > 0 || err != nil {
 		h.Fatalf("claimed %v, %v", claims, err)
@@ -24,9 +24,9 @@ func (h *fixture) nothing(f *Frame) {
 // TestRouteBetweenLookAndQuarantine: a key gets a route after its message was found to have
 // waited too long, or the message is deleted and put again.
 func TestRouteBetweenLookAndQuarantine(t *testing.T) {
-	cases := map[string]func(h *fixture, f *Frame){
-		"route":     func(h *fixture, f *Frame) { h.put(f, "k", func(m *store.Message) { m.ID = "2" }) },
-		"put again": func(h *fixture, f *Frame) { h.delete(f, "k"); h.put(f, "k", routeless(time.Hour)) },
+	cases := map[string]func(h *fixture, f *Core){
+		"route":     func(h *fixture, f *Core) { h.put(f, "k", func(m *store.Message) { m.ID = "2" }) },
+		"put again": func(h *fixture, f *Core) { h.delete(f, "k"); h.put(f, "k", routeless(time.Hour)) },
 	}
 	for name, between := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -45,7 +45,7 @@ func TestRouteBetweenLookAndQuarantine(t *testing.T) {
 	}
 }
 
-func (h *fixture) delete(f *Frame, name string) {
+func (h *fixture) delete(f *Core, name string) {
 	h.Helper()
 	m := message(name)
 	if err := f.Commit(h.Context(), &store.Tx{Delete: []store.MessageRef{m.Ref()}}); err != nil {
@@ -59,7 +59,7 @@ func TestLeaseBetweenLookAndQuarantine(t *testing.T) {
 	withFixture(t, func(h *fixture) {
 		a, b := h.open(), h.open()
 		h.exhaust(a, "k")
-		h.db.onPick(func(*Picked) {
+		h.db.onPick(func(*LeaseResult) {
 			h.db.onPick(nil)
 			<-time.After(time.Second)
 			claims, err := b.Claim(h.Context(), request(0)) // as often as it likes
@@ -246,7 +246,7 @@ func TestWaitThatEndsWhileOthersAreServed(t *testing.T) {
 		}()
 		<-time.After(15 * time.Second) // a query was made since they came
 		hold := make(chan struct{})
-		h.db.onPick(func(*Picked) {
+		h.db.onPick(func(*LeaseResult) {
 			h.db.onPick(nil)
 			<-hold
 		})

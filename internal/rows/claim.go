@@ -94,7 +94,7 @@ func (w *waiter) leave() {
 //
 // A task queries for the call, not the call itself: a call whose context ends returns at once,
 // and what is leased for it after that is released.
-func (f *Frame) Claim(ctx context.Context, req store.ClaimRequest) ([]store.Claim, error) {
+func (f *Core) Claim(ctx context.Context, req store.ClaimRequest) ([]store.Claim, error) {
 	if err := req.Validate(); err != nil {
 		return nil, err
 	}

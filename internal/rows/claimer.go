@@ -41,7 +41,7 @@ type claimer struct {
 
 	mu             sync.Mutex
 	closed         bool
-	held           bool // expired messages stay: see Frame.Hold
+	held           bool // expired messages stay: see Core.Hold
 	queues         map[string]*queue
 	partitions     map[int64]*partition
 	partitionLimit int                  // at so many of them, unused ones are forgotten
@@ -329,7 +329,7 @@ func (c *claimer) failed(g *group, partitions map[int64]int64, unknown bool) {
 	c.touch(partitions)
 }
 
-// hold is Frame.Hold. It takes the lock, and waits for sweeps without it.
+// hold is Core.Hold. It takes the lock, and waits for sweeps without it.
 func (c *claimer) hold(hold bool) {
 	c.mu.Lock()
 	c.held = hold

@@ -50,7 +50,7 @@ func (c *call) wait() error {
 
 // Commit applies tx. It returns when the changes are durable, or the error of the contract if
 // nothing was changed. If ctx ends first, the outcome is unknown.
-func (f *Frame) Commit(ctx context.Context, tx *store.Tx) error {
+func (f *Core) Commit(ctx context.Context, tx *store.Tx) error {
 	ops, bytes, err := tx.Size()
 	if err != nil {
 		return err
@@ -74,7 +74,7 @@ const (
 // Renew extends leases by d from now, and returns those that are lost. Each lease is a call
 // of its own, so that a locked row delays one lease only: leases that were not renewed for
 // that reason are in a store.NotRenewedError.
-func (f *Frame) Renew(ctx context.Context, d time.Duration, leases []store.Lease) (lost []store.Lease, err error) {
+func (f *Core) Renew(ctx context.Context, d time.Duration, leases []store.Lease) (lost []store.Lease, err error) {
 	if err := store.ValidateRenew(d, leases); err != nil {
 		return nil, err
 	}
@@ -107,7 +107,7 @@ func (f *Frame) Renew(ctx context.Context, d time.Duration, leases []store.Lease
 }
 
 // Release ends a lease. It returns store.ErrClaimLost if the lease is not live.
-func (f *Frame) Release(ctx context.Context, r store.Release) error {
+func (f *Core) Release(ctx context.Context, r store.Release) error {
 	if err := r.Validate(); err != nil {
 		return err
 	}

@@ -8,12 +8,12 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// CommitAlone applies tx in an update that does not belong to a frame: inside a transaction that
+// CommitAlone applies tx in an update that does not belong to a core: inside a transaction that
 // a user began. It returns the partitions and records to announce with that transaction: calls
 // that wait, of this process too, are woken by the database when it commits. Nothing is handed
 // off, because it may yet be rolled back.
 func CommitAlone(
-	ctx context.Context, tx *store.Tx, update func(context.Context, *Need, func(int64, *State) *Changes) error,
+	ctx context.Context, tx *store.Tx, update func(context.Context, *ReadSet, func(int64, *State) *Changes) error,
 ) (partitions map[int64]int64, records []int64, err error) {
 	if err := tx.Validate(); err != nil {
 		return nil, nil, err

@@ -104,7 +104,7 @@ func (c *committer) enqueue(verb string, calls ...*call) error {
 	return nil
 }
 
-// enqueueInternal adds a call of the frame itself, also while the store closes. It may be
+// enqueueInternal adds a call of the core itself, also while the store closes. It may be
 // called under claimer.mu.
 func (c *committer) enqueueInternal(call *call) {
 	c.mu.Lock()

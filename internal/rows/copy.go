@@ -9,7 +9,7 @@ import (
 )
 
 // copyTx returns a deep copy of a Tx. A caller whose context ends may reuse its slices at once,
-// while the group still reads them. The bodies of the copy belong to the frame, so that a
+// while the group still reads them. The bodies of the copy belong to the core, so that a
 // hand-off passes them on to a claim without another copy.
 func copyTx(tx *store.Tx) *store.Tx {
 	c := &store.Tx{

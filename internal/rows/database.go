@@ -31,18 +31,18 @@ type Database interface {
 	// caller of a Claim once it has returned.
 	//
 	// An error that wraps ErrRetry says that nothing was changed because another transaction
-	// interfered: the frame calls Update again. One that wraps ErrRolledBack or store.ErrFull
+	// interfered: the core calls Update again. One that wraps ErrRolledBack or store.ErrFull
 	// says that nothing was changed. After any other error the outcome is unknown.
-	Update(ctx context.Context, need *Need, decide func(now int64, s *State) *Changes) error
+	Update(ctx context.Context, need *ReadSet, decide func(now int64, s *State) *Changes) error
 
-	// Pick leases keys that are ready, and returns them with their visible messages. The
+	// LeaseReady leases keys that are ready, and returns them with their visible messages. The
 	// leases need not be durable when it returns, if a crash loses them as a whole: then they
 	// were never there. The messages that it returns must be durable.
-	Pick(ctx context.Context, p *Pick) (*Picked, error)
+	LeaseReady(ctx context.Context, p *LeaseRequest) (*LeaseResult, error)
 
-	// Look returns, for each partition, the earliest KeyRow.At of its rows, leased or not: when
+	// NextDue returns, for each partition, the earliest KeyRow.At of its rows, leased or not: when
 	// there may be something to pick. Never if there is no row.
-	Look(ctx context.Context, partitions []int64) (now int64, at []int64, err error)
+	NextDue(ctx context.Context, partitions []int64) (now int64, at []int64, err error)
 
 	// Expired returns up to limit messages, with their keys, of keys without a route
 	// whose time to live has ended. It may return messages that have been routed or deleted
@@ -58,16 +58,16 @@ type Database interface {
 
 	// Announce sends other processes a hint: something can be claimed in these partitions at
 	// these times, and the records with these numbers have changed. It returns at once and may
-	// do nothing. The backend of the other process passes the hint to [Frame.Hint].
+	// do nothing. The backend of the other process passes the hint to [Core.Hint].
 	Announce(partitions map[int64]int64, records []int64)
 
 	// Hinted reports whether hints of other processes arrive at the moment. While they do not,
-	// the frame polls more often. It is called under locks: it must not block, nor call the
-	// frame.
+	// the core polls more often. It is called under locks: it must not block, nor call the
+	// core.
 	Hinted() bool
 
 	// Alone reports whether no other process is known to have the database open. It is called
-	// under locks: it must not block, nor call the frame.
+	// under locks: it must not block, nor call the core.
 	Alone() bool
 }
 
@@ -79,11 +79,11 @@ var ErrRetry = errors.New("another transaction came in between")
 var ErrRolledBack = errors.New("nothing was changed")
 
 // ErrLocked is returned by Update if nothing was changed because another transaction held a
-// row lock for longer than Need.LockWait. Only a frame with Options.Aside expects it.
+// row lock for longer than ReadSet.LockWait. Only a core with Options.Aside expects it.
 var ErrLocked = fmt.Errorf("a row is locked by another transaction: %w", ErrRolledBack)
 
-// Need is the rows that a group of operations reads: its read set.
-type Need struct {
+// ReadSet is the rows that a group of operations reads.
+type ReadSet struct {
 	Keys     []ID              // in order, each once; Changes name no other keys
 	Names    []store.Key       // of the keys
 	Messages []Ref             // in order, each once, without their bodies unless they are Bodies; not those kept in rows of keys
@@ -100,7 +100,7 @@ type Need struct {
 	LockWait time.Duration
 }
 
-// State is the rows of a Need that exist. decide must not change it: its
+// State is the rows of a ReadSet that exist. decide must not change it: its
 // rows may be shared with a cache.
 type State struct {
 	Keys     map[ID]*KeyRow
@@ -200,9 +200,9 @@ type Tally struct {
 	More      int
 }
 
-// Pick is a request to lease keys that are ready: their first message is visible, and they
+// LeaseRequest is a request to lease keys that are ready: their first message is visible, and they
 // have no live lease. Tenants take turns, and of a tenant the oldest message comes first.
-type Pick struct {
+type LeaseRequest struct {
 	Queue string
 
 	// Partitions to lease keys of, and Expiring, the partition of the queue's keys without a
@@ -223,17 +223,17 @@ type Pick struct {
 	Tokens []string
 }
 
-// Picked is what was leased.
-type Picked struct {
+// LeaseResult is what was leased.
+type LeaseResult struct {
 	Now  int64
-	Keys []PickedKey
+	Keys []LeasedKey
 
-	// LastTenant is AfterTenant of the next Pick.
+	// LastTenant is AfterTenant of the next LeaseReady.
 	LastTenant int64
 
 	// Next is the earliest At of the rows in the partitions that were not picked, leased or
 	// not; 0 if there may be more to pick at once. If nothing was picked and it is not later
-	// than Now, because others had locked what is ready, the frame picks again a millisecond
+	// than Now, because others had locked what is ready, the core asks again a millisecond
 	// later.
 	Next int64
 
@@ -241,13 +241,13 @@ type Picked struct {
 	Expires int64
 }
 
-// PickedKey is a key that was leased. If it had an expired lease, Pick has counted the
+// LeasedKey is a key that was leased. If it had an expired lease, LeaseReady has counted the
 // attempts of that in the rows of its messages.
-type PickedKey struct {
+type LeasedKey struct {
 	Row KeyRow // as it is now
 
 	// Messages are delivered, in order. The attempt of the new lease is not counted in them.
-	// Their bodies belong to the frame.
+	// Their bodies belong to the core.
 	Messages []MessageRow
 
 	// Exhausted are visible messages that were not delivered because they have been delivered

@@ -3,13 +3,13 @@
 //
 // A store is four tables: keys, messages, records and log entries. A backend is a
 // [Database]: it loads rows, writes changes that were worked out for it, leases keys that are
-// ready, and reads. The [Frame] is the rest of a store. The rules of a commit are worked out
+// ready, and reads. The [Core] is the rest of a store. The rules of a commit are evaluated
 // in memory by this package, on the rows that the database loaded: one place for both
 // backends, and no rule is written in SQL.
 //
 // # Parts
 //
-//	Frame        the methods of the store, and the order in which the parts are called
+//	Core         the methods of the store, and the order in which the parts are called
 //	committer    groups concurrent calls, and decides which groups may be in flight together
 //	claimer      serves Claim: bounds of due times, waiting calls, hand-off, prefetch
 //	watcher      serves Await: awaited records, cached versions
@@ -51,7 +51,7 @@
 //	              ok                        │                    error
 //	     ┌──────────────────────────────────┴───────────────┬────────────────┐
 //	     ▼                                                  ▼                ▼
-//	Frame.publish                                     ErrLocked:       ErrRetry: again; rolled
+//	Core.publish                                      ErrLocked:       ErrRetry: again; rolled
 //	  watcher: records to Await calls                 to the side      back: each half by itself;
 //	  claimer: leases to Claim calls                  queue            else: outcome unknown
 //	  Database.Announce: to other processes
@@ -64,9 +64,9 @@
 //
 // # The life of a lease
 //
-//	           Database.Pick      (a query of a task)
-//	ready ──┬─ hand-off           (the group that puts the message)
-//	        └─ prefetch           (the same, for the next call)
+//	           Database.LeaseReady (a query of a task)
+//	ready ──┬─ hand-off            (the group that puts the message)
+//	        └─ prefetch            (the same, for the next call)
 //	              │
 //	              ▼       renew: Until moves
 //	           leased ◀──────────┐
@@ -74,7 +74,7 @@
 //	              ├─ Commit with Finish ─▶ delivered messages are gone, kept ones ready
 //	              ├─ Release ───────────▶ ready, at once or after a delay
 //	              ├─ message or key deleted, message retimed ─▶ lease ended, attempts counted
-//	              └─ Until is over ─────▶ the next Pick leases it again, and counts the attempts
+//	              └─ Until is over ─────▶ the next LeaseReady leases it again, and counts the attempts
 //
 // A lease is columns of the row of its key: token, end, and the numbers of the delivered
 // messages. The attempt of a delivery is counted in the row of a message when its lease ends,
@@ -96,7 +96,7 @@
 //  4. a hint. On PostgreSQL the process that commits sends NOTIFY with the partitions, their
 //     times and the changed records, after the commit and gathered over 2 ms (pgstore
 //     announcer); every other process has one connection that LISTENs, and passes it to
-//     Frame.Hint, which does what 2 does. A process that is alone sends nothing. On SQLite a
+//     Core.Hint, which does what 2 does. A process that is alone sends nothing. On SQLite a
 //     goroutine reads PRAGMA data_version, and a change is a hint without details;
 //  5. the poll: every 30 s while hints arrive, otherwise after 50 ms and then at up to 1 s. It
 //     covers lost notifications, lost connections and leases of processes that died. After

@@ -109,8 +109,8 @@ func (w *footprint) tx(tx *store.Tx) {
 
 // need returns the rows to load for operations of one group: the union of their footprints, in
 // order.
-func need(ops []*operation) *Need {
-	n := &Need{}
+func need(ops []*operation) *ReadSet {
+	n := &ReadSet{}
 	var keys []footprintKey
 	for _, op := range ops {
 		w := op.touched()

@@ -27,7 +27,7 @@ type group struct {
 type trial struct {
 	began    time.Time
 	failures int
-	lockWait time.Duration // see Need
+	lockWait time.Duration // see ReadSet
 }
 
 // A group that fails is not split any more after so many failures, or so long: then no single
@@ -40,7 +40,7 @@ const (
 // run runs calls in one update, and ends them. If the update fails as a whole, each half is
 // run by itself, so that one call does not fail its neighbours. If it meets a locked row, the
 // calls move to the side queue. It is called under no lock.
-func (f *Frame) run(calls []*call, t *trial) {
+func (f *Core) run(calls []*call, t *trial) {
 	done, err := f.update(calls, t.lockWait)
 	if f.o.Aside && errors.Is(err, ErrLocked) {
 		f.commits.block(calls, err)
@@ -82,9 +82,9 @@ func rolledBack(err error) bool {
 
 // update runs the calls in one transaction, and again while others interfere. A try that fails
 // has changed nothing in memory but what failed takes back, so that the next one starts from rows
-// that are loaded anew (Need.Fresh), with other verdicts perhaps. Its context is that of the frame: a caller that
+// that are loaded anew (ReadSet.Fresh), with other verdicts perhaps. Its context is that of the core: a caller that
 // stops waiting must not fail the others.
-func (f *Frame) update(calls []*call, lockWait time.Duration) (*group, error) {
+func (f *Core) update(calls []*call, lockWait time.Duration) (*group, error) {
 	ops := make([]*operation, len(calls))
 	for i, c := range calls {
 		ops[i] = &c.operation
@@ -114,7 +114,7 @@ func (f *Frame) update(calls []*call, lockWait time.Duration) (*group, error) {
 // leases keys that become ready to calls that wait. The database calls it, perhaps several
 // times, within the transaction: it takes claimer.mu, which is therefore never held during a
 // query.
-func (f *Frame) decide(g *group, ops []*operation, now int64, s *State) *Changes {
+func (f *Core) decide(g *group, ops []*operation, now int64, s *State) *Changes {
 	f.claims.withdraw(g) // of an earlier decision
 	g.plan = newPlan(now, s)
 	for _, op := range ops {
@@ -129,7 +129,7 @@ func (f *Frame) decide(g *group, ops []*operation, now int64, s *State) *Changes
 
 // failed takes back what a group that failed had leased. If its outcome is unknown, the calls
 // that wait query for what it may have changed, and its leases are released.
-func (f *Frame) failed(g *group, unknown bool) {
+func (f *Core) failed(g *group, unknown bool) {
 	var partitions map[int64]int64
 	var changed []change
 	if unknown && g.plan != nil {
@@ -142,7 +142,7 @@ func (f *Frame) failed(g *group, unknown bool) {
 // publish passes a durable group on: records to the calls that await them, leases to the
 // calls that they were made for, and the rest as hints, to the calls of this process and of
 // others. The callers of the group are told after that.
-func (f *Frame) publish(g *group) {
+func (f *Core) publish(g *group) {
 	partitions, changed := g.plan.due(), g.plan.changed()
 	records := make([]int64, 0, len(changed))
 	for i := range changed {

@@ -15,7 +15,7 @@ import (
 	"github.com/abidehq/abide/store/memstore"
 )
 
-// twins is a frame and the model, with one clock. What the frame does in one group the
+// twins is a core and the model, with one clock. What the core does in one group the
 // model does one by one.
 type twins struct {
 	*testing.T
@@ -137,7 +137,7 @@ func (w *twins) txs() (frame, model *store.Tx) {
 	return &of, &om
 }
 
-// operation draws an operation of the frame, and what the model does for it.
+// operation draws an operation of the core, and what the model does for it.
 func (w *twins) operation() (*call, func() error) {
 	c := newCall(w.Context(), operation{}, 0)
 	switch n := w.IntN(12); {
@@ -245,7 +245,7 @@ func (w *twins) compare() {
 }
 
 // timeless returns records without when they went to quarantine: the model sees to that at
-// the very moment, the frame when the next claim is made.
+// the very moment, the core when the next claim is made.
 func timeless(records []store.Record) []store.Record {
 	all := append([]store.Record{}, records...)
 	for i := range all {

@@ -111,7 +111,7 @@ func (c *claimer) idleFor(id int64) (first *waiter) {
 }
 
 // lease leases a key of a group in flight on the terms of a request. The bodies of its
-// messages are not copied: copyTx has made them the frame's own, and they become the caller's.
+// messages are not copied: copyTx has made them the core's own, and they become the caller's.
 func (c *claimer) lease(k *keyWork, visible []*messageWork, req *store.ClaimRequest, now int64) store.Claim {
 	limit := req.MaxMessages
 	if limit == 0 {

@@ -13,7 +13,7 @@ import (
 // Import adds the contents of a parcel that the store does not have, in one update. It returns
 // store.ErrInvalid, and adds nothing, if the parcel contradicts the store: a key with messages
 // has another route, or log entries leave a gap. Importing a parcel twice is the same as once.
-func (f *Frame) Import(ctx context.Context, p store.Parcel) error {
+func (f *Core) Import(ctx context.Context, p store.Parcel) error {
 	if err := f.Check(ctx, "import"); err != nil {
 		return err
 	}
@@ -42,7 +42,7 @@ func (f *Frame) Import(ctx context.Context, p store.Parcel) error {
 
 // importNeed returns the rows to load for a parcel: those of a Tx that names the same keys,
 // messages and records.
-func importNeed(p *store.Parcel) *Need {
+func importNeed(p *store.Parcel) *ReadSet {
 	tx := &store.Tx{Append: p.Entries, Put: p.Messages}
 	for i := range p.Keys {
 		tx.DeleteKeys = append(tx.DeleteKeys, p.Keys[i].Key)

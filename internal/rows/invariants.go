@@ -25,7 +25,7 @@ type inspector interface {
 
 // verify checks the invariants of all parts. It is called after each group, under no lock, if
 // checkInvariants is set.
-func (f *Frame) verify() {
+func (f *Core) verify() {
 	if !checkInvariants {
 		return
 	}

@@ -18,7 +18,7 @@ func TestSlicesAreTheCallersWhenACallHasReturned(t *testing.T) {
 		f := h.open()
 		ctx, cancel := context.WithCancel(h.Context())
 		hold := make(chan struct{})
-		h.db.fail(func(*Need) error {
+		h.db.fail(func(*ReadSet) error {
 			h.db.fail(nil, nil)
 			cancel()
 			<-hold
@@ -63,7 +63,7 @@ func TestLeasesAreTheCallersWhenRenewHasReturned(t *testing.T) {
 		h.got(c, "k")
 		ctx, cancel := context.WithCancel(h.Context())
 		hold := make(chan struct{})
-		h.db.fail(func(*Need) error {
+		h.db.fail(func(*ReadSet) error {
 			h.db.fail(nil, nil)
 			cancel()
 			<-hold
@@ -119,7 +119,7 @@ func TestCallThatEndsDuringALookLeavesNoLease(t *testing.T) {
 				h.put(f, "k")
 				ctx, cancel := context.WithCancel(h.Context())
 				hold := make(chan struct{})
-				h.db.onPick(func(*Picked) {
+				h.db.onPick(func(*LeaseResult) {
 					h.db.onPick(nil)
 					cancel()
 					<-hold
@@ -142,12 +142,12 @@ func TestCloseDuringALookLeavesNoLease(t *testing.T) {
 		a, b := h.open(), h.open()
 		h.put(a, "k")
 		hold := make(chan struct{})
-		h.db.onPick(func(*Picked) {
+		h.db.onPick(func(*LeaseResult) {
 			h.db.onPick(nil)
 			<-hold
 		})
 		c := h.claim(h.Context(), a, time.Hour)
-		go a.CloseFrame()
+		go a.CloseCore()
 		synctest.Wait()
 		close(hold)
 		synctest.Wait()
@@ -165,7 +165,7 @@ func TestCloseWhileAGroupHandsLeavesNoLease(t *testing.T) {
 		c := h.claim(h.Context(), a, time.Hour)
 		h.db.fail(nil, func() error {
 			h.db.fail(nil, nil)
-			go a.CloseFrame()
+			go a.CloseCore()
 			synctest.Wait()
 			return nil
 		})
@@ -186,7 +186,7 @@ func TestCloseDoesNotWaitForALookForEver(t *testing.T) {
 		f.db = hung
 		c := h.claim(h.Context(), f, time.Hour)
 		begun := time.Now()
-		f.CloseFrame()
+		f.CloseCore()
 		if took := time.Since(begun); took > 10*time.Second {
 			t.Errorf("it took %v", took)
 		}
@@ -200,20 +200,20 @@ func TestCloseDoesNotWaitForALookForEver(t *testing.T) {
 // hanging is a database that does not answer.
 type hanging struct{ Database }
 
-func (*hanging) Pick(ctx context.Context, _ *Pick) (*Picked, error) {
+func (*hanging) LeaseReady(ctx context.Context, _ *LeaseRequest) (*LeaseResult, error) {
 	<-ctx.Done()
 	return nil, ctx.Err()
 }
 
 // worn puts a message that was delivered once already.
-func (h *fixture) exhaust(f *Frame, name string) {
+func (h *fixture) exhaust(f *Core, name string) {
 	h.Helper()
 	h.put(f, name)
 	h.got(h.claim(h.Context(), f, 0), name)
 	<-time.After(time.Minute)
 }
 
-func (h *fixture) once(f *Frame, lease time.Duration) ([]store.Claim, error) {
+func (h *fixture) once(f *Core, lease time.Duration) ([]store.Claim, error) {
 	req := request(0)
 	req.MaxAttempts, req.Lease = 1, lease
 	return f.Claim(h.Context(), req)
@@ -238,7 +238,7 @@ func TestWhatIsPutAgainDoesNotGoToQuarantine(t *testing.T) {
 		f := h.open()
 		h.exhaust(f, "k")
 		h.put(f, "k", func(m *store.Message) { m.ID, m.VisibleAt = "later", time.Now().Add(time.Hour) })
-		h.db.onPick(func(*Picked) {
+		h.db.onPick(func(*LeaseResult) {
 			h.db.onPick(nil)
 			m := message("k")
 			tx := &store.Tx{Delete: []store.MessageRef{m.Ref()}}
@@ -260,7 +260,7 @@ func TestShortestLeaseGetsToQuarantine(t *testing.T) {
 	withFixture(t, func(h *fixture) {
 		f := h.open()
 		h.exhaust(f, "k")
-		h.db.fail(func(*Need) error {
+		h.db.fail(func(*ReadSet) error {
 			<-time.After(10 * time.Millisecond)
 			return nil
 		}, nil)
@@ -303,7 +303,7 @@ func TestQuarantineThatFailsLeavesNoLease(t *testing.T) {
 		h.exhaust(f, "k")
 		h.put(f, "l")
 		bad := errors.New("broken")
-		h.db.fail(func(*Need) error {
+		h.db.fail(func(*ReadSet) error {
 			h.db.fail(nil, nil)
 			return bad
 		}, nil)
@@ -325,7 +325,7 @@ func TestHoldWaitsForWhatIsUnderWay(t *testing.T) {
 		f := h.open()
 		h.put(f, "k", func(m *store.Message) { m.Route, m.TTL = "", time.Second })
 		<-time.After(time.Second)
-		h.db.fail(func(*Need) error {
+		h.db.fail(func(*ReadSet) error {
 			<-time.After(time.Second)
 			return nil
 		}, nil)

@@ -12,7 +12,7 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// env is what the parts of a Frame share. Its fields are set by New and Start and do not
+// env is what the parts of a Core share. Its fields are set by New and Start and do not
 // change after that, so that reading them needs no lock.
 type env struct {
 	db    Database

@@ -19,11 +19,11 @@ type locks struct {
 	keys map[ID]bool
 }
 
-func (h *fixture) openWithSideQueue() (*Frame, *locks) {
+func (h *fixture) openWithSideQueue() (*Core, *locks) {
 	f := New(Options{Writers: 2, Aside: true})
 	h.db.frames = append(h.db.frames, f)
 	f.Start(h.db)
-	h.Cleanup(func() { f.CloseFrame() })
+	h.Cleanup(func() { f.CloseCore() })
 	l := &locks{keys: map[ID]bool{}}
 	h.db.fail(l.meet, nil)
 	return f, l
@@ -35,14 +35,14 @@ func (l *locks) set(name string, held bool) {
 	l.keys[IDOf(message(name).Key)] = held
 }
 
-func (l *locks) holds(n *Need) bool {
+func (l *locks) holds(n *ReadSet) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.ContainsFunc(n.Keys, func(id ID) bool { return l.keys[id] })
 }
 
 // meet has an update wait for a locked row, as a database does.
-func (l *locks) meet(n *Need) error {
+func (l *locks) meet(n *ReadSet) error {
 	wait := n.LockWait
 	if wait == 0 {
 		wait = 300 * time.Millisecond
@@ -62,7 +62,7 @@ type committing struct {
 	done chan struct{}
 }
 
-func (h *fixture) commit(ctx context.Context, f *Frame, name, id string) *committing {
+func (h *fixture) commit(ctx context.Context, f *Core, name, id string) *committing {
 	c := &committing{done: make(chan struct{})}
 	began := time.Now()
 	go func() {
@@ -214,7 +214,7 @@ func TestCloseDoesNotWaitForALock(t *testing.T) {
 		c, behind := h.commit(h.Context(), f, "k", "1"), h.commit(h.Context(), f, "k", "2")
 		<-time.After(time.Second)
 		began := time.Now()
-		f.CloseFrame()
+		f.CloseCore()
 		<-c.done
 		<-behind.done
 		if took := time.Since(began); took > 2*time.Second || c.err == nil || behind.err == nil {
@@ -228,7 +228,7 @@ func TestCloseDoesNotWaitForALock(t *testing.T) {
 func TestManyRenewals(t *testing.T) {
 	withFixture(t, func(h *fixture) {
 		f, _ := h.openWithSideQueue()
-		h.db.fail(func(*Need) error { <-time.After(2 * minRenewal); return nil }, nil)
+		h.db.fail(func(*ReadSet) error { <-time.After(2 * minRenewal); return nil }, nil)
 		leases := make([]store.Lease, 5*f.o.MaxGroup)
 		for i := range leases {
 			leases[i] = store.Lease{Key: message(fmt.Sprint(i)).Key, Token: "made up"}

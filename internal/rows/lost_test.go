@@ -14,7 +14,7 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-func (h *fixture) putRecord(f *Frame, key store.RecordKey) {
+func (h *fixture) putRecord(f *Core, key store.RecordKey) {
 	h.Helper()
 	tx := &store.Tx{PutRecords: []store.PutRecord{{Record: store.Record{Key: key}, Expect: store.AnyVersion}}}
 	if err := f.Commit(h.Context(), tx); err != nil {
@@ -332,7 +332,7 @@ func TestShortWaitDoesNotTrustHints(t *testing.T) {
 func TestWaitThatEndsDuringALook(t *testing.T) {
 	withFixture(t, func(h *fixture) {
 		f := h.open()
-		h.db.onPick(func(*Picked) {
+		h.db.onPick(func(*LeaseResult) {
 			h.db.onPick(nil)
 			<-time.After(2 * time.Second)
 			h.put(f, "k") // not seen by this look
@@ -351,7 +351,7 @@ func TestWaitThatEndsWhileAGroupFails(t *testing.T) {
 		h.db.hintsLost.Store(true)
 		c := h.claim(h.Context(), a, 2*time.Second)
 		h.db.failDecidedWith(fmt.Errorf("full: %w", store.ErrFull))
-		h.db.fail(func(*Need) error {
+		h.db.fail(func(*ReadSet) error {
 			h.db.fail(nil, nil)
 			return nil
 		}, nil)
@@ -393,7 +393,7 @@ func TestHeldKeysAreNotAskedForAllTheTime(t *testing.T) {
 	withFixture(t, func(h *fixture) {
 		f := h.open()
 		h.put(f, "k")
-		h.db.onPick(func(got *Picked) {
+		h.db.onPick(func(got *LeaseResult) {
 			for i := range got.Keys { // as if it had not been leased
 				row := h.db.keys[got.Keys[i].Row.ID]
 				row.Token, row.Delivered = "", nil
@@ -432,7 +432,7 @@ func TestBrokenDatabaseIsNotAskedForEachCall(t *testing.T) {
 	withFixture(t, func(h *fixture) {
 		for _, slow := range []time.Duration{0, 3 * time.Second} {
 			f := h.open()
-			h.db.fail(func(*Need) error {
+			h.db.fail(func(*ReadSet) error {
 				<-time.After(slow)
 				return fmt.Errorf("refused: %w", ErrRolledBack)
 			}, nil)
@@ -464,7 +464,7 @@ func TestManySweepAtOnce(t *testing.T) {
 		f := h.open()
 		h.put(f, "k", func(m *store.Message) { m.Route, m.TTL = "", time.Second })
 		<-time.After(time.Second)
-		h.db.fail(func(*Need) error {
+		h.db.fail(func(*ReadSet) error {
 			<-time.After(time.Millisecond)
 			return nil
 		}, nil)

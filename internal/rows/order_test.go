@@ -15,7 +15,7 @@ import (
 )
 
 // waitFor begins to wait for one key of some routes.
-func (h *fixture) waitFor(f *Frame, most int, routes ...string) *claiming {
+func (h *fixture) waitFor(f *Core, most int, routes ...string) *claiming {
 	c := &claiming{}
 	go func() {
 		req := request(time.Hour)
@@ -130,10 +130,10 @@ func TestGroupsHaveAnEnd(t *testing.T) {
 	withFixture(t, func(h *fixture) {
 		f := New(Options{MaxGroup: 10})
 		f.Start(h.db)
-		defer f.CloseFrame()
+		defer f.CloseCore()
 		for _, c := range []struct{ body, calls, groups int }{{0, 95, 10}, {store.MaxBody, 9, 3}} {
 			hold := make(chan struct{})
-			h.db.fail(func(*Need) error {
+			h.db.fail(func(*ReadSet) error {
 				h.db.fail(nil, nil)
 				<-hold
 				return nil
@@ -236,7 +236,7 @@ func TestClockThatIsSet(t *testing.T) {
 		h.db.clock = clock
 		f := New(Options{Clock: clock})
 		f.Start(h.db)
-		defer f.CloseFrame()
+		defer f.CloseCore()
 		h.put(f, "k", func(m *store.Message) { m.VisibleAt = time.Now().Add(10 * time.Hour) })
 		c := h.claim(h.Context(), f, 100*time.Hour)
 		clock.by.Store(int64(10 * time.Hour))
@@ -277,7 +277,7 @@ func TestWallClockThatIsSetBack(t *testing.T) {
 	}
 }
 
-// TestDatabaseClockThatIsSetBack: the frame follows it, an answer that comes late is not taken
+// TestDatabaseClockThatIsSetBack: the core follows it, an answer that comes late is not taken
 // for it, and an answer of the clock that was wrong does not undo it.
 func TestDatabaseClockThatIsSetBack(t *testing.T) {
 	withFixture(t, func(h *fixture) {
@@ -336,11 +336,11 @@ func TestCallThatEndedBeforeItBeganIsNotDone(t *testing.T) {
 	withFixture(t, func(h *fixture) {
 		f := New(Options{})
 		f.Start(h.db)
-		defer f.CloseFrame()
+		defer f.CloseCore()
 		h.put(f, "k")
 		c := h.claim(h.Context(), f, 0)
 		hold := make(chan struct{})
-		h.db.fail(func(*Need) error {
+		h.db.fail(func(*ReadSet) error {
 			h.db.fail(nil, nil)
 			<-hold
 			return nil
@@ -357,7 +357,7 @@ func TestCallThatEndedBeforeItBeganIsNotDone(t *testing.T) {
 }
 
 // releaseBriefly releases a lease with a context that ends while others are served.
-func (f *Frame) releaseBriefly(h *fixture, l store.Lease) error {
+func (f *Core) releaseBriefly(h *fixture, l store.Lease) error {
 	ctx, cancel := context.WithTimeout(h.Context(), time.Millisecond)
 	defer cancel()
 	return f.Release(ctx, store.Release{Lease: l})

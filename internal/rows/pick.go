@@ -64,7 +64,7 @@ func (c *claimer) pickOnce(req *store.ClaimRequest, s *subscription) ([]store.Cl
 	c.mu.Unlock()
 
 	asked := c.time.ask()
-	got, err := c.db.Pick(c.life.querying, request)
+	got, err := c.db.LeaseReady(c.life.querying, request)
 	leased := leaseEnds(got)
 	if err == nil {
 		c.time.answer(asked, got.Now)
@@ -99,7 +99,7 @@ func (c *claimer) pickOnce(req *store.ClaimRequest, s *subscription) ([]store.Cl
 }
 
 // leaseEnds returns the earliest end of the leases that were made, by partition.
-func leaseEnds(got *Picked) map[int64]int64 {
+func leaseEnds(got *LeaseResult) map[int64]int64 {
 	if got == nil || len(got.Keys) == 0 {
 		return nil
 	}
@@ -121,7 +121,7 @@ func leaseEnds(got *Picked) map[int64]int64 {
 // learn raises the bounds of the partitions to Next of a query, but not above what came since
 // it began, nor above the ends of the leases that it made. A query that leased nothing although
 // something was due met keys that others had locked: they are queried for a millisecond later.
-func (c *claimer) learn(s *subscription, got *Picked, p *pick, leased map[int64]int64, began time.Time) {
+func (c *claimer) learn(s *subscription, got *LeaseResult, p *pick, leased map[int64]int64, began time.Time) {
 	next := got.Next
 	s.backlog = next == 0
 	if len(got.Keys) == 0 {
@@ -150,8 +150,8 @@ func (c *claimer) learn(s *subscription, got *Picked, p *pick, leased map[int64]
 }
 
 // pickRequest returns what the database is asked for.
-func (c *claimer) pickRequest(req *store.ClaimRequest, s *subscription) *Pick {
-	p := &Pick{
+func (c *claimer) pickRequest(req *store.ClaimRequest, s *subscription) *LeaseRequest {
+	p := &LeaseRequest{
 		Queue: req.Queue, Partitions: s.ids, Expiring: PartitionOf(req.Queue, ""),
 		Max: req.Max, MaxMessages: req.MaxMessages, MaxAttempts: req.MaxAttempts, Lease: millis(req.Lease),
 		Tokens: make([]string, req.Max),
@@ -167,7 +167,7 @@ func (c *claimer) pickRequest(req *store.ClaimRequest, s *subscription) *Pick {
 
 // deliver makes claims of what was leased, after messages that have been delivered too often
 // have gone to quarantine. It is called under no lock.
-func (c *claimer) deliver(got *Picked) ([]store.Claim, error) {
+func (c *claimer) deliver(got *LeaseResult) ([]store.Claim, error) {
 	var exhausted []*call
 	claims := make([]store.Claim, 0, len(got.Keys))
 	for i := range got.Keys {
@@ -192,7 +192,7 @@ func (c *claimer) deliver(got *Picked) ([]store.Claim, error) {
 
 // exhaustionCall returns the call that moves messages which have been delivered too often to
 // quarantine.
-func (c *claimer) exhaustionCall(k *PickedKey) *call {
+func (c *claimer) exhaustionCall(k *LeasedKey) *call {
 	e := &exhaustion{lease: store.Lease{Key: k.Row.Key, Token: store.Token(k.Row.Token)}}
 	size := 0
 	for i := range k.Exhausted {
@@ -203,7 +203,7 @@ func (c *claimer) exhaustionCall(k *PickedKey) *call {
 }
 
 // releasePicked releases what was leased for a call that fails. It takes the lock.
-func (c *claimer) releasePicked(got *Picked) {
+func (c *claimer) releasePicked(got *LeaseResult) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i := range got.Keys {

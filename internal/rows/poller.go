@@ -151,7 +151,7 @@ func (c *claimer) queryDue() bool {
 		return false
 	}
 	asked := c.time.ask()
-	now, at, err := c.db.Look(c.life.querying, partitions)
+	now, at, err := c.db.NextDue(c.life.querying, partitions)
 	if err != nil {
 		return false // the calls wait until a later poll succeeds
 	}

@@ -11,9 +11,9 @@ import (
 
 // ahead has one key handed to a call whose group is still under way when another key is
 // put, and returns when both groups have come to their end.
-func (h *fixture) prefetch(f *Frame) { h.prefetchTwo(f, "k0", "k1") }
+func (h *fixture) prefetch(f *Core) { h.prefetchTwo(f, "k0", "k1") }
 
-func (h *fixture) prefetchTwo(f *Frame, name, second string) {
+func (h *fixture) prefetchTwo(f *Core, name, second string) {
 	h.Helper()
 	first := h.claim(h.Context(), f, time.Hour)
 	hold := make(chan struct{})
@@ -74,7 +74,7 @@ func TestClosingLetsGoOfTheStock(t *testing.T) {
 	withFixture(t, func(h *fixture) {
 		f, other := h.open(), h.open()
 		h.prefetch(f)
-		f.CloseFrame()
+		f.CloseCore()
 		h.got(h.claim(h.Context(), other, time.Second), "k1")
 	})
 }
@@ -83,7 +83,7 @@ func TestClosingLetsGoOfTheStock(t *testing.T) {
 func (h *fixture) holdPick() (release func()) {
 	hold := make(chan struct{})
 	var held atomic.Bool
-	h.db.onPick(func(*Picked) {
+	h.db.onPick(func(*LeaseResult) {
 		if held.CompareAndSwap(false, true) {
 			<-hold
 		}
@@ -147,7 +147,7 @@ func TestWhatIsBeingReleasedIsNotMissed(t *testing.T) {
 
 				h.prefetchTwo(f, "k2", "k3")
 				hold := make(chan struct{})
-				h.db.fail(func(*Need) error { <-hold; return nil }, nil)
+				h.db.fail(func(*ReadSet) error { <-hold; return nil }, nil)
 				<-time.After(prefetchTime)
 				synctest.Wait()
 				c := claim()

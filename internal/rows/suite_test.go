@@ -20,22 +20,22 @@ import (
 
 // tableStore is a whole store on tables.
 type tableStore struct {
-	*Frame
+	*Core
 	d *tables
 }
 
 var _ store.Store = (*tableStore)(nil)
 
 func newTableStore(clock base.Clock, d *tables) *tableStore {
-	s := &tableStore{Frame: New(Options{Clock: clock, Writers: 2}), d: d}
-	d.frames = append(d.frames, s.Frame)
+	s := &tableStore{Core: New(Options{Clock: clock, Writers: 2}), d: d}
+	d.frames = append(d.frames, s.Core)
 	d.shared.Store(len(d.frames) > 1)
 	s.Start(d)
 	return s
 }
 
 func (s *tableStore) Close() error {
-	s.CloseFrame()
+	s.CloseCore()
 	return nil
 }
 

@@ -1,7 +1,7 @@
 package rows
 
 // Messages of a key without a route wait for one, for as long as their time to live. Nobody owns
-// such a key, so that nobody would notice the end of that time: every Claim of the queue does. Pick
+// such a key, so that nobody would notice the end of that time: every Claim of the queue does. LeaseReady
 // returns when the next message expires, and the call that finds one expired sweeps the queue
 // before it returns. On a queue without claims nothing expires, which does no harm.
 
@@ -58,7 +58,7 @@ func (c *claimer) sweepAll(q *queue, now int64) error {
 		if held {
 			return nil // Hold waits for this sweep
 		}
-		later, at, err := c.db.Look(c.life.querying, []int64{PartitionOf(q.name, "")})
+		later, at, err := c.db.NextDue(c.life.querying, []int64{PartitionOf(q.name, "")})
 		if err != nil {
 			return err
 		}

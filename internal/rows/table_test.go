@@ -27,7 +27,7 @@ type tables struct {
 	records  map[store.RecordKey]store.Record
 	tally    map[[2]string]int
 
-	frames []*Frame // that use it: they are told what the others announce
+	frames []*Core // that use it: they are told what the others announce
 	shared atomic.Bool
 }
 
@@ -52,7 +52,7 @@ func (d *tables) find(ref Ref) (MessageRow, bool) {
 	return MessageRow{}, false
 }
 
-func (d *tables) Update(_ context.Context, need *Need, decide func(int64, *State) *Changes) error {
+func (d *tables) Update(_ context.Context, need *ReadSet, decide func(int64, *State) *Changes) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	s := &State{Keys: map[ID]*KeyRow{}, Messages: map[Ref]*MessageRow{}, Records: map[store.RecordKey]int64{}}
@@ -256,10 +256,10 @@ func (d *tables) visible(row *KeyRow, now int64) (visible []MessageRow) {
 	return visible
 }
 
-func (d *tables) Pick(_ context.Context, p *Pick) (*Picked, error) {
+func (d *tables) LeaseReady(_ context.Context, p *LeaseRequest) (*LeaseResult, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	got := &Picked{Now: d.now(), LastTenant: p.AfterTenant, Next: Never, Expires: Never}
+	got := &LeaseResult{Now: d.now(), LastTenant: p.AfterTenant, Next: Never, Expires: Never}
 	byTurn := map[int64][]*KeyRow{}
 	for _, row := range d.keys {
 		switch at := row.At(); {
@@ -295,7 +295,7 @@ func (d *tables) Pick(_ context.Context, p *Pick) (*Picked, error) {
 	return got, nil
 }
 
-func (d *tables) lease(row *KeyRow, p *Pick, got *Picked) PickedKey {
+func (d *tables) lease(row *KeyRow, p *LeaseRequest, got *LeaseResult) LeasedKey {
 	for _, seq := range row.Delivered {
 		if m := row.Inline; m != nil && m.Seq == seq {
 			counted := *m
@@ -308,7 +308,7 @@ func (d *tables) lease(row *KeyRow, p *Pick, got *Picked) PickedKey {
 		d.messages[row.ID][seq] = m
 	}
 	row.Token, row.Until, row.Delivered = p.Tokens[len(got.Keys)], got.Now+p.Lease, nil
-	var k PickedKey
+	var k LeasedKey
 	size := 0
 	for _, m := range d.visible(row, got.Now) {
 		if len(k.Messages) == p.MaxMessages || (len(k.Messages) > 0 && size+len(m.Body) > store.PageBytes) {
@@ -327,7 +327,7 @@ func (d *tables) lease(row *KeyRow, p *Pick, got *Picked) PickedKey {
 	return k
 }
 
-func (d *tables) Look(_ context.Context, partitions []int64) (int64, []int64, error) {
+func (d *tables) NextDue(_ context.Context, partitions []int64) (int64, []int64, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	at := make([]int64, len(partitions))

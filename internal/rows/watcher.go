@@ -81,7 +81,7 @@ func (a *await) unknown() {
 // Await returns a record as soon as its version is greater than after. It returns
 // store.ErrNotFound if the record does not exist and after is not 0, store.ErrClosed if the
 // store is closed, and the error of ctx when that ends.
-func (f *Frame) Await(ctx context.Context, key store.RecordKey, after int64) (store.Record, error) {
+func (f *Core) Await(ctx context.Context, key store.RecordKey, after int64) (store.Record, error) {
 	if err := store.ValidateAwait(key, after); err != nil {
 		return store.Record{}, err
 	}

@@ -180,8 +180,8 @@ const (
 	reconnectMost  = 5 * time.Second
 )
 
-// listen passes notifications of other processes to the frame, on a connection of its own, until
-// ctx ends. After each connect the frame is told that anything may have changed, because
+// listen passes notifications of other processes to the core, on a connection of its own, until
+// ctx ends. After each connect the core is told that anything may have changed, because
 // notifications that were sent before are lost; and again when the connection is lost, so that it
 // polls at short intervals from then on.
 func (s *Store) listen(ctx context.Context) {

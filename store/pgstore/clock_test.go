@@ -36,7 +36,7 @@ func TestServerClockIsFollowedBack(t *testing.T) {
 	}
 	for name, call := range map[string]func(ctx context.Context, s *Store) error{
 		"commit": put, "claim": claim,
-		"look":  func(ctx context.Context, s *Store) error { _, _, err := s.db.Look(ctx, []int64{1}); return err },
+		"look":  func(ctx context.Context, s *Store) error { _, _, err := s.db.NextDue(ctx, []int64{1}); return err },
 		"stats": func(ctx context.Context, s *Store) error { _, err := s.Stats(ctx); return err },
 	} {
 		t.Run(name, func(t *testing.T) {

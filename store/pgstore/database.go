@@ -16,7 +16,7 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// database is the tables, as the frame knows them.
+// database is the tables, as the core knows them.
 type database struct {
 	config   *config
 	clock    base.Clock // of tests; nil in production
@@ -100,7 +100,7 @@ func (d *database) close() {
 }
 
 // poolFor returns the connections for an update, and the statements that its transaction begins with.
-func (d *database) poolFor(need *rows.Need) (*pgxpool.Pool, []string) {
+func (d *database) poolFor(need *rows.ReadSet) (*pgxpool.Pool, []string) {
 	if need.LockWait == 0 {
 		return d.commits, d.begin
 	}

@@ -66,7 +66,7 @@
 //     for the primary.
 //   - The process dies: its row in processes is removed by another one after a minute, its
 //     leases end by time.
-//   - The listening connection is lost: the frame polls at short intervals until it is back, and
+//   - The listening connection is lost: the core polls at short intervals until it is back, and
 //     then queries for everything once.
 //   - Another program migrates the tables to a format that this one must not work on: the next
 //     heartbeat finds out, and every call fails with store.ErrFormat from then on.

@@ -146,7 +146,7 @@ func claimsUseIndexes(t *testing.T, s *Store) {
 	partition := rows.PartitionOf("turns", "order")
 	pick := func(name string, partitions []int64, most, maxPages int) {
 		t.Helper()
-		p := &rows.Pick{Partitions: partitions, Max: most, MaxMessages: 1000, Lease: 1000, Tokens: make([]string, most)}
+		p := &rows.LeaseRequest{Partitions: partitions, Max: most, MaxMessages: 1000, Lease: 1000, Tokens: make([]string, most)}
 		for i := range p.Tokens {
 			p.Tokens[i] = fmt.Sprint(i)
 		}

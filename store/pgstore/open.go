@@ -115,7 +115,7 @@ func Open(ctx context.Context, rawURL string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{db: d, Frame: rows.New(rows.Options{Clock: o.Clock, Writers: c.writers(), Aside: true})}
+	s := &Store{db: d, Core: rows.New(rows.Options{Clock: o.Clock, Writers: c.writers(), Aside: true})}
 	d.onUnfit = func() { s.Hint(nil, nil) }
 	if err := d.enter(ctx); err != nil {
 		d.close()

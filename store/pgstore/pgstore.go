@@ -12,7 +12,7 @@ import (
 // Store is a store in a schema of a PostgreSQL database. Any number of processes may have
 // it open.
 type Store struct {
-	*rows.Frame
+	*rows.Core
 	db *database
 
 	cancel context.CancelFunc
@@ -49,7 +49,7 @@ func (s *Store) failed(verb string, err error) error {
 
 // Close ends waiting calls, waits for commits under way, and closes the connections.
 func (s *Store) Close() error {
-	if !s.CloseFrame() {
+	if !s.CloseCore() {
 		return nil
 	}
 	s.cancel()

@@ -43,12 +43,12 @@ const (
 // errHeld is the error of a pick that found only locked keys each time.
 var errHeld = errors.New("all that is ready is held by other transactions")
 
-// Pick leases keys that are ready, in one statement, which skips keys that other transactions have
+// LeaseReady leases keys that are ready, in one statement, which skips keys that other transactions have
 // locked. If it finds only locked keys, it is repeated with more candidates, and then after
 // waiting for one of the locks: such a key may be ready when its lock is released, and none must
 // mean that nothing was ready, not that a race was lost. The leases are not synced: if the server
 // crashes they are lost, and nobody acts on a lease that was lost, since its token fences.
-func (d *database) Pick(ctx context.Context, p *rows.Pick) (*rows.Picked, error) {
+func (d *database) LeaseReady(ctx context.Context, p *rows.LeaseRequest) (*rows.LeaseResult, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
 	size := 2*p.Max + window
@@ -61,7 +61,7 @@ func (d *database) Pick(ctx context.Context, p *rows.Pick) (*rows.Picked, error)
 			return nil, failed("pick", err)
 		}
 		if len(got.Keys) > 0 || !got.held.Valid {
-			return &got.Picked, nil
+			return &got.LeaseResult, nil
 		}
 		if size < maxWindow {
 			size *= 8
@@ -100,20 +100,20 @@ func drain(r pgx.Rows) error {
 
 // picked is the result of a pick.
 type picked struct {
-	rows.Picked
+	rows.LeaseResult
 	held     pgtype.UUID // a key that was locked, if none was leased
 	excluded bool        // another process has excluded this one
 }
 
 // pickArgs returns the parameters of a pick with so many candidates.
-func (d *database) pickArgs(p *rows.Pick, floor int64, size int) []any {
+func (d *database) pickArgs(p *rows.LeaseRequest, floor int64, size int) []any {
 	return []any{
 		floor, p.Partitions, p.Expiring, p.AfterTenant, p.Max, size, maxSteps, p.MaxMessages, p.MaxAttempts, p.Lease, p.Tokens,
 		store.PageBytes, pickBytes, overLimit, len(p.Partitions) > manyPartitions, d.process, d.presence.gone.Milliseconds(),
 	}
 }
 
-func (d *database) pickOnce(ctx context.Context, p *rows.Pick, size int) (*picked, error) {
+func (d *database) pickOnce(ctx context.Context, p *rows.LeaseRequest, size int) (*picked, error) {
 	got := &picked{}
 	q, floor := d.ask()
 	// It is sent again only if nothing came back: then what it leased, if it did, is
@@ -131,8 +131,8 @@ func (d *database) pickOnce(ctx context.Context, p *rows.Pick, size int) (*picke
 
 // read reads the rows of a pick: one for each message, with the names of its key in the
 // first of them; or a single one with neither.
-func (got *picked) read(r pgx.Rows, p *rows.Pick) error {
-	*got = picked{Picked: rows.Picked{LastTenant: p.AfterTenant}}
+func (got *picked) read(r pgx.Rows, p *rows.LeaseRequest) error {
+	*got = picked{LeaseResult: rows.LeaseResult{LastTenant: p.AfterTenant}}
 	var walked, n, turn, first, seq, count, logFirst, logLength, logTag pgtype.Int8
 	var mSeq, mVisible, mPut, mTTL pgtype.Int8
 	var mAttempt pgtype.Int4
@@ -149,7 +149,7 @@ func (got *picked) read(r pgx.Rows, p *rows.Pick) error {
 			return nil
 		}
 		if int(n.Int64) > len(got.Keys) {
-			got.Keys = append(got.Keys, rows.PickedKey{Row: rows.KeyRow{
+			got.Keys = append(got.Keys, rows.LeasedKey{Row: rows.KeyRow{
 				ID: id.Bytes, Key: store.Key{Queue: string(queue), Tenant: string(tenant), Name: string(name)}, Route: string(route),
 				Seq: seq.Int64, Count: int(count.Int64), First: first.Int64,
 				LogFirst: int(logFirst.Int64), LogLength: int(logLength.Int64), LogTag: uint64(logTag.Int64),

@@ -85,7 +85,7 @@ func TestOnlyUncheckedRowsAreLoaded(t *testing.T) {
 	}
 	elsewhere(t, s, version(refused, 2))
 	var seen []int64
-	need := &rows.Need{Records: []store.RecordKey{refused, written}}
+	need := &rows.ReadSet{Records: []store.RecordKey{refused, written}}
 	err := s.db.Update(t.Context(), need, func(_ int64, state *rows.State) *rows.Changes {
 		seen = append(seen, state.Records[refused])
 		return &rows.Changes{UpdateRecords: []store.Record{{Key: written, Version: state.Records[written] + 1}}}

@@ -19,7 +19,7 @@ import (
 //
 //   - A row that an update writes is compared with its revision by the statement that writes it.
 //     If it has changed, the transaction ends, the rows are evicted, and the update is tried
-//     again with Need.Fresh, which loads everything.
+//     again with ReadSet.Fresh, which loads everything.
 //   - A row that an update only reads is loaded after all (database.decide), so that no caller is
 //     refused, or told anything, because of a cached row.
 //
@@ -49,7 +49,7 @@ func newGeneration() generation {
 }
 
 // lookup adds cached rows to l, and returns the keys and records that are still to be loaded.
-func (m *rowCache) lookup(need *rows.Need, l *loaded) (keys []rows.ID, records []store.RecordKey) {
+func (m *rowCache) lookup(need *rows.ReadSet, l *loaded) (keys []rows.ID, records []store.RecordKey) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, id := range need.Keys {
@@ -138,7 +138,7 @@ func (m *rowCache) dropRecord(key store.RecordKey) {
 }
 
 // picked evicts keys that were leased by a pick.
-func (m *rowCache) picked(keys []rows.PickedKey) {
+func (m *rowCache) picked(keys []rows.LeasedKey) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for i := range keys {
@@ -167,7 +167,7 @@ func (m *rowCache) clear() {
 
 // unverified returns the cached rows that the changes do not write, or nil if there are none:
 // only a row that is written is compared with the database.
-func (l *loaded) unverified(need *rows.Need, c *rows.Changes) *rows.Need {
+func (l *loaded) unverified(need *rows.ReadSet, c *rows.Changes) *rows.ReadSet {
 	if len(l.cachedKeys)+len(l.cachedRecords) == 0 {
 		return nil
 	}
@@ -185,7 +185,7 @@ func (l *loaded) unverified(need *rows.Need, c *rows.Changes) *rows.Need {
 	for _, key := range c.DeleteRecords {
 		records[key] = true
 	}
-	n := &rows.Need{Bodies: need.Bodies}
+	n := &rows.ReadSet{Bodies: need.Bodies}
 	again := map[rows.ID]bool{}
 	for _, id := range l.cachedKeys {
 		if !keys[id] {
@@ -210,7 +210,7 @@ func (l *loaded) unverified(need *rows.Need, c *rows.Changes) *rows.Need {
 }
 
 // replace replaces cached rows by loaded ones.
-func (l *loaded) replace(n *rows.Need, more *loaded) {
+func (l *loaded) replace(n *rows.ReadSet, more *loaded) {
 	l.now = more.now
 	keys, records := map[rows.ID]bool{}, map[store.RecordKey]bool{}
 	for _, id := range n.Keys {

@@ -12,7 +12,7 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// elsewhere commits what the frame does not know of: in a transaction of its caller.
+// elsewhere commits what the core does not know of: in a transaction of its caller.
 func elsewhere(t *testing.T, s *Store, change *store.Tx) {
 	t.Helper()
 	err := pgx.BeginFunc(t.Context(), s.db.others, func(tx pgx.Tx) error { return s.Commit(WithTx(t.Context(), tx), change) })
@@ -94,7 +94,7 @@ func TestWhatWasWrittenIsNotLoaded(t *testing.T) {
 	recalls := func(s *Store) bool {
 		t.Helper()
 		l := &loaded{revs: map[rows.ID]int64{}, state: &rows.State{Keys: map[rows.ID]*rows.KeyRow{}}}
-		left, _ := s.db.cache.lookup(&rows.Need{Keys: []rows.ID{rows.IDOf(key)}}, l)
+		left, _ := s.db.cache.lookup(&rows.ReadSet{Keys: []rows.ID{rows.IDOf(key)}}, l)
 		return len(left) == 0 && s.db.alone.Load()
 	}
 	append1(s, 0)

@@ -156,7 +156,7 @@ func backend(options ...string) storetest.Factory {
 
 // kill ends a store as if its process had been killed: nobody is told.
 func kill(s *Store) {
-	if s.CloseFrame() {
+	if s.CloseCore() {
 		s.cancel()
 		s.tasks.Wait()
 		s.db.close()

@@ -55,12 +55,12 @@ func txOf(ctx context.Context) pgx.Tx {
 func (s *Store) Commit(ctx context.Context, tx *store.Tx) error {
 	caller := txOf(ctx)
 	if caller == nil {
-		return s.Frame.Commit(ctx, tx)
+		return s.Core.Commit(ctx, tx)
 	}
 	if err := s.Check(ctx, "commit"); err != nil {
 		return err
 	}
-	partitions, records, err := rows.CommitAlone(ctx, tx, func(ctx context.Context, need *rows.Need, decide func(int64, *rows.State) *rows.Changes) error {
+	partitions, records, err := rows.CommitAlone(ctx, tx, func(ctx context.Context, need *rows.ReadSet, decide func(int64, *rows.State) *rows.Changes) error {
 		return s.db.updateIn(ctx, caller, need, decide)
 	})
 	if err != nil || !s.db.config.notify {
@@ -75,7 +75,7 @@ const txTries = 10
 
 // updateIn is Update inside a transaction of the caller's: behind a savepoint, so that what
 // fails leaves the transaction as it was.
-func (d *database) updateIn(ctx context.Context, caller pgx.Tx, need *rows.Need, decide func(int64, *rows.State) *rows.Changes) error {
+func (d *database) updateIn(ctx context.Context, caller pgx.Tx, need *rows.ReadSet, decide func(int64, *rows.State) *rows.Changes) error {
 	if err := d.fit(); err != nil {
 		return rolledBack(err)
 	}
@@ -87,7 +87,7 @@ func (d *database) updateIn(ctx context.Context, caller pgx.Tx, need *rows.Need,
 	}
 }
 
-func (d *database) tryIn(ctx context.Context, caller pgx.Tx, need *rows.Need, decide func(int64, *rows.State) *rows.Changes) (err error) {
+func (d *database) tryIn(ctx context.Context, caller pgx.Tx, need *rows.ReadSet, decide func(int64, *rows.State) *rows.Changes) (err error) {
 	inner, err := caller.Begin(ctx)
 	if err != nil {
 		return fmt.Errorf("pgstore: commit in a transaction: %w", err)
@@ -147,7 +147,7 @@ func (s *Store) Claim(ctx context.Context, req store.ClaimRequest) ([]store.Clai
 	if err := inTx(ctx, "claim"); err != nil {
 		return nil, err
 	}
-	return s.Frame.Claim(ctx, req)
+	return s.Core.Claim(ctx, req)
 }
 
 // Renew makes leases last longer.
@@ -155,7 +155,7 @@ func (s *Store) Renew(ctx context.Context, d time.Duration, leases []store.Lease
 	if err := inTx(ctx, "renew"); err != nil {
 		return nil, err
 	}
-	return s.Frame.Renew(ctx, d, leases)
+	return s.Core.Renew(ctx, d, leases)
 }
 
 // Release gives up a lease.
@@ -163,7 +163,7 @@ func (s *Store) Release(ctx context.Context, r store.Release) error {
 	if err := inTx(ctx, "release"); err != nil {
 		return err
 	}
-	return s.Frame.Release(ctx, r)
+	return s.Core.Release(ctx, r)
 }
 
 // Await returns a record as soon as its version is greater than after.
@@ -171,5 +171,5 @@ func (s *Store) Await(ctx context.Context, key store.RecordKey, after int64) (st
 	if err := inTx(ctx, "await"); err != nil {
 		return store.Record{}, err
 	}
-	return s.Frame.Await(ctx, key, after)
+	return s.Core.Await(ctx, key, after)
 }

@@ -25,7 +25,7 @@ import (
 // restart of the server costs its first callers nothing but time. After the commit was sent, a
 // lost connection leaves the outcome unknown, and Update returns an error that does not wrap
 // rows.ErrRolledBack.
-func (d *database) Update(ctx context.Context, need *rows.Need, decide func(now int64, s *rows.State) *rows.Changes) error {
+func (d *database) Update(ctx context.Context, need *rows.ReadSet, decide func(now int64, s *rows.State) *rows.Changes) error {
 	if err := d.fit(); err != nil {
 		return rolledBack(err)
 	}
@@ -65,7 +65,7 @@ func (d *database) Update(ctx context.Context, need *rows.Need, decide func(now 
 // same transaction, and the changes are worked out again. So a wrong cache never decides what a
 // caller is told.
 func (d *database) decide(
-	ctx context.Context, conn sender, need *rows.Need, l *loaded, decide func(int64, *rows.State) *rows.Changes,
+	ctx context.Context, conn sender, need *rows.ReadSet, l *loaded, decide func(int64, *rows.State) *rows.Changes,
 ) (*rows.Changes, error) {
 	for {
 		changes := decide(l.now, l.state)
@@ -144,7 +144,7 @@ type loading struct{ lock, lookup bool }
 // statement sees what was committed before it began, so that rows may be of different moments.
 // That does no harm: a change of a key, its messages or its entries raises the revision of the
 // key, and rows are written only if their revision is the loaded one.
-func (d *database) load(ctx context.Context, to sender, begin []string, need *rows.Need, how loading) (*loaded, error) {
+func (d *database) load(ctx context.Context, to sender, begin []string, need *rows.ReadSet, how loading) (*loaded, error) {
 	keysText, recordsText := d.text.sql(loadKeys), d.text.sql(loadRecords)
 	if how.lock {
 		keysText, recordsText = d.text.sql(lockKeys), d.text.sql(lockRecords)

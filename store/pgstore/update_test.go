@@ -42,7 +42,7 @@ func TestNothingIsWrittenOverWhatOthersWrote(t *testing.T) {
 			}
 			id, recordNeed := rows.IDOf(key), []store.RecordKey{record}
 			a.db.lockNext.Store(0)
-			err := a.db.Update(t.Context(), &rows.Need{Keys: []rows.ID{id}, Names: []store.Key{key}, Records: recordNeed}, func(_ int64, s *rows.State) *rows.Changes {
+			err := a.db.Update(t.Context(), &rows.ReadSet{Keys: []rows.ID{id}, Names: []store.Key{key}, Records: recordNeed}, func(_ int64, s *rows.State) *rows.Changes {
 				if err := b.Commit(t.Context(), change); err != nil {
 					t.Error(err)
 				}

@@ -23,7 +23,7 @@
 //
 // # Other processes
 //
-// A goroutine reads PRAGMA data_version every 20 to 250 ms (watch.go) and hints to the frame that
+// A goroutine reads PRAGMA data_version every 20 to 250 ms (watch.go) and hints to the core that
 // something has changed. The clock is that of the machine; the latest time is written to the file
 // (meta), so that a process whose clock is behind does not go back. Exclude uses a lock file beside
 // the database (exclude.go).

@@ -54,7 +54,7 @@ func newStore(path string, o Options) *Store {
 		s.o.CacheBytes = DefaultCache
 	}
 	s.life, s.end = context.WithCancel(context.Background())
-	s.Frame = rows.New(rows.Options{Clock: s.clock, Writers: 1})
+	s.Core = rows.New(rows.Options{Clock: s.clock, Writers: 1})
 	return s
 }
 
@@ -233,7 +233,7 @@ func (s *Store) openError(err error) error {
 
 // Close ends waiting calls, waits for those under way, and closes the file.
 func (s *Store) Close() error {
-	if !s.CloseFrame() {
+	if !s.CloseCore() {
 		return nil
 	}
 	s.end()

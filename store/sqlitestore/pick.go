@@ -9,15 +9,15 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// pickBytes is about how many bytes of messages a Pick returns; the rest is left for the next one.
+// pickBytes is about how many bytes of messages a LeaseReady call returns; the rest is left for the next one.
 const pickBytes = 64 << 20
 
-// picker is a Pick in its transaction.
+// picker is a LeaseReady call in its transaction.
 type picker struct {
 	*conn
-	p    *rows.Pick
+	p    *rows.LeaseRequest
 	now  int64
-	got  *rows.Picked
+	got  *rows.LeaseResult
 	size int
 
 	// walkedTo is the turn of the tenant at which a walk gave up, or nil, and walked is how
@@ -28,12 +28,12 @@ type picker struct {
 	changed bool
 }
 
-// Pick leases keys that are ready. It reads first, on a connection that takes no lock, and takes
+// LeaseReady leases keys that are ready. It reads first, on a connection that takes no lock, and takes
 // the write lock only if something is due. The transaction is not synced: if the machine loses
 // power, the lease is lost together with everything after it, none of which was acknowledged.
-func (s *Store) Pick(ctx context.Context, p *rows.Pick) (*rows.Picked, error) {
+func (s *Store) LeaseReady(ctx context.Context, p *rows.LeaseRequest) (*rows.LeaseResult, error) {
 	alone := s.lock.isAlone() // then nothing expires
-	got := &rows.Picked{LastTenant: p.AfterTenant}
+	got := &rows.LeaseResult{LastTenant: p.AfterTenant}
 	if err := s.read(ctx, "claim", func(c *conn) (err error) {
 		got.Now = s.now()
 		if got.Next, err = c.earliestOf(p.Partitions); err != nil {
@@ -48,7 +48,7 @@ func (s *Store) Pick(ctx context.Context, p *rows.Pick) (*rows.Picked, error) {
 		return got, nil
 	}
 	err := s.transact(ctx, "claim", false, func(w *writer) (bool, error) {
-		k := &picker{conn: w.conn, p: p, now: s.now(), got: &rows.Picked{LastTenant: p.AfterTenant}}
+		k := &picker{conn: w.conn, p: p, now: s.now(), got: &rows.LeaseResult{LastTenant: p.AfterTenant}}
 		got = k.got
 		err := k.run(alone)
 		return k.changed, err
@@ -90,7 +90,7 @@ func (k *picker) run(alone bool) error {
 	return err
 }
 
-// maxEnded is how many expired leases a Pick ends at once.
+// maxEnded is how many expired leases a LeaseReady call ends at once.
 const maxEnded = 10_000
 
 // endLeases ends expired leases and counts their attempts, so that their keys are ready like any
@@ -145,7 +145,7 @@ func (k *picker) lease(r readyKey) error {
 	if err != nil {
 		return err
 	}
-	picked := rows.PickedKey{}
+	picked := rows.LeasedKey{}
 	size := 0
 	for i := range visible {
 		m := &visible[i]

@@ -184,7 +184,7 @@ func TestWaitersSeeWhatOtherProcessesCommit(t *testing.T) {
 		if err := <-done; err != nil {
 			t.Fatal(err)
 		}
-		// The frame looks by itself only every 10 seconds.
+		// The core looks by itself only every 10 seconds.
 		if took := time.Since(began); took > 5*time.Second {
 			t.Errorf("it took %v to see a commit of another process", took)
 		}

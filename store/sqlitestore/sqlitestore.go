@@ -68,7 +68,7 @@ const DefaultCache = 64 << 20
 
 // Store is a store in a file.
 type Store struct {
-	*rows.Frame
+	*rows.Core
 
 	path   string
 	clock  base.Clock

@@ -12,7 +12,7 @@ import (
 // Update runs one synced transaction. It holds the write lock of the file from before it loads the
 // rows until it has written them, so that nothing is locked row by row, and it never returns
 // rows.ErrRetry or rows.ErrLocked.
-func (s *Store) Update(ctx context.Context, need *rows.Need, decide func(now int64, st *rows.State) *rows.Changes) error {
+func (s *Store) Update(ctx context.Context, need *rows.ReadSet, decide func(now int64, st *rows.State) *rows.Changes) error {
 	return s.transact(ctx, "commit", true, func(w *writer) (bool, error) {
 		u := &update{conn: w.conn, nums: make(map[rows.ID]int64, len(need.Keys))}
 		st, err := u.load(need)
@@ -39,7 +39,7 @@ type update struct {
 }
 
 // load returns the rows of a need that exist.
-func (u *update) load(need *rows.Need) (*rows.State, error) {
+func (u *update) load(need *rows.ReadSet) (*rows.State, error) {
 	st := &rows.State{
 		Keys:     make(map[rows.ID]*rows.KeyRow, len(need.Keys)),
 		Messages: make(map[rows.Ref]*rows.MessageRow, len(need.Messages)),

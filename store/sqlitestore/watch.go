@@ -55,7 +55,7 @@ func (o *watcher) changed() {
 	}
 }
 
-// watch hints to the frame that other processes have changed the file: at most once per interval, and
+// watch hints to the core that other processes have changed the file: at most once per interval, and
 // not with each of their commits. The hint has no details, because the file does not say what
 // changed.
 func (s *Store) watch() {

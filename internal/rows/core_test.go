@@ -15,7 +15,7 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// watched is tables that count the calls of the frame, and fail where a test says so. The hooks:
+// watched is tables that count the calls of the core, and fail where a test says so. The hooks:
 //
 //	hintsDown      Hinted is false, and nothing is announced: hints do not arrive, and it is known
 //	hintsLost      announcements are dropped, while Hinted is true
@@ -27,7 +27,7 @@ import (
 //	               before it is returned
 //	after          called after an update was written; if it fails, the outcome is unknown
 //	onPicked, onLooked, onExpired
-//	               called with the result of a query, before the frame knows it
+//	               called with the result of a query, before the core knows it
 type watched struct {
 	*tables
 	picks, looks, updates atomic.Int64
@@ -38,20 +38,20 @@ type watched struct {
 	decideTwice           atomic.Bool // updates are decided twice, and written once
 
 	mu            sync.Mutex
-	before        func(*Need) error // of an update; nothing is changed if it fails
-	failDecided   error             // of updates that are decided and not written
+	before        func(*ReadSet) error // of an update; nothing is changed if it fails
+	failDecided   error                // of updates that are decided and not written
 	onFailDecided func()
-	after         func() error  // of one that was written
-	onLooked      func()        // called before anybody knows what was seen
-	onExpired     func()        // the same of what has expired
-	onPicked      func(*Picked) // called with what was picked, before anybody knows of it
+	after         func() error       // of one that was written
+	onLooked      func()             // called before anybody knows what was seen
+	onExpired     func()             // the same of what has expired
+	onPicked      func(*LeaseResult) // called with what was picked, before anybody knows of it
 
 	reads, asked atomic.Int64 // of records one by one, and of versions
 }
 
-func (d *watched) Pick(ctx context.Context, p *Pick) (*Picked, error) {
+func (d *watched) LeaseReady(ctx context.Context, p *LeaseRequest) (*LeaseResult, error) {
 	d.picks.Add(1)
-	got, err := d.tables.Pick(ctx, p)
+	got, err := d.tables.LeaseReady(ctx, p)
 	d.mu.Lock()
 	picked := d.onPicked
 	d.mu.Unlock()
@@ -61,9 +61,9 @@ func (d *watched) Pick(ctx context.Context, p *Pick) (*Picked, error) {
 	return got, err
 }
 
-func (d *watched) Look(ctx context.Context, partitions []int64) (int64, []int64, error) {
+func (d *watched) NextDue(ctx context.Context, partitions []int64) (int64, []int64, error) {
 	d.looks.Add(1)
-	now, at, err := d.tables.Look(ctx, partitions)
+	now, at, err := d.tables.NextDue(ctx, partitions)
 	d.mu.Lock()
 	looked := d.onLooked
 	d.mu.Unlock()
@@ -106,7 +106,7 @@ func (d *watched) Versions(ctx context.Context, keys []store.RecordKey) ([]int64
 	return d.tables.Versions(ctx, keys)
 }
 
-func (d *watched) Update(ctx context.Context, n *Need, decide func(int64, *State) *Changes) error {
+func (d *watched) Update(ctx context.Context, n *ReadSet, decide func(int64, *State) *Changes) error {
 	d.updates.Add(1)
 	d.mu.Lock()
 	before, after := d.before, d.after
@@ -155,7 +155,7 @@ func (d *watched) Announce(partitions map[int64]int64, records []int64) {
 var errBroken = errors.New("broken")
 
 // fail makes updates fail.
-func (d *watched) fail(before func(*Need) error, after func() error) {
+func (d *watched) fail(before func(*ReadSet) error, after func() error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.before, d.after = before, after
@@ -199,7 +199,7 @@ func (d *watched) onLook(looked, expired func()) {
 }
 
 // onPick has a function called with what is picked.
-func (d *watched) onPick(f func(*Picked)) {
+func (d *watched) onPick(f func(*LeaseResult)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.onPicked = f
@@ -217,11 +217,11 @@ func withFixture(t *testing.T, f func(h *fixture)) {
 	synctest.Test(t, func(t *testing.T) { f(&fixture{t, &watched{tables: newTables(base.System{})}}) })
 }
 
-func (h *fixture) open() *Frame {
+func (h *fixture) open() *Core {
 	f := New(Options{Writers: 2})
 	h.db.frames = append(h.db.frames, f)
 	f.Start(h.db)
-	h.Cleanup(func() { f.CloseFrame() })
+	h.Cleanup(func() { f.CloseCore() })
 	return f
 }
 
@@ -229,14 +229,14 @@ func message(name string) store.Message {
 	return store.Message{Key: store.Key{Queue: "turns", Tenant: "acme", Name: name}, ID: "1", Route: "order", Body: []byte(name)}
 }
 
-func (h *fixture) put(f *Frame, name string, options ...func(*store.Message)) {
+func (h *fixture) put(f *Core, name string, options ...func(*store.Message)) {
 	h.Helper()
 	if err := h.try(f, name, options...); err != nil {
 		h.Error(err)
 	}
 }
 
-func (h *fixture) try(f *Frame, name string, options ...func(*store.Message)) error {
+func (h *fixture) try(f *Core, name string, options ...func(*store.Message)) error {
 	m := message(name)
 	for _, o := range options {
 		o(&m)
@@ -246,7 +246,7 @@ func (h *fixture) try(f *Frame, name string, options ...func(*store.Message)) er
 
 // await begins to wait for a record. What it returns returns the record, or nil if it is
 // still waited for.
-func (h *fixture) await(f *Frame, key store.RecordKey, after int64) func() *store.Record {
+func (h *fixture) await(f *Core, key store.RecordKey, after int64) func() *store.Record {
 	var found *store.Record
 	go func() {
 		if r, err := f.Await(h.Context(), key, after); err == nil {
@@ -273,7 +273,7 @@ type claiming struct {
 }
 
 // claim begins to wait, and returns when it does.
-func (h *fixture) claim(ctx context.Context, f *Frame, wait time.Duration) *claiming {
+func (h *fixture) claim(ctx context.Context, f *Core, wait time.Duration) *claiming {
 	c := &claiming{}
 	go func() {
 		begun := time.Now()
@@ -410,7 +410,7 @@ func TestGroupIsTriedAgain(t *testing.T) {
 		f := h.open()
 		c := h.claim(h.Context(), f, time.Hour)
 		tries := 0
-		h.db.fail(func(*Need) error {
+		h.db.fail(func(*ReadSet) error {
 			if tries++; tries < 4 {
 				return fmt.Errorf("deadlock: %w", ErrRetry)
 			}
@@ -428,7 +428,7 @@ func TestOneThatOthersAlwaysComeInBetweenOf(t *testing.T) {
 		f := h.open()
 		hot := IDOf(message("hot").Key)
 		tries := 0
-		h.db.fail(func(n *Need) error {
+		h.db.fail(func(n *ReadSet) error {
 			if slices.Contains(n.Keys, hot) {
 				tries++
 				return fmt.Errorf("deadlock: %w", ErrRetry)
@@ -475,7 +475,7 @@ func TestOneThatCannotBeWrittenDoesNotFailItsNeighbours(t *testing.T) {
 	withFixture(t, func(h *fixture) {
 		f := h.open()
 		poison := IDOf(store.Key{Queue: "turns", Tenant: "acme", Name: "poison"})
-		h.db.fail(func(n *Need) error {
+		h.db.fail(func(n *ReadSet) error {
 			if slices.Contains(n.Keys, poison) {
 				return fmt.Errorf("it is poisoned: %w", ErrRolledBack)
 			}
@@ -567,7 +567,7 @@ func TestLeaseOfADeadProcessIsTakenUp(t *testing.T) {
 		waits := h.claim(h.Context(), b, time.Hour)
 		h.put(a, "k")
 		h.got(c, "k")
-		a.CloseFrame()
+		a.CloseCore()
 		<-time.After(time.Minute + 10*time.Second) // the lease, and a look
 		synctest.Wait()
 		if !waits.done || len(waits.claims) != 1 || waits.claims[0].Attempt() != 2 {

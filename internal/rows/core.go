@@ -7,10 +7,10 @@ import (
 	"github.com/abidehq/abide/internal/base"
 )
 
-// Frame implements Commit, Claim, Renew, Release, Await and Import of a
+// Core implements Commit, Claim, Renew, Release, Await and Import of a
 // [github.com/abidehq/abide/store.Store] on a [Database]. A backend embeds it and adds the
 // reads. The package comment has its design.
-type Frame struct {
+type Core struct {
 	*env
 	commits *committer // groups commits, and runs the groups
 	claims  *claimer   // serves Claim calls
@@ -18,7 +18,7 @@ type Frame struct {
 	polls   *poller    // finds what no hint told of
 }
 
-// Options of a frame.
+// Options of a core.
 type Options struct {
 	// Clock measures waits. Nil means the machine's.
 	Clock base.Clock
@@ -28,7 +28,7 @@ type Options struct {
 	Writers int
 
 	// Aside says that the database has a connection for renewals, releases and calls that
-	// wait for a row lock, which groups of commits do not use: updates whose Need has a
+	// wait for a row lock, which groups of commits do not use: updates whose ReadSet has a
 	// LockWait run on it. Without it Update must not return ErrLocked.
 	Aside bool
 
@@ -42,8 +42,8 @@ type Options struct {
 	PollUnhinted time.Duration
 }
 
-// New returns a frame. Start must be called before any other method.
-func New(o Options) *Frame {
+// New returns a core. Start must be called before any other method.
+func New(o Options) *Core {
 	if o.Clock == nil {
 		o.Clock = base.System{}
 	}
@@ -57,7 +57,7 @@ func New(o Options) *Frame {
 		o.PollUnhinted = time.Second
 	}
 	e := &env{clock: o.Clock, o: o, time: newStoreTime(o.Clock), life: newLifecycle(), token: newTokens()}
-	f := &Frame{env: e, records: newWatcher(e)}
+	f := &Core{env: e, records: newWatcher(e)}
 	f.commits = newCommitter(e, f.run, f.verify)
 	f.claims = newClaimer(e, f.commits)
 	f.polls = newPoller(e, f.claims, f.records)
@@ -66,7 +66,7 @@ func New(o Options) *Frame {
 }
 
 // Start begins to work on the database.
-func (f *Frame) Start(db Database) {
+func (f *Core) Start(db Database) {
 	f.db = db
 	for range max(f.o.Writers, 1) {
 		f.life.writers.Go(f.commits.runGroups)
@@ -81,9 +81,9 @@ func (f *Frame) Start(db Database) {
 // may leave leases that nobody holds, until they expire.
 const closeGrace = 5 * time.Second
 
-// CloseFrame ends waiting calls, releases prefetched and orphaned leases, waits for groups in
-// flight, and reports whether the frame was open. The backend closes the database after it.
-func (f *Frame) CloseFrame() bool {
+// CloseCore ends waiting calls, releases prefetched and orphaned leases, waits for groups in
+// flight, and reports whether the core was open. The backend closes the database after it.
+func (f *Core) CloseCore() bool {
 	if !f.life.close() {
 		f.life.tasks.Wait()
 		f.life.writers.Wait()
@@ -103,21 +103,21 @@ func (f *Frame) CloseFrame() bool {
 
 // Check returns the error of a call that cannot be made: that of ctx if it has ended, or
 // store.ErrClosed. Reads of a backend begin with it.
-func (f *Frame) Check(ctx context.Context, verb string) error { return f.life.check(ctx, verb) }
+func (f *Core) Check(ctx context.Context, verb string) error { return f.life.check(ctx, verb) }
 
 // Hold stops the move of expired messages to quarantine while hold is true: an excluded
 // store does not change by itself. It waits for a sweep under way.
-func (f *Frame) Hold(hold bool) { f.claims.hold(hold) }
+func (f *Core) Hold(hold bool) { f.claims.hold(hold) }
 
 // Waiting returns the number of Claim calls that wait.
-func (f *Frame) Waiting() int { return f.claims.waiting() }
+func (f *Core) Waiting() int { return f.claims.waiting() }
 
 // Ended is closed when the store is closed.
-func (f *Frame) Ended() <-chan struct{} { return f.life.closing }
+func (f *Core) Ended() <-chan struct{} { return f.life.closing }
 
 // Hint is called by the backend with what another process announced. Without partitions and
 // records it says that anything may have changed: hints were lost, or do not arrive any more.
-func (f *Frame) Hint(partitions map[int64]int64, records []int64) {
+func (f *Core) Hint(partitions map[int64]int64, records []int64) {
 	if f.life.check(f.life.ctx, "hint") != nil {
 		return
 	}
@@ -131,7 +131,7 @@ func (f *Frame) Hint(partitions map[int64]int64, records []int64) {
 
 // hintAll discards everything that is cached about the database, and queries it again for
 // calls that wait.
-func (f *Frame) hintAll() {
+func (f *Core) hintAll() {
 	f.claims.announcedAll()
 	f.records.announcedAll()
 	f.polls.hintsChanged()

@@ -9,8 +9,8 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// Look returns, for each partition, the earliest time at which there may be something to pick.
-func (s *Store) Look(ctx context.Context, partitions []int64) (now int64, at []int64, err error) {
+// NextDue returns, for each partition, the earliest time at which there may be something to pick.
+func (s *Store) NextDue(ctx context.Context, partitions []int64) (now int64, at []int64, err error) {
 	err = s.read(ctx, "claim", func(c *conn) error {
 		at = make([]int64, len(partitions))
 		for i, partition := range partitions {

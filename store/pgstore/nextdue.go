@@ -31,9 +31,9 @@ ORDER BY k.at LIMIT $3::int8`
 WHERE r.key = $1::uuid`
 )
 
-// Look returns, for each partition, the earliest time at which something can be claimed. Each is two
+// NextDue returns, for each partition, the earliest time at which something can be claimed. Each is two
 // descents of an index, one for keys that are leased and one for the others.
-func (d *database) Look(ctx context.Context, partitions []int64) (now int64, at []int64, err error) {
+func (d *database) NextDue(ctx context.Context, partitions []int64) (now int64, at []int64, err error) {
 	q, floor := d.ask()
 	err = d.read(ctx, d.text.sql(nextDue), []any{floor, partitions}, func(r pgx.Rows) error {
 		at = at[:0]

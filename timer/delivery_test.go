@@ -35,7 +35,7 @@ func twoSinks(second *rig.Recorder) func(*timer.Config) {
 
 var errDown = errors.New("the sink is down")
 
-func TestADeliveryIsPendingUntilSomebodyTries(t *testing.T) {
+func TestADeliveryIsPendingUntilItIsTried(t *testing.T) {
 	rig.Bubble(t, func(t *testing.T) {
 		r := newFixture(t, func(c *timer.Config) { c.SinksOf = func(string) []string { return []string{"elsewhere"} } })
 		r.run()

@@ -26,7 +26,7 @@ var (
 	CodeAbandoned     = gaugeBy("abide.code.abandoned", "", "code", "Goroutines of orchestrations and activities that should have ended and do not return, in this process: code that blocks, or ignores its context.")
 	MessagesStale     = counter("abide.message.stale", "", "Messages to instances that came too late or twice, and were acknowledged without being appended.")
 	EventsUnawaited   = counter("abide.event.unawaited", "", "Events that were dropped because nobody waited for them, as their sender asked for.")
-	ClaimsLost        = counter("abide.claim.lost", "queue", "Claims that were lost or had a conflict, by queue: the work is done by somebody else, or once more.")
+	ClaimsLost        = counter("abide.claim.lost", "queue", "Claims that were lost or had a conflict, by queue: the work is done by another process, or once more.")
 )
 
 // The queues of the store.
@@ -45,7 +45,7 @@ var (
 	TimersFired     = counter("abide.timer.fired", "", "Timers that fired.")
 	TimersCancelled = counter("abide.timer.cancelled", "", "Timers that were cancelled.")
 	TimersRemoved   = counter("abide.timer.removed", "", "Fired and cancelled timers that were removed after their retention.")
-	TimerConflicts  = counter("abide.timer.claim.conflicts", "", "Timers that were moved, cancelled or fired by somebody else while they were being fired.")
+	TimerConflicts  = counter("abide.timer.claim.conflicts", "", "Timers that were moved, cancelled or fired by another process while they were being fired.")
 	TimerLateness   = seconds("abide.timer.lateness", "", "How long after its due time a timer fired; of one that was due when it was scheduled, after that.")
 	TimersArmed     = gauge("abide.timer.armed", "", "Timers that are armed now.")
 	TimerOverdue    = gauge("abide.timer.overdue", "s", "How long ago the armed timer that is due first was due; 0 if none is.")

@@ -5,7 +5,7 @@ import (
 )
 
 // syncFS is a file system that tells before and after each sync of a file or a
-// directory. Whoever is told may wait, and with that hold the sync up.
+// directory. The callback may block, which delays the sync.
 type syncFS struct {
 	vfs.FS
 	before, after func(path string)

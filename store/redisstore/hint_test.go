@@ -211,7 +211,7 @@ func TestACommitThatIsRefusedHandsNothingOverAndTheClaimWaitsOn(t *testing.T) {
 	}
 }
 
-func TestACommitOfSomebodyWhoDoesNotWaitForItStillHandsOver(t *testing.T) {
+func TestACommitWhoseCallerHasLeftStillHandsOver(t *testing.T) {
 	t.Parallel()
 	s := open(t, Options{Addresses: []string{testenv.SharedRedis(t).Addr}, poll: never})
 	for i := range 20 {

@@ -45,7 +45,7 @@ type cache struct {
 	// flights are instances that will be put back in a moment: their turns are being
 	// committed, and the next one may be claimed before the last one is done. Somebody who
 	// waits for one makes its channel.
-	flights map[store.Key]chan struct{}
+	expected map[store.Key]chan struct{}
 }
 
 type cached struct {
@@ -54,40 +54,41 @@ type cached struct {
 }
 
 func newCache(size int, end func(*instance)) *cache {
-	return &cache{size: size, close: end, byKey: map[store.Key]*list.Element{}, flights: map[store.Key]chan struct{}{}}
+	return &cache{size: size, close: end, byKey: map[store.Key]*list.Element{}, expected: map[store.Key]chan struct{}{}}
 }
 
-// fly announces that the instance will be put back in a moment, or not at all. Each fly is followed
-// by one land.
-func (c *cache) fly(key store.Key) {
+// expectReturn announces that a turn holds the instance and will put it back, or not at all. Each
+// call is followed by one of returned.
+func (c *cache) expectReturn(key store.Key) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if _, flying := c.flights[key]; !flying { // or who waits for it would be forgotten
-		c.flights[key] = nil
+	if _, already := c.expected[key]; !already { // keep the channel of those that wait
+		c.expected[key] = nil
 	}
 }
 
-// land ends fly: the instance was put back before, or will not be. Waiters look into the cache now.
-func (c *cache) land(key store.Key) {
+// returned ends expectReturn: the instance was put back before, or will not be. Waiters look into
+// the cache now.
+func (c *cache) returned(key store.Key) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if waiting := c.flights[key]; waiting != nil {
+	if waiting := c.expected[key]; waiting != nil {
 		close(waiting)
 	}
-	delete(c.flights, key)
+	delete(c.expected, key)
 }
 
 // await waits until the instance is not about to be put back, or ctx has ended. The lock is
 // held.
 func (c *cache) await(ctx context.Context, key store.Key) {
 	for {
-		landed, flying := c.flights[key]
+		landed, flying := c.expected[key]
 		if !flying {
 			return
 		}
 		if landed == nil {
 			landed = make(chan struct{})
-			c.flights[key] = landed
+			c.expected[key] = landed
 		}
 		c.mu.Unlock()
 		select {

@@ -79,8 +79,8 @@ func (t *turn) commit() error {
 		t.tx.PutRecords = append(t.tx.PutRecords, t.in.info.putRecord(expect))
 	}
 	if t.in.exec != nil {
-		t.flying = true
-		t.e.cache.fly(t.claim.Key)
+		t.inFlight = true
+		t.e.cache.expectReturn(t.claim.Key)
 	}
 	// The lease is what counts now, not whether the work should stop.
 	err := t.commitWithChildren(context.Background())

@@ -26,11 +26,11 @@ type control struct {
 	cancels bool // the instance is asked to come to an end
 }
 
-// Something that turns interfere with is tried handOver times at once. Then it is handed to
-// the next turn of the instance, and tried again after a pause, controlTries times in all,
-// before it is given back.
+// A control request that conflicts with turns is tried handOffAfter times at once. Then it is
+// handed off to the next turn of the instance, and tried again after a pause, controlTries times in
+// all, before it is released.
 const (
-	handOver     = 2
+	handOffAfter = 2
 	controlTries = 20
 )
 
@@ -42,9 +42,9 @@ const (
 // of the instance: both write the record and the log. The log's length arbitrates, so one of them meets
 // a conflict. A turn that loses is rebased or taken again. A control request that loses is tried again
 // with what it finds then, controlTries times; but an instance whose turns follow each other without a
-// pause can win every time, as a request reads the history first. So after handOver conflicts the request
+// pause can win every time, as a request reads the history first. So after handOffAfter conflicts the request
 // is put to the instance as a message too, and the next turn applies it within its own transaction
-// (applyAsked). Whoever comes first deletes the other's copy.
+// (applyControls). The first of the two to commit deletes the other's copy.
 func (e *Engine) control(j *job) {
 	c := j.Claim
 	e.keeper.Keep(c, nil) // the commit tells whether it was lost
@@ -52,12 +52,12 @@ func (e *Engine) control(j *job) {
 	err, info := store.ErrConflict, Info{Ref: refOf(c.Key)}
 	pause := backoff.Outage(e.clock)
 	for i := 0; i < controlTries && errors.Is(err, store.ErrConflict); i++ {
-		if i == handOver {
-			if err = e.handOver(e.working, c); err != nil {
+		if i == handOffAfter {
+			if err = e.handOff(e.working, c); err != nil {
 				break
 			}
 		}
-		if i >= handOver && pause.Sleep(e.claiming) != nil {
+		if i >= handOffAfter && pause.Sleep(e.claiming) != nil {
 			break
 		}
 		err = e.tryControl(e.working, c, &info)
@@ -110,10 +110,11 @@ func (e *Engine) tryControl(ctx context.Context, c *store.Claim, of *Info) error
 	return ctl.commit(info.Revision)
 }
 
-// handOver has the next turn of the instance do what was asked, because turns come so
-// often that what reads the history does not get to its commit before the history has
-// grown. What was asked stays in the control queue until it is done: no turn may come.
-func (e *Engine) handOver(ctx context.Context, c *store.Claim) error {
+// handOff puts control requests to the instance as messages, so that its next turn applies them:
+// turns follow each other so fast that a request, which reads the history first, always finds it
+// grown at its commit. The requests stay in the control queue as well until they are applied,
+// since there may be no next turn.
+func (e *Engine) handOff(ctx context.Context, c *store.Claim) error {
 	var tx store.Tx
 	for i := range c.Messages {
 		m := &c.Messages[i]
@@ -122,18 +123,18 @@ func (e *Engine) handOver(ctx context.Context, c *store.Claim) error {
 	return e.store.Commit(ctx, &tx)
 }
 
-// applyAsked does what the control queue has handed over, at the end of the turn.
-func (t *turn) applyAsked() error {
-	if len(t.asked) == 0 {
+// applyControls applies the requests that the control queue has handed off, at the end of the turn.
+func (t *turn) applyControls() error {
+	if len(t.controls) == 0 {
 		return nil
 	}
 	if t.next != nil { // the next execution can do it
-		t.keepAll(t.asked)
+		t.keepAll(t.controls)
 		return nil
 	}
 	c := &control{turn: t}
-	for i := range t.asked {
-		m := t.asked[i]
+	for i := range t.controls {
+		m := t.controls[i]
 		id := strings.TrimPrefix(m.ID, prefixHanded)
 		m.Message = &store.Message{Key: m.Key, ID: id}
 		if err := c.do(&m); err != nil {
@@ -197,7 +198,7 @@ func (c *control) do(m *message) error {
 			return c.resume("")
 		}
 	case bodyTerminate:
-		if err := t.loadAnyhow(); err != nil {
+		if err := t.loadReadable(); err != nil {
 			return err
 		}
 		if err := c.dropPending(); err != nil {

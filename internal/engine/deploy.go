@@ -297,7 +297,7 @@ func (d *deferrals) times(key store.Key) int {
 // leaveToAnother gives a claim back so that another build can have it. It is kept for a
 // while first, so that this engine does not claim it again at once, and not released with
 // a delay: the messages of an instance must stay in order.
-func (e *Engine) leaveToAnother(t *turn) {
+func (e *Engine) leaveToOtherBuild(t *turn) {
 	times := e.deferred.times(t.claim.Key)
 	if times == 1 {
 		e.log.Info("turn left to another build", t.about(), "build", e.cfg.Build)

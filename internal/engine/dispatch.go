@@ -77,13 +77,13 @@ func (e *Engine) serve(req store.ClaimRequest, slots *slots, run func(*job)) {
 // do. Its stack has grown by then, which makes it cheaper than a new one.
 func (e *Engine) worker(j *job, idle <-chan *job, run func(*job)) {
 	for more := true; more; j, more = <-idle {
-		e.workOn(j, run)
+		e.runJob(j, run)
 	}
 }
 
-// workOn works on one job. What must be done afterwards is deferred: code of users may
-// end its goroutine, as tests do that fail.
-func (e *Engine) workOn(j *job, run func(*job)) {
+// runJob runs one job. Its clean-up is deferred, because user code may end the goroutine
+// (runtime.Goexit, as failing tests do).
+func (e *Engine) runJob(j *job, run func(*job)) {
 	defer e.work.Done()
 	j.begin()
 	defer j.end()

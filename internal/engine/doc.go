@@ -94,7 +94,7 @@
 // Throwing it away runs the deferred functions of its code, which may block, so it is done in a
 // goroutine that nobody waits for but Close (closers). The next turn of an instance may be
 // claimed while the last one still returns from its commit. It waits until the instance is back
-// (cache.fly and cache.land) instead of replaying the history, which costs more than the wait.
+// (cache.expectReturn and cache.returned) instead of replaying the history, which costs more than the wait.
 //
 // # Activities
 //

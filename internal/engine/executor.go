@@ -31,9 +31,9 @@ type Execution interface {
 	// did, with IDs that go on from there. After an error the execution is of no use.
 	Turn(live replay.Live, incoming []history.Event) ([]history.Event, error)
 
-	// GoOn is Turn for a turn that history breaks off: expected is what the code did as
+	// ContinueTurn is Turn for a turn that history breaks off: expected is what the code did as
 	// far as history knows, and what it did from there on is returned.
-	GoOn(live replay.Live, incoming, expected []history.Event) ([]history.Event, error)
+	ContinueTurn(live replay.Live, incoming, expected []history.Event) ([]history.Event, error)
 
 	// Awaits reports whether the code waits for an event of that name.
 	Awaits(name string) bool

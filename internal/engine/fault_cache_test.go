@@ -12,13 +12,13 @@ func TestTwoFlightsOfOneInstance(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c, key := newCache(1, nil), Ref{ID: "i"}.key()
-		c.fly(key)
+		c.expectReturn(key)
 		taken := make(chan *instance, 1)
 		go func() { taken <- c.take(t.Context(), key) }()
 		synctest.Wait() // it waits
-		c.fly(key)
-		c.land(key)
-		c.land(key)
+		c.expectReturn(key)
+		c.returned(key)
+		c.returned(key)
 		synctest.Wait()
 		select {
 		case <-taken:

@@ -168,7 +168,7 @@ func (f *feed) mark(at time.Time, refs []touched) {
 		f.skip()
 		return
 	}
-	f.callForWork()
+	f.requestRead()
 }
 
 // doubt has instances looked at once more later. The lock is held.
@@ -207,8 +207,8 @@ func (f *feed) settle() {
 	f.mark(now, refs)
 }
 
-// callForWork has a reader look at what is marked, if nobody does. The lock is held.
-func (f *feed) callForWork() {
+// requestRead has a reader read the marked instances, unless one does. The lock is held.
+func (f *feed) requestRead() {
 	if f.looking || len(f.marked.queue) == 0 {
 		return
 	}
@@ -218,18 +218,17 @@ func (f *feed) callForWork() {
 	}
 }
 
-// skip gives up on what is marked: there is too much of it. All readers have missed
-// something, and if there are none, nobody needs to take notes until somebody comes. The
-// lock is held.
+// skip drops the marks: there are too many. All readers have missed changes; without readers,
+// marking stops until the next one subscribes. The lock is held.
 func (f *feed) skip() {
 	f.marked = marks{}
 	f.ring.skip()
 	f.on.Store(f.readers > 0)
-	f.tell()
+	f.wakeReaders()
 }
 
-// tell wakes all readers. The lock is held.
-func (f *feed) tell() {
+// wakeReaders wakes all readers. The lock is held.
+func (f *feed) wakeReaders() {
 	close(f.news)
 	f.news = make(chan struct{})
 }
@@ -248,7 +247,7 @@ func (f *feed) end(why error) {
 	}
 	f.marked, f.doubts, f.again = marks{}, [2]doubts{}, nil
 	f.ring.skip()
-	f.tell()
+	f.wakeReaders()
 }
 
 // doubts are instances of which it is not known whether they have changed: all of them,

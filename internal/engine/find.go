@@ -76,10 +76,10 @@ func (t *turn) load() error {
 	return t.read(false)
 }
 
-// loadAnyhow reads the history as far as it can be read: events that cannot be parsed are
-// skipped. What was asked for by one of these, or answered, stays unknown; the receiver of
-// a message about it finds that it does not apply.
-func (t *turn) loadAnyhow() error {
+// loadReadable reads the history and skips events that cannot be parsed. The operations that
+// these scheduled or answered stay unknown; the receiver of a message about one finds that it
+// does not apply.
+func (t *turn) loadReadable() error {
 	err := t.load()
 	if _, bad := errors.AsType[*stallError](err); bad {
 		return t.read(true)

@@ -21,7 +21,7 @@ import (
 // terminated.
 //
 // The event may be in the middle of a turn. The new instance is then partial: its history ends within
-// a turn, with which its first turn goes on ([replay.Execution.GoOn]). While it is partial nothing else
+// a turn, with which its first turn goes on ([replay.Execution.ContinueTurn]). While it is partial nothing else
 // may be appended, or the broken turn would not be the last; so quiet remarks are left out, and the
 // version of the record guards changes that append nothing.
 func (c *Client) Fork(ctx context.Context, from Ref, event int32, to string) error {
@@ -48,7 +48,7 @@ func (c *Client) Fork(ctx context.Context, from Ref, event int32, to string) err
 		events[i].Span = 0 // it is of the other one's trace
 		entries[i] = history.Append(nil, &events[i])
 	}
-	said := said(events)
+	said := publishedBy(events)
 	if book.ended {
 		return fmt.Errorf("abide: fork: %v has ended at event %d: fork from one before it: %w", from, event, ErrInvalid)
 	}
@@ -64,7 +64,7 @@ func (c *Client) Fork(ctx context.Context, from Ref, event int32, to string) err
 	}
 	book.now = base.Later(stats.Now, book.now)
 	var tx store.Tx
-	if err := askAgain(&tx, &fork, &book, events); err != nil {
+	if err := reschedule(&tx, &fork, &book, events); err != nil {
 		return err
 	}
 	tx.Put = append(tx.Put, wakeMessage(&fork))
@@ -105,8 +105,9 @@ func (c *Client) forkInParts(ctx context.Context, from Ref, fork *Info, tx *stor
 	return c.store.Commit(ctx, tx)
 }
 
-// said returns what an execution has said about itself by the end of these events.
-func said(events []history.Event) Info {
+// publishedBy returns the status text and the values that an execution has set by the end of these
+// events.
+func publishedBy(events []history.Event) Info {
 	var info Info
 	for i := range events {
 		switch e := &events[i]; e.Kind {
@@ -121,8 +122,8 @@ func said(events []history.Event) Info {
 	return info
 }
 
-// askAgain puts what a forked history waits for.
-func askAgain(tx *store.Tx, fork *Info, book *ledger, events []history.Event) error {
+// reschedule puts the tasks, timers and waits that are open in a forked history.
+func reschedule(tx *store.Tx, fork *Info, book *ledger, events []history.Event) error {
 	t := &turn{claim: &store.Claim{Key: fork.Ref.key()}, in: &instance{info: *fork, ledger: *book}}
 	for _, open := range book.inOrder() {
 		switch open.Kind {

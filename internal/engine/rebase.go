@@ -69,7 +69,7 @@ func (t *turn) rebase(messages []message, unreadable []store.PutRecord) error {
 		info.Status, info.Before, info.Reason = info.Before, "", ""
 	}
 	in := &instance{info: info, length: old.length + quiet, tag: old.tag}
-	in.exec = &recorded{Execution: old.exec, after: t.begun.lastID, shift: int32(quiet), did: t.did, told: t.told, awaits: t.awaits}
+	in.exec = &recorded{Execution: old.exec, after: t.begun.lastID, shift: int32(quiet), did: t.produced, sizes: t.sizes, awaits: t.awaits}
 	t.reset(in, unreadable)
 	now := t.begun.now
 	if err := t.load(); err != nil {
@@ -136,7 +136,7 @@ type recorded struct {
 	after  int32 // events up to this one keep their IDs
 	shift  int32
 	did    [][]history.Event
-	told   []replay.Size
+	sizes  []replay.Size
 	awaits []bool
 }
 

@@ -53,7 +53,7 @@ func (s *suspects) leave() {
 // probe has run work on a suspect if no other one is on probation.
 func (e *Engine) probe(j *job, run func(*job)) {
 	if !e.suspects.take() {
-		e.putOff(j.Claim)
+		e.postpone(j.Claim)
 		return
 	}
 	leave := sync.OnceFunc(e.suspects.leave)
@@ -63,8 +63,8 @@ func (e *Engine) probe(j *job, run func(*job)) {
 	run(j)
 }
 
-// putOff gives a claim back, to be claimed a little later.
-func (e *Engine) putOff(c *store.Claim) {
+// postpone releases a claim, to be claimed after suspectDelay.
+func (e *Engine) postpone(c *store.Claim) {
 	if c.Key.Queue == QueueActivities {
 		e.release(c, suspectDelay)
 		return

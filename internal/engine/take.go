@@ -27,7 +27,7 @@ func (t *turn) take(m message) error {
 		return nil
 	}
 	if strings.HasPrefix(m.ID, prefixHanded) {
-		t.asked = append(t.asked, m)
+		t.controls = append(t.controls, m)
 		return nil
 	}
 	switch m.kind {

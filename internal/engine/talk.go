@@ -57,17 +57,17 @@ func unique() string {
 
 // Cancel asks an instance to come to an end.
 func (c *Client) Cancel(ctx context.Context, ref Ref, why string) error {
-	return c.tell(ctx, "cancel", ref, why, body{kind: bodyEvents, events: cancelRequest(why)})
+	return c.request(ctx, "cancel", ref, why, body{kind: bodyEvents, events: cancelRequest(why)})
 }
 
 // Terminate ends an instance without asking its code.
 func (c *Client) Terminate(ctx context.Context, ref Ref, why string) error {
-	return c.tell(ctx, "terminate", ref, why, body{kind: bodyTerminate, reason: why})
+	return c.request(ctx, "terminate", ref, why, body{kind: bodyTerminate, reason: why})
 }
 
 // Suspend has an instance wait until it is resumed. What reaches it meanwhile is kept.
 func (c *Client) Suspend(ctx context.Context, ref Ref, why string) error {
-	return c.tell(ctx, "suspend", ref, why, body{kind: bodySuspend, reason: why})
+	return c.request(ctx, "suspend", ref, why, body{kind: bodySuspend, reason: why})
 }
 
 // Resume has a suspended or stalled instance go on. It returns when that is so, or when
@@ -77,7 +77,7 @@ func (c *Client) Resume(ctx context.Context, ref Ref) error {
 	if err != nil {
 		return err
 	}
-	if err := c.tell(ctx, "resume", ref, "", body{kind: bodyResume}); err != nil || !info.Status.parked() {
+	if err := c.request(ctx, "resume", ref, "", body{kind: bodyResume}); err != nil || !info.Status.parked() {
 		return err
 	}
 	soon, cancel := context.WithTimeout(ctx, resumeSoon)
@@ -131,8 +131,8 @@ func (c *Client) running(ctx context.Context, verb string, ref Ref) (Info, error
 	return info, err
 }
 
-// tell asks something about an instance that has not ended.
-func (c *Client) tell(ctx context.Context, verb string, ref Ref, why string, b body) error {
+// request puts a control message for an instance that has not ended.
+func (c *Client) request(ctx context.Context, verb string, ref Ref, why string, b body) error {
 	if n := len(why); n > MaxReason {
 		return fmt.Errorf("abide: %s: the reason has %d bytes, at most %d are allowed: %w", verb, n, MaxReason, ErrInvalid)
 	}

@@ -5,15 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/abidehq/abide/history"
-	"github.com/abidehq/abide/internal/backoff"
-	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/internal/replay"
 	"github.com/abidehq/abide/store"
 )
@@ -26,7 +23,7 @@ import (
 //   - the keeper calls lost when the lease is lost. It only ends ctx and sets an alarm on the job.
 //   - the watchdog calls blocked when the code has made no progress for DeadlockTimeout. It may
 //     set owner, and then stalls the instance with a turn of its own, while this one is stuck in
-//     code. Whatever the code does when it comes back is dropped: see watched and commit.
+//     code. Whatever the code does when it comes back is dropped: see runWatched and commit.
 //   - a control request, or a look for one, ends the context of steps.
 //
 // All they share with the goroutine of the turn are owner, job, ctx (after beginSpan it is not
@@ -40,73 +37,123 @@ type turn struct {
 	job   *job
 	claim *store.Claim
 	in    *instance
-	ctx   context.Context //nolint:containedctx // of what the turn does; ends when its lease is lost
-	stop  context.CancelCauseFunc
-	owner atomic.Bool // somebody has decided what becomes of the claim
+
+	// ctx is the context of everything that the turn does. It ends when its lease is lost.
+	ctx  context.Context //nolint:containedctx // the turn is the lifetime of the context
+	stop context.CancelCauseFunc
+
+	// owner is set by the one that settles the claim: the goroutine of the turn while it commits, or
+	// the watchdog when it stalls the instance. Only the first to set it may.
+	owner atomic.Bool
 
 	draft
 
-	started  time.Time // by the clock of this process
-	begun    begun
-	flying   bool     // the cache expects the instance
-	forked   bool     // it is the first turn of a fork
-	outdated bool     // the code has not the event IDs of history, and is not kept
-	bytes    int      // that the code has added to the commit, about
-	ops      int      // the same in operations
-	progress progress // of the code, as the watchdog has seen it
-	steps    stepContext
+	// started is the beginning of the turn by the clock of this process. Latency and
+	// StepCommitInterval are measured from it; times in history are the store's.
+	started time.Time
 
-	span   trace.Span // nil if there is no tracer
-	traced bool       // it has been begun
-	rooted bool       // the instance has no other
+	// begun is the state of the instance before the turn, to which a rebase goes back.
+	begun begun
+
+	// inFlight is true from the call of cache.expectReturn to that of cache.returned: another turn of
+	// the same instance waits for this one to put it back, and does not read the history.
+	inFlight bool
+
+	// forked is true for the first turn of a fork, whose history ends within a turn.
+	forked bool
+
+	// outdated is true if the code has other event IDs than history, because events that it does not
+	// see were appended to the log. It is then closed instead of cached.
+	outdated bool
+
+	// bytes and ops estimate what the code has added to the commit, see full.
+	bytes int
+	ops   int
+
+	// progress is the progress of the code at the last look of the watchdog.
+	progress progress
+
+	steps stepContext
+
+	span   trace.Span // nil without a tracer
+	traced bool       // span has been started
+	rooted bool       // span is the root of the instance's trace
 }
 
 // draft is one attempt to build the transaction of a turn. A rebase drops it and builds another one.
 type draft struct {
-	tx       store.Tx
-	keep     []string        // messages that are not consumed
-	entries  [][]byte        // for the log
-	incoming []history.Event // that the code has not seen
-	broken   []history.Event // of a turn that history breaks off
-	events   []history.Event // of the log, until the code has seen them
-	wake     bool            // the code has something to do although nothing has reached it
-	changed  bool            // the record is to be put
-	children []*childStart
-	next     *history.Event // with which the next execution starts
-	dropped  map[int32]bool // activities whose tasks were taken back
-	long     bool           // the history has passed a length from which on there is a warning
-	yielded  bool           // the code waits for what it did to be durable
-	asked    []message      // control requests that were handed over
+	tx store.Tx
 
-	// What the code did and was told, each time that it ran: a rebase plays it back.
-	did    [][]history.Event
-	told   []replay.Size // of the size of its history
-	awaits []bool        // whether it waited for an event, each time that it was asked
+	// keep has the IDs of messages that the commit does not consume. They are delivered again.
+	keep []string
+
+	// entries are the encoded events that the commit appends to the log.
+	entries [][]byte
+
+	// incoming are the events that the code has not seen yet; flush runs it with them.
+	incoming []history.Event
+
+	// broken are the events of the turn within which the history of a fork ends.
+	broken []history.Event
+
+	// events are those that were read from the log, until the code has been replayed with them.
+	events []history.Event
+
+	// wake has the code run without an incoming event, because it yielded in the turn before.
+	wake bool
+
+	// changed is true if the record of the instance must be put.
+	changed bool
+
+	children []*childStart
+
+	// next is the event with which the next execution starts, after a continue-as-new.
+	next *history.Event
+
+	// dropped has the activities whose tasks this turn deletes, by the ID of their event.
+	dropped map[int32]bool
+
+	// long is true if the history has passed a length that is warned about, once.
+	long bool
+
+	// yielded is true if the code waits for its events to be durable, see yield.
+	yielded bool
+
+	// controls are the requests that the control queue has handed off to this turn.
+	controls []message
+
+	// produced, sizes and awaits record each run of the code: the events that it returned, the
+	// size of its history that it was given, and whether it waited for an event. A rebase plays
+	// them back instead of running the code again, whose steps must not run twice.
+	produced [][]history.Event
+	sizes    []replay.Size
+	awaits   []bool
 
 	effects
 }
 
-// effects are counted and reported when a turn is committed.
+// effects are counted and reported when a turn is committed, and dropped when it is not.
 type effects struct {
-	begins    bool
-	starts    bool // the instance: its code begins, or goes on with the history of another one
+	begins    bool // the first turn of an execution
+	starts    bool // the first turn of an instance, or of a fork
 	ends      bool
-	expires   bool
-	cancelled []store.Key // of tasks that were taken back
+	expires   bool        // the retention of an ended instance is over, and the commit deletes it
+	cancelled []store.Key // of tasks that the commit deletes; activities that run there are cancelled
 	fired     []firing    // timers
-	firedRoom [2]firing   // for those
+	firedRoom [2]firing   // room for fired, so that most turns allocate none
 
 	timersSet, timersMoved, timersCancelled int64
 }
 
-// firing is a timer that fired. It was due at a time, and late by so much.
+// firing is a timer that fired: its due time, and by how much it was late.
 type firing struct {
 	name string
 	at   time.Time
 	late time.Duration
 }
 
-// committed does what is to be done when the turn is durable.
+// committed counts and reports a turn once it is durable, and cancels the activities whose tasks it
+// deleted.
 func (t *turn) committed() {
 	e := t.e
 	if t.begins {
@@ -133,13 +180,13 @@ func (t *turn) committed() {
 	}
 }
 
-// lost is called when the lease is.
+// lost is called by the keeper when the lease is lost.
 func (t *turn) lost() {
 	t.stop(ErrLost)
 	t.job.shouldEnd()
 }
 
-// message is a message and what it says.
+// message is a message with its decoded body.
 type message struct {
 	*store.Message
 	body
@@ -147,7 +194,7 @@ type message struct {
 
 // turn works on a claim of an instance, from the claim to its end.
 //
-// The order of what comes after run matters. The instance goes back into the cache before land
+// The order of what comes after run matters. The instance goes back into the cache before returned
 // is called: a turn that was claimed meanwhile waits for land, and must find it there. The claim
 // is released after the instance was thrown away: the next turn, in this process, must not find
 // an instance whose code has gone on although nothing was committed.
@@ -185,8 +232,8 @@ func (e *Engine) turn(j *job) {
 	case t.in != nil:
 		t.e.closers.end(t.in)
 	}
-	if t.flying {
-		e.cache.land(c.Key)
+	if t.inFlight {
+		e.cache.returned(c.Key)
 	}
 	switch {
 	case err == nil:
@@ -198,7 +245,7 @@ func (e *Engine) turn(j *job) {
 	case errors.Is(err, errLater):
 		e.giveBackLater(c)
 	case errors.Is(err, errElsewhere):
-		e.leaveToAnother(t)
+		e.leaveToOtherBuild(t)
 	case errors.Is(err, store.ErrClaimLost), errors.Is(err, errAbandoned), errors.Is(err, ErrLost):
 		e.lose(queueTurns)
 		e.log.Debug("turn abandoned", t.about(), "error", err)
@@ -214,52 +261,6 @@ func (e *Engine) turn(j *job) {
 			e.pauseHolding(c)
 		}
 		e.giveBack(c)
-	}
-}
-
-// pauseHolding waits before a claim is released whose messages must stay in order: were they
-// released with a delay, those that arrive meanwhile would come before them.
-func (e *Engine) pauseHolding(c *store.Claim) {
-	_ = base.Sleep(e.claiming, e.clock, backoff.Jitter(2*time.Second, c.Key.Tenant+"/"+c.Key.Name, c.Attempt()))
-}
-
-// unreadable releases a claim on an instance whose record cannot be read. That counts: after
-// as many deliveries as an instance survives its messages go to quarantine.
-func (e *Engine) unreadable(c *store.Claim, about slog.Attr, why error) {
-	if c.Attempt() < e.cfg.TurnAttempts {
-		e.log.Warn("instance unreadable, claim released", about, "attempt", c.Attempt(), "error", why)
-		e.pauseHolding(c)
-		e.releaseAs(store.Release{Lease: c.Lease()})
-		return
-	}
-	e.log.Error("instance unreadable, messages quarantined", about, "messages", len(c.Messages), "error", why)
-	tx := store.Tx{Finish: []store.Finish{{Lease: c.Lease()}}}
-	for i := range c.Messages {
-		q := store.Quarantine(c.Messages[i], c.Route, ReasonUnreadable, c.Now)
-		q.Record.Tags[store.TagError] = history.Cut(why.Error())
-		tx.PutRecords = append(tx.PutRecords, q)
-	}
-	if err := e.store.Commit(e.working, &tx); err != nil {
-		e.giveBack(c)
-	}
-}
-
-// errAbandoned is the error of a turn whose code came back too late.
-var errAbandoned = errors.New("abide: the turn was given up")
-
-// giveBack releases a claim, at once, as if it had never been made.
-func (e *Engine) giveBack(c *store.Claim) { e.release(c, 0) }
-
-// release gives a claim back, to be claimed after a while, as if it had never been made.
-func (e *Engine) release(c *store.Claim, after time.Duration) {
-	e.releaseAs(store.Release{Lease: c.Lease(), After: after, Uncounted: true})
-}
-
-func (e *Engine) releaseAs(r store.Release) {
-	ctx, cancel := context.WithTimeout(context.Background(), e.cfg.LeaseDuration)
-	defer cancel()
-	if err := e.store.Release(ctx, r); err != nil && !expected(err) {
-		e.log.Debug("claim not released, its lease expires", aboutKey(r.Lease.Key, ""), "error", err)
 	}
 }
 
@@ -399,222 +400,4 @@ func (t *turn) orphaned(messages []message) error {
 	t.e.log.Error("no record of the instance, messages quarantined", t.about(), "messages", len(messages))
 	t.tx.Finish = []store.Finish{{Lease: t.claim.Lease()}}
 	return t.e.store.Commit(t.ctx, &t.tx)
-}
-
-// work gives the messages to the code, and builds the transaction from what it does.
-//
-// Limits are checked before the code runs, on the history as it is: an instance that is over a
-// limit stalls with its messages untouched, so that it goes on when the limit is raised. A request
-// to terminate that was handed over by the control queue discards what the code would do: it
-// could start activities that nobody wants.
-func (t *turn) work(messages []message) error {
-	if err := t.load(); err != nil {
-		return err
-	}
-	t.begun = begun{run: t.in.info.run, lastID: t.in.ledger.lastID, now: t.in.ledger.now, partial: t.in.info.partial}
-	t.beginSpan() // before anybody can stall the instance because its code does not come back
-	sortByTime(messages, &t.in.ledger)
-	if n := int(t.in.ledger.lastID); n >= t.e.cfg.MaxHistory {
-		return stallf("limit: its history has %d events, at most %d are allowed; continue as new before that", n, t.e.cfg.MaxHistory)
-	}
-	if n := t.in.ledger.bytes; n >= int64(t.e.cfg.MaxHistoryBytes) {
-		return stallf("limit: its history has %d bytes, at most %d are allowed; continue as new before that", n, t.e.cfg.MaxHistoryBytes)
-	}
-	if t.in.info.partial {
-		if err := t.goOn(); err != nil {
-			return err
-		}
-	}
-	for i, m := range messages {
-		err := t.take(m)
-		if errors.Is(err, errNotNow) {
-			t.leave(messages[i:])
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-	}
-	if slices.ContainsFunc(t.asked, func(m message) bool { return m.kind == bodyTerminate }) {
-		t.incoming, t.wake = nil, false // the code has nothing to do any more
-	}
-	if err := t.flush(); err != nil {
-		return err
-	}
-	return t.applyAsked()
-}
-
-// errNotNow says that a message is for a later turn, or for none.
-var errNotNow = errors.New("abide: not in this turn")
-
-// leave is what becomes of messages that come after the end. The next execution, if
-// there is one, gets them.
-func (t *turn) leave(messages []message) {
-	if t.in.info.Status.Ended() {
-		t.e.stale(len(messages))
-		return
-	}
-	t.keepAll(messages)
-}
-
-// keepAll has messages delivered once more. That does not count: they have done no
-// harm.
-func (t *turn) keepAll(messages []message) {
-	info := &t.in.info
-	for _, m := range messages {
-		t.keep = append(t.keep, m.ID)
-		if m.Attempt > max(info.forgiven, 1) {
-			info.forgiven, t.changed = m.Attempt, true
-		}
-	}
-}
-
-// goOn takes up the turn that history breaks off.
-func (t *turn) goOn() error {
-	exec, err := t.execute()
-	if err != nil {
-		return err
-	}
-	t.in.info.partial, t.changed, t.starts, t.forked = false, true, true, true
-	in := 0
-	for in < len(t.broken) && t.broken[in].Kind.Incoming() {
-		in++
-	}
-	return t.watched(exec, func(live replay.Live) ([]history.Event, error) {
-		return exec.GoOn(live, t.broken[:in], t.broken[in:])
-	})
-}
-
-// flush runs the code with the events that were taken, behind one TurnStarted.
-//
-// TurnStarted carries all that the code can observe besides its events, so that a replay observes
-// the same: the time, which is the store's and never earlier than that of the turn before, and the
-// size of the history as the code may ask for it.
-func (t *turn) flush() error {
-	if t.in.ledger.ended || (len(t.incoming) == 0 && !t.wake) {
-		return nil
-	}
-	exec, err := t.execute()
-	if err != nil {
-		return err
-	}
-	incoming := make([]history.Event, 0, len(t.incoming)+1)
-	size := t.size(exec)
-	incoming = append(incoming, history.Event{
-		Kind: history.TurnStarted, At: base.Later(t.claim.Now, t.in.ledger.now), Span: t.spanID(),
-		HistoryEvents: int32(size.Events), HistoryBytes: size.Bytes, Suggested: size.Suggested,
-	})
-	incoming = append(incoming, t.incoming...)
-	if slices.ContainsFunc(t.incoming, isCancelRequest) {
-		t.steps.cancel()
-	}
-	t.incoming, t.wake = nil, false
-	for i := range incoming {
-		incoming[i].ID = t.in.ledger.lastID + 1
-		t.append(&incoming[i])
-	}
-	return t.watched(exec, func(live replay.Live) ([]history.Event, error) {
-		return exec.Turn(live, incoming)
-	})
-}
-
-// watched runs the code under the watchdog, and decides what each event that it returns causes.
-//
-// When the code returns, the first thing to check is owner: if the watchdog has it, the instance
-// was stalled meanwhile, and t.in may be used by nobody. The next is the context: if the lease was
-// lost while a step ran, the step has failed for that reason alone, and its failure must not become
-// history.
-func (t *turn) watched(exec Execution, run func(replay.Live) ([]history.Event, error)) error {
-	t.e.dog.watch(t, exec)
-	did, err := run(replay.Live{Context: t.ctx, Steps: t.stepsContext, Yield: t.yield, Full: t.fills()})
-	t.e.dog.watch(t, nil)
-	if t.owner.Load() {
-		return errAbandoned
-	}
-	if err != nil {
-		if t.ctx.Err() != nil {
-			return context.Cause(t.ctx)
-		}
-		return stallOf(err)
-	}
-	if t.ctx.Err() != nil {
-		// A step may have failed for no other reason than this.
-		return context.Cause(t.ctx)
-	}
-	t.did = append(t.did, did)
-	before := len(t.in.ledger.open)
-	for i := range did {
-		if want := t.in.ledger.lastID + 1; did[i].ID != want { // an executor may be another program
-			return stallf("the executor returned an event with ID %d, expected %d", did[i].ID, want)
-		}
-		if err := t.decide(&did[i]); err != nil {
-			return err
-		}
-	}
-	n := len(t.in.ledger.open)
-	if n > t.e.cfg.MaxOpen {
-		return stallf("limit: it waits for %d activities, timers and children, at most %d are allowed", n, t.e.cfg.MaxOpen)
-	}
-	if n >= WarnOpen && before < WarnOpen {
-		t.e.log.Warn("instance has very many open operations", t.about(), "open", n)
-	}
-	return nil
-}
-
-// yield reports whether the turn should end here, so that the results of its steps become durable:
-// after StepCommitInterval, or when the instance is to be cancelled. A step that has run and is not
-// committed runs again after a crash. A commit for each step costs a sync each; one for all steps of
-// a turn risks all of them. The interval bounds what is risked by time.
-func (t *turn) yield() bool {
-	return t.e.clock.Now().Sub(t.started) >= t.e.cfg.StepCommitInterval || t.steps.cancelled()
-}
-
-// fills returns a function that reports whether the code has done as much as one commit should
-// hold. It only estimates, since the exact size is known after the events are encoded: an event is
-// in the log and most often in a message too, with the key of the instance. turnBytes and turnOps
-// leave room below the limits of the store for what is not estimated.
-func (t *turn) fills() func(produced []history.Event) bool {
-	key, n := len(t.claim.Key.Tenant)+len(t.claim.Key.Name), 0
-	return func(produced []history.Event) bool {
-		for ; n < len(produced); n++ { // in the log, and most often in a message too
-			e := &produced[n]
-			size := 256 + key + len(e.Name) + len(e.Target) + len(e.Data)
-			if e.Failure != nil {
-				size += len(e.Failure.Message) + len(e.Failure.Details)
-			}
-			t.bytes += 2 * size
-			t.ops += 3
-		}
-		return t.bytes >= turnBytes || t.ops >= turnOps
-	}
-}
-
-// size returns what the code is told about the size of its history. When a turn is done
-// once more it is what the code was told the first time.
-func (t *turn) size(exec Execution) replay.Size {
-	book, cfg := &t.in.ledger, &t.e.cfg
-	size := replay.Size{
-		Events: int(book.lastID), Bytes: book.bytes,
-		Suggested: int(book.lastID) >= min(WarnHistory, cfg.MaxHistory/2) ||
-			book.bytes >= int64(min(WarnHistoryBytes, cfg.MaxHistoryBytes/2)),
-	}
-	if x, again := exec.(*recorded); again && len(x.told) > 0 {
-		size, x.told = x.told[0], x.told[1:]
-	}
-	t.told = append(t.told, size)
-	return size
-}
-
-// append notes an event for the log.
-func (t *turn) append(e *history.Event) {
-	book := &t.in.ledger
-	entry := encodeEvent(e)
-	t.entries = append(t.entries, entry)
-	book.note(e)
-	before := book.bytes
-	book.bytes += int64(len(entry))
-	if e.ID == WarnHistory || (before < WarnHistoryBytes && book.bytes >= WarnHistoryBytes) {
-		t.long = true
-		t.e.log.Warn("history grows long, continue as new", t.about(), "events", e.ID, "bytes", book.bytes)
-	}
 }

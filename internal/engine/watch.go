@@ -150,7 +150,7 @@ func (f *feed) look(ctx context.Context) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.looking = false
-	f.callForWork()
+	f.requestRead()
 }
 
 // find looks at an instance.
@@ -196,7 +196,7 @@ func (f *feed) publish(found []told, left []marked) {
 		f.ring.add(*t, f.changes, f.bytes)
 	}
 	if f.ring.next() > next {
-		f.tell()
+		f.wakeReaders()
 	}
 	for _, m := range left {
 		f.marked.add(m.Ref, m.mark)

@@ -27,7 +27,7 @@
 // New (started is false), then between turns or within one, then ended, failed or closed. Within
 // a turn it is in one of two modes. While it replays (replayed is true), each event that the code
 // emits is compared with the next of expected, and nothing is produced. While it is live,
-// emitted events are appended to produced. GoOn begins in the first mode and changes to the
+// emitted events are appended to produced. ContinueTurn begins in the first mode and changes to the
 // second within the turn, where history breaks off.
 //
 // # Invariants

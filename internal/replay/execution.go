@@ -168,10 +168,10 @@ func (x *Execution) pass(events []history.Event) error {
 	return nil
 }
 
-// GoOn takes up a turn that history breaks off: incoming are the events that reached
+// ContinueTurn takes up a turn that history breaks off: incoming are the events that reached
 // the instance, expected is what the code did about them as far as it is known. It
 // returns what the code did from there on: nothing if the code does not learn of the turn.
-func (x *Execution) GoOn(live Live, incoming, expected []history.Event) ([]history.Event, error) {
+func (x *Execution) ContinueTurn(live Live, incoming, expected []history.Event) ([]history.Event, error) {
 	if len(expected) == 0 && quiet(incoming) {
 		return nil, x.pass(incoming)
 	}

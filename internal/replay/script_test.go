@@ -274,7 +274,7 @@ func goOnFrom(x *replay.Execution, live replay.Live, events []history.Event) ([]
 	for in < len(events) && events[in].Kind.Incoming() {
 		in++
 	}
-	return x.GoOn(live, events[cut:in], events[in:])
+	return x.ContinueTurn(live, events[cut:in], events[in:])
 }
 
 // check replays the history that a turn has made, in silence unless it is not the

@@ -44,46 +44,79 @@ import (
 //   - the engine closes: the task is released without counting, unless the function has returned a
 //     result.
 type Task struct {
-	Ref         Ref    // of the instance that asked for it
-	Execution   int32  // of that instance
-	Event       int32  // by which it was asked for
-	Key         string // is the same for all attempts, and no other activity's
+	// Ref and Execution are those of the instance that scheduled the activity, and Event is the ID
+	// of the event by which it did.
+	Ref       Ref
+	Execution int32
+	Event     int32
+
+	// Key is the same for all attempts of the activity, and different from that of every other
+	// activity: an idempotency key for calls to other systems.
+	Key string
+
 	Name        string
-	Attempt     int // 1 for the first
+	Attempt     int // from 1
 	Input       []byte
 	ScheduledAt time.Time
-	Last        *history.Failure // of the attempt before
+
+	// Last is the failure of the previous attempt, nil for the first one.
+	Last *history.Failure
 
 	e     *Engine
 	job   *job
 	claim *store.Claim
 	spec  task
-	ctx   context.Context //nolint:containedctx // what the activity is given
-	stop  context.CancelCauseFunc
-	begun time.Time   // by the clock of this process
-	span  trace.Span  // nil if there is no tracer
-	owner atomic.Bool // somebody has decided what becomes of the attempt
 
-	refused bool          // the store does not take the outcome
-	called  bool          // its function was
-	alarms  []func() bool // stop what watches over how long it takes
+	// ctx is the context of the activity's function. Its cause says why it ended: ErrLost,
+	// ErrTimeout or ErrStopping.
+	ctx  context.Context //nolint:containedctx // given to the function by the API
+	stop context.CancelCauseFunc
+
+	begun time.Time  // by the clock of this process
+	span  trace.Span // nil without a tracer
+
+	// owner is set by the one that settles the attempt: the function's return or a timeout. Only
+	// the first to set it commits an outcome.
+	owner atomic.Bool
+
+	// refused is true after the store has refused an outcome as invalid, so that the failure that
+	// replaces it is tried once only.
+	refused bool
+
+	// called is true once the function was called. Attempts that were not are left out of the
+	// histogram of durations.
+	called bool
+
+	// alarms stop the timers of start-to-close and schedule-to-close.
+	alarms []func() bool
 
 	heartbeats
 }
 
-// heartbeats is what an activity has said of itself.
+// heartbeats is the last heartbeat of an activity, and the record that keeps its details.
 type heartbeats struct {
-	mu      sync.Mutex // also held while details are saved, so that the last ones are kept
-	beat    time.Time  // when the activity was last heard of
-	details []byte     // what it said then
-	savedAt time.Time  // when that was last made durable
+	// mu guards the fields below. It is held while details are saved, so that saves are in the
+	// order of the heartbeats and the last one is kept.
+	mu sync.Mutex
+
+	beat    time.Time // of the last heartbeat, or of the start of the attempt
+	details []byte    // of the last heartbeat that had some
+
+	// savedAt is when details were last saved, or tried to be; unsaved is true if there are newer
+	// ones.
+	savedAt time.Time
 	unsaved bool
-	silence func() bool // stops what watches over how long it is silent
-	version int64       // of the record that keeps the details, if it is known
+
+	// silence stops the timer of the heartbeat timeout.
+	silence func() bool
+
+	// version is the version of the record, if it is known: then a save expects it, and a conflict
+	// means that another attempt has begun.
+	version int64
 	known   bool
 }
 
-// activity works on a claim of a task.
+// activity executes a claim of a task.
 func (e *Engine) activity(j *job) {
 	c := j.Claim
 	spec, err := decodeTask(c.Messages[0].Body)
@@ -105,7 +138,7 @@ func (e *Engine) activity(j *job) {
 	t.run()
 }
 
-// lost is called when the lease is.
+// lost is called by the keeper when the lease is lost.
 func (t *Task) lost() { t.end(ErrLost) }
 
 // end ends the context of the activity, which should return then.
@@ -114,8 +147,8 @@ func (t *Task) end(why error) {
 	t.job.shouldEnd()
 }
 
-// quarantineTask puts a task that cannot be decoded into quarantine. Its instance is not told, as nobody knows
-// which one it is: it goes on waiting until the task is redriven or the activity's deadline comes.
+// quarantineTask puts a task that cannot be decoded into quarantine. Its instance is unknown
+// and gets no answer: it waits until the task is redriven or the activity's deadline passes.
 func (e *Engine) quarantineTask(c *store.Claim, why error) {
 	e.log.Error("task undecodable, quarantined", aboutClaim(c), "error", why)
 	tx := store.Tx{Finish: []store.Finish{{Lease: c.Lease()}}}
@@ -184,7 +217,11 @@ func (t *Task) call() (data []byte, failure *history.Failure) {
 	return data, failure
 }
 
-// setAlarms watches over how long the activity takes, and how long it is silent.
+// setAlarms starts the timers of the attempt: start-to-close, schedule-to-close and heartbeat.
+//
+// Start-to-close and heartbeat settle the attempt from their timer, whether or not the function
+// returns. Schedule-to-close is settled by a message to the instance, which survives this process;
+// here it only ends the context.
 func (t *Task) setAlarms() {
 	how := t.spec.event.Activity
 	t.beat = t.begun
@@ -204,7 +241,9 @@ func (t *Task) setAlarms() {
 	}
 }
 
-// listen ends the attempt if nothing is heard of it for as long as limit.
+// listen starts the timer of the heartbeat timeout, from the last heartbeat. A heartbeat does not
+// reset the timer, which would cost a lock of the clock for each: the timer looks at beat when it
+// fires, and starts again for what is left.
 func (t *Task) listen(limit time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -232,7 +271,7 @@ func (t *Task) clearAlarms() {
 	}
 }
 
-// timeout ends the attempt, whether or not the activity comes back.
+// timeout settles the attempt as failed, whether or not its function returns.
 func (t *Task) timeout(message string) {
 	if t.owner.CompareAndSwap(false, true) {
 		t.end(ErrTimeout)
@@ -240,13 +279,15 @@ func (t *Task) timeout(message string) {
 	}
 }
 
-// complete gives the result to the instance.
+// complete finishes the task with a result.
 func (t *Task) complete(data []byte) {
 	t.answer(history.Event{Kind: history.ActivityCompleted, Ref: t.Event, Data: data})
 	t.e.count.ActivitiesDone.Add(1)
 }
 
-// fail has the activity tried again, or tells the instance that it has failed.
+// fail schedules the next attempt, or finishes the task with a failure if there is none: the failure
+// is final, of a type that is not retried, the attempts are used up, or the next one would begin
+// after schedule-to-close.
 func (t *Task) fail(failure *history.Failure, attempt int) {
 	t.e.count.ActivityFails.Add(1)
 	failure = failure.Bounded()
@@ -285,7 +326,8 @@ func Backoff(how *history.Activity) backoff.Exponential {
 	return e
 }
 
-// answer finishes the task and tells the instance how.
+// answer finishes the task and puts the outcome to the instance, in one commit. The message ID is
+// that of the activity, so that the outcomes of two attempts are one message.
 func (t *Task) answer(e history.Event) {
 	b := body{kind: bodyEvents, run: t.spec.run, events: []history.Event{e}}
 	tx := store.Tx{

@@ -37,12 +37,17 @@ type IfExists int
 
 // Policies for an ID that exists.
 const (
-	Return  IfExists = iota // it is the same instance, if it is of the same orchestration
-	Reject                  // it is an error
-	Replace                 // one that has ended makes way; one that has not is the one
+	// Return returns the existing instance, if it is of the same orchestration, or else ErrExists.
+	Return IfExists = iota
+
+	// Reject returns ErrExists.
+	Reject
+
+	// Replace replaces an instance that has ended, and returns one that has not.
+	Replace
 )
 
-// Start says what to start.
+// Start describes an instance to start.
 type Start struct {
 	Ref
 	Name    string
@@ -50,26 +55,26 @@ type Start struct {
 	Input   []byte
 	Tags    map[string]string
 
-	// At is when it begins, if not at once; After is how long from now, by the store's
-	// clock.
+	// At is the time of the first turn, zero for at once. After is the same as a delay from now, by
+	// the store's clock; then At is ignored.
 	At    time.Time
 	After time.Duration
 
 	IfExists IfExists
 }
 
-// Started is what became of a start.
+// Started is the result of a start.
 type Started struct {
 	Ref
 
-	// Existed: there was such an instance, and nothing was started.
+	// Existed is true if the instance existed, and nothing was started.
 	Existed bool
 
-	// Revision is that of the instance's record.
+	// Revision is the version of the instance's record, by which WaitChange waits for a later one.
 	Revision int64
 }
 
-// startTries is how often a start is tried that somebody else interferes with.
+// startTries is how often a start is tried that conflicts with concurrent ones.
 const startTries = 10
 
 // Start starts all of the instances, or none: one commit. It returns [ErrQuota] if a tenant

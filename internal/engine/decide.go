@@ -92,7 +92,9 @@ func (t *turn) send(to Ref, id string, b body) {
 	t.tx.Put = append(t.tx.Put, store.Message{Key: to.key(), ID: id, Body: b.encode()})
 }
 
-// putTask puts an activity's task, and what ends the wait for it if that has an end.
+// putTask puts the task of an activity. If schedule-to-close is limited, it also puts a message to the
+// instance, visible at the deadline, which fails the activity unless its outcome comes before: the
+// deadline holds although no process runs the activity.
 func (t *turn) putTask(e *history.Event) {
 	info := &t.in.info
 	spec := task{instance: info.ID, execution: info.Execution, run: info.run, scheduledAt: t.in.ledger.now, event: *e, route: info.Route(), under: t.under()}
@@ -109,7 +111,8 @@ func (t *turn) putTask(e *history.Event) {
 	}
 }
 
-// dropTask takes back an activity's task. Whoever is at work on it loses the claim.
+// dropTask deletes the task of an activity and its heartbeat record. A process that runs it loses its
+// lease with the commit, and the context of the activity ends.
 func (t *turn) dropTask(id int32) {
 	if t.dropped[id] {
 		return
@@ -124,8 +127,9 @@ func (t *turn) dropTask(id int32) {
 	t.cancelled = append(t.cancelled, key)
 }
 
-// putTimer puts a timer's message, and moves it if it is there already. It may be
-// neither: the message of a moved timer may be among those that this turn consumes.
+// putTimer puts the message of a timer, visible when it is due. For a moved timer it also retimes a
+// message that is there already. Both are needed: the message of a moved timer may be among those
+// that this turn consumes, and then the retiming finds none.
 func (t *turn) putTimer(id int32, at time.Time, moved bool) {
 	info := &t.in.info
 	name := messageID(prefixTimer, info.run, id)
@@ -159,7 +163,7 @@ func cancelRequest(why string) []history.Event {
 	return []history.Event{{Kind: history.CancelRequested, Name: why}}
 }
 
-// setValue keeps what the code lets others read.
+// setValue sets or deletes a published value. The map is copied: readers of Info hold the old one.
 func (i *Info) setValue(e *history.Event) error {
 	values := maps.Clone(i.Values)
 	if values == nil {
@@ -177,7 +181,8 @@ func (i *Info) setValue(e *history.Event) error {
 	return nil
 }
 
-// end ends the instance without its code.
+// end ends the instance without running its code: a termination, or a cancellation of an instance
+// that has not begun.
 func (t *turn) end(e *history.Event, status Status) {
 	for _, event := range []*history.Event{{Kind: history.TurnStarted, At: base.Later(t.claim.Now, t.in.ledger.now)}, e} {
 		event.ID = t.in.ledger.lastID + 1
@@ -187,11 +192,11 @@ func (t *turn) end(e *history.Event, status Status) {
 	t.ended(e, status)
 }
 
-// ended closes the instance: what it still waits for is taken back. Who waits for it is
-// told by answerParent.
+// ended closes the instance: its open operations are dropped, its result is in the record, and an
+// expiry message is put that deletes it after Retention. answerParent informs the parent.
 func (t *turn) ended(e *history.Event, status Status) {
 	info := &t.in.info
-	t.takeBack()
+	t.dropOpen()
 	for _, id := range []string{idStart, idParked} { // it may not have begun, or be parked
 		t.tx.Delete = append(t.tx.Delete, store.MessageRef{Key: t.claim.Key, ID: id})
 	}
@@ -219,8 +224,9 @@ func because(what, why string) string {
 	return what + ": " + why
 }
 
-// takeBack deletes what the execution has asked for and will not see any more.
-func (t *turn) takeBack() {
+// dropOpen deletes the tasks and timers that the execution has open, and applies the close policies of
+// its children. It is called at the end of an execution.
+func (t *turn) dropOpen() {
 	info := &t.in.info
 	for _, open := range t.in.ledger.inOrder() {
 		switch open.Kind {
@@ -254,12 +260,13 @@ func (t *turn) leaveChild(child *history.Event, cancelled bool) {
 	}
 }
 
-// continueAsNew ends the execution and starts the next one. Its history begins with what
-// was raised and not received: whatever arrives after that comes later. Of the histories,
-// that of the execution which ends here is kept, and what is older goes.
+// continueAsNew ends the execution and starts the next one. The next history begins with the events
+// that were raised and not received, so that they keep their order before those that arrive later.
+// The history of the execution that ends here is kept until the next continue-as-new, and older ones
+// are trimmed from the log. run changes with the execution: messages of the old one become stale.
 func (t *turn) continueAsNew(e *history.Event) {
 	info := &t.in.info
-	t.takeBack()
+	t.dropOpen()
 	if info.offset > 0 {
 		t.tx.Trim = append(t.tx.Trim, store.Trim{Key: t.claim.Key, Before: info.offset})
 	}
@@ -291,8 +298,8 @@ func (t *turn) putNext() {
 	t.tx.Put = append(t.tx.Put, store.Message{Key: t.claim.Key, ID: idStart, Route: info.Route(), Body: b.encode()})
 }
 
-// newSeed returns what an execution's random numbers begin with. It also tells the
-// execution from all others, and is never 0.
+// newSeed returns the seed of an execution's random numbers. It also serves as the execution's run, a
+// number that distinguishes it from all others, and is never 0.
 func newSeed() uint64 {
 	var b [8]byte
 	for {

@@ -36,7 +36,7 @@ const (
 // ErrMissed means that a reader has missed changes.
 var ErrMissed = errors.New("changes were missed")
 
-// Change says that an instance has changed, and what is true of it since.
+// Change is a change of an instance, with its state after it.
 type Change struct {
 	// Cursor is what to go on after.
 	Cursor string
@@ -54,45 +54,62 @@ type Change struct {
 	Deleted bool
 }
 
-// feed wraps the store that the engine works on, and tells readers which instances were changed by what is
-// committed through it.
+// feed wraps the store that the engine works on, and publishes which instances were changed by the commits
+// that are made through it.
 //
 // An instance goes through three stages: marked (a commit has touched it), looked up (a reader has read its
 // record), and in the ring (a numbered change, which every reader that has come in time gets). A mark is in
 // one queue; the ring is bounded, and a reader that falls behind it gets ErrMissed and lists again.
 //
-// A commit only notes which instances it has changed; a reader that has nothing else to
-// do looks at their records, and tells all. So what is told is what was found in the
-// store, in an order that is true for each instance although commits come back in any; a
-// commit whose outcome is unknown is looked at like any other, and once more when it must
-// be settled; an instance that changes faster than readers read is told of less often;
-// commits wait for nobody; and nothing runs while nobody reads.
+// A commit only marks the instances that it has changed; an idle reader reads their records and
+// publishes them to all. This has several consequences:
+//
+//   - A change has the state that was found in the store. For each instance changes are in the
+//     order of its revisions, although commits return in any order.
+//   - A commit whose outcome is unknown is marked like any other, and once more when its outcome
+//     must be settled.
+//   - An instance that changes faster than readers read has fewer changes than commits.
+//   - Commits wait for no reader, and nothing runs without one.
 type feed struct {
 	store.Store
 
-	clock   base.Clock
-	epoch   string // of the cursors: no other feed has it
-	changes int    // FeedChanges, and fewer in tests
+	clock base.Clock
+
+	// epoch is the first part of the cursors of this feed, different for each.
+	epoch string
+
+	// changes and bytes bound the ring: FeedChanges and FeedBytes, and less in tests.
+	changes int
 	bytes   int
 
-	on   atomic.Bool   // there may be readers, or some that come back
-	work chan struct{} // holds one when there are marks to look at and nobody does
+	// on is true while commits are marked: from the first reader until the marks overflow without
+	// one, so that a reader that comes back after its cursor misses nothing.
+	on atomic.Bool
 
-	// The lock is held for moments only, and while nothing else is called.
-	mu      sync.Mutex
-	ended   error         // why there is nothing more to read
-	news    chan struct{} // closed when there is something to read
+	// work has an element if there are marks and no reader reads them.
+	work chan struct{}
+
+	// mu guards the fields below. It is never held during a call of the store or of a reader.
+	mu sync.Mutex
+
+	ended   error         // the error of all readers, once it is set
+	news    chan struct{} // closed and replaced when the ring grows or the feed ends
 	readers int
-	looking bool // somebody looks at marks
+	reading bool // a reader reads marked instances
 
 	ring ring
 
-	marks  uint64 // that were made
-	marked marks  // what to look at
-	since  uint64 // how many marks there were when the latest reader without a cursor came
+	// marks counts the marks that were made, and numbers them. since is its value when the latest
+	// reader without a cursor subscribed: a change that was published before is published again
+	// if it was marked later.
+	marks  uint64
+	marked marks
+	since  uint64
 
-	doubts [2]doubts   // what to look at once more: later, and when again calls
-	again  func() bool // stops the call
+	// doubts are the instances to read once more: doubts[1] when again fires, doubts[0] one period
+	// after that.
+	doubts [2]doubts
+	again  func() bool // stops the timer
 }
 
 var _ store.Store = (*feed)(nil)
@@ -113,7 +130,7 @@ func (f *feed) Commit(ctx context.Context, tx *store.Tx) error {
 	return err
 }
 
-// note notes what a commit with that outcome has changed, or may have.
+// note marks the instances that a commit with that outcome has changed, or may have changed.
 func (f *feed) note(tx *store.Tx, err error) {
 	unknown := err != nil && !unchanged(err)
 	if err != nil && !unknown {
@@ -155,7 +172,7 @@ func unchanged(err error) bool {
 		func(known error) bool { return errors.Is(err, known) })
 }
 
-// mark has instances looked at. The lock is held.
+// mark queues instances to be read. The lock is held.
 func (f *feed) mark(at time.Time, refs []touched) {
 	if f.ended != nil {
 		return
@@ -171,7 +188,8 @@ func (f *feed) mark(at time.Time, refs []touched) {
 	f.requestRead()
 }
 
-// doubt has instances looked at once more later. The lock is held.
+// doubt queues instances to be read once more later, because the outcome of their commit is unknown.
+// The lock is held.
 func (f *feed) doubt(refs []touched) {
 	if f.ended != nil {
 		return
@@ -182,7 +200,7 @@ func (f *feed) doubt(refs []touched) {
 	}
 }
 
-// settle looks at what has been in doubt for long enough.
+// settle marks the instances whose commit must have been settled by now.
 func (f *feed) settle() {
 	now := f.clock.Now()
 	f.mu.Lock()
@@ -209,7 +227,7 @@ func (f *feed) settle() {
 
 // requestRead has a reader read the marked instances, unless one does. The lock is held.
 func (f *feed) requestRead() {
-	if f.looking || len(f.marked.queue) == 0 {
+	if f.reading || len(f.marked.queue) == 0 {
 		return
 	}
 	select {
@@ -233,7 +251,7 @@ func (f *feed) wakeReaders() {
 	f.news = make(chan struct{})
 }
 
-// end ends all readers with an error, and remembers nothing any more.
+// end ends all readers with an error, and drops the marks and the ring.
 func (f *feed) end(why error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -250,8 +268,8 @@ func (f *feed) end(why error) {
 	f.wakeReaders()
 }
 
-// doubts are instances of which it is not known whether they have changed: all of them,
-// if they are too many to keep.
+// doubts are instances with a commit of unknown outcome. If they are too many to keep, all instances
+// are in doubt, and readers miss changes.
 type doubts struct {
 	refs map[Ref]bool // whether it may not have been started
 	all  bool
@@ -272,14 +290,15 @@ func (d *doubts) add(refs []touched, limit int) {
 
 func (d *doubts) none() bool { return !d.all && len(d.refs) == 0 }
 
-// mark is when an instance was marked.
+// mark is the mark of an instance.
 type mark struct {
-	number uint64
-	at     time.Time
-	unborn bool // if it is not there, it may never have been
+	number uint64    // by feed.marks
+	at     time.Time // of the commit, by the clock of this process
+	unborn bool      // the instance may never have existed
 }
 
-// marks are instances to look at, in the order in which they were first marked.
+// marks is the queue of instances to read, in the order of their first mark. An instance is in it
+// once, with the number of its latest mark.
 type marks struct {
 	last  map[Ref]mark
 	queue []Ref
@@ -327,32 +346,34 @@ type marked struct {
 // refBytes is about how much memory a mark takes.
 func refBytes(ref Ref) int { return 160 + len(ref.Tenant) + len(ref.ID) }
 
-// told is a change in the ring.
-type told struct {
+// published is a change in the ring.
+type published struct {
 	Change
 	run  uint64 // of the execution: one that was deleted and started again has another
 	mark uint64 // the number of its mark
 
-	// known is the mark up to which the same was told before: it is for those only who
-	// have come since.
+	// known is the mark up to which the same state was published before: the change is only for
+	// readers that subscribed since.
 	known uint64
 
-	unborn bool // if it is deleted, it may never have been there
+	// unborn is true if the instance may never have existed: its deletion is published only if
+	// something else was published of it before.
+	unborn bool
 }
 
-func (t *told) size() int {
+func (t *published) size() int {
 	return 400 + 2*len(t.Ref.Tenant) + 2*len(t.Ref.ID) + len(t.Name) + len(t.Version) + len(t.Cursor)
 }
 
-// same reports whether both say the same of an instance.
-func (t *told) same(other *told) bool {
+// same reports whether both are the same state of the same execution.
+func (t *published) same(other *published) bool {
 	return t.Deleted == other.Deleted && t.Revision == other.Revision && t.run == other.run
 }
 
 // ring holds the latest changes. They are numbered without a gap from first on.
 type ring struct {
 	first uint64
-	list  []told
+	list  []published
 	last  map[Ref]uint64 // the number of the latest of each instance
 	bytes int
 }
@@ -360,8 +381,8 @@ type ring struct {
 // next is the number of the next change.
 func (r *ring) next() uint64 { return r.first + uint64(len(r.list)) }
 
-// latest returns what was told of an instance last, or nil.
-func (r *ring) latest(ref Ref) *told {
+// latest returns the latest change of an instance in the ring, or nil.
+func (r *ring) latest(ref Ref) *published {
 	n, ok := r.last[ref]
 	if !ok {
 		return nil
@@ -370,7 +391,7 @@ func (r *ring) latest(ref Ref) *told {
 }
 
 // add adds a change, and drops the oldest ones if there are too many.
-func (r *ring) add(t told, changes, bytes int) {
+func (r *ring) add(t published, changes, bytes int) {
 	if r.last == nil {
 		r.last = map[Ref]uint64{}
 	}
@@ -383,14 +404,14 @@ func (r *ring) add(t told, changes, bytes int) {
 			delete(r.last, old.Ref)
 		}
 		r.bytes -= old.size()
-		*old = told{} // and what it holds
+		*old = published{} // and what it holds
 		r.list = r.list[1:]
 		r.first++
 	}
 }
 
-// skip drops all, and one more that never was: who waits for the next change has missed
-// something as well.
+// skip drops all changes, and leaves a gap of one number: a reader that waits for the next change has
+// missed some as well, and finds its number gone.
 func (r *ring) skip() { *r = ring{first: r.next() + 1} }
 
 // cursor returns the cursor of a change.

@@ -197,12 +197,12 @@ func (o *follower) read(ctx context.Context, f *feed) error {
 func isLater(f *feed, a, b string) bool { return f.begin(a).next > f.begin(b).next }
 
 // toldAs returns the change of a cursor, or one without a run if it is not kept any more.
-func (f *feed) toldAs(cursor string) (told, bool) {
+func (f *feed) toldAs(cursor string) (published, bool) {
 	n := f.begin(cursor).next
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if n == 0 || n-1 < f.ring.first {
-		return told{}, false
+		return published{}, false
 	}
 	return f.ring.list[n-1-f.ring.first], true
 }

@@ -20,19 +20,27 @@ import (
 // made. That is needed because several messages of one turn may answer the same question, and only
 // the first one counts.
 type ledger struct {
-	lastID  int32
-	bytes   int64     // of the entries so far
-	now     time.Time // of the last turn
-	started bool
-	yielded bool // the last turn ended so that the code could go on in another
-	before  bool // yielded, before this turn
+	lastID int32     // of the last event
+	bytes  int64     // of the entries so far
+	now    time.Time // of the last turn
+
+	started bool // ExecutionStarted is in the history
 	ended   bool
+
+	// yielded is true if the last turn that the code has seen ended with TurnYielded: the code runs
+	// again without an event. before is its value before the current turn, which is restored if that
+	// turn turns out to be one that the code does not see.
+	yielded bool
+	before  bool
+
+	// open and leaving are without payloads; see the invariant above.
 	open    map[int32]*history.Event
-	leaving map[int32]*history.Event // children that were asked to cancel and have not ended yet
-	span    uint64                   // of the last turn that is part of a trace
+	leaving map[int32]*history.Event
+
+	span uint64 // of the last turn that is part of a trace
 }
 
-// note takes an event into account.
+// note adds an event to the ledger. Events are noted in the order of their IDs.
 func (l *ledger) note(e *history.Event) {
 	l.lastID = e.ID
 	switch e.Kind {
@@ -45,7 +53,7 @@ func (l *ledger) note(e *history.Event) {
 	case history.ExecutionStarted:
 		l.started = true
 	case history.ActivityScheduled, history.TimerCreated, history.ChildStarted:
-		l.ask(e)
+		l.addOpen(e)
 	case history.ActivityCompleted, history.ActivityFailed, history.ActivityCancelled,
 		history.TimerFired, history.TimerCancelled:
 		delete(l.open, e.Ref)
@@ -62,7 +70,7 @@ func (l *ledger) note(e *history.Event) {
 		}
 	case history.TimerMoved:
 		// Its message may have come in the turn in which it was moved: then it is open again.
-		l.ask(&history.Event{ID: e.Ref, Kind: history.TimerCreated, Name: e.Name, At: e.At})
+		l.addOpen(&history.Event{ID: e.Ref, Kind: history.TimerCreated, Name: e.Name, At: e.At})
 	case history.TimerMoveReceived:
 		if timer := l.open[e.Ref]; timer != nil {
 			timer.At = e.At
@@ -79,8 +87,8 @@ func (l *ledger) note(e *history.Event) {
 	}
 }
 
-// ask notes that something is open.
-func (l *ledger) ask(e *history.Event) {
+// addOpen adds an open activity, timer or child. The payload is dropped: it is in the log.
+func (l *ledger) addOpen(e *history.Event) {
 	if l.open == nil {
 		l.open = map[int32]*history.Event{}
 	}
@@ -89,8 +97,8 @@ func (l *ledger) ask(e *history.Event) {
 	l.open[e.ID] = &asked
 }
 
-// asked returns the event that e answers, or nil if history has no open one.
-func (l *ledger) asked(e *history.Event) *history.Event {
+// question returns the event that e answers, or nil if history has no open one.
+func (l *ledger) question(e *history.Event) *history.Event {
 	asked := l.open[e.Ref]
 	if asked == nil {
 		asked = l.leaving[e.Ref]

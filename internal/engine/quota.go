@@ -50,22 +50,36 @@ type quotas struct {
 	client *Client
 	limit  Quota
 
-	mu       sync.Mutex
-	tenants  map[string]*tenantQuota
-	sweepAt  int             // how many tenants there are before some are forgotten
-	served   map[string]bool // names of orchestrations that workers serve
-	lookedAt time.Time       // zero if never
-	own      map[string]bool // those of this process
+	// own has the names of the orchestrations that this process serves. It does not change.
+	own map[string]bool
+
+	mu      sync.Mutex
+	tenants map[string]*tenantQuota
+
+	// sweepAt is the number of tenants at which the next sweep is made: twice as many as the last
+	// sweep has left, so that sweeps cost O(1) for each tenant that is added.
+	sweepAt int
+
+	// served has the names of the orchestrations that live workers serve, as of lookedAt.
+	served   map[string]bool
+	lookedAt time.Time // zero if never
 }
 
-// tenantQuota is what a tenant has started.
+// tenantQuota counts the starts of a tenant.
 type tenantQuota struct {
-	mu      sync.Mutex
-	open    int
-	counted time.Time       // zero if it must be counted
-	names   map[string]bool // that nobody serves
+	mu sync.Mutex
 
-	users int // calls that use it, guarded by quotas.mu
+	// open is the number of open instances: that of the last count of the store, at counted, and
+	// what this process has started since. Instances that ended since are not subtracted.
+	open    int
+	counted time.Time // zero if they were never counted
+
+	// names has the orchestrations that were started and that no worker served then.
+	names map[string]bool
+
+	// users is the number of calls that use it, guarded by quotas.mu. It is not swept while there
+	// are any.
+	users int
 }
 
 func newQuotas(c *Client, limit Quota, routes []string) *quotas {
@@ -82,8 +96,8 @@ func nameOfRoute(route string) string {
 	return name
 }
 
-// reserve counts starts, or returns [ErrQuota] and counts none. Settle is told what became of
-// them, and takes back those that came to nothing.
+// reserve counts starts, or returns [ErrQuota] and counts none. The caller calls settle with the
+// result of the starts, which restores those that failed or existed.
 func (q *quotas) reserve(ctx context.Context, starts []Start) (settle func(done []Started, err error), err error) {
 	if q == nil || q.limit == (Quota{}) {
 		return func([]Started, error) {}, nil
@@ -94,9 +108,9 @@ func (q *quotas) reserve(ctx context.Context, starts []Start) (settle func(done 
 	}
 	taken := map[string]int{}
 	for tenant, names := range more {
-		if err := q.take(ctx, tenant, names); err != nil {
+		if err := q.reserveTenant(ctx, tenant, names); err != nil {
 			for tenant, n := range taken {
-				q.give(tenant, n)
+				q.restore(tenant, n)
 			}
 			return nil, err
 		}
@@ -105,13 +119,13 @@ func (q *quotas) reserve(ctx context.Context, starts []Start) (settle func(done 
 	return func(done []Started, err error) {
 		for i := range starts {
 			if err != nil || done[i].Existed {
-				q.give(starts[i].Tenant, 1)
+				q.restore(starts[i].Tenant, 1)
 			}
 		}
 	}, nil
 }
 
-// tenant returns what a tenant has started, locked, until release is called.
+// tenant returns the counts of a tenant, locked until release is called.
 func (q *quotas) tenant(name string) (t *tenantQuota, release func()) {
 	q.mu.Lock()
 	if t = q.tenants[name]; t == nil {
@@ -130,8 +144,8 @@ func (q *quotas) tenant(name string) (t *tenantQuota, release func()) {
 	}
 }
 
-// sweep forgets tenants that nobody uses and of which nothing is known that is still believed.
-// The lock is held.
+// sweep forgets tenants without users whose count is older than recountOpen and that have started no
+// unserved orchestration. The lock is held.
 func (q *quotas) sweep() {
 	if len(q.tenants) < q.sweepAt {
 		return
@@ -143,13 +157,13 @@ func (q *quotas) sweep() {
 	q.sweepAt = max(sweepTenants, 2*len(q.tenants))
 }
 
-// take counts starts of one tenant, or returns ErrQuota and counts none. If the count says that the quota is
+// reserveTenant counts starts of one tenant, or returns ErrQuota and counts none. If the count says that the quota is
 // used up, the store is asked once more before a start is refused, at most once in recountFull: instances may
 // have ended in other processes.
-func (q *quotas) take(ctx context.Context, tenant string, names []string) error {
+func (q *quotas) reserveTenant(ctx context.Context, tenant string, names []string) error {
 	t, release := q.tenant(tenant)
 	defer release()
-	if err := q.takeNames(ctx, t, tenant, names); err != nil {
+	if err := q.reserveNames(ctx, t, tenant, names); err != nil {
 		return err
 	}
 	if q.limit.Open == 0 {
@@ -178,8 +192,9 @@ func (q *quotas) take(ctx context.Context, tenant string, names []string) error 
 	return nil
 }
 
-// takeNames counts the orchestrations among names that nobody serves. The lock of t is held.
-func (q *quotas) takeNames(ctx context.Context, t *tenantQuota, tenant string, names []string) error {
+// reserveNames counts the orchestrations among names that no worker serves. When the quota is reached,
+// names that have been served since are forgotten first. The lock of t is held.
+func (q *quotas) reserveNames(ctx context.Context, t *tenantQuota, tenant string, names []string) error {
 	if q.limit.Unserved == 0 {
 		return nil
 	}
@@ -192,7 +207,7 @@ func (q *quotas) takeNames(ctx context.Context, t *tenantQuota, tenant string, n
 	if len(fresh) == 0 {
 		return nil
 	}
-	served, err := q.look(ctx)
+	served, err := q.servedNames(ctx)
 	if err != nil {
 		return err
 	}
@@ -209,8 +224,9 @@ func (q *quotas) takeNames(ctx context.Context, t *tenantQuota, tenant string, n
 	return nil
 }
 
-// look returns the names that workers serve.
-func (q *quotas) look(ctx context.Context) (map[string]bool, error) {
+// servedNames returns the names that live workers serve, at most relookWorkers old. The map is not
+// changed once it is published.
+func (q *quotas) servedNames(ctx context.Context) (map[string]bool, error) {
 	now := q.client.clock.Now()
 	q.mu.Lock()
 	fresh, served := !q.lookedAt.IsZero() && now.Sub(q.lookedAt).Abs() < relookWorkers, q.served
@@ -234,8 +250,8 @@ func (q *quotas) look(ctx context.Context) (map[string]bool, error) {
 	return served, nil
 }
 
-// give takes back open instances that were not started.
-func (q *quotas) give(tenant string, n int) {
+// restore subtracts instances that were reserved and not started.
+func (q *quotas) restore(tenant string, n int) {
 	if q.limit.Open == 0 || n == 0 {
 		return
 	}

@@ -16,7 +16,7 @@ func TestQuotasForgetTenants(t *testing.T) {
 		unserved.names["nobody"] = true
 		done()
 		for i := range 10 * sweepTenants {
-			r.must(q.take(r.Context(), fmt.Sprint("tenant-", i), nil))
+			r.must(q.reserveTenant(r.Context(), fmt.Sprint("tenant-", i), nil))
 			if i%100 == 0 {
 				r.pass(10 * time.Second)
 			}

@@ -24,15 +24,25 @@ const returnWithin = 10 * time.Second
 type slots struct {
 	clock base.Clock
 	log   *slog.Logger
-	what  string        // is worked on
-	taken chan struct{} // one in it for each slot that is taken
+	what  string // the kind of code that runs in the slots, for the log
 
-	running atomic.Int64 // jobs that are not abandoned
+	// taken is the semaphore: it has an element for each slot that is taken, and its capacity is
+	// the number of slots.
+	taken chan struct{}
 
-	mu        sync.Mutex
-	abandoned int // goroutines that have not returned
-	freed     int // of those, how many have given their slot back
-	warned    bool
+	// running is the number of jobs that are not abandoned. It may be less than len(taken): the
+	// claim loop takes slots before it claims.
+	running atomic.Int64
+
+	mu sync.Mutex
+
+	// abandoned is the number of goroutines that have not returned, and freed how many of them
+	// have given their slot back: freed <= cap(taken).
+	abandoned int
+	freed     int
+
+	// warned is true from the warning at 10 % of the slots until fewer than 5 % are abandoned.
+	warned bool
 }
 
 func newSlots(e *Engine, what string, limit int) *slots {
@@ -57,14 +67,14 @@ func (s *slots) take(ctx context.Context, most int) int {
 	return most
 }
 
-// give gives n slots back.
+// give returns n slots.
 func (s *slots) give(n int) {
 	for range n {
 		<-s.taken
 	}
 }
 
-// count returns how many goroutines were abandoned and have not returned.
+// count returns the number of abandoned goroutines that have not returned.
 func (s *slots) count() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -109,10 +119,13 @@ type job struct {
 	*store.Claim
 	slots *slots
 
-	mu        sync.Mutex
-	alarm     func() bool // stops what abandons it
+	mu sync.Mutex
+
+	// alarm stops the timer that abandons the job. It is set from shouldEnd to the end.
+	alarm func() bool
+
 	abandoned bool
-	freed     bool // its slot was given back before its end
+	freed     bool // abandon has given the slot back, so end does not
 	ended     bool
 }
 
@@ -161,8 +174,9 @@ func (j *job) end() {
 	}
 }
 
-// closers end code that is not used any more. Its deferred functions run then, which may
-// block: nobody waits for them but Close.
+// closers closes executions that are not used any more: evicted from the cache, ended or lost. Closing
+// runs their deferred functions, which may block, so each is closed in a goroutine of its own. Only
+// Engine.Close waits for them. One that takes longer than returnWithin counts as abandoned.
 type closers struct {
 	slots *slots // in which those that do not return are counted
 
@@ -171,7 +185,8 @@ type closers struct {
 	none chan struct{} // closed when n is 0; nil if nobody waits for it
 }
 
-// end has the code of an instance ended.
+// end closes the execution of an instance. One that has ended has no code left to run and is closed at
+// once.
 func (c *closers) end(in *instance) {
 	exec := in.exec
 	in.exec = nil
@@ -206,7 +221,7 @@ func (c *closers) end(in *instance) {
 	}()
 }
 
-// wait returns a channel that is closed when all have ended.
+// wait returns a channel that is closed when all executions are closed.
 func (c *closers) wait() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -87,7 +87,7 @@ func (t *turn) takeEvent(m message, e *history.Event) error {
 	case history.TimerMoveReceived:
 		t.moveTimers(e)
 	default:
-		asked := ledger.asked(e)
+		asked := ledger.question(e)
 		if asked == nil {
 			t.stale()
 			return nil

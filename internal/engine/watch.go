@@ -19,18 +19,22 @@ func (e *Engine) Changes(ctx context.Context, after string) iter.Seq2[Change, er
 	return e.feed.read(ctx, after)
 }
 
-// place is the position of a reader in the ring. A reader without a cursor gets changes from the call on, and
+// position is the position of a reader in the ring. A reader without a cursor gets changes from the call on, and
 // since tells these from changes that were committed before and looked up after. A reader that resumes after
 // a cursor may get a change twice, and misses none.
-type place struct {
-	next    uint64 // the number of the change to read next
-	since   uint64 // what was marked no later is not for the reader
-	resumed bool   // since is not known any more
+type position struct {
+	// next is the number of the change to read next.
+	next uint64
+
+	// since is the number of the last mark before the reader subscribed: changes that were marked
+	// no later are not for it. After a cursor it is unknown, and resumed is true.
+	since   uint64
+	resumed bool
 }
 
-// wants reports whether a change is for the reader. One that goes on after a cursor gets
-// what it may know rather than miss what it may not know.
-func (p *place) wants(t *told) bool {
+// wants reports whether a change is for the reader. A reader that resumes after a cursor may get a
+// change twice rather than miss one.
+func (p *position) wants(t *published) bool {
 	return p.resumed || (p.since < t.mark && p.since >= t.known)
 }
 
@@ -60,16 +64,17 @@ func (f *feed) read(ctx context.Context, after string) iter.Seq2[Change, error] 
 			select {
 			case <-news:
 			case <-f.work:
-				f.look(ctx)
+				f.readMarked(ctx)
 			case <-ctx.Done():
 			}
 		}
 	}
 }
 
-// begin returns where a reader begins who has read up to a cursor. What is not a cursor
-// of this feed is 0, which no change has as its number.
-func (f *feed) begin(after string) place {
+// begin returns the position of a reader after a cursor, or at the end without one. A cursor of
+// another feed, or of another process, gives position 0, which no change has: the reader gets
+// ErrMissed.
+func (f *feed) begin(after string) position {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if after == "" {
@@ -77,26 +82,26 @@ func (f *feed) begin(after string) place {
 			f.on.Store(true)
 		}
 		f.since = f.marks
-		return place{next: f.ring.next(), since: f.marks}
+		return position{next: f.ring.next(), since: f.marks}
 	}
 	epoch, number, _ := strings.Cut(after, "-")
 	n, err := strconv.ParseUint(number, 36, 64)
 	if epoch != f.epoch || err != nil || n >= f.ring.next() {
-		return place{}
+		return position{}
 	}
-	return place{next: n + 1, resumed: true}
+	return position{next: n + 1, resumed: true}
 }
 
-// join counts readers.
+// join adds n to the number of readers. Without readers, nothing is marked once the marks overflow.
 func (f *feed) join(n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.readers += n
 }
 
-// take returns what there is to read next. If that is all, it also returns what is closed
-// when there is more.
-func (f *feed) take(at *place) (changes []Change, news <-chan struct{}, err error) {
+// take returns the changes at a position, at most feedBatch, and advances it. At the end of the ring
+// it also returns a channel that is closed when there are more.
+func (f *feed) take(at *position) (changes []Change, news <-chan struct{}, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch {
@@ -119,23 +124,23 @@ func (f *feed) take(at *place) (changes []Change, news <-chan struct{}, err erro
 	return changes, news, nil
 }
 
-// look looks up a batch of marked instances, and publishes what it finds to all readers. One reader does so
-// at a time, so that of two looks at an instance the later one is published later. mu is not held while the
-// store is read: marks that are made meanwhile are for the next look.
-func (f *feed) look(ctx context.Context) {
+// readMarked reads a batch of marked instances, and publishes their state to all readers. One reader does
+// so at a time, so that of two reads of an instance the later one is published later. mu is not held while the
+// store is read: marks that are made meanwhile are for the next batch.
+func (f *feed) readMarked(ctx context.Context) {
 	f.mu.Lock()
-	if f.looking {
+	if f.reading {
 		f.mu.Unlock()
 		return
 	}
-	f.looking = true
+	f.reading = true
 	batch := f.marked.take(feedBatch)
 	f.mu.Unlock()
 
-	found := make([]told, 0, len(batch))
+	found := make([]published, 0, len(batch))
 	var err error
 	for _, m := range batch {
-		var t told
+		var t published
 		if t, err = f.find(ctx, m); err != nil {
 			break
 		}
@@ -149,13 +154,13 @@ func (f *feed) look(ctx context.Context) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.looking = false
+	f.reading = false
 	f.requestRead()
 }
 
-// find looks at an instance.
-func (f *feed) find(ctx context.Context, m marked) (told, error) {
-	t := told{Change: Change{Ref: m.Ref, At: m.at}, mark: m.number, unborn: m.unborn}
+// find reads the record of a marked instance. A missing record is a deletion.
+func (f *feed) find(ctx context.Context, m marked) (published, error) {
+	t := published{Change: Change{Ref: m.Ref, At: m.at}, mark: m.number, unborn: m.unborn}
 	r, err := f.Store.Get(ctx, m.Ref.record())
 	if errors.Is(err, store.ErrNotFound) {
 		t.Deleted = true
@@ -171,9 +176,9 @@ func (f *feed) find(ctx context.Context, m marked) (told, error) {
 	return t, nil
 }
 
-// publish tells readers what was found, unless they know, and marks once more what was not
-// looked at.
-func (f *feed) publish(found []told, left []marked) {
+// publish adds what was found to the ring, unless readers have seen it, and marks those instances
+// again that were not read.
+func (f *feed) publish(found []published, left []marked) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.ended != nil {

@@ -161,7 +161,7 @@ func Example_timerAndEvent() {
 	// Output: paid 42 <nil>
 }
 
-// A timer with a name can be moved from outside, by whoever knows the ID of the instance.
+// A timer with a name can be moved from outside, by any client that knows the ID of the instance.
 func Example_moveTimer() {
 	ctx := context.Background()
 	e, err := timerEngine(ctx)

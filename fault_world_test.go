@@ -89,7 +89,7 @@ func (w *world) do(err error) {
 	}
 }
 
-// soon returns what is true of an instance as soon as that is so.
+// soon returns the state of an instance as soon as a condition holds.
 func (w *world) soon(id, what string, is func(abide.Info) bool) abide.Info {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), 1000*time.Hour)

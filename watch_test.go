@@ -16,7 +16,7 @@ var watched = abide.NewOrchestration("watched", func(ctx abide.Context, _ string
 	return tenantGo.Wait(ctx)
 }, abide.Version("3"))
 
-// TestChanges: what a program reads is what is true of the instances that it works on.
+// TestChanges: the changes that a program reads have the state of its instances.
 func TestChanges(t *testing.T) {
 	onStage(t, []abide.Definition{watched}, func(s *stage) {
 		var w abide.Watcher = s.Engine

@@ -102,7 +102,7 @@ func (e *transport) Raise(ctx context.Context, requests []abide.RaiseRequest) er
 	return e.call(ctx, http.MethodPost, "/api/v1/instances/events", nil, list, nil)
 }
 
-// Get returns what is true of an instance.
+// Get returns the current state of an instance, or [abide.ErrNotFound].
 func (e *transport) Get(ctx context.Context, ref abide.Ref) (abide.Info, error) {
 	var out api.Instance
 	if err := e.one(ctx, http.MethodGet, ref, "", nil, nil, &out); err != nil {

@@ -24,7 +24,7 @@ type trait struct {
 	instead string // the end of it
 
 	// confined categories stop at the end of a module. A lock, a cache in a variable,
-	// a loop over a map or a format for addresses within somebody else's library is
+	// a loop over a map or a format for addresses within another library is
 	// nearly always something that its results do not show, and that its user cannot
 	// mend.
 	confined bool

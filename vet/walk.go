@@ -128,7 +128,7 @@ func (w *walker) useObject(pos token.Pos, obj types.Object) {
 	}
 }
 
-// use notes that a function may be called. Whoever has it as a value is taken to
+// use notes that a function may be called. Code that has it as a value is taken to
 // call it.
 func (w *walker) use(pos token.Pos, f callable) {
 	switch {

@@ -74,7 +74,7 @@ func ErrorOf(t testing.TB, pkg string, err, target error, texts ...string) {
 }
 
 // Eventually waits until a condition holds, and ends the test if it does not within 30
-// seconds. Tests in virtual time need no such thing: they let time pass.
+// seconds. Tests in virtual time need no wait: they let time pass.
 func Eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	for end := time.Now().Add(30 * time.Second); !holds(); <-time.After(2 * time.Millisecond) {

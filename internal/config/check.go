@@ -107,7 +107,7 @@ func (c *Config) Exposed(addr string) error {
 	if c.Insecure || c.Guarded() || IsLoopback(addr) {
 		return nil
 	}
-	return errors.New("whoever reaches it could do everything: set auth.admin_token, auth.oidc, auth.certificates or auth.required, " +
+	return errors.New("every client that reaches it could do everything: set auth.admin_token, auth.oidc, auth.certificates or auth.required, " +
 		"listen on loopback, such as 127.0.0.1:7171, or say insecure if that is what you want")
 }
 

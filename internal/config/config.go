@@ -57,7 +57,7 @@ type Auth struct {
 	AdminToken Secret `key:"admin_token"`
 
 	// Required has everybody prove who they are, on loopback too. Without it, a server
-	// that listens on loopback lets in whoever is on the same machine, unless there is an
+	// that listens on loopback accepts every client on the same machine, unless there is an
 	// admin token, a login or a rule for certificates.
 	Required bool `key:"required"`
 

@@ -4,7 +4,7 @@
 //
 // A [Rule] is a cron expression in a time zone, an [Interval] is a fixed distance, and
 // both are [Times]. What is done at such a moment, what if the one before still runs,
-// and what if nobody was there, is the business of whoever asks.
+// and what if nobody was there, is decided by the caller.
 //
 // # Expressions
 //

@@ -86,7 +86,7 @@ func (d *daemon) openAll(ctx context.Context, f *front) error {
 		f.serving.Admin = address("http", d.cfg.Admin, admin)
 	}
 	for _, s := range f.servers {
-		// What clients do wrong is for those who look for it: whoever scans the web for open
+		// What clients do wrong is logged at debug: a scan of the web for open
 		// ports would fill the log otherwise.
 		s.http.ErrorLog = slog.NewLogLogger(d.log.Handler(), slog.LevelDebug)
 	}
@@ -126,7 +126,7 @@ func (f *front) leave() {
 }
 
 // stop lets requests that are under way come to their end, for as long as ctx allows, and
-// a moment longer: whoever is answered as the time runs out still gets the answer.
+// a moment longer: a request that is answered as the time runs out still gets its answer.
 func (f *front) stop(ctx context.Context, d *daemon) {
 	late, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -167,9 +167,9 @@ func (f *front) reload(log *slog.Logger) {
 	log.Info("certificates reloaded")
 }
 
-// asLocal has everybody be somebody on this machine who may do everything: only the owner
-// of the store can open its socket. Who finds the server by its store does not know the
-// prefix that it has elsewhere.
+// asLocal gives every request of the store's socket the identity of a local administrator: only the
+// owner of the store can open it. Clients that find the server by its store do not know its prefix,
+// which is added.
 func asLocal(prefix string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r = r.WithContext(auth.With(r.Context(), local))

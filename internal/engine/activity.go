@@ -342,8 +342,8 @@ func (t *Task) answer(e history.Event) {
 	t.commit(&tx, e.Failure, false)
 }
 
-// commit commits the outcome of the attempt, and tries again until it is known what became of the
-// commit: the activity has had its effect, and its result is worth some patience. It gives up when the
+// commit commits the outcome of the attempt, and tries again until the outcome of the
+// commit is known: the activity has had its effect, and must not run again without need. It gives up when the
 // store is gone, the engine closes or the lease is lost; then the activity runs again elsewhere. If the
 // store refuses the outcome, because it is too large, the instance gets a failure that says so
 // instead: otherwise the activity would run again and again, and fail in the same way.

@@ -38,7 +38,7 @@ const (
 type body struct {
 	kind    bodyKind
 	run     uint64 // of the execution that it is for; 0 means whichever there is
-	awaited bool   // an event is to be dropped unless somebody waits for it
+	awaited bool   // an event is dropped unless the code waits for it
 	orphan  bool   // the parent has ended, and nobody waits for the result
 	reason  string // for people
 	info    *Info  // of the instance that starts, so that its record need not be read
@@ -54,7 +54,7 @@ const (
 )
 
 // parentMark says which parent a message is from, and by which event of its history it
-// started the child: whoever has another parent is not meant.
+// started the child: an instance with another parent drops the message.
 type parentMark struct {
 	run   uint64
 	event int32

@@ -42,9 +42,9 @@ type cache struct {
 	order list.List // of cached, the most recently used first
 	ended bool      // nothing is kept any more
 
-	// flights are instances that will be put back in a moment: their turns are being
-	// committed, and the next one may be claimed before the last one is done. Somebody who
-	// waits for one makes its channel.
+	// expected has the instances that a turn holds and will put back: the turn is being committed,
+	// and the next one may be claimed before it has returned. A turn that waits for one makes its
+	// channel.
 	expected map[store.Key]chan struct{}
 }
 

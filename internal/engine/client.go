@@ -207,7 +207,7 @@ func (c *Client) findExisting(ctx context.Context, starts []Start, done []Starte
 	return nil
 }
 
-// Get returns what is true of an instance.
+// Get returns the current state of an instance, or ErrNotFound.
 func (c *Client) Get(ctx context.Context, ref Ref) (Info, error) {
 	if err := checkRef(ref); err != nil {
 		return Info{}, err
@@ -216,7 +216,7 @@ func (c *Client) Get(ctx context.Context, ref Ref) (Info, error) {
 	return c.info("get", ref, r, err)
 }
 
-// Await returns what is true of an instance as soon as its revision is greater than
+// Await returns the state of an instance as soon as its revision is greater than
 // after.
 func (c *Client) Await(ctx context.Context, ref Ref, after int64) (Info, error) {
 	if err := checkRef(ref); err != nil {
@@ -247,7 +247,7 @@ func wrap(verb string, err error) error {
 	return fmt.Errorf("abide: %s: %w", verb, err)
 }
 
-// Wait returns what is true of an instance when it has ended.
+// Wait returns the state of an instance once it has ended.
 func (c *Client) Wait(ctx context.Context, ref Ref) (Info, error) {
 	info, err := c.Get(ctx, ref)
 	for err == nil && !info.Status.Ended() {

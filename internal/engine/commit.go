@@ -15,7 +15,7 @@ type childStart struct {
 	event *history.Event
 	info  Info
 	body  []byte
-	taken bool // the ID belongs to somebody else
+	taken bool // the ID belongs to another instance
 }
 
 // putChild starts another instance.
@@ -45,7 +45,7 @@ func (t *turn) putChild(e *history.Event) {
 // at the length at which the instance was claimed, and the record.
 //
 // The record is put without a version, although it is read-modify-write, because the log guards it:
-// whoever else puts it appends, and then the length differs. Where the turn appends nothing there is
+// every other commit that puts it appends, and then the length differs. Where the turn appends nothing there is
 // no such guard, and the version is expected.
 //
 // The context is not that of the turn. If the lease is lost the store refuses the commit, and if it is
@@ -71,7 +71,7 @@ func (t *turn) commit() error {
 		t.in.info.trial, t.changed = trial{}, true
 	}
 	if t.changed {
-		expect := store.AnyVersion // the length of the log is what counts: whoever puts the record appends
+		expect := store.AnyVersion // the length of the log is what counts: every commit that puts the record appends
 		// But for the first turn of a fork: what changes the record before it appends nothing.
 		if len(t.entries) == 0 || t.forked {
 			expect = t.in.info.Revision

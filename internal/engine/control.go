@@ -206,8 +206,8 @@ func (c *control) do(m *message) error {
 		}
 		c.quiet = nil // what has ended needs no more remarks
 		t.end(&history.Event{Kind: history.ExecutionTerminated, Name: m.reason}, Terminated)
-		// Whoever there is acknowledges what is left of its messages, which may have been
-		// parked.
+		// Its route is served by every engine, which acknowledges what is left of its messages;
+		// these may have been parked.
 		wake := wakeMessage(info)
 		wake.ID, wake.Route = idEnded, routeEnded
 		t.tx.Put = append(t.tx.Put, wake)

@@ -53,7 +53,7 @@
 //
 //  1. One commit. The events of a turn, the messages that they cause, the instance's record and
 //     the end of the claim are one transaction. There is no state in between.
-//  2. Whoever writes the record of an instance appends to its log as well, at the length that it
+//  2. A commit that writes the record of an instance appends to its log as well, at the length that it
 //     has read. So of a turn and a control request that race, one meets a conflict. The one
 //     exception is an instance whose history ends within a turn (Info.partial, a fork): there the
 //     version of the record decides.
@@ -68,7 +68,7 @@
 //     caused it. A transaction that is repeated puts nothing twice.
 //  7. An instance is in one of three places: in the cache, in the hands of one turn, or nowhere
 //     in this process. Taking it out of the cache and putting it back is how it moves.
-//  8. turn.owner and Task.owner are set once. Whoever sets it decides what becomes of the claim:
+//  8. turn.owner and Task.owner are set once. The one that sets it settles the claim:
 //     the goroutine that runs the code, the watchdog, or a timeout. The others come too late.
 //  9. The messages of an instance stay in order. A claim of an instance is never released with a
 //     delay, since messages that arrive meanwhile would overtake; to wait, the engine holds the

@@ -251,7 +251,7 @@ func (e *Engine) end(why error) {
 
 // Close stops claiming, and waits for what is under way: activities, and turns. When
 // ctx ends it tells them to stop, gives back what does not stop within a second, and
-// returns ctx's error; what was given back is run again by whoever claims it next.
+// returns ctx's error; what was given back is run again by the next process that claims it.
 // Closing twice is fine.
 func (e *Engine) Close(ctx context.Context) error {
 	var err error
@@ -316,7 +316,7 @@ func (e *Engine) await(ctx context.Context, done <-chan struct{}, late func() <-
 	return fmt.Errorf("abide: close: %s: %w", what, ctx.Err())
 }
 
-// expected reports whether an error says that somebody else has the work now.
+// expected reports whether an error means that another process has the claim now.
 func expected(err error) bool {
 	return errors.Is(err, store.ErrClaimLost) || errors.Is(err, store.ErrConflict)
 }

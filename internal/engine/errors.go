@@ -34,7 +34,7 @@ var (
 	ErrCancelRequested = errors.New("the instance is to be cancelled")
 
 	// ErrLost: nobody waits for the result any more: the activity was cancelled, or was
-	// given to somebody else.
+	// given to another process.
 	ErrLost = errors.New("cancelled: nobody waits for the result any more")
 
 	// ErrTimeout: it took longer than it may.

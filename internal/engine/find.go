@@ -15,7 +15,7 @@ import (
 
 // find gets the instance: from the cache, from its start message, or from its record.
 //
-// Whoever writes the record appends to the log in the same commit. So a cached instance is current if
+// A commit that writes the record also appends to the log. So a cached instance is current if
 // the log is the same one (the tag) and as long as it was. The claim brings both along: a turn of a
 // cached instance reads nothing. The tag is needed because an instance may be deleted and started
 // again under the same ID, with a log that happens to be as long.

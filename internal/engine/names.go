@@ -83,7 +83,7 @@ func heartbeatKey(task store.Key) store.RecordKey {
 }
 
 // messageID returns the ID of a message about an event of an execution. It is derived from the run and the
-// event alone, so that whoever puts, moves or deletes the message, in any process and after any crash, names
+// event alone, so that every process that puts, moves or deletes the message, also after a crash, names
 // the same one; and the run makes sure that no other execution of any instance has the same.
 func messageID(prefix string, run uint64, event int32) string {
 	b := make([]byte, 0, len(prefix)+28)

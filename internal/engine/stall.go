@@ -10,7 +10,7 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// stallError says that an instance cannot go on until somebody has fixed something.
+// stallError is the reason for which an instance cannot continue until its code or data is fixed.
 type stallError struct {
 	reason string
 	cause  string // if another build may not have it

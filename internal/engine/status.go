@@ -17,7 +17,7 @@ type Status string
 const (
 	Pending    Status = "pending"    // it was started, and its code has not begun
 	Running    Status = "running"    // its code has begun
-	Suspended  Status = "suspended"  // somebody told it to wait; it goes on when resumed
+	Suspended  Status = "suspended"  // stopped by a request, until it is resumed
 	Stalled    Status = "stalled"    // its code cannot go on; it does when resumed after a fix
 	Completed  Status = "completed"  // it has a result
 	Failed     Status = "failed"     // its code returned an error

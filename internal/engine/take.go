@@ -152,7 +152,7 @@ func (t *turn) answer(m message, e, asked *history.Event) {
 	t.incoming = append(t.incoming, *e)
 }
 
-// moveTimers gives the open timers of a name another time, as somebody outside has
+// moveTimers gives the open timers of a name another time, as a request has
 // asked for.
 func (t *turn) moveTimers(e *history.Event) {
 	timers := t.in.ledger.timers(e.Name)

@@ -89,7 +89,7 @@ func (c *Client) Resume(ctx context.Context, ref Ref) error {
 	return err
 }
 
-// resumeSoon is how long Resume waits for somebody to do it.
+// resumeSoon is how long Resume waits until a process has resumed the instance.
 const resumeSoon = 3 * time.Second
 
 // MoveTimer gives the timers of that name another time. It does nothing to one that is
@@ -122,7 +122,7 @@ func (c *Client) MoveTimer(ctx context.Context, ref Ref, name string, at time.Ti
 	}}}))
 }
 
-// running returns what is true of an instance that has not ended.
+// running returns the state of an instance that has not ended, or ErrState.
 func (c *Client) running(ctx context.Context, verb string, ref Ref) (Info, error) {
 	info, err := c.Get(ctx, ref)
 	if err == nil && info.Status.Ended() {

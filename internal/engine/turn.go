@@ -392,7 +392,7 @@ const (
 )
 
 // orphaned puts the messages of an instance that has no record into quarantine: that
-// must not be, and somebody should see it.
+// must not be, and an operator should see it.
 func (t *turn) orphaned(messages []message) error {
 	for _, m := range messages {
 		t.tx.PutRecords = append(t.tx.PutRecords, store.Quarantine(*m.Message, t.claim.Route, ReasonNoInstance, t.claim.Now))

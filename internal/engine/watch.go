@@ -170,7 +170,7 @@ func (f *feed) find(ctx context.Context, m marked) (published, error) {
 		return t, err
 	}
 	t.Name, t.Status, t.Revision = r.Name, Status(r.Status), r.Version
-	if info, err := infoOf(r); err == nil { // or somebody else will say that it cannot be read
+	if info, err := infoOf(r); err == nil { // its turn reports a record that cannot be read
 		t.Version, t.run = info.Version, info.run
 	}
 	return t, nil

@@ -9,7 +9,7 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// Insist commits, and tries again while it is unknown what became of it, until ctx ends:
+// Insist commits, and tries again while its outcome is unknown, until ctx ends:
 // for what has had its effect already, and would have it again. If the first try succeeded
 // without anybody learning of it, the second one has lost its claim, or meets a conflict.
 func Insist(ctx context.Context, s store.Store, clock base.Clock, tx *store.Tx) error {

@@ -71,7 +71,7 @@ func (s *Set) Gauge(m Metric) metric.Float64ObservableGauge {
 	return g
 }
 
-// Observe has f called whenever somebody looks at the gauges. Stop ends that.
+// Observe has f called whenever the gauges are collected. Stop ends that.
 func (s *Set) Observe(f metric.Callback, gauges ...metric.Observable) (stop func()) {
 	r, err := s.meter.RegisterCallback(f, gauges...)
 	if err != nil {

@@ -10,7 +10,7 @@
 // # Coroutines
 //
 // The code runs in coroutines made with [iter.Pull], one at a time, in an order that depends on
-// nothing but the events: those that can run are in a first-in first-out list, and whoever
+// nothing but the events: those that can run are in a first-in first-out list, and the one that
 // resolves a future appends its waiters in the order in which they began to wait. A coroutine
 // that waits costs a stack and nothing else. Goroutines with channels would do as well, but each
 // switch would go through the scheduler, and only a rendezvous at each switch would keep two of

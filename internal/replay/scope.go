@@ -76,7 +76,7 @@ func (s *Scope) isBelow(other *Scope) bool {
 	return false
 }
 
-// leave says that nothing more will be asked for under the scope. It is let go as soon
+// leave says that nothing more will be asked for under the scope. It is released as soon
 // as nothing is open under it.
 func (s *Scope) leave() {
 	s.left = true

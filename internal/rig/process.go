@@ -60,7 +60,7 @@ func (p *Process) Kill() {
 	p.cancel()
 }
 
-// Caller makes calls as clients do: again, until they know what became of one, and to the
+// Caller makes calls as clients do: again, until the outcome of each is known, and to the
 // process that is there.
 type Caller[S any] struct {
 	t       testing.TB

@@ -2,7 +2,7 @@
 // this machine can reach.
 //
 // An address that is not public is refused, after its name was resolved and before a
-// connection is made, unless it is allowed: whoever owns a name decides what it resolves
+// connection is made, unless it is allowed: the owner of a name decides what it resolves
 // to. Proxies of the environment are not used, because they would make connections that
 // nobody looks at. Redirects are not followed, as long as a caller uses the transport
 // itself and no client.

@@ -20,7 +20,7 @@ var (
 	ErrMalformed = errors.New("malformed header")
 
 	// ErrStale: it was signed too long ago, or too far in the future. It may be a
-	// recording that somebody plays back, or the clocks differ.
+	// replayed recording, or the clocks differ.
 	ErrStale = errors.New("stale timestamp")
 
 	// ErrSignature: no signature is by any of the secrets.
@@ -36,7 +36,7 @@ const timestampBits = 40
 // how much of a signature is right.
 //
 // The body must be as it came, byte for byte. The same webhook verifies again within
-// the tolerance: whoever must not act twice remembers the id.
+// the tolerance: a receiver that must not act twice remembers the id.
 func Verify(header http.Header, body []byte, now time.Time, tolerance time.Duration, secrets ...Secret) (id string, err error) {
 	id, err = single(header, HeaderID)
 	if err != nil {
@@ -67,8 +67,8 @@ func Verify(header http.Header, body []byte, now time.Time, tolerance time.Durat
 	return id, nil
 }
 
-// single returns the value of a header that must be there once: of two, somebody
-// else might read the other.
+// single returns the value of a header that must occur once: of two values, another program could
+// read the other one.
 func single(header http.Header, name string) (string, error) {
 	values := header.Values(name)
 	switch {

@@ -37,7 +37,7 @@ func Records(ctx context.Context, s store.Store, q store.Query, also func(store.
 			switch {
 			case err == nil:
 				total += len(records)
-			case !errors.Is(err, store.ErrConflict): // somebody changed it, or removed it
+			case !errors.Is(err, store.ErrConflict): // it was changed or removed meanwhile
 				failed = err
 			}
 			return err

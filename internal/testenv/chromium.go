@@ -69,7 +69,7 @@ func Chromium(t testing.TB) string {
 				break
 			}
 		}
-		_, _ = io.Copy(io.Discard, errors) // so that it never waits for somebody to read
+		_, _ = io.Copy(io.Discard, errors) // so that it never blocks on a full pipe
 	}()
 	t.Cleanup(func() {
 		_ = syscall.Kill(-process.Process.Pid, syscall.SIGKILL) // one that has ended needs no signal

@@ -33,7 +33,7 @@ var postgresSettings = []string{
 	"dynamic_shared_memory_type=mmap", // in its folder, so that nothing is left outside of it
 }
 
-// postgres is a PostgreSQL server, whoever uses it.
+// postgres is a PostgreSQL server that several tests may share.
 type postgres struct {
 	programs  string // the folder that they are in
 	owner     *syscall.Credential
@@ -113,7 +113,7 @@ func postgresPrograms() (string, error) {
 }
 
 // command returns a command that runs as the server's user, and knows nothing of servers
-// that somebody has told our process about.
+// that the environment names.
 func (p *postgres) command(program string, args ...string) *exec.Cmd {
 	c := exec.Command(program, args...)
 	c.Dir = p.folder.path

@@ -98,7 +98,7 @@ func removeLeft(parent, kind string) {
 		}
 		lock, err := os.OpenFile(path, os.O_RDWR, 0)
 		if err != nil {
-			continue // it is somebody else's, or somebody else removes it
+			continue // another process uses or removes it
 		}
 		if syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
 			_ = os.RemoveAll(filepath.Dir(path)) // what stays is for the next one

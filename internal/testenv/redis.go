@@ -25,7 +25,7 @@ type RedisServer struct {
 	redis  *redis
 }
 
-// redis is a redis-server, whoever uses it.
+// redis is a redis-server that several tests may share.
 type redis struct {
 	program string
 	dir     string
@@ -172,7 +172,7 @@ func (r *redis) answers() bool {
 }
 
 // onFreeAddr starts a server on an address on which nobody listens. Between the choice
-// of a free port and its use somebody else may take it, so it tries again.
+// of a free port and its use another process may take it, so it tries again.
 func onFreeAddr(start func(addr string) error) error {
 	var err error
 	for range 5 {

@@ -6,7 +6,7 @@
 //   - Imports go down: which package may import which is the table layers.
 //   - The wall clock is read through internal/base, so that tests own the time;
 //     who may read it directly is the table realTime, with a reason for each.
-//   - Randomness comes from a source that somebody gave, so that a seed repeats it.
+//   - Randomness comes from a source that is passed in, so that a seed repeats it.
 //   - What is exported has a comment, and so has every package of some size.
 //   - Files stay short enough to be read.
 //   - Words that stand for two things, or for work that was put off, are not used.

@@ -24,7 +24,7 @@ const ruleBackend = "the tables of the backend agree with each other"
 
 // Check is a look at all that a store holds.
 type Check struct {
-	// Store is what to look at. Nobody else may use it: whoever checks excludes others
+	// Store is what to look at. No other process may use it: the caller excludes others
 	// first, see [store.Portable.Exclude].
 	Store store.Portable
 
@@ -230,7 +230,7 @@ func (c *checker) logLength(key store.Key) (int, error) {
 }
 
 // has reports whether a message waits for a key that is wanted, or is in quarantine, where
-// somebody has to decide about it.
+// an operator has to decide about it.
 func (c *checker) has(key store.Key, wanted func(id string) bool) (bool, error) {
 	messages, err := c.Store.Pending(c.ctx, key, 0)
 	if err != nil {

@@ -22,7 +22,7 @@ var (
 
 // Copy is a copy of a store into another one.
 type Copy struct {
-	// From and To are the stores. Nobody else may use them: whoever copies excludes
+	// From and To are the stores. No other process may use them: the caller excludes
 	// others first, see [store.Portable.Exclude].
 	From, To store.Portable
 

@@ -51,7 +51,7 @@ type Action struct {
 	UpdatedAt  time.Time         `json:"updated_at"`
 	StartedAt  time.Time         `json:"started_at,omitzero"`
 	EndedAt    time.Time         `json:"ended_at,omitzero"`
-	RetryAt    time.Time         `json:"retry_at,omitzero" doc:"When it was, or will be, run again: after a run that failed, or because somebody wants it."`
+	RetryAt    time.Time         `json:"retry_at,omitzero" doc:"When it was, or will be, run again: after a run that failed, or on request."`
 	Attempt    int               `json:"attempt" doc:"How often it was run."`
 	Idempotent bool              `json:"idempotent"`
 	ExitCode   int               `json:"exit_code" doc:"Of a command, or the status of an HTTP response."`

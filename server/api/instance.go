@@ -36,7 +36,7 @@ type NewInstances struct {
 	Instances []NewInstance `json:"instances" minItems:"1" maxItems:"1000" doc:"All of them are started, or none."`
 }
 
-// Started is what became of a [NewInstance].
+// Started is the result of a [NewInstance].
 type Started struct {
 	Tenant   string    `json:"tenant"`
 	ID       string    `json:"id"`
@@ -45,7 +45,7 @@ type Started struct {
 	Instance *Instance `json:"instance,omitempty" doc:"The instance when it had ended, or when the wait was over; only with wait."`
 }
 
-// FromStarted returns what became of a start for the wire.
+// FromStarted returns the result of a start for the wire.
 func FromStarted(s abide.Started) Started {
 	return Started{Tenant: s.Ref.Tenant, ID: s.Ref.ID, Existed: s.Existed, Revision: s.Revision}
 }
@@ -55,12 +55,12 @@ func (s *Started) Started() abide.Started {
 	return abide.Started{Ref: abide.Ref{Tenant: s.Tenant, ID: s.ID}, Existed: s.Existed, Revision: s.Revision}
 }
 
-// StartedList is what became of [NewInstances], in their order.
+// StartedList is the result of [NewInstances], in their order.
 type StartedList struct {
 	Instances []Started `json:"instances"`
 }
 
-// Instance is what is true of an instance.
+// Instance is the state of an instance.
 type Instance struct {
 	Tenant        string                     `json:"tenant"`
 	ID            string                     `json:"id"`
@@ -134,7 +134,7 @@ type Result struct {
 // Codes of problems with results.
 const (
 	CodeFailed  = "instance_failed"  // the instance ended without a result
-	CodeStalled = "instance_stalled" // the instance's code cannot go on before somebody mends it
+	CodeStalled = "instance_stalled" // the instance's code cannot continue before it is fixed
 )
 
 // InstanceProblem is the problem of who asks for a result that there is not.

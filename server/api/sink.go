@@ -21,7 +21,7 @@ type SinkList struct {
 	Sinks []Sink `json:"sinks"`
 }
 
-// Delivery is what became of the envelope of a timer that has fired, at a sink.
+// Delivery is the delivery of the envelope of a fired timer to a sink.
 type Delivery struct {
 	Tenant        string    `json:"tenant"`
 	Key           string    `json:"key" doc:"That of the timer."`
@@ -32,7 +32,7 @@ type Delivery struct {
 	TimerDelivery
 }
 
-// FromTimerDelivery returns what became of a timer's envelope at one of its sinks for the
+// FromTimerDelivery returns the delivery of a timer's envelope to one of its sinks for the
 // wire.
 func FromTimerDelivery(t *timer.Timer, d *timer.Delivery) Delivery {
 	return Delivery{

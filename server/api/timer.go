@@ -90,12 +90,12 @@ type Timer struct {
 	CorrelationID string          `json:"correlation_id,omitempty"`
 	Payload       json.RawMessage `json:"payload,omitempty"`
 	EnvelopeID    string          `json:"envelope_id,omitempty" doc:"The ID of the envelope that is published when it fires."`
-	Deliveries    []TimerDelivery `json:"deliveries,omitempty" doc:"What became of the envelope, one for each sink."`
+	Deliveries    []TimerDelivery `json:"deliveries,omitempty" doc:"The delivery of the envelope to each sink."`
 	Arming        int64           `json:"arming" doc:"How often it was armed. Moving it does not count."`
 	Version       int64           `json:"version" doc:"Grows with each change; it is the ETag."`
 }
 
-// TimerDelivery is what became of a timer's envelope at a sink.
+// TimerDelivery is the delivery of a timer's envelope to a sink.
 type TimerDelivery struct {
 	Sink     string    `json:"sink"`
 	State    string    `json:"state" enum:"pending,published,retrying,failed"`
@@ -138,7 +138,7 @@ func fromDelivery(d *timer.Delivery) TimerDelivery {
 	return TimerDelivery{Sink: d.Sink, State: string(d.State), Attempts: d.Attempts, At: d.At, Next: d.Next, Error: d.Error}
 }
 
-// TimerList is a page of timers, or what became of [NewTimers], in their order.
+// TimerList is a page of timers, or the result of [NewTimers], in their order.
 type TimerList struct {
 	Timers        []Timer `json:"timers"`
 	NextPageToken string  `json:"next_page_token,omitempty" doc:"What to ask for the next page with; not there on the last one."`

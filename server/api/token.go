@@ -60,7 +60,7 @@ type RevokedSessions struct {
 	Revoked int `json:"revoked"`
 }
 
-// AuditEntry is something that somebody did, or tried to do.
+// AuditEntry is an operation that a caller executed or attempted.
 type AuditEntry struct {
 	At        time.Time `json:"at"`
 	RequestID string    `json:"request_id,omitempty"`

@@ -61,7 +61,7 @@ type UnservedList struct {
 	Unserved []Unserved `json:"unserved"`
 }
 
-// Orchestration is one that somebody serves, or that somebody should.
+// Orchestration is an orchestration that a worker serves, or that has instances and no worker.
 type Orchestration struct {
 	Name    string    `json:"name"`
 	Version string    `json:"version,omitempty"`
@@ -75,7 +75,7 @@ type OrchestrationList struct {
 	Orchestrations []Orchestration `json:"orchestrations"`
 }
 
-// Change says that an instance has changed, and what is true of it since.
+// Change is a change of an instance, with its state after it.
 type Change struct {
 	Tenant        string    `json:"tenant"`
 	ID            string    `json:"id"`

@@ -137,7 +137,7 @@ func (s *site) gotAction(r *request) (action.Action, error) {
 }
 
 // actionBody answers with the body of a webhook, to be kept and not to be looked at: it is
-// somebody else's, and may be a page.
+// of another system, and may be a page.
 func (s *site) actionBody(w http.ResponseWriter, r *http.Request) {
 	req := s.request(r)
 	tenant, err := req.owner()

@@ -48,7 +48,7 @@ func explain(err error) *refusal {
 	}
 }
 
-// requestIDHeader is where whoever serves the page has put the ID of the request.
+// requestIDHeader is the header in which the server passes the ID of the request.
 const requestIDHeader = "X-Request-Id"
 
 // fail shows an error.

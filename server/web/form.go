@@ -166,7 +166,7 @@ func formDetail(values url.Values) string {
 
 var errReadOnly = &refusal{
 	status: http.StatusForbidden, title: "You can look, and not change",
-	text: "It takes the role " + string(auth.Operate) + ". Somebody who manages tokens or logins can give it to you.",
+	text: "It takes the role " + string(auth.Operate) + ". An administrator of tokens or logins can grant it.",
 }
 
 func (s *site) ask(r *request, v verb) (form, error) {

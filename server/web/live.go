@@ -132,7 +132,7 @@ func send(w io.Writer, out *http.ResponseController, kinds []string) bool {
 	return write(w, out, b.String())
 }
 
-// subscriber is a page that somebody looks at.
+// subscriber is the event stream of an open page.
 type subscriber struct {
 	who   auth.Identity
 	wants map[string]bool
@@ -276,7 +276,7 @@ func (h *hub) each(f func(*subscriber)) {
 	}
 }
 
-// end ends all streams: the engine is being closed, and whoever serves them waits for them.
+// end ends all streams: the engine is being closed, and its server waits for them.
 func (h *hub) end(ctx context.Context) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -150,7 +150,7 @@ func (s *site) gotQuarantined(r *request) (quarantineRow, error) {
 	}
 	rec, err := s.cfg.Store.Get(r.ctx(), store.RecordKey{Kind: store.KindQuarantine, Tenant: tenant, ID: r.named("id")})
 	if errors.Is(err, store.ErrNotFound) {
-		return quarantineRow{}, &refusal{status: 404, title: "Not there any more", text: "There is no such message in quarantine. Somebody may have redriven or deleted it."}
+		return quarantineRow{}, &refusal{status: 404, title: "Not there any more", text: "There is no such message in quarantine. It may have been redriven or discarded."}
 	}
 	return quarantineOf(rec), err
 }

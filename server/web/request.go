@@ -32,7 +32,7 @@ func (r *request) tenant() string {
 	return ""
 }
 
-// about notes that the request is about a tenant, whoever's that is.
+// about notes the tenant that the request is about, whether or not it is one of the caller's.
 func (r *request) about(tenant string) {
 	if name := tenantName(tenant); !slices.Contains(r.tenants, name) {
 		r.tenants = append(r.tenants, name)
@@ -81,8 +81,8 @@ func (r *request) allow(tenant string) error {
 	r.about(tenant)
 	if !r.who.Allows(tenantName(tenant)) {
 		return &refusal{
-			status: http.StatusForbidden, title: "Somebody else's",
-			text: "You have no access to tenant " + tenantName(tenant) + ". Somebody who manages tokens or logins can change that.",
+			status: http.StatusForbidden, title: "No access",
+			text: "You have no access to tenant " + tenantName(tenant) + ". An administrator of tokens or logins can change that.",
 		}
 	}
 	return nil

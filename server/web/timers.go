@@ -239,7 +239,7 @@ func (s *site) timerVerbs() []verb {
 			return err
 		}),
 		s.timerVerb("cancel", "cancelled", func(_ *request, t timer.Timer) form {
-			return form{Title: "Cancel " + t.Key + "?", Submit: "Cancel the timer", Danger: true, Text: "It never fires, unless somebody arms it again."}
+			return form{Title: "Cancel " + t.Key + "?", Submit: "Cancel the timer", Danger: true, Text: "It never fires, unless it is armed again."}
 		}, func(r *request, t timer.Timer) error {
 			_, err := s.cfg.Timers.Cancel(r.ctx(), t.Tenant, t.Key)
 			return err

@@ -83,7 +83,7 @@ type section struct {
 	Title string
 }
 
-// New returns the page. It relies on whoever mounts it for who is asking, see
+// New returns the page. Its caller authenticates requests, see
 // [auth.With], and for refusing forms that another site sends.
 func New(cfg Config) (http.Handler, error) {
 	if cfg.Store == nil {

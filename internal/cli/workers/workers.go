@@ -143,7 +143,7 @@ func newOrchestrationsList() *cobra.Command {
 
 // orchestrationRows prints orchestrations; one without a worker has a red 0.
 var orchestrationRows = console.Rows[api.Orchestration, api.Orchestration]{
-	Noun:   "orchestrations that somebody serves or waits for",
+	Noun:   "orchestrations that are served or have instances",
 	Titles: []string{"NAME", "VERSION", "WORKERS", "WAITING", "OLDEST"},
 	Row: func(o *api.Orchestration) []console.Cell {
 		workers := console.Plain(strconv.Itoa(len(o.Workers)))

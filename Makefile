@@ -52,7 +52,7 @@ test-invariants: ## run tests of the stores and the engine with their invariants
 	go test -timeout $(TEST_TIMEOUT) -tags invariants -run '$(INVARIANTS)' -skip '$(DAMAGING)' $(PEBBLE)
 
 # The tests that need no services and no C compiler: what is run before each commit.
-UNSERVED := . ./abidetest ./action/tick ./bus ./examples/... ./internal/backoff ./internal/base ./internal/claimloop ./internal/cron ./internal/cursor ./internal/engine ./history \
+UNSERVED := . ./abidetest ./action/tick ./bus ./examples/... ./internal/backoff ./internal/base ./internal/claimloop ./internal/cron ./internal/cursor ./internal/engine ./internal/faults ./history \
   ./internal/lease ./internal/outage ./internal/replay ./internal/rows ./internal/tidy ./internal/waitlist ./internal/wire ./store ./store/memstore ./timer
 
 .PHONY: check
@@ -71,7 +71,7 @@ test-long: compiler servers ## run the same tests with much longer random and cr
 # Virtual time stands still while a backend is at work, so that only the machine decides
 # how long this takes: name some backends, or a package, to run less.
 BACKENDS ?= pebble sqlite postgres redis
-ON_BACKENDS ?= . ./internal/engine ./timer ./bus/outbox ./action ./action/hook ./server/operation
+ON_BACKENDS ?= . ./internal/faults ./internal/engine ./timer ./bus/outbox ./action ./action/hook ./server/operation
 
 # `make test` runs some packages on the backends, and leaves tests out there: those of very
 # many or very large things, those that do the same again for each call or at random, and

@@ -111,7 +111,10 @@ func TestReplayIsStable(t *testing.T) {
 		// What the code saw in the end, after replay, is what history has of it.
 		h, err := s.History(s.Context(), i.Ref(), 0)
 		s.check(err)
-		s.check(abide.ReplayHistory(h, []abide.Definition{flow}))
+		replayer, err := abide.NewReplayer(nil, nil, flow)
+		s.check(err)
+		_, err = replayer.Replay(&h)
+		s.check(err)
 		same(s, "the same in replay", runs[len(runs)-1], got)
 	})
 }

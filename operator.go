@@ -2,14 +2,13 @@ package abide
 
 import (
 	"cmp"
-	"github.com/abidehq/abide/history"
-
 	"context"
 	"errors"
 	"fmt"
 	"iter"
 	"time"
 
+	"github.com/abidehq/abide/history"
 	"github.com/abidehq/abide/internal/pages"
 )
 

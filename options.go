@@ -241,7 +241,7 @@ func (f childFunc) child(o *childOptions) { f(o) }
 
 // OnParentClose sets what happens to a child whose parent ends first.
 func OnParentClose(policy ClosePolicy) ChildOption {
-	return childFunc(func(o *childOptions) { o.how.OnClose = history.ClosePolicy(policy) })
+	return childFunc(func(o *childOptions) { o.how.OnClose = policy })
 }
 
 // ClosePolicy determines what happens to a child whose parent ends first.

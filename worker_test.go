@@ -20,12 +20,18 @@ func TestAWorkerIsListedByItsHostAndProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := teststore.New(t)
 		defer s.Close()
+		var engines []*abide.Engine
+		defer func() {
+			for _, e := range engines {
+				_ = e.Close()
+			}
+		}()
 		for _, cfg := range []abide.Config{{Register: []abide.Definition{watched}}, {Register: []abide.Definition{watched}, Unlisted: true, WorkerName: "x"}, {}} {
 			e, err := abide.New(s, cfg)
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer func() { _ = e.Close() }()
+			engines = append(engines, e)
 		}
 		<-time.After(time.Second)
 		synctest.Wait()

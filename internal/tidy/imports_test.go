@@ -111,7 +111,7 @@ var layers = []layer{
 	{
 		path:    ".",
 		imports: []string{"internal/base", "internal/engine", "history", "internal/pages", "internal/replay", "store"},
-		tests:   []string{"internal/testenv", "internal/teststore", "store/..."},
+		tests:   []string{"internal/teststore", "store/..."},
 	},
 	{
 		path:    "abidetest",
@@ -177,6 +177,7 @@ var layers = []layer{
 		},
 	},
 
+	{path: "internal/faults", tests: []string{".", "history", "internal/testenv", "internal/teststore", "store/..."}},
 	{
 		path: "internal/fleet",
 		tests: []string{

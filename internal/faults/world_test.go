@@ -1,4 +1,4 @@
-package abide_test
+package faults_test
 
 import (
 	"context"
@@ -172,7 +172,7 @@ func (w *world) check() {
 			if err := checkHistory(h, execution < info.Execution || info.Status.Ended()); err != nil {
 				w.t.Errorf("execution %d of %v: %v\n%s", execution, info.Ref, err, w.dump(info.Ref.ID))
 			}
-			if err := abide.ReplayHistory(h, w.serve); err != nil {
+			if err := replayHistory(h, w.serve); err != nil {
 				w.t.Errorf("execution %d of %v does not replay: %v\n%s", execution, info.Ref, err, w.dump(info.Ref.ID))
 			}
 		}
@@ -347,4 +347,15 @@ func failNth(method string, n int, how storetest.Fault) func(storetest.Call) sto
 		}
 		return storetest.NoFault
 	}
+}
+
+// replayHistory replays a history against the code that is served, from nothing, and returns the
+// difference.
+func replayHistory(h abide.History, serve []abide.Definition) error {
+	r, err := abide.NewReplayer(nil, slog.New(slog.DiscardHandler), serve...)
+	if err != nil {
+		return err
+	}
+	_, err = r.Replay(&h)
+	return err
 }

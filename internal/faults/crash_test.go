@@ -1,4 +1,4 @@
-package abide_test
+package faults_test
 
 import (
 	"bufio"
@@ -281,7 +281,7 @@ func crashCheck(t *testing.T, dir string, count int) {
 				err = checkHistory(h, true)
 			}
 			if err == nil {
-				err = abide.ReplayHistory(h, crashServe)
+				err = replayHistory(h, crashServe)
 			}
 			if err != nil {
 				t.Errorf("execution %d of instance %d: %v", execution, i, err)

@@ -1,4 +1,4 @@
-package abide_test
+package faults_test
 
 import (
 	"context"
@@ -55,7 +55,7 @@ func TestLeaseLostWithinATurn(t *testing.T) {
 					t.Errorf("it ended with %s, want %s", got, want)
 				}
 				pass(2 * unit)
-				if lost := abide.CountersOf(first).Lost.Load(); (lost > 0) != cut {
+				if lost := first.Counts().Lost; (lost > 0) != cut {
 					t.Errorf("the first engine has lost %d claims", lost)
 				}
 				if info := w.ended("i"); result(info) != want {
@@ -107,7 +107,7 @@ func TestEnginesTakeTurns(t *testing.T) {
 			t.Errorf("it ended with %s, want %d", got, want)
 		}
 		for _, e := range []*abide.Engine{a, b} {
-			if turns := abide.CountersOf(e).Turns.Load(); turns < n/3 {
+			if turns := e.Counts().Turns; turns < n/3 {
 				t.Errorf("an engine did %d turns", turns)
 			}
 		}

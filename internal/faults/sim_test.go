@@ -1,4 +1,4 @@
-package abide_test
+package faults_test
 
 import (
 	"errors"

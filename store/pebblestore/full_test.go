@@ -149,8 +149,11 @@ func (b *ballast) check(ctx context.Context, s *Store) error {
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	ctx, seed := t.Context(), testenv.Seed(t)
-	const reserve = 2 << 20
-	disk := &smallDisk{MemFS: vfs.NewMem(), size: 2 * reserve}
+	// The reserve is for what Pebble has accepted and still writes: memtables, and compactions, which
+	// take as much as the tables that they merge until these are deleted. So it is larger than all
+	// that is written here.
+	const reserve, fill = 8 << 20, 2 << 20
+	disk := &smallDisk{MemFS: vfs.NewMem(), size: reserve + fill}
 	clock := base.NewManual(start)
 	s, err := Open(ctx, "data", Options{Clock: clock, Logger: quiet(), fs: disk, tune: busy, limits: &tight, Reserve: reserve})
 	if err != nil {
@@ -179,9 +182,9 @@ func TestFullDisk(t *testing.T) {
 				t.Fatalf("round %d: claim: %v", round, err)
 			}
 		}
-		disk.leave(4 * reserve)
+		disk.leave(reserve + 3*fill)
 		failOn(t, load.runAll(ctx, s, 10))
-		disk.leave(2 * reserve)
+		disk.leave(reserve + fill)
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)

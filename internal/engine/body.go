@@ -36,16 +36,30 @@ const (
 // look into it. Its format has a version byte; fields that were added later are guarded by flags, so that
 // a release reads what earlier ones wrote, and recognises what a later one wrote (errLater).
 type body struct {
-	kind    bodyKind
-	run     uint64 // of the execution that it is for; 0 means whichever there is
-	awaited bool   // an event is dropped unless the code waits for it
-	orphan  bool   // the parent has ended, and nobody waits for the result
-	reason  string // for people
-	info    *Info  // of the instance that starts, so that its record need not be read
-	parent  *parentMark
-	events  []history.Event
+	kind bodyKind
+
+	// run is the run of the execution that the message is for; 0 means the current one, whichever
+	// it is: raised events and control requests.
+	run uint64
+
+	// awaited is true for an event that is dropped unless the code waits for it.
+	awaited bool
+
+	// orphan is true if the parent has ended, so that no result is sent to it.
+	orphan bool
+
+	reason string // of a control request, for people
+
+	// info is the record of an instance that starts, so that its first turn need not read it.
+	info *Info
+
+	// parent is set on messages of a parent to its child.
+	parent *parentMark
+
+	events []history.Event
 }
 
+// Flags of a body, on disk: booleans, and which optional fields follow.
 const (
 	flagAwaited = 1
 	flagInfo    = 2

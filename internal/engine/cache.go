@@ -16,12 +16,19 @@ import (
 // changes them as it goes, before its commit; so after a commit that failed, or of which the outcome
 // is unknown, the whole instance is thrown away and read again.
 type instance struct {
-	info   Info
-	length int    // of the log; negative if it is not known yet
-	tag    uint64 // of the log
+	info Info
+
+	// length and tag are those of the log. A negative length is unknown: a control request has no
+	// claim that brings it along.
+	length int
+	tag    uint64
+
+	// ledger is valid if loaded is true.
 	ledger ledger
-	loaded bool      // the ledger is what the log says
-	exec   Execution // nil until the code is needed
+	loaded bool
+
+	// exec is nil until the code is needed, and after closers.end.
+	exec Execution
 }
 
 // cache keeps the most recently used instances that wait. The package comment says when one is thrown
@@ -35,12 +42,14 @@ type instance struct {
 // mu is held for map and list operations only. close is called without it, as it may run deferred
 // functions of users' code.
 type cache struct {
+	// close is called for each instance that is evicted or refused.
+	close func(*instance)
+
 	mu    sync.Mutex
-	close func(*instance) // is called for those that are kept no more
-	size  int
+	size  int // at most so many are kept
 	byKey map[store.Key]*list.Element
 	order list.List // of cached, the most recently used first
-	ended bool      // nothing is kept any more
+	ended bool      // the engine closes: nothing is kept any more
 
 	// expected has the instances that a turn holds and will put back: the turn is being committed,
 	// and the next one may be claimed before it has returned. A turn that waits for one makes its

@@ -12,13 +12,17 @@ import (
 
 // childStart is a start of another instance that is part of the turn.
 type childStart struct {
-	event *history.Event
-	info  Info
-	body  []byte
-	taken bool // the ID belongs to another instance
+	event *history.Event // ChildStarted or DetachedStarted, of the parent
+	info  Info           // its record
+	body  []byte         // of its start message
+
+	// taken is true if the ID belongs to another instance: then nothing is started, and the parent
+	// gets ChildFailed.
+	taken bool
 }
 
-// putChild starts another instance.
+// putChild prepares the start of a child or a detached instance. Its record and its start message are
+// part of the turn's commit, so that a child and the event that starts it become durable together.
 func (t *turn) putChild(e *history.Event) {
 	info := &t.in.info
 	child := &childStart{event: e, info: Info{
@@ -52,9 +56,9 @@ func (t *turn) putChild(e *history.Event) {
 // not, then a turn that has run to its end should not be wasted because the engine is closing. The
 // outage wrapper bounds the call to two leases.
 //
-// The cache is told before the call (fly): from the moment at which the commit is durable, another
-// worker of this process may claim the next turn, and it should wait for the instance. If the commit
-// fails, land without put tells it that there is nothing to wait for.
+// The cache is told before the call (expectReturn): from the moment at which the commit is durable,
+// another worker of this process may claim the next turn, and it should wait for the instance. If the
+// commit fails, returned without put tells it that there is nothing to wait for.
 func (t *turn) commit() error {
 	if !t.owner.CompareAndSwap(false, true) {
 		return errAbandoned

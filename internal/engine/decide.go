@@ -75,6 +75,7 @@ func (t *turn) decide(e *history.Event) error {
 	return nil
 }
 
+// endStatus is the status of an instance after an event that ends it.
 var endStatus = map[history.Kind]Status{
 	history.ExecutionCompleted:  Completed,
 	history.ExecutionFailed:     Failed,
@@ -143,6 +144,7 @@ func (t *turn) putTimer(id int32, at time.Time, moved bool) {
 	}
 }
 
+// dropTimer deletes the message of a timer. It may be gone already, consumed by this turn.
 func (t *turn) dropTimer(id int32) {
 	t.tx.Delete = append(t.tx.Delete, store.MessageRef{Key: t.claim.Key, ID: messageID(prefixTimer, t.in.info.run, id)})
 }
@@ -159,6 +161,7 @@ func (t *turn) controlChild(prefix string, child *history.Event, b body) {
 	})
 }
 
+// cancelRequest returns the events of a message that requests a cancellation.
 func cancelRequest(why string) []history.Event {
 	return []history.Event{{Kind: history.CancelRequested, Name: why}}
 }
@@ -217,6 +220,7 @@ func (t *turn) ended(e *history.Event, status Status) {
 	t.ends = true
 }
 
+// because returns a text with its reason, if there is one.
 func because(what, why string) string {
 	if why == "" {
 		return what

@@ -75,13 +75,15 @@ type trial struct {
 	cause string
 	build string
 
-	stalled []string // builds under which it has stalled
-	resumed []string // builds that resumed it by themselves, one entry for each time
+	// stalled has the builds under which the instance has stalled, at most maxTried, and resumed
+	// those that resumed it automatically, one entry for each time.
+	stalled []string
+	resumed []string
 }
 
 func (t *trial) empty() bool { return t.cause == "" && len(t.stalled)+len(t.resumed) == 0 }
 
-// stall notes that the instance has stalled.
+// stall records a stall under a build. The slice is clipped, because copies of Info share it.
 func (t *trial) stall(cause, build string) {
 	t.cause, t.build = cause, build
 	if cause != "" && build != "" && !slices.Contains(t.stalled, build) && len(t.stalled) < maxTried {

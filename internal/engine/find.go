@@ -50,9 +50,9 @@ func (t *turn) find(messages []message) error {
 	return nil
 }
 
-// startInfo returns what the record of an instance has that begins with this claim:
-// its start brings it along. Nobody has written the record since if nothing was
-// appended since.
+// startInfo returns the state of an instance whose first turn this is: its start message carries the
+// record. It is current if nothing was appended to the log since, because every commit that writes
+// the record also appends; so the first turn reads nothing. It returns nil otherwise.
 func (t *turn) startInfo(messages []message) *Info {
 	for _, m := range messages {
 		if m.kind != bodyStart || m.info == nil {
@@ -94,7 +94,9 @@ const keptHistory = 4 << 20
 // eventOverhead is about what an event takes in memory besides its entry.
 const eventOverhead = 256
 
-// read fills the ledger from the log. With skip, entries that are no events are left out.
+// read fills the ledger from the log, and keeps the events for execute if they are smaller than
+// keptHistory. With skip, entries that cannot be parsed are left out; their IDs count. Without it,
+// such an entry stalls the instance, unless a later release has written it.
 func (t *turn) read(skip bool) error {
 	in := t.in
 	in.ledger, t.events = ledger{}, nil
@@ -137,8 +139,10 @@ func (t *turn) read(skip bool) error {
 	return nil
 }
 
-// log yields the entries of the execution, up to the length that the log had when the
-// instance was claimed: if there are more, this turn has lost its claim.
+// log yields the entries of the execution up to the length that the log had when the instance was
+// claimed. Entries behind it were appended by a control request, with which the commit of this turn
+// conflicts, or by the next owner of a lost claim. A negative length means that the length is unknown
+// (a control request, which has no claim on the instance): then all entries are read.
 func (t *turn) log() iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		left := t.in.length - t.in.info.offset
@@ -159,7 +163,7 @@ func (t *turn) log() iter.Seq2[[]byte, error] {
 	}
 }
 
-// measure finds out how long the history is, without reading it.
+// measure sets the length of the log, if it is unknown, without reading its entries.
 func (t *turn) measure() error {
 	in := t.in
 	if in.length >= 0 {

@@ -31,10 +31,10 @@ type Info struct {
 	// Before is the status to go back to when the instance is resumed.
 	Before Status
 
-	// Reason says why it is suspended, stalled or terminated.
+	// Reason is the reason for which it is suspended, stalled or terminated.
 	Reason string
 
-	// Execution counts from 1.
+	// Execution is the number of the current execution, from 1: each continue-as-new adds one.
 	Execution int32
 
 	// CreatedAt is when it was started, BegunAt when its code began, and EndedAt when
@@ -43,48 +43,54 @@ type Info struct {
 	BegunAt   time.Time
 	EndedAt   time.Time
 
-	// Parent is the instance that waits for this one, if any, and where it does.
+	// Parent is the ID of the instance that waits for this one, empty if there is none, with the
+	// execution and the event that started it.
 	Parent          string
 	ParentExecution int32
 	ParentEvent     int32
 
 	Tags map[string]string
 
-	// Text is what the instance says about itself, and Values are what it lets others
-	// read.
+	// Text is the status text that the code has set, and Values are the values that it has
+	// published. The map is replaced, never changed: see setValue.
 	Text   string
 	Values map[string][]byte
 
-	// Result and Failure say how it ended.
+	// Result is the encoded result of a completed instance, and Failure the error of one that
+	// ended otherwise.
 	Result  []byte
 	Failure *history.Failure
 
-	// Revision grows with each change of the record.
+	// Revision is the version of the record, which grows with each change. A turn that only
+	// appends to the log does not change it.
 	Revision int64
 
-	// run is the seed of the execution, by which what is meant for it is told from what
-	// was meant for another one; parentRun is that of the parent.
+	// run is the seed of the execution. Messages carry it, so that one for an earlier execution,
+	// or for a deleted instance with the same ID, is dropped as stale. parentRun is the run of the
+	// parent that waits.
 	run       uint64
 	parentRun uint64
 
-	// offset is the index in the log of the execution's first event, and kept that of
-	// the first event of the execution before, whose history is kept as well.
+	// offset is the index in the log of the execution's first event, and kept that of the first
+	// event of the previous execution, whose history is kept until the next continue-as-new.
+	// kept <= offset; entries before kept are trimmed.
 	offset int
 	kept   int
 
-	// forgiven is how often messages have been delivered that did no harm, or for which
-	// the instance was resumed.
+	// forgiven is the number of deliveries of the current messages that do not count as attempts:
+	// they were left for a later turn, or the instance was resumed since.
 	forgiven int
 
-	// partial: the history ends within a turn, which is to be gone on with.
+	// partial is true for a fork that has not run: its history ends within a turn, which the first
+	// turn continues.
 	partial bool
 
-	// trial is what builds have made of it since its last turn.
+	// trial records which builds have stalled the instance since its last turn, see deploy.go.
 	trial trial
 
-	// origin is the span below which all spans of the instance are: that of who started
-	// it, or of its first turn. It has none if it is not part of a trace. last is the span
-	// of the last turn of the execution before, or of the one with which a fork goes on.
+	// origin is the root of the spans of the instance: the span of the caller that started it, or
+	// that of its first turn. It is zero without a trace. last is the span of the last turn of the
+	// previous execution, or of the turn that a fork continues.
 	origin span
 	last   uint64
 }
@@ -92,7 +98,7 @@ type Info struct {
 // Route returns the instance's route.
 func (i *Info) Route() string { return Route(i.Name, i.Version) }
 
-// Partial reports whether the history ends within a turn, which is to be gone on with.
+// Partial reports whether the history ends within a turn: the instance is a fork that has not run.
 func (i *Info) Partial() bool { return i.partial }
 
 // StalledBuild returns the build under which the instance has stalled, if it has stalled
@@ -106,7 +112,8 @@ func (i *Info) TraceParent() string { return i.origin.parent() }
 // infoFormat is the first byte of an instance's record.
 const infoFormat = 1
 
-// putRecord returns what puts the record. A turn holds the lease, and needs no version.
+// putRecord returns the write of the record. A turn that appends passes AnyVersion: it does so at a
+// known length in the same commit, which conflicts with every other writer of the record.
 func (i *Info) putRecord(expect int64) store.PutRecord {
 	return store.PutRecord{
 		Expect: expect,

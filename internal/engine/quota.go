@@ -82,6 +82,7 @@ type tenantQuota struct {
 	users int
 }
 
+// newQuotas returns the quotas of a process that serves routes. Without limits, reserve admits all.
 func newQuotas(c *Client, limit Quota, routes []string) *quotas {
 	q := &quotas{client: c, limit: limit, tenants: map[string]*tenantQuota{}, sweepAt: sweepTenants, own: map[string]bool{}}
 	for _, route := range routes {

@@ -37,8 +37,8 @@ const maxRebases = 10
 // begun is where a turn began.
 type begun struct {
 	run     uint64
-	lastID  int32
-	now     time.Time
+	lastID  int32     // of the history that the code has seen
+	now     time.Time // of its last turn
 	partial bool
 }
 

@@ -16,6 +16,7 @@ type turns struct {
 	byKey map[store.Key]*turn
 }
 
+// add replaces a turn of the same instance, whose lease was lost.
 func (u *turns) add(t *turn) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -49,13 +50,17 @@ func (u *turns) of(key store.Key) *turn {
 //
 // mu guards all fields. It is not held while the store is called.
 type stepContext struct {
-	mu    sync.Mutex
-	run   uint64          // of the execution
-	ctx   context.Context //nolint:containedctx // of the steps of one turn
-	stop  context.CancelCauseFunc
-	asked bool        // there is a request
-	ended bool        // the turn is over
-	next  func() bool // stops the next look
+	mu  sync.Mutex
+	run uint64 // of the execution, to tell its requests from those of an earlier one
+
+	ctx  context.Context //nolint:containedctx // of the steps of one turn
+	stop context.CancelCauseFunc
+
+	asked bool // a request to cancel is pending
+	ended bool // the turn is over
+
+	// next stops the timer of the next look at the pending messages.
+	next func() bool
 }
 
 // stepsContext returns the context of steps, and has requests looked for from now on.

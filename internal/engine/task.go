@@ -13,15 +13,24 @@ import (
 // neither the record nor the history of the instance: an activity can run in a process that does not
 // serve its orchestration. A retry puts the same task with a higher attempts and the last failure.
 type task struct {
-	instance    string
-	execution   int32
-	run         uint64 // of that execution
+	// instance, execution and run identify the execution that waits for the outcome. The outcome
+	// carries run, so that a later execution drops it.
+	instance  string
+	execution int32
+	run       uint64
+
+	// scheduledAt is the time of the turn that scheduled the activity; schedule-to-close counts
+	// from it.
 	scheduledAt time.Time
-	attempts    int32            // that have ended with a failure
-	last        *history.Failure // the last one
-	event       history.Event    // by which it was asked for
-	route       string           // of the instance
-	under       span             // of the turn that asked for it
+
+	// attempts is the number of attempts that have ended with a failure, and last the failure of
+	// the last one. Attempts whose process was lost are counted by the store, in the claim.
+	attempts int32
+	last     *history.Failure
+
+	event history.Event // ActivityScheduled, with the input and the options
+	route string        // of the instance, for logs and spans
+	under span          // of the turn that scheduled it
 }
 
 // taskFormat is the first byte of a task.

@@ -1,12 +1,14 @@
 package replay_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"runtime"
 	"testing"
 
 	"github.com/abidehq/abide/history"
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/internal/replay"
 )
 
@@ -38,10 +40,18 @@ func TestProgressSaysThatTheCodeIsInAStep(t *testing.T) {
 	}
 }
 
+// coroutines returns the number of coroutines of the process. The number of goroutines would
+// include those that the runtime starts when it likes, for finalizers and cleanups.
+func coroutines() int {
+	stacks := make([]byte, 16<<20)
+	stacks = stacks[:runtime.Stack(stacks, true)]
+	return bytes.Count(stacks, []byte("created by iter.Pull"))
+}
+
 // TestClosingLeavesNothingBehind is not parallel: it counts the coroutines of the
 // process.
 func TestClosingLeavesNothingBehind(t *testing.T) {
-	before := runtime.NumGoroutine()
+	before := coroutines()
 	for range 10 {
 		code := func(c *replay.Context, _ []byte) replay.Outcome {
 			defer c.Go(func(*replay.Context) { t.Error("code ran after its end") })
@@ -57,14 +67,13 @@ func TestClosingLeavesNothingBehind(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		check.Equal(t, "coroutines that wait", coroutines()-before, 2)
 		x.Close()
 		if _, err := x.Turn(replay.Live{}, []history.Event{{ID: 3, Kind: history.TurnStarted, At: noon}}); !errors.Is(err, replay.ErrEnded) {
 			t.Errorf("a turn after it was closed: %v", err)
 		}
 	}
-	if after := runtime.NumGoroutine(); after > before {
-		t.Errorf("%d coroutines are left behind", after-before)
-	}
+	check.Equal(t, "coroutines that are left behind", coroutines()-before, 0)
 }
 
 // TestStoppedCodeCannotRecover: code that recovers from panics in a loop ends when it is

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -66,8 +67,12 @@ func (t *turn) blocked() {
 // stallNow parks an instance that was claimed. It uses nothing of the turn that failed but its claim and its
 // span, and reads the record again: the fields of the failed turn are in the middle of a change, and if the
 // watchdog calls, the goroutine that owns them is still running.
+//
+// The context of the turn may end while the commit returns: it finishes the claim, and a renewal that runs
+// at the same time then finds the lease gone. So the calls have a context that does not end; the store
+// refuses the commit if the lease was lost before.
 func (t *turn) stallNow(why *stallError) error {
-	e, ctx, c := t.e, t.ctx, t.claim
+	e, ctx, c := t.e, context.WithoutCancel(t.ctx), t.claim
 	reason := history.Cut(why.reason)
 	info, err := e.Client.Get(ctx, refOf(c.Key))
 	if err != nil {

@@ -338,3 +338,27 @@ func TestBlockedForEverIfTold(t *testing.T) {
 		want(r, "result", r.result("i"), "x")
 	})
 }
+
+// TestAStallIsCountedAlthoughItsLeaseEndsMeanwhile: a renewal that runs beside the commit of a
+// stall finds its lease finished, and ends the context of the turn. The stall is reported all the
+// same.
+func TestAStallIsCountedAlthoughItsLeaseEndsMeanwhile(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.flow("flow", func(*replay.Context, []byte) replay.Outcome { panic("oops") })
+		r.serve()
+		r.tape.mu.Lock()
+		r.tape.fail = func(tx *store.Tx) error {
+			for _, put := range tx.PutRecords {
+				if put.Record.Status == string(Stalled) {
+					r.Engine.keeper.Lose(Ref{ID: "i"}.key())
+				}
+			}
+			return nil
+		}
+		r.tape.mu.Unlock()
+		r.begin("i", "flow", "")
+		r.pass(time.Minute)
+		want(r, "status", r.info("i").Status, Stalled)
+		want(r, "stalls", r.Count().Stalls.Load(), 1)
+	})
+}

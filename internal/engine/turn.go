@@ -399,5 +399,5 @@ func (t *turn) orphaned(messages []message) error {
 	}
 	t.e.log.Error("no record of the instance, messages quarantined", t.about(), "messages", len(messages))
 	t.tx.Finish = []store.Finish{{Lease: t.claim.Lease()}}
-	return t.e.store.Commit(t.ctx, &t.tx)
+	return t.e.store.Commit(context.WithoutCancel(t.ctx), &t.tx)
 }

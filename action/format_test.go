@@ -125,6 +125,45 @@ func TestFormatIsReadAsWritten(t *testing.T) {
 	}
 }
 
+// TestEveryFieldOfAScheduleIsKept: a field that is added to Schedule and not to its record would
+// be lost. The plan has one type conversion, which does not compile then.
+func TestEveryFieldOfAScheduleIsKept(t *testing.T) {
+	t.Parallel()
+	of := reflect.TypeFor[Schedule]()
+	body := reflect.TypeFor[scheduleBody]()
+	whole := exampleSchedule()
+	for i := range of.NumField() {
+		name := of.Field(i).Name
+		if name == "Plan" {
+			continue
+		}
+		if _, ok := body.FieldByName(name); !ok {
+			t.Errorf("the record has no field for Schedule.%s", name)
+		}
+		f := reflect.ValueOf(&whole).Elem().Field(i)
+		switch v := f.Addr().Interface().(type) {
+		case *time.Time:
+			*v = time.UnixMilli(int64(1_000_000 + i)).UTC()
+		case *time.Duration:
+			*v = time.Duration(i)
+		case *int:
+			*v = i
+		case *int64:
+			*v = int64(i)
+		default:
+			f.SetString(name)
+		}
+	}
+	rec, err := whole.record()
+	check.OK(t, err)
+	rec.Version = whole.Version
+	got, err := parseSchedule(rec)
+	check.OK(t, err)
+	if !reflect.DeepEqual(got, whole) {
+		t.Errorf("got  %+v\nwant %+v", got, whole)
+	}
+}
+
 // TestUnknownFormatsAreRefused, and so is what is cut off.
 func TestUnknownFormatsAreRefused(t *testing.T) {
 	t.Parallel()

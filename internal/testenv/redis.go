@@ -149,8 +149,8 @@ func (r *redis) kill() error {
 	return nil
 }
 
-// answers reports whether the server on the port is ours: it answers, and keeps its
-// data where ours does.
+// answers reports whether the server on the port is ours and has loaded its data: while it loads, it
+// answers CONFIG, and refuses commands with LOADING.
 func (r *redis) answers() bool {
 	conn, err := net.DialTimeout("tcp", r.addr, time.Second)
 	if err != nil {
@@ -160,15 +160,15 @@ func (r *redis) answers() bool {
 	if err := conn.SetDeadline(base.System{}.Now().Add(patience)); err != nil {
 		return false
 	}
-	if _, err := fmt.Fprint(conn, "CONFIG GET dir\r\nQUIT\r\n"); err != nil {
+	if _, err := fmt.Fprint(conn, "CONFIG GET dir\r\nPING\r\nQUIT\r\n"); err != nil {
 		return false
 	}
+	ours, loaded := false, false
 	for lines := bufio.NewScanner(conn); lines.Scan(); {
-		if lines.Text() == r.dir {
-			return true
-		}
+		ours = ours || lines.Text() == r.dir
+		loaded = loaded || lines.Text() == "+PONG"
 	}
-	return false
+	return ours && loaded
 }
 
 // onFreeAddr starts a server on an address on which nobody listens. Between the choice

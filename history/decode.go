@@ -74,6 +74,10 @@ func Parse(b []byte) (Event, error) {
 			e.HistoryBytes = f.int64()
 		case 17:
 			e.Suggested = f.int64() != 0
+		case 18:
+			e.By = string(f.bytes())
+		case 19:
+			e.Discarded = f.int64() != 0
 		}
 	})
 	if err != nil {

@@ -40,7 +40,9 @@ func Append(b []byte, e *Event) []byte {
 	b = appendInt(b, 14, int64(protowire.EncodeBool(e.Retired)))
 	b = appendInt(b, 15, int64(e.HistoryEvents))
 	b = appendInt(b, 16, e.HistoryBytes)
-	return appendInt(b, 17, int64(protowire.EncodeBool(e.Suggested)))
+	b = appendInt(b, 17, int64(protowire.EncodeBool(e.Suggested)))
+	b = appendString(b, 18, e.By)
+	return appendInt(b, 19, int64(protowire.EncodeBool(e.Discarded)))
 }
 
 func appendFailure(b []byte, f *Failure) []byte {

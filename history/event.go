@@ -56,6 +56,14 @@ type Event struct {
 	// Build is the build under which the instance stalled, or that resumed it automatically.
 	Build string
 
+	// By is who did what the event records, if the caller has said so: the name of a user or
+	// of a token.
+	By string
+
+	// Discarded is set on a PayloadCorrected that drops a received event, and on that event
+	// when it is replayed.
+	Discarded bool
+
 	// Retired marks a ChangeMarked that code without the call skips during replay.
 	Retired bool
 

@@ -74,7 +74,10 @@ type eventJSON struct {
 	Child    *Child    `json:"child,omitempty"`
 	Span     string    `json:"span,omitempty"`
 	Build    string    `json:"build,omitempty"`
+	By       string    `json:"by,omitempty"`
 	Retired  bool      `json:"retired,omitempty"`
+
+	Discarded bool `json:"discarded,omitempty"`
 
 	HistoryEvents int32 `json:"history_events,omitempty"`
 	HistoryBytes  int64 `json:"history_bytes,omitempty"`
@@ -89,7 +92,7 @@ type eventJSON struct {
 func (e Event) MarshalJSON() ([]byte, error) {
 	out := eventJSON{
 		ID: e.ID, Kind: e.Kind, Ref: e.Ref, Name: e.Name, Target: e.Target, At: e.At, Data: e.Data,
-		Failure: e.Failure, Start: e.Start, Activity: e.Activity, Child: e.Child, Build: e.Build, Retired: e.Retired,
+		Failure: e.Failure, Start: e.Start, Activity: e.Activity, Child: e.Child, Build: e.Build, By: e.By, Discarded: e.Discarded, Retired: e.Retired,
 		HistoryEvents: e.HistoryEvents, HistoryBytes: e.HistoryBytes, Suggested: e.Suggested,
 	}
 	if e.Span != 0 {
@@ -127,7 +130,7 @@ func (e *Event) UnmarshalJSON(data []byte) error {
 	}
 	*e = Event{
 		ID: in.ID, Kind: in.Kind, Ref: in.Ref, Name: in.Name, Target: in.Target, Data: in.Data,
-		Failure: in.Failure, Start: in.Start, Activity: in.Activity, Child: in.Child, Build: in.Build, Retired: in.Retired,
+		Failure: in.Failure, Start: in.Start, Activity: in.Activity, Child: in.Child, Build: in.Build, By: in.By, Discarded: in.Discarded, Retired: in.Retired,
 		HistoryEvents: in.HistoryEvents, HistoryBytes: in.HistoryBytes, Suggested: in.Suggested,
 	}
 	if !in.At.IsZero() {
@@ -148,7 +151,7 @@ func (e *Event) UnmarshalJSON(data []byte) error {
 
 // representable reports whether JSON can represent all of the event.
 func (e *Event) representable() bool {
-	texts := []string{e.Name, e.Target, e.Build}
+	texts := []string{e.Name, e.Target, e.Build, e.By}
 	for f := e.Failure; f != nil; f = f.Cause {
 		texts = append(texts, f.Type, f.Message)
 	}

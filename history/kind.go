@@ -33,7 +33,7 @@ const (
 	TimerCancelled Kind = 9
 	// TimerMoved reschedules a timer: Ref, At.
 	TimerMoved Kind = 10
-	// TimerMoveReceived reschedules a timer on behalf of an operator: Ref, At.
+	// TimerMoveReceived reschedules a timer on behalf of an operator: Ref, At, By.
 	TimerMoveReceived Kind = 29
 
 	// ChildStarted starts a child, whose result comes back: Name, Target, Data, Child.
@@ -48,7 +48,7 @@ const (
 	// Data, Child.
 	DetachedStarted Kind = 15
 
-	// EventReceived is an event that was raised: Name, Data.
+	// EventReceived is an event that was raised: Name, Data, By.
 	EventReceived Kind = 16
 	// EventSent raises an event for another instance: Name, Target, Data.
 	EventSent Kind = 17
@@ -70,18 +70,23 @@ const (
 	// the size of one commit. Then the interrupted coroutine continues before any other.
 	TurnYielded Kind = 30
 
-	// ExecutionSuspended suspends the instance: Name (reason). The code does not see this
-	// event, nor the next three.
+	// ExecutionSuspended suspends the instance: Name (reason), By. The code does not see this
+	// event, nor the next four.
 	ExecutionSuspended Kind = 31
-	// ExecutionResumed resumes the instance: Build, if an engine resumed it automatically.
+	// ExecutionResumed resumes the instance: By; Build, if an engine resumed it automatically.
 	ExecutionResumed Kind = 32
 	// ParentEnded records that the parent has ended and takes no result any more.
 	ParentEnded Kind = 33
 	// ExecutionStalled records that replay or the code could not continue: Name (reason),
 	// Build.
 	ExecutionStalled Kind = 34
+	// PayloadCorrected replaces the payload of another event with Data, or drops a received
+	// event if Discarded is set: Ref is the ID of the event if it is in history, otherwise Target
+	// is the ID of the message that brings it. Name is that of the event, and By who did it. A
+	// replay uses the corrected payload, see [Corrections].
+	PayloadCorrected Kind = 35
 
-	// CancelRequested requests cancellation: Name (reason).
+	// CancelRequested requests cancellation: Name (reason), By.
 	CancelRequested Kind = 23
 
 	// ExecutionCompleted, with its result in Data, ends the execution, as do the next
@@ -91,7 +96,7 @@ const (
 	ExecutionFailed Kind = 25
 	// ExecutionCancelled ends it after a request for cancellation: Failure.
 	ExecutionCancelled Kind = 26
-	// ExecutionTerminated ends it without running its code: Name (reason).
+	// ExecutionTerminated ends it without running its code: Name (reason), By.
 	ExecutionTerminated Kind = 27
 	// ExecutionContinued ends it and begins the next one: Name, Start, Data (the next
 	// one's input).
@@ -136,6 +141,7 @@ var kindNames = [...]string{
 	ExecutionResumed:    "ExecutionResumed",
 	ParentEnded:         "ParentEnded",
 	ExecutionStalled:    "ExecutionStalled",
+	PayloadCorrected:    "PayloadCorrected",
 }
 
 // Known reports whether this version knows the kind.
@@ -193,7 +199,7 @@ func (k Kind) Incoming() bool {
 
 // Quiet reports whether an event of this kind reaches the instance without being seen by
 // its code. Such events have turns of their own.
-func (k Kind) Quiet() bool { return k >= ExecutionSuspended && k <= ExecutionStalled }
+func (k Kind) Quiet() bool { return k >= ExecutionSuspended && k <= PayloadCorrected }
 
 // Ends reports whether an event of this kind is the last one of an execution.
 func (k Kind) Ends() bool { return k >= ExecutionCompleted && k <= ExecutionContinued }

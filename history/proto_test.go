@@ -176,6 +176,8 @@ func asMessage(event protoreflect.MessageDescriptor, e *Event) *dynamicpb.Messag
 	m.set("span", e.Span)
 	m.set("build", e.Build)
 	m.set("retired", e.Retired)
+	m.set("by", e.By)
+	m.set("discarded", e.Discarded)
 	m.set("history_events", e.HistoryEvents)
 	m.set("history_bytes", e.HistoryBytes)
 	m.set("suggested", e.Suggested)

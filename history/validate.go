@@ -33,6 +33,10 @@ func (e *Event) Validate() error {
 		}
 	}
 	switch e.Kind {
+	case PayloadCorrected:
+		if e.Ref == 0 && e.Target == "" {
+			return missing("ref or target")
+		}
 	case ActivityFailed, ChildFailed, StepFailed, ExecutionFailed:
 		if e.Failure == nil {
 			return missing("failure")

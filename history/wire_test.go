@@ -72,6 +72,9 @@ func examples() []Event {
 		{Kind: ChangeMarked, Name: "tax-2027", Retired: true},
 		{Kind: TurnStarted, At: noon, HistoryEvents: 300, HistoryBytes: 70_000_000, Suggested: true},
 		{Kind: TurnYielded, Name: Full},
+		{Kind: ExecutionSuspended, Name: "the card was stolen", By: "operator"},
+		{Kind: PayloadCorrected, Ref: 16, Name: "approved", Data: []byte(`{"approved":true}`), By: "operator"},
+		{Kind: PayloadCorrected, Target: "e/4711", Name: "approved", At: noon, Data: []byte(`"yes"`), Discarded: true},
 	}
 }
 
@@ -136,7 +139,7 @@ func drawEvent(t *rapid.T) Event {
 		Target: rapid.String().Draw(t, "target"),
 		Data:   drawBytes(t, "data"),
 
-		Build: rapid.String().Draw(t, "build"), Retired: rapid.Bool().Draw(t, "retired"),
+		Build: rapid.String().Draw(t, "build"), By: rapid.String().Draw(t, "by"), Discarded: rapid.Bool().Draw(t, "discarded"), Retired: rapid.Bool().Draw(t, "retired"),
 	}
 	if rapid.Bool().Draw(t, "has a time") {
 		e.At = time.UnixMilli(rapid.Int64Range(1, 253402300799999).Draw(t, "at")).UTC()

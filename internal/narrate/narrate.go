@@ -165,7 +165,7 @@ func (n *narrator) describeOwn(l *Line) {
 	case history.ExecutionStarted:
 		set(started(e), Plain)
 	case history.EventReceived:
-		set("event "+e.Name+" received", Attention)
+		set("event "+e.Name+" received"+by(e), Attention)
 	case history.EventSent:
 		set("event "+e.Name+" sent", Plain)
 		l.Target = e.Target
@@ -184,7 +184,7 @@ func (n *narrator) describeOwn(l *Line) {
 	case history.ParentEnded:
 		set("parent ended", Plain)
 	case history.ExecutionResumed:
-		set("resumed", Plain)
+		set("resumed"+by(e), Plain)
 	case history.ExecutionCompleted:
 		set("completed", Good)
 	case history.ExecutionFailed:
@@ -204,16 +204,38 @@ func (n *narrator) describeOwn(l *Line) {
 func (n *narrator) describeIntervention(l *Line) {
 	switch l.Event.Kind {
 	case history.ExecutionSuspended:
-		l.Text, l.Tone = "suspended", Attention
+		l.Text, l.Tone = "suspended"+by(l.Event), Attention
 	case history.ExecutionStalled:
 		l.Text, l.Tone = "stalled", Bad
 	case history.CancelRequested:
-		l.Text, l.Tone = "cancellation requested", Attention
+		l.Text, l.Tone = "cancellation requested"+by(l.Event), Attention
 	case history.ExecutionTerminated:
-		l.Text, l.Tone = "terminated", Faint
+		l.Text, l.Tone = "terminated"+by(l.Event), Faint
+	case history.PayloadCorrected:
+		l.Text, l.Tone, l.Note = corrected(l.Event), Attention, ""
 	default:
 		l.Text, l.Note = l.Event.String(), ""
 	}
+}
+
+// by returns who did it, if that is recorded.
+func by(e *history.Event) string {
+	if e.By == "" {
+		return ""
+	}
+	return " by " + e.By
+}
+
+// corrected describes a corrected payload.
+func corrected(e *history.Event) string {
+	what, done := e.Name, "corrected"
+	if what == "" {
+		what = fmt.Sprintf("event %d", e.Ref)
+	}
+	if e.Discarded {
+		done = "discarded"
+	}
+	return fmt.Sprintf("payload of %s %s%s", what, done, by(e))
 }
 
 func started(e *history.Event) string {

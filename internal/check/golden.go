@@ -13,6 +13,9 @@ import (
 	"testing"
 )
 
+// Updating reports whether golden files are rewritten instead of compared.
+func Updating() bool { return *update }
+
 var update = flag.Bool("update", false, "rewrite golden files instead of comparing with them")
 
 // Golden compares a text with that of a file. With the flag -update it writes the file.

@@ -33,6 +33,7 @@ const (
 	kindLogin       = "login"
 	kindAudit       = "audit"
 	kindIdempotency = "idempotency"
+	kindSignature   = "signature"
 )
 
 // format says whether a body is one that this release reads: it returns what is wrong
@@ -54,6 +55,7 @@ var kinds = map[string]format{
 	kindLogin:            one,
 	kindAudit:            one,
 	kindIdempotency:      anything, // it begins with the status of an answer
+	kindSignature:        anything, // JSON of package catalog, without a format
 	store.KindQuarantine: anything, // it has a rule of its own
 	store.KindCopy:       oneInJSON,
 }

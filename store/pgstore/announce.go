@@ -22,8 +22,8 @@ import (
 //
 // Notifications are hints. They are sent after commits and not in them: NOTIFY takes a lock that
 // is held until the transaction ends, and would have all commits of all processes wait for one
-// another's syncs. A process that dies in between has told nobody, and the others find out by
-// polling.
+// another's syncs. Close returns when the last ones are sent. A process that dies before that, within
+// announceEvery of a commit as a rule, has told nobody, and the others find out by polling.
 const (
 	everything       = "*"
 	maxNotification  = 7500 // PostgreSQL allows 8,000 bytes
@@ -78,7 +78,9 @@ func (a *announcer) add(partitions map[int64]int64, records []int64) {
 	}
 }
 
-// run sends what was gathered, until ctx ends. The rest is sent when the store is closed.
+// run sends what was gathered, until ctx ends. The rest is sent when the store is closed (leave).
+// The end of ctx does not cancel what is being sent: a process that commits and closes at once
+// would tell nobody.
 func (a *announcer) run(ctx context.Context) {
 	for {
 		select {
@@ -86,22 +88,24 @@ func (a *announcer) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		a.send(ctx)
+		a.send(context.WithoutCancel(ctx))
 		if base.Sleep(ctx, a.db.machine, announceEvery) != nil {
 			return
 		}
 	}
 }
 
-// send sends what was gathered, if there is anything. If that fails, the other processes find out
-// by polling.
+// send sends what was gathered, if there is anything. If that fails, or takes longer than leaveTime,
+// the other processes find out by polling.
 func (a *announcer) send(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, leaveTime)
+	defer cancel()
 	partitions, records := a.take()
 	if len(partitions) == 0 && len(records) == 0 {
 		return
 	}
 	args := []any{channel(a.db.config.schema), encodeHints(a.db.process, partitions, records)}
-	if err := a.db.read(ctx, notify, args, drain); err != nil && ctx.Err() == nil {
+	if err := a.db.read(ctx, notify, args, drain); err != nil {
 		a.db.log.Warn("notification of other processes failed", "error", err)
 	}
 }

@@ -145,7 +145,7 @@ func (d *database) leave() error {
 	return nil
 }
 
-// leaveTime is the longest that closing a store waits for the server.
+// leaveTime is the longest that closing a store waits for the server, for each of its last words.
 const leaveTime = 5 * time.Second
 
 // Exclude keeps other processes out until release is called. It returns store.ErrInUse if another

@@ -161,6 +161,37 @@ func (p *waiter) result() ([]store.Claim, error) {
 	return p.claims, p.err
 }
 
+// promptly is how soon, by the real clock, a claim learns of a commit of another process that it
+// is told of: much sooner than by a poll.
+const promptly = 8 * time.Second
+
+// endsWithin returns when the claim does, and fails the case if that takes longer than d.
+func (p *waiter) endsWithin(d time.Duration) {
+	p.w.t.Helper()
+	ctx, cancel := context.WithTimeout(p.w.ctx, d)
+	defer cancel()
+	select {
+	case <-p.done:
+	case <-ctx.Done():
+		p.w.t.Fatalf("the claim that waits did not end within %v", d)
+	}
+}
+
+// commitAndClose commits as another process, which closes the store at once.
+func (w *world) commitAndClose(tx *store.Tx) {
+	w.t.Helper()
+	other, err := w.Open()
+	if err != nil {
+		w.t.Fatalf("open: %v", err)
+	}
+	if err := other.Commit(w.ctx, tx); err != nil {
+		w.t.Errorf("commit: %v", err)
+	}
+	if err := other.Close(); err != nil {
+		w.t.Errorf("close: %v", err)
+	}
+}
+
 // claimed returns the claims, of which there must be some.
 func (p *waiter) claimed() []store.Claim {
 	p.w.t.Helper()

@@ -35,6 +35,19 @@ var waitingCases = []propertyCase{
 		w.areWaiting(0)
 	}},
 
+	{name: "a waiting claim is woken at once by a process that commits and closes", needsOpen: true, run: func(w *world) {
+		if w.alwaysAlone() {
+			return
+		}
+		for i := range 10 {
+			p := w.wait()
+			k := key(fmt.Sprintf("order-%d", i))
+			w.commitAndClose(&store.Tx{Put: []store.Message{msg(k, "a")}})
+			p.endsWithin(promptly)
+			w.isClaim(p.claimed()[0], k, "a")
+		}
+	}},
+
 	{name: "a waiting claim is woken by a due time, and not before it", run: func(w *world) {
 		due := w.in(5 * time.Second)
 		w.putMessages(msg(key("order-1"), "a", at(due)))

@@ -42,6 +42,9 @@ type Record struct {
 
 // Query says which records to list or to count. A record must match all that is set.
 // Descending, Limit and Cursor are for lists alone.
+//
+// Tenant, Statuses and times are in an index of every store, in the order of the list. Names, Tags and
+// Prefix need not be: a store may read other records to find those that match, and end a page early.
 type Query struct {
 	// Kind must be set.
 	Kind string
@@ -60,6 +63,10 @@ type Query struct {
 
 	// Tags that the record must have, with these values.
 	Tags map[string]string
+
+	// Prefix is what the record's ID begins with. It filters and does not change the order: a
+	// list goes by Time.
+	Prefix string
 
 	// Descending lists the latest Time first.
 	Descending bool

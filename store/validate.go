@@ -252,8 +252,12 @@ func (q *Query) Validate() error {
 	if q.Limit < 0 || q.Limit > MaxPage {
 		return invalid("list", "Limit is %d, 0 to %d is allowed", q.Limit, MaxPage)
 	}
-	return nil
+	return checkName("list", "Prefix", q.Prefix)
 }
+
+// ByFields reports whether Kind, Tenant, Statuses, From and To, which an index has, say all: a
+// record that matches them matches the query.
+func (q *Query) ByFields() bool { return len(q.Names) == 0 && len(q.Tags) == 0 && q.Prefix == "" }
 
 // ValidateCount reports whether the arguments of [Store.Count] keep its rules.
 func ValidateCount(q *Query, limit int) error {
@@ -268,7 +272,10 @@ func ValidateCount(q *Query, limit int) error {
 	case q.Descending:
 		return invalid("count", "Descending is set in the query: must not be set")
 	}
-	return checkShort("count", "kind", q.Kind)
+	if err := checkShort("count", "kind", q.Kind); err != nil {
+		return err
+	}
+	return checkName("count", "Prefix", q.Prefix)
 }
 
 // ValidatePending reports whether the arguments of [Store.Pending] keep its rules.

@@ -91,6 +91,14 @@ func requestEdges() []edge {
 			allowed: []int{0}, invalid: []int{-1, 1},
 		},
 		{
+			name: "the prefix to list", validate: func(n int) error { return (&store.Query{Kind: "k", Prefix: long(n)}).Validate() },
+			allowed: []int{0, store.MaxName}, tooLarge: []int{store.MaxName + 1},
+		},
+		{
+			name: "the prefix to count", validate: func(n int) error { return store.ValidateCount(&store.Query{Kind: "k", Prefix: long(n)}, 1) },
+			allowed: []int{0, store.MaxName}, tooLarge: []int{store.MaxName + 1},
+		},
+		{
 			name: "the limit of a list", validate: func(n int) error { return (&store.Query{Kind: "k", Limit: n}).Validate() },
 			allowed: []int{0, store.MaxPage}, invalid: []int{-1, store.MaxPage + 1},
 		},

@@ -177,7 +177,7 @@ func matches(q *store.Query, r *store.Record) bool {
 	}
 	return r.Key.Kind == q.Kind && (q.Tenant == nil || *q.Tenant == r.Key.Tenant) &&
 		(len(q.Statuses) == 0 || slices.Contains(q.Statuses, r.Status)) &&
-		(len(q.Names) == 0 || slices.Contains(q.Names, r.Name)) &&
+		strings.HasPrefix(r.Key.ID, q.Prefix) && (len(q.Names) == 0 || slices.Contains(q.Names, r.Name)) &&
 		(q.From.IsZero() || !r.Time.Before(q.From)) && (q.To.IsZero() || r.Time.Before(q.To))
 }
 

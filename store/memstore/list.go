@@ -135,7 +135,7 @@ func (s *Store) Count(ctx context.Context, q store.Query, limit int) (n int, err
 	}
 	defer s.mu.Unlock()
 	for _, st := range s.records.streams(&q) {
-		if len(q.Names) == 0 && len(q.Tags) == 0 {
+		if q.ByFields() {
 			n += st.count(&q)
 			continue
 		}
@@ -189,6 +189,7 @@ func matches(q *store.Query, r *store.Record) bool {
 		q.Tenant != nil && *q.Tenant != r.Key.Tenant,
 		len(q.Statuses) > 0 && !slices.Contains(q.Statuses, r.Status),
 		len(q.Names) > 0 && !slices.Contains(q.Names, r.Name),
+		!strings.HasPrefix(r.Key.ID, q.Prefix),
 		!q.From.IsZero() && r.Time.Before(q.From),
 		!q.To.IsZero() && !r.Time.Before(q.To):
 		return false

@@ -16,20 +16,21 @@ import (
 
 // formatVersion is the version of what this file lays out; docs/format.md is its
 // document.
-const formatVersion = 2
+const formatVersion = 3
 
 // The first byte of a database key says what it is. Numbers in keys are big-endian,
 // so that byte order is number order.
 const (
-	tagMeta      byte = 1 // name → value
-	tagPartition byte = 2 // partition → queue, tenant, route, count, floor
-	tagKey       byte = 3 // queue, tenant, name, then one of the key* bytes below
-	tagMsg       byte = 4 // partition, due, seq → message
-	tagLog       byte = 5 // log, index of the first entry → entries
-	tagName      byte = 6 // kind, tenant, id → number of the record
-	tagRecord    byte = 7 // number → record
-	tagIndex     byte = 8 // kind, tenant, status, time, number → sum of the name
-	tagShared    byte = 9 // kind, status, time, number → sum of the name: records of all tenants but ""
+	tagMeta      byte = 1  // name → value
+	tagPartition byte = 2  // partition → queue, tenant, route, count, floor
+	tagKey       byte = 3  // queue, tenant, name, then one of the key* bytes below
+	tagMsg       byte = 4  // partition, due, seq → message
+	tagLog       byte = 5  // log, index of the first entry → entries
+	tagName      byte = 6  // kind, tenant, id → number of the record
+	tagRecord    byte = 7  // number → record
+	tagIndex     byte = 8  // kind, tenant, status, time, number → sum of the name
+	tagShared    byte = 9  // kind, status, time, number → sum of the name: records of all tenants but ""
+	tagTerm      byte = 10 // kind, hash of a tag, time, number → nothing
 )
 
 // What follows a key's names in a database key.
@@ -42,6 +43,7 @@ var (
 	metaFormat = []byte{tagMeta, 'f'} // in decimal digits
 	metaOldest = []byte{tagMeta, 'o'} // the oldest reader, likewise; missing if it is the format
 	metaShared = []byte{tagMeta, 's'} // the first index key that is not in the shared index; missing if all are
+	metaTerms  = []byte{tagMeta, 't'} // the first record whose tags are not in the index of terms; missing if all are
 	metaIDs    = []byte{tagMeta, 'i'} // numbers below this one may be taken
 )
 

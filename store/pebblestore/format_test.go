@@ -35,6 +35,7 @@ func goldenLines() []byte {
 	line("meta format", metaFormat)
 	line("meta oldest", metaOldest)
 	line("meta shared", metaShared)
+	line("meta terms", metaTerms)
 	line("meta ids", metaIDs)
 	line("partition key", partitionKey(nil, 5))
 	line("partition", appendPartition(nil, l, goldenPos))
@@ -52,6 +53,7 @@ func goldenLines() []byte {
 	line("record", appendRecord(nil, &goldenRecord, 4, goldenRecord.Time.UnixMilli()))
 	line("index key", indexKey(nil, goldenRecord.Key, "running", goldenRecord.Time.UnixMilli(), 99))
 	line("shared index key", sharedIndexKey(nil, goldenRecord.Key, "running", goldenRecord.Time.UnixMilli(), 99))
+	line("term key", termKey(nil, goldenRecord.Key.Kind, termOf("region", "eu"), goldenRecord.Time.UnixMilli(), 99))
 	line("attempts", appendJournalEntry(nil, location{5, goldenPos}, 3))
 	return b.Bytes()
 }

@@ -51,6 +51,8 @@ type lister struct {
 	scan
 	heap      indexed[*stream] // streams with a record left, by its position
 	iterators []*pebble.Iterator
+	searched  bool     // candidates was called
+	limit     int      // of records in the page
 	nameSums  []uint32 // of the names that the query is about; nil if it is about all
 	err       error    // of a move that failed: the next one would forget it
 }
@@ -61,7 +63,8 @@ const maxScanned = 32_768
 
 // List returns records that match q. The indexes are by tenant, status and time, and by
 // status and time, so a filter by these costs nothing. A filter by name reads few other
-// records, because the index has a checksum of the name; tags are compared record by record.
+// records, because the index has a checksum of the name; tags and a prefix are compared record by
+// record, unless few match (see searchAfter).
 //
 // It reads one view of the database without the mutex. Records of a group that is applied
 // and not yet durable may be in a page: a list is not a basis for a claim.
@@ -135,14 +138,23 @@ func (s *Store) list(ctx context.Context, l *lister, after position, resume bool
 	if l.err != nil {
 		return page, l.err
 	}
-	limit := l.q.Limit
-	if limit == 0 {
-		limit = store.DefaultPage
+	if l.limit = l.q.Limit; l.limit == 0 {
+		l.limit = store.DefaultPage
 	}
 	size, passed := 0, 0
 	for l.heap.len() > 0 {
 		st := l.heap.items[0]
-		if len(page.Records) == limit || passed == maxScanned {
+		if l.searches(passed, len(page.Records), s.limits.searchAfter) {
+			spots, ok, err := l.candidates()
+			if err != nil {
+				return page, err
+			}
+			if ok {
+				err := s.gather(ctx, l, &page, size, after, spots)
+				return page, err
+			}
+		}
+		if len(page.Records) == l.limit || passed == maxScanned {
 			page.Next = cursor.Format(l.q, cursor.Numbered(after.ms, after.num))
 			return page, nil
 		}

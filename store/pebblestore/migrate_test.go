@@ -159,6 +159,74 @@ func TestMigration(t *testing.T) {
 	}
 }
 
+// TestMigrationOfTerms: a store of format 2 gets the index of terms, whole also if it is cut short in
+// between.
+func TestMigrationOfTerms(t *testing.T) {
+	t.Parallel()
+	mem := vfs.NewMem()
+	open := func(ctx context.Context, o Options) (*Store, error) {
+		o.Clock, o.Logger, o.fs, o.tune = base.NewManual(start), quiet(), mem, small
+		return Open(ctx, "data", o)
+	}
+	s, err := open(t.Context(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 50 {
+		commitTo(t, s, &store.Tx{PutRecords: []store.PutRecord{{Record: store.Record{
+			Key: store.RecordKey{Kind: "k", Tenant: []string{"", "acme"}[i%2], ID: fmt.Sprintf("%02d", i)}, Time: start,
+			Tags: map[string]string{"ten": fmt.Sprint(i / 10), "all": "yes"},
+		}}}})
+	}
+	b := s.db.NewBatch()
+	err = errors.Join(b.DeleteRange([]byte{tagTerm}, []byte{tagTerm + 1}, nil), b.Set(metaFormat, []byte("2"), nil), b.Commit(pebble.Sync), s.Close())
+	if err != nil {
+		t.Fatal(err)
+	}
+	// One record in a batch, and an end after each of some batches.
+	one := defaultLimits
+	one.migrate = 1
+	for i := range 20 {
+		if s, err = open(&endsAfter{Context: t.Context(), calls: 5 + i}, Options{limits: &one}); err == nil {
+			break
+		}
+		if !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := s.Verify(t.Context(), func(problem string) { t.Error(problem) }); err != nil {
+		t.Fatal(err)
+	}
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte{tagTerm}, UpperBound: []byte{tagTerm + 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for found := it.First(); found; found = it.Next() {
+		n++
+	}
+	if err := it.Close(); err != nil || n != 100 {
+		t.Errorf("the index has %d entries, %v, want 100", n, err)
+	}
+}
+
+// endsAfter is a context that ends after some calls of Err.
+type endsAfter struct {
+	context.Context
+	calls int
+}
+
+func (e *endsAfter) Err() error {
+	if e.calls--; e.calls < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
 // TestMigrationThatIsCutShort kills a migration at each of its syncs, in turn with and
 // without what was not synced, and opens what is left.
 func TestMigrationThatIsCutShort(t *testing.T) {

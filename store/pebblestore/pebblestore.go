@@ -80,6 +80,9 @@ type limits struct {
 	// migrateBytes.
 	migrate int
 
+	// searchAfter is how many records a list passes over before it gathers; see search.go.
+	searchAfter int
+
 	// locations is how many messages of one key an export sorts at a time. Zero means
 	// exportLocations.
 	locations int
@@ -94,6 +97,8 @@ var defaultLimits = limits{
 	records:    16 << 10,
 	partitions: 4 << 10,
 	journal:    256 << 10,
+
+	searchAfter: searchAfter,
 
 	total:    64 << 10,
 	idleRefs: 16,

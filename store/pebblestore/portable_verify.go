@@ -91,6 +91,7 @@ func (s *Store) Verify(ctx context.Context, report func(problem string)) error {
 		func() error { return v.each(tagRecord, v.record) },
 		func() error { return v.each(tagIndex, v.index) },
 		func() error { return v.each(tagShared, v.index) },
+		func() error { return v.each(tagTerm, v.term) },
 	} {
 		if err := step(); err != nil {
 			return s.readError("verify", err)

@@ -112,7 +112,36 @@ func (v *verifier) record(key, value []byte) error {
 			v.problem("record %v is not in the index as it is", rec.Key)
 		}
 	}
+	for _, term := range termsOf(rec.Tags) {
+		entry, err := v.get(termKey(nil, rec.Key.Kind, term, rec.Time.UnixMilli(), num))
+		if err != nil {
+			return err
+		}
+		if entry == nil {
+			v.problem("record %v has a tag that is not in the index of terms", rec.Key)
+		}
+	}
 	return nil
+}
+
+// term checks that the record of an entry of the index of terms exists, and has such a tag.
+func (v *verifier) term(key, _ []byte) error {
+	num := binary.BigEndian.Uint64(key[len(key)-8:])
+	b, err := v.get(recordKey(nil, num))
+	if err != nil {
+		return err
+	}
+	if b == nil {
+		v.problem("the index of terms has record number %d, which is not there", num)
+		return nil
+	}
+	rec, err := parseRecord(key, b)
+	if err == nil && !slices.ContainsFunc(termsOf(rec.Tags), func(term uint64) bool {
+		return bytes.Equal(termKey(nil, rec.Key.Kind, term, rec.Time.UnixMilli(), num), key)
+	}) {
+		v.problem("the index of terms has record %v with a tag or a time that it does not have", rec.Key)
+	}
+	return err
 }
 
 // indexKeys returns the database keys of a record in the indexes.

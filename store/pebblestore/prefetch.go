@@ -86,6 +86,7 @@ func (s *Store) prefetchRecord(m missing) *recordState {
 	switch {
 	case err == nil:
 		r.num, r.version, r.status, r.name, r.ms = num, rec.Version, rec.Status, nameSum(rec.Name), rec.Time.UnixMilli()
+		r.terms = termsOf(rec.Tags)
 	case !errors.Is(err, pebble.ErrNotFound):
 		return nil
 	}

@@ -26,6 +26,7 @@ type recordState struct {
 	status  string
 	name    uint32                          // nameSum of its name
 	ms      int64                           // its time
+	terms   []uint64                        // of its tags; see termsOf
 	readers waitlist.Readers[*recordReader] // each pins the record once
 }
 
@@ -54,6 +55,7 @@ func (s *Store) pinRecord(key store.RecordKey) (*recordState, error) {
 	switch {
 	case err == nil:
 		r.num, r.version, r.status, r.name, r.ms = num, rec.Version, rec.Status, nameSum(rec.Name), rec.Time.UnixMilli()
+		r.terms = termsOf(rec.Tags)
 	case !errors.Is(err, pebble.ErrNotFound):
 		return nil, err
 	}
@@ -112,6 +114,7 @@ func (s *Store) putRecord(g *group, rec *store.Record) {
 // have changed. If Await calls wait, a copy goes into the group for them.
 func (s *Store) putRecordAt(g *group, rec *store.Record, version int64) {
 	r := s.pinnedRecord(rec.Key)
+	before := r.ms
 	ms, name := store.RecordMillis(rec.Time), nameSum(rec.Name)
 	if r.version == 0 {
 		r.num = s.newID(g)
@@ -126,6 +129,7 @@ func (s *Store) putRecordAt(g *group, rec *store.Record, version int64) {
 		r.status, r.name, r.ms = rec.Status, name, ms
 		s.setIndex(g, rec.Key, r)
 	}
+	s.setTerms(g, rec.Key.Kind, r, before, termsOf(rec.Tags))
 	r.version = version
 	s.keyBuf = recordKey(s.keyBuf[:0], r.num)
 	s.valBuf = appendRecord(s.valBuf[:0], rec, r.version, ms)
@@ -151,6 +155,7 @@ func (s *Store) deleteRecord(g *group, key store.RecordKey) {
 	s.keyBuf = recordKey(s.keyBuf[:0], r.num)
 	_ = g.batch.Delete(s.keyBuf, nil)
 	s.deleteIndex(g, key, r)
+	s.setTerms(g, key.Kind, r, r.ms, nil)
 	r.num, r.version = 0, 0
 }
 

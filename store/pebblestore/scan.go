@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -73,10 +74,13 @@ func (sc *scan) roots() (roots [][]byte, streams bool) {
 }
 
 // readsRecords reports whether the query has filters that the index cannot decide.
-func (sc *scan) readsRecords() bool { return len(sc.q.Names) > 0 || len(sc.q.Tags) > 0 }
+func (sc *scan) readsRecords() bool { return !sc.q.ByFields() }
 
-// matches reports whether a record matches the names and the tags of a query.
+// matches reports whether a record matches the names, the tags and the prefix of a query.
 func matches(q *store.Query, r *store.Record) bool {
+	if !strings.HasPrefix(r.Key.ID, q.Prefix) {
+		return false
+	}
 	if len(q.Names) > 0 && !slices.Contains(q.Names, r.Name) {
 		return false
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // Count counts records that match q, in one statement, which stops at the limit. Without
-// names and tags it reads the index alone.
+// names, tags and a prefix it reads the index alone.
 func (s *Store) Count(ctx context.Context, q store.Query, limit int) (n int, err error) {
 	if err := store.ValidateCount(&q, limit); err != nil {
 		return 0, err
@@ -19,7 +19,7 @@ func (s *Store) Count(ctx context.Context, q store.Query, limit int) (n int, err
 		return 0, err
 	}
 	sql, args := s.db.countText(&q, limit)
-	err = s.db.readLong(ctx, sql, args, func(r pgx.Rows) error {
+	err = s.db.readWith(ctx, "statement_timeout = 0", sql, args, func(r pgx.Rows) error {
 		_, err := pgx.ForEachRow(r, []any{&n}, func() error { return nil })
 		return err
 	})
@@ -40,6 +40,10 @@ func (d *database) countText(q *store.Query, limit int) (string, []any) {
 		args = append(args, encodeTags(q.Tags))
 		where += fmt.Sprintf(" AND r.tags @> $%d::bytea[]", len(args))
 	}
+	if q.Prefix != "" {
+		args = append(args, []byte(q.Prefix))
+		where += fmt.Sprintf(" AND substring(r.id FOR octet_length($%[1]d::bytea)) = $%[1]d::bytea", len(args))
+	}
 	// The order is that of one index, which is to be read: another one would do as well if
 	// there were nothing in it.
 	sql := `WITH RECURSIVE ` + streams + `
@@ -48,15 +52,15 @@ SELECT count(*) FROM (SELECT FROM s CROSS JOIN LATERAL (
 	return d.text.translate.Replace(sql), args
 }
 
-// readLong is read for what may take as long as the caller likes to wait: it is told so, by
-// its context, and nobody else waits for it.
-func (d *database) readLong(ctx context.Context, sql string, args []any, scan func(pgx.Rows) error) error {
+// readWith is read with another setting than the connection has: for what may take as long as the
+// caller likes to wait, who is told so by its context, say.
+func (d *database) readWith(ctx context.Context, setting, sql string, args []any, scan func(pgx.Rows) error) error {
 	ctx, cancel := d.within(ctx)
 	defer cancel()
 	for try := 1; ; try++ {
 		b := &pgx.Batch{}
 		queue(b, d.beginRelaxed)
-		b.Queue("SET LOCAL statement_timeout = 0")
+		b.Queue("SET LOCAL " + setting)
 		came := false
 		b.Queue(sql, args...).Query(func(r pgx.Rows) error { return scan(&firstRow{Rows: r, came: &came}) })
 		b.Queue("COMMIT")

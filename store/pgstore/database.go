@@ -23,6 +23,7 @@ type database struct {
 	machine  base.Clock // by which we wait
 	log      *slog.Logger
 	presence presence
+	passed   int // how many records a list passes over in its first statement
 
 	commits *pgxpool.Pool // for groups of commits: durable when they return
 	others  *pgxpool.Pool // for claims and reads
@@ -62,7 +63,7 @@ const callTime = time.Minute
 
 func newDatabase(ctx context.Context, c *config, o Options, known []string) (*database, error) {
 	d := &database{
-		config: c, clock: o.Clock, machine: base.System{}, log: o.Logger, presence: o.presence, text: newStatements(c.quoted(), o.Clock != nil),
+		config: c, clock: o.Clock, machine: base.System{}, log: o.Logger, presence: o.presence, passed: o.firstPassed, text: newStatements(c.quoted(), o.Clock != nil),
 		time: base.NewFollower(store.MaxClockLead), format: formatOf(), begin: []string{"BEGIN"}, beginRelaxed: []string{"BEGIN"}, foldSoon: make(chan struct{}, 1),
 	}
 	d.behind.Report = func(lead time.Duration) {

@@ -40,6 +40,12 @@ func explain(t *testing.T, s *Store, sql string, args []any) string {
 
 func explainWith(t *testing.T, s *Store, options, sql string, args []any) string {
 	t.Helper()
+	return explainSet(t, s, "enable_seqscan = off", options, sql, args)
+}
+
+// explainSet is explainWith with a setting.
+func explainSet(t *testing.T, s *Store, setting, options, sql string, args []any) string {
+	t.Helper()
 	var values []string
 	for _, a := range args {
 		values = append(values, literal(a))
@@ -65,6 +71,10 @@ func explainWith(t *testing.T, s *Store, options, sql string, args []any) string
 		list = "(" + strings.Join(values, ", ") + ")"
 	}
 	run("BEGIN")
+	_, err = conn.Conn().PgConn().Exec(t.Context(), "SET LOCAL "+setting).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
 	run("PREPARE explained AS " + sql)
 	plan := run("EXPLAIN (" + options + ") EXECUTE explained" + list)
 	run("ROLLBACK")
@@ -213,7 +223,11 @@ func listsUseIndexes(t *testing.T, s *Store) {
 				t.Fatal(err)
 			}
 			sql, args := s.db.listText(&q, at)
-			usesIndexes(t, "a list "+name, explain(t, s, sql, append(args, 101, 100, store.PageBytes, true)), 1200)
+			pages := 1200
+			if !q.From.IsZero() {
+				pages = 600 // and none of those before or after that time
+			}
+			usesIndexes(t, "a list "+name, explain(t, s, sql, append(args, 101, 100, store.PageBytes, true)), pages)
 		}
 		sql, args := s.db.countText(&q, 100)
 		usesIndexes(t, "a count "+name, explain(t, s, sql, args), 600)

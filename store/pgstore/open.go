@@ -63,7 +63,8 @@ type Options struct {
 	// Tracer, if not nil, is told of each statement.
 	Tracer pgx.QueryTracer
 
-	presence presence // of tests that do not wait for a minute
+	presence    presence // of tests that do not wait for a minute
+	firstPassed int      // of tests whose lists gather sooner
 }
 
 // config is a URL, understood.
@@ -97,6 +98,9 @@ func Open(ctx context.Context, rawURL string, o Options) (*Store, error) {
 	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
+	}
+	if o.firstPassed == 0 {
+		o.firstPassed = firstPassed
 	}
 	if o.presence == (presence{}) {
 		o.presence = defaultPresence

@@ -150,6 +150,7 @@ func walkArgs(mode string, q *store.Query, after position, limit, budget, maxByt
 		a.num(after.ms)
 		a.add(after.tie)
 	}
+	a.add(q.Prefix)
 	a.len(limit)
 	a.len(budget)
 	a.len(maxBytes)
@@ -202,7 +203,7 @@ func (s *Store) Count(ctx context.Context, q store.Query, limit int) (int, error
 		return 0, err
 	}
 	defer done()
-	if len(q.Names) == 0 && len(q.Tags) == 0 {
+	if q.ByFields() {
 		return s.countIndexed(ctx, &q, limit)
 	}
 	return s.countOneByOne(ctx, &q, limit)

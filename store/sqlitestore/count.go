@@ -56,16 +56,16 @@ func (l *lister) count(limit int) (n int, err error) {
 func (l *lister) countOf(limit int, from string, args ...any) (n int, err error) {
 	args = append(args, l.from, l.to)
 	from += ` AND time >= ? AND time < ?`
-	if len(l.q.Names) == 0 && len(l.q.Tags) == 0 {
+	if l.q.ByFields() {
 		found, err := l.number(`SELECT count(*) FROM (SELECT 1 FROM `+from+` LIMIT ?)`, append(args, limit)...)
 		return int(found), err
 	}
-	err = l.each(`SELECT name, tags FROM `+from, func(s *sqlite.Stmt) error {
-		tags, err := parseTags(s.ColumnText(1))
+	err = l.each(`SELECT id, name, tags FROM `+from, func(s *sqlite.Stmt) error {
+		tags, err := parseTags(s.ColumnText(2))
 		if err != nil {
 			return err
 		}
-		if matches(l.q, s.ColumnText(0), tags) {
+		if matches(l.q, s.ColumnText(0), s.ColumnText(1), tags) {
 			n++
 		}
 		if n == limit {

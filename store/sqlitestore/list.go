@@ -7,6 +7,7 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"strings"
 
 	"zombiezen.com/go/sqlite"
 
@@ -148,18 +149,18 @@ func (l *lister) list(at position) (page store.Page, err error) {
 // look returns a record if it matches, and whether it fits; the first one always does.
 func (l *lister) look(num int64, room int, first bool) (r *store.Record, fits bool, err error) {
 	fits = true
-	_, err = l.one(`SELECT tenant, status, name, tags, length(body), `+recordColumns+` FROM records WHERE num = ?`, func(s *sqlite.Stmt) {
-		tenant, status, name := s.ColumnText(0), s.ColumnText(1), s.ColumnText(2)
+	_, err = l.one(`SELECT tenant, status, id, name, tags, length(body), `+recordColumns+` FROM records WHERE num = ?`, func(s *sqlite.Stmt) {
+		tenant, status, id, name := s.ColumnText(0), s.ColumnText(1), s.ColumnText(2), s.ColumnText(3)
 		if l.filter && !l.among(tenant, status) {
 			return
 		}
-		tags, bad := parseTags(s.ColumnText(3))
-		if bad == nil && !matches(l.q, name, tags) {
+		tags, bad := parseTags(s.ColumnText(4))
+		if bad == nil && !matches(l.q, id, name, tags) {
 			return
 		}
-		if fits = first || s.ColumnInt(4) <= room; fits {
+		if fits = first || s.ColumnInt(5) <= room; fits {
 			var found store.Record
-			found, bad = scanRecord(s, 5)
+			found, bad = scanRecord(s, 6)
 			r = &found
 		}
 		if bad != nil {
@@ -177,8 +178,11 @@ func (l *lister) among(tenant, status string) bool {
 	return (l.q.Tenant == nil || *l.q.Tenant == tenant) && (len(l.q.Statuses) == 0 || slices.Contains(l.q.Statuses, status))
 }
 
-// matches reports whether name and tags are as they are asked for.
-func matches(q *store.Query, name string, tags map[string]string) bool {
+// matches reports whether ID, name and tags are as they are asked for.
+func matches(q *store.Query, id, name string, tags map[string]string) bool {
+	if !strings.HasPrefix(id, q.Prefix) {
+		return false
+	}
 	if len(q.Names) > 0 && !slices.Contains(q.Names, name) {
 		return false
 	}

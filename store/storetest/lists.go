@@ -3,6 +3,7 @@ package storetest
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/abidehq/abide/store"
@@ -86,6 +87,13 @@ var listTable = []struct {
 	{"several tags", store.Query{Tags: map[string]string{"color": "red", "size": "L"}}, "c"},
 	{"a tag with an empty value", store.Query{Tags: map[string]string{"color": ""}}, "h"},
 	{"a tag that no record has", store.Query{Tags: map[string]string{"shape": ""}}, ""},
+	{"a prefix", store.Query{Prefix: "c"}, "c"},
+	{"a prefix that no ID has", store.Query{Prefix: "aa"}, ""},
+	{"a prefix that no ID has, after an ID", store.Query{Prefix: "c\x00"}, ""},
+	{"a prefix of the largest byte", store.Query{Prefix: "\xff"}, ""},
+	{"a tenant and a prefix", store.Query{Tenant: &acme, Prefix: "b"}, "b"},
+	{"a tenant and a prefix of another's", store.Query{Tenant: &acme, Prefix: "d"}, ""},
+	{"a tag and a prefix", store.Query{Tags: map[string]string{"color": "red"}, Prefix: "e"}, "e"},
 	{"from a time, which is included", store.Query{From: second(5)}, "fgh"},
 	{"from just after a time", store.Query{From: second(5).Add(1)}, "gh"},
 	{"to a time, which is not included", store.Query{To: second(2)}, "ab"},
@@ -173,6 +181,19 @@ var listCases = []propertyCase{
 		w.isListed("the old tag", store.Query{Tags: map[string]string{"size": "L"}})
 	}},
 
+	{name: "a list by tag follows a record whose Time alone changes", run: func(w *world) {
+		for _, id := range []string{"a", "b", "c"} {
+			r := fullRecord(id)
+			w.putRecord(r)
+		}
+		r := fullRecord("a")
+		r.Time = r.Time.Add(time.Hour)
+		w.putRecord(r)
+		w.isListed("the new time", store.Query{Tags: r.Tags, From: r.Time}, "a")
+		w.isListed("the old time", store.Query{Tags: r.Tags, To: r.Time}, "b", "c")
+		w.isListed("the order", store.Query{Tags: r.Tags}, "b", "c", "a")
+	}},
+
 	{name: "a list does not have what was deleted", run: func(w *world) {
 		w.putListed()
 		for _, id := range []string{"a", "c"} {
@@ -180,6 +201,30 @@ var listCases = []propertyCase{
 		}
 		w.isListed("everything", store.Query{}, letters("bdefgh")...)
 		w.isListed("a status", store.Query{Statuses: []string{"running"}}, letters("bdg")...)
+	}},
+
+	{name: "a prefix is bytes, and the ID may have any", run: func(w *world) {
+		ids := append([]string{"order-1", "order-10", "order-2", "order", "Order-1", "\xff", "\xff\xff1", "a\x00b", "a\x00", "é", "e\u0301", "%", "_rder-1"}, hostileNames...)
+		ids = slices.Compact(slices.Sorted(slices.Values(ids)))
+		for i, id := range ids {
+			for _, tenant := range []string{"", "t", "order"} {
+				w.putRecord(store.Record{Key: store.RecordKey{Kind: theKind, Tenant: tenant, ID: id}, Time: second(i)})
+			}
+		}
+		for _, prefix := range []string{"order-1", "order", "O", "\xff", "\xff\xff", "a\x00", "\xc3", "%", "_", "'", "\x00"} {
+			var want []string
+			for _, id := range ids {
+				if strings.HasPrefix(id, prefix) {
+					want = append(want, id)
+				}
+			}
+			tenant := "t"
+			for _, limit := range []int{1, 100} {
+				q := store.Query{Prefix: prefix, Tenant: &tenant, Limit: limit}
+				w.isListed(fmt.Sprintf("prefix %q", prefix), q, append([]string{}, want...)...)
+			}
+			w.isCounted(fmt.Sprintf("prefix %q, all tenants", prefix), store.Query{Prefix: prefix}, store.MaxCount, 3*len(want))
+		}
 	}},
 
 	{name: "records with the same Time are listed in an order that does not change", run: func(w *world) {

@@ -97,6 +97,7 @@ func (c *comparison) drawQuery(t *rapid.T) store.Query {
 		Statuses:   pick(t, [][]string{nil, {"running"}, {"done", ""}, {"done", "running", "done"}, {store.ReasonAttempts}}),
 		Names:      pick(t, [][]string{nil, nil, {"order"}, {"mail", ""}, modelQueues[:1]}),
 		Tags:       pick(t, []map[string]string{nil, nil, {"color": "red"}, {"": ""}}),
+		Prefix:     pick(t, []string{"", "", "", modelRecordIDs[0], modelRecordIDs[1], "z"}),
 		Descending: rapid.Bool().Draw(t, "descending"),
 		Limit:      rapid.IntRange(1, 4).Draw(t, "limit"),
 	}
@@ -136,6 +137,7 @@ func (c *comparison) describeQuery(q *store.Query) string {
 	add(!q.From.IsZero(), "from %s", c.when(q.From))
 	add(!q.To.IsZero(), "to %s", c.when(q.To))
 	add(len(q.Tags) > 0, "tags %q", q.Tags)
+	add(q.Prefix != "", "prefix %q", q.Prefix)
 	add(q.Descending, "descending")
 	add(q.Limit > 0, "by %d", q.Limit)
 	return "(" + strings.Join(parts, " ") + ")"

@@ -344,6 +344,7 @@ func readRules() (rules []rule) {
 	record("an ID that is too long", store.RecordKey{Kind: "k", ID: tooLong}, true, "ID", "1024")
 	list("no kind", store.Query{}, false, "kind")
 	list("a kind that is too long", store.Query{Kind: longQueue}, true, "kind", "128")
+	list("a prefix that is too long", store.Query{Kind: theKind, Prefix: tooLong}, true, "Prefix", "1024")
 	list("a negative limit", store.Query{Kind: theKind, Limit: -1}, false, "Limit is -1", "0 to 10000")
 	list("a limit that is too large", store.Query{Kind: theKind, Limit: store.MaxPage + 1}, false, "Limit is 10001", "0 to 10000")
 	return rules

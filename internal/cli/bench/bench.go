@@ -28,7 +28,7 @@ import (
 
 // New returns the command abide bench.
 func New() *cobra.Command {
-	specs := append([]bench.Spec{storage.Spec()}, engine.Specs()...)
+	specs := append([]bench.Spec{storage.Spec(), storage.SearchSpec()}, engine.Specs()...)
 	specs = append(specs, timers.Spec(), actions.Spec(), benchserve.Spec())
 	var verbs []*cobra.Command
 	for _, spec := range specs {

@@ -27,7 +27,7 @@ local afterTime, afterMember = nil, nil
 if arg() == '1' then
   afterTime, afterMember = num(), arg()
 end
-local limit, budget, maxBytes = num(), num(), num()
+local prefix, limit, budget, maxBytes = arg(), num(), num(), num()
 local root = tenant and P .. 'i' .. short(kind) .. long(tenant) or P .. 'j' .. short(kind)
 local state = call('HGET', P .. 'meta', 'state')
 local changes = state and unpackStruct('>I8', sub(state, 25)) or 0
@@ -110,8 +110,19 @@ local function before(a, b)
   return descending ~= less(a.member, b.member)
 end
 
--- matches checks the name and the tags of a record, which are in no index.
-local function matches(rid)
+-- idOf returns the ID of a member: without a tenant in the query, its tenant comes before it.
+local function idOf(member)
+  if tenant then
+    return member
+  end
+  return sub(member, 3 + unpackStruct('>I2', member))
+end
+
+-- matches checks the ID, the name and the tags of a record, which are in no index.
+local function matches(rid, member)
+  if prefix ~= '' and sub(idOf(member), 1, #prefix) ~= prefix then
+    return false
+  end
   if not names and #tags == 0 then
     return true
   end
@@ -169,7 +180,7 @@ while #heads > 0 do
     return {1, found, lastMember, lastTime, counted, scanned, changes}
   end
   local rid = lead .. s.member
-  if matches(rid) then
+  if matches(rid, s.member) then
     if mode == 'list' then
       local raw = call('GET', P .. 'r' .. rid)
       local statusLength = unpackStruct('>I2', raw, 17)

@@ -15,6 +15,7 @@ import (
 // it is returned unchanged, and existed is true.
 func (s *Service) Add(ctx context.Context, r Request) (a Action, existed bool, err error) {
 	const verb = "add"
+	setDefault(&r.Tenant, DefaultTenant)
 	if err := r.check(verb); err != nil {
 		return Action{}, false, err
 	}

@@ -103,6 +103,19 @@ func TestLimitsAtTheirEdge(t *testing.T) {
 	})
 }
 
+// TestNoTenantIsTheDefault, as everywhere else.
+func TestNoTenantIsTheDefault(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
+		r := newFixture(t)
+		a, _, err := r.Add(t.Context(), action.Request{Slug: "s", Target: "t"})
+		check.OK(t, err)
+		check.Equal(t, "tenant of an action", a.Tenant, "default")
+		sch, err := r.AddSchedule(t.Context(), action.Plan{ID: "nightly", Slug: "s", Target: "t", Cron: "30 2 * * *"})
+		check.OK(t, err)
+		check.Equal(t, "tenant of a schedule", sch.Tenant, "default")
+	})
+}
+
 func TestRequestsThatAreRefused(t *testing.T) {
 	rig.Bubble(t, func(t *testing.T) {
 		r := newFixture(t)
@@ -128,7 +141,7 @@ func TestRequestsThatAreRefused(t *testing.T) {
 			check.ErrorOf(t, "action", err, action.ErrInvalid, "action: add: ", says)
 		}
 		for field, req := range map[string]action.Request{
-			"tenant": {Slug: "s", Target: "t"}, "slug": {Tenant: "t", Target: "t"}, "target": {Tenant: "t", Slug: "s"},
+			"slug": {Tenant: "t", Target: "t"}, "target": {Tenant: "t", Slug: "s"},
 		} {
 			_, _, err := r.Add(t.Context(), req)
 			check.ErrorOf(t, "action", err, action.ErrInvalid, field+" is empty")

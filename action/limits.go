@@ -28,6 +28,9 @@ const (
 	MaxOutput     = 1 << 20
 	DefaultOutput = 16 << 10
 
+	// DefaultTenant is the tenant of a [Request], a [Plan] or a webhook that names none.
+	DefaultTenant = "default"
+
 	// MaxReason is the largest length of [Action.Reason], in bytes; longer ones are cut.
 	MaxReason = 1024
 

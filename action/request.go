@@ -10,7 +10,7 @@ import (
 
 // Request describes an action to add.
 type Request struct {
-	// Tenant, Slug and Target are those of the [Action].
+	// Tenant, Slug and Target are those of the [Action]. An empty tenant means [DefaultTenant].
 	Tenant string
 	Slug   string
 	Target string

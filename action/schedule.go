@@ -13,7 +13,7 @@ import (
 // Plan describes a schedule.
 type Plan struct {
 	// Tenant, Slug, Target, Payload and Idempotent are copied to the actions that the schedule
-	// creates.
+	// creates. An empty tenant means [DefaultTenant].
 	Tenant     string          `json:"tenant"`
 	Slug       string          `json:"slug"`
 	Target     string          `json:"target"`
@@ -206,6 +206,7 @@ func (p *Plan) times(verb string, created time.Time) (cron.Times, error) {
 }
 
 func (p *Plan) setDefaults() {
+	setDefault(&p.Tenant, DefaultTenant)
 	setDefault(&p.Overlap, OverlapSkip)
 	setDefault(&p.CatchUp, CatchUpOne)
 	setDefault(&p.Window, 24*time.Hour)

@@ -12,6 +12,7 @@ type outcome string
 const (
 	outcomeAccepted  outcome = "accepted"
 	outcomeDuplicate outcome = "duplicate"
+	outcomeIgnored   outcome = "ignored"
 
 	// The others are refused.
 	outcomeUnknown    outcome = "unknown"

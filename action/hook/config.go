@@ -1,6 +1,7 @@
 package hook
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -94,9 +95,14 @@ type Hook struct {
 	// Slug is the last element of the hook's path, and the slug of its actions.
 	Slug string
 
-	// Tenant and Target are those of the actions.
+	// Tenant and Target are those of the actions. An empty tenant means "default".
 	Tenant string
 	Target string
+
+	// Events are the types of events that become actions, such as push for [GitHub] or
+	// invoice.paid for [Stripe]; others are answered with 204, logged and dropped. Empty means
+	// all of them. Other verifiers know no types.
+	Events []string
 
 	// Verify says how senders prove who they are. A hook that takes webhooks from anybody
 	// has none, and says so with Unverified: forgetting it must not open the door. Such a hook
@@ -130,6 +136,16 @@ type hook struct {
 	maxBody    int64
 	limit      *rate.Limiter
 	keep       []string // headers, in their canonical form
+	events     []string // types that become actions; empty means all
+}
+
+// wants reports whether a webhook becomes an action, and the type of its event.
+func (h *hook) wants(header http.Header, body []byte) (event string, wanted bool) {
+	if h.scheme.Event == nil {
+		return "", true
+	}
+	event = h.scheme.Event(header, body)
+	return event, !slices.Contains(h.scheme.Tests, event) && (len(h.events) == 0 || slices.Contains(h.events, event))
 }
 
 // neverKept are headers that open doors: what is kept can be read by everyone who may read
@@ -144,13 +160,14 @@ func (h *Hook) open() (*hook, error) {
 	if err := action.CheckSlug(h.Slug); err != nil {
 		return nil, h.wrong("%v", err)
 	}
-	if err := bus.CheckName("tenant", h.Tenant, action.MaxTenant); err != nil {
+	tenant := cmp.Or(h.Tenant, action.DefaultTenant)
+	if err := bus.CheckName("tenant", tenant, action.MaxTenant); err != nil {
 		return nil, h.wrong("%v", err)
 	}
 	if err := bus.CheckName("target", h.Target, action.MaxTarget); err != nil {
 		return nil, h.wrong("%v", err)
 	}
-	opened := &hook{slug: h.Slug, tenant: h.Tenant, target: h.Target, maxBody: int64(h.MaxBody)}
+	opened := &hook{slug: h.Slug, tenant: tenant, target: h.Target, maxBody: int64(h.MaxBody), events: slices.Clone(h.Events)}
 	switch {
 	case h.MaxBody < 0 || h.MaxBody > action.MaxBody:
 		return nil, h.wrong("a body of %d bytes is to be allowed, and at most %d can be", h.MaxBody, action.MaxBody)
@@ -159,6 +176,9 @@ func (h *Hook) open() (*hook, error) {
 	}
 	if err := h.openVerifier(opened); err != nil {
 		return nil, err
+	}
+	if len(h.Events) > 0 && opened.scheme.Event == nil {
+		return nil, h.wrong("it selects events, and its verifier knows no types of events; github and stripe do")
 	}
 	if err := h.openRate(opened); err != nil {
 		return nil, err

@@ -60,7 +60,6 @@ func TestConfig(t *testing.T) {
 		{"a negative time", hook.Config{Receiver: service(t), ReadTimeout: -1}, "negative"},
 		{"no slug", with(func(h *hook.Hook) { h.Slug = "" }), "slug"},
 		{"a slug that is a path", with(func(h *hook.Hook) { h.Slug = "a/b" }), "slug"},
-		{"no tenant", with(func(h *hook.Hook) { h.Tenant = "" }), "tenant"},
 		{"no target", with(func(h *hook.Hook) { h.Target = "" }), "target"},
 		{"a long target", with(func(h *hook.Hook) { h.Target = strings.Repeat("x", action.MaxTarget+1) }), "target"},
 		{"nothing about senders", with(func(h *hook.Hook) { h.Unverified = false }), "must say so with Unverified"},

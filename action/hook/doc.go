@@ -6,6 +6,7 @@
 //
 //   - 202 and the ID of the action, if it is new,
 //   - 200 and the ID of the first one, if the delivery was received before,
+//   - 204 if the hook does not select the type of its event (see [Hook.Events]),
 //   - 404 for a slug that no hook has, 405 for another method than POST,
 //   - 429 if it sends more than the hook allows,
 //   - 413 if the body is too large, 408 if it takes too long, 400 if it ends too early,

@@ -11,7 +11,8 @@ import (
 
 // GitHub verifies what GitHub sends, and those who sign as it does: a SHA-256 HMAC of the
 // body in X-Hub-Signature-256. The delivery is X-GitHub-Delivery. There is no time in what
-// is signed, so nothing is ever stale.
+// is signed, so nothing is ever stale. The type of the event is X-GitHub-Event; ping, which GitHub
+// sends when a hook is made, never becomes an action.
 type GitHub struct {
 	// Secrets are the hook's secret and, while it is replaced, the one before.
 	Secrets []Secret
@@ -23,6 +24,7 @@ var _ Verifier = GitHub{}
 const (
 	githubSignature = "X-Hub-Signature-256"
 	githubDelivery  = "X-GitHub-Delivery"
+	githubEvent     = "X-GitHub-Event"
 	githubPrefix    = "sha256="
 )
 
@@ -33,8 +35,10 @@ func (v GitHub) Open() (Scheme, error) {
 		return Scheme{}, err
 	}
 	return Scheme{
-		Keep: []string{githubDelivery, "X-GitHub-Event", "X-GitHub-Hook-ID"},
-		Hide: []string{githubSignature, "X-Hub-Signature"},
+		Keep:  []string{githubDelivery, githubEvent, "X-GitHub-Hook-ID"},
+		Hide:  []string{githubSignature, "X-Hub-Signature"},
+		Event: func(header http.Header, _ []byte) string { return header.Get(githubEvent) },
+		Tests: []string{"ping"},
 		Verify: func(header http.Header, body []byte, _ time.Time) (string, error) {
 			value, err := single(header, githubSignature)
 			if err != nil {

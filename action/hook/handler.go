@@ -90,6 +90,10 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, problems[outcome])
 		return
 	}
+	if outcome == outcomeIgnored {
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
 	accept(w, a.ID, outcome == outcomeDuplicate)
 }
 
@@ -134,6 +138,10 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, slug string) (ac
 		if err := hook.take(w, begun); err != nil {
 			return action.Action{}, outcomeRate, err
 		}
+	}
+	if event, wanted := hook.wants(r.Header, body); !wanted {
+		h.log.Info("webhook ignored", "slug", hook.slug, "event", event, "delivery", delivery)
+		return action.Action{}, outcomeIgnored, nil
 	}
 	a, existed, err := h.store(r.Context(), action.Received{
 		Tenant: hook.tenant, Slug: hook.slug, Target: hook.target,

@@ -29,6 +29,7 @@ func newMeters(p metric.MeterProvider) (*meters, error) {
 	}
 	m.label(outcomeAccepted)
 	m.label(outcomeDuplicate)
+	m.label(outcomeIgnored)
 	return m, set.Err
 }
 

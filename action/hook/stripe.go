@@ -3,6 +3,7 @@ package hook
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -11,7 +12,7 @@ import (
 
 // Stripe verifies what Stripe sends: SHA-256 HMACs of the time and the body, in
 // Stripe-Signature. Stripe names its events in the body only, so that the body itself
-// tells whether a delivery came before.
+// tells whether a delivery came before. The type of the event is in the body, too.
 type Stripe struct {
 	// Secrets are the endpoint's secret, whsec_ included, and, while it is replaced, the one
 	// before.
@@ -38,6 +39,13 @@ func (v Stripe) Open() (Scheme, error) {
 	}
 	return Scheme{
 		Hide: []string{stripeSignature},
+		Event: func(_ http.Header, body []byte) string {
+			var event struct {
+				Type string `json:"type"`
+			}
+			_ = json.Unmarshal(body, &event) // what is not JSON has no type
+			return event.Type
+		},
 		Verify: func(header http.Header, body []byte, now time.Time) (string, error) {
 			value, err := single(header, stripeSignature)
 			if err != nil {

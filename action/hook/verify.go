@@ -54,6 +54,13 @@ type Scheme struct {
 	// Keep are the names of headers that are kept with the action, and Hide of those that
 	// no hook can have kept: the signature.
 	Keep, Hide []string
+
+	// Event returns the type of the event that a verified webhook is about, such as push or
+	// invoice.paid. Nil means that the sender has no types, so that a hook cannot select some.
+	Event func(header http.Header, body []byte) string
+
+	// Tests are the types that senders use to try a hook out. They never become an action.
+	Tests []string
 }
 
 // trustAnybody is what verifies nothing.

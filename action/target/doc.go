@@ -12,7 +12,8 @@
 // # Templates
 //
 // Arguments, URLs, IDs and keys are templates: {slug}, {id}, {tenant} and {attempt} stand
-// for those of the action, and {{ and }} for braces. A placeholder that does not exist is
+// for those of the action, {date} and {time} for the time that it was planned for, in UTC
+// (2026-11-15 and 2026-11-15T02:30:00Z), and {{ and }} for braces. A placeholder that does not exist is
 // an error when the target is made.
 //
 // # Input

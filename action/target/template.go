@@ -3,6 +3,7 @@ package target
 import (
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/abidehq/abide/action"
 )
@@ -13,6 +14,17 @@ var values = map[string]func(a *action.Action) string{
 	"id":      func(a *action.Action) string { return a.ID },
 	"tenant":  func(a *action.Action) string { return a.Tenant },
 	"attempt": func(a *action.Action) string { return strconv.Itoa(a.Attempt) },
+	"date":    func(a *action.Action) string { return planned(a).Format(time.DateOnly) },
+	"time":    func(a *action.Action) string { return planned(a).Format(time.RFC3339) },
+}
+
+// planned returns the time that an action was planned for, in UTC: the nominal time of the run of a
+// schedule, or the time of the request or the webhook. Retries do not change it.
+func planned(a *action.Action) time.Time {
+	if !a.RunAt.IsZero() {
+		return a.RunAt.UTC()
+	}
+	return a.Trigger.At.UTC().Truncate(time.Second)
 }
 
 // template is text with placeholders.
@@ -44,7 +56,7 @@ func parseTemplate(field, text string) (template, error) {
 			name, _, closed := strings.Cut(rest[1:], "}")
 			value, known := values[name]
 			if !closed || !known {
-				return nil, invalid(field, "is %q, with a placeholder at byte %d that does not exist; {slug}, {id}, {tenant} and {attempt} are allowed, and {{ and }} for braces", text, i)
+				return nil, invalid(field, "is %q, with a placeholder at byte %d that does not exist; {slug}, {id}, {tenant}, {attempt}, {date} and {time} are allowed, and {{ and }} for braces", text, i)
 			}
 			flush()
 			t = append(t, part{value: value})

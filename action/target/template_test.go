@@ -5,13 +5,14 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/abidehq/abide/action"
 )
 
 func TestTemplate(t *testing.T) {
 	t.Parallel()
-	a := &action.Action{Slug: "s", ID: "i d", Tenant: "{slug}", Attempt: 12}
+	a := &action.Action{Slug: "s", ID: "i d", Tenant: "{slug}", Attempt: 12, RunAt: time.Date(2026, 11, 15, 3, 30, 0, 0, time.FixedZone("", 3600))}
 	for text, want := range map[string]string{
 		"":                             "",
 		"plain":                        "plain",
@@ -22,6 +23,8 @@ func TestTemplate(t *testing.T) {
 		"{{{slug}}}":                   "{s}",
 		`{{"a": "{slug}", "b": {{}}}}`: `{"a": "s", "b": {}}`,
 		"é{slug}é":                     "ésé",
+		"{slug}-{date}":                "s-2026-11-15",
+		"{time}":                       "2026-11-15T02:30:00Z",
 	} {
 		got, err := parseTemplate("F", text)
 		if err != nil || got.expand(a, nil) != want {
@@ -37,7 +40,7 @@ func TestTemplate(t *testing.T) {
 func TestTemplateErrors(t *testing.T) {
 	t.Parallel()
 	for text, says := range map[string]string{
-		"{Slug}":   `F is "{Slug}", with a placeholder at byte 0 that does not exist; {slug}, {id}, {tenant} and {attempt} are allowed`,
+		"{Slug}":   `F is "{Slug}", with a placeholder at byte 0 that does not exist; {slug}, {id}, {tenant}, {attempt}, {date} and {time} are allowed`,
 		"a {}":     "at byte 2",
 		"{slug":    "at byte 0",
 		"{ slug }": "at byte 0",

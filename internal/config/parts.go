@@ -120,6 +120,9 @@ type Hook struct {
 	Rate    float64  `key:"rate" min:"0"`
 	Burst   int      `key:"burst" min:"0"`
 	Headers []string `key:"headers"`
+
+	// Events are the types of events that become actions; empty means all.
+	Events []string `key:"events"`
 }
 
 // Verify says how senders prove who they are. Which keys count depends on the kind.

@@ -194,7 +194,7 @@ func (p *parts) makeHooks(_ context.Context, d *daemon) error {
 		verifier := h.Verifier()
 		hooks = append(hooks, hook.Hook{
 			Slug: h.Slug, Tenant: h.Tenant, Target: h.Target, Verify: verifier, Unverified: verifier == nil,
-			MaxBody: int(h.MaxBody), Rate: h.Rate, Burst: h.Burst, Headers: h.Headers,
+			MaxBody: int(h.MaxBody), Rate: h.Rate, Burst: h.Burst, Headers: h.Headers, Events: h.Events,
 		})
 	}
 	if d.cfg.Demo {

@@ -75,7 +75,7 @@ var (
 
 // Webhooks that arrive.
 var (
-	HookRequests = counter("abide.hook.requests", "outcome", "Requests to hooks, by outcome: accepted or duplicate; or why it was refused: unknown, method, origin, address, rate, too_large, timeout, incomplete, unsigned, malformed, stale, signature, delivery, store or internal.")
+	HookRequests = counter("abide.hook.requests", "outcome", "Requests to hooks, by outcome: accepted, duplicate or ignored; or why it was refused: unknown, method, origin, address, rate, too_large, timeout, incomplete, unsigned, malformed, stale, signature, delivery, store or internal.")
 	HookDuration = seconds("abide.hook.duration", "", "How long it took to verify and store a webhook, from when its body was there.")
 )
 

@@ -52,8 +52,8 @@ func (a *Activity[In, Out]) Go(ctx Context, in In, opts ...ActivityOption) *Futu
 	for _, opt := range opts {
 		opt.activity(&o)
 	}
-	f := ctx.c.Activity(a.name, payload(ctx, thing{"the input of activity", a.name}, in), o.how)
-	return newFuture[Out](f, thing{"the result of activity", a.name}, func(failure *history.Failure) error {
+	f := ctx.c.Activity(a.name, payload(ctx, thing{what: "the input of activity", name: a.name}, in), o.how)
+	return newFuture[Out](f, thing{what: "the result of activity", name: a.name, kind: history.ActivityCompleted}, func(failure *history.Failure) error {
 		return &ActivityError{Name: a.name, Attempt: int(failure.Attempt), Err: errorOf(failure)}
 	})
 }
@@ -72,6 +72,9 @@ func (a *Activity[In, Out]) define(d *definitions) error {
 	if _, dup := d.activities[a.name]; dup {
 		return fmt.Errorf("abide: activity %q is registered twice: %w", a.name, ErrInvalid)
 	}
+	d.signatures = append(d.signatures, func(c Codec) engine.Signature {
+		return engine.Signature{Name: engine.SignatureName{Route: a.name, Activity: true}, Input: schemaOf[In](c), Result: schemaOf[Out](c)}
+	})
 	d.activities[a.name] = func(codec Codec) engine.Activity {
 		return func(ctx context.Context, t *engine.Task) ([]byte, *history.Failure) {
 			in, err := decode[In](codec, t.Input)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/history"
 	"github.com/abidehq/abide/internal/teststore"
 	"github.com/abidehq/abide/store"
 )
@@ -148,4 +149,31 @@ func (b *logBook) count(words string) int {
 		}
 	}
 	return n
+}
+
+// badPayload checks the payload because of which an instance has stalled: what kind of event has it,
+// and that it can be read.
+func (s *stage) badPayload(ref abide.Ref, kind history.Kind, data string) {
+	s.Helper()
+	info, err := s.Get(s.Context(), ref)
+	s.check(err)
+	bad := info.BadPayload
+	if bad == nil || bad.Kind != kind {
+		s.Fatalf("%v has the bad payload %+v, want one of %v", ref, bad, kind)
+	}
+	list, err := s.Undelivered(s.Context(), ref)
+	s.check(err)
+	for _, u := range list {
+		if u.Message == bad.Message && string(u.Event.Data) == data {
+			return
+		}
+	}
+	s.Errorf("%v: %s is not among %+v", ref, data, list)
+}
+
+// replay replays a history.
+func (s *stage) replay(h *abide.History, serve ...abide.Definition) ([]string, error) {
+	r, err := abide.NewReplayer(nil, nil, serve...)
+	s.check(err)
+	return r.Replay(h)
 }

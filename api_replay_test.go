@@ -352,33 +352,6 @@ func TestContinueAsNewWithTheWrongTypeStalls(t *testing.T) {
 	})
 }
 
-// TestInputThatDoesNotFitStalls: of an orchestration, a result of an activity, an event.
-func TestInputThatDoesNotFitStalls(t *testing.T) {
-	asText := abide.OrchestrationNamed[string, int]("flow")
-	event := abide.NewEvent[int]("e")
-	eventAsText := abide.NewEvent[string]("e")
-	act := abide.NewActivity("act", func(context.Context, abide.None) (string, error) { return "text", nil })
-	actAsNumber := abide.ActivityNamed[abide.None, int]("act")
-	flow := abide.NewOrchestration("flow", func(ctx abide.Context, which int) (int, error) {
-		if which == 1 {
-			return event.Wait(ctx)
-		}
-		return actAsNumber.Call(ctx, abide.None{})
-	})
-	onStage(t, []abide.Definition{flow, act}, func(s *stage) {
-		i, err := asText.Start(s.Context(), s.Engine, "not a number", abide.ID("i"))
-		s.check(err)
-		s.stalled(i.Ref(), `the input of orchestration "flow" does not fit`)
-		j, err := flow.Start(s.Context(), s.Engine, 1, abide.ID("j"))
-		s.check(err)
-		s.check(eventAsText.Raise(s.Context(), s.Engine, "j", "text"))
-		s.stalled(j.Ref(), `what came with event "e" does not fit`)
-		k, err := flow.Start(s.Context(), s.Engine, 2, abide.ID("k"))
-		s.check(err)
-		s.stalled(k.Ref(), `the result of activity "act" does not fit`)
-	})
-}
-
 // TestActivityWhoseInputDoesNotFitFails like any other: another process may know better.
 func TestActivityWhoseInputDoesNotFitFails(t *testing.T) {
 	act := abide.NewActivity("act", func(context.Context, int) (int, error) { return 0, nil })

@@ -34,13 +34,20 @@ type Client struct {
 // NewClient returns a client on a store. It runs no orchestrations and activities. A nil codec
 // means [JSON].
 func NewClient(s store.Store, codec Codec) *Client {
-	return ClientOver(&storeTransport{client: engine.NewClient(s, base.System{})}, codec)
+	return ClientOver(&storeTransport{client: engine.NewCheckedClient(s, base.System{})}, codec)
 }
 
 // ClientOver returns a client over a transport: another one's, wrapped, or a fake in a test. A
 // nil codec means [JSON].
 func ClientOver(t Transport, codec Codec) *Client {
 	return &Client{transport: t, codec: orJSON(codec)}
+}
+
+// WithActor returns a context for changes that someone makes: the history of an instance records the
+// name with events, suspensions, resumptions, corrections, cancellations and terminations. A server
+// records its user or token instead.
+func WithActor(ctx context.Context, name string) context.Context {
+	return engine.WithActor(ctx, name)
 }
 
 // AsClient returns the client.
@@ -56,15 +63,18 @@ func (c *Client) Codec() Codec { return c.codec }
 // of the processes that run the orchestrations.
 func (c *Client) WithCodec(codec Codec) *Client { return ClientOver(c.transport, codec) }
 
-// Start starts up to 1,000 instances in one commit: all of them or none.
+// Start starts up to 1,000 instances in one commit: all of them or none. An orchestration that no
+// worker has ever registered is refused with [ErrUnserved], and an input that does not fit its type
+// with [ErrPayload], see [Unchecked].
 func (c *Client) Start(ctx context.Context, requests ...StartRequest) ([]Started, error) {
 	return c.transport.Start(ctx, named(requests, func(r *StartRequest) *Ref { return &r.Ref }))
 }
 
-// Raise raises events in one commit: all of them or none. An event for an instance that does not
-// exist is kept until the instance is started, see [KeepFor]; an event for an instance that has
-// ended is dropped.
-func (c *Client) Raise(ctx context.Context, requests ...RaiseRequest) error {
+// Raise raises events in one commit: all of them or none. It returns what each event found. An event
+// for an instance that does not exist is kept until the instance is started, see [KeepFor] and
+// [MustExist]. An event for an instance that has ended is refused with [ErrState], see [IgnoreEnded],
+// and one whose payload does not fit its type with [ErrPayload], see [Unchecked].
+func (c *Client) Raise(ctx context.Context, requests ...RaiseRequest) ([]Raised, error) {
 	return c.transport.Raise(ctx, named(requests, func(r *RaiseRequest) *Ref { return &r.Ref }))
 }
 
@@ -153,7 +163,16 @@ func (c *Client) Suspend(ctx context.Context, ref Ref, why string) error {
 	return c.transport.Control(ctx, ref.canonical(), Command{Verb: VerbSuspend, Reason: why})
 }
 
-// Resume resumes a suspended or stalled instance.
+// Correct replaces the payload of an event that does not fit its type, or drops the event, and
+// resumes the instance, which has stalled or is suspended. The correction is recorded in the history,
+// and the code receives the corrected payload. The input of the orchestration, events, and results of
+// activities and children can be corrected. It returns what [Client.Resume] returns.
+func (c *Client) Correct(ctx context.Context, ref Ref, fix Correction) error {
+	return c.transport.Control(ctx, ref.canonical(), Command{Verb: VerbCorrect, Correction: fix})
+}
+
+// Resume resumes a suspended or stalled instance. It waits up to three seconds for its next turn. If
+// the instance stalls again, it returns an error that matches [ErrStalled] and has the reason.
 func (c *Client) Resume(ctx context.Context, ref Ref) error {
 	return c.transport.Control(ctx, ref.canonical(), Command{Verb: VerbResume})
 }

@@ -7,8 +7,10 @@ import (
 	"reflect"
 	"time"
 
+	"github.com/abidehq/abide/history"
 	"github.com/abidehq/abide/internal/engine"
 	"github.com/abidehq/abide/internal/replay"
+	"github.com/abidehq/abide/internal/schema"
 )
 
 // Context gives the code of an orchestration access to deterministic time, random numbers and
@@ -25,6 +27,9 @@ type environment struct {
 	logger *slog.Logger
 	tenant string
 	input  reflect.Type // of the orchestration
+
+	route   string   // of the orchestration
+	learner *learner // nil if the code is only replayed
 }
 
 // Now returns the time of the current turn, by the store's clock. It does not change while the
@@ -135,11 +140,26 @@ func (ctx Context) stallf(format string, args ...any) {
 	ctx.c.Stall(fmt.Errorf("abide: "+format, args...))
 }
 
+// learn has the engine know an event that the code waits for, and returns the name of its schema.
+func (ctx Context) learn(event string, s *schema.Schema) string {
+	if ctx.env.learner == nil || s == nil {
+		return ""
+	}
+	return ctx.env.learner.learn(ctx.env.route, event, s)
+}
+
+// stallPayload stalls the instance because of a payload that does not fit its type. The operator
+// can correct it, see [Client.Correct].
+func (ctx Context) stallPayload(event int32, kind history.Kind, of thing, err error) {
+	ctx.c.Stall(&replay.PayloadError{Event: event, Kind: kind, Name: of.name, Err: fmt.Errorf("abide: %v does not fit its type: %w", of, err)})
+}
+
 // thing describes a value for error messages: the input of activity "charge". The text is
 // made only if there is an error.
 type thing struct {
 	what string
 	name string
+	kind history.Kind // of the event that has it, if an event does
 }
 
 func (t thing) String() string {

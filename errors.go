@@ -26,11 +26,20 @@ var (
 
 	// ErrStalled is returned if the code of the instance cannot proceed. Resume the instance
 	// after a fix.
-	ErrStalled = errors.New("instance has stalled")
+	ErrStalled = engine.ErrStalled
 
 	// ErrInvalid is returned for invalid arguments. The message names the argument and what
 	// is allowed. A retry fails again.
 	ErrInvalid = engine.ErrInvalid
+
+	// ErrPayload is returned if an input or the payload of an event does not fit the type that a
+	// worker has published, see [Signature]. The message names the place and what is allowed. It
+	// matches ErrInvalid too.
+	ErrPayload = engine.ErrPayload
+
+	// ErrUnserved is returned by a start of an orchestration that no worker has ever registered.
+	// It matches ErrInvalid too.
+	ErrUnserved = engine.ErrUnserved
 
 	// ErrQuota is returned if the tenant has used up its quota, see [Config.Quota].
 	ErrQuota = engine.ErrQuota
@@ -58,9 +67,15 @@ var (
 	// ErrTerminated is the error of an instance that was terminated.
 	ErrTerminated = &Error{Type: engine.TypeTerminated, Message: "terminated"}
 
+	// ErrInvalidPayload is returned by [Event.Wait] with [InvalidAsError] for an event whose payload
+	// does not fit its type.
+	ErrInvalidPayload = &Error{Type: typeInvalidPayload, Message: "invalid payload"}
+
 	// ErrChildExists is the error of a child whose ID belongs to another instance.
 	ErrChildExists = &Error{Type: engine.TypeExists, Message: "instance exists"}
 )
+
+const typeInvalidPayload = "abide.InvalidPayload"
 
 // Error is an error with a type that is recorded in history: [errors.Is] recognises it by its
 // type in every process.

@@ -3,6 +3,8 @@ package abide
 import (
 	"context"
 	"fmt"
+
+	"github.com/abidehq/abide/history"
 )
 
 // Event is a named message to an instance; other systems call it a signal. Events with the same
@@ -17,13 +19,15 @@ func NewEvent[T any](name string) *Event[T] { return &Event[T]{name: name} }
 func (e *Event[T]) Name() string { return e.name }
 
 // Wait waits for the next event and returns its value. With [Timeout] it returns [ErrTimeout] if
-// no event arrives in time; a timeout that is not positive does not wait.
+// no event arrives in time; a timeout that is not positive does not wait. A payload that does not fit
+// the type stalls the instance, and an operator corrects it, see [Client.Correct]; with [InvalidAsError]
+// Wait returns an error that matches [ErrInvalidPayload] instead.
 func (e *Event[T]) Wait(ctx Context, opts ...WaitOption) (T, error) {
 	var o waitOptions
 	for _, opt := range opts {
 		opt.wait(&o)
 	}
-	f := e.Receive(ctx)
+	f := e.receive(ctx, o.invalid)
 	if o.timeout == nil || f.Ready() {
 		return f.Get(ctx)
 	}
@@ -47,9 +51,29 @@ func (e *Event[T]) Wait(ctx Context, opts ...WaitOption) (T, error) {
 // Receive returns the future of the next event. Each event is received once, by the oldest
 // pending future. A future that is no longer needed must be cancelled, or it takes an event from
 // later ones.
-func (e *Event[T]) Receive(ctx Context) *Future[T] {
+func (e *Event[T]) Receive(ctx Context) *Future[T] { return e.receive(ctx, false) }
+
+// receive returns the future of the next event. With invalid a payload that does not fit is its error.
+func (e *Event[T]) receive(ctx Context, invalid bool) *Future[T] {
 	ctx.check("event", e.name)
-	return newFuture[T](ctx.c.Receive(e.name), thing{"what came with event", e.name}, errorOf)
+	f := ctx.c.Receive(e.name)
+	f.SetSchema(ctx.learn(e.name, schemaOf[T](ctx.env.codec)))
+	of := thing{what: "the payload of event", name: e.name, kind: history.EventReceived}
+	if !invalid {
+		return newFuture[T](f, of, errorOf)
+	}
+	return &Future[T]{f: f, result: func(ctx Context) (T, error) {
+		data, failure := f.Result()
+		if failure != nil {
+			var zero T
+			return zero, errorOf(failure)
+		}
+		v, err := decode[T](ctx.env.codec, data)
+		if err != nil {
+			return v, &Error{Type: typeInvalidPayload, Message: fmt.Sprintf("%v does not fit its type: %v", of, err)}
+		}
+		return v, nil
+	}}
 }
 
 // Send raises the event for another instance of the same tenant. It is called by
@@ -57,16 +81,19 @@ func (e *Event[T]) Receive(ctx Context) *Future[T] {
 func (e *Event[T]) Send(ctx Context, id string, v T) {
 	ctx.check("event", e.name)
 	ctx.checkID(fmt.Sprintf("the target of event %q", e.name), id)
-	ctx.c.Send(id, e.name, payload(ctx, thing{"event", e.name}, v))
+	ctx.c.Send(id, e.name, payload(ctx, thing{what: "event", name: e.name}, v))
 }
 
-// Raise raises the event for an instance. It returns when the event is durable.
+// Raise raises the event for an instance. It returns when the event is durable. It returns
+// [ErrState] if the instance has ended, see [IgnoreEnded]; an instance that does not exist is no
+// error, see [MustExist]. [Client.Raise] returns what the event has found.
 func (e *Event[T]) Raise(ctx context.Context, c Caller, id string, v T, opts ...RaiseOption) error {
 	req, err := e.Prepare(c, id, v, opts...)
 	if err != nil {
 		return err
 	}
-	return c.AsClient().Raise(ctx, req)
+	_, err = c.AsClient().Raise(ctx, req)
+	return err
 }
 
 // Prepare returns a request for [Client.Raise], which raises several events in one commit.

@@ -67,7 +67,7 @@ func newFuture[T any](f *replay.Future, of thing, wrap func(*history.Failure) er
 		}
 		v, err := decode[T](ctx.env.codec, data)
 		if err != nil {
-			ctx.stallf("%v does not fit its type: %v", of, err)
+			ctx.stallPayload(f.Answer(), of.kind, of, err)
 		}
 		return v, nil
 	}}

@@ -2,8 +2,10 @@ package abide
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
+	"github.com/abidehq/abide/history"
 	"github.com/abidehq/abide/internal/engine"
 )
 
@@ -23,6 +25,13 @@ type Info struct {
 	// StalledBuild is the build whose code made the instance stall, if it is known, see
 	// [Config.Build].
 	StalledBuild string
+
+	// BadPayload is the payload because of which the instance has stalled, if that is the reason,
+	// see [Client.Correct].
+	BadPayload *BadPayload
+
+	// Awaited has the names of the events that the code waits for, see [Client.Waits].
+	Awaited []string
 
 	// Execution is the number of the current execution, from 1.
 	Execution int
@@ -59,6 +68,20 @@ type Info struct {
 	codec Codec
 }
 
+// BadPayload is a payload that does not fit its type.
+type BadPayload struct {
+	// Event is the ID of the event that has it, if that is in history. Otherwise Message is the ID
+	// of the message that brings it, see [Client.Undelivered].
+	Event   int
+	Message string
+
+	// Kind is the kind of the event: ExecutionStarted for the input, EventReceived,
+	// ActivityCompleted or ChildCompleted. Name is the name of the orchestration, event or
+	// activity, or the ID of the child.
+	Kind history.Kind
+	Name string
+}
+
 // ResultOf returns the result of an ended instance. The error is an [*InstanceError] if the
 // instance did not complete or has stalled, and [ErrState] if it has not ended.
 func ResultOf[Out any](info Info) (Out, error) {
@@ -83,10 +106,19 @@ func infoFrom(i engine.Info, err error) (Info, error) {
 	if err != nil {
 		return Info{}, err
 	}
-	return Info{
+	info := Info{
 		Ref: refFrom(i.Ref), Orchestration: i.Name, Version: i.Version, Status: Status(i.Status), Reason: i.Reason, StalledBuild: i.StalledBuild(),
 		Execution: int(i.Execution), StartedAt: i.CreatedAt, BegunAt: i.BegunAt, EndedAt: i.EndedAt, Parent: i.Parent,
 		Tags: i.Tags, StatusText: i.Text, Values: i.Values, Result: i.Result, Err: errorOf(i.Failure), Revision: i.Revision,
 		TraceParent: i.TraceParent(),
-	}, nil
+	}
+	if bad := i.BadPayload; bad != nil {
+		info.BadPayload = &BadPayload{Event: int(bad.Event), Message: bad.Message, Kind: bad.Kind, Name: bad.Name}
+	}
+	for _, a := range i.Awaited {
+		if !slices.Contains(info.Awaited, a.Name) {
+			info.Awaited = append(info.Awaited, a.Name)
+		}
+	}
+	return info, nil
 }

@@ -22,7 +22,8 @@ func (i *Instance[Out]) Existed() bool { return i.start.Existed }
 
 // Result waits until the instance has ended and returns its result. If it did not complete,
 // the error is an [*InstanceError]. Result does not wait for an instance that has stalled: the
-// error matches [ErrStalled] and has the reason.
+// error matches [ErrStalled] and has the reason. If ctx ends first, the error says what the instance
+// waits for that no live worker runs, if there is something.
 func (i *Instance[Out]) Result(ctx context.Context) (Out, error) {
 	var zero Out
 	info, err := i.first(ctx)
@@ -30,7 +31,7 @@ func (i *Instance[Out]) Result(ctx context.Context) (Out, error) {
 		info, err = i.client.WaitChange(ctx, i.start.Ref, info.Revision)
 	}
 	if err != nil {
-		return zero, err
+		return zero, i.client.explainWait(ctx, i.start.Ref, err)
 	}
 	return ResultOf[Out](info)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/abidehq/abide/clock"
 	"github.com/abidehq/abide/internal/engine"
 	"github.com/abidehq/abide/internal/replay"
+	"github.com/abidehq/abide/internal/schema"
 	"github.com/abidehq/abide/store"
 )
 
@@ -91,7 +92,7 @@ type Config struct {
 	MaxHistoryBytes int
 
 	// Build identifies the program: an instance that has stalled because of its code is
-	// resumed by a process with another build, see docs/deploys.md. Empty means the VCS
+	// resumed by a process with another build, see docs/deploying.md. Empty means the VCS
 	// revision of the binary, or the version of its main module; if neither is known, no
 	// instance is resumed automatically. At most 128 bytes.
 	Build string
@@ -132,6 +133,7 @@ type Definition interface {
 type definitions struct {
 	orchestrations map[string]func(environment) replay.Code
 	activities     map[string]func(Codec) engine.Activity
+	signatures     []func(Codec) engine.Signature
 }
 
 // Engine runs orchestrations and activities until it is closed.
@@ -190,7 +192,12 @@ func New(s store.Store, cfg Config) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	code := d.code(cfg.Codec, cfg.Logger)
+	l := &learner{}
+	code := d.code(cfg.Codec, cfg.Logger, l)
+	signatures := make([]engine.Signature, len(d.signatures))
+	for i, f := range d.signatures {
+		signatures[i] = f(cfg.Codec)
+	}
 	routes, names := slices.Sorted(maps.Keys(code)), slices.Sorted(maps.Keys(d.activities))
 	activities := map[string]engine.Activity{}
 	for name, f := range d.activities {
@@ -201,6 +208,7 @@ func New(s store.Store, cfg Config) (*Engine, error) {
 		MaxTurns: cfg.MaxTurns, MaxActivities: cfg.MaxActivities, CacheSize: cfg.CacheSize, LeaseDuration: cfg.LeaseDuration,
 		Retention: cfg.Retention, StepCommitInterval: cfg.StepCommitInterval, DeadlockTimeout: cfg.DeadlockTimeout, MaxHistory: cfg.MaxHistory,
 		MaxHistoryBytes: cfg.MaxHistoryBytes, WorkerName: cfg.workerName(), Build: cfg.Build, Quota: engine.Quota(cfg.Quota),
+		Signatures: signatures, Ready: func(c *engine.Client) { l.learn = c.Learn },
 	})
 	if err != nil {
 		return nil, err
@@ -212,12 +220,18 @@ func New(s store.Store, cfg Config) (*Engine, error) {
 	}, nil
 }
 
+// learner passes on which events orchestrations wait for to the engine that runs them. It is set
+// before the engine runs any code.
+type learner struct {
+	learn func(route, event string, s *schema.Schema) string
+}
+
 // code returns the functions of the orchestrations, by route.
-func (d *definitions) code(codec Codec, logger *slog.Logger) engine.Code {
+func (d *definitions) code(codec Codec, logger *slog.Logger, l *learner) engine.Code {
 	code := engine.Code{}
 	for route, f := range d.orchestrations {
 		code[route] = func(ref engine.Ref) replay.Code {
-			return f(environment{codec: codec, logger: logger, tenant: ref.Tenant})
+			return f(environment{codec: codec, logger: logger, tenant: ref.Tenant, route: route, learner: l})
 		}
 	}
 	return code

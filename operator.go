@@ -3,6 +3,7 @@ package abide
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -20,6 +21,12 @@ type Operator interface {
 	// it is the last part of the history; then only what these events began is returned, and
 	// the history is not read.
 	Waits(ctx context.Context, ref Ref, events []history.Event) ([]Waiting, error)
+
+	// Undelivered returns the messages of an instance that its code has not received.
+	Undelivered(ctx context.Context, ref Ref) ([]Undelivered, error)
+
+	// Signatures returns the signatures that workers have published.
+	Signatures(ctx context.Context) ([]Signature, error)
 
 	// HistoryLength returns the number of events of an execution, without reading them.
 	HistoryLength(ctx context.Context, ref Ref, execution int) (int, error)
@@ -40,21 +47,28 @@ type Operator interface {
 	Unserved(ctx context.Context) ([]Unserved, error)
 }
 
-// Waiting is an activity, timer or child that an instance waits for.
+// Waiting is an activity, timer, child or event that an instance waits for.
 type Waiting struct {
 	// Event is the ID of the history event that scheduled it, and Kind the kind of that
-	// event: ActivityScheduled, TimerCreated or ChildStarted.
+	// event: ActivityScheduled, TimerCreated or ChildStarted. For an event that the code waits
+	// for, Kind is EventReceived and Event is 0.
 	Event int
 	Kind  history.Kind
 
-	// Name is the name of the activity, the timer or the child's orchestration.
+	// Name is the name of the activity, the timer, the child's orchestration or the event.
 	Name string
 
 	// Child is the ID of a child.
 	Child string
 
-	// At is when the timer fires, or when the activity is attempted next.
+	// At is when the timer fires, when the activity is attempted next, or when the wait for the
+	// event ends because of [Timeout]; zero if it does not end.
 	At time.Time
+
+	// Since is when the code began to wait for the event, and Schema the JSON Schema of its
+	// payload; nil if it is not known.
+	Since  time.Time
+	Schema json.RawMessage
 
 	// Attempt is the number of attempts of an activity that have begun, and Err the error of
 	// the last one.
@@ -62,8 +76,42 @@ type Waiting struct {
 	Err     error
 }
 
-// Waits returns the activities, timers and children that an instance waits for. Events are not
-// included.
+// Undelivered is a message that the code of an instance has not received: the instance waits for
+// its first turn, is suspended or has stalled.
+type Undelivered struct {
+	// Message is the ID of the message.
+	Message string
+
+	// Event is the event that the message brings: the start with the input, an event that was
+	// raised, the result of an activity or a child. It has no ID yet.
+	Event history.Event
+
+	// At is when the message became, or becomes, visible.
+	At time.Time
+}
+
+// Undelivered returns the messages with payloads that the code of an instance has not received, in
+// order, at most 1,000 of them: the input of an instance that has not begun, and what has reached
+// one that is suspended or has stalled.
+func (c *Client) Undelivered(ctx context.Context, ref Ref) ([]Undelivered, error) {
+	o, err := c.operator("undelivered")
+	if err != nil {
+		return nil, err
+	}
+	return o.Undelivered(ctx, ref.canonical())
+}
+
+// Signatures returns the signatures that workers have published: of each orchestration and activity
+// those of its latest builds, the latest first.
+func (c *Client) Signatures(ctx context.Context) ([]Signature, error) {
+	o, err := c.operator("signatures")
+	if err != nil {
+		return nil, err
+	}
+	return o.Signatures(ctx)
+}
+
+// Waits returns the activities, timers, children and events that an instance waits for.
 func (c *Client) Waits(ctx context.Context, ref Ref) ([]Waiting, error) {
 	return c.WaitsAmong(ctx, ref, nil)
 }

@@ -41,8 +41,11 @@ type (
 	registerOptions struct{ version string }
 	activityOptions struct{ how history.Activity }
 	timerOptions    struct{ name string }
-	waitOptions     struct{ timeout *time.Duration }
-	childOptions    struct {
+	waitOptions     struct {
+		timeout *time.Duration
+		invalid bool
+	}
+	childOptions struct {
 		id  string
 		how history.Child
 	}
@@ -130,12 +133,39 @@ type timeoutOption time.Duration
 
 func (d timeoutOption) wait(o *waitOptions) { o.timeout = (*time.Duration)(&d) }
 
+// InvalidAsError makes [Event.Wait] return an error that matches [ErrInvalidPayload] if the payload of
+// the event does not fit its type. The event is received then, and a second Wait waits for the next.
+// Without it the instance stalls until an operator corrects the payload.
+func InvalidAsError() WaitOption { return invalidOption{} }
+
+type invalidOption struct{}
+
+func (invalidOption) wait(o *waitOptions) { o.invalid = true }
+
+// Unchecked starts an orchestration, or raises an event, without comparing it with what workers have
+// published: the orchestration may be one that no worker has registered yet, and the payload any. An
+// event is raised without looking at the instance, so it is dropped if that has ended.
+func Unchecked() UncheckedOption { return UncheckedOption{} }
+
+// UncheckedOption is what [Unchecked] returns.
+type UncheckedOption struct{}
+
+func (UncheckedOption) start(s *StartRequest) { s.Unchecked = true }
+func (UncheckedOption) raise(r *RaiseRequest) { r.Unchecked = true }
+
 type raiseFunc func(*RaiseRequest)
 
 func (f raiseFunc) raise(r *RaiseRequest) { f(r) }
 
 // IfAwaited drops the event unless the instance waits for it when it arrives.
 func IfAwaited() RaiseOption { return raiseFunc(func(r *RaiseRequest) { r.IfAwaited = true }) }
+
+// MustExist makes Raise return [ErrNotFound] if the instance does not exist, instead of keeping the
+// event until it is started.
+func MustExist() RaiseOption { return raiseFunc(func(r *RaiseRequest) { r.MustExist = true }) }
+
+// IgnoreEnded makes Raise drop the event if the instance has ended, instead of returning [ErrState].
+func IgnoreEnded() RaiseOption { return raiseFunc(func(r *RaiseRequest) { r.IgnoreEnded = true }) }
 
 // KeepFor sets how long an event is kept for an instance that does not exist yet. After that it
 // goes to quarantine. The default is a week.

@@ -70,7 +70,7 @@ func (o *Orchestration[In, Out]) Prepare(c Caller, in In, opts ...StartOption) (
 	if err != nil {
 		return StartRequest{}, fmt.Errorf("abide: start %s: input: %w: %w", o.name, err, ErrInvalid)
 	}
-	s.Input, s.Ref = data, s.Ref.canonical()
+	s.Input, s.Ref, s.schema = data, s.Ref.canonical(), schemaOf[In](c.AsClient().Codec())
 	return s, nil
 }
 
@@ -93,7 +93,7 @@ func (o *Orchestration[In, Out]) Call(ctx Context, in In, opts ...ChildOption) (
 func (o *Orchestration[In, Out]) Go(ctx Context, in In, opts ...ChildOption) *Future[Out] {
 	id, data, how := o.prepareChild(ctx, in, opts)
 	f := ctx.c.Child(o.name, id, data, how)
-	return newFuture[Out](f, thing{"the result of child", f.Target()}, func(failure *history.Failure) error {
+	return newFuture[Out](f, thing{what: "the result of child", name: f.Target(), kind: history.ChildCompleted}, func(failure *history.Failure) error {
 		return &ChildError{Name: o.name, ID: f.Target(), Err: errorOf(failure)}
 	})
 }
@@ -114,7 +114,7 @@ func (o *Orchestration[In, Out]) prepareChild(ctx Context, in In, opts []ChildOp
 	if c.id != "" {
 		ctx.checkID(fmt.Sprintf("child of %q", o.name), c.id)
 	}
-	return c.id, payload(ctx, thing{"the input of child orchestration", o.name}, in), c.how
+	return c.id, payload(ctx, thing{what: "the input of child orchestration", name: o.name}, in), c.how
 }
 
 // ContinueOption is an option of [ContinueAsNew].
@@ -173,6 +173,9 @@ func (o *Orchestration[In, Out]) define(d *definitions) error {
 		return fmt.Errorf("abide: orchestration %q is registered twice: %w", route, ErrInvalid)
 	}
 	d.orchestrations[route] = o.code
+	d.signatures = append(d.signatures, func(c Codec) engine.Signature {
+		return engine.Signature{Name: engine.SignatureName{Route: route}, Input: schemaOf[In](c), Result: schemaOf[Out](c)}
+	})
 	return nil
 }
 
@@ -183,7 +186,7 @@ func (o *Orchestration[In, Out]) code(env environment) replay.Code {
 		ctx := Context{c: c, env: &env}
 		in, err := decode[In](env.codec, input)
 		if err != nil {
-			ctx.stallf("the input of orchestration %q does not fit its type: %v", o.name, err)
+			ctx.stallPayload(c.StartEvent(), history.ExecutionStarted, thing{what: "the input of orchestration", name: o.name}, err)
 		}
 		out, err := o.f(ctx, in)
 		var next *continueError
@@ -193,7 +196,7 @@ func (o *Orchestration[In, Out]) code(env environment) replay.Code {
 		case err != nil:
 			return replay.Outcome{Failure: failureOf(err)}
 		default:
-			return replay.Outcome{Data: payload(ctx, thing{"the result of orchestration", o.name}, out)}
+			return replay.Outcome{Data: payload(ctx, thing{what: "the result of orchestration", name: o.name}, out)}
 		}
 	}
 }

@@ -1,6 +1,10 @@
 package abide
 
-import "time"
+import (
+	"time"
+
+	"github.com/abidehq/abide/history"
+)
 
 // Quarantined is a message that could not be processed and needs an operator's decision: the
 // task of an activity that has crashed its process repeatedly, an event whose instance was never
@@ -24,6 +28,12 @@ type Quarantined struct {
 	Message  string
 	Attempts int
 	Body     []byte
+
+	// Instance is the ID of the instance that the message is for, and Event what it brings: an
+	// event that was raised, a start, a result, or the activity of a task. They are not set for
+	// messages of timers and actions, and for one that cannot be read.
+	Instance string
+	Event    *history.Event
 }
 
 // QuarantineFilter selects quarantined messages.

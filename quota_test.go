@@ -37,7 +37,7 @@ func withQuota(t *testing.T, q abide.Quota, f func(t *testing.T, e *abide.Engine
 			for _, name := range names {
 				n++
 				o := abide.OrchestrationNamed[abide.None, abide.None](name)
-				r, err := o.Prepare(e, abide.None{}, abide.Tenant(tenant), abide.ID(fmt.Sprint(n)))
+				r, err := o.Prepare(e, abide.None{}, abide.Tenant(tenant), abide.ID(fmt.Sprint(n)), abide.Unchecked())
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -125,7 +125,7 @@ func TestQuotaKnowsWorkers(t *testing.T) {
 		}
 		defer e.Close()
 		start := func(name string) error {
-			_, err := abide.OrchestrationNamed[abide.None, abide.None](name).Start(t.Context(), e, abide.None{}, abide.Tenant("acme"))
+			_, err := abide.OrchestrationNamed[abide.None, abide.None](name).Start(t.Context(), e, abide.None{}, abide.Tenant("acme"), abide.Unchecked())
 			return err
 		}
 		if err := start("quota-flow"); err != nil {

@@ -15,7 +15,15 @@ import (
 
 // Replayer replays histories against the code of orchestrations, to find out whether that code
 // can continue their instances. Activities and steps are not executed.
-type Replayer struct{ code engine.Code }
+type Replayer struct {
+	// SameTimes makes Replay also refuse a timer whose time differs from that in history. The
+	// code that made a history sets the same times again, unless it computes them from something
+	// else than the context, such as time.Now. Changed code may set other times, and running
+	// instances keep those in history: then SameTimes is false.
+	SameTimes bool
+
+	code engine.Code
+}
 
 // NewReplayer returns a replayer of definitions. A nil codec means [JSON], and a nil logger
 // [slog.Default]. Invalid definitions are an error that matches [ErrInvalid].
@@ -27,7 +35,7 @@ func NewReplayer(codec Codec, logger *slog.Logger, definitions ...Definition) (*
 	if logger == nil {
 		logger = slog.Default()
 	}
-	return &Replayer{code: d.code(orJSON(codec), logger)}, nil
+	return &Replayer{code: d.code(orJSON(codec), logger, nil)}, nil
 }
 
 // Replay replays a history and returns a description of each thing that the code waits for at
@@ -50,8 +58,10 @@ func (r *Replayer) Replay(h *History) (waiting []string, err error) {
 	if !ok {
 		return nil, fmt.Errorf("abide: replay of %v: orchestration %s is not among the definitions: %s; register it as long as it has instances", h.Ref, route, r.names())
 	}
+	events = corrected(events)
 	x := replay.New(h.Ref.ID, code(refOf(h.Ref)))
 	defer x.Close()
+	x.SameTimes = r.SameTimes
 	if err := x.Replay(events); err != nil {
 		return nil, explain(h, err)
 	}
@@ -63,6 +73,22 @@ func (r *Replayer) names() string {
 		return "there are none"
 	}
 	return "there are " + strings.Join(slices.Sorted(maps.Keys(r.code)), ", ")
+}
+
+// corrected returns a history with the payloads that were corrected.
+func corrected(events []history.Event) []history.Event {
+	var corrections history.Corrections
+	for i := range events {
+		corrections.Note(&events[i])
+	}
+	if corrections == nil {
+		return events
+	}
+	events = slices.Clone(events)
+	for i := range events {
+		corrections.Apply(&events[i])
+	}
+	return events
 }
 
 // wholeTurns returns a history without its last turn, which is broken off.
@@ -87,6 +113,14 @@ func explain(h *History, err error) error {
 	m, ok := errors.AsType[*replay.Mismatch](err)
 	if !ok {
 		return fmt.Errorf("the code of %s cannot be replayed: %w", route, err)
+	}
+	if m.OtherTime() {
+		return fmt.Errorf(`the code of %s sets a timer to another time when it is replayed:
+    history has  %s
+    the code did %s
+    at           %s
+  the time comes from outside of the history, such as time.Now or time.Until: use abide.Now(ctx), or read it in an abide.Step`,
+			route, &m.Expected, &m.Did, m.Source)
 	}
 	expected, did := "nothing more in this turn", "nothing more in this turn"
 	at := len(h.Events)

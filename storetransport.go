@@ -39,7 +39,7 @@ func (t *storeTransport) Start(ctx context.Context, requests []StartRequest) ([]
 		r := &requests[i]
 		starts[i] = engine.Start{
 			Ref: refOf(r.Ref), Name: r.Orchestration, Version: r.Version, Input: r.Input, Tags: r.Tags, At: r.At, After: r.After,
-			IfExists: engine.IfExists(r.IfExists),
+			IfExists: engine.IfExists(r.IfExists), Schema: r.schema, Unchecked: r.Unchecked,
 		}
 	}
 	done, err := t.client.Start(ctx, starts...)
@@ -48,18 +48,29 @@ func (t *storeTransport) Start(ctx context.Context, requests []StartRequest) ([]
 	}
 	started := make([]Started, len(done))
 	for i := range done {
-		started[i] = Started{Ref: refFrom(done[i].Ref), Existed: done[i].Existed, Revision: done[i].Revision}
+		started[i] = Started{Ref: refFrom(done[i].Ref), Existed: done[i].Existed, Unserved: done[i].Unserved, Revision: done[i].Revision}
 	}
 	return started, nil
 }
 
-func (t *storeTransport) Raise(ctx context.Context, requests []RaiseRequest) error {
+func (t *storeTransport) Raise(ctx context.Context, requests []RaiseRequest) ([]Raised, error) {
 	raises := make([]engine.Raise, len(requests))
 	for i := range requests {
 		r := &requests[i]
-		raises[i] = engine.Raise{Ref: refOf(r.Ref), Name: r.Event, Data: r.Data, ID: r.ID, Awaited: r.IfAwaited, TTL: r.KeepFor}
+		raises[i] = engine.Raise{
+			Ref: refOf(r.Ref), Name: r.Event, Data: r.Data, ID: r.ID, Awaited: r.IfAwaited, TTL: r.KeepFor,
+			MustExist: r.MustExist, IgnoreEnded: r.IgnoreEnded, Unchecked: r.Unchecked,
+		}
 	}
-	return t.client.Raise(ctx, raises...)
+	found, err := t.client.Raise(ctx, raises...)
+	if err != nil {
+		return nil, err
+	}
+	raised := make([]Raised, len(found))
+	for i, f := range found {
+		raised[i] = Raised{Outcome: Outcome(f.Outcome), Status: Status(f.Status), Awaited: f.Awaited}
+	}
+	return raised, nil
 }
 
 func (t *storeTransport) Get(ctx context.Context, ref Ref) (Info, error) {
@@ -77,7 +88,7 @@ func (t *storeTransport) List(ctx context.Context, f Filter) (Page, error) {
 	}
 	infos, next, err := t.client.List(ctx, engine.Query{
 		Tenant: filterOf(f.Tenant), Orchestrations: f.Orchestrations, Statuses: statuses, From: f.From, To: f.To,
-		Tags: f.Tags, Descending: f.Descending, Limit: f.Limit, Cursor: f.Cursor,
+		Tags: f.Tags, Prefix: f.Prefix, Parent: f.Parent, Descending: f.Descending, Limit: f.Limit, Cursor: f.Cursor,
 	})
 	if err != nil {
 		return Page{}, err
@@ -139,6 +150,11 @@ func (t *storeTransport) Control(ctx context.Context, ref Ref, cmd Command) erro
 		return c.MoveTimer(ctx, r, cmd.Timer, cmd.At)
 	case VerbDelete:
 		return c.Delete(ctx, r)
+	case VerbCorrect:
+		fix := cmd.Correction
+		return c.Correct(ctx, r, engine.Correction{
+			Event: clamp(max(fix.Event, 0)), Message: fix.Message, Data: fix.Data, Discard: fix.Discard, Unchecked: fix.Unchecked,
+		})
 	}
 	return fmt.Errorf("abide: control %v: unknown verb %q: %w", ref, cmd.Verb, ErrInvalid)
 }
@@ -149,7 +165,10 @@ func (t *storeTransport) Waits(ctx context.Context, ref Ref, events []history.Ev
 	for i, w := range open {
 		waits[i] = Waiting{
 			Event: int(w.Event), Kind: w.Kind, Name: w.Name, Child: w.Child, At: w.At,
-			Attempt: w.Attempt, Err: errorOf(w.Last),
+			Attempt: w.Attempt, Err: errorOf(w.Last), Since: w.Since,
+		}
+		if w.Schema != nil {
+			waits[i].Schema = w.Schema.JSON()
 		}
 	}
 	return waits, err
@@ -165,6 +184,30 @@ func (t *storeTransport) waits(ctx context.Context, ref Ref, events []history.Ev
 		}
 	}
 	return t.client.WaitsAmong(ctx, refOf(ref), events)
+}
+
+func (t *storeTransport) Undelivered(ctx context.Context, ref Ref) ([]Undelivered, error) {
+	messages, err := t.client.Undelivered(ctx, refOf(ref), store.DefaultMessages)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]Undelivered, len(messages))
+	for i, m := range messages {
+		list[i] = Undelivered{Message: m.Message, Event: m.Event, At: m.At}
+	}
+	return list, nil
+}
+
+func (t *storeTransport) Signatures(ctx context.Context) ([]Signature, error) {
+	all, err := t.client.Signatures(ctx)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]Signature, len(all))
+	for i := range all {
+		list[i] = signatureFrom(&all[i])
+	}
+	return list, nil
 }
 
 func (t *storeTransport) HistoryLength(ctx context.Context, ref Ref, execution int) (int, error) {

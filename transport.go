@@ -3,6 +3,8 @@ package abide
 import (
 	"context"
 	"time"
+
+	"github.com/abidehq/abide/internal/schema"
 )
 
 // Transport carries the calls of a [Client] to a store or to a server. A transport that is also
@@ -16,7 +18,7 @@ type Transport interface {
 	Start(ctx context.Context, requests []StartRequest) ([]Started, error)
 
 	// Raise raises events in one commit: all of them or none.
-	Raise(ctx context.Context, requests []RaiseRequest) error
+	Raise(ctx context.Context, requests []RaiseRequest) ([]Raised, error)
 
 	// Get returns the current state of an instance, or [ErrNotFound].
 	Get(ctx context.Context, ref Ref) (Info, error)
@@ -56,6 +58,13 @@ type StartRequest struct {
 
 	// IfExists determines what happens if an instance with that ID exists.
 	IfExists ExistsPolicy
+
+	// Unchecked starts an orchestration that no worker has ever registered, and with any input,
+	// see [Unchecked].
+	Unchecked bool
+
+	// schema is that of the type of which Input was encoded.
+	schema *schema.Schema
 }
 
 // ExistsPolicy determines what a start does if an instance with that ID exists.
@@ -85,7 +94,54 @@ type RaiseRequest struct {
 
 	// KeepFor is how long the event is kept for an instance that does not exist, see [KeepFor].
 	KeepFor time.Duration
+
+	// MustExist refuses the event if the instance does not exist, see [MustExist]. IgnoreEnded
+	// drops the event if the instance has ended, see [IgnoreEnded].
+	MustExist   bool
+	IgnoreEnded bool
+
+	// Unchecked raises the event with any payload, see [Unchecked].
+	Unchecked bool
 }
+
+// Raised is the outcome of a [RaiseRequest].
+type Raised struct {
+	Outcome Outcome
+
+	// Status is the status of the instance when the event was raised, and Awaited has the names
+	// of the events that it waited for. Both are empty if the instance did not exist or the
+	// event was raised unchecked.
+	Status  Status
+	Awaited []string
+}
+
+// Outcome is what an event found when it was raised. The instance may change before the event is
+// delivered: an instance that waits for it may end first, for example because its timeout expires
+// at the same moment.
+type Outcome string
+
+// Outcomes of events.
+const (
+	// OutcomeAwaited means that the instance waits for the event.
+	OutcomeAwaited Outcome = "awaited"
+
+	// OutcomeKept means that the instance does not wait for the event; it is kept until it does.
+	OutcomeKept Outcome = "kept"
+
+	// OutcomeDropped means that the instance does not wait for the event, which is dropped,
+	// see [IfAwaited].
+	OutcomeDropped Outcome = "dropped"
+
+	// OutcomeNoInstance means that there is no such instance; the event is kept until it is
+	// started, see [KeepFor].
+	OutcomeNoInstance Outcome = "no-instance"
+
+	// OutcomeEnded means that the instance has ended and the event is dropped, see [IgnoreEnded].
+	OutcomeEnded Outcome = "ended"
+
+	// OutcomeUnknown is the outcome of an event that was raised unchecked.
+	OutcomeUnknown Outcome = ""
+)
 
 // Started is the outcome of a [StartRequest].
 type Started struct {
@@ -93,6 +149,9 @@ type Started struct {
 
 	// Existed is true if an instance with that ID existed, and none was started.
 	Existed bool
+
+	// Unserved is true if no live worker runs the orchestration: the instance waits for one.
+	Unserved bool
 
 	// Revision is the revision of the instance that was started, and 0 if it existed.
 	Revision int64
@@ -113,6 +172,26 @@ type Command struct {
 	// Event is the last event that VerbFork copies, and ForkID the ID of the new instance.
 	Event  int
 	ForkID string
+
+	// Correction is what VerbCorrect does.
+	Correction Correction
+}
+
+// Correction replaces the payload of an event, or drops the event, see [Client.Correct].
+type Correction struct {
+	// Event is the ID of an event in the history of the latest execution, or Message the ID of
+	// an undelivered message, see [Client.Undelivered]. If neither is set, the payload is the
+	// one that made the instance stall, see [Info.BadPayload].
+	Event   int
+	Message string
+
+	// Data is the encoded payload. Discard drops the event instead: only events that were raised
+	// can be dropped.
+	Data    []byte
+	Discard bool
+
+	// Unchecked accepts any payload, see [Unchecked].
+	Unchecked bool
 }
 
 // Verb is what a [Command] does.
@@ -128,6 +207,7 @@ const (
 	VerbFork      Verb = "fork"
 	VerbMoveTimer Verb = "move-timer"
 	VerbDelete    Verb = "delete"
+	VerbCorrect   Verb = "correct"
 )
 
 // Filter selects instances. An instance has to match every field that is set.
@@ -145,6 +225,14 @@ type Filter struct {
 
 	// Tags selects instances that have all of these tags.
 	Tags map[string]string
+
+	// Prefix selects instances whose ID begins with it.
+	Prefix string
+
+	// Parent selects the children of the instance with that ID, in its tenant. A child that
+	// has not ended when its parent ends has no parent from then on. A child that was started by a
+	// release without this field is not found until its next turn.
+	Parent string
 
 	// Descending returns the latest start first.
 	Descending bool

@@ -24,9 +24,9 @@ func (f *fakeTransport) Start(_ context.Context, requests []abide.StartRequest) 
 	return []abide.Started{{Ref: requests[0].Ref, Revision: 1}}, nil
 }
 
-func (f *fakeTransport) Raise(_ context.Context, requests []abide.RaiseRequest) error {
+func (f *fakeTransport) Raise(_ context.Context, requests []abide.RaiseRequest) ([]abide.Raised, error) {
 	f.raised = append(f.raised, requests...)
-	return nil
+	return make([]abide.Raised, len(requests)), nil
 }
 
 func (f *fakeTransport) WaitChange(_ context.Context, ref abide.Ref, _ int64) (abide.Info, error) {
@@ -70,7 +70,7 @@ func TestATransportSeesTheNameOfTheDefaultTenant(t *testing.T) {
 	if _, err := client.Start(t.Context(), starts...); err != nil {
 		t.Fatal(err)
 	}
-	if err := client.Raise(t.Context(), abide.RaiseRequest{Ref: abide.Ref{ID: "c"}, Event: "e"}); err != nil {
+	if _, err := client.Raise(t.Context(), abide.RaiseRequest{Ref: abide.Ref{ID: "c"}, Event: "e"}); err != nil {
 		t.Fatal(err)
 	}
 	want := abide.Ref{Tenant: abide.DefaultTenant, ID: "b"}
@@ -126,7 +126,7 @@ func TestAllFollowsPages(t *testing.T) {
 	client := abide.NewClient(s, nil)
 	flow := abide.OrchestrationNamed[int, int]("flow")
 	for n := range 7 {
-		if _, err := flow.Start(t.Context(), client, n); err != nil {
+		if _, err := flow.Start(t.Context(), client, n, abide.Unchecked()); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -55,7 +55,7 @@ func (e *transport) Start(ctx context.Context, requests []abide.StartRequest) ([
 		idempotent = idempotent && r.IfExists == abide.ExistsReturn
 		n := api.NewInstance{
 			Tenant: r.Ref.Tenant, ID: r.Ref.ID, Orchestration: r.Orchestration, Version: r.Version,
-			Input: api.FromPayload(r.Input), Tags: r.Tags, StartAt: r.At, Delay: api.Duration(r.After),
+			Input: api.FromPayload(r.Input), Tags: r.Tags, StartAt: r.At, Delay: api.Duration(r.After), Unchecked: r.Unchecked,
 		}
 		if r.After != 0 { // as an engine does
 			n.StartAt = time.Time{}
@@ -85,21 +85,59 @@ func (e *transport) Start(ctx context.Context, requests []abide.StartRequest) ([
 }
 
 // Raise raises events, all or none, in one commit.
-func (e *transport) Raise(ctx context.Context, requests []abide.RaiseRequest) error {
+func (e *transport) Raise(ctx context.Context, requests []abide.RaiseRequest) ([]abide.Raised, error) {
 	if len(requests) == 0 {
-		return nil
+		return nil, nil
 	}
 	list := api.NewEvents{Events: make([]api.NewEvent, len(requests))}
 	for i, r := range requests {
 		if err := engine.CheckRef(engine.Ref(r.Ref)); err != nil {
-			return err
+			return nil, err
 		}
 		list.Events[i] = api.NewEvent{
 			Tenant: r.Ref.Tenant, Instance: r.Ref.ID, Name: r.Event, Data: api.FromPayload(r.Data),
 			IfAwaited: r.IfAwaited, KeepFor: api.Duration(r.KeepFor), ID: r.ID,
+			MustExist: r.MustExist, IgnoreEnded: r.IgnoreEnded, Unchecked: r.Unchecked,
 		}
 	}
-	return e.call(ctx, http.MethodPost, "/api/v1/instances/events", nil, list, nil)
+	var out api.RaisedList
+	if err := e.call(ctx, http.MethodPost, "/api/v1/instances/events", nil, list, &out); err != nil {
+		return nil, err
+	}
+	raised := make([]abide.Raised, len(requests)) // a server of an earlier release does not say
+	for i := range out.Events[:min(len(out.Events), len(raised))] {
+		raised[i] = out.Events[i].Raised()
+	}
+	return raised, nil
+}
+
+// Undelivered returns what an instance has not received.
+func (e *transport) Undelivered(ctx context.Context, ref abide.Ref) ([]abide.Undelivered, error) {
+	var out api.UndeliveredList
+	if err := e.one(ctx, http.MethodGet, ref, "undelivered", nil, nil, &out); err != nil {
+		return nil, err
+	}
+	messages := make([]abide.Undelivered, len(out.Messages))
+	for i := range out.Messages {
+		var err error
+		if messages[i], err = out.Messages[i].Undelivered(); err != nil {
+			return nil, fmt.Errorf("remote: undelivered messages of %v: %w", ref, err)
+		}
+	}
+	return messages, nil
+}
+
+// Signatures returns what workers have published.
+func (e *transport) Signatures(ctx context.Context) ([]abide.Signature, error) {
+	var out api.SignatureList
+	if err := e.call(ctx, http.MethodGet, "/api/v1/signatures", nil, nil, &out); err != nil {
+		return nil, err
+	}
+	signatures := make([]abide.Signature, len(out.Signatures))
+	for i := range out.Signatures {
+		signatures[i] = abide.Signature(out.Signatures[i])
+	}
+	return signatures, nil
 }
 
 // Get returns the current state of an instance, or [abide.ErrNotFound].
@@ -148,6 +186,8 @@ func (e *transport) List(ctx context.Context, f abide.Filter) (abide.Page, error
 	for name, value := range f.Tags {
 		q.Add("tag", api.FromTag(name, value))
 	}
+	set(q, "prefix", f.Prefix)
+	set(q, "parent", f.Parent)
 	if f.Descending {
 		q.Set("latest", "true")
 	}
@@ -206,6 +246,9 @@ func (e *transport) Control(ctx context.Context, ref abide.Ref, cmd abide.Comman
 		body = api.NewFork{Event: cmd.Event, ID: cmd.ForkID}
 	case abide.VerbMoveTimer:
 		body = api.TimerMove{Timer: cmd.Timer, At: cmd.At}
+	case abide.VerbCorrect:
+		fix := cmd.Correction
+		body = api.Correction{Event: fix.Event, Message: fix.Message, Data: api.FromPayload(fix.Data), Discard: fix.Discard, Unchecked: fix.Unchecked}
 	case abide.VerbDelete:
 		return e.one(ctx, http.MethodDelete, ref, "", nil, nil, nil)
 	default:
@@ -244,7 +287,7 @@ func (e *transport) Unserved(ctx context.Context) ([]abide.Unserved, error) {
 func infoOf(i *api.Instance) (abide.Info, error) {
 	info := abide.Info{
 		Ref: abide.Ref{Tenant: i.Tenant, ID: i.ID}, Orchestration: i.Orchestration, Version: i.Version,
-		Status: abide.Status(i.Status), Reason: i.Reason, StalledBuild: i.StalledBuild, Execution: i.Execution,
+		Status: abide.Status(i.Status), Reason: i.Reason, StalledBuild: i.StalledBuild, Execution: i.Execution, BadPayload: i.BadPayload.BadPayload(), Awaited: i.Awaited,
 		StartedAt: i.StartedAt, BegunAt: i.BegunAt, EndedAt: i.EndedAt, Parent: i.Parent, Tags: i.Tags,
 		StatusText: i.StatusText, Err: i.Failure.Err(), Revision: i.Revision,
 	}

@@ -338,7 +338,7 @@ func TestWorkersAndStatistics(t *testing.T) {
 	flow := abide.NewOrchestration("flow", echo[int], abide.Version("2"))
 	act := abide.NewActivity("act", func(context.Context, int) (int, error) { return 0, nil })
 	far(t, abide.Config{Register: []abide.Definition{flow, act}, WorkerName: "desk"}, func(s *stage) {
-		_, err := abide.OrchestrationNamed[int, int]("nobody").Start(s.Context(), s, 1)
+		_, err := abide.OrchestrationNamed[int, int]("nobody").Start(s.Context(), s, 1, abide.Unchecked())
 		check.OK(s.T, err)
 		rig.Pass(time.Second)
 		workers, err := s.Workers(s.Context())

@@ -18,6 +18,8 @@ var sentinels = map[string]error{
 	api.CodeState:        abide.ErrState,
 	api.CodeConflict:     abide.ErrConflict,
 	api.CodePrecondition: abide.ErrConflict,
+	api.CodePayload:      abide.ErrPayload,
+	api.CodeUnserved:     abide.ErrUnserved,
 	api.CodeInvalid:      abide.ErrInvalid,
 	api.CodeTooLarge:     abide.ErrInvalid,
 	api.CodeStalled:      abide.ErrStalled,

@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"net/http"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -26,14 +25,14 @@ type answer[T any] struct {
 }
 
 type actionsQuery struct {
-	PageSize  int       `query:"page_size" minimum:"1" maximum:"1000" default:"100" doc:"How many there are on a page at most."`
-	PageToken string    `query:"page_token" doc:"The next_page_token of the page before."`
-	Tenant    string    `query:"tenant" doc:"Of one tenant."`
-	Slug      string    `query:"slug" doc:"With that slug."`
-	Status    []string  `query:"status" enum:"pending,running,completed,failed,cancelled,skipped" doc:"With one of these statuses."`
-	From      time.Time `query:"from" doc:"Due, begun or ended at that time or later."`
-	To        time.Time `query:"to" doc:"Due, begun or ended before that time."`
-	Latest    bool      `query:"latest" doc:"The latest first."`
+	PageSize  int      `query:"page_size" minimum:"1" maximum:"1000" default:"100" doc:"How many there are on a page at most."`
+	PageToken string   `query:"page_token" doc:"The next_page_token of the page before."`
+	Tenant    string   `query:"tenant" doc:"Of one tenant."`
+	Slug      string   `query:"slug" doc:"With that slug."`
+	Status    []string `query:"status" enum:"pending,running,completed,failed,cancelled,skipped" doc:"With one of these statuses."`
+	From      when     `query:"from" doc:"Due, begun or ended at that time or later."`
+	To        when     `query:"to" doc:"Due, begun or ended before that time."`
+	Latest    bool     `query:"latest" doc:"The latest first."`
 }
 
 func (s *Server) addActions() {
@@ -68,7 +67,7 @@ func (s *Server) addActions() {
 		if err != nil {
 			return nil, err
 		}
-		f := action.Filter{Tenant: tenant, Slug: in.Slug, From: in.From, To: in.To, Descending: in.Latest, Limit: in.PageSize, Cursor: in.PageToken}
+		f := action.Filter{Tenant: tenant, Slug: in.Slug, From: in.From.at(s.clock.Now()), To: in.To.at(s.clock.Now()), Descending: in.Latest, Limit: in.PageSize, Cursor: in.PageToken}
 		for _, status := range in.Status {
 			f.Statuses = append(f.Statuses, action.Status(status))
 		}
@@ -109,12 +108,12 @@ func (s *Server) addActions() {
 	route(s, auth.Operate, huma.Operation{
 		OperationID: "cancel-action", Method: http.MethodPost, Path: base + "/{tenant}/{id}/cancel", Summary: "Cancel an action", Tags: []string{tag},
 		Description: "One that runs is interrupted.",
-	}, func(ctx context.Context, in *struct {
-		Tenant string `path:"tenant"`
-		ID     string `path:"id"`
-		Reason string `query:"reason" maxLength:"1024" doc:"Why."`
-	}) (*answer[api.Action], error) {
-		return s.action(actions.Cancel(ctx, in.Tenant, in.ID, in.Reason))
+	}, func(ctx context.Context, in *reasoned) (*answer[api.Action], error) {
+		why, err := in.why(action.MaxReason)
+		if err != nil {
+			return nil, err
+		}
+		return s.action(actions.Cancel(ctx, in.Tenant, in.ID, why))
 	})
 	route(s, auth.Operate, huma.Operation{
 		OperationID: "retry-action", Method: http.MethodPost, Path: base + "/{tenant}/{id}/retry", Summary: "Have an action happen again", Tags: []string{tag},

@@ -1,9 +1,18 @@
 package server_test
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
+	"html"
+	"maps"
 	"net/http"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -22,95 +31,68 @@ import (
 	"github.com/abidehq/abide/timer"
 )
 
-var nap = abide.NewOrchestration("nap", func(ctx abide.Context, _ abide.None) (abide.None, error) {
-	return abide.None{}, abide.Sleep(ctx, time.Hour, abide.Named("nap"))
+var order = abide.NewOrchestration("order", func(ctx abide.Context, _ json.RawMessage) (abide.None, error) {
+	return abide.None{}, abide.Sleep(ctx, time.Hour, abide.Named("reminder"))
 })
 
-// script has a request for each operation that answers with JSON, in an order in which all
-// of them succeed. {…} in a path is an ID that an answer had.
-var script = []struct{ request, body, keep string }{
-	{"POST /api/v1/instances", `{"orchestration":"nap","id":"one","tags":{"a":"b"}}`, ""},
-	{"POST /api/v1/instances/bulk", `{"instances":[{"orchestration":"nap","id":"two"},{"orchestration":"nap","id":"three"}]}`, ""},
-	{"GET /api/v1/instances?tenant=default", "", ""},
-	{"GET /api/v1/instances/default/one", "", ""},
-	{"GET /api/v1/instances/default/one/waits", "", ""},
-	{"GET /api/v1/instances/default/one/history", "", ""},
-	{"GET /api/v1/instances/default/one/result", "", ""},
-	{"POST /api/v1/instances/default/one/events/paid", `{"cents":7}`, ""},
-	{"POST /api/v1/instances/events", `{"events":[{"instance":"one","name":"paid","data":1}]}`, ""},
-	{"POST /api/v1/instances/default/one/move-timer", `{"timer":"nap","at":"2099-01-01T00:00:00Z"}`, ""},
-	{"POST /api/v1/instances/default/three/fork", `{"event":2,"id":"fork"}`, ""},
-	{"POST /api/v1/instances/default/one/suspend?reason=x", "", ""},
-	{"GET /api/v1/instances/default/one until suspended", "", ""},
-	{"POST /api/v1/instances/default/one/resume", "", ""},
-	{"GET /api/v1/instances/default/one until running", "", ""},
-	{"POST /api/v1/instances/default/one/cancel?reason=x", "", ""},
-	{"GET /api/v1/instances/default/one until cancelled", "", ""},
-	{"POST /api/v1/instances/default/one/restart", "", ""},
-	{"POST /api/v1/instances/default/two/terminate?reason=x", "", ""},
-	{"GET /api/v1/instances/default/two until terminated", "", ""},
-	{"DELETE /api/v1/instances/default/two", "", ""},
-	{"POST /api/v1/operations", `{"kind":"cancel","filter":{"tenant":"default","orchestrations":["none"]},"reason":"x"}`, "id"},
-	{"GET /api/v1/operations", "", ""},
-	{"GET /api/v1/operations/{}?tenant=default", "", ""},
-	{"POST /api/v1/operations/{}/cancel?tenant=default", "", ""},
-	{"PUT /api/v1/timers/acme/later", `{"delay":"1h","payload":{"a":1},"correlation_id":"c"}`, ""},
-	{"PUT /api/v1/timers/acme/now", `{"due_at":"2001-01-01T00:00:00Z"}`, ""},
-	{"GET /api/v1/timers/acme/now until fired", "", ""},
-	{"GET /api/v1/timers", "", ""},
-	{"POST /api/v1/timers/acme/now/redeliver", `{"sink":"local"}`, ""},
-	{"GET /api/v1/deliveries", "", ""},
-	{"GET /api/v1/sinks", "", ""},
-	{"POST /api/v1/timers/acme/later/snooze", `{"delay":"1h"}`, ""},
-	{"DELETE /api/v1/timers/acme/later", "", ""},
-	{"POST /api/v1/timers/bulk", `{"timers":[{"tenant":"acme","key":"x","delay":"1h"},{"tenant":"acme","key":"y","delay":"1h"}]}`, ""},
-	{"POST /api/v1/timers/cancel", `{"tenant":"acme"}`, ""},
-	{"POST /api/v1/actions", `{"id":"act","slug":"x","target":"none","delay":"1h","payload":{"k":[1]}}`, ""},
-	{"GET /api/v1/actions", "", ""},
-	{"GET /api/v1/actions/default/act", "", ""},
-	{"GET /api/v1/actions/default/{delivery}/body", "", ""},
-	{"POST /api/v1/actions/default/act/cancel", "", ""},
-	{"POST /api/v1/actions/default/act/retry", "", ""},
-	{"POST /api/v1/schedules", `{"id":"s","slug":"x","target":"none","cron":"30 2 * * *","zone":"Europe/Berlin"}`, ""},
-	{"GET /api/v1/schedules", "", ""},
-	{"GET /api/v1/schedules/default/s", "", ""},
-	{"PUT /api/v1/schedules/default/s", `{"id":"s","slug":"x","target":"none","every":"1h"}`, ""},
-	{"POST /api/v1/schedules/default/s/pause", "", ""},
-	{"POST /api/v1/schedules/default/s/resume", "", ""},
-	{"POST /api/v1/schedules/default/s/trigger", "", ""},
-	{"POST /api/v1/schedules/default/s/backfill?from=2026-01-01T00:00:00Z&to=2026-01-01T03:00:00Z", "", ""},
-	{"DELETE /api/v1/schedules/default/s", "", ""},
-	{"GET /api/v1/quarantine", "", ""},
-	{"GET /api/v1/quarantine/acme/{first}", "", ""},
-	{"POST /api/v1/quarantine/acme/{first}/redrive", "", ""},
-	{"DELETE /api/v1/quarantine/acme/{second}", "", ""},
-	{"GET /api/v1/orchestrations", "", ""},
-	{"GET /api/v1/workers", "", ""},
-	{"GET /api/v1/unserved", "", ""},
-	{"GET /api/v1/stats", "", ""},
-	{"POST /api/v1/backups", `{"path":"/backups/monday"}`, ""},
-	{"GET /api/v1/whoami", "", ""},
-	{"POST /api/v1/tokens", `{"name":"x","role":"read","tenants":["acme"]}`, "id"},
-	{"GET /api/v1/tokens", "", ""},
-	{"DELETE /api/v1/tokens/{}", "", ""},
-	{"GET /api/v1/sessions", "", ""},
-	{"DELETE /api/v1/sessions/{session}", "", ""},
-	{"DELETE /api/v1/sessions?subject=nobody", "", ""},
-	{"GET /api/v1/audit", "", ""},
-}
-
-// TestAnswersAreAsTheDocumentSays makes each operation succeed once, and compares what comes
-// back with the schema that the document has for it.
+// TestAnswersAreAsTheDocumentSays makes each operation succeed once, with the command that the
+// page at /docs shows for it, and compares what comes back with the schema that the document has
+// for it, and with the answer that the page shows.
 func TestAnswersAreAsTheDocumentSays(t *testing.T) {
 	t.Parallel()
+	t.Run("with tokens", func(t *testing.T) {
+		t.Parallel()
+		recorded := playExamples(t, newOrders(t, true))
+		if check.Updating() {
+			var b bytes.Buffer
+			e := json.NewEncoder(&b)
+			e.SetEscapeHTML(false)
+			e.SetIndent("", "  ")
+			check.OK(t, e.Encode(recorded))
+			check.OK(t, os.WriteFile("examples.json", b.Bytes(), 0o644))
+		}
+	})
+	t.Run("without", func(t *testing.T) {
+		t.Parallel()
+		w := newOrders(t, false)
+		playExamples(t, w)
+		page := w.do("nobody", "GET /docs", "").body
+		if strings.Contains(page, "$ABIDE_TOKEN") {
+			t.Error("the page of a server without tokens has commands with one")
+		}
+		if strings.Contains(page, "Version .") {
+			t.Error("the page says no version")
+		}
+	})
+	t.Run("with tokens that are not needed", func(t *testing.T) {
+		t.Parallel()
+		w := newWhole(t, func(c *server.Config) {
+			everybody := auth.Identity{Kind: auth.Local, Subject: "local", Name: "local", Role: auth.Admin}
+			var err error
+			c.Auth, err = auth.New(auth.Config{Store: c.Store, Logger: c.Logger, Anonymous: &everybody})
+			check.OK(t, err)
+		})
+		if page := w.do("nobody", "GET /docs", "").body; strings.Contains(page, "$ABIDE_TOKEN") {
+			t.Error("commands have a token that the server does not need")
+		}
+	})
+}
+
+// newOrders returns a server of everything, with the orchestration of the examples.
+func newOrders(t *testing.T, guarded bool) *whole {
+	t.Helper()
 	var timers *timer.Service
 	w := newWhole(t, func(c *server.Config) {
-		engine, err := abide.New(c.Store, abide.Config{Register: []abide.Definition{nap}, Logger: c.Logger, WorkerName: "test"})
+		engine, err := abide.New(c.Store, abide.Config{Register: []abide.Definition{order}, Logger: c.Logger, WorkerName: "shop"})
 		check.OK(t, err)
 		t.Cleanup(func() { _ = engine.Close() })
 		timers, err = timer.New(timer.Config{Store: c.Store, Logger: c.Logger, Sinks: []outbox.Sink{{Name: "local", Bus: &bus.Local{}}}})
 		check.OK(t, err)
 		c.Engine, c.Timers, c.Store = engine, timers, backedUp{c.Store, nil}
+		if !guarded {
+			c.Auth = nil
+		}
+		c.Version = ""
 	})
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -121,36 +103,196 @@ func TestAnswersAreAsTheDocumentSays(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	ids := w.prepare()
-	done := map[string]bool{"stream-instances": true, "stream-history": true} // which are no JSON
-	for _, step := range script {
-		request, until, _ := strings.Cut(step.request, " until ")
-		for name, id := range ids {
-			request = strings.ReplaceAll(request, "{"+name+"}", id)
-		}
-		got := w.do("admin", request, step.body)
-		for until != "" && got.object["status"] != until && t.Context().Err() == nil {
-			got = w.do("admin", request, step.body)
-		}
-		if got.status >= 300 {
-			t.Fatalf("%s: %d %s", request, got.status, got.body)
-		}
-		if step.keep != "" {
-			ids[""], _ = got.object[step.keep].(string)
-		}
-		done[w.conforms(step.request, request, got)] = true
-	}
+	return w
+}
+
+// playExamples sends the examples, and returns them with the answers that came.
+func playExamples(t *testing.T, w *whole) []server.Example {
+	t.Helper()
+	ids, commands := w.prepare(), w.commands()
+	list, done, routes := slices.Clone(server.DocsExamples()), map[string]bool{}, map[string]bool{}
 	for _, r := range w.routes() {
-		if !done[r.id] {
-			t.Errorf("%s is not in the script", r.id)
+		routes[r.id] = true
+	}
+	for i := range list {
+		e := &list[i]
+		operation := w.operation(e.Request)
+		if !routes[operation] {
+			continue // it needs tokens
+		}
+		method, path, _ := strings.Cut(e.Request, " ")
+		for name, id := range ids {
+			path = strings.ReplaceAll(path, "{"+name+"}", id)
+		}
+		send := func() answer { return w.do("admin", method+" "+path, string(e.Body)) }
+		if command := commands[operation]; !done[operation] && (command != "" || !check.Updating()) {
+			send = func() answer { return w.run(strings.ReplaceAll(command, "'"+w.base+e.Path+"'", "'"+w.base+path+"'")) }
+		}
+		if strings.HasPrefix(operation, "stream-") {
+			w.stream(commands[operation], check.Updating())
+			done[operation], e.Operation, e.Path = true, operation, path
+			continue
+		}
+		got := send()
+		for e.Until != "" && got.object["status"] != e.Until && t.Context().Err() == nil {
+			got = send()
+		}
+		if got.status < 200 || got.status >= 300 {
+			t.Fatalf("%s %s: %d %s", method, path, got.status, got.body)
+		}
+		if e.Keep != "" {
+			ids[""], _ = got.object[e.Keep].(string)
+		}
+		w.conforms(e.Request, method+" "+path, got)
+		if !check.Updating() && e.Status == got.status {
+			sameShape(t, e.Request, e.Answer, []byte(got.body))
+		} else if !check.Updating() {
+			t.Errorf("%s: the docs show status %d, and the answer has %d", e.Request, e.Status, got.status)
+		}
+		done[operation], e.Operation, e.Path, e.Status, e.Answer = true, operation, path, got.status, recordable(got)
+	}
+	for operation := range routes {
+		if !done[operation] {
+			t.Errorf("%s has no example", operation)
 		}
 	}
+	return list
+}
+
+// recordable returns an answer for the docs: without secrets and the name of this machine, and
+// with the first two elements of lists.
+func recordable(got answer) json.RawMessage {
+	var v any
+	if json.Unmarshal([]byte(got.body), &v) != nil {
+		return nil
+	}
+	host, _ := os.Hostname()
+	var shorten func(v any) any
+	shorten = func(v any) any {
+		switch v := v.(type) {
+		case []any:
+			v = v[:min(2, len(v))]
+			for i := range v {
+				v[i] = shorten(v[i])
+			}
+			return v
+		case map[string]any:
+			for name, field := range v {
+				v[name] = shorten(field)
+			}
+		case string:
+			if strings.HasPrefix(v, "abide_") {
+				return "abide_…"
+			}
+			return strings.Replace(v, host+":", "shop:", 1)
+		}
+		return v
+	}
+	v = shorten(v)
+	if fields, ok := v.(map[string]any); ok && len(fields) == 0 {
+		return nil // nothing to show
+	}
+	text, _ := json.Marshal(v)
+	return bytes.ReplaceAll(text, []byte(`"host":"`+host+`"`), []byte(`"host":"shop"`))
+}
+
+// sameShape compares an answer with the one of the docs, which must have no field that it has not.
+func sameShape(t *testing.T, request string, want, got json.RawMessage) {
+	t.Helper()
+	var old, now any
+	if len(want) == 0 {
+		return
+	}
+	check.OK(t, json.Unmarshal(want, &old))
+	check.OK(t, json.Unmarshal(got, &now))
+	fields := shape("", now)
+	for field := range shape("", old) {
+		if !fields[field] {
+			t.Errorf("%s: the docs show an answer with %s, which it does not have: go test ./server -run Answers -update\n%s", request, field, got)
+		}
+	}
+}
+
+// shape returns the paths of all fields of a value.
+func shape(at string, v any) map[string]bool {
+	all := map[string]bool{}
+	switch v := v.(type) {
+	case map[string]any:
+		for name, field := range v {
+			all[at+"."+name] = true
+			maps.Copy(all, shape(at+"."+name, field))
+		}
+	case []any:
+		for _, element := range v {
+			maps.Copy(all, shape(at+"[]", element))
+		}
+	}
+	return all
+}
+
+var shownCommand = regexp.MustCompile(`(?s)<article id="([^"]+)">.*?</article>`)
+
+// commands returns the commands of the page at /docs, by operation.
+func (w *whole) commands() map[string]string {
+	w.t.Helper()
+	page := w.do("nobody", "GET /docs", "").body
+	commands := map[string]string{}
+	for _, m := range shownCommand.FindAllStringSubmatch(page, -1) {
+		if _, rest, ok := strings.Cut(m[0], `<pre class="curl"><code>`); ok {
+			text, _, _ := strings.Cut(rest, "</code>")
+			commands[m[1]] = html.UnescapeString(text)
+		}
+	}
+	return commands
+}
+
+// shell returns a command of the page, for a shell that has a token.
+func (w *whole) shell(ctx context.Context, command string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "sh", "-c", command)
+	cmd.Env = append(os.Environ(), "ABIDE_TOKEN="+w.tokens["admin"])
+	return cmd
+}
+
+// run runs a command of the page.
+func (w *whole) run(command string) answer {
+	w.t.Helper()
+	out, err := w.shell(w.t.Context(), strings.Replace(command, "curl ", `curl -s -w '\n%{http_code} %{content_type}' `, 1)).Output()
+	if err != nil {
+		w.t.Fatalf("%s: %v\n%s", command, err, out)
+	}
+	i := strings.LastIndexByte(string(out), '\n')
+	a := answer{body: string(out[:i])}
+	if _, err := fmt.Sscan(string(out[i+1:]), &a.status, &a.kind); err != nil && a.status == 0 {
+		w.t.Fatalf("%s: %v\n%s", command, err, out)
+	}
+	_ = json.Unmarshal([]byte(a.body), &a.object) // not all of them are objects
+	return a
+}
+
+// stream runs a command of the page that does not end, until the answer has begun.
+func (w *whole) stream(command string, missing bool) {
+	w.t.Helper()
+	if missing && command == "" {
+		return
+	}
+	ctx, cancel := context.WithCancel(w.t.Context())
+	defer cancel()
+	cmd := w.shell(ctx, "exec "+command+" -s -i")
+	out, err := cmd.StdoutPipe()
+	check.OK(w.t, err)
+	check.OK(w.t, cmd.Start())
+	lines := bufio.NewScanner(out)
+	if !lines.Scan() || !strings.HasPrefix(lines.Text(), "HTTP/1.1 200 ") {
+		w.t.Errorf("%s: %q", command, lines.Text())
+	}
+	cancel()
+	_ = cmd.Wait() // it was killed
 }
 
 // prepare makes what the script needs and no operation makes.
 func (w *whole) prepare() map[string]string {
 	w.t.Helper()
-	a, _, err := w.actions.Receive(w.t.Context(), action.Received{Tenant: "default", Slug: "x", Target: "none", Delivery: "1", Body: []byte("{}")})
+	a, _, err := w.actions.Receive(w.t.Context(), action.Received{Tenant: "default", Slug: "billing", Target: "report", Delivery: "1", Body: []byte("{}")})
 	check.OK(w.t, err)
 	ids := map[string]string{"delivery": a.ID}
 	for _, name := range []string{"first", "second"} {
@@ -159,6 +301,9 @@ func (w *whole) prepare() map[string]string {
 		check.OK(w.t, w.store.Commit(w.t.Context(), &store.Tx{PutRecords: []store.PutRecord{q}}))
 		ids[name] = q.Record.Key.ID
 	}
+	if w.do("nobody", "GET /api/v1/whoami", "").status == http.StatusOK {
+		return ids // there is no login
+	}
 	w.login("reader")
 	sessions, err := w.guard.Sessions(rootContext(w.t), auth.SessionQuery{})
 	if err != nil || len(sessions.Sessions) != 1 {
@@ -166,6 +311,20 @@ func (w *whole) prepare() map[string]string {
 	}
 	ids["session"] = sessions.Sessions[0].ID
 	return ids
+}
+
+// operation returns the operation of the document that a request is of, or nothing.
+func (w *whole) operation(request string) string {
+	w.t.Helper()
+	method, path, _ := strings.Cut(request, " ")
+	path, _, _ = strings.Cut(path, "?")
+	for template, item := range w.server.Document().Paths {
+		op := map[string]*huma.Operation{"GET": item.Get, "PUT": item.Put, "POST": item.Post, "DELETE": item.Delete}[method]
+		if op != nil && fits(template, path) {
+			return op.OperationID
+		}
+	}
+	return ""
 }
 
 // conforms compares an answer with the document, and returns the operation that it is of.

@@ -18,3 +18,9 @@ func (s *Server) Enter(who auth.Identity, remote string) (leave func(), status i
 
 // Document returns the OpenAPI document, for tests that compare it with what the server says.
 func (s *Server) Document() *huma.OpenAPI { return s.api.OpenAPI() }
+
+// Example is a request to the API, and its answer.
+type Example = example
+
+// DocsExamples returns the examples of the API docs, in an order in which all of them succeed.
+func DocsExamples() []Example { return examples() }

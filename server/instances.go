@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -147,6 +146,9 @@ func (s *Server) startRequest(n *api.NewInstance) (abide.StartRequest, error) {
 	for name, value := range n.Tags {
 		opts = append(opts, abide.Tag(name, value))
 	}
+	if n.Unchecked {
+		opts = append(opts, abide.Unchecked())
+	}
 	switch n.OnExists {
 	case api.OnExistsReject:
 		opts = append(opts, abide.RejectExisting())
@@ -166,31 +168,23 @@ type verb struct {
 func (s *Server) addControls() {
 	c := s.engine
 	const soon = "It is durable when the answer arrives, and is done soon after."
+	const audited = " The reason is in the audit log."
 	for _, v := range []verb{
 		{"cancel", "Ask an instance to come to an end", "Its code decides how. " + soon, c.Cancel},
 		{"terminate", "End an instance", "Its code is not asked. " + soon, c.Terminate},
 		{"suspend", "Have an instance wait until it is resumed", "What reaches it meanwhile is kept. " + soon, c.Suspend},
+		{"resume", "Have an instance go on", "One that is suspended, or has stalled and was mended." + audited, func(ctx context.Context, ref abide.Ref, _ string) error { return c.Resume(ctx, ref) }},
+		{"restart", "Start an instance once more", "One that has ended, with the same input. Its old history goes." + audited, func(ctx context.Context, ref abide.Ref, _ string) error { return c.Restart(ctx, ref) }},
 	} {
 		route(s, auth.Operate, huma.Operation{
 			OperationID: v.name + "-instance", Method: http.MethodPost, Path: instancePath + "/" + v.name, Summary: v.summary, Tags: []string{tagInstances},
 			Description: v.description, DefaultStatus: http.StatusNoContent,
-		}, func(ctx context.Context, in *struct {
-			Tenant string `path:"tenant"`
-			ID     string `path:"id"`
-			Reason string `query:"reason" doc:"Why."`
-		}) (*struct{}, error) {
-			return nil, s.problem(v.do(ctx, ref(in.Tenant, in.ID), in.Reason))
-		})
-	}
-	for _, v := range []verb{
-		{"resume", "Have an instance go on", "One that is suspended, or has stalled and was mended.", func(ctx context.Context, ref abide.Ref, _ string) error { return c.Resume(ctx, ref) }},
-		{"restart", "Start an instance once more", "One that has ended, with the same input. Its old history goes.", func(ctx context.Context, ref abide.Ref, _ string) error { return c.Restart(ctx, ref) }},
-	} {
-		route(s, auth.Operate, huma.Operation{
-			OperationID: v.name + "-instance", Method: http.MethodPost, Path: instancePath + "/" + v.name, Summary: v.summary, Tags: []string{tagInstances},
-			Description: v.description, DefaultStatus: http.StatusNoContent,
-		}, func(ctx context.Context, in *named) (*struct{}, error) {
-			return nil, s.problem(v.do(ctx, ref(in.Tenant, in.ID), ""))
+		}, func(ctx context.Context, in *reasoned) (*struct{}, error) {
+			why, err := in.why(maxBody) // the engine has a limit of its own
+			if err != nil {
+				return nil, err
+			}
+			return nil, s.problem(v.do(ctx, ref(in.Tenant, in.ID), why))
 		})
 	}
 	route(s, auth.Operate, huma.Operation{
@@ -229,58 +223,5 @@ func (s *Server) addControls() {
 		return nil, s.problem(c.MoveTimer(ctx, ref(in.Tenant, in.ID), in.Body.Timer, in.Body.At))
 	})
 	s.addRaises()
-}
-
-func (s *Server) addRaises() {
-	const description = "It is durable when the answer arrives. The instance need not exist: the event waits for it. One for an instance that has ended is dropped."
-	route(s, auth.Operate, huma.Operation{
-		OperationID: "raise-event", Method: http.MethodPost, Path: instancePath + "/events/{name}", Summary: "Raise an event", Tags: []string{tagInstances},
-		Description: description, DefaultStatus: http.StatusNoContent, MaxBodyBytes: maxPayloadBody,
-	}, func(ctx context.Context, in *struct {
-		Tenant    string           `path:"tenant"`
-		ID        string           `path:"id"`
-		Name      string           `path:"name" doc:"The name of the event."`
-		IfAwaited bool             `query:"if_awaited" doc:"It is dropped unless the instance waits for it when it arrives."`
-		KeepFor   waitFor          `query:"keep_for" doc:"How long it waits for the instance to be started, such as 24h; a week if it is not given."`
-		EventID   string           `query:"id" doc:"Raising it a second time with the same one changes nothing, for as long as the first has not reached the instance."`
-		Body      *json.RawMessage `doc:"What comes with it: any JSON value, or {\"$base64\": \"…\"} for what is not JSON."`
-	}) (*struct{}, error) {
-		e := api.NewEvent{Tenant: in.Tenant, Instance: in.ID, Name: in.Name, IfAwaited: in.IfAwaited, KeepFor: api.Duration(in.KeepFor.d), ID: in.EventID}
-		if in.Body != nil {
-			e.Data = *in.Body
-		}
-		return nil, s.raise(ctx, []api.NewEvent{e})
-	})
-	route(s, auth.Operate, huma.Operation{
-		OperationID: "raise-events", Method: http.MethodPost, Path: instancesPath + "/events", Summary: "Raise many events", Tags: []string{tagInstances},
-		Description: "All of them in one commit, or none.", DefaultStatus: http.StatusNoContent, MaxBodyBytes: maxBulkBody, BodyReadTimeout: bulkReadTimeout,
-	}, func(ctx context.Context, in *struct{ Body api.NewEvents }) (*struct{}, error) {
-		return nil, s.raise(ctx, in.Body.Events)
-	})
-}
-
-// raise raises events, and answers with a problem if it cannot.
-func (s *Server) raise(ctx context.Context, list []api.NewEvent) error {
-	key := idempotentID(ctx)
-	requests := make([]abide.RaiseRequest, len(list))
-	for i, e := range list {
-		if err := tenant(ctx, cmp.Or(e.Tenant, abide.DefaultTenant)); err != nil {
-			return err
-		}
-		data, err := api.Payload(e.Data)
-		if err != nil {
-			return s.problem(fmt.Errorf("data: %w", err))
-		}
-		if e.ID == "" && key != "" {
-			e.ID = fmt.Sprintf("%s-%d", key, i+1)
-		}
-		opts := []abide.RaiseOption{abide.Tenant(e.Tenant), abide.ID(e.ID), abide.KeepFor(time.Duration(e.KeepFor))}
-		if e.IfAwaited {
-			opts = append(opts, abide.IfAwaited())
-		}
-		if requests[i], err = abide.NewEvent[history.Payload](e.Name).Prepare(s.engine.WithCodec(rawCodec{}), e.Instance, data, opts...); err != nil {
-			return s.problem(err)
-		}
-	}
-	return s.problem(s.engine.Raise(ctx, requests...))
+	s.addCorrections()
 }

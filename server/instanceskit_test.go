@@ -151,7 +151,7 @@ func (h *hall) until(tenant, id string, status abide.Status) {
 // quarantine puts an event for nobody into quarantine, and returns its path.
 func (h *hall) quarantine(tenant string) string {
 	h.t.Helper()
-	h.want(http.StatusNoContent, "POST /api/v1/instances/"+tenant+"/nobody/events/go?keep_for=1ms", `1`)
+	h.want(http.StatusOK, "POST /api/v1/instances/"+tenant+"/nobody/events/go?keep_for=1ms", `1`)
 	deadline := time.Now().Add(20 * time.Second)
 	for time.Now().Before(deadline) {
 		page, err := h.engine.Quarantine(h.t.Context(), abide.QuarantineFilter{Tenant: &tenant})

@@ -87,20 +87,23 @@ func (s *Server) ended(ctx context.Context, ref abide.Ref, wait time.Duration) (
 }
 
 type instancesQuery struct {
-	PageSize       int       `query:"page_size" minimum:"1" maximum:"10000" default:"100" doc:"How many there are on a page at most."`
-	PageToken      string    `query:"page_token" doc:"The next_page_token of the page before."`
-	Tenant         string    `query:"tenant" doc:"Of one tenant."`
-	Orchestrations []string  `query:"orchestration,explode" doc:"Of one of these orchestrations; can be repeated."`
-	Statuses       []string  `query:"status" enum:"pending,running,suspended,stalled,completed,failed,cancelled,terminated,continued" doc:"With one of these statuses."`
-	From           time.Time `query:"from" doc:"Started at that time or later."`
-	To             time.Time `query:"to" doc:"Started before that time."`
-	Tags           []string  `query:"tag,explode" doc:"With that tag, as name:value, with a % or a colon in the name as %25 and %3A; can be repeated."`
-	Latest         bool      `query:"latest" doc:"The latest first."`
+	PageSize       int      `query:"page_size" minimum:"1" maximum:"10000" default:"100" doc:"How many there are on a page at most."`
+	PageToken      string   `query:"page_token" doc:"The next_page_token of the page before."`
+	Tenant         string   `query:"tenant" doc:"Of one tenant."`
+	Orchestrations []string `query:"orchestration,explode" doc:"Of one of these orchestrations; can be repeated."`
+	Statuses       []string `query:"status" enum:"pending,running,suspended,stalled,completed,failed,cancelled,terminated,continued" doc:"With one of these statuses."`
+	From           when     `query:"from" doc:"Started at that time or later."`
+	To             when     `query:"to" doc:"Started before that time."`
+	Tags           []string `query:"tag,explode" doc:"With that tag, as name=value, with %, = and : in the name as %25, %3D and %3A; can be repeated."`
+	Prefix         string   `query:"prefix" doc:"Whose ID begins with that."`
+	Parent         string   `query:"parent" doc:"The children of the instance with that ID."`
+	Latest         bool     `query:"latest" doc:"The latest first."`
 }
 
-func (q *instancesQuery) filter(ctx context.Context) (abide.Filter, error) {
+func (q *instancesQuery) filter(ctx context.Context, now time.Time) (abide.Filter, error) {
 	f := abide.Filter{
-		Orchestrations: q.Orchestrations, From: q.From, To: q.To, Descending: q.Latest, Limit: q.PageSize, Cursor: q.PageToken,
+		Orchestrations: q.Orchestrations, From: q.From.at(now), To: q.To.at(now), Prefix: q.Prefix, Parent: q.Parent,
+		Descending: q.Latest, Limit: q.PageSize, Cursor: q.PageToken,
 	}
 	name, err := scope(ctx, q.Tenant)
 	if err != nil {
@@ -132,7 +135,7 @@ func (s *Server) addInstanceReads() {
 		Description: "In the order in which they were started. A page may have fewer than page_size, even none, and still a next_page_token: " +
 			"of a filter that few instances match, it has what was found in a short while.",
 	}, func(ctx context.Context, in *instancesQuery) (*answer[api.InstanceList], error) {
-		f, err := in.filter(ctx)
+		f, err := in.filter(ctx, s.clock.Now())
 		if err != nil {
 			return nil, err
 		}
@@ -162,7 +165,7 @@ func (s *Server) addInstanceReads() {
 	}, s.getHistory)
 	route(s, auth.Read, huma.Operation{
 		OperationID: "list-waits", Method: http.MethodGet, Path: instancePath + "/waits", Summary: "List what an instance waits for", Tags: []string{tagInstances},
-		Description: "Activities, timers and children. Events that it waits for are not among them.",
+		Description: "Activities, timers, children and events.",
 	}, func(ctx context.Context, in *named) (*answer[api.WaitList], error) {
 		waits, err := c.Waits(ctx, ref(in.Tenant, in.ID))
 		if err != nil {

@@ -21,6 +21,9 @@ var problems = []struct {
 	code   string
 	title  string
 }{
+	{abide.ErrStalled, http.StatusConflict, api.CodeStalled, "the instance has stalled"},
+	{abide.ErrPayload, http.StatusUnprocessableEntity, api.CodePayload, "payload does not fit its type"},
+	{abide.ErrUnserved, http.StatusUnprocessableEntity, api.CodeUnserved, "not served by any worker"},
 	{abide.ErrNotFound, http.StatusNotFound, api.CodeNotFound, "not found"},
 	{abide.ErrExists, http.StatusConflict, api.CodeExists, "already exists"},
 	{abide.ErrState, http.StatusConflict, api.CodeState, "wrong state"},
@@ -89,7 +92,7 @@ var codes = map[int]string{
 }
 
 // toProblem gives problems that the framework has found the form that all others have.
-func toProblem(_ huma.Context, _ string, v any) (any, error) {
+func toProblem(ctx huma.Context, _ string, v any) (any, error) {
 	m, ok := v.(*huma.ErrorModel)
 	if !ok {
 		return v, nil
@@ -100,6 +103,9 @@ func toProblem(_ huma.Context, _ string, v any) (any, error) {
 	}
 	p := newProblem(m.Status, code, m.Title, m.Detail)
 	for _, e := range m.Errors {
+		if e.Message == unknownParameter {
+			e.Message += "; " + knownParameters(ctx.Operation())
+		}
 		p.Errors = append(p.Errors, api.ProblemDetail{Message: e.Message, Location: e.Location})
 	}
 	return p, nil
@@ -118,7 +124,7 @@ func (w *noRoute) WriteHeader(status int) {
 		return
 	}
 	w.answered = true
-	p := newProblem(status, api.CodeNotFound, "no such route", "see /openapi.json")
+	p := newProblem(status, api.CodeNotFound, "no such route", "see /openapi.json; a slash in an ID or a name is written as %2F")
 	if status == http.StatusMethodNotAllowed {
 		p.Code, p.Title = api.CodeMethod, "method not allowed"
 		p.Detail = "allowed: " + w.Header().Get("Allow")

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -89,12 +88,12 @@ func (s *Server) addSchedules() {
 	})
 	route(s, auth.Operate, huma.Operation{
 		OperationID: "pause-schedule", Method: http.MethodPost, Path: one + "/pause", Summary: "Pause a schedule", Tags: []string{tag},
-	}, func(ctx context.Context, in *struct {
-		Tenant string `path:"tenant"`
-		ID     string `path:"id"`
-		Reason string `query:"reason" maxLength:"1024" doc:"Why."`
-	}) (*tagged[api.Schedule], error) {
-		return s.schedule(http.StatusOK)(actions.Pause(ctx, in.Tenant, in.ID, in.Reason))
+	}, func(ctx context.Context, in *reasoned) (*tagged[api.Schedule], error) {
+		why, err := in.why(action.MaxReason)
+		if err != nil {
+			return nil, err
+		}
+		return s.schedule(http.StatusOK)(actions.Pause(ctx, in.Tenant, in.ID, why))
 	})
 	route(s, auth.Operate, huma.Operation{
 		OperationID: "resume-schedule", Method: http.MethodPost, Path: one + "/resume", Summary: "Resume a schedule", Tags: []string{tag},
@@ -116,12 +115,12 @@ func (s *Server) addSchedules() {
 		OperationID: "backfill-schedule", Method: http.MethodPost, Path: one + "/backfill", Summary: "Make the runs of a range of time", Tags: []string{tag},
 		DefaultStatus: http.StatusCreated, Description: "All of them now, beside each other; at most 1,000.",
 	}, func(ctx context.Context, in *struct {
-		Tenant string    `path:"tenant"`
-		ID     string    `path:"id"`
-		From   time.Time `query:"from" required:"true" doc:"The first run is not before."`
-		To     time.Time `query:"to" required:"true" doc:"The last run is before."`
+		Tenant string `path:"tenant"`
+		ID     string `path:"id"`
+		From   when   `query:"from" required:"true" doc:"The first run is not before."`
+		To     when   `query:"to" required:"true" doc:"The last run is before."`
 	}) (*answer[api.ActionList], error) {
-		made, err := actions.Backfill(ctx, in.Tenant, in.ID, in.From, in.To)
+		made, err := actions.Backfill(ctx, in.Tenant, in.ID, in.From.at(s.clock.Now()), in.To.at(s.clock.Now()))
 		if err != nil {
 			return nil, s.problem(err)
 		}

@@ -1,10 +1,13 @@
 package server
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
+	"runtime/debug"
 	"strings"
 	"sync/atomic"
 
@@ -73,7 +76,8 @@ type Config struct {
 	// [MaxIdempotencyKeys], unless it says otherwise.
 	IdempotencyKeys int
 
-	// Version is that of the program.
+	// Version is shown on the page and in the API docs. Empty means the version of this module in
+	// the program.
 	Version string
 
 	// Logger gets what a person should know. Nil means [slog.Default].
@@ -124,6 +128,7 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Clock == nil {
 		cfg.Clock = base.System{}
 	}
+	cfg.Version = cmp.Or(cfg.Version, builtVersion())
 	if cfg.IdempotencyKeys == 0 {
 		cfg.IdempotencyKeys = MaxIdempotencyKeys
 	}
@@ -147,7 +152,7 @@ func New(cfg Config) (*Server, error) {
 	if s.meters, err = newMeters(provider); err != nil {
 		return nil, fmt.Errorf("server: %w", err)
 	}
-	config := huma.DefaultConfig("Abide", cfg.Version)
+	config := huma.DefaultConfig("Abide", s.cfg.Version)
 	config.CreateHooks = nil // no $schema in answers
 	config.DocsPath, config.SchemasPath = "", ""
 	config.OpenAPIPath = "/openapi"
@@ -167,6 +172,21 @@ func New(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	return s, nil
+}
+
+// builtVersion returns the version of this module that the program was built with.
+func builtVersion() string {
+	const module = "github.com/abidehq/abide"
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	for _, m := range append(info.Deps, &info.Main) {
+		if m.Path == module && m.Version != "" {
+			return m.Version
+		}
+	}
+	return "unknown"
 }
 
 // addAll adds the routes of everything that is served.
@@ -206,6 +226,19 @@ func (s *Server) addAll() error {
 // ServeHTTP answers a request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 
+// auditForPage returns how the page reads the audit log, nil if there is none. Reading it is
+// noted, as over the API.
+func (s *Server) auditForPage() func(context.Context, auth.AuditQuery) (auth.AuditPage, error) {
+	if s.cfg.Auth == nil {
+		return nil
+	}
+	return func(ctx context.Context, q auth.AuditQuery) (auth.AuditPage, error) {
+		page, err := s.cfg.Auth.Audit(ctx, q)
+		s.noteEntry(ctx, auth.Entry{Operation: "list-audit", Tenant: q.Tenant, Status: http.StatusOK}, err)
+		return page, err
+	}
+}
+
 // addPage adds the web page, which has all paths that nothing else has.
 func (s *Server) addPage() error {
 	samples := func() []telemetry.Sample { return nil }
@@ -214,10 +247,15 @@ func (s *Server) addPage() error {
 	}
 	page, err := web.New(web.Config{
 		Prefix: s.cfg.Prefix, Store: s.cfg.Store, Engine: s.engine, Timers: s.cfg.Timers, Actions: s.cfg.Actions,
-		Operations: s.cfg.Operations, Samples: samples, Guarded: s.cfg.Auth != nil, Version: s.cfg.Version,
+		Operations: s.cfg.Operations, Samples: samples, Guarded: s.needsToken(), Version: s.cfg.Version,
 		Logger: s.log, Clock: s.clock,
 		Note: func(ctx context.Context, operation, tenant, target, detail string, err error) {
-			s.noteEntry(ctx, auth.Entry{Operation: operation, Tenant: tenant, Target: target, Detail: detail, Status: http.StatusSeeOther}, err)
+			entry := auth.Entry{Operation: operation, Tenant: tenant, Target: target, Detail: detail, Status: http.StatusSeeOther}
+			var told interface{ StatusCode() int }
+			if errors.As(err, &told) { // the page has answered with it, and it is no error of the server
+				entry.Status, entry.Error, err = told.StatusCode(), err.Error(), nil
+			}
+			s.noteEntry(ctx, entry, err)
 		},
 		Intend: func(ctx context.Context, operation, target string) error {
 			return s.intend(ctx, auth.Entry{Operation: operation, Target: target})

@@ -50,7 +50,7 @@ func TestAHistoryIsFollowed(t *testing.T) {
 	if begin != want {
 		t.Errorf("%s, want %s", begin, want)
 	}
-	h.want(http.StatusNoContent, "POST /api/v1/instances/default/w/events/go", `"on"`)
+	h.want(http.StatusOK, "POST /api/v1/instances/default/w/events/go", `"on"`)
 	rest := names(t, l, isEnd)
 	if !strings.HasPrefix(rest, "1.5 TurnStarted, 1.6 EventReceived, ") || !strings.HasSuffix(rest, "ExecutionCompleted, end") {
 		t.Errorf("after that: %s", rest)
@@ -88,12 +88,12 @@ func TestAHistoryIsFollowedThroughExecutions(t *testing.T) {
 	whole, cut := listen(t, h, historyPath("l")), listen(t, h, historyPath("l"))
 	seen := ""
 	for n := 1; n < 3; n++ {
-		h.want(http.StatusNoContent, "POST /api/v1/instances/default/l/events/go", `1`)
+		h.want(http.StatusOK, "POST /api/v1/instances/default/l/events/go", `1`)
 		seen += names(t, cut, func(ev sent) bool { return strings.Contains(ev.data, "ExecutionContinued") }) + ", "
 		_ = cut.body.Close()
 		cut = listen(t, h, historyPath("l"), "Last-Event-ID: "+cut.last)
 	}
-	h.want(http.StatusNoContent, "POST /api/v1/instances/default/l/events/go", `1`)
+	h.want(http.StatusOK, "POST /api/v1/instances/default/l/events/go", `1`)
 	seen += names(t, cut, isEnd)
 	all := names(t, whole, isEnd)
 	if all != seen {
@@ -121,7 +121,7 @@ func TestAHistoryThatIsAnotherOneIsSaidToBe(t *testing.T) {
 	h.started("wait", "default", "w", abide.Running)
 	l := listen(t, h, historyPath("w"))
 	names(t, l, func(ev sent) bool { return strings.Contains(ev.data, "TimerCreated") })
-	h.want(http.StatusNoContent, "POST /api/v1/instances/default/w/events/go", `1`)
+	h.want(http.StatusOK, "POST /api/v1/instances/default/w/events/go", `1`)
 	names(t, l, isEnd)
 	last := l.last
 	h.want(http.StatusNoContent, "POST /api/v1/instances/default/w/restart", "")

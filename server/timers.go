@@ -34,15 +34,15 @@ type namedTimer struct {
 }
 
 type timersQuery struct {
-	PageSize      int       `query:"page_size" minimum:"1" maximum:"1000" default:"100" doc:"How many there are on a page at most."`
-	PageToken     string    `query:"page_token" doc:"The next_page_token of the page before."`
-	Tenant        string    `query:"tenant" doc:"Of one tenant."`
-	Status        []string  `query:"status" enum:"armed,fired,cancelled" doc:"With one of these statuses."`
-	From          time.Time `query:"from" doc:"Due, fired or cancelled at that time or later."`
-	To            time.Time `query:"to" doc:"Due, fired or cancelled before that time."`
-	CorrelationID string    `query:"correlation_id" doc:"With that correlation ID."`
-	KeyPrefix     string    `query:"key_prefix" doc:"With a key that begins so. A page may hold fewer than it could, and have a next one."`
-	Latest        bool      `query:"latest" doc:"The latest first."`
+	PageSize      int      `query:"page_size" minimum:"1" maximum:"1000" default:"100" doc:"How many there are on a page at most."`
+	PageToken     string   `query:"page_token" doc:"The next_page_token of the page before."`
+	Tenant        string   `query:"tenant" doc:"Of one tenant."`
+	Status        []string `query:"status" enum:"armed,fired,cancelled" doc:"With one of these statuses."`
+	From          when     `query:"from" doc:"Due, fired or cancelled at that time or later."`
+	To            when     `query:"to" doc:"Due, fired or cancelled before that time."`
+	CorrelationID string   `query:"correlation_id" doc:"With that correlation ID."`
+	KeyPrefix     string   `query:"key_prefix" doc:"With a key that begins so. A page may hold fewer than it could, and have a next one."`
+	Latest        bool     `query:"latest" doc:"The latest first."`
 }
 
 func (s *Server) addTimerReads() {
@@ -61,7 +61,7 @@ func (s *Server) addTimerReads() {
 			return nil, err
 		}
 		f := timer.Filter{
-			Tenant: tenant, From: in.From, To: in.To, CorrelationID: in.CorrelationID, KeyPrefix: in.KeyPrefix, Descending: in.Latest,
+			Tenant: tenant, From: in.From.at(s.clock.Now()), To: in.To.at(s.clock.Now()), CorrelationID: in.CorrelationID, KeyPrefix: in.KeyPrefix, Descending: in.Latest,
 			Limit: in.PageSize, Cursor: in.PageToken,
 		}
 		for _, status := range in.Status {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -163,13 +162,13 @@ func FromSessions(page auth.SessionPage) api.SessionList {
 }
 
 type auditQuery struct {
-	PageSize  int       `query:"page_size" minimum:"1" maximum:"1000" default:"100" doc:"How many there are on a page at most."`
-	PageToken string    `query:"page_token" doc:"The next_page_token of the page before."`
-	From      time.Time `query:"from" doc:"At that time or later."`
-	To        time.Time `query:"to" doc:"Before that time."`
-	Subject   string    `query:"subject" doc:"By that one: the ID of a token, or the subject of a login or of a certificate."`
-	Tenant    string    `query:"tenant" doc:"Done to what is that tenant's."`
-	Operation string    `query:"operation" doc:"Of that operation."`
+	PageSize  int    `query:"page_size" minimum:"1" maximum:"1000" default:"100" doc:"How many there are on a page at most."`
+	PageToken string `query:"page_token" doc:"The next_page_token of the page before."`
+	From      when   `query:"from" doc:"At that time or later."`
+	To        when   `query:"to" doc:"Before that time."`
+	Subject   string `query:"subject" doc:"By that one: the ID of a token, or the subject of a login or of a certificate."`
+	Tenant    string `query:"tenant" doc:"Done to what is that tenant's."`
+	Operation string `query:"operation" doc:"Of that operation."`
 }
 
 func (s *Server) addAudit() {
@@ -184,7 +183,7 @@ func (s *Server) addAudit() {
 			}
 		}
 		page, err := guard.Audit(ctx, auth.AuditQuery{
-			From: in.From, To: in.To, Subject: in.Subject, Tenant: in.Tenant, Operation: in.Operation, Limit: in.PageSize, Cursor: in.PageToken,
+			From: in.From.at(s.clock.Now()), To: in.To.at(s.clock.Now()), Subject: in.Subject, Tenant: in.Tenant, Operation: in.Operation, Limit: in.PageSize, Cursor: in.PageToken,
 		})
 		if err != nil {
 			return nil, s.authProblem(err)

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/abidehq/abide"
 	"github.com/abidehq/abide/internal/ratelimit"
 	"github.com/abidehq/abide/server/api"
 	"github.com/abidehq/abide/server/auth"
@@ -35,7 +36,7 @@ func (s *Server) wrap(routes http.Handler) (http.Handler, error) {
 			}
 			w = &noRoute{ResponseWriter: w}
 		}
-		routes.ServeHTTP(w, r)
+		routes.ServeHTTP(w, withPageSize(r))
 	})
 	known := s.identified(origin, inner)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -136,7 +137,7 @@ func (s *Server) recovered(w http.ResponseWriter, q *request) {
 // server is there, what describes it, logging in, and hooks, which have their own proof.
 func isOpen(path string) bool {
 	switch path {
-	case "/healthz", "/readyz", "/openapi.json", "/openapi.yaml", "/openapi-3.0.json", "/openapi-3.0.yaml", "/docs", "/favicon.ico":
+	case "/healthz", "/readyz", "/openapi.json", "/openapi.yaml", "/openapi-3.0.json", "/openapi-3.0.yaml", "/docs", "/docs.js", "/favicon.ico":
 		return true
 	}
 	return strings.HasPrefix(path, "/auth/") || strings.HasPrefix(path, "/hooks/") || strings.HasPrefix(path, "/static/")
@@ -169,7 +170,7 @@ func (s *Server) identified(origin *http.CrossOriginProtection, next http.Handle
 				"without a token it is reached as localhost or by its address, and the request is for "+strconv.Quote(r.Host)))
 			return
 		}
-		next.ServeHTTP(w, r.WithContext(auth.With(r.Context(), who)))
+		next.ServeHTTP(w, r.WithContext(abide.WithActor(auth.With(r.Context(), who), cmp.Or(who.Name, who.Subject))))
 	})
 }
 
@@ -303,7 +304,7 @@ func (s *Server) noteRefusal(ctx context.Context, q *request, status int) {
 	entry := auth.Entry{
 		Operation: cmp.Or(q.operation, "refused"), Tenant: q.tenant(), Target: q.method + " " + q.path, Status: status, Error: http.StatusText(status),
 	}
-	ctx = auth.With(withRequest(context.WithoutCancel(ctx), q), q.who)
+	ctx = abide.WithActor(auth.With(withRequest(context.WithoutCancel(ctx), q), q.who), cmp.Or(q.who.Name, q.who.Subject))
 	if err := s.write(ctx, &entry); err != nil {
 		s.log.Error("audit entry lost", "request_id", q.id, "operation", entry.Operation, "target", entry.Target, "error", err)
 	}

@@ -27,9 +27,10 @@ const (
 	bodySuspend   bodyKind = 4
 	bodyResume    bodyKind = 5
 	bodyTerminate bodyKind = 6
-	bodyExpire    bodyKind = 7 // an ended instance has been kept for as long as it should be
-	bodyOrphan    bodyKind = 8 // nothing but that the parent has ended
-	bodyParked    bodyKind = 9 // keeps the route of a suspended or stalled instance
+	bodyExpire    bodyKind = 7  // an ended instance has been kept for as long as it should be
+	bodyOrphan    bodyKind = 8  // nothing but that the parent has ended
+	bodyParked    bodyKind = 9  // keeps the route of a suspended or stalled instance
+	bodyCorrect   bodyKind = 10 // the payload of an event is corrected: PayloadCorrected
 )
 
 // body is the body of a message to an instance, in the queue "turns" or "control". The store does not
@@ -146,7 +147,7 @@ func decodeBody(data []byte) (body, error) {
 	}
 	known := uint64(flagAwaited | flagInfo | flagParent | flagOrphan)
 	switch {
-	case len(data) > 1 && b.kind > bodyParked:
+	case len(data) > 1 && b.kind > bodyCorrect:
 		return body{}, fmt.Errorf("abide: message of kind %d: %w", b.kind, errLater)
 	case flags&^known != 0:
 		return body{}, fmt.Errorf("abide: message with flags %#x: %w", flags, errLater)

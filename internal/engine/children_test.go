@@ -276,6 +276,49 @@ func TestClosePolicies(t *testing.T) {
 	}
 }
 
+// TestListsByParent: the children of an instance are listed by its ID, from their start on, whatever
+// becomes of them, and how they are found is not among their tags. A child that has not ended when its
+// parent does has no parent any more.
+func TestListsByParent(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.flow("leaf", func(c *replay.Context, _ []byte) replay.Outcome {
+			sleep(c, time.Hour)
+			return done("")
+		})
+		r.flow("parent", func(c *replay.Context, in []byte) replay.Outcome {
+			c.Child("leaf", string(in)+"-kept", nil, history.Child{})
+			c.Child("leaf", string(in)+"-left", nil, history.Child{OnClose: history.AbandonChild})
+			c.Child("unserved", string(in)+"-waits", nil, history.Child{OnClose: history.AbandonChild})
+			receive(c, "go")
+			return done("")
+		})
+		r.serve()
+		listed := func(what string, q Query, ids string) {
+			infos, _, err := r.List(r.Context(), q)
+			r.must(err)
+			want(r, what, idsOf(infos), ids)
+			for _, info := range infos {
+				want(r, "tags of "+info.ID, len(info.Tags), 0)
+			}
+		}
+		r.begin("p", "parent", "p")
+		r.begin("q", "parent", "q")
+		r.pass(time.Minute)
+		listed("children of p", Query{Parent: "p"}, "p-kept p-left p-waits")
+		listed("of p, with a prefix", Query{Parent: "p", Prefix: "p-l"}, "p-left")
+		listed("of p, running", Query{Parent: "p", Statuses: []Status{Running}}, "p-kept p-left")
+		listed("of q", Query{Parent: "q", Descending: true, Limit: 1}, "q-waits")
+		listed("of a child", Query{Parent: "p-kept"}, "")
+		other := "other"
+		listed("of another tenant", Query{Parent: "p", Tenant: &other}, "")
+		r.raise("p", "go", "")
+		r.pass(time.Minute)
+		listed("when p has ended", Query{Parent: "p"}, "")
+		r.pass(2 * time.Hour)
+		listed("when all have", Query{Parent: "q", Statuses: []Status{Completed}}, "q-kept q-left")
+	})
+}
+
 // TestClosePoliciesReachChildrenThatNobodyServes.
 func TestClosePoliciesReachChildrenThatNobodyServes(t *testing.T) {
 	inBubble(t, func(r *rig) {

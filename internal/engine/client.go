@@ -10,6 +10,8 @@ import (
 	"github.com/abidehq/abide/history"
 	"github.com/abidehq/abide/internal/backoff"
 	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/catalog"
+	"github.com/abidehq/abide/internal/schema"
 	"github.com/abidehq/abide/store"
 )
 
@@ -25,11 +27,21 @@ type Client struct {
 	store  store.Store
 	clock  base.Clock
 	quotas *quotas // nil if there are none
+
+	// catalog has what starts and events are checked against; nil means that they are not.
+	catalog *catalog.Catalog
+	peers   peers
 }
 
-// NewClient returns a client of what is in a store.
+// NewClient returns a client of what is in a store. It does not check payloads.
 func NewClient(s store.Store, clock base.Clock) *Client {
 	return &Client{store: s, clock: clock}
+}
+
+// NewCheckedClient returns a client that checks starts and events against what workers have
+// published.
+func NewCheckedClient(s store.Store, clock base.Clock) *Client {
+	return &Client{store: s, clock: clock, catalog: catalog.New(s, clock, nil)}
 }
 
 // IfExists is the policy of [Client.Start] for an ID that exists.
@@ -61,6 +73,11 @@ type Start struct {
 	After time.Duration
 
 	IfExists IfExists
+
+	// Schema is that of the type of which Input was encoded, and nil if that is not known.
+	// Unchecked starts it whatever workers have published.
+	Schema    *schema.Schema
+	Unchecked bool
 }
 
 // Started is the result of a start.
@@ -69,6 +86,9 @@ type Started struct {
 
 	// Existed is true if the instance existed, and nothing was started.
 	Existed bool
+
+	// Unserved is true if no live worker serves the orchestration.
+	Unserved bool
 
 	// Revision is the version of the instance's record, by which WaitChange waits for a later one.
 	Revision int64
@@ -86,12 +106,18 @@ func (c *Client) Start(ctx context.Context, starts ...Start) ([]Started, error) 
 	if err := checkStarts(starts); err != nil {
 		return nil, err
 	}
+	if err := c.checkInputs(ctx, starts); err != nil {
+		return nil, err
+	}
 	settle, err := c.quotas.reserve(ctx, starts)
 	if err != nil {
 		return nil, err
 	}
 	done, err := c.start(ctx, starts)
 	settle(done, err)
+	if err == nil {
+		c.markUnserved(ctx, starts, done)
+	}
 	return done, err
 }
 
@@ -263,6 +289,8 @@ type Query struct {
 	Statuses       []Status
 	From, To       time.Time // when they were started
 	Tags           map[string]string
+	Prefix         string // of the ID
+	Parent         string // the ID of the parent
 	Descending     bool
 	Limit          int
 	Cursor         string
@@ -284,7 +312,7 @@ func (c *Client) List(ctx context.Context, q Query) ([]Info, string, error) {
 	}
 	query := store.Query{
 		Kind: kindInstance, Tenant: q.Tenant, Statuses: statuses, Names: q.Orchestrations,
-		From: q.From, To: q.To, Tags: q.Tags, Descending: q.Descending, Limit: q.Limit, Cursor: q.Cursor,
+		From: q.From, To: q.To, Tags: base.WithParent(q.Tags, q.Parent), Prefix: q.Prefix, Descending: q.Descending, Limit: q.Limit, Cursor: q.Cursor,
 	}
 	began := c.clock.Now()
 	page, err := c.store.List(ctx, query)

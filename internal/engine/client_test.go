@@ -157,6 +157,10 @@ func TestListFiltersAndCursor(t *testing.T) {
 			{"by tag", Query{Tags: map[string]string{"tens": "2"}, Orchestrations: []string{"good"}}, "21 24 27"},
 			{"by two tags", Query{Tags: map[string]string{"tens": "2", "color": "blue"}}, ""},
 			{"by time", Query{From: epoch.Add(5 * time.Minute), To: epoch.Add(8 * time.Minute)}, "05 06 07"},
+			{"by prefix", Query{Prefix: "1", Limit: 2}, "10 11"},
+			{"by prefix and tenant", Query{Prefix: "1", Tenant: &acme, Limit: 2}, "11 13"},
+			{"by the prefix of none", Query{Prefix: "3"}, ""},
+			{"by the parent of none", Query{Parent: "10"}, ""},
 			{"latest first", Query{Descending: true, Limit: 3}, "29 28 27"},
 			{"unused status", Query{Statuses: []Status{Continued}}, ""},
 		}

@@ -39,6 +39,7 @@ func (t *turn) putChild(e *history.Event) {
 		{Kind: history.ExecutionStarted, Name: e.Name, Start: start, Data: e.Data},
 	}}
 	child.body = b.encode()
+	t.e.suspectUnserved(queueTurns, child.info.Route())
 	t.children = append(t.children, child)
 }
 
@@ -71,6 +72,7 @@ func (t *turn) commit() error {
 	if len(t.keep) == 0 {
 		t.in.info.forgiven = 0
 	}
+	t.noteAwaited()
 	if len(t.entries) > 0 && !t.in.info.trial.empty() { // it goes on
 		t.in.info.trial, t.changed = trial{}, true
 	}

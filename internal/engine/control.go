@@ -191,12 +191,14 @@ func (c *control) do(m *message) error {
 		if !info.Status.parked() {
 			info.Before, info.Status, info.Reason = info.Status, Suspended, m.reason
 			t.tx.Put = append(t.tx.Put, parkedMessage(t.claim.Key))
-			c.remark(history.Event{Kind: history.ExecutionSuspended, Name: m.reason})
+			c.remark(history.Event{Kind: history.ExecutionSuspended, Name: m.reason, By: m.by()})
 		}
 	case bodyResume:
 		if info.Status.parked() {
-			return c.resume("")
+			return c.resume("", m.by())
 		}
+	case bodyCorrect:
+		return c.correct(m)
 	case bodyTerminate:
 		if err := t.loadReadable(); err != nil {
 			return err
@@ -205,7 +207,7 @@ func (c *control) do(m *message) error {
 			return err
 		}
 		c.quiet = nil // what has ended needs no more remarks
-		t.end(&history.Event{Kind: history.ExecutionTerminated, Name: m.reason}, Terminated)
+		t.end(&history.Event{Kind: history.ExecutionTerminated, Name: m.reason, By: m.by()}, Terminated)
 		// Its route is served by every engine, which acknowledges what is left of its messages;
 		// these may have been parked.
 		wake := wakeMessage(info)
@@ -241,7 +243,7 @@ func (c *control) dropPending() error {
 // resume gives the instance its route back. What its messages went through before does
 // not count any more, nor does what builds have made of it, unless it is an engine that
 // resumes it by itself, because of its build.
-func (c *control) resume(build string) error {
+func (c *control) resume(build, by string) error {
 	t := c.turn
 	info := &t.in.info
 	if err := t.measure(); err != nil {
@@ -259,10 +261,10 @@ func (c *control) resume(build string) error {
 	for i := range pending {
 		info.forgiven = max(info.forgiven, pending[i].Attempt)
 	}
-	info.Status, info.Before, info.Reason = info.Before, "", ""
+	info.Status, info.Before, info.Reason, info.BadPayload = info.Before, "", "", nil
 	t.tx.Put = append(t.tx.Put, wakeMessage(info))
 	t.tx.Delete = append(t.tx.Delete, store.MessageRef{Key: t.claim.Key, ID: idParked})
-	c.remark(history.Event{Kind: history.ExecutionResumed, Build: build})
+	c.remark(history.Event{Kind: history.ExecutionResumed, Build: build, By: by})
 	return nil
 }
 

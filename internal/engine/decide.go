@@ -36,6 +36,7 @@ func (t *turn) decide(e *history.Event) error {
 	switch e.Kind {
 	case history.ActivityScheduled:
 		t.putTask(e)
+		t.e.suspectUnserved(QueueActivities, e.Name)
 	case history.ActivityCancelled:
 		t.dropTask(e.Ref)
 		t.tx.Delete = append(t.tx.Delete, store.MessageRef{Key: t.claim.Key, ID: messageID(prefixDeadline, info.run, e.Ref)})
@@ -205,6 +206,7 @@ func (t *turn) ended(e *history.Event, status Status) {
 	}
 	info.Status, info.EndedAt, t.changed = status, t.in.ledger.now, true
 	info.Result, info.Failure = e.Data, e.Failure
+	info.Awaited, info.BadPayload = nil, nil
 	if e.Kind == history.ExecutionTerminated {
 		info.Failure = &history.Failure{Type: TypeTerminated, Message: because("terminated", e.Name), Final: true}
 		if status == Cancelled {

@@ -186,7 +186,7 @@ func (e *Engine) resumePage(ctx context.Context, cursor string) (next string, er
 func (e *Engine) resumeStalled(ctx context.Context, info *Info, now time.Time) error {
 	stalled := info.trial.build
 	c := e.newControl(ctx, *info, store.Tx{}, now)
-	if err := c.resume(e.cfg.Build); err != nil {
+	if err := c.resume(e.cfg.Build, ""); err != nil {
 		return err
 	}
 	if err := c.commit(info.Revision); err != nil {
@@ -211,7 +211,7 @@ func (t *turn) leaveTurn() bool { return t.e.deferred.add(t.claim, t.e.clock.Now
 
 // otherBuild reports whether a live worker of another build serves the route.
 func (t *turn) otherBuild() bool {
-	workers, err := t.e.peers.get(t.ctx, t.e, t.claim.Now)
+	workers, err := t.e.Client.peers.get(t.ctx, t.e.Client, t.claim.Now)
 	if err != nil {
 		t.e.log.Warn("workers not listed", "error", err)
 		return false
@@ -230,15 +230,15 @@ type peers struct {
 
 // get returns the workers of the roster, read again if they are older than rosterFresh. Two callers may read at
 // once; both results are good.
-func (p *peers) get(ctx context.Context, e *Engine, now time.Time) ([]Worker, error) {
-	here := e.clock.Now()
+func (p *peers) get(ctx context.Context, c *Client, now time.Time) ([]Worker, error) {
+	here := c.clock.Now()
 	p.mu.Lock()
 	fresh, workers := !p.at.IsZero() && here.Sub(p.at) < rosterFresh, p.workers
 	p.mu.Unlock()
 	if fresh {
 		return workers, nil
 	}
-	workers, err := roster.Live(ctx, e.store, now)
+	workers, err := roster.Live(ctx, c.store, now)
 	if err != nil {
 		return nil, err
 	}

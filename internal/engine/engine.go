@@ -13,6 +13,7 @@ import (
 
 	"github.com/abidehq/abide/history"
 	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/catalog"
 	"github.com/abidehq/abide/internal/claimloop"
 	"github.com/abidehq/abide/internal/lease"
 	"github.com/abidehq/abide/internal/outage"
@@ -44,6 +45,13 @@ type Config struct {
 
 	// Activities by name.
 	Activities map[string]Activity
+
+	// Signatures describe Routes and Activities for other processes. The engine publishes them, and
+	// its client checks starts and events; without any it does neither.
+	Signatures []catalog.Signature
+
+	// Ready, if not nil, is called with the client of the engine before any code runs.
+	Ready func(*Client)
 
 	// MaxTurns and MaxActivities limit how many run concurrently.
 	MaxTurns      int
@@ -155,7 +163,7 @@ type Engine struct {
 	suspects suspects
 	deferred deferrals
 	unknown  seenKeys
-	peers    peers
+	unserved unserved
 
 	lifecycle
 }
@@ -201,6 +209,12 @@ func New(cfg Config) (*Engine, error) {
 	e.store, e.Client = e.feed, NewClient(e.feed, cfg.Clock)
 	e.claiming, e.stopClaiming = context.WithCancel(context.Background())
 	e.working, e.stopWorking = context.WithCancelCause(context.Background())
+	if cfg.Signatures != nil {
+		for i := range cfg.Signatures {
+			cfg.Signatures[i].Build = cfg.Build
+		}
+		e.Client.catalog = catalog.New(e.store, cfg.Clock, cfg.Signatures)
+	}
 	e.quotas = newQuotas(e.Client, cfg.Quota, cfg.Routes)
 	if err := e.instrument(); err != nil {
 		return nil, err
@@ -208,7 +222,11 @@ func New(cfg Config) (*Engine, error) {
 	e.keeper = lease.NewKeeper(lease.Config{
 		Store: e.store, Clock: e.clock, Logger: e.log, Lease: cfg.LeaseDuration, Every: noticeWithin,
 	})
+	e.unserved = unserved{logged: map[[2]string]time.Time{}, wake: make(chan struct{}, 1)}
 	e.dog = newWatchdog(e.clock, cfg.DeadlockTimeout)
+	if cfg.Ready != nil {
+		cfg.Ready(e.Client)
+	}
 	e.loops.Go(e.serveControl)
 	e.loops.Go(e.serveTurns)
 	if len(cfg.Activities) > 0 {
@@ -218,6 +236,11 @@ func New(cfg Config) (*Engine, error) {
 		e.loops.Go(e.serveStalled)
 	}
 	e.roster = newRoster(e)
+	if e.catalog != nil && len(cfg.Signatures) > 0 {
+		published := e.catalog.Run(e.claiming, e.log)
+		e.loops.Go(func() { <-published })
+	}
+	e.loops.Go(e.serveUnserved)
 	return e, nil
 }
 

@@ -18,8 +18,17 @@ var (
 	// ErrState: the instance's status does not allow it.
 	ErrState = errs.ErrState
 
+	// ErrStalled: the code of the instance cannot proceed.
+	ErrStalled = errs.ErrStalled
+
 	// ErrInvalid: the call breaks a rule, and would break it again.
 	ErrInvalid = errs.ErrInvalid
+
+	// ErrPayload: an input or the payload of an event does not fit the type that a worker has
+	// published for it. ErrUnserved: no worker has ever served the orchestration. Both match
+	// ErrInvalid.
+	ErrPayload  = errs.ErrPayload
+	ErrUnserved = errs.ErrUnserved
 
 	// ErrQuota: the tenant has as much as it may have.
 	ErrQuota = errs.ErrQuota

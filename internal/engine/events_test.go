@@ -67,7 +67,7 @@ func TestRaiseWithAnIDIsRaisedOnce(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		r.flow("flow", collect(2))
 		for range 3 {
-			r.must(r.client().Raise(r.Context(), Raise{Ref: Ref{ID: "i"}, Name: "go", Data: []byte("once"), ID: "same"}))
+			r.must2(r.client().Raise(r.Context(), Raise{Ref: Ref{ID: "i"}, Name: "go", Data: []byte("once"), ID: "same"}))
 		}
 		r.raise("i", "go", "other")
 		r.begin("i", "flow", "")
@@ -78,10 +78,10 @@ func TestRaiseWithAnIDIsRaisedOnce(t *testing.T) {
 
 func TestRaiseIsAllOrNothing(t *testing.T) {
 	inBubble(t, func(r *rig) {
-		err := r.client().Raise(r.Context(), Raise{Ref: Ref{ID: "i"}, Name: "go"}, Raise{Ref: Ref{ID: "j"}, Name: ""})
+		_, err := r.client().Raise(r.Context(), Raise{Ref: Ref{ID: "i"}, Name: "go"}, Raise{Ref: Ref{ID: "j"}, Name: ""})
 		r.wantErr(err, ErrInvalid, "event")
 		want(r, "pending", len(r.pending(Ref{ID: "i"}.key())), 0)
-		r.must(r.client().Raise(r.Context(), Raise{Ref: Ref{ID: "i"}, Name: "go"}, Raise{Ref: Ref{ID: "j"}, Name: "go"}))
+		r.must2(r.client().Raise(r.Context(), Raise{Ref: Ref{ID: "i"}, Name: "go"}, Raise{Ref: Ref{ID: "j"}, Name: "go"}))
 		want(r, "commits", len(r.tape.commits()), 1)
 	})
 }
@@ -95,7 +95,15 @@ func TestEventForAnEndedInstanceIsDropped(t *testing.T) {
 				r.begin("i", "flow", "")
 				r.result("i")
 				before, pending := r.kinds("i"), len(r.pending(Ref{ID: "i"}.key()))
-				r.raise("i", "go", "x")
+				event := Raise{Ref: Ref{ID: "i"}, Name: "go"}
+				_, err := r.client().Raise(r.Context(), event)
+				r.wantErr(err, ErrState, "completed")
+				event.IgnoreEnded = true
+				found, err := r.client().Raise(r.Context(), event)
+				r.must(err)
+				want(r, "outcome", found[0].Outcome, OutcomeEnded)
+				event.Unchecked = true // as one that ends at the same moment
+				r.must2(r.client().Raise(r.Context(), event))
 				r.pass(time.Minute)
 				want(r, "history", r.kinds("i"), before)
 				want(r, "pending", len(r.pending(Ref{ID: "i"}.key())), pending)

@@ -46,7 +46,7 @@ func (t *turn) work(messages []message) error {
 		}
 	}
 	if slices.ContainsFunc(t.controls, func(m message) bool { return m.kind == bodyTerminate }) {
-		t.incoming, t.wake = nil, false // the code has nothing to do any more
+		t.incoming, t.origins, t.wake = nil, nil, false // the code has nothing to do any more
 	}
 	if err := t.flush(); err != nil {
 		return err
@@ -118,7 +118,10 @@ func (t *turn) flush() error {
 	if slices.ContainsFunc(t.incoming, isCancelRequest) {
 		t.steps.cancel()
 	}
-	t.incoming, t.wake = nil, false
+	if len(t.origins) > 0 {
+		t.flushes = append(t.flushes, flushed{first: t.in.ledger.lastID + 2, origins: t.origins}) // behind TurnStarted
+	}
+	t.incoming, t.origins, t.wake = nil, nil, false
 	for i := range incoming {
 		incoming[i].ID = t.in.ledger.lastID + 1
 		t.append(&incoming[i])

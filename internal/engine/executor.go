@@ -38,6 +38,9 @@ type Execution interface {
 	// Awaits reports whether the code waits for an event of that name.
 	Awaits(name string) bool
 
+	// Awaited returns the events that the code waits for.
+	Awaited() []Awaited
+
 	// Unreceived returns what reached the execution and the code has not seen: events,
 	// those of each name in order, and a request to cancel it.
 	Unreceived() []history.Event

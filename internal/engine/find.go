@@ -222,6 +222,9 @@ func (t *turn) replay(exec Execution) error {
 	}
 	events := t.events
 	t.events = nil
+	for i := range events {
+		t.in.ledger.corrections.Apply(&events[i])
+	}
 	if len(events) == 0 {
 		n, size := 0, 0
 		for entry, err := range t.log() {
@@ -239,6 +242,7 @@ func (t *turn) replay(exec Execution) error {
 				}
 				events, size = nil, 0 // not reused: the code may hold some
 			}
+			t.in.ledger.corrections.Apply(&e)
 			events = append(events, e)
 			size += len(entry) + eventOverhead
 		}

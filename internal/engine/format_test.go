@@ -41,6 +41,14 @@ func triedInfo() *Info {
 	return info
 }
 
+// badInfo is the record of an instance that has stalled because of a payload and waits for events.
+func badInfo() *Info {
+	return &Info{
+		Execution: 1, run: 1, BadPayload: &BadPayload{Event: 300, Message: "e/1", Kind: history.EventReceived, Name: "approved"},
+		Awaited: []Awaited{{Name: "approved", Schema: "0123456789ab", Since: noon}, {Name: "cancelled", Since: noon}},
+	}
+}
+
 func exampleSpan() span {
 	return span{
 		trace: trace.TraceID{0x4b, 0xf9, 0x2f, 0x35, 0x77, 0xb3, 0x4d, 0xa6, 0xa3, 0xce, 0x92, 0x9d, 0x0e, 0x0e, 0x47, 0x36},
@@ -66,6 +74,10 @@ func exampleBodies() map[string]body {
 		"expire":    {kind: bodyExpire, run: run},
 		"orphan":    {kind: bodyOrphan, orphan: true, parent: &parentMark{run: run, event: 1}},
 		"parked":    {kind: bodyParked},
+		"correct": {kind: bodyCorrect, run: run, events: []history.Event{{
+			Kind: history.PayloadCorrected, Target: "e/1", At: noon, Name: "approved", Data: []byte("true"), By: "operator",
+		}}},
+		"suspend by": {kind: bodySuspend, reason: "the warehouse is closed", events: []history.Event{{Kind: history.ExecutionResumed, By: "operator"}}},
 	}
 }
 
@@ -92,6 +104,7 @@ func TestFormatIsGolden(t *testing.T) {
 	lines := map[string][]byte{
 		"record": exampleInfo().encode(), "record of a new instance": (&Info{Execution: 1, run: 1}).encode(),
 		"record without a trace": untraced.encode(), "record with a trial": triedInfo().encode(),
+		"record of a bad payload":                 badInfo().encode(),
 		"record with a trial and without a trace": (&Info{Execution: 1, run: 1, trial: triedInfo().trial}).encode(),
 	}
 	for name, b := range exampleBodies() {
@@ -127,7 +140,7 @@ func TestFormatIsReadAsWritten(t *testing.T) {
 	}
 	untraced := triedInfo()
 	untraced.origin, untraced.last = span{}, 0
-	for _, info := range []*Info{exampleInfo(), triedInfo(), untraced} {
+	for _, info := range []*Info{exampleInfo(), triedInfo(), untraced, badInfo()} {
 		put := info.putRecord(0)
 		put.Record.Version = 5
 		info.Revision = 5
@@ -209,7 +222,7 @@ func TestUnknownFormatsAreRefused(t *testing.T) {
 			t.Errorf("a span with %s: %v", name, err)
 		}
 	}
-	for name, b := range map[string]body{"kind 0": {}, "kind 10": {kind: bodyParked + 1}} {
+	for name, b := range map[string]body{"kind 0": {}, "kind 11": {kind: bodyCorrect + 1}} {
 		if err := readBody(b.encode()); err == nil {
 			t.Errorf("a message of %s is read", name)
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide/history"
+	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/internal/wire"
 	"github.com/abidehq/abide/store"
 )
@@ -64,6 +65,14 @@ type Info struct {
 	// Revision is the version of the record, which grows with each change. A turn that only
 	// appends to the log does not change it.
 	Revision int64
+
+	// Awaited are the events that the code waits for, at most maxAwaited of them, as of the last
+	// turn. The slice is replaced, never changed.
+	Awaited []Awaited
+
+	// BadPayload is the payload because of which the instance has stalled, and nil if there is
+	// another reason.
+	BadPayload *BadPayload
 
 	// run is the seed of the execution. Messages carry it, so that one for an earlier execution,
 	// or for a deleted instance with the same ID, is dropped as stale. parentRun is the run of the
@@ -122,7 +131,7 @@ func (i *Info) putRecord(expect int64) store.PutRecord {
 			Status: string(i.Status),
 			Name:   i.Name,
 			Time:   i.CreatedAt,
-			Tags:   i.Tags,
+			Tags:   base.WithParent(base.WithoutParent(i.Tags), i.Parent),
 			Body:   i.encode(),
 		},
 	}
@@ -168,22 +177,44 @@ func (i *Info) encode() []byte {
 
 // Numbers of the fields of a record that not all records have. Each is a number and a
 // string; readers skip those that they do not know.
-const moreTrial = 1
+const (
+	moreTrial      = 1
+	moreAwaited    = 2
+	moreBadPayload = 3
+)
 
 func (i *Info) appendMore(out []byte) []byte {
 	if !i.trial.empty() {
 		out = wire.AppendNumber(out, moreTrial)
 		out = wire.AppendString(out, i.trial.encode())
 	}
+	if len(i.Awaited) > 0 {
+		out = wire.AppendNumber(out, moreAwaited)
+		out = wire.AppendString(out, encodeAwaited(i.Awaited))
+	}
+	if i.BadPayload != nil {
+		out = wire.AppendNumber(out, moreBadPayload)
+		out = wire.AppendString(out, i.BadPayload.encode())
+	}
 	return out
 }
 
 func (i *Info) decodeMore(d *reader) {
 	number, data := d.Number(), d.Bytes()
-	if number == moreTrial && d.Err == nil {
-		if err := i.trial.decode(data); err != nil {
-			d.Fail(err.Error())
-		}
+	if d.Err != nil {
+		return
+	}
+	var err error
+	switch number {
+	case moreTrial:
+		err = i.trial.decode(data)
+	case moreAwaited:
+		i.Awaited, err = decodeAwaited(data)
+	case moreBadPayload:
+		i.BadPayload, err = decodeBadPayload(data)
+	}
+	if err != nil {
+		d.Fail(err.Error())
 	}
 }
 
@@ -226,7 +257,7 @@ func (r *reader) startInfo() *Info {
 func infoOf(r store.Record) (Info, error) {
 	i := Info{
 		Ref:  Ref{Tenant: r.Key.Tenant, ID: r.Key.ID},
-		Name: r.Name, Status: Status(r.Status), CreatedAt: r.Time, Tags: r.Tags, Revision: r.Version,
+		Name: r.Name, Status: Status(r.Status), CreatedAt: r.Time, Tags: base.WithoutParent(r.Tags), Revision: r.Version,
 	}
 	d := read(r.Body)
 	i.decode(&d)

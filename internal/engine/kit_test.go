@@ -153,10 +153,16 @@ func (r *rig) result(id string) string {
 	return string(r.until(id, Completed).Result)
 }
 
+// must2 is must for a call that returns something as well.
+func (r *rig) must2(_ any, err error) {
+	r.Helper()
+	r.must(err)
+}
+
 // raise raises an event.
 func (r *rig) raise(id, name, data string) {
 	r.Helper()
-	r.must(r.client().Raise(r.Context(), Raise{Ref: Ref{ID: id}, Name: name, Data: []byte(data)}))
+	r.must2(r.client().Raise(r.Context(), Raise{Ref: Ref{ID: id}, Name: name, Data: []byte(data)}))
 }
 
 func (r *rig) must(err error) {

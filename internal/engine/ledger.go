@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"time"
 
 	"github.com/abidehq/abide/history"
@@ -36,6 +37,11 @@ type ledger struct {
 	// open and leaving are without payloads; see the invariant above.
 	open    map[int32]*history.Event
 	leaving map[int32]*history.Event
+
+	// corrections are those of events in the history, and messages those of messages that were not
+	// delivered yet, by their IDs.
+	corrections history.Corrections
+	messages    map[string]*history.Event
 
 	span uint64 // of the last turn that is part of a trace
 }
@@ -80,11 +86,43 @@ func (l *ledger) note(e *history.Event) {
 	default:
 		if e.Kind.Quiet() { // of this turn the code does not learn
 			l.yielded = l.before
+			l.noteCorrection(e)
 		}
 		if e.Kind.Ends() {
 			l.ended = true
 		}
 	}
+}
+
+// noteCorrection remembers the correction of a payload.
+func (l *ledger) noteCorrection(e *history.Event) {
+	if e.Kind != history.PayloadCorrected {
+		return
+	}
+	fix := *e
+	l.corrections.Note(&fix)
+	if e.Target != "" {
+		if l.messages == nil {
+			l.messages = map[string]*history.Event{}
+		}
+		l.messages[e.Target] = &fix
+	}
+}
+
+// correct returns the events of a message with their corrected payloads, and false if the message
+// is to be dropped. The ID of a message may be used again once it was received, so a correction
+// names the time at which the message was put as well.
+func (l *ledger) correct(m *message) bool {
+	fix := l.messages[m.ID]
+	if fix == nil || len(m.events) == 0 || !fix.At.Equal(m.PutAt) {
+		return true
+	}
+	if fix.Discarded {
+		return false
+	}
+	m.events = slices.Clone(m.events)
+	m.events[0].Data = fix.Data
+	return true
 }
 
 // addOpen adds an open activity, timer or child. The payload is dropped: it is in the log.

@@ -86,9 +86,10 @@ func TestLimitsOfARaise(t *testing.T) {
 			case "no instance":
 				raise.Ref.ID, words = "", []string{"ID", "empty"}
 			}
-			r.wantErr(r.Raise(r.Context(), raise), ErrInvalid, words...)
+			_, err := r.Raise(r.Context(), raise)
+			r.wantErr(err, ErrInvalid, words...)
 		}
-		r.must(r.Raise(r.Context(), ok))
+		r.must2(r.Raise(r.Context(), ok))
 		want(r, "length", len(r.result("i")), MaxPayload)
 	})
 }

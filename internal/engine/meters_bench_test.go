@@ -78,7 +78,7 @@ func BenchmarkTurn(b *testing.B) {
 			raise := Raise{Ref: Ref{ID: "a"}, Name: "go"}
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := e.Raise(b.Context(), raise); err != nil {
+				if _, err := e.Raise(b.Context(), raise); err != nil {
 					b.Fatal(err)
 				}
 				<-turned

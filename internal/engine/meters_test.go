@@ -155,8 +155,8 @@ func TestMetricsOfTrouble(t *testing.T) {
 		m.until("stalls", Stalled)
 		m.begin("fails", "call", "no")
 		m.until("fails", Failed)
-		m.must(m.Raise(m.Context(), Raise{Ref: Ref{ID: "waits"}, Name: "other", Awaited: true}))
-		m.must(m.Raise(m.Context(), Raise{Ref: Ref{ID: "fails"}, Name: "go"}))
+		m.must2(m.Raise(m.Context(), Raise{Ref: Ref{ID: "waits"}, Name: "other", Awaited: true}))
+		m.must2(m.Raise(m.Context(), Raise{Ref: Ref{ID: "fails"}, Name: "go", Unchecked: true}))
 		m.pass(time.Second)
 		m.wantAll(map[string]float64{
 			"instance.started": 3, "instance.stalled": 1, "instance.cached": 2, "instance.ended{status=failed}": 1, "instance.timer.scheduled": 1,

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/abidehq/abide/history"
 	"github.com/abidehq/abide/store"
 )
 
@@ -27,6 +28,29 @@ type Quarantined struct {
 	Message  string
 	Attempts int
 	Body     []byte
+
+	// Instance is the ID of the instance that the message is for, and Event what it brings: an
+	// event, a start, a result, or the activity of a task. They are not set if it is not a message
+	// of the engine, or cannot be read.
+	Instance string
+	Event    *history.Event
+}
+
+// MessageEvent returns the ID of the instance that a message of the engine is for, and the event that it
+// brings; nil if it brings none, is not one of the engine's or cannot be read.
+func MessageEvent(key store.Key, body []byte) (instance string, e *history.Event) {
+	switch key.Queue {
+	case queueTurns, queueControl:
+		instance = key.Name
+		if b, err := decodeBody(body); err == nil && len(b.events) > 0 {
+			e = &b.events[0]
+		}
+	case QueueActivities:
+		if t, err := decodeTask(body); err == nil {
+			instance, e = t.instance, &t.event
+		}
+	}
+	return instance, e
 }
 
 // Quarantine lists messages that are in quarantine, and the cursor of the next page. A
@@ -42,10 +66,12 @@ func (c *Client) Quarantine(ctx context.Context, tenant *string, limit int, curs
 		if err != nil {
 			return nil, "", wrap("list quarantine", err)
 		}
-		list = append(list, Quarantined{
+		q := Quarantined{
 			Tenant: r.Key.Tenant, ID: r.Key.ID, Reason: r.Status, At: r.Time,
 			Queue: m.Key.Queue, Key: m.Key.Name, Route: m.Route, Message: m.ID, Attempts: m.Attempt, Body: m.Body,
-		})
+		}
+		q.Instance, q.Event = MessageEvent(m.Key, m.Body)
+		list = append(list, q)
 	}
 	return list, page.Next, nil
 }

@@ -236,7 +236,7 @@ func TestTurnsThatCommitAreNotPoison(t *testing.T) {
 		})
 		r.begin("i", "flow", "")
 		for range 30 {
-			r.must(r.client().Raise(r.Context(), Raise{Ref: Ref{ID: "i"}, Name: "x", Awaited: true}))
+			r.must2(r.client().Raise(r.Context(), Raise{Ref: Ref{ID: "i"}, Name: "x", Awaited: true}))
 		}
 		r.raise("i", "go", "x")
 		r.serve()

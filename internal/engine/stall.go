@@ -13,8 +13,9 @@ import (
 
 // stallError is the reason for which an instance cannot continue until its code or data is fixed.
 type stallError struct {
-	reason string
-	cause  string // if another build may not have it
+	reason  string
+	cause   string      // if another build may not have it
+	payload *BadPayload // that does not fit its type, if that is the reason
 }
 
 func (e *stallError) Error() string { return e.reason }
@@ -27,7 +28,10 @@ func stallf(format string, args ...any) error {
 func stallOf(err error) error {
 	var mismatch *replay.Mismatch
 	var crash *replay.PanicError
+	var payload *replay.PayloadError
 	switch {
+	case errors.As(err, &payload):
+		return &stallError{reason: err.Error(), payload: &BadPayload{Event: payload.Event, Kind: payload.Kind, Name: payload.Name}}
 	case errors.As(err, &mismatch):
 		return &stallError{cause: causeMismatch, reason: fmt.Sprintf("nondeterminism: %v", mismatch)}
 	case errors.As(err, &crash):
@@ -44,6 +48,9 @@ func stallOf(err error) error {
 func (t *turn) stall(why *stallError) error {
 	if !t.owner.CompareAndSwap(false, true) {
 		return errAbandoned
+	}
+	if bad := why.payload; bad != nil && bad.Event > t.begun.lastID { // not in history: this turn is dropped
+		bad.Message, bad.Event = t.messageOf(bad.Event), 0
 	}
 	t.e.closers.end(t.in)
 	t.beginSpan()
@@ -91,6 +98,7 @@ func (t *turn) stallNow(why *stallError) error {
 		info.origin = t.under()
 	}
 	info.Before, info.Status, info.Reason = info.Status, Stalled, reason
+	info.BadPayload = why.payload
 	info.trial.stall(why.cause, e.cfg.Build)
 	tx.Finish = []store.Finish{{Lease: c.Lease(), Keep: keep}}
 	tx.Put = []store.Message{parkedMessage(c.Key)}

@@ -226,7 +226,7 @@ func TestStalledAgainIfNothingWasFixed(t *testing.T) {
 			if words := fmt.Sprint("panic: number ", i); !strings.HasPrefix(info.Reason, words) {
 				r.Fatalf("reason: %.80s, want %s", info.Reason, words)
 			}
-			r.must(r.Resume(r.Context(), Ref{ID: "i"}))
+			r.wantErr(r.Resume(r.Context(), Ref{ID: "i"}), ErrStalled, fmt.Sprint("stalled again: panic: number ", i+1))
 			r.pass(time.Second)
 		}
 		r.flow("flow", waiter)

@@ -373,7 +373,7 @@ func TestQuarantinedTaskThatNobodyWaitsForIsNotRedriven(t *testing.T) {
 func TestQuarantinedMessageCanBeDiscarded(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		r.serve()
-		r.must(r.Raise(r.Context(), Raise{Ref: Ref{ID: "nobody"}, Name: "go", TTL: time.Hour}))
+		r.must2(r.Raise(r.Context(), Raise{Ref: Ref{ID: "nobody"}, Name: "go", TTL: time.Hour}))
 		r.pass(2 * time.Hour)
 		list, _, err := r.Quarantine(r.Context(), nil, 0, "")
 		r.must(err)
@@ -390,7 +390,7 @@ func TestRedrivenEventReachesItsInstance(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		r.flow("flow", waiter)
 		r.serve()
-		r.must(r.Raise(r.Context(), Raise{Ref: Ref{ID: "i"}, Name: "go", Data: []byte("x"), TTL: time.Hour}))
+		r.must2(r.Raise(r.Context(), Raise{Ref: Ref{ID: "i"}, Name: "go", Data: []byte("x"), TTL: time.Hour}))
 		r.pass(2 * time.Hour)
 		r.begin("i", "flow", "")
 		r.pass(0)

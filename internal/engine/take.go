@@ -30,6 +30,11 @@ func (t *turn) take(m message) error {
 		t.controls = append(t.controls, m)
 		return nil
 	}
+	if !ledger.correct(&m) {
+		t.stale()
+		return nil
+	}
+	t.delivering = m.ID
 	switch m.kind {
 	case bodyWake:
 		t.wake = t.wake || ledger.yielded
@@ -53,10 +58,18 @@ func (t *turn) take(m message) error {
 
 func (t *turn) stale() { t.e.stale(1) }
 
+// bring adds an event that the code has not seen yet, of the message that is being taken.
+func (t *turn) bring(e history.Event) {
+	t.incoming = append(t.incoming, e)
+	t.origins = append(t.origins, t.delivering)
+}
+
 // begin starts the code.
 func (t *turn) begin(events []history.Event) {
 	t.in.ledger.started = true
-	t.incoming = append(t.incoming, events...)
+	for i := range events {
+		t.bring(events[i])
+	}
 	info := &t.in.info
 	t.changed = t.changed || info.Status == Pending
 	info.Status = Running
@@ -76,14 +89,14 @@ func (t *turn) takeEvent(m message, e *history.Event) error {
 		if m.awaited {
 			return t.takeAwaited(e)
 		}
-		t.incoming = append(t.incoming, *e)
+		t.bring(*e)
 	case history.CancelRequested:
 		if !ledger.started && t.in.info.Execution == 1 {
 			// There is no code yet that could come to an end by itself.
-			t.end(&history.Event{Kind: history.ExecutionTerminated, Name: e.Name}, Cancelled)
+			t.end(&history.Event{Kind: history.ExecutionTerminated, Name: e.Name, By: e.By}, Cancelled)
 			return nil
 		}
-		t.incoming = append(t.incoming, *e)
+		t.bring(*e)
 	case history.TimerMoveReceived:
 		t.moveTimers(e)
 	default:
@@ -119,7 +132,7 @@ func (t *turn) takeAwaited(e *history.Event) error {
 		t.e.meters.unawaited.Add(t.ctx, 1)
 		return nil
 	}
-	t.incoming = append(t.incoming, *e)
+	t.bring(*e)
 	return nil
 }
 
@@ -149,7 +162,7 @@ func (t *turn) answer(m message, e, asked *history.Event) {
 	}
 	delete(t.in.ledger.open, e.Ref)
 	delete(t.in.ledger.leaving, e.Ref)
-	t.incoming = append(t.incoming, *e)
+	t.bring(*e)
 }
 
 // moveTimers gives the open timers of a name another time, as a request has
@@ -160,7 +173,7 @@ func (t *turn) moveTimers(e *history.Event) {
 		t.stale()
 	}
 	for _, timer := range timers {
-		t.incoming = append(t.incoming, history.Event{Kind: history.TimerMoveReceived, Ref: timer.ID, Name: e.Name, At: e.At})
+		t.bring(history.Event{Kind: history.TimerMoveReceived, Ref: timer.ID, Name: e.Name, At: e.At, By: e.By})
 		t.putTimer(timer.ID, e.At, true)
 		timer.At = e.At
 	}

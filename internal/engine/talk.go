@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -27,25 +28,103 @@ type Raise struct {
 
 	// TTL is how long it waits for the instance to be started, if it does not exist.
 	TTL time.Duration
+
+	// MustExist refuses an event for an instance that does not exist, and IgnoreEnded drops one
+	// for an instance that has ended instead of refusing it.
+	MustExist   bool
+	IgnoreEnded bool
+
+	// Unchecked raises it whatever the instance is and waits for: its outcome is not known.
+	Unchecked bool
+}
+
+// Outcome is what an event found when it was raised.
+type Outcome string
+
+// Outcomes of events.
+const (
+	OutcomeUnknown    Outcome = ""            // it was raised unchecked
+	OutcomeAwaited    Outcome = "awaited"     // the instance waits for it
+	OutcomeKept       Outcome = "kept"        // the instance does not wait for it yet
+	OutcomeDropped    Outcome = "dropped"     // it was only for an instance that waits, which it does not
+	OutcomeNoInstance Outcome = "no-instance" // kept until the instance is started
+	OutcomeEnded      Outcome = "ended"       // dropped: the instance has ended
+)
+
+// Raised is the result of an event.
+type Raised struct {
+	Outcome Outcome
+
+	// Status is that of the instance, and Awaited the names of the events that it waits for.
+	Status  Status
+	Awaited []string
 }
 
 // Raise raises events, all or none. An instance need not exist: the event waits for it.
-// One for an instance that has ended is dropped.
-func (c *Client) Raise(ctx context.Context, raises ...Raise) error {
+// What each event finds is read before it is durable: an instance that ends in between drops it.
+func (c *Client) Raise(ctx context.Context, raises ...Raise) ([]Raised, error) {
 	var tx store.Tx
+	raised := make([]Raised, len(raises))
+	for i := range raises {
+		if err := checkRaise(&raises[i]); err != nil {
+			return nil, err
+		}
+	}
 	for i := range raises {
 		r := &raises[i]
-		if err := checkRaise(r); err != nil {
-			return err
+		if !r.Unchecked {
+			var err error
+			if raised[i], err = c.find(ctx, r); err != nil {
+				return nil, err
+			}
+			if raised[i].Outcome == OutcomeEnded {
+				continue
+			}
 		}
 		id := r.ID
 		if id == "" {
 			id = unique()
 		}
-		b := body{kind: bodyEvents, awaited: r.Awaited, events: []history.Event{{Kind: history.EventReceived, Name: r.Name, Data: r.Data}}}
+		b := body{kind: bodyEvents, awaited: r.Awaited, events: []history.Event{{Kind: history.EventReceived, Name: r.Name, Data: r.Data, By: actorFrom(ctx)}}}
 		tx.Put = append(tx.Put, store.Message{Key: r.Ref.key(), ID: prefixEvent + "/" + id, TTL: r.TTL, Body: b.encode()})
 	}
-	return wrap("raise", c.store.Commit(ctx, &tx))
+	if tx.Empty() {
+		return raised, nil
+	}
+	return raised, wrap("raise", c.store.Commit(ctx, &tx))
+}
+
+// find returns what an event finds, and refuses it if it should not be raised then.
+func (c *Client) find(ctx context.Context, r *Raise) (Raised, error) {
+	info, err := c.Get(ctx, r.Ref)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		if r.MustExist {
+			return Raised{}, fmt.Errorf("abide: raise %q: instance %v: %w", r.Name, r.Ref, ErrNotFound)
+		}
+		return Raised{Outcome: OutcomeNoInstance}, nil
+	case err != nil:
+		return Raised{}, err
+	}
+	found := Raised{Outcome: OutcomeKept, Status: info.Status}
+	for _, a := range info.Awaited {
+		if !slices.Contains(found.Awaited, a.Name) {
+			found.Awaited = append(found.Awaited, a.Name)
+		}
+	}
+	switch {
+	case info.Status.Ended():
+		found.Outcome = OutcomeEnded
+		if !r.IgnoreEnded {
+			return Raised{}, fmt.Errorf("abide: raise %q: %v is %s: %w", r.Name, r.Ref, info.Status, ErrState)
+		}
+		return found, nil
+	case slices.Contains(found.Awaited, r.Name):
+		found.Outcome = OutcomeAwaited
+	case r.Awaited && info.Status == Running:
+		found.Outcome = OutcomeDropped
+	}
+	return found, c.checkEvent(ctx, &info, r.Name, r.Data)
 }
 
 // unique returns an ID that nobody else has.
@@ -57,39 +136,31 @@ func unique() string {
 
 // Cancel asks an instance to come to an end.
 func (c *Client) Cancel(ctx context.Context, ref Ref, why string) error {
-	return c.request(ctx, "cancel", ref, why, body{kind: bodyEvents, events: cancelRequest(why)})
+	return c.request(ctx, "cancel", ref, why, body{kind: bodyEvents, events: []history.Event{{Kind: history.CancelRequested, Name: why, By: actorFrom(ctx)}}})
 }
 
 // Terminate ends an instance without asking its code.
 func (c *Client) Terminate(ctx context.Context, ref Ref, why string) error {
-	return c.request(ctx, "terminate", ref, why, body{kind: bodyTerminate, reason: why})
+	return c.request(ctx, "terminate", ref, why, body{kind: bodyTerminate, reason: why, events: byActor(ctx)})
 }
 
 // Suspend has an instance wait until it is resumed. What reaches it meanwhile is kept.
 func (c *Client) Suspend(ctx context.Context, ref Ref, why string) error {
-	return c.request(ctx, "suspend", ref, why, body{kind: bodySuspend, reason: why})
+	return c.request(ctx, "suspend", ref, why, body{kind: bodySuspend, reason: why, events: byActor(ctx)})
 }
 
-// Resume has a suspended or stalled instance go on. It returns when that is so, or when
-// it is durable and nobody has done it for a while.
+// Resume has a suspended or stalled instance go on. It returns when its next turn was taken, or
+// when the request is durable and no process has taken it for a while. If the instance stalls again,
+// the error matches [ErrStalled].
 func (c *Client) Resume(ctx context.Context, ref Ref) error {
 	info, err := c.Get(ctx, ref)
 	if err != nil {
 		return err
 	}
-	if err := c.request(ctx, "resume", ref, "", body{kind: bodyResume}); err != nil || !info.Status.parked() {
-		return err
-	}
-	soon, cancel := context.WithTimeout(ctx, resumeSoon)
-	defer cancel()
-	_, err = c.Await(soon, ref, info.Revision)
-	if soon.Err() != nil { // it will be done by who comes
-		return ctx.Err()
-	}
-	return err
+	return c.resumeWith(ctx, "resume", info, body{kind: bodyResume, events: byActor(ctx)})
 }
 
-// resumeSoon is how long Resume waits until a process has resumed the instance.
+// resumeSoon is how long Resume waits until a process has resumed the instance and taken a turn.
 const resumeSoon = 3 * time.Second
 
 // MoveTimer gives the timers of that name another time. It does nothing to one that is
@@ -115,7 +186,7 @@ func (c *Client) MoveTimer(ctx context.Context, ref Ref, name string, at time.Ti
 	// Straight to the execution, whose timers these are, so that it comes before a timer
 	// that is due later.
 	b := body{kind: bodyEvents, run: info.run, events: []history.Event{{
-		Kind: history.TimerMoveReceived, Name: name, At: time.UnixMilli(store.Millis(at)).UTC(),
+		Kind: history.TimerMoveReceived, Name: name, At: time.UnixMilli(store.Millis(at)).UTC(), By: actorFrom(ctx),
 	}}}
 	return wrap("move timer", c.store.Commit(ctx, &store.Tx{Put: []store.Message{{
 		Key: ref.key(), ID: prefixControl + "/" + unique(), TTL: time.Hour, Body: b.encode(),
@@ -169,7 +240,7 @@ func (c *Client) Restart(ctx context.Context, ref Ref) error {
 	if !info.Status.Ended() {
 		return fmt.Errorf("abide: restart: %v is %s; only an instance that has ended can be restarted: %w", ref, info.Status, ErrState)
 	}
-	start := Start{Ref: ref, Name: info.Name, Version: info.Version, Tags: info.Tags, IfExists: Replace}
+	start := Start{Ref: ref, Name: info.Name, Version: info.Version, Tags: info.Tags, IfExists: Replace, Unchecked: true}
 	found := false
 	for i := range events {
 		if events[i].Kind == history.ExecutionStarted {

@@ -276,7 +276,7 @@ func TestMessagesThatComeTooLateAreNoSpan(t *testing.T) {
 		r.begin("a", "wait", "")
 		r.pass(time.Second)
 		r.again(s.configure)
-		r.must(r.client().Raise(r.Context(), Raise{Ref: Ref{ID: "a"}, Name: "other", Awaited: true}))
+		r.must2(r.client().Raise(r.Context(), Raise{Ref: Ref{ID: "a"}, Name: "other", Awaited: true}))
 		r.pass(time.Second)
 		want(r, "spans", len(s.out.GetSpans()), 0)
 		r.raise("a", "go", "1")

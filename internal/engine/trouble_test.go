@@ -421,7 +421,7 @@ func TestFailedStoreEndsTheEngine(t *testing.T) {
 			calls.Add(1)
 			return fmt.Errorf("sync: %w", store.ErrFailed)
 		})
-		r.must(NewClient(r.tape, base.System{}).Raise(r.Context(), Raise{Ref: Ref{ID: "i"}, Name: "go"})) // by which it learns of it
+		r.must2(NewClient(r.tape, base.System{}).Raise(r.Context(), Raise{Ref: Ref{ID: "i"}, Name: "go"})) // by which it learns of it
 		<-e.Done()
 		r.wantErr(e.Err(), store.ErrFailed, "sync")
 		r.pass(time.Minute)

@@ -93,6 +93,13 @@ type draft struct {
 	// incoming are the events that the code has not seen yet; flush runs it with them.
 	incoming []history.Event
 
+	// delivering is the ID of the message that is being taken, and origins has that of the message
+	// of each incoming event. flushes keeps them for each run of the code, so that a payload that
+	// does not fit is known by its message: see messageOf.
+	delivering string
+	origins    []string
+	flushes    []flushed
+
 	// broken are the events of the turn within which the history of a fork ends.
 	broken []history.Event
 
@@ -130,6 +137,23 @@ type draft struct {
 	awaits   []bool
 
 	effects
+}
+
+// flushed names the messages of the events that the code was run with: the first of them has the
+// ID first, and the others follow.
+type flushed struct {
+	first   int32
+	origins []string
+}
+
+// messageOf returns the ID of the message that brought an event of this turn, if it did.
+func (d *draft) messageOf(event int32) string {
+	for _, f := range d.flushes {
+		if i := int(event - f.first); i >= 0 && i < len(f.origins) {
+			return f.origins[i]
+		}
+	}
+	return ""
 }
 
 // effects are counted and reported when a turn is committed, and dropped when it is not.

@@ -2,15 +2,21 @@ package engine
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/abidehq/abide/history"
+	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/catalog"
+	"github.com/abidehq/abide/internal/schema"
 )
 
-// Wait is an activity, timer or child that an instance waits for. It is derived from the history by the
-// ledger, without the code; attempts of activities are read from their tasks.
+// Wait is an activity, timer, child or event that an instance waits for. It is derived from the history
+// by the ledger, without the code; attempts of activities are read from their tasks, and awaited events
+// from the record.
 type Wait struct {
-	// Event is the ID of the event by which it was asked for, and Kind that event's.
+	// Event is the ID of the event by which it was asked for, and Kind that event's. An awaited
+	// event has the kind EventReceived and no ID.
 	Event int32
 	Kind  history.Kind
 
@@ -19,8 +25,13 @@ type Wait struct {
 	Name  string
 	Child string
 
-	// At is when a timer fires, or when an activity is tried next.
+	// At is when a timer fires, when an activity is tried next, or when the wait for an event ends.
 	At time.Time
+
+	// Since is when the code began to wait for an event, and Schema what it has to be; nil if that
+	// is not known.
+	Since  time.Time
+	Schema *schema.Schema
 
 	// Attempt is how often an activity was begun, and Last how the last attempt failed.
 	Attempt int
@@ -69,7 +80,55 @@ func (c *Client) waitsAmong(ctx context.Context, info *Info, events []history.Ev
 		}
 		waits = append(waits, w)
 	}
+	return c.appendAwaited(ctx, info, events, waits)
+}
+
+// appendAwaited adds the events that the code waits for. A wait that is limited has a timer with the
+// name of the event.
+func (c *Client) appendAwaited(ctx context.Context, info *Info, events []history.Event, waits []Wait) ([]Wait, error) {
+	if len(info.Awaited) == 0 {
+		return waits, nil
+	}
+	book := c.catalog
+	if book == nil {
+		book = catalog.New(c.store, c.clock, nil)
+	}
+	of := catalog.Name{Route: info.Route()}
+	signatures, err := book.Get(ctx, of)
+	if err != nil {
+		return nil, wrap("waits", err)
+	}
+	if own := book.Own(of); own != nil {
+		signatures = append([]Signature{*own}, signatures...)
+	}
+	received := lastReceived(events)
+	open := len(waits)
+	for _, a := range info.Awaited {
+		w := Wait{
+			Kind: history.EventReceived, Name: a.Name, Since: base.Later(a.Since, received[a.Name]),
+			Schema: catalog.EventSchema(signatures, a.Name, a.Schema),
+		}
+		if i := slices.IndexFunc(waits[:open], func(w Wait) bool { return w.Kind == history.TimerCreated && w.Name == a.Name }); i >= 0 {
+			w.At = waits[i].At
+		}
+		waits = append(waits, w)
+	}
 	return waits, nil
+}
+
+// lastReceived returns when events were received last, by name.
+func lastReceived(events []history.Event) map[string]time.Time {
+	received := map[string]time.Time{}
+	var now time.Time
+	for i := range events {
+		switch e := &events[i]; e.Kind {
+		case history.TurnStarted:
+			now = e.At
+		case history.EventReceived:
+			received[e.Name] = now
+		}
+	}
+	return received
 }
 
 // lookUp says of an activity how often it was tried.

@@ -14,7 +14,22 @@ var (
 	ErrNotFound = errors.New("not found")
 	ErrExists   = errors.New("exists")
 	ErrState    = errors.New("not possible in this state")
+	ErrStalled  = errors.New("instance has stalled")
 	ErrConflict = errors.New("conflict")
 	ErrQuota    = errors.New("quota exceeded")
 	ErrStopping = errors.New("the service is stopping")
+
+	// ErrPayload and ErrUnserved match ErrInvalid as well.
+	ErrPayload  error = &kind{"does not fit its type", ErrInvalid}
+	ErrUnserved error = &kind{"not served by any worker", ErrInvalid}
 )
+
+// kind is an error that matches a more general one, whose text it does not repeat.
+type kind struct {
+	text string
+	of   error
+}
+
+func (k *kind) Error() string { return k.text }
+
+func (k *kind) Unwrap() error { return k.of }

@@ -107,7 +107,7 @@ func TestCrashChild(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	left := crashPrepare(t, abide.NewClient(s, nil), count)
+	left := crashPrepare(t, unchecked(abide.NewClient(s, nil)), count)
 	e, err := abide.New(s, abide.Config{Register: crashServe, Logger: quiet, Retention: -1})
 	if err != nil {
 		t.Fatal(err)

@@ -422,7 +422,7 @@ func TestManyStartsOfTheSame(t *testing.T) {
 	var begun atomic.Int64
 	for i := range 200 {
 		crew.Go(func() {
-			started, err := anOrder.Start(t.Context(), c, 0, abide.ID(fmt.Sprint("order-", i%4)))
+			started, err := anOrder.Start(t.Context(), c, 0, abide.ID(fmt.Sprint("order-", i%4)), abide.Unchecked())
 			if err != nil {
 				t.Error(err)
 			} else if !started.Existed() {

@@ -163,7 +163,7 @@ func (s *sim) start(id string) {
 }
 
 func (s *sim) raise(id string, v int) {
-	s.do(numbered.Raise(s.t.Context(), s.client, id, v))
+	s.do(numbered.Raise(s.t.Context(), s.client, id, v, abide.Unchecked()))
 	if v != stopValue {
 		s.ids[id].raised = append(s.ids[id].raised, v)
 	}

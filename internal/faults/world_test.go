@@ -31,7 +31,7 @@ type world struct {
 
 func newWorld(t *testing.T, serve ...abide.Definition) *world {
 	s := teststore.New(t)
-	w := &world{t: t, store: s, client: abide.NewClient(s, nil), serve: serve, begun: time.Now()}
+	w := &world{t: t, store: s, client: unchecked(abide.NewClient(s, nil)), serve: serve, begun: time.Now()}
 	t.Cleanup(func() {
 		pass(2 * unit) // for activities that do not look whether anybody waits
 		if err := s.Close(); err != nil {
@@ -358,4 +358,26 @@ func replayHistory(h abide.History, serve []abide.Definition) error {
 	}
 	_, err = r.Replay(&h)
 	return err
+}
+
+// unchecked is a client whose starts and events are not compared with what workers have published: in
+// these tests instances are there before the processes that serve them.
+func unchecked(c *abide.Client) *abide.Client {
+	return abide.ClientOver(uncheckedTransport{c.Transport()}, nil)
+}
+
+type uncheckedTransport struct{ abide.Transport }
+
+func (t uncheckedTransport) Start(ctx context.Context, requests []abide.StartRequest) ([]abide.Started, error) {
+	for i := range requests {
+		requests[i].Unchecked = true
+	}
+	return t.Transport.Start(ctx, requests)
+}
+
+func (t uncheckedTransport) Raise(ctx context.Context, requests []abide.RaiseRequest) ([]abide.Raised, error) {
+	for i := range requests {
+		requests[i].Unchecked = true
+	}
+	return t.Transport.Raise(ctx, requests)
 }

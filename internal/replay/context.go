@@ -66,11 +66,12 @@ func (c *Context) Move(timer *Future, at time.Time) bool {
 	if timer.done || timer.kind != history.TimerCreated {
 		return false
 	}
-	timer.at, timer.moved = notEarlier(at), c.x.turns
+	at = notEarlier(at)
+	timer.at, timer.moved = at, c.x.turns
 	if h := c.x.next(history.TimerMoved); h != nil {
 		timer.at = h.At
 	}
-	c.x.emit(history.Event{Kind: history.TimerMoved, Ref: timer.id, Name: timer.name, At: timer.at})
+	c.x.emit(history.Event{Kind: history.TimerMoved, Ref: timer.id, Name: timer.name, At: at})
 	c.x.breathe()
 	return true
 }
@@ -116,14 +117,15 @@ func (c *Context) target(kind history.Kind, id string) string {
 func (c *Context) Receive(name string) *Future {
 	c.x.mustLive()
 	in := c.x.inbox(name)
-	f := &Future{x: c.x, name: name, scope: c.scope, inbox: in}
+	f := &Future{x: c.x, name: name, scope: c.scope, inbox: in, since: c.x.now}
 	switch {
 	case c.scope.cancelled != nil:
 		f.settle(nil, c.scope.cancelled)
 	case len(in.events) > 0:
-		data := in.events[0]
+		e := in.events[0]
 		in.events = in.events[1:]
-		f.settle(data, nil)
+		f.answer = e.id
+		f.settle(e.data, nil)
 	default:
 		in.waiting = append(in.waiting, f)
 		c.scope.add(f)
@@ -352,6 +354,28 @@ func (c *Context) Uint64() uint64 {
 // Position returns the seed of the execution and the ID of its latest event: the same when
 // it is replayed.
 func (c *Context) Position() (seed uint64, event int32) { return c.x.start.Seed, c.x.lastID }
+
+// PayloadError is the error of code that cannot decode a payload: the input of the orchestration,
+// an event, or the result of an activity or a child.
+type PayloadError struct {
+	// Event is the ID of the event that has the payload, and 0 if it is not known. Kind and Name
+	// are those of the event; the name is that of the activity or child whose result it is.
+	Event int32
+	Kind  history.Kind
+	Name  string
+
+	// Err says what is wrong with the payload.
+	Err error
+}
+
+// Error returns what is wrong with the payload.
+func (e *PayloadError) Error() string { return e.Err.Error() }
+
+// Unwrap returns what is wrong with the payload.
+func (e *PayloadError) Unwrap() error { return e.Err }
+
+// StartEvent returns the ID of the event that has the input.
+func (c *Context) StartEvent() int32 { return c.x.startID }
 
 // Stall ends the turn with an error: the code cannot go on, and nothing that it did in
 // this turn counts.

@@ -32,6 +32,9 @@ type Continue struct {
 // Execution is code and how far it has come. The package comment has its states and invariants. It is not
 // safe for concurrent use, but for Progress.
 type Execution struct {
+	// SameTimes makes a timer whose time differs from that in history a [Mismatch].
+	SameTimes bool
+
 	code Code
 	self string // the instance's ID
 
@@ -40,6 +43,7 @@ type Execution struct {
 	lastID  int32     // of the events so far
 	now     time.Time // of the turn
 	turns   int       // so far, with this one
+	startID int32     // of ExecutionStarted
 	start   history.Start
 	name    string
 	err     error // why it cannot go on
@@ -294,8 +298,10 @@ func (x *Execution) receive(e *history.Event) error {
 	if x.ended {
 		switch e.Kind { // nobody waits any more, so it goes along
 		case history.EventReceived:
-			in := x.inbox(e.Name)
-			in.events = append(in.events, e.Data)
+			if !e.Discarded {
+				in := x.inbox(e.Name)
+				in.events = append(in.events, received{e.ID, e.Data})
+			}
 		case history.CancelRequested:
 			x.unseen = e
 		default:
@@ -318,21 +324,21 @@ func (x *Execution) receive(e *history.Event) error {
 			return fmt.Errorf("replay: %v: %w", e, ErrHistory)
 		}
 		x.begin(e)
-	case history.ActivityCompleted, history.ChildCompleted:
-		x.resolve(e.Ref, e.Data, nil)
-	case history.ActivityFailed, history.ChildFailed:
-		x.resolve(e.Ref, nil, e.Failure)
+	case history.ActivityCompleted, history.ChildCompleted, history.ActivityFailed, history.ChildFailed:
+		x.resolve(e)
 	case history.TimerFired:
 		// The code may have moved it, because of an event that came before it in this turn.
 		if f := x.futures[e.Ref]; f != nil && f.moved != x.turns {
-			x.resolve(e.Ref, nil, nil)
+			x.resolve(e)
 		}
 	case history.TimerMoveReceived:
 		if f := x.futures[e.Ref]; f != nil {
 			f.at = e.At
 		}
 	case history.EventReceived:
-		x.inbox(e.Name).deliver(e.Data)
+		if !e.Discarded {
+			x.inbox(e.Name).deliver(received{e.ID, e.Data})
+		}
 	case history.CancelRequested:
 		why := &history.Failure{Type: CancelledType, Message: reason(e.Name), Final: true}
 		x.spawn(func() { x.root.cancel(why) }) // it does things, as code does
@@ -354,7 +360,7 @@ func reason(why string) string {
 
 // begin starts the code.
 func (x *Execution) begin(e *history.Event) {
-	x.started, x.start, x.name = true, *e.Start, e.Name
+	x.started, x.startID, x.start, x.name = true, e.ID, *e.Start, e.Name
 	input := e.Data
 	x.random = e.Start.Seed
 	x.spawn(func() {
@@ -401,7 +407,7 @@ func (x *Execution) emit(e history.Event) int32 {
 		if len(x.expected) == 0 {
 			x.stopWith(x.tooMuch(&e))
 		}
-		if !sameDeed(&x.expected[0], &e) {
+		if !sameDeed(&x.expected[0], &e) || x.SameTimes && !sameTime(&x.expected[0], &e) {
 			x.stopWith(x.different(&x.expected[0], &e))
 		}
 		x.expected = x.expected[1:]

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/abidehq/abide/history"
@@ -25,10 +26,16 @@ type Future struct {
 	inbox  *inbox // that it waits for
 
 	done    bool
-	order   int // among those that are resolved
+	order   int   // among those that are resolved
+	answer  int32 // the ID of the event that resolved it; 0 if none did
 	data    []byte
 	failure *history.Failure
 	waiters []*coroutine
+
+	// since and schema describe a future of an event for people: the time of the turn that began
+	// to wait, and what the code expects.
+	since  time.Time
+	schema string
 }
 
 // Done reports whether it is known.
@@ -36,6 +43,12 @@ func (f *Future) Done() bool { return f.done }
 
 // Result returns what is known.
 func (f *Future) Result() ([]byte, *history.Failure) { return f.data, f.failure }
+
+// Answer returns the ID of the event in history that resolved it, and 0 if none did.
+func (f *Future) Answer() int32 { return f.answer }
+
+// SetSchema notes what the code expects of an event, see [Awaited.Schema].
+func (f *Future) SetSchema(schema string) { f.schema = schema }
 
 // At returns the time of a timer.
 func (f *Future) At() time.Time { return f.at }
@@ -84,9 +97,10 @@ func (f *Future) settle(data []byte, failure *history.Failure) {
 
 // resolve settles the future that an event made. What was cancelled, or is known
 // already, stays as it is.
-func (x *Execution) resolve(id int32, data []byte, failure *history.Failure) {
-	if f := x.futures[id]; f != nil {
-		f.settle(data, failure)
+func (x *Execution) resolve(e *history.Event) {
+	if f := x.futures[e.Ref]; f != nil {
+		f.answer = e.ID
+		f.settle(e.Data, e.Failure)
 	}
 }
 
@@ -129,8 +143,14 @@ func (f *Future) cancel(why *history.Failure) {
 // inbox keeps events of one name, in order, until code receives them. Of events and waiting one is always
 // empty: an event that finds a waiter is delivered at once, and a receiver that finds an event does not wait.
 type inbox struct {
-	events  [][]byte
+	events  []received
 	waiting []*Future
+}
+
+// received is an event that was raised: its ID in history and its payload.
+type received struct {
+	id   int32
+	data []byte
 }
 
 func (x *Execution) inbox(name string) *inbox {
@@ -146,14 +166,15 @@ func (x *Execution) inbox(name string) *inbox {
 }
 
 // deliver gives an event to who has waited longest, or keeps it.
-func (in *inbox) deliver(data []byte) {
+func (in *inbox) deliver(e received) {
 	if len(in.waiting) > 0 {
 		f := in.waiting[0]
 		in.waiting = in.waiting[1:]
-		f.settle(data, nil)
+		f.answer = e.id
+		f.settle(e.data, nil)
 		return
 	}
-	in.events = append(in.events, data)
+	in.events = append(in.events, e)
 }
 
 func (in *inbox) leave(f *Future) {
@@ -166,8 +187,8 @@ func (in *inbox) leave(f *Future) {
 func (x *Execution) Unreceived() []history.Event {
 	var events []history.Event
 	for _, name := range slices.Sorted(maps.Keys(x.inboxes)) {
-		for _, data := range x.inboxes[name].events {
-			events = append(events, history.Event{Kind: history.EventReceived, Name: name, Data: data})
+		for _, e := range x.inboxes[name].events {
+			events = append(events, history.Event{Kind: history.EventReceived, Name: name, Data: e.data})
 		}
 	}
 	if x.unseen != nil {
@@ -180,6 +201,29 @@ func (x *Execution) Unreceived() []history.Event {
 func (x *Execution) Awaits(name string) bool {
 	in := x.inboxes[name]
 	return in != nil && len(in.waiting) > 0
+}
+
+// Awaited is an event that the code waits for.
+type Awaited struct {
+	// Name is the name of the event, and Schema what was set with SetSchema.
+	Name   string
+	Schema string
+
+	// Since is the time of the turn in which the code began to wait.
+	Since time.Time
+}
+
+// Awaited returns the events that the code waits for, in the order of their names, and those with
+// the same name in the order in which they are served.
+func (x *Execution) Awaited() []Awaited {
+	var all []Awaited
+	for name, in := range x.inboxes {
+		for _, f := range in.waiting {
+			all = append(all, Awaited{Name: name, Schema: f.schema, Since: f.since})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Awaited) int { return strings.Compare(a.Name, b.Name) })
+	return all
 }
 
 // Open returns the IDs of the events whose activities, timers and children are not

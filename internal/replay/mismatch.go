@@ -37,11 +37,22 @@ func (m *Mismatch) Error() string {
 
 // sameDeed reports whether the code did what history says. Compared is what decides how results find their
 // way back: the kind, the name, the target and the event that is referred to. Inputs, times and texts for
-// people may differ: they are in history, and what is there counts.
+// people may differ: they are in history, and what is there counts. [Execution.SameTimes] compares times
+// as well.
 func sameDeed(h, did *history.Event) bool {
 	sameName := h.Name == did.Name || h.Kind == history.StatusSet
 	return h.Kind == did.Kind && sameName && h.Target == did.Target && h.Ref == did.Ref
 }
+
+// sameTime reports whether a timer has the time that history says.
+func sameTime(h, did *history.Event) bool {
+	timer := h.Kind == history.TimerCreated || h.Kind == history.TimerMoved
+	return !timer || h.At.Equal(did.At)
+}
+
+// OtherTime reports whether the code set the timer that history says, to another time. See
+// [Execution.SameTimes].
+func (m *Mismatch) OtherTime() bool { return m.Did.Kind != 0 && sameDeed(&m.Expected, &m.Did) }
 
 func (x *Execution) different(h, did *history.Event) error {
 	return &Mismatch{Expected: *h, Did: *did, Source: source(did)}

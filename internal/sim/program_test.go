@@ -129,7 +129,7 @@ func (g *program) startOne() {
 	d := time.Duration(g.rnd.IntN(8000)) * time.Millisecond
 	g.ask(fmt.Sprintf("start %s %d %v", id, n, d), func(context.Context) {
 		g.insist("start "+id, func(ctx context.Context) (err error) {
-			opts := []abide.StartOption{abide.ID(id)}
+			opts := []abide.StartOption{abide.ID(id), abide.Unchecked()} // no worker may have opened yet
 			switch kind {
 			case "collector":
 				_, err = collector.Start(ctx, g.api, collected{}, opts...)
@@ -161,7 +161,7 @@ func (g *program) raise() {
 	v := g.next
 	g.next++
 	g.ask(fmt.Sprintf("raise %d for %s", v, id), func(ctx context.Context) {
-		err := numbered.Raise(ctx, g.api, id, v)
+		err := numbered.Raise(ctx, g.api, id, v, abide.Unchecked())
 		g.book.Lock()
 		defer g.book.Unlock()
 		t.busy = false
@@ -401,7 +401,7 @@ func (g *program) calmDown() {
 		id := "collector" + strconv.Itoa(i)
 		if t := g.instances[id]; t != nil {
 			g.ask("stop "+id, func(context.Context) {
-				g.insist("stop "+id, func(ctx context.Context) error { return numbered.Raise(ctx, g.api, id, stopValue) })
+				g.insist("stop "+id, func(ctx context.Context) error { return numbered.Raise(ctx, g.api, id, stopValue, abide.Unchecked()) })
 			})
 		}
 	}

@@ -101,7 +101,7 @@ var layers = []layer{
 	{
 		path: "internal/engine",
 		imports: []string{
-			"internal/backoff", "internal/base", "internal/claimloop", "history", "internal/lease", "internal/meter", "internal/outage", "internal/replay", "internal/roster", "internal/wire", "store",
+			"internal/backoff", "internal/base", "internal/catalog", "internal/claimloop", "history", "internal/lease", "internal/meter", "internal/outage", "internal/replay", "internal/roster", "internal/schema", "internal/wire", "store",
 		},
 		tests: []string{"internal/teststore", "store/..."},
 	},
@@ -112,13 +112,8 @@ var layers = []layer{
 	},
 	{
 		path:    ".",
-		imports: []string{"internal/base", "internal/engine", "history", "internal/pages", "internal/replay", "store"},
+		imports: []string{"internal/base", "internal/engine", "history", "internal/pages", "internal/replay", "internal/schema", "store"},
 		tests:   []string{"internal/teststore", "store/..."},
-	},
-	{
-		path:    "abidetest",
-		imports: []string{".", "internal/base", "internal/engine", "store", "store/memstore"},
-		tests:   []string{"history"},
 	},
 
 	{path: "action/tick", imports: []string{"internal/base"}},
@@ -152,7 +147,7 @@ var layers = []layer{
 	{
 		path: "server/web",
 		imports: []string{
-			".", "action", "bus/outbox", "history", "internal/base", "internal/narrate", "server/operation", "server/telemetry", "server/auth", "store", "timer",
+			".", "action", "bus/outbox", "history", "internal/base", "internal/engine", "internal/narrate", "internal/roster", "server/operation", "server/telemetry", "server/auth", "store", "timer",
 		},
 		tests: []string{"bus", "internal/testenv", "store/..."},
 	},
@@ -168,6 +163,11 @@ var layers = []layer{
 		path:    "remote",
 		imports: []string{".", "action", "history", "internal/backoff", "internal/base", "internal/engine", "internal/pages", "server/api", "store", "timer"},
 		tests:   []string{"bus", "bus/outbox", "server/operation", "server", "store", "store/memstore"},
+	},
+	{
+		path:    "abidetest",
+		imports: []string{".", "internal/base", "internal/engine", "store", "store/memstore"},
+		tests:   []string{"action/...", "bus", "bus/outbox", "history", "server", "timer"},
 	},
 	{path: "internal/demo", imports: []string{".", "action", "bus", "internal/base", "timer"}, tests: []string{"abidetest", "bus/outbox", "store/memstore"}},
 	{path: "internal/config", imports: []string{"action", "action/hook", "server/api", "server/auth"}},
@@ -203,7 +203,7 @@ var layers = []layer{
 	{
 		path: "internal/cli/...",
 		imports: []string{
-			".", "action", "action/target", "history", "internal/backoff", "internal/base", "internal/bench/...", "internal/config", "internal/daemon", "internal/narrate", "server/operation",
+			".", "action", "action/target", "history", "internal/backoff", "internal/base", "internal/bench/...", "internal/config", "internal/daemon", "internal/narrate", "internal/roster", "server/operation",
 			"internal/sqlitetools", "internal/transfer", "remote", "server", "server/api", "server/auth", "store/...", "timer", "vet/...",
 		},
 		tests: []string{"bus", "bus/outbox", "internal/testenv"},
@@ -211,7 +211,7 @@ var layers = []layer{
 	{path: "cmd/...", imports: []string{"internal/cli/..."}},
 
 	// An example imports what a user can import.
-	{path: "examples/...", imports: []string{".", "bus/...", "server", "server/telemetry", "store/...", "timer"}, tests: []string{"abidetest", "history", "remote"}},
+	{path: "examples/...", imports: []string{".", "action/...", "bus/...", "server", "server/telemetry", "store/...", "timer"}, tests: []string{"abidetest", "history", "remote"}},
 }
 
 // backend is the row of a store: it imports the contract, its driver and nothing of

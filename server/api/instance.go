@@ -29,6 +29,7 @@ type NewInstance struct {
 	StartAt       time.Time         `json:"start_at,omitzero" doc:"When it begins; at once if neither this nor delay is given."`
 	Delay         Duration          `json:"delay,omitempty" doc:"How long from now it begins, by the store's clock."`
 	OnExists      string            `json:"on_exists,omitempty" enum:"reject,existing,replace" doc:"What becomes of an ID that exists: an error, the instance that is there (unless something else is said), or another start if that one has ended."`
+	Unchecked     bool              `json:"unchecked,omitempty" doc:"Start it although no worker has ever registered the orchestration, and with any input."`
 }
 
 // NewInstances are instances to start in one commit.
@@ -41,18 +42,19 @@ type Started struct {
 	Tenant   string    `json:"tenant"`
 	ID       string    `json:"id"`
 	Existed  bool      `json:"existed,omitempty" doc:"There was such an instance, and nothing was started."`
+	Unserved bool      `json:"unserved,omitempty" doc:"No live worker runs the orchestration: the instance waits for one."`
 	Revision int64     `json:"revision,omitempty" doc:"That of the instance, if it was started."`
 	Instance *Instance `json:"instance,omitempty" doc:"The instance when it had ended, or when the wait was over; only with wait."`
 }
 
 // FromStarted returns the result of a start for the wire.
 func FromStarted(s abide.Started) Started {
-	return Started{Tenant: s.Ref.Tenant, ID: s.Ref.ID, Existed: s.Existed, Revision: s.Revision}
+	return Started{Tenant: s.Ref.Tenant, ID: s.Ref.ID, Existed: s.Existed, Unserved: s.Unserved, Revision: s.Revision}
 }
 
 // Started is the inverse of [FromStarted].
 func (s *Started) Started() abide.Started {
-	return abide.Started{Ref: abide.Ref{Tenant: s.Tenant, ID: s.ID}, Existed: s.Existed, Revision: s.Revision}
+	return abide.Started{Ref: abide.Ref{Tenant: s.Tenant, ID: s.ID}, Existed: s.Existed, Unserved: s.Unserved, Revision: s.Revision}
 }
 
 // StartedList is the result of [NewInstances], in their order.
@@ -69,6 +71,8 @@ type Instance struct {
 	Status        string                     `json:"status" enum:"pending,running,suspended,stalled,completed,failed,cancelled,terminated,continued"`
 	Reason        string                     `json:"reason,omitempty" doc:"Why it is suspended, stalled or terminated."`
 	StalledBuild  string                     `json:"stalled_build,omitempty" doc:"The build under which it has stalled, if that was because of its code."`
+	BadPayload    *BadPayload                `json:"bad_payload,omitempty" doc:"The payload because of which it has stalled, if that is the reason. It can be corrected."`
+	Awaited       []string                   `json:"awaited,omitempty" doc:"The names of the events that it waits for."`
 	Execution     int                        `json:"execution" doc:"Counts from 1; continue-as-new makes the next."`
 	StartedAt     time.Time                  `json:"started_at"`
 	BegunAt       time.Time                  `json:"begun_at,omitzero" doc:"When its code began."`
@@ -88,7 +92,10 @@ func FromInfo(i *abide.Info) Instance {
 		Tenant: i.Ref.Tenant, ID: i.Ref.ID, Orchestration: i.Orchestration, Version: i.Version,
 		Status: string(i.Status), Reason: i.Reason, StalledBuild: i.StalledBuild, Execution: i.Execution,
 		StartedAt: i.StartedAt, BegunAt: i.BegunAt, EndedAt: i.EndedAt, Parent: i.Parent, Tags: i.Tags,
-		StatusText: i.StatusText, Result: FromPayload(i.Result), Failure: FromError(i.Err), Revision: i.Revision,
+		StatusText: i.StatusText, Awaited: i.Awaited, Result: FromPayload(i.Result), Failure: FromError(i.Err), Revision: i.Revision,
+	}
+	if bad := i.BadPayload; bad != nil {
+		out.BadPayload = &BadPayload{Event: bad.Event, Message: bad.Message, Kind: bad.Kind.String(), Name: bad.Name}
 	}
 	if len(i.Values) > 0 {
 		out.Values = make(map[string]json.RawMessage, len(i.Values))
@@ -99,28 +106,46 @@ func FromInfo(i *abide.Info) Instance {
 	return out
 }
 
+// BadPayload is a payload that does not fit its type.
+type BadPayload struct {
+	Event   int    `json:"event,omitempty" doc:"The event of the history that has it."`
+	Message string `json:"message,omitempty" doc:"The undelivered message that brings it, if it is not in the history."`
+	Kind    string `json:"kind" doc:"The kind of the event: ExecutionStarted for the input, EventReceived, ActivityCompleted or ChildCompleted."`
+	Name    string `json:"name,omitempty" doc:"The name of the orchestration, the event or the activity, or the ID of the child."`
+}
+
+// BadPayload returns the payload as package abide has it; nil if there is none.
+func (b *BadPayload) BadPayload() *abide.BadPayload {
+	if b == nil {
+		return nil
+	}
+	out := &abide.BadPayload{Event: b.Event, Message: b.Message, Name: b.Name}
+	_ = out.Kind.UnmarshalText([]byte(b.Kind)) // a kind that this version does not know is zero
+	return out
+}
+
 // InstanceList is a page of instances.
 type InstanceList struct {
 	Instances     []Instance `json:"instances"`
 	NextPageToken string     `json:"next_page_token,omitempty" doc:"What to ask for the next page with; not there on the last one."`
 }
 
-// FromTag returns a tag as a query has it: name:value, with what would end the name too soon
-// escaped.
+// FromTag returns a tag for a query, in the form name:value, which servers of all releases read,
+// with what would end the name too soon escaped.
 func FromTag(name, value string) string {
-	return strings.NewReplacer("%", "%25", ":", "%3A").Replace(name) + ":" + value
+	return strings.NewReplacer("%", "%25", ":", "%3A", "=", "%3D").Replace(name) + ":" + value
 }
 
-// Tag is the inverse of [FromTag].
+// Tag reads a tag of a query: name=value, or what [FromTag] returns.
 func Tag(text string) (name, value string, err error) {
-	name, value, ok := strings.Cut(text, ":")
-	if ok {
-		name, err = url.PathUnescape(name)
+	i := strings.IndexAny(text, "=:")
+	if i >= 0 {
+		name, err = url.PathUnescape(text[:i])
 	}
-	if !ok || err != nil {
-		return "", "", fmt.Errorf("%q is not a tag; it looks like name:value: %w", text, abide.ErrInvalid)
+	if i < 0 || err != nil {
+		return "", "", fmt.Errorf("%q is not a tag; it looks like name=value: %w", text, abide.ErrInvalid)
 	}
-	return name, value, nil
+	return name, text[i+1:], nil
 }
 
 // Result is how far an instance has come, and what it returned if it has completed.
@@ -145,13 +170,16 @@ type InstanceProblem struct {
 
 // Wait is something that an instance waits for.
 type Wait struct {
-	Event   int       `json:"event" doc:"The event of the history by which it was asked for."`
-	Kind    string    `json:"kind" doc:"That event's kind: ActivityScheduled, TimerCreated or ChildStarted."`
-	Name    string    `json:"name,omitempty" doc:"Of the activity, the timer or the child's orchestration."`
+	Event   int       `json:"event" doc:"The event of the history by which it was asked for; 0 for an event that its code waits for."`
+	Kind    string    `json:"kind" doc:"That event's kind: ActivityScheduled, TimerCreated or ChildStarted; EventReceived for an event that its code waits for."`
+	Name    string    `json:"name,omitempty" doc:"Of the activity, the timer, the child's orchestration or the event."`
 	Child   string    `json:"child,omitempty" doc:"The ID of the child."`
-	At      time.Time `json:"at,omitzero" doc:"When the timer fires, or the activity is tried next."`
+	At      time.Time `json:"at,omitzero" doc:"When the timer fires, the activity is tried next, or the wait for the event ends."`
 	Attempt int       `json:"attempt,omitempty" doc:"How often the activity was begun."`
 	Failure *Failure  `json:"failure,omitempty" doc:"How the last attempt failed."`
+
+	Since  time.Time       `json:"since,omitzero" doc:"Since when its code waits for the event."`
+	Schema json.RawMessage `json:"schema,omitempty" doc:"The JSON Schema of the event's payload, if it is known."`
 }
 
 // WaitList is what an instance waits for.
@@ -163,6 +191,7 @@ type WaitList struct {
 func FromWait(w *abide.Waiting) Wait {
 	return Wait{
 		Event: w.Event, Kind: w.Kind.String(), Name: w.Name, Child: w.Child, At: w.At, Attempt: w.Attempt, Failure: FromError(w.Err),
+		Since: w.Since, Schema: w.Schema,
 	}
 }
 
@@ -172,23 +201,8 @@ func (w *Wait) Waiting() abide.Waiting {
 	_ = kind.UnmarshalText([]byte(w.Kind))
 	return abide.Waiting{
 		Event: w.Event, Kind: kind, Name: w.Name, Child: w.Child, At: w.At, Attempt: w.Attempt, Err: w.Failure.Err(),
+		Since: w.Since, Schema: w.Schema,
 	}
-}
-
-// NewEvent is an event to raise for an instance.
-type NewEvent struct {
-	Tenant    string          `json:"tenant,omitempty" doc:"Whose instance it is; default if it is not given."`
-	Instance  string          `json:"instance" minLength:"1" doc:"The ID of the instance, which need not exist yet."`
-	Name      string          `json:"name" minLength:"1" doc:"The name of the event."`
-	Data      json.RawMessage `json:"data,omitempty" doc:"What comes with it: any JSON value, or {\"$base64\": \"…\"} for what is not JSON."`
-	IfAwaited bool            `json:"if_awaited,omitempty" doc:"It is dropped unless the instance waits for it when it arrives."`
-	KeepFor   Duration        `json:"keep_for,omitempty" doc:"How long it waits for the instance to be started; a week if it is not given."`
-	ID        string          `json:"id,omitempty" doc:"Raising it a second time with the same one changes nothing, for as long as the first has not reached the instance."`
-}
-
-// NewEvents are events to raise in one commit.
-type NewEvents struct {
-	Events []NewEvent `json:"events" minItems:"1" maxItems:"1000" doc:"All of them are raised, or none."`
 }
 
 // NewFork says where to fork an instance.

@@ -16,11 +16,13 @@ type InstanceFilter struct {
 	From           time.Time         `json:"from,omitzero" doc:"Started at that time or later."`
 	To             time.Time         `json:"to,omitzero" doc:"Started before that time."`
 	Tags           map[string]string `json:"tags,omitempty" doc:"With all of these."`
+	Prefix         string            `json:"prefix,omitempty" doc:"Whose ID begins with that."`
+	Parent         string            `json:"parent,omitempty" doc:"The children of the instance with that ID."`
 }
 
 // Filter returns what the filter says.
 func (f *InstanceFilter) Filter() abide.Filter {
-	out := abide.Filter{Orchestrations: f.Orchestrations, From: f.From, To: f.To, Tags: f.Tags}
+	out := abide.Filter{Orchestrations: f.Orchestrations, From: f.From, To: f.To, Tags: f.Tags, Prefix: f.Prefix, Parent: f.Parent}
 	if f.Tenant != "" {
 		tenant := f.Tenant
 		out.Tenant = &tenant
@@ -33,7 +35,7 @@ func (f *InstanceFilter) Filter() abide.Filter {
 
 // FromFilter is the inverse of [InstanceFilter.Filter].
 func FromFilter(f *abide.Filter) InstanceFilter {
-	out := InstanceFilter{Orchestrations: f.Orchestrations, From: f.From, To: f.To, Tags: f.Tags}
+	out := InstanceFilter{Orchestrations: f.Orchestrations, From: f.From, To: f.To, Tags: f.Tags, Prefix: f.Prefix, Parent: f.Parent}
 	if f.Tenant != nil {
 		out.Tenant = cmp.Or(*f.Tenant, abide.DefaultTenant)
 	}

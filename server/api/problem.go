@@ -40,6 +40,8 @@ func (p *Problem) ContentType(string) string { return "application/problem+json"
 // Codes of problems.
 const (
 	CodeInvalid         = "invalid"                // the request is invalid; a retry fails again
+	CodePayload         = "invalid_payload"        // an input or event does not fit the type that workers have published
+	CodeUnserved        = "unserved"               // no worker has ever registered the orchestration
 	CodeNotFound        = "not_found"              // the resource or route does not exist
 	CodeMethod          = "wrong_method"           // the route does not have the method
 	CodeExists          = "already_exists"         // a resource with that ID exists

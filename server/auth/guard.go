@@ -127,6 +127,9 @@ func New(cfg Config) (*Guard, error) {
 	return g, nil
 }
 
+// Anonymous reports whether requests without credentials are let through.
+func (g *Guard) Anonymous() bool { return g.cfg.Anonymous != nil }
+
 // AuditRequired reports whether what cannot be noted must not be done.
 func (g *Guard) AuditRequired() bool { return g.cfg.AuditRequired }
 

@@ -67,7 +67,12 @@ func (o *Operation) appendBody(out []byte) []byte {
 		out = wire.AppendString(out, o.Errors[i].Ref.ID)
 		out = wire.AppendString(out, o.Errors[i].Error)
 	}
-	return wire.AppendString(out, o.cursor)
+	out = wire.AppendString(out, o.cursor)
+	if o.Filter.Prefix != "" || o.Filter.Parent != "" { // or the record is as earlier releases read it
+		out = wire.AppendString(out, o.Filter.Prefix)
+		out = wire.AppendString(out, o.Filter.Parent)
+	}
+	return out
 }
 
 func appendFilter(out []byte, f *abide.Filter) []byte {
@@ -96,6 +101,9 @@ func parseRecord(rec store.Record) (Operation, error) {
 		o.Errors = append(o.Errors, Failure{abide.Ref{Tenant: r.String(), ID: r.String()}, r.String()})
 	}
 	o.cursor = r.String()
+	if len(r.Data) > 0 {
+		o.Filter.Prefix, o.Filter.Parent = r.String(), r.String()
+	}
 	if err := r.End(); err != nil {
 		return Operation{}, fmt.Errorf("operation: record %v: %w: %w", rec.Key, err, store.ErrCorrupt)
 	}

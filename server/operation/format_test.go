@@ -45,6 +45,12 @@ func TestFormat(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(back, o) {
 		t.Errorf("it comes back as\n%+v, %v\nwant\n%+v", back, err, o)
 	}
+	o.Filter.Prefix, o.Filter.Parent = "order-", "batch-1"
+	rec = o.record()
+	rec.Version = 7
+	if back, err = parseRecord(rec); err != nil || !reflect.DeepEqual(back, o) {
+		t.Errorf("with a prefix and a parent it comes back as\n%+v, %v\nwant\n%+v", back, err, o)
+	}
 	small := Operation{ID: "o", Kind: Cancel, Status: Pending, All: true, CreatedAt: o.CreatedAt, UpdatedAt: o.CreatedAt}
 	if back, err = parseRecord(small.record()); err != nil || !reflect.DeepEqual(back, small) {
 		t.Errorf("a small one comes back as\n%+v, %v\nwant\n%+v", back, err, small)

@@ -88,8 +88,8 @@ type Operation struct {
 	EndedAt   time.Time
 	UpdatedAt time.Time
 
-	// Total is about how many instances there are to look at, and 0 if that is not known: it
-	// would be costly to find out for a filter by orchestration or tag.
+	// Total is about how many instances there are to look at, and 0 if that is not known: if
+	// they could not be counted within 5 s.
 	Total int
 
 	// Matched is how many instances there were so far. Of these, Done is to how many it was
@@ -142,7 +142,7 @@ func (o *Operation) same(r *Request) bool {
 	f, g := &o.Filter, &r.Filter
 	return o.Kind == r.Kind && o.All == r.All && tenantName(f) == tenantName(g) &&
 		slices.Equal(f.Orchestrations, g.Orchestrations) && slices.Equal(f.Statuses, g.Statuses) &&
-		f.From.Equal(g.From) && f.To.Equal(g.To) && maps.Equal(f.Tags, g.Tags)
+		f.From.Equal(g.From) && f.To.Equal(g.To) && maps.Equal(f.Tags, g.Tags) && f.Prefix == g.Prefix && f.Parent == g.Parent
 }
 
 // defaultTenant is what people call the empty tenant.
@@ -165,7 +165,7 @@ func tenantName(f *abide.Filter) string {
 
 // copied returns a filter that shares nothing with f, with the empty tenant for "default".
 func copied(f *abide.Filter) abide.Filter {
-	c := abide.Filter{From: base.Millis(f.From), To: base.Millis(f.To)}
+	c := abide.Filter{From: base.Millis(f.From), To: base.Millis(f.To), Prefix: f.Prefix, Parent: f.Parent}
 	if f.Tenant != nil {
 		tenant := *f.Tenant
 		if tenant == defaultTenant {

@@ -85,9 +85,11 @@ func TestFilterSaysWhichAreMeant(t *testing.T) {
 		"all tenants":           {func(f *abide.Filter, _ time.Time) { f.Tenant = nil }, true, 11, 11},
 		"the default tenant":    {func(f *abide.Filter, _ time.Time) { *f.Tenant = "default" }, false, 3, 3},
 		"the empty tenant":      {func(f *abide.Filter, _ time.Time) { *f.Tenant = "" }, false, 3, 3},
-		"an orchestration":      {func(f *abide.Filter, _ time.Time) { f.Orchestrations = []string{"quick", "none"} }, false, 2, 0},
+		"an orchestration":      {func(f *abide.Filter, _ time.Time) { f.Orchestrations = []string{"quick", "none"} }, false, 2, 2},
 		"a status":              {func(f *abide.Filter, _ time.Time) { f.Statuses = []abide.Status{abide.Running} }, false, 4, 4},
-		"a tag":                 {func(f *abide.Filter, _ time.Time) { f.Tags = map[string]string{"colour": "red"} }, false, 1, 0},
+		"a tag":                 {func(f *abide.Filter, _ time.Time) { f.Tags = map[string]string{"colour": "red"} }, false, 1, 1},
+		"a prefix":              {func(f *abide.Filter, _ time.Time) { f.Prefix = "no such" }, false, 0, 0},
+		"a parent":              {func(f *abide.Filter, _ time.Time) { f.Parent = "no such" }, false, 0, 0},
 		"from":                  {func(f *abide.Filter, begun time.Time) { f.From = begun.Add(time.Second) }, false, 3, 3},
 		"to":                    {func(f *abide.Filter, begun time.Time) { f.To = begun.Add(time.Second) }, false, 3, 3},
 		"to, in the far future": {func(f *abide.Filter, begun time.Time) { f.To = begun.Add(time.Hour) }, false, 6, 6},
@@ -197,6 +199,8 @@ func TestStartIsIdempotentByID(t *testing.T) {
 			"kind":   func(req *operation.Request) { req.Kind = operation.Delete },
 			"from":   func(req *operation.Request) { req.Filter.From = time.Unix(6, 0) },
 			"status": func(req *operation.Request) { req.Filter.Statuses = nil },
+			"prefix": func(req *operation.Request) { req.Filter.Prefix = "a" },
+			"parent": func(req *operation.Request) { req.Filter.Parent = "a" },
 			"tags":   func(req *operation.Request) { req.Filter.Tags = map[string]string{"a": "b"} },
 		} {
 			other := req

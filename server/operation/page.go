@@ -188,14 +188,20 @@ const (
 	maxTotal     = 10_000_000
 )
 
+// countPatience is how long an operation counts before it begins. A filter by orchestration or
+// tag may cost a look at each instance of the store.
+const countPatience = 5 * time.Second
+
 // total returns about how many instances an operation has to look at, or 0 if that is not
 // known.
 func (s *Service) total(ctx context.Context, o *Operation) int {
 	f := o.bounds()
-	if len(f.Orchestrations) > 0 || len(f.Tags) > 0 {
-		return 0
+	ctx, cancel := context.WithTimeout(ctx, countPatience)
+	defer cancel()
+	q := store.Query{
+		Kind: kindInstance, Tenant: f.Tenant, Names: f.Orchestrations, From: f.From, To: f.To,
+		Tags: base.WithParent(f.Tags, f.Parent), Prefix: f.Prefix,
 	}
-	q := store.Query{Kind: kindInstance, Tenant: f.Tenant, From: f.From, To: f.To}
 	for _, status := range f.Statuses {
 		q.Statuses = append(q.Statuses, string(status))
 	}

@@ -32,7 +32,7 @@ func measure(data *metricdata.ResourceMetrics, seconds float64) Sample {
 			}
 		}
 	}
-	for _, r := range []*float64{&s.Started, &s.Completed, &s.Failed, &s.Turns, &s.Activities, &s.TimersFired, &s.ActionsEnded} {
+	for _, r := range []*float64{&s.Started, &s.Completed, &s.Failed, &s.Cancelled, &s.Turns, &s.Activities, &s.TimersFired, &s.ActionsEnded} {
 		*r /= seconds
 	}
 	s.LatenessP50, s.LatenessP99 = late.quantile(0.5), late.quantile(0.99)

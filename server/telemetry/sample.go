@@ -19,10 +19,10 @@ type Sample struct {
 	// At is when they ended.
 	At time.Time
 
-	// How many a second: instances that were started, completed and failed (or were
-	// terminated, or cancelled), turns, attempts of activities that came to an end, tenant
-	// timers and timers of instances that fired, and actions that ended.
-	Started, Completed, Failed, Turns, Activities, TimersFired, ActionsEnded float64
+	// How many a second: instances that were started, completed, failed, and were cancelled or
+	// terminated, turns, attempts of activities that came to an end, tenant timers and timers
+	// of instances that fired, and actions that ended.
+	Started, Completed, Failed, Cancelled, Turns, Activities, TimersFired, ActionsEnded float64
 
 	// LatenessP50 and LatenessP99 are how late half of the timers, and all but one in a
 	// hundred, fired at most, in seconds; 0 if none fired.

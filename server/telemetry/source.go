@@ -7,10 +7,14 @@ import "github.com/abidehq/abide/internal/meter"
 var rates = map[string]rate{
 	meter.InstancesStarted.Name: {meter.InstancesStarted, always(func(s *Sample) *float64 { return &s.Started })},
 	meter.InstancesEnded.Name: {meter.InstancesEnded, func(s *Sample, status string) *float64 {
-		if status == "completed" {
+		switch status {
+		case "completed":
 			return &s.Completed
+		case "failed":
+			return &s.Failed
+		default:
+			return &s.Cancelled
 		}
-		return &s.Failed
 	}},
 	meter.TurnDuration.Name:     {meter.TurnDuration, always(func(s *Sample) *float64 { return &s.Turns })},
 	meter.ActivityDuration.Name: {meter.ActivityDuration, always(func(s *Sample) *float64 { return &s.Activities })},

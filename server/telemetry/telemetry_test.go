@@ -140,7 +140,7 @@ func TestSamplesAreRates(t *testing.T) {
 			t.Fatalf("there are %d samples after two seconds", len(got))
 		}
 		want := Sample{
-			At: got[0].At, Started: 10, Completed: 5, Failed: 3, Turns: 0.5, Activities: 0.5, TimersFired: 50, ActionsEnded: 3,
+			At: got[0].At, Started: 10, Completed: 5, Failed: 2, Cancelled: 1, Turns: 0.5, Activities: 0.5, TimersFired: 50, ActionsEnded: 3,
 			LatenessP50: 0.002 + 0.003*50/98, LatenessP99: 7.5,
 		}
 		if got[0] != want {

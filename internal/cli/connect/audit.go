@@ -46,8 +46,9 @@ func (t notedTransport) Start(ctx context.Context, requests []abide.StartRequest
 	return started, t.Note(ctx, "start-instances", tenant, target, err)
 }
 
-func (t notedTransport) Raise(ctx context.Context, requests []abide.RaiseRequest) error {
-	return t.Note(ctx, "raise-events", "", fmt.Sprintf("%d events", len(requests)), t.operatorTransport.Raise(ctx, requests))
+func (t notedTransport) Raise(ctx context.Context, requests []abide.RaiseRequest) ([]abide.Raised, error) {
+	raised, err := t.operatorTransport.Raise(ctx, requests)
+	return raised, t.Note(ctx, "raise-events", "", fmt.Sprintf("%d events", len(requests)), err)
 }
 
 func (t notedTransport) Control(ctx context.Context, ref abide.Ref, cmd abide.Command) error {

@@ -73,7 +73,7 @@ func (h *Home) Reach(cmd *cobra.Command, makes bool, f func(ctx context.Context,
 	case reached:
 		return useSocket(ctx, p, f)
 	case errors.Is(err, store.ErrInUse) && p.Dir != "":
-		return fmt.Errorf("another process has the store in %s open, and does not answer at %s: %w", p.Shown, socketBeside(p.Dir), remote.ErrUnreachable)
+		return fmt.Errorf("another process has the store in %s open, and does not answer at %s; if it serves Abide over HTTP, name its address, such as --server http://127.0.0.1:8080/abide: %w", p.Shown, socketBeside(p.Dir), remote.ErrUnreachable)
 	case err != nil:
 		return err
 	}

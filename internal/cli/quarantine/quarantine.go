@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/history"
 	"github.com/abidehq/abide/server/api"
 )
 
@@ -188,9 +189,23 @@ func showQuarantined(w io.Writer, m *abide.Quarantined) error {
 		{"key", m.Key},
 		{"message", m.Message},
 		{"attempts", strconv.Itoa(m.Attempts)},
+		{"instance", m.Instance},
+		{"brings", brings(m.Event)},
 		{"body", fmt.Sprintf("%d bytes", len(m.Body))},
 		{"next", "it is handled again once it is redriven: abide quarantine redrive " + m.ID + tenant},
 	})
+}
+
+// brings says what a message brings to its instance, with the payload.
+func brings(e *history.Event) string {
+	if e == nil {
+		return ""
+	}
+	text := strings.TrimSpace(e.Kind.String() + " " + e.Name)
+	if data, err := e.Data.MarshalJSON(); err == nil && len(e.Data) > 0 {
+		text += " " + string(data)
+	}
+	return text
 }
 
 // findQuarantined returns a message by its ID.

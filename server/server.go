@@ -257,6 +257,7 @@ func (s *Server) addPage() error {
 			}
 			s.noteEntry(ctx, entry, err)
 		},
+		Audit: s.auditForPage(),
 		Intend: func(ctx context.Context, operation, target string) error {
 			return s.intend(ctx, auth.Entry{Operation: operation, Target: target})
 		},

@@ -169,7 +169,7 @@ func (s *site) addActionVerb() verb {
 			}
 			return form{
 				Title: "Add an action", Submit: "Add", Back: s.path("/actions"), Text: "It is done at the first tick at which it is due.",
-				Fields: append([]field{tenantField(sc, r.value("tenant"))}, workFields(r.value("slug"), r.value("target"), s.targets(sc), r.value("payload"), r.value("idempotent"),
+				Fields: append([]field{tenantField(sc, r.value("tenant"))}, workFields(r.value("slug"), r.value("target"), s.targets(r, sc), r.value("payload"), r.value("idempotent"),
 					field{Name: "at", Label: "When", Kind: "text", Value: r.value("at"), Example: "at the next tick", Help: timeHelp + "."},
 					field{Name: "id", Label: "ID", Kind: "text", Value: r.value("id"), Help: "Adding the same one twice adds one action. Empty means a new one."})...),
 			}, nil
@@ -199,13 +199,21 @@ func (s *site) addActionVerb() verb {
 }
 
 // targets returns the targets that the tenants of a scope can use.
-func (s *site) targets(sc scope) []string {
-	if sc.Asked != "" || sc.Choices == nil {
-		return s.cfg.Actions.Targets(sc.Asked)
-	}
+func (s *site) targets(r *request, sc scope) []string {
 	var names []string
-	for _, tenant := range sc.Choices {
-		names = append(names, s.cfg.Actions.Targets(tenant)...)
+	if sc.Asked != "" || sc.Choices == nil {
+		names = s.cfg.Actions.Targets(sc.Asked)
+	} else {
+		for _, tenant := range sc.Choices {
+			names = append(names, s.cfg.Actions.Targets(tenant)...)
+		}
+	}
+	if s.engine != nil && r.everything() {
+		// Those of other processes, which decide whose actions they run. It is a help and no more.
+		workers, _ := s.engine.Workers(r.ctx())
+		for i := range workers {
+			names = append(names, workers[i].Targets...)
+		}
 	}
 	slices.Sort(names)
 	return slices.Compact(names)

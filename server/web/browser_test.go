@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
@@ -151,10 +152,10 @@ func (b *tab) startAndWatch() {
 	}
 	b.press("Raise event")
 	b.fill("Name", "approved")
-	b.fill("What comes with it", `{"by": "an operator"}`)
+	b.fill("Payload", `{"by": "an operator"}`)
 	b.shoot("raise")
 	b.press("Raise")
-	b.shows("The event was raised.")
+	b.shows("The instance waits for the event and receives it.")
 	b.shows("charge-17")
 	b.shows("Restart")
 	b.check("completed")
@@ -259,6 +260,18 @@ func TestKeyboardInABrowser(t *testing.T) {
 	b.run(chromedp.KeyEvent("order-1043"), chromedp.KeyEvent(kb.Enter))
 	b.wait(`location.pathname === "/instances/default/order-1043"`)
 
+	// A question mark shows the keys; a click on a time shows it exactly, and another one in words.
+	b.wait(`document.getElementById("live-state")?.hidden === false`)
+	b.key("?")
+	b.wait(`document.querySelector("dialog[open]")?.innerText.includes("Go to an instance by its ID")`)
+	b.run(chromedp.KeyEvent(kb.Escape))
+	b.wait(`!document.querySelector("dialog[open]")`)
+	const started = `document.querySelector("dl.facts time")`
+	b.run(chromedp.Evaluate(started+`.click()`, nil))
+	b.wait(started + `.textContent === ` + started + `.title`)
+	b.run(chromedp.Evaluate(started+`.click()`, nil))
+	b.wait(started + `.textContent.endsWith("ago")`)
+
 	// A dialog takes the focus, keeps it, and gives it back.
 	b.open("/timers")
 	b.run(chromedp.Evaluate(`document.querySelector('[aria-label="Move invoice-17-reminder"]').focus()`, nil), chromedp.KeyEvent(kb.Enter))
@@ -272,6 +285,34 @@ func TestKeyboardInABrowser(t *testing.T) {
 	b.run(chromedp.KeyEvent(kb.Escape))
 	b.wait(`!document.querySelector("dialog[open]")`)
 	b.wait(`document.activeElement.getAttribute("aria-label") === "Move invoice-17-reminder"`)
+}
+
+// TestHeldEnterSendsNothing: the Enter that opens a dialog is repeated while it is held, and does not send
+// its form, which is filled in; another one does.
+func TestHeldEnterSendsNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	furnish(w)
+	b := openTab(t, newBrowser(t), w, looks[0])
+	b.open("/timers")
+	enter := func(kind input.KeyType, repeat bool) {
+		t.Helper()
+		b.run(input.DispatchKeyEvent(kind).WithKey("Enter").WithCode("Enter").WithText("\r").WithUnmodifiedText("\r").WithAutoRepeat(repeat).
+			WithWindowsVirtualKeyCode(13).WithNativeVirtualKeyCode(13))
+	}
+	b.run(chromedp.Evaluate(`document.querySelector('[aria-label="Move invoice-17-reminder"]').focus()`, nil))
+	enter(input.KeyDown, false)
+	b.wait(`document.activeElement.closest("dialog[open]") && document.activeElement.value !== ""`)
+	b.run(chromedp.Evaluate(`window.sent = 0; document.addEventListener("submit", function () { sent++; }, true)`, nil))
+	for range 5 {
+		enter(input.KeyDown, true)
+	}
+	if !b.is(`sent === 0 && document.querySelector("dialog[open]")`) {
+		t.Error("an Enter that is held has sent the form")
+	}
+	enter(input.KeyUp, false)
+	enter(input.KeyDown, false)
+	b.shows("The timer was moved.")
 }
 
 // TestThemeIsKept: what a person has chosen wins over what the system says.
@@ -309,9 +350,39 @@ func TestLiveKeepsWhatSomebodyDoes(t *testing.T) {
 	if !b.is(`document.querySelector('input[aria-label="Select nap-1"]').checked && !document.querySelector('input[aria-label="Select nap-3"]').checked`) {
 		t.Error("the tick is gone")
 	}
+	for i := range 50 { // a page of rows: nap-1 leaves the list
+		w.start("nap", fmt.Sprint("later-", i), "")
+	}
+	b.shows("later-49")
+	b.wait(`!document.querySelector('input[aria-label="Select nap-1"]')`)
+	b.shows("1 selected")
 	b.press("Continue")
 	b.wait(`document.querySelector("dialog[open] h1").textContent === "Suspend 1 instance"`)
 	b.press("Suspend")
 	b.shows("Done, for all that were selected.")
-	b.wait(fmt.Sprintf(`document.querySelector('a[href$="/nap-1"]').closest("tr").innerText.includes(%q)`, "suspended"))
+	w.until(abide.Ref{ID: "nap-1"}, func(i abide.Info) bool { return i.Status == abide.Suspended })
+}
+
+// TestNothingTicked: a change of the selected rows without any is refused in its place, and
+// Enter on a box is no click on the button.
+func TestNothingTicked(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.start("nap", "nap-1", "", abide.Running)
+	b := openTab(t, newBrowser(t), w, looks[0])
+	enter := input.DispatchKeyEvent(input.KeyDown).WithKey("Enter").WithText("\r").WithWindowsVirtualKeyCode(13)
+	b.open("/instances?status=running")
+	b.run(chromedp.Evaluate(`document.querySelector('input[aria-label="Select nap-1"]').focus()`, nil), enter)
+	b.press("Continue")
+	b.shows("No row is ticked")
+	if !b.is(`location.search === "?status=running" && !document.querySelector("dialog[open]")`) {
+		t.Error("the list was left")
+	}
+	b.run(chromedp.Evaluate(`document.querySelector('input[aria-label="Select nap-1"]').click()`, nil), enter)
+	b.shows("1 selected")
+	if !b.is(`!document.querySelector("dialog[open]")`) {
+		t.Error("Enter on a box opens the form")
+	}
+	b.press("Untick all")
+	b.wait(`!document.querySelector('input[aria-label="Select nap-1"]').checked && !document.body.innerText.includes("1 selected")`)
 }

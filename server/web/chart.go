@@ -14,6 +14,8 @@ type chart struct {
 	Top   string // what its upper edge stands for
 	Since string // what its left edge stands for
 	Lines []line
+	Note  string // what the last value is of
+	Href  string // where that is shown
 }
 
 // line is one of the numbers.
@@ -46,7 +48,8 @@ func charts(samples []telemetry.Sample) []chart {
 		draw("Throughput", "per second", samples, 1, rate,
 			series{"started", "active", func(s *telemetry.Sample) float64 { return s.Started }},
 			series{"completed", "good", func(s *telemetry.Sample) float64 { return s.Completed }},
-			series{"failed", "alarm", func(s *telemetry.Sample) float64 { return s.Failed }}),
+			series{"failed", "alarm", func(s *telemetry.Sample) float64 { return s.Failed }},
+			series{"cancelled or terminated", "off", func(s *telemetry.Sample) float64 { return s.Cancelled }}),
 		draw("Work", "per second", samples, 1, rate,
 			series{"activities", "active", func(s *telemetry.Sample) float64 { return s.Activities }},
 			series{"timers fired", "good", func(s *telemetry.Sample) float64 { return s.TimersFired }},

@@ -3,6 +3,8 @@ package web
 import (
 	"errors"
 	"net/http"
+	"regexp"
+	"strings"
 
 	"github.com/abidehq/abide"
 	"github.com/abidehq/abide/action"
@@ -16,6 +18,8 @@ var kinds = []struct {
 	status int
 	title  string
 }{
+	{[]error{abide.ErrStalled}, http.StatusConflict, "It has stalled again"},
+	{[]error{abide.ErrPayload, abide.ErrUnserved}, http.StatusUnprocessableEntity, "That is not right yet"},
 	{[]error{abide.ErrNotFound, timer.ErrNotFound, action.ErrNotFound, store.ErrNotFound}, http.StatusNotFound, "Not there"},
 	{[]error{abide.ErrExists, timer.ErrExists, action.ErrExists}, http.StatusConflict, "There is one already"},
 	{[]error{abide.ErrState, timer.ErrState, action.ErrState}, http.StatusConflict, "Not possible any more"},
@@ -38,7 +42,7 @@ func explain(err error) *refusal {
 	for _, k := range kinds {
 		for _, is := range k.is {
 			if errors.Is(err, is) {
-				return &refusal{status: k.status, title: k.title, text: err.Error()}
+				return &refusal{status: k.status, title: k.title, text: plainText(err, is)}
 			}
 		}
 	}
@@ -46,6 +50,19 @@ func explain(err error) *refusal {
 		status: http.StatusInternalServerError, title: "Something is wrong here",
 		text: "It is not your fault. The log of the server says more, under the ID of this request.",
 	}
+}
+
+// goPrefix is what the text of an error begins with in Go: the package, and what it was doing.
+var goPrefix = regexp.MustCompile(`^(abide|action|timer|operation|store): ([a-z][a-z ]*: )?`)
+
+// plainText returns the text of an error without what only Go needs: the package before it, and
+// the kind of the error behind it.
+func plainText(err, kind error) string {
+	text := goPrefix.ReplaceAllString(strings.TrimSuffix(err.Error(), ": "+kind.Error()), "")
+	if text == "" {
+		return err.Error()
+	}
+	return text
 }
 
 // requestIDHeader is the header in which the server passes the ID of the request.

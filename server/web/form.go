@@ -22,6 +22,10 @@ type form struct {
 	Danger bool
 	Back   string // the page to go back to
 	Error  string
+
+	// Preview is the page that shows when the schedule that is filled in runs, which a script
+	// shows in the form. Empty means that the form is about none.
+	Preview string
 }
 
 // field is an input of a form.
@@ -102,6 +106,10 @@ func (s *site) verb(v verb) {
 	s.mux.HandleFunc("GET "+v.pattern, func(w http.ResponseWriter, r *http.Request) {
 		req := s.request(r)
 		f, err := s.ask(req, v)
+		if elsewhere, ok := errors.AsType[*jump](err); ok {
+			http.Redirect(w, r, elsewhere.to, http.StatusSeeOther)
+			return
+		}
 		if err != nil {
 			s.fail(w, r, err)
 			return
@@ -210,9 +218,18 @@ func formError(err error) error {
 var notices = map[string]string{
 	"started":     "Started.",
 	"changed":     "Done, for all that were selected.",
+	"none-ticked": "No row is ticked. Tick the boxes of those that you mean.",
 	"begun":       "The operation has begun.",
 	"existed":     "There is an instance with that ID already: here it is.",
 	"raised":      "The event was raised.",
+	"corrected":   "The payload was corrected, and the instance goes on.",
+
+	"raised-awaited":     "The instance waits for the event and receives it.",
+	"raised-kept":        "Kept: the instance does not wait for an event of that name yet.",
+	"raised-dropped":     "Dropped: the instance does not wait for an event of that name.",
+	"raised-no-instance": "Kept until the instance is started.",
+	"started-unserved":   "Started. No live worker serves it: it waits for one.",
+
 	"cancelling":  "It was asked to come to an end.",
 	"terminated":  "It was terminated.",
 	"suspended":   "It is suspended.",
@@ -226,15 +243,18 @@ var notices = map[string]string{
 	"cancelled":   "It was cancelled.",
 	"redelivered": "It will be delivered once more.",
 	"added":       "Added.",
-	"saved":       "Saved.",
-	"retried":     "It will be run at the next tick.",
-	"paused":      "The schedule is paused.",
-	"unpaused":    "The schedule goes on.",
-	"triggered":   "This is the run: it happens at the next tick.",
-	"backfilled":  "The runs were made, and happen at the next tick.",
-	"redriven":    "The message was put back, as if it had never been tried.",
-	"discarded":   "The message was deleted.",
-	"stopped":     "The operation stops here. What it has done is done.",
+
+	"added-unserved": "Added. No live worker serves its target: its runs wait until one does. Check the name.",
+
+	"saved":      "Saved.",
+	"retried":    "It will be run at the next tick.",
+	"paused":     "The schedule is paused.",
+	"unpaused":   "The schedule goes on.",
+	"triggered":  "This is the run: it happens at the next tick.",
+	"backfilled": "The runs were made, and happen at the next tick.",
+	"redriven":   "The message was put back, as if it had never been tried.",
+	"discarded":  "The message was deleted.",
+	"stopped":    "The operation stops here. What it has done is done.",
 }
 
 // noted returns the address of a page that has something to say.

@@ -63,7 +63,7 @@ func TestNothingIsTakenForAPage(t *testing.T) {
 	_, err = w.actions.Pause(ctx, tenant, "schedule", evil)
 	must(err)
 	message := w.quarantine(tenant, "key "+evil, "reason "+evil, []byte(evil))
-	w.done("/instances/matching", "kind", "cancel", "tenant", tenant, "reason", evil)
+	w.done("/instances/matching", "kind", "cancel", "tenant", tenant, "reason", evil, "counted", "2", "confirm", "2")
 	w.who.Name = evil
 
 	paths := append([]string{}, listPages...)
@@ -202,7 +202,7 @@ func changes(w *world) []string {
 		w.t.Fatal(err)
 	}
 	message := w.quarantine("", "order-1", "attempts", nil)
-	operation := strings.TrimSuffix(w.done("/instances/matching", "kind", "resume", "tenant", "default"), "?done=begun")
+	operation := strings.TrimSuffix(w.done("/instances/matching", "kind", "resume", "tenant", "default", "counted", "1", "confirm", "1"), "?done=begun")
 	list := []string{
 		"/instances/new?tenant=default&orchestration=nap", "/instances/selected?kind=cancel&instance=%2Fnap-1", "/instances/matching?tenant=default&kind=cancel",
 		"/timers/new?tenant=default&key=k&at=%2B1h", "/actions/new?tenant=default&slug=s&target=t", "/schedules/new?tenant=default&id=x&slug=s&target=t&every=1h",

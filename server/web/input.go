@@ -10,6 +10,18 @@ import (
 // timeHelp says which times parseTime understands.
 const timeHelp = "2026-12-24 09:00 (UTC), 2026-12-24T09:00:00+01:00, or +10m from now"
 
+// pastHelp says the same where times are in the past.
+const pastHelp = "2026-12-24 09:00 (UTC), 2026-12-24T09:00:00+01:00, or -24h for 24 hours ago"
+
+// parsePast is parseTime for a field about the past.
+func parsePast(label, text string, now time.Time) (time.Time, error) {
+	at, err := parseTime(label, text, now)
+	if err != nil {
+		err = mistake(strings.Replace(err.Error(), timeHelp, pastHelp, 1))
+	}
+	return at, err
+}
+
 // layouts are how people write times.
 var layouts = []string{time.RFC3339Nano, "2006-01-02 15:04:05", "2006-01-02 15:04", "2006-01-02T15:04", "2006-01-02T15:04:05", "2006-01-02"}
 

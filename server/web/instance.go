@@ -1,10 +1,11 @@
 package web
 
 import (
-	"encoding/json"
+	"cmp"
+	"maps"
 	"slices"
 	"strconv"
-	"time"
+	"strings"
 
 	"github.com/abidehq/abide"
 	"github.com/abidehq/abide/history"
@@ -16,8 +17,9 @@ type instanceData struct {
 	Path       string // of the page, without the prefix
 	Verbs      []verbLink
 	Waits      []abide.Waiting
-	Quiet      bool   // it waits, and history does not say for what
-	WaitsOf    string // the events in which the waits were asked for, unless these are all
+	WaitsMore  []string // those that are not listed, by what they are
+	Quiet      bool     // it waits, and history does not say for what
+	WaitsOf    string   // the events in which the waits were asked for, unless these are all
 	Timeline   timeline
 	Part       string // the events that the timeline and the children are of, unless these are all
 	Events     []eventRow
@@ -25,7 +27,8 @@ type instanceData struct {
 	Execution  int   // whose history is shown
 	Executions []int // whose history is kept
 	Input      []byte
-	Children   []child
+	Children   children
+	Show       string // the state whose rows are shown; empty means all
 	Values     []value
 	Commands   []command
 }
@@ -41,6 +44,16 @@ type child struct {
 	Ref           abide.Ref
 	Orchestration string
 	State         string
+	Why           string // it failed
+}
+
+// children are those of an instance.
+type children struct {
+	Total int
+	Words string // how many there are of each state
+	Chips []chip
+	Rows  []child // what runs or has failed first
+	More  int     // those that are not listed
 }
 
 // pager leads along a list that is shown in parts.
@@ -73,6 +86,9 @@ func (s *site) instance(r *request) (view, error) {
 		return view{}, err
 	}
 	d := instanceData{Info: info, Path: instancePath(ref), Execution: info.Execution}
+	if show := r.value("show"); slices.Contains(shown, show) {
+		d.Show = show
+	}
 	if n, err := strconv.Atoi(r.value("execution")); err == nil && n > 0 {
 		d.Execution = n
 	}
@@ -120,6 +136,32 @@ func (s *site) waits(r *request, d *instanceData, shown *window) error {
 	return err
 }
 
+// maxWaits is how many waits a page lists one by one.
+const maxWaits = 20
+
+// foldWaits leaves the first waits, and counts the others by what they are.
+func (d *instanceData) foldWaits() {
+	if len(d.Waits) <= maxWaits {
+		return
+	}
+	count := map[string]int{}
+	for _, wait := range d.Waits[maxWaits:] {
+		what := "activity " + wait.Name
+		switch wait.Kind {
+		case history.TimerCreated:
+			what = "timer " + reasonKey(wait.Name)
+		case history.ChildStarted:
+			what = "child of " + wait.Name
+		default:
+		}
+		count[what]++
+	}
+	d.Waits = d.Waits[:maxWaits]
+	for _, what := range slices.Sorted(maps.Keys(count)) {
+		d.WaitsMore = append(d.WaitsMore, what+" × "+number(count[what]))
+	}
+}
+
 // tell fills in what a part of the history says.
 func (s *site) tell(r *request, d *instanceData, w *window) {
 	end := r.now()
@@ -129,18 +171,14 @@ func (s *site) tell(r *request, d *instanceData, w *window) {
 	if !w.whole() {
 		d.Part = w.words()
 	}
-	d.Timeline = newTimeline(s, d.Info, w, d.Waits, end)
+	d.Timeline = newTimeline(s, d.Info, w, d.Waits, end, d.Show)
+	d.foldWaits()
 	told := narrateWindow(w)
 	d.Events, d.EventPages = s.eventPage(r, d, w, told)
-	d.Input = w.input()
-	for i := range w.part.Events {
-		e := &w.part.Events[i]
-		if (e.Kind == history.ChildStarted || e.Kind == history.DetachedStarted) && len(d.Children) < maxChildren {
-			d.Children = append(d.Children, child{
-				Ref: abide.Ref{Tenant: d.Info.Ref.Tenant, ID: e.Target}, Orchestration: e.Name, State: told.state(e.ID),
-			})
-		}
+	if d.Input = w.input(); d.Input == nil && d.Execution == d.Info.Execution && !d.Info.Status.Ended() {
+		d.Input = s.undeliveredInput(r, &d.Info)
 	}
+	d.Children = childrenOf(d, w, told)
 	for name, data := range d.Info.Values {
 		d.Values = append(d.Values, value{Name: name, Data: data})
 	}
@@ -152,10 +190,42 @@ func (s *site) tell(r *request, d *instanceData, w *window) {
 }
 
 // maxChildren is how many children a page lists.
-const maxChildren = 200
+const maxChildren = 100
+
+// childrenOf returns the children that a part of a history tells of.
+func childrenOf(d *instanceData, w *window, told *narration) children {
+	var c children
+	count := map[string]int{}
+	for i := range w.part.Events {
+		e := &w.part.Events[i]
+		if e.Kind != history.ChildStarted && e.Kind != history.DetachedStarted {
+			continue
+		}
+		one := child{
+			Ref: abide.Ref{Tenant: d.Info.Ref.Tenant, ID: e.Target}, Orchestration: e.Name, State: told.state(e.ID), Why: told.whys[e.ID],
+		}
+		c.Total++
+		count[one.State]++
+		if d.Show == "" || d.Show == one.State {
+			c.Rows = append(c.Rows, one)
+		}
+	}
+	slices.SortStableFunc(c.Rows, func(a, b child) int { return rank(a.State) - rank(b.State) })
+	c.More = max(0, len(c.Rows)-maxChildren)
+	c.Rows = c.Rows[:len(c.Rows)-c.More]
+	var parts []string
+	for _, state := range slices.SortedFunc(maps.Keys(count), func(a, b string) int {
+		return cmp.Or(cmp.Compare(count[b], count[a]), cmp.Compare(a, b))
+	}) {
+		parts = append(parts, number(count[state])+" "+state)
+	}
+	c.Words = plural(c.Total, "child", "children") + ": " + strings.Join(parts, ", ")
+	c.Chips = stateChips(c.Total, count, d.Show)
+	return c
+}
 
 // eventsShown is how many events a page lists.
-const eventsShown = 200
+const eventsShown = 100
 
 // eventPage returns the events to list, the last ones of the window, and the links to those
 // before and after them.
@@ -175,7 +245,7 @@ func (s *site) eventPage(r *request, d *instanceData, w *window, told *narration
 		if to < w.total {
 			events = strconv.Itoa(to)
 		}
-		return s.with(d.Path, "execution", execution, "events", events) + "#events"
+		return s.with(d.Path, "execution", execution, "events", events, "show", d.Show) + "#events"
 	}
 	if first > 1 {
 		p.Older = link(first - 1)
@@ -204,205 +274,4 @@ func compare(a, b string) int {
 	default:
 		return 0
 	}
-}
-
-// verbLinks returns what can be done to an instance in its status.
-func (s *site) verbLinks(info abide.Info) []verbLink {
-	base := s.path(instancePath(info.Ref))
-	link := func(label, verb string, danger bool) verbLink {
-		return verbLink{Label: label, Href: base + "/" + verb, Danger: danger}
-	}
-	if info.Status.Ended() {
-		return []verbLink{link("Restart", "restart", false), link("Delete", "delete", true)}
-	}
-	list := []verbLink{link("Raise event", "raise", false)}
-	switch info.Status {
-	case abide.Suspended, abide.Stalled:
-		list = append(list, link("Resume", "resume", false))
-	default:
-		list = append(list, link("Suspend", "suspend", false))
-	}
-	return append(list, link("Cancel", "cancel", true), link("Terminate", "terminate", true))
-}
-
-// instanceVerbs are what can be done to one instance.
-func (s *site) instanceVerbs() []verb {
-	texts := map[string]string{
-		"suspend": "It waits until it is resumed. What reaches it meanwhile is kept, and timers that are due wait.",
-		"resume":  "It goes on from where it is. If it has stalled, its code should have been mended first, or it stalls again.",
-		"cancel":  "Its code is asked to come to an end, and decides how: what it waits for is given up, and it may undo what it did.",
-		"terminate": "It ends at once, without asking its code. Nothing is undone, and nothing that it has begun elsewhere is taken back. " +
-			"Cancel asks first, and is the better choice unless its code cannot answer.",
-		"restart": "It starts once more with the same input, under the same ID. Its old history goes.",
-		"delete":  "It is removed with its history, for good.",
-	}
-	notice := map[string]string{
-		"suspend": "suspended", "resume": "resumed", "cancel": "cancelling", "terminate": "terminated", "restart": "restarted", "delete": "deleted",
-	}
-	var verbs []verb
-	for _, k := range bulkKinds {
-		kind := k.Kind
-		verbs = append(verbs, verb{
-			pattern: "/instances/{tenant}/{id}/" + kind, section: "instances", operation: kind + "-instance",
-			form: func(r *request) (form, error) {
-				info, err := s.got(r)
-				if err != nil {
-					return form{}, err
-				}
-				f := form{
-					Title: k.Label + " " + info.Ref.ID + "?", Text: texts[kind], Submit: k.Label, Danger: k.Danger,
-					Back: s.path(instancePath(info.Ref)),
-				}
-				if kind == "suspend" || kind == "cancel" || kind == "terminate" {
-					f.Fields = []field{reasonField()}
-				}
-				return f, nil
-			},
-			apply: func(r *request) (done, error) {
-				ref, err := r.ref()
-				if err != nil {
-					return done{}, err
-				}
-				d := done{target: target(ref), to: s.path(instancePath(ref)), notice: notice[kind]}
-				if kind == "delete" {
-					d.to = s.path("/instances")
-				}
-				return d, s.change(r.ctx(), kind, ref, r.value("reason"))
-			},
-		})
-	}
-	return append(verbs, s.raiseVerb(), s.forkVerb(), s.moveVerb())
-}
-
-// target returns an instance for the audit log.
-func target(ref abide.Ref) string { return ref.Tenant + "/" + ref.ID }
-
-// got returns the instance in the path.
-func (s *site) got(r *request) (abide.Info, error) {
-	ref, err := r.ref()
-	if err != nil {
-		return abide.Info{}, err
-	}
-	return s.engine.Get(r.ctx(), ref)
-}
-
-func (s *site) raiseVerb() verb {
-	return verb{
-		pattern: "/instances/{tenant}/{id}/raise", section: "instances", operation: "raise-event",
-		form: func(r *request) (form, error) {
-			info, err := s.got(r)
-			if err != nil {
-				return form{}, err
-			}
-			return form{
-				Title: "Raise an event", Submit: "Raise", Back: s.path(instancePath(info.Ref)),
-				Text: "Events of a name are kept in order until the instance receives them.",
-				Fields: []field{
-					{Name: "name", Label: "Name", Kind: "text", Required: true, Value: r.value("name"), Example: "approved"},
-					{Name: "data", Label: "What comes with it", Kind: "code", Value: r.value("data"), Example: `{"by": "an operator"}`, Help: "JSON. Empty means nothing."},
-					{Name: "awaited", Label: "Only if the instance waits for it", Kind: "check"},
-				},
-			}, nil
-		},
-		apply: func(r *request) (done, error) {
-			ref, err := r.ref()
-			if err != nil {
-				return done{}, err
-			}
-			d := done{target: target(ref), to: s.path(instancePath(ref)), notice: "raised"}
-			data, err := parseJSON("What comes with it", r.value("data"))
-			if err != nil {
-				return d, err
-			}
-			opts := []abide.RaiseOption{abide.Tenant(ref.Tenant)}
-			if r.value("awaited") != "" {
-				opts = append(opts, abide.IfAwaited())
-			}
-			if data == nil {
-				return d, abide.NewEvent[abide.None](r.value("name")).Raise(r.ctx(), s.engine, ref.ID, abide.None{}, opts...)
-			}
-			return d, abide.NewEvent[json.RawMessage](r.value("name")).Raise(r.ctx(), s.engine, ref.ID, data, opts...)
-		},
-	}
-}
-
-func (s *site) forkVerb() verb {
-	return verb{
-		pattern: "/instances/{tenant}/{id}/fork", section: "instances", operation: "fork-instance",
-		form: func(r *request) (form, error) {
-			info, err := s.got(r)
-			if err != nil {
-				return form{}, err
-			}
-			return form{
-				Title: "Fork " + info.Ref.ID, Submit: "Fork", Back: s.path(instancePath(info.Ref)),
-				Text: "A new instance begins with the history of this one, up to and with the event, and goes its own way from there. " +
-					"What it waits for there is asked for once more. This one is not touched.",
-				Fields: []field{
-					{Name: "event", Label: "Up to event", Kind: "text", Required: true, Value: r.value("event"), Help: "Its number in the list of events."},
-					{Name: "new", Label: "ID of the new instance", Kind: "text", Value: r.value("new"), Help: "Empty means a random one."},
-				},
-			}, nil
-		},
-		apply: func(r *request) (done, error) {
-			ref, err := r.ref()
-			if err != nil {
-				return done{}, err
-			}
-			d := done{target: target(ref), notice: "forked"}
-			event, err := parseCount("Up to event", r.value("event"))
-			if err != nil {
-				return d, err
-			}
-			fork, err := s.engine.Fork(r.ctx(), ref, event, r.value("new"))
-			d.to = s.path(instancePath(fork))
-			return d, err
-		},
-	}
-}
-
-// moveVerb gives a timer that an instance waits for another time.
-func (s *site) moveVerb() verb {
-	return verb{
-		pattern: "/instances/{tenant}/{id}/move", section: "instances", operation: "move-instance-timer",
-		form: func(r *request) (form, error) {
-			info, err := s.got(r)
-			if err != nil {
-				return form{}, err
-			}
-			return form{
-				Title: "Move a timer", Submit: "Move", Back: s.path(instancePath(info.Ref)),
-				Text: "All pending timers of that name get the new time. One in the past fires at once.",
-				Fields: []field{
-					{Name: "timer", Label: "Timer", Kind: "text", Required: true, Value: r.value("timer"), Help: "Its name."},
-					whenField(r.value("at")),
-				},
-			}, nil
-		},
-		apply: func(r *request) (done, error) {
-			ref, err := r.ref()
-			if err != nil {
-				return done{}, err
-			}
-			d := done{target: target(ref), to: s.path(instancePath(ref)), notice: "moved"}
-			at, err := requireTime(r, "at")
-			if err != nil {
-				return d, err
-			}
-			return d, s.engine.MoveTimer(r.ctx(), ref, r.value("timer"), at)
-		},
-	}
-}
-
-func whenField(value string) field {
-	return field{Name: "at", Label: "When", Kind: "text", Required: true, Value: value, Example: "+10m", Help: timeHelp + "."}
-}
-
-// requireTime returns the time in a field that must not be empty.
-func requireTime(r *request, name string) (time.Time, error) {
-	at, err := parseTime("When", r.value(name), r.now())
-	if err == nil && at.IsZero() {
-		err = mistake("When? Write it like this: " + timeHelp + ".")
-	}
-	return at, err
 }

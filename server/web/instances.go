@@ -1,15 +1,13 @@
 package web
 
 import (
-	"context"
+	"cmp"
 	"maps"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/abidehq/abide"
-	"github.com/abidehq/abide/server/operation"
 )
 
 // rows is how many things a page of a list shows.
@@ -43,30 +41,52 @@ func instancePath(ref abide.Ref) string {
 type search struct {
 	Scope         scope
 	Orchestration string
-	Status        string
+	Statuses      []string
 	From, To      string
-	Tag           string
+	Tag           string // name=value, several with commas between them
+	Prefix        string // of the ID
+	Parent        string
 	Cursor        string
+	Trail         []string // cursors of the pages before, firstPage for the first one
+
+	// Ended and Why select among what the engine lists: instances that ended at that time or
+	// later, and those whose reason has that key, see reasonKey.
+	Ended string
+	Why   string
 }
 
 func (r *request) search() (search, error) {
 	sc, err := r.scope()
 	return search{
-		Scope: sc, Orchestration: r.value("orchestration"), Status: r.value("status"),
+		Scope: sc, Orchestration: r.value("orchestration"), Statuses: r.values("status"),
 		From: r.value("from"), To: r.value("to"), Tag: r.value("tag"), Cursor: r.value("cursor"),
+		Ended: r.value("ended"), Why: r.value("why"), Prefix: r.value("prefix"), Parent: r.value("parent"), Trail: r.Form["trail"],
 	}, err
 }
 
 // pairs returns the search as names and values, without the place in the list.
 func (q search) pairs() []string {
-	return []string{"tenant", q.Scope.Asked, "orchestration", q.Orchestration, "status", q.Status, "from", q.From, "to", q.To, "tag", q.Tag}
+	return []string{"tenant", q.Scope.Asked, "orchestration", q.Orchestration, "status", strings.Join(q.Statuses, ","), "from", q.From, "to", q.To, "tag", q.Tag,
+		"prefix", q.Prefix, "parent", q.Parent, "ended", q.Ended, "why", q.Why}
 }
 
 // Empty reports whether nothing was asked for, so that there is nothing at all if nothing
 // was found.
 func (q search) Empty() bool {
-	return (q.Scope.Asked == "" || q.Scope.Choices != nil) && q.Orchestration == "" && q.Status == "" && q.From == "" && q.To == "" &&
-		q.Tag == "" && q.Cursor == ""
+	return (q.Scope.Asked == "" || q.Scope.Choices != nil) && q.Orchestration == "" && len(q.Statuses) == 0 && q.From == "" && q.To == "" &&
+		q.Tag == "" && q.Prefix == "" && q.Parent == "" && q.Cursor == "" && !q.Sifted()
+}
+
+// Sifted reports whether the page selects among the instances that the engine lists.
+func (q search) Sifted() bool { return q.Ended != "" || q.Why != "" }
+
+// Has reports whether a status was asked for.
+func (q search) Has(status abide.Status) bool { return slices.Contains(q.Statuses, string(status)) }
+
+// WithoutSift returns the address of the same list without Ended and Why.
+func (q search) WithoutSift() []string {
+	q.Ended, q.Why = "", ""
+	return q.pairs()
 }
 
 // filter returns what to ask the engine for.
@@ -79,24 +99,34 @@ func (q search) filter(now time.Time) (abide.Filter, error) {
 	if q.Orchestration != "" {
 		f.Orchestrations = []string{q.Orchestration}
 	}
-	if q.Status != "" {
-		if !slices.Contains(statuses, abide.Status(q.Status)) {
-			return f, mistake("There is no status " + q.Status + ".")
+	for _, status := range q.Statuses {
+		if !slices.Contains(statuses, abide.Status(status)) {
+			return f, mistake("There is no status " + status + ".")
 		}
-		f.Statuses = []abide.Status{abide.Status(q.Status)}
+		f.Statuses = append(f.Statuses, abide.Status(status))
 	}
-	if f.From, err = parseTime("Started from", q.From, now); err != nil {
+	f.Prefix, f.Parent = q.Prefix, q.Parent
+	if f.From, err = parsePast("Started from", q.From, now); err != nil {
 		return f, err
 	}
-	if f.To, err = parseTime("Started to", q.To, now); err != nil {
+	if f.To, err = parsePast("Started to", q.To, now); err != nil {
 		return f, err
 	}
-	if q.Tag != "" {
-		name, value, found := strings.Cut(q.Tag, "=")
+	if _, err = parsePast("Ended", q.Ended, now); err != nil {
+		return f, err
+	}
+	for tag := range strings.SplitSeq(q.Tag, ",") {
+		if tag = strings.TrimSpace(tag); tag == "" {
+			continue
+		}
+		name, value, found := strings.Cut(tag, "=")
 		if !found || name == "" {
-			return f, mistake("A tag is written as name=value, such as customer=17.")
+			return f, mistake("A tag is written as name=value, such as customer=17; several have commas between them.")
 		}
-		f.Tags = map[string]string{name: value}
+		if f.Tags == nil {
+			f.Tags = map[string]string{}
+		}
+		f.Tags[name] = value
 	}
 	return f, nil
 }
@@ -114,6 +144,7 @@ func (q search) tryFilter(now time.Time) (f abide.Filter, wrong string) {
 type instanceRow struct {
 	abide.Info
 	Value string // what a selected row is sent as
+	Why   string // the first line of its reason
 }
 
 // instancesData is what the list of instances shows.
@@ -122,10 +153,15 @@ type instancesData struct {
 	Statuses       []abide.Status
 	Orchestrations []string
 	Rows           []instanceRow
+	Whys           bool // a row has a reason
 	First, Next    string
+	Previous       string
+	Total          string // how many match
 	Error          string
 	Kinds          []bulkKind
 	All            string // the address of the form for all that match
+	Here           string // the address of the list, without the place in it
+	Unsifted       string // the address of the list without what the page selects by itself
 	JumpMissed     string
 }
 
@@ -134,7 +170,7 @@ func (s *site) instances(r *request) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	d := instancesData{Search: q, Statuses: statuses, Kinds: bulkKinds, Orchestrations: s.orchestrations(r)}
+	d := instancesData{Search: q, Statuses: statuses, Kinds: bulkKinds, Here: s.with("/instances", q.pairs()...), Orchestrations: s.orchestrations(r)}
 	v := view{template: "instances", title: "Instances", section: "instances", live: "kinds=instances", data: &d}
 	if id := r.value("id"); id != "" {
 		ref := abide.Ref{Tenant: tenantName(q.Scope.Asked), ID: id}
@@ -142,30 +178,100 @@ func (s *site) instances(r *request) (view, error) {
 			return view{}, &jump{to: s.path(instancePath(ref))}
 		}
 		d.JumpMissed = id
+		q.Prefix = id
+		d.Search, d.Here = q, s.with("/instances", q.pairs()...)
 	}
 	var f abide.Filter
 	if f, d.Error = q.tryFilter(r.now()); d.Error != "" {
 		return v, nil
 	}
 	f.Descending, f.Limit, f.Cursor = true, rows, q.Cursor
-	page, err := s.engine.List(r.ctx(), f)
-	if err != nil {
+	var next string
+	if d.Rows, next, err = s.listed(r, q, f); err != nil {
 		return view{}, err
 	}
-	for i := range page.Instances {
-		in := page.Instances[i]
-		d.Rows = append(d.Rows, instanceRow{Info: in, Value: refValue(in.Ref)})
+	d.Whys = slices.ContainsFunc(d.Rows, func(row instanceRow) bool { return row.Why != "" })
+	d.First, d.Previous, d.Next = s.pagesOf(q, next)
+	if !q.Sifted() && len(d.Rows) > 0 {
+		if n, known, err := r.countMatching(q); err == nil && known {
+			d.Total = matchingWords(n, known)
+		}
 	}
-	if q.Cursor != "" {
-		d.First = s.with("/instances", q.pairs()...)
+	if q.Sifted() {
+		d.Unsifted = s.with("/instances", q.WithoutSift()...)
 	}
-	if page.Next != "" {
-		d.Next = s.with("/instances", append(q.pairs(), "cursor", page.Next)...)
-	}
-	if s.cfg.Operations != nil {
+	if s.cfg.Operations != nil && q.bulk() == nil {
 		d.All = s.with("/instances/matching", q.pairs()...)
 	}
 	return v, nil
+}
+
+// firstPage stands for the first page in a trail, which has no cursor, and maxTrail is how many
+// pages a trail leads back.
+const (
+	firstPage = "-"
+	maxTrail  = 20
+)
+
+// pagesOf returns the addresses of the pages around one.
+func (s *site) pagesOf(q search, next string) (first, previous, following string) {
+	address := func(cursor string, trail []string) string {
+		pairs := append(q.pairs(), "cursor", strings.TrimPrefix(cursor, firstPage))
+		for _, one := range trail[max(0, len(trail)-maxTrail):] {
+			pairs = append(pairs, "trail", one)
+		}
+		return s.with("/instances", pairs...)
+	}
+	if q.Cursor != "" {
+		first = address("", nil)
+	}
+	if n := len(q.Trail); n > 0 {
+		previous = address(q.Trail[n-1], q.Trail[:n-1])
+	}
+	if next != "" {
+		following = address(next, append(slices.Clone(q.Trail), cmp.Or(q.Cursor, firstPage)))
+	}
+	return first, previous, following
+}
+
+// bulk returns an error for a search whose instances cannot all be changed at once: operations
+// select as the engine does, and not as the page.
+func (q search) bulk() error {
+	if q.Sifted() {
+		return mistake("All that match a reason or the time of their end cannot be changed at once. Tick the rows instead.")
+	}
+	return nil
+}
+
+// maxSifted is how many instances one page of a sifted list reads.
+const maxSifted = 500
+
+// listed returns a page of the list, and the cursor of the next one. A sifted page may have
+// fewer rows than there is room for, even none, and a next one.
+func (s *site) listed(r *request, q search, f abide.Filter) (list []instanceRow, next string, err error) {
+	ended, err := parseTime("Ended", q.Ended, r.now())
+	if err != nil {
+		return nil, "", err
+	}
+	for read := 0; ; {
+		page, err := s.engine.List(r.ctx(), f)
+		if err != nil {
+			return nil, "", err
+		}
+		for i := range page.Instances {
+			in := &page.Instances[i]
+			why := reasonOf(in)
+			if in.EndedAt.Before(ended) || q.Why != "" && reasonKey(why) != q.Why {
+				continue
+			}
+			list = append(list, instanceRow{Info: *in, Value: refValue(in.Ref), Why: why})
+		}
+		read += len(page.Instances)
+		f.Cursor = page.Next
+		if page.Next == "" || !q.Sifted() || len(list) >= rows || read >= maxSifted {
+			return list, page.Next, nil
+		}
+	}
 }
 
 // jump is an error that leads to another page.
@@ -193,194 +299,6 @@ func (s *site) orchestrations(r *request) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// refValue returns an instance as one value of a form.
-func refValue(ref abide.Ref) string {
-	return url.QueryEscape(ref.Tenant) + "/" + url.QueryEscape(ref.ID)
-}
-
-// parseRef is the inverse of refValue.
-func parseRef(value string) (abide.Ref, error) {
-	tenant, id, found := strings.Cut(value, "/")
-	t, err1 := url.QueryUnescape(tenant)
-	i, err2 := url.QueryUnescape(id)
-	if !found || err1 != nil || err2 != nil || i == "" {
-		return abide.Ref{}, mistake("A selected row cannot be read.")
-	}
-	return abide.Ref{Tenant: t, ID: i}, nil
-}
-
-// bulkKind is what can be done to many instances.
-type bulkKind struct {
-	Kind   string
-	Label  string
-	Text   string
-	Danger bool
-}
-
-// bulkKinds are all of them.
-var bulkKinds = []bulkKind{
-	{"suspend", "Suspend", "Each waits until it is resumed. What reaches it meanwhile is kept.", false},
-	{"resume", "Resume", "Each that is suspended or has stalled goes on.", false},
-	{"cancel", "Cancel", "Each is asked to come to an end, and its code decides how.", true},
-	{"terminate", "Terminate", "Each is ended at once, without asking its code. Nothing is undone.", true},
-	{"restart", "Restart", "Each that has ended is started once more with the same input. Its old history goes.", true},
-	{"delete", "Delete", "Each that has ended is removed with its history, for good.", true},
-}
-
-func bulkOf(kind string) (bulkKind, error) {
-	for _, k := range bulkKinds {
-		if k.Kind == kind {
-			return k, nil
-		}
-	}
-	return bulkKind{}, mistake("Choose what to do.")
-}
-
-// maxSelected is how many rows can be selected.
-const maxSelected = 100
-
-// selected returns the rows that were selected, which must be the caller's.
-func (r *request) selected() ([]abide.Ref, error) {
-	if err := r.ParseForm(); err != nil {
-		return nil, formError(err)
-	}
-	values := r.Form["instance"]
-	if len(values) == 0 {
-		return nil, mistake("No row is selected. Go back, and tick the boxes of those that you mean.")
-	}
-	if len(values) > maxSelected {
-		return nil, mistake("At most 100 rows can be selected. Take all that match the filter instead.")
-	}
-	refs := make([]abide.Ref, len(values))
-	for i, value := range values {
-		ref, err := parseRef(value)
-		if err != nil {
-			return nil, err
-		}
-		if err := r.allow(ref.Tenant); err != nil {
-			return nil, err
-		}
-		refs[i] = ref
-	}
-	return refs, nil
-}
-
-// selectedVerb does something to the rows that were selected, one after another.
-func (s *site) selectedVerb() verb {
-	return verb{
-		pattern: "/instances/selected", section: "instances", operation: "change-instances",
-		form: func(r *request) (form, error) {
-			refs, err := r.selected()
-			if err != nil {
-				return form{}, err
-			}
-			k, err := bulkOf(r.value("kind"))
-			if err != nil {
-				return form{}, err
-			}
-			f := form{
-				Title: k.Label + " " + plural(len(refs), "instance", "instances"), Text: k.Text, Submit: k.Label, Danger: k.Danger,
-				Back: s.path("/instances"), Fields: []field{{Name: "kind", Kind: "hidden", Value: k.Kind}, reasonField()},
-			}
-			for _, ref := range refs {
-				f.Fields = append(f.Fields, field{Name: "instance", Kind: "hidden", Value: refValue(ref)})
-			}
-			return f, nil
-		},
-		apply: func(r *request) (done, error) {
-			d := done{to: s.path("/instances")}
-			refs, err := r.selected()
-			if err != nil {
-				return d, err
-			}
-			k, err := bulkOf(r.value("kind"))
-			if err != nil {
-				return d, err
-			}
-			d.noted = true
-			var failed []string
-			for _, ref := range refs {
-				err := s.change(r.ctx(), k.Kind, ref, r.value("reason"))
-				s.note(r, k.Kind+"-instance", ref.Tenant, target(ref), err)
-				if err != nil {
-					failed = append(failed, ref.Tenant+"/"+ref.ID+": "+explain(err).text)
-				}
-			}
-			if len(failed) > 0 {
-				return d, &refusal{status: 409, title: "Not all of them", text: plural(len(refs)-len(failed), "was", "were") +
-					" changed, and " + number(len(failed)) + " not. " + strings.Join(failed[:min(len(failed), 5)], " ")}
-			}
-			d.notice = "changed"
-			return d, nil
-		},
-	}
-}
-
-// change does one of bulkKinds to one instance.
-func (s *site) change(ctx context.Context, kind string, ref abide.Ref, why string) error {
-	e := s.engine
-	switch kind {
-	case "suspend":
-		return e.Suspend(ctx, ref, why)
-	case "resume":
-		return e.Resume(ctx, ref)
-	case "cancel":
-		return e.Cancel(ctx, ref, why)
-	case "terminate":
-		return e.Terminate(ctx, ref, why)
-	case "restart":
-		return e.Restart(ctx, ref)
-	case "delete":
-		return e.Delete(ctx, ref)
-	default:
-		return mistake("Choose what to do.")
-	}
-}
-
-// matchingVerb does something to all instances that match a filter, as an operation that
-// goes on by itself.
-func (s *site) matchingVerb() verb {
-	return verb{
-		pattern: "/instances/matching", section: "instances", operation: "start-operation",
-		form: func(r *request) (form, error) {
-			q, err := r.search()
-			if err != nil {
-				return form{}, err
-			}
-			f := form{
-				Title: "Change all that match", Submit: "Start the operation", Danger: true, Back: s.with("/instances", q.pairs()...),
-				Text: "It goes on by itself, also when you close the page, and can be followed and stopped under Operations. It is about " + q.words() + ".",
-			}
-			kinds := make([]option, len(bulkKinds))
-			for i, k := range bulkKinds {
-				kinds[i] = option{Value: k.Kind, Label: k.Label + ": " + strings.ToLower(k.Text[:1]) + k.Text[1:]}
-			}
-			f.Fields = []field{{Name: "kind", Label: "What to do", Kind: "choice", Options: kinds, Required: true, Value: r.value("kind")}, reasonField()}
-			pairs := q.pairs()
-			for i := 0; i+1 < len(pairs); i += 2 {
-				f.Fields = append(f.Fields, field{Name: pairs[i], Kind: "hidden", Value: pairs[i+1]})
-			}
-			return f, nil
-		},
-		apply: func(r *request) (done, error) {
-			q, err := r.search()
-			if err != nil {
-				return done{}, err
-			}
-			f, err := q.filter(r.now())
-			if err != nil {
-				return done{}, err
-			}
-			k, err := bulkOf(r.value("kind"))
-			if err != nil {
-				return done{}, err
-			}
-			op, err := s.cfg.Operations.Start(r.ctx(), operation.Request{Kind: operation.Kind(k.Kind), Filter: f, All: f.Tenant == nil, Reason: r.value("reason"), By: r.who.Subject})
-			return done{target: k.Kind + " " + q.words(), to: s.operationPath(op), notice: "begun"}, err
-		},
-	}
-}
-
 // words returns the search for people.
 func (q search) words() string {
 	var parts []string
@@ -391,16 +309,14 @@ func (q search) words() string {
 	}
 	add("of tenant", q.Scope.Asked)
 	add("of orchestration", q.Orchestration)
-	add("with status", q.Status)
+	add("with status", strings.Join(q.Statuses, " or "))
 	add("started from", q.From)
 	add("started before", q.To)
 	add("with tag", q.Tag)
+	add("with an ID that begins with", q.Prefix)
+	add("started by", q.Parent)
 	if len(parts) == 0 {
 		return "all instances of all tenants"
 	}
 	return "all instances " + strings.Join(parts, ", ")
-}
-
-func reasonField() field {
-	return field{Name: "reason", Label: "Reason", Kind: "text", Help: "Why, for those who look at it later. It may stay empty."}
 }

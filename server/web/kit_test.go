@@ -88,6 +88,15 @@ var (
 			}
 		}
 	})
+	// fan starts as many children as its input says, each of which waits for an event.
+	fan = abide.NewOrchestration("fan", func(ctx abide.Context, in map[string]int) (abide.None, error) {
+		var parts []abide.Awaitable
+		for i := range in["children"] {
+			parts = append(parts, part.Go(ctx, abide.None{}, abide.ID(fmt.Sprint(abide.Self(ctx).ID, "-part-", i))))
+		}
+		return abide.None{}, abide.Join(ctx, parts...)
+	})
+	part   = abide.NewOrchestration("part", func(ctx abide.Context, _ abide.None) (json.RawMessage, error) { return approved.Wait(ctx) })
 	broken = abide.NewOrchestration("broken", func(abide.Context, abide.None) (abide.None, error) { panic("a bug") })
 )
 
@@ -131,7 +140,7 @@ func newWorldOn(t *testing.T, st store.Store, change ...func(*web.Config)) *worl
 	quiet := slog.New(slog.DiscardHandler)
 	var err error
 	if w.engine, err = abide.New(st, abide.Config{
-		Register: []abide.Definition{order, parcel, nap, long, broken, charge}, Logger: quiet, WorkerName: "shop",
+		Register: []abide.Definition{order, parcel, nap, long, fan, part, broken, claim, charge}, Logger: quiet, WorkerName: "shop",
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -267,7 +276,7 @@ func (w *world) lacks(body string, parts ...string) {
 // start starts an instance, and waits until it is in one of the statuses.
 func (w *world) start(name, id, tenant string, statuses ...abide.Status) abide.Ref {
 	w.t.Helper()
-	request, err := abide.OrchestrationNamed[json.RawMessage, abide.None](name).Prepare(w.engine, json.RawMessage(`{"order":17}`), abide.ID(id), abide.Tenant(tenant))
+	request, err := abide.OrchestrationNamed[json.RawMessage, abide.None](name).Prepare(w.engine, json.RawMessage(`{"order":17}`), abide.ID(id), abide.Tenant(tenant), abide.Unchecked())
 	check.OK(w.t, err)
 	started, err := w.engine.Start(w.t.Context(), request)
 	check.OK(w.t, err)

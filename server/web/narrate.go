@@ -31,6 +31,7 @@ type narration struct {
 	older  bool // there are newer events
 	rows   []eventRow
 	states map[int32]string // of activities, timers and children, by the event that scheduled them
+	whys   map[int32]string // why those failed that did
 }
 
 // state returns the state of an activity, timer or child by the event that scheduled it.
@@ -48,7 +49,7 @@ func (n *narration) state(event int32) string {
 // belongs to; it is not known of events before the first turn that begins in the part.
 func narrateWindow(w *window) *narration {
 	lines := narrate.Events(w.part.Events)
-	n := &narration{older: w.last() < w.total, rows: make([]eventRow, len(lines)), states: map[int32]string{}}
+	n := &narration{older: w.last() < w.total, rows: make([]eventRow, len(lines)), states: map[int32]string{}, whys: map[int32]string{}}
 	first := w.began()
 	begun := w.first() > 1 // the first turn of a history has the start, and a part has the head apart
 	for i := range lines {
@@ -61,6 +62,9 @@ func narrateWindow(w *window) *narration {
 			n.states[e.ID] = "detached"
 		case narrate.Outcome(e.Kind) != "":
 			n.states[e.Ref] = narrate.Outcome(e.Kind)
+			if e.Failure != nil {
+				n.whys[e.Ref] = firstLine(e.Failure.Message)
+			}
 		}
 		n.rows[i] = eventRow{
 			ID: int(e.ID), Kind: e.Kind, At: l.At, Began: first, Words: sentence(l), Due: l.Due, Data: e.Data, Causes: causesOf(e.Failure),

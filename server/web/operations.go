@@ -1,7 +1,10 @@
 package web
 
 import (
+	"maps"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/abidehq/abide/server/operation"
 )
@@ -22,6 +25,7 @@ func (s *site) operationPath(op operation.Operation) string {
 type operationRow struct {
 	operation.Operation
 	Path  string
+	Title string
 	Words string
 	Left  int // how many there are to look at, at least what is done
 }
@@ -31,16 +35,30 @@ func (s *site) operationOf(op operation.Operation) operationRow {
 	f := op.Filter
 	q.Scope.Asked = op.Tenant()
 	q.Orchestration = strings.Join(f.Orchestrations, ", ")
-	var list []string
 	for _, status := range f.Statuses {
-		list = append(list, string(status))
+		q.Statuses = append(q.Statuses, string(status))
 	}
-	q.Status = strings.Join(list, ", ")
-	q.From, q.To = timeValue(f.From), timeValue(f.To)
-	for name, value := range f.Tags {
-		q.Tag = name + "=" + value
+	q.Prefix, q.Parent = f.Prefix, f.Parent
+	q.From, q.To = zonedValue(f.From), zonedValue(f.To)
+	var tags []string
+	for _, name := range slices.Sorted(maps.Keys(f.Tags)) {
+		tags = append(tags, name+"="+f.Tags[name])
 	}
-	return operationRow{Operation: op, Path: s.operationPath(op), Words: q.words(), Left: max(op.Total, op.Matched)}
+	q.Tag = strings.Join(tags, ",")
+	row := operationRow{Operation: op, Path: s.operationPath(op), Words: q.words(), Left: max(op.Total, op.Matched)}
+	row.Title = bulkLabel(string(op.Kind)) + " all that match"
+	if row.Left > 0 {
+		row.Title = bulkLabel(string(op.Kind)) + " " + plural(row.Left, "instance", "instances")
+	}
+	return row
+}
+
+// zonedValue writes a time for people, with its zone.
+func zonedValue(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return timeValue(t) + " UTC"
 }
 
 // operationsData is what the list of operations shows.

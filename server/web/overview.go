@@ -2,6 +2,7 @@ package web
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/abidehq/abide"
@@ -17,6 +18,8 @@ type figure struct {
 	Href   string
 	Status string // whose colour it has
 	Text   string // what to do about it
+	Over   bool   // there may be more than were counted
+	Why    reasonGroups
 }
 
 // overviewData is what the first page shows.
@@ -50,6 +53,9 @@ func (s *site) overview(r *request) (view, error) {
 		if s.cfg.Samples != nil {
 			d.Charts = charts(s.cfg.Samples())
 		}
+		if n := len(d.Charts); n > 0 {
+			d.Charts[n-1].Note, d.Charts[n-1].Href = s.oldest(&stats)
+		}
 	}
 	return view{template: "overview", title: "Overview", section: "overview", live: "kinds=tick,instances", data: &d}, nil
 }
@@ -63,12 +69,15 @@ func (s *site) attention(r *request, d *overviewData) error {
 		return err
 	}
 	if s.engine != nil {
-		n, err := r.count(kindInstance, string(abide.Stalled))
-		if err := add(figure{Label: "stalled", Count: n, Href: s.with("/instances", "status", "stalled"), Status: "stalled",
-			Text: "Their code cannot go on. Mend it, and resume them."}, err); err != nil {
+		f, err := s.failedLately(r)
+		if err := add(f, err); err != nil {
 			return err
 		}
-		n, err = r.count(store.KindQuarantine)
+		f, err = s.stalled(r)
+		if err := add(f, err); err != nil {
+			return err
+		}
+		n, err := r.count(store.KindQuarantine)
 		if err := add(figure{Label: "quarantined", Count: n, Href: s.path("/quarantine"), Status: "quarantined",
 			Text: "Messages that could not be handled. Redrive or delete them."}, err); err != nil {
 			return err
@@ -89,6 +98,59 @@ func (s *site) attention(r *request, d *overviewData) error {
 	return nil
 }
 
+// oldest names the queue and route of the oldest message that is visible, and the page that
+// shows what waits there. Routes that begin with a dot are those of instances that wait for a
+// person.
+func (s *site) oldest(stats *store.Stats) (words, href string) {
+	var first *store.RouteStats
+	for i := range stats.Routes {
+		one := &stats.Routes[i]
+		if one.Oldest.IsZero() || !one.Oldest.Before(stats.Now) || one.Ready == 0 || strings.HasPrefix(one.Route, ".") {
+			continue
+		}
+		if first == nil || one.Oldest.Before(first.Oldest) {
+			first = one
+		}
+	}
+	if first == nil {
+		return "", ""
+	}
+	switch first.Queue {
+	case "turns":
+		name, _, _ := strings.Cut(first.Route, "@")
+		href = s.with("/instances", "orchestration", name, "status", "pending,running")
+	case "actions":
+		href = s.with("/actions", "status", string(action.Pending))
+	default:
+		href = s.path("/workers")
+	}
+	return "oldest: queue " + first.Queue + ", " + first.Route, href
+}
+
+// failedLately is what failed in the last hour, among the instances that were started last.
+func (s *site) failedLately(r *request) (figure, error) {
+	const hour = "-1h"
+	why, err := s.grouped(r, abide.Failed, r.now().Add(-time.Hour), "status", string(abide.Failed), "ended", hour)
+	return figure{
+		Label: "failed in the last hour", Count: why.Count, Over: !why.All && why.Count > 0, Status: "failed", Why: why,
+		Href: s.with("/instances", "status", string(abide.Failed), "ended", hour),
+	}, err
+}
+
+// stalled is what has stalled.
+func (s *site) stalled(r *request) (figure, error) {
+	f := figure{
+		Label: "stalled", Href: s.with("/instances", "status", string(abide.Stalled)), Status: "stalled",
+		Text: "The code cannot continue. Deploy a build that can, then resume them.",
+	}
+	var err error
+	if f.Count, err = r.count(kindInstance, string(abide.Stalled)); err != nil || f.Count == 0 {
+		return f, err
+	}
+	f.Why, err = s.grouped(r, abide.Stalled, time.Time{}, "status", string(abide.Stalled))
+	return f, err
+}
+
 // figures counts what there is.
 func (s *site) figures(r *request, d *overviewData) error {
 	type counted struct {
@@ -96,7 +158,7 @@ func (s *site) figures(r *request, d *overviewData) error {
 	}
 	var list []counted
 	if s.engine != nil {
-		for _, status := range []abide.Status{abide.Running, abide.Pending, abide.Suspended, abide.Completed, abide.Failed} {
+		for _, status := range []abide.Status{abide.Running, abide.Pending, abide.Suspended, abide.Completed, abide.Failed, abide.Cancelled, abide.Terminated} {
 			list = append(list, counted{string(status), kindInstance, string(status), "/instances"})
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/abidehq/abide"
 	"github.com/abidehq/abide/action"
 	"github.com/abidehq/abide/internal/check"
+	"github.com/abidehq/abide/internal/engine"
 	"github.com/abidehq/abide/timer"
 )
 
@@ -103,7 +104,7 @@ func TestInstancesArePaged(t *testing.T) {
 	w := newWorld(t)
 	var requests []abide.StartRequest
 	for i := range 60 {
-		r, err := abide.OrchestrationNamed[abide.None, abide.None]("elsewhere").Prepare(w.engine, abide.None{}, abide.ID("order-"+string(rune('a'+i/26))+string(rune('a'+i%26))))
+		r, err := abide.OrchestrationNamed[abide.None, abide.None]("elsewhere").Prepare(w.engine, abide.None{}, abide.ID("order-"+string(rune('a'+i/26))+string(rune('a'+i%26))), abide.Unchecked())
 		check.OK(t, err)
 		requests = append(requests, r)
 	}
@@ -150,7 +151,7 @@ func TestOneInstanceFromStartToEnd(t *testing.T) {
 	ref := abide.Ref{ID: "order-1"}
 	w.until(ref, func(i abide.Info) bool { return i.StatusText != "" })
 	body := w.see(to)
-	w.contains(body, "Started.", "order-1", "waits for approval", "customer=17", "An event: nothing else is open", "Raise event", "Copy as curl",
+	w.contains(body, "Started.", "order-1", "waits for approval", "customer=17", `<span class="kind">event</span> <strong>approved</strong>, since`, "Raise event", "Copy as curl",
 		"abide instances show order-1 --server http://example.com", "curl http://example.com/api/v1/instances/default/order-1")
 	to = w.done("/instances/default/order-1/raise", "name", "approved", "data", `{"by":"an operator"}`)
 	w.until(ref, func(i abide.Info) bool { return i.Status == abide.Completed })
@@ -326,6 +327,11 @@ func TestQuarantine(t *testing.T) {
 	mine := w.see("/quarantine?tenant=default")
 	w.contains(mine, "order-1", "order-2")
 	w.lacks(mine, "order-3")
+	event := engine.EventMessage("not-there", "e/1", "approved", []byte(`{"approved":true}`))
+	fourth := w.quarantine("", "not-there", "expired", event.Body)
+	w.contains(w.see("/quarantine"), "event approved</a> <code class=\"brief\">{&#34;approved&#34;:true}</code>", "/instances/default/not-there")
+	w.contains(w.see("/quarantine/~/"+fourth), ">event approved</h1>", "&#34;approved&#34;: true", "<summary>More</summary>")
+	w.done("/quarantine/~/" + fourth + "/delete")
 	w.contains(w.see("/quarantine/~/"+first), "&#34;order&#34;: 17", "It was tried as often as is allowed", "Redrive")
 	w.contains(w.see("/quarantine/default/"+second), "00000000  00 01 02")
 	w.done("/quarantine/~/" + first + "/redrive")
@@ -357,7 +363,7 @@ func TestBulk(t *testing.T) {
 
 	w.runs()
 	w.contains(w.see("/instances/matching?tenant=acme&status=running"), "all instances of tenant acme, with status running")
-	to := w.done("/instances/matching", "kind", "terminate", "tenant", "acme", "reason", "over")
+	to := w.done("/instances/matching", "kind", "terminate", "tenant", "acme", "reason", "over", "counted", "3", "confirm", "3")
 	w.until(abide.Ref{Tenant: "acme", ID: "nap-3"}, func(i abide.Info) bool { return i.Status == abide.Terminated })
 	w.eventually(func() bool { return strings.Contains(w.see(to), "completed") })
 	w.contains(w.see(to), "all instances of tenant acme", "<strong>3</strong> <span>done</span>")

@@ -23,7 +23,7 @@ func planFields(p action.Plan, targets []string) []field {
 	}
 	return workFields(p.Slug, p.Target, targets, string(p.Payload), idempotent,
 		field{Name: "cron", Label: "Cron", Kind: "text", Value: p.Cron, Example: "0 9 * * 1-5", Help: "Minute, hour, day of the month, month, day of the week; seconds first if there are six."},
-		field{Name: "zone", Label: "Time zone", Kind: "text", Value: p.Zone, Example: "Europe/Berlin", Help: "UTC if it is empty."},
+		field{Name: "zone", Label: "Time zone", Kind: "text", Value: p.Zone, Example: "Europe/Berlin", Options: options(zones...), Help: "UTC if it is empty."},
 		field{Name: "every", Label: "Or every", Kind: "text", Value: span(p.Every), Example: "15m", Help: "Instead of cron: " + spanHelp + "."},
 		field{Name: "gap", More: true, Label: "Local times that do not exist", Kind: "choice", Value: p.Gap.String(), Options: []option{
 			{action.GapRunAfter.String(), "run once after the gap"}, {action.GapSkip.String(), "skip"},
@@ -97,13 +97,13 @@ func (s *site) addScheduleVerb() verb {
 				return form{}, err
 			}
 			return form{
-				Title: "Add a schedule", Submit: "Add", Back: s.path("/schedules"), Text: "It makes an action at each of its times. A preview shows them before anything is added.",
+				Preview: s.path("/schedules/preview"), Title: "Add a schedule", Submit: "Add", Back: s.path("/schedules"), Text: "It makes an action at each of its times. A preview shows them before anything is added.",
 				Fields: append([]field{
 					tenantField(sc, r.value("tenant")),
 					{Name: "id", Label: "ID", Kind: "text", Required: true, Value: r.value("id"), Example: "billing-daily"},
 				}, planFields(action.Plan{
 					Slug: r.value("slug"), Target: r.value("target"), Cron: r.value("cron"), Zone: r.value("zone"),
-				}, s.targets(sc))...),
+				}, s.targets(r, sc))...),
 			}, nil
 		},
 		apply: func(r *request) (done, error) {
@@ -116,8 +116,13 @@ func (s *site) addScheduleVerb() verb {
 			if err != nil {
 				return d, err
 			}
-			_, err = s.cfg.Actions.AddSchedule(r.ctx(), p)
-			return d, err
+			if _, err = s.cfg.Actions.AddSchedule(r.ctx(), p); err != nil {
+				return d, err
+			}
+			if served, err := s.cfg.Actions.Served(r.ctx(), p.Target); err == nil && !served {
+				d.notice = "added-unserved"
+			}
+			return d, nil
 		},
 	}
 }
@@ -145,7 +150,7 @@ func (s *site) preview(r *request) (view, error) {
 			d.Runs, err = action.Preview(p, r.now(), previewRuns)
 		}
 		if err != nil {
-			d.Error = err.Error()
+			d.Error = explain(err).text
 		}
 	}
 	if r.can {

@@ -5,8 +5,11 @@ import (
 	"encoding/base64"
 	"errors"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/history"
+	"github.com/abidehq/abide/internal/engine"
 	"github.com/abidehq/abide/store"
 )
 
@@ -35,6 +38,11 @@ type quarantineRow struct {
 	Words  string // the reason in words
 	Record store.Record
 	Error  string // what went wrong last
+	For    string // the address of the instance that it is for, if it is for one
+
+	Instance string // its ID
+	Brings   string // what it brings, in words; empty if that is not known
+	Payload  []byte // of what it brings
 }
 
 // reasons are why messages are in quarantine, in words.
@@ -46,7 +54,7 @@ var reasons = map[string]string{
 }
 
 // quarantineOf reads a record. One that cannot be read is shown as far as it can.
-func quarantineOf(rec store.Record) quarantineRow {
+func (s *site) quarantineOf(rec store.Record) quarantineRow {
 	row := quarantineRow{
 		Tenant: cmp.Or(rec.Key.Tenant, abide.DefaultTenant), ID: rec.Key.ID, Path: quarantinePath(rec.Key), Reason: rec.Status, Record: rec, Error: rec.Tags[store.TagError],
 		Words: reasons[rec.Status],
@@ -57,7 +65,49 @@ func quarantineOf(rec store.Record) quarantineRow {
 		m = store.Message{Key: store.Key{Queue: rec.Name, Tenant: rec.Key.Tenant, Name: rec.Tags[store.TagKey]}, ID: rec.Tags[store.TagMessage], Body: rec.Body}
 	}
 	row.Message = m
+	var e *history.Event
+	if row.Instance, e = engine.MessageEvent(m.Key, m.Body); row.Instance != "" {
+		row.For = s.path(instancePath(abide.Ref{Tenant: row.Tenant, ID: row.Instance}))
+	}
+	if e != nil {
+		row.Brings, row.Payload = brings(e), e.Data
+	}
 	return row
+}
+
+// maxBrief is how much of a payload a list shows.
+const maxBrief = 80
+
+// brief returns the beginning of a payload on one line, if it is text.
+func brief(data []byte) string {
+	text := strings.Join(strings.Fields(string(data)), " ")
+	if !utf8.ValidString(text) {
+		return ""
+	}
+	if len(text) > maxBrief {
+		return strings.ToValidUTF8(text[:maxBrief], "") + " …"
+	}
+	return text
+}
+
+// brings says what a message brings to its instance.
+func brings(e *history.Event) string {
+	switch e.Kind {
+	case history.EventReceived:
+		return "event " + e.Name
+	case history.ExecutionStarted:
+		return "start of " + e.Name
+	case history.ActivityScheduled:
+		return "activity " + e.Name
+	case history.ActivityCompleted, history.ActivityFailed:
+		return "result of an activity"
+	case history.ChildCompleted, history.ChildFailed:
+		return "result of a child"
+	case history.TimerFired:
+		return "timer"
+	default:
+		return e.Kind.String()
+	}
 }
 
 // quarantineData is what the list of quarantined messages shows.
@@ -99,7 +149,7 @@ func (s *site) quarantine(r *request) (view, error) {
 			return view{}, err
 		}
 		for _, rec := range page.Records {
-			d.Rows = append(d.Rows, quarantineOf(rec))
+			d.Rows = append(d.Rows, s.quarantineOf(rec))
 		}
 		if page.Next != "" {
 			d.Next = s.with("/quarantine", "tenant", sc.Asked, "cursor", []string{"0.", "1."}[i]+page.Next)
@@ -152,7 +202,7 @@ func (s *site) gotQuarantined(r *request) (quarantineRow, error) {
 	if errors.Is(err, store.ErrNotFound) {
 		return quarantineRow{}, &refusal{status: 404, title: "Not there any more", text: "There is no such message in quarantine. It may have been redriven or discarded."}
 	}
-	return quarantineOf(rec), err
+	return s.quarantineOf(rec), err
 }
 
 func (s *site) quarantineVerbs() []verb {

@@ -97,7 +97,7 @@ func (s *site) page(pattern string, f func(*request) (view, error)) {
 func (s *site) render(w http.ResponseWriter, r *request, v view) {
 	l := layout{
 		Title: v.title, Section: v.section, Sections: s.visible(r), Version: s.cfg.Version, Store: s.storeName, Now: r.now(),
-		Who: r.who, Can: r.can, Logout: s.cfg.Guarded && r.who.Kind == auth.BySession, Data: v.data,
+		Who: r.who, Can: r.can, Logout: r.who.Kind == auth.BySession, Data: v.data,
 		Notice: notices[r.URL.Query().Get("done")], Live: v.live,
 	}
 	var out bytes.Buffer
@@ -106,26 +106,31 @@ func (s *site) render(w http.ResponseWriter, r *request, v view) {
 		http.Error(w, "the page could not be rendered; the log of the server says more", http.StatusInternalServerError)
 		return
 	}
+	body, contentType := out.Bytes(), "text/html; charset=utf-8"
+	if v.live != "" {
+		body, contentType = s.differenceFor(r.Request, body)
+	}
 	h := w.Header()
-	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Content-Type", contentType)
 	h.Set("Cache-Control", "no-store")
 	if v.status == 0 {
 		v.status = http.StatusOK
 	}
 	w.WriteHeader(v.status)
-	_, _ = w.Write(out.Bytes()) // the client may be gone
+	_, _ = w.Write(body) // the client may be gone
 }
 
 // visible returns the menu of who makes the request.
 func (s *site) visible(r *request) []section {
-	if r.everything() {
-		return s.sections
-	}
 	var list []section
 	for _, sec := range s.sections {
-		if sec.Name != "workers" {
-			list = append(list, sec)
+		if sec.Name == "workers" && !r.everything() || sec.Name == "audit" && !r.who.Role.Includes(auth.Admin) {
+			continue
 		}
+		if r.who.Role.Includes(auth.Read) {
+			sec.Alarms, sec.Alarm = s.alarms(r, sec.Name)
+		}
+		list = append(list, sec)
 	}
 	return list
 }

@@ -51,6 +51,21 @@ func (r *request) now() time.Time { return r.site.clock.Now() }
 // value returns what a query or a form says, without the white space around it.
 func (r *request) value(name string) string { return strings.TrimSpace(r.FormValue(name)) }
 
+// values returns the elements of a list in a query or a form, which repeats the name or has
+// commas between the elements.
+func (r *request) values(name string) []string {
+	r.FormValue(name) // parses the form
+	var list []string
+	for _, text := range r.Form[name] {
+		for one := range strings.SplitSeq(text, ",") {
+			if one = strings.TrimSpace(one); one != "" && !slices.Contains(list, one) {
+				list = append(list, one)
+			}
+		}
+	}
+	return list
+}
+
 // tenantName returns the tenant of a form field or of the scope, which may be empty.
 func tenantName(tenant string) string { return cmp.Or(tenant, abide.DefaultTenant) }
 
@@ -139,6 +154,9 @@ type refusal struct {
 }
 
 func (e *refusal) Error() string { return e.text }
+
+// StatusCode returns the status of the answer, for the audit log.
+func (e *refusal) StatusCode() int { return e.status }
 
 // mistake returns an error about what a person has filled in.
 func mistake(text string) error {

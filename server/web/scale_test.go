@@ -30,7 +30,7 @@ func TestPagesStayFastWithMuchInTheStore(t *testing.T) {
 		requests := make([]abide.StartRequest, 1_000)
 		for j := range requests {
 			id := abide.ID(fmt.Sprintf("order-%06d", i+j))
-			if requests[j], err = abide.OrchestrationNamed[abide.None, abide.None]("elsewhere").Prepare(w.engine, abide.None{}, id); err != nil {
+			if requests[j], err = abide.OrchestrationNamed[abide.None, abide.None]("elsewhere").Prepare(w.engine, abide.None{}, id, abide.Unchecked()); err != nil {
 				t.Fatal(err)
 			}
 		}

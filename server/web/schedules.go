@@ -225,9 +225,9 @@ func (s *site) scheduleVerbs() []verb {
 			_, err = actions.Backfill(r.ctx(), sch.Tenant, sch.ID, from, to)
 			return err
 		}),
-		s.scheduleVerb("edit", "saved", func(_ *request, sch action.Schedule) form {
-			f := form{Title: "Edit " + sch.ID, Submit: "Save", Text: "What it has done stays as it is. What is due and not yet made is skipped."}
-			f.Fields = append(planFields(sch.Plan, s.targets(scope{Asked: sch.Tenant})), field{Name: "version", Kind: "hidden", Value: strconv.FormatInt(sch.Version, 10)})
+		s.scheduleVerb("edit", "saved", func(r *request, sch action.Schedule) form {
+			f := form{Preview: s.path("/schedules/preview"), Title: "Edit " + sch.ID, Submit: "Save", Text: "What it has done stays as it is. What is due and not yet made is skipped."}
+			f.Fields = append(planFields(sch.Plan, s.targets(r, scope{Asked: sch.Tenant})), field{Name: "version", Kind: "hidden", Value: strconv.FormatInt(sch.Version, 10)})
 			return f
 		}, func(r *request, sch action.Schedule, _ *done) error {
 			p, err := r.plan(sch.Tenant, sch.ID)

@@ -20,6 +20,8 @@ func (s *site) startVerb() verb {
 			if sc.Choices != nil {
 				tenant.Kind, tenant.Options = "choice", options(sc.Choices...)
 			}
+			input := field{Name: "input", Label: "Input", Kind: "code", Value: r.value("input"), Example: `{"order": 17}`, Help: "JSON. Empty means none."}
+			input = expected(input, s.inputSchema(r, r.value("orchestration")))
 			return form{
 				Title: "Start an instance", Submit: "Start", Back: s.path("/instances"),
 				Text: "It is durable when this form is answered. A process that serves its orchestration does the rest.",
@@ -27,9 +29,10 @@ func (s *site) startVerb() verb {
 					{Name: "orchestration", Label: "Orchestration", Kind: "text", Required: true, Value: r.value("orchestration"), Options: options(s.orchestrations(r)...), Help: "Its name, or name@version."},
 					{Name: "id", Label: "ID", Kind: "text", Value: r.value("id"), Help: "A start with an ID that exists shows the instance that is there. Empty means a random one."},
 					tenant,
-					{Name: "input", Label: "Input", Kind: "code", Value: r.value("input"), Example: `{"order": 17}`, Help: "JSON. Empty means none."},
+					input,
 					{Name: "at", More: true, Label: "Begin at", Kind: "text", Value: r.value("at"), Example: "now", Help: timeHelp + "."},
 					{Name: "tags", More: true, Label: "Tags", Kind: "text", Value: r.value("tags"), Example: "customer=17 plan=pro", Help: "name=value, with spaces between them."},
+					uncheckedField("Start it although no worker has registered it, and with any input"),
 				},
 			}, nil
 		},
@@ -49,8 +52,11 @@ func (s *site) startVerb() verb {
 			}
 			d.target = tenant + "/" + started[0].Ref.ID
 			d.to = s.path(instancePath(started[0].Ref))
-			if started[0].Existed {
+			switch {
+			case started[0].Existed:
 				d.notice = "existed"
+			case started[0].Unserved:
+				d.notice = "started-unserved"
 			}
 			return d, nil
 		},
@@ -67,6 +73,9 @@ func (s *site) prepareStart(r *request, tenant string) (abide.StartRequest, erro
 	at, err := parseTime("Begin at", r.value("at"), r.now())
 	if err != nil {
 		return abide.StartRequest{}, err
+	}
+	if r.value("unchecked") != "" {
+		opts = append(opts, abide.Unchecked())
 	}
 	if !at.IsZero() {
 		opts = append(opts, abide.StartAt(at))

@@ -15,6 +15,7 @@ type timeline struct {
 	Rows  []bar
 	Ticks []string // words at equal distances along the axis
 	More  int      // older rows that are not shown
+	Chips []chip   // all, and those of a state
 	Since string   // how long the execution had lasted where the axis begins, if it does not begin with it
 }
 
@@ -22,10 +23,14 @@ type timeline struct {
 type bar struct {
 	Kind   string // activity, timer, child, event, step or pause
 	Label  string
-	State  string // completed, failed, fired, cancelled or running
-	Words  string // how long it took, and more
-	Href   string // of a child
-	X      int    // where it begins, of width
+	State  string    // completed, failed, fired, cancelled or running
+	Words  string    // how long it took, and more
+	Since  time.Time // when an open one began
+	Due    time.Time // of a timer that is waited for
+	Count  int       // how many bars it stands for, if it is a group
+	group  string    // what bars of a group have in common besides kind and state
+	Href   string    // of a child
+	X      int       // where it begins, of width
 	Width  int
 	Open   bool // it is not over
 	Marks  []int
@@ -37,12 +42,13 @@ type bar struct {
 const (
 	axis    = 1000 // the width of the picture
 	least   = 6    // the width of what took no time
-	maxBars = 150
+	maxBars = 60
 	ticks   = 5
 )
 
-// newTimeline draws a part of the history of an execution up to end: the newest maxBars rows.
-func newTimeline(s *site, info abide.Info, w *window, waits []abide.Waiting, end time.Time) timeline {
+// newTimeline draws a part of the history of an execution up to end: the bars of a state if
+// show is not empty, equal ones in a group where there are many, and the newest maxBars rows.
+func newTimeline(s *site, info abide.Info, w *window, waits []abide.Waiting, end time.Time, show string) timeline {
 	h := &w.part
 	bars, order, from, last := collect(s, info, h)
 	if len(order) == 0 {
@@ -58,14 +64,22 @@ func newTimeline(s *site, info abide.Info, w *window, waits []abide.Waiting, end
 				b.Words = "attempt " + number(wait.Attempt) + " failed: " + wait.Err.Error()
 			}
 			if wait.Kind == history.TimerCreated {
-				b.Words = "due " + relative(wait.At, s.clock.Now())
+				b.Due = wait.At
 			}
 		}
 	}
-	t := timeline{Ticks: make([]string, ticks), More: max(0, len(order)-maxBars)}
-	if t.More > 0 {
-		order = order[t.More:]
+	t := timeline{Ticks: make([]string, ticks), Chips: chipsOf(order, show)}
+	order = folded(chosen(order, show))
+	t.More = max(0, len(order)-maxBars)
+	order = newest(order, maxBars)
+	if len(order) > 0 {
 		from = slices.MinFunc(order, func(a, b *bar) int { return a.start.Compare(b.start) }).start
+	}
+	until := end // of what is not over
+	if !info.Status.Ended() {
+		from, end = steady(w.began(), from, end)
+		step := end.Sub(from) / openSteps
+		until = from.Add((until.Sub(from) + step - 1).Truncate(step))
 	}
 	if began := w.began(); from.After(began) {
 		t.Since = lasting(from.Sub(began))
@@ -80,10 +94,11 @@ func newTimeline(s *site, info abide.Info, w *window, waits []abide.Waiting, end
 	}
 	for _, b := range order {
 		if b.end.IsZero() && w.last() < w.total && b.Kind != "pause" {
-			b.State, b.Words, b.end = "unknown", "no answer among these events", end
+			b.State, b.Words, b.end = "unknown", "no answer among these events", until
 		}
 		if b.end.IsZero() {
-			b.Open, b.end = info.EndedAt.IsZero() && h.Execution == info.Execution, end
+			b.Open, b.end = info.EndedAt.IsZero() && h.Execution == info.Execution, until
+			b.Since = b.start
 		}
 		b.X = min(place(b.start), axis-least)
 		b.Width = max(place(b.end)-b.X, least)
@@ -99,7 +114,6 @@ func (b *bar) describe() {
 	case b.Words != "":
 	case b.Kind == "step":
 	case b.Open:
-		b.Words = "for " + lasting(b.end.Sub(b.start))
 	case b.end.Equal(b.start):
 		b.Words = "at once"
 	default:
@@ -141,21 +155,24 @@ func collect(s *site, info abide.Info, h *abide.History) (bars map[int32]*bar, o
 				from, before = at, at
 			}
 		case history.ActivityScheduled:
-			begin("activity", e.Name)
+			begin("activity", e.Name).group = e.Name
 		case history.TimerCreated:
 			label := e.Name
 			if label == "" {
 				label = "timer"
 			}
-			begin("timer", label)
+			begin("timer", label).group = reasonKey(label)
 		case history.ChildStarted:
-			begin("child", e.Target).Href = s.path(instancePath(abide.Ref{Tenant: info.Ref.Tenant, ID: e.Target}))
+			b := begin("child", e.Target)
+			b.group, b.Href = e.Name, s.path(instancePath(abide.Ref{Tenant: info.Ref.Tenant, ID: e.Target}))
 		case history.EventReceived:
 			b := begin("event", e.Name)
+			b.group = e.Name
 			b.start, b.end, b.State = before, at, "completed"
 			b.Words = "received after " + lasting(at.Sub(before))
 		case history.StepCompleted, history.StepFailed:
 			b := begin("step", e.Name)
+			b.group = reasonKey(e.Name)
 			b.end, b.State = at, "completed"
 			if e.Kind == history.StepFailed {
 				b.State = "failed"

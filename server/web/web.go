@@ -13,6 +13,7 @@ import (
 	"github.com/abidehq/abide/action"
 	"github.com/abidehq/abide/clock"
 	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/server/auth"
 	"github.com/abidehq/abide/server/operation"
 	"github.com/abidehq/abide/server/telemetry"
 	"github.com/abidehq/abide/store"
@@ -39,7 +40,7 @@ type Config struct {
 	// Samples are the latest measurements, the oldest first. Nil means no charts.
 	Samples func() []telemetry.Sample
 
-	// Guarded says that people have to log in, and commands need a token.
+	// Guarded says that commands need a token.
 	Guarded bool
 
 	// Note is told of every change that was asked for, whose it is, and what came of it; the
@@ -50,6 +51,9 @@ type Config struct {
 	// Intend is told of a change before it is made, at which path. If it returns an error, the
 	// change is not made. Nil means nobody is.
 	Intend func(ctx context.Context, operation, target string) error
+
+	// Audit reads the audit log for who the context names. Nil means that there is none.
+	Audit func(ctx context.Context, q auth.AuditQuery) (auth.AuditPage, error)
 
 	// Version is that of the program.
 	Version string
@@ -72,6 +76,7 @@ type site struct {
 	hub       *hub
 	engine    *abide.Client // of cfg.Engine, nil if there is none
 	windows   windows
+	shapes    shapes
 	storeName string
 	sections  []section
 }
@@ -81,6 +86,9 @@ type section struct {
 	Name  string
 	Path  string
 	Title string
+
+	Alarms int    // what needs a person there
+	Alarm  string // what it is
 }
 
 // New returns the page. Its caller authenticates requests, see
@@ -118,6 +126,9 @@ func (s *site) routes() {
 	s.section("overview", "/", "Overview")
 	s.page("GET /{$}", s.overview)
 	s.mux.HandleFunc("GET /live", s.live)
+	s.page("GET /help", func(*request) (view, error) {
+		return view{template: "help", title: "Keys and words", data: glossary}, nil
+	})
 	s.mux.HandleFunc("GET /static/{name}", s.static)
 	s.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { s.fail(w, r, errNoPage) })
 	if s.engine != nil {
@@ -139,6 +150,9 @@ func (s *site) routes() {
 	}
 	if s.cfg.Operations != nil {
 		s.addOperations()
+	}
+	if s.cfg.Audit != nil {
+		s.addAudit()
 	}
 }
 

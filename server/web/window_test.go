@@ -112,8 +112,8 @@ func TestALongHistoryIsShownInPart(t *testing.T) {
 	part := comma(total-999) + " to " + comma(total) + " of " + comma(total)
 	w.contains(body,
 		"Only of events "+part+": a part of the history.", "Only what events "+part+" asked for.",
-		"Events "+comma(total-199)+" to "+comma(total)+" of "+comma(total), "Step step-4999 completed",
-		"An event, or something that an older part of its history asked for.", "&#34;steps&#34;: 5000")
+		"Events "+comma(total-99)+" to "+comma(total)+" of "+comma(total), "Step step-4999 completed",
+		`<span class="kind">event</span> <strong>approved</strong>, since`, "&#34;steps&#34;: 5000")
 	w.lacks(body, "nothing else is open", "Step step-100 completed", "Newer", "Newest")
 
 	// Along the pages to the first event, each event is listed once.
@@ -135,7 +135,7 @@ func TestALongHistoryIsShownInPart(t *testing.T) {
 	w.contains(body, "Child parcel started:", "Timer window set", "Newer", "Newest")
 	check.Equal(t, "the newest ones are at", link(t, body, "Newest"), longPage+"#events")
 	body = w.see(longPage + "?events=1500")
-	w.contains(body, "Only of events 501 to 1,500 of "+comma(total), "Events 1,301 to 1,500 of "+comma(total))
+	w.contains(body, "Only of events 501 to 1,500 of "+comma(total), "Events 1,401 to 1,500 of "+comma(total))
 }
 
 // TestAWindowEndsAtItsLimit: a history of as many events as a page reads is whole.

@@ -90,12 +90,17 @@ func (s *site) when(t time.Time) template.HTML {
 	return element(t, " data-relative", relative(t, s.clock.Now()))
 }
 
+// exactly returns a time in UTC.
+func exactly(t time.Time) template.HTML {
+	return element(t, "", t.UTC().Format("2006-01-02 15:04:05 UTC"))
+}
+
 // after returns how long after another time one is.
 func after(t, began time.Time) template.HTML {
 	if t.IsZero() {
 		return ""
 	}
-	return element(t, "", "+"+lasting(t.Sub(began)))
+	return element(t, "", t.UTC().Format("15:04:05.000")+` <span class="none">+`+lasting(t.Sub(began))+`</span>`)
 }
 
 // zoned returns a time in its own zone.

@@ -166,23 +166,24 @@ func TestTimeline(t *testing.T) {
 		history.Event{Kind: history.StepCompleted, Name: "price"},
 	)
 	waits := []abide.Waiting{{Event: 4, Kind: history.TimerCreated, At: noon.Add(200 * time.Second)}, {Event: 7, Kind: history.ChildStarted}}
-	tl := newTimeline(s, abide.Info{Execution: 1}, whole(h), waits, noon.Add(100*time.Second))
+	tl := newTimeline(s, abide.Info{Execution: 1}, whole(h), waits, noon.Add(100*time.Second), "")
 	var got []string
 	for _, b := range tl.Rows {
-		got = append(got, fmt.Sprintf("%s %s %s %d+%d open=%v marks=%d %s", b.Kind, b.Label, b.State, b.X, b.Width, b.Open, len(b.Marks), b.Words))
+		got = append(got, fmt.Sprintf("%s %s %s %d+%d open=%v marks=%d %s%s", b.Kind, b.Label, b.State, b.X, b.Width, b.Open, len(b.Marks), b.Words, clockOf(b.Since)))
+		check.Equal(t, b.Label+" is due", b.Due.IsZero(), b.Label != "window")
 	}
 	want := []string{
-		"activity charge failed 0+500 open=false marks=3 50 s, 3 attempts failed",
-		"timer window running 0+1000 open=true marks=0 due in 1 min",
-		"child parcel-1 running 500+500 open=true marks=0 for 50 s",
-		"event approved completed 500+250 open=false marks=0 received after 25 s",
-		"step price completed 750+6 open=false marks=0 ",
+		"activity charge failed 0+416 open=false marks=3 50 s, 3 attempts failed",
+		"timer window running 0+840 open=true marks=0 12:00:00",
+		"child parcel-1 running 416+424 open=true marks=0 12:00:50",
+		"event approved completed 416+209 open=false marks=0 received after 25 s",
+		"step price completed 625+6 open=false marks=0 ",
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	check.Equal(t, "ticks", strings.Join(tl.Ticks, " "), "0 25 s 50 s 1 min 15 s 1 min 40 s")
-	if empty := newTimeline(s, abide.Info{}, whole(at(turn(0))), nil, noon); len(empty.Rows) != 0 || len(empty.Ticks) != 0 {
+	check.Equal(t, "ticks", strings.Join(tl.Ticks, " "), "0 30 s 1 min 1 min 30 s 2 min")
+	if empty := newTimeline(s, abide.Info{}, whole(at(turn(0))), nil, noon, ""); len(empty.Rows) != 0 || len(empty.Ticks) != 0 {
 		t.Errorf("of nothing: %+v", empty)
 	}
 }
@@ -191,13 +192,70 @@ func TestLongHistoriesAreCut(t *testing.T) {
 	t.Parallel()
 	s := &site{clock: base.NewManual(noon)}
 	events := []history.Event{turn(0)}
-	for range 500 {
-		events = append(events, history.Event{Kind: history.StepCompleted, Name: "x"})
+	for i := range 500 {
+		events = append(events, history.Event{Kind: history.StepCompleted, Name: strings.Repeat("x", i+1)})
 	}
-	tl := newTimeline(s, abide.Info{Execution: 1}, whole(at(events...)), nil, noon)
+	tl := newTimeline(s, abide.Info{Execution: 1}, whole(at(events...)), nil, noon, "")
 	if len(tl.Rows) != maxBars || tl.More != 500-maxBars {
 		t.Errorf("%d rows and %d more", len(tl.Rows), tl.More)
 	}
+	if newest := tl.Rows[len(tl.Rows)-1].Label; len(newest) != 500 {
+		t.Errorf("the last row is that of step %d", len(newest))
+	}
+}
+
+// TestEqualRowsAreGrouped where there are many; what runs or has failed comes first, and can be
+// shown alone.
+func TestEqualRowsAreGrouped(t *testing.T) {
+	t.Parallel()
+	s := &site{clock: base.NewManual(noon)}
+	events := []history.Event{turn(0)}
+	for range 250 {
+		events = append(events, history.Event{Kind: history.ActivityScheduled, Name: "count-work"})
+	}
+	for i := range 200 {
+		events = append(events, history.Event{Kind: history.ChildStarted, Name: "part", Target: fmt.Sprint("part-", i)})
+	}
+	events = append(events, history.Event{Kind: history.TimerCreated, Name: "cool-down", At: noon.Add(time.Hour)}, turn(time.Second))
+	for i := range 250 {
+		events = append(events, history.Event{Kind: history.ActivityCompleted, Ref: int32(2 + i)})
+	}
+	for i := range 200 {
+		e := history.Event{Kind: history.ChildCompleted, Ref: int32(252 + i)}
+		if i%67 == 13 {
+			e.Kind, e.Failure = history.ChildFailed, &history.Failure{Message: "part is broken\nat line 7"}
+		}
+		events = append(events, e)
+	}
+	w := whole(at(events...))
+	rows := func(show string) string {
+		var list []string
+		for _, b := range newTimeline(s, abide.Info{Execution: 1}, w, nil, noon.Add(time.Minute), show).Rows {
+			list = append(list, b.Label+" "+b.State)
+		}
+		return strings.Join(list, "; ")
+	}
+	failed := "part-13 failed; part-80 failed; part-147 failed"
+	check.Equal(t, "all rows", rows(""), "cool-down running; "+failed+"; count-work × 250 completed; part × 197 completed")
+	check.Equal(t, "the failed ones", rows("failed"), failed)
+	check.Equal(t, "the running ones", rows("running"), "cool-down running")
+
+	d := &instanceData{}
+	c := childrenOf(d, w, narrateWindow(w))
+	check.Equal(t, "the summary", c.Words, "200 children: 197 completed, 3 failed")
+	if c.Rows[0].State != "failed" || c.Rows[0].Why != "part is broken" || c.Rows[3].State != "completed" || c.More != 100 {
+		t.Errorf("the children begin with %+v, and %d more", c.Rows[:4], c.More)
+	}
+	d.Show = "failed"
+	check.Equal(t, "failed children", len(childrenOf(d, w, narrateWindow(w)).Rows), 3)
+}
+
+// clockOf writes the time of day of a time, nothing if it is zero.
+func clockOf(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.Format("15:04:05")
 }
 
 func TestChartsStayWithinTheirFrame(t *testing.T) {
@@ -250,7 +308,7 @@ func TestAPartIsToldWithoutTheRest(t *testing.T) {
 	}
 	check.Equal(t, "the state of what is answered later", told.state(9), "unknown")
 	s := &site{clock: base.NewManual(noon.Add(100 * time.Second))}
-	tl := newTimeline(s, abide.Info{Execution: 1}, w, nil, noon.Add(100*time.Second))
+	tl := newTimeline(s, abide.Info{Execution: 1}, w, nil, noon.Add(100*time.Second), "")
 	if len(tl.Rows) != 1 || tl.Rows[0].Label != "ship" || tl.Rows[0].State != "unknown" || tl.Rows[0].Open || tl.Since != "1 min" {
 		t.Errorf("%+v", tl)
 	}

@@ -6,28 +6,97 @@
   const dialog = document.getElementById("dialog");
   let opener = null;
 
-  // A form is fetched as the page that it is, and shown in the dialog.
+  const unreachable = "No connection to the server. Try again when it is back; what you have typed stays here.";
+
+  // A form is fetched as the page that it is, and shown in the dialog, and so is an error.
   async function open(address, from) {
-    let form = null;
+    opener = from;
+    let page = null;
     try {
       const answer = await fetch(address, { headers: { Accept: "text/html" } });
-      if (answer.ok) {
-        const text = await answer.text();
-        form = new DOMParser().parseFromString(text, "text/html").getElementById("form");
-      }
+      page = new DOMParser().parseFromString(await answer.text(), "text/html");
     } catch {
-      // The page itself says what is wrong.
+      const error = document.createElement("section");
+      error.className = "page";
+      error.innerHTML = '<h1 id="dialog-title">Not possible now</h1><p></p><div class="verbs"><a class="button" href="#" data-close>Close</a></div>';
+      error.querySelector("p").textContent = unreachable;
+      showDialog(error);
+      return;
+    }
+    const form = page.getElementById("form");
+    const error = page.querySelector("main section.page");
+    if (!form && !error) {
+      location.assign(address); // such as to log in
+      return;
     }
     if (!form) {
-      location.assign(address);
+      error.querySelector("h1").id = "dialog-title";
+      error.querySelector("a.button").dataset.close = "";
+      error.querySelector("a.button").textContent = "Close";
+      showDialog(error);
       return;
     }
     form.querySelector("form").action = address;
-    dialog.replaceChildren(document.adoptNode(form));
-    opener = from;
-    dialog.showModal();
-    const first = dialog.querySelector("input:not([type=hidden]), select, textarea");
+    showDialog(form);
+  }
+
+  // The Enter that opens a dialog, and that a keyboard repeats while it is held, must not send
+  // its form.
+  let enterHeld = false;
+  let enterStale = false;
+  document.addEventListener("keydown", function (event) { if (event.key === "Enter") enterHeld = true; }, true);
+  document.addEventListener("keyup", function (event) { if (event.key === "Enter") enterHeld = enterStale = false; }, true);
+  for (const kind of ["keydown", "keypress"]) {
+    dialog.addEventListener(kind, function (event) { if (event.key === "Enter" && enterStale) event.preventDefault(); }, true);
+  }
+
+  function showDialog(content) {
+    dialog.replaceChildren(document.adoptNode(content));
+    if (!dialog.open) {
+      dialog.showModal();
+      enterStale = enterHeld;
+    }
+    const first = dialog.querySelector("input:not([type=hidden]), select, textarea, button.strong:not(.danger)");
     (first || dialog.querySelector("[data-close]")).focus();
+    document.dispatchEvent(new Event("abide:dialog"));
+  }
+
+  // A form in the dialog is sent from here, so that the dialog stays, with what was typed,
+  // if it is not accepted or does not arrive.
+  async function send(form) {
+    const button = form.querySelector("button:not([type=button])");
+    button.disabled = true;
+    try {
+      const answer = await fetch(form.action, { method: "POST", headers: { Accept: "text/html" }, body: new URLSearchParams(new FormData(form)) });
+      if (answer.redirected) {
+        location.assign(answer.url);
+        return;
+      }
+      const text = await answer.text();
+      const page = new DOMParser().parseFromString(text, "text/html");
+      const again = page.getElementById("form");
+      if (again) {
+        again.querySelector("form").action = form.action;
+        showDialog(again);
+        return;
+      }
+      const error = page.querySelector("main section.page p");
+      complain(form, error ? error.textContent : "Not accepted: " + answer.status + " " + answer.statusText + ".");
+    } catch {
+      complain(form, "Not sent. " + unreachable);
+    }
+    button.disabled = false;
+  }
+
+  function complain(form, text) {
+    let problem = dialog.querySelector(".problem");
+    if (!problem) {
+      problem = document.createElement("p");
+      problem.className = "problem";
+      problem.setAttribute("role", "alert");
+      form.before(problem);
+    }
+    problem.textContent = text;
   }
 
   dialog.addEventListener("close", function () {
@@ -53,7 +122,7 @@
       dialog.close();
       return;
     }
-    const link = event.target.closest("a[data-dialog]");
+    const link = event.target.closest("a[data-dialog], #help");
     if (link) {
       event.preventDefault();
       open(link.href, link);
@@ -68,13 +137,49 @@
     const form = event.target.closest("form[data-dialog-form]");
     if (form) {
       event.preventDefault();
-      open(form.action + "?" + new URLSearchParams(new FormData(form)), event.submitter);
+      if (!selected.size) {
+        told.textContent = told.dataset.none;
+        told.classList.add("last");
+        return;
+      }
+      const query = new URLSearchParams(new FormData(form));
+      query.delete("instance");
+      for (const value of selected) query.append("instance", value);
+      open(form.action + "?" + query, event.submitter);
+      return;
+    }
+    if (event.target.method === "post" && dialog.contains(event.target)) {
+      event.preventDefault();
+      send(event.target);
       return;
     }
     const button = event.target.querySelector("button:not([type=button])");
     if (button && event.target.method === "post") {
       setTimeout(function () { button.disabled = true; }, 0); // once is enough
     }
+  });
+
+  // The next runs of the schedule that is being filled in.
+  let previewing = 0;
+  document.addEventListener("input", function (event) {
+    const form = event.target.form;
+    const place = form && form.querySelector("[data-preview]");
+    if (!place || !["cron", "zone", "every"].includes(event.target.name)) return;
+    clearTimeout(previewing);
+    previewing = setTimeout(async function () {
+      const query = new URLSearchParams();
+      for (const name of ["cron", "zone", "every"]) query.set(name, form.elements[name].value);
+      try {
+        const answer = await fetch(place.dataset.preview + "?" + query, { headers: { Accept: "text/html" } });
+        const runs = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("runs");
+        if (!runs) return;
+        for (const link of runs.querySelectorAll("a.button")) link.remove();
+        runs.removeAttribute("id");
+        place.replaceChildren(document.adoptNode(runs));
+      } catch {
+        // It is a help, and no more.
+      }
+    }, 300);
   });
 
   async function copyText(button) {
@@ -96,8 +201,13 @@
   }
 
   document.addEventListener("keydown", function (event) {
-    if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey || dialog.open) return;
+    if (event.key !== "/" && event.key !== "?" || event.ctrlKey || event.metaKey || event.altKey || dialog.open) return;
     if (event.target.closest("input, textarea, select")) return;
+    if (event.key === "?") {
+      event.preventDefault();
+      document.getElementById("help").click();
+      return;
+    }
     const jump = document.getElementById("jump");
     if (jump) {
       event.preventDefault();
@@ -105,10 +215,44 @@
     }
   });
 
+  // The selected rows, by the value of their box: a row that leaves the list when the page is
+  // drawn anew stays selected.
+  const selected = new Set();
+  const told = document.getElementById("selected");
+  const boxes = function () { return document.querySelectorAll('input[name="instance"]'); };
+
+  function tellSelected() {
+    if (!told) return;
+    for (const box of boxes()) box.checked = selected.has(box.value);
+    told.textContent = selected.size ? selected.size + " selected" : "";
+    told.classList.remove("last");
+    document.getElementById("unselect").hidden = !selected.size;
+  }
+
   document.addEventListener("change", function (event) {
-    if (event.target.id !== "all-rows") return;
-    for (const box of document.querySelectorAll('input[name="instance"]')) box.checked = event.target.checked;
+    const all = event.target.id === "all-rows";
+    if (!all && event.target.name !== "instance") return;
+    for (const box of all ? boxes() : [event.target]) {
+      if (event.target.checked) selected.add(box.value);
+      else selected.delete(box.value);
+    }
+    tellSelected();
   });
+
+  // Enter on a box would be a click on the button of its form.
+  document.addEventListener("keydown", function (event) {
+    if (event.key === "Enter" && event.target.matches('input[type="checkbox"]')) event.preventDefault();
+  });
+
+  if (told) {
+    for (const box of boxes()) if (box.checked) selected.add(box.value); // kept by the browser on the way back
+    document.getElementById("unselect").addEventListener("click", function () {
+      selected.clear();
+      document.getElementById("all-rows").checked = false;
+      tellSelected();
+    });
+    tellSelected();
+  }
 
   // Times in words, as the server says them.
   const skew = Number(document.body.dataset.now) - Date.now();
@@ -131,25 +275,38 @@
   }
 
   function tell() {
-    if (document.hidden) return;
-    for (const time of document.querySelectorAll("time[data-relative]")) {
+    if (document.hidden || document.body.classList.contains("stale")) return;
+    for (const time of document.querySelectorAll("time[data-relative]:not([data-exact])")) {
       const words = relative(Date.parse(time.dateTime));
       if (time.textContent !== words) time.textContent = words;
     }
   }
   setInterval(tell, 1000);
 
+  // A click on a time shows it exactly, and another one in words: a phone has no hover.
+  document.addEventListener("click", function (event) {
+    const time = event.target.closest("time[data-relative]");
+    if (!time || time.closest("a, summary")) return;
+    if (time.dataset.exact === undefined) {
+      time.dataset.exact = "";
+      time.textContent = time.title;
+    } else {
+      delete time.dataset.exact;
+      tell();
+    }
+  });
+
   function dress() {
     for (const hidden of document.querySelectorAll("[data-copy][hidden], #all-rows[hidden]")) hidden.hidden = false;
   }
   dress();
-  document.addEventListener("abide:drawn", function () { dress(); tell(); });
+  document.addEventListener("abide:drawn", function () { dress(); tell(); tellSelected(); });
 
   // On a narrow screen the menu is a strip: the page's own entry is in sight.
   const current = document.querySelector(".menu [aria-current]");
   if (current) {
     const menu = current.closest(".menu");
-    menu.scrollLeft = current.offsetLeft - (menu.clientWidth - current.offsetWidth) / 2;
+    if (current.offsetLeft + current.offsetWidth > menu.clientWidth) menu.scrollLeft = current.offsetLeft - (menu.clientWidth - current.offsetWidth) / 2;
   }
 
   // What was done is said once, also when the page is loaded again.

@@ -86,6 +86,17 @@
     const have = ratio(text, below);
     if (have < (large ? 3 : 4.5)) say(e, "contrast " + have.toFixed(2));
   };
+  // The edge of a field tells it from what it stands on.
+  for (const e of all("input:not([type=hidden]):not([type=checkbox]), select, textarea").filter(seen)) {
+    const below = ground(e.parentElement);
+    const have = ratio(over(colour(getComputedStyle(e).borderTopColor), below), below);
+    if (have < 3) say(e, "an edge with a contrast of " + have.toFixed(2));
+  }
+  // What is pressed is at least 24 pixels high.
+  for (const e of all("td a, .menu a, .button, button, input:not([type=hidden]), select, .chip").filter(seen)) {
+    const box = (e.closest("label.choice, .choices label") || e).getBoundingClientRect();
+    if (box.height < 23.5) say(e, "only " + box.height.toFixed(1) + " pixels high");
+  }
   const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   while (walker.nextNode()) {
     const e = walker.currentNode.parentElement;

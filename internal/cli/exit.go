@@ -38,7 +38,7 @@ var exits = []struct {
 	{ExitUsage, []error{bench.ErrOptions, abide.ErrInvalid, action.ErrInvalid, timer.ErrInvalid, operation.ErrInvalid, auth.ErrInvalid}},
 	{ExitNotFound, []error{store.ErrNotFound, abide.ErrNotFound, action.ErrNotFound, timer.ErrNotFound, operation.ErrNotFound, auth.ErrNotFound}},
 	{ExitConflict, []error{
-		store.ErrConflict, store.ErrInUse, store.ErrIncomplete, store.ErrBackup, store.ErrReadOnly, transfer.ErrTarget, transfer.ErrChanged, abide.ErrExists, abide.ErrState, abide.ErrConflict,
+		store.ErrConflict, store.ErrInUse, store.ErrIncomplete, store.ErrBackup, store.ErrReadOnly, transfer.ErrTarget, transfer.ErrChanged, abide.ErrExists, abide.ErrState, abide.ErrStalled, abide.ErrConflict,
 		action.ErrExists, action.ErrState, action.ErrConflict,
 		timer.ErrExists, timer.ErrState, timer.ErrConflict, timer.ErrQuota,
 		operation.ErrExists, operation.ErrState, operation.ErrConflict,
@@ -50,6 +50,9 @@ var exits = []struct {
 var exitProblems = map[string]int{
 	api.CodeInvalid:     ExitUsage,
 	api.CodeTooLarge:    ExitUsage,
+	api.CodePayload:     ExitUsage,
+	api.CodeUnserved:    ExitUsage,
+	api.CodeStalled:     ExitConflict,
 	api.CodeNotFound:    ExitNotFound,
 	api.CodeExists:      ExitConflict,
 	api.CodeState:       ExitConflict,

@@ -19,7 +19,7 @@ func inNewStore(t *testing.T) {
 	for _, name := range []string{connect.EnvStore, connect.EnvServer, connect.EnvToken, connect.EnvTokenFile} {
 		t.Setenv(name, "")
 	}
-	if code, _, stderr := invoke(t, "instances", "start", "order", "--id", "x"); code != ExitOK {
+	if code, _, stderr := invoke(t, "instances", "start", "order", "--id", "x", "--unchecked"); code != ExitOK {
 		t.Fatal(stderr)
 	}
 }
@@ -31,7 +31,7 @@ func TestMistakesAboutNouns(t *testing.T) {
 		line string // arguments, with a | between them
 		want string
 	}{
-		{"instances|dance", "known are: cancel, delete, fork, history, list, move-timer, raise, restart, result, resume, show, start, suspend, terminate, wait"},
+		{"instances|dance", "known are: cancel, correct, delete, fork, history, list, move-timer, raise, restart, result, resume, show, start, suspend, terminate, wait"},
 		{"instances|start", "needs the name of an orchestration"},
 		{"instances|start|order|--input|text", "--input is not JSON"},
 		{"instances|start|order|--input|@missing", "missing"},
@@ -39,11 +39,11 @@ func TestMistakesAboutNouns(t *testing.T) {
 		{"instances|start|order|--tag|x", "NAME=VALUE is allowed"},
 		{"instances|start|order|--at|now|--in|1h", "exclude each other"},
 		{"instances|start|order|--in|-1h", "negative"},
-		{"instances|start|order|--at|soon", "which is not a time"},
+		{"instances|start|order|--at|soon", "is not a time"},
 		{"instances|start|a b|--on-exists|maybe", "allowed are: existing, reject, replace"},
 		{"instances|list|--status|done", `unknown status "done"; known are: pending, running, suspended, stalled, completed, failed, cancelled, terminated`},
 		{"instances|list|--tag|=x", "NAME=VALUE is allowed"},
-		{"instances|list|--from|later", "which is not a time"},
+		{"instances|list|--from|later", "is not a time"},
 		{"instances|list|--tenant|a|--all-tenants", "exclude each other"},
 		{"instances|list|--limit|0", "1 or more is allowed"},
 		{"instances|list|x", "takes no arguments"},
@@ -72,8 +72,8 @@ func TestMistakesAboutNouns(t *testing.T) {
 		{"operations|show", "needs the ID of an operation"},
 		{"operations|cancel|x|--tenant|a|--all-tenants", "exclude each other"},
 		{"tokens|create", "needs a name for the token"},
-		{"tokens|create|x|--role|admin|--expires|soon", "which is not a time"},
-		{"audit|list|--from|soon", "which is not a time"},
+		{"tokens|create|x|--role|admin|--expires|soon", "is not a time"},
+		{"audit|list|--from|soon", "is not a time"},
 		{"top|--interval|1ms", "100ms or more is allowed"},
 		{"stats|--server|http://x|--db|y", "exclude each other"},
 		{"stats|--server|http://127.0.0.1:1|--cert|x", "--cert and --key are needed together"},

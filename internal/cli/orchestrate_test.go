@@ -125,7 +125,7 @@ func TestStoreOfAProcessThatDoesNotAnswer(t *testing.T) {
 	}
 	defer st.Close()
 	code, _, stderr := invoke(t, "actions", "list", "--db", dir)
-	if code != ExitUnreachable || !strings.Contains(stderr, "another process has the store in "+dir+" open, and does not answer") {
+	if code != ExitUnreachable || !strings.Contains(stderr, "another process has the store in "+dir+" open, and does not answer") || !strings.Contains(stderr, "--server http://") {
 		t.Errorf("exit code %d, %q", code, stderr)
 	}
 	code, _, stderr = invoke(t, "orchestrate", "--db", dir, "--", "true")

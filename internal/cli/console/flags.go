@@ -44,9 +44,6 @@ func (d *duration) String() string {
 // Type is what the help calls it.
 func (d *duration) Type() string { return "duration" }
 
-// layouts are the forms of a time without a zone.
-var layouts = []string{"2006-01-02T15:04:05", "2006-01-02 15:04:05", "2006-01-02T15:04", "2006-01-02 15:04", "2006-01-02"}
-
 // TimeHelp is what the help says about times.
 const TimeHelp = `Times are 2026-11-15T09:00:00Z, 2026-11-15T09:00:00+01:00, "2026-11-15 09:00" or 2026-11-15
 in the local zone, now, or how far from now: +10m, -24h.`
@@ -54,25 +51,14 @@ in the local zone, now, or how far from now: +10m, -24h.`
 // ParseTime reads the time that a flag gives; zero if it is not given. Zone is that of times
 // which do not name one.
 func ParseTime(flag, text string, now time.Time, zone *time.Location) (time.Time, error) {
-	switch {
-	case text == "":
+	if text == "" {
 		return time.Time{}, nil
-	case text == "now":
-		return now, nil
-	case strings.HasPrefix(text, "+") || strings.HasPrefix(text, "-"):
-		if d, err := api.ParseDuration(text); err == nil {
-			return now.Add(d), nil
-		}
 	}
-	if t, err := time.Parse(time.RFC3339Nano, text); err == nil {
-		return t, nil
+	t, err := api.ParseTime(text, now, zone)
+	if err != nil {
+		return t, Usage("--%s is %w", flag, err)
 	}
-	for _, layout := range layouts {
-		if t, err := time.ParseInLocation(layout, text, zone); err == nil {
-			return t, nil
-		}
-	}
-	return time.Time{}, Usage(`--%s is %q, which is not a time: write 2026-11-15T09:00:00Z, "2026-11-15 09:00", now, +10m or -24h`, flag, text)
+	return t, nil
 }
 
 // ReadPayload returns the JSON that --payload gives.

@@ -17,6 +17,8 @@ type Paging struct {
 // AddTo gives a command the flags.
 func (p *Paging) AddTo(cmd *cobra.Command) {
 	cmd.Flags().IntVar(&p.limit, "limit", 50, "how many at most")
+	cmd.Flags().IntVar(&p.limit, "page-size", 50, "the same, as the API calls it")
+	_ = cmd.Flags().MarkHidden("page-size") // the flag exists
 	cmd.Flags().StringVar(&p.token, "page-token", "", "start after the page that returned this token")
 }
 

@@ -2,7 +2,9 @@ package instances
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"unicode/utf8"
 
 	"github.com/abidehq/abide/internal/cli/connect"
 	"github.com/abidehq/abide/internal/cli/console"
@@ -16,7 +18,7 @@ import (
 // New returns the command abide instances.
 func New() *cobra.Command {
 	verbs := append(newInstanceVerbs(), newInstancesStart(), newInstancesList(), newInstancesShow(), newInstancesHistory(),
-		newInstancesResult(), newInstancesWait(), newInstancesRaise(), newInstancesFork(), newInstancesMoveTimer())
+		newInstancesResult(), newInstancesWait(), newInstancesRaise(), newInstancesCorrect(), newInstancesFork(), newInstancesMoveTimer())
 	return console.Group(
 		&cobra.Command{
 			Use:     "instances",
@@ -48,17 +50,24 @@ func orchestrationOf(info *abide.Info) string {
 	return info.Orchestration + "@" + info.Version
 }
 
-// noteOf says in a few words why an instance is as it is, or what it says about itself.
+// noteOf says in a few words why an instance is as it is, what it returned, or what it says about itself.
 func noteOf(info *abide.Info) string {
 	switch {
 	case info.Reason != "":
 		return info.Reason
 	case info.Err != nil:
 		return info.Err.Error()
+	case info.Status == abide.Completed && len(info.Result) > 0 && utf8.Valid(info.Result):
+		return string(info.Result)
+	case info.Status == abide.Completed && len(info.Result) > 0:
+		return fmt.Sprintf("%d bytes", len(info.Result))
 	default:
 		return info.StatusText
 	}
 }
+
+// maxNote is how much of a note is in a row. A terminal shows as much as fits into a line.
+const maxNote = 4096
 
 // Rows prints instances.
 var Rows = console.Rows[abide.Info, api.Instance]{
@@ -69,7 +78,7 @@ var Rows = console.Rows[abide.Info, api.Instance]{
 		if info.Status.Ended() && !info.EndedAt.IsZero() {
 			took = console.Readable(info.EndedAt.Sub(info.StartedAt))
 		}
-		return console.Row(info.Ref.ID, orchestrationOf(info), console.StatusCell(info.Status), info.StartedAt, took, console.Shorten(noteOf(info), 60))
+		return console.Row(info.Ref.ID, orchestrationOf(info), console.StatusCell(info.Status), info.StartedAt, took, console.Shorten(noteOf(info), maxNote))
 	},
 	Wire: api.FromInfo,
 	Key:  func(info *abide.Info) [2]string { return keyOf(info.Ref) },

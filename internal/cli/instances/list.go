@@ -17,7 +17,7 @@ type instancesList struct {
 	console.Paging
 	console.Watching
 	flags  instanceFilter
-	latest bool
+	oldest bool
 }
 
 func newInstancesList() *cobra.Command {
@@ -25,12 +25,13 @@ func newInstancesList() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List instances",
-		Long: `List instances in the order in which they were started.
+		Long: `List instances, those that were started last first. The note of one that has completed is its
+result.
 
 With --watch it prints them, and then each one that changes, until it is interrupted.
 
 ` + console.TimeHelp,
-		Example: `  abide instances list --latest
+		Example: `  abide instances list
   abide instances list --status failed,stalled --from -24h
   abide instances list --orchestration order --tag customer=7 -o json
   abide instances list --status stalled --all-tenants --watch`,
@@ -40,7 +41,9 @@ With --watch it prints them, and then each one that changes, until it is interru
 	f := cmd.Flags()
 	f.SortFlags = false
 	l.flags.AddTo(cmd)
-	f.BoolVar(&l.latest, "latest", false, "the latest first")
+	f.BoolVar(&l.oldest, "oldest", false, "the oldest first")
+	f.Bool("latest", true, "the latest first, as without it")
+	_ = f.MarkHidden("latest") // the default; scripts of earlier releases have it
 	l.Paging.AddTo(cmd)
 	l.Watching.AddTo(cmd)
 	l.Home.AddTo(cmd)
@@ -52,7 +55,7 @@ func (l *instancesList) run(cmd *cobra.Command, _ []string) error {
 	if err != nil {
 		return err
 	}
-	filter.Descending = l.latest || l.Watch
+	filter.Descending = !l.oldest || l.Watch
 	rows := Rows
 	if l.flags.tenants {
 		rows = rows.WithTenant()

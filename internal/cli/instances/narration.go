@@ -1,6 +1,8 @@
 package instances
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -118,14 +120,37 @@ func waitText(w *abide.Waiting) string {
 		return "timer " + w.Name
 	case history.ChildStarted:
 		return "child " + w.Name + ", " + w.Child
+	case history.EventReceived:
+		return "event " + w.Name + payloadType(w.Schema)
 	default:
 		return w.Kind.String() + " " + w.Name
 	}
 }
 
+// payloadType returns an example of the payload of an event, on one line.
+func payloadType(schema json.RawMessage) string {
+	if len(schema) == 0 {
+		return ""
+	}
+	var b bytes.Buffer
+	if json.Compact(&b, abide.ExampleOf(schema)) != nil || b.String() == "null" {
+		return ""
+	}
+	return " with " + b.String()
+}
+
 // whenText says when it comes, and what has come of it so far.
 func whenText(w *abide.Waiting, now time.Time) string {
 	text := ""
+	if w.Kind == history.EventReceived {
+		if !w.Since.IsZero() {
+			text = "since " + console.LocalTime(w.Since)
+		}
+		if !w.At.IsZero() {
+			text = join(text, "until "+console.LocalTime(w.At)+", "+console.FromNow(w.At, now))
+		}
+		return text
+	}
 	if !w.At.IsZero() {
 		text = console.LocalTime(w.At) + ", " + console.FromNow(w.At, now)
 	}

@@ -203,6 +203,12 @@ func showOperation(w io.Writer, o *api.Operation) error {
 		{"skipped", strconv.Itoa(o.Skipped)},
 		{"failed", strconv.Itoa(o.Failed)},
 	}
+	if f.Prefix != "" {
+		fields = append(fields, [2]string{"prefix", f.Prefix})
+	}
+	if f.Parent != "" {
+		fields = append(fields, [2]string{"parent", f.Parent})
+	}
 	for _, name := range slices.Sorted(maps.Keys(f.Tags)) {
 		fields = append(fields, [2]string{"tag", name + "=" + f.Tags[name]})
 	}

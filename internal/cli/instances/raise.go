@@ -3,6 +3,8 @@ package instances
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"io"
 	"time"
 
 	"github.com/abidehq/abide/internal/cli/connect"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/abidehq/abide"
 	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/server/api"
 )
 
 // instancesRaise is the verb: abide instances raise.
@@ -19,6 +22,9 @@ type instancesRaise struct {
 	connect.Home
 	data, id  string
 	ifAwaited bool
+	mustExist bool
+	ended     bool
+	unchecked bool
 	keepFor   time.Duration
 }
 
@@ -27,8 +33,12 @@ func newInstancesRaise() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "raise ID EVENT",
 		Short: "Raise an event for an instance",
-		Long: `Raise an event for an instance. Events of a name are kept in order until they are received. The
-instance need not be there yet: the event waits for it.`,
+		Long: `Raise an event for an instance, and print what it has found: an instance that waits for it, or
+why it is kept or dropped. Events of a name are kept in order until they are received. The
+instance need not be there yet: the event waits for it.
+
+An event for an instance that has ended is refused, and so is one whose payload does not fit
+what the instance waits for; 'abide instances show' says what that is.`,
 		Example: `  abide instances raise order-1 approved --data '{"by":"an operator"}'
   abide instances raise order-1 approved --data @approval.json --if-awaited
   abide instances raise order-1 paid --event-id payment-77`,
@@ -39,6 +49,9 @@ instance need not be there yet: the event waits for it.`,
 	f.SortFlags = false
 	f.StringVar(&r.data, "data", "", "JSON that comes with it; @FILE for that of a file, @- for standard input")
 	f.BoolVar(&r.ifAwaited, "if-awaited", false, "drop it unless the instance waits for it when it arrives")
+	f.BoolVar(&r.mustExist, "must-exist", false, "refuse it if the instance does not exist")
+	f.BoolVar(&r.ended, "ignore-ended", false, "drop it if the instance has ended, instead of refusing it")
+	f.BoolVar(&r.unchecked, "unchecked", false, "raise it whatever the instance is and waits for, with any payload")
 	console.DurationVar(f, &r.keepFor, "keep-for", 0, "how long it waits for its instance to be started, if there is none; a week if not given")
 	f.StringVar(&r.id, "event-id", "", "a name of your own: raising the same one twice raises one event, as long as the first has not arrived")
 	r.Home.AddTo(cmd)
@@ -50,6 +63,7 @@ type raised struct {
 	Tenant string `json:"tenant"`
 	ID     string `json:"id"`
 	Event  string `json:"event"`
+	api.Raised
 }
 
 func (r *instancesRaise) run(cmd *cobra.Command, args []string) error {
@@ -61,6 +75,15 @@ func (r *instancesRaise) run(cmd *cobra.Command, args []string) error {
 	if r.ifAwaited {
 		opts = append(opts, abide.IfAwaited())
 	}
+	if r.mustExist {
+		opts = append(opts, abide.MustExist())
+	}
+	if r.ended {
+		opts = append(opts, abide.IgnoreEnded())
+	}
+	if r.unchecked {
+		opts = append(opts, abide.Unchecked())
+	}
 	switch {
 	case r.keepFor < 0:
 		return console.Usage("--keep-for is %v, which is negative", r.keepFor)
@@ -71,16 +94,28 @@ func (r *instancesRaise) run(cmd *cobra.Command, args []string) error {
 		opts = append(opts, abide.ID(r.id))
 	}
 	return r.UseEngine(cmd, false, func(ctx context.Context, engine *abide.Client) error {
-		if len(data) == 0 {
-			err = abide.NewEvent[abide.None](args[1]).Raise(ctx, engine, args[0], abide.None{}, opts...)
-		} else {
-			err = abide.NewEvent[json.RawMessage](args[1]).Raise(ctx, engine, args[0], data, opts...)
-		}
-		if err != nil || !r.Out.IsJSON() {
+		req, err := prepareEvent(engine, args[0], args[1], data, opts)
+		if err != nil {
 			return err
 		}
-		return r.Out.Print(cmd.OutOrStdout(), raised{Tenant: r.Tenant, ID: args[0], Event: args[1]}, nil)
+		done, err := engine.Raise(ctx, req)
+		if err != nil {
+			return err
+		}
+		out := raised{Tenant: r.Tenant, ID: args[0], Event: args[1], Raised: api.FromRaised(args[1], &done[0])}
+		return r.Out.Print(cmd.OutOrStdout(), out, func(w io.Writer) error {
+			_, err := fmt.Fprintln(w, out.Text)
+			return err
+		})
 	})
+}
+
+// prepareEvent returns the request of an event that is known by its name alone.
+func prepareEvent(engine *abide.Client, id, name string, data json.RawMessage, opts []abide.RaiseOption) (abide.RaiseRequest, error) {
+	if len(data) == 0 {
+		return abide.NewEvent[abide.None](name).Prepare(engine, id, abide.None{}, opts...)
+	}
+	return abide.NewEvent[json.RawMessage](name).Prepare(engine, id, data, opts...)
 }
 
 func newInstancesFork() *cobra.Command {

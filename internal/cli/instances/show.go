@@ -66,6 +66,7 @@ type View struct {
 	info     abide.Info
 	waits    []abide.Waiting
 	history  abide.History
+	messages []abide.Undelivered
 	unserved bool // no worker serves it
 }
 
@@ -82,6 +83,9 @@ func ReadInstance(ctx context.Context, engine *abide.Client, ref abide.Ref) (v V
 		return v, nil
 	}
 	if v.waits, err = engine.Waits(ctx, ref); err != nil && !errors.Is(err, abide.ErrNotFound) {
+		return v, err
+	}
+	if v.messages, err = engine.Undelivered(ctx, ref); err != nil && !errors.Is(err, abide.ErrNotFound) {
 		return v, err
 	}
 	v.unserved = isUnserved(ctx, engine, &v.info)
@@ -126,8 +130,11 @@ func (v *View) fields() [][2]string {
 	for _, name := range slices.Sorted(maps.Keys(i.Values)) {
 		fields = append(fields, [2]string{"value", name + " = " + payloadText(i.Values[name])})
 	}
-	if input, ok := inputOf(&v.history); ok {
+	if input, ok := v.input(); ok {
 		fields = append(fields, [2]string{"input", payloadText(input)})
+	}
+	if i.BadPayload != nil {
+		fields = append(fields, [2]string{"payload", payloadText(v.badPayload())})
 	}
 	fields = append(fields, [2]string{"result", payloadText(i.Result)})
 	for err := i.Err; err != nil; err = errors.Unwrap(err) {
@@ -136,14 +143,34 @@ func (v *View) fields() [][2]string {
 	return append(fields, [2]string{"next", v.next()})
 }
 
-// inputOf returns what an execution was started with.
-func inputOf(h *abide.History) (history.Payload, bool) {
-	for i := range h.Events {
-		if e := &h.Events[i]; e.Kind == history.ExecutionStarted {
+// input returns what the execution was started with: from the history, or from the message that
+// starts it if it has not begun.
+func (v *View) input() (history.Payload, bool) {
+	for i := range v.history.Events {
+		if e := &v.history.Events[i]; e.Kind == history.ExecutionStarted {
+			return e.Data, len(e.Data) > 0
+		}
+	}
+	for i := range v.messages {
+		if e := &v.messages[i].Event; e.Kind == history.ExecutionStarted {
 			return e.Data, len(e.Data) > 0
 		}
 	}
 	return nil, false
+}
+
+// badPayload returns the payload because of which the instance has stalled, if it is known.
+func (v *View) badPayload() history.Payload {
+	bad := v.info.BadPayload
+	if bad.Event > 0 && bad.Event <= len(v.history.Events) {
+		return v.history.Events[bad.Event-1].Data
+	}
+	for i := range v.messages {
+		if v.messages[i].Message == bad.Message {
+			return v.messages[i].Event.Data
+		}
+	}
+	return nil
 }
 
 // next names the command that continues an instance which does not continue by itself.
@@ -153,6 +180,13 @@ func (v *View) next() string {
 	case abide.Suspended:
 		return "it goes on when it is resumed: abide instances resume " + id
 	case abide.Stalled:
+		if bad := v.info.BadPayload; bad != nil {
+			text := "correct the payload, and it goes on: abide instances correct " + id + " --data JSON"
+			if bad.Kind == history.EventReceived {
+				text += ", or --discard to drop the event"
+			}
+			return text
+		}
 		return "it goes on when it is resumed after a fix: abide instances resume " + id
 	case abide.Failed, abide.Cancelled, abide.Terminated:
 		return "nothing, unless it is restarted: abide instances restart " + id
@@ -170,7 +204,7 @@ func (v *View) writeWaits(w io.Writer) error {
 		return nil
 	}
 	if len(v.waits) == 0 {
-		_, err := fmt.Fprintf(w, "\nwaits for\n  nothing that has been asked for: for an event, or for its next turn\n")
+		_, err := fmt.Fprintf(w, "\nwaits for\n  its next turn\n")
 		return err
 	}
 	if _, err := fmt.Fprintf(w, "\nwaits for\n"); err != nil {
@@ -180,7 +214,11 @@ func (v *View) writeWaits(w io.Writer) error {
 	now := base.System{}.Now()
 	for i := range v.waits {
 		wait := &v.waits[i]
-		t.Add(console.Plain("  "+waitText(wait)), console.Plain("#"+strconv.Itoa(wait.Event)), console.Plain(whenText(wait, now)))
+		number := ""
+		if wait.Event > 0 {
+			number = "#" + strconv.Itoa(wait.Event)
+		}
+		t.Add(console.Plain("  "+waitText(wait)), console.Plain(number), console.Plain(whenText(wait, now)))
 	}
 	return t.Write(w)
 }

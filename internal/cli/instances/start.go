@@ -20,7 +20,7 @@ type instancesStart struct {
 	id, version, input, at, onExists string
 	in, timeout                      time.Duration
 	tags                             []string
-	wait                             bool
+	wait, unchecked                  bool
 }
 
 func newInstancesStart() *cobra.Command {
@@ -31,6 +31,9 @@ func newInstancesStart() *cobra.Command {
 		Long: `Start an instance of an orchestration. It begins as soon as a process serves the
 orchestration, or later with --at or --in. With --id a start can be repeated: if there is such
 an instance already, it is the one, unless --on-exists says otherwise.
+
+An orchestration that no worker has ever registered is refused, and so is an input that does not
+fit its type; 'abide workers signatures' lists both.
 
 With --wait it waits until the instance has ended, and prints its result, as 'abide instances
 result' does.
@@ -52,6 +55,7 @@ result' does.
 	f.StringVar(&s.at, "at", "", "when it begins")
 	console.DurationVar(f, &s.in, "in", 0, "how long from now it begins: 90s, 10m, 2h30m, or a number of seconds")
 	f.StringVar(&s.onExists, "on-exists", "existing", "if there is an instance with that ID: existing (it is the one), reject, or replace (if it has ended)")
+	f.BoolVar(&s.unchecked, "unchecked", false, "start it although no worker has ever registered the orchestration, and with any input")
 	f.BoolVar(&s.wait, "wait", false, "wait until it has ended, and print its result")
 	console.DurationVar(f, &s.timeout, "timeout", 0, "how long to wait at most")
 	s.Home.AddTo(cmd)
@@ -68,12 +72,16 @@ func (s *instancesStart) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	return s.UseEngine(cmd, true, func(ctx context.Context, engine *abide.Client) error {
-		ref, existed, err := StartInstance(ctx, engine, args[0], s.version, input, opts)
+		started, err := StartInstance(ctx, engine, args[0], s.version, input, opts)
 		if err != nil {
 			return err
 		}
-		if existed {
+		ref := started.Ref
+		if started.Existed {
 			cmd.PrintErrf("instance %s is there already, and stays as it is\n", ref.ID)
+		}
+		if started.Unserved {
+			cmd.PrintErrf("no live worker serves %s: the instance waits for one\n", args[0])
 		}
 		if s.wait {
 			return printResult(ctx, &s.Home, cmd, engine, ref, true, s.timeout)
@@ -108,6 +116,9 @@ func (s *instancesStart) options() ([]abide.StartOption, error) {
 	case s.at != "":
 		opts = append(opts, abide.StartAt(at))
 	}
+	if s.unchecked {
+		opts = append(opts, abide.Unchecked())
+	}
 	switch s.onExists {
 	case "existing":
 	case "reject":
@@ -123,7 +134,7 @@ func (s *instancesStart) options() ([]abide.StartOption, error) {
 // StartInstance starts an instance of an orchestration that is known by its name alone.
 func StartInstance(
 	ctx context.Context, engine *abide.Client, name, version string, input json.RawMessage, opts []abide.StartOption,
-) (ref abide.Ref, existed bool, err error) {
+) (abide.Started, error) {
 	if len(input) == 0 {
 		return startWith(ctx, engine, name, version, abide.None{}, opts)
 	}
@@ -132,14 +143,18 @@ func StartInstance(
 
 func startWith[In any](
 	ctx context.Context, engine *abide.Client, name, version string, in In, opts []abide.StartOption,
-) (ref abide.Ref, existed bool, err error) {
+) (abide.Started, error) {
 	var register []abide.RegisterOption
 	if version != "" {
 		register = append(register, abide.Version(version))
 	}
-	i, err := abide.OrchestrationNamed[In, json.RawMessage](name, register...).Start(ctx, engine, in, opts...)
+	req, err := abide.OrchestrationNamed[In, json.RawMessage](name, register...).Prepare(engine, in, opts...)
 	if err != nil {
-		return abide.Ref{}, false, err
+		return abide.Started{}, err
 	}
-	return i.Ref(), i.Existed(), nil
+	started, err := engine.Start(ctx, req)
+	if err != nil {
+		return abide.Started{}, err
+	}
+	return started[0], nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/abidehq/abide/internal/cli/connect"
 	"github.com/abidehq/abide/internal/cli/console"
@@ -26,6 +27,7 @@ type instanceVerb struct {
 	kind   string                                                                           // as operations call it
 	asks   bool                                                                             // it asks even about a single one
 	reads  bool                                                                             // what is left of an instance can be read afterwards
+	done   func(s abide.Status) bool                                                        // it has happened; nil if that is known at once
 	change func(engine *abide.Client, ctx context.Context, ref abide.Ref, why string) error // a method of the client
 }
 
@@ -88,7 +90,7 @@ func (v *instanceVerb) each(ctx context.Context, cmd *cobra.Command, engine *abi
 		info := abide.Info{Ref: ref}
 		if v.reads {
 			var err error
-			if info, err = engine.Get(ctx, ref); err != nil {
+			if info, err = v.settled(ctx, engine, ref); err != nil {
 				errs = append(errs, err)
 				continue
 			}
@@ -96,6 +98,28 @@ func (v *instanceVerb) each(ctx context.Context, cmd *cobra.Command, engine *abi
 		changed = append(changed, info)
 	}
 	return errors.Join(v.report(cmd, changed), errors.Join(errs...))
+}
+
+// settleTimeout is how long a verb waits for the new status of an instance.
+const settleTimeout = 3 * time.Second
+
+// settled returns an instance when it has the status that the verb gives it. If it does not have it soon,
+// because its code takes its time or nobody serves it, settled returns it as it is.
+func (v *instanceVerb) settled(ctx context.Context, engine *abide.Client, ref abide.Ref) (abide.Info, error) {
+	info, err := engine.Get(ctx, ref)
+	if err != nil || v.done == nil || v.done(info.Status) || isUnserved(ctx, engine, &info) {
+		return info, err
+	}
+	short, cancel := context.WithTimeout(ctx, settleTimeout)
+	defer cancel()
+	for !v.done(info.Status) {
+		next, err := engine.WaitChange(short, ref, info.Revision)
+		if err != nil {
+			return info, ctx.Err() // what was asked for is durable
+		}
+		info = next
+	}
+	return info, nil
 }
 
 // report prints what has become of instances.
@@ -120,10 +144,12 @@ func newInstanceVerbs() []*cobra.Command {
 			return f(engine, ctx, ref)
 		}
 	}
-	cancel := &instanceVerb{reads: true, change: (*abide.Client).Cancel}
-	terminate := &instanceVerb{asks: true, reads: true, change: (*abide.Client).Terminate}
-	suspend := &instanceVerb{reads: true, change: (*abide.Client).Suspend}
-	resume := &instanceVerb{reads: true, change: noReason((*abide.Client).Resume)}
+	suspended := func(s abide.Status) bool { return s == abide.Suspended || s.Ended() }
+	resumed := func(s abide.Status) bool { return s != abide.Suspended && s != abide.Stalled }
+	cancel := &instanceVerb{reads: true, change: (*abide.Client).Cancel, done: abide.Status.Ended}
+	terminate := &instanceVerb{asks: true, reads: true, change: (*abide.Client).Terminate, done: abide.Status.Ended}
+	suspend := &instanceVerb{reads: true, change: (*abide.Client).Suspend, done: suspended}
+	resume := &instanceVerb{reads: true, change: noReason((*abide.Client).Resume), done: resumed}
 	restart := &instanceVerb{asks: true, reads: true, change: noReason((*abide.Client).Restart)}
 	remove := &instanceVerb{asks: true, change: noReason((*abide.Client).Delete)}
 	return []*cobra.Command{

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 	"slices"
+	"strings"
 
 	"github.com/abidehq/abide/internal/cli/console"
 
@@ -88,7 +89,7 @@ func (w *instancesWatch) changed(ctx context.Context, c abide.Change) error {
 // couldMatch reports whether it is worth to look at an instance, by what is told of it.
 func (w *instancesWatch) couldMatch(c *abide.Change) bool {
 	f := &w.filter
-	return (f.Tenant == nil || *f.Tenant == c.Ref.Tenant) &&
+	return (f.Tenant == nil || *f.Tenant == c.Ref.Tenant) && strings.HasPrefix(c.Ref.ID, f.Prefix) &&
 		(len(f.Orchestrations) == 0 || slices.Contains(f.Orchestrations, c.Orchestration)) &&
 		(len(f.Statuses) == 0 || slices.Contains(f.Statuses, c.Status))
 }
@@ -98,6 +99,9 @@ func (w *instancesWatch) matches(info *abide.Info) bool {
 	f := &w.filter
 	c := abide.Change{Ref: info.Ref, Orchestration: info.Orchestration, Status: info.Status}
 	if !w.couldMatch(&c) || info.StartedAt.Before(f.From) || (!f.To.IsZero() && !info.StartedAt.Before(f.To)) {
+		return false
+	}
+	if f.Parent != "" && info.Parent != f.Parent {
 		return false
 	}
 	for name, value := range f.Tags {

@@ -27,7 +27,7 @@ func newTestWatcher(t *testing.T, n int) *watcher {
 		}
 	})
 	for i := range n {
-		if _, _, err := instances.StartInstance(t.Context(), b.Client(), "order", "", nil, []abide.StartOption{abide.ID(fmt.Sprintf("order-%02d", i))}); err != nil {
+		if _, err := instances.StartInstance(t.Context(), b.Client(), "order", "", nil, []abide.StartOption{abide.ID(fmt.Sprintf("order-%02d", i)), abide.Unchecked()}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -94,7 +94,7 @@ func TestTopCursor(t *testing.T) {
 	if m.chosen.ID != "order-42" {
 		t.Fatalf("the cursor is at %v", m.chosen)
 	}
-	if _, _, err := instances.StartInstance(t.Context(), m.w.engine, "order", "", nil, []abide.StartOption{abide.ID("order-new")}); err != nil {
+	if _, err := instances.StartInstance(t.Context(), m.w.engine, "order", "", nil, []abide.StartOption{abide.ID("order-new"), abide.Unchecked()}); err != nil {
 		t.Fatal(err)
 	}
 	m.Update(m.look())

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/abidehq/abide/internal/cli/connect"
 	"github.com/abidehq/abide/internal/cli/console"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/abidehq/abide"
 	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/roster"
 	"github.com/abidehq/abide/server/api"
 )
 
@@ -29,7 +31,7 @@ or schedules, and is served by none of them waits until one comes.
 
 ` + connect.HomeHelp,
 		},
-		newWorkersList(), newWorkersUnserved(),
+		newWorkersList(), newWorkersUnserved(), newWorkersSignatures(),
 	)
 }
 
@@ -63,12 +65,21 @@ func newWorkersList() *cobra.Command {
 	return cmd
 }
 
+// seen returns when a worker last reported. One that has missed two reports is likely to be dead: it
+// is listed for a while, and what it had leased is not delivered before its leases end.
+func seen(at, now time.Time) string {
+	if age := now.Sub(at); age > 2*roster.Every {
+		return "not seen for " + console.Readable(age.Round(time.Second))
+	}
+	return console.FromNow(at, now)
+}
+
 // workerRows prints workers.
 var workerRows = console.Rows[abide.Worker, api.Worker]{
 	Noun:   "workers",
 	Titles: []string{"ID", "NAME", "HOST", "PID", "VERSION", "STARTED", "SEEN", "TURNS", "ACTIVITIES", "SERVES"},
 	Row: func(w *abide.Worker) []console.Cell {
-		return console.Row(w.ID, w.Name, w.Host, w.PID, w.Version, w.StartedAt, console.FromNow(w.SeenAt, base.System{}.Now()), w.Turns, w.Running,
+		return console.Row(w.ID, w.Name, w.Host, w.PID, w.Version, w.StartedAt, seen(w.SeenAt, base.System{}.Now()), w.Turns, w.Running,
 			strings.Join(slices.Concat(w.Orchestrations, w.Activities, w.Targets), ", "))
 	},
 	Wire: api.FromWorker,

@@ -9,13 +9,13 @@
 //
 //	func TestOrder(t *testing.T) {
 //		abidetest.Run(t, func(t *testing.T, env *abidetest.Env) {
-//			env.Serve(Order, Remind)
+//			env.Register(Order, Remind)
 //			charge := abidetest.Stub(env, Charge, func(ctx context.Context, in OrderIn) (string, error) {
 //				return "charge-1", nil
 //			})
 //			order := abidetest.Start(env, Order, OrderIn{ID: "1"})
 //			env.After(49*time.Hour, func() {
-//				abidetest.Raise(env, Approved, order.ID(), Approval{By: "eve"})
+//				abidetest.Raise(env, Approved, order.ID(), Approval{By: "the manager"})
 //			})
 //			if got := order.Result(); got.ChargeID != "charge-1" || charge.Calls() != 1 {
 //				t.Errorf("got %+v after %d charges", got, charge.Calls())
@@ -24,8 +24,12 @@
 //	}
 //
 // The engine is the one of production: what a test sees of retries, timeouts, children and
-// events is what happens. When the test is over, everything that ran in it is replayed, so
-// that code that does not do the same thing each time makes the test fail.
+// events is what happens. When the test is over, everything that ran in it is replayed at
+// another virtual time, so that code that does not do the same thing each time makes the test
+// fail, and so does a timer whose time was computed from time.Now.
+//
+// [Env.Store] is for services that run beside orchestrations: schedules, webhooks, tenant timers and
+// the server work in virtual time as well.
 //
 // # Histories
 //

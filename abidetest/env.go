@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"github.com/abidehq/abide"
 	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/internal/engine"
+	"github.com/abidehq/abide/store"
 	"github.com/abidehq/abide/store/memstore"
 )
 
@@ -23,6 +25,11 @@ const DefaultLimit = 365 * 24 * time.Hour
 // lifetime is how much virtual time a test has at all, in limits. Then its engine is
 // closed, and so is the test that waits for it in a way of its own.
 const lifetime = 5
+
+// shift is how much virtual time passes between the end of a test and the replay of what ran in
+// it. It changes the year, the month, the day and the time of day, so that a timer whose time
+// was computed from the wall clock has another time in the replay.
+const shift = 397*24*time.Hour + 13*time.Hour + 17*time.Minute + 19*time.Second + 23*time.Millisecond
 
 // Env is the world of a test: a store in memory, an engine, and a clock that stands still
 // while anything is going on. Its methods fail the test where others would return an
@@ -50,6 +57,8 @@ type Env struct {
 	closed bool
 	stops  []func() bool     // of what is to happen later
 	ended  map[abide.Ref]int // the executions that had ended when the engine was restarted
+	latest map[abide.Ref]int // the latest executions when what has run was replayed last
+	older  map[abide.Ref]int // those of latest that code has begun which a restart has replaced
 }
 
 // definition is what is served, under what no two things can be served.
@@ -67,7 +76,7 @@ func newEnv(t *testing.T) *Env {
 		},
 		Limit: DefaultLimit,
 		t:     t, clock: base.System{}, store: memstore.New(memstore.Options{}),
-		stubs: map[string]any{}, ended: map[abide.Ref]int{},
+		stubs: map[string]any{}, ended: map[abide.Ref]int{}, latest: map[abide.Ref]int{},
 	}
 }
 
@@ -160,8 +169,13 @@ func (env *Env) Client() *abide.Client {
 	env.open()
 	c := abide.NewClient(env.store, env.Config.Codec)
 	t := c.Transport().(operatorTransport)
-	return abide.ClientOver(&transport{t, env}, env.Config.Codec)
+	return abide.ClientOver(&transport{operatorTransport: t, env: env}, env.Config.Codec)
 }
+
+// Store returns the store of the test, for services that run beside orchestrations: a server,
+// actions with schedules and webhooks, tenant timers. Stop them before the test ends, or have
+// them use the context of its t, which ends before the store is closed.
+func (env *Env) Store() store.Store { return env.store }
 
 // open opens the engine if it is not open.
 func (env *Env) open() {
@@ -200,6 +214,9 @@ func (env *Env) Restart(definitions ...abide.Definition) {
 	for _, d := range definitions {
 		env.put(definition{env.keyOf(d), d})
 	}
+	if len(definitions) > 0 {
+		env.older = maps.Clone(env.latest)
+	}
 	env.mu.Unlock()
 	env.open()
 }
@@ -222,10 +239,15 @@ func (env *Env) At(at time.Time, f func()) { env.After(at.Sub(env.Now()), f) }
 func (env *Env) Advance(d time.Duration) {
 	env.t.Helper()
 	env.open()
+	env.pass(d)
+	synctest.Wait()
+}
+
+// pass returns when d of virtual time has passed.
+func (env *Env) pass(d time.Duration) {
 	passed := make(chan struct{})
 	env.clock.AfterFunc(d, func() { close(passed) })
 	<-passed
-	synctest.Wait()
 }
 
 // Settle returns when everything waits for time to pass, or for the test. Call it, like
@@ -270,6 +292,7 @@ func (env *Env) close() {
 	env.mu.Unlock()
 	env.shut()
 	if env.used && !env.t.Failed() {
+		env.pass(shift)
 		env.replayAll()
 	}
 	if err := env.store.Close(); err != nil {
@@ -290,6 +313,7 @@ func (env *Env) replayAll() {
 		if err != nil {
 			env.t.Fatalf("abidetest: %v", err)
 		}
+		env.latest[info.Ref] = info.Execution
 		if info.Status == abide.Stalled {
 			continue
 		}
@@ -299,6 +323,7 @@ func (env *Env) replayAll() {
 			if err != nil {
 				env.t.Fatalf("abidetest: %v", err)
 			}
+			replayer.SameTimes = execution > env.older[info.Ref]
 			if _, err := replayer.Replay(&h); err != nil {
 				env.t.Errorf("abidetest: instance %v does not do the same thing when it is replayed: %v", info.Ref, err)
 			}

@@ -131,7 +131,7 @@ func TestWhatAnInstanceWaitsFor(t *testing.T) {
 				t.Errorf("at %v it is %s, want %s", env.Now(), got, status)
 			}
 		}
-		env.At(env.Now().Add(90*time.Minute), func() { abidetest.Raise(env, Approved, "i", Approval{By: "eve"}) })
+		env.At(env.Now().Add(90*time.Minute), func() { abidetest.Raise(env, Approved, "i", Approval{By: "the manager"}) })
 		check(abide.Pending)
 		env.Advance(time.Hour)
 		check(abide.Running, `event "approved"`, `timer "nap"`)
@@ -144,7 +144,7 @@ func TestWhatAnInstanceWaitsFor(t *testing.T) {
 		}
 		env.Advance(90 * time.Minute)
 		check(abide.Completed)
-		if got := i.Result(); got != "eve" {
+		if got := i.Result(); got != "the manager" {
 			t.Errorf("got %q", got)
 		}
 		if h := i.History(); h.Events[len(h.Events)-1].Kind != history.ExecutionCompleted {
@@ -225,6 +225,26 @@ func TestRestart(t *testing.T) {
 		env.Advance(2 * time.Hour)
 		if info := b.Info(); info.Status != abide.Stalled || !strings.Contains(info.Reason, "nondeterminism") {
 			t.Errorf("it is %s: %s", info.Status, info.Reason)
+		}
+	})
+}
+
+// TestRestartWithOtherTimes: a deploy may change the length of a timer. An instance that has
+// set it keeps the old one, and the replay at the end of the test takes that for what it is.
+func TestRestartWithOtherTimes(t *testing.T) {
+	t.Parallel()
+	sleeps := func(d time.Duration) *abide.Orchestration[abide.None, abide.None] {
+		return abide.NewOrchestration("sleeps", func(ctx abide.Context, _ abide.None) (abide.None, error) { return abide.None{}, abide.Sleep(ctx, d) })
+	}
+	abidetest.Run(t, func(t *testing.T, env *abidetest.Env) {
+		env.Register(sleeps(2 * time.Hour))
+		began := env.Now()
+		a := abidetest.Start(env, sleeps(0), abide.None{})
+		env.Settle()
+		env.Restart(sleeps(4 * time.Hour))
+		a.Result()
+		if took := env.Now().Sub(began); took != 2*time.Hour {
+			t.Errorf("it took %v", took)
 		}
 	})
 }

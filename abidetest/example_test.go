@@ -62,9 +62,9 @@ func TestOrder(t *testing.T) {
 		abidetest.Stub(env, Charge, func(_ context.Context, in OrderIn) (string, error) { return "charge-" + in.ID, nil })
 
 		order := abidetest.Start(env, Order, OrderIn{ID: "7", Cents: 4200})
-		env.After(73*time.Hour, func() { abidetest.Raise(env, Approved, order.ID(), Approval{By: "eve"}) })
+		env.After(73*time.Hour, func() { abidetest.Raise(env, Approved, order.ID(), Approval{By: "the manager"}) })
 
-		if got, want := order.Result(), (Receipt{ChargeID: "charge-7", ApprovedBy: "eve"}); got != want {
+		if got, want := order.Result(), (Receipt{ChargeID: "charge-7", ApprovedBy: "the manager"}); got != want {
 			t.Errorf("got %+v, want %+v", got, want)
 		}
 		if reminders.Calls() != 3 {

@@ -57,7 +57,7 @@ var failing = map[string]struct {
 				abidetest.Start(env, o, OrderIn{}).Result()
 			})
 		},
-		[]string{`has not ended, and 1h0m0s of virtual time`, `waits for +activity "charge"`, `unserved +activity "charge": .*env\.Serve, or stub it`},
+		[]string{`has not ended, and 1h0m0s of virtual time`, `waits for +activity "charge"`, `unserved +activity "charge": .*env\.Register, or stub it`},
 		nil,
 	},
 	"an orchestration that nobody serves": {
@@ -67,8 +67,8 @@ var failing = map[string]struct {
 				abidetest.Start(env, Order, OrderIn{}).Result()
 			})
 		},
-		[]string{`status +pending`, `unserved +orchestration "order": .*env\.Serve`},
-		nil,
+		[]string{`Start: .*orchestration "order": not served by any worker`, `give it to env\.Register`},
+		[]string{"or stub it"},
 	},
 	"an instance that fails": {
 		func(t *testing.T) {
@@ -301,6 +301,28 @@ var failing = map[string]struct {
 			`text.json: this is not a history: invalid character`},
 		[]string{`other.txt`},
 	},
+	"a timer whose length is from the wall clock": {
+		func(t *testing.T) { untilMidnight(t, time.Now) },
+		[]string{`instance "w1" does not do the same thing when it is replayed: the code of midnight sets a timer to another time`,
+			`history has +3 TimerCreated "night" at 2000-01-02T00:00:00`, `the code did +3 TimerCreated "night"`,
+			`failing_test.go:\d+`, `use abide\.Now\(ctx\)`},
+		nil,
+	},
+	"a timer that is moved to a time of the wall clock": {
+		func(t *testing.T) {
+			abidetest.Run(t, func(_ *testing.T, env *abidetest.Env) {
+				o := abide.NewOrchestration("moving", func(ctx abide.Context, _ abide.None) (abide.None, error) {
+					timer := abide.NewTimer(ctx, time.Hour)
+					timer.Move(ctx, time.Now().Add(2*time.Hour))
+					return abide.None{}, timer.Wait(ctx)
+				})
+				env.Register(o)
+				abidetest.Start(env, o, abide.None{}).Result()
+			})
+		},
+		[]string{`the code of moving sets a timer to another time`, `history has +4 TimerMoved`},
+		nil,
+	},
 	"definitions that are wrong": {
 		func(t *testing.T) {
 			abidetest.Replay(t, abidetest.Histories(abide.History{Orchestration: "order"}), Order, Order)
@@ -308,6 +330,19 @@ var failing = map[string]struct {
 		[]string{`orchestration "order" is registered twice`},
 		nil,
 	},
+}
+
+// untilMidnight runs an orchestration that computes the length of a timer from a clock.
+func untilMidnight(t *testing.T, now func() time.Time) {
+	abidetest.Run(t, func(_ *testing.T, env *abidetest.Env) {
+		o := abide.NewOrchestration("midnight", func(ctx abide.Context, _ abide.None) (abide.None, error) {
+			midnight := now().Truncate(24 * time.Hour).Add(24 * time.Hour)
+			return abide.None{}, abide.Sleep(ctx, midnight.Sub(abide.Now(ctx)), abide.Named("night"))
+		})
+		env.Register(o)
+		env.Advance(90 * time.Minute)
+		abidetest.Start(env, o, abide.None{}, abide.ID("w1")).Result()
+	})
 }
 
 // recordOrder returns the history of an order.

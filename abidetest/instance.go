@@ -2,6 +2,7 @@ package abidetest
 
 import (
 	"context"
+	"errors"
 
 	"github.com/abidehq/abide"
 )
@@ -16,6 +17,9 @@ type Instance[Out any] struct {
 func Start[In, Out any](env *Env, o *abide.Orchestration[In, Out], in In, opts ...abide.StartOption) *Instance[Out] {
 	env.t.Helper()
 	i, err := o.Start(context.Background(), env.Client(), in, opts...)
+	if errors.Is(err, abide.ErrUnserved) {
+		env.t.Fatalf("abidetest: Start: %v: give it to env.Register", err)
+	}
 	if err != nil {
 		env.t.Fatalf("abidetest: Start: %v", err)
 	}

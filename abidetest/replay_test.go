@@ -47,7 +47,7 @@ func TestRecordedHistoriesAreReplayed(t *testing.T) {
 		abidetest.Start(env, loop, 3, abide.ID("ended"), abide.Tenant("acme"))
 		env.Advance(25 * time.Hour)
 		for _, id := range []string{"completed", "failed"} {
-			abidetest.Raise(env, Approved, id, Approval{By: "eve"})
+			abidetest.Raise(env, Approved, id, Approval{By: "the manager"})
 		}
 		must(t, c.Cancel(t.Context(), abide.Ref{ID: "cancelled"}, "enough"))
 		must(t, c.Terminate(t.Context(), abide.Ref{ID: "terminated"}, "enough"))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/abidehq/abide"
@@ -21,15 +22,56 @@ type operatorTransport interface {
 type transport struct {
 	operatorTransport
 	env *Env
+
+	mu     sync.Mutex
+	chains map[abide.Ref]chain
+}
+
+// chain is a series of waits for changes of an instance, each of which begins when the one before
+// returns: a caller that waits for its end.
+type chain struct{ began, returned time.Time }
+
+// begin returns when the chain began to which a wait belongs.
+func (t *transport) begin(ref abide.Ref, now time.Time) time.Time {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c := t.chains[ref]
+	if c.began.IsZero() || !c.returned.Equal(now) {
+		c.began = now
+	}
+	t.put(ref, c)
+	return c.began
+}
+
+// end notes when a wait has returned. One that fails is the last of its chain.
+func (t *transport) end(ref abide.Ref, now time.Time, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c := t.chains[ref]
+	if err != nil {
+		c.began = time.Time{}
+	}
+	c.returned = now
+	t.put(ref, c)
+}
+
+// put keeps a chain. The lock is held.
+func (t *transport) put(ref abide.Ref, c chain) {
+	if t.chains == nil {
+		t.chains = map[abide.Ref]chain{}
+	}
+	t.chains[ref] = c
 }
 
 var errLimit = errors.New("abidetest: the limit is over")
 
 // WaitChange waits until the limit is over.
 func (t *transport) WaitChange(ctx context.Context, ref abide.Ref, after int64) (abide.Info, error) {
-	limited, cancel := context.WithTimeoutCause(ctx, t.env.Limit, errLimit)
+	now := t.env.Now()
+	limited, cancel := context.WithTimeoutCause(ctx, t.begin(ref, now).Add(t.env.Limit).Sub(now), errLimit)
 	defer cancel()
 	info, err := t.operatorTransport.WaitChange(limited, ref, after)
+	t.end(ref, t.env.Now(), err)
 	if err != nil && ctx.Err() == nil && errors.Is(context.Cause(limited), errLimit) {
 		return info, t.env.stuck(ref)
 	}
@@ -151,7 +193,11 @@ func (env *Env) unserved() []string {
 	var unserved []string
 	for _, r := range stats.Routes {
 		if what := whatWaits(r); what != "" && !served[what] {
-			unserved = append(unserved, what+": not served: give it to env.Serve, or stub it")
+			advice := ": not registered: give it to env.Register"
+			if r.Queue == "activities" {
+				advice += ", or stub it"
+			}
+			unserved = append(unserved, what+advice)
 		}
 	}
 	return unserved

@@ -11,9 +11,13 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"os/signal"
+	"sync"
+	"syscall"
 	"time"
 
 	"github.com/abidehq/abide"
@@ -41,25 +45,62 @@ var Ship = abide.NewActivity("ship", func(_ context.Context, number string) (str
 })
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	measured, err := telemetry.New(telemetry.Config{Service: "shop"})
-	check(err)
-	engine, err := abide.Open(ctx, abide.Config{Register: []abide.Definition{Order, Ship}, MeterProvider: measured.MeterProvider()})
-	check(err)
-	defer engine.Close()
-	mux, abideServer, err := routes(engine, measured)
-	check(err)
-	go func() { check(abideServer.Run(ctx)) }()
-	go func() { check(measured.Run(ctx)) }()
-
-	web := &http.Server{Addr: "127.0.0.1:8080", Handler: mux, ReadHeaderTimeout: 10 * time.Second}
-	web.RegisterOnShutdown(abideServer.Drain) // or those who watch would hold it up
-	context.AfterFunc(ctx, func() { _ = web.Shutdown(context.Background()) })
-	fmt.Println("the shop is at http://127.0.0.1:8080/, and Abide at http://127.0.0.1:8080/abide/")
-	if err := web.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
-		check(err)
+	if err := serve(); err != nil {
+		log.Fatal(err)
 	}
+}
+
+// serve serves until the process is asked to stop.
+func serve() error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	listener, err := net.Listen("tcp", "127.0.0.1:8080")
+	if err != nil {
+		return err
+	}
+	fmt.Println("the shop is at http://127.0.0.1:8080/, and Abide at http://127.0.0.1:8080/abide/")
+	return run(ctx, abide.Config{}, listener)
+}
+
+// run serves until ctx ends. Then it stops in this order: requests, what runs beside them, the engine.
+func run(ctx context.Context, cfg abide.Config, listener net.Listener) (err error) {
+	measured, err := telemetry.New(telemetry.Config{Service: "shop"})
+	if err != nil {
+		return err
+	}
+	cfg.Register, cfg.MeterProvider = []abide.Definition{Order, Ship}, measured.MeterProvider()
+	engine, err := abide.Open(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, engine.Close()) }() // last: requests under way need it
+	mux, abideServer, err := routes(engine, measured)
+	if err != nil {
+		return err
+	}
+	background, stopBackground := context.WithCancel(context.Background())
+	var services sync.WaitGroup
+	defer services.Wait()
+	defer stopBackground()
+	for _, service := range []func(context.Context) error{abideServer.Run, measured.Run} {
+		services.Go(func() {
+			if err := service(background); err != nil {
+				slog.Error("service stopped", "error", err)
+			}
+		})
+	}
+	web := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	web.RegisterOnShutdown(abideServer.Drain) // or those who watch would hold it up
+	failed := make(chan error, 1)
+	go func() { failed <- web.Serve(listener) }()
+	select {
+	case err := <-failed:
+		return err
+	case <-ctx.Done():
+	}
+	late, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	return web.Shutdown(late) // returns when the requests under way are answered; Serve returned before
 }
 
 // routes returns the routes of the shop, with Abide beside them. There is no guard:
@@ -81,10 +122,4 @@ func routes(engine *abide.Engine, measured *telemetry.Telemetry) (*http.ServeMux
 	}
 	mux.Handle("/abide/", s)
 	return mux, s, nil
-}
-
-func check(err error) {
-	if err != nil {
-		log.Fatal(err)
-	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -79,5 +80,47 @@ func TestMounted(t *testing.T) {
 	go func() { _ = measured.Run(ctx) }()
 	for charts, tick := false, time.Tick(100*time.Millisecond); !charts; <-tick { // they need two samples
 		charts = strings.Contains(get("/abide/"), `id="charts"`)
+	}
+}
+
+// TestStop: a request that is under way when the program is told to stop meets an engine that is open.
+func TestStop(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- run(ctx, abide.Config{Store: "memory://"}, listener) }()
+	body, send := net.Pipe()
+	answered := make(chan int, 1)
+	go func() {
+		client := &http.Client{Transport: &http.Transport{ExpectContinueTimeout: time.Minute}}
+		r, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+listener.Addr().String()+"/abide/api/v1/instances", body)
+		r.Header.Set("Expect", "100-continue") // the body is sent when the handler reads it
+		r.Header.Set("Content-Type", "application/json")
+		resp, err := client.Do(r)
+		if err != nil {
+			t.Error(err)
+			answered <- 0
+			return
+		}
+		defer resp.Body.Close()
+		answered <- resp.StatusCode
+	}()
+	if _, err := send.Write([]byte(`{"orchestration": "order", `)); err != nil {
+		t.Fatal(err)
+	}
+	stop()
+	if _, err := send.Write([]byte(`"input": "17"}`)); err != nil {
+		t.Fatal(err)
+	}
+	_ = send.Close()
+	if got := <-answered; got != http.StatusCreated {
+		t.Errorf("a request under way is answered with %d", got)
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
 	}
 }

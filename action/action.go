@@ -70,7 +70,9 @@ type Action struct {
 	// Version increases with every change.
 	Version int64 `json:"version"`
 
-	// Warning is set by [Service.Add] if no live worker serves the target. It is not stored.
+	// Warning is set if the action is pending and no live worker serves its target: by what adds
+	// or retries it, and by [Service.Get]. It says which targets are served, of those that the
+	// tenant can use. It is not stored.
 	Warning string `json:"warning,omitempty"`
 
 	message int64  // the version with which its message was put

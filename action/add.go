@@ -118,7 +118,7 @@ func (s *Service) add(ctx context.Context, verb string, a Action, body []byte) (
 		s.meters.added(ctx, &a)
 	}
 	if a.Status == Pending {
-		a.Warning = s.warning(ctx, a.Target)
+		a.Warning = s.warn(ctx, a.Tenant, a.Target)
 	}
 	return a, existed, nil
 }

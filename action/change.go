@@ -45,7 +45,7 @@ func (s *Service) Cancel(ctx context.Context, tenant, id, why string) (Action, e
 // [ErrState].
 func (s *Service) Retry(ctx context.Context, tenant, id string) (Action, error) {
 	const verb = "retry"
-	return s.change(ctx, verb, tenant, id, func(a *Action, now time.Time, tx *store.Tx) error {
+	a, err := s.change(ctx, verb, tenant, id, func(a *Action, now time.Time, tx *store.Tx) error {
 		if a.Status != Failed && a.Status != Cancelled {
 			return fmt.Errorf("action: %s %s/%s: it is %s, and neither failed nor cancelled: %w", verb, tenant, id, a.Status, ErrState)
 		}
@@ -68,6 +68,10 @@ func (s *Service) Retry(ctx context.Context, tenant, id string) (Action, error) 
 		a.Version--
 		return nil
 	})
+	if err == nil {
+		a.Warning = s.warn(ctx, tenant, a.Target)
+	}
+	return a, err
 }
 
 // errUnchanged: there is nothing to change.

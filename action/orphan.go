@@ -77,7 +77,7 @@ func (s *Service) orphaned(ctx context.Context) (targets []string, running int, 
 	if len(found) == 0 {
 		return nil, 0, nil
 	}
-	served, err := s.served(ctx)
+	served, _, err := s.served(ctx)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -3,6 +3,7 @@ package action_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
 	"maps"
 	"strings"
@@ -158,7 +159,7 @@ func TestUnservedTargetsAreSeen(t *testing.T) {
 			}
 		}
 		r := newFixture(t, logged)
-		const text = `no live worker serves target "else"; it waits until one does`
+		const text = `no live worker serves target "else"; it waits until one does; served targets: do`
 		if a := r.add(action.Request{}); a.Warning != "" {
 			t.Errorf("an action for a target of the service has the warning %q", a.Warning)
 		}
@@ -166,7 +167,7 @@ func TestUnservedTargetsAreSeen(t *testing.T) {
 		check.Equal(t, "warning", a.Warning, text)
 		a, _, _ = r.Add(t.Context(), fill(action.Request{ID: "a", Target: "else"}))
 		check.Equal(t, "warning the second time", a.Warning, text)
-		check.Equal(t, "warning that is kept", r.get("a").Warning, "")
+		check.Equal(t, "warning of what is read", r.get("a").Warning, text)
 		plan := action.Plan{Tenant: "acme", ID: "s", Slug: "app", Target: "else", Every: time.Hour, From: r.At(time.Hour)}
 		sch, err := r.AddSchedule(t.Context(), plan)
 		check.OK(t, err)
@@ -177,6 +178,13 @@ func TestUnservedTargetsAreSeen(t *testing.T) {
 		}
 		check.Equal(t, "warning of a schedule that is changed", sch.Warning, strings.Replace(text, "else", "third", 1))
 		warned("when they are added", 2)
+		read, err := r.GetSchedule(t.Context(), "acme", "s")
+		check.OK(t, err)
+		check.Equal(t, "warning of a schedule that is read", read.Warning, sch.Warning)
+		rec, err := r.Store.Get(t.Context(), store.RecordKey{Kind: "schedule", Tenant: "acme", ID: "s"})
+		if err != nil || strings.Contains(string(rec.Body), "warning") {
+			t.Errorf("the record has the warning: %s, %v", rec.Body, err)
+		}
 
 		log.Reset() // another process
 		second := newFixtureOn(t, r.Store, newJournal(t), logged)
@@ -209,5 +217,78 @@ func TestUnservedTargetsAreSeen(t *testing.T) {
 		rig.Pass(time.Minute)
 		a = r.add(action.Request{ID: "c", Target: "else", Delay: time.Hour})
 		check.Equal(t, "warning when the worker has ended", a.Warning, text)
+	})
+}
+
+// TestChangesForUnservedTargetsWarn: each change after which something waits for a target that no
+// live worker serves has the warning.
+func TestChangesForUnservedTargetsWarn(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
+		r := newFixture(t)
+		const text = `no live worker serves target "else"; it waits until one does; served targets: do`
+		warned := func(what, warning string, err error) {
+			t.Helper()
+			if err != nil || warning != text {
+				t.Errorf("%s: warning %q, %v", what, warning, err)
+			}
+		}
+		r.add(action.Request{ID: "a", Target: "else", Delay: time.Hour})
+		cancelled, err := r.Cancel(t.Context(), "acme", "a", "")
+		if err != nil || cancelled.Warning != "" {
+			t.Errorf("a cancelled action: warning %q, %v", cancelled.Warning, err)
+		}
+		check.Equal(t, "warning of a cancelled action", r.get("a").Warning, "")
+		retried, err := r.Retry(t.Context(), "acme", "a")
+		warned("retry", retried.Warning, err)
+
+		sch, err := r.AddSchedule(t.Context(), action.Plan{Tenant: "acme", ID: "s", Slug: "app", Target: "else", Every: time.Hour, From: r.At(time.Hour)})
+		warned("add schedule", sch.Warning, err)
+		_, err = r.Pause(t.Context(), "acme", "s", "")
+		check.OK(t, err)
+		sch, err = r.Resume(t.Context(), "acme", "s")
+		warned("resume", sch.Warning, err)
+		made, err := r.Trigger(t.Context(), "acme", "s")
+		warned("trigger", made.Warning, err)
+		runs, err := r.Backfill(t.Context(), "acme", "s", r.At(time.Hour), r.At(3*time.Hour))
+		check.Equal(t, "runs", len(runs), 2)
+		for _, run := range runs {
+			warned("backfill", run.Warning, err)
+		}
+	})
+}
+
+// TestWarningsNameTargetsOfTheTenant: of the targets that are served, a warning names those that
+// the tenant can use, here and in other processes.
+func TestWarningsNameTargetsOfTheTenant(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
+		r := newFixture(t, func(c *action.Config) { c.Targets = nil })
+		add := func(id, want string) {
+			t.Helper()
+			a := r.add(action.Request{ID: id, Target: "else", Delay: time.Hour})
+			check.Equal(t, "warning", a.Warning, `no live worker serves target "else"; it waits until one does; `+want)
+		}
+		add("a", "no other target is served")
+		other := newFixtureOn(t, r.Store, newJournal(t), func(c *action.Config) {
+			target := c.Targets["do"].Target
+			c.WorkerName = "other"
+			c.Targets = map[string]action.Definition{
+				"mail": {Target: target}, "report": {Target: target},
+				"private": {Target: target, Tenants: []string{"globex"}}, "hook": {Target: target, HooksOnly: true},
+			}
+		})
+		other.run()
+		rig.Pass(10 * time.Second)
+		add("b", "served targets: mail, report")
+		many := newFixtureOn(t, r.Store, newJournal(t), func(c *action.Config) {
+			for i := range 20 {
+				c.Targets[fmt.Sprintf("t%02d", i)] = c.Targets["do"]
+			}
+			c.Targets["private"] = action.Definition{Target: c.Targets["do"].Target, Tenants: []string{"globex"}}
+		})
+		a, _, err := many.Add(t.Context(), fill(action.Request{ID: "c", Target: "else"}))
+		check.OK(t, err)
+		if !strings.HasSuffix(a.Warning, "served targets: do, mail, report, t00, t01, t02, t03, t04, t05, t06, t07, t08, t09, t10, t11, t12, t13, t14, t15, t16 and 3 more") {
+			t.Errorf("many targets: %s", a.Warning)
+		}
 	})
 }

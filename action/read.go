@@ -14,7 +14,11 @@ import (
 
 // Get returns an action, or [ErrNotFound].
 func (s *Service) Get(ctx context.Context, tenant, id string) (Action, error) {
-	return s.get(ctx, "get", tenant, id)
+	a, err := s.get(ctx, "get", tenant, id)
+	if err == nil && a.Status == Pending {
+		a.Warning = s.warning(ctx, tenant, a.Target)
+	}
+	return a, err
 }
 
 func (s *Service) get(ctx context.Context, verb, tenant, id string) (Action, error) {

@@ -137,7 +137,8 @@ type Schedule struct {
 	// Version increases with every change.
 	Version int64 `json:"version"`
 
-	// Warning is that of the actions that it makes: see [Action.Warning].
+	// Warning is that of the actions that it makes: see [Action.Warning]. What adds, updates or
+	// resumes the schedule and [Service.GetSchedule] set it.
 	Warning string `json:"warning,omitempty"`
 }
 

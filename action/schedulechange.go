@@ -37,7 +37,7 @@ func (s *Service) AddSchedule(ctx context.Context, p Plan) (Schedule, error) {
 	if err != nil {
 		return Schedule{}, wrap(verb, p.Tenant+"/"+p.ID, err)
 	}
-	sch.Warning = s.warning(ctx, p.Target)
+	sch.Warning = s.warn(ctx, p.Tenant, p.Target)
 	return sch, nil
 }
 
@@ -66,7 +66,7 @@ func (s *Service) UpdateSchedule(ctx context.Context, p Plan, version int64) (Sc
 		return nil
 	})
 	if err == nil {
-		sch.Warning = s.warning(ctx, p.Target)
+		sch.Warning = s.warn(ctx, p.Tenant, p.Target)
 	}
 	return sch, err
 }
@@ -113,7 +113,7 @@ func (s *Schedule) skipDue(verb string, now time.Time, tx *store.Tx, why string)
 // [Service.Backfill].
 func (s *Service) Resume(ctx context.Context, tenant, id string) (Schedule, error) {
 	const verb = "resume"
-	return s.changeSchedule(ctx, verb, tenant, id, func(sch *Schedule, now time.Time, tx *store.Tx) error {
+	sch, err := s.changeSchedule(ctx, verb, tenant, id, func(sch *Schedule, now time.Time, tx *store.Tx) error {
 		if sch.Status != Paused {
 			return errUnchanged
 		}
@@ -132,6 +132,10 @@ func (s *Service) Resume(ctx context.Context, tenant, id string) (Schedule, erro
 		sch.goOn(times, now)
 		return nil
 	})
+	if err == nil {
+		sch.Warning = s.warn(ctx, tenant, sch.Target)
+	}
+	return sch, err
 }
 
 // RemoveSchedule removes a schedule. The actions that it has made stay.
@@ -202,8 +206,10 @@ func (s *Service) Backfill(ctx context.Context, tenant, id string, from, to time
 	if err := s.store.Commit(ctx, tx); err != nil {
 		return nil, wrap(verb, tenant+"/"+id, err)
 	}
+	warning := s.warn(ctx, tenant, sch.Target)
 	for i := range actions {
 		s.meters.added(ctx, &actions[i])
+		actions[i].Warning = warning
 	}
 	return actions, nil
 }

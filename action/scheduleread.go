@@ -11,7 +11,11 @@ import (
 
 // GetSchedule returns a schedule, or [ErrNotFound].
 func (s *Service) GetSchedule(ctx context.Context, tenant, id string) (Schedule, error) {
-	return s.schedule(ctx, "get schedule", tenant, id)
+	sch, err := s.schedule(ctx, "get schedule", tenant, id)
+	if err == nil && sch.Status != Ended {
+		sch.Warning = s.warning(ctx, tenant, sch.Target)
+	}
+	return sch, err
 }
 
 func (s *Service) schedule(ctx context.Context, verb, tenant, id string) (Schedule, error) {

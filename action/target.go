@@ -131,6 +131,17 @@ func (s *Service) Targets(tenant string) []string {
 	return names
 }
 
+// shared returns the targets of this service that every tenant can add actions and schedules for.
+func (s *Service) shared() []string {
+	var names []string
+	for _, name := range s.targets {
+		if d := s.cfg.Targets[name]; d.Tenants == nil && !d.HooksOnly {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // permit returns an error that matches [ErrForbidden] if the target is one of this service's
 // and not for the tenant. The error names only targets that the tenant can use. A target of
 // another process is permitted: that process decides when it runs the action.

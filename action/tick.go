@@ -42,7 +42,7 @@ func (s *Service) publish() *roster.Publisher {
 	}
 	return roster.Publish(roster.Config{
 		Store: s.store, Clock: s.clock, Logger: s.log, Busy: func() (turns, running int) { return 0, len(s.slots) },
-		Worker: roster.Worker{ID: base.NewUUID(s.clock.Now()), Name: s.cfg.WorkerName, Targets: s.targets},
+		Worker: roster.Worker{ID: base.NewUUID(s.clock.Now()), Name: s.cfg.WorkerName, Targets: s.targets, Shared: s.shared()},
 	})
 }
 

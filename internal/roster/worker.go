@@ -40,8 +40,10 @@ type Worker struct {
 	Routes     []string
 	Activities []string
 
-	// Targets are those of actions.
+	// Targets are those of actions. Shared are the ones among them that every tenant can add
+	// actions and schedules for.
 	Targets []string
+	Shared  []string
 
 	// Turns is how many turns, and Running how many activities or actions, were under way
 	// when it was seen.
@@ -76,7 +78,8 @@ func (w *Worker) encode() []byte {
 	out = wire.AppendStrings(out, w.Routes)
 	out = wire.AppendStrings(out, w.Activities)
 	out = wire.AppendString(out, w.Build)
-	return wire.AppendStrings(out, w.Targets)
+	out = wire.AppendStrings(out, w.Targets)
+	return wire.AppendStrings(out, w.Shared)
 }
 
 // Parse reads a record. One that was written by another release may say more, or say it in
@@ -96,6 +99,9 @@ func Parse(r store.Record) Worker {
 	}
 	if len(d.Data) > 0 {
 		w.Targets = wire.Strings[string](&d)
+	}
+	if len(d.Data) > 0 {
+		w.Shared = wire.Strings[string](&d)
 	}
 	if d.Err != nil {
 		return Worker{ID: w.ID, Name: w.Name, SeenAt: w.SeenAt}

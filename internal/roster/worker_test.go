@@ -14,12 +14,13 @@ func TestWorkerFormat(t *testing.T) {
 	t.Parallel()
 	w := Worker{
 		ID: "w1", Name: "till", Host: "shop", PID: 42, Version: "v1.2.3", StartedAt: noon, SeenAt: noon.Add(time.Hour),
-		Routes: []string{"order", "order@2"}, Activities: []string{"charge"}, Targets: []string{"run"}, Turns: 3, Running: 300,
+		Routes: []string{"order", "order@2"}, Activities: []string{"charge"}, Targets: []string{"run", "hook"}, Shared: []string{"run"}, Turns: 3, Running: 300,
 		Build: "4f2a9c1",
 	}
 	const before = "010473686f702a0676312e322e33809494caca3303ac0202056f72646572076f7264657240320106636861726765"
 	const build = before + "0734663261396331"
-	const golden = build + "010372756e"
+	const targets = build + "020372756e04686f6f6b"
+	const golden = targets + "010372756e"
 	if got := hex.EncodeToString(w.encode()); got != golden {
 		t.Errorf("written as %s, want %s", got, golden)
 	}
@@ -34,10 +35,13 @@ func TestWorkerFormat(t *testing.T) {
 	known := Worker{ID: "w1", Name: "till", SeenAt: w.SeenAt}
 	for n := range len(w.encode()) {
 		record.Body = w.encode()[:n]
-		if 2*n == len(before) || 2*n == len(build) { // as it was written before workers had targets, or a build
+		if 2*n == len(before) || 2*n == len(build) || 2*n == len(targets) { // as it was written by earlier releases
 			old := w
-			old.Targets = nil
-			if 2*n == len(before) {
+			old.Shared = nil
+			if 2*n < len(targets) {
+				old.Targets = nil
+			}
+			if 2*n < len(build) {
 				old.Build = ""
 			}
 			if got := Parse(record); !reflect.DeepEqual(got, old) {

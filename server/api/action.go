@@ -62,7 +62,7 @@ type Action struct {
 	Headers    map[string]string `json:"headers,omitempty" doc:"Headers of the webhook that were kept."`
 	BodyBytes  int               `json:"body_bytes,omitempty" doc:"The length of the webhook's body."`
 	Version    int64             `json:"version"`
-	Warning    string            `json:"warning,omitempty" doc:"In the answer to who adds it: no live worker serves its target, and it waits until one does."`
+	Warning    string            `json:"warning,omitempty" doc:"No live worker serves its target, and it waits until one does. Names the targets that are served. Not in lists."`
 }
 
 // FromAction returns an action for the wire.

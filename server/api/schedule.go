@@ -75,7 +75,7 @@ type Schedule struct {
 	CreatedAt time.Time `json:"created_at"`
 	UpdatedAt time.Time `json:"updated_at"`
 	Version   int64     `json:"version"`
-	Warning   string    `json:"warning,omitempty" doc:"In the answer to who adds or changes it: no live worker serves its target, and its actions wait until one does."`
+	Warning   string    `json:"warning,omitempty" doc:"No live worker serves its target, and its actions wait until one does. Names the targets that are served. Not in lists."`
 }
 
 // FromSchedule returns a schedule for the wire.

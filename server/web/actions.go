@@ -25,6 +25,7 @@ func actionPath(tenant, id string) string { return "/actions/" + segment(tenant)
 type actionRow struct {
 	action.Action
 	BodySize int64 // of a webhook
+	Unserved bool  // it is pending, and no live worker serves its target
 }
 
 // actionsData is what the list of actions shows.
@@ -62,7 +63,9 @@ func (s *site) actions(r *request) (view, error) {
 		return view{}, err
 	}
 	for _, a := range page.Actions {
-		d.Rows = append(d.Rows, actionRow{Action: a, BodySize: int64(a.Trigger.Size)})
+		d.Rows = append(d.Rows, actionRow{
+			Action: a, BodySize: int64(a.Trigger.Size), Unserved: a.Status == action.Pending && s.targetUnserved(r, a.Target),
+		})
 	}
 	pairs := []string{"tenant", sc.Asked, "status", d.Status, "slug", d.Slug}
 	if r.value("cursor") != "" {
@@ -86,7 +89,6 @@ type actionData struct {
 	HasBody  bool
 	Size     int64 // of the body
 	Body     []byte
-	Unserved bool // no live worker serves the target
 	Verbs    []verbLink
 	Commands []command
 }
@@ -105,13 +107,6 @@ func (s *site) action(r *request) (view, error) {
 		if body, err := s.cfg.Actions.Body(r.ctx(), a.Tenant, a.ID); err == nil {
 			d.HasBody, d.Body = true, body[:min(len(body), maxBodyShown)]
 		}
-	}
-	if a.Status == action.Pending {
-		served, err := s.cfg.Actions.Served(r.ctx(), a.Target)
-		if err != nil {
-			return view{}, err
-		}
-		d.Unserved = !served
 	}
 	base := s.path(d.Path)
 	switch {
@@ -196,6 +191,12 @@ func (s *site) addActionVerb() verb {
 			return d, err
 		},
 	}
+}
+
+// targetUnserved reports whether it is known that no live worker serves a target.
+func (s *site) targetUnserved(r *request, target string) bool {
+	served, err := s.cfg.Actions.Served(r.ctx(), target)
+	return err == nil && !served
 }
 
 // targets returns the targets that the tenants of a scope can use.

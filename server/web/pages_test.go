@@ -372,3 +372,22 @@ func TestBulk(t *testing.T) {
 		t.Errorf("to stop one that has ended: status %d", a.status)
 	}
 }
+
+// TestUnservedTargetsShow: a page says of what waits for a target that no live worker serves, and
+// which targets are served.
+func TestUnservedTargetsShow(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const warning = "no live worker serves target &#34;commnad&#34;; it waits until one does; served targets: command"
+	const short = "no live worker serves its target"
+	served := w.done("/schedules/new", "id", "served", "slug", "billing", "target", "command", "every", "1h")
+	w.lacks(w.see(served), "no live worker")
+	w.lacks(w.see("/schedules"), short)
+	to := w.done("/schedules/new", "id", "nightly", "slug", "billing", "target", "commnad", "every", "1h")
+	w.contains(w.see(to), "Added. No live worker serves its target", warning)
+	w.contains(w.see("/schedules/default/nightly"), warning)
+	w.contains(w.see("/schedules"), short)
+	w.contains(w.see(w.done("/schedules/default/nightly/trigger")), warning)
+	w.contains(w.see(w.done("/actions/new", "slug", "billing", "target", "commnad")), warning)
+	w.contains(w.see("/actions"), short)
+}

@@ -116,13 +116,11 @@ func (s *site) addScheduleVerb() verb {
 			if err != nil {
 				return d, err
 			}
-			if _, err = s.cfg.Actions.AddSchedule(r.ctx(), p); err != nil {
-				return d, err
-			}
-			if served, err := s.cfg.Actions.Served(r.ctx(), p.Target); err == nil && !served {
+			sch, err := s.cfg.Actions.AddSchedule(r.ctx(), p)
+			if sch.Warning != "" {
 				d.notice = "added-unserved"
 			}
-			return d, nil
+			return d, err
 		},
 	}
 }

@@ -25,8 +25,9 @@ func schedulePath(tenant, id string) string {
 // scheduleRow is a schedule in a list.
 type scheduleRow struct {
 	action.Schedule
-	Next  time.Time // in the zone of the plan
-	Words string    // when it runs
+	Next     time.Time // in the zone of the plan
+	Words    string    // when it runs
+	Unserved bool      // no live worker serves its target; set in lists
 }
 
 func rowOf(sch action.Schedule) scheduleRow {
@@ -76,7 +77,9 @@ func (s *site) schedules(r *request) (view, error) {
 	}
 	d := schedulesData{Scope: sc, Command: s.tool(r, `schedules add nightly --slug billing --cron "0 9 * * *" --zone Europe/Berlin`)}
 	for _, sch := range page.Schedules {
-		d.Rows = append(d.Rows, rowOf(sch))
+		row := rowOf(sch)
+		row.Unserved = sch.Status != action.Ended && s.targetUnserved(r, sch.Target)
+		d.Rows = append(d.Rows, row)
 	}
 	if r.value("cursor") != "" {
 		d.First = s.with("/schedules", "tenant", sc.Asked)

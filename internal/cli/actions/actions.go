@@ -109,7 +109,10 @@ const actionID = "the ID of an action"
 // actionVerb makes a command that does something to what is named, and prints the action that
 // comes of it.
 func actionVerb(cmd *cobra.Command, what string, do func(ctx context.Context, actions connect.ActionsAPI, tenant, id string) (action.Action, error)) *cobra.Command {
-	return connect.Verb(cmd, what, connect.Backend.Actions, do, actionRows.PrintOne)
+	return connect.Verb(cmd, what, connect.Backend.Actions, do, func(cmd *cobra.Command, out *console.Output, a action.Action) error {
+		printWarning(cmd, a.Warning)
+		return actionRows.PrintOne(cmd, out, a)
+	})
 }
 
 // printWarning prints a warning, if there is one.

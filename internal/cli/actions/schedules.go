@@ -36,7 +36,10 @@ const scheduleID = "the ID of a schedule"
 
 // scheduleVerb makes a command that does something to a schedule and prints it.
 func scheduleVerb(cmd *cobra.Command, do func(ctx context.Context, actions connect.ActionsAPI, tenant, id string) (action.Schedule, error)) *cobra.Command {
-	return connect.Verb(cmd, scheduleID, connect.Backend.Actions, do, scheduleRows.PrintOne)
+	return connect.Verb(cmd, scheduleID, connect.Backend.Actions, do, func(cmd *cobra.Command, out *console.Output, s action.Schedule) error {
+		printWarning(cmd, s.Warning)
+		return scheduleRows.PrintOne(cmd, out, s)
+	})
 }
 
 func newSchedulesPause() *cobra.Command {

@@ -60,6 +60,7 @@ func showSchedule(w io.Writer, s *action.Schedule) error {
 		{"tenant", s.Tenant},
 		{"slug", s.Slug},
 		{"target", s.Target},
+		{"warning", s.Warning},
 		{"rhythm", rhythmOf(&s.Plan)},
 		{"status", string(s.Status)},
 		{"reason", s.Reason},

@@ -189,9 +189,7 @@ func newSchedulesUpdate() *cobra.Command {
 		if err := p.apply(cmd, &s.Plan); err != nil {
 			return action.Schedule{}, err
 		}
-		s, err = actions.UpdateSchedule(ctx, s.Plan, s.Version)
-		printWarning(cmd, s.Warning)
-		return s, err
+		return actions.UpdateSchedule(ctx, s.Plan, s.Version)
 	})
 	p.AddTo(cmd)
 	return cmd

@@ -187,6 +187,9 @@ other; at most 1,000. It does not matter whether some of them were made before.
 				if err != nil {
 					return err
 				}
+				if len(made) > 0 {
+					printWarning(cmd, made[0].Warning)
+				}
 				return d.Out.Print(cmd.OutOrStdout(), api.ActionList{Actions: actionRows.Wires(made)}, func(w io.Writer) error {
 					_, err := fmt.Fprintf(w, "%d actions were made, for the runs of schedule %s from %s to %s\n", len(made), args[0], console.LocalTime(from), console.LocalTime(to))
 					return err

@@ -58,6 +58,7 @@ func showAction(w io.Writer, a *action.Action) error {
 		{"tenant", a.Tenant},
 		{"slug", a.Slug},
 		{"target", a.Target},
+		{"warning", a.Warning},
 		{"trigger", string(a.Trigger.Kind)},
 		{"status", string(a.Status)},
 		{"reason", a.Reason},

@@ -33,6 +33,7 @@ var layers = []layer{
 	{path: "internal/tidy/platforms"},
 	{path: "internal/check"},
 	{path: "internal/testenv", imports: []string{"internal/base"}, alone: true},
+	{path: "internal/browser", imports: []string{"internal/base", "internal/check", "internal/testenv"}},
 	{path: "internal/standardwebhooks", alone: true},
 	{path: "internal/safehttp"},
 	{path: "internal/cron", alone: true},
@@ -149,7 +150,7 @@ var layers = []layer{
 		imports: []string{
 			".", "action", "bus/outbox", "history", "internal/base", "internal/engine", "internal/narrate", "internal/roster", "server/operation", "server/telemetry", "server/auth", "store", "timer",
 		},
-		tests: []string{"bus", "internal/testenv", "store/..."},
+		tests: []string{"bus", "internal/browser", "internal/testenv", "store/..."},
 	},
 	{
 		path: "server",

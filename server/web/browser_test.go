@@ -3,6 +3,7 @@
 package web_test
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"strings"
@@ -15,8 +16,11 @@ import (
 
 	"github.com/abidehq/abide"
 	"github.com/abidehq/abide/action"
+	"github.com/abidehq/abide/internal/browser"
 	"github.com/abidehq/abide/internal/check"
+	"github.com/abidehq/abide/server/auth"
 	"github.com/abidehq/abide/server/telemetry"
+	"github.com/abidehq/abide/server/web"
 	"github.com/abidehq/abide/timer"
 )
 
@@ -79,7 +83,14 @@ func furnish(w *world) {
 // TestPagesInABrowser looks at every page, in both themes and at both widths.
 func TestPagesInABrowser(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newWorld(t, func(cfg *web.Config) {
+		cfg.Audit = func(context.Context, auth.AuditQuery) (auth.AuditPage, error) {
+			return auth.AuditPage{Entries: []auth.Entry{
+				{At: time.Now(), Subject: "local", Operation: "web.resume", Tenant: "default", Target: "/instances/default/order-1042/resume", Status: 303},
+				{At: time.Now(), Subject: "token-1", Operation: "instances.terminate", Tenant: "acme", Target: "customer-17-return", Status: 403},
+			}, Next: "more"}, nil
+		}
+	})
 	furnish(w)
 	w.runs()
 	w.eventually(func() bool { return strings.Contains(w.see("/sinks"), "published") })
@@ -92,24 +103,24 @@ func TestPagesInABrowser(t *testing.T) {
 		"failed": "/instances/default/order-1046", "stalled": "/instances/default/order-1042", "running": "/instances/acme/customer-17-return",
 		"start": "/instances/new", "timers": "/timers", "timer": "/timers/acme/order-1043-shipped", "actions": "/actions", "action": failed, "webhook": hook,
 		"schedules": "/schedules", "schedule": "/schedules/default/billing-daily", "schedule-new": "/schedules/new", "preview": "/schedules/preview?cron=30+2+*+*+*&zone=Europe%2FBerlin",
-		"sinks": "/sinks", "quarantine": "/quarantine", "quarantined": quarantined, "workers": "/workers", "operations": "/operations",
+		"audit": "/audit", "help": "/help", "sinks": "/sinks", "quarantine": "/quarantine", "quarantined": quarantined, "workers": "/workers", "operations": "/operations",
 	}
 	w.startLong(2000, 40)
 	pages["long"], pages["long-older"] = longPage, longPage+"?events=1500"
-	browser := newBrowser(t)
+	chromium := browser.New(t)
 	for _, l := range looks {
 		t.Run(l.String(), func(t *testing.T) {
-			b := openTab(t, browser, w, l)
+			b := openTab(t, chromium, w, l)
 			for name, path := range pages {
-				b.open(path)
+				b.Open(path)
 				b.check(name)
-				b.shoot(name)
+				b.Shoot(name)
 			}
-			b.open("/timers")
-			b.press("Move invoice-17-reminder")
-			b.wait(`document.querySelector("dialog[open] input")`)
+			b.Open("/timers")
+			b.Press("Move invoice-17-reminder")
+			b.Wait(`document.querySelector("dialog[open] input")`)
 			b.check("dialog")
-			b.shoot("dialog")
+			b.Shoot("dialog")
 		})
 	}
 }
@@ -117,11 +128,11 @@ func TestPagesInABrowser(t *testing.T) {
 // TestAStoryInABrowser does what people do, by clicking, without loading a page by hand.
 func TestAStoryInABrowser(t *testing.T) {
 	t.Parallel()
-	browser := newBrowser(t)
-	for _, l := range []look{{"light", 1280}, {"dark", 390}} {
+	chromium := browser.New(t)
+	for _, l := range []browser.Look{looks[0], looks[3]} {
 		t.Run(l.String(), func(t *testing.T) {
 			w := newWorld(t)
-			b := openTab(t, browser, w, l)
+			b := openTab(t, chromium, w, l)
 			b.startAndWatch()
 			b.forkIt()
 			b.moveATimer()
@@ -134,42 +145,42 @@ func TestAStoryInABrowser(t *testing.T) {
 // startAndWatch starts an instance, sees it move, raises its event and sees it complete.
 func (b *tab) startAndWatch() {
 	b.t.Helper()
-	b.open("/instances")
-	b.press("Start an instance")
-	b.fill("Orchestration", "order")
-	b.fill("ID", "order-1")
-	b.fill("Input", `{"order": 17}`)
-	b.press("Start")
-	b.shows("Started.")
-	b.shows("waits for approval")
-	b.wait(`document.getElementById("live-words").textContent === "live"`)
-	b.run(chromedp.Evaluate("window.stayed = true", nil))
+	b.Open("/instances")
+	b.Press("Start an instance")
+	b.Fill("Orchestration", "order")
+	b.Fill("ID", "order-1")
+	b.Fill("Input", `{"order": 17}`)
+	b.Press("Start")
+	b.Shows("Started.")
+	b.Shows("waits for approval")
+	b.Live()
+	b.Run(chromedp.Evaluate("window.stayed = true", nil))
 	// Somebody else raises an event that it does not wait for: the page shows it by itself.
 	check.OK(b.t, abide.NewEvent[string]("hello").Raise(b.t.Context(), b.engine, "order-1", "there"))
-	b.shows("Event hello received")
-	if !b.is("window.stayed") {
+	b.Shows("Event hello received")
+	if !b.Is("window.stayed") {
 		b.t.Error("the page was loaded again")
 	}
-	b.press("Raise event")
-	b.fill("Name", "approved")
-	b.fill("Payload", `{"by": "an operator"}`)
-	b.shoot("raise")
-	b.press("Raise")
-	b.shows("The instance waits for the event and receives it.")
-	b.shows("charge-17")
-	b.shows("Restart")
+	b.Press("Raise event")
+	b.Fill("Name", "approved")
+	b.Fill("Payload", `{"by": "an operator"}`)
+	b.Shoot("raise")
+	b.Press("Raise")
+	b.Shows("The instance waits for the event and receives it.")
+	b.Shows("charge-17")
+	b.Shows("Restart")
 	b.check("completed")
-	b.shoot("story-completed")
+	b.Shoot("story-completed")
 }
 
 func (b *tab) forkIt() {
 	b.t.Helper()
-	b.run(chromedp.Evaluate(`[...document.querySelectorAll(".fork")].find(e => e.parentElement.textContent.includes("Event hello received")).click()`, nil))
-	b.fill("ID of the new instance", "order-2")
-	b.press("Fork")
-	b.shows("This is the fork")
-	b.wait(`location.pathname === "/instances/default/order-2"`)
-	b.shows("waits for approval")
+	b.Run(chromedp.Evaluate(`[...document.querySelectorAll(".fork")].find(e => e.parentElement.textContent.includes("Event hello received")).click()`, nil))
+	b.Fill("ID of the new instance", "order-2")
+	b.Press("Fork")
+	b.Shows("This is the fork")
+	b.Wait(`location.pathname === "/instances/default/order-2"`)
+	b.Shows("waits for approval")
 }
 
 func (b *tab) moveATimer() {
@@ -177,12 +188,12 @@ func (b *tab) moveATimer() {
 	if _, err := b.timers.Schedule(b.t.Context(), timer.Request{Tenant: "acme", Key: "invoice-17", Delay: time.Hour}); err != nil {
 		b.t.Fatal(err)
 	}
-	b.press("Timers")
-	b.shows("invoice-17")
-	b.press("Move invoice-17")
-	b.fill("When", "2099-12-24 09:00")
-	b.press("Move")
-	b.shows("The timer was moved.")
+	b.Press("Timers")
+	b.Shows("invoice-17")
+	b.Press("Move invoice-17")
+	b.Fill("When", "2099-12-24 09:00")
+	b.Press("Move")
+	b.Shows("The timer was moved.")
 	if got, err := b.timers.Get(b.t.Context(), "acme", "invoice-17"); err != nil || got.DueAt.Year() != 2099 {
 		b.t.Errorf("the timer is due at %v, %v", got.DueAt, err)
 	}
@@ -193,12 +204,12 @@ func (b *tab) pauseASchedule() {
 	if _, err := b.actions.AddSchedule(b.t.Context(), action.Plan{Tenant: "default", ID: "billing-daily", Slug: "billing", Target: "command", Cron: "0 9 * * *"}); err != nil {
 		b.t.Fatal(err)
 	}
-	b.press("Schedules")
-	b.press("Pause billing-daily")
-	b.fill("Reason", "holidays")
-	b.press("Pause")
-	b.shows("The schedule is paused.")
-	b.shows("holidays")
+	b.Press("Schedules")
+	b.Press("Pause billing-daily")
+	b.Fill("Reason", "holidays")
+	b.Press("Pause")
+	b.Shows("The schedule is paused.")
+	b.Shows("holidays")
 	if got, err := b.actions.GetSchedule(b.t.Context(), "default", "billing-daily"); err != nil || got.Status != action.Paused {
 		b.t.Errorf("the schedule is %v, %v", got.Status, err)
 	}
@@ -206,14 +217,14 @@ func (b *tab) pauseASchedule() {
 
 func (b *tab) redrive() {
 	b.t.Helper()
-	b.press("Quarantine")
-	b.shows("Nothing is in quarantine")
+	b.Press("Quarantine")
+	b.Shows("Nothing is in quarantine")
 	b.quarantine("", "order-9", "attempts", []byte(`{"order":9}`))
-	b.shows("order-9") // without a reload
-	b.press("Redrive e/message-1")
-	b.press("Redrive")
-	b.shows("The message was put back")
-	b.shows("Nothing is in quarantine")
+	b.Shows("order-9") // without a reload
+	b.Press("Redrive e/message-1")
+	b.Press("Redrive")
+	b.Shows("The message was put back")
+	b.Shows("Nothing is in quarantine")
 }
 
 // TestKeyboardInABrowser goes through a page with the keyboard alone.
@@ -221,16 +232,16 @@ func TestKeyboardInABrowser(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	furnish(w)
-	b := openTab(t, newBrowser(t), w, looks[0])
-	b.open("/timers")
-	b.run(chromedp.KeyEvent(kb.Tab))
-	check.Equal(t, "the first stop", b.text("document.activeElement.textContent"), "Skip to the content")
-	b.run(chromedp.KeyEvent(kb.Enter))
-	b.wait(`document.activeElement.id === "main"`)
+	b := openTab(t, browser.New(t), w, looks[0])
+	b.Open("/timers")
+	b.Run(chromedp.KeyEvent(kb.Tab))
+	check.Equal(t, "the first stop", b.Text("document.activeElement.textContent"), "Skip to the content")
+	b.Run(chromedp.KeyEvent(kb.Enter))
+	b.Wait(`document.activeElement.id === "main"`)
 
 	// From the top to the last row: each stop comes after the one before, and is seen.
-	b.open("/timers")
-	b.run(chromedp.Evaluate("window.last = document.body; window.stops = 0", nil))
+	b.Open("/timers")
+	b.Run(chromedp.Evaluate("window.last = document.body; window.stops = 0", nil))
 	const step = `(function () {
 		const now = document.activeElement;
 		const after = last === document.body || !!(last.compareDocumentPosition(now) & Node.DOCUMENT_POSITION_FOLLOWING);
@@ -242,49 +253,49 @@ func TestKeyboardInABrowser(t *testing.T) {
 		return (after ? "" : "out of order ") + (outlined ? "" : "not seen ") + ((after && outlined) ? "" : text);
 	})()`
 	for range 60 {
-		b.run(chromedp.KeyEvent(kb.Tab))
-		got := b.text(step)
+		b.Run(chromedp.KeyEvent(kb.Tab))
+		got := b.Text(step)
 		if got == "end" {
 			break
 		}
 		check.Equal(t, "a stop", got, "")
 	}
-	if !b.is("stops > 20") {
-		t.Errorf("there are only %s stops", b.text("String(stops)"))
+	if !b.Is("stops > 20") {
+		t.Errorf("there are only %s stops", b.Text("String(stops)"))
 	}
 
 	// A slash goes to the search, from anywhere but a field.
-	b.open("/")
-	b.key("/")
-	b.wait(`document.activeElement.id === "jump" && document.activeElement.value === ""`)
-	b.run(chromedp.KeyEvent("order-1043"), chromedp.KeyEvent(kb.Enter))
-	b.wait(`location.pathname === "/instances/default/order-1043"`)
+	b.Open("/")
+	b.Key("/")
+	b.Wait(`document.activeElement.id === "jump" && document.activeElement.value === ""`)
+	b.Run(chromedp.KeyEvent("order-1043"), chromedp.KeyEvent(kb.Enter))
+	b.Wait(`location.pathname === "/instances/default/order-1043"`)
 
 	// A question mark shows the keys; a click on a time shows it exactly, and another one in words.
-	b.wait(`document.getElementById("live-state")?.hidden === false`)
-	b.key("?")
-	b.wait(`document.querySelector("dialog[open]")?.innerText.includes("Go to an instance by its ID")`)
-	b.run(chromedp.KeyEvent(kb.Escape))
-	b.wait(`!document.querySelector("dialog[open]")`)
+	b.Live()
+	b.Key("?")
+	b.Wait(`document.querySelector("dialog[open]")?.innerText.includes("Go to an instance by its ID")`)
+	b.Run(chromedp.KeyEvent(kb.Escape))
+	b.Wait(`!document.querySelector("dialog[open]")`)
 	const started = `document.querySelector("dl.facts time")`
-	b.run(chromedp.Evaluate(started+`.click()`, nil))
-	b.wait(started + `.textContent === ` + started + `.title`)
-	b.run(chromedp.Evaluate(started+`.click()`, nil))
-	b.wait(started + `.textContent.endsWith("ago")`)
+	b.Run(chromedp.Evaluate(started+`.click()`, nil))
+	b.Wait(started + `.textContent === ` + started + `.title`)
+	b.Run(chromedp.Evaluate(started+`.click()`, nil))
+	b.Wait(started + `.textContent.endsWith("ago")`)
 
 	// A dialog takes the focus, keeps it, and gives it back.
-	b.open("/timers")
-	b.run(chromedp.Evaluate(`document.querySelector('[aria-label="Move invoice-17-reminder"]').focus()`, nil), chromedp.KeyEvent(kb.Enter))
-	b.wait(`document.activeElement.closest("dialog[open]")`)
+	b.Open("/timers")
+	b.Run(chromedp.Evaluate(`document.querySelector('[aria-label="Move invoice-17-reminder"]').focus()`, nil), chromedp.KeyEvent(kb.Enter))
+	b.Wait(`document.activeElement.closest("dialog[open]")`)
 	for range 8 {
-		b.run(chromedp.KeyEvent(kb.Tab))
-		if !b.is(`document.activeElement === document.body || document.activeElement.closest("dialog[open]")`) {
-			t.Errorf("the focus leaves the dialog: %s", b.text("document.activeElement.outerHTML"))
+		b.Run(chromedp.KeyEvent(kb.Tab))
+		if !b.Is(`document.activeElement === document.body || document.activeElement.closest("dialog[open]")`) {
+			t.Errorf("the focus leaves the dialog: %s", b.Text("document.activeElement.outerHTML"))
 		}
 	}
-	b.run(chromedp.KeyEvent(kb.Escape))
-	b.wait(`!document.querySelector("dialog[open]")`)
-	b.wait(`document.activeElement.getAttribute("aria-label") === "Move invoice-17-reminder"`)
+	b.Run(chromedp.KeyEvent(kb.Escape))
+	b.Wait(`!document.querySelector("dialog[open]")`)
+	b.Wait(`document.activeElement.getAttribute("aria-label") === "Move invoice-17-reminder"`)
 }
 
 // TestHeldEnterSendsNothing: the Enter that opens a dialog is repeated while it is held, and does not send
@@ -293,43 +304,43 @@ func TestHeldEnterSendsNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	furnish(w)
-	b := openTab(t, newBrowser(t), w, looks[0])
-	b.open("/timers")
+	b := openTab(t, browser.New(t), w, looks[0])
+	b.Open("/timers")
 	enter := func(kind input.KeyType, repeat bool) {
 		t.Helper()
-		b.run(input.DispatchKeyEvent(kind).WithKey("Enter").WithCode("Enter").WithText("\r").WithUnmodifiedText("\r").WithAutoRepeat(repeat).
+		b.Run(input.DispatchKeyEvent(kind).WithKey("Enter").WithCode("Enter").WithText("\r").WithUnmodifiedText("\r").WithAutoRepeat(repeat).
 			WithWindowsVirtualKeyCode(13).WithNativeVirtualKeyCode(13))
 	}
-	b.run(chromedp.Evaluate(`document.querySelector('[aria-label="Move invoice-17-reminder"]').focus()`, nil))
+	b.Run(chromedp.Evaluate(`document.querySelector('[aria-label="Move invoice-17-reminder"]').focus()`, nil))
 	enter(input.KeyDown, false)
-	b.wait(`document.activeElement.closest("dialog[open]") && document.activeElement.value !== ""`)
-	b.run(chromedp.Evaluate(`window.sent = 0; document.addEventListener("submit", function () { sent++; }, true)`, nil))
+	b.Wait(`document.activeElement.closest("dialog[open]") && document.activeElement.value !== ""`)
+	b.Run(chromedp.Evaluate(`window.sent = 0; document.addEventListener("submit", function () { sent++; }, true)`, nil))
 	for range 5 {
 		enter(input.KeyDown, true)
 	}
-	if !b.is(`sent === 0 && document.querySelector("dialog[open]")`) {
+	if !b.Is(`sent === 0 && document.querySelector("dialog[open]")`) {
 		t.Error("an Enter that is held has sent the form")
 	}
 	enter(input.KeyUp, false)
 	enter(input.KeyDown, false)
-	b.shows("The timer was moved.")
+	b.Shows("The timer was moved.")
 }
 
 // TestThemeIsKept: what a person has chosen wins over what the system says.
 func TestThemeIsKept(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	b := openTab(t, newBrowser(t), w, look{"light", 1280})
-	ground := func() string { return b.text("getComputedStyle(document.body).backgroundColor") }
-	b.open("/")
+	b := openTab(t, browser.New(t), w, browser.Look{Theme: "light", Width: 1280})
+	ground := func() string { return b.Text("getComputedStyle(document.body).backgroundColor") }
+	b.Open("/")
 	light := ground()
-	b.run(chromedp.Click("#theme", chromedp.ByQuery), chromedp.Click("#theme", chromedp.ByQuery))
-	b.wait(`document.documentElement.dataset.theme === "dark"`)
+	b.Run(chromedp.Click("#theme", chromedp.ByQuery), chromedp.Click("#theme", chromedp.ByQuery))
+	b.Wait(`document.documentElement.dataset.theme === "dark"`)
 	dark := ground()
 	if light == dark {
 		t.Errorf("both themes have the ground %s", light)
 	}
-	b.open("/instances")
+	b.Open("/instances")
 	check.Equal(t, "on the next page the ground", ground(), dark)
 	b.check("chosen")
 }
@@ -341,25 +352,25 @@ func TestLiveKeepsWhatSomebodyDoes(t *testing.T) {
 	w := newWorld(t)
 	w.start("nap", "nap-1", "", abide.Running)
 	w.start("nap", "nap-2", "", abide.Running)
-	b := openTab(t, newBrowser(t), w, looks[0])
-	b.open("/instances")
-	b.wait(`document.getElementById("live-words").textContent === "live"`)
-	b.run(chromedp.Evaluate(`document.querySelector('input[aria-label="Select nap-1"]').click()`, nil)) // whose row may be replaced at any moment
+	b := openTab(t, browser.New(t), w, looks[0])
+	b.Open("/instances")
+	b.Live()
+	b.Run(chromedp.Evaluate(`document.querySelector('input[aria-label="Select nap-1"]').click()`, nil)) // whose row may be replaced at any moment
 	w.start("nap", "nap-3", "", abide.Running)
-	b.shows("nap-3")
-	if !b.is(`document.querySelector('input[aria-label="Select nap-1"]').checked && !document.querySelector('input[aria-label="Select nap-3"]').checked`) {
+	b.Shows("nap-3")
+	if !b.Is(`document.querySelector('input[aria-label="Select nap-1"]').checked && !document.querySelector('input[aria-label="Select nap-3"]').checked`) {
 		t.Error("the tick is gone")
 	}
 	for i := range 50 { // a page of rows: nap-1 leaves the list
 		w.start("nap", fmt.Sprint("later-", i), "")
 	}
-	b.shows("later-49")
-	b.wait(`!document.querySelector('input[aria-label="Select nap-1"]')`)
-	b.shows("1 selected")
-	b.press("Continue")
-	b.wait(`document.querySelector("dialog[open] h1").textContent === "Suspend 1 instance"`)
-	b.press("Suspend")
-	b.shows("Done, for all that were selected.")
+	b.Shows("later-49")
+	b.Wait(`!document.querySelector('input[aria-label="Select nap-1"]')`)
+	b.Shows("1 selected")
+	b.Press("Continue")
+	b.Wait(`document.querySelector("dialog[open] h1").textContent === "Suspend 1 instance"`)
+	b.Press("Suspend")
+	b.Shows("Done, for all that were selected.")
 	w.until(abide.Ref{ID: "nap-1"}, func(i abide.Info) bool { return i.Status == abide.Suspended })
 }
 
@@ -369,20 +380,20 @@ func TestNothingTicked(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.start("nap", "nap-1", "", abide.Running)
-	b := openTab(t, newBrowser(t), w, looks[0])
+	b := openTab(t, browser.New(t), w, looks[0])
 	enter := input.DispatchKeyEvent(input.KeyDown).WithKey("Enter").WithText("\r").WithWindowsVirtualKeyCode(13)
-	b.open("/instances?status=running")
-	b.run(chromedp.Evaluate(`document.querySelector('input[aria-label="Select nap-1"]').focus()`, nil), enter)
-	b.press("Continue")
-	b.shows("No row is ticked")
-	if !b.is(`location.search === "?status=running" && !document.querySelector("dialog[open]")`) {
+	b.Open("/instances?status=running")
+	b.Run(chromedp.Evaluate(`document.querySelector('input[aria-label="Select nap-1"]').focus()`, nil), enter)
+	b.Press("Continue")
+	b.Shows("No row is ticked")
+	if !b.Is(`location.search === "?status=running" && !document.querySelector("dialog[open]")`) {
 		t.Error("the list was left")
 	}
-	b.run(chromedp.Evaluate(`document.querySelector('input[aria-label="Select nap-1"]').click()`, nil), enter)
-	b.shows("1 selected")
-	if !b.is(`!document.querySelector("dialog[open]")`) {
+	b.Run(chromedp.Evaluate(`document.querySelector('input[aria-label="Select nap-1"]').click()`, nil), enter)
+	b.Shows("1 selected")
+	if !b.Is(`!document.querySelector("dialog[open]")`) {
 		t.Error("Enter on a box opens the form")
 	}
-	b.press("Untick all")
-	b.wait(`!document.querySelector('input[aria-label="Select nap-1"]').checked && !document.body.innerText.includes("1 selected")`)
+	b.Press("Untick all")
+	b.Wait(`!document.querySelector('input[aria-label="Select nap-1"]').checked && !document.body.innerText.includes("1 selected")`)
 }

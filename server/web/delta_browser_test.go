@@ -16,6 +16,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/internal/browser"
 	"github.com/abidehq/abide/internal/check"
 )
 
@@ -35,43 +36,43 @@ func TestChangesMakeThePageThatIsLoaded(t *testing.T) {
 	w := newWorld(t)
 	w.startLong(2_000, 40)
 	w.startFan(60)
-	b := openTab(t, newBrowser(t), w, looks[0])
+	b := openTab(t, browser.New(t), w, looks[0])
 	differs := func() string {
 		t.Helper()
 		var ids string
-		b.run(chromedp.Evaluate(sameAsLoaded, &ids, func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }))
+		b.Run(chromedp.Evaluate(sameAsLoaded, &ids, func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }))
 		return ids
 	}
-	b.open(longPage)
-	b.wait(`document.getElementById("live-words").textContent === "live"`)
-	b.wait(`performance.getEntriesByName("first-contentful-paint").length`)
-	t.Logf("first paint of %s after %s", longPage, b.text(`performance.getEntriesByName("first-contentful-paint")[0].startTime.toFixed() + " ms, " + performance.getEntriesByType("navigation")[0].decodedBodySize + " bytes"`))
-	b.run(chromedp.Evaluate(`window.opened = document.querySelector("#events li:last-child details[id]").id; document.getElementById(opened).open = true`, nil))
+	b.Open(longPage)
+	b.Live()
+	b.Wait(`performance.getEntriesByName("first-contentful-paint").length`)
+	t.Logf("first paint of %s after %s", longPage, b.Text(`performance.getEntriesByName("first-contentful-paint")[0].startTime.toFixed() + " ms, " + performance.getEntriesByType("navigation")[0].decodedBodySize + " bytes"`))
+	b.Run(chromedp.Evaluate(`window.opened = document.querySelector("#events li:last-child details[id]").id; document.getElementById(opened).open = true`, nil))
 	for range 3 {
 		next := stepOf(w.longHistory()) + 1
 		check.OK(t, approved.Raise(t.Context(), w.engine, "long-1", json.RawMessage("1")))
 		w.untilStep(next)
-		b.shows(fmt.Sprintf("Step step-%d completed", next))
+		b.Shows(fmt.Sprintf("Step step-%d completed", next))
 	}
-	if !b.is(`document.getElementById(opened).open`) {
+	if !b.Is(`document.getElementById(opened).open`) {
 		t.Error("what was opened is closed")
 	}
 	w.eventually(func() bool { return differs() == "" })
 
-	b.open("/instances/default/fan-1")
-	b.wait(`document.getElementById("live-words").textContent === "live"`)
+	b.Open("/instances/default/fan-1")
+	b.Live()
 	for i := range 5 {
 		id := fmt.Sprint("fan-1-part-", i*7)
 		check.OK(t, approved.Raise(t.Context(), w.engine, id, json.RawMessage("1")))
 		w.until(abide.Ref{ID: id}, func(i abide.Info) bool { return i.Status == abide.Completed })
 	}
-	b.shows("60 children: 55 running, 5 completed")
+	b.Shows("60 children: 55 running, 5 completed")
 	w.eventually(func() bool { return differs() == "" })
 
-	b.open("/instances?orchestration=part&status=running")
-	b.wait(`document.getElementById("live-words").textContent === "live"`)
+	b.Open("/instances?orchestration=part&status=running")
+	b.Live()
 	check.OK(t, approved.Raise(t.Context(), w.engine, "fan-1-part-3", json.RawMessage("1")))
-	b.wait(`!document.querySelector('a[href$="/fan-1-part-3"]')`)
+	b.Wait(`!document.querySelector('a[href$="/fan-1-part-3"]')`)
 	w.eventually(func() bool { return differs() == "" })
 }
 
@@ -108,10 +109,10 @@ func TestAnOpenPageTakesFewBytesASecond(t *testing.T) {
 				}
 				bytes += c.n
 			})
-			b := openTab(t, newBrowser(t), w, looks[0])
-			b.open(path)
-			b.wait(`performance.getEntriesByName("first-contentful-paint").length`)
-			t.Logf("first paint after %s", b.text(`performance.getEntriesByName("first-contentful-paint")[0].startTime.toFixed() + " ms, " + performance.getEntriesByType("navigation")[0].decodedBodySize + " bytes"`))
+			b := openTab(t, browser.New(t), w, looks[0])
+			b.Open(path)
+			b.Wait(`performance.getEntriesByName("first-contentful-paint").length`)
+			t.Logf("first paint after %s", b.Text(`performance.getEntriesByName("first-contentful-paint")[0].startTime.toFixed() + " ms, " + performance.getEntriesByType("navigation")[0].decodedBodySize + " bytes"`))
 			seen := func() int {
 				mu.Lock()
 				defer mu.Unlock()
@@ -159,42 +160,40 @@ func TestTheServerIsAway(t *testing.T) {
 		}
 		inner.ServeHTTP(rw, r.WithContext(ctx))
 	})
-	b := openTab(t, newBrowser(t), w, looks[0])
-	b.open("/instances/default/nap-1")
-	b.wait(`document.getElementById("live-words").textContent === "live"`)
-	b.press("Raise event")
-	b.fill("Name", "approved")
-	b.fill("Payload", "{approved: true}")
-	b.press("Raise")
-	b.wait(`document.querySelector("dialog[open] .problem")?.textContent.includes("that is no JSON")`)
-	check.Equal(t, "the payload", b.text(`document.getElementById("f-data").value`), "{approved: true}")
+	b := openTab(t, browser.New(t), w, looks[0])
+	b.Open("/instances/default/nap-1")
+	b.Live()
+	b.Press("Raise event")
+	b.Fill("Name", "approved")
+	b.Fill("Payload", "{approved: true}")
+	b.Press("Raise")
+	b.Wait(`document.querySelector("dialog[open] .problem")?.textContent.includes("that is no JSON")`)
+	check.Equal(t, "the payload", b.Text(`document.getElementById("f-data").value`), "{approved: true}")
 
 	away.Store(true)
 	close(open)
-	b.wait(`!document.getElementById("away").hidden && /No connection since \d\d:\d\d:\d\d; what you see is from then/.test(document.getElementById("away").textContent)`)
-	b.run(chromedp.Evaluate(`window.before = document.querySelector("time[data-relative]").textContent; window.stood = Date.now()`, nil))
-	b.fill("Payload", `{"approved": true}`)
-	b.press("Raise")
-	b.wait(`document.querySelector("dialog[open] .problem")?.textContent.includes("Not sent. No connection")`)
-	check.Equal(t, "the payload", b.text(`document.getElementById("f-data").value`), `{"approved": true}`)
-	b.wait(`Date.now() > stood + 2100`)
-	if !b.is(`document.querySelector("time[data-relative]").textContent === before`) {
+	b.Wait(`!document.getElementById("away").hidden && /No connection since \d\d:\d\d:\d\d; what you see is from then/.test(document.getElementById("away").textContent)`)
+	b.Run(chromedp.Evaluate(`window.before = document.querySelector("time[data-relative]").textContent; window.stood = Date.now()`, nil))
+	b.Fill("Payload", `{"approved": true}`)
+	b.Press("Raise")
+	b.Wait(`document.querySelector("dialog[open] .problem")?.textContent.includes("Not sent. No connection")`)
+	check.Equal(t, "the payload", b.Text(`document.getElementById("f-data").value`), `{"approved": true}`)
+	b.Wait(`Date.now() > stood + 2100`)
+	if !b.Is(`document.querySelector("time[data-relative]").textContent === before`) {
 		t.Error("time goes on")
 	}
 
 	away.Store(false)
-	b.wait(`document.getElementById("away").hidden`)
-	b.press("Raise")
-	b.shows("Kept: the instance does not wait for an event of that name yet.")
-	b.mu.Lock()
-	b.problems = nil // the browser says that it could not connect
-	b.mu.Unlock()
+	b.Wait(`document.getElementById("away").hidden`)
+	b.Press("Raise")
+	b.Shows("Kept: the instance does not wait for an event of that name yet.")
+	b.Forgive() // it could not connect
 }
 
 // until waits until a condition holds.
 func (b *tab) until(condition func() bool) {
 	b.t.Helper()
-	for end := time.Now().Add(2 * patience); !condition(); {
+	for end := time.Now().Add(2 * browser.Patience); !condition(); {
 		if time.Now().After(end) {
 			b.t.Fatal("it never comes true")
 		}

@@ -107,7 +107,7 @@ func (t *task) end(now time.Time, out Outcome, err error, s *Service) {
 	switch {
 	case crashed && s.mayRepeat(a):
 		a.again(now) // it waits for a process that has the target
-	case crashed, errors.Is(err, ErrForbidden):
+	case crashed, errors.Is(err, ErrForbidden), errors.Is(err, ErrState):
 	case errors.Is(err, ErrStopping) && s.idempotent(a):
 		a.again(now)
 		a.Attempt-- // it was not its fault

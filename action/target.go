@@ -16,7 +16,9 @@ import (
 // requests and more.
 type Target interface {
 	// Run runs an action. If it returns an error, the action fails; the outcome is stored in
-	// either case. It must return soon after ctx ends; [context.Cause] returns the reason.
+	// either case. An error that matches [ErrState] is not retried, whatever
+	// [Definition.Attempts] is. It must return soon after ctx ends; [context.Cause] returns the
+	// reason.
 	Run(ctx context.Context, r Run) (Outcome, error)
 }
 

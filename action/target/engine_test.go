@@ -148,7 +148,7 @@ func TestRaise(t *testing.T) {
 		// They wait for the instance, and one that is raised once more is the same.
 		for _, run := range []action.Run{first, first, second} {
 			out, err := r.Run(w.Context(), run)
-			if err != nil || out.Output != `raised deployed for instance "acme/watch-billing"` {
+			if err != nil || out.Output != `raised deployed for instance "acme/watch-billing", which does not exist; kept until it is started` {
 				t.Errorf("%+v, %v", out, err)
 			}
 		}
@@ -158,6 +158,20 @@ func TestRaise(t *testing.T) {
 			t.Fatal(err)
 		}
 		check.Equal(w.T, "what was received", strings.Join(resultOf[[]string](w, "watch-billing"), " "), `{"v":1} "two"`)
+		wants := func(run action.Run, want string) {
+			t.Helper()
+			out, err := r.Run(w.Context(), run)
+			if err != nil || out.Output != want {
+				t.Errorf("%+v, %v; want %s", out, err, want)
+			}
+		}
+		if _, err := listen.Start(w.Context(), w, abide.None{}, abide.ID("watch-waits"), abide.Tenant("acme")); err != nil {
+			t.Fatal(err)
+		}
+		w.pass(time.Second)
+		waits := scheduled(`{"v":1}`)
+		waits.Action.Slug = "waits"
+		wants(waits, `raised deployed for instance "acme/watch-waits"`)
 	})
 }
 

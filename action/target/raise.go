@@ -33,6 +33,11 @@ type RaiseConfig struct {
 //
 // An action that is run again raises the same event, which is received once, unless the
 // instance has received it already: then it gets it twice.
+//
+// An event for an instance that has ended is dropped. A webhook that comes late is no failure: its
+// action completes, and its output says that the event was dropped. So does an action that is run
+// again, since an earlier run may have raised the event. Another action fails with
+// [action.ErrState], and is not retried.
 type Raise struct {
 	client   *abide.Client
 	event    *abide.Event[json.RawMessage]
@@ -63,12 +68,40 @@ func NewRaise(cfg RaiseConfig) (*Raise, error) {
 // Run raises the event.
 func (t *Raise) Run(ctx context.Context, r action.Run) (action.Outcome, error) {
 	ref := abide.Ref{Tenant: r.Action.Tenant, ID: t.instance.expand(&r.Action, nil)}
-	data, err := asJSON(&r, t.all)
-	if err == nil {
-		err = t.event.Raise(ctx, t.client, ref.ID, data, abide.Tenant(ref.Tenant), abide.ID(r.Action.ID))
-	}
+	raised, err := t.raise(ctx, &r, ref)
 	if err != nil {
 		return action.Outcome{}, fmt.Errorf("target: raise %s for %v: %w", t.event.Name(), ref, err)
 	}
-	return action.Outcome{Output: fmt.Sprintf("raised %s for instance %v", t.event.Name(), ref)}, nil
+	verb, more := "raised", ""
+	switch raised.Outcome {
+	case abide.OutcomeEnded:
+		verb, more = "dropped", ", which has ended: it is "+string(raised.Status)
+	case abide.OutcomeNoInstance:
+		more = ", which does not exist; kept until it is started"
+	case abide.OutcomeKept:
+		more = ", which does not wait for it; kept until it does"
+	default:
+	}
+	return action.Outcome{Output: fmt.Sprintf("%s %s for instance %v%s", verb, t.event.Name(), ref, more)}, nil
+}
+
+// raise raises the event, and returns what it has found.
+func (t *Raise) raise(ctx context.Context, r *action.Run, ref abide.Ref) (abide.Raised, error) {
+	data, err := asJSON(r, t.all)
+	if err != nil {
+		return abide.Raised{}, err
+	}
+	opts := []abide.RaiseOption{abide.Tenant(ref.Tenant), abide.ID(r.Action.ID)}
+	if r.Action.Trigger.Kind == action.Webhook || r.Action.Attempt > 1 {
+		opts = append(opts, abide.IgnoreEnded())
+	}
+	request, err := t.event.Prepare(t.client, ref.ID, data, opts...)
+	if err != nil {
+		return abide.Raised{}, err
+	}
+	raised, err := t.client.Raise(ctx, request)
+	if err != nil {
+		return abide.Raised{}, err
+	}
+	return raised[0], nil
 }

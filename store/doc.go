@@ -21,7 +21,7 @@
 //
 // A key's route says who can serve it: an orchestration and its version, an
 // activity, a sink. It is the [Message.Route] of the message most recently put
-// to the key with one, it counts from that commit on (even if that message is
+// to the key with one, or the [Append.Route] of the latest append; it counts from that commit on (even if that message is
 // not visible yet), and it stays until the key is gone. A key without a route
 // cannot be claimed: its messages wait for one, each for its [Message.TTL], and
 // then go to quarantine. A message with [Message.IfRouted] does not wait: it is

@@ -66,6 +66,11 @@ func LengthConflict(key Key, expected, actual int) error {
 	return fmt.Errorf("store: commit: log of %v has length %d, expected %d: %w", key, actual, expected, ErrConflict)
 }
 
+// BusyConflict returns the [ErrConflict] of an append with [Append.Idle] to a key that is not idle.
+func BusyConflict(key Key) error {
+	return fmt.Errorf("store: commit: %v is leased or has messages: %w", key, ErrConflict)
+}
+
 // VersionConflict returns the [ErrConflict] of a record that has another version
 // than expected; version 0 is that of a record that does not exist.
 func VersionConflict(key RecordKey, expected, actual int64) error {

@@ -60,6 +60,16 @@ type Append struct {
 	// still the one that it knows.
 	Tag uint64
 
+	// Route, if not empty, becomes the route of the key, as that of a message would.
+	Route string
+
+	// Idle makes the append conditional: it is [ErrConflict] if the key is leased, or has a message
+	// that is visible or waits for a route. A caller that has no claim appends with it what follows
+	// from the log that it knows, and never comes between a claim and its commit, nor before a
+	// message that was there first. A store that would have to read messages to know may take one
+	// for visible.
+	Idle bool
+
 	// Entries to append; at least one.
 	Entries [][]byte
 }

@@ -92,13 +92,16 @@ func (c *txChecker) appends(tx *Tx) error {
 		if len(a.Entries) == 0 {
 			return invalid("commit", "append to %v has no entries", a.Key)
 		}
+		if err := checkName("commit", "route", a.Route); err != nil {
+			return err
+		}
 		for _, e := range a.Entries {
 			if len(e) > MaxBody {
 				return tooLarge("commit", fmt.Sprintf("size of an entry for %v", a.Key), len(e), MaxBody)
 			}
 			c.count(len(e))
 		}
-		c.bytes += keySize(a.Key)
+		c.bytes += keySize(a.Key) + len(a.Route)
 	}
 	if key, dup := twice(tx.Append, func(a *Append) Key { return a.Key }); dup {
 		return invalid("commit", "the log of %v is appended to twice", key)

@@ -257,9 +257,25 @@ func (k *keyWork) trimBefore(before int) {
 	k.dirty = true
 }
 
+// idle reports whether the key is not leased, and has no message that is visible or waits for a
+// route. If that depends on messages that were not loaded, it is not idle. A lease that has expired
+// has left its messages visible.
+func (k *keyWork) idle(now int64) bool {
+	switch {
+	case k.row.Count == 0:
+		return true
+	case k.row.Token != "", k.row.Route == "", k.tableCount() > 0 && (!k.firstKnown || k.row.First <= now):
+		return false
+	case k.inline != nil && !k.inline.gone && k.inline.Visible <= now:
+		return false
+	}
+	return !slices.ContainsFunc(k.fresh, func(m *messageWork) bool { return !m.gone && m.Visible <= now })
+}
+
 // append appends entries. The caller has checked the length.
-func (k *keyWork) append(a *store.Append) {
+func (k *keyWork) append(a *store.Append, now int64) {
 	k.alive, k.dirty = true, true
+	k.setRoute(a.Route, now)
 	if k.row.LogLength == 0 {
 		k.row.LogTag = a.Tag
 	}

@@ -220,6 +220,9 @@ func (p *plan) check(tx *store.Tx) error {
 		if n := length(a.Key); a.At != n {
 			return store.LengthConflict(a.Key, a.At, n)
 		}
+		if a.Idle && !deleted[a.Key] && !p.key(a.Key).idle(p.now) {
+			return store.BusyConflict(a.Key)
+		}
 	}
 	for i := range tx.PutRecords {
 		r := &tx.PutRecords[i]
@@ -249,7 +252,7 @@ func (p *plan) apply(tx *store.Tx) {
 		}
 	}
 	for i := range tx.Append {
-		p.key(tx.Append[i].Key).append(&tx.Append[i])
+		p.key(tx.Append[i].Key).append(&tx.Append[i], p.now)
 	}
 	for i := range tx.Put {
 		m := &tx.Put[i]

@@ -21,7 +21,7 @@ func (s *Store) Commit(ctx context.Context, tx *store.Tx) error {
 		return err
 	}
 	defer s.mu.Unlock()
-	if err := s.check(tx); err != nil {
+	if err := s.check(tx, nowMS); err != nil {
 		return err
 	}
 	s.apply(tx, nowMS)
@@ -30,7 +30,7 @@ func (s *Store) Commit(ctx context.Context, tx *store.Tx) error {
 }
 
 // check reports whether tx can be applied. It changes nothing.
-func (s *Store) check(tx *store.Tx) error {
+func (s *Store) check(tx *store.Tx, nowMS int64) error {
 	for _, f := range tx.Finish {
 		if k := s.find(f.Lease.Key); k == nil || !k.holds(f.Lease.Token) {
 			return store.ClaimLost("commit", f.Lease)
@@ -51,6 +51,9 @@ func (s *Store) check(tx *store.Tx) error {
 	for _, a := range tx.Append {
 		if n := length(a.Key); a.At != n {
 			return store.LengthConflict(a.Key, a.At, n)
+		}
+		if k := s.find(a.Key); a.Idle && k != nil && !deleted[a.Key] && !k.idle(nowMS) {
+			return store.BusyConflict(a.Key)
 		}
 	}
 	for i := range tx.PutRecords {
@@ -95,6 +98,9 @@ func (s *Store) apply(tx *store.Tx, nowMS int64) {
 		k := s.key(a.Key)
 		if k.logLength() == 0 {
 			k.logTag = a.Tag
+		}
+		if a.Route != "" && a.Route != k.route {
+			k.setRoute(a.Route, nowMS)
 		}
 		for _, e := range a.Entries {
 			k.log = append(k.log, bytes.Clone(e))
@@ -164,6 +170,9 @@ func (s *Store) settle(tx *store.Tx, nowMS int64) {
 	}
 	for _, f := range tx.Finish {
 		settle(f.Lease.Key)
+	}
+	for i := range tx.Append {
+		settle(tx.Append[i].Key)
 	}
 	for i := range tx.Put {
 		settle(tx.Put[i].Key)

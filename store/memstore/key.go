@@ -57,6 +57,12 @@ func (k *keyState) logLength() int { return k.logBase + len(k.log) }
 // holds reports whether the key is leased with that token.
 func (k *keyState) holds(token store.Token) bool { return k.lease != nil && k.lease.token == token }
 
+// idle reports whether the key is not leased, and has no message that is visible or waits for a
+// route.
+func (k *keyState) idle(nowMS int64) bool {
+	return k.lease == nil && (len(k.messages) == 0 || k.route != "" && k.messages[0].visibleMS > nowMS)
+}
+
 // message returns the pending message with that ID, or nil.
 func (k *keyState) message(id string) *message { return k.queue.ids[messageID{k, id}] }
 

@@ -180,6 +180,9 @@ func (s *Store) check(tx *store.Tx, now int64) error {
 		if a := &tx.Append[i]; a.At != length(a.Key) {
 			return store.LengthConflict(a.Key, a.At, length(a.Key))
 		}
+		if a := &tx.Append[i]; a.Idle && !deleted(a.Key) && !s.pinned(a.Key).idle(now) {
+			return store.BusyConflict(a.Key)
+		}
 	}
 	for i := range tx.PutRecords {
 		p := &tx.PutRecords[i]
@@ -226,12 +229,16 @@ func (s *Store) prepare(tx *store.Tx) error {
 			}
 		}
 	}
+	for i := range tx.Append {
+		a := &tx.Append[i]
+		if err := s.prepareRoute(s.pinned(a.Key), a.Route); err != nil {
+			return err
+		}
+	}
 	for i := range tx.Put {
 		m := &tx.Put[i]
-		if k := s.pinned(m.Key); m.Route != "" && m.Route != k.route && k.count > 0 {
-			if err := s.prepareMove(k); err != nil {
-				return err
-			}
+		if err := s.prepareRoute(s.pinned(m.Key), m.Route); err != nil {
+			return err
 		}
 	}
 	for i := range tx.Retime {
@@ -249,8 +256,12 @@ func (s *Store) prepare(tx *store.Tx) error {
 	return nil
 }
 
-// prepareMove reads all messages of a key, which are going to be written to another partition.
-func (s *Store) prepareMove(k *keyState) error {
+// prepareRoute reads all messages of a key that is going to have another route, because they are
+// written to another partition then.
+func (s *Store) prepareRoute(k *keyState, route string) error {
+	if route == "" || route == k.route || k.count == 0 {
+		return nil
+	}
 	if !k.complete {
 		if err := s.lookupAll(k); err != nil {
 			return err
@@ -304,7 +315,17 @@ func (s *Store) apply(g *group, tx *store.Tx, first int, now int64) error {
 		s.trim(g, s.pinned(tx.Trim[i].Key), tx.Trim[i].Before)
 	}
 	for i := range tx.Append {
-		s.append(g, &tx.Append[i])
+		a := &tx.Append[i]
+		s.append(g, a)
+		switch k := s.pinned(a.Key); {
+		case a.Route == "" || a.Route == k.route:
+		case k.count == 0:
+			k.route, k.headerDirty = a.Route, true
+		default:
+			if err := s.setRoute(g, k, a.Route, now); err != nil {
+				return err
+			}
+		}
 	}
 	for i := range tx.Put {
 		if err := s.put(g, &tx.Put[i], now); err != nil {

@@ -332,6 +332,15 @@ func (k *keyState) visible(now int64, yield func(*ref) bool) {
 	}
 }
 
+// idle reports whether the key is not leased, and has no message that is visible or waits for a
+// route. A key that is not complete may have one.
+func (k *keyState) idle(now int64) bool {
+	if k.lease != nil && now < k.lease.until {
+		return false
+	}
+	return k.count == 0 || k.route != "" && k.complete && k.refs[0].pos.due > now
+}
+
 // lastAttached returns the position of the last message that is in the window.
 func (k *keyState) lastAttached() pos {
 	for _, r := range slices.Backward(k.refs) {

@@ -35,7 +35,7 @@ func runDetached(ctx context.Context, done func(), call func(ctx context.Context
 // refusal is why the script refused a commit, which has changed nothing then. The group knows
 // no more, since it has only the encoded Tx: errorFor makes the error of the contract.
 type refusal struct {
-	verdict string // lost, trim, append, put, drop or full
+	verdict string // lost, trim, append, busy, put, drop or full
 	index   int    // of the element in the part of the Tx that the verdict names
 	actual  int64  // the length of the log, or the version of the record
 }
@@ -59,6 +59,8 @@ func (r *refusal) errorFor(tx *store.Tx) error {
 		return store.LengthConflict(tx.Trim[i].Key, tx.Trim[i].Before, int(actual))
 	case r.verdict == "append" && i < len(tx.Append):
 		return store.LengthConflict(tx.Append[i].Key, tx.Append[i].At, int(actual))
+	case r.verdict == "busy" && i < len(tx.Append):
+		return store.BusyConflict(tx.Append[i].Key)
 	case r.verdict == "put" && i < len(tx.PutRecords):
 		return store.VersionConflict(tx.PutRecords[i].Record.Key, tx.PutRecords[i].Expect, actual)
 	case r.verdict == "drop" && i < len(tx.DeleteRecords):

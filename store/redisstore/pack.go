@@ -135,6 +135,8 @@ func packTx(tx *store.Tx, about int) (text string, records []written) {
 		body.num(l.index(a.Key))
 		body.num(int64(a.At))
 		body.text(strconv.FormatUint(a.Tag, 10))
+		body.text(a.Route)
+		body.yesNo(a.Idle)
 		body.len(len(a.Entries))
 		for _, e := range a.Entries {
 			body.bytes(e)

@@ -5,11 +5,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/abidehq/abide/store"
 )
 
-var logCases = slices.Concat(appendCases, trimCases, logTagCases)
+var logCases = slices.Concat(appendCases, idleCases, trimCases, logTagCases)
 
 var appendCases = []propertyCase{
 	{name: "a log that does not exist has length 0, and reading it is no error", run: func(w *world) {
@@ -202,6 +203,93 @@ var appendCases = []propertyCase{
 		w.append(k, 4, "e")
 		w.isLog(k, 1, "b", "", "d", "e")
 	}},
+}
+
+var idleCases = []propertyCase{
+	{name: "an append gives the key its route", run: func(w *world) {
+		k := key("order-1")
+		w.commit(&store.Tx{Append: []store.Append{{Key: k, Route: "order", Entries: entries("a")}}})
+		w.putMessages(store.Message{Key: k, ID: "m", Body: bodyOf("m")})
+		w.isClaim(w.claimOne(serving("order")), k, "m")
+	}},
+
+	{name: "a route of an append makes messages that wait for one claimable", run: func(w *world) {
+		k := key("order-1")
+		w.putMessages(store.Message{Key: k, ID: "m", Body: bodyOf("m")}, store.Message{Key: k, ID: "n", Body: bodyOf("n")})
+		w.claimNone(serving("order"))
+		w.commit(&store.Tx{Append: []store.Append{{Key: k, Route: "order", Entries: entries("a")}}})
+		c := w.claimOne(serving("order"))
+		w.isClaim(c, k, "m", "n")
+		w.equal("length of the log", c.LogLength, 1)
+	}},
+
+	{name: "an append gives the key another route, also while it is leased", run: func(w *world) {
+		k := key("order-1")
+		w.putMessages(store.Message{Key: k, ID: "m", Route: "order", Body: bodyOf("m")})
+		c := w.claimOne(serving("order"))
+		w.commit(&store.Tx{Append: []store.Append{{Key: k, Route: "order@2", Entries: entries("a")}}})
+		w.isLive(c)
+		w.release(store.Release{Lease: c.Lease()})
+		w.claimNone(serving("order"))
+		w.isClaim(w.claimOne(serving("order@2")), k, "m")
+	}},
+
+	{name: "an idle append is a conflict while the key is leased, and changes nothing", run: func(w *world) {
+		k := key("order-1")
+		w.put(k, "m")
+		c := w.claimOne()
+		w.commitErr(idleTx(k, 0, "a"), store.ErrConflict)
+		w.isLog(k, 0)
+		w.finish(c)
+		w.commit(idleTx(k, 0, "a"))
+		w.isLog(k, 0, "a")
+	}},
+
+	{name: "an idle append is a conflict while a message is visible", run: func(w *world) {
+		k := key("order-1")
+		w.put(k, "m")
+		err := w.Store.Commit(w.ctx, idleTx(k, 0, "a"))
+		w.isErr("commit", err, store.ErrConflict)
+		w.says(err, k.String())
+		w.remove(k, "m")
+		w.commit(idleTx(k, 0, "a"))
+	}},
+
+	{name: "an idle append is a conflict after a lease has expired, and once a message is due", run: func(w *world) {
+		k := key("order-1")
+		w.putMessages(store.Message{Key: k, ID: "m", Route: msg(k, "").Route, VisibleAt: w.in(time.Minute)})
+		w.commit(idleTx(k, 0, "a")) // it is not visible yet
+		w.Advance(time.Minute)
+		w.commitErr(idleTx(k, 1, "b"), store.ErrConflict)
+		w.claimOne()
+		w.Advance(time.Hour)
+		w.commitErr(idleTx(k, 1, "b"), store.ErrConflict)
+	}},
+
+	{name: "an idle append is a conflict while a message waits for a route", run: func(w *world) {
+		k := key("order-1")
+		w.putMessages(store.Message{Key: k, ID: "m"})
+		w.commitErr(idleTx(k, 0, "a"), store.ErrConflict)
+		w.isLog(k, 0)
+	}},
+
+	{name: "an idle append looks at the key before what its commit puts, and after its deletion", run: func(w *world) {
+		k := key("order-1")
+		tx := idleTx(k, 0, "a")
+		tx.Put = []store.Message{msg(k, "m")}
+		w.commit(tx)
+		tx = idleTx(k, 0, "b")
+		tx.DeleteKeys = []store.Key{k}
+		w.commit(tx)
+		w.isLog(k, 0, "b")
+	}},
+}
+
+// idleTx returns the Tx that appends texts to the log of an idle key.
+func idleTx(k store.Key, length int, texts ...string) *store.Tx {
+	tx := appendTx(k, length, texts...)
+	tx.Append[0].Idle = true
+	return tx
 }
 
 // appendTx returns the Tx that appends texts to a log.

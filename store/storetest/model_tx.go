@@ -115,9 +115,16 @@ func slip(t *rapid.T) int { return pick(t, []int{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
 
 func (c *comparison) drawAppend(t *rapid.T) store.Append {
 	key := c.drawKey(t)
-	return store.Append{
+	a := store.Append{
 		Key: key, At: max(0, c.logLength(key)+slip(t)), Tag: rapid.Uint64().Draw(t, "tag"), Entries: c.drawEntries(t),
 	}
+	if route := pick(t, modelRoutes); seldom(t) {
+		a.Route = route
+	}
+	if idle := rapid.Bool().Draw(t, "idle"); len(c.pending(key)) < 2 { // of more a store need not know
+		a.Idle = idle
+	}
+	return a
 }
 
 // drawTrim draws a trim within a log, or to its very end, and seldom beyond it.
@@ -218,7 +225,7 @@ func (c *comparison) describeTx(p pairedTx) string {
 		add("trim %v before %d", t.Key, t.Before)
 	}
 	for _, a := range p.Append {
-		add("append %d to %v at %d tag %d", len(a.Entries), a.Key, a.At, a.Tag)
+		add("append %d to %v at %d tag %d route %q idle %t", len(a.Entries), a.Key, a.At, a.Tag, a.Route, a.Idle)
 	}
 	for i := range p.Put {
 		m := &p.Put[i]

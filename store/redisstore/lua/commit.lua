@@ -61,7 +61,10 @@ local function refused(c)
     if c[at + 1] ~= length then
       return 'append', i, length
     end
-    at = at + 4 + c[at + 3]
+    if c[at + 4] and not (c.dropped and c.dropped[c[at]]) and not idle(c[c[at] + 1]) then
+      return 'busy', i, 0
+    end
+    at = at + 6 + c[at + 5]
   end
   n, at = c[at], at + 1
   for i = 1, n do
@@ -141,12 +144,15 @@ local function applyKeys(c)
   end
   n, at = c[at], at + 1
   for _ = 1, n do
-    local k, entries = c[c[at] + 1], c[at + 3]
+    local k, route, entries = c[c[at] + 1], c[at + 3], c[at + 5]
     if k.n == 0 then
       k.g = c[at + 2]
     end
-    push(k, c, at + 4, entries)
-    at = at + 4 + entries
+    if route ~= '' and route ~= k.r then
+      setRoute(k, route)
+    end
+    push(k, c, at + 6, entries)
+    at = at + 6 + entries
   end
   return at
 end

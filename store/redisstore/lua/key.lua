@@ -464,6 +464,11 @@ local function firstMember(k)
   return k.first
 end
 
+-- idle says whether a key is not leased, and has no message that is visible or waits for a route.
+local function idle(k)
+  return not k.tok and (k.c == 0 or k.r ~= '' and unpackStruct('>I8', firstMember(k)) > now)
+end
+
 -- visibleAt returns the same as two numbers.
 local function visibleAt(k)
   return unpackStruct('>I8I8', k.s or firstMember(k))

@@ -25,6 +25,8 @@ type ledger struct {
 	bytes  int64     // of the entries so far
 	now    time.Time // of the last turn
 
+	resumed time.Time // when the instance was last resumed; zero if it was not in this execution
+
 	started bool // ExecutionStarted is in the history
 	ended   bool
 
@@ -87,6 +89,9 @@ func (l *ledger) note(e *history.Event) {
 		if e.Kind.Quiet() { // of this turn the code does not learn
 			l.yielded = l.before
 			l.noteCorrection(e)
+		}
+		if e.Kind == history.ExecutionResumed {
+			l.resumed = l.now
 		}
 		if e.Kind.Ends() {
 			l.ended = true

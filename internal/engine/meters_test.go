@@ -452,3 +452,53 @@ func TestMetricsAndLogOfTimers(t *testing.T) {
 		}
 	})
 }
+
+// TestLatenessIsNotThatOfParkedInstances: a timer that was due while its instance was suspended or
+// stalled is late from the moment at which the instance was resumed, in the process that has the
+// instance in memory and in another one.
+func TestLatenessIsNotThatOfParkedInstances(t *testing.T) {
+	for _, restarts := range []bool{false, true} {
+		t.Run(fmt.Sprintf("restarts=%v", restarts), func(t *testing.T) {
+			inBubble(t, func(r *rig) {
+				m := newMeasured(r)
+				broken := true
+				m.flow("nap", func(c *replay.Context, _ []byte) replay.Outcome {
+					sleep(c, time.Hour)
+					return done("")
+				})
+				m.flow("fragile", func(c *replay.Context, _ []byte) replay.Outcome {
+					first, second := c.Timer("first", c.Now().Add(time.Hour)), c.Timer("second", c.Now().Add(90*time.Minute))
+					c.Wait(first)
+					if broken {
+						panic("oh dear")
+					}
+					c.Wait(second)
+					return done("")
+				})
+				m.serve(m.configure)
+				m.begin("suspended", "nap", "")
+				m.begin("stalled", "fragile", "")
+				m.pass(time.Minute)
+				m.must(m.Suspend(m.Context(), Ref{ID: "suspended"}, ""))
+				m.pass(5 * time.Hour)
+				if restarts {
+					m.shut()
+					m.serve(m.configure)
+				}
+				m.must(m.Resume(m.Context(), Ref{ID: "suspended"}))
+				m.result("suspended")
+				if err := m.Resume(m.Context(), Ref{ID: "stalled"}); !errors.Is(err, ErrStalled) {
+					m.Errorf("Resume: %v, want that it stalls once more", err)
+				}
+				m.until("stalled", Stalled)
+				m.pass(5 * time.Hour)
+				broken = false
+				m.must(m.Resume(m.Context(), Ref{ID: "stalled"}))
+				m.result("stalled")
+				got := m.read()
+				want(r, "timers", got["instance.timer.lateness"], 3)
+				want(r, "lateness", got["instance.timer.lateness sum"], 0)
+			})
+		})
+	}
+}

@@ -150,7 +150,9 @@ func (t *turn) answer(m message, e, asked *history.Event) {
 		if asked.At.After(t.claim.Now) {
 			return // it was moved by a turn within this claim, and has a message of its own
 		}
-		t.fired = append(t.fired, firing{asked.Name, asked.At, max(t.claim.Now.Sub(base.Later(asked.At, m.PutAt)), 0)})
+		// Before it was put, and while the instance was suspended or stalled, it could not fire.
+		from := base.Later(base.Later(asked.At, m.PutAt), t.in.ledger.resumed)
+		t.fired = append(t.fired, firing{asked.Name, asked.At, max(t.claim.Now.Sub(from), 0)})
 	case history.ActivityScheduled:
 		if asked.Activity.ScheduleToClose > 0 {
 			deadline := store.MessageRef{Key: t.claim.Key, ID: messageID(prefixDeadline, info.run, e.Ref)}

@@ -9,7 +9,7 @@ var (
 	InstancesLong      = counter("abide.instance.history.long", "", "Instances whose history has passed 20,000 events or 64 MiB: they should continue as new.")
 	InstancesExpired   = counter("abide.instance.expired", "", "Ended instances that were deleted after their retention.")
 	InstancesCached    = gauge("abide.instance.cached", "", "Waiting instances whose code is in memory, in this process.")
-	InstanceLateness   = seconds("abide.instance.timer.lateness", "", "How long after it was due a timer of an orchestration reached its code; of one that was due when it was set, after that. It counts the time for which the instance was suspended or stalled.")
+	InstanceLateness   = seconds("abide.instance.timer.lateness", "", "How long after it was due a timer of an orchestration reached its code; of one that was due when it was set, or before its instance was resumed, after that: the time for which an instance was suspended or stalled does not count.")
 
 	InstanceTimersScheduled = counter("abide.instance.timer.scheduled", "", "Timers that orchestrations set, those of timeouts included.")
 	InstanceTimersFired     = counter("abide.instance.timer.fired", "", "Timers of orchestrations that fired.")

@@ -33,6 +33,11 @@ type ClaimRequest struct {
 	// MaxAttempts is how often a message may be delivered before it goes to
 	// quarantine instead. Zero means without end.
 	MaxAttempts int
+
+	// Owner says who claims: the name of a worker and its process, say. The store keeps it
+	// with the leases and tells it in [LeaseInfo]; it means nothing else. UTF-8 without
+	// control characters, at most [MaxOwner] bytes; it may be empty.
+	Owner string
 }
 
 // Claim is the exclusive right to a key's visible messages, for a while.

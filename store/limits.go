@@ -46,6 +46,9 @@ const (
 	MinLease = time.Millisecond
 	MaxLease = 24 * time.Hour
 
+	// MaxOwner is the largest length of the owner of a claim, in bytes.
+	MaxOwner = 128
+
 	// MaxDelay is the longest delay of a release.
 	MaxDelay = 10 * 365 * 24 * time.Hour
 
@@ -78,7 +81,8 @@ const (
 	// is set back: see the package comment.
 	MaxClockLead = 10 * time.Second
 
-	// ReadyCap is how far Stats counts ready messages: see [RouteStats.Ready].
+	// ReadyCap is how far Stats counts ready messages, and leased ones: see
+	// [RouteStats.Ready] and [RouteStats.Leased].
 	ReadyCap = 10_000
 )
 

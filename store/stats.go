@@ -43,6 +43,12 @@ type RouteStats struct {
 	// stops at [ReadyCap]. It is 0 for messages whose keys have no route.
 	Ready int
 
+	// Leased is how many of the ready messages are delivered with a live lease: they are
+	// being worked on or, if their claimer died, wait for the end of its lease. A message
+	// that was put while its key is leased is not among them, although it waits too.
+	// Counting stops at [ReadyCap], of one route or of all together.
+	Leased int
+
 	// Oldest is when the oldest pending message became, or becomes, visible. A value
 	// in the past is the age of the queue. It is zero for messages whose keys have no
 	// route.

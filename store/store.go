@@ -65,6 +65,12 @@ type Store interface {
 	// [PageBytes].
 	Pending(ctx context.Context, key Key, limit int) ([]Message, error)
 
+	// Leases returns live leases that match q, in the order of their ends: those of a
+	// claimer that renews them no more come first. It returns none and no error if there
+	// are none. One of a key costs a look at the key, others cost by how many leases there
+	// are.
+	Leases(ctx context.Context, q LeaseQuery) ([]LeaseInfo, error)
+
 	// Get returns a record, or [ErrNotFound].
 	Get(ctx context.Context, key RecordKey) (Record, error)
 

@@ -2,7 +2,10 @@ package store
 
 import (
 	"fmt"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Validate reports whether tx keeps the rules of [Tx] and the limits. The error
@@ -222,7 +225,28 @@ func (req *ClaimRequest) Validate() error {
 	if req.MaxAttempts < 0 {
 		return invalid("claim", "MaxAttempts is %d: must not be negative", req.MaxAttempts)
 	}
+	if err := checkOwner(req.Owner); err != nil {
+		return err
+	}
 	return checkLease("claim", req.Lease)
+}
+
+// Validate reports whether q keeps the rules and limits of [LeaseQuery].
+func (q *LeaseQuery) Validate() error {
+	if q.Limit < 0 || q.Limit > MaxPage {
+		return invalid("leases", "Limit is %d, 0 to %d is allowed", q.Limit, MaxPage)
+	}
+	switch {
+	case q.Key == Key{}:
+	case q.Queue != "":
+		return invalid("leases", "both Key and Queue are set: set one of them")
+	default:
+		return checkKey("leases", q.Key)
+	}
+	if len(q.Queue) > MaxQueue {
+		return tooLarge("leases", "length of the queue", len(q.Queue), MaxQueue)
+	}
+	return nil
 }
 
 // ValidateRenew reports whether the arguments of [Store.Renew] keep its rules.
@@ -306,6 +330,16 @@ func ValidateAwait(key RecordKey, after int64) error {
 		return invalid("await", "version %d: must not be negative", after)
 	}
 	return checkRecordKey("await", key)
+}
+
+func checkOwner(owner string) error {
+	if len(owner) > MaxOwner {
+		return tooLarge("claim", "length of the owner", len(owner), MaxOwner)
+	}
+	if !utf8.ValidString(owner) || strings.ContainsFunc(owner, unicode.IsControl) {
+		return invalid("claim", "owner %q: must be UTF-8 without control characters", owner)
+	}
+	return nil
 }
 
 func checkLease(verb string, d time.Duration) error {

@@ -210,6 +210,11 @@ func (s *Store) Pending(ctx context.Context, key store.Key, limit int) ([]store.
 	return bounded(ctx, s, "pending", func(ctx context.Context) ([]store.Message, error) { return s.Store.Pending(ctx, key, limit) })
 }
 
+// Leases is that of the store.
+func (s *Store) Leases(ctx context.Context, q store.LeaseQuery) ([]store.LeaseInfo, error) {
+	return bounded(ctx, s, "leases", func(ctx context.Context) ([]store.LeaseInfo, error) { return s.Store.Leases(ctx, q) })
+}
+
 // Get is that of the store.
 func (s *Store) Get(ctx context.Context, key store.RecordKey) (store.Record, error) {
 	return bounded(ctx, s, "get", func(ctx context.Context) (store.Record, error) { return s.Store.Get(ctx, key) })

@@ -77,7 +77,8 @@
 //	              └─ Until is over ─────▶ the next LeaseReady leases it again, and counts the attempts
 //
 // A lease is columns of the row of its key: token, end, and the numbers of the delivered
-// messages. The attempt of a delivery is counted in the row of a message when its lease ends,
+// messages. The token carries the owner of the claim (store.OwnedToken): no column was added for
+// it, and programs of releases that know no owners take such a token for any other. The attempt of a delivery is counted in the row of a message when its lease ends,
 // by whatever ends it, so that a lease costs one write of one row. A caller learns of a lease
 // that was made by a group only when the group is durable. If the caller has gone by then,
 // the lease is an orphan: it is released without counting the attempt, and a Claim that is

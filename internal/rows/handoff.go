@@ -119,7 +119,7 @@ func (c *claimer) lease(k *keyWork, visible []*messageWork, req *store.ClaimRequ
 	}
 	var messages []MessageRow
 	size := 0
-	k.row.Token, k.row.Until, k.row.Delivered = c.token(), now+millis(req.Lease), nil
+	k.row.Token, k.row.Until, k.row.Delivered = c.ownedToken(req.Owner), now+millis(req.Lease), nil
 	for _, m := range visible {
 		if len(messages) == limit || (len(messages) > 0 && size+len(m.Body) > store.PageBytes) {
 			break

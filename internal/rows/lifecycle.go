@@ -23,6 +23,10 @@ type env struct {
 	token func() string // returns a new token for a lease
 }
 
+// ownedToken returns a new token for a lease, which carries the owner of the claim: the backends
+// store nothing else of a claimer.
+func (e *env) ownedToken(owner string) string { return string(store.OwnedToken(owner, e.token())) }
+
 // lifecycle is the open or closed state of a store, and the goroutines to wait for when it
 // closes.
 //

@@ -160,7 +160,7 @@ func (c *claimer) pickRequest(req *store.ClaimRequest, s *subscription) *LeaseRe
 		p.MaxMessages = store.DefaultMessages
 	}
 	for i := range p.Tokens {
-		p.Tokens[i] = c.token()
+		p.Tokens[i] = c.ownedToken(req.Owner)
 	}
 	return p
 }

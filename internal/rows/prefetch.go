@@ -97,7 +97,7 @@ func (c *claimer) takePrefetched(w *waiter) bool {
 		if k.claim.Until.UnixMilli() <= c.time.now() {
 			continue // it has expired, and another claimer may have the key
 		}
-		if k.terms.Lease != w.req.Lease || k.terms.MaxMessages != w.req.MaxMessages {
+		if k.terms.Lease != w.req.Lease || k.terms.MaxMessages != w.req.MaxMessages || k.terms.Owner != w.req.Owner {
 			c.releaseOrphan(k.claim.Lease())
 			continue
 		}

@@ -78,7 +78,7 @@ type KeyRow struct {
 	LogLength int
 	LogTag    uint64
 
-	// The lease: Token is empty if there is none. It is live until Until; a lease that has
+	// The lease: Token is empty if there is none, and carries the owner. It is live until Until; a lease that has
 	// expired stays in the row until the key is leased again or changed. Delivered are the
 	// numbers of the messages that were delivered with it; the attempt is counted in their
 	// rows when the lease ends.

@@ -191,6 +191,29 @@ func (s *tableStore) Count(ctx context.Context, q store.Query, limit int) (int, 
 	return min(len(s.matching(&q)), limit), nil
 }
 
+func (s *tableStore) Leases(ctx context.Context, q store.LeaseQuery) ([]store.LeaseInfo, error) {
+	if err := q.Validate(); err != nil {
+		return nil, err
+	}
+	if err := s.Check(ctx, "leases"); err != nil {
+		return nil, err
+	}
+	s.d.mu.Lock()
+	defer s.d.mu.Unlock()
+	now := s.d.now()
+	var leases []store.LeaseInfo
+	for _, row := range s.d.keys {
+		if row.Token == "" || row.Until <= now || q.Queue != "" && q.Queue != row.Key.Queue || q.Key.Name != "" && q.Key != row.Key {
+			continue
+		}
+		leases = append(leases, store.LeaseInfo{
+			Key: row.Key, Route: row.Route, Owner: store.TokenOwner(store.Token(row.Token)), Until: store.FromMillis(row.Until),
+		})
+	}
+	slices.SortFunc(leases, func(a, b store.LeaseInfo) int { return a.Until.Compare(b.Until) })
+	return leases[:min(cmp.Or(q.Limit, store.DefaultPage), len(leases))], nil
+}
+
 func (s *tableStore) Stats(ctx context.Context) (store.Stats, error) {
 	if err := s.Check(ctx, "stats"); err != nil {
 		return store.Stats{}, err
@@ -209,12 +232,16 @@ func (s *tableStore) Stats(ctx context.Context) (store.Stats, error) {
 		return cmp.Or(strings.Compare(a.Queue, b.Queue), strings.Compare(a.Route, b.Route))
 	})
 	for _, row := range s.d.keys {
-		if row.Token != "" && row.Until > now {
+		live := row.Token != "" && row.Until > now
+		if live {
 			stats.Leases++
 		}
 		for i := range stats.Routes {
 			if r := &stats.Routes[i]; r.Route != "" && r.Queue == row.Key.Queue && r.Route == row.Route && row.Count > 0 {
 				r.Ready = min(r.Ready+len(s.d.visible(row, now)), store.ReadyCap)
+				if live {
+					r.Leased += len(row.Delivered)
+				}
 				if at := store.FromMillis(row.First); r.Oldest.IsZero() || at.Before(r.Oldest) {
 					r.Oldest = at
 				}

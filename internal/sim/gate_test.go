@@ -149,6 +149,13 @@ func (g *gate) Pending(ctx context.Context, key store.Key, limit int) ([]store.M
 	})
 }
 
+// Leases reads.
+func (g *gate) Leases(ctx context.Context, q store.LeaseQuery) ([]store.LeaseInfo, error) {
+	return enter(ctx, g, "Leases", q.Key.String(), func(ctx context.Context) ([]store.LeaseInfo, error) {
+		return g.w.store.Leases(ctx, q)
+	})
+}
+
 // Get reads.
 func (g *gate) Get(ctx context.Context, key store.RecordKey) (store.Record, error) {
 	return enter(ctx, g, "Get", aboutRecord(key), func(ctx context.Context) (store.Record, error) {

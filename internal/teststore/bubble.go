@@ -134,6 +134,11 @@ func (b *bubble) Pending(ctx context.Context, key store.Key, limit int) ([]store
 	return ask(ctx, b, func(ctx context.Context) ([]store.Message, error) { return b.backend.Pending(ctx, key, limit) })
 }
 
+// Leases returns live leases.
+func (b *bubble) Leases(ctx context.Context, q store.LeaseQuery) ([]store.LeaseInfo, error) {
+	return ask(ctx, b, func(ctx context.Context) ([]store.LeaseInfo, error) { return b.backend.Leases(ctx, q) })
+}
+
 // Get returns a record.
 func (b *bubble) Get(ctx context.Context, key store.RecordKey) (store.Record, error) {
 	return ask(ctx, b, func(ctx context.Context) (store.Record, error) { return b.backend.Get(ctx, key) })

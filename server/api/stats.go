@@ -24,6 +24,7 @@ type RouteStats struct {
 	Route   string    `json:"route,omitempty" doc:"Not there for messages that wait for what they are for to be started."`
 	Pending int       `json:"pending" doc:"Messages, visible or not."`
 	Ready   int       `json:"ready" doc:"Messages that are visible. Counting stops at some thousands."`
+	Leased  int       `json:"leased" doc:"Those of the ready ones that are being worked on, or were by a process that died: then they wait for the end of its lease."`
 	Oldest  time.Time `json:"oldest,omitzero" doc:"When the oldest message became, or becomes, visible."`
 }
 

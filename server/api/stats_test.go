@@ -13,7 +13,7 @@ import (
 func TestStatsGoOverTheWire(t *testing.T) {
 	t.Parallel()
 	want := store.Stats{
-		Routes: []store.RouteStats{{Queue: "q", Route: "r", Pending: 3, Ready: 2, Oldest: time.UnixMilli(5).UTC()}},
+		Routes: []store.RouteStats{{Queue: "q", Route: "r", Pending: 3, Ready: 2, Leased: 1, Oldest: time.UnixMilli(5).UTC()}},
 		Rest:   store.RestStats{Routes: 4, Pending: 5}, Leases: 6, Waiting: 7, Bytes: 8, Now: time.UnixMilli(9).UTC(), ClockLead: 2500 * time.Millisecond,
 	}
 	all := reflect.ValueOf(want)

@@ -181,6 +181,7 @@ func (s *Store) claimKey(q *queue, k *keyState, req *store.ClaimRequest, nowMS i
 	k.lease = &lease{
 		number:    s.tokens,
 		token:     store.Token(strconv.FormatInt(s.tokens, 10)),
+		owner:     req.Owner,
 		untilMS:   nowMS + millis(req.Lease),
 		delivered: deliver,
 	}

@@ -2,6 +2,7 @@ package memstore
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/abidehq/abide/store"
@@ -14,6 +15,7 @@ func (s *Store) CheckIndexes() (problems []string) {
 	differ := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
 	for name, q := range s.queues {
 		messages, leased, future, ready := 0, 0, 0, 0
+		delivered := map[string]int{}
 		for key, k := range q.keys {
 			if k.key != key || k.queue != q {
 				differ("key %v is kept as %v", k.key, key)
@@ -35,6 +37,7 @@ func (s *Store) CheckIndexes() (problems []string) {
 			switch {
 			case k.lease != nil:
 				want = q.leased
+				delivered[k.route] += len(k.lease.delivered)
 				leased++
 			case k.route == "" || len(k.messages) == 0:
 			case k.messages[0].visibleMS > s.lastMS:
@@ -56,6 +59,9 @@ func (s *Store) CheckIndexes() (problems []string) {
 			if _, at := q.where(k, s.lastMS); at != k.place {
 				differ("key %v is at %+v, and belongs to %+v", key, k.place, at)
 			}
+		}
+		if !maps.Equal(q.delivered, delivered) {
+			differ("queue %s: %v are counted as delivered, and %v are", name, q.delivered, delivered)
 		}
 		got := [...]int{len(q.ids), q.messages.Len(), q.leased.Len(), q.future.Len(), q.ready.Len()}
 		if want := [...]int{messages, messages, leased, future, ready}; got != want {

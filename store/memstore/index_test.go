@@ -58,6 +58,11 @@ func (c *checked) Import(ctx context.Context, p store.Parcel) error {
 	return c.Store.Import(ctx, p)
 }
 
+func (c *checked) Leases(ctx context.Context, q store.LeaseQuery) ([]store.LeaseInfo, error) {
+	defer c.check("leases")
+	return c.Store.Leases(ctx, q)
+}
+
 func (c *checked) Stats(ctx context.Context) (store.Stats, error) {
 	defer c.check("stats")
 	return c.Store.Stats(ctx)

@@ -24,6 +24,14 @@ type keyState struct {
 	// is there. They change in queue.settle.
 	index *index[*keyState]
 	place place
+
+	counted delivered // its part of queue.delivered
+}
+
+// delivered is a number of messages that are delivered with a lease, and their route.
+type delivered struct {
+	route string
+	n     int
 }
 
 func (k *keyState) at() place { return k.place }
@@ -48,6 +56,7 @@ type messageID struct {
 type lease struct {
 	number    int64
 	token     store.Token
+	owner     string
 	untilMS   int64
 	delivered []*message
 }

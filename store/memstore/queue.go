@@ -26,6 +26,10 @@ type queue struct {
 	future   *index[*keyState] // by when the first message is visible
 	ready    *index[*keyState] // by route, tenant, and when the first message became visible
 
+	// delivered is how many messages of a route are delivered with a lease; keyState.counted
+	// says which part of it a key has.
+	delivered map[string]int
+
 	// lastTenant is the tenant whose key was claimed last. The next tenant's turn is
 	// next.
 	lastTenant string
@@ -74,12 +78,13 @@ func rank[T any](tree *btree.BTreeG[T], before func(T) bool) int {
 
 func newQueue() *queue {
 	return &queue{
-		keys:     map[store.Key]*keyState{},
-		ids:      map[messageID]*message{},
-		messages: newIndex[*message](),
-		leased:   newIndex[*keyState](),
-		future:   newIndex[*keyState](),
-		ready:    newIndex[*keyState](),
+		keys:      map[store.Key]*keyState{},
+		ids:       map[messageID]*message{},
+		delivered: map[string]int{},
+		messages:  newIndex[*message](),
+		leased:    newIndex[*keyState](),
+		future:    newIndex[*keyState](),
+		ready:     newIndex[*keyState](),
 	}
 }
 
@@ -96,9 +101,28 @@ func (q *queue) settle(k *keyState, nowMS int64) {
 			index.Set(k)
 		}
 	}
+	q.countDelivered(k)
 	if len(k.messages) == 0 && k.logLength() == 0 {
 		delete(q.keys, k.key)
 	}
+}
+
+// countDelivered brings the number of delivered messages up to date with the lease of a key.
+func (q *queue) countDelivered(k *keyState) {
+	now := delivered{}
+	if k.lease != nil {
+		now = delivered{k.route, len(k.lease.delivered)}
+	}
+	if now == k.counted {
+		return
+	}
+	if q.delivered[k.counted.route] -= k.counted.n; q.delivered[k.counted.route] == 0 {
+		delete(q.delivered, k.counted.route)
+	}
+	if now.n > 0 {
+		q.delivered[now.route] += now.n
+	}
+	k.counted = now
 }
 
 // where returns the index that a key belongs to, or nil, and its place there.

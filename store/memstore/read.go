@@ -68,6 +68,45 @@ func (s *Store) Pending(ctx context.Context, key store.Key, limit int) ([]store.
 	return messages, nil
 }
 
+// Leases returns live leases.
+func (s *Store) Leases(ctx context.Context, q store.LeaseQuery) ([]store.LeaseInfo, error) {
+	if err := q.Validate(); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if _, err := s.lock("leases"); err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	limit := cmp.Or(q.Limit, store.DefaultPage)
+	if q.Key.Name != "" {
+		if k := s.find(q.Key); k != nil && k.lease != nil {
+			return []store.LeaseInfo{k.leaseInfo()}, nil
+		}
+		return nil, nil
+	}
+	var leases []store.LeaseInfo
+	for name, queue := range s.queues {
+		if q.Queue != "" && q.Queue != name {
+			continue
+		}
+		n := 0 // each queue has its own order: no more than limit of one are among the first
+		queue.leased.Scan(func(k *keyState) bool {
+			leases = append(leases, k.leaseInfo())
+			n++
+			return n < limit
+		})
+	}
+	slices.SortStableFunc(leases, func(a, b store.LeaseInfo) int { return a.Until.Compare(b.Until) })
+	return leases[:min(limit, len(leases))], nil
+}
+
+func (k *keyState) leaseInfo() store.LeaseInfo {
+	return store.LeaseInfo{Key: k.key, Route: k.route, Owner: k.lease.owner, Until: store.FromMillis(k.lease.untilMS)}
+}
+
 // Stats counts what there is.
 func (s *Store) Stats(ctx context.Context) (store.Stats, error) {
 	if err := ctx.Err(); err != nil {
@@ -104,6 +143,7 @@ func (q *queue) count(i int, nowMS int64) store.RouteStats {
 	row := store.RouteStats{Route: route, Pending: upTo(after(route, ""))}
 	if route != "" {
 		row.Ready = min(upTo(place{route: route, ms: nowMS + 1}), store.ReadyCap)
+		row.Leased = min(q.delivered[route], store.ReadyCap)
 		row.Oldest = first.VisibleAt
 	}
 	return row

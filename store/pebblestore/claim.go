@@ -363,7 +363,7 @@ func (s *Store) claimKey(k *keyState, req *store.ClaimRequest, t *claimResult, n
 		return nil
 	}
 	t.waitFor(k.changed)
-	l := s.startLease(k, deliver, now+millis(req.Lease))
+	l := s.startLease(k, deliver, req.Owner, now+millis(req.Lease))
 	c := store.Claim{
 		Key: k.key, Token: l.token, Route: k.route, LogLength: k.logLen, LogTag: k.logTag,
 		Messages: make([]store.Message, len(deliver)),

@@ -1,8 +1,10 @@
 package pebblestore
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
+	"slices"
 	"time"
 
 	"github.com/abidehq/abide/store"
@@ -18,6 +20,7 @@ import (
 type lease struct {
 	key       *keyState // pinned once for the lease
 	token     store.Token
+	owner     string // of the claim
 	until     int64  // when it expires, in milliseconds
 	delivered []*ref // some may be gone: see ref.gone
 	index     int    // in the heap of leases, plus one
@@ -39,8 +42,8 @@ func (s *Store) newToken() store.Token {
 }
 
 // startLease leases a key with the messages that are delivered. The caller refreshes the key.
-func (s *Store) startLease(k *keyState, delivered []*ref, until int64) *lease {
-	l := &lease{key: k, token: s.newToken(), until: until, delivered: delivered}
+func (s *Store) startLease(k *keyState, delivered []*ref, owner string, until int64) *lease {
+	l := &lease{key: k, token: s.newToken(), owner: owner, until: until, delivered: delivered}
 	k.lease = l
 	for _, r := range delivered {
 		r.leased = l
@@ -73,6 +76,43 @@ func (s *Store) expireLeases(now int64) {
 		s.refresh(k, now)
 		s.unpinKey(k)
 	}
+}
+
+// Leases returns live leases, from memory.
+func (s *Store) Leases(ctx context.Context, q store.LeaseQuery) ([]store.LeaseInfo, error) {
+	if err := q.Validate(); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	now, err := s.lock("leases")
+	if err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	if q.Key.Name != "" {
+		if e := s.keys.get(q.Key); e != nil && e.value.lease != nil && now < e.value.lease.until {
+			return []store.LeaseInfo{e.value.lease.info()}, nil
+		}
+		return nil, nil
+	}
+	var live []*lease
+	for _, l := range s.leases.items {
+		if now < l.until && (q.Queue == "" || q.Queue == l.key.key.Queue) {
+			live = append(live, l)
+		}
+	}
+	slices.SortFunc(live, func(a, b *lease) int { return cmp.Compare(a.until, b.until) })
+	leases := make([]store.LeaseInfo, 0, min(len(live), cmp.Or(q.Limit, store.DefaultPage)))
+	for _, l := range live[:cap(leases)] {
+		leases = append(leases, l.info())
+	}
+	return leases, nil
+}
+
+func (l *lease) info() store.LeaseInfo {
+	return store.LeaseInfo{Key: l.key.key, Route: l.key.route, Owner: l.owner, Until: store.FromMillis(l.until)}
 }
 
 // Renew makes leases last for d from now, and returns those that are lost. It never shortens

@@ -73,9 +73,11 @@ func (s *Store) Stats(ctx context.Context) (store.Stats, error) {
 	s.mu.Lock()
 	now := s.now()
 	stats := store.Stats{Waiting: s.waits.Waiting(), Now: store.FromMillis(now), ClockLead: s.time.Lead()}
+	delivered := map[*routeState]int{}
 	for _, l := range s.leases.items {
 		if now < l.until {
 			stats.Leases++
+			delivered[l.key.partition.rs] += len(l.delivered)
 		}
 	}
 	routes := slices.Clone(s.listed)
@@ -102,6 +104,7 @@ func (s *Store) Stats(ctx context.Context) (store.Stats, error) {
 				break
 			}
 		}
+		row.Leased = min(delivered[rs], row.Ready)
 		if row.Pending > 0 {
 			stats.Routes = append(stats.Routes, row)
 		}

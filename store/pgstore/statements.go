@@ -66,6 +66,8 @@ var templates = map[string]string{
 	"readEntries":    readEntries,
 	"readPending":    readPending,
 	"readStats":      readStats,
+	"readLeases":     readLeases,
+	"readLease":      readLease,
 	"exportKeys":     exportKeys,
 	"exportEntries":  exportEntries,
 	"exportMessages": exportMessages,

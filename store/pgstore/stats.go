@@ -40,6 +40,9 @@ SELECT t.now, t.clock, t.tallies, t.leases, t.size, p.queue, p.route, p.n,
 				SELECT FROM {schema}.messages m WHERE k.count > 1 AND m.key = k.id AND m.visible <= t.now) m
 			WHERE k.lane = p.lane AND k.token IS NOT NULL AND k.at IS NOT NULL
 			LIMIT $2::int8) r) END,
+	CASE WHEN p.route = '' THEN 0 ELSE (
+		SELECT coalesce(sum(cardinality(k.delivered)), 0)::int8 FROM {schema}.keys k
+		WHERE k.lane = p.lane AND k.token IS NOT NULL AND k.at IS NOT NULL AND k.at > t.now) END,
 	CASE WHEN p.route <> '' THEN least(
 		(SELECT k.at FROM {schema}.keys k WHERE k.lane = p.lane AND k.token IS NULL AND k.at IS NOT NULL ORDER BY k.at LIMIT 1),
 		(SELECT min(k.first) FROM {schema}.keys k WHERE k.lane = p.lane AND k.token IS NOT NULL AND k.at IS NOT NULL)) END
@@ -59,12 +62,13 @@ func (s *Store) Stats(ctx context.Context) (store.Stats, error) {
 	err := d.read(ctx, d.text.sql(readStats), []any{floor, store.ReadyCap, d.config.schema}, func(r pgx.Rows) error {
 		stats.Routes = nil
 		var queue, route []byte
-		var pending, ready, oldest pgtype.Int8
-		_, err := pgx.ForEachRow(r, []any{&now, &clock, &tallyRows, &stats.Leases, &stats.Bytes, &queue, &route, &pending, &ready, &oldest}, func() error {
+		var pending, ready, leased, oldest pgtype.Int8
+		_, err := pgx.ForEachRow(r, []any{&now, &clock, &tallyRows, &stats.Leases, &stats.Bytes, &queue, &route, &pending, &ready, &leased, &oldest}, func() error {
 			if !pending.Valid {
 				return nil
 			}
 			row := store.RouteStats{Queue: string(queue), Route: string(route), Pending: int(pending.Int64), Ready: int(ready.Int64)}
+			row.Leased = min(int(leased.Int64), row.Ready)
 			if oldest.Valid && oldest.Int64 != rows.Never {
 				row.Oldest = store.FromMillis(oldest.Int64)
 			}

@@ -80,7 +80,7 @@ func (s *Store) claimOnce(ctx context.Context, req *store.ClaimRequest) (all cla
 	left := *req
 	for {
 		var a args
-		a.claimRequest(&left, s.newToken())
+		a.claimRequest(&left, s.newToken(req.Owner))
 		m, err := s.eval(ctx, claimScript, a)
 		if err != nil {
 			return all, err

@@ -79,7 +79,7 @@
 //	  |
 //	  +- a claim without a caller is released, uncounted (releaseUnwanted)
 //
-// A lease is in the head of its key (token, end, delivered messages) and in the
+// A lease is in the head of its key (token with the owner, end, delivered messages) and in the
 // sorted set l, by its end. A leased key is in no partition, so claims step over
 // nothing. The next claim script of any process ends the leases that have expired by
 // the server's clock; so the process that held a lease need not be alive for it to end.

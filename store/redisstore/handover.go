@@ -37,7 +37,7 @@ const (
 // which one that is changes, since idle calls come and go.
 func (s *Store) reserve(group []*pendingCommit, attempts []*waiter) (reservations []*reservation) {
 	for _, w := range attempts {
-		reservations = append(reservations, &reservation{waiter: w, token: s.newToken(), attempt: true})
+		reservations = append(reservations, &reservation{waiter: w, token: s.newToken(w.Request.Owner), attempt: true})
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -48,7 +48,7 @@ func (s *Store) reserve(group []*pendingCommit, attempts []*waiter) (reservation
 		for _, t := range c.partitions {
 			if w := s.reserveFor(t, reservations); w != nil {
 				s.calls.Add(1)
-				reservations = append(reservations, &reservation{waiter: w, token: s.newToken()})
+				reservations = append(reservations, &reservation{waiter: w, token: s.newToken(w.Request.Owner)})
 			}
 			if len(reservations) >= maxReservations {
 				return reservations

@@ -1,12 +1,50 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
 
 	"github.com/abidehq/abide/store"
 )
+
+// Leases returns live leases.
+func (s *Store) Leases(ctx context.Context, q store.LeaseQuery) ([]store.LeaseInfo, error) {
+	if err := q.Validate(); err != nil {
+		return nil, err
+	}
+	done, err := s.begin(ctx, "leases")
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	a := args{"", q.Queue, itoa(int64(cmp.Or(q.Limit, store.DefaultPage)))}
+	if q.Key.Name != "" {
+		a[0] = keyID(q.Key)
+	}
+	m, err := s.eval(ctx, leasesScript, a)
+	if err != nil {
+		return nil, err
+	}
+	answer := read(m)
+	answer.text()
+	var leases []store.LeaseInfo
+	for rows := answer.sub(); rows.more(); {
+		row := rows.sub()
+		id := row.text()
+		l := store.LeaseInfo{Route: row.text(), Owner: store.TokenOwner(store.Token(row.text())), Until: store.FromMillis(row.num())}
+		if l.Key, err = parseKey(id); err != nil {
+			return nil, err
+		}
+		answer.note(row.err)
+		leases = append(leases, l)
+	}
+	if answer.err != nil {
+		return nil, fmt.Errorf("redisstore: leases: %w", answer.err)
+	}
+	return leases, nil
+}
 
 // Renew makes leases last for d from now, and returns those that were lost before. It renews
 // in batches of 2,000; after an error some may have been renewed.

@@ -370,11 +370,11 @@ func (s *Store) moment(now, at int64) time.Time {
 	return s.wall.Now().Add(durationMS(at - now))
 }
 
-// newToken returns the prefix of the tokens of one claim: the script appends a number for
-// each key. openID is random and new for each open store, so tokens are unique over
-// processes and restarts without a call to the server.
-func (s *Store) newToken() string {
-	return s.openID + "-" + strconv.FormatUint(s.tokens.Add(1), 36) + "-"
+// newToken returns the prefix of the tokens of one claim, which begins with its owner: the
+// script appends a number for each key. openID is random and new for each open store, so
+// tokens are unique over processes and restarts without a call to the server.
+func (s *Store) newToken(owner string) string {
+	return string(store.OwnedToken(owner, s.openID+"-"+strconv.FormatUint(s.tokens.Add(1), 36)+"-"))
 }
 
 // millis returns a duration in milliseconds, rounded up.

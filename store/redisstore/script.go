@@ -58,6 +58,7 @@ var (
 	releaseScript    = newScript("release", true, false, "head", "time", "key", "hint", "release")
 	quarantineScript = newScript("claim", true, false, "head", "time", "key", "record", "hint", "quarantine")
 	statsScript      = newScript("stats", true, true, "head", "time", "stats")
+	leasesScript     = newScript("leases", true, true, "head", "time", "leases")
 	pendingScript    = newScript("pending", false, true, "head", "pending")
 	readLogScript    = newScript("read log", false, true, "head", "readlog")
 	listScript       = newScript("list", false, true, "head", "list")

@@ -29,13 +29,13 @@ func (s *Store) Stats(ctx context.Context) (store.Stats, error) {
 	stats := store.Stats{Now: store.FromMillis(a.num()), Leases: int(a.num())}
 	for rows := a.sub(); rows.more(); {
 		r := rows.sub()
-		partition, pending, ready, oldest := r.text(), r.num(), r.num(), r.num()
+		partition, pending, ready, oldest, leased := r.text(), r.num(), r.num(), r.num(), r.num()
 		row := store.RouteStats{Pending: int(pending)}
 		if row.Queue, row.Route, err = parsePartition(partition); err != nil {
 			return store.Stats{}, err
 		}
 		if row.Route != "" {
-			row.Ready, row.Oldest = int(ready), store.FromMillis(oldest)
+			row.Ready, row.Leased, row.Oldest = int(ready), int(min(leased, ready)), store.FromMillis(oldest)
 		}
 		stats.Routes = append(stats.Routes, row)
 	}

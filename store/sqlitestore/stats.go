@@ -29,6 +29,12 @@ func (s *Store) Stats(ctx context.Context) (stats store.Stats, err error) {
 				if r.Ready, r.Oldest, err = c.readyIn(partition, now); err != nil {
 					return err
 				}
+				leased, err := c.number(`SELECT coalesce(sum(json_array_length(delivered)), 0) FROM keys INDEXED BY keys_leased
+WHERE lane = ? AND token IS NOT NULL AND until > ?`, partition, now)
+				if err != nil {
+					return err
+				}
+				r.Leased = min(int(leased), r.Ready)
 			}
 		}
 		leases, err := c.number(`SELECT count(*) FROM keys INDEXED BY keys_leased WHERE token IS NOT NULL AND until > ?`, now)

@@ -197,6 +197,14 @@ func callsOf(s store.Store, lease store.Lease) []namedCall {
 		{"release with a delay", func(ctx context.Context) error {
 			return s.Release(ctx, store.Release{Lease: lease, After: time.Second})
 		}},
+		{"leases", func(ctx context.Context) error {
+			_, err := s.Leases(ctx, store.LeaseQuery{})
+			return err
+		}},
+		{"leases of a key", func(ctx context.Context) error {
+			_, err := s.Leases(ctx, store.LeaseQuery{Key: lease.Key})
+			return err
+		}},
 		{"read log", func(ctx context.Context) error {
 			_, err := s.ReadLog(ctx, lease.Key, 0)
 			return err

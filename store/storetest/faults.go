@@ -117,6 +117,11 @@ func (f *Faulty) Renew(ctx context.Context, d time.Duration, leases []store.Leas
 	return call(ctx, f, "Renew", func(ctx context.Context) ([]store.Lease, error) { return f.store.Renew(ctx, d, leases) })
 }
 
+// Leases lists leases, or fails.
+func (f *Faulty) Leases(ctx context.Context, q store.LeaseQuery) ([]store.LeaseInfo, error) {
+	return call(ctx, f, "Leases", func(ctx context.Context) ([]store.LeaseInfo, error) { return f.store.Leases(ctx, q) })
+}
+
 // Release releases, or fails.
 func (f *Faulty) Release(ctx context.Context, r store.Release) error {
 	return f.callErr(ctx, "Release", func(ctx context.Context) error { return f.store.Release(ctx, r) })

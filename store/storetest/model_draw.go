@@ -212,6 +212,7 @@ func (c *comparison) drawRequest(t *rapid.T) store.ClaimRequest {
 		MaxMessages: 1,
 		MaxAttempts: pick(t, []int{0, 3, 2, 1}),
 		Lax:         rapid.Bool().Draw(t, "lax"), // nobody else puts anything
+		Owner:       pick(t, []string{"", "one", "another"}),
 	}
 	if !c.oneByOne {
 		req.MaxMessages = rapid.IntRange(0, 3).Draw(t, "messages")
@@ -224,6 +225,6 @@ func (c *comparison) drawRequest(t *rapid.T) store.ClaimRequest {
 }
 
 func describeRequest(req store.ClaimRequest) string {
-	return fmt.Sprintf("%d of %s for %v, messages %d, attempts %d, lease %v, lax %t",
-		req.Max, req.Queue, req.Routes, req.MaxMessages, req.MaxAttempts, req.Lease, req.Lax)
+	return fmt.Sprintf("%d of %s for %v, messages %d, attempts %d, lease %v, lax %t, owner %q",
+		req.Max, req.Queue, req.Routes, req.MaxMessages, req.MaxAttempts, req.Lease, req.Lax, req.Owner)
 }

@@ -57,6 +57,7 @@ func (c *comparison) look(*rapid.T) {
 		c.sameCount(q)
 	}
 	c.sameLines("stats", c.renderStats(c.backend.Store), c.renderStats(c.model))
+	c.sameLines("leases", c.renderStoreLeases(c.backend.Store), c.renderStoreLeases(c.model))
 	c.sameLeases()
 	c.rememberQuarantined()
 }

@@ -93,8 +93,8 @@ func (c *comparison) renderStats(s store.Store) []string {
 	}
 	lines := []string{fmt.Sprintf("leases %d, waiting %d, now %s", stats.Leases, stats.Waiting, c.when(stats.Now))}
 	for _, row := range stats.Routes {
-		lines = append(lines, fmt.Sprintf("queue %s route %q pending %d ready %d oldest %s",
-			row.Queue, row.Route, row.Pending, row.Ready, c.when(row.Oldest)))
+		lines = append(lines, fmt.Sprintf("queue %s route %q pending %d ready %d leased %d oldest %s",
+			row.Queue, row.Route, row.Pending, row.Ready, row.Leased, c.when(row.Oldest)))
 	}
 	return lines
 }

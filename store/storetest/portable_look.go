@@ -308,6 +308,7 @@ func (w *world) lookAtAll() (lines []string) {
 		}
 	}
 	for _, row := range w.stats().Routes {
+		row.Leased = 0 // leases are not copied
 		lines = append(lines, fmt.Sprintf("stats %+v", row))
 	}
 	return lines

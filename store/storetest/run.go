@@ -46,6 +46,7 @@ func groups() []propertyGroup {
 		{"claims", claimCases},
 		{"waiting", waitingCases},
 		{"leases", leaseCases},
+		{"owners", ownerCases},
 		{"releases", releaseCases},
 		{"visibility", visibilityCases},
 		{"clocks", clockCases},

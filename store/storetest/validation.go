@@ -270,6 +270,9 @@ func claimRules() []rule {
 		{"a claim of too many messages", claiming(maxMessages(store.MaxMessages + 1)), false, []string{"MaxMessages is 10001", "0 to 10000"}},
 		{"a claim with a negative wait", claiming(waitFor(-1)), false, []string{"Wait", "negative"}},
 		{"a claim with a negative number of attempts", claiming(maxAttempts(-1)), false, []string{"MaxAttempts", "negative"}},
+		{"a claim with an owner that is too long", claiming(ownedBy(strings.Repeat("x", store.MaxOwner+1))), true, []string{"owner", "129", "128"}},
+		{"a claim with an owner that is not UTF-8", claiming(ownedBy("a\xff")), false, []string{"owner", "UTF-8"}},
+		{"a claim with an owner with a line feed", claiming(ownedBy("a\nb")), false, []string{"owner", "control"}},
 		{"a claim without a lease", claiming(leaseFor(0)), false, []string{"lease", "1ms", "24h0m0s"}},
 		{"a claim with a lease that is too short", claiming(leaseFor(store.MinLease - 1)), false, []string{"lease", "1ms", "24h0m0s"}},
 		{"a claim with a lease that is too long", claiming(leaseFor(store.MaxLease + 1)), false, []string{"lease", "1ms", "24h0m0s"}},
@@ -330,7 +333,20 @@ func readRules() (rules []rule) {
 			return err
 		}, tooLarge, append(says, "list")})
 	}
+	leases := func(name string, q store.LeaseQuery, tooLarge bool, says ...string) {
+		rules = append(rules, rule{"leases: " + name, func(ctx context.Context, s store.Store) error {
+			_, err := s.Leases(ctx, q)
+			return err
+		}, tooLarge, append(says, "leases")})
+	}
+	leases("a negative limit", store.LeaseQuery{Limit: -1}, false, "Limit is -1", "0 to 10000")
+	leases("a limit that is too large", store.LeaseQuery{Limit: store.MaxPage + 1}, false, "Limit is 10001", "0 to 10000")
+	leases("a queue that is too long", store.LeaseQuery{Queue: longQueue}, true, "queue", "128")
+	leases("a key and a queue", store.LeaseQuery{Key: key("order-1"), Queue: theQueue}, false, "Key", "Queue")
 	for _, bad := range badKeys {
+		if bad.key != (store.Key{}) {
+			leases(bad.name, store.LeaseQuery{Key: bad.key}, bad.tooLarge, bad.says)
+		}
 		readLog(bad.name, bad.key, 0, bad.tooLarge, bad.says)
 		pending(bad.name, bad.key, 0, bad.tooLarge, bad.says)
 	}

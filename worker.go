@@ -2,11 +2,10 @@ package abide
 
 import (
 	"fmt"
-	"os"
-	"strconv"
 	"time"
 	"unicode/utf8"
 
+	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/internal/engine"
 )
 
@@ -82,11 +81,7 @@ func (c *Config) workerName() string {
 	case c.WorkerName != "" || len(c.Register) == 0:
 		return c.WorkerName
 	}
-	host, err := os.Hostname()
-	if err != nil {
-		host = "abide"
-	}
-	return host + ":" + strconv.Itoa(os.Getpid())
+	return base.ProcessName()
 }
 
 // checkWorker returns an error if name is not a valid [Config.WorkerName].

@@ -200,12 +200,23 @@ func TestUnservedTargetsAreSeen(t *testing.T) {
 			t.Errorf("Served: %v, %v", served, err)
 		}
 
-		// A worker that shows serves it.
-		third := newFixtureOn(t, r.Store, newJournal(t), func(c *action.Config) {
-			c.WorkerName = "third"
+		// An unlisted service is not known to serve it.
+		unlisted := newFixtureOn(t, r.Store, newJournal(t), func(c *action.Config) {
+			c.Unlisted = true
 			c.Targets = map[string]action.Definition{"else": {Target: c.Targets["do"].Target}}
 		})
-		stop := third.run()
+		stop := unlisted.run()
+		rig.Pass(2 * time.Minute)
+		if served, err := second.Served(t.Context(), "else"); err != nil || served {
+			t.Errorf("Served by an unlisted service: %v, %v", served, err)
+		}
+		stop()
+
+		// A service is listed without a name of its own.
+		third := newFixtureOn(t, r.Store, newJournal(t), func(c *action.Config) {
+			c.Targets = map[string]action.Definition{"else": {Target: c.Targets["do"].Target}}
+		})
+		stop = third.run()
 		rig.Pass(2 * time.Minute)
 		if a := r.add(action.Request{ID: "b", Target: "else", Delay: time.Hour}); a.Warning != "" {
 			t.Errorf("the warning is %q although a worker serves it", a.Warning)

@@ -58,8 +58,8 @@ func (s *Service) served(ctx context.Context) (all map[string]bool, shared []str
 	return all, shared, nil
 }
 
-// Served reports whether this service or a live worker serves a target. Services are workers if
-// [Config.WorkerName] is set. The answer may be two seconds old.
+// Served reports whether this service or a live worker serves a target. Services are workers
+// unless [Config.Unlisted] is set. The answer may be two seconds old.
 func (s *Service) Served(ctx context.Context, target string) (bool, error) {
 	if _, ours := s.cfg.Targets[target]; ours {
 		return true, nil

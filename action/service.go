@@ -56,9 +56,14 @@ type Config struct {
 	Retention time.Duration
 
 	// WorkerName is the name of the service among the workers while it runs, see
-	// abide.Client.Workers: other processes then know which targets are served. Empty means
-	// that it is not listed. A listed service commits a record every 20 s.
+	// abide.Client.Workers: other processes then know which targets are served. Empty means the
+	// name of the host and the number of the process, for example web-1:4711; a service without
+	// targets is not listed. A listed service commits a record every 20 s.
 	WorkerName string
+
+	// Unlisted keeps the service out of the list of workers, so that an idle one commits nothing.
+	// Other processes then report its targets as unserved.
+	Unlisted bool
 
 	// Logger receives warnings and errors that need an operator's attention. Nil means
 	// [slog.Default].

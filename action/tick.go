@@ -1,6 +1,7 @@
 package action
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -35,14 +36,14 @@ func (s *Service) Run(ctx context.Context) error {
 	return nil
 }
 
-// publish shows the service among workers, if it has a name and something to serve.
+// publish shows the service among workers, if it has something to serve.
 func (s *Service) publish() *roster.Publisher {
-	if s.cfg.WorkerName == "" || len(s.targets) == 0 {
+	if s.cfg.Unlisted || len(s.targets) == 0 {
 		return nil
 	}
 	return roster.Publish(roster.Config{
 		Store: s.store, Clock: s.clock, Logger: s.log, Busy: func() (turns, running int) { return 0, len(s.slots) },
-		Worker: roster.Worker{ID: base.NewUUID(s.clock.Now()), Name: s.cfg.WorkerName, Targets: s.targets, Shared: s.shared()},
+		Worker: roster.Worker{ID: base.NewUUID(s.clock.Now()), Name: cmp.Or(s.cfg.WorkerName, base.ProcessName()), Targets: s.targets, Shared: s.shared()},
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -39,6 +40,38 @@ func TestErrorsKeepTheirType(t *testing.T) {
 		var ended *abide.InstanceError
 		same(s, "an InstanceError", errors.As(err, &ended) && ended.Status == abide.Failed, true)
 		same(s, "another type", errors.Is(err, abide.ErrTimeout), false)
+	})
+}
+
+// TestTheErrorOfAPanicIsItsValue: the stack is in the history, as a detail, and not in the error.
+func TestTheErrorOfAPanicIsItsValue(t *testing.T) {
+	act := abide.NewActivity("act", func(context.Context, abide.None) (abide.None, error) { panic("oh dear") })
+	flow := abide.NewOrchestration("flow", func(ctx abide.Context, inStep bool) (abide.None, error) {
+		if inStep {
+			return abide.Step(ctx, "step", func(context.Context) (abide.None, error) { panic("oh dear") }, abide.Retry(1))
+		}
+		return act.Call(ctx, abide.None{}, abide.Retry(1))
+	})
+	onStage(t, []abide.Definition{act, flow}, func(s *stage) {
+		for inStep, want := range map[bool]string{
+			false: `activity "act", attempt 1: panic: oh dear`, true: `step "step", attempt 1: panic: oh dear`,
+		} {
+			id := fmt.Sprint("flow-", inStep)
+			_, err := play(s, flow, inStep, abide.ID(id))
+			var ended *abide.InstanceError
+			if !errors.As(err, &ended) || ended.Err.Error() != want {
+				s.T.Errorf("the error is %v, want %s", err, want)
+			}
+			stacks := 0
+			h, err := s.History(s.Context(), abide.Ref{ID: id}, 1)
+			s.check(err)
+			for _, e := range h.Events {
+				if e.Failure != nil && strings.Contains(string(e.Failure.Details), "api_activity_test.go:") {
+					stacks++
+				}
+			}
+			same(s, "stacks in the history", stacks, 1)
+		}
 	})
 }
 

@@ -63,7 +63,7 @@ func stepBackoff(ctx Context, how *history.Activity, attempt int) time.Duration 
 func runStep[T any](c context.Context, ctx Context, name string, limit time.Duration, f func(context.Context) (T, error)) (data []byte, failure *history.Failure) {
 	defer func() {
 		if v := recover(); v != nil {
-			data, failure = nil, &history.Failure{Type: engine.TypePanic, Message: fmt.Sprintf("panic: %v\n%s", v, debug.Stack())}
+			data, failure = nil, engine.PanicFailure(v, debug.Stack())
 		}
 	}()
 	if limit > 0 {

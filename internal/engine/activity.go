@@ -212,7 +212,7 @@ func (t *Task) run() {
 // call runs the activity. A panic is a failure like any other.
 func (t *Task) call() (data []byte, failure *history.Failure) {
 	if p := claimloop.Catch(func() { data, failure = t.e.cfg.Activities[t.Name](t.ctx, t) }); p != nil {
-		return nil, &history.Failure{Type: TypePanic, Message: fmt.Sprintf("%v\n%s", p, p.Stack)}
+		return nil, PanicFailure(p.Value, p.Stack)
 	}
 	return data, failure
 }

@@ -1,7 +1,9 @@
 package engine
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
 
 	"github.com/abidehq/abide/history"
 	"github.com/abidehq/abide/internal/errs"
@@ -72,6 +74,13 @@ const (
 	TypePanic      = "abide.Panic"
 	TypeCrashed    = "abide.Crashed"
 )
+
+// PanicFailure returns the failure of an activity or step that panicked. The stack is in its details, as
+// JSON, so that the error of the instance is the value of the panic alone.
+func PanicFailure(value any, stack []byte) *history.Failure {
+	details, _ := json.Marshal(string(stack)) // a string always has one
+	return &history.Failure{Type: TypePanic, Message: fmt.Sprintf("panic: %v", value), Details: details}
+}
 
 func timeoutFailure(message string) *history.Failure {
 	return &history.Failure{Type: TypeTimeout, Message: message}

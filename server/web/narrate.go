@@ -1,11 +1,13 @@
 package web
 
 import (
+	"encoding/json"
 	"time"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/abidehq/abide/history"
+	"github.com/abidehq/abide/internal/engine"
 	"github.com/abidehq/abide/internal/narrate"
 )
 
@@ -19,6 +21,7 @@ type eventRow struct {
 	Due    time.Time // of a timer
 	Data   []byte
 	Causes []string // of a failure
+	Stack  string   // of a panic, if it is not in the words
 	Child  string   // the ID of another instance that the event is about
 	Fork   string   // the address of the form that forks from here
 	Quiet  bool     // of little interest
@@ -67,7 +70,7 @@ func narrateWindow(w *window) *narration {
 			}
 		}
 		n.rows[i] = eventRow{
-			ID: int(e.ID), Kind: e.Kind, At: l.At, Began: first, Words: sentence(l), Due: l.Due, Data: e.Data, Causes: causesOf(e.Failure),
+			ID: int(e.ID), Kind: e.Kind, At: l.At, Began: first, Words: sentence(l), Due: l.Due, Data: e.Data, Causes: causesOf(e.Failure), Stack: stackOf(e.Failure),
 			Child: l.Target, Quiet: l.Minor, forkable: begun && !l.Minor && !e.Kind.Ends(),
 		}
 	}
@@ -90,6 +93,16 @@ func sentence(l *narrate.Line) string {
 		return text + ":"
 	}
 	return text
+}
+
+// stackOf returns the stack of the panic that a failure or one of its causes is.
+func stackOf(f *history.Failure) (stack string) {
+	for ; f != nil; f = f.Cause {
+		if f.Type == engine.TypePanic && json.Unmarshal(f.Details, &stack) == nil {
+			return stack
+		}
+	}
+	return ""
 }
 
 // causesOf returns the texts of a failure and its causes.

@@ -131,7 +131,7 @@ func examples() string {
 	if len(urls) == 0 {
 		return "scheme://place (no backend is imported)"
 	}
-	return strings.Join(urls, " or ")
+	return strings.Join(slices.Compact(urls), " or ") // names of one backend stand together
 }
 
 func list(names []string) string {

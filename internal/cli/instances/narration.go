@@ -62,7 +62,11 @@ var colours = map[narrate.Tone]string{
 func row(l *narrate.Line, start time.Time) []console.Cell {
 	since, text := "", l.Text
 	if !l.At.IsZero() {
-		since = "+" + console.Readable(l.At.Sub(start).Round(time.Millisecond))
+		// What a fork has of the original is older than its start.
+		passed := l.At.Sub(start).Round(time.Millisecond)
+		if since = console.Readable(passed); passed >= 0 {
+			since = "+" + since
+		}
 	}
 	if l.Answers && narrate.Outcome(l.Event.Kind) != "cancelled" && l.Event.Kind != history.TimerFired {
 		text += " after " + console.Readable(l.Took)

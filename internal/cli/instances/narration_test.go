@@ -54,6 +54,13 @@ func TestHistoryInWords(t *testing.T) {
 	if n := bytes.Count(out.Bytes(), []byte("\n")); n != 4 {
 		t.Errorf("the latest 2 lines are\n%s", out.String())
 	}
+	out.Reset()
+	if err := writeHistory(&out, &h, startOf(&h).Add(39*time.Second), 0); err != nil {
+		t.Fatal(err)
+	}
+	if text := out.String(); !strings.Contains(text, " -39s ") || strings.Contains(text, "+-") {
+		t.Errorf("what a fork has of the original is\n%s", text)
+	}
 }
 
 // An execution has one end, of several.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"net/http"
+	"time"
 
 	"github.com/abidehq/abide"
 	"github.com/abidehq/abide/action"
@@ -24,7 +25,7 @@ func newActions(s store.Store, client abide.Caller, log *slog.Logger) (*action.S
 	if err != nil {
 		return nil, err
 	}
-	return action.New(action.Config{Store: s, Logger: log, Targets: map[string]action.Definition{
+	return action.New(action.Config{Store: s, Logger: log, Rate: time.Second, Targets: map[string]action.Definition{
 		"report": {Target: nightly, Idempotent: true},
 		"deploy": {Target: pushed, Idempotent: true, HooksOnly: true},
 	}})

@@ -1,0 +1,8 @@
+package main
+
+import (
+	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/abidetest"
+)
+
+func register(env *abidetest.Env, definitions ...abide.Definition) { env.Serve(definitions...) }

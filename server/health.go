@@ -123,7 +123,8 @@ func (p *pings) ping(ctx context.Context, s *Server) {
 const sweepEvery = 10 * time.Minute
 
 // Run does what the server has to do besides answering, until ctx ends: bulk operations,
-// and removing what was kept long enough.
+// removing what was kept long enough, and answering at the socket of the store, see
+// [Config.Socket]. It returns an error if that cannot be opened.
 func (s *Server) Run(ctx context.Context) error {
 	if s.cfg.Store == nil {
 		<-ctx.Done()
@@ -140,6 +141,9 @@ func (s *Server) Run(ctx context.Context) error {
 		parts = append(parts, s.cfg.Auth.Run)
 	}
 	parts = append(parts, s.sweep)
+	if dir := s.socketDir(); dir != "" {
+		parts = append(parts, func(ctx context.Context) error { return s.serveSocket(ctx, dir) })
+	}
 	ended := make(chan result, len(parts))
 	for _, part := range parts {
 		go func() { ended <- result{part(ctx)} }()

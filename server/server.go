@@ -64,6 +64,13 @@ type Config struct {
 	// Page serves the web page.
 	Page bool
 
+	// Socket has [Server.Run] listen at the socket beside an embedded store, such as
+	// abide-data.sock, through which the command line reaches the store while this program has it
+	// open: abide instances list --db abide-data. Only the owner of the store can open the socket,
+	// and everybody who does is an administrator. Other stores have no socket: the command line
+	// opens them itself.
+	Socket bool
+
 	// Hosts are names under which the server can be reached, besides addresses and
 	// localhost, by those who need not say who they are.
 	Hosts []string

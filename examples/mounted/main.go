@@ -4,6 +4,7 @@
 //	go run ./examples/mounted
 //	curl -X POST http://127.0.0.1:8080/orders/17
 //	open http://127.0.0.1:8080/abide/
+//	abide instances list --db abide-data
 package main
 
 import (
@@ -116,7 +117,7 @@ func routes(engine *abide.Engine, measured *telemetry.Telemetry) (*http.ServeMux
 		}
 		w.WriteHeader(http.StatusAccepted)
 	})
-	s, err := server.New(server.Config{Prefix: "/abide", Store: engine.Store(), Engine: engine, Telemetry: measured, Page: true})
+	s, err := server.New(server.Config{Prefix: "/abide", Store: engine.Store(), Engine: engine, Telemetry: measured, Page: true, Socket: true})
 	if err != nil {
 		return nil, nil, err
 	}

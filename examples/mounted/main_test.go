@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -80,6 +82,40 @@ func TestMounted(t *testing.T) {
 	go func() { _ = measured.Run(ctx) }()
 	for charts, tick := false, time.Tick(100*time.Millisecond); !charts; <-tick { // they need two samples
 		charts = strings.Contains(get("/abide/"), `id="charts"`)
+	}
+}
+
+// TestSocket: the command line reaches the shop beside its store, without an address.
+func TestSocket(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- run(ctx, abide.Config{Store: "pebble://" + dir + "/data"}, listener) }()
+	far, err := remote.New("unix://" + dir + "/data.sock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer far.Close()
+	for tick := time.Tick(10 * time.Millisecond); ; <-tick {
+		_, err := Order.Start(t.Context(), far.Engine(), "17", abide.ID("order-17"))
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, remote.ErrUnreachable) {
+			t.Fatal(err)
+		}
+	}
+	stop()
+	if err := <-done; err != nil {
+		t.Error(err)
 	}
 }
 

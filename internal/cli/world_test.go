@@ -14,8 +14,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/abidehq/abide/internal/cli/connect"
-
 	"github.com/abidehq/abide"
 	"github.com/abidehq/abide/action"
 	"github.com/abidehq/abide/bus"
@@ -120,12 +118,8 @@ func serveWorld(ctx context.Context, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	config := server.Config{Store: st, Engine: engine, Timers: timers, Actions: actions, Operations: operations, Version: "v0", Logger: log}
+	config := server.Config{Store: st, Engine: engine, Timers: timers, Actions: actions, Operations: operations, Version: "v0", Logger: log, Socket: true}
 	handler, err := worldServer(config, args[1:])
-	if err != nil {
-		return err
-	}
-	socket, err := connect.Listen(ctx, dir)
 	if err != nil {
 		return err
 	}
@@ -141,27 +135,16 @@ func serveWorld(ctx context.Context, args []string) (err error) {
 			}
 		})
 	}
-	local := &http.Server{Handler: byOwner(handler), ReadHeaderTimeout: 10 * time.Second}
 	others := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
-	wg.Go(func() { _ = local.Serve(socket) })
 	wg.Go(func() { _ = others.Serve(port) })
 	if err := os.WriteFile("url", []byte("http://"+port.Addr().String()), 0o600); err != nil {
 		return err
 	}
 	<-ctx.Done()
 	handler.Drain()
-	err = errors.Join(local.Close(), others.Close())
+	err = others.Close()
 	wg.Wait()
 	return err
-}
-
-// byOwner has everybody be the owner of the store, who alone can open its socket.
-func byOwner(next http.Handler) http.Handler {
-	local := auth.Identity{Kind: auth.Local, Subject: "local", Name: "local", Role: auth.Admin}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		r = r.WithContext(auth.With(r.Context(), local))
-		next.ServeHTTP(w, r)
-	})
 }
 
 // worldServer returns a server at which everybody may do everything, or which wants a token.

@@ -75,7 +75,7 @@ func (d *daemon) openAll(ctx context.Context, f *front) error {
 		f.serving.URL = address("https", d.cfg.Addr, listener) + d.cfg.Prefix + "/"
 	}
 	if d.Socket != nil {
-		f.add("socket", limit(d.Socket, socketConns), asLocal(d.cfg.Prefix, d.outside(d.parts.server)))
+		f.add("socket", limit(d.Socket, socketConns), d.outside(d.parts.server.Local()))
 	}
 	if d.cfg.Admin != "" {
 		admin, err := listenTCP(ctx, d.cfg.Admin, adminConns)
@@ -165,22 +165,6 @@ func (f *front) reload(log *slog.Logger) {
 		return
 	}
 	log.Info("certificates reloaded")
-}
-
-// asLocal gives every request of the store's socket the identity of a local administrator: only the
-// owner of the store can open it. Clients that find the server by its store do not know its prefix,
-// which is added.
-func asLocal(prefix string, next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		r = r.WithContext(auth.With(r.Context(), local))
-		u := *r.URL
-		u.Path = prefix + u.Path
-		if u.RawPath != "" {
-			u.RawPath = prefix + u.RawPath
-		}
-		r.URL = &u
-		next.ServeHTTP(w, r)
-	})
 }
 
 // admin shows what operators look at: profiles and metrics.

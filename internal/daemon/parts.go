@@ -212,13 +212,9 @@ func (p *parts) makeHooks(_ context.Context, d *daemon) error {
 	return nil
 }
 
-// local is who comes in through the socket, which only the owner of the store can open.
-// Anonymous is who comes in on loopback where nobody has to prove who they are: any user of
-// this machine. What lasts longer than that, such as tokens, is not for them.
-var (
-	local     = auth.Identity{Kind: auth.Local, Subject: "local", Name: "local", Role: auth.Admin}
-	anonymous = auth.Identity{Kind: auth.Local, Subject: "anonymous", Name: "anonymous", Role: auth.Operate}
-)
+// anonymous is the identity of callers on loopback where authentication is off: any user of this
+// machine. What lasts longer than that, such as tokens, is not for them.
+var anonymous = auth.Identity{Kind: auth.Local, Subject: "anonymous", Name: "anonymous", Role: auth.Operate}
 
 func (p *parts) makeGuard(ctx context.Context, d *daemon) (err error) {
 	a := &d.cfg.Auth

@@ -44,6 +44,7 @@ var layers = []layer{
 		path:  "store",
 		alone: true,
 	},
+	{path: "internal/socket", imports: []string{"store"}},
 	{path: "internal/cursor", imports: []string{"store"}, alone: true},
 	{path: "internal/pages", imports: []string{"store"}, alone: true},
 	{path: "internal/waitlist", imports: []string{"internal/base", "store"}, alone: true},
@@ -155,7 +156,7 @@ var layers = []layer{
 	{
 		path: "server",
 		imports: []string{
-			".", "action", "bus/outbox", "history", "internal/backoff", "internal/base", "internal/meter", "server/operation", "internal/ratelimit", "internal/sweep",
+			".", "action", "bus/outbox", "history", "internal/backoff", "internal/base", "internal/meter", "server/operation", "internal/ratelimit", "internal/socket", "internal/sweep",
 			"server/telemetry", "server/api", "server/auth", "server/web", "store", "timer",
 		},
 		tests: []string{"bus", "remote", "store/..."},
@@ -206,7 +207,7 @@ var layers = []layer{
 		path: "internal/cli/...",
 		imports: []string{
 			".", "action", "action/target", "history", "internal/backoff", "internal/base", "internal/bench/...", "internal/config", "internal/daemon", "internal/narrate", "internal/roster", "server/operation",
-			"internal/sqlitetools", "internal/transfer", "remote", "server", "server/api", "server/auth", "store/...", "timer", "vet/...",
+			"internal/socket", "internal/sqlitetools", "internal/transfer", "remote", "server", "server/api", "server/auth", "store/...", "timer", "vet/...",
 		},
 		tests: []string{"bus", "bus/outbox", "internal/testenv"},
 	},

@@ -274,6 +274,15 @@ func (s *Store) closedErrorLocked(verb string) error {
 	return s.failure
 }
 
+// Dir returns the folder of the store: an absolute path without symbolic links. It is empty for a
+// store that is not on disk.
+func (s *Store) Dir() string {
+	if s.fs != disk {
+		return ""
+	}
+	return s.dir
+}
+
 // Close ends waiting calls, waits for commits and reads under way, and closes the directory.
 // A store that has failed is left as it is, and its failure is returned: the directory stays
 // locked until the process ends, since goroutines of Pebble may still write to it.

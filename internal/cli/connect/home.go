@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/internal/socket"
 	"github.com/abidehq/abide/remote"
 	"github.com/abidehq/abide/store"
 )
@@ -73,7 +74,7 @@ func (h *Home) Reach(cmd *cobra.Command, makes bool, f func(ctx context.Context,
 	case reached:
 		return useSocket(ctx, p, f)
 	case errors.Is(err, store.ErrInUse) && p.Dir != "":
-		return fmt.Errorf("another process has the store in %s open, and does not answer at %s; if it serves Abide over HTTP, name its address, such as --server http://127.0.0.1:8080/abide: %w", p.Shown, socketBeside(p.Dir), remote.ErrUnreachable)
+		return fmt.Errorf("another process has the store in %s open, and does not answer at %s; if it mounts the server, set server.Config.Socket, or name its address, such as --server http://127.0.0.1:8080/abide: %w", p.Shown, socket.Beside(p.Dir), remote.ErrUnreachable)
 	case err != nil:
 		return err
 	}
@@ -157,8 +158,8 @@ func (p Place) SocketAnswers(ctx context.Context) bool {
 	if p.Dir == "" {
 		return false
 	}
-	path, err := findSocket(p.Dir)
-	return err == nil && answers(ctx, path)
+	path, err := socket.Find(p.Dir)
+	return err == nil && socket.Answers(ctx, path)
 }
 
 // HomeHelp is what the help of each noun says about where things are.

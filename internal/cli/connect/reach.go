@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/abidehq/abide/internal/socket"
 	"github.com/abidehq/abide/remote"
 )
 
@@ -51,7 +52,7 @@ func (h *Home) useServer(cmd *cobra.Command, address string, f func(ctx context.
 
 // useSocket calls f with what is at the process that has the store open.
 func useSocket(ctx context.Context, p Place, f func(ctx context.Context, b Backend) error) error {
-	path, err := findSocket(p.Dir)
+	path, err := socket.Find(p.Dir)
 	if err != nil {
 		return fmt.Errorf("%w: %w", err, remote.ErrUnreachable)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
@@ -177,7 +178,10 @@ func (b *StoreBackend) serve(ctx context.Context) (*remote.Client, error) {
 	b.ending = append(b.ending, func() error {
 		err := s.Close()
 		<-ended
-		return errors.Join(err, ignoreMissing(os.Remove(dir)))
+		if removing := os.Remove(dir); !errors.Is(removing, fs.ErrNotExist) {
+			err = errors.Join(err, removing)
+		}
+		return err
 	})
 	return client, err
 }

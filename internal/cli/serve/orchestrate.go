@@ -18,6 +18,7 @@ import (
 
 	"github.com/abidehq/abide/action"
 	"github.com/abidehq/abide/action/target"
+	"github.com/abidehq/abide/internal/socket"
 	"github.com/abidehq/abide/server"
 	"github.com/abidehq/abide/store"
 )
@@ -210,7 +211,7 @@ func (o *orchestrate) tell(ctx context.Context, log *slog.Logger, state string) 
 
 // serving is a server on the socket of a store.
 type serving struct {
-	socket *connect.Socket
+	socket *socket.Socket
 	http   *http.Server
 	log    *slog.Logger
 	cancel context.CancelFunc
@@ -235,7 +236,7 @@ func serve(ctx context.Context, log *slog.Logger, dir string, st store.Store, ac
 	if err != nil {
 		return nil, err
 	}
-	sock, err := connect.Listen(ctx, dir)
+	sock, err := socket.Listen(ctx, dir)
 	if err != nil {
 		return nil, err
 	}

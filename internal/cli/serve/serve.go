@@ -18,6 +18,7 @@ import (
 
 	"github.com/abidehq/abide/internal/config"
 	"github.com/abidehq/abide/internal/daemon"
+	"github.com/abidehq/abide/internal/socket"
 	"github.com/abidehq/abide/store"
 )
 
@@ -82,7 +83,7 @@ func runServe(cmd *cobra.Command, c *configured) (err error) {
 		Ready: func(s daemon.Serving) { announce(cmd.OutOrStdout(), log, loaded, p, &s) },
 	}
 	if p.Dir != "" && loaded.Socket {
-		sock, err := connect.Listen(ctx, p.Dir)
+		sock, err := socket.Listen(ctx, p.Dir)
 		if err != nil {
 			return err
 		}

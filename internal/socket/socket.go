@@ -1,4 +1,9 @@
-package connect
+// Package socket is the Unix socket beside an embedded store.
+//
+// One process at a time can open the store. It listens at the socket, so that other processes of
+// the same user, such as the command line, reach what is in the store through it. The permissions
+// of the socket allow its owner alone: a connection needs no other proof.
+package socket
 
 import (
 	"context"
@@ -17,36 +22,37 @@ import (
 // maxSocket is the longest path of a socket that all systems take, in bytes.
 const maxSocket = 100
 
-// The process that has the embedded store open listens beside it, so that others can ask for what is
-// in it. If the path of the socket is too long, it is elsewhere, and a file beside the store
-// says where.
-func socketBeside(dir string) string  { return dir + ".sock" }
+// Beside returns the path of the socket beside the store in a folder.
+func Beside(dir string) string { return dir + ".sock" }
+
+// addressBeside returns the file with the path of the socket, if [Beside] is too long for one.
 func addressBeside(dir string) string { return dir + ".addr" }
 
-// Socket is where a process listens that has a store open.
+// Socket is the listener of a process that has a store open.
 type Socket struct {
 	net.Listener
-	Path    string
+	Path    string // of the socket
 	private string // the folder that was made for it, or empty
 	address string // the file that says where it is, or empty
 }
 
-// Listen begins to listen for those who want what is in the store in a folder. The store is
-// open: what is there of a socket is what a dead process has left, unless it answers.
+// Listen listens at the socket of the store in a folder, which this process has open. It removes
+// the socket of a process that died, and returns an error that matches [store.ErrInUse] if another
+// process answers there.
 func Listen(ctx context.Context, dir string) (*Socket, error) {
-	old, err := findSocket(dir)
+	old, err := Find(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
 		return nil, fmt.Errorf("listen beside the store: %w", err)
-	case answers(ctx, old):
+	case Answers(ctx, old):
 		return nil, fmt.Errorf("another process listens at %s: %w", old, store.ErrInUse)
 	default:
 		if err := removeOld(dir, old); err != nil {
 			return nil, err
 		}
 	}
-	s := &Socket{Path: socketBeside(dir)}
+	s := &Socket{Path: Beside(dir)}
 	if len(s.Path) > maxSocket {
 		if s.private, err = os.MkdirTemp("", "abide-"); err != nil {
 			return nil, fmt.Errorf("make a folder for the socket: %w", err)
@@ -87,12 +93,12 @@ func (s *Socket) removeFiles() error {
 }
 
 // findSocket returns where the process should listen that has the store in a folder open.
-func findSocket(dir string) (string, error) {
+func Find(dir string) (string, error) {
 	text, err := os.ReadFile(addressBeside(dir))
 	if err == nil {
 		return strings.TrimSpace(string(text)), nil
 	}
-	path := socketBeside(dir)
+	path := Beside(dir)
 	info, err := os.Lstat(path)
 	switch {
 	case err != nil:
@@ -104,8 +110,8 @@ func findSocket(dir string) (string, error) {
 	}
 }
 
-// answers reports whether a process listens at a socket.
-func answers(ctx context.Context, path string) bool {
+// Answers reports whether a process listens at a socket.
+func Answers(ctx context.Context, path string) bool {
 	dialer := net.Dialer{Timeout: time.Second}
 	conn, err := dialer.DialContext(ctx, "unix", path)
 	if err != nil {
@@ -118,7 +124,7 @@ func answers(ctx context.Context, path string) bool {
 // removeOld removes the socket that a dead process has left.
 func removeOld(dir, path string) error {
 	errs := []error{ignoreMissing(os.Remove(addressBeside(dir)))}
-	if path == socketBeside(dir) {
+	if path == Beside(dir) {
 		errs = append(errs, ignoreMissing(os.Remove(path)))
 	} else if folder := filepath.Dir(path); strings.HasPrefix(filepath.Base(folder), "abide-") {
 		_ = os.Remove(path)

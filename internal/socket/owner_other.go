@@ -1,6 +1,6 @@
 //go:build !unix
 
-package connect
+package socket
 
 import "syscall"
 

@@ -149,7 +149,7 @@ var layers = []layer{
 	{
 		path: "server/web",
 		imports: []string{
-			".", "action", "bus/outbox", "history", "internal/base", "internal/engine", "internal/narrate", "internal/roster", "server/operation", "server/telemetry", "server/auth", "store", "timer",
+			".", "action", "bus/outbox", "history", "internal/base", "internal/engine", "internal/narrate", "internal/roster", "server/api", "server/operation", "server/telemetry", "server/auth", "store", "timer",
 		},
 		tests: []string{"bus", "internal/browser", "internal/testenv", "store/..."},
 	},

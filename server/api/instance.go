@@ -132,8 +132,14 @@ type InstanceList struct {
 
 // FromTag returns a tag for a query, in the form name:value, which servers of all releases read,
 // with what would end the name too soon escaped.
-func FromTag(name, value string) string {
-	return strings.NewReplacer("%", "%25", ":", "%3A", "=", "%3D").Replace(name) + ":" + value
+func FromTag(name, value string) string { return tagName(name) + ":" + value }
+
+// TypedTag returns a tag as people write it, in the form name=value, with the same escapes in the
+// name.
+func TypedTag(name, value string) string { return tagName(name) + "=" + value }
+
+func tagName(name string) string {
+	return strings.NewReplacer("%", "%25", ":", "%3A", "=", "%3D").Replace(name)
 }
 
 // Tag reads a tag of a query: name=value, or what [FromTag] returns.
@@ -146,6 +152,21 @@ func Tag(text string) (name, value string, err error) {
 		return "", "", fmt.Errorf("%q is not a tag; it looks like name=value: %w", text, abide.ErrInvalid)
 	}
 	return name, text[i+1:], nil
+}
+
+// ParseTyped reads a tag that a person has written: name=value or name:value, as [Tag] does. One that
+// has a colon before the equals sign, as in a:b=c, is refused: it could mean either.
+func ParseTyped(text string) (name, value string, err error) {
+	colon, equals := strings.Index(text, ":"), strings.Index(text, "=")
+	if colon >= 0 && colon < equals {
+		return "", "", fmt.Errorf("%q has both : and =; write %s if the : is part of the name, and %s if the = is part of the value: %w",
+			text, strings.Replace(text[:equals], ":", "%3A", 1)+text[equals:], strings.Replace(text, ":", "=", 1), abide.ErrInvalid)
+	}
+	name, value, err = Tag(text)
+	if err == nil && name == "" {
+		err = fmt.Errorf("%q is not a tag, it has no name; it looks like name=value: %w", text, abide.ErrInvalid)
+	}
+	return name, value, err
 }
 
 // Result is how far an instance has come, and what it returned if it has completed.

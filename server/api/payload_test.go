@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/abidehq/abide"
@@ -49,6 +50,32 @@ func TestTags(t *testing.T) {
 	for _, text := range []string{"", "a", "%zz:1"} {
 		if _, _, err := api.Tag(text); !errors.Is(err, abide.ErrInvalid) {
 			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+// TestTypedTags: people write tags with = or with :, and what could mean either is refused.
+func TestTypedTags(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string][2]string{
+		"customer=7": {"customer", "7"}, "customer:7": {"customer", "7"}, "a=b:c": {"a", "b:c"}, "a=b=c": {"a", "b=c"},
+		"a%3Ab=c": {"a:b", "c"}, "a:b:c": {"a", "b:c"}, "a=": {"a", ""},
+	} {
+		if name, value, err := api.ParseTyped(text); err != nil || name != want[0] || value != want[1] {
+			t.Errorf("%q is %q, %q, %v", text, name, value, err)
+		}
+	}
+	for text, want := range map[string]string{
+		"": "name=value", "customer": "name=value", "=7": "no name", ":7": "no name", "%zz=1": "name=value",
+		"a:b=c": `"a:b=c" has both : and =; write a%3Ab=c if the : is part of the name, and a=b=c if the = is part of the value`,
+	} {
+		if _, _, err := api.ParseTyped(text); !errors.Is(err, abide.ErrInvalid) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	for _, name := range []string{"a", "a:b", "a=b", "%3A"} {
+		if n, v, err := api.ParseTyped(api.TypedTag(name, "v:w=x")); err != nil || n != name || v != "v:w=x" {
+			t.Errorf("%q became %q, %q, %v", name, n, v, err)
 		}
 	}
 }

@@ -12,12 +12,14 @@ import (
 	"unicode/utf8"
 
 	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/server/api"
 )
 
 // funcs are what templates can call.
 func (s *site) funcs() template.FuncMap {
 	return template.FuncMap{
 		"path":     s.path,
+		"tag":      api.TypedTag,
 		"with":     s.with,
 		"file":     s.file,
 		"when":     s.when,

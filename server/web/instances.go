@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/server/api"
 )
 
 // rows is how many things a page of a list shows.
@@ -119,9 +120,9 @@ func (q search) filter(now time.Time) (abide.Filter, error) {
 		if tag = strings.TrimSpace(tag); tag == "" {
 			continue
 		}
-		name, value, found := strings.Cut(tag, "=")
-		if !found || name == "" {
-			return f, mistake("A tag is written as name=value, such as customer=17; several have commas between them.")
+		name, value, err := api.ParseTyped(tag)
+		if err != nil {
+			return f, mistake("A tag is written as name=value, such as customer=17; several have commas between them: " + err.Error())
 		}
 		if f.Tags == nil {
 			f.Tags = map[string]string{}

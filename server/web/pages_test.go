@@ -97,6 +97,12 @@ func TestInstancesAreFiltered(t *testing.T) {
 	w.contains(w.see("/instances?status=odd"), "There is no status odd")
 	w.contains(w.see("/instances?from=tomorrowish"), "is no time")
 	w.contains(w.see("/instances?tag=x"), "name=value")
+	w.contains(w.see("/instances?tag=a:b%3Dc"), "has both : and =")
+	to := w.done("/instances/new", "orchestration", "order", "id", "odd", "tags", "a%3Ab=c d:e")
+	w.contains(w.see(to), `tag=a%253Ab%3Dc">a:b=c</a>`, `tag=d%3De">d=e</a>`)
+	for _, tag := range []string{"a%253Ab%3Dc", "d%3De", "d:e"} { // what the links and people say
+		w.contains(w.see("/instances?tag="+tag), "odd")
+	}
 }
 
 func TestInstancesArePaged(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/server/api"
 )
 
 // startVerb starts an instance.
@@ -84,9 +85,9 @@ func (s *site) prepareStart(r *request, tenant string) (abide.StartRequest, erro
 		opts = append(opts, abide.ID(id))
 	}
 	for tag := range strings.FieldsSeq(r.value("tags")) {
-		name, value, found := strings.Cut(tag, "=")
-		if !found || name == "" {
-			return abide.StartRequest{}, mistake("Tags: a tag is written as name=value, such as customer=17.")
+		name, value, err := api.ParseTyped(tag)
+		if err != nil {
+			return abide.StartRequest{}, mistake("Tags: " + err.Error())
 		}
 		opts = append(opts, abide.Tag(name, value))
 	}

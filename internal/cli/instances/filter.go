@@ -1,13 +1,12 @@
 package instances
 
 import (
-	"strings"
-
 	"github.com/abidehq/abide/internal/cli/console"
 
 	"github.com/spf13/cobra"
 
 	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/server/api"
 )
 
 // InstanceStatuses are those that instances can have.
@@ -66,13 +65,13 @@ func (i *instanceFilter) filter(cmd *cobra.Command, tenant string) (abide.Filter
 	return f, err
 }
 
-// parseTags reads tags.
+// parseTags reads tags, in the notation of the API.
 func parseTags(texts []string) (map[string]string, error) {
 	var tags map[string]string
 	for _, text := range texts {
-		name, value, ok := strings.Cut(text, "=")
-		if !ok || name == "" {
-			return nil, console.Usage("--tag is %q; NAME=VALUE is allowed", text)
+		name, value, err := api.ParseTyped(text)
+		if err != nil {
+			return nil, console.Usage("--tag: %w", err)
 		}
 		if tags == nil {
 			tags = map[string]string{}

@@ -38,6 +38,15 @@ type RaisedList struct {
 	Events []Raised `json:"events"`
 }
 
+// PrepareEvent returns the request for an event that is known by its name alone. Without data it is
+// an event that has no value.
+func PrepareEvent(c abide.Caller, id, name string, data json.RawMessage, opts ...abide.RaiseOption) (abide.RaiseRequest, error) {
+	if len(data) == 0 {
+		return abide.NewEvent[abide.None](name).Prepare(c, id, abide.None{}, opts...)
+	}
+	return abide.NewEvent[json.RawMessage](name).Prepare(c, id, data, opts...)
+}
+
 // FromRaised returns the outcome of an event for the wire.
 func FromRaised(name string, r *abide.Raised) Raised {
 	return Raised{Outcome: string(r.Outcome), Text: OutcomeText(name, r), Status: string(r.Status), Awaited: r.Awaited}

@@ -80,6 +80,19 @@ func TestTypedTags(t *testing.T) {
 	}
 }
 
+// TestPrepareEvent: an event that is known by its name alone has no value without data, and the data
+// as it is otherwise.
+func TestPrepareEvent(t *testing.T) {
+	t.Parallel()
+	c := abide.ClientOver(nil, abide.JSON)
+	for data, want := range map[string]string{"": "", "null": "null", `{"a":1}`: `{"a":1}`} {
+		r, err := api.PrepareEvent(c, "i", "go", json.RawMessage(data), abide.Tenant("acme"), abide.IfAwaited())
+		if err != nil || string(r.Data) != want || r.Event != "go" || r.Ref != (abide.Ref{Tenant: "acme", ID: "i"}) || !r.IfAwaited {
+			t.Errorf("%q: %+v, %v", data, r, err)
+		}
+	}
+}
+
 func TestFailuresKeepTheirChain(t *testing.T) {
 	t.Parallel()
 	declined := abide.NewError("declined", "the card was declined")

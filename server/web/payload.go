@@ -9,6 +9,7 @@ import (
 
 	"github.com/abidehq/abide"
 	"github.com/abidehq/abide/history"
+	"github.com/abidehq/abide/server/api"
 )
 
 // uncheckedField is for those who know better than what workers have published.
@@ -106,7 +107,7 @@ func (s *site) raise(r *request) (done, error) {
 	if r.value("unchecked") != "" {
 		opts = append(opts, abide.Unchecked())
 	}
-	request, err := s.prepareEvent(ref, r.value("name"), data, opts)
+	request, err := api.PrepareEvent(s.engine, ref.ID, r.value("name"), data, opts...)
 	if err != nil {
 		return d, err
 	}
@@ -115,13 +116,6 @@ func (s *site) raise(r *request) (done, error) {
 		d.notice = "raised-" + string(raised[0].Outcome)
 	}
 	return d, err
-}
-
-func (s *site) prepareEvent(ref abide.Ref, name string, data json.RawMessage, opts []abide.RaiseOption) (abide.RaiseRequest, error) {
-	if data == nil {
-		return abide.NewEvent[abide.None](name).Prepare(s.engine, ref.ID, abide.None{}, opts...)
-	}
-	return abide.NewEvent[json.RawMessage](name).Prepare(s.engine, ref.ID, data, opts...)
 }
 
 // correctVerb replaces the payload because of which an instance has stalled, or drops the event.

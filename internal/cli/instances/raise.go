@@ -2,7 +2,6 @@ package instances
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"time"
@@ -94,7 +93,7 @@ func (r *instancesRaise) run(cmd *cobra.Command, args []string) error {
 		opts = append(opts, abide.ID(r.id))
 	}
 	return r.UseEngine(cmd, false, func(ctx context.Context, engine *abide.Client) error {
-		req, err := prepareEvent(engine, args[0], args[1], data, opts)
+		req, err := api.PrepareEvent(engine, args[0], args[1], data, opts...)
 		if err != nil {
 			return err
 		}
@@ -108,14 +107,6 @@ func (r *instancesRaise) run(cmd *cobra.Command, args []string) error {
 			return err
 		})
 	})
-}
-
-// prepareEvent returns the request of an event that is known by its name alone.
-func prepareEvent(engine *abide.Client, id, name string, data json.RawMessage, opts []abide.RaiseOption) (abide.RaiseRequest, error) {
-	if len(data) == 0 {
-		return abide.NewEvent[abide.None](name).Prepare(engine, id, abide.None{}, opts...)
-	}
-	return abide.NewEvent[json.RawMessage](name).Prepare(engine, id, data, opts...)
 }
 
 func newInstancesFork() *cobra.Command {

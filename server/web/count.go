@@ -2,6 +2,8 @@ package web
 
 import (
 	"context"
+	"sync"
+	"time"
 
 	"github.com/abidehq/abide"
 	"github.com/abidehq/abide/store"
@@ -52,8 +54,35 @@ func tenantsOf(kind, name string) []string {
 	}
 }
 
-// unserved returns how many routes nobody serves.
+// unservedFor is how long the menu shows the number of routes that no live worker serves before it
+// is counted again: it is on every page, and the count reads all routes and workers.
+const unservedFor = 5 * time.Second
+
+// unservedCount is that number, and when it was counted.
+type unservedCount struct {
+	mu sync.Mutex
+	n  int
+	at time.Time
+}
+
+// unserved returns how many routes no live worker serves.
 func (s *site) unserved(ctx context.Context) (int, error) {
 	list, err := s.engine.Unserved(ctx)
+	if err == nil {
+		s.unservedSeen.mu.Lock()
+		defer s.unservedSeen.mu.Unlock()
+		s.unservedSeen.n, s.unservedSeen.at = len(list), s.clock.Now()
+	}
 	return len(list), err
+}
+
+// unservedLately is unserved, as it was at most unservedFor ago.
+func (s *site) unservedLately(ctx context.Context) (int, error) {
+	s.unservedSeen.mu.Lock()
+	n, at := s.unservedSeen.n, s.unservedSeen.at
+	s.unservedSeen.mu.Unlock()
+	if !at.IsZero() && s.clock.Now().Sub(at) < unservedFor {
+		return n, nil
+	}
+	return s.unserved(ctx)
 }

@@ -25,6 +25,10 @@ func (w *world) startFan(children int) abide.Ref {
 	ref := abide.Ref{Tenant: "default", ID: "fan-1"}
 	w.done("/instances/new", "orchestration", "fan", "id", ref.ID, "input", fmt.Sprintf(`{"children":%d}`, children))
 	w.until(abide.Ref{ID: fmt.Sprint("fan-1-part-", children-1)}, func(i abide.Info) bool { return i.Status == abide.Running })
+	w.eventually(func() bool {
+		page, err := w.engine.List(w.t.Context(), abide.Filter{Parent: "fan-1", Statuses: []abide.Status{abide.Pending}, Limit: 1})
+		return err == nil && len(page.Instances) == 0 && page.Next == ""
+	})
 	return ref
 }
 

@@ -40,6 +40,9 @@ func (s *site) alarms(r *request, name string) (int, string) {
 	case "quarantine":
 		n, err = r.count(store.KindQuarantine)
 		what = "quarantined"
+	case "workers":
+		n, err = s.unservedLately(r.ctx())
+		what = "unserved"
 	default:
 		return 0, ""
 	}

@@ -1,11 +1,9 @@
 package web
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/abidehq/abide"
 	"github.com/abidehq/abide/history"
@@ -54,6 +52,7 @@ type children struct {
 	Chips []chip
 	Rows  []child // what runs or has failed first
 	More  int     // those that are not listed
+	Part  bool    // only those that a part of the history tells of
 }
 
 // pager leads along a list that is shown in parts.
@@ -105,7 +104,9 @@ func (s *site) instance(r *request) (view, error) {
 			return view{}, err
 		}
 	}
-	s.tell(r, &d, shown)
+	if err := s.tell(r, &d, shown); err != nil {
+		return view{}, err
+	}
 	// A turn that changes nothing but history is not told of, so that it is looked for as
 	// long as there may be one.
 	kinds := liveInstances
@@ -163,7 +164,7 @@ func (d *instanceData) foldWaits() {
 }
 
 // tell fills in what a part of the history says.
-func (s *site) tell(r *request, d *instanceData, w *window) {
+func (s *site) tell(r *request, d *instanceData, w *window) error {
 	end := r.now()
 	if !d.Info.EndedAt.IsZero() {
 		end = d.Info.EndedAt
@@ -179,6 +180,15 @@ func (s *site) tell(r *request, d *instanceData, w *window) {
 		d.Input = s.undeliveredInput(r, &d.Info)
 	}
 	d.Children = childrenOf(d, w, told)
+	if !w.whole() {
+		listed, err := s.listChildren(r, d)
+		if err != nil {
+			return err
+		}
+		if listed.Total >= d.Children.Total { // ended ones may have been deleted
+			d.Children = listed
+		}
+	}
 	for name, data := range d.Info.Values {
 		d.Values = append(d.Values, value{Name: name, Data: data})
 	}
@@ -187,42 +197,11 @@ func (s *site) tell(r *request, d *instanceData, w *window) {
 		d.Verbs = s.verbLinks(d.Info)
 	}
 	d.Commands = s.commands(r, d.Info.Ref)
+	return nil
 }
 
 // maxChildren is how many children a page lists.
 const maxChildren = 100
-
-// childrenOf returns the children that a part of a history tells of.
-func childrenOf(d *instanceData, w *window, told *narration) children {
-	var c children
-	count := map[string]int{}
-	for i := range w.part.Events {
-		e := &w.part.Events[i]
-		if e.Kind != history.ChildStarted && e.Kind != history.DetachedStarted {
-			continue
-		}
-		one := child{
-			Ref: abide.Ref{Tenant: d.Info.Ref.Tenant, ID: e.Target}, Orchestration: e.Name, State: told.state(e.ID), Why: told.whys[e.ID],
-		}
-		c.Total++
-		count[one.State]++
-		if d.Show == "" || d.Show == one.State {
-			c.Rows = append(c.Rows, one)
-		}
-	}
-	slices.SortStableFunc(c.Rows, func(a, b child) int { return rank(a.State) - rank(b.State) })
-	c.More = max(0, len(c.Rows)-maxChildren)
-	c.Rows = c.Rows[:len(c.Rows)-c.More]
-	var parts []string
-	for _, state := range slices.SortedFunc(maps.Keys(count), func(a, b string) int {
-		return cmp.Or(cmp.Compare(count[b], count[a]), cmp.Compare(a, b))
-	}) {
-		parts = append(parts, number(count[state])+" "+state)
-	}
-	c.Words = plural(c.Total, "child", "children") + ": " + strings.Join(parts, ", ")
-	c.Chips = stateChips(c.Total, count, d.Show)
-	return c
-}
 
 // eventsShown is how many events a page lists.
 const eventsShown = 100

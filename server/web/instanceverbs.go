@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/history"
 )
 
 // verbLinks returns what can be done to an instance in its status.
@@ -133,9 +134,13 @@ func (s *site) moveVerb() verb {
 			if err != nil {
 				return form{}, err
 			}
+			now, err := s.dueWords(r, info.Ref, r.value("timer"))
+			if err != nil {
+				return form{}, err
+			}
 			return form{
 				Title: "Move a timer", Submit: "Move", Back: s.path(instancePath(info.Ref)),
-				Text: "All pending timers of that name get the new time. One in the past fires at once.",
+				Text: now + "All pending timers of that name get the new time. One in the past fires at once.",
 				Fields: []field{
 					{Name: "timer", Label: "Timer", Kind: "text", Required: true, Value: r.value("timer"), Help: "Its name."},
 					whenField(r.value("at")),
@@ -155,6 +160,24 @@ func (s *site) moveVerb() verb {
 			return d, s.engine.MoveTimer(r.ctx(), ref, r.value("timer"), at)
 		},
 	}
+}
+
+// dueWords says when the first pending timer of a name is due; nothing if there is none.
+func (s *site) dueWords(r *request, ref abide.Ref, name string) (string, error) {
+	waits, err := s.engine.Waits(r.ctx(), ref)
+	if err != nil || name == "" {
+		return "", err
+	}
+	var first time.Time
+	for i := range waits {
+		if w := &waits[i]; w.Kind == history.TimerCreated && w.Name == name && (first.IsZero() || w.At.Before(first)) {
+			first = w.At
+		}
+	}
+	if first.IsZero() {
+		return "", nil
+	}
+	return "Now it is due at " + first.UTC().Format("2006-01-02 15:04:05") + " UTC. ", nil
 }
 
 func whenField(value string) field {

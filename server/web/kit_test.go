@@ -32,8 +32,11 @@ import (
 // Orchestrations and activities of a small shop.
 var (
 	charge = abide.NewActivity("charge", func(_ context.Context, in map[string]any) (string, error) {
-		if in["card"] == "declined" {
+		switch in["card"] {
+		case "declined":
 			return "", abide.Final(abide.NewError("card-declined", "the card was declined"))
+		case "panics":
+			panic("no such card")
 		}
 		return "charge-17", nil
 	})

@@ -1,6 +1,7 @@
 package web_test
 
 import (
+	"encoding/json"
 	"net/http"
 	"strings"
 	"testing"
@@ -396,4 +397,50 @@ func TestUnservedTargetsShow(t *testing.T) {
 	w.contains(w.see(w.done("/schedules/default/nightly/trigger")), warning)
 	w.contains(w.see(w.done("/actions/new", "slug", "billing", "target", "commnad")), warning)
 	w.contains(w.see("/actions"), short)
+}
+
+// TestTheMenuCountsWhatIsUnserved on every page.
+func TestTheMenuCountsWhatIsUnserved(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.start("elsewhere", "import-1", "")
+	w.contains(w.see("/instances"), `<span class="status alarm" title="unserved">1`)
+}
+
+// TestTheMoveFormSaysWhenATimerIsDue now.
+func TestTheMoveFormSaysWhenATimerIsDue(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ref := w.start("nap", "nap-1", "", abide.Running)
+	waits, err := w.engine.Waits(t.Context(), ref)
+	check.OK(t, err)
+	w.contains(w.see("/instances/default/nap-1/move?timer=return-window"), "Now it is due at "+waits[0].At.UTC().Format("2006-01-02 15:04:05")+" UTC.")
+	w.lacks(w.see("/instances/default/nap-1/move?timer=another"), "Now it is due")
+}
+
+// TestAPanicShowsItsStackWithTheEvent, and only its value as the error.
+func TestAPanicShowsItsStackWithTheEvent(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.done("/instances/new", "orchestration", "order", "id", "order-1", "input", `{"card":"panics"}`)
+	w.done("/instances/default/order-1/raise", "name", "approved", "data", "true")
+	w.until(abide.Ref{ID: "order-1"}, func(i abide.Info) bool { return i.Status == abide.Failed })
+	page := w.see("/instances/default/order-1")
+	top, events, _ := strings.Cut(page, `id="events"`)
+	w.contains(top, "panic: no such card")
+	w.lacks(top, "kit_test.go")
+	w.contains(events, "Stack trace", "kit_test.go:")
+}
+
+// TestChildrenOfALongHistoryAreCounted, also those that the newest events do not tell of.
+func TestChildrenOfALongHistoryAreCounted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.startFan(1_100)
+	check.OK(t, approved.Raise(t.Context(), w.engine, "fan-1-part-0", json.RawMessage("1")))
+	w.until(abide.Ref{ID: "fan-1-part-0"}, func(i abide.Info) bool { return i.Status == abide.Completed })
+	page := w.see("/instances/default/fan-1")
+	w.contains(page, "1,100 children: 1,099 running, 1 completed", "And 1,000 more.")
+	w.lacks(page, "Only those that events")
+	w.contains(w.see("/instances/default/fan-1?show=running"), "And 999 more.")
 }

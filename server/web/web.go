@@ -79,6 +79,8 @@ type site struct {
 	shapes    shapes
 	storeName string
 	sections  []section
+
+	unservedSeen unservedCount
 }
 
 // section is an entry of the menu.

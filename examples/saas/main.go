@@ -96,10 +96,10 @@ func run(ctx context.Context, cfg abide.Config, listener net.Listener, secret st
 	return web.Shutdown(late) // returns when the requests under way are answered
 }
 
-// newServer returns Abide's page, API and webhooks. There is no guard: see docs/security.md before
-// others can reach it.
+// newServer returns Abide's page, API and webhooks. The command line reaches it by a socket beside the
+// store. There is no guard: see docs/security.md before others can reach it.
 func newServer(engine *abide.Engine, actions *action.Service, secret string) (*server.Server, error) {
-	cfg := server.Config{Prefix: "/abide", Store: engine.Store(), Engine: engine, Actions: actions, Page: true}
+	cfg := server.Config{Prefix: "/abide", Store: engine.Store(), Engine: engine, Actions: actions, Page: true, Socket: true}
 	if secret != "" {
 		hooks, err := newHooks(actions, secret, slog.Default())
 		if err != nil {

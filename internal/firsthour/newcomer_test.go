@@ -35,7 +35,7 @@ func TestFirstHour(t *testing.T) {
 		{"09 a reason in the body is kept, and a wrong field is refused", (*process).reasons},
 		{"11 a ping of GitHub starts nothing", (*process).ping},
 		{"12 a mounted server has metrics", (*process).metrics},
-		{"13 the command line says how to reach a program with the store open", (*process).storeInUse},
+		{"13 the command line reaches a program that has the store open", (*process).storeInUse},
 		{"14a suspend prints the status that it leads to", (*process).suspendPrints},
 		{"14b lists begin with the newest, and show results", (*process).lists},
 		{"14c a misspelt orchestration is refused", (*process).misspelt},
@@ -51,8 +51,8 @@ func TestFirstHour(t *testing.T) {
 	t.Run("08 stopping ends with exit code 0", func(t *testing.T) {
 		service.end(syscall.SIGTERM)
 		check.Equal(t, "the exit code", service.cmd.ProcessState.ExitCode(), 0)
-		t.Run("03 in Go", func(t *testing.T) { raisesInGo(t, service.programs, store) })
 	})
+	t.Run("03 an event that reaches no instance is reported in Go", func(t *testing.T) { raisesInGo(t, service.programs, store) })
 }
 
 // customer is the input of a trial.
@@ -181,8 +181,9 @@ func (p *process) storeInUse() {
 		}
 	}
 	got := command(p.t, p.abide, []string{"ABIDE_STORE=" + store}, "instances", "list")
-	check.Equal(p.t, "the exit code", got.code, 5)
-	has(p.t, "the message", got.err, "--server http://")
+	if got.code != 0 {
+		p.t.Errorf("instances list: exit code %d: %s", got.code, got.err)
+	}
 }
 
 func (p *process) suspendPrints() {

@@ -189,7 +189,7 @@ var layers = []layer{
 			"store", "store/pgstore", "timer",
 		},
 	},
-	{path: "internal/firsthour", tests: []string{"internal/testenv"}},
+	{path: "internal/firsthour", tests: []string{"internal/browser", "internal/testenv"}},
 	{
 		path:  "internal/sim",
 		tests: []string{".", "action", "bus", "bus/outbox", "internal/testenv", "store", "store/memstore", "timer"},

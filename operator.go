@@ -111,7 +111,9 @@ func (c *Client) Signatures(ctx context.Context) ([]Signature, error) {
 	return o.Signatures(ctx)
 }
 
-// Waits returns the activities, timers, children and events that an instance waits for.
+// Waits returns the activities, timers, children and events that an instance waits for. It reads the
+// history of the latest execution; a client on a store remembers what it has read of long ones, and
+// reads what was appended since.
 func (c *Client) Waits(ctx context.Context, ref Ref) ([]Waiting, error) {
 	return c.WaitsAmong(ctx, ref, nil)
 }

@@ -31,6 +31,8 @@ type Client struct {
 	// catalog has what starts and events are checked against; nil means that they are not.
 	catalog *catalog.Catalog
 	peers   peers
+
+	folds folds // of the histories that Waits has read
 }
 
 // NewClient returns a client of what is in a store. It does not check payloads.

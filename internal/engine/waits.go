@@ -41,13 +41,21 @@ type Wait struct {
 // maxWaits bounds for how many activities it is looked up how often they were tried.
 const maxWaits = 100
 
-// Waits returns what an instance waits for.
+// Waits returns what an instance waits for. It reads the history of the latest execution page by
+// page, and the next time only what was appended since; that of an instance that has ended it does
+// not read.
 func (c *Client) Waits(ctx context.Context, ref Ref) ([]Wait, error) {
-	info, events, err := c.History(ctx, ref, 0)
-	if err != nil {
+	info, err := c.Get(ctx, ref)
+	if err != nil || info.Status.Ended() {
 		return nil, err
 	}
-	return c.waitsAmong(ctx, &info, events)
+	f := c.folds.take(&info)
+	if err := f.read(ctx, c.store, &info); err != nil {
+		return nil, err
+	}
+	waits, err := c.waitsOf(ctx, &info, f)
+	c.folds.put(f)
+	return waits, err
 }
 
 // WaitsAmong returns what the latest execution of an instance asked for in events and has
@@ -59,19 +67,19 @@ func (c *Client) WaitsAmong(ctx context.Context, ref Ref, events []history.Event
 	if err != nil {
 		return nil, err
 	}
-	return c.waitsAmong(ctx, &info, events)
+	f := &fold{}
+	for i := range events {
+		f.note(&events[i])
+	}
+	return c.waitsOf(ctx, &info, f)
 }
 
-func (c *Client) waitsAmong(ctx context.Context, info *Info, events []history.Event) ([]Wait, error) {
-	var book ledger
-	for i := range events {
-		book.note(&events[i])
-	}
-	if book.ended || info.Status.Ended() {
+func (c *Client) waitsOf(ctx context.Context, info *Info, f *fold) ([]Wait, error) {
+	if f.book.ended || info.Status.Ended() {
 		return nil, nil
 	}
 	var waits []Wait
-	for _, e := range book.inOrder() {
+	for _, e := range f.book.inOrder() {
 		w := Wait{Event: e.ID, Kind: e.Kind, Name: e.Name, Child: e.Target, At: e.At}
 		if e.Kind == history.ActivityScheduled && len(waits) < maxWaits {
 			if err := c.lookUp(ctx, info, &w); err != nil {
@@ -80,12 +88,12 @@ func (c *Client) waitsAmong(ctx context.Context, info *Info, events []history.Ev
 		}
 		waits = append(waits, w)
 	}
-	return c.appendAwaited(ctx, info, events, waits)
+	return c.appendAwaited(ctx, info, f.received, waits)
 }
 
 // appendAwaited adds the events that the code waits for. A wait that is limited has a timer with the
 // name of the event.
-func (c *Client) appendAwaited(ctx context.Context, info *Info, events []history.Event, waits []Wait) ([]Wait, error) {
+func (c *Client) appendAwaited(ctx context.Context, info *Info, received map[string]time.Time, waits []Wait) ([]Wait, error) {
 	if len(info.Awaited) == 0 {
 		return waits, nil
 	}
@@ -101,7 +109,6 @@ func (c *Client) appendAwaited(ctx context.Context, info *Info, events []history
 	if own := book.Own(of); own != nil {
 		signatures = append([]Signature{*own}, signatures...)
 	}
-	received := lastReceived(events)
 	open := len(waits)
 	for _, a := range info.Awaited {
 		w := Wait{
@@ -114,21 +121,6 @@ func (c *Client) appendAwaited(ctx context.Context, info *Info, events []history
 		waits = append(waits, w)
 	}
 	return waits, nil
-}
-
-// lastReceived returns when events were received last, by name.
-func lastReceived(events []history.Event) map[string]time.Time {
-	received := map[string]time.Time{}
-	var now time.Time
-	for i := range events {
-		switch e := &events[i]; e.Kind {
-		case history.TurnStarted:
-			now = e.At
-		case history.EventReceived:
-			received[e.Name] = now
-		}
-	}
-	return received
 }
 
 // lookUp says of an activity how often it was tried.

@@ -302,12 +302,15 @@
   dress();
   document.addEventListener("abide:drawn", function () { dress(); tell(); tellSelected(); });
 
-  // On a narrow screen the menu is a strip: the page's own entry is in sight.
+  // On a narrow screen the menu is a strip: the page's own entry is in sight. To ask where it is
+  // lays out the whole page, so that waits for the first paint.
   const current = document.querySelector(".menu [aria-current]");
-  if (current) {
-    const menu = current.closest(".menu");
-    if (current.offsetLeft + current.offsetWidth > menu.clientWidth) menu.scrollLeft = current.offsetLeft - (menu.clientWidth - current.offsetWidth) / 2;
-  }
+  if (current) requestAnimationFrame(function () {
+    setTimeout(function () {
+      const menu = current.closest(".menu");
+      if (current.offsetLeft + current.offsetWidth > menu.clientWidth) menu.scrollLeft = current.offsetLeft - (menu.clientWidth - current.offsetWidth) / 2;
+    }, 0);
+  });
 
   // What was done is said once, also when the page is loaded again.
   const here = new URL(location.href);

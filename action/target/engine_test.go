@@ -95,14 +95,14 @@ func TestStart(t *testing.T) {
 		} {
 			c.run.Action.ID = id
 			out, err := s.Run(w.Context(), c.run)
-			if err != nil || out.Output != `started instance "acme/billing/`+id+`"` || out.ExitCode != 0 {
+			if err != nil || out.Output != `started instance "acme/billing-2026-03-01-`+id+`"` || out.ExitCode != 0 {
 				t.Errorf("%s: %+v, %v", id, out, err)
 			}
-			check.Equal(w.T, "the result", resultOf[string](w, "billing/"+id), c.want)
+			check.Equal(w.T, "the result", resultOf[string](w, "billing-2026-03-01-"+id), c.want)
 
 			c.run.Action.Attempt++ // nothing is started twice
 			out, err = s.Run(w.Context(), c.run)
-			if err != nil || out.Output != `found instance "acme/billing/`+id+`"` {
+			if err != nil || out.Output != `found instance "acme/billing-2026-03-01-`+id+`"` {
 				t.Errorf("%s again: %+v, %v", id, out, err)
 			}
 		}
@@ -226,7 +226,7 @@ func TestTimer(t *testing.T) {
 		late = ok(w.T, late, err)
 		out, err := late.Run(w.Context(), scheduled(`[1]`))
 		due := time.Now().Add(time.Hour).UTC()
-		check.Equal(w.T, "the output", ok(w.T, out, err).Output, "timer billing/0190-1 is due at "+due.Format(time.RFC3339Nano))
+		check.Equal(w.T, "the output", ok(w.T, out, err).Output, "timer billing-2026-03-01-0190-1 is due at "+due.Format(time.RFC3339Nano))
 
 		// It does no harm to run it again, before it fires and after.
 		again := scheduled(`[1]`)
@@ -244,7 +244,7 @@ func TestTimer(t *testing.T) {
 		e := <-sink
 		var reached timer.DueTimeReached
 		check.OK(t, json.Unmarshal(e.Payload, &reached))
-		if e.TenantID != "acme" || e.CorrelationID != "0190-1" || reached.ServiceCallID != "billing/0190-1" || !reached.DueAt.Equal(due) || string(reached.Payload) != "[1]" {
+		if e.TenantID != "acme" || e.CorrelationID != "0190-1" || reached.ServiceCallID != "billing-2026-03-01-0190-1" || !reached.DueAt.Equal(due) || string(reached.Payload) != "[1]" {
 			t.Errorf("the envelope is %+v, %+v", e, reached)
 		}
 	})

@@ -42,7 +42,7 @@ func TestService(t *testing.T) {
 		bad, _, err := s.Receive(w.Context(), action.Received{Tenant: "acme", Slug: "github", Target: "t", Body: []byte("no JSON")})
 		check.OK(t, err)
 		w.pass(2 * time.Second)
-		check.Equal(w.T, "the result", resultOf[string](w, "github/"+a.ID), `{"ref":"main"}`)
+		check.Equal(w.T, "the result", resultOf[string](w, "github-2000-01-01-"+a.ID), `{"ref":"main"}`)
 		a, err = s.Get(w.Context(), "acme", a.ID)
 		check.Equal(w.T, "the status", ok(w.T, a, err).Status, action.Completed)
 		bad, err = s.Get(w.Context(), "acme", bad.ID)

@@ -10,8 +10,9 @@ import (
 	"github.com/abidehq/abide/internal/engine"
 )
 
-// DefaultID is the default template of IDs and keys.
-const DefaultID = "{slug}/{id}"
+// DefaultID is the default template of IDs and keys: it says for which day an action was planned, and
+// has no slash, which would be %2F in the paths of the API.
+const DefaultID = "{slug}-{date}-{id}"
 
 // StartConfig configures a [Start] target.
 type StartConfig struct {

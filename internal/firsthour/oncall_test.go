@@ -280,7 +280,7 @@ func (v *visit) workers() {
 
 func (v *visit) apiDocs() {
 	v.Open("/docs")
-	v.Shows("Back to the page")
+	has(v.t, "the documentation", v.shown(), "Back to the page")
 	text := v.get("/docs").body
 	lacks(v.t, "the documentation", text, "Authorization: Bearer", "{…}")
 	run := 0
@@ -345,8 +345,8 @@ func serverAway(t *testing.T, built programs, look func(*process) *visit) {
 	v.Open("/instances/default/away-1")
 	v.Live()
 	v.Press("Raise event")
-	v.Fill("Name", "decided")
-	v.Fill("Payload", `{"approved":true,"by":"an operator"}`)
+	v.Wait(`document.querySelector("dialog[open] #f-data")`)
+	v.Run(chromedp.SetValue("#f-name", "decided", chromedp.ByQuery), chromedp.SetValue("#f-data", `{"approved":true,"by":"an operator"}`, chromedp.ByQuery))
 	first.end(syscall.SIGKILL)
 	v.Shows("No connection since")
 	v.Press("Raise")

@@ -22,6 +22,9 @@ type Operator interface {
 	// the history is not read.
 	Waits(ctx context.Context, ref Ref, events []history.Event) ([]Waiting, error)
 
+	// TurnLease returns the lease of the turn of an instance, or nil if no worker holds it.
+	TurnLease(ctx context.Context, ref Ref) (*Lease, error)
+
 	// Undelivered returns the messages of an instance that its code has not received.
 	Undelivered(ctx context.Context, ref Ref) ([]Undelivered, error)
 
@@ -74,6 +77,27 @@ type Waiting struct {
 	// the last one.
 	Attempt int
 	Err     error
+
+	// Lease is the lease of an activity that a worker has claimed, and nil if none has. It
+	// outlives a process that was killed: the activity is attempted again when it has ended.
+	Lease *Lease
+}
+
+// Lease is the exclusive right of a worker to a turn or to an attempt of an activity.
+type Lease struct {
+	// Worker is the host and the process ID of the worker, after its [Config.WorkerName] if it has
+	// one: shop:42, or till@shop:42. WorkerID is its [Worker.ID]. Both are empty if the worker is
+	// of a release that does not tell.
+	Worker   string
+	WorkerID string
+
+	// Until is when the lease ends, by the store's clock. A worker that lives renews it before;
+	// after that any worker can claim what was leased.
+	Until time.Time
+
+	// SeenAt is when the worker last reported to the store, zero if it is not listed. A worker
+	// reports every 20 seconds: one that has not for longer is likely to be dead.
+	SeenAt time.Time
 }
 
 // Undelivered is a message that the code of an instance has not received: the instance waits for
@@ -127,6 +151,17 @@ func (c *Client) WaitsAmong(ctx context.Context, ref Ref, events []history.Event
 		return nil, err
 	}
 	return o.Waits(ctx, ref.canonical(), events)
+}
+
+// TurnLease returns the lease of the turn of an instance, or nil if no worker holds it. While it
+// lasts the instance does not go on elsewhere, even if the worker is dead. If the instance does not
+// exist, TurnLease returns [ErrNotFound].
+func (c *Client) TurnLease(ctx context.Context, ref Ref) (*Lease, error) {
+	o, err := c.operator("lease")
+	if err != nil {
+		return nil, err
+	}
+	return o.TurnLease(ctx, ref.canonical())
 }
 
 // HistoryLength returns the number of events of an execution, the latest one if execution is 0,

@@ -166,12 +166,18 @@ func (t *storeTransport) Waits(ctx context.Context, ref Ref, events []history.Ev
 		waits[i] = Waiting{
 			Event: int(w.Event), Kind: w.Kind, Name: w.Name, Child: w.Child, At: w.At,
 			Attempt: w.Attempt, Err: errorOf(w.Last), Since: w.Since,
+			Lease: (*Lease)(w.Lease),
 		}
 		if w.Schema != nil {
 			waits[i].Schema = w.Schema.JSON()
 		}
 	}
 	return waits, err
+}
+
+func (t *storeTransport) TurnLease(ctx context.Context, ref Ref) (*Lease, error) {
+	lease, err := t.client.TurnLease(ctx, refOf(ref))
+	return (*Lease)(lease), err
 }
 
 func (t *storeTransport) waits(ctx context.Context, ref Ref, events []history.Event) ([]engine.Wait, error) {

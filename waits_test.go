@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -62,5 +64,51 @@ func TestWaitsSaysWhatAnInstanceWaitsFor(t *testing.T) {
 		if !errors.Is(err, abide.ErrNotFound) {
 			s.Errorf("waits of nobody: %v", err)
 		}
+	})
+}
+
+// TestWaitsSaysWhoRunsAnActivity: an activity that a worker runs is leased by it, and no longer when it
+// is tried later; the turn is leased while it runs, and not while the instance waits.
+func TestWaitsSaysWhoRunsAnActivity(t *testing.T) {
+	var end chan struct{} // of the bubble
+	slow := abide.NewActivity("slow", func(context.Context, abide.None) (abide.None, error) {
+		<-end
+		return abide.None{}, errors.New("no paper")
+	}, abide.Retry(0).Backoff(time.Hour, 1, time.Hour))
+	flow := abide.NewOrchestration("flow", func(ctx abide.Context, _ abide.None) (abide.None, error) {
+		return slow.Call(ctx, abide.None{})
+	})
+	onStage(t, []abide.Definition{flow, slow}, func(s *stage) {
+		end = make(chan struct{})
+		stop := sync.OnceFunc(func() { close(end) })
+		defer stop() // also after a failure: the engine waits for it
+		i, err := flow.Start(s.Context(), s.Engine, abide.None{})
+		s.check(err)
+		s.wait(time.Minute)
+		waits, err := s.Waits(s.Context(), i.Ref())
+		s.check(err)
+		same(s, "number of waits", len(waits), 1)
+		l := waits[0].Lease
+		if l == nil {
+			s.Fatal("an activity that runs has no lease")
+		}
+		// The stage is not listed, so that it is not known when it was seen.
+		if l.WorkerID == "" || !strings.HasSuffix(l.Worker, fmt.Sprintf(":%d", os.Getpid())) || !l.SeenAt.IsZero() || !l.Until.After(time.Now()) {
+			s.Errorf("lease %+v, want one of this process", l)
+		}
+		turn, err := s.TurnLease(s.Context(), i.Ref())
+		s.check(err)
+		same(s, "the turn of an instance that waits is leased", turn != nil, false)
+		stop()
+		s.wait(time.Minute)
+		waits, err = s.Waits(s.Context(), i.Ref())
+		s.check(err)
+		same(s, "number of waits", len(waits), 1)
+		same(s, "an activity that is tried later is leased", waits[0].Lease != nil, false)
+		_, err = s.TurnLease(s.Context(), abide.Ref{ID: "nobody"})
+		if !errors.Is(err, abide.ErrNotFound) {
+			s.Errorf("lease of nobody: %v", err)
+		}
+		s.check(i.Terminate(s.Context(), ""))
 	})
 }

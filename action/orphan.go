@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/internal/claimloop"
 	"github.com/abidehq/abide/internal/pages"
 	"github.com/abidehq/abide/store"
@@ -35,7 +36,7 @@ func (s *Service) endOrphans(ctx context.Context) (ended int, err error) {
 	defer func() { _ = claimloop.Release(s.store, s.cfg.LeaseDuration, others...) }()
 	for ended < running && len(others) < maxOrphans {
 		claims, err := s.store.Claim(ctx, store.ClaimRequest{
-			Queue: queue, Routes: targets, Max: orphanBatch, MaxMessages: 1, Lease: s.cfg.LeaseDuration,
+			Queue: queue, Routes: targets, Max: orphanBatch, MaxMessages: 1, Lease: s.cfg.LeaseDuration, Owner: base.ProcessName(),
 		})
 		if err != nil || len(claims) == 0 {
 			return ended, err

@@ -162,6 +162,15 @@ func (e *transport) Waits(ctx context.Context, ref abide.Ref, _ []history.Event)
 	return waits, nil
 }
 
+// TurnLease returns the lease of the turn of an instance, or nil.
+func (e *transport) TurnLease(ctx context.Context, ref abide.Ref) (*abide.Lease, error) {
+	var out api.TurnLease
+	if err := e.one(ctx, http.MethodGet, ref, "lease", nil, nil, &out); err != nil {
+		return nil, err
+	}
+	return (*abide.Lease)(out.Lease), nil
+}
+
 // List returns instances in the order in which they were started.
 func (e *transport) List(ctx context.Context, f abide.Filter) (abide.Page, error) {
 	q := url.Values{}

@@ -177,6 +177,16 @@ func (s *Server) addInstanceReads() {
 		}
 		return &answer[api.WaitList]{http.StatusOK, list}, nil
 	})
+	route(s, auth.Read, huma.Operation{
+		OperationID: "get-lease", Method: http.MethodGet, Path: instancePath + "/lease", Summary: "Get the lease of the turn of an instance", Tags: []string{tagInstances},
+		Description: "Which worker has claimed its turn, and until when. It outlives a worker that was killed: the instance goes on when it has ended.",
+	}, func(ctx context.Context, in *named) (*answer[api.TurnLease], error) {
+		lease, err := c.TurnLease(ctx, ref(in.Tenant, in.ID))
+		if err != nil {
+			return nil, s.problem(err)
+		}
+		return &answer[api.TurnLease]{http.StatusOK, api.TurnLease{Lease: (*api.Lease)(lease)}}, nil
+	})
 }
 
 // instanceTag is the ETag of an instance: its revision, and which instance of that ID it is.

@@ -23,7 +23,8 @@ type Loop struct {
 	Store store.Store
 	Clock base.Clock
 
-	// Request is what is claimed. Its Wait is set by the loop.
+	// Request is what is claimed. Its Wait is set by the loop. If it has no Owner, that is the
+	// process.
 	Request store.ClaimRequest
 
 	// Prepare, if it is not nil, is called before each claim. It waits until there is capacity
@@ -90,6 +91,9 @@ func (l *Loop) Pass(ctx context.Context) error {
 func (l *Loop) claim(ctx context.Context, wait time.Duration) (claims []store.Claim, most int, err error) {
 	req := l.Request
 	req.Wait = wait
+	if req.Owner == "" {
+		req.Owner = base.ProcessName()
+	}
 	if l.Prepare != nil && !l.Prepare(ctx, &req) {
 		return nil, 0, nil
 	}

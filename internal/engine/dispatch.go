@@ -45,7 +45,7 @@ func (e *Engine) serveActivities() {
 // There are never more workers than slots, but for code that was abandoned. When the loop ends the
 // channel is closed, and the workers end with their work.
 func (e *Engine) serve(req store.ClaimRequest, slots *slots, run func(*job)) {
-	req.Lease = e.cfg.LeaseDuration
+	req.Lease, req.Owner = e.cfg.LeaseDuration, e.owner
 	idle := make(chan *job) // to workers that have nothing to do
 	defer close(idle)
 	loop := claimloop.Loop{

@@ -146,11 +146,14 @@ type Engine struct {
 	store  store.Store // the feed
 	feed   *feed
 	roster *roster.Publisher
-	cache  *cache
-	keeper *lease.Keeper
-	dog    *watchdog
-	turns  turns // under way
-	count  Counters
+
+	// workerID identifies the engine among workers, and owner says who claims: see roster.Owner.
+	workerID, owner string
+	cache           *cache
+	keeper          *lease.Keeper
+	dog             *watchdog
+	turns           turns // under way
+	count           Counters
 
 	meters    *meters
 	unobserve func() // has the gauges show nothing any more
@@ -200,6 +203,8 @@ func New(cfg Config) (*Engine, error) {
 		return nil, fmt.Errorf("abide: no store: %w", ErrInvalid)
 	}
 	e := &Engine{cfg: cfg, log: cfg.Logger, clock: cfg.Clock, lifecycle: lifecycle{done: make(chan struct{})}}
+	e.workerID = unique()
+	e.owner = roster.Owner(e.workerID, cfg.WorkerName)
 	e.turning, e.acting = newSlots(e, "orchestration", cfg.MaxTurns), newSlots(e, "activity", cfg.MaxActivities)
 	e.closers.slots = e.turning
 	e.cache = newCache(cfg.CacheSize, e.closers.end)

@@ -26,7 +26,7 @@ func newRoster(e *Engine) *roster.Publisher {
 			return int(e.turning.running.Load()), int(e.acting.running.Load())
 		},
 		Worker: Worker{
-			ID: unique(), Name: e.cfg.WorkerName, Build: e.cfg.Build,
+			ID: e.workerID, Name: e.cfg.WorkerName, Build: e.cfg.Build,
 			Routes: slices.Sorted(slices.Values(e.cfg.Routes)), Activities: slices.Sorted(maps.Keys(e.cfg.Activities)),
 		},
 	})

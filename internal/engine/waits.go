@@ -36,6 +36,9 @@ type Wait struct {
 	// Attempt is how often an activity was begun, and Last how the last attempt failed.
 	Attempt int
 	Last    *history.Failure
+
+	// Lease is that of an activity which a worker has claimed; nil if none has.
+	Lease *Lease
 }
 
 // maxWaits bounds for how many activities it is looked up how often they were tried.
@@ -79,10 +82,11 @@ func (c *Client) waitsOf(ctx context.Context, info *Info, f *fold) ([]Wait, erro
 		return nil, nil
 	}
 	var waits []Wait
+	held := leases{store: c.store}
 	for _, e := range f.book.inOrder() {
 		w := Wait{Event: e.ID, Kind: e.Kind, Name: e.Name, Child: e.Target, At: e.At}
 		if e.Kind == history.ActivityScheduled && len(waits) < maxWaits {
-			if err := c.lookUp(ctx, info, &w); err != nil {
+			if err := c.lookUp(ctx, info, &w, &held); err != nil {
 				return nil, err
 			}
 		}
@@ -123,9 +127,11 @@ func (c *Client) appendAwaited(ctx context.Context, info *Info, received map[str
 	return waits, nil
 }
 
-// lookUp says of an activity how often it was tried.
-func (c *Client) lookUp(ctx context.Context, info *Info, w *Wait) error {
-	pending, err := c.store.Pending(ctx, taskKey(info.Ref, info.run, w.Event), 1)
+// lookUp says of an activity how often it was tried, and who has claimed it. A task that was never
+// delivered has no lease.
+func (c *Client) lookUp(ctx context.Context, info *Info, w *Wait, held *leases) error {
+	key := taskKey(info.Ref, info.run, w.Event)
+	pending, err := c.store.Pending(ctx, key, 1)
 	if err != nil || len(pending) == 0 {
 		return wrap("waits", err)
 	}
@@ -133,5 +139,8 @@ func (c *Client) lookUp(ctx context.Context, info *Info, w *Wait) error {
 	if spec, err := decodeTask(pending[0].Body); err == nil {
 		w.At, w.Attempt, w.Last = pending[0].VisibleAt, int(spec.attempts)+pending[0].Attempt, spec.last
 	}
-	return nil
+	if pending[0].Attempt > 0 {
+		w.Lease, err = held.of(ctx, key)
+	}
+	return wrap("waits", err)
 }

@@ -67,7 +67,7 @@ var layers = []layer{
 	{path: "internal/lease", imports: []string{"internal/backoff", "internal/base", "store"}, tests: []string{"store/..."}},
 	{path: "internal/schema", imports: []string{}, alone: true},
 	{path: "internal/catalog", imports: []string{"internal/base", "internal/pages", "internal/schema", "store"}, tests: []string{"store/..."}},
-	{path: "internal/roster", imports: []string{"internal/base", "internal/pages", "internal/wire", "store"}},
+	{path: "internal/roster", imports: []string{"internal/base", "internal/pages", "internal/wire", "store"}, tests: []string{"store/..."}},
 	{path: "internal/outage", imports: []string{"internal/base", "store"}, tests: []string{"store/..."}},
 	{
 		path:    "internal/claimloop",

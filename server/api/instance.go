@@ -199,6 +199,8 @@ type Wait struct {
 	Attempt int       `json:"attempt,omitempty" doc:"How often the activity was begun."`
 	Failure *Failure  `json:"failure,omitempty" doc:"How the last attempt failed."`
 
+	Lease *Lease `json:"lease,omitempty" doc:"Of an activity: which worker has claimed it. Not there if none has."`
+
 	Since  time.Time       `json:"since,omitzero" doc:"Since when its code waits for the event."`
 	Schema json.RawMessage `json:"schema,omitempty" doc:"The JSON Schema of the event's payload, if it is known."`
 }
@@ -212,8 +214,21 @@ type WaitList struct {
 func FromWait(w *abide.Waiting) Wait {
 	return Wait{
 		Event: w.Event, Kind: w.Kind.String(), Name: w.Name, Child: w.Child, At: w.At, Attempt: w.Attempt, Failure: FromError(w.Err),
-		Since: w.Since, Schema: w.Schema,
+		Since: w.Since, Schema: w.Schema, Lease: (*Lease)(w.Lease),
 	}
+}
+
+// Lease is the exclusive right of a worker to a turn or to an attempt of an activity.
+type Lease struct {
+	Worker   string    `json:"worker,omitempty" doc:"Its host and process ID, after its name if it has one: shop:42, or till@shop:42."`
+	WorkerID string    `json:"worker_id,omitempty" doc:"Its ID in the list of workers."`
+	Until    time.Time `json:"until" doc:"When the lease ends unless the worker renews it. After that any worker can claim."`
+	SeenAt   time.Time `json:"seen_at,omitzero" doc:"When the worker last reported, which it does every 20 seconds. Not there if it is not listed."`
+}
+
+// TurnLease is the lease of the turn of an instance.
+type TurnLease struct {
+	Lease *Lease `json:"lease,omitempty" doc:"Not there if no worker has claimed the turn."`
 }
 
 // Waiting is the inverse of [FromWait]. A kind that this version does not know is zero.
@@ -222,7 +237,7 @@ func (w *Wait) Waiting() abide.Waiting {
 	_ = kind.UnmarshalText([]byte(w.Kind))
 	return abide.Waiting{
 		Event: w.Event, Kind: kind, Name: w.Name, Child: w.Child, At: w.At, Attempt: w.Attempt, Err: w.Failure.Err(),
-		Since: w.Since, Schema: w.Schema,
+		Since: w.Since, Schema: w.Schema, Lease: (*abide.Lease)(w.Lease),
 	}
 }
 

@@ -23,6 +23,7 @@ func (s *site) funcs() template.FuncMap {
 		"with":     s.with,
 		"file":     s.file,
 		"when":     s.when,
+		"silent":   s.silent,
 		"zoned":    zoned,
 		"exactly":  exactly,
 		"after":    after,

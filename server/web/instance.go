@@ -14,6 +14,7 @@ type instanceData struct {
 	Info       abide.Info
 	Path       string // of the page, without the prefix
 	Verbs      []verbLink
+	Turn       *abide.Lease // of its turn, if a worker has claimed that
 	Waits      []abide.Waiting
 	WaitsMore  []string // those that are not listed, by what they are
 	Quiet      bool     // it waits, and history does not say for what
@@ -132,6 +133,9 @@ func (s *site) waits(r *request, d *instanceData, shown *window) error {
 		d.WaitsOf = newest.words()
 	}
 	var err error
+	if d.Turn, err = s.engine.TurnLease(r.ctx(), d.Info.Ref); err != nil {
+		return err
+	}
 	d.Waits, err = s.engine.WaitsAmong(r.ctx(), d.Info.Ref, newest.part.Events)
 	d.Quiet = len(d.Waits) == 0 && d.Info.Status == abide.Running
 	return err

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"time"
+
+	"github.com/abidehq/abide/internal/roster"
 )
 
 // CountOf says which ones, or how many if there are several.
@@ -48,6 +50,16 @@ func FromNow(at, now time.Time) string {
 		return "in " + Readable(at.Sub(now).Round(time.Second))
 	}
 	return Readable(now.Sub(at).Round(time.Second)) + " ago"
+}
+
+// Unseen says how long a worker has not reported, if it has missed two reports: then it is likely to
+// be dead. It returns an empty text for another, and for one that is not listed.
+func Unseen(seenAt, now time.Time) string {
+	age := now.Sub(seenAt)
+	if seenAt.IsZero() || age <= 2*roster.Every {
+		return ""
+	}
+	return "not seen for " + Readable(age.Round(time.Second))
 }
 
 // YesNo returns a truth in words.

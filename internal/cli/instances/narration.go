@@ -161,10 +161,24 @@ func whenText(w *abide.Waiting, now time.Time) string {
 	if w.Attempt > 0 {
 		text = join(text, fmt.Sprintf("begun %s", console.Times(w.Attempt)))
 	}
+	if w.Lease != nil {
+		text = join(text, leaseText(w.Lease, now))
+	}
 	if w.Err != nil {
 		text = join(text, "the last attempt failed: "+w.Err.Error())
 	}
 	return text
+}
+
+// leaseText says who has leased a turn or an activity, until when, and whether that worker is likely
+// to be dead: then it is claimed again when the lease has ended.
+func leaseText(l *abide.Lease, now time.Time) string {
+	text := "leased"
+	if l.Worker != "" {
+		text += " by " + l.Worker
+	}
+	text += " until " + l.Until.Local().Format(time.TimeOnly)
+	return join(text, console.Unseen(l.SeenAt, now))
 }
 
 func join(a, b string) string {

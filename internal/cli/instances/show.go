@@ -24,6 +24,7 @@ import (
 type shownInstance struct {
 	api.Instance
 	Waits   []api.Wait    `json:"waits"`
+	Turn    *api.Lease    `json:"turn,omitempty"`
 	History abide.History `json:"history"`
 }
 
@@ -48,7 +49,7 @@ happened in its latest execution, with times counted from its start.`,
 				if err != nil {
 					return err
 				}
-				value := shownInstance{Instance: api.FromInfo(&i.info), Waits: make([]api.Wait, len(i.waits)), History: i.history}
+				value := shownInstance{Instance: api.FromInfo(&i.info), Waits: make([]api.Wait, len(i.waits)), Turn: (*api.Lease)(i.turn), History: i.history}
 				for n := range i.waits {
 					value.Waits[n] = api.FromWait(&i.waits[n])
 				}
@@ -67,7 +68,8 @@ type View struct {
 	waits    []abide.Waiting
 	history  abide.History
 	messages []abide.Undelivered
-	unserved bool // no worker serves it
+	turn     *abide.Lease // of its turn, if a worker has claimed that
+	unserved bool         // no worker serves it
 }
 
 // ReadInstance reads all there is about an instance.
@@ -86,6 +88,9 @@ func ReadInstance(ctx context.Context, engine *abide.Client, ref abide.Ref) (v V
 		return v, err
 	}
 	if v.messages, err = engine.Undelivered(ctx, ref); err != nil && !errors.Is(err, abide.ErrNotFound) {
+		return v, err
+	}
+	if v.turn, err = engine.TurnLease(ctx, ref); err != nil && !errors.Is(err, abide.ErrNotFound) {
 		return v, err
 	}
 	v.unserved = isUnserved(ctx, engine, &v.info)
@@ -139,6 +144,9 @@ func (v *View) fields() [][2]string {
 	fields = append(fields, [2]string{"result", payloadText(i.Result)})
 	for err := i.Err; err != nil; err = errors.Unwrap(err) {
 		fields = append(fields, [2]string{"error", err.Error()})
+	}
+	if v.turn != nil {
+		fields = append(fields, [2]string{"turn", leaseText(v.turn, base.System{}.Now())})
 	}
 	return append(fields, [2]string{"next", v.next()})
 }

@@ -23,7 +23,9 @@ func New() *cobra.Command {
 		Use:   "stats",
 		Short: "Show statistics of the store: queues, their age, leases and size",
 		Long: `Show what the store holds: for each queue and route how many messages are pending, how many of
-them are ready, and how long the oldest one has been waiting.
+them are ready, how many of those are leased by a process that works on them, or did until it was
+killed, and how long the oldest one has been waiting. abide instances show tells who has leased an
+instance or its activities, and until when.
 
 ` + connect.HomeHelp,
 		Example: `  abide stats
@@ -55,13 +57,13 @@ them are ready, and how long the oldest one has been waiting.
 // RouteRows prints the routes of s, with ages at its time.
 func RouteRows(s *store.Stats) console.Rows[store.RouteStats, api.RouteStats] {
 	return console.Rows[store.RouteStats, api.RouteStats]{
-		Titles: []string{"QUEUE", "ROUTE", "PENDING", "READY", "AGE"},
+		Titles: []string{"QUEUE", "ROUTE", "PENDING", "READY", "LEASED", "AGE"},
 		Row: func(r *store.RouteStats) []console.Cell {
 			route := console.Plain(r.Route)
 			if r.Route == "" {
 				route = console.Cell{Text: "(not started)", Colour: console.Faint}
 			}
-			return console.Row(r.Queue, route, r.Pending, r.Ready, ageOf(r, s))
+			return console.Row(r.Queue, route, r.Pending, r.Ready, r.Leased, ageOf(r, s))
 		},
 		Wire: func(r *store.RouteStats) api.RouteStats { return api.RouteStats(*r) },
 		Key:  func(r *store.RouteStats) [2]string { return [2]string{r.Queue, r.Route} },

@@ -14,7 +14,6 @@ import (
 
 	"github.com/abidehq/abide"
 	"github.com/abidehq/abide/internal/base"
-	"github.com/abidehq/abide/internal/roster"
 	"github.com/abidehq/abide/server/api"
 )
 
@@ -68,8 +67,8 @@ func newWorkersList() *cobra.Command {
 // seen returns when a worker last reported. One that has missed two reports is likely to be dead: it
 // is listed for a while, and what it had leased is not delivered before its leases end.
 func seen(at, now time.Time) string {
-	if age := now.Sub(at); age > 2*roster.Every {
-		return "not seen for " + console.Readable(age.Round(time.Second))
+	if text := console.Unseen(at, now); text != "" {
+		return text
 	}
 	return console.FromNow(at, now)
 }

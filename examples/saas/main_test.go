@@ -283,7 +283,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestGuide: docs/guide.md has the code of this example, as it is.
+// TestGuide: docs/guide.md has the code of this example, as it is, and no other.
 func TestGuide(t *testing.T) {
 	t.Parallel()
 	guide, err := os.ReadFile("../../docs/guide.md")
@@ -312,7 +312,7 @@ func TestGuide(t *testing.T) {
 			quoted++
 		}
 	}
-	if quoted < 9 {
-		t.Errorf("%d parts are quoted", quoted)
+	if blocks := strings.Count(string(guide), "```go\n"); blocks != quoted || quoted == 0 {
+		t.Errorf("docs/guide.md has %d blocks of Go, and %d parts of the example are quoted", blocks, quoted)
 	}
 }

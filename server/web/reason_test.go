@@ -39,7 +39,11 @@ func TestTheListSaysWhy(t *testing.T) {
 	// The text that the code has set is about what it did, and it does nothing any more.
 	w.lacks(list, "charging")
 	w.lacks(w.see("/instances/default/order-1"), `class="said">charging`)
-	w.lacks(w.see("/"), "charging")
+	overview := w.see("/")
+	for _, why := range []string{"activity &#34;charge&#34;, attempt 1: the card was declined", "panic: a bug", "lunch", "dinner", "cancelled: supper"} {
+		w.contains(overview, `<span class="last">`+why+"</span>")
+	}
+	w.lacks(overview, "charging")
 	w.lacks(w.see("/instances?status=completed"), "Why")
 }
 

@@ -85,6 +85,20 @@ func TestOpenSaysWhatIsWrongAndWhatIsAllowed(t *testing.T) {
 	}
 }
 
+// TestOpenShowsABackendOfTwoSchemesOnce, such as postgres and postgresql.
+func TestOpenShowsABackendOfTwoSchemesOnce(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"opentwice", "opentwices"} {
+		store.Register(name, store.Scheme{
+			Open: func(context.Context, *url.URL) (store.Store, error) { return nil, errOpened }, Example: "opentwice://host",
+		})
+	}
+	_, err := store.Open(t.Context(), "/var/lib/abide")
+	if n := strings.Count(err.Error(), "opentwice://host"); n != 1 {
+		t.Errorf("the example is there %d times: %v", n, err)
+	}
+}
+
 func TestOpenNamesTheImportOfABackendThatIsNotLinked(t *testing.T) {
 	t.Parallel()
 	for scheme, backend := range map[string]string{

@@ -159,7 +159,7 @@ var layers = []layer{
 			".", "action", "bus/outbox", "history", "internal/backoff", "internal/base", "internal/meter", "server/operation", "internal/ratelimit", "internal/socket", "internal/sweep",
 			"server/telemetry", "server/api", "server/auth", "server/web", "store", "timer",
 		},
-		tests: []string{"bus", "remote", "store/..."},
+		tests: []string{"bus", "internal/roster", "internal/testenv", "remote", "store/..."},
 	},
 	{
 		path:    "remote",

@@ -141,7 +141,7 @@ func (v *visit) resume() {
 	}
 	v.Press("Resume")
 	v.Shows("completed")
-	v.Wait(`/Resumed.* by /.test(document.getElementById("events").innerText)`)
+	v.Wait(`/Resumed.* by /.test(document.getElementById("events").textContent)`)
 }
 
 func (v *visit) approve() {
@@ -249,8 +249,8 @@ func (v *visit) large() {
 		v.t.Errorf("the page has %d bytes", n)
 	}
 	v.Open("/instances/default/fan-200?show=failed")
-	has(v.t, "the failed children", v.Text(`document.getElementById("children").innerText`), "c-013", "c-080", "c-147", "has no money")
-	lacks(v.t, "the failed children", v.Text(`document.getElementById("children").innerText`), "c-014")
+	has(v.t, "the failed children", v.Text(`document.getElementById("children").textContent`), "c-013", "c-080", "c-147", "has no money")
+	lacks(v.t, "the failed children", v.Text(`document.getElementById("children").textContent`), "c-014")
 	v.Open("/instances?parent=fan-200&status=failed")
 	v.row("c-147")
 	v.Open("/instances/default/long-1000")

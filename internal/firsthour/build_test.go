@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"github.com/abidehq/abide/internal/check"
-	"github.com/abidehq/abide/internal/testenv"
 )
 
 // treeVariable names the checkout under test.
@@ -34,7 +33,12 @@ var built struct {
 }
 
 func TestMain(m *testing.M) {
-	testenv.Main(m)
+	code := m.Run()
+	if err := os.RemoveAll(built.folder); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = max(code, 1)
+	}
+	os.Exit(code)
 }
 
 // build returns the programs, which are built once.

@@ -16,7 +16,7 @@ import (
 func TestFirstHourOnPostgreSQL(t *testing.T) {
 	t.Parallel()
 	built := build(t)
-	server := testenv.SharedPostgres(t)
+	server := testenv.Postgres(t)
 	t.Run("01 a rolling deploy with a guarded change stalls nothing", func(t *testing.T) { rollingDeploy(t, built, server.Database(t)) })
 	t.Run("02 a start of a process that ends is noticed at once", func(t *testing.T) { shortLived(t, built, server.Database(t)) })
 	t.Run("10 after kill -9 the work goes on when the lease ends", func(t *testing.T) { killed(t, built, server.Database(t)) })

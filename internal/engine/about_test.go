@@ -65,7 +65,7 @@ func TestLogLinesNameTheInstance(t *testing.T) {
 		r.flow("retry@2", func(c *replay.Context, _ []byte) replay.Outcome {
 			return outcome(c, c.Activity("no", nil, history.Activity{MaxAttempts: 2}))
 		})
-		r.serve(s.configure, l.configure)
+		r.serve(s.configure, l.configure, unfused)
 
 		errs := map[string][]error{ // by the name of what is finished
 			"conflict": {store.ErrClaimLost}, "broken": {errors.New("down")},

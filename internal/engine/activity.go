@@ -328,17 +328,36 @@ func Backoff(how *history.Activity) backoff.Exponential {
 
 // answer finishes the task and puts the outcome to the instance, in one commit. The message ID is
 // that of the activity, so that the outcomes of two attempts are one message.
+//
+// If the instance is cached here, it is fused with the turn that it causes. After an error of that
+// commit the outcome is committed alone: if the first one was applied, the lease has ended with it.
 func (t *Task) answer(e history.Event) {
 	b := body{kind: bodyEvents, run: t.spec.run, events: []history.Event{e}}
-	tx := store.Tx{
-		Finish: []store.Finish{{Lease: t.claim.Lease()}},
-		Put:    []store.Message{{Key: t.Ref.key(), ID: messageID(prefixActivity, t.spec.run, t.Event), Body: b.encode()}},
-	}
+	id := messageID(prefixActivity, t.spec.run, t.Event)
+	var drop *store.RecordKey
 	t.mu.Lock()
 	if t.Attempt > 1 || !t.savedAt.IsZero() {
-		tx.DeleteRecords = []store.DeleteRecord{{Key: heartbeatKey(t.claim.Key), Expect: store.AnyVersion}}
+		key := heartbeatKey(t.claim.Key)
+		drop = &key
 	}
 	t.mu.Unlock()
+	if t.claim.Attempt() == 1 && !t.refused && t.e.serves(t.spec.route) {
+		ended, lease := t.e.clock.Now(), t.claim.Lease()
+		d := newDelivery(t.Ref, id, &b)
+		d.finish, d.drop = &lease, drop
+		if t.e.fuser.deliver(context.Background(), d) == nil {
+			t.e.meters.attempted(t, e.Failure, false, ended.Sub(t.begun))
+			t.endSpan(e.Failure, ended)
+			return
+		}
+	}
+	tx := store.Tx{
+		Finish: []store.Finish{{Lease: t.claim.Lease()}},
+		Put:    []store.Message{{Key: t.Ref.key(), ID: id, Body: b.encode()}},
+	}
+	if drop != nil {
+		tx.DeleteRecords = []store.DeleteRecord{{Key: *drop, Expect: store.AnyVersion}}
+	}
 	t.commit(&tx, e.Failure, false)
 }
 

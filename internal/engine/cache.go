@@ -123,6 +123,17 @@ func (c *cache) take(ctx context.Context, key store.Key) *instance {
 	return c.order.Remove(el).(cached).in
 }
 
+// peek returns the state of the instance, if it is in the cache.
+func (c *cache) peek(key store.Key) (Info, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	el := c.byKey[key]
+	if el == nil {
+		return Info{}, false
+	}
+	return el.Value.(cached).in.info, true
+}
+
 // put keeps the instance, and lets the least recently used one go.
 func (c *cache) put(key store.Key, in *instance) {
 	if in.exec == nil {

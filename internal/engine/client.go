@@ -27,6 +27,7 @@ type Client struct {
 	store  store.Store
 	clock  base.Clock
 	quotas *quotas // nil if there are none
+	fuser  *fuser  // of the engine; nil if there is none
 
 	// catalog has what starts and events are checked against; nil means that they are not.
 	catalog *catalog.Catalog
@@ -94,6 +95,8 @@ type Started struct {
 
 	// Revision is the version of the instance's record, by which WaitChange waits for a later one.
 	Revision int64
+
+	ended bool // it has ended with its start
 }
 
 // startTries is how often a start is tried that conflicts with concurrent ones.
@@ -143,10 +146,10 @@ func (c *Client) start(ctx context.Context, starts []Start) ([]Started, error) {
 	replaced := make([]int64, len(starts)) // versions of records that make way
 	pause := backoff.Contention(c.clock)
 	for range startTries {
-		err := c.store.Commit(ctx, c.startTx(starts, done, replaced, origin))
+		err := c.commitStarts(ctx, starts, done, replaced, origin)
 		if !errors.Is(err, store.ErrConflict) {
 			for i := range done {
-				if !done[i].Existed {
+				if !done[i].Existed && !done[i].ended {
 					done[i].Revision = replaced[i] + 1
 				}
 			}
@@ -183,6 +186,32 @@ func (c *Client) setTimes(ctx context.Context, starts []Start) error {
 	return nil
 }
 
+// commitStarts commits the starts of instances that are not known to exist. A single one is fused with
+// its first turn if that can be.
+func (c *Client) commitStarts(ctx context.Context, starts []Start, done []Started, replaced []int64, origin span) error {
+	if s := &starts[0]; c.fuser != nil && len(starts) == 1 && !done[0].Existed && replaced[0] == 0 && s.At.IsZero() {
+		info, b := s.instance(c.clock.Now(), origin)
+		ended, err := c.fuser.startFused(ctx, &info, &b)
+		if !errors.Is(err, errNotFused) {
+			done[0].ended = ended
+			return err
+		}
+	}
+	return c.store.Commit(ctx, c.startTx(starts, done, replaced, origin))
+}
+
+// instance returns the record of the instance before its first turn, and the body of its start message.
+func (s *Start) instance(now time.Time, origin span) (Info, body) {
+	info := Info{
+		Ref: s.Ref, Name: s.Name, Version: s.Version, Status: Pending, Execution: 1,
+		CreatedAt: now, Tags: s.Tags, run: newSeed(), origin: origin,
+	}
+	return info, body{kind: bodyStart, run: info.run, info: &info, events: []history.Event{{
+		Kind: history.ExecutionStarted, Name: s.Name, Data: s.Input,
+		Start: &history.Start{Version: s.Version, Execution: 1, Seed: info.run},
+	}}}
+}
+
 func (c *Client) startTx(starts []Start, done []Started, replaced []int64, origin span) *store.Tx {
 	now := c.clock.Now()
 	var tx store.Tx
@@ -191,14 +220,7 @@ func (c *Client) startTx(starts []Start, done []Started, replaced []int64, origi
 		if done[i].Existed {
 			continue
 		}
-		info := Info{
-			Ref: s.Ref, Name: s.Name, Version: s.Version, Status: Pending, Execution: 1,
-			CreatedAt: now, Tags: s.Tags, run: newSeed(), origin: origin,
-		}
-		b := body{kind: bodyStart, run: info.run, info: &info, events: []history.Event{{
-			Kind: history.ExecutionStarted, Name: s.Name, Data: s.Input,
-			Start: &history.Start{Version: s.Version, Execution: 1, Seed: info.run},
-		}}}
+		info, b := s.instance(now, origin)
 		if replaced[i] > 0 {
 			tx.DeleteKeys = append(tx.DeleteKeys, s.Ref.key(), s.Ref.control())
 		}

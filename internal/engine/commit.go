@@ -65,9 +65,16 @@ func (t *turn) commit() error {
 		return errAbandoned
 	}
 	t.keepTrace()
-	t.tx.Finish = []store.Finish{{Lease: t.claim.Lease(), Keep: t.keep}}
+	if t.unclaimed {
+		t.endDeliveries()
+	} else {
+		t.tx.Finish = []store.Finish{{Lease: t.claim.Lease(), Keep: t.keep}}
+	}
 	if len(t.entries) > 0 {
-		t.tx.Append = []store.Append{{Key: t.claim.Key, At: t.in.length, Tag: t.in.tag, Entries: t.entries}}
+		t.tx.Append = []store.Append{{Key: t.claim.Key, At: t.in.length, Tag: t.in.tag, Entries: t.entries, Idle: t.unclaimed && !t.fresh}}
+		if t.fresh {
+			t.tx.Append[0].Route = t.claim.Route
+		}
 	}
 	if len(t.keep) == 0 {
 		t.in.info.forgiven = 0
@@ -81,6 +88,9 @@ func (t *turn) commit() error {
 		// But for the first turn of a fork: what changes the record before it appends nothing.
 		if len(t.entries) == 0 || t.forked {
 			expect = t.in.info.Revision
+		}
+		if t.fresh {
+			expect = 0
 		}
 		t.tx.PutRecords = append(t.tx.PutRecords, t.in.info.putRecord(expect))
 	}

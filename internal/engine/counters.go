@@ -5,6 +5,7 @@ import "sync/atomic"
 // Counters count what an engine did since it was started.
 type Counters struct {
 	Turns          atomic.Int64 // that were committed
+	Fused          atomic.Int64 // of these, those that had no commit of their own
 	Replays        atomic.Int64 // turns that had to bring the code to where its history ends
 	Stale          atomic.Int64 // messages that were acknowledged without being appended: late or duplicate
 	Unawaited      atomic.Int64 // events that were dropped because nobody waited for them

@@ -56,6 +56,9 @@ func (e *Engine) serve(req store.ClaimRequest, slots *slots, run func(*job)) {
 		},
 		Claimed: func(most, n int) { slots.give(most - n) },
 		Handle: func(_ context.Context, claims []store.Claim) error {
+			if len(claims) > 0 {
+				e.fuser.times.note(claims[0].Now, e.clock.Now())
+			}
 			jobs := make([]job, len(claims))
 			for i := range claims {
 				j := &jobs[i]

@@ -49,6 +49,9 @@
 // to become durable or because the transaction is full, commits what there is and puts a wake
 // message; the rest of its messages is kept for the next turn.
 //
+// A turn that this process causes itself, by a start, the outcome of an activity or an event, needs no
+// claim if the instance is in its cache: it is fused with its cause into one commit (fuse.go).
+//
 // # Invariants
 //
 //  1. One commit. The events of a turn, the messages that they cause, the instance's record and

@@ -85,6 +85,9 @@ type Config struct {
 	// processes that know it, before it is dealt with as what cannot be read.
 	Unknown time.Duration
 
+	// Unfused has every turn claimed, for tests of what only turns with a claim do: see fuse.go.
+	Unfused bool
+
 	// Build identifies the program: see [trial]. Empty means that of [programBuild].
 	Build string
 
@@ -159,6 +162,8 @@ type Engine struct {
 	unobserve func() // has the gauges show nothing any more
 	tracer    trace.Tracer
 
+	routes  map[string]bool // that it serves
+	fuser   *fuser
 	turning *slots // of orchestrations
 	acting  *slots // of activities
 	closers closers
@@ -183,9 +188,10 @@ type lifecycle struct {
 	ended   sync.Once     // closes it
 	failure error         // why it was closed; written before
 
-	loops sync.WaitGroup // that claim
-	work  sync.WaitGroup // that is under way
-	close sync.Once
+	closing sync.RWMutex   // held while work is added that was not claimed
+	loops   sync.WaitGroup // that claim
+	work    sync.WaitGroup // that is under way
+	close   sync.Once
 }
 
 // noticeWithin bounds how long it takes until an activity learns that it was cancelled by
@@ -220,6 +226,12 @@ func New(cfg Config) (*Engine, error) {
 		}
 		e.Client.catalog = catalog.New(e.store, cfg.Clock, cfg.Signatures)
 	}
+	e.routes = make(map[string]bool, len(cfg.Routes))
+	for _, route := range cfg.Routes {
+		e.routes[route] = true
+	}
+	e.fuser = newFuser(e)
+	e.Client.fuser, e.feed.puts = e.fuser, e.fuser.notePuts
 	e.quotas = newQuotas(e.Client, cfg.Quota, cfg.Routes)
 	if err := e.instrument(); err != nil {
 		return nil, err
@@ -297,7 +309,9 @@ func (e *Engine) Close(ctx context.Context) error {
 //  4. The cache closes the code of all instances that wait, whose deferred functions run.
 //  5. The roster, readers of changes and gauges end, and Done is closed.
 func (e *Engine) stop(ctx context.Context) error {
+	e.closing.Lock()
 	e.stopClaiming()
+	e.closing.Unlock()
 	e.loops.Wait()
 	worked := make(chan struct{})
 	go func() {

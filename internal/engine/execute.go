@@ -61,7 +61,7 @@ var errNotNow = errors.New("abide: not in this turn")
 // is one, receives them; otherwise they are dropped and counted as stale.
 func (t *turn) leaveForLater(messages []message) {
 	if t.in.info.Status.Ended() {
-		t.e.stale(len(messages))
+		t.lateMessages += len(messages)
 		return
 	}
 	t.keepAll(messages)
@@ -138,15 +138,22 @@ func (t *turn) flush() error {
 // lost while a step ran, the step has failed for that reason alone, and its failure must not become
 // history.
 func (t *turn) runWatched(exec Execution, run func(replay.Live) ([]history.Event, error)) error {
-	t.e.dog.watch(t, exec)
-	did, err := run(replay.Live{Context: t.ctx, Steps: t.stepsContext, Yield: t.yield, Full: t.full()})
-	t.e.dog.watch(t, nil)
+	if !t.unclaimed { // or nobody waits for it for long
+		t.e.dog.watch(t, exec)
+	}
+	did, err := run(replay.Live{Context: t.ctx, Steps: t.stepsContext, Yield: t.yield, Full: t.full(), NoSteps: t.unclaimed})
+	if !t.unclaimed {
+		t.e.dog.watch(t, nil)
+	}
 	if t.owner.Load() {
 		return errAbandoned
 	}
 	if err != nil {
 		if t.ctx.Err() != nil {
 			return context.Cause(t.ctx)
+		}
+		if errors.Is(err, replay.ErrStep) {
+			return err
 		}
 		return stallOf(err)
 	}

@@ -74,6 +74,7 @@ type feed struct {
 	store.Store
 
 	clock base.Clock
+	puts  func(*store.Tx) // is called before each commit, if not nil
 
 	// epoch is the first part of the cursors of this feed, different for each.
 	epoch string
@@ -123,6 +124,9 @@ func newFeed(s store.Store, clock base.Clock) *feed {
 
 // Commit commits, and notes which instances that has changed.
 func (f *feed) Commit(ctx context.Context, tx *store.Tx) error {
+	if f.puts != nil {
+		f.puts(tx)
+	}
 	err := f.Store.Commit(ctx, tx)
 	if f.on.Load() {
 		f.note(tx, err)

@@ -421,3 +421,14 @@ func caller(c *replay.Context, in []byte) replay.Outcome {
 func failure(format string, args ...any) *history.Failure {
 	return &history.Failure{Message: fmt.Sprintf(format, args...)}
 }
+
+// unfused has every turn claimed.
+func unfused(c *Config) { c.Unfused = true }
+
+// warm has the engine know the store's time, as after a claim, so that it fuses turns from now on.
+func (r *rig) warm() {
+	r.Helper()
+	stats, err := r.tape.Stats(r.Context())
+	r.must(err)
+	r.fuser.times.note(stats.Now, time.Now())
+}

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -187,33 +188,49 @@ func TestDuplicatesInOneTurnAreAppendedOnce(t *testing.T) {
 }
 
 // TestNothingIsAcknowledgedBeforeAppend: each message that changes history is consumed by the
-// commit that appends what it caused.
+// commit that appends what it caused, and so is what a fused turn takes instead of a message.
 func TestNothingIsAcknowledgedBeforeAppend(t *testing.T) {
-	inBubble(t, func(r *rig) {
-		r.flow("leaf", func(*replay.Context, []byte) replay.Outcome { return done("leaf") })
-		r.flow("flow", func(c *replay.Context, _ []byte) replay.Outcome {
-			c.Wait(c.Activity("echo", nil, history.Activity{}))
-			c.Wait(c.Timer("", c.Now().Add(time.Second)))
-			c.Wait(c.Child("leaf", "leaf", nil, history.Child{}))
-			return done(receive(c, "go"))
+	for _, fused := range []bool{true, false} {
+		t.Run(fmt.Sprintf("fused=%t", fused), func(t *testing.T) {
+			inBubble(t, func(r *rig) {
+				r.flow("leaf", func(*replay.Context, []byte) replay.Outcome { return done("leaf") })
+				r.flow("flow", func(c *replay.Context, _ []byte) replay.Outcome {
+					c.Wait(c.Activity("echo", nil, history.Activity{}))
+					c.Wait(c.Timer("", c.Now().Add(time.Second)))
+					c.Wait(c.Child("leaf", "leaf", nil, history.Child{}))
+					return done(receive(c, "go"))
+				})
+				r.act("echo", echo)
+				r.serve(func(c *Config) { c.Unfused = !fused })
+				if fused {
+					r.warm()
+				}
+				r.begin("i", "flow", "")
+				r.raise("i", "go", "x")
+				r.result("i")
+				for _, kind := range []history.Kind{
+					history.ExecutionStarted, history.EventReceived, history.ActivityCompleted, history.TimerFired, history.ChildCompleted,
+				} {
+					tx := r.commitWith("i", kind)
+					acknowledged := finishes(&tx, Ref{ID: "i"}.key())
+					switch {
+					case fused && kind == history.ExecutionStarted:
+						acknowledged = slices.ContainsFunc(tx.PutRecords, func(p store.PutRecord) bool { return p.Expect == 0 })
+					case fused && kind == history.ActivityCompleted:
+						acknowledged = slices.ContainsFunc(tx.Finish, func(f store.Finish) bool { return f.Lease.Key.Queue == QueueActivities })
+					case fused && kind == history.EventReceived:
+						acknowledged = len(tx.Append) == 1 // it has no message
+					}
+					want(r, kind.String()+" is appended and acknowledged in one commit", acknowledged, true)
+				}
+				for _, tx := range r.tape.commits() {
+					if finishes(&tx, Ref{ID: "i"}.key()) && len(tx.Append) == 0 {
+						r.Errorf("a commit acknowledges without appending: %+v", tx)
+					}
+				}
+			})
 		})
-		r.act("echo", echo)
-		r.serve()
-		r.begin("i", "flow", "")
-		r.raise("i", "go", "x")
-		r.result("i")
-		for _, kind := range []history.Kind{
-			history.ExecutionStarted, history.EventReceived, history.ActivityCompleted, history.TimerFired, history.ChildCompleted,
-		} {
-			tx := r.commitWith("i", kind)
-			want(r, kind.String()+" is appended and acknowledged in one commit", finishes(&tx, Ref{ID: "i"}.key()), true)
-		}
-		for _, tx := range r.tape.commits() {
-			if finishes(&tx, Ref{ID: "i"}.key()) && len(tx.Append) == 0 {
-				r.Errorf("a commit acknowledges without appending: %+v", tx)
-			}
-		}
-	})
+	}
 }
 
 func TestWorkerAcknowledgesWithTheCompletion(t *testing.T) {
@@ -460,7 +477,7 @@ func TestRedeliveryAfterAppendFails(t *testing.T) {
 func TestConflictEvicts(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		r.flow("flow", collect(2))
-		r.serve()
+		r.serve(unfused)
 		r.begin("i", "flow", "")
 		r.pass(0)
 		lost := r.Count().Lost.Load()

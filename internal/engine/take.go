@@ -56,7 +56,8 @@ func (t *turn) take(m message) error {
 	return nil
 }
 
-func (t *turn) stale() { t.e.stale(1) }
+// stale counts a message that came too late.
+func (t *turn) stale() { t.lateMessages++ }
 
 // bring adds an event that the code has not seen yet, of the message that is being taken.
 func (t *turn) bring(e history.Event) {

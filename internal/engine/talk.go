@@ -70,6 +70,12 @@ func (c *Client) Raise(ctx context.Context, raises ...Raise) ([]Raised, error) {
 			return nil, err
 		}
 	}
+	if c.fuser != nil && len(raises) == 1 && !raises[0].Awaited { // whether it is awaited, a claimed turn decides
+		found, err := c.raiseFused(ctx, &raises[0])
+		if !errors.Is(err, errNotFused) {
+			return []Raised{found}, err
+		}
+	}
 	for i := range raises {
 		r := &raises[i]
 		if !r.Unchecked {
@@ -81,17 +87,45 @@ func (c *Client) Raise(ctx context.Context, raises ...Raise) ([]Raised, error) {
 				continue
 			}
 		}
-		id := r.ID
-		if id == "" {
-			id = unique()
-		}
-		b := body{kind: bodyEvents, awaited: r.Awaited, events: []history.Event{{Kind: history.EventReceived, Name: r.Name, Data: r.Data, By: actorFrom(ctx)}}}
-		tx.Put = append(tx.Put, store.Message{Key: r.Ref.key(), ID: prefixEvent + "/" + id, TTL: r.TTL, Body: b.encode()})
+		id, b := r.message(ctx)
+		tx.Put = append(tx.Put, store.Message{Key: r.Ref.key(), ID: id, TTL: r.TTL, Body: b.encode()})
 	}
 	if tx.Empty() {
 		return raised, nil
 	}
 	return raised, wrap("raise", c.store.Commit(ctx, &tx))
+}
+
+// raiseFused raises an event for an instance that is cached here, together with the turn that it
+// causes. What the event finds is then known without reading the record. If a fused turn of the
+// instance is under way, the event waits for it: a message would be in conflict with it.
+func (c *Client) raiseFused(ctx context.Context, r *Raise) (found Raised, err error) {
+	info, cached := c.fuser.e.cache.peek(r.Ref.key())
+	switch {
+	case cached && info.Status != Running, !cached && !c.fuser.runs(r.Ref.key()):
+		return Raised{}, errNotFused
+	case r.Unchecked:
+	case cached:
+		found, err = c.examine(ctx, &info, r)
+	default:
+		found, err = c.find(ctx, r)
+	}
+	if err != nil || found.Outcome == OutcomeEnded {
+		return found, err
+	}
+	id, b := r.message(ctx)
+	return found, wrap("raise", c.fuser.deliver(ctx, newDelivery(r.Ref, id, &b)))
+}
+
+// message returns the ID and the body of the message that brings the event.
+func (r *Raise) message(ctx context.Context) (string, body) {
+	id := r.ID
+	if id == "" {
+		id = unique()
+	}
+	return prefixEvent + "/" + id, body{kind: bodyEvents, awaited: r.Awaited, events: []history.Event{
+		{Kind: history.EventReceived, Name: r.Name, Data: r.Data, By: actorFrom(ctx)},
+	}}
 }
 
 // find returns what an event finds, and refuses it if it should not be raised then.
@@ -106,6 +140,12 @@ func (c *Client) find(ctx context.Context, r *Raise) (Raised, error) {
 	case err != nil:
 		return Raised{}, err
 	}
+	return c.examine(ctx, &info, r)
+}
+
+// examine returns what an event finds in an instance of that state, and refuses it if it should not be
+// raised then.
+func (c *Client) examine(ctx context.Context, info *Info, r *Raise) (Raised, error) {
 	found := Raised{Outcome: OutcomeKept, Status: info.Status}
 	for _, a := range info.Awaited {
 		if !slices.Contains(found.Awaited, a.Name) {
@@ -124,7 +164,7 @@ func (c *Client) find(ctx context.Context, r *Raise) (Raised, error) {
 	case r.Awaited && info.Status == Running:
 		found.Outcome = OutcomeDropped
 	}
-	return found, c.checkEvent(ctx, &info, r.Name, r.Data)
+	return found, c.checkEvent(ctx, info, r.Name, r.Data)
 }
 
 // unique returns an ID that nobody else has.

@@ -133,7 +133,7 @@ func TestWhatIsNotCommittedIsNoSpan(t *testing.T) {
 			return outcome(c, c.Activity(string(in), nil, history.Activity{MaxAttempts: 3}))
 		})
 		r.act("echo", echo)
-		r.serve(s.configure)
+		r.serve(s.configure, unfused)
 		failures := map[string][]error{
 			queueTurns:      {store.ErrConflict, errors.New("broken"), store.ErrClaimLost},
 			QueueActivities: {store.ErrClaimLost},

@@ -303,7 +303,7 @@ func TestCommitWithoutAnAnswer(t *testing.T) {
 						return outcome(c, c.Activity("act", []byte("x"), history.Activity{MaxAttempts: 2}))
 					})
 					r.act("act", echo)
-					r.serve(func(c *Config) { c.Store = s })
+					r.serve(func(c *Config) { c.Store = s }, unfused)
 					r.begin("i", "flow", "")
 					r.until("i", Running)
 					over := make(chan struct{})

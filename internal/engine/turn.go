@@ -59,6 +59,12 @@ type turn struct {
 	// the same instance waits for this one to put it back, and does not read the history.
 	inFlight bool
 
+	// unclaimed is true for a fused turn, which has no claim: see fuse.go. fused has the deliveries
+	// that it takes, and fresh is true if it starts its instance.
+	unclaimed bool
+	fused     []*delivery
+	fresh     bool
+
 	// forked is true for the first turn of a fork, whose history ends within a turn.
 	forked bool
 
@@ -167,6 +173,8 @@ type effects struct {
 	firedRoom [2]firing   // room for fired, so that most turns allocate none
 
 	timersSet, timersMoved, timersCancelled int64
+
+	lateMessages int // acknowledged without being appended
 }
 
 // firing is a timer that fired: its due time, and by how much it was late.
@@ -193,6 +201,7 @@ func (t *turn) committed() {
 		e.meters.long.Add(t.ctx, 1)
 	}
 	e.meters.committed(t)
+	e.stale(t.lateMessages)
 	if len(t.fired) > 0 && e.log.Enabled(t.ctx, slog.LevelDebug) {
 		for _, f := range t.fired {
 			e.log.Debug("timer fired", t.about(), "timer", f.name, "due", f.at, "lateness", f.late)
@@ -240,6 +249,7 @@ type message struct {
 //     counting: the instance is not at fault.
 func (e *Engine) turn(j *job) {
 	c := j.Claim
+	e.fuser.claimed(c)
 	t := &turn{e: e, job: j, claim: c, started: e.clock.Now()}
 	t.fired = t.firedRoom[:0]
 	t.ctx, t.stop = context.WithCancelCause(e.working)

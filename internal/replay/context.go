@@ -2,6 +2,7 @@ package replay
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -190,11 +191,18 @@ func (c *Context) step(name string, f func(context.Context) ([]byte, *history.Fa
 	return data, failure
 }
 
+// ErrStep is the error of a turn that must not run steps.
+var ErrStep = errors.New("replay: the code runs a step")
+
 func (c *Context) runStep(f func(context.Context) ([]byte, *history.Failure)) ([]byte, *history.Failure) {
 	if c.scope.cancelled != nil {
 		return nil, c.scope.cancelled
 	}
 	live := &c.x.live
+	if live.NoSteps {
+		_ = c.x.fail(ErrStep)
+		c.x.leave()
+	}
 	ctx := live.Context
 	if live.Steps != nil && c.scope.isBelow(c.x.root) {
 		ctx = live.Steps()

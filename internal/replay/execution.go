@@ -95,6 +95,9 @@ type Live struct {
 	// it ends as soon as a request to cancel it is on its way. Nil means Context.
 	Steps func() context.Context
 
+	// NoSteps makes the turn fail with [ErrStep] when the code runs a step.
+	NoSteps bool
+
 	// Yield is asked after each step whether what was done so far should be made
 	// durable before the code goes on. Nil means no.
 	Yield func() bool

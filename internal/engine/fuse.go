@@ -1,0 +1,514 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/abidehq/abide/internal/replay"
+	"github.com/abidehq/abide/store"
+)
+
+// A fused turn rides in the commit of what causes it: the start of an instance, the outcome of an
+// activity, or an event, if this process has caused it and has the instance. The message that would
+// have carried it is never put, so that one commit does what were two, and no claim is needed. Where
+// it cannot be, the message is put and claimed as ever: fusing is a shortcut, never a requirement.
+//
+// Why it is safe:
+//
+//   - Nothing is visible before it is durable: a fused turn has one commit, with all that it causes.
+//   - No other turn comes between. The append expects the length of the log that the code has seen,
+//     and that the key is idle ([store.Append.Idle]): not leased, and without a visible message,
+//     which would have come first. A start expects that there is no record. Any of these is a
+//     conflict: then nothing was committed, the instance is dropped from the cache, and the message
+//     is put.
+//   - The outcome of an activity is committed with the end of its lease, alone or in a fused turn.
+//     If the outcome of a fused commit is unknown, the activity commits its outcome alone: that is
+//     refused if the first commit was applied, as its lease has ended.
+//   - Only deterministic code runs before the commit. A step, which has effects, needs a claim: code
+//     that calls one in a fused turn is stopped there (replay.ErrStep), and nothing of it is kept.
+//   - Nobody waits for slow code. What caused the turn is taken back after fuseWithin, and committed
+//     alone. Code that does not return, panics or stalls does so again in a turn with a claim, which
+//     deals with it.
+//   - An activity that is attempted again is not fused: code that kills the process is then found as
+//     poison by deliveries of its message, as ever.
+//
+// While a fused turn of an instance is under way, more outcomes may come. They wait for it and are
+// taken together by the next one: a fan-out of a thousand activities is not a thousand turns.
+
+// fuseWithin is how long the outcome of an activity, an event or a start waits for the turn that it
+// causes before it is committed alone.
+const fuseWithin = 10 * time.Millisecond
+
+// maxFused is how many messages a fused turn takes at most, and fusedBytes how large all but the last
+// of them may be together.
+const (
+	maxFused   = 1_000
+	fusedBytes = 1 << 20
+)
+
+// fuseAgain is after how many messages fusing is tried again with an orchestration whose code ran a
+// step, or took too long.
+const fuseAgain = 256
+
+// errNotFused is the result of a delivery that has to be committed alone. Nothing was committed.
+var errNotFused = errors.New("abide: not fused")
+
+// delivery is a message to an instance that is not committed yet. Its sender waits for the result; if
+// that takes too long it takes the delivery back. taken is set by the one that may commit it: the
+// fused turn or the sender.
+type delivery struct {
+	message message
+	run     uint64 // of the execution that it is for; 0 means any
+
+	// finish is the lease that ends with the message, and drop a record that is deleted with it.
+	finish *store.Lease
+	drop   *store.RecordKey
+
+	taken  atomic.Bool
+	result chan error
+}
+
+func newDelivery(ref Ref, id string, b *body) *delivery {
+	d := &delivery{run: b.run, result: make(chan error, 1)}
+	d.message = message{&store.Message{Key: ref.key(), ID: id, Attempt: 1}, *b}
+	return d
+}
+
+// fuser runs fused turns. A key has one runner at a time.
+type fuser struct {
+	e     *Engine
+	slots chan struct{} // one for each fused turn that runs
+	idle  chan func()   // to workers that have nothing to do
+	times storeTime
+
+	mu      sync.Mutex
+	waiting map[store.Key][]*delivery // of keys that have a runner
+	skip    map[string]int            // by orchestration, how many messages are not fused
+
+	// queued has the last message that this process has put, of keys of which it has not claimed that
+	// message: a fused turn would be in conflict with it, and its code would have run for nothing.
+	queued map[store.Key]queuedMessage
+}
+
+// queuedMessage is a message that was put, or is about to be.
+type queuedMessage struct {
+	id string
+	at time.Time
+}
+
+// maxQueued is how many keys with messages are remembered, and queuedFor for how long: others take the
+// turn of an instance, too.
+const (
+	maxQueued = 16_384
+	queuedFor = time.Second
+)
+
+func newFuser(e *Engine) *fuser {
+	return &fuser{
+		e: e, slots: make(chan struct{}, e.cfg.MaxTurns), idle: make(chan func()),
+		waiting: map[store.Key][]*delivery{}, skip: map[string]int{}, queued: map[store.Key]queuedMessage{},
+	}
+}
+
+// begin takes a slot for a fused turn, and counts it as work. It returns false if none is free, or the
+// engine closes.
+func (f *fuser) begin() bool {
+	select {
+	case f.slots <- struct{}{}:
+	default:
+		return false
+	}
+	if !f.e.addWork() {
+		<-f.slots
+		return false
+	}
+	return true
+}
+
+func (f *fuser) end() {
+	f.e.work.Done()
+	<-f.slots
+}
+
+// do runs a function in a worker that has a stack already, or a new one.
+func (f *fuser) do(run func()) {
+	select {
+	case f.idle <- run:
+	default:
+		go f.worker(run)
+	}
+}
+
+func (f *fuser) worker(run func()) {
+	for {
+		run()
+		select {
+		case run = <-f.idle:
+		case <-f.e.claiming.Done():
+			return
+		}
+	}
+}
+
+// wants reports whether a message of an orchestration should be fused.
+func (f *fuser) wants(route string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.skip[route] == 0 {
+		return true
+	}
+	f.skip[route]--
+	return false
+}
+
+// avoid has messages of an orchestration not fused for a while.
+func (f *fuser) avoid(route string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.skip[route] = fuseAgain
+}
+
+// deliver commits a message together with the turn that it causes. It returns errNotFused if nothing
+// was committed and the sender has to commit it alone; another error is that of a commit whose
+// outcome is unknown.
+func (f *fuser) deliver(ctx context.Context, d *delivery) error {
+	key := d.message.Key
+	f.mu.Lock()
+	others, runs := f.waiting[key]
+	if f.e.cfg.Unfused || !runs && f.isQueued(key) {
+		f.mu.Unlock()
+		return errNotFused
+	}
+	f.waiting[key] = append(others, d)
+	f.mu.Unlock()
+	if !runs {
+		if !f.begin() {
+			f.giveUp(key)
+			return errNotFused
+		}
+		f.do(func() {
+			defer f.end()
+			f.run(key)
+		})
+	}
+	return f.await(ctx, d)
+}
+
+// runs reports whether a fused turn of the instance is under way.
+func (f *fuser) runs(key store.Key) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	_, runs := f.waiting[key]
+	return runs
+}
+
+// notePuts notes which instances a commit has messages for, before it is made.
+func (f *fuser) notePuts(tx *store.Tx) {
+	for i := range tx.Put {
+		if m := &tx.Put[i]; m.Key.Queue == queueTurns && m.VisibleAt.IsZero() {
+			f.enqueue(m.Key, m.ID)
+		}
+	}
+}
+
+func (f *fuser) enqueue(key store.Key, id string) {
+	now := f.e.clock.Now()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.queued) >= maxQueued {
+		clear(f.queued)
+	}
+	f.queued[key] = queuedMessage{id, now}
+}
+
+// claimed notes that the messages of a key were claimed.
+func (f *fuser) claimed(c *store.Claim) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	last, there := f.queued[c.Key]
+	if there && slices.ContainsFunc(c.Messages, func(m store.Message) bool { return m.ID == last.id }) {
+		delete(f.queued, c.Key)
+	}
+}
+
+// isQueued reports whether a message waits for a turn of the key. The lock is held.
+func (f *fuser) isQueued(key store.Key) bool {
+	last, there := f.queued[key]
+	return there && f.e.clock.Now().Sub(last.at) < queuedFor
+}
+
+// await returns the result of a delivery, which is taken back after fuseWithin unless its turn is
+// being committed. If ctx ends first, the outcome is unknown.
+func (f *fuser) await(ctx context.Context, d *delivery) error {
+	late := make(chan struct{})
+	stop := f.e.clock.AfterFunc(fuseWithin, func() { close(late) })
+	defer stop()
+	for {
+		select {
+		case err := <-d.result:
+			return err
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-late:
+			if d.taken.CompareAndSwap(false, true) {
+				return errNotFused
+			}
+			late = nil
+		}
+	}
+}
+
+// giveUp has all deliveries to a key committed alone that no turn has taken.
+func (f *fuser) giveUp(key store.Key) {
+	f.mu.Lock()
+	left := f.waiting[key]
+	delete(f.waiting, key)
+	f.mu.Unlock()
+	refuse(left)
+}
+
+func refuse(deliveries []*delivery) {
+	for _, d := range deliveries {
+		d.result <- errNotFused
+	}
+}
+
+// run runs fused turns of an instance for as long as there are deliveries to it.
+func (f *fuser) run(key store.Key) {
+	for {
+		f.mu.Lock()
+		batch := f.nextBatch(key)
+		queued := f.isQueued(key)
+		f.mu.Unlock()
+		if len(batch) == 0 {
+			return
+		}
+		err := errNotFused
+		if !queued {
+			err = f.turn(key, batch)
+		}
+		for _, d := range batch {
+			d.result <- err
+		}
+	}
+}
+
+// nextBatch removes the deliveries that the next turn of a key takes. If there are none, the runner
+// ends. The lock is held.
+func (f *fuser) nextBatch(key store.Key) []*delivery {
+	all := f.waiting[key]
+	if len(all) == 0 {
+		delete(f.waiting, key)
+		return nil
+	}
+	n := 0
+	for size := 0; n < min(len(all), maxFused) && size < fusedBytes; n++ {
+		for i := range all[n].message.events {
+			size += len(all[n].message.events[i].Data)
+		}
+	}
+	f.waiting[key] = all[n:]
+	return all[:n]
+}
+
+// turn runs one fused turn of a cached instance. An error other than errNotFused is that of a commit
+// whose outcome is unknown.
+func (f *fuser) turn(key store.Key, batch []*delivery) error {
+	e := f.e
+	now, known := f.times.now(e.clock.Now())
+	if !known {
+		return errNotFused
+	}
+	in := e.cache.take(e.working, key)
+	if in == nil {
+		return errNotFused
+	}
+	if !fusible(in, batch) || !f.wants(in.info.Route()) {
+		e.cache.put(key, in)
+		return errNotFused
+	}
+	t := f.newTurn(in, key, now)
+	t.fused = batch
+	messages := make([]message, len(batch))
+	for i, d := range batch {
+		d.message.PutAt = now
+		messages[i] = d.message
+	}
+	return f.finish(t, t.runFused(messages))
+}
+
+// fusible reports whether the instance waits for nothing but messages, and these are for its present
+// execution.
+func fusible(in *instance, batch []*delivery) bool {
+	info := &in.info
+	if in.exec == nil || !in.loaded || in.ledger.yielded || info.Status != Running || info.partial || info.forgiven != 0 || !info.trial.empty() {
+		return false
+	}
+	for _, d := range batch {
+		if d.run != 0 && d.run != info.run {
+			return false
+		}
+	}
+	return true
+}
+
+// newTurn returns a turn without a claim. What it would have brought along is what this process knows.
+func (f *fuser) newTurn(in *instance, key store.Key, now time.Time) *turn {
+	e := f.e
+	t := &turn{e: e, in: in, started: e.clock.Now(), ctx: e.working, stop: func(error) {}, unclaimed: true}
+	t.claim = &store.Claim{Key: key, Route: in.info.Route(), LogLength: in.length, LogTag: in.tag, Now: now}
+	t.fired = t.firedRoom[:0]
+	return t
+}
+
+// finish puts the instance of a fused turn back into the cache if it was committed, and drops it
+// otherwise.
+func (f *fuser) finish(t *turn, err error) error {
+	e, key := f.e, t.claim.Key
+	if (err == nil || errors.Is(err, errNothing) && !t.changed) && t.in.exec != nil {
+		e.cache.put(key, t.in)
+	} else {
+		e.closers.end(t.in)
+	}
+	if t.inFlight {
+		e.cache.returned(key)
+	}
+	switch {
+	case err == nil:
+		e.count.Turns.Add(1)
+		e.count.Fused.Add(1)
+		e.meters.turns.Record(t.ctx, e.clock.Now().Sub(t.started).Seconds())
+		return nil
+	case errors.Is(err, replay.ErrStep), errors.Is(err, errAbandoned):
+		f.avoid(t.claim.Route)
+		return errNotFused
+	case t.inFlight && !unchanged(err):
+		return err
+	}
+	return errNotFused
+}
+
+// errNothing is the error of a fused turn that appends nothing: its messages are too late, or nobody
+// waits for them. That is not for an instance of the cache to say, which may have been overtaken by
+// another process: only an append finds out.
+var errNothing = errors.New("abide: the turn appends nothing")
+
+// runFused builds the transaction of a fused turn and commits it.
+func (t *turn) runFused(messages []message) error {
+	if err := t.work(messages); err != nil {
+		return err
+	}
+	if len(t.entries) == 0 {
+		return errNothing
+	}
+	t.putNext()
+	t.answerParent()
+	for i, d := range t.fused {
+		if !d.taken.CompareAndSwap(false, true) {
+			for _, other := range t.fused[:i] {
+				other.taken.Store(false)
+			}
+			return errAbandoned
+		}
+	}
+	return t.commit()
+}
+
+// endDeliveries adds the ends of the leases whose outcomes the turn takes, and puts the messages that
+// it leaves to a later turn.
+func (t *turn) endDeliveries() {
+	left := map[string]bool{}
+	for _, id := range t.keep {
+		left[id] = true
+	}
+	for _, d := range t.fused {
+		if d.finish != nil {
+			t.tx.Finish = append(t.tx.Finish, store.Finish{Lease: *d.finish})
+		}
+		if d.drop != nil {
+			t.tx.DeleteRecords = append(t.tx.DeleteRecords, store.DeleteRecord{Key: *d.drop, Expect: store.AnyVersion})
+		}
+		if left[d.message.ID] {
+			t.tx.Put = append(t.tx.Put, store.Message{Key: d.message.Key, ID: d.message.ID, Body: d.message.encode()})
+		}
+	}
+}
+
+// startFused starts an instance together with its first turn. It returns errNotFused if nothing was
+// started, and the conflict if there is an instance with that ID.
+func (f *fuser) startFused(ctx context.Context, info *Info, b *body) (ended bool, err error) {
+	e, route := f.e, info.Route()
+	now, known := f.times.now(e.clock.Now())
+	if e.cfg.Unfused || !known || !e.serves(route) || !f.wants(route) || !f.begin() {
+		return false, errNotFused
+	}
+	d := newDelivery(info.Ref, idStart, b)
+	in := &instance{info: *info, tag: info.run}
+	t := f.newTurn(in, info.Ref.key(), now)
+	t.fused, t.fresh = []*delivery{d}, true
+	d.message.PutAt = now
+	f.do(func() {
+		defer f.end()
+		err := t.runFused([]message{d.message})
+		result := f.finish(t, err)
+		if errors.Is(err, store.ErrConflict) {
+			result = err
+		}
+		d.result <- result
+	})
+	err = f.await(ctx, d)
+	return err == nil && t.ends, err
+}
+
+// serves reports whether the engine runs the orchestration.
+func (e *Engine) serves(route string) bool { return e.routes[route] }
+
+// addWork counts work that no loop has claimed. It returns false if the engine closes.
+func (e *Engine) addWork() bool {
+	e.closing.RLock()
+	defer e.closing.RUnlock()
+	if e.claiming.Err() != nil {
+		return false
+	}
+	e.work.Add(1)
+	return true
+}
+
+// storeTime knows the time of the store from claims, between them by the clock of this process. It is
+// never later than the store's own, but for what the clocks differ in speed within storeTimeFor.
+type storeTime struct {
+	mu    sync.Mutex
+	store time.Time // of the latest claim that was the furthest ahead
+	local time.Time // when it returned
+}
+
+// storeTimeFor is for how long a claim tells the time, and storeTimeBest for how long one is preferred
+// that was further ahead.
+const (
+	storeTimeFor  = time.Minute
+	storeTimeBest = 5 * time.Second
+)
+
+// note notes the time of a claim that has returned.
+func (s *storeTime) note(claimed, local time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if since := local.Sub(s.local); s.store.IsZero() || since > storeTimeBest || claimed.After(s.store.Add(since)) {
+		s.store, s.local = claimed, local
+	}
+}
+
+// now returns the time of the store, in whole milliseconds as claims have it, if it is known.
+func (s *storeTime) now(local time.Time) (time.Time, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	since := local.Sub(s.local)
+	if s.store.IsZero() || since > storeTimeFor || since < 0 {
+		return time.Time{}, false
+	}
+	return s.store.Add(since).Truncate(time.Millisecond), true
+}

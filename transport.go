@@ -153,7 +153,8 @@ type Started struct {
 	// Unserved is true if no live worker runs the orchestration: the instance waits for one.
 	Unserved bool
 
-	// Revision is the revision of the instance that was started, and 0 if it existed.
+	// Revision is the revision of the instance that was started: [Client.WaitChange] waits for a
+	// later one. It is 0 if it existed, or has ended already.
 	Revision int64
 }
 

@@ -45,7 +45,8 @@ func embedded(t *testing.T) (*pebblestore.Store, string) {
 	st, err := pebblestore.Open(t.Context(), dir, pebblestore.Options{Logger: rig.Quiet})
 	check.OK(t, err)
 	t.Cleanup(func() { _ = st.Close() })
-	return st, st.Dir()
+	dir = st.Dir()
+	return st, dir
 }
 
 // TestSocket: while Run runs, the owner of an embedded store reaches the server beside the store,

@@ -93,7 +93,8 @@ type Started struct {
 	// Unserved is true if no live worker serves the orchestration.
 	Unserved bool
 
-	// Revision is the version of the instance's record, by which WaitChange waits for a later one.
+	// Revision is the version of the instance's record, by which WaitChange waits for a later one. It
+	// is 0 if there is no such one, because the instance existed or has ended.
 	Revision int64
 
 	ended bool // it has ended with its start

@@ -72,7 +72,8 @@ func buildAll() (programs, error) {
 	if err := p.goes("build", nil, "-ldflags=-s -w", "-o", p.abide, "./cmd/abide"); err != nil {
 		return p, err
 	}
-	return p, p.goes("build", nil, "-ldflags=-s -w", "-o", p.saas, "./examples/saas")
+	err = p.goes("build", nil, "-ldflags=-s -w", "-o", p.saas, "./examples/saas")
+	return p, err
 }
 
 // overlay returns the files that are added to examples/saas.

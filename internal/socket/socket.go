@@ -92,7 +92,7 @@ func (s *Socket) removeFiles() error {
 	return errors.Join(errs...)
 }
 
-// findSocket returns where the process should listen that has the store in a folder open.
+// Find returns where the process should listen that has the store in a folder open.
 func Find(dir string) (string, error) {
 	text, err := os.ReadFile(addressBeside(dir))
 	if err == nil {

@@ -43,7 +43,7 @@ type Started struct {
 	ID       string    `json:"id"`
 	Existed  bool      `json:"existed,omitempty" doc:"There was such an instance, and nothing was started."`
 	Unserved bool      `json:"unserved,omitempty" doc:"No live worker runs the orchestration: the instance waits for one."`
-	Revision int64     `json:"revision,omitempty" doc:"That of the instance, if it was started."`
+	Revision int64     `json:"revision,omitempty" doc:"That of the instance, if it was started and has not ended already: wait for a later one with after."`
 	Instance *Instance `json:"instance,omitempty" doc:"The instance when it had ended, or when the wait was over; only with wait."`
 }
 

@@ -204,7 +204,7 @@ func (t *turn) ended(e *history.Event, status Status) {
 	for _, id := range []string{idStart, idParked} { // it may not have begun, or be parked
 		t.tx.Delete = append(t.tx.Delete, store.MessageRef{Key: t.claim.Key, ID: id})
 	}
-	info.Status, info.EndedAt, t.changed = status, t.in.ledger.now, true
+	info.Status, info.EndedAt, t.changed = status, base.Later(t.in.ledger.now, info.CreatedAt), true
 	info.Result, info.Failure = e.Data, e.Failure
 	info.Awaited, info.BadPayload = nil, nil
 	if e.Kind == history.ExecutionTerminated {

@@ -114,9 +114,12 @@ func newFuser(e *Engine) *fuser {
 	}
 }
 
-// begin takes a slot for a fused turn, and counts it as work. It returns false if none is free, or the
-// engine closes.
+// begin takes a slot for a fused turn, and counts it as work. It returns false if as many turns run
+// as may, claimed or fused, or the engine closes.
 func (f *fuser) begin() bool {
+	if int(f.e.turning.running.Load())+len(f.slots) >= cap(f.slots) {
+		return false
+	}
 	select {
 	case f.slots <- struct{}{}:
 	default:

@@ -383,6 +383,25 @@ func TestFusedFanOut(t *testing.T) {
 	})
 }
 
+// TestFusedTimes: an instance has not begun or ended before it was started, although the start has the
+// time of the process and the turn that of the last claim.
+func TestFusedTimes(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.flow("flow", calls(0))
+		r.serve()
+		r.fuser.times.note(time.Now().Add(-time.Minute), time.Now())
+		r.begin("i", "flow", "")
+		info := r.info("i")
+		want(r, "status", info.Status, Completed)
+		want(r, "fused", r.Count().Fused.Load(), 1)
+		for _, at := range []time.Time{info.BegunAt, info.EndedAt} {
+			if at.Before(info.CreatedAt) {
+				r.Errorf("begun at %v and ended at %v, started at %v", info.BegunAt, info.EndedAt, info.CreatedAt)
+			}
+		}
+	})
+}
+
 // TestStoreTime is never ahead of the store, and is forgotten when no claim has told it for long.
 func TestStoreTime(t *testing.T) {
 	t.Parallel()

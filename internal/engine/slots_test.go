@@ -147,7 +147,7 @@ func TestStepThatIgnoresItsContext(t *testing.T) {
 			return done("")
 		})
 		r.flow("flow", waiter)
-		r.serve(func(c *Config) { c.MaxTurns = 1 }, unfused)
+		r.serve(func(c *Config) { c.MaxTurns = 1 })
 		r.begin("d", "deaf", "")
 		r.pass(time.Second)
 		r.begin("i", "flow", "")

@@ -75,7 +75,7 @@ func (t *turn) begin(events []history.Event) {
 	t.changed = t.changed || info.Status == Pending
 	info.Status = Running
 	if info.BegunAt.IsZero() {
-		info.BegunAt = t.claim.Now
+		info.BegunAt = base.Later(t.claim.Now, info.CreatedAt) // which is of another clock
 	}
 	t.begins, t.starts = true, info.Execution == 1
 }

@@ -19,6 +19,7 @@ const tenant = bench.Name
 const (
 	maxLength = 10_000 // each takes a few events of a history, whose length is limited
 	maxWidth  = 10_000
+	maxRate   = 1_000_000
 )
 
 // Specs describes the workloads.
@@ -41,6 +42,7 @@ type loop struct {
 	n        int64
 	duration time.Duration
 	clients  int
+	rate     int // of an open loop, or 0
 	length   int // of activities, steps or events of an orchestration
 	width    int // of a fan-out
 	steps    bool
@@ -75,6 +77,7 @@ func newLoop(f *pflag.FlagSet, c *bench.Config, name string, many bool) *loop {
 	c.WarmupFlag(f)
 	if many {
 		f.IntVar(&l.clients, "clients", 64, "clients that start an orchestration, wait for its result, and start the next")
+		f.IntVar(&l.rate, "rate", 0, "start so many a second, whether or not others have ended, as far as there are clients; latencies count from when they should have begun")
 	}
 	return l
 }
@@ -91,6 +94,7 @@ func (l *loop) Validate(*bench.Config) error {
 		bench.NotNegative("n", l.n),
 		bench.NotNegative("duration", l.duration),
 		bench.Within("clients", l.clients, 1, bench.MaxClients),
+		bench.Within("rate", l.rate, 0, maxRate),
 	)
 	if l.flags.Lookup("length") != nil {
 		err = cmp.Or(err, bench.Within("length", l.length, 1, maxLength))
@@ -121,7 +125,7 @@ func (l *loop) Measure(ctx context.Context, r *bench.Run) error {
 		return err
 	}
 	s, err := r.Loop(ctx, bench.Loop{
-		Doing: "running " + l.name, Unit: "orchestrations", Workers: l.clients, N: l.n, Duration: l.duration, Warmup: true,
+		Doing: "running " + l.name, Unit: "orchestrations", Workers: l.clients, N: l.n, Duration: l.duration, Rate: l.rate, Warmup: true,
 		Do:    func(ctx context.Context, _ *bench.Op) error { return l.flow.once(ctx, l.engine) },
 		Stuck: func(ctx context.Context) error { return stuck(ctx, l.engine, r.Patience) },
 	})
@@ -131,6 +135,9 @@ func (l *loop) Measure(ctx context.Context, r *bench.Run) error {
 	p := &r.Report
 	p.Add("n", s.Count)
 	p.Add("clients", l.clients)
+	if l.rate > 0 {
+		p.Add("rate", l.rate)
+	}
 	if l.flags.Lookup("length") != nil {
 		p.Add("length", l.length)
 	}

@@ -37,6 +37,7 @@ func TestWorkloads(t *testing.T) {
 		keys [][]string
 	}{
 		{"hello --n 5 --clients 2", map[string]any{"clients": 2.0}, [][]string{loopKeys}},
+		{"hello --n 5 --clients 2 --rate 1000", map[string]any{"rate": 1000.0}, [][]string{loopKeys, {"rate"}}},
 		{"sequence --n 5 --clients 2 --length 3", map[string]any{"length": 3.0}, [][]string{loopKeys, {"length", "activities_per_s"}}},
 		{"sequence --n 5 --clients 2 --length 3 --steps", map[string]any{"length": 3.0}, [][]string{loopKeys, {"length", "steps_per_s"}}},
 		{"fanout --n 5 --clients 2 --width 4", map[string]any{"width": 4.0}, [][]string{loopKeys, {"width", "activities_per_s"}}},

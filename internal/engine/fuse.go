@@ -282,12 +282,19 @@ func refuse(deliveries []*delivery) {
 
 // run runs fused turns of an instance for as long as there are deliveries to it.
 func (f *fuser) run(key store.Key) {
+	ended := false
+	defer func() {
+		if !ended { // the code of users has ended the goroutine, as failing tests do
+			f.giveUp(key)
+		}
+	}()
 	for {
 		f.mu.Lock()
 		batch := f.nextBatch(key)
 		queued := f.isQueued(key)
 		f.mu.Unlock()
 		if len(batch) == 0 {
+			ended = true
 			return
 		}
 		err := errNotFused
@@ -301,9 +308,9 @@ func (f *fuser) run(key store.Key) {
 }
 
 // nextBatch removes the deliveries that the next turn of a key takes. If there are none, the runner
-// ends. The lock is held.
+// ends. Those that were taken back are dropped. The lock is held.
 func (f *fuser) nextBatch(key store.Key) []*delivery {
-	all := f.waiting[key]
+	all := slices.DeleteFunc(f.waiting[key], func(d *delivery) bool { return d.taken.Load() })
 	if len(all) == 0 {
 		delete(f.waiting, key)
 		return nil

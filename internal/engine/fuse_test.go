@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -187,6 +188,61 @@ func TestCodeThatReturnsLate(t *testing.T) {
 		r.raise("i", "go", "1")
 		r.pass(time.Second)
 		want(r, "received", r.countKind("i", history.EventReceived), 1)
+		r.raise("i", "go", "2")
+		want(r, "result", r.result("i"), "12")
+	})
+}
+
+// TestSlowCommitHoldsNothingBack: an event that waits for the commit of another one for too long is put
+// as a message, and is not held against the code.
+func TestSlowCommitHoldsNothingBack(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.flow("flow", collect(4))
+		r.serve()
+		r.warm()
+		r.begin("i", "flow", "")
+		r.tape.slow = 5 * fuseWithin
+		first := make(chan struct{})
+		go func() {
+			defer close(first)
+			r.raise("i", "go", "1")
+		}()
+		synctest.Wait()
+		began := time.Now()
+		r.raise("i", "go", "2")
+		want(r, "the second took", time.Since(began), fuseWithin+r.tape.slow)
+		<-first
+		r.tape.slow = 0
+		r.pass(time.Second)
+		fused := r.Count().Fused.Load()
+		r.raise("i", "go", "3")
+		want(r, "the third is fused", r.Count().Fused.Load(), fused+1)
+		r.raise("i", "go", "4")
+		want(r, "result", r.result("i"), "1 2 3 4")
+	})
+}
+
+// TestCodeThatEndsItsGoroutine leaves the instance to turns with a claim, and no runner behind.
+func TestCodeThatEndsItsGoroutine(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		once := true
+		r.flow("flow", func(c *replay.Context, _ []byte) replay.Outcome {
+			got := receive(c, "go")
+			if once {
+				once = false
+				runtime.Goexit()
+			}
+			return done(got + receive(c, "go"))
+		})
+		r.serve()
+		r.warm()
+		r.begin("i", "flow", "")
+		r.raise("i", "go", "1")
+		r.pass(time.Minute)
+		want(r, "a runner is left", r.fuser.runs(Ref{ID: "i"}.key()), false)
+		if r.info("i").Status == Stalled {
+			r.must(r.Resume(r.Context(), Ref{ID: "i"}))
+		}
 		r.raise("i", "go", "2")
 		want(r, "result", r.result("i"), "12")
 	})

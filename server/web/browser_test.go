@@ -389,6 +389,11 @@ func TestNothingTicked(t *testing.T) {
 	if !b.Is(`location.search === "?status=running" && !document.querySelector("dialog[open]")`) {
 		t.Error("the list was left")
 	}
+	w.start("nap", "nap-2", "", abide.Running)
+	b.Shows("nap-2")
+	if !b.Is(`document.body.innerText.includes("No row is ticked")`) {
+		t.Error("a change of the list takes away what was said about the rows")
+	}
 	b.Run(chromedp.Evaluate(`document.querySelector('input[aria-label="Select nap-1"]').click()`, nil), enter)
 	b.Shows("1 selected")
 	if !b.Is(`!document.querySelector("dialog[open]")`) {

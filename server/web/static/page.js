@@ -221,9 +221,14 @@
   const told = document.getElementById("selected");
   const boxes = function () { return document.querySelectorAll('input[name="instance"]'); };
 
-  function tellSelected() {
+  function tickSelected() {
     if (!told) return;
     for (const box of boxes()) box.checked = selected.has(box.value);
+  }
+
+  function tellSelected() {
+    if (!told) return;
+    tickSelected();
     told.textContent = selected.size ? selected.size + " selected" : "";
     told.classList.remove("last");
     document.getElementById("unselect").hidden = !selected.size;
@@ -300,7 +305,7 @@
     for (const hidden of document.querySelectorAll("[data-copy][hidden], #all-rows[hidden]")) hidden.hidden = false;
   }
   dress();
-  document.addEventListener("abide:drawn", function () { dress(); tell(); tellSelected(); });
+  document.addEventListener("abide:drawn", function () { dress(); tell(); tickSelected(); });
 
   // On a narrow screen the menu is a strip: the page's own entry is in sight. To ask where it is
   // lays out the whole page, so that waits for the first paint.

@@ -201,7 +201,8 @@ func TestSlowCommitHoldsNothingBack(t *testing.T) {
 		r.serve()
 		r.warm()
 		r.begin("i", "flow", "")
-		r.tape.slow = 5 * fuseWithin
+		const slow = 5 * fuseWithin
+		r.tape.slowly(slow)
 		first := make(chan struct{})
 		go func() {
 			defer close(first)
@@ -210,9 +211,9 @@ func TestSlowCommitHoldsNothingBack(t *testing.T) {
 		synctest.Wait()
 		began := time.Now()
 		r.raise("i", "go", "2")
-		want(r, "the second took", time.Since(began), fuseWithin+r.tape.slow)
+		want(r, "the second took", time.Since(began), fuseWithin+slow)
 		<-first
-		r.tape.slow = 0
+		r.tape.slowly(0)
 		r.pass(time.Second)
 		fused := r.Count().Fused.Load()
 		r.raise("i", "go", "3")
@@ -328,6 +329,7 @@ func TestOvertakenCache(t *testing.T) {
 		r.begin("i", "flow", "")
 		second := r.serve(func(c *Config) { c.Activities = nil })
 		first.stopClaiming() // it keeps its instance
+		first.loops.Wait()
 		r.raise("i", "go", "")
 		r.pass(time.Second)
 		want(r, "scheduled", r.countKind("i", history.ActivityScheduled), 1)
@@ -424,7 +426,7 @@ func TestFusedFanOut(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		r.flow("flow", fanout(1000))
 		r.act("echo", echo)
-		r.tape.slow = 5 * time.Millisecond
+		r.tape.slowly(5 * time.Millisecond)
 		r.serve()
 		r.warm()
 		r.begin("i", "flow", "")

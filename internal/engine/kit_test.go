@@ -271,7 +271,7 @@ type tape struct {
 
 func (s *tape) Commit(ctx context.Context, tx *store.Tx) error {
 	s.mu.Lock()
-	fail := s.fail
+	fail, slow := s.fail, s.slow
 	s.mu.Unlock()
 	if fail != nil {
 		if err := fail(tx); err != nil {
@@ -284,10 +284,17 @@ func (s *tape) Commit(ctx context.Context, tx *store.Tx) error {
 		s.txs = append(s.txs, *tx)
 		s.mu.Unlock()
 	}
-	if s.slow > 0 {
-		<-time.After(s.slow)
+	if slow > 0 {
+		<-time.After(slow)
 	}
 	return err
+}
+
+// slowly makes commits take that long to return.
+func (s *tape) slowly(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.slow = d
 }
 
 // failing makes commits fail as f says, until it is called with nil.

@@ -417,7 +417,7 @@ func TestBusyInstanceIsNotReplayed(t *testing.T) {
 		const n = 20
 		r.flow("flow", collect(n))
 		r.serve()
-		r.tape.slow = time.Millisecond
+		r.tape.slowly(time.Millisecond)
 		r.begin("i", "flow", "")
 		for i := range n {
 			r.raise("i", "go", fmt.Sprint(i))

@@ -317,11 +317,7 @@ func (s *Store) apply(g *group, tx *store.Tx, first int, now int64) error {
 	for i := range tx.Append {
 		a := &tx.Append[i]
 		s.append(g, a)
-		switch k := s.pinned(a.Key); {
-		case a.Route == "" || a.Route == k.route:
-		case k.count == 0:
-			k.route, k.headerDirty = a.Route, true
-		default:
+		if k := s.pinned(a.Key); a.Route != "" && a.Route != k.route {
 			if err := s.setRoute(g, k, a.Route, now); err != nil {
 				return err
 			}

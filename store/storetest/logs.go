@@ -234,6 +234,19 @@ var idleCases = []propertyCase{
 		w.isClaim(w.claimOne(serving("order@2")), k, "m")
 	}},
 
+	{name: "an append gives another route to what its commit puts, after the messages that it finishes", run: func(w *world) {
+		k := key("order-1")
+		w.putMessages(store.Message{Key: k, ID: "m", Route: "order", Body: bodyOf("m")})
+		c := w.claimOne(serving("order"))
+		w.commit(&store.Tx{
+			Finish: []store.Finish{{Lease: c.Lease()}},
+			Append: []store.Append{{Key: k, Route: "order@2", Entries: entries("a")}},
+			Put:    []store.Message{{Key: k, ID: "m", Body: bodyOf("m")}},
+		})
+		w.claimNone(serving("order"))
+		w.isClaim(w.claimOne(serving("order@2")), k, "m")
+	}},
+
 	{name: "an idle append is a conflict while the key is leased, and changes nothing", run: func(w *world) {
 		k := key("order-1")
 		w.put(k, "m")

@@ -88,7 +88,7 @@ func (w *faultWorld) service(name string, s store.Store) *process {
 	p := &process{w: w, name: name}
 	f := action.Func(p.act)
 	service, err := action.New(action.Config{
-		Store: s, Rate: faultRate, LeaseDuration: faultLease, Slots: 4, Retention: -1, DrainTimeout: time.Second, Logger: rig.Quiet,
+		Store: s, Rate: faultRate, LeaseDuration: faultLease, Slots: 4, Retention: -1, DrainTimeout: time.Second, Logger: rig.Quiet, Unlisted: true,
 		Targets: map[string]action.Definition{"do": {Target: f}, "again": {Target: f, Attempts: tries, Backoff: time.Second}},
 	})
 	check.OK(w.T, err)

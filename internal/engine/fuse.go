@@ -271,11 +271,7 @@ func (f *fuser) giveUp(key store.Key) {
 	left := f.waiting[key]
 	delete(f.waiting, key)
 	f.mu.Unlock()
-	refuse(left)
-}
-
-func refuse(deliveries []*delivery) {
-	for _, d := range deliveries {
+	for _, d := range left {
 		d.result <- errNotFused
 	}
 }
@@ -431,9 +427,12 @@ func (t *turn) runFused(messages []message) error {
 // endDeliveries adds the ends of the leases whose outcomes the turn takes, and puts the messages that
 // it leaves to a later turn.
 func (t *turn) endDeliveries() {
-	left := map[string]bool{}
-	for _, id := range t.keep {
-		left[id] = true
+	var left map[string]bool // most turns leave none
+	if len(t.keep) > 0 {
+		left = make(map[string]bool, len(t.keep))
+		for _, id := range t.keep {
+			left[id] = true
+		}
 	}
 	for _, d := range t.fused {
 		if d.finish != nil {

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"slices"
 	"sync"
 	"time"
 
@@ -32,7 +31,7 @@ type unserved struct {
 func (e *Engine) suspectUnserved(queue, route string) {
 	switch queue {
 	case queueTurns:
-		if slices.Contains(e.cfg.Routes, route) {
+		if e.serves(route) {
 			return
 		}
 	case QueueActivities:

@@ -44,6 +44,11 @@ var (
 	// ErrQuota is returned if the tenant has used up its quota, see [Config.Quota].
 	ErrQuota = engine.ErrQuota
 
+	// ErrBusy is returned by starts and events that have waited half a second because the process, or its
+	// store, has more to do than it can. Nothing was started or raised. A retry may succeed, best after
+	// a second.
+	ErrBusy = engine.ErrBusy
+
 	// ErrConflict is returned if a concurrent change has won. A retry may succeed.
 	ErrConflict = errs.ErrConflict
 

@@ -186,6 +186,7 @@ func (t *Task) run() {
 	t.called = true
 	t.setAlarms()
 	data, failure := t.call()
+	t.job.users = t.e.clock.Now().Sub(t.begun)
 	t.clearAlarms()
 	cause := context.Cause(t.ctx)
 	switch {

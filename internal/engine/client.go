@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide/history"
+	"github.com/abidehq/abide/internal/admission"
 	"github.com/abidehq/abide/internal/backoff"
 	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/internal/catalog"
@@ -33,18 +34,22 @@ type Client struct {
 	catalog *catalog.Catalog
 	peers   peers
 
+	limiter *admission.Limiter // of starts and events
+
 	folds folds // of the histories that Waits has read
 }
 
 // NewClient returns a client of what is in a store. It does not check payloads.
 func NewClient(s store.Store, clock base.Clock) *Client {
-	return &Client{store: s, clock: clock}
+	return &Client{store: s, clock: clock, limiter: newLimiter(s, clock, nil, nil)}
 }
 
 // NewCheckedClient returns a client that checks starts and events against what workers have
 // published.
 func NewCheckedClient(s store.Store, clock base.Clock) *Client {
-	return &Client{store: s, clock: clock, catalog: catalog.New(s, clock, nil)}
+	c := NewClient(s, clock)
+	c.catalog = catalog.New(s, clock, nil)
+	return c
 }
 
 // IfExists is the policy of [Client.Start] for an ID that exists.
@@ -104,7 +109,7 @@ type Started struct {
 const startTries = 10
 
 // Start starts all of the instances, or none: one commit. It returns [ErrQuota] if a tenant
-// would have more than it may.
+// would have more than it may, and [ErrBusy] if the process does not keep up.
 func (c *Client) Start(ctx context.Context, starts ...Start) ([]Started, error) {
 	if len(starts) == 0 {
 		return nil, nil
@@ -188,8 +193,13 @@ func (c *Client) setTimes(ctx context.Context, starts []Start) error {
 }
 
 // commitStarts commits the starts of instances that are not known to exist. A single one is fused with
-// its first turn if that can be.
+// its first turn if that can be. It returns ErrBusy if the process does not keep up.
 func (c *Client) commitStarts(ctx context.Context, starts []Start, done []Started, replaced []int64, origin span) error {
+	permit, err := c.limiter.Acquire(ctx, len(starts))
+	if err != nil {
+		return err
+	}
+	defer permit.Release()
 	if s := &starts[0]; c.fuser != nil && len(starts) == 1 && !done[0].Existed && replaced[0] == 0 && s.At.IsZero() {
 		info, b := s.instance(c.clock.Now(), origin)
 		ended, err := c.fuser.startFused(ctx, &info, &b)

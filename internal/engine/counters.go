@@ -16,6 +16,7 @@ type Counters struct {
 	ActivitiesDone atomic.Int64 // activities that completed
 	ActivityFails  atomic.Int64 // attempts of activities that failed
 	Expired        atomic.Int64 // ended instances that were deleted
+	Refused        atomic.Int64 // starts and events that were refused, because the process was behind
 }
 
 // Count returns the engine's counters.

@@ -59,6 +59,7 @@ func (e *Engine) serve(req store.ClaimRequest, slots *slots, run func(*job)) {
 			if len(claims) > 0 {
 				e.fuser.times.note(claims[0].Now, e.clock.Now())
 			}
+			slots.watch(claims)
 			jobs := make([]job, len(claims))
 			for i := range claims {
 				j := &jobs[i]

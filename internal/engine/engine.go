@@ -218,6 +218,7 @@ func New(cfg Config) (*Engine, error) {
 		Store: cfg.Store, Clock: cfg.Clock, Logger: cfg.Logger, Part: "engine", Limit: callLeases * cfg.LeaseDuration, Failed: e.fail,
 	}), cfg.Clock)
 	e.store, e.Client = e.feed, NewClient(e.feed, cfg.Clock)
+	e.admit()
 	e.claiming, e.stopClaiming = context.WithCancel(context.Background())
 	e.working, e.stopWorking = context.WithCancelCause(context.Background())
 	if cfg.Signatures != nil {
@@ -338,6 +339,7 @@ func (e *Engine) stop(ctx context.Context) error {
 	e.roster.Stop()
 	e.feed.end(ErrStopping)
 	e.unobserve()
+	e.limiter.Close()
 	e.end(nil)
 	return err
 }

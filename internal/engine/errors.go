@@ -35,6 +35,9 @@ var (
 	// ErrQuota: the tenant has as much as it may have.
 	ErrQuota = errs.ErrQuota
 
+	// ErrBusy: the process has more to do than it can. Nothing was done.
+	ErrBusy = errs.ErrBusy
+
 	// ErrUnavailable: the executor cannot be reached; nothing is wrong with the instance.
 	ErrUnavailable = errors.New("executor is not available")
 )

@@ -113,7 +113,10 @@ type feed struct {
 	again  func() bool // stops the timer
 }
 
-var _ store.Store = (*feed)(nil)
+var (
+	_ store.Store     = (*feed)(nil)
+	_ store.Pressured = (*feed)(nil)
+)
 
 func newFeed(s store.Store, clock base.Clock) *feed {
 	return &feed{
@@ -133,6 +136,9 @@ func (f *feed) Commit(ctx context.Context, tx *store.Tx) error {
 	}
 	return err
 }
+
+// Pressure is that of the store.
+func (f *feed) Pressure() float64 { return store.Pressure(f.Store) }
 
 // note marks the instances that a commit with that outcome has changed, or may have changed.
 func (f *feed) note(tx *store.Tx, err error) {

@@ -39,9 +39,10 @@ func (e *Engine) observe() (stop func()) {
 		for _, s := range []*slots{e.turning, e.acting} {
 			o.ObserveFloat64(m.abandoned, float64(s.count()), metric.WithAttributeSet(attribute.NewSet(attribute.String(meter.CodeAbandoned.Label, s.what))))
 		}
+		o.ObserveFloat64(m.limit, float64(e.limiter.State().Limit))
 		o.ObserveFloat64(m.cached, float64(e.cache.len()))
 		return held.observe(ctx, e, o)
-	}, m.turning, m.acting, m.abandoned, m.cached, m.pending, m.ready, m.age, m.quarantineNow, m.clockLead, m.clockOffset)
+	}, m.turning, m.acting, m.abandoned, m.limit, m.cached, m.pending, m.ready, m.age, m.quarantineNow, m.clockLead, m.clockOffset)
 }
 
 func (h *holdings) observe(ctx context.Context, e *Engine, o metric.Observer) error {

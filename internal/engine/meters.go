@@ -20,14 +20,14 @@ type meters struct {
 	set *meter.Set
 
 	started, continued, ended, stalled, expired metric.Int64Counter
-	long                                        metric.Int64Counter
+	long, refused                               metric.Int64Counter
 	replays, stale, unawaited, lost             metric.Int64Counter
 	activitiesEnded, failures                   metric.Int64Counter
 	timersSet, timersFired                      metric.Int64Counter
 	timersMoved, timersCancelled                metric.Int64Counter
 	lateness, turns, activities                 metric.Float64Histogram
 
-	cached, turning, acting, abandoned                         metric.Float64ObservableGauge
+	cached, turning, acting, abandoned, limit                  metric.Float64ObservableGauge
 	pending, ready, age, quarantineNow, clockLead, clockOffset metric.Float64ObservableGauge
 
 	byStatus   map[Status]label
@@ -72,6 +72,8 @@ func newMeters(p metric.MeterProvider, activities map[string]Activity) (*meters,
 		ended:           set.Counter(meter.InstancesEnded),
 		stalled:         set.Counter(meter.InstancesStalled),
 		long:            set.Counter(meter.InstancesLong),
+		refused:         set.Counter(meter.CallsRefused),
+		limit:           set.Gauge(meter.CallsLimit),
 		expired:         set.Counter(meter.InstancesExpired),
 		cached:          set.Gauge(meter.InstancesCached),
 		lateness:        set.Seconds(meter.InstanceLateness),
@@ -171,4 +173,10 @@ func (e *Engine) stale(n int) {
 		e.count.Stale.Add(int64(n))
 		e.meters.stale.Add(context.Background(), int64(n))
 	}
+}
+
+// refused counts a start or an event that was refused because the process was behind.
+func (e *Engine) refused() {
+	e.count.Refused.Add(1)
+	e.meters.refused.Add(context.Background(), 1)
 }

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/abidehq/abide/internal/admission"
 	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/store"
 )
@@ -29,6 +30,9 @@ type slots struct {
 	// taken is the semaphore: it has an element for each slot that is taken, and its capacity is
 	// the number of slots.
 	taken chan struct{}
+
+	// queue watches how old claimed messages are, and who holds the slots. Nil means that nobody does.
+	queue *admission.Queue
 
 	// running is the number of jobs that are not abandoned. It may be less than len(taken): the
 	// claim loop takes slots before it claims.
@@ -119,6 +123,10 @@ type job struct {
 	*store.Claim
 	slots *slots
 
+	begun   time.Time
+	users   time.Duration // for how long the function of an activity has run
+	stepped atomic.Bool   // the turn has run a step
+
 	mu sync.Mutex
 
 	// alarm stops the timer that abandons the job. It is set from shouldEnd to the end.
@@ -130,7 +138,10 @@ type job struct {
 }
 
 // begin counts the job, whose slot is taken.
-func (j *job) begin() { j.slots.running.Add(1) }
+func (j *job) begin() {
+	j.slots.running.Add(1)
+	j.begun = j.slots.clock.Now()
+}
 
 // shouldEnd has the job abandoned if its code has not returned within returnWithin.
 func (j *job) shouldEnd() {
@@ -168,6 +179,7 @@ func (j *job) end() {
 		j.slots.returned(j.freed)
 	} else {
 		j.slots.running.Add(-1)
+		j.worked()
 	}
 	if !j.freed {
 		j.slots.give(1)

@@ -69,6 +69,7 @@ func (t *turn) stepsContext() context.Context {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ctx == nil {
+		t.job.stepped.Store(true)
 		s.run = t.in.info.run
 		s.ctx, s.stop = context.WithCancelCause(t.ctx)
 		if s.asked {

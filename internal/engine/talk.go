@@ -61,7 +61,8 @@ type Raised struct {
 }
 
 // Raise raises events, all or none. An instance need not exist: the event waits for it.
-// What each event finds is read before it is durable: an instance that ends in between drops it.
+// What each event finds is read before it is durable: an instance that ends in between drops it. It
+// returns [ErrBusy] if the process does not keep up.
 func (c *Client) Raise(ctx context.Context, raises ...Raise) ([]Raised, error) {
 	var tx store.Tx
 	raised := make([]Raised, len(raises))
@@ -70,6 +71,11 @@ func (c *Client) Raise(ctx context.Context, raises ...Raise) ([]Raised, error) {
 			return nil, err
 		}
 	}
+	permit, err := c.limiter.Acquire(ctx, len(raises))
+	if err != nil {
+		return nil, wrap("raise", err)
+	}
+	defer permit.Release()
 	if c.fuser != nil && len(raises) == 1 && !raises[0].Awaited { // whether it is awaited, a claimed turn decides
 		found, err := c.raiseFused(ctx, &raises[0])
 		if !errors.Is(err, errNotFused) {

@@ -17,6 +17,7 @@ var (
 	ErrStalled  = errors.New("instance has stalled")
 	ErrConflict = errors.New("conflict")
 	ErrQuota    = errors.New("quota exceeded")
+	ErrBusy     = errors.New("too busy, try again later")
 	ErrStopping = errors.New("the service is stopping")
 
 	// ErrPayload and ErrUnserved match ErrInvalid as well.

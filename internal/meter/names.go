@@ -16,6 +16,9 @@ var (
 	InstanceTimersMoved     = counter("abide.instance.timer.moved", "", "Timers of orchestrations that were given another time, by their code or from outside.")
 	InstanceTimersCancelled = counter("abide.instance.timer.cancelled", "", "Timers of orchestrations that their code cancelled; those of instances that end are not counted.")
 
+	CallsRefused = counter("abide.call.refused", "", "Starts and events that were refused, because this process has more to do than it can.")
+	CallsLimit   = gauge("abide.call.limit", "", "Starts and events that this process commits at a time; it is lowered from 256 while the process is behind.")
+
 	TurnDuration      = seconds("abide.turn.duration", "", "How long a turn took that was committed, with its commit.")
 	TurnReplays       = counter("abide.turn.replays", "", "Turns that replayed history, because the code was not in memory.")
 	TurnsRunning      = gauge("abide.turn.running", "", "Turns that are under way now, in this process.")
@@ -90,6 +93,7 @@ func All() []Metric {
 	return []Metric{
 		InstancesStarted, InstancesContinued, InstancesEnded, InstancesStalled, InstancesLong, InstancesExpired, InstancesCached, InstanceLateness,
 		InstanceTimersScheduled, InstanceTimersFired, InstanceTimersMoved, InstanceTimersCancelled,
+		CallsRefused, CallsLimit,
 		TurnDuration, TurnReplays, TurnsRunning,
 		ActivityDuration, ActivitiesEnded, ActivityFailures, ActivitiesRunning, CodeAbandoned,
 		MessagesStale, EventsUnawaited, ClaimsLost,

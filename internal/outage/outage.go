@@ -61,6 +61,11 @@ type Store struct {
 	broken map[string]bool // calls that have failed, and not succeeded since
 }
 
+var (
+	_ store.Store     = (*Store)(nil)
+	_ store.Pressured = (*Store)(nil)
+)
+
 // Watch returns a store that makes the calls of cfg.Store. One that is watched already is
 // returned as it is.
 func Watch(cfg Config) store.Store {
@@ -234,6 +239,9 @@ func (s *Store) Count(ctx context.Context, q store.Query, limit int) (int, error
 func (s *Store) Await(ctx context.Context, key store.RecordKey, after int64) (store.Record, error) {
 	return watched(ctx, s, "await", func() (store.Record, error) { return s.Store.Await(ctx, key, after) })
 }
+
+// Pressure is that of the store.
+func (s *Store) Pressure() float64 { return store.Pressure(s.Store) }
 
 // Stats is that of the store.
 func (s *Store) Stats(ctx context.Context) (store.Stats, error) {

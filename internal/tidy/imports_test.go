@@ -28,6 +28,7 @@ var layers = []layer{
 	{path: "internal/errs", alone: true},
 	{path: "internal/base", alone: true},
 	{path: "internal/backoff", imports: []string{"internal/base"}, alone: true},
+	{path: "internal/admission", imports: []string{"internal/base"}, alone: true},
 	{path: "internal/ratelimit", imports: []string{"internal/base"}},
 	{path: "internal/tidy", alone: true},
 	{path: "internal/tidy/platforms"},
@@ -103,7 +104,7 @@ var layers = []layer{
 	{
 		path: "internal/engine",
 		imports: []string{
-			"internal/backoff", "internal/base", "internal/catalog", "internal/claimloop", "history", "internal/lease", "internal/meter", "internal/outage", "internal/replay", "internal/roster", "internal/schema", "internal/wire", "store",
+			"internal/admission", "internal/backoff", "internal/base", "internal/catalog", "internal/claimloop", "history", "internal/lease", "internal/meter", "internal/outage", "internal/replay", "internal/roster", "internal/schema", "internal/wire", "store",
 		},
 		tests: []string{"internal/teststore", "store/..."},
 	},

@@ -1,0 +1,285 @@
+package admission
+
+import (
+	"container/list"
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/errs"
+)
+
+// ErrBusy means that the process has more to do than it can: nothing was done, and a later call may
+// succeed.
+var ErrBusy = errs.ErrBusy
+
+// Limits and times of a [Limiter].
+const (
+	// MaxLimit is how many calls are in flight at most.
+	MaxLimit = 256
+
+	// MaxWaiting is how many calls wait at most, and MaxWait for how long.
+	MaxWaiting = 10_000
+	MaxWait    = 500 * time.Millisecond
+
+	// Slow is how long an admitted call may take before the process counts as behind, and SlowEach
+	// how much longer for each thing that it commits.
+	Slow     = 250 * time.Millisecond
+	SlowEach = time.Millisecond
+
+	// lowerEvery is how often the limit is lowered at most, and sampleEvery how often the store is
+	// asked for its pressure.
+	lowerEvery  = 250 * time.Millisecond
+	sampleEvery = 250 * time.Millisecond
+
+	// raiseEvery is how often the limit is raised, once the process was not behind for calm.
+	raiseEvery = 50 * time.Millisecond
+	calm       = 500 * time.Millisecond
+
+	// logEvery is how long no call must have been refused before that is logged as over.
+	logEvery = 10 * time.Second
+)
+
+// Config configures a [Limiter].
+type Config struct {
+	Clock base.Clock
+
+	// Logger receives a line when refusals begin and one when they end. Nil means none.
+	Logger *slog.Logger
+
+	// Pressure, if not nil, returns the pressure of the store: 1 and more mean that it is behind.
+	Pressure func() float64
+
+	// Refused, if not nil, is called for each call that is refused. It must not block.
+	Refused func()
+}
+
+// Limiter admits calls. All methods are safe for concurrent use, and those of a nil Limiter admit
+// everything.
+//
+// Invariants, while mu is not held: inFlight <= MaxLimit; if calls wait, then inFlight >= 1, so that a
+// release admits the next one; if calls wait, alarm is set for the first of them or earlier. All calls
+// wait equally long, so they are refused in the order in which they came, and one timer serves all.
+type Limiter struct {
+	cfg Config
+
+	mu       sync.Mutex
+	limit    int
+	inFlight int
+	peak     int       // of inFlight, since the limit was lowered
+	lowered  time.Time // when the limit was lowered
+	raised   time.Time // when it was raised, or raising was put off
+	sampled  time.Time // when the store was asked for its pressure
+
+	waiting list.List   // of *waiter
+	alarm   func() bool // stops the timer that refuses calls; nil if it is not set
+
+	refused  int64       // calls, since the limiter was made
+	refusals refusals    // those that are logged
+	overdue  func() bool // stops the timer that looks whether refusals have ended
+	closed   bool        // refusals are logged no more
+}
+
+// refusals are a period in which calls are refused.
+type refusals struct {
+	began time.Time // zero if there is none
+	first int64     // calls refused before it
+	seen  int64     // calls refused as of the last look
+}
+
+// waiter is a call that waits.
+type waiter struct {
+	until  time.Time
+	result chan error
+	at     *list.Element // nil if it waits no more
+}
+
+// New returns a limiter.
+func New(cfg Config) *Limiter {
+	return &Limiter{cfg: cfg, limit: MaxLimit}
+}
+
+// Permit is the right to make a call. It is released once.
+type Permit struct {
+	l     *Limiter
+	n     int
+	began time.Time
+}
+
+// Acquire admits a call that commits n things. It waits if there is no room, and then returns
+// [ErrBusy] after [MaxWait] or the error of ctx.
+func (l *Limiter) Acquire(ctx context.Context, n int) (Permit, error) {
+	if l == nil {
+		return Permit{}, nil
+	}
+	now := l.cfg.Clock.Now()
+	l.mu.Lock()
+	if l.waiting.Len() == 0 && l.inFlight < l.limit {
+		l.admit()
+		l.mu.Unlock()
+		return Permit{l, n, now}, nil
+	}
+	if l.waiting.Len() >= MaxWaiting {
+		begins := l.refuse(now)
+		l.mu.Unlock()
+		l.tell(1, begins)
+		return Permit{}, ErrBusy
+	}
+	w := &waiter{until: now.Add(MaxWait), result: make(chan error, 1)}
+	w.at = l.waiting.PushBack(w)
+	if l.alarm == nil {
+		l.alarm = l.cfg.Clock.AfterFunc(MaxWait, l.expire)
+	}
+	l.mu.Unlock()
+	select {
+	case err := <-w.result:
+		return Permit{l, n, l.cfg.Clock.Now()}, err
+	case <-ctx.Done():
+		l.leave(w)
+		return Permit{}, ctx.Err()
+	}
+}
+
+// admit counts a call in flight. The lock is held.
+func (l *Limiter) admit() {
+	l.inFlight++
+	l.peak = max(l.peak, l.inFlight)
+}
+
+// leave removes a call that has stopped waiting. If it was admitted meanwhile, the next one is.
+func (l *Limiter) leave(w *waiter) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if w.at != nil {
+		l.remove(w)
+		return
+	}
+	if err := <-w.result; err == nil {
+		l.inFlight--
+		l.next()
+	}
+}
+
+func (l *Limiter) remove(w *waiter) {
+	l.waiting.Remove(w.at)
+	w.at = nil
+}
+
+// next admits calls that wait, as many as there is room for. The lock is held.
+func (l *Limiter) next() {
+	for l.inFlight < l.limit && l.waiting.Len() > 0 {
+		w := l.waiting.Front().Value.(*waiter)
+		l.remove(w)
+		l.admit()
+		w.result <- nil
+	}
+}
+
+// expire refuses calls that have waited too long.
+func (l *Limiter) expire() {
+	now := l.cfg.Clock.Now()
+	n, begins := 0, false
+	l.mu.Lock()
+	l.alarm = nil
+	for front := l.waiting.Front(); front != nil; front = l.waiting.Front() {
+		w := front.Value.(*waiter)
+		if left := w.until.Sub(now); left > 0 {
+			l.alarm = l.cfg.Clock.AfterFunc(left, l.expire)
+			break
+		}
+		l.remove(w)
+		begins = l.refuse(now) || begins
+		n++
+		w.result <- ErrBusy
+	}
+	l.mu.Unlock()
+	l.tell(n, begins)
+}
+
+// Release ends the call.
+func (p Permit) Release() {
+	l := p.l
+	if l == nil {
+		return
+	}
+	now := l.cfg.Clock.Now()
+	l.mu.Lock()
+	l.inFlight--
+	if now.Sub(p.began) > Slow+time.Duration(p.n)*SlowEach {
+		l.lower(now)
+	} else {
+		l.raise(now)
+	}
+	l.next()
+	sample := l.cfg.Pressure != nil && now.Sub(l.sampled) >= sampleEvery
+	if sample {
+		l.sampled = now
+	}
+	l.mu.Unlock()
+	if sample && l.cfg.Pressure() >= 1 {
+		l.Behind()
+	}
+}
+
+// Behind says that the process is behind: the limit is lowered.
+func (l *Limiter) Behind() {
+	if l == nil {
+		return
+	}
+	now := l.cfg.Clock.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lower(now)
+}
+
+// lower lowers the limit, to seven tenths of what it or the calls in flight were, but not below its
+// half. The lock is held.
+func (l *Limiter) lower(now time.Time) {
+	l.raised = now.Add(calm)
+	if now.Sub(l.lowered) < lowerEvery {
+		return
+	}
+	l.limit = max(l.limit/2, min(l.limit, l.peak)*7/10, 1)
+	l.lowered, l.peak = now, l.inFlight
+}
+
+// raise raises the limit for the time that has passed since it was raised. The lock is held.
+func (l *Limiter) raise(now time.Time) {
+	if l.limit == MaxLimit || now.Sub(l.raised) < raiseEvery {
+		return
+	}
+	for steps := now.Sub(l.raised) / raiseEvery; steps > 0 && l.limit < MaxLimit; steps-- {
+		l.limit = min(l.limit+1+l.limit/16, MaxLimit)
+	}
+	l.raised = now
+}
+
+// State is what a limiter does.
+type State struct {
+	Limit    int // calls that may be in flight
+	InFlight int
+	Waiting  int
+	Refused  int64 // since the limiter was made
+}
+
+// State returns what the limiter does now.
+func (l *Limiter) State() State {
+	if l == nil {
+		return State{}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return State{Limit: l.limit, InFlight: l.inFlight, Waiting: l.waiting.Len(), Refused: l.refused}
+}
+
+// Close ends what is logged. Calls are admitted and refused as before.
+func (l *Limiter) Close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	if l.overdue != nil {
+		l.overdue()
+	}
+}

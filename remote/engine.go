@@ -24,7 +24,8 @@ import (
 //
 // A wait continues until it is over or ctx ends, also while the server is restarted. A start
 // is retried when the connection breaks: it starts one instance, but may report an instance that
-// it started itself as existing. Other calls are not retried.
+// it started itself as existing. Other calls are not retried, nor is a start or an event that the
+// server refuses with [abide.ErrBusy]: it has waited there, and retries would add to the load.
 func (c *Client) Engine() *abide.Client {
 	return abide.ClientOver(&transport{c: c, clock: base.System{}}, nil)
 }

@@ -24,6 +24,7 @@ var sentinels = map[string]error{
 	api.CodeTooLarge:     abide.ErrInvalid,
 	api.CodeStalled:      abide.ErrStalled,
 	api.CodeQuota:        abide.ErrQuota,
+	api.CodeBusy:         abide.ErrBusy,
 }
 
 // failure returns the error that an answer stands for: the one that the server met.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -29,6 +30,7 @@ var problems = []struct {
 	{abide.ErrState, http.StatusConflict, api.CodeState, "wrong state"},
 	{abide.ErrConflict, http.StatusConflict, api.CodeConflict, "conflicting change"},
 	{abide.ErrQuota, http.StatusTooManyRequests, api.CodeQuota, "tenant quota exceeded"},
+	{abide.ErrBusy, http.StatusTooManyRequests, api.CodeBusy, "too busy"},
 	{action.ErrForbidden, http.StatusForbidden, api.CodeForbidden, "target not allowed"},
 	{store.ErrTooLarge, http.StatusRequestEntityTooLarge, api.CodeTooLarge, "request too large"},
 	{abide.ErrInvalid, http.StatusBadRequest, api.CodeInvalid, "invalid request"},
@@ -75,6 +77,7 @@ const logSaysMore = "see the server's log"
 
 // writeProblem answers with a problem.
 func writeProblem(w http.ResponseWriter, p *api.Problem) {
+	maps.Copy(w.Header(), p.GetHeaders())
 	w.Header().Set("Content-Type", p.ContentType(""))
 	w.WriteHeader(p.Status)
 	_ = json.NewEncoder(w).Encode(p) // the client may be gone

@@ -99,7 +99,7 @@ func (t *Raise) raise(ctx context.Context, r *action.Run, ref abide.Ref) (abide.
 	if err != nil {
 		return abide.Raised{}, err
 	}
-	raised, err := t.client.Raise(ctx, request)
+	raised, err := patiently(ctx, func() ([]abide.Raised, error) { return t.client.Raise(ctx, request) })
 	if err != nil {
 		return abide.Raised{}, err
 	}

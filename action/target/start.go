@@ -77,7 +77,9 @@ func (s *Start) Run(ctx context.Context, r action.Run) (action.Outcome, error) {
 	if err != nil {
 		return action.Outcome{}, fmt.Errorf("target: start %s: %w", s.orchestration.Name(), err)
 	}
-	instance, err := s.orchestration.Start(ctx, s.client, input, abide.ID(s.id.expand(&r.Action, nil)), abide.Tenant(r.Action.Tenant))
+	instance, err := patiently(ctx, func() (*abide.Instance[json.RawMessage], error) {
+		return s.orchestration.Start(ctx, s.client, input, abide.ID(s.id.expand(&r.Action, nil)), abide.Tenant(r.Action.Tenant))
+	})
 	if err != nil {
 		return action.Outcome{}, fmt.Errorf("target: start %s: %w", s.orchestration.Name(), err)
 	}

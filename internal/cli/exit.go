@@ -27,7 +27,7 @@ const (
 	ExitUsage       = 2 // invalid command line; nothing was done
 	ExitNotFound    = 3 // what was asked for does not exist
 	ExitConflict    = 4 // changed or held by another process, or not allowed in its status
-	ExitUnreachable = 5 // the server or the store cannot be reached
+	ExitUnreachable = 5 // the server or the store cannot be reached, or is too busy
 )
 
 // exits has the sentinel errors that have a code, in the order in which they are looked for.
@@ -43,7 +43,7 @@ var exits = []struct {
 		timer.ErrExists, timer.ErrState, timer.ErrConflict, timer.ErrQuota,
 		operation.ErrExists, operation.ErrState, operation.ErrConflict,
 	}},
-	{ExitUnreachable, []error{remote.ErrUnreachable}},
+	{ExitUnreachable, []error{remote.ErrUnreachable, abide.ErrBusy}},
 }
 
 // exitProblems has the codes of problems that a server names and that have a code here.
@@ -59,6 +59,7 @@ var exitProblems = map[string]int{
 	api.CodeConflict:    ExitConflict,
 	api.CodeQuota:       ExitConflict,
 	api.CodeUnavailable: ExitUnreachable,
+	api.CodeBusy:        ExitUnreachable,
 }
 
 // exitCode returns the code for the error that a command returned.

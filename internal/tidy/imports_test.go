@@ -165,7 +165,7 @@ var layers = []layer{
 	{
 		path:    "remote",
 		imports: []string{".", "action", "history", "internal/backoff", "internal/base", "internal/engine", "internal/pages", "server/api", "store", "timer"},
-		tests:   []string{"bus", "bus/outbox", "server/operation", "server", "store", "store/memstore"},
+		tests:   []string{"internal/admission", "bus", "bus/outbox", "server/operation", "server", "store", "store/memstore"},
 	},
 	{
 		path:    "abidetest",

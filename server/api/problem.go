@@ -1,6 +1,9 @@
 package api
 
-import "fmt"
+import (
+	"fmt"
+	"net/http"
+)
 
 // Problem is an error, as RFC 9457 has it, with a code that programs can rely on.
 type Problem struct {
@@ -34,6 +37,14 @@ func (p *Problem) Error() string {
 // GetStatus returns the HTTP status.
 func (p *Problem) GetStatus() int { return p.Status }
 
+// GetHeaders returns the headers of the answer: Retry-After if the server is too busy.
+func (p *Problem) GetHeaders() http.Header {
+	if p.Code != CodeBusy {
+		return nil
+	}
+	return http.Header{"Retry-After": {"1"}}
+}
+
 // ContentType is that of problems.
 func (p *Problem) ContentType(string) string { return "application/problem+json" }
 
@@ -56,6 +67,7 @@ const (
 	CodeUnderWay        = "under_way"              // a request with the same Idempotency-Key is in progress
 	CodeCrossOrigin     = "cross_origin"           // the request comes from a page of another origin
 	CodeRate            = "too_many_requests"      // the rate limit is exceeded; try again after Retry-After
+	CodeBusy            = "busy"                   // the server has more to do than it can; try again after Retry-After
 	CodeUnavailable     = "unavailable"            // the store is unreachable or full; try again
 	CodeInternal        = "internal"               // an error of the server
 )

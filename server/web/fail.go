@@ -25,6 +25,7 @@ var kinds = []struct {
 	{[]error{abide.ErrState, timer.ErrState, action.ErrState}, http.StatusConflict, "Not possible any more"},
 	{[]error{abide.ErrConflict, timer.ErrConflict, action.ErrConflict}, http.StatusConflict, "Changed meanwhile"},
 	{[]error{abide.ErrQuota, timer.ErrQuota}, http.StatusConflict, "As many as are allowed"},
+	{[]error{abide.ErrBusy}, http.StatusTooManyRequests, "Too busy at the moment"},
 	{[]error{action.ErrForbidden}, http.StatusForbidden, "Not allowed"},
 	{[]error{abide.ErrInvalid, timer.ErrInvalid, action.ErrInvalid, store.ErrInvalid}, http.StatusBadRequest, "That is not right yet"},
 	{[]error{store.ErrFull}, http.StatusServiceUnavailable, "The store is full"},

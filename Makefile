@@ -115,6 +115,16 @@ bench: ## measure the embedded store, and orchestrations, timers, actions and a 
 	  echo && echo "abide bench $$workload" && "$$dir/abide" bench $$workload || exit 1; \
 	done
 
+# How long each store is soaked. Charts and samples go to docs.
+DURATION ?= 1h
+
+.PHONY: soak
+soak: servers ## drive a mixed load on the embedded store and on PostgreSQL for DURATION each (1h), and draw charts
+	@dir=$$(mktemp -d "$(CURDIR)/.bench.XXXXXX") && chmod 755 "$$dir" && trap 'rm -rf "$$dir"' EXIT INT TERM && \
+	for store in pebble postgres; do \
+	  TMPDIR="$$dir" ABIDE_SOAK=$(DURATION) ABIDE_SOAK_FOLDER="$(CURDIR)/docs" go test -count=1 -timeout 0 -v -run "TestSoak/$$store" ./internal/bench/soak || exit 1; \
+	done
+
 # The race detector needs a C compiler and the C library's headers. The check
 # compiles something, because a compiler without headers is of no use either.
 .PHONY: compiler

@@ -24,7 +24,8 @@ type Loop struct {
 
 	// Rate, if not zero, makes the loop an open one: operations begin at this rate per
 	// second, as far as there are workers, and their latency counts from when they should
-	// have begun. Otherwise a worker begins the next operation when the one before returns.
+	// have begun. None begins after the duration. Otherwise a worker begins the next operation
+	// when the one before returns.
 	Rate int
 
 	// Warmup has the loop run for the time of [Config.Warmup] before operations count.
@@ -47,6 +48,9 @@ type Op struct {
 
 // Begin restarts the clock of the operation: what came before was its preparation.
 func (o *Op) Begin() { o.began = time.Now() }
+
+// Elapsed returns the time since the operation began, or should have begun in an open loop.
+func (o *Op) Elapsed() time.Duration { return time.Since(o.began) }
 
 // Loop runs a loop. Sample.Total counts the operations of the warm-up too.
 func (r *Run) Loop(ctx context.Context, l Loop) (*Sample, error) {
@@ -77,6 +81,10 @@ func (r *Run) Loop(ctx context.Context, l Loop) (*Sample, error) {
 			op := &Op{Worker: worker, I: next.Add(1) - 1, began: time.Now()}
 			if l.Rate > 0 {
 				op.began = start.Add(time.Duration(op.I) * time.Second / time.Duration(l.Rate))
+				if w := watch.Load(); w != nil && l.Duration > 0 && op.began.Sub(w.start) >= l.Duration {
+					next.Add(-1) // and so are all with a higher number
+					return nil
+				}
 				if err := Pass(ctx, time.Until(op.began)); err != nil {
 					return err
 				}

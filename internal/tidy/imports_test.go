@@ -203,6 +203,7 @@ var layers = []layer{
 		imports: []string{
 			".", "action", "action/hook", "bus/...", "server/telemetry", "server", "server/api", "server/auth", "store/...", "timer",
 		},
+		tests: []string{"internal/testenv"},
 	},
 	{
 		path: "internal/cli/...",

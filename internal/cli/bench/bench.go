@@ -22,6 +22,7 @@ import (
 	"github.com/abidehq/abide/internal/bench/actions"
 	"github.com/abidehq/abide/internal/bench/engine"
 	benchserve "github.com/abidehq/abide/internal/bench/serve"
+	"github.com/abidehq/abide/internal/bench/soak"
 	"github.com/abidehq/abide/internal/bench/storage"
 	"github.com/abidehq/abide/internal/bench/timers"
 )
@@ -29,7 +30,7 @@ import (
 // New returns the command abide bench.
 func New() *cobra.Command {
 	specs := append([]bench.Spec{storage.Spec(), storage.SearchSpec()}, engine.Specs()...)
-	specs = append(specs, timers.Spec(), actions.Spec(), benchserve.Spec())
+	specs = append(specs, timers.Spec(), actions.Spec(), benchserve.Spec(), soak.Spec())
 	var verbs []*cobra.Command
 	for _, spec := range specs {
 		verbs = append(verbs, newBenchVerb(spec))

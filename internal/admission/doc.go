@@ -9,12 +9,14 @@
 //
 // A [Limiter] admits a call at once while fewer calls than its limit are in flight. The limit is
 // [MaxLimit] at first. It is lowered by at most one half, not more often than every 250 ms, when the
-// process is behind, and grows again, by about a sixteenth in 50 ms, after half a second without such
+// process is behind, and grows again, by about a thirtieth in 50 ms, after half a second without such
 // a signal. It is never below 1: accepted calls flow at a minimum rate, however large the backlog is.
 //
 // A call that is not admitted at once waits, first in first out. It is refused with [ErrBusy] after
 // [MaxWait], or at once if [MaxWaiting] calls wait. So a call takes at most MaxWait longer than the
-// commit itself, and the memory of waiting calls is bounded.
+// commit itself, and the memory of waiting calls is bounded. While calls have been waiting for longer than
+// MaxWait without a break, each waits for [StandingWait] only: a burst is smoothed by waiting, a load that
+// lasts is not.
 //
 // # Signals
 //

@@ -20,9 +20,12 @@ const (
 	// MaxLimit is how many calls are in flight at most.
 	MaxLimit = 256
 
-	// MaxWaiting is how many calls wait at most, and MaxWait for how long.
-	MaxWaiting = 10_000
-	MaxWait    = 500 * time.Millisecond
+	// MaxWaiting is how many calls wait at most, and MaxWait for how long. If there were calls that
+	// wait for all of MaxWait, others wait for StandingWait only: to wait longer makes each of them
+	// later, and none more likely to be admitted.
+	MaxWaiting   = 10_000
+	MaxWait      = 500 * time.Millisecond
+	StandingWait = 100 * time.Millisecond
 
 	// Slow is how long an admitted call may take before the process counts as behind, and SlowEach
 	// how much longer for each thing that it commits.
@@ -60,8 +63,9 @@ type Config struct {
 // everything.
 //
 // Invariants, while mu is not held: inFlight <= MaxLimit; if calls wait, then inFlight >= 1, so that a
-// release admits the next one; if calls wait, alarm is set for the first of them or earlier. All calls
-// wait equally long, so they are refused in the order in which they came, and one timer serves all.
+// release admits the next one; if calls wait, alarm is set for the time at which the first of them has
+// waited too long, or earlier. All calls may wait equally long at a time, so they are refused in the order
+// in which they came, and one timer serves all.
 type Limiter struct {
 	cfg Config
 
@@ -74,6 +78,7 @@ type Limiter struct {
 	sampled  time.Time // when the store was asked for its pressure
 
 	waiting list.List   // of *waiter
+	queued  time.Time   // since when calls have been waiting, if they are
 	alarm   func() bool // stops the timer that refuses calls; nil if it is not set
 
 	refused  int64       // calls, since the limiter was made
@@ -91,7 +96,7 @@ type refusals struct {
 
 // waiter is a call that waits.
 type waiter struct {
-	until  time.Time
+	since  time.Time
 	result chan error
 	at     *list.Element // nil if it waits no more
 }
@@ -127,10 +132,13 @@ func (l *Limiter) Acquire(ctx context.Context, n int) (Permit, error) {
 		l.tell(1, begins)
 		return Permit{}, ErrBusy
 	}
-	w := &waiter{until: now.Add(MaxWait), result: make(chan error, 1)}
+	w := &waiter{since: now, result: make(chan error, 1)}
+	if l.waiting.Len() == 0 {
+		l.queued = now
+	}
 	w.at = l.waiting.PushBack(w)
 	if l.alarm == nil {
-		l.alarm = l.cfg.Clock.AfterFunc(MaxWait, l.expire)
+		l.alarm = l.cfg.Clock.AfterFunc(l.patience(now), l.expire)
 	}
 	l.mu.Unlock()
 	select {
@@ -140,6 +148,14 @@ func (l *Limiter) Acquire(ctx context.Context, n int) (Permit, error) {
 		l.leave(w)
 		return Permit{}, ctx.Err()
 	}
+}
+
+// patience returns how long calls may wait now. The lock is held.
+func (l *Limiter) patience(now time.Time) time.Duration {
+	if now.Sub(l.queued) >= MaxWait {
+		return StandingWait
+	}
+	return MaxWait
 }
 
 // admit counts a call in flight. The lock is held.
@@ -183,9 +199,10 @@ func (l *Limiter) expire() {
 	n, begins := 0, false
 	l.mu.Lock()
 	l.alarm = nil
+	patience := l.patience(now)
 	for front := l.waiting.Front(); front != nil; front = l.waiting.Front() {
 		w := front.Value.(*waiter)
-		if left := w.until.Sub(now); left > 0 {
+		if left := patience - now.Sub(w.since); left > 0 {
 			l.alarm = l.cfg.Clock.AfterFunc(left, l.expire)
 			break
 		}
@@ -251,7 +268,7 @@ func (l *Limiter) raise(now time.Time) {
 		return
 	}
 	for steps := now.Sub(l.raised) / raiseEvery; steps > 0 && l.limit < MaxLimit; steps-- {
-		l.limit = min(l.limit+1+l.limit/16, MaxLimit)
+		l.limit = min(l.limit+1+l.limit/32, MaxLimit)
 	}
 	l.raised = now
 }

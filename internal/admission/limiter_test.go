@@ -80,10 +80,9 @@ func TestACallWaitsHalfASecond(t *testing.T) {
 			lateTook = time.Since(began)
 		}()
 		synctest.Wait()
-		rig.Pass(time.Millisecond)
+		rig.Pass(MaxWait - StandingWait + time.Millisecond)
 		go func() { _, early = l.Acquire(t.Context(), 1) }()
-		rig.Pass(MaxWait - time.Millisecond)
-		synctest.Wait()
+		rig.Pass(StandingWait - time.Millisecond)
 		permits[0].n = 1000  // not slow
 		permits[0].Release() // the second has a millisecond left
 		synctest.Wait()
@@ -93,6 +92,36 @@ func TestACallWaitsHalfASecond(t *testing.T) {
 		if s := l.State(); refused != 1 || s.Refused != 1 || s.Waiting != 0 || s.InFlight != MaxLimit {
 			t.Errorf("%d refused, %+v", refused, s)
 		}
+	})
+}
+
+// TestCallsWaitLessInAStandingQueue: after half a second with calls that wait, each waits for a tenth of a
+// second; a queue that was empty begins anew.
+func TestCallsWaitLessInAStandingQueue(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter()
+		permits := fill(t, l, MaxLimit)
+		refusedAfter := func() time.Duration {
+			began := time.Now()
+			if _, err := l.Acquire(t.Context(), 1); !errors.Is(err, ErrBusy) {
+				t.Error(err)
+			}
+			return time.Since(began)
+		}
+		var wg sync.WaitGroup
+		for range 20 { // one each 50 ms: there is always one that waits
+			wg.Go(func() { refusedAfter() })
+			rig.Pass(50 * time.Millisecond)
+		}
+		if got := refusedAfter(); got != StandingWait {
+			t.Errorf("refused after %v in a standing queue, want %v", got, StandingWait)
+		}
+		wg.Wait()
+		if got := refusedAfter(); got != MaxWait {
+			t.Errorf("refused after %v in an empty queue, want %v", got, MaxWait)
+		}
+		permits[0].Release()
 	})
 }
 

@@ -24,8 +24,8 @@ type Loop struct {
 
 	// Rate, if not zero, makes the loop an open one: operations begin at this rate per
 	// second, as far as there are workers, and their latency counts from when they should
-	// have begun. None begins after the duration. Otherwise a worker begins the next operation
-	// when the one before returns.
+	// have begun. None begins after the duration. Workers are then those that run at most.
+	// Otherwise a worker begins the next operation when the one before returns.
 	Rate int
 
 	// Warmup has the loop run for the time of [Config.Warmup] before operations count.
@@ -43,7 +43,10 @@ type Op struct {
 	Worker int
 	I      int64 // counts all operations of the loop, those of the warm-up included
 
-	began time.Time
+	began   time.Time
+	called  time.Time // when it began indeed
+	started time.Duration
+	refused bool
 }
 
 // Begin restarts the clock of the operation: what came before was its preparation.
@@ -52,58 +55,32 @@ func (o *Op) Begin() { o.began = time.Now() }
 // Elapsed returns the time since the operation began, or should have begun in an open loop.
 func (o *Op) Elapsed() time.Duration { return time.Since(o.began) }
 
+// Started says that what the operation is about was accepted: the time until then is counted apart,
+// from when the operation began indeed.
+func (o *Op) Started() { o.started = max(time.Since(o.called), 1) }
+
+// Refuse says that the operation was refused, because there was too much to do: it is counted apart,
+// and its latency is not.
+func (o *Op) Refuse() { o.refused = true }
+
 // Loop runs a loop. Sample.Total counts the operations of the warm-up too.
 func (r *Run) Loop(ctx context.Context, l Loop) (*Sample, error) {
-	s := &Sample{}
-	var next, taken, done atomic.Int64
-	var watch atomic.Pointer[stopwatch] // nil during the warm-up
-	start := time.Now()
-	begin := func() { watch.CompareAndSwap(nil, startWatch()) }
+	run := &loopRun{Loop: l, r: r, start: time.Now()}
+	begin := func() { run.watch.CompareAndSwap(nil, startWatch()) }
 	if l.Warmup && r.Warmup > 0 {
 		defer time.AfterFunc(r.Warmup, begin).Stop()
 	} else {
 		begin()
 	}
-	more := func() (yes, counts bool) {
-		w := watch.Load()
-		if w == nil {
-			return true, false
-		}
-		n := taken.Add(1)
-		return (l.Duration == 0 || n == 1 || time.Since(w.start) < l.Duration) && (l.N == 0 || n <= l.N), true
-	}
-	work := func(ctx context.Context, worker int) error {
-		for {
-			yes, counts := more()
-			if !yes {
-				return nil
-			}
-			op := &Op{Worker: worker, I: next.Add(1) - 1, began: time.Now()}
-			if l.Rate > 0 {
-				op.began = start.Add(time.Duration(op.I) * time.Second / time.Duration(l.Rate))
-				if w := watch.Load(); w != nil && l.Duration > 0 && op.began.Sub(w.start) >= l.Duration {
-					next.Add(-1) // and so are all with a higher number
-					return nil
-				}
-				if err := Pass(ctx, time.Until(op.began)); err != nil {
-					return err
-				}
-			}
-			if err := l.Do(ctx, op); err != nil {
-				return err
-			}
-			if counts {
-				s.Latency.Record(time.Since(op.began))
-				done.Add(1)
-			}
-			r.Beat()
-		}
-	}
-	defer r.Progress.Watch(l.Doing, l.Unit, l.N, done.Load)()
+	defer r.Progress.Watch(l.Doing, l.Unit, l.N, run.done.Load)()
 	err := r.Guard(ctx, l.Stuck, func(ctx context.Context) error {
 		g, ctx := errgroup.WithContext(ctx)
+		if l.Rate > 0 {
+			g.Go(func() error { return run.pace(ctx, g) })
+			return g.Wait()
+		}
 		for worker := range l.Workers {
-			g.Go(func() error { return work(ctx, worker) })
+			g.Go(func() error { return run.work(ctx, worker) })
 		}
 		return g.Wait()
 	})
@@ -111,9 +88,129 @@ func (r *Run) Loop(ctx context.Context, l Loop) (*Sample, error) {
 		return nil, err
 	}
 	begin() // of a warm-up that nothing followed
-	watch.Load().stop(s)
-	s.Count, s.Total = done.Load(), next.Load()
+	s := &run.sample
+	run.watch.Load().stop(s)
+	s.Count, s.Total, s.Refused = run.done.Load(), run.next.Load(), run.refused.Load()
+	s.Loaded = min(time.Duration(run.last.Load()), s.Elapsed)
 	return s, nil
+}
+
+// loopRun is a loop that runs.
+type loopRun struct {
+	Loop
+	r      *Run
+	start  time.Time
+	sample Sample
+
+	next, taken, done, refused atomic.Int64
+	watch                      atomic.Pointer[stopwatch] // nil during the warm-up
+	last                       atomic.Int64              // when an operation last began, since the watch was started
+}
+
+// more reports whether there is another operation, and whether it counts.
+func (l *loopRun) more() (yes, counts bool) {
+	w := l.watch.Load()
+	if w == nil {
+		return true, false
+	}
+	n := l.taken.Add(1)
+	return (l.Duration == 0 || n == 1 || time.Since(w.start) < l.Duration) && (l.N == 0 || n <= l.N), true
+}
+
+// work runs one operation after another.
+func (l *loopRun) work(ctx context.Context, worker int) error {
+	for {
+		yes, counts := l.more()
+		if !yes {
+			return nil
+		}
+		if err := l.do(ctx, &Op{Worker: worker, I: l.next.Add(1) - 1, began: time.Now()}, counts); err != nil {
+			return err
+		}
+	}
+}
+
+// paced is an operation whose time has come.
+type paced struct {
+	op     *Op
+	counts bool
+}
+
+// pace begins operations at the rate of the loop. A worker is added when all others are busy, so that there
+// are as many as operations are under way, up to Workers.
+func (l *loopRun) pace(ctx context.Context, g *errgroup.Group) error {
+	ops := make(chan paced)
+	defer close(ops)
+	for workers := 0; ; {
+		yes, counts := l.more()
+		if !yes {
+			return nil
+		}
+		op := &Op{I: l.next.Add(1) - 1}
+		op.began = l.start.Add(time.Duration(op.I) * time.Second / time.Duration(l.Rate))
+		if w := l.watch.Load(); w != nil && l.Duration > 0 && op.began.Sub(w.start) >= l.Duration {
+			l.next.Add(-1)
+			return nil
+		}
+		if left := time.Until(op.began); left > 0 {
+			if err := Pass(ctx, left); err != nil {
+				return err
+			}
+		}
+		select {
+		case ops <- paced{op, counts}:
+			continue
+		default:
+		}
+		if workers < l.Workers {
+			worker := workers
+			workers++
+			g.Go(func() error { return l.follow(ctx, worker, ops) })
+		}
+		select {
+		case ops <- paced{op, counts}:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// follow runs the operations that are due.
+func (l *loopRun) follow(ctx context.Context, worker int, ops <-chan paced) error {
+	for p := range ops {
+		p.op.Worker = worker
+		if err := l.do(ctx, p.op, p.counts); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// do runs one operation.
+func (l *loopRun) do(ctx context.Context, op *Op, counts bool) error {
+	op.called = time.Now()
+	if w := l.watch.Load(); w != nil {
+		l.last.Store(int64(op.called.Sub(w.start)))
+	}
+	late := op.called.Sub(op.began)
+	if err := l.Do(ctx, op); err != nil {
+		return err
+	}
+	l.r.Beat()
+	switch {
+	case !counts:
+	case op.refused:
+		l.refused.Add(1)
+		l.sample.Late.Record(late)
+	default:
+		l.sample.Latency.Record(time.Since(op.began))
+		l.sample.Late.Record(late)
+		if op.started > 0 {
+			l.sample.Start.Record(op.started)
+		}
+		l.done.Add(1)
+	}
+	return nil
 }
 
 // Loading is a load that [Run.Batches] makes: numbers From up to but not including To.

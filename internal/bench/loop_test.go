@@ -2,6 +2,7 @@ package bench_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -54,5 +55,66 @@ func TestALoopCountsAtLeastOneOperation(t *testing.T) {
 	benchtest.Run(t, spec(w), bench.Config{URL: "memory://"}, "")
 	if w.sample.Count != 1 || w.sample.Elapsed > time.Minute || w.sample.Rate() <= 0 {
 		t.Errorf("%d operations in %v, %v per second; want one", w.sample.Count, w.sample.Elapsed, w.sample.Rate())
+	}
+}
+
+// flood is an open loop in which every third operation is refused, and no operation ends before all have
+// begun.
+type flood struct {
+	nothing
+	workers int
+	begun   atomic.Int64
+	all     chan struct{}
+	sample  *bench.Sample
+}
+
+const floodOps = 30
+
+func (o *flood) Measure(ctx context.Context, r *bench.Run) (err error) {
+	o.sample, err = r.Loop(ctx, bench.Loop{
+		Doing: "doing", Unit: "nothings", Workers: o.workers, N: floodOps, Rate: 10_000,
+		Do: func(ctx context.Context, op *bench.Op) error {
+			if o.begun.Add(1) == floodOps {
+				close(o.all)
+			}
+			if op.I%3 == 0 {
+				op.Refuse()
+				return nil
+			}
+			op.Started()
+			select {
+			case <-o.all:
+				return nil
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		},
+	})
+	return err
+}
+
+// TestAnOpenLoopDoesNotWait: operations begin whether or not others have ended, and those that are refused
+// are counted apart.
+func TestAnOpenLoopDoesNotWait(t *testing.T) {
+	t.Parallel()
+	o := &flood{workers: floodOps, all: make(chan struct{})}
+	benchtest.Run(t, spec(o), bench.Config{URL: "memory://"}, "")
+	s := o.sample
+	if s.Count != 20 || s.Refused != 10 || s.Latency.Count() != 20 || s.Start.Count() != 20 || s.Late.Count() != floodOps {
+		t.Errorf("%d done, %d refused; %d latencies, %d starts, %d begun", s.Count, s.Refused, s.Latency.Count(), s.Start.Count(), s.Late.Count())
+	}
+	if s.Loaded <= 0 || s.Loaded > s.Elapsed {
+		t.Errorf("loaded for %v of %v", s.Loaded, s.Elapsed)
+	}
+}
+
+// TestAnOpenLoopHasSoManyWorkers: no more operations run at a time than there are workers.
+func TestAnOpenLoopHasSoManyWorkers(t *testing.T) {
+	t.Parallel()
+	o := &flood{workers: 2, all: make(chan struct{})}
+	c := bench.Config{URL: "memory://", Patience: 50 * time.Millisecond}
+	_ = benchtest.Fails(t, spec(o), c, "", "nothing has happened for 50ms")
+	if n := o.begun.Load(); n != 3 { // the first is refused, two wait
+		t.Errorf("%d operations have begun with 2 workers, want 3", n)
 	}
 }

@@ -83,10 +83,14 @@ func (h *Histogram) Merge(other *Histogram) {
 type Sample struct {
 	Count   int64 // operations that were measured
 	Total   int64 // operations, with those of the warm-up
+	Refused int64 // operations that were refused, see [Op.Refuse]
 	Elapsed time.Duration
+	Loaded  time.Duration // of Elapsed, until the last operation began
 	CPU     time.Duration
 	HasCPU  bool
 	Latency Histogram
+	Start   Histogram // of what operations say by [Op.Started]
+	Late    Histogram // how late operations of an open loop began, for want of workers
 
 	bytes written
 }
@@ -104,11 +108,15 @@ func Timed(count int64, f func() error) (*Sample, error) {
 func (s *Sample) Add(other *Sample) {
 	s.Count += other.Count
 	s.Total += other.Total
+	s.Refused += other.Refused
 	s.Elapsed += other.Elapsed
+	s.Loaded += other.Loaded
 	s.CPU += other.CPU
 	s.HasCPU = s.HasCPU || other.HasCPU
 	s.bytes = written{disk: s.bytes.disk + other.bytes.disk, calls: s.bytes.calls + other.bytes.calls}
 	s.Latency.Merge(&other.Latency)
+	s.Start.Merge(&other.Start)
+	s.Late.Merge(&other.Late)
 }
 
 // Rate returns how many operations there were in a second.

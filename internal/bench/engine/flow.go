@@ -56,8 +56,8 @@ func helloFlow(r *bench.Run) flow {
 	})
 	return flow{
 		register: []abide.Definition{hello, greet},
-		once: func(ctx context.Context, c abide.Caller) error {
-			return complete(ctx, c, hello, "world", "Hello, world")
+		once: func(ctx context.Context, c abide.Caller, op *bench.Op) error {
+			return complete(ctx, c, op, hello, "world", "Hello, world")
 		},
 	}
 }
@@ -107,8 +107,10 @@ func sequenceFlow(r *bench.Run, length int) flow {
 	})
 	return flow{
 		register: []abide.Definition{sequence, increment},
-		once:     func(ctx context.Context, c abide.Caller) error { return complete(ctx, c, sequence, length, length) },
-		each:     length, unit: "activities",
+		once: func(ctx context.Context, c abide.Caller, op *bench.Op) error {
+			return complete(ctx, c, op, sequence, length, length)
+		},
+		each: length, unit: "activities",
 	}
 }
 
@@ -127,8 +129,10 @@ func stepsFlow(r *bench.Run, length int) flow {
 	})
 	return flow{
 		register: []abide.Definition{steps},
-		once:     func(ctx context.Context, c abide.Caller) error { return complete(ctx, c, steps, length, length) },
-		each:     length, unit: "steps",
+		once: func(ctx context.Context, c abide.Caller, op *bench.Op) error {
+			return complete(ctx, c, op, steps, length, length)
+		},
+		each: length, unit: "steps",
 	}
 }
 
@@ -166,8 +170,10 @@ func fanoutFlow(r *bench.Run, width int) flow {
 	})
 	return flow{
 		register: []abide.Definition{fanout, increment},
-		once:     func(ctx context.Context, c abide.Caller) error { return complete(ctx, c, fanout, width, width) },
-		each:     width, unit: "activities",
+		once: func(ctx context.Context, c abide.Caller, op *bench.Op) error {
+			return complete(ctx, c, op, fanout, width, width)
+		},
+		each: width, unit: "activities",
 	}
 }
 
@@ -207,14 +213,14 @@ func eventsFlow(r *bench.Run, length int) flow {
 	})
 	return flow{
 		register: []abide.Definition{events},
-		once: func(ctx context.Context, c abide.Caller) error {
-			i, err := events.Start(ctx, c, length, abide.Tenant(tenant))
-			if err != nil {
-				return fmt.Errorf("bench: start an orchestration: %w", err)
+		once: func(ctx context.Context, c abide.Caller, op *bench.Op) error {
+			i, err := start(ctx, c, op, events, length)
+			if i == nil {
+				return err
 			}
 			for n := range length {
 				began := time.Now()
-				if err := tick.Raise(ctx, c, i.ID(), n, abide.Tenant(tenant)); err != nil {
+				if err := patiently(ctx, func() error { return tick.Raise(ctx, c, i.ID(), n, abide.Tenant(tenant)) }); err != nil {
 					return fmt.Errorf("bench: raise an event: %w", err)
 				}
 				raises.Record(time.Since(began))

@@ -22,6 +22,9 @@ const (
 	maxRate   = 1_000_000
 )
 
+// openSeconds is how long an orchestration may take before an open loop runs out of clients.
+const openSeconds = 3
+
 // Specs describes the workloads.
 func Specs() []bench.Spec {
 	specs := []bench.Spec{hello(), sequence(), fanout(), sleeping(), events(), idle()}
@@ -58,7 +61,7 @@ type flow struct {
 	register []abide.Definition
 
 	// once runs one orchestration, from its start to its result.
-	once func(ctx context.Context, c abide.Caller) error
+	once func(ctx context.Context, c abide.Caller, op *bench.Op) error
 
 	// each is how many activities, steps or events an orchestration has, and unit their name.
 	each int
@@ -76,8 +79,8 @@ func newLoop(f *pflag.FlagSet, c *bench.Config, name string, many bool) *loop {
 	f.DurationVar(&l.duration, "duration", 10*time.Second, "how long to measure; without end if --n is given")
 	c.WarmupFlag(f)
 	if many {
-		f.IntVar(&l.clients, "clients", 64, "clients that start an orchestration, wait for its result, and start the next")
-		f.IntVar(&l.rate, "rate", 0, "start so many a second, whether or not others have ended, as far as there are clients; latencies count from when they should have begun")
+		f.IntVar(&l.clients, "clients", 64, "clients that start an orchestration, wait for its result, and start the next; with --rate, up to 10,000 if not given")
+		f.IntVar(&l.rate, "rate", 0, "start so many a second, whether or not others have ended, as far as there are clients; latencies count from when they should have begun, and starts that the engine refuses are counted")
 	}
 	return l
 }
@@ -89,6 +92,9 @@ func (l *loop) Name() string { return l.name }
 func (l *loop) Validate(*bench.Config) error {
 	if l.n > 0 && !l.flags.Changed("duration") {
 		l.duration = 0
+	}
+	if l.rate > 0 && !l.flags.Changed("clients") {
+		l.clients = min(max(l.clients, openSeconds*l.rate), bench.MaxClients)
 	}
 	err := cmp.Or(
 		bench.NotNegative("n", l.n),
@@ -126,7 +132,7 @@ func (l *loop) Measure(ctx context.Context, r *bench.Run) error {
 	}
 	s, err := r.Loop(ctx, bench.Loop{
 		Doing: "running " + l.name, Unit: "orchestrations", Workers: l.clients, N: l.n, Duration: l.duration, Rate: l.rate, Warmup: true,
-		Do:    func(ctx context.Context, _ *bench.Op) error { return l.flow.once(ctx, l.engine) },
+		Do:    func(ctx context.Context, op *bench.Op) error { return l.flow.once(ctx, l.engine, op) },
 		Stuck: func(ctx context.Context) error { return stuck(ctx, l.engine, r.Patience) },
 	})
 	if err != nil {
@@ -138,6 +144,7 @@ func (l *loop) Measure(ctx context.Context, r *bench.Run) error {
 	if l.rate > 0 {
 		p.Add("rate", l.rate)
 	}
+	p.Add("refused", s.Refused)
 	if l.flags.Lookup("length") != nil {
 		p.Add("length", l.length)
 	}
@@ -150,10 +157,26 @@ func (l *loop) Measure(ctx context.Context, r *bench.Run) error {
 		p.Add(l.flow.unit+"_per_s", s.Rate()*float64(l.flow.each))
 	}
 	p.Quantiles("latency", "ms", &s.Latency)
+	p.Quantiles("start", "ms", &s.Start)
+	if l.rate > 0 {
+		l.reportLoad(p, s)
+	}
 	if l.flow.raises != nil {
 		p.Quantiles("raise", "ms", l.flow.raises)
 	}
 	return r.Cost(ctx, s, "orchestration", before.Bytes)
+}
+
+// reportLoad adds what only an open loop has: what was accepted and refused while the load lasted, how late
+// starts were for want of clients, and how long it took after the load until all that was accepted had
+// completed.
+func (l *loop) reportLoad(p *bench.Report, s *bench.Sample) {
+	if loaded := s.Loaded.Seconds(); loaded > 0 {
+		p.Add("accepted_per_s", float64(s.Count)/loaded)
+		p.Add("refused_per_s", float64(s.Refused)/loaded)
+	}
+	p.Add("begun_late_max_ms", s.Late.Max())
+	p.Add("recovery_s", s.Elapsed-s.Loaded)
 }
 
 // stuck returns the error of a run in which nothing happens any more, with a reason if
@@ -169,12 +192,39 @@ func stuck(ctx context.Context, c *abide.Engine, patience time.Duration) error {
 }
 
 // complete runs an orchestration from its start to its result.
-func complete[In any, Out comparable](ctx context.Context, c abide.Caller, o *abide.Orchestration[In, Out], in In, want Out) error {
-	i, err := o.Start(ctx, c, in, abide.Tenant(tenant))
-	if err != nil {
-		return fmt.Errorf("bench: start an orchestration: %w", err)
+func complete[In any, Out comparable](ctx context.Context, c abide.Caller, op *bench.Op, o *abide.Orchestration[In, Out], in In, want Out) error {
+	i, err := start(ctx, c, op, o, in)
+	if i == nil {
+		return err
 	}
 	return result(ctx, i, want)
+}
+
+// start starts an orchestration. It returns no instance if the engine has refused it.
+func start[In, Out any](ctx context.Context, c abide.Caller, op *bench.Op, o *abide.Orchestration[In, Out], in In) (*abide.Instance[Out], error) {
+	i, err := o.Start(ctx, c, in, abide.Tenant(tenant))
+	if errors.Is(err, abide.ErrBusy) {
+		op.Refuse()
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("bench: start an orchestration: %w", err)
+	}
+	op.Started()
+	return i, nil
+}
+
+// patiently calls f until the engine does not refuse it.
+func patiently(ctx context.Context, f func() error) error {
+	for {
+		err := f()
+		if !errors.Is(err, abide.ErrBusy) {
+			return err
+		}
+		if err := bench.Pass(ctx, 100*time.Millisecond); err != nil {
+			return err
+		}
+	}
 }
 
 // result waits for the result of an instance, and checks it.

@@ -21,7 +21,11 @@ func spec(name string) bench.Spec {
 
 // Keys that programs rely on.
 var (
-	loopKeys = []string{"n", "clients", "duration_s", "orchestrations_per_s", "latency_p50_ms", "latency_p99_ms", "latency_max_ms"}
+	loopKeys = []string{
+		"n", "clients", "refused", "duration_s", "orchestrations_per_s", "latency_p50_ms", "latency_p99_ms", "latency_max_ms",
+		"start_p50_ms", "start_p99_ms", "start_max_ms",
+	}
+	openKeys = []string{"rate", "accepted_per_s", "refused_per_s", "begun_late_max_ms", "recovery_s"}
 	wakeKeys = []string{
 		"n", "over_s", "lead_s", "loaded_per_s", "lateness_p50_ms", "lateness_p99_ms", "lateness_max_ms",
 		"turn_lateness_p50_ms", "turn_lateness_p99_ms", "turn_lateness_max_ms",
@@ -37,7 +41,7 @@ func TestWorkloads(t *testing.T) {
 		keys [][]string
 	}{
 		{"hello --n 5 --clients 2", map[string]any{"clients": 2.0}, [][]string{loopKeys}},
-		{"hello --n 5 --clients 2 --rate 1000", map[string]any{"rate": 1000.0}, [][]string{loopKeys, {"rate"}}},
+		{"hello --n 5 --clients 2 --rate 1000", map[string]any{"rate": 1000.0, "refused": 0.0}, [][]string{loopKeys, openKeys}},
 		{"sequence --n 5 --clients 2 --length 3", map[string]any{"length": 3.0}, [][]string{loopKeys, {"length", "activities_per_s"}}},
 		{"sequence --n 5 --clients 2 --length 3 --steps", map[string]any{"length": 3.0}, [][]string{loopKeys, {"length", "steps_per_s"}}},
 		{"fanout --n 5 --clients 2 --width 4", map[string]any{"width": 4.0}, [][]string{loopKeys, {"width", "activities_per_s"}}},
@@ -154,10 +158,10 @@ func TestAWrongResultIsAnError(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer e.Close()
-	if err := complete(t.Context(), e, hello, 1, 2); err != nil {
+	if err := complete(t.Context(), e, &bench.Op{}, hello, 1, 2); err != nil {
 		t.Error(err)
 	}
-	if err := complete(t.Context(), e, hello, 1, 3); err == nil || !strings.Contains(err.Error(), "is 2, want 3") {
+	if err := complete(t.Context(), e, &bench.Op{}, hello, 1, 3); err == nil || !strings.Contains(err.Error(), "is 2, want 3") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -138,7 +138,7 @@ func (w *sleep) Load(ctx context.Context, r *bench.Run) error {
 
 // Verify implements [bench.Loader]: it runs a hello beside the instances that sleep.
 func (w *sleep) Verify(ctx context.Context, r *bench.Run) error {
-	err := w.guard(ctx, r, func(ctx context.Context) error { return w.hello.once(ctx, w.engine) })
+	err := w.guard(ctx, r, func(ctx context.Context) error { return w.hello.once(ctx, w.engine, &bench.Op{}) })
 	if err != nil {
 		return err
 	}
@@ -211,8 +211,10 @@ func (w *sleep) start(ctx context.Context, r *bench.Run, n int, run string, due 
 				}
 				requests = append(requests, req)
 			}
-			_, err := w.engine.Start(ctx, requests...)
-			return err
+			return patiently(ctx, func() error {
+				_, err := w.engine.Start(ctx, requests...)
+				return err
+			})
 		})
 		if err != nil {
 			return err

@@ -10,7 +10,9 @@
 // A [Limiter] admits a call at once while fewer calls than its limit are in flight. The limit is
 // [MaxLimit] at first. It is lowered by at most one half, not more often than every 250 ms, when the
 // process is behind, and grows again, by about a thirtieth in 50 ms, after half a second without such
-// a signal. It is never below 1: accepted calls flow at a minimum rate, however large the backlog is.
+// a signal. It is never below 1, nor below [StaleLimit] because of a backlog, and one more for each [Pass]
+// that calls take on average: calls flow at a rate of about 50 a second at least, however large the
+// backlog is.
 //
 // A call that is not admitted at once waits, first in first out. It is refused with [ErrBusy] after
 // [MaxWait], or at once if [MaxWaiting] calls wait. So a call takes at most MaxWait longer than the
@@ -27,6 +29,8 @@
 //     because all slots run long ones are a queue that users have asked for, and refuse nothing;
 //   - an admitted call took longer than [Slow], and [SlowEach] for each thing that it commits;
 //   - the store says so: see store.Pressured. It is asked every 250 ms while calls are admitted.
+//
+// Bulk calls have a limiter of their own, which no [Queue] lowers: a bulk load is a backlog on purpose.
 //
 // # Alternatives
 //

@@ -17,8 +17,11 @@ var ErrBusy = errs.ErrBusy
 
 // Limits and times of a [Limiter].
 const (
-	// MaxLimit is how many calls are in flight at most.
-	MaxLimit = 256
+	// MaxLimit is how many calls are in flight at most. Whatever the backlog, StaleLimit may be, and
+	// whatever the signal, as many as are needed for a call in each Pass, for as long as they take.
+	MaxLimit   = 256
+	StaleLimit = 4
+	Pass       = 20 * time.Millisecond
 
 	// MaxWaiting is how many calls wait at most, and MaxWait for how long. If there were calls that
 	// wait for all of MaxWait, others wait for StandingWait only: to wait longer makes each of them
@@ -72,10 +75,11 @@ type Limiter struct {
 	mu       sync.Mutex
 	limit    int
 	inFlight int
-	peak     int       // of inFlight, since the limit was lowered
-	lowered  time.Time // when the limit was lowered
-	raised   time.Time // when it was raised, or raising was put off
-	sampled  time.Time // when the store was asked for its pressure
+	peak     int           // of inFlight, since the limit was lowered
+	took     time.Duration // by calls, on average of the latest
+	lowered  time.Time     // when the limit was lowered
+	raised   time.Time     // when it was raised, or raising was put off
+	sampled  time.Time     // when the store was asked for its pressure
 
 	waiting list.List   // of *waiter
 	queued  time.Time   // since when calls have been waiting, if they are
@@ -224,8 +228,9 @@ func (p Permit) Release() {
 	now := l.cfg.Clock.Now()
 	l.mu.Lock()
 	l.inFlight--
+	l.learn(now.Sub(p.began))
 	if now.Sub(p.began) > Slow+time.Duration(p.n)*SlowEach {
-		l.lower(now)
+		l.lower(now, 1)
 	} else {
 		l.raise(now)
 	}
@@ -236,29 +241,43 @@ func (p Permit) Release() {
 	}
 	l.mu.Unlock()
 	if sample && l.cfg.Pressure() >= 1 {
-		l.Behind()
+		l.behind(1)
 	}
 }
 
-// Behind says that the process is behind: the limit is lowered.
-func (l *Limiter) Behind() {
+// learn notes how long a call took, sooner if it took longer than others, and keeps the limit above what
+// Pass needs then. The lock is held.
+func (l *Limiter) learn(took time.Duration) {
+	if took > l.took {
+		l.took = (l.took + took) / 2
+	} else {
+		l.took -= (l.took - took) / 8
+	}
+	l.limit = max(l.limit, min(1+int(l.took/Pass), MaxLimit))
+}
+
+// Stale says that messages wait too long: the limit is lowered, but not below StaleLimit.
+func (l *Limiter) Stale() { l.behind(StaleLimit) }
+
+func (l *Limiter) behind(least int) {
 	if l == nil {
 		return
 	}
 	now := l.cfg.Clock.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.lower(now)
+	l.lower(now, least)
 }
 
 // lower lowers the limit, to seven tenths of what it or the calls in flight were, but not below its
-// half. The lock is held.
-func (l *Limiter) lower(now time.Time) {
+// half, nor below least and what Pass needs. If calls take long because of what the process has accepted
+// before, fewer of them would not take less. The lock is held.
+func (l *Limiter) lower(now time.Time, least int) {
 	l.raised = now.Add(calm)
 	if now.Sub(l.lowered) < lowerEvery {
 		return
 	}
-	l.limit = max(l.limit/2, min(l.limit, l.peak)*7/10, 1)
+	l.limit = min(max(l.limit/2, min(l.limit, l.peak)*7/10, least+int(l.took/Pass)), l.limit)
 	l.lowered, l.peak = now, l.inFlight
 }
 

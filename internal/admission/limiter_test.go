@@ -211,14 +211,14 @@ func TestTheLimitFollowsTheSignals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimiter()
 		for range 3 { // at one time, they are one signal
-			l.Behind()
+			l.behind(1)
 		}
 		if got := l.State().Limit; got != MaxLimit/2 {
 			t.Fatalf("limit %d after a signal, want %d", got, MaxLimit/2)
 		}
 		permits := fill(t, l, MaxLimit/2)
 		rig.Pass(lowerEvery)
-		l.Behind()
+		l.behind(1)
 		if got, want := l.State().Limit, MaxLimit/2*7/10; got != want {
 			t.Errorf("limit %d with all permits in use, want %d", got, want)
 		}
@@ -228,15 +228,23 @@ func TestTheLimitFollowsTheSignals(t *testing.T) {
 		}
 		for range 20 {
 			rig.Pass(lowerEvery)
-			l.Behind()
+			l.behind(1)
+		}
+		if got, want := l.State().Limit, 1+int(lowerEvery/Pass); got != want {
+			t.Errorf("limit %d after many signals, want %d for calls that take %v", got, want, lowerEvery)
+		}
+		for range 100 {
+			fill(t, l, 1)[0].Release()
+		}
+		for range 20 {
+			rig.Pass(lowerEvery)
+			l.behind(1)
 		}
 		if got := l.State().Limit; got != 1 {
-			t.Errorf("limit %d after many signals, want 1", got)
+			t.Errorf("limit %d after many signals, want 1 for calls that take no time", got)
 		}
-		p := fill(t, l, 1)[0]
 		rig.Pass(calm)
-		p.n = 1000
-		p.Release()
+		fill(t, l, 1)[0].Release()
 		if got := l.State().Limit; got != 1 {
 			t.Errorf("limit %d while it is calm, want 1", got)
 		}
@@ -251,12 +259,34 @@ func TestTheLimitFollowsTheSignals(t *testing.T) {
 	})
 }
 
+// TestStaleMessagesLeaveAMinimumRate: a backlog alone does not bring the limit to 1.
+func TestStaleMessagesLeaveAMinimumRate(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter()
+		stale := func() {
+			for range 20 {
+				l.Stale()
+				rig.Pass(lowerEvery)
+			}
+		}
+		if stale(); l.State().Limit != StaleLimit {
+			t.Errorf("limit %d, want %d", l.State().Limit, StaleLimit)
+		}
+		l.behind(1)
+		low := l.State().Limit
+		if stale(); low >= StaleLimit || l.State().Limit != low {
+			t.Errorf("limit %d, and %d after more stale messages", low, l.State().Limit)
+		}
+	})
+}
+
 func TestALoweredLimitHolds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimiter()
 		for range 20 {
-			l.Behind()
+			l.behind(1)
 			rig.Pass(lowerEvery)
 		}
 		p := fill(t, l, 1)[0]
@@ -344,7 +374,7 @@ func TestWithoutALimiterAllIsAdmitted(t *testing.T) {
 	var l *Limiter
 	p, err := l.Acquire(t.Context(), 1)
 	p.Release()
-	l.Behind()
+	l.behind(1)
 	if err != nil || l.State() != (State{}) {
 		t.Error(err, l.State())
 	}

@@ -78,6 +78,6 @@ func (q *Queue) Judge() {
 	q.began, q.claims, q.stale, q.held, q.users = now, 0, 0, 0, 0
 	q.mu.Unlock()
 	if behind {
-		q.l.Behind()
+		q.l.Stale()
 	}
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"log/slog"
 
 	"github.com/abidehq/abide/internal/admission"
@@ -16,9 +17,22 @@ func newLimiter(s store.Store, clock base.Clock, log *slog.Logger, refused func(
 	})
 }
 
+// bulkCall is how many instances or events make a call a bulk one, which the age of messages does not
+// limit.
+const bulkCall = 16
+
+// acquire admits a call that starts n instances or raises n events.
+func (c *Client) acquire(ctx context.Context, n int) (admission.Permit, error) {
+	if n >= bulkCall {
+		return c.bulk.Acquire(ctx, n)
+	}
+	return c.limiter.Acquire(ctx, n)
+}
+
 // admit has the engine's client limited, and the queues of turns and activities watched.
 func (e *Engine) admit() {
 	e.limiter = newLimiter(e.store, e.clock, e.log, e.refused)
+	e.bulk = newLimiter(e.store, e.clock, e.log, e.refused)
 	e.turning.queue, e.acting.queue = admission.NewQueue(e.limiter), admission.NewQueue(e.limiter)
 }
 

@@ -243,3 +243,33 @@ func TestTheStoreLowersTheLimit(t *testing.T) {
 		}
 	})
 }
+
+// TestABulkLoadRefusesNothing: instances that are started many at a time wait for their first turns. No bulk
+// start is refused meanwhile, and single ones flow at a minimum rate.
+func TestABulkLoadRefusesNothing(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.flow("call", caller)
+		r.act("quick", func(context.Context, *Task) ([]byte, *history.Failure) { return nil, nil })
+		slow := newNarrow(r.tape, time.Millisecond) // 500 instances a second
+		r.serve(func(c *Config) { c.Store = slow })
+		r.begin("first", "call", "quick")
+		r.pass(time.Second)
+		l := &load{r: r, name: "call"}
+		for i := range 100 {
+			starts := make([]Start, 100)
+			for j := range starts {
+				starts[j] = Start{Ref: Ref{ID: fmt.Sprintf("bulk-%d-%d", i, j)}, Name: "call", Input: []byte("quick")}
+				l.accepted = append(l.accepted, starts[j].ID)
+			}
+			l.wg.Go(func() { r.must2(r.Start(r.Context(), starts...)) })
+			<-time.After(50 * time.Millisecond)
+		}
+		l.run("quick", 50, 25*time.Millisecond) // the limiter learns how long starts take now
+		refused := l.refused
+		l.run("quick", 100, 25*time.Millisecond)
+		if got := r.Admission().Limit; got > admission.MaxLimit/2 || l.refused > refused {
+			t.Errorf("%d refused, the limit is %d", l.refused-refused, got)
+		}
+		l.allEnd()
+	})
+}

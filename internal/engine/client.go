@@ -34,14 +34,14 @@ type Client struct {
 	catalog *catalog.Catalog
 	peers   peers
 
-	limiter *admission.Limiter // of starts and events
+	limiter, bulk *admission.Limiter // of starts and events, and of many at once
 
 	folds folds // of the histories that Waits has read
 }
 
 // NewClient returns a client of what is in a store. It does not check payloads.
 func NewClient(s store.Store, clock base.Clock) *Client {
-	return &Client{store: s, clock: clock, limiter: newLimiter(s, clock, nil, nil)}
+	return &Client{store: s, clock: clock, limiter: newLimiter(s, clock, nil, nil), bulk: newLimiter(s, clock, nil, nil)}
 }
 
 // NewCheckedClient returns a client that checks starts and events against what workers have
@@ -195,7 +195,7 @@ func (c *Client) setTimes(ctx context.Context, starts []Start) error {
 // commitStarts commits the starts of instances that are not known to exist. A single one is fused with
 // its first turn if that can be. It returns ErrBusy if the process does not keep up.
 func (c *Client) commitStarts(ctx context.Context, starts []Start, done []Started, replaced []int64, origin span) error {
-	permit, err := c.limiter.Acquire(ctx, len(starts))
+	permit, err := c.acquire(ctx, len(starts))
 	if err != nil {
 		return err
 	}

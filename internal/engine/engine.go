@@ -340,6 +340,7 @@ func (e *Engine) stop(ctx context.Context) error {
 	e.feed.end(ErrStopping)
 	e.unobserve()
 	e.limiter.Close()
+	e.bulk.Close()
 	e.end(nil)
 	return err
 }

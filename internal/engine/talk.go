@@ -71,7 +71,7 @@ func (c *Client) Raise(ctx context.Context, raises ...Raise) ([]Raised, error) {
 			return nil, err
 		}
 	}
-	permit, err := c.limiter.Acquire(ctx, len(raises))
+	permit, err := c.acquire(ctx, len(raises))
 	if err != nil {
 		return nil, wrap("raise", err)
 	}

@@ -30,18 +30,27 @@ import (
 //     refused if the first commit was applied, as its lease has ended.
 //   - Only deterministic code runs before the commit. A step, which has effects, needs a claim: code
 //     that calls one in a fused turn is stopped there (replay.ErrStep), and nothing of it is kept.
-//   - Nobody waits for slow code. What caused the turn is taken back after fuseWithin, and committed
-//     alone. Code that does not return, panics or stalls does so again in a turn with a claim, which
-//     deals with it.
+//   - Nobody waits for slow code, nor for a slow commit. What caused the turn is taken back after
+//     fuseWithin, or fuseCommit while the turn before is being committed, and committed alone. Code
+//     that does not return, panics or stalls does so again in a turn with a claim, which deals with it.
 //   - An activity that is attempted again is not fused: code that kills the process is then found as
 //     poison by deliveries of its message, as ever.
 //
 // While a fused turn of an instance is under way, more outcomes may come. They wait for it and are
 // taken together by the next one: a fan-out of a thousand activities is not a thousand turns.
 
-// fuseWithin is how long the outcome of an activity, an event or a start waits for the turn that it
-// causes before it is committed alone.
-const fuseWithin = 10 * time.Millisecond
+// How long the outcome of an activity, an event or a start waits before it is committed alone.
+const (
+	// fuseWithin is how long it waits for code.
+	fuseWithin = 10 * time.Millisecond
+
+	// fuseCommit is how long it waits for the commit of the turn before: what comes meanwhile is one
+	// turn, and not a commit each.
+	fuseCommit = 50 * time.Millisecond
+
+	// fuseCheck is how often they are looked at.
+	fuseCheck = fuseWithin / 4
+)
 
 // maxFused is how many messages a fused turn takes at most, and fusedBytes how large all but the last
 // of them may be together.
@@ -57,9 +66,9 @@ const fuseAgain = 256
 // errNotFused is the result of a delivery that has to be committed alone. Nothing was committed.
 var errNotFused = errors.New("abide: not fused")
 
-// delivery is a message to an instance that is not committed yet. Its sender waits for the result; if
-// that takes too long it takes the delivery back. taken is set by the one that may commit it: the
-// fused turn or the sender.
+// delivery is a message to an instance that is not committed yet. Its sender waits for the result. If
+// that takes too long it is taken back. taken is set by the one that decides: the fused turn that commits
+// it, or fuser.check.
 type delivery struct {
 	message message
 	run     uint64 // of the execution that it is for; 0 means any
@@ -69,11 +78,22 @@ type delivery struct {
 	drop   *store.RecordKey
 
 	taken  atomic.Bool
-	result chan error
+	result chan error // of a turn, and of being taken back
+
+	// runner is what it waits for, nil if it is a start, and since says from when on: see fuser.check.
+	// Both are guarded by fuser.mu.
+	runner *fusedRun
+	since  time.Time
+}
+
+// fusedRun is the runner of a key.
+type fusedRun struct {
+	waiting    []*delivery // for its next turn
+	committing bool        // its turn is being committed
 }
 
 func newDelivery(ref Ref, id string, b *body) *delivery {
-	d := &delivery{run: b.run, result: make(chan error, 1)}
+	d := &delivery{run: b.run, result: make(chan error, 2)}
 	d.message = message{&store.Message{Key: ref.key(), ID: id, Attempt: 1}, *b}
 	return d
 }
@@ -85,9 +105,14 @@ type fuser struct {
 	idle  chan func()   // to workers that have nothing to do
 	times storeTime
 
-	mu      sync.Mutex
-	waiting map[store.Key][]*delivery // of keys that have a runner
-	skip    map[string]int            // by orchestration, how many messages are not fused
+	mu   sync.Mutex
+	runs map[store.Key]*fusedRun
+	skip map[string]int // by orchestration, how many messages are not fused
+
+	// awaited has the deliveries whose senders wait, and some that have a result by now. While there
+	// are any, check is called every now and then.
+	awaited  []*delivery
+	checking bool
 
 	// queued has the last message that this process has put, of keys of which it has not claimed that
 	// message: a fused turn would be in conflict with it, and its code would have run for nothing.
@@ -110,7 +135,7 @@ const (
 func newFuser(e *Engine) *fuser {
 	return &fuser{
 		e: e, slots: make(chan struct{}, e.cfg.MaxTurns), idle: make(chan func()),
-		waiting: map[store.Key][]*delivery{}, skip: map[string]int{}, queued: map[store.Key]queuedMessage{},
+		runs: map[store.Key]*fusedRun{}, skip: map[string]int{}, queued: map[store.Key]queuedMessage{},
 	}
 }
 
@@ -181,14 +206,20 @@ func (f *fuser) avoid(route string) {
 func (f *fuser) deliver(ctx context.Context, d *delivery) error {
 	key := d.message.Key
 	f.mu.Lock()
-	others, runs := f.waiting[key]
-	if f.e.cfg.Unfused || !runs && f.isQueued(key) {
+	run := f.runs[key]
+	if f.e.cfg.Unfused || run == nil && f.isQueued(key) {
 		f.mu.Unlock()
 		return errNotFused
 	}
-	f.waiting[key] = append(others, d)
+	begins := run == nil
+	if begins {
+		run = &fusedRun{}
+		f.runs[key] = run
+	}
+	run.waiting = append(run.waiting, d)
+	f.watch(d, run)
 	f.mu.Unlock()
-	if !runs {
+	if begins {
 		if !f.begin() {
 			f.giveUp(key)
 			return errNotFused
@@ -201,12 +232,11 @@ func (f *fuser) deliver(ctx context.Context, d *delivery) error {
 	return f.await(ctx, d)
 }
 
-// runs reports whether a fused turn of the instance is under way.
-func (f *fuser) runs(key store.Key) bool {
+// running reports whether a fused turn of the instance is under way.
+func (f *fuser) running(key store.Key) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	_, runs := f.waiting[key]
-	return runs
+	return f.runs[key] != nil
 }
 
 // notePuts notes which instances a commit has messages for, before it is made.
@@ -244,35 +274,70 @@ func (f *fuser) isQueued(key store.Key) bool {
 	return there && f.e.clock.Now().Sub(last.at) < queuedFor
 }
 
-// await returns the result of a delivery, which is taken back after fuseWithin unless its turn is
-// being committed. If ctx ends first, the outcome is unknown.
+// await returns the result of a delivery. If ctx ends first, the outcome is unknown.
 func (f *fuser) await(ctx context.Context, d *delivery) error {
-	late := make(chan struct{})
-	stop := f.e.clock.AfterFunc(fuseWithin, func() { close(late) })
-	defer stop()
-	for {
-		select {
-		case err := <-d.result:
-			return err
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-late:
-			if d.taken.CompareAndSwap(false, true) {
-				return errNotFused
-			}
-			late = nil
+	select {
+	case err := <-d.result:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// watch has a delivery taken back when it has waited for too long. The lock is held. One timer serves
+// all deliveries: most have their result long before it fires.
+func (f *fuser) watch(d *delivery, run *fusedRun) {
+	d.runner, d.since = run, f.e.clock.Now()
+	f.awaited = append(f.awaited, d)
+	if !f.checking {
+		f.checking = true
+		f.e.clock.AfterFunc(fuseCheck, f.check)
+	}
+}
+
+// check takes back the deliveries that have waited for too long.
+func (f *fuser) check() {
+	now := f.e.clock.Now()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.awaited = slices.DeleteFunc(f.awaited, func(d *delivery) bool {
+		limit := fuseWithin
+		if d.runner != nil && d.runner.committing {
+			limit = fuseCommit
 		}
+		if now.Sub(d.since) < limit {
+			return d.taken.Load() // its result is about to come, or has
+		}
+		if d.taken.CompareAndSwap(false, true) {
+			d.result <- errNotFused
+		}
+		return true
+	})
+	if f.checking = len(f.awaited) > 0; f.checking {
+		f.e.clock.AfterFunc(fuseCheck, f.check)
+	}
+}
+
+// setCommitting notes that the turn of a key is about to be committed. What waits for its runner
+// meanwhile does not wait for code.
+func (f *fuser) setCommitting(key store.Key) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if run := f.runs[key]; run != nil {
+		run.committing = true
 	}
 }
 
 // giveUp has all deliveries to a key committed alone that no turn has taken.
 func (f *fuser) giveUp(key store.Key) {
 	f.mu.Lock()
-	left := f.waiting[key]
-	delete(f.waiting, key)
+	left := f.runs[key].waiting
+	delete(f.runs, key)
 	f.mu.Unlock()
 	for _, d := range left {
-		d.result <- errNotFused
+		if d.taken.CompareAndSwap(false, true) {
+			d.result <- errNotFused
+		}
 	}
 }
 
@@ -298,6 +363,7 @@ func (f *fuser) run(key store.Key) {
 			err = f.turn(key, batch)
 		}
 		for _, d := range batch {
+			d.taken.Store(true)
 			d.result <- err
 		}
 	}
@@ -306,10 +372,18 @@ func (f *fuser) run(key store.Key) {
 // nextBatch removes the deliveries that the next turn of a key takes. If there are none, the runner
 // ends. Those that were taken back are dropped. The lock is held.
 func (f *fuser) nextBatch(key store.Key) []*delivery {
-	all := slices.DeleteFunc(f.waiting[key], func(d *delivery) bool { return d.taken.Load() })
+	run := f.runs[key]
+	all := slices.DeleteFunc(run.waiting, func(d *delivery) bool { return d.taken.Load() })
 	if len(all) == 0 {
-		delete(f.waiting, key)
+		delete(f.runs, key)
 		return nil
+	}
+	if run.committing { // it is over, and what comes now is code
+		run.committing = false
+		now := f.e.clock.Now()
+		for _, d := range all {
+			d.since = now
+		}
 	}
 	n := 0
 	for size := 0; n < min(len(all), maxFused) && size < fusedBytes; n++ {
@@ -317,7 +391,7 @@ func (f *fuser) nextBatch(key store.Key) []*delivery {
 			size += len(all[n].message.events[i].Data)
 		}
 	}
-	f.waiting[key] = all[n:]
+	run.waiting = all[n:]
 	return all[:n]
 }
 
@@ -421,6 +495,7 @@ func (t *turn) runFused(messages []message) error {
 			return errAbandoned
 		}
 	}
+	t.e.fuser.setCommitting(t.claim.Key)
 	return t.commit()
 }
 
@@ -460,6 +535,9 @@ func (f *fuser) startFused(ctx context.Context, info *Info, b *body) (ended bool
 	t := f.newTurn(in, info.Ref.key(), now)
 	t.fused, t.fresh = []*delivery{d}, true
 	d.message.PutAt = now
+	f.mu.Lock()
+	f.watch(d, nil)
+	f.mu.Unlock()
 	f.do(func() {
 		defer f.end()
 		err := t.runFused([]message{d.message})
@@ -467,6 +545,7 @@ func (f *fuser) startFused(ctx context.Context, info *Info, b *body) (ended bool
 		if errors.Is(err, store.ErrConflict) {
 			result = err
 		}
+		d.taken.Store(true)
 		d.result <- result
 	})
 	err = f.await(ctx, d)

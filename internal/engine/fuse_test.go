@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strconv"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -201,7 +203,7 @@ func TestSlowCommitHoldsNothingBack(t *testing.T) {
 		r.serve()
 		r.warm()
 		r.begin("i", "flow", "")
-		const slow = 5 * fuseWithin
+		const slow = 5 * fuseCommit
 		r.tape.slowly(slow)
 		first := make(chan struct{})
 		go func() {
@@ -211,7 +213,7 @@ func TestSlowCommitHoldsNothingBack(t *testing.T) {
 		synctest.Wait()
 		began := time.Now()
 		r.raise("i", "go", "2")
-		want(r, "the second took", time.Since(began), fuseWithin+slow)
+		want(r, "the second took", time.Since(began), fuseCommit+slow)
 		<-first
 		r.tape.slowly(0)
 		r.pass(time.Second)
@@ -220,6 +222,27 @@ func TestSlowCommitHoldsNothingBack(t *testing.T) {
 		want(r, "the third is fused", r.Count().Fused.Load(), fused+1)
 		r.raise("i", "go", "4")
 		want(r, "result", r.result("i"), "1 2 3 4")
+	})
+}
+
+// TestWhatComesDuringACommitIsOneTurn: events that come while a fused turn is committed are taken together
+// by the next one.
+func TestWhatComesDuringACommitIsOneTurn(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.flow("flow", collect(5))
+		r.serve()
+		r.warm()
+		r.begin("i", "flow", "")
+		r.tape.slowly(2 * fuseWithin)
+		before := r.Count().Fused.Load()
+		var all sync.WaitGroup
+		for i := range 5 {
+			all.Go(func() { r.raise("i", "go", strconv.Itoa(i)) })
+			synctest.Wait()
+		}
+		all.Wait()
+		want(r, "fused turns", r.Count().Fused.Load()-before, 2)
+		want(r, "result", r.result("i"), "0 1 2 3 4")
 	})
 }
 
@@ -240,7 +263,7 @@ func TestCodeThatEndsItsGoroutine(t *testing.T) {
 		r.begin("i", "flow", "")
 		r.raise("i", "go", "1")
 		r.pass(time.Minute)
-		want(r, "a runner is left", r.fuser.runs(Ref{ID: "i"}.key()), false)
+		want(r, "a runner is left", r.fuser.running(Ref{ID: "i"}.key()), false)
 		if r.info("i").Status == Stalled {
 			r.must(r.Resume(r.Context(), Ref{ID: "i"}))
 		}

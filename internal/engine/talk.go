@@ -108,7 +108,7 @@ func (c *Client) Raise(ctx context.Context, raises ...Raise) ([]Raised, error) {
 func (c *Client) raiseFused(ctx context.Context, r *Raise) (found Raised, err error) {
 	info, cached := c.fuser.e.cache.peek(r.Ref.key())
 	switch {
-	case cached && info.Status != Running, !cached && !c.fuser.runs(r.Ref.key()):
+	case cached && info.Status != Running, !cached && !c.fuser.running(r.Ref.key()):
 		return Raised{}, errNotFused
 	case r.Unchecked:
 	case cached:

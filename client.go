@@ -188,7 +188,7 @@ func (c *Client) Restart(ctx context.Context, ref Ref) error {
 // that event are scheduled again. Children are not: no child may be open at that event. Both
 // instances draw the same random numbers from there on, see [NewID] and [Rand].
 func (c *Client) Fork(ctx context.Context, from Ref, event int, id string) (Ref, error) {
-	id = cmp.Or(id, randomID())
+	id = cmp.Or(id, newID())
 	err := c.transport.Control(ctx, from.canonical(), Command{Verb: VerbFork, Event: event, ForkID: id})
 	return Ref{Tenant: from.Tenant, ID: id}.canonical(), err
 }

@@ -2,7 +2,6 @@ package abide
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -14,6 +13,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/abidehq/abide/clock"
+	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/internal/engine"
 	"github.com/abidehq/abide/internal/replay"
 	"github.com/abidehq/abide/internal/schema"
@@ -306,5 +306,5 @@ func (e *Engine) Err() error { return e.e.Err() }
 // [Engine.Changes].
 func (e *Engine) Store() store.Store { return e.store }
 
-// randomID returns an ID for an instance that was given none.
-func randomID() string { return rand.Text() }
+// newID returns an ID for an instance that was given none: see [base.NewID].
+func newID() string { return base.NewID(base.System{}.Now()) }

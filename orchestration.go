@@ -64,7 +64,7 @@ func (o *Orchestration[In, Out]) Prepare(c Caller, in In, opts ...StartOption) (
 		opt.start(&s)
 	}
 	if s.Ref.ID == "" {
-		s.Ref.ID = randomID()
+		s.Ref.ID = newID()
 	}
 	data, err := encode(c.AsClient().Codec(), in)
 	if err != nil {

@@ -3,7 +3,6 @@ package server
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/http"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/abidehq/abide"
 	"github.com/abidehq/abide/history"
+	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/server/api"
 	"github.com/abidehq/abide/server/auth"
 )
@@ -140,7 +140,7 @@ func (s *Server) startRequest(n *api.NewInstance) (abide.StartRequest, error) {
 	}
 	id := n.ID
 	if id == "" {
-		id = rand.Text()
+		id = base.NewID(base.System{}.Now())
 	}
 	opts := []abide.StartOption{abide.ID(id), abide.Tenant(n.Tenant), abide.StartAt(n.StartAt), abide.StartAfter(time.Duration(n.Delay))}
 	for name, value := range n.Tags {

@@ -2,6 +2,7 @@ package base
 
 import (
 	"crypto/rand"
+	"encoding/base32"
 	"encoding/binary"
 	"encoding/hex"
 	"time"
@@ -11,6 +12,21 @@ import (
 // milliseconds since 1970, so that what is made later is greater, and 74 of the others
 // are random.
 func NewUUID(at time.Time) string {
+	id := newUUID(at)
+	return UUIDText(id[:])
+}
+
+// NewID returns what [NewUUID] returns in 26 letters and digits, in the same order. Names that are
+// made one after another stand beside each other in a store, which makes them cheaper to write,
+// to find and to compact than names without an order.
+func NewID(at time.Time) string {
+	id := newUUID(at)
+	return idEncoding.EncodeToString(id[:])
+}
+
+var idEncoding = base32.HexEncoding.WithPadding(base32.NoPadding)
+
+func newUUID(at time.Time) [16]byte {
 	var id [16]byte
 	rand.Read(id[6:])
 	var ms [8]byte
@@ -18,7 +34,7 @@ func NewUUID(at time.Time) string {
 	copy(id[:6], ms[2:])
 	id[6] = id[6]&0x0f | 0x70 // version 7
 	id[8] = id[8]&0x3f | 0x80 // the variant of RFC 9562
-	return UUIDText(id[:])
+	return id
 }
 
 // UUIDText returns the 16 bytes of a UUID as text. Of anything else it is empty.

@@ -36,20 +36,22 @@ func TestUUIDIsOfVersion7(t *testing.T) {
 // TestUUIDsAreInTheOrderOfTime, and those of one millisecond differ.
 func TestUUIDsAreInTheOrderOfTime(t *testing.T) {
 	t.Parallel()
-	last := ""
-	for i := range 1000 {
-		id := NewUUID(noon.Add(time.Duration(i*i) * time.Millisecond))
-		if id <= last {
-			t.Fatalf("%s was made after %s", id, last)
+	for name, make := range map[string]func(time.Time) string{"UUID": NewUUID, "ID": NewID} {
+		last := ""
+		for i := range 1000 {
+			id := make(noon.Add(time.Duration(i*i) * time.Millisecond))
+			if id <= last || len(id) < len(last) {
+				t.Fatalf("%s %s was made after %s", name, id, last)
+			}
+			last = id
 		}
-		last = id
-	}
-	seen := map[string]bool{}
-	for range 10_000 {
-		seen[NewUUID(noon)] = true
-	}
-	if len(seen) != 10_000 {
-		t.Errorf("of 10,000 there are %d different ones", len(seen))
+		seen := map[string]bool{}
+		for range 10_000 {
+			seen[make(noon)] = true
+		}
+		if len(seen) != 10_000 {
+			t.Errorf("%s: of 10,000 there are %d different ones", name, len(seen))
+		}
 	}
 }
 

@@ -64,7 +64,7 @@ func (o *Orchestration[In, Out]) Prepare(c Caller, in In, opts ...StartOption) (
 		opt.start(&s)
 	}
 	if s.Ref.ID == "" {
-		s.Ref.ID = newID()
+		s.Ref.ID, s.newID = newID(), true
 	}
 	data, err := encode(c.AsClient().Codec(), in)
 	if err != nil {

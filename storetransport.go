@@ -39,7 +39,7 @@ func (t *storeTransport) Start(ctx context.Context, requests []StartRequest) ([]
 		r := &requests[i]
 		starts[i] = engine.Start{
 			Ref: refOf(r.Ref), Name: r.Orchestration, Version: r.Version, Input: r.Input, Tags: r.Tags, At: r.At, After: r.After,
-			IfExists: engine.IfExists(r.IfExists), Schema: r.schema, Unchecked: r.Unchecked,
+			IfExists: engine.IfExists(r.IfExists), Schema: r.schema, Unchecked: r.Unchecked, New: r.newID,
 		}
 	}
 	done, err := t.client.Start(ctx, starts...)

@@ -65,6 +65,9 @@ type StartRequest struct {
 
 	// schema is that of the type of which Input was encoded.
 	schema *schema.Schema
+
+	// newID is true if the ID was made for this request: no instance can have it.
+	newID bool
 }
 
 // ExistsPolicy determines what a start does if an instance with that ID exists.

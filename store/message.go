@@ -55,6 +55,12 @@ type Message struct {
 	// message that a store returns does not have it.
 	IfRouted bool
 
+	// New vouches that no commit before this one has used the key. The store need not look for it
+	// then, which is much of what a commit costs. It is for names that nobody else can know, such as
+	// random ones: if the key is in use all the same, the store may return [ErrConflict], or lose
+	// what the key has. The flag is not stored.
+	New bool
+
 	// VisibleAt is the time before which nobody sees the message. The zero time, and
 	// any time in the past, mean now. Times before 1970 are in the past; times after
 	// the year 9999 are invalid. A message that a store returns has the time from

@@ -70,6 +70,9 @@ type Append struct {
 	// for visible.
 	Idle bool
 
+	// New vouches for the key as [Message.New] does.
+	New bool
+
 	// Entries to append; at least one.
 	Entries [][]byte
 }
@@ -88,6 +91,10 @@ type PutRecord struct {
 	// Expect is the version that the record must have: 0 if it must not exist,
 	// [AnyVersion] if that does not matter.
 	Expect int64
+
+	// New vouches that no record of that key was ever put, as [Message.New] does for keys. Expect
+	// must be 0.
+	New bool
 }
 
 // DeleteRecord deletes a record at an expected version.

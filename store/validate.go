@@ -166,6 +166,9 @@ func (c *txChecker) records(tx *Tx) error {
 		if p.Expect < AnyVersion {
 			return invalid("commit", "record %v is expected at version %d: must be 0 or more, or AnyVersion", p.Record.Key, p.Expect)
 		}
+		if p.New && p.Expect != 0 {
+			return invalid("commit", "record %v is new and expected at version %d: must be 0", p.Record.Key, p.Expect)
+		}
 		c.count(recordSize(&p.Record))
 	}
 	for i := range tx.DeleteRecords {

@@ -82,6 +82,9 @@ type Start struct {
 
 	IfExists IfExists
 
+	// New is true if the ID was made for this start: no instance can have it.
+	New bool
+
 	// Schema is that of the type of which Input was encoded, and nil if that is not known.
 	// Unchecked starts it whatever workers have published.
 	Schema    *schema.Schema
@@ -161,6 +164,9 @@ func (c *Client) start(ctx context.Context, starts []Start) ([]Started, error) {
 			}
 			return done, wrap("start", err)
 		}
+		for i := range starts {
+			starts[i].New = false
+		}
 		if err := c.findExisting(ctx, starts, done, replaced); err != nil {
 			return nil, err
 		}
@@ -202,7 +208,7 @@ func (c *Client) commitStarts(ctx context.Context, starts []Start, done []Starte
 	defer permit.Release()
 	if s := &starts[0]; c.fuser != nil && len(starts) == 1 && !done[0].Existed && replaced[0] == 0 && s.At.IsZero() {
 		info, b := s.instance(c.clock.Now(), origin)
-		ended, err := c.fuser.startFused(ctx, &info, &b)
+		ended, err := c.fuser.startFused(ctx, &info, &b, s.New)
 		if !errors.Is(err, errNotFused) {
 			done[0].ended = ended
 			return err
@@ -235,8 +241,10 @@ func (c *Client) startTx(starts []Start, done []Started, replaced []int64, origi
 		if replaced[i] > 0 {
 			tx.DeleteKeys = append(tx.DeleteKeys, s.Ref.key(), s.Ref.control())
 		}
-		tx.PutRecords = append(tx.PutRecords, info.putRecord(replaced[i]))
-		tx.Put = append(tx.Put, store.Message{Key: s.Ref.key(), ID: idStart, Route: info.Route(), VisibleAt: s.At, Body: b.encode()})
+		put := info.putRecord(replaced[i])
+		put.New = s.New
+		tx.PutRecords = append(tx.PutRecords, put)
+		tx.Put = append(tx.Put, store.Message{Key: s.Ref.key(), ID: idStart, Route: info.Route(), VisibleAt: s.At, Body: b.encode(), New: s.New})
 	}
 	return &tx
 }

@@ -73,7 +73,7 @@ func (t *turn) commit() error {
 	if len(t.entries) > 0 {
 		t.tx.Append = []store.Append{{Key: t.claim.Key, At: t.in.length, Tag: t.in.tag, Entries: t.entries, Idle: t.unclaimed && !t.fresh}}
 		if t.fresh {
-			t.tx.Append[0].Route = t.claim.Route
+			t.tx.Append[0].Route, t.tx.Append[0].New = t.claim.Route, t.newID
 		}
 	}
 	if len(t.keep) == 0 {
@@ -92,7 +92,9 @@ func (t *turn) commit() error {
 		if t.fresh {
 			expect = 0
 		}
-		t.tx.PutRecords = append(t.tx.PutRecords, t.in.info.putRecord(expect))
+		put := t.in.info.putRecord(expect)
+		put.New = t.newID
+		t.tx.PutRecords = append(t.tx.PutRecords, put)
 	}
 	if t.in.exec != nil {
 		t.inFlight = true

@@ -102,6 +102,7 @@ func (t *turn) putTask(e *history.Event) {
 	spec := task{instance: info.ID, execution: info.Execution, run: info.run, scheduledAt: t.in.ledger.now, event: *e, route: info.Route(), under: t.under()}
 	t.tx.Put = append(t.tx.Put, store.Message{
 		Key: taskKey(info.Ref, info.run, e.ID), ID: idTask, Route: e.Name, Body: spec.encode(),
+		New: true, // the run is random, and the event is appended once
 	})
 	if limit := e.Activity.ScheduleToClose; limit > 0 {
 		failure := timeoutFailure(fmt.Sprintf("activity %q did not end within %v of being scheduled", e.Name, limit))

@@ -522,9 +522,9 @@ func (t *turn) endDeliveries() {
 	}
 }
 
-// startFused starts an instance together with its first turn. It returns errNotFused if nothing was
-// started, and the conflict if there is an instance with that ID.
-func (f *fuser) startFused(ctx context.Context, info *Info, b *body) (ended bool, err error) {
+// startFused starts an instance, whose ID may be new, together with its first turn. It returns
+// errNotFused if nothing was started, and the conflict if there is an instance with that ID.
+func (f *fuser) startFused(ctx context.Context, info *Info, b *body, newID bool) (ended bool, err error) {
 	e, route := f.e, info.Route()
 	now, known := f.times.now(e.clock.Now())
 	if e.cfg.Unfused || !known || !e.serves(route) || !f.wants(route) || !f.begin() {
@@ -533,7 +533,7 @@ func (f *fuser) startFused(ctx context.Context, info *Info, b *body) (ended bool
 	d := newDelivery(info.Ref, idStart, b)
 	in := &instance{info: *info, tag: info.run}
 	t := f.newTurn(in, info.Ref.key(), now)
-	t.fused, t.fresh = []*delivery{d}, true
+	t.fused, t.fresh, t.newID = []*delivery{d}, true, newID
 	d.message.PutAt = now
 	f.mu.Lock()
 	f.watch(d, nil)

@@ -60,10 +60,11 @@ type turn struct {
 	inFlight bool
 
 	// unclaimed is true for a fused turn, which has no claim: see fuse.go. fused has the deliveries
-	// that it takes, and fresh is true if it starts its instance.
+	// that it takes, fresh is true if it starts its instance, and newID if no instance can have its ID.
 	unclaimed bool
 	fused     []*delivery
 	fresh     bool
+	newID     bool
 
 	// forked is true for the first turn of a fork, whose history ends within a turn.
 	forked bool

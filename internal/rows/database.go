@@ -90,8 +90,14 @@ type ReadSet struct {
 	Bodies   bool              // the messages are wanted with their bodies
 	Records  []store.RecordKey // in order, each once; their versions
 
+	// NewKeys and NewRecords say of each key and record whether its callers vouch that it does
+	// not exist. A backend need not load those unless Fresh is set, if it returns ErrRetry for
+	// an insert of one that exists.
+	NewKeys    []bool
+	NewRecords []bool
+
 	// Fresh says that the update has failed before: rows must be loaded, not taken from a
-	// cache.
+	// cache, nor to be new.
 	Fresh bool
 
 	// LockWait is how long to wait for a row lock, on the connection of the side queue. Zero

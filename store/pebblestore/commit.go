@@ -94,55 +94,56 @@ func (s *Store) commit(g *group, tx *store.Tx, now int64) error {
 // It stays pinned until the group is durable. Most Txs need no other read.
 //
 // If it fails, commit releases what it has pinned. Keys that follow each other in
-// a Tx are pinned once: most Txs name one key several times.
+// a Tx are pinned once: most Txs name one key several times. What the caller vouches
+// for as new is not read.
 func (s *Store) pinAll(g *group, tx *store.Tx) error {
 	var err error
 	first := len(g.keys)
-	key := func(key store.Key) {
+	key := func(key store.Key, isNew bool) {
 		if err != nil || (len(g.keys) > first && g.keys[len(g.keys)-1].key == key) {
 			return
 		}
 		var k *keyState
-		if k, err = s.pinKey(key); err == nil {
+		if k, err = s.pinKeyOf(key, isNew); err == nil {
 			g.keys = append(g.keys, k)
 			s.lastPinned = k
 		}
 	}
-	record := func(key store.RecordKey) {
+	record := func(key store.RecordKey, isNew bool) {
 		if err != nil {
 			return
 		}
 		var r *recordState
-		if r, err = s.pinRecord(key); err == nil {
+		if r, err = s.pinRecordOf(key, isNew); err == nil {
 			g.records = append(g.records, r)
 		}
 	}
 	for i := range tx.Finish {
-		key(tx.Finish[i].Lease.Key)
+		key(tx.Finish[i].Lease.Key, false)
 	}
 	for i := range tx.DeleteKeys {
-		key(tx.DeleteKeys[i])
+		key(tx.DeleteKeys[i], false)
 	}
 	for i := range tx.Trim {
-		key(tx.Trim[i].Key)
+		key(tx.Trim[i].Key, false)
 	}
 	for i := range tx.Append {
-		key(tx.Append[i].Key)
+		key(tx.Append[i].Key, tx.Append[i].New)
 	}
 	for i := range tx.Put {
-		key(tx.Put[i].Key)
+		key(tx.Put[i].Key, tx.Put[i].New)
 	}
 	for i := range tx.Retime {
-		key(tx.Retime[i].Ref.Key)
+		key(tx.Retime[i].Ref.Key, false)
 	}
 	for i := range tx.Delete {
-		key(tx.Delete[i].Key)
+		key(tx.Delete[i].Key, false)
 	}
 	for i := range tx.PutRecords {
-		record(tx.PutRecords[i].Record.Key)
+		record(tx.PutRecords[i].Record.Key, tx.PutRecords[i].New)
 	}
 	for i := range tx.DeleteRecords {
-		record(tx.DeleteRecords[i].Key)
+		record(tx.DeleteRecords[i].Key, false)
 	}
 	return err
 }

@@ -36,6 +36,25 @@ func (s *Store) checkInvariants() {
 	}
 }
 
+// checkNew panics if a key that a caller vouches for as new is on disk.
+func (s *Store) checkNew(k *keyState) {
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: keyPrefix(nil, k.key), UpperBound: upper(keyPrefix(nil, k.key))})
+	if err != nil {
+		return
+	}
+	found := it.First()
+	if closeIter(it, nil) == nil && found {
+		panic(fmt.Sprintf("pebblestore: key %v is not new", k.key))
+	}
+}
+
+// checkNewRecord panics if a record that a caller vouches for as new is on disk.
+func (s *Store) checkNewRecord(key store.RecordKey) {
+	if _, _, err := s.readRecord(s.db, key); err == nil {
+		panic(fmt.Sprintf("pebblestore: record %v is not new", key))
+	}
+}
+
 // violated panics with the number of a rule. A panic and not an error: the state in memory is
 // wrong, and the next commit would write it to disk.
 func violated(rule int, format string, args ...any) {

@@ -89,6 +89,19 @@ func (s *Store) pinKey(key store.Key) (*keyState, error) {
 	return k, nil
 }
 
+// pinKeyOf is pinKey of a key that may be vouched for as new: then it is not read.
+func (s *Store) pinKeyOf(key store.Key, isNew bool) (*keyState, error) {
+	if !isNew {
+		return s.pinKey(key)
+	}
+	k := s.pinPartial(key)
+	if k.partial && len(k.refs) == 0 {
+		s.checkNew(k)
+		k.partial, k.complete = false, true
+	}
+	return k, nil
+}
+
 // pinPartial returns the state of a key, pinned and perhaps partial.
 func (s *Store) pinPartial(key store.Key) *keyState {
 	if e := s.keys.get(key); e != nil {

@@ -52,12 +52,12 @@ func (s *Store) prefetch(tx *store.Tx) (*prefetched, error) {
 	p := &prefetched{recordsAt: s.records.stamp(), keysAt: s.keys.stamp()}
 	var records, keys []missing
 	for i := range tx.PutRecords {
-		if key := tx.PutRecords[i].Record.Key; s.records.get(key) == nil {
+		if key := tx.PutRecords[i].Record.Key; !tx.PutRecords[i].New && s.records.get(key) == nil {
 			records = append(records, missing{record: key, recent: s.recent.hasRecord(key)})
 		}
 	}
 	for i := range tx.Put {
-		if key := tx.Put[i].Key; s.keys.get(key) == nil {
+		if key := tx.Put[i].Key; !tx.Put[i].New && s.keys.get(key) == nil {
 			keys = append(keys, missing{key: key, recent: s.recent.hasKey(key)})
 		}
 	}

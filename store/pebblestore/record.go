@@ -63,6 +63,17 @@ func (s *Store) pinRecord(key store.RecordKey) (*recordState, error) {
 	return r, nil
 }
 
+// pinRecordOf is pinRecord of a record that may be vouched for as new: then it is not read.
+func (s *Store) pinRecordOf(key store.RecordKey, isNew bool) (*recordState, error) {
+	if !isNew || s.records.get(key) != nil {
+		return s.pinRecord(key)
+	}
+	s.checkNewRecord(key)
+	r := &recordState{}
+	r.entry = s.records.add(key, r)
+	return r, nil
+}
+
 // latest returns where to read a record that is not in the cache: tables alone, if no memtable
 // can have it.
 func (s *Store) latest(key store.RecordKey) source {

@@ -48,11 +48,12 @@ func newGeneration() generation {
 	return generation{keys: map[rows.ID]cachedRow{}, records: map[store.RecordKey]int64{}}
 }
 
-// lookup adds cached rows to l, and returns the keys and records that are still to be loaded.
-func (m *rowCache) lookup(need *rows.ReadSet, l *loaded) (keys []rows.ID, records []store.RecordKey) {
+// lookup adds cached rows to l, and returns those of the keys and records that are still to be
+// loaded.
+func (m *rowCache) lookup(wantKeys []rows.ID, wantRecords []store.RecordKey, l *loaded) (keys []rows.ID, records []store.RecordKey) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, id := range need.Keys {
+	for _, id := range wantKeys {
 		k, ok := m.young.keys[id]
 		if !ok {
 			if k, ok = m.old.keys[id]; !ok {
@@ -63,7 +64,7 @@ func (m *rowCache) lookup(need *rows.ReadSet, l *loaded) (keys []rows.ID, record
 		l.state.Keys[id], l.revs[id] = k.row, k.rev
 		l.cachedKeys = append(l.cachedKeys, id)
 	}
-	for _, key := range need.Records {
+	for _, key := range wantRecords {
 		version, ok := m.young.records[key]
 		if !ok {
 			if version, ok = m.old.records[key]; !ok {

@@ -94,7 +94,7 @@ func TestWhatWasWrittenIsNotLoaded(t *testing.T) {
 	recalls := func(s *Store) bool {
 		t.Helper()
 		l := &loaded{revs: map[rows.ID]int64{}, state: &rows.State{Keys: map[rows.ID]*rows.KeyRow{}}}
-		left, _ := s.db.cache.lookup(&rows.ReadSet{Keys: []rows.ID{rows.IDOf(key)}}, l)
+		left, _ := s.db.cache.lookup([]rows.ID{rows.IDOf(key)}, nil, l)
 		return len(left) == 0 && s.db.alone.Load()
 	}
 	append1(s, 0)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -132,6 +133,8 @@ type loaded struct {
 
 	cachedKeys    []rows.ID
 	cachedRecords []store.RecordKey
+
+	newKeys map[rows.ID]bool // not loaded, since callers vouch for them
 }
 
 // errExcluded is the error of what is not done while another process excludes this one.
@@ -154,9 +157,9 @@ func (d *database) load(ctx context.Context, to sender, begin []string, need *ro
 		Messages: make(map[rows.Ref]*rows.MessageRow, len(need.Messages)),
 		Records:  make(map[store.RecordKey]int64, len(need.Records)),
 	}}
-	keys, records := need.Keys, need.Records
+	keys, records := l.leaveNew(need)
 	if how.lookup && !how.lock {
-		keys, records = d.cache.lookup(need, l)
+		keys, records = d.cache.lookup(keys, records, l)
 	}
 	b := &pgx.Batch{}
 	queue(b, begin)
@@ -189,11 +192,35 @@ func (d *database) load(ctx context.Context, to sender, begin []string, need *ro
 	return l, nil
 }
 
+// leaveNew returns the keys and records to load: all but those that are vouched for as new, of which
+// the insert would be refused (unique_violation) if they existed.
+func (l *loaded) leaveNew(need *rows.ReadSet) ([]rows.ID, []store.RecordKey) {
+	if need.Fresh || !slices.Contains(need.NewKeys, true) && !slices.Contains(need.NewRecords, true) {
+		return need.Keys, need.Records
+	}
+	keys := make([]rows.ID, 0, len(need.Keys))
+	l.newKeys = map[rows.ID]bool{}
+	for i, id := range need.Keys {
+		if need.NewKeys[i] {
+			l.newKeys[id] = true
+		} else {
+			keys = append(keys, id)
+		}
+	}
+	records := make([]store.RecordKey, 0, len(need.Records))
+	for i, key := range need.Records {
+		if !need.NewRecords[i] {
+			records = append(records, key)
+		}
+	}
+	return keys, records
+}
+
 // unknown returns those messages of which it is not known yet that they have no rows: where a
-// key is remembered to have none with rows, there is nothing to look for.
+// key is new or is remembered to have none with rows, there is nothing to look for.
 func (l *loaded) unknown(refs []rows.Ref) (keys []rows.ID, ids blobs) {
 	for _, ref := range refs {
-		if row := l.state.Keys[ref.Key]; row == nil || row.Rows() > 0 {
+		if row := l.state.Keys[ref.Key]; !l.newKeys[ref.Key] && (row == nil || row.Rows() > 0) {
 			keys, ids = append(keys, ref.Key), append(ids, []byte(ref.ID))
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/internal/testenv"
+	"github.com/abidehq/abide/store"
 	"github.com/abidehq/abide/store/memstore"
 )
 
@@ -82,7 +83,7 @@ func newComparison(t *testing.T, r *rapid.T, factory Factory) *comparison {
 	ctx, cancel := context.WithTimeout(r.Context(), caseLimit)
 	r.Cleanup(cancel)
 	another := func() *Backend { return factory(checkTB{t, r}) }
-	c := &comparison{t: r, ctx: ctx, backend: another(), another: another}
+	c := &comparison{t: r, ctx: ctx, backend: another(), another: another, named: map[store.Key]bool{}, namedRecords: map[store.RecordKey]bool{}}
 	stats, err := c.backend.Store.Stats(ctx)
 	if err != nil {
 		r.Fatalf("stats: %v", err)

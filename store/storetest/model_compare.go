@@ -35,6 +35,11 @@ type comparison struct {
 	bodies  int            // how many bodies were made: each is another
 	subject store.Key      // what a plan is mostly about
 
+	// What commits have named so far. Every other one vouches for what it names first.
+	named        map[store.Key]bool
+	namedRecords map[store.RecordKey]bool
+	commits      int
+
 	// What the last step asks to look at, and what it was about.
 	glance  glance
 	keys    map[store.Key]bool

@@ -63,6 +63,21 @@ func (p *pairedTx) touches(keys map[store.Key]bool, records map[store.RecordKey]
 	}
 }
 
+// vouch vouches for the keys and records that no commit has named before.
+func (c *comparison) vouch(p *pairedTx) {
+	p.Append, p.Put, p.PutRecords = slices.Clone(p.Append), slices.Clone(p.Put), slices.Clone(p.PutRecords)
+	for i := range p.Append {
+		p.Append[i].New = !c.named[p.Append[i].Key]
+	}
+	for i := range p.Put {
+		p.Put[i].New = !c.named[p.Put[i].Key]
+	}
+	for i := range p.PutRecords {
+		r := &p.PutRecords[i]
+		r.New = r.Expect == 0 && !c.namedRecords[r.Record.Key]
+	}
+}
+
 // drawTx draws any mixture. What must not be in it twice seldom is.
 func (c *comparison) drawTx(t *rapid.T) pairedTx {
 	p := pairedTx{

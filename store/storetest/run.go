@@ -56,6 +56,7 @@ func groups() []propertyGroup {
 		{"quarantine", quarantineCases},
 		{"routes", routeTTLCases},
 		{"ifrouted", ifRoutedCases},
+		{"new", newCases},
 		{"tenants", tenantCases},
 		{"contention", contentionCases},
 		{"bodies", bodyCases},

@@ -213,6 +213,9 @@ func recordRules() (rules []rule) {
 	} {
 		rules = append(rules, rule{name, commits(*tx), false, []string{"commit", "version", "AnyVersion", "instance/acme/r"}})
 	}
+	vouched := putTx(recordKey("r"), 1, "x")
+	vouched.PutRecords[0].New = true
+	rules = append(rules, rule{"a record that is new and expected at a version", commits(*vouched), false, []string{"commit", "version", "must be 0", "instance/acme/r"}})
 	noKind, noID := store.RecordKey{ID: "r"}, store.RecordKey{Kind: "k"}
 	rules = append(rules,
 		rule{"a record deleted without a kind", commits(*dropTx(noKind, 1)), false, []string{"kind"}},

@@ -12,7 +12,7 @@ import (
 // itself, which is as much as is in use: a few megabytes in a process that works through
 // orchestrations as fast as it can, so that it would collect more than ten times a second,
 // with a fifth of its time.
-const spareBytes = 24 << 20
+const spareBytes = 64 << 20
 
 func main() {
 	os.Exit(run())

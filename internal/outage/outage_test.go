@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -157,11 +158,23 @@ func TestLimit(t *testing.T) {
 			<-ctx.Done()
 			return ctx.Err()
 		}
-		began := time.Now()
-		if err := r.Commit(context.Background(), &store.Tx{}); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != time.Minute {
-			t.Errorf("error %v after %v", err, time.Since(began))
+		for _, ctx := range []context.Context{context.Background(), t.Context()} {
+			var calls sync.WaitGroup
+			for range 5 { // some of them share a limit
+				calls.Go(func() {
+					began := time.Now()
+					err := r.Commit(ctx, &store.Tx{})
+					if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || took < time.Minute || took > time.Minute+100*time.Millisecond {
+						t.Errorf("error %v after %v", err, took)
+					}
+				})
+				<-time.After(30 * time.Millisecond)
+			}
+			calls.Wait()
 		}
-		check(t, r, `level=WARN msg="store unavailable" part=engine call=commit error="context deadline exceeded"`)
+		check(t, r,
+			`level=WARN msg="store unavailable" part=engine call=commit error="context deadline exceeded"`,
+			`level=ERROR msg="store still unavailable" part=engine for=1m0.12s errors=6 call=commit error="context deadline exceeded"`)
 	})
 }
 

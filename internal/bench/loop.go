@@ -250,7 +250,7 @@ func (r *Run) Batches(ctx context.Context, l Loading, load func(ctx context.Cont
 	if err := cmp.Or(err, context.Cause(ctx)); err != nil {
 		return err
 	}
-	if l.Workers == 8 { // not of what is measured
+	if l.Batch > 1 { // not of what is measured
 		took := time.Since(began).Seconds()
 		r.Progress.Say("%s: %s %s in %.1f s, %s/s", l.Doing, grouped(done.Load()), l.Unit, took, grouped(int64(float64(done.Load())/took)))
 	}

@@ -42,6 +42,10 @@ type Config struct {
 	CPUProfile io.Writer
 	MemProfile io.Writer
 
+	// ProfileLoad has the CPU profile begin with loading the store, which otherwise is left
+	// out. What another process loads is not in it.
+	ProfileLoad bool
+
 	// Logger receives the log of what is measured. Defaults to none.
 	Logger *slog.Logger
 
@@ -110,6 +114,8 @@ func (c *Config) Validate(w Workload) error {
 		return Invalid("--reopen needs a workload that loads the store")
 	case c.Reopen != ReopenNever && Scheme(c.URL) == "memory":
 		return Invalid("--reopen is not possible with a memory: store, which does not outlive its process")
+	case c.Reopen == ReopenCrash && c.ProfileLoad:
+		return Invalid("--profile-load is not possible with --reopen=crash: another process loads the store")
 	case c.Reopen == ReopenCrash && c.LoadCommand == nil:
 		return Invalid("--reopen=crash needs a command that loads the store")
 	}

@@ -71,13 +71,14 @@ type Run struct {
 	Store  store.Store
 	Report Report
 
-	workload Workload
-	stop     func() error
-	openTook time.Duration
-	rss      float64 // in MiB, when the store was loaded
-	resultAt time.Time
-	pulse    atomic.Int64
-	fail     context.CancelCauseFunc
+	workload  Workload
+	stop      func() error
+	openTook  time.Duration
+	rss       float64 // in MiB, when the store was loaded
+	resultAt  time.Time
+	profiling bool
+	pulse     atomic.Int64
+	fail      context.CancelCauseFunc
 }
 
 // Measure runs a workload and reports figures. The store is closed afterwards and keeps what
@@ -89,6 +90,7 @@ func Measure(ctx context.Context, w Workload, c Config) (*Report, error) {
 	r, ctx := NewRun(ctx, w, c)
 	defer r.fail(nil)
 	defer func() { _ = r.Close() }() // what was acknowledged is durable, so an error changes no figure
+	defer r.stopProfile()
 	for _, step := range []func(context.Context) error{r.prepare, r.measure, r.conclude} {
 		if err := step(ctx); err != nil {
 			if cause := context.Cause(ctx); cause != nil {
@@ -177,10 +179,16 @@ func (r *Run) prepare(ctx context.Context) error {
 	if len(stats.Routes) > 0 {
 		r.Progress.Say("the store is not empty: its messages stay, and may change the figures")
 	}
-	if l, ok := r.workload.(Loader); ok {
-		return l.Load(ctx, r)
+	l, ok := r.workload.(Loader)
+	if !ok {
+		return nil
 	}
-	return nil
+	if r.ProfileLoad {
+		if err := r.profile(); err != nil {
+			return err
+		}
+	}
+	return l.Load(ctx, r)
 }
 
 // Open opens the store, and starts what serves it. A URL that is malformed is an invalid
@@ -221,18 +229,36 @@ func (r *Run) Close() error {
 
 // measure reopens the store if that is asked for, and runs the workload, under the profiler.
 func (r *Run) measure(ctx context.Context) error {
-	if r.CPUProfile != nil {
-		if err := pprof.StartCPUProfile(r.CPUProfile); err != nil {
-			return fmt.Errorf("bench: profile the CPU: %w", err)
-		}
-		defer pprof.StopCPUProfile()
+	if err := r.profile(); err != nil {
+		return err
 	}
+	defer r.stopProfile()
 	if r.Reopen != ReopenNever {
 		if err := r.reopen(ctx); err != nil {
 			return err
 		}
 	}
 	return r.workload.Measure(ctx, r)
+}
+
+// profile starts the profile of the CPU, if there is to be one and it has not begun.
+func (r *Run) profile() error {
+	if r.CPUProfile == nil || r.profiling {
+		return nil
+	}
+	if err := pprof.StartCPUProfile(r.CPUProfile); err != nil {
+		return fmt.Errorf("bench: profile the CPU: %w", err)
+	}
+	r.profiling = true
+	return nil
+}
+
+// stopProfile ends the profile of the CPU, if there is one.
+func (r *Run) stopProfile() {
+	if r.profiling {
+		pprof.StopCPUProfile()
+	}
+	r.profiling = false
 }
 
 // reopen closes the store, unless the process that had it was killed, and opens it again.

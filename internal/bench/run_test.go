@@ -3,7 +3,9 @@ package bench_test
 import (
 	"context"
 	"errors"
+	"io"
 	"os/exec"
+	"runtime/pprof"
 	"strings"
 	"testing"
 
@@ -42,6 +44,7 @@ func TestConfigThatMakesNoSense(t *testing.T) {
 		"--warmup is -1ns: must not be negat":  {URL: "memory://", Warmup: -1},
 		"does not outlive its process":         {URL: "memory://", Reopen: bench.ReopenClean},
 		"needs a command":                      {URL: "other://", Reopen: bench.ReopenCrash},
+		"another process loads the store":      {URL: "other://", Reopen: bench.ReopenCrash, ProfileLoad: true},
 	} {
 		if err := benchtest.Fails(t, spec(loader{}), c, "", want); !errors.Is(err, bench.ErrOptions) {
 			t.Errorf("%v is not ErrOptions", err)
@@ -65,5 +68,31 @@ func TestProfiles(t *testing.T) {
 	benchtest.Run(t, spec(nothing{}), bench.Config{URL: "memory://", CPUProfile: &cpu, MemProfile: &mem}, "")
 	if cpu.Len() == 0 || mem.Len() == 0 {
 		t.Errorf("the profiles have %d and %d bytes", cpu.Len(), mem.Len())
+	}
+}
+
+// profiled is a loader that looks at the profile when it loads.
+type profiled struct {
+	loader
+	began *bool
+}
+
+func (p profiled) Load(context.Context, *bench.Run) error {
+	*p.began = pprof.StartCPUProfile(io.Discard) != nil // there is one at a time
+	if !*p.began {
+		pprof.StopCPUProfile()
+	}
+	return nil
+}
+
+func TestProfilesBeginWithLoadingIfThatIsAskedFor(t *testing.T) {
+	// Not parallel: there is one profile of the CPU at a time.
+	for _, want := range []bool{false, true} {
+		var cpu strings.Builder
+		began := !want
+		benchtest.Run(t, spec(profiled{began: &began}), bench.Config{URL: "memory://", CPUProfile: &cpu, ProfileLoad: want}, "")
+		if began != want || cpu.Len() == 0 {
+			t.Errorf("the profile has begun before the load: %v, want %v; it has %d bytes", began, want, cpu.Len())
+		}
 	}
 }

@@ -1,7 +1,10 @@
 package pebblestore
 
 import (
+	"cmp"
 	"errors"
+	"slices"
+	"strings"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -37,6 +40,7 @@ type missing struct {
 	record store.RecordKey // or
 	key    store.Key
 	recent bool // it may be in a memtable
+	exists bool // the Tx expects a version of the record
 }
 
 // prefetch reads the records that a large Tx puts, and finds out which of the keys that it
@@ -53,7 +57,7 @@ func (s *Store) prefetch(tx *store.Tx) (*prefetched, error) {
 	var records, keys []missing
 	for i := range tx.PutRecords {
 		if key := tx.PutRecords[i].Record.Key; !tx.PutRecords[i].New && s.records.get(key) == nil {
-			records = append(records, missing{record: key, recent: s.recent.hasRecord(key)})
+			records = append(records, missing{record: key, recent: s.recent.hasRecord(key), exists: tx.PutRecords[i].Expect > 0})
 		}
 	}
 	for i := range tx.Put {
@@ -64,10 +68,8 @@ func (s *Store) prefetch(tx *store.Tx) (*prefetched, error) {
 	s.readers.Add(1)
 	s.mu.Unlock()
 	defer s.readers.Done()
-	for _, m := range records {
-		if r := s.prefetchRecord(m); r != nil {
-			p.records = append(p.records, r)
-		}
+	if len(records) > 0 {
+		p.records = s.prefetchRecords(records)
 	}
 	if len(keys) > 0 {
 		p.keys = s.prefetchKeys(keys)
@@ -75,14 +77,53 @@ func (s *Store) prefetch(tx *store.Tx) (*prefetched, error) {
 	return p, nil
 }
 
-// prefetchRecord reads the state of a record, or returns nil after an error.
-func (s *Store) prefetchRecord(m missing) *recordState {
-	r := &recordState{entry: &cached[store.RecordKey, *recordState]{key: m.record}}
-	from := source(s.db)
-	if !m.recent {
-		from = tables{s.db}
+// prefetchRecords reads the states of records, but for those whose read fails. Those that no
+// memtable has are read with one iterator for new records and one for others, in the order of
+// their names: names that are near each other are in the same table, whose filter is then
+// loaded once.
+func (s *Store) prefetchRecords(records []missing) []*recordState {
+	slices.SortFunc(records, func(a, b missing) int {
+		return byName(a.record.Kind, b.record.Kind, a.record.Tenant, b.record.Tenant, a.record.ID, b.record.ID)
+	})
+	states := make([]*recordState, 0, len(records))
+	for _, kind := range []missing{{recent: true}, {exists: true}, {}} {
+		var from source = s.db
+		if !kind.recent {
+			it, err := tables{db: s.db}.NewIter(&pebble.IterOptions{UseL6Filters: !kind.exists})
+			if err != nil {
+				return states
+			}
+			defer it.Close() //nolint:errcheck,gocritic // two of them at most; errors of reads have been returned by the reads
+			from = view{it}
+		}
+		for _, m := range records {
+			if m.recent != kind.recent || !m.recent && m.exists != kind.exists {
+				continue
+			}
+			if r := s.prefetchRecord(from, m.record); r != nil {
+				states = append(states, r)
+			}
+		}
 	}
-	rec, num, err := s.readRecord(from, m.record)
+	return states
+}
+
+// byName compares names about as their database keys are compared: pairs of strings, of which
+// the shorter one is first.
+func byName(pairs ...string) int {
+	for i := 0; i < len(pairs); i += 2 {
+		a, b := pairs[i], pairs[i+1]
+		if c := cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b)); c != 0 {
+			return c
+		}
+	}
+	return 0
+}
+
+// prefetchRecord reads the state of a record, or returns nil after an error.
+func (s *Store) prefetchRecord(from source, key store.RecordKey) *recordState {
+	r := &recordState{entry: &cached[store.RecordKey, *recordState]{key: key}}
+	rec, num, err := s.readRecord(from, key)
 	switch {
 	case err == nil:
 		r.num, r.version, r.status, r.name, r.ms = num, rec.Version, rec.Status, nameSum(rec.Name), rec.Time.UnixMilli()
@@ -94,9 +135,13 @@ func (s *Store) prefetchRecord(m missing) *recordState {
 }
 
 // prefetchKeys returns those of the keys that have nothing on disk. Most keys of a large Tx are
-// new, and one iterator with filters finds that out fastest; the others are left to fill.
+// new, and one iterator with filters, in the order of the keys, finds that out fastest; the
+// others are left to fill.
 // Keys that may be in a memtable are read with another iterator, which includes these.
 func (s *Store) prefetchKeys(keys []missing) []*keyState {
+	slices.SortFunc(keys, func(a, b missing) int {
+		return byName(a.key.Queue, b.key.Queue, a.key.Tenant, b.key.Tenant, a.key.Name, b.key.Name)
+	})
 	var empty []*keyState
 	for _, recent := range []bool{false, true} {
 		var it *pebble.Iterator

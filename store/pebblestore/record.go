@@ -80,7 +80,7 @@ func (s *Store) latest(key store.RecordKey) source {
 	if s.recent.hasRecord(key) {
 		return s.db
 	}
-	return tables{s.db}
+	return tables{db: s.db}
 }
 
 // pinnedRecord returns a record that is pinned.
@@ -97,6 +97,10 @@ func (s *Store) readRecord(from source, key store.RecordKey) (store.Record, uint
 		num = binary.BigEndian.Uint64(v)
 	}
 	_ = closer.Close()
+	if t, ok := from.(tables); ok {
+		t.exists = true // what has a name has a record
+		from = t
+	}
 	rec, err := s.readRecordAt(from, num)
 	if errors.Is(err, pebble.ErrNotFound) {
 		err = fmt.Errorf("pebblestore: record %v has a name and is not there: %w", key, store.ErrCorrupt)

@@ -49,13 +49,20 @@ func (v view) NewIter(o *pebble.IterOptions) (*pebble.Iterator, error) {
 }
 
 // tables is what Pebble has written to tables, without its memtables: see recent.
-type tables struct{ db *pebble.DB }
+//
+// The filters of the last level tell that a key does not exist. One of a large table is as
+// large as hundreds of data blocks, and may have to be loaded: a key that exists is found
+// sooner without.
+type tables struct {
+	db     *pebble.DB
+	exists bool // what is read is known to exist, as a rule
+}
 
 var _ source = tables{}
 
 // Get returns a value, as a copy.
 func (t tables) Get(key []byte) ([]byte, io.Closer, error) {
-	it, err := t.NewIter(&pebble.IterOptions{UseL6Filters: true})
+	it, err := t.NewIter(&pebble.IterOptions{UseL6Filters: !t.exists})
 	if err != nil {
 		return nil, nil, err
 	}

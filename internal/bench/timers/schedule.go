@@ -30,6 +30,9 @@ const (
 	leadMargin = 3
 )
 
+// inFlight is how many timers are scheduled at a time, but in two commits at least.
+const inFlight = 8_000
+
 // letters is noise as text.
 var letters = base64.RawURLEncoding.EncodeToString(bench.Noise)
 
@@ -67,7 +70,7 @@ func (w *workload) takeFar(n int) (from int) {
 
 // schedule schedules the timers with numbers from up to but not including to, in bulk.
 func (w *workload) schedule(ctx context.Context, r *bench.Run, doing string, from, to int, request func(i int) timer.Request) error {
-	l := bench.Loading{Doing: doing, Unit: "timers", From: from, To: to, Batch: w.bulk}
+	l := bench.Loading{Doing: doing, Unit: "timers", From: from, To: to, Batch: w.bulk, Workers: min(max(2, inFlight/w.bulk), 8)}
 	return r.Batches(ctx, l, func(ctx context.Context, from, to int) error {
 		requests := make([]timer.Request, 0, to-from)
 		for i := from; i < to; i++ {

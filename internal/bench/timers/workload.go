@@ -173,6 +173,7 @@ func (w *workload) Load(ctx context.Context, r *bench.Run) error {
 		}
 		r.Report.Add("loaded", missing)
 		r.Report.Add("loaded_per_s", s.Rate())
+		r.CPU(s, "loaded")
 	} else {
 		r.Progress.Say("using the store as it is: %d pending timers", there)
 	}

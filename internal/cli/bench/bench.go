@@ -65,6 +65,7 @@ func newBenchVerb(spec bench.Spec) *cobra.Command {
 		f.IntVar(&b.processes, "processes", 1, "processes among which the clients and --n are divided, each with an engine of its own, on a store that allows several")
 	}
 	f.StringVar(&b.cpu, "cpuprofile", "", "write a profile of the CPU to this file; loading the store first is left out")
+	f.BoolVar(&b.config.ProfileLoad, "profile-load", false, "let the profile of the CPU begin with loading")
 	f.StringVar(&b.mem, "memprofile", "", "write a profile of the memory to this file")
 	f.BoolVar(&b.quiet, "quiet", false, "show no progress")
 	if f.Lookup("reopen") != nil {

@@ -192,7 +192,7 @@ func TestACancelledCallHandsItsPermitOn(t *testing.T) {
 				}
 			}()
 			synctest.Wait()
-			go cancel()
+			cancel()
 			for _, p := range permits {
 				p.Release()
 			}
@@ -277,6 +277,40 @@ func TestStaleMessagesLeaveAMinimumRate(t *testing.T) {
 		low := l.State().Limit
 		if stale(); low >= StaleLimit || l.State().Limit != low {
 			t.Errorf("limit %d, and %d after more stale messages", low, l.State().Limit)
+		}
+	})
+}
+
+// TestSlowCallsPassAtAMinimumRate: the limit is not below what lets a call pass in each Pass, and calls
+// that are quick again bring that down.
+func TestSlowCallsPassAtAMinimumRate(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter()
+		lower := func() int {
+			for range 20 {
+				l.behind(1)
+				rig.Pass(lowerEvery)
+			}
+			return l.State().Limit
+		}
+		if got := lower(); got != 1 {
+			t.Fatalf("limit %d, want 1", got)
+		}
+		for range 10 {
+			p := fill(t, l, 1)[0]
+			rig.Pass(10 * Pass)
+			p.Release()
+			l.behind(1)
+		}
+		if got := l.State().Limit; got < 10 || got > 11 {
+			t.Errorf("limit %d for calls that take %v, want 10", got, 10*Pass)
+		}
+		for range 100 {
+			fill(t, l, 1)[0].Release()
+		}
+		if got := lower(); got != 1 {
+			t.Errorf("limit %d after quick calls, want 1", got)
 		}
 	})
 }

@@ -115,6 +115,20 @@ bench: ## measure the embedded store, and orchestrations, timers, actions and a 
 	  echo && echo "abide bench $$workload" && "$$dir/abide" bench $$workload || exit 1; \
 	done
 
+# How many timers are pending while others fire, and the room that each may take, in bytes.
+PENDING ?= 100000000
+TIMER_ROOM := 420
+
+.PHONY: bench-timers
+bench-timers: ## load PENDING timers (100000000), kill the process, open the store again, and fire 10,000/s among them
+	@free=$$(df -Pk "$(CURDIR)" | awk 'NR == 2 { print $$4 }') && \
+	if [ $$free -lt $$(($(PENDING) / 1024 * $(TIMER_ROOM))) ]; then \
+	  echo "$(PENDING) timers need $$(($(PENDING) / 1024 * $(TIMER_ROOM))) KiB of disk, and $$free KiB are free" >&2; exit 1; \
+	fi; \
+	dir=$$(mktemp -d "$(CURDIR)/.bench.XXXXXX") && trap 'rm -rf "$$dir"' EXIT INT TERM && \
+	go build -o "$$dir/abide" ./cmd/abide && \
+	"$$dir/abide" bench timers --store "pebble://$$dir/store" --pending $(PENDING) --bulk 5000 --reopen=crash --idle 20s --duration 0 --n 100000 --over 10s
+
 # How long each store is soaked. Charts and samples go to docs.
 DURATION ?= 1h
 

@@ -327,7 +327,9 @@ func (r *Run) Await(ctx context.Context, what func() string, look func() (done b
 				last = pulse
 				r.Beat()
 			}
-			if err := Pass(ctx, max(poll, pollShare*time.Since(began))); err != nil {
+			// A look that takes long on a busy machine must not make the pause look like the end.
+			pause := min(pollShare*time.Since(began), r.Patience/4)
+			if err := Pass(ctx, max(poll, pause)); err != nil {
 				return err
 			}
 		}

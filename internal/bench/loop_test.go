@@ -118,3 +118,26 @@ func TestAnOpenLoopHasSoManyWorkers(t *testing.T) {
 		t.Errorf("%d operations have begun with 2 workers, want 3", n)
 	}
 }
+
+// slowLook is a workload that looks for something that happens all the time, and takes long to
+// look.
+type slowLook struct {
+	nothing
+	looks int64
+}
+
+func (w *slowLook) Measure(ctx context.Context, r *bench.Run) error {
+	return r.Await(ctx, func() string { return "it goes on" }, func() (bool, int64, error) {
+		w.looks++
+		return w.looks == 5, w.looks, bench.Pass(ctx, 5*time.Millisecond)
+	})
+}
+
+func TestALookThatTakesLongIsNotTheEnd(t *testing.T) {
+	t.Parallel()
+	w := &slowLook{}
+	benchtest.Run(t, spec(w), bench.Config{URL: "memory://", Patience: 200 * time.Millisecond}, "")
+	if w.looks != 5 {
+		t.Errorf("%d looks", w.looks)
+	}
+}

@@ -117,7 +117,7 @@ bench: ## measure the embedded store, and orchestrations, timers, actions and a 
 
 # How many timers are pending while others fire, and the room that each may take, in bytes.
 PENDING ?= 100000000
-TIMER_ROOM := 420
+TIMER_ROOM := 450
 
 .PHONY: bench-timers
 bench-timers: ## load PENDING timers (100000000), kill the process, open the store again, and fire 10,000/s among them
@@ -127,7 +127,7 @@ bench-timers: ## load PENDING timers (100000000), kill the process, open the sto
 	fi; \
 	dir=$$(mktemp -d "$(CURDIR)/.bench.XXXXXX") && trap 'rm -rf "$$dir"' EXIT INT TERM && \
 	go build -o "$$dir/abide" ./cmd/abide && \
-	"$$dir/abide" bench timers --store "pebble://$$dir/store" --pending $(PENDING) --bulk 5000 --reopen=crash --idle 20s --duration 0 --n 100000 --over 10s
+	"$$dir/abide" bench timers --store "pebble://$$dir/store" --pending $(PENDING) --bulk 5000 --reopen=crash --idle 1m --duration 0 --n 100000 --over 10s
 
 # How long each store is soaked. Charts and samples go to docs.
 DURATION ?= 1h

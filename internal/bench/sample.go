@@ -167,7 +167,7 @@ const (
 	// less than quietPercent of a core for a moment. It is not waited for longer than
 	// maxSettle, nor than patientIdle times the time to idle.
 	quietPercent = 2
-	maxSettle    = time.Minute
+	maxSettle    = 10 * time.Minute
 	patientIdle  = 10
 )
 

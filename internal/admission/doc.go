@@ -8,8 +8,8 @@
 // # Limit
 //
 // A [Limiter] admits a call at once while fewer calls than its limit are in flight. The limit is
-// [MaxLimit] at first. It is lowered by at most one half, not more often than every 250 ms, when the
-// process is behind, and grows again, by about a thirtieth in 50 ms, after half a second without such
+// [MaxLimit] at first. It is lowered to seven tenths of what was in flight, not more often than every 250 ms, when
+// the process is behind, and grows again, by about a thirtieth in 50 ms, after half a second without such
 // a signal. It is never below 1, nor below [StaleLimit] because of a backlog, and one more for each [Pass]
 // that calls take on average: calls flow at a rate of about 50 a second at least, however large the
 // backlog is.

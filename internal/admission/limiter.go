@@ -269,15 +269,19 @@ func (l *Limiter) behind(least int) {
 	l.lower(now, least)
 }
 
-// lower lowers the limit, to seven tenths of what it or the calls in flight were, but not below its
-// half, nor below least and what Pass needs. If calls take long because of what the process has accepted
+// lower lowers the limit, to seven tenths of the calls that were in flight, or to its half if there were
+// none, but not below least and what Pass needs: if calls take long because of what the process has accepted
 // before, fewer of them would not take less. The lock is held.
 func (l *Limiter) lower(now time.Time, least int) {
 	l.raised = now.Add(calm)
 	if now.Sub(l.lowered) < lowerEvery {
 		return
 	}
-	l.limit = min(max(l.limit/2, min(l.limit, l.peak)*7/10, least+int(l.took/Pass)), l.limit)
+	next := l.limit / 2
+	if l.peak > 0 {
+		next = min(l.limit, l.peak) * 7 / 10
+	}
+	l.limit = min(max(next, least+int(l.took/Pass)), l.limit)
 	l.lowered, l.peak = now, l.inFlight
 }
 

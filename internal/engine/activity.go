@@ -335,30 +335,23 @@ func Backoff(how *history.Activity) backoff.Exponential {
 func (t *Task) answer(e history.Event) {
 	b := body{kind: bodyEvents, run: t.spec.run, events: []history.Event{e}}
 	id := messageID(prefixActivity, t.spec.run, t.Event)
-	var drop *store.RecordKey
+	tx := store.Tx{Finish: []store.Finish{{Lease: t.claim.Lease()}}}
 	t.mu.Lock()
 	if t.Attempt > 1 || !t.savedAt.IsZero() {
-		key := heartbeatKey(t.claim.Key)
-		drop = &key
+		tx.DeleteRecords = []store.DeleteRecord{{Key: heartbeatKey(t.claim.Key), Expect: store.AnyVersion}}
 	}
 	t.mu.Unlock()
 	if t.claim.Attempt() == 1 && !t.refused && t.e.serves(t.spec.route) {
-		ended, lease := t.e.clock.Now(), t.claim.Lease()
+		ended := t.e.clock.Now()
 		d := newDelivery(t.Ref, id, &b)
-		d.finish, d.drop = &lease, drop
+		d.with = tx
 		if t.e.fuser.deliver(context.Background(), d) == nil {
 			t.e.meters.attempted(t, e.Failure, false, ended.Sub(t.begun))
 			t.endSpan(e.Failure, ended)
 			return
 		}
 	}
-	tx := store.Tx{
-		Finish: []store.Finish{{Lease: t.claim.Lease()}},
-		Put:    []store.Message{{Key: t.Ref.key(), ID: id, Body: b.encode()}},
-	}
-	if drop != nil {
-		tx.DeleteRecords = []store.DeleteRecord{{Key: *drop, Expect: store.AnyVersion}}
-	}
+	tx.Put = []store.Message{{Key: t.Ref.key(), ID: id, Body: b.encode()}}
 	t.commit(&tx, e.Failure, false)
 }
 

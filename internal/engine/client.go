@@ -154,8 +154,8 @@ func (c *Client) start(ctx context.Context, starts []Start) ([]Started, error) {
 	origin := spanFrom(ctx)
 	replaced := make([]int64, len(starts)) // versions of records that make way
 	pause := backoff.Contention(c.clock)
-	for range startTries {
-		err := c.commitStarts(ctx, starts, done, replaced, origin)
+	for try := range startTries {
+		err := c.commitStarts(ctx, starts, done, replaced, origin, try)
 		if !errors.Is(err, store.ErrConflict) {
 			for i := range done {
 				if !done[i].Existed && !done[i].ended {
@@ -198,23 +198,57 @@ func (c *Client) setTimes(ctx context.Context, starts []Start) error {
 	return nil
 }
 
-// commitStarts commits the starts of instances that are not known to exist. A single one is fused with
-// its first turn if that can be. It returns ErrBusy if the process does not keep up.
-func (c *Client) commitStarts(ctx context.Context, starts []Start, done []Started, replaced []int64, origin span) error {
+// commitStarts commits the starts of instances that are not known to exist, in the first try together
+// with their first turns where that can be. It returns ErrBusy if the process does not keep up.
+func (c *Client) commitStarts(ctx context.Context, starts []Start, done []Started, replaced []int64, origin span, try int) error {
 	permit, err := c.acquire(ctx, len(starts))
 	if err != nil {
 		return err
 	}
 	defer permit.Release()
-	if s := &starts[0]; c.fuser != nil && len(starts) == 1 && !done[0].Existed && replaced[0] == 0 && s.At.IsZero() {
-		info, b := s.instance(c.clock.Now(), origin)
-		ended, err := c.fuser.startFused(ctx, &info, &b, s.New)
+	if c.fuser == nil || try > 0 || store.TransactionOf(ctx) != nil {
+		return c.store.Commit(ctx, c.startTx(starts, done, replaced, origin))
+	}
+	firsts := make([]*firstStart, len(starts))
+	for i := range starts {
+		if s := &starts[i]; s.At.IsZero() {
+			info, b := s.instance(c.clock.Now(), origin)
+			firsts[i] = &firstStart{info: &info, body: &b, newID: s.New}
+		}
+	}
+	if len(starts) == 1 {
+		ended, err := c.fuser.startFused(firsts[0])
 		if !errors.Is(err, errNotFused) {
 			done[0].ended = ended
 			return err
 		}
+		return c.store.Commit(ctx, c.startTx(starts, done, replaced, origin))
 	}
-	return c.store.Commit(ctx, c.startTx(starts, done, replaced, origin))
+	return c.commitAll(ctx, starts, done, firsts, origin)
+}
+
+// commitAll commits starts in bulk, with the first turns that are ready in time.
+func (c *Client) commitAll(ctx context.Context, starts []Start, done []Started, firsts []*firstStart, origin span) error {
+	turns := c.fuser.firstTurns(firsts, true)
+	plain := make([]Start, 0, len(starts))
+	var tx store.Tx
+	for i, t := range turns {
+		if t == nil {
+			plain = append(plain, starts[i])
+			continue
+		}
+		t.prepare()
+		merge(&tx, &t.tx)
+	}
+	merge(&tx, c.startTx(plain, make([]Started, len(plain)), make([]int64, len(plain)), origin))
+	err := c.store.Commit(ctx, &tx)
+	for i, t := range turns {
+		if t != nil {
+			done[i].ended = err == nil && t.ends
+			c.fuser.finishFirst(t, err)
+		}
+	}
+	return err
 }
 
 // instance returns the record of the instance before its first turn, and the body of its start message.

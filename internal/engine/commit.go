@@ -14,7 +14,7 @@ import (
 type childStart struct {
 	event *history.Event // ChildStarted or DetachedStarted, of the parent
 	info  Info           // its record
-	body  []byte         // of its start message
+	start body           // of its start message
 
 	// taken is true if the ID belongs to another instance: then nothing is started, and the parent
 	// gets ChildFailed.
@@ -35,10 +35,9 @@ func (t *turn) putChild(e *history.Event) {
 		child.info.Parent, child.info.ParentExecution, child.info.ParentEvent = info.ID, info.Execution, e.ID
 		child.info.parentRun = info.run
 	}
-	b := body{kind: bodyStart, run: child.info.run, info: &child.info, events: []history.Event{
+	child.start = body{kind: bodyStart, run: child.info.run, info: &child.info, events: []history.Event{
 		{Kind: history.ExecutionStarted, Name: e.Name, Start: start, Data: e.Data},
 	}}
-	child.body = b.encode()
 	t.e.suspectUnserved(queueTurns, child.info.Route())
 	t.children = append(t.children, child)
 }
@@ -64,17 +63,33 @@ func (t *turn) commit() error {
 	if !t.owner.CompareAndSwap(false, true) {
 		return errAbandoned
 	}
+	t.prepare()
+	// The lease is what counts now, not whether the work should stop.
+	err := t.commitWithParent(context.Background())
+	if errors.Is(err, store.ErrInvalid) {
+		t.owner.Store(false)
+	}
+	if err != nil {
+		return err
+	}
+	t.settle()
+	return nil
+}
+
+// prepare completes the transaction with what is known last.
+func (t *turn) prepare() {
 	t.keepTrace()
 	if t.unclaimed {
 		t.endDeliveries()
 	} else {
-		t.tx.Finish = []store.Finish{{Lease: t.claim.Lease(), Keep: t.keep}}
+		t.tx.Finish = append(t.tx.Finish, store.Finish{Lease: t.claim.Lease(), Keep: t.keep})
 	}
 	if len(t.entries) > 0 {
-		t.tx.Append = []store.Append{{Key: t.claim.Key, At: t.in.length, Tag: t.in.tag, Entries: t.entries, Idle: t.unclaimed && !t.fresh}}
+		a := store.Append{Key: t.claim.Key, At: t.in.length, Tag: t.in.tag, Entries: t.entries, Idle: t.unclaimed && !t.fresh}
 		if t.fresh {
-			t.tx.Append[0].Route, t.tx.Append[0].New = t.claim.Route, t.newID
+			a.Route, a.New = t.claim.Route, t.newID
 		}
+		t.tx.Append = append(t.tx.Append, a)
 	}
 	if len(t.keep) == 0 {
 		t.in.info.forgiven = 0
@@ -100,14 +115,10 @@ func (t *turn) commit() error {
 		t.inFlight = true
 		t.e.cache.expectReturn(t.claim.Key)
 	}
-	// The lease is what counts now, not whether the work should stop.
-	err := t.commitWithChildren(context.Background())
-	if errors.Is(err, store.ErrInvalid) {
-		t.owner.Store(false)
-	}
-	if err != nil {
-		return err
-	}
+}
+
+// settle is called once the turn is durable.
+func (t *turn) settle() {
 	t.committed()
 	in := t.in
 	in.length += len(t.entries)
@@ -115,7 +126,6 @@ func (t *turn) commit() error {
 	if in.ledger.ended || in.info.Status.Ended() {
 		t.e.closers.end(in)
 	}
-	return nil
 }
 
 // commitWithChildren commits the turn together with the instances that it starts. A child whose ID is
@@ -127,6 +137,9 @@ func (t *turn) commit() error {
 // record, so up to fewTaken children are found one commit at a time, and then all are looked up. The
 // transaction is built anew from the same parts each time. If no child is in the way, it is the turn
 // itself that has the conflict.
+//
+// The first turns of children that this process serves are in the same commit, if it succeeds at once:
+// see fuse.go.
 func (t *turn) commitWithChildren(ctx context.Context) error {
 	if len(t.children) == 0 {
 		return t.e.store.Commit(ctx, &t.tx)
@@ -136,9 +149,11 @@ func (t *turn) commitWithChildren(ctx context.Context) error {
 		c.taken = seen[c.info.ID]
 		seen[c.info.ID] = true
 	}
+	if fused, err := t.commitFirstTurns(ctx); fused && !unchanged(err) {
+		return err
+	}
 	for tries := 0; ; tries++ {
-		tx := t.tx
-		tx.Put, tx.PutRecords = slices.Clip(tx.Put), slices.Clip(tx.PutRecords)
+		tx := t.clippedTx()
 		for _, c := range t.children {
 			c.add(t, &tx)
 		}
@@ -157,6 +172,46 @@ func (t *turn) commitWithChildren(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// clippedTx returns the transaction of the turn, to which can be added without changing it.
+func (t *turn) clippedTx() store.Tx {
+	tx := t.tx
+	tx.Append, tx.Put, tx.PutRecords = slices.Clip(tx.Append), slices.Clip(tx.Put), slices.Clip(tx.PutRecords)
+	tx.Retime, tx.Delete, tx.DeleteRecords = slices.Clip(tx.Retime), slices.Clip(tx.Delete), slices.Clip(tx.DeleteRecords)
+	return tx
+}
+
+// commitFirstTurns commits the turn together with the first turns of its children, if there are any
+// that can be. Of an error it is known whether nothing was committed: see unchanged.
+func (t *turn) commitFirstTurns(ctx context.Context) (fused bool, err error) {
+	starts := make([]*firstStart, len(t.children))
+	for i, c := range t.children {
+		if !c.taken {
+			starts[i] = &firstStart{info: &c.info, body: &c.start}
+		}
+	}
+	turns := t.e.fuser.firstTurns(starts, true)
+	tx := t.clippedTx()
+	for i, c := range t.children {
+		if turns[i] == nil {
+			c.add(t, &tx)
+			continue
+		}
+		fused = true
+		turns[i].prepare()
+		merge(&tx, &turns[i].tx)
+	}
+	if !fused {
+		return false, nil
+	}
+	err = t.e.store.Commit(ctx, &tx)
+	for _, first := range turns {
+		if first != nil {
+			t.e.fuser.finishFirst(first, err)
+		}
+	}
+	return true, err
 }
 
 // fewTaken is how many children whose IDs are taken are found one by one, by the conflict of
@@ -203,7 +258,7 @@ func (c *childStart) add(t *turn, tx *store.Tx) {
 	switch {
 	case !c.taken:
 		tx.PutRecords = append(tx.PutRecords, c.info.putRecord(0))
-		tx.Put = append(tx.Put, store.Message{Key: c.info.Ref.key(), ID: idStart, Route: c.info.Route(), Body: c.body})
+		tx.Put = append(tx.Put, store.Message{Key: c.info.Ref.key(), ID: idStart, Route: c.info.Route(), Body: c.start.encode()})
 	case c.event.Kind == history.ChildStarted && !t.in.ledger.ended:
 		b := body{kind: bodyEvents, run: t.in.info.run, events: []history.Event{{
 			Kind: history.ChildFailed, Ref: c.event.ID,

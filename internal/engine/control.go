@@ -280,6 +280,7 @@ func (c *control) commit(revision int64) error {
 	t := c.turn
 	info := &t.in.info
 	t.answerParent()
+	t.putAnswer()
 	tx := &t.tx
 	if c.claim != nil {
 		tx.Finish = []store.Finish{{Lease: c.claim.Lease()}}

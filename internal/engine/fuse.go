@@ -12,10 +12,11 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// A fused turn rides in the commit of what causes it: the start of an instance, the outcome of an
-// activity, or an event, if this process has caused it and has the instance. The message that would
-// have carried it is never put, so that one commit does what were two, and no claim is needed. Where
-// it cannot be, the message is put and claimed as ever: fusing is a shortcut, never a requirement.
+// A fused turn rides in the commit of what causes it: the start of an instance, alone, in bulk or as a
+// child, the outcome of an activity, an event, or the end of a child, if this process has caused it and
+// has the instance. The message that would have carried it is never put, so that one commit does what
+// were two, and no claim is needed. Where it cannot be, the message is put and claimed as ever: fusing
+// is a shortcut, never a requirement.
 //
 // Why it is safe:
 //
@@ -33,8 +34,10 @@ import (
 //   - Nobody waits for slow code, nor for a slow commit. What caused the turn is taken back after
 //     fuseWithin, or fuseCommit while the turn before is being committed, and committed alone. Code
 //     that does not return, panics or stalls does so again in a turn with a claim, which deals with it.
-//   - An activity that is attempted again is not fused: code that kills the process is then found as
-//     poison by deliveries of its message, as ever.
+//   - An activity that is attempted again is not fused, nor is the end of a child: code that kills the
+//     process is then found as poison by deliveries of its message, as ever.
+//   - What a caller does in a transaction of its own (store.WithTransaction) is not fused: nothing of it
+//     may be committed in another one.
 //
 // While a fused turn of an instance is under way, more outcomes may come. They wait for it and are
 // taken together by the next one: a fan-out of a thousand activities is not a thousand turns.
@@ -73,9 +76,9 @@ type delivery struct {
 	message message
 	run     uint64 // of the execution that it is for; 0 means any
 
-	// finish is the lease that ends with the message, and drop a record that is deleted with it.
-	finish *store.Lease
-	drop   *store.RecordKey
+	// with is committed together with the message: the end of the lease of an activity, or the whole
+	// last turn of a child.
+	with store.Tx
 
 	taken  atomic.Bool
 	result chan error // of a turn, and of being taken back
@@ -90,6 +93,39 @@ type delivery struct {
 type fusedRun struct {
 	waiting    []*delivery // for its next turn
 	committing bool        // its turn is being committed
+}
+
+// size returns about how many bytes the delivery adds to the commit of its turn.
+func (d *delivery) size() int {
+	size := 0
+	for i := range d.message.events {
+		size += len(d.message.events[i].Data)
+	}
+	for i := range d.with.Append {
+		for _, e := range d.with.Append[i].Entries {
+			size += len(e)
+		}
+	}
+	for i := range d.with.Put {
+		size += len(d.with.Put[i].Body)
+	}
+	for i := range d.with.PutRecords {
+		size += len(d.with.PutRecords[i].Record.Body)
+	}
+	return size
+}
+
+// merge adds all of from to a transaction.
+func merge(tx, from *store.Tx) {
+	tx.Finish = append(tx.Finish, from.Finish...)
+	tx.DeleteKeys = append(tx.DeleteKeys, from.DeleteKeys...)
+	tx.Trim = append(tx.Trim, from.Trim...)
+	tx.Append = append(tx.Append, from.Append...)
+	tx.Put = append(tx.Put, from.Put...)
+	tx.Retime = append(tx.Retime, from.Retime...)
+	tx.Delete = append(tx.Delete, from.Delete...)
+	tx.PutRecords = append(tx.PutRecords, from.PutRecords...)
+	tx.DeleteRecords = append(tx.DeleteRecords, from.DeleteRecords...)
 }
 
 func newDelivery(ref Ref, id string, b *body) *delivery {
@@ -387,9 +423,7 @@ func (f *fuser) nextBatch(key store.Key) []*delivery {
 	}
 	n := 0
 	for size := 0; n < min(len(all), maxFused) && size < fusedBytes; n++ {
-		for i := range all[n].message.events {
-			size += len(all[n].message.events[i].Data)
-		}
+		size += all[n].size()
 	}
 	run.waiting = all[n:]
 	return all[:n]
@@ -499,8 +533,8 @@ func (t *turn) runFused(messages []message) error {
 	return t.commit()
 }
 
-// endDeliveries adds the ends of the leases whose outcomes the turn takes, and puts the messages that
-// it leaves to a later turn.
+// endDeliveries adds what is committed with the messages that the turn takes, and puts the messages
+// that it leaves to a later turn.
 func (t *turn) endDeliveries() {
 	var left map[string]bool // most turns leave none
 	if len(t.keep) > 0 {
@@ -510,46 +544,11 @@ func (t *turn) endDeliveries() {
 		}
 	}
 	for _, d := range t.fused {
-		if d.finish != nil {
-			t.tx.Finish = append(t.tx.Finish, store.Finish{Lease: *d.finish})
-		}
-		if d.drop != nil {
-			t.tx.DeleteRecords = append(t.tx.DeleteRecords, store.DeleteRecord{Key: *d.drop, Expect: store.AnyVersion})
-		}
+		merge(&t.tx, &d.with)
 		if left[d.message.ID] {
 			t.tx.Put = append(t.tx.Put, store.Message{Key: d.message.Key, ID: d.message.ID, Body: d.message.encode()})
 		}
 	}
-}
-
-// startFused starts an instance, whose ID may be new, together with its first turn. It returns
-// errNotFused if nothing was started, and the conflict if there is an instance with that ID.
-func (f *fuser) startFused(ctx context.Context, info *Info, b *body, newID bool) (ended bool, err error) {
-	e, route := f.e, info.Route()
-	now, known := f.times.now(e.clock.Now())
-	if e.cfg.Unfused || !known || !e.serves(route) || !f.wants(route) || !f.begin() {
-		return false, errNotFused
-	}
-	d := newDelivery(info.Ref, idStart, b)
-	in := &instance{info: *info, tag: info.run}
-	t := f.newTurn(in, info.Ref.key(), now)
-	t.fused, t.fresh, t.newID = []*delivery{d}, true, newID
-	d.message.PutAt = now
-	f.mu.Lock()
-	f.watch(d, nil)
-	f.mu.Unlock()
-	f.do(func() {
-		defer f.end()
-		err := t.runFused([]message{d.message})
-		result := f.finish(t, err)
-		if errors.Is(err, store.ErrConflict) {
-			result = err
-		}
-		d.taken.Store(true)
-		d.result <- result
-	})
-	err = f.await(ctx, d)
-	return err == nil && t.ends, err
 }
 
 // serves reports whether the engine runs the orchestration.
@@ -564,39 +563,4 @@ func (e *Engine) addWork() bool {
 	}
 	e.work.Add(1)
 	return true
-}
-
-// storeTime knows the time of the store from claims, between them by the clock of this process. It is
-// never later than the store's own, but for what the clocks differ in speed within storeTimeFor.
-type storeTime struct {
-	mu    sync.Mutex
-	store time.Time // of the latest claim that was the furthest ahead
-	local time.Time // when it returned
-}
-
-// storeTimeFor is for how long a claim tells the time, and storeTimeBest for how long one is preferred
-// that was further ahead.
-const (
-	storeTimeFor  = time.Minute
-	storeTimeBest = 5 * time.Second
-)
-
-// note notes the time of a claim that has returned.
-func (s *storeTime) note(claimed, local time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if since := local.Sub(s.local); s.store.IsZero() || since > storeTimeBest || claimed.After(s.store.Add(since)) {
-		s.store, s.local = claimed, local
-	}
-}
-
-// now returns the time of the store, in whole milliseconds as claims have it, if it is known.
-func (s *storeTime) now(local time.Time) (time.Time, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	since := local.Sub(s.local)
-	if s.store.IsZero() || since > storeTimeFor || since < 0 {
-		return time.Time{}, false
-	}
-	return s.store.Add(since).Truncate(time.Millisecond), true
 }

@@ -363,7 +363,7 @@ func TestOvertakenCache(t *testing.T) {
 			{Kind: history.ActivityCompleted, Ref: r.find("i", history.ActivityScheduled).ID},
 		}})
 		lease := claims[0].Lease()
-		d.finish = &lease
+		d.with.Finish = []store.Finish{{Lease: lease}}
 		first.fuser.times.note(claims[0].Now, time.Now())
 		err = first.fuser.turn(d.message.Key, []*delivery{d})
 		want(r, "fused", errors.Is(err, errNotFused), true)

@@ -1,6 +1,9 @@
 package engine
 
 import (
+	"context"
+	"errors"
+
 	"github.com/abidehq/abide/history"
 	"github.com/abidehq/abide/store"
 )
@@ -26,7 +29,15 @@ func (i *Info) forgetParent() {
 	i.Parent, i.ParentExecution, i.ParentEvent, i.parentRun = "", 0, 0, 0
 }
 
-// answerParent sends the result of an instance that this turn ends to its parent.
+// parentAnswer is the result of an instance for its parent.
+type parentAnswer struct {
+	parent Ref
+	id     string // of the message
+	body   body
+}
+
+// answerParent notes the result of an instance that this turn ends for its parent. It is put as a
+// message by putAnswer, unless it is fused with the turn that it causes.
 func (t *turn) answerParent() {
 	info := &t.in.info
 	if !t.ends || info.Parent == "" {
@@ -36,9 +47,41 @@ func (t *turn) answerParent() {
 	if info.Status != Completed {
 		answer = history.Event{Kind: history.ChildFailed, Ref: info.ParentEvent, Failure: info.Failure}
 	}
-	b := body{kind: bodyEvents, run: info.parentRun, events: []history.Event{answer}}
-	t.tx.Put = append(t.tx.Put, store.Message{
-		Key: Ref{Tenant: info.Tenant, ID: info.Parent}.key(), ID: messageID(prefixChild, info.parentRun, info.ParentEvent),
-		IfRouted: true, Body: b.encode(),
-	})
+	t.toParent = &parentAnswer{
+		parent: Ref{Tenant: info.Tenant, ID: info.Parent}, id: messageID(prefixChild, info.parentRun, info.ParentEvent),
+		body: body{kind: bodyEvents, run: info.parentRun, events: []history.Event{answer}},
+	}
+}
+
+// putAnswer puts the message to the parent, if there is one.
+func (t *turn) putAnswer() {
+	if a := t.toParent; a != nil {
+		t.tx.Put = append(t.tx.Put, store.Message{Key: a.parent.key(), ID: a.id, IfRouted: true, Body: a.body.encode()})
+		t.toParent = nil
+	}
+}
+
+// commitWithParent commits the turn. If it ends a child whose parent is cached here and waits, it is
+// committed by the turn of the parent that takes the result: see fuse.go.
+func (t *turn) commitWithParent(ctx context.Context) error {
+	if a := t.toParent; a != nil && t.canFuseAnswer() {
+		d := newDelivery(a.parent, a.id, &a.body)
+		d.with = t.tx
+		if err := t.e.fuser.deliver(ctx, d); !errors.Is(err, errNotFused) {
+			return err
+		}
+	}
+	t.putAnswer()
+	return t.commitWithChildren(ctx)
+}
+
+// canFuseAnswer reports whether the end of this child may be committed with a turn of its parent. A turn
+// that is tried again is not, so that code of the parent that kills the process is found as poison.
+func (t *turn) canFuseAnswer() bool {
+	if len(t.children) > 0 || !t.unclaimed && t.claim.Attempt() > 1 {
+		return false
+	}
+	key := t.toParent.parent.key()
+	info, cached := t.e.cache.peek(key)
+	return cached && info.Status == Running && t.e.serves(info.Route()) || !cached && t.e.fuser.running(key)
 }

@@ -76,7 +76,7 @@ func (c *Client) Raise(ctx context.Context, raises ...Raise) ([]Raised, error) {
 		return nil, wrap("raise", err)
 	}
 	defer permit.Release()
-	if c.fuser != nil && len(raises) == 1 && !raises[0].Awaited { // whether it is awaited, a claimed turn decides
+	if c.fuser != nil && len(raises) == 1 && !raises[0].Awaited && store.TransactionOf(ctx) == nil { // whether it is awaited, a claimed turn decides
 		found, err := c.raiseFused(ctx, &raises[0])
 		if !errors.Is(err, errNotFused) {
 			return []Raised{found}, err

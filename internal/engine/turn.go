@@ -121,6 +121,9 @@ type draft struct {
 
 	children []*childStart
 
+	// toParent is the result of the instance for its parent, until it is put or fused.
+	toParent *parentAnswer
+
 	// next is the event with which the next execution starts, after a continue-as-new.
 	next *history.Event
 

@@ -63,6 +63,10 @@ func newShop(t *testing.T, options string) *shop {
 	})
 	s := &shop{T: t, pool: pool, engine: engine, timers: timers}
 	s.check(pool.Exec(t.Context(), "CREATE TABLE orders (number int PRIMARY KEY)"))
+	// The engine is at work, so that turns are fused where they may be.
+	s.check(fulfil.Start(t.Context(), engine, 0, abide.ID("first")))
+	s.check(nil, paid.Raise(t.Context(), engine, "first", 0))
+	s.result("first")
 	return s
 }
 
@@ -138,6 +142,14 @@ func TestTransactionOfTheCaller(t *testing.T) {
 			s.within(true, func(ctx context.Context, tx pgx.Tx) {
 				s.place(ctx, tx, 1, "order-1")
 				s.check(s.timers.Schedule(ctx, timer.Request{Tenant: "acme", Key: "reminder", DueAt: time.Now().Add(time.Hour)}))
+			})
+			info, err := s.engine.Get(s.Context(), abide.Ref{ID: "order-1"})
+			for err == nil && info.Status != abide.Running { // until its first turn
+				info, err = s.engine.WaitChange(s.Context(), info.Ref, info.Revision)
+			}
+			s.check(nil, err)
+			s.within(false, func(ctx context.Context, _ pgx.Tx) {
+				s.check(nil, paid.Raise(ctx, s.engine, "order-1", 1000))
 			})
 			s.within(true, func(ctx context.Context, _ pgx.Tx) {
 				s.check(nil, paid.Raise(ctx, s.engine, "order-1", 41))

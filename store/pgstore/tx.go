@@ -40,14 +40,12 @@ import (
 // transaction, and return [store.ErrInvalid]. So a result is awaited with another context,
 // after the commit. The transaction may be used by one goroutine at a time, as always.
 func WithTx(ctx context.Context, tx pgx.Tx) context.Context {
-	return context.WithValue(ctx, txKey{}, tx)
+	return store.WithTransaction(ctx, tx)
 }
-
-type txKey struct{}
 
 // txOf returns the caller's transaction, or nil.
 func txOf(ctx context.Context) pgx.Tx {
-	tx, _ := ctx.Value(txKey{}).(pgx.Tx)
+	tx, _ := store.TransactionOf(ctx).(pgx.Tx)
 	return tx
 }
 

@@ -56,7 +56,7 @@ func helloFlow(r *bench.Run) flow {
 	})
 	return flow{
 		register: []abide.Definition{hello, greet},
-		once: func(ctx context.Context, c abide.Caller, op *bench.Op) error {
+		once: func(ctx context.Context, c caller, op *bench.Op) error {
 			return complete(ctx, c, op, hello, "world", "Hello, world")
 		},
 	}
@@ -107,7 +107,7 @@ func sequenceFlow(r *bench.Run, length int) flow {
 	})
 	return flow{
 		register: []abide.Definition{sequence, increment},
-		once: func(ctx context.Context, c abide.Caller, op *bench.Op) error {
+		once: func(ctx context.Context, c caller, op *bench.Op) error {
 			return complete(ctx, c, op, sequence, length, length)
 		},
 		each: length, unit: "activities",
@@ -129,7 +129,7 @@ func stepsFlow(r *bench.Run, length int) flow {
 	})
 	return flow{
 		register: []abide.Definition{steps},
-		once: func(ctx context.Context, c abide.Caller, op *bench.Op) error {
+		once: func(ctx context.Context, c caller, op *bench.Op) error {
 			return complete(ctx, c, op, steps, length, length)
 		},
 		each: length, unit: "steps",
@@ -170,7 +170,7 @@ func fanoutFlow(r *bench.Run, width int) flow {
 	})
 	return flow{
 		register: []abide.Definition{fanout, increment},
-		once: func(ctx context.Context, c abide.Caller, op *bench.Op) error {
+		once: func(ctx context.Context, c caller, op *bench.Op) error {
 			return complete(ctx, c, op, fanout, width, width)
 		},
 		each: width, unit: "activities",
@@ -213,14 +213,14 @@ func eventsFlow(r *bench.Run, length int) flow {
 	})
 	return flow{
 		register: []abide.Definition{events},
-		once: func(ctx context.Context, c abide.Caller, op *bench.Op) error {
+		once: func(ctx context.Context, c caller, op *bench.Op) error {
 			i, err := start(ctx, c, op, events, length)
 			if i == nil {
 				return err
 			}
 			for n := range length {
 				began := time.Now()
-				if err := patiently(ctx, func() error { return tick.Raise(ctx, c, i.ID(), n, abide.Tenant(tenant)) }); err != nil {
+				if err := patiently(ctx, func() error { return tick.Raise(ctx, c, i.ID(), n, abide.Tenant(c.tenant)) }); err != nil {
 					return fmt.Errorf("bench: raise an event: %w", err)
 				}
 				raises.Record(time.Since(began))

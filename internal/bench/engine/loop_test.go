@@ -158,10 +158,10 @@ func TestAWrongResultIsAnError(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer e.Close()
-	if err := complete(t.Context(), e, &bench.Op{}, hello, 1, 2); err != nil {
+	if err := complete(t.Context(), caller{e, tenant}, &bench.Op{}, hello, 1, 2); err != nil {
 		t.Error(err)
 	}
-	if err := complete(t.Context(), e, &bench.Op{}, hello, 1, 3); err == nil || !strings.Contains(err.Error(), "is 2, want 3") {
+	if err := complete(t.Context(), caller{e, tenant}, &bench.Op{}, hello, 1, 3); err == nil || !strings.Contains(err.Error(), "is 2, want 3") {
 		t.Errorf("got %v", err)
 	}
 }

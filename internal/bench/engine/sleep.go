@@ -138,7 +138,7 @@ func (w *sleep) Load(ctx context.Context, r *bench.Run) error {
 
 // Verify implements [bench.Loader]: it runs a hello beside the instances that sleep.
 func (w *sleep) Verify(ctx context.Context, r *bench.Run) error {
-	err := w.guard(ctx, r, func(ctx context.Context) error { return w.hello.once(ctx, w.engine, &bench.Op{}) })
+	err := w.guard(ctx, r, func(ctx context.Context) error { return w.hello.once(ctx, caller{w.engine, tenant}, &bench.Op{}) })
 	if err != nil {
 		return err
 	}
@@ -196,7 +196,7 @@ func (w *sleep) Measure(ctx context.Context, r *bench.Run) error {
 
 // guard runs f, and ends it when nothing happens any more.
 func (w *sleep) guard(ctx context.Context, r *bench.Run, f func(ctx context.Context) error) error {
-	return r.Guard(ctx, func(ctx context.Context) error { return stuck(ctx, w.engine, r.Patience) }, f)
+	return r.Guard(ctx, func(ctx context.Context) error { return stuck(ctx, w.engine, tenant, r.Patience) }, f)
 }
 
 // start starts n instances, and returns when all of them sleep, or have slept.

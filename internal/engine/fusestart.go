@@ -50,8 +50,8 @@ func (f *fuser) firstTurns(starts []*firstStart, part bool) []*turn {
 	})
 	err := <-run.d.result
 	turns, at := run.end()
-	if err != nil {
-		f.avoid(starts[at].info.Route())
+	if s := starts[at]; err != nil && s != nil {
+		f.avoid(s.info.Route())
 	}
 	return turns
 }

@@ -6,6 +6,7 @@ import (
 	"html"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -146,9 +147,9 @@ func (s *series) drawPanel(b *bytes.Buffer, p panel) {
 		text(b, "faint", "start", 20, 32, p.note)
 	}
 	right := float64(panelWidth - plotRight)
-	for i := len(p.lines) - 1; i >= 0; i-- {
-		text(b, "n"+strconv.Itoa(i), "end", right, 16, p.lines[i].name)
-		right -= legendLetter*float64(len(p.lines[i].name)) + 10
+	for i, line := range slices.Backward(p.lines) {
+		text(b, "n"+strconv.Itoa(i), "end", right, 16, line.name)
+		right -= legendLetter*float64(len(line.name)) + 10
 	}
 	for _, window := range []int{1, windows - 1} {
 		from, to := s.window(window)

@@ -69,15 +69,12 @@ func (s *sampler) run(ctx context.Context) error {
 	for len(s.series.windows) < windows {
 		_, windowEnd := s.series.window(len(s.series.windows))
 		at := min(next, windowEnd)
-		if bench.Pass(ctx, time.Until(s.began.Add(at))) != nil {
-			return nil // what is measured has failed, or is over
+		if !s.reach(ctx, at) {
+			break
 		}
 		if at == next {
 			next += s.w.every
-			if err := s.sample(ctx); err != nil {
-				if ctx.Err() != nil {
-					return nil
-				}
+			if err := s.sample(ctx); err != nil && ctx.Err() == nil {
 				return err
 			}
 		}
@@ -86,6 +83,12 @@ func (s *sampler) run(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// reach waits until so much of the run is over. It returns false if what is measured has failed, or is
+// over before.
+func (s *sampler) reach(ctx context.Context, at time.Duration) bool {
+	return bench.Pass(ctx, time.Until(s.began.Add(at))) == nil
 }
 
 func (s *sampler) sample(ctx context.Context) error {

@@ -157,10 +157,11 @@ func ExampleClient_Changes() {
 	defer cancel()
 	e := open(helloFlow)
 	defer e.Close()
+	changes := e.Changes(ctx, "") // those after the call
 	if _, err := helloFlow.Start(ctx, e, "Ada", abide.ID("greeting")); err != nil {
 		log.Fatal(err)
 	}
-	for change, err := range e.Changes(ctx, "") {
+	for change, err := range changes {
 		if err != nil {
 			log.Fatal(err)
 		}

@@ -57,6 +57,14 @@ func (n *lateNews) Commit(ctx context.Context, tx *store.Tx) error {
 	return err
 }
 
+// engines opens an engine that serves the parent and one that serves the child. In one engine the two
+// would go on in the same commits.
+func (w *world) engines(s store.Store, child abide.Definition) {
+	w.engine(s)
+	w.serve = []abide.Definition{child}
+	w.engine(s)
+}
+
 // endsMeanwhile has an instance end while the last turn of the other one waits to be
 // committed.
 func (w *world) endsMeanwhile(n *lateNews, id string) {
@@ -143,9 +151,9 @@ func TestAnswerToADeletedParentIsDropped(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		parent, child := abandoned()
-		w := newWorld(t, parent, child)
+		w := newWorld(t, parent)
 		news := newLateNews(w.store, "c")
-		w.engine(news)
+		w.engines(news, child)
 		_, err := parent.Start(t.Context(), w.client, abide.None{}, abide.ID("p"))
 		w.do(err)
 		w.endsMeanwhile(news, "p")
@@ -164,9 +172,9 @@ func TestAnswerIsLeftToAParentThatIsThere(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		parent, child := abandoned()
-		w := newWorld(t, parent, child)
+		w := newWorld(t, parent)
 		news := newLateNews(w.store, "c")
-		w.engine(news)
+		w.engines(news, child)
 		_, err := parent.Start(t.Context(), w.client, abide.None{}, abide.ID("p"))
 		w.do(err)
 		w.endsMeanwhile(news, "p")
@@ -186,10 +194,10 @@ func TestAnswerOfAChildThatIsDeletedBeforeItIsTold(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		parent, child := abandoned()
-		w := newWorld(t, parent, child)
+		w := newWorld(t, parent)
 		news := newLateNews(w.store, "c")
 		news.end = func() {} // the child is never told
-		w.engine(news)
+		w.engines(news, child)
 		_, err := parent.Start(t.Context(), w.client, abide.None{}, abide.ID("p"))
 		w.do(err)
 		w.endsMeanwhile(news, "p")

@@ -34,6 +34,7 @@ type fixture struct {
 	*operation.Service
 	engine *abide.Engine
 	client *watched
+	seeded map[abide.Ref]int64 // versions of instances before they are restarted
 }
 
 func bubble(t *testing.T, f func(t *testing.T, r *fixture)) {

@@ -389,7 +389,9 @@ func (g *program) calmDown() {
 		g.ask("resume "+id, func(context.Context) {
 			g.insist("resume "+id, func(ctx context.Context) error {
 				err := g.api.Resume(ctx, abide.Ref{ID: id})
-				if errors.Is(err, abide.ErrState) || errors.Is(err, abide.ErrNotFound) {
+				// A process of the old build that is being stopped may take one more turn, and stall
+				// the instance again. Those of the new build resume it then.
+				if errors.Is(err, abide.ErrState) || errors.Is(err, abide.ErrNotFound) || errors.Is(err, abide.ErrStalled) {
 					return nil
 				}
 				return err

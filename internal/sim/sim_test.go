@@ -118,7 +118,7 @@ func TestSimulation(t *testing.T) {
 
 // TestSeeds runs the worlds that have failed once.
 func TestSeeds(t *testing.T) {
-	for _, seed := range []uint64{1} {
+	for _, seed := range []uint64{1, 10902} {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			problems, w := simulate(t, seed, nil)
 			report(t, seed, problems, w)

@@ -248,6 +248,9 @@ func (c *Client) commitAll(ctx context.Context, starts []Start, done []Started, 
 			c.fuser.finishFirst(t, err)
 		}
 	}
+	if errors.Is(err, store.ErrInvalid) { // too large with the turns: nothing was committed
+		return c.store.Commit(ctx, c.startTx(starts, done, make([]int64, len(starts)), origin))
+	}
 	return err
 }
 

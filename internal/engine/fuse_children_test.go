@@ -9,6 +9,7 @@ import (
 
 	"github.com/abidehq/abide/history"
 	"github.com/abidehq/abide/internal/replay"
+	"github.com/abidehq/abide/store"
 )
 
 // manyChildren starts n children at once and returns the results of all, one after another.
@@ -193,5 +194,24 @@ func TestFusedStartsInBulk(t *testing.T) {
 		}
 		r.must2(r.Client.Start(r.Context(), starts...))
 		want(r, "result", r.result("j-0"), "ok")
+	})
+}
+
+// TestStartsInBulkThatAreTooLargeToFuse are started without their first turns.
+func TestStartsInBulkThatAreTooLargeToFuse(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.flow("flow", calls(1))
+		r.act("echo", echo)
+		r.serve()
+		r.warm()
+		const size = 256 << 10
+		starts := make([]Start, store.MaxTxBytes*3/4/size) // the input is in the history, and again in the task
+		for i := range starts {
+			starts[i] = Start{Ref: Ref{ID: fmt.Sprint("i-", i)}, Name: "flow", Input: make([]byte, size)}
+		}
+		before := r.Count().Fused.Load()
+		r.must2(r.Client.Start(r.Context(), starts...))
+		want(r, "fused", r.Count().Fused.Load()-before, 0)
+		want(r, "result", r.result("i-0"), "ok")
 	})
 }

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"bytes"
 	"math/rand/v2"
 	"strconv"
 	"time"
@@ -54,4 +55,15 @@ var Noise = func() []byte {
 func Bytes(n uint64, size int) []byte {
 	at := int(Scramble(n) % uint64(len(Noise)-size))
 	return Noise[at : at+size : at+size]
+}
+
+// payloadStart is what the payload of a timer's envelope begins with.
+var payloadStart = []byte(`{"serviceCallId":"`)
+
+// TimerKey returns the key of the timer whose envelope has that payload. It is taken apart by hand,
+// because what a subscriber does with it is not what is measured.
+func TimerKey(payload []byte) (key []byte, ok bool) {
+	rest, ok := bytes.CutPrefix(payload, payloadStart)
+	key, _, found := bytes.Cut(rest, []byte{'"'})
+	return key, ok && found
 }

@@ -103,16 +103,11 @@ func (l *load) parse(name string) (i int64, ours bool) {
 	return i, err == nil
 }
 
-// payloadStart is what an envelope's payload begins with. It is taken apart by hand, because
-// what a subscriber does with it is not what is measured.
-var payloadStart = []byte(`{"serviceCallId":"`)
-
 // noteTimer is the subscriber of timers.
 func (l *load) noteTimer(_ context.Context, e bus.Envelope) error {
 	now := time.Now()
-	rest, ok := bytes.CutPrefix(e.Payload, payloadStart)
-	key, _, found := bytes.Cut(rest, []byte{'"'})
-	if !ok || !found {
+	key, ok := bench.TimerKey(e.Payload)
+	if !ok {
 		return fmt.Errorf("bench: envelope %s does not begin with the key of its timer: %w", e.ID, bus.ErrPermanent)
 	}
 	i, ours := l.parse(string(key))

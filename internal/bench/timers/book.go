@@ -1,7 +1,6 @@
 package timers
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"strconv"
@@ -66,16 +65,11 @@ func (b *book) parseKey(key []byte) (mark byte, i int, ours bool) {
 	return key[keyLength-digits-1], i, err == nil
 }
 
-// payloadStart is what an envelope's payload begins with. It is taken apart by hand, because
-// what a subscriber does with it is not what is measured.
-var payloadStart = []byte(`{"serviceCallId":"`)
-
 // note is the subscriber.
 func (b *book) note(_ context.Context, e bus.Envelope) error {
 	now := time.Now()
-	rest, ok := bytes.CutPrefix(e.Payload, payloadStart)
-	key, _, found := bytes.Cut(rest, []byte{'"'})
-	if !ok || !found {
+	key, ok := bench.TimerKey(e.Payload)
+	if !ok {
 		return fmt.Errorf("bench: envelope %s does not begin with the key of its timer: %w", e.ID, bus.ErrPermanent)
 	}
 	mark, i, ours := b.parseKey(key)

@@ -74,7 +74,8 @@ func (c *comparison) vouch(p *pairedTx) {
 	}
 	for i := range p.PutRecords {
 		r := &p.PutRecords[i]
-		r.New = r.Expect == 0 && !c.namedRecords[r.Record.Key]
+		// A store makes the records of its quarantine itself.
+		r.New = r.Expect == 0 && r.Record.Key.Kind != store.KindQuarantine && !c.namedRecords[r.Record.Key]
 	}
 }
 

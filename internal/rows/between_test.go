@@ -250,7 +250,7 @@ func TestWaitThatEndsWhileOthersAreServed(t *testing.T) {
 			h.db.onPick(nil)
 			<-hold
 		})
-		a.Hint(map[int64]int64{PartitionOf("turns", "other"): 0}, nil) // for the first, which takes long
+		a.Hint(Hint{Due: map[int64]int64{PartitionOf("turns", "other"): 0}}) // for the first, which takes long
 		synctest.Wait()
 		h.put(b, "old")
 		<-time.After(time.Millisecond)

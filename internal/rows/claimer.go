@@ -3,6 +3,7 @@ package rows
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -61,6 +62,10 @@ type queue struct {
 	// The tenant of the key that was leased last: the next query begins after it.
 	lastTenant int64
 
+	// Keys that other processes have reserved for this one and announced, with when their
+	// reservations end: the next query asks for them.
+	reserved map[ID]reserved
+
 	// Leases that no caller knows of, because their caller went away, and that are being
 	// released: how many there are, how many there were so far, and a channel that is closed
 	// when there are none any more (nil if there are none).
@@ -81,6 +86,16 @@ type queue struct {
 	stop    func() bool
 	timerAt int64
 }
+
+// reserved is a key that is reserved for this process, until a time of the database's clock.
+type reserved struct {
+	partition int64
+	until     int64
+}
+
+// maxReserved is how many reserved keys of a queue are noted. Others are claimed when their
+// reservations have ended.
+const maxReserved = 10_000
 
 // partition is what is cached about the keys of a queue and a route.
 type partition struct {
@@ -289,10 +304,67 @@ func (c *claimer) touch(partitions map[int64]int64) {
 }
 
 // announced takes a hint of another process. It takes the lock.
-func (c *claimer) announced(partitions map[int64]int64) {
+func (c *claimer) announced(partitions map[int64]int64, keys []Reservation) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.touch(partitions)
+	if len(keys) > 0 {
+		c.touch(c.noteReserved(keys))
+	}
+}
+
+// noteReserved notes keys that are reserved for this process, and returns their partitions, in
+// which there is something to claim now.
+func (c *claimer) noteReserved(keys []Reservation) map[int64]int64 {
+	now := c.time.now()
+	partitions := map[int64]int64{}
+	for _, k := range keys {
+		p := c.partitions[k.Partition]
+		if p == nil || len(p.queue.reserved) >= maxReserved {
+			continue // no call has asked for it, or too much is reserved: others claim it
+		}
+		if p.queue.reserved == nil {
+			p.queue.reserved = map[ID]reserved{}
+		}
+		p.queue.reserved[k.Key] = reserved{k.Partition, now + reservation.Milliseconds()}
+		partitions[k.Partition] = now
+	}
+	return partitions
+}
+
+// takeReserved returns keys of a subscription that are reserved for this process, for a query.
+func (c *claimer) takeReserved(s *subscription, most int) map[ID]reserved {
+	if len(s.queue.reserved) == 0 {
+		return nil
+	}
+	now := c.time.now()
+	taken := map[ID]reserved{}
+	for id, r := range s.queue.reserved {
+		switch _, found := slices.BinarySearch(s.ids, r.partition); {
+		case r.until <= now:
+			delete(s.queue.reserved, id)
+		case found && len(taken) < most:
+			delete(s.queue.reserved, id)
+			taken[id] = r
+		}
+	}
+	return taken
+}
+
+// keepReserved notes the reserved keys again that a query had no room for, and lowers the bounds
+// of the partitions with reserved keys that are left.
+func (c *claimer) keepReserved(s *subscription, taken map[ID]reserved, got *LeaseResult, most int) {
+	if len(got.Keys) == most {
+		for i := range got.Keys {
+			delete(taken, got.Keys[i].Row.ID)
+		}
+		maps.Copy(s.queue.reserved, taken)
+	}
+	for _, r := range s.queue.reserved {
+		if r.until > got.Now {
+			c.lower(c.partitions[r.partition], got.Now)
+		}
+	}
 }
 
 // announcedAll drops all bounds. It takes the lock.

@@ -16,6 +16,8 @@ type Core struct {
 	claims  *claimer   // serves Claim calls
 	records *watcher   // serves Await calls
 	polls   *poller    // finds what no hint told of
+
+	announcer *announcer // decides what other processes are told
 }
 
 // Options of a core.
@@ -61,6 +63,7 @@ func New(o Options) *Core {
 	f.commits = newCommitter(e, f.run, f.verify)
 	f.claims = newClaimer(e, f.commits)
 	f.polls = newPoller(e, f.claims, f.records)
+	f.announcer = newAnnouncer(e, f.claims)
 	e.time.setBack = f.hintAll
 	return f
 }
@@ -115,18 +118,17 @@ func (f *Core) Waiting() int { return f.claims.waiting() }
 // Ended is closed when the store is closed.
 func (f *Core) Ended() <-chan struct{} { return f.life.closing }
 
-// Hint is called by the backend with what another process announced. Without partitions and
-// records it says that anything may have changed: hints were lost, or do not arrive any more.
-func (f *Core) Hint(partitions map[int64]int64, records []int64) {
+// Hint is called by the backend with what another process announced.
+func (f *Core) Hint(h Hint) {
 	if f.life.check(f.life.ctx, "hint") != nil {
 		return
 	}
-	if len(partitions) == 0 && len(records) == 0 {
+	if len(h.Due)+len(h.Reserved)+len(h.Records) == 0 {
 		f.hintAll()
 		return
 	}
-	f.claims.announced(partitions)
-	f.records.announced(records)
+	f.claims.announced(h.Due, h.Reserved)
+	f.records.announced(h.Records)
 }
 
 // hintAll discards everything that is cached about the database, and queries it again for

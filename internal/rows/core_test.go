@@ -146,9 +146,9 @@ func (d *watched) Update(ctx context.Context, n *ReadSet, decide func(int64, *St
 
 func (d *watched) Hinted() bool { return !d.hintsDown.Load() }
 
-func (d *watched) Announce(partitions map[int64]int64, records []int64) {
+func (d *watched) Announce(a *Announcement) {
 	if !d.hintsDown.Load() && !d.hintsLost.Load() {
-		d.tables.Announce(partitions, records)
+		d.tables.Announce(a)
 	}
 }
 
@@ -220,6 +220,7 @@ func withFixture(t *testing.T, f func(h *fixture)) {
 func (h *fixture) open() *Core {
 	f := New(Options{Writers: 2})
 	h.db.frames = append(h.db.frames, f)
+	h.db.shared.Store(len(h.db.frames) > 1)
 	f.Start(h.db)
 	h.Cleanup(func() { f.CloseCore() })
 	return f

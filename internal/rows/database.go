@@ -10,7 +10,7 @@ import (
 )
 
 // Database stores the rows. Its methods are called concurrently, under no lock of this package,
-// except Hinted and Alone.
+// except Hinted, Alone and Watch.
 //
 // Its clock is the only one. A method that returns the time returns none that is before one
 // that was returned before the call, unless the clock was set back by more than
@@ -56,10 +56,21 @@ type Database interface {
 	// that do not exist.
 	Versions(ctx context.Context, keys []store.RecordKey) ([]int64, error)
 
-	// Announce sends other processes a hint: something can be claimed in these partitions at
-	// these times, and the records with these numbers have changed. It returns at once and may
-	// do nothing. The backend of the other process passes the hint to [Core.Hint].
-	Announce(partitions map[int64]int64, records []int64)
+	// Announce sends other processes hints of what has changed. It returns at once and may do
+	// nothing. The backend of the other process passes the hint to [Core.Hint].
+	Announce(a *Announcement)
+
+	// Watch asks other processes to announce changes of the records with these numbers to this
+	// one, for a minute at least. It returns at once and may do nothing.
+	Watch(records []int64)
+
+	// Process returns the number of this process among those that have the database open. 0 means
+	// that no key is held or reserved.
+	Process() int64
+
+	// Present reports whether another process with this number has the database open, and
+	// receives announcements, as far as is known.
+	Present(process int64) bool
 
 	// Hinted reports whether hints of other processes arrive at the moment. While they do not,
 	// the core polls more often. It is called under locks: it must not block, nor call the
@@ -227,6 +238,10 @@ type LeaseRequest struct {
 
 	// Tokens of the leases; Max of them.
 	Tokens []string
+
+	// Reserved are keys of the partitions that may be reserved for this process. Those that are
+	// count as ready.
+	Reserved []ID
 }
 
 // LeaseResult is what was leased.

@@ -14,6 +14,7 @@
 //	claimer      serves Claim: bounds of due times, waiting calls, hand-off, prefetch
 //	watcher      serves Await: awaited records, cached versions
 //	poller       queries, while calls wait, for what no hint announced
+//	announcer    decides what other processes are told of a commit
 //	storeTime    estimates the database's clock between its answers
 //	lifecycle    open or closed; the goroutines to wait for
 //
@@ -33,6 +34,10 @@
 //	prefetch      the same for the next call of a caller that is being served
 //	orphan        a lease whose caller went away before it got it
 //	announcement  what a process tells the others after a commit; a hint at the other end
+//	holder        the process that appended to the log of a key last
+//	reservation   a short lease of a key for its holder, made by the commit of another process
+//	              that puts a message to it
+//	watch         a process asks the others to announce changes of a record
 //
 // # The commit pipeline
 //
@@ -66,7 +71,8 @@
 //
 //	           Database.LeaseReady (a query of a task)
 //	ready ──┬─ hand-off            (the group that puts the message)
-//	        └─ prefetch            (the same, for the next call)
+//	        ├─ prefetch            (the same, for the next call)
+//	        └─ reservation         (the same, for the holder, which leases it in turn)
 //	              │
 //	              ▼       renew: Until moves
 //	           leased ◀──────────┐
@@ -94,11 +100,14 @@
 //     bound is lowered (claimer.touch), and a task queries when the time has come;
 //  3. the timer of its queue, at the least bound: a message becomes visible, a lease ends, a
 //     message without a route expires;
-//  4. a hint. On PostgreSQL the process that commits sends NOTIFY with the partitions, their
-//     times and the changed records, after the commit and gathered over 2 ms (pgstore
-//     announcer); every other process has one connection that LISTENs, and passes it to
-//     Core.Hint, which does what 2 does. A process that is alone sends nothing. On SQLite a
-//     goroutine reads PRAGMA data_version, and a change is a hint without details;
+//  4. a hint. On PostgreSQL the process that commits sends NOTIFY, after the commit and gathered
+//     over 2 ms (pgstore announcer), if the announcer finds that others should know: what is
+//     ready and no call of this process asks for goes to all at once, what is still there after
+//     50 ms although calls of this process ask for it as well, times that are earlier than those
+//     that others were told of, and keys that were reserved to their holders alone. Every other
+//     process has one connection that LISTENs, and passes it to Core.Hint, which does what 2 does.
+//     A process that is alone sends nothing. On SQLite a goroutine reads PRAGMA data_version, and a
+//     change is a hint without details;
 //  5. the poll: every 30 s while hints arrive, otherwise after 50 ms and then at up to 1 s. It
 //     covers lost notifications, lost connections and leases of processes that died. After
 //     each reconnect the backend hints that anything may have changed.
@@ -109,7 +118,8 @@
 //	poller.mu  ▷  watcher.mu  ▷  lifecycle.mu
 //
 // A lock may be taken while one to its left is held. No method of the Database is called under
-// a lock, except Hinted and Alone, which read a flag. The opposite is allowed: decide runs
+// a lock, except Hinted and Alone, which read a flag, and Watch, which returns at once. The mutex
+// of the announcer is held for map operations only. The opposite is allowed: decide runs
 // inside a transaction and takes claimer.mu, which is safe because no holder of that lock
 // waits for a transaction. Callbacks (call.then, storeTime.setBack) run under no lock.
 //
@@ -162,6 +172,12 @@
 // served, and so is not waiting. Its leases were first kept for 20 ms, which on a busy machine was
 // over before the next call came, so that everybody queried for what had been released. A call
 // that does not wait gets no prefetched leases made for it: it may be the last of its caller.
+//
+// Announcements to those that need them. At first each group was announced to all processes, with
+// all partitions and records that it had changed. With eight processes that was a third of all CPU:
+// the server wakes each listening connection for each notification, and hardly any of them was of
+// use to anybody. Then turns went to whichever process was the first to query, and half of them
+// were replayed from the log by a process that had not taken the turn before.
 //
 // Awaited records are polled by one query of all versions. When each was read by itself, a thousand
 // callers were two thousand statements a minute in an idle process.

@@ -17,6 +17,9 @@ type group struct {
 	handoffs []*waiter
 	prefetch []prefetchedLease
 
+	// Keys that the transaction reserves for the processes that hold them.
+	reserved map[int64][]Reservation
+
 	// Numbers of records that others may have changed since the group began, all of them if
 	// allDoubted: whether before or after it is not known. Both are guarded by watcher.mu.
 	doubts     map[int64]bool
@@ -123,6 +126,7 @@ func (f *Core) decide(g *group, ops []*operation, now int64, s *State) *Changes 
 		}
 		g.plan.do(op)
 	}
+	g.reserved = g.plan.hold(f.db)
 	g.handoffs, g.prefetch = f.claims.handOff(g.plan)
 	return g.plan.changes()
 }
@@ -151,7 +155,5 @@ func (f *Core) publish(g *group) {
 	f.records.committed(g, changed)
 	f.time.answer(g.asked, g.plan.now)
 	f.claims.committed(g, partitions)
-	if len(partitions) > 0 || len(records) > 0 {
-		f.db.Announce(partitions, records)
-	}
+	f.announcer.committed(g.plan.now, partitions, g.reserved, records)
 }

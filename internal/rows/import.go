@@ -28,9 +28,9 @@ func (f *Core) Import(ctx context.Context, p store.Parcel) error {
 		case err == nil && im.err != nil:
 			return im.err
 		case err == nil:
-			f.Hint(nil, nil)
+			f.Hint(Hint{})
 			if len(im.partitions) > 0 || len(im.numbers) > 0 {
-				f.db.Announce(im.partitions, im.numbers)
+				f.db.Announce(&Announcement{Due: im.partitions, Records: im.numbers})
 			}
 			return nil
 		case !errors.Is(err, ErrRetry) || try == maxTries:

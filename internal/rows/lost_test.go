@@ -42,9 +42,9 @@ func TestHintOfARecordThatNobodyAwaitsIsNotForgotten(t *testing.T) {
 				h.putRecord(a, instance)
 				h.putRecord(b, instance)
 				if all {
-					a.Hint(nil, nil)
+					a.Hint(Hint{})
 				} else {
-					a.Hint(nil, []int64{RecordOf(instance)})
+					a.Hint(Hint{Records: []int64{RecordOf(instance)}})
 				}
 				h.version("at once", h.await(a, instance, 1)(), 2)
 			})
@@ -66,9 +66,9 @@ func TestHintThatOvertakesACommit(t *testing.T) {
 					h.db.fail(nil, nil)
 					h.putRecord(b, instance) // the third version
 					if all {
-						a.Hint(nil, nil)
+						a.Hint(Hint{})
 					} else {
-						a.Hint(nil, []int64{RecordOf(instance)})
+						a.Hint(Hint{Records: []int64{RecordOf(instance)}})
 					}
 					return nil
 				})
@@ -220,7 +220,7 @@ func TestPollAsksForAllRecordsAtOnce(t *testing.T) {
 		}
 		deleted := make(chan error)
 		go func() { _, err := a.Await(h.Context(), key(2), 1); deleted <- err }()
-		synctest.Wait()
+		<-time.After(3 * watchAfter) // until all are watched, and were queried for once more
 		h.db.reads.Store(0)
 		h.db.asked.Store(0)
 		h.putRecord(b, key(0))
@@ -264,19 +264,19 @@ func TestHintOfAnythingAsksForAllRecordsAtOnce(t *testing.T) {
 		h.putRecord(b, key(7))
 		h.db.reads.Store(0)
 		h.db.asked.Store(0)
-		a.Hint(nil, nil)
+		a.Hint(Hint{})
 		h.version("a record that has changed", found[7](), 1)
 		h.same("reads", h.db.reads.Load(), 1)
 		h.same("queries for versions", h.db.asked.Load(), 1)
 		for range 50 {
-			a.Hint(nil, nil)
+			a.Hint(Hint{})
 		}
 		synctest.Wait()
 		if n := h.db.asked.Load(); n < 2 || n > 20 || h.db.reads.Load() != 1 {
 			t.Errorf("after 50 hints more, %d queries for versions and %d reads", n, h.db.reads.Load())
 		}
 		h.putRecord(b, key(8))
-		a.Hint(nil, nil)
+		a.Hint(Hint{})
 		h.version("a record that has changed after them", found[8](), 1)
 	})
 }
@@ -419,7 +419,7 @@ func TestHintsThatEndMakeItLookMoreOften(t *testing.T) {
 		c := h.claim(h.Context(), a, time.Hour)
 		<-time.After(time.Second)
 		h.db.hintsDown.Store(true)
-		a.Hint(nil, nil)
+		a.Hint(Hint{})
 		synctest.Wait()
 		h.put(b, "k")
 		<-time.After(time.Second)

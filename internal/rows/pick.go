@@ -2,6 +2,8 @@ package rows
 
 import (
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/abidehq/abide/store"
@@ -59,6 +61,8 @@ func (c *claimer) pickOnce(req *store.ClaimRequest, s *subscription) ([]store.Cl
 	c.queries++
 	p.number = c.queries
 	request.AfterTenant = q.lastTenant
+	taken := c.takeReserved(s, request.Max)
+	request.Reserved = slices.Collect(maps.Keys(taken))
 	s.picks[p] = true
 	s.users++
 	c.mu.Unlock()
@@ -82,6 +86,7 @@ func (c *claimer) pickOnce(req *store.ClaimRequest, s *subscription) ([]store.Cl
 	}
 	q.lastTenant = got.LastTenant
 	c.learn(s, got, p, leased, asked.at)
+	c.keepReserved(s, taken, got, request.Max)
 	c.mu.Unlock()
 
 	if got.Expires <= got.Now {

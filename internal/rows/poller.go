@@ -94,6 +94,7 @@ func (p *poller) schedule() {
 // poll queries all partitions that calls wait for, in one query, and all records that calls
 // await, in another.
 func (p *poller) poll(generation uint64) {
+	p.records.watchAll()
 	p.records.query()
 	found := p.claims.queryDue()
 	p.mu.Lock()

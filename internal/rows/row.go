@@ -86,6 +86,10 @@ type KeyRow struct {
 	Until     int64
 	Delivered []int64
 
+	// Holder is the number of the process that appended to the log last; 0 if there is no log, or
+	// none of a process with a number. A key that is reserved for it has the token ReservedFor.
+	Holder int64
+
 	// Inline is a message that is kept in this row instead of one of its own: one that was
 	// put while the key had no messages, if it is small. Most keys never have a second
 	// message beside it, and then one row is written instead of two. Nil if there is none.

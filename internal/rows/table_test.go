@@ -390,11 +390,11 @@ func (d *tables) Versions(_ context.Context, keys []store.RecordKey) ([]int64, e
 	return versions, nil
 }
 
-func (d *tables) Announce(partitions map[int64]int64, records []int64) {
+func (d *tables) Announce(a *Announcement) {
 	if len(d.frames) > 1 {
 		go func() {
 			for _, f := range d.frames {
-				f.Hint(partitions, records)
+				f.Hint(Hint{Due: a.Due, Reserved: a.Reserved[f.db.Process()], Records: a.Records})
 			}
 		}()
 	}
@@ -425,3 +425,9 @@ func (d *tables) inspect(keys []store.Key, records []int64) (tokens []string, ve
 	}
 	return tokens, versions, len(d.frames) <= 1
 }
+
+func (d *tables) Watch([]int64) {}
+
+func (d *tables) Process() int64 { return 0 }
+
+func (d *tables) Present(int64) bool { return false }

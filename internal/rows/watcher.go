@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/abidehq/abide/store"
 )
@@ -47,7 +48,23 @@ type watcher struct {
 	groups   map[*group]bool // in flight
 	querying bool            // the versions of all awaited records are being queried
 	requery  bool            // and are to be once more
+
+	// Calls whose records other processes have not been asked to announce: this process wrote
+	// them last. And those that were asked for and whose versions are to be queried once more.
+	unwatched, unchecked map[*await]int64
+	checking             bool // a timer is set for the latter
+	ticking              bool // a timer is set for the former
 }
+
+const (
+	// checkAfter is when the versions of records are queried again that others were asked to
+	// announce: one that changed before they knew was not announced.
+	checkAfter = 10 * time.Millisecond
+
+	// watchAfter is how long a call waits for a record that this process wrote last before other
+	// processes are asked to announce it: its instance is here as a rule.
+	watchAfter = time.Second
+)
 
 // await is an Await call that waits.
 type await struct {
@@ -61,7 +78,10 @@ type await struct {
 }
 
 func newWatcher(e *env) *watcher {
-	return &watcher{env: e, awaits: map[int64]map[*await]bool{}, versions: newVersionCache(), groups: map[*group]bool{}}
+	return &watcher{
+		env: e, awaits: map[int64]map[*await]bool{}, versions: newVersionCache(), groups: map[*group]bool{},
+		unwatched: map[*await]int64{}, unchecked: map[*await]int64{},
+	}
 }
 
 // signal wakes the call.
@@ -127,7 +147,7 @@ func (f *Core) Await(ctx context.Context, key store.RecordKey, after int64) (sto
 
 // add registers a call, and reports whether the record is known to have the version that the
 // caller has, and hints announce the next: then nothing is to be read.
-func (w *watcher) add(number int64, a *await) bool {
+func (w *watcher) add(number int64, a *await) (known bool) {
 	hinted := w.db.Hinted()
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -136,13 +156,84 @@ func (w *watcher) add(number int64, a *await) bool {
 	}
 	w.awaits[number][a] = true
 	version, ok := w.versions.get(number)
-	return ok && hinted && version == a.after
+	if known = ok && hinted && version == a.after; known || w.db.Alone() {
+		w.unwatched[a] = number
+		w.tick()
+		return known
+	}
+	w.watch(map[*await]int64{a: number})
+	return false
+}
+
+// watch has other processes asked to announce the records of calls, and queries their versions
+// once more when they know. The caller holds the lock.
+func (w *watcher) watch(calls map[*await]int64) {
+	w.db.Watch(slices.Collect(maps.Values(calls)))
+	maps.Copy(w.unchecked, calls)
+	if w.checking {
+		return
+	}
+	w.checking = true
+	w.clock.AfterFunc(checkAfter, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		calls := w.unchecked
+		w.unchecked, w.checking = map[*await]int64{}, false
+		w.life.spawn(func() { w.queryThese(calls) })
+	})
+}
+
+// tick sets a timer after which other processes are asked to announce the records of calls that
+// still wait then. The caller holds the lock.
+func (w *watcher) tick() {
+	if w.ticking {
+		return
+	}
+	w.ticking = true
+	older := map[*await]int64{}
+	w.clock.AfterFunc(watchAfter, func() { w.watchOlder(older) })
+}
+
+// watchOlder asks other processes to announce the records of those calls that have waited since
+// the last tick.
+func (w *watcher) watchOlder(older map[*await]int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.ticking = len(w.unwatched) > 0; !w.ticking || w.life.check(w.life.ctx, "await") != nil {
+		return
+	}
+	if w.db.Alone() {
+		older = nil // nobody else changes anything
+	}
+	calls := map[*await]int64{}
+	for a, number := range older {
+		if _, waits := w.unwatched[a]; waits {
+			calls[a] = number
+			delete(w.unwatched, a)
+		}
+	}
+	if len(calls) > 0 {
+		w.watch(calls)
+	}
+	next := maps.Clone(w.unwatched)
+	w.clock.AfterFunc(watchAfter, func() { w.watchOlder(next) })
+}
+
+// watchAll asks other processes again to announce all awaited records: they forget.
+func (w *watcher) watchAll() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.awaits) > 0 && !w.db.Alone() {
+		w.db.Watch(slices.Collect(maps.Keys(w.awaits)))
+	}
 }
 
 // remove unregisters a call.
 func (w *watcher) remove(number int64, a *await) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	delete(w.unwatched, a)
+	delete(w.unchecked, a)
 	delete(w.awaits[number], a)
 	if len(w.awaits[number]) == 0 {
 		delete(w.awaits, number)
@@ -296,6 +387,19 @@ func (w *watcher) query() {
 		}
 	}
 	w.mu.Unlock()
+	w.queryKeys(awaited)
+}
+
+// queryThese is query for the records of some calls.
+func (w *watcher) queryThese(calls map[*await]int64) {
+	awaited := map[store.RecordKey]bool{}
+	for a := range calls {
+		awaited[a.key] = true
+	}
+	w.queryKeys(awaited)
+}
+
+func (w *watcher) queryKeys(awaited map[store.RecordKey]bool) {
 	for keys := range slices.Chunk(slices.Collect(maps.Keys(awaited)), maxVersions) {
 		versions, err := w.db.Versions(w.life.querying, keys)
 		w.mu.Lock()

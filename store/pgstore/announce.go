@@ -2,6 +2,7 @@ package pgstore
 
 import (
 	"context"
+	"encoding/base64"
 	"strconv"
 	"strings"
 	"sync"
@@ -14,11 +15,18 @@ import (
 	"github.com/abidehq/abide/internal/rows"
 )
 
-// A notification is the ID of the process that sent it, a space, and a list of what changed,
-// separated by commas, with numbers in base 36: "partition@time" says that something can be
-// claimed in a partition at a time, "#number" that a record has changed. A list that is too long
-// for one notification is split; one that is too long for maxNotifications is sent as a star,
-// which says that anything may have changed.
+// A notification is the ID of the process that sent it, a space, and a list, separated by commas,
+// with numbers in base 36: "partition@time" says that something can be claimed in a partition at a
+// time, "#number" names a record, "partition!key" a key that is reserved for the receiver. A list
+// that is too long for one notification is split; one that is too long for maxNotifications is
+// sent as a star, which says that anything may have changed.
+//
+// There are three kinds of channels. On that of the schema all processes hear of partitions. On
+// its own each process hears of what is for it alone: keys that are reserved for it, and changes
+// of records that it awaits. On the channel of watches processes say which records they await, and,
+// with an empty list, that they have begun to listen.
+// The server wakes all listening connections for each notification, whatever its channel, so that
+// few notifications matter more than short ones: see the announcer of internal/rows.
 //
 // Notifications are hints. They are sent after commits and not in them: NOTIFY takes a lock that
 // is held until the transaction ends, and would have all commits of all processes wait for one
@@ -38,39 +46,98 @@ type announcer struct {
 	db   *database
 	wake chan struct{} // with room for one
 
-	mu         sync.Mutex
-	partitions map[int64]int64
-	records    map[int64]bool
+	mu      sync.Mutex
+	all     *contents           // for all processes
+	to      map[int64]*contents // for one, by its number
+	watches map[int64]bool      // records that this process awaits
 }
+
+// contents is what notifications say.
+type contents struct {
+	due      map[int64]int64
+	records  map[int64]bool
+	reserved map[rows.ID]int64 // the partitions of keys
+}
+
+func newContents() *contents {
+	return &contents{due: map[int64]int64{}, records: map[int64]bool{}, reserved: map[rows.ID]int64{}}
+}
+
+func (c *contents) empty() bool { return len(c.due)+len(c.records)+len(c.reserved) == 0 }
 
 func newAnnouncer(d *database) *announcer {
-	return &announcer{db: d, wake: make(chan struct{}, 1), partitions: map[int64]int64{}, records: map[int64]bool{}}
+	return &announcer{db: d, wake: make(chan struct{}, 1), all: newContents(), to: map[int64]*contents{}, watches: map[int64]bool{}}
 }
 
-// Announce sends a hint to other processes. While this process is alone it sends nothing: a
+// Announce sends hints to other processes. While this process is alone it sends nothing: a
 // process that opens the store queries for everything by itself.
-func (d *database) Announce(partitions map[int64]int64, records []int64) {
-	if d.config.notify && !d.alone.Load() {
-		d.announcer.add(partitions, records)
+func (d *database) Announce(a *rows.Announcement) {
+	if d.config.notify && !d.Alone() {
+		d.announcer.add(a)
+	}
+}
+
+// Watch asks other processes to announce changes of records to this one.
+func (d *database) Watch(records []int64) {
+	if d.config.notify && !d.Alone() {
+		d.announcer.watch(records)
 	}
 }
 
 // Hinted reports whether the listening connection is up.
 func (d *database) Hinted() bool { return d.hinted.Load() }
 
-// Alone reports whether no other process has the store open, as of the last update.
-func (d *database) Alone() bool { return d.alone.Load() }
-
-func (a *announcer) add(partitions map[int64]int64, records []int64) {
+func (a *announcer) add(n *rows.Announcement) {
+	awaited := map[int64]map[int64]bool{}
+	a.db.peers.of(n.Records, awaited)
+	deaf := a.db.peers.deaf.Load()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for partition, at := range partitions {
-		if known, ok := a.partitions[partition]; !ok || at < known {
-			a.partitions[partition] = at
+	for partition, at := range n.Due {
+		if known, ok := a.all.due[partition]; !ok || at < known {
+			a.all.due[partition] = at
 		}
 	}
+	if deaf {
+		for _, number := range n.Records {
+			a.all.records[number] = true
+		}
+	}
+	for process, keys := range n.Reserved {
+		for _, k := range keys {
+			a.contentsFor(process).reserved[k.Key] = k.Partition
+		}
+	}
+	for process, records := range awaited {
+		for number := range records {
+			a.contentsFor(process).records[number] = true
+		}
+	}
+	a.wakeIf(!a.all.empty() || len(a.to) > 0)
+}
+
+// contentsFor returns what is gathered for a process. The caller holds the lock.
+func (a *announcer) contentsFor(process int64) *contents {
+	c := a.to[process]
+	if c == nil {
+		c = newContents()
+		a.to[process] = c
+	}
+	return c
+}
+
+func (a *announcer) watch(records []int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	for _, number := range records {
-		a.records[number] = true
+		a.watches[number] = true
+	}
+	a.wakeIf(len(a.watches) > 0)
+}
+
+func (a *announcer) wakeIf(any bool) {
+	if !any {
+		return
 	}
 	select {
 	case a.wake <- struct{}{}:
@@ -100,34 +167,58 @@ func (a *announcer) run(ctx context.Context) {
 func (a *announcer) send(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, leaveTime)
 	defer cancel()
-	partitions, records := a.take()
-	if len(partitions) == 0 && len(records) == 0 {
+	channels, payloads := a.take()
+	if len(channels) == 0 {
 		return
 	}
-	args := []any{channel(a.db.config.schema), encodeHints(a.db.process, partitions, records)}
-	if err := a.db.read(ctx, notify, args, drain); err != nil {
+	if err := a.db.read(ctx, notify, []any{channels, payloads}, drain); err != nil {
 		a.db.log.Warn("notification of other processes failed", "error", err)
 	}
 }
 
-func (a *announcer) take() (map[int64]int64, map[int64]bool) {
+// take returns the notifications of what was gathered, with their channels.
+func (a *announcer) take() (channels, payloads []string) {
 	a.mu.Lock()
-	defer a.mu.Unlock()
-	partitions, records := a.partitions, a.records
-	a.partitions, a.records = map[int64]int64{}, map[int64]bool{}
-	return partitions, records
+	all, to, watches := a.all, a.to, a.watches
+	a.all, a.to, a.watches = newContents(), map[int64]*contents{}, map[int64]bool{}
+	a.mu.Unlock()
+	schema := a.db.config.schema
+	add := func(channel string, list []string) {
+		for _, payload := range list {
+			channels, payloads = append(channels, channel), append(payloads, payload)
+		}
+	}
+	if !all.empty() {
+		add(channel(schema), all.encode(a.db.process, maxNotifications))
+	}
+	for process, c := range to {
+		add(ownChannel(schema, process), c.encode(a.db.process, maxNotifications))
+	}
+	if len(watches) > 0 {
+		c := contents{records: watches}
+		add(watchChannel(schema), c.encode(a.db.process, maxInterest))
+	}
+	return channels, payloads
 }
 
-// channel is the name of the channel of a schema.
+// channel is the name of the channel of a schema, ownChannel that of a process, and watchChannel
+// the one on which processes say what they await.
 func channel(schema string) string {
 	return "abide_" + strconv.FormatUint(uint64(rows.TenantOf(schema)), 36)
 }
 
-// notify sends notifications.
-const notify = `SELECT pg_notify($1::text, p) FROM unnest($2::text[]) AS u (p)`
+func ownChannel(schema string, process int64) string {
+	return channel(schema) + "_" + strconv.FormatUint(uint64(process), 36)
+}
 
-// encodeHints returns the notifications that say what changed.
-func encodeHints(process string, partitions map[int64]int64, records map[int64]bool) (hints []string) {
+func watchChannel(schema string) string { return channel(schema) + "_watch" }
+
+// notify sends notifications.
+const notify = `SELECT pg_notify(c, p) FROM unnest($1::text[], $2::text[]) AS u (c, p)`
+
+// encode returns the notifications that say it, or one that says that anything may have changed if
+// there would be more than most.
+func (c *contents) encode(process string, most int) (hints []string) {
 	b := []byte(process + " ")
 	begin := len(b)
 	add := func(item string) {
@@ -140,13 +231,16 @@ func encodeHints(process string, partitions map[int64]int64, records map[int64]b
 		}
 		b = append(b, item...)
 	}
-	for partition, at := range partitions {
+	for partition, at := range c.due {
 		add(strconv.FormatInt(partition, 36) + "@" + strconv.FormatInt(at, 36))
 	}
-	for number := range records {
+	for number := range c.records {
 		add("#" + strconv.FormatInt(number, 36))
 	}
-	if hints = append(hints, string(b)); len(hints) > maxNotifications {
+	for key, partition := range c.reserved {
+		add(strconv.FormatInt(partition, 36) + "!" + base64.RawURLEncoding.EncodeToString(key[:]))
+	}
+	if hints = append(hints, string(b)); len(hints) > most {
 		return []string{process + " " + everything}
 	}
 	return hints
@@ -154,28 +248,42 @@ func encodeHints(process string, partitions map[int64]int64, records map[int64]b
 
 // decodeHint returns the contents of a notification and its sender. One that cannot be decoded
 // may be of a newer program: it says that anything may have changed.
-func decodeHint(payload string) (process string, partitions map[int64]int64, records []int64) {
+func decodeHint(payload string) (process string, h rows.Hint) {
 	process, list, _ := strings.Cut(payload, " ")
-	partitions = map[int64]int64{}
+	h.Due = map[int64]int64{}
 	for item := range strings.SplitSeq(list, ",") {
-		if digits, ok := strings.CutPrefix(item, "#"); ok {
-			number, err := strconv.ParseInt(digits, 36, 64)
-			if err != nil {
-				return process, nil, nil
-			}
-			records = append(records, number)
-			continue
-		}
-		digits, time, _ := strings.Cut(item, "@")
-		partition, err := strconv.ParseInt(digits, 36, 64)
-		if err != nil {
-			return process, nil, nil
-		}
-		if partitions[partition], err = strconv.ParseInt(time, 36, 64); err != nil {
-			return process, nil, nil
+		if !decodeItem(item, &h) {
+			return process, rows.Hint{}
 		}
 	}
-	return process, partitions, records
+	return process, h
+}
+
+// decodeItem adds an item of a notification to a hint, and reports whether it could be decoded.
+func decodeItem(item string, h *rows.Hint) bool {
+	if digits, ok := strings.CutPrefix(item, "#"); ok {
+		number, err := strconv.ParseInt(digits, 36, 64)
+		h.Records = append(h.Records, number)
+		return err == nil
+	}
+	i := strings.IndexAny(item, "@!")
+	if i < 0 {
+		return false
+	}
+	partition, err := strconv.ParseInt(item[:i], 36, 64)
+	if err != nil {
+		return false
+	}
+	if item[i] == '@' {
+		h.Due[partition], err = strconv.ParseInt(item[i+1:], 36, 64)
+		return err == nil
+	}
+	key, err := base64.RawURLEncoding.DecodeString(item[i+1:])
+	if err != nil || len(key) != len(rows.ID{}) {
+		return false
+	}
+	h.Reserved = append(h.Reserved, rows.Reservation{Partition: partition, Key: rows.ID(key)})
+	return true
 }
 
 // Bounds of the delay before the next attempt to connect.
@@ -196,7 +304,7 @@ func (s *Store) listen(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		s.Hint(nil, nil)
+		s.Hint(rows.Hint{})
 		s.db.log.Warn("listening connection lost, polling", "error", err)
 		if pause.Sleep(ctx) != nil {
 			return
@@ -210,20 +318,32 @@ func (s *Store) listenOnce(ctx context.Context, pause *backoff.Pause) error {
 		return err
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // it has nothing to say
-	if _, err := conn.Exec(ctx, "LISTEN "+pgx.Identifier{channel(s.db.config.schema)}.Sanitize()); err != nil {
+	schema := s.db.config.schema
+	for _, name := range []string{channel(schema), ownChannel(schema, s.db.number), watchChannel(schema)} {
+		if _, err := conn.Exec(ctx, "LISTEN "+pgx.Identifier{name}.Sanitize()); err != nil {
+			return err
+		}
+	}
+	if _, err := conn.Exec(ctx, s.db.text.sql(noteListening), s.db.process, watchChannel(schema)); err != nil {
 		return err
 	}
 	s.db.hinted.Store(true)
 	pause.Reset()
-	s.Hint(nil, nil)
+	s.Hint(rows.Hint{})
 	for {
 		n, err := conn.WaitForNotification(ctx)
 		if err != nil {
 			return err
 		}
-		process, partitions, records := decodeHint(n.Payload)
-		if process != s.db.process {
-			s.Hint(partitions, records)
+		process, hint := decodeHint(n.Payload)
+		switch {
+		case process == s.db.process:
+		case n.Channel == watchChannel(schema) && len(hint.Records) == 0:
+			s.db.peers.readSoon()
+		case n.Channel == watchChannel(schema):
+			s.db.peers.add(processNumber(process), hint.Records, s.db.machine.Now())
+		default:
+			s.Hint(hint)
 		}
 	}
 }

@@ -36,13 +36,14 @@ type database struct {
 	beginRelaxed []string
 
 	cache    rowCache
-	alone    atomic.Bool  // no other process had the store open when it was last looked
+	peers    *peers
 	lockNext atomic.Int64 // how many of the next updates lock what they load
 	time     *base.Follower
 	behind   base.Behind
 	deltas   atomic.Int64 // rows of the tally that we wrote since they were folded
 	foldSoon chan struct{}
 	process  string // our row in the table of processes
+	number   int64  // our number there; 0 if this process does not listen
 	hinted   atomic.Bool
 
 	format  int                   // of this program
@@ -64,6 +65,7 @@ const callTime = time.Minute
 func newDatabase(ctx context.Context, c *config, o Options, known []string) (*database, error) {
 	d := &database{
 		config: c, clock: o.Clock, machine: base.System{}, log: o.Logger, presence: o.presence, passed: o.firstPassed, text: newStatements(c.quoted(), o.Clock != nil),
+		peers: newPeers(), process: base.NewUUID(base.System{}.Now()),
 		time: base.NewFollower(store.MaxClockLead), format: formatOf(), begin: []string{"BEGIN"}, beginRelaxed: []string{"BEGIN"}, foldSoon: make(chan struct{}, 1),
 	}
 	d.behind.Report = func(lead time.Duration) {
@@ -87,6 +89,10 @@ func newDatabase(ctx context.Context, c *config, o Options, known []string) (*da
 			d.others.Close()
 			return nil, err
 		}
+	}
+	if c.notify {
+		d.number = processNumber(d.process)
+		d.cache.process = d.number
 	}
 	d.announcer = newAnnouncer(d)
 	d.closing, d.stop = context.WithCancel(context.Background())

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgtype"
+
 	"github.com/abidehq/abide/internal/rows"
 	"github.com/abidehq/abide/store"
 )
@@ -19,6 +21,12 @@ func literal(v any) string {
 		return "'{" + strings.Trim(strings.ReplaceAll(fmt.Sprint(v), " ", ","), "[]") + "}'"
 	case []string:
 		return "'{" + strings.Join(v, ",") + "}'"
+	case pgtype.FlatArray[pgtype.UUID]:
+		var ids []string
+		for _, id := range v {
+			ids = append(ids, fmt.Sprintf("%x", id.Bytes))
+		}
+		return "'{" + strings.Join(ids, ",") + "}'"
 	case []byte:
 		return fmt.Sprintf(`'\x%x'`, v)
 	case [][]byte:
@@ -160,8 +168,11 @@ func claimsUseIndexes(t *testing.T, s *Store) {
 		for i := range p.Tokens {
 			p.Tokens[i] = fmt.Sprint(i)
 		}
+		p.Reserved = []rows.ID{rows.IDOf(store.Key{Queue: "turns", Tenant: "acme", Name: "order-1"})}
 		args := s.db.pickArgs(p, 0, 2*p.Max+window)
-		args[slices.Index(args, any(s.db.process))] = "'" + s.db.process + "'"
+		for _, text := range []string{s.db.process, rows.ReservedFor(s.db.number)} {
+			args[slices.Index(args, any(text))] = "'" + text + "'"
+		}
 		usesIndexes(t, name, explain(t, s, s.db.text.sql(pickKeys), args), maxPages)
 	}
 	pick("a pick of one", []int64{partition}, 1, 5000)

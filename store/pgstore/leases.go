@@ -17,7 +17,7 @@ const (
 SELECT t.now, k.queue, k.tenant, k.name, k.route, k.token, k.at
 FROM t CROSS JOIN LATERAL (
 	SELECT * FROM {schema}.keys k
-	WHERE k.token IS NOT NULL AND k.at IS NOT NULL AND k.at > t.now AND ($2::bytea = '' OR k.queue = $2::bytea)
+	WHERE k.token IS NOT NULL AND k.at IS NOT NULL AND k.at > t.now AND NOT {reserved} AND ($2::bytea = '' OR k.queue = $2::bytea)
 	ORDER BY k.at LIMIT $3::int8) k
 ORDER BY k.at`
 
@@ -25,7 +25,7 @@ ORDER BY k.at`
 	readLease = `WITH t AS MATERIALIZED (SELECT {now} AS now)
 SELECT t.now, k.queue, k.tenant, k.name, k.route, k.token, k.at
 FROM t CROSS JOIN LATERAL (SELECT * FROM {schema}.keys k WHERE k.id = $2::uuid LIMIT 1) k
-WHERE k.token IS NOT NULL AND k.at > t.now`
+WHERE k.token IS NOT NULL AND k.at > t.now AND NOT {reserved}`
 )
 
 // Leases returns live leases.

@@ -120,7 +120,7 @@ func Open(ctx context.Context, rawURL string, o Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{db: d, Core: rows.New(rows.Options{Clock: o.Clock, Writers: c.writers(), Aside: true})}
-	d.onUnfit = func() { s.Hint(nil, nil) }
+	d.onUnfit = func() { s.Hint(rows.Hint{}) }
 	if err := d.enter(ctx); err != nil {
 		d.close()
 		return nil, err

@@ -30,6 +30,7 @@ func (s *Store) begin() {
 	s.cancel = cancel
 	s.tasks.Go(func() { s.db.heartbeats(ctx) })
 	s.tasks.Go(func() { s.db.keepTidy(ctx) })
+	s.tasks.Go(func() { s.db.meet(ctx) })
 	if s.db.config.notify {
 		s.tasks.Go(func() { s.listen(ctx) })
 		s.tasks.Go(func() { s.db.announcer.run(ctx) })

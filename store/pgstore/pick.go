@@ -110,6 +110,7 @@ func (d *database) pickArgs(p *rows.LeaseRequest, floor int64, size int) []any {
 	return []any{
 		floor, p.Partitions, p.Expiring, p.AfterTenant, p.Max, size, maxSteps, p.MaxMessages, p.MaxAttempts, p.Lease, p.Tokens,
 		store.PageBytes, pickBytes, overLimit, len(p.Partitions) > manyPartitions, d.process, d.presence.gone.Milliseconds(),
+		uuids(p.Reserved), rows.ReservedFor(d.number),
 	}
 }
 
@@ -133,7 +134,7 @@ func (d *database) pickOnce(ctx context.Context, p *rows.LeaseRequest, size int)
 // first of them; or a single one with neither.
 func (got *picked) read(r pgx.Rows, p *rows.LeaseRequest) error {
 	*got = picked{LeaseResult: rows.LeaseResult{LastTenant: p.AfterTenant}}
-	var walked, n, turn, first, seq, count, logFirst, logLength, logTag pgtype.Int8
+	var walked, n, turn, first, seq, count, logFirst, logLength, logTag, holder pgtype.Int8
 	var mSeq, mVisible, mPut, mTTL pgtype.Int8
 	var mAttempt pgtype.Int4
 	var over pgtype.Bool
@@ -141,7 +142,7 @@ func (got *picked) read(r pgx.Rows, p *rows.LeaseRequest) error {
 	var queue, tenant, name, route, mID, body []byte
 	into := []any{
 		&got.Now, &got.excluded, &got.Next, &got.Expires, &got.held, &walked,
-		&n, &turn, &id, &first, &seq, &count, &logFirst, &logLength, &logTag, &queue, &tenant, &name, &route,
+		&n, &turn, &id, &first, &seq, &count, &logFirst, &logLength, &logTag, &holder, &queue, &tenant, &name, &route,
 		&mSeq, &mID, &mVisible, &mPut, &mTTL, &mAttempt, &body, &over,
 	}
 	_, err := pgx.ForEachRow(r, into, func() error {
@@ -153,7 +154,7 @@ func (got *picked) read(r pgx.Rows, p *rows.LeaseRequest) error {
 				ID: id.Bytes, Key: store.Key{Queue: string(queue), Tenant: string(tenant), Name: string(name)}, Route: string(route),
 				Seq: seq.Int64, Count: int(count.Int64), First: first.Int64,
 				LogFirst: int(logFirst.Int64), LogLength: int(logLength.Int64), LogTag: uint64(logTag.Int64),
-				Token: p.Tokens[n.Int64-1], Until: got.Now + p.Lease,
+				Token: p.Tokens[n.Int64-1], Until: got.Now + p.Lease, Holder: holder.Int64,
 			}})
 			got.LastTenant = turn.Int64
 		}

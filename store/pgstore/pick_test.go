@@ -184,27 +184,39 @@ func TestTallyIsFolded(t *testing.T) {
 func TestHintText(t *testing.T) {
 	t.Parallel()
 	partitions, records := map[int64]int64{-5: 0, 9: 1_800_000_000_000}, map[int64]bool{-7: true, 77: true}
+	reserved := map[rows.ID]int64{{1, 2, 255}: -3, {}: 3}
+	encode := func() []string {
+		c := contents{due: partitions, records: records, reserved: reserved}
+		return c.encode("me", maxNotifications)
+	}
 	said := func(hints []string) (map[int64]int64, []int64) {
 		allPartitions, allRecords := map[int64]int64{}, []int64{}
+		allReserved := map[rows.ID]int64{}
 		for _, text := range hints {
-			process, partitions, records := decodeHint(text)
+			process, h := decodeHint(text)
 			if process != "me" || len(text) > maxNotification {
 				t.Errorf("%d bytes of %q", len(text), process)
 			}
-			maps.Copy(allPartitions, partitions)
-			allRecords = append(allRecords, records...)
+			maps.Copy(allPartitions, h.Due)
+			allRecords = append(allRecords, h.Records...)
+			for _, r := range h.Reserved {
+				allReserved[r.Key] = r.Partition
+			}
+		}
+		if !maps.Equal(allReserved, reserved) {
+			t.Errorf("reserved %v, want %v", allReserved, reserved)
 		}
 		slices.Sort(allRecords)
 		return allPartitions, allRecords
 	}
-	gotPartitions, gotRecords := said(encodeHints("me", partitions, records))
+	gotPartitions, gotRecords := said(encode())
 	if fmt.Sprint(gotPartitions) != fmt.Sprint(partitions) || !slices.Equal(gotRecords, []int64{-7, 77}) {
 		t.Errorf("%v %v", gotPartitions, gotRecords)
 	}
 	for i := range int64(1000) {
 		partitions[i<<50], records[-i<<50] = i, true
 	}
-	hints := encodeHints("me", partitions, records)
+	hints := encode()
 	gotPartitions, gotRecords = said(hints)
 	if len(hints) < 2 || fmt.Sprint(gotPartitions) != fmt.Sprint(partitions) || len(gotRecords) != len(records) {
 		t.Errorf("%d notifications say %d partitions and %d records, want %d and %d", len(hints), len(gotPartitions), len(gotRecords), len(partitions), len(records))
@@ -212,12 +224,12 @@ func TestHintText(t *testing.T) {
 	for i := range int64(10_000) {
 		partitions[i<<45] = i
 	}
-	if hints := encodeHints("me", partitions, nil); len(hints) != 1 || hints[0] != "me *" {
+	if hints := encode(); len(hints) != 1 || hints[0] != "me *" {
 		t.Errorf("a very long one is %d notifications", len(hints))
 	}
-	for _, text := range []string{"me *", "me ", "me x", "me 1@", "me #", "me 1@2;3", strings.Repeat("x", 100)} {
-		if _, partitions, records := decodeHint(text); len(partitions) != 0 || len(records) != 0 {
-			t.Errorf("%q says %v %v, want that anything may have happened", text, partitions, records)
+	for _, text := range []string{"me *", "me ", "me x", "me 1@", "me #", "me 1@2;3", "me 1!x", "me 1!AAAA", strings.Repeat("x", 100)} {
+		if _, h := decodeHint(text); len(h.Due)+len(h.Records)+len(h.Reserved) != 0 {
+			t.Errorf("%q says %v, want that anything may have happened", text, h)
 		}
 	}
 }

@@ -11,7 +11,8 @@ package pgstore
 // tenants are asked at most, $8 how many messages of a key, $9 how many attempts, $10 the
 // lease, $11 the tokens, $12 the bytes of a key, $13 those of all, $14 how many messages
 // of a key go to quarantine at most, $15 whether there are many partitions, $16 our process, $17
-// after how many milliseconds one that was not seen is gone.
+// after how many milliseconds one that was not seen is gone, $18 keys that may be reserved for it,
+// $19 the token of those that are.
 //
 // While another process has excluded the others, no partition is looked at.
 const pickKeys = `WITH RECURSIVE t AS MATERIALIZED (SELECT {now} AS now, EXISTS (SELECT FROM {schema}.processes p
@@ -54,6 +55,13 @@ ended AS MATERIALIZED (
 	WHERE l.leased <= t.now
 ),
 
+-- Those that are reserved for this process.
+reserved AS MATERIALIZED (
+	SELECT k.id, k.rev, k.lane, k.turn, k.first
+	FROM t CROSS JOIN unnest($18::uuid[]) AS w (id) JOIN {schema}.keys k ON k.id = ANY (ARRAY[w.id])
+	WHERE k.token = $19::text AND k.lane = ANY ($2::int8[]) AND k.first <= t.now AND NOT t.excluded
+),
+
 -- A lane that has more than that: the oldest may all be of one tenant. So tenants are
 -- asked in turn, in each step the next one that has anything that waits, with the first of
 -- it, until enough of them have something that is ready.
@@ -90,7 +98,7 @@ others AS MATERIALIZED (
 -- One of each tenant, then the second of each, and so on; of a tenant the oldest first.
 candidates AS MATERIALIZED (
 	SELECT c.id, c.rev, c.turn, row_number() OVER (PARTITION BY c.turn ORDER BY c.first, c.id) AS round
-	FROM (SELECT * FROM oldest UNION SELECT * FROM ended UNION SELECT * FROM others) c
+	FROM (SELECT * FROM oldest UNION SELECT * FROM ended UNION SELECT * FROM others UNION SELECT * FROM reserved) c
 ),
 locked AS MATERIALIZED (
 	SELECT k.*, c.round FROM candidates c JOIN {schema}.keys k ON k.id = ANY (ARRAY[c.id]) AND k.rev = c.rev
@@ -103,7 +111,7 @@ numbered AS MATERIALIZED (
 -- What is visible of each, in order, as far as it is delivered. What was delivered with a
 -- lease that has ended counts as an attempt.
 visible AS MATERIALIZED (
-	SELECT l.n, l.round, l.id AS key_id, l.turn, l.first, l.seq AS next_seq, l.count, l.log_first, l.log_length, l.log_tag,
+	SELECT l.n, l.round, l.id AS key_id, l.turn, l.first, l.seq AS next_seq, l.count, l.log_first, l.log_length, l.log_tag, l.holder,
 		l.token, l.delivered, l.queue, l.tenant, l.name, l.route,
 		m.seq, m.id, m.visible, m.put, m.ttl, m.attempt, m.body, m.over, m.nth_row,
 		sum(octet_length(m.body)) OVER (ORDER BY l.n) - sum(octet_length(m.body)) OVER (PARTITION BY l.n) AS before
@@ -168,7 +176,7 @@ head AS MATERIALIZED (
 	FROM t, more
 )
 SELECT h.now, h.excluded, h.next, h.expires, h.held, h.walked,
-	v.n, v.turn, v.key_id, v.first, v.next_seq, v.count, v.log_first, v.log_length, v.log_tag,
+	v.n, v.turn, v.key_id, v.first, v.next_seq, v.count, v.log_first, v.log_length, v.log_tag, v.holder,
 	CASE WHEN coalesce(v.nth_row, 1) = 1 THEN v.queue END, CASE WHEN coalesce(v.nth_row, 1) = 1 THEN v.tenant END,
 	CASE WHEN coalesce(v.nth_row, 1) = 1 THEN v.name END, CASE WHEN coalesce(v.nth_row, 1) = 1 THEN v.route END,
 	v.seq, v.id, v.visible, v.put, v.ttl, v.attempt, v.body, v.over

@@ -28,8 +28,8 @@ const (
 	sweepProcesses = `DELETE FROM {schema}.processes WHERE id <> $1::text AND seen < clock_timestamp() - $2::int8 * interval '1 millisecond'`
 
 	// No process enters while another one is exclusive.
-	enterProcess = `INSERT INTO {schema}.processes (id, host, pid, opened, seen, exclusive)
-SELECT $1::text, $2::text, $3::int4, clock_timestamp(), clock_timestamp(), false
+	enterProcess = `INSERT INTO {schema}.processes (id, host, pid, opened, seen, exclusive, number)
+SELECT $1::text, $2::text, $3::int4, clock_timestamp(), clock_timestamp(), false, $4::int8
 WHERE NOT EXISTS (SELECT FROM {schema}.processes WHERE exclusive AND id <> $1::text)
 ON CONFLICT (id) DO UPDATE SET seen = excluded.seen`
 
@@ -49,14 +49,11 @@ WHERE id = $1::text AND NOT EXISTS (SELECT FROM {schema}.processes WHERE id <> $
 
 // enter inserts the row of this process. It returns store.ErrInUse if another one is exclusive.
 func (d *database) enter(ctx context.Context) error {
-	if d.process == "" {
-		d.process = base.NewUUID(d.machine.Now())
-	}
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"
 	}
-	n, err := d.amongProcesses(ctx, d.text.sql(enterProcess), d.process, host, os.Getpid())
+	n, err := d.amongProcesses(ctx, d.text.sql(enterProcess), d.process, host, os.Getpid(), d.number)
 	if err != nil {
 		return failed("open", err)
 	}
@@ -106,6 +103,9 @@ func (d *database) heartbeat(ctx context.Context) error {
 	args := []any{d.process, d.presence.gone.Milliseconds(), d.format}
 	if err := d.readOne(ctx, d.text.sql(seeProcess), args, &there, &format, &oldest); err != nil {
 		return err
+	}
+	if !d.Alone() {
+		d.peers.readSoon()
 	}
 	if there == "" {
 		return d.enter(ctx)

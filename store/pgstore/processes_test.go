@@ -109,7 +109,7 @@ func settles(t *testing.T, s *Store) {
 }
 
 // eventually waits until something is so.
-func eventually(t *testing.T, what string, is func() bool) {
+func eventually(t testing.TB, what string, is func() bool) {
 	t.Helper()
 	deadline := time.After(30 * time.Second)
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -323,7 +323,7 @@ func TestLastWords(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, partitions, _ := decodeHint(n.Payload); len(partitions) != 1 {
+	if _, h := decodeHint(n.Payload); len(h.Due) != 1 {
 		t.Errorf("told %q", n.Payload)
 	}
 }

@@ -11,9 +11,10 @@ import (
 )
 
 // rowCache has the rows of keys and the versions of records that this process wrote last, so that
-// they need not be loaded: a key is written several times within moments, and while no other
-// process has the store open, by this process each time. It saves a round trip's worth of rows
-// per update, not the round trip itself, which also reads the clock.
+// they need not be loaded: a key is written several times within moments, by this process each time,
+// since what is put to a key that it holds is reserved for it. It saves a round trip's worth of rows
+// per update, not the round trip itself, which also reads the clock. Keys that other processes hold
+// are not cached.
 //
 // A cached row may be out of date, and that must cost time only. Two rules see to it:
 //
@@ -26,6 +27,8 @@ import (
 // It is two generations of at most maxCached keys and records: when the young one is full, the
 // old one is dropped. Its mutex is held for map operations only.
 type rowCache struct {
+	process int64 // our number
+
 	mu         sync.Mutex
 	young, old generation
 }
@@ -93,7 +96,7 @@ func (m *rowCache) written(c *rows.Changes, l *loaded) {
 		m.keep(row, 1, refreshed[row.ID])
 	}
 	for _, row := range c.Update {
-		m.keep(row, l.revs[row.ID]+1, refreshed[row.ID])
+		m.keep(row, l.revs[row.ID]+1, refreshed[row.ID] || row.Holder != 0 && row.Holder != m.process)
 	}
 	for _, id := range c.Delete {
 		m.drop(id)
@@ -113,9 +116,10 @@ func (m *rowCache) written(c *rows.Changes, l *loaded) {
 }
 
 // keep caches a row, with a copy of the body of its inline message, which belongs to the caller
-// of a Claim from now on. A row whose First the database has computed is not known.
-func (m *rowCache) keep(row *rows.KeyRow, rev int64, refreshed bool) {
-	if refreshed {
+// of a Claim from now on. A row whose First the database has computed is not known, and one that
+// another process holds will be written by that: such rows are dropped.
+func (m *rowCache) keep(row *rows.KeyRow, rev int64, drop bool) {
+	if drop {
 		m.drop(row.ID)
 		return
 	}
@@ -159,7 +163,7 @@ func (m *rowCache) evict(l *loaded) {
 	}
 }
 
-// clear drops everything: another process has opened the store.
+// clear drops everything: it is not known whether an update was written.
 func (m *rowCache) clear() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

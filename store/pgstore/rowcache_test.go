@@ -95,7 +95,7 @@ func TestWhatWasWrittenIsNotLoaded(t *testing.T) {
 		t.Helper()
 		l := &loaded{revs: map[rows.ID]int64{}, state: &rows.State{Keys: map[rows.ID]*rows.KeyRow{}}}
 		left, _ := s.db.cache.lookup([]rows.ID{rows.IDOf(key)}, nil, l)
-		return len(left) == 0 && s.db.alone.Load()
+		return len(left) == 0 && s.db.Alone()
 	}
 	append1(s, 0)
 	append1(s, 1)

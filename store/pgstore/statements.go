@@ -15,7 +15,7 @@ const databaseTime = `floor(extract(epoch FROM clock_timestamp()) * 1000)::int8`
 
 // translator replaces the placeholders of templates: {schema} by the quoted schema; {now} by the
 // time of the store (base.Question.Time), for which the first parameter of the statement is the
-// time that it must not be before; {never} by rows.Never; {ttl} by the default time to live.
+// time that it must not be before; {reserved} by whether the lease of k is a reservation; {never} by rows.Never; {ttl} by the default time to live.
 func translator(quoted string, clockGiven bool) *strings.Replacer {
 	now := fmt.Sprintf(`(SELECT CASE WHEN $1::int8 - c.ms > %d THEN c.ms ELSE greatest($1::int8, c.ms) END FROM (SELECT %s AS ms) c)`,
 		store.MaxClockLead.Milliseconds(), databaseTime)
@@ -26,6 +26,7 @@ func translator(quoted string, clockGiven bool) *strings.Replacer {
 		"{schema}", quoted,
 		"{now}", now,
 		"{database time}", databaseTime,
+		"{reserved}", `starts_with(k.token, E'\n')`,
 		"{never}", strconv.FormatInt(rows.Never, 10),
 		"{ttl}", strconv.FormatInt(store.DefaultTTL.Milliseconds(), 10),
 	)
@@ -77,6 +78,8 @@ var templates = map[string]string{
 	"leaveProcess":   leaveProcess,
 	"excludeOthers":  excludeOthers,
 	"includeOthers":  includeOthers,
+	"readPeers":      readPeers,
+	"noteListening":  noteListening,
 }
 
 // statements are the templates as a store sends them. They are translated once.
@@ -126,7 +129,7 @@ const (
 
 // keyColumnsText are the columns that scanKey reads.
 const keyColumnsText = `k.id, k.at, k.first, k.seq, k.count, k.log_first, k.log_length, k.log_tag, k.token, k.delivered,
-	k.queue, k.tenant, k.name, k.route, k.m_seq, k.m_visible, k.m_put, k.m_ttl, k.m_attempt, k.m_id, k.m_body`
+	k.queue, k.tenant, k.name, k.route, k.m_seq, k.m_visible, k.m_put, k.m_ttl, k.m_attempt, k.m_id, k.m_body, k.holder`
 
 // What an update loads.
 const (
@@ -147,9 +150,10 @@ ORDER BY w.n`
 FROM unnest($1::uuid[], $2::bytea[]) AS w (key, id)
 CROSS JOIN LATERAL ` + messageByID
 
-	// The time, after all locks are held, whether another process has excluded the others,
-	// and whether there is no other. One that was not seen for a while is gone.
-	readClock = `SELECT {database time}, coalesce(bool_or(p.exclusive), false), count(p.id) = 0
+	// The time, after all locks are held, whether another process has excluded the others, how
+	// many others there are, and when the last of them opened the store. One that was not seen for
+	// a while is gone.
+	readClock = `SELECT {database time}, coalesce(bool_or(p.exclusive), false), count(p.id), coalesce(extract(epoch FROM max(p.opened)) * 1000000, 0)::int8
 FROM {schema}.processes p WHERE p.id <> $1::text AND p.seen > clock_timestamp() - $2::int8 * interval '1 millisecond'`
 )
 
@@ -167,14 +171,14 @@ const (
 // What an update writes of keys.
 const (
 	insertKeys = `INSERT INTO {schema}.keys (id, rev, lane, turn, at, first, seq, count, log_first, log_length, log_tag, token, delivered,
-	route, m_seq, m_visible, m_put, m_ttl, m_attempt, m_id, m_body, queue, tenant, name)
+	route, m_seq, m_visible, m_put, m_ttl, m_attempt, m_id, m_body, queue, tenant, name, holder)
 SELECT w.id, 1, w.lane, w.turn, w.at, w.first, w.seq, w.count, w.log_first, w.log_length, w.log_tag, w.token, w.delivered::int8[],
-	w.route, w.m_seq, w.m_visible, w.m_put, w.m_ttl, w.m_attempt, w.m_id, w.m_body, w.queue, w.tenant, w.name
+	w.route, w.m_seq, w.m_visible, w.m_put, w.m_ttl, w.m_attempt, w.m_id, w.m_body, w.queue, w.tenant, w.name, w.holder
 FROM unnest($1::uuid[], $2::int8[], $3::int8[], $4::int8[], $5::int8[], $6::int8[], $7::int8[], $8::int8[], $9::int8[], $10::int8[],
 	$11::text[], $12::text[], $13::bytea[], $14::int8[], $15::int8[], $16::int8[], $17::int8[], $18::int4[], $19::bytea[], $20::bytea[],
-	$21::bytea[], $22::bytea[], $23::bytea[])
+	$21::bytea[], $22::bytea[], $23::bytea[], $24::int8[])
 	AS w (id, lane, turn, at, first, seq, count, log_first, log_length, log_tag, token, delivered, route,
-		m_seq, m_visible, m_put, m_ttl, m_attempt, m_id, m_body, queue, tenant, name)`
+		m_seq, m_visible, m_put, m_ttl, m_attempt, m_id, m_body, queue, tenant, name, holder)`
 
 	// firstOf is when the first message of the key k is visible, or expires: that of what is
 	// known, or of its rows of messages.
@@ -186,14 +190,14 @@ FROM unnest($1::uuid[], $2::int8[], $3::int8[], $4::int8[], $5::int8[], $6::int8
 	at = CASE WHEN n.token IS NULL THEN nullif(n.first, {never}) ELSE n.at END,
 	seq = n.seq, count = n.count, log_first = n.log_first, log_length = n.log_length, log_tag = n.log_tag, token = n.token,
 	delivered = n.delivered::int8[], route = n.route, m_seq = n.m_seq, m_visible = n.m_visible, m_put = n.m_put, m_ttl = n.m_ttl,
-	m_attempt = n.m_attempt, m_id = n.m_id, m_body = n.m_body
+	m_attempt = n.m_attempt, m_id = n.m_id, m_body = n.m_body, holder = n.holder
 FROM (SELECT k.id, k.lane, k.at, CASE WHEN k.refresh THEN ` + firstOf + ` ELSE k.first END AS first, k.seq, k.count, k.log_first,
-		k.log_length, k.log_tag, k.token, k.delivered, k.route, k.m_seq, k.m_visible, k.m_put, k.m_ttl, k.m_attempt, k.m_id, k.m_body, k.rev
+		k.log_length, k.log_tag, k.token, k.delivered, k.route, k.m_seq, k.m_visible, k.m_put, k.m_ttl, k.m_attempt, k.m_id, k.m_body, k.rev, k.holder
 	FROM unnest($1::uuid[], $2::int8[], $3::int8[], $4::int8[], $5::int8[], $6::int8[], $7::int8[], $8::int8[], $9::int8[],
 		$10::text[], $11::text[], $12::bytea[], $13::int8[], $14::int8[], $15::int8[], $16::int8[], $17::int4[], $18::bytea[], $19::bytea[],
-		$20::boolean[], $21::int8[])
+		$20::boolean[], $21::int8[], $22::int8[])
 		AS k (id, lane, at, first, seq, count, log_first, log_length, log_tag, token, delivered, route,
-			m_seq, m_visible, m_put, m_ttl, m_attempt, m_id, m_body, refresh, rev)) n
+			m_seq, m_visible, m_put, m_ttl, m_attempt, m_id, m_body, refresh, rev, holder)) n
 WHERE t.id = ANY (ARRAY[n.id]) AND t.rev = n.rev` + guardEnd
 
 	refreshKeys = `UPDATE {schema}.keys t SET first = n.first,

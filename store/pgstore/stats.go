@@ -20,7 +20,7 @@ const (
 	readStats = `WITH n AS MATERIALIZED (SELECT {now} AS now, {database time} AS clock),
 t AS MATERIALIZED (
 	SELECT n.now, n.clock, (SELECT count(*) FROM {schema}.tally) AS tallies,
-		(SELECT count(*) FROM {schema}.keys k WHERE k.token IS NOT NULL AND k.at IS NOT NULL AND k.at > n.now) AS leases,
+		(SELECT count(*) FROM {schema}.keys k WHERE k.token IS NOT NULL AND k.at IS NOT NULL AND k.at > n.now AND NOT {reserved}) AS leases,
 		(SELECT coalesce(sum(pg_total_relation_size(format('%I.%I', s.schemaname, s.tablename)::regclass)), 0)::int8
 			FROM pg_tables s WHERE s.schemaname = $3) AS size
 	FROM n),

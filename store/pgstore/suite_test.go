@@ -144,8 +144,10 @@ func backendWith(o Options, options ...string) storetest.Factory {
 		again := func() *Store { return open(t, u, o) }
 		b.Store = again()
 		b.Reopen = func() {
-			kill(b.Store.(*Store))
+			dead := b.Store.(*Store)
+			kill(dead)
 			b.Store = again()
+			noticed(t, b.Store.(*Store), dead)
 		}
 		b.Open = func() (store.Store, error) {
 			s, err := Open(context.Background(), u, o)
@@ -165,6 +167,18 @@ func kill(s *Store) {
 		s.tasks.Wait()
 		s.db.close()
 	}
+}
+
+// noticed waits until the server has noticed that the process of a store was killed: until then keys
+// that it held are reserved for it.
+func noticed(t testing.TB, s, dead *Store) {
+	t.Helper()
+	eventually(t, "the server knows that a process is gone", func() bool {
+		if err := s.db.readPeers(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return !s.db.Present(dead.db.number)
+	})
 }
 
 // TestContract runs the suite that every backend passes.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -118,14 +119,17 @@ const fromCallers = "-"
 
 // notifyIn has everybody told when the caller's transaction is committed.
 func (d *database) notifyIn(ctx context.Context, caller pgx.Tx, partitions map[int64]int64, records []int64) error {
-	numbers := make(map[int64]bool, len(records))
+	c := newContents()
+	c.due = partitions
 	for _, number := range records {
-		numbers[number] = true
+		c.records[number] = true
 	}
-	if len(partitions) == 0 && len(numbers) == 0 {
+	if c.empty() {
 		return nil
 	}
-	_, err := caller.Exec(ctx, notify, channel(d.config.schema), encodeHints(fromCallers, partitions, numbers))
+	payloads := c.encode(fromCallers, maxNotifications)
+	channels := slices.Repeat([]string{channel(d.config.schema)}, len(payloads))
+	_, err := caller.Exec(ctx, notify, channels, payloads)
 	if err != nil {
 		return fmt.Errorf("pgstore: commit in a transaction: %w", err)
 	}

@@ -19,8 +19,8 @@ import (
 // Update runs one transaction in two round trips: one that begins it and loads the rows, and one
 // that writes and commits. It is optimistic: rows are not locked when they are loaded, unless
 // transactions have interfered just before (lockNext), and a row that is not as it was loaded
-// when it is written ends the transaction with rows.ErrRetry. While no other process has the
-// store open, rows that this process wrote last are not loaded at all (rowCache).
+// when it is written ends the transaction with rows.ErrRetry. Rows that this process wrote last are
+// not loaded at all (rowCache).
 //
 // A connection that turns out to be lost before anything was sent on it is replaced, so that a
 // restart of the server costs its first callers nothing but time. After the commit was sent, a
@@ -38,7 +38,7 @@ func (d *database) Update(ctx context.Context, need *rows.ReadSet, decide func(n
 		if err != nil {
 			return rolledBack(err)
 		}
-		l, err := d.load(ctx, conn, begin, need, loading{lock: d.takeLockNext(), lookup: d.alone.Load() && !need.Fresh})
+		l, err := d.load(ctx, conn, begin, need, loading{lock: d.takeLockNext(), lookup: !need.Fresh})
 		var changes *rows.Changes
 		if err == nil {
 			changes, err = d.decide(ctx, conn, need, l, decide)
@@ -172,8 +172,10 @@ func (d *database) load(ctx context.Context, to sender, begin []string, need *ro
 	if keys, ids := l.unknown(need.Messages); len(keys) > 0 {
 		b.Queue(d.text.sql(loadMessages), uuids(keys), ids, need.Bodies).Query(func(r pgx.Rows) error { return l.readMessages(r) })
 	}
-	excluded, alone := false, false
-	b.Queue(d.text.sql(readClock), d.process, d.presence.gone.Milliseconds()).QueryRow(func(r pgx.Row) error { return r.Scan(&l.now, &excluded, &alone) })
+	excluded, others := false, peersMark{}
+	b.Queue(d.text.sql(readClock), d.process, d.presence.gone.Milliseconds()).QueryRow(func(r pgx.Row) error {
+		return r.Scan(&l.now, &excluded, &others.count, &others.opened)
+	})
 	q := d.time.Ask()
 	if err := to.SendBatch(ctx, b).Close(); err != nil {
 		return nil, err
@@ -181,7 +183,7 @@ func (d *database) load(ctx context.Context, to sender, begin []string, need *ro
 	if excluded {
 		return nil, errExcluded
 	}
-	d.alone.Store(alone)
+	d.peers.note(others)
 	if d.clock != nil {
 		l.now = d.clock.Now().UnixMilli()
 	}
@@ -245,12 +247,13 @@ func scanKey(r pgx.Rows, row *rows.KeyRow, more ...any) error {
 	var at *int64
 	var token *string
 	var tag int64
+	var holder pgtype.Int8
 	var queue, tenant, name, route, id, body []byte
 	var seq, visible, put, ttl pgtype.Int8
 	var attempt pgtype.Int4
 	into := append([]any{
 		(*[16]byte)(&row.ID), &at, &row.First, &row.Seq, &row.Count, &row.LogFirst, &row.LogLength, &tag, &token, &row.Delivered,
-		&queue, &tenant, &name, &route, &seq, &visible, &put, &ttl, &attempt, &id, &body,
+		&queue, &tenant, &name, &route, &seq, &visible, &put, &ttl, &attempt, &id, &body, &holder,
 	}, more...)
 	if err := r.Scan(into...); err != nil {
 		return err
@@ -261,7 +264,7 @@ func scanKey(r pgx.Rows, row *rows.KeyRow, more ...any) error {
 			Attempt: int(attempt.Int32), Body: body,
 		}
 	}
-	row.LogTag = uint64(tag)
+	row.LogTag, row.Holder = uint64(tag), holder.Int64
 	row.Key = store.Key{Queue: string(queue), Tenant: string(tenant), Name: string(name)}
 	row.Route = string(route)
 	if token != nil {

@@ -123,7 +123,7 @@ type keyColumns struct {
 	ids                                    pgtype.FlatArray[pgtype.UUID]
 	partitions, turns, firsts, seqs, count []int64
 	logFirst, logLength, logTag            []int64
-	at                                     pgtype.FlatArray[pgtype.Int8]
+	at, holders                            pgtype.FlatArray[pgtype.Int8]
 	tokens, delivered                      pgtype.FlatArray[pgtype.Text]
 	routes                                 blobs
 	refresh                                []bool
@@ -158,7 +158,7 @@ func newKeyColumns(list []*rows.KeyRow, refresh map[rows.ID]bool) *keyColumns {
 	c := &keyColumns{
 		ids: make(pgtype.FlatArray[pgtype.UUID], n), partitions: make([]int64, n), turns: make([]int64, n), firsts: make([]int64, n),
 		seqs: make([]int64, n), count: make([]int64, n), logFirst: make([]int64, n), logLength: make([]int64, n), logTag: make([]int64, n),
-		at: make(pgtype.FlatArray[pgtype.Int8], n), tokens: make(pgtype.FlatArray[pgtype.Text], n), delivered: make(pgtype.FlatArray[pgtype.Text], n),
+		at: make(pgtype.FlatArray[pgtype.Int8], n), holders: make(pgtype.FlatArray[pgtype.Int8], n), tokens: make(pgtype.FlatArray[pgtype.Text], n), delivered: make(pgtype.FlatArray[pgtype.Text], n),
 		routes: make(blobs, n), refresh: make([]bool, n), inline: newInlineColumns(n),
 	}
 	for i, k := range list {
@@ -167,6 +167,7 @@ func newKeyColumns(list []*rows.KeyRow, refresh map[rows.ID]bool) *keyColumns {
 		c.logFirst[i], c.logLength[i], c.logTag[i] = int64(k.LogFirst), int64(k.LogLength), int64(k.LogTag)
 		c.tokens[i], c.delivered[i] = pgtype.Text{String: k.Token, Valid: k.Token != ""}, deliveredText(k.Delivered)
 		c.routes[i], c.refresh[i] = []byte(k.Route), refresh[k.ID]
+		c.holders[i] = pgtype.Int8{Int64: k.Holder, Valid: k.Holder != 0}
 		if k.Inline != nil {
 			c.inline.set(i, k.Inline)
 		}
@@ -201,7 +202,7 @@ func (w *writer) insertKeys(list []*rows.KeyRow) {
 	}
 	w.batch.Queue(w.text.sql(insertKeys), c.ids, c.partitions, c.turns, c.at, c.firsts, c.seqs, c.count, c.logFirst, c.logLength, c.logTag,
 		c.tokens, c.delivered, c.routes, c.inline.seqs, c.inline.visible, c.inline.put, c.inline.ttl, c.inline.attempts, c.inline.ids, c.inline.bodies,
-		queues, tenants, names)
+		queues, tenants, names, c.holders)
 }
 
 // keys queues what is left to do with rows of keys, now that their messages are as they
@@ -215,7 +216,7 @@ func (w *writer) keys(c *rows.Changes) {
 		k := newKeyColumns(c.Update, refresh)
 		w.batch.Queue(w.text.sql(updateKeys), k.ids, k.partitions, k.at, k.firsts, k.seqs, k.count, k.logFirst, k.logLength, k.logTag,
 			k.tokens, k.delivered, k.routes, k.inline.seqs, k.inline.visible, k.inline.put, k.inline.ttl, k.inline.attempts, k.inline.ids, k.inline.bodies,
-			k.refresh, w.revs(c.Update))
+			k.refresh, w.revs(c.Update), k.holders)
 	}
 	var inserted []rows.ID
 	for _, k := range c.Insert {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"sync"
 
+	"github.com/abidehq/abide/internal/rows"
 	"github.com/abidehq/abide/store"
 )
 
@@ -108,6 +109,6 @@ func (s *Store) release() error {
 	if _, err := lockFile(l.file, false); err != nil {
 		return fmt.Errorf("sqlitestore: release: lock %s%s: %w", s.path, processesSuffix, err)
 	}
-	s.Hint(nil, nil) // what has expired meanwhile goes to quarantine now
+	s.Hint(rows.Hint{}) // what has expired meanwhile goes to quarantine now
 	return nil
 }

@@ -73,7 +73,7 @@ func (s *Store) fail(err error) error {
 	if s.failure == nil {
 		s.failure = fmt.Errorf("sqlitestore: %s: %w: %w", s.path, err, store.ErrFailed)
 		s.logger.Error("sqlitestore: store failed, reopen it", "path", s.path, "error", err)
-		go s.Hint(nil, nil) // calls that wait query, and fail; not here, where locks are held
+		go s.Hint(rows.Hint{}) // calls that wait query, and fail; not here, where locks are held
 	}
 	return s.failure
 }

@@ -134,7 +134,16 @@ func (s *Store) record(ctx context.Context, verb string, key store.RecordKey) (r
 }
 
 // Announce does nothing: others see that the file has changed.
-func (s *Store) Announce(map[int64]int64, []int64) {}
+func (s *Store) Announce(*rows.Announcement) {}
+
+// Watch does nothing: every change is a hint.
+func (s *Store) Watch([]int64) {}
+
+// Process returns 0: keys are not reserved for processes on one machine.
+func (s *Store) Process() int64 { return 0 }
+
+// Present reports false: see Process.
+func (s *Store) Present(int64) bool { return false }
 
 // Alone does not matter: there is one writer.
 func (s *Store) Alone() bool { return true }

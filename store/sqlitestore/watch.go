@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/rows"
 	"github.com/abidehq/abide/store"
 )
 
@@ -75,7 +76,7 @@ func (s *Store) watch() {
 		}
 		if news {
 			gap = watchSoon
-			s.Hint(nil, nil)
+			s.Hint(rows.Hint{})
 			continue
 		}
 		if gap = min(2*gap, watchLater); !s.rest(gap - watchSoon) {

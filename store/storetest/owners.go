@@ -137,6 +137,7 @@ var ownerCases = []propertyCase{
 	{name: "leased counts messages that are delivered with a live lease", run: func(w *world) {
 		k := key("order-1")
 		w.put(k, "a", "b", "c")
+		w.Advance(time.Millisecond) // the next one is younger
 		w.put(key("order-2"), "d")
 		w.isLeased(0)
 		c := w.claimKey(k, []string{"a", "b"}, maxMessages(2), upTo(1))

@@ -70,7 +70,7 @@ func addUp(outputs []bytes.Buffer) (*Report, error) {
 	r.Add("processes", len(outputs))
 	r.Add("clients", int(sum["clients"]))
 	r.Add("n", int(sum["n"]))
-	for _, name := range []string{"orchestrations_per_s", "activities_per_s", "steps_per_s", "events_per_s"} {
+	for _, name := range []string{"orchestrations_per_s", "activities_per_s", "steps_per_s", "events_per_s", "turns", "replays"} {
 		if v, ok := sum[name]; ok {
 			r.Add(name, v)
 		}

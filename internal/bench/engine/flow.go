@@ -24,6 +24,7 @@ latency is from the call that starts it to its result. CPU is that of the whole 
 		Processes: true,
 		New: func(f *pflag.FlagSet, c *bench.Config) bench.Workload {
 			l := newLoop(f, c, "hello", true)
+			l.apartFlag()
 			l.build = helloFlow
 			return l
 		},
@@ -55,7 +56,7 @@ func helloFlow(r *bench.Run) flow {
 		return greet.Call(ctx, name)
 	})
 	return flow{
-		register: []abide.Definition{hello, greet},
+		register: []abide.Definition{hello}, activities: []abide.Definition{greet},
 		once: func(ctx context.Context, c caller, op *bench.Op) error {
 			return complete(ctx, c, op, hello, "world", "Hello, world")
 		},
@@ -74,6 +75,7 @@ reaches them.`,
 		Processes: true,
 		New: func(f *pflag.FlagSet, c *bench.Config) bench.Workload {
 			l := newLoop(f, c, "sequence", true)
+			l.apartFlag()
 			f.IntVar(&l.length, "length", 10, "activities or steps of an orchestration")
 			f.BoolVar(&l.steps, "steps", false, "steps instead of activities")
 			l.build = func(r *bench.Run) flow {
@@ -106,7 +108,7 @@ func sequenceFlow(r *bench.Run, length int) flow {
 		return n, nil
 	})
 	return flow{
-		register: []abide.Definition{sequence, increment},
+		register: []abide.Definition{sequence}, activities: []abide.Definition{increment},
 		once: func(ctx context.Context, c caller, op *bench.Op) error {
 			return complete(ctx, c, op, sequence, length, length)
 		},
@@ -147,6 +149,7 @@ them.`,
 		Processes: true,
 		New: func(f *pflag.FlagSet, c *bench.Config) bench.Workload {
 			l := newLoop(f, c, "fanout", true)
+			l.apartFlag()
 			f.IntVar(&l.width, "width", 100, "activities of an orchestration")
 			l.build = func(r *bench.Run) flow { return fanoutFlow(r, l.width) }
 			return l
@@ -169,7 +172,7 @@ func fanoutFlow(r *bench.Run, width int) flow {
 		return sum, err
 	})
 	return flow{
-		register: []abide.Definition{fanout, increment},
+		register: []abide.Definition{fanout}, activities: []abide.Definition{increment},
 		once: func(ctx context.Context, c caller, op *bench.Op) error {
 			return complete(ctx, c, op, fanout, width, width)
 		},

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -51,16 +52,19 @@ type loop struct {
 	length   int // of activities, steps or events of an orchestration
 	width    int // of a fan-out
 	steps    bool
+	apart    bool // activities are run by an engine of their own
 	flags    *pflag.FlagSet
 
 	build  func(r *bench.Run) flow
 	flow   flow
 	engine *abide.Engine
+	turns  *replays // if apart
 }
 
 // flow is what an engine serves for a workload, and what a client does with it.
 type flow struct {
-	register []abide.Definition
+	register   []abide.Definition // orchestrations
+	activities []abide.Definition
 
 	// once runs one orchestration, from its start to its result.
 	once func(ctx context.Context, c caller, op *bench.Op) error
@@ -118,13 +122,21 @@ func (l *loop) Validate(*bench.Config) error {
 }
 
 // Open implements [bench.Workload].
-func (l *loop) Open(_ context.Context, r *bench.Run) (stop func() error, err error) {
+func (l *loop) Open(ctx context.Context, r *bench.Run) (stop func() error, err error) {
 	l.flow = l.build(r)
-	l.engine, err = abide.New(r.Store, abide.Config{Register: l.flow.register, Logger: r.Logger})
-	if err != nil {
-		return nil, err
+	config := abide.Config{Register: append(slices.Clone(l.flow.register), l.flow.activities...), Logger: r.Logger}
+	stopApart := func() error { return nil }
+	if l.apart {
+		l.turns = newReplays()
+		config.Register, config.MeterProvider = l.flow.register, l.turns.provider()
+		if stopApart, err = l.openApart(ctx, r); err != nil {
+			return nil, err
+		}
 	}
-	return l.engine.Close, nil
+	if l.engine, err = abide.New(r.Store, config); err != nil {
+		return nil, errors.Join(err, stopApart())
+	}
+	return func() error { return errors.Join(l.engine.Close(), stopApart()) }, nil
 }
 
 // Measure implements [bench.Workload].
@@ -163,6 +175,11 @@ func (l *loop) Measure(ctx context.Context, r *bench.Run) error {
 	p.Quantiles("start", "ms", &s.Start)
 	if l.rate > 0 {
 		l.reportLoad(p, s)
+	}
+	if l.turns != nil {
+		if err := l.turns.report(ctx, p); err != nil {
+			return err
+		}
 	}
 	if l.flow.raises != nil {
 		p.Quantiles("raise", "ms", l.flow.raises)

@@ -12,6 +12,7 @@ import (
 	"github.com/abidehq/abide/internal/bench"
 	"github.com/abidehq/abide/internal/bench/benchtest"
 	"github.com/abidehq/abide/store"
+	_ "github.com/abidehq/abide/store/sqlitestore"
 )
 
 func spec(name string) bench.Spec {
@@ -32,6 +33,15 @@ var (
 	}
 	diskKeys = []string{"store_mib", "disk_bytes_per_orchestration"}
 )
+
+// TestActivitiesApart: another engine on the same store runs the activities, and turns are counted.
+func TestActivitiesApart(t *testing.T) {
+	t.Parallel()
+	got := benchtest.Run(t, spec("sequence"), bench.Config{URL: benchtest.URL(t, "sqlite")}, "--n 5 --clients 2 --length 3 --apart")
+	if turns, replays := got["turns"].(float64), got["replays"].(float64); turns < 20 || replays > turns {
+		t.Errorf("%v turns, of which %v replayed; want 20 at least", turns, replays)
+	}
+}
 
 func TestWorkloads(t *testing.T) {
 	t.Parallel()

@@ -32,13 +32,15 @@ import (
 //     in the same group before the other.
 //   - A call of a user ends exactly once. A call that has not begun and whose context has
 //     ended is dropped.
-//   - With nothing in flight a single call starts at once: grouping never delays a commit of an
-//     idle store.
+//   - With nothing in flight, and no group that has just ended, a single call starts at once:
+//     grouping never delays a commit of an idle store.
 //
 // When a group starts is a trade between latency and size, decided by worthwhile and choose:
 //
 //	in flight                     a group starts with
-//	nothing                       whatever is queued
+//	nothing                       whatever is queued; among other processes, and within Options.Gather
+//	                              after a group, as many calls as it had and were queued at its end,
+//	                              less a quarter
 //	groups that are quick         as many calls as are in flight, among other processes at least
 //	                              minSharedGroup; or a full group
 //	a group slower than patience  whatever is queued
@@ -60,6 +62,8 @@ type committer struct {
 	slow     int        // groups in flight for longer than patience
 	inFlight inFlight   // keys and records of calls in flight and of blocked calls
 	least    int        // with fewer queued calls than this, no group can start: see choose
+	expected int        // with fewer than this, none starts while nothing is in flight: see gather
+	gathers  uint64     // times that it was set
 	ready    *sync.Cond // signalled when a group may start, or when drained
 
 	// Of the side queue; see lockwait.go.
@@ -166,6 +170,7 @@ func (c *committer) runGroups() {
 		ended()
 		c.groups--
 		c.count(calls, -1)
+		c.gather(len(calls))
 		c.freed()
 		c.mu.Unlock()
 		c.verifyAll()
@@ -199,6 +204,27 @@ func (c *committer) watchPatience() (ended func()) {
 	}
 }
 
+// gather has the next group wait for the callers of the one that has just ended, for at most
+// Options.Gather: most of them commit again within moments, and a group costs the database about as
+// much with one call as with ten. A single caller waits for nobody, and a process that is alone does
+// not gather: it would have the database idle meanwhile. The caller holds the lock.
+func (c *committer) gather(ended int) {
+	if c.expected = (ended + len(c.queued)) * 3 / 4; c.o.Gather == 0 || c.running > 0 || c.drained || c.expected <= 1 || c.db.Alone() {
+		c.expected = 0
+		return
+	}
+	c.gathers++
+	number := c.gathers
+	base.System{}.AfterFunc(c.o.Gather, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if number == c.gathers {
+			c.expected = 0
+			c.wake()
+		}
+	})
+}
+
 // take waits until a group can start, and returns its calls; nil when drained.
 func (c *committer) take() []*call {
 	c.mu.Lock()
@@ -213,6 +239,7 @@ func (c *committer) take() []*call {
 		if calls := c.choose(); len(calls) > 0 {
 			c.groups++
 			c.started++
+			c.expected = 0
 			c.count(calls, 1)
 			return calls
 		}
@@ -272,10 +299,12 @@ func dropEnded(list []*call) []*call {
 // other processes use the database: they keep it busy, and each group has a cost of its own.
 const minSharedGroup = 64
 
-// worthwhile returns how many calls a group needs to start now: as many as are in flight, so
-// that groups grow with the load. Beside a slow group one is enough. The caller holds the lock.
+// worthwhile returns how many calls a group needs to start now: as many as are in flight, or have
+// been until a moment ago, so that groups grow with the load. Beside a slow group one is enough. The caller holds the lock.
 func (c *committer) worthwhile() int {
 	switch {
+	case c.running == 0 && !c.drained:
+		return c.expected
 	case c.running == 0 || c.slow > 0:
 		return 1
 	case c.db.Alone():

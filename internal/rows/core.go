@@ -34,6 +34,10 @@ type Options struct {
 	// LockWait run on it. Without it Update must not return ErrLocked.
 	Aside bool
 
+	// Gather is how long a group waits at most for the callers of the group before, if there were
+	// several, and other processes use the database. Zero means not at all.
+	Gather time.Duration
+
 	// MaxGroup is the most commits of a group. Zero means 512.
 	MaxGroup int
 

@@ -67,6 +67,10 @@ type Options struct {
 	firstPassed int      // of tests whose lists gather sooner
 }
 
+// gatherTime is how long a group of commits waits for the callers of the group before. A group costs
+// 0.4 ms of the server's CPU and as much of ours, whatever it has.
+const gatherTime = 500 * time.Microsecond
+
 // config is a URL, understood.
 type config struct {
 	conn        *pgx.ConnConfig
@@ -119,7 +123,7 @@ func Open(ctx context.Context, rawURL string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{db: d, Core: rows.New(rows.Options{Clock: o.Clock, Writers: c.writers(), Aside: true})}
+	s := &Store{db: d, Core: rows.New(rows.Options{Clock: o.Clock, Writers: c.writers(), Aside: true, Gather: gatherTime})}
 	d.onUnfit = func() { s.Hint(rows.Hint{}) }
 	if err := d.enter(ctx); err != nil {
 		d.close()

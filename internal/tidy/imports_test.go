@@ -201,7 +201,7 @@ var layers = []layer{
 	{
 		path: "internal/bench/...",
 		imports: []string{
-			".", "action", "action/hook", "bus/...", "server/telemetry", "server", "server/api", "server/auth", "store/...", "timer",
+			".", "action", "action/hook", "bus/...", "internal/meter", "server/telemetry", "server", "server/api", "server/auth", "store/...", "timer",
 		},
 		tests: []string{"internal/testenv"},
 	},

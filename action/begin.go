@@ -62,7 +62,7 @@ func (s *Service) beginFresh(ctx context.Context, fresh []*task) (trouble error)
 	for _, t := range fresh {
 		t.start(s.idempotent(&t.a))
 	}
-	store.Split(fresh, func(tasks []*task) error {
+	store.SplitTenants(fresh, func(t *task) string { return t.claim.Key.Tenant }, func(tasks []*task) error {
 		if s.late(tasks[0]) {
 			s.giveBack(tasks...)
 			return nil

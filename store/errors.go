@@ -60,6 +60,25 @@ func (e *NotRenewedError) Error() string {
 	return fmt.Sprintf("store: renew: %d leases are locked by other transactions and were not renewed, that of %v among them", len(e.Leases), e.Leases[0].Key)
 }
 
+// ApartError is the [ErrTooLarge] of a commit over tenants that the store keeps in different
+// places, in each of which a commit is atomic: the slots of a cluster, say.
+type ApartError struct {
+	// Tenants are two of which the commit has something and that are apart.
+	Tenants [2]string
+
+	// Place returns a number for the place of a tenant, for a caller that can make several
+	// commits: tenants with the same number may be in one.
+	Place func(tenant string) int
+}
+
+// Error names the tenants.
+func (e *ApartError) Error() string {
+	return fmt.Sprintf("store: commit: tenants %q and %q are in different places, and a commit is of one place: %v", e.Tenants[0], e.Tenants[1], ErrTooLarge)
+}
+
+// Unwrap returns [ErrTooLarge].
+func (e *ApartError) Unwrap() error { return ErrTooLarge }
+
 // LengthConflict returns the [ErrConflict] of a log that has another length than
 // expected. Backends use it so that the same mistake reads the same everywhere.
 func LengthConflict(key Key, expected, actual int) error {

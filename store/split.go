@@ -19,3 +19,36 @@ func Split[T any](items []T, commit func([]T) error) {
 		Split(items[half:], commit)
 	}
 }
+
+// SplitTenants is Split for items of several tenants. If commit returns an [ApartError], so that
+// nothing has changed because the store keeps some of the tenants in different places, it
+// continues with the items of each place separately, in their order, and Split divides these
+// further where it has to.
+func SplitTenants[T any](items []T, tenant func(T) string, commit func([]T) error) {
+	if len(items) == 0 {
+		return
+	}
+	var apart *ApartError
+	Split(items, func(some []T) error {
+		err := commit(some)
+		if len(some) == len(items) && errors.As(err, &apart) {
+			return nil // each place by itself
+		}
+		return err
+	})
+	if apart == nil {
+		return
+	}
+	places := map[int][]T{}
+	var order []int
+	for _, item := range items {
+		place := apart.Place(tenant(item))
+		if places[place] == nil {
+			order = append(order, place)
+		}
+		places[place] = append(places[place], item)
+	}
+	for _, place := range order {
+		Split(places[place], commit)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"testing"
 )
 
@@ -61,6 +62,49 @@ func TestSplitStopsAtOtherErrors(t *testing.T) {
 	for _, reason := range []error{ErrFull, ErrClosed, ErrFailed, ErrInvalid, errors.New("a lost connection")} {
 		if committed, commits := splitCommits(10, []int{5}, reason); len(committed) != 0 || commits != 1 {
 			t.Errorf("after %v, %d are committed in %d commits", reason, len(committed), commits)
+		}
+	}
+}
+
+// TestSplitTenantsMakesACommitForEachPlace: tenants that are kept together stay so, and what
+// cannot be committed does not keep the others of its place from it.
+func TestSplitTenantsMakesACommitForEachPlace(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		places, items, bad int // bad is one that is refused for another reason, or -1
+		commits            int // at most
+	}{
+		{places: 1, items: 100, bad: -1, commits: 1},
+		{places: 4, items: 100, bad: -1, commits: 5},
+		{places: 4, items: 2, bad: -1, commits: 3},
+		{places: 4, items: 100, bad: 17, commits: 20},
+		{places: 4, items: 1, bad: -1, commits: 1},
+		{places: 4, items: 0, bad: -1, commits: 0},
+	} {
+		items := make([]int, c.items)
+		for i := range items {
+			items[i] = i
+		}
+		place := func(tenant string) int { n, _ := strconv.Atoi(tenant); return n % c.places }
+		var committed []int
+		commits := 0
+		SplitTenants(items, strconv.Itoa, func(some []int) error {
+			commits++
+			for _, i := range some {
+				switch {
+				case place(strconv.Itoa(i)) != place(strconv.Itoa(some[0])):
+					return fmt.Errorf("commit: %w", &ApartError{Place: place})
+				case i == c.bad:
+					return fmt.Errorf("commit: %w", ErrConflict)
+				}
+			}
+			committed = append(committed, some...)
+			return nil
+		})
+		slices.Sort(committed)
+		want := slices.DeleteFunc(items, func(i int) bool { return i == c.bad })
+		if !slices.Equal(committed, want) || commits > c.commits {
+			t.Errorf("%+v: %d of %d are committed, in %d commits", c, len(committed), len(want), commits)
 		}
 	}
 }

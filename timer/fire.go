@@ -84,7 +84,7 @@ func (s *Service) fire(ctx context.Context, relay *outbox.Relay, claims []store.
 	known, trouble := s.lookAll(ctx, doubtful)
 	shots = append(shots, known...)
 	handed := map[string][]outbox.Handed{}
-	store.Split(shots, func(shots []*shot) error {
+	store.SplitTenants(shots, func(sh *shot) string { return sh.claim.Key.Tenant }, func(shots []*shot) error {
 		err := s.shoot(ctx, shots, handed)
 		switch {
 		case err == nil:

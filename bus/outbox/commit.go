@@ -26,7 +26,7 @@ const settleLeases = 4
 func (p *publisher) commit(items []*item) {
 	ctx, cancel := context.WithTimeout(context.Background(), settleLeases*p.r.cfg.LeaseDuration)
 	defer cancel()
-	store.Split(items, func(items []*item) error {
+	store.SplitTenants(items, func(it *item) string { return it.claim.Key.Tenant }, func(items []*item) error {
 		err := p.settle(ctx, items)
 		switch {
 		case err == nil:

@@ -19,7 +19,7 @@ func Records(ctx context.Context, s store.Store, q store.Query, also func(store.
 			return total, err
 		}
 		var failed error
-		store.Split(page.Records, func(records []store.Record) error {
+		store.SplitTenants(page.Records, func(r store.Record) string { return r.Key.Tenant }, func(records []store.Record) error {
 			if failed != nil {
 				return failed
 			}
@@ -37,7 +37,9 @@ func Records(ctx context.Context, s store.Store, q store.Query, also func(store.
 			switch {
 			case err == nil:
 				total += len(records)
-			case !errors.Is(err, store.ErrConflict): // it was changed or removed meanwhile
+			case errors.Is(err, store.ErrConflict): // it was changed or removed meanwhile
+			case errors.Is(err, store.ErrTooLarge) && len(records) > 1: // of tenants that are kept apart
+			default:
 				failed = err
 			}
 			return err

@@ -98,7 +98,7 @@ var atomicityCases = []propertyCase{
 		w.isPending(key("order-2"), "a")
 	}},
 
-	{name: "a commit spans keys, queues, tenants and kinds", run: func(w *world) {
+	{name: "a commit spans keys, queues, tenants and kinds", needsTogether: true, run: func(w *world) {
 		keys := []store.Key{key("order-1"), key("order-2"), keyIn("tasks", theTenant, "charge"), keyIn("timers", "globex", "t")}
 		records := []store.RecordKey{
 			recordKey("r"), {Kind: "timer", Tenant: theTenant, ID: "r"}, {Kind: theKind, Tenant: "globex", ID: "r"},

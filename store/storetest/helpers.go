@@ -105,10 +105,17 @@ func withTTL(ttl time.Duration) messageOption { return func(m *store.Message) { 
 
 // Commits.
 
+// commit commits tx: in one commit for each tenant, if the store keeps its tenants apart.
 func (w *world) commit(tx *store.Tx) {
 	w.t.Helper()
-	if err := w.Store.Commit(w.ctx, tx); err != nil {
-		w.t.Fatalf("commit: %v", err)
+	parts := []*store.Tx{tx}
+	if w.spans(tx) {
+		parts = byTenant(tx)
+	}
+	for _, part := range parts {
+		if err := w.Store.Commit(w.ctx, part); err != nil {
+			w.t.Fatalf("commit: %v", err)
+		}
 	}
 }
 

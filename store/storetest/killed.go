@@ -145,7 +145,7 @@ func loaderKey(i int) store.Key {
 }
 
 func loaderRecord(i int) store.RecordKey {
-	return store.RecordKey{Kind: "loader", ID: loaderName(i)}
+	return store.RecordKey{Kind: "loader", Tenant: "acme", ID: loaderName(i)}
 }
 
 func loadOnce(ctx context.Context, s store.Store, i int, say func(string, ...any)) error {

@@ -56,6 +56,10 @@ func (c *comparison) commitBoth(p pairedTx) {
 	p.touches(c.named, c.namedRecords)
 	onBackend, onModel := p.txs()
 	got := c.backend.Store.Commit(c.ctx, onBackend)
+	if onBackend.Validate() == nil && c.backend.spans(onBackend) {
+		c.sameError("commit over tenants that are kept apart", got, store.ErrTooLarge)
+		return
+	}
 	want := c.model.Commit(c.ctx, onModel)
 	c.sameError("commit", got, want)
 	c.t.Logf("  → %s", errorKind(want))

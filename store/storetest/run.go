@@ -22,13 +22,20 @@ type propertyCase struct {
 
 	// needsOpen says that the rule is about a store that is opened a second time.
 	needsOpen bool
+
+	// needsTogether says that the rule is about commits that span tenants.
+	needsTogether bool
+
+	// needsApart says that the rule is about tenants between which commits do not span.
+	needsApart bool
 }
 
 // holdsFor reports whether the rule is about stores like that of b.
 func (c *propertyCase) holdsFor(b *Backend) bool {
 	_, portable := b.Store.(store.Portable)
 	return (!c.needsReopen || b.Reopen != nil) && (!c.needsPortable || portable) && (!c.needsOpen || b.Open != nil) &&
-		(!c.needsClock || b.SetClock != nil)
+		(!c.needsClock || b.SetClock != nil) && (!c.needsTogether || b.Apart == nil) &&
+		(!c.needsApart || b.Apart != nil)
 }
 
 // propertyGroup is the cases of one file.
@@ -58,6 +65,7 @@ func groups() []propertyGroup {
 		{"ifrouted", ifRoutedCases},
 		{"new", newCases},
 		{"tenants", tenantCases},
+		{"apart", apartCases},
 		{"contention", contentionCases},
 		{"bodies", bodyCases},
 		{"names", nameCases},

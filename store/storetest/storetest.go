@@ -36,6 +36,11 @@ type Backend struct {
 	// suite closes what it opens. It is nil if that is impossible: for a store in memory,
 	// which is of one process.
 	Open func() (store.Store, error)
+
+	// Apart reports whether the store keeps two tenants in different places, so that a commit
+	// over both is refused with [store.ErrTooLarge]. It is nil for a store whose commits may
+	// span all tenants.
+	Apart func(a, b string) bool
 }
 
 // Factory returns a new backend with an empty store, and closes it with t.Cleanup.

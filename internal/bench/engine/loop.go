@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -21,6 +22,8 @@ const (
 	maxLength = 10_000 // each takes a few events of a history, whose length is limited
 	maxWidth  = 10_000
 	maxRate   = 1_000_000
+
+	maxTenants = 1_000_000
 )
 
 // openSeconds is how long an orchestration may take before an open loop runs out of clients.
@@ -49,6 +52,7 @@ type loop struct {
 	clients  int
 	rate     int // of an open loop, or 0
 	tenant   string
+	tenants  int // if more than one, their names begin with tenant
 	length   int // of activities, steps or events of an orchestration
 	width    int // of a fan-out
 	steps    bool
@@ -84,6 +88,7 @@ func newLoop(f *pflag.FlagSet, c *bench.Config, name string, many bool) *loop {
 	f.Int64Var(&l.n, "n", 0, "end after so many orchestrations")
 	f.DurationVar(&l.duration, "duration", 10*time.Second, "how long to measure; without end if --n is given")
 	f.StringVar(&l.tenant, "tenant", tenant, "tenant of the instances")
+	f.IntVar(&l.tenants, "tenants", 1, "spread the instances over so many tenants, whose names are that of --tenant with a number")
 	c.WarmupFlag(f)
 	if many {
 		f.IntVar(&l.clients, "clients", 64, "clients that start an orchestration, wait for its result, and start the next; with --rate, up to 10,000 if not given")
@@ -107,6 +112,7 @@ func (l *loop) Validate(*bench.Config) error {
 		bench.NotNegative("n", l.n),
 		bench.NotNegative("duration", l.duration),
 		bench.Within("clients", l.clients, 1, bench.MaxClients),
+		bench.Within("tenants", l.tenants, 1, maxTenants),
 		bench.Within("rate", l.rate, 0, maxRate),
 	)
 	if l.flags.Lookup("length") != nil {
@@ -147,8 +153,10 @@ func (l *loop) Measure(ctx context.Context, r *bench.Run) error {
 	}
 	s, err := r.Loop(ctx, bench.Loop{
 		Doing: "running " + l.name, Unit: "orchestrations", Workers: l.clients, N: l.n, Duration: l.duration, Rate: l.rate, Warmup: true,
-		Do:    func(ctx context.Context, op *bench.Op) error { return l.flow.once(ctx, caller{l.engine, l.tenant}, op) },
-		Stuck: func(ctx context.Context) error { return stuck(ctx, l.engine, l.tenant, r.Patience) },
+		Do: func(ctx context.Context, op *bench.Op) error {
+			return l.flow.once(ctx, caller{l.engine, l.tenantOf(op)}, op)
+		},
+		Stuck: func(ctx context.Context) error { return stuck(ctx, l.engine, l.tenantOf(&bench.Op{}), r.Patience) },
 	})
 	if err != nil {
 		return err
@@ -156,6 +164,9 @@ func (l *loop) Measure(ctx context.Context, r *bench.Run) error {
 	p := &r.Report
 	p.Add("n", s.Count)
 	p.Add("clients", l.clients)
+	if l.tenants > 1 {
+		p.Add("tenants", l.tenants)
+	}
 	if l.rate > 0 {
 		p.Add("rate", l.rate)
 	}
@@ -185,6 +196,14 @@ func (l *loop) Measure(ctx context.Context, r *bench.Run) error {
 		p.Quantiles("raise", "ms", l.flow.raises)
 	}
 	return r.Cost(ctx, s, "orchestration", before.Bytes)
+}
+
+// tenantOf returns the tenant of an operation.
+func (l *loop) tenantOf(op *bench.Op) string {
+	if l.tenants == 1 {
+		return l.tenant
+	}
+	return l.tenant + "-" + strconv.FormatInt(op.I%int64(l.tenants), 10)
 }
 
 // reportLoad adds what only an open loop has: what was accepted and refused while the load lasted, how late

@@ -27,10 +27,11 @@ type RedisServer struct {
 
 // redis is a redis-server that several tests may share.
 type redis struct {
-	program string
-	dir     string
-	addr    string
-	process *process
+	program  string
+	dir      string
+	addr     string
+	settings []string // further ones, each a name and a value
+	process  *process
 }
 
 // Redis starts a server on a free port of 127.0.0.1, and stops it at the end of the
@@ -119,10 +120,11 @@ func (r *redis) start() error {
 	if err != nil {
 		return err
 	}
-	r.process, err = startProcess("redis-server on "+r.addr, exec.Command(r.program,
+	settings := append([]string{
 		"--bind", host, "--port", port, "--dir", r.dir,
 		"--appendonly", "yes", "--appendfsync", "always", "--save", "",
-	), syscall.SIGKILL)
+	}, r.settings...)
+	r.process, err = startProcess("redis-server on "+r.addr, exec.Command(r.program, settings...), syscall.SIGKILL)
 	if err != nil {
 		return err
 	}

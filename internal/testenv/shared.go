@@ -25,6 +25,17 @@ var (
 			return r, r.open()
 		},
 	}
+	sharedRedisCluster = &shared[*redisCluster]{
+		open: func() (*redisCluster, error) {
+			dir, err := newFolder("rediscluster", nil)
+			if err != nil {
+				return nil, err
+			}
+			c := &redisCluster{nodeTimeout: PatientNodeTimeout}
+			atEnd(func() error { return errors.Join(c.kill(), dir.remove()) })
+			return c, c.open(dir.path)
+		},
+	}
 	sharedPostgres = &shared[*postgres]{
 		open: func() (*postgres, error) {
 			p := &postgres{}
@@ -69,7 +80,7 @@ func atEnd(end func() error) {
 }
 
 // Main runs the tests of a package and ends what they share. A package that uses
-// [SharedPostgres] or [SharedRedis] has it as its TestMain:
+// [SharedPostgres], [SharedRedis] or [SharedRedisCluster] has it as its TestMain:
 //
 //	func TestMain(m *testing.M) { testenv.Main(m) }
 //

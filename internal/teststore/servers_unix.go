@@ -24,6 +24,7 @@ import (
 func init() {
 	kinds["postgres"] = openPostgres
 	kinds["redis"] = openRedis
+	kinds["rediscluster"] = openRedisCluster
 }
 
 // Main runs the tests of a package, and ends the servers that their stores were on. Each
@@ -81,6 +82,26 @@ func openRedis(ctx context.Context, t testing.TB, clock base.Clock) (store.Store
 	return &lodger{s, sync.OnceValue(func() error { return dropPrefix(addr, prefix) })}, nil
 }
 
+// clusterSegments is how many segments stores on a cluster have: enough for tenants to be in
+// different ones, and few enough for tests that open many stores.
+const clusterSegments = 8
+
+func openRedisCluster(ctx context.Context, t testing.TB, clock base.Clock) (store.Store, error) {
+	addrs, prefix := testenv.SharedRedisCluster(t).Addrs(), newName()
+	s, err := redisstore.Open(ctx, redisstore.Options{Addresses: addrs, Prefix: prefix, Segments: clusterSegments, Clock: clock, Logger: quiet()})
+	if err != nil {
+		return nil, err
+	}
+	return &lodger{s, sync.OnceValue(func() (err error) {
+		for _, addr := range addrs {
+			err = errors.Join(err, dropPrefix(addr, prefix))
+		}
+		return err
+	})}, nil
+}
+
+// dropPrefix removes the keys of a store from a server. It does so one by one, since those of a
+// node of a cluster are in several slots, and leaves a replica to its master.
 func dropPrefix(addr, prefix string) error {
 	ctx := context.Background()
 	c, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{addr}, DisableCache: true, ForceSingleClient: true})
@@ -89,12 +110,21 @@ func dropPrefix(addr, prefix string) error {
 	}
 	defer c.Close()
 	for cursor := uint64(0); ; {
-		page, err := c.Do(ctx, c.B().Scan().Cursor(cursor).Match("{"+prefix+"}*").Count(1000).Build()).AsScanEntry()
+		page, err := c.Do(ctx, c.B().Scan().Cursor(cursor).Match("{"+prefix+"[}/]*").Count(1000).Build()).AsScanEntry()
 		if err != nil {
 			return err
 		}
-		if len(page.Elements) > 0 {
-			if err := c.Do(ctx, c.B().Unlink().Key(page.Elements...).Build()).Error(); err != nil {
+		unlinks := make(rueidis.Commands, 0, len(page.Elements))
+		for _, name := range page.Elements {
+			unlinks = append(unlinks, c.B().Unlink().Key(name).Build())
+		}
+		for _, r := range c.DoMulti(ctx, unlinks...) {
+			if refused, ok := rueidis.IsRedisErr(r.Error()); ok {
+				if _, moved := refused.IsMoved(); moved {
+					continue
+				}
+			}
+			if err := r.Error(); err != nil {
 				return err
 			}
 		}

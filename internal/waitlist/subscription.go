@@ -75,6 +75,10 @@ func (w *Waiter[R]) Subscription() *Subscription[R] { return w.sub }
 // Busy reports whether an attempt is under way or wanted.
 func (s *Subscription[R]) Busy() bool { return s.want > 0 || s.busy.first != nil }
 
+// Expired reports whether there are waiters whose wait is over: an attempt that begins now, and
+// finds nothing, ends them.
+func (s *Subscription[R]) Expired() bool { return s.expired > 0 }
+
 // Waited reports whether a subscription is attached to the topic.
 func (t *Topic[R]) Waited() bool { return len(t.subs) > 0 }
 

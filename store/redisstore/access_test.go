@@ -20,9 +20,30 @@ import (
 func TestTheRightsThatTheDocsNameAreEnough(t *testing.T) {
 	t.Parallel()
 	server := testenv.Redis(t)
-	must(t, server, "ACL", "SETUSER", "abide", "on", ">secret", "~{abide}*", "&{abide}hints",
-		"+@read", "+@write", "+@scripting", "+@pubsub", "+@connection", "+info", "+role", "+time", "+wait", "+config|get")
-	s := open(t, Options{Addresses: []string{server.Addr}, Prefix: "abide", Username: "abide", Password: "secret", poll: never})
+	must(t, server, append([]string{"ACL", "SETUSER", "abide", "on", ">secret", "~{abide}*", "&{abide}hints"}, commandsOfDocs...)...)
+	rightsAreEnough(t, Options{Addresses: []string{server.Addr}, Prefix: "abide", Username: "abide", Password: "secret"})
+}
+
+// TestTheRightsThatTheDocsNameAreEnoughInACluster is the same with several segments.
+func TestTheRightsThatTheDocsNameAreEnoughInACluster(t *testing.T) {
+	t.Parallel()
+	cluster := testenv.SharedRedisCluster(t)
+	prefix := newPrefix()
+	rights := append([]string{"ACL", "SETUSER", prefix, "on", ">secret", "~{" + prefix + "}*", "~{" + prefix + "/*", "&{" + prefix + "}hints"}, commandsOfDocs...)
+	for _, node := range cluster.Nodes {
+		must(t, node, append(rights, "+cluster|slots", "+cluster|shards")...)
+	}
+	rightsAreEnough(t, Options{Addresses: cluster.Addrs(), Prefix: prefix, Username: prefix, Password: "secret", Replicas: 1})
+}
+
+var commandsOfDocs = []string{
+	"+@read", "+@write", "+@scripting", "+@pubsub", "+@connection", "+info", "+role", "+time", "+wait", "+config|get",
+}
+
+func rightsAreEnough(t *testing.T, o Options) {
+	t.Helper()
+	o.poll = never
+	s := open(t, o)
 	result := waitsFor(t, s, request("turns", time.Hour))
 	eventually(t, "hints are heard", s.listening.Load)
 	put(t, s, message("turns", "order-1", "a"))

@@ -26,9 +26,9 @@ func attachClaim(t testing.TB, s *Store, req store.ClaimRequest) (result func() 
 		done <- outcome{claims, err}
 	}()
 	eventually(t, "the claim waits for commits", func() bool {
-		s.commits.Lock()
-		defer s.commits.Unlock()
-		return len(s.commits.attempts) == 1
+		s.segments[0].commits.Lock()
+		defer s.segments[0].commits.Unlock()
+		return len(s.segments[0].commits.attempts) == 1
 	})
 	return func() ([]store.Claim, error) {
 		t.Helper()

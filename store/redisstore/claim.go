@@ -65,7 +65,7 @@ type quarantineItem struct {
 	reason  string // "attempts" or "expired"
 }
 
-// claimOnce makes one full claim, without waiting.
+// claimOnce makes one full claim from a segment, without waiting.
 //
 // A script cannot encode the records of messages that are to be quarantined. So it returns
 // such messages and leaves them where they are; quarantine moves them, by their number, so
@@ -76,12 +76,12 @@ type quarantineItem struct {
 //
 // On an error, all holds the keys that were leased before it: the caller must hand
 // them over or release them.
-func (s *Store) claimOnce(ctx context.Context, req *store.ClaimRequest) (all claimResult, err error) {
+func (s *Store) claimOnce(ctx context.Context, seg *segment, req *store.ClaimRequest) (all claimResult, err error) {
 	left := *req
 	for {
 		var a args
 		a.claimRequest(&left, s.newToken(req.Owner))
-		m, err := s.eval(ctx, claimScript, a)
+		m, err := s.eval(ctx, seg, claimScript, a)
 		if err != nil {
 			return all, err
 		}
@@ -90,12 +90,12 @@ func (s *Store) claimOnce(ctx context.Context, req *store.ClaimRequest) (all cla
 		if answer.err != nil {
 			return all, fmt.Errorf("redisstore: claim: %w", answer.err)
 		}
-		s.noteExpiry(f.now, f.expiry)
+		s.noteExpiry(seg, f.now, f.expiry)
 		f.claims = append(all.claims, f.claims...)
 		all = f
 		left.Max = req.Max - len(all.claims)
 		if len(f.quarantine) > 0 {
-			if err := s.quarantine(ctx, f.quarantine, f.now); err != nil {
+			if err := s.quarantine(ctx, seg, f.quarantine, f.now); err != nil {
 				return all, err
 			}
 		}
@@ -166,7 +166,7 @@ func parseQuarantineItem(a *answer) (sp quarantineItem, err error) {
 // whose number or attempts have changed, that was leased, or that expired and has got a route
 // since it was found. A crash before the script leaves the messages where they are, for the
 // next claim to find.
-func (s *Store) quarantine(ctx context.Context, list []quarantineItem, now int64) error {
+func (s *Store) quarantine(ctx context.Context, seg *segment, list []quarantineItem, now int64) error {
 	var hint []byte
 	var a args
 	a.len(len(list))
@@ -180,14 +180,14 @@ func (s *Store) quarantine(ctx context.Context, list []quarantineItem, now int64
 		a.add(sp.reason, rid)
 		a.record(&record)
 	}
-	m, err := s.evalDurably(ctx, quarantineScript, append(args{s.listenArg(), string(hint)}, a...))
+	m, err := s.evalDurably(ctx, seg, quarantineScript, append(args{s.listenArg(seg), string(hint)}, a...))
 	if err != nil {
 		return err
 	}
 	answer := read(m)
 	answer.text()
 	at := answer.num()
-	s.wake(at, s.parseReady(answer.sub()))
+	s.wake(seg, at, s.parseReady(answer.sub()))
 	s.notifyDigests(hint)
 	if answer.err != nil {
 		return fmt.Errorf("redisstore: claim: %w", answer.err)

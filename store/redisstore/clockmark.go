@@ -1,8 +1,10 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/abidehq/abide/store"
@@ -17,6 +19,7 @@ var (
 
 // ClockMark returns the latest time that is stored, and that of the server. The stored time
 // may be ahead if the server's clock was set back, or a replica with another clock took over.
+// Of several segments it is those of the one whose stored time is furthest ahead.
 func (s *Store) ClockMark(ctx context.Context) (store.ClockMark, error) {
 	return s.clockMark(ctx, clockScript, "look")
 }
@@ -32,7 +35,20 @@ func (s *Store) clockMark(ctx context.Context, sc *script, verb string) (mark st
 		return mark, err
 	}
 	defer done()
-	m, err := s.eval(ctx, sc, args{verb})
+	marks := make([]store.ClockMark, len(s.segments))
+	err = s.forAll(func(i int, seg *segment) (err error) {
+		marks[i], err = s.segmentMark(ctx, seg, sc, verb)
+		return err
+	})
+	if err != nil {
+		return mark, err
+	}
+	return slices.MaxFunc(marks, func(a, b store.ClockMark) int { return cmp.Or(cmp.Compare(a.Lead(), b.Lead()), a.Mark.Compare(b.Mark)) }), nil
+}
+
+// segmentMark returns the clock mark of a segment.
+func (s *Store) segmentMark(ctx context.Context, seg *segment, sc *script, verb string) (mark store.ClockMark, err error) {
+	m, err := s.eval(ctx, seg, sc, args{verb})
 	if err != nil {
 		return mark, err
 	}

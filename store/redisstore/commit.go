@@ -89,9 +89,9 @@ const waitReplicas = 5 * time.Second
 // evalDurably runs a script that writes, and waits until [Options.Replicas] replicas have
 // confirmed what it wrote. Claims and renewals do not use it: a lease that a failover loses
 // is lost in time, and a commit under it is refused.
-func (s *Store) evalDurably(ctx context.Context, sc *script, a args) (rueidis.RedisMessage, error) {
+func (s *Store) evalDurably(ctx context.Context, seg *segment, sc *script, a args) (rueidis.RedisMessage, error) {
 	if s.replicas.Load() == 0 {
-		return s.eval(ctx, sc, a)
+		return s.eval(ctx, seg, sc, a)
 	}
-	return s.evalWait(ctx, sc, a)
+	return s.evalWait(ctx, seg, sc, a)
 }

@@ -19,7 +19,8 @@ func (s *Store) option(addresses ...string) rueidis.ClientOption {
 		Username: s.options.Username, Password: s.options.Password,
 		ClientName: "abide", DisableCache: true,
 		// A script that may have run must not run again: eval decides what is retried.
-		DisableRetry: true,
+		DisableRetry:  true,
+		ClusterOption: rueidis.ClusterOption{MaxMovedRedirections: maxRedirects},
 		// The largest commit blocks the server for seconds, and other calls must not time out.
 		ConnWriteTimeout: 20 * time.Second,
 		Dialer:           net.Dialer{Timeout: 10 * time.Second},
@@ -60,6 +61,9 @@ func (s *Store) findMaster(ctx context.Context) (found *connection, again bool, 
 			errs = append(errs, fmt.Errorf("%s: %w", address, err))
 			continue
 		}
+		if c.cluster { // any of its nodes is as good as another
+			return c, false, nil
+		}
 		if at <= latest {
 			c.Close()
 			continue
@@ -78,21 +82,24 @@ func (s *Store) findMaster(ctx context.Context) (found *connection, again bool, 
 var errReplica = errors.New("it is a replica, and only the master can be written to")
 
 // dial connects to a server, checks that it can serve, and returns when the store was last
-// written to there.
+// written to there. If the server is a node of a cluster, it connects to the cluster.
 func (s *Store) dial(ctx context.Context, address string) (*connection, int64, error) {
 	option := s.option(address)
 	option.ForceSingleClient = true
 	client, err := rueidis.NewClient(option)
 	c := &connection{Client: client, address: address, left: make(chan struct{})}
 	if err == nil {
-		err = s.checkRole(ctx, c)
-	}
-	if err == nil {
 		err = s.checkServer(ctx, c)
 	}
-	if err == nil && c.cluster {
+	switch {
+	case err != nil:
+	case c.cluster:
 		client.Close()
-		c.Client, err = rueidis.NewClient(s.option(s.options.Addresses...))
+		if c.Client, err = rueidis.NewClient(s.option(s.options.Addresses...)); err == nil {
+			err = s.checkNodes(ctx, c)
+		}
+	default:
+		err = s.checkRole(ctx, c)
 	}
 	at := ""
 	if err == nil {
@@ -133,8 +140,10 @@ func (s *Store) checkRole(ctx context.Context, c *connection) error {
 // fail: they do not wait for a server that may not come back. When there is a
 // new one, the subscription to hints moves over (left is closed), and all waiting calls
 // are retried, since hints were lost.
+//
+// The client of a cluster follows its masters by itself.
 func (s *Store) reconnect(failed *connection, readOnly bool) {
-	if !readOnly && len(s.options.Addresses) < 2 {
+	if failed.cluster || !readOnly && len(s.options.Addresses) < 2 {
 		return
 	}
 	if s.lifetime.Err() != nil || !s.reconnecting.CompareAndSwap(false, true) {

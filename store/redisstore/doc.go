@@ -1,5 +1,9 @@
 // Package redisstore is the store on a Redis server, or on one that speaks its language,
-// such as Valkey. It is opened as redis://host:port/db, and through TLS as rediss://.
+// such as Valkey, or on a Redis Cluster. It is opened as redis://host:port/db, and through TLS as
+// rediss://.
+//
+// A store has one segment on a single server and several on a cluster: see segment. What
+// follows is said of one segment; "Segments" says what several are to each other.
 //
 // Every call is one script, which the server runs alone and as a whole: the script of a
 // commit checks everything before it changes anything, because a script that fails is not
@@ -12,8 +16,10 @@
 //
 // # Glossary
 //
+//	segment      a part of the store with its own hash tag, so that it is in one slot of a
+//	             cluster: everything of its tenants
 //	partition    a queue and a route. The set of all is called lanes on the server
-//	group        commits of this process that go to the server as one script
+//	group        commits of this process to a segment that go to the server as one script
 //	in flight    a group whose script has been sent and not answered
 //	attempt      an attempt to claim: one script, or part of a group's script
 //	attached     an attempt that is sent with the next group (attachToGroup)
@@ -23,6 +29,8 @@
 //	             and finds expired messages; the script of a group does not
 //	hint         a message on the pub/sub channel: partitions that became
 //	             ready, digests of records that changed
+//	outlook      what this process knows of the segments for a queue and routes: which may
+//	             have something to claim, and when
 //	awaiter      an Await call
 //	ticker       the clock by which this process waits; the store's own time
 //	             is that of the server, unless a test gives another
@@ -114,7 +122,7 @@
 //
 //  1. A script checks everything it may refuse before it writes anything: Redis
 //     does not undo a script that fails in the middle.
-//  2. Every key on the server begins with the prefix in braces, so that all are
+//  2. Every key of a segment begins with the segment's hash tag in braces, so that all are
 //     in one slot of a cluster, and a script may touch any of them.
 //  3. The times in the sorted sets t and w may be too early, never too late: an
 //     attempt that finds nothing is allowed, a ready message that no attempt is
@@ -132,6 +140,31 @@
 //     sweepThenSettle sweeps, and the call tries again.
 //  8. A script is sent again only if it has certainly not run, or only reads: see
 //     eval. The client library's own retries are off for the same reason.
+//  9. In a cluster a script names two keys that never exist, so that it runs only where its
+//     slot is as a whole: see connection.command.
+//  10. An outlook says that a segment has nothing only if a script has found nothing there and
+//     no answer or hint has told otherwise since it was sent.
+//
+// # Segments
+//
+// A tenant is in one segment for ever (segmentIndex), and a commit is of one segment: Commit
+// returns store.ErrTooLarge for one that spans two. Each segment has its own queue of
+// commits, leases, numbers of messages, turns of tenants, time, list of processes and
+// header; nothing on the server spans segments but the channel of hints.
+//
+//	Commit, Release, Get, Await,    the segment of the tenant
+//	ReadLog, Pending
+//	Claim                           the segments that may have something, in turn: see outlook
+//	Renew                           each segment of a lease
+//	List                            merged: a position in the list is a position in each
+//	                                segment: see mergedList
+//	Count, Stats, Leases            added up or merged
+//	Export, Verify                  one segment after another
+//	Exclude                         all segments; the first decides between two processes
+//
+// A segment whose master cannot be reached stops its tenants: their calls wait up to
+// retryTimeout while a replica takes over, and claims leave it out and ask again after
+// retrySegment. Lists and counts of all tenants return its error.
 //
 // # Locks
 //
@@ -163,6 +196,10 @@
 //	hint lost              the poll finds it, after pollEvery at most
 //	clock of the server    the script of every call keeps the latest time it has
 //	is set back            seen in meta, and never goes below it
+//	slot is moved          scripts wait until it is in one place; meta moves with it, so
+//	                       that the time of the segment does not run backwards by more
+//	                       than store.MaxClockLead allows
+//	master fails           as a failover to a replica; the client follows the cluster
 //
 // # Alternatives that were tried or considered
 //
@@ -185,17 +222,25 @@
 //     head is packed; 550 to 435 µs.
 //   - Promoting all due tenants in one claim: with 300,000 of them the server was
 //     blocked for 1.3 s. A claim promotes up to 1,000 and reports that there is more.
+//   - A hash tag for each tenant: a claim would have to know of every tenant that has
+//     something, and ask each with a script of its own.
+//   - Sharded pub/sub for hints: a subscription at each master, which the slots that are moved
+//     end; and servers before version 7 have none.
+//   - One script for the segments of a master: it would touch slots that it does not
+//     name, of which the server does not say whether they are being moved.
 //   - Returning the subscribed connection to the client's pool: it unsubscribes
 //     first, and the library panics if a busy server refuses that. It is closed.
 //
 // # What is stored
 //
-// The names of all that is stored begin with the prefix in braces, {abide}, so that a
-// cluster has it in one slot. A letter follows, then names, each with its length before it
-// unless it is the last. Numbers are big-endian.
+// The names of all that is stored in a segment begin with its hash tag in braces, so that a
+// cluster has it in one slot: {abide} for the first segment, which is the only one of most
+// stores, and {abide/17.31}, or the like, for others: see segmentTag. A letter follows, then names,
+// each with its length before it unless it is the last. Numbers are big-endian.
 //
-//	meta            hash: format, owner and owned (see Exclude), state: the latest time, the
-//	                last message's number, the turn, how often records changed
+//	meta            hash: format, and segments if there are several; owner and owned (see
+//	                Exclude), state: the latest time, the last message's number, the turn,
+//	                how often records changed
 //	p               sorted set: who has the store open, by when they were last heard of
 //	k + key         string: the head
 //	n + key         hash: number, attempts and size of the body of each of several messages,

@@ -23,10 +23,11 @@ var (
 	exportRecordsScript = newScript("export", false, true, "head", "exportrecords")
 )
 
-// snapshot is the IDs of all keys and records, sorted. An export makes it with its first
-// parcel and follows it to the end. A process that continues an export of another process,
+// snapshot is the IDs of all keys and records of a segment, sorted. An export makes it with the
+// first parcel of the segment and follows it to the end. A process that continues an export of another process,
 // or after a restart, makes a new one: the cursor holds IDs and not indexes.
 type snapshot struct {
+	segment       *segment
 	keys, records []string
 }
 
@@ -38,6 +39,7 @@ type exportPosition struct {
 	After  string `json:"after,omitempty"`  // the number of the last of its messages that was
 	Begun  bool   `json:"begun,omitempty"`  // its head was
 	Record []byte `json:"record,omitempty"` // the next record, when all keys were
+	Of     int    `json:"of,omitempty"`     // the segment
 	Sum    uint32 `json:"sum"`
 }
 
@@ -51,7 +53,11 @@ func (s *Store) formatExportCursor(m exportPosition) string {
 }
 
 func (s *Store) sumOf(m exportPosition) uint32 {
-	return crc32.ChecksumIEEE(fmt.Appendf(nil, "%s %q %d %s %v %q", s.prefix, m.Key, m.Entry, m.After, m.Begun, m.Record))
+	text := fmt.Appendf(nil, "%s %q %d %s %v %q", s.prefix, m.Key, m.Entry, m.After, m.Begun, m.Record)
+	if m.Of > 0 {
+		text = fmt.Appendf(text, " %d", m.Of)
+	}
+	return crc32.ChecksumIEEE(text)
 }
 
 func (s *Store) parseExportCursor(cursor string) (m exportPosition, err error) {
@@ -62,7 +68,7 @@ func (s *Store) parseExportCursor(cursor string) (m exportPosition, err error) {
 	if err == nil {
 		err = json.Unmarshal(b, &m)
 	}
-	if err != nil || m.Sum != s.sumOf(m) || m.Key == nil && m.Record == nil {
+	if err != nil || m.Sum != s.sumOf(m) || m.Key == nil && m.Record == nil || m.Of < 0 || m.Of >= len(s.segments) {
 		return m, fmt.Errorf("store: export: cursor %q is not from this store: %w", cursor, store.ErrInvalid)
 	}
 	return m, nil
@@ -80,28 +86,19 @@ func (s *Store) Export(ctx context.Context, cursor string) (store.Parcel, error)
 		return store.Parcel{}, err
 	}
 	defer done()
-	all, err := s.snapshot(ctx, cursor == "")
-	if err != nil {
-		return store.Parcel{}, err
-	}
-	e := exporter{store: s, all: all, left: store.ParcelBytes}
-	if m.Record == nil {
-		next, more, err := e.exportKeys(ctx, m)
+	e := exporter{store: s, left: store.ParcelBytes}
+	anew := cursor == ""
+	for _, seg := range s.segments[m.Of:] {
+		next, more, err := e.exportSegment(ctx, seg, m, anew)
 		if err != nil {
 			return store.Parcel{}, err
 		}
 		if more {
+			next.Of = seg.index
 			e.parcel.Next = s.formatExportCursor(next)
 			return e.parcel, nil
 		}
-	}
-	next, more, err := e.exportRecords(ctx, string(m.Record))
-	if err != nil {
-		return store.Parcel{}, err
-	}
-	if more {
-		e.parcel.Next = s.formatExportCursor(exportPosition{Record: []byte(next)})
-		return e.parcel, nil
+		m, anew = exportPosition{}, true
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -109,17 +106,32 @@ func (s *Store) Export(ctx context.Context, cursor string) (store.Parcel, error)
 	return e.parcel, nil
 }
 
+// exportSegment adds what a segment holds from a position on. It returns where it ended and
+// whether there is more.
+func (e *exporter) exportSegment(ctx context.Context, seg *segment, m exportPosition, anew bool) (next exportPosition, more bool, err error) {
+	if e.all, err = e.store.snapshot(ctx, seg, anew); err != nil {
+		return m, false, err
+	}
+	if m.Record == nil {
+		if next, more, err = e.exportKeys(ctx, m); err != nil || more {
+			return next, more, err
+		}
+	}
+	record, more, err := e.exportRecords(ctx, string(m.Record))
+	return exportPosition{Record: []byte(record)}, more, err
+}
+
 // snapshot returns the snapshot of the export under way, or a new one.
-func (s *Store) snapshot(ctx context.Context, anew bool) (*snapshot, error) {
+func (s *Store) snapshot(ctx context.Context, seg *segment, anew bool) (*snapshot, error) {
 	s.mu.Lock()
 	known := s.export
 	s.mu.Unlock()
-	if known != nil && !anew {
+	if known != nil && !anew && known.segment == seg {
 		return known, nil
 	}
-	all := &snapshot{}
+	all := &snapshot{segment: seg}
 	for kind, list := range map[string]*[]string{"k": &all.keys, "r": &all.records} {
-		err := s.scan(ctx, kind+"*", func(name string) { *list = append(*list, name[1:]) })
+		err := s.scan(ctx, seg, kind+"*", func(name string) { *list = append(*list, name[1:]) })
 		if err != nil {
 			return nil, err
 		}
@@ -132,17 +144,17 @@ func (s *Store) snapshot(ctx context.Context, anew bool) (*snapshot, error) {
 	return all, nil
 }
 
-// scan calls f with the names of all that is stored and matches, without the prefix.
-func (s *Store) scan(ctx context.Context, pattern string, f func(name string)) error {
+// scan calls f with the names of all that a segment holds and that match, without the prefix.
+func (s *Store) scan(ctx context.Context, seg *segment, pattern string, f func(name string)) error {
 	for cursor := "0"; ; {
-		m, err := s.eval(ctx, scanScript, args{cursor, pattern})
+		m, err := s.eval(ctx, seg, scanScript, args{cursor, pattern})
 		if err != nil {
 			return err
 		}
 		a := read(m)
 		cursor = a.text()
 		for names := a.sub(); names.more(); {
-			f(strings.TrimPrefix(names.text(), s.prefix))
+			f(strings.TrimPrefix(names.text(), seg.prefix))
 		}
 		if a.err != nil {
 			return fmt.Errorf("redisstore: scan: %w", a.err)
@@ -156,7 +168,7 @@ func (s *Store) scan(ctx context.Context, pattern string, f func(name string)) e
 // exporter fills one parcel.
 type exporter struct {
 	store  *Store
-	all    *snapshot
+	all    *snapshot // of the segment that is being exported
 	parcel store.Parcel
 	left   int  // bytes that still fit
 	any    bool // the parcel is not empty, so it may end before the next item
@@ -177,7 +189,7 @@ func (e *exporter) exportKeys(ctx context.Context, m exportPosition) (next expor
 		a := args{itoa(int64(e.left)), yesNo(!e.any), itoa(int64(m.Entry)), cmp.Or(m.After, "0"), yesNo(m.Begun)}
 		a.len(len(ids))
 		a.add(ids...)
-		msg, err := e.store.eval(ctx, exportScript, a)
+		msg, err := e.store.eval(ctx, e.all.segment, exportScript, a)
 		if err != nil {
 			return m, false, err
 		}
@@ -258,7 +270,7 @@ func (e *exporter) exportRecords(ctx context.Context, from string) (next string,
 		some := e.all.records[i:min(i+exportBatch, len(e.all.records))]
 		a := args{itoa(int64(e.left)), yesNo(!e.any)}
 		a.names(some)
-		m, err := e.store.eval(ctx, exportRecordsScript, a)
+		m, err := e.store.eval(ctx, e.all.segment, exportRecordsScript, a)
 		if err != nil {
 			return "", false, err
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// Commits of this process that arrive while others are in flight are queued, and go to the
+// Commits of this process to a segment that arrive while others are in flight are queued, and go to the
 // server as a group: one script applies them one after another, and reports the outcome of
 // each. They share the fixed cost of a script and the sync. The server serves no other
 // client while a script runs, so the operations and bytes of a group are limited; a commit
@@ -44,12 +44,12 @@ type pendingCommit struct {
 	release func()        // allows Close to proceed; called by the group, as the caller may have left
 }
 
-// submit adds a commit to the queue, and sends it if a group may go now.
-func (s *Store) submit(c *pendingCommit) {
-	s.commits.Lock()
-	defer s.commits.Unlock()
-	s.commits.pending = append(s.commits.pending, c)
-	s.sendGroups()
+// submit adds a commit to the queue of its segment, and sends it if a group may go now.
+func (s *Store) submit(seg *segment, c *pendingCommit) {
+	seg.commits.Lock()
+	defer seg.commits.Unlock()
+	seg.commits.pending = append(seg.commits.pending, c)
+	s.sendGroups(seg)
 }
 
 // sendGroups sends the pending commits as groups, unless so many are in flight that it pays
@@ -64,14 +64,14 @@ func (s *Store) submit(c *pendingCommit) {
 // flight and none is pending, no later group is certain to come, so each gets an
 // attempt of its own: an attached attempt never waits for a commit that may not
 // happen.
-func (s *Store) sendGroups() {
-	g := &s.commits
+func (s *Store) sendGroups(seg *segment) {
+	g := &seg.commits
 	for len(g.pending) > 0 && (g.groupsInFlight == 0 || g.groupsInFlight < maxGroupsInFlight && len(g.pending) >= g.commitsInFlight) {
 		group, attempts := g.nextGroup(), g.attempts
 		g.attempts = nil
 		g.groupsInFlight++
 		g.commitsInFlight += len(group)
-		go s.runGroup(group, attempts)
+		go s.runGroup(seg, group, attempts)
 	}
 	if g.groupsInFlight == 0 { // no group will take them
 		for _, w := range g.attempts {
@@ -91,17 +91,19 @@ func (s *Store) sendGroups() {
 //
 // It does not apply to a call with Wait 0, which must not wait for a commit; to
 // stores with replicas, where the claim would have to wait for them as the commits
-// do; and beyond maxReservations, since each one makes the script longer.
+// do; and beyond maxReservations, since each one makes the script longer. With several
+// segments the outlook of the call says instead that no attempt is needed.
 func (s *Store) attachToGroup(w *waiter) bool {
-	if w.Request.Wait == 0 || s.replicas.Load() > 0 {
+	if w.Request.Wait == 0 || s.replicas.Load() > 0 || s.several() {
 		return false
 	}
-	s.commits.Lock()
-	defer s.commits.Unlock()
-	if s.commits.groupsInFlight == 0 || len(s.commits.attempts) == maxReservations {
+	g := &s.segments[0].commits
+	g.Lock()
+	defer g.Unlock()
+	if g.groupsInFlight == 0 || len(g.attempts) == maxReservations {
 		return false
 	}
-	s.commits.attempts = append(s.commits.attempts, w)
+	g.attempts = append(g.attempts, w)
 	return true
 }
 
@@ -134,7 +136,7 @@ func (g *commitQueue) nextGroup() []*pendingCommit {
 //
 // It yields before it sends the next group: callers whose commit or claim has just
 // returned get to run, and their next commits come along.
-func (s *Store) runGroup(group []*pendingCommit, attempts []*waiter) {
+func (s *Store) runGroup(seg *segment, group []*pendingCommit, attempts []*waiter) {
 	n := len(group)
 	group = slices.DeleteFunc(group, func(c *pendingCommit) bool {
 		err := c.ctx.Err()
@@ -144,18 +146,18 @@ func (s *Store) runGroup(group []*pendingCommit, attempts []*waiter) {
 		return err != nil
 	})
 	if len(group) > 0 {
-		s.commitGroup(group, attempts)
+		s.commitGroup(seg, group, attempts)
 	} else {
 		for _, w := range attempts {
 			go s.attempt(w)
 		}
 	}
 	runtime.Gosched()
-	s.commits.Lock()
-	defer s.commits.Unlock()
-	s.commits.groupsInFlight--
-	s.commits.commitsInFlight -= n
-	s.sendGroups()
+	seg.commits.Lock()
+	defer seg.commits.Unlock()
+	seg.commits.groupsInFlight--
+	seg.commits.commitsInFlight -= n
+	s.sendGroups(seg)
 }
 
 // end sets the outcome and wakes the caller. The reference to the store is released last,
@@ -183,16 +185,16 @@ func (c *pendingCommit) end(err error) {
 // that were put; the refusals, each with the number of its commit; the versions of
 // records put at any version; whether leases or messages have expired (due); the
 // earliest expiry of all. committed.lua writes it.
-func (s *Store) commitGroup(group []*pendingCommit, attempts []*waiter) {
+func (s *Store) commitGroup(seg *segment, group []*pendingCommit, attempts []*waiter) {
 	reservations := s.reserve(group, attempts)
-	a := s.groupArgs(group, reservations)
+	a := s.groupArgs(seg, group, reservations)
 	sc := commitScript
 	if len(reservations) > 0 {
 		sc = handOverScript
 	}
-	m, err := s.evalDurably(s.uncancelled, sc, a)
+	m, err := s.evalDurably(s.uncancelled, seg, sc, a)
 	if err != nil {
-		s.cancelReservations(reservations)
+		s.cancelReservations(seg, reservations)
 		for _, c := range group {
 			s.markUnknown(c.writes)
 			c.end(err)
@@ -204,7 +206,7 @@ func (s *Store) commitGroup(group []*pendingCommit, attempts []*waiter) {
 	now := answer.num()
 	ready := s.parseReady(answer.sub())
 	handed := answer.sub()
-	s.noteExpiry(now, answer.num())
+	s.noteExpiry(seg, now, answer.num())
 	for refused := answer.sub(); refused.more(); {
 		i := int(refused.num()) - 1
 		r := &refusal{verdict: refused.text(), index: int(refused.num()) - 1, actual: refused.num()}
@@ -228,9 +230,9 @@ func (s *Store) commitGroup(group []*pendingCommit, attempts []*waiter) {
 		}
 	}
 	due := answer.num() == 1
-	s.noteExpiry(now, answer.num())
-	s.handOver(reservations, handed, due)
-	s.wake(now, ready)
+	s.noteExpiry(seg, now, answer.num())
+	s.handOver(seg, reservations, handed, due)
+	s.wake(seg, now, ready)
 	for _, c := range group {
 		c.end(c.err)
 	}
@@ -240,7 +242,7 @@ func (s *Store) commitGroup(group []*pendingCommit, attempts []*waiter) {
 // the commits comes first: how many message numbers to set aside, how many records will
 // change, and whether to check the memory limit. The hint is made here, of the records that
 // the commits would change: the digests of refused ones cost other processes a read.
-func (s *Store) groupArgs(group []*pendingCommit, reservations []*reservation) args {
+func (s *Store) groupArgs(seg *segment, group []*pendingCommit, reservations []*reservation) args {
 	puts, writes, grows := 0, 0, false
 	for _, c := range group {
 		puts += c.puts
@@ -258,7 +260,7 @@ func (s *Store) groupArgs(group []*pendingCommit, reservations []*reservation) a
 		hint = string(digests)
 	}
 	a := make(args, 0, 8+len(group)+8*len(reservations))
-	a.add(s.listenArg(), hint)
+	a.add(s.listenArg(seg), hint)
 	a.len(puts)
 	a.len(writes)
 	a.yesNo(grows)
@@ -323,11 +325,16 @@ func (s *Store) newCommit(ctx context.Context, tx *store.Tx, ops, bytes int) *pe
 // Commit applies tx, as part of a group: see the package comment. What it makes ready for a
 // Claim that waits in this process is claimed by the same script.
 //
-// It returns [store.ErrClaimLost] and [store.ErrConflict] as the contract says, and
+// It returns [store.ErrTooLarge] if the tenants of tx are in different segments,
+// [store.ErrClaimLost] and [store.ErrConflict] as the contract says, and
 // [store.ErrFull] if the server is at its memory limit: then nothing has changed. After the
 // error of ctx, a connection error, or too few replicas in time, the outcome is unknown.
 func (s *Store) Commit(ctx context.Context, tx *store.Tx) error {
 	ops, bytes, err := tx.Size()
+	if err != nil {
+		return err
+	}
+	seg, err := s.segmentOfTx(tx)
 	if err != nil {
 		return err
 	}
@@ -341,7 +348,7 @@ func (s *Store) Commit(ctx context.Context, tx *store.Tx) error {
 	}
 	c := s.newCommit(ctx, tx, ops, bytes)
 	c.release = done
-	s.submit(c)
+	s.submit(seg, c)
 	select {
 	case <-c.done:
 	case <-ctx.Done():

@@ -38,22 +38,22 @@ func commitTogether(t testing.TB, s *Store, txs ...*store.Tx) []error {
 
 // hold makes commits queue until unhold.
 func hold(s *Store) {
-	s.commits.Lock()
-	defer s.commits.Unlock()
-	s.commits.groupsInFlight += maxGroupsInFlight
+	s.segments[0].commits.Lock()
+	defer s.segments[0].commits.Unlock()
+	s.segments[0].commits.groupsInFlight += maxGroupsInFlight
 }
 
 func unhold(s *Store) {
-	s.commits.Lock()
-	defer s.commits.Unlock()
-	s.commits.groupsInFlight -= maxGroupsInFlight
-	s.sendGroups()
+	s.segments[0].commits.Lock()
+	defer s.segments[0].commits.Unlock()
+	s.segments[0].commits.groupsInFlight -= maxGroupsInFlight
+	s.sendGroups(s.segments[0])
 }
 
 func pendingCommits(s *Store) int {
-	s.commits.Lock()
-	defer s.commits.Unlock()
-	return len(s.commits.pending)
+	s.segments[0].commits.Lock()
+	defer s.segments[0].commits.Unlock()
+	return len(s.segments[0].commits.pending)
 }
 
 func TestAGroupIsOneScriptAndOneConflictFailsNobodyElse(t *testing.T) {

@@ -82,7 +82,7 @@ func (s *Store) reserveFor(t target, reservations []*reservation) *waiter {
 // or messages have expired, which only a claim script handles: attached attempts are settled
 // after a sweep, in goroutines of their own, so that the commits of the group do not wait
 // for it.
-func (s *Store) handOver(reservations []*reservation, handed *answer, due bool) {
+func (s *Store) handOver(seg *segment, reservations []*reservation, handed *answer, due bool) {
 	for _, w := range reservations {
 		f := claimResult{next: -1}
 		var err error
@@ -95,10 +95,10 @@ func (s *Store) handOver(reservations []*reservation, handed *answer, due bool) 
 			s.logger.Error("redisstore: claim of a commit undecodable", "error", err)
 		}
 		if w.attempt && due {
-			go s.sweepThenSettle(w, f)
+			go s.sweepThenSettle(seg, w, f)
 			continue
 		}
-		s.settle(w, f, false)
+		s.settle(seg, w, f, false)
 	}
 }
 
@@ -108,23 +108,23 @@ func (s *Store) handOver(reservations []*reservation, handed *answer, due bool) 
 // The script of a commit does neither: ending many leases would make commits slow, and
 // quarantine records are encoded here, which takes another script. So an attached attempt
 // may have missed a key whose lease has just ended.
-func (s *Store) sweepThenSettle(w *reservation, f claimResult) {
-	if err := s.sweep(s.lifetime); err != nil && s.lifetime.Err() == nil {
+func (s *Store) sweepThenSettle(seg *segment, w *reservation, f claimResult) {
+	if err := s.sweep(s.lifetime, seg); err != nil && s.lifetime.Err() == nil {
 		s.logger.Warn("redisstore: expired messages not quarantined", "error", err)
 	}
-	s.settle(w, f, true)
+	s.settle(seg, w, f, true)
 }
 
 // cancelReservations ends the reservations of a group whose script failed, or whose outcome is
 // unknown. Idle calls wait on. An attached attempt is made alone: it succeeds, or its
 // error becomes that of its call.
-func (s *Store) cancelReservations(reservations []*reservation) {
+func (s *Store) cancelReservations(seg *segment, reservations []*reservation) {
 	for _, w := range reservations {
 		if w.attempt {
 			go s.attempt(w.waiter)
 			continue
 		}
-		s.settle(w, claimResult{next: -1}, false)
+		s.settle(seg, w, claimResult{next: -1}, false)
 	}
 }
 
@@ -132,9 +132,10 @@ func (s *Store) cancelReservations(reservations []*reservation) {
 // unless again says that a full claim may find something; messages to quarantine that
 // the script has returned say the same, since a claim script returns them again and the
 // attempt then moves them.
-func (s *Store) settle(w *reservation, f claimResult, again bool) {
+func (s *Store) settle(seg *segment, w *reservation, f claimResult, again bool) {
 	defer s.calls.Done()
 	again = again || len(f.quarantine) > 0
+	s.noteHandOver(seg, w.waiter, f, again)
 	if len(f.claims) == 0 && (again || !w.attempt) {
 		s.cancelAttempt(w.waiter, f, again)
 		return

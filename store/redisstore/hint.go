@@ -3,6 +3,8 @@ package redisstore
 import (
 	"context"
 	"encoding/binary"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -16,8 +18,12 @@ const pollEvery = 5 * time.Second
 
 // listenArg tells scripts how many of the subscribers to hints are this process: 1, 0, or
 // "all" if that cannot be known. A script publishes nothing if there are no others, which
-// spares a single process all hints.
-func (s *Store) listenArg() string {
+// spares a single process all hints. With several segments it says where to publish: see
+// hint.lua.
+func (s *Store) listenArg(seg *segment) string {
+	if s.several() {
+		return "s" + string([]byte{byte(seg.index >> 8), byte(seg.index)}) + s.prefix + "hints"
+	}
 	if s.client.Load().cluster {
 		return "all" // subscribers may be connected to another node
 	}
@@ -80,8 +86,8 @@ func (s *Store) subscribe() bool {
 
 // hint handles a hint of another process.
 //
-// A hint has the ID of its sender, whose own calls need none; the
-// time of the server; eight bytes for each record that changed, or manyRecords; and the
+// A hint has the ID of its sender, whose own calls need none; the segment, if there are
+// several; the time of the server; eight bytes for each record that changed, or manyRecords; and the
 // partitions that have messages, with the time from which on. It is called in the
 // goroutine of the connection, so it sends nothing to the server itself: attempts run in
 // goroutines of their own, and Await calls read in theirs.
@@ -90,17 +96,21 @@ func (s *Store) hint(text string) {
 	if r.short() == s.openID {
 		return
 	}
+	index := 0
+	if s.several() {
+		index = r.uint16()
+	}
 	now := r.int64()
 	records := r.take(r.uint32())
 	var list []readiness
 	for r.s != "" && !r.tooShort {
 		list = append(list, readiness{queue: r.short(), route: r.long(), at: r.int64()})
 	}
-	if r.tooShort {
+	if r.tooShort || index >= len(s.segments) {
 		s.logger.Warn("redisstore: hint undecodable", "bytes", len(text))
 		return
 	}
-	s.wake(now, list)
+	s.wake(s.segments[index], now, list)
 	s.notifyRecords(records)
 }
 
@@ -133,21 +143,34 @@ func (s *Store) notifyDigests(digests []byte) {
 // a script, so that a thousand waiting calls cost one round trip in a poll.
 func (s *Store) checkAwaited(ctx context.Context) {
 	const atOnce = 1000
-	waits := s.awaited()
-	for ; len(waits) > 0; waits = waits[min(atOnce, len(waits)):] {
-		some := waits[:min(atOnce, len(waits))]
-		a := args{itoa(int64(len(some)))}
-		for _, w := range some {
-			a.add(w.rid)
-		}
-		m, err := s.eval(ctx, versionsScript, a)
-		if err != nil {
-			s.notifyEach(some, func(*awaiter) bool { return true }) // each gets the error from its own read
-			continue
-		}
-		answer := read(m)
-		s.notifyEach(some, func(w *awaiter) bool { return answer.num() != w.seen.Load() || answer.err != nil })
+	bySegment := map[*segment][]*awaiter{}
+	for _, w := range s.awaited() {
+		bySegment[w.segment] = append(bySegment[w.segment], w)
 	}
+	var checks sync.WaitGroup
+	for seg, waits := range bySegment {
+		checks.Go(func() {
+			for some := range slices.Chunk(waits, atOnce) {
+				s.checkVersions(ctx, seg, some)
+			}
+		})
+	}
+	checks.Wait()
+}
+
+// checkVersions does so for calls whose records are in one segment.
+func (s *Store) checkVersions(ctx context.Context, seg *segment, some []*awaiter) {
+	a := args{itoa(int64(len(some)))}
+	for _, w := range some {
+		a.add(w.rid)
+	}
+	m, err := s.eval(ctx, seg, versionsScript, a)
+	if err != nil {
+		s.notifyEach(some, func(*awaiter) bool { return true }) // each gets the error from its own read
+		return
+	}
+	answer := read(m)
+	s.notifyEach(some, func(w *awaiter) bool { return answer.num() != w.seen.Load() || answer.err != nil })
 }
 
 // notifyEach makes those Await calls of a list read their record for which news is true.

@@ -10,9 +10,9 @@ import (
 
 var importScript = newScript("import", true, false, "head", "time", "key", "record", "hint", "import")
 
-// Import adds what a parcel holds and the store does not have yet, in one script. A parcel may
-// be imported again, after an unknown outcome. It returns [store.ErrInvalid] if entries would
-// leave a gap in a log.
+// Import adds what a parcel holds and the store does not have yet, in one script for each
+// segment. A parcel may be imported again, after an unknown outcome. It returns
+// [store.ErrInvalid] if entries would leave a gap in a log.
 func (s *Store) Import(ctx context.Context, p store.Parcel) error {
 	if err := validate(&p); err != nil {
 		return err
@@ -22,7 +22,47 @@ func (s *Store) Import(ctx context.Context, p store.Parcel) error {
 		return err
 	}
 	defer done()
-	m, err := s.evalDurably(ctx, importScript, s.importArgs(&p))
+	parts := s.splitParcel(&p)
+	return s.forAll(func(i int, seg *segment) error {
+		if part := parts[i]; len(part.Keys)+len(part.Entries)+len(part.Messages)+len(part.Records) > 0 {
+			return s.importSegment(ctx, seg, part)
+		}
+		return nil
+	})
+}
+
+// splitParcel returns the parts of a parcel, one for each segment. Each keeps the order.
+func (s *Store) splitParcel(p *store.Parcel) []*store.Parcel {
+	if !s.several() {
+		return []*store.Parcel{p}
+	}
+	parts := make([]*store.Parcel, len(s.segments))
+	for i := range parts {
+		parts[i] = &store.Parcel{}
+	}
+	of := func(tenant string) *store.Parcel { return parts[segmentIndex(tenant, len(parts))] }
+	for _, h := range p.Keys {
+		part := of(h.Key.Tenant)
+		part.Keys = append(part.Keys, h)
+	}
+	for _, e := range p.Entries {
+		part := of(e.Key.Tenant)
+		part.Entries = append(part.Entries, e)
+	}
+	for i := range p.Messages {
+		part := of(p.Messages[i].Key.Tenant)
+		part.Messages = append(part.Messages, p.Messages[i])
+	}
+	for i := range p.Records {
+		part := of(p.Records[i].Key.Tenant)
+		part.Records = append(part.Records, p.Records[i])
+	}
+	return parts
+}
+
+// importSegment imports a parcel into one segment.
+func (s *Store) importSegment(ctx context.Context, seg *segment, p *store.Parcel) error {
+	m, err := s.evalDurably(ctx, seg, importScript, s.importArgs(seg, p))
 	if err != nil {
 		return err
 	}
@@ -36,8 +76,8 @@ func (s *Store) Import(ctx context.Context, p store.Parcel) error {
 	}
 	now := a.num()
 	ready := s.parseReady(a.sub())
-	s.noteExpiry(now, a.num())
-	s.wake(now, ready)
+	s.noteExpiry(seg, now, a.num())
+	s.wake(seg, now, ready)
 	s.notifyEach(s.awaited(), func(*awaiter) bool { return true })
 	if a.err != nil {
 		return fmt.Errorf("redisstore: import: %w", a.err)
@@ -82,7 +122,7 @@ func validate(p *store.Parcel) error {
 }
 
 // importArgs encodes a parcel; import.lua reads it.
-func (s *Store) importArgs(p *store.Parcel) args {
+func (s *Store) importArgs(seg *segment, p *store.Parcel) args {
 	var hint []byte
 	for i := range p.Records {
 		hint = binary.BigEndian.AppendUint64(hint, digest(recordID(p.Records[i].Key)))
@@ -90,7 +130,7 @@ func (s *Store) importArgs(p *store.Parcel) args {
 	if len(p.Records) > maxHinted {
 		hint = []byte(manyRecords)
 	}
-	a := args{s.listenArg(), string(hint)}
+	a := args{s.listenArg(seg), string(hint)}
 	a.len(len(p.Keys))
 	for _, h := range p.Keys {
 		a.add(keyID(h.Key), h.Route, fmt.Sprint(h.LogTag))

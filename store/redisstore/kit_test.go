@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 	"sync"
@@ -152,17 +153,21 @@ func verifies(t testing.TB, s *Store) {
 type ledger struct {
 	s        store.Store
 	accounts int
+	spread   bool // each account has a tenant of its own
 
 	mu    sync.Mutex
 	acked map[string]int // how many entries each account has at the least
 	stop  chan struct{}
 	load  sync.WaitGroup
 	total int
-	lost  int // commits with an unknown outcome
+	lost  int   // commits with an unknown outcome
+	last  error // that of the latest of them
 }
 
-func newLedger(s store.Store, accounts int) *ledger {
-	l := &ledger{s: s, accounts: accounts, acked: map[string]int{}, stop: make(chan struct{})}
+func newLedger(s store.Store, accounts int) *ledger { return startLedger(s, accounts, false) }
+
+func startLedger(s store.Store, accounts int, spread bool) *ledger {
+	l := &ledger{s: s, accounts: accounts, spread: spread, acked: map[string]int{}, stop: make(chan struct{})}
 	for i := range accounts {
 		name := fmt.Sprintf("account-%d", i)
 		l.load.Go(func() { l.run(name) })
@@ -170,11 +175,29 @@ func newLedger(s store.Store, accounts int) *ledger {
 	return l
 }
 
-func (l *ledger) account(name string) store.Key {
-	return store.Key{Queue: "accounts", Tenant: "acme", Name: name}
+func (l *ledger) tenant(name string) string {
+	if l.spread {
+		return "tenant of " + name
+	}
+	return "acme"
 }
 
-// run makes one commit after another, and determines the outcome of one that failed.
+func (l *ledger) account(name string) store.Key {
+	return store.Key{Queue: "accounts", Tenant: l.tenant(name), Name: name}
+}
+
+func (l *ledger) record(name string) store.RecordKey {
+	return store.RecordKey{Kind: "balance", Tenant: l.tenant(name), ID: name}
+}
+
+func (l *ledger) statement(name, id string) store.Message {
+	m := message("statements", name, id)
+	m.Key.Tenant = l.tenant(name)
+	return m
+}
+
+// run makes one commit after another, and determines the outcome of one that failed. What a
+// conflict shows counts as acknowledged with the next commit only: replicas may not have it yet.
 func (l *ledger) run(name string) {
 	for n := 0; ; {
 		select {
@@ -189,11 +212,15 @@ func (l *ledger) run(name string) {
 		case err == nil:
 			n++
 			l.acked[name] = n
-		case errors.Is(err, store.ErrConflict): // one that failed has happened
-			n++
-			l.acked[name] = n
+		case errors.Is(err, store.ErrConflict): // one that failed has happened, or was undone
+			l.mu.Unlock()
+			if page, err := l.s.ReadLog(context.Background(), l.account(name), n); err == nil {
+				n = page.Length
+			}
+			continue
 		default:
 			l.lost++
+			l.last = err
 		}
 		l.mu.Unlock()
 	}
@@ -203,9 +230,9 @@ func (l *ledger) tx(name string, n int) *store.Tx {
 	key := l.account(name)
 	return &store.Tx{
 		Append: []store.Append{{Key: key, At: n, Entries: [][]byte{fmt.Appendf(nil, "entry %d", n)}}},
-		Put:    []store.Message{message("statements", name, fmt.Sprint(n))},
+		Put:    []store.Message{l.statement(name, fmt.Sprint(n))},
 		PutRecords: []store.PutRecord{{
-			Record: store.Record{Key: store.RecordKey{Kind: "balance", Tenant: "acme", ID: name}, Status: fmt.Sprint(n % 3), Body: []byte(fmt.Sprint(n))},
+			Record: store.Record{Key: l.record(name), Status: fmt.Sprint(n % 3), Body: []byte(fmt.Sprint(n))},
 			Expect: int64(n),
 		}},
 	}
@@ -221,6 +248,24 @@ func (l *ledger) commits() int {
 	return n
 }
 
+// goesOn waits until each account has some more commits.
+func (l *ledger) goesOn(t testing.TB, more int) {
+	t.Helper()
+	l.mu.Lock()
+	before := maps.Clone(l.acked)
+	l.mu.Unlock()
+	eventually(t, "each account has more commits", func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		for i := range l.accounts {
+			if name := fmt.Sprintf("account-%d", i); l.acked[name] < before[name]+more {
+				return false
+			}
+		}
+		return true
+	})
+}
+
 // end ends the load, and checks that nothing acknowledged is lost and nothing is half done.
 func (l *ledger) end(t testing.TB, s *Store) {
 	t.Helper()
@@ -231,7 +276,7 @@ func (l *ledger) end(t testing.TB, s *Store) {
 		l.check(t, s, name)
 	}
 	verifies(t, s)
-	t.Logf("%d commits, %d with an unknown outcome", l.total, l.lost)
+	t.Logf("%d commits, %d with an unknown outcome, the latest: %v", l.total, l.lost, l.last)
 }
 
 func (l *ledger) check(t testing.TB, s *Store, name string) {
@@ -249,11 +294,11 @@ func (l *ledger) check(t testing.TB, s *Store, name string) {
 	if n < l.acked[name] {
 		t.Errorf("%s has %d entries, and %d were acknowledged", name, n, l.acked[name])
 	}
-	r, err := s.Get(context.Background(), store.RecordKey{Kind: "balance", Tenant: "acme", ID: name})
+	r, err := s.Get(context.Background(), l.record(name))
 	if n > 0 && (err != nil || r.Version != int64(n)) {
 		t.Errorf("%s has %d entries, and its record version %d, error %v", name, n, r.Version, err)
 	}
-	pending, err := s.Pending(context.Background(), message("statements", name, "x").Key, 0)
+	pending, err := s.Pending(context.Background(), l.statement(name, "x").Key, 0)
 	if err != nil || len(pending) != min(n, store.MaxPage) {
 		t.Errorf("%s has %d entries and %d messages, error %v", name, n, len(pending), err)
 	}

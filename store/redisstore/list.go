@@ -33,6 +33,7 @@ type position struct {
 //
 // A page is not of one moment: it takes as many scripts as it needs, each of which sees the
 // store as it is then. A record that moves in the order meanwhile may be missed or come twice.
+// A list of several segments merges theirs: see mergedList. Its cursor is the same.
 func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
 	if err := q.Validate(); err != nil {
 		return store.Page{}, err
@@ -50,10 +51,17 @@ func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
 	if limit == 0 {
 		limit = store.DefaultPage
 	}
-	var page store.Page
+	if list := s.segmentsOf(&q); len(list) > 1 {
+		return s.mergedPage(ctx, &q, after, limit)
+	}
+	return s.page(ctx, s.segmentsOf(&q)[0], &q, after, limit)
+}
+
+// page returns a page of the records of one segment.
+func (s *Store) page(ctx context.Context, seg *segment, q *store.Query, after position, limit int) (page store.Page, err error) {
 	size := 0
 	for passed := 0; ; {
-		w, err := s.walk(ctx, "list", &q, after, limit-len(page.Records), min(scanBatch, maxScanned-passed), store.PageBytes-size)
+		w, err := s.walk(ctx, seg, "list", q, after, limit-len(page.Records), min(scanBatch, maxScanned-passed), store.PageBytes-size)
 		if err != nil {
 			return store.Page{}, err
 		}
@@ -68,7 +76,7 @@ func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
 			after = w.positions[i]
 		}
 		if full {
-			page.Next = cursor.Format(&q, cursor.Position{Millis: after.ms, Tie: []byte(after.tie)})
+			page.Next = formatCursor(q, after)
 			return page, nil
 		}
 		after = w.after
@@ -77,10 +85,14 @@ func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
 		}
 		passed += w.scanned
 		if len(page.Records) == limit || passed >= maxScanned || w.full {
-			page.Next = cursor.Format(&q, cursor.Position{Millis: after.ms, Tie: []byte(after.tie)})
+			page.Next = formatCursor(q, after)
 			return page, nil
 		}
 	}
+}
+
+func formatCursor(q *store.Query, at position) string {
+	return cursor.Format(q, cursor.Position{Millis: at.ms, Tie: []byte(at.tie)})
 }
 
 // walkResult is what one script has read of a list.
@@ -95,10 +107,11 @@ type walkResult struct {
 	full      bool  // the next record exceeds the bytes of the page
 }
 
-// walk reads up to budget records after a position, in one script, and returns (mode "list")
-// or counts (mode "count") those that match: up to limit of them, and up to maxBytes of bodies.
-func (s *Store) walk(ctx context.Context, mode string, q *store.Query, after position, limit, budget, maxBytes int) (w walkResult, err error) {
-	m, err := s.eval(ctx, listScript, walkArgs(mode, q, after, limit, budget, maxBytes))
+// walk reads up to budget records of a segment after a position, in one script, and returns
+// (mode "list") or counts (mode "count") those that match: up to limit of them, and up to
+// maxBytes of bodies.
+func (s *Store) walk(ctx context.Context, seg *segment, mode string, q *store.Query, after position, limit, budget, maxBytes int) (w walkResult, err error) {
+	m, err := s.eval(ctx, seg, listScript, walkArgs(mode, q, after, limit, budget, maxBytes))
 	if err != nil {
 		return w, err
 	}
@@ -193,7 +206,9 @@ const (
 	maxRestarts       = 4
 )
 
-// Count counts the records that match q, up to limit.
+// Count counts the records that match q, up to limit. The number of each segment is that of one
+// moment, so a commit, which is of one segment, is counted as a whole or not at all; the moments
+// of several segments differ by a round trip.
 func (s *Store) Count(ctx context.Context, q store.Query, limit int) (int, error) {
 	if err := store.ValidateCount(&q, limit); err != nil {
 		return 0, err
@@ -203,10 +218,24 @@ func (s *Store) Count(ctx context.Context, q store.Query, limit int) (int, error
 		return 0, err
 	}
 	defer done()
+	count := s.countOneByOne
 	if q.ByFields() {
-		return s.countIndexed(ctx, &q, limit)
+		count = s.countIndexed
 	}
-	return s.countOneByOne(ctx, &q, limit)
+	list := s.segmentsOf(&q)
+	counts := make([]int, len(list))
+	errs := forEach(list, func(i int, seg *segment) (err error) {
+		counts[i], err = count(ctx, seg, &q, limit)
+		return err
+	})
+	sum := 0
+	for i, err := range errs {
+		if err != nil {
+			return 0, s.nameSegment(list[i].index, err)
+		}
+		sum += counts[i]
+	}
+	return min(sum, limit), nil
 }
 
 // countOneByOne counts the records of a query with names or tags, which no index has. The
@@ -214,15 +243,15 @@ func (s *Store) Count(ctx context.Context, q store.Query, limit int) (int, error
 // server: so it reads a batch at a time, and starts over if any record of the store has
 // changed in between. If they keep changing, the last try is one script, which blocks other
 // clients for as long as it takes.
-func (s *Store) countOneByOne(ctx context.Context, q *store.Query, limit int) (int, error) {
+func (s *Store) countOneByOne(ctx context.Context, seg *segment, q *store.Query, limit int) (int, error) {
 	for range maxRestarts {
-		w, err := s.walk(ctx, "count", q, position{}, limit, s.countBatch, 0)
+		w, err := s.walk(ctx, seg, "count", q, position{}, limit, s.countBatch, 0)
 		if err != nil {
 			return 0, err
 		}
 		n, changes := w.counted, w.changes
 		for w.more && n < limit && w.changes == changes {
-			if w, err = s.walk(ctx, "count", q, w.after, limit-n, s.countBatch, 0); err != nil {
+			if w, err = s.walk(ctx, seg, "count", q, w.after, limit-n, s.countBatch, 0); err != nil {
 				return 0, err
 			}
 			n += w.counted
@@ -231,12 +260,12 @@ func (s *Store) countOneByOne(ctx context.Context, q *store.Query, limit int) (i
 			return n, nil
 		}
 	}
-	w, err := s.walk(ctx, "count", q, position{}, limit, store.MaxCount, 0)
+	w, err := s.walk(ctx, seg, "count", q, position{}, limit, store.MaxCount, 0)
 	return w.counted, err
 }
 
 // countIndexed counts by the sizes of ranges of the indexes, without reading records.
-func (s *Store) countIndexed(ctx context.Context, q *store.Query, limit int) (int, error) {
+func (s *Store) countIndexed(ctx context.Context, seg *segment, q *store.Query, limit int) (int, error) {
 	a := args{q.Kind}
 	a.tenant(q)
 	from, to := bounds(q)
@@ -244,7 +273,7 @@ func (s *Store) countIndexed(ctx context.Context, q *store.Query, limit int) (in
 	a.num(max(from, to))
 	a.len(limit)
 	a.names(unique(q.Statuses))
-	m, err := s.eval(ctx, countScript, a)
+	m, err := s.eval(ctx, seg, countScript, a)
 	if err != nil {
 		return 0, err
 	}

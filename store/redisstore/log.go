@@ -18,11 +18,11 @@ func (s *Store) ReadLog(ctx context.Context, key store.Key, from int) (store.Log
 		return store.LogPage{}, err
 	}
 	defer done()
-	return s.readLog(ctx, keyID(key), from, store.LogPageBytes)
+	return s.readLog(ctx, key, from, store.LogPageBytes)
 }
 
-func (s *Store) readLog(ctx context.Context, id string, from, maxBytes int) (page store.LogPage, err error) {
-	m, err := s.eval(ctx, readLogScript, args{id, itoa(int64(from)), itoa(int64(maxBytes))})
+func (s *Store) readLog(ctx context.Context, key store.Key, from, maxBytes int) (page store.LogPage, err error) {
+	m, err := s.eval(ctx, s.segmentOf(key.Tenant), readLogScript, args{keyID(key), itoa(int64(from)), itoa(int64(maxBytes))})
 	if err != nil {
 		return page, err
 	}
@@ -56,7 +56,7 @@ func (s *Store) Pending(ctx context.Context, key store.Key, limit int) ([]store.
 // pending returns messages of a key, in the order of delivery: those with index from up to
 // index to, or fewer if they have more than maxBytes.
 func (s *Store) pending(ctx context.Context, key store.Key, from, to, maxBytes int) (list []store.Message, err error) {
-	m, err := s.eval(ctx, pendingScript, args{keyID(key), itoa(int64(from)), itoa(int64(to)), itoa(int64(maxBytes))})
+	m, err := s.eval(ctx, s.segmentOf(key.Tenant), pendingScript, args{keyID(key), itoa(int64(from)), itoa(int64(to)), itoa(int64(maxBytes))})
 	if err != nil {
 		return nil, err
 	}

@@ -23,7 +23,7 @@ func (s *Store) Get(ctx context.Context, key store.RecordKey) (store.Record, err
 		return store.Record{}, err
 	}
 	defer done()
-	r, ok, err := s.get(ctx, "get", recordID(key))
+	r, ok, err := s.get(ctx, "get", s.segmentOf(key.Tenant), recordID(key))
 	if err == nil && !ok {
 		err = store.NotFound("get", key)
 	}
@@ -31,8 +31,8 @@ func (s *Store) Get(ctx context.Context, key store.RecordKey) (store.Record, err
 }
 
 // get reads a record, and reports whether it exists.
-func (s *Store) get(ctx context.Context, verb, rid string) (r store.Record, ok bool, err error) {
-	raw, err := s.getRaw(ctx, verb, rid)
+func (s *Store) get(ctx context.Context, verb string, seg *segment, rid string) (r store.Record, ok bool, err error) {
+	raw, err := s.getRaw(ctx, verb, seg, rid)
 	if err != nil || raw == "" {
 		return r, false, err
 	}
@@ -42,12 +42,13 @@ func (s *Store) get(ctx context.Context, verb, rid string) (r store.Record, ok b
 
 // getRaw returns the stored form of a record, or "" if it does not exist. It is a plain GET,
 // which the server answers faster than a script. While the server loads its
-// data it waits by means of eval, which has the rules for that.
-func (s *Store) getRaw(ctx context.Context, verb, rid string) (raw string, err error) {
+// data, or the cluster does not serve the slot, it waits by means of eval, which has the rules
+// for that.
+func (s *Store) getRaw(ctx context.Context, verb string, seg *segment, rid string) (raw string, err error) {
 	var c *connection
 	for range 3 { // it only reads, so it may be tried again
 		c = s.client.Load()
-		raw, err = c.Do(ctx, c.B().Get().Key(s.prefix+"r"+rid).Build()).ToString()
+		raw, err = c.Do(ctx, c.B().Get().Key(seg.prefix+"r"+rid).Build()).ToString()
 		switch {
 		case err == nil:
 			return raw, nil
@@ -55,8 +56,8 @@ func (s *Store) getRaw(ctx context.Context, verb, rid string) (raw string, err e
 			return "", nil
 		case ctx.Err() != nil:
 			return "", ctx.Err()
-		case errorKind(err) == "LOADING":
-			if _, err = s.eval(ctx, versionsScript, args{"0"}); err != nil { // it waits until the server has read its data
+		case notRun(c, err):
+			if _, err = s.eval(ctx, seg, versionsScript, args{"0"}); err != nil { // it waits until the server is ready
 				return "", err
 			}
 		}
@@ -68,8 +69,9 @@ func (s *Store) getRaw(ctx context.Context, verb, rid string) (raw string, err e
 // process, or "": then it reads the record.
 type awaiter struct {
 	waitlist.Reader[string]
-	rid  string
-	seen atomic.Int64 // the version it knows, for checkAwaited
+	segment *segment
+	rid     string
+	seen    atomic.Int64 // the version it knows, for checkAwaited
 }
 
 // Await returns a record when it is past a version. It returns [store.ErrNotFound] if the
@@ -88,7 +90,7 @@ func (s *Store) Await(ctx context.Context, key store.RecordKey, after int64) (st
 		return store.Record{}, err
 	}
 	defer done()
-	a := &awaiter{Reader: waitlist.NewReader[string](), rid: recordID(key)}
+	a := &awaiter{Reader: waitlist.NewReader[string](), segment: s.segmentOf(key.Tenant), rid: recordID(key)}
 	leave, known := s.joinAwait(a, after)
 	defer leave()
 	for {
@@ -127,7 +129,7 @@ func (s *Store) awaitedRecord(ctx context.Context, a *awaiter, raw string, after
 			return r, err == nil, err
 		}
 	}
-	return s.get(ctx, "await", a.rid)
+	return s.get(ctx, "await", a.segment, a.rid)
 }
 
 // joinAwait adds a call. It reports whether the record is known to be at the version after:

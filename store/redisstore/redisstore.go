@@ -29,7 +29,7 @@ func init() {
 	for _, scheme := range []string{"redis", "rediss"} {
 		store.Register(scheme, store.Scheme{
 			Open:    openURL,
-			Options: []string{"prefix", "durability", "replicas"},
+			Options: []string{"prefix", "durability", "replicas", "segments"},
 			Example: scheme + "://127.0.0.1:6379/0",
 		})
 	}
@@ -58,7 +58,8 @@ const (
 // Options of a store.
 type Options struct {
 	// Addresses of the server, each as host:port. Several are those of a master and its
-	// replicas; the store connects to the one that is the master.
+	// replicas; the store connects to the one that is the master. Those of a cluster are any
+	// of its nodes.
 	Addresses []string
 
 	// DB is the number of the database. In a cluster it must be 0.
@@ -80,6 +81,13 @@ type Options struct {
 	// Replicas is how many replicas must have a commit before it is acknowledged. Zero means
 	// that the master is enough.
 	Replicas int
+
+	// Segments is the number of segments of a store that is created: 1 to [MaxSegments]. A
+	// commit is of one segment, and on a cluster the segments are spread over the masters. Zero
+	// means one on a single server and [DefaultSegments] on a cluster. A store that exists
+	// keeps the number that it was created with, and Open returns [store.ErrInvalid] if
+	// Segments is another one, unless it is zero.
+	Segments int
 
 	// Clock is the store's clock. Nil means that of the server, which several processes need
 	// in order to agree on the time; tests set it.
@@ -129,9 +137,11 @@ type Store struct {
 
 	background sync.WaitGroup // goroutines that end with life
 
-	commits commitQueue
+	// segments are the parts of the store, at least one. They are set by Open, after the header
+	// was read, and do not change.
+	segments []*segment
 
-	size struct { // of the server's append-only file, cached for sizeMaxAge
+	size struct { // of the servers' append-only files, cached for sizeMaxAge
 		sync.Mutex
 		at    time.Time
 		bytes int64
@@ -148,8 +158,8 @@ type Store struct {
 	topics        map[target]*topic                  // what they wait for; only those with a subscription
 	awaiting      waitlist.Records[uint64, *awaiter] // Await calls, by the digest of their record
 	known         versions                           // of records that this process wrote last
-	alarm         *waitlist.Alarm                    // for the earliest DueAt of a subscription, or expireAt
-	expireAt      time.Time                          // when a message without a route expires, by the ticker
+	outlooks      outlooks                           // where claims may find something, if there are several segments
+	alarm         *waitlist.Alarm                    // for the earliest DueAt of a subscription, or expireAt of a segment
 	listenStarted bool                               // the goroutine that receives hints was started
 	export        *snapshot                          // of the export under way, or nil
 }
@@ -221,6 +231,13 @@ func openURL(ctx context.Context, u *url.URL) (store.Store, error) {
 		}
 		o.Replicas = n
 	}
+	if u.Query().Has("segments") {
+		n, err := strconv.Atoi(u.Query().Get("segments"))
+		if err != nil || n < 1 || n > MaxSegments {
+			return nil, store.InvalidOption(u, "segments", fmt.Sprintf("a number from 1 to %d", MaxSegments))
+		}
+		o.Segments = n
+	}
 	return Open(ctx, o)
 }
 
@@ -254,13 +271,15 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return nil, fmt.Errorf("redisstore: open: durability %q: strict, trusted or relaxed is allowed: %w", o.Durability, store.ErrInvalid)
 	case o.Replicas < 0:
 		return nil, fmt.Errorf("redisstore: open: %d replicas: must not be negative: %w", o.Replicas, store.ErrInvalid)
+	case o.Segments < 0 || o.Segments > MaxSegments:
+		return nil, fmt.Errorf("redisstore: open: %d segments: 0 to %d are allowed: %w", o.Segments, MaxSegments, store.ErrInvalid)
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	s := &Store{
 		options: o, prefix: "{" + o.Prefix + "}", clock: o.Clock, wall: base.System{}, logger: o.Logger,
-		topics: map[target]*topic{}, awaiting: waitlist.Records[uint64, *awaiter]{},
+		outlooks: newOutlooks(), topics: map[target]*topic{}, awaiting: waitlist.Records[uint64, *awaiter]{},
 	}
 	s.pollEvery, s.countBatch, s.waitReplicas = cmp.Or(o.poll, pollEvery), cmp.Or(o.countBatch, defaultCountBatch), cmp.Or(o.waitReplicas, waitReplicas)
 	s.replicas.Store(int64(o.Replicas))
@@ -279,12 +298,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return nil, err
 	}
 	s.client.Store(c)
-	if err := s.register(ctx); err != nil {
-		s.end()
-		c.Close()
-		return nil, err
-	}
-	if err := s.sweep(ctx); err != nil {
+	if err := s.enter(ctx); err != nil {
 		s.end()
 		c.Close()
 		return nil, err
@@ -292,6 +306,18 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	s.background.Go(s.heartbeat)
 	s.background.Go(s.poll)
 	return s, nil
+}
+
+// enter reads the header, enters this process into the list of those that have the store open,
+// and sweeps.
+func (s *Store) enter(ctx context.Context) error {
+	if err := s.readLayout(ctx); err != nil {
+		return err
+	}
+	if err := s.register(ctx); err != nil {
+		return err
+	}
+	return s.sweepAll(ctx)
 }
 
 // begin starts a call, or returns [store.ErrClosed] or the error of ctx. The call ends with

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -35,6 +36,16 @@ type script struct {
 
 	// reads: it changes nothing, so it may run again when its answer was lost.
 	reads bool
+
+	// impatient: it does not wait for one of several segments that is not served at the moment,
+	// because its call is about others too.
+	impatient bool
+}
+
+// makeImpatient marks a script of claims and renewals.
+func (sc *script) makeImpatient() *script {
+	sc.impatient = true
+	return sc
 }
 
 func newScript(verb string, timed, reads bool, files ...string) *script {
@@ -53,8 +64,9 @@ func newScript(verb string, timed, reads bool, files ...string) *script {
 var (
 	commitScript     = newScript("commit", true, false, "head", "time", "key", "record", "hint", "commit", "plain", "committed")
 	handOverScript   = newScript("commit", true, false, "head", "time", "key", "record", "hint", "claimkey", "partitions", "commit", "handover", "committed")
-	claimScript      = newScript("claim", true, false, "head", "time", "key", "hint", "claimkey", "partitions", "claim")
-	renewScript      = newScript("renew", true, false, "head", "time", "key", "renew")
+	claimScript      = newScript("claim", true, false, "head", "time", "key", "hint", "claimkey", "partitions", "claim").makeImpatient()
+	peekScript       = newScript("claim", true, true, "head", "time", "peek").makeImpatient()
+	renewScript      = newScript("renew", true, false, "head", "time", "key", "renew").makeImpatient()
 	releaseScript    = newScript("release", true, false, "head", "time", "key", "hint", "release")
 	quarantineScript = newScript("claim", true, false, "head", "time", "key", "record", "hint", "quarantine")
 	statsScript      = newScript("stats", true, true, "head", "time", "stats")
@@ -74,8 +86,8 @@ func (a *args) len(n int)           { *a = append(*a, itoa(int64(n))) }
 func (a *args) yesNo(set bool)      { *a = append(*a, yesNo(set)) }
 
 // retryTimeout is how long a call waits for a server that is loading its data, or is busy with
-// a script of another client, and retryPause how long it pauses before it sends the script
-// again. Such a server has not run the script.
+// a script of another client, or for a cluster that does not serve a slot at the moment, and
+// retryPause how long it pauses before it sends the script again. The script has not run.
 const (
 	retryTimeout = 30 * time.Second
 	retryPause   = 20 * time.Millisecond
@@ -86,6 +98,21 @@ type tries struct {
 	made  int // how often the script was sent
 	pause backoff.Pause
 	end   time.Time // when retryTimeout is over
+	whole bool      // the text of the script is sent, and not its hash
+	moves int       // how often it was sent to another node
+}
+
+// command returns the command that runs a script on a segment. In a cluster it names two keys
+// that never exist. While the slot is being moved, the server that has it then answers ASK, and
+// the one that gets it TRYAGAIN: a script never runs where a part of its keys is missing.
+func (c *connection) command(seg *segment, sc *script, a args, whole bool) rueidis.Completed {
+	switch {
+	case whole && c.cluster:
+		return c.B().Eval().Script(sc.text).Numkeys(2).Key(seg.prefix, seg.prefix+"slot").Arg(a...).Build()
+	case c.cluster:
+		return c.B().Evalsha().Sha1(sc.sha).Numkeys(2).Key(seg.prefix, seg.prefix+"slot").Arg(a...).Build()
+	}
+	return c.B().Evalsha().Sha1(sc.sha).Numkeys(1).Key(seg.prefix).Arg(a...).Build()
 }
 
 func (s *Store) newTries() *tries {
@@ -103,16 +130,24 @@ func (s *Store) newTries() *tries {
 //	LOADING, BUSY        it has not run: wait, up to retryTimeout
 //	OOM                  it has not run: ErrFull
 //	READONLY, MASTERDOWN it has not run: find the master, and return the error
+//	MOVED, ASK           it has not run: the client follows, a few times; then wait,
+//	                     up to retryTimeout
+//	TRYAGAIN,            it has not run, because the slot is being moved, or its master
+//	CLUSTERDOWN          has failed and has no successor yet: wait, up to retryTimeout
+//	connection refused,  it has not run: the same
+//	in a cluster
 //	no answer            it may have run: again only if it only reads; else the
 //	                     error, and the outcome is unknown
-func (s *Store) eval(ctx context.Context, sc *script, a args) (rueidis.RedisMessage, error) {
+//
+// Claims and renewals do not wait for one of several segments: see acrossClaim and Renew.
+func (s *Store) eval(ctx context.Context, seg *segment, sc *script, a args) (rueidis.RedisMessage, error) {
 	if sc.timed {
 		a = append(args{s.openID, s.clockArg()}, a...)
 	}
 	tries := s.newTries()
 	for {
 		c := s.client.Load()
-		m, err := c.Do(ctx, c.B().Evalsha().Sha1(sc.sha).Numkeys(1).Key(s.prefix).Arg(a...).Build()).ToMessage()
+		m, err := c.Do(ctx, c.command(seg, sc, a, tries.whole)).ToMessage()
 		if err == nil {
 			return m, inUse(sc.verb, m)
 		}
@@ -131,11 +166,14 @@ func (s *Store) retryable(ctx context.Context, c *connection, sc *script, err er
 		return false, ctx.Err()
 	}
 	switch kind := errorKind(err); {
+	case kind == "NOSCRIPT" && c.cluster && !t.whole:
+		t.whole = true // a command that loads it would have no key to find the server by
+		return true, nil
 	case kind == "NOSCRIPT" && t.made < backoff.Tries:
 		if err = c.Do(ctx, c.B().ScriptLoad().Script(sc.text).Build()).Error(); err == nil {
 			return true, nil
 		}
-	case (kind == "LOADING" || kind == "BUSY") && s.wall.Now().Before(t.end):
+	case notRun(c, err) && (kind == "LOADING" || kind == "BUSY" || !sc.impatient || !s.several()) && s.wall.Now().Before(t.end):
 		if err := t.pause.Sleep(ctx); err != nil {
 			return false, err
 		}
@@ -144,6 +182,18 @@ func (s *Store) retryable(ctx context.Context, c *connection, sc *script, err er
 		return true, nil
 	}
 	return false, s.callError(c, sc.verb, err)
+}
+
+// notRun reports whether a script that failed with err has certainly not run, and may succeed
+// if it is sent again after a while.
+func notRun(c *connection, err error) bool {
+	switch errorKind(err) {
+	case "LOADING", "BUSY":
+		return true
+	case "TRYAGAIN", "CLUSTERDOWN", "MOVED", "ASK":
+		return c.cluster
+	}
+	return c.cluster && errors.Is(err, syscall.ECONNREFUSED)
 }
 
 // errorKind is the first word of what a server says is wrong, and empty for an error that
@@ -263,16 +313,23 @@ func (a *answer) more() bool { return a.err == nil && len(a.list) > 0 }
 // both commands go on one connection, as one pipeline. If too few replicas have
 // it in time, the commit is applied on the master and is reported as an error: it
 // may be undone by a failover, so its outcome is unknown.
-func (s *Store) evalWait(ctx context.Context, sc *script, a args) (rueidis.RedisMessage, error) {
+//
+// In a cluster the client would follow a MOVED with the script alone, and WAIT would have
+// asked the former master. So the pipeline goes to a certain node, and follows as a whole.
+func (s *Store) evalWait(ctx context.Context, seg *segment, sc *script, a args) (rueidis.RedisMessage, error) {
 	a = append(args{s.openID, s.clockArg()}, a...)
 	tries := s.newTries()
 	for {
 		c := s.client.Load()
-		answers := c.DoMulti(ctx,
-			c.B().Evalsha().Sha1(sc.sha).Numkeys(1).Key(s.prefix).Arg(a...).Build(),
+		node := c.nodeOf(seg)
+		answers := node.DoMulti(ctx,
+			c.command(seg, sc, a, tries.whole),
 			c.B().Wait().Numreplicas(s.replicas.Load()).Timeout(s.waitReplicas.Milliseconds()).Build())
 		m, err := answers[0].ToMessage()
 		if err != nil {
+			if c.cluster && c.redirected(seg, err, tries) {
+				continue
+			}
 			if again, err := s.retryable(ctx, c, sc, err, tries); !again {
 				return m, err
 			}
@@ -290,4 +347,43 @@ func (s *Store) evalWait(ctx context.Context, sc *script, a args) (rueidis.Redis
 		}
 		return m, nil
 	}
+}
+
+// nodeOf returns the client of the node that served a segment last, or of any other if that
+// is not known: that one answers MOVED with the address.
+func (c *connection) nodeOf(seg *segment) rueidis.Client {
+	if !c.cluster {
+		return c.Client
+	}
+	nodes := c.Nodes()
+	if known := seg.master.Load(); known != nil {
+		if node := nodes[*known]; node != nil {
+			return node
+		}
+	}
+	for _, node := range nodes { // in no order
+		return node
+	}
+	return c.Client
+}
+
+// maxRedirects is how often a call follows to another node before it pauses.
+const maxRedirects = 5
+
+// redirected notes the master of a segment that an answer names, and reports whether the call
+// is to be sent to it at once. After an error that is not an answer the master is not known.
+func (c *connection) redirected(seg *segment, err error, t *tries) bool {
+	refused, ok := rueidis.IsRedisErr(err)
+	if !ok {
+		seg.master.Store(nil)
+		return false
+	}
+	address, moved := refused.IsMoved()
+	if !moved {
+		return false
+	}
+	address = strings.Clone(address) // it is part of the answer
+	seg.master.Store(&address)
+	t.moves++
+	return t.moves%maxRedirects != 0 && c.Nodes()[address] != nil
 }

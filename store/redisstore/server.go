@@ -20,10 +20,29 @@ func (s *Store) checkServer(ctx context.Context, c *connection) error {
 	if v := info["redis_version"]; !atLeast(v, 6, 2) {
 		return fmt.Errorf("the server is version %s, and 6.2 is the least that has the commands which are needed: %w", v, store.ErrInvalid)
 	}
-	if c.cluster = info["cluster_enabled"] == "1"; c.cluster && s.options.Replicas > 0 {
-		return fmt.Errorf("replicas cannot be waited for in a cluster: %w", store.ErrInvalid)
+	if c.cluster = info["cluster_enabled"] == "1"; c.cluster && s.options.DB != 0 {
+		return fmt.Errorf("database %d: a cluster has database 0 alone: %w", s.options.DB, store.ErrInvalid)
 	}
 	return s.checkSettings(ctx, c, info)
+}
+
+// checkNodes checks the settings of all nodes of a cluster that can be reached: a replica may
+// become a master at any time.
+func (s *Store) checkNodes(ctx context.Context, c *connection) error {
+	for address, node := range c.Nodes() {
+		n := &connection{Client: node, address: address}
+		info, err := readInfo(ctx, n)
+		if err != nil {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			continue // a cluster may have nodes that are down
+		}
+		if err := s.checkSettings(ctx, n, info); err != nil {
+			return fmt.Errorf("%s: %w", address, err)
+		}
+	}
+	return nil
 }
 
 // readInfo returns the fields of INFO.
@@ -48,11 +67,7 @@ func readInfo(ctx context.Context, c *connection) (map[string]string, error) {
 // at any time, and a replica that is promoted has settings of its own.
 func (s *Store) inspect(ctx context.Context) {
 	s.noteClock(ctx)
-	c := s.client.Load()
-	info, err := readInfo(ctx, c)
-	if err == nil {
-		err = s.checkSettings(ctx, c, info)
-	}
+	err := s.checkAgain(ctx)
 	switch unfit := errors.Is(err, store.ErrInvalid); {
 	case err != nil && !unfit: // the server was not reached
 	case unfit && s.unfit.CompareAndSwap(false, true):
@@ -60,6 +75,19 @@ func (s *Store) inspect(ctx context.Context) {
 	case !unfit && s.unfit.CompareAndSwap(true, false):
 		s.logger.Info("redisstore: server settings durable again")
 	}
+}
+
+// checkAgain checks the settings of the server, or of the nodes of a cluster.
+func (s *Store) checkAgain(ctx context.Context) error {
+	c := s.client.Load()
+	if c.cluster {
+		return s.checkNodes(ctx, c)
+	}
+	info, err := readInfo(ctx, c)
+	if err != nil {
+		return err
+	}
+	return s.checkSettings(ctx, c, info)
 }
 
 // checkSettings returns an error that matches store.ErrInvalid if the server may lose what it

@@ -9,24 +9,82 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"github.com/abidehq/abide/store"
 )
 
 // Stats returns what the store holds. Bytes is the size of the append-only file, which has
-// everything on the server, other prefixes and databases included.
+// everything on the server, other prefixes and databases included; in a cluster, the sum of
+// those of the masters. Numbers of several segments are added; they are of almost the same
+// moment.
 func (s *Store) Stats(ctx context.Context) (store.Stats, error) {
 	done, err := s.begin(ctx, "stats")
 	if err != nil {
 		return store.Stats{}, err
 	}
 	defer done()
-	m, err := s.eval(ctx, statsScript, args{itoa(store.ReadyCap)})
+	parts := make([]store.Stats, len(s.segments))
+	err = s.forAll(func(i int, seg *segment) (err error) {
+		parts[i], err = s.segmentStats(ctx, seg)
+		return err
+	})
 	if err != nil {
 		return store.Stats{}, err
 	}
+	stats := parts[0]
+	for i := range parts[1:] {
+		addStats(&stats, &parts[i+1])
+	}
+	slices.SortFunc(stats.Routes, func(a, b store.RouteStats) int {
+		return cmp.Or(strings.Compare(a.Queue, b.Queue), strings.Compare(a.Route, b.Route))
+	})
+	if s.several() {
+		stats.Routes = mergeRoutes(stats.Routes)
+	}
+	stats.Bytes = s.bytes(ctx)
+	stats.Waiting = s.waiting()
+	return stats, nil
+}
+
+// addStats adds what a segment holds to what others hold.
+func addStats(sum, part *store.Stats) {
+	sum.Routes = append(sum.Routes, part.Routes...)
+	sum.Leases += part.Leases
+	sum.ClockLead = max(sum.ClockLead, part.ClockLead)
+	if part.Now.After(sum.Now) {
+		sum.Now = part.Now
+	}
+}
+
+// mergeRoutes adds the rows of the same queue and route, which are beside each other.
+func mergeRoutes(rows []store.RouteStats) (merged []store.RouteStats) {
+	for _, row := range rows {
+		n := len(merged)
+		if n == 0 || merged[n-1].Queue != row.Queue || merged[n-1].Route != row.Route {
+			merged = append(merged, row)
+			continue
+		}
+		sum := &merged[n-1]
+		sum.Pending += row.Pending
+		sum.Ready = min(sum.Ready+row.Ready, store.ReadyCap)
+		sum.Leased = min(sum.Leased+row.Leased, store.ReadyCap)
+		if row.Oldest.Before(sum.Oldest) {
+			sum.Oldest = row.Oldest
+		}
+	}
+	return merged
+}
+
+// segmentStats returns what a segment holds, in no order.
+func (s *Store) segmentStats(ctx context.Context, seg *segment) (stats store.Stats, err error) {
+	m, err := s.eval(ctx, seg, statsScript, args{itoa(store.ReadyCap)})
+	if err != nil {
+		return stats, err
+	}
 	a := read(m)
 	a.text()
-	stats := store.Stats{Now: store.FromMillis(a.num()), Leases: int(a.num())}
+	stats = store.Stats{Now: store.FromMillis(a.num()), Leases: int(a.num())}
 	for rows := a.sub(); rows.more(); {
 		r := rows.sub()
 		partition, pending, ready, oldest, leased := r.text(), r.num(), r.num(), r.num(), r.num()
@@ -43,11 +101,6 @@ func (s *Store) Stats(ctx context.Context) (store.Stats, error) {
 	if a.err != nil {
 		return store.Stats{}, fmt.Errorf("redisstore: stats: %w", a.err)
 	}
-	slices.SortFunc(stats.Routes, func(a, b store.RouteStats) int {
-		return cmp.Or(strings.Compare(a.Queue, b.Queue), strings.Compare(a.Route, b.Route))
-	})
-	stats.Bytes = s.bytes(ctx)
-	stats.Waiting = s.waiting()
 	return stats, nil
 }
 
@@ -71,8 +124,24 @@ func (s *Store) bytes(ctx context.Context) int64 {
 	return s.size.bytes
 }
 
-func (s *Store) fileSize(ctx context.Context) int64 {
+func (s *Store) fileSize(ctx context.Context) (bytes int64) {
 	c := s.client.Load()
+	if !c.cluster {
+		return fileSizeOf(ctx, c)
+	}
+	for _, node := range c.Nodes() {
+		role, err := node.Do(ctx, node.B().Role().Build()).ToArray()
+		if err != nil || len(role) == 0 {
+			continue
+		}
+		if kind, err := role[0].ToString(); err == nil && kind == "master" {
+			bytes += fileSizeOf(ctx, node)
+		}
+	}
+	return bytes
+}
+
+func fileSizeOf(ctx context.Context, c rueidis.Client) int64 {
 	text, err := c.Do(ctx, c.B().Info().Section("persistence").Build()).ToString()
 	if err != nil {
 		return 0

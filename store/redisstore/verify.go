@@ -20,8 +20,17 @@ func (s *Store) Verify(ctx context.Context, report func(problem string)) error {
 		return err
 	}
 	defer done()
-	v := verifier{store: s, report: report, names: map[byte][]string{}}
-	err = s.scan(ctx, "*", func(name string) {
+	for _, seg := range s.segments {
+		if err := s.verifySegment(ctx, seg, report); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Store) verifySegment(ctx context.Context, seg *segment, report func(problem string)) error {
+	v := verifier{store: s, segment: seg, report: report, names: map[byte][]string{}}
+	err := s.scan(ctx, seg, "*", func(name string) {
 		if name != "" {
 			v.names[name[0]] = append(v.names[name[0]], name[1:])
 		}
@@ -36,11 +45,12 @@ func (s *Store) Verify(ctx context.Context, report func(problem string)) error {
 	return v.run(ctx)
 }
 
-// verifier is a Verify call.
+// verifier verifies a segment.
 type verifier struct {
-	store  *Store
-	report func(problem string)
-	names  map[byte][]string // of what is stored, by their first letter
+	store   *Store
+	segment *segment
+	report  func(problem string)
+	names   map[byte][]string // of what is stored, by their first letter
 
 	messages, bodies, leases, expiries, partitions int64
 }
@@ -58,7 +68,22 @@ func (v *verifier) run(ctx context.Context) error {
 			}
 		}
 	}
+	v.places()
 	return v.sums(ctx)
+}
+
+// places checks that keys and records are in the segment of their tenant.
+func (v *verifier) places() {
+	for _, id := range v.names['k'] {
+		if k, err := parseKey(id); err == nil && v.store.segmentOf(k.Tenant) != v.segment {
+			v.problem("key", id, fmt.Sprintf("it is in segment %d, which is not that of its tenant", v.segment.index))
+		}
+	}
+	for _, id := range v.names['r'] {
+		if k, err := parseRecordKey(id); err == nil && v.store.segmentOf(k.Tenant) != v.segment {
+			v.problem("record", id, fmt.Sprintf("it is in segment %d, which is not that of its tenant", v.segment.index))
+		}
+	}
 }
 
 // check verifies items of one kind, a hundred in a script, and adds up what they say must
@@ -67,7 +92,7 @@ func (v *verifier) check(ctx context.Context, what string, ids []string) error {
 	for some := range slices.Chunk(ids, 100) {
 		a := args{what}
 		a.names(some)
-		m, err := v.store.eval(ctx, verifyScript, a)
+		m, err := v.store.eval(ctx, v.segment, verifyScript, a)
 		if err != nil {
 			return err
 		}
@@ -147,7 +172,7 @@ func (v *verifier) size(ctx context.Context, command string, names []string) (n 
 		for _, name := range some {
 			a.add(command, name)
 		}
-		m, err := v.store.eval(ctx, sizesScript, a)
+		m, err := v.store.eval(ctx, v.segment, sizesScript, a)
 		if err != nil {
 			return 0, err
 		}

@@ -129,7 +129,7 @@ func TestFormat(t *testing.T) {
 func dump(t *testing.T, server *testenv.RedisServer, s *Store) string {
 	t.Helper()
 	var names []string
-	if err := s.scan(t.Context(), "*", func(name string) { names = append(names, name) }); err != nil {
+	if err := s.scan(t.Context(), s.segments[0], "*", func(name string) { names = append(names, name) }); err != nil {
 		t.Fatal(err)
 	}
 	slices.Sort(names)

@@ -77,6 +77,14 @@ func (s *Store) join(req store.ClaimRequest) *waiter {
 // start starts the attempt of a busy waiter, as part of the next group or alone. The lock is
 // held, and the store is open.
 func (s *Store) start(w *waiter) {
+	if s.several() && !s.promising(w) {
+		s.waits.Done(w, waitlist.Outcome{}) // it waits
+		if sub := w.Subscription(); sub != nil {
+			s.noteDueAt(sub, s.outlooks.of(&w.Request, len(s.segments)).next())
+			s.setAlarm()
+		}
+		return
+	}
 	s.calls.Add(1)
 	if !s.attachToGroup(w) {
 		go s.attempt(w)
@@ -97,7 +105,7 @@ func (s *Store) startAttempts() {
 // release them if the caller has left.
 func (s *Store) attempt(w *waiter) {
 	defer s.calls.Done()
-	f, err := s.claimOnce(s.lifetime, &w.Request)
+	f, err := s.claimReady(s.lifetime, w)
 	s.releaseUnwanted(s.finishAttempt(w, f, err))
 }
 
@@ -115,7 +123,7 @@ func (s *Store) finishAttempt(w *waiter, f claimResult, err error) (unwanted []s
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range f.claims {
-		s.noteLease(f.claims[i].Key.Queue, f.now, f.claims[i].Until)
+		s.noteLease(&f.claims[i])
 	}
 	o := waitlist.Outcome{Found: len(f.claims) > 0, More: f.more}
 	if !o.Found {
@@ -126,6 +134,13 @@ func (s *Store) finishAttempt(w *waiter, f claimResult, err error) (unwanted []s
 		unwanted = f.claims
 	}
 	s.noteNext(w, f)
+	if s.several() && w.Subscription() == nil {
+		// What it has left, or could not reach, is for the calls that wait.
+		if t := s.topics[target{queue: w.Request.Queue}]; t != nil {
+			s.waits.Ready(t)
+			s.startAttempts()
+		}
+	}
 	return unwanted
 }
 
@@ -146,7 +161,11 @@ func (s *Store) cancelAttempt(w *waiter, f claimResult, again bool) {
 // due now. A call with Wait 0 has no subscription, and no use for either. The lock is held.
 func (s *Store) noteNext(w *waiter, f claimResult) {
 	if sub := w.Subscription(); sub != nil {
-		s.noteDue(sub, f.now, f.next)
+		if s.several() {
+			s.noteDueAt(sub, s.outlooks.of(&w.Request, len(s.segments)).next())
+		} else {
+			s.noteDue(sub, f.now, f.next)
+		}
 		s.startAttempts()
 		s.setAlarm()
 	}
@@ -168,10 +187,14 @@ func (s *Store) releaseUnwanted(claims []store.Claim) {
 // something; -1 is none. now is the server's time in the same answer. Only the earliest time
 // is kept: the attempt then made learns the next one. The lock is held.
 func (s *Store) noteDue(sub *subscription, now, next int64) {
-	if next < 0 {
-		return
+	if next >= 0 {
+		s.noteDueAt(sub, s.moment(now, next))
 	}
-	if at := s.moment(now, next); sub.DueAt.IsZero() || at.Before(sub.DueAt) {
+}
+
+// noteDueAt notes a time by the ticker; zero is none. The lock is held.
+func (s *Store) noteDueAt(sub *subscription, at time.Time) {
+	if !at.IsZero() && (sub.DueAt.IsZero() || at.Before(sub.DueAt)) {
 		sub.DueAt = at
 	}
 }
@@ -180,10 +203,14 @@ func (s *Store) noteDue(sub *subscription, now, next int64) {
 // with the key's route can claim it. The note is not withdrawn when the lease is finished or
 // renewed. Both may cost an attempt in vain, which is allowed; an attempt that is not made
 // is not. The lock is held.
-func (s *Store) noteLease(queue string, now int64, until time.Time) {
-	if t := s.topics[target{queue: queue}]; t != nil {
+func (s *Store) noteLease(c *store.Claim) {
+	queue, at := target{queue: c.Key.Queue}, s.moment(c.Now.UnixMilli(), c.Until.UnixMilli())
+	if s.several() {
+		s.outlooks.due(queue, s.segmentOf(c.Key.Tenant), at)
+	}
+	if t := s.topics[queue]; t != nil {
 		for _, sub := range t.Subscriptions() {
-			s.noteDue(sub, now, until.UnixMilli())
+			s.noteDueAt(sub, at)
 		}
 	}
 }
@@ -209,18 +236,21 @@ func (s *Store) parseReady(a *answer) (list []readiness) {
 	return list
 }
 
-// wake wakes the calls that wait for partitions which have become ready.
+// wake wakes the calls that wait for partitions of a segment which have become ready.
 //
 // The list comes from the answer of a script of this process, or from a hint of
 // another. A partition that is ready now marks its
 // subscriptions; one that will be ready later only brings their alarm forward.
-func (s *Store) wake(now int64, list []readiness) {
+func (s *Store) wake(seg *segment, now int64, list []readiness) {
 	if len(list) == 0 {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, r := range list {
+		if s.several() {
+			s.noteReady(seg, now, r)
+		}
 		t := s.topics[target{r.queue, r.route}]
 		switch {
 		case t == nil:
@@ -240,7 +270,12 @@ func (s *Store) wake(now int64, list []readiness) {
 // message without a route expires. It visits all subscriptions, of which a process has few:
 // one for each set of routes that its workers serve. The lock is held.
 func (s *Store) setAlarm() {
-	next := s.expireAt
+	next := time.Time{}
+	for _, seg := range s.segments {
+		if !seg.expireAt.IsZero() && (next.IsZero() || seg.expireAt.Before(next)) {
+			next = seg.expireAt
+		}
+	}
 	s.waits.Subscriptions(func(sub *subscription) bool {
 		if !sub.DueAt.IsZero() && (next.IsZero() || sub.DueAt.Before(next)) {
 			next = sub.DueAt
@@ -271,14 +306,17 @@ func (s *Store) onAlarm() {
 		s.calls.Add(1)
 		attempts.Go(func() { s.attempt(w) })
 	}
-	if !s.closed && !s.expireAt.IsZero() && !s.expireAt.After(now) {
-		s.expireAt = time.Time{}
+	for _, seg := range s.segments {
+		if s.closed || seg.expireAt.IsZero() || seg.expireAt.After(now) {
+			continue
+		}
+		seg.expireAt = time.Time{}
 		s.calls.Add(1)
 		attempts.Go(func() {
 			defer s.calls.Done()
-			if err := s.sweep(s.lifetime); err != nil && s.lifetime.Err() == nil {
+			if err := s.sweep(s.lifetime, seg); err != nil && s.lifetime.Err() == nil {
 				s.logger.Warn("redisstore: expired messages not quarantined", "error", err)
-				s.noteExpiry(0, pollEvery.Milliseconds())
+				s.noteExpiry(seg, 0, pollEvery.Milliseconds())
 			}
 		})
 	}
@@ -291,6 +329,9 @@ func (s *Store) onAlarm() {
 // that are awaited, because hints may have been lost. It is called by the poll, when the
 // subscription to hints is established, and after a change of the connection.
 func (s *Store) retryAll() {
+	if s.several() {
+		s.lookAgain(context.WithoutCancel(s.lifetime))
+	}
 	s.mu.Lock()
 	s.waits.Subscriptions(func(sub *subscription) bool {
 		s.waits.Wake(sub)

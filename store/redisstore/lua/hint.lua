@@ -1,14 +1,22 @@
 -- Hints tell other processes which partitions have become ready, and which records have
 -- changed. listening is how many of the subscribers are the calling process, which needs none.
+-- In a store of several segments it is an s, the number of the segment in two bytes, and the
+-- channel, which all segments share. There subscribers may be at other nodes, so a hint is
+-- published if another process has the store open.
 local function publish(listening, records)
   if #ready == 0 and records == '' then
     return
   end
-  local channel = P .. 'hints'
-  if listening ~= 'all' and call('PUBSUB', 'NUMSUB', channel)[2] <= tonumber(listening) then
+  local channel, segment = P .. 'hints', ''
+  if byte(listening) == 115 then
+    if call('ZCARD', P .. 'p') < 2 then
+      return
+    end
+    segment, channel = sub(listening, 2, 3), sub(listening, 4)
+  elseif listening ~= 'all' and call('PUBSUB', 'NUMSUB', channel)[2] <= tonumber(listening) then
     return
   end
-  local text = {short(me), pack('>I8I4', now, #records), records}
+  local text = {short(me), segment, pack('>I8I4', now, #records), records}
   for i = 1, #ready do
     if readyAt[ready[i]] then
       text[#text + 1] = ready[i]

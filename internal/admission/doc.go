@@ -11,8 +11,9 @@
 // [MaxLimit] at first. It is lowered to seven tenths of what was in flight, not more often than every 250 ms, when
 // the process is behind, and grows again, by about a thirtieth in 50 ms, after half a second without such
 // a signal. It is never below 1, nor below [StaleLimit] because of a backlog, and one more for each [Pass]
-// that calls take on average: calls flow at a rate of about 50 a second at least, however large the
-// backlog is.
+// that calls take on average. Where calls are quick, as few as that may be thousands in a second; if the
+// process is behind with them too, they are admitted at intervals that grow up to Pass. So calls flow at a
+// rate of about 50 a second at least, however large the backlog is.
 //
 // A call that is not admitted at once waits, first in first out. It is refused with [ErrBusy] after
 // [MaxWait], or at once if [MaxWaiting] calls wait. So a call takes at most MaxWait longer than the

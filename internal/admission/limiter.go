@@ -23,6 +23,10 @@ const (
 	StaleLimit = 4
 	Pass       = 20 * time.Millisecond
 
+	// leastPace is the first interval between calls if StaleLimit of them at a time are too many. It is
+	// doubled each time that the process is still behind, up to Pass.
+	leastPace = 500 * time.Microsecond
+
 	// MaxWaiting is how many calls wait at most, and MaxWait for how long. If there were calls that
 	// wait for all of MaxWait, others wait for StandingWait only: to wait longer makes each of them
 	// later, and none more likely to be admitted.
@@ -66,7 +70,7 @@ type Config struct {
 // everything.
 //
 // Invariants, while mu is not held: inFlight <= MaxLimit; if calls wait, then inFlight >= 1, so that a
-// release admits the next one; if calls wait, alarm is set for the time at which the first of them has
+// release admits the next one, or paced is set for when the next one may be admitted; if calls wait, alarm is set for the time at which the first of them has
 // waited too long, or earlier. All calls may wait equally long at a time, so they are refused in the order
 // in which they came, and one timer serves all.
 type Limiter struct {
@@ -79,6 +83,9 @@ type Limiter struct {
 	took     time.Duration // by calls, on average of the latest
 	lowered  time.Time     // when the limit was lowered
 	raised   time.Time     // when it was raised, or raising was put off
+	pace     time.Duration // the least interval between calls that are admitted
+	admitted time.Time     // when the last one was
+	paced    func() bool   // stops the timer that admits the next one; nil if it is not set
 	sampled  time.Time     // when the store was asked for its pressure
 
 	waiting list.List   // of *waiter
@@ -125,8 +132,8 @@ func (l *Limiter) Acquire(ctx context.Context, n int) (Permit, error) {
 	}
 	now := l.cfg.Clock.Now()
 	l.mu.Lock()
-	if l.waiting.Len() == 0 && l.inFlight < l.limit {
-		l.admit()
+	if l.waiting.Len() == 0 && l.room(now) {
+		l.admit(now)
 		l.mu.Unlock()
 		return Permit{l, n, now}, nil
 	}
@@ -144,6 +151,7 @@ func (l *Limiter) Acquire(ctx context.Context, n int) (Permit, error) {
 	if l.alarm == nil {
 		l.alarm = l.cfg.Clock.AfterFunc(l.patience(now), l.expire)
 	}
+	l.next(now)
 	l.mu.Unlock()
 	select {
 	case err := <-w.result:
@@ -162,8 +170,14 @@ func (l *Limiter) patience(now time.Time) time.Duration {
 	return MaxWait
 }
 
+// room reports whether a call may be admitted now. The lock is held.
+func (l *Limiter) room(now time.Time) bool {
+	return l.inFlight < l.limit && now.Sub(l.admitted) >= l.pace
+}
+
 // admit counts a call in flight. The lock is held.
-func (l *Limiter) admit() {
+func (l *Limiter) admit(now time.Time) {
+	l.admitted = now
 	l.inFlight++
 	l.peak = max(l.peak, l.inFlight)
 }
@@ -178,7 +192,7 @@ func (l *Limiter) leave(w *waiter) {
 	}
 	if err := <-w.result; err == nil {
 		l.inFlight--
-		l.next()
+		l.next(l.cfg.Clock.Now())
 	}
 }
 
@@ -187,13 +201,22 @@ func (l *Limiter) remove(w *waiter) {
 	w.at = nil
 }
 
-// next admits calls that wait, as many as there is room for. The lock is held.
-func (l *Limiter) next() {
-	for l.inFlight < l.limit && l.waiting.Len() > 0 {
+// next admits calls that wait, as many as there is room for, and has the next one admitted when the
+// pace allows it. The lock is held.
+func (l *Limiter) next(now time.Time) {
+	for l.room(now) && l.waiting.Len() > 0 {
 		w := l.waiting.Front().Value.(*waiter)
 		l.remove(w)
-		l.admit()
+		l.admit(now)
 		w.result <- nil
+	}
+	if l.waiting.Len() > 0 && l.inFlight < l.limit && l.paced == nil {
+		l.paced = l.cfg.Clock.AfterFunc(l.pace-now.Sub(l.admitted), func() {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.paced = nil
+			l.next(l.cfg.Clock.Now())
+		})
 	}
 }
 
@@ -234,7 +257,7 @@ func (p Permit) Release() {
 	} else {
 		l.raise(now)
 	}
-	l.next()
+	l.next(now)
 	sample := l.cfg.Pressure != nil && now.Sub(l.sampled) >= sampleEvery
 	if sample {
 		l.sampled = now
@@ -271,7 +294,8 @@ func (l *Limiter) behind(least int) {
 
 // lower lowers the limit, to seven tenths of the calls that were in flight, or to its half if there were
 // none, but not below least and what Pass needs: if calls take long because of what the process has accepted
-// before, fewer of them would not take less. The lock is held.
+// before, fewer of them would not take less. A limit that is there already, with calls that are quick, may
+// still be too many in a second: then the interval between them grows. The lock is held.
 func (l *Limiter) lower(now time.Time, least int) {
 	l.raised = now.Add(calm)
 	if now.Sub(l.lowered) < lowerEvery {
@@ -281,17 +305,27 @@ func (l *Limiter) lower(now time.Time, least int) {
 	if l.peak > 0 {
 		next = min(l.limit, l.peak) * 7 / 10
 	}
-	l.limit = min(max(next, least+int(l.took/Pass)), l.limit)
+	if least = min(least+int(l.took/Pass), l.limit); l.limit == least {
+		l.pace = min(max(2*l.pace, leastPace), Pass)
+	}
+	l.limit = max(next, least)
 	l.lowered, l.peak = now, l.inFlight
 }
 
 // raise raises the limit for the time that has passed since it was raised. The lock is held.
 func (l *Limiter) raise(now time.Time) {
-	if l.limit == MaxLimit || now.Sub(l.raised) < raiseEvery {
+	if l.limit == MaxLimit && l.pace == 0 || now.Sub(l.raised) < raiseEvery {
 		return
 	}
-	for steps := now.Sub(l.raised) / raiseEvery; steps > 0 && l.limit < MaxLimit; steps-- {
-		l.limit = min(l.limit+1+l.limit/32, MaxLimit)
+	for steps := now.Sub(l.raised) / raiseEvery; steps > 0 && (l.limit < MaxLimit || l.pace > 0); steps-- {
+		switch {
+		case l.pace > leastPace:
+			l.pace /= 2
+		case l.pace > 0:
+			l.pace = 0
+		default:
+			l.limit = min(l.limit+1+l.limit/32, MaxLimit)
+		}
 	}
 	l.raised = now
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -439,5 +440,52 @@ func BenchmarkParallel(b *testing.B) {
 		for pb.Next() {
 			fill1(l)
 		}
+	})
+}
+
+// TestQuickCallsArePacedIfTheyAreTooMany: a process that is behind with as few calls at a time as the
+// limit allows admits about 50 in a second, although each takes a millisecond, and as many as before
+// soon after it has caught up.
+func TestQuickCallsArePacedIfTheyAreTooMany(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter()
+		ctx, cancel := context.WithCancel(t.Context())
+		var admitted atomic.Int64
+		var clients sync.WaitGroup
+		for range 50 {
+			clients.Go(func() {
+				for ctx.Err() == nil {
+					if p, err := l.Acquire(ctx, 1); err == nil {
+						admitted.Add(1)
+						<-time.After(time.Millisecond)
+						p.Release()
+					}
+				}
+			})
+		}
+		second := func(stale bool) int64 {
+			before := admitted.Load()
+			for range 4 {
+				if stale {
+					l.Stale()
+				}
+				rig.Pass(lowerEvery)
+			}
+			return admitted.Load() - before
+		}
+		for range 10 {
+			second(true)
+		}
+		if n := second(true); n < 40 || n > 60 {
+			t.Errorf("%d calls in a second while the process is behind, want about 50", n)
+		}
+		second(false)
+		second(false)
+		if n := second(false); n < 1000 {
+			t.Errorf("%d calls in the third second after it has caught up, want thousands", n)
+		}
+		cancel()
+		clients.Wait()
 	})
 }

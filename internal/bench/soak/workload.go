@@ -54,9 +54,10 @@ func Spec() bench.Spec {
 		Short: "Measure whether throughput, latency, memory and disk stay the same for a long time",
 		Long: `Measure whether throughput, latency, memory and disk stay the same for a long time.
 
-First, clients run the mix in a closed loop, to find the capacity of this machine. Then
-operations begin in an open loop at a share of that rate: orchestrations with an activity,
-with a durable sleep and with an event, tenant timers, and actions. Some instances are
+First, clients run the mix in a closed loop, to find the capacity of this machine; what they
+do before retention has begun to remove is not counted. Then operations begin in an open
+loop at a share of that rate: orchestrations with an activity, with a durable sleep and with
+an event, tenant timers, and actions. Some instances are
 deleted, some timers cancelled, and retention removes all of them after a while.
 
 Throughput, latency, lateness, memory, disk and what the store reports of itself are
@@ -81,7 +82,7 @@ begins with abide-bench-; do not give the store of a program.`,
 func newWorkload(f *pflag.FlagSet, _ *bench.Config) bench.Workload {
 	w := &workload{}
 	f.DurationVar(&w.duration, "duration", time.Hour, "how long to measure")
-	f.DurationVar(&w.probe, "probe", 20*time.Second, "how long to look for the capacity first")
+	f.DurationVar(&w.probe, "probe", 20*time.Second, "how long to measure the capacity first, after --retention of the same load; not with --rate")
 	f.IntVar(&w.share, "share", 60, "the load in percent of the capacity")
 	f.IntVar(&w.rate, "rate", 0, "the load in operations a second, instead of a share of the capacity")
 	f.IntVar(&w.clients, "clients", 4096, "operations that are under way at most")
@@ -193,11 +194,18 @@ func (w *workload) findRate(ctx context.Context, r *bench.Run) (int, error) {
 	}
 	w.load.probing = true
 	defer func() { w.load.probing = false }()
-	s, err := r.Loop(ctx, bench.Loop{
-		Doing: "finding the capacity", Unit: "operations", Workers: min(w.clients, probeClients), Duration: w.probe,
-		Do:    func(ctx context.Context, op *bench.Op) error { return w.once(ctx, op) },
-		Stuck: func(context.Context) error { return w.load.lost(r.Patience) },
-	})
+	loop := func(doing string, d time.Duration) (*bench.Sample, error) {
+		return r.Loop(ctx, bench.Loop{
+			Doing: doing, Unit: "operations", Workers: min(w.clients, probeClients), Duration: d,
+			Do:    func(ctx context.Context, op *bench.Op) error { return w.once(ctx, op) },
+			Stuck: func(context.Context) error { return w.load.lost(r.Patience) },
+		})
+	}
+	if _, err := loop("waiting for retention", w.retention); err != nil {
+		return 0, err
+	}
+	w.load.phase = 'q' // or its timers and actions would have the names of those before
+	s, err := loop("finding the capacity", w.probe)
 	if err != nil {
 		return 0, err
 	}

@@ -214,10 +214,11 @@ func (p *Plan) setDefaults() {
 	setDefault(&p.Cap, 100)
 }
 
-// most returns how many actions can be made in one commit.
-func (p *Plan) most() int {
-	each := 2*len(p.Payload) + 4096              // a record and a message, with all that is in them
-	return min(MaxRuns, store.MaxTxBytes/each-2) // beside the schedule, and what is skipped
+// most returns how many actions can be made in one commit to a store.
+func (p *Plan) most(l store.Limits) int {
+	each := 2*len(p.Payload) + 4096 // a record and a message, with all that is in them
+	// Beside the schedule, and what is skipped.
+	return min(MaxRuns, l.TxBytes/each-2, l.TxOps/4)
 }
 
 // lastDue returns the latest run that is not after now, of those from the first one on.

@@ -189,7 +189,7 @@ func (s *Service) Backfill(ctx context.Context, tenant, id string, from, to time
 	if err != nil {
 		return nil, err
 	}
-	most := sch.most()
+	most := sch.most(s.cfg.Store.Limits())
 	runs, more := cron.Between(times, from, to, most)
 	if more {
 		return nil, invalid(verb, "there are more than %d runs from %s to %s; choose a shorter range", most, from.Format(time.RFC3339), to.Format(time.RFC3339))

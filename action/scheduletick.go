@@ -185,7 +185,7 @@ func (w *waker) choose() []time.Time {
 // there are more than the cap.
 func (w *waker) lastRuns(from, to time.Time) []time.Time {
 	var runs []time.Time
-	most := min(w.sch.Cap, w.sch.most())
+	most := min(w.sch.Cap, w.sch.most(w.s.cfg.Store.Limits()))
 	for at := to; !at.Before(from) && len(runs) < most; {
 		runs = append(runs, at)
 		before, ok := w.times.Prev(at)

@@ -74,9 +74,11 @@
 //
 // # Writing a backend
 //
-// Implement [Store], call [Tx.Validate] and [ClaimRequest.Validate] first, build
+// Implement [Store], call [Tx.ValidateWithin] and [ClaimRequest.Validate] first, build
 // quarantine records with [Quarantine], register a URL scheme with [Register],
 // and run [github.com/abidehq/abide/store/storetest] until it passes: each case
 // is named by the rule that it proves. Memory must not grow with what is merely
-// pending, and the cost of a claim must not either.
+// pending, and the cost of a claim must not either. A store that several processes or
+// databases share may keep some promises within a bounded time: docs/backends.md says
+// which, and what the backends of this module do.
 package store

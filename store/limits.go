@@ -2,8 +2,9 @@ package store
 
 import "time"
 
-// Limits of the contract. Each backend keeps them, and the suite tests them at
-// their edge.
+// Limits of the contract. Each backend keeps them, except that it may declare lower ones
+// for the bytes and things of a commit and the sizes of bodies ([Limits]). The suite tests
+// them at their edge.
 const (
 	// MaxQueue is the largest length of a queue's name, and of a record's kind, in
 	// bytes.

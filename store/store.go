@@ -99,6 +99,11 @@ type Store interface {
 	// seconds, whatever the store holds. If ctx ends first, it returns ctx's error.
 	Stats(ctx context.Context) (Stats, error)
 
+	// Limits returns what a commit, and a value in it, may hold: [ContractLimits], or less if the
+	// database that the store is on takes less, but not less than [LeastLimits]. It is the same
+	// for as long as the store is open.
+	Limits() Limits
+
 	// Close ends waiting calls with [ErrClosed], waits for commits under way, and
 	// gives back what the store holds. Closing twice is fine.
 	Close() error

@@ -161,8 +161,8 @@ func (s *Service) Refuse(ctx context.Context, tenant string, data []byte, at bus
 		why = fmt.Errorf("%w (%d bytes not kept: unknown tenant)", why, len(data))
 		data = nil
 	}
-	if len(data) > store.MaxBody {
-		data = data[:store.MaxBody]
+	if most := s.store.Limits().Body; len(data) > most {
+		data = data[:most]
 	}
 	now := s.now(ctx)
 	name := fmt.Sprintf("%s/%d", at.Source, at.Sequence)

@@ -26,6 +26,7 @@ import (
 // again a bounded number of times.
 type Client struct {
 	store  store.Store
+	limits store.Limits // of it
 	clock  base.Clock
 	quotas *quotas // nil if there are none
 	fuser  *fuser  // of the engine; nil if there is none
@@ -41,7 +42,7 @@ type Client struct {
 
 // NewClient returns a client of what is in a store. It does not check payloads.
 func NewClient(s store.Store, clock base.Clock) *Client {
-	return &Client{store: s, clock: clock, limiter: newLimiter(s, clock, nil, nil), bulk: newLimiter(s, clock, nil, nil)}
+	return &Client{store: s, limits: s.Limits(), clock: clock, limiter: newLimiter(s, clock, nil, nil), bulk: newLimiter(s, clock, nil, nil)}
 }
 
 // NewCheckedClient returns a client that checks starts and events against what workers have

@@ -208,6 +208,9 @@ func New(cfg Config) (*Engine, error) {
 	if cfg.Store == nil {
 		return nil, fmt.Errorf("abide: no store: %w", ErrInvalid)
 	}
+	if err := cfg.Store.Limits().Check(); err != nil {
+		return nil, fmt.Errorf("abide: the store takes too little: %w", err)
+	}
 	e := &Engine{cfg: cfg, log: cfg.Logger, clock: cfg.Clock, lifecycle: lifecycle{done: make(chan struct{})}}
 	e.workerID = unique()
 	e.owner = roster.Owner(e.workerID, cfg.WorkerName)
@@ -218,6 +221,7 @@ func New(cfg Config) (*Engine, error) {
 		Store: cfg.Store, Clock: cfg.Clock, Logger: cfg.Logger, Part: "engine", Limit: callLeases * cfg.LeaseDuration, Failed: e.fail,
 	}), cfg.Clock)
 	e.store, e.Client = e.feed, NewClient(e.feed, cfg.Clock)
+	e.Client.limits = cfg.Store.Limits()
 	e.admit()
 	e.claiming, e.stopClaiming = context.WithCancel(context.Background())
 	e.working, e.stopWorking = context.WithCancelCause(context.Background())

@@ -191,10 +191,11 @@ func (t *turn) yield() bool {
 
 // full returns a function that reports whether the code has done as much as one commit should
 // hold. It only estimates, since the exact size is known after the events are encoded: an event is
-// in the log and most often in a message too, with the key of the instance. turnBytes and turnOps
-// leave room below the limits of the store for what is not estimated.
+// in the log and most often in a message too, with the key of the instance. turnLimits
+// leaves room below the limits of the store for what is not estimated.
 func (t *turn) full() func(produced []history.Event) bool {
 	key, n := len(t.claim.Key.Tenant)+len(t.claim.Key.Name), 0
+	bytes, ops := turnLimits(t.e.limits)
 	return func(produced []history.Event) bool {
 		for ; n < len(produced); n++ { // in the log, and most often in a message too
 			e := &produced[n]
@@ -205,7 +206,7 @@ func (t *turn) full() func(produced []history.Event) bool {
 			t.bytes += 2 * size
 			t.ops += 3
 		}
-		return t.bytes >= turnBytes || t.ops >= turnOps
+		return t.bytes >= bytes || t.ops >= ops
 	}
 }
 

@@ -70,7 +70,7 @@ func (c *Client) Fork(ctx context.Context, from Ref, event int32, to string) err
 	tx.Put = append(tx.Put, wakeMessage(&fork))
 	tx.PutRecords = []store.PutRecord{fork.putRecord(0)}
 	tx.Append = []store.Append{{Key: ref.key(), At: 0, Tag: fork.run, Entries: entries}}
-	if errors.Is(tx.Validate(), store.ErrTooLarge) {
+	if errors.Is(tx.ValidateWithin(c.limits), store.ErrTooLarge) {
 		return wrap("fork", asExists(c.forkInParts(ctx, from, &fork, &tx), ref))
 	}
 	return wrap("fork", asExists(c.store.Commit(ctx, &tx), ref))
@@ -81,17 +81,18 @@ func (c *Client) Fork(ctx context.Context, from Ref, event int32, to string) err
 func (c *Client) forkInParts(ctx context.Context, from Ref, fork *Info, tx *store.Tx) error {
 	log := tx.Append[0]
 	tx.Append = nil
-	if err := tx.Validate(); err != nil {
+	if err := tx.ValidateWithin(c.limits); err != nil {
 		return err
 	}
 	copying := *fork
 	copying.Status, copying.Before = Suspended, Running
 	copying.Reason = fmt.Sprintf("its history is being copied from %v", from)
 	records := []store.PutRecord{copying.putRecord(0)}
+	mostBytes, mostOps := turnLimits(c.limits)
 	for len(log.Entries) > 0 {
 		part := log
 		n, bytes := 0, 0
-		for n < len(log.Entries) && n < store.MaxTxOps/4 && bytes < store.MaxTxBytes/4 {
+		for n < len(log.Entries) && n < mostOps && bytes < mostBytes {
 			bytes += len(log.Entries[n])
 			n++
 		}

@@ -42,12 +42,6 @@ const (
 	WarnHistoryBytes = 64 << 20
 	MaxHistoryBytes  = 256 << 20
 
-	// turnBytes and turnOps are what the code of one turn puts into its commit before the
-	// turn ends and the code goes on in another one: a quarter of what a commit may hold.
-	// The rest is for what reached the turn and for its end.
-	turnBytes = store.MaxTxBytes / 4
-	turnOps   = store.MaxTxOps / 4
-
 	// WarnOpen is the number of activities, timers and children that an execution
 	// waits for from which on a warning is logged, and MaxOpen that at which the
 	// instance stalls.
@@ -79,3 +73,8 @@ const (
 	DefaultDrain        = 10 * time.Second
 	DefaultUnknown      = 10 * time.Minute
 )
+
+// turnLimits returns how many bytes and things the code of one turn puts into its commit before the
+// turn ends and the code goes on in another one: a quarter of what a commit may hold. The rest is
+// for what reached the turn and for its end.
+func turnLimits(l store.Limits) (bytes, ops int) { return l.TxBytes / 4, l.TxOps / 4 }

@@ -54,6 +54,7 @@ func TestLargeFanOutInOneTurn(t *testing.T) {
 				sizes["largest"] = max(sizes["largest"], bytes)
 			}
 		}
+		turnBytes, _ := turnLimits(r.tape.Limits())
 		if most := turnBytes + 4*size; sizes["largest"] > most {
 			r.Errorf("the largest commit of a turn has %d bytes, want at most %d", sizes["largest"], most)
 		}
@@ -66,7 +67,8 @@ func TestLargeFanOutInOneTurn(t *testing.T) {
 // TestManyThingsInOneTurn: the same by their number.
 func TestManyThingsInOneTurn(t *testing.T) {
 	inBubble(t, func(r *rig) {
-		const n = turnOps/3 + 10
+		_, turnOps := turnLimits(r.tape.Limits())
+		n := turnOps/3 + 10
 		r.flow("flow", func(c *replay.Context, _ []byte) replay.Outcome {
 			for range n {
 				c.Timer("", c.Now().Add(time.Hour))

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/store"
 )
 
 // Core implements Commit, Claim, Renew, Release, Await and Import of a
@@ -107,6 +108,9 @@ func (f *Core) CloseCore() bool {
 	f.life.cancel()
 	return true
 }
+
+// Limits returns those of the contract.
+func (f *Core) Limits() store.Limits { return store.ContractLimits() }
 
 // Check returns the error of a call that cannot be made: that of ctx if it has ended, or
 // store.ErrClosed. Reads of a backend begin with it.

@@ -317,3 +317,6 @@ func cloneTx(tx *store.Tx) *store.Tx {
 	own.DeleteRecords = slices.Clone(tx.DeleteRecords)
 	return &own
 }
+
+// Limits returns those of the store.
+func (g *gate) Limits() store.Limits { return g.w.store.Limits() }

@@ -166,6 +166,9 @@ func (b *bubble) Stats(ctx context.Context) (store.Stats, error) {
 	return stats, nil
 }
 
+// Limits returns those of the backend.
+func (b *bubble) Limits() store.Limits { return b.backend.Limits() }
+
 // Close ends all who wait, and closes the backend.
 func (b *bubble) Close() error {
 	b.endWaits()

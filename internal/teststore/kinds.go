@@ -27,3 +27,8 @@ func openPebble(ctx context.Context, t testing.TB, clock base.Clock) (store.Stor
 func openSQLite(ctx context.Context, t testing.TB, clock base.Clock) (store.Store, error) {
 	return sqlitestore.Open(ctx, filepath.Join(t.TempDir(), "abide.db"), sqlitestore.Options{Clock: clock, Logger: quiet(), CacheBytes: 1 << 20})
 }
+
+// openLeast opens a store that takes no more than programs need.
+func openLeast(_ context.Context, _ testing.TB, clock base.Clock) (store.Store, error) {
+	return memstore.New(memstore.Options{Clock: clock, Limits: store.LeastLimits()}), nil
+}

@@ -33,6 +33,7 @@ type opener func(ctx context.Context, t testing.TB, clock base.Clock) (store.Sto
 // kinds are the values of the environment variable.
 var kinds = map[string]opener{
 	"memory": openMemory,
+	"least":  openLeast,
 	"pebble": openPebble,
 	"sqlite": openSQLite,
 }

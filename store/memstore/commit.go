@@ -10,7 +10,7 @@ import (
 
 // Commit applies tx.
 func (s *Store) Commit(ctx context.Context, tx *store.Tx) error {
-	if err := tx.Validate(); err != nil {
+	if err := tx.ValidateWithin(s.limits); err != nil {
 		return err
 	}
 	if err := ctx.Err(); err != nil {

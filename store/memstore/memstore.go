@@ -37,12 +37,17 @@ func open(_ context.Context, u *url.URL) (store.Store, error) {
 type Options struct {
 	// Clock is the store's clock; nil means that of the machine.
 	Clock clock.Clock
+
+	// Limits are those of the store; zero ones are those of the contract. They let tests see
+	// what happens on a database that takes less.
+	Limits store.Limits
 }
 
 // Store is a store in memory.
 type Store struct {
-	clock base.Clock
-	time  *base.Steady
+	clock  base.Clock
+	time   *base.Steady
+	limits store.Limits
 
 	mu     sync.Mutex
 	closed bool
@@ -63,10 +68,13 @@ func New(o Options) *Store {
 	if o.Clock == nil {
 		o.Clock = base.System{}
 	}
-	s := &Store{clock: o.Clock, time: base.NewSteady(o.Clock, nil), queues: map[string]*queue{}, records: newRecords()}
+	s := &Store{limits: o.Limits.OrContract(), clock: o.Clock, time: base.NewSteady(o.Clock, nil), queues: map[string]*queue{}, records: newRecords()}
 	s.waits = waitlist.New[[]store.Claim](&s.mu, o.Clock, s.expireWait)
 	return s
 }
+
+// Limits returns the limits of the store.
+func (s *Store) Limits() store.Limits { return s.limits }
 
 // lock locks the store for a call and brings it up to date: leases whose time is over
 // have ended, messages whose time has come are visible, and those whose time to live

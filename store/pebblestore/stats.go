@@ -56,6 +56,9 @@ func (s *Store) unlistRoute(rs *routeState) {
 	}
 }
 
+// Limits returns those of the contract.
+func (s *Store) Limits() store.Limits { return store.ContractLimits() }
+
 // Stats returns what the store holds. Its cost depends on how many routes it reports, and
 // on how many messages are visible up to store.ReadyCap, and neither on how many partitions
 // there are nor on how many messages wait for their time.

@@ -14,6 +14,9 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
+// Limits returns those of the contract.
+func (s *Store) Limits() store.Limits { return store.ContractLimits() }
+
 // Stats returns what the store holds. Bytes is the size of the append-only file, which has
 // everything on the server, other prefixes and databases included; in a cluster, the sum of
 // those of the masters. Numbers of several segments are added; they are of almost the same

@@ -3,6 +3,7 @@ package storetest
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/abidehq/abide/store"
@@ -48,33 +49,39 @@ var bodyCases = []propertyCase{
 		w.sameBytes("body of a record", w.get(recordKey("r")).Body, every)
 	}},
 
-	{name: "the body of a message may have MaxBody bytes and no more", run: func(w *world) {
-		body := bigBytes(1, store.MaxBody+1)
-		w.putMessages(msg(key("order-1"), "m", withBody(body[:store.MaxBody])))
+	{name: "the body of a message may have as many bytes as the store takes and no more", run: func(w *world) {
+		most := w.limits().Body
+		body := bigBytes(1, most+1)
+		w.putMessages(msg(key("order-1"), "m", withBody(body[:most])))
 		w.commitErr(&store.Tx{Put: []store.Message{msg(key("order-2"), "m", withBody(body))}}, store.ErrTooLarge)
 		w.isPending(key("order-2"))
-		w.sameBytes("body", w.claimOne().Messages[0].Body, body[:store.MaxBody])
+		w.sameBytes("body", w.claimOne().Messages[0].Body, body[:most])
 	}},
 
 	{name: "what is delivered with a key ends before it exceeds PageBytes, and continues with the next claim", run: func(w *world) {
 		k := key("order-1")
-		body := bigBytes(1, store.MaxBody)
-		w.putMessages(msg(k, "1", withBody(body)), msg(k, "2", withBody(body)))
-		w.putMessages(msg(k, "3", withBody(body)), msg(k, "4", withBody(body)))
-		w.putMessages(msg(k, "5", withBody(body[:1])), msg(k, "6"))
-		w.equal("pending", idsOf(w.pending(k)), []string{"1", "2", "3", "4"})
-		c := w.claimKey(k, []string{"1", "2", "3", "4"})
+		body := bigBytes(1, w.limits().Body)
+		var fit []string
+		for size := len(body); size <= store.PageBytes; size += len(body) {
+			fit = append(fit, fmt.Sprint(len(fit)+1))
+			w.putMessages(msg(k, fit[len(fit)-1], withBody(body)))
+		}
+		over := body[:store.PageBytes-len(fit)*len(body)+1] // by a byte
+		w.putMessages(msg(k, "over", withBody(over)), msg(k, "small"))
+		w.equal("pending", idsOf(w.pending(k)), fit)
+		c := w.claimKey(k, fit)
 		for _, m := range c.Messages {
 			w.sameBytes("body", m.Body, body)
 			w.sameTime("put at", m.PutAt, w.now())
 		}
 		w.finish(c)
-		w.claimKey(k, []string{"5", "6"})
+		w.claimKey(k, []string{"over", "small"})
 	}},
 
 	{name: "a page of records ends before it exceeds PageBytes, and the next one continues", run: func(w *world) {
-		body := bigBytes(1, store.MaxRecord)
-		for i := range 3 {
+		body := bigBytes(1, w.limits().Record)
+		fit := store.PageBytes / len(body)
+		for i := range fit + 1 {
 			r := store.Record{Key: recordKey(fmt.Sprintf("r%d", i)), Time: w.now().Add(time.Duration(i) * time.Hour), Body: body}
 			w.putRecord(r)
 		}
@@ -90,28 +97,29 @@ var bodyCases = []propertyCase{
 				break
 			}
 		}
-		w.equal("records of each page", pages, []int{2, 1})
+		w.equal("records of each page", pages, []int{fit, 1})
 	}},
 
-	{name: "an entry may have MaxBody bytes and no more", run: func(w *world) {
-		k := key("order-1")
-		entry := bigText(1, store.MaxBody+1)
-		w.append(k, 0, entry[:store.MaxBody])
+	{name: "an entry may have as many bytes as the store takes and no more", run: func(w *world) {
+		k, most := key("order-1"), w.limits().Body
+		entry := bigText(1, most+1)
+		w.append(k, 0, entry[:most])
 		w.commitErr(appendTx(k, 1, entry), store.ErrTooLarge)
-		w.isLog(k, 0, entry[:store.MaxBody])
+		w.isLog(k, 0, entry[:most])
 	}},
 
-	{name: "the body of a record may have MaxRecord bytes and no more", run: func(w *world) {
-		body := bigBytes(1, store.MaxRecord+1)
-		r := store.Record{Key: recordKey("r"), Body: body[:store.MaxRecord]}
+	{name: "the body of a record may have as many bytes as the store takes and no more", run: func(w *world) {
+		most := w.limits().Record
+		body := bigBytes(1, most+1)
+		r := store.Record{Key: recordKey("r"), Body: body[:most]}
 		w.putRecord(r)
 		r.Body = body
 		w.commitErr(&store.Tx{PutRecords: []store.PutRecord{{Record: r, Expect: 1}}}, store.ErrTooLarge)
-		w.sameBytes("body", w.isVersion(r.Key, 1).Body, body[:store.MaxRecord])
+		w.sameBytes("body", w.isVersion(r.Key, 1).Body, body[:most])
 	}},
 
 	{name: "the largest message can go to quarantine and back", run: func(w *world) {
-		body := bigBytes(1, store.MaxBody)
+		body := bigBytes(1, w.limits().Body)
 		w.putMessages(msg(key("order-1"), "m", withBody(body)))
 		w.exhaust(key("order-1"), 1)
 		w.claimNone(maxAttempts(1))
@@ -119,13 +127,28 @@ var bodyCases = []propertyCase{
 		w.sameBytes("body", w.claimOne().Messages[0].Body, body)
 	}},
 
-	{name: "a commit may have MaxTxBytes bytes and no more", run: func(w *world) {
-		size := 0
+	{name: "a commit may do as much as the store takes and no more", run: func(w *world) {
+		most := w.limits().TxOps
 		tx := &store.Tx{}
-		body := bigBytes(1, store.MaxBody)
-		for i := 0; size < store.MaxTxBytes; i++ {
+		for i := range most {
+			tx.Delete = append(tx.Delete, ref(key(fmt.Sprint("order-", i%1000)), fmt.Sprint("m", i)))
+		}
+		w.put(tx.Delete[0].Key, tx.Delete[0].ID)
+		over := *tx
+		over.Delete = append(slices.Clone(tx.Delete), ref(key("order-1"), "last"))
+		w.commitErr(&over, store.ErrTooLarge)
+		w.isPending(tx.Delete[0].Key, tx.Delete[0].ID)
+		w.commit(tx)
+		w.isPending(tx.Delete[0].Key)
+	}},
+
+	{name: "a commit may have as many bytes as the store takes and no more", run: func(w *world) {
+		size, most := 0, w.limits().TxBytes
+		tx := &store.Tx{}
+		body := bigBytes(1, w.limits().Body)
+		for i := 0; size < most; i++ {
 			m := store.Message{Key: store.Key{Queue: "q", Name: fmt.Sprintf("%02d", i)}, ID: "m"}
-			m.Body = body[:min(len(body), store.MaxTxBytes-size-4)]
+			m.Body = body[:min(len(body), most-size-4)]
 			tx.Put = append(tx.Put, m)
 			size += len(m.Body) + 4
 		}
@@ -140,8 +163,8 @@ var bodyCases = []propertyCase{
 		}
 	}},
 
-	{name: "one commit puts ten thousand messages", run: func(w *world) {
-		const count, keys = 10_000, 100
+	{name: "one commit puts thousands of messages", run: func(w *world) {
+		const count, keys = 8_000, 100
 		tx := &store.Tx{}
 		for i := range count {
 			tx.Put = append(tx.Put, msg(key(fmt.Sprintf("order-%d", i%keys)), fmt.Sprint(i)))

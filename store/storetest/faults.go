@@ -164,3 +164,6 @@ func (f *Faulty) Stats(ctx context.Context) (store.Stats, error) {
 
 // Close does nothing: the store belongs to the test, which uses it besides.
 func (*Faulty) Close() error { return nil }
+
+// Limits returns those of the store behind it.
+func (f *Faulty) Limits() store.Limits { return f.store.Limits() }

@@ -42,6 +42,9 @@ type world struct {
 	factory Factory
 }
 
+// limits returns those of the store.
+func (w *world) limits() store.Limits { return w.Store.Limits() }
+
 func newWorld(t *testing.T, factory Factory) *world {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), caseLimit)

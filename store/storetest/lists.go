@@ -261,12 +261,14 @@ func letters(word string) []string {
 // putMany puts n records, a second apart, in one commit.
 func (w *world) putMany(n int) {
 	w.t.Helper()
-	tx := &store.Tx{}
+	var records []store.PutRecord
 	for i := range n {
 		r := store.Record{Key: recordKey(fmt.Sprintf("%04d", i)), Status: "running", Time: second(i)}
-		tx.PutRecords = append(tx.PutRecords, store.PutRecord{Record: r})
+		records = append(records, store.PutRecord{Record: r})
 	}
-	w.commit(tx)
+	for some := range slices.Chunk(records, 5_000) {
+		w.commit(&store.Tx{PutRecords: some})
+	}
 }
 
 // list returns one page, of the usual kind unless the query says otherwise.

@@ -82,7 +82,7 @@ var appendCases = []propertyCase{
 
 	{name: "an entry larger than a page comes alone", run: func(w *world) {
 		k := key("order-1")
-		big := bigText(1, 3*store.LogPageBytes)
+		big := bigText(1, 2*store.LogPageBytes)
 		w.append(k, 0, "small", big, "small too")
 		w.equal("number of entries before it", len(w.readLog(k, 0).Entries), 1)
 		w.equal("number of entries with it", len(w.readLog(k, 1).Entries), 1)

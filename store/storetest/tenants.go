@@ -209,7 +209,9 @@ var fairnessCases = []propertyCase{
 		for i := range 20_000 {
 			pending = append(pending, msg(inTenant(fmt.Sprintf("later-%05d", i)), "m", at(later)))
 		}
-		w.putMessages(pending...)
+		for some := range slices.Chunk(pending, 5_000) {
+			w.putMessages(some...)
+		}
 		const few = 6
 		for i := range few {
 			w.put(inTenant(fmt.Sprintf("ready-%d", i)), "m")

@@ -483,3 +483,23 @@ func TestManySweepAtOnce(t *testing.T) {
 		}
 	})
 }
+
+// TestAwaitWithoutHints: a process that is alone reads nothing of a record that it wrote last. Beside
+// others it reads; and a process that comes later is found out by a poll.
+func TestAwaitWithoutHints(t *testing.T) {
+	withFixture(t, func(h *fixture) {
+		a := h.open()
+		h.db.hintsDown.Store(true)
+		h.putRecord(a, instance)
+		found := h.await(a, instance, 1)
+		h.same("reads of a process that is alone", h.db.reads.Load(), 0)
+		b := h.open()
+		h.putRecord(b, instance)
+		<-time.After(time.Second)
+		h.version("after a poll", found(), 2)
+		h.putRecord(a, instance)
+		reads := h.db.reads.Load()
+		h.await(a, instance, 3)
+		h.same("reads beside another process", h.db.reads.Load()-reads, 1)
+	})
+}

@@ -146,9 +146,10 @@ func (f *Core) Await(ctx context.Context, key store.RecordKey, after int64) (sto
 }
 
 // add registers a call, and reports whether the record is known to have the version that the
-// caller has, and hints announce the next: then nothing is to be read.
+// caller has, and hints announce the next, or no other process makes one: then nothing is to be
+// read. A process that comes later without hints is found out by the next poll.
 func (w *watcher) add(number int64, a *await) (known bool) {
-	hinted := w.db.Hinted()
+	told := w.db.Hinted() || w.db.Alone()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.awaits[number] == nil {
@@ -156,7 +157,7 @@ func (w *watcher) add(number int64, a *await) (known bool) {
 	}
 	w.awaits[number][a] = true
 	version, ok := w.versions.get(number)
-	if known = ok && hinted && version == a.after; known || w.db.Alone() {
+	if known = ok && told && version == a.after; known || w.db.Alone() {
 		w.unwatched[a] = number
 		w.tick()
 		return known

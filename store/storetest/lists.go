@@ -182,8 +182,9 @@ var listCases = []propertyCase{
 	}},
 
 	{name: "a list by tag follows a record whose Time alone changes", run: func(w *world) {
-		for _, id := range []string{"a", "b", "c"} {
+		for i, id := range []string{"a", "b", "c"} {
 			r := fullRecord(id)
+			r.Time = r.Time.Add(time.Duration(i) * time.Minute)
 			w.putRecord(r)
 		}
 		r := fullRecord("a")

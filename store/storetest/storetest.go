@@ -41,6 +41,10 @@ type Backend struct {
 	// over both is refused with [store.ErrTooLarge]. It is nil for a store whose commits may
 	// span all tenants.
 	Apart func(a, b string) bool
+
+	// Unhinted says that processes do not tell each other of what they commit, and find it by
+	// polling, within a second by the store's clock.
+	Unhinted bool
 }
 
 // Factory returns a new backend with an empty store, and closes it with t.Cleanup.

@@ -43,6 +43,9 @@ var waitingCases = []propertyCase{
 			p := w.wait()
 			k := key(fmt.Sprintf("order-%d", i))
 			w.commitAndClose(&store.Tx{Put: []store.Message{msg(k, "a")}})
+			if w.Unhinted {
+				w.Advance(time.Second)
+			}
 			p.endsWithin(promptly)
 			w.isClaim(p.claimed()[0], k, "a")
 		}

@@ -158,13 +158,14 @@ compiler:
 	exit 1
 
 # Tests start servers and a browser of their own, on free ports and with nothing kept.
-# Debian's packages of redis-server and postgresql start one each too, which nobody here
+# Debian's packages of redis-server, postgresql and pgbouncer start one each too, which nobody here
 # asked for: it is stopped and stays so.
 .PHONY: servers
 servers:
 	@find_missing() { \
 	  missing=""; \
 	  for program in redis-server chromium; do command -v $$program >/dev/null || missing="$$missing $$program"; done; \
+	  command -v pgbouncer >/dev/null || [ -x /usr/sbin/pgbouncer ] || missing="$$missing pgbouncer"; \
 	  ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || command -v postgres >/dev/null || missing="$$missing postgresql"; \
 	  [ -n "$$missing" ]; \
 	}; \
@@ -173,14 +174,14 @@ servers:
 	  echo "installing$$missing, which the tests start" >&2; \
 	  apt-get update -q && \
 	  DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $$missing || exit 1; \
-	  for server in redis-server postgresql; do \
+	  for server in redis-server postgresql pgbouncer; do \
 	    case "$$missing" in *$$server*) \
 	      service $$server stop >/dev/null 2>&1; update-rc.d $$server disable >/dev/null 2>&1 ;; \
 	    esac; \
 	  done; \
 	  if ! find_missing; then exit 0; fi; \
 	fi; \
-	echo "the tests start a redis-server, a PostgreSQL and a chromium of their own, and there is no$$missing;" >&2; \
+	echo "the tests start a redis-server, a PostgreSQL, a PgBouncer and a chromium of their own, and there is no$$missing;" >&2; \
 	echo "on Debian: sudo apt-get install$$missing" >&2; \
 	exit 1
 

@@ -173,3 +173,22 @@ func TestNoNotifications(t *testing.T) {
 	stop()
 	f.check()
 }
+
+// TestBehindAPooler has all processes behind PgBouncer in transaction mode, and kills one after
+// another.
+func TestBehindAPooler(t *testing.T) {
+	t.Parallel()
+	server := testenv.Postgres(t)
+	pooler := testenv.PgBouncer(t, server, "default_pool_size = 40")
+	pooled := func(s *setup) { s.Store = server.Through(t, s.Store, pooler) + "&pooler=transaction" }
+	f, stop := newFleetOf(t, server, func(_ int, s *setup) { pooled(s) })
+	for range rounds(2, 20) {
+		f.progress(60)
+		i, p := f.any()
+		p.kill()
+		f.processes[i] = startProcess(t, f.setup(pooled))
+	}
+	stop()
+	f.check()
+	f.wantTakenOver()
+}

@@ -39,12 +39,21 @@ type postgres struct {
 	owner     *syscall.Credential
 	folder    *folder
 	addr      string
+	settings  []string // besides postgresSettings
 	process   *process
 	databases atomic.Int64
 }
 
 // open makes the server's data and starts it for the first time.
 func (p *postgres) open() error {
+	if err := p.make(); err != nil {
+		return err
+	}
+	return p.startFirst()
+}
+
+// make makes the server's data.
+func (p *postgres) make() error {
 	if err := p.find(); err != nil {
 		return err
 	}
@@ -53,13 +62,13 @@ func (p *postgres) open() error {
 		return err
 	}
 	if haveMain.Load() {
-		err = p.copyTemplate()
-	} else {
-		err = p.initialise(p.data())
+		return p.copyTemplate()
 	}
-	if err != nil {
-		return err
-	}
+	return p.initialise(p.data())
+}
+
+// startFirst starts the server for the first time.
+func (p *postgres) startFirst() error {
 	return onFreeAddr(func(addr string) error {
 		p.addr = addr
 		return p.start()
@@ -90,9 +99,19 @@ func (p *postgres) find() error {
 	return errors.Join(uidErr, gidErr)
 }
 
-// postgresPrograms returns the folder of the newest version that Debian's package has
-// installed, or of the one in PATH.
+// postgresVariable is the environment variable that names the folder of the server's programs, so
+// that tests can be run with another version.
+const postgresVariable = "ABIDE_TEST_POSTGRES"
+
+// postgresPrograms returns the folder that the environment names, or that of the newest version
+// that Debian's package has installed, or of the one in PATH.
 func postgresPrograms() (string, error) {
+	if folder := os.Getenv(postgresVariable); folder != "" {
+		if _, err := os.Stat(filepath.Join(folder, "postgres")); err != nil {
+			return "", fmt.Errorf("%s: %w", postgresVariable, err)
+		}
+		return folder, nil
+	}
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/postgres") // the pattern is a good one
 	version := func(path string) int {
 		n, _ := strconv.Atoi(filepath.Base(filepath.Dir(filepath.Dir(path)))) // what is no number is the oldest
@@ -147,7 +166,7 @@ func (p *postgres) initialise(data string) error {
 		"-E", "UTF8", "--no-locale", "--no-sync", "--no-instructions")); err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(data, "pg_hba.conf"), []byte("host all all 127.0.0.1/32 trust\n"), 0o600)
+	return os.WriteFile(filepath.Join(data, "pg_hba.conf"), []byte("host all,replication all 127.0.0.1/32 trust\n"), 0o600)
 }
 
 // template is the data of a new server, which is copied because making it takes much
@@ -182,7 +201,7 @@ func (p *postgres) start() error {
 		return err
 	}
 	args := []string{"-D", p.data(), "-c", "port=" + port}
-	for _, s := range postgresSettings {
+	for _, s := range slices.Concat(postgresSettings, p.settings) {
 		args = append(args, "-c", s)
 	}
 	// On the signal that it gets when we are killed it ends its processes and tidies up.
@@ -196,13 +215,13 @@ func (p *postgres) start() error {
 	return nil
 }
 
-// answers reports whether the server says that it accepts connections, in the file in
-// which it says so: the process first, and what it does in the eighth line.
+// answers reports whether the server says that it accepts connections, if only to read, in the
+// file in which it says so: the process first, and what it does in the eighth line.
 func (p *postgres) answers() bool {
 	text, err := os.ReadFile(filepath.Join(p.data(), "postmaster.pid"))
 	lines := strings.Split(string(text), "\n")
 	return err == nil && len(lines) >= 8 &&
-		lines[0] == strconv.Itoa(p.process.cmd.Process.Pid) && strings.TrimSpace(lines[7]) == "ready"
+		lines[0] == strconv.Itoa(p.process.cmd.Process.Pid) && slices.Contains([]string{"ready", "standby"}, strings.TrimSpace(lines[7]))
 }
 
 // end ends the server, also one that hangs, and returns when it is gone.
@@ -248,8 +267,17 @@ func (p *postgres) url(database string) string {
 	return "postgres://" + superuser + "@" + p.addr + "/" + database + "?sslmode=disable"
 }
 
+// psql returns the client: some packages of the server come without it, and any version will do.
+func (p *postgres) psql() string {
+	path := filepath.Join(p.programs, "psql")
+	if _, err := os.Stat(path); err != nil {
+		return "psql"
+	}
+	return path
+}
+
 // query sends a statement to the server's first database, and returns what it answers.
 func (p *postgres) query(statement string) (string, error) {
-	return run(p.command(filepath.Join(p.programs, "psql"), "-X", "-A", "-t", "-q", "-v", "ON_ERROR_STOP=1",
+	return run(p.command(p.psql(), "-X", "-A", "-t", "-q", "-v", "ON_ERROR_STOP=1",
 		"-d", p.url("postgres"), "-c", statement))
 }

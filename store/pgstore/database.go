@@ -62,9 +62,10 @@ var _ rows.Database = (*database)(nil)
 // may take there, so that it is the server that says so if it can.
 const callTime = time.Minute
 
-func newDatabase(ctx context.Context, c *config, o Options, known []string) (*database, error) {
+func newDatabase(ctx context.Context, c *config, o Options, b *basis) (*database, error) {
+	known := b.known
 	d := &database{
-		config: c, clock: o.Clock, machine: base.System{}, log: o.Logger, presence: o.presence, passed: o.firstPassed, text: newStatements(c.quoted(), o.Clock != nil),
+		config: c, clock: o.Clock, machine: base.System{}, log: o.Logger, presence: o.presence, passed: o.firstPassed, text: b.text,
 		peers: newPeers(), process: base.NewUUID(base.System{}.Now()),
 		time: base.NewFollower(store.MaxClockLead), format: formatOf(), begin: []string{"BEGIN"}, beginRelaxed: []string{"BEGIN"}, foldSoon: make(chan struct{}, 1),
 	}
@@ -72,8 +73,9 @@ func newDatabase(ctx context.Context, c *config, o Options, known []string) (*da
 		d.log.Warn("clock of the server is behind the store's time", "lead", lead)
 	}
 	if c.pooler {
-		d.begin = append(d.begin, setting(known, false, groupLockWait, true))
-		d.beginRelaxed = append(d.beginRelaxed, setting(known, true, lockWait, true))
+		set := pooledSettings(known)
+		d.begin = append(d.begin, d.text.sending(set[0]))
+		d.beginRelaxed = append(d.beginRelaxed, d.text.sending(set[1]))
 	}
 	var err error
 	if d.commits, err = pool(ctx, c, o, c.writers(), setting(known, false, groupLockWait, false)); err != nil {
@@ -171,7 +173,7 @@ func (d *database) read(ctx context.Context, sql string, args []any, scan func(p
 	if caller := txOf(ctx); caller != nil {
 		b := &pgx.Batch{}
 		b.Queue(sql, args...).Query(scan)
-		return caller.SendBatch(ctx, b).Close()
+		return d.withinCaller(caller).SendBatch(ctx, b).Close()
 	}
 	for try := 1; ; try++ {
 		came, err := d.readOnce(ctx, sql, args, scan)
@@ -197,18 +199,16 @@ func (d *database) readOnce(ctx context.Context, sql string, args []any, scan fu
 	return came, err
 }
 
-// readOn sends a statement, and reports whether anything came back.
+// readOn sends a statement, and reports whether anything came back. Through a pooler the settings
+// come first: what is sent at once is one transaction.
 func (d *database) readOn(ctx context.Context, to sender, sql string, args []any, scan func(pgx.Rows) error) (came bool, err error) {
 	b := &pgx.Batch{}
 	if d.config.pooler {
-		queue(b, d.beginRelaxed)
+		queue(b, d.beginRelaxed[1:])
 	}
 	b.Queue(sql, args...).Query(func(r pgx.Rows) error {
 		return scan(&firstRow{Rows: r, came: &came})
 	})
-	if d.config.pooler {
-		b.Queue("COMMIT")
-	}
 	return came, to.SendBatch(ctx, b).Close()
 }
 

@@ -119,11 +119,19 @@ func lockNumber(schema string) int64 {
 }
 
 // Migrate brings the tables that a URL names up to date, and returns the migrations that
-// it applied. Any number of processes may do so at once.
+// it applied. For a URL with pooler=transaction it also makes the functions that its
+// programs call. Any number of processes may do so at once.
 func Migrate(ctx context.Context, rawURL string) (applied []Migration, err error) {
-	err = connected(ctx, rawURL, func(conn *pgx.Conn, schema string) error {
-		applied, err = migrate(ctx, conn, schema)
-		return err
+	err = connected(ctx, rawURL, func(conn *pgx.Conn, c *config) error {
+		if applied, err = migrate(ctx, conn, c.schema); err != nil || !c.pooler {
+			return err
+		}
+		known, err := knownSettings(ctx, conn)
+		if err != nil {
+			return failed("read settings", err)
+		}
+		list := functionsOf(c.quoted(), newStatements(c.quoted(), false), pooledSettings(known)...)
+		return failed("create functions", createFunctions(ctx, conn, c.schema, list))
 	})
 	return applied, err
 }
@@ -131,21 +139,21 @@ func Migrate(ctx context.Context, rawURL string) (applied []Migration, err error
 // Status returns the migrations of this program, and which of them the tables that a URL
 // names have. It returns [store.ErrFormat] as Open does if they are not of this program.
 func Status(ctx context.Context, rawURL string) (all []Applied, err error) {
-	err = connected(ctx, rawURL, func(conn *pgx.Conn, schema string) error {
-		have, err := applied(ctx, conn, schema)
+	err = connected(ctx, rawURL, func(conn *pgx.Conn, c *config) error {
+		have, err := applied(ctx, conn, c.schema)
 		if err != nil {
 			return err
 		}
-		for _, m := range Migrations(schema) {
+		for _, m := range Migrations(c.schema) {
 			all = append(all, Applied{m, have[m.Number].at})
 		}
-		return check(have, schema)
+		return check(have, c.schema)
 	})
 	return all, err
 }
 
 // connected calls f with a connection to the database that a URL names.
-func connected(ctx context.Context, rawURL string, f func(conn *pgx.Conn, schema string) error) error {
+func connected(ctx context.Context, rawURL string, f func(conn *pgx.Conn, c *config) error) error {
 	c, err := parse(rawURL)
 	if err != nil {
 		return err
@@ -154,7 +162,7 @@ func connected(ctx context.Context, rawURL string, f func(conn *pgx.Conn, schema
 	if err != nil {
 		return unreachable(c, err)
 	}
-	return errors.Join(f(conn, c.schema), conn.Close(ctx))
+	return errors.Join(f(conn, c), conn.Close(ctx))
 }
 
 // stored is a row of the table of migrations.

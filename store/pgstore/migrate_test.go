@@ -67,7 +67,7 @@ func TestManyMigrateAtOnce(t *testing.T) {
 // count returns how many rows a table has.
 func count(t *testing.T, rawURL, table, schema string) (n int) {
 	t.Helper()
-	err := connected(t.Context(), rawURL, func(conn *pgx.Conn, _ string) error {
+	err := connected(t.Context(), rawURL, func(conn *pgx.Conn, _ *config) error {
 		return conn.QueryRow(t.Context(), "SELECT count(*) FROM "+pgx.Identifier{schema, table}.Sanitize()).Scan(&n)
 	})
 	if err != nil {

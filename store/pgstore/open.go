@@ -80,6 +80,7 @@ type config struct {
 	migrate     bool
 	anyServer   bool // target_session_attrs was set, by the URL or the environment
 	pooler      bool // a pooler is in between that gives each transaction another connection
+	prepares    bool // it keeps prepared statements: found out when the store is opened
 	unverified  bool // nothing says whether to use TLS, and the server is on another machine
 }
 
@@ -112,14 +113,14 @@ func Open(ctx context.Context, rawURL string, o Options) (*Store, error) {
 	if !c.anyServer && c.conn.ValidateConnect == nil {
 		c.conn.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	}
-	known, err := prepare(ctx, c)
+	b, err := prepare(ctx, c, o)
 	if err != nil {
 		return nil, err
 	}
 	if c.unverified {
 		o.Logger.Warn("sslmode is not set: the server is not verified, and the connection may be plain text; set sslmode=verify-full", "host", c.conn.Host)
 	}
-	d, err := newDatabase(ctx, c, o, known)
+	d, err := newDatabase(ctx, c, o, b)
 	if err != nil {
 		return nil, err
 	}
@@ -240,9 +241,15 @@ func (c *config) others() int {
 // quoted returns the schema as an identifier.
 func (c *config) quoted() string { return pgx.Identifier{c.schema}.Sanitize() }
 
-// prepare sees to it that the tables are there and are ours, and returns the settings that
-// the server knows.
-func prepare(ctx context.Context, c *config) (known []string, err error) {
+// basis is what a store finds, or makes, in the database before it is opened.
+type basis struct {
+	known []string    // the settings that the server has
+	text  *statements // as they are sent
+}
+
+// prepare sees to it that the tables are there and are ours, and the functions too where statements
+// are called.
+func prepare(ctx context.Context, c *config, o Options) (b *basis, err error) {
 	conn, err := pgx.ConnectConfig(ctx, c.conn)
 	if err != nil {
 		return nil, unreachable(c, err)
@@ -256,7 +263,18 @@ func prepare(ctx context.Context, c *config) (known []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return knownSettings(ctx, conn)
+	b = &basis{text: newStatements(c.quoted(), o.Clock != nil)}
+	if b.known, err = knownSettings(ctx, conn); err != nil || !c.pooler {
+		return b, err
+	}
+	if c.prepares, err = keepsPrepared(ctx, conn); err != nil {
+		return nil, failed("ask the pooler", err)
+	}
+	if c.prepares {
+		c.conn.DefaultQueryExecMode = pgx.QueryExecModeCacheStatement
+		return b, nil
+	}
+	return b, useFunctions(ctx, conn, c, b.text, pooledSettings(b.known), o.Logger)
 }
 
 // unreachable returns the error of a server that cannot be connected to.

@@ -61,12 +61,13 @@ func knownSettings(ctx context.Context, c *pgx.Conn) ([]string, error) {
 	return pgx.CollectRows(found, pgx.RowTo[string])
 }
 
-// setting returns the statement that sets what is known, for a transaction or for the
-// connection.
+// setting returns the statement that sets what is known, for a transaction (through a pooler) or
+// for the connection.
 func setting(known []string, relax bool, lockWait time.Duration, local bool) string {
 	var calls []string
 	set := func(name, value string) {
-		if slices.Contains(known, name) {
+		// Behind a pooler, the connection to the server is the pooler's to look after.
+		if slices.Contains(known, name) && !(local && strings.HasPrefix(name, "tcp_")) {
 			calls = append(calls, fmt.Sprintf("set_config('%s', '%s', %t)", name, value, local))
 		}
 	}
@@ -79,3 +80,12 @@ func setting(known []string, relax bool, lockWait time.Duration, local bool) str
 	}
 	return "SELECT " + strings.Join(calls, ", ")
 }
+
+// pooledSettings returns the statements with which transactions begin through a pooler: those of
+// commits, and those of claims and reads.
+func pooledSettings(known []string) []string {
+	return []string{setting(known, false, groupLockWait, true), setting(known, true, lockWait, true)}
+}
+
+// setConfig is how such a statement begins.
+const setConfig = "SELECT set_config("

@@ -85,11 +85,15 @@ var templates = map[string]string{
 // statements are the templates as a store sends them. They are translated once.
 type statements struct {
 	texts     map[string]string // by template
+	sent      map[string]string // by statement: what is sent instead, if it is something else
+	plain     map[string]string // by what is sent instead: the statement
 	translate *strings.Replacer // of statements that are put together
 }
 
 func newStatements(quoted string, clockGiven bool) *statements {
-	s := &statements{texts: make(map[string]string, len(templates)), translate: translator(quoted, clockGiven)}
+	s := &statements{
+		texts: make(map[string]string, len(templates)), sent: map[string]string{}, plain: map[string]string{}, translate: translator(quoted, clockGiven),
+	}
 	for _, template := range templates {
 		s.texts[template] = s.translate.Replace(template)
 	}
@@ -103,7 +107,31 @@ func (s *statements) sql(template string) string {
 	if !ok {
 		panic("pgstore: not a template: " + template)
 	}
-	return text
+	return s.sending(text)
+}
+
+// replace has something else sent instead of a statement: a call of the function that it is.
+func (s *statements) replace(sql, sent string) { s.sent[sql], s.plain[sent] = sent, sql }
+
+// sending returns what is sent instead of a statement, or the statement.
+func (s *statements) sending(sql string) string {
+	if sent, ok := s.sent[sql]; ok {
+		return sent
+	}
+	return sql
+}
+
+// apart marks statements in transactions of users, so that a pooler that shares prepared statements
+// by their text does not share those: their plans may be made with other settings.
+const apart = "\n-- in a transaction of the caller"
+
+// inTransaction returns what is sent in a transaction of a user's instead of what is sent in one of
+// ours.
+func (s *statements) inTransaction(sent string) string {
+	if sql, ok := s.plain[sent]; ok {
+		return sql + apart
+	}
+	return sent + apart
 }
 
 // The server plans a statement for the statistics that it has of a table, and keeps the plan. A

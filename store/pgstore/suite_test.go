@@ -134,10 +134,18 @@ var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 func backend(options ...string) storetest.Factory { return backendWith(Options{}, options...) }
 
 func backendWith(o Options, options ...string) storetest.Factory {
+	return backendAt(o, func(t testing.TB) string {
+		t.Helper()
+		return newURL(t, append([]string{"connections", "3"}, options...)...)
+	})
+}
+
+// backendAt is backend with URLs from elsewhere.
+func backendAt(o Options, newURL func(testing.TB) string) storetest.Factory {
 	return func(t testing.TB) *storetest.Backend {
 		t.Helper()
 		clock := base.NewManual(noon)
-		u := newURL(t, append([]string{"connections", "3"}, options...)...)
+		u := newURL(t)
 		b := &storetest.Backend{Advance: clock.Advance, SetClock: clock.Jump}
 		o := o
 		o.Clock = clock

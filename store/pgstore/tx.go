@@ -72,6 +72,14 @@ func (s *Store) Commit(ctx context.Context, tx *store.Tx) error {
 // comes in between.
 const txTries = 10
 
+// withinCaller returns what statements in a transaction of the caller's are sent to.
+func (d *database) withinCaller(tx pgx.Tx) sender {
+	if !d.config.pooler {
+		return tx
+	}
+	return plainSender{tx, d.text}
+}
+
 // updateIn is Update inside a transaction of the caller's: behind a savepoint, so that what
 // fails leaves the transaction as it was.
 func (d *database) updateIn(ctx context.Context, caller pgx.Tx, need *rows.ReadSet, decide func(int64, *rows.State) *rows.Changes) error {
@@ -96,7 +104,8 @@ func (d *database) tryIn(ctx context.Context, caller pgx.Tx, need *rows.ReadSet,
 			err = errors.Join(rolledBack(err), inner.Rollback(ctx))
 		}
 	}()
-	l, err := d.load(ctx, inner, nil, need, loading{lock: true})
+	to := d.withinCaller(inner)
+	l, err := d.load(ctx, to, nil, need, loading{lock: true})
 	if err != nil {
 		return err
 	}
@@ -106,7 +115,7 @@ func (d *database) tryIn(ctx context.Context, caller pgx.Tx, need *rows.ReadSet,
 		return w.err
 	}
 	if b.Len() > 0 {
-		if err := inner.SendBatch(ctx, b).Close(); err != nil {
+		if err := to.SendBatch(ctx, b).Close(); err != nil {
 			return err
 		}
 	}

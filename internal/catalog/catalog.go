@@ -102,7 +102,7 @@ func (c *Catalog) Get(ctx context.Context, name Name) ([]Signature, error) {
 // first and those of a name with the build that was published last first. It skips what it cannot read.
 func (c *Catalog) All(ctx context.Context) ([]Signature, error) {
 	var all []Signature
-	for r, err := range pages.Records(ctx, c.store, store.Query{Kind: Kind, Limit: store.MaxPage}) {
+	for r, err := range pages.Records(ctx, c.store, store.Query{Kind: Kind, Tenant: new(""), Limit: store.MaxPage}) {
 		if err != nil {
 			return nil, err
 		}
@@ -165,7 +165,7 @@ func (c *Catalog) publish(ctx context.Context) error {
 		return nil
 	}
 	records := map[store.RecordKey]store.Record{}
-	for r, err := range pages.Records(ctx, c.store, store.Query{Kind: Kind, Limit: store.MaxPage}) {
+	for r, err := range pages.Records(ctx, c.store, store.Query{Kind: Kind, Tenant: new(""), Limit: store.MaxPage}) {
 		if err != nil {
 			return err
 		}

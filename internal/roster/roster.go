@@ -119,7 +119,7 @@ func (p *Publisher) Stop() {
 func Live(ctx context.Context, s store.Store, now time.Time) ([]Worker, error) {
 	var workers []Worker
 	seen := map[string]int{} // a worker may be seen anew while the pages are read
-	q := store.Query{Kind: Kind, From: now.Add(-Alive), Limit: Page}
+	q := store.Query{Kind: Kind, Tenant: new(""), From: now.Add(-Alive), Limit: Page}
 	for r, err := range pages.Records(ctx, s, q) {
 		if err != nil {
 			return nil, err
@@ -138,7 +138,7 @@ func Live(ctx context.Context, s store.Store, now time.Time) ([]Worker, error) {
 // forget removes the records of workers that are long gone. If that fails, the next call tries
 // again.
 func forget(ctx context.Context, s store.Store, now time.Time) error {
-	page, err := s.List(ctx, store.Query{Kind: Kind, To: now.Add(-Gone), Limit: Page})
+	page, err := s.List(ctx, store.Query{Kind: Kind, Tenant: new(""), To: now.Add(-Gone), Limit: Page})
 	if err != nil {
 		return err
 	}

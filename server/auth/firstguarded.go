@@ -26,7 +26,7 @@ func (g *Guard) FirstGuarded(ctx context.Context) ([]Token, error) {
 		return nil, wrap(verb, err)
 	}
 	var found []Token
-	for rec, err := range pages.Records(ctx, g.store, store.Query{Kind: kindToken, Limit: MaxPage}) {
+	for rec, err := range pages.Records(ctx, g.store, store.Query{Kind: kindToken, Tenant: new(""), Limit: MaxPage}) {
 		if err != nil {
 			return nil, wrap(verb, err)
 		}

@@ -59,7 +59,7 @@ func (g *Guard) sweep(ctx context.Context) error {
 
 // sweepAudit removes the logs of which all entries are older.
 func (g *Guard) sweepAudit(ctx context.Context, before time.Time) error {
-	q := store.Query{Kind: kindAudit, To: before, Limit: auditSteps}
+	q := store.Query{Kind: kindAudit, Tenant: new(""), To: before, Limit: auditSteps}
 	for {
 		page, err := g.store.List(ctx, q)
 		if err != nil {
@@ -83,7 +83,7 @@ func (g *Guard) sweepAudit(ctx context.Context, before time.Time) error {
 // sweepTokens removes tokens that have long expired.
 func (g *Guard) sweepTokens(ctx context.Context) error {
 	before := g.now(ctx).Add(-ExpiredTokenLife)
-	q := store.Query{Kind: kindToken, Limit: sweepBatch}
+	q := store.Query{Kind: kindToken, Tenant: new(""), Limit: sweepBatch}
 	for {
 		page, err := g.store.List(ctx, q)
 		if err != nil {

@@ -79,7 +79,7 @@ func (g *Guard) CreateToken(ctx context.Context, n NewToken) (t Token, secret st
 	if !who.covers(n.Role, n.Tenants) {
 		return Token{}, "", fmt.Errorf("auth: %s: it may do more than %s may, who asks for it: %w", verb, who.Name, ErrForbidden)
 	}
-	count, err := g.store.Count(ctx, store.Query{Kind: kindToken}, MaxTokens)
+	count, err := g.store.Count(ctx, store.Query{Kind: kindToken, Tenant: new("")}, MaxTokens)
 	if err != nil {
 		return Token{}, "", wrap(verb, err)
 	}

@@ -62,18 +62,17 @@ func tenantsOf(tx *store.Tx) []string {
 	return slices.Sorted(maps.Keys(seen))
 }
 
-// byTenant returns what tx does as one Tx for each tenant, in the order of their names.
-func byTenant(tx *store.Tx) (parts []*store.Tx) {
-	of := map[string]*store.Tx{}
+// parts returns what tx does as several, each of tenants that are kept together.
+func (b *Backend) parts(tx *store.Tx) (parts []*store.Tx) {
+	var firsts []string // a tenant of each part
 	eachTenant(tx, func(tenant string, add func(*store.Tx)) {
-		if of[tenant] == nil {
-			of[tenant] = &store.Tx{}
+		i := slices.IndexFunc(firsts, func(first string) bool { return !b.Apart(first, tenant) })
+		if i < 0 {
+			i = len(firsts)
+			firsts, parts = append(firsts, tenant), append(parts, &store.Tx{})
 		}
-		add(of[tenant])
+		add(parts[i])
 	})
-	for _, tenant := range slices.Sorted(maps.Keys(of)) {
-		parts = append(parts, of[tenant])
-	}
 	return parts
 }
 

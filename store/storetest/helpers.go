@@ -108,12 +108,12 @@ func withTTL(ttl time.Duration) messageOption { return func(m *store.Message) { 
 
 // Commits.
 
-// commit commits tx: in one commit for each tenant, if the store keeps its tenants apart.
+// commit commits tx: in several commits, if it is of tenants that the store keeps apart.
 func (w *world) commit(tx *store.Tx) {
 	w.t.Helper()
 	parts := []*store.Tx{tx}
 	if w.spans(tx) {
-		parts = byTenant(tx)
+		parts = w.parts(tx)
 	}
 	for _, part := range parts {
 		if err := w.Store.Commit(w.ctx, part); err != nil {

@@ -20,13 +20,21 @@ var CopyMark = RecordKey{Kind: KindCopy, ID: "copy"}
 // changes would be lost or doubled when the copy is continued.
 var ErrIncomplete = errors.New("store is an unfinished copy")
 
-// Whole returns [ErrIncomplete] if a copy into s was begun and is not finished. A program
-// calls it before it works on a store.
+// Whole returns [ErrIncomplete] if a copy into s was begun and is not finished, and [ErrShard]
+// if s is one of several shards that was opened by itself. A program calls it before it works
+// on a store.
 func Whole(ctx context.Context, s Store) error {
 	_, err := s.Get(ctx, CopyMark)
 	switch {
 	case err == nil:
 		return fmt.Errorf("store: a copy into it was begun and is not finished; go on with the copy, or begin again with an empty store: %w", ErrIncomplete)
+	case !errors.Is(err, ErrNotFound):
+		return err
+	}
+	_, err = s.Get(ctx, ShardDirectory)
+	switch {
+	case err == nil:
+		return fmt.Errorf("store: it is one of several shards; open all of them together, with a shards: URL: %w", ErrShard)
 	case errors.Is(err, ErrNotFound):
 		return nil
 	}

@@ -53,10 +53,16 @@ var (
 // renewed by another call: their rows were locked by another transaction, say.
 type NotRenewedError struct {
 	Leases []Lease
+
+	// Cause is why, if it is not that their rows were locked.
+	Cause error
 }
 
 // Error says how many leases there are, and names one.
 func (e *NotRenewedError) Error() string {
+	if e.Cause != nil {
+		return fmt.Sprintf("store: renew: %d leases were not renewed, that of %v among them: %v", len(e.Leases), e.Leases[0].Key, e.Cause)
+	}
 	return fmt.Sprintf("store: renew: %d leases are locked by other transactions and were not renewed, that of %v among them", len(e.Leases), e.Leases[0].Key)
 }
 

@@ -19,6 +19,7 @@ var backends = map[string]string{
 	"postgresql": "github.com/abidehq/abide/store/pgstore",
 	"redis":      "github.com/abidehq/abide/store/redisstore",
 	"rediss":     "github.com/abidehq/abide/store/redisstore",
+	"shards":     "github.com/abidehq/abide/store/shardstore",
 	"sqlite":     "github.com/abidehq/abide/store/sqlitestore",
 }
 

@@ -103,7 +103,7 @@ func TestOpenNamesTheImportOfABackendThatIsNotLinked(t *testing.T) {
 	t.Parallel()
 	for scheme, backend := range map[string]string{
 		"memory": "memstore", "pebble": "pebblestore", "sqlite": "sqlitestore", "redis": "redisstore", "rediss": "redisstore",
-		"postgres": "pgstore", "postgresql": "pgstore",
+		"postgres": "pgstore", "postgresql": "pgstore", "shards": "shardstore",
 	} {
 		if _, err := os.Stat(backend); err != nil {
 			t.Error(err)

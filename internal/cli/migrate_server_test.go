@@ -32,7 +32,7 @@ func TestMigrate(t *testing.T) {
 		t.Errorf("status of an empty database: code %d\n%s", code, out)
 	}
 	code, out = runMigrate(t, "up", "--store", place)
-	if code != ExitOK || !strings.HasPrefix(out, "applied 1 tables\napplied 2 views\napplied 3 search\n") {
+	if code != ExitOK || !strings.HasPrefix(out, "applied 1 tables\napplied 2 views\napplied 3 search\napplied 4 holders\napplied 5 acknowledged\n") {
 		t.Errorf("up: code %d\n%s", code, out)
 	}
 	code, out = runMigrate(t, "up", "--store", place)

@@ -2,6 +2,7 @@ package rows
 
 import (
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -56,6 +57,9 @@ const reservationMark = "\n"
 func ReservedFor(process int64) string {
 	return reservationMark + strconv.FormatInt(process, 36)
 }
+
+// IsReservation reports whether a token is that of a reservation, and not of a lease.
+func IsReservation(token string) bool { return strings.HasPrefix(token, reservationMark) }
 
 // hold makes the process the holder of the keys whose logs a group appends to, and reserves keys
 // that the group makes ready for the processes that hold them.

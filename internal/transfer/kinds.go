@@ -58,6 +58,7 @@ var kinds = map[string]format{
 	kindSignature:        anything, // JSON of package catalog, without a format
 	store.KindQuarantine: anything, // it has a rule of its own
 	store.KindCopy:       oneInJSON,
+	store.KindShards:     oneInJSON,
 }
 
 // queues has the format of the messages of each queue.

@@ -180,7 +180,7 @@ func (s *Store) claimKey(q *queue, k *keyState, req *store.ClaimRequest, nowMS i
 	s.tokens++
 	k.lease = &lease{
 		number:    s.tokens,
-		token:     store.Token(strconv.FormatInt(s.tokens, 10)),
+		token:     store.Token(strconv.FormatInt(s.number, 10) + "." + strconv.FormatInt(s.tokens, 10)),
 		owner:     req.Owner,
 		untilMS:   nowMS + millis(req.Lease),
 		delivered: deliver,

@@ -9,7 +9,10 @@ import (
 )
 
 // Commit applies tx.
-func (s *Store) Commit(ctx context.Context, tx *store.Tx) error {
+func (s *Store) Commit(ctx context.Context, tx *store.Tx) error { return s.commit(ctx, nil, tx) }
+
+// commit applies tx for a process, or for the only one.
+func (s *Store) commit(ctx context.Context, p *Process, tx *store.Tx) error {
 	if err := tx.ValidateWithin(s.limits); err != nil {
 		return err
 	}
@@ -21,6 +24,9 @@ func (s *Store) Commit(ctx context.Context, tx *store.Tx) error {
 		return err
 	}
 	defer s.mu.Unlock()
+	if p.fenced() {
+		return store.Fenced("commit")
+	}
 	if err := s.check(tx, nowMS); err != nil {
 		return err
 	}

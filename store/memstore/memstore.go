@@ -14,6 +14,7 @@ import (
 	"context"
 	"net/url"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/abidehq/abide/clock"
@@ -56,19 +57,28 @@ type Store struct {
 	lastMS   int64 // the time of the latest call
 	seq      int64 // of the message put last
 	tokens   int64 // of the claim made last
+	number   int64 // of the store among those of the process, so that no two have the same tokens
 	queues   map[string]*queue
 	records  records
-	waits    *waitlist.List[[]store.Claim] // Claim calls that wait
+
+	// processes has what each process acknowledged last, and acks is closed when that changes.
+	processes map[*Process]int64
+	acks      chan struct{}
+
+	waits *waitlist.List[[]store.Claim] // Claim calls that wait
 }
 
 var _ store.Store = (*Store)(nil)
+
+// stores counts the stores of the process.
+var stores atomic.Int64
 
 // New returns an empty store.
 func New(o Options) *Store {
 	if o.Clock == nil {
 		o.Clock = base.System{}
 	}
-	s := &Store{limits: o.Limits.OrContract(), clock: o.Clock, time: base.NewSteady(o.Clock, nil), queues: map[string]*queue{}, records: newRecords()}
+	s := &Store{limits: o.Limits.OrContract(), number: stores.Add(1), clock: o.Clock, time: base.NewSteady(o.Clock, nil), queues: map[string]*queue{}, records: newRecords(), processes: map[*Process]int64{}, acks: make(chan struct{})}
 	s.waits = waitlist.New[[]store.Claim](&s.mu, o.Clock, s.expireWait)
 	return s
 }

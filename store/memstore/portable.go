@@ -116,6 +116,13 @@ func (s *Store) Import(ctx context.Context, p store.Parcel) error {
 	if err := s.follows(&p); err != nil {
 		return err
 	}
+	s.add(&p, nowMS)
+	s.serveAll(nowMS)
+	return nil
+}
+
+// add adds what a parcel holds and the store does not.
+func (s *Store) add(p *store.Parcel, nowMS int64) {
 	for _, h := range p.Keys {
 		k := s.key(h.Key)
 		k.setRoute(h.Route, 0)
@@ -136,8 +143,6 @@ func (s *Store) Import(ctx context.Context, p store.Parcel) error {
 		added := copyRecord(&r)
 		s.setRecord(r.Key, &added)
 	}
-	s.serveAll(nowMS)
-	return nil
 }
 
 // follows reports whether the entries of a parcel follow on those that are there.

@@ -35,16 +35,18 @@ type database struct {
 	begin        []string
 	beginRelaxed []string
 
-	cache    rowCache
-	peers    *peers
-	lockNext atomic.Int64 // how many of the next updates lock what they load
-	time     *base.Follower
-	behind   base.Behind
-	deltas   atomic.Int64 // rows of the tally that we wrote since they were folded
-	foldSoon chan struct{}
-	process  string // our row in the table of processes
-	number   int64  // our number there; 0 if this process does not listen
-	hinted   atomic.Bool
+	cache     rowCache
+	peers     *peers
+	lockNext  atomic.Int64 // how many of the next updates lock what they load
+	time      *base.Follower
+	behind    base.Behind
+	deltas    atomic.Int64 // rows of the tally that we wrote since they were folded
+	foldSoon  chan struct{}
+	process   string       // our row in the table of processes
+	acked     atomic.Int64 // the version of the directory of shards that is in it; 0 if there is none
+	fenceText string       // checkFence
+	number    int64        // our number there; 0 if this process does not listen
+	hinted    atomic.Bool
 
 	format  int                   // of this program
 	unfit   atomic.Pointer[error] // why this program must not work on the tables any more, if so
@@ -69,6 +71,7 @@ func newDatabase(ctx context.Context, c *config, o Options, b *basis) (*database
 		peers: newPeers(), process: base.NewUUID(base.System{}.Now()),
 		time: base.NewFollower(store.MaxClockLead), format: formatOf(), begin: []string{"BEGIN"}, beginRelaxed: []string{"BEGIN"}, foldSoon: make(chan struct{}, 1),
 	}
+	d.fenceText = d.text.translate.Replace(checkFence)
 	d.behind.Report = func(lead time.Duration) {
 		d.log.Warn("clock of the server is behind the store's time", "lead", lead)
 	}

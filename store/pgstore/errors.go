@@ -80,6 +80,8 @@ func fatal(reported *pgconn.PgError) bool {
 // sentinel of rows that says what to do about it.
 func rolledBack(err error) error {
 	switch c := code(err); {
+	case isFenced(err):
+		return fmt.Errorf("pgstore: update: %w: %w: %w", rows.ErrRolledBack, store.ErrFenced, err)
 	case slices.Contains(codesRetry, c) || isConflict(err):
 		return fmt.Errorf("pgstore: update: %w: %w", rows.ErrRetry, err)
 	case c == codeLocked:

@@ -87,7 +87,7 @@ func TestMigrateOff(t *testing.T) {
 	t.Parallel()
 	u, schema := freshURL(t, "migrate", "off")
 	_, err := Open(t.Context(), u, Options{})
-	if !errors.Is(err, store.ErrFormat) || !strings.Contains(err.Error(), "1 tables, 2 views, 3 search") {
+	if !errors.Is(err, store.ErrFormat) || !strings.Contains(err.Error(), "1 tables, 2 views, 3 search, 4 holders, 5 acknowledged") {
 		t.Fatalf("open an empty schema: %v, want ErrFormat with what is missing", err)
 	}
 	for _, m := range Migrations(schema) {

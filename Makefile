@@ -70,7 +70,7 @@ test-long: compiler servers ## run the same tests with much longer random and cr
 # What runs on a store, and the stores on which it has to; `make test` runs it in memory.
 # Virtual time stands still while a backend is at work, so that only the machine decides
 # how long this takes: name some backends, or a package, to run less.
-BACKENDS ?= pebble sqlite postgres redis
+BACKENDS ?= pebble sqlite postgres redis shards
 ON_BACKENDS ?= . ./internal/faults ./internal/engine ./timer ./bus/outbox ./action ./action/hook ./server/operation
 
 # `make test` runs some packages on the backends, and leaves tests out there: those of very

@@ -10,6 +10,7 @@ import (
 	"github.com/abidehq/abide/store"
 	"github.com/abidehq/abide/store/memstore"
 	"github.com/abidehq/abide/store/pebblestore"
+	"github.com/abidehq/abide/store/shardstore"
 	"github.com/abidehq/abide/store/sqlitestore"
 )
 
@@ -18,6 +19,15 @@ func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 func openMemory(_ context.Context, _ testing.TB, clock base.Clock) (store.Store, error) {
 	return memstore.New(memstore.Options{Clock: clock}), nil
+}
+
+// openShards opens three stores in memory as one.
+func openShards(ctx context.Context, _ testing.TB, clock base.Clock) (store.Store, error) {
+	var shards []shardstore.Shard
+	for _, name := range []string{"a", "b", "c"} {
+		shards = append(shards, shardstore.Shard{Name: name, Store: memstore.New(memstore.Options{Clock: clock})})
+	}
+	return shardstore.New(ctx, shards, shardstore.Options{Logger: quiet()})
 }
 
 func openPebble(ctx context.Context, t testing.TB, clock base.Clock) (store.Store, error) {

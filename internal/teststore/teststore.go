@@ -35,6 +35,7 @@ var kinds = map[string]opener{
 	"memory": openMemory,
 	"least":  openLeast,
 	"pebble": openPebble,
+	"shards": openShards,
 	"sqlite": openSQLite,
 }
 

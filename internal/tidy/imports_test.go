@@ -57,6 +57,11 @@ var layers = []layer{
 	backend("store/pgstore"),
 	backend("store/redisstore"),
 	{
+		path:    "store/shardstore",
+		imports: []string{"internal/backoff", "internal/base", "internal/cursor", "store"},
+		tests:   []string{"internal/testenv", "store/memstore", "store/pgstore", "store/storetest/..."},
+	},
+	{
 		path:    "internal/transfer",
 		imports: []string{"internal/pages", "internal/wire", "store"},
 		tests: []string{
@@ -187,7 +192,7 @@ var layers = []layer{
 		path: "internal/fleet",
 		tests: []string{
 			".", "abidetest", "bus", "bus/outbox", "history", "internal/base", "internal/testenv",
-			"store", "store/pgstore", "timer",
+			"store", "store/pgstore", "store/shardstore", "timer",
 		},
 	},
 	{path: "internal/firsthour", tests: []string{"internal/browser", "internal/testenv"}},

@@ -15,7 +15,7 @@ var storeless = []string{".", "abidetest/...", "action", "remote", "server/api",
 // drivers are parts of import paths of backends and of what they are built on.
 var drivers = []string{
 	"cockroachdb/", "jackc/pgx", "modernc.org/sqlite", "zombiezen.com/go/sqlite", "redis/rueidis", "getsentry/",
-	"abide/store/pebblestore", "abide/store/pgstore", "abide/store/redisstore", "abide/store/sqlitestore",
+	"abide/store/pebblestore", "abide/store/pgstore", "abide/store/redisstore", "abide/store/shardstore", "abide/store/sqlitestore",
 }
 
 func TestPackagesThatLinkNoStore(t *testing.T) {

@@ -17,6 +17,7 @@ import (
 	"github.com/abidehq/abide/server/auth"
 	"github.com/abidehq/abide/server/operation"
 	"github.com/abidehq/abide/store"
+	"github.com/abidehq/abide/store/shardstore"
 	"github.com/abidehq/abide/timer"
 )
 
@@ -38,7 +39,7 @@ var exits = []struct {
 	{ExitUsage, []error{bench.ErrOptions, abide.ErrInvalid, action.ErrInvalid, timer.ErrInvalid, operation.ErrInvalid, auth.ErrInvalid}},
 	{ExitNotFound, []error{store.ErrNotFound, abide.ErrNotFound, action.ErrNotFound, timer.ErrNotFound, operation.ErrNotFound, auth.ErrNotFound}},
 	{ExitConflict, []error{
-		store.ErrConflict, store.ErrInUse, store.ErrIncomplete, store.ErrBackup, store.ErrReadOnly, transfer.ErrTarget, transfer.ErrChanged, abide.ErrExists, abide.ErrState, abide.ErrStalled, abide.ErrConflict,
+		store.ErrConflict, store.ErrInUse, store.ErrIncomplete, store.ErrShard, shardstore.ErrMove, store.ErrBackup, store.ErrReadOnly, transfer.ErrTarget, transfer.ErrChanged, abide.ErrExists, abide.ErrState, abide.ErrStalled, abide.ErrConflict,
 		action.ErrExists, action.ErrState, action.ErrConflict,
 		timer.ErrExists, timer.ErrState, timer.ErrConflict, timer.ErrQuota,
 		operation.ErrExists, operation.ErrState, operation.ErrConflict,

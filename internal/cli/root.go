@@ -15,6 +15,7 @@ import (
 	"github.com/abidehq/abide/internal/cli/instances"
 	"github.com/abidehq/abide/internal/cli/quarantine"
 	"github.com/abidehq/abide/internal/cli/serve"
+	"github.com/abidehq/abide/internal/cli/shards"
 	"github.com/abidehq/abide/internal/cli/sinks"
 	"github.com/abidehq/abide/internal/cli/stats"
 	"github.com/abidehq/abide/internal/cli/store"
@@ -71,7 +72,7 @@ Exit codes: 0 ok, 1 failure, 2 usage, 3 not found, 4 conflict, 5 unreachable.`,
 		SilenceErrors: true, // run prints them, once
 	},
 		actions.New(), tokens.NewAudit(), bench.New(), serve.NewConfig(), sinks.NewDeliveries(), serve.NewHealth(), instances.New(), newMan(), store.NewMigrate(), instances.NewOperations(), serve.NewOrchestrate(), workers.NewOrchestrations(),
-		quarantine.New(), actions.NewSchedules(), serve.New(), tokens.NewSessions(), sinks.New(), stats.New(), store.New(), timers.New(), tokens.New(), top.New(), newVersion(), newVet(), workers.New(),
+		quarantine.New(), actions.NewSchedules(), serve.New(), tokens.NewSessions(), shards.New(), sinks.New(), stats.New(), store.New(), timers.New(), tokens.New(), top.New(), newVersion(), newVet(), workers.New(),
 	)
 	addCompletions(root)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return console.AsUsage(err) })

@@ -30,7 +30,8 @@ const slack = 8 * time.Second
 type fleet struct {
 	t      *testing.T
 	rnd    *rand.Rand
-	url    string // of the database
+	url    string // of the database with the ledger
+	place  string // the URL of the store
 	dir    string
 	ledger *ledger
 
@@ -53,8 +54,15 @@ type fleet struct {
 // newFleet returns a fleet without processes on a new database of a server.
 func newFleet(t *testing.T, server *testenv.PostgresServer) *fleet {
 	t.Helper()
+	database := server.Database(t)
+	return newFleetOn(t, database, database)
+}
+
+// newFleetOn returns a fleet without processes on a store, with its ledger in a database.
+func newFleetOn(t *testing.T, place, database string) *fleet {
+	t.Helper()
 	f := &fleet{
-		t: t, rnd: rand.New(rand.NewPCG(testenv.Seed(t), 0)), url: server.Database(t), dir: t.TempDir(),
+		t: t, rnd: rand.New(rand.NewPCG(testenv.Seed(t), 0)), url: database, place: place, dir: t.TempDir(),
 		orders: map[int]string{}, due: map[string]time.Time{}, cancelled: map[string]bool{},
 	}
 	var err error
@@ -65,7 +73,7 @@ func newFleet(t *testing.T, server *testenv.PostgresServer) *fleet {
 	if _, err := f.ledger.pool.Exec(t.Context(), ledgerSchema); err != nil {
 		t.Fatal(err)
 	}
-	if f.store, err = store.Open(t.Context(), f.url); err != nil {
+	if f.store, err = store.Open(t.Context(), f.place); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -84,7 +92,7 @@ func newFleet(t *testing.T, server *testenv.PostgresServer) *fleet {
 func (f *fleet) setup(change func(*setup)) setup {
 	f.started++
 	name := fmt.Sprintf("process-%d", f.started)
-	s := setup{Name: name, Store: f.url, Ledger: f.url, Sink: f.sink(name), Lease: lease, Versions: []string{"1"}}
+	s := setup{Name: name, Store: f.place, Ledger: f.url, Sink: f.sink(name), Lease: lease, Versions: []string{"1"}}
 	if change != nil {
 		change(&s)
 	}

@@ -14,5 +14,8 @@ func TestMain(m *testing.M) {
 	if text := os.Getenv(workerVariable); text != "" {
 		os.Exit(runWorker(text))
 	}
+	if text := os.Getenv(moverVariable); text != "" {
+		os.Exit(runMover(text))
+	}
 	testenv.Main(m)
 }

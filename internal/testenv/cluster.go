@@ -163,7 +163,7 @@ func (p *postgres) initialise(data string) error {
 	// Nobody needs it after the machine itself has crashed, so it is not synced. What the
 	// server writes later is.
 	if _, err := run(p.command(filepath.Join(p.programs, "initdb"), "-D", data, "-U", superuser, "-A", "trust",
-		"-E", "UTF8", "--no-locale", "--no-sync", "--no-instructions")); err != nil {
+		"-E", "UTF8", "--no-locale", "--no-sync")); err != nil {
 		return err
 	}
 	return os.WriteFile(filepath.Join(data, "pg_hba.conf"), []byte("host all,replication all 127.0.0.1/32 trust\n"), 0o600)

@@ -313,7 +313,7 @@ func (s *Store) listen(ctx context.Context) {
 }
 
 func (s *Store) listenOnce(ctx context.Context, pause *backoff.Pause) error {
-	conn, err := pgx.ConnectConfig(ctx, s.db.config.conn)
+	conn, err := s.db.config.connect(ctx)
 	if err != nil {
 		return err
 	}

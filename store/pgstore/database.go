@@ -189,6 +189,8 @@ func (d *database) read(ctx context.Context, sql string, args []any, scan func(p
 // readOnce sends a statement on a connection of the pool, and reports whether anything came
 // back. A connection that is of no use any more is closed.
 func (d *database) readOnce(ctx context.Context, sql string, args []any, scan func(pgx.Rows) error) (came bool, err error) {
+	ended := d.config.servers.begin(otherCall)
+	defer func() { ended(err) }()
 	conn, err := d.others.Acquire(ctx)
 	if err != nil {
 		return false, err

@@ -98,6 +98,27 @@ func isConflict(err error) bool {
 	return ok && strings.Contains(reported.Message, conflictText)
 }
 
+// errUnreplicated is the error of a commit that the primary has, and perhaps no standby: its wait for
+// a synchronous standby was cancelled, by an operator say. The server then reports that it is
+// committed, with a warning.
+var errUnreplicated = errors.New("the wait for a synchronous standby was cancelled")
+
+// unreplicated is the mark of a connection that has had such a warning. It is closed after the
+// commit.
+const unreplicated = "abide: unreplicated"
+
+// noteUnreplicated marks a connection. The routine says which warning it is, in any language.
+func noteUnreplicated(conn *pgconn.PgConn, n *pgconn.Notice) {
+	if n.Routine == "SyncRepWaitForLSN" {
+		conn.CustomData()[unreplicated] = true
+	}
+}
+
+func isUnreplicated(conn *pgconn.PgConn) bool {
+	_, ok := conn.CustomData()[unreplicated]
+	return ok
+}
+
 // failed returns the error of a read.
 func failed(verb string, err error) error {
 	if err == nil {

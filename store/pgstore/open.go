@@ -78,10 +78,11 @@ type config struct {
 	connections int
 	notify      bool
 	migrate     bool
-	anyServer   bool // target_session_attrs was set, by the URL or the environment
-	pooler      bool // a pooler is in between that gives each transaction another connection
-	prepares    bool // it keeps prepared statements: found out when the store is opened
-	unverified  bool // nothing says whether to use TLS, and the server is on another machine
+	anyServer   bool     // target_session_attrs was set, by the URL or the environment
+	pooler      bool     // a pooler is in between that gives each transaction another connection
+	prepares    bool     // it keeps prepared statements: found out when the store is opened
+	servers     *servers // if there are several to choose from
+	unverified  bool     // nothing says whether to use TLS, and the server is on another machine
 }
 
 func openURL(ctx context.Context, u *url.URL) (store.Store, error) {
@@ -112,6 +113,9 @@ func Open(ctx context.Context, rawURL string, o Options) (*Store, error) {
 	}
 	if !c.anyServer && c.conn.ValidateConnect == nil {
 		c.conn.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+	}
+	if c.servers = newServers(c); c.servers != nil {
+		c.servers.choose(ctx)
 	}
 	b, err := prepare(ctx, c, o)
 	if err != nil {
@@ -182,6 +186,7 @@ func parse(rawURL string) (*config, error) {
 		c.conn.RuntimeParams["application_name"] = "abide"
 	}
 	c.conn.DialFunc = dial
+	c.conn.OnNotice = noteUnreplicated
 	if c.pooler {
 		c.conn.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
 	}
@@ -250,7 +255,7 @@ type basis struct {
 // prepare sees to it that the tables are there and are ours, and the functions too where statements
 // are called.
 func prepare(ctx context.Context, c *config, o Options) (b *basis, err error) {
-	conn, err := pgx.ConnectConfig(ctx, c.conn)
+	conn, err := c.connect(ctx)
 	if err != nil {
 		return nil, unreachable(c, err)
 	}
@@ -277,6 +282,13 @@ func prepare(ctx context.Context, c *config, o Options) (b *basis, err error) {
 	return b, useFunctions(ctx, conn, c, b.text, pooledSettings(b.known), o.Logger)
 }
 
+// connect opens a connection that belongs to no pool.
+func (c *config) connect(ctx context.Context) (*pgx.Conn, error) {
+	conn := c.conn.Copy()
+	c.servers.configure(conn)
+	return pgx.ConnectConfig(ctx, conn)
+}
+
 // unreachable returns the error of a server that cannot be connected to.
 func unreachable(c *config, err error) error {
 	return fmt.Errorf("pgstore: connect to %s:%d: %w", c.conn.Host, c.conn.Port, err)
@@ -298,6 +310,10 @@ func pool(ctx context.Context, c *config, o Options, size int, set string) (*pgx
 	// A connection that was lost is found by its next use, which then takes another: asking
 	// each time would be a round trip more.
 	pc.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false }
+	pc.BeforeConnect = func(_ context.Context, conn *pgx.ConnConfig) error {
+		c.servers.configure(conn)
+		return nil
+	}
 	if !c.pooler {
 		pc.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
 			_, err := conn.Exec(ctx, set, pgx.QueryExecModeSimpleProtocol)

@@ -31,6 +31,9 @@ func (s *Store) begin() {
 	s.tasks.Go(func() { s.db.heartbeats(ctx) })
 	s.tasks.Go(func() { s.db.keepTidy(ctx) })
 	s.tasks.Go(func() { s.db.meet(ctx) })
+	if s.db.config.servers != nil {
+		s.tasks.Go(func() { s.db.watch(ctx) })
+	}
 	if s.db.config.notify {
 		s.tasks.Go(func() { s.listen(ctx) })
 		s.tasks.Go(func() { s.db.announcer.run(ctx) })

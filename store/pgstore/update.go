@@ -26,12 +26,14 @@ import (
 // restart of the server costs its first callers nothing but time. After the commit was sent, a
 // lost connection leaves the outcome unknown, and Update returns an error that does not wrap
 // rows.ErrRolledBack.
-func (d *database) Update(ctx context.Context, need *rows.ReadSet, decide func(now int64, s *rows.State) *rows.Changes) error {
+func (d *database) Update(ctx context.Context, need *rows.ReadSet, decide func(now int64, s *rows.State) *rows.Changes) (err error) {
 	if err := d.fit(); err != nil {
 		return rolledBack(err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
+	ended := d.config.servers.begin(commitCall)
+	defer func() { ended(err) }()
 	pool, begin := d.poolFor(need)
 	for try := 1; ; try++ {
 		conn, err := pool.Acquire(ctx)
@@ -314,6 +316,9 @@ func (d *database) writeAndCommit(ctx context.Context, conn *pgxpool.Conn, chang
 		err = conn.SendBatch(ctx, b).Close()
 	}
 	switch reported, ok := errors.AsType[*pgconn.PgError](err); {
+	case err == nil && committed && isUnreplicated(conn.Conn().PgConn()):
+		d.cache.clear()
+		err = fmt.Errorf("pgstore: update: the outcome is unknown: %w", errUnreplicated)
 	case err == nil && committed:
 		d.wroteTally(len(changes.Tally))
 		d.cache.written(changes, l)

@@ -186,7 +186,7 @@ func TestTenantsOfOtherMastersGoOnWithoutOne(t *testing.T) {
 	if _, err := s.Count(ctx, store.Query{Kind: "balance"}, 10); err == nil {
 		t.Error("records of all tenants are counted, although some cannot be reached")
 	}
-	mine, other := tenantIn(5, len(s.segments)), tenantIn(60, len(s.segments))
+	mine, other := tenantIn(5, len(s.segments)), tenantIn(20, len(s.segments))
 	if _, err := s.Count(t.Context(), store.Query{Kind: "balance", Tenant: &mine}, 10); err != nil {
 		t.Errorf("count of a tenant that can be reached: %v", err)
 	}
@@ -200,7 +200,7 @@ func TestTenantsOfOtherMastersGoOnWithoutOne(t *testing.T) {
 func TestClaimsTakeFromSegmentsInTurn(t *testing.T) {
 	t.Parallel()
 	s := clusterStore(t, testenv.SharedRedisCluster(t), Options{poll: never})
-	for _, seg := range []int{3, 30, 60} {
+	for _, seg := range []int{3, 10, 20} {
 		var messages []store.Message
 		for i := range 50 {
 			messages = append(messages, messageOf(tenantIn(seg, len(s.segments)), fmt.Sprintf("order-%d", i)))
@@ -215,7 +215,7 @@ func TestClaimsTakeFromSegmentsInTurn(t *testing.T) {
 			seen[s.segmentOf(c.Key.Tenant).index]++
 		}
 	}
-	if len(seen) != 3 || seen[3] != 3 || seen[30] != 3 || seen[60] != 3 {
+	if len(seen) != 3 || seen[3] != 3 || seen[10] != 3 || seen[20] != 3 {
 		t.Errorf("nine claims took from segments as follows: %v", seen)
 	}
 	req.Max = 1000
@@ -231,7 +231,7 @@ func TestHintsOfOtherProcessesNameTheSegment(t *testing.T) {
 	cluster := testenv.SharedRedisCluster(t)
 	o := Options{Prefix: newPrefix(), poll: never}
 	s, other := clusterStore(t, cluster, o), clusterStore(t, cluster, o)
-	for _, seg := range []int{0, 21, 42, 63} {
+	for _, seg := range []int{0, 7, 15, 23} {
 		result := waitsFor(t, s, request("turns", time.Hour))
 		eventually(t, "hints are heard", s.listening.Load)
 		tenant := tenantIn(seg, len(s.segments))
@@ -240,7 +240,7 @@ func TestHintsOfOtherProcessesNameTheSegment(t *testing.T) {
 			t.Errorf("claimed %v, want the key of %s", claims, tenant)
 		}
 	}
-	record := store.RecordKey{Kind: "balance", Tenant: tenantIn(50, len(s.segments)), ID: "r"}
+	record := store.RecordKey{Kind: "balance", Tenant: tenantIn(18, len(s.segments)), ID: "r"}
 	changed := make(chan error, 1)
 	go func() {
 		_, err := s.Await(context.Background(), record, 0)
@@ -338,7 +338,7 @@ func TestAStoreInOneSlotOfAClusterStaysThere(t *testing.T) {
 func TestACommitThatTooFewReplicasOfItsMasterHaveIsNotAcknowledged(t *testing.T) {
 	t.Parallel()
 	s := clusterStore(t, testenv.SharedRedisCluster(t), Options{Replicas: 2, waitReplicas: 50 * time.Millisecond})
-	for _, seg := range []int{1, 30, 62} {
+	for _, seg := range []int{1, 10, 22} {
 		r := putRecord("r")
 		r.Record.Key.Tenant = tenantIn(seg, len(s.segments))
 		err := s.Commit(t.Context(), &store.Tx{PutRecords: []store.PutRecord{r}})

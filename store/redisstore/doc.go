@@ -235,7 +235,7 @@
 //
 // The names of all that is stored in a segment begin with its hash tag in braces, so that a
 // cluster has it in one slot: {abide} for the first segment, which is the only one of most
-// stores, and {abide/17.31}, or the like, for others: see segmentTag. A letter follows, then names,
+// stores, and {abide/17.61}, or the like, for others: see segmentTag. A letter follows, then names,
 // each with its length before it unless it is the last. Numbers are big-endian.
 //
 //	meta            hash: format, and segments if there are several; owner and owned (see

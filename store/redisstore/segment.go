@@ -34,7 +34,7 @@ type segment struct {
 
 const (
 	// DefaultSegments is the number of segments of a store that is created on a cluster.
-	DefaultSegments = 64
+	DefaultSegments = 24
 
 	// MaxSegments is the largest number of segments of a store.
 	MaxSegments = 1024

@@ -17,17 +17,17 @@ import (
 func ledger(t *testing.T, r *fixture) {
 	t.Helper()
 	for n := range 4 {
-		record := store.Record{Key: store.RecordKey{Kind: "ledger", ID: fmt.Sprint("name", n)}, Status: "new"}
+		record := store.Record{Key: store.RecordKey{Kind: "ledger", Tenant: "acme", ID: fmt.Sprint("name", n)}, Status: "new"}
 		check.OK(t, r.Store.Commit(t.Context(), &store.Tx{PutRecords: []store.PutRecord{{Record: record}}}))
 	}
 	r.notes.put = func(o *outbox.Outcome) []store.PutRecord {
-		return []store.PutRecord{{Record: store.Record{Key: store.RecordKey{Kind: "ledger", ID: o.Name}, Status: string(o.State)}, Expect: 1}}
+		return []store.PutRecord{{Record: store.Record{Key: store.RecordKey{Kind: "ledger", Tenant: "acme", ID: o.Name}, Status: string(o.State)}, Expect: 1}}
 	}
 }
 
 func (r *fixture) noted(n int) string {
 	r.T.Helper()
-	record, err := r.Store.Get(r.T.Context(), store.RecordKey{Kind: "ledger", ID: fmt.Sprint("name", n)})
+	record, err := r.Store.Get(r.T.Context(), store.RecordKey{Kind: "ledger", Tenant: "acme", ID: fmt.Sprint("name", n)})
 	check.OK(r.T, err)
 	return record.Status
 }
@@ -50,7 +50,7 @@ func TestNotesAreInTheCommitThatSettles(t *testing.T) {
 func TestANoteInConflictKeepsNobodyElseFromBeingSettled(t *testing.T) {
 	bubble(t, func(t *testing.T, r *fixture) {
 		ledger(t, r)
-		moved := store.Record{Key: store.RecordKey{Kind: "ledger", ID: "name2"}, Status: "moved"}
+		moved := store.Record{Key: store.RecordKey{Kind: "ledger", Tenant: "acme", ID: "name2"}, Status: "moved"}
 		check.OK(t, r.Store.Commit(t.Context(), &store.Tx{PutRecords: []store.PutRecord{{Record: moved, Expect: 1}}}))
 		r.put(0, 1, 2, 3)
 		r.run()
@@ -104,7 +104,7 @@ func TestABatchThatIsTooLargeForACommitIsSettledInParts(t *testing.T) {
 	bubble(t, func(t *testing.T, r *fixture) {
 		large := make([]byte, store.MaxTxBytes/8)
 		r.notes.put = func(o *outbox.Outcome) []store.PutRecord {
-			key := store.RecordKey{Kind: "ledger", ID: o.Name}
+			key := store.RecordKey{Kind: "ledger", Tenant: "acme", ID: o.Name}
 			return []store.PutRecord{{Record: store.Record{Key: key, Status: string(o.State), Body: large}, Expect: store.AnyVersion}}
 		}
 		r.sink.Fail(bus.ErrPermanent)

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"syscall"
 	"testing"
 	"time"
 
@@ -49,14 +49,10 @@ func (e *errand) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	closed := func(p shardstore.Progress) {
-		if p.Closed > 0 && p.Done == p.Of {
-			fmt.Println(p.Closed.Milliseconds())
-		}
-	}
-	err = s.Resume(ctx, closed)
+	tell := func(p shardstore.Progress) { fmt.Println(p.Stage) }
+	err = s.Resume(ctx, tell)
 	if err == nil {
-		err = s.Move(ctx, shardstore.OneTenant(e.Tenant), e.To, closed)
+		err = s.Move(ctx, shardstore.OneTenant(e.Tenant), e.To, tell)
 	}
 	return errors.Join(err, s.Close())
 }
@@ -83,7 +79,9 @@ func TestMovedTenants(t *testing.T) {
 	f.outage = 40 * time.Second
 	stop := f.load(2*every, f.start)
 	moved := append([]string{""}, tenants...)
-	killed := 0
+	// The mover is killed at one stage or another, or not at all.
+	stages := []shardstore.Stage{shardstore.Copying, shardstore.Closed, "", shardstore.Cleaning, shardstore.Closed}
+	killed := map[shardstore.Stage]int{}
 	for i := range rounds(6, 20) {
 		f.progress(20)
 		tenant := moved[i%len(moved)]
@@ -99,17 +97,17 @@ func TestMovedTenants(t *testing.T) {
 			p.kill()
 			f.processes[k] = startProcess(t, f.setup(nil))
 		}
-		// Most moves take less than a second: the mover is killed within that.
-		if !f.send(e, time.Duration(f.rnd.IntN(1200))*time.Millisecond) {
-			killed++
+		stage := stages[i%len(stages)]
+		if !f.send(e, stage, time.Duration(f.rnd.IntN(50))*time.Millisecond) {
+			killed[stage]++
 		}
 	}
 	check.OK(t, (&errand{List: list, To: f.elsewhere("")}).run(t.Context()))
 	stop()
 	f.check()
-	t.Logf("%d of the movers were killed", killed)
-	if killed == 0 {
-		t.Error("no mover was killed")
+	t.Logf("movers killed, by stage: %v", killed)
+	if killed[shardstore.Closed] == 0 || killed[""] > 0 {
+		t.Error("no mover was killed while a tenant was closed, or one failed by itself")
 	}
 }
 
@@ -121,8 +119,8 @@ func (f *fleet) elsewhere(tenant string) string {
 	return "a"
 }
 
-// send starts a mover, kills it after a while, and reports whether it had finished before.
-func (f *fleet) send(e errand, after time.Duration) (finished bool) {
+// send starts a mover, kills it a while after it has come to a stage, and reports whether it finished.
+func (f *fleet) send(e errand, stage shardstore.Stage, after time.Duration) (finished bool) {
 	f.t.Helper()
 	text, err := json.Marshal(e)
 	check.OK(f.t, err)
@@ -131,20 +129,17 @@ func (f *fleet) send(e errand, after time.Duration) (finished bool) {
 	cmd := exec.Command(self)
 	cmd.Env = append(os.Environ(), moverVariable+"="+string(text))
 	cmd.Stderr = os.Stderr
-	exited, err := testenv.Spawn(cmd)
+	said, err := cmd.StdoutPipe()
 	check.OK(f.t, err)
-	if !within(after, func() bool {
-		select {
-		case <-exited:
-			return true
-		default:
-			return false
+	check.OK(f.t, cmd.Start())
+	lines := bufio.NewScanner(said)
+	for lines.Scan() {
+		if stage != "" && lines.Text() == string(stage) {
+			pause(after)
+			_ = cmd.Process.Kill() // it may have ended by itself just now
 		}
-	}) {
-		_ = cmd.Process.Signal(syscall.SIGKILL) // it may end by itself just now
 	}
-	<-exited
-	return cmd.ProcessState.Success()
+	return cmd.Wait() == nil
 }
 
 // TestShardsDoNotStopEachOther stops the database of one shard: the tenants of the other go on.

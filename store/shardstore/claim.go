@@ -65,42 +65,77 @@ const droppedPause = 10 * time.Millisecond
 
 // owned returns those claims whose tenants are on the shard and may be changed. Others are of a copy:
 // one that is not the tenant's any more, or not yet, or that is just being copied. Those of a move
-// under way are released when the move is over, wherever their leases are then; what else there is has
-// no owner, and is left to its leases.
+// under way are held until the tenant is open; what else there is has no owner, and is left to its
+// leases.
 func (s *Store) owned(sh *shard, claims []store.Claim) []store.Claim {
 	r := s.routing.Load()
-	return slices.DeleteFunc(claims, func(c store.Claim) bool {
+	var dropped []store.Claim
+	claims = slices.DeleteFunc(claims, func(c store.Claim) bool {
 		tenant := c.Key.Tenant
 		if r.of(tenant) == sh && !r.closed(tenant) {
 			return false
 		}
 		if r.dir.covers(tenant) {
-			s.spawn(func() { s.releaseMoved(sh, c) })
+			dropped = append(dropped, c)
 		}
 		return true
 	})
+	if len(dropped) > 0 {
+		s.spawn(func() { s.holdMoved(sh, dropped) })
+	}
+	return claims
 }
 
-// releaseMoved releases a claim that was made on a shard while its tenant was being moved, as soon as the
-// tenant is open there, or the move is over. If the lease did not come along, there is nothing to
-// release.
-func (s *Store) releaseMoved(sh *shard, c store.Claim) {
-	ctx, cancel := withLimit(s.background, s.clock, reopenAfter)
+// holdMoved holds claims that were made on a shard while their tenants were being moved, and releases them
+// as soon as the tenants are open there, or the move is over. If a lease did not come along, there is
+// nothing to release. Were the leases left to expire, the keys would be claimed again and again, and each
+// time would count as an attempt.
+func (s *Store) holdMoved(sh *shard, claims []store.Claim) {
+	ctx, cancel := withLimit(s.background, s.clock, 2*reopenAfter)
 	defer cancel(nil)
-	tenant := c.Key.Tenant
+	lease := claims[0].Until.Sub(claims[0].Now)
 	for {
 		news := s.news()
-		r := s.routing.Load()
-		if !r.dir.covers(tenant) || r.dir.Move.Stage == Cleaning || r.of(tenant) == sh && !r.closed(tenant) {
+		if s.isSettled(sh, claims[0].Key.Tenant) {
 			break
 		}
+		soon := make(chan struct{})
+		stop := s.clock.AfterFunc(lease/3, func() { close(soon) })
 		select {
+		case <-soon:
+			s.renewHeld(ctx, sh, lease, claims)
 		case <-news:
 		case <-ctx.Done():
+		}
+		stop()
+		if ctx.Err() != nil {
 			return
 		}
 	}
-	_ = s.Release(ctx, store.Release{Lease: c.Lease(), Uncounted: true}) // or it expires
+	for i := range claims {
+		_ = s.Release(ctx, store.Release{Lease: claims[i].Lease(), Uncounted: true}) // or it expires
+	}
+}
+
+// isSettled reports whether a claim that was made on a shard can be released: the tenant is open there, or
+// is not moved any more.
+func (s *Store) isSettled(sh *shard, tenant string) bool {
+	r := s.routing.Load()
+	return !r.dir.covers(tenant) || r.dir.Move.Stage == Cleaning || r.of(tenant) == sh && !r.closed(tenant)
+}
+
+// renewHeld renews the leases of claims that are held, where they were made. It is no change of the tenant
+// that could be lost: at worst the lease ends earlier on the other shard.
+func (s *Store) renewHeld(ctx context.Context, sh *shard, lease time.Duration, claims []store.Claim) {
+	st, err := sh.use()
+	if err != nil {
+		return
+	}
+	leases := make([]store.Lease, 0, len(claims))
+	for i := range claims {
+		leases = append(leases, claims[i].Lease())
+	}
+	_, _ = st.Renew(ctx, lease, leases) // what is lost needs no release
 }
 
 // poll claims what is ready, from one shard after another. Each gives its share of what was asked for,

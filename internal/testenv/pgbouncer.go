@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 )
@@ -104,9 +105,7 @@ func (b *pgBouncer) configure() (string, error) {
 	users := filepath.Join(b.folder.path, "users")
 	text := fmt.Sprintf("[databases]\n* = host=%s port=%s\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = %s\nunix_socket_dir =\n"+
 		"auth_type = trust\nauth_file = %s\npool_mode = transaction\nserver_round_robin = 1\nmax_client_conn = 1000\n", host, serverPort, port, users)
-	for _, option := range b.options {
-		text += option + "\n"
-	}
+	text += strings.Join(append(b.options, ""), "\n")
 	list := fmt.Sprintf("%q \"\"\n", superuser)
 	config := filepath.Join(b.folder.path, "config")
 	return config, errors.Join(os.WriteFile(config, []byte(text), 0o644), os.WriteFile(users, []byte(list), 0o644))

@@ -135,8 +135,8 @@ func (a *announcer) watch(records []int64) {
 	a.wakeIf(len(a.watches) > 0)
 }
 
-func (a *announcer) wakeIf(any bool) {
-	if !any {
+func (a *announcer) wakeIf(gathered bool) {
+	if !gathered {
 		return
 	}
 	select {

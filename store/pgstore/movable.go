@@ -269,7 +269,7 @@ func (d *database) replace(ctx context.Context, tx pgx.Tx, guard store.Guard, th
 	if w := d.writeWith(b, changes, &loaded{}, text(moveKeys)); w.err != nil {
 		return nil, w.err
 	}
-	add := func(m store.Mark) error {
+	add := func(m store.Mark) error { //nolint:unparam // as scanMarks wants it
 		marks = append(marks, m)
 		return nil
 	}

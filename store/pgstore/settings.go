@@ -67,7 +67,7 @@ func setting(known []string, relax bool, lockWait time.Duration, local bool) str
 	var calls []string
 	set := func(name, value string) {
 		// Behind a pooler, the connection to the server is the pooler's to look after.
-		if slices.Contains(known, name) && !(local && strings.HasPrefix(name, "tcp_")) {
+		if slices.Contains(known, name) && (!local || !strings.HasPrefix(name, "tcp_")) {
 			calls = append(calls, fmt.Sprintf("set_config('%s', '%s', %t)", name, value, local))
 		}
 	}

@@ -341,11 +341,7 @@ func (c *acrossClaim) look(ctx context.Context, all bool) {
 		}
 	}
 	if len(doubtful) > 0 && !s.closed {
-		s.calls.Add(1)
-		go func() {
-			defer s.calls.Done()
-			c.lookLater(ctx, a, doubtful)
-		}()
+		s.calls.Go(func() { c.lookLater(ctx, a, doubtful) })
 	}
 	s.mu.Unlock()
 	if c.req.Wait > 0 {

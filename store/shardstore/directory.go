@@ -222,7 +222,8 @@ func decode(body []byte) (*Directory, error) {
 	if m := st.Move; m != nil {
 		d.Move = &Move{Unit: Unit{string(m.Tenant), m.Slot}, ID: m.ID, From: m.From, To: m.To, Stage: m.Stage}
 	}
-	return d, d.check()
+	err := d.check()
+	return d, err
 }
 
 // check reports whether every slot and tenant is on a shard that the directory names.

@@ -231,12 +231,11 @@ func (m *mover) run(ctx context.Context, d *Directory) (err error) {
 // takeGuard raises the version of the record that guards the writes of movers to a shard.
 func takeGuard(ctx context.Context, st store.Store, id string) (store.Guard, error) {
 	for {
-		version := int64(0)
 		r, err := st.Get(ctx, moverKey)
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
 			return store.Guard{}, err
 		}
-		version = r.Version
+		version := r.Version
 		err = st.Commit(ctx, &store.Tx{PutRecords: []store.PutRecord{{
 			Record: store.Record{Key: moverKey, Status: "mover", Name: id}, Expect: version,
 		}}})

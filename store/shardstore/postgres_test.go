@@ -303,7 +303,7 @@ func TestSettleWaitsForTransactions(t *testing.T) {
 	ok(t, s.Acknowledge(t.Context(), 7))
 	conn, err := pgx.Connect(t.Context(), withPath(t, testenv.SharedPostgres(t).URL(), "shard_a"))
 	ok(t, err)
-	defer conn.Close(t.Context())
+	defer func() { _ = conn.Close(t.Context()) }()
 	tx, err := conn.Begin(t.Context())
 	ok(t, err)
 	ok(t, s.Commit(pgstore.WithTx(t.Context(), tx), record("acme", "r")))
@@ -330,7 +330,7 @@ func TestTransactionsOfAShard(t *testing.T) {
 	for i, shard := range []string{"a", "b"} {
 		conn, err := pgx.Connect(t.Context(), withPath(t, testenv.SharedPostgres(t).URL(), "shard_"+shard))
 		ok(t, err)
-		defer conn.Close(t.Context())
+		defer func() { _ = conn.Close(t.Context()) }()
 		tx, err := conn.Begin(t.Context())
 		ok(t, err)
 		in := pgstore.WithTx(t.Context(), tx)

@@ -149,9 +149,7 @@ func (s *Store) begin(ctx context.Context) error {
 }
 
 func checkName(name string) error {
-	bad := func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' || r == '.' || r == '_')
-	}
+	bad := func(r rune) bool { return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyz0123456789-._", r) }
 	if name == "" || len(name) > MaxShardName || strings.ContainsFunc(name, bad) {
 		return fmt.Errorf("shardstore: %q is no name of a shard: 1 to %d lower-case letters, digits, hyphens, underscores and dots are allowed: %w", name, MaxShardName, store.ErrInvalid)
 	}

@@ -24,8 +24,12 @@ help: ## list the targets
 # SQLite is C that was turned into Go, which the race detector slows down tenfold. What is
 # concurrent about its store is internal/rows, and that is not left out. The simulation makes
 # one call at a time: the more worlds it runs, the more it finds.
-UNRACED := ./store/sqlitestore ./internal/sim
-RACED = $$(go list ./... | grep -v -e '/store/sqlitestore$$' -e '/internal/sim$$' -e '/store/pebblestore$$')
+UNRACED := ./store/sqlitestore ./internal/sim ./store/shardstore
+RACED = $$(go list ./... | grep -v -e '/store/sqlitestore$$' -e '/internal/sim$$' -e '/store/pebblestore$$' -e '/store/shardstore$$')
+
+# So are the suite and the model over shards: with the race detector only what moves tenants.
+SHARDS := ./store/shardstore
+SHARDS_UNRACED := Contract|Model
 
 # The embedded store's tests of large bodies, exports, damage and lost power write much and run
 # in one goroutine: `make test` runs them without the race detector, which takes gigabytes
@@ -37,6 +41,7 @@ PEBBLE_UNRACED := TinyLimits|PowerLoss|FlushesReach|CutShort|Damaged|MoreMessage
 test: compiler servers ## run all tests, with the race detector
 	$(RACE) -timeout $(TEST_TIMEOUT) $(RACED)
 	$(RACE) -timeout $(TEST_TIMEOUT) -skip '$(PEBBLE_UNRACED)' $(PEBBLE)
+	$(RACE) -timeout $(TEST_TIMEOUT) -skip '$(SHARDS_UNRACED)' $(SHARDS)
 	go test -timeout $(TEST_TIMEOUT) $(UNRACED) $(PEBBLE)
 	@$(MAKE) --no-print-directory test-invariants
 	@$(MAKE) --no-print-directory test-backends ON_BACKENDS="$(SOME_ON_BACKENDS)" SKIP="$(IN_MEMORY_ONLY)"

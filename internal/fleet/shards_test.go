@@ -82,7 +82,7 @@ func TestMovedTenants(t *testing.T) {
 	// The mover is killed at one stage or another, or not at all.
 	stages := []shardstore.Stage{shardstore.Copying, shardstore.Closed, "", shardstore.Cleaning, shardstore.Closed}
 	killed := map[shardstore.Stage]int{}
-	for i := range rounds(6, 20) {
+	for i := range rounds(3, 20) {
 		f.progress(20)
 		tenant := moved[i%len(moved)]
 		e := errand{List: list, Tenant: tenant, To: f.elsewhere(tenant)}

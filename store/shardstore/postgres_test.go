@@ -330,7 +330,7 @@ func TestTransactionsOfAShard(t *testing.T) {
 	for i, shard := range []string{"a", "b"} {
 		conn, err := pgx.Connect(t.Context(), withPath(t, testenv.SharedPostgres(t).URL(), "shard_"+shard))
 		ok(t, err)
-		defer func() { _ = conn.Close(t.Context()) }()
+		t.Cleanup(func() { _ = conn.Close(context.WithoutCancel(t.Context())) })
 		tx, err := conn.Begin(t.Context())
 		ok(t, err)
 		in := pgstore.WithTx(t.Context(), tx)

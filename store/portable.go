@@ -60,6 +60,27 @@ type Parcel struct {
 	Next string
 }
 
+// Divide adds what the parcel holds to the parcels that place returns for the tenants, in its
+// order: a store that keeps tenants in several places imports each part where it belongs.
+func (p *Parcel) Divide(place func(tenant string) *Parcel) {
+	for _, h := range p.Keys {
+		to := place(h.Key.Tenant)
+		to.Keys = append(to.Keys, h)
+	}
+	for _, a := range p.Entries {
+		to := place(a.Key.Tenant)
+		to.Entries = append(to.Entries, a)
+	}
+	for i := range p.Messages {
+		to := place(p.Messages[i].Key.Tenant)
+		to.Messages = append(to.Messages, p.Messages[i])
+	}
+	for i := range p.Records {
+		to := place(p.Records[i].Key.Tenant)
+		to.Records = append(to.Records, p.Records[i])
+	}
+}
+
 // KeyHead is what a key has besides its entries and messages.
 type KeyHead struct {
 	Key   Key

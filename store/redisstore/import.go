@@ -40,23 +40,7 @@ func (s *Store) splitParcel(p *store.Parcel) []*store.Parcel {
 	for i := range parts {
 		parts[i] = &store.Parcel{}
 	}
-	of := func(tenant string) *store.Parcel { return parts[segmentIndex(tenant, len(parts))] }
-	for _, h := range p.Keys {
-		part := of(h.Key.Tenant)
-		part.Keys = append(part.Keys, h)
-	}
-	for _, e := range p.Entries {
-		part := of(e.Key.Tenant)
-		part.Entries = append(part.Entries, e)
-	}
-	for i := range p.Messages {
-		part := of(p.Messages[i].Key.Tenant)
-		part.Messages = append(part.Messages, p.Messages[i])
-	}
-	for i := range p.Records {
-		part := of(p.Records[i].Key.Tenant)
-		part.Records = append(part.Records, p.Records[i])
-	}
+	p.Divide(func(tenant string) *store.Parcel { return parts[segmentIndex(tenant, len(parts))] })
 	return parts
 }
 

@@ -85,7 +85,7 @@ func (s *Store) Import(ctx context.Context, p store.Parcel) error {
 	parts := map[*shard]*store.Parcel{}
 	r := s.routing.Load()
 	var unknown error
-	part := func(tenant string) *store.Parcel {
+	p.Divide(func(tenant string) *store.Parcel {
 		sh, err := r.locate(tenant)
 		if err != nil {
 			unknown = err
@@ -95,23 +95,7 @@ func (s *Store) Import(ctx context.Context, p store.Parcel) error {
 			parts[sh] = &store.Parcel{}
 		}
 		return parts[sh]
-	}
-	for _, h := range p.Keys {
-		to := part(h.Key.Tenant)
-		to.Keys = append(to.Keys, h)
-	}
-	for _, a := range p.Entries {
-		to := part(a.Key.Tenant)
-		to.Entries = append(to.Entries, a)
-	}
-	for i := range p.Messages {
-		to := part(p.Messages[i].Key.Tenant)
-		to.Messages = append(to.Messages, p.Messages[i])
-	}
-	for i := range p.Records {
-		to := part(p.Records[i].Key.Tenant)
-		to.Records = append(to.Records, p.Records[i])
-	}
+	})
 	if unknown != nil {
 		return unknown
 	}

@@ -164,17 +164,8 @@ func (im *importer) message(m *store.Message) {
 		Key: row.ID, Seq: row.Seq, ID: m.ID, Visible: store.Millis(m.VisibleAt), Put: store.Millis(m.PutAt),
 		TTL: m.TTL.Milliseconds(), Attempt: m.Attempt, Body: m.Body,
 	}
-	if row.Count == 0 && added.fits() {
-		row.Inline = &added
-	} else {
+	if !row.Take(&added) {
 		im.changes.Put = append(im.changes.Put, added)
-	}
-	row.Seq++
-	row.Count++
-	if row.Route == "" {
-		row.First = min(row.First, added.Expires())
-	} else {
-		row.First = min(row.First, added.Visible)
 	}
 	im.tally[[2]string{row.Key.Queue, row.Route}]++
 }

@@ -117,6 +117,22 @@ func (k *KeyRow) Rows() int {
 	return k.Count
 }
 
+// Take counts a message that is imported, with the number Seq of the row, and reports whether it is
+// kept in the row: otherwise it needs a row of its own.
+func (k *KeyRow) Take(m *MessageRow) (inline bool) {
+	if inline = k.Count == 0 && m.fits(); inline {
+		k.Inline = m
+	}
+	k.Seq++
+	k.Count++
+	if k.Route == "" {
+		k.First = min(k.First, m.Expires())
+	} else {
+		k.First = min(k.First, m.Visible)
+	}
+	return inline
+}
+
 // Partition returns the number of the partition of the key.
 func (k *KeyRow) Partition() int64 { return PartitionOf(k.Key.Queue, k.Route) }
 

@@ -353,17 +353,8 @@ func (u *unloader) message(m *store.Message) {
 		added.Attempt--
 	}
 	u.seqs[ref] = row.Seq
-	if row.Count == 0 && len(m.ID)+len(m.Body) <= rows.MaxInline {
-		row.Inline = &added
-	} else {
+	if !row.Take(&added) {
 		u.changes.Put = append(u.changes.Put, added)
-	}
-	row.Seq++
-	row.Count++
-	if row.Route == "" {
-		row.First = min(row.First, added.Expires())
-	} else {
-		row.First = min(row.First, added.Visible)
 	}
 }
 

@@ -2,12 +2,10 @@ package pgstore
 
 import (
 	"bytes"
-	"context"
 	"log/slog"
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -58,46 +56,6 @@ func TestPooledModel(t *testing.T) {
 	storetest.RunModel(t, pooledBackend(t, Options{firstPassed: 1}))
 }
 
-// recorder records the statements that are sent.
-type recorder struct {
-	mu   sync.Mutex
-	sent []string
-}
-
-var _ pgx.BatchTracer = (*recorder)(nil)
-
-func (r *recorder) add(sql string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.sent = append(r.sent, sql)
-}
-
-// take returns what was sent since the last time.
-func (r *recorder) take() []string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	sent := r.sent
-	r.sent = nil
-	return sent
-}
-
-func (r *recorder) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
-	r.add(data.SQL)
-	return ctx
-}
-
-func (r *recorder) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
-
-func (r *recorder) TraceBatchStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceBatchStartData) context.Context {
-	for _, q := range data.Batch.QueuedQueries {
-		r.add(q.SQL)
-	}
-	return ctx
-}
-
-func (r *recorder) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
-func (r *recorder) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)     {}
-
 // isCall matches a statement whose plan the server keeps, or that has none.
 var isCall = regexp.MustCompile(`^(BEGIN|COMMIT|SET LOCAL lock_timeout = \d+|SELECT \* FROM "[^"]+"\.[a-z]+_[0-9a-f]{16}\([$0-9, ]*\))$`)
 
@@ -140,7 +98,7 @@ func work(t *testing.T, s *Store) {
 // and turns send are calls of functions, whose plans the server keeps.
 func TestPooledStatementsAreCalls(t *testing.T) {
 	t.Parallel()
-	r := &recorder{}
+	r := &statementLog{}
 	s := open(t, withOptions(t, newURL(t), "pooler", "transaction"), Options{Tracer: r})
 	r.take()
 	work(t, s)
@@ -203,7 +161,7 @@ func TestPooledTransactionOfTheCaller(t *testing.T) {
 	through := newPooler(t)
 	u := through(newURL(t))
 	s := open(t, u, Options{})
-	r := &recorder{}
+	r := &statementLog{}
 	cfg, err := pgxpool.ParseConfig(plain(t, u))
 	if err != nil {
 		t.Fatal(err)

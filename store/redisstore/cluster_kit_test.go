@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/internal/testenv"
 	"github.com/abidehq/abide/store"
 	"github.com/abidehq/abide/store/storetest"
@@ -22,32 +21,12 @@ const suiteSegments = 16
 func clusterBackends(cluster *testenv.RedisCluster) storetest.Factory {
 	return func(t testing.TB) *storetest.Backend {
 		t.Helper()
-		clock := base.NewManual(start)
-		o := Options{Addresses: cluster.Addrs(), Prefix: newPrefix(), Segments: suiteSegments, Clock: clock, Logger: quiet(), poll: never}
-		open := func() *Store {
-			s, err := Open(context.Background(), o)
-			if err != nil {
-				t.Fatalf("open: %v", err)
-			}
-			return s
-		}
-		b := &storetest.Backend{Store: open(), Advance: clock.Advance, SetClock: clock.Jump}
-		b.Open = func() (store.Store, error) { return Open(context.Background(), o) }
+		o := Options{Addresses: cluster.Addrs(), Prefix: newPrefix(), Segments: suiteSegments}
+		t.Cleanup(func() { forgetIn(t, cluster, o.Prefix) })
+		b := newBackend(t, o)
 		b.Apart = func(x, y string) bool {
 			return segmentIndex(x, suiteSegments) != segmentIndex(y, suiteSegments)
 		}
-		b.Reopen = func() {
-			if err := b.Store.Close(); err != nil {
-				t.Fatalf("close: %v", err)
-			}
-			b.Store = open()
-		}
-		t.Cleanup(func() {
-			if err := b.Store.Close(); err != nil {
-				t.Errorf("close: %v", err)
-			}
-			forgetIn(t, cluster, o.Prefix)
-		})
 		return b
 	}
 }

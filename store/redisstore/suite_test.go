@@ -33,31 +33,38 @@ func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 func backends(server *testenv.RedisServer) storetest.Factory {
 	return func(t testing.TB) *storetest.Backend {
 		t.Helper()
-		clock := base.NewManual(start)
-		o := Options{Addresses: []string{server.Addr}, Prefix: newPrefix(), Clock: clock, Logger: quiet(), poll: never} // a wake-up that is lost shows
-		open := func() *Store {
-			s, err := Open(context.Background(), o)
-			if err != nil {
-				t.Fatalf("open: %v", err)
-			}
-			return s
-		}
-		b := &storetest.Backend{Store: open(), Advance: clock.Advance, SetClock: clock.Jump}
-		b.Open = func() (store.Store, error) { return Open(context.Background(), o) }
-		b.Reopen = func() {
-			if err := b.Store.Close(); err != nil {
-				t.Fatalf("close: %v", err)
-			}
-			b.Store = open()
-		}
-		t.Cleanup(func() {
-			if err := b.Store.Close(); err != nil {
-				t.Errorf("close: %v", err)
-			}
-			forget(t, server, o.Prefix)
-		})
-		return b
+		o := Options{Addresses: []string{server.Addr}, Prefix: newPrefix()}
+		t.Cleanup(func() { forget(t, server, o.Prefix) })
+		return newBackend(t, o)
 	}
+}
+
+// newBackend returns a store for the suite.
+func newBackend(t testing.TB, o Options) *storetest.Backend {
+	t.Helper()
+	clock := base.NewManual(start)
+	o.Clock, o.Logger, o.poll = clock, quiet(), never // a wake-up that is lost shows
+	open := func() *Store {
+		s, err := Open(context.Background(), o)
+		if err != nil {
+			t.Fatalf("open: %v", err)
+		}
+		return s
+	}
+	b := &storetest.Backend{Store: open(), Advance: clock.Advance, SetClock: clock.Jump}
+	b.Open = func() (store.Store, error) { return Open(context.Background(), o) }
+	b.Reopen = func() {
+		if err := b.Store.Close(); err != nil {
+			t.Fatalf("close: %v", err)
+		}
+		b.Store = open()
+	}
+	t.Cleanup(func() {
+		if err := b.Store.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return b
 }
 
 // newClient returns a connection of the test's own.

@@ -139,6 +139,14 @@ func (f *Core) Hint(h Hint) {
 	f.records.announced(h.Records)
 }
 
+// Rewatch is called by the backend when another process has begun to listen: that one does not know yet
+// which records calls of this one await.
+func (f *Core) Rewatch() {
+	if f.life.check(f.life.ctx, "rewatch") == nil {
+		f.records.watchAll()
+	}
+}
+
 // hintAll discards everything that is cached about the database, and queries it again for
 // calls that wait.
 func (f *Core) hintAll() {

@@ -24,7 +24,9 @@ import (
 // There are three kinds of channels. On that of the schema all processes hear of partitions. On
 // its own each process hears of what is for it alone: keys that are reserved for it, and changes
 // of records that it awaits. On the channel of watches processes say which records they await, and,
-// with an empty list, that they have begun to listen.
+// with an empty list, that they have begun to listen: then the others repeat what they await. Until
+// it has heard that, a process announces changes of records to all.
+//
 // The server wakes all listening connections for each notification, whatever its channel, so that
 // few notifications matter more than short ones: see the announcer of internal/rows.
 //
@@ -39,6 +41,9 @@ const (
 
 	// announceEvery is how long announcements are gathered into one statement.
 	announceEvery = 2 * time.Millisecond
+
+	// learnTime is how long a process has to listen until it knows what the others await.
+	learnTime = 2 * time.Second
 )
 
 // announcer gathers announcements, and sends them from a goroutine of its own.
@@ -87,10 +92,17 @@ func (d *database) Watch(records []int64) {
 // Hinted reports whether the listening connection is up.
 func (d *database) Hinted() bool { return d.hinted.Load() }
 
+// knowsAwaited reports whether this process has listened for long enough to know which records the
+// others await.
+func (d *database) knowsAwaited() bool {
+	since := d.listening.Load()
+	return d.Hinted() && since != nil && d.machine.Now().Sub(*since) >= learnTime
+}
+
 func (a *announcer) add(n *rows.Announcement) {
 	awaited := map[int64]map[int64]bool{}
 	a.db.peers.of(n.Records, awaited)
-	deaf := a.db.peers.deaf.Load()
+	toAll := a.db.peers.deaf.Load() || !a.db.knowsAwaited()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for partition, at := range n.Due {
@@ -98,7 +110,7 @@ func (a *announcer) add(n *rows.Announcement) {
 			a.all.due[partition] = at
 		}
 	}
-	if deaf {
+	if toAll {
 		for _, number := range n.Records {
 			a.all.records[number] = true
 		}
@@ -327,6 +339,7 @@ func (s *Store) listenOnce(ctx context.Context, pause *backoff.Pause) error {
 	if _, err := conn.Exec(ctx, s.db.text.sql(noteListening), s.db.process, watchChannel(schema)); err != nil {
 		return err
 	}
+	s.db.listening.Store(new(s.db.machine.Now()))
 	s.db.hinted.Store(true)
 	pause.Reset()
 	s.Hint(rows.Hint{})
@@ -339,7 +352,9 @@ func (s *Store) listenOnce(ctx context.Context, pause *backoff.Pause) error {
 		switch {
 		case process == s.db.process:
 		case n.Channel == watchChannel(schema) && len(hint.Records) == 0:
+			s.db.peers.alone.Store(false)
 			s.db.peers.readSoon()
+			s.Rewatch()
 		case n.Channel == watchChannel(schema):
 			s.db.peers.add(processNumber(process), hint.Records, s.db.machine.Now())
 		default:

@@ -47,6 +47,7 @@ type database struct {
 	fenceText string       // checkFence
 	number    int64        // our number there; 0 if this process does not listen
 	hinted    atomic.Bool
+	listening atomic.Pointer[time.Time] // since when the listening connection has been up, or was
 
 	format  int                   // of this program
 	unfit   atomic.Pointer[error] // why this program must not work on the tables any more, if so

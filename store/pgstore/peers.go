@@ -2,6 +2,7 @@ package pgstore
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,7 +16,7 @@ import (
 // many there are (readClock); when that changes, when one begins to listen, and with each heartbeat,
 // their numbers are read.
 type peers struct {
-	alone atomic.Bool // there was no other at the last update
+	alone atomic.Bool // there was no other at the last update, and none has begun to listen since
 
 	mark atomic.Pointer[peersMark]
 	soon chan struct{} // with room for one: the numbers are to be read
@@ -82,12 +83,13 @@ func (d *database) meet(ctx context.Context) {
 }
 
 func (d *database) readPeers(ctx context.Context) error {
-	present, deaf := map[int64]bool{}, false
+	present, deaf, others := map[int64]bool{}, false, false
 	err := d.read(ctx, d.text.sql(readPeers), []any{d.process, d.presence.gone.Milliseconds()}, func(r pgx.Rows) error {
 		clear(present)
 		var number *int64
 		var listens bool
 		_, err := pgx.ForEachRow(r, []any{&number, &listens}, func() error {
+			others = true
 			switch {
 			case number == nil:
 				deaf = true
@@ -98,6 +100,9 @@ func (d *database) readPeers(ctx context.Context) error {
 		})
 		return err
 	})
+	if others {
+		d.peers.alone.Store(false)
+	}
 	if err == nil {
 		d.peers.present.Store(&present)
 		d.peers.deaf.Store(deaf)
@@ -143,7 +148,9 @@ func (i *interest) add(process int64, records []int64, now time.Time) {
 		i.young, i.old, i.began = map[int64][]int64{}, i.young, now
 	}
 	for _, number := range records {
-		i.young[number] = append(i.young[number], process)
+		if !slices.Contains(i.young[number], process) {
+			i.young[number] = append(i.young[number], process)
+		}
 	}
 }
 

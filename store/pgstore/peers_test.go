@@ -138,6 +138,7 @@ func TestWorkOfOneProcessIsNotAnnounced(t *testing.T) {
 	t.Parallel()
 	a, b := hintedStores(t)
 	meets(t, a, b)
+	eventually(t, "it knows what the other one awaits", a.db.knowsAwaited)
 	conn, err := pgx.ConnectConfig(t.Context(), a.db.config.conn)
 	if err != nil {
 		t.Fatal(err)
@@ -217,6 +218,87 @@ func TestAwaitedRecordIsAnnounced(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// awaits has a process await a version of a record, and returns what it is told.
+func awaits(t *testing.T, s *Store, key store.RecordKey, after int64) <-chan error {
+	t.Helper()
+	got := make(chan error, 1)
+	go func() {
+		_, err := s.Await(t.Context(), key, after)
+		got <- err
+	}()
+	return got
+}
+
+// TestNewProcessAnnouncesAwaitedRecords: a process that has just opened the store changes a record which
+// another one has awaited since before, and has been alone with. That one is told, at once and also when
+// the new one announces changes to those only that have said what they await.
+func TestNewProcessAnnouncesAwaitedRecords(t *testing.T) {
+	t.Parallel()
+	u := newURL(t)
+	a := open(t, u, Options{})
+	eventually(t, "it listens", a.db.Hinted)
+	at, later := store.RecordKey{Kind: "instance", ID: "1"}, store.RecordKey{Kind: "instance", ID: "2"}
+	told, toldLater := awaits(t, a, at, 0), awaits(t, a, later, 0)
+	b := open(t, u, Options{})
+	changes := func(key store.RecordKey, got <-chan error) {
+		t.Helper()
+		if err := b.Commit(t.Context(), version(key, 0)); err != nil {
+			t.Fatal(err)
+		}
+		within(t, 10*time.Second, "it is told", func() {
+			if err := <-got; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	changes(at, told)
+	eventually(t, "the new process knows what is awaited", b.db.knowsAwaited)
+	changes(later, toldLater)
+}
+
+// TestAwaitedRecordsAreRepeated: a process that lost its listening connection has missed what others
+// await, and hears it again.
+func TestAwaitedRecordsAreRepeated(t *testing.T) {
+	t.Parallel()
+	a, b := hintedStores(t)
+	meets(t, a, b)
+	meets(t, b, a)
+	key := store.RecordKey{Kind: "instance", ID: "1"}
+	told := awaits(t, a, key, 0)
+	eventually(t, "it is known", func() bool { return knows(b, a, key) })
+	b.db.peers.forget()
+	since := b.db.listening.Load()
+	kill := b.db.text.translate.Replace(`SELECT pg_terminate_backend(p.backend) FROM {schema}.processes p WHERE p.id = $1`)
+	if _, err := b.db.others.Exec(t.Context(), kill, b.db.process); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it listens again", func() bool { return b.db.listening.Load() != since && b.db.Hinted() })
+	within(t, 10*time.Second, "it is told again", func() { // a poll would repeat it, too, after half a minute
+		eventually(t, "it is known again", func() bool { return knows(b, a, key) })
+	})
+	if err := b.Commit(t.Context(), version(key, 0)); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-told; err != nil {
+		t.Error(err)
+	}
+}
+
+// knows reports whether a process knows that another one awaits a record.
+func knows(s, other *Store, key store.RecordKey) bool {
+	told := map[int64]map[int64]bool{}
+	s.db.peers.of([]int64{rows.RecordOf(key)}, told)
+	return told[other.db.number] != nil
+}
+
+// forget forgets what others await.
+func (i *interest) forget() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	clear(i.young)
+	clear(i.old)
 }
 
 // TestOwnRecordThatAnotherProcessChanges: a process that awaits a record which it wrote last is

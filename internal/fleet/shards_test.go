@@ -75,8 +75,8 @@ func TestMovedTenants(t *testing.T) {
 	for range 3 {
 		f.add(nil)
 	}
-	// A tenant whose mover was killed while it was closed is open again after half a minute.
-	f.outage = 40 * time.Second
+	// A tenant whose mover was killed while it was closed is open again after some seconds.
+	f.outage = 10 * time.Second
 	stop := f.load(2*every, f.start)
 	moved := append([]string{""}, tenants...)
 	// The mover is killed at one stage or another, or not at all.

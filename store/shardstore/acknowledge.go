@@ -145,26 +145,3 @@ func (s *Store) limited(call func(ctx context.Context) error) error {
 	defer cancel(nil)
 	return call(ctx)
 }
-
-// reopenAfter is how long a unit is closed at most: a mover that does not finish in that time has died,
-// and any process opens the unit again. The mover itself gives up earlier: see closedLimit.
-const reopenAfter = 30 * time.Second
-
-// reopenLater opens the unit of a move again unless the directory changes in time.
-func (s *Store) reopenLater(version int64) {
-	s.spawn(func() {
-		if base.Sleep(s.background, s.clock, reopenAfter) != nil || s.Directory().Version != version {
-			return
-		}
-		_, err := s.changeDirectory(s.background, func(d *Directory) error {
-			if d.Version != version+1 || d.Move == nil || d.Move.Stage != Closed {
-				return errStale
-			}
-			d.Move.Stage = Copying
-			return nil
-		})
-		if err == nil {
-			s.log.Warn("move did not finish, unit opened again", "version", version)
-		}
-	})
-}

@@ -35,8 +35,8 @@ func (s *Store) changeDirectory(ctx context.Context, f func(d *Directory) error)
 		if latest == nil || latest.Version < s.Directory().Version {
 			latest = s.Directory() // the home lost it, or has just become the home, and gets it
 		}
+		s.adopt(latest)
 		if latest.Home != home.name {
-			s.adopt(latest)
 			continue
 		}
 		next := latest.next()
@@ -48,7 +48,6 @@ func (s *Store) changeDirectory(ctx context.Context, f func(d *Directory) error)
 		}
 		err = putDirectory(ctx, st, next, version)
 		if errors.Is(err, store.ErrConflict) {
-			s.adopt(latest)
 			continue
 		}
 		if errors.Is(err, store.ErrFenced) {

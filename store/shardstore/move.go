@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/abidehq/abide/internal/base"
@@ -48,8 +49,9 @@ import (
 // # Crashes
 //
 //   - The mover dies while Copying: nothing happened. Who moves the unit next begins the copy again.
-//   - The mover dies while Closed: after reopenAfter, any process puts Copying. A mover that was merely
-//     slow then cannot switch, as its put is conditional.
+//   - The mover dies while Closed: it does not write its progress any more, and after lostAfter any
+//     process puts Copying. A mover that was merely slow then cannot switch, as its put is
+//     conditional, and copies again what has changed.
 //   - The mover dies while Cleaning: who moves next, anything, cleans first.
 //   - Two movers: the second one takes over. It puts its ID to the directory, and raises the version of
 //     a record on source and target that each of the first one's writes is conditional on
@@ -87,20 +89,6 @@ const (
 
 // moverKey names the record whose version guards what a mover writes.
 var moverKey = store.RecordKey{Kind: store.KindShards, ID: "mover"}
-
-// Progress is how far a move has come.
-type Progress struct {
-	Unit     Unit
-	From, To string
-	Stage    Stage
-
-	// Done is how many keys and records the stage has dealt with in this round, and Of how many
-	// there are.
-	Round, Done, Of int
-
-	// Closed is how long the unit was closed, once it is not any more.
-	Closed time.Duration
-}
 
 // ErrMove is the error of a move that cannot begin because another one is under way.
 var ErrMove = errors.New("another move is under way")
@@ -157,6 +145,8 @@ type mover struct {
 	closedAt time.Time
 	batch    int // how many things are copied at once
 	progress Progress
+
+	published atomic.Pointer[Progress] // what is written to the source
 }
 
 // copied is a thing that was copied.
@@ -220,6 +210,8 @@ func (m *mover) run(ctx context.Context, d *Directory) (err error) {
 		return m.to.failed(err)
 	}
 	m.progress = Progress{Unit: m.move.Unit, From: m.move.From, To: m.move.To, Stage: d.Move.Stage}
+	m.publish()
+	defer m.beats(ctx)()
 	if d.Move.Stage == Copying {
 		if err := m.copyAndSwitch(ctx); err != nil {
 			return err
@@ -252,8 +244,11 @@ func takeGuard(ctx context.Context, st store.Store, id string) (store.Guard, err
 // again.
 func (m *mover) step(ctx context.Context, from Stage, f func(d *Directory)) (*Directory, error) {
 	return m.s.changeDirectory(ctx, func(d *Directory) error {
-		if d.Move == nil || d.Move.ID != m.id || d.Move.Stage != from {
-			return fmt.Errorf("shardstore: move: %v is moved by another process, or was opened again: %w", m.move.Unit, errStale)
+		if d.Move == nil || d.Move.ID != m.id {
+			return fmt.Errorf("shardstore: move: %v is moved by another process: %w", m.move.Unit, errStale)
+		}
+		if d.Move.Stage != from {
+			return fmt.Errorf("shardstore: move: %v was opened again by another process: %w: %w", m.move.Unit, errLate, errStale)
 		}
 		f(d)
 		return nil
@@ -290,6 +285,7 @@ func (m *mover) closeAndSwitch(ctx context.Context) (err error) {
 	d, err := m.step(ctx, Copying, func(d *Directory) { d.Move.Stage = Closed })
 	m.closedAt = m.s.clock.Now()
 	m.progress.Stage = Closed
+	m.publish()
 	if err == nil {
 		err = m.lastCopy(ctx, d.Version)
 	}
@@ -338,6 +334,7 @@ func (m *mover) reopen(ctx context.Context) error {
 	defer cancel(nil)
 	_, err := m.step(ctx, Closed, func(d *Directory) { d.Move.Stage = Copying })
 	m.progress.Stage = Copying
+	m.publish()
 	if errors.Is(err, errStale) {
 		return nil
 	}
@@ -348,6 +345,7 @@ func (m *mover) reopen(ctx context.Context) error {
 // knows that the unit is elsewhere, so that none reads what is being removed.
 func (m *mover) clean(ctx context.Context) error {
 	m.progress.Stage, m.progress.Done, m.progress.Of = Cleaning, 0, 0
+	m.publish()
 	if err := m.settle(ctx, m.s.Directory().Version, readyLimit); err != nil {
 		return fmt.Errorf("shardstore: move: wait until all processes of shard %s know where the unit is: %w", m.from.name, err)
 	}
@@ -357,11 +355,4 @@ func (m *mover) clean(ctx context.Context) error {
 	_, err := m.step(ctx, Cleaning, func(d *Directory) { d.Move = nil })
 	m.tell()
 	return err
-}
-
-// tell reports the progress.
-func (m *mover) tell() {
-	if m.report != nil {
-		m.report(m.progress)
-	}
 }

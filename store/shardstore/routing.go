@@ -180,7 +180,7 @@ func (s *Store) adopt(d *Directory) {
 	s.announce()
 	s.wakeAcknowledger()
 	if m := d.Move; m != nil && m.Stage == Closed {
-		s.reopenLater(d.Version)
+		s.reopenLater(d)
 	}
 }
 

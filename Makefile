@@ -27,9 +27,9 @@ help: ## list the targets
 UNRACED := ./store/sqlitestore ./internal/sim ./store/shardstore
 RACED = $$(go list ./... | grep -v -e '/store/sqlitestore$$' -e '/internal/sim$$' -e '/store/pebblestore$$' -e '/store/shardstore$$')
 
-# So are the suite and the model over shards: with the race detector only what moves tenants.
+# So are the suite, the model and the simulation over shards: with the race detector only what moves tenants.
 SHARDS := ./store/shardstore
-SHARDS_UNRACED := Contract|Model
+SHARDS_UNRACED := Contract|Model|Simulation
 
 # The embedded store's tests of large bodies, exports, damage and lost power write much and run
 # in one goroutine: `make test` runs them without the race detector, which takes gigabytes

@@ -9,9 +9,9 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// A process acknowledges on each shard the directory that it goes by: see [store.Movable]. It does so
-// when every change that went by an earlier one has ended. A shard on which it has not acknowledged
-// anything is not used.
+// A process acknowledges the directory that it goes by: see [store.Movable]. It does so when every change
+// that went by an earlier one has ended, on the shard from which something is being moved: nobody
+// waits for acknowledgements on the others. A shard on which it has not acknowledged anything is not used.
 
 // join acknowledges the directory on a shard that was opened, and lets it be used. Nothing was changed
 // on it before by this process.
@@ -83,7 +83,7 @@ func (s *Store) wakeAcknowledger() {
 	}
 }
 
-// acknowledger acknowledges each directory on all shards, until the store is closed.
+// acknowledger acknowledges each directory, until the store is closed.
 func (s *Store) acknowledger() {
 	const again = time.Second
 	for s.background.Err() == nil {
@@ -98,8 +98,8 @@ func (s *Store) acknowledger() {
 	}
 }
 
-// acknowledge acknowledges the latest directory on all shards that are up, and reports whether that is
-// done. First it reads the directory of those that have refused a change: there may be a later one.
+// acknowledge acknowledges the latest directory on the source of the move under way, and on shards that have
+// refused a change, if they are up, and reports whether that is done. First it reads the directory of those that have refused a change: there may be a later one.
 // Then it waits until no change goes by an earlier directory. Were a shard told before that, it would
 // let a change pass that it has to refuse.
 func (s *Store) acknowledge() bool {
@@ -117,7 +117,7 @@ func (s *Store) acknowledge() bool {
 		}
 	}
 	s.mu.Lock()
-	retired, version := s.retired, s.routing.Load().dir.Version
+	retired, dir := s.retired, s.routing.Load().dir
 	s.retired = nil
 	s.mu.Unlock()
 	for _, r := range retired {
@@ -129,14 +129,19 @@ func (s *Store) acknowledge() bool {
 	}
 	acked := false
 	for _, sh := range s.shards {
-		if sh.ackedVersion() < version && sh.isUp() { // one that is down is seen to when it is up again
-			acked = !failed(sh, s.limited(func(ctx context.Context) error { return s.acknowledgeOn(ctx, sh, version) })) || acked
+		if dir.awaits(sh.name, sh.ackedVersion()) && sh.isUp() { // one that is down is seen to when it is up again
+			acked = !failed(sh, s.limited(func(ctx context.Context) error { return s.acknowledgeOn(ctx, sh, dir.Version) })) || acked
 		}
 	}
 	if acked {
 		s.announce() // changes that were refused are tried again
 	}
 	return done
+}
+
+// awaits reports whether the directory has to be acknowledged on a shard, where a version was: 0 if none.
+func (d *Directory) awaits(shard string, acked int64) bool {
+	return acked == 0 || acked < d.Version && d.Move != nil && d.Move.From == shard
 }
 
 // limited makes a call that is not worth waiting for.

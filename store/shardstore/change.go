@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/abidehq/abide/store"
 )
@@ -74,22 +75,34 @@ func (s *Store) home() (*shard, error) {
 	return nil, fmt.Errorf("shardstore: the home of the directory is shard %q, which this process was not configured with", name)
 }
 
-// spreadDirectory writes a directory to all shards that have an earlier one. Those that a move is
-// about must get it; others get it when they are reachable (watch).
+// spreadDirectory writes a directory to all shards that have an earlier one, at the same time. If a move is
+// under way, it returns when those have it that the move is about, and fails if one of them does not
+// get it. Others get it soon, or when they are reachable (watch).
 func (s *Store) spreadDirectory(ctx context.Context, d *Directory) error {
 	var must []string
 	if d.Move != nil {
 		must = []string{d.Move.From, d.Move.To}
 	}
-	var errs []error
-	for _, sh := range s.shards {
-		if !slices.Contains(d.Shards, sh.name) {
-			continue
+	errs := make([]error, len(s.shards))
+	var needed, others sync.WaitGroup
+	for i, sh := range s.shards {
+		switch {
+		case !slices.Contains(d.Shards, sh.name):
+		case slices.Contains(must, sh.name):
+			needed.Go(func() { errs[i] = s.bring(ctx, sh, d) })
+		default:
+			others.Add(1)
+			if !s.spawn(func() {
+				defer others.Done()
+				_ = s.limited(func(ctx context.Context) error { return s.bring(ctx, sh, d) })
+			}) {
+				others.Done()
+			}
 		}
-		err := s.bring(ctx, sh, d)
-		if err != nil && slices.Contains(must, sh.name) {
-			errs = append(errs, err)
-		}
+	}
+	needed.Wait()
+	if d.Move == nil {
+		others.Wait()
 	}
 	return errors.Join(errs...)
 }

@@ -217,17 +217,18 @@ type answer struct {
 }
 
 // wait claims from all shards at once, and returns what the first of them has. It says to begin again
-// if there are news: another shard may have what the caller waits for. The call began at begun.
+// if a shard is up that was not asked: it may have what the caller waits for. A change of the directory is no
+// reason: all shards are asked. The call began at begun.
 func (s *Store) wait(ctx context.Context, order []*shard, req store.ClaimRequest, begun time.Time, news <-chan struct{}) (claims []store.Claim, again bool, err error) {
 	waits, cancel := context.WithCancel(ctx)
 	defer cancel()
 	answers := make(chan answer, len(order))
-	asked := 0
+	asked := map[*shard]bool{}
 	for _, sh := range order {
 		if !sh.isUp() {
 			continue
 		}
-		asked++
+		asked[sh] = true
 		if !s.spawn(func() {
 			req := req
 			// What was polled may have been lax, so that there is one look at least.
@@ -244,13 +245,14 @@ func (s *Store) wait(ctx context.Context, order []*shard, req store.ClaimRequest
 			return nil, false, store.Closed("claim")
 		}
 	}
-	g := gathering{s: s, answers: answers, open: asked}
+	g := gathering{s: s, answers: answers, asked: asked, open: len(asked)}
 	for g.open > 0 && len(g.claims) == 0 && !again && !g.dropped {
 		select {
 		case a := <-answers:
 			g.add(ctx, a)
 		case <-news:
-			again = true
+			news = s.news()
+			again = slices.ContainsFunc(order, func(sh *shard) bool { return !asked[sh] && sh.isUp() })
 		}
 	}
 	cancel()
@@ -274,6 +276,7 @@ func (s *Store) wait(ctx context.Context, order []*shard, req store.ClaimRequest
 type gathering struct {
 	s       *Store
 	answers chan answer
+	asked   map[*shard]bool
 	open    int // answers that have not come
 	claims  []store.Claim
 	failed  bool // a shard failed while it waited
@@ -286,6 +289,7 @@ func (g *gathering) add(ctx context.Context, a answer) {
 	g.dropped = g.dropped || a.dropped
 	if a.err != nil && !answered(a.err) && ctx.Err() == nil {
 		a.shard.setDown(a.err)
+		delete(g.asked, a.shard)
 		g.failed = true
 	}
 }

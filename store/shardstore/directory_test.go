@@ -108,6 +108,7 @@ func TestDirectoryIsBroughtToEveryShard(t *testing.T) {
 		if d := s.Directory(); d.Version != 2 || d.Of("acme") != "c" {
 			t.Fatalf("the process goes by version %d, acme is on %s", d.Version, d.Of("acme"))
 		}
+		<-soon(3 * time.Second) // of virtual time: it was not put by a process that brings it to the others
 		for i, server := range list {
 			r, err := server.Get(t.Context(), store.ShardDirectory)
 			if err != nil || string(r.Body) != body {

@@ -10,7 +10,9 @@
 // counts. Each change is made by a conditional put to the copy of one shard, its home, and then
 // written to all others; so versions have one order, and a version that any shard has, the home has
 // or had. A shard that was away gets the latest version when it is back. Each process waits for a
-// new version on all shards at once ([store.Store.Await]), and has it in milliseconds.
+// new version on the home and on two other shards ([store.Store.Await]), and has it in milliseconds. It
+// looks at the others once a minute. So a change costs a few calls for each process and each shard, not
+// for each process with each shard: see TestSimulation.
 //
 // The directory has the names of shards and nothing else; where they are is configuration
 // ([Open]). A process that does not know a name in the directory cannot be opened, and if the name

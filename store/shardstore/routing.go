@@ -14,6 +14,7 @@ import (
 // a process acknowledges a later directory, those that go by an earlier one have ended.
 type routing struct {
 	dir     *Directory
+	body    []byte        // of the record of the directory
 	slots   [Slots]*shard // nil if the program does not know the shard
 	tenants map[string]*shard
 
@@ -24,7 +25,7 @@ type routing struct {
 }
 
 func (s *Store) newRouting(d *Directory) *routing {
-	r := &routing{dir: d, tenants: make(map[string]*shard, len(d.Tenants)), idle: make(chan struct{})}
+	r := &routing{dir: d, body: d.encode(), tenants: make(map[string]*shard, len(d.Tenants)), idle: make(chan struct{})}
 	for i, name := range d.Slots {
 		r.slots[i] = s.byName[name]
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"log/slog"
 	"slices"
 	"strings"
@@ -47,8 +48,10 @@ type Options struct {
 type Store struct {
 	clock  base.Clock
 	log    *slog.Logger
+	id     string // of this process, so that not all do something at the same time
 	mover  bool
 	shards []*shard // in the order of their names
+	first  int      // the first of those that are watched besides the home
 	byName map[string]*shard
 
 	routing atomic.Pointer[routing]
@@ -96,8 +99,11 @@ func open(ctx context.Context, shards []*shard, o Options) (*Store, error) {
 		o.Logger = slog.Default()
 	}
 	s := &Store{
-		clock: o.Clock, log: o.Logger, mover: o.Mover, shards: slices.Clone(shards), byName: map[string]*shard{},
+		clock: o.Clock, log: o.Logger, id: base.NewUUID(o.Clock.Now()), mover: o.Mover, shards: slices.Clone(shards), byName: map[string]*shard{},
 		follows: map[*follow]struct{}{}, changed: make(chan struct{}), acking: make(chan struct{}, 1),
+	}
+	if len(shards) > 0 {
+		s.first = int(maphash.String(maphash.MakeSeed(), s.id) % uint64(len(shards))) //nolint:gosec // less than len
 	}
 	s.background, s.cancel = context.WithCancel(context.Background())
 	slices.SortFunc(s.shards, func(a, b *shard) int { return strings.Compare(a.name, b.name) })

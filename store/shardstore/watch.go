@@ -1,13 +1,16 @@
 package shardstore
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
+	"github.com/abidehq/abide/internal/backoff"
 	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/store"
 )
@@ -92,8 +95,16 @@ func (s *Store) readDirectory(ctx context.Context, st store.Store) (*Directory, 
 	if err != nil {
 		return nil, 0, err
 	}
-	d, err := decode(r.Body)
+	d, err := s.decode(r.Body)
 	return d, r.Version, err
+}
+
+// decode returns the directory in the body of a record. Most are the one that the process goes by.
+func (s *Store) decode(body []byte) (*Directory, error) {
+	if r := s.routing.Load(); r != nil && bytes.Equal(r.body, body) {
+		return r.dir, nil
+	}
+	return decode(body)
 }
 
 // known returns an error if the directory names a shard that the program was not given.
@@ -138,7 +149,15 @@ func (s *Store) found(ctx context.Context) (*Directory, error) {
 	if errors.Is(err, store.ErrConflict) {
 		d, _, err = s.readDirectory(ctx, home)
 	}
-	return d, s.byName[names[0]].failed(err)
+	if err != nil {
+		return nil, s.byName[names[0]].failed(err)
+	}
+	for _, sh := range s.shards {
+		if err := putDirectory(ctx, sh.opened(), d, 0); err != nil && !errors.Is(err, store.ErrConflict) {
+			return nil, sh.failed(err)
+		}
+	}
+	return d, nil
 }
 
 // isEmpty reports whether a shard holds nothing.
@@ -160,16 +179,11 @@ func putDirectory(ctx context.Context, st store.Store, d *Directory, version int
 }
 
 // watch keeps the process and a shard up to date with each other: it goes by a later directory as
-// soon as the shard has one, and writes the latest to a shard that has an earlier one.
+// soon as the shard has one, and writes the latest to a shard that stays behind.
 func (s *Store) watch(sh *shard) {
 	pause := sh.pause()
 	for s.background.Err() == nil {
-		news := s.news()
-		err := s.watchOnce(sh, news)
-		if err == nil {
-			pause.Reset()
-			continue
-		}
+		err := s.watchCopies(sh, pause.Reset)
 		if s.background.Err() != nil {
 			return
 		}
@@ -185,55 +199,133 @@ func (s *Store) watch(sh *shard) {
 	}
 }
 
-// watchOnce reads the directory of a shard, and waits until it or that of the process changes.
-func (s *Store) watchOnce(sh *shard, news <-chan struct{}) error {
+// watchCopies goes by each copy of the directory that a shard has, until a call fails. It calls reached
+// when the first was read.
+func (s *Store) watchCopies(sh *shard, reached func()) error {
 	st, err := sh.ensure(s.background)
 	if err != nil {
 		return err
 	}
 	d, version, err := s.readDirectory(s.background, st)
-	if err != nil {
-		return err
+	if err == nil {
+		reached()
 	}
-	latest := s.Directory()
-	if d != nil {
-		if err := sameStore(sh, d, latest); err != nil {
-			sh.setDown(err)
-			return err
+	for err == nil {
+		if d != nil {
+			if err := sameStore(sh, d, s.Directory()); err != nil {
+				sh.setDown(err)
+				return err
+			}
+			s.adopt(d)
 		}
-		s.adopt(d)
-		latest = s.Directory()
-	}
-	if slices.Contains(latest.Shards, sh.name) && (d == nil || d.Version < latest.Version) {
-		err := putDirectory(s.background, st, latest, version)
-		if err != nil && !errors.Is(err, store.ErrConflict) {
-			return err
+		if s.watches(sh) {
+			d, version, err = s.nextCopy(sh, st, d, version)
+		} else {
+			d, version, err = s.laterCopy(sh, st)
 		}
-		return nil // it is read again
 	}
-	return s.awaitDirectory(st, version, news)
+	return err
 }
 
-// awaitDirectory waits until the record of the directory has another version, or there are news.
-func (s *Store) awaitDirectory(st store.Store, version int64, news <-chan struct{}) error {
-	ctx, cancel := context.WithCancel(s.background)
-	defer cancel()
-	awaited := make(chan error, 1)
-	go func() {
-		_, err := st.Await(ctx, store.ShardDirectory, version)
-		awaited <- err
-	}()
-	select {
-	case err := <-awaited:
-		if errors.Is(err, store.ErrNotFound) {
-			return nil
-		}
-		return err
-	case <-news:
-		cancel()
-		<-awaited
-		return nil
+const (
+	// watched is on how many shards a process waits for changes of the directory: on the home, and on some
+	// that are others in each process. If it waited on all, a change would cost a notification and
+	// a read for each process and shard.
+	watched = 3
+
+	// lookEvery is how often, or up to a fifth more often, it reads the directory of the others.
+	lookEvery = time.Minute
+)
+
+// watches reports whether the process waits for changes of the directory on a shard.
+func (s *Store) watches(sh *shard) bool {
+	n := len(s.shards)
+	return n <= watched || sh.name == s.Directory().Home || (sh.number-s.first+n)%n < watched-1
+}
+
+// laterCopy returns the copy of the directory that a shard has after a while. If it is behind, it gets the
+// latest.
+func (s *Store) laterCopy(sh *shard, st store.Store) (*Directory, int64, error) {
+	if err := base.Sleep(s.background, s.clock, backoff.Jitter(lookEvery, s.id, sh.number)); err != nil {
+		return nil, 0, err
 	}
+	d, version, err := s.readDirectory(s.background, st)
+	if err != nil || !s.isBehind(sh, d) {
+		return d, version, err
+	}
+	return s.replaceCopy(st, version)
+}
+
+// replaceCopy writes the directory to a shard whose record has a version, and returns the one that it has
+// then.
+func (s *Store) replaceCopy(st store.Store, version int64) (*Directory, int64, error) {
+	err := putDirectory(s.background, st, s.Directory(), version)
+	if err != nil && !errors.Is(err, store.ErrConflict) {
+		return nil, 0, err
+	}
+	return s.readDirectory(s.background, st)
+}
+
+// bringAfter is how long a shard may be behind, less up to a fifth, before a process writes the directory to
+// it. Who changes the directory writes it to all shards; were every process to do so too, a change
+// would cost a read and a conflict for each process and shard.
+const bringAfter = 2 * time.Second
+
+// awaitedCopy is the outcome of waiting for a copy of the directory.
+type awaitedCopy struct {
+	record store.Record
+	err    error
+}
+
+// nextCopy returns the copy of the directory that a shard has after d, whose record has a version.
+func (s *Store) nextCopy(sh *shard, st store.Store, d *Directory, version int64) (*Directory, int64, error) {
+	ctx, cancel := context.WithCancel(s.background)
+	awaited := make(chan awaitedCopy, 1)
+	var waiting sync.WaitGroup
+	defer waiting.Wait()
+	defer cancel()
+	waiting.Go(func() {
+		r, err := st.Await(ctx, store.ShardDirectory, version)
+		awaited <- awaitedCopy{r, err}
+	})
+	var late <-chan struct{}
+	for {
+		news := s.news()
+		switch {
+		case !s.isBehind(sh, d):
+			late = nil
+		case late == nil:
+			var stop func() bool
+			late, stop = s.after(backoff.Jitter(bringAfter, s.id, sh.number))
+			defer stop() //nolint:revive // few, in one call
+		}
+		select {
+		case a := <-awaited:
+			if errors.Is(a.err, store.ErrNotFound) {
+				return nil, 0, nil
+			}
+			if a.err != nil {
+				return nil, 0, a.err
+			}
+			next, err := s.decode(a.record.Body)
+			return next, a.record.Version, err
+		case <-news:
+		case <-late:
+			return s.replaceCopy(st, version)
+		}
+	}
+}
+
+// isBehind reports whether a shard, which has the directory d or none, should have a later one.
+func (s *Store) isBehind(sh *shard, d *Directory) bool {
+	latest := s.Directory()
+	return slices.Contains(latest.Shards, sh.name) && (d == nil || d.Version < latest.Version)
+}
+
+// after returns a channel that is closed after a while, unless it is stopped.
+func (s *Store) after(d time.Duration) (passed <-chan struct{}, stop func() bool) {
+	c := make(chan struct{})
+	return c, s.clock.AfterFunc(d, func() { close(c) })
 }
 
 // probe waits until a shard that is down answers again.

@@ -27,9 +27,8 @@ type storeTime struct {
 	follower *base.Follower
 	setBack  func() // called, under no lock, when the database's clock was set back
 
-	mu       sync.Mutex
-	offset   int64 // of the database's clock to the monotonic reading, in milliseconds
-	offsetAt time.Time
+	mu     sync.Mutex
+	offset int64 // of the database's clock to the monotonic reading, in milliseconds
 }
 
 func newStoreTime(clock base.Clock) *storeTime {
@@ -49,6 +48,10 @@ func (t *storeTime) ask() question { return question{t.follower.Ask(), t.clock.N
 // than a second, the offset is measured at the time of the question: the answer may have
 // been on its way for as long, or this process may have been suspended. An answer of before
 // the clock was set back is ignored.
+//
+// The database has read its clock between the question and the answer, so that the offset is between
+// that at the answer and that at the question. An estimate outside of these is corrected; one between
+// them is as good as this answer, however long ago it was made.
 func (t *storeTime) answer(q question, now int64) {
 	if t.follower.Outdated(q.Question) {
 		return
@@ -57,11 +60,11 @@ func (t *storeTime) answer(q question, now int64) {
 	if local.Sub(q.at) > time.Second {
 		local = q.at
 	}
-	offset := now - t.monotonic(local)
+	least, most := now-t.monotonic(local), now+1-t.monotonic(q.at) // both clocks are cut to milliseconds
 	_, back := t.follower.Answer(q.Question, now)
 	t.mu.Lock()
-	if back || offset > t.offset || local.Sub(t.offsetAt) > 10*time.Second || q.Floor == 0 {
-		t.offset, t.offsetAt = offset, local
+	if back || t.offset < least || t.offset > most || q.Floor == 0 {
+		t.offset = least
 	}
 	t.mu.Unlock()
 	if back && t.setBack != nil {
@@ -75,7 +78,7 @@ func (t *storeTime) ahead(next, now int64, began time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if next <= t.monotonic(began)+t.offset {
-		t.offset, t.offsetAt = now-t.monotonic(began), began
+		t.offset = now - t.monotonic(began)
 	}
 }
 

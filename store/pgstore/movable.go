@@ -217,18 +217,26 @@ func addKey(c *store.Cargo, row *rows.KeyRow, messages []rows.MessageRow) {
 // errMoved is the error of a cargo that is not read back as it was written.
 var errMoved = fmt.Errorf("what was written is read back as something else: %w", store.ErrCorrupt)
 
-// Replace makes the store hold, of the named things, what the cargo holds.
+// Replace makes the store hold, of the named things, what the cargo holds. Other processes may lock the
+// same rows in another order, to claim a key or to move an expired message: what ends in a deadlock is
+// done again.
 func (s *Store) Replace(ctx context.Context, guard store.Guard, things []store.Thing, c store.Cargo) (marks []store.Mark, err error) {
 	if err := s.Check(ctx, "replace"); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
-	changes := unload(&c)
-	err = pgx.BeginFunc(ctx, s.db.commits, func(tx pgx.Tx) error {
-		marks, err = s.db.replace(ctx, tx, guard, things, &c, changes)
-		return err
-	})
+	var changes *rows.Changes
+	for try := 1; ; try++ {
+		changes = unload(&c)
+		err = pgx.BeginFunc(ctx, s.db.commits, func(tx pgx.Tx) error {
+			marks, err = s.db.replace(ctx, tx, guard, things, &c, changes)
+			return err
+		})
+		if try == txTries || !slices.Contains(codesRetry, code(err)) && code(err) != codeLocked {
+			break
+		}
+	}
 	s.db.cache.clear() // rows were written past it
 	if err != nil {
 		if errors.Is(err, store.ErrConflict) {

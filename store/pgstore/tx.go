@@ -68,8 +68,8 @@ func (s *Store) Commit(ctx context.Context, tx *store.Tx) error {
 	return s.db.notifyIn(ctx, caller, partitions, records)
 }
 
-// txTries is how often what is done inside a caller's transaction is tried if another one
-// comes in between.
+// txTries is how often what is done inside a caller's transaction, or for a move, is tried if another
+// transaction comes in between.
 const txTries = 10
 
 // withinCaller returns what statements in a transaction of the caller's are sent to.

@@ -88,7 +88,7 @@ func newOrders(t *testing.T, guarded bool) *whole {
 		t.Cleanup(func() { _ = engine.Close() })
 		timers, err = timer.New(timer.Config{Store: c.Store, Logger: c.Logger, Sinks: []outbox.Sink{{Name: "local", Bus: &bus.Local{}}}})
 		check.OK(t, err)
-		c.Engine, c.Timers, c.Store = engine, timers, backedUp{c.Store, nil}
+		c.Engine, c.Timers, c.Store = engine, timers, sharded{backedUp{c.Store, nil}}
 		if !guarded {
 			c.Auth = nil
 		}

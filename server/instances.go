@@ -42,6 +42,7 @@ func (s *Server) addInstances() {
 	s.addWorkers()
 	s.addQuarantine()
 	s.addStats()
+	s.addShards()
 	s.addBackups()
 }
 

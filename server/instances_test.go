@@ -249,6 +249,7 @@ var routesOfInstances = []struct {
 	{"GET /api/v1/workers", "", false},
 	{"GET /api/v1/unserved", "", false},
 	{"GET /api/v1/stats", "", false},
+	{"GET /api/v1/shards", "", false},
 }
 
 func TestInstanceRoutesAreInTheDocument(t *testing.T) {

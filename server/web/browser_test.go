@@ -125,6 +125,25 @@ func TestPagesInABrowser(t *testing.T) {
 	}
 }
 
+// TestShardsInABrowser looks at the page of shards while a tenant is moved and a shard is down.
+func TestShardsInABrowser(t *testing.T) {
+	t.Parallel()
+	w, s, cut := newShards(t)
+	resume := moving(t, s, "acme")
+	defer resume()
+	cut.Store(true)
+	w.eventually(func() bool { return strings.Contains(w.see("/shards"), "<progress") })
+	chromium := browser.New(t)
+	for _, l := range looks {
+		t.Run(l.String(), func(t *testing.T) {
+			b := openTab(t, chromium, w, l)
+			b.Open("/shards")
+			b.check("shards")
+			b.Shoot("shards")
+		})
+	}
+}
+
 // TestAStoryInABrowser does what people do, by clicking, without loading a page by hand.
 func TestAStoryInABrowser(t *testing.T) {
 	t.Parallel()

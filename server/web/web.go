@@ -150,6 +150,9 @@ func (s *site) routes() {
 		s.addQuarantine()
 		s.addWorkers()
 	}
+	if sharded, ok := s.cfg.Store.(store.Sharded); ok {
+		s.addShards(sharded)
+	}
 	if s.cfg.Operations != nil {
 		s.addOperations()
 	}

@@ -97,10 +97,15 @@ type listView struct {
 
 // moveView is what programs read of a move.
 type moveView struct {
-	Unit  string `json:"unit"`
-	From  string `json:"from"`
-	To    string `json:"to"`
-	Stage string `json:"stage"`
+	Unit        string    `json:"unit"`
+	From        string    `json:"from"`
+	To          string    `json:"to"`
+	Stage       string    `json:"stage"`
+	Round       int       `json:"round"`
+	Done        int       `json:"done"`
+	Of          int       `json:"of"`
+	SeenAt      time.Time `json:"seen_at,omitzero"`
+	Interrupted bool      `json:"interrupted,omitempty"`
 }
 
 func newList() *cobra.Command {
@@ -109,35 +114,33 @@ func newList() *cobra.Command {
 		Use:   "list",
 		Short: "List the shards, what they hold, and the move under way",
 		Long: `List the shards with how many slots they have, how many tenants that were moved there by
-themselves, and what they hold. A shard that is down is listed with the error. A move that was
-interrupted is shown below the table.`,
+themselves, and what they hold. A shard that is down is listed with the error. A move that is under
+way, or was interrupted, is shown below the table.`,
 		Example: `  abide shards list --store shards:///etc/abide/shards`,
 		Args:    console.NoArgs,
 	}, func(cmd *cobra.Command, s *shardstore.Store, _ []string) error {
-		list, err := s.Status(cmd.Context())
+		shards, err := s.Shards(cmd.Context())
 		if err != nil {
 			return err
 		}
-		view := viewList(s.Directory(), list)
+		view := viewList(&shards)
 		return f.out.Print(cmd.OutOrStdout(), view, view.Write)
 	})
 }
 
-func viewList(d *shardstore.Directory, list []shardstore.ShardStatus) listView {
-	view := listView{Version: d.Version, Home: d.Home}
-	for _, sh := range list {
-		row := shardView{Name: sh.Name, Listed: sh.Listed, Slots: sh.Slots, Tenants: sh.Tenants, Leases: sh.Stats.Leases, Bytes: sh.Stats.Bytes}
-		row.Pending = sh.Stats.Rest.Pending
-		for i := range sh.Stats.Routes {
-			row.Pending += sh.Stats.Routes[i].Pending
-		}
+func viewList(shards *store.Shards) listView {
+	view := listView{Version: shards.Version, Home: shards.Home}
+	for i := range shards.List {
+		sh := &shards.List[i]
+		row := shardView{Name: sh.Name, Listed: sh.Listed, Slots: sh.Slots, Tenants: sh.Tenants, Pending: sh.Pending(), Leases: sh.Stats.Leases, Bytes: sh.Stats.Bytes}
 		if sh.Err != nil {
 			row.Error = sh.Err.Error()
 		}
 		view.Shards = append(view.Shards, row)
 	}
-	if m := d.Move; m != nil {
-		view.Move = &moveView{unitText(m.Unit), m.From, m.To, string(m.Stage)}
+	if m := shards.Move; m != nil {
+		unit := unitText(shardstore.Unit{Tenant: m.Tenant, Slot: m.Slot})
+		view.Move = &moveView{unit, m.From, m.To, m.Stage, m.Round, m.Done, m.Of, m.SeenAt, m.Interrupted}
 	}
 	return view
 }
@@ -159,7 +162,11 @@ func (v listView) Write(w io.Writer) error {
 		return err
 	}
 	if m := v.Move; m != nil {
-		_, err := fmt.Fprintf(w, "\nMove of %s from %s to %s, stage %s; \"abide shards resume\" goes on with it.\n", m.Unit, m.From, m.To, m.Stage)
+		how := fmt.Sprintf("round %d, %d of %d keys and records", m.Round, m.Done, m.Of)
+		if m.Interrupted {
+			how = `interrupted; "abide shards resume" goes on with it`
+		}
+		_, err := fmt.Fprintf(w, "\nMove of %s from %s to %s, stage %s: %s.\n", m.Unit, m.From, m.To, m.Stage, how)
 		return err
 	}
 	return nil

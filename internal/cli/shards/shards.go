@@ -34,8 +34,9 @@ itself, while servers run on it.`,
 
 // flags are those of all verbs.
 type flags struct {
-	url string
-	out console.Output
+	url  string
+	pace float64
+	out  console.Output
 }
 
 // command makes cmd a verb that calls f with the open store.
@@ -59,6 +60,12 @@ func (f *flags) command(cmd *cobra.Command, do func(cmd *cobra.Command, s *shard
 	return cmd
 }
 
+// addPace adds the flag of verbs that move something.
+func (f *flags) addPace(cmd *cobra.Command) *cobra.Command {
+	cmd.Flags().Float64Var(&f.pace, "pace", shardstore.DefaultPace, "share of the time in which it copies, up to 1; less slows others down less, and takes longer")
+	return cmd
+}
+
 // open opens the store.
 func (f *flags) open(ctx context.Context) (*shardstore.Store, error) {
 	p, err := connect.FindStore(f.url)
@@ -68,7 +75,7 @@ func (f *flags) open(ctx context.Context) (*shardstore.Store, error) {
 	if !strings.HasPrefix(p.URL, "shards:") {
 		return nil, console.Usage("%s is not a store of several shards: a URL looks like shards:///etc/abide/shards", p.Shown)
 	}
-	s, err := shardstore.Open(ctx, strings.TrimPrefix(p.URL, "shards://"), shardstore.Options{Mover: true})
+	s, err := shardstore.Open(ctx, strings.TrimPrefix(p.URL, "shards://"), shardstore.Options{Mover: true, Pace: f.pace})
 	if errors.Is(err, store.ErrInvalid) {
 		return nil, console.AsUsage(err)
 	}
@@ -237,7 +244,7 @@ copied, and it is on the other shard. The same command continues a move that was
 	})
 	cmd.Flags().StringVar(&tenant, "tenant", "", "the tenant to move")
 	cmd.Flags().IntSliceVar(&slots, "slot", nil, "the slots to move, 0 to 1023")
-	return cmd
+	return f.addPace(cmd)
 }
 
 // unitsOf returns what the flags ask to move.
@@ -262,7 +269,7 @@ func unitsOf(cmd *cobra.Command, tenant string, slots []int) (units []shardstore
 
 func newDrain() *cobra.Command {
 	f := &flags{}
-	return f.command(&cobra.Command{
+	return f.addPace(f.command(&cobra.Command{
 		Use:   "drain SHARD",
 		Short: "Move everything from a shard to the others",
 		Long: `Move all slots and tenants of a shard to the others, slot by slot, each to the shard that has the
@@ -272,12 +279,12 @@ fewest. The same command continues a drain that was interrupted.`,
 	}, func(cmd *cobra.Command, s *shardstore.Store, args []string) error {
 		p := newProgress(cmd.ErrOrStderr())
 		return p.end(s.Drain(cmd.Context(), args[0], p.set))
-	})
+	}))
 }
 
 func newResume() *cobra.Command {
 	f := &flags{}
-	return f.command(&cobra.Command{
+	return f.addPace(f.command(&cobra.Command{
 		Use:     "resume",
 		Short:   "Go on with a move that was interrupted",
 		Example: `  abide shards resume`,
@@ -285,7 +292,7 @@ func newResume() *cobra.Command {
 	}, func(cmd *cobra.Command, s *shardstore.Store, _ []string) error {
 		p := newProgress(cmd.ErrOrStderr())
 		return p.end(s.Resume(cmd.Context(), p.set))
-	})
+	}))
 }
 
 // progress shows a bar for each stage, and how long each unit was closed.

@@ -122,6 +122,33 @@ func TestDirectoryIsBroughtToEveryShard(t *testing.T) {
 	})
 }
 
+// TestDirectoryOfManyShards: a process that does not wait for changes on all shards goes by a later directory
+// that one of them has within a minute, and brings it to all others in another one.
+func TestDirectoryOfManyShards(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		list, shards := servers(8)
+		s := openSystem(t, shards)
+		for i, server := range list {
+			r, err := server.Get(t.Context(), store.ShardDirectory)
+			ok(t, err)
+			version := s.Directory().Version + 1
+			body := strings.Replace(string(r.Body), fmt.Sprintf(`"version":%d`, version-1), fmt.Sprintf(`"version":%d`, version), 1)
+			ok(t, server.Commit(t.Context(), &store.Tx{PutRecords: []store.PutRecord{{Record: store.Record{Key: store.ShardDirectory, Body: []byte(body)}, Expect: r.Version}}}))
+			<-soon(time.Minute + time.Second)
+			if got := s.Directory().Version; got != version {
+				t.Fatalf("a minute after shard %d has version %d, the process goes by version %d", i, version, got)
+			}
+			<-soon(time.Minute + time.Second)
+			for j, other := range list {
+				if r, err := other.Get(t.Context(), store.ShardDirectory); err != nil || string(r.Body) != body {
+					t.Errorf("two minutes after shard %d has version %d, shard %d has %s, %v", i, version, j, r.Body, err)
+				}
+			}
+		}
+	})
+}
+
 // TestMistakesAreRefused when a store is opened.
 func TestMistakesAreRefused(t *testing.T) {
 	t.Parallel()

@@ -37,9 +37,8 @@ SHARDS_UNRACED := Contract|Model|Simulation
 PEBBLE := ./store/pebblestore
 PEBBLE_UNRACED := TinyLimits|PowerLoss|FlushesReach|CutShort|Damaged|MoreMessages|Faults|FullDisk|Torn|DiskWithout|TablesThat|CostNoMemory|/portable|/bodies|/visibility/thousands|/tenants
 
-# Moves whose movers are killed wait for up to a minute each, and Patroni waits for 20 seconds until it takes
-# a primary for lost: `make test-long` runs them.
-LONG_ONLY := TestMovedTenants|TestPatroni
+# Patroni waits for 20 seconds until it takes a primary for lost: `make test-long` runs it.
+LONG_ONLY := TestPatroni
 
 .PHONY: test
 test: compiler servers ## run all tests, with the race detector

@@ -62,6 +62,9 @@ type Task struct {
 	// Last is the failure of the previous attempt, nil for the first one.
 	Last *history.Failure
 
+	// reporter is where heartbeats go if another process has claimed the activity.
+	reporter Reporter
+
 	e     *Engine
 	job   *job
 	claim *store.Claim
@@ -92,6 +95,27 @@ type Task struct {
 
 	heartbeats
 }
+
+// Reporter passes on what an activity says to the process that has claimed it.
+type Reporter interface {
+	// Heartbeat is that of [Task.Heartbeat].
+	Heartbeat(details []byte) error
+
+	// Details is that of [Task.Details].
+	Details() ([]byte, error)
+}
+
+// ReportTo has heartbeats go to r. It is for an attempt that another process has claimed, of which only
+// the exported fields are known here.
+func (t *Task) ReportTo(r Reporter) { t.reporter = r }
+
+// What an [Activity] returns as its failure, and no copy of it, if another process was to run it, which was
+// lost: meanwhile, so that the attempt counts, or before it could begin, so that it does not. The activity
+// runs again at once.
+var (
+	WorkerLost = &history.Failure{Type: TypeCrashed, Message: "its worker was lost"}
+	WorkerGone = &history.Failure{Type: TypeCrashed, Message: "its worker was lost before it began"}
+)
 
 // heartbeats is the last heartbeat of an activity, and the record that keeps its details.
 type heartbeats struct {
@@ -194,6 +218,9 @@ func (t *Task) run() {
 	case errors.Is(cause, ErrLost):
 		t.e.lose(QueueActivities)
 		t.sweep()
+	case failure == WorkerLost, failure == WorkerGone:
+		t.e.lose(QueueActivities)
+		t.e.releaseAs(store.Release{Lease: t.claim.Lease(), Uncounted: failure == WorkerGone})
 	case errors.Is(cause, ErrTimeout) && failure != nil:
 		// The instance is told by a message of its own, and will not look at this.
 		failure = timeoutFailure(fmt.Sprintf("activity %q did not end in time: %s", t.Name, failure.Message))
@@ -341,7 +368,7 @@ func (t *Task) answer(e history.Event) {
 		tx.DeleteRecords = []store.DeleteRecord{{Key: heartbeatKey(t.claim.Key), Expect: store.AnyVersion}}
 	}
 	t.mu.Unlock()
-	if t.claim.Attempt() == 1 && !t.refused && t.e.serves(t.spec.route) {
+	if t.claim.Attempt() == 1 && !t.refused && t.e.Serves(t.spec.route) {
 		ended := t.e.clock.Now()
 		d := newDelivery(t.Ref, id, &b)
 		d.with = tx
@@ -402,6 +429,9 @@ const heartbeatEvery = time.Second
 // that cannot be reached is no reason to stop: the details are kept with a later heartbeat,
 // or with the failure of the attempt.
 func (t *Task) Heartbeat(details []byte) error {
+	if t.reporter != nil {
+		return t.reporter.Heartbeat(details)
+	}
 	if cause := context.Cause(t.ctx); cause != nil {
 		return cause
 	}
@@ -499,6 +529,9 @@ func (t *Task) heartbeatRecord() store.PutRecord {
 // Details returns what the attempt before said in its last heartbeat that was made
 // durable, or nil.
 func (t *Task) Details() ([]byte, error) {
+	if t.reporter != nil {
+		return t.reporter.Details()
+	}
 	if t.Attempt == 1 {
 		return nil, nil
 	}

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// whereBlocked returns where code of an orchestration waits for something that is not
+// WhereBlocked returns where code of an orchestration waits for something that is not
 // Abide's, as far as the stacks of this process tell: of each goroutine that runs such
 // code, the lines down to Abide's own.
-func whereBlocked() string {
+func WhereBlocked() string {
 	var found []string
 	for stack := range strings.SplitSeq(allStacks(), "\n\n") {
 		first, lines, _ := strings.Cut(stack, "\n")

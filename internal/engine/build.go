@@ -8,10 +8,10 @@ import (
 // MaxBuild is the largest length of a build ID, in bytes.
 const MaxBuild = 128
 
-// programBuild returns the build ID of this program: the revision of its source, with
+// ProgramBuild returns the build ID of this program: the revision of its source, with
 // "+dirty" if the source had changes that were not committed, or the version of its main
 // module. It is empty if the program was built with neither, as tests are.
-func programBuild() string {
+func ProgramBuild() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return ""

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -37,6 +38,18 @@ func CheckVersion(version string) error {
 		return fmt.Errorf("abide: a version has %d bytes, at most %d are allowed: %w", len(version), MaxVersion, ErrInvalid)
 	}
 	return checkName("version", version)
+}
+
+// CheckRoute reports whether an orchestration can have that route, name or name@version.
+func CheckRoute(route string) error {
+	name, version, versioned := strings.Cut(route, "@")
+	if err := checkName("orchestration", name); err != nil {
+		return err
+	}
+	if versioned && version == "" {
+		return fmt.Errorf("abide: the version in %q is empty: %w", route, ErrInvalid)
+	}
+	return CheckVersion(version)
 }
 
 // CheckRef reports whether there can be such an instance.

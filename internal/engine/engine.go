@@ -88,7 +88,7 @@ type Config struct {
 	// Unfused has every turn claimed, for tests of what only turns with a claim do: see fuse.go.
 	Unfused bool
 
-	// Build identifies the program: see [trial]. Empty means that of [programBuild].
+	// Build identifies the program: see [trial]. Empty means that of [ProgramBuild].
 	Build string
 
 	// Quota limits what is started for each tenant by this process.
@@ -97,6 +97,11 @@ type Config struct {
 	// WorkerName is the name of this process among the workers. Empty means that it is not
 	// listed.
 	WorkerName string
+
+	// Elsewhere is set if the code runs in another process, which the executor and the activities
+	// reach: its Host, PID and Version. Then Build and WorkerName are those of that process, and the
+	// gauges of this one, which count the store, are left to another engine.
+	Elsewhere *Worker
 
 	// MaxHistory, MaxHistoryBytes and MaxOpen replace the limits of that name.
 	MaxHistory      int
@@ -111,8 +116,8 @@ func (c *Config) setDefaults() {
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
-	if c.Build == "" {
-		c.Build = programBuild()
+	if c.Build == "" && c.Elsewhere == nil {
+		c.Build = ProgramBuild()
 	}
 	setDefault(&c.MaxTurns, DefaultTurns)
 	setDefault(&c.MaxActivities, DefaultActivities)
@@ -127,6 +132,14 @@ func (c *Config) setDefaults() {
 	setDefault(&c.MaxHistory, MaxHistory)
 	setDefault(&c.MaxHistoryBytes, MaxHistoryBytes)
 	setDefault(&c.MaxOpen, MaxOpen)
+}
+
+// process returns the name of the process that runs the code.
+func (c *Config) process() string {
+	if w := c.Elsewhere; w != nil {
+		return w.Process()
+	}
+	return base.ProcessName()
 }
 
 func setDefault[T int | time.Duration](field *T, value T) {
@@ -192,6 +205,7 @@ type lifecycle struct {
 	loops   sync.WaitGroup // that claim
 	work    sync.WaitGroup // that is under way
 	close   sync.Once
+	closed  func() // see OnNew
 }
 
 // noticeWithin bounds how long it takes until an activity learns that it was cancelled by
@@ -211,9 +225,13 @@ func New(cfg Config) (*Engine, error) {
 	if err := cfg.Store.Limits().Check(); err != nil {
 		return nil, fmt.Errorf("abide: the store takes too little: %w", err)
 	}
-	e := &Engine{cfg: cfg, log: cfg.Logger, clock: cfg.Clock, lifecycle: lifecycle{done: make(chan struct{})}}
+	closed := func() {}
+	if onNew != nil {
+		closed = onNew(&cfg)
+	}
+	e := &Engine{cfg: cfg, log: cfg.Logger, clock: cfg.Clock, lifecycle: lifecycle{done: make(chan struct{}), closed: closed}}
 	e.workerID = unique()
-	e.owner = roster.Owner(e.workerID, cfg.WorkerName)
+	e.owner = roster.Owner(e.workerID, cfg.WorkerName, cfg.process())
 	e.turning, e.acting = newSlots(e, "orchestration", cfg.MaxTurns), newSlots(e, "activity", cfg.MaxActivities)
 	e.closers.slots = e.turning
 	e.cache = newCache(cfg.CacheSize, e.closers.end)
@@ -266,6 +284,10 @@ func New(cfg Config) (*Engine, error) {
 	return e, nil
 }
 
+// Observed returns the store of the engine, for other engines on it: what they commit is among the changes
+// of this one.
+func (e *Engine) Observed() store.Store { return e.feed }
+
 // Done is closed when the engine serves nothing any more: it was closed, or its store has
 // failed.
 func (e *Engine) Done() <-chan struct{} { return e.done }
@@ -304,6 +326,13 @@ func (e *Engine) Close(ctx context.Context) error {
 	return err
 }
 
+// StopClaiming has the engine claim nothing any more: those that run its code are lost. It does not wait.
+func (e *Engine) StopClaiming() {
+	e.closing.Lock()
+	defer e.closing.Unlock()
+	e.stopClaiming()
+}
+
 // stop stops the engine. The order is:
 //
 //  1. No more claims. The loops end, so that nothing is added to work from here on.
@@ -314,9 +343,7 @@ func (e *Engine) Close(ctx context.Context) error {
 //  4. The cache closes the code of all instances that wait, whose deferred functions run.
 //  5. The roster, readers of changes and gauges end, and Done is closed.
 func (e *Engine) stop(ctx context.Context) error {
-	e.closing.Lock()
-	e.stopClaiming()
-	e.closing.Unlock()
+	e.StopClaiming()
 	e.loops.Wait()
 	worked := make(chan struct{})
 	go func() {
@@ -345,6 +372,7 @@ func (e *Engine) stop(ctx context.Context) error {
 	e.unobserve()
 	e.limiter.Close()
 	e.bulk.Close()
+	e.closed()
 	e.end(nil)
 	return err
 }

@@ -141,7 +141,7 @@ func (t *turn) runWatched(exec Execution, run func(replay.Live) ([]history.Event
 	if !t.unclaimed { // or nobody waits for it for long
 		t.e.dog.watch(t, exec)
 	}
-	did, err := run(replay.Live{Context: t.ctx, Steps: t.stepsContext, Yield: t.yield, Full: t.full(), NoSteps: t.unclaimed})
+	did, err := run(replay.Live{Context: t.ctx, Steps: t.stepsContext, Yield: t.yield, Full: t.full(), Left: t.left, NoSteps: t.unclaimed})
 	if !t.unclaimed {
 		t.e.dog.watch(t, nil)
 	}
@@ -152,7 +152,7 @@ func (t *turn) runWatched(exec Execution, run func(replay.Live) ([]history.Event
 		if t.ctx.Err() != nil {
 			return context.Cause(t.ctx)
 		}
-		if errors.Is(err, replay.ErrStep) {
+		if errors.Is(err, replay.ErrStep) || errors.Is(err, ErrUnavailable) {
 			return err
 		}
 		return stallOf(err)
@@ -190,23 +190,27 @@ func (t *turn) yield() bool {
 }
 
 // full returns a function that reports whether the code has done as much as one commit should
-// hold. It only estimates, since the exact size is known after the events are encoded: an event is
-// in the log and most often in a message too, with the key of the instance. turnLimits
-// leaves room below the limits of the store for what is not estimated.
+// hold. It only estimates ([replay.Weigh]), since the exact size is known after the events are encoded.
+// turnLimits leaves room below the limits of the store for what is not estimated.
 func (t *turn) full() func(produced []history.Event) bool {
 	key, n := len(t.claim.Key.Tenant)+len(t.claim.Key.Name), 0
 	bytes, ops := turnLimits(t.e.limits)
 	return func(produced []history.Event) bool {
-		for ; n < len(produced); n++ { // in the log, and most often in a message too
-			e := &produced[n]
-			size := 256 + key + len(e.Name) + len(e.Target) + len(e.Data)
-			if e.Failure != nil {
-				size += len(e.Failure.Message) + len(e.Failure.Details)
-			}
-			t.bytes += 2 * size
-			t.ops += 3
+		for ; n < len(produced); n++ {
+			size, things := replay.Weigh(&produced[n], key)
+			t.bytes += size
+			t.ops += things
 		}
 		return t.bytes >= bytes || t.ops >= ops
+	}
+}
+
+// left returns how much the turn may still do: what yield and full decide by, for code elsewhere.
+func (t *turn) left() replay.Left {
+	bytes, ops := turnLimits(t.e.limits)
+	return replay.Left{
+		Steps: t.e.cfg.StepCommitInterval - t.e.clock.Now().Sub(t.started), Cancelled: t.steps.cancelled(),
+		Bytes: bytes - t.bytes, Operations: ops - t.ops,
 	}
 }
 

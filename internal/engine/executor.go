@@ -28,7 +28,8 @@ type Execution interface {
 	Replay(events []history.Event) error
 
 	// Turn gives new events to the code, a TurnStarted first, and returns what the code
-	// did, with IDs that go on from there. After an error the execution is of no use.
+	// did, with IDs that go on from there. After an error the execution is of no use. One that
+	// matches [ErrUnavailable] says nothing of the instance, and the turn is tried again.
 	Turn(live replay.Live, incoming []history.Event) ([]history.Event, error)
 
 	// ContinueTurn is Turn for a turn that history breaks off: expected is what the code did as
@@ -46,7 +47,7 @@ type Execution interface {
 	Unreceived() []history.Event
 
 	// Progress returns a number that grows while the code does something, and whether
-	// it is within a step, which may take its time.
+	// it may take its time: it is within a step, or it is elsewhere and was not heard of.
 	Progress() (n uint64, inStep bool)
 
 	// Ended reports whether the code has come to an end.

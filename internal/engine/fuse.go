@@ -551,8 +551,8 @@ func (t *turn) endDeliveries() {
 	}
 }
 
-// serves reports whether the engine runs the orchestration.
-func (e *Engine) serves(route string) bool { return e.routes[route] }
+// Serves reports whether the engine runs the orchestration.
+func (e *Engine) Serves(route string) bool { return e.routes[route] }
 
 // addWork counts work that no loop has claimed. It returns false if the engine closes.
 func (e *Engine) addWork() bool {

@@ -57,7 +57,7 @@ func (f *fuser) firstTurns(starts []*firstStart, part bool) []*turn {
 }
 
 // startsHere reports whether the code of an instance is here.
-func (f *fuser) startsHere(s *firstStart) bool { return s != nil && f.e.serves(s.info.Route()) }
+func (f *fuser) startsHere(s *firstStart) bool { return s != nil && f.e.Serves(s.info.Route()) }
 
 // firstRun is the turns of firstTurns, which are run by one goroutine and taken by another, that does not
 // wait for them for ever.

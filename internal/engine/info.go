@@ -232,6 +232,27 @@ func (i *Info) encodeStart() []byte {
 	return append(out, i.encode()...)
 }
 
+// Encode returns all of an instance, for another process.
+func (i *Info) Encode() []byte {
+	out := wire.AppendString(nil, i.Tenant)
+	out = wire.AppendString(out, i.ID)
+	out = binary.AppendUvarint(out, uint64(i.Revision))
+	return wire.AppendString(out, i.encodeStart())
+}
+
+// DecodeInfo reads what [Info.Encode] wrote.
+func DecodeInfo(data []byte) (Info, error) {
+	d := read(data)
+	ref := Ref{Tenant: d.String(), ID: d.String()}
+	revision := int64(d.Number())
+	i := d.startInfo()
+	if d.Err != nil {
+		return Info{}, fmt.Errorf("abide: state of instance %v: %w", ref, d.Err)
+	}
+	i.Ref, i.Revision = ref, revision
+	return *i, nil
+}
+
 // startInfo reads what encodeStart wrote. The reference is the key's.
 func (r *reader) startInfo() *Info {
 	d := read(r.Bytes())

@@ -44,7 +44,10 @@ func (e *Engine) instrument() error {
 		return fmt.Errorf("abide: %w", err)
 	}
 	e.tracer = newTracer(e.cfg.TracerProvider)
-	e.unobserve = e.observe()
+	e.unobserve = func() {}
+	if e.cfg.Elsewhere == nil {
+		e.unobserve = e.observe()
+	}
 	if err := e.meters.set.Err; err != nil {
 		return fmt.Errorf("abide: %w", err)
 	}

@@ -83,5 +83,5 @@ func (t *turn) canFuseAnswer() bool {
 	}
 	key := t.toParent.parent.key()
 	info, cached := t.e.cache.peek(key)
-	return cached && info.Status == Running && t.e.serves(info.Route()) || !cached && t.e.fuser.running(key)
+	return cached && info.Status == Running && t.e.Serves(info.Route()) || !cached && t.e.fuser.running(key)
 }

@@ -20,13 +20,17 @@ func newRoster(e *Engine) *roster.Publisher {
 	if e.cfg.WorkerName == "" {
 		return nil
 	}
+	here := e.cfg.Elsewhere
+	if here == nil {
+		here = &Worker{}
+	}
 	return roster.Publish(roster.Config{
-		Store: e.store, Clock: e.clock, Logger: e.log,
+		Store: e.store, Clock: e.clock, Logger: e.log, Elsewhere: e.cfg.Elsewhere != nil,
 		Busy: func() (turns, running int) {
 			return int(e.turning.running.Load()), int(e.acting.running.Load())
 		},
 		Worker: Worker{
-			ID: e.workerID, Name: e.cfg.WorkerName, Build: e.cfg.Build,
+			ID: e.workerID, Name: e.cfg.WorkerName, Build: e.cfg.Build, Host: here.Host, PID: here.PID, Version: here.Version,
 			Routes: slices.Sorted(slices.Values(e.cfg.Routes)), Activities: slices.Sorted(maps.Keys(e.cfg.Activities)),
 		},
 	})

@@ -65,7 +65,11 @@ func (t *turn) blocked() {
 	}
 	t.e.keeper.Drop(t.claim.Lease())
 	t.job.abandon()
-	reason := fmt.Sprintf("blocked: its code has waited for %v for something that is not Abide's%s", t.e.cfg.DeadlockTimeout, whereBlocked())
+	where := WhereBlocked
+	if elsewhere, ok := t.progress.exec.(interface{ WhereBlocked() string }); ok {
+		where = elsewhere.WhereBlocked
+	}
+	reason := fmt.Sprintf("blocked: its code has waited for %v for something that is not Abide's%s", t.e.cfg.DeadlockTimeout, where())
 	if err := t.stallNow(&stallError{cause: causeBlocked, reason: reason}); err != nil {
 		t.e.log.Error("blocked instance not stalled", t.about(), "error", err)
 	}

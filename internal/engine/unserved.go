@@ -31,7 +31,7 @@ type unserved struct {
 func (e *Engine) suspectUnserved(queue, route string) {
 	switch queue {
 	case queueTurns:
-		if e.serves(route) {
+		if e.Serves(route) {
 			return
 		}
 	case QueueActivities:

@@ -106,6 +106,33 @@ type Live struct {
 	// has done as much as one commit should hold: produced is all that it did so far. Nil
 	// means no.
 	Full func(produced []history.Event) bool
+
+	// Left returns how much the turn may still do, for an execution in another process, which cannot
+	// call Yield and Full. It is not nil if they are not.
+	Left func() Left
+}
+
+// Left is how much a turn may still do.
+type Left struct {
+	// Steps is for how long the turn goes on with steps: none is begun after that.
+	Steps time.Duration
+
+	// Cancelled is true if the context of steps has ended.
+	Cancelled bool
+
+	// Bytes and Operations are about what the code may add to the commit, see [Weigh].
+	Bytes      int
+	Operations int
+}
+
+// Weigh returns about how many bytes and operations an event adds to the commit of its turn: it is in the
+// log, and most often in a message too, with the key of the instance, which has that many bytes.
+func Weigh(e *history.Event, key int) (bytes, operations int) {
+	size := 256 + key + len(e.Name) + len(e.Target) + len(e.Data)
+	if e.Failure != nil {
+		size += len(e.Failure.Message) + len(e.Failure.Details)
+	}
+	return 2 * size, 3
 }
 
 // Size is how large a history is.

@@ -11,10 +11,10 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// Owner returns the owner of the claims of a worker of this process ([store.ClaimRequest]): what
-// people call it, and its ID, such as "till@shop:42 7f3a". A name that is long is cut.
-func Owner(id, name string) string {
-	label := base.ProcessName()
+// Owner returns the owner of the claims of a worker ([store.ClaimRequest]): what people call it, and its
+// ID, such as "till@shop:42 7f3a". A name that is long is cut.
+func Owner(id, name, process string) string {
+	label := process
 	if name != "" && name != label {
 		label = name + "@" + label
 	}
@@ -48,5 +48,8 @@ func (w *Worker) Owns(owner string) bool {
 	if id != "" {
 		return id == w.ID
 	}
-	return label == w.Host+":"+strconv.Itoa(w.PID)
+	return label == w.Process()
 }
+
+// Process returns the name of the process of the worker, as [base.ProcessName] does for this one.
+func (w *Worker) Process() string { return w.Host + ":" + strconv.Itoa(w.PID) }

@@ -24,12 +24,12 @@ func TestOwner(t *testing.T) {
 		"a\xffb":  "a?b@" + process,
 		"läufer ": "läufer @" + process,
 	} {
-		owner := Owner("5f3a", name)
+		owner := Owner("5f3a", name, process)
 		if label, id := ParseOwner(owner); label != want || id != "5f3a" {
 			t.Errorf("%q: owner %q is %q with ID %q, want %q", name, owner, label, id, want)
 		}
 	}
-	long := Owner(strings.Repeat("0", 36), strings.Repeat("ä", 500))
+	long := Owner(strings.Repeat("0", 36), strings.Repeat("ä", 500), process)
 	req := store.ClaimRequest{Queue: "q", Routes: []string{"r"}, Max: 1, Lease: time.Second, Owner: long}
 	if err := req.Validate(); err != nil || len(long) < store.MaxOwner-1 {
 		t.Errorf("%q with %d bytes: %v", long, len(long), err)
@@ -45,7 +45,7 @@ func TestOwns(t *testing.T) {
 	host, _, _ := strings.Cut(base.ProcessName(), ":")
 	w := Worker{ID: "5f3a", Host: host, PID: os.Getpid()}
 	for owner, want := range map[string]bool{
-		Owner("5f3a", "till"): true, Owner("77aa", "till"): false, base.ProcessName(): true, "elsewhere:1": false, "": false,
+		Owner("5f3a", "till", base.ProcessName()): true, Owner("77aa", "till", base.ProcessName()): false, base.ProcessName(): true, "elsewhere:1": false, "": false,
 	} {
 		if w.Owns(owner) != want {
 			t.Errorf("%q: %t", owner, !want)

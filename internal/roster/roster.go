@@ -37,8 +37,9 @@ type Config struct {
 	Logger *slog.Logger
 
 	// ID, Name, Routes, Activities and Targets of the worker. Host, PID and version are those
-	// of the process.
-	Worker Worker
+	// of the process, unless Elsewhere is set: then they are those of another one.
+	Worker    Worker
+	Elsewhere bool
 
 	// Busy returns how many turns, and how many activities or actions, are under way.
 	Busy func() (turns, running int)
@@ -56,13 +57,8 @@ type Publisher struct {
 // Publish puts the record of a worker, and renews it until it is stopped.
 func Publish(cfg Config) *Publisher {
 	p := &Publisher{cfg: cfg, worker: cfg.Worker, done: make(chan struct{})}
-	var err error
-	if p.worker.Host, err = os.Hostname(); err != nil {
-		cfg.Logger.Warn("host name unknown, worker shows none", "error", err)
-	}
-	p.worker.PID = os.Getpid()
-	if info, ok := debug.ReadBuildInfo(); ok {
-		p.worker.Version = info.Main.Version
+	if !cfg.Elsewhere {
+		p.worker.here(cfg.Logger)
 	}
 	p.time = base.NewRemote(cfg.Clock, cfg.Logger, func(ctx context.Context) (time.Time, error) {
 		stats, err := cfg.Store.Stats(ctx)
@@ -72,6 +68,18 @@ func Publish(cfg Config) *Publisher {
 	p.cancel = cancel
 	go p.run(ctx)
 	return p
+}
+
+// here fills in which process it is.
+func (w *Worker) here(log *slog.Logger) {
+	var err error
+	if w.Host, err = os.Hostname(); err != nil {
+		log.Warn("host name unknown, worker shows none", "error", err)
+	}
+	w.PID = os.Getpid()
+	if info, ok := debug.ReadBuildInfo(); ok {
+		w.Version = info.Main.Version
+	}
 }
 
 // run renews the record until ctx ends.

@@ -11,7 +11,7 @@ import (
 func checkComments(tree []*source) []finding {
 	var found []finding
 	for _, s := range tree {
-		if s.isTest() || s.file.Name.Name == "main" {
+		if s.isTest() || s.file.Name.Name == "main" || ast.IsGenerated(s.file) {
 			continue
 		}
 		for _, decl := range s.file.Decls {

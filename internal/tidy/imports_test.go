@@ -111,8 +111,20 @@ var layers = []layer{
 		imports: []string{
 			"internal/admission", "internal/backoff", "internal/base", "internal/catalog", "internal/claimloop", "history", "internal/lease", "internal/meter", "internal/outage", "internal/replay", "internal/roster", "internal/schema", "internal/wire", "store",
 		},
-		tests: []string{"internal/teststore", "store/..."},
+		tests: []string{"internal/teststore", "internal/workertest", "store/..."},
 	},
+	{path: "internal/workerpb"},
+	{path: "internal/workerlink", imports: []string{"history", "internal/engine", "internal/replay", "internal/workerpb"}},
+	{
+		path:    "internal/worker",
+		imports: []string{"history", "internal/base", "internal/claimloop", "internal/engine", "internal/replay", "internal/workerlink", "internal/workerpb"},
+	},
+	{
+		path:    "internal/workerhost",
+		imports: []string{"history", "internal/base", "internal/engine", "internal/replay", "internal/workerlink", "internal/workerpb"},
+	},
+	{path: "internal/workertest", imports: []string{"internal/base", "internal/engine", "internal/worker", "internal/workerhost", "internal/workerpb"}},
+	{path: "internal/dial", imports: []string{"internal/base", "internal/engine", "internal/schema", "store"}},
 	{
 		path:    "internal/sqlitetools",
 		imports: []string{"internal/engine", "history", "store", "store/sqlitestore"},
@@ -120,8 +132,8 @@ var layers = []layer{
 	},
 	{
 		path:    ".",
-		imports: []string{"internal/base", "internal/engine", "history", "internal/pages", "internal/replay", "internal/schema", "store"},
-		tests:   []string{"internal/teststore", "store/..."},
+		imports: []string{"internal/base", "internal/dial", "internal/engine", "history", "internal/pages", "internal/replay", "internal/schema", "store"},
+		tests:   []string{"internal/teststore", "internal/workertest", "store/..."},
 	},
 
 	{path: "action/tick", imports: []string{"internal/base"}},
@@ -168,9 +180,20 @@ var layers = []layer{
 		tests: []string{"bus", "internal/roster", "internal/testenv", "remote", "store/..."},
 	},
 	{
-		path:    "remote",
-		imports: []string{".", "action", "history", "internal/backoff", "internal/base", "internal/engine", "internal/pages", "server/api", "store", "timer"},
-		tests:   []string{"internal/admission", "bus", "bus/outbox", "server/operation", "server", "store", "store/memstore"},
+		path: "remote",
+		imports: []string{
+			".", "action", "history", "internal/backoff", "internal/base", "internal/catalog", "internal/dial", "internal/engine", "internal/pages", "internal/schema",
+			"internal/worker", "internal/workerlink", "internal/workerpb", "server/api", "store", "timer",
+		},
+		tests: []string{"internal/admission", "bus", "bus/outbox", "server/operation", "server", "store", "store/memstore"},
+	},
+	{
+		path: "server/workers",
+		imports: []string{
+			".", "internal/base", "internal/catalog", "internal/dial", "internal/engine", "internal/schema", "internal/workerhost", "internal/workerlink", "internal/workerpb",
+			"server/api", "server/auth", "store",
+		},
+		tests: []string{"internal/testenv", "remote", "server", "store/memstore"},
 	},
 	{
 		path:    "abidetest",
@@ -183,11 +206,11 @@ var layers = []layer{
 		path: "internal/daemon",
 		imports: []string{
 			".", "action", "action/hook", "action/target", "bus/...", "internal/backoff", "internal/base", "internal/config", "internal/demo", "server/operation",
-			"server/telemetry", "server", "server/auth", "store/...", "timer",
+			"server/telemetry", "server", "server/auth", "server/workers", "store/...", "timer",
 		},
 	},
 
-	{path: "internal/faults", tests: []string{".", "history", "internal/testenv", "internal/teststore", "store/..."}},
+	{path: "internal/faults", tests: []string{".", "history", "internal/testenv", "internal/teststore", "internal/workertest", "store/..."}},
 	{
 		path: "internal/fleet",
 		tests: []string{
@@ -221,7 +244,7 @@ var layers = []layer{
 	{path: "cmd/...", imports: []string{"internal/cli/..."}},
 
 	// An example imports what a user can import.
-	{path: "examples/...", imports: []string{".", "action/...", "bus/...", "server", "server/telemetry", "store/...", "timer"}, tests: []string{"abidetest", "history", "remote"}},
+	{path: "examples/...", imports: []string{".", "action/...", "bus/...", "server", "remote", "server/telemetry", "store/...", "timer"}, tests: []string{"abidetest", "history"}},
 }
 
 // backend is the row of a store: it imports the contract, its driver and nothing of

@@ -1,6 +1,7 @@
 package tidy
 
 import (
+	"go/ast"
 	"regexp"
 	"strings"
 )
@@ -12,6 +13,9 @@ const maxLines = 700
 func checkLength(tree []*source) []finding {
 	var found []finding
 	for _, s := range tree {
+		if ast.IsGenerated(s.file) {
+			continue
+		}
 		lines := strings.Count(s.text, "\n")
 		if !strings.HasSuffix(s.text, "\n") {
 			lines++

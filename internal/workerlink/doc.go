@@ -1,0 +1,10 @@
+// Package workerlink has what both ends of a worker's stream share: how events, errors and causes travel,
+// and an outbox that sends what is ready together.
+package workerlink
+
+// Protocol is the version of the protocol that this release speaks.
+const Protocol = 1
+
+// MaxMessage is the largest message of a stream, in bytes. Histories are sent in parts that are far
+// smaller; an input or a result is in a message with others.
+const MaxMessage = 64 << 20

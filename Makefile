@@ -46,8 +46,18 @@ test: compiler servers ## run all tests, with the race detector
 	$(RACE) -timeout $(TEST_TIMEOUT) -skip '$(PEBBLE_UNRACED)' $(PEBBLE)
 	$(RACE) -timeout $(TEST_TIMEOUT) -skip '$(SHARDS_UNRACED)' $(SHARDS)
 	go test -timeout $(TEST_TIMEOUT) $(UNRACED) $(PEBBLE)
+	@$(MAKE) --no-print-directory test-workers
 	@$(MAKE) --no-print-directory test-invariants
 	@$(MAKE) --no-print-directory test-backends ON_BACKENDS="$(SOME_ON_BACKENDS)" SKIP="$(IN_MEMORY_ONLY)"
+
+# The same tests with the code of orchestrations and activities at the end of a connection. The one that
+# is left out looks into the task of a claim, which the other end does not have.
+WORKERS := . ./internal/engine ./internal/faults
+IN_PROCESS := TestHeartbeatSavedAfterItsTaskIsDeleted
+
+.PHONY: test-workers
+test-workers: ## run the tests of the engine with code that runs in a worker
+	ABIDE_TEST_EXECUTOR=remote go test -timeout $(TEST_TIMEOUT) -skip '$(IN_PROCESS)' $(WORKERS)
 
 # With the build tag, the embedded store compares its memory with a scan of it, and with the
 # disk, after each group. The tests that are not run damage the disk on purpose.
@@ -61,7 +71,7 @@ test-invariants: ## run tests of the stores and the engine with their invariants
 
 # The tests that need no services and no C compiler: what is run before each commit.
 UNSERVED := . ./abidetest ./action/tick ./bus ./examples/... ./internal/admission ./internal/backoff ./internal/base ./internal/catalog ./internal/claimloop ./internal/cron ./internal/cursor ./internal/engine ./internal/faults ./history \
-  ./internal/lease ./internal/outage ./internal/replay ./internal/rows ./internal/schema ./internal/tidy ./internal/waitlist ./internal/wire ./store ./store/memstore ./timer
+  ./internal/lease ./internal/outage ./internal/replay ./internal/rows ./internal/schema ./internal/tidy ./internal/waitlist ./internal/wire ./internal/worker... ./server/workers ./store ./store/memstore ./timer
 
 .PHONY: check
 check: ## run vet and the tests that need no services, before each commit

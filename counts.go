@@ -27,8 +27,12 @@ type Counts struct {
 	Lost int64
 }
 
-// Counts returns the counters of the engine since it was opened.
+// Counts returns the counters of the engine since it was opened. Those of an engine that a server
+// elsewhere has are zero: the server has its metrics.
 func (e *Engine) Counts() Counts {
+	if e.e == nil {
+		return Counts{}
+	}
 	c := e.e.Count()
 	return Counts{
 		Turns: c.Turns.Load(), Replays: c.Replays.Load(),

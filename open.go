@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel/metric"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/abidehq/abide/clock"
 	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/dial"
 	"github.com/abidehq/abide/internal/engine"
 	"github.com/abidehq/abide/internal/replay"
 	"github.com/abidehq/abide/internal/schema"
@@ -30,7 +32,14 @@ const DefaultStore = "pebble://./abide-data"
 type Config struct {
 	// Store is the URL of the store. Empty means [DefaultStore]. The package of the backend
 	// must be imported, as database drivers are: package abide links none.
+	//
+	// It can be that of a server instead, abide://host:7172, which has this process run what it
+	// registers: see docs/workers.md. Then package remote must be imported.
 	Store string
+
+	// Token is what a server asks for. Empty means the one in the URL of Store, or else that of the
+	// environment variable ABIDE_TOKEN. A store needs none.
+	Token string
 
 	// Register lists the orchestrations and activities that this process runs. An engine
 	// that registers none is a client.
@@ -141,7 +150,8 @@ type Engine struct {
 	// Client starts, inspects and controls instances on the store of the engine.
 	*Client
 
-	e     *engine.Engine
+	e     *engine.Engine // nil if a server elsewhere has it
+	link  dial.Link      // nil if there is no such server
 	store store.Store
 	drain time.Duration
 	close func() error // closes the store if the engine has opened it
@@ -158,6 +168,9 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 	}
 	if cfg.Store == "" {
 		cfg.Store = DefaultStore
+	}
+	if strings.HasPrefix(cfg.Store, dial.Scheme+"://") {
+		return connect(ctx, cfg)
 	}
 	s, err := store.Open(ctx, cfg.Store)
 	if err != nil {
@@ -181,43 +194,64 @@ func New(s store.Store, cfg Config) (*Engine, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	cfg.Codec = orJSON(cfg.Codec)
-	if cfg.Logger == nil {
-		cfg.Logger = slog.Default()
-	}
-	if cfg.DrainTimeout == 0 {
-		cfg.DrainTimeout = engine.DefaultDrain
-	}
-	d, err := define(cfg.Register)
+	cfg.setDefaults()
+	p, err := cfg.program()
 	if err != nil {
 		return nil, err
 	}
-	l := &learner{}
-	code := d.code(cfg.Codec, cfg.Logger, l)
-	signatures := make([]engine.Signature, len(d.signatures))
-	for i, f := range d.signatures {
-		signatures[i] = f(cfg.Codec)
-	}
-	routes, names := slices.Sorted(maps.Keys(code)), slices.Sorted(maps.Keys(d.activities))
-	activities := map[string]engine.Activity{}
-	for name, f := range d.activities {
-		activities[name] = f(cfg.Codec)
-	}
 	e, err := engine.New(engine.Config{
-		Store: s, Clock: cfg.Clock, Logger: cfg.Logger, MeterProvider: cfg.MeterProvider, TracerProvider: cfg.TracerProvider, Executor: code, Routes: routes, Activities: activities,
+		Store: s, Clock: cfg.Clock, Logger: cfg.Logger, MeterProvider: cfg.MeterProvider, TracerProvider: cfg.TracerProvider, Executor: p.code, Routes: p.routes, Activities: p.activities,
 		MaxTurns: cfg.MaxTurns, MaxActivities: cfg.MaxActivities, CacheSize: cfg.CacheSize, LeaseDuration: cfg.LeaseDuration,
 		Retention: cfg.Retention, StepCommitInterval: cfg.StepCommitInterval, DeadlockTimeout: cfg.DeadlockTimeout, MaxHistory: cfg.MaxHistory,
 		MaxHistoryBytes: cfg.MaxHistoryBytes, WorkerName: cfg.workerName(), Build: cfg.Build, Quota: engine.Quota(cfg.Quota),
-		Signatures: signatures, Ready: func(c *engine.Client) { l.learn = c.Learn },
+		Signatures: p.signatures, Ready: func(c *engine.Client) { p.learner.learn = c.Learn },
 	})
 	if err != nil {
 		return nil, err
 	}
-	t := &engineTransport{storeTransport{client: e.Client, engine: e, routes: routes, activities: names}}
+	names := slices.Sorted(maps.Keys(p.activities))
+	t := &engineTransport{storeTransport{client: e.Client, engine: e, routes: p.routes, activities: names}}
 	return &Engine{
 		Client: ClientOver(t, cfg.Codec), e: e, store: s, drain: cfg.DrainTimeout,
 		close: func() error { return nil },
 	}, nil
+}
+
+func (c *Config) setDefaults() {
+	c.Codec = orJSON(c.Codec)
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	if c.DrainTimeout == 0 {
+		c.DrainTimeout = engine.DefaultDrain
+	}
+}
+
+// program is what the engine is given to run.
+type program struct {
+	code       engine.Code
+	routes     []string
+	activities map[string]engine.Activity
+	signatures []engine.Signature
+	learner    *learner
+}
+
+// program returns what the configuration registers.
+func (c *Config) program() (*program, error) {
+	d, err := define(c.Register)
+	if err != nil {
+		return nil, err
+	}
+	p := &program{learner: &learner{}, activities: map[string]engine.Activity{}}
+	p.code = d.code(c.Codec, c.Logger, p.learner)
+	p.routes = slices.Sorted(maps.Keys(p.code))
+	for _, f := range d.signatures {
+		p.signatures = append(p.signatures, f(c.Codec))
+	}
+	for name, f := range d.activities {
+		p.activities[name] = f(c.Codec)
+	}
+	return p, nil
 }
 
 // learner passes on which events orchestrations wait for to the engine that runs them. It is set
@@ -290,20 +324,33 @@ func (e *Engine) Close() error {
 
 // Shutdown is like Close, but waits for running activities until ctx ends.
 func (e *Engine) Shutdown(ctx context.Context) error {
+	if e.link != nil {
+		return e.link.Close(ctx)
+	}
 	return errors.Join(e.e.Close(ctx), e.close())
 }
 
 // Done returns a channel that is closed when the engine has stopped, because it was closed or
 // because its store has failed. [Engine.Err] tells which.
-func (e *Engine) Done() <-chan struct{} { return e.e.Done() }
+func (e *Engine) Done() <-chan struct{} {
+	if e.link != nil {
+		return e.link.Done()
+	}
+	return e.e.Done()
+}
 
 // Err returns nil while the engine runs and after it was closed. If its store has failed, such as
 // by a disk that does not sync, Err returns an error that matches [store.ErrFailed]: the engine
 // claims no more work, and the program should exit, so that a new process opens the store.
-func (e *Engine) Err() error { return e.e.Err() }
+func (e *Engine) Err() error {
+	if e.link != nil {
+		return nil
+	}
+	return e.e.Err()
+}
 
-// Store returns the store of the engine. Commits that are made to it directly are not among
-// [Engine.Changes].
+// Store returns the store of the engine, and nil if a server elsewhere has it. Commits that are made to
+// it directly are not among [Engine.Changes].
 func (e *Engine) Store() store.Store { return e.store }
 
 // newID returns an ID for an instance that was given none: see [base.NewID].

@@ -34,23 +34,7 @@ var (
 )
 
 func (t *storeTransport) Start(ctx context.Context, requests []StartRequest) ([]Started, error) {
-	starts := make([]engine.Start, len(requests))
-	for i := range requests {
-		r := &requests[i]
-		starts[i] = engine.Start{
-			Ref: refOf(r.Ref), Name: r.Orchestration, Version: r.Version, Input: r.Input, Tags: r.Tags, At: r.At, After: r.After,
-			IfExists: engine.IfExists(r.IfExists), Schema: r.schema, Unchecked: r.Unchecked, New: r.newID,
-		}
-	}
-	done, err := t.client.Start(ctx, starts...)
-	if err != nil {
-		return nil, err
-	}
-	started := make([]Started, len(done))
-	for i := range done {
-		started[i] = Started{Ref: refFrom(done[i].Ref), Existed: done[i].Existed, Unserved: done[i].Unserved, Revision: done[i].Revision}
-	}
-	return started, nil
+	return startWith(ctx, requests, t.client.Start)
 }
 
 func (t *storeTransport) Raise(ctx context.Context, requests []RaiseRequest) ([]Raised, error) {

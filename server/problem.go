@@ -49,6 +49,9 @@ func (s *Server) problem(err error) error {
 	return s.asProblem(err)
 }
 
+// Problem returns an error as the API answers it, for those that answer in another way.
+func (s *Server) Problem(err error) *api.Problem { return s.asProblem(err) }
+
 // asProblem returns an error of a service as what a client gets. Those that nobody expects
 // are logged, and the client learns no more than that.
 func (s *Server) asProblem(err error) *api.Problem {

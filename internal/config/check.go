@@ -3,12 +3,14 @@ package config
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"net/netip"
 	"net/url"
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/abidehq/abide/action"
@@ -54,11 +56,19 @@ func (l *loader) checkServing(c *Config) {
 	if err := c.Exposed(c.Addr); err != nil {
 		l.wrong("addr", c.Addr, "%v", err)
 	}
+	if worker := c.WorkerAddr(); worker != "" {
+		if err := c.Exposed(worker); err != nil {
+			l.wrong("worker_addr", c.Workers, "%v", err)
+		}
+		if c.Workers == c.Addr && !strings.HasSuffix(c.Workers, ":0") {
+			l.wrong("worker_addr", c.Workers, "it is the same as addr; it needs a port of its own")
+		}
+	}
 	if c.Admin != "" && c.Admin == c.Addr && !strings.HasSuffix(c.Admin, ":0") {
 		l.wrong("admin_addr", c.Admin, "it is the same as addr; it needs a port of its own")
 	}
 	if c.Admin != "" && !c.Insecure && !IsLoopback(c.Admin) {
-		l.wrong("admin_addr", c.Admin, "profiles and metrics are served there without authentication: only loopback is allowed, such as 127.0.0.1:7172, unless insecure is true")
+		l.wrong("admin_addr", c.Admin, "profiles and metrics are served there without authentication: only loopback is allowed, such as 127.0.0.1:7173, unless insecure is true")
 	}
 	if u, err := url.Parse(strings.TrimSuffix(c.URL, "/")); c.URL != "" && (err != nil || *u != url.URL{Scheme: u.Scheme, Host: u.Host}) {
 		shown := c.URL
@@ -101,6 +111,31 @@ func (c *Config) Guarded() bool {
 	return !c.Auth.AdminToken.IsZero() || c.Auth.OIDC.Issuer != "" || len(c.Auth.Certificates) > 0 || c.Auth.Required
 }
 
+// Off is the address of what is not served.
+const Off = "off"
+
+// WorkerAddr returns where workers connect, and nothing if none can. Unless it is configured, it is the port
+// after that of the API, on loopback.
+func (c *Config) WorkerAddr() string {
+	switch {
+	case c.Workers == Off:
+		return ""
+	case c.Workers != "":
+		return c.Workers
+	case !IsLoopback(c.Addr):
+		return ""
+	}
+	host, text, err := net.SplitHostPort(c.Addr)
+	port, parseErr := strconv.ParseUint(text, 10, 16)
+	if err != nil || parseErr != nil || port == math.MaxUint16 {
+		return ""
+	}
+	if port > 0 {
+		port++
+	}
+	return net.JoinHostPort(host, strconv.FormatUint(port, 10))
+}
+
 // Exposed returns an error if others than this machine reach an address to listen at, and
 // nobody has to prove who they are.
 func (c *Config) Exposed(addr string) error {
@@ -134,7 +169,7 @@ func (l *loader) checkAuth(c *Config) {
 	}
 }
 
-var roles = []string{"read", "operate", "admin"}
+var roles = []string{"read", "operate", "worker", "admin"}
 
 func (l *loader) checkLogin(c *Config) {
 	const all = "logging in needs auth.oidc.issuer, client_id, role_claim and roles, and url, where browsers find the server"

@@ -7,6 +7,7 @@ import "time"
 type Config struct {
 	Store    Place         `key:"store" default:"./abide-data"`
 	Addr     string        `key:"addr" default:"127.0.0.1:7171" is:"address"`
+	Workers  string        `key:"worker_addr" is:"address or off"`
 	Admin    string        `key:"admin_addr" is:"address"`
 	Socket   bool          `key:"socket" default:"true"`
 	Prefix   string        `key:"prefix"`
@@ -99,7 +100,7 @@ type Certificate struct {
 	DNS        string   `key:"dns"`
 	URI        string   `key:"uri"`
 	Email      string   `key:"email"`
-	Role       string   `key:"role" required:"true" allowed:"read operate admin"`
+	Role       string   `key:"role" required:"true" allowed:"read operate worker admin"`
 	Tenants    []string `key:"tenants"`
 }
 

@@ -59,7 +59,7 @@ func TestMistakes(t *testing.T) {
 		{name: "missing file", env: "ABIDE_AUTH_ADMIN_TOKEN_FILE=/not/there", want: "auth.admin_token: the file cannot be read"},
 		{name: "unknown variable", env: "ABIDE_AUTH_ADMIN_TOKN=x", want: "$ABIDE_AUTH_ADMIN_TOKN: there is no such variable; did you mean ABIDE_AUTH_ADMIN_TOKEN?"},
 		{name: "login", file: "auth: {oidc: {issuer: 'https://a.example'}}", want: "auth.oidc.client_id: it is missing; logging in needs"},
-		{name: "role", file: "url: https://a.example\nauth: {oidc: {issuer: 'https://a.example', client_id: a, role_claim: g, roles: {king: [a]}}}", want: "auth.oidc.roles.king: there is no such role; allowed are read, operate, admin"},
+		{name: "role", file: "url: https://a.example\nauth: {oidc: {issuer: 'https://a.example', client_id: a, role_claim: g, roles: {king: [a]}}}", want: "auth.oidc.roles.king: there is no such role; allowed are read, operate, worker, admin"},
 		{name: "certificate", file: "auth:\n  certificates:\n  - role: admin", want: "FILE:3: auth.certificates[0]: it matches every certificate"},
 		{name: "pattern", file: "auth: {certificates: [{role: admin, dns: '*.*'}]}", want: `auth.certificates[0].dns is "*.*"; one * is allowed`},
 		{name: "whose certificate", file: "auth: {certificates: [{role: admin, dns: a}]}", want: "they need tls.client_ca"},

@@ -180,6 +180,10 @@ func checkText(text string, tag reflect.StructTag) error {
 		return fmt.Errorf("allowed are %s", strings.Join(allowed, ", "))
 	}
 	switch tag.Get("is") {
+	case "address or off":
+		if text != Off {
+			return checkText(text, `is:"address"`)
+		}
 	case "address":
 		_, port, err := net.SplitHostPort(text)
 		if err == nil {

@@ -43,6 +43,7 @@ type Options struct {
 // Serving says what is served, and where.
 type Serving struct {
 	URL     string // of the page and the API
+	Workers string // where workers connect; empty if none can
 	Admin   string // of profiles and metrics; empty if there is none
 	Guarded bool   // who comes in has to say who they are
 	Exposed bool   // others than this machine reach it
@@ -177,9 +178,14 @@ func (d *daemon) end(f *front, work *group) {
 	d.tell(ctx, "STOPPING=1")
 	d.drain()
 	work.stop()
+	var workers sync.WaitGroup
+	if d.parts.connected != nil {
+		workers.Go(func() { d.parts.connected.Stop(ctx) })
+	}
 	if err := d.parts.engine.Shutdown(ctx); err != nil {
 		d.log.Warn("activities interrupted, they will run again", "error", err)
 	}
+	workers.Wait()
 	work.end()
 	_ = base.Sleep(ctx, d.clock, d.cfg.Linger) // an end of the time for it ends it
 	f.stop(ctx, d)

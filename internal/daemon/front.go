@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -9,6 +10,7 @@ import (
 	"net/http"
 	"net/http/pprof"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/abidehq/abide/server/auth"
@@ -30,6 +32,7 @@ const (
 type front struct {
 	servers []*served
 	certs   *certificates // nil without TLS
+	workers net.Listener  // nil if none can connect
 	serving Serving
 	running sync.WaitGroup
 }
@@ -77,6 +80,9 @@ func (d *daemon) openAll(ctx context.Context, f *front) error {
 	if d.Socket != nil {
 		f.add("socket", limit(d.Socket, socketConns), d.outside(d.parts.server.Local()))
 	}
+	if err := d.openWorkers(ctx, f); err != nil {
+		return err
+	}
 	if d.cfg.Admin != "" {
 		admin, err := listenTCP(ctx, d.cfg.Admin, adminConns)
 		if err != nil {
@@ -101,8 +107,39 @@ func (f *front) add(name string, l net.Listener, h http.Handler) *served {
 	return s
 }
 
+// openWorkers begins to listen for workers. If nobody has said where, and the port is taken, the server
+// does without them.
+func (d *daemon) openWorkers(ctx context.Context, f *front) (err error) {
+	addr, scheme := d.cfg.WorkerAddr(), "abide"
+	if addr == "" {
+		return nil
+	}
+	if f.workers, err = listenTCP(ctx, addr, d.cfg.MaxConnections); err != nil {
+		if d.cfg.Workers == "" && errors.Is(err, syscall.EADDRINUSE) {
+			d.log.Warn("no workers can connect, the port is taken; set worker_addr", "addr", addr)
+			f.workers = nil
+			return nil
+		}
+		return err
+	}
+	var certs *tls.Config
+	if f.certs != nil {
+		certs = f.certs.config()
+	}
+	d.parts.makeWorkers(d, certs)
+	f.serving.Workers = address(scheme, addr, f.workers)
+	return nil
+}
+
 // serve answers.
 func (f *front) serve(d *daemon) {
+	if f.workers != nil {
+		f.running.Go(func() {
+			if err := d.parts.connected.Serve(f.workers); err != nil {
+				d.fail(fmt.Errorf("serve workers: %w", err))
+			}
+		})
+	}
 	for _, s := range f.servers {
 		f.running.Go(func() {
 			var err error
@@ -151,6 +188,9 @@ func (f *front) close() {
 	for _, s := range f.servers {
 		_ = s.http.Close()
 		_ = s.listen.Close()
+	}
+	if f.workers != nil {
+		_ = f.workers.Close()
 	}
 }
 

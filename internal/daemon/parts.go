@@ -19,6 +19,7 @@ import (
 	"github.com/abidehq/abide/server/auth"
 	"github.com/abidehq/abide/server/operation"
 	"github.com/abidehq/abide/server/telemetry"
+	"github.com/abidehq/abide/server/workers"
 	"github.com/abidehq/abide/timer"
 )
 
@@ -32,6 +33,7 @@ type parts struct {
 	operations *operation.Service
 	guard      *auth.Guard
 	server     *server.Server
+	connected  *workers.Service // nil if no workers can connect
 
 	more    []runner
 	closers []func()

@@ -193,7 +193,7 @@ var layers = []layer{
 			".", "internal/base", "internal/catalog", "internal/dial", "internal/engine", "internal/schema", "internal/workerhost", "internal/workerlink", "internal/workerpb",
 			"server/api", "server/auth", "store",
 		},
-		tests: []string{"internal/testenv", "remote", "server", "store/memstore"},
+		tests: []string{"history", "internal/testenv", "remote", "server", "store/memstore"},
 	},
 	{
 		path:    "abidetest",

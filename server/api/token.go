@@ -5,7 +5,7 @@ import "time"
 // NewToken is a request to make an API token.
 type NewToken struct {
 	Name      string    `json:"name" minLength:"1" maxLength:"256" doc:"What the token is for, or whose it is."`
-	Role      string    `json:"role" enum:"read,operate,admin" doc:"What may be done with it. Each role includes the one before."`
+	Role      string    `json:"role" enum:"read,operate,worker,admin" doc:"What may be done with it. Each role includes the one before."`
 	Tenants   []string  `json:"tenants,omitempty" minItems:"1" maxItems:"100" doc:"The tenants that it is for; all of them, if this is not there."`
 	ExpiresAt time.Time `json:"expires_at,omitzero" doc:"When it stops working; never, if this is not there."`
 	Rate      float64   `json:"rate,omitempty" minimum:"0" maximum:"1000000" doc:"How many requests per second may be made with it; the rate in the server's configuration, if this is not there."`
@@ -15,7 +15,7 @@ type NewToken struct {
 type Token struct {
 	ID        string    `json:"id"`
 	Name      string    `json:"name"`
-	Role      string    `json:"role" enum:"read,operate,admin"`
+	Role      string    `json:"role" enum:"read,operate,worker,admin"`
 	Tenants   []string  `json:"tenants,omitempty" doc:"The tenants that it is for; all of them, if this is not there."`
 	CreatedAt time.Time `json:"created_at"`
 	CreatedBy string    `json:"created_by,omitempty" doc:"The subject of who made it."`
@@ -43,7 +43,7 @@ type Session struct {
 	Token     string    `json:"token,omitempty" doc:"The ID of the token that it was opened with."`
 	Subject   string    `json:"subject"`
 	Name      string    `json:"name"`
-	Role      string    `json:"role" enum:"read,operate,admin"`
+	Role      string    `json:"role" enum:"read,operate,worker,admin"`
 	Tenants   []string  `json:"tenants,omitempty" doc:"The tenants that it is for; all of them, if this is not there."`
 	CreatedAt time.Time `json:"created_at"`
 	ExpiresAt time.Time `json:"expires_at"`
@@ -87,6 +87,6 @@ type Whoami struct {
 	Kind    string   `json:"kind" enum:"token,session,certificate,local" doc:"How they are known."`
 	Subject string   `json:"subject" doc:"Who it is, the same each time: the ID of a token, or the subject of a login or of a certificate."`
 	Name    string   `json:"name" doc:"Who it is, for people."`
-	Role    string   `json:"role" enum:"read,operate,admin"`
+	Role    string   `json:"role" enum:"read,operate,worker,admin"`
 	Tenants []string `json:"tenants,omitempty" doc:"The tenants whose data they see and change; all of them, if this is not there."`
 }

@@ -14,11 +14,12 @@ type Role string
 const (
 	Read    Role = "read"    // read everything, the statistics of the store included
 	Operate Role = "operate" // start, stop and change instances, timers, actions and schedules
+	Worker  Role = "worker"  // run orchestrations and activities, and see what they are given
 	Admin   Role = "admin"   // manage tokens, read the audit log
 )
 
 // Roles are all of them, in order.
-var Roles = []Role{Read, Operate, Admin}
+var Roles = []Role{Read, Operate, Worker, Admin}
 
 // Includes reports whether who has the role may do what takes the other one.
 func (r Role) Includes(other Role) bool {

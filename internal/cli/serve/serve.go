@@ -127,6 +127,9 @@ func announce(w io.Writer, log *slog.Logger, loaded *config.Loaded, p connect.Pl
 	if loaded.File != "" {
 		attrs = append(attrs, "config", loaded.File)
 	}
+	if s.Workers != "" {
+		attrs = append(attrs, "workers", s.Workers)
+	}
 	if s.Admin != "" {
 		attrs = append(attrs, "admin", s.Admin)
 	}
@@ -168,6 +171,9 @@ func greet(w io.Writer, loaded *config.Loaded, p connect.Place, s *daemon.Servin
 	line("page", s.URL)
 	line("API", s.URL+"docs")
 	line("store", p.Shown)
+	if s.Workers != "" {
+		line("workers", s.Workers)
+	}
 	if s.Admin != "" {
 		line("admin", s.Admin+"/debug/pprof/ and /metrics")
 	}

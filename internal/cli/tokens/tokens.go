@@ -28,7 +28,7 @@ func New() *cobra.Command {
 			Aliases: []string{"token"},
 			Short:   "Create, list and revoke API tokens",
 			Long: `API tokens say to a server who makes a request, what that one may do, and for which tenants. A
-token takes the role read, operate or admin: each includes the one before.
+token takes the role read, operate, worker or admin: each includes the one before.
 
 ` + connect.HomeHelp + ` Who can
 open the store, or reach its socket, may do everything: that is how the first token is made.`,

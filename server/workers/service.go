@@ -1,0 +1,256 @@
+package workers
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+
+	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/clock"
+	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/dial"
+	"github.com/abidehq/abide/internal/workerlink"
+	"github.com/abidehq/abide/internal/workerpb"
+	"github.com/abidehq/abide/server/api"
+	"github.com/abidehq/abide/server/auth"
+	"github.com/abidehq/abide/store"
+)
+
+// Config is what a service is made of.
+type Config struct {
+	// Engine is that of the server: the code of workers runs on its store, and what they change is
+	// among its changes.
+	Engine *abide.Engine
+
+	// API is the HTTP API, which workers call over their connection.
+	API http.Handler
+
+	// Problem returns an error as the API answers it.
+	Problem func(err error) *api.Problem
+
+	// Auth says who may connect: those with the role worker, and those on this machine where nobody
+	// has to prove who they are. Nil means everybody.
+	Auth *auth.Guard
+
+	// TLS is how connections are secured. Nil means not at all.
+	TLS *tls.Config
+
+	// MaxWorkers is how many workers may be connected. 0 means 10,000.
+	MaxWorkers int
+
+	// MaxSlots is how many turns, and how many activities, a worker may have at a time. One that asks
+	// for more gets so many. 0 means 10,000.
+	MaxSlots int
+
+	// Retention is how long an ended instance is kept if a worker does not say it.
+	Retention time.Duration
+
+	// Drain is how long what is under way may take to end when a worker leaves or the service stops.
+	// 0 means 10 s.
+	Drain time.Duration
+
+	// Version is that of the server, which workers are told.
+	Version string
+
+	MeterProvider  metric.MeterProvider
+	TracerProvider trace.TracerProvider
+	Logger         *slog.Logger
+	Clock          clock.Clock
+}
+
+// Limits of connections.
+const (
+	greetWithin = 10 * time.Second
+	pingAfter   = 10 * time.Second
+	pingWithin  = 10 * time.Second
+	minPing     = 5 * time.Second // workers that probe the connection more often are cut off
+	maxStreams  = 10_000          // of a connection: a session, and calls of the API
+	buffer      = 8 << 10         // of a connection, for reading and for writing
+
+	// checkEvery is how often it is looked whether a worker may still do what it does.
+	checkEvery = 30 * time.Second
+)
+
+// Service has workers run code. It is a gRPC server.
+type Service struct {
+	workerpb.UnimplementedWorkersServer
+
+	cfg   Config
+	store store.Store
+	grpc  *grpc.Server
+
+	mu       sync.Mutex
+	workers  map[*workerSession]struct{}
+	draining bool
+
+	sessions sync.WaitGroup
+}
+
+var _ workerpb.WorkersServer = (*Service)(nil)
+
+// New returns a service that does not serve yet.
+func New(cfg Config) *Service {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+	}
+	if cfg.Clock == nil {
+		cfg.Clock = base.System{}
+	}
+	setDefault(&cfg.MaxWorkers, 10_000)
+	setDefault(&cfg.MaxSlots, 10_000)
+	setDefault(&cfg.Drain, 10*time.Second)
+	s := &Service{cfg: cfg, store: dial.Observed(cfg.Engine), workers: map[*workerSession]struct{}{}}
+	options := []grpc.ServerOption{
+		grpc.MaxRecvMsgSize(workerlink.MaxMessage), grpc.MaxSendMsgSize(workerlink.MaxMessage), grpc.MaxConcurrentStreams(maxStreams),
+		grpc.ReadBufferSize(buffer), grpc.WriteBufferSize(buffer), grpc.ConnectionTimeout(greetWithin),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingAfter, Timeout: pingWithin}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPing, PermitWithoutStream: true}),
+	}
+	if cfg.TLS != nil {
+		options = append(options, grpc.Creds(credentials.NewTLS(cfg.TLS)))
+	}
+	s.grpc = grpc.NewServer(options...)
+	workerpb.RegisterWorkersServer(s.grpc, s)
+	return s
+}
+
+func setDefault[T int | time.Duration](field *T, value T) {
+	if *field == 0 {
+		*field = value
+	}
+}
+
+// Serve accepts workers until the service is stopped.
+func (s *Service) Serve(l net.Listener) error {
+	if err := s.grpc.Serve(l); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+		return fmt.Errorf("workers: %w", err)
+	}
+	return nil
+}
+
+// Stop tells all workers to connect elsewhere, waits until what they run is done or ctx ends, and closes
+// their connections.
+func (s *Service) Stop(ctx context.Context) {
+	s.mu.Lock()
+	s.draining = true
+	for w := range s.workers {
+		if w.ready {
+			go w.drain()
+		}
+	}
+	s.mu.Unlock()
+	done := make(chan struct{})
+	go func() {
+		s.sessions.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+	s.grpc.Stop()
+	<-done
+}
+
+// requestOf returns the HTTP request that stands for a call, by which the guard knows who makes it.
+func requestOf(ctx context.Context) *http.Request {
+	r := (&http.Request{Method: http.MethodPost, Header: http.Header{}, Host: "localhost"}).WithContext(ctx)
+	r.URL = workPath
+	if md, ok := metadata.FromIncomingContext(ctx); ok {
+		for _, value := range md.Get("authorization") {
+			r.Header.Add("Authorization", value)
+		}
+	}
+	if p, ok := peer.FromContext(ctx); ok {
+		r.RemoteAddr = p.Addr.String()
+		if info, ok := p.AuthInfo.(credentials.TLSInfo); ok {
+			r.TLS = &info.State
+		}
+	}
+	return r
+}
+
+// identify returns who makes a call, and refuses those that may not run code.
+func (s *Service) identify(ctx context.Context) (*http.Request, auth.Identity, error) {
+	r := requestOf(ctx)
+	if s.cfg.Auth == nil {
+		return r, auth.Identity{Kind: auth.Local, Subject: "anonymous", Role: auth.Worker}, nil
+	}
+	who, err := s.cfg.Auth.Identify(r)
+	if err != nil {
+		s.cfg.Logger.Warn("worker refused", "remote", r.RemoteAddr, "error", err)
+		return nil, who, refusal(err)
+	}
+	return r, who, nil
+}
+
+// refusal returns why a caller is refused.
+func refusal(err error) error {
+	_, tooMany := errors.AsType[*auth.RateError](err)
+	switch {
+	case tooMany:
+		return status.Error(codes.ResourceExhausted, err.Error())
+	case errors.Is(err, auth.ErrNone), errors.Is(err, auth.ErrUnknown), errors.Is(err, auth.ErrMalformed), errors.Is(err, auth.ErrCrossOrigin):
+		return status.Error(codes.Unauthenticated, err.Error())
+	case errors.Is(err, auth.ErrForbidden):
+		return status.Error(codes.PermissionDenied, err.Error())
+	}
+	return status.Error(codes.Unavailable, "who connects cannot be found out now: see the server's log")
+}
+
+// mayWork reports why an identity may not run code, or nil.
+func mayWork(who *auth.Identity) error {
+	switch {
+	case who.Tenants != nil:
+		return status.Error(codes.PermissionDenied, "the token is bound to tenants; a worker needs one for all tenants, with the role worker")
+	case who.Kind == auth.Local, who.Role.Includes(auth.Worker):
+		return nil
+	}
+	return status.Errorf(codes.PermissionDenied, "the role %s may not run code; a worker needs the role %s", who.Role, auth.Worker)
+}
+
+// enter counts a session, unless there are too many or the service stops.
+func (s *Service) enter(w *workerSession) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.draining {
+		return status.Error(codes.Unavailable, "the server is about to stop")
+	}
+	if len(s.workers) >= s.cfg.MaxWorkers {
+		return status.Errorf(codes.ResourceExhausted, "%d workers are connected, at most so many are allowed", len(s.workers))
+	}
+	s.workers[w] = struct{}{}
+	s.sessions.Add(1)
+	return nil
+}
+
+// isReady notes that a worker can be drained, and reports whether it is to be.
+func (s *Service) isReady(w *workerSession) (drain bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w.ready = true
+	return s.draining
+}
+
+func (s *Service) leave(w *workerSession) {
+	s.mu.Lock()
+	delete(s.workers, w)
+	s.mu.Unlock()
+	s.sessions.Done()
+}

@@ -289,15 +289,16 @@ func (s *Store) nextCopy(sh *shard, st store.Store, d *Directory, version int64)
 		awaited <- awaitedCopy{r, err}
 	})
 	var late <-chan struct{}
+	stop := func() bool { return false } // the timer of late
+	defer func() { stop() }()
 	for {
 		news := s.news()
 		switch {
 		case !s.isBehind(sh, d):
 			late = nil
 		case late == nil:
-			var stop func() bool
+			stop()
 			late, stop = s.after(backoff.Jitter(bringAfter, s.id, sh.number))
-			defer stop() //nolint:revive // few, in one call
 		}
 		select {
 		case a := <-awaited:

@@ -208,6 +208,7 @@ var layers = []layer{
 			".", "action", "action/hook", "action/target", "bus/...", "internal/backoff", "internal/base", "internal/config", "internal/demo", "server/operation",
 			"server/telemetry", "server", "server/auth", "server/workers", "store/...", "timer",
 		},
+		tests: []string{"remote"},
 	},
 
 	{path: "internal/faults", tests: []string{".", "history", "internal/testenv", "internal/teststore", "internal/workertest", "store/..."}},
@@ -229,7 +230,7 @@ var layers = []layer{
 	{
 		path: "internal/bench/...",
 		imports: []string{
-			".", "action", "action/hook", "bus/...", "internal/meter", "server/telemetry", "server", "server/api", "server/auth", "store/...", "timer",
+			".", "action", "action/hook", "bus/...", "internal/meter", "remote", "server/telemetry", "server", "server/api", "server/auth", "store/...", "timer",
 		},
 		tests: []string{"internal/testenv"},
 	},

@@ -13,6 +13,8 @@ import (
 
 	"github.com/abidehq/abide"
 	"github.com/abidehq/abide/internal/bench"
+
+	_ "github.com/abidehq/abide/remote" // for --worker
 )
 
 const tenant = bench.Name
@@ -59,6 +61,8 @@ type loop struct {
 	apart    bool // activities are run by an engine of their own
 	flags    *pflag.FlagSet
 
+	worker string // URL of a server, for which the code is run
+
 	build  func(r *bench.Run) flow
 	flow   flow
 	engine *abide.Engine
@@ -89,6 +93,7 @@ func newLoop(f *pflag.FlagSet, c *bench.Config, name string, many bool) *loop {
 	f.DurationVar(&l.duration, "duration", 10*time.Second, "how long to measure; without end if --n is given")
 	f.StringVar(&l.tenant, "tenant", tenant, "tenant of the instances")
 	f.IntVar(&l.tenants, "tenants", 1, "spread the instances over so many tenants, whose names are that of --tenant with a number")
+	f.StringVar(&l.worker, "worker", "", "run the code as a worker of the server at this URL, such as abide://127.0.0.1:7172, and start instances there; --store is not used, and the CPU is that of the worker")
 	c.WarmupFlag(f)
 	if many {
 		f.IntVar(&l.clients, "clients", 64, "clients that start an orchestration, wait for its result, and start the next; with --rate, up to 10,000 if not given")
@@ -101,7 +106,13 @@ func newLoop(f *pflag.FlagSet, c *bench.Config, name string, many bool) *loop {
 func (l *loop) Name() string { return l.name }
 
 // Validate implements [bench.Workload].
-func (l *loop) Validate(*bench.Config) error {
+func (l *loop) Validate(c *bench.Config) error {
+	if l.worker != "" {
+		if l.apart {
+			return bench.Invalid("--worker and --apart do not go together")
+		}
+		c.URL = "memory://" // nothing is kept here
+	}
 	if l.n > 0 && !l.flags.Changed("duration") {
 		l.duration = 0
 	}
@@ -139,7 +150,13 @@ func (l *loop) Open(ctx context.Context, r *bench.Run) (stop func() error, err e
 			return nil, err
 		}
 	}
-	if l.engine, err = abide.New(r.Store, config); err != nil {
+	if l.worker != "" {
+		config.Store = l.worker
+		l.engine, err = abide.Open(ctx, config)
+	} else {
+		l.engine, err = abide.New(r.Store, config)
+	}
+	if err != nil {
 		return nil, errors.Join(err, stopApart())
 	}
 	return func() error { return errors.Join(l.engine.Close(), stopApart()) }, nil

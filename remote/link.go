@@ -57,6 +57,7 @@ type link struct {
 	mu       sync.Mutex
 	sessions []*session // the last is the current one
 	ended    []*session // whose code may not have returned
+	failure  error      // of the last attempt to connect
 	changed  chan struct{}
 	next     int // of conns
 	leaving  bool
@@ -107,7 +108,9 @@ func openLink(ctx context.Context, p dial.Program) (dial.Link, error) {
 	select {
 	case err = <-first:
 	case <-ctx.Done():
-		err = fmt.Errorf("remote: no connection to %s: %w: %w", strings.Join(at.hosts, ", "), ctx.Err(), ErrUnreachable)
+		l.mu.Lock()
+		err = fmt.Errorf("remote: no connection to %s: %w: %w", strings.Join(at.hosts, ", "), errors.Join(ctx.Err(), l.failure), ErrUnreachable)
+		l.mu.Unlock()
 	}
 	if err != nil {
 		_ = l.Close(ctx)
@@ -172,7 +175,7 @@ func schemaJSON(s *schema.Schema) []byte {
 // answered goes to first.
 func (l *link) run(first chan<- error) {
 	pause := pauses.Pause{Clock: l.p.Clock, Min: 100 * time.Millisecond, Max: 5 * time.Second}
-	for l.ctx.Err() == nil {
+	for l.ctx.Err() == nil && !l.isLeaving() {
 		conn := l.pick()
 		stream, err := l.connect(conn)
 		if err == nil {
@@ -189,6 +192,9 @@ func (l *link) run(first chan<- error) {
 			return
 		}
 		if l.ctx.Err() == nil {
+			l.mu.Lock()
+			l.failure = err
+			l.mu.Unlock()
 			if err != nil {
 				l.p.Logger.Warn("no session with the server, trying again", "server", conn.Target(), "error", err)
 			}

@@ -28,6 +28,8 @@ type authority struct {
 	key  *ecdsa.PrivateKey
 	dir  string
 	pool *x509.CertPool
+
+	expired bool // what it signs from now on
 }
 
 func newAuthority(t *testing.T) *authority {
@@ -49,6 +51,9 @@ func (a *authority) sign(name string, isCA bool) (*x509.Certificate, *ecdsa.Priv
 		SerialNumber: serial, Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: isCA, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	if a.expired {
+		template.NotAfter = time.Now().Add(-time.Minute)
 	}
 	parent, signer := a.cert, a.key
 	if parent == nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -59,6 +60,28 @@ func TestCredentials(t *testing.T) {
 		check.OK(t, err)
 		check.Equal(t, "instances", len(page.Instances), 1)
 	})
+}
+
+// TestRevokedToken: the session of a worker ends when its token is revoked, and no other begins.
+func TestRevokedToken(t *testing.T) {
+	t.Parallel()
+	st := memstore.New(memstore.Options{})
+	t.Cleanup(func() { check.OK(t, st.Close()) })
+	guard, err := auth.New(auth.Config{Store: st, Logger: quiet()})
+	check.OK(t, err)
+	h := startHost(t, st, func(c *workers.Config) { c.Auth, c.Recheck = guard, 10*time.Millisecond })
+	as := auth.With(t.Context(), auth.Identity{Role: auth.Admin})
+	token, secret, err := guard.CreateToken(as, auth.NewToken{Name: "test", Role: auth.Worker})
+	check.OK(t, err)
+	h.work(func(c *abide.Config) { c.Token = secret }, child)
+	connected := func() bool {
+		ws, err := h.engine.Workers(t.Context())
+		check.OK(t, err)
+		return len(ws) > 0
+	}
+	check.Eventually(t, "the worker is listed", connected)
+	check.OK(t, guard.RevokeToken(as, token.ID))
+	check.Eventually(t, "the worker is gone", func() bool { return !connected() })
 }
 
 // liar is a worker that says what it likes.

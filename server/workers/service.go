@@ -65,6 +65,10 @@ type Config struct {
 	// 0 means 10 s.
 	Drain time.Duration
 
+	// Recheck is how often it is looked whether a worker may still connect: its token may have been
+	// revoked. 0 means 30 s.
+	Recheck time.Duration
+
 	// Version is that of the server, which workers are told.
 	Version string
 
@@ -82,9 +86,6 @@ const (
 	minPing     = 5 * time.Second // workers that probe the connection more often are cut off
 	maxStreams  = 10_000          // of a connection: a session, and calls of the API
 	buffer      = 8 << 10         // of a connection, for reading and for writing
-
-	// checkEvery is how often it is looked whether a worker may still do what it does.
-	checkEvery = 30 * time.Second
 )
 
 // Service has workers run code. It is a gRPC server.
@@ -115,6 +116,7 @@ func New(cfg Config) *Service {
 	setDefault(&cfg.MaxWorkers, 10_000)
 	setDefault(&cfg.MaxSlots, 10_000)
 	setDefault(&cfg.Drain, 10*time.Second)
+	setDefault(&cfg.Recheck, 30*time.Second)
 	s := &Service{cfg: cfg, store: dial.Observed(cfg.Engine), workers: map[*workerSession]struct{}{}}
 	options := []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(workerlink.MaxMessage), grpc.MaxSendMsgSize(workerlink.MaxMessage), grpc.MaxConcurrentStreams(maxStreams),

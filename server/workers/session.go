@@ -128,7 +128,7 @@ func (w *workerSession) run(stream workerpb.Workers_WorkServer, hello *workerpb.
 		return status.Errorf(codes.InvalidArgument, "%v", err)
 	}
 	w.host = workerhost.New(workerhost.Config{
-		Clock: s.cfg.Clock, Logger: s.cfg.Logger, Request: w.request, Awaits: w.awaits, Leave: func() { go w.drain() },
+		Clock: s.cfg.Clock, Logger: s.cfg.Logger, Request: w.request, Awaits: w.awaits, Leave: func() { go w.finish() },
 		Lost: func() { w.engine.StopClaiming() },
 	})
 	cfg := w.config(hello, signatures)
@@ -231,16 +231,20 @@ func (w *workerSession) watch(r *http.Request, who auth.Identity) (stop func()) 
 			w.host.Stop(fmt.Errorf("the credentials of the worker are not valid any more"))
 			return
 		}
-		w.s.cfg.Clock.AfterFunc(checkEvery, again)
+		w.s.cfg.Clock.AfterFunc(w.s.cfg.Recheck, again)
 	}
-	w.s.cfg.Clock.AfterFunc(checkEvery, again)
+	w.s.cfg.Clock.AfterFunc(w.s.cfg.Recheck, again)
 	return cancel
 }
 
-// drain lets what is under way come to its end, and then ends the session. The worker is told to connect
-// elsewhere: it may not be the one that wants to leave.
+// drain has the worker connect elsewhere, and ends its session when what is under way is done.
 func (w *workerSession) drain() {
 	w.host.Drain()
+	w.finish()
+}
+
+// finish lets what is under way come to its end, and then ends the session.
+func (w *workerSession) finish() {
 	w.ending.Do(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), w.s.cfg.Drain)
 		defer cancel()

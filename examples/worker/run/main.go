@@ -8,6 +8,7 @@ import (
 	"log"
 	"os"
 	"os/signal"
+	"syscall"
 
 	"github.com/abidehq/abide"
 	shipping "github.com/abidehq/abide/examples/worker"
@@ -22,7 +23,7 @@ func main() {
 }
 
 func run() error {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	engine, err := abide.Open(ctx, abide.Config{
 		Store:    shipping.Server,

@@ -19,9 +19,10 @@ func TestSentinelsPromoteAReplicaUnderLoad(t *testing.T) {
 	l := newLedger(s, 4)
 	l.goesOn(t, 20)
 	master.Kill()
-	eventually(t, "the replica is promoted", func() bool {
-		m := must(t, replica, "INFO", "replication")
-		text, err := m.ToString()
+	c := newClient(t, replica)
+	defer c.Close()
+	eventually(t, "the replica is promoted", func() bool { // the promotion ends its connections
+		text, err := c.Do(t.Context(), c.B().Info().Section("replication").Build()).ToString()
 		return err == nil && strings.Contains(text, "role:master")
 	})
 	master.Start() // the sentinels make it a replica

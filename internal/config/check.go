@@ -57,7 +57,7 @@ func (l *loader) checkServing(c *Config) {
 		l.wrong("addr", c.Addr, "%v", err)
 	}
 	if worker := c.WorkerAddr(); worker != "" {
-		if err := c.Exposed(worker); err != nil {
+		if err := c.Exposed(worker); err != nil && c.Exposed(c.Addr) == nil { // or one mistake is said twice
 			l.wrong("worker_addr", c.Workers, "%v", err)
 		}
 		if c.Workers == c.Addr && !strings.HasSuffix(c.Workers, ":0") {

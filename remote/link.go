@@ -70,8 +70,7 @@ type link struct {
 // session is a session with one server.
 type session struct {
 	*worker.Session
-	conn     *grpc.ClientConn
-	draining bool // it is asked for nothing new
+	conn *grpc.ClientConn
 }
 
 // idle reports whether all code of a session that has ended has returned.
@@ -174,7 +173,8 @@ func schemaJSON(s *schema.Schema) []byte {
 // run keeps the link connected until it is closed. What comes of the first attempt to connect that is
 // answered goes to first.
 func (l *link) run(first chan<- error) {
-	pause := pauses.Pause{Clock: l.p.Clock, Min: 100 * time.Millisecond, Max: 5 * time.Second}
+	fresh := pauses.Pause{Clock: l.p.Clock, Min: 100 * time.Millisecond, Max: 5 * time.Second}
+	pause := fresh
 	for l.ctx.Err() == nil && !l.isLeaving() {
 		conn := l.pick()
 		stream, err := l.connect(conn)
@@ -183,7 +183,7 @@ func (l *link) run(first chan<- error) {
 				first <- nil
 				first = nil
 			}
-			pause = pauses.Pause{Clock: l.p.Clock, Min: 100 * time.Millisecond, Max: 5 * time.Second}
+			pause = fresh
 			if l.serve(conn, stream) { // the server drains: connect elsewhere at once
 				continue
 			}
@@ -231,7 +231,7 @@ func (l *link) connect(conn *grpc.ClientConn) (workerpb.Workers_WorkClient, erro
 	if err != nil {
 		return nil, fmt.Errorf("remote: %s: %w", conn.Target(), err)
 	}
-	l.p.Logger.Debug("session with the server begun", "server", conn.Target(), "version", welcome.GetServer(), "worker", welcome.GetWorker())
+	l.p.Logger.Debug("session with the server begun", "server", conn.Target(), "version", welcome.GetServer())
 	return stream, nil
 }
 
@@ -260,9 +260,6 @@ func (l *link) serve(conn *grpc.ClientConn, stream worker.Stream) (drained bool)
 	})
 	select {
 	case <-drain:
-		l.mu.Lock()
-		s.draining = true
-		l.mu.Unlock()
 		return true
 	case err := <-ended:
 		if l.ctx.Err() == nil && !l.isLeaving() {

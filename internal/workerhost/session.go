@@ -112,11 +112,6 @@ func (s *Session) Drain() {
 	s.out.Add(func(m *workerpb.ToWorker) { m.Drain = true })
 }
 
-// Welcome answers what the worker has said at first.
-func (s *Session) Welcome(w *workerpb.Welcome) {
-	s.out.Add(func(m *workerpb.ToWorker) { m.Welcome = w })
-}
-
 // send sends what there is. A worker that does not receive it in time is lost.
 func (s *Session) send(stream Stream) {
 	err := s.out.Run(s.ctx, func(m *workerpb.ToWorker) error {

@@ -639,8 +639,7 @@ type Welcome struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Protocol      uint32                 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"` // the version that both speak
 	Server        string                 `protobuf:"bytes,2,opt,name=server,proto3" json:"server,omitempty"`      // the version of the server
-	Worker        string                 `protobuf:"bytes,3,opt,name=worker,proto3" json:"worker,omitempty"`      // the ID under which the worker is listed
-	LeaseMs       int64                  `protobuf:"varint,4,opt,name=lease_ms,json=leaseMs,proto3" json:"lease_ms,omitempty"`
+	LeaseMs       int64                  `protobuf:"varint,3,opt,name=lease_ms,json=leaseMs,proto3" json:"lease_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -685,13 +684,6 @@ func (x *Welcome) GetProtocol() uint32 {
 func (x *Welcome) GetServer() string {
 	if x != nil {
 		return x.Server
-	}
-	return ""
-}
-
-func (x *Welcome) GetWorker() string {
-	if x != nil {
-		return x.Worker
 	}
 	return ""
 }
@@ -2313,12 +2305,11 @@ const file_worker_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
 	"\bactivity\x18\x02 \x01(\bR\bactivity\x12\x14\n" +
 	"\x05input\x18\x03 \x01(\fR\x05input\x12\x16\n" +
-	"\x06result\x18\x04 \x01(\fR\x06result\"p\n" +
+	"\x06result\x18\x04 \x01(\fR\x06result\"X\n" +
 	"\aWelcome\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x16\n" +
-	"\x06server\x18\x02 \x01(\tR\x06server\x12\x16\n" +
-	"\x06worker\x18\x03 \x01(\tR\x06worker\x12\x19\n" +
-	"\blease_ms\x18\x04 \x01(\x03R\aleaseMs\"\x91\x03\n" +
+	"\x06server\x18\x02 \x01(\tR\x06server\x12\x19\n" +
+	"\blease_ms\x18\x03 \x01(\x03R\aleaseMs\"\x91\x03\n" +
 	"\x04Turn\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x1c\n" +
 	"\texecution\x18\x02 \x01(\x04R\texecution\x12)\n" +

@@ -136,5 +136,5 @@ func transportOf(values url.Values, local bool) (credentials.TransportCredential
 			return nil, fmt.Errorf("cert: %w", err)
 		}
 	}
-	return credentials.NewTLS(config), nil
+	return newTLS(config), nil
 }

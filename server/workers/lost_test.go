@@ -63,6 +63,12 @@ func (w *wire) pass(from, to net.Conn) {
 	_ = to.Close()
 }
 
+// end ends all connections, and there are no others.
+func (w *wire) end() {
+	_ = w.l.Close()
+	w.cut()
+}
+
 // cut ends all connections.
 func (w *wire) cut() {
 	w.mu.Lock()
@@ -133,8 +139,7 @@ func TestWorkerLostInAnActivity(t *testing.T) {
 	run, err := calls.Start(ctx, e, 1)
 	check.OK(t, err)
 	receive(t, "the activity begins", begun)
-	w.to = "127.0.0.1:1" // it does not come back
-	w.cut()
+	w.end()
 	if cause := receive(t, "the activity ends", ended); !errors.Is(cause, abide.ErrLost) {
 		t.Errorf("the context of the activity ended with %v", cause)
 	}

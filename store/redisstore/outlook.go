@@ -344,12 +344,13 @@ func (c *acrossClaim) look(ctx context.Context, all bool) {
 		s.calls.Go(func() { c.lookLater(ctx, a, doubtful) })
 	}
 	s.mu.Unlock()
+	looking := ctx
 	if c.req.Wait > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, peekTimeout)
+		looking, cancel = context.WithTimeout(ctx, peekTimeout)
 		defer cancel()
 	}
-	c.visit(visits, func(v *visit) { s.peekOne(ctx, a, v) })
+	c.visit(visits, func(v *visit) { s.peekOne(looking, a, v) })
 }
 
 // lookLater asks segments that have failed before, and wakes the calls that wait for the outlook.

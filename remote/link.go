@@ -142,8 +142,9 @@ func helloOf(p *dial.Program) *workerpb.Hello {
 	h := &workerpb.Hello{
 		Protocol: workerlink.Protocol, Name: p.WorkerName, Pid: int32(os.Getpid()), Build: p.Build,
 		Orchestrations: p.Routes, TurnSlots: int32(p.MaxTurns), ActivitySlots: int32(p.MaxActivities), CacheSize: int32(p.CacheSize),
-		LeaseMs: p.LeaseDuration.Milliseconds(), RetentionMs: p.Retention.Milliseconds(), StepCommitUs: p.StepCommitInterval.Microseconds(),
-		DeadlockMs: p.DeadlockTimeout.Milliseconds(), MaxHistory: int64(p.MaxHistory), MaxHistoryBytes: int64(p.MaxHistoryBytes),
+		LeaseMs: in(time.Millisecond, p.LeaseDuration), RetentionMs: in(time.Millisecond, p.Retention),
+		StepCommitUs: in(time.Microsecond, p.StepCommitInterval), DeadlockMs: in(time.Millisecond, p.DeadlockTimeout),
+		MaxHistory: int64(p.MaxHistory), MaxHistoryBytes: int64(p.MaxHistoryBytes),
 		Unlisted: p.WorkerName == "",
 	}
 	h.Host, _ = os.Hostname() // empty if it is not known
@@ -161,6 +162,18 @@ func helloOf(p *dial.Program) *workerpb.Hello {
 		h.Signatures = append(h.Signatures, &workerpb.Signature{Name: s.Route, Activity: s.Activity, Input: schemaJSON(s.Input), Result: schemaJSON(s.Result)})
 	}
 	return h
+}
+
+// in returns a duration as it travels, in a unit. What is less than one stays what it is, one or negative: 0 means
+// something else.
+func in(unit, d time.Duration) int64 {
+	switch {
+	case d < 0:
+		return min(int64(d/unit), -1)
+	case d > 0:
+		return max(int64(d/unit), 1)
+	}
+	return 0
 }
 
 func schemaJSON(s *schema.Schema) []byte {

@@ -69,11 +69,17 @@ func openLedger(ctx context.Context, url, worker string) (*ledger, error) {
 	return &ledger{pool: pool, worker: worker}, nil
 }
 
+// begin notes that an attempt has begun.
+func (l *ledger) begin(ctx context.Context, a attempt, step string) error {
+	_, err := l.pool.Exec(ctx, `INSERT INTO ledger.attempts AS a (key, attempt, instance, step, worker) VALUES ($1, $2, $3, $4, $5)
+		ON CONFLICT (key, attempt) DO UPDATE SET begun = a.begun + 1`, a.key, a.number, a.instance, step, l.worker)
+	return err
+}
+
 // perform is what all activities do: it takes a while, and then has its effect, once for
 // each key. It returns the receipt, the same one each time.
 func (l *ledger) perform(ctx context.Context, a attempt, d deed) (string, error) {
-	if _, err := l.pool.Exec(ctx, `INSERT INTO ledger.attempts AS a (key, attempt, instance, step, worker) VALUES ($1, $2, $3, $4, $5)
-		ON CONFLICT (key, attempt) DO UPDATE SET begun = a.begun + 1`, a.key, a.number, a.instance, d.Step, l.worker); err != nil {
+	if err := l.begin(ctx, a, d.Step); err != nil {
 		return "", err
 	}
 	if d.Takes > 0 {
@@ -137,6 +143,12 @@ func (l *ledger) count(ctx context.Context) (n int, err error) {
 // begun returns how many attempts a worker has begun.
 func (l *ledger) begun(ctx context.Context, worker string) (n int, err error) {
 	err = l.pool.QueryRow(ctx, `SELECT count(*) FROM ledger.attempts WHERE worker = $1`, worker).Scan(&n)
+	return n, err
+}
+
+// attempts returns how many activities have begun their nth attempt.
+func (l *ledger) attempts(ctx context.Context, nth int) (n int, err error) {
+	err = l.pool.QueryRow(ctx, `SELECT count(*) FROM ledger.attempts WHERE attempt = $1`, nth).Scan(&n)
 	return n, err
 }
 

@@ -41,6 +41,8 @@ type setup struct {
 	Lease    time.Duration
 	Skew     time.Duration // by which its clock is wrong
 	Versions []string      // of order that it serves; the last one is what it starts
+	Serve    []string      // the flags of abide serve, if it is a server
+	Slots    int           // for turns and for activities; 0 means atOnce
 }
 
 // serve returns what the process serves.
@@ -88,8 +90,14 @@ func runWorker(text string) int {
 
 func (w *worker) run(ctx context.Context) error {
 	var err error
+	if len(w.Serve) > 0 {
+		return w.runServer(ctx)
+	}
 	if theLedger, err = openLedger(ctx, w.Ledger, w.Name); err != nil {
 		return err
+	}
+	if strings.HasPrefix(w.Store, "abide://") {
+		return w.runRemote(ctx)
 	}
 	if w.store, err = store.Open(ctx, w.Store); err != nil {
 		return err
@@ -105,7 +113,7 @@ func (w *worker) run(ctx context.Context) error {
 	ended := make(chan error, 1)
 	go func() { ended <- timers.Run(running) }()
 	fmt.Println("ready")
-	if err := w.obey(ctx, ended); err != nil {
+	if err := w.obey(ctx, abide.NewClient(w.store, nil), ended); err != nil {
 		stop()
 		return err
 	}
@@ -142,8 +150,8 @@ func (w *worker) timers() (*timer.Service, error) {
 }
 
 // obey does what it is told, line by line, until that is to stop. It returns an error if
-// nobody tells it anything any more, or if the timers have come to an end.
-func (w *worker) obey(ctx context.Context, ended chan error) error {
+// nobody tells it anything any more, or if what it serves has come to an end.
+func (w *worker) obey(ctx context.Context, client *abide.Client, ended chan error) error {
 	lines := make(chan string)
 	go func() {
 		defer close(lines)
@@ -151,11 +159,10 @@ func (w *worker) obey(ctx context.Context, ended chan error) error {
 			lines <- in.Text()
 		}
 	}()
-	client := abide.NewClient(w.store, nil)
 	for {
 		select {
 		case err := <-ended:
-			return fmt.Errorf("the timers have come to an end: %w", err)
+			return fmt.Errorf("what it serves has come to an end: %w", err)
 		case line, ok := <-lines:
 			switch verb, rest, _ := strings.Cut(line, " "); {
 			case !ok:

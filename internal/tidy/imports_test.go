@@ -212,13 +212,6 @@ var layers = []layer{
 	},
 
 	{path: "internal/faults", tests: []string{".", "history", "internal/testenv", "internal/teststore", "internal/workertest", "store/..."}},
-	{
-		path: "internal/fleet",
-		tests: []string{
-			".", "abidetest", "bus", "bus/outbox", "history", "internal/base", "internal/testenv",
-			"store", "store/pgstore", "store/shardstore", "timer",
-		},
-	},
 	{path: "internal/firsthour", tests: []string{"internal/browser", "internal/testenv"}},
 	{
 		path:  "internal/sim",
@@ -241,6 +234,13 @@ var layers = []layer{
 			"internal/socket", "internal/sqlitetools", "internal/transfer", "remote", "server", "server/api", "server/auth", "store/...", "timer", "vet/...",
 		},
 		tests: []string{"bus", "bus/outbox", "internal/testenv"},
+	},
+	{
+		path: "internal/fleet",
+		tests: []string{
+			".", "abidetest", "bus", "bus/outbox", "history", "internal/base", "internal/cli", "internal/testenv", "remote",
+			"store", "store/pgstore", "store/shardstore", "timer",
+		},
 	},
 	{path: "cmd/...", imports: []string{"internal/cli/..."}},
 

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc/credentials"
+
+	"github.com/abidehq/abide/internal/base"
 )
 
 // refusalWait is how long a connection whose write has failed is read for the reason.
@@ -22,7 +24,9 @@ func newTLS(config *tls.Config) credentials.TransportCredentials {
 	return &tlsCredentials{credentials.NewTLS(config)}
 }
 
-type tlsCredentials struct{ credentials.TransportCredentials }
+type tlsCredentials struct {
+	credentials.TransportCredentials
+}
 
 func (c *tlsCredentials) ClientHandshake(ctx context.Context, authority string, raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	conn, info, err := c.TransportCredentials.ClientHandshake(ctx, authority, raw)
@@ -44,7 +48,7 @@ func (c *tlsConn) Write(b []byte) (int, error) {
 	if err == nil || errors.Is(err, net.ErrClosed) {
 		return n, err
 	}
-	_ = c.SetReadDeadline(time.Now().Add(refusalWait))
+	_ = c.SetReadDeadline(base.System{}.Now().Add(refusalWait))
 	_, reason := c.Read(make([]byte, 1))
 	var alert tls.AlertError
 	var op *net.OpError

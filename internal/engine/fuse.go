@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide/internal/replay"
+	"github.com/abidehq/abide/internal/workpool"
 	"github.com/abidehq/abide/store"
 )
 
@@ -32,7 +33,8 @@ import (
 //   - Only deterministic code runs before the commit. A step, which has effects, needs a claim: code
 //     that calls one in a fused turn is stopped there (replay.ErrStep), and nothing of it is kept.
 //   - Nobody waits for slow code, nor for a slow commit. What caused the turn is taken back after
-//     fuseWithin, or fuseCommit while the turn before is being committed, and committed alone. Code
+//     fuseWithin (fuseElsewhere), or fuseCommit while the turn before is being committed, and committed
+//     alone. Code
 //     that does not return, panics or stalls does so again in a turn with a claim, which deals with it.
 //   - An activity that is attempted again is not fused, nor is the end of a child: code that kills the
 //     process is then found as poison by deliveries of its message, as ever.
@@ -44,8 +46,10 @@ import (
 
 // How long the outcome of an activity, an event or a start waits before it is committed alone.
 const (
-	// fuseWithin is how long it waits for code.
-	fuseWithin = 10 * time.Millisecond
+	// fuseWithin is how long it waits for code, and fuseElsewhere for code of a worker elsewhere, whose
+	// answer waits for its turn on the connection.
+	fuseWithin    = 10 * time.Millisecond
+	fuseElsewhere = 50 * time.Millisecond
 
 	// fuseCommit is how long it waits for the commit of the turn before: what comes meanwhile is one
 	// turn, and not a commit each.
@@ -136,10 +140,11 @@ func newDelivery(ref Ref, id string, b *body) *delivery {
 
 // fuser runs fused turns. A key has one runner at a time.
 type fuser struct {
-	e     *Engine
-	slots chan struct{} // one for each fused turn that runs
-	idle  chan func()   // to workers that have nothing to do
-	times storeTime
+	e      *Engine
+	within time.Duration // how long a message waits for code
+	pool   *workpool.Pool
+	slots  chan struct{} // one for each fused turn that runs
+	times  storeTime
 
 	mu   sync.Mutex
 	runs map[store.Key]*fusedRun
@@ -169,8 +174,12 @@ const (
 )
 
 func newFuser(e *Engine) *fuser {
+	within := fuseWithin
+	if e.cfg.Elsewhere != nil {
+		within = fuseElsewhere
+	}
 	return &fuser{
-		e: e, slots: make(chan struct{}, e.cfg.MaxTurns), idle: make(chan func()),
+		e: e, within: within, pool: workpool.New(e.claiming.Done(), e.cfg.MaxTurns), slots: make(chan struct{}, e.cfg.MaxTurns),
 		runs: map[store.Key]*fusedRun{}, skip: map[string]int{}, queued: map[store.Key]queuedMessage{},
 	}
 }
@@ -196,26 +205,6 @@ func (f *fuser) begin() bool {
 func (f *fuser) end() {
 	f.e.work.Done()
 	<-f.slots
-}
-
-// do runs a function in a worker that has a stack already, or a new one.
-func (f *fuser) do(run func()) {
-	select {
-	case f.idle <- run:
-	default:
-		go f.worker(run)
-	}
-}
-
-func (f *fuser) worker(run func()) {
-	for {
-		run()
-		select {
-		case run = <-f.idle:
-		case <-f.e.claiming.Done():
-			return
-		}
-	}
 }
 
 // wants reports whether a message of an orchestration should be fused.
@@ -260,7 +249,7 @@ func (f *fuser) deliver(ctx context.Context, d *delivery) error {
 			f.giveUp(key)
 			return errNotFused
 		}
-		f.do(func() {
+		f.pool.Do(func() {
 			defer f.end()
 			f.run(key)
 		})
@@ -337,7 +326,7 @@ func (f *fuser) check() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.awaited = slices.DeleteFunc(f.awaited, func(d *delivery) bool {
-		limit := fuseWithin
+		limit := f.within
 		if d.runner != nil && d.runner.committing {
 			limit = fuseCommit
 		}

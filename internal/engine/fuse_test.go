@@ -195,6 +195,29 @@ func TestCodeThatReturnsLate(t *testing.T) {
 	})
 }
 
+// TestCodeElsewhereMayAnswerLater: an event waits longer for code of a worker elsewhere, whose answer has a
+// way to go.
+func TestCodeElsewhereMayAnswerLater(t *testing.T) {
+	for _, elsewhere := range []*Worker{nil, {Host: "there"}} {
+		t.Run(fmt.Sprint(elsewhere != nil), func(t *testing.T) {
+			inBubble(t, func(r *rig) {
+				r.flow("flow", func(c *replay.Context, _ []byte) replay.Outcome {
+					got := receive(c, "go")
+					<-time.After(3 * fuseWithin)
+					return done(got)
+				})
+				r.serve(func(c *Config) { c.Elsewhere = elsewhere })
+				r.warm()
+				r.begin("i", "flow", "")
+				before := r.Count().Fused.Load()
+				r.raise("i", "go", "1")
+				want(r, "result", r.result("i"), "1")
+				want(r, "fused", r.Count().Fused.Load() > before, elsewhere != nil)
+			})
+		})
+	}
+}
+
 // TestSlowCommitHoldsNothingBack: an event that waits for the commit of another one for too long is put
 // as a message, and is not held against the code.
 func TestSlowCommitHoldsNothingBack(t *testing.T) {

@@ -30,7 +30,7 @@ func (f *fuser) firstTurns(starts []*firstStart, part bool) []*turn {
 	f.mu.Lock()
 	f.watch(run.d, nil)
 	f.mu.Unlock()
-	f.do(func() {
+	f.pool.Do(func() {
 		defer f.end()
 		for i, s := range starts {
 			if !run.begin(i) {

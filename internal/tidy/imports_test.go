@@ -48,6 +48,7 @@ var layers = []layer{
 	{path: "internal/socket", imports: []string{"store"}},
 	{path: "internal/cursor", imports: []string{"store"}, alone: true},
 	{path: "internal/pages", imports: []string{"store"}, alone: true},
+	{path: "internal/workpool", alone: true},
 	{path: "internal/waitlist", imports: []string{"internal/base", "store"}, alone: true},
 	{path: "internal/rows", imports: []string{"internal/base", "store"}, tests: []string{"store/memstore", "store/storetest"}, alone: true},
 	backend("store/memstore"),
@@ -109,7 +110,7 @@ var layers = []layer{
 	{
 		path: "internal/engine",
 		imports: []string{
-			"internal/admission", "internal/backoff", "internal/base", "internal/catalog", "internal/claimloop", "history", "internal/lease", "internal/meter", "internal/outage", "internal/replay", "internal/roster", "internal/schema", "internal/wire", "store",
+			"internal/admission", "internal/backoff", "internal/base", "internal/catalog", "internal/claimloop", "history", "internal/lease", "internal/meter", "internal/outage", "internal/replay", "internal/roster", "internal/schema", "internal/wire", "internal/workpool", "store",
 		},
 		tests: []string{"internal/teststore", "internal/workertest", "store/..."},
 	},
@@ -117,11 +118,11 @@ var layers = []layer{
 	{path: "internal/workerlink", imports: []string{"history", "internal/engine", "internal/replay", "internal/workerpb"}},
 	{
 		path:    "internal/worker",
-		imports: []string{"history", "internal/base", "internal/claimloop", "internal/engine", "internal/replay", "internal/workerlink", "internal/workerpb"},
+		imports: []string{"history", "internal/base", "internal/claimloop", "internal/engine", "internal/replay", "internal/workerlink", "internal/workerpb", "internal/workpool"},
 	},
 	{
 		path:    "internal/workerhost",
-		imports: []string{"history", "internal/base", "internal/engine", "internal/replay", "internal/workerlink", "internal/workerpb"},
+		imports: []string{"history", "internal/base", "internal/engine", "internal/replay", "internal/workerlink", "internal/workerpb", "internal/workpool"},
 	},
 	{path: "internal/workertest", imports: []string{"internal/base", "internal/engine", "internal/worker", "internal/workerhost", "internal/workerpb"}},
 	{path: "internal/dial", imports: []string{"internal/base", "internal/engine", "internal/schema", "store"}},

@@ -35,7 +35,7 @@ func (s *Session) beginActivity(m *workerpb.Activity) {
 	s.mu.Lock()
 	s.activities[m.GetId()] = a
 	s.mu.Unlock()
-	s.work.Go(a.run)
+	s.do(a.run)
 }
 
 func (s *Session) activityOf(id uint64) *activity {

@@ -11,6 +11,7 @@ import (
 	"github.com/abidehq/abide/internal/engine"
 	"github.com/abidehq/abide/internal/workerlink"
 	"github.com/abidehq/abide/internal/workerpb"
+	"github.com/abidehq/abide/internal/workpool"
 )
 
 // Config says what a worker runs.
@@ -40,6 +41,9 @@ type Stream interface {
 // effect is not known.
 var ErrEnded = errors.New("the session with the server has ended")
 
+// maxIdle is how many goroutines of turns and activities are kept for the next ones.
+const maxIdle = 64
+
 // Session is a worker's end of a stream.
 //
 // Each turn and each activity has a goroutine. The server sends an execution one turn at a time, so that
@@ -60,6 +64,7 @@ type Session struct {
 	lastID     uint64 // of requests
 	watching   bool   // turns that take long are looked for
 
+	pool     *workpool.Pool
 	work     sync.WaitGroup // goroutines of turns, activities and executions that are being closed
 	returned chan struct{}  // closed when the session has ended and all of them have returned
 }
@@ -72,6 +77,7 @@ func New(cfg Config) *Session {
 		requests: map[uint64]chan *workerpb.Reply{}, returned: make(chan struct{}),
 	}
 	s.ctx, s.stop = context.WithCancelCause(context.Background())
+	s.pool = workpool.New(s.ctx.Done(), maxIdle)
 	return s
 }
 
@@ -200,6 +206,15 @@ func (s *Session) replied(r *workerpb.Reply) {
 		answer <- r // there is room: a request has one reply
 		delete(s.requests, r.GetId())
 	}
+}
+
+// do runs a turn or an activity in a goroutine of its own.
+func (s *Session) do(run func()) {
+	s.work.Add(1)
+	s.pool.Do(func() {
+		defer s.work.Done()
+		run()
+	})
 }
 
 // end closes the executions that wait. Those of turns that run are closed by their goroutines.

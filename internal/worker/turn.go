@@ -102,7 +102,7 @@ func (s *Session) beginTurn(m *workerpb.Turn) {
 	s.mu.Lock()
 	s.turns[m.GetId()] = t
 	s.mu.Unlock()
-	s.work.Go(t.run)
+	s.do(t.run)
 	s.watch()
 }
 

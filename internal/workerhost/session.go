@@ -12,6 +12,7 @@ import (
 	"github.com/abidehq/abide/internal/engine"
 	"github.com/abidehq/abide/internal/workerlink"
 	"github.com/abidehq/abide/internal/workerpb"
+	"github.com/abidehq/abide/internal/workpool"
 )
 
 // Stream is a connection to a worker.
@@ -49,6 +50,9 @@ const sendLimit = 30 * time.Second
 // served later.
 const maxRequests = 10_000
 
+// maxIdle is how many goroutines of requests are kept for the next ones.
+const maxIdle = 64
+
 // errGone is the error of what a worker was to do that has gone.
 var errGone = fmt.Errorf("abide: the worker has gone: %w", engine.ErrUnavailable)
 
@@ -74,6 +78,7 @@ type Session struct {
 	requests   map[uint64]context.CancelFunc
 	left       bool
 
+	pool    *workpool.Pool
 	serving sync.WaitGroup // requests
 }
 
@@ -86,6 +91,7 @@ func New(cfg Config) *Session {
 		turns: map[uint64]*turn{}, activities: map[uint64]*activity{}, closing: map[uint64]chan struct{}{}, requests: map[uint64]context.CancelFunc{},
 	}
 	s.ctx, s.stop = context.WithCancelCause(context.Background())
+	s.pool = workpool.New(s.ctx.Done(), maxIdle)
 	return s
 }
 
@@ -210,7 +216,9 @@ func (s *Session) request(r *workerpb.Request) error {
 		cancel()
 		return fmt.Errorf("%w: request %d was made twice, or there are more than %d", errProtocol, id, maxRequests)
 	}
-	s.serving.Go(func() {
+	s.serving.Add(1)
+	s.pool.Do(func() {
+		defer s.serving.Done()
 		reply := s.cfg.Request(ctx, r)
 		reply.Id = id
 		cancel()

@@ -120,19 +120,21 @@ func TestBenchUsageErrors(t *testing.T) {
 		"serve --rate 0":                                                 "--rate is 0; allowed are 1 to 1000",
 		"serve -o yaml":                                                  "known are: table, json",
 		"serve --duration 0 --instances 0 --idle 0 --streams 0": "nothing is to be measured",
-		"store --store memory:// --committers 0":                "--committers is 0; allowed are 1 to 10000",
-		"store --store memory:// --committers 10001":            "--committers is 10001; allowed are 1 to 10000",
-		"store --store memory:// --claimers 0":                  "--claimers is 0; allowed are 1 to 10000",
-		"store --store memory:// --instances 3":                 "each committer needs an instance",
-		"store --store memory:// --duration -1s":                "must not be negative",
-		"store --store memory:// --commits -1":                  "must not be negative",
-		"store --store memory:// --pending -1":                  "must not be negative",
-		"store --store memory:// --consumed -1":                 "must not be negative",
-		"store --store memory:// --idle -1s":                    "must not be negative",
-		"store --store pebble://x --raw --rounds 0":             "--rounds is 0; allowed are 1 to 1000",
-		"store --store memory:// --duration 0":                  "neither --duration nor --commits",
-		"store --store pebble://x --raw --workload claim":       "--raw is for the workload commit",
-		"store --store pebble://x --raw --commits 2":            "each round needs a commit",
+		"workers --n 0":                                   "--n is 0; allowed are 1 to 10000",
+		"workers --idle 7":                                "invalid argument",
+		"store --store memory:// --committers 0":          "--committers is 0; allowed are 1 to 10000",
+		"store --store memory:// --committers 10001":      "--committers is 10001; allowed are 1 to 10000",
+		"store --store memory:// --claimers 0":            "--claimers is 0; allowed are 1 to 10000",
+		"store --store memory:// --instances 3":           "each committer needs an instance",
+		"store --store memory:// --duration -1s":          "must not be negative",
+		"store --store memory:// --commits -1":            "must not be negative",
+		"store --store memory:// --pending -1":            "must not be negative",
+		"store --store memory:// --consumed -1":           "must not be negative",
+		"store --store memory:// --idle -1s":              "must not be negative",
+		"store --store pebble://x --raw --rounds 0":       "--rounds is 0; allowed are 1 to 1000",
+		"store --store memory:// --duration 0":            "neither --duration nor --commits",
+		"store --store pebble://x --raw --workload claim": "--raw is for the workload commit",
+		"store --store pebble://x --raw --commits 2":      "each round needs a commit",
 	} {
 		t.Run(args, func(t *testing.T) {
 			code, stdout, stderr := invoke(t, append([]string{"bench"}, strings.Fields(args)...)...)
@@ -294,6 +296,15 @@ func TestBenchProcesses(t *testing.T) {
 	code, stdout, stderr := invoke(t, "instances", "list", "--tenant", "abide-bench", "--db", place, "-o", "json", "--limit", "100")
 	if n := strings.Count(stdout, `"status":"completed"`); code != ExitOK || n < 7 {
 		t.Errorf("exit code %d, %d instances: %s%s", code, n, stdout, stderr)
+	}
+}
+
+// TestBenchWorkers: the workers are in a process of their own, and all of them are connected.
+func TestBenchWorkers(t *testing.T) {
+	t.Setenv(asProgram, "1") // for the process of the workers
+	got := figures(t, "workers --n 5 --idle 10ms --store memory://")
+	if got["workload"] != "workers" || got["n"] != 5.0 || got["rss_mib"] == nil || got["idle_cpu_ms"] == nil {
+		t.Errorf("got %v", got)
 	}
 }
 

@@ -263,6 +263,7 @@ func New(cfg Config) (*Engine, error) {
 		Store: e.store, Clock: e.clock, Logger: e.log, Lease: cfg.LeaseDuration, Every: noticeWithin,
 	})
 	e.unserved = unserved{logged: map[[2]string]time.Time{}, wake: make(chan struct{}, 1)}
+	e.feed.unserved = e.unserved.wake
 	e.dog = newWatchdog(e.clock, cfg.DeadlockTimeout)
 	if cfg.Ready != nil {
 		cfg.Ready(e.Client)
@@ -280,7 +281,12 @@ func New(cfg Config) (*Engine, error) {
 		published := e.catalog.Run(e.claiming, e.log)
 		e.loops.Go(func() { <-published })
 	}
-	e.loops.Go(e.serveUnserved)
+	if observer, ok := cfg.Store.(*feed); ok && cfg.WorkerName != "" {
+		e.unserved.wake = observer.unserved
+		e.unserved.ask()
+	} else {
+		e.loops.Go(e.serveUnserved)
+	}
 	return e, nil
 }
 

@@ -76,6 +76,9 @@ type feed struct {
 	clock base.Clock
 	puts  func(*store.Tx) // is called before each commit, if not nil
 
+	// unserved asks the engine of the feed to look for what no worker serves.
+	unserved chan struct{}
+
 	// epoch is the first part of the cursors of this feed, different for each.
 	epoch string
 

@@ -10,6 +10,10 @@ import (
 // An orchestration or activity that no worker serves waits, and that is easily a mistake: a name that
 // was not registered, a version that was removed too early. An engine looks for such names when it has
 // started, and soon after its code schedules what this process does not serve, and logs each once.
+//
+// A look reads the records of all workers. The engines of workers over the network, of which a server may have a
+// thousand, therefore do not look themselves: they ask the engine of the server ([Engine.Observed]), which looks
+// once in unservedAfter, however many ask.
 
 const (
 	// unservedAfter is how long an engine waits before it looks: a worker may be starting.
@@ -23,7 +27,15 @@ const (
 type unserved struct {
 	mu     sync.Mutex
 	logged map[[2]string]time.Time // by queue and route
-	wake   chan struct{}           // capacity 1
+	wake   chan struct{}           // capacity 1; that of another engine which looks for this one, or its own
+}
+
+// ask asks for a look.
+func (u *unserved) ask() {
+	select {
+	case u.wake <- struct{}{}:
+	default:
+	}
 }
 
 // suspectUnserved asks for a look if this process does not serve a name. The queue is that of turns or
@@ -39,10 +51,7 @@ func (e *Engine) suspectUnserved(queue, route string) {
 			return
 		}
 	}
-	select {
-	case e.unserved.wake <- struct{}{}:
-	default:
-	}
+	e.unserved.ask()
 }
 
 // serveUnserved logs what no worker serves, until the engine is closed.

@@ -224,7 +224,7 @@ var layers = []layer{
 	{
 		path: "internal/bench/...",
 		imports: []string{
-			".", "action", "action/hook", "bus/...", "internal/meter", "remote", "server/telemetry", "server", "server/api", "server/auth", "store/...", "timer",
+			".", "action", "action/hook", "bus/...", "internal/meter", "remote", "server/telemetry", "server", "server/api", "server/auth", "server/workers", "store/...", "timer",
 		},
 		tests: []string{"internal/testenv"},
 	},

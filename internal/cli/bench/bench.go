@@ -25,12 +25,13 @@ import (
 	"github.com/abidehq/abide/internal/bench/soak"
 	"github.com/abidehq/abide/internal/bench/storage"
 	"github.com/abidehq/abide/internal/bench/timers"
+	benchworkers "github.com/abidehq/abide/internal/bench/workers"
 )
 
 // New returns the command abide bench.
 func New() *cobra.Command {
 	specs := append([]bench.Spec{storage.Spec(), storage.SearchSpec()}, engine.Specs()...)
-	specs = append(specs, timers.Spec(), actions.Spec(), benchserve.Spec(), soak.Spec())
+	specs = append(specs, timers.Spec(), actions.Spec(), benchserve.Spec(), benchworkers.Spec(), soak.Spec())
 	var verbs []*cobra.Command
 	for _, spec := range specs {
 		verbs = append(verbs, newBenchVerb(spec))

@@ -1,0 +1,2 @@
+// Package workers measures what workers cost their server that are connected and have nothing to do.
+package workers

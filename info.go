@@ -22,6 +22,9 @@ type Info struct {
 	// Reason is why the instance is suspended, stalled or terminated.
 	Reason string
 
+	// Build is the build that runs all turns of the instance, see [Builds]. Empty means any.
+	Build string
+
 	// StalledBuild is the build whose code made the instance stall, if it is known, see
 	// [Config.Build].
 	StalledBuild string
@@ -107,7 +110,7 @@ func infoFrom(i engine.Info, err error) (Info, error) {
 		return Info{}, err
 	}
 	info := Info{
-		Ref: refFrom(i.Ref), Orchestration: i.Name, Version: i.Version, Status: Status(i.Status), Reason: i.Reason, StalledBuild: i.StalledBuild(),
+		Ref: refFrom(i.Ref), Orchestration: i.Name, Version: i.Version, Build: i.Build, Status: Status(i.Status), Reason: i.Reason, StalledBuild: i.StalledBuild(),
 		Execution: int(i.Execution), StartedAt: i.CreatedAt, BegunAt: i.BegunAt, EndedAt: i.EndedAt, Parent: i.Parent,
 		Tags: i.Tags, StatusText: i.Text, Values: i.Values, Result: i.Result, Err: errorOf(i.Failure), Revision: i.Revision,
 		TraceParent: i.TraceParent(),

@@ -103,7 +103,7 @@ type Config struct {
 	// Build identifies the program: an instance that has stalled because of its code is
 	// resumed by a process with another build, see docs/deploying.md. Empty means the VCS
 	// revision of the binary, or the version of its main module; if neither is known, no
-	// instance is resumed automatically. At most 128 bytes.
+	// instance is resumed automatically, and none can be pinned, see [Builds]. At most 128 bytes.
 	Build string
 
 	// Quota limits what [Client.Start] starts for each tenant in this process.
@@ -143,6 +143,7 @@ type definitions struct {
 	orchestrations map[string]func(environment) replay.Code
 	activities     map[string]func(Codec) engine.Activity
 	signatures     []func(Codec) engine.Signature
+	pins           map[string]engine.Pin // by route, of those that do not follow
 }
 
 // Engine runs orchestrations and activities until it is closed.
@@ -200,7 +201,7 @@ func New(s store.Store, cfg Config) (*Engine, error) {
 		return nil, err
 	}
 	e, err := engine.New(engine.Config{
-		Store: s, Clock: cfg.Clock, Logger: cfg.Logger, MeterProvider: cfg.MeterProvider, TracerProvider: cfg.TracerProvider, Executor: p.code, Routes: p.routes, Activities: p.activities,
+		Store: s, Clock: cfg.Clock, Logger: cfg.Logger, MeterProvider: cfg.MeterProvider, TracerProvider: cfg.TracerProvider, Executor: p.code, Routes: p.routes, Pins: p.pins, Activities: p.activities,
 		MaxTurns: cfg.MaxTurns, MaxActivities: cfg.MaxActivities, CacheSize: cfg.CacheSize, LeaseDuration: cfg.LeaseDuration,
 		Retention: cfg.Retention, StepCommitInterval: cfg.StepCommitInterval, DeadlockTimeout: cfg.DeadlockTimeout, MaxHistory: cfg.MaxHistory,
 		MaxHistoryBytes: cfg.MaxHistoryBytes, WorkerName: cfg.workerName(), Build: cfg.Build, Quota: engine.Quota(cfg.Quota),
@@ -210,7 +211,7 @@ func New(s store.Store, cfg Config) (*Engine, error) {
 		return nil, err
 	}
 	names := slices.Sorted(maps.Keys(p.activities))
-	t := &engineTransport{storeTransport{client: e.Client, engine: e, routes: p.routes, activities: names}}
+	t := &engineTransport{storeTransport{client: e.Client, engine: e, routes: e.Routes(), activities: names}}
 	return &Engine{
 		Client: ClientOver(t, cfg.Codec), e: e, store: s, drain: cfg.DrainTimeout,
 		close: func() error { return nil },
@@ -231,6 +232,7 @@ func (c *Config) setDefaults() {
 type program struct {
 	code       engine.Code
 	routes     []string
+	pins       map[string]engine.Pin
 	activities map[string]engine.Activity
 	signatures []engine.Signature
 	learner    *learner
@@ -243,7 +245,7 @@ func (c *Config) program() (*program, error) {
 		return nil, err
 	}
 	p := &program{learner: &learner{}, activities: map[string]engine.Activity{}}
-	p.code = d.code(c.Codec, c.Logger, p.learner)
+	p.code, p.pins = d.code(c.Codec, c.Logger, p.learner), d.pins
 	p.routes = slices.Sorted(maps.Keys(p.code))
 	for _, f := range d.signatures {
 		p.signatures = append(p.signatures, f(c.Codec))
@@ -276,6 +278,7 @@ func define(serve []Definition) (*definitions, error) {
 	d := &definitions{
 		orchestrations: map[string]func(environment) replay.Code{},
 		activities:     map[string]func(Codec) engine.Activity{},
+		pins:           map[string]engine.Pin{},
 	}
 	var errs []error
 	for i, def := range serve {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/abidehq/abide/history"
+	"github.com/abidehq/abide/internal/engine"
 )
 
 // RegisterOption is an option of [NewOrchestration].
@@ -38,7 +39,10 @@ type RaiseOption interface{ raise(*RaiseRequest) }
 type InstanceOption interface{ instance(*Ref) }
 
 type (
-	registerOptions struct{ version string }
+	registerOptions struct {
+		version string
+		builds  BuildPolicy
+	}
 	activityOptions struct{ how history.Activity }
 	timerOptions    struct{ name string }
 	waitOptions     struct {
@@ -62,6 +66,32 @@ func (v VersionOption) register(o *registerOptions) { o.version = string(v) }
 func (v VersionOption) continued(o *continueOptions) {
 	o.version = (*string)(&v)
 }
+
+// BuildPolicy says which builds of a program, see [Config.Build], run the turns of an orchestration's instances.
+type BuildPolicy int
+
+const (
+	// Follow has any worker that serves the orchestration run the next turn of an instance: after a
+	// deployment, instances that run go on with the new code. It is the default.
+	Follow = BuildPolicy(engine.Follow)
+
+	// Pinned has all turns of an instance run by workers of the build that ran the first one, also after
+	// [ContinueAsNew]. If there is no such worker the instance waits for one.
+	Pinned = BuildPolicy(engine.Pinned)
+
+	// PinnedUntilContinue has all turns of an execution run by workers of the build that ran its first
+	// one. After [ContinueAsNew] the instance goes on with the build that a new instance would have.
+	PinnedUntilContinue = BuildPolicy(engine.PinnedUntilContinue)
+)
+
+// Builds sets which builds run the turns of an orchestration's instances. Code of an orchestration that is
+// pinned can change without regard to instances that have begun; their build has to be kept running until they
+// have ended. A program that pins needs a build, see [Config.Build].
+func Builds(p BuildPolicy) RegisterOption { return buildsOption(p) }
+
+type buildsOption BuildPolicy
+
+func (p buildsOption) register(o *registerOptions) { o.builds = BuildPolicy(p) }
 
 // ID sets the ID of the instance that is started; the default is a random one. For an event it
 // is a deduplication ID: a second raise with the same ID is ignored until the first has been

@@ -16,6 +16,7 @@ import (
 type Orchestration[In, Out any] struct {
 	name    string
 	version string
+	builds  BuildPolicy
 	f       func(ctx Context, in In) (Out, error)
 }
 
@@ -26,7 +27,7 @@ func NewOrchestration[In, Out any](name string, f func(ctx Context, in In) (Out,
 	for _, opt := range opts {
 		opt.register(&o)
 	}
-	return &Orchestration[In, Out]{name: name, version: o.version, f: f}
+	return &Orchestration[In, Out]{name: name, version: o.version, builds: o.builds, f: f}
 }
 
 // OrchestrationNamed returns a handle on an orchestration whose function is in another process,
@@ -171,6 +172,9 @@ func (o *Orchestration[In, Out]) define(d *definitions) error {
 	}
 	if _, dup := d.orchestrations[route]; dup {
 		return fmt.Errorf("abide: orchestration %q is registered twice: %w", route, ErrInvalid)
+	}
+	if o.builds != Follow {
+		d.pins[route] = engine.Pin(o.builds)
 	}
 	d.orchestrations[route] = o.code
 	d.signatures = append(d.signatures, func(c Codec) engine.Signature {

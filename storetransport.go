@@ -72,7 +72,7 @@ func (t *storeTransport) List(ctx context.Context, f Filter) (Page, error) {
 	}
 	infos, next, err := t.client.List(ctx, engine.Query{
 		Tenant: filterOf(f.Tenant), Orchestrations: f.Orchestrations, Statuses: statuses, From: f.From, To: f.To,
-		Tags: f.Tags, Prefix: f.Prefix, Parent: f.Parent, Descending: f.Descending, Limit: f.Limit, Cursor: f.Cursor,
+		Tags: f.Tags, Prefix: f.Prefix, Parent: f.Parent, Build: f.Build, Descending: f.Descending, Limit: f.Limit, Cursor: f.Cursor,
 	})
 	if err != nil {
 		return Page{}, err
@@ -294,7 +294,7 @@ func (t *storeTransport) Unserved(ctx context.Context) ([]Unserved, error) {
 	unserved := make([]Unserved, len(routes))
 	for i, r := range routes {
 		unserved[i] = Unserved{
-			Route: r.Route, Activity: r.Queue == engine.QueueActivities, Target: r.Queue == engine.QueueActions, Pending: r.Pending, Oldest: r.Oldest, Schedules: r.Schedules,
+			Route: r.Route, Activity: r.Queue == engine.QueueActivities, Target: r.Queue == engine.QueueActions, Build: r.Build, Pending: r.Pending, Oldest: r.Oldest, Schedules: r.Schedules,
 		}
 	}
 	return unserved, nil

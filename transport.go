@@ -238,6 +238,9 @@ type Filter struct {
 	// release without this field is not found until its next turn.
 	Parent string
 
+	// Build selects the instances that are pinned to a build, see [Builds].
+	Build string
+
 	// Descending returns the latest start first.
 	Descending bool
 

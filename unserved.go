@@ -41,10 +41,16 @@ func (c *Client) missingWorkers(ctx context.Context, ref Ref) []string {
 		return nil
 	}
 	is := func(route string, activity bool) bool {
-		return slices.ContainsFunc(unserved, func(u Unserved) bool { return u.Route == route && u.Activity == activity && !u.Target })
+		return slices.ContainsFunc(unserved, func(u Unserved) bool { return u.Route == route && u.Activity == activity && !u.Target && u.Build == "" })
 	}
 	var missing []string
-	if route := engine.Route(info.Orchestration, info.Version); is(route, false) {
+	route := engine.Route(info.Orchestration, info.Version)
+	pinned := func(u Unserved) bool { return u.Route == route && u.Build == info.Build && !u.Activity && !u.Target }
+	switch {
+	case !slices.ContainsFunc(unserved, pinned):
+	case info.Build != "":
+		missing = append(missing, fmt.Sprintf("orchestration %q of build %q", route, info.Build))
+	default:
 		missing = append(missing, fmt.Sprintf("orchestration %q", route))
 	}
 	waits, err := c.Waits(ctx, ref)

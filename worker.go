@@ -52,6 +52,10 @@ type Unserved struct {
 	Activity bool
 	Target   bool
 
+	// Build is the one that the instances of an orchestration are pinned to: they wait for a worker of
+	// it. Empty means that no worker of any build serves them.
+	Build string
+
 	// Pending is the number of messages that wait, and Oldest when the oldest of them
 	// became, or becomes, visible.
 	Pending int

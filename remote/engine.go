@@ -198,6 +198,7 @@ func (e *transport) List(ctx context.Context, f abide.Filter) (abide.Page, error
 	}
 	set(q, "prefix", f.Prefix)
 	set(q, "parent", f.Parent)
+	set(q, "build", f.Build)
 	if f.Descending {
 		q.Set("latest", "true")
 	}
@@ -296,7 +297,7 @@ func (e *transport) Unserved(ctx context.Context) ([]abide.Unserved, error) {
 // infoOf is the inverse of [api.FromInfo].
 func infoOf(i *api.Instance) (abide.Info, error) {
 	info := abide.Info{
-		Ref: abide.Ref{Tenant: i.Tenant, ID: i.ID}, Orchestration: i.Orchestration, Version: i.Version,
+		Ref: abide.Ref{Tenant: i.Tenant, ID: i.ID}, Orchestration: i.Orchestration, Version: i.Version, Build: i.Build,
 		Status: abide.Status(i.Status), Reason: i.Reason, StalledBuild: i.StalledBuild, Execution: i.Execution, BadPayload: i.BadPayload.BadPayload(), Awaited: i.Awaited,
 		StartedAt: i.StartedAt, BegunAt: i.BegunAt, EndedAt: i.EndedAt, Parent: i.Parent, Tags: i.Tags,
 		StatusText: i.StatusText, Err: i.Failure.Err(), Revision: i.Revision,

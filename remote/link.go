@@ -147,6 +147,15 @@ func helloOf(p *dial.Program) *workerpb.Hello {
 		MaxHistory: int64(p.MaxHistory), MaxHistoryBytes: int64(p.MaxHistoryBytes),
 		Unlisted: p.WorkerName == "",
 	}
+	for _, route := range p.Routes {
+		switch p.Pins[route] {
+		case engine.Pinned:
+			h.Pinned = append(h.Pinned, route)
+		case engine.PinnedUntilContinue:
+			h.PinnedUntilContinue = append(h.PinnedUntilContinue, route)
+		default:
+		}
+	}
 	h.Host, _ = os.Hostname() // empty if it is not known
 	if h.Build == "" {
 		h.Build = engine.ProgramBuild()

@@ -97,12 +97,13 @@ type instancesQuery struct {
 	Tags           []string `query:"tag,explode" doc:"With that tag, as name=value, with %, = and : in the name as %25, %3D and %3A; can be repeated."`
 	Prefix         string   `query:"prefix" doc:"Whose ID begins with that."`
 	Parent         string   `query:"parent" doc:"The children of the instance with that ID."`
+	Build          string   `query:"build" doc:"Pinned to that build."`
 	Latest         bool     `query:"latest" doc:"The latest first."`
 }
 
 func (q *instancesQuery) filter(ctx context.Context, now time.Time) (abide.Filter, error) {
 	f := abide.Filter{
-		Orchestrations: q.Orchestrations, From: q.From.at(now), To: q.To.at(now), Prefix: q.Prefix, Parent: q.Parent,
+		Orchestrations: q.Orchestrations, From: q.From.at(now), To: q.To.at(now), Prefix: q.Prefix, Parent: q.Parent, Build: q.Build,
 		Descending: q.Latest, Limit: q.PageSize, Cursor: q.PageToken,
 	}
 	name, err := scope(ctx, q.Tenant)

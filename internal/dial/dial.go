@@ -23,6 +23,7 @@ type Program struct {
 
 	Executor   engine.Executor
 	Routes     []string
+	Pins       map[string]engine.Pin
 	Activities map[string]engine.Activity
 	Signatures []engine.Signature
 

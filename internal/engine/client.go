@@ -33,7 +33,7 @@ type Client struct {
 
 	// catalog has what starts and events are checked against; nil means that they are not.
 	catalog *catalog.Catalog
-	peers   peers
+	peers   *Peers
 
 	limiter, bulk *admission.Limiter // of starts and events, and of many at once
 
@@ -42,7 +42,7 @@ type Client struct {
 
 // NewClient returns a client of what is in a store. It does not check payloads.
 func NewClient(s store.Store, clock base.Clock) *Client {
-	return &Client{store: s, limits: s.Limits(), clock: clock, limiter: newLimiter(s, clock, nil, nil), bulk: newLimiter(s, clock, nil, nil)}
+	return &Client{store: s, limits: s.Limits(), clock: clock, peers: &Peers{}, limiter: newLimiter(s, clock, nil, nil), bulk: newLimiter(s, clock, nil, nil)}
 }
 
 // NewCheckedClient returns a client that checks starts and events against what workers have
@@ -372,6 +372,7 @@ type Query struct {
 	Tags           map[string]string
 	Prefix         string // of the ID
 	Parent         string // the ID of the parent
+	Build          string // that they are pinned to
 	Descending     bool
 	Limit          int
 	Cursor         string
@@ -393,7 +394,7 @@ func (c *Client) List(ctx context.Context, q Query) ([]Info, string, error) {
 	}
 	query := store.Query{
 		Kind: kindInstance, Tenant: q.Tenant, Statuses: statuses, Names: q.Orchestrations,
-		From: q.From, To: q.To, Tags: base.WithParent(q.Tags, q.Parent), Prefix: q.Prefix, Descending: q.Descending, Limit: q.Limit, Cursor: q.Cursor,
+		From: q.From, To: q.To, Tags: base.WithBuild(base.WithParent(q.Tags, q.Parent), q.Build), Prefix: q.Prefix, Descending: q.Descending, Limit: q.Limit, Cursor: q.Cursor,
 	}
 	began := c.clock.Now()
 	page, err := c.store.List(ctx, query)

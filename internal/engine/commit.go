@@ -88,6 +88,8 @@ func (t *turn) prepare() {
 		a := store.Append{Key: t.claim.Key, At: t.in.length, Tag: t.in.tag, Entries: t.entries, Idle: t.unclaimed && !t.fresh}
 		if t.fresh {
 			a.Route, a.New = t.claim.Route, t.newID
+		} else if info := &t.in.info; info.Build != "" && t.claim.Route != info.keyRoute() && !info.Status.Ended() && !info.Status.parked() {
+			a.Route = info.keyRoute()
 		}
 		t.tx.Append = append(t.tx.Append, a)
 	}

@@ -327,7 +327,7 @@ func parkedMessage(key store.Key) store.Message {
 // wakeMessage has an instance claimed, and gives it its route.
 func wakeMessage(info *Info) store.Message {
 	return store.Message{
-		Key: info.Ref.key(), ID: idWake, Route: info.Route(),
+		Key: info.Ref.key(), ID: idWake, Route: info.keyRoute(),
 		Body: (&body{kind: bodyWake, run: info.run}).encode(),
 	}
 }

@@ -292,6 +292,9 @@ func (t *turn) continueAsNew(e *history.Event) {
 	}
 	info.Name, info.Version, info.Execution, info.run = e.Name, start.Version, start.Execution, start.Seed
 	t.changed = true
+	if t.e.cfg.Pins[info.Route()] != Pinned {
+		info.Build = "" // the build of the next execution is chosen anew
+	}
 	t.next = &history.Event{Kind: history.ExecutionStarted, Name: e.Name, Start: &start, Data: e.Data}
 }
 
@@ -302,7 +305,7 @@ func (t *turn) putNext() {
 	}
 	info := &t.in.info
 	b := body{kind: bodyStart, run: info.run, info: info, events: []history.Event{*t.next}}
-	t.tx.Put = append(t.tx.Put, store.Message{Key: t.claim.Key, ID: idStart, Route: info.Route(), Body: b.encode()})
+	t.tx.Put = append(t.tx.Put, store.Message{Key: t.claim.Key, ID: idStart, Route: info.keyRoute(), Body: b.encode()})
 }
 
 // newSeed returns the seed of an execution's random numbers. It also serves as the execution's run, a

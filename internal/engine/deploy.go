@@ -10,7 +10,6 @@ import (
 
 	"github.com/abidehq/abide/internal/backoff"
 	"github.com/abidehq/abide/internal/base"
-	"github.com/abidehq/abide/internal/roster"
 	"github.com/abidehq/abide/internal/wire"
 	"github.com/abidehq/abide/store"
 )
@@ -164,7 +163,7 @@ func (e *Engine) resumePage(ctx context.Context, cursor string) (next string, er
 	var now time.Time
 	for i := range page.Records {
 		info, err := infoOf(page.Records[i])
-		if err != nil || !info.trial.resumable(e.cfg.Build) || !slices.Contains(e.cfg.Routes, info.Route()) {
+		if err != nil || !info.trial.resumable(e.cfg.Build) || !slices.Contains(e.cfg.Routes, info.Route()) || info.Build != "" && info.Build != e.cfg.Build {
 			continue
 		}
 		if now.IsZero() {
@@ -202,7 +201,8 @@ var errElsewhere = errors.New("abide: the turn is left to another build")
 // stalledHere reports whether the instance has stalled under this build, and another one
 // has resumed it.
 func (t *turn) stalledHere() bool {
-	return t.e.cfg.Build != "" && slices.Contains(t.in.info.trial.stalled, t.e.cfg.Build)
+	movable := t.in.info.Build == "" || t.pinned != ""
+	return movable && t.e.cfg.Build != "" && slices.Contains(t.in.info.trial.stalled, t.e.cfg.Build)
 }
 
 // leaveTurn counts that the turn is to be left to another build, and reports whether it
@@ -211,41 +211,17 @@ func (t *turn) leaveTurn() bool { return t.e.deferred.add(t.claim, t.e.clock.Now
 
 // otherBuild reports whether a live worker of another build serves the route.
 func (t *turn) otherBuild() bool {
+	if t.in.info.Build != "" && t.pinned == "" {
+		return false
+	}
 	workers, err := t.e.Client.peers.get(t.ctx, t.e.Client, t.claim.Now)
 	if err != nil {
 		t.e.log.Warn("workers not listed", "error", err)
 		return false
 	}
 	return slices.ContainsFunc(workers, func(w Worker) bool {
-		return w.Build != t.e.cfg.Build && slices.Contains(w.Routes, t.claim.Route)
+		return w.Build != t.e.cfg.Build && slices.Contains(w.Routes, t.in.info.Route())
 	})
-}
-
-// peers are the workers of the roster, as they were not long ago.
-type peers struct {
-	mu      sync.Mutex // not held while the store is called
-	at      time.Time
-	workers []Worker
-}
-
-// get returns the workers of the roster, read again if they are older than rosterFresh. Two callers may read at
-// once; both results are good.
-func (p *peers) get(ctx context.Context, c *Client, now time.Time) ([]Worker, error) {
-	here := c.clock.Now()
-	p.mu.Lock()
-	fresh, workers := !p.at.IsZero() && here.Sub(p.at) < rosterFresh, p.workers
-	p.mu.Unlock()
-	if fresh {
-		return workers, nil
-	}
-	workers, err := roster.Live(ctx, c.store, now)
-	if err != nil {
-		return nil, err
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.workers, p.at = workers, here
-	return workers, nil
 }
 
 // deferrals counts how often turns were left to another build.

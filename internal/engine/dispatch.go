@@ -17,15 +17,39 @@ const maxClaims = 128
 
 // serveTurns claims instances until the engine is closed.
 func (e *Engine) serveTurns() {
-	routes := append(slices.Clone(e.cfg.Routes), routeEnded)
-	e.serve(store.ClaimRequest{Queue: queueTurns, Routes: routes}, e.turning, e.turn)
+	if e.builds == nil {
+		routes := append(slices.Clone(e.cfg.Routes), routeEnded)
+		_ = e.serve(e.claiming, store.ClaimRequest{Queue: queueTurns, Routes: routes}, e.turning, e.turn)
+		return
+	}
+	for e.claiming.Err() == nil {
+		routes, changed := e.builds.routes()
+		req := store.ClaimRequest{Queue: queueTurns, Routes: append(routes, routeEnded)}
+		if e.serveUntil(changed, req) != nil {
+			return
+		}
+	}
+}
+
+// serveUntil claims instances until changed is closed.
+func (e *Engine) serveUntil(changed <-chan struct{}, req store.ClaimRequest) error {
+	ctx, cancel := context.WithCancel(e.claiming)
+	defer cancel()
+	go func() {
+		select {
+		case <-changed:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return e.serve(ctx, req, e.turning, e.turn)
 }
 
 // serveControl claims what was asked about instances until the engine is closed. It runs
 // no code of users that could take the process down, so it is tried without end.
 func (e *Engine) serveControl() {
 	req := store.ClaimRequest{Queue: queueControl, Routes: []string{routeControl}}
-	e.serve(req, newSlots(e, "control", maxControls), e.control)
+	_ = e.serve(e.claiming, req, newSlots(e, "control", maxControls), e.control)
 }
 
 // serveActivities claims tasks until the engine is closed. The store does not count their
@@ -34,7 +58,7 @@ func (e *Engine) serveControl() {
 func (e *Engine) serveActivities() {
 	routes := slices.Sorted(maps.Keys(e.cfg.Activities))
 	req := store.ClaimRequest{Queue: QueueActivities, Routes: routes}
-	e.serve(req, e.acting, e.activity)
+	_ = e.serve(e.claiming, req, e.acting, e.activity)
 }
 
 // serve claims, and has run work on each claim, as many at a time as there are slots. A slot is taken
@@ -43,8 +67,8 @@ func (e *Engine) serveActivities() {
 // Each claim has a goroutine, but not a new one if a worker is idle. An idle worker waits on an
 // unbuffered channel, so that a claim goes to a new goroutine only if no worker is there to receive it.
 // There are never more workers than slots, but for code that was abandoned. When the loop ends the
-// channel is closed, and the workers end with their work.
-func (e *Engine) serve(req store.ClaimRequest, slots *slots, run func(*job)) {
+// channel is closed, and the workers end with their work. It returns nil when ctx has ended.
+func (e *Engine) serve(ctx context.Context, req store.ClaimRequest, slots *slots, run func(*job)) error {
 	req.Lease, req.Owner = e.cfg.LeaseDuration, e.owner
 	idle := make(chan *job) // to workers that have nothing to do
 	defer close(idle)
@@ -74,7 +98,7 @@ func (e *Engine) serve(req store.ClaimRequest, slots *slots, run func(*job)) {
 			return nil
 		},
 	}
-	_ = loop.Run(e.claiming) // the outage of a store that has failed ends the engine
+	return loop.Run(ctx) // the outage of a store that has failed ends the engine
 }
 
 // worker works on a job, and then on those that it is given while it has nothing to

@@ -91,6 +91,11 @@ type Config struct {
 	// Build identifies the program: see [trial]. Empty means that of [ProgramBuild].
 	Build string
 
+	// Pins says of routes how their instances are pinned to builds. Those that it does not name are
+	// not. Peers, if not nil, is shared by the engines of a process on one store.
+	Pins  map[string]Pin
+	Peers *Peers
+
 	// Quota limits what is started for each tenant by this process.
 	Quota Quota
 
@@ -184,6 +189,7 @@ type Engine struct {
 	suspects suspects
 	deferred deferrals
 	unknown  seenKeys
+	builds   *builders
 	unserved unserved
 
 	lifecycle
@@ -222,6 +228,9 @@ func New(cfg Config) (*Engine, error) {
 	if cfg.Store == nil {
 		return nil, fmt.Errorf("abide: no store: %w", ErrInvalid)
 	}
+	if err := cfg.checkPins(); err != nil {
+		return nil, err
+	}
 	if err := cfg.Store.Limits().Check(); err != nil {
 		return nil, fmt.Errorf("abide: the store takes too little: %w", err)
 	}
@@ -253,6 +262,10 @@ func New(cfg Config) (*Engine, error) {
 	for _, route := range cfg.Routes {
 		e.routes[route] = true
 	}
+	if cfg.Peers != nil {
+		e.Client.peers = cfg.Peers
+	}
+	e.builds = newBuilders(e)
 	e.fuser = newFuser(e)
 	e.Client.fuser, e.feed.puts = e.fuser, e.fuser.notePuts
 	e.quotas = newQuotas(e.Client, cfg.Quota, cfg.Routes)
@@ -262,11 +275,14 @@ func New(cfg Config) (*Engine, error) {
 	e.keeper = lease.NewKeeper(lease.Config{
 		Store: e.store, Clock: e.clock, Logger: e.log, Lease: cfg.LeaseDuration, Every: noticeWithin,
 	})
-	e.unserved = unserved{logged: map[[2]string]time.Time{}, wake: make(chan struct{}, 1)}
+	e.unserved = unserved{logged: map[[3]string]time.Time{}, wake: make(chan struct{}, 1)}
 	e.feed.unserved = e.unserved.wake
 	e.dog = newWatchdog(e.clock, cfg.DeadlockTimeout)
 	if cfg.Ready != nil {
 		cfg.Ready(e.Client)
+	}
+	if e.builds != nil {
+		e.loops.Go(e.builds.run)
 	}
 	e.loops.Go(e.serveControl)
 	e.loops.Go(e.serveTurns)

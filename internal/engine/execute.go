@@ -21,7 +21,7 @@ func (t *turn) work(messages []message) error {
 	if err := t.load(); err != nil {
 		return err
 	}
-	t.begun = begun{run: t.in.info.run, lastID: t.in.ledger.lastID, now: t.in.ledger.now, partial: t.in.info.partial}
+	t.begun = begun{run: t.in.info.run, lastID: t.in.ledger.lastID, now: t.in.ledger.now, partial: t.in.info.partial, build: t.in.info.Build}
 	t.beginSpan() // before anybody can stall the instance because its code does not come back
 	sortByTime(messages, &t.in.ledger)
 	if n := int(t.in.ledger.lastID); n >= t.e.cfg.MaxHistory {

@@ -52,14 +52,15 @@ func (t *turn) find(messages []message) error {
 
 // startInfo returns the state of an instance whose first turn this is: its start message carries the
 // record. It is current if nothing was appended to the log since, because every commit that writes
-// the record also appends; so the first turn reads nothing. It returns nil otherwise.
+// the record also appends; so the first turn reads nothing. It returns nil otherwise. The build that the
+// instance is to be pinned to may have been chosen since: see pin.
 func (t *turn) startInfo(messages []message) *Info {
 	for _, m := range messages {
 		if m.kind != bodyStart || m.info == nil {
 			continue
 		}
 		m.info.Ref = refOf(t.claim.Key)
-		if m.run == m.info.run && m.info.offset == t.claim.LogLength && m.info.Route() == t.claim.Route {
+		if m.run == m.info.run && m.info.offset == t.claim.LogLength && m.info.Route() == orchestrationOf(t.claim.Route) {
 			return m.info
 		}
 	}

@@ -58,7 +58,7 @@ func (c *Client) Fork(ctx context.Context, from Ref, event int32, to string) err
 	// It has a run of its own: what is meant for the one must not reach the other, nor a
 	// child of the other.
 	fork := Info{
-		Ref: ref, Name: info.Name, Version: info.Version, Status: Running, Execution: info.Execution,
+		Ref: ref, Name: info.Name, Version: info.Version, Build: info.Build, Status: Running, Execution: info.Execution,
 		CreatedAt: stats.Now, BegunAt: info.BegunAt, Tags: info.Tags, run: newSeed(), partial: true,
 		Text: said.Text, Values: said.Values, origin: spanFrom(ctx),
 	}

@@ -49,6 +49,9 @@ func badInfo() *Info {
 	}
 }
 
+// pinnedInfo is the record of an instance that is pinned to a build.
+func pinnedInfo() *Info { return &Info{Execution: 1, run: 1, Build: "4f2a9c1"} }
+
 func exampleSpan() span {
 	return span{
 		trace: trace.TraceID{0x4b, 0xf9, 0x2f, 0x35, 0x77, 0xb3, 0x4d, 0xa6, 0xa3, 0xce, 0x92, 0x9d, 0x0e, 0x0e, 0x47, 0x36},
@@ -105,6 +108,7 @@ func TestFormatIsGolden(t *testing.T) {
 		"record": exampleInfo().encode(), "record of a new instance": (&Info{Execution: 1, run: 1}).encode(),
 		"record without a trace": untraced.encode(), "record with a trial": triedInfo().encode(),
 		"record of a bad payload":                 badInfo().encode(),
+		"record of a build":                       pinnedInfo().encode(),
 		"record with a trial and without a trace": (&Info{Execution: 1, run: 1, trial: triedInfo().trial}).encode(),
 	}
 	for name, b := range exampleBodies() {
@@ -140,7 +144,7 @@ func TestFormatIsReadAsWritten(t *testing.T) {
 	}
 	untraced := triedInfo()
 	untraced.origin, untraced.last = span{}, 0
-	for _, info := range []*Info{exampleInfo(), triedInfo(), untraced, badInfo()} {
+	for _, info := range []*Info{exampleInfo(), triedInfo(), untraced, badInfo(), pinnedInfo()} {
 		put := info.putRecord(0)
 		put.Record.Version = 5
 		info.Revision = 5

@@ -430,7 +430,7 @@ func (f *fuser) turn(key store.Key, batch []*delivery) error {
 	if in == nil {
 		return errNotFused
 	}
-	if !fusible(in, batch) || !f.wants(in.info.Route()) {
+	if !fusible(in, batch) || e.builds.leaves(&in.info) || !f.wants(in.info.Route()) {
 		e.cache.put(key, in)
 		return errNotFused
 	}
@@ -463,7 +463,7 @@ func fusible(in *instance, batch []*delivery) bool {
 func (f *fuser) newTurn(in *instance, key store.Key, now time.Time) *turn {
 	e := f.e
 	t := &turn{e: e, in: in, started: e.clock.Now(), ctx: e.working, stop: func(error) {}, unclaimed: true}
-	t.claim = &store.Claim{Key: key, Route: in.info.Route(), LogLength: in.length, LogTag: in.tag, Now: now}
+	t.claim = &store.Claim{Key: key, Route: in.info.keyRoute(), LogLength: in.length, LogTag: in.tag, Now: now}
 	t.fired = t.firedRoom[:0]
 	return t
 }
@@ -487,7 +487,7 @@ func (f *fuser) finish(t *turn, err error) error {
 		e.meters.turns.Record(t.ctx, e.clock.Now().Sub(t.started).Seconds())
 		return nil
 	case errors.Is(err, replay.ErrStep), errors.Is(err, errAbandoned):
-		f.avoid(t.claim.Route)
+		f.avoid(orchestrationOf(t.claim.Route))
 		return errNotFused
 	case t.inFlight && !unchanged(err):
 		return err

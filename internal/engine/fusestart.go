@@ -57,7 +57,9 @@ func (f *fuser) firstTurns(starts []*firstStart, part bool) []*turn {
 }
 
 // startsHere reports whether the code of an instance is here.
-func (f *fuser) startsHere(s *firstStart) bool { return s != nil && f.e.Serves(s.info.Route()) }
+func (f *fuser) startsHere(s *firstStart) bool {
+	return s != nil && f.e.Serves(s.info.Route()) && f.e.builds.startsHere(s.info)
+}
 
 // firstRun is the turns of firstTurns, which are run by one goroutine and taken by another, that does not
 // wait for them for ever.
@@ -103,7 +105,11 @@ func (r *firstRun) end() (turns []*turn, at int) {
 func (f *fuser) firstTurn(s *firstStart, now time.Time, part bool) *turn {
 	d := newDelivery(s.info.Ref, idStart, s.body)
 	d.message.PutAt = now
-	t := f.newTurn(&instance{info: *s.info, tag: s.info.run}, s.info.Ref.key(), now)
+	info := *s.info
+	if f.e.cfg.Pins[info.Route()] != Follow {
+		info.Build = f.e.cfg.Build
+	}
+	t := f.newTurn(&instance{info: info, tag: info.run}, info.Ref.key(), now)
 	t.fused, t.fresh, t.newID = []*delivery{d}, true, s.newID
 	err := t.work([]message{d.message})
 	if err == nil && (len(t.entries) == 0 || part && len(t.children) > 0) {

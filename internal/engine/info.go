@@ -32,6 +32,9 @@ type Info struct {
 	// Before is the status to go back to when the instance is resumed.
 	Before Status
 
+	// Build is the build that all turns of the instance are run by; empty if any may run them.
+	Build string
+
 	// Reason is the reason for which it is suspended, stalled or terminated.
 	Reason string
 
@@ -104,8 +107,12 @@ type Info struct {
 	last   uint64
 }
 
-// Route returns the instance's route.
+// Route returns the name and version of the instance's orchestration.
 func (i *Info) Route() string { return Route(i.Name, i.Version) }
+
+// keyRoute returns the route of the instance's key: that of its orchestration, and of its build if it is
+// pinned to one.
+func (i *Info) keyRoute() string { return pinnedRoute(i.Route(), i.Build) }
 
 // Partial reports whether the history ends within a turn: the instance is a fork that has not run.
 func (i *Info) Partial() bool { return i.partial }
@@ -131,10 +138,20 @@ func (i *Info) putRecord(expect int64) store.PutRecord {
 			Status: string(i.Status),
 			Name:   i.Name,
 			Time:   i.CreatedAt,
-			Tags:   base.WithParent(base.WithoutParent(i.Tags), i.Parent),
+			Tags:   i.recordTags(),
 			Body:   i.encode(),
 		},
 	}
+}
+
+// recordTags returns the tags of the record. One that has no room for that of the build is not found by its
+// build; the body has it.
+func (i *Info) recordTags() map[string]string {
+	tags := base.WithParent(base.WithoutReserved(i.Tags), i.Parent)
+	if len(tags) == store.MaxTags {
+		return tags
+	}
+	return base.WithBuild(tags, i.Build)
 }
 
 func (i *Info) encode() []byte {
@@ -181,6 +198,7 @@ const (
 	moreTrial      = 1
 	moreAwaited    = 2
 	moreBadPayload = 3
+	moreBuild      = 4
 )
 
 func (i *Info) appendMore(out []byte) []byte {
@@ -195,6 +213,10 @@ func (i *Info) appendMore(out []byte) []byte {
 	if i.BadPayload != nil {
 		out = wire.AppendNumber(out, moreBadPayload)
 		out = wire.AppendString(out, i.BadPayload.encode())
+	}
+	if i.Build != "" {
+		out = wire.AppendNumber(out, moreBuild)
+		out = wire.AppendString(out, i.Build)
 	}
 	return out
 }
@@ -212,6 +234,8 @@ func (i *Info) decodeMore(d *reader) {
 		i.Awaited, err = decodeAwaited(data)
 	case moreBadPayload:
 		i.BadPayload, err = decodeBadPayload(data)
+	case moreBuild:
+		i.Build = string(data)
 	}
 	if err != nil {
 		d.Fail(err.Error())
@@ -278,7 +302,7 @@ func (r *reader) startInfo() *Info {
 func infoOf(r store.Record) (Info, error) {
 	i := Info{
 		Ref:  Ref{Tenant: r.Key.Tenant, ID: r.Key.ID},
-		Name: r.Name, Status: Status(r.Status), CreatedAt: r.Time, Tags: base.WithoutParent(r.Tags), Revision: r.Version,
+		Name: r.Name, Status: Status(r.Status), CreatedAt: r.Time, Tags: base.WithoutReserved(r.Tags), Revision: r.Version,
 	}
 	d := read(r.Body)
 	i.decode(&d)

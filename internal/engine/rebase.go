@@ -40,6 +40,7 @@ type begun struct {
 	lastID  int32     // of the history that the code has seen
 	now     time.Time // of its last turn
 	partial bool
+	build   string
 }
 
 // rebase does the turn once more at the end of a log that has grown. It returns an error
@@ -60,6 +61,12 @@ func (t *turn) rebase(messages []message, unreadable []store.PutRecord) error {
 	if info.run != t.begun.run || info.Status.Ended() || info.Status == Stalled || info.partial {
 		return fmt.Errorf("abide: %v is %s: %w", info.Ref, info.Status, store.ErrConflict)
 	}
+	if info.Build == "" {
+		info.Build = t.pinned
+	}
+	if info.Build != t.begun.build {
+		return fmt.Errorf("abide: %v was moved to another build: %w", info.Ref, store.ErrConflict)
+	}
 	if t.rooted {
 		info.origin = old.info.origin
 	}
@@ -71,6 +78,7 @@ func (t *turn) rebase(messages []message, unreadable []store.PutRecord) error {
 	in := &instance{info: info, length: old.length + quiet, tag: old.tag}
 	in.exec = &recorded{Execution: old.exec, after: t.begun.lastID, shift: int32(quiet), did: t.produced, sizes: t.sizes, awaits: t.awaits}
 	t.reset(in, unreadable)
+	t.changed = t.pinned != ""
 	now := t.begun.now
 	if err := t.load(); err != nil {
 		return asConflict(err)

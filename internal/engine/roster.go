@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/abidehq/abide/internal/roster"
 	"github.com/abidehq/abide/store"
@@ -32,8 +33,14 @@ func newRoster(e *Engine) *roster.Publisher {
 		Worker: Worker{
 			ID: e.workerID, Name: e.cfg.WorkerName, Build: e.cfg.Build, Host: here.Host, PID: here.PID, Version: here.Version,
 			Routes: slices.Sorted(slices.Values(e.cfg.Routes)), Activities: slices.Sorted(maps.Keys(e.cfg.Activities)),
+			Pinned: e.cfg.pinned(),
 		},
 	})
+}
+
+// liveWorkers returns the workers that are alive at the store's time.
+func liveWorkers(ctx context.Context, s store.Store, now time.Time) ([]Worker, error) {
+	return roster.Live(ctx, s, now)
 }
 
 // Workers returns the workers that are alive, in the order in which they were seen, and
@@ -49,7 +56,10 @@ func (c *Client) Workers(ctx context.Context) ([]Worker, error) {
 
 // Unserved is a route that no live worker serves.
 type Unserved struct {
-	store.RouteStats
+	store.RouteStats // whose route is that of the orchestration
+
+	// Build is the one that the instances of the orchestration are pinned to, if they are.
+	Build string
 
 	// Schedules is the number of active schedules that make actions for the route, a target.
 	Schedules int
@@ -81,6 +91,9 @@ func (c *Client) Unserved(ctx context.Context, routes, activities []string) ([]U
 				served[[2]string{queue, name}] = true
 			}
 		}
+		for _, route := range workers[i].Pinned {
+			served[[2]string{queueTurns, pinnedRoute(route, workers[i].Build)}] = true
+		}
 	}
 	var unserved []Unserved
 	for _, r := range stats.Routes {
@@ -89,6 +102,9 @@ func (c *Client) Unserved(ctx context.Context, routes, activities []string) ([]U
 			continue
 		}
 		u := Unserved{RouteStats: r}
+		if r.Queue == queueTurns {
+			u.Route, u.Build = CutBuild(r.Route)
+		}
 		if r.Queue == QueueActions {
 			u.Schedules = scheduled[r.Route]
 			delete(scheduled, r.Route)
@@ -105,5 +121,14 @@ func (c *Client) Unserved(ctx context.Context, routes, activities []string) ([]U
 
 // Unserved returns what no worker serves that is alive, and not this engine either.
 func (e *Engine) Unserved(ctx context.Context) ([]Unserved, error) {
-	return e.Client.Unserved(ctx, e.cfg.Routes, slices.Collect(maps.Keys(e.cfg.Activities)))
+	return e.Client.Unserved(ctx, e.Routes(), slices.Collect(maps.Keys(e.cfg.Activities)))
+}
+
+// Routes returns the routes of keys whose turns the engine claims, unless its build is drained.
+func (e *Engine) Routes() []string {
+	routes := slices.Clone(e.cfg.Routes)
+	for _, route := range e.cfg.pinned() {
+		routes = append(routes, pinnedRoute(route, e.cfg.Build))
+	}
+	return routes
 }

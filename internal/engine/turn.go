@@ -66,6 +66,9 @@ type turn struct {
 	fresh     bool
 	newID     bool
 
+	// pinned is the build that this turn, the first one of its execution, pins the instance to.
+	pinned string
+
 	// forked is true for the first turn of a fork, whose history ends within a turn.
 	forked bool
 
@@ -244,6 +247,8 @@ type message struct {
 //   - errLater: a message or an event of a later release. The claim is held for a while and then
 //     released, so that a process of that release can have it.
 //   - errElsewhere: another build should take the turn. The same.
+//   - errHandedOver: another build was chosen for the instance, whose key has its route. The claim is
+//     released.
 //   - ErrClaimLost, ErrLost, errAbandoned: the claim is not this turn's any more. There is nothing
 //     to release.
 //   - ErrCorrupt: the record cannot be read. The release counts as an attempt, so that the messages
@@ -284,6 +289,8 @@ func (e *Engine) turn(j *job) {
 		e.giveBackLater(c)
 	case errors.Is(err, errElsewhere):
 		e.leaveToOtherBuild(t)
+	case errors.Is(err, errHandedOver):
+		e.giveBack(c)
 	case errors.Is(err, store.ErrClaimLost), errors.Is(err, errAbandoned), errors.Is(err, ErrLost):
 		e.lose(queueTurns)
 		e.log.Debug("turn abandoned", t.about(), "error", err)
@@ -329,12 +336,15 @@ func (t *turn) run() error {
 		return t.orphaned(messages)
 	}
 	info := &t.in.info
+	if err := t.pin(messages); err != nil {
+		return err
+	}
 	switch attempts := t.claim.Attempt() - info.forgiven; {
 	case info.Status.Ended():
 		t.afterEnd(messages)
 	case info.Status.parked(): // since it was claimed
 		return fmt.Errorf("abide: %v is %s: %w", info.Ref, info.Status, store.ErrConflict)
-	case t.claim.Route != info.Route():
+	case t.claim.Route != info.keyRoute() && t.pinned == "":
 		t.keep = messageIDs(messages)
 		t.tx.Put = append(t.tx.Put, wakeMessage(info))
 	case attempts > t.e.cfg.TurnAttempts:

@@ -26,7 +26,7 @@ const (
 // unserved remembers what was logged, and asks for a look.
 type unserved struct {
 	mu     sync.Mutex
-	logged map[[2]string]time.Time // by queue and route
+	logged map[[3]string]time.Time // by queue, route and build
 	wake   chan struct{}           // capacity 1; that of another engine which looks for this one, or its own
 }
 
@@ -78,7 +78,7 @@ func (e *Engine) logUnserved() {
 	now := e.clock.Now()
 	u := &e.unserved
 	for _, r := range list {
-		key := [2]string{r.Queue, r.Route}
+		key := [3]string{r.Queue, r.Route, r.Build}
 		u.mu.Lock()
 		again := now.Sub(u.logged[key]) >= unservedAgain
 		if again {
@@ -89,6 +89,6 @@ func (e *Engine) logUnserved() {
 			continue
 		}
 		what := map[string]string{queueTurns: "orchestration", QueueActivities: "activity", QueueActions: "target"}[r.Queue]
-		e.log.Warn("no live worker serves it, its work waits", what, r.Route, "pending", r.Pending, "schedules", r.Schedules)
+		e.log.Warn("no live worker serves it, its work waits", what, r.Route, "build", r.Build, "pending", r.Pending, "schedules", r.Schedules)
 	}
 }

@@ -50,8 +50,10 @@ type Worker struct {
 	Turns   int
 	Running int
 
-	// Build identifies the program; empty if it is not known.
-	Build string
+	// Build identifies the program; empty if it is not known. Pinned are those of Routes whose instances
+	// are pinned to it.
+	Build  string
+	Pinned []string
 }
 
 // format is the first byte of the record of a worker.
@@ -79,7 +81,8 @@ func (w *Worker) encode() []byte {
 	out = wire.AppendStrings(out, w.Activities)
 	out = wire.AppendString(out, w.Build)
 	out = wire.AppendStrings(out, w.Targets)
-	return wire.AppendStrings(out, w.Shared)
+	out = wire.AppendStrings(out, w.Shared)
+	return wire.AppendStrings(out, w.Pinned)
 }
 
 // Parse reads a record. One that was written by another release may say more, or say it in
@@ -102,6 +105,9 @@ func Parse(r store.Record) Worker {
 	}
 	if len(d.Data) > 0 {
 		w.Shared = wire.Strings[string](&d)
+	}
+	if len(d.Data) > 0 {
+		w.Pinned = wire.Strings[string](&d)
 	}
 	if d.Err != nil {
 		return Worker{ID: w.ID, Name: w.Name, SeenAt: w.SeenAt}

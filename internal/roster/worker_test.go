@@ -15,12 +15,13 @@ func TestWorkerFormat(t *testing.T) {
 	w := Worker{
 		ID: "w1", Name: "till", Host: "shop", PID: 42, Version: "v1.2.3", StartedAt: noon, SeenAt: noon.Add(time.Hour),
 		Routes: []string{"order", "order@2"}, Activities: []string{"charge"}, Targets: []string{"run", "hook"}, Shared: []string{"run"}, Turns: 3, Running: 300,
-		Build: "4f2a9c1",
+		Build: "4f2a9c1", Pinned: []string{"order"},
 	}
 	const before = "010473686f702a0676312e322e33809494caca3303ac0202056f72646572076f7264657240320106636861726765"
 	const build = before + "0734663261396331"
 	const targets = build + "020372756e04686f6f6b"
-	const golden = targets + "010372756e"
+	const shared = targets + "010372756e"
+	const golden = shared + "01056f72646572"
 	if got := hex.EncodeToString(w.encode()); got != golden {
 		t.Errorf("written as %s, want %s", got, golden)
 	}
@@ -35,9 +36,12 @@ func TestWorkerFormat(t *testing.T) {
 	known := Worker{ID: "w1", Name: "till", SeenAt: w.SeenAt}
 	for n := range len(w.encode()) {
 		record.Body = w.encode()[:n]
-		if 2*n == len(before) || 2*n == len(build) || 2*n == len(targets) { // as it was written by earlier releases
+		if 2*n == len(before) || 2*n == len(build) || 2*n == len(targets) || 2*n == len(shared) { // as it was written by earlier releases
 			old := w
-			old.Shared = nil
+			old.Pinned = nil
+			if 2*n < len(shared) {
+				old.Shared = nil
+			}
 			if 2*n < len(targets) {
 				old.Targets = nil
 			}

@@ -75,6 +75,7 @@ var layers = []layer{
 	{path: "internal/schema", imports: []string{}, alone: true},
 	{path: "internal/catalog", imports: []string{"internal/base", "internal/pages", "internal/schema", "store"}, tests: []string{"store/..."}},
 	{path: "internal/roster", imports: []string{"internal/base", "internal/pages", "internal/wire", "store"}, tests: []string{"store/..."}},
+	{path: "internal/builds", imports: []string{"internal/wire", "store"}, tests: []string{"store/..."}, alone: true},
 	{path: "internal/outage", imports: []string{"internal/base", "store"}, tests: []string{"store/..."}},
 	{
 		path:    "internal/claimloop",
@@ -110,7 +111,7 @@ var layers = []layer{
 	{
 		path: "internal/engine",
 		imports: []string{
-			"internal/admission", "internal/backoff", "internal/base", "internal/catalog", "internal/claimloop", "history", "internal/lease", "internal/meter", "internal/outage", "internal/replay", "internal/roster", "internal/schema", "internal/wire", "internal/workpool", "store",
+			"internal/admission", "internal/backoff", "internal/base", "internal/builds", "internal/catalog", "internal/claimloop", "history", "internal/lease", "internal/meter", "internal/outage", "internal/replay", "internal/roster", "internal/schema", "internal/wire", "internal/workpool", "store",
 		},
 		tests: []string{"internal/teststore", "internal/workertest", "store/..."},
 	},

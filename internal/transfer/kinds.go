@@ -34,6 +34,7 @@ const (
 	kindAudit       = "audit"
 	kindIdempotency = "idempotency"
 	kindSignature   = "signature"
+	kindBuilds      = "builds"
 )
 
 // format says whether a body is one that this release reads: it returns what is wrong
@@ -43,6 +44,7 @@ type format func(body []byte) string
 // kinds has the format of each kind of record.
 var kinds = map[string]format{
 	kindInstance:         one,
+	kindBuilds:           one,
 	kindHeartbeat:        anything, // the caller's
 	kindWorker:           one,
 	kindTimer:            one,

@@ -400,8 +400,12 @@ type Hello struct {
 	MaxHistory      int64 `protobuf:"varint,17,opt,name=max_history,json=maxHistory,proto3" json:"max_history,omitempty"`
 	MaxHistoryBytes int64 `protobuf:"varint,18,opt,name=max_history_bytes,json=maxHistoryBytes,proto3" json:"max_history_bytes,omitempty"`
 	Unlisted        bool  `protobuf:"varint,19,opt,name=unlisted,proto3" json:"unlisted,omitempty"` // keep the worker out of the list of workers
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Those of orchestrations whose instances are pinned to the build: for good, or until they continue as
+	// new.
+	Pinned              []string `protobuf:"bytes,24,rep,name=pinned,proto3" json:"pinned,omitempty"`
+	PinnedUntilContinue []string `protobuf:"bytes,25,rep,name=pinned_until_continue,json=pinnedUntilContinue,proto3" json:"pinned_until_continue,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
 }
 
 func (x *Hello) Reset() {
@@ -565,6 +569,20 @@ func (x *Hello) GetUnlisted() bool {
 		return x.Unlisted
 	}
 	return false
+}
+
+func (x *Hello) GetPinned() []string {
+	if x != nil {
+		return x.Pinned
+	}
+	return nil
+}
+
+func (x *Hello) GetPinnedUntilContinue() []string {
+	if x != nil {
+		return x.PinnedUntilContinue
+	}
+	return nil
 }
 
 type Signature struct {
@@ -2271,7 +2289,7 @@ const file_worker_proto_rawDesc = "" +
 	"heartbeats\x120\n" +
 	"\areplies\x18\t \x03(\v2\x16.abide.worker.v1.ReplyR\areplies\x12\x14\n" +
 	"\x05drain\x18\n" +
-	" \x01(\bR\x05drain\"\xe4\x04\n" +
+	" \x01(\bR\x05drain\"\xb0\x05\n" +
 	"\x05Hello\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n" +
@@ -2300,7 +2318,9 @@ const file_worker_proto_rawDesc = "" +
 	"\vmax_history\x18\x11 \x01(\x03R\n" +
 	"maxHistory\x12*\n" +
 	"\x11max_history_bytes\x18\x12 \x01(\x03R\x0fmaxHistoryBytes\x12\x1a\n" +
-	"\bunlisted\x18\x13 \x01(\bR\bunlisted\"i\n" +
+	"\bunlisted\x18\x13 \x01(\bR\bunlisted\x12\x16\n" +
+	"\x06pinned\x18\x18 \x03(\tR\x06pinned\x122\n" +
+	"\x15pinned_until_continue\x18\x19 \x03(\tR\x13pinnedUntilContinue\"i\n" +
 	"\tSignature\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
 	"\bactivity\x18\x02 \x01(\bR\bactivity\x12\x14\n" +

@@ -70,6 +70,7 @@ type Instance struct {
 	Version       string                     `json:"version,omitempty"`
 	Status        string                     `json:"status" enum:"pending,running,suspended,stalled,completed,failed,cancelled,terminated,continued"`
 	Reason        string                     `json:"reason,omitempty" doc:"Why it is suspended, stalled or terminated."`
+	Build         string                     `json:"build,omitempty" doc:"The build that it is pinned to: only workers of it run its code."`
 	StalledBuild  string                     `json:"stalled_build,omitempty" doc:"The build under which it has stalled, if that was because of its code."`
 	BadPayload    *BadPayload                `json:"bad_payload,omitempty" doc:"The payload because of which it has stalled, if that is the reason. It can be corrected."`
 	Awaited       []string                   `json:"awaited,omitempty" doc:"The names of the events that it waits for."`
@@ -89,7 +90,7 @@ type Instance struct {
 // FromInfo returns an instance for the wire.
 func FromInfo(i *abide.Info) Instance {
 	out := Instance{
-		Tenant: i.Ref.Tenant, ID: i.Ref.ID, Orchestration: i.Orchestration, Version: i.Version,
+		Tenant: i.Ref.Tenant, ID: i.Ref.ID, Orchestration: i.Orchestration, Version: i.Version, Build: i.Build,
 		Status: string(i.Status), Reason: i.Reason, StalledBuild: i.StalledBuild, Execution: i.Execution,
 		StartedAt: i.StartedAt, BegunAt: i.BegunAt, EndedAt: i.EndedAt, Parent: i.Parent, Tags: i.Tags,
 		StatusText: i.StatusText, Awaited: i.Awaited, Result: FromPayload(i.Result), Failure: FromError(i.Err), Revision: i.Revision,

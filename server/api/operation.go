@@ -18,11 +18,12 @@ type InstanceFilter struct {
 	Tags           map[string]string `json:"tags,omitempty" doc:"With all of these."`
 	Prefix         string            `json:"prefix,omitempty" doc:"Whose ID begins with that."`
 	Parent         string            `json:"parent,omitempty" doc:"The children of the instance with that ID."`
+	Build          string            `json:"build,omitempty" doc:"Pinned to that build."`
 }
 
 // Filter returns what the filter says.
 func (f *InstanceFilter) Filter() abide.Filter {
-	out := abide.Filter{Orchestrations: f.Orchestrations, From: f.From, To: f.To, Tags: f.Tags, Prefix: f.Prefix, Parent: f.Parent}
+	out := abide.Filter{Orchestrations: f.Orchestrations, From: f.From, To: f.To, Tags: f.Tags, Prefix: f.Prefix, Parent: f.Parent, Build: f.Build}
 	if f.Tenant != "" {
 		tenant := f.Tenant
 		out.Tenant = &tenant
@@ -35,7 +36,7 @@ func (f *InstanceFilter) Filter() abide.Filter {
 
 // FromFilter is the inverse of [InstanceFilter.Filter].
 func FromFilter(f *abide.Filter) InstanceFilter {
-	out := InstanceFilter{Orchestrations: f.Orchestrations, From: f.From, To: f.To, Tags: f.Tags, Prefix: f.Prefix, Parent: f.Parent}
+	out := InstanceFilter{Orchestrations: f.Orchestrations, From: f.From, To: f.To, Tags: f.Tags, Prefix: f.Prefix, Parent: f.Parent, Build: f.Build}
 	if f.Tenant != nil {
 		out.Tenant = cmp.Or(*f.Tenant, abide.DefaultTenant)
 	}

@@ -51,6 +51,7 @@ type Unserved struct {
 	Route     string    `json:"route" doc:"Of an orchestration, name or name@version, or the name of an activity or of a target of actions."`
 	Activity  bool      `json:"activity,omitempty" doc:"It is an activity."`
 	Target    bool      `json:"target,omitempty" doc:"It is a target of actions."`
+	Build     string    `json:"build,omitempty" doc:"The build that the instances of the orchestration are pinned to: they wait for a worker of it."`
 	Pending   int       `json:"pending" doc:"How many messages wait."`
 	Oldest    time.Time `json:"oldest,omitzero" doc:"When the oldest of them became, or becomes, visible."`
 	Schedules int       `json:"schedules,omitempty" doc:"How many active schedules make actions for the target."`

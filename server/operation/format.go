@@ -68,9 +68,12 @@ func (o *Operation) appendBody(out []byte) []byte {
 		out = wire.AppendString(out, o.Errors[i].Error)
 	}
 	out = wire.AppendString(out, o.cursor)
-	if o.Filter.Prefix != "" || o.Filter.Parent != "" { // or the record is as earlier releases read it
+	if o.Filter.Prefix != "" || o.Filter.Parent != "" || o.Filter.Build != "" { // or the record is as earlier releases read it
 		out = wire.AppendString(out, o.Filter.Prefix)
 		out = wire.AppendString(out, o.Filter.Parent)
+	}
+	if o.Filter.Build != "" {
+		out = wire.AppendString(out, o.Filter.Build)
 	}
 	return out
 }
@@ -103,6 +106,9 @@ func parseRecord(rec store.Record) (Operation, error) {
 	o.cursor = r.String()
 	if len(r.Data) > 0 {
 		o.Filter.Prefix, o.Filter.Parent = r.String(), r.String()
+	}
+	if len(r.Data) > 0 {
+		o.Filter.Build = r.String()
 	}
 	if err := r.End(); err != nil {
 		return Operation{}, fmt.Errorf("operation: record %v: %w: %w", rec.Key, err, store.ErrCorrupt)

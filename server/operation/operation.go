@@ -142,7 +142,7 @@ func (o *Operation) same(r *Request) bool {
 	f, g := &o.Filter, &r.Filter
 	return o.Kind == r.Kind && o.All == r.All && tenantName(f) == tenantName(g) &&
 		slices.Equal(f.Orchestrations, g.Orchestrations) && slices.Equal(f.Statuses, g.Statuses) &&
-		f.From.Equal(g.From) && f.To.Equal(g.To) && maps.Equal(f.Tags, g.Tags) && f.Prefix == g.Prefix && f.Parent == g.Parent
+		f.From.Equal(g.From) && f.To.Equal(g.To) && maps.Equal(f.Tags, g.Tags) && f.Prefix == g.Prefix && f.Parent == g.Parent && f.Build == g.Build
 }
 
 // defaultTenant is what people call the empty tenant.
@@ -165,7 +165,7 @@ func tenantName(f *abide.Filter) string {
 
 // copied returns a filter that shares nothing with f, with the empty tenant for "default".
 func copied(f *abide.Filter) abide.Filter {
-	c := abide.Filter{From: base.Millis(f.From), To: base.Millis(f.To), Prefix: f.Prefix, Parent: f.Parent}
+	c := abide.Filter{From: base.Millis(f.From), To: base.Millis(f.To), Prefix: f.Prefix, Parent: f.Parent, Build: f.Build}
 	if f.Tenant != nil {
 		tenant := *f.Tenant
 		if tenant == defaultTenant {

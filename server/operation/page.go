@@ -200,7 +200,7 @@ func (s *Service) total(ctx context.Context, o *Operation) int {
 	defer cancel()
 	q := store.Query{
 		Kind: kindInstance, Tenant: f.Tenant, Names: f.Orchestrations, From: f.From, To: f.To,
-		Tags: base.WithParent(f.Tags, f.Parent), Prefix: f.Prefix,
+		Tags: base.WithBuild(base.WithParent(f.Tags, f.Parent), f.Build), Prefix: f.Prefix,
 	}
 	for _, status := range f.Statuses {
 		q.Statuses = append(q.Statuses, string(status))

@@ -24,7 +24,7 @@ func (r *request) countMatching(q search) (n int, known bool, err error) {
 	}
 	query := store.Query{
 		Kind: kindInstance, Names: f.Orchestrations, Statuses: q.Statuses, From: f.From, To: f.To,
-		Tags: base.WithParent(f.Tags, f.Parent), Prefix: f.Prefix,
+		Tags: base.WithBuild(base.WithParent(f.Tags, f.Parent), f.Build), Prefix: f.Prefix,
 	}
 	if f.Tenant != nil {
 		query.Tenant = &tenantsOf(kindInstance, tenantName(*f.Tenant))[0]
@@ -60,7 +60,7 @@ func confirmText(n int, known bool) string {
 
 // Narrow reports whether a search asks for more than a tenant.
 func (q search) Narrow() bool {
-	return q.Orchestration != "" || len(q.Statuses) > 0 || q.From != "" || q.To != "" || q.Tag != "" || q.Prefix != "" || q.Parent != ""
+	return q.Orchestration != "" || len(q.Statuses) > 0 || q.From != "" || q.To != "" || q.Tag != "" || q.Prefix != "" || q.Parent != "" || q.Build != ""
 }
 
 func confirmField(q search, n int, known bool) field {

@@ -47,6 +47,7 @@ type search struct {
 	Tag           string // name=value, several with commas between them
 	Prefix        string // of the ID
 	Parent        string
+	Build         string
 	Cursor        string
 	Trail         []string // cursors of the pages before, firstPage for the first one
 
@@ -61,21 +62,21 @@ func (r *request) search() (search, error) {
 	return search{
 		Scope: sc, Orchestration: r.value("orchestration"), Statuses: r.values("status"),
 		From: r.value("from"), To: r.value("to"), Tag: r.value("tag"), Cursor: r.value("cursor"),
-		Ended: r.value("ended"), Why: r.value("why"), Prefix: r.value("prefix"), Parent: r.value("parent"), Trail: r.Form["trail"],
+		Ended: r.value("ended"), Why: r.value("why"), Prefix: r.value("prefix"), Parent: r.value("parent"), Build: r.value("build"), Trail: r.Form["trail"],
 	}, err
 }
 
 // pairs returns the search as names and values, without the place in the list.
 func (q search) pairs() []string {
 	return []string{"tenant", q.Scope.Asked, "orchestration", q.Orchestration, "status", strings.Join(q.Statuses, ","), "from", q.From, "to", q.To, "tag", q.Tag,
-		"prefix", q.Prefix, "parent", q.Parent, "ended", q.Ended, "why", q.Why}
+		"prefix", q.Prefix, "parent", q.Parent, "build", q.Build, "ended", q.Ended, "why", q.Why}
 }
 
 // Empty reports whether nothing was asked for, so that there is nothing at all if nothing
 // was found.
 func (q search) Empty() bool {
 	return (q.Scope.Asked == "" || q.Scope.Choices != nil) && q.Orchestration == "" && len(q.Statuses) == 0 && q.From == "" && q.To == "" &&
-		q.Tag == "" && q.Prefix == "" && q.Parent == "" && q.Cursor == "" && !q.Sifted()
+		q.Tag == "" && q.Prefix == "" && q.Parent == "" && q.Build == "" && q.Cursor == "" && !q.Sifted()
 }
 
 // Sifted reports whether the page selects among the instances that the engine lists.
@@ -106,7 +107,7 @@ func (q search) filter(now time.Time) (abide.Filter, error) {
 		}
 		f.Statuses = append(f.Statuses, abide.Status(status))
 	}
-	f.Prefix, f.Parent = q.Prefix, q.Parent
+	f.Prefix, f.Parent, f.Build = q.Prefix, q.Parent, q.Build
 	if f.From, err = parsePast("Started from", q.From, now); err != nil {
 		return f, err
 	}

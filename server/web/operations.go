@@ -38,7 +38,7 @@ func (s *site) operationOf(op operation.Operation) operationRow {
 	for _, status := range f.Statuses {
 		q.Statuses = append(q.Statuses, string(status))
 	}
-	q.Prefix, q.Parent = f.Prefix, f.Parent
+	q.Prefix, q.Parent, q.Build = f.Prefix, f.Parent, f.Build
 	q.From, q.To = zonedValue(f.From), zonedValue(f.To)
 	var tags []string
 	for _, name := range slices.Sorted(maps.Keys(f.Tags)) {

@@ -25,6 +25,7 @@ import (
 	"github.com/abidehq/abide/clock"
 	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/internal/dial"
+	"github.com/abidehq/abide/internal/engine"
 	"github.com/abidehq/abide/internal/workerlink"
 	"github.com/abidehq/abide/internal/workerpb"
 	"github.com/abidehq/abide/server/api"
@@ -94,6 +95,7 @@ type Service struct {
 
 	cfg   Config
 	store store.Store
+	peers *engine.Peers // of all engines of workers
 	grpc  *grpc.Server
 
 	mu       sync.Mutex
@@ -117,7 +119,7 @@ func New(cfg Config) *Service {
 	setDefault(&cfg.MaxSlots, 10_000)
 	setDefault(&cfg.Drain, 10*time.Second)
 	setDefault(&cfg.Recheck, 30*time.Second)
-	s := &Service{cfg: cfg, store: dial.Observed(cfg.Engine), workers: map[*workerSession]struct{}{}}
+	s := &Service{cfg: cfg, store: dial.Observed(cfg.Engine), peers: &engine.Peers{}, workers: map[*workerSession]struct{}{}}
 	options := []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(workerlink.MaxMessage), grpc.MaxSendMsgSize(workerlink.MaxMessage), grpc.MaxConcurrentStreams(maxStreams),
 		grpc.ReadBufferSize(buffer), grpc.WriteBufferSize(buffer), grpc.ConnectionTimeout(greetWithin),

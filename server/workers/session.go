@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"sync"
 	"time"
 
@@ -103,6 +104,9 @@ func checkHello(h *workerpb.Hello) error {
 	case h.GetTurnSlots() < 0, h.GetActivitySlots() < 0, h.GetCacheSize() < 0, h.GetMaxHistory() < 0, h.GetMaxHistoryBytes() < 0:
 		return refuse("slots, the size of the cache and limits of histories must not be negative")
 	}
+	if err := checkPinned(h); err != nil {
+		return refuse("%v", err)
+	}
 	lease := time.Duration(h.GetLeaseMs()) * time.Millisecond
 	if lease != 0 && (lease < minLease || lease > store.MaxLease) {
 		return refuse("the lease is %v, %v to %v is allowed", lease, minLease, store.MaxLease)
@@ -118,6 +122,42 @@ func checkHello(h *workerpb.Hello) error {
 		}
 	}
 	return nil
+}
+
+// checkPinned returns what is wrong with the orchestrations that a worker pins. Each is claimed by two routes.
+func checkPinned(h *workerpb.Hello) error {
+	pinned := append(slices.Clone(h.GetPinned()), h.GetPinnedUntilContinue()...)
+	if n := len(h.GetOrchestrations()) + len(pinned); n >= maxNames {
+		return fmt.Errorf("the worker runs too many orchestrations: %d, with those that it pins", n)
+	}
+	if len(pinned) > 0 {
+		if err := engine.CheckBuild(h.GetBuild()); err != nil {
+			return err
+		}
+	}
+	runs := make(map[string]bool, len(h.GetOrchestrations()))
+	for _, route := range h.GetOrchestrations() {
+		runs[route] = true
+	}
+	for _, route := range pinned {
+		if !runs[route] {
+			return fmt.Errorf("the worker pins %q, and does not run it", route)
+		}
+		runs[route] = false // neither in both lists nor twice in one
+	}
+	return nil
+}
+
+// pinsOf returns how the instances of a worker's orchestrations are pinned.
+func pinsOf(h *workerpb.Hello) map[string]engine.Pin {
+	pins := map[string]engine.Pin{}
+	for _, route := range h.GetPinned() {
+		pins[route] = engine.Pinned
+	}
+	for _, route := range h.GetPinnedUntilContinue() {
+		pins[route] = engine.PinnedUntilContinue
+	}
+	return pins
 }
 
 // run serves the session until it ends.
@@ -173,7 +213,7 @@ func (w *workerSession) config(h *workerpb.Hello, signatures []engine.Signature)
 		CacheSize: min(int(h.GetCacheSize()), maxCache), LeaseDuration: time.Duration(h.GetLeaseMs()) * time.Millisecond,
 		Retention:          cmp.Or(time.Duration(h.GetRetentionMs())*time.Millisecond, s.cfg.Retention),
 		StepCommitInterval: time.Duration(h.GetStepCommitUs()) * time.Microsecond, DeadlockTimeout: time.Duration(h.GetDeadlockMs()) * time.Millisecond,
-		MaxHistory: int(h.GetMaxHistory()), MaxHistoryBytes: int(h.GetMaxHistoryBytes()), Build: h.GetBuild(),
+		MaxHistory: int(h.GetMaxHistory()), MaxHistoryBytes: int(h.GetMaxHistoryBytes()), Build: h.GetBuild(), Pins: pinsOf(h), Peers: s.peers,
 		Elsewhere: &engine.Worker{Host: h.GetHost(), PID: int(h.GetPid()), Version: h.GetVersion()},
 	}
 	if !h.GetUnlisted() {

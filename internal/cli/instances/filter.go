@@ -19,7 +19,7 @@ var InstanceStatuses = []abide.Status{
 type instanceFilter struct {
 	orchestrations, statuses, tags []string
 	period                         console.Period
-	prefix, parent                 string
+	prefix, parent, build          string
 	tenants                        bool
 }
 
@@ -32,12 +32,13 @@ func (i *instanceFilter) AddTo(cmd *cobra.Command) {
 	f.StringArrayVar(&i.tags, "tag", nil, "those with that tag, as NAME=VALUE; can be given more than once")
 	f.StringVar(&i.prefix, "prefix", "", "those whose ID begins with that")
 	f.StringVar(&i.parent, "parent", "", "the children of the instance with that ID")
+	f.StringVar(&i.build, "build", "", "those that are pinned to that build")
 	f.BoolVar(&i.tenants, "all-tenants", false, "those of all tenants")
 }
 
 // named reports whether a flag of the filter was given.
 func (i *instanceFilter) named(cmd *cobra.Command) string {
-	for _, name := range []string{"orchestration", "status", "from", "to", "tag", "prefix", "parent", "all-tenants"} {
+	for _, name := range []string{"orchestration", "status", "from", "to", "tag", "prefix", "parent", "build", "all-tenants"} {
 		if cmd.Flags().Changed(name) {
 			return name
 		}
@@ -47,7 +48,7 @@ func (i *instanceFilter) named(cmd *cobra.Command) string {
 
 // filter returns what the flags say.
 func (i *instanceFilter) filter(cmd *cobra.Command, tenant string) (abide.Filter, error) {
-	f := abide.Filter{Orchestrations: i.orchestrations, Prefix: i.prefix, Parent: i.parent}
+	f := abide.Filter{Orchestrations: i.orchestrations, Prefix: i.prefix, Parent: i.parent, Build: i.build}
 	tenant, err := console.TenantOrAll(cmd, tenant, i.tenants)
 	if err != nil {
 		return f, err

@@ -101,6 +101,6 @@ func printCurrent(ctx context.Context, h *connect.Home, cmd *cobra.Command, engi
 func isUnserved(ctx context.Context, engine *abide.Client, info *abide.Info) bool {
 	unserved, err := engine.Unserved(ctx)
 	return err == nil && slices.ContainsFunc(unserved, func(u abide.Unserved) bool {
-		return !u.Activity && !u.Target && u.Route == orchestrationOf(info)
+		return !u.Activity && !u.Target && u.Route == orchestrationOf(info) && u.Build == info.Build
 	})
 }

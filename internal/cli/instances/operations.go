@@ -209,6 +209,9 @@ func showOperation(w io.Writer, o *api.Operation) error {
 	if f.Parent != "" {
 		fields = append(fields, [2]string{"parent", f.Parent})
 	}
+	if f.Build != "" {
+		fields = append(fields, [2]string{"build", f.Build})
+	}
 	for _, name := range slices.Sorted(maps.Keys(f.Tags)) {
 		fields = append(fields, [2]string{"tag", name + "=" + f.Tags[name]})
 	}

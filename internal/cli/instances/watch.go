@@ -101,7 +101,7 @@ func (w *instancesWatch) matches(info *abide.Info) bool {
 	if !w.couldMatch(&c) || info.StartedAt.Before(f.From) || (!f.To.IsZero() && !info.StartedAt.Before(f.To)) {
 		return false
 	}
-	if f.Parent != "" && info.Parent != f.Parent {
+	if f.Parent != "" && info.Parent != f.Parent || f.Build != "" && info.Build != f.Build {
 		return false
 	}
 	for name, value := range f.Tags {

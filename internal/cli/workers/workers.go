@@ -105,10 +105,18 @@ var unservedRows = console.Rows[abide.Unserved, api.Unserved]{
 	Noun:   "orchestrations, activities or targets that nobody serves",
 	Titles: []string{"ROUTE", "KIND", "PENDING", "OLDEST", "SCHEDULES"},
 	Row: func(u *abide.Unserved) []console.Cell {
-		return console.Row(u.Route, kindOf(u), u.Pending, u.Oldest, u.Schedules)
+		return console.Row(routeOf(u), kindOf(u), u.Pending, u.Oldest, u.Schedules)
 	},
 	Wire: func(u *abide.Unserved) api.Unserved { return api.Unserved(*u) },
 	Page: func(all []api.Unserved, _ string) any { return api.UnservedList{Unserved: all} },
+}
+
+// routeOf returns the route, and the build for whose workers its instances wait.
+func routeOf(u *abide.Unserved) string {
+	if u.Build != "" {
+		return u.Route + " of build " + u.Build
+	}
+	return u.Route
 }
 
 func kindOf(u *abide.Unserved) string {

@@ -10,6 +10,13 @@ type ClaimRequest struct {
 	// Routes that the caller serves. At least one; none of them empty.
 	Routes []string
 
+	// Tenants limits the claim to keys of these tenants: neither does it return a key of
+	// another one, nor does a message of another one end its wait. Nil means all tenants. A list
+	// that is not nil has 1 to [MaxClaimTenants] names, in any order; a name that it has twice
+	// counts once. The cost grows with the number of names times the number of routes, and not
+	// with what other tenants have.
+	Tenants []string
+
 	// Max is the largest number of keys to claim: 1 to [MaxClaim].
 	Max int
 

@@ -35,6 +35,9 @@ const (
 	// MaxRoutes is the largest number of routes in a claim request.
 	MaxRoutes = 10_000
 
+	// MaxClaimTenants is the largest number of tenants that a claim request names.
+	MaxClaimTenants = 100
+
 	// MaxClaim is the largest number of keys to claim at once.
 	MaxClaim = 10_000
 

@@ -29,8 +29,8 @@ type Store interface {
 	Commit(ctx context.Context, tx *Tx) error
 
 	// Claim leases up to req.Max keys that are ready: they have a visible message,
-	// are not leased, and have a route in req.Routes. Keys that do not qualify are
-	// not touched. With each key come its visible messages.
+	// are not leased, have a route in req.Routes and, if req.Tenants is not nil, are of one
+	// of these tenants. Keys that do not qualify are not touched. With each key come its visible messages.
 	//
 	// If none is ready, Claim waits until one is, but no longer than req.Wait; then
 	// it returns no claims and no error. It never returns none while a key that

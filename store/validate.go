@@ -216,6 +216,9 @@ func (req *ClaimRequest) Validate() error {
 			return err
 		}
 	}
+	if err := req.checkTenants(); err != nil {
+		return err
+	}
 	if req.Max < 1 || req.Max > MaxClaim {
 		return invalid("claim", "Max is %d, 1 to %d is allowed", req.Max, MaxClaim)
 	}
@@ -232,6 +235,21 @@ func (req *ClaimRequest) Validate() error {
 		return err
 	}
 	return checkLease("claim", req.Lease)
+}
+
+func (req *ClaimRequest) checkTenants() error {
+	if req.Tenants != nil && len(req.Tenants) == 0 {
+		return invalid("claim", "the list of tenants is empty: name at least one, or leave it nil for all")
+	}
+	if len(req.Tenants) > MaxClaimTenants {
+		return tooLarge("claim", "number of tenants", len(req.Tenants), MaxClaimTenants)
+	}
+	for _, tenant := range req.Tenants {
+		if err := checkName("claim", "tenant", tenant); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Validate reports whether q keeps the rules and limits of [LeaseQuery].

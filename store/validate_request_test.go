@@ -32,6 +32,18 @@ func requestEdges() []edge {
 			allowed:  []int{1, store.MaxName}, tooLarge: []int{store.MaxName + 1}, invalid: []int{0},
 		},
 		{
+			name: "the number of tenants of a claim",
+			validate: func(n int) error {
+				return claim(func(r *store.ClaimRequest) { r.Tenants = append([]string{}, strings.Split(long(n), "")[:n]...) })
+			},
+			allowed: []int{1, store.MaxClaimTenants}, tooLarge: []int{store.MaxClaimTenants + 1}, invalid: []int{0},
+		},
+		{
+			name:     "the length of a tenant of a claim",
+			validate: func(n int) error { return claim(func(r *store.ClaimRequest) { r.Tenants = []string{"t", long(n)} }) },
+			allowed:  []int{0, 1, store.MaxName}, tooLarge: []int{store.MaxName + 1},
+		},
+		{
 			name: "Max", validate: func(n int) error { return claim(func(r *store.ClaimRequest) { r.Max = n }) },
 			allowed: []int{1, store.MaxClaim}, invalid: []int{-1, 0, store.MaxClaim + 1},
 		},

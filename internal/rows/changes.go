@@ -158,12 +158,9 @@ func (p *plan) changed() (list []change) {
 func (p *plan) due() (partitions map[int64]int64) {
 	names := map[[2]string]int64{}
 	for _, k := range p.keys {
-		if !k.dirty || !k.alive || k.row.Count == 0 {
+		at, ok := k.dueAt(p.now)
+		if !ok {
 			continue
-		}
-		at := k.row.At()
-		if k.row.Token == "" && k.tableCount() > 0 && !k.firstKnown {
-			at = p.now
 		}
 		name := [2]string{k.row.Key.Queue, k.row.Route}
 		if known, ok := names[name]; !ok || at < known {
@@ -175,4 +172,15 @@ func (p *plan) due() (partitions map[int64]int64) {
 		partitions[PartitionOf(name[0], name[1])] = at
 	}
 	return partitions
+}
+
+// dueAt returns the time for due of a key that the group changed, if it has messages.
+func (k *keyWork) dueAt(now int64) (at int64, ok bool) {
+	if !k.dirty || !k.alive || k.row.Count == 0 {
+		return 0, false
+	}
+	if k.row.Token == "" && k.tableCount() > 0 && !k.firstKnown {
+		return now, true
+	}
+	return k.row.At(), true
 }

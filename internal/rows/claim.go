@@ -19,7 +19,7 @@ import (
 // A call whose context ends while it is served ends at once. The server
 // of the call notices when it has keys for it, and releases them.
 type waiter struct {
-	req          store.ClaimRequest // without its routes
+	req          store.ClaimRequest // without its routes and tenants
 	subscription *subscription
 	stop         func() bool // the timer of its wait
 
@@ -107,9 +107,10 @@ func (f *Core) Claim(ctx context.Context, req store.ClaimRequest) ([]store.Claim
 	}
 	slices.Sort(partitions)
 	partitions = slices.Compact(partitions)
-	req.Routes = nil
+	tenants := tenantNumbers(req.Tenants)
+	req.Routes, req.Tenants = nil, nil
 	w := &waiter{req: req, done: make(chan struct{})}
-	if !f.claims.begin(w, subscriptionID(partitions), partitions) {
+	if !f.claims.begin(w, subscriptionID(partitions, tenants), partitions, tenants) {
 		return nil, store.Closed("claim")
 	}
 	if w.req.Wait > 0 || w.req.Lax {
@@ -128,14 +129,14 @@ func (f *Core) Claim(ctx context.Context, req store.ClaimRequest) ([]store.Claim
 // begin starts a call: it gets prefetched leases if there are some, a task queries for it if
 // something may be due, and otherwise it waits. It reports false if the store is closed. It
 // takes the lock.
-func (c *claimer) begin(w *waiter, id ID, partitions []int64) bool {
+func (c *claimer) begin(w *waiter, id ID, partitions, tenants []int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
 		return false
 	}
 	c.arrivals++
-	w.subscription, w.number, w.since = c.subscription(w.req.Queue, id, partitions), c.arrivals, c.queries
+	w.subscription, w.number, w.since = c.subscription(w.req.Queue, id, partitions, tenants), c.arrivals, c.queries
 	s := w.subscription
 	s.users++
 	s.terms = w.req

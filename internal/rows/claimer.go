@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/abidehq/abide/store"
@@ -49,6 +50,8 @@ type claimer struct {
 	arrivals       uint64               // calls so far
 	queries        uint64               // begun so far
 	prefetched     map[store.Token]bool // live prefetched leases
+
+	viewed atomic.Int64 // views of partitions: see limited.go. It is read without the lock, too
 }
 
 // queue is the Claim calls of a queue.
@@ -102,16 +105,18 @@ type partition struct {
 	queue         *queue
 	subscriptions []*subscription // that include it
 	next          int64           // nothing can be claimed before this time; 0 if nothing is known
+	views         views           // of subscriptions that are limited to tenants
 }
 
 // subscription is the set of partitions that a Claim call asks for, with the partition in which
-// messages of the queue expire. Calls with the same routes share one, so that the bounds of
+// messages of the queue expire. Calls with the same routes and tenants share one, so that the bounds of
 // thousands of partitions are compared once, and not for each of thousands of calls.
 type subscription struct {
 	id         ID
 	queue      *queue
 	ids        []int64      // of the partitions, in order, without the expiring one
-	partitions []*partition // all of them
+	partitions []*partition // all of them; views if it is limited to tenants
+	tenants    []int64      // that it is limited to, by number and in order; nil for all
 	users      int          // calls and queries that use it: it is not forgotten meanwhile
 
 	// When the last lax call that did not wait was made: see repeated.
@@ -129,6 +134,9 @@ type subscription struct {
 	// a call that is about to end needs one that began after it.
 	picks   map[*pick]bool
 	queried uint64
+
+	// Of a limited subscription, the tenant of the key that was leased last.
+	lastTenant int64
 
 	// Idle calls, in the order of their arrival.
 	waiters []*waiter
@@ -153,32 +161,42 @@ func (c *claimer) queue(name string) *queue {
 	return q
 }
 
-// subscriptionID names a subscription by its partitions.
-func subscriptionID(partitions []int64) (id ID) {
-	b := make([]byte, 0, 8*len(partitions))
+// subscriptionID names a subscription by its partitions and tenants.
+func subscriptionID(partitions, tenants []int64) (id ID) {
+	b := make([]byte, 0, 8*(len(partitions)+len(tenants)+1))
 	for _, p := range partitions {
 		b = binary.BigEndian.AppendUint64(b, uint64(p))
+	}
+	for _, t := range tenants {
+		b = binary.BigEndian.AppendUint64(b, uint64(t))
+	}
+	if tenants != nil {
+		b = binary.AppendUvarint(b, uint64(len(tenants)))
 	}
 	sum := sha256.Sum256(b)
 	copy(id[:], sum[:])
 	return id
 }
 
-// subscription returns the subscription of a queue to these partitions, which are ordered.
-func (c *claimer) subscription(name string, id ID, partitions []int64) *subscription {
+// subscription returns the subscription of a queue to these partitions, limited to tenants unless
+// they are nil. Both are ordered.
+func (c *claimer) subscription(name string, id ID, partitions, tenants []int64) *subscription {
 	if s := c.queue(name).subscriptions[id]; s != nil {
 		return s
 	}
 	c.forgetUnused()
 	q := c.queue(name)
 	s := &subscription{
-		id: id, queue: q, ids: partitions, partitions: make([]*partition, 0, len(partitions)+1), picks: map[*pick]bool{}, stale: true,
+		id: id, queue: q, ids: partitions, tenants: tenants, partitions: make([]*partition, 0, len(partitions)+1), picks: map[*pick]bool{}, stale: true,
 	}
 	for _, number := range partitions {
 		p := c.partitions[number]
 		if p == nil {
 			p = &partition{queue: q}
 			c.partitions[number] = p
+		}
+		if tenants != nil {
+			p = c.view(p, s)
 		}
 		s.partitions = append(s.partitions, p)
 	}
@@ -196,7 +214,7 @@ const keepPartitions = 20_000
 // forgetUnused drops subscriptions that no call uses, and their partitions, if there are many.
 // A call that asks for them again queries.
 func (c *claimer) forgetUnused() {
-	if len(c.partitions) < max(c.partitionLimit, keepPartitions) {
+	if len(c.partitions)+int(c.viewed.Load()) < max(c.partitionLimit, keepPartitions) {
 		return
 	}
 	used := map[*partition]bool{}
@@ -206,8 +224,9 @@ func (c *claimer) forgetUnused() {
 				delete(q.subscriptions, id)
 				continue
 			}
-			for _, p := range s.partitions {
-				used[p] = true
+			used[q.expiring] = true
+			for _, number := range s.ids {
+				used[c.partitions[number]] = true
 			}
 		}
 		if len(q.subscriptions) == 0 {
@@ -216,13 +235,14 @@ func (c *claimer) forgetUnused() {
 		}
 	}
 	for number, p := range c.partitions {
+		c.forgetViews(p)
 		if !used[p] {
 			delete(c.partitions, number)
 			continue
 		}
 		p.subscriptions = slices.DeleteFunc(p.subscriptions, (*subscription).unused)
 	}
-	c.partitionLimit = 2 * len(c.partitions)
+	c.partitionLimit = 2 * (len(c.partitions) + int(c.viewed.Load()))
 }
 
 // unused reports whether no call, query or lease needs the subscription.
@@ -247,6 +267,14 @@ func (c *claimer) due(s *subscription) bool { return c.soonest(s) <= c.time.now(
 
 // lower notes that something can be claimed in a partition from a time on.
 func (c *claimer) lower(p *partition, at int64) {
+	c.lowerOne(p, at)
+	for _, v := range p.views.all {
+		c.lowerOne(v, at)
+	}
+}
+
+// lowerOne is lower without the views of the partition.
+func (c *claimer) lowerOne(p *partition, at int64) {
 	expiring := p == p.queue.expiring
 	if expiring {
 		p.queue.arrived = min(p.queue.arrived, at)
@@ -284,22 +312,36 @@ func (p *partition) awaited() bool {
 	return slices.ContainsFunc(p.subscriptions, func(s *subscription) bool { return len(s.waiters) > 0 })
 }
 
-// touch lowers the bounds of partitions, and serves the waiters for which something is due.
-func (c *claimer) touch(partitions map[int64]int64) {
+// touch lowers the bounds of partitions, and serves the waiters for which something is due. If it
+// is known what is due by tenants, due says so; otherwise it is nil.
+func (c *claimer) touch(partitions map[int64]int64, due map[tenantIn]int64) {
 	now := c.time.now()
 	for id, at := range partitions {
 		p := c.partitions[id]
 		if p == nil {
 			continue // no call has asked for it, and the first that does queries
 		}
-		c.lower(p, at)
-		switch {
-		case !p.awaited():
-		case at <= now:
-			c.serve(p.queue)
-		case at < p.queue.timerAt:
-			c.setTimer(p.queue, at)
+		c.lowerOne(p, at)
+		c.rouse(p, at, now)
+		if due == nil {
+			c.touchViews(p.views.all, at, now)
 		}
+	}
+	for in, at := range due {
+		if p := c.partitions[in.partition]; p != nil {
+			c.touchViews(p.views.byTenant[in.tenant], at, now)
+		}
+	}
+}
+
+// rouse serves the waiters of a partition in which something is due at a time, now or then.
+func (c *claimer) rouse(p *partition, at, now int64) {
+	switch {
+	case !p.awaited():
+	case at <= now:
+		c.serve(p.queue)
+	case at < p.queue.timerAt:
+		c.setTimer(p.queue, at)
 	}
 }
 
@@ -307,9 +349,9 @@ func (c *claimer) touch(partitions map[int64]int64) {
 func (c *claimer) announced(partitions map[int64]int64, keys []Reservation) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.touch(partitions)
+	c.touch(partitions, nil)
 	if len(keys) > 0 {
-		c.touch(c.noteReserved(keys))
+		c.touch(c.noteReserved(keys), nil)
 	}
 }
 
@@ -337,6 +379,9 @@ func (c *claimer) takeReserved(s *subscription, most int) map[ID]reserved {
 	if len(s.queue.reserved) == 0 {
 		return nil
 	}
+	if s.tenants != nil {
+		return c.peekReserved(s, most)
+	}
 	now := c.time.now()
 	taken := map[ID]reserved{}
 	for id, r := range s.queue.reserved {
@@ -354,6 +399,10 @@ func (c *claimer) takeReserved(s *subscription, most int) map[ID]reserved {
 // keepReserved notes the reserved keys again that a query had no room for, and lowers the bounds
 // of the partitions with reserved keys that are left.
 func (c *claimer) keepReserved(s *subscription, taken map[ID]reserved, got *LeaseResult, most int) {
+	if s.tenants != nil {
+		s.dropReserved(got)
+		return
+	}
 	if len(got.Keys) == most {
 		for i := range got.Keys {
 			delete(taken, got.Keys[i].Row.ID)
@@ -375,12 +424,16 @@ func (c *claimer) announcedAll() {
 	for id := range c.partitions {
 		partitions[id] = 0
 	}
-	c.touch(partitions)
+	c.touch(partitions, nil)
 }
 
 // committed gives the leases of a durable group to the calls that they were made for, and
 // lowers the bounds of the partitions that it changed. It takes the lock.
 func (c *claimer) committed(g *group, partitions map[int64]int64) {
+	due := map[tenantIn]int64{}
+	if c.viewed.Load() > 0 {
+		due = g.plan.dueOf()
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, w := range g.handoffs {
@@ -388,7 +441,7 @@ func (c *claimer) committed(g *group, partitions map[int64]int64) {
 	}
 	c.invalidatePrefetched(g.plan)
 	c.addPrefetched(g.prefetch)
-	c.touch(partitions)
+	c.touch(partitions, due)
 }
 
 // failed takes back the leases of a group that failed. If its outcome is unknown they may be
@@ -398,7 +451,7 @@ func (c *claimer) failed(g *group, partitions map[int64]int64, unknown bool) {
 	defer c.mu.Unlock()
 	c.revoke(g.handoffs, unknown)
 	c.dropPrefetched(g.prefetch, unknown)
-	c.touch(partitions)
+	c.touch(partitions, nil)
 }
 
 // hold is Core.Hold. It takes the lock, and waits for sweeps without it.

@@ -227,6 +227,11 @@ type LeaseRequest struct {
 	Partitions []int64
 	Expiring   int64
 
+	// Tenants are the numbers of the tenants whose keys are leased (TenantOf), in order; nil means
+	// all. Leases of others that have ended may be ended on the way, and their attempts counted.
+	// Finding another tenant with the number of a given one takes 2⁶⁴ tries.
+	Tenants []int64
+
 	// AfterTenant is the number of the tenant that came last (TenantOf): those after it come
 	// first.
 	AfterTenant int64
@@ -253,7 +258,7 @@ type LeaseResult struct {
 	LastTenant int64
 
 	// Next is the earliest At of the rows in the partitions that were not picked, leased or
-	// not; 0 if there may be more to pick at once. If nothing was picked and it is not later
+	// not, and, unless they are leased, of one of the tenants; 0 if there may be more to pick at once. If nothing was picked and it is not later
 	// than Now, because others had locked what is ready, the core asks again a millisecond
 	// later.
 	Next int64

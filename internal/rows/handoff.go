@@ -39,8 +39,8 @@ func (c *claimer) handOff(p *plan) (handoffs []*waiter, prefetched []prefetchedL
 	c.mu.Lock()
 	for i := range offers {
 		o := &offers[i]
-		if o.to = c.idleFor(o.partition); o.to == nil {
-			if o.ahead = c.prefetchFor(o.partition); o.ahead != nil {
+		if o.to = c.idleFor(o.partition, o.key.row.Key.Tenant); o.to == nil {
+			if o.ahead = c.prefetchFor(o.partition, o.key.row.Key.Tenant); o.ahead != nil {
 				o.terms = o.ahead.terms
 				o.ahead.leasing++
 			}
@@ -95,14 +95,14 @@ func (c *claimer) offers(p *plan) (offers []offer) {
 	return offers
 }
 
-// idleFor returns the first idle call that asks for a partition and for which nothing else is
-// due, or nil.
-func (c *claimer) idleFor(id int64) (first *waiter) {
+// idleFor returns the first idle call that asks for a tenant in a partition and for which nothing
+// else is due, or nil.
+func (c *claimer) idleFor(id int64, tenant string) (first *waiter) {
 	p := c.partitions[id]
 	if p == nil || c.closed {
 		return nil
 	}
-	for _, s := range p.subscriptions {
+	for _, s := range c.askingFor(p, tenant) {
 		if len(s.waiters) > 0 && !c.due(s) && (first == nil || s.waiters[0].number < first.number) {
 			first = s.waiters[0]
 		}

@@ -60,7 +60,7 @@ func (c *claimer) pickOnce(req *store.ClaimRequest, s *subscription) ([]store.Cl
 	}
 	c.queries++
 	p.number = c.queries
-	request.AfterTenant = q.lastTenant
+	request.AfterTenant = *s.turn()
 	taken := c.takeReserved(s, request.Max)
 	request.Reserved = slices.Collect(maps.Keys(taken))
 	s.picks[p] = true
@@ -84,7 +84,7 @@ func (c *claimer) pickOnce(req *store.ClaimRequest, s *subscription) ([]store.Cl
 		}
 		return nil, err
 	}
-	q.lastTenant = got.LastTenant
+	*s.turn() = got.LastTenant
 	c.learn(s, got, p, leased, asked.at)
 	c.keepReserved(s, taken, got, request.Max)
 	c.mu.Unlock()
@@ -101,6 +101,16 @@ func (c *claimer) pickOnce(req *store.ClaimRequest, s *subscription) ([]store.Cl
 		return nil, err
 	}
 	return claims, err
+}
+
+// turn returns the tenant after which a query begins: that of the queue, or of the subscription if
+// it is limited to tenants. Were it that of the queue, queries of others would begin after the same
+// tenants again and again.
+func (s *subscription) turn() *int64 {
+	if s.tenants != nil {
+		return &s.lastTenant
+	}
+	return &s.queue.lastTenant
 }
 
 // leaseEnds returns the earliest end of the leases that were made, by partition.
@@ -157,7 +167,7 @@ func (c *claimer) learn(s *subscription, got *LeaseResult, p *pick, leased map[i
 // pickRequest returns what the database is asked for.
 func (c *claimer) pickRequest(req *store.ClaimRequest, s *subscription) *LeaseRequest {
 	p := &LeaseRequest{
-		Queue: req.Queue, Partitions: s.ids, Expiring: PartitionOf(req.Queue, ""),
+		Queue: req.Queue, Partitions: s.ids, Tenants: s.tenants, Expiring: PartitionOf(req.Queue, ""),
 		Max: req.Max, MaxMessages: req.MaxMessages, MaxAttempts: req.MaxAttempts, Lease: millis(req.Lease),
 		Tokens: make([]string, req.Max),
 	}

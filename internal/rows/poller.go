@@ -161,11 +161,16 @@ func (c *claimer) queryDue() bool {
 	defer c.mu.Unlock()
 	found := map[int64]int64{}
 	for i, id := range partitions {
-		if p := c.partitions[id]; p != nil && at[i] < p.next {
+		p := c.partitions[id]
+		if p == nil {
+			continue
+		}
+		if at[i] < p.next {
 			found[id] = at[i]
 		}
+		c.touchViews(p.views.all, at[i], now)
 	}
-	c.touch(found)
+	c.touch(found, map[tenantIn]int64{})
 	for _, s := range subscriptions {
 		s.queried = max(s.queried, number)
 	}

@@ -53,14 +53,14 @@ const prefetchTime = 100 * time.Millisecond
 
 func (p *prefetch) any() bool { return p.leasing > 0 || len(p.keys) > 0 }
 
-// prefetchFor returns a subscription to a partition that a key may be leased ahead for: one
+// prefetchFor returns a subscription to a tenant in a partition that a key may be leased ahead for: one
 // whose call is being served, and which has room. Or nil.
-func (c *claimer) prefetchFor(id int64) *subscription {
+func (c *claimer) prefetchFor(id int64, tenant string) *subscription {
 	p := c.partitions[id]
 	if p == nil || c.closed {
 		return nil
 	}
-	for _, s := range p.subscriptions {
+	for _, s := range c.askingFor(p, tenant) {
 		if s.served > 0 && !s.backlog && s.leasing+len(s.keys) < s.terms.Max {
 			return s
 		}

@@ -266,6 +266,7 @@ func (d *tables) LeaseReady(_ context.Context, p *LeaseRequest) (*LeaseResult, e
 		case row.Partition() == p.Expiring:
 			got.Expires = min(got.Expires, at)
 		case !slices.Contains(p.Partitions, row.Partition()):
+		case p.Tenants != nil && !slices.Contains(p.Tenants, TenantOf(row.Key.Tenant)):
 		case at > got.Now:
 			got.Next = min(got.Next, at)
 		default:

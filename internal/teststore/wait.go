@@ -39,7 +39,7 @@ func (b *bubble) queue(name string) *queue {
 func (b *bubble) Claim(ctx context.Context, req store.ClaimRequest) ([]store.Claim, error) {
 	wait := req.Wait
 	if wait > 0 {
-		req.Routes = slices.Clone(req.Routes)
+		req.Routes, req.Tenants = slices.Clone(req.Routes), slices.Clone(req.Tenants)
 	}
 	if err := req.Validate(); err != nil {
 		return nil, err
@@ -76,7 +76,9 @@ func (b *bubble) Claim(ctx context.Context, req store.ClaimRequest) ([]store.Cla
 }
 
 // asked returns what decides whether a claim finds something.
-func asked(req *store.ClaimRequest) string { return fmt.Sprint(req.MaxAttempts, req.Routes) }
+func asked(req *store.ClaimRequest) string {
+	return fmt.Sprintf("%d %q %q", req.MaxAttempts, req.Routes, req.Tenants)
+}
 
 // isEmpty reports whether nothing has happened since it was found that there is nothing.
 // The lock is held.

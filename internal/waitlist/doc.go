@@ -13,7 +13,7 @@
 // # Terms
 //
 //	waiter        one Claim call
-//	subscription  the waiters with the same queue and the same routes. They are
+//	subscription  the waiters with the same queue, routes and tenants. They are
 //	              interchangeable: what one of them does not find, no other finds either
 //	topic         a source of ready keys, usually one route of one queue. The store owns
 //	              it; a subscription is attached to one or more topics

@@ -11,7 +11,7 @@ import (
 // Waiter is one Claim call. R is what an attempt brings: the claims, and whatever else the
 // store needs to hand them over.
 type Waiter[R any] struct {
-	// Request is that of the call. The list reads its Queue, Routes and Wait.
+	// Request is that of the call. The list reads its Queue, Routes, Tenants and Wait.
 	Request store.ClaimRequest
 
 	// Result is returned by Wait. The store sets it while the waiter is busy, before Done.
@@ -62,7 +62,7 @@ func (l *List[R]) Waiting() int { return l.waits }
 
 // Join adds a call that an attempt has found nothing for, as an idle waiter, and starts the
 // timer of its wait. Topics returns the topics of its routes; it is called for the first
-// waiter of a subscription only. The list keeps req.Routes, which must not change.
+// waiter of a subscription only. The list keeps req.Routes and req.Tenants, which must not change.
 func (l *List[R]) Join(req store.ClaimRequest, topics func() []*Topic[R]) *Waiter[R] {
 	w := l.add(req, topics)
 	l.park(w)

@@ -8,7 +8,7 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// Subscription is the waiters of one queue with the same routes.
+// Subscription is the waiters of one queue with the same routes and the same tenants.
 type Subscription[R any] struct {
 	// DueAt is a time at which an attempt may find something, for stores that learn due
 	// times from attempts; zero if none is known. The list does not use it.
@@ -17,6 +17,7 @@ type Subscription[R any] struct {
 	name    string
 	queue   string
 	routes  []string
+	tenants []string // nil for all
 	topics  []*Topic[R]
 	idle    chain[R]
 	busy    chain[R] // also abandoned waiters, until their attempt ends
@@ -41,10 +42,17 @@ func (l *List[R]) subscription(req *store.ClaimRequest, topics func() []*Topic[R
 		l.name = binary.AppendUvarint(l.name, uint64(len(route)))
 		l.name = append(l.name, route...)
 	}
+	if req.Tenants != nil {
+		l.name = append(l.name, 0) // no route is empty, so that what follows is no route
+		for _, tenant := range req.Tenants {
+			l.name = binary.AppendUvarint(l.name, uint64(len(tenant)))
+			l.name = append(l.name, tenant...)
+		}
+	}
 	if s := l.subs[string(l.name)]; s != nil {
 		return s
 	}
-	s := &Subscription[R]{name: string(l.name), queue: req.Queue, routes: req.Routes, topics: topics()}
+	s := &Subscription[R]{name: string(l.name), queue: req.Queue, routes: req.Routes, tenants: req.Tenants, topics: topics()}
 	l.subs[s.name] = s
 	for _, t := range s.topics {
 		t.subs = append(t.subs, s)
@@ -71,6 +79,11 @@ func (l *List[R]) drop(s *Subscription[R]) {
 
 // Subscription returns the subscription of a waiter, or nil if it does not wait.
 func (w *Waiter[R]) Subscription() *Subscription[R] { return w.sub }
+
+// Takes reports whether the waiters may get keys of a tenant.
+func (s *Subscription[R]) Takes(tenant string) bool {
+	return s.tenants == nil || slices.Contains(s.tenants, tenant)
+}
 
 // Busy reports whether an attempt is under way or wanted.
 func (s *Subscription[R]) Busy() bool { return s.want > 0 || s.busy.first != nil }

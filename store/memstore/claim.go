@@ -30,7 +30,7 @@ func (s *Store) Claim(ctx context.Context, req store.ClaimRequest) ([]store.Clai
 		s.mu.Unlock()
 		return claims, nil
 	}
-	req.Routes = slices.Clone(req.Routes)
+	req.Routes, req.Tenants = slices.Clone(req.Routes), slices.Clone(req.Tenants)
 	w := s.waits.Join(req, func() []*waitlist.Topic[[]store.Claim] { return []*waitlist.Topic[[]store.Claim]{&q.topic} })
 	s.serve(q, nowMS)
 	s.mu.Unlock()
@@ -115,6 +115,9 @@ func (s *Store) claim(q *queue, req *store.ClaimRequest, nowMS int64) (claims []
 			routes = append(routes, route)
 		}
 	}
+	if req.Tenants != nil {
+		return s.claimLimited(q, routes, req, nowMS)
+	}
 	turn := q.lastTenant
 	for len(claims) < req.Max {
 		k := q.inTurn(routes, turn)
@@ -128,6 +131,41 @@ func (s *Store) claim(q *queue, req *store.ClaimRequest, nowMS int64) (claims []
 		}
 	}
 	return claims
+}
+
+// claimLimited is claim for a request that is limited to tenants: one key of each in turn.
+func (s *Store) claimLimited(q *queue, routes []string, req *store.ClaimRequest, nowMS int64) (claims []store.Claim) {
+	for tenants := q.limited.Order(req.Tenants); len(tenants) > 0; {
+		left := tenants[:0]
+		for _, tenant := range tenants {
+			if len(claims) == req.Max {
+				return claims
+			}
+			k := q.firstOf(routes, tenant)
+			if k == nil {
+				continue
+			}
+			left = append(left, tenant)
+			if c, ok := s.claimKey(q, k, req, nowMS); ok {
+				claims = append(claims, c)
+				q.limited.Served(tenant)
+			}
+		}
+		tenants = left
+	}
+	return claims
+}
+
+// firstOf returns the ready key of a tenant, of one of the routes, with the oldest message, or
+// nil.
+func (q *queue) firstOf(routes []string, tenant string) (first *keyState) {
+	for _, route := range routes {
+		k := q.firstReady(place{route: route, tenant: tenant, ms: math.MinInt64})
+		if k != nil && k.key.Tenant == tenant && (first == nil || k.precedes(first)) {
+			first = k
+		}
+	}
+	return first
 }
 
 // inTurn returns the ready key, of one of the routes, that is next after a tenant's

@@ -34,6 +34,9 @@ type queue struct {
 	// next.
 	lastTenant string
 
+	// limited are the turns of claims that are limited to tenants.
+	limited waitlist.Turns
+
 	topic waitlist.Topic[[]store.Claim] // that Claim calls wait for
 	alarm *waitlist.Alarm               // goes off when the queue changes by itself
 }

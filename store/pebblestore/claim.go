@@ -190,6 +190,9 @@ func (s *Store) releaseTaken(t claimResult) {
 func (s *Store) claim(q *queue, req *store.ClaimRequest, now int64) (t claimResult, err error) {
 	s.expireLeases(now)
 	q.turn++
+	if req.Tenants != nil {
+		return s.claimLimited(q, req, now)
+	}
 	for {
 		progress := false
 		for i := range req.Routes {
@@ -216,6 +219,64 @@ func (s *Store) claim(q *queue, req *store.ClaimRequest, now int64) (t claimResu
 			return t, s.flushAttempts(t)
 		}
 	}
+}
+
+// claimLimited is claim for a request that is limited to tenants. It looks at their partitions
+// only: one key of each route and tenant in turn.
+func (s *Store) claimLimited(q *queue, req *store.ClaimRequest, now int64) (t claimResult, err error) {
+	tenants := q.limited.Order(req.Tenants)
+	for progress := true; progress; {
+		progress = false
+		for _, tenant := range tenants {
+			for i := range req.Routes {
+				k, err := s.readyOf(q, tenant, req.Routes[(i+q.turn)%len(req.Routes)], now)
+				if err != nil {
+					return t, s.undo(t, err)
+				}
+				if k == nil {
+					continue
+				}
+				progress = true
+				if err := s.claimKey(k, req, &t, now); err != nil {
+					return t, s.undo(t, err)
+				}
+				q.limited.Served(tenant)
+				if len(t.claims) == req.Max {
+					return t, s.flushAttempts(t)
+				}
+			}
+		}
+	}
+	return t, s.flushAttempts(t)
+}
+
+// partitionOf returns the partition of a tenant on a route, or nil if it has none.
+func (s *Store) partitionOf(rs *routeState, tenant string) *partition {
+	if e := s.partitions.get(partitionName{rs.queue.name, tenant, rs.name}); e != nil {
+		return e.value
+	}
+	return nil
+}
+
+// readyOf returns the ready key of a tenant on a route with the oldest message, or nil.
+func (s *Store) readyOf(q *queue, tenant, route string, now int64) (*keyState, error) {
+	rs := q.routes[route]
+	if rs == nil {
+		return nil, nil
+	}
+	l := s.partitionOf(rs, tenant)
+	if l == nil {
+		return nil, nil
+	}
+	if l.next.due <= now && (l.ready.len() == 0 || l.next.less(l.ready.items[0].readyPos)) {
+		if err := s.load(l, now); err != nil {
+			return nil, err
+		}
+	}
+	if l.ready.len() == 0 {
+		return nil, nil
+	}
+	return l.ready.items[0], nil
 }
 
 // flushAttempts hands the attempts of a result to the operating system, so that they survive

@@ -250,7 +250,7 @@ func (s *Store) acknowledge(g *group) {
 		s.ready(k)
 	}
 	for l := range g.partitions {
-		s.waits.Ready(&l.rs.topic)
+		s.partitionReady(l)
 		s.partitions.unpin(l.entry)
 	}
 	// Keys refer to groups (changed, logGroup), which would keep all keys of the group alive.

@@ -76,6 +76,8 @@ type queue struct {
 	routes map[string]*routeState // with partitions, or with waiting calls
 	turn   int                    // rotates the routes of requests: see claim
 
+	limited waitlist.Turns // of claims that are limited to tenants
+
 	swept   *group // with the latest swept messages; claims wait for it
 	sweepAt int64  // no sweep before this time, after an error or while the store is excluded
 }
@@ -96,7 +98,8 @@ type routeState struct {
 	ring    []*partition        // partitions with ready keys, in the order of their turns
 	dropped int                 // dropped partitions in the ring; compacted when they are more than half
 
-	topic waitlist.Topic[claimResult] // for Claim calls that wait for this route
+	topic   waitlist.Topic[claimResult]             // for Claim calls that wait for this route
+	limited map[string]*waitlist.Topic[claimResult] // for those that wait for a tenant on it
 
 	pending   int64        // messages of all partitions
 	windowed  []*partition // partitions with messages in their windows, in no order
@@ -130,7 +133,7 @@ func (s *Store) route(q *queue, name string) *routeState {
 
 // pruneRoute removes a route that has no partitions and no waiting calls.
 func (s *Store) pruneRoute(rs *routeState) {
-	if rs.partitions == 0 && !rs.topic.Waited() {
+	if rs.partitions == 0 && !rs.topic.Waited() && len(rs.limited) == 0 {
 		delete(rs.queue.routes, rs.name)
 		s.unlistRoute(rs)
 	}
@@ -313,9 +316,9 @@ func (s *Store) announce(k *keyState, r *ref, now int64) {
 }
 
 // admits reports whether there is room in memory for another message of a partition. If many
-// messages are in memory and no call waits for the route, it stays on disk.
+// messages are in memory and no call waits for it, it stays on disk.
 func (s *Store) admits(l *partition) bool {
-	if s.attached >= s.limits.total && !l.rs.topic.Waited() {
+	if s.attached >= s.limits.total && !l.rs.topic.Waited() && l.rs.limited[l.tenant] == nil {
 		return false
 	}
 	return l.window.live < s.windowLimit(s.limits.window)

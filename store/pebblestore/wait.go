@@ -1,6 +1,7 @@
 package pebblestore
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -9,25 +10,51 @@ import (
 	"github.com/abidehq/abide/store"
 )
 
-// join adds a Claim call for which nothing is ready to the waiting ones. The routes are
-// copied: the caller may change its slice after Claim has returned, and an attempt may still
-// read them.
+// join adds a Claim call for which nothing is ready to the waiting ones. The routes and
+// tenants are copied: the caller may change its slices after Claim has returned, and an attempt
+// may still read them.
+//
+// A call that is limited to tenants waits for each of them on each route, and not for the
+// routes: what others put does not wake it.
 func (s *Store) join(q *queue, req store.ClaimRequest) *waitlist.Waiter[claimResult] {
-	req.Routes = slices.Clone(req.Routes)
+	req.Routes, req.Tenants = slices.Clone(req.Routes), slices.Clone(req.Tenants)
 	return s.waits.Join(req, func() []*waitlist.Topic[claimResult] {
-		topics := make([]*waitlist.Topic[claimResult], len(req.Routes))
-		for i, route := range req.Routes {
+		topics := make([]*waitlist.Topic[claimResult], 0, len(req.Routes))
+		for _, route := range req.Routes {
 			rs := s.route(q, route)
 			s.awaited[rs] = struct{}{}
-			topics[i] = &rs.topic
+			if req.Tenants == nil {
+				topics = append(topics, &rs.topic)
+			}
+			for _, tenant := range req.Tenants {
+				topics = append(topics, rs.topicOf(tenant))
+			}
 		}
 		return topics
 	})
 }
 
+// topicOf returns the topic of a tenant on the route.
+func (rs *routeState) topicOf(tenant string) *waitlist.Topic[claimResult] {
+	t := rs.limited[tenant]
+	if t == nil {
+		if rs.limited == nil {
+			rs.limited = map[string]*waitlist.Topic[claimResult]{}
+		}
+		t = &waitlist.Topic[claimResult]{}
+		rs.limited[tenant] = t
+	}
+	return t
+}
+
 // detached removes a route from those with waiting calls when the last one has gone.
 func (s *Store) detached(queue, route string) {
-	if rs := s.queues[queue].routes[route]; rs != nil && !rs.topic.Waited() {
+	rs := s.queues[queue].routes[route]
+	if rs == nil {
+		return
+	}
+	maps.DeleteFunc(rs.limited, func(_ string, t *waitlist.Topic[claimResult]) bool { return !t.Waited() })
+	if !rs.topic.Waited() && len(rs.limited) == 0 {
 		delete(s.awaited, rs)
 		s.pruneRoute(rs)
 	}
@@ -36,7 +63,16 @@ func (s *Store) detached(queue, route string) {
 // ready marks the waiters for the route of a key that may be ready.
 func (s *Store) ready(k *keyState) {
 	if k.partition != nil {
-		s.waits.Ready(&k.partition.rs.topic)
+		s.partitionReady(k.partition)
+	}
+}
+
+// partitionReady marks the waiters for a partition: those for its route, and those for its
+// tenant on that.
+func (s *Store) partitionReady(l *partition) {
+	s.waits.Ready(&l.rs.topic)
+	if t := l.rs.limited[l.tenant]; t != nil {
+		s.waits.Ready(t)
 	}
 }
 
@@ -100,8 +136,13 @@ func (s *Store) setAlarm(now int64) {
 		}
 	}
 	for rs := range s.awaited {
-		if rs.due.len() > 0 {
+		if rs.topic.Waited() && rs.due.len() > 0 {
 			next = min(next, rs.due.items[0].next.due)
+		}
+		for tenant := range rs.limited {
+			if l := s.partitionOf(rs, tenant); l != nil && l.ready.len() == 0 {
+				next = min(next, l.next.due)
+			}
 		}
 	}
 	if next == math.MaxInt64 {
@@ -133,8 +174,13 @@ func (s *Store) onAlarm() {
 		}
 	}
 	for rs := range s.awaited {
-		if rs.claimable(now) {
+		if rs.topic.Waited() && rs.claimable(now) {
 			s.waits.Ready(&rs.topic)
+		}
+		for tenant, t := range rs.limited {
+			if l := s.partitionOf(rs, tenant); l != nil && (l.ready.len() > 0 || l.next.due <= now) {
+				s.waits.Ready(t)
+			}
 		}
 	}
 	s.serve()

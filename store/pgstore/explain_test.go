@@ -162,9 +162,13 @@ func TestClaimsUseIndexes(t *testing.T) {
 
 func claimsUseIndexes(t *testing.T, s *Store) {
 	partition := rows.PartitionOf("turns", "order")
-	pick := func(name string, partitions []int64, most, maxPages int) {
+	pick := func(name string, partitions, tenants []int64, most, maxPages int) {
 		t.Helper()
-		p := &rows.LeaseRequest{Partitions: partitions, Max: most, MaxMessages: 1000, Lease: 1000, Tokens: make([]string, most)}
+		text := pickKeys
+		if tenants != nil {
+			text = pickLimited
+		}
+		p := &rows.LeaseRequest{Partitions: partitions, Tenants: tenants, Max: most, MaxMessages: 1000, Lease: 1000, Tokens: make([]string, most)}
 		for i := range p.Tokens {
 			p.Tokens[i] = fmt.Sprint(i)
 		}
@@ -173,16 +177,21 @@ func claimsUseIndexes(t *testing.T, s *Store) {
 		for _, text := range []string{s.db.process, rows.ReservedFor(s.db.number)} {
 			args[slices.Index(args, any(text))] = "'" + text + "'"
 		}
-		usesIndexes(t, name, explain(t, s, s.db.text.sql(pickKeys), args), maxPages)
+		usesIndexes(t, name, explain(t, s, s.db.text.sql(text), args), maxPages)
 	}
-	pick("a pick of one", []int64{partition}, 1, 5000)
-	pick("a pick of 64", []int64{partition}, 64, 10_000)
-	pick("a pick of nothing", []int64{partition + 1}, 64, 50)
+	pick("a pick of one", []int64{partition}, nil, 1, 5000)
+	pick("a pick of 64", []int64{partition}, nil, 64, 10_000)
+	pick("a pick of nothing", []int64{partition + 1}, nil, 64, 50)
+	pick("a pick of one of a tenant", []int64{partition}, []int64{7}, 1, 100)
+	pick("a pick of 64 of two tenants", []int64{partition}, []int64{7, 8}, 64, 200)
+	pick("a pick of a tenant that has nothing ready", []int64{partition}, []int64{700}, 64, 50)
+	pick("a pick of a tenant that has nothing", []int64{partition}, []int64{-1}, 64, 50)
 	many := []int64{partition}
 	for i := range int64(5000) {
 		many = append(many, i)
 	}
-	pick("a pick from many lanes", many, 64, 12_000)
+	pick("a pick from many lanes", many, nil, 64, 12_000)
+	pick("a pick of a tenant from many lanes", many, []int64{7}, 64, 500)
 	usesIndexes(t, "a look", explain(t, s, s.db.text.sql(nextDue), []any{0, []int64{partition, 1, 2}}), 50)
 	usesIndexes(t, "a look for what has expired", explain(t, s, s.db.text.sql(findExpired), []any{0, rows.PartitionOf("turns", ""), 100}), 50)
 	usesIndexes(t, "the statistics", explain(t, s, s.db.text.sql(readStats), []any{0, store.ReadyCap, "'none'"}), 3000)

@@ -44,7 +44,7 @@ var called = []string{
 	insertKeys, updateKeys, refreshKeys, deleteKeys,
 	wipeMessages, wipeEntries, raiseMessages, removeMessages, countMessages, moveMessages, putMessages, trimEntries, appendEntries,
 	insertRecords, updateRecords, deleteRecords, upsertRecords, addTally, foldTally,
-	pickKeys, nextDue, findExpired, readRecord, readEntries, readPending, seeProcess, readPeers,
+	pickKeys, pickLimited, nextDue, findExpired, readRecord, readEntries, readPending, seeProcess, readPeers,
 }
 
 // keepsPrepared reports whether a connection leads through a pooler that keeps prepared statements.

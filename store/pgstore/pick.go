@@ -60,11 +60,17 @@ func (d *database) LeaseReady(ctx context.Context, p *rows.LeaseRequest) (*rows.
 		if err != nil {
 			return nil, failed("pick", err)
 		}
-		if len(got.Keys) > 0 || !got.held.Valid {
+		// A limited one that leased nothing, and has not seen all leases that have ended, has ended
+		// some of other tenants.
+		unseen := p.Tenants != nil && got.Next == 0
+		if len(got.Keys) > 0 || !got.held.Valid && !unseen {
 			return &got.LeaseResult, nil
 		}
 		if size < maxWindow {
 			size *= 8
+			continue
+		}
+		if !got.held.Valid {
 			continue
 		}
 		if err := d.awaitKey(ctx, got.held); err != nil {
@@ -107,8 +113,12 @@ type picked struct {
 
 // pickArgs returns the parameters of a pick with so many candidates.
 func (d *database) pickArgs(p *rows.LeaseRequest, floor int64, size int) []any {
+	steps := any(maxSteps)
+	if p.Tenants != nil {
+		steps = p.Tenants
+	}
 	return []any{
-		floor, p.Partitions, p.Expiring, p.AfterTenant, p.Max, size, maxSteps, p.MaxMessages, p.MaxAttempts, p.Lease, p.Tokens,
+		floor, p.Partitions, p.Expiring, p.AfterTenant, p.Max, size, steps, p.MaxMessages, p.MaxAttempts, p.Lease, p.Tokens,
 		store.PageBytes, pickBytes, overLimit, len(p.Partitions) > manyPartitions, d.process, d.presence.gone.Milliseconds(),
 		uuids(p.Reserved), rows.ReservedFor(d.number),
 	}
@@ -117,9 +127,13 @@ func (d *database) pickArgs(p *rows.LeaseRequest, floor int64, size int) []any {
 func (d *database) pickOnce(ctx context.Context, p *rows.LeaseRequest, size int) (*picked, error) {
 	got := &picked{}
 	q, floor := d.ask()
+	text := pickKeys
+	if p.Tenants != nil {
+		text = pickLimited
+	}
 	// It is sent again only if nothing came back: then what it leased, if it did, is
 	// nobody's, and can be claimed again when the lease is over.
-	if err := d.read(ctx, d.text.sql(pickKeys), d.pickArgs(p, floor, size), func(r pgx.Rows) error { return got.read(r, p) }); err != nil {
+	if err := d.read(ctx, d.text.sql(text), d.pickArgs(p, floor, size), func(r pgx.Rows) error { return got.read(r, p) }); err != nil {
 		return nil, err
 	}
 	if got.excluded {

@@ -1,6 +1,7 @@
 package pgstore
 
-// pickKeys leases keys that are ready and returns them with their messages.
+// pickKeys leases keys that are ready and returns them with their messages. pickLimited does so for
+// keys of some tenants.
 //
 // It works on one snapshot. A key that another transaction changed after the snapshot was taken, and
 // unlocked since, could be locked, but its messages would be read as they were: so each change of a
@@ -8,14 +9,20 @@ package pgstore
 //
 // The parameters: $1 the floor of the time, $2 the partitions, $3 the partition of keys without a
 // route, $4 whose turn it was last, $5 how many keys, $6 how many candidates, $7 how many
-// tenants are asked at most, $8 how many messages of a key, $9 how many attempts, $10 the
+// tenants are asked at most, or, of pickLimited, the tenants, $8 how many messages of a key, $9 how many attempts, $10 the
 // lease, $11 the tokens, $12 the bytes of a key, $13 those of all, $14 how many messages
 // of a key go to quarantine at most, $15 whether there are many partitions, $16 our process, $17
 // after how many milliseconds one that was not seen is gone, $18 keys that may be reserved for it,
 // $19 the token of those that are.
 //
 // While another process has excluded the others, no partition is looked at.
-const pickKeys = `WITH RECURSIVE t AS MATERIALIZED (SELECT {now} AS now, EXISTS (SELECT FROM {schema}.processes p
+const (
+	pickKeys    = pickBegin + pickSource + pickLease + pickCounted + pickMore + pickNext + pickHead + pickWalked + pickResult
+	pickLimited = pickBegin + pickLimitedSource + pickLease + pickLimitedCounted + pickMore + pickLimitedNext + pickHead + `NULL::int8` + pickResult
+)
+
+// pickBegin are the partitions to look at.
+const pickBegin = `WITH RECURSIVE t AS MATERIALIZED (SELECT {now} AS now, EXISTS (SELECT FROM {schema}.processes p
 	WHERE p.exclusive AND p.id <> $16::text AND p.seen > clock_timestamp() - $17::int8 * interval '1 millisecond') AS excluded),
 
 -- The lanes, each with when its first key can be claimed: of those that wait, and of those
@@ -27,7 +34,10 @@ wanted AS MATERIALIZED (
 	INTERSECT
 	SELECT p.lane FROM {schema}.tally p WHERE $15::boolean GROUP BY p.lane HAVING sum(p.n) > 0)
 ),
-lanes AS MATERIALIZED (
+`
+
+// pickSource are the candidates of all tenants.
+const pickSource = `lanes AS MATERIALIZED (
 	SELECT w.lane,
 		(SELECT k.at FROM {schema}.keys k WHERE k.lane = w.lane AND k.token IS NULL AND k.at IS NOT NULL ORDER BY k.at LIMIT 1) AS free,
 		(SELECT k.at FROM {schema}.keys k WHERE k.lane = w.lane AND k.token IS NOT NULL AND k.at IS NOT NULL ORDER BY k.at LIMIT 1) AS leased
@@ -88,6 +98,8 @@ asked AS MATERIALIZED (
 	SELECT w.lane, w.turn FROM walk w, t WHERE w.step > 0 AND w.at <= t.now ORDER BY w.step LIMIT $6::int8
 ),
 others AS MATERIALIZED (
+	SELECT * FROM ended
+	UNION
 	SELECT k.id, k.rev, k.lane, k.turn, k.first
 	FROM t CROSS JOIN asked a CROSS JOIN LATERAL (
 		SELECT k.id, k.rev, k.lane, k.turn, k.first FROM {schema}.keys k
@@ -95,10 +107,74 @@ others AS MATERIALIZED (
 		ORDER BY k.at LIMIT (SELECT greatest(1, $6::int8 / greatest(count(*), 1)) FROM asked)) k
 ),
 
--- One of each tenant, then the second of each, and so on; of a tenant the oldest first.
+`
+
+// pickLimitedSource are the candidates of some tenants.
+const pickLimitedSource = `lanes AS MATERIALIZED (
+	SELECT w.lane,
+		(SELECT k.at FROM {schema}.keys k WHERE k.lane = w.lane AND k.token IS NOT NULL AND k.at IS NOT NULL ORDER BY k.at LIMIT 1) AS leased
+	FROM wanted w
+),
+pairs AS MATERIALIZED (
+	SELECT w.lane, u.turn, (SELECT k.at FROM {schema}.keys k
+		WHERE k.lane = w.lane AND k.turn = u.turn AND k.token IS NULL AND k.at IS NOT NULL ORDER BY k.at LIMIT 1) AS free
+	FROM wanted w CROSS JOIN unnest($7::int8[]) AS u (turn)
+),
+share AS MATERIALIZED ( -- of a lane in the leases that have ended
+	SELECT greatest(8, $6::int8 / greatest(count(*), 1)) AS n FROM lanes, t WHERE leased <= now
+),
+part AS MATERIALIZED ( -- of a tenant in the candidates
+	SELECT greatest(least($5::int8 + 8, 64), $6::int8 / greatest(count(*), 1)) AS n FROM pairs, t WHERE free <= now
+),
+
+-- The oldest of each tenant, and those whose leases have ended.
+oldest AS MATERIALIZED (
+	SELECT k.id, k.rev, k.lane, k.turn, k.first
+	FROM t CROSS JOIN pairs p CROSS JOIN LATERAL (
+		SELECT k.id, k.rev, k.lane, k.turn, k.first FROM {schema}.keys k
+		WHERE k.lane = p.lane AND k.turn = p.turn AND k.token IS NULL AND k.at <= t.now
+		ORDER BY k.at LIMIT (SELECT n FROM part)) k
+	WHERE p.free <= t.now
+),
+full_lanes AS MATERIALIZED (
+	SELECT lane FROM oldest GROUP BY lane, turn HAVING count(*) >= (SELECT n FROM part)
+),
+ended AS MATERIALIZED (
+	SELECT k.id, k.rev, k.lane, k.turn, k.first
+	FROM t CROSS JOIN lanes l CROSS JOIN LATERAL (
+		SELECT k.id, k.rev, k.lane, k.turn, k.first FROM {schema}.keys k
+		WHERE k.lane = l.lane AND k.token IS NOT NULL AND k.at <= t.now
+		ORDER BY k.at LIMIT (SELECT n FROM share)) k
+	WHERE l.leased <= t.now
+),
+
+-- Leases of other tenants that have ended are in the way of every claim of these, since the index of
+-- leases does not know tenants. So they are ended for good, and their keys are among those that wait.
+foreign_locked AS MATERIALIZED (
+	SELECT k.id, k.delivered FROM ended e JOIN {schema}.keys k ON k.id = ANY (ARRAY[e.id]) AND k.rev = e.rev
+	WHERE NOT e.turn = ANY ($7::int8[]) FOR UPDATE OF k SKIP LOCKED
+),
+freed AS (
+	UPDATE {schema}.keys k SET rev = k.rev + 1, token = NULL, at = nullif(k.first, {never}), delivered = NULL,
+		m_attempt = k.m_attempt + CASE WHEN k.m_seq = ANY (k.delivered) THEN 1 ELSE 0 END
+	FROM foreign_locked f WHERE k.id = ANY (ARRAY[f.id])
+),
+
+-- Those that are reserved for this process.
+reserved AS MATERIALIZED (
+	SELECT k.id, k.rev, k.lane, k.turn, k.first
+	FROM t CROSS JOIN unnest($18::uuid[]) AS w (id) JOIN {schema}.keys k ON k.id = ANY (ARRAY[w.id])
+	WHERE k.token = $19::text AND k.lane = ANY ($2::int8[]) AND k.turn = ANY ($7::int8[]) AND k.first <= t.now AND NOT t.excluded
+),
+others AS (SELECT * FROM ended WHERE turn = ANY ($7::int8[])),
+
+`
+
+// pickLease chooses among the candidates, locks and leases them.
+const pickLease = `-- One of each tenant, then the second of each, and so on; of a tenant the oldest first.
 candidates AS MATERIALIZED (
 	SELECT c.id, c.rev, c.turn, row_number() OVER (PARTITION BY c.turn ORDER BY c.first, c.id) AS round
-	FROM (SELECT * FROM oldest UNION SELECT * FROM ended UNION SELECT * FROM others UNION SELECT * FROM reserved) c
+	FROM (SELECT * FROM oldest UNION SELECT * FROM others UNION SELECT * FROM reserved) c
 ),
 locked AS MATERIALIZED (
 	SELECT k.*, c.round FROM candidates c JOIN {schema}.keys k ON k.id = ANY (ARRAY[c.id]) AND k.rev = c.rev
@@ -147,9 +223,21 @@ leased AS (
 ),
 counted AS (
 	UPDATE {schema}.messages m SET attempt = m.attempt + 1
-	FROM (SELECT c.key_id AS key, s.seq FROM chosen c CROSS JOIN LATERAL unnest(c.delivered) AS s (seq) WHERE c.token IS NOT NULL) w
+`
+
+// pickCounted counts attempts of leases that have ended.
+const pickCounted = `	FROM (SELECT c.key_id AS key, s.seq FROM chosen c CROSS JOIN LATERAL unnest(c.delivered) AS s (seq) WHERE c.token IS NOT NULL) w
 	CROSS JOIN LATERAL ` + messageBySeq + ` WHERE m.ctid = f.row
-),
+`
+
+// pickLimitedCounted counts attempts of leases that have ended, also of other tenants.
+const pickLimitedCounted = `	FROM (SELECT c.key_id AS key, s.seq FROM chosen c CROSS JOIN LATERAL unnest(c.delivered) AS s (seq) WHERE c.token IS NOT NULL
+		UNION ALL SELECT f.id, s.seq FROM foreign_locked f CROSS JOIN LATERAL unnest(f.delivered) AS s (seq)) w
+	CROSS JOIN LATERAL ` + messageBySeq + ` WHERE m.ctid = f.row
+`
+
+// pickMore says whether there is more to claim now.
+const pickMore = `),
 
 -- What the caller must know besides.
 more AS MATERIALIZED (
@@ -159,20 +247,41 @@ more AS MATERIALIZED (
 ),
 head AS MATERIALIZED (
 	SELECT t.now, t.excluded,
-		CASE WHEN more.yes THEN 0 ELSE coalesce((
+		CASE WHEN more.yes THEN 0 ELSE `
+
+// pickNext is when there is something to claim next.
+const pickNext = `coalesce((
 			SELECT min(least(
 				CASE WHEN l.free > t.now THEN l.free ELSE (SELECT k.at FROM {schema}.keys k
 					WHERE k.lane = l.lane AND k.token IS NULL AND k.at > t.now ORDER BY k.at LIMIT 1) END,
 				CASE WHEN l.leased > t.now THEN l.leased ELSE (SELECT k.at FROM {schema}.keys k
 					WHERE k.lane = l.lane AND k.token IS NOT NULL AND k.at > t.now ORDER BY k.at LIMIT 1) END))
-			FROM lanes l), {never}) END AS next,
+			FROM lanes l), {never})`
+
+// pickLimitedNext is when there is something to claim next, or the next lease ends.
+const pickLimitedNext = `coalesce(least((
+			SELECT min(CASE WHEN p.free > t.now THEN p.free ELSE (SELECT k.at FROM {schema}.keys k
+				WHERE k.lane = p.lane AND k.turn = p.turn AND k.token IS NULL AND k.at > t.now ORDER BY k.at LIMIT 1) END)
+			FROM pairs p), (
+			SELECT min(CASE WHEN l.leased > t.now THEN l.leased ELSE (SELECT k.at FROM {schema}.keys k
+				WHERE k.lane = l.lane AND k.token IS NOT NULL AND k.at > t.now ORDER BY k.at LIMIT 1) END)
+			FROM lanes l)), {never})`
+
+// pickHead is what the caller must know besides.
+const pickHead = ` END AS next,
 		coalesce((SELECT k.at FROM {schema}.keys k
 			WHERE k.lane = $3::int8 AND k.token IS NULL AND k.at IS NOT NULL ORDER BY k.at LIMIT 1), {never}) AS expires,
 		CASE WHEN NOT EXISTS (SELECT FROM chosen) THEN (SELECT c.id FROM candidates c ORDER BY c.round, c.turn LIMIT 1) END AS held,
-		CASE WHEN (SELECT count(*) FROM candidates WHERE round = 1) <= (SELECT count(*) FROM chosen WHERE round = 1) THEN (
+		`
+
+// pickWalked is the tenant after which the next walk begins.
+const pickWalked = `CASE WHEN (SELECT count(*) FROM candidates WHERE round = 1) <= (SELECT count(*) FROM chosen WHERE round = 1) THEN (
 			SELECT e.turn FROM (SELECT DISTINCT ON (lane) turn, step FROM walk ORDER BY lane, step DESC) e
 			WHERE e.step >= greatest(16, $7::int8 / (SELECT count(*) FROM full_lanes))
-			ORDER BY e.turn <= $4::int8, e.turn LIMIT 1) END AS walked
+			ORDER BY e.turn <= $4::int8, e.turn LIMIT 1) END`
+
+// pickResult returns it, with the keys and messages.
+const pickResult = ` AS walked
 	FROM t, more
 )
 SELECT h.now, h.excluded, h.next, h.expires, h.held, h.walked,

@@ -56,6 +56,7 @@ var indexOfMessages = map[string]string{
 	"countMessages":  "messages_pkey",
 	"moveMessages":   "messages_pkey",
 	"pickKeys":       "messages_pkey",
+	"pickLimited":    "messages_pkey",
 }
 
 // TestPlansWhateverIsThere: plans are made for what the server knows of a table at the

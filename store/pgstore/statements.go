@@ -60,6 +60,7 @@ var templates = map[string]string{
 	"addTally":       addTally,
 	"foldTally":      foldTally,
 	"pickKeys":       pickKeys,
+	"pickLimited":    pickLimited,
 	"waitForKey":     waitForKey,
 	"nextDue":        nextDue,
 	"findExpired":    findExpired,

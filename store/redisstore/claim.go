@@ -4,15 +4,14 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
-	"slices"
 	"strconv"
 
 	"github.com/abidehq/abide/store"
 )
 
-// Claim leases keys that are ready. When none is, it waits: see waiter. The routes are sorted
-// copies, so that calls with the same routes in another order share a subscription, and the
-// caller may change its slice.
+// Claim leases keys that are ready. When none is, it waits: see waiter. The routes and tenants are
+// sorted copies, so that calls with the same ones in another order share a subscription, and the
+// caller may change its slices.
 func (s *Store) Claim(ctx context.Context, req store.ClaimRequest) ([]store.Claim, error) {
 	if err := req.Validate(); err != nil {
 		return nil, err
@@ -22,7 +21,10 @@ func (s *Store) Claim(ctx context.Context, req store.ClaimRequest) ([]store.Clai
 		return nil, err
 	}
 	defer done()
-	req.Routes = slices.Compact(slices.Sorted(slices.Values(req.Routes)))
+	req.Routes = unique(req.Routes)
+	if req.Tenants != nil {
+		req.Tenants = unique(req.Tenants)
+	}
 	if req.MaxMessages == 0 {
 		req.MaxMessages = store.DefaultMessages
 	}
@@ -44,6 +46,7 @@ func (a *args) claimRequest(req *store.ClaimRequest, token string) {
 	a.add(token)
 	a.len(len(req.Routes))
 	a.add(req.Routes...)
+	a.names(req.Tenants)
 }
 
 // claimResult is what one claim by a script has found. Times are milliseconds of the server's

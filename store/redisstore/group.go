@@ -37,7 +37,7 @@ type pendingCommit struct {
 	grows      bool            // it needs memory on the server: see grows
 	puts       int             // messages, each of which takes a number
 	writes     []written       // records that it changes, puts before deletes
-	partitions []target        // where it puts messages that are visible now
+	partitions []destination   // where it puts messages that are visible now
 
 	done    chan struct{} // closed when the outcome is known; err is set before
 	err     error         // nil, a *refusal, or why the outcome is unknown
@@ -315,8 +315,12 @@ func (s *Store) newCommit(ctx context.Context, tx *store.Tx, ops, bytes int) *pe
 				continue
 			}
 		}
-		if t := (target{m.Key.Queue, m.Route}); !slices.Contains(c.partitions, t) {
-			c.partitions = append(c.partitions, t)
+		d := destination{target: target{m.Key.Queue, m.Route}}
+		if s.limited.Load() {
+			d.tenant = m.Key.Tenant
+		}
+		if !slices.Contains(c.partitions, d) {
+			c.partitions = append(c.partitions, d)
 		}
 	}
 	return c

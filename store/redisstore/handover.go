@@ -20,6 +20,13 @@ type reservation struct {
 	attempt bool // it is an attached attempt
 }
 
+// destination is what messages are put to. The tenant matters only if calls wait that are limited
+// to tenants: otherwise it is empty, so that a commit to many tenants has few destinations.
+type destination struct {
+	target
+	tenant string
+}
+
 // A group has at most maxReservations, since each makes its script longer; and the idle calls
 // among them are chosen by the first maxPuts messages of each commit.
 const (
@@ -45,8 +52,8 @@ func (s *Store) reserve(group []*pendingCommit, attempts []*waiter) (reservation
 		return reservations
 	}
 	for _, c := range group {
-		for _, t := range c.partitions {
-			if w := s.reserveFor(t, reservations); w != nil {
+		for _, d := range c.partitions {
+			if w := s.reserveFor(d, reservations); w != nil {
 				s.calls.Add(1)
 				reservations = append(reservations, &reservation{waiter: w, token: s.newToken(w.Request.Owner)})
 			}
@@ -62,12 +69,15 @@ func (s *Store) reserve(group []*pendingCommit, attempts []*waiter) (reservation
 // no reservation in this group yet, or nil. A message without a route goes to the route of
 // its key, which is not known here, so nothing is reserved for it: the answer wakes the
 // calls of that route. The lock is held.
-func (s *Store) reserveFor(t target, reservations []*reservation) *waiter {
-	topic := s.topics[t]
+func (s *Store) reserveFor(d destination, reservations []*reservation) *waiter {
+	topic := s.topics[d.target]
 	if topic == nil {
 		return nil
 	}
 	for _, sub := range topic.Subscriptions() {
+		if !sub.Takes(d.tenant) {
+			continue
+		}
 		if slices.ContainsFunc(reservations, func(x *reservation) bool { return x.waiter.Subscription() == sub }) {
 			continue
 		}

@@ -29,12 +29,14 @@ type prospect struct {
 	asking bool      // a script asks again after others have failed
 	at     time.Time // when a claim may find something, by the ticker; zero if no time is known
 
+	foreign bool // the segment has none of the tenants that the claims are limited to: it is never asked
+
 	forgotten uint64 // how often it was forgotten: an answer that is older tells nothing for sure
 }
 
 // forget notes that what is known may be outdated.
 func (p *prospect) forget() {
-	p.known = false
+	p.known = p.foreign
 	p.forgotten++
 }
 
@@ -57,10 +59,11 @@ func (p *prospect) earlier(at time.Time) {
 	}
 }
 
-// outlook is where claims of a queue and a set of routes may find something.
+// outlook is where claims of a queue, a set of routes and perhaps of tenants may find something.
 type outlook struct {
 	queue     string
 	routes    []string
+	tenants   []string   // nil for all
 	prospects []prospect // one for each segment
 	turn      int        // the segment that the next claim begins with
 	used      bool       // since the latest poll
@@ -97,6 +100,12 @@ func (all *outlooks) of(req *store.ClaimRequest, segments int) *outlook {
 	for _, route := range req.Routes {
 		name = long(name, route)
 	}
+	if req.Tenants != nil {
+		name = long(name, "") // no route is empty
+		for _, tenant := range req.Tenants {
+			name = long(name, tenant)
+		}
+	}
 	if o := all.byName[string(name)]; o != nil {
 		o.used = true
 		return o
@@ -104,7 +113,16 @@ func (all *outlooks) of(req *store.ClaimRequest, segments int) *outlook {
 	if len(all.byName) >= maxOutlooks {
 		*all = newOutlooks()
 	}
-	o := &outlook{queue: req.Queue, routes: req.Routes, prospects: make([]prospect, segments), used: true}
+	o := &outlook{queue: req.Queue, routes: req.Routes, tenants: req.Tenants, prospects: make([]prospect, segments), used: true}
+	if req.Tenants != nil {
+		for i := range o.prospects {
+			o.prospects[i].foreign, o.prospects[i].known = true, true
+		}
+		for _, tenant := range req.Tenants {
+			p := &o.prospects[segmentIndex(tenant, segments)]
+			p.foreign, p.known = false, false
+		}
+	}
 	all.add(string(name), o)
 	return o
 }
@@ -120,14 +138,17 @@ func (all *outlooks) add(name string, o *outlook) {
 // ready notes that a segment has something for a target.
 func (all *outlooks) ready(t target, seg *segment) {
 	for _, o := range all.byTarget[t] {
-		o.prospects[seg.index].ready = true
+		p := &o.prospects[seg.index]
+		p.ready = !p.foreign
 	}
 }
 
 // due notes that a segment has something for a target from a time on.
 func (all *outlooks) due(t target, seg *segment, at time.Time) {
 	for _, o := range all.byTarget[t] {
-		o.prospects[seg.index].earlier(at)
+		if p := &o.prospects[seg.index]; !p.foreign {
+			p.earlier(at)
+		}
 	}
 }
 
@@ -165,6 +186,7 @@ func (s *Store) lookAgain(ctx context.Context) {
 	for _, o := range list {
 		a.add(o.queue)
 		a.names(o.routes)
+		a.names(o.tenants)
 	}
 	forEach(s.segments, func(_ int, seg *segment) error {
 		visits := make([]visit, len(list))
@@ -219,6 +241,9 @@ func (s *Store) noteHandOver(seg *segment, w *waiter, f claimResult, again bool)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := &s.outlooks.of(&w.Request, len(s.segments)).prospects[seg.index]
+	if p.foreign {
+		return
+	}
 	p.ready = p.ready || f.more || again
 	if f.next >= 0 {
 		p.earlier(s.moment(f.now, f.next))
@@ -324,6 +349,7 @@ func (c *acrossClaim) look(ctx context.Context, all bool) {
 	s := c.store
 	a := args{"1", c.req.Queue}
 	a.names(c.req.Routes)
+	a.names(c.req.Tenants)
 	s.mu.Lock()
 	now := s.ticker().Now()
 	all = all || !s.listening.Load()
@@ -331,6 +357,7 @@ func (c *acrossClaim) look(ctx context.Context, all bool) {
 	for i := range c.outlook.prospects {
 		p := &c.outlook.prospects[i]
 		switch {
+		case p.foreign:
 		case p.failed > 0 && c.req.Wait > 0:
 			if p.due(now) && !p.asking {
 				p.asking = true
@@ -440,6 +467,9 @@ func (c *acrossClaim) visit(visits []visit, script func(*visit)) {
 // stays: the answer may be older. The lock is held.
 func (s *Store) noteVisit(o *outlook, v *visit) {
 	p := &o.prospects[v.segment.index]
+	if p.foreign {
+		return
+	}
 	p.asking = false
 	switch {
 	case errors.Is(v.err, store.ErrInUse): // it was reached
@@ -470,7 +500,7 @@ func (c *acrossClaim) end() (claimResult, error) {
 	for i := range c.outlook.prospects {
 		p := &c.outlook.prospects[i]
 		c.found.more = c.found.more || p.known && p.due(now)
-		reached = reached || p.failed == 0
+		reached = reached || p.failed == 0 && !p.foreign
 	}
 	err := errors.Join(c.errs...)
 	switch {

@@ -156,6 +156,7 @@ type Store struct {
 	calls         sync.WaitGroup                     // calls and attempts under way; Add only with mu held and not closed
 	waits         *waitlist.List[[]store.Claim]      // waiting Claim calls
 	topics        map[target]*topic                  // what they wait for; only those with a subscription
+	limited       atomic.Bool                        // a call was limited to tenants
 	awaiting      waitlist.Records[uint64, *awaiter] // Await calls, by the digest of their record
 	known         versions                           // of records that this process wrote last
 	outlooks      outlooks                           // where claims may find something, if there are several segments

@@ -70,6 +70,9 @@ func (s *Store) join(req store.ClaimRequest) *waiter {
 	if req.Wait > 0 {
 		s.startListening()
 	}
+	if req.Tenants != nil {
+		s.limited.Store(true)
+	}
 	s.start(w)
 	return w
 }

@@ -33,7 +33,7 @@ func (s *Store) Claim(ctx context.Context, req store.ClaimRequest) ([]store.Clai
 	begun := s.clock.Now()
 	for {
 		news := s.news()
-		claims, err := s.poll(ctx, order, req)
+		claims, err := s.poll(ctx, s.holding(order, req.Tenants), req)
 		if len(claims) > 0 || err != nil || req.Wait == 0 {
 			return claims, err
 		}
@@ -48,6 +48,25 @@ func (s *Store) Claim(ctx context.Context, req store.ClaimRequest) ([]store.Clai
 func (s *Store) inTurn(req *store.ClaimRequest) []*shard {
 	first := int(s.turns.take(req) % uint(len(s.shards)))
 	return slices.Concat(s.shards[first:], s.shards[:first])
+}
+
+// holding returns those of the shards, in their order, that the tenants are on at the moment: all of them
+// for a claim that is not limited to tenants.
+func (s *Store) holding(shards []*shard, tenants []string) []*shard {
+	if tenants == nil {
+		return shards
+	}
+	r := s.routing.Load()
+	var list []*shard
+	for _, sh := range shards {
+		if slices.ContainsFunc(tenants, func(tenant string) bool { return r.of(tenant) == sh }) {
+			list = append(list, sh)
+		}
+	}
+	if len(list) == 0 { // they are on shards that the program does not know, for now
+		return shards
+	}
+	return list
 }
 
 // claimFrom claims from a shard, and leaves out what is not the shard's.
@@ -218,7 +237,8 @@ type answer struct {
 
 // wait claims from all shards at once, and returns what the first of them has. It says to begin again
 // if a shard is up that was not asked: it may have what the caller waits for. A change of the directory is no
-// reason: all shards are asked. The call began at begun.
+// reason: all shards are asked, also those that have none of the tenants which the call is limited to, since
+// a tenant may be moved meanwhile. The call began at begun.
 func (s *Store) wait(ctx context.Context, order []*shard, req store.ClaimRequest, begun time.Time, news <-chan struct{}) (claims []store.Claim, again bool, err error) {
 	waits, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -8,7 +8,7 @@ import (
 )
 
 // turns says with which shard a Claim call begins: with another one each time. Calls for other
-// routes are counted apart. Were they counted together, two callers that take turns would each
+// routes and tenants are counted apart. Were they counted together, two callers that take turns would each
 // begin with the same shard every time, and the other shards would starve.
 type turns struct {
 	mu   sync.Mutex
@@ -32,6 +32,10 @@ func (t *turns) take(req *store.ClaimRequest) uint {
 	for _, route := range req.Routes {
 		_ = h.WriteByte(0)
 		_, _ = h.WriteString(route)
+	}
+	for _, tenant := range req.Tenants {
+		_ = h.WriteByte(1)
+		_, _ = h.WriteString(tenant)
 	}
 	id := h.Sum64()
 	n := t.next[id]

@@ -44,6 +44,9 @@ const maxSeeks = 2048
 // choose returns the keys to lease, in order: one of each tenant, beginning after AfterTenant, then
 // the next one of each; of a tenant, the key with the oldest message first.
 func (k *picker) choose() ([]readyKey, error) {
+	if k.p.Tenants != nil {
+		return k.chooseOf(k.p.Tenants)
+	}
 	var oldest []readyKey
 	whole, limit := true, window+2*k.p.Max
 	for _, partition := range k.p.Partitions {
@@ -74,6 +77,34 @@ func (k *picker) choose() ([]readyKey, error) {
 		}
 		oldest = slices.DeleteFunc(oldest, func(r readyKey) bool { return known[r.num] })
 		chosen = append(chosen, roundRobin(oldest, k.p.AfterTenant, k.p.Max-len(chosen))...)
+	}
+	return chosen, nil
+}
+
+// chooseOf is choose for a request that is limited to tenants. Each gives its share and some more;
+// if that is not enough, because some have few, each gives as many as are wanted.
+func (k *picker) chooseOf(tenants []int64) (chosen []readyKey, err error) {
+	for _, each := range []int{2*(k.p.Max/len(tenants)) + 1, k.p.Max} {
+		var found []readyKey
+		whole := true
+		for _, partition := range k.p.Partitions {
+			for _, tenant := range tenants {
+				n := 0
+				err := k.each(readyOfTenant, func(s *sqlite.Stmt) error {
+					n++
+					found = append(found, readyKey{s.ColumnInt64(0), s.ColumnInt64(1), s.ColumnInt64(2)})
+					return nil
+				}, partition, tenant, k.now, each)
+				if err != nil {
+					return nil, err
+				}
+				whole = whole && n < each
+			}
+		}
+		chosen = roundRobin(found, k.p.AfterTenant, k.p.Max)
+		if whole || len(chosen) == k.p.Max {
+			break
+		}
 	}
 	return chosen, nil
 }

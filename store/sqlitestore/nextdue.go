@@ -37,8 +37,38 @@ WHERE lane = ? AND token IS NULL AND first <> 9223372036854775807 ORDER BY first
 	if _, err := c.one(query, scan, partition); err != nil {
 		return 0, err
 	}
-	_, err := c.one(`SELECT until FROM keys INDEXED BY keys_leased WHERE lane = ? AND token IS NOT NULL ORDER BY until LIMIT 1`, scan, partition)
+	_, err := c.one(firstEnd, scan, partition)
 	return at, err
+}
+
+const (
+	// firstEnd is when the first lease of a partition ends, or has ended.
+	firstEnd = `SELECT until FROM keys INDEXED BY keys_leased WHERE lane = ? AND token IS NOT NULL ORDER BY until LIMIT 1`
+
+	// firstOfTenant is when there is something to pick of a tenant in a partition.
+	firstOfTenant = `SELECT first FROM keys INDEXED BY keys_turn
+WHERE lane = ? AND turn = ? AND token IS NULL AND first <> 9223372036854775807 ORDER BY first LIMIT 1`
+)
+
+// nextOf returns when there may be something to pick for a request. Leases of other tenants than
+// those of a limited request count: a pick ends them.
+func (c *conn) nextOf(p *rows.LeaseRequest) (int64, error) {
+	if p.Tenants == nil {
+		return c.earliestOf(p.Partitions)
+	}
+	next := int64(rows.Never)
+	scan := func(s *sqlite.Stmt) { next = min(next, s.ColumnInt64(0)) }
+	for _, partition := range p.Partitions {
+		if _, err := c.one(firstEnd, scan, partition); err != nil {
+			return 0, err
+		}
+		for _, tenant := range p.Tenants {
+			if _, err := c.one(firstOfTenant, scan, partition, tenant); err != nil {
+				return 0, err
+			}
+		}
+	}
+	return next, nil
 }
 
 // earliestOf returns when there may be something to pick in some of the partitions.

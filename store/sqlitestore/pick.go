@@ -36,7 +36,7 @@ func (s *Store) LeaseReady(ctx context.Context, p *rows.LeaseRequest) (*rows.Lea
 	got := &rows.LeaseResult{LastTenant: p.AfterTenant}
 	if err := s.read(ctx, "claim", func(c *conn) (err error) {
 		got.Now = s.now()
-		if got.Next, err = c.earliestOf(p.Partitions); err != nil {
+		if got.Next, err = c.nextOf(p); err != nil {
 			return err
 		}
 		got.Expires, err = c.earliest(p.Expiring, alone)
@@ -80,7 +80,7 @@ func (k *picker) run(alone bool) error {
 	if k.walkedTo != nil && len(k.got.Keys) >= k.walked {
 		k.got.LastTenant = *k.walkedTo // tenants that were passed over have nothing ready
 	}
-	if k.got.Next, err = k.earliestOf(k.p.Partitions); err != nil {
+	if k.got.Next, err = k.nextOf(k.p); err != nil {
 		return err
 	}
 	if k.got.Next <= k.now || more {

@@ -259,6 +259,8 @@ func TestIndexes(t *testing.T) {
 		readyInPartition:      "COVERING INDEX keys_due (lane=? AND first<?)",
 		readyOfTenant:         "COVERING INDEX keys_turn (lane=? AND turn=? AND first<?)",
 		nextTenantIn:          "COVERING INDEX keys_turn (lane=? AND turn>? AND turn<?)",
+		firstOfTenant:         "COVERING INDEX keys_turn (lane=? AND turn=?)",
+		firstEnd:              "INDEX keys_leased (lane=?)",
 		endedInPartition:      "INDEX keys_leased (lane=? AND until<?)",
 		expiredInRows:         "INDEX keys_due (lane=? AND first<?)",
 		expired:               "INDEX keys_due (lane=? AND first<?)",

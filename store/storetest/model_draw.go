@@ -214,6 +214,9 @@ func (c *comparison) drawRequest(t *rapid.T) store.ClaimRequest {
 		Lax:         rapid.Bool().Draw(t, "lax"), // nobody else puts anything
 		Owner:       pick(t, []string{"", "one", "another"}),
 	}
+	if rapid.IntRange(0, 3).Draw(t, "limited") == 0 {
+		req.Tenants = between(t, 1, 2, func(t *rapid.T) string { return pick(t, append([]string{"nobody"}, modelTenants...)) })
+	}
 	if !c.oneByOne {
 		req.MaxMessages = rapid.IntRange(0, 3).Draw(t, "messages")
 	}
@@ -225,6 +228,6 @@ func (c *comparison) drawRequest(t *rapid.T) store.ClaimRequest {
 }
 
 func describeRequest(req store.ClaimRequest) string {
-	return fmt.Sprintf("%d of %s for %v, messages %d, attempts %d, lease %v, lax %t, owner %q",
-		req.Max, req.Queue, req.Routes, req.MaxMessages, req.MaxAttempts, req.Lease, req.Lax, req.Owner)
+	return fmt.Sprintf("%d of %s for %v, tenants %q, messages %d, attempts %d, lease %v, lax %t, owner %q",
+		req.Max, req.Queue, req.Routes, req.Tenants, req.MaxMessages, req.MaxAttempts, req.Lease, req.Lax, req.Owner)
 }

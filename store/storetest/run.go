@@ -65,6 +65,7 @@ func groups() []propertyGroup {
 		{"ifrouted", ifRoutedCases},
 		{"new", newCases},
 		{"tenants", tenantCases},
+		{"limited", limitedCases},
 		{"apart", apartCases},
 		{"contention", contentionCases},
 		{"bodies", bodyCases},

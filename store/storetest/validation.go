@@ -266,6 +266,11 @@ func claimRules() []rule {
 		{"a claim with too many routes", claiming(func(r *store.ClaimRequest) {
 			r.Routes = slices.Repeat([]string{theRoute}, store.MaxRoutes+1)
 		}), true, []string{"routes", "10001", "10000"}},
+		{"a claim of an empty list of tenants", claiming(func(r *store.ClaimRequest) { r.Tenants = []string{} }), false, []string{"tenants", "empty"}},
+		{"a claim of a tenant that is too long", claiming(func(r *store.ClaimRequest) { r.Tenants = []string{"acme", tooLong} }), true, []string{"tenant", "1024"}},
+		{"a claim of too many tenants", claiming(func(r *store.ClaimRequest) {
+			r.Tenants = slices.Repeat([]string{"acme"}, store.MaxClaimTenants+1)
+		}), true, []string{"tenants", "101", "100"}},
 		{"a claim of nothing", claiming(upTo(0)), false, []string{"Max is 0", "1 to 10000"}},
 		{"a claim of less than nothing", claiming(upTo(-1)), false, []string{"Max is -1", "1 to 10000"}},
 		{"a claim of too many keys", claiming(upTo(store.MaxClaim + 1)), false, []string{"Max is 10001", "1 to 10000"}},

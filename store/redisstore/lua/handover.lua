@@ -14,7 +14,7 @@ for _, w in ipairs(reservations) do
   if not w.taken then
     claims, quarantined, w.next = w.claims, w.quarantined, nil
     claim(w)
-    if not w.more then
+    if not w.more and not w.tenants then
       taken(w)
     end
   end

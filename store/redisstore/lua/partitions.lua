@@ -45,7 +45,7 @@ end
 local function serve(w, r)
   local z, q = P .. 'z' .. r.partition .. r.tenant, short(w.queue) .. long(r.tenant)
   local take = 1
-  if w.alone and call('ZCARD', P .. 'y' .. r.partition) == 1 then
+  if w.alone and (w.tenants or call('ZCARD', P .. 'y' .. r.partition) == 1) then
     take = math.min(w.max - #claims, 100)
   end
   local out, all, ids = {}, true, {}
@@ -117,6 +117,74 @@ local function settle(w, r)
   end
 end
 
+-- firstOf returns when the first key of a tenant in a partition can be claimed, or nil.
+local function firstOf(l, tenant)
+  return tonumber(call('ZRANGE', P .. 'z' .. l .. tenant, 0, 0, 'WITHSCORES')[2] or nil)
+end
+
+-- readyOf returns the tenants of w that have something ready, with the routes that they have it
+-- on and their turns. They join the round-robin.
+local function readyOf(w, times)
+  local found = {}
+  for i = 1, #w.routes do
+    local l = times[i] and partition(w.queue, w.routes[i])
+    for j = 1, l and #w.tenants or 0 do
+      local tenant = w.tenants[j]
+      local at = firstOf(l, tenant)
+      if at and at <= now then
+        evenIfFull()
+        call('ZADD', P .. 'y' .. l, 'NX', turn - 0.5, tenant)
+        call('ZREM', P .. 't' .. l, tenant)
+        local served = #w.routes > 1 and tonumber(call('ZSCORE', P .. 'u' .. w.queue, tenant) or nil) or 0
+        local at = tonumber(call('ZSCORE', P .. 'y' .. l, tenant))
+        found[#found + 1] = {route = w.routes[i], partition = l, tenant = tenant, turn = math.max(served, at)}
+      else
+        later(w, at)
+      end
+    end
+  end
+  return found
+end
+
+-- claimLimited leases what is ready for the routes and the tenants of w. It looks at no other
+-- tenant. times are when the routes have something.
+local function claimLimited(w, times)
+  local found = readyOf(w, times)
+  local routes = {}
+  for _, r in ipairs(found) do
+    routes[r.route] = r
+  end
+  w.several, w.alone, w.served = #w.routes > 1, #found == 1, {}
+  while #found > 0 and #claims < w.max and replied < maxReply and #quarantined == 0 do
+    local best = 1
+    for i = 2, #found do
+      if found[i].turn < found[best].turn then
+        best = i
+      end
+    end
+    local r = found[best]
+    if not serve(w, r) then
+      break
+    end
+    for _, o in ipairs(found) do
+      if o.tenant == r.tenant then
+        o.turn = turn
+      end
+    end
+    local at = firstOf(r.partition, r.tenant)
+    if not at or at > now then
+      later(w, at)
+      table.remove(found, best)
+    end
+  end
+  if #found > 0 then
+    w.more = true
+  end
+  for _, r in pairs(routes) do
+    settle({queue = w.queue}, r)
+  end
+end
+
 -- claim leases what is ready for the routes of w.
 local function claim(w)
   local candidates = {}
@@ -124,6 +192,9 @@ local function claim(w)
     return
   end
   local times = many('ZMSCORE', P .. 'w' .. w.queue, w.routes)
+  if w.tenants then
+    return claimLimited(w, times)
+  end
   for i = 1, #w.routes do
     local at = tonumber(times[i] or nil)
     if at and at <= now then
@@ -168,6 +239,14 @@ local function readRequest()
   for i = 1, num() do
     w.routes[i] = arg()
   end
+  local n = num() -- 0: it is not limited to tenants
+  if n > 0 then
+    w.tenants, w.only = {}, {}
+    for i = 1, n do
+      w.tenants[i] = arg()
+      w.only[w.tenants[i]] = true
+    end
+  end
   return w
 end
 
@@ -187,7 +266,7 @@ local function handOver(w)
   local list, times, numbers, sorted, last = {}, {}, {}, true, 0
   for i = 1, #touched do
     local k = touched[i]
-    if k.c > 0 and not k.tok and k.r ~= '' and served[k.l] then
+    if k.c > 0 and not k.tok and k.r ~= '' and served[k.l] and (not w.only or w.only[named(k)]) then
       local visible, number = visibleAt(k)
       if visible <= now then
         sorted = sorted and number >= last and visible == now

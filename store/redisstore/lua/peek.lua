@@ -1,5 +1,5 @@
 -- Whether claims may find something, and when they may the next time: for each of several queues
--- with routes. Leases that have ended and messages that have expired are for a claim to handle,
+-- with routes, perhaps limited to tenants. Leases that have ended and messages that have expired are for a claim to handle,
 -- whatever it is of. It leases nothing.
 local answer = {now}
 local always = {call('ZRANGE', P .. 'l', 0, 0, 'WITHSCORES')[2] or false}
@@ -26,7 +26,22 @@ for _ = 1, num() do
   for i = 1, num() do
     routes[i] = arg()
   end
-  local ready, next = earliest(many('ZMSCORE', P .. 'w' .. queue, routes), #routes)
+  local times = many('ZMSCORE', P .. 'w' .. queue, routes)
+  local n, tenants = num(), {}
+  for i = 1, n do
+    tenants[i] = arg()
+  end
+  if n > 0 then
+    local all = times
+    times = {}
+    for i = 1, #routes do
+      for j = 1, all[i] and n or 0 do
+        local first = call('ZRANGE', P .. 'z' .. short(queue) .. long(routes[i]) .. tenants[j], 0, 0, 'WITHSCORES')
+        times[#times + 1] = first[2] or false
+      end
+    end
+  end
+  local ready, next = earliest(times, #times)
   if ending >= 0 and (next < 0 or ending < next) then
     next = ending
   end

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/abidehq/abide"
 	pauses "github.com/abidehq/abide/internal/backoff"
@@ -41,6 +42,10 @@ const (
 	pingAfter  = 10 * time.Second
 	pingWithin = 10 * time.Second
 )
+
+// maxStart is how many bytes the inputs of one call may have: what is larger is no message, which would end the
+// session.
+const maxStart = workerlink.MaxMessage / 2
 
 // link is the connection of a worker to its server. It has one session, or two while the server of one is
 // about to stop; when there is none, it connects again, to one server after another.
@@ -367,14 +372,18 @@ func (l *link) Start(ctx context.Context, starts ...engine.Start) ([]engine.Star
 		return nil, nil
 	}
 	r := &workerpb.Request{Trace: workerlink.EncodeTrace(ctx)}
-	again := true
+	again, size := true, 0
 	for i := range starts {
 		s := &starts[i]
+		size += len(s.Input)
 		again = again && s.IfExists == engine.Return
 		r.Starts = append(r.Starts, &workerpb.Start{
 			Tenant: s.Tenant, Id: s.ID, Name: s.Name, Version: s.Version, Input: s.Input, Tags: s.Tags, AtUs: workerlink.Micros(s.At),
 			AfterUs: s.After.Microseconds(), IfExists: int32(s.IfExists), Unchecked: s.Unchecked, NewId: s.New,
 		})
+	}
+	if size > maxStart {
+		return nil, fmt.Errorf("remote: start: inputs have %d bytes, at most %d are allowed: %w", size, maxStart, abide.ErrInvalid)
 	}
 	reply, err := l.request(ctx, r, again)
 	if err != nil {
@@ -409,6 +418,7 @@ func (l *link) request(ctx context.Context, r *workerpb.Request, again bool) (*w
 		reply, err := s.Request(ctx, r)
 		switch {
 		case errors.Is(err, worker.ErrEnded) && again:
+			r = proto.CloneOf(r) // the session may still be sending the other one
 			for _, start := range r.GetStarts() {
 				start.NewId = false // this one may have started it
 			}

@@ -231,10 +231,15 @@ func (t *Task) run() {
 	case failure != nil:
 		t.fail(failure, t.Attempt)
 	case len(data) > MaxPayload:
-		t.fail(&history.Failure{Message: fmt.Sprintf("its result has %d bytes, at most %d are allowed", len(data), MaxPayload), Final: true}, t.Attempt)
+		t.fail(TooLarge(data), t.Attempt)
 	default:
 		t.complete(data)
 	}
+}
+
+// TooLarge returns the failure of an activity whose result is larger than [MaxPayload].
+func TooLarge(result []byte) *history.Failure {
+	return &history.Failure{Message: fmt.Sprintf("its result has %d bytes, at most %d are allowed", len(result), MaxPayload), Final: true}
 }
 
 // call runs the activity. A panic is a failure like any other.

@@ -54,9 +54,12 @@ func (a *activity) run() {
 		a.s.mu.Lock()
 		delete(a.s.activities, a.m.GetId())
 		a.s.mu.Unlock()
-		a.s.out.Add(func(m *workerpb.FromWorker) { m.Activities = append(m.Activities, r) })
+		a.s.out.AddSized(workerlink.SizeOf(r.GetResult(), r.GetFailure()), func(m *workerpb.FromWorker) { m.Activities = append(m.Activities, r) })
 	}()
 	data, failure := a.call()
+	if failure == nil && len(data) > engine.MaxPayload { // as the server would say: it may be no message
+		data, failure = nil, engine.TooLarge(data)
+	}
 	r.Result, r.Failure = data, workerlink.EncodeFailure(failure)
 }
 
@@ -88,7 +91,7 @@ func (a *activity) Heartbeat(details []byte) error {
 		return fmt.Errorf("abide: heartbeat: details have %d bytes, at most %d are allowed: %w", len(details), engine.MaxPayload, engine.ErrInvalid)
 	}
 	id := a.m.GetId()
-	a.s.out.Add(func(m *workerpb.FromWorker) {
+	a.s.out.AddSized(len(details), func(m *workerpb.FromWorker) {
 		for _, h := range m.GetHeartbeats() {
 			if h.GetActivity() == id && !h.GetAsk() {
 				if details != nil {

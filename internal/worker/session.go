@@ -64,6 +64,8 @@ type Session struct {
 	lastID     uint64 // of requests
 	watching   bool   // turns that take long are looked for
 
+	starts, waits chan struct{} // have an element for each request that is under way
+
 	pool     *workpool.Pool
 	work     sync.WaitGroup // goroutines of turns, activities and executions that are being closed
 	returned chan struct{}  // closed when the session has ended and all of them have returned
@@ -75,6 +77,7 @@ func New(cfg Config) *Session {
 		cfg: cfg, out: workerlink.NewOutbox[workerpb.FromWorker](),
 		executions: map[uint64]*execution{}, turns: map[uint64]*turn{}, activities: map[uint64]*activity{},
 		requests: map[uint64]chan *workerpb.Reply{}, returned: make(chan struct{}),
+		starts: make(chan struct{}, workerlink.MaxStarts), waits: make(chan struct{}, workerlink.MaxWaits),
 	}
 	s.ctx, s.stop = context.WithCancelCause(context.Background())
 	s.pool = workpool.New(s.ctx.Done(), maxIdle)
@@ -172,9 +175,21 @@ func (s *Session) receive(m *workerpb.ToWorker) {
 	}
 }
 
-// Request makes a request and returns the answer. After [ErrEnded] it is not known whether the server has
+// Request makes a request and returns the answer. It waits while as many are under way as may be. After [ErrEnded] it is not known whether the server has
 // done it.
 func (s *Session) Request(ctx context.Context, r *workerpb.Request) (*workerpb.Reply, error) {
+	slots := s.starts
+	if r.GetWait() != nil {
+		slots = s.waits
+	}
+	select {
+	case slots <- struct{}{}:
+		defer func() { <-slots }()
+	case <-s.ctx.Done():
+		return nil, ErrEnded
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 	answer := make(chan *workerpb.Reply, 1)
 	s.mu.Lock()
 	s.lastID++
@@ -187,7 +202,11 @@ func (s *Session) Request(ctx context.Context, r *workerpb.Request) (*workerpb.R
 		delete(s.requests, id)
 	}()
 	r.Id = id
-	s.out.Add(func(m *workerpb.FromWorker) { m.Requests = append(m.Requests, r) })
+	size := 0
+	for _, start := range r.GetStarts() {
+		size += workerlink.SizeOf(start.GetInput())
+	}
+	s.out.AddSized(size, func(m *workerpb.FromWorker) { m.Requests = append(m.Requests, r) })
 	select {
 	case reply := <-answer:
 		return reply, nil

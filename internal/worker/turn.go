@@ -233,7 +233,8 @@ func (s *Session) closeCode(x *execution) {
 }
 
 func (s *Session) answer(r *workerpb.TurnResult) {
-	s.out.Add(func(m *workerpb.FromWorker) { m.Turns = append(m.Turns, r) })
+	size := workerlink.SizeOf(r.GetEvents()...) + workerlink.SizeOf(r.GetUnreceived()...)
+	s.out.AddSized(size, func(m *workerpb.FromWorker) { m.Turns = append(m.Turns, r) })
 }
 
 func (s *Session) turnOf(id uint64) *turn {

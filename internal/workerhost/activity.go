@@ -16,6 +16,7 @@ type activity struct {
 	result chan *workerpb.ActivityResult // room for one
 	lost   chan struct{}                 // closed when the session ends
 	wake   chan struct{}                 // there is a heartbeat
+	asked  bool                          // the details of the attempt before were told; of its goroutine
 
 	mu    sync.Mutex
 	beats *workerpb.Heartbeat // the last ones in one, nil if there are none
@@ -66,7 +67,7 @@ func (s *Session) beginActivity(a *activity, m *workerpb.Activity) bool {
 	m.Id = s.lastID
 	s.activities[m.Id] = a
 	s.mu.Unlock()
-	s.out.Add(func(to *workerpb.ToWorker) { to.Activities = append(to.Activities, m) })
+	s.out.AddSized(workerlink.SizeOf(m.GetInput(), m.GetLast()), func(to *workerpb.ToWorker) { to.Activities = append(to.Activities, m) })
 	return true
 }
 
@@ -124,14 +125,15 @@ func (a *activity) passOn(s *Session, t *engine.Task, id uint64) {
 	if err := t.Heartbeat(details); err != nil {
 		s.cfg.Logger.Debug("heartbeat refused", "activity", t.Name, "error", err)
 	}
-	if !beats.GetAsk() {
+	if !beats.GetAsk() || a.asked { // they do not change, and are told once
 		return
 	}
+	a.asked = true
 	r := &workerpb.HeartbeatReply{Activity: id}
 	before, err := t.Details()
 	if err != nil {
 		r.Error = err.Error()
 	}
 	r.Details = before
-	s.out.Add(func(m *workerpb.ToWorker) { m.Heartbeats = append(m.Heartbeats, r) })
+	s.out.AddSized(len(before), func(m *workerpb.ToWorker) { m.Heartbeats = append(m.Heartbeats, r) })
 }

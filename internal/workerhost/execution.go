@@ -168,7 +168,8 @@ func (s *Session) beginTurn(t *turn, m *workerpb.Turn) bool {
 	m.Id = s.lastID
 	s.turns[m.Id] = t
 	s.mu.Unlock()
-	s.out.Add(func(to *workerpb.ToWorker) { to.Turns = append(to.Turns, m) })
+	size := workerlink.SizeOf(m.GetEvents()...) + workerlink.SizeOf(m.GetExpected()...)
+	s.out.AddSized(size, func(to *workerpb.ToWorker) { to.Turns = append(to.Turns, m) })
 	return true
 }
 

@@ -46,9 +46,13 @@ type Config struct {
 // sendLimit is how long a worker may take to receive a message. One that takes longer is lost.
 const sendLimit = 30 * time.Second
 
-// maxRequests is how many requests of a program are worked on at a time. A program that makes more is
-// served later.
-const maxRequests = 10_000
+// maxRequests is how many requests of a program there may be, those included whose replies wait to be sent. A
+// worker keeps to half of it: one that it has abandoned may not have ended yet.
+const maxRequests = 2 * (workerlink.MaxStarts + workerlink.MaxWaits)
+
+// maxUnsent is how many bytes of replies may wait to be sent. A worker that asks for more than it receives is
+// lost.
+const maxUnsent = 256 << 20
 
 // maxIdle is how many goroutines of requests are kept for the next ones.
 const maxIdle = 64
@@ -74,8 +78,9 @@ type Session struct {
 	lastID     uint64 // of executions, turns and activities
 	turns      map[uint64]*turn
 	activities map[uint64]*activity
-	closing    map[uint64]chan struct{} // executions; closed when their code has ended
-	requests   map[uint64]context.CancelFunc
+	closing    map[uint64]chan struct{}      // executions; closed when their code has ended
+	requests   map[uint64]context.CancelFunc // until their replies are sent
+	unsent     int                           // bytes of replies
 	left       bool
 
 	pool    *workpool.Pool
@@ -125,6 +130,7 @@ func (s *Session) send(stream Stream) {
 			s.stop(fmt.Errorf("the worker has not received a message within %v", sendLimit))
 		})
 		defer slow()
+		s.sending(m.GetReplies())
 		return stream.Send(m)
 	})
 	s.stop(err)
@@ -222,12 +228,38 @@ func (s *Session) request(r *workerpb.Request) error {
 		reply := s.cfg.Request(ctx, r)
 		reply.Id = id
 		cancel()
-		s.mu.Lock()
-		delete(s.requests, id)
-		s.mu.Unlock()
-		s.out.Add(func(m *workerpb.ToWorker) { m.Replies = append(m.Replies, reply) })
+		s.reply(reply)
 	})
 	return nil
+}
+
+// reply sends a reply, unless too much waits to be sent.
+func (s *Session) reply(r *workerpb.Reply) {
+	size := sizeOf(r)
+	s.mu.Lock()
+	s.unsent += size
+	unsent := s.unsent
+	s.mu.Unlock()
+	if unsent > maxUnsent {
+		s.stop(fmt.Errorf("the worker does not receive what it asks for: %d bytes wait to be sent", unsent))
+		return
+	}
+	s.out.AddSized(size, func(m *workerpb.ToWorker) { m.Replies = append(m.Replies, r) })
+}
+
+func sizeOf(r *workerpb.Reply) int { return workerlink.SizeOf(r.GetInstance(), r.GetProblem()) }
+
+// sending forgets requests whose replies are about to be sent.
+func (s *Session) sending(replies []*workerpb.Reply) {
+	if len(replies) == 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range replies {
+		delete(s.requests, r.GetId())
+		s.unsent -= sizeOf(r)
+	}
 }
 
 // end has all that waits for the worker return.

@@ -8,3 +8,10 @@ const Protocol = 1
 // MaxMessage is the largest message of a stream, in bytes. Histories are sent in parts that are far
 // smaller; an input or a result is in a message with others.
 const MaxMessage = 64 << 20
+
+// MaxStarts and MaxWaits are how many starts and waits of a worker's program are under way at a time. Others wait
+// in the worker.
+const (
+	MaxStarts = 1_000
+	MaxWaits  = 9_000
+)

@@ -72,7 +72,7 @@ func TestServerLooksForItsWorkers(t *testing.T) {
 func TestWorkersThatVanish(t *testing.T) { //nolint:paralleltest // see above
 	st := memstore.New(memstore.Options{})
 	t.Cleanup(func() { check.OK(t, st.Close()) })
-	h := startHost(t, st, func(c *workers.Config) { c.MaxWorkers = 50 })
+	h := startHost(t, st, nil)
 	listed := func() int {
 		ws, err := h.engine.Workers(t.Context())
 		check.OK(t, err)
@@ -93,8 +93,8 @@ func TestWorkersThatVanish(t *testing.T) { //nolint:paralleltest // see above
 		check.Eventually(t, "all are forgotten", func() bool { return listed() == 0 })
 	}
 	before := runtime.NumGoroutine()
-	vanish(0, rounds(300, 10_000)) // more than there may be at a time
-	const few = 10                 // of the runtime, and of what runs once in a while
+	vanish(0, rounds(300, 10_000))
+	const few = 10 // of the runtime, and of what runs once in a while
 	check.Eventually(t, "their goroutines have ended", func() bool { return runtime.NumGoroutine() <= before+few })
 	page, err := st.List(t.Context(), store.Query{Kind: "worker"})
 	check.OK(t, err)
@@ -125,10 +125,10 @@ func (h *host) vanish(i int) {
 	check.OK(h.t, err)
 	request := &workerpb.Request{Id: 1, Wait: &workerpb.Wait{Id: "never"}}
 	if i%2 == 0 {
-		request = &workerpb.Request{Id: 1, Starts: []*workerpb.Start{{Id: fmt.Sprint("i-", i), Name: "o", Unchecked: true}}}
+		request = &workerpb.Request{Id: 1, Starts: []*workerpb.Start{{Id: fmt.Sprint("i-", i), Name: "unserved", Unchecked: true}}}
 	}
 	check.OK(h.t, stream.Send(&workerpb.FromWorker{Requests: []*workerpb.Request{request}}))
-	if i%2 == 0 { // these hear something, which may be a turn
+	if i%2 == 0 { // these hear the answer
 		_, err = stream.Recv()
 		check.OK(h.t, err)
 	}

@@ -92,6 +92,13 @@ type liar struct {
 
 func (h *host) lie(hello *workerpb.Hello) *liar {
 	h.t.Helper()
+	_, stream := h.dialLiar(hello)
+	return &liar{h.t, stream}
+}
+
+// dialLiar connects a liar, which says hello.
+func (h *host) dialLiar(hello *workerpb.Hello) (*grpc.ClientConn, workerpb.Workers_WorkClient) {
+	h.t.Helper()
 	conn, err := grpc.NewClient(h.addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	check.OK(h.t, err)
 	ctx, cancel := context.WithCancel(soon(h.t))
@@ -101,9 +108,8 @@ func (h *host) lie(hello *workerpb.Hello) *liar {
 	})
 	stream, err := workerpb.NewWorkersClient(conn).Work(ctx)
 	check.OK(h.t, err)
-	l := &liar{h.t, stream}
-	l.send(&workerpb.FromWorker{Hello: hello})
-	return l
+	check.OK(h.t, stream.Send(&workerpb.FromWorker{Hello: hello}))
+	return conn, stream
 }
 
 func (l *liar) send(m *workerpb.FromWorker) {
@@ -119,6 +125,18 @@ func (l *liar) turn() *workerpb.Turn {
 		check.OK(l.t, err)
 		if len(m.GetTurns()) > 0 {
 			return m.GetTurns()[0]
+		}
+	}
+}
+
+// activity returns the first activity that the liar is sent.
+func (l *liar) activity() *workerpb.Activity {
+	l.t.Helper()
+	for {
+		m, err := l.stream.Recv()
+		check.OK(l.t, err)
+		if len(m.GetActivities()) > 0 {
+			return m.GetActivities()[0]
 		}
 	}
 }

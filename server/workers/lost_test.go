@@ -23,6 +23,7 @@ type wire struct {
 	to    string
 	mu    sync.Mutex
 	conns []net.Conn
+	moved atomic.Int64 // bytes, both ways
 }
 
 // newWire returns a wire to a server.
@@ -59,8 +60,19 @@ func newWire(t *testing.T, to string) *wire {
 func (w *wire) url() string { return "abide://" + w.l.Addr().String() }
 
 func (w *wire) pass(from, to net.Conn) {
-	_, _ = io.Copy(to, from)
+	_, _ = io.Copy(counted{to, &w.moved}, from)
 	_ = to.Close()
+}
+
+// counted counts the bytes that are written.
+type counted struct {
+	io.Writer
+	n *atomic.Int64
+}
+
+func (c counted) Write(p []byte) (int, error) {
+	c.n.Add(int64(len(p)))
+	return c.Writer.Write(p)
 }
 
 // end ends all connections, and there are no others.

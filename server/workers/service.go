@@ -70,6 +70,10 @@ type Config struct {
 	// revoked. 0 means 30 s.
 	Recheck time.Duration
 
+	// KeepAlive is how long a connection may be silent before it is probed, and how long the answer may take
+	// then. A worker that is frozen or cut off is lost after the sum. 0 means 10 s, and the least is 1 s.
+	KeepAlive time.Duration
+
 	// Version is that of the server, which workers are told.
 	Version string
 
@@ -82,8 +86,6 @@ type Config struct {
 // Limits of connections.
 const (
 	greetWithin = 10 * time.Second
-	pingAfter   = 10 * time.Second
-	pingWithin  = 10 * time.Second
 	minPing     = 5 * time.Second // workers that probe the connection more often are cut off
 	maxStreams  = 10_000          // of a connection: a session, and calls of the API
 	buffer      = 8 << 10         // of a connection, for reading and for writing
@@ -119,11 +121,12 @@ func New(cfg Config) *Service {
 	setDefault(&cfg.MaxSlots, 10_000)
 	setDefault(&cfg.Drain, 10*time.Second)
 	setDefault(&cfg.Recheck, 30*time.Second)
+	setDefault(&cfg.KeepAlive, 10*time.Second)
 	s := &Service{cfg: cfg, store: dial.Observed(cfg.Engine), peers: &engine.Peers{}, workers: map[*workerSession]struct{}{}}
 	options := []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(workerlink.MaxMessage), grpc.MaxSendMsgSize(workerlink.MaxMessage), grpc.MaxConcurrentStreams(maxStreams),
 		grpc.ReadBufferSize(buffer), grpc.WriteBufferSize(buffer), grpc.ConnectionTimeout(greetWithin),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingAfter, Timeout: pingWithin}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: cfg.KeepAlive, Timeout: cfg.KeepAlive}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPing, PermitWithoutStream: true}),
 	}
 	if cfg.TLS != nil {

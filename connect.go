@@ -51,6 +51,7 @@ func connect(ctx context.Context, cfg Config) (*Engine, error) {
 type operatorTransport interface {
 	Transport
 	Operator
+	BuildOperator
 	Watcher
 }
 

@@ -319,7 +319,7 @@ func (w *whole) operation(request string) string {
 	method, path, _ := strings.Cut(request, " ")
 	path, _, _ = strings.Cut(path, "?")
 	for template, item := range w.server.Document().Paths {
-		op := map[string]*huma.Operation{"GET": item.Get, "PUT": item.Put, "POST": item.Post, "DELETE": item.Delete}[method]
+		op := map[string]*huma.Operation{"GET": item.Get, "PUT": item.Put, "POST": item.Post, "DELETE": item.Delete, "PATCH": item.Patch}[method]
 		if op != nil && fits(template, path) {
 			return op.OperationID
 		}
@@ -333,7 +333,7 @@ func (w *whole) conforms(step, request string, got answer) string {
 	method, path, _ := strings.Cut(strings.Fields(step)[0]+" "+strings.Split(strings.Fields(step)[1], "?")[0], " ")
 	doc := w.server.Document()
 	for template, item := range doc.Paths {
-		op := map[string]*huma.Operation{"GET": item.Get, "PUT": item.Put, "POST": item.Post, "DELETE": item.Delete}[method]
+		op := map[string]*huma.Operation{"GET": item.Get, "PUT": item.Put, "POST": item.Post, "DELETE": item.Delete, "PATCH": item.Patch}[method]
 		if op == nil || !fits(template, path) {
 			continue
 		}

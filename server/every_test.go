@@ -158,7 +158,7 @@ func (w *whole) routes() []apiRoute {
 
 // of returns the path of a route for a tenant.
 func (r *apiRoute) of(tenant string) string {
-	return strings.NewReplacer("{tenant}", tenant, "{id}", "some", "{key}", "some", "{name}", "some").Replace(r.path)
+	return strings.NewReplacer("{tenant}", tenant, "{id}", "some", "{key}", "some", "{name}", "some", "{build}", "some").Replace(r.path)
 }
 
 // Requests of routes that have their tenant elsewhere than in the path, for the tenant
@@ -183,7 +183,7 @@ var elsewhere = map[string]string{
 
 // Routes that are of no tenant. Who has some tenants alone gets what is theirs, or nothing.
 var ofNobody = []string{
-	"list-orchestrations", "list-signatures", "list-workers", "list-unserved", "get-stats", "list-shards", "create-backup", "list-sinks", "whoami",
+	"list-orchestrations", "list-signatures", "list-workers", "list-unserved", "list-builds", "get-build", "set-build", "move-build", "get-stats", "list-shards", "create-backup", "list-sinks", "whoami",
 	"create-token", "list-tokens", "revoke-token", "list-sessions", "revoke-session", "revoke-sessions", "list-audit", "list-operations", "get-operation", "cancel-operation",
 }
 

@@ -40,6 +40,7 @@ func (s *Server) addInstances() {
 	s.addHistoryStream()
 	s.addOrchestrations()
 	s.addWorkers()
+	s.addBuilds()
 	s.addQuarantine()
 	s.addStats()
 	s.addShards()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/abidehq/abide/internal/cli/actions"
 	"github.com/abidehq/abide/internal/cli/bench"
+	"github.com/abidehq/abide/internal/cli/builds"
 	"github.com/abidehq/abide/internal/cli/console"
 	"github.com/abidehq/abide/internal/cli/instances"
 	"github.com/abidehq/abide/internal/cli/quarantine"
@@ -71,7 +72,7 @@ Exit codes: 0 ok, 1 failure, 2 usage, 3 not found, 4 conflict, 5 unreachable.`,
 		SilenceUsage:  true, // a wrong flag is one line, not a page
 		SilenceErrors: true, // run prints them, once
 	},
-		actions.New(), tokens.NewAudit(), bench.New(), serve.NewConfig(), sinks.NewDeliveries(), serve.NewHealth(), instances.New(), newMan(), store.NewMigrate(), instances.NewOperations(), serve.NewOrchestrate(), workers.NewOrchestrations(),
+		actions.New(), tokens.NewAudit(), bench.New(), builds.New(), serve.NewConfig(), sinks.NewDeliveries(), serve.NewHealth(), instances.New(), newMan(), store.NewMigrate(), instances.NewOperations(), serve.NewOrchestrate(), workers.NewOrchestrations(),
 		quarantine.New(), actions.NewSchedules(), serve.New(), tokens.NewSessions(), shards.New(), sinks.New(), stats.New(), store.New(), timers.New(), tokens.New(), top.New(), newVersion(), newVet(), workers.New(),
 	)
 	addCompletions(root)

@@ -217,6 +217,7 @@ func formError(err error) error {
 // that nobody can put words into the page's mouth.
 var notices = map[string]string{
 	"started":     "Started.",
+	"build-set":   "Saved. Workers learn of it at once.",
 	"changed":     "Done, for all that were selected.",
 	"none-ticked": "No row is ticked. Tick the boxes of those that you mean.",
 	"begun":       "The operation has begun.",

@@ -24,6 +24,7 @@ var glossary = []term{
 	{"Slug", "The short name of what an action is for, such as billing. Webhooks arrive at /hooks/ and the slug."},
 	{"Target", "What runs an action: a command, an HTTP request or a function, by its name in the configuration of a worker."},
 	{"Route", "What a worker has to serve to handle a message: an orchestration with its version, an activity, or a target."},
+	{"Build", "A program as it was compiled. Instances may be pinned to one: only workers of it run their code."},
 	{"Shard", "One of the databases that a store consists of. Each tenant is on one of them, by its slot or because it was moved there."},
 	{"Quarantine", "Messages that could not be handled. Redrive puts one back into its queue."},
 }

@@ -271,7 +271,7 @@ func TestATenantSeesNothingOfOthers(t *testing.T) {
 	}
 	for _, path := range []string{
 		"/instances/default/nap-1", "/instances/default/nap-1/history.json", "/timers/default/timer-1", "/actions/default/action-1", "/actions/default/action-1/body",
-		"/schedules/default/schedule-1", "/workers", "/instances?tenant=default", "/timers?tenant=default", "/actions?tenant=default", "/schedules?tenant=default",
+		"/schedules/default/schedule-1", "/workers", "/builds", "/instances?tenant=default", "/timers?tenant=default", "/actions?tenant=default", "/schedules?tenant=default",
 		"/sinks?tenant=default", "/quarantine?tenant=default", "/operations?tenant=default", "/instances?tenant=default&id=nap-1",
 	} {
 		if a := w.get(path); a.status != http.StatusForbidden || strings.Contains(a.body, "return-window") {
@@ -279,10 +279,10 @@ func TestATenantSeesNothingOfOthers(t *testing.T) {
 		}
 	}
 	for _, path := range listPages {
-		if path == "/workers" {
+		if path == "/workers" || path == "/builds" {
 			continue
 		}
-		w.lacks(w.see(path), "nap-1<", "timer-1", "action-1", "schedule-1", "order-1", ">Workers<", "1 quarantined")
+		w.lacks(w.see(path), "nap-1<", "timer-1", "action-1", "schedule-1", "order-1", ">Workers<", ">Builds<", "1 quarantined")
 	}
 	w.contains(w.see("/instances"), "nap-acme")
 	w.done("/instances/acme/nap-acme/suspend")

@@ -15,7 +15,7 @@ import (
 )
 
 // listPages are the pages of the menu.
-var listPages = []string{"/", "/instances", "/timers", "/actions", "/schedules", "/sinks", "/quarantine", "/workers", "/operations"}
+var listPages = []string{"/", "/instances", "/timers", "/actions", "/schedules", "/sinks", "/quarantine", "/workers", "/builds", "/operations"}
 
 func TestEveryPageIsThereWithoutData(t *testing.T) {
 	t.Parallel()
@@ -30,6 +30,7 @@ func TestEveryPageIsThereWithoutData(t *testing.T) {
 		"/sinks":             "Nothing was delivered yet",
 		"/quarantine":        "Nothing is in quarantine",
 		"/workers":           "shop",
+		"/builds":            "No build pins instances",
 		"/operations":        "No operation yet",
 	} {
 		w.contains(w.see(path), want, "v0.0.0-test", "memory store")

@@ -124,7 +124,7 @@ func (s *site) render(w http.ResponseWriter, r *request, v view) {
 func (s *site) visible(r *request) []section {
 	var list []section
 	for _, sec := range s.sections {
-		if (sec.Name == "workers" || sec.Name == "shards") && !r.everything() || sec.Name == "audit" && !r.who.Role.Includes(auth.Admin) {
+		if (sec.Name == "workers" || sec.Name == "builds" || sec.Name == "shards") && !r.everything() || sec.Name == "audit" && !r.who.Role.Includes(auth.Admin) {
 			continue
 		}
 		if r.who.Role.Includes(auth.Read) {

@@ -149,6 +149,7 @@ func (s *site) routes() {
 	if s.engine != nil {
 		s.addQuarantine()
 		s.addWorkers()
+		s.addBuilds()
 	}
 	if sharded, ok := s.cfg.Store.(store.Sharded); ok {
 		s.addShards(sharded)

@@ -27,6 +27,7 @@ func (n Audit) Note(ctx context.Context, operation, tenant, target string, err e
 type operatorTransport interface {
 	abide.Transport
 	abide.Operator
+	abide.BuildOperator
 }
 
 // notedTransport writes an audit entry for each change of an instance.
@@ -69,6 +70,22 @@ func (t notedTransport) Redrive(ctx context.Context, tenant, id string) error {
 
 func (t notedTransport) Discard(ctx context.Context, tenant, id string) error {
 	return t.Note(ctx, "discard-quarantined", tenant, id, t.operatorTransport.Discard(ctx, tenant, id))
+}
+
+func (t notedTransport) SetBuild(ctx context.Context, id string, change abide.BuildChange) error {
+	target := id
+	if change.Percent != nil {
+		target += fmt.Sprintf(" percent=%d", *change.Percent)
+	}
+	if change.Drained != nil {
+		target += fmt.Sprintf(" drained=%t", *change.Drained)
+	}
+	return t.Note(ctx, "set-build", "", target, t.operatorTransport.SetBuild(ctx, id, change))
+}
+
+func (t notedTransport) MoveBuild(ctx context.Context, m abide.BuildMove) (abide.BuildMoved, error) {
+	moved, err := t.operatorTransport.MoveBuild(ctx, m)
+	return moved, t.Note(ctx, "move-build", "", fmt.Sprintf("%s to=%s moved=%d", m.From, m.To, moved.Moved), err)
 }
 
 // notedActions notes what is done to actions and schedules.

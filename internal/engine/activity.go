@@ -373,11 +373,11 @@ func (t *Task) answer(e history.Event) {
 		tx.DeleteRecords = []store.DeleteRecord{{Key: heartbeatKey(t.claim.Key), Expect: store.AnyVersion}}
 	}
 	t.mu.Unlock()
-	if t.claim.Attempt() == 1 && !t.refused && t.e.Serves(t.spec.route) {
+	if f := t.e.fuser.at(t.Ref.key()); t.claim.Attempt() == 1 && !t.refused && f.e.Serves(t.spec.route) {
 		ended := t.e.clock.Now()
 		d := newDelivery(t.Ref, id, &b)
 		d.with = tx
-		if t.e.fuser.deliver(context.Background(), d) == nil {
+		if f.deliver(context.Background(), d) == nil {
 			t.e.meters.attempted(t, e.Failure, false, ended.Sub(t.begun))
 			t.endSpan(e.Failure, ended)
 			return

@@ -29,6 +29,9 @@ type instance struct {
 
 	// exec is nil until the code is needed, and after closers.end.
 	exec Execution
+
+	// holder is the engine whose siblings know that it has the instance. It is guarded by siblings.mu.
+	holder *Engine
 }
 
 // cache keeps the most recently used instances that wait. The package comment says when one is thrown
@@ -42,8 +45,10 @@ type instance struct {
 // mu is held for map and list operations only. close is called without it, as it may run deferred
 // functions of users' code.
 type cache struct {
-	// close is called for each instance that is evicted or refused.
+	// close is called for each instance that is evicted or refused, and hold, if it is not nil, before
+	// one is kept.
 	close func(*instance)
+	hold  func(store.Key, *instance)
 
 	mu    sync.Mutex
 	size  int // at most so many are kept
@@ -138,6 +143,9 @@ func (c *cache) peek(key store.Key) (Info, bool) {
 func (c *cache) put(key store.Key, in *instance) {
 	if in.exec == nil {
 		return
+	}
+	if c.hold != nil {
+		c.hold(key, in)
 	}
 	c.mu.Lock()
 	if c.ended {

@@ -86,6 +86,10 @@ func (e *Engine) serve(ctx context.Context, req store.ClaimRequest, slots *slots
 			slots.watch(claims)
 			jobs := make([]job, len(claims))
 			for i := range claims {
+				if e.handOver(&claims[i]) {
+					slots.give(1)
+					continue
+				}
 				j := &jobs[i]
 				j.Claim, j.slots = &claims[i], slots
 				e.work.Add(1)

@@ -161,12 +161,13 @@ type Activity func(ctx context.Context, t *Task) ([]byte, *history.Failure)
 type Engine struct {
 	*Client
 
-	cfg    Config
-	log    *slog.Logger
-	clock  base.Clock
-	store  store.Store // the feed
-	feed   *feed
-	roster *roster.Publisher
+	cfg      Config
+	log      *slog.Logger
+	clock    base.Clock
+	store    store.Store // the feed
+	feed     *feed
+	siblings *siblings
+	roster   *roster.Publisher
 
 	// workerID identifies the engine among workers, and owner says who claims: see roster.Owner.
 	workerID, owner string
@@ -244,9 +245,16 @@ func New(cfg Config) (*Engine, error) {
 	e.turning, e.acting = newSlots(e, "orchestration", cfg.MaxTurns), newSlots(e, "activity", cfg.MaxActivities)
 	e.closers.slots = e.turning
 	e.cache = newCache(cfg.CacheSize, e.closers.end)
+	e.siblings = newSiblings()
+	if parent, ok := cfg.Store.(*feed); ok {
+		e.siblings = parent.siblings
+		e.cache.hold = func(key store.Key, in *instance) { e.siblings.hold(key, in, e) }
+		e.closers.drop = func(in *instance) { e.siblings.drop(in.info.Ref.key(), in) }
+	}
 	e.feed = newFeed(outage.Watch(outage.Config{
 		Store: cfg.Store, Clock: cfg.Clock, Logger: cfg.Logger, Part: "engine", Limit: callLeases * cfg.LeaseDuration, Failed: e.fail,
 	}), cfg.Clock)
+	e.feed.siblings = e.siblings
 	e.store, e.Client = e.feed, NewClient(e.feed, cfg.Clock)
 	e.Client.limits = cfg.Store.Limits()
 	e.admit()

@@ -73,8 +73,9 @@ type Change struct {
 type feed struct {
 	store.Store
 
-	clock base.Clock
-	puts  func(*store.Tx) // is called before each commit, if not nil
+	clock    base.Clock
+	siblings *siblings       // the engines on this store
+	puts     func(*store.Tx) // is called before each commit, if not nil
 
 	// unserved asks the engine of the feed to look for what no worker serves.
 	unserved chan struct{}

@@ -144,7 +144,7 @@ type fuser struct {
 	within time.Duration // how long a message waits for code
 	pool   *workpool.Pool
 	slots  chan struct{} // one for each fused turn that runs
-	times  storeTime
+	times  *storeTime
 
 	mu   sync.Mutex
 	runs map[store.Key]*fusedRun
@@ -179,7 +179,7 @@ func newFuser(e *Engine) *fuser {
 		within = fuseElsewhere
 	}
 	return &fuser{
-		e: e, within: within, pool: workpool.New(e.claiming.Done(), e.cfg.MaxTurns), slots: make(chan struct{}, e.cfg.MaxTurns),
+		e: e, within: within, times: &e.siblings.times, pool: workpool.New(e.claiming.Done(), e.cfg.MaxTurns), slots: make(chan struct{}, e.cfg.MaxTurns),
 		runs: map[store.Key]*fusedRun{}, skip: map[string]int{}, queued: map[store.Key]queuedMessage{},
 	}
 }

@@ -67,7 +67,7 @@ func (t *turn) commitWithParent(ctx context.Context) error {
 	if a := t.toParent; a != nil && t.canFuseAnswer() {
 		d := newDelivery(a.parent, a.id, &a.body)
 		d.with = t.tx
-		if err := t.e.fuser.deliver(ctx, d); !errors.Is(err, errNotFused) {
+		if err := t.e.fuser.at(a.parent.key()).deliver(ctx, d); !errors.Is(err, errNotFused) {
 			return err
 		}
 	}
@@ -82,6 +82,7 @@ func (t *turn) canFuseAnswer() bool {
 		return false
 	}
 	key := t.toParent.parent.key()
-	info, cached := t.e.cache.peek(key)
-	return cached && info.Status == Running && t.e.Serves(info.Route()) || !cached && t.e.fuser.running(key)
+	f := t.e.fuser.at(key)
+	info, cached := f.e.cache.peek(key)
+	return cached && info.Status == Running && f.e.Serves(info.Route()) || !cached && f.running(key)
 }

@@ -123,6 +123,8 @@ type job struct {
 	*store.Claim
 	slots *slots
 
+	adopted bool // a sibling has claimed it: its slot is in running only
+
 	begun   time.Time
 	users   time.Duration // for how long the function of an activity has run
 	stepped atomic.Bool   // the turn has run a step
@@ -137,9 +139,25 @@ type job struct {
 	ended     bool
 }
 
+// enter counts a job that no claim loop of the engine has taken a slot for, unless it runs as many as it may
+// beside others. Slots that are taken for claims that wait are free.
+func (s *slots) enter(others int) bool {
+	for {
+		n := s.running.Load()
+		if int(n)+others >= cap(s.taken) {
+			return false
+		}
+		if s.running.CompareAndSwap(n, n+1) {
+			return true
+		}
+	}
+}
+
 // begin counts the job, whose slot is taken.
 func (j *job) begin() {
-	j.slots.running.Add(1)
+	if !j.adopted {
+		j.slots.running.Add(1)
+	}
 	j.begun = j.slots.clock.Now()
 }
 
@@ -163,6 +181,12 @@ func (j *job) abandon() {
 	j.freed = j.slots.abandon(true)
 	j.slots.running.Add(-1)
 	if j.freed {
+		j.give()
+	}
+}
+
+func (j *job) give() {
+	if !j.adopted {
 		j.slots.give(1)
 	}
 }
@@ -182,7 +206,7 @@ func (j *job) end() {
 		j.worked()
 	}
 	if !j.freed {
-		j.slots.give(1)
+		j.give()
 	}
 }
 
@@ -190,7 +214,8 @@ func (j *job) end() {
 // runs their deferred functions, which may block, so each is closed in a goroutine of its own. Only
 // Engine.Close waits for them. One that takes longer than returnWithin counts as abandoned.
 type closers struct {
-	slots *slots // in which those that do not return are counted
+	slots *slots          // in which those that do not return are counted
+	drop  func(*instance) // is called for each instance before, if it is not nil
 
 	mu   sync.Mutex
 	n    int
@@ -202,10 +227,13 @@ type closers struct {
 func (c *closers) end(in *instance) {
 	exec := in.exec
 	in.exec = nil
-	switch {
-	case exec == nil:
+	if exec == nil {
 		return
-	case exec.Ended(): // nothing of it is left to run
+	}
+	if c.drop != nil {
+		c.drop(in)
+	}
+	if exec.Ended() { // nothing of it is left to run
 		exec.Close()
 		return
 	}

@@ -106,9 +106,11 @@ func (c *Client) Raise(ctx context.Context, raises ...Raise) ([]Raised, error) {
 // causes. What the event finds is then known without reading the record. If a fused turn of the
 // instance is under way, the event waits for it: a message would be in conflict with it.
 func (c *Client) raiseFused(ctx context.Context, r *Raise) (found Raised, err error) {
-	info, cached := c.fuser.e.cache.peek(r.Ref.key())
+	key := r.Ref.key()
+	f := c.fuser.at(key)
+	info, cached := f.e.cache.peek(key)
 	switch {
-	case cached && info.Status != Running, !cached && !c.fuser.running(r.Ref.key()):
+	case cached && info.Status != Running, !cached && !f.running(key):
 		return Raised{}, errNotFused
 	case r.Unchecked:
 	case cached:
@@ -120,7 +122,7 @@ func (c *Client) raiseFused(ctx context.Context, r *Raise) (found Raised, err er
 		return found, err
 	}
 	id, b := r.message(ctx)
-	return found, wrap("raise", c.fuser.deliver(ctx, newDelivery(r.Ref, id, &b)))
+	return found, wrap("raise", f.deliver(ctx, newDelivery(r.Ref, id, &b)))
 }
 
 // message returns the ID and the body of the message that brings the event.

@@ -282,6 +282,9 @@ func (t *storeTransport) Workers(ctx context.Context) ([]Worker, error) {
 			ID: w.ID, Name: w.Name, Host: w.Host, PID: w.PID, Version: w.Version, StartedAt: w.StartedAt, SeenAt: w.SeenAt,
 			Orchestrations: w.Routes, Activities: w.Activities, Targets: w.Targets, Turns: w.Turns, Running: w.Running, Build: w.Build,
 		}
+		for _, tenant := range w.Tenants {
+			workers[i].Tenants = append(workers[i].Tenants, cmp.Or(tenant, DefaultTenant))
+		}
 	}
 	return workers, nil
 }

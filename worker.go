@@ -42,6 +42,9 @@ type Worker struct {
 
 	// Build identifies the program, see [Config.Build].
 	Build string
+
+	// Tenants are those whose instances it runs. None means all.
+	Tenants []string
 }
 
 // Unserved is a route that has messages or schedules, and that no live worker serves.

@@ -34,6 +34,7 @@ type Client struct {
 	// catalog has what starts and events are checked against; nil means that they are not.
 	catalog *catalog.Catalog
 	peers   *Peers
+	tenants []string // that the engine of the client runs; nil for all
 
 	limiter, bulk *admission.Limiter // of starts and events, and of many at once
 

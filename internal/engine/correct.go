@@ -201,7 +201,7 @@ func (c *Client) resumeWith(ctx context.Context, verb string, info Info, b body)
 		case now.Status.parked():
 			return nil // suspended meanwhile
 		}
-		if !c.served(soon, now.Route()) {
+		if !c.served(soon, now.Route(), now.Tenant) {
 			return nil // the request is done, and the turn waits for a worker
 		}
 		taken, err := c.turnTaken(soon, &now)

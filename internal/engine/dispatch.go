@@ -69,7 +69,7 @@ func (e *Engine) serveActivities() {
 // There are never more workers than slots, but for code that was abandoned. When the loop ends the
 // channel is closed, and the workers end with their work. It returns nil when ctx has ended.
 func (e *Engine) serve(ctx context.Context, req store.ClaimRequest, slots *slots, run func(*job)) error {
-	req.Lease, req.Owner = e.cfg.LeaseDuration, e.owner
+	req.Lease, req.Owner, req.Tenants = e.cfg.LeaseDuration, e.owner, e.cfg.Tenants
 	idle := make(chan *job) // to workers that have nothing to do
 	defer close(idle)
 	loop := claimloop.Loop{

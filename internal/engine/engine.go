@@ -46,6 +46,10 @@ type Config struct {
 	// Activities by name.
 	Activities map[string]Activity
 
+	// Tenants are those whose instances the engine runs; nil means all. There are at most
+	// [store.MaxClaimTenants]. What its client starts for others is run by other engines.
+	Tenants []string
+
 	// Signatures describe Routes and Activities for other processes. The engine publishes them, and
 	// its client checks starts and events; without any it does neither.
 	Signatures []catalog.Signature
@@ -232,6 +236,9 @@ func New(cfg Config) (*Engine, error) {
 	if err := cfg.checkPins(); err != nil {
 		return nil, err
 	}
+	if cfg.Tenants != nil && len(cfg.Tenants) == 0 || len(cfg.Tenants) > store.MaxClaimTenants {
+		return nil, fmt.Errorf("abide: the engine is limited to %d tenants, 1 to %d are allowed: %w", len(cfg.Tenants), store.MaxClaimTenants, ErrInvalid)
+	}
 	if err := cfg.Store.Limits().Check(); err != nil {
 		return nil, fmt.Errorf("abide: the store takes too little: %w", err)
 	}
@@ -256,7 +263,7 @@ func New(cfg Config) (*Engine, error) {
 	}), cfg.Clock)
 	e.feed.siblings = e.siblings
 	e.store, e.Client = e.feed, NewClient(e.feed, cfg.Clock)
-	e.Client.limits = cfg.Store.Limits()
+	e.Client.limits, e.Client.tenants = cfg.Store.Limits(), cfg.Tenants
 	e.admit()
 	e.claiming, e.stopClaiming = context.WithCancel(context.Background())
 	e.working, e.stopWorking = context.WithCancelCause(context.Background())

@@ -232,7 +232,7 @@ func (f *fuser) deliver(ctx context.Context, d *delivery) error {
 	key := d.message.Key
 	f.mu.Lock()
 	run := f.runs[key]
-	if f.e.cfg.Unfused || run == nil && f.isQueued(key) {
+	if f.e.cfg.Unfused || !f.e.RunsFor(key.Tenant) || run == nil && f.isQueued(key) {
 		f.mu.Unlock()
 		return errNotFused
 	}
@@ -542,6 +542,11 @@ func (t *turn) endDeliveries() {
 
 // Serves reports whether the engine runs the orchestration.
 func (e *Engine) Serves(route string) bool { return e.routes[route] }
+
+// RunsFor reports whether the engine runs instances of a tenant.
+func (e *Engine) RunsFor(tenant string) bool {
+	return e.cfg.Tenants == nil || slices.Contains(e.cfg.Tenants, tenant)
+}
 
 // addWork counts work that no loop has claimed. It returns false if the engine closes.
 func (e *Engine) addWork() bool {

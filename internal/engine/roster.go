@@ -33,7 +33,7 @@ func newRoster(e *Engine) *roster.Publisher {
 		Worker: Worker{
 			ID: e.workerID, Name: e.cfg.WorkerName, Build: e.cfg.Build, Host: here.Host, PID: here.PID, Version: here.Version,
 			Routes: slices.Sorted(slices.Values(e.cfg.Routes)), Activities: slices.Sorted(maps.Keys(e.cfg.Activities)),
-			Pinned: e.cfg.pinned(),
+			Pinned: e.cfg.pinned(), Tenants: slices.Sorted(slices.Values(e.cfg.Tenants)),
 		},
 	})
 }

@@ -120,9 +120,13 @@ func (c *Client) liveBuilds(ctx context.Context, route string) map[string]bool {
 	return builds
 }
 
-// served reports whether this process or a live worker serves a route, as far as it is known.
-func (c *Client) served(ctx context.Context, route string) bool {
-	return c.catalog == nil || c.catalog.Own(catalog.Name{Route: route}) != nil || len(c.liveBuilds(ctx, route)) > 0
+// served reports whether this process or a live worker serves a route for a tenant, as far as it is known.
+func (c *Client) served(ctx context.Context, route, tenant string) bool {
+	if c.catalog == nil || c.catalog.Own(catalog.Name{Route: route}) != nil && (c.tenants == nil || slices.Contains(c.tenants, tenant)) {
+		return true
+	}
+	workers, err := c.peers.get(ctx, c, c.clock.Now())
+	return err == nil && slices.ContainsFunc(workers, func(w Worker) bool { return w.Serves(route, tenant) })
 }
 
 // maxNames is how many names an error lists.
@@ -172,7 +176,7 @@ func (c *Client) markUnserved(ctx context.Context, starts []Start, done []Starte
 		return
 	}
 	for i := range starts {
-		done[i].Unserved = !c.served(ctx, Route(starts[i].Name, starts[i].Version))
+		done[i].Unserved = !c.served(ctx, Route(starts[i].Name, starts[i].Version), starts[i].Ref.Tenant)
 	}
 }
 

@@ -1,6 +1,7 @@
 package roster
 
 import (
+	"slices"
 	"time"
 
 	"github.com/abidehq/abide/internal/wire"
@@ -54,6 +55,14 @@ type Worker struct {
 	// are pinned to it.
 	Build  string
 	Pinned []string
+
+	// Tenants are those that it serves. None means all.
+	Tenants []string
+}
+
+// Serves reports whether the worker serves an orchestration for a tenant.
+func (w *Worker) Serves(route, tenant string) bool {
+	return slices.Contains(w.Routes, route) && (len(w.Tenants) == 0 || slices.Contains(w.Tenants, tenant))
 }
 
 // format is the first byte of the record of a worker.
@@ -82,7 +91,8 @@ func (w *Worker) encode() []byte {
 	out = wire.AppendString(out, w.Build)
 	out = wire.AppendStrings(out, w.Targets)
 	out = wire.AppendStrings(out, w.Shared)
-	return wire.AppendStrings(out, w.Pinned)
+	out = wire.AppendStrings(out, w.Pinned)
+	return wire.AppendStrings(out, w.Tenants)
 }
 
 // Parse reads a record. One that was written by another release may say more, or say it in
@@ -108,6 +118,9 @@ func Parse(r store.Record) Worker {
 	}
 	if len(d.Data) > 0 {
 		w.Pinned = wire.Strings[string](&d)
+	}
+	if len(d.Data) > 0 {
+		w.Tenants = wire.Strings[string](&d)
 	}
 	if d.Err != nil {
 		return Worker{ID: w.ID, Name: w.Name, SeenAt: w.SeenAt}

@@ -24,6 +24,7 @@ type Worker struct {
 	Turns          int       `json:"turns" doc:"How many turns were under way."`
 	Running        int       `json:"running" doc:"How many activities or actions were under way."`
 	Build          string    `json:"build,omitempty" doc:"Identifies the program."`
+	Tenants        []string  `json:"tenants,omitempty" doc:"Whose instances it runs; all if there are none."`
 }
 
 // FromWorker returns a worker for the wire.

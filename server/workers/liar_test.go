@@ -21,7 +21,7 @@ import (
 	"github.com/abidehq/abide/store/memstore"
 )
 
-// TestCredentials: a worker needs a token with the role worker, for all tenants.
+// TestCredentials: a worker needs a token with the role worker.
 func TestCredentials(t *testing.T) {
 	t.Parallel()
 	st := memstore.New(memstore.Options{})
@@ -39,7 +39,6 @@ func TestCredentials(t *testing.T) {
 		"none":    {"", "says not who makes it"},
 		"unknown": {strings.Replace(token(auth.Worker), "abide_", "abide_a", 1), "token"},
 		"role":    {token(auth.Operate), "the role operate may not run code; a worker needs the role worker"},
-		"tenants": {token(auth.Worker, "acme"), "bound to tenants"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -223,10 +223,7 @@ func refusal(err error) error {
 
 // mayWork reports why an identity may not run code, or nil.
 func mayWork(who *auth.Identity) error {
-	switch {
-	case who.Tenants != nil:
-		return status.Error(codes.PermissionDenied, "the token is bound to tenants; a worker needs one for all tenants, with the role worker")
-	case who.Kind == auth.Local, who.Role.Includes(auth.Worker):
+	if who.Kind == auth.Local || who.Role.Includes(auth.Worker) {
 		return nil
 	}
 	return status.Errorf(codes.PermissionDenied, "the role %s may not run code; a worker needs the role %s", who.Role, auth.Worker)

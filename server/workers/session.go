@@ -15,12 +15,14 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/abidehq/abide"
 	"github.com/abidehq/abide/internal/catalog"
 	"github.com/abidehq/abide/internal/engine"
 	"github.com/abidehq/abide/internal/schema"
 	"github.com/abidehq/abide/internal/workerhost"
 	"github.com/abidehq/abide/internal/workerlink"
 	"github.com/abidehq/abide/internal/workerpb"
+	"github.com/abidehq/abide/server/api"
 	"github.com/abidehq/abide/server/auth"
 	"github.com/abidehq/abide/store"
 )
@@ -31,6 +33,7 @@ var workPath = &url.URL{Path: "/abide.worker.v1.Workers/Work"}
 type workerSession struct {
 	s      *Service
 	name   string
+	who    auth.Identity // may be bound to tenants: then the engine is, too
 	host   *workerhost.Session
 	engine *engine.Engine
 	ready  bool // the engine is there; guarded by Service.mu
@@ -50,7 +53,7 @@ func (s *Service) Work(stream workerpb.Workers_WorkServer) error {
 	if err != nil {
 		return err
 	}
-	w := &workerSession{s: s, name: hello.GetName()}
+	w := &workerSession{s: s, name: hello.GetName(), who: who}
 	if err := s.enter(w); err != nil {
 		return err
 	}
@@ -214,7 +217,7 @@ func (w *workerSession) config(h *workerpb.Hello, signatures []engine.Signature)
 		Retention:          cmp.Or(time.Duration(h.GetRetentionMs())*time.Millisecond, s.cfg.Retention),
 		StepCommitInterval: time.Duration(h.GetStepCommitUs()) * time.Microsecond, DeadlockTimeout: time.Duration(h.GetDeadlockMs()) * time.Millisecond,
 		MaxHistory: int(h.GetMaxHistory()), MaxHistoryBytes: int(h.GetMaxHistoryBytes()), Build: h.GetBuild(), Pins: pinsOf(h), Peers: s.peers,
-		Elsewhere: &engine.Worker{Host: h.GetHost(), PID: int(h.GetPid()), Version: h.GetVersion()},
+		Elsewhere: &engine.Worker{Host: h.GetHost(), PID: int(h.GetPid()), Version: h.GetVersion()}, Tenants: stored(w.who.Tenants),
 	}
 	if !h.GetUnlisted() {
 		cfg.WorkerName = h.GetName()
@@ -223,6 +226,33 @@ func (w *workerSession) config(h *workerpb.Hello, signatures []engine.Signature)
 		cfg.Activities[name] = w.host.Activity
 	}
 	return cfg
+}
+
+// stored returns tenants as the store has them: the default one has no name there. Nil stays nil.
+func stored(tenants []string) []string {
+	if tenants == nil {
+		return nil
+	}
+	list := make([]string, 0, len(tenants))
+	for _, tenant := range tenants {
+		if tenant == abide.DefaultTenant {
+			tenant = ""
+		}
+		list = append(list, tenant)
+	}
+	return list
+}
+
+// allows returns the problem of a request about a tenant that the worker has no access to, or nil. It is the same
+// whatever there is of that tenant.
+func (w *workerSession) allows(tenant string) error {
+	tenant = cmp.Or(tenant, abide.DefaultTenant)
+	if w.who.Allows(tenant) {
+		return nil
+	}
+	return &api.Problem{
+		Type: "about:blank", Status: http.StatusForbidden, Code: api.CodeForbidden, Title: "tenant not allowed", Detail: w.who.Name + " has no access to tenant " + tenant,
+	}
 }
 
 // maxCache is how many instances of a worker are remembered at most.
@@ -324,6 +354,9 @@ func (w *workerSession) request(ctx context.Context, r *workerpb.Request) *worke
 
 func (w *workerSession) answer(ctx context.Context, r *workerpb.Request) (*workerpb.Reply, error) {
 	if wait := r.GetWait(); wait != nil {
+		if err := w.allows(wait.GetTenant()); err != nil {
+			return nil, err
+		}
 		info, err := w.engine.Await(ctx, engine.Ref{Tenant: wait.GetTenant(), ID: wait.GetId()}, wait.GetAfter())
 		if err != nil {
 			return nil, err
@@ -332,6 +365,9 @@ func (w *workerSession) answer(ctx context.Context, r *workerpb.Request) (*worke
 	}
 	starts := make([]engine.Start, len(r.GetStarts()))
 	for i, s := range r.GetStarts() {
+		if err := w.allows(s.GetTenant()); err != nil {
+			return nil, err
+		}
 		starts[i] = engine.Start{
 			Ref: engine.Ref{Tenant: s.GetTenant(), ID: s.GetId()}, Name: s.GetName(), Version: s.GetVersion(), Input: s.GetInput(), Tags: s.GetTags(),
 			At: workerlink.Time(s.GetAtUs()), After: time.Duration(s.GetAfterUs()) * time.Microsecond, IfExists: engine.IfExists(s.GetIfExists()),

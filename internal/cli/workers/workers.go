@@ -73,13 +73,22 @@ func seen(at, now time.Time) string {
 	return console.FromNow(at, now)
 }
 
+// serves returns what a worker serves, and for which tenants if not for all.
+func serves(w *abide.Worker) string {
+	text := strings.Join(slices.Concat(w.Orchestrations, w.Activities, w.Targets), ", ")
+	if len(w.Tenants) > 0 {
+		text += " for " + strings.Join(w.Tenants, ", ")
+	}
+	return text
+}
+
 // workerRows prints workers.
 var workerRows = console.Rows[abide.Worker, api.Worker]{
 	Noun:   "workers",
 	Titles: []string{"ID", "NAME", "HOST", "PID", "VERSION", "STARTED", "SEEN", "TURNS", "ACTIVITIES", "SERVES"},
 	Row: func(w *abide.Worker) []console.Cell {
 		return console.Row(w.ID, w.Name, w.Host, w.PID, w.Version, w.StartedAt, seen(w.SeenAt, base.System{}.Now()), w.Turns, w.Running,
-			strings.Join(slices.Concat(w.Orchestrations, w.Activities, w.Targets), ", "))
+			serves(w))
 	},
 	Wire: api.FromWorker,
 	Key:  func(w *abide.Worker) [2]string { return [2]string{"", w.ID} },

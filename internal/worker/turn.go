@@ -306,13 +306,14 @@ func (s *Session) report() {
 	if len(long) == len(s.turns) {
 		next = reportEvery
 	}
-	if s.watching {
-		s.cfg.Clock.AfterFunc(next, s.report)
-	}
+	again := s.watching
 	s.mu.Unlock()
 	for _, t := range long {
 		p := t.progress()
 		s.out.Add(func(m *workerpb.FromWorker) { m.Progress = append(m.Progress, p) })
+	}
+	if again { // and not before, so that there is one report at a time
+		s.cfg.Clock.AfterFunc(next, s.report)
 	}
 }
 

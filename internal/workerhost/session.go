@@ -214,15 +214,20 @@ func (s *Session) request(r *workerpb.Request) error {
 	s.mu.Lock()
 	_, twice := s.requests[id]
 	full := len(s.requests) >= maxRequests
-	if !twice && !full {
+	ended := s.turns == nil // and is not waited for any more
+	if !twice && !full && !ended {
 		s.requests[id] = cancel
+		s.serving.Add(1)
 	}
 	s.mu.Unlock()
+	if ended {
+		cancel()
+		return errGone
+	}
 	if twice || full {
 		cancel()
 		return fmt.Errorf("%w: request %d was made twice, or there are more than %d", errProtocol, id, maxRequests)
 	}
-	s.serving.Add(1)
 	s.pool.Do(func() {
 		defer s.serving.Done()
 		reply := s.cfg.Request(ctx, r)

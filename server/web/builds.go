@@ -1,10 +1,12 @@
 package web
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/internal/engine"
 )
 
 func (s *site) addBuilds() {
@@ -57,6 +59,17 @@ func (s *site) gotBuild(r *request) (abide.Build, error) {
 		return abide.Build{}, err
 	}
 	return found[0], nil
+}
+
+// buildMissing reports whether it is known that an instance waits for a worker of its build, and none is alive.
+func (s *site) buildMissing(r *request, info *abide.Info) bool {
+	if info.Build == "" {
+		return false
+	}
+	unserved, err := s.engine.Unserved(r.ctx())
+	return err == nil && slices.ContainsFunc(unserved, func(u abide.Unserved) bool {
+		return u.Build == info.Build && u.Route == engine.Route(info.Orchestration, info.Version)
+	})
 }
 
 // setBuildVerb sets the share of a build, and whether it is drained.

@@ -33,7 +33,9 @@ func TestBuildsPage(t *testing.T) {
 	}
 	check.OK(t, err)
 	w.contains(w.see("/builds"), "4f2a/9c1", ">1</a> of pinned", "/builds/4f2a%2F9c1/set")
-	w.contains(w.see("/instances/default/p-1"), "4f2a/9c1")
+	page := w.see("/instances/default/p-1")
+	w.contains(page, "4f2a/9c1")
+	w.lacks(page, "A worker of build")
 	w.contains(w.see("/instances?build=4f2a%2F9c1"), "p-1")
 	w.lacks(w.see("/instances?build=other"), "p-1")
 
@@ -52,5 +54,6 @@ func TestBuildsPage(t *testing.T) {
 	check.OK(t, e.Close())
 	check.OK(t, abide.NewEvent[string]("go").Raise(t.Context(), w.engine, "p-1", "x"))
 	w.contains(w.see("/builds"), "none")
+	w.contains(w.see("/instances/default/p-1"), "A worker of build 4f2a/9c1")
 	w.contains(w.see("/workers"), "pinned", "of build 4f2a/9c1")
 }

@@ -17,6 +17,7 @@ type instanceData struct {
 	Turn       *abide.Lease // of its turn, if a worker has claimed that
 	Waits      []abide.Waiting
 	WaitsMore  []string // those that are not listed, by what they are
+	Missing    string   // the build that it is pinned to, if it waits for a worker of it and none is alive
 	Quiet      bool     // it waits, and history does not say for what
 	WaitsOf    string   // the events in which the waits were asked for, unless these are all
 	Timeline   timeline
@@ -103,6 +104,9 @@ func (s *site) instance(r *request) (view, error) {
 	if d.Execution == info.Execution && !info.Status.Ended() {
 		if err := s.waits(r, &d, shown); err != nil {
 			return view{}, err
+		}
+		if s.buildMissing(r, &info) {
+			d.Missing = info.Build
 		}
 	}
 	if err := s.tell(r, &d, shown); err != nil {

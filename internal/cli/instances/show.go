@@ -200,7 +200,10 @@ func (v *View) next() string {
 	case abide.Failed, abide.Cancelled, abide.Terminated:
 		return "nothing, unless it is restarted: abide instances restart " + id
 	case abide.Pending, abide.Running:
-		if v.unserved {
+		switch {
+		case v.unserved && v.info.Build != "":
+			return "it waits for a worker of build " + v.info.Build + ": there is none"
+		case v.unserved:
 			return "it waits for a process that serves " + orchestrationOf(&v.info) + ": there is none"
 		}
 	}

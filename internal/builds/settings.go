@@ -164,7 +164,8 @@ func (s *Settings) Choose(tenant, id, own string, live []string) string {
 	return shared[at%len(shared)]
 }
 
-// Read returns the settings of a store.
+// Read returns the settings of a store. Of a record that cannot be read, such as one of a later release, it returns
+// the version, and an error that matches [store.ErrCorrupt].
 func Read(ctx context.Context, s store.Store) (Settings, error) {
 	r, err := s.Get(ctx, key)
 	if errors.Is(err, store.ErrNotFound) {
@@ -176,7 +177,7 @@ func Read(ctx context.Context, s store.Store) (Settings, error) {
 	return parse(r)
 }
 
-// Await returns the settings as soon as they are later than a version.
+// Await returns the settings as soon as they are later than a version. Errors are as those of [Read].
 func Await(ctx context.Context, s store.Store, after int64) (Settings, error) {
 	r, err := s.Await(ctx, key, after)
 	if errors.Is(err, store.ErrNotFound) { // deleted, by who restores a store
@@ -197,7 +198,7 @@ func Change(ctx context.Context, s store.Store, f func(*Settings) (bool, error))
 	for try := 1; ; try++ {
 		settings, err := Read(ctx, s)
 		if err != nil {
-			return Settings{}, err
+			return settings, err
 		}
 		change, err := f(&settings)
 		if err != nil || !change {
@@ -267,7 +268,7 @@ func parse(r store.Record) (Settings, error) {
 		s.Builds = append(s.Builds, build)
 	}
 	if d.Err != nil {
-		return Settings{}, fmt.Errorf("builds: the record of builds: %w: %w", d.Err, store.ErrCorrupt)
+		return Settings{Version: r.Version}, fmt.Errorf("builds: the record of builds: %w: %w", d.Err, store.ErrCorrupt)
 	}
 	return s, nil
 }

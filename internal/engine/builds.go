@@ -172,11 +172,7 @@ func (b *builders) run() {
 func (b *builders) next(known bool) error {
 	e := b.e
 	if !known {
-		settings, err := b.announce()
-		if err == nil {
-			b.set(settings)
-		}
-		return err
+		return b.take(b.announce())
 	}
 	settings := b.get()
 	ctx, cancel := context.WithCancel(e.claiming)
@@ -187,6 +183,16 @@ func (b *builders) next(known bool) error {
 	settings, err := builds.Await(ctx, e.store, settings.Version)
 	if ctx.Err() != nil {
 		return nil
+	}
+	return b.take(settings, err)
+}
+
+// take keeps settings. Those that cannot be read, as a later release has written them, are ignored until they change:
+// instances wait for nothing because of them.
+func (b *builders) take(settings builds.Settings, err error) error {
+	if errors.Is(err, store.ErrCorrupt) {
+		b.e.log.Error("settings of builds unreadable, ignored", "error", err)
+		err = nil
 	}
 	if err == nil {
 		b.set(settings)

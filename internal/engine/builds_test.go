@@ -95,6 +95,7 @@ func TestPinnedRunsOnItsBuildOnly(t *testing.T) {
 				var log ran
 				a := r.pinned(&log, "a", Pinned, change)
 				r.pass(time.Second)
+				r.warm()
 				r.begin("i", "flow", "")
 				r.pass(time.Second)
 				want(r, "build", r.info("i").Build, "a")
@@ -232,6 +233,7 @@ func TestDrainedBuildGetsNothingNew(t *testing.T) {
 				r.pass(rosterFresh)
 				for i := range 50 {
 					r.Engine = a // whose starts would be fused
+					r.warm()
 					r.begin(fmt.Sprintf("i-%d", i), "flow", "")
 				}
 				r.pass(time.Minute)
@@ -538,7 +540,9 @@ func TestMoveToAnotherBuild(t *testing.T) {
 		r.must(err)
 		want(r, "moved", moved, 2)
 		want(r, "more", more, false)
+		r.pass(time.Second)
 		r.Engine = a // which has the instance in its cache
+		r.warm()
 		r.raise("cached", "go", "x")
 		r.pass(time.Second)
 		want(r, "builds of the one that was moved", log.of("cached"), "a b")
@@ -605,5 +609,40 @@ func TestAStalledInstanceIsMovedToItsFix(t *testing.T) {
 		want(r, "moved", moved, 1)
 		want(r, "result", r.result("i"), "x")
 		want(r, "build", r.info("i").Build, "b")
+	})
+}
+
+// TestUnreadableSettingsAreIgnored: instances go on, and what is set after that counts.
+func TestUnreadableSettingsAreIgnored(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		bad := store.Record{Key: store.RecordKey{Kind: builds.Kind, ID: "builds"}, Body: []byte{99}}
+		put := func(expect int64) {
+			r.must(r.tape.Commit(r.Context(), &store.Tx{PutRecords: []store.PutRecord{{Expect: expect, Record: bad}}}))
+		}
+		put(0)
+		var log ran
+		a := r.pinned(&log, "a", Pinned)
+		r.pass(time.Second)
+		r.begin("i", "flow", "")
+		r.pass(time.Second)
+		want(r, "build", r.info("i").Build, "a")
+		b := r.pinned(&log, "b", Pinned)
+		r.pass(time.Second)
+		r.must(r.tape.Commit(r.Context(), &store.Tx{DeleteRecords: []store.DeleteRecord{{Key: bad.Key, Expect: store.AnyVersion}}}))
+		r.pass(time.Second)
+		r.ramp("b", 100)
+		for i := range 5 {
+			r.begin(fmt.Sprintf("i-%d", i), "flow", "")
+		}
+		r.pass(time.Second)
+		for i := range 5 {
+			want(r, "build", r.info(fmt.Sprintf("i-%d", i)).Build, "b")
+		}
+		put(store.AnyVersion)
+		r.begin("last", "flow", "")
+		r.pass(time.Second)
+		want(r, "status", r.info("last").Status, Running)
+		r.stop(a)
+		r.Engine = b
 	})
 }

@@ -52,7 +52,7 @@ test: compiler servers ## run all tests, with the race detector
 
 # The same tests with the code of orchestrations and activities at the end of a connection. The one that
 # is left out looks into the task of a claim, which the other end does not have.
-WORKERS := . ./internal/engine ./internal/faults
+WORKERS := . ./abidetest ./internal/engine ./internal/faults ./internal/sim
 IN_PROCESS := TestHeartbeatSavedAfterItsTaskIsDeleted
 
 .PHONY: test-workers

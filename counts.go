@@ -1,5 +1,7 @@
 package abide
 
+import "github.com/abidehq/abide/internal/engine"
+
 // Counts are the counters of an engine since it was opened.
 type Counts struct {
 	// Turns counts committed turns, and Replays those among them whose code was not in the
@@ -28,12 +30,15 @@ type Counts struct {
 }
 
 // Counts returns the counters of the engine since it was opened. Those of an engine that a server
-// elsewhere has are zero: the server has its metrics.
+// elsewhere has count what this process has run for it, and Stalled, Expired, Stale, Unawaited and Lost are
+// zero: the server has its metrics.
 func (e *Engine) Counts() Counts {
+	c := (*engine.Counters)(nil)
 	if e.e == nil {
-		return Counts{}
+		c = e.link.Count()
+	} else {
+		c = e.e.Count()
 	}
-	c := e.e.Count()
 	return Counts{
 		Turns: c.Turns.Load(), Replays: c.Replays.Load(),
 		Started: c.Started.Load(), Ended: c.Ended.Load(), Stalled: c.Stalls.Load(), Expired: c.Expired.Load(),

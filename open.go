@@ -342,6 +342,22 @@ func (e *Engine) Done() <-chan struct{} {
 	return e.e.Done()
 }
 
+// Drained is closed when an operator has drained this worker, see [Client.DrainWorker], and what was under way
+// has ended. The engine runs nothing from then on, and is a client until it is closed. A program that does
+// nothing else may close it and exit:
+//
+//	select {
+//	case <-engine.Drained():
+//	case <-ctx.Done():
+//	}
+//	return engine.Close()
+func (e *Engine) Drained() <-chan struct{} {
+	if e.e == nil {
+		return e.link.Drained()
+	}
+	return e.e.Drained()
+}
+
 // Err returns nil while the engine runs and after it was closed. If its store has failed, such as
 // by a disk that does not sync, Err returns an error that matches [store.ErrFailed]: the engine
 // claims no more work, and the program should exit, so that a new process opens the store.

@@ -46,6 +46,12 @@ type Operator interface {
 	// Workers returns the workers that have reported within the last minute.
 	Workers(ctx context.Context) ([]Worker, error)
 
+	// DrainWorker asks the worker with an ID to claim nothing more.
+	DrainWorker(ctx context.Context, id string) error
+
+	// Held returns the turns and activities that the worker with an ID has leased.
+	Held(ctx context.Context, id string) ([]Held, error)
+
 	// Unserved returns the routes with pending work that no live worker serves.
 	Unserved(ctx context.Context) ([]Unserved, error)
 }
@@ -222,6 +228,29 @@ func (c *Client) Workers(ctx context.Context) ([]Worker, error) {
 		return nil, err
 	}
 	return o.Workers(ctx)
+}
+
+// DrainWorker asks the worker with that [Worker.ID] to claim nothing more. It ends what is under way, and its
+// engine goes on as a client: see [Engine.Drained]. The request reaches a worker of another process with its
+// next report, within 20 seconds, and holds until the program of the worker is started again. Asking again
+// has no effect. DrainWorker returns [ErrNotFound] if no live worker has the ID, and [ErrState] if the worker
+// serves targets of actions or is of an earlier release.
+func (c *Client) DrainWorker(ctx context.Context, id string) error {
+	o, err := c.operator("drain worker")
+	if err != nil {
+		return err
+	}
+	return o.DrainWorker(ctx, id)
+}
+
+// Held returns the turns and activities that the worker with that [Worker.ID] has leased, turns first. It
+// looks at the 10,000 leases of each that end first.
+func (c *Client) Held(ctx context.Context, id string) ([]Held, error) {
+	o, err := c.operator("leases of worker")
+	if err != nil {
+		return nil, err
+	}
+	return o.Held(ctx, id)
 }
 
 // Unserved returns the orchestrations, activities and targets that have pending messages or

@@ -281,12 +281,29 @@ func (t *storeTransport) Workers(ctx context.Context) ([]Worker, error) {
 		workers[i] = Worker{
 			ID: w.ID, Name: w.Name, Host: w.Host, PID: w.PID, Version: w.Version, StartedAt: w.StartedAt, SeenAt: w.SeenAt,
 			Orchestrations: w.Routes, Activities: w.Activities, Targets: w.Targets, Turns: w.Turns, Running: w.Running, Build: w.Build,
+			TurnSlots: w.TurnSlots, RunSlots: w.RunSlots, Cached: w.Cached, Draining: w.Drains(),
 		}
 		for _, tenant := range w.Tenants {
 			workers[i].Tenants = append(workers[i].Tenants, cmp.Or(tenant, DefaultTenant))
 		}
 	}
 	return workers, nil
+}
+
+func (t *storeTransport) DrainWorker(ctx context.Context, id string) error {
+	return t.client.DrainWorker(ctx, id)
+}
+
+func (t *storeTransport) Held(ctx context.Context, id string) ([]Held, error) {
+	leases, err := t.client.Held(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	held := make([]Held, len(leases))
+	for i, h := range leases {
+		held[i] = Held{Ref: refFrom(h.Ref), Route: h.Route, Activity: h.Activity, Until: h.Until}
+	}
+	return held, nil
 }
 
 func (t *storeTransport) Unserved(ctx context.Context) ([]Unserved, error) {

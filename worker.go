@@ -45,6 +45,31 @@ type Worker struct {
 
 	// Tenants are those whose instances it runs. None means all.
 	Tenants []string
+
+	// TurnSlots and RunSlots are how many turns, and activities or actions, it runs at a time. They are
+	// 0 if it is of an earlier release.
+	TurnSlots int
+	RunSlots  int
+
+	// Cached is the number of instances that were in its memory at its last report.
+	Cached int
+
+	// Draining is true if it claims nothing new: an operator has drained it, see [Client.DrainWorker], or
+	// it is about to stop. It counts as serving nothing. When Turns and Running are 0 it is drained.
+	Draining bool
+}
+
+// Held is a turn or an activity that a worker has leased.
+type Held struct {
+	// Ref is the instance.
+	Ref Ref
+
+	// Route is that of the orchestration, name or name@version, or the name of the activity.
+	Route    string
+	Activity bool
+
+	// Until is when the lease ends unless the worker renews it, by the store's clock.
+	Until time.Time
 }
 
 // Unserved is a route that has messages or schedules, and that no live worker serves.

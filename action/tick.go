@@ -42,8 +42,8 @@ func (s *Service) publish() *roster.Publisher {
 		return nil
 	}
 	return roster.Publish(roster.Config{
-		Store: s.store, Clock: s.clock, Logger: s.log, Busy: func() (turns, running int) { return 0, len(s.slots) },
-		Worker: roster.Worker{ID: base.NewUUID(s.clock.Now()), Name: cmp.Or(s.cfg.WorkerName, base.ProcessName()), Targets: s.targets, Shared: s.shared()},
+		Store: s.store, Clock: s.clock, Logger: s.log, Busy: func() (turns, running, cached int) { return 0, len(s.slots), 0 },
+		Worker: roster.Worker{ID: base.NewUUID(s.clock.Now()), Name: cmp.Or(s.cfg.WorkerName, base.ProcessName()), Targets: s.targets, Shared: s.shared(), RunSlots: cap(s.slots)},
 	})
 }
 

@@ -281,6 +281,24 @@ func (e *transport) Workers(ctx context.Context) ([]abide.Worker, error) {
 	return workers, nil
 }
 
+// DrainWorker asks a worker to claim nothing more.
+func (e *transport) DrainWorker(ctx context.Context, id string) error {
+	return e.call(ctx, http.MethodPost, where("workers", id, "drain"), nil, nil, nil)
+}
+
+// Held returns the turns and activities that a worker has leased.
+func (e *transport) Held(ctx context.Context, id string) ([]abide.Held, error) {
+	var out api.HeldList
+	if err := e.call(ctx, http.MethodGet, where("workers", id, "leases"), nil, nil, &out); err != nil {
+		return nil, err
+	}
+	held := make([]abide.Held, len(out.Leases))
+	for i := range out.Leases {
+		held[i] = out.Leases[i].Held()
+	}
+	return held, nil
+}
+
 // Unserved returns what has messages waiting and is served by nobody.
 func (e *transport) Unserved(ctx context.Context) ([]abide.Unserved, error) {
 	var out api.UnservedList

@@ -1,7 +1,9 @@
 package remote
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
@@ -67,6 +69,12 @@ type link struct {
 	next     int // of conns
 	leaving  bool
 
+	meters    *worker.Meters
+	unobserve func() // has the gauges show nothing any more
+
+	idle   chan struct{} // closed when an operator has drained the worker and nothing is under way
+	isIdle sync.Once     // closes it
+
 	loops sync.WaitGroup
 	done  chan struct{}
 	close sync.Once
@@ -95,7 +103,10 @@ func openLink(ctx context.Context, p dial.Program) (dial.Link, error) {
 		return nil, err
 	}
 	at.token = firstOf(p.Token, at.token, os.Getenv(envToken))
-	l := &link{p: p, at: at, hello: helloOf(&p), changed: make(chan struct{}), done: make(chan struct{})}
+	l := &link{p: p, at: at, hello: helloOf(&p), changed: make(chan struct{}), done: make(chan struct{}), idle: make(chan struct{})}
+	if l.meters, err = worker.NewMeters(p.MeterProvider); err != nil {
+		return nil, fmt.Errorf("remote: %w", err)
+	}
 	for _, host := range at.hosts {
 		conn, err := grpc.NewClient(host, l.options()...)
 		if err != nil {
@@ -104,6 +115,7 @@ func openLink(ctx context.Context, p dial.Program) (dial.Link, error) {
 		l.conns = append(l.conns, conn)
 	}
 	l.ctx, l.stop = context.WithCancel(context.Background())
+	l.unobserve = l.meters.Observe(cmp.Or(p.MaxTurns, engine.DefaultTurns), cmp.Or(p.MaxActivities, engine.DefaultActivities), l.load)
 	p.Ready(l.learn)
 	first := make(chan error, 1)
 	l.loops.Go(func() { l.run(first) })
@@ -150,7 +162,7 @@ func helloOf(p *dial.Program) *workerpb.Hello {
 		LeaseMs: in(time.Millisecond, p.LeaseDuration), RetentionMs: in(time.Millisecond, p.Retention),
 		StepCommitUs: in(time.Microsecond, p.StepCommitInterval), DeadlockMs: in(time.Millisecond, p.DeadlockTimeout),
 		MaxHistory: int64(p.MaxHistory), MaxHistoryBytes: int64(p.MaxHistoryBytes),
-		Unlisted: p.WorkerName == "",
+		Unlisted: p.WorkerName == "", Run: rand.Text(),
 	}
 	for _, route := range p.Routes {
 		switch p.Pins[route] {
@@ -254,7 +266,10 @@ func (l *link) connect(conn *grpc.ClientConn) (workerpb.Workers_WorkClient, erro
 	if err != nil {
 		return nil, fmt.Errorf("remote: %w", err)
 	}
-	welcome, err := worker.Greet(stream, l.hello)
+	l.mu.Lock()
+	hello := l.hello
+	l.mu.Unlock()
+	welcome, err := worker.Greet(stream, hello)
 	if err != nil {
 		return nil, fmt.Errorf("remote: %s: %w", conn.Target(), err)
 	}
@@ -277,9 +292,10 @@ func (l *link) serve(conn *grpc.ClientConn, stream worker.Stream) (drained bool)
 	s := &session{conn: conn}
 	s.Session = worker.New(worker.Config{
 		Executor: l.p.Executor, Activities: l.p.Activities, Clock: l.p.Clock, Logger: l.p.Logger,
-		Drain: func() { once.Do(func() { close(drain) }) },
+		Drain: func() { once.Do(func() { close(drain) }) }, Drained: l.drain, Meters: l.meters,
 	})
 	l.enter(s)
+	l.meters.Connected()
 	l.loops.Go(func() {
 		err := s.Run(stream)
 		l.leave(s)
@@ -295,6 +311,42 @@ func (l *link) serve(conn *grpc.ClientConn, stream worker.Stream) (drained bool)
 		return false
 	}
 }
+
+// drain notes that an operator has drained the worker, which is said in all further sessions. ended means that
+// nothing is under way any more.
+func (l *link) drain(ended bool) {
+	l.mu.Lock()
+	first := !l.hello.GetDrained()
+	if first {
+		l.hello = proto.CloneOf(l.hello) // a session that is being opened may be sending it
+		l.hello.Drained = true
+	}
+	l.mu.Unlock()
+	if first {
+		l.p.Logger.Info("worker drained by an operator, it runs nothing until its program is started again", "worker", l.p.WorkerName)
+	}
+	if ended {
+		l.isIdle.Do(func() { close(l.idle) })
+	}
+}
+
+// Count has what the worker knows of the counters of its engine.
+func (l *link) Count() *engine.Counters { return &l.meters.Count }
+
+// load returns what is under way and in memory, and whether there is a session.
+func (l *link) load() (now worker.Load, connected bool) {
+	l.mu.Lock()
+	sessions := slices.Clone(l.sessions)
+	l.mu.Unlock()
+	for _, s := range sessions {
+		one := s.Load()
+		now.Turns, now.Activities, now.Cached = now.Turns+one.Turns, now.Activities+one.Activities, now.Cached+one.Cached
+	}
+	return now, len(sessions) > 0
+}
+
+// Drained is closed when an operator has drained the worker and nothing is under way any more.
+func (l *link) Drained() <-chan struct{} { return l.idle }
 
 func (l *link) isLeaving() bool {
 	l.mu.Lock()
@@ -457,6 +509,7 @@ func (l *link) Close(ctx context.Context) error {
 		l.mu.Unlock()
 		err = l.drained(ctx)
 		l.stop()
+		l.unobserve()
 		l.mu.Lock()
 		ended := append(slices.Clone(l.ended), l.sessions...)
 		l.mu.Unlock()

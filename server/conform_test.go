@@ -294,7 +294,7 @@ func (w *whole) prepare() map[string]string {
 	w.t.Helper()
 	a, _, err := w.actions.Receive(w.t.Context(), action.Received{Tenant: "default", Slug: "billing", Target: "report", Delivery: "1", Body: []byte("{}")})
 	check.OK(w.t, err)
-	ids := map[string]string{"delivery": a.ID}
+	ids := map[string]string{"delivery": a.ID, "worker": w.idler()}
 	for _, name := range []string{"first", "second"} {
 		m := store.Message{Key: store.Key{Queue: "outbox", Tenant: "acme", Name: "far/" + name}, ID: name, Body: []byte(name)}
 		q := store.Quarantine(m, "far", store.ReasonAttempts, time.Now())
@@ -311,6 +311,23 @@ func (w *whole) prepare() map[string]string {
 	}
 	ids["session"] = sessions.Sessions[0].ID
 	return ids
+}
+
+// idler returns the ID of the worker that serves idle.
+func (w *whole) idler() string {
+	w.t.Helper()
+	id := ""
+	check.Eventually(w.t, "the worker is listed", func() bool {
+		workers, err := w.engine.Workers(w.t.Context())
+		check.OK(w.t, err)
+		for i := range workers {
+			if slices.Contains(workers[i].Orchestrations, "idle") {
+				id = workers[i].ID
+			}
+		}
+		return id != ""
+	})
+	return id
 }
 
 // operation returns the operation of the document that a request is of, or nothing.

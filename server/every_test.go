@@ -183,7 +183,7 @@ var elsewhere = map[string]string{
 
 // Routes that are of no tenant. Who has some tenants alone gets what is theirs, or nothing.
 var ofNobody = []string{
-	"list-orchestrations", "list-signatures", "list-workers", "list-unserved", "list-builds", "get-build", "set-build", "move-build", "get-stats", "list-shards", "create-backup", "list-sinks", "whoami",
+	"list-orchestrations", "list-signatures", "list-workers", "list-worker-leases", "drain-worker", "list-unserved", "list-builds", "get-build", "set-build", "move-build", "get-stats", "list-shards", "create-backup", "list-sinks", "whoami",
 	"create-token", "list-tokens", "revoke-token", "list-sessions", "revoke-session", "revoke-sessions", "list-audit", "list-operations", "get-operation", "cancel-operation",
 }
 

@@ -247,6 +247,8 @@ var routesOfInstances = []struct {
 	{"DELETE /api/v1/quarantine/TENANT/q", "", true},
 	{"GET /api/v1/orchestrations", "", false},
 	{"GET /api/v1/workers", "", false},
+	{"GET /api/v1/workers/WORKER/leases", "", false},
+	{"POST /api/v1/workers/WORKER/drain", "", true},
 	{"GET /api/v1/unserved", "", false},
 	{"GET /api/v1/stats", "", false},
 	{"GET /api/v1/shards", "", false},
@@ -260,7 +262,7 @@ func TestInstanceRoutesAreInTheDocument(t *testing.T) {
 		Paths map[string]map[string]json.RawMessage `json:"paths"`
 	}
 	check.OK(t, json.Unmarshal([]byte(doc.body), &spec))
-	known := strings.NewReplacer("/TENANT/i", "/{tenant}/{id}", "/TENANT/q", "/{tenant}/{id}", "/events/go", "/events/{name}")
+	known := strings.NewReplacer("/TENANT/i", "/{tenant}/{id}", "/TENANT/q", "/{tenant}/{id}", "/events/go", "/events/{name}", "/workers/WORKER", "/workers/{id}")
 	listed := map[string]bool{}
 	for _, r := range routesOfInstances {
 		method, path, _ := strings.Cut(r.request, " ")

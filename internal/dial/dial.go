@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/metric"
+
 	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/internal/engine"
 	"github.com/abidehq/abide/internal/schema"
@@ -30,8 +32,9 @@ type Program struct {
 	// Ready is called before any code runs, with what learns of events that orchestrations wait for.
 	Ready func(learn func(route, event string, s *schema.Schema) string)
 
-	Clock  base.Clock
-	Logger *slog.Logger
+	Clock         base.Clock
+	Logger        *slog.Logger
+	MeterProvider metric.MeterProvider
 
 	// The rest is as in [engine.Config].
 	MaxTurns, MaxActivities, CacheSize int
@@ -55,6 +58,12 @@ type Link interface {
 
 	// Close stops serving: the server sends nothing new, and what is under way ends, until ctx does.
 	Close(ctx context.Context) error
+
+	// Count has what the worker knows of the counters of its engine.
+	Count() *engine.Counters
+
+	// Drained is closed when an operator has drained the worker and nothing is under way any more.
+	Drained() <-chan struct{}
 
 	// Done is closed when the link is closed.
 	Done() <-chan struct{}

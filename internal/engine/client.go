@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/abidehq/abide/history"
@@ -35,6 +36,9 @@ type Client struct {
 	catalog *catalog.Catalog
 	peers   *Peers
 	tenants []string // that the engine of the client runs; nil for all
+
+	// drained is set when the engine of the client serves nothing any more.
+	drained atomic.Bool
 
 	limiter, bulk *admission.Limiter // of starts and events, and of many at once
 

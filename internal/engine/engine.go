@@ -107,8 +107,12 @@ type Config struct {
 	// listed.
 	WorkerName string
 
+	// Drained is called when an operator has drained the engine, with a channel that is closed when what was
+	// under way has ended. It must not block. Nil means that nothing is called.
+	Drained func(ended <-chan struct{})
+
 	// Elsewhere is set if the code runs in another process, which the executor and the activities
-	// reach: its Host, PID and Version. Then Build and WorkerName are those of that process, and the
+	// reach: its Host, PID, Version and Run, and its State, which may be that it was drained. Then Build and WorkerName are those of that process, and the
 	// gauges of this one, which count the store, are left to another engine.
 	Elsewhere *Worker
 
@@ -212,6 +216,8 @@ type lifecycle struct {
 	ended   sync.Once     // closes it
 	failure error         // why it was closed; written before
 
+	idle chan struct{} // closed when the engine was drained and what was under way has ended
+
 	closing sync.RWMutex   // held while work is added that was not claimed
 	loops   sync.WaitGroup // that claim
 	work    sync.WaitGroup // that is under way
@@ -246,7 +252,7 @@ func New(cfg Config) (*Engine, error) {
 	if onNew != nil {
 		closed = onNew(&cfg)
 	}
-	e := &Engine{cfg: cfg, log: cfg.Logger, clock: cfg.Clock, lifecycle: lifecycle{done: make(chan struct{}), closed: closed}}
+	e := &Engine{cfg: cfg, log: cfg.Logger, clock: cfg.Clock, lifecycle: lifecycle{done: make(chan struct{}), idle: make(chan struct{}), closed: closed}}
 	e.workerID = unique()
 	e.owner = roster.Owner(e.workerID, cfg.WorkerName, cfg.process())
 	e.turning, e.acting = newSlots(e, "orchestration", cfg.MaxTurns), newSlots(e, "activity", cfg.MaxActivities)
@@ -307,7 +313,6 @@ func New(cfg Config) (*Engine, error) {
 	if len(cfg.Routes) > 0 && cfg.Build != "" {
 		e.loops.Go(e.serveStalled)
 	}
-	e.roster = newRoster(e)
 	if e.catalog != nil && len(cfg.Signatures) > 0 {
 		published := e.catalog.Run(e.claiming, e.log)
 		e.loops.Go(func() { <-published })
@@ -318,6 +323,10 @@ func New(cfg Config) (*Engine, error) {
 	} else {
 		e.loops.Go(e.serveUnserved)
 	}
+	if w := cfg.Elsewhere; w != nil && w.State == roster.Draining {
+		e.drain()
+	}
+	e.roster = newRoster(e) // the last: a request to drain the worker ends the loops
 	return e, nil
 }
 
@@ -382,6 +391,9 @@ func (e *Engine) StopClaiming() {
 func (e *Engine) stop(ctx context.Context) error {
 	e.StopClaiming()
 	e.loops.Wait()
+	if e.turning.running.Load()+e.acting.running.Load() > 0 {
+		e.roster.Draining()
+	}
 	worked := make(chan struct{})
 	go func() {
 		e.work.Wait()

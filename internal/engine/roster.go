@@ -13,6 +13,9 @@ import (
 // Worker is a process that serves orchestrations, activities or targets of actions.
 type Worker = roster.Worker
 
+// WorkerDraining is the state of a worker that claims nothing any more.
+const WorkerDraining = roster.Draining
+
 // QueueActions is the queue of actions.
 const QueueActions = roster.QueueActions
 
@@ -27,20 +30,22 @@ func newRoster(e *Engine) *roster.Publisher {
 	}
 	return roster.Publish(roster.Config{
 		Store: e.store, Clock: e.clock, Logger: e.log, Elsewhere: e.cfg.Elsewhere != nil,
-		Busy: func() (turns, running int) {
-			return int(e.turning.running.Load()), int(e.acting.running.Load())
+		Busy: func() (turns, running, cached int) {
+			return int(e.turning.running.Load()), int(e.acting.running.Load()), e.cache.len()
 		},
+		Drain: e.drain,
 		Worker: Worker{
 			ID: e.workerID, Name: e.cfg.WorkerName, Build: e.cfg.Build, Host: here.Host, PID: here.PID, Version: here.Version,
 			Routes: slices.Sorted(slices.Values(e.cfg.Routes)), Activities: slices.Sorted(maps.Keys(e.cfg.Activities)),
 			Pinned: e.cfg.pinned(), Tenants: slices.Sorted(slices.Values(e.cfg.Tenants)),
+			TurnSlots: e.cfg.MaxTurns, RunSlots: e.cfg.MaxActivities, State: here.State, Run: here.Run,
 		},
 	})
 }
 
-// liveWorkers returns the workers that are alive at the store's time.
+// liveWorkers returns the workers that are alive at the store's time and serve.
 func liveWorkers(ctx context.Context, s store.Store, now time.Time) ([]Worker, error) {
-	return roster.Live(ctx, s, now)
+	return roster.LiveServing(ctx, s, now)
 }
 
 // Workers returns the workers that are alive, in the order in which they were seen, and
@@ -73,7 +78,7 @@ func (c *Client) Unserved(ctx context.Context, routes, activities []string) ([]U
 	if err != nil {
 		return nil, wrap("unserved", err)
 	}
-	workers, err := roster.Live(ctx, c.store, stats.Now)
+	workers, err := roster.LiveServing(ctx, c.store, stats.Now)
 	if err != nil {
 		return nil, wrap("unserved", err)
 	}
@@ -81,7 +86,9 @@ func (c *Client) Unserved(ctx context.Context, routes, activities []string) ([]U
 	if err != nil {
 		return nil, wrap("unserved", err)
 	}
-	workers = append(workers, Worker{Routes: routes, Activities: activities})
+	if !c.drained.Load() {
+		workers = append(workers, Worker{Routes: routes, Activities: activities})
+	}
 	served := map[[2]string]bool{{queueTurns, routeParked}: true, {queueTurns, routeEnded}: true, {queueTurns, ""}: true}
 	for i := range workers {
 		for queue, names := range map[string][]string{

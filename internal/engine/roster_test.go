@@ -131,6 +131,78 @@ func TestWorkerDrains(t *testing.T) {
 	})
 }
 
+// TestWorkerIsDrained: a request that another process has put in its record reaches a worker with its next
+// report. It ends what is under way, claims nothing more, counts as serving nothing, and is still a client.
+func TestWorkerIsDrained(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.flow("flow", caller)
+		free := make(chan struct{})
+		r.act("wait", func(context.Context, *Task) ([]byte, *history.Failure) {
+			<-free
+			return []byte(`"done"`), nil
+		})
+		r.serve(named("till"))
+		r.begin("a", "flow", "wait")
+		r.pass(time.Second)
+		w := r.workers()[0]
+		want(r, "slots", fmt.Sprint(w.TurnSlots, w.RunSlots), fmt.Sprint(r.Engine.cfg.MaxTurns, r.Engine.cfg.MaxActivities))
+		held, err := r.Held(r.Context(), w.ID)
+		r.must(err)
+		if len(held) != 1 || !held[0].Activity || held[0].Route != "wait" || held[0].Ref.ID != "a" {
+			r.Errorf("held: %+v", held)
+		}
+		rec, err := r.tape.Get(r.Context(), w.Put().Record.Key)
+		r.must(err)
+		w = roster.Parse(rec)
+		w.State = roster.Asked
+		r.must(r.tape.Store.Commit(r.Context(), &store.Tx{PutRecords: []store.PutRecord{w.Put()}}))
+		r.pass(roster.Every)
+		w = r.workers()[0]
+		want(r, "state", w.State, roster.Draining)
+		want(r, "under way", w.Running, 1)
+		r.begin("b", "flow", "wait")
+		r.pass(time.Minute)
+		select {
+		case <-r.Engine.Drained():
+			r.Error("drained while an activity is under way")
+		default:
+		}
+		close(free)
+		r.pass(time.Second)
+		<-r.Engine.Drained()
+		want(r, "under way in the end", r.workers()[0].Running, 0)
+		info, err := r.Get(r.Context(), Ref{ID: "b"})
+		r.must(err)
+		want(r, "status of what was started since", info.Status, Pending)
+		rows, err := r.Unserved(r.Context())
+		r.must(err)
+		want(r, "unserved", len(rows), 1)
+	})
+}
+
+// TestDrainIsHeededAtOnce by a worker of the same process, and is refused for one that cannot do it or is gone.
+func TestDrainIsHeededAtOnce(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.flow("flow", caller)
+		r.serve(named("till"))
+		r.pass(time.Second)
+		w := r.workers()[0]
+		r.must(r.DrainWorker(r.Context(), w.ID))
+		r.pass(0)
+		<-r.Engine.Drained()
+		want(r, "state", r.workers()[0].State, roster.Draining)
+		r.must(r.DrainWorker(r.Context(), w.ID)) // once more
+		r.putWorker(Worker{ID: "loop", Targets: []string{"run"}, RunSlots: 1}, 0)
+		r.putWorker(Worker{ID: "old"}, 0)
+		r.putWorker(Worker{ID: "gone", RunSlots: 1}, 2*roster.Alive)
+		for id, want := range map[string]error{"loop": ErrState, "old": ErrState, "gone": ErrNotFound, "nobody": ErrNotFound} {
+			if err := r.DrainWorker(r.Context(), id); !errors.Is(err, want) {
+				r.Errorf("%s: %v", id, err)
+			}
+		}
+	})
+}
+
 // TestWorkersByTheStoresClock: who was seen within a minute is alive, and who was not for
 // an hour is forgotten.
 func TestWorkersByTheStoresClock(t *testing.T) {

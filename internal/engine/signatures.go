@@ -122,7 +122,7 @@ func (c *Client) liveBuilds(ctx context.Context, route string) map[string]bool {
 
 // served reports whether this process or a live worker serves a route for a tenant, as far as it is known.
 func (c *Client) served(ctx context.Context, route, tenant string) bool {
-	if c.catalog == nil || c.catalog.Own(catalog.Name{Route: route}) != nil && (c.tenants == nil || slices.Contains(c.tenants, tenant)) {
+	if c.catalog == nil || !c.drained.Load() && c.catalog.Own(catalog.Name{Route: route}) != nil && (c.tenants == nil || slices.Contains(c.tenants, tenant)) {
 		return true
 	}
 	workers, err := c.peers.get(ctx, c, c.clock.Now())

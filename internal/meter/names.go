@@ -32,6 +32,15 @@ var (
 	ClaimsLost        = counter("abide.claim.lost", "queue", "Claims that were lost or had a conflict, by queue: the work is done by another process, or once more.")
 )
 
+// A worker over the network, in its own process.
+var (
+	WorkerTurns      = counter("abide.worker.turn.received", "code", "Turns that a server has sent to this worker, by how their code was found: new, cached, or replayed because it was not in memory.")
+	WorkerActivities = counter("abide.worker.activity.received", "", "Attempts at activities that a server has sent to this worker.")
+	WorkerSessions   = counter("abide.worker.sessions", "", "Sessions that this worker has opened with servers: more than one means that it has connected again.")
+	WorkerConnected  = gauge("abide.worker.connected", "", "1 while this worker has a session with a server, and 0 while it has none.")
+	WorkerSlots      = gaugeBy("abide.worker.slots", "", "kind", "How many a server may send this worker at a time, by kind: turn or activity. Used are abide_turn_running and abide_activity_running.")
+)
+
 // The queues of the store.
 var (
 	QueuePending = gaugeBy("abide.queue.pending", "", "queue", "Messages that wait, by queue, whether or not they are visible.")
@@ -97,6 +106,7 @@ func All() []Metric {
 		TurnDuration, TurnReplays, TurnsRunning,
 		ActivityDuration, ActivitiesEnded, ActivityFailures, ActivitiesRunning, CodeAbandoned,
 		MessagesStale, EventsUnawaited, ClaimsLost,
+		WorkerTurns, WorkerActivities, WorkerSessions, WorkerConnected, WorkerSlots,
 		QueuePending, QueueReady, QueueAge, Quarantined, ClockLead, ClockOffset,
 		TimersScheduled, TimersFired, TimersCancelled, TimersRemoved, TimerConflicts, TimerLateness,
 		TimersArmed, TimerOverdue, TimerCommands,

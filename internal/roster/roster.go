@@ -6,6 +6,9 @@ import (
 	"log/slog"
 	"os"
 	"runtime/debug"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/abidehq/abide/internal/base"
@@ -41,22 +44,47 @@ type Config struct {
 	Worker    Worker
 	Elsewhere bool
 
-	// Busy returns how many turns, and how many activities or actions, are under way.
-	Busy func() (turns, running int)
+	// Busy returns how many turns, and how many activities or actions, are under way, and how many
+	// instances are in memory.
+	Busy func() (turns, running, cached int)
+
+	// Drain is called when an operator has asked the worker to claim nothing more, once. It must not
+	// block. The channel is closed when what is under way has ended. Nil means that the worker cannot be
+	// drained.
+	Drain func() (ended <-chan struct{})
 }
 
 // Publisher keeps the record of a worker.
+//
+// A request to drain the worker is a change of its record, by any process: see [Drain]. The publisher puts the
+// record at the version that it knows, so that it learns of the request by a conflict, and a report that finds
+// none costs no more than one commit.
 type Publisher struct {
 	cfg    Config
 	time   *base.Remote
-	worker Worker
 	cancel context.CancelFunc
 	done   chan struct{}
+	wake   chan struct{} // capacity 1: report now
+	first  chan struct{} // closed after the first report, whether or not it was possible
+
+	draining atomic.Bool
+
+	// Of the goroutine that reports.
+	worker  Worker
+	version int64 // of the record
+
+	ended <-chan struct{} // of a worker that was drained: closed when it has nothing under way
+
+	recalled bool // it is known whether the process was asked to drain
 }
+
+// here has the publishers of this process by the ID of the worker: a request that is made in the same process
+// is heeded at once.
+var here sync.Map
 
 // Publish puts the record of a worker, and renews it until it is stopped.
 func Publish(cfg Config) *Publisher {
-	p := &Publisher{cfg: cfg, worker: cfg.Worker, done: make(chan struct{})}
+	p := &Publisher{cfg: cfg, worker: cfg.Worker, done: make(chan struct{}), wake: make(chan struct{}, 1), first: make(chan struct{})}
 	if !cfg.Elsewhere {
 		p.worker.here(cfg.Logger)
 	}
@@ -66,8 +94,44 @@ func Publish(cfg Config) *Publisher {
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	p.cancel = cancel
+	p.draining.Store(cfg.Worker.State == Draining)
+	here.Store(p.worker.ID, p)
 	go p.run(ctx)
 	return p
+}
+
+// First is closed after the first report: other processes know what the worker serves, unless the store
+// could not be reached. First of a nil publisher is closed.
+func (p *Publisher) First() <-chan struct{} {
+	if p == nil {
+		return closed
+	}
+	return p.first
+}
+
+var closed = func() <-chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
+
+// Draining has the record say from now on that the worker claims nothing more. Draining of a nil publisher
+// does nothing.
+func (p *Publisher) Draining() {
+	if p != nil && !p.draining.Swap(true) {
+		p.Report()
+	}
+}
+
+// Report has the record renewed soon.
+func (p *Publisher) Report() {
+	if p == nil {
+		return
+	}
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
 }
 
 // here fills in which process it is.
@@ -85,15 +149,34 @@ func (w *Worker) here(log *slog.Logger) {
 // run renews the record until ctx ends.
 func (p *Publisher) run(ctx context.Context) {
 	defer close(p.done)
+	first := sync.OnceFunc(func() { close(p.first) })
+	defer first()
 	for ctx.Err() == nil {
+		p.recall(ctx)
 		if err := p.renew(ctx); errors.Is(err, store.ErrFailed) {
 			return
 		}
-		_ = base.Sleep(ctx, p.cfg.Clock, Every)
+		first()
+		p.pause(ctx)
 	}
 }
 
-// renew puts the record, with the store's time.
+// pause waits until the next report.
+func (p *Publisher) pause(ctx context.Context) {
+	due := make(chan struct{})
+	stop := p.cfg.Clock.AfterFunc(Every, func() { close(due) })
+	defer stop()
+	select {
+	case <-ctx.Done():
+	case <-due:
+	case <-p.wake:
+	case <-p.ended:
+		p.ended = nil
+	}
+}
+
+// renew puts the record, with the store's time. If the record is another one than the last that was put, it
+// has been changed by a request, was removed, or the outcome of a commit was not known.
 func (p *Publisher) renew(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, Every)
 	defer cancel()
@@ -102,8 +185,70 @@ func (p *Publisher) renew(ctx context.Context) error {
 	if w.StartedAt.IsZero() {
 		w.StartedAt = w.SeenAt
 	}
-	w.Turns, w.Running = p.cfg.Busy()
-	return p.cfg.Store.Commit(ctx, &store.Tx{PutRecords: []store.PutRecord{w.Put()}})
+	err := p.put(ctx)
+	for tries := 0; errors.Is(err, store.ErrConflict) && tries < conflicts; tries++ {
+		if err = p.reread(ctx); err == nil {
+			err = p.put(ctx)
+		}
+	}
+	return err
+}
+
+// conflicts is how often a report is tried again that conflicts with a request.
+const conflicts = 3
+
+// put puts the record at the version that is known.
+func (p *Publisher) put(ctx context.Context) error {
+	w := &p.worker
+	w.Turns, w.Running, w.Cached = p.cfg.Busy()
+	if p.draining.Load() {
+		w.State = Draining
+	}
+	record := w.Put()
+	record.Expect = p.version
+	err := p.cfg.Store.Commit(ctx, &store.Tx{PutRecords: []store.PutRecord{record}})
+	if err == nil {
+		p.version++
+	}
+	return err
+}
+
+// reread learns of the version of the record, and of a request to drain the worker.
+func (p *Publisher) reread(ctx context.Context) error {
+	r, err := p.cfg.Store.Get(ctx, key(p.worker.ID))
+	if errors.Is(err, store.ErrNotFound) {
+		p.version = 0
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	p.version = r.Version
+	if Parse(r).State != Serving {
+		p.heed()
+	}
+	return nil
+}
+
+// recall drains a worker whose process was asked to under the ID of another connection. It reads the request
+// once.
+func (p *Publisher) recall(ctx context.Context) {
+	if p.recalled || p.worker.Run == "" || p.draining.Load() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, Every)
+	defer cancel()
+	_, err := p.cfg.Store.Get(ctx, drainKey(p.worker.Run))
+	if p.recalled = err == nil || errors.Is(err, store.ErrNotFound); err == nil {
+		p.heed()
+	}
+}
+
+// heed drains the worker.
+func (p *Publisher) heed() {
+	if p.cfg.Drain != nil && !p.draining.Swap(true) {
+		p.ended = p.cfg.Drain()
+	}
 }
 
 // Stop removes the record. If it cannot, the worker counts as alive until [Alive] is over. Stop
@@ -114,6 +259,7 @@ func (p *Publisher) Stop() {
 	}
 	p.cancel()
 	<-p.done
+	here.Delete(p.worker.ID)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	err := p.cfg.Store.Commit(ctx, &store.Tx{DeleteRecords: []store.DeleteRecord{{Key: key(p.worker.ID), Expect: store.AnyVersion}}})
@@ -143,10 +289,25 @@ func Live(ctx context.Context, s store.Store, now time.Time) ([]Worker, error) {
 	return workers, forget(ctx, s, now)
 }
 
-// forget removes the records of workers that are long gone. If that fails, the next call tries
-// again.
+// LiveServing is [Live] without the workers that claim nothing any more.
+func LiveServing(ctx context.Context, s store.Store, now time.Time) ([]Worker, error) {
+	workers, err := Live(ctx, s, now)
+	return slices.DeleteFunc(workers, func(w Worker) bool { return w.Drains() }), err
+}
+
+// forget removes the records of workers that are long gone, and of old requests. If that fails, the next
+// call tries again.
 func forget(ctx context.Context, s store.Store, now time.Time) error {
-	page, err := s.List(ctx, store.Query{Kind: Kind, Tenant: new(""), To: now.Add(-Gone), Limit: Page})
+	for _, kind := range []string{Kind, KindDrain} {
+		if err := forgetKind(ctx, s, kind, now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func forgetKind(ctx context.Context, s store.Store, kind string, now time.Time) error {
+	page, err := s.List(ctx, store.Query{Kind: kind, Tenant: new(""), To: now.Add(-Gone), Limit: Page})
 	if err != nil {
 		return err
 	}

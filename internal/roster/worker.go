@@ -58,12 +58,43 @@ type Worker struct {
 
 	// Tenants are those that it serves. None means all.
 	Tenants []string
+
+	// TurnSlots is how many turns, and RunSlots how many activities or actions, may be under way at a
+	// time; 0 if an earlier release has written it. Cached is how many instances were in its memory.
+	TurnSlots int
+	RunSlots  int
+	Cached    int
+
+	// State says whether it claims.
+	State State
+
+	// Run identifies the run of the program, if that may have several records one after another: that
+	// of a worker over the network has one for each of its connections.
+	Run string
 }
 
 // Serves reports whether the worker serves an orchestration for a tenant.
 func (w *Worker) Serves(route, tenant string) bool {
 	return slices.Contains(w.Routes, route) && (len(w.Tenants) == 0 || slices.Contains(w.Tenants, tenant))
 }
+
+// State is whether a worker claims.
+type State uint8
+
+// States of workers.
+const (
+	// Serving claims.
+	Serving State = iota
+
+	// Asked was told by an operator to claim nothing more, and has not heeded it yet.
+	Asked
+
+	// Draining claims nothing any more: it has heeded it, or is about to stop.
+	Draining
+)
+
+// Drains reports whether the worker claims nothing any more, or will not soon.
+func (w *Worker) Drains() bool { return w.State != Serving }
 
 // format is the first byte of the record of a worker.
 const format = 1
@@ -92,7 +123,12 @@ func (w *Worker) encode() []byte {
 	out = wire.AppendStrings(out, w.Targets)
 	out = wire.AppendStrings(out, w.Shared)
 	out = wire.AppendStrings(out, w.Pinned)
-	return wire.AppendStrings(out, w.Tenants)
+	out = wire.AppendStrings(out, w.Tenants)
+	out = wire.AppendNumber(out, uint64(w.TurnSlots))
+	out = wire.AppendNumber(out, uint64(w.RunSlots))
+	out = wire.AppendNumber(out, uint64(w.Cached))
+	out = wire.AppendNumber(out, uint64(w.State))
+	return wire.AppendString(out, w.Run)
 }
 
 // Parse reads a record. One that was written by another release may say more, or say it in
@@ -121,6 +157,10 @@ func Parse(r store.Record) Worker {
 	}
 	if len(d.Data) > 0 {
 		w.Tenants = wire.Strings[string](&d)
+	}
+	if len(d.Data) > 0 {
+		w.TurnSlots, w.RunSlots, w.Cached = int(d.Int32()), int(d.Int32()), int(d.Int32())
+		w.State, w.Run = State(d.Int32()), d.String()
 	}
 	if d.Err != nil {
 		return Worker{ID: w.ID, Name: w.Name, SeenAt: w.SeenAt}

@@ -119,7 +119,7 @@ var layers = []layer{
 	{path: "internal/workerlink", imports: []string{"history", "internal/engine", "internal/replay", "internal/workerpb"}},
 	{
 		path:    "internal/worker",
-		imports: []string{"history", "internal/base", "internal/claimloop", "internal/engine", "internal/replay", "internal/workerlink", "internal/workerpb", "internal/workpool"},
+		imports: []string{"history", "internal/base", "internal/claimloop", "internal/engine", "internal/meter", "internal/replay", "internal/workerlink", "internal/workerpb", "internal/workpool"},
 	},
 	{
 		path:    "internal/workerhost",
@@ -195,12 +195,12 @@ var layers = []layer{
 			".", "internal/base", "internal/catalog", "internal/dial", "internal/engine", "internal/schema", "internal/workerhost", "internal/workerlink", "internal/workerpb",
 			"server/api", "server/auth", "store",
 		},
-		tests: []string{"history", "internal/testenv", "remote", "server", "store/memstore"},
+		tests: []string{"history", "internal/roster", "internal/testenv", "remote", "server", "store/memstore"},
 	},
 	{
 		path:    "abidetest",
 		imports: []string{".", "internal/base", "internal/engine", "store", "store/memstore"},
-		tests:   []string{"action/...", "bus", "bus/outbox", "history", "server", "timer"},
+		tests:   []string{"action/...", "bus", "bus/outbox", "history", "internal/workertest", "server", "timer"},
 	},
 	{path: "internal/demo", imports: []string{".", "action", "bus", "internal/base", "timer"}, tests: []string{"abidetest", "bus/outbox", "store/memstore"}},
 	{path: "internal/config", imports: []string{"action", "action/hook", "server/api", "server/auth"}},
@@ -217,7 +217,7 @@ var layers = []layer{
 	{path: "internal/firsthour", tests: []string{"internal/browser", "internal/testenv"}},
 	{
 		path:  "internal/sim",
-		tests: []string{".", "action", "bus", "bus/outbox", "internal/testenv", "store", "store/memstore", "timer"},
+		tests: []string{".", "action", "bus", "bus/outbox", "internal/testenv", "internal/workertest", "store", "store/memstore", "timer"},
 	},
 	// The analysis knows the names of the engine, and imports nothing of it.
 	{path: "vet/..."},

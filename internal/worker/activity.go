@@ -35,6 +35,7 @@ func (s *Session) beginActivity(m *workerpb.Activity) {
 	s.mu.Lock()
 	s.activities[m.GetId()] = a
 	s.mu.Unlock()
+	s.cfg.Meters.begun()
 	s.do(a.run)
 }
 
@@ -51,6 +52,7 @@ func (a *activity) run() {
 	})}
 	defer func() {
 		a.stop(nil)
+		a.s.cfg.Meters.acted(r)
 		a.s.mu.Lock()
 		delete(a.s.activities, a.m.GetId())
 		a.s.mu.Unlock()

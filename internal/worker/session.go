@@ -23,9 +23,16 @@ type Config struct {
 	Clock  base.Clock
 	Logger *slog.Logger
 
+	// Meters count what the worker does. Nil means that nothing is counted.
+	Meters *Meters
+
 	// Drain is called when the server wants the worker to open another session. This one goes on until
 	// the server ends it.
 	Drain func()
+
+	// Drained is called when an operator has drained the worker, and again when nothing is under way any
+	// more: then ended is true.
+	Drained func(ended bool)
 }
 
 // Stream is a connection to a server.
@@ -172,6 +179,9 @@ func (s *Session) receive(m *workerpb.ToWorker) {
 	}
 	if m.GetDrain() && s.cfg.Drain != nil {
 		s.cfg.Drain()
+	}
+	if (m.GetDraining() || m.GetDrained()) && s.cfg.Drained != nil {
+		s.cfg.Drained(m.GetDrained())
 	}
 }
 

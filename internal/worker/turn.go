@@ -19,6 +19,10 @@ type execution struct {
 	ref  engine.Ref
 	exec engine.Execution // of the goroutine that runs a turn, while there is one
 
+	// Since its last turn that was not a replay; of the goroutine that receives.
+	opened   bool // it was made
+	replayed bool // it was sent history
+
 	busy   bool // a turn runs; guarded by Session.mu
 	closed bool // the server has closed it; guarded by Session.mu
 }
@@ -97,6 +101,7 @@ func (s *Session) beginTurn(m *workerpb.Turn) {
 		return
 	}
 	t.x = x
+	s.cfg.Meters.sent(t)
 	ctx := workerlink.WithTrace(s.ctx, m.GetTrace())
 	t.ctx, t.stop = context.WithCancelCause(ctx)
 	s.mu.Lock()
@@ -209,6 +214,7 @@ func (t *turn) full() func(produced []history.Event) bool {
 // leave ends a turn. An execution that has ended or failed, or that the server has closed, is closed.
 func (s *Session) leave(t *turn, r *workerpb.TurnResult) {
 	x := t.x
+	s.cfg.Meters.turned(t, r)
 	s.mu.Lock()
 	delete(s.turns, t.m.GetId())
 	x.busy = false

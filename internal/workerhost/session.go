@@ -123,6 +123,16 @@ func (s *Session) Drain() {
 	s.out.Add(func(m *workerpb.ToWorker) { m.Drain = true })
 }
 
+// Draining tells the worker that an operator has drained it.
+func (s *Session) Draining() {
+	s.out.Add(func(m *workerpb.ToWorker) { m.Draining = true })
+}
+
+// Drained tells the worker that it was drained and nothing is under way.
+func (s *Session) Drained() {
+	s.out.Add(func(m *workerpb.ToWorker) { m.Draining, m.Drained = true, true })
+}
+
 // send sends what there is. A worker that does not receive it in time is lost.
 func (s *Session) send(stream Stream) {
 	err := s.out.Run(s.ctx, func(m *workerpb.ToWorker) error {

@@ -273,7 +273,12 @@ type ToWorker struct {
 	Replies          []*Reply               `protobuf:"bytes,9,rep,name=replies,proto3" json:"replies,omitempty"`
 	// The server is about to stop, or wants the worker elsewhere: the worker opens another session, and
 	// this one ends when what is under way is done.
-	Drain         bool `protobuf:"varint,10,opt,name=drain,proto3" json:"drain,omitempty"`
+	Drain bool `protobuf:"varint,10,opt,name=drain,proto3" json:"drain,omitempty"`
+	// An operator has drained the worker: it is sent nothing new, finishes what is under way, and says so in
+	// Hello.drained if it opens another session. Requests are still answered. drained follows when what was
+	// under way is done.
+	Draining      bool `protobuf:"varint,11,opt,name=draining,proto3" json:"draining,omitempty"`
+	Drained       bool `protobuf:"varint,12,opt,name=drained,proto3" json:"drained,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -378,6 +383,20 @@ func (x *ToWorker) GetDrain() bool {
 	return false
 }
 
+func (x *ToWorker) GetDraining() bool {
+	if x != nil {
+		return x.Draining
+	}
+	return false
+}
+
+func (x *ToWorker) GetDrained() bool {
+	if x != nil {
+		return x.Drained
+	}
+	return false
+}
+
 type Hello struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	Protocol       uint32                 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"` // the latest version that the worker knows
@@ -400,6 +419,10 @@ type Hello struct {
 	MaxHistory      int64 `protobuf:"varint,17,opt,name=max_history,json=maxHistory,proto3" json:"max_history,omitempty"`
 	MaxHistoryBytes int64 `protobuf:"varint,18,opt,name=max_history_bytes,json=maxHistoryBytes,proto3" json:"max_history_bytes,omitempty"`
 	Unlisted        bool  `protobuf:"varint,19,opt,name=unlisted,proto3" json:"unlisted,omitempty"` // keep the worker out of the list of workers
+	// What identifies this run of the program among its sessions, and whether it was drained in an earlier
+	// one: then it is sent no work.
+	Run     string `protobuf:"bytes,20,opt,name=run,proto3" json:"run,omitempty"`
+	Drained bool   `protobuf:"varint,21,opt,name=drained,proto3" json:"drained,omitempty"`
 	// Those of orchestrations whose instances are pinned to the build: for good, or until they continue as
 	// new.
 	Pinned              []string `protobuf:"bytes,24,rep,name=pinned,proto3" json:"pinned,omitempty"`
@@ -567,6 +590,20 @@ func (x *Hello) GetMaxHistoryBytes() int64 {
 func (x *Hello) GetUnlisted() bool {
 	if x != nil {
 		return x.Unlisted
+	}
+	return false
+}
+
+func (x *Hello) GetRun() string {
+	if x != nil {
+		return x.Run
+	}
+	return ""
+}
+
+func (x *Hello) GetDrained() bool {
+	if x != nil {
+		return x.Drained
 	}
 	return false
 }
@@ -2273,7 +2310,7 @@ const file_worker_proto_rawDesc = "" +
 	"\tabandoned\x18\b \x03(\x04R\tabandoned\x12\x18\n" +
 	"\aleaving\x18\t \x01(\bR\aleaving\x12\x16\n" +
 	"\x06closed\x18\n" +
-	" \x03(\x04R\x06closed\"\xea\x03\n" +
+	" \x03(\x04R\x06closed\"\xa0\x04\n" +
 	"\bToWorker\x122\n" +
 	"\awelcome\x18\x01 \x01(\v2\x18.abide.worker.v1.WelcomeR\awelcome\x12+\n" +
 	"\x05turns\x18\x02 \x03(\v2\x15.abide.worker.v1.TurnR\x05turns\x12\x14\n" +
@@ -2289,7 +2326,9 @@ const file_worker_proto_rawDesc = "" +
 	"heartbeats\x120\n" +
 	"\areplies\x18\t \x03(\v2\x16.abide.worker.v1.ReplyR\areplies\x12\x14\n" +
 	"\x05drain\x18\n" +
-	" \x01(\bR\x05drain\"\xb0\x05\n" +
+	" \x01(\bR\x05drain\x12\x1a\n" +
+	"\bdraining\x18\v \x01(\bR\bdraining\x12\x18\n" +
+	"\adrained\x18\f \x01(\bR\adrained\"\xdc\x05\n" +
 	"\x05Hello\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n" +
@@ -2318,7 +2357,9 @@ const file_worker_proto_rawDesc = "" +
 	"\vmax_history\x18\x11 \x01(\x03R\n" +
 	"maxHistory\x12*\n" +
 	"\x11max_history_bytes\x18\x12 \x01(\x03R\x0fmaxHistoryBytes\x12\x1a\n" +
-	"\bunlisted\x18\x13 \x01(\bR\bunlisted\x12\x16\n" +
+	"\bunlisted\x18\x13 \x01(\bR\bunlisted\x12\x10\n" +
+	"\x03run\x18\x14 \x01(\tR\x03run\x12\x18\n" +
+	"\adrained\x18\x15 \x01(\bR\adrained\x12\x16\n" +
 	"\x06pinned\x18\x18 \x03(\tR\x06pinned\x122\n" +
 	"\x15pinned_until_continue\x18\x19 \x03(\tR\x13pinnedUntilContinue\"i\n" +
 	"\tSignature\x12\x12\n" +

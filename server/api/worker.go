@@ -25,6 +25,34 @@ type Worker struct {
 	Running        int       `json:"running" doc:"How many activities or actions were under way."`
 	Build          string    `json:"build,omitempty" doc:"Identifies the program."`
 	Tenants        []string  `json:"tenants,omitempty" doc:"Whose instances it runs; all if there are none."`
+	TurnSlots      int       `json:"turn_slots,omitempty" doc:"How many turns it runs at a time."`
+	RunSlots       int       `json:"run_slots,omitempty" doc:"How many activities or actions it runs at a time."`
+	Cached         int       `json:"cached,omitempty" doc:"How many instances were in its memory."`
+	Draining       bool      `json:"draining,omitempty" doc:"It claims nothing new: it was drained, or is about to stop. It is drained when nothing is under way."`
+}
+
+// Held is a turn or an activity that a worker has leased.
+type Held struct {
+	Tenant   string    `json:"tenant"`
+	Instance string    `json:"instance"`
+	Route    string    `json:"route" doc:"Of the orchestration, name or name@version, or the name of the activity."`
+	Activity bool      `json:"activity,omitempty" doc:"It is an activity."`
+	Until    time.Time `json:"until" doc:"When the lease ends unless the worker renews it."`
+}
+
+// FromHeld returns a lease for the wire.
+func FromHeld(h *abide.Held) Held {
+	return Held{Tenant: h.Ref.Tenant, Instance: h.Ref.ID, Route: h.Route, Activity: h.Activity, Until: h.Until}
+}
+
+// Held is the inverse of [FromHeld].
+func (h *Held) Held() abide.Held {
+	return abide.Held{Ref: abide.Ref{Tenant: h.Tenant, ID: h.Instance}, Route: h.Route, Activity: h.Activity, Until: h.Until}
+}
+
+// HeldList is what a worker has leased.
+type HeldList struct {
+	Leases []Held `json:"leases"`
 }
 
 // FromWorker returns a worker for the wire.
@@ -116,6 +144,9 @@ func Orchestrations(workers []abide.Worker, unserved []abide.Unserved) []Orchest
 		return known[route]
 	}
 	for i := range workers {
+		if workers[i].Draining {
+			continue
+		}
 		for _, route := range workers[i].Orchestrations {
 			o := get(route)
 			o.Workers = append(o.Workers, workers[i].ID)

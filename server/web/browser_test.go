@@ -105,6 +105,7 @@ func TestPagesInABrowser(t *testing.T) {
 		"schedules": "/schedules", "schedule": "/schedules/default/billing-daily", "schedule-new": "/schedules/new", "preview": "/schedules/preview?cron=30+2+*+*+*&zone=Europe%2FBerlin",
 		"audit": "/audit", "help": "/help", "sinks": "/sinks", "quarantine": "/quarantine", "quarantined": quarantined, "workers": "/workers", "operations": "/operations",
 	}
+	pages["worker"] = link(t, w.see("/workers"), "<strong>shop</strong>")
 	w.startLong(2000, 40)
 	pages["long"], pages["long-older"] = longPage, longPage+"?events=1500"
 	chromium := browser.New(t)

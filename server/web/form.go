@@ -255,6 +255,7 @@ var notices = map[string]string{
 	"backfilled": "The runs were made, and happen at the next tick.",
 	"redriven":   "The message was put back, as if it had never been tried.",
 	"discarded":  "The message was deleted.",
+	"draining":   "The worker was asked to drain.",
 	"stopped":    "The operation stops here. What it has done is done.",
 }
 

@@ -49,6 +49,20 @@ func TestOverviewSaysWhatNeedsAPerson(t *testing.T) {
 	w.contains(w.see("/workers"), "elsewhere", "What nobody serves")
 }
 
+// TestWorkerIsDrainedOnThePage: the page of a worker shows what it works on, and drains it.
+func TestWorkerIsDrainedOnThePage(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	page := link(t, w.see("/workers"), "<strong>shop</strong>")
+	w.contains(w.see(page), "serving", "Nothing now", "order", " of ")
+	w.contains(w.see(page+"/drain"), "Drain shop?")
+	w.done(page + "/drain")
+	w.eventually(func() bool { return strings.Contains(w.see("/workers"), "</span> drained</span>") })
+	w.lacks(w.see(page), ">Drain<")
+	w.start("order", "order-late", "")
+	w.contains(w.see("/workers"), "What nobody serves")
+}
+
 func TestOverviewShowsWhatComesNextInOrder(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

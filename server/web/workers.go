@@ -12,6 +12,8 @@ import (
 func (s *site) addWorkers() {
 	s.section("workers", "/workers", "Workers")
 	s.page("GET /workers", s.workers)
+	s.page("GET /workers/{id}", s.worker)
+	s.verb(s.drainVerb())
 }
 
 // workersData is what the page of workers shows.
@@ -25,7 +27,8 @@ type workersData struct {
 // workerRow is a worker.
 type workerRow struct {
 	abide.Worker
-	Silent bool // it has not been heard of for a while
+	Silent bool   // it has not been heard of for a while
+	Path   string // of its page
 }
 
 // leaseRow is a lease that no live worker renews.
@@ -52,7 +55,7 @@ func (s *site) workers(r *request) (view, error) {
 		return view{}, err
 	}
 	for i := range workers {
-		d.Workers = append(d.Workers, workerRow{Worker: workers[i], Silent: r.now().Sub(workers[i].SeenAt) > silentAfter})
+		d.Workers = append(d.Workers, s.workerRow(r, workers[i]))
 	}
 	if d.Gone, err = s.goneWorkers(r); err != nil {
 		return view{}, err

@@ -237,7 +237,8 @@ func TestDrainOfAServer(t *testing.T) {
 	}
 }
 
-// TestWorkerLeaves: a worker that is closed finishes what it runs, and the list of workers forgets it.
+// TestWorkerLeaves: a worker that is closed finishes what it runs, after the server has heard that it leaves, and
+// the list of workers forgets it.
 func TestWorkerLeaves(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
@@ -261,6 +262,11 @@ func TestWorkerLeaves(t *testing.T) {
 	receive(t, "the activity begins", begun)
 	closed := make(chan error, 1)
 	go func() { closed <- e.Close() }()
+	check.Eventually(t, "the server has heard that the worker leaves", func() bool {
+		ws, err := h.engine.Workers(ctx)
+		check.OK(t, err)
+		return len(ws) == 1 && ws[0].Draining
+	})
 	close(release)
 	check.OK(t, receive(t, "the worker is closed", closed))
 	check.Eventually(t, "the worker is forgotten", func() bool {

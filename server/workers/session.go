@@ -100,7 +100,7 @@ func checkHello(h *workerpb.Hello) error {
 	switch {
 	case h.GetProtocol() < workerlink.Protocol:
 		return refuse("the worker speaks version %d of the protocol, the server %d and later", h.GetProtocol(), workerlink.Protocol)
-	case len(h.GetName()) > engine.MaxName, len(h.GetHost()) > engine.MaxName, len(h.GetVersion()) > engine.MaxName, len(h.GetBuild()) > engine.MaxBuild:
+	case len(h.GetName()) > engine.MaxName, len(h.GetHost()) > engine.MaxName, len(h.GetVersion()) > engine.MaxName, len(h.GetRun()) > engine.MaxName, len(h.GetBuild()) > engine.MaxBuild:
 		return refuse("the name, host, version or build of the worker is too long")
 	case len(h.GetOrchestrations())+len(h.GetActivities()) > maxNames:
 		return refuse("the worker runs %d orchestrations and activities, at most %d are allowed", len(h.GetOrchestrations())+len(h.GetActivities()), maxNames)
@@ -175,13 +175,17 @@ func (w *workerSession) run(stream workerpb.Workers_WorkServer, hello *workerpb.
 		Lost: func() { w.engine.StopClaiming() },
 	})
 	cfg := w.config(hello, signatures)
+	if w.engine, err = engine.New(cfg); err != nil {
+		return status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	w.listed(stream.Context())
 	if err := stream.Send(&workerpb.ToWorker{Welcome: &workerpb.Welcome{
 		Protocol: workerlink.Protocol, Server: s.cfg.Version, LeaseMs: cmp.Or(cfg.LeaseDuration, engine.DefaultLease).Milliseconds(),
 	}}); err != nil {
+		w.host.Stop(err)
+		_ = w.host.Run(stream) // what it was sent is lost
+		w.end()
 		return err
-	}
-	if w.engine, err = engine.New(cfg); err != nil {
-		return status.Errorf(codes.InvalidArgument, "%v", err)
 	}
 	if s.isReady(w) {
 		go w.drain() // the service stops
@@ -202,6 +206,34 @@ func (w *workerSession) run(stream workerpb.Workers_WorkServer, hello *workerpb.
 	return status.Errorf(codes.Aborted, "%v", err)
 }
 
+// listWithin is how long a worker waits until its names are known. A store that is out of reach does not keep
+// it from connecting.
+const listWithin = 5 * time.Second
+
+// listed waits until others know what the worker serves: a client that starts what it serves right after it
+// was welcomed is not told that nobody does.
+func (w *workerSession) listed(ctx context.Context) {
+	late := make(chan struct{})
+	defer w.s.cfg.Clock.AfterFunc(listWithin, func() { close(late) })()
+	select {
+	case <-w.engine.Listed():
+	case <-late:
+	case <-ctx.Done():
+	}
+}
+
+// drained tells the worker that an operator has drained it, and then that nothing is under way.
+func (w *workerSession) drained(ended <-chan struct{}) {
+	w.host.Draining()
+	go func() {
+		select {
+		case <-ended:
+			w.host.Drained()
+		case <-w.host.Gone():
+		}
+	}()
+}
+
 // errLeft ends the session of a worker that has left, with nothing under way.
 var errLeft = errors.New("the worker has left")
 
@@ -217,7 +249,11 @@ func (w *workerSession) config(h *workerpb.Hello, signatures []engine.Signature)
 		Retention:          cmp.Or(time.Duration(h.GetRetentionMs())*time.Millisecond, s.cfg.Retention),
 		StepCommitInterval: time.Duration(h.GetStepCommitUs()) * time.Microsecond, DeadlockTimeout: time.Duration(h.GetDeadlockMs()) * time.Millisecond,
 		MaxHistory: int(h.GetMaxHistory()), MaxHistoryBytes: int(h.GetMaxHistoryBytes()), Build: h.GetBuild(), Pins: pinsOf(h), Peers: s.peers,
-		Elsewhere: &engine.Worker{Host: h.GetHost(), PID: int(h.GetPid()), Version: h.GetVersion()}, Tenants: stored(w.who.Tenants),
+		Elsewhere: &engine.Worker{Host: h.GetHost(), PID: int(h.GetPid()), Version: h.GetVersion(), Run: h.GetRun()}, Tenants: stored(w.who.Tenants),
+		Drained: w.drained,
+	}
+	if h.GetDrained() {
+		cfg.Elsewhere.State = engine.WorkerDraining
 	}
 	if !h.GetUnlisted() {
 		cfg.WorkerName = h.GetName()

@@ -23,14 +23,14 @@ func New() *cobra.Command {
 		&cobra.Command{
 			Use:     "workers",
 			Aliases: []string{"worker"},
-			Short:   "List workers, and names that no worker serves",
+			Short:   "List and drain workers, and list names that no worker serves",
 			Long: `A worker is a process that serves orchestrations and activities, or targets of actions, and was
 seen within the last minute. A server that does both is two workers. What has messages waiting,
 or schedules, and is served by none of them waits until one comes.
 
 ` + connect.HomeHelp,
 		},
-		newWorkersList(), newWorkersUnserved(), newWorkersSignatures(),
+		newWorkersList(), newWorkersShow(), newWorkersDrain(), newWorkersUnserved(), newWorkersSignatures(),
 	)
 }
 
@@ -85,9 +85,9 @@ func serves(w *abide.Worker) string {
 // workerRows prints workers.
 var workerRows = console.Rows[abide.Worker, api.Worker]{
 	Noun:   "workers",
-	Titles: []string{"ID", "NAME", "HOST", "PID", "VERSION", "STARTED", "SEEN", "TURNS", "ACTIVITIES", "SERVES"},
+	Titles: []string{"ID", "NAME", "HOST", "PID", "BUILD", "VERSION", "STATE", "STARTED", "SEEN", "TURNS", "ACTIVITIES", "CACHED", "SERVES"},
 	Row: func(w *abide.Worker) []console.Cell {
-		return console.Row(w.ID, w.Name, w.Host, w.PID, w.Version, w.StartedAt, seen(w.SeenAt, base.System{}.Now()), w.Turns, w.Running,
+		return console.Row(w.ID, w.Name, w.Host, w.PID, w.Build, w.Version, state(w), w.StartedAt, seen(w.SeenAt, base.System{}.Now()), usage(w.Turns, w.TurnSlots), usage(w.Running, w.RunSlots), w.Cached,
 			serves(w))
 	},
 	Wire: api.FromWorker,

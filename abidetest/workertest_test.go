@@ -1,0 +1,3 @@
+package abidetest_test
+
+import _ "github.com/abidehq/abide/internal/workertest" // ABIDE_TEST_EXECUTOR=remote

@@ -1,0 +1,3 @@
+package sim
+
+import _ "github.com/abidehq/abide/internal/workertest" // ABIDE_TEST_EXECUTOR=remote

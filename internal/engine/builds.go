@@ -284,12 +284,17 @@ func (b *builders) routes() ([]string, <-chan struct{}) {
 
 // leaves reports whether the turns of an instance are left to other builds.
 func (b *builders) leaves(info *Info) bool {
-	if b == nil || info.Build != "" {
+	return info.Build == "" && b.leavesRoute(info.Route())
+}
+
+// leavesRoute reports whether the instances of an orchestration that are not pinned are left to other builds.
+func (b *builders) leavesRoute(route string) bool {
+	if b == nil {
 		return false
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.away[info.Route()]
+	return b.away[route]
 }
 
 // startsHere reports whether this build may run the first turn of an instance, as far as it is known without

@@ -62,7 +62,15 @@ func (p *siblings) holder(key store.Key) *Engine {
 // handOver gives a claim to the sibling that has the instance, if that has a free slot.
 func (e *Engine) handOver(c *store.Claim) bool {
 	to := e.siblings.holder(c.Key)
-	return to != nil && to != e && to.Serves(c.Route) && to.adopt(c)
+	if to == nil || to == e {
+		return false
+	}
+	route, build := CutBuild(c.Route)
+	may := build == to.cfg.Build
+	if build == "" {
+		may = !to.builds.leavesRoute(route)
+	}
+	return may && to.Serves(route) && to.adopt(c)
 }
 
 // adopt runs the turn of a claim that a sibling has made. It returns false if there is no free slot, or the

@@ -36,7 +36,10 @@ func (r *rig) leave(workers []*Engine) {
 // TestTurnsGoToTheWorkerThatHasTheInstance: of several workers of one server, the one that has an instance
 // in memory takes its turns, whatever causes them, and wherever its activities run. None is replayed.
 func TestTurnsGoToTheWorkerThatHasTheInstance(t *testing.T) {
-	for name, change := range map[string]func(*Config){"fused": func(*Config) {}, "claimed": unfused} {
+	for name, change := range map[string]func(*Config){
+		"fused": func(*Config) {}, "claimed": unfused,
+		"pinned": func(c *Config) { c.Unfused, c.Build, c.Pins = true, "b1", map[string]Pin{"flow": Pinned} },
+	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(r *rig) {
 				r.act("echo", func(ctx context.Context, task *Task) ([]byte, *history.Failure) {

@@ -52,19 +52,22 @@ func TestServerLooksForItsWorkers(t *testing.T) {
 	check.OK(t, err)
 	t.Cleanup(func() { check.OK(t, e.Close()) })
 	h := startHost(t, st, func(c *workers.Config) { c.Engine, c.Logger = e, slog.New(slog.NewTextHandler(log, nil)) })
-	none := abide.ActivityNamed[int, int]("none")
-	calls := abide.NewOrchestration("calls", func(ctx abide.Context, n int) (int, error) { return none.Call(ctx, n) })
+	calls := abide.NewOrchestration("calls", func(ctx abide.Context, name string) (int, error) {
+		return abide.ActivityNamed[int, int](name).Call(ctx, 1)
+	})
 	var worker *abide.Engine
 	for range 3 {
 		worker = h.work(nil, calls)
 	}
-	for n := range 6 {
-		_, err := calls.Start(soon(t), worker, n)
-		check.OK(t, err)
+	for _, name := range []string{"none", "neither"} { // the second is found by a look that the worker has asked for
+		for range 6 {
+			_, err := calls.Start(soon(t), worker, name)
+			check.OK(t, err)
+		}
+		line := `msg="no live worker serves it, its work waits" activity=` + name
+		check.Eventually(t, "it is logged", func() bool { return log.count(line) > 0 })
+		check.Equal(t, "how often it is logged", log.count(line), 1)
 	}
-	const line = `msg="no live worker serves it, its work waits" activity=none`
-	check.Eventually(t, "it is logged", func() bool { return log.count(line) > 0 })
-	check.Equal(t, "how often it is logged", log.count(line), 1)
 }
 
 // TestWorkersThatVanish: workers that connect, ask for something and vanish leave nothing behind: no goroutine,

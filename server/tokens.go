@@ -68,7 +68,7 @@ func (s *Server) addTokens() {
 				"a token is not made with the header "+headerIdempotencyKey+": the answer has a secret, and would be kept with it")
 		}
 		t, secret, err := guard.CreateToken(ctx, auth.NewToken{
-			Name: in.Body.Name, Role: auth.Role(in.Body.Role), Tenants: in.Body.Tenants, Expires: in.Body.ExpiresAt, Rate: in.Body.Rate,
+			Name: in.Body.Name, Role: auth.Role(in.Body.Role), Tenants: in.Body.Tenants, Serve: in.Body.Serve, Expires: in.Body.ExpiresAt, Rate: in.Body.Rate,
 		})
 		if err != nil {
 			return nil, s.authProblem(err)
@@ -201,7 +201,7 @@ func (s *Server) addAudit() {
 
 func fromToken(t auth.Token) api.Token {
 	return api.Token{
-		ID: t.ID, Name: t.Name, Role: string(t.Role), Tenants: t.Tenants,
+		ID: t.ID, Name: t.Name, Role: string(t.Role), Tenants: t.Tenants, Serve: t.Serve,
 		CreatedAt: t.CreatedAt, CreatedBy: t.CreatedBy, ExpiresAt: t.Expires, UsedAt: t.UsedAt, Rate: t.Rate,
 	}
 }

@@ -102,6 +102,7 @@ type Certificate struct {
 	Email      string   `key:"email"`
 	Role       string   `key:"role" required:"true" allowed:"read operate worker admin"`
 	Tenants    []string `key:"tenants"`
+	Serve      []string `key:"serve"`
 }
 
 // Audit is the log of calls that change something.

@@ -239,7 +239,7 @@ func (p *parts) makeGuard(ctx context.Context, d *daemon) (err error) {
 		c := &a.Certificates[i]
 		cfg.Certificates = append(cfg.Certificates, auth.Certificate{
 			CommonName: c.CommonName, DNS: c.DNS, URI: c.URI, Email: c.Email, Name: c.Name,
-			Role: auth.Role(c.Role), Tenants: c.Tenants,
+			Role: auth.Role(c.Role), Tenants: c.Tenants, Serve: c.Serve,
 		})
 	}
 	if o := &a.OIDC; o.Issuer != "" {

@@ -7,6 +7,7 @@ type NewToken struct {
 	Name      string    `json:"name" minLength:"1" maxLength:"256" doc:"What the token is for, or whose it is."`
 	Role      string    `json:"role" enum:"read,operate,worker,admin" doc:"What may be done with it. Each role includes the one before."`
 	Tenants   []string  `json:"tenants,omitempty" minItems:"1" maxItems:"100" doc:"The tenants that it is for; all of them, if this is not there."`
+	Serve     []string  `json:"serve,omitempty" minItems:"1" maxItems:"100" doc:"The orchestrations and activities that a worker may serve with it, of which a name may end with a *; all of them, if this is not there. It takes the role worker."`
 	ExpiresAt time.Time `json:"expires_at,omitzero" doc:"When it stops working; never, if this is not there."`
 	Rate      float64   `json:"rate,omitempty" minimum:"0" maximum:"1000000" doc:"How many requests per second may be made with it; the rate in the server's configuration, if this is not there."`
 }
@@ -17,6 +18,7 @@ type Token struct {
 	Name      string    `json:"name"`
 	Role      string    `json:"role" enum:"read,operate,worker,admin"`
 	Tenants   []string  `json:"tenants,omitempty" doc:"The tenants that it is for; all of them, if this is not there."`
+	Serve     []string  `json:"serve,omitempty" doc:"The orchestrations and activities that a worker may serve with it; all of them, if this is not there."`
 	CreatedAt time.Time `json:"created_at"`
 	CreatedBy string    `json:"created_by,omitempty" doc:"The subject of who made it."`
 	ExpiresAt time.Time `json:"expires_at,omitzero" doc:"When it stops working; never, if this is not there."`

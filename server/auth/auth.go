@@ -53,6 +53,10 @@ type Identity struct {
 
 	// Tenants are those whose data it may see and change; nil means all.
 	Tenants []string
+
+	// Serve are the orchestrations and activities whose code it may run, see [Identity.Serves]; nil
+	// means all.
+	Serve []string
 }
 
 // Allows reports whether the identity may see and change what is a tenant's.

@@ -24,6 +24,10 @@ type Certificate struct {
 
 	// Tenants are those whose data it may see and change; nil means all.
 	Tenants []string
+
+	// Serve are the names of orchestrations and activities that a worker may serve with it, as in
+	// [NewToken]; nil means all.
+	Serve []string
 }
 
 func (c *Certificate) check() error {
@@ -41,7 +45,7 @@ func (c *Certificate) check() error {
 			return invalid(verb, "the pattern %q for certificates has more than one *", p)
 		}
 	}
-	return nil
+	return checkServe(verb, "a rule for certificates", c.Role, c.Serve)
 }
 
 // match returns what of a certificate the rule goes by, if it does.
@@ -102,7 +106,7 @@ func (g *Guard) byCertificate(r *http.Request, now time.Time) (Identity, bool) {
 		if name == "" {
 			name = subject
 		}
-		return Identity{Kind: ByCertificate, Subject: subject, Name: name, Role: rule.Role, Tenants: slices.Clone(rule.Tenants)}, true
+		return Identity{Kind: ByCertificate, Subject: subject, Name: name, Role: rule.Role, Tenants: slices.Clone(rule.Tenants), Serve: slices.Clone(rule.Serve)}, true
 	}
 	return Identity{}, false
 }

@@ -22,6 +22,7 @@ const (
 // First bytes of what is kept. docs/security.md says what follows.
 const (
 	tokenFormat   = 1
+	tokenServes   = 2 // of a token that is for some names
 	sessionFormat = 1
 	loginFormat   = 1
 	auditFormat   = 1
@@ -32,26 +33,41 @@ const (
 func tokenKey(id string) store.RecordKey { return store.RecordKey{Kind: kindToken, ID: id} }
 
 func (t *Token) record() store.Record {
-	out := append(make([]byte, 0, 128), tokenFormat)
+	format := byte(tokenFormat)
+	if t.Serve != nil {
+		format = tokenServes
+	}
+	out := append(make([]byte, 0, 128), format)
 	out = append(out, t.hash[:]...)
 	out = appendScope(out, t.Role, t.Tenants)
 	out = wire.AppendString(out, t.CreatedBy)
 	out = wire.AppendTime(out, t.Expires)
 	out = wire.AppendNumber(out, math.Float64bits(t.Rate))
 	out = wire.AppendTime(out, t.UsedAt)
+	if t.Serve != nil {
+		out = wire.AppendStrings(out, t.Serve)
+	}
 	return store.Record{Key: tokenKey(t.ID), Name: t.Name, Time: t.CreatedAt, Body: out}
 }
 
 func parseToken(rec store.Record) (Token, error) {
 	t := Token{ID: rec.Key.ID, Name: rec.Name, CreatedAt: rec.Time.UTC(), version: rec.Version}
 	r := wire.Reader{Data: rec.Body}
-	r.Format(tokenFormat)
+	serves := len(rec.Body) > 0 && rec.Body[0] == tokenServes
+	if serves {
+		r.Format(tokenServes)
+	} else {
+		r.Format(tokenFormat)
+	}
 	readHash(&r, &t.hash)
 	t.Role, t.Tenants = readScope(&r)
 	t.CreatedBy = r.String()
 	t.Expires = r.Time()
 	t.Rate = math.Float64frombits(r.Number())
 	t.UsedAt = r.Time()
+	if serves {
+		t.Serve = append([]string{}, wire.Strings[string](&r)...)
+	}
 	return t, corrupt(rec.Key, r.End())
 }
 

@@ -17,6 +17,7 @@ var (
 		ID: "abcdefghijklmnop", Name: "the shop", Role: Operate, Tenants: []string{"a", "b"}, CreatedAt: noon, CreatedBy: "admin",
 		Expires: noon.Add(time.Hour), Rate: 2.5, UsedAt: noon.Add(time.Minute), hash: hash("secret"), version: 3,
 	}
+	servingToken   = Token{ID: "w", Name: "w", Role: Worker, Serve: []string{"label-*", "ship"}, CreatedAt: noon, version: 1}
 	exampleSession = session{
 		id: "s", kind: ByToken, token: "abcdefghijklmnop", proof: hash("proof"), subject: "p", name: "a person", role: Admin,
 		tenants: []string{}, created: noon, expires: noon.Add(SessionLife),
@@ -35,7 +36,7 @@ func TestFormatIsGolden(t *testing.T) {
 	t.Parallel()
 	bare := Token{ID: "b", Name: "b", Role: Read, CreatedAt: noon}
 	lines := map[string][]byte{
-		"token": exampleToken.record().Body, "token bare": bare.record().Body, "session": exampleSession.record().Body,
+		"token": exampleToken.record().Body, "token bare": bare.record().Body, "token for names": servingToken.record().Body, "session": exampleSession.record().Body,
 		"login": exampleLogin.record().Body, "log": exampleLog.record().Body, "entry": exampleEntry.encode(),
 		"entry with a detail": detailedEntry.encode(),
 	}
@@ -48,15 +49,16 @@ var parsers = map[string]struct {
 	want   any
 	parse  func(store.Record) (any, error)
 }{
-	"token":   {exampleToken.record(), exampleToken, func(r store.Record) (any, error) { return parseToken(r) }},
-	"session": {exampleSession.record(), exampleSession, func(r store.Record) (any, error) { return parseSession(r) }},
-	"login":   {exampleLogin.record(), exampleLogin, func(r store.Record) (any, error) { return parseLogin(r) }},
-	"log":     {exampleLog.record(), exampleLog, func(r store.Record) (any, error) { return parseAuditLog(r) }},
+	"token":           {exampleToken.record(), exampleToken, func(r store.Record) (any, error) { return parseToken(r) }},
+	"token for names": {servingToken.record(), servingToken, func(r store.Record) (any, error) { return parseToken(r) }},
+	"session":         {exampleSession.record(), exampleSession, func(r store.Record) (any, error) { return parseSession(r) }},
+	"login":           {exampleLogin.record(), exampleLogin, func(r store.Record) (any, error) { return parseLogin(r) }},
+	"log":             {exampleLog.record(), exampleLog, func(r store.Record) (any, error) { return parseAuditLog(r) }},
 }
 
 func TestFormatComesBack(t *testing.T) {
 	t.Parallel()
-	versions := map[string]int64{"token": 3, "login": 1, "log": 7}
+	versions := map[string]int64{"token": 3, "token for names": 1, "login": 1, "log": 7}
 	for name, p := range parsers {
 		p.record.Version = versions[name]
 		got, err := p.parse(p.record)

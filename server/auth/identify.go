@@ -41,16 +41,19 @@ func (g *Guard) Identify(r *http.Request) (Identity, error) {
 }
 
 // Still reports whether a request with the same credentials would come from the same
-// identity, with the same role and tenants. A store that does not answer, or a rate that is
+// identity, with the same role, tenants and names. A store that does not answer, or a rate that is
 // used up, does not make it another one.
 func (g *Guard) Still(r *http.Request, who Identity) bool {
 	now, err := g.identify(r)
 	if err != nil {
 		return !errors.Is(err, ErrUnknown) && !errors.Is(err, ErrNone) && !errors.Is(err, ErrForbidden)
 	}
-	return now.Kind == who.Kind && now.Subject == who.Subject && now.Role == who.Role && slices.Equal(now.Tenants, who.Tenants) &&
-		(now.Tenants == nil) == (who.Tenants == nil)
+	return now.Kind == who.Kind && now.Subject == who.Subject && now.Role == who.Role && sameNames(now.Tenants, who.Tenants) &&
+		sameNames(now.Serve, who.Serve)
 }
+
+// sameNames reports whether two lists are the same; nil means all.
+func sameNames(a, b []string) bool { return slices.Equal(a, b) && (a == nil) == (b == nil) }
 
 // fail counts a failed proof of identity, and returns err, or that there were too many.
 func (g *Guard) fail(remote string, err error) error {

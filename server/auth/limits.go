@@ -12,6 +12,10 @@ const (
 	// MaxTenants is how many tenants a token can be for, unless it is for all.
 	MaxTenants = 100
 
+	// MaxServe is how many names of orchestrations and activities a token can be for, unless it is for
+	// all.
+	MaxServe = 100
+
 	// MaxTokens is how many tokens there can be.
 	MaxTokens = 10_000
 

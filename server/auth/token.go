@@ -24,6 +24,9 @@ type Token struct {
 	// Tenants are those that it is for; nil means all.
 	Tenants []string
 
+	// Serve are the orchestrations and activities that a worker may serve with it; nil means all.
+	Serve []string
+
 	CreatedAt time.Time
 	CreatedBy string    // the [Identity.Subject] of who made it
 	Expires   time.Time // zero: never
@@ -45,6 +48,10 @@ type NewToken struct {
 
 	// Tenants are those that it is for. Nil means all: an empty list is an error.
 	Tenants []string
+
+	// Serve are the names of orchestrations and activities that a worker may serve with it; a name that
+	// ends with * stands for all that begin so. Nil means all, and others take the role [Worker].
+	Serve []string
 
 	// Expires is when it stops working. Zero means never.
 	Expires time.Time
@@ -87,7 +94,7 @@ func (g *Guard) CreateToken(ctx context.Context, n NewToken) (t Token, secret st
 		return Token{}, "", fmt.Errorf("auth: %s: there are %d tokens, and no more are allowed; revoke some: %w", verb, MaxTokens, ErrFull)
 	}
 	t = Token{
-		ID: newID(), Name: n.Name, Role: n.Role, Tenants: tenantSet(n.Tenants),
+		ID: newID(), Name: n.Name, Role: n.Role, Tenants: tenantSet(n.Tenants), Serve: tenantSet(n.Serve),
 		CreatedAt: toMillis(now), CreatedBy: who.Subject, Expires: toMillis(n.Expires), Rate: n.Rate, version: 1,
 	}
 	private := newSecret()
@@ -119,7 +126,7 @@ func (n *NewToken) check(now time.Time) error {
 	case math.IsNaN(n.Rate) || n.Rate < 0 || n.Rate > MaxRate:
 		return invalid(verb, "its rate is %v; 0 to %d requests per second are allowed", n.Rate, MaxRate)
 	}
-	return nil
+	return checkServe(verb, "the token", n.Role, n.Serve)
 }
 
 // isName reports whether a name can be shown on one line, and is not too long.
@@ -264,7 +271,7 @@ func (g *Guard) use(ctx context.Context, t Token) {
 
 // identity returns who uses the token.
 func (t *Token) identity(kind Kind) Identity {
-	return Identity{Kind: kind, Subject: t.ID, Name: t.Name, Role: t.Role, Tenants: slices.Clone(t.Tenants)}
+	return Identity{Kind: kind, Subject: t.ID, Name: t.Name, Role: t.Role, Tenants: slices.Clone(t.Tenants), Serve: slices.Clone(t.Serve)}
 }
 
 // toMillis returns a time as it comes back from the store.

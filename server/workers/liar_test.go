@@ -48,6 +48,33 @@ func TestCredentials(t *testing.T) {
 			}
 		})
 	}
+	serving := func(names ...string) string {
+		t.Helper()
+		_, secret, err := guard.CreateToken(auth.With(t.Context(), auth.Identity{Role: auth.Admin}), auth.NewToken{Name: "test", Role: auth.Worker, Serve: names})
+		check.OK(t, err)
+		return secret
+	}
+	t.Run("names", func(t *testing.T) {
+		t.Parallel()
+		act := abide.NewActivity("act", func(context.Context, int) (int, error) { return 0, nil })
+		open := func(token string) error {
+			e, err := abide.Open(soon(t), abide.Config{Store: h.url, Token: token, Register: []abide.Definition{child, act}, Logger: quiet()})
+			if err == nil {
+				check.OK(t, e.Close())
+			}
+			return err
+		}
+		check.OK(t, open(serving("child", "a*")))
+		for token, want := range map[string]string{
+			serving("act"):           `the orchestration "child"; allowed: act`,
+			serving("child", "act2"): `the activity "act"; allowed: act2, child`,
+			serving("chil", "act"):   `the orchestration "child"`,
+		} {
+			if err := open(token); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("the error is %v, want one that says %q", err, want)
+			}
+		}
+	})
 	t.Run("worker", func(t *testing.T) {
 		t.Parallel()
 		e := h.work(func(c *abide.Config) { c.Token = token(auth.Worker) }, child)

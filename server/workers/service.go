@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -227,6 +228,24 @@ func mayWork(who *auth.Identity) error {
 		return nil
 	}
 	return status.Errorf(codes.PermissionDenied, "the role %s may not run code; a worker needs the role %s", who.Role, auth.Worker)
+}
+
+// mayServe reports which of its orchestrations and activities a worker may not serve, or nil.
+func mayServe(who *auth.Identity, h *workerpb.Hello) error {
+	refuse := func(what, name string) error {
+		return status.Errorf(codes.PermissionDenied, "the credentials of the worker do not allow it to serve the %s %q; allowed: %s", what, name, strings.Join(who.Serve, ", "))
+	}
+	for _, route := range h.GetOrchestrations() {
+		if name, _, _ := strings.Cut(route, "@"); !who.Serves(name) {
+			return refuse("orchestration", name)
+		}
+	}
+	for _, name := range h.GetActivities() {
+		if !who.Serves(name) {
+			return refuse("activity", name)
+		}
+	}
+	return nil
 }
 
 // enter counts a session, unless there are too many or the service stops.

@@ -50,7 +50,11 @@ func (s *Service) Work(stream workerpb.Workers_WorkServer) error {
 		return err
 	}
 	hello, err := s.hear(stream)
+	if err == nil {
+		err = mayServe(&who, hello)
+	}
 	if err != nil {
+		s.cfg.Logger.Warn("worker refused", "remote", r.RemoteAddr, "by", who.Subject, "error", err)
 		return err
 	}
 	w := &workerSession{s: s, name: hello.GetName(), who: who}

@@ -92,9 +92,9 @@ func noteLocal(ctx context.Context, guard *auth.Guard, entry auth.Entry, err err
 // Create implements [TokensAPI].
 func (t StoreTokens) Create(ctx context.Context, n api.NewToken) (api.CreatedToken, error) {
 	made, secret, err := t.guard.CreateToken(asLocal(ctx), auth.NewToken{
-		Name: n.Name, Role: auth.Role(n.Role), Tenants: n.Tenants, Expires: n.ExpiresAt, Rate: n.Rate,
+		Name: n.Name, Role: auth.Role(n.Role), Tenants: n.Tenants, Serve: n.Serve, Expires: n.ExpiresAt, Rate: n.Rate,
 	})
-	what := fmt.Sprintf("%s role=%s tenants=%s name=%q", made.ID, n.Role, strings.Join(n.Tenants, ","), n.Name)
+	what := fmt.Sprintf("%s role=%s tenants=%s serve=%s name=%q", made.ID, n.Role, strings.Join(n.Tenants, ","), strings.Join(n.Serve, ","), n.Name)
 	return api.CreatedToken{Token: wireToken(&made), Secret: secret}, t.Note(ctx, "create-token", what, err)
 }
 
@@ -145,7 +145,7 @@ func (t StoreTokens) Audit(ctx context.Context, q remote.AuditQuery) (api.AuditL
 
 func wireToken(t *auth.Token) api.Token {
 	return api.Token{
-		ID: t.ID, Name: t.Name, Role: string(t.Role), Tenants: slices.Clone(t.Tenants), CreatedAt: t.CreatedAt, CreatedBy: t.CreatedBy,
+		ID: t.ID, Name: t.Name, Role: string(t.Role), Tenants: slices.Clone(t.Tenants), Serve: slices.Clone(t.Serve), CreatedAt: t.CreatedAt, CreatedBy: t.CreatedBy,
 		ExpiresAt: t.Expires, UsedAt: t.UsedAt, Rate: t.Rate,
 	}
 }

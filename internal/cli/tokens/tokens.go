@@ -58,6 +58,7 @@ goes to standard error.
 ` + console.TimeHelp,
 		Example: `  abide tokens create "deploys of acme" --role operate --for-tenant acme --expires +2160h
   abide tokens create dashboard --role read > /run/secrets/abide-token
+  abide tokens create shipping --role worker --serve ship --serve 'label-*'
   abide tokens create me --role admin -o json`,
 		Args: console.OneArg("a name for the token"),
 		RunE: c.run,
@@ -66,6 +67,7 @@ goes to standard error.
 	f.SortFlags = false
 	f.StringVar(&c.n.Role, "role", "", "what may be done with it: "+console.ListOf(auth.Roles))
 	f.StringSliceVar(&c.n.Tenants, "for-tenant", nil, "a tenant that it is for; can be given more than once; without it, all are")
+	f.StringSliceVar(&c.n.Serve, "serve", nil, "an orchestration or activity that a worker may serve with it, or a beginning of names and *; can be given more than once; without it, all are")
 	f.StringVar(&c.expires, "expires", "", "when it stops working; never if not given")
 	f.Float64Var(&c.n.Rate, "rate", 0, "how many requests per second may be made with it; as the server is configured if not given")
 	c.AddPlaceTo(cmd)
@@ -127,13 +129,13 @@ func newTokensList() *cobra.Command {
 // tokenRows prints tokens.
 var tokenRows = console.Rows[api.Token, api.Token]{
 	Noun:   "tokens",
-	Titles: []string{"ID", "NAME", "ROLE", "TENANTS", "CREATED", "EXPIRES", "USED"},
+	Titles: []string{"ID", "NAME", "ROLE", "TENANTS", "SERVES", "CREATED", "EXPIRES", "USED"},
 	Row: func(t *api.Token) []console.Cell {
 		expires := console.Plain(console.LocalTime(t.ExpiresAt))
 		if !t.ExpiresAt.IsZero() && !t.ExpiresAt.After(base.System{}.Now()) {
 			expires.Colour = console.Red
 		}
-		return console.Row(t.ID, t.Name, t.Role, tenantsText(t.Tenants), t.CreatedAt, expires, t.UsedAt)
+		return console.Row(t.ID, t.Name, t.Role, tenantsText(t.Tenants), strings.Join(t.Serve, ", "), t.CreatedAt, expires, t.UsedAt)
 	},
 	Wire: console.Same[api.Token],
 	Page: func(all []api.Token, next string) any { return api.TokenList{Tokens: all, NextPageToken: next} },

@@ -33,7 +33,7 @@ type Counts struct {
 // elsewhere has count what this process has run for it, and Stalled, Expired, Stale, Unawaited and Lost are
 // zero: the server has its metrics.
 func (e *Engine) Counts() Counts {
-	c := (*engine.Counters)(nil)
+	var c *engine.Counters
 	if e.e == nil {
 		c = e.link.Count()
 	} else {

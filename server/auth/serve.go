@@ -9,8 +9,8 @@ import (
 // activity of that name.
 func (i *Identity) Serves(name string) bool {
 	return i.Serve == nil || slices.ContainsFunc(i.Serve, func(pattern string) bool {
-		prefix, any := strings.CutSuffix(pattern, "*")
-		return pattern == name || any && strings.HasPrefix(name, prefix)
+		prefix, open := strings.CutSuffix(pattern, "*")
+		return pattern == name || open && strings.HasPrefix(name, prefix)
 	})
 }
 

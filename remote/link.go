@@ -150,6 +150,7 @@ func (l *link) options() []grpc.DialOption {
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 5 * time.Second}, MinConnectTimeout: 5 * time.Second}),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: pingAfter, Timeout: pingWithin}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(workerlink.MaxMessage), grpc.MaxCallSendMsgSize(workerlink.MaxMessage)),
+		grpc.WithInitialWindowSize(workerlink.Window), grpc.WithInitialConnWindowSize(workerlink.Window),
 		grpc.WithUserAgent("abide"),
 	}
 }

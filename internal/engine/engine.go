@@ -112,8 +112,9 @@ type Config struct {
 	Drained func(ended <-chan struct{})
 
 	// Elsewhere is set if the code runs in another process, which the executor and the activities
-	// reach: its Host, PID, Version and Run, and its State, which may be that it was drained. Then Build and WorkerName are those of that process, and the
-	// gauges of this one, which count the store, are left to another engine.
+	// reach: its Host, PID, Version and Run, and its State, which may be that it was drained. Then Build
+	// and WorkerName are those of that process, and the gauges of this one, which count the store, are
+	// left to another engine.
 	Elsewhere *Worker
 
 	// MaxHistory, MaxHistoryBytes and MaxOpen replace the limits of that name.

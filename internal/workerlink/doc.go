@@ -15,3 +15,7 @@ const (
 	MaxStarts = 1_000
 	MaxWaits  = 9_000
 )
+
+// Window is how many bytes an end of a connection sends before the other one has read some: more than the
+// turns and activities of a busy moment, or the connection stands still for a round trip.
+const Window = 1 << 20

@@ -2,6 +2,7 @@ package workerlink
 
 import (
 	"context"
+	"runtime"
 	"slices"
 	"sync"
 )
@@ -77,6 +78,7 @@ func (o *Outbox[M]) Run(ctx context.Context, send func(*M) error) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
+		runtime.Gosched() // those who are about to add something do so: one message costs less than several
 		m := o.take()
 		if m == nil {
 			continue

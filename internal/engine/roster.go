@@ -70,8 +70,8 @@ type Unserved struct {
 	Schedules int
 }
 
-// Unserved returns the routes of orchestrations, the activities and the targets of actions for
-// which messages wait, and the targets of active schedules, which no live worker serves. The
+// Unserved returns the routes of orchestrations and the activities for which messages are due, the targets
+// of actions for which messages wait, and the targets of active schedules, which no live worker serves. The
 // caller serves the routes and activities that it names.
 func (c *Client) Unserved(ctx context.Context, routes, activities []string) ([]Unserved, error) {
 	stats, err := c.store.Stats(ctx)
@@ -104,8 +104,8 @@ func (c *Client) Unserved(ctx context.Context, routes, activities []string) ([]U
 	}
 	var unserved []Unserved
 	for _, r := range stats.Routes {
-		ours := r.Queue == queueTurns || r.Queue == QueueActivities || r.Queue == QueueActions
-		if !ours || served[[2]string{r.Queue, r.Route}] {
+		due := r.Ready > 0 && (r.Queue == queueTurns || r.Queue == QueueActivities)
+		if !due && r.Queue != QueueActions || served[[2]string{r.Queue, r.Route}] {
 			continue
 		}
 		u := Unserved{RouteStats: r}

@@ -281,7 +281,7 @@ func (t *storeTransport) Workers(ctx context.Context) ([]Worker, error) {
 		workers[i] = Worker{
 			ID: w.ID, Name: w.Name, Host: w.Host, PID: w.PID, Version: w.Version, StartedAt: w.StartedAt, SeenAt: w.SeenAt,
 			Orchestrations: w.Routes, Activities: w.Activities, Targets: w.Targets, Turns: w.Turns, Running: w.Running, Build: w.Build,
-			TurnSlots: w.TurnSlots, RunSlots: w.RunSlots, Cached: w.Cached, Draining: w.Drains(),
+			TurnSlots: w.TurnSlots, RunSlots: w.RunSlots, Cached: w.Cached, Draining: w.Drains(), Drained: w.State == engine.WorkerDrained,
 		}
 		for _, tenant := range w.Tenants {
 			workers[i].Tenants = append(workers[i].Tenants, cmp.Or(tenant, DefaultTenant))

@@ -55,8 +55,9 @@ type Worker struct {
 	Cached int
 
 	// Draining is true if it claims nothing new: an operator has drained it, see [Client.DrainWorker], or
-	// it is about to stop. It counts as serving nothing. When Turns and Running are 0 it is drained.
+	// it is about to stop. It counts as serving nothing. Drained is true if it also has nothing under way.
 	Draining bool
+	Drained  bool
 }
 
 // Held is a turn or an activity that a worker has leased.

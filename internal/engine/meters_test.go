@@ -383,7 +383,9 @@ func TestEachMetricOfTheEngineHasAnInstrument(t *testing.T) {
 		if m == meter.TimersScheduled {
 			break
 		}
-		want = append(want, m.Name)
+		if !strings.HasPrefix(m.Name, "abide.worker.") { // those of a worker over the network
+			want = append(want, m.Name)
+		}
 	}
 	slices.Sort(names)
 	slices.Sort(want)

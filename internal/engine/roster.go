@@ -16,6 +16,9 @@ type Worker = roster.Worker
 // WorkerDraining is the state of a worker that claims nothing any more.
 const WorkerDraining = roster.Draining
 
+// WorkerDrained is the state of a worker that was drained and has nothing under way.
+const WorkerDrained = roster.Drained
+
 // QueueActions is the queue of actions.
 const QueueActions = roster.QueueActions
 

@@ -190,7 +190,7 @@ func TestDrainIsHeededAtOnce(t *testing.T) {
 		r.must(r.DrainWorker(r.Context(), w.ID))
 		r.pass(0)
 		<-r.Engine.Drained()
-		want(r, "state", r.workers()[0].State, roster.Draining)
+		want(r, "state", r.workers()[0].State, roster.Drained)
 		r.must(r.DrainWorker(r.Context(), w.ID)) // once more
 		r.putWorker(Worker{ID: "loop", Targets: []string{"run"}, RunSlots: 1}, 0)
 		r.putWorker(Worker{ID: "old"}, 0)

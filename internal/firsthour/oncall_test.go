@@ -272,7 +272,7 @@ func (v *visit) quarantined() {
 func (v *visit) workers() {
 	v.Open("/workers")
 	v.Wait(`[...document.querySelectorAll("tbody .tag")].some(e => e.textContent === "refund")`)
-	has(v.t, "the page", v.shown(), "Turns now", "Serves: orchestration activity target")
+	has(v.t, "the page", v.shown(), "Cached", "Serves: orchestration activity target")
 	v.Wait(`[...document.querySelectorAll("tbody .tag.target")].some(e => e.textContent === "report")`)
 	lacks(v.t, "the page", v.shown(), "What nobody serves")
 	check.Equal(v.t, "the status of a misspelt start", v.post("/api/v1/instances", `{"orchestration":"trail"}`).status, http.StatusUnprocessableEntity)

@@ -73,7 +73,8 @@ type Publisher struct {
 	worker  Worker
 	version int64 // of the record
 
-	ended <-chan struct{} // of a worker that was drained: closed when it has nothing under way
+	ended   <-chan struct{} // of a worker that was drained: closed when it has nothing under way
+	drained bool            // it was closed
 
 	recalled bool // it is known whether the process was asked to drain
 }
@@ -171,7 +172,7 @@ func (p *Publisher) pause(ctx context.Context) {
 	case <-due:
 	case <-p.wake:
 	case <-p.ended:
-		p.ended = nil
+		p.ended, p.drained = nil, true
 	}
 }
 
@@ -201,7 +202,10 @@ const conflicts = 3
 func (p *Publisher) put(ctx context.Context) error {
 	w := &p.worker
 	w.Turns, w.Running, w.Cached = p.cfg.Busy()
-	if p.draining.Load() {
+	switch {
+	case p.drained:
+		w.State = Drained
+	case p.draining.Load():
 		w.State = Draining
 	}
 	record := w.Put()

@@ -91,6 +91,9 @@ const (
 
 	// Draining claims nothing any more: it has heeded it, or is about to stop.
 	Draining
+
+	// Drained has heeded it, and has nothing under way.
+	Drained
 )
 
 // Drains reports whether the worker claims nothing any more, or will not soon.

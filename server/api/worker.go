@@ -28,7 +28,8 @@ type Worker struct {
 	TurnSlots      int       `json:"turn_slots,omitempty" doc:"How many turns it runs at a time."`
 	RunSlots       int       `json:"run_slots,omitempty" doc:"How many activities or actions it runs at a time."`
 	Cached         int       `json:"cached,omitempty" doc:"How many instances were in its memory."`
-	Draining       bool      `json:"draining,omitempty" doc:"It claims nothing new: it was drained, or is about to stop. It is drained when nothing is under way."`
+	Draining       bool      `json:"draining,omitempty" doc:"It claims nothing new: it was drained, or is about to stop."`
+	Drained        bool      `json:"drained,omitempty" doc:"It was drained, and has nothing under way."`
 }
 
 // Held is a turn or an activity that a worker has leased.

@@ -67,10 +67,10 @@ func (w *workerRow) State() string {
 	switch {
 	case !w.Draining:
 		return ""
-	case w.Turns+w.Running > 0:
-		return "draining"
-	default:
+	case w.Drained:
 		return "drained"
+	default:
+		return "draining"
 	}
 }
 

@@ -60,10 +60,10 @@ func state(w *abide.Worker) string {
 	switch {
 	case !w.Draining:
 		return "serving"
-	case w.Turns+w.Running > 0:
-		return "draining"
-	default:
+	case w.Drained:
 		return "drained"
+	default:
+		return "draining"
 	}
 }
 

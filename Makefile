@@ -57,7 +57,7 @@ IN_PROCESS := TestHeartbeatSavedAfterItsTaskIsDeleted
 
 .PHONY: test-workers
 test-workers: ## run the tests of the engine with code that runs in a worker
-	ABIDE_TEST_EXECUTOR=remote ABIDE_SIM_SEEDS=200 go test -timeout $(TEST_TIMEOUT) -skip '$(IN_PROCESS)' $(WORKERS)
+	ABIDE_TEST_EXECUTOR=remote ABIDE_SIM_SEEDS=200 go test -count=1 -timeout $(TEST_TIMEOUT) -skip '$(IN_PROCESS)' $(WORKERS)
 
 # With the build tag, the embedded store compares its memory with a scan of it, and with the
 # disk, after each group. The tests that are not run damage the disk on purpose.

@@ -58,8 +58,6 @@ func TestWorkers(t *testing.T) {
 		}
 		one := open("one", tenantKid, watched)
 		two := open("two", mail)
-		quiet := open("", tenantFlow)
-		defer func() { _ = quiet.Close() }()
 		<-time.After(time.Second)
 		synctest.Wait()
 
@@ -78,11 +76,15 @@ func TestWorkers(t *testing.T) {
 			t.Errorf("worker: %+v", workers[1])
 		}
 
-		for _, o := range []*abide.Orchestration[string, string]{tenantKid, tenantFlow, abide.OrchestrationNamed[string, string]("nobodys")} {
-			if _, err := o.Start(t.Context(), client, "", abide.StartAfter(time.Hour), abide.Unchecked()); err != nil {
+		start := func(o *abide.Orchestration[string, string], options ...abide.StartOption) {
+			t.Helper()
+			if _, err := o.Start(t.Context(), client, "", append(options, abide.Unchecked())...); err != nil {
 				t.Fatal(err)
 			}
 		}
+		start(tenantFlow)
+		start(abide.OrchestrationNamed[string, string]("nobodys"))
+		start(abide.OrchestrationNamed[string, string]("later"), abide.StartAfter(time.Hour))
 		unserved := func(c *abide.Client) string {
 			rows, err := c.Unserved(t.Context())
 			if err != nil {
@@ -105,11 +107,15 @@ func TestWorkers(t *testing.T) {
 		}
 		check("to a client", client, "flow nobodys")
 		check("to a worker", two.Client, "flow nobodys")
+		quiet := open("", tenantFlow)
+		defer func() { _ = quiet.Close() }()
+		synctest.Wait()
 		check("to an engine without a name", quiet.Client, "nobodys")
 		if err := one.Close(); err != nil {
 			t.Error(err)
 		}
-		check("when a worker has ended", client, "flow kid nobodys")
+		start(tenantKid)
+		check("when a worker has ended", client, "kid nobodys")
 		if workers, err = client.Workers(t.Context()); err != nil || len(workers) != 1 {
 			t.Errorf("workers: %+v, %v", workers, err)
 		}

@@ -29,12 +29,15 @@ func TestEngineOfTenants(t *testing.T) {
 		started, err := e.Start(r.Context(), in("beta", "alone"))
 		r.must(err)
 		want(r, "unserved of another tenant", started[0].Unserved, true)
-		started, err = e.Start(r.Context(), in("acme", "a"), in("beta", "b"), in("", "c"))
-		r.must(err)
+		for _, starts := range [][]Start{{in("beta", "b"), in("beta", "b2")}, {in("", "c"), in("", "c2")}, {in("acme", "a"), in("acme", "a2")}} {
+			started, err = e.Start(r.Context(), starts...)
+			r.must(err)
+		}
 		want(r, "unserved of its tenant", started[0].Unserved, false)
 		r.pass(time.Minute)
 		for ref, status := range map[Ref]Status{
-			{Tenant: "acme", ID: "a"}: Completed, {ID: "c"}: Completed, {Tenant: "beta", ID: "b"}: Pending, {Tenant: "beta", ID: "alone"}: Pending,
+			{Tenant: "acme", ID: "a"}: Completed, {ID: "c"}: Completed, {Tenant: "acme", ID: "a2"}: Completed, {ID: "c2"}: Completed,
+			{Tenant: "beta", ID: "b"}: Pending, {Tenant: "beta", ID: "b2"}: Pending, {Tenant: "beta", ID: "alone"}: Pending,
 		} {
 			info, err := e.Get(r.Context(), ref)
 			r.must(err)

@@ -90,7 +90,7 @@ const (
 	minPing     = 5 * time.Second // workers that probe the connection more often are cut off
 	maxStreams  = 10_000          // of a connection: a session, and calls of the API
 	readBuffer  = 8 << 10         // of a connection; most are idle
-	writeBuffer = 32 << 10        // shared by connections that are idle
+	writeBuffer = 32 << 10        // gRPC shares it among connections that are idle
 )
 
 // Service has workers run code. It is a gRPC server.
@@ -127,7 +127,7 @@ func New(cfg Config) *Service {
 	s := &Service{cfg: cfg, store: dial.Observed(cfg.Engine), peers: &engine.Peers{}, workers: map[*workerSession]struct{}{}}
 	options := []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(workerlink.MaxMessage), grpc.MaxSendMsgSize(workerlink.MaxMessage), grpc.MaxConcurrentStreams(maxStreams),
-		grpc.ReadBufferSize(readBuffer), grpc.WriteBufferSize(writeBuffer), grpc.SharedWriteBuffer(true), grpc.ConnectionTimeout(greetWithin),
+		grpc.ReadBufferSize(readBuffer), grpc.WriteBufferSize(writeBuffer), grpc.ConnectionTimeout(greetWithin),
 		grpc.InitialWindowSize(workerlink.Window), grpc.InitialConnWindowSize(workerlink.Window),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: cfg.KeepAlive, Timeout: cfg.KeepAlive}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPing, PermitWithoutStream: true}),

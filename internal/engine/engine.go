@@ -306,14 +306,6 @@ func New(cfg Config) (*Engine, error) {
 	if e.builds != nil {
 		e.loops.Go(e.builds.run)
 	}
-	e.loops.Go(e.serveControl)
-	e.loops.Go(e.serveTurns)
-	if len(cfg.Activities) > 0 {
-		e.loops.Go(e.serveActivities)
-	}
-	if len(cfg.Routes) > 0 && cfg.Build != "" {
-		e.loops.Go(e.serveStalled)
-	}
 	if e.catalog != nil && len(cfg.Signatures) > 0 {
 		published := e.catalog.Run(e.claiming, e.log)
 		e.loops.Go(func() { <-published })
@@ -325,10 +317,24 @@ func New(cfg Config) (*Engine, error) {
 		e.loops.Go(e.serveUnserved)
 	}
 	if w := cfg.Elsewhere; w != nil && w.State == roster.Draining {
-		e.drain()
+		e.drain() // and nothing is claimed before
+	} else {
+		e.serveAll()
 	}
 	e.roster = newRoster(e) // the last: a request to drain the worker ends the loops
 	return e, nil
+}
+
+// serveAll begins to claim.
+func (e *Engine) serveAll() {
+	e.loops.Go(e.serveControl)
+	e.loops.Go(e.serveTurns)
+	if len(e.cfg.Activities) > 0 {
+		e.loops.Go(e.serveActivities)
+	}
+	if len(e.cfg.Routes) > 0 && e.cfg.Build != "" {
+		e.loops.Go(e.serveStalled)
+	}
 }
 
 // Observed returns the store of the engine, for other engines on it: what they commit is among the changes

@@ -427,22 +427,28 @@ func TestTheFirstStallOfAPinnedInstanceHeals(t *testing.T) {
 	})
 }
 
+// stalledOnBuildA has an instance i stall that is pinned to build a, and serves build b, which has the fix.
+func (r *rig) stalledOnBuildA() {
+	r.Helper()
+	pins := func(c *Config) { c.Pins = map[string]Pin{"flow": Pinned} }
+	r.flow("flow", func(c *replay.Context, _ []byte) replay.Outcome {
+		receive(c, "go")
+		panic("oh dear")
+	})
+	r.serve(build("a"), pins)
+	r.pass(time.Second)
+	r.begin("i", "flow", "")
+	r.pass(time.Second)
+	r.raise("i", "go", "x")
+	r.until("i", Stalled)
+	r.flow("flow", waiter)
+	r.again(build("b"), pins)
+}
+
 // TestAStallOfAPinnedInstanceIsNotForOtherBuilds: they do not resume it.
 func TestAStallOfAPinnedInstanceIsNotForOtherBuilds(t *testing.T) {
 	inBubble(t, func(r *rig) {
-		pins := func(c *Config) { c.Pins = map[string]Pin{"flow": Pinned} }
-		r.flow("flow", func(c *replay.Context, _ []byte) replay.Outcome {
-			receive(c, "go")
-			panic("oh dear")
-		})
-		r.serve(build("a"), pins)
-		r.pass(time.Second)
-		r.begin("i", "flow", "")
-		r.pass(time.Second)
-		r.raise("i", "go", "x")
-		r.until("i", Stalled)
-		r.flow("flow", waiter)
-		r.again(build("b"), pins)
+		r.stalledOnBuildA()
 		r.pass(time.Hour)
 		want(r, "status", r.info("i").Status, Stalled)
 		if slices.ContainsFunc(r.events("i"), func(e history.Event) bool { return e.Kind == history.ExecutionResumed }) {
@@ -590,19 +596,7 @@ func TestMoveFollows(t *testing.T) {
 // TestAStalledInstanceIsMovedToItsFix: the build that it is moved to resumes it by itself.
 func TestAStalledInstanceIsMovedToItsFix(t *testing.T) {
 	inBubble(t, func(r *rig) {
-		pins := func(c *Config) { c.Pins = map[string]Pin{"flow": Pinned} }
-		r.flow("flow", func(c *replay.Context, _ []byte) replay.Outcome {
-			receive(c, "go")
-			panic("oh dear")
-		})
-		r.serve(build("a"), pins)
-		r.pass(time.Second)
-		r.begin("i", "flow", "")
-		r.pass(time.Second)
-		r.raise("i", "go", "x")
-		r.until("i", Stalled)
-		r.flow("flow", waiter)
-		r.again(build("b"), pins)
+		r.stalledOnBuildA()
 		r.pass(time.Second)
 		moved, _, err := r.MoveBuild(r.Context(), BuildMove{From: "a", To: "b"})
 		r.must(err)

@@ -33,15 +33,7 @@ func TestDrainWorker(t *testing.T) {
 	first, second := startHost(t, st, nil), startHost(t, st, nil)
 	wire := newWire(t, first.addr)
 	begun, release := make(chan int, 10), make(chan struct{})
-	act := abide.NewActivity("act", func(ctx context.Context, n int) (int, error) {
-		begun <- n
-		select {
-		case <-release:
-			return n, nil
-		case <-ctx.Done():
-			return 0, context.Cause(ctx)
-		}
-	})
+	act := waiting(begun, release)
 	calls := abide.NewOrchestration("calls", func(ctx abide.Context, n int) (int, error) { return act.Call(ctx, n) })
 	e := first.work(through(wire), calls, act)
 	ctx := soon(t)

@@ -114,3 +114,16 @@ func receive[T any](t *testing.T, what string, c <-chan T) T {
 		panic("unreachable")
 	}
 }
+
+// waiting returns an activity that tells its input when it begins, and returns it when it is released.
+func waiting(begun chan<- int, release <-chan struct{}) *abide.Activity[int, int] {
+	return abide.NewActivity("act", func(ctx context.Context, n int) (int, error) {
+		begun <- n
+		select {
+		case <-release:
+			return n, nil
+		case <-ctx.Done():
+			return 0, context.Cause(ctx)
+		}
+	})
+}

@@ -202,15 +202,7 @@ func TestDrainOfAServer(t *testing.T) {
 	t.Cleanup(func() { check.OK(t, st.Close()) })
 	first, second := startHost(t, st, nil), startHost(t, st, nil)
 	begun, release := make(chan int, 10), make(chan struct{})
-	act := abide.NewActivity("act", func(ctx context.Context, n int) (int, error) {
-		begun <- n
-		select {
-		case <-release:
-			return n, nil
-		case <-ctx.Done():
-			return 0, context.Cause(ctx)
-		}
-	})
+	act := waiting(begun, release)
 	calls := abide.NewOrchestration("calls", func(ctx abide.Context, n int) (int, error) { return act.Call(ctx, n) })
 	e := first.work(func(c *abide.Config) { c.Store = first.url + "," + second.addr }, calls, act)
 	ctx := soon(t)

@@ -134,15 +134,7 @@ func TestOversizedAnswers(t *testing.T) {
 	big := abide.NewActivity("big", func(context.Context, int) (string, error) {
 		return strings.Repeat("x", workerlink.MaxMessage), nil
 	})
-	act := abide.NewActivity("act", func(ctx context.Context, n int) (int, error) {
-		begun <- n
-		select {
-		case <-release:
-			return n, nil
-		case <-ctx.Done():
-			return 0, context.Cause(ctx)
-		}
-	})
+	act := waiting(begun, release)
 	bigger := abide.NewOrchestration("bigger", func(ctx abide.Context, n int) (int, error) {
 		text, err := big.Call(ctx, n)
 		return len(text), err

@@ -1,6 +1,7 @@
 package web_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -28,10 +29,19 @@ func TestTheListSaysWhy(t *testing.T) {
 	w := newWorld(t)
 	w.decline("order-1", "default", "declined")
 	w.start("broken", "order-2", "", abide.Stalled)
-	check.OK(t, w.engine.Suspend(t.Context(), w.start("nap", "nap-1", "", abide.Running), "lunch"))
-	check.OK(t, w.engine.Terminate(t.Context(), w.start("nap", "nap-2", "", abide.Running), "dinner"))
-	check.OK(t, w.engine.Cancel(t.Context(), w.start("nap", "nap-3", "", abide.Running), "supper"))
-	w.until(abide.Ref{ID: "nap-3"}, func(i abide.Info) bool { return i.Status == abide.Cancelled })
+	for _, nap := range []struct {
+		id, why string
+		ask     func(context.Context, abide.Ref, string) error
+		status  abide.Status
+	}{
+		{"nap-1", "lunch", w.engine.Suspend, abide.Suspended},
+		{"nap-2", "dinner", w.engine.Terminate, abide.Terminated},
+		{"nap-3", "supper", w.engine.Cancel, abide.Cancelled},
+	} {
+		ref := w.start("nap", nap.id, "", abide.Running)
+		check.OK(t, nap.ask(t.Context(), ref, nap.why))
+		w.until(ref, func(i abide.Info) bool { return i.Status == nap.status })
+	}
 	list := w.see("/instances")
 	for _, why := range []string{"the card was declined", "a bug", "lunch", "dinner", "supper"} {
 		w.contains(list, `class="why">`, why)

@@ -78,6 +78,8 @@ func Parse(b []byte) (Event, error) {
 			e.By = string(f.bytes())
 		case 19:
 			e.Discarded = f.int64() != 0
+		case 20:
+			e.Foreign = parseForeign(f)
 		}
 	})
 	if err != nil {
@@ -130,9 +132,50 @@ func parseStart(f *field) *Start {
 			x.ParentEvent = f.int32()
 		case 6:
 			x.Seed = f.fixed()
+		case 7:
+			x.ParentName = string(f.bytes())
 		}
 	})
 	return &x
+}
+
+func parseForeign(f *field) *Foreign {
+	var x Foreign
+	f.message(func(f *field) {
+		switch f.number {
+		case 1:
+			x.ID = f.int32()
+		case 2:
+			x.Request = string(f.bytes())
+		case 3:
+			x.Version = string(f.bytes())
+		case 4:
+			x.Tags = addTag(x.Tags, f)
+		case 5:
+			x.TraceParent = string(f.bytes())
+		case 6:
+			x.TraceState = string(f.bytes())
+		}
+	})
+	return &x
+}
+
+// addTag adds the tag of a field to tags.
+func addTag(tags map[string]string, f *field) map[string]string {
+	var name, value string
+	f.message(func(f *field) {
+		switch f.number {
+		case 1:
+			name = string(f.bytes())
+		case 2:
+			value = string(f.bytes())
+		}
+	})
+	if tags == nil {
+		tags = map[string]string{}
+	}
+	tags[name] = value
+	return tags
 }
 
 func parseActivity(f *field) *Activity {
@@ -168,6 +211,8 @@ func parseChild(f *field) *Child {
 			x.Version = string(f.bytes())
 		case 2:
 			x.OnClose = ClosePolicy(f.int32())
+		case 3:
+			x.Tags = addTag(x.Tags, f)
 		}
 	})
 	return &x

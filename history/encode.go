@@ -1,7 +1,9 @@
 package history
 
 import (
+	"maps"
 	"math"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -42,7 +44,30 @@ func Append(b []byte, e *Event) []byte {
 	b = appendInt(b, 16, e.HistoryBytes)
 	b = appendInt(b, 17, int64(protowire.EncodeBool(e.Suggested)))
 	b = appendString(b, 18, e.By)
-	return appendInt(b, 19, int64(protowire.EncodeBool(e.Discarded)))
+	b = appendInt(b, 19, int64(protowire.EncodeBool(e.Discarded)))
+	if e.Foreign != nil {
+		b = appendMessage(b, 20, e.Foreign, appendForeign)
+	}
+	return b
+}
+
+func appendForeign(b []byte, f *Foreign) []byte {
+	b = appendInt(b, 1, int64(f.ID))
+	b = appendString(b, 2, f.Request)
+	b = appendString(b, 3, f.Version)
+	b = appendTags(b, 4, f.Tags)
+	b = appendString(b, 5, f.TraceParent)
+	return appendString(b, 6, f.TraceState)
+}
+
+// appendTags writes tags in the order of their names, each as a message with its name and value.
+func appendTags(b []byte, field protowire.Number, tags map[string]string) []byte {
+	for _, name := range slices.Sorted(maps.Keys(tags)) {
+		b = appendMessage(b, field, name, func(b []byte, name string) []byte {
+			return appendString(appendString(b, 1, name), 2, tags[name])
+		})
+	}
+	return b
 }
 
 func appendFailure(b []byte, f *Failure) []byte {
@@ -63,7 +88,8 @@ func appendStart(b []byte, s *Start) []byte {
 	b = appendString(b, 3, s.Parent)
 	b = appendInt(b, 4, int64(s.ParentExecution))
 	b = appendInt(b, 5, int64(s.ParentEvent))
-	return appendFixed(b, 6, s.Seed)
+	b = appendFixed(b, 6, s.Seed)
+	return appendString(b, 7, s.ParentName)
 }
 
 func appendActivity(b []byte, a *Activity) []byte {
@@ -83,7 +109,8 @@ func appendActivity(b []byte, a *Activity) []byte {
 
 func appendChild(b []byte, c *Child) []byte {
 	b = appendString(b, 1, c.Version)
-	return appendInt(b, 2, int64(c.OnClose))
+	b = appendInt(b, 2, int64(c.OnClose))
+	return appendTags(b, 3, c.Tags)
 }
 
 // appendMessage adds a message whose length is known only when it is written.

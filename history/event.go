@@ -49,6 +49,9 @@ type Event struct {
 	// Child has the details of an instance that is started.
 	Child *Child
 
+	// Foreign has what another SDK knows of an event that its code recorded, nil for code in Go.
+	Foreign *Foreign
+
 	// Span is the span ID of a turn that is part of a trace, and the parent of the next
 	// turn's. Zero means no trace.
 	Span uint64
@@ -138,6 +141,9 @@ type Start struct {
 	ParentExecution int32  `json:"parent_execution,omitempty"`
 	ParentEvent     int32  `json:"parent_event,omitempty"`
 
+	// ParentName is the name of the parent's orchestration. Histories of earlier releases do not have it.
+	ParentName string `json:"parent_name,omitempty"`
+
 	// Seed is the seed of the execution's random numbers. In JSON it is a string, because many
 	// programs do not read large numbers exactly.
 	Seed uint64 `json:"seed,string,omitempty"`
@@ -162,6 +168,27 @@ type Child struct {
 
 	// OnClose determines what happens to it if its parent ends first.
 	OnClose ClosePolicy `json:"on_close,omitzero"`
+
+	// Tags are those of the instance.
+	Tags map[string]string `json:"tags,omitempty"`
+}
+
+// Foreign has what the SDK of another language knows of an event, and Abide does not use: it is kept
+// in history, and given back when the event is replayed.
+type Foreign struct {
+	// ID is the number that the SDK has given to what its code asked for. The answer refers to it.
+	ID int32 `json:"id"`
+
+	// Request is the ID of a call of an entity, or of a request for locks.
+	Request string `json:"request,omitempty"`
+
+	// Version is that of an activity, and Tags are those of an activity or a child.
+	Version string            `json:"version,omitempty"`
+	Tags    map[string]string `json:"tags,omitempty"`
+
+	// TraceParent and TraceState are the trace context of what was asked for.
+	TraceParent string `json:"trace_parent,omitempty"`
+	TraceState  string `json:"trace_state,omitempty"`
 }
 
 // ClosePolicy determines what happens to a child whose parent ends first. The numbers are

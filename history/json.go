@@ -72,6 +72,7 @@ type eventJSON struct {
 	Start    *Start    `json:"start,omitempty"`
 	Activity *Activity `json:"activity,omitempty"`
 	Child    *Child    `json:"child,omitempty"`
+	Foreign  *Foreign  `json:"foreign,omitempty"`
 	Span     string    `json:"span,omitempty"`
 	Build    string    `json:"build,omitempty"`
 	By       string    `json:"by,omitempty"`
@@ -92,7 +93,7 @@ type eventJSON struct {
 func (e Event) MarshalJSON() ([]byte, error) {
 	out := eventJSON{
 		ID: e.ID, Kind: e.Kind, Ref: e.Ref, Name: e.Name, Target: e.Target, At: e.At, Data: e.Data,
-		Failure: e.Failure, Start: e.Start, Activity: e.Activity, Child: e.Child, Build: e.Build, By: e.By, Discarded: e.Discarded, Retired: e.Retired,
+		Failure: e.Failure, Start: e.Start, Activity: e.Activity, Child: e.Child, Foreign: e.Foreign, Build: e.Build, By: e.By, Discarded: e.Discarded, Retired: e.Retired,
 		HistoryEvents: e.HistoryEvents, HistoryBytes: e.HistoryBytes, Suggested: e.Suggested,
 	}
 	if e.Span != 0 {
@@ -130,7 +131,7 @@ func (e *Event) UnmarshalJSON(data []byte) error {
 	}
 	*e = Event{
 		ID: in.ID, Kind: in.Kind, Ref: in.Ref, Name: in.Name, Target: in.Target, Data: in.Data,
-		Failure: in.Failure, Start: in.Start, Activity: in.Activity, Child: in.Child, Build: in.Build, By: in.By, Discarded: in.Discarded, Retired: in.Retired,
+		Failure: in.Failure, Start: in.Start, Activity: in.Activity, Child: in.Child, Foreign: in.Foreign, Build: in.Build, By: in.By, Discarded: in.Discarded, Retired: in.Retired,
 		HistoryEvents: in.HistoryEvents, HistoryBytes: in.HistoryBytes, Suggested: in.Suggested,
 	}
 	if !in.At.IsZero() {
@@ -156,7 +157,7 @@ func (e *Event) representable() bool {
 		texts = append(texts, f.Type, f.Message)
 	}
 	if e.Start != nil {
-		texts = append(texts, e.Start.Version, e.Start.Parent)
+		texts = append(texts, e.Start.Version, e.Start.Parent, e.Start.ParentName)
 	}
 	if e.Activity != nil {
 		if math.IsNaN(e.Activity.Factor) || math.IsInf(e.Activity.Factor, 0) {
@@ -168,7 +169,10 @@ func (e *Event) representable() bool {
 		if _, err := e.Child.OnClose.MarshalText(); err != nil {
 			return false
 		}
-		texts = append(texts, e.Child.Version)
+		texts = appendTexts(append(texts, e.Child.Version), e.Child.Tags)
+	}
+	if f := e.Foreign; f != nil {
+		texts = appendTexts(append(texts, f.Request, f.Version, f.TraceParent, f.TraceState), f.Tags)
 	}
 	for _, text := range texts {
 		if !utf8.ValidString(text) {
@@ -176,6 +180,13 @@ func (e *Event) representable() bool {
 		}
 	}
 	return e.At.Year() >= 0 && e.At.Year() <= 9999
+}
+
+func appendTexts(texts []string, tags map[string]string) []string {
+	for name, value := range tags {
+		texts = append(texts, name, value)
+	}
+	return texts
 }
 
 // activityJSON is a [Activity] in JSON: durations are written as people write

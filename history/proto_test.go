@@ -2,9 +2,11 @@ package history
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -133,6 +135,16 @@ func (m message) sub(name string) message {
 	return message{m.Mutable(field).Message().Interface().(*dynamicpb.Message)}
 }
 
+// tags sets the field of that name.
+func (m message) tags(tags map[string]string) {
+	list := m.Mutable(m.Descriptor().Fields().ByName("tags")).List()
+	for _, name := range slices.Sorted(maps.Keys(tags)) {
+		tag := message{list.AppendMutable().Message().Interface().(*dynamicpb.Message)}
+		tag.set("name", name)
+		tag.set("value", tags[name])
+	}
+}
+
 // asMessage returns an event as a message of protobuf's own.
 func asMessage(event protoreflect.MessageDescriptor, e *Event) *dynamicpb.Message {
 	m := message{dynamicpb.NewMessage(event)}
@@ -156,6 +168,7 @@ func asMessage(event protoreflect.MessageDescriptor, e *Event) *dynamicpb.Messag
 		m.set("parent_execution", s.ParentExecution)
 		m.set("parent_event", s.ParentEvent)
 		m.set("seed", s.Seed)
+		m.set("parent_name", s.ParentName)
 	}
 	if a := e.Activity; a != nil {
 		m := m.sub("activity")
@@ -172,6 +185,16 @@ func asMessage(event protoreflect.MessageDescriptor, e *Event) *dynamicpb.Messag
 		m := m.sub("child")
 		m.set("version", c.Version)
 		m.set("on_close", int32(c.OnClose))
+		m.tags(c.Tags)
+	}
+	if f := e.Foreign; f != nil {
+		m := m.sub("foreign")
+		m.set("id", f.ID)
+		m.set("request", f.Request)
+		m.set("version", f.Version)
+		m.tags(f.Tags)
+		m.set("trace_parent", f.TraceParent)
+		m.set("trace_state", f.TraceState)
 	}
 	m.set("span", e.Span)
 	m.set("build", e.Build)
@@ -249,7 +272,12 @@ func TestTheExamplesHaveAllFields(t *testing.T) {
 	mark = func(m protoreflect.Message) {
 		m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 			seen[f.FullName()] = true
-			if f.Message() != nil {
+			switch {
+			case f.IsList() && f.Message() != nil:
+				for i := range v.List().Len() {
+					mark(v.List().Get(i).Message())
+				}
+			case f.Message() != nil:
 				mark(v.Message())
 			}
 			return true

@@ -75,6 +75,11 @@ func examples() []Event {
 		{Kind: ExecutionSuspended, Name: "the card was stolen", By: "operator"},
 		{Kind: PayloadCorrected, Ref: 16, Name: "approved", Data: []byte(`{"approved":true}`), By: "operator"},
 		{Kind: PayloadCorrected, Target: "e/4711", Name: "approved", At: noon, Data: []byte(`"yes"`), Discarded: true},
+		{Kind: ActivityScheduled, Name: "charge@2", Activity: &Activity{}, Foreign: &Foreign{
+			ID: 3, Version: "2", Tags: map[string]string{"unit": "billing", "tier": "gold"}, TraceParent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", TraceState: "a=b",
+		}},
+		{Kind: ChildStarted, Name: "ship", Target: "order-7/ship", Child: &Child{Tags: map[string]string{"region": "north"}}, Foreign: &Foreign{ID: 4, Request: "r-1"}},
+		{Kind: ExecutionStarted, Name: "ship", Start: &Start{Execution: 1, Parent: "order-7", ParentExecution: 1, ParentEvent: 9, Seed: 1, ParentName: "order"}},
 	}
 }
 
@@ -156,18 +161,33 @@ func drawEvent(t *rapid.T) Event {
 			Version: rapid.String().Draw(t, "version"), Execution: rapid.Int32().Draw(t, "execution"),
 			Parent: rapid.String().Draw(t, "parent"), ParentExecution: rapid.Int32().Draw(t, "parent's execution"),
 			ParentEvent: rapid.Int32().Draw(t, "parent's event"), Seed: rapid.Uint64().Draw(t, "seed"),
+			ParentName: rapid.String().Draw(t, "parent's name"),
 		}
 	}
 	if rapid.Bool().Draw(t, "is an activity") {
 		e.Activity = drawActivity(t)
 	}
 	if rapid.Bool().Draw(t, "is a child") {
-		e.Child = &Child{Version: rapid.String().Draw(t, "version"), OnClose: ClosePolicy(rapid.Int32().Draw(t, "on close"))}
+		e.Child = &Child{Version: rapid.String().Draw(t, "version"), OnClose: ClosePolicy(rapid.Int32().Draw(t, "on close")), Tags: drawTags(t)}
+	}
+	if rapid.Bool().Draw(t, "is foreign") {
+		e.Foreign = &Foreign{
+			ID: rapid.Int32().Draw(t, "foreign ID"), Request: rapid.String().Draw(t, "request"), Version: rapid.String().Draw(t, "foreign version"),
+			Tags: drawTags(t), TraceParent: rapid.String().Draw(t, "trace parent"), TraceState: rapid.String().Draw(t, "trace state"),
+		}
 	}
 	if rapid.Bool().Draw(t, "is traced") {
 		e.Span = rapid.Uint64().Draw(t, "span")
 	}
 	return e
+}
+
+// drawTags returns nil for none: on the wire the two are the same.
+func drawTags(t *rapid.T) map[string]string {
+	if tags := rapid.MapOfN(rapid.String(), rapid.String(), 0, 3).Draw(t, "tags"); len(tags) > 0 {
+		return tags
+	}
+	return nil
 }
 
 func drawActivity(t *rapid.T) *Activity {

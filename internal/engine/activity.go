@@ -244,7 +244,7 @@ func TooLarge(result []byte) *history.Failure {
 
 // call runs the activity. A panic is a failure like any other.
 func (t *Task) call() (data []byte, failure *history.Failure) {
-	if p := claimloop.Catch(func() { data, failure = t.e.cfg.Activities[t.Name](t.ctx, t) }); p != nil {
+	if p := claimloop.Catch(func() { data, failure = t.e.code(t.Name)(t.ctx, t) }); p != nil {
 		return nil, PanicFailure(p.Value, p.Stack)
 	}
 	return data, failure

@@ -241,7 +241,7 @@ func (b *builders) leave() error {
 		for i := range workers {
 			if w := &workers[i]; w.Build != e.cfg.Build && !settings.Drained(w.Build) {
 				for _, route := range w.Routes {
-					if e.routes[route] {
+					if e.Serves(route) {
 						away[route] = true
 					}
 				}

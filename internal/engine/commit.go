@@ -27,16 +27,16 @@ func (t *turn) putChild(e *history.Event) {
 	info := &t.in.info
 	child := &childStart{event: e, info: Info{
 		Ref: Ref{Tenant: info.Tenant, ID: e.Target}, Name: e.Name, Version: e.Child.Version,
-		Status: Pending, Execution: 1, CreatedAt: t.in.ledger.now, run: newSeed(), origin: t.under(),
+		Status: Pending, Execution: 1, CreatedAt: t.in.ledger.now, Tags: e.Child.Tags, run: newSeed(), origin: t.under(),
 	}}
 	start := &history.Start{Version: e.Child.Version, Execution: 1, Seed: child.info.run}
 	if e.Kind == history.ChildStarted {
-		start.Parent, start.ParentExecution, start.ParentEvent = info.ID, info.Execution, e.ID
+		start.Parent, start.ParentExecution, start.ParentEvent, start.ParentName = info.ID, info.Execution, e.ID, info.Name
 		child.info.Parent, child.info.ParentExecution, child.info.ParentEvent = info.ID, info.Execution, e.ID
 		child.info.parentRun = info.run
 	}
 	child.start = body{kind: bodyStart, run: child.info.run, info: &child.info, events: []history.Event{
-		{Kind: history.ExecutionStarted, Name: e.Name, Start: start, Data: e.Data},
+		{Kind: history.ExecutionStarted, Name: e.Name, Start: start, Data: e.Data, Foreign: e.Foreign},
 	}}
 	t.e.suspectUnserved(queueTurns, child.info.Route())
 	t.children = append(t.children, child)

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"maps"
 	"slices"
 
 	"github.com/abidehq/abide/internal/claimloop"
@@ -17,22 +16,24 @@ const maxClaims = 128
 
 // serveTurns claims instances until the engine is closed.
 func (e *Engine) serveTurns() {
-	if e.builds == nil {
-		routes := append(slices.Clone(e.cfg.Routes), routeEnded)
-		_ = e.serve(e.claiming, store.ClaimRequest{Queue: queueTurns, Routes: routes}, e.turning, e.turn)
-		return
-	}
 	for e.claiming.Err() == nil {
-		routes, changed := e.builds.routes()
+		var routes []string
+		var changed <-chan struct{}
+		if e.builds == nil {
+			n := e.served.Load()
+			routes, changed = slices.Clone(n.list), n.replaced
+		} else {
+			routes, changed = e.builds.routes()
+		}
 		req := store.ClaimRequest{Queue: queueTurns, Routes: append(routes, routeEnded)}
-		if e.serveUntil(changed, req) != nil {
+		if e.serveUntil(changed, req, e.turning, e.turn) != nil {
 			return
 		}
 	}
 }
 
-// serveUntil claims instances until changed is closed.
-func (e *Engine) serveUntil(changed <-chan struct{}, req store.ClaimRequest) error {
+// serveUntil is serve until changed is closed.
+func (e *Engine) serveUntil(changed <-chan struct{}, req store.ClaimRequest, slots *slots, run func(*job)) error {
 	ctx, cancel := context.WithCancel(e.claiming)
 	defer cancel()
 	go func() {
@@ -42,7 +43,7 @@ func (e *Engine) serveUntil(changed <-chan struct{}, req store.ClaimRequest) err
 		case <-ctx.Done():
 		}
 	}()
-	return e.serve(ctx, req, e.turning, e.turn)
+	return e.serve(ctx, req, slots, run)
 }
 
 // serveControl claims what was asked about instances until the engine is closed. It runs
@@ -56,9 +57,20 @@ func (e *Engine) serveControl() {
 // deliveries: the engine fails an activity that crashed too often, so that its instance is
 // told.
 func (e *Engine) serveActivities() {
-	routes := slices.Sorted(maps.Keys(e.cfg.Activities))
-	req := store.ClaimRequest{Queue: QueueActivities, Routes: routes}
-	_ = e.serve(e.claiming, req, e.acting, e.activity)
+	for e.claiming.Err() == nil {
+		n := e.served.Load()
+		if len(n.tasks) == 0 { // a claim names one at least
+			select {
+			case <-n.replaced:
+			case <-e.claiming.Done():
+			}
+			continue
+		}
+		req := store.ClaimRequest{Queue: QueueActivities, Routes: n.tasks}
+		if e.serveUntil(n.replaced, req, e.acting, e.activity) != nil {
+			return
+		}
+	}
 }
 
 // serve claims, and has run work on each claim, as many at a time as there are slots. A slot is taken

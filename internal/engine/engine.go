@@ -46,6 +46,15 @@ type Config struct {
 	// Activities by name.
 	Activities map[string]Activity
 
+	// Discovery, if not nil, finds more orchestrations, which the Executor runs too, and more
+	// activities, which Discovered runs.
+	Discovery  Discovery
+	Discovered Activity
+
+	// Runtime says what runs the code if that is not this release of Go's SDK: a language and the
+	// version of its SDK. Instances that the engine runs say so.
+	Runtime string
+
 	// Tenants are those whose instances the engine runs; nil means all. There are at most
 	// [store.MaxClaimTenants]. What its client starts for others is run by other engines.
 	Tenants []string
@@ -190,7 +199,7 @@ type Engine struct {
 	unobserve func() // has the gauges show nothing any more
 	tracer    trace.Tracer
 
-	routes  map[string]bool // that it serves
+	served  served
 	fuser   *fuser
 	turning *slots // of orchestrations
 	acting  *slots // of activities
@@ -280,10 +289,7 @@ func New(cfg Config) (*Engine, error) {
 		}
 		e.Client.catalog = catalog.New(e.store, cfg.Clock, cfg.Signatures)
 	}
-	e.routes = make(map[string]bool, len(cfg.Routes))
-	for _, route := range cfg.Routes {
-		e.routes[route] = true
-	}
+	e.discover()
 	if cfg.Peers != nil {
 		e.Client.peers = cfg.Peers
 	}
@@ -316,6 +322,9 @@ func New(cfg Config) (*Engine, error) {
 	} else {
 		e.loops.Go(e.serveUnserved)
 	}
+	if cfg.Discovery != nil {
+		e.loops.Go(e.keepNames)
+	}
 	if w := cfg.Elsewhere; w != nil && w.State == roster.Draining {
 		e.drain() // and nothing is claimed before
 	} else {
@@ -329,7 +338,7 @@ func New(cfg Config) (*Engine, error) {
 func (e *Engine) serveAll() {
 	e.loops.Go(e.serveControl)
 	e.loops.Go(e.serveTurns)
-	if len(e.cfg.Activities) > 0 {
+	if len(e.cfg.Activities) > 0 || e.cfg.Discovery != nil {
 		e.loops.Go(e.serveActivities)
 	}
 	if len(e.cfg.Routes) > 0 && e.cfg.Build != "" {

@@ -540,9 +540,6 @@ func (t *turn) endDeliveries() {
 	}
 }
 
-// Serves reports whether the engine runs the orchestration.
-func (e *Engine) Serves(route string) bool { return e.routes[route] }
-
 // RunsFor reports whether the engine runs instances of a tenant.
 func (e *Engine) RunsFor(tenant string) bool {
 	return e.cfg.Tenants == nil || slices.Contains(e.cfg.Tenants, tenant)

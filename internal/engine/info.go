@@ -35,6 +35,9 @@ type Info struct {
 	// Build is the build that all turns of the instance are run by; empty if any may run them.
 	Build string
 
+	// Runtime is the language and the version of the SDK that ran its first turn, if that is not Go's.
+	Runtime string
+
 	// Reason is the reason for which it is suspended, stalled or terminated.
 	Reason string
 
@@ -199,6 +202,7 @@ const (
 	moreAwaited    = 2
 	moreBadPayload = 3
 	moreBuild      = 4
+	moreRuntime    = 5
 )
 
 func (i *Info) appendMore(out []byte) []byte {
@@ -218,6 +222,10 @@ func (i *Info) appendMore(out []byte) []byte {
 		out = wire.AppendNumber(out, moreBuild)
 		out = wire.AppendString(out, i.Build)
 	}
+	if i.Runtime != "" {
+		out = wire.AppendNumber(out, moreRuntime)
+		out = wire.AppendString(out, i.Runtime)
+	}
 	return out
 }
 
@@ -236,6 +244,8 @@ func (i *Info) decodeMore(d *reader) {
 		i.BadPayload, err = decodeBadPayload(data)
 	case moreBuild:
 		i.Build = string(data)
+	case moreRuntime:
+		i.Runtime = string(data)
 	}
 	if err != nil {
 		d.Fail(err.Error())

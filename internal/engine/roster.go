@@ -37,9 +37,13 @@ func newRoster(e *Engine) *roster.Publisher {
 			return int(e.turning.running.Load()), int(e.acting.running.Load()), e.cache.len()
 		},
 		Drain: e.drain,
+		Names: func() (routes, activities []string) {
+			n := e.served.Load()
+			return n.list, n.tasks
+		},
 		Worker: Worker{
 			ID: e.workerID, Name: e.cfg.WorkerName, Build: e.cfg.Build, Host: here.Host, PID: here.PID, Version: here.Version,
-			Routes: slices.Sorted(slices.Values(e.cfg.Routes)), Activities: slices.Sorted(maps.Keys(e.cfg.Activities)),
+			Routes: e.served.Load().list, Activities: e.served.Load().tasks,
 			Pinned: e.cfg.pinned(), Tenants: slices.Sorted(slices.Values(e.cfg.Tenants)),
 			TurnSlots: e.cfg.MaxTurns, RunSlots: e.cfg.MaxActivities, State: here.State, Run: here.Run,
 		},
@@ -131,12 +135,12 @@ func (c *Client) Unserved(ctx context.Context, routes, activities []string) ([]U
 
 // Unserved returns what no worker serves that is alive, and not this engine either.
 func (e *Engine) Unserved(ctx context.Context) ([]Unserved, error) {
-	return e.Client.Unserved(ctx, e.Routes(), slices.Collect(maps.Keys(e.cfg.Activities)))
+	return e.Client.Unserved(ctx, e.Routes(), e.served.Load().tasks)
 }
 
 // Routes returns the routes of keys whose turns the engine claims, unless its build is drained.
 func (e *Engine) Routes() []string {
-	routes := slices.Clone(e.cfg.Routes)
+	routes := slices.Clone(e.served.Load().list)
 	for _, route := range e.cfg.pinned() {
 		routes = append(routes, pinnedRoute(route, e.cfg.Build))
 	}

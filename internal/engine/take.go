@@ -74,6 +74,9 @@ func (t *turn) begin(events []history.Event) {
 	info := &t.in.info
 	t.changed = t.changed || info.Status == Pending
 	info.Status = Running
+	if info.Runtime != t.e.cfg.Runtime {
+		info.Runtime, t.changed = t.e.cfg.Runtime, true
+	}
 	if info.BegunAt.IsZero() {
 		info.BegunAt = base.Later(t.claim.Now, info.CreatedAt) // which is of another clock
 	}

@@ -47,7 +47,7 @@ func (e *Engine) suspectUnserved(queue, route string) {
 			return
 		}
 	case QueueActivities:
-		if _, here := e.cfg.Activities[route]; here {
+		if e.runs(route) {
 			return
 		}
 	}

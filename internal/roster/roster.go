@@ -48,6 +48,10 @@ type Config struct {
 	// instances are in memory.
 	Busy func() (turns, running, cached int)
 
+	// Names returns the routes and activities that the worker serves now, if they are not always those of
+	// Worker.
+	Names func() (routes, activities []string)
+
 	// Drain is called when an operator has asked the worker to claim nothing more, once. It must not
 	// block. The channel is closed when what is under way has ended. Nil means that the worker cannot be
 	// drained.
@@ -202,6 +206,9 @@ const conflicts = 3
 func (p *Publisher) put(ctx context.Context) error {
 	w := &p.worker
 	w.Turns, w.Running, w.Cached = p.cfg.Busy()
+	if p.cfg.Names != nil {
+		w.Routes, w.Activities = p.cfg.Names()
+	}
 	switch {
 	case p.drained:
 		w.State = Drained

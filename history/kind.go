@@ -96,7 +96,8 @@ const (
 	ExecutionFailed Kind = 25
 	// ExecutionCancelled ends it after a request for cancellation: Failure.
 	ExecutionCancelled Kind = 26
-	// ExecutionTerminated ends it without running its code: Name (reason), By.
+	// ExecutionTerminated ends it without running its code: Name (reason), By, Data (its result, if the
+	// request had one).
 	ExecutionTerminated Kind = 27
 	// ExecutionContinued ends it and begins the next one: Name, Start, Data (the next
 	// one's input).

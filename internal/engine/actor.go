@@ -36,3 +36,11 @@ func (b *body) by() string {
 	}
 	return b.events[0].By
 }
+
+// result returns the result that a termination gives the instance, if it gives one.
+func (b *body) result() []byte {
+	if len(b.events) == 0 {
+		return nil
+	}
+	return b.events[0].Data
+}

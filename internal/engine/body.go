@@ -49,6 +49,10 @@ type body struct {
 	// orphan is true if the parent has ended, so that no result is sent to it.
 	orphan bool
 
+	// recursive is true for a termination that ends the open children too, whatever their close
+	// policies are.
+	recursive bool
+
 	reason string // of a control request, for people
 
 	// info is the record of an instance that starts, so that its first turn need not read it.
@@ -66,6 +70,8 @@ const (
 	flagInfo    = 2
 	flagParent  = 4
 	flagOrphan  = 8
+
+	flagRecursive = 16
 )
 
 // parentMark says which parent a message is from, and by which event of its history it
@@ -90,6 +96,9 @@ func (b *body) encode() []byte {
 	}
 	if b.orphan {
 		flags |= flagOrphan
+	}
+	if b.recursive {
+		flags |= flagRecursive
 	}
 	if b.info != nil {
 		flags |= flagInfo
@@ -134,7 +143,7 @@ func decodeBody(data []byte) (body, error) {
 	r.Format(bodyFormat)
 	b := body{kind: bodyKind(r.Number()), run: r.Uint64()}
 	flags := r.Number()
-	b.awaited, b.orphan = flags&flagAwaited != 0, flags&flagOrphan != 0
+	b.awaited, b.orphan, b.recursive = flags&flagAwaited != 0, flags&flagOrphan != 0, flags&flagRecursive != 0
 	b.reason = r.String()
 	if flags&flagInfo != 0 {
 		b.info = r.startInfo()
@@ -145,7 +154,7 @@ func decodeBody(data []byte) (body, error) {
 	for r.Err == nil && len(r.Data) > 0 {
 		b.events = append(b.events, r.event())
 	}
-	known := uint64(flagAwaited | flagInfo | flagParent | flagOrphan)
+	known := uint64(flagAwaited | flagInfo | flagParent | flagOrphan | flagRecursive)
 	switch {
 	case len(data) > 1 && b.kind > bodyCorrect:
 		return body{}, fmt.Errorf("abide: message of kind %d: %w", b.kind, errLater)

@@ -88,6 +88,11 @@ type Start struct {
 
 	IfExists IfExists
 
+	// Replaceable, if it is not nil, is used instead of IfExists: an existing instance is replaced if
+	// its status is among these, and is ErrExists otherwise. One that has not ended is dropped in the
+	// commit of the start: see replace.go.
+	Replaceable []Status
+
 	// New is true if the ID was made for this start: no instance can have it.
 	New bool
 
@@ -158,15 +163,18 @@ func (c *Client) start(ctx context.Context, starts []Start) ([]Started, error) {
 		done[i] = Started{Ref: starts[i].Ref}
 	}
 	origin := spanFrom(ctx)
-	replaced := make([]int64, len(starts)) // versions of records that make way
+	replaced := make([]*replacement, len(starts))
 	pause := backoff.Contention(c.clock)
 	for try := range startTries {
 		err := c.commitStarts(ctx, starts, done, replaced, origin, try)
 		if !errors.Is(err, store.ErrConflict) {
 			for i := range done {
 				if !done[i].Existed && !done[i].ended {
-					done[i].Revision = replaced[i] + 1
+					done[i].Revision = replaced[i].revision() + 1
 				}
+			}
+			if err == nil {
+				c.forgetReplaced(ctx, replaced)
 			}
 			return done, wrap("start", err)
 		}
@@ -206,7 +214,7 @@ func (c *Client) setTimes(ctx context.Context, starts []Start) error {
 
 // commitStarts commits the starts of instances that are not known to exist, in the first try together
 // with their first turns where that can be. It returns ErrBusy if the process does not keep up.
-func (c *Client) commitStarts(ctx context.Context, starts []Start, done []Started, replaced []int64, origin span, try int) error {
+func (c *Client) commitStarts(ctx context.Context, starts []Start, done []Started, replaced []*replacement, origin span, try int) error {
 	permit, err := c.acquire(ctx, len(starts))
 	if err != nil {
 		return err
@@ -246,7 +254,7 @@ func (c *Client) commitAll(ctx context.Context, starts []Start, done []Started, 
 		t.prepare()
 		merge(&tx, &t.tx)
 	}
-	merge(&tx, c.startTx(plain, make([]Started, len(plain)), make([]int64, len(plain)), origin))
+	merge(&tx, c.startTx(plain, make([]Started, len(plain)), make([]*replacement, len(plain)), origin))
 	err := c.store.Commit(ctx, &tx)
 	for i, t := range turns {
 		if t != nil {
@@ -255,7 +263,7 @@ func (c *Client) commitAll(ctx context.Context, starts []Start, done []Started, 
 		}
 	}
 	if errors.Is(err, store.ErrInvalid) { // too large with the turns: nothing was committed
-		return c.store.Commit(ctx, c.startTx(starts, done, make([]int64, len(starts)), origin))
+		return c.store.Commit(ctx, c.startTx(starts, done, make([]*replacement, len(starts)), origin))
 	}
 	return err
 }
@@ -272,7 +280,7 @@ func (s *Start) instance(now time.Time, origin span) (Info, body) {
 	}}}
 }
 
-func (c *Client) startTx(starts []Start, done []Started, replaced []int64, origin span) *store.Tx {
+func (c *Client) startTx(starts []Start, done []Started, replaced []*replacement, origin span) *store.Tx {
 	now := c.clock.Now()
 	var tx store.Tx
 	for i := range starts {
@@ -281,24 +289,26 @@ func (c *Client) startTx(starts []Start, done []Started, replaced []int64, origi
 			continue
 		}
 		info, b := s.instance(now, origin)
-		if replaced[i] > 0 {
-			tx.DeleteKeys = append(tx.DeleteKeys, s.Ref.key(), s.Ref.control())
+		old := replaced[i]
+		if old != nil {
+			info.offset, info.kept = old.offset, old.kept
+			merge(&tx, &old.tx)
 		}
-		put := info.putRecord(replaced[i])
+		put := info.putRecord(old.revision())
 		put.New = s.New
 		tx.PutRecords = append(tx.PutRecords, put)
-		tx.Put = append(tx.Put, store.Message{Key: s.Ref.key(), ID: idStart, Route: info.Route(), VisibleAt: s.At, Body: b.encode(), New: s.New})
+		tx.Put = append(tx.Put, store.Message{Key: s.Ref.key(), ID: old.startID(info.run), Route: info.Route(), VisibleAt: s.At, Body: b.encode(), New: s.New})
 	}
 	return &tx
 }
 
 // findExisting finds out which of the instances exist, and whether that is fine.
-func (c *Client) findExisting(ctx context.Context, starts []Start, done []Started, replaced []int64) error {
+func (c *Client) findExisting(ctx context.Context, starts []Start, done []Started, replaced []*replacement) error {
 	for i := range starts {
 		s := &starts[i]
 		info, err := c.Get(ctx, s.Ref)
+		replaced[i] = nil
 		if errors.Is(err, ErrNotFound) {
-			replaced[i] = 0
 			done[i].Existed = false
 			continue
 		}
@@ -306,9 +316,11 @@ func (c *Client) findExisting(ctx context.Context, starts []Start, done []Starte
 			return err
 		}
 		switch {
-		case s.IfExists == Replace && info.Status.Ended():
-			replaced[i] = info.Revision
-		case s.IfExists == Reject:
+		case s.replaces(info.Status):
+			if replaced[i], err = c.replace(ctx, &info); err != nil {
+				return err
+			}
+		case s.IfExists == Reject || s.Replaceable != nil:
 			return fmt.Errorf("abide: start: instance %v is there, %s: %w", s.Ref, info.Status, ErrExists)
 		case info.Name != s.Name:
 			return fmt.Errorf("abide: start: instance %v is of orchestration %q, not %q: %w", s.Ref, info.Name, s.Name, ErrExists)

@@ -207,7 +207,8 @@ func (c *control) do(m *message) error {
 			return err
 		}
 		c.quiet = nil // what has ended needs no more remarks
-		t.end(&history.Event{Kind: history.ExecutionTerminated, Name: m.reason, By: m.by()}, Terminated)
+		t.recursive = m.recursive
+		t.end(&history.Event{Kind: history.ExecutionTerminated, Name: m.reason, By: m.by(), Data: m.result()}, Terminated)
 		// Its route is served by every engine, which acknowledges what is left of its messages;
 		// these may have been parked.
 		wake := wakeMessage(info)

@@ -253,11 +253,13 @@ func (t *turn) dropOpen() {
 	t.in.ledger.open, t.in.ledger.leaving = nil, nil
 }
 
-// leaveChild applies the close policy of a child whose parent ends first. A child that
-// was asked to cancel is not asked a second time.
+// leaveChild applies the close policy of a child whose parent ends first, or terminates it if the parent
+// is terminated recursively. A child that was asked to cancel is not asked a second time.
 func (t *turn) leaveChild(child *history.Event, cancelled bool) {
 	why := fmt.Sprintf("its parent %s has ended", t.in.info.ID)
 	switch on := child.Child.OnClose; {
+	case t.recursive:
+		t.controlChild(prefixOrphan, child, body{kind: bodyTerminate, orphan: true, recursive: true, reason: why})
 	case on == history.TerminateChild:
 		t.controlChild(prefixOrphan, child, body{kind: bodyTerminate, orphan: true, reason: why})
 	case on == history.CancelChild && !cancelled:

@@ -74,9 +74,12 @@ func exampleBodies() map[string]body {
 		"suspend":   {kind: bodySuspend, reason: "the warehouse is closed"},
 		"resume":    {kind: bodyResume},
 		"terminate": {kind: bodyTerminate, reason: "stuck"},
-		"expire":    {kind: bodyExpire, run: run},
-		"orphan":    {kind: bodyOrphan, orphan: true, parent: &parentMark{run: run, event: 1}},
-		"parked":    {kind: bodyParked},
+		"terminate all": {kind: bodyTerminate, reason: "stuck", recursive: true, events: []history.Event{{
+			Kind: history.ExecutionTerminated, By: "operator", Data: []byte("1"),
+		}}},
+		"expire": {kind: bodyExpire, run: run},
+		"orphan": {kind: bodyOrphan, orphan: true, parent: &parentMark{run: run, event: 1}},
+		"parked": {kind: bodyParked},
 		"correct": {kind: bodyCorrect, run: run, events: []history.Event{{
 			Kind: history.PayloadCorrected, Target: "e/1", At: noon, Name: "approved", Data: []byte("true"), By: "operator",
 		}}},

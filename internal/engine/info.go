@@ -63,8 +63,8 @@ type Info struct {
 	Text   string
 	Values map[string][]byte
 
-	// Result is the encoded result of a completed instance, and Failure the error of one that
-	// ended otherwise.
+	// Result is the encoded result of a completed instance, or the one that a termination gave it, and
+	// Failure the error of one that did not complete.
 	Result  []byte
 	Failure *history.Failure
 

@@ -192,6 +192,30 @@ func (c *Client) Terminate(ctx context.Context, ref Ref, why string) error {
 	return c.request(ctx, "terminate", ref, why, body{kind: bodyTerminate, reason: why, events: byActor(ctx)})
 }
 
+// Termination says how an instance is terminated.
+type Termination struct {
+	Reason string
+
+	// Result is the encoded result of the terminated instance, at most MaxPayload bytes.
+	Result []byte
+
+	// Recursive terminates the children that the instance waits for, whatever their close policies are,
+	// and their children.
+	Recursive bool
+}
+
+// TerminateWith ends an instance without asking its code, with a result.
+func (c *Client) TerminateWith(ctx context.Context, ref Ref, how Termination) error {
+	if err := checkPayload("the result of "+ref.String(), how.Result); err != nil {
+		return err
+	}
+	b := body{kind: bodyTerminate, reason: how.Reason, recursive: how.Recursive, events: byActor(ctx)}
+	if len(how.Result) > 0 {
+		b.events = []history.Event{{Kind: history.ExecutionTerminated, By: actorFrom(ctx), Data: how.Result}}
+	}
+	return c.request(ctx, "terminate", ref, how.Reason, b)
+}
+
 // Suspend has an instance wait until it is resumed. What reaches it meanwhile is kept.
 func (c *Client) Suspend(ctx context.Context, ref Ref, why string) error {
 	return c.request(ctx, "suspend", ref, why, body{kind: bodySuspend, reason: why, events: byActor(ctx)})

@@ -130,6 +130,9 @@ type draft struct {
 	// next is the event with which the next execution starts, after a continue-as-new.
 	next *history.Event
 
+	// recursive is true if the instance is terminated together with its children.
+	recursive bool
+
 	// dropped has the activities whose tasks this turn deletes, by the ID of their event.
 	dropped map[int32]bool
 

@@ -296,32 +296,58 @@ func (c *Client) Delete(ctx context.Context, ref Ref) error {
 	if !info.Status.Ended() {
 		return fmt.Errorf("abide: delete: %v is %s; only an instance that has ended can be deleted: %w", ref, info.Status, ErrState)
 	}
-	return wrap("delete", c.store.Commit(ctx, &store.Tx{
-		DeleteKeys:    []store.Key{ref.key(), ref.control()},
-		DeleteRecords: []store.DeleteRecord{{Key: ref.record(), Expect: info.Revision}},
-	}))
+	var tx store.Tx
+	info.delete(&tx)
+	return wrap("delete", c.store.Commit(ctx, &tx))
 }
 
 // Restart starts an instance that has ended once more, with the input of its last
 // execution. Its old history goes.
 func (c *Client) Restart(ctx context.Context, ref Ref) error {
-	info, events, err := c.History(ctx, ref, 0)
+	info, err := c.Get(ctx, ref)
 	if err != nil {
 		return err
 	}
 	if !info.Status.Ended() {
 		return fmt.Errorf("abide: restart: %v is %s; only an instance that has ended can be restarted: %w", ref, info.Status, ErrState)
 	}
-	start := Start{Ref: ref, Name: info.Name, Version: info.Version, Tags: info.Tags, IfExists: Replace, Unchecked: true}
-	found := false
-	for i := range events {
-		if events[i].Kind == history.ExecutionStarted {
-			start.Input, found = events[i].Data, true
+	return c.startAgain(ctx, &info, ref, Replace)
+}
+
+// RestartAs starts a new instance with the orchestration, the tags and the input of the last execution of
+// another one, which may run or have ended and stays as it is. It returns [ErrExists] if there is an instance
+// with the new ID.
+func (c *Client) RestartAs(ctx context.Context, ref Ref, id string) error {
+	info, err := c.Get(ctx, ref)
+	if err != nil {
+		return err
+	}
+	return c.startAgain(ctx, &info, Ref{Tenant: ref.Tenant, ID: id}, Reject)
+}
+
+// startAgain starts an instance with what another one was started with.
+func (c *Client) startAgain(ctx context.Context, info *Info, as Ref, policy IfExists) error {
+	e, err := c.startOf(ctx, info)
+	if err == nil && e == nil {
+		e, err = c.pendingStart(ctx, info.Ref)
+	}
+	if err != nil {
+		return wrap("restart", err)
+	}
+	if e == nil {
+		return fmt.Errorf("abide: restart: %v ended before it began, so its input is not known: %w", info.Ref, ErrState)
+	}
+	_, err = c.Start(ctx, Start{Ref: as, Name: e.Name, Version: e.Start.Version, Input: e.Data, Tags: info.Tags, IfExists: policy, Unchecked: true})
+	return err
+}
+
+// pendingStart returns the event that starts the execution of an instance that has not begun, or nil.
+func (c *Client) pendingStart(ctx context.Context, ref Ref) (*history.Event, error) {
+	list, err := c.Undelivered(ctx, ref, store.DefaultMessages)
+	for i := range list {
+		if list[i].Event.Kind == history.ExecutionStarted {
+			return &list[i].Event, nil
 		}
 	}
-	if !found {
-		return fmt.Errorf("abide: restart: %v ended before it began, so its input is not known: %w", ref, ErrState)
-	}
-	_, err = c.Start(ctx, start)
-	return err
+	return nil, err
 }

@@ -24,14 +24,15 @@ type Event struct {
 	// Ref is the ID of the event that this one refers to.
 	Ref int32
 
-	// Name is the name of the orchestration, activity, timer, event, step, change or value, or
-	// a text for people.
+	// Name is the name of the orchestration, activity, timer, event, step, change, value or
+	// operation of an entity, or a text for people.
 	Name string
 
-	// Target is the ID of another instance.
+	// Target is the ID of another instance or of an entity.
 	Target string
 
-	// At is the time of a turn or a timer, by the store's clock, in whole milliseconds.
+	// At is the time of a turn, a timer or a delayed operation of an entity, by the store's clock, in
+	// whole milliseconds.
 	At time.Time
 
 	// Data is the encoded input, result or value of an event.

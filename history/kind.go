@@ -86,6 +86,25 @@ const (
 	// replay uses the corrected payload, see [Corrections].
 	PayloadCorrected Kind = 35
 
+	// EntityCalled calls an operation of an entity, whose result comes back: Name (of the
+	// operation), Target (ID of the entity), Data (its input), At (when it is delivered; zero means
+	// at once).
+	EntityCalled Kind = 36
+	// EntityCompleted is the result of a call: Ref, Data.
+	EntityCompleted Kind = 37
+	// EntityFailed is the failure of a call: Ref, Failure.
+	EntityFailed Kind = 38
+	// EntitySignaled signals an entity, whose result does not come back: Name, Target, Data, At.
+	EntitySignaled Kind = 39
+	// EntityLockRequested requests the locks of entities: Data is a JSON array of their IDs, sorted
+	// and without duplicates.
+	EntityLockRequested Kind = 40
+	// EntityLocked grants all locks of a request: Ref.
+	EntityLocked Kind = 41
+	// EntityUnlocked releases a lock: Ref (the request), Target (the ID of the entity). Without a
+	// target it withdraws a request that was not granted.
+	EntityUnlocked Kind = 42
+
 	// CancelRequested requests cancellation: Name (reason), By.
 	CancelRequested Kind = 23
 
@@ -143,6 +162,13 @@ var kindNames = [...]string{
 	ParentEnded:         "ParentEnded",
 	ExecutionStalled:    "ExecutionStalled",
 	PayloadCorrected:    "PayloadCorrected",
+	EntityCalled:        "EntityCalled",
+	EntityCompleted:     "EntityCompleted",
+	EntityFailed:        "EntityFailed",
+	EntitySignaled:      "EntitySignaled",
+	EntityLockRequested: "EntityLockRequested",
+	EntityLocked:        "EntityLocked",
+	EntityUnlocked:      "EntityUnlocked",
 }
 
 // Known reports whether this version knows the kind.
@@ -191,7 +217,7 @@ func (k *Kind) UnmarshalText(text []byte) error {
 func (k Kind) Incoming() bool {
 	switch k {
 	case TurnStarted, ExecutionStarted, ActivityCompleted, ActivityFailed, TimerFired, TimerMoveReceived,
-		ChildCompleted, ChildFailed, EventReceived, CancelRequested, ExecutionTerminated:
+		ChildCompleted, ChildFailed, EventReceived, EntityCompleted, EntityFailed, EntityLocked, CancelRequested, ExecutionTerminated:
 		return true
 	default:
 		return k.Quiet()

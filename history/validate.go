@@ -15,7 +15,8 @@ func (e *Event) Validate() error {
 	switch e.Kind {
 	case ActivityCompleted, ActivityFailed, ActivityCancelled,
 		TimerFired, TimerCancelled, TimerMoved, TimerMoveReceived,
-		ChildCompleted, ChildFailed, ChildCancelled:
+		ChildCompleted, ChildFailed, ChildCancelled,
+		EntityCompleted, EntityFailed, EntityLocked, EntityUnlocked:
 		if e.Ref == 0 {
 			return missing("ref")
 		}
@@ -31,13 +32,17 @@ func (e *Event) Validate() error {
 		if e.Child == nil {
 			return missing("child")
 		}
+	case EntityCalled, EntitySignaled:
+		if e.Target == "" {
+			return missing("target")
+		}
 	}
 	switch e.Kind {
 	case PayloadCorrected:
 		if e.Ref == 0 && e.Target == "" {
 			return missing("ref or target")
 		}
-	case ActivityFailed, ChildFailed, StepFailed, ExecutionFailed:
+	case ActivityFailed, ChildFailed, EntityFailed, StepFailed, ExecutionFailed:
 		if e.Failure == nil {
 			return missing("failure")
 		}

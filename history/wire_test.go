@@ -80,6 +80,13 @@ func examples() []Event {
 		}},
 		{Kind: ChildStarted, Name: "ship", Target: "order-7/ship", Child: &Child{Tags: map[string]string{"region": "north"}}, Foreign: &Foreign{ID: 4, Request: "r-1"}},
 		{Kind: ExecutionStarted, Name: "ship", Start: &Start{Execution: 1, Parent: "order-7", ParentExecution: 1, ParentEvent: 9, Seed: 1, ParentName: "order"}},
+		{Kind: EntityCalled, Name: "add", Target: "@counter@7", Data: []byte(`1`), Foreign: &Foreign{ID: 5, Request: "r-2"}},
+		{Kind: EntityCompleted, Ref: 48, Data: []byte(`8`)},
+		{Kind: EntityFailed, Ref: 48, Failure: &Failure{Type: "RangeError", Message: "too much"}},
+		{Kind: EntitySignaled, Name: "reset", Target: "@counter@7", At: noon.Add(time.Hour)},
+		{Kind: EntityLockRequested, Data: []byte(`["@account@a","@account@b"]`)},
+		{Kind: EntityLocked, Ref: 52},
+		{Kind: EntityUnlocked, Ref: 52, Target: "@account@a"},
 	}
 }
 

@@ -87,6 +87,9 @@ func aboutKey(key store.Key, route string) slog.Attr {
 	if key.Queue == QueueActivities {
 		return slog.Group("", slog.String(LogTenant, Ref{Tenant: key.Tenant}.tenantName()), slog.String("task", key.Name), slog.String("activity", route))
 	}
+	if key.Queue == QueueEntities {
+		return slog.Group("", slog.String(LogTenant, Ref{Tenant: key.Tenant}.tenantName()), slog.String("entity", key.Name))
+	}
 	if key.Queue != queueTurns || route == routeParked || route == routeEnded {
 		route = ""
 	}

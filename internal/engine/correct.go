@@ -92,7 +92,7 @@ func (c *Client) correction(ctx context.Context, info *Info, fix Correction) (hi
 	e.Name = of.Name
 	switch of.Kind {
 	case history.EventReceived:
-	case history.ExecutionStarted, history.ActivityCompleted, history.ChildCompleted:
+	case history.ExecutionStarted, history.ActivityCompleted, history.ChildCompleted, history.EntityCompleted:
 		if fix.Discard {
 			return e, fmt.Errorf("abide: correct: %v cannot be discarded, only events that were raised can; give another payload: %w", &of, ErrInvalid)
 		}
@@ -156,7 +156,8 @@ func (c *Client) Undelivered(ctx context.Context, ref Ref, limit int) ([]Undeliv
 			continue
 		}
 		switch b.events[0].Kind {
-		case history.ExecutionStarted, history.EventReceived, history.ActivityCompleted, history.ActivityFailed, history.ChildCompleted, history.ChildFailed:
+		case history.ExecutionStarted, history.EventReceived, history.ActivityCompleted, history.ActivityFailed, history.ChildCompleted, history.ChildFailed,
+			history.EntityCompleted, history.EntityFailed:
 			list = append(list, Undelivered{Message: m.ID, Event: b.events[0], At: m.VisibleAt, putAt: m.PutAt})
 		default:
 		}

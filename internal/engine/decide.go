@@ -22,6 +22,9 @@ import (
 //	ChildStarted           the record and the start message of another instance
 //	ChildCancelled         a control message to the child
 //	EventSent              a message to another instance
+//	EntityCalled, -Signaled  a message to an entity
+//	EntityLockRequested    a message to the first of the entities
+//	EntityUnlocked         a message to the entity, or to the first if it withdraws a request
 //	TurnYielded            a wake message to the instance itself
 //	StatusSet, ValueSet    the record
 //	ExecutionContinued     a new run: the log goes on, the start of the next execution
@@ -30,7 +33,7 @@ import (
 // In a transaction puts apply before deletes, so an activity that is scheduled and cancelled in one turn
 // leaves nothing behind, whatever the order of the two here.
 func (t *turn) decide(e *history.Event) error {
-	asked := t.in.ledger.open[e.Ref]
+	asked, locks := t.in.ledger.open[e.Ref], t.in.ledger.locks[e.Ref]
 	t.append(e)
 	info := &t.in.info
 	switch e.Kind {
@@ -57,6 +60,12 @@ func (t *turn) decide(e *history.Event) error {
 	case history.EventSent:
 		t.send(Ref{Tenant: info.Tenant, ID: e.Target}, messageID(prefixEvent+"/"+info.ID, info.run, e.ID),
 			body{kind: bodyEvents, events: []history.Event{{Kind: history.EventReceived, Name: e.Name, Data: e.Data}}})
+	case history.EntityCalled, history.EntitySignaled:
+		return t.operate(e)
+	case history.EntityLockRequested:
+		return t.lock(e)
+	case history.EntityUnlocked:
+		t.unlock(e, locks)
 	case history.TurnYielded:
 		t.yielded = true
 		t.putSelf(idWake, body{kind: bodyWake, run: info.run}, time.Time{})
@@ -231,8 +240,8 @@ func because(what, why string) string {
 	return what + ": " + why
 }
 
-// dropOpen deletes the tasks and timers that the execution has open, and applies the close policies of
-// its children. It is called at the end of an execution.
+// dropOpen deletes the tasks and timers that the execution has open, applies the close policies of
+// its children, and releases the locks of entities that it holds or has requested. It is called at the end of an execution.
 func (t *turn) dropOpen() {
 	info := &t.in.info
 	for _, open := range t.in.ledger.inOrder() {
@@ -250,7 +259,10 @@ func (t *turn) dropOpen() {
 	for _, id := range sortedKeys(t.in.ledger.leaving) {
 		t.leaveChild(t.in.ledger.leaving[id], true)
 	}
-	t.in.ledger.open, t.in.ledger.leaving = nil, nil
+	for _, id := range sortedKeys(t.in.ledger.locks) {
+		t.releaseLocks(id, t.in.ledger.locks[id])
+	}
+	t.in.ledger.open, t.in.ledger.leaving, t.in.ledger.locks = nil, nil, nil
 }
 
 // leaveChild applies the close policy of a child whose parent ends first, or terminates it if the parent

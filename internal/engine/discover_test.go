@@ -11,15 +11,15 @@ import (
 
 // found is a discovery to which names are added.
 type found struct {
-	mu                 sync.Mutex
-	routes, activities []string
-	changed            chan struct{}
+	mu                           sync.Mutex
+	routes, activities, entities []string
+	changed                      chan struct{}
 }
 
-func (f *found) Names() (routes, activities []string, changed <-chan struct{}) {
+func (f *found) Names() (Found, <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return slices.Clone(f.routes), slices.Clone(f.activities), f.changed
+	return Found{Routes: slices.Clone(f.routes), Activities: slices.Clone(f.activities), Entities: slices.Clone(f.entities)}, f.changed
 }
 
 func (f *found) add(route, activity string) {

@@ -73,6 +73,24 @@ func (e *Engine) serveActivities() {
 	}
 }
 
+// serveEntities claims entities until the engine is closed.
+func (e *Engine) serveEntities() {
+	for e.claiming.Err() == nil {
+		n := e.served.Load()
+		if len(n.objects) == 0 { // a claim names one at least
+			select {
+			case <-n.replaced:
+			case <-e.claiming.Done():
+			}
+			continue
+		}
+		req := store.ClaimRequest{Queue: QueueEntities, Routes: n.objects, MaxMessages: MaxEntityBatch}
+		if e.serveUntil(n.replaced, req, e.operating, e.entity) != nil {
+			return
+		}
+	}
+}
+
 // serve claims, and has run work on each claim, as many at a time as there are slots. A slot is taken
 // before the claim: a process leases only what it can begin at once, and leaves the rest to others.
 //

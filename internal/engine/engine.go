@@ -46,10 +46,14 @@ type Config struct {
 	// Activities by name.
 	Activities map[string]Activity
 
-	// Discovery, if not nil, finds more orchestrations, which the Executor runs too, and more
-	// activities, which Discovered runs.
-	Discovery  Discovery
-	Discovered Activity
+	// Entities by name, which is in lower case.
+	Entities map[string]EntityCode
+
+	// Discovery, if not nil, finds more orchestrations, which the Executor runs too, more
+	// activities, which Discovered runs, and more entities, which DiscoveredEntity runs.
+	Discovery        Discovery
+	Discovered       Activity
+	DiscoveredEntity EntityCode
 
 	// Runtime says what runs the code if that is not this release of Go's SDK: a language and the
 	// version of its SDK. Instances that the engine runs say so.
@@ -66,9 +70,10 @@ type Config struct {
 	// Ready, if not nil, is called with the client of the engine before any code runs.
 	Ready func(*Client)
 
-	// MaxTurns and MaxActivities limit how many run concurrently.
+	// MaxTurns, MaxActivities and MaxEntities limit how many run concurrently.
 	MaxTurns      int
 	MaxActivities int
+	MaxEntities   int
 
 	// CacheSize is the number of waiting instances whose code stays in memory.
 	CacheSize int
@@ -126,10 +131,11 @@ type Config struct {
 	// left to another engine.
 	Elsewhere *Worker
 
-	// MaxHistory, MaxHistoryBytes and MaxOpen replace the limits of that name.
-	MaxHistory      int
-	MaxHistoryBytes int
-	MaxOpen         int
+	// MaxHistory, MaxHistoryBytes, MaxOpen and MaxEntityBacklog replace the limits of that name.
+	MaxHistory       int
+	MaxHistoryBytes  int
+	MaxOpen          int
+	MaxEntityBacklog int
 }
 
 func (c *Config) setDefaults() {
@@ -144,6 +150,7 @@ func (c *Config) setDefaults() {
 	}
 	setDefault(&c.MaxTurns, DefaultTurns)
 	setDefault(&c.MaxActivities, DefaultActivities)
+	setDefault(&c.MaxEntities, DefaultTurns)
 	setDefault(&c.CacheSize, DefaultCache)
 	setDefault(&c.LeaseDuration, DefaultLease)
 	setDefault(&c.Retention, DefaultRetention)
@@ -155,6 +162,7 @@ func (c *Config) setDefaults() {
 	setDefault(&c.MaxHistory, MaxHistory)
 	setDefault(&c.MaxHistoryBytes, MaxHistoryBytes)
 	setDefault(&c.MaxOpen, MaxOpen)
+	setDefault(&c.MaxEntityBacklog, MaxEntityBacklog)
 }
 
 // process returns the name of the process that runs the code.
@@ -199,11 +207,12 @@ type Engine struct {
 	unobserve func() // has the gauges show nothing any more
 	tracer    trace.Tracer
 
-	served  served
-	fuser   *fuser
-	turning *slots // of orchestrations
-	acting  *slots // of activities
-	closers closers
+	served    served
+	fuser     *fuser
+	turning   *slots // of orchestrations
+	acting    *slots // of activities
+	operating *slots // of entities
+	closers   closers
 
 	suspects suspects
 	deferred deferrals
@@ -266,6 +275,7 @@ func New(cfg Config) (*Engine, error) {
 	e.workerID = unique()
 	e.owner = roster.Owner(e.workerID, cfg.WorkerName, cfg.process())
 	e.turning, e.acting = newSlots(e, "orchestration", cfg.MaxTurns), newSlots(e, "activity", cfg.MaxActivities)
+	e.operating = newSlots(e, "entity", cfg.MaxEntities)
 	e.closers.slots = e.turning
 	e.cache = newCache(cfg.CacheSize, e.closers.end)
 	e.siblings = newSiblings()
@@ -341,6 +351,9 @@ func (e *Engine) serveAll() {
 	if len(e.cfg.Activities) > 0 || e.cfg.Discovery != nil {
 		e.loops.Go(e.serveActivities)
 	}
+	if len(e.cfg.Entities) > 0 || e.cfg.Discovery != nil {
+		e.loops.Go(e.serveEntities)
+	}
 	if len(e.cfg.Routes) > 0 && e.cfg.Build != "" {
 		e.loops.Go(e.serveStalled)
 	}
@@ -407,7 +420,7 @@ func (e *Engine) StopClaiming() {
 func (e *Engine) stop(ctx context.Context) error {
 	e.StopClaiming()
 	e.loops.Wait()
-	if e.turning.running.Load()+e.acting.running.Load() > 0 {
+	if e.turning.running.Load()+e.acting.running.Load()+e.operating.running.Load() > 0 {
 		e.roster.Draining()
 	}
 	worked := make(chan struct{})

@@ -76,6 +76,7 @@ const (
 	TypeExists     = "abide.Exists"
 	TypePanic      = "abide.Panic"
 	TypeCrashed    = "abide.Crashed"
+	TypeBusy       = "abide.Busy"
 )
 
 // PanicFailure returns the failure of an activity or step that panicked. The stack is in its details, as

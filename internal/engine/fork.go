@@ -132,10 +132,17 @@ func reschedule(tx *store.Tx, fork *Info, book *ledger, events []history.Event) 
 			t.putTask(&events[open.ID-1])
 		case history.TimerCreated:
 			t.putTimer(open.ID, open.At, false)
+		case history.EntityCalled:
+			return fmt.Errorf("abide: fork: the call of entity %q by event %d is open there and its answer is for the other instance: fork from before the call or after its answer: %w",
+				open.Target, open.ID, ErrInvalid)
+		case history.EntityLockRequested: // see below
 		default:
 			return fmt.Errorf("abide: fork: the child %q, started by event %d, is open there and belongs to the other instance: fork from before it was started or after it ended: %w",
 				open.Target, open.ID, ErrInvalid)
 		}
+	}
+	for _, id := range sortedKeys(book.locks) {
+		return fmt.Errorf("abide: fork: locks of entities, requested by event %d, belong to the other instance there: fork from before the request or after their release: %w", id, ErrInvalid)
 	}
 	tx.Put = append(tx.Put, t.tx.Put...)
 	return nil

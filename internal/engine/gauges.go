@@ -36,7 +36,7 @@ func (e *Engine) observe() (stop func()) {
 	return m.set.Observe(func(ctx context.Context, o metric.Observer) error {
 		o.ObserveFloat64(m.turning, float64(e.turning.running.Load()))
 		o.ObserveFloat64(m.acting, float64(e.acting.running.Load()))
-		for _, s := range []*slots{e.turning, e.acting} {
+		for _, s := range []*slots{e.turning, e.acting, e.operating} {
 			o.ObserveFloat64(m.abandoned, float64(s.count()), metric.WithAttributeSet(attribute.NewSet(attribute.String(meter.CodeAbandoned.Label, s.what))))
 		}
 		o.ObserveFloat64(m.limit, float64(e.limiter.State().Limit))
@@ -83,7 +83,7 @@ type queueStats struct {
 // that an empty one shows as empty. Messages of suspended and stalled instances wait for
 // a person, and say nothing about how well the queue is served.
 func byQueue(stats *store.Stats) map[string]queueStats {
-	queues := map[string]queueStats{queueTurns: {}, QueueActivities: {}, queueControl: {}}
+	queues := map[string]queueStats{queueTurns: {}, QueueActivities: {}, queueControl: {}, QueueEntities: {}}
 	for i := range stats.Routes {
 		r := &stats.Routes[i]
 		q := queues[r.Queue]

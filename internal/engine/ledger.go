@@ -40,6 +40,10 @@ type ledger struct {
 	open    map[int32]*history.Event
 	leaving map[int32]*history.Event
 
+	// locks are the requests for locks of entities that were not withdrawn, and of which a lock is not
+	// released yet, by the ID of their event.
+	locks map[int32]*lockSet
+
 	// corrections are those of events in the history, and messages those of messages that were not
 	// delivered yet, by their IDs.
 	corrections history.Corrections
@@ -60,10 +64,12 @@ func (l *ledger) note(e *history.Event) {
 		}
 	case history.ExecutionStarted:
 		l.started = true
-	case history.ActivityScheduled, history.TimerCreated, history.ChildStarted:
+	case history.ActivityScheduled, history.TimerCreated, history.ChildStarted, history.EntityCalled:
 		l.addOpen(e)
+	case history.EntityLockRequested, history.EntityLocked, history.EntityUnlocked:
+		l.noteLock(e)
 	case history.ActivityCompleted, history.ActivityFailed, history.ActivityCancelled,
-		history.TimerFired, history.TimerCancelled:
+		history.TimerFired, history.TimerCancelled, history.EntityCompleted, history.EntityFailed:
 		delete(l.open, e.Ref)
 	case history.ChildCompleted, history.ChildFailed:
 		delete(l.open, e.Ref)
@@ -130,7 +136,7 @@ func (l *ledger) correct(m *message) bool {
 	return true
 }
 
-// addOpen adds an open activity, timer or child. The payload is dropped: it is in the log.
+// addOpen adds an open activity, timer, child, call of an entity or request for locks. The payload is dropped: it is in the log.
 func (l *ledger) addOpen(e *history.Event) {
 	if l.open == nil {
 		l.open = map[int32]*history.Event{}
@@ -161,6 +167,10 @@ func answers(e, asked *history.Event) bool {
 		return asked.Kind == history.TimerCreated
 	case history.ChildCompleted, history.ChildFailed:
 		return asked.Kind == history.ChildStarted
+	case history.EntityCompleted, history.EntityFailed:
+		return asked.Kind == history.EntityCalled
+	case history.EntityLocked:
+		return asked.Kind == history.EntityLockRequested
 	default:
 		return false
 	}

@@ -55,6 +55,17 @@ const (
 	// cancelled or terminated, in bytes.
 	MaxReason = 4 << 10
 
+	// MaxEntityBatch is the largest number of operations that an entity is given at once.
+	MaxEntityBatch = 200
+
+	// MaxEntityBacklog is how many operations and requests for its lock an entity keeps while it is
+	// locked, as far as they fit into its record. Beyond that a call fails with [TypeBusy], and a signal or
+	// a request for the lock goes to quarantine with [ReasonBacklog], where an operator can redrive it.
+	MaxEntityBacklog = 10_000
+
+	// MaxEntityLocks is the largest number of entities that are locked with one request.
+	MaxEntityLocks = 100
+
 	// MaxBatch is the largest number of instances to start in one commit.
 	MaxBatch = 1_000
 )

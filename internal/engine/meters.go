@@ -111,7 +111,7 @@ func newMeters(p metric.MeterProvider, activities map[string]Activity) (*meters,
 			m.byStatus[status] = newLabel(meter.InstancesEnded, string(status))
 		}
 	}
-	for _, queue := range []string{queueTurns, QueueActivities, queueControl} {
+	for _, queue := range []string{queueTurns, QueueActivities, queueControl, QueueEntities} {
 		m.byQueue[queue] = newLabel(meter.ClaimsLost, queue)
 	}
 	for name := range activities {

@@ -9,6 +9,9 @@ import (
 // QueueActivities is the queue of activities.
 const QueueActivities = "activities"
 
+// QueueEntities is the queue of entities.
+const QueueEntities = "entities"
+
 // The other queues, and kinds of records.
 const (
 	queueTurns   = "turns"
@@ -16,6 +19,7 @@ const (
 
 	kindInstance  = "instance"
 	kindHeartbeat = "heartbeat"
+	kindEntity    = "entity"
 )
 
 // Routes that are not those of an orchestration: see the package comment. A name of
@@ -105,4 +109,8 @@ const (
 	prefixControl  = "x"
 	prefixHanded   = "h/" // what the control queue has handed to a turn
 	prefixOrphan   = "o"  // a parent's end, for its child
+	prefixEntity   = "n"  // the answer of an entity
+	prefixSignal   = "s"  // a signal of a client or of another entity
+	prefixOperated = "i"  // an operation or a request for a lock, of an instance
+	prefixUnlock   = "u"  // the release of a lock
 )

@@ -49,6 +49,10 @@ func MessageEvent(key store.Key, body []byte) (instance string, e *history.Event
 		if t, err := decodeTask(body); err == nil {
 			instance, e = t.instance, &t.event
 		}
+	case QueueEntities:
+		if m, err := decodeEntityMessage(body); err == nil {
+			instance, e = m.from, m.asEvent(key.Name)
+		}
 	}
 	return instance, e
 }
@@ -95,6 +99,10 @@ func (c *Client) Redrive(ctx context.Context, tenant, id string) error {
 			if err := c.checkAwaited(ctx, m); err != nil {
 				return err
 			}
+		case QueueEntities:
+			if err := c.checkRequested(ctx, m); err != nil {
+				return err
+			}
 		}
 	}
 	return wrap("redrive", c.store.Commit(ctx, tx))
@@ -108,19 +116,43 @@ func (c *Client) checkAwaited(ctx context.Context, m *store.Message) error {
 		return nil //nolint:nilerr // a task that cannot be read may be redriven
 	}
 	ref := Ref{Tenant: m.Key.Tenant, ID: t.instance}
+	waits, err := c.waitsFor(ctx, ref, t.run, t.event.ID)
+	if err == nil && !waits {
+		err = fmt.Errorf("abide: redrive: instance %v does not wait for activity %q of event %d any more, discard the message: %w",
+			ref, t.event.Name, t.event.ID, ErrState)
+	}
+	return err
+}
+
+// checkRequested reports whether an instance waits for the locks that a message to an entity requests: nothing would
+// release those of another one.
+func (c *Client) checkRequested(ctx context.Context, m *store.Message) error {
+	request, err := decodeEntityMessage(m.Body)
+	if err != nil || request.kind != entityLock {
+		return nil //nolint:nilerr // a message that cannot be read may be redriven
+	}
+	ref := Ref{Tenant: m.Key.Tenant, ID: request.from}
+	waits, err := c.waitsFor(ctx, ref, request.run, request.event)
+	if err == nil && !waits {
+		err = fmt.Errorf("abide: redrive: instance %v does not wait for the locks of event %d any more, discard the message: %w", ref, request.event, ErrState)
+	}
+	return err
+}
+
+// waitsFor reports whether an execution of an instance waits for the answer to an event.
+func (c *Client) waitsFor(ctx context.Context, ref Ref, run uint64, event int32) (bool, error) {
 	info, events, err := c.History(ctx, ref, 0)
-	if err != nil && !errors.Is(err, ErrNotFound) {
-		return err
+	if errors.Is(err, ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
 	}
 	var book ledger
 	for i := range events {
 		book.note(&events[i])
 	}
-	if err != nil || info.Status.Ended() || info.run != t.run || book.open[t.event.ID] == nil {
-		return fmt.Errorf("abide: redrive: instance %v does not wait for activity %q of event %d any more, discard the message: %w",
-			ref, t.event.Name, t.event.ID, ErrState)
-	}
-	return nil
+	return !info.Status.Ended() && info.run == run && book.open[event] != nil, nil
 }
 
 // Discard removes a quarantined message for good.

@@ -37,13 +37,13 @@ func newRoster(e *Engine) *roster.Publisher {
 			return int(e.turning.running.Load()), int(e.acting.running.Load()), e.cache.len()
 		},
 		Drain: e.drain,
-		Names: func() (routes, activities []string) {
+		Names: func() (routes, activities, entities []string) {
 			n := e.served.Load()
-			return n.list, n.tasks
+			return n.list, n.tasks, n.objects
 		},
 		Worker: Worker{
 			ID: e.workerID, Name: e.cfg.WorkerName, Build: e.cfg.Build, Host: here.Host, PID: here.PID, Version: here.Version,
-			Routes: e.served.Load().list, Activities: e.served.Load().tasks,
+			Routes: e.served.Load().list, Activities: e.served.Load().tasks, Entities: e.served.Load().objects,
 			Pinned: e.cfg.pinned(), Tenants: slices.Sorted(slices.Values(e.cfg.Tenants)),
 			TurnSlots: e.cfg.MaxTurns, RunSlots: e.cfg.MaxActivities, State: here.State, Run: here.Run,
 		},
@@ -77,10 +77,15 @@ type Unserved struct {
 	Schedules int
 }
 
-// Unserved returns the routes of orchestrations and the activities for which messages are due, the targets
-// of actions for which messages wait, and the targets of active schedules, which no live worker serves. The
+// Unserved returns the routes of orchestrations, the activities and the entities for which messages are due, the
+// targets of actions for which messages wait, and the targets of active schedules, which no live worker serves. The
 // caller serves the routes and activities that it names.
 func (c *Client) Unserved(ctx context.Context, routes, activities []string) ([]Unserved, error) {
+	return c.unserved(ctx, Worker{Routes: routes, Activities: activities})
+}
+
+// unserved is Unserved for a caller that serves what a worker does.
+func (c *Client) unserved(ctx context.Context, here Worker) ([]Unserved, error) {
 	stats, err := c.store.Stats(ctx)
 	if err != nil {
 		return nil, wrap("unserved", err)
@@ -94,12 +99,13 @@ func (c *Client) Unserved(ctx context.Context, routes, activities []string) ([]U
 		return nil, wrap("unserved", err)
 	}
 	if !c.drained.Load() {
-		workers = append(workers, Worker{Routes: routes, Activities: activities})
+		workers = append(workers, here)
 	}
 	served := map[[2]string]bool{{queueTurns, routeParked}: true, {queueTurns, routeEnded}: true, {queueTurns, ""}: true}
 	for i := range workers {
 		for queue, names := range map[string][]string{
 			queueTurns: workers[i].Routes, QueueActivities: workers[i].Activities, QueueActions: workers[i].Targets,
+			QueueEntities: workers[i].Entities,
 		} {
 			for _, name := range names {
 				served[[2]string{queue, name}] = true
@@ -111,7 +117,7 @@ func (c *Client) Unserved(ctx context.Context, routes, activities []string) ([]U
 	}
 	var unserved []Unserved
 	for _, r := range stats.Routes {
-		due := r.Ready > 0 && (r.Queue == queueTurns || r.Queue == QueueActivities)
+		due := r.Ready > 0 && (r.Queue == queueTurns || r.Queue == QueueActivities || r.Queue == QueueEntities)
 		if !due && r.Queue != QueueActions || served[[2]string{r.Queue, r.Route}] {
 			continue
 		}
@@ -135,7 +141,8 @@ func (c *Client) Unserved(ctx context.Context, routes, activities []string) ([]U
 
 // Unserved returns what no worker serves that is alive, and not this engine either.
 func (e *Engine) Unserved(ctx context.Context) ([]Unserved, error) {
-	return e.Client.Unserved(ctx, e.Routes(), e.served.Load().tasks)
+	n := e.served.Load()
+	return e.Client.unserved(ctx, Worker{Routes: e.Routes(), Activities: n.tasks, Entities: n.objects})
 }
 
 // Routes returns the routes of keys whose turns the engine claims, unless its build is drained.

@@ -140,7 +140,7 @@ func (t *turn) takeAwaited(e *history.Event) error {
 	return nil
 }
 
-// answer takes the completion of an activity, timer or child, and removes it from the ledger at
+// answer takes the completion of an activity, timer, child, call of an entity or request for locks, and removes it from the ledger at
 // once: a second answer within the same claim must find nothing open. The answer of a child that was
 // asked to cancel is for history only: the code has had its answer.
 //

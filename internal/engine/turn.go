@@ -439,7 +439,8 @@ func decodeAll(e *Engine, c *store.Claim, tx *store.Tx) ([]message, error) {
 const (
 	ReasonUndecodable = "undecodable" // its body cannot be read
 	ReasonNoInstance  = "no-instance" // there is no record of the instance
-	ReasonUnreadable  = "unreadable"  // the record of the instance cannot be read
+	ReasonUnreadable  = "unreadable"  // the record of the instance or the entity cannot be read
+	ReasonBacklog     = "backlog"     // the entity is locked, and too much waits for it
 )
 
 // orphaned puts the messages of an instance that has no record into quarantine: that

@@ -38,8 +38,8 @@ func (u *unserved) ask() {
 	}
 }
 
-// suspectUnserved asks for a look if this process does not serve a name. The queue is that of turns or
-// of activities.
+// suspectUnserved asks for a look if this process does not serve a name. The queue is that of turns, of
+// activities or of entities.
 func (e *Engine) suspectUnserved(queue, route string) {
 	switch queue {
 	case queueTurns:
@@ -48,6 +48,10 @@ func (e *Engine) suspectUnserved(queue, route string) {
 		}
 	case QueueActivities:
 		if e.runs(route) {
+			return
+		}
+	case QueueEntities:
+		if e.operates(route) {
 			return
 		}
 	}
@@ -88,7 +92,7 @@ func (e *Engine) logUnserved() {
 		if !again {
 			continue
 		}
-		what := map[string]string{queueTurns: "orchestration", QueueActivities: "activity", QueueActions: "target"}[r.Queue]
+		what := map[string]string{queueTurns: "orchestration", QueueActivities: "activity", QueueActions: "target", QueueEntities: "entity"}[r.Queue]
 		e.log.Warn("no live worker serves it, its work waits", what, r.Route, "build", r.Build, "pending", r.Pending, "schedules", r.Schedules)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/abidehq/abide/internal/schema"
 )
 
-// Wait is an activity, timer, child or event that an instance waits for. It is derived from the history
+// Wait is an activity, timer, child, call of an entity, request for locks or event that an instance waits for. It is derived from the history
 // by the ledger, without the code; attempts of activities are read from their tasks, and awaited events
 // from the record.
 type Wait struct {
@@ -20,8 +20,8 @@ type Wait struct {
 	Event int32
 	Kind  history.Kind
 
-	// Name is that of the activity, the timer or the child's orchestration, and Child the
-	// child's ID.
+	// Name is that of the activity, the timer, the child's orchestration or the entity's operation,
+	// and Child the ID of the child or of the entity.
 	Name  string
 	Child string
 

@@ -82,6 +82,7 @@ var outcomes = map[history.Kind]string{
 	history.ActivityCompleted: "completed", history.ActivityFailed: "failed", history.ActivityCancelled: "cancelled",
 	history.TimerFired: "fired", history.TimerCancelled: "cancelled",
 	history.ChildCompleted: "completed", history.ChildFailed: "failed", history.ChildCancelled: "cancelled",
+	history.EntityCompleted: "completed", history.EntityFailed: "failed", history.EntityLocked: "granted",
 }
 
 type narrator struct {
@@ -147,8 +148,43 @@ func (n *narrator) describe(l *Line) {
 		subject("detached instance of", "started", Plain)
 		l.Target = e.Target
 	default:
+		n.describeEntity(l)
+	}
+}
+
+// describeEntity sets the text of a line about an entity.
+func (n *narrator) describeEntity(l *Line) {
+	e := l.Event
+	set := func(text string, tone Tone) { l.Text, l.Tone = text, tone }
+	switch e.Kind {
+	case history.EntityCalled, history.EntitySignaled:
+		verb := map[history.Kind]string{history.EntityCalled: "called", history.EntitySignaled: "signalled"}[e.Kind]
+		set("operation "+e.Name+" of "+e.Target+" "+verb, Plain)
+		l.Due = e.At
+	case history.EntityCompleted:
+		set("operation "+n.name(e)+n.of(e)+" completed", Good)
+	case history.EntityFailed:
+		set("operation "+n.name(e)+n.of(e)+" failed", Bad)
+	case history.EntityLockRequested:
+		set("locks of entities requested", Plain)
+	case history.EntityLocked:
+		set("locks of entities granted", Good)
+	case history.EntityUnlocked:
+		set("lock of "+e.Target+" released", Plain)
+		if e.Target == "" {
+			set("request for locks withdrawn", Faint)
+		}
+	default:
 		n.describeOwn(l)
 	}
+}
+
+// of names the entity that an answer comes from.
+func (n *narrator) of(e *history.Event) string {
+	if asked := n.asked[e.Ref]; asked != nil && asked.Event.Target != "" {
+		return " of " + asked.Event.Target
+	}
+	return ""
 }
 
 // describeOwn sets the text of a line about the instance itself.

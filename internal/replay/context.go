@@ -140,6 +140,33 @@ func (c *Context) Send(id, name string, data []byte) {
 	c.x.breathe()
 }
 
+// CallEntity asks for an operation of an entity.
+func (c *Context) CallEntity(id, operation string, input []byte) *Future {
+	return c.newFuture(history.Event{Kind: history.EntityCalled, Name: operation, Target: id, Data: input})
+}
+
+// SignalEntity sends an operation to an entity, delivered not before at, and forgets it. The zero time
+// means at once.
+func (c *Context) SignalEntity(id, operation string, input []byte, at time.Time) {
+	if !at.IsZero() {
+		at = notEarlier(at)
+	}
+	c.x.emit(history.Event{Kind: history.EntitySignaled, Name: operation, Target: id, Data: input, At: at})
+	c.x.breathe()
+}
+
+// LockEntities asks for the locks of entities; the IDs are encoded as [history.EntityLockRequested] says. A
+// future that is cancelled before the locks are granted withdraws the request.
+func (c *Context) LockEntities(ids []byte) *Future {
+	return c.newFuture(history.Event{Kind: history.EntityLockRequested, Data: ids})
+}
+
+// UnlockEntity releases the lock of one entity that a request has been granted.
+func (c *Context) UnlockEntity(request *Future, id string) {
+	c.x.emit(history.Event{Kind: history.EntityUnlocked, Ref: request.id, Target: id})
+	c.x.breathe()
+}
+
 // Step runs f here and now, and remembers what came of it: in a replayed turn it is
 // not run again. How f fails is up to f. If the scope is cancelled, f is not run, and the
 // step fails with the scope's failure.

@@ -354,7 +354,8 @@ func (x *Execution) receive(e *history.Event) error {
 			return fmt.Errorf("replay: %v: %w", e, ErrHistory)
 		}
 		x.begin(e)
-	case history.ActivityCompleted, history.ChildCompleted, history.ActivityFailed, history.ChildFailed:
+	case history.ActivityCompleted, history.ChildCompleted, history.ActivityFailed, history.ChildFailed,
+		history.EntityCompleted, history.EntityFailed, history.EntityLocked:
 		x.resolve(e)
 	case history.TimerFired:
 		// The code may have moved it, because of an event that came before it in this turn.

@@ -72,6 +72,10 @@ func (f *Future) String() string {
 		what = "timer"
 	case history.ChildStarted:
 		what = "child"
+	case history.EntityCalled:
+		what = "operation"
+	case history.EntityLockRequested:
+		what = "locks"
 	}
 	if f.name == "" {
 		return what
@@ -98,7 +102,12 @@ func (f *Future) settle(data []byte, failure *history.Failure) {
 // resolve settles the future that an event made. What was cancelled, or is known
 // already, stays as it is.
 func (x *Execution) resolve(e *history.Event) {
-	if f := x.futures[e.Ref]; f != nil {
+	f := x.futures[e.Ref]
+	switch {
+	case f == nil:
+	case f.done: // a call of an entity that was given up
+		delete(x.futures, e.Ref)
+	default:
 		f.answer = e.ID
 		f.settle(e.Data, e.Failure)
 	}
@@ -133,11 +142,16 @@ func (f *Future) cancel(why *history.Failure) {
 		f.x.emit(history.Event{Kind: history.TimerCancelled, Ref: f.id})
 	case history.ChildStarted:
 		f.x.emit(history.Event{Kind: history.ChildCancelled, Ref: f.id})
+	case history.EntityLockRequested:
+		f.x.emit(history.Event{Kind: history.EntityUnlocked, Ref: f.id})
 	}
 	if f.inbox != nil {
 		f.inbox.leave(f)
 	}
 	f.settle(nil, why)
+	if f.kind == history.EntityCalled { // it cannot be taken back: its answer comes
+		f.x.futures[f.id] = f
+	}
 }
 
 // inbox keeps events of one name, in order, until code receives them. Of events and waiting one is always
@@ -226,8 +240,8 @@ func (x *Execution) Awaited() []Awaited {
 	return all
 }
 
-// Open returns the IDs of the events whose activities, timers and children are not
-// known yet, in order.
+// Open returns the IDs of the events whose activities, timers, children, calls of entities and requests for
+// locks are not answered yet, in order.
 func (x *Execution) Open() []int32 {
 	var ids []int32
 	for id := range x.futures {

@@ -48,9 +48,9 @@ type Config struct {
 	// instances are in memory.
 	Busy func() (turns, running, cached int)
 
-	// Names returns the routes and activities that the worker serves now, if they are not always those of
-	// Worker.
-	Names func() (routes, activities []string)
+	// Names returns the routes, activities and entities that the worker serves now, if they are not always
+	// those of Worker.
+	Names func() (routes, activities, entities []string)
 
 	// Drain is called when an operator has asked the worker to claim nothing more, once. It must not
 	// block. The channel is closed when what is under way has ended. Nil means that the worker cannot be
@@ -207,7 +207,7 @@ func (p *Publisher) put(ctx context.Context) error {
 	w := &p.worker
 	w.Turns, w.Running, w.Cached = p.cfg.Busy()
 	if p.cfg.Names != nil {
-		w.Routes, w.Activities = p.cfg.Names()
+		w.Routes, w.Activities, w.Entities = p.cfg.Names()
 	}
 	switch {
 	case p.drained:

@@ -41,6 +41,9 @@ type Worker struct {
 	Routes     []string
 	Activities []string
 
+	// Entities are the names of entities.
+	Entities []string
+
 	// Targets are those of actions. Shared are the ones among them that every tenant can add
 	// actions and schedules for.
 	Targets []string
@@ -131,7 +134,8 @@ func (w *Worker) encode() []byte {
 	out = wire.AppendNumber(out, uint64(w.RunSlots))
 	out = wire.AppendNumber(out, uint64(w.Cached))
 	out = wire.AppendNumber(out, uint64(w.State))
-	return wire.AppendString(out, w.Run)
+	out = wire.AppendString(out, w.Run)
+	return wire.AppendStrings(out, w.Entities)
 }
 
 // Parse reads a record. One that was written by another release may say more, or say it in
@@ -164,6 +168,9 @@ func Parse(r store.Record) Worker {
 	if len(d.Data) > 0 {
 		w.TurnSlots, w.RunSlots, w.Cached = int(d.Int32()), int(d.Int32()), int(d.Int32())
 		w.State, w.Run = State(d.Int32()), d.String()
+	}
+	if len(d.Data) > 0 {
+		w.Entities = wire.Strings[string](&d)
 	}
 	if d.Err != nil {
 		return Worker{ID: w.ID, Name: w.Name, SeenAt: w.SeenAt}

@@ -14,7 +14,7 @@ func TestWorkerFormat(t *testing.T) {
 	t.Parallel()
 	w := Worker{
 		ID: "w1", Name: "till", Host: "shop", PID: 42, Version: "v1.2.3", StartedAt: noon, SeenAt: noon.Add(time.Hour),
-		Routes: []string{"order", "order@2"}, Activities: []string{"charge"}, Targets: []string{"run", "hook"}, Shared: []string{"run"}, Turns: 3, Running: 300,
+		Routes: []string{"order", "order@2"}, Activities: []string{"charge"}, Entities: []string{"cart"}, Targets: []string{"run", "hook"}, Shared: []string{"run"}, Turns: 3, Running: 300,
 		Build: "4f2a9c1", Pinned: []string{"order"}, Tenants: []string{"acme"}, TurnSlots: 200, RunSlots: 100, Cached: 7, State: Draining, Run: "p1",
 	}
 	const before = "010473686f702a0676312e322e33809494caca3303ac0202056f72646572076f7264657240320106636861726765"
@@ -23,7 +23,8 @@ func TestWorkerFormat(t *testing.T) {
 	const shared = targets + "010372756e"
 	const pinned = shared + "01056f72646572"
 	const tenants = pinned + "010461636d65"
-	const golden = tenants + "c801640702027031"
+	const slots = tenants + "c801640702027031"
+	const golden = slots + "010463617274"
 	if got := hex.EncodeToString(w.encode()); got != golden {
 		t.Errorf("written as %s, want %s", got, golden)
 	}
@@ -38,9 +39,12 @@ func TestWorkerFormat(t *testing.T) {
 	known := Worker{ID: "w1", Name: "till", SeenAt: w.SeenAt}
 	for n := range len(w.encode()) {
 		record.Body = w.encode()[:n]
-		if 2*n == len(before) || 2*n == len(build) || 2*n == len(targets) || 2*n == len(shared) || 2*n == len(pinned) || 2*n == len(tenants) { // as it was written by earlier releases
+		if 2*n == len(before) || 2*n == len(build) || 2*n == len(targets) || 2*n == len(shared) || 2*n == len(pinned) || 2*n == len(tenants) || 2*n == len(slots) { // as it was written by earlier releases
 			old := w
-			old.TurnSlots, old.RunSlots, old.Cached, old.State, old.Run = 0, 0, 0, Serving, ""
+			old.Entities = nil
+			if 2*n < len(slots) {
+				old.TurnSlots, old.RunSlots, old.Cached, old.State, old.Run = 0, 0, 0, Serving, ""
+			}
 			if 2*n < len(tenants) {
 				old.Tenants = nil
 			}

@@ -12,6 +12,7 @@ const (
 	queueTurns      = "turns"
 	queueControl    = "control"
 	queueActivities = "activities"
+	queueEntities   = "entities"
 	queueTimers     = "timers"
 	queueCommands   = "commands"
 	queueOutbox     = "outbox"
@@ -22,6 +23,7 @@ const (
 
 	kindInstance    = "instance"
 	kindHeartbeat   = "heartbeat"
+	kindEntity      = "entity"
 	kindWorker      = "worker"
 	kindTimer       = "timer"
 	kindAction      = "action"
@@ -45,6 +47,7 @@ type format func(body []byte) string
 var kinds = map[string]format{
 	kindInstance:         one,
 	kindBuilds:           one,
+	kindEntity:           one,
 	kindHeartbeat:        anything, // the caller's
 	kindWorker:           one,
 	kindTimer:            one,
@@ -68,6 +71,7 @@ var queues = map[string]format{
 	queueTurns:      one,
 	queueControl:    one,
 	queueActivities: one,
+	queueEntities:   one,
 	queueTimers:     one,
 	queueCommands:   anything, // as it arrived
 	queueOutbox:     one,

@@ -3,12 +3,12 @@
 //
 // # Queues
 //
-// There are three. The key of the queue "turns" is an instance, its log is the instance's
+// There are four. The key of the queue "turns" is an instance, its log is the instance's
 // history, and its messages are what reaches the instance: its start, completions, timers that
 // are due, events. The key of the queue "activities" is one activity that an instance asked
 // for; it has one message, the task, and no log. The key of the queue "control" is an instance
 // too: its messages are requests that need no code, such as to suspend, resume or terminate the
-// instance.
+// instance. The key of the queue "entities" is an entity: see entity.go.
 //
 // # Routes
 //

@@ -240,8 +240,10 @@ func TestStateThatIsTooLarge(t *testing.T) {
 		for range 5 {
 			r.signal("@bag@a", "grow", "10")
 		}
+		r.serve()
 		r.begin("one", "caller", strconv.Itoa(MaxPayload))
-		r.serve(entities(map[string]EntityCode{"bag": code}))
+		r.pass(0)
+		r.again(entities(map[string]EntityCode{"bag": code})) // all of them in one batch
 		if got := r.result("one"); !strings.Contains(got, "at most") {
 			t.Errorf("the caller got %q", got)
 		}
@@ -389,20 +391,20 @@ func TestLocksOfAnInstanceThatEnds(t *testing.T) {
 func TestRequestThatIsUnderWay(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		r.flow("locker", func(c *replay.Context, _ []byte) replay.Outcome {
-			ids, _ := json.Marshal([]string{"@counter@a", "@other@b", "@counter@c"})
+			ids, _ := json.Marshal([]string{"@counter@a", "@other@b", "@tally@c"})
 			c.Wait(c.LockEntities(ids))
 			return replay.Outcome{}
 		})
-		r.serve(counters) // nothing serves other, so that the request waits there
+		r.serve(entities(map[string]EntityCode{"counter": counter, "tally": counter})) // nothing serves other, so that the request waits there
 		r.begin("one", "locker", "")
 		r.pass(0)
 		want(r, "holder", r.lockedBy("@counter@a"), "one")
 		r.must(r.client().Terminate(r.Context(), Ref{ID: "one"}, ""))
 		r.pass(0)
 		want(r, "released", r.lockedBy("@counter@a"), "")
-		r.again(entities(map[string]EntityCode{"counter": counter, "other": counter}))
+		r.again(entities(map[string]EntityCode{"counter": counter, "tally": counter, "other": counter}))
 		r.pass(time.Minute)
-		for _, id := range []string{"@counter@a", "@other@b", "@counter@c"} {
+		for _, id := range []string{"@counter@a", "@other@b", "@tally@c"} {
 			want(r, id, r.entityState(id), "none")
 		}
 	})

@@ -213,6 +213,8 @@ func parseChild(f *field) *Child {
 			x.OnClose = ClosePolicy(f.int32())
 		case 3:
 			x.Tags = addTag(x.Tags, f)
+		case 4:
+			x.Replace = f.int64() != 0
 		}
 	})
 	return &x

@@ -110,7 +110,8 @@ func appendActivity(b []byte, a *Activity) []byte {
 func appendChild(b []byte, c *Child) []byte {
 	b = appendString(b, 1, c.Version)
 	b = appendInt(b, 2, int64(c.OnClose))
-	return appendTags(b, 3, c.Tags)
+	b = appendTags(b, 3, c.Tags)
+	return appendInt(b, 4, int64(protowire.EncodeBool(c.Replace)))
 }
 
 // appendMessage adds a message whose length is known only when it is written.

@@ -172,6 +172,9 @@ type Child struct {
 
 	// Tags are those of the instance.
 	Tags map[string]string `json:"tags,omitempty"`
+
+	// Replace has the instance replace one with the same ID that has ended. Otherwise its ID must be new.
+	Replace bool `json:"replace,omitempty"`
 }
 
 // Foreign has what the SDK of another language knows of an event, and Abide does not use: it is kept

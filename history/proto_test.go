@@ -186,6 +186,7 @@ func asMessage(event protoreflect.MessageDescriptor, e *Event) *dynamicpb.Messag
 		m.set("version", c.Version)
 		m.set("on_close", int32(c.OnClose))
 		m.tags(c.Tags)
+		m.set("replace", c.Replace)
 	}
 	if f := e.Foreign; f != nil {
 		m := m.sub("foreign")

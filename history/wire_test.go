@@ -78,7 +78,7 @@ func examples() []Event {
 		{Kind: ActivityScheduled, Name: "charge@2", Activity: &Activity{}, Foreign: &Foreign{
 			ID: 3, Version: "2", Tags: map[string]string{"unit": "billing", "tier": "gold"}, TraceParent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", TraceState: "a=b",
 		}},
-		{Kind: ChildStarted, Name: "ship", Target: "order-7/ship", Child: &Child{Tags: map[string]string{"region": "north"}}, Foreign: &Foreign{ID: 4, Request: "r-1"}},
+		{Kind: ChildStarted, Name: "ship", Target: "order-7/ship", Child: &Child{Tags: map[string]string{"region": "north"}, Replace: true}, Foreign: &Foreign{ID: 4, Request: "r-1"}},
 		{Kind: ExecutionStarted, Name: "ship", Start: &Start{Execution: 1, Parent: "order-7", ParentExecution: 1, ParentEvent: 9, Seed: 1, ParentName: "order"}},
 		{Kind: EntityCalled, Name: "add", Target: "@counter@7", Data: []byte(`1`), Foreign: &Foreign{ID: 5, Request: "r-2"}},
 		{Kind: EntityCompleted, Ref: 48, Data: []byte(`8`)},
@@ -175,7 +175,7 @@ func drawEvent(t *rapid.T) Event {
 		e.Activity = drawActivity(t)
 	}
 	if rapid.Bool().Draw(t, "is a child") {
-		e.Child = &Child{Version: rapid.String().Draw(t, "version"), OnClose: ClosePolicy(rapid.Int32().Draw(t, "on close")), Tags: drawTags(t)}
+		e.Child = &Child{Version: rapid.String().Draw(t, "version"), OnClose: ClosePolicy(rapid.Int32().Draw(t, "on close")), Tags: drawTags(t), Replace: rapid.Bool().Draw(t, "replace")}
 	}
 	if rapid.Bool().Draw(t, "is foreign") {
 		e.Foreign = &Foreign{

@@ -62,6 +62,10 @@ type Task struct {
 	// Last is the failure of the previous attempt, nil for the first one.
 	Last *history.Failure
 
+	// Run is that of the execution, and Foreign what the SDK of another language knows of the activity.
+	Run     uint64
+	Foreign *history.Foreign
+
 	// reporter is where heartbeats go if another process has claimed the activity.
 	reporter Reporter
 
@@ -152,7 +156,7 @@ func (e *Engine) activity(j *job) {
 	t := &Task{
 		Ref: Ref{Tenant: c.Key.Tenant, ID: spec.instance}, Execution: spec.execution, Event: spec.event.ID, Key: c.Key.Name,
 		Name: spec.event.Name, Attempt: int(spec.attempts) + c.Attempt(), Input: spec.event.Data,
-		ScheduledAt: spec.scheduledAt, Last: spec.last,
+		ScheduledAt: spec.scheduledAt, Last: spec.last, Run: spec.run, Foreign: spec.event.Foreign,
 		e: e, job: j, claim: c, spec: spec, ctx: ctx, stop: stop, begun: e.clock.Now(),
 	}
 	t.beginSpan()

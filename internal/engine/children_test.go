@@ -539,3 +539,44 @@ func TestAnswerOfAChildForAnEarlierExecution(t *testing.T) {
 		r.until("c", Completed)
 	})
 }
+
+// TestChildReplacesOneThatEnded: a child may have the ID of an earlier one that has ended, if it says so, also
+// if both are in turns that follow each other at once. Its code runs once.
+func TestChildReplacesOneThatEnded(t *testing.T) {
+	for _, replace := range []bool{true, false} {
+		t.Run(fmt.Sprint(replace), func(t *testing.T) {
+			inBubble(t, func(r *rig) {
+				var runs atomic.Int32
+				r.flow("leaf", func(*replay.Context, []byte) replay.Outcome {
+					return done(fmt.Sprint(runs.Add(1)))
+				})
+				r.flow("parent", func(c *replay.Context, _ []byte) replay.Outcome {
+					outcome(c, c.Child("leaf", "c", nil, history.Child{Replace: replace}))
+					return outcome(c, c.Child("leaf", "c", nil, history.Child{Replace: replace}))
+				})
+				r.serve()
+				r.begin("p", "parent", "")
+				if !replace {
+					want(r, "failure", r.until("p", Failed).Failure.Type, TypeExists)
+					return
+				}
+				want(r, "result", r.result("p"), "2")
+				want(r, "runs", int(runs.Load()), 2)
+			})
+		})
+	}
+}
+
+// TestChildDoesNotReplaceOneThatRuns: the ID of an instance that has not ended is taken.
+func TestChildDoesNotReplaceOneThatRuns(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.flow("leaf", func(c *replay.Context, _ []byte) replay.Outcome { return outcome(c, c.Receive("never")) })
+		r.flow("parent", parenting("leaf", "c", history.Child{Replace: true}))
+		r.serve()
+		r.begin("c", "leaf", "")
+		r.until("c", Running)
+		r.begin("p", "parent", "")
+		want(r, "failure", r.until("p", Failed).Failure.Type, TypeExists)
+		want(r, "the other", r.info("c").Status, Running)
+	})
+}

@@ -93,6 +93,9 @@ type Start struct {
 	// commit of the start: see replace.go.
 	Replaceable []Status
 
+	// Foreign is what the SDK of another language knows of the start.
+	Foreign *history.Foreign
+
 	// New is true if the ID was made for this start: no instance can have it.
 	New bool
 
@@ -276,7 +279,7 @@ func (s *Start) instance(now time.Time, origin span) (Info, body) {
 	}
 	return info, body{kind: bodyStart, run: info.run, info: &info, events: []history.Event{{
 		Kind: history.ExecutionStarted, Name: s.Name, Data: s.Input,
-		Start: &history.Start{Version: s.Version, Execution: 1, Seed: info.run},
+		Start: &history.Start{Version: s.Version, Execution: 1, Seed: info.run}, Foreign: s.Foreign,
 	}}}
 }
 

@@ -17,8 +17,9 @@ type childStart struct {
 	start body           // of its start message
 
 	// taken is true if the ID belongs to another instance: then nothing is started, and the parent
-	// gets ChildFailed.
-	taken bool
+	// gets ChildFailed. replaced is the revision of an instance that has ended and is replaced, 0 for none.
+	taken    bool
+	replaced int64
 }
 
 // putChild prepares the start of a child or a detached instance. Its record and its start message are
@@ -151,6 +152,9 @@ func (t *turn) commitWithChildren(ctx context.Context) error {
 		c.taken = seen[c.info.ID]
 		seen[c.info.ID] = true
 	}
+	if err := t.findReplaced(ctx); err != nil {
+		return err
+	}
 	if fused, err := t.commitFirstTurns(ctx); fused && !unchanged(err) {
 		return err
 	}
@@ -163,8 +167,13 @@ func (t *turn) commitWithChildren(ctx context.Context) error {
 		if !errors.Is(err, store.ErrConflict) {
 			return err
 		}
-		if tries < fewTaken && t.markTaken(err) {
-			continue
+		if tries < fewTaken {
+			if found, err2 := t.markTaken(ctx, err); found || err2 != nil {
+				if err2 != nil {
+					return err2
+				}
+				continue
+			}
 		}
 		found, err2 := t.findTaken(ctx)
 		if err2 != nil {
@@ -176,11 +185,25 @@ func (t *turn) commitWithChildren(ctx context.Context) error {
 	}
 }
 
+// findReplaced looks up the instances that children replace, before their first turns run: code that has run, and
+// whose turn is then not committed, would run twice.
+func (t *turn) findReplaced(ctx context.Context) error {
+	for _, c := range t.children {
+		if c.event.Child.Replace && !c.taken {
+			if _, err := t.lookUpTaken(ctx, c); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // clippedTx returns the transaction of the turn, to which can be added without changing it.
 func (t *turn) clippedTx() store.Tx {
 	tx := t.tx
 	tx.Append, tx.Put, tx.PutRecords = slices.Clip(tx.Append), slices.Clip(tx.Put), slices.Clip(tx.PutRecords)
 	tx.Retime, tx.Delete, tx.DeleteRecords = slices.Clip(tx.Retime), slices.Clip(tx.Delete), slices.Clip(tx.DeleteRecords)
+	tx.DeleteKeys = slices.Clip(tx.DeleteKeys)
 	return tx
 }
 
@@ -189,7 +212,7 @@ func (t *turn) clippedTx() store.Tx {
 func (t *turn) commitFirstTurns(ctx context.Context) (fused bool, err error) {
 	starts := make([]*firstStart, len(t.children))
 	for i, c := range t.children {
-		if !c.taken {
+		if !c.taken && c.replaced == 0 {
 			starts[i] = &firstStart{info: &c.info, body: &c.start}
 		}
 	}
@@ -221,18 +244,43 @@ func (t *turn) commitFirstTurns(ctx context.Context) (fused bool, err error) {
 const fewTaken = 4
 
 // markTaken notes that the ID of a child is taken if the conflict says so.
-func (t *turn) markTaken(err error) bool {
+func (t *turn) markTaken(ctx context.Context, err error) (found bool, _ error) {
 	conflict, ok := errors.AsType[*store.RecordConflict](err)
 	if !ok {
-		return false
+		return false, nil
 	}
 	for _, c := range t.children {
 		if !c.taken && c.info.Ref.record() == conflict.Key {
-			c.taken = true
-			return true
+			return t.lookUpTaken(ctx, c)
 		}
 	}
-	return false
+	return false, nil
+}
+
+// lookUpTaken looks up the instance that has the ID of a child, and reports whether there is one of which that
+// was not known. One that has ended is replaced if the child says so.
+func (t *turn) lookUpTaken(ctx context.Context, c *childStart) (found bool, _ error) {
+	if !c.event.Child.Replace {
+		_, err := t.e.store.Get(ctx, c.info.Ref.record())
+		if errors.Is(err, store.ErrNotFound) {
+			return false, nil
+		}
+		c.taken = err == nil
+		return c.taken, err
+	}
+	info, err := t.e.Client.Get(ctx, c.info.Ref)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		found, c.replaced = c.replaced != 0, 0
+		return found, nil
+	case err != nil:
+		return false, err
+	case !info.Status.Ended():
+		c.taken = true
+		return true, nil
+	}
+	found, c.replaced = c.replaced != info.Revision, info.Revision
+	return found, nil
 }
 
 // findTaken looks up which children have a record, and reports whether there is one of which that was not known.
@@ -241,14 +289,11 @@ func (t *turn) findTaken(ctx context.Context) (found bool, err error) {
 		if c.taken {
 			continue
 		}
-		_, err := t.e.store.Get(ctx, c.info.Ref.record())
-		switch {
-		case errors.Is(err, store.ErrNotFound):
-		case err != nil:
+		taken, err := t.lookUpTaken(ctx, c)
+		if err != nil {
 			return false, err
-		default:
-			c.taken, found = true, true
 		}
+		found = found || taken
 	}
 	return found, nil
 }
@@ -259,7 +304,10 @@ func (t *turn) findTaken(ctx context.Context) (found bool, err error) {
 func (c *childStart) add(t *turn, tx *store.Tx) {
 	switch {
 	case !c.taken:
-		tx.PutRecords = append(tx.PutRecords, c.info.putRecord(0))
+		if c.replaced != 0 {
+			tx.DeleteKeys = append(tx.DeleteKeys, c.info.Ref.key(), c.info.Ref.control())
+		}
+		tx.PutRecords = append(tx.PutRecords, c.info.putRecord(c.replaced))
 		tx.Put = append(tx.Put, store.Message{Key: c.info.Ref.key(), ID: idStart, Route: c.info.Route(), Body: c.start.encode()})
 	case c.event.Kind == history.ChildStarted && !t.in.ledger.ended:
 		b := body{kind: bodyEvents, run: t.in.info.run, events: []history.Event{{

@@ -508,6 +508,9 @@ func (t *turn) runFused(messages []message) error {
 	if len(t.entries) == 0 {
 		return errNothing
 	}
+	if t.replacesDelivered() {
+		return errNotFused
+	}
 	t.putNext()
 	t.answerParent()
 	for i, d := range t.fused {
@@ -520,6 +523,21 @@ func (t *turn) runFused(messages []message) error {
 	}
 	t.e.fuser.setCommitting(t.claim.Key)
 	return t.commit()
+}
+
+// replacesDelivered reports whether the turn starts a child with the ID of one whose end is delivered with it: the
+// end is committed first, or the child would not be found to have ended.
+func (t *turn) replacesDelivered() bool {
+	for _, c := range t.children {
+		for _, d := range t.fused {
+			for i := range d.with.PutRecords {
+				if d.with.PutRecords[i].Record.Key == c.info.Ref.record() {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }
 
 // endDeliveries adds what is committed with the messages that the turn takes, and puts the messages

@@ -205,6 +205,9 @@ const (
 	moreRuntime    = 5
 )
 
+// Run returns the number that distinguishes the execution from all others, of any instance.
+func (i *Info) Run() uint64 { return i.run }
+
 func (i *Info) appendMore(out []byte) []byte {
 	if !i.trial.empty() {
 		out = wire.AppendNumber(out, moreTrial)

@@ -337,8 +337,20 @@ func (c *Client) startAgain(ctx context.Context, info *Info, as Ref, policy IfEx
 	if e == nil {
 		return fmt.Errorf("abide: restart: %v ended before it began, so its input is not known: %w", info.Ref, ErrState)
 	}
-	_, err = c.Start(ctx, Start{Ref: as, Name: e.Name, Version: e.Start.Version, Input: e.Data, Tags: info.Tags, IfExists: policy, Unchecked: true})
+	_, err = c.Start(ctx, Start{Ref: as, Name: e.Name, Version: e.Start.Version, Input: e.Data, Tags: info.Tags, Foreign: e.Foreign, IfExists: policy, Unchecked: true})
 	return err
+}
+
+// Input returns the input of the latest execution of an instance.
+func (c *Client) Input(ctx context.Context, info *Info) ([]byte, error) {
+	e, err := c.startOf(ctx, info)
+	if err == nil && e == nil {
+		e, err = c.pendingStart(ctx, info.Ref)
+	}
+	if err != nil || e == nil {
+		return nil, wrap("input", err)
+	}
+	return e.Data, nil
 }
 
 // pendingStart returns the event that starts the execution of an instance that has not begun, or nil.

@@ -71,7 +71,7 @@ test-invariants: ## run tests of the stores and the engine with their invariants
 
 # The tests that need no services and no C compiler: what is run before each commit.
 UNSERVED := . ./abidetest ./action/tick ./bus ./examples/... ./internal/admission ./internal/backoff ./internal/base ./internal/builds ./internal/catalog ./internal/claimloop ./internal/cron ./internal/cursor ./internal/engine ./internal/faults ./history \
-  ./internal/lease ./internal/outage ./internal/replay ./internal/rows ./internal/schema ./internal/tidy ./internal/waitlist ./internal/wire ./internal/worker... ./internal/workpool ./server/workers ./store ./store/memstore ./timer
+  ./internal/lease ./internal/outage ./internal/replay ./internal/rows ./internal/schema ./internal/tidy ./internal/waitlist ./internal/wire ./internal/worker... ./internal/workpool ./server/durabletask ./server/grpcserve ./server/workers ./store ./store/memstore ./timer
 
 .PHONY: check
 check: ## run vet and the tests that need no services, before each commit

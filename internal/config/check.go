@@ -64,6 +64,14 @@ func (l *loader) checkServing(c *Config) {
 			l.wrong("worker_addr", c.Workers, "it is the same as addr; it needs a port of its own")
 		}
 	}
+	if hubs := c.TaskHubs; hubs != "" {
+		if err := c.Exposed(hubs); err != nil && c.Exposed(c.Addr) == nil {
+			l.wrong("durabletask_addr", hubs, "%v", err)
+		}
+		if (hubs == c.Addr || hubs == c.WorkerAddr()) && !strings.HasSuffix(hubs, ":0") {
+			l.wrong("durabletask_addr", hubs, "it is the same as addr or worker_addr; it needs a port of its own")
+		}
+	}
 	if c.Admin != "" && c.Admin == c.Addr && !strings.HasSuffix(c.Admin, ":0") {
 		l.wrong("admin_addr", c.Admin, "it is the same as addr; it needs a port of its own")
 	}

@@ -8,6 +8,7 @@ type Config struct {
 	Store    Place         `key:"store" default:"./abide-data"`
 	Addr     string        `key:"addr" default:"127.0.0.1:7171" is:"address"`
 	Workers  string        `key:"worker_addr" is:"address or off"`
+	TaskHubs string        `key:"durabletask_addr" is:"address"`
 	Admin    string        `key:"admin_addr" is:"address"`
 	Socket   bool          `key:"socket" default:"true"`
 	Prefix   string        `key:"prefix"`

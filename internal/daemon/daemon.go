@@ -44,6 +44,9 @@ type Options struct {
 type Serving struct {
 	URL     string // of the page and the API
 	Workers string // where workers connect; empty if none can
+
+	TaskHubs string // where Durable Task SDKs connect besides; empty if they have no port of their own
+
 	Admin   string // of profiles and metrics; empty if there is none
 	Guarded bool   // who comes in has to say who they are
 	Exposed bool   // others than this machine reach it
@@ -181,6 +184,9 @@ func (d *daemon) end(f *front, work *group) {
 	var workers sync.WaitGroup
 	if d.parts.connected != nil {
 		workers.Go(func() { d.parts.connected.Stop(ctx) })
+	}
+	if d.parts.taskHubs != nil {
+		workers.Go(func() { d.parts.taskHubs.Stop(ctx) })
 	}
 	if err := d.parts.engine.Shutdown(ctx); err != nil {
 		d.log.Warn("activities interrupted, they will run again", "error", err)

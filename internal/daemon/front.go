@@ -13,7 +13,10 @@ import (
 	"syscall"
 	"time"
 
+	"google.golang.org/grpc"
+
 	"github.com/abidehq/abide/server/auth"
+	"github.com/abidehq/abide/server/grpcserve"
 )
 
 // Limits of connections. They keep clients that are slow, or say nothing, from taking the
@@ -33,8 +36,11 @@ type front struct {
 	servers []*served
 	certs   *certificates // nil without TLS
 	workers net.Listener  // nil if none can connect
-	serving Serving
-	running sync.WaitGroup
+
+	taskHubs net.Listener // where Durable Task SDKs connect that have a port of their own; nil if there is none
+	sdks     *grpc.Server // what serves it
+	serving  Serving
+	running  sync.WaitGroup
 }
 
 // served is a server on a listener.
@@ -81,6 +87,9 @@ func (d *daemon) openAll(ctx context.Context, f *front) error {
 		f.add("socket", limit(d.Socket, socketConns), d.outside(d.parts.server.Local()))
 	}
 	if err := d.openWorkers(ctx, f); err != nil {
+		return err
+	}
+	if err := d.openTaskHubs(ctx, f); err != nil {
 		return err
 	}
 	if d.cfg.Admin != "" {
@@ -131,12 +140,45 @@ func (d *daemon) openWorkers(ctx context.Context, f *front) (err error) {
 	return nil
 }
 
+// openTaskHubs begins to listen for Durable Task SDKs, if the configuration names an address for them.
+func (d *daemon) openTaskHubs(ctx context.Context, f *front) (err error) {
+	addr := d.cfg.TaskHubs
+	if addr == "" {
+		return nil
+	}
+	if f.taskHubs, err = listenTCP(ctx, addr, d.cfg.MaxConnections); err != nil {
+		return err
+	}
+	var certs *tls.Config
+	if f.certs != nil {
+		certs = f.certs.config()
+	}
+	f.sdks = grpcserve.New(grpcserve.Config{TLS: certs, KeepAlive: keepAlive, MaxMessage: maxTaskMessage, Window: taskWindow})
+	d.parts.durableTask(d).Register(f.sdks)
+	f.serving.TaskHubs = f.taskHubs.Addr().String()
+	return nil
+}
+
+// Limits of connections of Durable Task SDKs.
+const (
+	keepAlive      = 10 * time.Second
+	maxTaskMessage = 64 << 20
+	taskWindow     = 1 << 20
+)
+
 // serve answers.
 func (f *front) serve(d *daemon) {
 	if f.workers != nil {
 		f.running.Go(func() {
 			if err := d.parts.connected.Serve(f.workers); err != nil {
 				d.fail(fmt.Errorf("serve workers: %w", err))
+			}
+		})
+	}
+	if f.sdks != nil {
+		f.running.Go(func() {
+			if err := f.sdks.Serve(f.taskHubs); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+				d.fail(fmt.Errorf("serve Durable Task SDKs: %w", err))
 			}
 		})
 	}
@@ -191,6 +233,10 @@ func (f *front) close() {
 	}
 	if f.workers != nil {
 		_ = f.workers.Close()
+	}
+	if f.sdks != nil {
+		f.sdks.Stop()
+		_ = f.taskHubs.Close()
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/abidehq/abide/internal/demo"
 	"github.com/abidehq/abide/server"
 	"github.com/abidehq/abide/server/auth"
+	"github.com/abidehq/abide/server/durabletask"
 	"github.com/abidehq/abide/server/operation"
 	"github.com/abidehq/abide/server/telemetry"
 	"github.com/abidehq/abide/server/workers"
@@ -33,7 +34,8 @@ type parts struct {
 	operations *operation.Service
 	guard      *auth.Guard
 	server     *server.Server
-	connected  *workers.Service // nil if no workers can connect
+	connected  *workers.Service     // nil if no workers can connect
+	taskHubs   *durabletask.Service // nil if no SDKs can connect
 
 	more    []runner
 	closers []func()

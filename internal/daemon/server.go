@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/abidehq/abide/server"
+	"github.com/abidehq/abide/server/durabletask"
 	"github.com/abidehq/abide/server/operation"
 	"github.com/abidehq/abide/server/workers"
 )
@@ -30,8 +31,30 @@ func (p *parts) makeWorkers(d *daemon, certs *tls.Config) {
 		MaxSlots: max(d.cfg.Instances.MaxTurns, d.cfg.Instances.MaxActivities), Drain: d.cfg.Drain, Version: d.Version,
 		MeterProvider: p.telemetry.MeterProvider(), Logger: d.log, Clock: d.clock,
 	}
-	if d.cfg.Telemetry.OTLP.Endpoint != "" && d.cfg.Telemetry.OTLP.TraceRatio > 0 {
+	if d.traced() {
 		cfg.TracerProvider = p.telemetry.TracerProvider()
 	}
+	cfg.Register = p.durableTask(d).Register
 	p.connected = workers.New(cfg)
+}
+
+// traced reports whether spans are sent.
+func (d *daemon) traced() bool {
+	return d.cfg.Telemetry.OTLP.Endpoint != "" && d.cfg.Telemetry.OTLP.TraceRatio > 0
+}
+
+// durableTask returns the backend of Durable Task SDKs, which is made when it is first asked for.
+func (p *parts) durableTask(d *daemon) *durabletask.Service {
+	if p.taskHubs != nil {
+		return p.taskHubs
+	}
+	cfg := durabletask.Config{
+		Engine: p.engine, Auth: p.guard, Retention: d.cfg.Instances.Retention, MaxSlots: max(d.cfg.Instances.MaxTurns, d.cfg.Instances.MaxActivities),
+		MeterProvider: p.telemetry.MeterProvider(), Logger: d.log, Clock: d.clock,
+	}
+	if d.traced() {
+		cfg.TracerProvider = p.telemetry.TracerProvider()
+	}
+	p.taskHubs = durabletask.New(cfg)
+	return p.taskHubs
 }

@@ -116,6 +116,7 @@ var layers = []layer{
 		tests: []string{"internal/teststore", "internal/workertest", "store/..."},
 	},
 	{path: "internal/workerpb"},
+	{path: "internal/durabletaskpb"},
 	{path: "internal/workerlink", imports: []string{"history", "internal/engine", "internal/replay", "internal/workerpb"}},
 	{
 		path:    "internal/worker",
@@ -189,13 +190,22 @@ var layers = []layer{
 		},
 		tests: []string{"internal/admission", "bus", "bus/outbox", "server/operation", "server", "store", "store/memstore"},
 	},
+	{path: "server/grpcserve", imports: []string{"server/auth"}},
 	{
 		path: "server/workers",
 		imports: []string{
 			".", "internal/base", "internal/catalog", "internal/dial", "internal/engine", "internal/schema", "internal/workerhost", "internal/workerlink", "internal/workerpb",
-			"server/api", "server/auth", "store",
+			"server/api", "server/auth", "server/grpcserve", "store",
 		},
 		tests: []string{"history", "internal/roster", "internal/testenv", "remote", "server", "store/memstore"},
+	},
+	{
+		path: "server/durabletask",
+		imports: []string{
+			".", "history", "internal/backoff", "internal/base", "internal/dial", "internal/durabletaskpb", "internal/engine", "internal/replay",
+			"server/auth", "server/grpcserve", "store",
+		},
+		tests: []string{"store/memstore"},
 	},
 	{
 		path:    "abidetest",
@@ -208,7 +218,7 @@ var layers = []layer{
 		path: "internal/daemon",
 		imports: []string{
 			".", "action", "action/hook", "action/target", "bus/...", "internal/backoff", "internal/base", "internal/config", "internal/demo", "server/operation",
-			"server/telemetry", "server", "server/auth", "server/workers", "store/...", "timer",
+			"server/telemetry", "server", "server/auth", "server/durabletask", "server/grpcserve", "server/workers", "store/...", "timer",
 		},
 		tests: []string{"remote"},
 	},

@@ -10,11 +10,12 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/abidehq/abide/internal/workerpb"
+	"github.com/abidehq/abide/server/grpcserve"
 )
 
 // Call makes a request of the HTTP API, which checks who makes it.
 func (s *Service) Call(call *workerpb.CallRequest, stream workerpb.Workers_CallServer) error {
-	r := requestOf(stream.Context())
+	r := grpcserve.Request(stream.Context(), workPath)
 	target, err := url.ParseRequestURI(call.GetTarget())
 	if err != nil {
 		return status.Error(codes.InvalidArgument, "the target of the call is no path")

@@ -16,10 +16,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/keepalive"
-	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
 	"github.com/abidehq/abide"
@@ -31,6 +27,7 @@ import (
 	"github.com/abidehq/abide/internal/workerpb"
 	"github.com/abidehq/abide/server/api"
 	"github.com/abidehq/abide/server/auth"
+	"github.com/abidehq/abide/server/grpcserve"
 	"github.com/abidehq/abide/store"
 )
 
@@ -75,6 +72,9 @@ type Config struct {
 	// then. A worker that is frozen or cut off is lost after the sum. 0 means 10 s, and the least is 1 s.
 	KeepAlive time.Duration
 
+	// Register, if not nil, adds services that share the address.
+	Register func(grpc.ServiceRegistrar)
+
 	// Version is that of the server, which workers are told.
 	Version string
 
@@ -84,14 +84,8 @@ type Config struct {
 	Clock          clock.Clock
 }
 
-// Limits of connections.
-const (
-	greetWithin = 10 * time.Second
-	minPing     = 5 * time.Second // workers that probe the connection more often are cut off
-	maxStreams  = 10_000          // of a connection: a session, and calls of the API
-	readBuffer  = 8 << 10         // of a connection; most are idle
-	writeBuffer = 32 << 10        // gRPC shares it among connections that are idle
-)
+// greetWithin is how long a worker may take to say what it runs.
+const greetWithin = 10 * time.Second
 
 // Service has workers run code. It is a gRPC server.
 type Service struct {
@@ -125,18 +119,11 @@ func New(cfg Config) *Service {
 	setDefault(&cfg.Recheck, 30*time.Second)
 	setDefault(&cfg.KeepAlive, 10*time.Second)
 	s := &Service{cfg: cfg, store: dial.Observed(cfg.Engine), peers: &engine.Peers{}, workers: map[*workerSession]struct{}{}}
-	options := []grpc.ServerOption{
-		grpc.MaxRecvMsgSize(workerlink.MaxMessage), grpc.MaxSendMsgSize(workerlink.MaxMessage), grpc.MaxConcurrentStreams(maxStreams),
-		grpc.ReadBufferSize(readBuffer), grpc.WriteBufferSize(writeBuffer), grpc.ConnectionTimeout(greetWithin),
-		grpc.InitialWindowSize(workerlink.Window), grpc.InitialConnWindowSize(workerlink.Window),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: cfg.KeepAlive, Timeout: cfg.KeepAlive}),
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPing, PermitWithoutStream: true}),
-	}
-	if cfg.TLS != nil {
-		options = append(options, grpc.Creds(credentials.NewTLS(cfg.TLS)))
-	}
-	s.grpc = grpc.NewServer(options...)
+	s.grpc = grpcserve.New(grpcserve.Config{TLS: cfg.TLS, KeepAlive: cfg.KeepAlive, MaxMessage: workerlink.MaxMessage, Window: workerlink.Window})
 	workerpb.RegisterWorkersServer(s.grpc, s)
+	if cfg.Register != nil {
+		cfg.Register(s.grpc)
+	}
 	return s
 }
 
@@ -178,50 +165,18 @@ func (s *Service) Stop(ctx context.Context) {
 	<-done
 }
 
-// requestOf returns the HTTP request that stands for a call, by which the guard knows who makes it.
-func requestOf(ctx context.Context) *http.Request {
-	r := (&http.Request{Method: http.MethodPost, Header: http.Header{}, Host: "localhost"}).WithContext(ctx)
-	r.URL = workPath
-	if md, ok := metadata.FromIncomingContext(ctx); ok {
-		for _, value := range md.Get("authorization") {
-			r.Header.Add("Authorization", value)
-		}
-	}
-	if p, ok := peer.FromContext(ctx); ok {
-		r.RemoteAddr = p.Addr.String()
-		if info, ok := p.AuthInfo.(credentials.TLSInfo); ok {
-			r.TLS = &info.State
-		}
-	}
-	return r
-}
-
 // identify returns who makes a call, and refuses those that may not run code.
 func (s *Service) identify(ctx context.Context) (*http.Request, auth.Identity, error) {
-	r := requestOf(ctx)
+	r := grpcserve.Request(ctx, workPath)
 	if s.cfg.Auth == nil {
 		return r, auth.Identity{Kind: auth.Local, Subject: "anonymous", Role: auth.Worker}, nil
 	}
 	who, err := s.cfg.Auth.Identify(r)
 	if err != nil {
 		s.cfg.Logger.Warn("worker refused", "remote", r.RemoteAddr, "error", err)
-		return nil, who, refusal(err)
+		return nil, who, grpcserve.Refusal(err)
 	}
 	return r, who, nil
-}
-
-// refusal returns why a caller is refused.
-func refusal(err error) error {
-	_, tooMany := errors.AsType[*auth.RateError](err)
-	switch {
-	case tooMany:
-		return status.Error(codes.ResourceExhausted, err.Error())
-	case errors.Is(err, auth.ErrNone), errors.Is(err, auth.ErrUnknown), errors.Is(err, auth.ErrMalformed), errors.Is(err, auth.ErrCrossOrigin):
-		return status.Error(codes.Unauthenticated, err.Error())
-	case errors.Is(err, auth.ErrForbidden):
-		return status.Error(codes.PermissionDenied, err.Error())
-	}
-	return status.Error(codes.Unavailable, "who connects cannot be found out now: see the server's log")
 }
 
 // mayWork reports why an identity may not run code, or nil.

@@ -26,6 +26,7 @@ var serveFlags = []struct{ name, key, help string }{
 	{"store", "store", "folder of the store, or its URL (default ./abide-data)"},
 	{"addr", "addr", "address to listen on (default 127.0.0.1:7171)"},
 	{"worker-addr", "worker_addr", "where workers connect, or off (default 127.0.0.1:7172)"},
+	{"durabletask-addr", "durabletask_addr", "where Durable Task SDKs connect besides worker-addr"},
 	{"admin-addr", "admin_addr", "where to show profiles and metrics besides; on loopback"},
 	{"demo", "demo", "run a few examples, so that there is something to see"},
 	{"insecure", "insecure", "accept requests without authentication"},

@@ -130,6 +130,9 @@ func announce(w io.Writer, log *slog.Logger, loaded *config.Loaded, p connect.Pl
 	if s.Workers != "" {
 		attrs = append(attrs, "workers", s.Workers)
 	}
+	if s.TaskHubs != "" {
+		attrs = append(attrs, "durabletask", s.TaskHubs)
+	}
 	if s.Admin != "" {
 		attrs = append(attrs, "admin", s.Admin)
 	}
@@ -173,6 +176,9 @@ func greet(w io.Writer, loaded *config.Loaded, p connect.Place, s *daemon.Servin
 	line("store", p.Shown)
 	if s.Workers != "" {
 		line("workers", s.Workers)
+	}
+	if s.TaskHubs != "" {
+		line("task hubs", s.TaskHubs)
 	}
 	if s.Admin != "" {
 		line("admin", s.Admin+"/debug/pprof/ and /metrics")

@@ -1,0 +1,122 @@
+package durabletask
+
+import (
+	"context"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	pb "github.com/abidehq/abide/internal/durabletaskpb"
+	"github.com/abidehq/abide/internal/engine"
+	"github.com/abidehq/abide/server/auth"
+)
+
+// Pages of lists.
+const (
+	defaultPage = 100
+	maxPage     = 1_000
+)
+
+// page returns the size of a page.
+func page(asked int32) int {
+	if asked <= 0 {
+		return defaultPage
+	}
+	return min(int(asked), maxPage)
+}
+
+// QueryInstances lists instances.
+func (s *Service) QueryInstances(ctx context.Context, r *pb.QueryInstancesRequest) (*pb.QueryInstancesResponse, error) {
+	h, _, err := s.enter(ctx, auth.Read)
+	if err != nil {
+		return nil, err
+	}
+	q := r.GetQuery()
+	query := engine.Query{
+		Tenant: &h.tenant, Statuses: statusesOf(q.GetRuntimeStatus()), From: timeOf(q.GetCreatedTimeFrom()), To: timeOf(q.GetCreatedTimeTo()),
+		Prefix: q.GetInstanceIdPrefix().GetValue(), Limit: page(q.GetMaxInstanceCount()), Cursor: q.GetContinuationToken().GetValue(),
+	}
+	if len(q.GetRuntimeStatus()) > 0 && len(query.Statuses) == 0 {
+		return &pb.QueryInstancesResponse{}, nil // of statuses that no instance has
+	}
+	list, next, err := s.client.List(ctx, query)
+	if err != nil {
+		return nil, asStatus(err)
+	}
+	out := &pb.QueryInstancesResponse{ContinuationToken: optional(next)}
+	for i := range list {
+		state, err := s.state(ctx, &list[i], q.GetFetchInputsAndOutputs())
+		if err != nil {
+			return nil, asStatus(err)
+		}
+		out.OrchestrationState = append(out.OrchestrationState, state)
+	}
+	return out, nil
+}
+
+// ListInstanceIds lists the IDs of instances that have ended in a time, in the order in which they were started.
+func (s *Service) ListInstanceIds(ctx context.Context, r *pb.ListInstanceIdsRequest) (*pb.ListInstanceIdsResponse, error) {
+	h, _, err := s.enter(ctx, auth.Read)
+	if err != nil {
+		return nil, err
+	}
+	query := engine.Query{
+		Tenant: &h.tenant, Statuses: statusesOf(r.GetRuntimeStatus()), Limit: page(r.GetPageSize()), Cursor: r.GetLastInstanceKey().GetValue(),
+	}
+	if len(r.GetRuntimeStatus()) > 0 && len(query.Statuses) == 0 {
+		return &pb.ListInstanceIdsResponse{}, nil
+	}
+	from, to := timeOf(r.GetCompletedTimeFrom()), timeOf(r.GetCompletedTimeTo())
+	out := &pb.ListInstanceIdsResponse{}
+	for len(out.InstanceIds) < page(r.GetPageSize()) {
+		query.Limit = page(r.GetPageSize()) - len(out.InstanceIds)
+		list, next, err := s.client.List(ctx, query)
+		if err != nil {
+			return nil, asStatus(err)
+		}
+		for i := range list {
+			ended := list[i].EndedAt
+			if (!from.IsZero() || !to.IsZero()) && ended.IsZero() || !from.IsZero() && ended.Before(from) || !to.IsZero() && !ended.Before(to) {
+				continue
+			}
+			out.InstanceIds = append(out.InstanceIds, list[i].ID)
+		}
+		query.Cursor, out.LastInstanceKey = next, optional(next)
+		if next == "" {
+			break
+		}
+	}
+	return out, nil
+}
+
+// CreateTaskHub does nothing: a task hub is there as soon as it is used.
+func (s *Service) CreateTaskHub(ctx context.Context, r *pb.CreateTaskHubRequest) (*pb.CreateTaskHubResponse, error) {
+	if _, _, err := s.enter(ctx, auth.Admin); err != nil {
+		return nil, err
+	}
+	if r.GetRecreateIfExists() {
+		return nil, status.Error(codes.Unimplemented, "a task hub is a tenant of Abide's, and is not deleted by clients: purge its instances, or use another name")
+	}
+	return &pb.CreateTaskHubResponse{}, nil
+}
+
+// DeleteTaskHub is not supported.
+func (s *Service) DeleteTaskHub(ctx context.Context, _ *pb.DeleteTaskHubRequest) (*pb.DeleteTaskHubResponse, error) {
+	if _, _, err := s.enter(ctx, auth.Admin); err != nil {
+		return nil, err
+	}
+	return nil, status.Error(codes.Unimplemented, "a task hub is a tenant of Abide's, and is not deleted by clients: purge its instances")
+}
+
+// GetTombstonedPayloads returns nothing: Abide keeps payloads itself, and a reference that an SDK keeps as a payload
+// means nothing to it.
+func (s *Service) GetTombstonedPayloads(ctx context.Context, _ *pb.GetTombstonedPayloadsRequest) (*pb.GetTombstonedPayloadsResponse, error) {
+	_, _, err := s.enter(ctx, auth.Worker)
+	return &pb.GetTombstonedPayloadsResponse{}, err
+}
+
+// AckPurgedPayloads does nothing: see GetTombstonedPayloads.
+func (s *Service) AckPurgedPayloads(ctx context.Context, _ *pb.AckPurgedPayloadsRequest) (*pb.AckPurgedPayloadsResponse, error) {
+	_, _, err := s.enter(ctx, auth.Worker)
+	return &pb.AckPurgedPayloadsResponse{}, err
+}

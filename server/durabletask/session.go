@@ -1,0 +1,283 @@
+package durabletask
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/abidehq/abide/history"
+	pb "github.com/abidehq/abide/internal/durabletaskpb"
+	"github.com/abidehq/abide/internal/engine"
+)
+
+// session is a worker: a stream of work items, and the engine whose code it runs.
+type session struct {
+	s       *Service
+	hub     *hub
+	filters *pb.WorkItemFilters // nil: everything
+	streams bool                // the worker can read histories by itself
+	serves  func(name string) bool
+
+	engine *engine.Engine
+	ready  atomic.Bool // the engine is there
+
+	mu      sync.Mutex
+	unsent  []*pb.WorkItem
+	wake    chan struct{} // capacity 1
+	pending map[string]*item
+	lost    bool
+	idle    chan struct{} // closed when the stream has ended and nothing is pending
+}
+
+// item is a work item that the worker has, or is about to be sent.
+type item struct {
+	s     *session
+	token string
+	of    *execution // that of a turn
+
+	answer chan any // what was completed; room for the parts of one answer
+	gone   chan struct{}
+}
+
+// abandoned is the answer of a worker that gives a work item back.
+type abandoned struct{}
+
+// errAbandoned and errGone mean that a turn is to be tried again, by this worker or another one.
+var (
+	errAbandoned = fmt.Errorf("the worker has given the work item back: %w", engine.ErrUnavailable)
+	errGone      = fmt.Errorf("the worker is gone: %w", engine.ErrUnavailable)
+)
+
+// maxParts is how many messages one answer may have.
+const maxParts = 1_024
+
+// begin sends a work item.
+func (s *session) begin(w *pb.WorkItem, of *execution) *item {
+	i := &item{s: s, token: s.s.newToken(), of: of, answer: make(chan any, maxParts), gone: make(chan struct{})}
+	w.CompletionToken = i.token
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lost {
+		close(i.gone)
+		return i
+	}
+	s.pending[i.token] = i
+	s.unsent = append(s.unsent, w)
+	s.s.keep(i)
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+	return i
+}
+
+// await returns the next part of the answer.
+func (i *item) await(ctx context.Context) (any, error) {
+	select {
+	case got := <-i.answer:
+		if _, back := got.(abandoned); back {
+			i.end()
+			return nil, errAbandoned
+		}
+		return got, nil
+	case <-i.gone:
+		i.end()
+		return nil, errGone
+	case <-ctx.Done():
+		i.end()
+		return nil, context.Cause(ctx)
+	}
+}
+
+// end forgets the item: nothing is accepted for it any more.
+func (i *item) end() {
+	i.s.s.forget(i)
+	s := i.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.pending, i.token)
+	s.noteIdle()
+}
+
+// noteIdle closes idle if the stream has ended and nothing is pending.
+func (s *session) noteIdle() {
+	if s.idle != nil && len(s.pending) == 0 {
+		close(s.idle)
+		s.idle = nil
+	}
+}
+
+// send sends work items until ctx ends.
+func (s *session) send(ctx context.Context, stream pb.TaskHubSidecarService_GetWorkItemsServer) error {
+	for {
+		s.mu.Lock()
+		items := s.unsent
+		s.unsent = nil
+		s.mu.Unlock()
+		for _, w := range items {
+			if err := stream.Send(w); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-s.wake:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// finish lets the worker complete what it has begun, although its stream has ended: an SDK that shuts down closes the
+// stream first. It returns when nothing is pending, the connection is closed, or after a while.
+func (s *session) finish(disconnected <-chan struct{}, within time.Duration) {
+	s.mu.Lock()
+	s.dropUnsent()
+	idle := make(chan struct{})
+	s.idle = idle
+	s.noteIdle()
+	s.mu.Unlock()
+	late := make(chan struct{})
+	defer s.s.cfg.Clock.AfterFunc(within, func() { close(late) })()
+	select {
+	case <-idle:
+	case <-disconnected:
+	case <-late:
+	}
+	s.lose()
+}
+
+// dropUnsent gives back what the worker was not sent. mu is held.
+func (s *session) dropUnsent() {
+	for _, w := range s.unsent {
+		if i := s.pending[w.GetCompletionToken()]; i != nil {
+			delete(s.pending, i.token)
+			close(i.gone)
+		}
+	}
+	s.unsent = nil
+}
+
+// lose has all that waits for the worker return.
+func (s *session) lose() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lost = true
+	for token, i := range s.pending {
+		delete(s.pending, token)
+		close(i.gone)
+	}
+}
+
+// Names are those that the worker serves: what the hub has used, and the filters allow, and what the filters name.
+func (s *session) Names() (engine.Found, <-chan struct{}) {
+	all, changed := s.hub.get()
+	found := engine.Found{Routes: all.Orchestrations, Activities: all.Activities, Entities: all.Entities}
+	if s.filters != nil {
+		found = engine.Found{}
+		for _, f := range s.filters.GetOrchestrations() {
+			found.Routes = append(found.Routes, filtered(all.Orchestrations, f.GetName(), f.GetVersions())...)
+		}
+		for _, f := range s.filters.GetActivities() {
+			found.Activities = append(found.Activities, filtered(all.Activities, f.GetName(), f.GetVersions())...)
+		}
+		for _, f := range s.filters.GetEntities() {
+			found.Entities = append(found.Entities, strings.ToLower(f.GetName()))
+		}
+	}
+	return engine.Found{Routes: s.allowed(found.Routes), Activities: s.allowed(found.Activities), Entities: s.allowed(found.Entities)}, changed
+}
+
+// allowed returns the routes whose code the worker may run.
+func (s *session) allowed(routes []string) []string {
+	return slices.DeleteFunc(slices.Clone(routes), func(route string) bool {
+		name, _, _ := strings.Cut(route, "@")
+		return !s.serves(name)
+	})
+}
+
+// filtered returns the routes of a name: those of some versions, or of all that are known.
+func filtered(known []string, name string, versions []string) (routes []string) {
+	for _, version := range versions {
+		routes = append(routes, engine.Route(name, version))
+	}
+	if len(versions) > 0 {
+		return routes
+	}
+	routes = append(routes, name)
+	for _, route := range known {
+		if strings.HasPrefix(route, name+"@") {
+			routes = append(routes, route)
+		}
+	}
+	return routes
+}
+
+// abandonedFor is how long an activity that a worker has given back is left alone.
+const abandonedFor = time.Second
+
+// activity runs an attempt at an activity.
+func (s *session) activity(ctx context.Context, t *engine.Task) ([]byte, *history.Failure) {
+	name, _, _ := strings.Cut(t.Name, "@")
+	request := &pb.ActivityRequest{
+		Name: name, Input: text(t.Input), TaskId: t.Event,
+		OrchestrationInstance: &pb.OrchestrationInstance{InstanceId: t.Ref.ID, ExecutionId: wrapperspb.String(executionID(t.Run))},
+	}
+	if f := t.Foreign; f != nil {
+		request.TaskId, request.Version, request.Tags, request.ParentTraceContext = f.ID, optional(f.Version), f.Tags, traceOf(f)
+	}
+	i := s.begin(&pb.WorkItem{Request: &pb.WorkItem_ActivityRequest{ActivityRequest: request}}, nil)
+	got, err := i.await(ctx)
+	if err != nil {
+		if errors.Is(err, errAbandoned) {
+			s.pause(ctx, abandonedFor)
+		}
+		return nil, engine.WorkerGone
+	}
+	i.end()
+	r, ok := got.(*pb.ActivityResponse)
+	if !ok {
+		return nil, engine.WorkerGone
+	}
+	if f := activityFailure(r.GetFailureDetails()); f != nil {
+		return nil, f
+	}
+	return payload(r.GetResult()), nil
+}
+
+// pause waits, or until ctx ends.
+func (s *session) pause(ctx context.Context, d time.Duration) {
+	over := make(chan struct{})
+	defer s.s.cfg.Clock.AfterFunc(d, func() { close(over) })()
+	select {
+	case <-over:
+	case <-ctx.Done():
+	}
+}
+
+// config returns the configuration of the worker's engine.
+func (s *session) config(r *pb.GetWorkItemsRequest, who worker) engine.Config {
+	slots := func(asked int32, usual int) int { return min(cmp.Or(int(max(asked, 0)), usual), s.s.cfg.MaxSlots) }
+	return engine.Config{
+		Store: s.s.store, Clock: s.s.cfg.Clock, Logger: s.s.cfg.Logger.With("worker", who.name),
+		MeterProvider: s.s.cfg.MeterProvider, TracerProvider: s.s.cfg.TracerProvider,
+		Executor: s, Discovery: s, Discovered: s.activity, Runtime: who.runtime, Tenants: []string{s.hub.tenant},
+		MaxTurns:      slots(r.GetMaxConcurrentOrchestrationWorkItems(), engine.DefaultTurns),
+		MaxActivities: slots(r.GetMaxConcurrentActivityWorkItems(), engine.DefaultActivities),
+		Retention:     s.s.cfg.Retention, WorkerName: who.name,
+		Elsewhere: &engine.Worker{Host: who.host, Version: who.runtime, Run: s.s.newToken()},
+	}
+}
+
+// newToken returns the token of a work item, which no other process and no other item has.
+func (s *Service) newToken() string {
+	return s.prefix + strconv.FormatUint(s.last.Add(1), 36)
+}

@@ -1,0 +1,109 @@
+package durabletask
+
+import (
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/abidehq/abide"
+	"github.com/abidehq/abide/internal/check"
+	pb "github.com/abidehq/abide/internal/durabletaskpb"
+)
+
+// TestHello: an instance runs an activity and ends, and its history has the numbers of the SDK.
+func TestHello(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	client, _ := b.dial()
+	started, err := client.StartInstance(b.in("hub"), &pb.CreateInstanceRequest{InstanceId: "a", Name: "hello", Input: wrapperspb.String(`"x"`), Tags: map[string]string{"tier": "gold"}})
+	check.OK(t, err)
+	check.Equal(t, "ID", started.GetInstanceId(), "a")
+	p := b.work("hub", &pb.GetWorkItemsRequest{}) // after the start: it learns of the name from the hub
+	turn, token := p.turn()
+	check.Equal(t, "past events", len(turn.GetPastEvents()), 0)
+	begun := turn.GetNewEvents()[1].GetExecutionStarted()
+	check.Equal(t, "input", begun.GetInput().GetValue(), `"x"`)
+	check.Equal(t, "tag", begun.GetTags()["tier"], "gold")
+	p.decide(token, schedule(7, "greet", `"y"`))
+	activity, token := p.activity()
+	check.Equal(t, "task ID", activity.GetTaskId(), 7)
+	check.Equal(t, "input of the activity", activity.GetInput().GetValue(), `"y"`)
+	_, err = p.client.CompleteActivityTask(b.in("hub"), &pb.ActivityResponse{CompletionToken: token, Result: wrapperspb.String(`"z"`)})
+	check.OK(t, err)
+	turn, token = p.turn()
+	check.Equal(t, "event ID of the task", turn.GetPastEvents()[2].GetEventId(), 7)
+	check.Equal(t, "task that is answered", turn.GetNewEvents()[1].GetTaskCompleted().GetTaskScheduledId(), 7)
+	p.decide(token, completed(8, `"done"`))
+	ended, err := client.WaitForInstanceCompletion(b.in("hub"), &pb.GetInstanceRequest{InstanceId: "a", GetInputsAndOutputs: true})
+	check.OK(t, err)
+	state := ended.GetOrchestrationState()
+	check.Equal(t, "status", state.GetOrchestrationStatus(), pb.OrchestrationStatus_ORCHESTRATION_STATUS_COMPLETED)
+	check.Equal(t, "output", state.GetOutput().GetValue(), `"done"`)
+	check.Equal(t, "input of the instance", state.GetInput().GetValue(), `"x"`)
+	info, err := b.engine.Get(t.Context(), abide.Ref{Tenant: "hub", ID: "a"})
+	check.OK(t, err)
+	check.Equal(t, "status natively", info.Status, abide.Completed)
+	none, err := client.GetInstance(b.in("other"), &pb.GetInstanceRequest{InstanceId: "a"})
+	check.OK(t, err)
+	check.Equal(t, "the instance is in another hub", none.GetExists(), false)
+}
+
+// TestLostWorker: what a worker has that is cut off is run by another one.
+func TestLostWorker(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	client, _ := b.dial()
+	_, err := client.StartInstance(b.in("hub"), &pb.CreateInstanceRequest{InstanceId: "a", Name: "hello"})
+	check.OK(t, err)
+	first := b.work("hub", &pb.GetWorkItemsRequest{})
+	_, _ = first.turn()
+	first.shut()
+	second := b.work("hub", &pb.GetWorkItemsRequest{})
+	_, token := second.turn()
+	second.decide(token, schedule(0, "greet", "1"))
+	_, _ = second.activity()
+	second.shut()
+	third := b.work("hub", &pb.GetWorkItemsRequest{})
+	_, token = third.activity()
+	_, err = third.client.CompleteActivityTask(b.in("hub"), &pb.ActivityResponse{CompletionToken: token})
+	check.OK(t, err)
+	_, token = third.turn()
+	third.decide(token, completed(1, "2"))
+	ended, err := client.WaitForInstanceCompletion(b.in("hub"), &pb.GetInstanceRequest{InstanceId: "a", GetInputsAndOutputs: true})
+	check.OK(t, err)
+	check.Equal(t, "output", ended.GetOrchestrationState().GetOutput().GetValue(), "2")
+}
+
+// TestCompletionAfterTheStream: a worker that shuts down ends its stream and then completes what it has.
+func TestCompletionAfterTheStream(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	client, _ := b.dial()
+	p := b.work("hub", &pb.GetWorkItemsRequest{})
+	_, err := client.StartInstance(b.in("hub"), &pb.CreateInstanceRequest{InstanceId: "a", Name: "hello"})
+	check.OK(t, err)
+	_, token := p.turn()
+	p.cancel()
+	p.decide(token, completed(0, "1"))
+	ended, err := client.WaitForInstanceCompletion(b.in("hub"), &pb.GetInstanceRequest{InstanceId: "a", GetInputsAndOutputs: true})
+	check.OK(t, err)
+	check.Equal(t, "output", ended.GetOrchestrationState().GetOutput().GetValue(), "1")
+	_, err = p.client.CompleteOrchestratorTask(b.in("hub"), &pb.OrchestratorResponse{CompletionToken: token})
+	check.Equal(t, "code of a second completion", status.Code(err), codes.NotFound)
+}
+
+// TestTokensOfAnotherHub: a work item is completed from its own task hub only.
+func TestTokensOfAnotherHub(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	client, _ := b.dial()
+	p := b.work("hub", &pb.GetWorkItemsRequest{})
+	_, err := client.StartInstance(b.in("hub"), &pb.CreateInstanceRequest{InstanceId: "a", Name: "hello"})
+	check.OK(t, err)
+	_, token := p.turn()
+	_, err = client.CompleteOrchestratorTask(b.in("other"), &pb.OrchestratorResponse{CompletionToken: token})
+	check.Equal(t, "code from another hub", status.Code(err), codes.NotFound)
+	p.decide(token, completed(0, "1"))
+}

@@ -26,6 +26,9 @@ func connect(ctx context.Context, cfg Config) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(p.entities) > 0 {
+		return nil, fmt.Errorf("abide: open: entities are run by a process that has the store, not by a worker over the network: %w", ErrInvalid)
+	}
 	if cfg.Clock == nil {
 		cfg.Clock = base.System{}
 	}

@@ -133,15 +133,16 @@ type Quota struct {
 	Unserved int
 }
 
-// Definition is an [Orchestration] or an [Activity].
+// Definition is an [Orchestration], an [Activity] or an [Entity].
 type Definition interface {
 	define(d *definitions) error
 }
 
-// definitions are the registered orchestrations by route and activities by name.
+// definitions are the registered orchestrations by route, and activities and entities by name.
 type definitions struct {
 	orchestrations map[string]func(environment) replay.Code
 	activities     map[string]func(Codec) engine.Activity
+	entities       map[string]func(Codec) engine.EntityCode
 	signatures     []func(Codec) engine.Signature
 	pins           map[string]engine.Pin // by route, of those that do not follow
 }
@@ -201,7 +202,7 @@ func New(s store.Store, cfg Config) (*Engine, error) {
 		return nil, err
 	}
 	e, err := engine.New(engine.Config{
-		Store: s, Clock: cfg.Clock, Logger: cfg.Logger, MeterProvider: cfg.MeterProvider, TracerProvider: cfg.TracerProvider, Executor: p.code, Routes: p.routes, Pins: p.pins, Activities: p.activities,
+		Store: s, Clock: cfg.Clock, Logger: cfg.Logger, MeterProvider: cfg.MeterProvider, TracerProvider: cfg.TracerProvider, Executor: p.code, Routes: p.routes, Pins: p.pins, Activities: p.activities, Entities: p.entities,
 		MaxTurns: cfg.MaxTurns, MaxActivities: cfg.MaxActivities, CacheSize: cfg.CacheSize, LeaseDuration: cfg.LeaseDuration,
 		Retention: cfg.Retention, StepCommitInterval: cfg.StepCommitInterval, DeadlockTimeout: cfg.DeadlockTimeout, MaxHistory: cfg.MaxHistory,
 		MaxHistoryBytes: cfg.MaxHistoryBytes, WorkerName: cfg.workerName(), Build: cfg.Build, Quota: engine.Quota(cfg.Quota),
@@ -234,6 +235,7 @@ type program struct {
 	routes     []string
 	pins       map[string]engine.Pin
 	activities map[string]engine.Activity
+	entities   map[string]engine.EntityCode
 	signatures []engine.Signature
 	learner    *learner
 }
@@ -244,7 +246,7 @@ func (c *Config) program() (*program, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &program{learner: &learner{}, activities: map[string]engine.Activity{}}
+	p := &program{learner: &learner{}, activities: map[string]engine.Activity{}, entities: map[string]engine.EntityCode{}}
 	p.code, p.pins = d.code(c.Codec, c.Logger, p.learner), d.pins
 	p.routes = slices.Sorted(maps.Keys(p.code))
 	for _, f := range d.signatures {
@@ -252,6 +254,9 @@ func (c *Config) program() (*program, error) {
 	}
 	for name, f := range d.activities {
 		p.activities[name] = f(c.Codec)
+	}
+	for name, f := range d.entities {
+		p.entities[name] = f(c.Codec)
 	}
 	return p, nil
 }
@@ -278,6 +283,7 @@ func define(serve []Definition) (*definitions, error) {
 	d := &definitions{
 		orchestrations: map[string]func(environment) replay.Code{},
 		activities:     map[string]func(Codec) engine.Activity{},
+		entities:       map[string]func(Codec) engine.EntityCode{},
 		pins:           map[string]engine.Pin{},
 	}
 	var errs []error

@@ -126,6 +126,10 @@ func (env *Env) keyOf(d abide.Definition) string {
 		Version() string
 	}:
 		return orchestrationKey(engine.Route(d.Name(), d.Version()))
+	case interface {
+		ID(key string) abide.EntityID
+	}:
+		return fmt.Sprintf("entity %q", d.ID("").Name)
 	case interface{ Name() string }:
 		return activityKey(d.Name())
 	default:

@@ -16,6 +16,7 @@ import (
 type operatorTransport interface {
 	abide.Transport
 	abide.Operator
+	abide.EntityTransport
 }
 
 // transport is one whose waits have a limit.

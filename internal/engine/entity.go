@@ -56,6 +56,9 @@ type EntityBatch struct {
 	// State is that of the entity, nil if it has none.
 	State []byte
 
+	// Now is the store's time at which it was claimed.
+	Now time.Time
+
 	Operations []EntityOperation
 }
 

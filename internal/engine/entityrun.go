@@ -142,7 +142,7 @@ func (b *entityTurn) load() (err error) {
 
 // call runs the operations of a plan.
 func (b *entityTurn) call(p *entityPlan) (out *EntityOutcome, err error) {
-	batch := &EntityBatch{Ref: b.ref, Name: b.name, Key: b.key}
+	batch := &EntityBatch{Ref: b.ref, Name: b.name, Key: b.key, Now: b.claim.Now}
 	if b.state.exists {
 		batch.State = b.state.state
 	}

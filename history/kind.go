@@ -105,6 +105,11 @@ const (
 	// target it withdraws a request that was not granted.
 	EntityUnlocked Kind = 42
 
+	// ExecutionRewound records that the instance, which had failed, was rewound to before its failure:
+	// Name (reason), By, Failure. Target, if it is not empty, is the ID of the parent: it is the parent
+	// that was rewound, and the instance goes on as its child. The code does not see this event.
+	ExecutionRewound Kind = 43
+
 	// CancelRequested requests cancellation: Name (reason), By.
 	CancelRequested Kind = 23
 
@@ -169,6 +174,7 @@ var kindNames = [...]string{
 	EntityLockRequested: "EntityLockRequested",
 	EntityLocked:        "EntityLocked",
 	EntityUnlocked:      "EntityUnlocked",
+	ExecutionRewound:    "ExecutionRewound",
 }
 
 // Known reports whether this version knows the kind.
@@ -226,7 +232,9 @@ func (k Kind) Incoming() bool {
 
 // Quiet reports whether an event of this kind reaches the instance without being seen by
 // its code. Such events have turns of their own.
-func (k Kind) Quiet() bool { return k >= ExecutionSuspended && k <= PayloadCorrected }
+func (k Kind) Quiet() bool {
+	return k >= ExecutionSuspended && k <= PayloadCorrected || k == ExecutionRewound
+}
 
 // Ends reports whether an event of this kind is the last one of an execution.
 func (k Kind) Ends() bool { return k >= ExecutionCompleted && k <= ExecutionContinued }

@@ -87,6 +87,8 @@ func examples() []Event {
 		{Kind: EntityLockRequested, Data: []byte(`["@account@a","@account@b"]`)},
 		{Kind: EntityLocked, Ref: 52},
 		{Kind: EntityUnlocked, Ref: 52, Target: "@account@a"},
+		{Kind: ExecutionRewound, Name: "the bank is back", By: "operator", Failure: &Failure{Message: "card declined"}},
+		{Kind: ExecutionRewound, Name: "the bank is back", Target: "order-7"},
 	}
 }
 

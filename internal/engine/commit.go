@@ -25,6 +25,13 @@ type childStart struct {
 // putChild prepares the start of a child or a detached instance. Its record and its start message are
 // part of the turn's commit, so that a child and the event that starts it become durable together.
 func (t *turn) putChild(e *history.Event) {
+	child := t.newChild(e)
+	t.e.suspectUnserved(queueTurns, child.info.Route())
+	t.children = append(t.children, child)
+}
+
+// newChild returns the start of the instance that an event starts.
+func (t *turn) newChild(e *history.Event) *childStart {
 	info := &t.in.info
 	child := &childStart{event: e, info: Info{
 		Ref: Ref{Tenant: info.Tenant, ID: e.Target}, Name: e.Name, Version: e.Child.Version,
@@ -33,14 +40,12 @@ func (t *turn) putChild(e *history.Event) {
 	start := &history.Start{Version: e.Child.Version, Execution: 1, Seed: child.info.run}
 	if e.Kind == history.ChildStarted {
 		start.Parent, start.ParentExecution, start.ParentEvent, start.ParentName = info.ID, info.Execution, e.ID, info.Name
-		child.info.Parent, child.info.ParentExecution, child.info.ParentEvent = info.ID, info.Execution, e.ID
-		child.info.parentRun = info.run
+		child.info.setParent(info, e.ID)
 	}
 	child.start = body{kind: bodyStart, run: child.info.run, info: &child.info, events: []history.Event{
 		{Kind: history.ExecutionStarted, Name: e.Name, Start: start, Data: e.Data, Foreign: e.Foreign},
 	}}
-	t.e.suspectUnserved(queueTurns, child.info.Route())
-	t.children = append(t.children, child)
+	return child
 }
 
 // commit makes all of the turn durable, or nothing.

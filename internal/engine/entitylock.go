@@ -66,19 +66,27 @@ func lockIDs(data []byte) ([]string, error) {
 
 // operate sends an operation to an entity.
 func (t *turn) operate(e *history.Event) error {
+	msg, err := t.operation(e)
+	if err != nil {
+		return stallf("operation %q of an entity: %v", e.Name, err)
+	}
+	t.tx.Put = append(t.tx.Put, msg)
+	t.e.suspectUnserved(QueueEntities, msg.Route)
+	return nil
+}
+
+// operation returns the message to the entity of an operation.
+func (t *turn) operation(e *history.Event) (store.Message, error) {
 	info := &t.in.info
 	to, err := entityRef(info.Tenant, e.Target)
 	if err != nil {
-		return stallf("operation %q of an entity: %v", e.Name, err)
+		return store.Message{}, err
 	}
 	m := entityMessage{kind: entitySignal, name: e.Name, input: e.Data, from: info.ID, run: info.run, event: e.ID, request: t.requestOf(e)}
 	if e.Kind == history.EntityCalled {
 		m.kind = entityCall
 	}
-	msg := to.entityMessage(messageID(prefixOperated, info.run, e.ID), &m, e.At)
-	t.tx.Put = append(t.tx.Put, msg)
-	t.e.suspectUnserved(QueueEntities, msg.Route)
-	return nil
+	return to.entityMessage(messageID(prefixOperated, info.run, e.ID), &m, e.At), nil
 }
 
 // requestOf returns the ID of an operation or a request for locks: that which the code gave it, or one that is

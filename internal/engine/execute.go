@@ -79,7 +79,8 @@ func (t *turn) keepAll(messages []message) {
 	}
 }
 
-// continueBroken runs the code from within the turn at which the history of a fork ends.
+// continueBroken runs the code from within the turn at which the history of a fork, or of an instance that
+// was rewound, ends.
 func (t *turn) continueBroken() error {
 	exec, err := t.execute()
 	if err != nil {
@@ -91,6 +92,9 @@ func (t *turn) continueBroken() error {
 		in++
 	}
 	return t.runWatched(exec, func(live replay.Live) ([]history.Event, error) {
+		if n := len(t.broken); in == n && n > 0 && !t.broken[n-1].Kind.Quiet() { // the code has not begun it
+			return exec.Turn(live, t.broken)
+		}
 		return exec.ContinueTurn(live, t.broken[:in], t.broken[in:])
 	})
 }

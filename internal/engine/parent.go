@@ -24,6 +24,11 @@ func (p *parentMark) of(info *Info) bool {
 	return info.Parent != "" && p.run == info.parentRun && p.event == info.ParentEvent
 }
 
+// setParent makes the instance a child of another one, which has started it by an event.
+func (i *Info) setParent(parent *Info, event int32) {
+	i.Parent, i.ParentExecution, i.ParentEvent, i.parentRun = parent.ID, parent.Execution, event, parent.run
+}
+
 // forgetParent makes the instance one that has no parent any more.
 func (i *Info) forgetParent() {
 	i.Parent, i.ParentExecution, i.ParentEvent, i.parentRun = "", 0, 0, 0

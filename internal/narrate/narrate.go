@@ -247,6 +247,11 @@ func (n *narrator) describeIntervention(l *Line) {
 		l.Text, l.Tone = "cancellation requested"+by(l.Event), Attention
 	case history.ExecutionTerminated:
 		l.Text, l.Tone = "terminated"+by(l.Event), Faint
+	case history.ExecutionRewound:
+		l.Text, l.Tone = "rewound"+by(l.Event), Attention
+		if l.Event.Target != "" {
+			l.Text = "parent rewound" + by(l.Event)
+		}
 	case history.PayloadCorrected:
 		l.Text, l.Tone, l.Note = corrected(l.Event), Attention, ""
 	default:

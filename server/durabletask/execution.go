@@ -27,9 +27,10 @@ type execution struct {
 	past      []*pb.HistoryEvent
 	bytes     int // of past
 
-	run        uint64 // of the execution
-	number     int32  // of the execution, from 1
-	status     string // the custom status
+	run        uint64           // of the execution
+	number     int32            // of the execution, from 1
+	status     string           // the custom status
+	locks      map[string]int32 // events that request locks, by the ID of the critical section
 	unreceived []history.Event
 	ended      bool
 }
@@ -38,7 +39,7 @@ var _ engine.Execution = (*execution)(nil)
 
 // Load returns an execution that has not begun.
 func (s *session) Load(_ context.Context, ref engine.Ref, name, version string) (engine.Execution, error) {
-	return &execution{s: s, ref: ref, name: name, version: version, translate: newTranslator(ref)}, nil
+	return &execution{s: s, ref: ref, name: name, version: version, translate: newTranslator(ref), locks: map[string]int32{}}, nil
 }
 
 // Replay notes what has happened. The code learns of it with the next turn.
@@ -65,6 +66,10 @@ func (x *execution) events(events []history.Event) []*pb.HistoryEvent {
 			x.run, x.number = e.Start.Seed, e.Start.Execution
 		case history.StatusSet:
 			x.status = e.Name
+		case history.EntityLockRequested:
+			if e.Foreign != nil {
+				x.locks[e.Foreign.Request] = e.ID
+			}
 		default:
 		}
 		if e.Kind.Quiet() || e.Kind.Ends() {
@@ -206,6 +211,10 @@ func (x *execution) action(action *pb.OrchestratorAction) (history.Event, error)
 		x.start(&e, a.CreateSubOrchestration)
 	case *pb.OrchestratorAction_SendEvent:
 		e.Kind, e.Target, e.Name, e.Data = history.EventSent, a.SendEvent.GetInstance().GetInstanceId(), a.SendEvent.GetName(), payload(a.SendEvent.GetData())
+	case *pb.OrchestratorAction_SendEntityMessage:
+		if err := x.message(&e, a.SendEntityMessage); err != nil {
+			return e, err
+		}
 	case *pb.OrchestratorAction_CompleteOrchestration:
 		x.complete(&e, a.CompleteOrchestration)
 	default:
@@ -309,6 +318,10 @@ func namesOf(did []history.Event) (n names) {
 			n.Activities = append(n.Activities, e.Name)
 		case history.ChildStarted:
 			n.Orchestrations = append(n.Orchestrations, engine.Route(e.Name, e.Child.Version))
+		case history.EntityCalled, history.EntitySignaled:
+			n.addEntity(e.Target)
+		case history.EntityLockRequested:
+			n.addLocked(e)
 		case history.ExecutionContinued:
 			n.Orchestrations = append(n.Orchestrations, engine.Route(e.Name, e.Start.Version))
 		default:

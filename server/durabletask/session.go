@@ -269,9 +269,10 @@ func (s *session) config(r *pb.GetWorkItemsRequest, who worker) engine.Config {
 	return engine.Config{
 		Store: s.s.store, Clock: s.s.cfg.Clock, Logger: s.s.cfg.Logger.With("worker", who.name),
 		MeterProvider: s.s.cfg.MeterProvider, TracerProvider: s.s.cfg.TracerProvider,
-		Executor: s, Discovery: s, Discovered: s.activity, Runtime: who.runtime, Tenants: []string{s.hub.tenant},
+		Executor: s, Discovery: s, Discovered: s.activity, DiscoveredEntity: s.entity, Runtime: who.runtime, Tenants: []string{s.hub.tenant},
 		MaxTurns:      slots(r.GetMaxConcurrentOrchestrationWorkItems(), engine.DefaultTurns),
 		MaxActivities: slots(r.GetMaxConcurrentActivityWorkItems(), engine.DefaultActivities),
+		MaxEntities:   slots(r.GetMaxConcurrentEntityWorkItems(), engine.DefaultTurns),
 		Retention:     s.s.cfg.Retention, WorkerName: who.name,
 		Elsewhere: &engine.Worker{Host: who.host, Version: who.runtime, Run: s.s.newToken()},
 	}

@@ -1,6 +1,7 @@
 package durabletask
 
 import (
+	"strings"
 	"testing"
 
 	"google.golang.org/grpc/codes"
@@ -106,4 +107,46 @@ func TestTokensOfAnotherHub(t *testing.T) {
 	_, err = client.CompleteOrchestratorTask(b.in("other"), &pb.OrchestratorResponse{CompletionToken: token})
 	check.Equal(t, "code from another hub", status.Code(err), codes.NotFound)
 	p.decide(token, completed(0, "1"))
+}
+
+// TestEntity: a signal reaches an entity, whose state is kept, and an operation of an orchestration is answered.
+func TestEntity(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	client, _ := b.dial()
+	p := b.work("hub", &pb.GetWorkItemsRequest{})
+	_, err := client.SignalEntity(b.in("hub"), &pb.SignalEntityRequest{InstanceId: "@Counter@a", Name: "add", Input: wrapperspb.String("2"), RequestId: "r1"})
+	check.OK(t, err)
+	batch := p.next()
+	request := batch.GetEntityRequest()
+	check.Equal(t, "entity", request.GetInstanceId(), "@counter@a")
+	check.Equal(t, "operation", request.GetOperations()[0].GetOperation(), "add")
+	check.Equal(t, "it has a state", request.GetEntityState() != nil, false)
+	success := &pb.OperationResult{ResultType: &pb.OperationResult_Success{Success: &pb.OperationResultSuccess{Result: wrapperspb.String("2")}}}
+	_, err = p.client.CompleteEntityTask(b.in("hub"), &pb.EntityBatchResult{
+		CompletionToken: batch.GetCompletionToken(), EntityState: wrapperspb.String("2"), Results: []*pb.OperationResult{success},
+	})
+	check.OK(t, err)
+	_, err = client.StartInstance(b.in("hub"), &pb.CreateInstanceRequest{InstanceId: "a", Name: "caller"})
+	check.OK(t, err)
+	_, token := p.turn()
+	p.decide(token, &pb.OrchestratorAction{Id: 3, OrchestratorActionType: &pb.OrchestratorAction_SendEntityMessage{SendEntityMessage: &pb.SendEntityMessageAction{
+		EntityMessageType: &pb.SendEntityMessageAction_EntityOperationCalled{EntityOperationCalled: &pb.EntityOperationCalledEvent{
+			RequestId: "call-1", Operation: "get", TargetInstanceId: wrapperspb.String("@counter@a"),
+		}},
+	}}})
+	batch = p.next()
+	check.Equal(t, "state", batch.GetEntityRequest().GetEntityState().GetValue(), "2")
+	_, err = p.client.CompleteEntityTask(b.in("hub"), &pb.EntityBatchResult{
+		CompletionToken: batch.GetCompletionToken(), EntityState: wrapperspb.String("2"), Results: []*pb.OperationResult{success},
+	})
+	check.OK(t, err)
+	turn, token := p.turn()
+	check.Equal(t, "event of the call", turn.GetPastEvents()[2].GetEntityOperationCalled().GetRequestId(), "call-1")
+	answer := turn.GetNewEvents()[1].GetEntityOperationCompleted()
+	check.Equal(t, "answered request", answer.GetRequestId(), "call-1")
+	check.Equal(t, "answer", answer.GetOutput().GetValue(), "2")
+	p.decide(token, completed(4, "2"))
+	_, err = client.SignalEntity(b.in("hub"), &pb.SignalEntityRequest{InstanceId: "@counter@" + strings.Repeat("a", 100), Name: "add"})
+	check.Equal(t, "code for a long ID", status.Code(err), codes.InvalidArgument)
 }

@@ -70,17 +70,20 @@ func dueAt(t *timestamppb.Timestamp) time.Time {
 type translator struct {
 	ref Ref
 
-	now  time.Time // of the turn
-	ids  map[int32]int32
-	due  map[int32]time.Time // of timers
-	name map[int32]string    // the ID of a request of an entity
+	now time.Time // of the turn
+
+	// By the ID of an event: the number that the SDK has given to it, when its timer is due, and the ID of its
+	// request to an entity.
+	ids      map[int32]int32
+	due      map[int32]time.Time
+	requests map[int32]string
 }
 
 // Ref is the instance whose history is translated.
 type Ref = engine.Ref
 
 func newTranslator(ref Ref) *translator {
-	return &translator{ref: ref, ids: map[int32]int32{}, due: map[int32]time.Time{}, name: map[int32]string{}}
+	return &translator{ref: ref, ids: map[int32]int32{}, due: map[int32]time.Time{}, requests: map[int32]string{}}
 }
 
 // asked returns the number that the SDK has given to what an event asks for. Code in Go has none, and has the
@@ -177,7 +180,7 @@ func (t *translator) question(e *history.Event, out *pb.HistoryEvent) bool {
 	case history.EventSent:
 		out.EventType = &pb.HistoryEvent_EventSent{EventSent: &pb.EventSentEvent{InstanceId: e.Target, Name: e.Name, Input: text(e.Data)}}
 	default:
-		return false
+		return t.toEntity(e, f, out)
 	}
 	out.EventId = t.asked(e)
 	return true
@@ -205,7 +208,7 @@ func (t *translator) answer(e *history.Event, out *pb.HistoryEvent) bool {
 		t.due[e.Ref] = e.At
 		return false
 	default:
-		return false
+		return t.fromEntity(e, out)
 	}
 	return true
 }

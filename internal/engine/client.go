@@ -383,59 +383,6 @@ func (c *Client) Wait(ctx context.Context, ref Ref) (Info, error) {
 	return info, err
 }
 
-// Query says which instances to list.
-type Query struct {
-	Tenant         *string // nil means all
-	Orchestrations []string
-	Statuses       []Status
-	From, To       time.Time // when they were started
-	Tags           map[string]string
-	Prefix         string // of the ID
-	Parent         string // the ID of the parent
-	Build          string // that they are pinned to
-	Descending     bool
-	Limit          int
-	Cursor         string
-}
-
-// listPatience is how long a list looks on if a store has found nothing in what it has
-// looked at.
-const listPatience = 20 * time.Millisecond
-
-// List returns instances, in the order in which they were started, and the cursor of
-// the next page, which is empty if there is none.
-func (c *Client) List(ctx context.Context, q Query) ([]Info, string, error) {
-	statuses := make([]string, len(q.Statuses))
-	for i, s := range q.Statuses {
-		if !slices.Contains(Statuses, s) {
-			return nil, "", fmt.Errorf("abide: list: unknown status %q, known are %v: %w", s, Statuses, ErrInvalid)
-		}
-		statuses[i] = string(s)
-	}
-	query := store.Query{
-		Kind: kindInstance, Tenant: q.Tenant, Statuses: statuses, Names: q.Orchestrations,
-		From: q.From, To: q.To, Tags: base.WithBuild(base.WithParent(q.Tags, q.Parent), q.Build), Prefix: q.Prefix, Descending: q.Descending, Limit: q.Limit, Cursor: q.Cursor,
-	}
-	began := c.clock.Now()
-	page, err := c.store.List(ctx, query)
-	for err == nil && len(page.Records) == 0 && page.Next != "" && c.clock.Now().Sub(began) < listPatience {
-		query.Cursor = page.Next
-		page, err = c.store.List(ctx, query)
-	}
-	if err != nil {
-		return nil, "", wrap("list", err)
-	}
-	infos := make([]Info, 0, len(page.Records))
-	for _, r := range page.Records {
-		info, err := infoOf(r)
-		if err != nil {
-			return nil, "", err
-		}
-		infos = append(infos, info)
-	}
-	return infos, page.Next, nil
-}
-
 // History returns the events of an execution: the one that runs or was the last, if
 // execution is 0, or the one before it. Older ones are not kept.
 func (c *Client) History(ctx context.Context, ref Ref, execution int32) (Info, []history.Event, error) {

@@ -41,7 +41,7 @@ PEBBLE_UNRACED := TinyLimits|PowerLoss|FlushesReach|CutShort|Damaged|MoreMessage
 LONG_ONLY := TestPatroni
 
 .PHONY: test
-test: compiler servers ## run all tests, with the race detector
+test: compiler servers javascript ## run all tests, with the race detector
 	$(RACE) -timeout $(TEST_TIMEOUT) -skip '$(LONG_ONLY)' $(RACED)
 	$(RACE) -timeout $(TEST_TIMEOUT) -skip '$(PEBBLE_UNRACED)' $(PEBBLE)
 	$(RACE) -timeout $(TEST_TIMEOUT) -skip '$(SHARDS_UNRACED)' $(SHARDS)
@@ -80,7 +80,7 @@ check: ## run vet and the tests that need no services, before each commit
 	go test -timeout $(TEST_TIMEOUT) $(UNSERVED)
 
 .PHONY: test-long
-test-long: compiler servers patroni ## run the same tests with much longer random and crash tests
+test-long: compiler servers javascript patroni ## run the same tests with much longer random and crash tests
 	ABIDE_TEST_LONG=1 $(RACE) -count=1 -timeout $(LONG_TIMEOUT) $(RACED) $(PEBBLE)
 	ABIDE_TEST_LONG=1 go test -count=1 -timeout $(LONG_TIMEOUT) $(UNRACED)
 	@$(MAKE) --no-print-directory test-backends
@@ -100,6 +100,21 @@ test-postgres-versions: servers ## run the tests of the store in PostgreSQL and 
 	  ABIDE_TEST_POSTGRES="$$folder/node_modules/$(POSTGRES_PACKAGE)/native/bin" \
 	    go test -count=1 -timeout $(LONG_TIMEOUT) -skip '$(LONG_ONLY)' ./store/pgstore ./internal/fleet || exit 1; \
 	done
+
+# Node and the SDK of Durable Task for JavaScript, whose programs are run against the server by the tests of
+# internal/taskhubtest.
+JAVASCRIPT := $(BIN)/javascript
+JAVASCRIPT_PACKAGES := node@22 @microsoft/durabletask-js@0.4.0
+
+.PHONY: javascript
+javascript:
+	@[ -x "$(JAVASCRIPT)/node_modules/node/bin/node" ] && [ -d "$(JAVASCRIPT)/node_modules/@microsoft/durabletask-js" ] && exit 0; \
+	if ! command -v npm >/dev/null && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  echo "installing npm, which fetches Node and an SDK for the tests" >&2; \
+	  apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends npm || exit 1; \
+	fi; \
+	command -v npm >/dev/null || { echo "npm is missing, which fetches Node and an SDK for the tests; on Debian: sudo apt-get install npm" >&2; exit 1; }; \
+	npm install --silent --no-save --prefix "$(JAVASCRIPT)" $(JAVASCRIPT_PACKAGES)
 
 # What runs on a store, and the stores on which it has to; `make test` runs it in memory.
 # Virtual time stands still while a backend is at work, so that only the machine decides

@@ -224,6 +224,7 @@ var layers = []layer{
 	},
 
 	{path: "internal/faults", tests: []string{".", "history", "internal/testenv", "internal/teststore", "internal/workertest", "store/..."}},
+	{path: "internal/taskhubtest", tests: []string{"internal/testenv"}},
 	{path: "internal/firsthour", tests: []string{"internal/browser", "internal/testenv"}},
 	{
 		path:  "internal/sim",

@@ -27,6 +27,9 @@ type hub struct {
 	changed  chan struct{} // closed when there are other names
 	sessions []*session
 	watching context.CancelFunc // nil without sessions
+	wanted   names              // what calls of use want to add
+
+	adding chan struct{} // holds a value while names are added: one change at a time, of all that are wanted
 }
 
 // use makes names known that are about to be needed.
@@ -34,18 +37,48 @@ func (h *hub) use(ctx context.Context, n names) error {
 	if n.len() == 0 {
 		return nil
 	}
-	h.mu.Lock()
-	known := h.names.has(&n)
-	h.mu.Unlock()
+	if h.wants(n) {
+		return nil
+	}
+	select {
+	case h.adding <- struct{}{}:
+		defer func() { <-h.adding }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	more, known := h.missing(n)
 	if known {
 		return nil
 	}
-	all, version, err := addNames(ctx, h.s.store, h.tenant, n)
+	all, version, err := addNames(ctx, h.s.store, h.tenant, more)
 	if err != nil {
 		return err
 	}
 	h.set(all, version)
 	return nil
+}
+
+// wants notes names that are to be added with the next change, and reports whether all are known already.
+func (h *hub) wants(n names) (known bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.names.has(&n) {
+		return true
+	}
+	h.wanted.add(n)
+	return false
+}
+
+// missing returns what a change for n adds: n, and what others want. It adds nothing if n was added meanwhile.
+func (h *hub) missing(n names) (more names, known bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.names.has(&n) {
+		return names{}, true
+	}
+	more, h.wanted = h.wanted, names{}
+	more.add(n) // a change that took it may have failed
+	return more, false
 }
 
 // set keeps the names of a version, unless later ones are known.

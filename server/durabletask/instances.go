@@ -309,10 +309,10 @@ func (s *Service) PurgeInstances(ctx context.Context, r *pb.PurgeInstancesReques
 	return &pb.PurgeInstancesResponse{DeletedInstanceCount: int32(n), IsComplete: wrapperspb.Bool(done)}, nil
 }
 
-// purge deletes an instance. There is nothing to delete of one that does not exist.
+// purge deletes an instance. There is nothing to delete of one that does not exist, or has not ended.
 func (s *Service) purge(ctx context.Context, h *hub, id string, recursive bool) (int, error) {
 	n, err := s.client.Purge(ctx, Ref{Tenant: h.tenant, ID: id}, recursive)
-	if errors.Is(err, engine.ErrNotFound) {
+	if errors.Is(err, engine.ErrNotFound) || errors.Is(err, engine.ErrState) {
 		return n, nil
 	}
 	return n, err
@@ -325,7 +325,7 @@ func (s *Service) purgeBatch(ctx context.Context, h *hub, ids []string, recursiv
 	}
 	for _, id := range ids {
 		more, err := s.purge(ctx, h, id, recursive)
-		if err != nil && !errors.Is(err, engine.ErrState) {
+		if err != nil {
 			return n, err
 		}
 		n += more

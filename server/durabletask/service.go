@@ -142,7 +142,7 @@ func (s *Service) hub(tenant string) *hub {
 	defer s.mu.Unlock()
 	h := s.hubs[tenant]
 	if h == nil {
-		h = &hub{s: s, tenant: tenant, changed: make(chan struct{})}
+		h = &hub{s: s, tenant: tenant, changed: make(chan struct{}), adding: make(chan struct{}, 1)}
 		s.hubs[tenant] = h
 	}
 	return h

@@ -55,6 +55,7 @@ type operatorTransport interface {
 	Transport
 	Operator
 	BuildOperator
+	EntityTransport
 	Watcher
 }
 

@@ -122,8 +122,8 @@ type EntityPage struct {
 	Next string
 }
 
-// EntityTransport is what a [Transport] offers for entities. The transports of [Engine] and [NewClient] implement
-// it; over one that does not, the methods of [Client] for entities return [errors.ErrUnsupported].
+// EntityTransport is what a [Transport] offers for entities. The transports of [Engine], [NewClient] and
+// package remote implement it; over one that does not, the methods of [Client] for entities return [errors.ErrUnsupported].
 type EntityTransport interface {
 	// Signal sends an operation to an entity.
 	Signal(ctx context.Context, r SignalRequest) error

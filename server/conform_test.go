@@ -83,7 +83,7 @@ func newOrders(t *testing.T, guarded bool) *whole {
 	t.Helper()
 	var timers *timer.Service
 	w := newWhole(t, func(c *server.Config) {
-		engine, err := abide.New(c.Store, abide.Config{Register: []abide.Definition{order}, Logger: c.Logger, WorkerName: "shop"})
+		engine, err := abide.New(c.Store, abide.Config{Register: []abide.Definition{order, cart}, Logger: c.Logger, WorkerName: "shop"})
 		check.OK(t, err)
 		t.Cleanup(func() { _ = engine.Close() })
 		timers, err = timer.New(timer.Config{Store: c.Store, Logger: c.Logger, Sinks: []outbox.Sink{{Name: "local", Bus: &bus.Local{}}}})
@@ -301,6 +301,12 @@ func (w *whole) prepare() map[string]string {
 		check.OK(w.t, w.store.Commit(w.t.Context(), &store.Tx{PutRecords: []store.PutRecord{q}}))
 		ids[name] = q.Record.Key.ID
 	}
+	check.OK(w.t, addPieces.Send(w.t.Context(), w.engine, "customer-7", 2))
+	check.Eventually(w.t, "the entity exists", func() bool {
+		_, ok, err := cart.Get(w.t.Context(), w.engine, "customer-7")
+		check.OK(w.t, err)
+		return ok
+	})
 	if w.do("nobody", "GET /api/v1/whoami", "").status == http.StatusOK {
 		return ids // there is no login
 	}
@@ -312,6 +318,15 @@ func (w *whole) prepare() map[string]string {
 	ids["session"] = sessions.Sessions[0].ID
 	return ids
 }
+
+// cart is the entity of the examples.
+var (
+	cart      = abide.NewEntity[struct{ Pieces int }]("cart")
+	addPieces = abide.NewOperation(cart, "add", func(_ abide.EntityContext, c *struct{ Pieces int }, n int) (int, error) {
+		c.Pieces += n
+		return c.Pieces, nil
+	})
+)
 
 // idler returns the ID of the worker that serves idle.
 func (w *whole) idler() string {

@@ -42,6 +42,7 @@ func (s *Server) addInstances() {
 	s.addWorkers()
 	s.addBuilds()
 	s.addQuarantine()
+	s.addEntities()
 	s.addStats()
 	s.addShards()
 	s.addBackups()

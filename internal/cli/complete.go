@@ -39,7 +39,8 @@ type completer func(ctx context.Context, b connect.Backend, h *connect.Home) ([]
 var completeArgs = map[string]completer{
 	"actions show": actionIDs, "actions cancel": actionIDs, "actions retry": actionIDs,
 	"deliveries redeliver": timerKeys,
-	"instances cancel":     instanceIDs, "instances delete": instanceIDs, "instances fork": instanceIDs,
+	"entities show":        entityIDs, "entities signal": entityIDs,
+	"instances cancel": instanceIDs, "instances delete": instanceIDs, "instances fork": instanceIDs,
 	"instances history": instanceIDs, "instances move-timer": instanceIDs, "instances raise": instanceIDs,
 	"instances restart": instanceIDs, "instances result": instanceIDs, "instances resume": instanceIDs,
 	"instances show": instanceIDs, "instances suspend": instanceIDs, "instances terminate": instanceIDs,
@@ -171,6 +172,16 @@ func quarantineIDs(ctx context.Context, b connect.Backend, h *connect.Home) ([]s
 	tenant := h.Tenant
 	page, err := engine.Quarantine(ctx, abide.QuarantineFilter{Tenant: &tenant, Limit: completeLimit})
 	return names(page.Messages, func(m *abide.Quarantined) string { return m.ID }), err
+}
+
+func entityIDs(ctx context.Context, b connect.Backend, h *connect.Home) ([]string, error) {
+	engine, err := b.Engine()
+	if err != nil {
+		return nil, err
+	}
+	tenant := h.Tenant
+	page, err := engine.Entities(ctx, abide.EntityFilter{Tenant: &tenant, Limit: completeLimit})
+	return names(page.Entities, func(e *abide.EntityInfo) string { return e.Ref.ID }), err
 }
 
 func actionIDs(ctx context.Context, b connect.Backend, h *connect.Home) ([]string, error) {

@@ -13,6 +13,7 @@ import (
 	"github.com/abidehq/abide/internal/cli/bench"
 	"github.com/abidehq/abide/internal/cli/builds"
 	"github.com/abidehq/abide/internal/cli/console"
+	"github.com/abidehq/abide/internal/cli/entities"
 	"github.com/abidehq/abide/internal/cli/instances"
 	"github.com/abidehq/abide/internal/cli/quarantine"
 	"github.com/abidehq/abide/internal/cli/serve"
@@ -72,7 +73,7 @@ Exit codes: 0 ok, 1 failure, 2 usage, 3 not found, 4 conflict, 5 unreachable.`,
 		SilenceUsage:  true, // a wrong flag is one line, not a page
 		SilenceErrors: true, // run prints them, once
 	},
-		actions.New(), tokens.NewAudit(), bench.New(), builds.New(), serve.NewConfig(), sinks.NewDeliveries(), serve.NewHealth(), instances.New(), newMan(), store.NewMigrate(), instances.NewOperations(), serve.NewOrchestrate(), workers.NewOrchestrations(),
+		actions.New(), tokens.NewAudit(), bench.New(), builds.New(), serve.NewConfig(), sinks.NewDeliveries(), entities.New(), serve.NewHealth(), instances.New(), newMan(), store.NewMigrate(), instances.NewOperations(), serve.NewOrchestrate(), workers.NewOrchestrations(),
 		quarantine.New(), actions.NewSchedules(), serve.New(), tokens.NewSessions(), shards.New(), sinks.New(), stats.New(), store.New(), timers.New(), tokens.New(), top.New(), newVersion(), newVet(), workers.New(),
 	)
 	addCompletions(root)

@@ -28,6 +28,7 @@ type operatorTransport interface {
 	abide.Transport
 	abide.Operator
 	abide.BuildOperator
+	abide.EntityTransport
 }
 
 // notedTransport writes an audit entry for each change of an instance.
@@ -62,6 +63,10 @@ func (t notedTransport) Control(ctx context.Context, ref abide.Ref, cmd abide.Co
 		target += " reason=" + cmd.Reason
 	}
 	return t.Note(ctx, operation, ref.Tenant, target, t.operatorTransport.Control(ctx, ref, cmd))
+}
+
+func (t notedTransport) Signal(ctx context.Context, r abide.SignalRequest) error {
+	return t.Note(ctx, "signal-entity", r.Ref.Tenant, r.Ref.Tenant+"/"+r.Ref.ID+" operation="+r.Operation, t.operatorTransport.Signal(ctx, r))
 }
 
 func (t notedTransport) Redrive(ctx context.Context, tenant, id string) error {

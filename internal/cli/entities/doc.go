@@ -1,0 +1,2 @@
+// Package entities has the commands about entities.
+package entities

@@ -22,8 +22,8 @@ func TestMain(m *testing.M) { testenv.Main(m) }
 
 // The least number of scenarios, and of those that run while the server is killed.
 const (
-	leastScenarios = 60
-	leastKilled    = 25
+	leastScenarios = 80
+	leastKilled    = 35
 )
 
 // limit is how long the scenarios may take.

@@ -4,12 +4,12 @@
 //   node runner.js ADDRESS [--kills] [NAME...]
 //
 // Without names it runs them all, or with --kills those that end well while the server is killed again and again:
-// the names in `survives`.
+// the names in `survives`. Those begin one after the other, so that the server is killed at different points of them.
 "use strict";
 
-const { newWorker, Scenario } = require("./kit");
+const { newWorker, pause, Scenario } = require("./kit");
 
-const parts = [require("./orchestrations"), require("./clients"), require("./workers")];
+const parts = [require("./orchestrations"), require("./clients"), require("./workers"), require("./entities")];
 const merged = (key) => Object.assign({}, ...parts.map((p) => p[key]));
 const code = { orchestrators: merged("orchestrators"), activities: merged("activities"), entities: merged("entities") };
 const scenarios = merged("scenarios");
@@ -40,7 +40,12 @@ async function main([address, ...rest]) {
   if (names.length === 0) names = kills ? parts.flatMap((p) => p.survives) : Object.keys(scenarios);
   const worker = newWorker(address, "default", code);
   await worker.start();
-  await Promise.all(names.map((name) => play(name, address, kills)));
+  await Promise.all(
+    names.map(async (name, i) => {
+      if (kills) await pause(250 * i);
+      await play(name, address, kills);
+    }),
+  );
   await Promise.race([worker.stop(), new Promise((resolve) => setTimeout(resolve, 5_000))]);
   process.exit(0);
 }

@@ -25,6 +25,10 @@ type Info struct {
 	// Build is the build that runs all turns of the instance, see [Builds]. Empty means any.
 	Build string
 
+	// Runtime is the language and the version of the SDK that runs the code, such as "JavaScript 0.4.0". It
+	// is empty for code in Go.
+	Runtime string
+
 	// StalledBuild is the build whose code made the instance stall, if it is known, see
 	// [Config.Build].
 	StalledBuild string
@@ -110,7 +114,7 @@ func infoFrom(i engine.Info, err error) (Info, error) {
 		return Info{}, err
 	}
 	info := Info{
-		Ref: refFrom(i.Ref), Orchestration: i.Name, Version: i.Version, Build: i.Build, Status: Status(i.Status), Reason: i.Reason, StalledBuild: i.StalledBuild(),
+		Ref: refFrom(i.Ref), Orchestration: i.Name, Version: i.Version, Build: i.Build, Runtime: i.Runtime, Status: Status(i.Status), Reason: i.Reason, StalledBuild: i.StalledBuild(),
 		Execution: int(i.Execution), StartedAt: i.CreatedAt, BegunAt: i.BegunAt, EndedAt: i.EndedAt, Parent: i.Parent,
 		Tags: i.Tags, StatusText: i.Text, Values: i.Values, Result: i.Result, Err: errorOf(i.Failure), Revision: i.Revision,
 		TraceParent: i.TraceParent(),

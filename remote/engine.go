@@ -315,7 +315,7 @@ func (e *transport) Unserved(ctx context.Context) ([]abide.Unserved, error) {
 // infoOf is the inverse of [api.FromInfo].
 func infoOf(i *api.Instance) (abide.Info, error) {
 	info := abide.Info{
-		Ref: abide.Ref{Tenant: i.Tenant, ID: i.ID}, Orchestration: i.Orchestration, Version: i.Version, Build: i.Build,
+		Ref: abide.Ref{Tenant: i.Tenant, ID: i.ID}, Orchestration: i.Orchestration, Version: i.Version, Build: i.Build, Runtime: i.Runtime,
 		Status: abide.Status(i.Status), Reason: i.Reason, StalledBuild: i.StalledBuild, Execution: i.Execution, BadPayload: i.BadPayload.BadPayload(), Awaited: i.Awaited,
 		StartedAt: i.StartedAt, BegunAt: i.BegunAt, EndedAt: i.EndedAt, Parent: i.Parent, Tags: i.Tags,
 		StatusText: i.StatusText, Err: i.Failure.Err(), Revision: i.Revision,

@@ -71,6 +71,7 @@ type Instance struct {
 	Status        string                     `json:"status" enum:"pending,running,suspended,stalled,completed,failed,cancelled,terminated,continued"`
 	Reason        string                     `json:"reason,omitempty" doc:"Why it is suspended, stalled or terminated."`
 	Build         string                     `json:"build,omitempty" doc:"The build that it is pinned to: only workers of it run its code."`
+	Runtime       string                     `json:"runtime,omitempty" doc:"The language and the version of the SDK that runs its code, if that is not Go."`
 	StalledBuild  string                     `json:"stalled_build,omitempty" doc:"The build under which it has stalled, if that was because of its code."`
 	BadPayload    *BadPayload                `json:"bad_payload,omitempty" doc:"The payload because of which it has stalled, if that is the reason. It can be corrected."`
 	Awaited       []string                   `json:"awaited,omitempty" doc:"The names of the events that it waits for."`
@@ -90,7 +91,7 @@ type Instance struct {
 // FromInfo returns an instance for the wire.
 func FromInfo(i *abide.Info) Instance {
 	out := Instance{
-		Tenant: i.Ref.Tenant, ID: i.Ref.ID, Orchestration: i.Orchestration, Version: i.Version, Build: i.Build,
+		Tenant: i.Ref.Tenant, ID: i.Ref.ID, Orchestration: i.Orchestration, Version: i.Version, Build: i.Build, Runtime: i.Runtime,
 		Status: string(i.Status), Reason: i.Reason, StalledBuild: i.StalledBuild, Execution: i.Execution,
 		StartedAt: i.StartedAt, BegunAt: i.BegunAt, EndedAt: i.EndedAt, Parent: i.Parent, Tags: i.Tags,
 		StatusText: i.StatusText, Awaited: i.Awaited, Result: FromPayload(i.Result), Failure: FromError(i.Err), Revision: i.Revision,

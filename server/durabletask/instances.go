@@ -279,6 +279,16 @@ func (s *Service) RestartInstance(ctx context.Context, r *pb.RestartInstanceRequ
 	return &pb.RestartInstanceResponse{InstanceId: id}, nil
 }
 
+// RewindInstance has an instance that has failed go on from before its failure.
+func (s *Service) RewindInstance(ctx context.Context, r *pb.RewindInstanceRequest) (*pb.RewindInstanceResponse, error) {
+	h, _, err := s.enter(ctx, auth.Operate)
+	if err != nil {
+		return nil, err
+	}
+	err = s.client.Rewind(ctx, Ref{Tenant: h.tenant, ID: r.GetInstanceId()}, r.GetReason().GetValue())
+	return &pb.RewindInstanceResponse{}, asStatus(err)
+}
+
 // PurgeInstances deletes instances that have ended: one, some, or those that match a filter.
 func (s *Service) PurgeInstances(ctx context.Context, r *pb.PurgeInstancesRequest) (*pb.PurgeInstancesResponse, error) {
 	h, _, err := s.enter(ctx, auth.Operate)

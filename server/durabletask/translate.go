@@ -238,6 +238,8 @@ func (t *translator) end(e *history.Event, out *pb.HistoryEvent) bool {
 		out.EventType = &pb.HistoryEvent_ExecutionSuspended{ExecutionSuspended: &pb.ExecutionSuspendedEvent{Input: optional(e.Name)}}
 	case history.ExecutionResumed:
 		out.EventType = &pb.HistoryEvent_ExecutionResumed{ExecutionResumed: &pb.ExecutionResumedEvent{}}
+	case history.ExecutionRewound:
+		out.EventType = &pb.HistoryEvent_ExecutionRewound{ExecutionRewound: &pb.ExecutionRewoundEvent{Reason: optional(e.Name)}}
 	default:
 		return false
 	}

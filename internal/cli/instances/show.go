@@ -116,6 +116,7 @@ func (v *View) fields() [][2]string {
 		{"orchestration", orchestrationOf(i)},
 		{"status", string(i.Status)},
 		{"reason", i.Reason},
+		{"runs in", i.Runtime},
 		{"pinned to", i.Build},
 		{"build", i.StalledBuild},
 		{"says", i.StatusText},

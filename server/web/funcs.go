@@ -51,6 +51,7 @@ func (s *site) funcs() template.FuncMap {
 		"why":      func(info abide.Info) string { return reasonOf(&info) },
 		"quote":    shellQuote,
 		"instance": func(ref abide.Ref) string { return s.path(instancePath(ref)) },
+		"entity":   func(ref abide.Ref) string { return s.path(entityPath(ref)) },
 		"under":    func(tenant, id string) abide.Ref { return abide.Ref{Tenant: tenant, ID: id} },
 		"named":    func(base, tenant, name string) string { return s.path(base + segment(tenant) + "/" + segment(name)) },
 		"list":     func(items ...any) []any { return items },

@@ -161,6 +161,10 @@ func (d *instanceData) foldWaits() {
 			what = "timer " + reasonKey(wait.Name)
 		case history.ChildStarted:
 			what = "child of " + wait.Name
+		case history.EntityCalled:
+			what = "operation " + wait.Name
+		case history.EntityLockRequested:
+			what = "locks of entities"
 		default:
 		}
 		count[what]++

@@ -15,7 +15,7 @@ import (
 )
 
 // listPages are the pages of the menu.
-var listPages = []string{"/", "/instances", "/timers", "/actions", "/schedules", "/sinks", "/quarantine", "/workers", "/builds", "/operations"}
+var listPages = []string{"/", "/instances", "/timers", "/actions", "/schedules", "/sinks", "/entities", "/quarantine", "/workers", "/builds", "/operations"}
 
 func TestEveryPageIsThereWithoutData(t *testing.T) {
 	t.Parallel()
@@ -29,6 +29,7 @@ func TestEveryPageIsThereWithoutData(t *testing.T) {
 		"/schedules/preview": "When would it run?",
 		"/sinks":             "Nothing was delivered yet",
 		"/quarantine":        "Nothing is in quarantine",
+		"/entities":          "There are no such entities",
 		"/workers":           "shop",
 		"/builds":            "No build pins instances",
 		"/operations":        "No operation yet",

@@ -51,6 +51,7 @@ var reasons = map[string]string{
 	store.ReasonExpired:  "What it is for never came into being.",
 	"refused":            "The sink said that it will never accept it.",
 	"malformed":          "It cannot be read.",
+	"backlog":            "The entity is locked, and too much waits for it.",
 }
 
 // quarantineOf reads a record. One that cannot be read is shown as far as it can.
@@ -105,6 +106,12 @@ func brings(e *history.Event) string {
 		return "result of a child"
 	case history.TimerFired:
 		return "timer"
+	case history.EntityCalled, history.EntitySignaled:
+		return "operation " + e.Name + " of " + e.Target
+	case history.EntityLockRequested:
+		return "request for the lock of " + e.Target
+	case history.EntityCompleted, history.EntityFailed:
+		return "result of an operation"
 	default:
 		return e.Kind.String()
 	}

@@ -165,6 +165,9 @@ func collect(s *site, info abide.Info, h *abide.History) (bars map[int32]*bar, o
 		case history.ChildStarted:
 			b := begin("child", e.Target)
 			b.group, b.Href = e.Name, s.path(instancePath(abide.Ref{Tenant: info.Ref.Tenant, ID: e.Target}))
+		case history.EntityCalled:
+			b := begin("entity", e.Target+" "+e.Name)
+			b.group, b.Href = e.Name, s.path(entityPath(abide.Ref{Tenant: info.Ref.Tenant, ID: e.Target}))
 		case history.EventReceived:
 			b := begin("event", e.Name)
 			b.group = e.Name

@@ -147,6 +147,7 @@ func (s *site) routes() {
 		s.addSinks()
 	}
 	if s.engine != nil {
+		s.addEntities()
 		s.addQuarantine()
 		s.addWorkers()
 		s.addBuilds()

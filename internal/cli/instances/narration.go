@@ -126,6 +126,10 @@ func waitText(w *abide.Waiting) string {
 		return "child " + w.Name + ", " + w.Child
 	case history.EventReceived:
 		return "event " + w.Name + payloadType(w.Schema)
+	case history.EntityCalled:
+		return "operation " + w.Name + " of entity " + w.Child
+	case history.EntityLockRequested:
+		return "locks of entities"
 	default:
 		return w.Kind.String() + " " + w.Name
 	}

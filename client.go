@@ -183,6 +183,15 @@ func (c *Client) Restart(ctx context.Context, ref Ref) error {
 	return c.transport.Control(ctx, ref.canonical(), Command{Verb: VerbRestart})
 }
 
+// Rewind has an instance that has failed go on from before its failure, under the same ID: its last turn
+// runs again, after the activities whose failures it failed of, and failed children are rewound with it. What
+// has succeeded does not run again, and failures that the code has handled in an earlier turn stay. A
+// parent that was told of the failure is not informed: rewind the parent. It returns an error that matches [ErrState] if the
+// instance has not failed, or has lost the locks of entities that it held.
+func (c *Client) Rewind(ctx context.Context, ref Ref, why string) error {
+	return c.transport.Control(ctx, ref.canonical(), Command{Verb: VerbRewind, Reason: why})
+}
+
 // Fork starts a new instance with a copy of another instance's history, up to an event of its
 // latest execution. An empty id means a random one. The activities and timers that are open at
 // that event are scheduled again. Children are not: no child may be open at that event. Both

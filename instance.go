@@ -72,6 +72,11 @@ func (i *Instance[Out]) Restart(ctx context.Context) error {
 	return i.client.Restart(ctx, i.start.Ref)
 }
 
+// Rewind has the instance, which has failed, go on from before its failure, see [Client.Rewind].
+func (i *Instance[Out]) Rewind(ctx context.Context, why string) error {
+	return i.client.Rewind(ctx, i.start.Ref, why)
+}
+
 // MoveTimer changes when the pending timers with a name fire, see [Client.MoveTimer].
 func (i *Instance[Out]) MoveTimer(ctx context.Context, timer string, at time.Time) error {
 	return i.client.MoveTimer(ctx, i.start.Ref, timer, at)

@@ -128,6 +128,8 @@ func (t *storeTransport) Control(ctx context.Context, ref Ref, cmd Command) erro
 		return c.Resume(ctx, r)
 	case VerbRestart:
 		return c.Restart(ctx, r)
+	case VerbRewind:
+		return c.Rewind(ctx, r, cmd.Reason)
 	case VerbFork:
 		return c.Fork(ctx, r, clamp(max(cmd.Event, 0)), cmd.ForkID)
 	case VerbMoveTimer:

@@ -208,6 +208,7 @@ const (
 	VerbSuspend   Verb = "suspend"
 	VerbResume    Verb = "resume"
 	VerbRestart   Verb = "restart"
+	VerbRewind    Verb = "rewind"
 	VerbFork      Verb = "fork"
 	VerbMoveTimer Verb = "move-timer"
 	VerbDelete    Verb = "delete"

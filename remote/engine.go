@@ -250,7 +250,7 @@ func (e *transport) Control(ctx context.Context, ref abide.Ref, cmd abide.Comman
 	q := url.Values{}
 	var body any
 	switch cmd.Verb {
-	case abide.VerbCancel, abide.VerbTerminate, abide.VerbSuspend:
+	case abide.VerbCancel, abide.VerbTerminate, abide.VerbSuspend, abide.VerbRewind:
 		set(q, "reason", cmd.Reason)
 	case abide.VerbResume, abide.VerbRestart:
 	case abide.VerbFork:

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"html"
 	"maps"
@@ -31,7 +32,11 @@ import (
 	"github.com/abidehq/abide/timer"
 )
 
-var order = abide.NewOrchestration("order", func(ctx abide.Context, _ json.RawMessage) (abide.None, error) {
+var order = abide.NewOrchestration("order", func(ctx abide.Context, in json.RawMessage) (abide.None, error) {
+	if strings.Contains(string(in), "declined") {
+		err := abide.Sleep(ctx, 10*time.Millisecond)
+		return abide.None{}, errors.Join(err, errors.New("the card was declined"))
+	}
 	return abide.None{}, abide.Sleep(ctx, time.Hour, abide.Named("reminder"))
 })
 

@@ -178,6 +178,7 @@ func (s *Server) addControls() {
 		{"suspend", "Have an instance wait until it is resumed", "What reaches it meanwhile is kept. " + soon, c.Suspend},
 		{"resume", "Have an instance go on", "One that is suspended, or has stalled and was mended." + audited, func(ctx context.Context, ref abide.Ref, _ string) error { return c.Resume(ctx, ref) }},
 		{"restart", "Start an instance once more", "One that has ended, with the same input. Its old history goes." + audited, func(ctx context.Context, ref abide.Ref, _ string) error { return c.Restart(ctx, ref) }},
+		{"rewind", "Rewind an instance that has failed", "It goes on from before its failure: activities whose failures it failed of run again, failed children are rewound too, and its last turn runs again.", c.Rewind},
 	} {
 		route(s, auth.Operate, huma.Operation{
 			OperationID: v.name + "-instance", Method: http.MethodPost, Path: instancePath + "/" + v.name, Summary: v.summary, Tags: []string{tagInstances},

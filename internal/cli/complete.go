@@ -43,7 +43,8 @@ var completeArgs = map[string]completer{
 	"instances cancel": instanceIDs, "instances delete": instanceIDs, "instances fork": instanceIDs,
 	"instances history": instanceIDs, "instances move-timer": instanceIDs, "instances raise": instanceIDs,
 	"instances restart": instanceIDs, "instances result": instanceIDs, "instances resume": instanceIDs,
-	"instances show": instanceIDs, "instances suspend": instanceIDs, "instances terminate": instanceIDs,
+	"instances rewind": instanceIDs,
+	"instances show":   instanceIDs, "instances suspend": instanceIDs, "instances terminate": instanceIDs,
 	"instances wait": instanceIDs, "instances start": orchestrationNames,
 	"operations cancel": operationIDs, "operations show": operationIDs, "operations watch": operationIDs,
 	"quarantine delete": quarantineIDs, "quarantine redrive": quarantineIDs, "quarantine show": quarantineIDs,
@@ -56,7 +57,7 @@ var completeArgs = map[string]completer{
 }
 
 // completeMany are the commands that take more than one of them.
-var completeMany = []string{"cancel", "delete", "redeliver", "redrive", "restart", "resume", "revoke", "suspend", "terminate", "wait"}
+var completeMany = []string{"cancel", "delete", "redeliver", "redrive", "restart", "resume", "revoke", "rewind", "suspend", "terminate", "wait"}
 
 // completeFlags has what flags can be, by their names and the nouns of the commands; a flag
 // without a noun is the same everywhere.

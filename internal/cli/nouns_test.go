@@ -31,7 +31,7 @@ func TestMistakesAboutNouns(t *testing.T) {
 		line string // arguments, with a | between them
 		want string
 	}{
-		{"instances|dance", "known are: cancel, correct, delete, fork, history, list, move-timer, raise, restart, result, resume, show, start, suspend, terminate, wait"},
+		{"instances|dance", "known are: cancel, correct, delete, fork, history, list, move-timer, raise, restart, result, resume, rewind, show, start, suspend, terminate, wait"},
 		{"instances|start", "needs the name of an orchestration"},
 		{"instances|start|order|--input|text", "--input is not JSON"},
 		{"instances|start|order|--input|@missing", "missing"},

@@ -151,6 +151,7 @@ func newInstanceVerbs() []*cobra.Command {
 	suspend := &instanceVerb{reads: true, change: (*abide.Client).Suspend, done: suspended}
 	resume := &instanceVerb{reads: true, change: noReason((*abide.Client).Resume), done: resumed}
 	restart := &instanceVerb{asks: true, reads: true, change: noReason((*abide.Client).Restart)}
+	rewind := &instanceVerb{asks: true, reads: true, change: (*abide.Client).Rewind}
 	remove := &instanceVerb{asks: true, change: noReason((*abide.Client).Delete)}
 	return []*cobra.Command{
 		cancel.command(&cobra.Command{
@@ -188,6 +189,15 @@ func newInstanceVerbs() []*cobra.Command {
 			Example: `  abide instances restart order-1 --yes
   abide instances restart --all --status failed --from -1h --yes`,
 		}, false),
+		rewind.command(&cobra.Command{
+			Use:   "rewind",
+			Short: "Rewind failed instances",
+			Long: `Have instances that have failed go on from before their failure. Activities whose failures they
+failed of run again, failed children are rewound too, and the last turn runs again. What has
+succeeded does not.`,
+			Example: `  abide instances rewind order-1 --reason "the bank is back" --yes
+  abide instances rewind --all --status failed --from -1h --yes`,
+		}, true),
 		remove.command(&cobra.Command{
 			Use:   "delete",
 			Short: "Delete ended instances and their history",

@@ -119,6 +119,13 @@ func (s *Service) found(ctx context.Context, info engine.Info, err error, payloa
 	if err != nil {
 		return nil, asStatus(err)
 	}
+	updated, err := s.client.UpdatedAt(ctx, &info)
+	if err != nil && !errors.Is(err, engine.ErrNotFound) {
+		return nil, asStatus(err)
+	}
+	if !updated.IsZero() {
+		state.LastUpdatedTimestamp = stamp(updated)
+	}
 	return &pb.GetInstanceResponse{Exists: true, OrchestrationState: state}, nil
 }
 

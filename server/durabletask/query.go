@@ -61,30 +61,19 @@ func (s *Service) ListInstanceIds(ctx context.Context, r *pb.ListInstanceIdsRequ
 		return nil, err
 	}
 	query := engine.Query{
-		Tenant: &h.tenant, Statuses: statusesOf(r.GetRuntimeStatus()), Limit: page(r.GetPageSize()), Cursor: r.GetLastInstanceKey().GetValue(),
+		Tenant: &h.tenant, Statuses: statusesOf(r.GetRuntimeStatus()), EndedFrom: timeOf(r.GetCompletedTimeFrom()), EndedTo: timeOf(r.GetCompletedTimeTo()),
+		Limit: page(r.GetPageSize()), Cursor: r.GetLastInstanceKey().GetValue(),
 	}
 	if len(r.GetRuntimeStatus()) > 0 && len(query.Statuses) == 0 {
 		return &pb.ListInstanceIdsResponse{}, nil
 	}
-	from, to := timeOf(r.GetCompletedTimeFrom()), timeOf(r.GetCompletedTimeTo())
-	out := &pb.ListInstanceIdsResponse{}
-	for len(out.InstanceIds) < page(r.GetPageSize()) {
-		query.Limit = page(r.GetPageSize()) - len(out.InstanceIds)
-		list, next, err := s.client.List(ctx, query)
-		if err != nil {
-			return nil, asStatus(err)
-		}
-		for i := range list {
-			ended := list[i].EndedAt
-			if (!from.IsZero() || !to.IsZero()) && ended.IsZero() || !from.IsZero() && ended.Before(from) || !to.IsZero() && !ended.Before(to) {
-				continue
-			}
-			out.InstanceIds = append(out.InstanceIds, list[i].ID)
-		}
-		query.Cursor, out.LastInstanceKey = next, optional(next)
-		if next == "" {
-			break
-		}
+	list, next, err := s.client.List(ctx, query)
+	if err != nil {
+		return nil, asStatus(err)
+	}
+	out := &pb.ListInstanceIdsResponse{LastInstanceKey: optional(next)}
+	for i := range list {
+		out.InstanceIds = append(out.InstanceIds, list[i].ID)
 	}
 	return out, nil
 }

@@ -146,6 +146,56 @@ func (WorkerCapability) EnumDescriptor() ([]byte, []int) {
 	return file_durabletask_proto_rawDescGZIP(), []int{1}
 }
 
+// What is done about an instance whose status is among those of the policy.
+type CreateOrchestrationAction int32
+
+const (
+	CreateOrchestrationAction_ERROR     CreateOrchestrationAction = 0
+	CreateOrchestrationAction_IGNORE    CreateOrchestrationAction = 1
+	CreateOrchestrationAction_TERMINATE CreateOrchestrationAction = 2
+)
+
+// Enum value maps for CreateOrchestrationAction.
+var (
+	CreateOrchestrationAction_name = map[int32]string{
+		0: "ERROR",
+		1: "IGNORE",
+		2: "TERMINATE",
+	}
+	CreateOrchestrationAction_value = map[string]int32{
+		"ERROR":     0,
+		"IGNORE":    1,
+		"TERMINATE": 2,
+	}
+)
+
+func (x CreateOrchestrationAction) Enum() *CreateOrchestrationAction {
+	p := new(CreateOrchestrationAction)
+	*p = x
+	return p
+}
+
+func (x CreateOrchestrationAction) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (CreateOrchestrationAction) Descriptor() protoreflect.EnumDescriptor {
+	return file_durabletask_proto_enumTypes[2].Descriptor()
+}
+
+func (CreateOrchestrationAction) Type() protoreflect.EnumType {
+	return &file_durabletask_proto_enumTypes[2]
+}
+
+func (x CreateOrchestrationAction) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use CreateOrchestrationAction.Descriptor instead.
+func (CreateOrchestrationAction) EnumDescriptor() ([]byte, []int) {
+	return file_durabletask_proto_rawDescGZIP(), []int{2}
+}
+
 type OrchestrationInstance struct {
 	state         protoimpl.MessageState  `protogen:"open.v1"`
 	InstanceId    string                  `protobuf:"bytes,1,opt,name=instanceId,proto3" json:"instanceId,omitempty"`
@@ -5519,8 +5569,9 @@ func (x *CreateInstanceRequest) GetRequestTime() *timestamppb.Timestamp {
 }
 
 type OrchestrationIdReusePolicy struct {
-	state             protoimpl.MessageState `protogen:"open.v1"`
-	ReplaceableStatus []OrchestrationStatus  `protobuf:"varint,1,rep,packed,name=replaceableStatus,proto3,enum=OrchestrationStatus" json:"replaceableStatus,omitempty"`
+	state             protoimpl.MessageState    `protogen:"open.v1"`
+	ReplaceableStatus []OrchestrationStatus     `protobuf:"varint,1,rep,packed,name=replaceableStatus,proto3,enum=OrchestrationStatus" json:"replaceableStatus,omitempty"`
+	Action            CreateOrchestrationAction `protobuf:"varint,2,opt,name=action,proto3,enum=CreateOrchestrationAction" json:"action,omitempty"` // of older SDKs; others replace
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
@@ -5560,6 +5611,13 @@ func (x *OrchestrationIdReusePolicy) GetReplaceableStatus() []OrchestrationStatu
 		return x.ReplaceableStatus
 	}
 	return nil
+}
+
+func (x *OrchestrationIdReusePolicy) GetAction() CreateOrchestrationAction {
+	if x != nil {
+		return x.Action
+	}
+	return CreateOrchestrationAction_ERROR
 }
 
 type CreateInstanceResponse struct {
@@ -8702,9 +8760,10 @@ const file_durabletask_proto_rawDesc = "" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\vrequestTime\x1a7\n" +
 	"\tTagsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"f\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x94\x01\n" +
 	"\x1aOrchestrationIdReusePolicy\x12B\n" +
-	"\x11replaceableStatus\x18\x01 \x03(\x0e2\x14.OrchestrationStatusR\x11replaceableStatusJ\x04\b\x02\x10\x03\"8\n" +
+	"\x11replaceableStatus\x18\x01 \x03(\x0e2\x14.OrchestrationStatusR\x11replaceableStatus\x122\n" +
+	"\x06action\x18\x02 \x01(\x0e2\x1a.CreateOrchestrationActionR\x06action\"8\n" +
 	"\x16CreateInstanceResponse\x12\x1e\n" +
 	"\n" +
 	"instanceId\x18\x01 \x01(\tR\n" +
@@ -8917,7 +8976,12 @@ const file_durabletask_proto_rawDesc = "" +
 	"\x1dWORKER_CAPABILITY_UNSPECIFIED\x10\x00\x12'\n" +
 	"#WORKER_CAPABILITY_HISTORY_STREAMING\x10\x01\x12%\n" +
 	"!WORKER_CAPABILITY_SCHEDULED_TASKS\x10\x02\x12$\n" +
-	" WORKER_CAPABILITY_LARGE_PAYLOADS\x10\x032\x94\x11\n" +
+	" WORKER_CAPABILITY_LARGE_PAYLOADS\x10\x03*A\n" +
+	"\x19CreateOrchestrationAction\x12\t\n" +
+	"\x05ERROR\x10\x00\x12\n" +
+	"\n" +
+	"\x06IGNORE\x10\x01\x12\r\n" +
+	"\tTERMINATE\x10\x022\x94\x11\n" +
 	"\x15TaskHubSidecarService\x127\n" +
 	"\x05Hello\x12\x16.google.protobuf.Empty\x1a\x16.google.protobuf.Empty\x12@\n" +
 	"\rStartInstance\x12\x16.CreateInstanceRequest\x1a\x17.CreateInstanceResponse\x128\n" +
@@ -8964,487 +9028,489 @@ func file_durabletask_proto_rawDescGZIP() []byte {
 	return file_durabletask_proto_rawDescData
 }
 
-var file_durabletask_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_durabletask_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
 var file_durabletask_proto_msgTypes = make([]protoimpl.MessageInfo, 137)
 var file_durabletask_proto_goTypes = []any{
 	(OrchestrationStatus)(0),                              // 0: OrchestrationStatus
 	(WorkerCapability)(0),                                 // 1: WorkerCapability
-	(*OrchestrationInstance)(nil),                         // 2: OrchestrationInstance
-	(*TaskFailureDetails)(nil),                            // 3: TaskFailureDetails
-	(*TraceContext)(nil),                                  // 4: TraceContext
-	(*ParentInstanceInfo)(nil),                            // 5: ParentInstanceInfo
-	(*InstanceBatch)(nil),                                 // 6: InstanceBatch
-	(*GetWorkItemsRequest)(nil),                           // 7: GetWorkItemsRequest
-	(*WorkItemFilters)(nil),                               // 8: WorkItemFilters
-	(*OrchestrationFilter)(nil),                           // 9: OrchestrationFilter
-	(*ActivityFilter)(nil),                                // 10: ActivityFilter
-	(*EntityFilter)(nil),                                  // 11: EntityFilter
-	(*WorkItem)(nil),                                      // 12: WorkItem
-	(*HealthPing)(nil),                                    // 13: HealthPing
-	(*CompleteTaskResponse)(nil),                          // 14: CompleteTaskResponse
-	(*OrchestratorRequest)(nil),                           // 15: OrchestratorRequest
-	(*OrchestratorEntityParameters)(nil),                  // 16: OrchestratorEntityParameters
-	(*OrchestrationTraceContext)(nil),                     // 17: OrchestrationTraceContext
-	(*OrchestratorResponse)(nil),                          // 18: OrchestratorResponse
-	(*OrchestratorAction)(nil),                            // 19: OrchestratorAction
-	(*ScheduleTaskAction)(nil),                            // 20: ScheduleTaskAction
-	(*CreateSubOrchestrationAction)(nil),                  // 21: CreateSubOrchestrationAction
-	(*CreateTimerAction)(nil),                             // 22: CreateTimerAction
-	(*SendEventAction)(nil),                               // 23: SendEventAction
-	(*CompleteOrchestrationAction)(nil),                   // 24: CompleteOrchestrationAction
-	(*TerminateOrchestrationAction)(nil),                  // 25: TerminateOrchestrationAction
-	(*SendEntityMessageAction)(nil),                       // 26: SendEntityMessageAction
-	(*RewindOrchestrationAction)(nil),                     // 27: RewindOrchestrationAction
-	(*ActivityRequest)(nil),                               // 28: ActivityRequest
-	(*ActivityResponse)(nil),                              // 29: ActivityResponse
-	(*EntityBatchRequest)(nil),                            // 30: EntityBatchRequest
-	(*OperationRequest)(nil),                              // 31: OperationRequest
-	(*EntityRequest)(nil),                                 // 32: EntityRequest
-	(*EntityBatchResult)(nil),                             // 33: EntityBatchResult
-	(*OperationResult)(nil),                               // 34: OperationResult
-	(*OperationResultSuccess)(nil),                        // 35: OperationResultSuccess
-	(*OperationResultFailure)(nil),                        // 36: OperationResultFailure
-	(*OperationInfo)(nil),                                 // 37: OperationInfo
-	(*OperationAction)(nil),                               // 38: OperationAction
-	(*SendSignalAction)(nil),                              // 39: SendSignalAction
-	(*StartNewOrchestrationAction)(nil),                   // 40: StartNewOrchestrationAction
-	(*AbandonOrchestrationTaskRequest)(nil),               // 41: AbandonOrchestrationTaskRequest
-	(*AbandonOrchestrationTaskResponse)(nil),              // 42: AbandonOrchestrationTaskResponse
-	(*AbandonActivityTaskRequest)(nil),                    // 43: AbandonActivityTaskRequest
-	(*AbandonActivityTaskResponse)(nil),                   // 44: AbandonActivityTaskResponse
-	(*AbandonEntityTaskRequest)(nil),                      // 45: AbandonEntityTaskRequest
-	(*AbandonEntityTaskResponse)(nil),                     // 46: AbandonEntityTaskResponse
-	(*HistoryEvent)(nil),                                  // 47: HistoryEvent
-	(*OrchestratorStartedEvent)(nil),                      // 48: OrchestratorStartedEvent
-	(*OrchestratorCompletedEvent)(nil),                    // 49: OrchestratorCompletedEvent
-	(*ExecutionStartedEvent)(nil),                         // 50: ExecutionStartedEvent
-	(*ExecutionCompletedEvent)(nil),                       // 51: ExecutionCompletedEvent
-	(*ExecutionTerminatedEvent)(nil),                      // 52: ExecutionTerminatedEvent
-	(*ExecutionSuspendedEvent)(nil),                       // 53: ExecutionSuspendedEvent
-	(*ExecutionResumedEvent)(nil),                         // 54: ExecutionResumedEvent
-	(*ExecutionRewoundEvent)(nil),                         // 55: ExecutionRewoundEvent
-	(*ContinueAsNewEvent)(nil),                            // 56: ContinueAsNewEvent
-	(*TaskScheduledEvent)(nil),                            // 57: TaskScheduledEvent
-	(*TaskCompletedEvent)(nil),                            // 58: TaskCompletedEvent
-	(*TaskFailedEvent)(nil),                               // 59: TaskFailedEvent
-	(*SubOrchestrationInstanceCreatedEvent)(nil),          // 60: SubOrchestrationInstanceCreatedEvent
-	(*SubOrchestrationInstanceCompletedEvent)(nil),        // 61: SubOrchestrationInstanceCompletedEvent
-	(*SubOrchestrationInstanceFailedEvent)(nil),           // 62: SubOrchestrationInstanceFailedEvent
-	(*TimerCreatedEvent)(nil),                             // 63: TimerCreatedEvent
-	(*TimerFiredEvent)(nil),                               // 64: TimerFiredEvent
-	(*EventSentEvent)(nil),                                // 65: EventSentEvent
-	(*EventRaisedEvent)(nil),                              // 66: EventRaisedEvent
-	(*GenericEvent)(nil),                                  // 67: GenericEvent
-	(*HistoryStateEvent)(nil),                             // 68: HistoryStateEvent
-	(*EntityOperationSignaledEvent)(nil),                  // 69: EntityOperationSignaledEvent
-	(*EntityOperationCalledEvent)(nil),                    // 70: EntityOperationCalledEvent
-	(*EntityOperationCompletedEvent)(nil),                 // 71: EntityOperationCompletedEvent
-	(*EntityOperationFailedEvent)(nil),                    // 72: EntityOperationFailedEvent
-	(*EntityLockRequestedEvent)(nil),                      // 73: EntityLockRequestedEvent
-	(*EntityLockGrantedEvent)(nil),                        // 74: EntityLockGrantedEvent
-	(*EntityUnlockSentEvent)(nil),                         // 75: EntityUnlockSentEvent
-	(*CreateInstanceRequest)(nil),                         // 76: CreateInstanceRequest
-	(*OrchestrationIdReusePolicy)(nil),                    // 77: OrchestrationIdReusePolicy
-	(*CreateInstanceResponse)(nil),                        // 78: CreateInstanceResponse
-	(*GetInstanceRequest)(nil),                            // 79: GetInstanceRequest
-	(*GetInstanceResponse)(nil),                           // 80: GetInstanceResponse
-	(*OrchestrationState)(nil),                            // 81: OrchestrationState
-	(*RaiseEventRequest)(nil),                             // 82: RaiseEventRequest
-	(*RaiseEventResponse)(nil),                            // 83: RaiseEventResponse
-	(*SuspendRequest)(nil),                                // 84: SuspendRequest
-	(*SuspendResponse)(nil),                               // 85: SuspendResponse
-	(*ResumeRequest)(nil),                                 // 86: ResumeRequest
-	(*ResumeResponse)(nil),                                // 87: ResumeResponse
-	(*TerminateRequest)(nil),                              // 88: TerminateRequest
-	(*TerminateResponse)(nil),                             // 89: TerminateResponse
-	(*SkipGracefulOrchestrationTerminationsRequest)(nil),  // 90: SkipGracefulOrchestrationTerminationsRequest
-	(*SkipGracefulOrchestrationTerminationsResponse)(nil), // 91: SkipGracefulOrchestrationTerminationsResponse
-	(*RestartInstanceRequest)(nil),                        // 92: RestartInstanceRequest
-	(*RestartInstanceResponse)(nil),                       // 93: RestartInstanceResponse
-	(*RewindInstanceRequest)(nil),                         // 94: RewindInstanceRequest
-	(*RewindInstanceResponse)(nil),                        // 95: RewindInstanceResponse
-	(*PurgeInstancesRequest)(nil),                         // 96: PurgeInstancesRequest
-	(*PurgeInstanceFilter)(nil),                           // 97: PurgeInstanceFilter
-	(*PurgeInstancesResponse)(nil),                        // 98: PurgeInstancesResponse
-	(*QueryInstancesRequest)(nil),                         // 99: QueryInstancesRequest
-	(*InstanceQuery)(nil),                                 // 100: InstanceQuery
-	(*QueryInstancesResponse)(nil),                        // 101: QueryInstancesResponse
-	(*ListInstanceIdsRequest)(nil),                        // 102: ListInstanceIdsRequest
-	(*ListInstanceIdsResponse)(nil),                       // 103: ListInstanceIdsResponse
-	(*StreamInstanceHistoryRequest)(nil),                  // 104: StreamInstanceHistoryRequest
-	(*HistoryChunk)(nil),                                  // 105: HistoryChunk
-	(*SignalEntityRequest)(nil),                           // 106: SignalEntityRequest
-	(*SignalEntityResponse)(nil),                          // 107: SignalEntityResponse
-	(*GetEntityRequest)(nil),                              // 108: GetEntityRequest
-	(*GetEntityResponse)(nil),                             // 109: GetEntityResponse
-	(*EntityMetadata)(nil),                                // 110: EntityMetadata
-	(*QueryEntitiesRequest)(nil),                          // 111: QueryEntitiesRequest
-	(*EntityQuery)(nil),                                   // 112: EntityQuery
-	(*QueryEntitiesResponse)(nil),                         // 113: QueryEntitiesResponse
-	(*CleanEntityStorageRequest)(nil),                     // 114: CleanEntityStorageRequest
-	(*CleanEntityStorageResponse)(nil),                    // 115: CleanEntityStorageResponse
-	(*CreateTaskHubRequest)(nil),                          // 116: CreateTaskHubRequest
-	(*CreateTaskHubResponse)(nil),                         // 117: CreateTaskHubResponse
-	(*DeleteTaskHubRequest)(nil),                          // 118: DeleteTaskHubRequest
-	(*DeleteTaskHubResponse)(nil),                         // 119: DeleteTaskHubResponse
-	(*TombstonedPayload)(nil),                             // 120: TombstonedPayload
-	(*PayloadPurgeAck)(nil),                               // 121: PayloadPurgeAck
-	(*GetTombstonedPayloadsRequest)(nil),                  // 122: GetTombstonedPayloadsRequest
-	(*GetTombstonedPayloadsResponse)(nil),                 // 123: GetTombstonedPayloadsResponse
-	(*AckPurgedPayloadsRequest)(nil),                      // 124: AckPurgedPayloadsRequest
-	(*AckPurgedPayloadsResponse)(nil),                     // 125: AckPurgedPayloadsResponse
-	nil,                                                   // 126: TaskFailureDetails.PropertiesEntry
-	nil,                                                   // 127: OrchestratorRequest.PropertiesEntry
-	nil,                                                   // 128: ScheduleTaskAction.TagsEntry
-	nil,                                                   // 129: CreateSubOrchestrationAction.TagsEntry
-	nil,                                                   // 130: CompleteOrchestrationAction.TagsEntry
-	nil,                                                   // 131: ActivityRequest.TagsEntry
-	nil,                                                   // 132: EntityBatchRequest.PropertiesEntry
-	nil,                                                   // 133: ExecutionStartedEvent.TagsEntry
-	nil,                                                   // 134: ExecutionRewoundEvent.TagsEntry
-	nil,                                                   // 135: TaskScheduledEvent.TagsEntry
-	nil,                                                   // 136: SubOrchestrationInstanceCreatedEvent.TagsEntry
-	nil,                                                   // 137: CreateInstanceRequest.TagsEntry
-	nil,                                                   // 138: OrchestrationState.TagsEntry
-	(*wrapperspb.StringValue)(nil),                        // 139: google.protobuf.StringValue
-	(*durationpb.Duration)(nil),                           // 140: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil),                         // 141: google.protobuf.Timestamp
-	(*wrapperspb.Int32Value)(nil),                         // 142: google.protobuf.Int32Value
-	(*wrapperspb.BoolValue)(nil),                          // 143: google.protobuf.BoolValue
-	(*structpb.Value)(nil),                                // 144: google.protobuf.Value
-	(*emptypb.Empty)(nil),                                 // 145: google.protobuf.Empty
+	(CreateOrchestrationAction)(0),                        // 2: CreateOrchestrationAction
+	(*OrchestrationInstance)(nil),                         // 3: OrchestrationInstance
+	(*TaskFailureDetails)(nil),                            // 4: TaskFailureDetails
+	(*TraceContext)(nil),                                  // 5: TraceContext
+	(*ParentInstanceInfo)(nil),                            // 6: ParentInstanceInfo
+	(*InstanceBatch)(nil),                                 // 7: InstanceBatch
+	(*GetWorkItemsRequest)(nil),                           // 8: GetWorkItemsRequest
+	(*WorkItemFilters)(nil),                               // 9: WorkItemFilters
+	(*OrchestrationFilter)(nil),                           // 10: OrchestrationFilter
+	(*ActivityFilter)(nil),                                // 11: ActivityFilter
+	(*EntityFilter)(nil),                                  // 12: EntityFilter
+	(*WorkItem)(nil),                                      // 13: WorkItem
+	(*HealthPing)(nil),                                    // 14: HealthPing
+	(*CompleteTaskResponse)(nil),                          // 15: CompleteTaskResponse
+	(*OrchestratorRequest)(nil),                           // 16: OrchestratorRequest
+	(*OrchestratorEntityParameters)(nil),                  // 17: OrchestratorEntityParameters
+	(*OrchestrationTraceContext)(nil),                     // 18: OrchestrationTraceContext
+	(*OrchestratorResponse)(nil),                          // 19: OrchestratorResponse
+	(*OrchestratorAction)(nil),                            // 20: OrchestratorAction
+	(*ScheduleTaskAction)(nil),                            // 21: ScheduleTaskAction
+	(*CreateSubOrchestrationAction)(nil),                  // 22: CreateSubOrchestrationAction
+	(*CreateTimerAction)(nil),                             // 23: CreateTimerAction
+	(*SendEventAction)(nil),                               // 24: SendEventAction
+	(*CompleteOrchestrationAction)(nil),                   // 25: CompleteOrchestrationAction
+	(*TerminateOrchestrationAction)(nil),                  // 26: TerminateOrchestrationAction
+	(*SendEntityMessageAction)(nil),                       // 27: SendEntityMessageAction
+	(*RewindOrchestrationAction)(nil),                     // 28: RewindOrchestrationAction
+	(*ActivityRequest)(nil),                               // 29: ActivityRequest
+	(*ActivityResponse)(nil),                              // 30: ActivityResponse
+	(*EntityBatchRequest)(nil),                            // 31: EntityBatchRequest
+	(*OperationRequest)(nil),                              // 32: OperationRequest
+	(*EntityRequest)(nil),                                 // 33: EntityRequest
+	(*EntityBatchResult)(nil),                             // 34: EntityBatchResult
+	(*OperationResult)(nil),                               // 35: OperationResult
+	(*OperationResultSuccess)(nil),                        // 36: OperationResultSuccess
+	(*OperationResultFailure)(nil),                        // 37: OperationResultFailure
+	(*OperationInfo)(nil),                                 // 38: OperationInfo
+	(*OperationAction)(nil),                               // 39: OperationAction
+	(*SendSignalAction)(nil),                              // 40: SendSignalAction
+	(*StartNewOrchestrationAction)(nil),                   // 41: StartNewOrchestrationAction
+	(*AbandonOrchestrationTaskRequest)(nil),               // 42: AbandonOrchestrationTaskRequest
+	(*AbandonOrchestrationTaskResponse)(nil),              // 43: AbandonOrchestrationTaskResponse
+	(*AbandonActivityTaskRequest)(nil),                    // 44: AbandonActivityTaskRequest
+	(*AbandonActivityTaskResponse)(nil),                   // 45: AbandonActivityTaskResponse
+	(*AbandonEntityTaskRequest)(nil),                      // 46: AbandonEntityTaskRequest
+	(*AbandonEntityTaskResponse)(nil),                     // 47: AbandonEntityTaskResponse
+	(*HistoryEvent)(nil),                                  // 48: HistoryEvent
+	(*OrchestratorStartedEvent)(nil),                      // 49: OrchestratorStartedEvent
+	(*OrchestratorCompletedEvent)(nil),                    // 50: OrchestratorCompletedEvent
+	(*ExecutionStartedEvent)(nil),                         // 51: ExecutionStartedEvent
+	(*ExecutionCompletedEvent)(nil),                       // 52: ExecutionCompletedEvent
+	(*ExecutionTerminatedEvent)(nil),                      // 53: ExecutionTerminatedEvent
+	(*ExecutionSuspendedEvent)(nil),                       // 54: ExecutionSuspendedEvent
+	(*ExecutionResumedEvent)(nil),                         // 55: ExecutionResumedEvent
+	(*ExecutionRewoundEvent)(nil),                         // 56: ExecutionRewoundEvent
+	(*ContinueAsNewEvent)(nil),                            // 57: ContinueAsNewEvent
+	(*TaskScheduledEvent)(nil),                            // 58: TaskScheduledEvent
+	(*TaskCompletedEvent)(nil),                            // 59: TaskCompletedEvent
+	(*TaskFailedEvent)(nil),                               // 60: TaskFailedEvent
+	(*SubOrchestrationInstanceCreatedEvent)(nil),          // 61: SubOrchestrationInstanceCreatedEvent
+	(*SubOrchestrationInstanceCompletedEvent)(nil),        // 62: SubOrchestrationInstanceCompletedEvent
+	(*SubOrchestrationInstanceFailedEvent)(nil),           // 63: SubOrchestrationInstanceFailedEvent
+	(*TimerCreatedEvent)(nil),                             // 64: TimerCreatedEvent
+	(*TimerFiredEvent)(nil),                               // 65: TimerFiredEvent
+	(*EventSentEvent)(nil),                                // 66: EventSentEvent
+	(*EventRaisedEvent)(nil),                              // 67: EventRaisedEvent
+	(*GenericEvent)(nil),                                  // 68: GenericEvent
+	(*HistoryStateEvent)(nil),                             // 69: HistoryStateEvent
+	(*EntityOperationSignaledEvent)(nil),                  // 70: EntityOperationSignaledEvent
+	(*EntityOperationCalledEvent)(nil),                    // 71: EntityOperationCalledEvent
+	(*EntityOperationCompletedEvent)(nil),                 // 72: EntityOperationCompletedEvent
+	(*EntityOperationFailedEvent)(nil),                    // 73: EntityOperationFailedEvent
+	(*EntityLockRequestedEvent)(nil),                      // 74: EntityLockRequestedEvent
+	(*EntityLockGrantedEvent)(nil),                        // 75: EntityLockGrantedEvent
+	(*EntityUnlockSentEvent)(nil),                         // 76: EntityUnlockSentEvent
+	(*CreateInstanceRequest)(nil),                         // 77: CreateInstanceRequest
+	(*OrchestrationIdReusePolicy)(nil),                    // 78: OrchestrationIdReusePolicy
+	(*CreateInstanceResponse)(nil),                        // 79: CreateInstanceResponse
+	(*GetInstanceRequest)(nil),                            // 80: GetInstanceRequest
+	(*GetInstanceResponse)(nil),                           // 81: GetInstanceResponse
+	(*OrchestrationState)(nil),                            // 82: OrchestrationState
+	(*RaiseEventRequest)(nil),                             // 83: RaiseEventRequest
+	(*RaiseEventResponse)(nil),                            // 84: RaiseEventResponse
+	(*SuspendRequest)(nil),                                // 85: SuspendRequest
+	(*SuspendResponse)(nil),                               // 86: SuspendResponse
+	(*ResumeRequest)(nil),                                 // 87: ResumeRequest
+	(*ResumeResponse)(nil),                                // 88: ResumeResponse
+	(*TerminateRequest)(nil),                              // 89: TerminateRequest
+	(*TerminateResponse)(nil),                             // 90: TerminateResponse
+	(*SkipGracefulOrchestrationTerminationsRequest)(nil),  // 91: SkipGracefulOrchestrationTerminationsRequest
+	(*SkipGracefulOrchestrationTerminationsResponse)(nil), // 92: SkipGracefulOrchestrationTerminationsResponse
+	(*RestartInstanceRequest)(nil),                        // 93: RestartInstanceRequest
+	(*RestartInstanceResponse)(nil),                       // 94: RestartInstanceResponse
+	(*RewindInstanceRequest)(nil),                         // 95: RewindInstanceRequest
+	(*RewindInstanceResponse)(nil),                        // 96: RewindInstanceResponse
+	(*PurgeInstancesRequest)(nil),                         // 97: PurgeInstancesRequest
+	(*PurgeInstanceFilter)(nil),                           // 98: PurgeInstanceFilter
+	(*PurgeInstancesResponse)(nil),                        // 99: PurgeInstancesResponse
+	(*QueryInstancesRequest)(nil),                         // 100: QueryInstancesRequest
+	(*InstanceQuery)(nil),                                 // 101: InstanceQuery
+	(*QueryInstancesResponse)(nil),                        // 102: QueryInstancesResponse
+	(*ListInstanceIdsRequest)(nil),                        // 103: ListInstanceIdsRequest
+	(*ListInstanceIdsResponse)(nil),                       // 104: ListInstanceIdsResponse
+	(*StreamInstanceHistoryRequest)(nil),                  // 105: StreamInstanceHistoryRequest
+	(*HistoryChunk)(nil),                                  // 106: HistoryChunk
+	(*SignalEntityRequest)(nil),                           // 107: SignalEntityRequest
+	(*SignalEntityResponse)(nil),                          // 108: SignalEntityResponse
+	(*GetEntityRequest)(nil),                              // 109: GetEntityRequest
+	(*GetEntityResponse)(nil),                             // 110: GetEntityResponse
+	(*EntityMetadata)(nil),                                // 111: EntityMetadata
+	(*QueryEntitiesRequest)(nil),                          // 112: QueryEntitiesRequest
+	(*EntityQuery)(nil),                                   // 113: EntityQuery
+	(*QueryEntitiesResponse)(nil),                         // 114: QueryEntitiesResponse
+	(*CleanEntityStorageRequest)(nil),                     // 115: CleanEntityStorageRequest
+	(*CleanEntityStorageResponse)(nil),                    // 116: CleanEntityStorageResponse
+	(*CreateTaskHubRequest)(nil),                          // 117: CreateTaskHubRequest
+	(*CreateTaskHubResponse)(nil),                         // 118: CreateTaskHubResponse
+	(*DeleteTaskHubRequest)(nil),                          // 119: DeleteTaskHubRequest
+	(*DeleteTaskHubResponse)(nil),                         // 120: DeleteTaskHubResponse
+	(*TombstonedPayload)(nil),                             // 121: TombstonedPayload
+	(*PayloadPurgeAck)(nil),                               // 122: PayloadPurgeAck
+	(*GetTombstonedPayloadsRequest)(nil),                  // 123: GetTombstonedPayloadsRequest
+	(*GetTombstonedPayloadsResponse)(nil),                 // 124: GetTombstonedPayloadsResponse
+	(*AckPurgedPayloadsRequest)(nil),                      // 125: AckPurgedPayloadsRequest
+	(*AckPurgedPayloadsResponse)(nil),                     // 126: AckPurgedPayloadsResponse
+	nil,                                                   // 127: TaskFailureDetails.PropertiesEntry
+	nil,                                                   // 128: OrchestratorRequest.PropertiesEntry
+	nil,                                                   // 129: ScheduleTaskAction.TagsEntry
+	nil,                                                   // 130: CreateSubOrchestrationAction.TagsEntry
+	nil,                                                   // 131: CompleteOrchestrationAction.TagsEntry
+	nil,                                                   // 132: ActivityRequest.TagsEntry
+	nil,                                                   // 133: EntityBatchRequest.PropertiesEntry
+	nil,                                                   // 134: ExecutionStartedEvent.TagsEntry
+	nil,                                                   // 135: ExecutionRewoundEvent.TagsEntry
+	nil,                                                   // 136: TaskScheduledEvent.TagsEntry
+	nil,                                                   // 137: SubOrchestrationInstanceCreatedEvent.TagsEntry
+	nil,                                                   // 138: CreateInstanceRequest.TagsEntry
+	nil,                                                   // 139: OrchestrationState.TagsEntry
+	(*wrapperspb.StringValue)(nil),                        // 140: google.protobuf.StringValue
+	(*durationpb.Duration)(nil),                           // 141: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil),                         // 142: google.protobuf.Timestamp
+	(*wrapperspb.Int32Value)(nil),                         // 143: google.protobuf.Int32Value
+	(*wrapperspb.BoolValue)(nil),                          // 144: google.protobuf.BoolValue
+	(*structpb.Value)(nil),                                // 145: google.protobuf.Value
+	(*emptypb.Empty)(nil),                                 // 146: google.protobuf.Empty
 }
 var file_durabletask_proto_depIdxs = []int32{
-	139, // 0: OrchestrationInstance.executionId:type_name -> google.protobuf.StringValue
-	139, // 1: TaskFailureDetails.stackTrace:type_name -> google.protobuf.StringValue
-	3,   // 2: TaskFailureDetails.innerFailure:type_name -> TaskFailureDetails
-	126, // 3: TaskFailureDetails.properties:type_name -> TaskFailureDetails.PropertiesEntry
-	139, // 4: TraceContext.traceState:type_name -> google.protobuf.StringValue
-	139, // 5: ParentInstanceInfo.name:type_name -> google.protobuf.StringValue
-	139, // 6: ParentInstanceInfo.version:type_name -> google.protobuf.StringValue
-	2,   // 7: ParentInstanceInfo.orchestrationInstance:type_name -> OrchestrationInstance
+	140, // 0: OrchestrationInstance.executionId:type_name -> google.protobuf.StringValue
+	140, // 1: TaskFailureDetails.stackTrace:type_name -> google.protobuf.StringValue
+	4,   // 2: TaskFailureDetails.innerFailure:type_name -> TaskFailureDetails
+	127, // 3: TaskFailureDetails.properties:type_name -> TaskFailureDetails.PropertiesEntry
+	140, // 4: TraceContext.traceState:type_name -> google.protobuf.StringValue
+	140, // 5: ParentInstanceInfo.name:type_name -> google.protobuf.StringValue
+	140, // 6: ParentInstanceInfo.version:type_name -> google.protobuf.StringValue
+	3,   // 7: ParentInstanceInfo.orchestrationInstance:type_name -> OrchestrationInstance
 	1,   // 8: GetWorkItemsRequest.capabilities:type_name -> WorkerCapability
-	8,   // 9: GetWorkItemsRequest.workItemFilters:type_name -> WorkItemFilters
-	9,   // 10: WorkItemFilters.orchestrations:type_name -> OrchestrationFilter
-	10,  // 11: WorkItemFilters.activities:type_name -> ActivityFilter
-	11,  // 12: WorkItemFilters.entities:type_name -> EntityFilter
-	15,  // 13: WorkItem.orchestratorRequest:type_name -> OrchestratorRequest
-	28,  // 14: WorkItem.activityRequest:type_name -> ActivityRequest
-	30,  // 15: WorkItem.entityRequest:type_name -> EntityBatchRequest
-	13,  // 16: WorkItem.healthPing:type_name -> HealthPing
-	32,  // 17: WorkItem.entityRequestV2:type_name -> EntityRequest
-	139, // 18: OrchestratorRequest.executionId:type_name -> google.protobuf.StringValue
-	47,  // 19: OrchestratorRequest.pastEvents:type_name -> HistoryEvent
-	47,  // 20: OrchestratorRequest.newEvents:type_name -> HistoryEvent
-	16,  // 21: OrchestratorRequest.entityParameters:type_name -> OrchestratorEntityParameters
-	127, // 22: OrchestratorRequest.properties:type_name -> OrchestratorRequest.PropertiesEntry
-	17,  // 23: OrchestratorRequest.orchestrationTraceContext:type_name -> OrchestrationTraceContext
-	140, // 24: OrchestratorEntityParameters.entityMessageReorderWindow:type_name -> google.protobuf.Duration
-	139, // 25: OrchestrationTraceContext.spanID:type_name -> google.protobuf.StringValue
-	141, // 26: OrchestrationTraceContext.spanStartTime:type_name -> google.protobuf.Timestamp
-	19,  // 27: OrchestratorResponse.actions:type_name -> OrchestratorAction
-	139, // 28: OrchestratorResponse.customStatus:type_name -> google.protobuf.StringValue
-	142, // 29: OrchestratorResponse.numEventsProcessed:type_name -> google.protobuf.Int32Value
-	17,  // 30: OrchestratorResponse.orchestrationTraceContext:type_name -> OrchestrationTraceContext
-	142, // 31: OrchestratorResponse.chunkIndex:type_name -> google.protobuf.Int32Value
-	20,  // 32: OrchestratorAction.scheduleTask:type_name -> ScheduleTaskAction
-	21,  // 33: OrchestratorAction.createSubOrchestration:type_name -> CreateSubOrchestrationAction
-	22,  // 34: OrchestratorAction.createTimer:type_name -> CreateTimerAction
-	23,  // 35: OrchestratorAction.sendEvent:type_name -> SendEventAction
-	24,  // 36: OrchestratorAction.completeOrchestration:type_name -> CompleteOrchestrationAction
-	25,  // 37: OrchestratorAction.terminateOrchestration:type_name -> TerminateOrchestrationAction
-	26,  // 38: OrchestratorAction.sendEntityMessage:type_name -> SendEntityMessageAction
-	27,  // 39: OrchestratorAction.rewindOrchestration:type_name -> RewindOrchestrationAction
-	139, // 40: ScheduleTaskAction.version:type_name -> google.protobuf.StringValue
-	139, // 41: ScheduleTaskAction.input:type_name -> google.protobuf.StringValue
-	128, // 42: ScheduleTaskAction.tags:type_name -> ScheduleTaskAction.TagsEntry
-	4,   // 43: ScheduleTaskAction.parentTraceContext:type_name -> TraceContext
-	139, // 44: CreateSubOrchestrationAction.version:type_name -> google.protobuf.StringValue
-	139, // 45: CreateSubOrchestrationAction.input:type_name -> google.protobuf.StringValue
-	4,   // 46: CreateSubOrchestrationAction.parentTraceContext:type_name -> TraceContext
-	129, // 47: CreateSubOrchestrationAction.tags:type_name -> CreateSubOrchestrationAction.TagsEntry
-	141, // 48: CreateTimerAction.fireAt:type_name -> google.protobuf.Timestamp
-	2,   // 49: SendEventAction.instance:type_name -> OrchestrationInstance
-	139, // 50: SendEventAction.data:type_name -> google.protobuf.StringValue
+	9,   // 9: GetWorkItemsRequest.workItemFilters:type_name -> WorkItemFilters
+	10,  // 10: WorkItemFilters.orchestrations:type_name -> OrchestrationFilter
+	11,  // 11: WorkItemFilters.activities:type_name -> ActivityFilter
+	12,  // 12: WorkItemFilters.entities:type_name -> EntityFilter
+	16,  // 13: WorkItem.orchestratorRequest:type_name -> OrchestratorRequest
+	29,  // 14: WorkItem.activityRequest:type_name -> ActivityRequest
+	31,  // 15: WorkItem.entityRequest:type_name -> EntityBatchRequest
+	14,  // 16: WorkItem.healthPing:type_name -> HealthPing
+	33,  // 17: WorkItem.entityRequestV2:type_name -> EntityRequest
+	140, // 18: OrchestratorRequest.executionId:type_name -> google.protobuf.StringValue
+	48,  // 19: OrchestratorRequest.pastEvents:type_name -> HistoryEvent
+	48,  // 20: OrchestratorRequest.newEvents:type_name -> HistoryEvent
+	17,  // 21: OrchestratorRequest.entityParameters:type_name -> OrchestratorEntityParameters
+	128, // 22: OrchestratorRequest.properties:type_name -> OrchestratorRequest.PropertiesEntry
+	18,  // 23: OrchestratorRequest.orchestrationTraceContext:type_name -> OrchestrationTraceContext
+	141, // 24: OrchestratorEntityParameters.entityMessageReorderWindow:type_name -> google.protobuf.Duration
+	140, // 25: OrchestrationTraceContext.spanID:type_name -> google.protobuf.StringValue
+	142, // 26: OrchestrationTraceContext.spanStartTime:type_name -> google.protobuf.Timestamp
+	20,  // 27: OrchestratorResponse.actions:type_name -> OrchestratorAction
+	140, // 28: OrchestratorResponse.customStatus:type_name -> google.protobuf.StringValue
+	143, // 29: OrchestratorResponse.numEventsProcessed:type_name -> google.protobuf.Int32Value
+	18,  // 30: OrchestratorResponse.orchestrationTraceContext:type_name -> OrchestrationTraceContext
+	143, // 31: OrchestratorResponse.chunkIndex:type_name -> google.protobuf.Int32Value
+	21,  // 32: OrchestratorAction.scheduleTask:type_name -> ScheduleTaskAction
+	22,  // 33: OrchestratorAction.createSubOrchestration:type_name -> CreateSubOrchestrationAction
+	23,  // 34: OrchestratorAction.createTimer:type_name -> CreateTimerAction
+	24,  // 35: OrchestratorAction.sendEvent:type_name -> SendEventAction
+	25,  // 36: OrchestratorAction.completeOrchestration:type_name -> CompleteOrchestrationAction
+	26,  // 37: OrchestratorAction.terminateOrchestration:type_name -> TerminateOrchestrationAction
+	27,  // 38: OrchestratorAction.sendEntityMessage:type_name -> SendEntityMessageAction
+	28,  // 39: OrchestratorAction.rewindOrchestration:type_name -> RewindOrchestrationAction
+	140, // 40: ScheduleTaskAction.version:type_name -> google.protobuf.StringValue
+	140, // 41: ScheduleTaskAction.input:type_name -> google.protobuf.StringValue
+	129, // 42: ScheduleTaskAction.tags:type_name -> ScheduleTaskAction.TagsEntry
+	5,   // 43: ScheduleTaskAction.parentTraceContext:type_name -> TraceContext
+	140, // 44: CreateSubOrchestrationAction.version:type_name -> google.protobuf.StringValue
+	140, // 45: CreateSubOrchestrationAction.input:type_name -> google.protobuf.StringValue
+	5,   // 46: CreateSubOrchestrationAction.parentTraceContext:type_name -> TraceContext
+	130, // 47: CreateSubOrchestrationAction.tags:type_name -> CreateSubOrchestrationAction.TagsEntry
+	142, // 48: CreateTimerAction.fireAt:type_name -> google.protobuf.Timestamp
+	3,   // 49: SendEventAction.instance:type_name -> OrchestrationInstance
+	140, // 50: SendEventAction.data:type_name -> google.protobuf.StringValue
 	0,   // 51: CompleteOrchestrationAction.orchestrationStatus:type_name -> OrchestrationStatus
-	139, // 52: CompleteOrchestrationAction.result:type_name -> google.protobuf.StringValue
-	139, // 53: CompleteOrchestrationAction.details:type_name -> google.protobuf.StringValue
-	139, // 54: CompleteOrchestrationAction.newVersion:type_name -> google.protobuf.StringValue
-	47,  // 55: CompleteOrchestrationAction.carryoverEvents:type_name -> HistoryEvent
-	3,   // 56: CompleteOrchestrationAction.failureDetails:type_name -> TaskFailureDetails
-	130, // 57: CompleteOrchestrationAction.tags:type_name -> CompleteOrchestrationAction.TagsEntry
-	139, // 58: TerminateOrchestrationAction.reason:type_name -> google.protobuf.StringValue
-	69,  // 59: SendEntityMessageAction.entityOperationSignaled:type_name -> EntityOperationSignaledEvent
-	70,  // 60: SendEntityMessageAction.entityOperationCalled:type_name -> EntityOperationCalledEvent
-	73,  // 61: SendEntityMessageAction.entityLockRequested:type_name -> EntityLockRequestedEvent
-	75,  // 62: SendEntityMessageAction.entityUnlockSent:type_name -> EntityUnlockSentEvent
-	47,  // 63: RewindOrchestrationAction.newHistory:type_name -> HistoryEvent
-	139, // 64: ActivityRequest.version:type_name -> google.protobuf.StringValue
-	139, // 65: ActivityRequest.input:type_name -> google.protobuf.StringValue
-	2,   // 66: ActivityRequest.orchestrationInstance:type_name -> OrchestrationInstance
-	4,   // 67: ActivityRequest.parentTraceContext:type_name -> TraceContext
-	131, // 68: ActivityRequest.tags:type_name -> ActivityRequest.TagsEntry
-	139, // 69: ActivityResponse.result:type_name -> google.protobuf.StringValue
-	3,   // 70: ActivityResponse.failureDetails:type_name -> TaskFailureDetails
-	139, // 71: EntityBatchRequest.entityState:type_name -> google.protobuf.StringValue
-	31,  // 72: EntityBatchRequest.operations:type_name -> OperationRequest
-	132, // 73: EntityBatchRequest.properties:type_name -> EntityBatchRequest.PropertiesEntry
-	139, // 74: OperationRequest.input:type_name -> google.protobuf.StringValue
-	4,   // 75: OperationRequest.traceContext:type_name -> TraceContext
-	139, // 76: EntityRequest.entityState:type_name -> google.protobuf.StringValue
-	47,  // 77: EntityRequest.operationRequests:type_name -> HistoryEvent
-	34,  // 78: EntityBatchResult.results:type_name -> OperationResult
-	38,  // 79: EntityBatchResult.actions:type_name -> OperationAction
-	139, // 80: EntityBatchResult.entityState:type_name -> google.protobuf.StringValue
-	3,   // 81: EntityBatchResult.failureDetails:type_name -> TaskFailureDetails
-	37,  // 82: EntityBatchResult.operationInfos:type_name -> OperationInfo
-	35,  // 83: OperationResult.success:type_name -> OperationResultSuccess
-	36,  // 84: OperationResult.failure:type_name -> OperationResultFailure
-	139, // 85: OperationResultSuccess.result:type_name -> google.protobuf.StringValue
-	141, // 86: OperationResultSuccess.startTimeUtc:type_name -> google.protobuf.Timestamp
-	141, // 87: OperationResultSuccess.endTimeUtc:type_name -> google.protobuf.Timestamp
-	3,   // 88: OperationResultFailure.failureDetails:type_name -> TaskFailureDetails
-	141, // 89: OperationResultFailure.startTimeUtc:type_name -> google.protobuf.Timestamp
-	141, // 90: OperationResultFailure.endTimeUtc:type_name -> google.protobuf.Timestamp
-	2,   // 91: OperationInfo.responseDestination:type_name -> OrchestrationInstance
-	39,  // 92: OperationAction.sendSignal:type_name -> SendSignalAction
-	40,  // 93: OperationAction.startNewOrchestration:type_name -> StartNewOrchestrationAction
-	139, // 94: SendSignalAction.input:type_name -> google.protobuf.StringValue
-	141, // 95: SendSignalAction.scheduledTime:type_name -> google.protobuf.Timestamp
-	141, // 96: SendSignalAction.requestTime:type_name -> google.protobuf.Timestamp
-	4,   // 97: SendSignalAction.parentTraceContext:type_name -> TraceContext
-	139, // 98: StartNewOrchestrationAction.version:type_name -> google.protobuf.StringValue
-	139, // 99: StartNewOrchestrationAction.input:type_name -> google.protobuf.StringValue
-	141, // 100: StartNewOrchestrationAction.scheduledTime:type_name -> google.protobuf.Timestamp
-	141, // 101: StartNewOrchestrationAction.requestTime:type_name -> google.protobuf.Timestamp
-	4,   // 102: StartNewOrchestrationAction.parentTraceContext:type_name -> TraceContext
-	141, // 103: HistoryEvent.timestamp:type_name -> google.protobuf.Timestamp
-	50,  // 104: HistoryEvent.executionStarted:type_name -> ExecutionStartedEvent
-	51,  // 105: HistoryEvent.executionCompleted:type_name -> ExecutionCompletedEvent
-	52,  // 106: HistoryEvent.executionTerminated:type_name -> ExecutionTerminatedEvent
-	57,  // 107: HistoryEvent.taskScheduled:type_name -> TaskScheduledEvent
-	58,  // 108: HistoryEvent.taskCompleted:type_name -> TaskCompletedEvent
-	59,  // 109: HistoryEvent.taskFailed:type_name -> TaskFailedEvent
-	60,  // 110: HistoryEvent.subOrchestrationInstanceCreated:type_name -> SubOrchestrationInstanceCreatedEvent
-	61,  // 111: HistoryEvent.subOrchestrationInstanceCompleted:type_name -> SubOrchestrationInstanceCompletedEvent
-	62,  // 112: HistoryEvent.subOrchestrationInstanceFailed:type_name -> SubOrchestrationInstanceFailedEvent
-	63,  // 113: HistoryEvent.timerCreated:type_name -> TimerCreatedEvent
-	64,  // 114: HistoryEvent.timerFired:type_name -> TimerFiredEvent
-	48,  // 115: HistoryEvent.orchestratorStarted:type_name -> OrchestratorStartedEvent
-	49,  // 116: HistoryEvent.orchestratorCompleted:type_name -> OrchestratorCompletedEvent
-	65,  // 117: HistoryEvent.eventSent:type_name -> EventSentEvent
-	66,  // 118: HistoryEvent.eventRaised:type_name -> EventRaisedEvent
-	67,  // 119: HistoryEvent.genericEvent:type_name -> GenericEvent
-	68,  // 120: HistoryEvent.historyState:type_name -> HistoryStateEvent
-	56,  // 121: HistoryEvent.continueAsNew:type_name -> ContinueAsNewEvent
-	53,  // 122: HistoryEvent.executionSuspended:type_name -> ExecutionSuspendedEvent
-	54,  // 123: HistoryEvent.executionResumed:type_name -> ExecutionResumedEvent
-	69,  // 124: HistoryEvent.entityOperationSignaled:type_name -> EntityOperationSignaledEvent
-	70,  // 125: HistoryEvent.entityOperationCalled:type_name -> EntityOperationCalledEvent
-	71,  // 126: HistoryEvent.entityOperationCompleted:type_name -> EntityOperationCompletedEvent
-	72,  // 127: HistoryEvent.entityOperationFailed:type_name -> EntityOperationFailedEvent
-	73,  // 128: HistoryEvent.entityLockRequested:type_name -> EntityLockRequestedEvent
-	74,  // 129: HistoryEvent.entityLockGranted:type_name -> EntityLockGrantedEvent
-	75,  // 130: HistoryEvent.entityUnlockSent:type_name -> EntityUnlockSentEvent
-	55,  // 131: HistoryEvent.executionRewound:type_name -> ExecutionRewoundEvent
-	139, // 132: ExecutionStartedEvent.version:type_name -> google.protobuf.StringValue
-	139, // 133: ExecutionStartedEvent.input:type_name -> google.protobuf.StringValue
-	2,   // 134: ExecutionStartedEvent.orchestrationInstance:type_name -> OrchestrationInstance
-	5,   // 135: ExecutionStartedEvent.parentInstance:type_name -> ParentInstanceInfo
-	141, // 136: ExecutionStartedEvent.scheduledStartTimestamp:type_name -> google.protobuf.Timestamp
-	4,   // 137: ExecutionStartedEvent.parentTraceContext:type_name -> TraceContext
-	139, // 138: ExecutionStartedEvent.orchestrationSpanID:type_name -> google.protobuf.StringValue
-	133, // 139: ExecutionStartedEvent.tags:type_name -> ExecutionStartedEvent.TagsEntry
+	140, // 52: CompleteOrchestrationAction.result:type_name -> google.protobuf.StringValue
+	140, // 53: CompleteOrchestrationAction.details:type_name -> google.protobuf.StringValue
+	140, // 54: CompleteOrchestrationAction.newVersion:type_name -> google.protobuf.StringValue
+	48,  // 55: CompleteOrchestrationAction.carryoverEvents:type_name -> HistoryEvent
+	4,   // 56: CompleteOrchestrationAction.failureDetails:type_name -> TaskFailureDetails
+	131, // 57: CompleteOrchestrationAction.tags:type_name -> CompleteOrchestrationAction.TagsEntry
+	140, // 58: TerminateOrchestrationAction.reason:type_name -> google.protobuf.StringValue
+	70,  // 59: SendEntityMessageAction.entityOperationSignaled:type_name -> EntityOperationSignaledEvent
+	71,  // 60: SendEntityMessageAction.entityOperationCalled:type_name -> EntityOperationCalledEvent
+	74,  // 61: SendEntityMessageAction.entityLockRequested:type_name -> EntityLockRequestedEvent
+	76,  // 62: SendEntityMessageAction.entityUnlockSent:type_name -> EntityUnlockSentEvent
+	48,  // 63: RewindOrchestrationAction.newHistory:type_name -> HistoryEvent
+	140, // 64: ActivityRequest.version:type_name -> google.protobuf.StringValue
+	140, // 65: ActivityRequest.input:type_name -> google.protobuf.StringValue
+	3,   // 66: ActivityRequest.orchestrationInstance:type_name -> OrchestrationInstance
+	5,   // 67: ActivityRequest.parentTraceContext:type_name -> TraceContext
+	132, // 68: ActivityRequest.tags:type_name -> ActivityRequest.TagsEntry
+	140, // 69: ActivityResponse.result:type_name -> google.protobuf.StringValue
+	4,   // 70: ActivityResponse.failureDetails:type_name -> TaskFailureDetails
+	140, // 71: EntityBatchRequest.entityState:type_name -> google.protobuf.StringValue
+	32,  // 72: EntityBatchRequest.operations:type_name -> OperationRequest
+	133, // 73: EntityBatchRequest.properties:type_name -> EntityBatchRequest.PropertiesEntry
+	140, // 74: OperationRequest.input:type_name -> google.protobuf.StringValue
+	5,   // 75: OperationRequest.traceContext:type_name -> TraceContext
+	140, // 76: EntityRequest.entityState:type_name -> google.protobuf.StringValue
+	48,  // 77: EntityRequest.operationRequests:type_name -> HistoryEvent
+	35,  // 78: EntityBatchResult.results:type_name -> OperationResult
+	39,  // 79: EntityBatchResult.actions:type_name -> OperationAction
+	140, // 80: EntityBatchResult.entityState:type_name -> google.protobuf.StringValue
+	4,   // 81: EntityBatchResult.failureDetails:type_name -> TaskFailureDetails
+	38,  // 82: EntityBatchResult.operationInfos:type_name -> OperationInfo
+	36,  // 83: OperationResult.success:type_name -> OperationResultSuccess
+	37,  // 84: OperationResult.failure:type_name -> OperationResultFailure
+	140, // 85: OperationResultSuccess.result:type_name -> google.protobuf.StringValue
+	142, // 86: OperationResultSuccess.startTimeUtc:type_name -> google.protobuf.Timestamp
+	142, // 87: OperationResultSuccess.endTimeUtc:type_name -> google.protobuf.Timestamp
+	4,   // 88: OperationResultFailure.failureDetails:type_name -> TaskFailureDetails
+	142, // 89: OperationResultFailure.startTimeUtc:type_name -> google.protobuf.Timestamp
+	142, // 90: OperationResultFailure.endTimeUtc:type_name -> google.protobuf.Timestamp
+	3,   // 91: OperationInfo.responseDestination:type_name -> OrchestrationInstance
+	40,  // 92: OperationAction.sendSignal:type_name -> SendSignalAction
+	41,  // 93: OperationAction.startNewOrchestration:type_name -> StartNewOrchestrationAction
+	140, // 94: SendSignalAction.input:type_name -> google.protobuf.StringValue
+	142, // 95: SendSignalAction.scheduledTime:type_name -> google.protobuf.Timestamp
+	142, // 96: SendSignalAction.requestTime:type_name -> google.protobuf.Timestamp
+	5,   // 97: SendSignalAction.parentTraceContext:type_name -> TraceContext
+	140, // 98: StartNewOrchestrationAction.version:type_name -> google.protobuf.StringValue
+	140, // 99: StartNewOrchestrationAction.input:type_name -> google.protobuf.StringValue
+	142, // 100: StartNewOrchestrationAction.scheduledTime:type_name -> google.protobuf.Timestamp
+	142, // 101: StartNewOrchestrationAction.requestTime:type_name -> google.protobuf.Timestamp
+	5,   // 102: StartNewOrchestrationAction.parentTraceContext:type_name -> TraceContext
+	142, // 103: HistoryEvent.timestamp:type_name -> google.protobuf.Timestamp
+	51,  // 104: HistoryEvent.executionStarted:type_name -> ExecutionStartedEvent
+	52,  // 105: HistoryEvent.executionCompleted:type_name -> ExecutionCompletedEvent
+	53,  // 106: HistoryEvent.executionTerminated:type_name -> ExecutionTerminatedEvent
+	58,  // 107: HistoryEvent.taskScheduled:type_name -> TaskScheduledEvent
+	59,  // 108: HistoryEvent.taskCompleted:type_name -> TaskCompletedEvent
+	60,  // 109: HistoryEvent.taskFailed:type_name -> TaskFailedEvent
+	61,  // 110: HistoryEvent.subOrchestrationInstanceCreated:type_name -> SubOrchestrationInstanceCreatedEvent
+	62,  // 111: HistoryEvent.subOrchestrationInstanceCompleted:type_name -> SubOrchestrationInstanceCompletedEvent
+	63,  // 112: HistoryEvent.subOrchestrationInstanceFailed:type_name -> SubOrchestrationInstanceFailedEvent
+	64,  // 113: HistoryEvent.timerCreated:type_name -> TimerCreatedEvent
+	65,  // 114: HistoryEvent.timerFired:type_name -> TimerFiredEvent
+	49,  // 115: HistoryEvent.orchestratorStarted:type_name -> OrchestratorStartedEvent
+	50,  // 116: HistoryEvent.orchestratorCompleted:type_name -> OrchestratorCompletedEvent
+	66,  // 117: HistoryEvent.eventSent:type_name -> EventSentEvent
+	67,  // 118: HistoryEvent.eventRaised:type_name -> EventRaisedEvent
+	68,  // 119: HistoryEvent.genericEvent:type_name -> GenericEvent
+	69,  // 120: HistoryEvent.historyState:type_name -> HistoryStateEvent
+	57,  // 121: HistoryEvent.continueAsNew:type_name -> ContinueAsNewEvent
+	54,  // 122: HistoryEvent.executionSuspended:type_name -> ExecutionSuspendedEvent
+	55,  // 123: HistoryEvent.executionResumed:type_name -> ExecutionResumedEvent
+	70,  // 124: HistoryEvent.entityOperationSignaled:type_name -> EntityOperationSignaledEvent
+	71,  // 125: HistoryEvent.entityOperationCalled:type_name -> EntityOperationCalledEvent
+	72,  // 126: HistoryEvent.entityOperationCompleted:type_name -> EntityOperationCompletedEvent
+	73,  // 127: HistoryEvent.entityOperationFailed:type_name -> EntityOperationFailedEvent
+	74,  // 128: HistoryEvent.entityLockRequested:type_name -> EntityLockRequestedEvent
+	75,  // 129: HistoryEvent.entityLockGranted:type_name -> EntityLockGrantedEvent
+	76,  // 130: HistoryEvent.entityUnlockSent:type_name -> EntityUnlockSentEvent
+	56,  // 131: HistoryEvent.executionRewound:type_name -> ExecutionRewoundEvent
+	140, // 132: ExecutionStartedEvent.version:type_name -> google.protobuf.StringValue
+	140, // 133: ExecutionStartedEvent.input:type_name -> google.protobuf.StringValue
+	3,   // 134: ExecutionStartedEvent.orchestrationInstance:type_name -> OrchestrationInstance
+	6,   // 135: ExecutionStartedEvent.parentInstance:type_name -> ParentInstanceInfo
+	142, // 136: ExecutionStartedEvent.scheduledStartTimestamp:type_name -> google.protobuf.Timestamp
+	5,   // 137: ExecutionStartedEvent.parentTraceContext:type_name -> TraceContext
+	140, // 138: ExecutionStartedEvent.orchestrationSpanID:type_name -> google.protobuf.StringValue
+	134, // 139: ExecutionStartedEvent.tags:type_name -> ExecutionStartedEvent.TagsEntry
 	0,   // 140: ExecutionCompletedEvent.orchestrationStatus:type_name -> OrchestrationStatus
-	139, // 141: ExecutionCompletedEvent.result:type_name -> google.protobuf.StringValue
-	3,   // 142: ExecutionCompletedEvent.failureDetails:type_name -> TaskFailureDetails
-	139, // 143: ExecutionTerminatedEvent.input:type_name -> google.protobuf.StringValue
-	139, // 144: ExecutionSuspendedEvent.input:type_name -> google.protobuf.StringValue
-	139, // 145: ExecutionResumedEvent.input:type_name -> google.protobuf.StringValue
-	139, // 146: ExecutionRewoundEvent.reason:type_name -> google.protobuf.StringValue
-	139, // 147: ExecutionRewoundEvent.parentExecutionId:type_name -> google.protobuf.StringValue
-	139, // 148: ExecutionRewoundEvent.instanceId:type_name -> google.protobuf.StringValue
-	4,   // 149: ExecutionRewoundEvent.parentTraceContext:type_name -> TraceContext
-	139, // 150: ExecutionRewoundEvent.name:type_name -> google.protobuf.StringValue
-	139, // 151: ExecutionRewoundEvent.version:type_name -> google.protobuf.StringValue
-	139, // 152: ExecutionRewoundEvent.input:type_name -> google.protobuf.StringValue
-	5,   // 153: ExecutionRewoundEvent.parentInstance:type_name -> ParentInstanceInfo
-	134, // 154: ExecutionRewoundEvent.tags:type_name -> ExecutionRewoundEvent.TagsEntry
-	139, // 155: ContinueAsNewEvent.input:type_name -> google.protobuf.StringValue
-	139, // 156: TaskScheduledEvent.version:type_name -> google.protobuf.StringValue
-	139, // 157: TaskScheduledEvent.input:type_name -> google.protobuf.StringValue
-	4,   // 158: TaskScheduledEvent.parentTraceContext:type_name -> TraceContext
-	135, // 159: TaskScheduledEvent.tags:type_name -> TaskScheduledEvent.TagsEntry
-	139, // 160: TaskCompletedEvent.result:type_name -> google.protobuf.StringValue
-	3,   // 161: TaskFailedEvent.failureDetails:type_name -> TaskFailureDetails
-	139, // 162: SubOrchestrationInstanceCreatedEvent.version:type_name -> google.protobuf.StringValue
-	139, // 163: SubOrchestrationInstanceCreatedEvent.input:type_name -> google.protobuf.StringValue
-	4,   // 164: SubOrchestrationInstanceCreatedEvent.parentTraceContext:type_name -> TraceContext
-	136, // 165: SubOrchestrationInstanceCreatedEvent.tags:type_name -> SubOrchestrationInstanceCreatedEvent.TagsEntry
-	139, // 166: SubOrchestrationInstanceCompletedEvent.result:type_name -> google.protobuf.StringValue
-	3,   // 167: SubOrchestrationInstanceFailedEvent.failureDetails:type_name -> TaskFailureDetails
-	141, // 168: TimerCreatedEvent.fireAt:type_name -> google.protobuf.Timestamp
-	141, // 169: TimerFiredEvent.fireAt:type_name -> google.protobuf.Timestamp
-	139, // 170: EventSentEvent.input:type_name -> google.protobuf.StringValue
-	139, // 171: EventRaisedEvent.input:type_name -> google.protobuf.StringValue
-	139, // 172: GenericEvent.data:type_name -> google.protobuf.StringValue
-	81,  // 173: HistoryStateEvent.orchestrationState:type_name -> OrchestrationState
-	141, // 174: EntityOperationSignaledEvent.scheduledTime:type_name -> google.protobuf.Timestamp
-	139, // 175: EntityOperationSignaledEvent.input:type_name -> google.protobuf.StringValue
-	139, // 176: EntityOperationSignaledEvent.targetInstanceId:type_name -> google.protobuf.StringValue
-	141, // 177: EntityOperationCalledEvent.scheduledTime:type_name -> google.protobuf.Timestamp
-	139, // 178: EntityOperationCalledEvent.input:type_name -> google.protobuf.StringValue
-	139, // 179: EntityOperationCalledEvent.parentInstanceId:type_name -> google.protobuf.StringValue
-	139, // 180: EntityOperationCalledEvent.parentExecutionId:type_name -> google.protobuf.StringValue
-	139, // 181: EntityOperationCalledEvent.targetInstanceId:type_name -> google.protobuf.StringValue
-	139, // 182: EntityOperationCompletedEvent.output:type_name -> google.protobuf.StringValue
-	3,   // 183: EntityOperationFailedEvent.failureDetails:type_name -> TaskFailureDetails
-	139, // 184: EntityLockRequestedEvent.parentInstanceId:type_name -> google.protobuf.StringValue
-	139, // 185: EntityUnlockSentEvent.parentInstanceId:type_name -> google.protobuf.StringValue
-	139, // 186: EntityUnlockSentEvent.targetInstanceId:type_name -> google.protobuf.StringValue
-	139, // 187: CreateInstanceRequest.version:type_name -> google.protobuf.StringValue
-	139, // 188: CreateInstanceRequest.input:type_name -> google.protobuf.StringValue
-	141, // 189: CreateInstanceRequest.scheduledStartTimestamp:type_name -> google.protobuf.Timestamp
-	77,  // 190: CreateInstanceRequest.orchestrationIdReusePolicy:type_name -> OrchestrationIdReusePolicy
-	139, // 191: CreateInstanceRequest.executionId:type_name -> google.protobuf.StringValue
-	137, // 192: CreateInstanceRequest.tags:type_name -> CreateInstanceRequest.TagsEntry
-	4,   // 193: CreateInstanceRequest.parentTraceContext:type_name -> TraceContext
-	141, // 194: CreateInstanceRequest.requestTime:type_name -> google.protobuf.Timestamp
+	140, // 141: ExecutionCompletedEvent.result:type_name -> google.protobuf.StringValue
+	4,   // 142: ExecutionCompletedEvent.failureDetails:type_name -> TaskFailureDetails
+	140, // 143: ExecutionTerminatedEvent.input:type_name -> google.protobuf.StringValue
+	140, // 144: ExecutionSuspendedEvent.input:type_name -> google.protobuf.StringValue
+	140, // 145: ExecutionResumedEvent.input:type_name -> google.protobuf.StringValue
+	140, // 146: ExecutionRewoundEvent.reason:type_name -> google.protobuf.StringValue
+	140, // 147: ExecutionRewoundEvent.parentExecutionId:type_name -> google.protobuf.StringValue
+	140, // 148: ExecutionRewoundEvent.instanceId:type_name -> google.protobuf.StringValue
+	5,   // 149: ExecutionRewoundEvent.parentTraceContext:type_name -> TraceContext
+	140, // 150: ExecutionRewoundEvent.name:type_name -> google.protobuf.StringValue
+	140, // 151: ExecutionRewoundEvent.version:type_name -> google.protobuf.StringValue
+	140, // 152: ExecutionRewoundEvent.input:type_name -> google.protobuf.StringValue
+	6,   // 153: ExecutionRewoundEvent.parentInstance:type_name -> ParentInstanceInfo
+	135, // 154: ExecutionRewoundEvent.tags:type_name -> ExecutionRewoundEvent.TagsEntry
+	140, // 155: ContinueAsNewEvent.input:type_name -> google.protobuf.StringValue
+	140, // 156: TaskScheduledEvent.version:type_name -> google.protobuf.StringValue
+	140, // 157: TaskScheduledEvent.input:type_name -> google.protobuf.StringValue
+	5,   // 158: TaskScheduledEvent.parentTraceContext:type_name -> TraceContext
+	136, // 159: TaskScheduledEvent.tags:type_name -> TaskScheduledEvent.TagsEntry
+	140, // 160: TaskCompletedEvent.result:type_name -> google.protobuf.StringValue
+	4,   // 161: TaskFailedEvent.failureDetails:type_name -> TaskFailureDetails
+	140, // 162: SubOrchestrationInstanceCreatedEvent.version:type_name -> google.protobuf.StringValue
+	140, // 163: SubOrchestrationInstanceCreatedEvent.input:type_name -> google.protobuf.StringValue
+	5,   // 164: SubOrchestrationInstanceCreatedEvent.parentTraceContext:type_name -> TraceContext
+	137, // 165: SubOrchestrationInstanceCreatedEvent.tags:type_name -> SubOrchestrationInstanceCreatedEvent.TagsEntry
+	140, // 166: SubOrchestrationInstanceCompletedEvent.result:type_name -> google.protobuf.StringValue
+	4,   // 167: SubOrchestrationInstanceFailedEvent.failureDetails:type_name -> TaskFailureDetails
+	142, // 168: TimerCreatedEvent.fireAt:type_name -> google.protobuf.Timestamp
+	142, // 169: TimerFiredEvent.fireAt:type_name -> google.protobuf.Timestamp
+	140, // 170: EventSentEvent.input:type_name -> google.protobuf.StringValue
+	140, // 171: EventRaisedEvent.input:type_name -> google.protobuf.StringValue
+	140, // 172: GenericEvent.data:type_name -> google.protobuf.StringValue
+	82,  // 173: HistoryStateEvent.orchestrationState:type_name -> OrchestrationState
+	142, // 174: EntityOperationSignaledEvent.scheduledTime:type_name -> google.protobuf.Timestamp
+	140, // 175: EntityOperationSignaledEvent.input:type_name -> google.protobuf.StringValue
+	140, // 176: EntityOperationSignaledEvent.targetInstanceId:type_name -> google.protobuf.StringValue
+	142, // 177: EntityOperationCalledEvent.scheduledTime:type_name -> google.protobuf.Timestamp
+	140, // 178: EntityOperationCalledEvent.input:type_name -> google.protobuf.StringValue
+	140, // 179: EntityOperationCalledEvent.parentInstanceId:type_name -> google.protobuf.StringValue
+	140, // 180: EntityOperationCalledEvent.parentExecutionId:type_name -> google.protobuf.StringValue
+	140, // 181: EntityOperationCalledEvent.targetInstanceId:type_name -> google.protobuf.StringValue
+	140, // 182: EntityOperationCompletedEvent.output:type_name -> google.protobuf.StringValue
+	4,   // 183: EntityOperationFailedEvent.failureDetails:type_name -> TaskFailureDetails
+	140, // 184: EntityLockRequestedEvent.parentInstanceId:type_name -> google.protobuf.StringValue
+	140, // 185: EntityUnlockSentEvent.parentInstanceId:type_name -> google.protobuf.StringValue
+	140, // 186: EntityUnlockSentEvent.targetInstanceId:type_name -> google.protobuf.StringValue
+	140, // 187: CreateInstanceRequest.version:type_name -> google.protobuf.StringValue
+	140, // 188: CreateInstanceRequest.input:type_name -> google.protobuf.StringValue
+	142, // 189: CreateInstanceRequest.scheduledStartTimestamp:type_name -> google.protobuf.Timestamp
+	78,  // 190: CreateInstanceRequest.orchestrationIdReusePolicy:type_name -> OrchestrationIdReusePolicy
+	140, // 191: CreateInstanceRequest.executionId:type_name -> google.protobuf.StringValue
+	138, // 192: CreateInstanceRequest.tags:type_name -> CreateInstanceRequest.TagsEntry
+	5,   // 193: CreateInstanceRequest.parentTraceContext:type_name -> TraceContext
+	142, // 194: CreateInstanceRequest.requestTime:type_name -> google.protobuf.Timestamp
 	0,   // 195: OrchestrationIdReusePolicy.replaceableStatus:type_name -> OrchestrationStatus
-	81,  // 196: GetInstanceResponse.orchestrationState:type_name -> OrchestrationState
-	139, // 197: OrchestrationState.version:type_name -> google.protobuf.StringValue
-	0,   // 198: OrchestrationState.orchestrationStatus:type_name -> OrchestrationStatus
-	141, // 199: OrchestrationState.scheduledStartTimestamp:type_name -> google.protobuf.Timestamp
-	141, // 200: OrchestrationState.createdTimestamp:type_name -> google.protobuf.Timestamp
-	141, // 201: OrchestrationState.lastUpdatedTimestamp:type_name -> google.protobuf.Timestamp
-	139, // 202: OrchestrationState.input:type_name -> google.protobuf.StringValue
-	139, // 203: OrchestrationState.output:type_name -> google.protobuf.StringValue
-	139, // 204: OrchestrationState.customStatus:type_name -> google.protobuf.StringValue
-	3,   // 205: OrchestrationState.failureDetails:type_name -> TaskFailureDetails
-	139, // 206: OrchestrationState.executionId:type_name -> google.protobuf.StringValue
-	141, // 207: OrchestrationState.completedTimestamp:type_name -> google.protobuf.Timestamp
-	139, // 208: OrchestrationState.parentInstanceId:type_name -> google.protobuf.StringValue
-	138, // 209: OrchestrationState.tags:type_name -> OrchestrationState.TagsEntry
-	139, // 210: RaiseEventRequest.input:type_name -> google.protobuf.StringValue
-	139, // 211: SuspendRequest.reason:type_name -> google.protobuf.StringValue
-	139, // 212: ResumeRequest.reason:type_name -> google.protobuf.StringValue
-	139, // 213: TerminateRequest.output:type_name -> google.protobuf.StringValue
-	6,   // 214: SkipGracefulOrchestrationTerminationsRequest.instanceBatch:type_name -> InstanceBatch
-	139, // 215: SkipGracefulOrchestrationTerminationsRequest.reason:type_name -> google.protobuf.StringValue
-	139, // 216: RewindInstanceRequest.reason:type_name -> google.protobuf.StringValue
-	97,  // 217: PurgeInstancesRequest.purgeInstanceFilter:type_name -> PurgeInstanceFilter
-	6,   // 218: PurgeInstancesRequest.instanceBatch:type_name -> InstanceBatch
-	141, // 219: PurgeInstanceFilter.createdTimeFrom:type_name -> google.protobuf.Timestamp
-	141, // 220: PurgeInstanceFilter.createdTimeTo:type_name -> google.protobuf.Timestamp
-	0,   // 221: PurgeInstanceFilter.runtimeStatus:type_name -> OrchestrationStatus
-	140, // 222: PurgeInstanceFilter.timeout:type_name -> google.protobuf.Duration
-	143, // 223: PurgeInstancesResponse.isComplete:type_name -> google.protobuf.BoolValue
-	100, // 224: QueryInstancesRequest.query:type_name -> InstanceQuery
-	0,   // 225: InstanceQuery.runtimeStatus:type_name -> OrchestrationStatus
-	141, // 226: InstanceQuery.createdTimeFrom:type_name -> google.protobuf.Timestamp
-	141, // 227: InstanceQuery.createdTimeTo:type_name -> google.protobuf.Timestamp
-	139, // 228: InstanceQuery.taskHubNames:type_name -> google.protobuf.StringValue
-	139, // 229: InstanceQuery.continuationToken:type_name -> google.protobuf.StringValue
-	139, // 230: InstanceQuery.instanceIdPrefix:type_name -> google.protobuf.StringValue
-	81,  // 231: QueryInstancesResponse.orchestrationState:type_name -> OrchestrationState
-	139, // 232: QueryInstancesResponse.continuationToken:type_name -> google.protobuf.StringValue
-	0,   // 233: ListInstanceIdsRequest.runtimeStatus:type_name -> OrchestrationStatus
-	141, // 234: ListInstanceIdsRequest.completedTimeFrom:type_name -> google.protobuf.Timestamp
-	141, // 235: ListInstanceIdsRequest.completedTimeTo:type_name -> google.protobuf.Timestamp
-	139, // 236: ListInstanceIdsRequest.lastInstanceKey:type_name -> google.protobuf.StringValue
-	139, // 237: ListInstanceIdsResponse.lastInstanceKey:type_name -> google.protobuf.StringValue
-	139, // 238: StreamInstanceHistoryRequest.executionId:type_name -> google.protobuf.StringValue
-	47,  // 239: HistoryChunk.events:type_name -> HistoryEvent
-	139, // 240: SignalEntityRequest.input:type_name -> google.protobuf.StringValue
-	141, // 241: SignalEntityRequest.scheduledTime:type_name -> google.protobuf.Timestamp
-	4,   // 242: SignalEntityRequest.parentTraceContext:type_name -> TraceContext
-	141, // 243: SignalEntityRequest.requestTime:type_name -> google.protobuf.Timestamp
-	110, // 244: GetEntityResponse.entity:type_name -> EntityMetadata
-	141, // 245: EntityMetadata.lastModifiedTime:type_name -> google.protobuf.Timestamp
-	139, // 246: EntityMetadata.lockedBy:type_name -> google.protobuf.StringValue
-	139, // 247: EntityMetadata.serializedState:type_name -> google.protobuf.StringValue
-	112, // 248: QueryEntitiesRequest.query:type_name -> EntityQuery
-	139, // 249: EntityQuery.instanceIdStartsWith:type_name -> google.protobuf.StringValue
-	141, // 250: EntityQuery.lastModifiedFrom:type_name -> google.protobuf.Timestamp
-	141, // 251: EntityQuery.lastModifiedTo:type_name -> google.protobuf.Timestamp
-	142, // 252: EntityQuery.pageSize:type_name -> google.protobuf.Int32Value
-	139, // 253: EntityQuery.continuationToken:type_name -> google.protobuf.StringValue
-	110, // 254: QueryEntitiesResponse.entities:type_name -> EntityMetadata
-	139, // 255: QueryEntitiesResponse.continuationToken:type_name -> google.protobuf.StringValue
-	139, // 256: CleanEntityStorageRequest.continuationToken:type_name -> google.protobuf.StringValue
-	139, // 257: CleanEntityStorageResponse.continuationToken:type_name -> google.protobuf.StringValue
-	120, // 258: GetTombstonedPayloadsResponse.payloads:type_name -> TombstonedPayload
-	121, // 259: AckPurgedPayloadsRequest.acks:type_name -> PayloadPurgeAck
-	144, // 260: TaskFailureDetails.PropertiesEntry.value:type_name -> google.protobuf.Value
-	144, // 261: OrchestratorRequest.PropertiesEntry.value:type_name -> google.protobuf.Value
-	144, // 262: EntityBatchRequest.PropertiesEntry.value:type_name -> google.protobuf.Value
-	145, // 263: TaskHubSidecarService.Hello:input_type -> google.protobuf.Empty
-	76,  // 264: TaskHubSidecarService.StartInstance:input_type -> CreateInstanceRequest
-	79,  // 265: TaskHubSidecarService.GetInstance:input_type -> GetInstanceRequest
-	79,  // 266: TaskHubSidecarService.WaitForInstanceStart:input_type -> GetInstanceRequest
-	79,  // 267: TaskHubSidecarService.WaitForInstanceCompletion:input_type -> GetInstanceRequest
-	82,  // 268: TaskHubSidecarService.RaiseEvent:input_type -> RaiseEventRequest
-	84,  // 269: TaskHubSidecarService.SuspendInstance:input_type -> SuspendRequest
-	86,  // 270: TaskHubSidecarService.ResumeInstance:input_type -> ResumeRequest
-	88,  // 271: TaskHubSidecarService.TerminateInstance:input_type -> TerminateRequest
-	92,  // 272: TaskHubSidecarService.RestartInstance:input_type -> RestartInstanceRequest
-	94,  // 273: TaskHubSidecarService.RewindInstance:input_type -> RewindInstanceRequest
-	96,  // 274: TaskHubSidecarService.PurgeInstances:input_type -> PurgeInstancesRequest
-	99,  // 275: TaskHubSidecarService.QueryInstances:input_type -> QueryInstancesRequest
-	102, // 276: TaskHubSidecarService.ListInstanceIds:input_type -> ListInstanceIdsRequest
-	104, // 277: TaskHubSidecarService.StreamInstanceHistory:input_type -> StreamInstanceHistoryRequest
-	90,  // 278: TaskHubSidecarService.SkipGracefulOrchestrationTerminations:input_type -> SkipGracefulOrchestrationTerminationsRequest
-	106, // 279: TaskHubSidecarService.SignalEntity:input_type -> SignalEntityRequest
-	108, // 280: TaskHubSidecarService.GetEntity:input_type -> GetEntityRequest
-	111, // 281: TaskHubSidecarService.QueryEntities:input_type -> QueryEntitiesRequest
-	114, // 282: TaskHubSidecarService.CleanEntityStorage:input_type -> CleanEntityStorageRequest
-	7,   // 283: TaskHubSidecarService.GetWorkItems:input_type -> GetWorkItemsRequest
-	18,  // 284: TaskHubSidecarService.CompleteOrchestratorTask:input_type -> OrchestratorResponse
-	29,  // 285: TaskHubSidecarService.CompleteActivityTask:input_type -> ActivityResponse
-	33,  // 286: TaskHubSidecarService.CompleteEntityTask:input_type -> EntityBatchResult
-	41,  // 287: TaskHubSidecarService.AbandonTaskOrchestratorWorkItem:input_type -> AbandonOrchestrationTaskRequest
-	43,  // 288: TaskHubSidecarService.AbandonTaskActivityWorkItem:input_type -> AbandonActivityTaskRequest
-	45,  // 289: TaskHubSidecarService.AbandonTaskEntityWorkItem:input_type -> AbandonEntityTaskRequest
-	116, // 290: TaskHubSidecarService.CreateTaskHub:input_type -> CreateTaskHubRequest
-	118, // 291: TaskHubSidecarService.DeleteTaskHub:input_type -> DeleteTaskHubRequest
-	122, // 292: TaskHubSidecarService.GetTombstonedPayloads:input_type -> GetTombstonedPayloadsRequest
-	124, // 293: TaskHubSidecarService.AckPurgedPayloads:input_type -> AckPurgedPayloadsRequest
-	145, // 294: TaskHubSidecarService.Hello:output_type -> google.protobuf.Empty
-	78,  // 295: TaskHubSidecarService.StartInstance:output_type -> CreateInstanceResponse
-	80,  // 296: TaskHubSidecarService.GetInstance:output_type -> GetInstanceResponse
-	80,  // 297: TaskHubSidecarService.WaitForInstanceStart:output_type -> GetInstanceResponse
-	80,  // 298: TaskHubSidecarService.WaitForInstanceCompletion:output_type -> GetInstanceResponse
-	83,  // 299: TaskHubSidecarService.RaiseEvent:output_type -> RaiseEventResponse
-	85,  // 300: TaskHubSidecarService.SuspendInstance:output_type -> SuspendResponse
-	87,  // 301: TaskHubSidecarService.ResumeInstance:output_type -> ResumeResponse
-	89,  // 302: TaskHubSidecarService.TerminateInstance:output_type -> TerminateResponse
-	93,  // 303: TaskHubSidecarService.RestartInstance:output_type -> RestartInstanceResponse
-	95,  // 304: TaskHubSidecarService.RewindInstance:output_type -> RewindInstanceResponse
-	98,  // 305: TaskHubSidecarService.PurgeInstances:output_type -> PurgeInstancesResponse
-	101, // 306: TaskHubSidecarService.QueryInstances:output_type -> QueryInstancesResponse
-	103, // 307: TaskHubSidecarService.ListInstanceIds:output_type -> ListInstanceIdsResponse
-	105, // 308: TaskHubSidecarService.StreamInstanceHistory:output_type -> HistoryChunk
-	91,  // 309: TaskHubSidecarService.SkipGracefulOrchestrationTerminations:output_type -> SkipGracefulOrchestrationTerminationsResponse
-	107, // 310: TaskHubSidecarService.SignalEntity:output_type -> SignalEntityResponse
-	109, // 311: TaskHubSidecarService.GetEntity:output_type -> GetEntityResponse
-	113, // 312: TaskHubSidecarService.QueryEntities:output_type -> QueryEntitiesResponse
-	115, // 313: TaskHubSidecarService.CleanEntityStorage:output_type -> CleanEntityStorageResponse
-	12,  // 314: TaskHubSidecarService.GetWorkItems:output_type -> WorkItem
-	14,  // 315: TaskHubSidecarService.CompleteOrchestratorTask:output_type -> CompleteTaskResponse
-	14,  // 316: TaskHubSidecarService.CompleteActivityTask:output_type -> CompleteTaskResponse
-	14,  // 317: TaskHubSidecarService.CompleteEntityTask:output_type -> CompleteTaskResponse
-	42,  // 318: TaskHubSidecarService.AbandonTaskOrchestratorWorkItem:output_type -> AbandonOrchestrationTaskResponse
-	44,  // 319: TaskHubSidecarService.AbandonTaskActivityWorkItem:output_type -> AbandonActivityTaskResponse
-	46,  // 320: TaskHubSidecarService.AbandonTaskEntityWorkItem:output_type -> AbandonEntityTaskResponse
-	117, // 321: TaskHubSidecarService.CreateTaskHub:output_type -> CreateTaskHubResponse
-	119, // 322: TaskHubSidecarService.DeleteTaskHub:output_type -> DeleteTaskHubResponse
-	123, // 323: TaskHubSidecarService.GetTombstonedPayloads:output_type -> GetTombstonedPayloadsResponse
-	125, // 324: TaskHubSidecarService.AckPurgedPayloads:output_type -> AckPurgedPayloadsResponse
-	294, // [294:325] is the sub-list for method output_type
-	263, // [263:294] is the sub-list for method input_type
-	263, // [263:263] is the sub-list for extension type_name
-	263, // [263:263] is the sub-list for extension extendee
-	0,   // [0:263] is the sub-list for field type_name
+	2,   // 196: OrchestrationIdReusePolicy.action:type_name -> CreateOrchestrationAction
+	82,  // 197: GetInstanceResponse.orchestrationState:type_name -> OrchestrationState
+	140, // 198: OrchestrationState.version:type_name -> google.protobuf.StringValue
+	0,   // 199: OrchestrationState.orchestrationStatus:type_name -> OrchestrationStatus
+	142, // 200: OrchestrationState.scheduledStartTimestamp:type_name -> google.protobuf.Timestamp
+	142, // 201: OrchestrationState.createdTimestamp:type_name -> google.protobuf.Timestamp
+	142, // 202: OrchestrationState.lastUpdatedTimestamp:type_name -> google.protobuf.Timestamp
+	140, // 203: OrchestrationState.input:type_name -> google.protobuf.StringValue
+	140, // 204: OrchestrationState.output:type_name -> google.protobuf.StringValue
+	140, // 205: OrchestrationState.customStatus:type_name -> google.protobuf.StringValue
+	4,   // 206: OrchestrationState.failureDetails:type_name -> TaskFailureDetails
+	140, // 207: OrchestrationState.executionId:type_name -> google.protobuf.StringValue
+	142, // 208: OrchestrationState.completedTimestamp:type_name -> google.protobuf.Timestamp
+	140, // 209: OrchestrationState.parentInstanceId:type_name -> google.protobuf.StringValue
+	139, // 210: OrchestrationState.tags:type_name -> OrchestrationState.TagsEntry
+	140, // 211: RaiseEventRequest.input:type_name -> google.protobuf.StringValue
+	140, // 212: SuspendRequest.reason:type_name -> google.protobuf.StringValue
+	140, // 213: ResumeRequest.reason:type_name -> google.protobuf.StringValue
+	140, // 214: TerminateRequest.output:type_name -> google.protobuf.StringValue
+	7,   // 215: SkipGracefulOrchestrationTerminationsRequest.instanceBatch:type_name -> InstanceBatch
+	140, // 216: SkipGracefulOrchestrationTerminationsRequest.reason:type_name -> google.protobuf.StringValue
+	140, // 217: RewindInstanceRequest.reason:type_name -> google.protobuf.StringValue
+	98,  // 218: PurgeInstancesRequest.purgeInstanceFilter:type_name -> PurgeInstanceFilter
+	7,   // 219: PurgeInstancesRequest.instanceBatch:type_name -> InstanceBatch
+	142, // 220: PurgeInstanceFilter.createdTimeFrom:type_name -> google.protobuf.Timestamp
+	142, // 221: PurgeInstanceFilter.createdTimeTo:type_name -> google.protobuf.Timestamp
+	0,   // 222: PurgeInstanceFilter.runtimeStatus:type_name -> OrchestrationStatus
+	141, // 223: PurgeInstanceFilter.timeout:type_name -> google.protobuf.Duration
+	144, // 224: PurgeInstancesResponse.isComplete:type_name -> google.protobuf.BoolValue
+	101, // 225: QueryInstancesRequest.query:type_name -> InstanceQuery
+	0,   // 226: InstanceQuery.runtimeStatus:type_name -> OrchestrationStatus
+	142, // 227: InstanceQuery.createdTimeFrom:type_name -> google.protobuf.Timestamp
+	142, // 228: InstanceQuery.createdTimeTo:type_name -> google.protobuf.Timestamp
+	140, // 229: InstanceQuery.taskHubNames:type_name -> google.protobuf.StringValue
+	140, // 230: InstanceQuery.continuationToken:type_name -> google.protobuf.StringValue
+	140, // 231: InstanceQuery.instanceIdPrefix:type_name -> google.protobuf.StringValue
+	82,  // 232: QueryInstancesResponse.orchestrationState:type_name -> OrchestrationState
+	140, // 233: QueryInstancesResponse.continuationToken:type_name -> google.protobuf.StringValue
+	0,   // 234: ListInstanceIdsRequest.runtimeStatus:type_name -> OrchestrationStatus
+	142, // 235: ListInstanceIdsRequest.completedTimeFrom:type_name -> google.protobuf.Timestamp
+	142, // 236: ListInstanceIdsRequest.completedTimeTo:type_name -> google.protobuf.Timestamp
+	140, // 237: ListInstanceIdsRequest.lastInstanceKey:type_name -> google.protobuf.StringValue
+	140, // 238: ListInstanceIdsResponse.lastInstanceKey:type_name -> google.protobuf.StringValue
+	140, // 239: StreamInstanceHistoryRequest.executionId:type_name -> google.protobuf.StringValue
+	48,  // 240: HistoryChunk.events:type_name -> HistoryEvent
+	140, // 241: SignalEntityRequest.input:type_name -> google.protobuf.StringValue
+	142, // 242: SignalEntityRequest.scheduledTime:type_name -> google.protobuf.Timestamp
+	5,   // 243: SignalEntityRequest.parentTraceContext:type_name -> TraceContext
+	142, // 244: SignalEntityRequest.requestTime:type_name -> google.protobuf.Timestamp
+	111, // 245: GetEntityResponse.entity:type_name -> EntityMetadata
+	142, // 246: EntityMetadata.lastModifiedTime:type_name -> google.protobuf.Timestamp
+	140, // 247: EntityMetadata.lockedBy:type_name -> google.protobuf.StringValue
+	140, // 248: EntityMetadata.serializedState:type_name -> google.protobuf.StringValue
+	113, // 249: QueryEntitiesRequest.query:type_name -> EntityQuery
+	140, // 250: EntityQuery.instanceIdStartsWith:type_name -> google.protobuf.StringValue
+	142, // 251: EntityQuery.lastModifiedFrom:type_name -> google.protobuf.Timestamp
+	142, // 252: EntityQuery.lastModifiedTo:type_name -> google.protobuf.Timestamp
+	143, // 253: EntityQuery.pageSize:type_name -> google.protobuf.Int32Value
+	140, // 254: EntityQuery.continuationToken:type_name -> google.protobuf.StringValue
+	111, // 255: QueryEntitiesResponse.entities:type_name -> EntityMetadata
+	140, // 256: QueryEntitiesResponse.continuationToken:type_name -> google.protobuf.StringValue
+	140, // 257: CleanEntityStorageRequest.continuationToken:type_name -> google.protobuf.StringValue
+	140, // 258: CleanEntityStorageResponse.continuationToken:type_name -> google.protobuf.StringValue
+	121, // 259: GetTombstonedPayloadsResponse.payloads:type_name -> TombstonedPayload
+	122, // 260: AckPurgedPayloadsRequest.acks:type_name -> PayloadPurgeAck
+	145, // 261: TaskFailureDetails.PropertiesEntry.value:type_name -> google.protobuf.Value
+	145, // 262: OrchestratorRequest.PropertiesEntry.value:type_name -> google.protobuf.Value
+	145, // 263: EntityBatchRequest.PropertiesEntry.value:type_name -> google.protobuf.Value
+	146, // 264: TaskHubSidecarService.Hello:input_type -> google.protobuf.Empty
+	77,  // 265: TaskHubSidecarService.StartInstance:input_type -> CreateInstanceRequest
+	80,  // 266: TaskHubSidecarService.GetInstance:input_type -> GetInstanceRequest
+	80,  // 267: TaskHubSidecarService.WaitForInstanceStart:input_type -> GetInstanceRequest
+	80,  // 268: TaskHubSidecarService.WaitForInstanceCompletion:input_type -> GetInstanceRequest
+	83,  // 269: TaskHubSidecarService.RaiseEvent:input_type -> RaiseEventRequest
+	85,  // 270: TaskHubSidecarService.SuspendInstance:input_type -> SuspendRequest
+	87,  // 271: TaskHubSidecarService.ResumeInstance:input_type -> ResumeRequest
+	89,  // 272: TaskHubSidecarService.TerminateInstance:input_type -> TerminateRequest
+	93,  // 273: TaskHubSidecarService.RestartInstance:input_type -> RestartInstanceRequest
+	95,  // 274: TaskHubSidecarService.RewindInstance:input_type -> RewindInstanceRequest
+	97,  // 275: TaskHubSidecarService.PurgeInstances:input_type -> PurgeInstancesRequest
+	100, // 276: TaskHubSidecarService.QueryInstances:input_type -> QueryInstancesRequest
+	103, // 277: TaskHubSidecarService.ListInstanceIds:input_type -> ListInstanceIdsRequest
+	105, // 278: TaskHubSidecarService.StreamInstanceHistory:input_type -> StreamInstanceHistoryRequest
+	91,  // 279: TaskHubSidecarService.SkipGracefulOrchestrationTerminations:input_type -> SkipGracefulOrchestrationTerminationsRequest
+	107, // 280: TaskHubSidecarService.SignalEntity:input_type -> SignalEntityRequest
+	109, // 281: TaskHubSidecarService.GetEntity:input_type -> GetEntityRequest
+	112, // 282: TaskHubSidecarService.QueryEntities:input_type -> QueryEntitiesRequest
+	115, // 283: TaskHubSidecarService.CleanEntityStorage:input_type -> CleanEntityStorageRequest
+	8,   // 284: TaskHubSidecarService.GetWorkItems:input_type -> GetWorkItemsRequest
+	19,  // 285: TaskHubSidecarService.CompleteOrchestratorTask:input_type -> OrchestratorResponse
+	30,  // 286: TaskHubSidecarService.CompleteActivityTask:input_type -> ActivityResponse
+	34,  // 287: TaskHubSidecarService.CompleteEntityTask:input_type -> EntityBatchResult
+	42,  // 288: TaskHubSidecarService.AbandonTaskOrchestratorWorkItem:input_type -> AbandonOrchestrationTaskRequest
+	44,  // 289: TaskHubSidecarService.AbandonTaskActivityWorkItem:input_type -> AbandonActivityTaskRequest
+	46,  // 290: TaskHubSidecarService.AbandonTaskEntityWorkItem:input_type -> AbandonEntityTaskRequest
+	117, // 291: TaskHubSidecarService.CreateTaskHub:input_type -> CreateTaskHubRequest
+	119, // 292: TaskHubSidecarService.DeleteTaskHub:input_type -> DeleteTaskHubRequest
+	123, // 293: TaskHubSidecarService.GetTombstonedPayloads:input_type -> GetTombstonedPayloadsRequest
+	125, // 294: TaskHubSidecarService.AckPurgedPayloads:input_type -> AckPurgedPayloadsRequest
+	146, // 295: TaskHubSidecarService.Hello:output_type -> google.protobuf.Empty
+	79,  // 296: TaskHubSidecarService.StartInstance:output_type -> CreateInstanceResponse
+	81,  // 297: TaskHubSidecarService.GetInstance:output_type -> GetInstanceResponse
+	81,  // 298: TaskHubSidecarService.WaitForInstanceStart:output_type -> GetInstanceResponse
+	81,  // 299: TaskHubSidecarService.WaitForInstanceCompletion:output_type -> GetInstanceResponse
+	84,  // 300: TaskHubSidecarService.RaiseEvent:output_type -> RaiseEventResponse
+	86,  // 301: TaskHubSidecarService.SuspendInstance:output_type -> SuspendResponse
+	88,  // 302: TaskHubSidecarService.ResumeInstance:output_type -> ResumeResponse
+	90,  // 303: TaskHubSidecarService.TerminateInstance:output_type -> TerminateResponse
+	94,  // 304: TaskHubSidecarService.RestartInstance:output_type -> RestartInstanceResponse
+	96,  // 305: TaskHubSidecarService.RewindInstance:output_type -> RewindInstanceResponse
+	99,  // 306: TaskHubSidecarService.PurgeInstances:output_type -> PurgeInstancesResponse
+	102, // 307: TaskHubSidecarService.QueryInstances:output_type -> QueryInstancesResponse
+	104, // 308: TaskHubSidecarService.ListInstanceIds:output_type -> ListInstanceIdsResponse
+	106, // 309: TaskHubSidecarService.StreamInstanceHistory:output_type -> HistoryChunk
+	92,  // 310: TaskHubSidecarService.SkipGracefulOrchestrationTerminations:output_type -> SkipGracefulOrchestrationTerminationsResponse
+	108, // 311: TaskHubSidecarService.SignalEntity:output_type -> SignalEntityResponse
+	110, // 312: TaskHubSidecarService.GetEntity:output_type -> GetEntityResponse
+	114, // 313: TaskHubSidecarService.QueryEntities:output_type -> QueryEntitiesResponse
+	116, // 314: TaskHubSidecarService.CleanEntityStorage:output_type -> CleanEntityStorageResponse
+	13,  // 315: TaskHubSidecarService.GetWorkItems:output_type -> WorkItem
+	15,  // 316: TaskHubSidecarService.CompleteOrchestratorTask:output_type -> CompleteTaskResponse
+	15,  // 317: TaskHubSidecarService.CompleteActivityTask:output_type -> CompleteTaskResponse
+	15,  // 318: TaskHubSidecarService.CompleteEntityTask:output_type -> CompleteTaskResponse
+	43,  // 319: TaskHubSidecarService.AbandonTaskOrchestratorWorkItem:output_type -> AbandonOrchestrationTaskResponse
+	45,  // 320: TaskHubSidecarService.AbandonTaskActivityWorkItem:output_type -> AbandonActivityTaskResponse
+	47,  // 321: TaskHubSidecarService.AbandonTaskEntityWorkItem:output_type -> AbandonEntityTaskResponse
+	118, // 322: TaskHubSidecarService.CreateTaskHub:output_type -> CreateTaskHubResponse
+	120, // 323: TaskHubSidecarService.DeleteTaskHub:output_type -> DeleteTaskHubResponse
+	124, // 324: TaskHubSidecarService.GetTombstonedPayloads:output_type -> GetTombstonedPayloadsResponse
+	126, // 325: TaskHubSidecarService.AckPurgedPayloads:output_type -> AckPurgedPayloadsResponse
+	295, // [295:326] is the sub-list for method output_type
+	264, // [264:295] is the sub-list for method input_type
+	264, // [264:264] is the sub-list for extension type_name
+	264, // [264:264] is the sub-list for extension extendee
+	0,   // [0:264] is the sub-list for field type_name
 }
 
 func init() { file_durabletask_proto_init() }
@@ -9523,7 +9589,7 @@ func file_durabletask_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_durabletask_proto_rawDesc), len(file_durabletask_proto_rawDesc)),
-			NumEnums:      2,
+			NumEnums:      3,
 			NumMessages:   137,
 			NumExtensions: 0,
 			NumServices:   1,

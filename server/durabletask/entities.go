@@ -25,12 +25,11 @@ func (s *session) entity(ctx context.Context, b *engine.EntityBatch) (*engine.En
 		op := &b.Operations[i]
 		request.Operations = append(request.Operations, &pb.OperationRequest{Operation: op.Name, RequestId: op.Request, Input: text(op.Input)})
 	}
-	i := s.begin(&pb.WorkItem{Request: &pb.WorkItem_EntityRequest{EntityRequest: request}}, nil)
+	i := s.begin(&pb.WorkItem{Request: &pb.WorkItem_EntityRequest{EntityRequest: request}})
 	got, err := i.await(ctx)
 	if err != nil {
 		return nil, err
 	}
-	i.end()
 	r, ok := got.(*pb.EntityBatchResult)
 	if !ok {
 		return nil, fmt.Errorf("operations of an entity were answered with %T: %w", got, engine.ErrUnavailable)
@@ -203,12 +202,12 @@ func (t *translator) fromEntity(e *history.Event, out *pb.HistoryEvent) bool {
 
 // CompleteEntityTask takes the outcome of operations of an entity.
 func (s *Service) CompleteEntityTask(ctx context.Context, r *pb.EntityBatchResult) (*pb.CompleteTaskResponse, error) {
-	return s.complete(ctx, r.GetCompletionToken(), r)
+	return s.complete(ctx, r.GetCompletionToken(), itemKey{kind: entityItem}, r)
 }
 
 // AbandonTaskEntityWorkItem takes operations of an entity back.
 func (s *Service) AbandonTaskEntityWorkItem(ctx context.Context, r *pb.AbandonEntityTaskRequest) (*pb.AbandonEntityTaskResponse, error) {
-	_, err := s.complete(ctx, r.GetCompletionToken(), abandoned{})
+	_, err := s.complete(ctx, r.GetCompletionToken(), itemKey{kind: entityItem}, abandoned{})
 	return &pb.AbandonEntityTaskResponse{}, err
 }
 

@@ -1,6 +1,7 @@
 package durabletask
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -140,27 +141,16 @@ func (x *execution) ask(ctx context.Context, news []*pb.HistoryEvent) (*pb.Orche
 	} else {
 		request.PastEvents = x.past
 	}
-	answer := &pb.OrchestratorResponse{}
-	i := x.s.begin(&pb.WorkItem{Request: &pb.WorkItem_OrchestratorRequest{OrchestratorRequest: request}}, x)
-	for {
-		got, err := i.await(ctx)
-		if err != nil {
-			return nil, err
-		}
-		part, ok := got.(*pb.OrchestratorResponse)
-		if !ok {
-			return nil, fmt.Errorf("a turn was answered with %T: %w", got, engine.ErrUnavailable)
-		}
-		if part.GetRequiresHistory() {
-			return nil, fmt.Errorf("the worker asks for a history that it was sent: %w", engine.ErrUnavailable)
-		}
-		answer.Actions = append(answer.Actions, part.GetActions()...)
-		answer.CustomStatus = part.GetCustomStatus()
-		if !part.GetIsPartial() {
-			i.end()
-			return answer, nil
-		}
+	i := x.s.begin(&pb.WorkItem{Request: &pb.WorkItem_OrchestratorRequest{OrchestratorRequest: request}})
+	got, err := i.await(ctx)
+	if err != nil {
+		return nil, err
 	}
+	answer, ok := got.(*pb.OrchestratorResponse)
+	if !ok || answer.GetRequiresHistory() {
+		return nil, fmt.Errorf("the worker asks for a history that it was sent: %w", engine.ErrUnavailable)
+	}
+	return answer, nil
 }
 
 // decide returns what the worker's answer means, as events without IDs.
@@ -173,7 +163,9 @@ func (x *execution) decide(r *pb.OrchestratorResponse) ([]history.Event, error) 
 		did = append(did, history.Event{Kind: history.StatusSet, Name: s.GetValue()})
 	}
 	var end *history.Event
-	for _, action := range r.GetActions() {
+	actions := r.GetActions() // of some SDKs in any order
+	slices.SortStableFunc(actions, func(a, b *pb.OrchestratorAction) int { return cmp.Compare(a.GetId(), b.GetId()) })
+	for _, action := range actions {
 		e, err := x.action(action)
 		if err != nil {
 			return nil, err
@@ -236,11 +228,11 @@ func (x *execution) schedule(e *history.Event, a *pb.ScheduleTaskAction) {
 	e.Kind, e.Name, e.Data, e.Activity = history.ActivityScheduled, engine.Route(a.GetName(), version), payload(a.GetInput()), &history.Activity{}
 }
 
-// start fills in a sub-orchestration. It goes on if its parent ends first.
+// start fills in a sub-orchestration. It goes on if its parent ends first. Some SDKs leave its ID to the backend.
 func (x *execution) start(e *history.Event, a *pb.CreateSubOrchestrationAction) {
 	e.Foreign.Tags = a.GetTags()
 	x.trace(e.Foreign, a.GetParentTraceContext())
-	e.Kind, e.Name, e.Target, e.Data = history.ChildStarted, a.GetName(), a.GetInstanceId(), payload(a.GetInput())
+	e.Kind, e.Name, e.Target, e.Data = history.ChildStarted, a.GetName(), cmp.Or(a.GetInstanceId(), newID()), payload(a.GetInput())
 	e.Child = &history.Child{Version: a.GetVersion().GetValue(), OnClose: history.AbandonChild, Tags: a.GetTags(), Replace: true}
 }
 

@@ -69,7 +69,11 @@ func (s *Service) StartInstance(ctx context.Context, r *pb.CreateInstanceRequest
 	if err := h.use(ctx, names{Orchestrations: []string{route}}); err != nil {
 		return nil, asStatus(err)
 	}
-	if _, err := h.starter(route).Start(ctx, start); err != nil {
+	_, err = h.starter(route).Start(ctx, start)
+	if errors.Is(err, engine.ErrExists) {
+		err = s.ignored(ctx, start.Ref, r.GetOrchestrationIdReusePolicy(), err)
+	}
+	if err != nil {
 		return nil, asStatus(err)
 	}
 	return &pb.CreateInstanceResponse{InstanceId: start.ID}, nil
@@ -82,15 +86,27 @@ func newID() string {
 	return hex.EncodeToString(b[:])
 }
 
-// replaceable applies the policy for an ID that is taken. Without one an instance is never replaced.
+// ignored returns the error of a start whose ID is taken, nil if the policy of an older SDK ignores the instance.
+func (s *Service) ignored(ctx context.Context, ref Ref, policy *pb.OrchestrationIdReusePolicy, exists error) error {
+	if policy.GetAction() == pb.CreateOrchestrationAction_IGNORE {
+		info, err := s.client.Get(ctx, ref)
+		if err == nil && slices.Contains(statusesOf(policy.GetReplaceableStatus()), info.Status) {
+			return nil
+		}
+	}
+	return fmt.Errorf("orchestration instance already exists: %w", exists)
+}
+
+// replaceable applies the policy for an ID that is taken. Without one an instance is never replaced. Older SDKs say
+// what is done about an instance of the statuses that the policy names, others have it replaced.
 func replaceable(start *engine.Start, policy *pb.OrchestrationIdReusePolicy) error {
 	start.IfExists = engine.Reject
-	if policy == nil {
+	if policy == nil || policy.GetAction() == pb.CreateOrchestrationAction_IGNORE {
 		return nil
 	}
 	start.Replaceable = append([]engine.Status{}, statusesOf(policy.GetReplaceableStatus())...)
 	active := slices.ContainsFunc(start.Replaceable, func(s engine.Status) bool { return !s.Ended() })
-	if active && !slices.Contains(start.Replaceable, engine.Terminated) {
+	if active && policy.GetAction() != pb.CreateOrchestrationAction_TERMINATE && !slices.Contains(start.Replaceable, engine.Terminated) {
 		return status.Error(codes.InvalidArgument,
 			"Invalid reusable statuses: cannot exclude 'Terminated' while also allowing reuse of running instances")
 	}

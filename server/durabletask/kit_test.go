@@ -63,7 +63,13 @@ func newBackend(t *testing.T, change ...func(*Config)) *backend {
 // dial returns a connection of its own, and what closes it.
 func (b *backend) dial() (pb.TaskHubSidecarServiceClient, func()) {
 	b.t.Helper()
-	conn, err := grpc.NewClient(b.addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	return b.dialAs("durabletask-js/0.3.0")
+}
+
+// dialAs returns a connection of an SDK.
+func (b *backend) dialAs(agent string) (pb.TaskHubSidecarServiceClient, func()) {
+	b.t.Helper()
+	conn, err := grpc.NewClient(b.addr, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithUserAgent(agent))
 	check.OK(b.t, err)
 	shut := sync.OnceFunc(func() { check.OK(b.t, conn.Close()) })
 	b.t.Cleanup(shut)

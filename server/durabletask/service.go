@@ -7,6 +7,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -77,6 +78,7 @@ type Service struct {
 	mu       sync.Mutex
 	hubs     map[string]*hub  // by tenant
 	items    map[string]*item // by token
+	keyed    map[itemKey][]*item
 	workers  int
 	stopping bool
 	stop     chan struct{} // closed when the service stops
@@ -101,7 +103,7 @@ func New(cfg Config) *Service {
 	rand.Read(prefix[:])
 	s := &Service{
 		cfg: cfg, store: dial.Observed(cfg.Engine), prefix: hex.EncodeToString(prefix[:]) + "-",
-		hubs: map[string]*hub{}, items: map[string]*item{}, stop: make(chan struct{}),
+		hubs: map[string]*hub{}, items: map[string]*item{}, keyed: map[itemKey][]*item{}, stop: make(chan struct{}),
 	}
 	s.client = engine.NewClient(s.store, cfg.Clock)
 	return s
@@ -153,12 +155,40 @@ func (s *Service) keep(i *item) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.items[i.token] = i
+	s.keyed[i.key] = append(s.keyed[i.key], i)
 }
 
 func (s *Service) forget(i *item) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.drop(i)
+}
+
+// drop forgets an item. mu is held.
+func (s *Service) drop(i *item) {
 	delete(s.items, i.token)
+	others := slices.DeleteFunc(s.keyed[i.key], func(other *item) bool { return other == i })
+	if len(others) == 0 {
+		delete(s.keyed, i.key)
+		return
+	}
+	s.keyed[i.key] = others
+}
+
+// find returns the item of a token. An SDK that has none is taken to mean the oldest of that name, sent over the same
+// connection if there is one. mu is held.
+func (s *Service) find(ctx context.Context, token string, key itemKey) *item {
+	if token != "" {
+		return s.items[token]
+	}
+	list, conn := s.keyed[key], grpcserve.Disconnected(ctx)
+	if i := slices.IndexFunc(list, func(i *item) bool { return i.s.conn == conn }); i >= 0 {
+		return list[i]
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	return list[0]
 }
 
 // callPath stands for a call where a guard asks for the path of a request.
@@ -229,9 +259,12 @@ func workerOf(ctx context.Context) worker {
 // runtimes are the languages of SDKs, by the names by which these, and their gRPC libraries, introduce themselves.
 var runtimes = []struct{ agent, language string }{
 	{"durabletask-js", "JavaScript"}, {"durabletask-python", "Python"}, {"durabletask-java", "Java"}, {"durabletask-dotnet", ".NET"},
-	{"microsoft.durabletask", ".NET"}, {"durabletask-go", "Go, Durable Task"},
-	{"grpc-node", "JavaScript"}, {"grpc-python", "Python"}, {"grpc-java", "Java"}, {"grpc-dotnet", ".NET"}, {"grpc-go", "Go, Durable Task"},
+	{"microsoft.durabletask", ".NET"}, {"durabletask-go", goRuntime},
+	{"grpc-node", "JavaScript"}, {"grpc-python", "Python"}, {"grpc-java", "Java"}, {"grpc-dotnet", ".NET"}, {"grpc-go", goRuntime},
 }
+
+// goRuntime is the SDK for Go.
+const goRuntime = "Go, Durable Task"
 
 // maxVersion is how much is kept of the version of an SDK.
 const maxVersion = 32
@@ -270,7 +303,7 @@ func (s *Service) GetWorkItems(r *pb.GetWorkItemsRequest, stream pb.TaskHubSidec
 	}
 	defer s.release()
 	w := &session{
-		s: s, hub: h, filters: r.GetWorkItemFilters(), serves: who.Serves, wake: make(chan struct{}, 1), pending: map[string]*item{},
+		s: s, hub: h, filters: r.GetWorkItemFilters(), serves: who.Serves, conn: grpcserve.Disconnected(ctx), wake: make(chan struct{}, 1), pending: map[string]*item{},
 	}
 	for _, c := range r.GetCapabilities() {
 		w.streams = w.streams || c == pb.WorkerCapability_WORKER_CAPABILITY_HISTORY_STREAMING
@@ -300,16 +333,25 @@ func (s *Service) GetWorkItems(r *pb.GetWorkItemsRequest, stream pb.TaskHubSidec
 	h.leave(w)
 	w.engine.StopClaiming()
 	s.running.Go(func() {
-		w.finish(grpcserve.Disconnected(ctx), s.cfg.Drain)
-		closed, cancel := context.WithCancel(context.Background())
-		cancel()
-		_ = w.engine.Close(closed) // its work has returned: it was completed or lost
+		w.finish(grpcserve.Disconnected(ctx), s.drain(ctx, of))
+		soon, cancel := context.WithTimeout(context.Background(), s.cfg.Drain)
+		defer cancel()
+		_ = w.engine.Close(soon) // what the worker has completed is about to be committed, the rest was given back
 	})
 	s.cfg.Logger.Info("worker left", "worker", of.name, "hub", h.tenant, "error", err)
 	if s.isStopping() {
 		return status.Error(codes.Unavailable, "the server is about to stop")
 	}
 	return nil
+}
+
+// drain is how long a worker is waited for whose stream has ended. The SDK for Go completes nothing after it has ended
+// its stream.
+func (s *Service) drain(stream context.Context, w worker) time.Duration {
+	if stream.Err() != nil && strings.HasPrefix(w.runtime, goRuntime) {
+		return 0
+	}
+	return s.cfg.Drain
 }
 
 func (s *Service) isStopping() bool {
@@ -376,45 +418,49 @@ func checkFilters(f *pb.WorkItemFilters) error {
 	return nil
 }
 
-// complete passes on the answer to a work item.
-func (s *Service) complete(ctx context.Context, token string, answer any) (*pb.CompleteTaskResponse, error) {
+// complete passes on the answer to a work item. An SDK that has no completion tokens names it by key.
+func (s *Service) complete(ctx context.Context, token string, key itemKey, answer any) (*pb.CompleteTaskResponse, error) {
 	h, _, err := s.enter(ctx, auth.Worker)
 	if err != nil {
 		return nil, err
 	}
+	key.tenant = h.tenant
 	s.mu.Lock()
-	i := s.items[token]
-	s.mu.Unlock()
+	defer s.mu.Unlock()
+	i := s.find(ctx, token, key)
 	if i == nil || i.s.hub != h {
 		return nil, status.Errorf(codes.NotFound, "there is no work item with the completion token %q: it was completed, given to another worker, or sent by another server", token)
 	}
-	select {
-	case i.answer <- answer:
-		return &pb.CompleteTaskResponse{}, nil
-	default:
-		return nil, status.Errorf(codes.ResourceExhausted, "the work item was answered in more than %d parts", maxParts)
+	all, err := i.add(key.kind, answer)
+	if err != nil {
+		return nil, err
 	}
+	if all != nil {
+		s.drop(i)
+		i.answer <- all
+	}
+	return &pb.CompleteTaskResponse{}, nil
 }
 
 // CompleteOrchestratorTask takes what the code of an orchestration has decided.
 func (s *Service) CompleteOrchestratorTask(ctx context.Context, r *pb.OrchestratorResponse) (*pb.CompleteTaskResponse, error) {
-	return s.complete(ctx, r.GetCompletionToken(), r)
+	return s.complete(ctx, r.GetCompletionToken(), itemKey{kind: turnItem, instance: r.GetInstanceId()}, r)
 }
 
 // CompleteActivityTask takes the outcome of an activity.
 func (s *Service) CompleteActivityTask(ctx context.Context, r *pb.ActivityResponse) (*pb.CompleteTaskResponse, error) {
-	return s.complete(ctx, r.GetCompletionToken(), r)
+	return s.complete(ctx, r.GetCompletionToken(), itemKey{kind: activityItem, instance: r.GetInstanceId(), task: r.GetTaskId()}, r)
 }
 
 // AbandonTaskOrchestratorWorkItem takes a turn back.
 func (s *Service) AbandonTaskOrchestratorWorkItem(ctx context.Context, r *pb.AbandonOrchestrationTaskRequest) (*pb.AbandonOrchestrationTaskResponse, error) {
-	_, err := s.complete(ctx, r.GetCompletionToken(), abandoned{})
+	_, err := s.complete(ctx, r.GetCompletionToken(), itemKey{kind: turnItem}, abandoned{})
 	return &pb.AbandonOrchestrationTaskResponse{}, err
 }
 
 // AbandonTaskActivityWorkItem takes an activity back.
 func (s *Service) AbandonTaskActivityWorkItem(ctx context.Context, r *pb.AbandonActivityTaskRequest) (*pb.AbandonActivityTaskResponse, error) {
-	_, err := s.complete(ctx, r.GetCompletionToken(), abandoned{})
+	_, err := s.complete(ctx, r.GetCompletionToken(), itemKey{kind: activityItem}, abandoned{})
 	return &pb.AbandonActivityTaskResponse{}, err
 }
 

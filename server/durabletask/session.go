@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/abidehq/abide/history"
@@ -25,6 +27,7 @@ type session struct {
 	hub     *hub
 	filters *pb.WorkItemFilters // nil: everything
 	streams bool                // the worker can read histories by itself
+	conn    <-chan struct{}     // closed with its connection, and which of them it is
 	serves  func(name string) bool
 
 	engine *engine.Engine
@@ -42,10 +45,40 @@ type session struct {
 type item struct {
 	s     *session
 	token string
-	of    *execution // that of a turn
+	key   itemKey
 
-	answer chan any // what was completed; room for the parts of one answer
+	answer chan any // capacity 1: an item is answered once
 	gone   chan struct{}
+
+	parts   int                      // of the answer so far; mu of the service
+	partial *pb.OrchestratorResponse // what they say; mu of the service
+}
+
+// itemKey is how an SDK without completion tokens names a work item.
+type itemKey struct {
+	tenant, instance string
+	kind             itemKind
+	task             int32 // of an activity
+}
+
+// itemKind is what a work item is.
+type itemKind byte
+
+const (
+	turnItem itemKind = iota
+	activityItem
+	entityItem
+)
+
+// keyOf returns the key of a work item.
+func keyOf(tenant string, w *pb.WorkItem) itemKey {
+	if a := w.GetActivityRequest(); a != nil {
+		return itemKey{tenant: tenant, kind: activityItem, instance: a.GetOrchestrationInstance().GetInstanceId(), task: a.GetTaskId()}
+	}
+	if e := w.GetEntityRequest(); e != nil {
+		return itemKey{tenant: tenant, kind: entityItem, instance: e.GetInstanceId()}
+	}
+	return itemKey{tenant: tenant, kind: turnItem, instance: w.GetOrchestratorRequest().GetInstanceId()}
 }
 
 // abandoned is the answer of a worker that gives a work item back.
@@ -61,8 +94,8 @@ var (
 const maxParts = 1_024
 
 // begin sends a work item.
-func (s *session) begin(w *pb.WorkItem, of *execution) *item {
-	i := &item{s: s, token: s.s.newToken(), of: of, answer: make(chan any, maxParts), gone: make(chan struct{})}
+func (s *session) begin(w *pb.WorkItem) *item {
+	i := &item{s: s, token: s.s.newToken(), key: keyOf(s.hub.tenant, w), answer: make(chan any, 1), gone: make(chan struct{})}
 	w.CompletionToken = i.token
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,22 +113,53 @@ func (s *session) begin(w *pb.WorkItem, of *execution) *item {
 	return i
 }
 
-// await returns the next part of the answer.
+// await returns the answer. Nothing is accepted for the item any more then.
 func (i *item) await(ctx context.Context) (any, error) {
+	defer i.end()
 	select {
 	case got := <-i.answer:
 		if _, back := got.(abandoned); back {
-			i.end()
 			return nil, errAbandoned
 		}
 		return got, nil
 	case <-i.gone:
-		i.end()
-		return nil, errGone
+		select {
+		case got := <-i.answer: // its worker has left right after
+			return got, nil
+		default:
+			return nil, errGone
+		}
 	case <-ctx.Done():
-		i.end()
 		return nil, context.Cause(ctx)
 	}
+}
+
+// add takes a part of the answer, and returns all of it once it is complete, nil before. The mu of the service is
+// held.
+func (i *item) add(kind itemKind, answer any) (any, error) {
+	if kind != i.key.kind {
+		return nil, status.Error(codes.InvalidArgument, "the work item is of another type than the answer")
+	}
+	r, ok := answer.(*pb.OrchestratorResponse)
+	if !ok {
+		return answer, nil
+	}
+	if i.parts++; i.parts > maxParts {
+		return nil, status.Errorf(codes.ResourceExhausted, "the work item was answered in more than %d parts", maxParts)
+	}
+	if i.partial == nil && !r.GetIsPartial() {
+		return r, nil
+	}
+	if i.partial == nil {
+		i.partial = &pb.OrchestratorResponse{}
+	}
+	i.partial.Actions = append(i.partial.Actions, r.GetActions()...)
+	i.partial.CustomStatus = cmp.Or(r.GetCustomStatus(), i.partial.GetCustomStatus())
+	i.partial.RequiresHistory = i.partial.GetRequiresHistory() || r.GetRequiresHistory()
+	if r.GetIsPartial() {
+		return nil, nil
+	}
+	return i.partial, nil
 }
 
 // end forgets the item: nothing is accepted for it any more.
@@ -234,7 +298,7 @@ func (s *session) activity(ctx context.Context, t *engine.Task) ([]byte, *histor
 	if f := t.Foreign; f != nil {
 		request.TaskId, request.Version, request.Tags, request.ParentTraceContext = f.ID, optional(f.Version), f.Tags, traceOf(f)
 	}
-	i := s.begin(&pb.WorkItem{Request: &pb.WorkItem_ActivityRequest{ActivityRequest: request}}, nil)
+	i := s.begin(&pb.WorkItem{Request: &pb.WorkItem_ActivityRequest{ActivityRequest: request}})
 	got, err := i.await(ctx)
 	if err != nil {
 		if errors.Is(err, errAbandoned) {
@@ -242,7 +306,6 @@ func (s *session) activity(ctx context.Context, t *engine.Task) ([]byte, *histor
 		}
 		return nil, engine.WorkerGone
 	}
-	i.end()
 	r, ok := got.(*pb.ActivityResponse)
 	if !ok {
 		return nil, engine.WorkerGone

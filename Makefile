@@ -48,6 +48,7 @@ test: compiler servers javascript ## run all tests, with the race detector
 	go test -timeout $(TEST_TIMEOUT) $(UNRACED) $(PEBBLE)
 	@$(MAKE) --no-print-directory test-workers
 	@$(MAKE) --no-print-directory test-invariants
+	@$(MAKE) --no-print-directory test-durabletask-go
 	@$(MAKE) --no-print-directory test-backends ON_BACKENDS="$(SOME_ON_BACKENDS)" SKIP="$(IN_MEMORY_ONLY)"
 
 # The same tests with the code of orchestrations and activities at the end of a connection. The one that
@@ -58,6 +59,14 @@ IN_PROCESS := TestHeartbeatSavedAfterItsTaskIsDeleted
 .PHONY: test-workers
 test-workers: ## run the tests of the engine with code that runs in a worker
 	ABIDE_TEST_EXECUTOR=remote ABIDE_SIM_SEEDS=200 go test -count=1 -timeout $(TEST_TIMEOUT) -skip '$(IN_PROCESS)' $(WORKERS)
+
+# The published client and worker of microsoft/durabletask-go, against a server. They are a module of their own:
+# what they need, Abide does not.
+DURABLETASK_GO := test/durabletask-go
+
+.PHONY: test-durabletask-go
+test-durabletask-go: ## run the client and worker of durabletask-go against a server
+	cd $(DURABLETASK_GO) && go test -count=1 -timeout $(TEST_TIMEOUT) ./...
 
 # With the build tag, the embedded store compares its memory with a scan of it, and with the
 # disk, after each group. The tests that are not run damage the disk on purpose.
@@ -142,6 +151,7 @@ PLATFORMS := linux/386 linux/arm64 darwin/arm64 windows/amd64
 .PHONY: verify
 verify: lint ## check the code, go.mod, the examples, and the code for other systems
 	go mod tidy -diff
+	cd $(DURABLETASK_GO) && go mod tidy -diff && go vet ./...
 	go run ./cmd/abide vet ./examples/...
 	go run ./internal/tidy/platforms $(PLATFORMS)
 

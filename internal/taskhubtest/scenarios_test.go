@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -22,7 +23,7 @@ func TestMain(m *testing.M) { testenv.Main(m) }
 
 // The least number of scenarios, and of those that run while the server is killed.
 const (
-	leastScenarios = 80
+	leastScenarios = 90
 	leastKilled    = 35
 )
 
@@ -43,18 +44,18 @@ func TestScenarios(t *testing.T) {
 	t.Run("pebble", func(t *testing.T) {
 		t.Parallel()
 		s := serve(t, abide, "pebble://"+filepath.Join(t.TempDir(), "data"))
-		report(t, js.run(t, s.addr), leastScenarios)
+		report(t, js.run(t, s.addr, nil), leastScenarios)
 	})
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
 		s := serve(t, abide, testenv.SharedPostgres(t).Database(t))
-		report(t, js.run(t, s.addr), leastScenarios)
+		report(t, js.run(t, s.addr, nil), leastScenarios)
 	})
 	t.Run("killed", func(t *testing.T) {
 		t.Parallel()
 		s := serve(t, abide, "pebble://"+filepath.Join(t.TempDir(), "data"))
-		stop := s.killOften(t)
-		results := js.run(t, s.addr, "--kills")
+		stop := func() int { return 0 }
+		results := js.run(t, s.addr, func() { stop = s.killOften(t) }, "--kills")
 		if kills := stop(); kills < 3 {
 			t.Errorf("the server was killed %d times, at least 3 are wanted", kills)
 		}
@@ -94,19 +95,20 @@ func installed(t *testing.T) javascript {
 	return js
 }
 
-// run runs the scenarios against a server, and returns their results.
-func (js javascript) run(t *testing.T, addr string, args ...string) (results []result) {
+// run runs the scenarios against a server, and returns their results. It calls first, if that is not nil, with the
+// first of them.
+func (js javascript) run(t *testing.T, addr string, first func(), args ...string) (results []result) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, js.node, append([]string{"runner.js", addr}, args...)...)
 	cmd.Dir, cmd.Env = "testdata", append(os.Environ(), "NODE_PATH="+js.packages, "NO_COLOR=1")
-	var out, errs bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	if err := cmd.Run(); err != nil {
-		t.Errorf("runner.js: %v\n%s", err, errs.String())
-	}
-	lines := bufio.NewScanner(&out)
+	var errs bytes.Buffer
+	cmd.Stderr = &errs
+	out, err := cmd.StdoutPipe()
+	check.OK(t, err)
+	check.OK(t, cmd.Start())
+	lines := bufio.NewScanner(out)
 	lines.Buffer(nil, 1<<24)
 	for lines.Scan() {
 		var r result
@@ -114,9 +116,13 @@ func (js javascript) run(t *testing.T, addr string, args ...string) (results []r
 			t.Errorf("runner.js printed %q", lines.Text())
 			continue
 		}
-		results = append(results, r)
+		if results = append(results, r); len(results) == 1 && first != nil {
+			first()
+		}
 	}
-	check.OK(t, lines.Err())
+	if err := errors.Join(lines.Err(), cmd.Wait()); err != nil {
+		t.Errorf("runner.js: %v\n%s", err, errs.String())
+	}
 	return results
 }
 

@@ -2,6 +2,7 @@
 "use strict";
 
 const { PurgeInstanceCriteria, terminateOptions, HistoryEventType } = require("@microsoft/durabletask-js");
+const { StringValue } = require("google-protobuf/google/protobuf/wrappers_pb");
 const pb = require("@microsoft/durabletask-js/dist/proto/orchestrator_service_pb");
 const { assert, codeOf, collect, eventually, grpc, output, pause, OrchestrationStatus } = require("./kit");
 
@@ -27,6 +28,11 @@ const orchestrators = {
   },
   hasChild: async function* (ctx, child) {
     return yield ctx.callSubOrchestrator("sequence", 1, { instanceId: child });
+  },
+  varied: async function* (ctx, child) {
+    yield ctx.createTimer(0.05);
+    yield ctx.waitForExternalEvent("go");
+    yield ctx.callSubOrchestrator("sequence", 1, { instanceId: child });
   },
   mends: async function* (ctx) {
     return yield ctx.callActivity("mend");
@@ -172,6 +178,17 @@ const scenarios = {
     await rejects(t.client.restartOrchestration(t.id()), (e) => assert.match(e.message, /was not found/));
   },
 
+  rewind: async (t) => {
+    const id = t.id();
+    broken.add(id);
+    await t.start("mends", undefined, { instanceId: id });
+    await t.ends(id, FAILED);
+    broken.delete(id);
+    await t.client.rewindInstance(id, "the activity works again");
+    assert.equal(output(await t.ends(id)), "mended");
+    await rejects(t.client.rewindInstance(id, "it has completed"), (e) => assert.equal(codeOf(e), grpc.status.FAILED_PRECONDITION));
+  },
+
   "query by status": async (t) => {
     const ended = await t.start("hello", "x");
     const running = await t.start("waits");
@@ -301,6 +318,45 @@ const scenarios = {
     assert.deepEqual(completed.map((e) => e.taskScheduledId), scheduled.map((e) => e.eventId));
     assert.deepEqual(scheduled.map((e) => [e.name, e.input]), [1, 2, 4, 8, 16].map((n) => ["double", String(n)]));
     assert.deepEqual(completed.map((e) => e.result), ["2", "4", "8", "16", "32"]);
+  },
+
+  "history of timers, events and children": async (t) => {
+    const child = t.id();
+    const id = await t.start("varied", child);
+    await t.client.raiseOrchestrationEvent(id, "go", "now");
+    await t.ends(id);
+    const events = await t.client.getOrchestrationHistory(id);
+    const one = (type) => {
+      const found = events.filter((e) => e.type === type);
+      assert.equal(found.length, 1, `events of type ${type}`);
+      return found[0];
+    };
+    assert.equal(one(HistoryEventType.TimerFired).timerId, one(HistoryEventType.TimerCreated).eventId);
+    const raised = one(HistoryEventType.EventRaised);
+    assert.deepEqual([raised.name, raised.input], ["go", `"now"`]);
+    const created = one(HistoryEventType.SubOrchestrationInstanceCreated);
+    assert.deepEqual([created.name, created.instanceId], ["sequence", child]);
+    const completed = one(HistoryEventType.SubOrchestrationInstanceCompleted);
+    assert.deepEqual([completed.taskScheduledId, completed.result], [created.eventId, "32"]);
+    const parent = (await t.client.getOrchestrationHistory(child)).find((e) => e.type === HistoryEventType.ExecutionStarted).parentInstance;
+    assert.equal(parent.orchestrationInstance.instanceId, id);
+  },
+
+  "ID that may be replaced": async (t) => {
+    const id = await t.start("inputOnly", 1);
+    await t.ends(id);
+    const request = new pb.CreateInstanceRequest();
+    request.setInstanceid(id);
+    request.setName("inputOnly");
+    request.setInput(new StringValue().setValue("2"));
+    const policy = new pb.OrchestrationIdReusePolicy();
+    request.setOrchestrationidreusepolicy(policy);
+    const start = () => new Promise((resolve, reject) => t.client._stub.startInstance(request, (e, r) => (e ? reject(e) : resolve(r))));
+    policy.setReplaceablestatusList([pb.OrchestrationStatus.ORCHESTRATION_STATUS_FAILED]);
+    await rejects(start(), (e) => assert.equal(codeOf(e), grpc.status.ALREADY_EXISTS));
+    policy.setReplaceablestatusList([pb.OrchestrationStatus.ORCHESTRATION_STATUS_COMPLETED]);
+    await start();
+    assert.deepEqual(output(await t.ends(id)), { got: 2 });
   },
 
   "inner failures": async (t) => {

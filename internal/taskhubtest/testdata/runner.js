@@ -4,7 +4,9 @@
 //   node runner.js ADDRESS [--kills] [NAME...]
 //
 // Without names it runs them all, or with --kills those that end well while the server is killed again and again:
-// the names in `survives`. Those begin one after the other, so that the server is killed at different points of them.
+// the names in `survives`. The first of them is run before the others: a worker connects again by itself only after
+// it was connected once. The others begin one after the other, so that the server is killed at different points of
+// them.
 "use strict";
 
 const { newWorker, pause, Scenario } = require("./kit");
@@ -40,6 +42,7 @@ async function main([address, ...rest]) {
   if (names.length === 0) names = kills ? parts.flatMap((p) => p.survives) : Object.keys(scenarios);
   const worker = newWorker(address, "default", code);
   await worker.start();
+  if (kills) await play(names.shift(), address, kills);
   await Promise.all(
     names.map(async (name, i) => {
       if (kills) await pause(250 * i);

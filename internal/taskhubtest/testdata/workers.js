@@ -1,6 +1,9 @@
 // Scenarios of workers: each has task hubs and workers of its own.
 "use strict";
 
+const { spawn } = require("node:child_process");
+const { once } = require("node:events");
+const path = require("node:path");
 const { VersionFailureStrategy, VersionMatchStrategy } = require("@microsoft/durabletask-js");
 const { assert, output, pause, OrchestrationStatus } = require("./kit");
 
@@ -62,6 +65,21 @@ const scenarios = {
     await pause(100);
     await t.work(t.prefix, served("late", "a"));
     assert.deepEqual(output(await t.ends(id)), ["late", "late"]);
+  },
+
+  "worker that is lost": async (t) => {
+    t.client = t.clientOf(t.prefix);
+    const lost = spawn(process.execPath, [path.join(__dirname, "lost.js"), t.address, t.prefix], { stdio: ["ignore", "pipe", "inherit"] });
+    try {
+      const id = await t.start("a");
+      const [said] = await once(lost.stdout, "data");
+      assert.equal(String(said), "begun\n");
+      lost.kill("SIGKILL");
+      await t.work(t.prefix, served("other", "a"));
+      assert.deepEqual(output(await t.ends(id)), ["other", "other"]);
+    } finally {
+      lost.kill("SIGKILL");
+    }
   },
 
   "version that a worker fails": async (t) => {

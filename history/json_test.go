@@ -91,7 +91,7 @@ func drawValidEvent(t *rapid.T) Event {
 	return Event{
 		Kind: Kind(rapid.Int32Range(1, int32(len(kinds))).Draw(t, "kind")),
 		Ref:  rapid.OneOf(rapid.Int32Range(1, math.MaxInt32), rapid.Just(int32(-1))).Draw(t, "ref"),
-		Name: text.Draw(t, "name"), Target: text.Draw(t, "target"), Data: data.Draw(t, "data"), At: moment.Draw(t, "at"),
+		Name: text.Draw(t, "name"), Target: "t" + text.Draw(t, "target"), Data: data.Draw(t, "data"), At: moment.Draw(t, "at"),
 		Failure: failure(3),
 		Start: &Start{
 			Version: text.Draw(t, "version"), Execution: number.Draw(t, "execution"), Parent: text.Draw(t, "parent"),

@@ -8,6 +8,7 @@ import (
 
 	"github.com/abidehq/abide"
 	"github.com/abidehq/abide/history"
+	"github.com/abidehq/abide/internal/check"
 	"github.com/abidehq/abide/store/memstore"
 )
 
@@ -182,7 +183,7 @@ func TestEntityDeclarations(t *testing.T) {
 	}
 	for _, d := range []abide.Definition{twice, abide.NewEntity[int]("none"), abide.NewEntity[int]("a@b"), (*abide.Entity[int])(nil)} {
 		s := memstore.New(memstore.Options{})
-		defer s.Close()
+		t.Cleanup(func() { check.OK(t, s.Close()) })
 		if _, err := abide.New(s, abide.Config{Register: []abide.Definition{d}}); !errors.Is(err, abide.ErrInvalid) {
 			t.Errorf("%T: error %v", d, err)
 		}

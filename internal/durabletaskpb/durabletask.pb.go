@@ -1208,12 +1208,10 @@ type OrchestratorResponse struct {
 	NumEventsProcessed        *wrapperspb.Int32Value     `protobuf:"bytes,5,opt,name=numEventsProcessed,proto3" json:"numEventsProcessed,omitempty"`
 	OrchestrationTraceContext *OrchestrationTraceContext `protobuf:"bytes,6,opt,name=orchestrationTraceContext,proto3" json:"orchestrationTraceContext,omitempty"`
 	RequiresHistory           bool                       `protobuf:"varint,7,opt,name=requiresHistory,proto3" json:"requiresHistory,omitempty"` // the worker needs the history, and was not sent it
-	// Deprecated: Marked as deprecated in durabletask.proto.
-	IsPartial bool `protobuf:"varint,8,opt,name=isPartial,proto3" json:"isPartial,omitempty"` // more messages of the same answer follow
-	// Deprecated: Marked as deprecated in durabletask.proto.
-	ChunkIndex    *wrapperspb.Int32Value `protobuf:"bytes,9,opt,name=chunkIndex,proto3" json:"chunkIndex,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	IsPartial                 bool                       `protobuf:"varint,8,opt,name=isPartial,proto3" json:"isPartial,omitempty"`             // of older SDKs: more messages of the same answer follow
+	ChunkIndex                *wrapperspb.Int32Value     `protobuf:"bytes,9,opt,name=chunkIndex,proto3" json:"chunkIndex,omitempty"`
+	unknownFields             protoimpl.UnknownFields
+	sizeCache                 protoimpl.SizeCache
 }
 
 func (x *OrchestratorResponse) Reset() {
@@ -1295,7 +1293,6 @@ func (x *OrchestratorResponse) GetRequiresHistory() bool {
 	return false
 }
 
-// Deprecated: Marked as deprecated in durabletask.proto.
 func (x *OrchestratorResponse) GetIsPartial() bool {
 	if x != nil {
 		return x.IsPartial
@@ -1303,7 +1300,6 @@ func (x *OrchestratorResponse) GetIsPartial() bool {
 	return false
 }
 
-// Deprecated: Marked as deprecated in durabletask.proto.
 func (x *OrchestratorResponse) GetChunkIndex() *wrapperspb.Int32Value {
 	if x != nil {
 		return x.ChunkIndex
@@ -8392,7 +8388,7 @@ const file_durabletask_proto_rawDesc = "" +
 	"\x1aentityMessageReorderWindow\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x1aentityMessageReorderWindow\"\x93\x01\n" +
 	"\x19OrchestrationTraceContext\x124\n" +
 	"\x06spanID\x18\x01 \x01(\v2\x1c.google.protobuf.StringValueR\x06spanID\x12@\n" +
-	"\rspanStartTime\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\rspanStartTime\"\x85\x04\n" +
+	"\rspanStartTime\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\rspanStartTime\"\xfd\x03\n" +
 	"\x14OrchestratorResponse\x12\x1e\n" +
 	"\n" +
 	"instanceId\x18\x01 \x01(\tR\n" +
@@ -8402,10 +8398,10 @@ const file_durabletask_proto_rawDesc = "" +
 	"\x0fcompletionToken\x18\x04 \x01(\tR\x0fcompletionToken\x12K\n" +
 	"\x12numEventsProcessed\x18\x05 \x01(\v2\x1b.google.protobuf.Int32ValueR\x12numEventsProcessed\x12X\n" +
 	"\x19orchestrationTraceContext\x18\x06 \x01(\v2\x1a.OrchestrationTraceContextR\x19orchestrationTraceContext\x12(\n" +
-	"\x0frequiresHistory\x18\a \x01(\bR\x0frequiresHistory\x12 \n" +
-	"\tisPartial\x18\b \x01(\bB\x02\x18\x01R\tisPartial\x12?\n" +
+	"\x0frequiresHistory\x18\a \x01(\bR\x0frequiresHistory\x12\x1c\n" +
+	"\tisPartial\x18\b \x01(\bR\tisPartial\x12;\n" +
 	"\n" +
-	"chunkIndex\x18\t \x01(\v2\x1b.google.protobuf.Int32ValueB\x02\x18\x01R\n" +
+	"chunkIndex\x18\t \x01(\v2\x1b.google.protobuf.Int32ValueR\n" +
 	"chunkIndex\"\x85\x05\n" +
 	"\x12OrchestratorAction\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x05R\x02id\x129\n" +

@@ -88,7 +88,7 @@ func (b *entityTurn) run() error {
 	for {
 		p := b.plan(limit)
 		if b.attempts() > b.e.cfg.TurnAttempts && len(p.run) > 0 {
-			return b.giveUp(p)
+			return b.giveUp()
 		}
 		out, err := b.call(p)
 		if err != nil {
@@ -203,8 +203,8 @@ func checkOperation(name string, input []byte) error {
 }
 
 // giveUp puts the first operation, which never came to an end, into quarantine, and tells its caller.
-func (b *entityTurn) giveUp(p *entityPlan) error {
-	p = b.plan(1)
+func (b *entityTurn) giveUp() error {
+	p := b.plan(1)
 	b.e.log.Error("operation of entity failed too often, quarantined", b.about(), "operation", p.run[0].name, "attempts", b.attempts())
 	p.quarantine(&p.run[0], store.ReasonAttempts)
 	return b.commit(p, b.failed(&history.Failure{

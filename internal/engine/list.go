@@ -40,12 +40,12 @@ const listPatience = 20 * time.Millisecond
 // List returns instances, in the order in which they were started, and the cursor of
 // the next page, which is empty if there is none.
 func (c *Client) List(ctx context.Context, q Query) ([]Info, string, error) {
-	statuses := make([]string, len(q.Statuses))
-	for i, s := range q.Statuses {
+	statuses := make([]string, 0, len(Statuses))
+	for _, s := range q.Statuses {
 		if !slices.Contains(Statuses, s) {
 			return nil, "", fmt.Errorf("abide: list: unknown status %q, known are %v: %w", s, Statuses, ErrInvalid)
 		}
-		statuses[i] = string(s)
+		statuses = append(statuses, string(s))
 	}
 	if q.byEnd() && len(statuses) == 0 {
 		for _, s := range Statuses {

@@ -69,8 +69,10 @@ func (c *Client) replace(ctx context.Context, info *Info) (*replacement, error) 
 		r.turn = c.fuser.at(info.Ref.key()).e.turns.of(info.Ref.key())
 	}
 	r.tx.DeleteKeys = []store.Key{info.Ref.control()}
-	book, length, err := ledger{}, 0, error(nil)
+	var book ledger
+	var length int
 	if !info.Status.Ended() {
+		var err error
 		if book, length, err = c.readLedger(ctx, info); err != nil {
 			return nil, wrap("start", err)
 		}

@@ -144,7 +144,7 @@ func TestReplacedStates(t *testing.T) {
 			inBubble(t, func(r *rig) {
 				r.flow("flow", tagged)
 				r.flow("parent", parenting("flow", "i", history.Child{}))
-				r.flow("again", func(c *replay.Context, _ []byte) replay.Outcome {
+				r.flow("again", func(_ *replay.Context, _ []byte) replay.Outcome {
 					return replay.Outcome{Continue: &replay.Continue{Name: "unserved"}}
 				})
 				r.serve()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/abidehq/abide/history"
@@ -284,7 +285,7 @@ func renumber(events []history.Event) []history.Event {
 // commit makes the rewind durable: in one commit, or, if that is too large, the histories in parts first.
 func (r *rewinding) commit(ctx context.Context) error {
 	tx := r.tx
-	tx.Append = append(tx.Append[:len(tx.Append):len(tx.Append)], r.logs...)
+	tx.Append = append(slices.Clip(tx.Append), r.logs...)
 	if !errors.Is(tx.ValidateWithin(r.c.limits), store.ErrTooLarge) {
 		return r.c.store.Commit(ctx, &tx)
 	}

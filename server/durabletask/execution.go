@@ -212,7 +212,10 @@ func (x *execution) action(action *pb.OrchestratorAction) (history.Event, error)
 	default:
 		return e, fmt.Errorf("%w: %T", errUnknownAction, a)
 	}
-	return e, x.check(&e)
+	if err := x.check(&e); err != nil {
+		return history.Event{}, err
+	}
+	return e, nil
 }
 
 // schedule fills in an activity. It is retried by the SDK, so that a failure is the end of it; an attempt whose worker

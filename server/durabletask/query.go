@@ -55,7 +55,7 @@ func (s *Service) QueryInstances(ctx context.Context, r *pb.QueryInstancesReques
 }
 
 // ListInstanceIds lists the IDs of instances that have ended in a time, in the order in which they were started.
-func (s *Service) ListInstanceIds(ctx context.Context, r *pb.ListInstanceIdsRequest) (*pb.ListInstanceIdsResponse, error) {
+func (s *Service) ListInstanceIds(ctx context.Context, r *pb.ListInstanceIdsRequest) (*pb.ListInstanceIdsResponse, error) { //nolint:revive // the name is the protocol's
 	h, _, err := s.enter(ctx, auth.Read)
 	if err != nil {
 		return nil, err

@@ -205,7 +205,7 @@ var layers = []layer{
 			".", "history", "internal/backoff", "internal/base", "internal/dial", "internal/durabletaskpb", "internal/engine", "internal/replay",
 			"server/auth", "server/grpcserve", "store",
 		},
-		tests: []string{"store/memstore"},
+		tests: []string{"internal/testenv", "store/memstore"},
 	},
 	{
 		path:    "abidetest",

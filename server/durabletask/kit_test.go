@@ -17,6 +17,7 @@ import (
 	"github.com/abidehq/abide/internal/check"
 	pb "github.com/abidehq/abide/internal/durabletaskpb"
 	"github.com/abidehq/abide/server/grpcserve"
+	"github.com/abidehq/abide/store"
 	"github.com/abidehq/abide/store/memstore"
 )
 
@@ -34,6 +35,18 @@ type backend struct {
 func newBackend(t *testing.T, change ...func(*Config)) *backend {
 	t.Helper()
 	st := memstore.New(memstore.Options{})
+	t.Cleanup(func() { check.OK(t, st.Close()) })
+	return newBackendOn(t, st, change...)
+}
+
+// another returns a second service on the same store.
+func (b *backend) another() *backend {
+	b.t.Helper()
+	return newBackendOn(b.t, b.engine.Store())
+}
+
+func newBackendOn(t *testing.T, st store.Store, change ...func(*Config)) *backend {
+	t.Helper()
 	e, err := abide.New(st, abide.Config{Logger: slog.New(slog.DiscardHandler)})
 	check.OK(t, err)
 	cfg := Config{Engine: e, Logger: slog.New(slog.DiscardHandler)}
@@ -55,7 +68,6 @@ func newBackend(t *testing.T, change ...func(*Config)) *backend {
 		server.Stop()
 		check.OK(t, <-served)
 		check.OK(t, e.Close())
-		check.OK(t, st.Close())
 	})
 	return b
 }

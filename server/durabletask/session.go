@@ -37,6 +37,7 @@ type session struct {
 	unsent  []*pb.WorkItem
 	wake    chan struct{} // capacity 1
 	pending map[string]*item
+	room    [3]int // how many more items of each kind the worker may be sent
 	lost    bool
 	idle    chan struct{} // closed when the stream has ended and nothing is pending
 }
@@ -47,6 +48,7 @@ type item struct {
 	token string
 	key   itemKey
 
+	sent   bool     // it takes room; mu of the session
 	answer chan any // capacity 1: an item is answered once
 	gone   chan struct{}
 
@@ -106,11 +108,38 @@ func (s *session) begin(w *pb.WorkItem) *item {
 	s.pending[i.token] = i
 	s.unsent = append(s.unsent, w)
 	s.s.keep(i)
+	s.awake()
+	return i
+}
+
+// awake has send look for items.
+func (s *session) awake() {
 	select {
 	case s.wake <- struct{}{}:
 	default:
 	}
-	return i
+}
+
+// take returns the items for which the worker has room. The engine may run a few more turns than it has slots, those
+// of instances that start, and the code of some is not waited for.
+func (s *session) take() (items []*pb.WorkItem) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var later []*pb.WorkItem
+	for _, w := range s.unsent {
+		i := s.pending[w.GetCompletionToken()]
+		switch {
+		case i == nil: // nothing waits for it any more
+		case s.room[i.key.kind] == 0:
+			later = append(later, w)
+		default:
+			s.room[i.key.kind]--
+			i.sent = true
+			items = append(items, w)
+		}
+	}
+	s.unsent = later
+	return items
 }
 
 // await returns the answer. Nothing is accepted for the item any more then.
@@ -169,6 +198,11 @@ func (i *item) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.pending, i.token)
+	if i.sent {
+		i.sent = false
+		s.room[i.key.kind]++
+		s.awake()
+	}
 	s.noteIdle()
 }
 
@@ -183,11 +217,7 @@ func (s *session) noteIdle() {
 // send sends work items until ctx ends.
 func (s *session) send(ctx context.Context, stream pb.TaskHubSidecarService_GetWorkItemsServer) error {
 	for {
-		s.mu.Lock()
-		items := s.unsent
-		s.unsent = nil
-		s.mu.Unlock()
-		for _, w := range items {
+		for _, w := range s.take() {
 			if err := stream.Send(w); err != nil {
 				return err
 			}
@@ -326,17 +356,20 @@ func (s *session) pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// config returns the configuration of the worker's engine.
+// config returns the configuration of the worker's engine, and keeps how much the worker may have in flight.
 func (s *session) config(r *pb.GetWorkItemsRequest, who worker) engine.Config {
 	slots := func(asked int32, usual int) int { return min(cmp.Or(int(max(asked, 0)), usual), s.s.cfg.MaxSlots) }
+	s.room = [3]int{
+		turnItem:     slots(r.GetMaxConcurrentOrchestrationWorkItems(), engine.DefaultTurns),
+		activityItem: slots(r.GetMaxConcurrentActivityWorkItems(), engine.DefaultActivities),
+		entityItem:   slots(r.GetMaxConcurrentEntityWorkItems(), engine.DefaultTurns),
+	}
 	return engine.Config{
 		Store: s.s.store, Clock: s.s.cfg.Clock, Logger: s.s.cfg.Logger.With("worker", who.name),
 		MeterProvider: s.s.cfg.MeterProvider, TracerProvider: s.s.cfg.TracerProvider,
 		Executor: s, Discovery: s, Discovered: s.activity, DiscoveredEntity: s.entity, Runtime: who.runtime, Tenants: []string{s.hub.tenant},
-		MaxTurns:      slots(r.GetMaxConcurrentOrchestrationWorkItems(), engine.DefaultTurns),
-		MaxActivities: slots(r.GetMaxConcurrentActivityWorkItems(), engine.DefaultActivities),
-		MaxEntities:   slots(r.GetMaxConcurrentEntityWorkItems(), engine.DefaultTurns),
-		Retention:     s.s.cfg.Retention, WorkerName: who.name,
+		MaxTurns: s.room[turnItem], MaxActivities: s.room[activityItem], MaxEntities: s.room[entityItem],
+		Retention: s.s.cfg.Retention, WorkerName: who.name,
 		Elsewhere: &engine.Worker{Host: who.host, Version: who.runtime, Run: s.s.newToken()},
 	}
 }

@@ -2,6 +2,7 @@ package durabletask
 
 import (
 	"context"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -67,16 +68,25 @@ func (s *Service) ListInstanceIds(ctx context.Context, r *pb.ListInstanceIdsRequ
 	if len(r.GetRuntimeStatus()) > 0 && len(query.Statuses) == 0 {
 		return &pb.ListInstanceIdsResponse{}, nil
 	}
-	list, next, err := s.client.List(ctx, query)
-	if err != nil {
-		return nil, asStatus(err)
+	out := &pb.ListInstanceIdsResponse{}
+	for began := s.cfg.Clock.Now(); ; {
+		list, next, err := s.client.List(ctx, query)
+		if err != nil {
+			return nil, asStatus(err)
+		}
+		for i := range list {
+			out.InstanceIds = append(out.InstanceIds, list[i].ID)
+		}
+		query.Cursor, query.Limit = next, query.Limit-len(list)
+		if next == "" || query.Limit <= 0 || s.cfg.Clock.Now().Sub(began) > listPatience {
+			out.LastInstanceKey = optional(next)
+			return out, nil
+		}
 	}
-	out := &pb.ListInstanceIdsResponse{LastInstanceKey: optional(next)}
-	for i := range list {
-		out.InstanceIds = append(out.InstanceIds, list[i].ID)
-	}
-	return out, nil
 }
+
+// listPatience is how long a page is filled: a list by the time of the end looks at instances that do not match.
+const listPatience = time.Second
 
 // CreateTaskHub does nothing: a task hub is there as soon as it is used.
 func (s *Service) CreateTaskHub(ctx context.Context, r *pb.CreateTaskHubRequest) (*pb.CreateTaskHubResponse, error) {

@@ -1,11 +1,15 @@
 package durabletask
 
 import (
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/abidehq/abide"
@@ -149,4 +153,37 @@ func TestEntity(t *testing.T) {
 	p.decide(token, completed(4, "2"))
 	_, err = client.SignalEntity(b.in("hub"), &pb.SignalEntityRequest{InstanceId: "@counter@" + strings.Repeat("a", 100), Name: "add"})
 	check.Equal(t, "code for a long ID", status.Code(err), codes.InvalidArgument)
+}
+
+// TestIDsByTheTimeOfTheEnd: a page is filled although instances before it do not match.
+func TestIDsByTheTimeOfTheEnd(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	client, _ := b.dial()
+	p := b.work("hub", &pb.GetWorkItemsRequest{})
+	go func() { // until the stream ends; a turn may come twice
+		for item, err := p.stream.Recv(); err == nil; item, err = p.stream.Recv() {
+			_, _ = p.client.CompleteOrchestratorTask(b.in("hub"), &pb.OrchestratorResponse{
+				CompletionToken: item.GetCompletionToken(), Actions: []*pb.OrchestratorAction{completed(0, "1")},
+			})
+		}
+	}()
+	var middle time.Time
+	for i := range 6 {
+		_, err := client.StartInstance(b.in("hub"), &pb.CreateInstanceRequest{InstanceId: strconv.Itoa(i), Name: "hello"})
+		check.OK(t, err)
+		ended, err := client.WaitForInstanceCompletion(b.in("hub"), &pb.GetInstanceRequest{InstanceId: strconv.Itoa(i)})
+		check.OK(t, err)
+		if i == 3 {
+			middle = ended.GetOrchestrationState().GetCompletedTimestamp().AsTime()
+		}
+	}
+	list, err := client.ListInstanceIds(b.in("hub"), &pb.ListInstanceIdsRequest{CompletedTimeFrom: timestamppb.New(middle), PageSize: 2})
+	check.OK(t, err)
+	check.Equal(t, "IDs on the first page", len(list.GetInstanceIds()), 2)
+	rest, err := client.ListInstanceIds(b.in("hub"), &pb.ListInstanceIdsRequest{CompletedTimeFrom: timestamppb.New(middle), LastInstanceKey: list.GetLastInstanceKey()})
+	check.OK(t, err)
+	ids := append(list.GetInstanceIds(), rest.GetInstanceIds()...)
+	check.Equal(t, "the last ID", ids[len(ids)-1], "5")
+	check.Equal(t, "the fourth was listed", slices.Contains(ids, "3"), true)
 }

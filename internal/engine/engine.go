@@ -332,8 +332,12 @@ func New(cfg Config) (*Engine, error) {
 	} else {
 		e.loops.Go(e.serveUnserved)
 	}
+	listed := make(chan struct{}) // closed when there is a roster to which names are reported
 	if cfg.Discovery != nil {
-		e.loops.Go(e.keepNames)
+		e.loops.Go(func() {
+			<-listed
+			e.keepNames()
+		})
 	}
 	if w := cfg.Elsewhere; w != nil && w.State == roster.Draining {
 		e.drain() // and nothing is claimed before
@@ -341,6 +345,7 @@ func New(cfg Config) (*Engine, error) {
 		e.serveAll()
 	}
 	e.roster = newRoster(e) // the last: a request to drain the worker ends the loops
+	close(listed)
 	return e, nil
 }
 

@@ -103,6 +103,10 @@ type Config struct {
 	// processes that know it, before it is dealt with as what cannot be read.
 	Unknown time.Duration
 
+	// FuseWithin is how long what causes a turn waits for the turn, to be committed with it, before it is committed
+	// alone: see fuse.go. 0 means 10 ms, and 50 ms for code elsewhere.
+	FuseWithin time.Duration
+
 	// Unfused has every turn claimed, for tests of what only turns with a claim do: see fuse.go.
 	Unfused bool
 

@@ -33,7 +33,7 @@ import (
 //   - Only deterministic code runs before the commit. A step, which has effects, needs a claim: code
 //     that calls one in a fused turn is stopped there (replay.ErrStep), and nothing of it is kept.
 //   - Nobody waits for slow code, nor for a slow commit. What caused the turn is taken back after
-//     fuseWithin (fuseElsewhere), or fuseCommit while the turn before is being committed, and committed
+//     fuseWithin (fuseElsewhere, Config.FuseWithin), or fuseCommit while the turn before is being committed, and committed
 //     alone. Code
 //     that does not return, panics or stalls does so again in a turn with a claim, which deals with it.
 //   - An activity that is attempted again is not fused, nor is the end of a child: code that kills the
@@ -175,7 +175,10 @@ const (
 
 func newFuser(e *Engine) *fuser {
 	within := fuseWithin
-	if e.cfg.Elsewhere != nil {
+	switch {
+	case e.cfg.FuseWithin > 0:
+		within = e.cfg.FuseWithin
+	case e.cfg.Elsewhere != nil:
 		within = fuseElsewhere
 	}
 	return &fuser{

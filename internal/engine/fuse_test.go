@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -213,6 +214,28 @@ func TestCodeElsewhereMayAnswerLater(t *testing.T) {
 				r.raise("i", "go", "1")
 				want(r, "result", r.result("i"), "1")
 				want(r, "fused", r.Count().Fused.Load() > before, elsewhere != nil)
+			})
+		})
+	}
+}
+
+// TestCodeThatMayTakeItsTime: code that returns within Config.FuseWithin runs once, also the first turn of an
+// instance.
+func TestCodeThatMayTakeItsTime(t *testing.T) {
+	for _, within := range []time.Duration{0, time.Second} {
+		t.Run(within.String(), func(t *testing.T) {
+			inBubble(t, func(r *rig) {
+				var runs atomic.Int32
+				r.flow("flow", func(*replay.Context, []byte) replay.Outcome {
+					runs.Add(1)
+					<-time.After(2 * fuseElsewhere)
+					return done("1")
+				})
+				r.serve(func(c *Config) { c.Elsewhere, c.FuseWithin = &Worker{Host: "there"}, within })
+				r.warm()
+				r.begin("i", "flow", "")
+				want(r, "result", r.result("i"), "1")
+				want(r, "ran once", runs.Load() == 1, within != 0)
 			})
 		})
 	}

@@ -367,12 +367,17 @@ func (s *session) config(r *pb.GetWorkItemsRequest, who worker) engine.Config {
 	return engine.Config{
 		Store: s.s.store, Clock: s.s.cfg.Clock, Logger: s.s.cfg.Logger.With("worker", who.name),
 		MeterProvider: s.s.cfg.MeterProvider, TracerProvider: s.s.cfg.TracerProvider,
-		Executor: s, Discovery: s, Discovered: s.activity, DiscoveredEntity: s.entity, Runtime: who.runtime, Tenants: []string{s.hub.tenant},
+		Executor: s, Discovery: s, Discovered: s.activity, DiscoveredEntity: s.entity, Runtime: who.runtime, FuseWithin: fuseWithin, Tenants: []string{s.hub.tenant},
 		MaxTurns: s.room[turnItem], MaxActivities: s.room[activityItem], MaxEntities: s.room[entityItem],
 		Retention: s.s.cfg.Retention, WorkerName: who.name,
 		Elsewhere: &engine.Worker{Host: who.host, Version: who.runtime, Run: s.s.newToken()},
 	}
 }
+
+// fuseWithin is how long the start of an instance, or the outcome of an activity, waits for the turn that it causes.
+// Code of these SDKs is slower than Go's, and a turn that was not waited for runs twice, although the code is told
+// that it is no replay.
+const fuseWithin = 500 * time.Millisecond
 
 // newToken returns the token of a work item, which no other process and no other item has.
 func (s *Service) newToken() string {

@@ -26,14 +26,11 @@ func connect(ctx context.Context, cfg Config) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(p.entities) > 0 {
-		return nil, fmt.Errorf("abide: open: entities are run by a process that has the store, not by a worker over the network: %w", ErrInvalid)
-	}
 	if cfg.Clock == nil {
 		cfg.Clock = base.System{}
 	}
 	link, err := open(ctx, dial.Program{
-		URL: cfg.Store, Token: cfg.Token, Executor: p.code, Routes: p.routes, Pins: p.pins, Activities: p.activities, Signatures: p.signatures,
+		URL: cfg.Store, Token: cfg.Token, Executor: p.code, Routes: p.routes, Pins: p.pins, Activities: p.activities, Entities: p.entities, Signatures: p.signatures,
 		Ready: func(learn func(route, event string, s *schema.Schema) string) { p.learner.learn = learn },
 		Clock: cfg.Clock, Logger: cfg.Logger, MeterProvider: cfg.MeterProvider, MaxTurns: cfg.MaxTurns, MaxActivities: cfg.MaxActivities, CacheSize: cfg.CacheSize,
 		LeaseDuration: cfg.LeaseDuration, Retention: cfg.Retention, StepCommitInterval: cfg.StepCommitInterval, DeadlockTimeout: cfg.DeadlockTimeout,

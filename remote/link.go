@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"runtime/debug"
 	"slices"
@@ -181,6 +182,7 @@ func helloOf(p *dial.Program) *workerpb.Hello {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		h.Version = info.Main.Version
 	}
+	h.Entities = slices.Sorted(maps.Keys(p.Entities))
 	for name := range p.Activities {
 		h.Activities = append(h.Activities, name)
 	}
@@ -292,7 +294,7 @@ func (l *link) serve(conn *grpc.ClientConn, stream worker.Stream) (drained bool)
 	var once sync.Once
 	s := &session{conn: conn}
 	s.Session = worker.New(worker.Config{
-		Executor: l.p.Executor, Activities: l.p.Activities, Clock: l.p.Clock, Logger: l.p.Logger,
+		Executor: l.p.Executor, Activities: l.p.Activities, Entities: l.p.Entities, Clock: l.p.Clock, Logger: l.p.Logger,
 		Drain: func() { once.Do(func() { close(drain) }) }, Drained: l.drain, Meters: l.meters,
 	})
 	l.enter(s)

@@ -27,6 +27,7 @@ type Program struct {
 	Routes     []string
 	Pins       map[string]engine.Pin
 	Activities map[string]engine.Activity
+	Entities   map[string]engine.EntityCode
 	Signatures []engine.Signature
 
 	// Ready is called before any code runs, with what learns of events that orchestrations wait for.

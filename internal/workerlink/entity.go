@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/abidehq/abide/history"
 	"github.com/abidehq/abide/internal/engine"
 	"github.com/abidehq/abide/internal/workerpb"
 )
@@ -54,7 +55,7 @@ func EncodeOutcome(out *engine.EntityOutcome, err error) *workerpb.EntityOutcome
 		err = errors.New("the code of the entity returned nothing")
 	}
 	if err != nil {
-		return &workerpb.EntityOutcome{Error: err.Error()}
+		return &workerpb.EntityOutcome{Error: history.Cut(err.Error()), Gone: errors.Is(err, engine.ErrUnavailable)}
 	}
 	m := &workerpb.EntityOutcome{State: out.State, HasState: out.State != nil}
 	for i := range out.Results {
@@ -76,6 +77,9 @@ func EncodeOutcome(out *engine.EntityOutcome, err error) *workerpb.EntityOutcome
 
 // DecodeOutcome returns what came of a batch. An error of the code is returned as it is.
 func DecodeOutcome(m *workerpb.EntityOutcome) (*engine.EntityOutcome, error) {
+	if m.GetGone() {
+		return nil, fmt.Errorf("abide: worker: %s: %w", m.GetError(), engine.ErrUnavailable)
+	}
 	if m.GetError() != "" {
 		return nil, errors.New(m.GetError())
 	}

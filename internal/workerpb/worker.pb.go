@@ -1669,7 +1669,8 @@ type EntityOutcome struct {
 	Results       []*EntityResult        `protobuf:"bytes,4,rep,name=results,proto3" json:"results,omitempty"`                    // in the order of the operations; may be fewer
 	Signals       []*EntitySignal        `protobuf:"bytes,5,rep,name=signals,proto3" json:"signals,omitempty"`
 	Starts        []*Start               `protobuf:"bytes,6,rep,name=starts,proto3" json:"starts,omitempty"`
-	Error         string                 `protobuf:"bytes,7,opt,name=error,proto3" json:"error,omitempty"` // the batch as a whole has failed; all else is empty then
+	Error         string                 `protobuf:"bytes,7,opt,name=error,proto3" json:"error,omitempty"` // the batch as a whole has failed; all else but gone is empty then
+	Gone          bool                   `protobuf:"varint,8,opt,name=gone,proto3" json:"gone,omitempty"`  // the code was not there: the batch is tried again, which does not count
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1751,6 +1752,13 @@ func (x *EntityOutcome) GetError() string {
 		return x.Error
 	}
 	return ""
+}
+
+func (x *EntityOutcome) GetGone() bool {
+	if x != nil {
+		return x.Gone
+	}
+	return false
 }
 
 type EntityResult struct {
@@ -2882,7 +2890,7 @@ const file_worker_proto_rawDesc = "" +
 	"\x05input\x18\x02 \x01(\fR\x05input\x12\x18\n" +
 	"\arequest\x18\x03 \x01(\tR\arequest\x12\x12\n" +
 	"\x04call\x18\x04 \x01(\bR\x04call\x12\x12\n" +
-	"\x04from\x18\x05 \x01(\tR\x04from\"\x8a\x02\n" +
+	"\x04from\x18\x05 \x01(\tR\x04from\"\x9e\x02\n" +
 	"\rEntityOutcome\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\fR\x05state\x12\x1b\n" +
@@ -2890,7 +2898,8 @@ const file_worker_proto_rawDesc = "" +
 	"\aresults\x18\x04 \x03(\v2\x1d.abide.worker.v1.EntityResultR\aresults\x127\n" +
 	"\asignals\x18\x05 \x03(\v2\x1d.abide.worker.v1.EntitySignalR\asignals\x12.\n" +
 	"\x06starts\x18\x06 \x03(\v2\x16.abide.worker.v1.StartR\x06starts\x12\x14\n" +
-	"\x05error\x18\a \x01(\tR\x05error\"<\n" +
+	"\x05error\x18\a \x01(\tR\x05error\x12\x12\n" +
+	"\x04gone\x18\b \x01(\bR\x04gone\"<\n" +
 	"\fEntityResult\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\x12\x18\n" +
 	"\afailure\x18\x02 \x01(\fR\afailure\"]\n" +

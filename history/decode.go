@@ -198,6 +198,10 @@ func parseActivity(f *field) *Activity {
 			x.Factor = math.Float64frombits(f.fixed())
 		case 8:
 			x.Final = append(x.Final, string(f.bytes()))
+		case 9:
+			x.Limits = append(x.Limits, parseLimit(f))
+		case 10:
+			x.Priority = f.int32()
 		}
 	})
 	return &x
@@ -215,6 +219,10 @@ func parseChild(f *field) *Child {
 			x.Tags = addTag(x.Tags, f)
 		case 4:
 			x.Replace = f.int64() != 0
+		case 5:
+			x.Limits = append(x.Limits, parseLimit(f))
+		case 6:
+			x.Priority = f.int32()
 		}
 	})
 	return &x

@@ -104,14 +104,17 @@ func appendActivity(b []byte, a *Activity) []byte {
 		b = protowire.AppendTag(b, 8, protowire.BytesType)
 		b = protowire.AppendString(b, name)
 	}
-	return b
+	b = appendLimits(b, 9, a.Limits)
+	return appendInt(b, 10, int64(a.Priority))
 }
 
 func appendChild(b []byte, c *Child) []byte {
 	b = appendString(b, 1, c.Version)
 	b = appendInt(b, 2, int64(c.OnClose))
 	b = appendTags(b, 3, c.Tags)
-	return appendInt(b, 4, int64(protowire.EncodeBool(c.Replace)))
+	b = appendInt(b, 4, int64(protowire.EncodeBool(c.Replace)))
+	b = appendLimits(b, 5, c.Limits)
+	return appendInt(b, 6, int64(c.Priority))
 }
 
 // appendMessage adds a message whose length is known only when it is written.

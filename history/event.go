@@ -161,6 +161,10 @@ type Activity struct {
 	BackoffMax  time.Duration
 	Factor      float64
 	Final       []string // types of errors that are not retried
+
+	// Limits are those under which it runs, and Priority is its place among what waits for them.
+	Limits   []Limit
+	Priority int32
 }
 
 // Child has the details of an instance that is started.
@@ -175,6 +179,11 @@ type Child struct {
 
 	// Replace has the instance replace one with the same ID that has ended. Otherwise its ID must be new.
 	Replace bool `json:"replace,omitempty"`
+
+	// Limits are those under which the instance runs, from its start to its end, and Priority is its place
+	// among what waits for them.
+	Limits   []Limit `json:"limits,omitempty"`
+	Priority int32   `json:"priority,omitempty"`
 }
 
 // Foreign has what the SDK of another language knows of an event, and Abide does not use: it is kept

@@ -163,13 +163,13 @@ func (e *Event) representable() bool {
 		if math.IsNaN(e.Activity.Factor) || math.IsInf(e.Activity.Factor, 0) {
 			return false
 		}
-		texts = append(texts, e.Activity.Final...)
+		texts = appendLimitTexts(append(texts, e.Activity.Final...), e.Activity.Limits)
 	}
 	if e.Child != nil {
 		if _, err := e.Child.OnClose.MarshalText(); err != nil {
 			return false
 		}
-		texts = appendTexts(append(texts, e.Child.Version), e.Child.Tags)
+		texts = appendLimitTexts(appendTexts(append(texts, e.Child.Version), e.Child.Tags), e.Child.Limits)
 	}
 	if f := e.Foreign; f != nil {
 		texts = appendTexts(append(texts, f.Request, f.Version, f.TraceParent, f.TraceState), f.Tags)
@@ -180,6 +180,13 @@ func (e *Event) representable() bool {
 		}
 	}
 	return e.At.Year() >= 0 && e.At.Year() <= 9999
+}
+
+func appendLimitTexts(texts []string, limits []Limit) []string {
+	for i := range limits {
+		texts = append(texts, limits[i].Name, limits[i].Key)
+	}
+	return texts
 }
 
 func appendTexts(texts []string, tags map[string]string) []string {
@@ -200,6 +207,8 @@ type activityJSON struct {
 	BackoffMax      string   `json:"backoff_max,omitempty"`
 	Factor          float64  `json:"factor,omitempty"`
 	Final           []string `json:"final,omitempty"`
+	Limits          []Limit  `json:"limits,omitempty"`
+	Priority        int32    `json:"priority,omitempty"`
 }
 
 // MarshalJSON writes durations as 1m30s.
@@ -213,6 +222,7 @@ func (a Activity) MarshalJSON() ([]byte, error) {
 	return json.Marshal(activityJSON{
 		StartToClose: text(a.StartToClose), ScheduleToClose: text(a.ScheduleToClose), Heartbeat: text(a.Heartbeat),
 		MaxAttempts: a.MaxAttempts, Backoff: text(a.Backoff), BackoffMax: text(a.BackoffMax), Factor: a.Factor, Final: a.Final,
+		Limits: a.Limits, Priority: a.Priority,
 	})
 }
 
@@ -222,7 +232,7 @@ func (a *Activity) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &in); err != nil {
 		return err
 	}
-	*a = Activity{MaxAttempts: in.MaxAttempts, Factor: in.Factor, Final: in.Final}
+	*a = Activity{MaxAttempts: in.MaxAttempts, Factor: in.Factor, Final: in.Final, Limits: in.Limits, Priority: in.Priority}
 	for _, field := range []struct {
 		name string
 		text string

@@ -102,10 +102,11 @@ func drawValidEvent(t *rapid.T) Event {
 			StartToClose: span.Draw(t, "start to close"), ScheduleToClose: span.Draw(t, "schedule to close"),
 			Heartbeat: span.Draw(t, "heartbeat"), MaxAttempts: number.Draw(t, "attempts"), Backoff: span.Draw(t, "backoff"),
 			BackoffMax: span.Draw(t, "longest backoff"), Final: rapid.SliceOfN(text, 0, 2).Draw(t, "except"),
-			Factor: factor.Draw(t, "factor"),
+			Factor: factor.Draw(t, "factor"), Limits: drawLimits(t), Priority: number.Draw(t, "priority"),
 		},
 		Child: &Child{
 			Version: text.Draw(t, "child's version"), OnClose: ClosePolicy(policy.Draw(t, "policy")),
+			Limits: drawLimits(t), Priority: number.Draw(t, "child's priority"),
 		},
 		Span: rapid.OneOf(rapid.Just(uint64(0)), rapid.Uint64()).Draw(t, "span"),
 	}

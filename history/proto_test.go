@@ -145,6 +145,21 @@ func (m message) tags(tags map[string]string) {
 	}
 }
 
+// limits sets the field of that name.
+func (m message) limits(limits []Limit) {
+	list := m.Mutable(m.Descriptor().Fields().ByName("limits")).List()
+	for i := range limits {
+		limit := message{list.AppendMutable().Message().Interface().(*dynamicpb.Message)}
+		limit.set("name", limits[i].Name)
+		limit.set("keyed", limits[i].Keyed)
+		limit.set("key", limits[i].Key)
+		limit.set("concurrency", limits[i].Concurrency)
+		limit.set("rate", limits[i].Rate)
+		limit.set("per_ms", limits[i].Per.Milliseconds())
+		limit.set("burst", limits[i].Burst)
+	}
+}
+
 // asMessage returns an event as a message of protobuf's own.
 func asMessage(event protoreflect.MessageDescriptor, e *Event) *dynamicpb.Message {
 	m := message{dynamicpb.NewMessage(event)}
@@ -180,6 +195,8 @@ func asMessage(event protoreflect.MessageDescriptor, e *Event) *dynamicpb.Messag
 		m.set("backoff_max_ms", a.BackoffMax.Milliseconds())
 		m.set("factor", a.Factor)
 		m.set("final", a.Final)
+		m.limits(a.Limits)
+		m.set("priority", a.Priority)
 	}
 	if c := e.Child; c != nil {
 		m := m.sub("child")
@@ -187,6 +204,8 @@ func asMessage(event protoreflect.MessageDescriptor, e *Event) *dynamicpb.Messag
 		m.set("on_close", int32(c.OnClose))
 		m.tags(c.Tags)
 		m.set("replace", c.Replace)
+		m.limits(c.Limits)
+		m.set("priority", c.Priority)
 	}
 	if f := e.Foreign; f != nil {
 		m := m.sub("foreign")

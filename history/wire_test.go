@@ -30,6 +30,10 @@ func examples() []Event {
 		MaxAttempts: 5, Backoff: 100 * time.Millisecond, BackoffMax: time.Minute, Factor: 1.5,
 		Final: []string{"card.Declined", "card.Stolen"},
 	}
+	limits := []Limit{
+		{Name: "stripe", Concurrency: 10, Rate: 100, Per: time.Second, Burst: 5},
+		{Name: "per-customer", Keyed: true, Key: "cus_1", Concurrency: 1},
+	}
 	start := &Start{Version: "2", Execution: 7, Parent: "cart-1", ParentExecution: 2, ParentEvent: 9, Seed: 0x0123456789abcdef}
 	return []Event{
 		{Kind: TurnStarted, At: noon},
@@ -89,6 +93,8 @@ func examples() []Event {
 		{Kind: EntityUnlocked, Ref: 52, Target: "@account@a"},
 		{Kind: ExecutionRewound, Name: "the bank is back", By: "operator", Failure: &Failure{Message: "card declined"}},
 		{Kind: ExecutionRewound, Name: "the bank is back", Target: "order-7"},
+		{Kind: ActivityScheduled, Name: "charge", Activity: &Activity{Limits: limits, Priority: -3}},
+		{Kind: ChildStarted, Name: "shipment", Target: "order-1/ship-2", Child: &Child{Limits: limits, Priority: 7}},
 	}
 }
 
@@ -211,7 +217,19 @@ func drawActivity(t *rapid.T) *Activity {
 	for range rapid.IntRange(0, 3).Draw(t, "final errors") {
 		a.Final = append(a.Final, rapid.String().Draw(t, "type"))
 	}
+	a.Limits, a.Priority = drawLimits(t), rapid.Int32().Draw(t, "priority")
 	return a
+}
+
+func drawLimits(t *rapid.T) (limits []Limit) {
+	for range rapid.IntRange(0, 2).Draw(t, "limits") {
+		limits = append(limits, Limit{
+			Name: rapid.String().Draw(t, "limit"), Keyed: rapid.Bool().Draw(t, "keyed"), Key: rapid.String().Draw(t, "key"),
+			Concurrency: rapid.Int32().Draw(t, "concurrency"), Rate: rapid.Int32().Draw(t, "rate"), Burst: rapid.Int32().Draw(t, "burst"),
+			Per: time.Duration(rapid.Int64Range(0, math.MaxInt64/int64(time.Millisecond)).Draw(t, "per")) * time.Millisecond,
+		})
+	}
+	return limits
 }
 
 // drawBytes returns nil for none: on the wire the two are the same.

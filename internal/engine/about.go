@@ -90,7 +90,7 @@ func aboutKey(key store.Key, route string) slog.Attr {
 	if key.Queue == QueueEntities {
 		return slog.Group("", slog.String(LogTenant, Ref{Tenant: key.Tenant}.tenantName()), slog.String("entity", key.Name))
 	}
-	if key.Queue != queueTurns || route == routeParked || route == routeEnded {
+	if key.Queue != queueTurns || route == routeParked || route == routeLimited || route == routeEnded {
 		route = ""
 	}
 	return slog.Group("", About(refOf(key), route, 0)...)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/abidehq/abide/history"
 	"github.com/abidehq/abide/internal/backoff"
+	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/internal/claimloop"
 	"github.com/abidehq/abide/internal/outage"
 	"github.com/abidehq/abide/store"
@@ -155,7 +156,7 @@ func (e *Engine) activity(j *job) {
 	ctx, stop := context.WithCancelCause(e.working)
 	t := &Task{
 		Ref: Ref{Tenant: c.Key.Tenant, ID: spec.instance}, Execution: spec.execution, Event: spec.event.ID, Key: c.Key.Name,
-		Name: spec.event.Name, Attempt: int(spec.attempts) + c.Attempt(), Input: spec.event.Data,
+		Name: spec.event.Name, Attempt: int(spec.attempts+spec.crashes) + c.Attempt(), Input: spec.event.Data,
 		ScheduledAt: spec.scheduledAt, Last: spec.last, Run: spec.run, Foreign: spec.event.Foreign,
 		e: e, job: j, claim: c, spec: spec, ctx: ctx, stop: stop, begun: e.clock.Now(),
 	}
@@ -203,12 +204,16 @@ func (t *Task) run() {
 		}, t.Attempt-1)
 		return
 	}
-	if crashes := t.claim.Attempt() - 1; crashes >= t.e.cfg.TaskCrashes {
+	if crashes := int(t.spec.crashes) + t.claim.Attempt() - 1; crashes >= t.e.cfg.TaskCrashes {
 		t.owner.Store(true)
 		t.fail(&history.Failure{
 			Type: TypeCrashed, Final: true,
 			Message: fmt.Sprintf("it was begun %d times in a row and did not come to an end: its process was lost each time", crashes),
 		}, t.Attempt-1)
+		return
+	}
+	if t.claim.Attempt() > 1 && t.limited() {
+		t.enterAgain(int32(t.claim.Attempt() - 1))
 		return
 	}
 	t.called = true
@@ -230,6 +235,8 @@ func (t *Task) run() {
 		failure = timeoutFailure(fmt.Sprintf("activity %q did not end in time: %s", t.Name, failure.Message))
 		failure.Final = true
 		t.fail(failure, t.Attempt)
+	case errors.Is(cause, ErrStopping) && failure != nil && t.limited():
+		t.enterAgain(0)
 	case errors.Is(cause, ErrStopping) && failure != nil:
 		t.e.giveBack(t.claim)
 	case failure != nil:
@@ -341,17 +348,44 @@ func (t *Task) fail(failure *history.Failure, attempt int) {
 	}
 	t.e.log.Debug("activity attempt failed, retrying", t.about(), "at", next, "error", failure.Message)
 	spec := t.spec
-	spec.attempts, spec.last = int32(attempt), failure
-	tx := store.Tx{
-		Finish: []store.Finish{{Lease: t.claim.Lease()}},
-		Put:    []store.Message{{Key: t.claim.Key, ID: idTask, Route: t.Name, VisibleAt: next, Body: spec.encode()}},
-	}
+	spec.attempts, spec.crashes, spec.last = int32(attempt), 0, failure
+	tx := t.putAgain(&spec, next)
 	t.mu.Lock()
 	if t.unsaved {
 		tx.PutRecords = []store.PutRecord{t.heartbeatRecord()}
 	}
 	t.mu.Unlock()
 	t.commit(&tx, failure, true)
+}
+
+// putAgain returns the transaction that ends the attempt, and has another one begin at a time. Under limits the
+// task leaves and enters again.
+func (t *Task) putAgain(spec *task, at time.Time) store.Tx {
+	msg := store.Message{Key: t.claim.Key, ID: idTask, Route: t.Name, VisibleAt: at, Body: spec.encode()}
+	tx := store.Tx{Finish: []store.Finish{{Lease: t.claim.Lease()}}}
+	if limits := spec.event.Activity.Limits; len(limits) > 0 {
+		work, since := taskWork(t.claim.Key), base.Later(at, t.claim.Now)
+		leave(&tx, t.claim.Key.Tenant, work, limits)
+		msg.VisibleAt = noTime
+		msg = enter(t.claim.Key.Tenant, work, limits, spec.priority(), since, at, msg)
+	}
+	tx.Put = append(tx.Put, msg)
+	return tx
+}
+
+// limited reports whether each attempt has to be admitted.
+func (t *Task) limited() bool { return len(t.spec.event.Activity.Limits) > 0 }
+
+// enterAgain has the task enter its limits again before another attempt begins, since that takes a token of a rate
+// as the first one has. lost is how many attempts were lost since it was put.
+func (t *Task) enterAgain(lost int32) {
+	t.owner.Store(true)
+	spec := t.spec
+	spec.crashes += lost
+	tx := t.putAgain(&spec, noTime)
+	if err := t.e.store.Commit(context.Background(), &tx); err != nil && !expected(err) {
+		t.e.giveBack(t.claim)
+	}
 }
 
 // Backoff returns the delays between the attempts of an activity or a step.
@@ -372,6 +406,7 @@ func (t *Task) answer(e history.Event) {
 	b := body{kind: bodyEvents, run: t.spec.run, events: []history.Event{e}}
 	id := messageID(prefixActivity, t.spec.run, t.Event)
 	tx := store.Tx{Finish: []store.Finish{{Lease: t.claim.Lease()}}}
+	leave(&tx, t.claim.Key.Tenant, taskWork(t.claim.Key), t.spec.event.Activity.Limits)
 	t.mu.Lock()
 	if t.Attempt > 1 || !t.savedAt.IsZero() {
 		tx.DeleteRecords = []store.DeleteRecord{{Key: heartbeatKey(t.claim.Key), Expect: store.AnyVersion}}
@@ -387,7 +422,7 @@ func (t *Task) answer(e history.Event) {
 			return
 		}
 	}
-	tx.Put = []store.Message{{Key: t.Ref.key(), ID: id, Body: b.encode()}}
+	tx.Put = append(tx.Put, store.Message{Key: t.Ref.key(), ID: id, Body: b.encode()})
 	t.commit(&tx, e.Failure, false)
 }
 

@@ -31,6 +31,7 @@ const (
 	bodyOrphan    bodyKind = 8  // nothing but that the parent has ended
 	bodyParked    bodyKind = 9  // keeps the route of a suspended or stalled instance
 	bodyCorrect   bodyKind = 10 // the payload of an event is corrected: PayloadCorrected
+	bodyAdmit     bodyKind = 11 // the limits of an instance have admitted it
 )
 
 // body is the body of a message to an instance, in the queue "turns" or "control". The store does not
@@ -156,7 +157,7 @@ func decodeBody(data []byte) (body, error) {
 	}
 	known := uint64(flagAwaited | flagInfo | flagParent | flagOrphan | flagRecursive)
 	switch {
-	case len(data) > 1 && b.kind > bodyCorrect:
+	case len(data) > 1 && b.kind > bodyAdmit:
 		return body{}, fmt.Errorf("abide: message of kind %d: %w", b.kind, errLater)
 	case flags&^known != 0:
 		return body{}, fmt.Errorf("abide: message with flags %#x: %w", flags, errLater)

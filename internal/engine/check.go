@@ -99,6 +99,9 @@ func checkStarts(starts []Start) error {
 		if err := checkPayload("the input of "+s.Ref.String(), s.Input); err != nil {
 			return err
 		}
+		if err := CheckLimits(s.Limits, s.Priority); err != nil {
+			return err
+		}
 		if s.After < 0 {
 			return fmt.Errorf("abide: start: %v begins %v from now: must not be negative: %w", s.Ref, s.After, ErrInvalid)
 		}

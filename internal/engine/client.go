@@ -93,6 +93,11 @@ type Start struct {
 	// commit of the start: see replace.go.
 	Replaceable []Status
 
+	// Limits are those under which the instance runs, and Priority is its place among what waits for them: see
+	// [Info].
+	Limits   []history.Limit
+	Priority int32
+
 	// Foreign is what the SDK of another language knows of the start.
 	Foreign *history.Foreign
 
@@ -275,8 +280,9 @@ func (c *Client) commitAll(ctx context.Context, starts []Start, done []Started, 
 func (s *Start) instance(now time.Time, origin span) (Info, body) {
 	info := Info{
 		Ref: s.Ref, Name: s.Name, Version: s.Version, Status: Pending, Execution: 1,
-		CreatedAt: now, Tags: s.Tags, run: newSeed(), origin: origin,
+		CreatedAt: now, Tags: s.Tags, run: newSeed(), origin: origin, Limits: s.Limits, Priority: s.Priority,
 	}
+	info.workRun = info.run
 	return info, body{kind: bodyStart, run: info.run, info: &info, events: []history.Event{{
 		Kind: history.ExecutionStarted, Name: s.Name, Data: s.Input,
 		Start: &history.Start{Version: s.Version, Execution: 1, Seed: info.run}, Foreign: s.Foreign,
@@ -300,7 +306,10 @@ func (c *Client) startTx(starts []Start, done []Started, replaced []*replacement
 		put := info.putRecord(old.revision())
 		put.New = s.New
 		tx.PutRecords = append(tx.PutRecords, put)
-		tx.Put = append(tx.Put, store.Message{Key: s.Ref.key(), ID: old.startID(info.run), Route: info.Route(), VisibleAt: s.At, Body: b.encode(), New: s.New})
+		tx.Put = append(tx.Put, store.Message{Key: s.Ref.key(), ID: old.startID(info.run), Route: info.keyRoute(), VisibleAt: s.At, Body: b.encode(), New: s.New})
+		if len(info.Limits) > 0 {
+			tx.Put = append(tx.Put, info.enterLimits(s.At))
+		}
 	}
 	return &tx
 }

@@ -36,11 +36,17 @@ func (t *turn) newChild(e *history.Event) *childStart {
 	child := &childStart{event: e, info: Info{
 		Ref: Ref{Tenant: info.Tenant, ID: e.Target}, Name: e.Name, Version: e.Child.Version,
 		Status: Pending, Execution: 1, CreatedAt: t.in.ledger.now, Tags: e.Child.Tags, run: newSeed(), origin: t.under(),
+		Limits: e.Child.Limits, Priority: e.Child.Priority,
 	}}
+	child.info.workRun = child.info.run
+	if child.info.Priority == 0 {
+		child.info.Priority = info.Priority
+	}
 	start := &history.Start{Version: e.Child.Version, Execution: 1, Seed: child.info.run}
 	if e.Kind == history.ChildStarted {
 		start.Parent, start.ParentExecution, start.ParentEvent, start.ParentName = info.ID, info.Execution, e.ID, info.Name
 		child.info.setParent(info, e.ID)
+		info.coverChild(&child.info)
 	}
 	child.start = body{kind: bodyStart, run: child.info.run, info: &child.info, events: []history.Event{
 		{Kind: history.ExecutionStarted, Name: e.Name, Start: start, Data: e.Data, Foreign: e.Foreign},
@@ -313,7 +319,10 @@ func (c *childStart) add(t *turn, tx *store.Tx) {
 			tx.DeleteKeys = append(tx.DeleteKeys, c.info.Ref.key(), c.info.Ref.control())
 		}
 		tx.PutRecords = append(tx.PutRecords, c.info.putRecord(c.replaced))
-		tx.Put = append(tx.Put, store.Message{Key: c.info.Ref.key(), ID: idStart, Route: c.info.Route(), Body: c.start.encode()})
+		tx.Put = append(tx.Put, store.Message{Key: c.info.Ref.key(), ID: idStart, Route: c.info.keyRoute(), Body: c.start.encode()})
+		if len(c.info.Limits) > 0 {
+			tx.Put = append(tx.Put, c.info.enterLimits(noTime))
+		}
 	case c.event.Kind == history.ChildStarted && !t.in.ledger.ended:
 		b := body{kind: bodyEvents, run: t.in.info.run, events: []history.Event{{
 			Kind: history.ChildFailed, Ref: c.event.ID,

@@ -199,6 +199,15 @@ func (c *control) do(m *message) error {
 		}
 	case bodyCorrect:
 		return c.correct(m)
+	case bodyAdmit:
+		if m.run != info.run || !info.limited() {
+			t.stale()
+			return nil
+		}
+		info.Admitted, t.changed = true, true
+		if !info.Status.parked() {
+			t.tx.Put = append(t.tx.Put, wakeMessage(info))
+		}
 	case bodyTerminate:
 		if err := t.loadReadable(); err != nil {
 			return err

@@ -38,10 +38,9 @@ func (t *turn) decide(e *history.Event) error {
 	info := &t.in.info
 	switch e.Kind {
 	case history.ActivityScheduled:
-		t.putTask(e)
-		t.e.suspectUnserved(QueueActivities, e.Name)
+		return t.schedule(e)
 	case history.ActivityCancelled:
-		t.dropTask(e.Ref)
+		t.dropTask(e.Ref, asked)
 		t.tx.Delete = append(t.tx.Delete, store.MessageRef{Key: t.claim.Key, ID: messageID(prefixDeadline, info.run, e.Ref)})
 	case history.TimerCreated:
 		t.timersSet++
@@ -52,6 +51,9 @@ func (t *turn) decide(e *history.Event) error {
 		t.timersCancelled++
 		t.dropTimer(e.Ref)
 	case history.ChildStarted, history.DetachedStarted:
+		if err := CheckLimits(e.Child.Limits, e.Child.Priority); err != nil {
+			return stallf("child %q: %v", e.Target, err)
+		}
 		t.putChild(e)
 	case history.ChildCancelled:
 		if asked != nil { // or its answer came with what had the code cancel it
@@ -103,16 +105,34 @@ func (t *turn) send(to Ref, id string, b body) {
 	t.tx.Put = append(t.tx.Put, store.Message{Key: to.key(), ID: id, Body: b.encode()})
 }
 
+// schedule puts the task of an activity.
+func (t *turn) schedule(e *history.Event) error {
+	if err := CheckLimits(e.Activity.Limits, e.Activity.Priority); err != nil {
+		return stallf("activity %q: %v", e.Name, err)
+	}
+	t.putTask(e)
+	if len(e.Activity.Limits) == 0 {
+		t.e.suspectUnserved(QueueActivities, e.Name)
+	}
+	return nil
+}
+
 // putTask puts the task of an activity. If schedule-to-close is limited, it also puts a message to the
 // instance, visible at the deadline, which fails the activity unless its outcome comes before: the
 // deadline holds although no process runs the activity.
 func (t *turn) putTask(e *history.Event) {
 	info := &t.in.info
-	spec := task{instance: info.ID, execution: info.Execution, run: info.run, scheduledAt: t.in.ledger.now, event: *e, route: info.Route(), under: t.under()}
-	t.tx.Put = append(t.tx.Put, store.Message{
-		Key: taskKey(info.Ref, info.run, e.ID), ID: idTask, Route: e.Name, Body: spec.encode(),
-		New: true, // the run is random, and the event is appended once
-	})
+	event := *e
+	event.Activity = info.uncovered(e.Activity)
+	spec := task{instance: info.ID, execution: info.Execution, run: info.run, scheduledAt: t.in.ledger.now, event: event, route: info.Route(), under: t.under(), inherited: info.Priority}
+	msg := store.Message{Key: taskKey(info.Ref, info.run, e.ID), ID: idTask, Route: e.Name, Body: spec.encode()}
+	if limits := event.Activity.Limits; len(limits) > 0 {
+		now := t.in.ledger.now
+		msg = enter(info.Tenant, taskWork(msg.Key), limits, spec.priority(), now, noTime, msg)
+	} else {
+		msg.New = true // the run is random, and the event is appended once
+	}
+	t.tx.Put = append(t.tx.Put, msg)
 	if limit := e.Activity.ScheduleToClose; limit > 0 {
 		failure := timeoutFailure(fmt.Sprintf("activity %q did not end within %v of being scheduled", e.Name, limit))
 		failure.Final = true
@@ -125,7 +145,9 @@ func (t *turn) putTask(e *history.Event) {
 
 // dropTask deletes the task of an activity and its heartbeat record. A process that runs it loses its
 // lease with the commit, and the context of the activity ends.
-func (t *turn) dropTask(id int32) {
+//
+// asked is the event by which it was scheduled. Of an activity that waits for a limit there is no task yet.
+func (t *turn) dropTask(id int32, asked *history.Event) {
 	if t.dropped[id] {
 		return
 	}
@@ -137,6 +159,9 @@ func (t *turn) dropTask(id int32) {
 	t.tx.Delete = append(t.tx.Delete, store.MessageRef{Key: key, ID: idTask})
 	t.tx.DeleteRecords = append(t.tx.DeleteRecords, store.DeleteRecord{Key: heartbeatKey(key), Expect: store.AnyVersion})
 	t.cancelled = append(t.cancelled, key)
+	if asked != nil && asked.Activity != nil && len(asked.Activity.Limits) > 0 {
+		withdraw(&t.tx, key.Tenant, taskWork(key), asked.Activity.Limits, store.MessageRef{Key: key, ID: idTask})
+	}
 }
 
 // putTimer puts the message of a timer, visible when it is due. For a moved timer it also retimes a
@@ -214,6 +239,7 @@ func (t *turn) ended(e *history.Event, status Status) {
 	for _, id := range []string{idStart, idParked} { // it may not have begun, or be parked
 		t.tx.Delete = append(t.tx.Delete, store.MessageRef{Key: t.claim.Key, ID: id})
 	}
+	info.leaveLimits(&t.tx)
 	info.Status, info.EndedAt, t.changed = status, base.Later(t.in.ledger.now, info.CreatedAt), true
 	info.Result, info.Failure = e.Data, e.Failure
 	info.Awaited, info.BadPayload = nil, nil
@@ -247,7 +273,7 @@ func (t *turn) dropOpen() {
 	for _, open := range t.in.ledger.inOrder() {
 		switch open.Kind {
 		case history.ActivityScheduled:
-			t.dropTask(open.ID)
+			t.dropTask(open.ID, open)
 			t.tx.Delete = append(t.tx.Delete, store.MessageRef{Key: t.claim.Key, ID: messageID(prefixDeadline, info.run, open.ID)})
 		case history.TimerCreated:
 			t.dropTimer(open.ID)

@@ -73,6 +73,15 @@ func (e *Engine) serveActivities() {
 	}
 }
 
+// maxGateTurns is how many gates are worked on at a time.
+const maxGateTurns = 32
+
+// serveGates claims gates of limits until the engine is closed.
+func (e *Engine) serveGates() {
+	req := store.ClaimRequest{Queue: queueLimits, Routes: []string{routeLimits}}
+	_ = e.serve(e.claiming, req, newSlots(e, "limit", maxGateTurns), e.gate)
+}
+
 // serveEntities claims entities until the engine is closed.
 func (e *Engine) serveEntities() {
 	for e.claiming.Err() == nil {
@@ -149,7 +158,7 @@ func (e *Engine) runJob(j *job, run func(*job)) {
 	defer e.work.Done()
 	j.begin()
 	defer j.end()
-	if j.Attempt() > suspectAfter && j.Key.Queue != queueControl {
+	if j.Attempt() > suspectAfter && j.Key.Queue != queueControl && j.Key.Queue != queueLimits {
 		e.probe(j, run)
 		return
 	}

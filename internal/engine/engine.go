@@ -221,6 +221,7 @@ type Engine struct {
 	suspects suspects
 	deferred deferrals
 	unknown  seenKeys
+	gates    gateMemory
 	builds   *builders
 	unserved unserved
 
@@ -356,6 +357,7 @@ func New(cfg Config) (*Engine, error) {
 // serveAll begins to claim.
 func (e *Engine) serveAll() {
 	e.loops.Go(e.serveControl)
+	e.loops.Go(e.serveGates)
 	e.loops.Go(e.serveTurns)
 	if len(e.cfg.Activities) > 0 || e.cfg.Discovery != nil {
 		e.loops.Go(e.serveActivities)

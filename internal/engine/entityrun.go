@@ -310,6 +310,9 @@ func (b *entityTurn) addStart(tx *store.Tx, s Start) {
 	}
 	info, start := s.instance(b.claim.Now, span{})
 	tx.PutRecords = append(tx.PutRecords, info.putRecord(0))
-	tx.Put = append(tx.Put, store.Message{Key: s.Ref.key(), ID: idStart, Route: info.Route(), VisibleAt: s.At, Body: start.encode()})
+	tx.Put = append(tx.Put, store.Message{Key: s.Ref.key(), ID: idStart, Route: info.keyRoute(), VisibleAt: s.At, Body: start.encode()})
+	if len(info.Limits) > 0 {
+		tx.Put = append(tx.Put, info.enterLimits(s.At))
+	}
 	b.e.suspectUnserved(queueTurns, info.Route())
 }

@@ -60,7 +60,7 @@ func (t *turn) startInfo(messages []message) *Info {
 			continue
 		}
 		m.info.Ref = refOf(t.claim.Key)
-		if m.run == m.info.run && m.info.offset == t.claim.LogLength && m.info.Route() == orchestrationOf(t.claim.Route) {
+		if m.run == m.info.run && m.info.offset == t.claim.LogLength && m.info.Route() == orchestrationOf(t.claim.Route) && !m.info.limited() {
 			return m.info
 		}
 	}

@@ -83,7 +83,28 @@ func exampleBodies() map[string]body {
 		"correct": {kind: bodyCorrect, run: run, events: []history.Event{{
 			Kind: history.PayloadCorrected, Target: "e/1", At: noon, Name: "approved", Data: []byte("true"), By: "operator",
 		}}},
+		"admit":      {kind: bodyAdmit, run: run},
 		"suspend by": {kind: bodySuspend, reason: "the warehouse is closed", events: []history.Event{{Kind: history.ExecutionResumed, By: "operator"}}},
+	}
+}
+
+// exampleGates has a message to a gate and the records of limits.
+func exampleGates() map[string][]byte {
+	limits := []history.Limit{{Name: "stripe", Concurrency: 10, Rate: 100, Per: time.Second, Burst: 5}, {Name: "user", Keyed: true, Key: "7", Concurrency: 1}}
+	m := gateMessage{
+		kind: gateEnter, work: "a/order-1/7/3", limits: limits, at: 1, since: noon, declared: noon, priority: 3,
+		admits: store.Message{Key: store.Key{Queue: QueueActivities, Name: "order-1/7/3"}, ID: idTask, Route: "charge", Body: []byte("task")},
+	}
+	gate := gateState{
+		limit: limits[1], holders: []gateHolder{{work: "a/order-1/7/3", at: noon}, {work: "i/7/order-2", at: noon, missed: true}},
+		waiting: 300, head: noon, next: noon.UnixNano(), look: noon, admitted: 77,
+	}
+	limit := limitState{name: "stripe", declared: limits[0], declaredAt: noon, hasDeclared: true, set: limits[0], hasSet: true, paused: true, changedAt: noon, by: "operator"}
+	waits := exampleInfo()
+	waits.Limits, waits.Priority, waits.workRun = limits, 3, 7
+	return map[string][]byte{
+		"message to a gate": m.encode(), "record of a gate": gate.put("", noon).Record.Body, "record of a limit": limit.put("").Record.Body,
+		"record under limits": waits.encode(),
 	}
 }
 
@@ -98,6 +119,9 @@ func exampleTasks() map[string]task {
 			instance: "order-1", execution: 3, run: 0x0123456789abcdef, scheduledAt: noon, attempts: 200,
 			last: &history.Failure{Type: "declined", Message: "no money", Attempt: 200}, event: event,
 			route: "order@2", under: exampleSpan(),
+		},
+		"under a limit": {
+			instance: "order-1", execution: 1, run: 7, scheduledAt: noon, event: event, route: "order", crashes: 2, inherited: -5,
 		},
 	}
 }
@@ -119,6 +143,9 @@ func TestFormatIsGolden(t *testing.T) {
 	}
 	for name, spec := range exampleTasks() {
 		lines["task "+name] = spec.encode()
+	}
+	for name, data := range exampleGates() {
+		lines[name] = data
 	}
 	check.GoldenTable(t, "testdata/format_1.txt", lines)
 }
@@ -229,7 +256,7 @@ func TestUnknownFormatsAreRefused(t *testing.T) {
 			t.Errorf("a span with %s: %v", name, err)
 		}
 	}
-	for name, b := range map[string]body{"kind 0": {}, "kind 11": {kind: bodyCorrect + 1}} {
+	for name, b := range map[string]body{"kind 0": {}, "kind 12": {kind: bodyAdmit + 1}} {
 		if err := readBody(b.encode()); err == nil {
 			t.Errorf("a message of %s is read", name)
 		}

@@ -58,7 +58,7 @@ func (f *fuser) firstTurns(starts []*firstStart, part bool) []*turn {
 
 // startsHere reports whether the code of an instance is here.
 func (f *fuser) startsHere(s *firstStart) bool {
-	return s != nil && f.e.RunsFor(s.info.Tenant) && f.e.Serves(s.info.Route()) && f.e.builds.startsHere(s.info)
+	return s != nil && len(s.info.Limits) == 0 && f.e.RunsFor(s.info.Tenant) && f.e.Serves(s.info.Route()) && f.e.builds.startsHere(s.info)
 }
 
 // firstRun is the turns of firstTurns, which are run by one goroutine and taken by another, that does not

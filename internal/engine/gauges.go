@@ -83,12 +83,12 @@ type queueStats struct {
 // that an empty one shows as empty. Messages of suspended and stalled instances wait for
 // a person, and say nothing about how well the queue is served.
 func byQueue(stats *store.Stats) map[string]queueStats {
-	queues := map[string]queueStats{queueTurns: {}, QueueActivities: {}, queueControl: {}, QueueEntities: {}}
+	queues := map[string]queueStats{queueTurns: {}, QueueActivities: {}, queueControl: {}, QueueEntities: {}, queueLimits: {}}
 	for i := range stats.Routes {
 		r := &stats.Routes[i]
 		q := queues[r.Queue]
 		q.pending += r.Pending
-		if r.Ready > 0 && r.Route != routeParked {
+		if r.Ready > 0 && r.Route != routeParked && r.Route != routeLimited {
 			q.ready += r.Ready
 			q.age = max(q.age, stats.Now.Sub(r.Oldest))
 		}

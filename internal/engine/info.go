@@ -80,6 +80,19 @@ type Info struct {
 	// another reason.
 	BadPayload *BadPayload
 
+	// Limits are those under which the instance runs, from its start to its end, and Priority is its place among
+	// what waits for them, and that of the activities and children that have none of their own.
+	Limits   []history.Limit
+	Priority int32
+
+	// Admitted is true once all of the limits have admitted it. workRun is the run that it was started with.
+	Admitted bool
+	workRun  uint64
+
+	// covered are the gates of the limits of its parent, and of the parents of that: what it begins under the same
+	// limit is part of what they are.
+	covered []string
+
 	// run is the seed of the execution. Messages carry it, so that one for an earlier execution,
 	// or for a deleted instance with the same ID, is dropped as stale. parentRun is the run of the
 	// parent that waits.
@@ -114,8 +127,13 @@ type Info struct {
 func (i *Info) Route() string { return Route(i.Name, i.Version) }
 
 // keyRoute returns the route of the instance's key: that of its orchestration, and of its build if it is
-// pinned to one.
-func (i *Info) keyRoute() string { return pinnedRoute(i.Route(), i.Build) }
+// pinned to one. One that waits for a limit has a route that no engine serves.
+func (i *Info) keyRoute() string {
+	if i.limited() {
+		return routeLimited
+	}
+	return pinnedRoute(i.Route(), i.Build)
+}
 
 // Partial reports whether the history ends within a turn: the instance is a fork that has not run.
 func (i *Info) Partial() bool { return i.partial }
@@ -203,6 +221,7 @@ const (
 	moreBadPayload = 3
 	moreBuild      = 4
 	moreRuntime    = 5
+	moreLimits     = 6
 )
 
 // Run returns the number that distinguishes the execution from all others, of any instance.
@@ -229,6 +248,10 @@ func (i *Info) appendMore(out []byte) []byte {
 		out = wire.AppendNumber(out, moreRuntime)
 		out = wire.AppendString(out, i.Runtime)
 	}
+	if len(i.Limits) > 0 || i.Priority != 0 || len(i.covered) > 0 {
+		out = wire.AppendNumber(out, moreLimits)
+		out = wire.AppendString(out, i.appendLimits(nil))
+	}
 	return out
 }
 
@@ -249,6 +272,8 @@ func (i *Info) decodeMore(d *reader) {
 		i.Build = string(data)
 	case moreRuntime:
 		i.Runtime = string(data)
+	case moreLimits:
+		err = i.decodeLimits(data)
 	}
 	if err != nil {
 		d.Fail(err.Error())

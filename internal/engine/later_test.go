@@ -19,8 +19,8 @@ func laterBodies() map[string][]byte {
 	format[0] = bodyFormat + 1
 	event := body{kind: bodyEvents, events: []history.Event{{Kind: 1_000, Name: "later"}}}
 	return map[string][]byte{
-		"kind": (&body{kind: bodyCorrect + 1}).encode(), "flag": flags, "format": format, "event": event.encode(),
-		"kind with something behind it": binary.AppendUvarint((&body{kind: bodyCorrect + 1}).encode(), 7),
+		"kind": (&body{kind: bodyAdmit + 1}).encode(), "flag": flags, "format": format, "event": event.encode(),
+		"kind with something behind it": binary.AppendUvarint((&body{kind: bodyAdmit + 1}).encode(), 7),
 	}
 }
 

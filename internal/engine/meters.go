@@ -26,6 +26,7 @@ type meters struct {
 	timersSet, timersFired                      metric.Int64Counter
 	timersMoved, timersCancelled                metric.Int64Counter
 	lateness, turns, activities                 metric.Float64Histogram
+	limitWaits                                  metric.Float64Histogram
 
 	cached, turning, acting, abandoned, limit                  metric.Float64ObservableGauge
 	pending, ready, age, quarantineNow, clockLead, clockOffset metric.Float64ObservableGauge
@@ -90,6 +91,7 @@ func newMeters(p metric.MeterProvider, activities map[string]Activity) (*meters,
 		activities:      set.Seconds(meter.ActivityDuration),
 		activitiesEnded: set.Counter(meter.ActivitiesEnded),
 		failures:        set.Counter(meter.ActivityFailures),
+		limitWaits:      set.Seconds(meter.LimitWait),
 		acting:          set.Gauge(meter.ActivitiesRunning),
 		abandoned:       set.Gauge(meter.CodeAbandoned),
 		stale:           set.Counter(meter.MessagesStale),
@@ -111,13 +113,20 @@ func newMeters(p metric.MeterProvider, activities map[string]Activity) (*meters,
 			m.byStatus[status] = newLabel(meter.InstancesEnded, string(status))
 		}
 	}
-	for _, queue := range []string{queueTurns, QueueActivities, queueControl, QueueEntities} {
+	for _, queue := range []string{queueTurns, QueueActivities, queueControl, QueueEntities, queueLimits} {
 		m.byQueue[queue] = newLabel(meter.ClaimsLost, queue)
 	}
 	for name := range activities {
 		m.byActivity[name] = newLabel(meter.ActivityDuration, name)
 	}
 	return m, set.Err
+}
+
+// gate records for how long what a gate has admitted waited for it.
+func (m *meters) gate(p *gatePlan) {
+	for _, wait := range p.waits {
+		m.limitWaits.Record(p.ctx, wait.Seconds())
+	}
 }
 
 // committed counts what a commit about an instance has made so.

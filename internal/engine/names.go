@@ -16,10 +16,14 @@ const QueueEntities = "entities"
 const (
 	queueTurns   = "turns"
 	queueControl = "control"
+	queueLimits  = "limits"
 
 	kindInstance  = "instance"
 	kindHeartbeat = "heartbeat"
 	kindEntity    = "entity"
+	kindLimit     = "limit"
+	kindGate      = "gate"
+	kindWaiting   = "waiting" // what waits at a gate
 )
 
 // Routes that are not those of an orchestration: see the package comment. A name of
@@ -28,6 +32,8 @@ const (
 	routeControl = ".control"
 	routeParked  = ".parked"
 	routeEnded   = ".ended"
+	routeLimits  = ".limits"  // of gates
+	routeLimited = ".limited" // of instances that wait for a limit
 )
 
 // IDs of messages of which a key has one at most.
@@ -38,6 +44,8 @@ const (
 	idExpire = "expire"
 	idEnded  = "ended"
 	idTask   = "task"
+	idLook   = "look"
+	idAdmit  = "admit"
 )
 
 // Ref names an instance.

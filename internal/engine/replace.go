@@ -108,6 +108,7 @@ func (c *Client) dropped(info *Info, book ledger) *turn {
 		return t
 	}
 	t.dropOpen()
+	info.leaveLimits(&t.tx)
 	t.ends = true
 	t.in.info.Status = Terminated
 	t.in.info.Failure = &history.Failure{Type: TypeTerminated, Message: because("terminated", replacedReason), Final: true}

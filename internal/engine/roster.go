@@ -101,7 +101,7 @@ func (c *Client) unserved(ctx context.Context, here Worker) ([]Unserved, error) 
 	if !c.drained.Load() {
 		workers = append(workers, here)
 	}
-	served := map[[2]string]bool{{queueTurns, routeParked}: true, {queueTurns, routeEnded}: true, {queueTurns, ""}: true}
+	served := map[[2]string]bool{{queueTurns, routeParked}: true, {queueTurns, routeLimited}: true, {queueTurns, routeEnded}: true, {queueTurns, ""}: true}
 	for i := range workers {
 		for queue, names := range map[string][]string{
 			queueTurns: workers[i].Routes, QueueActivities: workers[i].Activities, QueueActions: workers[i].Targets,

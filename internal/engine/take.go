@@ -162,7 +162,7 @@ func (t *turn) answer(m message, e, asked *history.Event) {
 			deadline := store.MessageRef{Key: t.claim.Key, ID: messageID(prefixDeadline, info.run, e.Ref)}
 			t.tx.Delete = append(t.tx.Delete, deadline)
 			// It may be the deadline that came first.
-			t.dropTask(e.Ref)
+			t.dropTask(e.Ref, asked)
 		}
 	default:
 	}

@@ -28,6 +28,11 @@ type task struct {
 	attempts int32
 	last     *history.Failure
 
+	// crashes is how many attempts were lost before the task was put the last time: one under limits enters them
+	// again after each. inherited is the priority of the instance.
+	crashes   int32
+	inherited int32
+
 	event history.Event // ActivityScheduled, with the input and the options
 	route string        // of the instance, for logs and spans
 	under span          // of the turn that scheduled it
@@ -51,7 +56,20 @@ func (t *task) encode() []byte {
 	}
 	out = appendEvent(out, &t.event)
 	out = wire.AppendString(out, t.route)
-	return appendSpan(out, &t.under)
+	out = appendSpan(out, &t.under)
+	if t.crashes == 0 && t.inherited == 0 {
+		return out // as earlier releases read it
+	}
+	out = binary.AppendUvarint(out, uint64(t.crashes))
+	return binary.AppendUvarint(out, uint64(t.inherited-minPriority))
+}
+
+// priority returns the priority of the activity: its own, or that of its instance.
+func (t *task) priority() int32 {
+	if own := t.event.Activity.Priority; own != 0 {
+		return own
+	}
+	return t.inherited
 }
 
 func decodeTask(data []byte) (task, error) {
@@ -68,6 +86,9 @@ func decodeTask(data []byte) (task, error) {
 	t.event = r.event()
 	if r.Err == nil && len(r.Data) > 0 { // it was written before there were these
 		t.route, t.under = r.String(), r.span()
+	}
+	if r.Err == nil && len(r.Data) > 0 {
+		t.crashes, t.inherited = r.Int32(), int32(r.Number())+minPriority
 	}
 	if r.Err == nil && (len(r.Data) > 0 || t.event.Kind != history.ActivityScheduled || t.event.Activity == nil) {
 		r.Fail("not a task")

@@ -37,6 +37,10 @@ type Wait struct {
 	Attempt int
 	Last    *history.Failure
 
+	// Limit is what an activity waits for that was not admitted yet, or the instance itself, as a wait of kind
+	// ExecutionStarted; nil if it does not.
+	Limit *LimitWait
+
 	// Lease is that of an activity which a worker has claimed; nil if none has.
 	Lease *Lease
 }
@@ -51,6 +55,13 @@ func (c *Client) Waits(ctx context.Context, ref Ref) ([]Wait, error) {
 	info, err := c.Get(ctx, ref)
 	if err != nil || info.Status.Ended() {
 		return nil, err
+	}
+	if info.limited() {
+		w, err := c.LimitWait(ctx, &info)
+		if err != nil || w == nil {
+			return nil, err
+		}
+		return []Wait{{Kind: history.ExecutionStarted, Name: info.Name, Since: w.Since, Limit: w}}, nil
 	}
 	f := c.folds.take(&info)
 	if err := f.read(ctx, c.store, &info); err != nil {
@@ -132,6 +143,9 @@ func (c *Client) appendAwaited(ctx context.Context, info *Info, received map[str
 func (c *Client) lookUp(ctx context.Context, info *Info, w *Wait, held *leases) error {
 	key := taskKey(info.Ref, info.run, w.Event)
 	pending, err := c.store.Pending(ctx, key, 1)
+	if err == nil && len(pending) == 0 {
+		w.Limit, err = c.limitWait(ctx, key.Tenant, taskWork(key))
+	}
 	if err != nil || len(pending) == 0 {
 		return wrap("waits", err)
 	}

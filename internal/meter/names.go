@@ -27,6 +27,7 @@ var (
 	ActivityFailures  = counter("abide.activity.failures", "activity", "Attempts at activities that failed, whether or not they are repeated.")
 	ActivitiesRunning = gauge("abide.activity.running", "", "Activities that are under way now, in this process.")
 	CodeAbandoned     = gaugeBy("abide.code.abandoned", "", "code", "Goroutines of orchestrations and activities that should have ended and do not return, in this process: code that blocks, or ignores its context.")
+	LimitWait         = seconds("abide.limit.wait", "", "How long work waited at a limit until it was admitted; work under several limits counts at each.")
 	MessagesStale     = counter("abide.message.stale", "", "Messages to instances that came too late or twice, and were acknowledged without being appended.")
 	EventsUnawaited   = counter("abide.event.unawaited", "", "Events that were dropped because nobody waited for them, as their sender asked for.")
 	ClaimsLost        = counter("abide.claim.lost", "queue", "Claims that were lost or had a conflict, by queue: the work is done by another process, or once more.")
@@ -104,7 +105,7 @@ func All() []Metric {
 		InstanceTimersScheduled, InstanceTimersFired, InstanceTimersMoved, InstanceTimersCancelled,
 		CallsRefused, CallsLimit,
 		TurnDuration, TurnReplays, TurnsRunning,
-		ActivityDuration, ActivitiesEnded, ActivityFailures, ActivitiesRunning, CodeAbandoned,
+		ActivityDuration, ActivitiesEnded, ActivityFailures, ActivitiesRunning, CodeAbandoned, LimitWait,
 		MessagesStale, EventsUnawaited, ClaimsLost,
 		WorkerTurns, WorkerActivities, WorkerSessions, WorkerConnected, WorkerSlots,
 		QueuePending, QueueReady, QueueAge, Quarantined, ClockLead, ClockOffset,

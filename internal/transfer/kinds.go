@@ -13,6 +13,7 @@ const (
 	queueControl    = "control"
 	queueActivities = "activities"
 	queueEntities   = "entities"
+	queueLimits     = "limits"
 	queueTimers     = "timers"
 	queueCommands   = "commands"
 	queueOutbox     = "outbox"
@@ -37,6 +38,9 @@ const (
 	kindIdempotency = "idempotency"
 	kindSignature   = "signature"
 	kindBuilds      = "builds"
+	kindLimit       = "limit"
+	kindGate        = "gate"
+	kindLimitWait   = "waiting"
 )
 
 // format says whether a body is one that this release reads: it returns what is wrong
@@ -48,6 +52,9 @@ var kinds = map[string]format{
 	kindInstance:         one,
 	kindBuilds:           one,
 	kindEntity:           one,
+	kindLimit:            one,
+	kindGate:             one,
+	kindLimitWait:        one,
 	kindHeartbeat:        anything, // the caller's
 	kindWorker:           one,
 	kindTimer:            one,
@@ -72,6 +79,7 @@ var queues = map[string]format{
 	queueControl:    one,
 	queueActivities: one,
 	queueEntities:   one,
+	queueLimits:     one,
 	queueTimers:     one,
 	queueCommands:   anything, // as it arrived
 	queueOutbox:     one,

@@ -1,0 +1,226 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/abidehq/abide/history"
+	"github.com/abidehq/abide/store"
+)
+
+// maxAdmit is how many pieces of work a gate admits at once that have waited, and auditEvery how often a gate
+// looks for work that is gone.
+const (
+	maxAdmit   = 500
+	auditEvery = 30 * time.Second
+	auditMost  = 256
+)
+
+// gateTries is how often a claim of a gate is tried that has conflicts.
+const gateTries = 5
+
+// gateTurn is a claim of a gate and the transaction that is made of it.
+type gateTurn struct {
+	e     *Engine
+	claim *store.Claim
+	ctx   context.Context //nolint:containedctx // the batch is the lifetime of the context
+	name  string          // of the gate
+
+	items      []gateItem
+	unreadable []store.PutRecord // messages that go to quarantine
+	limit      limitState
+	state      gateState
+}
+
+// gateItem is a message that has reached a gate.
+type gateItem struct {
+	id string
+	gateMessage
+}
+
+// gate works on a claim of a gate, from the claim to its end.
+func (e *Engine) gate(j *job) {
+	c := j.Claim
+	ctx, stop := context.WithCancelCause(e.working)
+	defer stop(nil)
+	e.keeper.Keep(c, func() {
+		stop(ErrLost)
+		j.shouldEnd()
+	})
+	defer e.keeper.Drop(c.Lease())
+	g := &gateTurn{e: e, claim: c, ctx: ctx, name: c.Key.Name}
+	err := g.decode()
+	for i := 0; err == nil && i < gateTries; i++ {
+		if err = g.run(); !errors.Is(err, store.ErrConflict) {
+			break
+		}
+		e.gates.forget(c.Key)
+		if i+1 < gateTries {
+			err = nil
+		}
+	}
+	if err != nil {
+		e.gates.forget(c.Key)
+	}
+	switch {
+	case err == nil:
+	case errors.Is(err, store.ErrClaimLost), errors.Is(context.Cause(ctx), ErrLost):
+		e.lose(queueLimits)
+	case e.working.Err() != nil, errors.Is(err, store.ErrConflict):
+		e.giveBack(c)
+	case errors.Is(err, errLater):
+		e.giveBackLater(c)
+	case errors.Is(err, store.ErrCorrupt):
+		e.unreadable(c, g.about(), err)
+	default:
+		e.log.Debug("gate aborted by store error, claim released", g.about(), "error", err)
+		e.pauseHolding(c)
+		e.giveBack(c)
+	}
+}
+
+// about returns what log lines say about the gate.
+func (g *gateTurn) about() slog.Attr { return aboutClaim(g.claim) }
+
+// decode reads the messages.
+func (g *gateTurn) decode() error {
+	for i := range g.claim.Messages {
+		m := &g.claim.Messages[i]
+		decoded, err := decodeGateMessage(m.Body, g.claim.Key.Tenant)
+		if errors.Is(err, errLater) && g.e.leaveLater(g.claim, err) {
+			return err
+		}
+		if err != nil {
+			g.e.log.Error("message undecodable, quarantined", g.about(), "message", m.ID, "error", err)
+			g.unreadable = append(g.unreadable, store.Quarantine(*m, g.claim.Route, ReasonUndecodable, g.claim.Now))
+			continue
+		}
+		g.items = append(g.items, gateItem{m.ID, decoded})
+	}
+	return nil
+}
+
+// run reads the gate, and commits what the messages do. What is too much for one commit is divided.
+func (g *gateTurn) run() error {
+	if err := g.load(); err != nil {
+		return err
+	}
+	for most := max(len(g.items), maxAdmit); ; most /= 2 {
+		p := g.newPlan()
+		if err := p.make(most); err != nil {
+			return err
+		}
+		err := g.commit(p)
+		if !errors.Is(err, store.ErrInvalid) || most <= 1 {
+			return err
+		}
+	}
+}
+
+// load reads the records of the gate and of its limit, unless they are remembered.
+func (g *gateTurn) load() (err error) {
+	name, key, keyed := splitGate(g.name)
+	if slices.ContainsFunc(g.items, func(m gateItem) bool { return m.kind == gateLook }) {
+		g.e.gates.forget(g.claim.Key) // the rule may have changed
+	}
+	if g.limit, err = g.e.gates.limit(g.ctx, g.e.store, g.claim.Key.Tenant, name, g.e.clock.Now()); err != nil {
+		return err
+	}
+	var known bool
+	if g.state, known = g.e.gates.gate(g.claim.Key); known {
+		return nil
+	}
+	r, err := g.e.store.Get(g.ctx, gateRecord(g.claim.Key.Tenant, g.name))
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		g.state = gateState{limit: history.Limit{Name: name, Keyed: keyed, Key: key}}
+		return nil
+	case err != nil:
+		return err
+	}
+	g.state, err = gateOf(r)
+	return err
+}
+
+// commit makes all of the plan durable, or nothing.
+func (g *gateTurn) commit(p *gatePlan) error {
+	p.tx.Finish = []store.Finish{{Lease: g.claim.Lease(), Keep: p.keep}}
+	p.tx.PutRecords = append(p.tx.PutRecords, g.unreadable...)
+	if p.learned {
+		p.tx.PutRecords = append(p.tx.PutRecords, p.limit.put(g.claim.Key.Tenant))
+	}
+	kept := p.state
+	switch {
+	case !p.state.idle(g.claim.Now):
+		p.tx.PutRecords = append(p.tx.PutRecords, p.state.put(g.claim.Key.Tenant, g.claim.Now))
+		kept.version++
+	case p.state.version > 0:
+		p.tx.DeleteRecords = append(p.tx.DeleteRecords, store.DeleteRecord{Key: gateRecord(g.claim.Key.Tenant, g.name), Expect: p.state.version})
+		kept = gateState{limit: p.state.limit}
+	default:
+		kept = gateState{limit: p.state.limit}
+	}
+	if err := g.e.store.Commit(context.Background(), &p.tx); err != nil {
+		return err
+	}
+	if p.learned {
+		g.e.gates.forget(g.claim.Key)
+	}
+	g.e.gates.keep(g.claim.Key, kept)
+	g.e.meters.gate(p)
+	return nil
+}
+
+// audit finds work that was admitted and is gone. Work that two audits in a row have missed is taken to have
+// ended: between two gates it is nowhere for a moment.
+func (p *gatePlan) audit() error {
+	g := p.gateTurn
+	looked := 0
+	var gone []string
+	for i := range p.state.holders {
+		h := &p.state.holders[i]
+		if g.claim.Now.Sub(h.at) < auditEvery || looked == auditMost {
+			break
+		}
+		looked++
+		there, err := g.exists(h.work)
+		if err != nil {
+			return err
+		}
+		if !there && h.missed {
+			gone = append(gone, h.work)
+		}
+		h.missed = !there
+	}
+	for _, work := range gone {
+		g.e.log.Warn("work under a limit is gone, its unit is free", g.about(), "work", work)
+		p.state.free(work)
+	}
+	return nil
+}
+
+// exists reports whether work is pending, runs, or waits at a gate.
+func (g *gateTurn) exists(work string) (bool, error) {
+	tenant := g.claim.Key.Tenant
+	if name, ok := strings.CutPrefix(work, workOfTask); ok {
+		pending, err := g.e.store.Pending(g.ctx, store.Key{Queue: QueueActivities, Tenant: tenant, Name: name}, 1)
+		if err != nil || len(pending) > 0 {
+			return err == nil, err
+		}
+		_, err = g.e.store.Get(g.ctx, waitingRecord(tenant, work))
+		if errors.Is(err, store.ErrNotFound) {
+			return false, nil
+		}
+		return err == nil, err
+	}
+	_, id, _ := strings.Cut(strings.TrimPrefix(work, workOfInstance), "/")
+	info, err := g.e.Client.Get(g.ctx, Ref{Tenant: tenant, ID: id})
+	if errors.Is(err, ErrNotFound) {
+		return false, nil
+	}
+	return err == nil && !info.Status.Ended() && instanceWork(&info) == work, err
+}

@@ -52,6 +52,7 @@ func (a *Activity[In, Out]) Go(ctx Context, in In, opts ...ActivityOption) *Futu
 	for _, opt := range opts {
 		opt.activity(&o)
 	}
+	ctx.checkLimits("activity", a.name, o.how.Limits, o.how.Priority)
 	f := ctx.c.Activity(a.name, payload(ctx, thing{what: "the input of activity", name: a.name}, in), o.how)
 	return newFuture[Out](f, thing{what: "the result of activity", name: a.name, kind: history.ActivityCompleted}, func(failure *history.Failure) error {
 		return &ActivityError{Name: a.name, Attempt: int(failure.Attempt), Err: errorOf(failure)}

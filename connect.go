@@ -78,7 +78,7 @@ func startWith(ctx context.Context, requests []StartRequest, start func(context.
 		r := &requests[i]
 		starts[i] = engine.Start{
 			Ref: refOf(r.Ref), Name: r.Orchestration, Version: r.Version, Input: r.Input, Tags: r.Tags, At: r.At, After: r.After,
-			IfExists: engine.IfExists(r.IfExists), Schema: r.schema, Unchecked: r.Unchecked, New: r.newID,
+			IfExists: engine.IfExists(r.IfExists), Schema: r.schema, Unchecked: r.Unchecked, New: r.newID, Limits: r.Limits, Priority: clamp(r.Priority),
 		}
 	}
 	done, err := start(ctx, starts...)

@@ -54,6 +54,12 @@ type Info struct {
 
 	Tags map[string]string
 
+	// Limits are those under which the instance runs, see [Under], and Priority is that of the instance. Admitted
+	// is false while it waits for one of them.
+	Limits   []history.Limit
+	Priority int
+	Admitted bool
+
 	// StatusText is the text that the code has set, see [SetStatus].
 	StatusText string
 
@@ -117,7 +123,7 @@ func infoFrom(i engine.Info, err error) (Info, error) {
 		Ref: refFrom(i.Ref), Orchestration: i.Name, Version: i.Version, Build: i.Build, Runtime: i.Runtime, Status: Status(i.Status), Reason: i.Reason, StalledBuild: i.StalledBuild(),
 		Execution: int(i.Execution), StartedAt: i.CreatedAt, BegunAt: i.BegunAt, EndedAt: i.EndedAt, Parent: i.Parent,
 		Tags: i.Tags, StatusText: i.Text, Values: i.Values, Result: i.Result, Err: errorOf(i.Failure), Revision: i.Revision,
-		TraceParent: i.TraceParent(),
+		TraceParent: i.TraceParent(), Limits: i.Limits, Priority: int(i.Priority), Admitted: i.Admitted || len(i.Limits) == 0,
 	}
 	if bad := i.BadPayload; bad != nil {
 		info.BadPayload = &BadPayload{Event: int(bad.Event), Message: bad.Message, Kind: bad.Kind, Name: bad.Name}

@@ -84,6 +84,10 @@ type Waiting struct {
 	Attempt int
 	Err     error
 
+	// Limit is what an activity waits for before it can begin, or the instance itself: then Kind is
+	// ExecutionStarted, and Event is 0. It is nil for what does not wait for a limit.
+	Limit *LimitWait
+
 	// Lease is the lease of an activity that a worker has claimed, and nil if none has. It
 	// outlives a process that was killed: the activity is attempted again when it has ended.
 	Lease *Lease

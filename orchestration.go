@@ -112,6 +112,7 @@ func (o *Orchestration[In, Out]) prepareChild(ctx Context, in In, opts []ChildOp
 	for _, opt := range opts {
 		opt.child(&c)
 	}
+	ctx.checkLimits("child", o.name, c.how.Limits, c.how.Priority)
 	if c.id != "" {
 		ctx.checkID(fmt.Sprintf("child of %q", o.name), c.id)
 	}

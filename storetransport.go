@@ -152,7 +152,7 @@ func (t *storeTransport) Waits(ctx context.Context, ref Ref, events []history.Ev
 		waits[i] = Waiting{
 			Event: int(w.Event), Kind: w.Kind, Name: w.Name, Child: w.Child, At: w.At,
 			Attempt: w.Attempt, Err: errorOf(w.Last), Since: w.Since,
-			Lease: (*Lease)(w.Lease),
+			Lease: (*Lease)(w.Lease), Limit: limitWaitFrom(w.Limit),
 		}
 		if w.Schema != nil {
 			waits[i].Schema = w.Schema.JSON()

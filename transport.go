@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/abidehq/abide/history"
 	"github.com/abidehq/abide/internal/schema"
 )
 
@@ -58,6 +59,11 @@ type StartRequest struct {
 
 	// IfExists determines what happens if an instance with that ID exists.
 	IfExists ExistsPolicy
+
+	// Limits are those under which the instance runs, see [Under], and Priority is its place among what waits
+	// for them, see [Priority].
+	Limits   []history.Limit
+	Priority int
 
 	// Unchecked starts an orchestration that no worker has ever registered, and with any input,
 	// see [Unchecked].

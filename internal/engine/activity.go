@@ -91,6 +91,9 @@ type Task struct {
 	// replaces it is tried once only.
 	refused bool
 
+	// outdated is why the attempt is left to others: see Outdated.
+	outdated error
+
 	// called is true once the function was called. Attempts that were not are left out of the
 	// histogram of durations.
 	called bool
@@ -121,6 +124,16 @@ var (
 	WorkerLost = &history.Failure{Type: TypeCrashed, Message: "its worker was lost"}
 	WorkerGone = &history.Failure{Type: TypeCrashed, Message: "its worker was lost before it began"}
 )
+
+// Outdated is what an [Activity] returns as its failure, and no copy of it, if another process was to run it, and one of
+// the two does not know what the other has written, as it is of an earlier release. The attempt does not count, and the
+// activity runs again after a while.
+func (t *Task) Outdated(why error) *history.Failure {
+	t.outdated = why
+	return taskOutdated
+}
+
+var taskOutdated = &history.Failure{Type: TypeCrashed, Message: "its worker is of another release"}
 
 // heartbeats is the last heartbeat of an activity, and the record that keeps its details.
 type heartbeats struct {
@@ -230,6 +243,9 @@ func (t *Task) run() {
 	case failure == WorkerLost, failure == WorkerGone:
 		t.e.lose(QueueActivities)
 		t.e.releaseAs(store.Release{Lease: t.claim.Lease(), Uncounted: failure == WorkerGone})
+	case failure == taskOutdated:
+		t.e.lose(QueueActivities)
+		t.e.leaveOutdatedTask(t.claim, t.outdated)
 	case errors.Is(cause, ErrTimeout) && failure != nil:
 		// The instance is told by a message of its own, and will not look at this.
 		failure = timeoutFailure(fmt.Sprintf("activity %q did not end in time: %s", t.Name, failure.Message))

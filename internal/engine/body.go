@@ -207,13 +207,13 @@ func (r *reader) event() history.Event {
 	if err != nil {
 		r.Fail(err.Error())
 	}
-	if unknownEvent(err) {
+	if UnknownEvent(err) {
 		r.later = err
 	}
 	return e
 }
 
-// unknownEvent reports whether an event cannot be read because a later release has written it.
-func unknownEvent(err error) bool {
+// UnknownEvent reports whether an event cannot be read because a later release has written it.
+func UnknownEvent(err error) bool {
 	return (errors.Is(err, history.ErrKind) || errors.Is(err, history.ErrVersion)) && !errors.Is(err, history.ErrWire)
 }

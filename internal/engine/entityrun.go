@@ -53,6 +53,8 @@ func (e *Engine) entity(j *job) {
 		e.giveBack(c)
 	case errors.Is(err, errLater):
 		e.giveBackLater(c)
+	case errors.Is(err, ErrOutdated):
+		e.leaveOutdated(c, err)
 	case errors.Is(err, store.ErrCorrupt):
 		e.unreadable(c, aboutClaim(c), err)
 	case errors.As(err, &failed) && !errors.Is(err, ErrUnavailable):

@@ -38,6 +38,10 @@ var (
 	// ErrBusy: the process has more to do than it can. Nothing was done.
 	ErrBusy = errs.ErrBusy
 
+	// ErrOutdated: the executor, or what runs code elsewhere, is of an earlier release than what it was given,
+	// or of a later one than this process; nothing is wrong with the instance.
+	ErrOutdated = errors.New("one end of the connection is of an earlier release")
+
 	// ErrUnavailable: the executor cannot be reached; nothing is wrong with the instance.
 	ErrUnavailable = errors.New("executor is not available")
 )

@@ -156,7 +156,7 @@ func (t *turn) runWatched(exec Execution, run func(replay.Live) ([]history.Event
 		if t.ctx.Err() != nil {
 			return context.Cause(t.ctx)
 		}
-		if errors.Is(err, replay.ErrStep) || errors.Is(err, ErrUnavailable) {
+		if errors.Is(err, replay.ErrStep) || errors.Is(err, ErrUnavailable) || errors.Is(err, ErrOutdated) {
 			return err
 		}
 		return stallOf(err)

@@ -29,7 +29,7 @@ type Execution interface {
 
 	// Turn gives new events to the code, a TurnStarted first, and returns what the code
 	// did, with IDs that go on from there. After an error the execution is of no use. One that
-	// matches [ErrUnavailable] says nothing of the instance, and the turn is tried again.
+	// matches [ErrUnavailable] or [ErrOutdated] says nothing of the instance, and the turn is tried again.
 	Turn(live replay.Live, incoming []history.Event) ([]history.Event, error)
 
 	// ContinueTurn is Turn for a turn that history breaks off: expected is what the code did as

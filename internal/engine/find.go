@@ -200,7 +200,7 @@ func (t *turn) execute() (Execution, error) {
 		return nil, errAbandoned
 	case err == nil:
 		return exec, nil
-	case errors.Is(err, ErrUnavailable), t.ctx.Err() != nil:
+	case errors.Is(err, ErrUnavailable), errors.Is(err, ErrOutdated), t.ctx.Err() != nil:
 		return nil, err
 	}
 	if failed, ok := errors.AsType[*readError](err); ok {

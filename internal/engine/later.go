@@ -16,6 +16,11 @@ import (
 // does so for Config.Unknown. If it still gets the same key then, no newer process is there to take it (the
 // upgrade was rolled back), and what it cannot read is treated as unreadable.
 //
+// Code elsewhere is another matter (ErrOutdated): the process at one end of the connection does not know what the
+// other one has written, and each of them can be replaced by a later release without the other. A stall would
+// outlast that, as it is resumed by another build of the code and not by another server. So what such code cannot
+// do is left to others for as long as it takes, and said again each time that Config.Unknown has passed.
+//
 // What was seen is remembered in memory, per process, for keys that come again within seenAgain. A restart
 // begins anew, which only delays the verdict.
 
@@ -23,7 +28,7 @@ import (
 const causeLater = "later release"
 
 func laterCause(err error) string {
-	if unknownEvent(err) {
+	if UnknownEvent(err) {
 		return causeLater
 	}
 	return ""
@@ -40,31 +45,68 @@ type seen struct{ first, last time.Time }
 // seenAgain is how soon a key comes again if no other process has taken it meanwhile.
 const seenAgain = time.Minute
 
-// leaveLater reports whether a claim is to be left to other processes. It logs so once.
-func (e *Engine) leaveLater(c *store.Claim, why error) bool {
-	now := e.clock.Now()
-	s := &e.unknown
+// note notes that a key was seen, and reports whether that is new, or has been so for a time, after which it is
+// forgotten.
+func (s *seenKeys) note(key store.Key, now time.Time, limit time.Duration) (fresh, over bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	before, there := s.byKey[c.Key]
+	before, there := s.byKey[key]
 	if there && now.Sub(before.last) <= seenAgain {
-		if now.Sub(before.first) >= e.cfg.Unknown {
-			delete(s.byKey, c.Key)
-			return false
+		if now.Sub(before.first) >= limit {
+			delete(s.byKey, key)
+			return false, true
 		}
-		s.byKey[c.Key] = seen{before.first, now}
-		return true
+		s.byKey[key] = seen{before.first, now}
+		return false, false
 	}
 	maps.DeleteFunc(s.byKey, func(_ store.Key, old seen) bool { return now.Sub(old.last) > seenAgain })
 	if len(s.byKey) >= maxDeferred {
-		return false
+		return false, true
 	}
 	if s.byKey == nil {
 		s.byKey = map[store.Key]seen{}
 	}
-	s.byKey[c.Key] = seen{now, now}
-	e.log.Warn("claim left to a later release", aboutClaim(c), "for", e.cfg.Unknown, "error", why)
-	return true
+	s.byKey[key] = seen{now, now}
+	return true, false
+}
+
+const claimLeft = "claim left to a later release"
+
+// leaveLater reports whether a claim is to be left to other processes. It logs so once.
+func (e *Engine) leaveLater(c *store.Claim, why error) bool {
+	fresh, over := e.unknown.note(c.Key, e.clock.Now(), e.cfg.Unknown)
+	if fresh {
+		e.log.Warn(claimLeft, aboutClaim(c), "for", e.cfg.Unknown, "error", why)
+	}
+	return !over
+}
+
+// leaveOutdated gives back a claim whose code is elsewhere, at the end of a connection one end of which is of an
+// earlier release. It logs so once, and again after Config.Unknown.
+func (e *Engine) leaveOutdated(c *store.Claim, why error) {
+	e.noteOutdated(c, why)
+	e.giveBackLater(c)
+}
+
+// leaveOutdatedTask is leaveOutdated for an attempt at an activity, which others may begin meanwhile.
+func (e *Engine) leaveOutdatedTask(c *store.Claim, why error) {
+	e.noteOutdated(c, why)
+	e.release(c, outdatedDelay)
+}
+
+// outdatedDelay is how long nobody begins an attempt again that was given up because of [ErrOutdated]: the
+// function may have run.
+const outdatedDelay = 10 * time.Second
+
+func (e *Engine) noteOutdated(c *store.Claim, why error) {
+	now := e.clock.Now()
+	fresh, over := e.unknown.note(c.Key, now, e.cfg.Unknown)
+	if over {
+		fresh, _ = e.unknown.note(c.Key, now, e.cfg.Unknown)
+	}
+	if fresh {
+		e.log.Warn(claimLeft, aboutClaim(c), "error", why)
+	}
 }
 
 // giveBackLater gives back what other processes know. It is kept for a while first: the

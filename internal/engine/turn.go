@@ -249,7 +249,9 @@ type message struct {
 //     is released and the messages come again at once: the next turn sees the change.
 //   - errLater: a message or an event of a later release. The claim is held for a while and then
 //     released, so that a process of that release can have it.
-//   - errElsewhere: another build should take the turn. The same.
+//   - ErrOutdated: code elsewhere, and this process or that one is of an earlier release. The same, for as long as
+//     it takes.
+//   - errElsewhere: another build should take the turn. The same as for errLater.
 //   - errHandedOver: another build was chosen for the instance, whose key has its route. The claim is
 //     released.
 //   - ErrClaimLost, ErrLost, errAbandoned: the claim is not this turn's any more. There is nothing
@@ -290,6 +292,8 @@ func (e *Engine) turn(j *job) {
 		e.giveBack(c)
 	case errors.Is(err, errLater):
 		e.giveBackLater(c)
+	case errors.Is(err, ErrOutdated):
+		e.leaveOutdated(c, err)
 	case errors.Is(err, errElsewhere):
 		e.leaveToOtherBuild(t)
 	case errors.Is(err, errHandedOver):

@@ -197,7 +197,7 @@ var layers = []layer{
 			".", "internal/base", "internal/catalog", "internal/dial", "internal/engine", "internal/schema", "internal/workerhost", "internal/workerlink", "internal/workerpb",
 			"server/api", "server/auth", "server/grpcserve", "store",
 		},
-		tests: []string{"history", "internal/roster", "internal/testenv", "remote", "server", "store/memstore"},
+		tests: []string{"history", "internal/replay", "internal/roster", "internal/testenv", "internal/worker", "remote", "server", "store/memstore"},
 	},
 	{
 		path: "server/durabletask",

@@ -58,20 +58,28 @@ func (a *activity) run() {
 		a.s.mu.Unlock()
 		a.s.out.AddSized(workerlink.SizeOf(r.GetResult(), r.GetFailure()), func(m *workerpb.FromWorker) { m.Activities = append(m.Activities, r) })
 	}()
-	data, failure := a.call()
+	data, failure, err := a.call()
+	if err != nil {
+		r.Failure, r.Outdated = nil, workerlink.EncodeOutdated(err)
+		return
+	}
 	if failure == nil && len(data) > engine.MaxPayload { // as the server would say: it may be no message
 		data, failure = nil, engine.TooLarge(data)
 	}
 	r.Result, r.Failure = data, workerlink.EncodeFailure(failure)
 }
 
-// call calls the function. A panic is a failure like any other.
-func (a *activity) call() (data []byte, failure *history.Failure) {
+// call calls the function. A panic is a failure like any other. An error means that it was not called, because the
+// server is of a later release.
+func (a *activity) call() (data []byte, failure *history.Failure, err error) {
 	m := a.m
 	f := a.s.cfg.Activities[m.GetName()]
 	last, err := workerlink.DecodeFailure(m.GetLast())
+	if errors.Is(err, engine.ErrOutdated) {
+		return nil, nil, fmt.Errorf("the failure of the attempt before: %w", err)
+	}
 	if f == nil || err != nil {
-		return nil, &history.Failure{Message: fmt.Sprintf("activity %q cannot be run by its worker: %v", m.GetName(), err)}
+		return nil, &history.Failure{Message: fmt.Sprintf("activity %q cannot be run by its worker: %v", m.GetName(), err)}, nil
 	}
 	t := &engine.Task{
 		Ref: engine.Ref{Tenant: m.GetTenant(), ID: m.GetInstance()}, Execution: m.GetExecution(), Event: m.GetEvent(), Key: m.GetKey(),
@@ -79,9 +87,9 @@ func (a *activity) call() (data []byte, failure *history.Failure) {
 	}
 	t.ReportTo(a)
 	if p := claimloop.Catch(func() { data, failure = f(a.ctx, t) }); p != nil {
-		return nil, engine.PanicFailure(p.Value, p.Stack)
+		return nil, engine.PanicFailure(p.Value, p.Stack), nil
 	}
-	return data, failure
+	return data, failure, nil
 }
 
 // Heartbeat tells the server that the activity is alive. What has not been sent yet is replaced.

@@ -124,7 +124,7 @@ func (m *Meters) begun() {
 // acted counts what an attempt has come to.
 func (m *Meters) acted(r *workerpb.ActivityResult) {
 	switch {
-	case m == nil:
+	case m == nil, r.GetOutdated() != "":
 	case len(r.GetFailure()) > 0:
 		m.Count.ActivityFails.Add(1)
 	default:

@@ -2,6 +2,7 @@ package workerhost
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -37,9 +38,12 @@ func (s *Session) Activity(ctx context.Context, t *engine.Task) ([]byte, *histor
 		select {
 		case r := <-a.result:
 			a.passOn(s, t, m.GetId())
-			failure, err := workerlink.DecodeFailure(r.GetFailure())
+			failure, err := outcomeOf(r)
+			if errors.Is(err, engine.ErrOutdated) {
+				return nil, t.Outdated(err)
+			}
 			if err != nil {
-				s.stop(fmt.Errorf("%w: result of activity %q: %w", errProtocol, t.Name, err))
+				s.stop(fmt.Errorf("%w: result of activity %q: %w", ErrProtocol, t.Name, err))
 				return nil, engine.WorkerLost
 			}
 			return r.GetResult(), failure
@@ -54,6 +58,15 @@ func (s *Session) Activity(ctx context.Context, t *engine.Task) ([]byte, *histor
 			s.out.Add(func(m *workerpb.ToWorker) { m.CancelActivities = append(m.CancelActivities, c) })
 		}
 	}
+}
+
+// outcomeOf returns the failure of an attempt, nil if it has none. [engine.ErrOutdated] means that the outcome is
+// not known.
+func outcomeOf(r *workerpb.ActivityResult) (*history.Failure, error) {
+	if r.GetOutdated() != "" {
+		return nil, fmt.Errorf("abide: worker: %s: %w", r.GetOutdated(), engine.ErrOutdated)
+	}
+	return workerlink.DecodeFailure(r.GetFailure())
 }
 
 // beginActivity sends an attempt, unless the session has ended.
@@ -78,7 +91,7 @@ func (s *Session) acted(r *workerpb.ActivityResult) error {
 	delete(s.activities, r.GetId())
 	s.mu.Unlock()
 	if a == nil {
-		return fmt.Errorf("%w: the result of activity %d, which it was not sent or has answered", errProtocol, r.GetId())
+		return fmt.Errorf("%w: the result of activity %d, which it was not sent or has answered", ErrProtocol, r.GetId())
 	}
 	a.result <- r
 	return nil

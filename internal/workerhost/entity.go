@@ -59,7 +59,7 @@ func (s *Session) operated(r *workerpb.EntityOutcome) error {
 	delete(s.entities, r.GetId())
 	s.mu.Unlock()
 	if e == nil {
-		return fmt.Errorf("%w: the outcome of batch %d, which it was not sent or has answered", errProtocol, r.GetId())
+		return fmt.Errorf("%w: the outcome of batch %d, which it was not sent or has answered", ErrProtocol, r.GetId())
 	}
 	e.outcome <- r
 	return nil

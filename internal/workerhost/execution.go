@@ -2,6 +2,7 @@ package workerhost
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -124,12 +125,15 @@ func (x *execution) take(r *workerpb.TurnResult) ([]history.Event, error) {
 	if err == nil {
 		x.unreceived, err = workerlink.DecodeEvents(r.GetUnreceived())
 	}
+	if errors.Is(err, engine.ErrOutdated) { // and closed by the engine: the worker has it still
+		return nil, fmt.Errorf("abide: result of a turn: %w", err)
+	}
 	if i := slices.IndexFunc(did, func(e history.Event) bool { return e.Kind.Incoming() }); err == nil && i >= 0 {
 		err = fmt.Errorf("the code did [%v], which code cannot do", &did[i])
 	}
 	if err != nil {
 		x.failed = true
-		x.s.stop(fmt.Errorf("%w: result of a turn: %w", errProtocol, err))
+		x.s.stop(fmt.Errorf("%w: result of a turn: %w", ErrProtocol, err))
 		return nil, errGone
 	}
 	x.ended = r.GetEnded()

@@ -60,8 +60,8 @@ const maxIdle = 64
 // errGone is the error of what a worker was to do that has gone.
 var errGone = fmt.Errorf("abide: the worker has gone: %w", engine.ErrUnavailable)
 
-// errProtocol is the error of a worker that breaks the protocol.
-var errProtocol = errors.New("the worker breaks the protocol")
+// ErrProtocol is the error of a worker that breaks the protocol.
+var ErrProtocol = errors.New("the worker breaks the protocol")
 
 // Session is the server's end of a stream. Its methods are safe for concurrent use.
 //
@@ -165,7 +165,7 @@ func (s *Session) receive(stream Stream) {
 // just before it failed.
 func (s *Session) handle(m *workerpb.FromWorker) error {
 	if m.GetHello() != nil {
-		return fmt.Errorf("%w: it has said twice what it runs", errProtocol)
+		return fmt.Errorf("%w: it has said twice what it runs", ErrProtocol)
 	}
 	for _, r := range m.GetTurns() {
 		if err := s.turned(r); err != nil {
@@ -242,7 +242,7 @@ func (s *Session) request(r *workerpb.Request) error {
 	}
 	if twice || full {
 		cancel()
-		return fmt.Errorf("%w: request %d was made twice, or there are more than %d", errProtocol, id, maxRequests)
+		return fmt.Errorf("%w: request %d was made twice, or there are more than %d", ErrProtocol, id, maxRequests)
 	}
 	s.pool.Do(func() {
 		defer s.serving.Done()

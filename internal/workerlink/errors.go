@@ -3,6 +3,7 @@ package workerlink
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/abidehq/abide/history"
 	"github.com/abidehq/abide/internal/engine"
@@ -12,7 +13,7 @@ import (
 
 // EncodeError returns the error of a turn as it travels.
 func EncodeError(err error) *workerpb.TurnError {
-	e := &workerpb.TurnError{Message: history.Cut(err.Error())}
+	e := &workerpb.TurnError{Message: history.Cut(unmarked(err))}
 	var mismatch *replay.Mismatch
 	var payload *replay.PayloadError
 	var crash *replay.PanicError
@@ -30,8 +31,18 @@ func EncodeError(err error) *workerpb.TurnError {
 		e.Kind = workerpb.TurnError_STEP
 	case errors.Is(err, engine.ErrUnavailable):
 		e.Kind = workerpb.TurnError_GONE
+	case errors.Is(err, engine.ErrOutdated):
+		e.Kind = workerpb.TurnError_OUTDATED
 	}
 	return e
+}
+
+// EncodeOutdated returns what an error of [engine.ErrOutdated] says, as it travels.
+func EncodeOutdated(err error) string { return history.Cut(unmarked(err)) }
+
+// unmarked returns the text of an error without that of [engine.ErrOutdated], which the other end adds.
+func unmarked(err error) string {
+	return strings.TrimSuffix(err.Error(), ": "+engine.ErrOutdated.Error())
 }
 
 func encodeSide(e *history.Event) []byte {
@@ -56,8 +67,12 @@ func DecodeError(e *workerpb.TurnError) error {
 		return replay.ErrStep
 	case workerpb.TurnError_GONE:
 		return fmt.Errorf("abide: worker: %w: %w", text, engine.ErrUnavailable)
-	default:
+	case workerpb.TurnError_OUTDATED:
+		return fmt.Errorf("abide: worker: %w: %w", text, engine.ErrOutdated)
+	case workerpb.TurnError_OTHER:
 		return text
+	default:
+		return fmt.Errorf("abide: worker: error of the unknown kind %d: %w: %w", e.GetKind(), text, engine.ErrOutdated)
 	}
 }
 

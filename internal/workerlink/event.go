@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/abidehq/abide/history"
+	"github.com/abidehq/abide/internal/engine"
 	"github.com/abidehq/abide/internal/workerpb"
 )
 
@@ -28,7 +29,8 @@ func EncodeEvents(events []history.Event) [][]byte {
 	return encoded
 }
 
-// DecodeEvents returns events that have travelled. Each of them keeps the rules of package history.
+// DecodeEvents returns events that have travelled. Each of them keeps the rules of package history. An event of a
+// kind that is not known here is [engine.ErrOutdated].
 func DecodeEvents(encoded [][]byte) ([]history.Event, error) {
 	if len(encoded) == 0 {
 		return nil, nil
@@ -40,11 +42,19 @@ func DecodeEvents(encoded [][]byte) ([]history.Event, error) {
 			err = e.Validate()
 		}
 		if err != nil {
-			return nil, fmt.Errorf("event %d of %d: %w", i+1, len(encoded), err)
+			return nil, fmt.Errorf("event %d of %d: %w", i+1, len(encoded), outdated(err))
 		}
 		events[i] = e
 	}
 	return events, nil
+}
+
+// outdated has the error of an event of a later release match [engine.ErrOutdated].
+func outdated(err error) error {
+	if engine.UnknownEvent(err) {
+		return fmt.Errorf("%w: %w", err, engine.ErrOutdated)
+	}
+	return err
 }
 
 // EncodeFailure returns a failure as it travels: in an event, or as nothing if there is none.
@@ -55,14 +65,14 @@ func EncodeFailure(f *history.Failure) []byte {
 	return history.Append(nil, &history.Event{Kind: history.ActivityFailed, Failure: f})
 }
 
-// DecodeFailure returns a failure that has travelled.
+// DecodeFailure returns a failure that has travelled. One in an event that is not known here is [engine.ErrOutdated].
 func DecodeFailure(data []byte) (*history.Failure, error) {
 	if len(data) == 0 {
 		return nil, nil
 	}
 	e, err := history.Parse(data)
 	if err != nil {
-		return nil, err
+		return nil, outdated(err)
 	}
 	if e.Failure == nil {
 		return nil, errors.New("an event without a failure")

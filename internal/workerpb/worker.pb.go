@@ -6,7 +6,8 @@
 // be sent goes out together, and what is in one message has no order.
 //
 // Events of histories are in the encoding of package history, which has rules of its own for fields and
-// kinds that a reader does not know.
+// kinds that a reader does not know. What has an event of a kind that one end does not know is given back,
+// for others to do, and the session goes on.
 //
 // Compatibility: fields are added and never reused, and a reader ignores those that it does not know.
 // What needs more than that has a new version in Hello.protocol: a server serves the version before its
@@ -44,6 +45,7 @@ const (
 	TurnError_PANIC    TurnError_Kind = 3
 	TurnError_STEP     TurnError_Kind = 4 // the code runs a step, and must not
 	TurnError_GONE     TurnError_Kind = 5 // the worker does not have the execution, or cannot run it now
+	TurnError_OUTDATED TurnError_Kind = 6 // the worker does not know what a later release has written
 )
 
 // Enum value maps for TurnError_Kind.
@@ -55,6 +57,7 @@ var (
 		3: "PANIC",
 		4: "STEP",
 		5: "GONE",
+		6: "OUTDATED",
 	}
 	TurnError_Kind_value = map[string]int32{
 		"OTHER":    0,
@@ -63,6 +66,7 @@ var (
 		"PANIC":    3,
 		"STEP":     4,
 		"GONE":     5,
+		"OUTDATED": 6,
 	}
 )
 
@@ -1435,7 +1439,8 @@ type ActivityResult struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
 	Result        []byte                 `protobuf:"bytes,2,opt,name=result,proto3" json:"result,omitempty"`
-	Failure       []byte                 `protobuf:"bytes,3,opt,name=failure,proto3" json:"failure,omitempty"` // as an event; empty if it has not failed
+	Failure       []byte                 `protobuf:"bytes,3,opt,name=failure,proto3" json:"failure,omitempty"`   // as an event; empty if it has not failed
+	Outdated      string                 `protobuf:"bytes,4,opt,name=outdated,proto3" json:"outdated,omitempty"` // what the worker does not know, as a later release has written it: the attempt was not begun
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1489,6 +1494,13 @@ func (x *ActivityResult) GetFailure() []byte {
 		return x.Failure
 	}
 	return nil
+}
+
+func (x *ActivityResult) GetOutdated() string {
+	if x != nil {
+		return x.Outdated
+	}
+	return ""
 }
 
 // EntityBatch are operations of an entity, which run one after the other.
@@ -2832,7 +2844,7 @@ const file_worker_proto_rawDesc = "" +
 	"\aAwaited\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06schema\x18\x02 \x01(\tR\x06schema\x12\x19\n" +
-	"\bsince_us\x18\x03 \x01(\x03R\asinceUs\"\xd7\x02\n" +
+	"\bsince_us\x18\x03 \x01(\x03R\asinceUs\"\xe5\x02\n" +
 	"\tTurnError\x123\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x1f.abide.worker.v1.TurnError.KindR\x04kind\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x1a\n" +
@@ -2844,14 +2856,15 @@ const file_worker_proto_rawDesc = "" +
 	"event_kind\x18\a \x01(\x05R\teventKind\x12\x1d\n" +
 	"\n" +
 	"event_name\x18\b \x01(\tR\teventName\x12\x14\n" +
-	"\x05stack\x18\t \x01(\fR\x05stack\"K\n" +
+	"\x05stack\x18\t \x01(\fR\x05stack\"Y\n" +
 	"\x04Kind\x12\t\n" +
 	"\x05OTHER\x10\x00\x12\f\n" +
 	"\bMISMATCH\x10\x01\x12\v\n" +
 	"\aPAYLOAD\x10\x02\x12\t\n" +
 	"\x05PANIC\x10\x03\x12\b\n" +
 	"\x04STEP\x10\x04\x12\b\n" +
-	"\x04GONE\x10\x05\"\xbd\x02\n" +
+	"\x04GONE\x10\x05\x12\f\n" +
+	"\bOUTDATED\x10\x06\"\xbd\x02\n" +
 	"\bActivity\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x16\n" +
 	"\x06tenant\x18\x02 \x01(\tR\x06tenant\x12\x1a\n" +
@@ -2870,11 +2883,12 @@ const file_worker_proto_rawDesc = "" +
 	"\vtraceparent\x18\x01 \x01(\tR\vtraceparent\x12\x1e\n" +
 	"\n" +
 	"tracestate\x18\x02 \x01(\tR\n" +
-	"tracestate\"R\n" +
+	"tracestate\"n\n" +
 	"\x0eActivityResult\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x16\n" +
 	"\x06result\x18\x02 \x01(\fR\x06result\x12\x18\n" +
-	"\afailure\x18\x03 \x01(\fR\afailure\"\xd9\x01\n" +
+	"\afailure\x18\x03 \x01(\fR\afailure\x12\x1a\n" +
+	"\boutdated\x18\x04 \x01(\tR\boutdated\"\xd9\x01\n" +
 	"\vEntityBatch\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x16\n" +
 	"\x06tenant\x18\x02 \x01(\tR\x06tenant\x12\x16\n" +

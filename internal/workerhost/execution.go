@@ -69,8 +69,11 @@ func (s *Session) newID() uint64 {
 	return s.lastID
 }
 
-// Replay has the worker replay a part of the history.
+// Replay has the worker replay a part of the history. Nothing is sent for an instance that has none yet.
 func (x *execution) Replay(events []history.Event) error {
+	if len(events) == 0 {
+		return nil
+	}
 	_, err := x.run(nil, &workerpb.Turn{Replay: true, Events: workerlink.EncodeEvents(events)})
 	return err
 }
@@ -202,7 +205,7 @@ func (s *Session) turned(r *workerpb.TurnResult) error {
 	delete(s.turns, r.GetId())
 	s.mu.Unlock()
 	if t == nil {
-		return fmt.Errorf("%w: the result of turn %d, which it was not sent or has answered", errProtocol, r.GetId())
+		return fmt.Errorf("%w: the result of turn %d, which it was not sent or has answered", ErrProtocol, r.GetId())
 	}
 	t.result <- r
 	return nil

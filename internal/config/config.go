@@ -125,6 +125,9 @@ type Instances struct {
 	// orchestrations it may start that no worker serves; 0 is any number.
 	Quota         int `key:"quota" default:"0" min:"0" max:"99999999"`
 	UnservedQuota int `key:"unserved_quota" default:"1000" min:"0"`
+
+	// WorkerQuota is how many workers over the network may be connected that are limited to a tenant; 0 is any number.
+	WorkerQuota int `key:"worker_quota" default:"1000" min:"0" max:"100000"`
 }
 
 // Timers are those of tenants.

@@ -28,7 +28,7 @@ func (p *parts) makeServer(_ context.Context, d *daemon) (err error) {
 func (p *parts) makeWorkers(d *daemon, certs *tls.Config) {
 	cfg := workers.Config{
 		Engine: p.engine, API: p.server, Problem: p.server.Problem, Auth: p.guard, TLS: certs, Retention: d.cfg.Instances.Retention,
-		MaxSlots: max(d.cfg.Instances.MaxTurns, d.cfg.Instances.MaxActivities), Drain: d.cfg.Drain, Version: d.Version,
+		MaxSlots: max(d.cfg.Instances.MaxTurns, d.cfg.Instances.MaxActivities), WorkerQuota: d.cfg.Instances.WorkerQuota, Drain: d.cfg.Drain, Version: d.Version,
 		MeterProvider: p.telemetry.MeterProvider(), Logger: d.log, Clock: d.clock,
 	}
 	if d.traced() {

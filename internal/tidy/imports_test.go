@@ -194,7 +194,7 @@ var layers = []layer{
 	{
 		path: "server/workers",
 		imports: []string{
-			".", "internal/base", "internal/catalog", "internal/dial", "internal/engine", "internal/schema", "internal/workerhost", "internal/workerlink", "internal/workerpb",
+			".", "internal/base", "internal/catalog", "internal/dial", "internal/engine", "internal/ratelimit", "internal/schema", "internal/workerhost", "internal/workerlink", "internal/workerpb",
 			"server/api", "server/auth", "server/grpcserve", "store",
 		},
 		tests: []string{"history", "internal/replay", "internal/roster", "internal/testenv", "internal/worker", "remote", "server", "store/memstore"},

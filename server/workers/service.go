@@ -53,6 +53,10 @@ type Config struct {
 	// MaxWorkers is how many workers may be connected. 0 means 10,000.
 	MaxWorkers int
 
+	// WorkerQuota is how many workers that are limited to tenants may be connected for one of them. 0 means any
+	// number.
+	WorkerQuota int
+
 	// MaxSlots is how many turns, and how many activities, a worker may have at a time. One that asks
 	// for more gets so many. 0 means 10,000.
 	MaxSlots int
@@ -96,8 +100,11 @@ type Service struct {
 	peers *engine.Peers // of all engines of workers
 	grpc  *grpc.Server
 
+	refusals *refusals
+
 	mu       sync.Mutex
 	workers  map[*workerSession]struct{}
+	byTenant map[string]int // of those that are limited to tenants
 	draining bool
 
 	sessions sync.WaitGroup
@@ -118,7 +125,7 @@ func New(cfg Config) *Service {
 	setDefault(&cfg.Drain, 10*time.Second)
 	setDefault(&cfg.Recheck, 30*time.Second)
 	setDefault(&cfg.KeepAlive, 10*time.Second)
-	s := &Service{cfg: cfg, store: dial.Observed(cfg.Engine), peers: &engine.Peers{}, workers: map[*workerSession]struct{}{}}
+	s := &Service{cfg: cfg, store: dial.Observed(cfg.Engine), peers: &engine.Peers{}, workers: map[*workerSession]struct{}{}, byTenant: map[string]int{}, refusals: newRefusals(cfg.Logger, cfg.Clock)}
 	s.grpc = grpcserve.New(grpcserve.Config{TLS: cfg.TLS, KeepAlive: cfg.KeepAlive, MaxMessage: workerlink.MaxMessage, Window: workerlink.Window})
 	workerpb.RegisterWorkersServer(s.grpc, s)
 	if cfg.Register != nil {
@@ -173,7 +180,7 @@ func (s *Service) identify(ctx context.Context) (*http.Request, auth.Identity, e
 	}
 	who, err := s.cfg.Auth.Identify(r)
 	if err != nil {
-		s.cfg.Logger.Warn("worker refused", "remote", r.RemoteAddr, "error", err)
+		s.refusals.note("worker refused", r.RemoteAddr, err)
 		return nil, who, grpcserve.Refusal(err)
 	}
 	return r, who, nil
@@ -220,6 +227,14 @@ func (s *Service) enter(w *workerSession) error {
 	if len(s.workers) >= s.cfg.MaxWorkers {
 		return status.Errorf(codes.ResourceExhausted, "%d workers are connected, at most so many are allowed", len(s.workers))
 	}
+	for _, tenant := range w.who.Tenants {
+		if n := s.byTenant[tenant]; s.cfg.WorkerQuota > 0 && n >= s.cfg.WorkerQuota {
+			return status.Errorf(codes.ResourceExhausted, "tenant %s has %d workers connected, which is its worker_quota", tenant, n)
+		}
+	}
+	for _, tenant := range w.who.Tenants {
+		s.byTenant[tenant]++
+	}
 	s.workers[w] = struct{}{}
 	s.sessions.Add(1)
 	return nil
@@ -236,6 +251,11 @@ func (s *Service) isReady(w *workerSession) (drain bool) {
 func (s *Service) leave(w *workerSession) {
 	s.mu.Lock()
 	delete(s.workers, w)
+	for _, tenant := range w.who.Tenants {
+		if s.byTenant[tenant]--; s.byTenant[tenant] == 0 {
+			delete(s.byTenant, tenant)
+		}
+	}
 	s.mu.Unlock()
 	s.sessions.Done()
 }

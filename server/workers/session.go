@@ -33,6 +33,7 @@ var workPath = &url.URL{Path: "/abide.worker.v1.Workers/Work"}
 type workerSession struct {
 	s      *Service
 	name   string
+	remote string
 	who    auth.Identity // may be bound to tenants: then the engine is, too
 	host   *workerhost.Session
 	engine *engine.Engine
@@ -43,26 +44,31 @@ type workerSession struct {
 // Work is the session of a worker.
 func (s *Service) Work(stream workerpb.Workers_WorkServer) error {
 	r, who, err := s.identify(stream.Context())
-	if err == nil {
-		err = mayWork(&who)
-	}
 	if err != nil {
 		return err
 	}
-	hello, err := s.hear(stream)
+	var hello *workerpb.Hello
+	if err = mayWork(&who); err == nil {
+		hello, err = s.hear(stream)
+	}
 	if err == nil {
 		err = mayServe(&who, hello)
 	}
-	if err != nil {
-		s.cfg.Logger.Warn("worker refused", "remote", r.RemoteAddr, "by", who.Subject, "error", err)
-		return err
+	w := &workerSession{s: s, name: hello.GetName(), who: who, remote: r.RemoteAddr}
+	if err == nil {
+		err = s.enter(w)
 	}
-	w := &workerSession{s: s, name: hello.GetName(), who: who}
-	if err := s.enter(w); err != nil {
+	if err != nil {
+		w.refused(err)
 		return err
 	}
 	defer s.leave(w)
 	return w.run(stream, hello, r, who)
+}
+
+// refused logs that the worker was refused, or that its session has ended because of what it did.
+func (w *workerSession) refused(why error) {
+	w.s.refusals.note("worker refused", w.remote, errors.New(status.Convert(why).Message()), "worker", w.name, "by", w.who.Subject)
 }
 
 // hear returns what a worker says of itself, which must be soon.
@@ -177,7 +183,7 @@ func (w *workerSession) run(stream workerpb.Workers_WorkServer, hello *workerpb.
 	s := w.s
 	signatures, err := signaturesOf(hello)
 	if err != nil {
-		return status.Errorf(codes.InvalidArgument, "%v", err)
+		return w.invalid(err)
 	}
 	w.host = workerhost.New(workerhost.Config{
 		Clock: s.cfg.Clock, Logger: s.cfg.Logger, Request: w.request, Awaits: w.awaits, Leave: func() { go w.finish() },
@@ -185,7 +191,7 @@ func (w *workerSession) run(stream workerpb.Workers_WorkServer, hello *workerpb.
 	})
 	cfg := w.config(hello, signatures)
 	if w.engine, err = engine.New(cfg); err != nil {
-		return status.Errorf(codes.InvalidArgument, "%v", err)
+		return w.invalid(err)
 	}
 	w.listed(stream.Context())
 	if err := stream.Send(&workerpb.ToWorker{Welcome: &workerpb.Welcome{
@@ -211,8 +217,18 @@ func (w *workerSession) run(stream workerpb.Workers_WorkServer, hello *workerpb.
 		s.cfg.Logger.Info("worker left", "worker", w.name, "remote", r.RemoteAddr)
 		return nil
 	}
-	s.cfg.Logger.Warn("worker lost", "worker", w.name, "remote", r.RemoteAddr, "error", err)
+	if errors.Is(err, workerhost.ErrProtocol) || status.Code(err) == codes.ResourceExhausted { // or a message that is too large
+		w.refused(err)
+	} else {
+		s.cfg.Logger.Warn("worker lost", "worker", w.name, "remote", r.RemoteAddr, "error", err)
+	}
 	return status.Errorf(codes.Aborted, "%v", err)
+}
+
+// invalid refuses a worker because of what it says of itself.
+func (w *workerSession) invalid(why error) error {
+	w.refused(why)
+	return status.Errorf(codes.InvalidArgument, "%v", why)
 }
 
 // listWithin is how long a worker waits until its names are known. A store that is out of reach does not keep
@@ -394,6 +410,9 @@ func (w *workerSession) request(ctx context.Context, r *workerpb.Request) *worke
 	reply, err := w.answer(ctx, r)
 	if err != nil {
 		p := w.s.cfg.Problem(err)
+		if p.Status == http.StatusForbidden {
+			w.s.refusals.note("request of a worker refused", w.remote, err, "worker", w.name, "by", w.who.Subject)
+		}
 		text, _ := json.Marshal(p) // a problem always has one
 		return &workerpb.Reply{Status: int32(p.Status), Problem: text}
 	}

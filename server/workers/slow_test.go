@@ -3,6 +3,7 @@ package workers_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -121,7 +122,9 @@ func TestSlowReader(t *testing.T) {
 // A worker that is asked for one by its code fails the activity instead, and keeps the session.
 func TestOversizedAnswers(t *testing.T) {
 	t.Parallel()
-	h := newHost(t)
+	st, log := memstore.New(memstore.Options{}), &lines{}
+	t.Cleanup(func() { check.OK(t, st.Close()) })
+	h := startHost(t, st, func(c *workers.Config) { c.Logger = slog.New(slog.NewTextHandler(log, nil)) })
 	called := abide.ActivityNamed[int, int]("act")
 	calls := abide.NewOrchestration("calls", func(ctx abide.Context, n int) (int, error) { return called.Call(ctx, n) })
 	h.work(nil, calls)
@@ -131,6 +134,9 @@ func TestOversizedAnswers(t *testing.T) {
 	id := l.activity().GetId()
 	l.send(&workerpb.FromWorker{Activities: []*workerpb.ActivityResult{{Id: id, Result: make([]byte, workerlink.MaxMessage)}}})
 	l.refused(codes.ResourceExhausted, "larger than max")
+	check.Eventually(t, "the refusal is logged", func() bool {
+		return len(log.with("worker refused", "worker=liar", "remote=127.0.0.1:", "received message larger than max")) == 1
+	})
 
 	begun, release := make(chan int, 10), make(chan struct{})
 	big := abide.NewActivity("big", func(context.Context, int) (string, error) {

@@ -58,7 +58,8 @@ type Config struct {
 	MeterProvider metric.MeterProvider
 
 	// TracerProvider receives a span for each turn and each attempt at an activity when it
-	// is committed. Nil means no spans. Instances keep the trace context with which they were
+	// is committed, and, of a program that runs them for a server elsewhere, one for each activity
+	// that it has run. Nil means no spans. Instances keep the trace context with which they were
 	// started, and pass it on to activities and children, in either case.
 	TracerProvider trace.TracerProvider
 

@@ -295,7 +295,7 @@ func (l *link) serve(conn *grpc.ClientConn, stream worker.Stream) (drained bool)
 	s := &session{conn: conn}
 	s.Session = worker.New(worker.Config{
 		Executor: l.p.Executor, Activities: l.p.Activities, Entities: l.p.Entities, Clock: l.p.Clock, Logger: l.p.Logger,
-		Drain: func() { once.Do(func() { close(drain) }) }, Drained: l.drain, Meters: l.meters,
+		Drain: func() { once.Do(func() { close(drain) }) }, Drained: l.drain, Meters: l.meters, Tracer: engine.NewTracer(l.p.TracerProvider),
 	})
 	l.enter(s)
 	l.meters.Connected()

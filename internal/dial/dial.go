@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/internal/engine"
@@ -36,6 +37,9 @@ type Program struct {
 	Clock         base.Clock
 	Logger        *slog.Logger
 	MeterProvider metric.MeterProvider
+
+	// TracerProvider gets the spans of this process; nil means none.
+	TracerProvider trace.TracerProvider
 
 	// The rest is as in [engine.Config].
 	MaxTurns, MaxActivities, CacheSize int

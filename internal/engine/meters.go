@@ -44,7 +44,7 @@ func (e *Engine) instrument() error {
 	if e.meters, err = newMeters(e.cfg.MeterProvider, e.cfg.Activities); err != nil {
 		return fmt.Errorf("abide: %w", err)
 	}
-	e.tracer = newTracer(e.cfg.TracerProvider)
+	e.tracer = NewTracer(e.cfg.TracerProvider)
 	e.unobserve = func() {}
 	if e.cfg.Elsewhere == nil {
 		e.unobserve = e.observe()

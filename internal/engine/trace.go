@@ -36,8 +36,16 @@ const (
 // turn. Its name is in the record and in every task, since turns and attempts run in any process, days
 // later. The span of a turn is in its TurnStarted, so that a turn is linked to the one before it.
 
-// newTracer returns what makes spans, or nil if nobody asked for them.
-func newTracer(p trace.TracerProvider) trace.Tracer {
+// ActivityAttributes say which attempt a span of a worker is about.
+func ActivityAttributes(ref Ref, activity string, attempt int) []attribute.KeyValue {
+	return []attribute.KeyValue{
+		attribute.String(attrInstance, ref.ID), attribute.String(attrTenant, ref.tenantName()),
+		attribute.String(attrActivity, activity), attribute.Int(attrAttempt, attempt),
+	}
+}
+
+// NewTracer returns what makes spans, or nil if nobody asked for them.
+func NewTracer(p trace.TracerProvider) trace.Tracer {
 	if p == nil {
 		return nil
 	}

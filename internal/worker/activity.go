@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"sync"
 
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/abidehq/abide/history"
 	"github.com/abidehq/abide/internal/claimloop"
 	"github.com/abidehq/abide/internal/engine"
@@ -19,6 +22,7 @@ type activity struct {
 	m    *workerpb.Activity
 	ctx  context.Context //nolint:containedctx // given to the function by the API
 	stop context.CancelCauseFunc
+	span trace.Span // nil without a tracer
 
 	// details asks for the details of the attempt before, once, and reply gets the answer.
 	details func() ([]byte, error)
@@ -31,7 +35,7 @@ var _ engine.Reporter = (*activity)(nil)
 func (s *Session) beginActivity(m *workerpb.Activity) {
 	a := &activity{s: s, m: m, reply: make(chan *workerpb.HeartbeatReply, 1)}
 	a.details = sync.OnceValues(a.askDetails)
-	a.ctx, a.stop = context.WithCancelCause(workerlink.WithTrace(s.ctx, m.GetTrace()))
+	a.ctx, a.stop = context.WithCancelCause(a.beginSpan(workerlink.WithTrace(s.ctx, m.GetTrace())))
 	s.mu.Lock()
 	s.activities[m.GetId()] = a
 	s.mu.Unlock()
@@ -52,6 +56,7 @@ func (a *activity) run() {
 	})}
 	defer func() {
 		a.stop(nil)
+		a.endSpan(r)
 		a.s.cfg.Meters.acted(r)
 		a.s.mu.Lock()
 		delete(a.s.activities, a.m.GetId())
@@ -67,6 +72,27 @@ func (a *activity) run() {
 		data, failure = nil, engine.TooLarge(data)
 	}
 	r.Result, r.Failure = data, workerlink.EncodeFailure(failure)
+}
+
+// beginSpan begins the span of the function, below that of the attempt, which is the server's.
+func (a *activity) beginSpan(ctx context.Context) context.Context {
+	if a.s.cfg.Tracer == nil {
+		return ctx
+	}
+	ctx, a.span = a.s.cfg.Tracer.Start(ctx, "run "+a.m.GetName(), trace.WithTimestamp(a.s.cfg.Clock.Now()), trace.WithAttributes(
+		engine.ActivityAttributes(engine.Ref{Tenant: a.m.GetTenant(), ID: a.m.GetInstance()}, a.m.GetName(), int(a.m.GetAttempt()))...))
+	return ctx
+}
+
+// endSpan emits the span, whatever becomes of the attempt.
+func (a *activity) endSpan(r *workerpb.ActivityResult) {
+	if a.span == nil {
+		return
+	}
+	if f, err := workerlink.DecodeFailure(r.GetFailure()); err == nil && f != nil {
+		a.span.SetStatus(codes.Error, f.Message)
+	}
+	a.span.End(trace.WithTimestamp(a.s.cfg.Clock.Now()))
 }
 
 // call calls the function. A panic is a failure like any other. An error means that it was not called, because the

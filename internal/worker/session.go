@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"sync"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/internal/engine"
 	"github.com/abidehq/abide/internal/workerlink"
@@ -26,6 +28,9 @@ type Config struct {
 
 	// Meters count what the worker does. Nil means that nothing is counted.
 	Meters *Meters
+
+	// Tracer begins a span for each attempt at an activity, below that of the server. Nil means none.
+	Tracer trace.Tracer
 
 	// Drain is called when the server wants the worker to open another session. This one goes on until
 	// the server ends it.

@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
@@ -93,6 +94,7 @@ type program struct {
 	entities map[string]engine.EntityCode
 	hello    *workerpb.Hello // with what is not told from the rest
 	token    string
+	tracer   trace.Tracer
 }
 
 // wires change what travels, as it is encoded. Nil changes nothing.
@@ -130,7 +132,7 @@ func (b *bubble) join(p program, w wires) *joined {
 	var err error
 	j.welcome, err = worker.Greet(there, hello)
 	check.OK(b.T, err)
-	j.Session = worker.New(worker.Config{Executor: p.code, Activities: p.acts, Entities: p.entities, Clock: base.System{}, Logger: quiet()})
+	j.Session = worker.New(worker.Config{Executor: p.code, Activities: p.acts, Entities: p.entities, Clock: base.System{}, Logger: quiet(), Tracer: p.tracer})
 	go func() { _ = j.Run(there) }()
 	b.Cleanup(leave)
 	return j

@@ -7,6 +7,8 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	sdk "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"github.com/abidehq/abide"
 	"github.com/abidehq/abide/internal/check"
@@ -40,7 +42,7 @@ func TestMetersOfAWorker(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
 	wire := newWire(t, h.addr)
-	reader := sdk.NewManualReader()
+	reader, spans := sdk.NewManualReader(), tracetest.NewInMemoryExporter()
 	begun, release := make(chan struct{}, 1), make(chan struct{})
 	act := abide.NewActivity("act", func(_ context.Context, n int) (int, error) {
 		begun <- struct{}{}
@@ -51,6 +53,7 @@ func TestMetersOfAWorker(t *testing.T) {
 	e := h.work(func(c *abide.Config) {
 		through(wire)(c)
 		c.MeterProvider, c.MaxTurns, c.MaxActivities = sdk.NewMeterProvider(sdk.WithReader(reader)), 7, 5
+		c.TracerProvider = sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans))
 	}, calls, act)
 	ctx := soon(t)
 	run, err := calls.Start(ctx, e, 1)
@@ -70,6 +73,9 @@ func TestMetersOfAWorker(t *testing.T) {
 	check.Equal(t, "turns whose code was in memory", got["abide.worker.turn.receivedcode=cached"], 1)
 	c := e.Counts()
 	check.Equal(t, "counts", c, abide.Counts{Turns: 2, Started: 1, Ended: 1, Activities: 1})
+	if list := spans.GetSpans(); len(list) != 1 || list[0].Name != "run act" {
+		t.Errorf("the spans of the worker are %v", list)
+	}
 	wire.cut()
 	check.Eventually(t, "the worker connects again", func() bool { return shownBy(t, reader)["abide.worker.sessions"] == 2 })
 }

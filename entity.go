@@ -175,6 +175,12 @@ func (e *Entity[State]) code(codec Codec) engine.EntityCode {
 			}
 			r := &entityRun{batch: b, op: &b.Operations[i], codec: codec}
 			data, state, err := e.operate(EntityContext{ctx, r}, out.State)
+			if err != nil && ctx.Err() != nil { // which may be why: it is delivered again
+				if i == 0 {
+					return nil, fmt.Errorf("abide: operation %q was told to stop: %w: %w", r.op.Name, err, engine.ErrUnavailable)
+				}
+				break
+			}
 			if err != nil {
 				out.Results = append(out.Results, engine.EntityResult{Failure: failureOf(err)})
 				continue

@@ -1,6 +1,7 @@
 package abide_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -188,4 +189,42 @@ func TestEntityDeclarations(t *testing.T) {
 			t.Errorf("%T: error %v", d, err)
 		}
 	}
+}
+
+// TestOperationThatIsToldToStop: an operation that fails because its process is closing runs again elsewhere; one before it
+// in its batch has run.
+func TestOperationThatIsToldToStop(t *testing.T) {
+	kind := func(ran *[]string, closing bool) *abide.Entity[[]string] {
+		e := abide.NewEntity[[]string]("list")
+		abide.NewOperation(e, "add", func(ctx abide.EntityContext, s *[]string, what string) (abide.None, error) {
+			*ran = append(*ran, what)
+			if closing && what == "b" {
+				<-ctx.Done()
+				return abide.None{}, context.Cause(ctx)
+			}
+			*s = append(*s, what)
+			return abide.None{}, nil
+		})
+		return e
+	}
+	var ran, again []string
+	first := kind(&ran, true)
+	onStage(t, nil, func(s *stage) {
+		for _, what := range []string{"a", "b", "c"} {
+			s.check(abide.OperationNamed[string, abide.None]("list", "add").Send(s.Context(), s.Engine, "x", what))
+		}
+		s.open(first)
+		s.wait(time.Second)
+		if err := s.Engine.Close(); !errors.Is(err, context.DeadlineExceeded) {
+			s.Errorf("closed: %v", err)
+		}
+		s.Engine = nil
+		s.open(kind(&again, false))
+		s.wait(time.Second)
+		state, _, err := first.Get(s.Context(), s.Engine, "x")
+		s.check(err)
+		check.Equal(s.T, "state", state, []string{"a", "b", "c"})
+		check.Equal(s.T, "operations that ran first", ran, []string{"a", "b"})
+		check.Equal(s.T, "operations that ran again", again, []string{"b", "c"})
+	})
 }

@@ -35,6 +35,8 @@ import (
 // # Failures
 //
 //   - An operation that fails is answered with its failure; the others of its batch go on.
+//   - If the context of a batch has ended, because the engine is closing or has lost the claim, a failure in its
+//     outcome may be that of the context. The outcome is dropped and the batch runs again, which does not count.
 //   - If the code is elsewhere and lost ([ErrUnavailable]), the batch is tried again, which does not count.
 //   - If the code fails as a whole, the batch is tried again. From the fourth time on the first operation runs
 //     alone, so that after TurnAttempts the one that is to blame is known: it goes to quarantine, its caller gets
@@ -96,6 +98,8 @@ type EntityResult struct {
 	Data    []byte
 	Failure *history.Failure
 }
+
+func (r EntityResult) failed() bool { return r.Failure != nil }
 
 // EntitySignal is a signal to an entity of the same tenant. At is when it is delivered; the zero time means
 // at once.

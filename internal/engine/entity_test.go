@@ -224,6 +224,40 @@ func TestFewerResults(t *testing.T) {
 	})
 }
 
+// TestCloseGivesBackOperationsThatStop: an operation that fails because its engine is closing runs again elsewhere, and
+// so do those of its batch; one that succeeds all the same has succeeded.
+func TestCloseGivesBackOperationsThatStop(t *testing.T) {
+	for _, succeeds := range []bool{false, true} {
+		t.Run(fmt.Sprintf("succeeds %v", succeeds), func(t *testing.T) {
+			inBubble(t, func(r *rig) {
+				code := func(ctx context.Context, b *EntityBatch) (*EntityOutcome, error) {
+					<-ctx.Done()
+					out, err := counter(ctx, b)
+					for i := range out.Results {
+						if !succeeds && b.Operations[i].Call {
+							out.Results[i] = EntityResult{Failure: failure("stopped")}
+						}
+					}
+					return out, err
+				}
+				r.flow("caller", callsEntity("@counter@a", "add"))
+				r.serve(entities(map[string]EntityCode{"counter": code}))
+				r.begin("one", "caller", "3")
+				r.pass(time.Second)
+				ctx, cancel := context.WithTimeout(r.Context(), time.Minute)
+				defer cancel()
+				r.wantErr(r.Close(ctx), context.DeadlineExceeded, "still under way")
+				want(r, "state after the end", r.entityState("@counter@a"), map[bool]string{false: "none", true: "3"}[succeeds])
+				start := time.Now()
+				r.serve(counters)
+				want(r, "result", r.result("one"), "3")
+				want(r, "waited for a lease", time.Since(start), 0)
+				want(r, "state", r.entityState("@counter@a"), "3")
+			})
+		})
+	}
+}
+
 // TestStateThatIsTooLarge: an operation whose outcome does not fit fails alone and changes nothing.
 func TestStateThatIsTooLarge(t *testing.T) {
 	inBubble(t, func(r *rig) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 
 	"github.com/abidehq/abide/history"
 	"github.com/abidehq/abide/internal/claimloop"
@@ -165,6 +166,8 @@ func (b *entityTurn) call(p *entityPlan) (out *EntityOutcome, err error) {
 	switch {
 	case err != nil:
 		return nil, &batchError{err}
+	case out != nil && b.ctx.Err() != nil && slices.ContainsFunc(out.Results, EntityResult.failed):
+		return nil, &batchError{fmt.Errorf("an operation failed after it was told to stop: %w", context.Cause(b.ctx))}
 	case out == nil || len(out.Results) == 0:
 		return nil, &batchError{errors.New("no operation has a result")}
 	case len(out.Results) > len(p.run):

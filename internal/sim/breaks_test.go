@@ -68,6 +68,23 @@ func TestBreaksAreFound(t *testing.T) {
 			}
 			return false
 		}}, "twice"},
+		{"an operation is put twice", broken{oneIn: 2, commit: func(_ *broken, tx *store.Tx) bool {
+			for i := range tx.Put {
+				if again := tx.Put[i]; again.Key.Queue == "entities" {
+					again.ID += "/again"
+					tx.Put = append(tx.Put, again)
+				}
+			}
+			return false
+		}}, "was put twice"},
+		{"operations change places", broken{oneIn: 3, commit: func(b *broken, tx *store.Tx) bool {
+			for i := range tx.Put {
+				if m := &tx.Put[i]; m.Key.Queue == "entities" && m.VisibleAt.IsZero() {
+					m.VisibleAt = b.w.clock.Now().Add(3 * time.Second)
+				}
+			}
+			return false
+		}}, "in the order"},
 		{"a message comes early", broken{oneIn: 3, commit: func(b *broken, tx *store.Tx) bool {
 			for i := range tx.Put {
 				if m := &tx.Put[i]; m.VisibleAt.After(b.w.clock.Now()) {

@@ -19,6 +19,7 @@ func (g *program) check() {
 	g.checkInstances()
 	g.checkTimers()
 	g.checkActions()
+	g.checkEntities()
 }
 
 // all returns all instances.
@@ -133,6 +134,11 @@ func (g *program) checkResult(id string, t *told, info abide.Info) {
 	case "deployed":
 		if out, err := abide.ResultOf[string](info); err != nil || out != "deployed" {
 			g.problem("%s returned %q, %v", id, out, err)
+		}
+	case "mover":
+		var err error
+		if t.moved, err = abide.ResultOf[int](info); err != nil || t.moved == 0 {
+			g.problem("%s returned %d, %v", id, t.moved, err)
 		}
 	case "racer":
 		out, err := abide.ResultOf[string](info)

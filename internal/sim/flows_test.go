@@ -50,6 +50,8 @@ func (w *world) flowsOf(p *process) []abide.Definition {
 		abide.NewOrchestration(parent.Name(), w.runParent),
 		abide.NewOrchestration(racer.Name(), w.runRacer),
 		abide.NewOrchestration(deployed.Name(), func(ctx abide.Context, n int) (string, error) { return w.runDeployed(ctx, p, n) }),
+		abide.NewOrchestration(mover.Name(), w.runMover),
+		w.boxes(p),
 		abide.NewActivity(effect.Name(), func(ctx context.Context, in effectIn) (int, error) { return w.runEffect(ctx, p, in) }),
 	}
 }

@@ -21,17 +21,19 @@ import (
 type ledger struct {
 	w *world
 
-	book      sync.Mutex
-	problems  []string
-	calm      bool
-	jumped    bool // the store's clock has jumped, so that leases ended before their time
-	nonces    int
-	effects   []*effectRun
-	runs      []*actionRun
-	arrivals  map[string][]arrival // by sink
-	instances map[string]*told
-	timers    map[string][]*timerCall
-	actions   map[string]*actionAsked
+	book       sync.Mutex
+	problems   []string
+	calm       bool
+	jumped     bool // the store's clock has jumped, so that leases ended before their time
+	nonces     int
+	effects    []*effectRun
+	runs       []*actionRun
+	operations []*operation
+	arrivals   map[string][]arrival // by sink
+	instances  map[string]*told
+	timers     map[string][]*timerCall
+	actions    map[string]*actionAsked
+	signals    map[string]*signals // by sender
 }
 
 // effectRun is one attempt at an activity.
@@ -73,6 +75,7 @@ type told struct {
 	maybe   []int // with an unknown outcome
 	busy    bool  // a call about it is under way
 	deleted bool  // or perhaps not: its deletion was asked for
+	moved   int   // how many items a mover has put
 }
 
 // timerCall is a call about a tenant timer, in the order in which they were made.
@@ -102,6 +105,7 @@ func (l *ledger) init(w *world) {
 	l.instances = map[string]*told{}
 	l.timers = map[string][]*timerCall{}
 	l.actions = map[string]*actionAsked{}
+	l.signals = map[string]*signals{}
 }
 
 // problem notes that an invariant does not hold.

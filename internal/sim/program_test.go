@@ -80,9 +80,11 @@ func (g *program) act() {
 		g.action()
 	case n < 88:
 		g.trouble()
-	case n < 92:
+	case n < 91:
 		g.faults = faults{failOneIn: []int{0, 5, 20, 60}[g.rnd.IntN(4)], holdOneIn: []int{0, 15, 60}[g.rnd.IntN(3)], holdFor: 2 * lease}
 		g.note("faults: %+v", g.faults)
+	case n < 97:
+		g.signal()
 	default: // time passes
 	}
 }
@@ -117,7 +119,7 @@ func (g *program) free(t *told) {
 
 // startOne starts an instance of a random kind under a new ID.
 func (g *program) startOne() {
-	kinds := []string{"collector", "worker", "worker", "sleeper", "parent", "racer", "deployed"}
+	kinds := []string{"collector", "worker", "worker", "sleeper", "parent", "racer", "deployed", "mover"}
 	kind := kinds[g.rnd.IntN(len(kinds))]
 	n := 1 + g.rnd.IntN(6)
 	id := kind + strconv.Itoa(g.next)
@@ -141,6 +143,8 @@ func (g *program) startOne() {
 				_, err = parent.Start(ctx, g.api, n, opts...)
 			case "deployed":
 				_, err = deployed.Start(ctx, g.api, n, opts...)
+			case "mover":
+				_, err = mover.Start(ctx, g.api, n, opts...)
 			case "racer":
 				_, err = racer.Start(ctx, g.api, d, opts...)
 			}
@@ -175,7 +179,7 @@ func (g *program) raise() {
 
 // control suspends, resumes, cancels, terminates or forks an instance.
 func (g *program) control() {
-	id, t := g.some("collector", "worker", "sleeper", "parent", "racer", "deployed")
+	id, t := g.some("collector", "worker", "sleeper", "parent", "racer", "deployed", "mover")
 	if t == nil {
 		return
 	}
@@ -207,7 +211,7 @@ func (g *program) control() {
 				_ = g.api.Terminate(ctx, ref, "to see")
 			}
 		case 5:
-			if t.kind == "parent" || t.kind == "collector" || t.kind == "deployed" { // whose forks wait for what only the original gets
+			if t.kind == "parent" || t.kind == "collector" || t.kind == "deployed" || t.kind == "mover" { // whose forks wait for what only the original gets
 				return
 			}
 			_, _ = g.api.Fork(ctx, ref, event, forked)

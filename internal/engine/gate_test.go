@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/abidehq/abide/history"
@@ -76,7 +75,7 @@ func (r *rig) limitedFlow(m *meterOf, how func(in []byte) history.Activity) {
 // nothingLeft checks that no gate has a record and that nothing waits at one.
 func (r *rig) nothingLeft() {
 	r.Helper()
-	synctest.Wait()
+	r.pass(time.Second)
 	want(r, "records of gates", r.records(kindGate), 0)
 	want(r, "records of what waits", r.records(kindWaiting), 0)
 }
@@ -417,14 +416,30 @@ func TestALostAttemptEntersAgain(t *testing.T) {
 // TestCrashesOfLimitedActivities are counted although each attempt enters again.
 func TestCrashesOfLimitedActivities(t *testing.T) {
 	inBubble(t, func(r *rig) {
-		r.flow("flow", calling(history.Activity{Limits: under()}))
+		pause := func(paused bool) {
+			r.Helper()
+			r.must2(r.client().ChangeLimit(r.Context(), "", "stripe", LimitChange{Paused: &paused}))
+			r.pass(rulesFor)
+		}
+		r.flow("flow", calling(history.Activity{MaxAttempts: 10, Limits: under()}))
 		r.serve()
 		r.begin("i", "flow", "")
 		r.pass(time.Second)
-		r.act("act", func(context.Context, *Task) ([]byte, *history.Failure) { return nil, WorkerLost })
+		pause(true)
+		r.crash(QueueActivities, "act", 2)
+		r.act("act", echo)
+		r.again()
+		r.pass(time.Minute)
+		want(r, "what waits", r.records(kindWaiting), 1)
+		delete(r.acts, "act")
+		r.again()
+		pause(false)
+		r.crash(QueueActivities, "act", 1)
+		r.act("act", echo)
 		r.again(func(c *Config) { c.TaskCrashes = 3 })
 		info := r.until("i", Failed)
 		want(r, "failure", info.Failure.Type, TypeCrashed)
+		want(r, "attempts", info.Failure.Attempt, 3)
 		r.nothingLeft()
 	})
 }

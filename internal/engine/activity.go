@@ -240,6 +240,7 @@ func (t *Task) run() {
 	case errors.Is(cause, ErrLost):
 		t.e.lose(QueueActivities)
 		t.sweep()
+		t.leaveLate()
 	case failure == WorkerLost, failure == WorkerGone:
 		t.e.lose(QueueActivities)
 		t.e.releaseAs(store.Release{Lease: t.claim.Lease(), Uncounted: failure == WorkerGone})
@@ -377,13 +378,17 @@ func (t *Task) fail(failure *history.Failure, attempt int) {
 // putAgain returns the transaction that ends the attempt, and has another one begin at a time. Under limits the
 // task leaves and enters again.
 func (t *Task) putAgain(spec *task, at time.Time) store.Tx {
-	msg := store.Message{Key: t.claim.Key, ID: idTask, Route: t.Name, VisibleAt: at, Body: spec.encode()}
 	tx := store.Tx{Finish: []store.Finish{{Lease: t.claim.Lease()}}}
-	if limits := spec.event.Activity.Limits; len(limits) > 0 {
+	limits := spec.event.Activity.Limits
+	if len(limits) > 0 {
+		spec.entry++
+	}
+	msg := store.Message{Key: t.claim.Key, ID: idTask, Route: t.Name, VisibleAt: at, Body: spec.encode()}
+	if len(limits) > 0 {
 		work, since := taskWork(t.claim.Key), base.Later(at, t.claim.Now)
-		leave(&tx, t.claim.Key.Tenant, work, limits)
+		leave(&tx, t.claim.Key.Tenant, work, t.spec.entry, limits)
 		msg.VisibleAt = noTime
-		msg = enter(t.claim.Key.Tenant, work, limits, spec.priority(), since, at, msg)
+		msg = enter(t.claim.Key.Tenant, work, spec.entry, limits, spec.priority(), since, at, msg)
 	}
 	tx.Put = append(tx.Put, msg)
 	return tx
@@ -401,6 +406,21 @@ func (t *Task) enterAgain(lost int32) {
 	tx := t.putAgain(&spec, noTime)
 	if err := t.e.store.Commit(context.Background(), &tx); err != nil && !expected(err) {
 		t.e.giveBack(t.claim)
+	}
+}
+
+// leaveLate gives the units of an attempt back that was withdrawn while it ran. If it was lost for another reason
+// the next attempt has entered again, or will, and this entry is not there any more.
+func (t *Task) leaveLate() {
+	if !t.limited() {
+		return
+	}
+	var tx store.Tx
+	leave(&tx, t.claim.Key.Tenant, taskWork(t.claim.Key), t.spec.entry, t.spec.event.Activity.Limits)
+	ctx, cancel := context.WithTimeout(context.Background(), t.e.cfg.LeaseDuration)
+	defer cancel()
+	if err := t.e.store.Commit(ctx, &tx); err != nil && !errors.Is(err, store.ErrClosed) {
+		t.e.log.Debug("lost activity has not left its limits, they are free when its lease has ended", t.about(), "error", err)
 	}
 }
 
@@ -422,7 +442,7 @@ func (t *Task) answer(e history.Event) {
 	b := body{kind: bodyEvents, run: t.spec.run, events: []history.Event{e}}
 	id := messageID(prefixActivity, t.spec.run, t.Event)
 	tx := store.Tx{Finish: []store.Finish{{Lease: t.claim.Lease()}}}
-	leave(&tx, t.claim.Key.Tenant, taskWork(t.claim.Key), t.spec.event.Activity.Limits)
+	leave(&tx, t.claim.Key.Tenant, taskWork(t.claim.Key), t.spec.entry, t.spec.event.Activity.Limits)
 	t.mu.Lock()
 	if t.Attempt > 1 || !t.savedAt.IsZero() {
 		tx.DeleteRecords = []store.DeleteRecord{{Key: heartbeatKey(t.claim.Key), Expect: store.AnyVersion}}

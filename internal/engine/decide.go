@@ -128,7 +128,7 @@ func (t *turn) putTask(e *history.Event) {
 	msg := store.Message{Key: taskKey(info.Ref, info.run, e.ID), ID: idTask, Route: e.Name, Body: spec.encode()}
 	if limits := event.Activity.Limits; len(limits) > 0 {
 		now := t.in.ledger.now
-		msg = enter(info.Tenant, taskWork(msg.Key), limits, spec.priority(), now, noTime, msg)
+		msg = enter(info.Tenant, taskWork(msg.Key), 0, limits, spec.priority(), now, noTime, msg)
 	} else {
 		msg.New = true // the run is random, and the event is appended once
 	}
@@ -146,7 +146,8 @@ func (t *turn) putTask(e *history.Event) {
 // dropTask deletes the task of an activity and its heartbeat record. A process that runs it loses its
 // lease with the commit, and the context of the activity ends.
 //
-// asked is the event by which it was scheduled. Of an activity that waits for a limit there is no task yet.
+// asked is the event by which it was scheduled. The task of one under limits is deleted by its gate, which has to
+// know whether it was claimed.
 func (t *turn) dropTask(id int32, asked *history.Event) {
 	if t.dropped[id] {
 		return
@@ -156,12 +157,13 @@ func (t *turn) dropTask(id int32, asked *history.Event) {
 	}
 	t.dropped[id] = true
 	key := taskKey(t.in.info.Ref, t.in.info.run, id)
-	t.tx.Delete = append(t.tx.Delete, store.MessageRef{Key: key, ID: idTask})
-	t.tx.DeleteRecords = append(t.tx.DeleteRecords, store.DeleteRecord{Key: heartbeatKey(key), Expect: store.AnyVersion})
-	t.cancelled = append(t.cancelled, key)
 	if asked != nil && asked.Activity != nil && len(asked.Activity.Limits) > 0 {
 		withdraw(&t.tx, key.Tenant, taskWork(key), asked.Activity.Limits, store.MessageRef{Key: key, ID: idTask})
+	} else {
+		t.tx.Delete = append(t.tx.Delete, store.MessageRef{Key: key, ID: idTask})
 	}
+	t.tx.DeleteRecords = append(t.tx.DeleteRecords, store.DeleteRecord{Key: heartbeatKey(key), Expect: store.AnyVersion})
+	t.cancelled = append(t.cancelled, key)
 }
 
 // putTimer puts the message of a timer, visible when it is due. For a moved timer it also retimes a

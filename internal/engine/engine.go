@@ -221,7 +221,7 @@ type Engine struct {
 	suspects suspects
 	deferred deferrals
 	unknown  seenKeys
-	gates    gateMemory
+	rules    ruleMemory
 	builds   *builders
 	unserved unserved
 

@@ -92,11 +92,11 @@ func exampleBodies() map[string]body {
 func exampleGates() map[string][]byte {
 	limits := []history.Limit{{Name: "stripe", Concurrency: 10, Rate: 100, Per: time.Second, Burst: 5}, {Name: "user", Keyed: true, Key: "7", Concurrency: 1}}
 	m := gateMessage{
-		kind: gateEnter, work: "a/order-1/7/3", limits: limits, at: 1, since: noon, declared: noon, priority: 3,
+		kind: gateEnter, work: "a/order-1/7/3", limits: limits, at: 1, since: noon, declared: noon, priority: 3, entry: 2, claimed: true,
 		admits: store.Message{Key: store.Key{Queue: QueueActivities, Name: "order-1/7/3"}, ID: idTask, Route: "charge", Body: []byte("task")},
 	}
 	gate := gateState{
-		limit: limits[1], holders: []gateHolder{{work: "a/order-1/7/3", at: noon}, {work: "i/7/order-2", at: noon, missed: true}},
+		limit: limits[1], holders: []gateHolder{{work: "a/order-1/7/3", at: noon, entry: 2, until: noon}, {work: "i/7/order-2", at: noon, missed: true}},
 		waiting: 300, head: noon, next: noon.UnixNano(), look: noon, admitted: 77,
 	}
 	limit := limitState{name: "stripe", declared: limits[0], declaredAt: noon, hasDeclared: true, set: limits[0], hasSet: true, paused: true, changedAt: noon, by: "operator"}
@@ -121,7 +121,7 @@ func exampleTasks() map[string]task {
 			route: "order@2", under: exampleSpan(),
 		},
 		"under a limit": {
-			instance: "order-1", execution: 1, run: 7, scheduledAt: noon, event: event, route: "order", crashes: 2, inherited: -5,
+			instance: "order-1", execution: 1, run: 7, scheduledAt: noon, event: event, route: "order", crashes: 2, inherited: -5, entry: 3,
 		},
 	}
 }

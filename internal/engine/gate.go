@@ -40,7 +40,9 @@ import (
 //   - An attempt that ends, with a result or a failure, leaves in its own commit. One that is retried enters
 //     again, by a message that is visible when the retry is due: what waits for a retry holds no unit.
 //   - Work that is not wanted any more (cancelled, its instance has ended) is withdrawn: a message follows it
-//     from gate to gate. Each gate handles its messages in order, so that it does not overtake the work.
+//     from gate to gate. Each gate handles its messages in order, so that it does not overtake the work. The first
+//     one deletes the task. If that was claimed, code may run until its process knows: then it gives the unit
+//     back, or the end of a lease does.
 //   - If the process of an attempt is lost, the unit stays with the task. The process that claims it next has it
 //     leave and enter again: it begins again, which takes another token of a rate.
 //   - A gate at which work waits looks now and then whether what it has admitted is still there (audit). It is
@@ -74,6 +76,12 @@ type gateMessage struct {
 	limits []history.Limit
 	at     int
 
+	// entry counts how often the work has entered: what leaves is the entry that it names, so that an attempt which
+	// ends late does not give back the unit of the next one. claimed is true for work that is withdrawn after
+	// its task was claimed: it may run until its process knows.
+	entry   int32
+	claimed bool
+
 	// since is when the work began to wait, and declared when its code said what the rules of the limits are.
 	since    time.Time
 	declared time.Time
@@ -90,6 +98,8 @@ func (m *gateMessage) encode() []byte {
 	out = wire.AppendString(out, m.work)
 	out = wire.AppendString(out, encodeLimits(m.limits))
 	out = wire.AppendNumber(out, uint64(m.at))
+	out = wire.AppendNumber(out, uint64(m.entry))
+	out = wire.AppendFlag(out, m.claimed)
 	out = wire.AppendTimes(out, m.since, m.declared)
 	out = wire.AppendNumber(out, uint64(m.priority-minPriority))
 	for _, s := range []string{m.admits.Key.Queue, m.admits.Key.Name, m.admits.ID, m.admits.Route} {
@@ -108,6 +118,7 @@ func decodeGateMessage(data []byte, tenant string) (m gateMessage, err error) {
 	m.work = r.String()
 	m.limits = r.limits()
 	m.at = int(r.Number())
+	m.entry, m.claimed = r.Int32(), r.Flag()
 	m.since, m.declared = r.Time(), r.Time()
 	m.priority = int32(r.Number()) + minPriority
 	m.admits.Key = store.Key{Queue: r.String(), Tenant: tenant, Name: r.String()}
@@ -214,8 +225,12 @@ func (m *gateMessage) message(tenant string, at time.Time) store.Message {
 		prefix = gatePrefixWithdraw
 	default:
 	}
+	id := prefix + m.work
+	if m.kind == gateLeave {
+		id += "/" + strconv.Itoa(int(m.entry))
+	}
 	return store.Message{
-		Key: gateKey(tenant, gateName(&m.limits[m.at])), ID: prefix + m.work, Route: routeLimits, VisibleAt: at, Body: m.encode(),
+		Key: gateKey(tenant, gateName(&m.limits[m.at])), ID: id, Route: routeLimits, VisibleAt: at, Body: m.encode(),
 	}
 }
 
@@ -230,15 +245,15 @@ func inOrder(limits []history.Limit) []history.Limit {
 }
 
 // enter returns the message by which work enters its first gate.
-func enter(tenant, work string, limits []history.Limit, priority int32, since, at time.Time, admits store.Message) store.Message {
-	m := gateMessage{kind: gateEnter, work: work, limits: inOrder(limits), since: since, declared: since, priority: priority, admits: admits}
+func enter(tenant, work string, entry int32, limits []history.Limit, priority int32, since, at time.Time, admits store.Message) store.Message {
+	m := gateMessage{kind: gateEnter, work: work, entry: entry, limits: inOrder(limits), since: since, declared: since, priority: priority, admits: admits}
 	return m.message(tenant, at)
 }
 
 // leave adds to a transaction that work which was admitted has ended.
-func leave(tx *store.Tx, tenant, work string, limits []history.Limit) {
+func leave(tx *store.Tx, tenant, work string, entry int32, limits []history.Limit) {
 	for i, limits := 0, inOrder(limits); i < len(limits); i++ {
-		m := gateMessage{kind: gateLeave, work: work, limits: limits[i : i+1]}
+		m := gateMessage{kind: gateLeave, work: work, entry: entry, limits: limits[i : i+1]}
 		tx.Put = append(tx.Put, m.message(tenant, noTime))
 	}
 }

@@ -14,7 +14,7 @@ import (
 func TestGateMessagesAreRead(t *testing.T) {
 	t.Parallel()
 	m := gateMessage{
-		kind: gateEnter, work: "a/x", limits: under(), since: time.UnixMilli(5).UTC(), declared: time.UnixMilli(6).UTC(), priority: -3,
+		kind: gateEnter, work: "a/x", limits: under(), since: time.UnixMilli(5).UTC(), declared: time.UnixMilli(6).UTC(), priority: -3, entry: 4, claimed: true,
 		admits: store.Message{Key: store.Key{Queue: "q", Tenant: "acme", Name: "n"}, ID: "i", Route: "r", Body: []byte("b")},
 	}
 	got, err := decodeGateMessage(m.encode(), "acme")
@@ -84,7 +84,7 @@ func TestLimitsOfLimits(t *testing.T) {
 func TestRecordsOfLimitsAreRead(t *testing.T) {
 	t.Parallel()
 	gate := gateState{
-		limit: history.Limit{Name: "user", Keyed: true, Key: "a/b"}, holders: []gateHolder{{work: "a/x", at: time.UnixMilli(3).UTC(), missed: true}, {work: "i/y", at: time.UnixMilli(4).UTC()}},
+		limit: history.Limit{Name: "user", Keyed: true, Key: "a/b"}, holders: []gateHolder{{work: "a/x", entry: 3, until: time.UnixMilli(5).UTC(), at: time.UnixMilli(3).UTC(), missed: true}, {work: "i/y", at: time.UnixMilli(4).UTC()}},
 		waiting: 3, head: time.UnixMilli(7).UTC(), next: 12345, look: time.UnixMilli(8).UTC(), admitted: 5, version: 2,
 	}
 	put := gate.put("acme", time.UnixMilli(9))

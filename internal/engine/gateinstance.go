@@ -155,7 +155,7 @@ func (i *Info) enterLimits(at time.Time) store.Message {
 	if at.After(since) {
 		since = at
 	}
-	return enter(i.Tenant, instanceWork(i), i.Limits, i.Priority, since, at, store.Message{
+	return enter(i.Tenant, instanceWork(i), 0, i.Limits, i.Priority, since, at, store.Message{
 		Key: i.Ref.control(), ID: idAdmit, Route: routeControl, Body: (&body{kind: bodyAdmit, run: i.run}).encode(),
 	})
 }
@@ -165,7 +165,7 @@ func (i *Info) leaveLimits(tx *store.Tx) {
 	switch {
 	case len(i.Limits) == 0 || i.Status.Ended():
 	case i.Admitted:
-		leave(tx, i.Tenant, instanceWork(i), i.Limits)
+		leave(tx, i.Tenant, instanceWork(i), 0, i.Limits)
 	default:
 		withdraw(tx, i.Tenant, instanceWork(i), i.Limits, store.MessageRef{})
 	}

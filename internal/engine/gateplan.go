@@ -43,6 +43,7 @@ func (p *gatePlan) make(most int) error {
 			return err
 		}
 	}
+	p.state.holders = slices.DeleteFunc(p.state.holders, func(h gateHolder) bool { return !h.until.IsZero() && !h.until.After(p.now) })
 	if p.looked {
 		p.state.look = time.Time{}
 		if p.state.waiting > 0 {
@@ -69,7 +70,7 @@ func (p *gatePlan) take(m *gateMessage) error {
 		p.learned = p.limit.learn(m.limits[m.at], m.declared) || p.learned
 		p.entering = append(p.entering, *m)
 	case gateLeave:
-		p.state.free(m.work)
+		p.state.free(m.work, m.entry)
 	case gateWithdraw:
 		return p.withdraw(m)
 	case gateLook:
@@ -85,7 +86,15 @@ func (p *gatePlan) withdraw(m *gateMessage) error {
 	if len(p.entering) < n {
 		return nil
 	}
-	if !p.state.free(m.work) && p.state.waiting > 0 {
+	next := *m
+	if err := p.drop(&next); err != nil {
+		return err
+	}
+	if i := p.state.find(m.work); i >= 0 && next.claimed {
+		p.state.holders[i].until = p.now.Add(p.e.cfg.LeaseDuration)
+	} else if i >= 0 {
+		p.state.holders = slices.Delete(p.state.holders, i, i+1)
+	} else if p.state.waiting > 0 {
 		r, err := p.e.store.Get(p.ctx, waitingRecord(p.claim.Key.Tenant, m.work))
 		switch {
 		case errors.Is(err, store.ErrNotFound):
@@ -97,13 +106,23 @@ func (p *gatePlan) withdraw(m *gateMessage) error {
 			return nil
 		}
 	}
-	if m.at+1 < len(m.limits) {
-		next := *m
-		next.at++
+	if next.at++; next.at < len(next.limits) {
 		p.tx.Put = append(p.tx.Put, next.message(p.claim.Key.Tenant, noTime))
-	} else if m.admits.Key.Name != "" {
-		p.tx.Delete = append(p.tx.Delete, m.admits.Ref())
 	}
+	return nil
+}
+
+// drop deletes the task of work that is withdrawn, if it was put, and notes if it was claimed.
+func (p *gatePlan) drop(m *gateMessage) error {
+	if m.admits.Key.Name == "" {
+		return nil
+	}
+	pending, err := p.e.store.Pending(p.ctx, m.admits.Key, 1)
+	if err != nil || len(pending) == 0 {
+		return err
+	}
+	m.claimed = m.claimed || pending[0].Attempt > 0
+	p.tx.Delete = append(p.tx.Delete, m.admits.Ref())
 	return nil
 }
 
@@ -193,7 +212,7 @@ func (p *gatePlan) pass(rule *rule, m *gateMessage) {
 	p.state.admitted++
 	p.waits = append(p.waits, max(p.now.Sub(m.since), 0))
 	if rule.concurrency > 0 {
-		p.state.holders = append(p.state.holders, gateHolder{work: m.work, at: p.now})
+		p.state.holders = append(p.state.holders, gateHolder{work: m.work, entry: m.entry, at: p.now})
 	}
 	if m.at+1 < len(m.limits) {
 		next := *m
@@ -232,6 +251,11 @@ func (p *gatePlan) lookAgain() {
 		at = rule.refilled(p.state.next, max(min(p.state.waiting, int(rule.burst)/2), 1))
 	case p.state.waiting > 0:
 		at = p.now.Add(auditEvery)
+		if until := p.state.firstUntil(); !until.IsZero() && until.Before(at) {
+			at = until
+		}
+	case !p.state.firstUntil().IsZero():
+		at = p.state.firstUntil()
 	case len(p.state.holders) == 0 && p.state.next > p.now.UnixNano():
 		at = time.Unix(0, p.state.next).UTC().Add(time.Millisecond)
 	default:

@@ -58,13 +58,10 @@ func (e *Engine) gate(j *job) {
 		if err = g.run(); !errors.Is(err, store.ErrConflict) {
 			break
 		}
-		e.gates.forget(c.Key)
+		g.forgetRule()
 		if i+1 < gateTries {
 			err = nil
 		}
-	}
-	if err != nil {
-		e.gates.forget(c.Key)
 	}
 	switch {
 	case err == nil:
@@ -121,18 +118,14 @@ func (g *gateTurn) run() error {
 	}
 }
 
-// load reads the records of the gate and of its limit, unless they are remembered.
+// load reads the record of the gate and, unless it is remembered, that of its limit.
 func (g *gateTurn) load() (err error) {
 	name, key, keyed := splitGate(g.name)
 	if slices.ContainsFunc(g.items, func(m gateItem) bool { return m.kind == gateLook }) {
-		g.e.gates.forget(g.claim.Key) // the rule may have changed
+		g.forgetRule() // it may have changed
 	}
-	if g.limit, err = g.e.gates.limit(g.ctx, g.e.store, g.claim.Key.Tenant, name, g.e.clock.Now()); err != nil {
+	if g.limit, err = g.e.rules.limit(g.ctx, g.e.store, g.claim.Key.Tenant, name, g.e.clock.Now()); err != nil {
 		return err
-	}
-	var known bool
-	if g.state, known = g.e.gates.gate(g.claim.Key); known {
-		return nil
 	}
 	r, err := g.e.store.Get(g.ctx, gateRecord(g.claim.Key.Tenant, g.name))
 	switch {
@@ -153,26 +146,26 @@ func (g *gateTurn) commit(p *gatePlan) error {
 	if p.learned {
 		p.tx.PutRecords = append(p.tx.PutRecords, p.limit.put(g.claim.Key.Tenant))
 	}
-	kept := p.state
 	switch {
 	case !p.state.idle(g.claim.Now):
 		p.tx.PutRecords = append(p.tx.PutRecords, p.state.put(g.claim.Key.Tenant, g.claim.Now))
-		kept.version++
 	case p.state.version > 0:
 		p.tx.DeleteRecords = append(p.tx.DeleteRecords, store.DeleteRecord{Key: gateRecord(g.claim.Key.Tenant, g.name), Expect: p.state.version})
-		kept = gateState{limit: p.state.limit}
-	default:
-		kept = gateState{limit: p.state.limit}
 	}
 	if err := g.e.store.Commit(context.Background(), &p.tx); err != nil {
 		return err
 	}
 	if p.learned {
-		g.e.gates.forget(g.claim.Key)
+		g.forgetRule()
 	}
-	g.e.gates.keep(g.claim.Key, kept)
 	g.e.meters.gate(p)
 	return nil
+}
+
+// forgetRule has the rule read again.
+func (g *gateTurn) forgetRule() {
+	name, _, _ := splitGate(g.name)
+	g.e.rules.forget(limitRecord(g.claim.Key.Tenant, name))
 }
 
 // audit finds work that was admitted and is gone. Work that two audits in a row have missed is taken to have
@@ -180,11 +173,14 @@ func (g *gateTurn) commit(p *gatePlan) error {
 func (p *gatePlan) audit() error {
 	g := p.gateTurn
 	looked := 0
-	var gone []string
+	var gone []gateHolder
 	for i := range p.state.holders {
 		h := &p.state.holders[i]
 		if g.claim.Now.Sub(h.at) < auditEvery || looked == auditMost {
 			break
+		}
+		if !h.until.IsZero() {
+			continue
 		}
 		looked++
 		there, err := g.exists(h.work)
@@ -192,13 +188,13 @@ func (p *gatePlan) audit() error {
 			return err
 		}
 		if !there && h.missed {
-			gone = append(gone, h.work)
+			gone = append(gone, *h)
 		}
 		h.missed = !there
 	}
-	for _, work := range gone {
-		g.e.log.Warn("work under a limit is gone, its unit is free", g.about(), "work", work)
-		p.state.free(work)
+	for _, h := range gone {
+		g.e.log.Warn("work under a limit is gone, its unit is free", g.about(), "work", h.work)
+		p.state.free(h.work, h.entry)
 	}
 	return nil
 }

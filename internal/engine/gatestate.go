@@ -34,10 +34,13 @@ type gateState struct {
 	version int64 // of the record, 0 if there is none
 }
 
-// gateHolder is work that was admitted. missed is true if the last audit has not found it.
+// gateHolder is work that was admitted. missed is true if the last audit has not found it. One that was withdrawn
+// while it ran keeps its unit until then at most.
 type gateHolder struct {
 	work   string
+	entry  int32
 	at     time.Time
+	until  time.Time
 	missed bool
 }
 
@@ -69,7 +72,8 @@ func (s *gateState) put(tenant string, now time.Time) store.PutRecord {
 	for i := range s.holders {
 		h := &s.holders[i]
 		scratch = wire.AppendString(scratch[:0], h.work)
-		scratch = wire.AppendTime(scratch, h.at)
+		scratch = wire.AppendNumber(scratch, uint64(h.entry))
+		scratch = wire.AppendTimes(scratch, h.at, h.until)
 		field(gateFieldHolder, wire.AppendFlag(scratch, h.missed))
 	}
 	status := gateOpen
@@ -102,7 +106,7 @@ func gateOf(r store.Record) (s gateState, err error) {
 				d.Fail("not a limit")
 			}
 		case number == gateFieldHolder:
-			s.holders = append(s.holders, gateHolder{work: f.String(), at: f.Time(), missed: f.Flag()})
+			s.holders = append(s.holders, gateHolder{work: f.String(), entry: f.Int32(), at: f.Time(), until: f.Time(), missed: f.Flag()})
 		case number == gateFieldWaiting:
 			s.waiting, s.head = int(f.Number()), f.Time()
 		case number == gateFieldNext:
@@ -122,14 +126,26 @@ func gateOf(r store.Record) (s gateState, err error) {
 	return s, nil
 }
 
-// free removes work that was admitted, and reports whether it was there.
-func (s *gateState) free(work string) bool {
-	i := slices.IndexFunc(s.holders, func(h gateHolder) bool { return h.work == work })
-	if i < 0 {
-		return false
+// find returns the index of work that was admitted, or -1.
+func (s *gateState) find(work string) int {
+	return slices.IndexFunc(s.holders, func(h gateHolder) bool { return h.work == work })
+}
+
+// free removes an entry of work that was admitted.
+func (s *gateState) free(work string, entry int32) {
+	if i := s.find(work); i >= 0 && s.holders[i].entry == entry {
+		s.holders = slices.Delete(s.holders, i, i+1)
 	}
-	s.holders = slices.Delete(s.holders, i, i+1)
-	return true
+}
+
+// firstUntil returns when the first unit of work that was withdrawn is free at the latest, zero if there is none.
+func (s *gateState) firstUntil() (first time.Time) {
+	for i := range s.holders {
+		if until := s.holders[i].until; !until.IsZero() && (first.IsZero() || until.Before(first)) {
+			first = until
+		}
+	}
+	return first
 }
 
 // idle reports whether the gate needs no record: nothing is under way, and all tokens of the rate are there.

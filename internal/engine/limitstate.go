@@ -141,12 +141,11 @@ func readLimit(ctx context.Context, s store.Store, tenant, name string) (limitSt
 	return limitOf(r)
 }
 
-// gateMemory is what an engine remembers of gates and limits, to save reads. A commit of a gate expects the
-// version of its record, so an old state is found to be one; a rule counts for rulesFor after a change, or until
-// a message has the gate look.
-type gateMemory struct {
+// ruleMemory is what an engine remembers of limits, to save reads: a rule counts for rulesFor after a change, or until
+// a message has the gate look. Gates are not remembered: the versions of a record that is deleted and put again
+// begin anew, so that an old state could pass for a new one.
+type ruleMemory struct {
 	mu    sync.Mutex
-	gates map[store.Key]gateState
 	rules map[store.RecordKey]readRule
 }
 
@@ -155,42 +154,21 @@ type readRule struct {
 	at time.Time
 }
 
-// rulesFor is for how long an engine goes by a rule that it has read, and maxGates how many gates and rules it
-// remembers.
+// rulesFor is for how long an engine goes by a rule that it has read, and maxRules how many it remembers.
 const (
 	rulesFor = time.Second
-	maxGates = 4_096
+	maxRules = 4_096
 )
 
-// gate returns the state of a gate if it is remembered. It must not be changed, but for copies of it.
-func (m *gateMemory) gate(key store.Key) (gateState, bool) {
+// forget drops what is remembered of a limit.
+func (m *ruleMemory) forget(key store.RecordKey) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	s, ok := m.gates[key]
-	return s, ok
-}
-
-// keep remembers the state of a gate that was committed.
-func (m *gateMemory) keep(key store.Key, s gateState) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.gates == nil || len(m.gates) >= maxGates {
-		m.gates = map[store.Key]gateState{}
-	}
-	m.gates[key] = s
-}
-
-// forget drops what is remembered of a gate, and of its limit.
-func (m *gateMemory) forget(key store.Key) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.gates, key)
-	name, _, _ := splitGate(key.Name)
-	delete(m.rules, limitRecord(key.Tenant, name))
+	delete(m.rules, key)
 }
 
 // limit returns the state of a limit.
-func (m *gateMemory) limit(ctx context.Context, s store.Store, tenant, name string, now time.Time) (limitState, error) {
+func (m *ruleMemory) limit(ctx context.Context, s store.Store, tenant, name string, now time.Time) (limitState, error) {
 	key := limitRecord(tenant, name)
 	m.mu.Lock()
 	known, ok := m.rules[key]
@@ -204,7 +182,7 @@ func (m *gateMemory) limit(ctx context.Context, s store.Store, tenant, name stri
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.rules == nil || len(m.rules) >= maxGates {
+	if m.rules == nil || len(m.rules) >= maxRules {
 		m.rules = map[store.RecordKey]readRule{}
 	}
 	m.rules[key] = readRule{state, now}

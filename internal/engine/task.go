@@ -33,6 +33,9 @@ type task struct {
 	crashes   int32
 	inherited int32
 
+	// entry counts how often it has entered its limits before.
+	entry int32
+
 	event history.Event // ActivityScheduled, with the input and the options
 	route string        // of the instance, for logs and spans
 	under span          // of the turn that scheduled it
@@ -57,11 +60,12 @@ func (t *task) encode() []byte {
 	out = appendEvent(out, &t.event)
 	out = wire.AppendString(out, t.route)
 	out = appendSpan(out, &t.under)
-	if t.crashes == 0 && t.inherited == 0 {
+	if t.crashes == 0 && t.inherited == 0 && t.entry == 0 {
 		return out // as earlier releases read it
 	}
 	out = binary.AppendUvarint(out, uint64(t.crashes))
-	return binary.AppendUvarint(out, uint64(t.inherited-minPriority))
+	out = binary.AppendUvarint(out, uint64(t.inherited-minPriority))
+	return binary.AppendUvarint(out, uint64(t.entry))
 }
 
 // priority returns the priority of the activity: its own, or that of its instance.
@@ -89,6 +93,7 @@ func decodeTask(data []byte) (task, error) {
 	}
 	if r.Err == nil && len(r.Data) > 0 {
 		t.crashes, t.inherited = r.Int32(), int32(r.Number())+minPriority
+		t.entry = r.Int32()
 	}
 	if r.Err == nil && (len(r.Data) > 0 || t.event.Kind != history.ActivityScheduled || t.event.Activity == nil) {
 		r.Fail("not a task")

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -25,7 +26,9 @@ latency is from the call that starts it to its result. CPU is that of the whole 
 		New: func(f *pflag.FlagSet, c *bench.Config) bench.Workload {
 			l := newLoop(f, c, "hello", true)
 			l.apartFlag()
-			l.build = helloFlow
+			f.IntVar(&l.limit, "limit", 0, "run the activities under a limit of so many at the same time; 0 for none")
+			f.IntVar(&l.keys, "keys", 1, "give the limit so many keys, each with its own number of activities")
+			l.build = func(r *bench.Run) flow { return helloFlow(r, l.under) }
 			return l
 		},
 	}
@@ -41,19 +44,36 @@ else to do: the latency without load.`,
   abide bench idle --n 1000 --json`,
 		New: func(f *pflag.FlagSet, c *bench.Config) bench.Workload {
 			l := newLoop(f, c, "idle", false)
-			l.build = helloFlow
+			l.build = func(r *bench.Run) flow { return helloFlow(r, nil) }
 			return l
 		},
 	}
 }
 
-func helloFlow(r *bench.Run) flow {
+// under returns the options of an activity under the limit that was asked for, with a key by number.
+func (l *loop) under(number int) []abide.ActivityOption {
+	switch {
+	case l.limit == 0:
+		return nil
+	case l.keys == 1:
+		return []abide.ActivityOption{abide.Under(abide.NewLimit(bench.Prefix+"limit", abide.Concurrency(l.limit)))}
+	}
+	limit := abide.NewLimit(bench.Prefix+"limit-by-key", abide.Concurrency(l.limit), abide.PerKey())
+	return []abide.ActivityOption{abide.UnderKey(limit, strconv.Itoa(number%l.keys))}
+}
+
+// helloFlow is an orchestration with one activity. Under returns the options of an activity
+// by a random number; nil means none.
+func helloFlow(r *bench.Run, under func(number int) []abide.ActivityOption) flow {
 	greet := abide.NewActivity(bench.Prefix+"greet", func(_ context.Context, name string) (string, error) {
 		r.Beat()
 		return "Hello, " + name, nil
 	})
 	hello := abide.NewOrchestration(bench.Prefix+"hello", func(ctx abide.Context, name string) (string, error) {
-		return greet.Call(ctx, name)
+		if under == nil {
+			return greet.Call(ctx, name)
+		}
+		return greet.Call(ctx, name, under(int(abide.Rand(ctx).Uint32()))...)
 	})
 	return flow{
 		register: []abide.Definition{hello}, activities: []abide.Definition{greet},

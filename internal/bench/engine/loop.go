@@ -26,6 +26,7 @@ const (
 	maxRate   = 1_000_000
 
 	maxTenants = 1_000_000
+	maxLimit   = 10_000
 )
 
 // openSeconds is how long an orchestration may take before an open loop runs out of clients.
@@ -58,6 +59,8 @@ type loop struct {
 	length   int // of activities, steps or events of an orchestration
 	width    int // of a fan-out
 	steps    bool
+	limit    int  // of activities at the same time, or 0
+	keys     int  // of the limit
 	apart    bool // activities are run by an engine of their own
 	flags    *pflag.FlagSet
 
@@ -125,7 +128,11 @@ func (l *loop) Validate(c *bench.Config) error {
 		bench.Within("clients", l.clients, 1, bench.MaxClients),
 		bench.Within("tenants", l.tenants, 1, maxTenants),
 		bench.Within("rate", l.rate, 0, maxRate),
+		bench.Within("limit", l.limit, 0, maxLimit),
 	)
+	if l.flags.Lookup("keys") != nil {
+		err = cmp.Or(err, bench.Within("keys", l.keys, 1, maxTenants))
+	}
 	if l.flags.Lookup("length") != nil {
 		err = cmp.Or(err, bench.Within("length", l.length, 1, maxLength))
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -50,10 +49,6 @@ WHERE k.id = ANY ($1::uuid[]) GROUP BY k.lane, k.queue, k.route HAVING sum(k.cou
 	dropKeys    = `DELETE FROM {schema}.keys k WHERE k.id = ANY ($1::uuid[])`
 	dropRecords = `DELETE FROM {schema}.records r WHERE r.key = ANY ($1::uuid[])`
 )
-
-// moveKeys is insertKeys with revisions that the key cannot have had before: a process may remember the
-// row of a key that was here once, and the revision of that row must not fit.
-var moveKeys = strings.Replace(insertKeys, "SELECT w.id, 1,", "SELECT w.id, floor(extract(epoch FROM clock_timestamp()) * 1000000)::int8,", 1)
 
 // Tenants calls yield with each tenant.
 func (s *Store) Tenants(ctx context.Context, yield func(tenant string) error) error {
@@ -274,7 +269,7 @@ func (d *database) replace(ctx context.Context, tx pgx.Tx, guard store.Guard, th
 	b.Queue(d.text.sql(wipeEntries), uuids(keys))
 	b.Queue(text(dropKeys), uuids(keys))
 	b.Queue(text(dropRecords), uuids(records))
-	if w := d.writeWith(b, changes, &loaded{}, text(moveKeys)); w.err != nil {
+	if w := d.write(b, changes, &loaded{first: newRevision()}); w.err != nil {
 		return nil, w.err
 	}
 	add := func(m store.Mark) error { //nolint:unparam // as scanMarks wants it

@@ -19,6 +19,7 @@ import (
 // A cached row may be out of date, and that must cost time only. Two rules see to it:
 //
 //   - A row that an update writes is compared with its revision by the statement that writes it.
+//     The revision of a row that was deleted and made again is another one (newRevision).
 //     If it has changed, the transaction ends, the rows are evicted, and the update is tried
 //     again with ReadSet.Fresh, which loads everything.
 //   - A row that an update only reads is loaded after all (database.decide), so that no caller is
@@ -93,7 +94,7 @@ func (m *rowCache) written(c *rows.Changes, l *loaded) {
 		refreshed[id] = true
 	}
 	for _, row := range c.Insert {
-		m.keep(row, 1, refreshed[row.ID])
+		m.keep(row, l.first, refreshed[row.ID])
 	}
 	for _, row := range c.Update {
 		m.keep(row, l.revs[row.ID]+1, refreshed[row.ID] || row.Holder != 0 && row.Holder != m.process)

@@ -78,6 +78,34 @@ func TestWhatIsRememberedDecidesNothing(t *testing.T) {
 	}
 }
 
+// TestKeyThatIsThereAgain: the row of a key that was deleted and made anew elsewhere is not taken for the one that
+// this process remembers, whose messages were other ones.
+func TestKeyThatIsThereAgain(t *testing.T) {
+	t.Parallel()
+	s := open(t, newURL(t, "connections", "5"), Options{})
+	key := store.Key{Queue: "limits", Tenant: "acme", Name: "gate"}
+	if err := s.Commit(t.Context(), put("limits", "gate", "a", "gate")); err != nil {
+		t.Fatal(err)
+	}
+	elsewhere(t, s, &store.Tx{Delete: []store.MessageRef{{Key: key, ID: "a"}}})
+	elsewhere(t, s, put("limits", "gate", "b", "gate"))
+	if err := s.Commit(t.Context(), put("limits", "gate", "c", "gate")); err != nil {
+		t.Fatal(err)
+	}
+	pending, err := s.Pending(t.Context(), key, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	for i := range pending {
+		ids = append(ids, pending[i].ID)
+	}
+	if got := fmt.Sprint(ids); got != "[b c]" {
+		t.Errorf("messages %s are pending, want [b c]", got)
+	}
+	verifies(t, s)
+}
+
 // TestWhatWasWrittenIsNotLoaded: what this process has written is known to it, unless
 // another process has the store open.
 func TestWhatWasWrittenIsNotLoaded(t *testing.T) {

@@ -197,11 +197,12 @@ const (
 	guardEnd   = ` RETURNING 1) SELECT (CASE WHEN count(*) = cardinality($1::uuid[]) THEN '1' ELSE '` + conflictText + `' END)::int4 FROM done`
 )
 
-// What an update writes of keys.
+// What an update writes of keys. A new row has a revision that the key cannot have had before: a process may
+// remember the row of a key that was here once (rowCache), and its revision must not fit.
 const (
 	insertKeys = `INSERT INTO {schema}.keys (id, rev, lane, turn, at, first, seq, count, log_first, log_length, log_tag, token, delivered,
 	route, m_seq, m_visible, m_put, m_ttl, m_attempt, m_id, m_body, queue, tenant, name, holder)
-SELECT w.id, 1, w.lane, w.turn, w.at, w.first, w.seq, w.count, w.log_first, w.log_length, w.log_tag, w.token, w.delivered::int8[],
+SELECT w.id, $25::int8, w.lane, w.turn, w.at, w.first, w.seq, w.count, w.log_first, w.log_length, w.log_tag, w.token, w.delivered::int8[],
 	w.route, w.m_seq, w.m_visible, w.m_put, w.m_ttl, w.m_attempt, w.m_id, w.m_body, w.queue, w.tenant, w.name, w.holder
 FROM unnest($1::uuid[], $2::int8[], $3::int8[], $4::int8[], $5::int8[], $6::int8[], $7::int8[], $8::int8[], $9::int8[], $10::int8[],
 	$11::text[], $12::text[], $13::bytea[], $14::int8[], $15::int8[], $16::int8[], $17::int8[], $18::int4[], $19::bytea[], $20::bytea[],

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -127,17 +128,22 @@ func (d *database) interfered(err error) {
 }
 
 // loaded is the rows of an update: loaded, or cached. revs are the revisions of keys, which each
-// change of a key raises, and which the statements that write compare.
+// change of a key raises, and which the statements that write compare. first is that of new keys.
 type loaded struct {
 	now   int64
 	state *rows.State
 	revs  map[rows.ID]int64
+	first int64
 
 	cachedKeys    []rows.ID
 	cachedRecords []store.RecordKey
 
 	newKeys map[rows.ID]bool // not loaded, since callers vouch for them
 }
+
+// newRevision returns the revision of new keys: a random number, to which no update will ever have raised the
+// revision of a row of the same key that was deleted.
+func newRevision() int64 { return rand.Int64N(1 << 62) }
 
 // errExcluded is the error of what is not done while another process excludes this one.
 var errExcluded = fmt.Errorf("another process has the store for itself: %w", store.ErrInUse)
@@ -154,7 +160,7 @@ func (d *database) load(ctx context.Context, to sender, begin []string, need *ro
 	if how.lock {
 		keysText, recordsText = d.text.sql(lockKeys), d.text.sql(lockRecords)
 	}
-	l := &loaded{revs: make(map[rows.ID]int64, len(need.Keys)), state: &rows.State{
+	l := &loaded{first: newRevision(), revs: make(map[rows.ID]int64, len(need.Keys)), state: &rows.State{
 		Keys:     make(map[rows.ID]*rows.KeyRow, len(need.Keys)),
 		Messages: make(map[rows.Ref]*rows.MessageRow, len(need.Messages)),
 		Records:  make(map[store.RecordKey]int64, len(need.Records)),

@@ -18,7 +18,6 @@ type writer struct {
 	text    *statements
 	batch   *pgx.Batch
 	loaded  *loaded
-	insert  string // the statement that inserts rows of keys
 	err     error
 	reached bool // all statements were answered but the commit: from here on an error leaves the outcome unknown
 }
@@ -26,12 +25,7 @@ type writer struct {
 // write queues the changes. Rows of new keys come first: another transaction that inserts the same
 // key waits there, and holds no lock that anybody else would wait for.
 func (d *database) write(b *pgx.Batch, c *rows.Changes, l *loaded) *writer {
-	return d.writeWith(b, c, l, d.text.sql(insertKeys))
-}
-
-// writeWith is write with another statement that inserts rows of keys.
-func (d *database) writeWith(b *pgx.Batch, c *rows.Changes, l *loaded, insert string) *writer {
-	w := &writer{text: d.text, batch: b, loaded: l, insert: insert}
+	w := &writer{text: d.text, batch: b, loaded: l}
 	w.insertKeys(c.Insert)
 	w.messages(c)
 	w.entries(c)
@@ -207,9 +201,9 @@ func (w *writer) insertKeys(list []*rows.KeyRow) {
 	for i, k := range list {
 		queues[i], tenants[i], names[i] = []byte(k.Key.Queue), []byte(k.Key.Tenant), []byte(k.Key.Name)
 	}
-	w.batch.Queue(w.insert, c.ids, c.partitions, c.turns, c.at, c.firsts, c.seqs, c.count, c.logFirst, c.logLength, c.logTag,
+	w.batch.Queue(w.text.sql(insertKeys), c.ids, c.partitions, c.turns, c.at, c.firsts, c.seqs, c.count, c.logFirst, c.logLength, c.logTag,
 		c.tokens, c.delivered, c.routes, c.inline.seqs, c.inline.visible, c.inline.put, c.inline.ttl, c.inline.attempts, c.inline.ids, c.inline.bodies,
-		queues, tenants, names, c.holders)
+		queues, tenants, names, c.holders, w.loaded.first)
 }
 
 // keys queues what is left to do with rows of keys, now that their messages are as they

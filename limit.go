@@ -2,6 +2,7 @@ package abide
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/abidehq/abide/history"
@@ -115,19 +116,19 @@ func (o UnderOption) and(l *Limit, key string) UnderOption {
 	}
 	rule := l.rule
 	rule.Key = key
-	o.limits = append(o.limits[:len(o.limits):len(o.limits)], rule)
+	o.limits = append(slices.Clip(o.limits), rule)
 	return o
 }
 
 func (o UnderOption) activity(a *activityOptions) {
-	a.how.Limits = append(a.how.Limits[:len(a.how.Limits):len(a.how.Limits)], o.limits...)
+	a.how.Limits = append(slices.Clip(a.how.Limits), o.limits...)
 }
 
 func (o UnderOption) child(c *childOptions) {
-	c.how.Limits = append(c.how.Limits[:len(c.how.Limits):len(c.how.Limits)], o.limits...)
+	c.how.Limits = append(slices.Clip(c.how.Limits), o.limits...)
 }
 func (o UnderOption) start(s *StartRequest) {
-	s.Limits = append(s.Limits[:len(s.Limits):len(s.Limits)], o.limits...)
+	s.Limits = append(slices.Clip(s.Limits), o.limits...)
 }
 
 // Priority is the place among what waits for a limit: a higher one goes first. The default is 0, or the priority of

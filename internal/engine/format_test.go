@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -144,9 +145,7 @@ func TestFormatIsGolden(t *testing.T) {
 	for name, spec := range exampleTasks() {
 		lines["task "+name] = spec.encode()
 	}
-	for name, data := range exampleGates() {
-		lines[name] = data
-	}
+	maps.Copy(lines, exampleGates())
 	check.GoldenTable(t, "testdata/format_1.txt", lines)
 }
 

@@ -100,12 +100,12 @@ func (a *activity) endSpan(r *workerpb.ActivityResult) {
 func (a *activity) call() (data []byte, failure *history.Failure, err error) {
 	m := a.m
 	f := a.s.cfg.Activities[m.GetName()]
-	last, err := workerlink.DecodeFailure(m.GetLast())
-	if errors.Is(err, engine.ErrOutdated) {
-		return nil, nil, fmt.Errorf("the failure of the attempt before: %w", err)
+	last, unread := workerlink.DecodeFailure(m.GetLast())
+	if errors.Is(unread, engine.ErrOutdated) {
+		return nil, nil, fmt.Errorf("the failure of the attempt before: %w", unread)
 	}
-	if f == nil || err != nil {
-		return nil, &history.Failure{Message: fmt.Sprintf("activity %q cannot be run by its worker: %v", m.GetName(), err)}, nil
+	if f == nil || unread != nil {
+		return nil, &history.Failure{Message: fmt.Sprintf("activity %q cannot be run by its worker: %v", m.GetName(), unread)}, nil
 	}
 	t := &engine.Task{
 		Ref: engine.Ref{Tenant: m.GetTenant(), ID: m.GetInstance()}, Execution: m.GetExecution(), Event: m.GetEvent(), Key: m.GetKey(),
@@ -113,7 +113,7 @@ func (a *activity) call() (data []byte, failure *history.Failure, err error) {
 	}
 	t.ReportTo(a)
 	if p := claimloop.Catch(func() { data, failure = f(a.ctx, t) }); p != nil {
-		return nil, engine.PanicFailure(p.Value, p.Stack), nil
+		return nil, engine.PanicFailure(p.Value, p.Stack), nil //nolint:nilerr // the panic is the failure of the activity
 	}
 	return data, failure, nil
 }

@@ -25,7 +25,7 @@ func TestSpansOfAWorker(t *testing.T) {
 		_, span := ofWorker.Tracer("mine").Start(ctx, name)
 		span.End()
 	}
-	act := func(ctx context.Context, task *engine.Task) ([]byte, *history.Failure) {
+	act := func(ctx context.Context, _ *engine.Task) ([]byte, *history.Failure) {
 		mine(ctx, "in the activity")
 		return nil, &history.Failure{Message: "no", Final: true}
 	}

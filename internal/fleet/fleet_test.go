@@ -61,18 +61,8 @@ func newFleet(t *testing.T, server *testenv.PostgresServer) *fleet {
 // newFleetOn returns a fleet without processes on a store, with its ledger in a database.
 func newFleetOn(t *testing.T, place, database string) *fleet {
 	t.Helper()
-	f := &fleet{
-		t: t, rnd: rand.New(rand.NewPCG(testenv.Seed(t), 0)), url: database, place: place, dir: t.TempDir(),
-		orders: map[int]string{}, due: map[string]time.Time{}, cancelled: map[string]bool{},
-	}
+	f := newFleetClosed(t, place, database)
 	var err error
-	if f.ledger, err = openLedger(t.Context(), f.url, "test"); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(f.ledger.pool.Close)
-	if _, err := f.ledger.pool.Exec(t.Context(), ledgerSchema); err != nil {
-		t.Fatal(err)
-	}
 	if f.store, err = store.Open(t.Context(), f.place); err != nil {
 		t.Fatal(err)
 	}
@@ -83,6 +73,24 @@ func newFleetOn(t *testing.T, place, database string) *fleet {
 	})
 	f.client = abide.NewClient(f.store, nil)
 	if f.timers, err = timer.New(timer.Config{Store: f.store, SinksOf: func(string) []string { return []string{sinkName} }}); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// newFleetClosed returns a fleet without processes on a store that only one of them can open.
+func newFleetClosed(t *testing.T, place, database string) *fleet {
+	t.Helper()
+	f := &fleet{
+		t: t, rnd: rand.New(rand.NewPCG(testenv.Seed(t), 0)), url: database, place: place, dir: t.TempDir(),
+		orders: map[int]string{}, due: map[string]time.Time{}, cancelled: map[string]bool{},
+	}
+	var err error
+	if f.ledger, err = openLedger(t.Context(), f.url, "test"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(f.ledger.pool.Close)
+	if _, err := f.ledger.pool.Exec(t.Context(), ledgerSchema); err != nil {
 		t.Fatal(err)
 	}
 	return f

@@ -6,7 +6,9 @@ import (
 
 	"github.com/abidehq/abide/internal/testenv"
 
-	_ "github.com/abidehq/abide/store/pgstore" // postgres: URLs
+	_ "github.com/abidehq/abide/store/pebblestore" // pebble: URLs
+	_ "github.com/abidehq/abide/store/pgstore"     // postgres: URLs
+	_ "github.com/abidehq/abide/store/redisstore"  // redis: URLs
 )
 
 // TestMain is also where the processes of a fleet begin: see worker.

@@ -99,7 +99,13 @@ type network struct {
 // newNetwork starts servers on a database, and connects the client of the fleet to them.
 func newNetwork(t *testing.T, servers int) *network {
 	t.Helper()
-	n := &network{fleet: newFleet(t, testenv.Postgres(t))}
+	return newNetworkOf(t, newFleet(t, testenv.Postgres(t)), servers)
+}
+
+// newNetworkOf starts servers on the store of a fleet, and connects its client to them.
+func newNetworkOf(t *testing.T, f *fleet, servers int) *network {
+	t.Helper()
+	n := &network{fleet: f}
 	for range servers {
 		n.addrs = append(n.addrs, freeAddr(t))
 		n.processes = append(n.processes, n.startServer(len(n.addrs)-1))

@@ -47,7 +47,7 @@ type setup struct {
 
 // serve returns what the process serves.
 func (s *setup) serve() []abide.Definition {
-	list := []abide.Definition{effect, parcel}
+	list := append([]abide.Definition{effect, parcel}, underLimits...)
 	if slices.Contains(s.Versions, "1") {
 		list = append(list, order1)
 	}

@@ -49,6 +49,9 @@ type LimitInfo struct {
 	Admitted int64
 	More     bool
 
+	// Revision changes with what is declared, set or paused, see [LimitChange.Revision].
+	Revision int64
+
 	// Keys has the keys in use with the most waiting, or the limit itself, with an empty key, if it has none.
 	Keys []LimitKey
 }
@@ -86,6 +89,10 @@ type LimitChange struct {
 
 	// Paused, if it is not nil, pauses the limit or ends that.
 	Paused *bool
+
+	// Revision, if it is not 0, is the revision that the limit must have: if it was changed meanwhile, nothing is
+	// changed, and the error is [ErrConflict].
+	Revision int64
 }
 
 // LimitWait says for which limit something waits.
@@ -172,7 +179,7 @@ func (t *storeTransport) Limit(ctx context.Context, tenant, name string) (LimitI
 }
 
 func (t *storeTransport) ChangeLimit(ctx context.Context, tenant, name string, change LimitChange) (LimitInfo, error) {
-	c := engine.LimitChange{Unset: change.Unset, Paused: change.Paused}
+	c := engine.LimitChange{Unset: change.Unset, Paused: change.Paused, Revision: change.Revision}
 	if r := change.Set; r != nil {
 		c.Set = &history.Limit{Keyed: change.PerKey, Concurrency: clamp(r.Concurrency), Rate: clamp(r.Rate), Per: r.Per, Burst: clamp(r.Burst)}
 		if r.Rate > 0 && r.Burst == 0 {
@@ -189,7 +196,7 @@ func (t *storeTransport) ChangeLimit(ctx context.Context, tenant, name string, c
 func limitFrom(l *engine.LimitInfo) LimitInfo {
 	info := LimitInfo{
 		Tenant: refFrom(engine.Ref{Tenant: l.Tenant}).Tenant, Name: l.Name, PerKey: l.Keyed, Declared: ruleFrom(l.Declared), Set: ruleFrom(l.Set), Paused: l.Paused,
-		ChangedAt: l.ChangedAt, ChangedBy: l.By, InUse: l.InUse, Waiting: l.Waiting, Admitted: l.Admitted, More: l.More,
+		ChangedAt: l.ChangedAt, ChangedBy: l.By, InUse: l.InUse, Waiting: l.Waiting, Admitted: l.Admitted, More: l.More, Revision: l.Revision,
 	}
 	for _, g := range l.Gates {
 		info.Keys = append(info.Keys, LimitKey(g))

@@ -222,6 +222,10 @@ type LimitChange struct {
 
 	// Paused, if it is not nil, pauses the limit, or ends that.
 	Paused *bool
+
+	// Revision is that of the limit which is to be changed: if it has another one, nothing is changed and the
+	// error is [ErrConflict]. 0 means any.
+	Revision int64
 }
 
 // ChangeLimit changes a limit of a tenant, or makes it. What waits is admitted by the new rule at once, and what
@@ -233,7 +237,7 @@ func (c *Client) ChangeLimit(ctx context.Context, tenant, name string, change Li
 	for range startTries {
 		gone, err := c.changeLimit(ctx, tenant, name, &change)
 		switch {
-		case errors.Is(err, store.ErrConflict):
+		case errors.Is(err, store.ErrConflict) && change.Revision == 0:
 			continue
 		case err != nil:
 			return LimitInfo{}, wrap("change limit", err)
@@ -276,6 +280,9 @@ func (c *Client) changeLimit(ctx context.Context, tenant, name string, change *L
 	}
 	if s.version == 0 && change.Set == nil {
 		return false, fmt.Errorf("limit %q: %w", name, ErrNotFound)
+	}
+	if change.Revision != 0 && change.Revision != s.version {
+		return false, fmt.Errorf("limit %q: it has revision %d, not %d: %w", name, s.version, change.Revision, store.ErrConflict)
 	}
 	stats, err := c.store.Stats(ctx)
 	if err != nil {

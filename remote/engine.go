@@ -57,6 +57,7 @@ func (e *transport) Start(ctx context.Context, requests []abide.StartRequest) ([
 		n := api.NewInstance{
 			Tenant: r.Ref.Tenant, ID: r.Ref.ID, Orchestration: r.Orchestration, Version: r.Version,
 			Input: api.FromPayload(r.Input), Tags: r.Tags, StartAt: r.At, Delay: api.Duration(r.After), Unchecked: r.Unchecked,
+			Limits: api.FromInstanceLimits(r.Limits), Priority: r.Priority,
 		}
 		if r.After != 0 { // as an engine does
 			n.StartAt = time.Time{}
@@ -319,6 +320,7 @@ func infoOf(i *api.Instance) (abide.Info, error) {
 		Status: abide.Status(i.Status), Reason: i.Reason, StalledBuild: i.StalledBuild, Execution: i.Execution, BadPayload: i.BadPayload.BadPayload(), Awaited: i.Awaited,
 		StartedAt: i.StartedAt, BegunAt: i.BegunAt, EndedAt: i.EndedAt, Parent: i.Parent, Tags: i.Tags,
 		StatusText: i.StatusText, Err: i.Failure.Err(), Revision: i.Revision,
+		Limits: api.InstanceLimits(i.Limits), Priority: i.Priority, Admitted: !i.NotAdmitted,
 	}
 	var err error
 	if info.Result, err = api.Payload(i.Result); err != nil {

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/abidehq/abide/server/api"
 )
 
 // withheld are the fields of requests that are not in the audit log: payloads.
@@ -52,11 +54,18 @@ func plain(v reflect.Value) any {
 		return x.UTC().Format(time.RFC3339Nano)
 	case fmt.Stringer:
 		return x.String()
+	case api.Duration:
+		return time.Duration(x).String()
 	case json.RawMessage, []byte:
 		return nil
 	}
 	switch v.Kind() {
-	case reflect.Pointer, reflect.Interface:
+	case reflect.Pointer:
+		if said := v.Elem(); said.IsZero() && said.Kind() != reflect.Struct { // false or 0, and not left out
+			return said.Interface()
+		}
+		return plain(v.Elem())
+	case reflect.Interface:
 		return plain(v.Elem())
 	case reflect.Struct:
 		return fields(v)

@@ -175,6 +175,7 @@ var elsewhere = map[string]string{
 	"stream-instances": "?tenant=other",
 	"list-quarantine":  "?tenant=other",
 	"list-entities":    "?tenant=other",
+	"list-limits":      "?tenant=other",
 	"list-timers":      "?tenant=other",
 	"list-deliveries":  "?tenant=other",
 	"schedule-timers":  `{"timers":[{"tenant":"acme","key":"k","delay":"1h"},{"tenant":"other","key":"k","delay":"1h"}]}`,

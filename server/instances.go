@@ -41,6 +41,7 @@ func (s *Server) addInstances() {
 	s.addOrchestrations()
 	s.addWorkers()
 	s.addBuilds()
+	s.addLimits()
 	s.addQuarantine()
 	s.addEntities()
 	s.addStats()
@@ -151,6 +152,16 @@ func (s *Server) startRequest(n *api.NewInstance) (abide.StartRequest, error) {
 	}
 	if n.Unchecked {
 		opts = append(opts, abide.Unchecked())
+	}
+	if n.Priority != 0 {
+		opts = append(opts, abide.Priority(n.Priority))
+	}
+	for i := range n.Limits {
+		under, err := n.Limits[i].Under()
+		if err != nil {
+			return abide.StartRequest{}, err
+		}
+		opts = append(opts, under)
 	}
 	switch n.OnExists {
 	case api.OnExistsReject:

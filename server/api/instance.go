@@ -30,6 +30,8 @@ type NewInstance struct {
 	Delay         Duration          `json:"delay,omitempty" doc:"How long from now it begins, by the store's clock."`
 	OnExists      string            `json:"on_exists,omitempty" enum:"reject,existing,replace" doc:"What becomes of an ID that exists: an error, the instance that is there (unless something else is said), or another start if that one has ended."`
 	Unchecked     bool              `json:"unchecked,omitempty" doc:"Start it although no worker has ever registered the orchestration, and with any input."`
+	Limits        []InstanceLimit   `json:"limits,omitempty" maxItems:"8" doc:"The limits under which it runs: it is pending until all of them have admitted it."`
+	Priority      int               `json:"priority,omitempty" minimum:"-100" maximum:"100" doc:"Its place among what waits for a limit: a higher one goes first."`
 }
 
 // NewInstances are instances to start in one commit.
@@ -86,6 +88,9 @@ type Instance struct {
 	Result        json.RawMessage            `json:"result,omitempty" doc:"What it returned: any JSON value, or {\"$base64\": \"…\"} for what is not JSON."`
 	Failure       *Failure                   `json:"failure,omitempty" doc:"How it ended otherwise."`
 	Revision      int64                      `json:"revision" doc:"Grows with each change."`
+	Limits        []InstanceLimit            `json:"limits,omitempty" doc:"The limits under which it runs."`
+	Priority      int                        `json:"priority,omitempty" doc:"Its place among what waits for a limit."`
+	NotAdmitted   bool                       `json:"not_admitted,omitempty" doc:"It waits for one of its limits, or has ended before it was admitted. What it waits for is listed with its waits."`
 }
 
 // FromInfo returns an instance for the wire.
@@ -95,6 +100,7 @@ func FromInfo(i *abide.Info) Instance {
 		Status: string(i.Status), Reason: i.Reason, StalledBuild: i.StalledBuild, Execution: i.Execution,
 		StartedAt: i.StartedAt, BegunAt: i.BegunAt, EndedAt: i.EndedAt, Parent: i.Parent, Tags: i.Tags,
 		StatusText: i.StatusText, Awaited: i.Awaited, Result: FromPayload(i.Result), Failure: FromError(i.Err), Revision: i.Revision,
+		Limits: FromInstanceLimits(i.Limits), Priority: i.Priority, NotAdmitted: len(i.Limits) > 0 && !i.Admitted,
 	}
 	if bad := i.BadPayload; bad != nil {
 		out.BadPayload = &BadPayload{Event: bad.Event, Message: bad.Message, Kind: bad.Kind.String(), Name: bad.Name}
@@ -194,7 +200,7 @@ type InstanceProblem struct {
 // Wait is something that an instance waits for.
 type Wait struct {
 	Event   int       `json:"event" doc:"The event of the history by which it was asked for; 0 for an event that its code waits for."`
-	Kind    string    `json:"kind" doc:"That event's kind: ActivityScheduled, TimerCreated or ChildStarted; EventReceived for an event that its code waits for."`
+	Kind    string    `json:"kind" doc:"That event's kind: ActivityScheduled, TimerCreated or ChildStarted; EventReceived for an event that its code waits for, and ExecutionStarted for a limit that the instance itself waits for."`
 	Name    string    `json:"name,omitempty" doc:"Of the activity, the timer, the child's orchestration or the event."`
 	Child   string    `json:"child,omitempty" doc:"The ID of the child."`
 	At      time.Time `json:"at,omitzero" doc:"When the timer fires, the activity is tried next, or the wait for the event ends."`
@@ -202,6 +208,8 @@ type Wait struct {
 	Failure *Failure  `json:"failure,omitempty" doc:"How the last attempt failed."`
 
 	Lease *Lease `json:"lease,omitempty" doc:"Of an activity: which worker has claimed it. Not there if none has."`
+
+	Limit *LimitWait `json:"limit,omitempty" doc:"The limit that the activity, or the instance itself, waits for before it can begin."`
 
 	Since  time.Time       `json:"since,omitzero" doc:"Since when its code waits for the event."`
 	Schema json.RawMessage `json:"schema,omitempty" doc:"The JSON Schema of the event's payload, if it is known."`
@@ -216,7 +224,7 @@ type WaitList struct {
 func FromWait(w *abide.Waiting) Wait {
 	return Wait{
 		Event: w.Event, Kind: w.Kind.String(), Name: w.Name, Child: w.Child, At: w.At, Attempt: w.Attempt, Failure: FromError(w.Err),
-		Since: w.Since, Schema: w.Schema, Lease: (*Lease)(w.Lease),
+		Since: w.Since, Schema: w.Schema, Lease: (*Lease)(w.Lease), Limit: (*LimitWait)(w.Limit),
 	}
 }
 
@@ -239,7 +247,7 @@ func (w *Wait) Waiting() abide.Waiting {
 	_ = kind.UnmarshalText([]byte(w.Kind))
 	return abide.Waiting{
 		Event: w.Event, Kind: kind, Name: w.Name, Child: w.Child, At: w.At, Attempt: w.Attempt, Err: w.Failure.Err(),
-		Since: w.Since, Schema: w.Schema, Lease: (*abide.Lease)(w.Lease),
+		Since: w.Since, Schema: w.Schema, Lease: (*abide.Lease)(w.Lease), Limit: (*abide.LimitWait)(w.Limit),
 	}
 }
 

@@ -53,6 +53,7 @@ type operatorTransport interface {
 	Operator
 	BuildOperator
 	EntityTransport
+	LimitTransport
 	Watcher
 }
 

@@ -333,6 +333,7 @@ func (o *Orchestration[In, Out]) StartFrom(ctx EntityContext, in In, opts ...Sta
 	}
 	ctx.run.starts = append(ctx.run.starts, engine.Start{
 		Ref: engine.Ref{ID: req.Ref.ID}, Name: req.Orchestration, Version: req.Version, Input: req.Input, Tags: req.Tags, At: req.At, After: req.After,
+		Limits: req.Limits, Priority: clamp(req.Priority),
 	})
 	return req.Ref.ID, nil
 }

@@ -219,14 +219,14 @@ func (l *link) run(first chan<- error) {
 	pause := fresh
 	for l.ctx.Err() == nil && !l.isLeaving() {
 		conn := l.pick()
-		stream, err := l.connect(conn)
+		stream, revision, err := l.connect(conn)
 		if err == nil {
 			if first != nil {
 				first <- nil
 				first = nil
 			}
 			pause = fresh
-			if l.serve(conn, stream) { // the server drains: connect elsewhere at once
+			if l.serve(conn, stream, revision) { // the server drains: connect elsewhere at once
 				continue
 			}
 		} else if first != nil && isRefusal(err) {
@@ -263,21 +263,21 @@ func isRefusal(err error) bool {
 	return false
 }
 
-// connect opens a stream, and is accepted.
-func (l *link) connect(conn *grpc.ClientConn) (workerpb.Workers_WorkClient, error) {
-	stream, err := workerpb.NewWorkersClient(conn).Work(l.withToken(l.ctx))
+// connect opens a stream, and is accepted by a server, which has a revision.
+func (l *link) connect(conn *grpc.ClientConn) (stream workerpb.Workers_WorkClient, revision uint32, err error) {
+	stream, err = workerpb.NewWorkersClient(conn).Work(l.withToken(l.ctx))
 	if err != nil {
-		return nil, fmt.Errorf("remote: %w", err)
+		return nil, 0, fmt.Errorf("remote: %w", err)
 	}
 	l.mu.Lock()
 	hello := l.hello
 	l.mu.Unlock()
 	welcome, err := worker.Greet(stream, hello)
 	if err != nil {
-		return nil, fmt.Errorf("remote: %s: %w", conn.Target(), err)
+		return nil, 0, fmt.Errorf("remote: %s: %w", conn.Target(), err)
 	}
 	l.p.Logger.Debug("session with the server begun", "server", conn.Target(), "version", welcome.GetServer())
-	return stream, nil
+	return stream, welcome.GetRevision(), nil
 }
 
 // withToken has a call show the token.
@@ -289,12 +289,12 @@ func (l *link) withToken(ctx context.Context) context.Context {
 }
 
 // serve serves a session until it ends, or until the server drains it: then it goes on in the background.
-func (l *link) serve(conn *grpc.ClientConn, stream worker.Stream) (drained bool) {
+func (l *link) serve(conn *grpc.ClientConn, stream worker.Stream, revision uint32) (drained bool) {
 	drain, ended := make(chan struct{}), make(chan error, 1)
 	var once sync.Once
 	s := &session{conn: conn}
 	s.Session = worker.New(worker.Config{
-		Executor: l.p.Executor, Activities: l.p.Activities, Entities: l.p.Entities, Clock: l.p.Clock, Logger: l.p.Logger,
+		Executor: l.p.Executor, Activities: l.p.Activities, Entities: l.p.Entities, Revision: revision, Clock: l.p.Clock, Logger: l.p.Logger,
 		Drain: func() { once.Do(func() { close(drain) }) }, Drained: l.drain, Meters: l.meters, Tracer: engine.NewTracer(l.p.TracerProvider),
 	})
 	l.enter(s)
@@ -432,10 +432,7 @@ func (l *link) Start(ctx context.Context, starts ...engine.Start) ([]engine.Star
 		s := &starts[i]
 		size += len(s.Input)
 		again = again && s.IfExists == engine.Return
-		r.Starts = append(r.Starts, &workerpb.Start{
-			Tenant: s.Tenant, Id: s.ID, Name: s.Name, Version: s.Version, Input: s.Input, Tags: s.Tags, AtUs: workerlink.Micros(s.At),
-			AfterUs: s.After.Microseconds(), IfExists: int32(s.IfExists), Unchecked: s.Unchecked, NewId: s.New,
-		})
+		r.Starts = append(r.Starts, workerlink.EncodeStart(s))
 	}
 	if size > maxStart {
 		return nil, fmt.Errorf("remote: start: inputs have %d bytes, at most %d are allowed: %w", size, maxStart, abide.ErrInvalid)

@@ -47,6 +47,10 @@ func (e *entity) run() {
 		e.s.out.AddSized(workerlink.SizeOfOutcome(r), func(m *workerpb.FromWorker) { m.Entities = append(m.Entities, r) })
 	}()
 	r = workerlink.EncodeOutcome(e.call())
+	if err := workerlink.CheckStarts(e.s.cfg.Revision, r.GetStarts()); err != nil {
+		e.s.cfg.Logger.Error("entity needs what the server does not know", "entity", e.m.GetEntity(), "error", err)
+		r = workerlink.EncodeOutcome(nil, fmt.Errorf("%w: %w", err, engine.ErrUnavailable))
+	}
 	if n := workerlink.SizeOfOutcome(r); n > maxOutcome {
 		r = workerlink.EncodeOutcome(nil, fmt.Errorf("what came of %d operations has %d bytes, at most %d are allowed", len(e.m.GetOperations()), n, maxOutcome))
 	}

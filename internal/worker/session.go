@@ -23,6 +23,9 @@ type Config struct {
 	Activities map[string]engine.Activity
 	Entities   map[string]engine.EntityCode
 
+	// Revision is that of the server, as its Welcome has it.
+	Revision uint32
+
 	Clock  base.Clock
 	Logger *slog.Logger
 
@@ -203,6 +206,9 @@ func (s *Session) receive(m *workerpb.ToWorker) {
 // Request makes a request and returns the answer. It waits while as many are under way as may be. After [ErrEnded] it is not known whether the server has
 // done it.
 func (s *Session) Request(ctx context.Context, r *workerpb.Request) (*workerpb.Reply, error) {
+	if err := workerlink.CheckStarts(s.cfg.Revision, r.GetStarts()); err != nil {
+		return nil, err
+	}
 	slots := s.starts
 	if r.GetWait() != nil {
 		slots = s.waits

@@ -169,6 +169,11 @@ func (t *turn) execute() (*workerpb.TurnResult, error) {
 	default:
 		did, err = exec.Turn(t.live(), events)
 	}
+	if err == nil {
+		if err = workerlink.CheckEvents(t.s.cfg.Revision, did); err != nil {
+			t.s.cfg.Logger.Error("turn needs what the server does not know", "tenant", t.x.ref.Tenant, "instance", t.x.ref.ID, "error", err)
+		}
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -3,7 +3,6 @@ package workerlink
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/abidehq/abide/history"
 	"github.com/abidehq/abide/internal/engine"
@@ -67,10 +66,7 @@ func EncodeOutcome(out *engine.EntityOutcome, err error) *workerpb.EntityOutcome
 	}
 	for i := range out.Starts {
 		s := &out.Starts[i]
-		m.Starts = append(m.Starts, &workerpb.Start{
-			Tenant: s.Tenant, Id: s.ID, Name: s.Name, Version: s.Version, Input: s.Input, Tags: s.Tags, AtUs: Micros(s.At), AfterUs: s.After.Microseconds(),
-			IfExists: int32(s.IfExists), Unchecked: s.Unchecked, NewId: s.New,
-		})
+		m.Starts = append(m.Starts, EncodeStart(s))
 	}
 	return m
 }
@@ -94,19 +90,14 @@ func DecodeOutcome(m *workerpb.EntityOutcome) (*engine.EntityOutcome, error) {
 	for _, s := range m.GetSignals() {
 		out.Signals = append(out.Signals, engine.EntitySignal{To: s.GetTo(), Name: s.GetName(), Input: s.GetInput(), At: Time(s.GetAtUs())})
 	}
-	for _, s := range m.GetStarts() {
-		out.Starts = append(out.Starts, DecodeStart(s))
+	for i, s := range m.GetStarts() {
+		start, err := DecodeStart(s)
+		if err != nil {
+			return nil, fmt.Errorf("start %d: %w", i+1, err)
+		}
+		out.Starts = append(out.Starts, start)
 	}
 	return out, nil
-}
-
-// DecodeStart returns a start that has travelled.
-func DecodeStart(s *workerpb.Start) engine.Start {
-	return engine.Start{
-		Ref: engine.Ref{Tenant: s.GetTenant(), ID: s.GetId()}, Name: s.GetName(), Version: s.GetVersion(), Input: s.GetInput(), Tags: s.GetTags(),
-		At: Time(s.GetAtUs()), After: time.Duration(s.GetAfterUs()) * time.Microsecond, IfExists: engine.IfExists(s.GetIfExists()),
-		Unchecked: s.GetUnchecked(), New: s.GetNewId(),
-	}
 }
 
 // SizeOfBatch returns about how many bytes a batch has.

@@ -727,10 +727,13 @@ func (x *Signature) GetResult() []byte {
 }
 
 type Welcome struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Protocol      uint32                 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"` // the version that both speak
-	Server        string                 `protobuf:"bytes,2,opt,name=server,proto3" json:"server,omitempty"`      // the version of the server
-	LeaseMs       int64                  `protobuf:"varint,3,opt,name=lease_ms,json=leaseMs,proto3" json:"lease_ms,omitempty"`
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Protocol uint32                 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"` // the version that both speak
+	Server   string                 `protobuf:"bytes,2,opt,name=server,proto3" json:"server,omitempty"`      // the version of the server
+	LeaseMs  int64                  `protobuf:"varint,3,opt,name=lease_ms,json=leaseMs,proto3" json:"lease_ms,omitempty"`
+	// What the server knows that a worker must not send to one that does not: 1 for limits and priorities of
+	// starts. A server of an earlier release says 0.
+	Revision      uint32 `protobuf:"varint,4,opt,name=revision,proto3" json:"revision,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -782,6 +785,13 @@ func (x *Welcome) GetServer() string {
 func (x *Welcome) GetLeaseMs() int64 {
 	if x != nil {
 		return x.LeaseMs
+	}
+	return 0
+}
+
+func (x *Welcome) GetRevision() uint32 {
+	if x != nil {
+		return x.Revision
 	}
 	return 0
 }
@@ -2275,18 +2285,22 @@ func (x *Request) GetTrace() *Trace {
 }
 
 type Start struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
-	Id            string                 `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
-	Name          string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
-	Version       string                 `protobuf:"bytes,4,opt,name=version,proto3" json:"version,omitempty"`
-	Input         []byte                 `protobuf:"bytes,5,opt,name=input,proto3" json:"input,omitempty"`
-	Tags          map[string]string      `protobuf:"bytes,6,rep,name=tags,proto3" json:"tags,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	AtUs          int64                  `protobuf:"varint,7,opt,name=at_us,json=atUs,proto3" json:"at_us,omitempty"`             // microseconds since 1970; 0 means now
-	AfterUs       int64                  `protobuf:"varint,8,opt,name=after_us,json=afterUs,proto3" json:"after_us,omitempty"`    // a delay instead
-	IfExists      int32                  `protobuf:"varint,9,opt,name=if_exists,json=ifExists,proto3" json:"if_exists,omitempty"` // 0 return it, 1 refuse, 2 replace it if it has ended
-	Unchecked     bool                   `protobuf:"varint,10,opt,name=unchecked,proto3" json:"unchecked,omitempty"`
-	NewId         bool                   `protobuf:"varint,11,opt,name=new_id,json=newId,proto3" json:"new_id,omitempty"` // the ID was made for this start
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Tenant    string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	Id        string                 `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
+	Name      string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	Version   string                 `protobuf:"bytes,4,opt,name=version,proto3" json:"version,omitempty"`
+	Input     []byte                 `protobuf:"bytes,5,opt,name=input,proto3" json:"input,omitempty"`
+	Tags      map[string]string      `protobuf:"bytes,6,rep,name=tags,proto3" json:"tags,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	AtUs      int64                  `protobuf:"varint,7,opt,name=at_us,json=atUs,proto3" json:"at_us,omitempty"`             // microseconds since 1970; 0 means now
+	AfterUs   int64                  `protobuf:"varint,8,opt,name=after_us,json=afterUs,proto3" json:"after_us,omitempty"`    // a delay instead
+	IfExists  int32                  `protobuf:"varint,9,opt,name=if_exists,json=ifExists,proto3" json:"if_exists,omitempty"` // 0 return it, 1 refuse, 2 replace it if it has ended
+	Unchecked bool                   `protobuf:"varint,10,opt,name=unchecked,proto3" json:"unchecked,omitempty"`
+	NewId     bool                   `protobuf:"varint,11,opt,name=new_id,json=newId,proto3" json:"new_id,omitempty"` // the ID was made for this start
+	// The limits under which the instance runs, in an event of kind ActivityScheduled, and its place among what
+	// waits for them. A server whose Welcome has no revision that knows them would ignore them: it is sent none.
+	Limits        []byte `protobuf:"bytes,12,opt,name=limits,proto3" json:"limits,omitempty"`
+	Priority      int32  `protobuf:"varint,13,opt,name=priority,proto3" json:"priority,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2396,6 +2410,20 @@ func (x *Start) GetNewId() bool {
 		return x.NewId
 	}
 	return false
+}
+
+func (x *Start) GetLimits() []byte {
+	if x != nil {
+		return x.Limits
+	}
+	return nil
+}
+
+func (x *Start) GetPriority() int32 {
+	if x != nil {
+		return x.Priority
+	}
+	return 0
 }
 
 // Wait waits until the revision of an instance is greater than after.
@@ -2804,11 +2832,12 @@ const file_worker_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
 	"\bactivity\x18\x02 \x01(\bR\bactivity\x12\x14\n" +
 	"\x05input\x18\x03 \x01(\fR\x05input\x12\x16\n" +
-	"\x06result\x18\x04 \x01(\fR\x06result\"X\n" +
+	"\x06result\x18\x04 \x01(\fR\x06result\"t\n" +
 	"\aWelcome\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x16\n" +
 	"\x06server\x18\x02 \x01(\tR\x06server\x12\x19\n" +
-	"\blease_ms\x18\x03 \x01(\x03R\aleaseMs\"\x91\x03\n" +
+	"\blease_ms\x18\x03 \x01(\x03R\aleaseMs\x12\x1a\n" +
+	"\brevision\x18\x04 \x01(\rR\brevision\"\x91\x03\n" +
 	"\x04Turn\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x1c\n" +
 	"\texecution\x18\x02 \x01(\x04R\texecution\x12)\n" +
@@ -2952,7 +2981,7 @@ const file_worker_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12.\n" +
 	"\x06starts\x18\x02 \x03(\v2\x16.abide.worker.v1.StartR\x06starts\x12)\n" +
 	"\x04wait\x18\x03 \x01(\v2\x15.abide.worker.v1.WaitR\x04wait\x12,\n" +
-	"\x05trace\x18\x04 \x01(\v2\x16.abide.worker.v1.TraceR\x05trace\"\xe4\x02\n" +
+	"\x05trace\x18\x04 \x01(\v2\x16.abide.worker.v1.TraceR\x05trace\"\x98\x03\n" +
 	"\x05Start\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x12\n" +
@@ -2965,7 +2994,9 @@ const file_worker_proto_rawDesc = "" +
 	"\tif_exists\x18\t \x01(\x05R\bifExists\x12\x1c\n" +
 	"\tunchecked\x18\n" +
 	" \x01(\bR\tunchecked\x12\x15\n" +
-	"\x06new_id\x18\v \x01(\bR\x05newId\x1a7\n" +
+	"\x06new_id\x18\v \x01(\bR\x05newId\x12\x16\n" +
+	"\x06limits\x18\f \x01(\fR\x06limits\x12\x1a\n" +
+	"\bpriority\x18\r \x01(\x05R\bpriority\x1a7\n" +
 	"\tTagsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"D\n" +

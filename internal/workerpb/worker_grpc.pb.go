@@ -6,7 +6,8 @@
 // be sent goes out together, and what is in one message has no order.
 //
 // Events of histories are in the encoding of package history, which has rules of its own for fields and
-// kinds that a reader does not know.
+// kinds that a reader does not know. What has an event of a kind that one end does not know is given back,
+// for others to do, and the session goes on.
 //
 // Compatibility: fields are added and never reused, and a reader ignores those that it does not know.
 // What needs more than that has a new version in Hello.protocol: a server serves the version before its

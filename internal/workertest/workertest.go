@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"os"
 
 	"google.golang.org/protobuf/proto"
@@ -59,7 +60,7 @@ func overConnection(cfg *engine.Config) (closed func()) {
 		Request: func(context.Context, *workerpb.Request) *workerpb.Reply { return &workerpb.Reply{} },
 		Awaits:  func(*workerpb.AwaitedEvent) {},
 	})
-	session := worker.New(worker.Config{Executor: cfg.Executor, Activities: cfg.Activities, Entities: cfg.Entities, Clock: clock, Logger: log})
+	session := worker.New(worker.Config{Executor: cfg.Executor, Activities: cfg.Activities, Entities: cfg.Entities, Revision: math.MaxUint32, Clock: clock, Logger: log})
 	cfg.Executor = host
 	activities := map[string]engine.Activity{}
 	for name := range cfg.Activities {

@@ -132,7 +132,7 @@ func (b *bubble) join(p program, w wires) *joined {
 	var err error
 	j.welcome, err = worker.Greet(there, hello)
 	check.OK(b.T, err)
-	j.Session = worker.New(worker.Config{Executor: p.code, Activities: p.acts, Entities: p.entities, Clock: base.System{}, Logger: quiet(), Tracer: p.tracer})
+	j.Session = worker.New(worker.Config{Executor: p.code, Activities: p.acts, Entities: p.entities, Revision: j.welcome.GetRevision(), Clock: base.System{}, Logger: quiet(), Tracer: p.tracer})
 	go func() { _ = j.Run(there) }()
 	b.Cleanup(leave)
 	return j

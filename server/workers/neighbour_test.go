@@ -25,6 +25,8 @@ var sinceFirst = map[protoreflect.Name][]protoreflect.FieldNumber{
 	"ToWorker":       {11, 12, 13, 14},
 	"Hello":          {20, 21, 24, 25, 26},
 	"Turn":           {13},
+	"Welcome":        {4},
+	"Start":          {12, 13},
 	"ActivityResult": {4},
 }
 

@@ -196,6 +196,7 @@ func (w *workerSession) run(stream workerpb.Workers_WorkServer, hello *workerpb.
 	w.listed(stream.Context())
 	if err := stream.Send(&workerpb.ToWorker{Welcome: &workerpb.Welcome{
 		Protocol: workerlink.Protocol, Server: s.cfg.Version, LeaseMs: cmp.Or(cfg.LeaseDuration, engine.DefaultLease).Milliseconds(),
+		Revision: workerlink.Revision,
 	}}); err != nil {
 		w.host.Stop(err)
 		_ = w.host.Run(stream) // what it was sent is lost
@@ -435,7 +436,10 @@ func (w *workerSession) answer(ctx context.Context, r *workerpb.Request) (*worke
 		if err := w.allows(s.GetTenant()); err != nil {
 			return nil, err
 		}
-		starts[i] = workerlink.DecodeStart(s)
+		var err error
+		if starts[i], err = workerlink.DecodeStart(s); err != nil {
+			return nil, err
+		}
 	}
 	started, err := w.engine.Start(ctx, starts...)
 	if err != nil {

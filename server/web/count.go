@@ -16,7 +16,13 @@ const (
 	kindTimer    = "timer"
 	kindAction   = "action"
 	kindSchedule = "schedule"
+
+	kindLimit     = "limit"
+	kindLimitWait = "waiting" // what waits for a limit, by whose name it is listed
 )
+
+// limitPaused is the status of the record of a limit under which nothing begins.
+const limitPaused = "paused"
 
 // count returns how many records of a kind have one of the statuses, countCap at most, for
 // the tenants that the caller has.
@@ -40,12 +46,12 @@ func (r *request) count(kind string, statuses ...string) (int, error) {
 }
 
 // tenantsOf returns what a tenant is called in records of a kind: the default one is empty
-// for instances, and has its name everywhere else. In quarantine there are both.
+// for instances and their limits, and has its name everywhere else. In quarantine there are both.
 func tenantsOf(kind, name string) []string {
 	switch {
 	case name != abide.DefaultTenant:
 		return []string{name}
-	case kind == kindInstance:
+	case kind == kindInstance, kind == kindLimit, kind == kindLimitWait:
 		return []string{""}
 	case kind == store.KindQuarantine:
 		return []string{"", abide.DefaultTenant}

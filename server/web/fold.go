@@ -59,7 +59,7 @@ func chosen(bars []*bar, show string) []*bar {
 // rank is where bars of a state stand in a long list: what runs or has failed comes first.
 func rank(state string) int {
 	switch state {
-	case "running", "suspended", "stalled":
+	case "running", "pending", "suspended", "stalled":
 		return 0
 	case "failed":
 		return 1

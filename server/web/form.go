@@ -247,8 +247,13 @@ var notices = map[string]string{
 
 	"added-unserved": "Added. No live worker serves its target: its runs wait until one does. Check the name.",
 
-	"saved":      "Saved.",
-	"retried":    "It will be run at the next tick.",
+	"saved":         "Saved.",
+	"retried":       "It will be run at the next tick.",
+	"limit-set":     "Saved. It counts in all processes within a second.",
+	"limit-paused":  "Paused. What is under way goes on.",
+	"limit-resumed": "Resumed. What waits begins as the rule allows.",
+	"limit-unset":   "The rule of the code counts again.",
+
 	"paused":     "The schedule is paused.",
 	"unpaused":   "The schedule goes on.",
 	"triggered":  "This is the run: it happens at the next tick.",

@@ -25,6 +25,7 @@ var glossary = []term{
 	{"Target", "What runs an action: a command, an HTTP request or a function, by its name in the configuration of a worker."},
 	{"Route", "What a worker has to serve to handle a message: an orchestration with its version, an activity, or a target."},
 	{"Build", "A program as it was compiled. Instances may be pinned to one: only workers of it run their code."},
+	{"Limit", "How many activities and instances may be under way at a time, or begin in a period, over all processes. It may have one for each key."},
 	{"Shard", "One of the databases that a store consists of. Each tenant is on one of them, by its slot or because it was moved there."},
 	{"Quarantine", "Messages that could not be handled. Redrive puts one back into its queue."},
 }

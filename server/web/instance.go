@@ -140,7 +140,11 @@ func (s *site) waits(r *request, d *instanceData, shown *window) error {
 	if d.Turn, err = s.engine.TurnLease(r.ctx(), d.Info.Ref); err != nil {
 		return err
 	}
-	d.Waits, err = s.engine.WaitsAmong(r.ctx(), d.Info.Ref, newest.part.Events)
+	if d.Info.Admitted {
+		d.Waits, err = s.engine.WaitsAmong(r.ctx(), d.Info.Ref, newest.part.Events)
+	} else {
+		d.Waits, err = s.engine.Waits(r.ctx(), d.Info.Ref) // which reads no history while it waits for a limit
+	}
 	d.Quiet = len(d.Waits) == 0 && d.Info.Status == abide.Running
 	return err
 }

@@ -82,6 +82,10 @@ func (s *site) attention(r *request, d *overviewData) error {
 			Text: "Messages that could not be handled. Redrive or delete them."}, err); err != nil {
 			return err
 		}
+		f, err = s.held(r)
+		if err := add(f, err); err != nil {
+			return err
+		}
 		if r.everything() {
 			n, err = s.unserved(r.ctx())
 			if err := add(figure{Label: "unserved", Count: n, Href: s.path("/workers"), Status: "unserved",

@@ -63,6 +63,9 @@ func newTimeline(s *site, info abide.Info, w *window, waits []abide.Waiting, end
 			if wait.Err != nil {
 				b.Words = "attempt " + number(wait.Attempt) + " failed: " + wait.Err.Error()
 			}
+			if wait.Limit != nil {
+				b.State, b.Words = "pending", "waits for limit "+wait.Limit.Limit
+			}
 			if wait.Kind == history.TimerCreated {
 				b.Due = wait.At
 			}

@@ -148,6 +148,7 @@ func (s *site) routes() {
 	}
 	if s.engine != nil {
 		s.addEntities()
+		s.addLimits()
 		s.addQuarantine()
 		s.addWorkers()
 		s.addBuilds()

@@ -331,6 +331,9 @@ func (o *Orchestration[In, Out]) StartFrom(ctx EntityContext, in In, opts ...Sta
 	if err != nil {
 		return "", err
 	}
+	if err := engine.CheckLimits(req.Limits, clamp(req.Priority)); err != nil {
+		return "", err
+	}
 	ctx.run.starts = append(ctx.run.starts, engine.Start{
 		Ref: engine.Ref{ID: req.Ref.ID}, Name: req.Orchestration, Version: req.Version, Input: req.Input, Tags: req.Tags, At: req.At, After: req.After,
 		Limits: req.Limits, Priority: clamp(req.Priority),

@@ -17,6 +17,7 @@ type operatorTransport interface {
 	abide.Transport
 	abide.Operator
 	abide.EntityTransport
+	abide.LimitTransport
 }
 
 // transport is one whose waits have a limit.

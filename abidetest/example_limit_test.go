@@ -247,15 +247,19 @@ func TestPaymentsUnderLimits(t *testing.T) {
 		_, err := env.Client().ChangeLimit(t.Context(), "", "stripe", abide.LimitChange{Paused: &paused})
 		check.OK(t, err)
 		check.OK(t, slowDown(t.Context(), env.Client()))
+		env.Advance(2 * time.Second) // a change counts everywhere within a second
 		order = nil
 		payment := abidetest.Start(env, Payments, Payment{"customer-7", 200})
 		env.Advance(time.Minute)
 		refund := abidetest.Start(env, Refunds, Payment{"customer-7", 200})
 		env.Advance(time.Minute)
-		paused = false
-		limit, err := env.Client().ChangeLimit(t.Context(), "", "stripe", abide.LimitChange{Paused: &paused, Set: &abide.LimitRule{Concurrency: 1}})
+		limit, err := env.Client().Limit(t.Context(), "", "stripe")
 		check.OK(t, err)
+		check.Equal(t, "the rule", limit.Rule(), abide.LimitRule{Concurrency: 5, Rate: 20, Per: time.Second, Burst: 2})
 		check.Equal(t, "what waits", limit.Waiting, 2)
+		paused = false
+		_, err = env.Client().ChangeLimit(t.Context(), "", "stripe", abide.LimitChange{Paused: &paused, Set: &abide.LimitRule{Concurrency: 1}})
+		check.OK(t, err)
 		payment.Result()
 		refund.Result()
 		if !slices.Equal(order, []int{-200, 200}) {

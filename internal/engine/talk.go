@@ -337,7 +337,10 @@ func (c *Client) startAgain(ctx context.Context, info *Info, as Ref, policy IfEx
 	if e == nil {
 		return fmt.Errorf("abide: restart: %v ended before it began, so its input is not known: %w", info.Ref, ErrState)
 	}
-	_, err = c.Start(ctx, Start{Ref: as, Name: e.Name, Version: e.Start.Version, Input: e.Data, Tags: info.Tags, Foreign: e.Foreign, IfExists: policy, Unchecked: true})
+	_, err = c.Start(ctx, Start{
+		Ref: as, Name: e.Name, Version: e.Start.Version, Input: e.Data, Tags: info.Tags, Foreign: e.Foreign, IfExists: policy, Unchecked: true,
+		Limits: info.Limits, Priority: info.Priority,
+	})
 	return err
 }
 

@@ -6,7 +6,7 @@ import (
 )
 
 // guides are pages whose Go code is that of a file which is compiled.
-var guides = map[string]string{"docs/durable-timers.md": "example_timer_test.go"}
+var guides = map[string]string{"docs/durable-timers.md": "example_timer_test.go", "docs/limits.md": "abidetest/example_limit_test.go"}
 
 // TestGuidesShowWhatIsCompiled: each block of Go on the page is in the file, as it is or one tab
 // further in.

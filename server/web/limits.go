@@ -190,7 +190,7 @@ func (s *site) limitLinks(info *abide.LimitInfo) []verbLink {
 func (s *site) held(r *request) (figure, error) {
 	f := figure{
 		Label: "held by paused limits", Href: s.path("/limits"), Status: "paused",
-		Text: "Nothing begins under them. Resume them, or cancel what waits.",
+		Text: "Nothing begins under them. Resume them, or terminate what waits.",
 	}
 	f.Why.All = true
 	n, err := r.count(kindLimit, limitPaused)

@@ -11,7 +11,7 @@ import (
 
 // Activities. None of them does anything outside of this process.
 var (
-	Charge = abide.NewActivity("demo-charge", charge)
+	Charge = abide.NewActivity("demo-charge", charge, abide.Under(Bank))
 	Ship   = abide.NewActivity("demo-ship", ship)
 	Render = abide.NewActivity("demo-render", render)
 	Read   = abide.NewActivity("demo-read", read)

@@ -162,7 +162,7 @@ func TestThereIsLifeWithinAMinute(t *testing.T) {
 				t.Errorf("no instance is %s", status)
 			}
 		}
-		for _, o := range []string{"demo-order", "demo-approval", "demo-report", "demo-page", "demo-import", "demo-broken", "demo-trial"} {
+		for _, o := range []string{"demo-order", "demo-approval", "demo-report", "demo-page", "demo-import", "demo-broken", "demo-trial", "demo-delivery"} {
 			if w.count(t, abide.Filter{Orchestrations: []string{o}}) == 0 {
 				t.Errorf("there is no %s", o)
 			}
@@ -191,6 +191,33 @@ func TestThereIsLifeWithinAMinute(t *testing.T) {
 		synctest.Wait()
 		if later := w.count(t, abide.Filter{}); later > after+after/10 || later > 2000 {
 			t.Errorf("there were %d instances after 20 minutes, and %d after 40", after, later)
+		}
+	})
+}
+
+// TestLimitsMove: deliveries wait for their couriers, and go on.
+func TestLimitsMove(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := open(t, t.Context())
+		defer w.stop()
+		most, least := 0, 0
+		for range 300 {
+			<-time.After(time.Second) // virtual
+			synctest.Wait()
+			limits, err := w.engine.Limits(t.Context(), "")
+			check.OK(t, err)
+			for _, l := range limits {
+				if l.Name == "demo-courier" {
+					most, least = max(most, l.Waiting), l.Waiting
+					for _, k := range l.Keys {
+						check.Equal(t, "one parcel of a courier is on its way", k.InUse <= 1, true)
+					}
+				}
+			}
+		}
+		if most == 0 || least > 20 {
+			t.Errorf("%d deliveries waited at most, and %d in the end", most, least)
 		}
 	})
 }

@@ -39,6 +39,18 @@ type Report struct {
 	Pages int `json:"pages"`
 }
 
+// Delivery is a parcel on its way.
+type Delivery struct {
+	Courier string `json:"courier"`
+	Seconds int    `json:"seconds"`
+}
+
+// Limits: the bank takes so many charges at a time, and each courier one parcel.
+var (
+	Bank     = abide.NewLimit("demo-bank", abide.Concurrency(4), abide.Rate(120, time.Minute))
+	Couriers = abide.NewLimit("demo-courier", abide.Concurrency(1), abide.PerKey())
+)
+
 // Orchestrations, and the event that one of them waits for.
 var (
 	Orders     = abide.NewOrchestration("demo-order", order)
@@ -48,8 +60,9 @@ var (
 	Imports    = abide.NewOrchestration("demo-import", importAll)
 	Broken     = abide.NewOrchestration("demo-broken", broken)
 	Trials     = abide.NewOrchestration("demo-trial", trial)
+	Deliveries = abide.NewOrchestration("demo-delivery", deliver)
 	Approved   = abide.NewEvent[Decision]("approved")
-	definition = []abide.Definition{Orders, Approvals, Reports, Pages, Imports, Broken, Trials, Charge, Ship, Render, Read, Mail}
+	definition = []abide.Definition{Orders, Approvals, Reports, Pages, Imports, Broken, Trials, Deliveries, Charge, Ship, Render, Read, Mail}
 )
 
 // Serve returns what an engine runs for the demo.
@@ -152,6 +165,12 @@ func broken(ctx abide.Context, _ abide.None) (string, error) {
 		panic("this code has a mistake, on purpose: resume the instance, and the mistake is mended")
 	}
 	return "it went on where it was", nil
+}
+
+// deliver is under way with a parcel for a while.
+func deliver(ctx abide.Context, in Delivery) (string, error) {
+	abide.SetStatus(ctx, "on the way with "+in.Courier)
+	return "delivered by " + in.Courier, abide.Sleep(ctx, time.Duration(in.Seconds)*time.Second, abide.Named("on-the-way"))
 }
 
 // trial sleeps for days: its timer can be moved on the page.

@@ -88,6 +88,11 @@ func once(ctx context.Context, cfg *Config, now time.Time) error {
 		_, err := Orders.Start(ctx, cfg.Client, in, id("order", n), tagged)
 		return err
 	})
+	every(3, 2, func() error {
+		in := Delivery{Courier: couriers[n/3%int64(len(couriers))], Seconds: distances[n/3%int64(len(distances))]}
+		_, err := Deliveries.Start(ctx, cfg.Client, in, id("delivery", n), tagged, abide.UnderKey(Couriers, in.Courier), express(n))
+		return err
+	})
 	every(10, 1, func() error { return expense(ctx, cfg.Client, n) })
 	every(20, 3, func() error {
 		_, err := Reports.Start(ctx, cfg.Client, Report{Pages: int(3 + n/20%4)}, id("report", n), tagged)
@@ -102,6 +107,21 @@ func once(ctx context.Context, cfg *Config, now time.Time) error {
 }
 
 var items = []string{"a kettle", "two lamps", "a ladder", "coffee", "a bicycle pump"}
+
+// couriers are the keys of a limit. The first one has as much to do as the others together.
+// It has a little less to do than it can.
+var (
+	couriers  = []string{"north", "south", "north", "harbour"}
+	distances = []int{12, 9, 4, 3, 2, 2, 6} // in seconds
+)
+
+// express gives one of five deliveries a place before the others.
+func express(n int64) abide.PriorityOption {
+	if n/3%5 == 0 {
+		return abide.Priority(1)
+	}
+	return abide.Priority(0)
+}
 
 func id(kind string, n int64) abide.StartOption { return abide.ID(fmt.Sprintf("%s-%d", kind, n)) }
 

@@ -28,7 +28,7 @@ latency is from the call that starts it to its result. CPU is that of the whole 
 			l.apartFlag()
 			f.IntVar(&l.limit, "limit", 0, "run the activities under a limit of so many at the same time; 0 for none")
 			f.IntVar(&l.keys, "keys", 1, "give the limit so many keys, each with its own number of activities")
-			l.build = func(r *bench.Run) flow { return helloFlow(r, l.under) }
+			l.build = func(r *bench.Run) flow { return helloFlow(r, "", l.under) }
 			return l
 		},
 	}
@@ -44,7 +44,7 @@ else to do: the latency without load.`,
   abide bench idle --n 1000 --json`,
 		New: func(f *pflag.FlagSet, c *bench.Config) bench.Workload {
 			l := newLoop(f, c, "idle", false)
-			l.build = func(r *bench.Run) flow { return helloFlow(r, nil) }
+			l.build = func(r *bench.Run) flow { return helloFlow(r, "", nil) }
 			return l
 		},
 	}
@@ -63,13 +63,13 @@ func (l *loop) under(number int) []abide.ActivityOption {
 }
 
 // helloFlow is an orchestration with one activity. Under returns the options of an activity
-// by a random number; nil means none.
-func helloFlow(r *bench.Run, under func(number int) []abide.ActivityOption) flow {
-	greet := abide.NewActivity(bench.Prefix+"greet", func(_ context.Context, name string) (string, error) {
+// by a random number; nil means none. Suffix is that of the names.
+func helloFlow(r *bench.Run, suffix string, under func(number int) []abide.ActivityOption) flow {
+	greet := abide.NewActivity(bench.Prefix+"greet"+suffix, func(_ context.Context, name string) (string, error) {
 		r.Beat()
 		return "Hello, " + name, nil
 	})
-	hello := abide.NewOrchestration(bench.Prefix+"hello", func(ctx abide.Context, name string) (string, error) {
+	hello := abide.NewOrchestration(bench.Prefix+"hello"+suffix, func(ctx abide.Context, name string) (string, error) {
 		if under == nil {
 			return greet.Call(ctx, name)
 		}

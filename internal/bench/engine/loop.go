@@ -34,7 +34,7 @@ const openSeconds = 3
 
 // Specs describes the workloads.
 func Specs() []bench.Spec {
-	specs := []bench.Spec{hello(), sequence(), fanout(), sleeping(), events(), idle()}
+	specs := []bench.Spec{hello(), sequence(), fanout(), sleeping(), events(), idle(), limiting()}
 	for i := range specs {
 		specs[i].Long += `
 

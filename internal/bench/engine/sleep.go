@@ -109,7 +109,7 @@ func (w *sleep) Open(_ context.Context, r *bench.Run) (stop func() error, err er
 		}
 		return abide.None{}, nil
 	})
-	w.hello = helloFlow(r, nil)
+	w.hello = helloFlow(r, "", nil)
 	w.engine, err = abide.New(r.Store, abide.Config{Register: slices.Concat(w.hello.register, w.hello.activities, []abide.Definition{w.nap}), Logger: r.Logger})
 	if err != nil {
 		return nil, err

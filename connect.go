@@ -81,6 +81,9 @@ func startWith(ctx context.Context, requests []StartRequest, start func(context.
 			Ref: refOf(r.Ref), Name: r.Orchestration, Version: r.Version, Input: r.Input, Tags: r.Tags, At: r.At, After: r.After,
 			IfExists: engine.IfExists(r.IfExists), Schema: r.schema, Unchecked: r.Unchecked, New: r.newID, Limits: r.Limits, Priority: clamp(r.Priority),
 		}
+		for _, status := range r.ReplaceIf {
+			starts[i].Replaceable = append(starts[i].Replaceable, engine.Status(status))
+		}
 	}
 	done, err := start(ctx, starts...)
 	if err != nil {

@@ -149,6 +149,14 @@ func ReplaceEnded() StartOption {
 	return startFunc(func(s *StartRequest) { s.IfExists = ExistsReplace })
 }
 
+// ReplaceIf makes Start replace an instance with that ID if its status is one of these, and return
+// [ErrExists] otherwise. If the existing instance has not ended, it is terminated in the commit of the
+// start: its activities, timers and pending events are dropped, the close policies of its children
+// apply, and a parent that waits for it gets a failure. The ended history is deleted.
+func ReplaceIf(statuses ...Status) StartOption {
+	return startFunc(func(s *StartRequest) { s.IfExists, s.ReplaceIf = ExistsReject, slices.Clone(statuses) })
+}
+
 // Named sets the name of a timer, which is shown and used by [Client.MoveTimer].
 func Named(name string) TimerOption { return namedOption(name) }
 

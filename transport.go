@@ -60,6 +60,10 @@ type StartRequest struct {
 	// IfExists determines what happens if an instance with that ID exists.
 	IfExists ExistsPolicy
 
+	// ReplaceIf, if it is not empty, is used instead of IfExists: an existing instance is replaced
+	// if its status is among these, see [ReplaceIf], and is [ErrExists] otherwise.
+	ReplaceIf []Status
+
 	// Limits are those under which the instance runs, see [Under], and Priority is its place among what waits
 	// for them, see [Priority].
 	Limits   []history.Limit

@@ -53,7 +53,7 @@ func (e *transport) Start(ctx context.Context, requests []abide.StartRequest) ([
 	list := api.NewInstances{Instances: make([]api.NewInstance, len(requests))}
 	idempotent := true
 	for i, r := range requests {
-		idempotent = idempotent && r.IfExists == abide.ExistsReturn
+		idempotent = idempotent && r.IfExists == abide.ExistsReturn && len(r.ReplaceIf) == 0
 		n := api.NewInstance{
 			Tenant: r.Ref.Tenant, ID: r.Ref.ID, Orchestration: r.Orchestration, Version: r.Version,
 			Input: api.FromPayload(r.Input), Tags: r.Tags, StartAt: r.At, Delay: api.Duration(r.After), Unchecked: r.Unchecked,
@@ -69,6 +69,9 @@ func (e *transport) Start(ctx context.Context, requests []abide.StartRequest) ([
 			n.OnExists = api.OnExistsReplace
 		default:
 			n.OnExists = api.OnExistsExisting
+		}
+		if len(r.ReplaceIf) > 0 {
+			n.OnExists, n.ReplaceIf = "", r.ReplaceIf
 		}
 		list.Instances[i] = n
 	}

@@ -431,7 +431,7 @@ func (l *link) Start(ctx context.Context, starts ...engine.Start) ([]engine.Star
 	for i := range starts {
 		s := &starts[i]
 		size += len(s.Input)
-		again = again && s.IfExists == engine.Return
+		again = again && workerlink.EncodeIfExists(s) == int32(engine.Return)
 		r.Starts = append(r.Starts, workerlink.EncodeStart(s))
 	}
 	if size > maxStart {

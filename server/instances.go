@@ -138,6 +138,9 @@ func (s *Server) startRequest(n *api.NewInstance) (abide.StartRequest, error) {
 	if !n.StartAt.IsZero() && n.Delay != 0 {
 		return abide.StartRequest{}, fmt.Errorf("start_at is %v and delay is %v; only one is allowed: %w", n.StartAt, time.Duration(n.Delay), abide.ErrInvalid)
 	}
+	if n.OnExists != "" && len(n.ReplaceIf) > 0 {
+		return abide.StartRequest{}, fmt.Errorf("on_exists is %s and replace_if is %v; only one is allowed: %w", n.OnExists, n.ReplaceIf, abide.ErrInvalid)
+	}
 	input, err := api.Payload(n.Input)
 	if err != nil {
 		return abide.StartRequest{}, fmt.Errorf("input: %w", err)
@@ -168,6 +171,9 @@ func (s *Server) startRequest(n *api.NewInstance) (abide.StartRequest, error) {
 		opts = append(opts, abide.RejectExisting())
 	case api.OnExistsReplace:
 		opts = append(opts, abide.ReplaceEnded())
+	}
+	if len(n.ReplaceIf) > 0 {
+		opts = append(opts, abide.ReplaceIf(n.ReplaceIf...))
 	}
 	o := abide.OrchestrationNamed[history.Payload, abide.None](n.Orchestration, abide.Version(n.Version))
 	return o.Prepare(s.engine.WithCodec(rawCodec{}), input, opts...)

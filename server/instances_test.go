@@ -28,6 +28,7 @@ func TestInstanceRoutes(t *testing.T) {
 		{"POST /api/v1/instances", `{"orchestration":"echo","id":"e","input":{"a":["<x>",1.50]},"tags":{"k":"v:1"}}`, 201, `{"tenant":"default","id":"e"`},
 		{"POST /api/v1/instances", `{"orchestration":"echo","id":"e","on_exists":"existing"}`, 200, `"existed":true`},
 		{"POST /api/v1/instances?wait=20s", `{"orchestration":"echo","id":"e","input":2,"on_exists":"replace"}`, 201, `"result":2`},
+		{"POST /api/v1/instances?wait=20s", `{"orchestration":"echo","id":"e","input":2,"replace_if":["running","completed"]}`, 201, `"result":2`},
 		{"POST /api/v1/instances?wait=20s", `{"orchestration":"echo","input":{"$base64":"WzFd"}}`, 201, `"result":[1]`},
 		{"POST /api/v1/instances?wait=20s", `{"orchestration":"echo","input":{"$base64":"AP8="},"unchecked":true}`, 201, `"status":"stalled"`}, // not for this codec
 		{"POST /api/v1/instances?wait=20s", `{"orchestration":"fail"}`, 201, `"failure":{"type":"declined","message":"the card was declined"}`},
@@ -122,6 +123,9 @@ func TestInstanceProblems(t *testing.T) {
 		{"POST /api/v1/instances", `{"orchestration":"echo","start_at":"tomorrow"}`, 422, "invalid", "start_at"},
 		{"POST /api/v1/instances", `{"orchestration":"echo","on_exists":"shrug"}`, 422, "invalid", "on_exists"},
 		{"POST /api/v1/instances", `{"orchestration":"echo","id":"e","on_exists":"reject"}`, 409, "already_exists", "completed"},
+		{"POST /api/v1/instances", `{"orchestration":"echo","id":"e","replace_if":["running"]}`, 409, "already_exists", "completed"},
+		{"POST /api/v1/instances", `{"orchestration":"echo","id":"e","replace_if":["completed"],"on_exists":"reject"}`, 400, "invalid", "only one"},
+		{"POST /api/v1/instances", `{"orchestration":"echo","id":"e","replace_if":["asleep"]}`, 422, "invalid", "replace_if"},
 		{"POST /api/v1/instances", `{"orchestration":"wait","id":"e"}`, 409, "already_exists", "echo"},
 		{"POST /api/v1/instances?wait=soon", `{"orchestration":"echo"}`, 422, "invalid", "soon"},
 		{"POST /api/v1/instances?wait=-1s", `{"orchestration":"echo"}`, 422, "invalid", "negative"},

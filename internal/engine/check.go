@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -101,6 +102,11 @@ func checkStarts(starts []Start) error {
 		}
 		if err := CheckLimits(s.Limits, s.Priority); err != nil {
 			return err
+		}
+		for _, status := range s.Replaceable {
+			if !slices.Contains(Statuses, status) {
+				return fmt.Errorf("abide: start: %v replaces an instance of the unknown status %q, known are %v: %w", s.Ref, status, Statuses, ErrInvalid)
+			}
 		}
 		if s.After < 0 {
 			return fmt.Errorf("abide: start: %v begins %v from now: must not be negative: %w", s.Ref, s.After, ErrInvalid)

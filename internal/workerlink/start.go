@@ -21,7 +21,7 @@ const (
 func EncodeStart(s *engine.Start) *workerpb.Start {
 	m := &workerpb.Start{
 		Tenant: s.Tenant, Id: s.ID, Name: s.Name, Version: s.Version, Input: s.Input, Tags: s.Tags, AtUs: Micros(s.At), AfterUs: s.After.Microseconds(),
-		IfExists: int32(s.IfExists), Unchecked: s.Unchecked, NewId: s.New, Priority: s.Priority,
+		IfExists: EncodeIfExists(s), ReplaceIf: EncodeStatuses(s.Replaceable), Unchecked: s.Unchecked, NewId: s.New, Priority: s.Priority,
 	}
 	if len(s.Limits) > 0 {
 		m.Limits = history.Append(nil, &history.Event{Kind: history.ActivityScheduled, Activity: &history.Activity{Limits: s.Limits}})
@@ -34,7 +34,7 @@ func DecodeStart(s *workerpb.Start) (engine.Start, error) {
 	start := engine.Start{
 		Ref: engine.Ref{Tenant: s.GetTenant(), ID: s.GetId()}, Name: s.GetName(), Version: s.GetVersion(), Input: s.GetInput(), Tags: s.GetTags(),
 		At: Time(s.GetAtUs()), After: time.Duration(s.GetAfterUs()) * time.Microsecond, IfExists: engine.IfExists(s.GetIfExists()),
-		Unchecked: s.GetUnchecked(), New: s.GetNewId(), Priority: s.GetPriority(),
+		Unchecked: s.GetUnchecked(), New: s.GetNewId(), Priority: s.GetPriority(), Replaceable: decodeStatuses(s.GetReplaceIf()),
 	}
 	if len(s.GetLimits()) == 0 {
 		return start, nil

@@ -2299,8 +2299,9 @@ type Start struct {
 	NewId     bool                   `protobuf:"varint,11,opt,name=new_id,json=newId,proto3" json:"new_id,omitempty"` // the ID was made for this start
 	// The limits under which the instance runs, in an event of kind ActivityScheduled, and its place among what
 	// waits for them. A server whose Welcome has no revision that knows them would ignore them: it is sent none.
-	Limits        []byte `protobuf:"bytes,12,opt,name=limits,proto3" json:"limits,omitempty"`
-	Priority      int32  `protobuf:"varint,13,opt,name=priority,proto3" json:"priority,omitempty"`
+	Limits        []byte   `protobuf:"bytes,12,opt,name=limits,proto3" json:"limits,omitempty"`
+	Priority      int32    `protobuf:"varint,13,opt,name=priority,proto3" json:"priority,omitempty"`
+	ReplaceIf     []string `protobuf:"bytes,14,rep,name=replace_if,json=replaceIf,proto3" json:"replace_if,omitempty"` // statuses in which an instance that exists is replaced; if_exists is 1 then
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2424,6 +2425,13 @@ func (x *Start) GetPriority() int32 {
 		return x.Priority
 	}
 	return 0
+}
+
+func (x *Start) GetReplaceIf() []string {
+	if x != nil {
+		return x.ReplaceIf
+	}
+	return nil
 }
 
 // Wait waits until the revision of an instance is greater than after.
@@ -2981,7 +2989,7 @@ const file_worker_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12.\n" +
 	"\x06starts\x18\x02 \x03(\v2\x16.abide.worker.v1.StartR\x06starts\x12)\n" +
 	"\x04wait\x18\x03 \x01(\v2\x15.abide.worker.v1.WaitR\x04wait\x12,\n" +
-	"\x05trace\x18\x04 \x01(\v2\x16.abide.worker.v1.TraceR\x05trace\"\x98\x03\n" +
+	"\x05trace\x18\x04 \x01(\v2\x16.abide.worker.v1.TraceR\x05trace\"\xb7\x03\n" +
 	"\x05Start\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x12\n" +
@@ -2996,7 +3004,9 @@ const file_worker_proto_rawDesc = "" +
 	" \x01(\bR\tunchecked\x12\x15\n" +
 	"\x06new_id\x18\v \x01(\bR\x05newId\x12\x16\n" +
 	"\x06limits\x18\f \x01(\fR\x06limits\x12\x1a\n" +
-	"\bpriority\x18\r \x01(\x05R\bpriority\x1a7\n" +
+	"\bpriority\x18\r \x01(\x05R\bpriority\x12\x1d\n" +
+	"\n" +
+	"replace_if\x18\x0e \x03(\tR\treplaceIf\x1a7\n" +
 	"\tTagsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"D\n" +

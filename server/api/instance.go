@@ -29,6 +29,7 @@ type NewInstance struct {
 	StartAt       time.Time         `json:"start_at,omitzero" doc:"When it begins; at once if neither this nor delay is given."`
 	Delay         Duration          `json:"delay,omitempty" doc:"How long from now it begins, by the store's clock."`
 	OnExists      string            `json:"on_exists,omitempty" enum:"reject,existing,replace" doc:"What becomes of an ID that exists: an error, the instance that is there (unless something else is said), or another start if that one has ended."`
+	ReplaceIf     []abide.Status    `json:"replace_if,omitempty" enum:"pending,running,suspended,stalled,completed,failed,cancelled,terminated" doc:"Instead of on_exists: an instance of the ID is replaced if its status is one of these, terminated before if it has not ended; otherwise it is an error."`
 	Unchecked     bool              `json:"unchecked,omitempty" doc:"Start it although no worker has ever registered the orchestration, and with any input."`
 	Limits        []InstanceLimit   `json:"limits,omitempty" maxItems:"8" doc:"The limits under which it runs: it is pending until all of them have admitted it."`
 	Priority      int               `json:"priority,omitempty" minimum:"-100" maximum:"100" doc:"Its place among what waits for a limit: a higher one goes first."`

@@ -287,7 +287,9 @@ func (w *limits) measureFlood(ctx context.Context, r *bench.Run) error {
 // tasks starts the tasks of one tenant and then some of each other tenant, and returns how long those of each
 // other tenant took together, and each by itself.
 func (w *limits) tasks(ctx context.Context, r *bench.Run, flood int64) (took []time.Duration, each *bench.Histogram, err error) {
-	name := func(i int) string { return tenant + "-" + r.ID + "-" + strconv.FormatInt(flood, 10) + "-" + strconv.Itoa(i) }
+	name := func(i int) string {
+		return tenant + "-" + r.ID + "-" + strconv.FormatInt(flood, 10) + "-" + strconv.Itoa(i)
+	}
 	start := func(name string, n int64) (all []*abide.Instance[int], err error) {
 		for i := range n {
 			err := patiently(ctx, func() error {

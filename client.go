@@ -158,6 +158,25 @@ func (c *Client) Terminate(ctx context.Context, ref Ref, why string) error {
 	return c.transport.Control(ctx, ref.canonical(), Command{Verb: VerbTerminate, Reason: why})
 }
 
+// Termination says how [Client.TerminateWith] ends an instance.
+type Termination struct {
+	Reason string
+
+	// Result is the encoded result of the instance, which [Info.Result] has then.
+	Result []byte
+
+	// Recursive also terminates the children that the instance waits for, whatever their close policies
+	// are, and their children.
+	Recursive bool
+}
+
+// TerminateWith ends an instance at once, as Terminate does, with a result or together with its children.
+func (c *Client) TerminateWith(ctx context.Context, ref Ref, how Termination) error {
+	return c.transport.Control(ctx, ref.canonical(), Command{
+		Verb: VerbTerminate, Reason: how.Reason, Result: how.Result, Recursive: how.Recursive,
+	})
+}
+
 // Suspend stops an instance from making progress until it is resumed. Messages for it are kept.
 func (c *Client) Suspend(ctx context.Context, ref Ref, why string) error {
 	return c.transport.Control(ctx, ref.canonical(), Command{Verb: VerbSuspend, Reason: why})
@@ -181,6 +200,15 @@ func (c *Client) Resume(ctx context.Context, ref Ref) error {
 // instance, its result and its values are deleted.
 func (c *Client) Restart(ctx context.Context, ref Ref) error {
 	return c.transport.Control(ctx, ref.canonical(), Command{Verb: VerbRestart})
+}
+
+// RestartAs starts a new instance with the orchestration, the tags and the input of the latest execution
+// of another one, which stays as it is. An empty id means a random one; the ID of the instance itself
+// restarts it, see [Client.Restart]. If there is an instance with the ID, it returns [ErrExists].
+func (c *Client) RestartAs(ctx context.Context, ref Ref, id string) (Ref, error) {
+	id = cmp.Or(id, newID())
+	err := c.transport.Control(ctx, ref.canonical(), Command{Verb: VerbRestart, RestartID: id})
+	return Ref{Tenant: ref.Tenant, ID: id}.canonical(), err
 }
 
 // Rewind has an instance that has failed go on from before its failure, under the same ID: its last turn
@@ -212,6 +240,16 @@ func (c *Client) MoveTimer(ctx context.Context, ref Ref, timer string, at time.T
 func (c *Client) Delete(ctx context.Context, ref Ref) error {
 	return c.transport.Control(ctx, ref.canonical(), Command{Verb: VerbDelete})
 }
+
+// DeleteWith deletes an ended instance and its history, as Delete does. If recursive, it also deletes the
+// children that have ended, and their children: those that the histories of its latest two executions
+// name. They are deleted before it, so that a call that failed can be repeated.
+func (c *Client) DeleteWith(ctx context.Context, ref Ref, how Deletion) error {
+	return c.transport.Control(ctx, ref.canonical(), Command{Verb: VerbDelete, Recursive: how.Recursive})
+}
+
+// Deletion says what [Client.DeleteWith] deletes beyond the instance.
+type Deletion struct{ Recursive bool }
 
 // Changes streams changes of instances, see [Watcher]. Over a transport that is no Watcher the
 // sequence ends with [errors.ErrUnsupported].

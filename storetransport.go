@@ -121,12 +121,15 @@ func (t *storeTransport) Control(ctx context.Context, ref Ref, cmd Command) erro
 	case VerbCancel:
 		return c.Cancel(ctx, r, cmd.Reason)
 	case VerbTerminate:
-		return c.Terminate(ctx, r, cmd.Reason)
+		return c.TerminateWith(ctx, r, engine.Termination{Reason: cmd.Reason, Result: cmd.Result, Recursive: cmd.Recursive})
 	case VerbSuspend:
 		return c.Suspend(ctx, r, cmd.Reason)
 	case VerbResume:
 		return c.Resume(ctx, r)
 	case VerbRestart:
+		if cmd.RestartID != "" && cmd.RestartID != ref.ID {
+			return c.RestartAs(ctx, r, cmd.RestartID)
+		}
 		return c.Restart(ctx, r)
 	case VerbRewind:
 		return c.Rewind(ctx, r, cmd.Reason)
@@ -135,6 +138,10 @@ func (t *storeTransport) Control(ctx context.Context, ref Ref, cmd Command) erro
 	case VerbMoveTimer:
 		return c.MoveTimer(ctx, r, cmd.Timer, cmd.At)
 	case VerbDelete:
+		if cmd.Recursive {
+			_, err := c.Purge(ctx, r, true)
+			return err
+		}
 		return c.Delete(ctx, r)
 	case VerbCorrect:
 		fix := cmd.Correction

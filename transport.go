@@ -179,6 +179,15 @@ type Command struct {
 	// Reason is why an instance is cancelled, terminated or suspended.
 	Reason string
 
+	// Result is the encoded result of an instance that is terminated. Recursive terminates or deletes
+	// its children too.
+	Result    []byte
+	Recursive bool
+
+	// RestartID is the ID of the new instance that VerbRestart starts. If it is empty, or that of the
+	// instance, the instance itself is restarted.
+	RestartID string
+
 	// Timer is the name of the timers that VerbMoveTimer moves, and At when they fire.
 	Timer string
 	At    time.Time

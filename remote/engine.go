@@ -70,6 +70,9 @@ func (e *transport) Start(ctx context.Context, requests []abide.StartRequest) ([
 		default:
 			n.OnExists = api.OnExistsExisting
 		}
+		if err := checkStatuses("start", r.ReplaceIf); err != nil {
+			return nil, err
+		}
 		if len(r.ReplaceIf) > 0 {
 			n.OnExists, n.ReplaceIf = "", r.ReplaceIf
 		}
@@ -87,6 +90,16 @@ func (e *transport) Start(ctx context.Context, requests []abide.StartRequest) ([
 		started[i] = out.Instances[i].Started()
 	}
 	return started, nil
+}
+
+// checkStatuses reports a status that there is not.
+func checkStatuses(verb string, list []abide.Status) error {
+	for _, s := range list {
+		if !slices.Contains(engine.Statuses, engine.Status(s)) {
+			return fmt.Errorf("remote: %s: unknown status %q, known are %v: %w", verb, s, engine.Statuses, abide.ErrInvalid)
+		}
+	}
+	return nil
 }
 
 // Raise raises events, all or none, in one commit.
@@ -187,11 +200,11 @@ func (e *transport) List(ctx context.Context, f abide.Filter) (abide.Page, error
 		q.Set("tenant", *f.Tenant)
 	}
 	q["orchestration"] = f.Orchestrations
+	if err := checkStatuses("list", f.Statuses); err != nil { // or one might be read as two
+		return abide.Page{}, err
+	}
 	statuses := make([]string, len(f.Statuses))
 	for i, s := range f.Statuses {
-		if !slices.Contains(engine.Statuses, engine.Status(s)) { // or it might be read as two
-			return abide.Page{}, fmt.Errorf("remote: list: unknown status %q, known are %v: %w", s, engine.Statuses, abide.ErrInvalid)
-		}
 		statuses[i] = string(s)
 	}
 	set(q, "status", strings.Join(statuses, ","))
@@ -255,8 +268,16 @@ func (e *transport) Control(ctx context.Context, ref abide.Ref, cmd abide.Comman
 	var body any
 	switch cmd.Verb {
 	case abide.VerbCancel, abide.VerbTerminate, abide.VerbSuspend, abide.VerbRewind:
+		if cmd.Verb == abide.VerbTerminate && (cmd.Recursive || len(cmd.Result) > 0) {
+			body = api.Termination{Reason: cmd.Reason, Result: api.FromPayload(cmd.Result), Recursive: cmd.Recursive}
+			break
+		}
 		set(q, "reason", cmd.Reason)
-	case abide.VerbResume, abide.VerbRestart:
+	case abide.VerbRestart:
+		if cmd.RestartID != "" && cmd.RestartID != ref.ID {
+			body = api.Restart{ID: cmd.RestartID}
+		}
+	case abide.VerbResume:
 	case abide.VerbFork:
 		body = api.NewFork{Event: cmd.Event, ID: cmd.ForkID}
 	case abide.VerbMoveTimer:
@@ -265,7 +286,10 @@ func (e *transport) Control(ctx context.Context, ref abide.Ref, cmd abide.Comman
 		fix := cmd.Correction
 		body = api.Correction{Event: fix.Event, Message: fix.Message, Data: api.FromPayload(fix.Data), Discard: fix.Discard, Unchecked: fix.Unchecked}
 	case abide.VerbDelete:
-		return e.one(ctx, http.MethodDelete, ref, "", nil, nil, nil)
+		if cmd.Recursive {
+			q.Set("recursive", "true")
+		}
+		return e.one(ctx, http.MethodDelete, ref, "", q, nil, nil)
 	default:
 		return fmt.Errorf("remote: control %v: unknown verb %q: %w", ref, cmd.Verb, abide.ErrInvalid)
 	}

@@ -191,10 +191,8 @@ func (s *Server) addControls() {
 	const audited = " The reason is in the audit log."
 	for _, v := range []verb{
 		{"cancel", "Ask an instance to come to an end", "Its code decides how. " + soon, c.Cancel},
-		{"terminate", "End an instance", "Its code is not asked. " + soon, c.Terminate},
 		{"suspend", "Have an instance wait until it is resumed", "What reaches it meanwhile is kept. " + soon, c.Suspend},
 		{"resume", "Have an instance go on", "One that is suspended, or has stalled and was mended." + audited, func(ctx context.Context, ref abide.Ref, _ string) error { return c.Resume(ctx, ref) }},
-		{"restart", "Start an instance once more", "One that has ended, with the same input. Its old history goes." + audited, func(ctx context.Context, ref abide.Ref, _ string) error { return c.Restart(ctx, ref) }},
 		{"rewind", "Rewind an instance that has failed", "It goes on from before its failure: activities whose failures it failed of run again, failed children are rewound too, and its last turn runs again.", c.Rewind},
 	} {
 		route(s, auth.Operate, huma.Operation{
@@ -208,12 +206,7 @@ func (s *Server) addControls() {
 			return nil, s.problem(v.do(ctx, ref(in.Tenant, in.ID), why))
 		})
 	}
-	route(s, auth.Operate, huma.Operation{
-		OperationID: "delete-instance", Method: http.MethodDelete, Path: instancePath, Summary: "Delete an instance", Tags: []string{tagInstances},
-		Description: "One that has ended, with its history.", DefaultStatus: http.StatusNoContent,
-	}, func(ctx context.Context, in *named) (*struct{}, error) {
-		return nil, s.problem(c.Delete(ctx, ref(in.Tenant, in.ID)))
-	})
+	s.addEnds()
 	route(s, auth.Operate, huma.Operation{
 		OperationID: "fork-instance", Method: http.MethodPost, Path: instancePath + "/fork", Summary: "Fork an instance", Tags: []string{tagInstances},
 		DefaultStatus: http.StatusCreated,

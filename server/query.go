@@ -44,17 +44,21 @@ type reasoned struct {
 
 // why returns the reason, which may have that many bytes.
 func (r *reasoned) why(most int) (string, error) {
-	why := r.Reason
-	if r.Body != nil {
-		why = r.Body.Reason
+	if r.Body == nil {
+		return r.Reason, checkReason(r.Reason, r.Reason, most)
 	}
+	return r.Body.Reason, checkReason(r.Reason, r.Body.Reason, most)
+}
+
+// checkReason reports a reason that is too long, or is not the one in the query.
+func checkReason(query, why string, most int) error {
 	switch {
-	case r.Reason != "" && r.Reason != why:
-		return "", newProblem(http.StatusBadRequest, api.CodeInvalid, "invalid request", "the query and the body have different reasons; send one")
+	case query != "" && query != why:
+		return newProblem(http.StatusBadRequest, api.CodeInvalid, "invalid request", "the query and the body have different reasons; send one")
 	case len(why) > most:
-		return "", newProblem(http.StatusUnprocessableEntity, api.CodeInvalid, "invalid request", fmt.Sprintf("the reason has %d bytes, at most %d are allowed", len(why), most))
+		return newProblem(http.StatusUnprocessableEntity, api.CodeInvalid, "invalid request", fmt.Sprintf("the reason has %d bytes, at most %d are allowed", len(why), most))
 	default:
-		return why, nil
+		return nil
 	}
 }
 

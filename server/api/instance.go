@@ -252,6 +252,19 @@ func (w *Wait) Waiting() abide.Waiting {
 	}
 }
 
+// Termination says why and how an instance is terminated.
+type Termination struct {
+	Reason    string          `json:"reason,omitempty" doc:"Why."`
+	Result    json.RawMessage `json:"result,omitempty" doc:"What the instance returns: any JSON value, or {\"$base64\": \"…\"} for what is not JSON."`
+	Recursive bool            `json:"recursive,omitempty" doc:"Terminate the children that it waits for too, whatever their close policies are, and their children."`
+}
+
+// Restart says why an instance is restarted, and as which one.
+type Restart struct {
+	Reason string `json:"reason,omitempty" doc:"Why."`
+	ID     string `json:"id,omitempty" doc:"The ID of a new instance with the same orchestration, tags and input; the instance itself, whatever its status is, stays as it is. Without it the instance is started once more."`
+}
+
 // NewFork says where to fork an instance.
 type NewFork struct {
 	Event int    `json:"event" minimum:"1" doc:"The last event of its history that the new instance has as well."`

@@ -24,6 +24,9 @@ type instanceVerb struct {
 	noWait bool
 	reason string
 
+	recursive bool   // their children too
+	as        string // the ID of the new instance
+
 	kind   string                                                                           // as operations call it
 	asks   bool                                                                             // it asks even about a single one
 	reads  bool                                                                             // what is left of an instance can be read afterwards
@@ -47,6 +50,12 @@ before: that is an operation, which continues at the server if this command is i
 	if takesReason {
 		f.StringVar(&v.reason, "reason", "", "why")
 	}
+	switch v.kind {
+	case "terminate", "delete":
+		f.BoolVar(&v.recursive, "recursive", false, "their children too, and theirs; not with --all")
+	case "restart":
+		f.StringVar(&v.as, "as", "", "start a new instance with this ID instead, of the one that is named")
+	}
 	f.BoolVar(&v.all, "all", false, "all that match the filters")
 	v.flags.AddTo(cmd)
 	f.BoolVar(&v.noWait, "no-wait", false, "with --all: do not wait until it is done")
@@ -59,8 +68,12 @@ func (v *instanceVerb) run(cmd *cobra.Command, ids []string) error {
 	switch {
 	case v.all && len(ids) > 0:
 		return console.Usage("%q takes IDs or --all, not both", cmd.CommandPath())
+	case v.all && (v.recursive || v.as != ""):
+		return console.Usage("--recursive and --as exclude --all")
 	case v.all:
 		return v.runAll(cmd)
+	case v.as != "" && len(ids) > 1:
+		return console.Usage("--as names one new instance, so %q takes one ID with it", cmd.CommandPath())
 	case len(ids) == 0:
 		return console.Usage("%q needs the IDs of instances, or --all", cmd.CommandPath())
 	}
@@ -86,6 +99,9 @@ func (v *instanceVerb) each(ctx context.Context, cmd *cobra.Command, engine *abi
 		if err := v.change(engine, ctx, ref, v.reason); err != nil {
 			errs = append(errs, err)
 			continue
+		}
+		if v.as != "" {
+			ref = refOf(&v.Home, v.as)
 		}
 		info := abide.Info{Ref: ref}
 		if v.reads {
@@ -137,22 +153,40 @@ func (v *instanceVerb) report(cmd *cobra.Command, changed []abide.Info) error {
 	return v.Out.Print(cmd.OutOrStdout(), list, nil)
 }
 
+// terminate, restart and remove are the changes of verbs with flags of their own.
+func (v *instanceVerb) terminate(engine *abide.Client, ctx context.Context, ref abide.Ref, why string) error {
+	return engine.TerminateWith(ctx, ref, abide.Termination{Reason: why, Recursive: v.recursive})
+}
+
+func (v *instanceVerb) restart(engine *abide.Client, ctx context.Context, ref abide.Ref, _ string) error {
+	if v.as == "" {
+		return engine.Restart(ctx, ref)
+	}
+	_, err := engine.RestartAs(ctx, ref, v.as)
+	return err
+}
+
+func (v *instanceVerb) remove(engine *abide.Client, ctx context.Context, ref abide.Ref, _ string) error {
+	return engine.DeleteWith(ctx, ref, abide.Deletion{Recursive: v.recursive})
+}
+
 // newInstanceVerbs returns the verbs that change instances.
 func newInstanceVerbs() []*cobra.Command {
-	noReason := func(f func(*abide.Client, context.Context, abide.Ref) error) func(*abide.Client, context.Context, abide.Ref, string) error {
-		return func(engine *abide.Client, ctx context.Context, ref abide.Ref, _ string) error {
-			return f(engine, ctx, ref)
-		}
+	resumeNow := func(engine *abide.Client, ctx context.Context, ref abide.Ref, _ string) error {
+		return engine.Resume(ctx, ref)
 	}
 	suspended := func(s abide.Status) bool { return s == abide.Suspended || s.Ended() }
 	resumed := func(s abide.Status) bool { return s != abide.Suspended && s != abide.Stalled }
 	cancel := &instanceVerb{reads: true, change: (*abide.Client).Cancel, done: abide.Status.Ended}
-	terminate := &instanceVerb{asks: true, reads: true, change: (*abide.Client).Terminate, done: abide.Status.Ended}
+	terminate := &instanceVerb{asks: true, reads: true, done: abide.Status.Ended}
+	terminate.change = terminate.terminate
 	suspend := &instanceVerb{reads: true, change: (*abide.Client).Suspend, done: suspended}
-	resume := &instanceVerb{reads: true, change: noReason((*abide.Client).Resume), done: resumed}
-	restart := &instanceVerb{asks: true, reads: true, change: noReason((*abide.Client).Restart)}
+	resume := &instanceVerb{reads: true, change: resumeNow, done: resumed}
+	restart := &instanceVerb{asks: true, reads: true}
+	restart.change = restart.restart
 	rewind := &instanceVerb{asks: true, reads: true, change: (*abide.Client).Rewind}
-	remove := &instanceVerb{asks: true, change: noReason((*abide.Client).Delete)}
+	remove := &instanceVerb{asks: true}
+	remove.change = remove.remove
 	return []*cobra.Command{
 		cancel.command(&cobra.Command{
 			Use:   "cancel",

@@ -28,7 +28,7 @@ type operationsQuery struct {
 	PageToken string   `query:"page_token" doc:"The next_page_token of the page before."`
 	Tenant    string   `query:"tenant" doc:"On instances of one tenant."`
 	Status    []string `query:"status" enum:"pending,running,completed,cancelled,failed" doc:"With one of these statuses."`
-	Kind      []string `query:"kind" enum:"cancel,terminate,suspend,resume,restart,delete" doc:"Of one of these kinds."`
+	Kind      []string `query:"kind" enum:"cancel,terminate,suspend,resume,restart,rewind,delete" doc:"Of one of these kinds."`
 }
 
 // addOperations adds the routes of operations.

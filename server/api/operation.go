@@ -49,7 +49,7 @@ func FromFilter(f *abide.Filter) InstanceFilter {
 // NewOperation is one thing to do to many instances.
 type NewOperation struct {
 	ID     string         `json:"id,omitempty" doc:"A name of your own, within the tenant or among operations on all tenants: starting the same one twice starts one operation."`
-	Kind   string         `json:"kind" enum:"cancel,terminate,suspend,resume,restart,delete" doc:"What is done to each of them."`
+	Kind   string         `json:"kind" enum:"cancel,terminate,suspend,resume,restart,rewind,delete" doc:"What is done to each of them."`
 	Filter InstanceFilter `json:"filter,omitzero" doc:"To which instances. It names a tenant, unless all is set."`
 	All    bool           `json:"all,omitempty" doc:"Instances of all tenants are meant."`
 	Reason string         `json:"reason,omitempty" maxLength:"1024" doc:"Why."`
@@ -65,7 +65,7 @@ func (n *NewOperation) Request(by string) operation.Request {
 // Operation is one thing that is done to many instances.
 type Operation struct {
 	ID        string             `json:"id"`
-	Kind      string             `json:"kind" enum:"cancel,terminate,suspend,resume,restart,delete"`
+	Kind      string             `json:"kind" enum:"cancel,terminate,suspend,resume,restart,rewind,delete"`
 	Filter    InstanceFilter     `json:"filter"`
 	All       bool               `json:"all,omitempty" doc:"Instances of all tenants are meant."`
 	Reason    string             `json:"reason,omitempty"`

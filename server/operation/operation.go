@@ -19,11 +19,12 @@ const (
 	Suspend   Kind = "suspend"   // those that are pending or running wait
 	Resume    Kind = "resume"    // those that are suspended or have stalled go on
 	Restart   Kind = "restart"   // those that have ended are started once more
+	Rewind    Kind = "rewind"    // those that have failed go on from before their failure
 	Delete    Kind = "delete"    // those that have ended are removed
 )
 
 // Kinds are all of them.
-var Kinds = []Kind{Cancel, Terminate, Suspend, Resume, Restart, Delete}
+var Kinds = []Kind{Cancel, Terminate, Suspend, Resume, Restart, Rewind, Delete}
 
 // Status is how far an operation is.
 type Status string

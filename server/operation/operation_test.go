@@ -21,6 +21,7 @@ func TestEachKindDoesWhatItSays(t *testing.T) {
 		operation.Suspend:   {"completed: 9 = 3 + 6 + 0", "4 completed, 5 suspended"},
 		operation.Resume:    {"completed: 9 = 2 + 7 + 0", "4 completed, 5 running"},
 		operation.Restart:   {"completed: 9 = 4 + 5 + 0", "4 completed, 3 running, 2 suspended"},
+		operation.Rewind:    {"completed: 9 = 0 + 9 + 0", "4 completed, 3 running, 2 suspended"},
 		operation.Delete:    {"completed: 9 = 4 + 5 + 0", "3 running, 2 suspended"},
 	} {
 		t.Run(string(kind), func(t *testing.T) {

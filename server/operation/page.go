@@ -92,7 +92,7 @@ func (o *Operation) page() abide.Filter {
 }
 
 // allows reports whether the status of an instance allows what is to be done. Only an instance
-// that had ended when the operation was started is restarted, so that none is twice.
+// that had ended when the operation was started is restarted or rewound, so that none is twice.
 func (o *Operation) allows(i *abide.Info) bool {
 	switch o.Kind {
 	case Suspend:
@@ -101,6 +101,8 @@ func (o *Operation) allows(i *abide.Info) bool {
 		return i.Status == abide.Suspended || i.Status == abide.Stalled
 	case Restart:
 		return i.Status.Ended() && i.EndedAt.Before(o.CreatedAt)
+	case Rewind:
+		return i.Status == abide.Failed && i.EndedAt.Before(o.CreatedAt)
 	case Delete:
 		return i.Status.Ended()
 	default:
@@ -177,6 +179,8 @@ func (s *Service) apply(ctx context.Context, o *Operation, ref abide.Ref) error 
 		return s.client.Resume(ctx, ref)
 	case Restart:
 		return s.client.Restart(ctx, ref)
+	case Rewind:
+		return s.client.Rewind(ctx, ref, o.Reason)
 	default:
 		return s.client.Delete(ctx, ref)
 	}

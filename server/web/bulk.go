@@ -42,6 +42,7 @@ var bulkKinds = []bulkKind{
 	{"cancel", "Cancel", "Each receives a cancellation request, and its code decides how to end.", true},
 	{"terminate", "Terminate", "Each ends at once, without running its code. Nothing is undone.", true},
 	{"restart", "Restart", "Each that has ended starts again with the same input. Its old history is deleted.", true},
+	{"rewind", "Rewind", "Each that has failed continues from before its failure. What has succeeded does not run again.", false},
 	{"delete", "Delete", "Each that has ended is deleted with its history.", true},
 }
 
@@ -171,6 +172,8 @@ func (s *site) change(ctx context.Context, kind string, ref abide.Ref, why strin
 		return e.Terminate(ctx, ref, why)
 	case "restart":
 		return e.Restart(ctx, ref)
+	case "rewind":
+		return e.Rewind(ctx, ref, why)
 	case "delete":
 		return e.Delete(ctx, ref)
 	default:

@@ -236,6 +236,7 @@ var notices = map[string]string{
 	"suspended":   "It is suspended.",
 	"resumed":     "It goes on.",
 	"restarted":   "It was started once more.",
+	"rewound":     "It goes on from before its failure.",
 	"forked":      "This is the fork: it goes its own way from here.",
 	"deleted":     "It was deleted.",
 	"moved":       "The timer was moved.",

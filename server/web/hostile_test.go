@@ -164,7 +164,7 @@ func TestNothingChangesByGET(t *testing.T) {
 	ref := w.start("nap", "nap-1", "", abide.Running)
 	before, err := w.engine.Get(t.Context(), ref)
 	check.OK(t, err)
-	for _, v := range []string{"cancel", "terminate", "suspend", "restart", "delete", "resume", "raise", "fork", "move"} {
+	for _, v := range []string{"cancel", "terminate", "suspend", "restart", "rewind", "delete", "resume", "raise", "fork", "move"} {
 		w.see("/instances/default/nap-1/" + v + "?name=approved&reason=x&event=2&timer=return-window&at=%2B1s")
 	}
 	w.see("/instances/new?orchestration=nap&id=nap-2")
@@ -208,7 +208,7 @@ func changes(w *world) []string {
 		"/timers/new?tenant=default&key=k&at=%2B1h", "/actions/new?tenant=default&slug=s&target=t", "/schedules/new?tenant=default&id=x&slug=s&target=t&every=1h",
 		"/quarantine/~/" + message + "/redrive", "/quarantine/~/" + message + "/delete", operation + "/cancel",
 	}
-	for _, v := range []string{"cancel", "terminate", "suspend", "restart", "delete", "resume", "raise?name=x", "fork?event=2", "move?timer=return-window&at=%2B1h"} {
+	for _, v := range []string{"cancel", "terminate", "suspend", "restart", "rewind", "delete", "resume", "raise?name=x", "fork?event=2", "move?timer=return-window&at=%2B1h"} {
 		list = append(list, "/instances/default/nap-1/"+v)
 	}
 	for _, v := range []string{"move?at=%2B1h", "snooze?by=1h", "cancel", "redeliver?sink=billing"} {

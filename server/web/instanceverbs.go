@@ -13,10 +13,14 @@ func (s *site) verbLinks(info abide.Info) []verbLink {
 	link := func(label, verb string, danger bool) verbLink {
 		return verbLink{Label: label, Href: base + "/" + verb, Danger: danger}
 	}
-	if info.Status.Ended() {
-		return []verbLink{link("Restart", "restart", false), link("Delete", "delete", true)}
+	var list []verbLink
+	if info.Status == abide.Failed {
+		list = append(list, link("Rewind", "rewind", false))
 	}
-	list := []verbLink{link("Raise event", "raise", false)}
+	if info.Status.Ended() {
+		return append(list, link("Restart", "restart", false), link("Delete", "delete", true))
+	}
+	list = append(list, link("Raise event", "raise", false))
 	if info.BadPayload != nil {
 		list = append(list, link("Correct payload", "correct", false))
 	}
@@ -38,10 +42,13 @@ func (s *site) instanceVerbs() []verb {
 		"terminate": "It ends at once, without asking its code. Nothing is undone, and nothing that it has begun elsewhere is taken back. " +
 			"Cancel asks first, and is the better choice unless its code cannot answer.",
 		"restart": "It starts once more with the same input, under the same ID. Its old history goes.",
-		"delete":  "It is removed with its history, for good.",
+		"rewind": "It goes on from before its failure, with its history: activities whose failures it failed of run again, failed children are rewound " +
+			"too, and its last turn runs again. What has succeeded does not. A parent that was told of the failure is not informed.",
+		"delete": "It is removed with its history, for good.",
 	}
 	notice := map[string]string{
-		"suspend": "suspended", "resume": "resumed", "cancel": "cancelling", "terminate": "terminated", "restart": "restarted", "delete": "deleted",
+		"suspend": "suspended", "resume": "resumed", "cancel": "cancelling", "terminate": "terminated", "restart": "restarted",
+		"rewind": "rewound", "delete": "deleted",
 	}
 	var verbs []verb
 	for _, k := range bulkKinds {
@@ -57,7 +64,7 @@ func (s *site) instanceVerbs() []verb {
 					Title: k.Label + " " + info.Ref.ID + "?", Text: texts[kind], Submit: k.Label, Danger: k.Danger,
 					Back: s.path(instancePath(info.Ref)),
 				}
-				if kind == "suspend" || kind == "cancel" || kind == "terminate" {
+				if kind == "suspend" || kind == "cancel" || kind == "terminate" || kind == "rewind" {
 					f.Fields = []field{reasonField()}
 				}
 				return f, nil

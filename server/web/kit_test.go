@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -99,9 +100,21 @@ var (
 		}
 		return abide.None{}, abide.Join(ctx, parts...)
 	})
-	part   = abide.NewOrchestration("part", func(ctx abide.Context, _ abide.None) (json.RawMessage, error) { return approved.Wait(ctx) })
+	part = abide.NewOrchestration("part", func(ctx abide.Context, _ abide.None) (json.RawMessage, error) { return approved.Wait(ctx) })
+	// invoice fails until the bank that its input names is open.
+	openBanks sync.Map
+	invoice   = abide.NewOrchestration("invoice", func(ctx abide.Context, bank string) (string, error) {
+		return abide.NewActivity("transfer", transfer).Call(ctx, bank, abide.Retry(1))
+	})
 	broken = abide.NewOrchestration("broken", func(abide.Context, abide.None) (abide.None, error) { panic("a bug") })
 )
+
+func transfer(_ context.Context, bank string) (string, error) {
+	if _, open := openBanks.Load(bank); !open {
+		return "", abide.NewError("bank-closed", "the bank is closed")
+	}
+	return "paid by " + bank, nil
+}
 
 // sink takes every envelope, unless it is told not to.
 type sink struct{ err error }
@@ -143,7 +156,7 @@ func newWorldOn(t *testing.T, st store.Store, change ...func(*web.Config)) *worl
 	quiet := slog.New(slog.DiscardHandler)
 	var err error
 	if w.engine, err = abide.New(st, abide.Config{
-		Register: []abide.Definition{order, parcel, nap, long, fan, part, broken, claim, charge}, Logger: quiet, WorkerName: "shop",
+		Register: []abide.Definition{order, parcel, nap, long, fan, part, broken, claim, charge, invoice, abide.NewActivity("transfer", transfer)}, Logger: quiet, WorkerName: "shop",
 	}); err != nil {
 		t.Fatal(err)
 	}

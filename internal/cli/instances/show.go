@@ -198,7 +198,9 @@ func (v *View) next() string {
 			return text
 		}
 		return "it goes on when it is resumed after a fix: abide instances resume " + id
-	case abide.Failed, abide.Cancelled, abide.Terminated:
+	case abide.Failed:
+		return "nothing, unless it is rewound, or restarted: abide instances rewind " + id
+	case abide.Cancelled, abide.Terminated:
 		return "nothing, unless it is restarted: abide instances restart " + id
 	case abide.Pending, abide.Running:
 		switch {

@@ -23,10 +23,11 @@ type entityPlan struct {
 	keep     []string // IDs of messages that are delivered again
 	tx       store.Tx // locks that are passed on, answers, and what goes to quarantine
 	changed  bool
-	most     int  // operations to run
-	waiting  int  // about how many bytes wait in the record
-	released bool // the item that was offered last has released the lock
-	full     bool // there was no room for an operation: nothing that comes after it is taken
+	most     int   // operations to run
+	waiting  int   // about how many bytes wait in the record
+	waits    int64 // operations and requests for locks that begin to wait
+	released bool  // the item that was offered last has released the lock
+	full     bool  // there was no room for an operation: nothing that comes after it is taken
 }
 
 // backlogLimits bound what waits for a lock: the number, and the bytes in the record.
@@ -113,6 +114,7 @@ func (p *entityPlan) wait(item *entityItem) {
 		kept.message = nil
 		p.waiting += item.size()
 		p.state.backlog, p.changed = append(p.state.backlog, kept), true
+		p.waits++
 		return
 	}
 	if item.kind == entityCall {

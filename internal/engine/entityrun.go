@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"time"
 
 	"github.com/abidehq/abide/history"
 	"github.com/abidehq/abide/internal/claimloop"
@@ -20,6 +21,7 @@ type entityTurn struct {
 
 	ref       Ref
 	name, key string
+	began     time.Time
 
 	state      entityState
 	items      []entityItem      // of the messages of the claim, in order
@@ -43,7 +45,7 @@ func (e *Engine) entity(j *job) {
 		j.shouldEnd()
 	})
 	defer e.keeper.Drop(c.Lease())
-	b := &entityTurn{e: e, claim: c, ctx: ctx, ref: refOf(c.Key)}
+	b := &entityTurn{e: e, claim: c, ctx: ctx, ref: refOf(c.Key), began: e.clock.Now()}
 	err := b.run()
 	var failed *batchError
 	switch {
@@ -259,7 +261,11 @@ func (b *entityTurn) commit(p *entityPlan, out *EntityOutcome) error {
 	case p.state.nothing() && p.state.version > 0:
 		p.tx.DeleteRecords = []store.DeleteRecord{{Key: b.ref.entityRecord(), Expect: p.state.version}}
 	}
-	return b.commitWithStarts(&p.tx, out.Starts)
+	err := b.commitWithStarts(&p.tx, out.Starts)
+	if err == nil {
+		b.e.meters.batched(b, p, out)
+	}
+	return err
 }
 
 // forgive notes how often the messages that are kept were delivered: that they were not handled is not their fault.

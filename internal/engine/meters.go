@@ -27,6 +27,8 @@ type meters struct {
 	timersMoved, timersCancelled                metric.Int64Counter
 	lateness, turns, activities                 metric.Float64Histogram
 	limitWaits                                  metric.Float64Histogram
+	operations, operationsWaited                metric.Int64Counter
+	batches                                     metric.Float64Histogram
 
 	cached, turning, acting, abandoned, limit                  metric.Float64ObservableGauge
 	pending, ready, age, quarantineNow, clockLead, clockOffset metric.Float64ObservableGauge
@@ -36,6 +38,7 @@ type meters struct {
 	byActivity map[string]label
 	completed  label
 	failed     label
+	operated   [2]label // completed, and failed
 }
 
 // instrument has the engine measured and traced as its configuration says.
@@ -92,6 +95,8 @@ func newMeters(p metric.MeterProvider, activities map[string]Activity) (*meters,
 		activitiesEnded: set.Counter(meter.ActivitiesEnded),
 		failures:        set.Counter(meter.ActivityFailures),
 		limitWaits:      set.Seconds(meter.LimitWait),
+		operations:      set.Counter(meter.EntityOperations),
+		batches:         set.Seconds(meter.EntityBatch),
 		acting:          set.Gauge(meter.ActivitiesRunning),
 		abandoned:       set.Gauge(meter.CodeAbandoned),
 		stale:           set.Counter(meter.MessagesStale),
@@ -107,6 +112,9 @@ func newMeters(p metric.MeterProvider, activities map[string]Activity) (*meters,
 		byStatus: map[Status]label{}, byQueue: map[string]label{}, byActivity: map[string]label{},
 		completed: newLabel(meter.ActivitiesEnded, "completed"),
 		failed:    newLabel(meter.ActivitiesEnded, "failed"),
+		operated:  [2]label{newLabel(meter.EntityOperations, "completed"), newLabel(meter.EntityOperations, "failed")},
+
+		operationsWaited: set.Counter(meter.EntityWaited),
 	}
 	for _, status := range Statuses {
 		if status.Ended() {
@@ -126,6 +134,30 @@ func newMeters(p metric.MeterProvider, activities map[string]Activity) (*meters,
 func (m *meters) gate(p *gatePlan) {
 	for _, wait := range p.waits {
 		m.limitWaits.Record(p.ctx, wait.Seconds())
+	}
+}
+
+// batched counts the operations of a batch that was committed.
+func (m *meters) batched(b *entityTurn, p *entityPlan, out *EntityOutcome) {
+	if p.waits > 0 {
+		m.operationsWaited.Add(b.ctx, p.waits)
+	}
+	if len(p.run) == 0 {
+		return
+	}
+	m.batches.Record(b.ctx, b.e.clock.Now().Sub(b.began).Seconds())
+	var n [len(m.operated)]int64
+	for i := range p.run {
+		if out.Results[i].Failure == nil {
+			n[0]++
+		} else {
+			n[1]++
+		}
+	}
+	for i := range n {
+		if n[i] > 0 {
+			m.operations.Add(b.ctx, n[i], m.operated[i].add...)
+		}
 	}
 }
 

@@ -27,6 +27,9 @@ var (
 	ActivityFailures  = counter("abide.activity.failures", "activity", "Attempts at activities that failed, whether or not they are repeated.")
 	ActivitiesRunning = gauge("abide.activity.running", "", "Activities that are under way now, in this process.")
 	CodeAbandoned     = gaugeBy("abide.code.abandoned", "", "code", "Goroutines of orchestrations and activities that should have ended and do not return, in this process: code that blocks, or ignores its context.")
+	EntityOperations  = counter("abide.entity.operations", "outcome", "Operations of entities that ended, by outcome: completed or failed. There are so many per batch as this grows by, divided by the growth of abide_entity_batch_duration_seconds_count.")
+	EntityBatch       = seconds("abide.entity.batch.duration", "", "How long a batch of operations of an entity took that was committed, with its commit.")
+	EntityWaited      = counter("abide.entity.waited", "", "Operations, and requests for locks, that had to wait because an entity was locked.")
 	LimitWait         = seconds("abide.limit.wait", "", "How long work waited at a limit until it was admitted; work under several limits counts at each.")
 	MessagesStale     = counter("abide.message.stale", "", "Messages to instances that came too late or twice, and were acknowledged without being appended.")
 	EventsUnawaited   = counter("abide.event.unawaited", "", "Events that were dropped because nobody waited for them, as their sender asked for.")
@@ -105,7 +108,8 @@ func All() []Metric {
 		InstanceTimersScheduled, InstanceTimersFired, InstanceTimersMoved, InstanceTimersCancelled,
 		CallsRefused, CallsLimit,
 		TurnDuration, TurnReplays, TurnsRunning,
-		ActivityDuration, ActivitiesEnded, ActivityFailures, ActivitiesRunning, CodeAbandoned, LimitWait,
+		ActivityDuration, ActivitiesEnded, ActivityFailures, ActivitiesRunning, CodeAbandoned,
+		EntityOperations, EntityBatch, EntityWaited, LimitWait,
 		MessagesStale, EventsUnawaited, ClaimsLost,
 		WorkerTurns, WorkerActivities, WorkerSessions, WorkerConnected, WorkerSlots,
 		QueuePending, QueueReady, QueueAge, Quarantined, ClockLead, ClockOffset,

@@ -1,0 +1,42 @@
+package engine
+
+import "testing"
+
+// TestMetricsOfEntities: operations by outcome, the batches that were committed, and what waited for a lock.
+func TestMetricsOfEntities(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		m := newMeasured(r)
+		m.flow("transfer", transfer)
+		m.serve(m.configure, counters)
+		m.signal("@counter@x", "add", "1")
+		m.pass(0)
+		m.signal("@counter@x", "fail", "")
+		m.pass(0)
+		expect := func(completed, failed, batches, waited float64) {
+			m.Helper()
+			got := m.read()
+			for name, want := range map[string]float64{
+				"entity.operations{outcome=completed}": completed, "entity.operations{outcome=failed}": failed,
+				"entity.batch.duration": batches, "entity.waited": waited,
+			} {
+				if got[name] != want {
+					m.Errorf("%s is %v, want %v", name, got[name], want)
+				}
+			}
+		}
+		expect(1, 1, 2, 0)
+		m.begin("first", "transfer", "5") // holds @counter@a and @counter@b, and has called one
+		m.pass(0)
+		expect(2, 1, 3, 0)
+		m.begin("second", "transfer", "7")
+		m.signal("@counter@a", "add", "1000")
+		m.pass(0)
+		expect(2, 1, 3, 2)
+		m.raise("first", "go on", "1")
+		m.result("first")
+		m.raise("second", "go on", "1")
+		m.result("second")
+		m.pass(0)
+		expect(6, 1, 7, 2)
+	})
+}

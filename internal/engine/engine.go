@@ -196,6 +196,7 @@ type Engine struct {
 	clock    base.Clock
 	store    store.Store // the feed
 	feed     *feed
+	gates    *gateCommits
 	siblings *siblings
 	roster   *roster.Publisher
 
@@ -293,6 +294,12 @@ func New(cfg Config) (*Engine, error) {
 		Store: cfg.Store, Clock: cfg.Clock, Logger: cfg.Logger, Part: "engine", Limit: callLeases * cfg.LeaseDuration, Failed: e.fail,
 	}), cfg.Clock)
 	e.feed.siblings = e.siblings
+	if parent, ok := cfg.Store.(*feed); ok && parent.gates != nil {
+		e.gates = parent.gates // they take what this feed passes on
+	} else {
+		e.gates = newGateCommits(e, e.feed.Store)
+		e.feed.gates = e.gates
+	}
 	e.store, e.Client = e.feed, NewClient(e.feed, cfg.Clock)
 	e.Client.limits, e.Client.tenants = cfg.Store.Limits(), cfg.Tenants
 	e.admit()

@@ -76,6 +76,7 @@ type feed struct {
 	clock    base.Clock
 	siblings *siblings       // the engines on this store
 	puts     func(*store.Tx) // is called before each commit, if not nil
+	gates    *gateCommits    // takes commits that enter or leave gates, if not nil
 
 	// unserved asks the engine of the feed to look for what no worker serves.
 	unserved chan struct{}
@@ -134,7 +135,11 @@ func (f *feed) Commit(ctx context.Context, tx *store.Tx) error {
 	if f.puts != nil {
 		f.puts(tx)
 	}
-	err := f.Store.Commit(ctx, tx)
+	commit := f.Store.Commit
+	if f.gates != nil && slices.ContainsFunc(tx.Put, func(m store.Message) bool { return m.Key.Queue == queueLimits }) {
+		commit = f.gates.commit
+	}
+	err := commit(ctx, tx)
 	if f.on.Load() {
 		f.note(tx, err)
 	}

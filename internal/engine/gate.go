@@ -40,9 +40,10 @@ import (
 //   - An attempt that ends, with a result or a failure, leaves in its own commit. One that is retried enters
 //     again, by a message that is visible when the retry is due: what waits for a retry holds no unit.
 //   - Work that is not wanted any more (cancelled, its instance has ended) is withdrawn: a message follows it
-//     from gate to gate. Each gate handles its messages in order, so that it does not overtake the work. The first
-//     one deletes the task. If that was claimed, code may run until its process knows: then it gives the unit
-//     back, or the end of a lease does.
+//     from gate to gate. Each gate handles its messages in order, so that it does not overtake the work. One at
+//     which the task is found deletes it. As that may just be claimed, code may run until its process knows: then
+//     it gives the units back, or the end of a lease does. Where the work is found waiting, it leaves the gates
+//     that it has passed at once.
 //   - If the process of an attempt is lost, the unit stays with the task. The process that claims it next has it
 //     leave and enter again: it begins again, which takes another token of a rate.
 //   - A gate at which work waits looks now and then whether what it has admitted is still there (audit). It is
@@ -78,7 +79,7 @@ type gateMessage struct {
 
 	// entry counts how often the work has entered: what leaves is the entry that it names, so that an attempt which
 	// ends late does not give back the unit of the next one. claimed is true for work that is withdrawn after
-	// its task was claimed: it may run until its process knows.
+	// its task was put: it may run until its process knows.
 	entry   int32
 	claimed bool
 

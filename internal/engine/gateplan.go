@@ -27,7 +27,7 @@ type gatePlan struct {
 }
 
 func (g *gateTurn) newPlan() *gatePlan {
-	p := &gatePlan{gateTurn: g, now: g.claim.Now, limit: g.limit, state: g.state}
+	p := &gatePlan{gateTurn: g, now: g.now, limit: g.limit, state: g.state}
 	p.state.holders = slices.Clone(g.state.holders)
 	return p
 }
@@ -79,40 +79,64 @@ func (p *gatePlan) take(m *gateMessage) error {
 	return nil
 }
 
-// withdraw removes work that waits here or was admitted. What does not wait here may be further on.
+// withdraw removes work that waits here or was admitted. What does not wait here may be further on, and run any
+// moment: until a gate has found that it does not, the gates before keep its units, for a lease at most.
 func (p *gatePlan) withdraw(m *gateMessage) error {
-	n := len(p.entering)
-	p.entering = slices.DeleteFunc(p.entering, func(e gateMessage) bool { return e.work == m.work })
-	if len(p.entering) < n {
+	if i := slices.IndexFunc(p.entering, func(e gateMessage) bool { return e.work == m.work }); i >= 0 {
+		p.leaveBefore(&p.entering[i])
+		p.entering = slices.Delete(p.entering, i, i+1)
 		return nil
 	}
 	next := *m
 	if err := p.drop(&next); err != nil {
 		return err
 	}
-	if i := p.state.find(m.work); i >= 0 && next.claimed {
-		p.state.holders[i].until = p.now.Add(p.e.cfg.LeaseDuration)
-	} else if i >= 0 {
+	last := m.at+1 == len(m.limits)
+	switch i := p.state.find(m.work); {
+	case i >= 0 && last && !next.claimed:
+		next.entry = p.state.holders[i].entry
+		p.leaveBefore(&next)
 		p.state.holders = slices.Delete(p.state.holders, i, i+1)
-	} else if p.state.waiting > 0 {
-		r, err := p.e.store.Get(p.ctx, waitingRecord(p.claim.Key.Tenant, m.work))
-		switch {
-		case errors.Is(err, store.ErrNotFound):
-		case err != nil:
+	case i >= 0:
+		p.state.holders[i].until = p.now.Add(p.e.cfg.LeaseDuration)
+	case p.state.waiting > 0:
+		if found, err := p.withdrawWaiting(m.work); found || err != nil {
 			return err
-		case r.Status == p.name:
-			p.tx.DeleteRecords = append(p.tx.DeleteRecords, store.DeleteRecord{Key: r.Key, Expect: r.Version})
-			p.state.waiting--
-			return nil
 		}
 	}
-	if next.at++; next.at < len(next.limits) {
+	if !last {
+		next.at++
 		p.tx.Put = append(p.tx.Put, next.message(p.claim.Key.Tenant, noTime))
 	}
 	return nil
 }
 
-// drop deletes the task of work that is withdrawn, if it was put, and notes if it was claimed.
+// withdrawWaiting removes work that waits here, and reports whether it does.
+func (p *gatePlan) withdrawWaiting(work string) (found bool, err error) {
+	r, err := p.e.store.Get(p.ctx, waitingRecord(p.claim.Key.Tenant, work))
+	if errors.Is(err, store.ErrNotFound) || err == nil && r.Status != p.name {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	m, err := decodeGateMessage(r.Body, p.claim.Key.Tenant)
+	if err != nil {
+		return false, errors.Join(err, store.ErrCorrupt)
+	}
+	p.leaveBefore(&m)
+	p.tx.DeleteRecords = append(p.tx.DeleteRecords, store.DeleteRecord{Key: r.Key, Expect: r.Version})
+	p.state.waiting--
+	return true, nil
+}
+
+// leaveBefore has work leave the gates that it has passed on its way here.
+func (p *gatePlan) leaveBefore(m *gateMessage) {
+	leave(&p.tx, p.claim.Key.Tenant, m.work, m.entry, m.limits[:m.at])
+}
+
+// drop deletes the task of work that is withdrawn, if it was put. It may be claimed before that is committed, so
+// that it counts as claimed in any case.
 func (p *gatePlan) drop(m *gateMessage) error {
 	if m.admits.Key.Name == "" {
 		return nil
@@ -121,7 +145,7 @@ func (p *gatePlan) drop(m *gateMessage) error {
 	if err != nil || len(pending) == 0 {
 		return err
 	}
-	m.claimed = m.claimed || pending[0].Attempt > 0
+	m.claimed = true
 	p.tx.Delete = append(p.tx.Delete, m.admits.Ref())
 	return nil
 }
@@ -221,8 +245,13 @@ func (p *gatePlan) pass(rule *rule, m *gateMessage) {
 		return
 	}
 	p.tx.Put = append(p.tx.Put, m.admits)
-	if m.admits.Key.Queue == QueueActivities {
-		p.e.suspectUnserved(QueueActivities, m.admits.Route)
+	p.e.suspectTask(&m.admits)
+}
+
+// suspectTask has the engine look whether somebody serves a task that is put.
+func (e *Engine) suspectTask(m *store.Message) {
+	if m.Key.Queue == QueueActivities {
+		e.suspectUnserved(QueueActivities, m.Route)
 	}
 }
 
@@ -239,8 +268,8 @@ func (p *gatePlan) wait(m *gateMessage) {
 }
 
 // lookAgain has the gate claimed again when there is something to do without a message: there is more to admit,
-// a token of the rate arrives, or it is time for an audit. A gate without work is deleted when all tokens are
-// there again.
+// a token of the rate arrives, or it is time for an audit. The gate of a key without work is deleted when all tokens
+// are there again.
 func (p *gatePlan) lookAgain() {
 	rule := p.limit.rule()
 	var at time.Time
@@ -256,7 +285,7 @@ func (p *gatePlan) lookAgain() {
 		}
 	case !p.state.firstUntil().IsZero():
 		at = p.state.firstUntil()
-	case len(p.state.holders) == 0 && p.state.next > p.now.UnixNano():
+	case p.state.limit.Keyed && len(p.state.holders) == 0 && p.state.next > p.now.UnixNano():
 		at = time.Unix(0, p.state.next).UTC().Add(time.Millisecond)
 	default:
 		return

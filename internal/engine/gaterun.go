@@ -29,6 +29,7 @@ type gateTurn struct {
 	claim *store.Claim
 	ctx   context.Context //nolint:containedctx // the batch is the lifetime of the context
 	name  string          // of the gate
+	now   time.Time       // by the store's clock
 
 	items      []gateItem
 	unreadable []store.PutRecord // messages that go to quarantine
@@ -54,6 +55,13 @@ func (e *Engine) gate(j *job) {
 	defer e.keeper.Drop(c.Lease())
 	g := &gateTurn{e: e, claim: c, ctx: ctx, name: c.Key.Name}
 	err := g.decode()
+	if _, _, keyed := splitGate(g.name); !keyed {
+		defer e.gates.lock(c.Key)()
+	}
+	g.now = c.Now
+	if now, known := e.siblings.times.now(e.clock.Now()); known && now.After(g.now) {
+		g.now = now // it took a while to get here, and tokens are spent at the time at which work begins
+	}
 	for i := 0; err == nil && i < gateTries; i++ {
 		if err = g.run(); !errors.Is(err, store.ErrConflict) {
 			break
@@ -147,8 +155,8 @@ func (g *gateTurn) commit(p *gatePlan) error {
 		p.tx.PutRecords = append(p.tx.PutRecords, p.limit.put(g.claim.Key.Tenant))
 	}
 	switch {
-	case !p.state.idle(g.claim.Now):
-		p.tx.PutRecords = append(p.tx.PutRecords, p.state.put(g.claim.Key.Tenant, g.claim.Now))
+	case !p.state.idle(p.now):
+		p.tx.PutRecords = append(p.tx.PutRecords, p.state.put(g.claim.Key.Tenant, p.now))
 	case p.state.version > 0:
 		p.tx.DeleteRecords = append(p.tx.DeleteRecords, store.DeleteRecord{Key: gateRecord(g.claim.Key.Tenant, g.name), Expect: p.state.version})
 		if !p.state.look.IsZero() {
@@ -179,7 +187,7 @@ func (p *gatePlan) audit() error {
 	var gone []gateHolder
 	for i := range p.state.holders {
 		h := &p.state.holders[i]
-		if g.claim.Now.Sub(h.at) < auditEvery || looked == auditMost {
+		if g.now.Sub(h.at) < auditEvery || looked == auditMost {
 			break
 		}
 		if !h.until.IsZero() {

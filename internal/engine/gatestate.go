@@ -148,9 +148,10 @@ func (s *gateState) firstUntil() (first time.Time) {
 	return first
 }
 
-// idle reports whether the gate needs no record: nothing is under way, and all tokens of the rate are there.
+// idle reports whether the gate needs no record: it is that of a key, nothing is under way, and all tokens of the rate
+// are there. The record of a gate without keys stays, see gateCommits.
 func (s *gateState) idle(now time.Time) bool {
-	return len(s.holders) == 0 && s.waiting == 0 && s.next <= now.UnixNano()
+	return s.limit.Keyed && len(s.holders) == 0 && s.waiting == 0 && s.next <= now.UnixNano()
 }
 
 // rule is what a limit allows at present.

@@ -39,7 +39,7 @@ func TestLimitsAtRandom(t *testing.T) {
 // TestLimitsSeeds are seeds with which TestLimitsAtRandom has failed once.
 func TestLimitsSeeds(t *testing.T) {
 	t.Parallel()
-	for _, seed := range []uint64{1} {
+	for _, seed := range []uint64{1, 5651173509572094266, 680822835433151474, 3853447629380467477, 13102732692255781996, 14078119533659598895} {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) { limitsAtRandom(t, seed) })
 	}
 }
@@ -202,8 +202,8 @@ func limitsAtRandom(t *testing.T, seed uint64) {
 		for _, kind := range []string{"gate", "waiting"} {
 			page, err := w.store.List(t.Context(), store.Query{Kind: kind})
 			w.do(err)
-			if len(page.Records) > 0 {
-				for _, r := range page.Records {
+			for _, r := range page.Records {
+				if kind == "waiting" || strings.Contains(r.Key.ID, "/") { // a gate without keys keeps its record
 					pending, _ := w.store.Pending(t.Context(), store.Key{Queue: "limits", Name: r.Key.ID}, 0)
 					t.Errorf("record %v is left, %s at %v: %q; its messages: %+v", r.Key, r.Status, r.Time, r.Body, pending)
 				}

@@ -1,0 +1,222 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/abidehq/abide/history"
+	"github.com/abidehq/abide/store"
+)
+
+// toGates returns how many messages to gates were committed, and how many claims of gates were finished.
+func (r *rig) toGates() (messages, claims int) {
+	for _, tx := range r.tape.commits() {
+		for i := range tx.Put {
+			if tx.Put[i].Key.Queue == queueLimits && tx.Put[i].ID != idLook {
+				messages++
+			}
+		}
+		for i := range tx.Finish {
+			if tx.Finish[i].Lease.Key.Queue == queueLimits {
+				claims++
+			}
+		}
+	}
+	return messages, claims
+}
+
+// gateRecordOf returns what a gate without keys remembers.
+func (r *rig) gateRecordOf(name string) gateState {
+	r.Helper()
+	rec, err := r.tape.Get(r.Context(), gateRecord("", name))
+	r.must(err)
+	s, err := gateOf(rec)
+	r.must(err)
+	return s
+}
+
+// firstUse runs one instance, after which the gate has a record.
+func (r *rig) firstUse() {
+	r.Helper()
+	r.begin("first", "flow", "x")
+	r.result("first")
+	r.pass(time.Minute)
+	r.tape.mu.Lock()
+	r.tape.txs = nil
+	r.tape.mu.Unlock()
+}
+
+// threeAtATime registers a flow whose activity is under a limit of three.
+func (r *rig) threeAtATime(m *meterOf) {
+	r.limitedFlow(m, func([]byte) history.Activity {
+		return history.Activity{Limits: under(func(l *history.Limit) { l.Concurrency = 3 })}
+	})
+}
+
+// TestNoMessageWhileThereIsRoom: what enters a gate that has room rides in the commit of its turn, and so does what
+// leaves it. Neither sends a message, and nobody claims the gate.
+func TestNoMessageWhileThereIsRoom(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		m := newMeterOf()
+		r.threeAtATime(m)
+		r.serve()
+		r.firstUse()
+		for i := range 12 {
+			r.begin(fmt.Sprint(i), "flow", "x")
+			if i%3 == 2 {
+				for k := range 3 {
+					want(r, "result", r.result(fmt.Sprint(i-k)), "x")
+				}
+			}
+		}
+		want(r, "most at a time", m.most["x"], 3)
+		messages, claims := r.toGates()
+		want(r, "messages to gates", messages, 0)
+		want(r, "claims of gates", claims, 0)
+		s := r.gateRecordOf("stripe")
+		want(r, "admitted", s.admitted, 13)
+		want(r, "under way", len(s.holders), 0)
+		r.nothingLeft()
+	})
+}
+
+// TestMessagesWhileThereIsNoRoom: what finds no room waits in its order, and what comes later waits behind it. When
+// all is done, commits carry what the gate does again.
+func TestMessagesWhileThereIsNoRoom(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		m := newMeterOf()
+		r.threeAtATime(m)
+		r.serve()
+		r.firstUse()
+		for i := range 20 {
+			r.begin(fmt.Sprint(i), "flow", "x")
+			<-time.After(time.Millisecond)
+		}
+		for i := range 20 {
+			r.result(fmt.Sprint(i))
+		}
+		want(r, "most at a time", m.most["x"], 3)
+		for i, who := range m.ran()[1:] {
+			want(r, fmt.Sprintf("run %d", i), who, fmt.Sprint(i))
+		}
+		messages, claims := r.toGates()
+		if messages < 17 || claims == 0 {
+			r.Errorf("%d messages and %d claims, want a message of each that had to wait", messages, claims)
+		}
+		r.pass(time.Minute)
+		before, _ := r.toGates()
+		r.begin("last", "flow", "x")
+		r.result("last")
+		after, _ := r.toGates()
+		want(r, "messages of the last", after-before, 0)
+		r.nothingLeft()
+	})
+}
+
+// TestABatchThatIsRefused: a commit that cannot be made with others is made alone, with messages.
+func TestABatchThatIsRefused(t *testing.T) {
+	for _, refusal := range []error{store.ErrConflict, store.ErrTooLarge, store.ErrInvalid} {
+		t.Run(refusal.Error(), func(t *testing.T) {
+			inBubble(t, func(r *rig) {
+				m := newMeterOf()
+				r.threeAtATime(m)
+				r.serve()
+				r.firstUse()
+				refused := 0
+				r.tape.failing(func(tx *store.Tx) error {
+					for i := range tx.PutRecords {
+						if tx.PutRecords[i].Record.Key == gateRecord("", "stripe") && len(tx.Finish)+len(tx.Append) > 0 && !finishes(tx, store.Key{Queue: queueLimits, Name: "stripe"}) {
+							refused++
+							return fmt.Errorf("refused: %w", refusal)
+						}
+					}
+					return nil
+				})
+				for i := range 12 {
+					r.begin(fmt.Sprint(i), "flow", "x")
+				}
+				for i := range 12 {
+					want(r, "result", r.result(fmt.Sprint(i)), "x")
+				}
+				r.tape.failing(nil)
+				want(r, "most at a time", m.most["x"], 3)
+				want(r, "runs", len(m.ran()), 13)
+				if refused == 0 {
+					r.Error("no batch was made, so none was refused")
+				}
+				r.nothingLeft()
+			})
+		})
+	}
+}
+
+// TestABatchWhoseOutcomeIsUnknown: whether it was committed or not, all is done once and no unit is lost.
+func TestABatchWhoseOutcomeIsUnknown(t *testing.T) {
+	for _, committed := range []bool{true, false} {
+		t.Run(fmt.Sprint(committed), func(t *testing.T) {
+			inBubble(t, func(r *rig) {
+				m := newMeterOf()
+				r.threeAtATime(m)
+				r.serve()
+				r.firstUse()
+				var lost atomic.Int32
+				r.tape.failing(func(tx *store.Tx) error {
+					for i := range tx.PutRecords {
+						if tx.PutRecords[i].Record.Key != gateRecord("", "stripe") || lost.Add(1) > 5 {
+							continue
+						}
+						if committed {
+							if err := r.tape.Store.Commit(r.Context(), tx); err != nil {
+								return err
+							}
+						}
+						return errors.New("connection reset by peer")
+					}
+					return nil
+				})
+				for i := range 12 {
+					r.begin(fmt.Sprint(i), "flow", "x")
+				}
+				for i := range 12 {
+					want(r, "result", r.result(fmt.Sprint(i)), "x")
+				}
+				if n := lost.Load(); n < 5 {
+					r.Errorf("%d commits without an answer, want 5", n)
+				}
+				if m.most["x"] > 3 {
+					r.Errorf("%d at a time, want 3 at most", m.most["x"])
+				}
+				r.pass(time.Hour)
+				r.nothingLeft()
+			})
+		})
+	}
+}
+
+// TestProcessesAtOneGate: engines of two processes commit what a gate does, each for its own work. A version that
+// one of them has read is not written over by the other.
+func TestProcessesAtOneGate(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		m := newMeterOf()
+		r.threeAtATime(m)
+		first := r.serve()
+		r.firstUse()
+		second := r.serve()
+		r.tape.slowly(10 * time.Millisecond)
+		for i := range 40 {
+			r.Engine = []*Engine{first, second}[i%2]
+			r.begin(fmt.Sprint(i), "flow", "x")
+		}
+		for i := range 40 {
+			want(r, "result", r.result(fmt.Sprint(i)), "x")
+		}
+		want(r, "most at a time", m.most["x"], 3)
+		want(r, "admitted", r.gateRecordOf("stripe").admitted, 41)
+		r.nothingLeft()
+		r.stop(second)
+		r.Engine = first
+	})
+}

@@ -59,12 +59,12 @@ func limiting() bench.Spec {
 		Short: "Measure what limits cost, and that work which waits delays no other",
 		Long: `Measure what limits cost, and that work which waits delays no other.
 
-First hellos are run without limits, and with a limit that all share (--shared). Then activities of other
-keys of a limit are run before and after activities have been scheduled behind one key of it, which one
-activity holds (--pile): the memory and both rates are reported. An urgent one is scheduled last, the
-key is released, and it is reported how many began before it. Then each tenant has a few tasks, alone
-and beside one tenant with many (--flood): how even the others' times are (Jain's index, 1 is
-even), and how long a task of theirs takes.`,
+First hellos are run without limits, and with a limit that all share (--shared). Then activities of
+other keys of a limit are run before and after activities have been scheduled behind one key of it,
+which one activity holds (--pile): the memory and both rates are reported. An urgent one is
+scheduled last, the key is released, and it is reported how many began before it. Then each tenant
+has a few tasks, alone and beside one tenant with many (--flood): how even the others' times are
+(Jain's index, 1 is even), and how long a task of theirs takes.`,
 		Example: `  abide bench limits
   abide bench limits --pile 1000000 --shared 0 --flood 0 --json
   abide bench limits --store postgres://localhost/abide`,

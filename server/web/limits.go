@@ -282,8 +282,12 @@ func unsetForm(info *abide.LimitInfo) form {
 
 // limitVerb returns a verb about the limit in the path.
 func (s *site) limitVerb(name string, ask func(*abide.LimitInfo) form, change func(*request, *abide.LimitInfo) (abide.LimitChange, string, error)) verb {
+	operation := name + "-limit" // as the API has it
+	if name == "set" {
+		operation = "change-limit"
+	}
 	return verb{
-		pattern: "/limits/{tenant}/{name}/" + name, section: "limits", operation: name + "-limit",
+		pattern: "/limits/{tenant}/{name}/" + name, section: "limits", operation: operation,
 		form: func(r *request) (form, error) {
 			info, err := s.gotLimit(r)
 			if err != nil {
@@ -315,7 +319,7 @@ func (s *site) limitVerb(name string, ask func(*abide.LimitInfo) form, change fu
 // newLimitVerb makes a limit that no code has declared yet.
 func (s *site) newLimitVerb() verb {
 	return verb{
-		pattern: "/limits/new", section: "limits", operation: "set-limit",
+		pattern: "/limits/new", section: "limits", operation: "change-limit",
 		form: func(r *request) (form, error) {
 			sc, err := r.scope()
 			return form{

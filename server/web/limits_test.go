@@ -131,7 +131,7 @@ func TestLimitsAreChangedOnThePage(t *testing.T) {
 	b.lacks(b.see("/limits"), "set by an operator")
 
 	noted := strings.Join(slices.Compact(slices.Clone(b.noted)), "; ")
-	check.Equal(t, "noted", noted, "pause-limit default/gateway; resume-limit default/gateway; set-limit default/gateway; unset-limit default/gateway")
+	check.Equal(t, "noted", noted, "pause-limit default/gateway; resume-limit default/gateway; change-limit default/gateway; unset-limit default/gateway")
 }
 
 // TestALimitIsMadeOnThePage, and deleted again.

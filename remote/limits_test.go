@@ -53,12 +53,18 @@ func TestLimits(t *testing.T) {
 		info2, err = s.ChangeLimit(s.month(), "", "one", abide.LimitChange{Unset: true, Paused: new(false), Revision: info2.Revision})
 		check.OK(s.T, err)
 		check.Equal(s.T, "rule", info2.Rule(), abide.LimitRule{Concurrency: 1})
+		for _, paused := range []bool{true, false} {
+			info2, err = s.ChangeLimit(s.month(), "", "one", abide.LimitChange{Paused: &paused})
+			check.OK(s.T, err)
+			check.Equal(s.T, "paused", info2.Paused, paused)
+		}
 		for _, what := range []struct {
 			name   string
 			change abide.LimitChange
 			want   error
 		}{
 			{"none", abide.LimitChange{Unset: true}, abide.ErrNotFound},
+			{"none", abide.LimitChange{Paused: new(true)}, abide.ErrNotFound},
 			{"one", abide.LimitChange{}, abide.ErrInvalid},
 			{"one", abide.LimitChange{Set: &abide.LimitRule{Concurrency: -1}}, abide.ErrInvalid},
 			{"", abide.LimitChange{Unset: true}, abide.ErrInvalid},

@@ -46,6 +46,8 @@ var completeArgs = map[string]completer{
 	"instances rewind": instanceIDs,
 	"instances show":   instanceIDs, "instances suspend": instanceIDs, "instances terminate": instanceIDs,
 	"instances wait": instanceIDs, "instances start": orchestrationNames,
+	"limits pause": limitNames, "limits resume": limitNames, "limits set": limitNames,
+	"limits show": limitNames, "limits unset": limitNames,
 	"operations cancel": operationIDs, "operations show": operationIDs, "operations watch": operationIDs,
 	"quarantine delete": quarantineIDs, "quarantine redrive": quarantineIDs, "quarantine show": quarantineIDs,
 	"schedules backfill": scheduleIDs, "schedules pause": scheduleIDs, "schedules preview": scheduleIDs,
@@ -183,6 +185,15 @@ func entityIDs(ctx context.Context, b connect.Backend, h *connect.Home) ([]strin
 	tenant := h.Tenant
 	page, err := engine.Entities(ctx, abide.EntityFilter{Tenant: &tenant, Limit: completeLimit})
 	return names(page.Entities, func(e *abide.EntityInfo) string { return e.Ref.ID }), err
+}
+
+func limitNames(ctx context.Context, b connect.Backend, h *connect.Home) ([]string, error) {
+	engine, err := b.Engine()
+	if err != nil {
+		return nil, err
+	}
+	found, err := engine.Limits(ctx, h.Tenant)
+	return names(found, func(l *abide.LimitInfo) string { return l.Name }), err
 }
 
 func actionIDs(ctx context.Context, b connect.Backend, h *connect.Home) ([]string, error) {

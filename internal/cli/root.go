@@ -15,6 +15,7 @@ import (
 	"github.com/abidehq/abide/internal/cli/console"
 	"github.com/abidehq/abide/internal/cli/entities"
 	"github.com/abidehq/abide/internal/cli/instances"
+	"github.com/abidehq/abide/internal/cli/limits"
 	"github.com/abidehq/abide/internal/cli/quarantine"
 	"github.com/abidehq/abide/internal/cli/serve"
 	"github.com/abidehq/abide/internal/cli/shards"
@@ -73,7 +74,7 @@ Exit codes: 0 ok, 1 failure, 2 usage, 3 not found, 4 conflict, 5 unreachable.`,
 		SilenceUsage:  true, // a wrong flag is one line, not a page
 		SilenceErrors: true, // run prints them, once
 	},
-		actions.New(), tokens.NewAudit(), bench.New(), builds.New(), serve.NewConfig(), sinks.NewDeliveries(), entities.New(), serve.NewHealth(), instances.New(), newMan(), store.NewMigrate(), instances.NewOperations(), serve.NewOrchestrate(), workers.NewOrchestrations(),
+		actions.New(), tokens.NewAudit(), bench.New(), builds.New(), serve.NewConfig(), sinks.NewDeliveries(), entities.New(), serve.NewHealth(), instances.New(), limits.New(), newMan(), store.NewMigrate(), instances.NewOperations(), serve.NewOrchestrate(), workers.NewOrchestrations(),
 		quarantine.New(), actions.NewSchedules(), serve.New(), tokens.NewSessions(), shards.New(), sinks.New(), stats.New(), store.New(), timers.New(), tokens.New(), top.New(), newVersion(), newVet(), workers.New(),
 	)
 	addCompletions(root)

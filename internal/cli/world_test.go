@@ -60,6 +60,12 @@ var (
 			return charge, nil
 		}
 	})
+	worldExported = abide.NewActivity("write", func(_ context.Context, customer string) (string, error) { return "wrote " + customer, nil })
+	worldExports  = abide.NewLimit("exports", abide.Concurrency(2), abide.Rate(1000, time.Second))
+	worldCustomer = abide.NewLimit("customer", abide.Concurrency(1), abide.PerKey())
+	worldExport   = abide.NewOrchestration("export", func(ctx abide.Context, customer string) (string, error) {
+		return worldExported.Call(ctx, customer, abide.Under(worldExports), abide.UnderKey(worldCustomer, customer))
+	})
 	worldGreet = abide.NewOrchestration("greet", func(_ abide.Context, name string) (string, error) {
 		return "hello, " + name, nil
 	})
@@ -99,7 +105,7 @@ func serveWorld(ctx context.Context, args []string) (err error) {
 	}
 	defer func() { err = errors.Join(err, st.Close()) }()
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	engine, err := abide.New(st, abide.Config{Register: []abide.Definition{worldOrder, worldGreet, orderCharge}, Logger: log, WorkerName: "world"})
+	engine, err := abide.New(st, abide.Config{Register: []abide.Definition{worldOrder, worldGreet, worldExport, orderCharge, worldExported}, Logger: log, WorkerName: "world"})
 	if err != nil {
 		return err
 	}

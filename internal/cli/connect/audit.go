@@ -29,6 +29,7 @@ type operatorTransport interface {
 	abide.Operator
 	abide.BuildOperator
 	abide.EntityTransport
+	abide.LimitTransport
 }
 
 // notedTransport writes an audit entry for each change of an instance.
@@ -91,6 +92,22 @@ func (t notedTransport) SetBuild(ctx context.Context, id string, change abide.Bu
 func (t notedTransport) MoveBuild(ctx context.Context, m abide.BuildMove) (abide.BuildMoved, error) {
 	moved, err := t.operatorTransport.MoveBuild(ctx, m)
 	return moved, t.Note(ctx, "move-build", "", fmt.Sprintf("%s to=%s moved=%d", m.From, m.To, moved.Moved), err)
+}
+
+func (t notedTransport) ChangeLimit(ctx context.Context, tenant, name string, change abide.LimitChange) (abide.LimitInfo, error) {
+	operation, target := "change-limit", tenant+"/"+name
+	switch {
+	case change.Set != nil:
+		target += fmt.Sprintf(" concurrency=%d rate=%d per=%v burst=%d", change.Set.Concurrency, change.Set.Rate, change.Set.Per, change.Set.Burst)
+	case change.Unset:
+		operation = "unset-limit"
+	case change.Paused != nil && *change.Paused:
+		operation = "pause-limit"
+	case change.Paused != nil:
+		operation = "resume-limit"
+	}
+	info, err := t.operatorTransport.ChangeLimit(abide.WithActor(ctx, localUser()), tenant, name, change)
+	return info, t.Note(ctx, operation, tenant, target, err)
 }
 
 // notedActions notes what is done to actions and schedules.

@@ -54,7 +54,10 @@ func (c *Check) Run(ctx context.Context) (Checked, error) {
 	if err != nil {
 		return Checked{}, fmt.Errorf("transfer: verify: %w", err)
 	}
-	k := &checker{ctx: ctx, Check: c, heads: map[uint64]uint64{}, seed: maphash.MakeSeed(), open: map[store.Key]openLog{}}
+	k := &checker{
+		ctx: ctx, Check: c, heads: map[uint64]uint64{}, seed: maphash.MakeSeed(), open: map[store.Key]openLog{},
+		entered: map[uint64]struct{}{},
+	}
 	count := newTally()
 	of := expected(ctx, c.Store)
 	err = each(ctx, c.Store, func(p *store.Parcel) error {
@@ -68,6 +71,7 @@ func (c *Check) Run(ctx context.Context) (Checked, error) {
 		return Checked{}, err
 	}
 	k.endOfLogs()
+	k.endOfLimits()
 	return Checked{Sum: count.total, Tenants: len(count.tenants), Unknown: k.unknown}, nil
 }
 
@@ -82,6 +86,11 @@ type checker struct {
 	seed    maphash.Seed
 	open    map[store.Key]openLog
 	unknown int
+
+	// entered has hashes of the messages to gates and of the instances whose start waits at one, and suspects has
+	// what is a problem unless one of its hashes is among them: see limits.go.
+	entered  map[uint64]struct{}
+	suspects []suspect
 }
 
 // openLog is a log of which entries are still to come.
@@ -214,10 +223,10 @@ func (c *checker) recordFormat(r *store.Record) {
 
 // What rules ask the store.
 
-// record returns a record, or nil if it is not there.
+// record returns a record, or nil if it is not there, or no record can have that name.
 func (c *checker) record(kind, tenant, id string) (*store.Record, error) {
 	r, err := c.Store.Get(c.ctx, store.RecordKey{Kind: kind, Tenant: tenant, ID: id})
-	if errors.Is(err, store.ErrNotFound) {
+	if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrInvalid) {
 		return nil, nil
 	}
 	return &r, err
@@ -233,6 +242,9 @@ func (c *checker) logLength(key store.Key) (int, error) {
 // an operator has to decide about it.
 func (c *checker) has(key store.Key, wanted func(id string) bool) (bool, error) {
 	messages, err := c.Store.Pending(c.ctx, key, 0)
+	if errors.Is(err, store.ErrInvalid) {
+		return false, nil // no key can have that name
+	}
 	if err != nil {
 		return false, err
 	}

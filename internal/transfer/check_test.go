@@ -70,16 +70,18 @@ var (
 	operationGo  = store.Message{Key: store.Key{Queue: "operations", Name: "o"}, ID: "run", Route: "operation", Body: one}
 )
 
-// TestRules breaks each rule, and sees it reported, and it alone; and has next to it what
-// keeps the rule.
+// broken is a rule with what breaks it, and next to it what keeps it.
+type broken struct {
+	rule  string
+	found string // a part of what is reported
+	bad   store.Tx
+	good  []store.Tx
+}
+
+// TestRules breaks each rule, and sees it reported, and it alone.
 func TestRules(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		rule  string
-		found string // a part of what is reported
-		bad   store.Tx
-		good  []store.Tx
-	}{
+	breakRules(t, []broken{
 		{
 			"every history has the record of its instance", "turns/acme/order-1 has a history of 3 events, and no record",
 			store.Tx{Append: []store.Append{log("turns", "order-1", 3)}},
@@ -227,7 +229,12 @@ func TestRules(t *testing.T) {
 			store.Tx{Put: []store.Message{message("outbox", "o", "e", []byte{9})}},
 			[]store.Tx{{Put: []store.Message{message("outbox", "o", "e", one), message("commands", "c", "m", []byte("{"))}}},
 		},
-	} {
+	})
+}
+
+func breakRules(t *testing.T, cases []broken) {
+	t.Helper()
+	for _, c := range cases {
 		t.Run(c.rule+": "+c.found, func(t *testing.T) {
 			t.Parallel()
 			s := newStore(t)

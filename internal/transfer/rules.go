@@ -22,6 +22,7 @@ type rule[T any] struct {
 var headRules = []rule[store.KeyHead]{
 	{"every history has the record of its instance", queueTurns, historyHasRecord},
 	{"every audit log has its record", queueAudit, auditLogHasRecord},
+	{ruleStartAtGate, queueTurns, startIsAtGate},
 }
 
 var messageRules = []rule[store.Message]{
@@ -29,6 +30,7 @@ var messageRules = []rule[store.Message]{
 	{"every message that fires a timer has the timer, armed", queueTimers, messageHasTimer},
 	{"every message that runs an action has the action, which has not ended", queueActions, messageHasAction},
 	{"every message to an operation has the operation", queueOperations, messageHasOperation},
+	{ruleEntersWanted, queueLimits, enteringIsWanted},
 }
 
 var recordRules = []rule[store.Record]{
@@ -39,6 +41,11 @@ var recordRules = []rule[store.Record]{
 	{"every active schedule has the message for its next run", kindSchedule, scheduleGoesOn},
 	{"every operation has the message that goes on with it, or removes it", kindOperation, operationGoesOn},
 	{"every record of an audit log has the log", kindAudit, auditRecordHasLog},
+	{ruleUnitHeld, kindGate, unitsAreHeld},
+	{"every gate of a limit counts what waits at it", kindGate, gateCounts},
+	{"every gate of a limit at which work waits has a message to look", kindGate, gateLooks},
+	{ruleWaitsWanted, kindLimitWait, waitingIsWanted},
+	{"everything that waits for a limit has the record of its gate", kindLimitWait, waitingHasGate},
 	{"every message in quarantine can be read", store.KindQuarantine, quarantinedIsReadable},
 	{"the store is not the target of an unfinished copy", store.KindCopy, copyIsFinished},
 }
@@ -55,9 +62,14 @@ func historyHasRecord(c *checker, h *store.KeyHead) (string, error) {
 	return fmt.Sprintf("%v has a history of %d events, and no record", h.Key, h.LogLength), nil
 }
 
+// ended reports whether the instance of a record has ended.
+func ended(r *store.Record) bool {
+	return slices.Contains([]string{"completed", "failed", "cancelled", "terminated", "continued"}, r.Status)
+}
+
 // instanceGoesOn: an instance with neither a history nor a message waits for ever.
 func instanceGoesOn(c *checker, r *store.Record) (string, error) {
-	if slices.Contains([]string{"completed", "failed", "cancelled", "terminated", "continued"}, r.Status) {
+	if ended(r) {
 		return "", nil
 	}
 	key := store.Key{Queue: queueTurns, Tenant: r.Key.Tenant, Name: r.Key.ID}

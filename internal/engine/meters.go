@@ -30,7 +30,7 @@ type meters struct {
 	operations, operationsWaited                metric.Int64Counter
 	batches                                     metric.Float64Histogram
 
-	cached, turning, acting, abandoned, limit                  metric.Float64ObservableGauge
+	cached, turning, acting, abandoned, limit, waiting         metric.Float64ObservableGauge
 	pending, ready, age, quarantineNow, clockLead, clockOffset metric.Float64ObservableGauge
 
 	byStatus   map[Status]label
@@ -50,7 +50,11 @@ func (e *Engine) instrument() error {
 	e.tracer = NewTracer(e.cfg.TracerProvider)
 	e.unobserve = func() {}
 	if e.cfg.Elsewhere == nil {
-		e.unobserve = e.observe()
+		gauges, limits := e.observe(), e.observeLimits()
+		e.unobserve = func() {
+			gauges()
+			limits()
+		}
 	}
 	if err := e.meters.set.Err; err != nil {
 		return fmt.Errorf("abide: %w", err)
@@ -114,7 +118,7 @@ func newMeters(p metric.MeterProvider, activities map[string]Activity) (*meters,
 		failed:    newLabel(meter.ActivitiesEnded, "failed"),
 		operated:  [2]label{newLabel(meter.EntityOperations, "completed"), newLabel(meter.EntityOperations, "failed")},
 
-		operationsWaited: set.Counter(meter.EntityWaited),
+		operationsWaited: set.Counter(meter.EntityWaited), waiting: set.Gauge(meter.LimitWaiting),
 	}
 	for _, status := range Statuses {
 		if status.Ended() {

@@ -31,6 +31,7 @@ var (
 	EntityBatch       = seconds("abide.entity.batch.duration", "", "How long a batch of operations of an entity took that was committed, with its commit.")
 	EntityWaited      = counter("abide.entity.waited", "", "Operations, and requests for locks, that had to wait because an entity was locked.")
 	LimitWait         = seconds("abide.limit.wait", "", "How long work waited at a limit until it was admitted; work under several limits counts at each.")
+	LimitWaiting      = gaugeBy("abide.limit.waiting", "", "limit", "Work that waits for a limit now, by its name, in all tenants: the sum over the keys of a limit that has them. 1,000 keys with waiting work are looked at, and 100 limits.")
 	MessagesStale     = counter("abide.message.stale", "", "Messages to instances that came too late or twice, and were acknowledged without being appended.")
 	EventsUnawaited   = counter("abide.event.unawaited", "", "Events that were dropped because nobody waited for them, as their sender asked for.")
 	ClaimsLost        = counter("abide.claim.lost", "queue", "Claims that were lost or had a conflict, by queue: the work is done by another process, or once more.")
@@ -109,7 +110,7 @@ func All() []Metric {
 		CallsRefused, CallsLimit,
 		TurnDuration, TurnReplays, TurnsRunning,
 		ActivityDuration, ActivitiesEnded, ActivityFailures, ActivitiesRunning, CodeAbandoned,
-		EntityOperations, EntityBatch, EntityWaited, LimitWait,
+		EntityOperations, EntityBatch, EntityWaited, LimitWait, LimitWaiting,
 		MessagesStale, EventsUnawaited, ClaimsLost,
 		WorkerTurns, WorkerActivities, WorkerSessions, WorkerConnected, WorkerSlots,
 		QueuePending, QueueReady, QueueAge, Quarantined, ClockLead, ClockOffset,

@@ -49,7 +49,7 @@ var (
 // The queues of the store.
 var (
 	QueuePending = gaugeBy("abide.queue.pending", "", "queue", "Messages that wait, by queue, whether or not they are visible.")
-	QueueReady   = gaugeBy("abide.queue.ready", "", "queue", "Messages that are visible, by queue; those of suspended and stalled instances do not count. Of one route, 10,000 are counted at most.")
+	QueueReady   = gaugeBy("abide.queue.ready", "", "queue", "Messages that are visible, by queue; those of instances that are suspended, stalled or waiting for a limit do not count. Of one route, 10,000 are counted at most.")
 	QueueAge     = gaugeBy("abide.queue.age", "s", "queue", "For how long the oldest visible message of the queue has been so; 0 if there is none.")
 	Quarantined  = gauge("abide.quarantine.messages", "", "Messages in quarantine; 10,000 are counted at most.")
 	ClockLead    = gauge("abide.store.clock.lead", "s", "How far the store's time is ahead of its clock, because that was set back; 0 if it is not.")

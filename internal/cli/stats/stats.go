@@ -27,6 +27,9 @@ them are ready, how many of those are leased by a process that works on them, or
 killed, and how long the oldest one has been waiting. abide instances show tells who has leased an
 instance or its activities, and until when.
 
+The messages of an instance that waits for a limit, or is suspended or stalled, are not ready: no
+process claims them. Activities that wait for a limit are in no queue: abide limits list shows them.
+
 ` + connect.HomeHelp,
 		Example: `  abide stats
   abide stats -o json
@@ -54,14 +57,23 @@ instance or its activities, and until when.
 	return cmd
 }
 
+// heldRoutes says what the messages of instances wait for that are visible, and that no process claims. They are not ready.
+var heldRoutes = map[string]string{".limited": "(waiting for a limit)", ".parked": "(suspended or stalled)"}
+
 // RouteRows prints the routes of s, with ages at its time.
 func RouteRows(s *store.Stats) console.Rows[store.RouteStats, api.RouteStats] {
 	return console.Rows[store.RouteStats, api.RouteStats]{
 		Titles: []string{"QUEUE", "ROUTE", "PENDING", "READY", "LEASED", "AGE"},
 		Row: func(r *store.RouteStats) []console.Cell {
+			if what, held := heldRoutes[r.Route]; held && r.Queue == "turns" {
+				return console.Row(r.Queue, console.Cell{Text: what, Colour: console.Faint}, r.Pending, 0, r.Leased, "")
+			}
 			route := console.Plain(r.Route)
-			if r.Route == "" {
+			switch r.Route {
+			case "":
 				route = console.Cell{Text: "(not started)", Colour: console.Faint}
+			case ".limits":
+				route = console.Cell{Text: "(gates of limits)", Colour: console.Faint}
 			}
 			return console.Row(r.Queue, route, r.Pending, r.Ready, r.Leased, ageOf(r, s))
 		},

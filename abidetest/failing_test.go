@@ -15,6 +15,18 @@ import (
 	"github.com/abidehq/abide/abidetest"
 )
 
+// disk is a limit whose first unit is never given back.
+var (
+	disk  = abide.NewLimit("disk", abide.Concurrency(1), abide.PerKey())
+	write = abide.NewActivity("write", func(ctx context.Context, _ string) (abide.None, error) {
+		<-ctx.Done()
+		return abide.None{}, ctx.Err()
+	})
+	exports = abide.NewOrchestration("exports", func(ctx abide.Context, of string) (abide.None, error) {
+		return write.Call(ctx, of, abide.UnderKey(disk, of))
+	})
+)
+
 // failing are tests that must fail, and what they must say then, as regular expressions.
 // Each is run in a process of its own by TestFailures.
 var failing = map[string]struct {
@@ -47,6 +59,37 @@ var failing = map[string]struct {
 		},
 		[]string{`waits for +timer "nap"`, `3 TimerCreated "nap" at 2000-01-01T02:00:00`},
 		[]string{"unserved"},
+	},
+	"an activity that waits for a limit": {
+		func(t *testing.T) {
+			abidetest.Run(t, func(_ *testing.T, env *abidetest.Env) {
+				env.Limit = time.Hour
+				env.Register(exports, write)
+				for _, id := range []string{"e1", "e2", "e3"} {
+					abidetest.Start(env, exports, "ann", abide.ID(id))
+					env.Advance(time.Second)
+				}
+				abidetest.Start(env, exports, "ann", abide.ID("e4")).Result()
+			})
+		},
+		[]string{`instance "e4" has not ended`, `waits for +activity "write"`,
+			`limited +activity "write" waits for limit "disk", key "ann", with 2 before it, since 2000-01-01T00:00:03Z; 1 of 1 in use\n`},
+		nil,
+	},
+	"an instance that waits for a limit": {
+		func(t *testing.T) {
+			abidetest.Run(t, func(t *testing.T, env *abidetest.Env) {
+				env.Limit = time.Hour
+				env.Register(exports, write)
+				pause := abide.LimitChange{Set: &abide.LimitRule{Rate: 5, Per: time.Second}, Paused: new(true)}
+				if _, err := env.Client().ChangeLimit(t.Context(), "", "reports", pause); err != nil {
+					t.Error(err)
+				}
+				abidetest.Start(env, exports, "ann", abide.Under(abide.NewLimit("reports", abide.Rate(5, time.Second)))).Result()
+			})
+		},
+		[]string{`status +pending`, `limited +the instance waits for limit "reports", with 0 before it, since 2000-01-01T00:00:00Z; the limit is paused\n`},
+		nil,
 	},
 	"an activity that nobody serves": {
 		func(t *testing.T) {

@@ -147,6 +147,9 @@ func (env *Env) describe(info *abide.Info) string {
 		if err != nil {
 			say("waits for", "(%s)", indent(err.Error()))
 		}
+		for _, w := range env.limited(info.Ref) {
+			say("limited", "%s", w)
+		}
 		for _, u := range env.unserved() {
 			say("unserved", "%s", u)
 		}
@@ -178,6 +181,51 @@ func (env *Env) waiting(ref abide.Ref) ([]string, error) {
 		return nil, err
 	}
 	return replayer.Replay(&h)
+}
+
+// limited returns for which limits an instance and its activities wait, at which place, and how much of them is in use.
+func (env *Env) limited(ref abide.Ref) []string {
+	ctx, c := context.Background(), abide.NewClient(env.store, env.Config.Codec)
+	waits, err := c.Waits(ctx, ref)
+	if err != nil {
+		return []string{"(" + indent(err.Error()) + ")"}
+	}
+	var list []string
+	for i := range waits {
+		w := waits[i].Limit
+		if w == nil {
+			continue
+		}
+		what := "the instance"
+		if waits[i].Event > 0 {
+			what = activityKey(waits[i].Name)
+		}
+		what += fmt.Sprintf(" waits for limit %q", w.Limit)
+		if w.Key != "" {
+			what += fmt.Sprintf(", key %q", w.Key)
+		}
+		what += fmt.Sprintf(", with %d before it, since %s", w.Ahead, w.Since.UTC().Format(time.RFC3339))
+		list = append(list, what+env.useOf(ctx, c, ref.Tenant, w))
+	}
+	return list
+}
+
+// useOf returns how much of a limit is in use, or of the key for which something waits.
+func (env *Env) useOf(ctx context.Context, c *abide.Client, tenant string, w *abide.LimitWait) string {
+	l, err := c.Limit(ctx, tenant, w.Limit)
+	if err != nil {
+		return ""
+	}
+	use := ""
+	for _, k := range l.Keys {
+		if n := l.Rule().Concurrency; k.Key == w.Key && n > 0 {
+			use = fmt.Sprintf("; %d of %d in use", k.InUse, n)
+		}
+	}
+	if l.Paused {
+		use += "; the limit is paused"
+	}
+	return use
 }
 
 // unserved returns what waits for a definition that is not registered.

@@ -111,7 +111,9 @@ func (s *site) limits(r *request) (view, error) {
 	}
 	for i := range page.Records {
 		key := page.Records[i].Key
-		info, err := s.engine.Limit(r.ctx(), tenantName(key.Tenant), key.ID)
+		info, err := s.limitsSeen.get(key, page.Records[i].Version, r.now(), func() (abide.LimitInfo, error) {
+			return s.engine.Limit(r.ctx(), tenantName(key.Tenant), key.ID)
+		})
 		if errors.Is(err, abide.ErrNotFound) {
 			continue // it was deleted meanwhile
 		}

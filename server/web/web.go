@@ -81,6 +81,7 @@ type site struct {
 	sections  []section
 
 	unservedSeen unservedCount
+	limitsSeen   limitMemory
 }
 
 // section is an entry of the menu.

@@ -69,7 +69,7 @@ func TestMistakesAboutNouns(t *testing.T) {
 		{"timers|import|--format|xml", "allowed are: csv, jsonl"},
 		{"quarantine|redrive|x|--all", "takes IDs or --all, not both"},
 		{"operations|list|--status|done", "known are: pending, running, completed, cancelled, failed"},
-		{"operations|list|--kind|dance", "known are: cancel, terminate, suspend, resume, restart, delete"},
+		{"operations|list|--kind|dance", "known are: cancel, terminate, suspend, resume, restart, rewind, delete"},
 		{"operations|show", "needs the ID of an operation"},
 		{"operations|cancel|x|--tenant|a|--all-tenants", "exclude each other"},
 		{"tokens|create", "needs a name for the token"},

@@ -42,7 +42,7 @@ func TestUsageErrors(t *testing.T) {
 		want string
 	}{
 		{"unknown command", "dance", `unknown command "dance" for "abide"; known are: actions, audit, bench`},
-		{"unknown bench", "bench engine", `unknown command "engine" for "abide bench"; known are: actions, events, fanout, hello, idle, limits, search, sequence, serve, sleep, soak, store, timers`},
+		{"unknown bench", "bench engine", `unknown command "engine" for "abide bench"; known are: actions, events, fanout, hello, idle, limits, search, sequence, serve, sleep, soak, store, timers, workers`},
 		{"argument", "bench store here", "takes no arguments"},
 		{"no store", "bench store", "no store: give --store URL or set ABIDE_STORE"},
 		{"unknown flag", "bench store --fast", "unknown flag: --fast"},

@@ -43,6 +43,8 @@ type Client struct {
 	limiter, bulk *admission.Limiter // of starts and events, and of many at once
 
 	folds folds // of the histories that Waits has read
+
+	rewound func(n int) // counts instances that were rewound; nil if the client has no engine
 }
 
 // NewClient returns a client of what is in a store. It does not check payloads.

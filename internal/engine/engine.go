@@ -302,6 +302,7 @@ func New(cfg Config) (*Engine, error) {
 	}
 	e.store, e.Client = e.feed, NewClient(e.feed, cfg.Clock)
 	e.Client.limits, e.Client.tenants = cfg.Store.Limits(), cfg.Tenants
+	e.Client.rewound = e.rewind
 	e.admit()
 	e.claiming, e.stopClaiming = context.WithCancel(context.Background())
 	e.working, e.stopWorking = context.WithCancelCause(context.Background())

@@ -86,7 +86,8 @@ func (t *turn) continueBroken() error {
 	if err != nil {
 		return err
 	}
-	t.in.info.partial, t.changed, t.starts, t.forked = false, true, true, true
+	t.in.info.partial, t.changed, t.forked = false, true, true
+	t.starts = t.in.info.offset == 0 // the history of one that was rewound is behind its old one
 	in := 0
 	for in < len(t.broken) && t.broken[in].Kind.Incoming() {
 		in++

@@ -20,7 +20,7 @@ type meters struct {
 	set *meter.Set
 
 	started, continued, ended, stalled, expired metric.Int64Counter
-	long, refused                               metric.Int64Counter
+	long, refused, rewound                      metric.Int64Counter
 	replays, stale, unawaited, lost             metric.Int64Counter
 	activitiesEnded, failures                   metric.Int64Counter
 	timersSet, timersFired                      metric.Int64Counter
@@ -81,6 +81,7 @@ func newMeters(p metric.MeterProvider, activities map[string]Activity) (*meters,
 		started:         set.Counter(meter.InstancesStarted),
 		continued:       set.Counter(meter.InstancesContinued),
 		ended:           set.Counter(meter.InstancesEnded),
+		rewound:         set.Counter(meter.InstancesRewound),
 		stalled:         set.Counter(meter.InstancesStalled),
 		long:            set.Counter(meter.InstancesLong),
 		refused:         set.Counter(meter.CallsRefused),
@@ -228,3 +229,6 @@ func (e *Engine) refused() {
 	e.count.Refused.Add(1)
 	e.meters.refused.Add(context.Background(), 1)
 }
+
+// rewind counts instances that were rewound by a client of this engine.
+func (e *Engine) rewind(n int) { e.meters.rewound.Add(context.Background(), int64(n)) }

@@ -60,7 +60,13 @@ func (c *Client) Rewind(ctx context.Context, ref Ref, reason string) error {
 		if err := r.add(ctx, info); err != nil {
 			return wrap("rewind", err)
 		}
-		return wrap("rewind", r.commit(ctx))
+		if err := r.commit(ctx); err != nil {
+			return wrap("rewind", err)
+		}
+		if c.rewound != nil {
+			c.rewound(len(r.logs))
+		}
+		return nil
 	})
 }
 

@@ -89,7 +89,7 @@ func (t *turn) keepTrace() {
 	switch {
 	case len(t.entries) > 0:
 		t.changed = t.changed || t.rooted
-		if forked := t.starts && !t.begins; forked {
+		if t.forked {
 			info.last = t.spanID()
 		}
 	case t.rooted:

@@ -69,7 +69,8 @@ type turn struct {
 	// pinned is the build that this turn, the first one of its execution, pins the instance to.
 	pinned string
 
-	// forked is true for the first turn of a fork, whose history ends within a turn.
+	// forked is true for the first turn of a fork, or of an instance that was rewound, whose history ends
+	// within a turn.
 	forked bool
 
 	// outdated is true if the code has other event IDs than history, because events that it does not

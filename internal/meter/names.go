@@ -5,6 +5,7 @@ var (
 	InstancesStarted   = counter("abide.instance.started", "", "Instances whose code began, and forks that went on.")
 	InstancesContinued = counter("abide.instance.continued", "", "Executions that continued as new: the next one began.")
 	InstancesEnded     = counter("abide.instance.ended", "status", "Instances that ended, by status: completed, failed, cancelled or terminated.")
+	InstancesRewound   = counter("abide.instance.rewound", "", "Failed instances that were rewound, failed children included: they run on, and end once more.")
 	InstancesStalled   = counter("abide.instance.stalled", "", "Instances that stalled.")
 	InstancesLong      = counter("abide.instance.history.long", "", "Instances whose history has passed 20,000 events or 64 MiB: they should continue as new.")
 	InstancesExpired   = counter("abide.instance.expired", "", "Ended instances that were deleted after their retention.")
@@ -105,7 +106,7 @@ var (
 // All returns every metric, in the order of this file.
 func All() []Metric {
 	return []Metric{
-		InstancesStarted, InstancesContinued, InstancesEnded, InstancesStalled, InstancesLong, InstancesExpired, InstancesCached, InstanceLateness,
+		InstancesStarted, InstancesContinued, InstancesEnded, InstancesRewound, InstancesStalled, InstancesLong, InstancesExpired, InstancesCached, InstanceLateness,
 		InstanceTimersScheduled, InstanceTimersFired, InstanceTimersMoved, InstanceTimersCancelled,
 		CallsRefused, CallsLimit,
 		TurnDuration, TurnReplays, TurnsRunning,

@@ -30,7 +30,7 @@ func NewOperations() *cobra.Command {
 			Aliases: []string{"operation"},
 			Short:   "Show and cancel operations on many instances",
 			Long: `An operation does one thing to many instances: 'abide instances cancel --all' starts one, and so
-do terminate, suspend, resume, restart and delete. It continues if its process dies,
+do terminate, suspend, resume, restart, rewind and delete. It continues if its process dies,
 and is kept for a week after it has ended.
 
 ` + connect.HomeHelp,

@@ -198,6 +198,14 @@ func (b *Tab) Fill(label, value string) {
 	b.Run(chromedp.Evaluate(fmt.Sprintf("document.getElementById(%q).select?.()", id), nil), chromedp.SendKeys("#"+id, value, chromedp.ByQuery))
 }
 
+// Tick clicks a box of the open dialog by its label.
+func (b *Tab) Tick(label string) {
+	b.t.Helper()
+	find := fmt.Sprintf(`[...document.querySelectorAll("dialog[open] label")].find(e => e.textContent.trim() === %q && e.checkVisibility())`, label)
+	b.Wait(find)
+	b.Run(chromedp.Evaluate(find+".click()", nil))
+}
+
 // Key presses a key that is also a character, as a keyboard does: if the page takes the
 // key, the character is not typed.
 func (b *Tab) Key(key string) {

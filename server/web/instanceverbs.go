@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"time"
 
 	"github.com/abidehq/abide"
@@ -67,6 +68,9 @@ func (s *site) instanceVerbs() []verb {
 				if kind == "suspend" || kind == "cancel" || kind == "terminate" || kind == "rewind" {
 					f.Fields = []field{reasonField()}
 				}
+				if label := recursiveLabels[kind]; label != "" {
+					f.Fields = append(f.Fields, field{Name: "recursive", Label: label, Kind: "check", Value: r.value("recursive")})
+				}
 				return f, nil
 			},
 			apply: func(r *request) (done, error) {
@@ -78,11 +82,32 @@ func (s *site) instanceVerbs() []verb {
 				if kind == "delete" {
 					d.to = s.path("/instances")
 				}
+				if r.value("recursive") != "" {
+					return d, s.changeFamily(r.ctx(), kind, ref, r.value("reason"))
+				}
 				return d, s.change(r.ctx(), kind, ref, r.value("reason"))
 			},
 		})
 	}
 	return append(verbs, s.raiseVerb(), s.correctVerb(), s.forkVerb(), s.moveVerb())
+}
+
+// recursiveLabels are those of the boxes of the changes that can be made to an instance together with its children.
+var recursiveLabels = map[string]string{
+	"terminate": "Terminate the children that it waits for too, and theirs",
+	"delete":    "Delete its children that have ended too, and theirs",
+}
+
+// changeFamily makes a change that has one of recursiveLabels to an instance and its children.
+func (s *site) changeFamily(ctx context.Context, kind string, ref abide.Ref, why string) error {
+	switch kind {
+	case "terminate":
+		return s.engine.TerminateWith(ctx, ref, abide.Termination{Reason: why, Recursive: true})
+	case "delete":
+		return s.engine.DeleteWith(ctx, ref, abide.Deletion{Recursive: true})
+	default:
+		return mistake("This cannot be done to its children too.")
+	}
 }
 
 // target returns an instance for the audit log.

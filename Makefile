@@ -148,6 +148,15 @@ test-backends: servers ## run the tests of the engine, timers, actions and opera
 	  ABIDE_TEST_STORE=$$kind go test -vet=off -count=1 -timeout $(LONG_TIMEOUT) -skip '$(SKIP)' $(ON_BACKENDS) || exit 1; \
 	done
 
+# Which program `make worker` builds, and where to. A test of internal/tidy holds its size.
+WORKER ?= ./examples/worker/run
+WORKER_OUT ?= $(BIN)/worker
+
+.PHONY: worker
+worker: ## build a program that is a worker over the network, static and as small as it gets
+	CGO_ENABLED=0 go build -tags grpcnotrace -trimpath -ldflags="-s -w" -o "$(WORKER_OUT)" "$(WORKER)"
+	@ls -l "$(WORKER_OUT)"
+
 # What CI checks besides the tests.
 PLATFORMS := linux/386 linux/arm64 darwin/arm64 windows/amd64
 

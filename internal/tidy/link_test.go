@@ -49,14 +49,30 @@ func TestAWorkerIsSmall(t *testing.T) {
 	if err := os.WriteFile(source, []byte(program), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	binary := filepath.Join(t.TempDir(), "client")
-	goCommand(t, "build", "-tags", noTrace, "-trimpath", "-ldflags", "-s -w", "-o", binary, source)
-	info, err := os.Stat(binary)
-	if err != nil {
-		t.Fatal(err)
+	for name, from := range map[string]string{"with no code": source, "of the example": "./examples/worker/run"} {
+		binary := filepath.Join(t.TempDir(), "worker")
+		goCommand(t, "build", "-tags", noTrace, "-trimpath", "-ldflags", "-s -w", "-o", binary, from)
+		info, err := os.Stat(binary)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Size() > maxWorkerBytes {
+			t.Errorf("the worker %s has %d bytes, at most %d are allowed", name, info.Size(), maxWorkerBytes)
+		}
 	}
-	if info.Size() > maxWorkerBytes {
-		t.Errorf("a worker has %d bytes, at most %d are allowed", info.Size(), maxWorkerBytes)
+}
+
+// TestWorkersAreBuiltSmall: by everything that builds one, or says how.
+func TestWorkersAreBuiltSmall(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"Makefile", "packaging/worker.Dockerfile", "docs/workers.md"} {
+		text, err := os.ReadFile(filepath.Join(root(t), name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if flags := "go build -tags " + noTrace + " -trimpath -ldflags"; !strings.Contains(string(text), flags) {
+			t.Errorf("%s does not have %s", name, flags)
+		}
 	}
 }
 

@@ -3,14 +3,17 @@ package engine
 import (
 	"encoding/json"
 	"slices"
+	"time"
 
 	"github.com/abidehq/abide/history"
+	"github.com/abidehq/abide/internal/base"
 	"github.com/abidehq/abide/store"
 )
 
 // lockSet is a request for the locks of entities: those that are not released yet.
 type lockSet struct {
 	ids     []string
+	since   time.Time // of the turn that requested them
 	granted bool
 }
 
@@ -24,7 +27,7 @@ func (l *ledger) noteLock(e *history.Event) {
 			l.locks = map[int32]*lockSet{}
 		}
 		ids, _ := lockIDs(e.Data) // decide has refused what cannot be read
-		l.locks[e.ID] = &lockSet{ids: ids}
+		l.locks[e.ID] = &lockSet{ids: ids, since: base.Later(l.now, e.At)}
 	case e.Kind == history.EntityLocked:
 		delete(l.open, e.Ref)
 		if set != nil {

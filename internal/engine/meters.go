@@ -28,7 +28,7 @@ type meters struct {
 	lateness, turns, activities                 metric.Float64Histogram
 	limitWaits                                  metric.Float64Histogram
 	operations, operationsWaited                metric.Int64Counter
-	batches                                     metric.Float64Histogram
+	batches, lockWaits                          metric.Float64Histogram
 
 	cached, turning, acting, abandoned, limit, waiting         metric.Float64ObservableGauge
 	pending, ready, age, quarantineNow, clockLead, clockOffset metric.Float64ObservableGauge
@@ -102,6 +102,7 @@ func newMeters(p metric.MeterProvider, activities map[string]Activity) (*meters,
 		limitWaits:      set.Seconds(meter.LimitWait),
 		operations:      set.Counter(meter.EntityOperations),
 		batches:         set.Seconds(meter.EntityBatch),
+		lockWaits:       set.Seconds(meter.EntityLockWait),
 		acting:          set.Gauge(meter.ActivitiesRunning),
 		abandoned:       set.Gauge(meter.CodeAbandoned),
 		stale:           set.Counter(meter.MessagesStale),
@@ -183,6 +184,9 @@ func (m *meters) committed(t *turn) {
 	}
 	for _, f := range t.fired {
 		m.lateness.Record(t.ctx, f.late.Seconds())
+	}
+	for _, wait := range t.lockWaits {
+		m.lockWaits.Record(t.ctx, wait.Seconds())
 	}
 	for _, c := range [...]struct {
 		counter metric.Int64Counter

@@ -164,6 +164,10 @@ func (t *turn) answer(m message, e, asked *history.Event) {
 			// It may be the deadline that came first.
 			t.dropTask(e.Ref, asked)
 		}
+	case history.EntityLockRequested:
+		if set := t.in.ledger.locks[e.Ref]; set != nil { // the time for which the instance was suspended does not count
+			t.lockWaits = append(t.lockWaits, max(m.PutAt.Sub(set.since), 0))
+		}
 	default:
 	}
 	delete(t.in.ledger.open, e.Ref)

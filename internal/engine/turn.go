@@ -183,6 +183,8 @@ type effects struct {
 	fired     []firing    // timers
 	firedRoom [2]firing   // room for fired, so that most turns allocate none
 
+	lockWaits []time.Duration // of the requests for locks that were granted
+
 	timersSet, timersMoved, timersCancelled int64
 
 	lateMessages int // acknowledged without being appended

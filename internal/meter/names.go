@@ -31,6 +31,7 @@ var (
 	EntityOperations  = counter("abide.entity.operations", "outcome", "Operations of entities that ended, by outcome: completed or failed. There are so many per batch as this grows by, divided by the growth of abide_entity_batch_duration_seconds_count.")
 	EntityBatch       = seconds("abide.entity.batch.duration", "", "How long a batch of operations of an entity took that was committed, with its commit.")
 	EntityWaited      = counter("abide.entity.waited", "", "Operations, and requests for locks, that had to wait because an entity was locked.")
+	EntityLockWait    = seconds("abide.entity.lock.wait", "", "How long requests for locks of entities took that were granted, from the turn that asked until the last lock was free.")
 	LimitWait         = seconds("abide.limit.wait", "", "How long work waited at a limit until it was admitted; work under several limits counts at each.")
 	LimitWaiting      = gaugeBy("abide.limit.waiting", "", "limit", "Work that waits for a limit now, by its name, in all tenants: the sum over the keys of a limit that has them. 1,000 keys with waiting work are looked at, and 100 limits.")
 	MessagesStale     = counter("abide.message.stale", "", "Messages to instances that came too late or twice, and were acknowledged without being appended.")
@@ -112,6 +113,7 @@ func All() []Metric {
 		TurnDuration, TurnReplays, TurnsRunning,
 		ActivityDuration, ActivitiesEnded, ActivityFailures, ActivitiesRunning, CodeAbandoned,
 		EntityOperations, EntityBatch, EntityWaited, LimitWait, LimitWaiting,
+		EntityOperations, EntityBatch, EntityWaited, EntityLockWait, LimitWait,
 		MessagesStale, EventsUnawaited, ClaimsLost,
 		WorkerTurns, WorkerActivities, WorkerSessions, WorkerConnected, WorkerSlots,
 		QueuePending, QueueReady, QueueAge, Quarantined, ClockLead, ClockOffset,

@@ -252,7 +252,7 @@ var layers = []layer{
 		path: "internal/fleet",
 		tests: []string{
 			".", "abidetest", "bus", "bus/outbox", "history", "internal/base", "internal/cli", "internal/testenv", "remote",
-			"store", "store/pgstore", "store/shardstore", "timer",
+			"store", "store/pebblestore", "store/pgstore", "store/redisstore", "store/shardstore", "timer",
 		},
 	},
 	{path: "cmd/...", imports: []string{"internal/cli/..."}},

@@ -2,9 +2,10 @@ package pgstore
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -143,7 +144,11 @@ type loaded struct {
 
 // newRevision returns the revision of new keys: a random number, to which no update will ever have raised the
 // revision of a row of the same key that was deleted.
-func newRevision() int64 { return rand.Int64N(1 << 62) }
+func newRevision() int64 {
+	var b [8]byte
+	_, _ = rand.Read(b[:])                              // never fails
+	return int64(binary.LittleEndian.Uint64(b[:]) >> 2) //nolint:gosec // it is less than 1<<62
+}
 
 // errExcluded is the error of what is not done while another process excludes this one.
 var errExcluded = fmt.Errorf("another process has the store for itself: %w", store.ErrInUse)

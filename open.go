@@ -71,6 +71,15 @@ type Config struct {
 	MaxTurns      int
 	MaxActivities int
 
+	// MaxInFlight limits how many attempts of an activity run concurrently in this process, by the
+	// name of an activity in Register, so that one that is slow cannot take all of MaxActivities:
+	//
+	//	MaxInFlight: map[string]int{"render": 4},
+	//
+	// What is beyond that is not claimed: it stays in the store for other processes, and takes no slot. An activity
+	// that is not named is limited by MaxActivities alone. For a limit over all processes see [NewLimit].
+	MaxInFlight map[string]int
+
 	// CacheSize is the number of waiting instances whose code stays in memory, so that it
 	// is not replayed. Each takes about 20 kB. Zero means 1,024.
 	CacheSize int
@@ -204,7 +213,7 @@ func New(s store.Store, cfg Config) (*Engine, error) {
 	}
 	e, err := engine.New(engine.Config{
 		Store: s, Clock: cfg.Clock, Logger: cfg.Logger, MeterProvider: cfg.MeterProvider, TracerProvider: cfg.TracerProvider, Executor: p.code, Routes: p.routes, Pins: p.pins, Activities: p.activities, Entities: p.entities,
-		MaxTurns: cfg.MaxTurns, MaxActivities: cfg.MaxActivities, CacheSize: cfg.CacheSize, LeaseDuration: cfg.LeaseDuration,
+		MaxTurns: cfg.MaxTurns, MaxActivities: cfg.MaxActivities, MaxInFlight: cfg.MaxInFlight, CacheSize: cfg.CacheSize, LeaseDuration: cfg.LeaseDuration,
 		Retention: cfg.Retention, StepCommitInterval: cfg.StepCommitInterval, DeadlockTimeout: cfg.DeadlockTimeout, MaxHistory: cfg.MaxHistory,
 		MaxHistoryBytes: cfg.MaxHistoryBytes, WorkerName: cfg.workerName(), Build: cfg.Build, Quota: engine.Quota(cfg.Quota),
 		Signatures: p.signatures, Ready: func(c *engine.Client) { p.learner.learn = c.Learn },
@@ -316,8 +325,22 @@ func (c *Config) check() error {
 	if c.DrainTimeout < 0 {
 		errs = append(errs, fmt.Errorf("abide: config: DrainTimeout is %v: must not be negative: %w", c.DrainTimeout, ErrInvalid))
 	}
-	_, err := define(c.Register)
+	d, err := define(c.Register)
+	errs = append(errs, c.checkInFlight(d)...)
 	return errors.Join(append(errs, checkWorker(c.WorkerName), checkBuild(c.Build), err)...)
+}
+
+// checkInFlight returns what is wrong with MaxInFlight.
+func (c *Config) checkInFlight(d *definitions) (errs []error) {
+	for _, name := range slices.Sorted(maps.Keys(c.MaxInFlight)) {
+		if n := c.MaxInFlight[name]; n < 1 {
+			errs = append(errs, fmt.Errorf("abide: config: MaxInFlight of activity %q is %d: must be 1 at least: %w", name, n, ErrInvalid))
+		}
+		if d.activities[name] == nil {
+			errs = append(errs, fmt.Errorf("abide: config: MaxInFlight names activity %q, which is not in Register: %w", name, ErrInvalid))
+		}
+	}
+	return errs
 }
 
 // minLease is the shortest lease that a busy process can renew in time.

@@ -36,6 +36,8 @@ var (
 	Syncs       = abide.NewOrchestration("sync", syncFlow)
 	Reindex     = abide.NewOrchestration("reindex", reindexFlow)
 	WriteEvents = abide.NewOrchestration("write-events", writeEventsFlow)
+	Render      = abide.NewActivity("render", render)
+	Films       = abide.NewOrchestration("film", filmFlow)
 )
 
 func pay(context.Context, Payment) (string, error) { return "", errors.New("it is stubbed") }
@@ -73,6 +75,20 @@ func syncFlow(ctx abide.Context, account string) (string, error) {
 func reindexFlow(_ abide.Context, text string) (string, error) { return text, nil }
 
 func writeEventsFlow(_ abide.Context, events []string) (int, error) { return len(events), nil }
+
+func render(context.Context, string) (string, error) { return "", errors.New("it is stubbed") }
+
+func filmFlow(ctx abide.Context, title string) (string, error) { return Render.Call(ctx, title) }
+
+// open starts a process that has at most 64 activities under way, and at most four of them renders.
+func open(ctx context.Context, url string) (*abide.Engine, error) {
+	return abide.Open(ctx, abide.Config{
+		Store:         url,
+		Register:      []abide.Definition{Payments, Pay, Films, Render},
+		MaxActivities: 64,
+		MaxInFlight:   map[string]int{"render": 4},
+	})
+}
 
 // slowDown is what a program does that knows better than its configuration.
 func slowDown(ctx context.Context, client *abide.Client) error {
@@ -265,6 +281,43 @@ func TestPaymentsUnderLimits(t *testing.T) {
 		if !slices.Equal(order, []int{-200, 200}) {
 			t.Errorf("what waited ran in the order %v", order)
 		}
+	})
+}
+
+// TestRendersLeaveSlots: a process has four renders under way, and a payment does not wait for them.
+func TestRendersLeaveSlots(t *testing.T) {
+	t.Parallel()
+	e, err := open(t.Context(), "memory://")
+	check.OK(t, err)
+	check.OK(t, e.Close())
+	abidetest.Run(t, func(t *testing.T, env *abidetest.Env) {
+		env.Config.MaxInFlight = map[string]int{"render": 4}
+		env.Register(Payments, Films)
+		var now, most int
+		var mu sync.Mutex
+		abidetest.Stub(env, Render, func(context.Context, string) (string, error) {
+			mu.Lock()
+			now++
+			most = max(most, now)
+			mu.Unlock()
+			<-time.After(time.Hour)
+			mu.Lock()
+			defer mu.Unlock()
+			now--
+			return "", nil
+		})
+		abidetest.Stub(env, Pay, func(_ context.Context, in Payment) (string, error) { return in.Customer, nil })
+		for i := range 12 {
+			abidetest.Start(env, Films, fmt.Sprint(i))
+		}
+		begun := env.Now()
+		check.Equal(t, "receipt", abidetest.Start(env, Payments, Payment{Customer: "ann"}).Result(), "ann")
+		check.Equal(t, "how long the payment took", env.Now().Sub(begun), 0)
+		env.Advance(3 * time.Hour)
+		mu.Lock()
+		defer mu.Unlock()
+		check.Equal(t, "renders under way", now, 0)
+		check.Equal(t, "most renders at a time", most, 4)
 	})
 }
 

@@ -75,6 +75,10 @@ type Config struct {
 	MaxActivities int
 	MaxEntities   int
 
+	// MaxInFlight limits how many attempts of an activity run concurrently, by its name. Those that it does not
+	// name are limited by MaxActivities alone.
+	MaxInFlight map[string]int
+
 	// CacheSize is the number of waiting instances whose code stays in memory.
 	CacheSize int
 
@@ -264,7 +268,7 @@ func New(cfg Config) (*Engine, error) {
 	if cfg.Store == nil {
 		return nil, fmt.Errorf("abide: no store: %w", ErrInvalid)
 	}
-	if err := cfg.checkPins(); err != nil {
+	if err := errors.Join(cfg.checkPins(), cfg.checkCaps()); err != nil {
 		return nil, err
 	}
 	if cfg.Tenants != nil && len(cfg.Tenants) == 0 || len(cfg.Tenants) > store.MaxClaimTenants {
@@ -281,6 +285,7 @@ func New(cfg Config) (*Engine, error) {
 	e.workerID = unique()
 	e.owner = roster.Owner(e.workerID, cfg.WorkerName, cfg.process())
 	e.turning, e.acting = newSlots(e, "orchestration", cfg.MaxTurns), newSlots(e, "activity", cfg.MaxActivities)
+	e.acting.caps = newCaps(cfg.MaxInFlight)
 	e.operating = newSlots(e, "entity", cfg.MaxEntities)
 	e.closers.slots = e.turning
 	e.cache = newCache(cfg.CacheSize, e.closers.end)

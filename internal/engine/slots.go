@@ -34,6 +34,9 @@ type slots struct {
 	// queue watches how old claimed messages are, and who holds the slots. Nil means that nobody does.
 	queue *admission.Queue
 
+	// caps limits those of one route. Nil means that there are no caps.
+	caps *caps
+
 	// running is the number of jobs that are not abandoned. It may be less than len(taken): the
 	// claim loop takes slots before it claims.
 	running atomic.Int64
@@ -188,6 +191,7 @@ func (j *job) abandon() {
 func (j *job) give() {
 	if !j.adopted {
 		j.slots.give(1)
+		j.slots.caps.give(j.Route)
 	}
 }
 

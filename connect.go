@@ -32,7 +32,7 @@ func connect(ctx context.Context, cfg Config) (*Engine, error) {
 	link, err := open(ctx, dial.Program{
 		URL: cfg.Store, Token: cfg.Token, Executor: p.code, Routes: p.routes, Pins: p.pins, Activities: p.activities, Entities: p.entities, Signatures: p.signatures,
 		Ready: func(learn func(route, event string, s *schema.Schema) string) { p.learner.learn = learn },
-		Clock: cfg.Clock, Logger: cfg.Logger, MeterProvider: cfg.MeterProvider, TracerProvider: cfg.TracerProvider, MaxTurns: cfg.MaxTurns, MaxActivities: cfg.MaxActivities, CacheSize: cfg.CacheSize,
+		Clock: cfg.Clock, Logger: cfg.Logger, MeterProvider: cfg.MeterProvider, TracerProvider: cfg.TracerProvider, MaxTurns: cfg.MaxTurns, MaxActivities: cfg.MaxActivities, MaxInFlight: cfg.MaxInFlight, CacheSize: cfg.CacheSize,
 		LeaseDuration: cfg.LeaseDuration, Retention: cfg.Retention, StepCommitInterval: cfg.StepCommitInterval, DeadlockTimeout: cfg.DeadlockTimeout,
 		MaxHistory: cfg.MaxHistory, MaxHistoryBytes: cfg.MaxHistoryBytes, Build: cfg.Build, WorkerName: cfg.workerName(),
 	})

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"runtime/debug"
 	"slices"
@@ -183,6 +184,9 @@ func helloOf(p *dial.Program) *workerpb.Hello {
 		h.Version = info.Main.Version
 	}
 	h.Entities = slices.Sorted(maps.Keys(p.Entities))
+	for _, name := range slices.Sorted(maps.Keys(p.MaxInFlight)) {
+		h.Caps = append(h.Caps, &workerpb.Cap{Activity: name, Most: int32(min(p.MaxInFlight[name], math.MaxInt32))})
+	}
 	for name := range p.Activities {
 		h.Activities = append(h.Activities, name)
 	}
@@ -275,6 +279,9 @@ func (l *link) connect(conn *grpc.ClientConn) (stream workerpb.Workers_WorkClien
 	welcome, err := worker.Greet(stream, hello)
 	if err != nil {
 		return nil, 0, fmt.Errorf("remote: %s: %w", conn.Target(), err)
+	}
+	if len(hello.GetCaps()) > 0 && welcome.GetRevision() < workerlink.RevisionCaps {
+		l.p.Logger.Warn("server of an earlier release ignores MaxInFlight", "server", conn.Target(), "version", welcome.GetServer())
 	}
 	l.p.Logger.Debug("session with the server begun", "server", conn.Target(), "version", welcome.GetServer())
 	return stream, welcome.GetRevision(), nil

@@ -43,6 +43,7 @@ type Program struct {
 
 	// The rest is as in [engine.Config].
 	MaxTurns, MaxActivities, CacheSize int
+	MaxInFlight                        map[string]int
 	LeaseDuration, Retention           time.Duration
 	StepCommitInterval                 time.Duration
 	DeadlockTimeout                    time.Duration

@@ -11,10 +11,11 @@ import (
 )
 
 // Revision is what this release says in Welcome.revision. RevisionLimits is the first one of servers that know limits
-// and priorities of starts, activities and children.
+// and priorities of starts, activities and children, and RevisionCaps that of servers that know caps of activities.
 const (
-	Revision       = 1
+	Revision       = 2
 	RevisionLimits = 1
+	RevisionCaps   = 2
 )
 
 // EncodeStart returns a start for the wire.

@@ -456,8 +456,11 @@ type Hello struct {
 	Pinned              []string `protobuf:"bytes,24,rep,name=pinned,proto3" json:"pinned,omitempty"`
 	PinnedUntilContinue []string `protobuf:"bytes,25,rep,name=pinned_until_continue,json=pinnedUntilContinue,proto3" json:"pinned_until_continue,omitempty"`
 	Entities            []string `protobuf:"bytes,26,rep,name=entities,proto3" json:"entities,omitempty"`
-	unknownFields       protoimpl.UnknownFields
-	sizeCache           protoimpl.SizeCache
+	// How many attempts of an activity may be in flight, of those that have less than all slots. A server of a revision
+	// before 2 ignores it.
+	Caps          []*Cap `protobuf:"bytes,27,rep,name=caps,proto3" json:"caps,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Hello) Reset() {
@@ -658,6 +661,13 @@ func (x *Hello) GetEntities() []string {
 	return nil
 }
 
+func (x *Hello) GetCaps() []*Cap {
+	if x != nil {
+		return x.Caps
+	}
+	return nil
+}
+
 type Signature struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -732,7 +742,7 @@ type Welcome struct {
 	Server   string                 `protobuf:"bytes,2,opt,name=server,proto3" json:"server,omitempty"`      // the version of the server
 	LeaseMs  int64                  `protobuf:"varint,3,opt,name=lease_ms,json=leaseMs,proto3" json:"lease_ms,omitempty"`
 	// What the server knows that a worker must not send to one that does not: 1 for limits and priorities of
-	// starts. A server of an earlier release says 0.
+	// starts, 2 for caps of activities. A server of an earlier release says 0.
 	Revision      uint32 `protobuf:"varint,4,opt,name=revision,proto3" json:"revision,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2759,6 +2769,58 @@ func (x *CallPart) GetBody() []byte {
 	return nil
 }
 
+type Cap struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Activity      string                 `protobuf:"bytes,1,opt,name=activity,proto3" json:"activity,omitempty"`
+	Most          int32                  `protobuf:"varint,2,opt,name=most,proto3" json:"most,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Cap) Reset() {
+	*x = Cap{}
+	mi := &file_worker_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Cap) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Cap) ProtoMessage() {}
+
+func (x *Cap) ProtoReflect() protoreflect.Message {
+	mi := &file_worker_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Cap.ProtoReflect.Descriptor instead.
+func (*Cap) Descriptor() ([]byte, []int) {
+	return file_worker_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *Cap) GetActivity() string {
+	if x != nil {
+		return x.Activity
+	}
+	return ""
+}
+
+func (x *Cap) GetMost() int32 {
+	if x != nil {
+		return x.Most
+	}
+	return 0
+}
+
 var File_worker_proto protoreflect.FileDescriptor
 
 const file_worker_proto_rawDesc = "" +
@@ -2801,7 +2863,7 @@ const file_worker_proto_rawDesc = "" +
 	"\bdraining\x18\v \x01(\bR\bdraining\x12\x18\n" +
 	"\adrained\x18\f \x01(\bR\adrained\x128\n" +
 	"\bentities\x18\r \x03(\v2\x1c.abide.worker.v1.EntityBatchR\bentities\x12@\n" +
-	"\x0fcancel_entities\x18\x0e \x03(\v2\x17.abide.worker.v1.CancelR\x0ecancelEntities\"\xf8\x05\n" +
+	"\x0fcancel_entities\x18\x0e \x03(\v2\x17.abide.worker.v1.CancelR\x0ecancelEntities\"\xa2\x06\n" +
 	"\x05Hello\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n" +
@@ -2835,7 +2897,8 @@ const file_worker_proto_rawDesc = "" +
 	"\adrained\x18\x15 \x01(\bR\adrained\x12\x16\n" +
 	"\x06pinned\x18\x18 \x03(\tR\x06pinned\x122\n" +
 	"\x15pinned_until_continue\x18\x19 \x03(\tR\x13pinnedUntilContinue\x12\x1a\n" +
-	"\bentities\x18\x1a \x03(\tR\bentities\"i\n" +
+	"\bentities\x18\x1a \x03(\tR\bentities\x12(\n" +
+	"\x04caps\x18\x1b \x03(\v2\x14.abide.worker.v1.CapR\x04caps\"i\n" +
 	"\tSignature\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
 	"\bactivity\x18\x02 \x01(\bR\bactivity\x12\x14\n" +
@@ -3038,7 +3101,10 @@ const file_worker_proto_rawDesc = "" +
 	"\x04body\x18\x03 \x01(\fR\x04body\x1a9\n" +
 	"\vHeaderEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x012\x90\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"5\n" +
+	"\x03Cap\x12\x1a\n" +
+	"\bactivity\x18\x01 \x01(\tR\bactivity\x12\x12\n" +
+	"\x04most\x18\x02 \x01(\x05R\x04most2\x90\x01\n" +
 	"\aWorkers\x12B\n" +
 	"\x04Work\x12\x1b.abide.worker.v1.FromWorker\x1a\x19.abide.worker.v1.ToWorker(\x010\x01\x12A\n" +
 	"\x04Call\x12\x1c.abide.worker.v1.CallRequest\x1a\x19.abide.worker.v1.CallPart0\x01B,Z*github.com/abidehq/abide/internal/workerpbb\x06proto3"
@@ -3056,7 +3122,7 @@ func file_worker_proto_rawDescGZIP() []byte {
 }
 
 var file_worker_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
+var file_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
 var file_worker_proto_goTypes = []any{
 	(TurnError_Kind)(0),     // 0: abide.worker.v1.TurnError.Kind
 	(Cancel_Cause)(0),       // 1: abide.worker.v1.Cancel.Cause
@@ -3090,9 +3156,10 @@ var file_worker_proto_goTypes = []any{
 	(*Started)(nil),         // 29: abide.worker.v1.Started
 	(*CallRequest)(nil),     // 30: abide.worker.v1.CallRequest
 	(*CallPart)(nil),        // 31: abide.worker.v1.CallPart
-	nil,                     // 32: abide.worker.v1.Start.TagsEntry
-	nil,                     // 33: abide.worker.v1.CallRequest.HeaderEntry
-	nil,                     // 34: abide.worker.v1.CallPart.HeaderEntry
+	(*Cap)(nil),             // 32: abide.worker.v1.Cap
+	nil,                     // 33: abide.worker.v1.Start.TagsEntry
+	nil,                     // 34: abide.worker.v1.CallRequest.HeaderEntry
+	nil,                     // 35: abide.worker.v1.CallPart.HeaderEntry
 }
 var file_worker_proto_depIdxs = []int32{
 	4,  // 0: abide.worker.v1.FromWorker.hello:type_name -> abide.worker.v1.Hello
@@ -3113,33 +3180,34 @@ var file_worker_proto_depIdxs = []int32{
 	15, // 15: abide.worker.v1.ToWorker.entities:type_name -> abide.worker.v1.EntityBatch
 	20, // 16: abide.worker.v1.ToWorker.cancel_entities:type_name -> abide.worker.v1.Cancel
 	5,  // 17: abide.worker.v1.Hello.signatures:type_name -> abide.worker.v1.Signature
-	8,  // 18: abide.worker.v1.Turn.open:type_name -> abide.worker.v1.Open
-	13, // 19: abide.worker.v1.Turn.trace:type_name -> abide.worker.v1.Trace
-	11, // 20: abide.worker.v1.TurnResult.error:type_name -> abide.worker.v1.TurnError
-	10, // 21: abide.worker.v1.TurnResult.awaited:type_name -> abide.worker.v1.Awaited
-	0,  // 22: abide.worker.v1.TurnError.kind:type_name -> abide.worker.v1.TurnError.Kind
-	13, // 23: abide.worker.v1.Activity.trace:type_name -> abide.worker.v1.Trace
-	16, // 24: abide.worker.v1.EntityBatch.operations:type_name -> abide.worker.v1.EntityOperation
-	18, // 25: abide.worker.v1.EntityOutcome.results:type_name -> abide.worker.v1.EntityResult
-	19, // 26: abide.worker.v1.EntityOutcome.signals:type_name -> abide.worker.v1.EntitySignal
-	26, // 27: abide.worker.v1.EntityOutcome.starts:type_name -> abide.worker.v1.Start
-	1,  // 28: abide.worker.v1.Cancel.cause:type_name -> abide.worker.v1.Cancel.Cause
-	26, // 29: abide.worker.v1.Request.starts:type_name -> abide.worker.v1.Start
-	27, // 30: abide.worker.v1.Request.wait:type_name -> abide.worker.v1.Wait
-	13, // 31: abide.worker.v1.Request.trace:type_name -> abide.worker.v1.Trace
-	32, // 32: abide.worker.v1.Start.tags:type_name -> abide.worker.v1.Start.TagsEntry
-	29, // 33: abide.worker.v1.Reply.started:type_name -> abide.worker.v1.Started
-	33, // 34: abide.worker.v1.CallRequest.header:type_name -> abide.worker.v1.CallRequest.HeaderEntry
-	34, // 35: abide.worker.v1.CallPart.header:type_name -> abide.worker.v1.CallPart.HeaderEntry
-	2,  // 36: abide.worker.v1.Workers.Work:input_type -> abide.worker.v1.FromWorker
-	30, // 37: abide.worker.v1.Workers.Call:input_type -> abide.worker.v1.CallRequest
-	3,  // 38: abide.worker.v1.Workers.Work:output_type -> abide.worker.v1.ToWorker
-	31, // 39: abide.worker.v1.Workers.Call:output_type -> abide.worker.v1.CallPart
-	38, // [38:40] is the sub-list for method output_type
-	36, // [36:38] is the sub-list for method input_type
-	36, // [36:36] is the sub-list for extension type_name
-	36, // [36:36] is the sub-list for extension extendee
-	0,  // [0:36] is the sub-list for field type_name
+	32, // 18: abide.worker.v1.Hello.caps:type_name -> abide.worker.v1.Cap
+	8,  // 19: abide.worker.v1.Turn.open:type_name -> abide.worker.v1.Open
+	13, // 20: abide.worker.v1.Turn.trace:type_name -> abide.worker.v1.Trace
+	11, // 21: abide.worker.v1.TurnResult.error:type_name -> abide.worker.v1.TurnError
+	10, // 22: abide.worker.v1.TurnResult.awaited:type_name -> abide.worker.v1.Awaited
+	0,  // 23: abide.worker.v1.TurnError.kind:type_name -> abide.worker.v1.TurnError.Kind
+	13, // 24: abide.worker.v1.Activity.trace:type_name -> abide.worker.v1.Trace
+	16, // 25: abide.worker.v1.EntityBatch.operations:type_name -> abide.worker.v1.EntityOperation
+	18, // 26: abide.worker.v1.EntityOutcome.results:type_name -> abide.worker.v1.EntityResult
+	19, // 27: abide.worker.v1.EntityOutcome.signals:type_name -> abide.worker.v1.EntitySignal
+	26, // 28: abide.worker.v1.EntityOutcome.starts:type_name -> abide.worker.v1.Start
+	1,  // 29: abide.worker.v1.Cancel.cause:type_name -> abide.worker.v1.Cancel.Cause
+	26, // 30: abide.worker.v1.Request.starts:type_name -> abide.worker.v1.Start
+	27, // 31: abide.worker.v1.Request.wait:type_name -> abide.worker.v1.Wait
+	13, // 32: abide.worker.v1.Request.trace:type_name -> abide.worker.v1.Trace
+	33, // 33: abide.worker.v1.Start.tags:type_name -> abide.worker.v1.Start.TagsEntry
+	29, // 34: abide.worker.v1.Reply.started:type_name -> abide.worker.v1.Started
+	34, // 35: abide.worker.v1.CallRequest.header:type_name -> abide.worker.v1.CallRequest.HeaderEntry
+	35, // 36: abide.worker.v1.CallPart.header:type_name -> abide.worker.v1.CallPart.HeaderEntry
+	2,  // 37: abide.worker.v1.Workers.Work:input_type -> abide.worker.v1.FromWorker
+	30, // 38: abide.worker.v1.Workers.Call:input_type -> abide.worker.v1.CallRequest
+	3,  // 39: abide.worker.v1.Workers.Work:output_type -> abide.worker.v1.ToWorker
+	31, // 40: abide.worker.v1.Workers.Call:output_type -> abide.worker.v1.CallPart
+	39, // [39:41] is the sub-list for method output_type
+	37, // [37:39] is the sub-list for method input_type
+	37, // [37:37] is the sub-list for extension type_name
+	37, // [37:37] is the sub-list for extension extendee
+	0,  // [0:37] is the sub-list for field type_name
 }
 
 func init() { file_worker_proto_init() }
@@ -3153,7 +3221,7 @@ func file_worker_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_worker_proto_rawDesc), len(file_worker_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   33,
+			NumMessages:   34,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

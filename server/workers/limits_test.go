@@ -14,6 +14,7 @@ import (
 	"github.com/abidehq/abide/internal/replay"
 	"github.com/abidehq/abide/internal/workerlink"
 	"github.com/abidehq/abide/internal/workerpb"
+	"github.com/abidehq/abide/store"
 )
 
 // TestLimitsOfWorkers: an engine at a server starts instances under limits, from its own code and from operations of
@@ -79,6 +80,45 @@ func TestLimitsOfWorkers(t *testing.T) {
 	result, err := waits.Instance(e, "second").Result(ctx)
 	check.OK(t, err)
 	check.Equal(t, "result of the second", result, "yes")
+}
+
+// TestMaxInFlightOfWorkers: a worker is sent no more of an activity than it says, and what it is not sent takes no
+// slot of another one.
+func TestMaxInFlightOfWorkers(t *testing.T) {
+	t.Parallel()
+	begun, release := make(chan int, 10), make(chan struct{})
+	slow := waiting(begun, release)
+	quick := abide.NewActivity("quick", func(_ context.Context, n int) (int, error) { return n, nil })
+	slowFlow := abide.NewOrchestration("slow-flow", func(ctx abide.Context, n int) (int, error) { return slow.Call(ctx, n) })
+	quickFlow := abide.NewOrchestration("quick-flow", func(ctx abide.Context, n int) (int, error) { return quick.Call(ctx, n) })
+	h := newHost(t)
+	e := h.work(func(c *abide.Config) { c.MaxActivities, c.MaxInFlight = 3, map[string]int{"act": 2} }, slow, quick, slowFlow, quickFlow)
+	var all []*abide.Instance[int]
+	for n := range 10 {
+		i, err := slowFlow.Start(soon(t), e, n)
+		check.OK(t, err)
+		all = append(all, i)
+	}
+	for range 2 {
+		receive(t, "the slow activity", begun)
+	}
+	for n := range 20 {
+		i, err := quickFlow.Start(soon(t), e, n)
+		check.OK(t, err)
+		got, err := i.Result(soon(t))
+		check.OK(t, err)
+		check.Equal(t, "result of the quick one", got, n)
+	}
+	check.Equal(t, "attempts beyond the cap", len(begun), 0)
+	leases, err := h.store.Leases(soon(t), store.LeaseQuery{Queue: engine.QueueActivities})
+	check.OK(t, err)
+	check.Equal(t, "tasks that are leased", len(leases), 2)
+	close(release)
+	for n, i := range all {
+		got, err := i.Result(soon(t))
+		check.OK(t, err)
+		check.Equal(t, "result of the slow one", got, n)
+	}
 }
 
 // beforeLimits has the server be of a release that knows no limits.

@@ -115,6 +115,24 @@ func TestRefusalsAreLogged(t *testing.T) {
 	})
 }
 
+// TestCapsAreChecked: a worker can limit how many attempts are in flight of activities that it runs, to one at least.
+func TestCapsAreChecked(t *testing.T) {
+	inBubble(t, nil, func(b *bubble) {
+		for says, bound := range map[string]*workerpb.Cap{
+			`the worker limits activity "other", and does not run it`: {Activity: "other", Most: 1},
+			`activity "act" to 0 in flight`:                           {Activity: "act"},
+			`activity "act" to -1 in flight`:                          {Activity: "act", Most: -1},
+		} {
+			err := b.lie("192.0.2.1:4000", "", &workerpb.FromWorker{Hello: &workerpb.Hello{
+				Protocol: workerlink.Protocol, Activities: []string{"act"}, Caps: []*workerpb.Cap{bound},
+			}})
+			if err == nil || !strings.Contains(err.Error(), says) {
+				t.Errorf("the error is %v, want %s", err, says)
+			}
+		}
+	})
+}
+
 // TestRefusalsOfAnAddressAreLimited: whatever an address comes up with, there are few lines about it.
 func TestRefusalsOfAnAddressAreLimited(t *testing.T) {
 	inBubble(t, nil, func(b *bubble) {

@@ -117,7 +117,7 @@ func checkHello(h *workerpb.Hello) error {
 	case h.GetTurnSlots() < 0, h.GetActivitySlots() < 0, h.GetCacheSize() < 0, h.GetMaxHistory() < 0, h.GetMaxHistoryBytes() < 0:
 		return refuse("slots, the size of the cache and limits of histories must not be negative")
 	}
-	if err := checkPinned(h); err != nil {
+	if err := errors.Join(checkPinned(h), checkCaps(h)); err != nil {
 		return refuse("%v", err)
 	}
 	lease := time.Duration(h.GetLeaseMs()) * time.Millisecond
@@ -140,6 +140,35 @@ func checkHello(h *workerpb.Hello) error {
 		}
 	}
 	return nil
+}
+
+// checkCaps returns what is wrong with the activities of which a worker limits how many are in flight.
+func checkCaps(h *workerpb.Hello) error {
+	if len(h.GetCaps()) == 0 {
+		return nil
+	}
+	runs := make(map[string]bool, len(h.GetActivities()))
+	for _, name := range h.GetActivities() {
+		runs[name] = true
+	}
+	for _, c := range h.GetCaps() {
+		switch name := c.GetActivity(); {
+		case !runs[name]:
+			return fmt.Errorf("the worker limits activity %q, and does not run it", name)
+		case c.GetMost() < 1:
+			return fmt.Errorf("the worker limits activity %q to %d in flight, at least 1 has to be allowed", name, c.GetMost())
+		}
+	}
+	return nil
+}
+
+// capsOf returns how many attempts of an activity a worker may have in flight, by name.
+func capsOf(h *workerpb.Hello) map[string]int {
+	caps := make(map[string]int, len(h.GetCaps()))
+	for _, c := range h.GetCaps() {
+		caps[c.GetActivity()] = int(c.GetMost())
+	}
+	return caps
 }
 
 // checkPinned returns what is wrong with the orchestrations that a worker pins. Each is claimed by two routes.
@@ -270,7 +299,7 @@ func (w *workerSession) config(h *workerpb.Hello, signatures []engine.Signature)
 		Store: s.store, Clock: s.cfg.Clock, Logger: s.cfg.Logger.With("worker", h.GetName()),
 		MeterProvider: s.cfg.MeterProvider, TracerProvider: s.cfg.TracerProvider,
 		Executor: w.host, Routes: h.GetOrchestrations(), Activities: map[string]engine.Activity{}, Entities: map[string]engine.EntityCode{}, Signatures: signatures,
-		MaxTurns: s.slots(h.GetTurnSlots(), engine.DefaultTurns), MaxActivities: s.slots(h.GetActivitySlots(), engine.DefaultActivities),
+		MaxTurns: s.slots(h.GetTurnSlots(), engine.DefaultTurns), MaxActivities: s.slots(h.GetActivitySlots(), engine.DefaultActivities), MaxInFlight: capsOf(h),
 		CacheSize: min(int(h.GetCacheSize()), maxCache), LeaseDuration: time.Duration(h.GetLeaseMs()) * time.Millisecond,
 		Retention:          cmp.Or(time.Duration(h.GetRetentionMs())*time.Millisecond, s.cfg.Retention),
 		StepCommitInterval: time.Duration(h.GetStepCommitUs()) * time.Microsecond, DeadlockTimeout: time.Duration(h.GetDeadlockMs()) * time.Millisecond,

@@ -2,16 +2,24 @@ package abidetest_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/abidehq/abide"
 	"github.com/abidehq/abide/abidetest"
+	"github.com/abidehq/abide/action"
+	"github.com/abidehq/abide/action/target"
+	"github.com/abidehq/abide/bus"
+	"github.com/abidehq/abide/bus/outbox"
 	"github.com/abidehq/abide/internal/check"
+	"github.com/abidehq/abide/store"
+	"github.com/abidehq/abide/timer"
 )
 
 type Payment struct {
@@ -225,6 +233,34 @@ func flush(ctx abide.EntityContext, b *Batch, number int) (abide.None, error) {
 	_, err := WriteEvents.StartFrom(ctx, b.Events, abide.ID(id), abide.Under(Stripe))
 	*b = Batch{Number: b.Number + 1}
 	return abide.None{}, err
+}
+
+// newSyncs returns a service whose actions synchronize an account, which is their slug: one at a time for each.
+func newSyncs(s store.Store, client abide.Caller) (*action.Service, error) {
+	start, err := target.NewStart(target.StartConfig{
+		Client: client, Orchestration: Syncs.Name(),
+		Under: []target.Under{{Limit: PerAccount, Key: "{slug}"}},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return action.New(action.Config{
+		Store: s, Targets: map[string]action.Definition{"sync": {Target: start, Idempotent: true}},
+	})
+}
+
+// syncWhenDue synchronizes the account that a timer is about, which is its payload. An event that is delivered twice
+// starts one instance.
+func syncWhenDue(client abide.Caller) bus.Handler {
+	return func(ctx context.Context, e bus.Envelope) error {
+		var due timer.DueTimeReached
+		var account string
+		if err := errors.Join(json.Unmarshal(e.Payload, &due), json.Unmarshal(due.Payload, &account)); err != nil {
+			return fmt.Errorf("%w: %w", err, bus.ErrPermanent)
+		}
+		_, err := Syncs.Start(ctx, client, account, abide.ID("due-"+e.ID), abide.Tenant(e.TenantID), abide.UnderKey(PerAccount, account))
+		return err
+	}
 }
 
 // TestPaymentsUnderLimits: two of a customer at a time, each of which takes a second; and refunds go first.
@@ -472,5 +508,74 @@ func TestBatched(t *testing.T) {
 		if started := events(2).Info().StartedAt; started.Sub(begun) < 9*time.Second {
 			t.Errorf("the last one was started after %v", started.Sub(begun))
 		}
+	})
+}
+
+// oneSyncOfEach checks that two synchronizations of each account have been asked for, and run one after the other.
+func oneSyncOfEach(t *testing.T, env *abidetest.Env, tenant string, accounts ...string) {
+	t.Helper()
+	count := func(status abide.Status) int {
+		t.Helper()
+		page, err := env.Client().List(t.Context(), abide.Filter{Tenant: &tenant, Orchestrations: []string{Syncs.Name()}, Statuses: []abide.Status{status}})
+		check.OK(t, err)
+		return len(page.Instances)
+	}
+	for i := range 3 {
+		running := len(accounts)
+		if i == 2 {
+			running = 0
+		}
+		check.Equal(t, fmt.Sprintf("instances that run in period %d", i), count(abide.Running), running)
+		check.Equal(t, fmt.Sprintf("instances that have completed in period %d", i), count(abide.Completed), i*len(accounts))
+		env.Advance(10 * time.Minute)
+	}
+}
+
+// TestActionsUnderALimit: actions complete at once, and what they start runs one at a time for each account.
+func TestActionsUnderALimit(t *testing.T) {
+	t.Parallel()
+	abidetest.Run(t, func(t *testing.T, env *abidetest.Env) {
+		env.Register(Syncs)
+		service, err := newSyncs(env.Store(), env.Client())
+		check.OK(t, err)
+		run(t, service)
+		for i := range 4 {
+			account := fmt.Sprint("account-", i%2)
+			_, _, err := service.Add(t.Context(), action.Request{ID: fmt.Sprint(i), Slug: account, Target: "sync", Payload: json.RawMessage(strconv.Quote(account))})
+			check.OK(t, err)
+		}
+		env.Advance(2 * time.Minute)
+		for i := range 4 {
+			a, err := service.Get(t.Context(), action.DefaultTenant, fmt.Sprint(i))
+			check.OK(t, err)
+			check.Equal(t, "status of the action", a.Status, action.Completed)
+		}
+		oneSyncOfEach(t, env, abide.DefaultTenant, "account-0", "account-1")
+	})
+}
+
+// TestTimersUnderALimit: timers fire when they are due, and what they start runs one at a time for each account.
+func TestTimersUnderALimit(t *testing.T) {
+	t.Parallel()
+	abidetest.Run(t, func(t *testing.T, env *abidetest.Env) {
+		env.Register(Syncs)
+		var local bus.Local
+		var twice error
+		local.Subscribe(bus.Filter{Type: timer.TypeDueTimeReached}, func(ctx context.Context, e bus.Envelope) error {
+			h := syncWhenDue(env.Client())
+			twice = errors.Join(twice, h(ctx, e))
+			return h(ctx, e)
+		})
+		timers, err := timer.New(timer.Config{Store: env.Store(), Logger: env.Config.Logger, Sinks: []outbox.Sink{{Name: "local", Bus: &local}}})
+		check.OK(t, err)
+		run(t, timers)
+		for i := range 4 {
+			account := fmt.Sprintf(`"account-%d"`, i%2)
+			_, err := timers.Schedule(t.Context(), timer.Request{Tenant: "acme", Key: fmt.Sprint("sync-", i), Delay: time.Hour, Payload: json.RawMessage(account)})
+			check.OK(t, err)
+		}
+		env.Advance(time.Hour + time.Minute)
+		check.OK(t, twice)
+		oneSyncOfEach(t, env, "acme", "account-0", "account-1")
 	})
 }

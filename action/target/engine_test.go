@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -136,6 +137,47 @@ func TestStartAll(t *testing.T) {
 		if string(got.Payload) != `{"a":1}` || got.Schedule != "nightly" || !got.RunAt.Equal(run.Action.RunAt) || got.Body != nil {
 			t.Errorf("the input was %+v", got)
 		}
+	})
+}
+
+// TestStartUnder: an instance is started under limits, the key of which can be that of the action, and waits for
+// them when its action has completed.
+func TestStartUnder(t *testing.T) {
+	inWorld(t, func(w *world) {
+		one := abide.NewLimit("one", abide.Concurrency(1))
+		perSlug := abide.NewLimit("per-slug", abide.Rate(1, time.Hour), abide.PerKey())
+		cfg := target.StartConfig{Client: w, Orchestration: "listen", Under: []target.Under{{Limit: one}, {Limit: perSlug, Key: "{tenant}/{slug}"}}, Priority: 7}
+		s, err := target.NewStart(cfg)
+		s = ok(w.T, s, err)
+		for _, id := range []string{"a", "b"} {
+			run := scheduled("")
+			run.Action.ID = id
+			if out, err := s.Run(w.Context(), run); err != nil || !strings.HasPrefix(out.Output, "started") {
+				t.Errorf("%s: %+v, %v", id, out, err)
+			}
+			w.pass(time.Second)
+		}
+		for id, want := range map[string]abide.Status{"a": abide.Running, "b": abide.Pending} {
+			info, err := w.Get(w.Context(), abide.Ref{Tenant: "acme", ID: "billing-2026-03-01-" + id})
+			info = ok(w.T, info, err)
+			check.Equal(w.T, "status of "+id, info.Status, want)
+			check.Equal(w.T, "priority", info.Priority, 7)
+			check.Equal(w.T, "limits", len(info.Limits), 2)
+			check.Equal(w.T, "key", info.Limits[1].Key, "acme/billing")
+		}
+		for says, under := range map[string][]target.Under{
+			"StartConfig.Under is not allowed: abide: the name of a limit is empty": {{}},
+			"there is no key":                       {{Limit: perSlug}},
+			"and there is the key":                  {{Limit: one, Key: "{slug}"}},
+			"neither a concurrency nor a rate":      {{Limit: abide.NewLimit("x")}},
+			"9 limits, at most 8":                   slices.Repeat([]target.Under{{Limit: one}}, 9),
+			"Under.Key is \"{sluk}\", with a place": {{Limit: perSlug, Key: "{sluk}"}},
+		} {
+			_, err := target.NewStart(target.StartConfig{Client: w, Orchestration: "listen", Under: under})
+			refuses(w.T, err, says)
+		}
+		_, err = target.NewStart(target.StartConfig{Client: w, Orchestration: "listen", Under: cfg.Under, Priority: 101})
+		refuses(w.T, err, "priority 101")
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 
 	"github.com/abidehq/abide"
 	"github.com/abidehq/abide/action"
@@ -31,6 +32,23 @@ type StartConfig struct {
 	// that need not be JSON. Without it, it gets the payload, or the body of the webhook,
 	// itself.
 	All bool
+
+	// Under are limits of the instances, at most 8, and Priority is their place among what waits for
+	// these, from -100 to 100.
+	Under    []Under
+	Priority int
+}
+
+// Under is a limit under which a [Start] target has its instances run, see [abide.Under]. An instance is
+// started in any case, so that its action completes at once; until the limit admits the instance, it is
+// pending, and holds no slot.
+type Under struct {
+	// Limit is the limit, in the tenant of the action.
+	Limit *abide.Limit
+
+	// Key is the template of the key of a limit that has one for each, such as "{slug}". What it comes to
+	// must have 1 to 512 bytes.
+	Key string
 }
 
 // Start starts an instance in the tenant of the action, and does not wait for its result.
@@ -42,6 +60,14 @@ type Start struct {
 	orchestration *abide.Orchestration[json.RawMessage, json.RawMessage]
 	id            template
 	all           bool
+	under         []under
+	priority      int
+}
+
+// under is a limit with the template of its key, which is empty if the limit has no keys.
+type under struct {
+	limit *abide.Limit
+	key   template
 }
 
 var _ action.Target = (*Start)(nil)
@@ -64,11 +90,44 @@ func NewStart(cfg StartConfig) (*Start, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Start{
+	s := &Start{
 		client:        cfg.Client.AsClient(),
 		orchestration: abide.OrchestrationNamed[json.RawMessage, json.RawMessage](cfg.Orchestration, abide.Version(cfg.Version)),
-		id:            id, all: cfg.All,
-	}, nil
+		id:            id, all: cfg.All, priority: cfg.Priority,
+	}
+	for _, u := range cfg.Under {
+		key, err := parseTemplate("Under.Key", u.Key)
+		if err != nil {
+			return nil, err
+		}
+		s.under = append(s.under, under{u.Limit, key})
+	}
+	if err := s.checkLimits(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// checkLimits reports whether instances can have the limits, with the keys of an action that has an ID and
+// a slug.
+func (s *Start) checkLimits() error {
+	r, err := s.orchestration.Prepare(s.client, nil, s.options(&action.Action{ID: "id", Tenant: "tenant", Slug: "slug"})...)
+	if err != nil {
+		return invalid("StartConfig", "%v", err)
+	}
+	if err := engine.CheckLimits(r.Limits, int32(min(max(r.Priority, math.MinInt32), math.MaxInt32))); err != nil {
+		return invalid("StartConfig.Under", "is not allowed: %v", err)
+	}
+	return nil
+}
+
+// options returns how the instance of an action is started.
+func (s *Start) options(a *action.Action) []abide.StartOption {
+	opts := []abide.StartOption{abide.ID(s.id.expand(a, nil)), abide.Tenant(a.Tenant), abide.Priority(s.priority)}
+	for _, u := range s.under {
+		opts = append(opts, abide.UnderKey(u.limit, u.key.expand(a, nil)))
+	}
+	return opts
 }
 
 // Run starts the instance.
@@ -78,7 +137,7 @@ func (s *Start) Run(ctx context.Context, r action.Run) (action.Outcome, error) {
 		return action.Outcome{}, fmt.Errorf("target: start %s: %w", s.orchestration.Name(), err)
 	}
 	instance, err := patiently(ctx, func() (*abide.Instance[json.RawMessage], error) {
-		return s.orchestration.Start(ctx, s.client, input, abide.ID(s.id.expand(&r.Action, nil)), abide.Tenant(r.Action.Tenant))
+		return s.orchestration.Start(ctx, s.client, input, s.options(&r.Action)...)
 	})
 	if err != nil {
 		return action.Outcome{}, fmt.Errorf("target: start %s: %w", s.orchestration.Name(), err)

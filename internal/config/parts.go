@@ -88,12 +88,27 @@ type Target struct {
 	Version       string `key:"version" for:"orchestration"`
 	ID            string `key:"id" for:"orchestration"`
 
+	// Under are limits of the instances, and Priority is their place among what waits for these.
+	Under    []Under `key:"under" for:"orchestration"`
+	Priority int     `key:"priority" min:"-100" max:"100" for:"orchestration"`
+
 	Event    string `key:"event" for:"event!"`
 	Instance string `key:"instance" for:"event!"`
 	Whole    bool   `key:"whole" for:"orchestration event"`
 
 	TimerKey string        `key:"key" for:"timer"`
 	Delay    time.Duration `key:"delay" min:"0s" for:"timer"`
+}
+
+// Under is a limit under which a target starts instances. It has a concurrency, a rate, or both. With a key
+// each value of that has a limit of its own.
+type Under struct {
+	Limit       string        `key:"limit" required:"true"`
+	Concurrency int           `key:"concurrency" min:"1" max:"10000"`
+	Rate        int           `key:"rate" min:"1" max:"1000000"`
+	Per         time.Duration `key:"per" min:"1ms" max:"8784h"`
+	Burst       int           `key:"burst" min:"1" max:"1000000"`
+	Key         string        `key:"key"`
 }
 
 // Ways to verify webhooks.

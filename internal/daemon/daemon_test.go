@@ -268,7 +268,7 @@ func TestTargetsAreMade(t *testing.T) {
 targets:
 - {name: a, kind: command, command: [true, "{slug}"], env: {A: b}, inherit: [X], timeout: 1s}
 - {name: b, kind: http, url: "https://example.com/{slug}", headers: {X-A: b}, allowed_networks: [10.0.0.0/8]}
-- {name: c, kind: orchestration, orchestration: order, id: "{slug}"}
+- {name: c, kind: orchestration, orchestration: order, id: "{slug}", under: [{limit: one, concurrency: 1}, {limit: each, rate: 5, per: 1m, key: "{slug}"}], priority: -3}
 - {name: d, kind: event, event: approved, instance: "order-{slug}"}
 - {name: e, kind: timer, delay: 1h}
 - {name: f, kind: timer, tenants: [north]}
@@ -298,9 +298,10 @@ hooks:
 		}
 	}
 	for name, text := range map[string]string{
-		"targets[0] (a)": "targets: [{name: a, kind: command, command: [/not/there]}]",
-		"targets[0] (b)": "targets: [{name: b, kind: http, url: 'http://example.com'}]",
-		"sinks[0] (c)":   "sinks: [{name: c, kind: webhook, url: 'http://example.com'}]",
+		"targets[0] (a)":    "targets: [{name: a, kind: command, command: [/not/there]}]",
+		"targets[0] (b)":    "targets: [{name: b, kind: http, url: 'http://example.com'}]",
+		"a rate of 5 in 0s": "targets: [{name: c, kind: orchestration, orchestration: order, under: [{limit: one, rate: 5}]}]",
+		"sinks[0] (c)":      "sinks: [{name: c, kind: webhook, url: 'http://example.com'}]",
 	} {
 		err := Run(t.Context(), Options{Config: configure(t, text), Store: memory(t), Logger: discard()})
 		if err == nil || !strings.Contains(err.Error(), name) {

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/abidehq/abide"
 	"github.com/abidehq/abide/action"
 	"github.com/abidehq/abide/action/target"
 	"github.com/abidehq/abide/internal/config"
@@ -45,7 +46,7 @@ func (p *parts) makeTarget(d *daemon, t *config.Target) (action.Target, error) {
 		})
 	case config.TargetOrchestration:
 		return target.NewStart(target.StartConfig{
-			Client: p.engine, Orchestration: t.Orchestration, Version: t.Version, ID: t.ID, All: t.Whole,
+			Client: p.engine, Orchestration: t.Orchestration, Version: t.Version, ID: t.ID, All: t.Whole, Under: limitsOf(t.Under), Priority: t.Priority,
 		})
 	case config.TargetEvent:
 		return target.NewRaise(target.RaiseConfig{Client: p.engine, Event: t.Event, Instance: t.Instance, All: t.Whole})
@@ -54,6 +55,26 @@ func (p *parts) makeTarget(d *daemon, t *config.Target) (action.Target, error) {
 	default:
 		return nil, fmt.Errorf("unknown kind %q", t.Kind)
 	}
+}
+
+// limitsOf returns limits under which instances are started.
+func limitsOf(all []config.Under) []target.Under {
+	var limits []target.Under
+	for i := range all {
+		u := &all[i]
+		var opts []abide.LimitOption
+		if u.Concurrency > 0 {
+			opts = append(opts, abide.Concurrency(u.Concurrency))
+		}
+		if u.Rate != 0 || u.Per != 0 || u.Burst != 0 {
+			opts = append(opts, abide.Rate(u.Rate, u.Per).Burst(u.Burst))
+		}
+		if u.Key != "" {
+			opts = append(opts, abide.PerKey())
+		}
+		limits = append(limits, target.Under{Limit: abide.NewLimit(u.Limit, opts...), Key: u.Key})
+	}
+	return limits
 }
 
 // makeCommand returns a command that could be run right now.

@@ -186,6 +186,7 @@ func TestConfigurationsThatAreRefused(t *testing.T) {
 		"Timeout is -1ns":                 do(action.Definition{Target: f, Timeout: -1}),
 		"Attempts is -1":                  do(action.Definition{Target: f, Attempts: -1}),
 		"Attempts is 1001":                do(action.Definition{Target: f, Attempts: 1001}),
+		"MaxInFlight is -1":               do(action.Definition{Target: f, MaxInFlight: -1}),
 		"Backoff is 999µs":                do(action.Definition{Target: f, Backoff: 999 * time.Microsecond}),
 		"Backoff is 1h0m0.001s":           do(action.Definition{Target: f, Backoff: time.Hour + time.Millisecond}),
 		"name of a target has 65 bytes":   func(c *action.Config) { c.Targets = map[string]action.Definition{strings.Repeat("x", 65): {Target: f}} },

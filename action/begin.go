@@ -166,7 +166,7 @@ func (s *Service) resume(ctx context.Context, t *task) error {
 		case a.Status == Running && !s.mayRepeat(&a):
 			s.log.Error("action failed, its process died", "tenant", a.Tenant, "action", a.ID, "slug", a.Slug, "attempt", a.Attempt)
 			s.settle(t, Outcome{}, recoveredError{})
-			s.giveSlots(1)
+			s.release(t)
 			return nil
 		}
 		t.start(s.idempotent(&t.a))
@@ -198,7 +198,7 @@ func (s *Service) idempotent(a *Action) bool {
 
 // drop consumes a message that is not needed any more.
 func (s *Service) drop(ctx context.Context, t *task) {
-	defer s.giveSlots(1)
+	defer s.release(t)
 	err := s.store.Commit(ctx, &store.Tx{Finish: []store.Finish{{Lease: t.claim.Lease()}}})
 	if err != nil {
 		s.log.Debug("message of an action not dropped", "key", t.claim.Key, "error", err)
@@ -207,7 +207,7 @@ func (s *Service) drop(ctx context.Context, t *task) {
 
 // discard puts a message that is not an action's into quarantine.
 func (s *Service) discard(ctx context.Context, t *task, why error) {
-	defer s.giveSlots(1)
+	defer s.release(t)
 	q := store.Quarantine(t.claim.Messages[0], t.claim.Route, "malformed", t.claim.Now)
 	q.Record.Tags[store.TagError] = shorten(why.Error(), store.MaxName)
 	s.log.Error("message is not an action, quarantined", "key", t.claim.Key, "error", why)
@@ -226,7 +226,7 @@ func (s *Service) giveBack(tasks ...*task) {
 		leases[i] = t.claim.Lease()
 	}
 	_ = claimloop.Release(s.store, s.cfg.LeaseDuration, leases...)
-	s.giveSlots(len(tasks))
+	s.release(tasks...)
 }
 
 // recoveredError is why an action fails whose process died.

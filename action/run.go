@@ -15,7 +15,7 @@ import (
 
 // run has the target do an action, and settles what came of it.
 func (s *Service) run(t *task) {
-	defer s.giveSlots(1)
+	defer s.release(t)
 	// Another process may have added it, with another configuration, or this one before its
 	// configuration was changed.
 	if err := s.permit("run", t.a.Tenant, t.a.Target, t.a.Trigger.Kind); err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/abidehq/abide/action/tick"
 	"github.com/abidehq/abide/clock"
 	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/claimloop"
 	"github.com/abidehq/abide/internal/lease"
 	"github.com/abidehq/abide/internal/outage"
 	"github.com/abidehq/abide/store"
@@ -88,9 +89,10 @@ type Service struct {
 	keeper   *lease.Keeper
 	targets  []string
 	slots    chan struct{} // one in it for each action that runs
+	caps     *claimloop.Caps
 	running  sync.WaitGroup
 	unserved unserved
-	left     atomic.Bool // something due found no slot
+	left     atomic.Bool // something due found no slot, or may have found its target at its cap
 	loop     *tick.Loop
 	fail     context.CancelCauseFunc // ends Run
 	work     context.Context         //nolint:containedctx // that of all runs; ends when they are interrupted
@@ -113,6 +115,7 @@ func New(cfg Config) (*Service, error) {
 		keeper:  lease.NewKeeper(lease.Config{Store: cfg.Store, Clock: cfg.Clock, Logger: cfg.Logger, Lease: cfg.LeaseDuration}),
 		targets: slices.Sorted(maps.Keys(cfg.Targets)),
 		slots:   make(chan struct{}, cfg.Slots),
+		caps:    cfg.caps(),
 
 		unserved: unserved{noted: map[string]bool{}},
 	}
@@ -172,6 +175,17 @@ func (c *Config) setDefaults() error {
 		c.Logger = slog.Default()
 	}
 	return nil
+}
+
+// caps returns how many actions of a target may run concurrently, of those that have a limit.
+func (c *Config) caps() *claimloop.Caps {
+	limits := map[string]int{}
+	for name := range c.Targets {
+		if most := c.Targets[name].MaxInFlight; most > 0 {
+			limits[name] = most
+		}
+	}
+	return claimloop.NewCaps(limits)
 }
 
 func setDefault[T comparable](field *T, value T) {

@@ -64,6 +64,11 @@ type Definition struct {
 	// Idempotent makes all actions of the target idempotent: they are run again if the process
 	// that ran them died, up to three times or Attempts, whichever is more.
 	Idempotent bool
+
+	// MaxInFlight limits how many actions of the target run concurrently in this process, so that one
+	// that is slow cannot take all of [Config.Slots]. Zero means no limit but these. What is beyond
+	// that stays pending, and is not claimed.
+	MaxInFlight int
 }
 
 // crashAttempts is how often an idempotent action is run whose process died.
@@ -103,6 +108,8 @@ func (d *Definition) setDefaults(name string) error {
 		return invalid("new service", "target %q: Attempts is %d; 1 to %d is allowed", name, d.Attempts, maxAttempts)
 	case d.Backoff < time.Millisecond || d.Backoff > maxBackoff:
 		return invalid("new service", "target %q: Backoff is %v; %v to %v is allowed", name, d.Backoff, time.Millisecond, maxBackoff)
+	case d.MaxInFlight < 0:
+		return invalid("new service", "target %q: MaxInFlight is %d, which is negative", name, d.MaxInFlight)
 	}
 	return nil
 }

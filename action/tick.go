@@ -90,10 +90,13 @@ func (s *Service) tickActions(ctx context.Context) error {
 	}
 	var since time.Time
 	loop := claimloop.Loop{
-		Store: s.store, Clock: s.clock,
+		Store: s.caps.On(s.store), Clock: s.clock,
 		Request: store.ClaimRequest{Queue: queue, Routes: s.targets, MaxMessages: 1, Lease: s.cfg.LeaseDuration, Lax: true},
 		Prepare: func(_ context.Context, req *store.ClaimRequest) bool {
 			since, req.Max = s.clock.Now(), s.takeSlots(claimBatch)
+			if s.caps.Full() {
+				s.left.Store(true) // before the claim: the target may be below its cap by then
+			}
 			return req.Max > 0
 		},
 		Claimed: func(most, n int) { s.giveSlots(most - n) },
@@ -128,11 +131,21 @@ func tryPut(slots chan<- struct{}) bool {
 	}
 }
 
+// giveSlots gives back slots that no action has taken.
 func (s *Service) giveSlots(n int) {
 	for range n {
 		<-s.slots
 	}
-	if n > 0 && s.left.Swap(false) {
+}
+
+// release gives back what claimed actions have taken: a slot, and their place below the cap of their
+// target. It wakes the loop if something may have been left.
+func (s *Service) release(tasks ...*task) {
+	for _, t := range tasks {
+		s.caps.Give(t.claim.Route)
+	}
+	s.giveSlots(len(tasks))
+	if len(tasks) > 0 && s.left.Swap(false) {
 		s.loop.Wake()
 	}
 }

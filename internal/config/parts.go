@@ -71,6 +71,9 @@ type Target struct {
 	Backoff    time.Duration `key:"backoff" min:"1ms" max:"1h"`
 	Idempotent bool          `key:"idempotent"`
 
+	// MaxInFlight is how many of its actions run at the same time; 0 means actions.slots.
+	MaxInFlight int `key:"max_in_flight" min:"1"`
+
 	Command []string          `key:"command" for:"command!"`
 	Dir     string            `key:"dir" for:"command"`
 	Inherit []string          `key:"inherit" for:"command"`

@@ -266,7 +266,7 @@ func TestTargetsAreMade(t *testing.T) {
 	t.Parallel()
 	r := start(t, configure(t, `
 targets:
-- {name: a, kind: command, command: [true, "{slug}"], env: {A: b}, inherit: [X], timeout: 1s}
+- {name: a, kind: command, command: [true, "{slug}"], env: {A: b}, inherit: [X], timeout: 1s, max_in_flight: 2}
 - {name: b, kind: http, url: "https://example.com/{slug}", headers: {X-A: b}, allowed_networks: [10.0.0.0/8]}
 - {name: c, kind: orchestration, orchestration: order, id: "{slug}", under: [{limit: one, concurrency: 1}, {limit: each, rate: 5, per: 1m, key: "{slug}"}], priority: -3}
 - {name: d, kind: event, event: approved, instance: "order-{slug}"}

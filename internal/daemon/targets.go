@@ -22,7 +22,7 @@ func (p *parts) makeTargets(d *daemon) (map[string]action.Definition, error) {
 			return nil, fmt.Errorf("targets[%d] (%s): %w", i, t.Name, err)
 		}
 		all[t.Name] = action.Definition{
-			Target: made, Tenants: d.cfg.TenantsOf(t), HooksOnly: t.Only == config.OnlyHooks, Timeout: t.Timeout, Attempts: t.Attempts, Backoff: t.Backoff, Idempotent: t.Idempotent,
+			Target: made, Tenants: d.cfg.TenantsOf(t), HooksOnly: t.Only == config.OnlyHooks, Timeout: t.Timeout, Attempts: t.Attempts, Backoff: t.Backoff, Idempotent: t.Idempotent, MaxInFlight: t.MaxInFlight,
 		}
 	}
 	if d.cfg.Demo {

@@ -111,12 +111,8 @@ func (e *Engine) serve(ctx context.Context, req store.ClaimRequest, slots *slots
 	req.Lease, req.Owner, req.Tenants = e.cfg.LeaseDuration, e.owner, e.cfg.Tenants
 	idle := make(chan *job) // to workers that have nothing to do
 	defer close(idle)
-	from := e.store
-	if slots.caps != nil {
-		from = cappedStore{from, slots.caps}
-	}
 	loop := claimloop.Loop{
-		Store: from, Clock: e.clock, Request: req,
+		Store: slots.caps.On(e.store), Clock: e.clock, Request: req,
 		Prepare: func(ctx context.Context, req *store.ClaimRequest) bool {
 			req.Max = slots.take(ctx, maxClaims)
 			return req.Max > 0

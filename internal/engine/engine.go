@@ -285,7 +285,7 @@ func New(cfg Config) (*Engine, error) {
 	e.workerID = unique()
 	e.owner = roster.Owner(e.workerID, cfg.WorkerName, cfg.process())
 	e.turning, e.acting = newSlots(e, "orchestration", cfg.MaxTurns), newSlots(e, "activity", cfg.MaxActivities)
-	e.acting.caps = newCaps(cfg.MaxInFlight)
+	e.acting.caps = claimloop.NewCaps(cfg.MaxInFlight)
 	e.operating = newSlots(e, "entity", cfg.MaxEntities)
 	e.closers.slots = e.turning
 	e.cache = newCache(cfg.CacheSize, e.closers.end)

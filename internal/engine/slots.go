@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/abidehq/abide/internal/admission"
 	"github.com/abidehq/abide/internal/base"
+	"github.com/abidehq/abide/internal/claimloop"
 	"github.com/abidehq/abide/store"
 )
 
@@ -35,7 +37,7 @@ type slots struct {
 	queue *admission.Queue
 
 	// caps limits those of one route. Nil means that there are no caps.
-	caps *caps
+	caps *claimloop.Caps
 
 	// running is the number of jobs that are not abandoned. It may be less than len(taken): the
 	// claim loop takes slots before it claims.
@@ -54,6 +56,16 @@ type slots struct {
 
 func newSlots(e *Engine, what string, limit int) *slots {
 	return &slots{clock: e.clock, log: e.log, what: what, taken: make(chan struct{}, limit)}
+}
+
+// checkCaps reports whether caps are valid.
+func (c *Config) checkCaps() error {
+	for name, most := range c.MaxInFlight {
+		if most < 1 {
+			return fmt.Errorf("abide: at most %d attempts of activity %q in flight, at least 1 has to be allowed: %w", most, name, ErrInvalid)
+		}
+	}
+	return nil
 }
 
 // take waits for a free slot, takes up to most of them, and returns how many: none if ctx
@@ -191,7 +203,7 @@ func (j *job) abandon() {
 func (j *job) give() {
 	if !j.adopted {
 		j.slots.give(1)
-		j.slots.caps.give(j.Route)
+		j.slots.caps.Give(j.Route)
 	}
 }
 

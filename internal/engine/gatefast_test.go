@@ -220,3 +220,19 @@ func TestProcessesAtOneGate(t *testing.T) {
 		r.Engine = first
 	})
 }
+
+// TestALimitWithoutARecordIsNotRemembered: a process that has looked before the record of a limit was made, by another
+// process or by a commit of its own whose answer was lost, does not take the limit for none a moment later.
+func TestALimitWithoutARecordIsNotRemembered(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		var rules ruleMemory
+		s, err := rules.limit(r.Context(), r.tape, "", "stripe", time.Now())
+		r.must(err)
+		want(r, "known", s.hasDeclared, false)
+		s.learn(history.Limit{Name: "stripe", Concurrency: 1}, time.Now())
+		r.must(r.tape.Commit(r.Context(), &store.Tx{PutRecords: []store.PutRecord{s.put("")}}))
+		s, err = rules.limit(r.Context(), r.tape, "", "stripe", time.Now())
+		r.must(err)
+		want(r, "units", s.rule().concurrency, 1)
+	})
+}

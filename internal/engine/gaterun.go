@@ -163,11 +163,11 @@ func (g *gateTurn) commit(p *gatePlan) error {
 			p.tx.Delete = append(p.tx.Delete, store.MessageRef{Key: g.claim.Key, ID: idLook})
 		}
 	}
+	if p.learned {
+		defer g.forgetRule() // also if nobody knows whether it was committed
+	}
 	if err := g.e.store.Commit(context.Background(), &p.tx); err != nil {
 		return err
-	}
-	if p.learned {
-		g.forgetRule()
 	}
 	g.e.meters.gate(p)
 	return nil

@@ -142,8 +142,9 @@ func readLimit(ctx context.Context, s store.Store, tenant, name string) (limitSt
 }
 
 // ruleMemory is what an engine remembers of limits, to save reads: a rule counts for rulesFor after a change, or until
-// a message has the gate look. Gates are not remembered: the versions of a record that is deleted and put again
-// begin anew, so that an old state could pass for a new one.
+// a message has the gate look. That a limit has no record is not remembered: it is made with the first work that enters.
+// Gates are not remembered: the versions of a record that is deleted and put again begin anew, so that an old state
+// could pass for a new one.
 type ruleMemory struct {
 	mu    sync.Mutex
 	rules map[store.RecordKey]readRule
@@ -177,7 +178,7 @@ func (m *ruleMemory) limit(ctx context.Context, s store.Store, tenant, name stri
 		return known.limitState, nil
 	}
 	state, err := readLimit(ctx, s, tenant, name)
-	if err != nil {
+	if err != nil || state.version == 0 {
 		return state, err
 	}
 	m.mu.Lock()

@@ -42,8 +42,8 @@ type LimitInfo struct {
 	ChangedBy string
 
 	// InUse is how many are under way, and Waiting how many wait: for a limit with keys, of the keys that were
-	// looked at, and More is true if there are others. Admitted counts how many have begun since the limit
-	// was last idle.
+	// looked at, and More is true if there are others. Admitted counts how many have begun: under a limit
+	// with keys, since each of them was last idle.
 	InUse    int
 	Waiting  int
 	Admitted int64

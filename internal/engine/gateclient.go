@@ -37,7 +37,7 @@ type LimitInfo struct {
 	Gates []GateInfo
 
 	// InUse, Waiting and Admitted are sums over the gates that were looked at, and More is true if there are
-	// others. Admitted counts from when a gate was last idle.
+	// others. Admitted counts from when the gate of a key was last idle.
 	InUse    int
 	Waiting  int
 	Admitted int64

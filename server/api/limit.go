@@ -28,7 +28,7 @@ type Limit struct {
 	ChangedBy string     `json:"changed_by,omitempty" doc:"Which one."`
 	InUse     int        `json:"in_use" doc:"How many are under way: of a limit with keys, of the keys that were looked at."`
 	Waiting   int        `json:"waiting" doc:"How many wait."`
-	Admitted  int64      `json:"admitted" doc:"How many have begun since it was last idle."`
+	Admitted  int64      `json:"admitted" doc:"How many have begun: of a key, since it was last idle."`
 	More      bool       `json:"more,omitempty" doc:"There are more keys in use than were looked at."`
 	Keys      []LimitKey `json:"keys,omitempty" doc:"The keys in use with the most waiting, or the limit itself, with an empty key, if it has none."`
 	Revision  int64      `json:"revision" doc:"Changes with what is declared, set or paused. It is the ETag."`

@@ -48,7 +48,7 @@ func TestMaxInFlight(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer func() { _ = e.Close() }()
+			defer func() { _ = e.Close() }() //nolint:gocritic // each engine is closed in the end
 			engines = append(engines, e)
 		}
 		began := time.Now()

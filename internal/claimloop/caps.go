@@ -130,14 +130,14 @@ func (c *Caps) narrow(req *store.ClaimRequest, interrupt func()) (whole bool) {
 	most, least := 0, 0 // the least Max at all, and the least one that is larger than that of the claim before
 	for i, route := range req.Routes {
 		fits[i] = c.fit(route, req.Max)
-		switch fit := fits[i]; {
-		case fit == 0:
+		fit := fits[i]
+		if fit == 0 {
 			full[route] = true
-		default:
-			most = lower(most, fit)
-			if fit > c.most {
-				least = lower(least, fit)
-			}
+			continue
+		}
+		most = lower(most, fit)
+		if fit > c.most {
+			least = lower(least, fit)
 		}
 	}
 	if whole = c.most == 0 || least == 0; !whole {

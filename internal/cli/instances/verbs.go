@@ -154,10 +154,13 @@ func (v *instanceVerb) report(cmd *cobra.Command, changed []abide.Info) error {
 }
 
 // terminate, restart and remove are the changes of verbs with flags of their own.
+//
+//nolint:revive // the shape of a method of the client
 func (v *instanceVerb) terminate(engine *abide.Client, ctx context.Context, ref abide.Ref, why string) error {
 	return engine.TerminateWith(ctx, ref, abide.Termination{Reason: why, Recursive: v.recursive})
 }
 
+//nolint:revive // the shape of a method of the client
 func (v *instanceVerb) restart(engine *abide.Client, ctx context.Context, ref abide.Ref, _ string) error {
 	if v.as == "" {
 		return engine.Restart(ctx, ref)
@@ -166,6 +169,7 @@ func (v *instanceVerb) restart(engine *abide.Client, ctx context.Context, ref ab
 	return err
 }
 
+//nolint:revive // the shape of a method of the client
 func (v *instanceVerb) remove(engine *abide.Client, ctx context.Context, ref abide.Ref, _ string) error {
 	return engine.DeleteWith(ctx, ref, abide.Deletion{Recursive: v.recursive})
 }

@@ -141,11 +141,7 @@ func gateOfCommit(tx *store.Tx) (key store.Key, items []gateMessage, ok bool) {
 			return key, nil, false
 		}
 		item, err := decodeGateMessage(m.Body, m.Key.Tenant)
-		switch {
-		case err != nil:
-			return key, nil, false
-		case item.kind == gateEnter && len(item.limits) == 1 && item.limits[0].Rate == 0, item.kind == gateLeave:
-		default:
+		if err != nil || item.kind != gateEnter && item.kind != gateLeave || len(item.limits) != 1 || item.limits[0].Rate > 0 {
 			return key, nil, false
 		}
 		key = m.Key

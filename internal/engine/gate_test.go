@@ -84,6 +84,7 @@ func (r *rig) nothingLeft() {
 		if s.limit.Keyed || len(s.holders) > 0 || s.waiting > 0 {
 			r.Errorf("gate %s is left with %d under way and %d that wait", gateName(&s.limit), len(s.holders), s.waiting)
 		}
+		want(r, "messages for gate "+gateName(&s.limit), len(r.pending(gateKey("", gateName(&s.limit)))), 0)
 	}
 	want(r, "records of what waits", r.records(kindWaiting), 0)
 }

@@ -201,6 +201,9 @@ func (f *gateCommits) commitBatch(key store.Key, line *gateLine, batch []*gateCo
 	if len(taken) == 0 {
 		return
 	}
+	if p.state.firstUntil().IsZero() {
+		p.state.dropLook(&p.tx, key) // of a unit that was withdrawn
+	}
 	p.tx.PutRecords = append(p.tx.PutRecords, p.state.put(key.Tenant, p.now))
 	err = f.store.Commit(context.Background(), &p.tx)
 	if err != nil && unchanged(err) {

@@ -288,6 +288,7 @@ func (p *gatePlan) lookAgain() {
 	case p.state.limit.Keyed && len(p.state.holders) == 0 && p.state.next > p.now.UnixNano():
 		at = time.Unix(0, p.state.next).UTC().Add(time.Millisecond)
 	default:
+		p.state.dropLook(&p.tx, p.claim.Key)
 		return
 	}
 	if l := p.state.look; l.After(p.now) && !at.Before(l) {
@@ -296,6 +297,14 @@ func (p *gatePlan) lookAgain() {
 	p.state.look = at
 	p.tx.Put = append(p.tx.Put, lookMessage(p.claim.Key, at))
 	p.tx.Retime = append(p.tx.Retime, store.Retime{Ref: store.MessageRef{Key: p.claim.Key, ID: idLook}, VisibleAt: at})
+}
+
+// dropLook deletes the message that has the gate claimed again, as there is nothing to look for.
+func (s *gateState) dropLook(tx *store.Tx, key store.Key) {
+	if !s.look.IsZero() {
+		tx.Delete = append(tx.Delete, store.MessageRef{Key: key, ID: idLook})
+		s.look = time.Time{}
+	}
 }
 
 // lookMessage has a gate claimed at a time.

@@ -159,9 +159,6 @@ func (g *gateTurn) commit(p *gatePlan) error {
 		p.tx.PutRecords = append(p.tx.PutRecords, p.state.put(g.claim.Key.Tenant, p.now))
 	case p.state.version > 0:
 		p.tx.DeleteRecords = append(p.tx.DeleteRecords, store.DeleteRecord{Key: gateRecord(g.claim.Key.Tenant, g.name), Expect: p.state.version})
-		if !p.state.look.IsZero() {
-			p.tx.Delete = append(p.tx.Delete, store.MessageRef{Key: g.claim.Key, ID: idLook})
-		}
 	}
 	if p.learned {
 		defer g.forgetRule() // also if nobody knows whether it was committed

@@ -162,11 +162,11 @@ func (w *workload) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var ready atomic.Int64
-	err = w.run.Await(ctx, func() string { return fmt.Sprintf("%d instances are to fall asleep", ready.Load()) }, func() (bool, int64, error) {
-		_, n, err := w.run.Messages(ctx, func(_, route string) bool { return route == sleeper.Name() })
-		ready.Store(int64(n))
-		return n == 0, int64(n), err
+	var left atomic.Int64
+	err = w.run.Await(ctx, func() string { return fmt.Sprintf("%d instances are to fall asleep", left.Load()) }, func() (done bool, pulse int64, err error) {
+		done, pulse, err = w.asleep(ctx)
+		left.Store(pulse)
+		return done, pulse, err
 	})
 	if err != nil {
 		return err
@@ -175,6 +175,17 @@ func (w *workload) load(ctx context.Context) error {
 	w.run.Report.Add("instances", instances)
 	w.run.Report.Add("timers", timers)
 	return err
+}
+
+// asleep reports whether all instances that were started are asleep, and how many may not be.
+func (w *workload) asleep(ctx context.Context) (done bool, left int64, err error) {
+	_, ready, err := w.run.Messages(ctx, func(_, route string) bool { return route == sleeper.Name() })
+	if err != nil || ready > 0 {
+		return false, int64(ready), err
+	}
+	// The statistics of a store may not have what was put a moment ago.
+	page, err := w.server.engine.List(ctx, abide.Filter{Orchestrations: []string{sleeper.Name()}, Statuses: []abide.Status{abide.Pending}})
+	return len(page.Instances) == 0, int64(len(page.Instances)), err
 }
 
 // loadPart loads what is missing, and returns how much there is then.

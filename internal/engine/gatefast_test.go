@@ -160,7 +160,7 @@ func TestABatchWhoseOutcomeIsUnknown(t *testing.T) {
 			inBubble(t, func(r *rig) {
 				m := newMeterOf()
 				r.threeAtATime(m)
-				r.serve()
+				r.serve(unfused) // a start is told when nobody knows of its first turn
 				r.firstUse()
 				var lost atomic.Int32
 				r.tape.failing(func(tx *store.Tx) error {

@@ -48,7 +48,7 @@ func NewCaps(limits map[string]int) *Caps {
 	return &Caps{limits: limits, inFlight: map[string]int{}}
 }
 
-// On returns s with a Claim that keeps to the caps. One [Loop] uses it. Whoever has worked on a claim calls
+// On returns s with a Claim that keeps to the caps. One [Loop] uses it. After work on a claim its worker calls
 // [Caps.Give] with its route. A second claim that is made meanwhile begins when the first one has ended.
 func (c *Caps) On(s store.Store) store.Store {
 	if c == nil {

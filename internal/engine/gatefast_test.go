@@ -49,21 +49,23 @@ func (r *rig) firstUse() {
 	r.tape.mu.Unlock()
 }
 
-// threeAtATime registers a flow whose activity is under a limit of three.
-func (r *rig) threeAtATime(m *meterOf) {
+// threeAtATime serves a flow whose activity is under a limit of three, which has been used once.
+func (r *rig) threeAtATime(change ...func(*Config)) *meterOf {
+	r.Helper()
+	m := newMeterOf()
 	r.limitedFlow(m, func([]byte) history.Activity {
 		return history.Activity{Limits: under(func(l *history.Limit) { l.Concurrency = 3 })}
 	})
+	r.serve(change...)
+	r.firstUse()
+	return m
 }
 
 // TestNoMessageWhileThereIsRoom: what enters a gate that has room rides in the commit of its turn, and so does what
 // leaves it. Neither sends a message, and nobody claims the gate.
 func TestNoMessageWhileThereIsRoom(t *testing.T) {
 	inBubble(t, func(r *rig) {
-		m := newMeterOf()
-		r.threeAtATime(m)
-		r.serve()
-		r.firstUse()
+		m := r.threeAtATime()
 		for i := range 12 {
 			r.begin(fmt.Sprint(i), "flow", "x")
 			if i%3 == 2 {
@@ -87,10 +89,7 @@ func TestNoMessageWhileThereIsRoom(t *testing.T) {
 // all is done, commits carry what the gate does again.
 func TestMessagesWhileThereIsNoRoom(t *testing.T) {
 	inBubble(t, func(r *rig) {
-		m := newMeterOf()
-		r.threeAtATime(m)
-		r.serve()
-		r.firstUse()
+		m := r.threeAtATime()
 		for i := range 20 {
 			r.begin(fmt.Sprint(i), "flow", "x")
 			<-time.After(time.Millisecond)
@@ -121,10 +120,7 @@ func TestABatchThatIsRefused(t *testing.T) {
 	for _, refusal := range []error{store.ErrConflict, store.ErrTooLarge, store.ErrInvalid} {
 		t.Run(refusal.Error(), func(t *testing.T) {
 			inBubble(t, func(r *rig) {
-				m := newMeterOf()
-				r.threeAtATime(m)
-				r.serve()
-				r.firstUse()
+				m := r.threeAtATime()
 				refused := 0
 				r.tape.failing(func(tx *store.Tx) error {
 					for i := range tx.PutRecords {
@@ -158,10 +154,7 @@ func TestABatchWhoseOutcomeIsUnknown(t *testing.T) {
 	for _, committed := range []bool{true, false} {
 		t.Run(fmt.Sprint(committed), func(t *testing.T) {
 			inBubble(t, func(r *rig) {
-				m := newMeterOf()
-				r.threeAtATime(m)
-				r.serve(unfused) // a start is told when nobody knows of its first turn
-				r.firstUse()
+				m := r.threeAtATime(unfused) // a start is told when nobody knows of its first turn
 				var lost atomic.Int32
 				r.tape.failing(func(tx *store.Tx) error {
 					for i := range tx.PutRecords {
@@ -200,10 +193,8 @@ func TestABatchWhoseOutcomeIsUnknown(t *testing.T) {
 // one of them has read is not written over by the other.
 func TestProcessesAtOneGate(t *testing.T) {
 	inBubble(t, func(r *rig) {
-		m := newMeterOf()
-		r.threeAtATime(m)
-		first := r.serve()
-		r.firstUse()
+		m := r.threeAtATime()
+		first := r.Engine
 		second := r.serve()
 		r.tape.slowly(10 * time.Millisecond)
 		for i := range 40 {
@@ -234,5 +225,51 @@ func TestALimitWithoutARecordIsNotRemembered(t *testing.T) {
 		s, err = rules.limit(r.Context(), r.tape, "", "stripe", time.Now())
 		r.must(err)
 		want(r, "units", s.rule().concurrency, 1)
+	})
+}
+
+// TestWithdrawnAfterItsTaskWasPut: the task of work that is withdrawn may just be claimed. Its unit is kept until the
+// lease of a claim would have ended.
+func TestWithdrawnAfterItsTaskWasPut(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.limitedFlow(newMeterOf(), func([]byte) history.Activity { return history.Activity{Limits: under()} })
+		r.serve(func(c *Config) { c.Activities = nil }) // nothing claims the tasks
+		for _, id := range []string{"first", "second"} {
+			r.begin(id, "flow", "x")
+			r.pass(time.Second)
+		}
+		r.must(r.client().Terminate(r.Context(), Ref{ID: "first"}, ""))
+		r.pass(DefaultLease - time.Second)
+		s := r.gateRecordOf("stripe")
+		want(r, "admitted", s.admitted, 1)
+		want(r, "waiting", s.waiting, 1)
+		r.pass(2 * time.Second)
+		s = r.gateRecordOf("stripe")
+		want(r, "admitted in the end", s.admitted, 2)
+		want(r, "waiting in the end", s.waiting, 0)
+	})
+}
+
+// TestWithdrawnWhileItWaitsFurtherOn: work that is found waiting at a gate leaves those that it has passed at once.
+func TestWithdrawnWhileItWaitsFurtherOn(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.limitedFlow(newMeterOf(), func(in []byte) history.Activity {
+			limits := under(func(l *history.Limit) { l.Name = "b" })
+			if string(in) == "both" {
+				limits = append(limits, under(func(l *history.Limit) { l.Name = "a" })...)
+			}
+			return history.Activity{Limits: limits}
+		})
+		r.serve(func(c *Config) { c.Activities = nil }) // the first one keeps its unit
+		r.begin("first", "flow", "one")
+		r.pass(time.Second)
+		r.begin("second", "flow", "both")
+		r.pass(time.Second)
+		want(r, "under way under a", len(r.gateRecordOf("a").holders), 1)
+		want(r, "waiting for b", r.gateRecordOf("b").waiting, 1)
+		r.must(r.client().Terminate(r.Context(), Ref{ID: "second"}, ""))
+		r.pass(time.Second)
+		want(r, "under way under a", len(r.gateRecordOf("a").holders), 0)
+		want(r, "waiting for b", r.gateRecordOf("b").waiting, 0)
 	})
 }

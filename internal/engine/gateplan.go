@@ -248,7 +248,7 @@ func (p *gatePlan) pass(rule *rule, m *gateMessage) {
 	p.e.suspectTask(&m.admits)
 }
 
-// suspectTask has the engine look whether somebody serves a task that is put.
+// suspectTask has the engine look whether a process serves a task that is put.
 func (e *Engine) suspectTask(m *store.Message) {
 	if m.Key.Queue == QueueActivities {
 		e.suspectUnserved(QueueActivities, m.Route)
